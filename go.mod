@@ -1,0 +1,16 @@
+module ustack
+
+go 1.26.0
+
+require (
+	github.com/cespare/xxhash/v2 v2.3.0
+	github.com/klauspost/compress v1.20.3
+	golang.org/x/sys v0.49.0
+)
+
+require (
+	github.com/rogpeppe/go-internal v1.16.0
+	golang.org/x/tools v0.26.0 // indirect
+)
+
+require github.com/prometheus/procfs v0.23.0 // of tests only
