@@ -1,0 +1,27 @@
+package tracefs
+
+// Time is a time stamp on the clock of its trace: nanoseconds if the clock
+// counts them, else whatever trace_clock counts (cycles, jiffies, events).
+type Time int64
+
+// Head is a record's header: who wrote it, where and when.
+type Head struct {
+	// Comm is the task's name as it was when the text was made; "<...>" if
+	// the kernel had forgotten it.
+	Comm []byte
+	// TGID is the process, NoTID if the text does not have it.
+	TGID int32
+	// Flags are the irq-info columns ("d..2."), nil if the text has none.
+	Flags []byte
+	// Stamp is the time stamp, all digits kept.
+	Stamp []byte
+}
+
+// HeadDecoder decodes headers of one input on demand, so that records which
+// only pass through cost nothing. text is the record up to its body.
+type HeadDecoder interface {
+	Head(text []byte) Head
+	Time(text []byte) Time
+	// Nanoseconds reports whether Time counts nanoseconds.
+	Nanoseconds() bool
+}

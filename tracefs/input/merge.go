@@ -1,0 +1,201 @@
+package input
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"ustack/tracefs"
+)
+
+// Merge reads several inputs as one trace, by time. Within an input the order
+// stays; of equal times announcements come last, and else the earlier input first. A record without a
+// time (loss, comments) goes with the next record of its input.
+type Merge struct {
+	heads []*mergeHead
+	pos   int64
+	line  int64
+	errs  []error // of inputs that have ended with one
+	ns    *bool   // whether the clock counts nanoseconds, once known
+}
+
+// mergeHead is where one input stands.
+type mergeHead struct {
+	src   *Source
+	batch tracefs.Batch
+	next  int // record
+	time  tracefs.Time
+	head  tracefs.HeadDecoder
+	err   error
+	ended bool
+}
+
+// NewMerge merges sources, which must give events.
+func NewMerge(sources []*Source) *Merge {
+	m := new(Merge)
+	for _, s := range sources {
+		m.heads = append(m.heads, &mergeHead{src: s})
+	}
+	return m
+}
+
+// Next implements Reader.
+func (m *Merge) Next(b *tracefs.Batch) error {
+	b.Reset()
+	b.Pos, b.Line = m.pos, m.line
+	b.Heads = make([]tracefs.HeadDecoder, len(m.heads))
+	for len(b.Text) < blockSize {
+		n, err := m.first()
+		if err != nil {
+			m.sent(b)
+			return err
+		}
+		if n < 0 {
+			m.sent(b)
+			return io.EOF
+		}
+		m.heads[n].move(b, uint8(n))
+	}
+	m.sent(b)
+	return nil
+}
+
+func (m *Merge) sent(b *tracefs.Batch) {
+	for n, h := range m.heads {
+		b.Heads[n] = h.head
+	}
+	m.pos += int64(len(b.Text))
+	m.line += b.Lines
+}
+
+// first is the input with the earliest record, -1 if all have ended.
+func (m *Merge) first() (int, error) {
+	best := -1
+	for n, h := range m.heads {
+		m.errs = append(m.errs, h.load())
+		if h.next >= len(h.batch.Records) {
+			continue
+		}
+		if err := m.sameClock(h); err != nil {
+			return -1, err
+		}
+		if best < 0 || h.before(m.heads[best]) {
+			best = n
+		}
+	}
+	if best < 0 {
+		return best, errors.Join(m.errs...)
+	}
+	return best, nil
+}
+
+// before reports whether an input's next record comes before another's. Of
+// equal times announcements come last: the kernel makes them after the stack.
+func (h *mergeHead) before(other *mergeHead) bool {
+	if h.time != other.time {
+		return h.time < other.time
+	}
+	const announce = tracefs.KindAnnounce
+	return h.batch.Records[h.next].Kind != announce && other.batch.Records[other.next].Kind == announce
+}
+
+// sameClock refuses to compare times of different clocks.
+func (m *Merge) sameClock(h *mergeHead) error {
+	if h.head == nil {
+		return nil
+	}
+	ns := h.head.Nanoseconds()
+	if m.ns == nil {
+		m.ns = &ns
+	}
+	if *m.ns != ns {
+		return fmt.Errorf("merging %s: its clock is not that of the other inputs", h.src.in.Name)
+	}
+	return nil
+}
+
+// load makes sure that the input has a next record, or has ended. It returns
+// the error that ended it, once; the other inputs go on.
+func (h *mergeHead) load() error {
+	for h.next >= len(h.batch.Records) {
+		if h.ended {
+			return nil
+		}
+		if h.err != nil {
+			h.ended = true
+			if h.err == io.EOF {
+				return nil
+			}
+			return h.err
+		}
+		h.err = h.src.Next(&h.batch)
+		h.next = 0
+		if len(h.batch.Heads) > 0 {
+			h.head = h.batch.Heads[0]
+		}
+		h.stamp()
+	}
+	return nil
+}
+
+// stamp finds the time that decides about the next record.
+func (h *mergeHead) stamp() {
+	for i := h.next; i < len(h.batch.Records); i++ {
+		if r := &h.batch.Records[i]; r.Body > r.Off {
+			h.time = h.batch.Time(r)
+			return
+		}
+	}
+}
+
+// move appends the next record to b.
+func (h *mergeHead) move(b *tracefs.Batch, source uint8) {
+	r := h.batch.Records[h.next]
+	raw := h.batch.Text[r.Off:r.End]
+	if n := len(b.Text); n > 0 && b.Text[n-1] != '\n' && len(raw) > 0 {
+		// The last record lacks its line feed: the end of an input, or a
+		// record cut by the kernel. What follows here is not what followed it.
+		b.Text = append(b.Text, '\n')
+		b.Lines++
+		last := &b.Records[len(b.Records)-1]
+		last.End++
+		last.Flags &^= tracefs.Glued
+	}
+	shift := uint32(len(b.Text)) - r.Off
+	b.Text = append(b.Text, raw...)
+	for _, c := range raw {
+		if c == '\n' {
+			b.Lines++
+		}
+	}
+	switch r.Kind {
+	case tracefs.KindStack:
+		frames, _ := h.batch.StackFrames(&r)
+		r.Lo = uint32(len(b.Frames))
+		for _, f := range frames {
+			f.Off, f.End, f.Stem = f.Off+shift, f.End+shift, f.Stem+shift
+			b.Frames = append(b.Frames, f)
+		}
+		r.Hi = uint32(len(b.Frames))
+	case tracefs.KindAnnounce:
+		a := *h.batch.Announcement(&r)
+		a.Path, a.BuildID = append([]byte(nil), a.Path...), append([]byte(nil), a.BuildID...)
+		r.Lo = uint32(len(b.Announcements))
+		r.Hi = r.Lo + 1
+		b.Announcements = append(b.Announcements, a)
+	case tracefs.KindEvent:
+		if r.Flags&tracefs.Continued == 0 {
+			b.Events++
+		}
+	}
+	r.Off, r.End = r.Off+shift, r.End+shift
+	if h.batch.Records[h.next].Body > h.batch.Records[h.next].Off {
+		r.Body += shift
+	} else {
+		r.Body = 0
+	}
+	r.Source = source
+	b.Records = append(b.Records, r)
+	h.next++
+	h.stamp()
+}

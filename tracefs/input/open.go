@@ -1,0 +1,180 @@
+package input
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sys/unix"
+)
+
+// maxWindow bounds the memory that a zstd file can ask for. It covers what
+// zstd writes up to level 19; --long files need more.
+const maxWindow = 8 << 20
+
+// File is an opened trace, decompressed if need be.
+type File struct {
+	// Name is for messages.
+	Name string
+	// Size is the number of bytes on disk if it is a regular file, else 0.
+	Size int64
+	// Done counts the bytes read so far from disk.
+	Done func() int64
+
+	r     io.Reader
+	wait  func(time.Duration) (bool, error)
+	close []func() error
+	again func() (*File, error)
+}
+
+// Open opens a file by name; "-" is standard input, given as stdin. The
+// compression is recognised by the first bytes, never by the name.
+func Open(name string, stdin io.Reader) (*File, error) {
+	if name == "-" {
+		return open("standard input", stdin)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("opening a trace: %w", err)
+	}
+	in, err := open(name, f)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	in.close = append(in.close, f.Close)
+	if in.again != nil {
+		in.again = func() (*File, error) { return Open(name, nil) }
+	}
+	return in, nil
+}
+
+func open(name string, r io.Reader) (*File, error) {
+	in := &File{Name: name}
+	if f, ok := r.(*os.File); ok {
+		info, err := f.Stat()
+		if err != nil {
+			return nil, fmt.Errorf("looking at %s: %w", name, err)
+		}
+		switch {
+		case info.IsDir():
+			return nil, fmt.Errorf("reading %s: it is a directory", name)
+		case info.Mode().IsRegular() && info.Size() > 0: // files of tracefs and /proc have no size
+			in.Size = info.Size()
+			start, err := f.Seek(0, io.SeekCurrent)
+			if err == nil {
+				in.again = func() (*File, error) { return open(name, io.NewSectionReader(f, start, 1<<62)) }
+			}
+		default:
+			in.wait = func(d time.Duration) (bool, error) { return readable(f, d) }
+		}
+	}
+	counted := &counter{r: r}
+	in.Done = counted.count
+	return in, in.decompress(counted)
+}
+
+// decompress looks at the first bytes and puts the right reader in.
+func (in *File) decompress(r io.Reader) error {
+	head := make([]byte, 10)
+	n, err := io.ReadFull(r, head[:4])
+	if err != nil && err != io.ErrUnexpectedEOF && err != io.EOF {
+		return fmt.Errorf("reading %s at byte 0: %w", in.Name, err)
+	}
+	head = head[:n]
+	all := io.MultiReader(bytes.NewReader(head), r)
+	switch {
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		z, err := gzip.NewReader(bufio.NewReaderSize(all, 64<<10))
+		if err != nil {
+			return fmt.Errorf("reading %s as gzip: %w", in.Name, err)
+		}
+		in.r, in.wait = z, nil
+	case bytes.Equal(head, []byte{0x28, 0xb5, 0x2f, 0xfd}), len(head) == 4 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:], []byte{0x2a, 0x4d, 0x18}):
+		z, err := zstd.NewReader(all, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return fmt.Errorf("reading %s as zstd: %w", in.Name, err)
+		}
+		in.close = append(in.close, func() error { z.Close(); return nil })
+		in.r, in.wait = z, nil
+	case bytes.HasPrefix(head, []byte{0x17, 0x08, 0x44}):
+		return fmt.Errorf("reading %s: it is a trace.dat; give what trace-cmd report makes of it", in.Name)
+	case len(head) == 0:
+		in.r = r
+	default:
+		in.r = &peeked{head: head, r: r}
+	}
+	return nil
+}
+
+// peeked gives back the first bytes and then gets out of the way.
+type peeked struct {
+	head []byte
+	r    io.Reader
+}
+
+func (p *peeked) Read(b []byte) (int, error) {
+	if len(p.head) > 0 {
+		n := copy(b, p.head)
+		p.head = p.head[n:]
+		return n, nil
+	}
+	return p.r.Read(b)
+}
+
+// counter counts what is read; another goroutine may ask.
+type counter struct {
+	r io.Reader
+	n atomic.Int64
+}
+
+func (c *counter) count() int64 { return c.n.Load() }
+
+func (c *counter) Read(b []byte) (int, error) {
+	n, err := c.r.Read(b)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// readable waits until a pipe, terminal or socket has something to read, or
+// has ended.
+func readable(f *os.File, d time.Duration) (bool, error) {
+	fds := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds, int(d.Milliseconds()))
+	if err == unix.EINTR {
+		return false, nil
+	}
+	return n > 0, err
+}
+
+// Read implements io.Reader: the decompressed bytes.
+func (in *File) Read(b []byte) (int, error) { return in.r.Read(b) }
+
+// Again opens the same trace from its beginning, nil if that is not possible.
+func (in *File) Again() func() (*File, error) { return in.again }
+
+// compressed reports whether the file is not read as it is.
+func (in *File) compressed() bool {
+	switch in.r.(type) {
+	case *gzip.Reader, *zstd.Decoder:
+		return true
+	}
+	return false
+}
+
+// Close closes the file, not standard input.
+func (in *File) Close() error {
+	var errs []error
+	for i := len(in.close) - 1; i >= 0; i-- {
+		errs = append(errs, in.close[i]())
+	}
+	in.close = nil
+	return errors.Join(errs...)
+}

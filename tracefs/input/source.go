@@ -1,0 +1,224 @@
+package input
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"time"
+
+	"ustack/tracefs"
+	"ustack/tracefs/text"
+)
+
+const (
+	// blockSize is how much is read at once. It stays in the second level
+	// cache while it goes through the pipe.
+	blockSize = 128 << 10
+	// maxRecord bounds a record; a larger one goes out in pieces. The
+	// kernel's own bound is 8 KiB of text.
+	maxRecord = 256 << 10
+)
+
+// Reader gives batches of records, io.EOF after the last one. A batch may
+// come with an error: it holds what stood before the error.
+type Reader interface {
+	Next(b *tracefs.Batch) error
+}
+
+// ReadCloser is a Reader that holds files open.
+type ReadCloser interface {
+	Reader
+	io.Closer
+}
+
+// Source reads the records of one input.
+type Source struct {
+	in   *File
+	scan *text.Scanner
+	// Pause is how long the input may give nothing before Next returns what
+	// there is, 0 for ever. It matters to pipes only.
+	Pause time.Duration
+
+	tail   []byte // begun record
+	retry  int    // scan again when the text is this long
+	pos    int64  // of tail[0]
+	line   int64
+	ended  bool
+	paused bool // the pause has been told
+	skip   bool // inside a line that is longer than any record
+}
+
+// NewSource reads the records of an opened trace. With events the batches
+// have Records of events too.
+func NewSource(in *File, events bool) *Source {
+	s := text.NewScanner()
+	s.Events = events
+	return &Source{in: in, scan: s}
+}
+
+// Next implements Reader.
+func (s *Source) Next(b *tracefs.Batch) error {
+	b.Reset()
+	b.Pos, b.Line = s.pos, s.line
+	b.Text = append(b.Text, s.tail...)
+	if s.ended && len(b.Text) == 0 {
+		return s.end()
+	}
+	more := text.MoreSoon
+	for {
+		switch {
+		case s.skip:
+			if s.skipLine(b) {
+				return nil
+			}
+		case len(b.Text) >= s.retry && len(b.Text) > 0 || more == text.MoreLater:
+			done, err := s.take(b, more)
+			if done || err != nil {
+				return err
+			}
+		}
+		if s.ended && len(b.Text) == 0 {
+			return s.end()
+		}
+		if s.ended {
+			more = text.MoreNever
+			s.retry = 0
+			continue
+		}
+		var err error
+		if more, err = s.fill(b); err != nil {
+			s.ended = true
+			return s.fail(b, err)
+		}
+	}
+}
+
+// fill reads more text behind what there is.
+func (s *Source) fill(b *tracefs.Batch) (text.More, error) {
+	if len(b.Text) >= maxRecord {
+		return text.MoreLater, nil
+	}
+	if s.in.wait != nil && s.Pause > 0 && !s.paused {
+		ready, err := s.in.wait(s.Pause)
+		if err != nil {
+			return text.MoreSoon, err
+		}
+		if !ready {
+			s.paused = true
+			b.Paused = true
+			return text.MoreLater, nil
+		}
+	}
+	room(b)
+	n, err := s.in.r.Read(b.Text[len(b.Text):cap(b.Text)])
+	b.Text = b.Text[:len(b.Text)+n]
+	if n > 0 {
+		s.paused = false
+	}
+	if err == io.EOF {
+		s.ended = true
+		return text.MoreNever, nil
+	}
+	return text.MoreSoon, err
+}
+
+// room makes sure that there is place to read into.
+func room(b *tracefs.Batch) {
+	if cap(b.Text)-len(b.Text) >= blockSize/2 {
+		return
+	}
+	grown := make([]byte, len(b.Text), 2*len(b.Text)+blockSize)
+	copy(grown, b.Text)
+	b.Text = grown
+}
+
+// take scans the text. done tells that the batch is to go out.
+func (s *Source) take(b *tracefs.Batch, more text.More) (done bool, err error) {
+	all := b.Text
+	if s.ended {
+		more = text.MoreNever
+	}
+	used, err := s.scan.Scan(b, more)
+	if used == 0 && err == nil && more != text.MoreNever {
+		b.Text = all
+		b.Records, b.Frames, b.Announcements, b.Events = b.Records[:0], b.Frames[:0], b.Announcements[:0], 0
+		b.Shapes = b.Shapes[:0]
+		if b.Paused {
+			return s.out(b, nil, 0), nil
+		}
+		if more == text.MoreLater {
+			// Not one whole line in all that room.
+			s.skip = true
+			s.scan.Skip()
+			return s.skipLine(b), nil
+		}
+		s.retry = 0
+		if len(all) > 64<<10 {
+			s.retry = 2 * len(all)
+		}
+		return false, nil
+	}
+	if err != nil {
+		s.ended = true
+		line := s.line + b.Lines + 1
+		s.out(b, nil, used)
+		return true, fmt.Errorf("%s, line %d: %w", s.in.Name, line, err)
+	}
+	return s.out(b, all[used:], used), nil
+}
+
+// out sends a batch away and keeps the rest of the text.
+func (s *Source) out(b *tracefs.Batch, rest []byte, used int) bool {
+	if used == 0 && b.Paused {
+		rest = b.Text
+		b.Text = b.Text[:0]
+		b.Lines = 0
+	}
+	s.tail = append(s.tail[:0], rest...)
+	s.pos += int64(used)
+	s.line += b.Lines
+	s.retry = 0
+	return true
+}
+
+// skipLine takes text up to the next line feed as it is.
+func (s *Source) skipLine(b *tracefs.Batch) bool {
+	if len(b.Text) == 0 {
+		return false
+	}
+	n := bytes.IndexByte(b.Text, '\n') + 1
+	rest := b.Text[n:]
+	if n == 0 {
+		n, rest = len(b.Text), nil
+	} else {
+		s.skip = false
+		b.Lines = 1
+	}
+	s.tail = append(s.tail[:0], rest...)
+	b.Text = b.Text[:n]
+	b.Records = append(b.Records, tracefs.Record{End: uint32(n), Kind: tracefs.KindNote, TID: tracefs.NoTID,
+		CPU: tracefs.NoCPU, Flags: tracefs.Cut})
+	s.pos += int64(n)
+	s.line += b.Lines
+	return true
+}
+
+// fail ends the input with an error that says where.
+func (s *Source) fail(b *tracefs.Batch, err error) error {
+	at := s.pos + int64(len(b.Text))
+	where := "byte"
+	if s.in.compressed() {
+		where = "byte (of the decompressed text)"
+	}
+	used, _ := s.scan.Scan(b, text.MoreNever)
+	s.out(b, nil, used)
+	return fmt.Errorf("reading %s at %s %d: %w", s.in.Name, where, at, err)
+}
+
+// end is what an input without any record ends with.
+func (s *Source) end() error {
+	if !s.scan.Seen() && s.pos > 0 && !s.scan.OnlyComments() {
+		return fmt.Errorf("%s: %w", s.in.Name, text.ErrNoRecords)
+	}
+	return io.EOF
+}

@@ -1,0 +1,163 @@
+package input
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"ustack/tracefs"
+)
+
+// Options are how inputs are read.
+type Options struct {
+	// Events asks for Records of events too.
+	Events bool
+	// NoShapes makes every stack stand for itself.
+	NoShapes bool
+	// Pause is how long a pipe may give nothing before a batch says so.
+	Pause time.Duration
+}
+
+// Trace is one trace made of one or several inputs.
+type Trace struct {
+	Reader
+	files []*File
+	opt   Options
+}
+
+// OpenAll opens the inputs of a trace; "-" is stdin.
+func OpenAll(names []string, stdin io.Reader, opt Options) (*Trace, error) {
+	const most = 255 // Record.Source has eight bits
+	if len(names) > most {
+		return nil, fmt.Errorf("reading %d inputs as one trace: %d is the most", len(names), most)
+	}
+	var files []*File
+	for _, name := range names {
+		f, err := Open(name, stdin)
+		if err != nil {
+			return nil, errors.Join(err, closeAll(files))
+		}
+		files = append(files, f)
+	}
+	return newTrace(files, opt), nil
+}
+
+func newTrace(files []*File, opt Options) *Trace {
+	t := &Trace{files: files, opt: opt}
+	if len(files) == 1 {
+		s := NewSource(files[0], opt.Events)
+		if !opt.NoShapes {
+			s.scan.UseShapes()
+		}
+		s.Pause = opt.Pause
+		t.Reader = s
+		return t
+	}
+	var sources []*Source
+	for _, f := range files {
+		sources = append(sources, NewSource(f, true))
+	}
+	t.Reader = NewMerge(sources)
+	return t
+}
+
+// Again returns how to read the trace a second time, nil if an input can be
+// read only once.
+func (t *Trace) Again() func(Options) (*Trace, error) {
+	for _, f := range t.files {
+		if f.again == nil {
+			return nil
+		}
+	}
+	return func(opt Options) (*Trace, error) {
+		var files []*File
+		for _, f := range t.files {
+			again, err := f.again()
+			if err != nil {
+				return nil, errors.Join(err, closeAll(files))
+			}
+			files = append(files, again)
+		}
+		return newTrace(files, opt), nil
+	}
+}
+
+// Progress returns how far the reading is, nil if nobody can know.
+func (t *Trace) Progress() func() (read, size int64) {
+	for _, f := range t.files {
+		if f.Size == 0 {
+			return nil
+		}
+	}
+	return func() (read, size int64) {
+		for _, f := range t.files {
+			read += f.Done()
+			size += f.Size
+		}
+		return read, size
+	}
+}
+
+// Close closes all inputs.
+func (t *Trace) Close() error { return closeAll(t.files) }
+
+func closeAll(files []*File) error {
+	var errs []error
+	for _, f := range files {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Firsts is the first announcement of each identifier in a whole trace. It
+// reads the trace a second time when it is asked for the first time.
+type Firsts struct {
+	again func(Options) (*Trace, error)
+	once  sync.Once
+	found map[tracefs.Identifier]first
+}
+
+type first struct{ path, words []byte }
+
+// maxFirsts bounds the memory; a hostile trace has no end of identifiers.
+const maxFirsts = 1 << 16
+
+// NewFirsts returns the announcements of the trace that again opens.
+func NewFirsts(again func(Options) (*Trace, error)) *Firsts { return &Firsts{again: again} }
+
+// Find returns the first announcement of an identifier.
+func (fs *Firsts) Find(id tracefs.Identifier) (path, words []byte, ok bool) {
+	fs.once.Do(fs.read)
+	f, ok := fs.found[id]
+	return f.path, f.words, ok
+}
+
+// read collects announcements. An error ends it: the first reading of the
+// trace meets the same one and tells it.
+func (fs *Firsts) read() {
+	fs.found = make(map[tracefs.Identifier]first)
+	t, err := fs.again(Options{NoShapes: true})
+	if err != nil {
+		return
+	}
+	defer t.Close()
+	var b tracefs.Batch
+	for {
+		err := t.Next(&b)
+		for i := range b.Announcements {
+			a := &b.Announcements[i]
+			if _, seen := fs.found[a.ID]; a.Bad != "" || seen || len(fs.found) >= maxFirsts {
+				continue
+			}
+			fs.found[a.ID] = first{append([]byte(nil), a.Path...), append([]byte(nil), a.BuildID...)}
+			if a.BuildID == nil {
+				fs.found[a.ID] = first{path: append([]byte(nil), a.Path...)}
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}

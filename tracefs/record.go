@@ -1,0 +1,336 @@
+package tracefs
+
+import (
+	"bytes"
+	"cmp"
+	"strconv"
+)
+
+// Kind tells what a record is.
+type Kind uint8
+
+// The kinds of record. Every source sorts what it reads into these.
+const (
+	// KindEvent is a traced event: tracepoint, system call, marker, printk.
+	KindEvent Kind = iota + 1
+	// KindCookie is the kernel's note that the event just before it asked
+	// for a user stack (user_unwind_cookie). Record.Value is the cookie.
+	KindCookie
+	// KindStack is a user stack, deferred (<user stack unwind>,
+	// Record.Value is its cookie) or immediate (<user stack trace>).
+	KindStack
+	// KindKernelStack is a kernel stack (<stack trace>).
+	KindKernelStack
+	// KindAnnounce is the kernel's claim that an identifier is a file
+	// (file_map and its older spellings).
+	KindAnnounce
+	// KindLost says that records of a CPU were lost just before this place.
+	// Record.Value is their number, 0 if the kernel did not know it.
+	KindLost
+	// KindGap marks a place where records may be missing without a count:
+	// "buffer started", "[LINE TOO BIG]".
+	KindGap
+	// KindNote is text that is no record: header comments, blank lines,
+	// anything that was not understood.
+	KindNote
+)
+
+// Flags are properties of a record that have nothing to do with its kind.
+type Flags uint8
+
+const (
+	// Deferred marks a stack that was unwound on return to user space and is
+	// tied to its requesters by a cookie.
+	Deferred Flags = 1 << iota
+	// Cut marks a record whose text ends before its time: the kernel cut it
+	// at the end of its 8 KiB text buffer, or the input ends inside it.
+	Cut
+	// Continued marks a piece of a record whose beginning went out with an
+	// earlier batch (a record larger than a batch, or a pause of the input).
+	Continued
+	// Glued marks a record, cut too, that the next record follows in the same
+	// line.
+	Glued
+	// Arrays marks a stack that the text has as arrays of bytes on one line
+	// (trace-cmd report): its frames have a number and no text.
+	Arrays
+)
+
+// NoTID stands for an unknown thread, NoCPU for an unknown CPU.
+const (
+	NoTID = -1
+	NoCPU = -1
+)
+
+// MaxTID is the largest thread ID Linux gives out (PID_MAX_LIMIT in
+// include/linux/threads.h). A larger number is no thread.
+const MaxTID = 4 << 20
+
+// Record is one thing the kernel wrote. It is a view into its Batch: offsets
+// into the batch's text and arenas, no pointers, so that a batch is cheap to
+// fill and to reuse.
+type Record struct {
+	// Off and End bound the record's text in Batch.Text, all lines and line
+	// feeds included.
+	Off, End uint32
+	// Body is where the text after "time: " begins in Batch.Text.
+	Body uint32
+	// TID is the thread (the "PID" of the text is a thread), global number.
+	TID int32
+	// CPU is the CPU whose ring buffer held the record.
+	CPU int32
+	// Lo and Hi bound the record's frames in Batch.Frames (KindStack); Lo is
+	// the index in Batch.Announcements (KindAnnounce).
+	Lo, Hi uint32
+	// Shape, if not zero, is one more than the index in Batch.Shapes of what
+	// the record's frames are; Lo is then where their text begins.
+	Shape uint32
+	Kind  Kind
+	Flags Flags
+	// Source is the input the record came from, the index in Batch.Heads.
+	Source uint8
+	// Value is the cookie (KindCookie, KindStack) or the count (KindLost).
+	Value uint64
+}
+
+// Identifier is what a frame carries in the place of a file. It means
+// something only within one boot, and at one time. The zero value is no
+// identifier.
+type Identifier struct {
+	hi, lo uint64
+}
+
+// tags of Identifier.hi: which kind of number lo is.
+const (
+	tagHash  = 1 << 62
+	tagInode = 1 << 63
+)
+
+// HashIdentifier is the identifier of the hash dialects (` : 0x666220af`).
+func HashIdentifier(hash uint64) Identifier { return Identifier{tagHash, hash} }
+
+// InodeIdentifier is the identifier of the inode dialects
+// (` : 1340007 : 254:3`). The inode is the number as unsigned: the kernel
+// prints it signed in frames and unsigned in announcements.
+func InodeIdentifier(inode uint64, major, minor uint32) Identifier {
+	return Identifier{tagInode | uint64(major)<<32 | uint64(minor), inode}
+}
+
+// IsZero reports whether there is no identifier at all.
+func (id Identifier) IsZero() bool { return id.hi == 0 }
+
+// Compare orders identifiers, for whoever needs an order.
+func (id Identifier) Compare(other Identifier) int {
+	return cmp.Or(cmp.Compare(id.hi, other.hi), cmp.Compare(id.lo, other.lo))
+}
+
+// IsInode reports whether it is an inode and device, not a hash.
+func (id Identifier) IsInode() bool { return id.hi&tagInode != 0 }
+
+// Append writes the identifier as the kernel prints it in a frame.
+func (id Identifier) Append(b []byte) []byte {
+	if !id.IsInode() {
+		b = append(b, "0x"...)
+		return strconv.AppendUint(b, id.lo, 16)
+	}
+	b = strconv.AppendInt(b, int64(id.lo), 10)
+	b = append(b, " : "...)
+	b = strconv.AppendUint(b, id.hi&^tagInode>>32, 10)
+	b = append(b, ':')
+	return strconv.AppendUint(b, id.hi&(1<<32-1), 10)
+}
+
+// Hash mixes the identifier for use in a table.
+func (id Identifier) Hash() uint64 {
+	return (id.lo ^ id.hi*0x9e3779b97f4a7c15) * 0xd6e8feb86659fd93
+}
+
+// NoFile reports whether the identifier says that the address lies in a VMA
+// without a file: hash 0, inode 0. (Seen in the captures: anonymous memory,
+// heap, stack, vDSO.)
+func (id Identifier) NoFile() bool { return id.hi != 0 && id.lo == 0 }
+
+// NoVMA reports whether the identifier says that no VMA holds the address:
+// hash 0xffffffff (32 bits, or 64), inode -1.
+func (id Identifier) NoVMA() bool {
+	return id.hi != 0 && (id.lo == ^uint64(0) || id.hi == tagHash && id.lo == 0xffffffff)
+}
+
+// Form tells how a frame is written.
+type Form uint8
+
+const (
+	// FormPlain has an address and nothing else (stock kernels, D0, D1).
+	FormPlain Form = iota + 1
+	// FormIdentifier has a file offset and an identifier (D2 to D4).
+	FormIdentifier
+	// FormResolved has a file offset, path and perhaps build ID (D5, and our
+	// own output).
+	FormResolved
+	// FormObject has a path and an offset in the VMA (option sym-userobj).
+	FormObject
+	// FormUnresolved is a frame that an earlier run of ustack gave up on; the
+	// reason stands behind it.
+	FormUnresolved
+	// FormUnknown is a frame line in no known form.
+	FormUnknown
+	// FormCut is a frame line that ends before its time.
+	FormCut
+)
+
+// Frame is one line of a stack.
+type Frame struct {
+	ID Identifier
+	// Addr is the number of the frame: a virtual address (FormPlain of stock
+	// kernels and D0), a file offset (where there is an identifier or a
+	// path), an offset in the VMA (FormObject). Set only if the source was
+	// asked for addresses, see Address.
+	Addr uint64
+	// Off is where the line begins in Batch.Text, End where it ends (the
+	// line feed is not part of it), Stem where the kernel's address ends.
+	Off, End uint32
+	Stem     uint32
+	Form     Form
+	HasAddr  bool
+}
+
+// Shape is the frames of a stack that has been seen before, letter by letter.
+// A trace has few different stacks, each many times, so a source that
+// recognises them saves everybody the work on the frames. A Shape does not
+// change once it is in a batch.
+type Shape struct {
+	// Text is the frame lines, Frames point into it.
+	Text   []byte
+	Frames []Frame
+	// Memo is for the consumer; a source does not touch it.
+	Memo any
+}
+
+// Announcement is the kernel's claim that an identifier is a file.
+type Announcement struct {
+	ID Identifier
+	// Path and BuildID are the kernel's own words; BuildID is what stands
+	// between the braces of build_id={…}, nil if there was none.
+	Path, BuildID []byte
+	// Bad says why the announcement is not usable ("" if it is).
+	Bad string
+}
+
+// Batch is a run of whole records in input order. Its memory belongs to the
+// source and is used again once the batch has been given back.
+type Batch struct {
+	// Text is the kernel's text of the run, without gaps. Text between two
+	// Records belongs to events that the consumer did not ask for.
+	Text          []byte
+	Records       []Record
+	Frames        []Frame
+	Announcements []Announcement
+	Shapes        []*Shape
+	// Pos is the offset of Text[0] in its input, Line the number of lines
+	// before it. Both count from the beginning of the input, from 0.
+	Pos, Line int64
+	// Lines is the number of line feeds in Text.
+	Lines int64
+	// Events counts the records of KindEvent, also those that are not in
+	// Records.
+	Events int64
+	// Paused says that the input had nothing more to give when the batch was
+	// made: whoever holds something back should let it go.
+	Paused bool
+	// Heads decodes headers, by Record.Source.
+	Heads []HeadDecoder
+}
+
+// Reset empties the batch and keeps its memory.
+func (b *Batch) Reset() {
+	clear(b.Announcements)
+	clear(b.Shapes)
+	*b = Batch{
+		Text: b.Text[:0], Records: b.Records[:0], Frames: b.Frames[:0],
+		Announcements: b.Announcements[:0], Heads: b.Heads[:0], Shapes: b.Shapes[:0],
+	}
+}
+
+// Raw is the whole text of a record.
+func (b *Batch) Raw(r *Record) []byte { return b.Text[r.Off:r.End] }
+
+// StackFrames are the frames of a stack record, innermost first, and the text
+// that they point into.
+func (b *Batch) StackFrames(r *Record) ([]Frame, []byte) {
+	if r.Shape != 0 {
+		s := b.Shapes[r.Shape-1]
+		return s.Frames, s.Text
+	}
+	return b.Frames[r.Lo:r.Hi], b.Text
+}
+
+// Announcement is the claim of a KindAnnounce record.
+func (b *Batch) Announcement(r *Record) *Announcement { return &b.Announcements[r.Lo] }
+
+// Address is the frame's number, text what the frame points into. Sources of
+// text leave it unparsed until somebody asks.
+func (f *Frame) Address(text []byte) uint64 {
+	if f.HasAddr {
+		return f.Addr
+	}
+	return StemAddress(text[f.Off:f.Stem])
+}
+
+// StemAddress is the number of a frame's stem, " =>  <00007ff49fdce829>".
+func StemAddress(stem []byte) uint64 {
+	var v uint64
+	for _, c := range StemDigits(stem) {
+		d, ok := hexDigit(c)
+		if !ok {
+			break
+		}
+		v = v<<4 | uint64(d)
+	}
+	return v
+}
+
+// StemDigits is the number of a stem as it is written: what stands between
+// the angle brackets (an identifier may follow), or what ends the stem.
+func StemDigits(stem []byte) []byte {
+	const open = " =>  <"
+	if len(stem) > len(open) && string(stem[:len(open)]) == open {
+		if end := bytes.IndexByte(stem[len(open):], '>'); end > 0 {
+			return stem[len(open) : len(open)+end]
+		}
+	}
+	end := len(bytes.TrimSuffix(stem, []byte(">")))
+	from := end
+	for from > 0 {
+		if _, ok := hexDigit(stem[from-1]); !ok {
+			break
+		}
+		from--
+	}
+	return stem[from:end]
+}
+
+func hexDigit(c byte) (byte, bool) {
+	switch {
+	case c >= '0' && c <= '9':
+		return c - '0', true
+	case c >= 'a' && c <= 'f':
+		return c - 'a' + 10, true
+	}
+	return 0, false
+}
+
+// Head decodes the header of a record, if it has one.
+func (b *Batch) Head(r *Record) Head {
+	if r.Body <= r.Off {
+		return Head{TGID: NoTID}
+	}
+	return b.Heads[r.Source].Head(b.Text[r.Off:r.Body])
+}
+
+// Time is the record's time stamp, 0 if it has no header.
+func (b *Batch) Time(r *Record) Time {
+	if r.Body <= r.Off {
+		return 0
+	}
+	return b.Heads[r.Source].Time(b.Text[r.Off:r.Body])
+}

@@ -1,0 +1,8 @@
+// Package text decodes the text of an ftrace, as the kernel's trace and
+// trace_pipe files or trace-cmd report print it, into tracefs records.
+//
+// Where to look: the spellings the kernel uses for stacks, cookies and mapping
+// events are the tables in dialect.go; the columns before a record's body are
+// in header.go; the lines of a stack in frame.go; the grammar of mapping
+// events in announce.go; scanner.go finds where records begin and end.
+package text

@@ -1,0 +1,130 @@
+package text
+
+import (
+	"bytes"
+
+	"ustack/tracefs"
+)
+
+const (
+	// UnresolvedMark stands between a frame that ustack could not resolve
+	// and the reason, which a ')' ends. Reading our own output again must
+	// know it.
+	UnresolvedMark = " (unresolved: "
+	arrow          = " => "
+	resolvedMark   = " : path="
+)
+
+// parseFrame reads a frame line (without its line feed) at text[off:end].
+func parseFrame(text []byte, off, end int) (tracefs.Frame, bool) {
+	line := text[off:end]
+	f := tracefs.Frame{Off: uint32(off), End: uint32(end), Stem: uint32(end)}
+	if !hasPrefix(line, arrow) {
+		return f, false
+	}
+	if at := bytes.LastIndex(line, []byte(UnresolvedMark)); at > 0 && line[len(line)-1] == ')' {
+		f.Form = tracefs.FormUnresolved
+		f.Stem = uint32(off + at)
+		return f, true
+	}
+	rest := line[len(arrow):]
+	if n := angleAddress(rest); n > 0 {
+		f.Stem = uint32(off + len(arrow) + n)
+		f.Form, f.ID = parseSuffix(rest[n:])
+		return f, true
+	}
+	if at := objectEnd(rest); at > 0 {
+		f.Stem = uint32(off + len(arrow) + at)
+		f.Form = tracefs.FormObject
+		return f, true
+	}
+	f.Form = tracefs.FormUnknown
+	return f, true
+}
+
+// angleAddress is the length of " <HEX>" at the beginning of b, 0 if there is
+// none. Addresses have 16 digits, 8 on 32-bit kernels.
+func angleAddress(b []byte) int {
+	if len(b) < 4 || b[0] != ' ' || b[1] != '<' {
+		return 0
+	}
+	_, n := parseHex(b[2:])
+	if n == 0 || 2+n >= len(b) || b[2+n] != '>' {
+		return 0
+	}
+	return n + 3
+}
+
+// parseSuffix reads what stands behind a frame's address.
+func parseSuffix(b []byte) (tracefs.Form, tracefs.Identifier) {
+	var none tracefs.Identifier
+	switch {
+	case len(b) == 0:
+		return tracefs.FormPlain, none
+	case hasPrefix(b, resolvedMark):
+		return tracefs.FormResolved, none
+	case hasPrefix(b, " : 0x"):
+		if v, n := parseHex(b[5:]); n > 0 && 5+n == len(b) {
+			return tracefs.FormIdentifier, tracefs.HashIdentifier(v)
+		}
+	case hasPrefix(b, " : "):
+		if id, ok := parseInode(b[3:]); ok {
+			return tracefs.FormIdentifier, id
+		}
+	}
+	return tracefs.FormUnknown, none
+}
+
+// parseInode reads "%ld : %d:%d", inode and device of D2 and D3.
+func parseInode(b []byte) (tracefs.Identifier, bool) {
+	b, negative := bytes.CutPrefix(b, []byte("-"))
+	inode, n := parseDec(b)
+	if n == 0 || !hasPrefix(b[n:], " : ") {
+		return tracefs.Identifier{}, false
+	}
+	if negative {
+		inode = -inode
+	}
+	major, minor, n := parseDevice(b[n+3:], len(b)-n-3)
+	return tracefs.InodeIdentifier(inode, major, minor), n > 0
+}
+
+// parseDevice reads "MAJ:MIN" in decimal, as long as want bytes.
+func parseDevice(b []byte, want int) (major, minor uint32, n int) {
+	ma, i := parseDec(b)
+	if i == 0 || i >= len(b) || b[i] != ':' {
+		return 0, 0, 0
+	}
+	mi, j := parseDec(b[i+1:])
+	if j == 0 || i+1+j != want || ma > 1<<29 || mi > 1<<32-1 {
+		return 0, 0, 0
+	}
+	return uint32(ma), uint32(mi), i + 1 + j
+}
+
+// objectEnd is where "PATH[+0xHEX]" (option sym-userobj, with sym-addr
+// followed by " <HEX>") ends, 0 if b is not of that form. A path may hold
+// anything, so the last "[+0x" counts.
+func objectEnd(b []byte) int {
+	if len(b) == 0 || b[len(b)-1] != ']' {
+		at := bytes.LastIndex(b, []byte("] <"))
+		if at < 0 || angleAddress(b[at+1:]) != len(b)-at-1 {
+			return 0
+		}
+		b = b[:at+1]
+	}
+	at := bytes.LastIndex(b, []byte("[+0x"))
+	if at <= 0 {
+		return 0
+	}
+	if _, n := parseHex(b[at+4:]); n == 0 || at+4+n+1 != len(b) {
+		return 0
+	}
+	return len(b)
+}
+
+// ObjectOffset is the offset in the VMA that a sym-userobj frame carries.
+func ObjectOffset(stem []byte) uint64 {
+	v, _ := parseHex(stem[bytes.LastIndex(stem, []byte("[+0x"))+4:])
+	return v
+}

@@ -1,0 +1,477 @@
+package text
+
+import (
+	"bytes"
+	"slices"
+
+	"ustack/tracefs"
+)
+
+// More tells a Scanner what may follow the text it is given.
+type More uint8
+
+const (
+	// MoreSoon says that the text goes on: the last record is left alone
+	// until its end is seen.
+	MoreSoon More = iota
+	// MoreLater says that the text may go on, but not now (a pause, or a
+	// full buffer): all whole lines are taken, and what follows them may
+	// continue the last record.
+	MoreLater
+	// MoreNever says that the input ends here.
+	MoreNever
+)
+
+// Scanner finds the records in a stream of text. It keeps what it must know
+// of the text before: the layout, and the record that a pause broke off.
+//
+// A record begins with a header and goes on to the next header, so its end is
+// known only then. Lines without a header belong to the record before them;
+// they are frames only if that record is a user stack, and only up to the
+// first line that is none: free text (trace_marker) can look like anything.
+type Scanner struct {
+	// Events asks for Records of events, gaps and notes too. Without it
+	// their text passes through unseen.
+	Events bool
+
+	layout  layout // nil until the first header
+	columns *columns
+	tries   []layout
+	colon   int // where the last header's colon stood
+	open    open
+	refusal refusal
+	hex     hexCache
+	shapes  *shapes // nil: no shapes
+	seconds []byte  // what stood between the flags and the microseconds last
+	slow    bool    // tests only: every line the long way
+}
+
+// open is the record that the scanner is in.
+type open struct {
+	kind  tracefs.Kind // 0: none yet
+	form  bodyForm
+	stack stackState
+	// carried tells that an earlier batch has the record's beginning, and
+	// left is what a Record of the rest needs to have.
+	carried bool
+	start   int // where it begins in the text
+	rec     int // index in Batch.Records, -1 if it has no Record
+	left    tracefs.Record
+}
+
+// stackState tells whether lines can be frames.
+type stackState uint8
+
+const (
+	noFrames     stackState = iota
+	wantCookie              // a cookie line, or frames
+	wantFrames              // frames
+	reportFrames            // frames of trace-cmd report
+)
+
+// NewScanner returns a scanner at the beginning of an input.
+func NewScanner() *Scanner {
+	return &Scanner{tries: layouts()}
+}
+
+// UseShapes makes the scanner put stacks that it has seen before into batches
+// as Shapes.
+func (s *Scanner) UseShapes() { s.shapes = new(shapes) }
+
+// Layout names the layout of the headers, "" before the first one.
+func (s *Scanner) Layout() string {
+	if s.layout == nil {
+		return ""
+	}
+	return s.layout.name()
+}
+
+// Seen reports whether any record has been found.
+func (s *Scanner) Seen() bool { return s.layout != nil }
+
+// Scan finds the records in b.Text, which goes on where the last Scan
+// stopped, and appends them to b. It returns how much of the text they are;
+// the caller gives the rest again, with more behind it.
+//
+// An error is about the whole input (a layout that cannot be used); what was
+// found before it is in b.
+func (s *Scanner) Scan(b *tracefs.Batch, more More) (int, error) {
+	if s.shapes != nil {
+		s.shapes.scans++
+	}
+	w := walk{s: s, b: b, o: s.resume(b)}
+	err := w.lines(more)
+	used := w.finish(more)
+	if s.layout != nil && len(b.Heads) == 0 {
+		b.Heads = append(b.Heads, s.layout)
+	}
+	b.Text = b.Text[:used]
+	b.Lines = int64(bytes.Count(b.Text, []byte{'\n'}))
+	return used, err
+}
+
+// resume opens the record that the last Scan broke off, if any.
+func (s *Scanner) resume(b *tracefs.Batch) open {
+	o := s.open
+	s.open = open{}
+	o.start, o.rec = 0, -1
+	o.carried = o.kind != 0
+	if o.kind == tracefs.KindStack || o.kind != 0 && s.Events {
+		o.rec = len(b.Records)
+		rest := o.left
+		rest.Off, rest.End, rest.Body, rest.Lo, rest.Hi, rest.Shape = 0, 0, 0, 0, 0, 0
+		rest.Kind = o.kind
+		if o.kind == tracefs.KindAnnounce || o.kind == tracefs.KindCookie {
+			rest.Kind = tracefs.KindNote
+		}
+		rest.Flags |= tracefs.Continued
+		if rest.Kind != tracefs.KindStack {
+			rest.Value = 0
+		}
+		b.Records = append(b.Records, rest)
+	}
+	return o
+}
+
+// walk is one pass over one text.
+type walk struct {
+	s   *Scanner
+	b   *tracefs.Batch
+	o   open
+	i   int // where the next line begins
+	err error
+	// tried counts the lines that were looked at for a layout to refuse.
+	tried int
+}
+
+// lines takes the text line by line.
+func (w *walk) lines(more More) error {
+	for {
+		w.fast()
+		if w.i >= len(w.b.Text) {
+			return nil
+		}
+		if done, err := w.anyLine(w.b.Text[w.i:], more); done || err != nil {
+			return err
+		}
+	}
+}
+
+// sixDigits reports whether the upper six bytes are decimal digits.
+func sixDigits(w uint64) bool {
+	x := w>>16 ^ 0x303030303030
+	return (x|(x+0x060606060606))&0xf0f0f0f0f0f0 == 0
+}
+
+// header opens a record. line is its first line without the line feed, or at
+// the end of the input without one.
+func (w *walk) header(line []byte, h header) {
+	w.close(w.i)
+	body := line[h.body:]
+	if len(body) == 0 || !interesting[body[0]] {
+		w.event(h)
+		return
+	}
+	kind, form := classify(body)
+	if kind == tracefs.KindEvent && body[len(body)-1] == '\r' {
+		if kind, _ := classify(body[:len(body)-1]); kind != tracefs.KindEvent {
+			w.err = layoutError("take the carriage returns away (tr -d '\\r')", "its lines end with carriage returns")
+			w.o = open{rec: -1, start: w.i}
+			return
+		}
+	}
+	switch {
+	case form == bodyRefused:
+		w.err = fieldsError()
+		w.o = open{rec: -1, start: w.i}
+	case kind == tracefs.KindEvent:
+		w.event(h)
+	default:
+		w.begin(kind, form, h)
+		w.title(line, h)
+	}
+}
+
+// event opens an event.
+func (w *walk) event(h header) {
+	w.b.Events++
+	if w.s.Events {
+		w.begin(tracefs.KindEvent, bodyText, h)
+		return
+	}
+	w.o.kind, w.o.form, w.o.stack, w.o.carried = tracefs.KindEvent, bodyText, noFrames, false
+	w.o.start, w.o.rec = w.i, -1
+}
+
+// begin makes the open record, and a Record if the consumer wants one.
+func (w *walk) begin(kind tracefs.Kind, form bodyForm, h header) {
+	b := w.b
+	w.o.kind, w.o.form, w.o.stack, w.o.carried = kind, form, noFrames, false
+	w.o.start, w.o.rec = w.i, -1
+	if kind == tracefs.KindKernelStack && !w.s.Events {
+		return
+	}
+	w.o.rec = len(b.Records)
+	b.Records = append(b.Records, tracefs.Record{
+		Off: uint32(w.i), Body: uint32(w.i + h.body), TID: h.tid, CPU: h.cpu,
+		Lo: uint32(len(b.Frames)), Hi: uint32(len(b.Frames)), Kind: kind,
+	})
+}
+
+// title reads what the first line of a cookie or stack has to say.
+func (w *walk) title(line []byte, h header) {
+	if w.o.rec < 0 {
+		return
+	}
+	body := line[h.body:]
+	r := &w.b.Records[w.o.rec]
+	switch w.o.form {
+	case bodyCookie:
+		r.Value, _ = parseHex(body[len("cookie="):])
+	case bodyCookieField:
+		at := bytes.Index(body, []byte("cookie="))
+		r.Value, _ = parseDec(body[at+len("cookie="):])
+	case bodyLines:
+		if w.o.kind == tracefs.KindStack {
+			w.o.stack = wantFrames
+		}
+	case bodyUnwind:
+		r.Flags |= tracefs.Deferred
+		w.o.stack = wantCookie
+		if at := bytes.Index(body, []byte("cookie=")); at > 0 {
+			r.Value, _ = parseHex(body[at+len("cookie="):])
+			w.o.stack = wantFrames
+		}
+	case bodyReport:
+		w.o.stack = reportFrames
+		w.reportFrame(line, w.i)
+	case bodyArrays:
+		r.Flags |= tracefs.Deferred
+		at := bytes.Index(body, []byte("cookie="))
+		r.Value, _ = parseDec(body[at+len("cookie="):])
+		if w.arrayFrames(body, w.i+len(line)) {
+			r.Flags |= tracefs.Arrays
+		}
+	}
+}
+
+// close ends the open record at end.
+func (w *walk) close(end int) {
+	if w.o.rec < 0 {
+		return
+	}
+	b := w.b
+	r := &b.Records[w.o.rec]
+	r.End = uint32(end)
+	switch r.Kind {
+	case tracefs.KindStack:
+		r.Hi = uint32(len(b.Frames))
+	case tracefs.KindAnnounce:
+		whole := end > 0 && b.Text[end-1] == '\n'
+		r.Lo = uint32(len(b.Announcements))
+		r.Hi = r.Lo + 1
+		b.Announcements = append(b.Announcements, parseAnnouncement(b.Text[r.Body:r.End], whole))
+	}
+}
+
+// anyLine takes a line of which nothing is known. It reports done if the line
+// must wait for more text.
+func (w *walk) anyLine(line []byte, more More) (done bool, err error) {
+	if len(line) < maxHeader && more == MoreSoon {
+		return true, nil // too short to tell a header from a line feed in a comm
+	}
+	if h, ok := w.parseHeader(line); ok {
+		nl := bytes.IndexByte(line[h.body:], '\n')
+		if nl < 0 && more != MoreNever {
+			return true, nil
+		}
+		end, next := h.body+nl, h.body+nl+1
+		if nl < 0 {
+			end, next = len(line), len(line)
+		}
+		w.header(line[:end], h)
+		if nl < 0 && w.o.rec >= 0 {
+			w.b.Records[w.o.rec].Flags |= tracefs.Cut
+		}
+		if w.err != nil {
+			return true, w.err
+		}
+		w.i += next
+		return false, nil
+	}
+	nl := bytes.IndexByte(line, '\n')
+	if nl < 0 {
+		if more != MoreNever {
+			return true, nil
+		}
+		if w.s.layout == nil {
+			if err := w.refuse(line); err != nil {
+				return true, err
+			}
+		}
+		w.other(line, true)
+		w.i += len(line)
+		return false, nil
+	}
+	if w.s.layout == nil {
+		if err := w.refuse(line[:nl]); err != nil {
+			return true, err
+		}
+	}
+	if w.glued(line[:nl]) {
+		return false, nil
+	}
+	w.other(line[:nl], false)
+	w.i += nl + 1
+	return false, nil
+}
+
+// parseHeader tries the layout, or all of them until one fits.
+func (w *walk) parseHeader(line []byte) (header, bool) {
+	s := w.s
+	if s.layout != nil {
+		h, ok := s.layout.parse(line)
+		if ok && s.columns != nil {
+			s.remember(line, h)
+		}
+		return h, ok
+	}
+	for _, l := range s.tries {
+		if h, ok := l.parse(line); ok {
+			s.layout = l
+			s.columns, _ = l.(*columns)
+			return h, true
+		}
+	}
+	return header{}, false
+}
+
+// refuse looks at a line while no header has been seen.
+func (w *walk) refuse(line []byte) error {
+	if len(line) == 0 || line[0] == '#' || w.s.refusal.lines+w.tried > tryLines {
+		return nil
+	}
+	w.tried++
+	return refuse(line)
+}
+
+// other takes a line without a header, line feed not included.
+func (w *walk) other(line []byte, atEnd bool) {
+	switch {
+	case w.lost(line), w.gap(line), w.overwritten(line):
+		return
+	case w.o.stack == reportFrames:
+		if !w.reportFrame(line, w.i) {
+			w.o.stack = noFrames
+		}
+	case w.o.stack != noFrames:
+		w.stackLine(line, atEnd)
+	case w.o.kind == 0 || w.o.kind == tracefs.KindNote || w.o.kind == tracefs.KindLost || w.o.kind == tracefs.KindGap,
+		hasPrefix(line, "# tracer: "), w.announcementEnded(line):
+		w.note()
+	}
+	if atEnd && w.o.rec >= 0 {
+		w.b.Records[w.o.rec].Flags |= tracefs.Cut
+	}
+}
+
+// announcementEnded reports whether a line behind a mapping event is not of its
+// path: the event was whole, or is longer than any path.
+func (w *walk) announcementEnded(line []byte) bool {
+	const longest = 2 * 4096
+	if w.o.kind != tracefs.KindAnnounce || w.o.rec < 0 {
+		return false
+	}
+	text := w.b.Text[w.o.start:w.i]
+	return isWhole(bytes.TrimSuffix(text, []byte("\n"))) || len(text)+len(line) > longest || line == nil
+}
+
+// stackLine takes a line in a user stack.
+func (w *walk) stackLine(line []byte, atEnd bool) {
+	if w.o.stack == wantCookie && hasPrefix(line, "cookie=") {
+		if v, n := parseHex(line[len("cookie="):]); n > 0 && len("cookie=")+n == len(line) {
+			w.o.stack = wantFrames
+			w.b.Records[w.o.rec].Value = v
+			return
+		}
+	}
+	f, ok := parseFrame(w.b.Text, w.i, w.i+len(line))
+	if !ok {
+		w.o.stack = noFrames
+		return
+	}
+	w.o.stack = wantFrames
+	if atEnd && f.Form != tracefs.FormUnresolved && (f.Form != tracefs.FormResolved || mayBeGlued(f.Form, line)) {
+		f.Form = tracefs.FormCut
+	}
+	w.b.Frames = append(w.b.Frames, f)
+}
+
+// single opens a record of one line without a header.
+func (w *walk) single(kind tracefs.Kind, cpu int32, value uint64) {
+	w.close(w.i)
+	w.begin(kind, bodyText, header{tid: tracefs.NoTID, cpu: cpu})
+	if w.o.rec >= 0 {
+		w.b.Records[w.o.rec].Value = value
+	}
+}
+
+// note opens a record for text that is none, one a line.
+func (w *walk) note() {
+	w.close(w.i)
+	w.begin(tracefs.KindNote, bodyText, header{tid: tracefs.NoTID, cpu: tracefs.NoCPU})
+}
+
+// maxPending bounds a mapping event that waits for the end of its path.
+const maxPending = 2 * 4096
+
+// finish closes the walk and returns how much of the text was taken.
+func (w *walk) finish(more More) int {
+	used := w.end(more)
+	if b := w.b; len(b.Records) > 0 && b.Records[0].Flags&tracefs.Continued != 0 && b.Records[0].End == 0 {
+		b.Records = slices.Delete(b.Records, 0, 1) // nothing came to continue it
+	}
+	w.s.refusal.lines += w.tried
+	return used
+}
+
+// end closes the last record, or takes it back if it may go on.
+func (w *walk) end(more More) int {
+	b := w.b
+	if more == MoreLater && w.o.kind == tracefs.KindAnnounce && w.i-w.o.start < maxPending && !w.announcementEnded([]byte{}) {
+		more = MoreSoon // its path may go on
+	}
+	if more != MoreSoon || w.o.carried || w.o.kind == 0 {
+		w.close(w.i)
+		w.s.open = w.o
+		if w.o.rec >= 0 {
+			w.s.open.left = b.Records[w.o.rec]
+		}
+		return w.i
+	}
+	// The record may go on: take it back.
+	if w.o.rec >= 0 {
+		if r := &b.Records[w.o.rec]; r.Shape == 0 {
+			b.Frames = b.Frames[:r.Lo]
+		}
+		b.Records = b.Records[:w.o.rec]
+	}
+	switch w.o.kind {
+	case tracefs.KindEvent:
+		b.Events--
+	case tracefs.KindNote:
+		w.tried = max(w.tried-1, 0)
+	}
+	return w.o.start
+}
+
+// Skip tells the scanner that the next text is the inside of a line that
+// belongs to no record.
+func (s *Scanner) Skip() {
+	s.open = open{kind: tracefs.KindNote, rec: -1}
+	s.refusal.lines++
+}
+
+// OnlyComments reports whether nothing but header comments and blank lines
+// has been seen before the first record.
+func (s *Scanner) OnlyComments() bool { return s.refusal.lines == 0 }
