@@ -1,0 +1,123 @@
+package filemap
+
+import (
+	"bytes"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// File is a file as frames name it. Files are interned: within one Files,
+// equal pointers are equal files.
+type File struct {
+	// Path is as the process saw it, or as the kernel calls memory without a
+	// name in the file system ("/memfd:jit (deleted)", "/dev/zero (deleted)",
+	// "v8-jit").
+	Path string
+	// BuildID is the identity of the contents, zero if unknown.
+	BuildID BuildID
+	// Words is the kernel's own text of the build ID, "" if it is the usual
+	// one (BuildID.Words).
+	Words string
+	// HasID tells that the announcement carried a build ID, be it all zeros:
+	// the kernel then says that the file has none.
+	HasID bool
+	// Used is set when a frame got this file.
+	Used bool
+	// Text and JSON are what renderers keep with the file: how they write
+	// it, made once.
+	Text, JSON []byte
+}
+
+// Key is the same for the same file on every machine: the xxhash of build ID
+// and path.
+func (f *File) Key() uint64 {
+	var d xxhash.Digest
+	d.Reset()
+	_, _ = d.Write(f.BuildID[:])
+	_, _ = d.WriteString(f.Path)
+	return d.Sum64()
+}
+
+// Files interns files.
+type Files struct {
+	byKey map[uint64][]*File
+	bytes int
+	count int
+}
+
+// NewFiles returns an empty set.
+func NewFiles() *Files { return &Files{byKey: make(map[uint64][]*File)} }
+
+// Count is the number of distinct files that frames got.
+func (fs *Files) Count() int { return fs.count }
+
+// fileCost is what a File needs besides its path: itself, its place in the
+// map, and what renderers keep with it.
+const fileCost = 512
+
+// Bytes is about how much memory the set needs.
+func (fs *Files) Bytes() int { return fs.bytes }
+
+// MarkUsed notes that a frame got the file.
+func (fs *Files) MarkUsed(f *File) {
+	if !f.Used {
+		f.Used = true
+		fs.count++
+	}
+}
+
+// Intern returns the one File of a path and a build ID as the kernel printed
+// them. words is nil if there was no build ID.
+func (fs *Files) Intern(path, words []byte) *File {
+	var id BuildID
+	has := false
+	if words != nil {
+		id, has = ParseWords(words)
+	}
+	f := fs.add(path, id, has)
+	if has && f.Words == "" && id.Words() != string(words) && bytes.Contains(words, []byte("0x")) {
+		f.Words = string(words)
+	}
+	return f
+}
+
+// InternID returns the one File of a path and a build ID.
+func (fs *Files) InternID(path []byte, id BuildID) *File { return fs.add(path, id, true) }
+
+func (fs *Files) add(path []byte, id BuildID, hasID bool) *File {
+	var d xxhash.Digest
+	d.Reset()
+	_, _ = d.Write(id[:])
+	_, _ = d.Write(path)
+	key := d.Sum64()
+	for _, f := range fs.byKey[key] {
+		if f.Path == string(path) && f.BuildID == id && f.HasID == hasID {
+			return f
+		}
+	}
+	f := &File{Path: string(path), BuildID: id, HasID: hasID}
+	fs.byKey[key] = append(fs.byKey[key], f)
+	fs.bytes += fileCost + len(f.Path)
+	return f
+}
+
+// Retain drops all files but those that keep says yes to, and counts the used
+// ones that are dropped as still counted.
+func (fs *Files) Retain(keep map[*File]bool) {
+	for key, list := range fs.byKey {
+		kept := list[:0]
+		for _, f := range list {
+			if keep[f] {
+				kept = append(kept, f)
+			} else {
+				fs.bytes -= fileCost + len(f.Path)
+			}
+		}
+		clear(list[len(kept):])
+		if len(kept) == 0 {
+			delete(fs.byKey, key)
+			continue
+		}
+		fs.byKey[key] = kept
+	}
+}

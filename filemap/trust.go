@@ -1,0 +1,100 @@
+package filemap
+
+// Trust is how well the file of a frame is known. A frame has either a file
+// and a trust, or a reason why it has no file: never both, never neither.
+type Trust uint8
+
+const (
+	// NoTrust is the trust of a frame without a file.
+	NoTrust Trust = iota
+	// Announced: the kernel said so, and nobody checked. The kernel can be
+	// wrong: a hash of a pointer goes stale when the memory is used again.
+	Announced
+	// Verified: announced, and the process had the file mapped there then.
+	Verified
+	// Inferred: the announcement was wrong or missing, and the evidence
+	// leaves this one file only.
+	Inferred
+	// Late: found by asking after the fact, when the mapping may have
+	// changed.
+	Late
+
+	trustCount
+)
+
+// String is the word used in all outputs.
+func (t Trust) String() string {
+	return [...]string{"", "announced", "verified", "inferred", "late"}[t]
+}
+
+// Reason is why a frame has no file. The list is closed: outputs, totals and
+// documentation all use these words.
+type Reason uint8
+
+const (
+	// NoReason is the reason of a frame that has a file.
+	NoReason Reason = iota
+	// Unannounced: the kernel never said what the identifier means.
+	Unannounced
+	// Lost: as Unannounced, and records were lost where the announcement
+	// could have been.
+	Lost
+	// Ambiguous: two announcements fit, and time does not tell them apart.
+	Ambiguous
+	// Contradicted: the kernel announced a file that the process had not
+	// mapped there, and the evidence leaves no single other one.
+	Contradicted
+	// Truncated: the frame's text ends before its time.
+	Truncated
+	// NoVMA: the kernel found no mapping at the address (unmapped, vsyscall,
+	// not canonical).
+	NoVMA
+	// Anonymous: memory without a file: heap, stack, JIT code.
+	Anonymous
+	// VDSO: the vDSO, or another of the small special mappings that the
+	// kernel gives a process.
+	VDSO
+	// NoAddressSpace: a raw address, and no mappings of the process to look
+	// it up in.
+	NoAddressSpace
+	// NoIdentifier: an offset in a file, and nothing that tells which file
+	// (dialect D1).
+	NoIdentifier
+	// VMAOffset: an offset from the beginning of a mapping, which is not one
+	// in the file (option sym-userobj), and no mappings to convert it.
+	VMAOffset
+	// Forgotten: as Unannounced, but the table of identifiers was full once,
+	// so the announcement may have been dropped by ustack itself.
+	Forgotten
+	// Unreadable: a frame in no form that ustack knows.
+	Unreadable
+
+	reasonCount
+)
+
+// ReasonCount is the number of reasons, NoReason included; TrustCount that of
+// trusts.
+const (
+	ReasonCount = int(reasonCount)
+	TrustCount  = int(trustCount)
+)
+
+var reasonNames = [...]string{
+	NoReason: "", Unannounced: "unannounced", Lost: "lost", Ambiguous: "ambiguous", Contradicted: "contradicted",
+	Truncated: "truncated", NoVMA: "no-vma", Anonymous: "anonymous", VDSO: "vdso",
+	NoAddressSpace: "no-address-space", NoIdentifier: "no-identifier",
+	VMAOffset: "vma-offset", Forgotten: "forgotten", Unreadable: "unreadable",
+}
+
+// String is the word used in all outputs.
+func (r Reason) String() string { return reasonNames[r] }
+
+// ParseReason finds the reason of a word.
+func ParseReason(word string) (Reason, bool) {
+	for r, name := range reasonNames {
+		if r > 0 && name == word {
+			return Reason(r), true
+		}
+	}
+	return NoReason, false
+}
