@@ -1,0 +1,86 @@
+package resolve
+
+import (
+	"ustack/filemap"
+	"ustack/tracefs"
+)
+
+// LateStacks are the stacks of a trace that come too late for the events that
+// asked for them: a task that sleeps longer than records are held back. They
+// are found by reading the trace once more, if it can be.
+type LateStacks struct {
+	read   func(Options) error
+	done   bool
+	stacks map[lateKey]*Stack
+	size   int
+}
+
+type lateKey struct {
+	tid    int32
+	cookie uint64
+}
+
+// maxLate bounds the memory of late stacks.
+const maxLate = 8 << 20
+
+// NewLateStacks returns the late stacks of a trace. read reads all of it
+// through a resolver with the options that it is given.
+func NewLateStacks(read func(Options) error) *LateStacks { return &LateStacks{read: read} }
+
+// find returns the stack of a request, nil if there is none.
+func (l *LateStacks) find(tid int32, cookie uint64, opt Options) *Stack {
+	if l == nil {
+		return nil
+	}
+	if !l.done {
+		l.done = true
+		l.stacks = make(map[lateKey]*Stack)
+		opt.Late, opt.Stitch, opt.collect = nil, false, l
+		// An error ends the stacks; the reading that asks meets it too.
+		_ = l.read(opt)
+	}
+	return l.stacks[lateKey{tid, cookie}]
+}
+
+// has reports whether a stack has been found late: an event has it then.
+func (l *LateStacks) has(tid int32, cookie uint64) bool {
+	return l != nil && l.stacks[lateKey{tid, cookie}] != nil
+}
+
+// asked is where a task first asked for the stack of its cookie.
+type asked struct {
+	pos   filemap.Pos
+	line  int64
+	time  tracefs.Time
+	timed bool
+}
+
+// mark is the place of a record.
+func (h *Held) mark(rec *tracefs.Record) asked {
+	a := asked{pos: h.pos(rec), line: h.Line}
+	if rec.Body > rec.Off && h.Heads[rec.Source].Nanoseconds() {
+		a.time, a.timed = h.Time(rec), true
+	}
+	return a
+}
+
+// late reports whether a stack is, or may be, beyond the limits of its request.
+func (r *Resolver) late(a asked, h *Held, rec *tracefs.Record) bool {
+	l, b := &r.opt.Hold, h.mark(rec)
+	return l.Bytes > 0 && int64(b.pos-a.pos) > l.Bytes || l.Lines > 0 && h.Line+h.Lines-a.line > l.Lines ||
+		l.Time > 0 && a.timed && b.timed && b.time-a.time > l.Time
+}
+
+// collect keeps a batch's late stacks, whose outcomes are final.
+func (l *LateStacks) collect(h *Held) {
+	for _, i := range h.late {
+		rec := &h.Records[i]
+		s := &Stack{Cookie: rec.Value, Cut: rec.Flags&tracefs.Cut != 0}
+		s.Frames, s.Text = h.StackFrames(rec)
+		s.Outcomes, s.Result = h.StackOutcomes(int(i))
+		if l.size += s.detach(); l.size > maxLate {
+			return
+		}
+		l.stacks[lateKey{rec.TID, rec.Value}] = s
+	}
+}

@@ -1,0 +1,372 @@
+package resolve
+
+import (
+	"bytes"
+	"encoding/hex"
+
+	"ustack/filemap"
+	"ustack/tracefs"
+	"ustack/tracefs/text"
+)
+
+// specialMappings bounds the offsets of the vDSO and its like: they are a few
+// pages, while mmap_min_addr keeps all other memory above.
+const specialMappings = 1 << 16
+
+// A span is the time in which announcements of a task belong to its stack.
+// The kernel reserves the stack record first and announces new files right
+// after, from the same task, before that returns to user space; so the span
+// ends with the task's next entry into the kernel, that is with a cookie that
+// is not the stack's, and where records of its CPU are missing nobody can
+// tell.
+type span struct {
+	held   *Held
+	seq    int64
+	rec    int
+	pos    filemap.Pos
+	cookie uint64
+	cpu    int32
+}
+
+func (r *Resolver) openSpan(t *task, h *Held, i int, rec *tracefs.Record, pos filemap.Pos) {
+	t.span = span{held: h, seq: h.seq, rec: i, pos: pos, cookie: rec.Value, cpu: rec.CPU}
+	h.names++
+}
+
+func (r *Resolver) closeSpan(t *task) {
+	if s := &t.span; s.held != nil {
+		if s.seq > r.released {
+			s.held.names--
+		}
+		s.held = nil
+	}
+}
+
+// waiter is a frame whose identifier has not been announced yet.
+type waiter struct {
+	held *Held
+	rec  int32
+	id   tracefs.Identifier
+	out  *Outcome
+}
+
+// lookup gives a frame with an identifier its file, or lets it wait; then it
+// returns false.
+func (r *Resolver) lookup(h *Held, i int, rec *tracefs.Record, id tracefs.Identifier, pos filemap.Pos, out *Outcome) bool {
+	e := r.table.Entry(id)
+	e.LastUse = max(e.LastUse, pos)
+	b, ambiguous := e.At(pos)
+	switch {
+	case b == nil && e.Forgotten:
+		*out = unnamed(filemap.Forgotten)
+	case b == nil:
+		w := waiter{held: h, rec: int32(i), id: id, out: out}
+		r.waiting[e] = append(r.waiting[e], w)
+		h.waiters = append(h.waiters, w)
+		h.names++
+		*out = unnamed(r.unannounced())
+		return false
+	case ambiguous || r.opt.Sources > 1 && tied(h, rec, e, b):
+		*out = unnamed(filemap.Ambiguous)
+	default:
+		*out = named(b.File)
+	}
+	return true
+}
+
+// tied reports whether the binding in force has the stack's own time stamp
+// but comes from another input: then nobody can tell which was first.
+func tied(h *Held, rec *tracefs.Record, e *filemap.Entry, b *filemap.Binding) bool {
+	return !b.Owned && b.Source != rec.Source && e.Rival(b) && b.Time == h.Time(rec)
+}
+
+// unannounced is why an identifier without an announcement has none.
+func (r *Resolver) unannounced() filemap.Reason {
+	if r.firstLossAt != 0 {
+		return filemap.Lost
+	}
+	return filemap.Unannounced
+}
+
+// announce puts an announcement in force and names the frames that it is for.
+func (r *Resolver) announce(h *Held, rec *tracefs.Record) {
+	a := h.Announcement(rec)
+	r.totals.Announcements++
+	if a.Bad != "" || a.ID.NoFile() || a.ID.NoVMA() {
+		r.totals.BadAnnouncements++
+		return
+	}
+	r.boundFiles()
+	pos := h.pos(rec)
+	e := r.table.Entry(a.ID)
+	b := filemap.Binding{File: r.files.Intern(a.Path, a.BuildID), From: pos, At: pos, Source: rec.Source}
+	if r.opt.Sources > 1 {
+		b.Time = h.Time(rec)
+	}
+	owner, torn := r.owner(r.task(rec.TID), h, rec, a.ID)
+	if owner != nil && !torn {
+		b.From, b.Owned = owner.pos, true
+	}
+	if last := e.Last(); last != nil && last.File != b.File {
+		r.totals.Rebound++
+	}
+	version := e.Version
+	rival := e.Bind(b)
+	if e.Version != version {
+		r.table.Version++
+	}
+	if b.Owned {
+		r.nameOwner(owner, a.ID, b.File)
+	}
+	r.nameWaiters(e, h, rec, b.File)
+	switch {
+	case !rival:
+	case owner != nil && torn:
+		// It may be this stack's, and may be that of one that was lost.
+		r.restateStack(owner.held, owner.rec, a.ID, unnamed(filemap.Ambiguous))
+	case b.Owned && e.LastUse > b.From:
+		r.rename(e, b.From, pos)
+	case !b.Owned && r.opt.Sources > 1:
+		r.renameTied(e, b)
+	}
+}
+
+// owner is the stack that an announcement of its task belongs to, nil if none.
+// torn tells that records of the stack's CPU were lost in between, so that
+// nobody knows.
+func (r *Resolver) owner(t *task, h *Held, rec *tracefs.Record, id tracefs.Identifier) (s *span, torn bool) {
+	s = &t.span
+	if s.held == nil || s.seq <= r.released {
+		return nil, false
+	}
+	stack := &s.held.Records[s.rec]
+	if !r.within(s.held, stack, h, rec) {
+		return nil, false
+	}
+	frames, _ := s.held.StackFrames(stack)
+	for k := range frames {
+		if frames[k].ID == id {
+			at, lost := r.lossAt[s.cpu]
+			return s, lost && at > s.pos
+		}
+	}
+	return nil, false
+}
+
+// nameOwner names the frames of the stack that made the kernel announce.
+func (r *Resolver) nameOwner(s *span, id tracefs.Identifier, file *filemap.File) {
+	o := named(file)
+	o.own = true
+	r.restateStack(s.held, s.rec, id, o)
+}
+
+// nameWaiters names the frames that have waited for an identifier's first
+// announcement.
+func (r *Resolver) nameWaiters(e *filemap.Entry, h *Held, rec *tracefs.Record, file *filemap.File) {
+	list := r.waiting[e]
+	if list == nil {
+		return
+	}
+	for _, w := range list {
+		w.held.names--
+		if w.out.File == nil && r.within(w.held, &w.held.Records[w.rec], h, rec) {
+			*w.out = named(file)
+		}
+	}
+	delete(r.waiting, e)
+}
+
+// rename corrects what was said of frames between the place from which an
+// announcement is in force and the announcement.
+func (r *Resolver) rename(e *filemap.Entry, from, to filemap.Pos) {
+	r.held(from, to, func(h *Held, i int) {
+		b, ambiguous := e.At(h.pos(&h.Records[i]))
+		switch {
+		case ambiguous:
+			r.restateStack(h, i, e.ID, unnamed(filemap.Ambiguous))
+		case b != nil:
+			r.restateStack(h, i, e.ID, named(b.File))
+		}
+	})
+}
+
+// renameTied marks the frames of stacks of other inputs that have an
+// announcement's own time stamp.
+func (r *Resolver) renameTied(e *filemap.Entry, b filemap.Binding) {
+	r.held(0, b.At, func(h *Held, i int) {
+		if rec := &h.Records[i]; rec.Source != b.Source && h.Time(rec) == b.Time {
+			r.restateStack(h, i, e.ID, unnamed(filemap.Ambiguous))
+		}
+	})
+}
+
+// held calls f for all held stacks from one place to before another, the
+// latest first.
+func (r *Resolver) held(from, to filemap.Pos, f func(h *Held, i int)) {
+	for n := len(r.queue) - 1; n >= 0; n-- {
+		h := r.queue[n]
+		for i := len(h.Records) - 1; i >= 0; i-- {
+			rec := &h.Records[i]
+			pos := h.pos(rec)
+			if pos < from {
+				return
+			}
+			if pos < to && rec.Kind == tracefs.KindStack {
+				f(h, i)
+			}
+		}
+	}
+}
+
+// restateStack gives the frames of a stack with an identifier a new outcome,
+// but for those that own an announcement if o does not.
+func (r *Resolver) restateStack(h *Held, i int, id tracefs.Identifier, o Outcome) {
+	frames, _ := h.StackFrames(&h.Records[i])
+	var out []Outcome
+	for k := range frames {
+		if f := &frames[k]; f.ID != id || f.Form != tracefs.FormIdentifier {
+			continue
+		}
+		if out == nil {
+			out = h.ownOutcomes(i)
+		}
+		switch {
+		case !out[k].own:
+			out[k] = o
+		case o.own && out[k].File != o.File:
+			// Two announcements of one identifier, both this stack's.
+			out[k] = unnamed(filemap.Ambiguous)
+			out[k].own = true
+		}
+	}
+}
+
+// blameLoss marks waiting frames of a CPU that has lost records: their
+// announcement may be among them.
+func (r *Resolver) blameLoss(h *Held, rec *tracefs.Record) {
+	for _, list := range r.waiting {
+		for _, w := range list {
+			stack := &w.held.Records[w.rec]
+			if stack.CPU == rec.CPU && w.out.File == nil && r.within(w.held, stack, h, rec) {
+				w.out.Reason = filemap.Lost
+			}
+		}
+	}
+}
+
+// settle decides about the frames of a batch that still wait, and lets the
+// evidence judge: the batch goes out, or its stacks do with an earlier one.
+func (r *Resolver) settle(h *Held) {
+	if h.final {
+		return
+	}
+	h.final = true
+	r.settleWaiters(h)
+	if r.opt.Evidence != nil {
+		r.judge(h)
+	}
+}
+
+// judge asks the evidence about every stack of a batch.
+func (r *Resolver) judge(h *Held) {
+	for i := range h.Records {
+		rec := &h.Records[i]
+		if rec.Kind != tracefs.KindStack {
+			continue
+		}
+		s := Subject{TID: rec.TID}
+		s.Frames, s.Text = h.StackFrames(rec)
+		s.Outcomes, _ = h.StackOutcomes(i)
+		if rec.Body > rec.Off && h.Heads[rec.Source].Nanoseconds() {
+			s.Time, s.Timed = h.Time(rec), true
+		}
+		r.opt.Evidence.Judge(&s)
+	}
+}
+
+func (r *Resolver) settleWaiters(h *Held) {
+	for _, w := range h.waiters {
+		e := r.table.Entry(w.id)
+		if list := r.waiting[e]; len(list) > 0 && list[0].held == h {
+			n := 0
+			for n < len(list) && list[n].held == h {
+				n++
+			}
+			if n == len(list) {
+				delete(r.waiting, e)
+			} else {
+				r.waiting[e] = list[n:]
+			}
+		}
+		if w.out.File != nil || w.out.Reason == filemap.Ambiguous || r.opt.First == nil || e.Forgotten {
+			continue
+		}
+		if path, words, ok := r.opt.First(w.id); ok {
+			*w.out = named(r.files.Intern(path, words))
+		}
+	}
+	clear(h.waiters)
+	h.waiters = h.waiters[:0]
+}
+
+// other is the outcome of a frame that has no identifier to look up.
+func (r *Resolver) other(txt []byte, f *tracefs.Frame) Outcome {
+	switch f.Form {
+	case tracefs.FormIdentifier:
+		switch {
+		case f.ID.NoVMA():
+			return unnamed(filemap.NoVMA)
+		case f.Address(txt) < specialMappings:
+			return unnamed(filemap.VDSO)
+		}
+		return unnamed(filemap.Anonymous)
+	case tracefs.FormPlain:
+		return unnamed(filemap.NoAddressSpace)
+	case tracefs.FormResolved:
+		return r.alreadyNamed(txt[f.Stem:f.End])
+	case tracefs.FormUnresolved:
+		return unnamed(givenReason(txt[f.Stem:f.End]))
+	case tracefs.FormObject:
+		if text.ObjectOffset(txt[f.Off:f.Stem]) >= 1<<63 {
+			return unnamed(filemap.NoVMA)
+		}
+		return unnamed(filemap.VMAOffset)
+	case tracefs.FormCut:
+		return unnamed(filemap.Truncated)
+	}
+	return unnamed(filemap.Unreadable)
+}
+
+// alreadyNamed takes " : path=PATH build_id={…}" of a frame as it is.
+func (r *Resolver) alreadyNamed(suffix []byte) Outcome {
+	_, file, _ := bytes.Cut(suffix, []byte("path="))
+	r.boundFiles()
+	if path, id, ok := hexID(file); ok {
+		return named(r.files.InternID(path, id))
+	}
+	path, words := text.SplitFile(file)
+	if !text.UsablePath(path) {
+		return unnamed(filemap.Unreadable)
+	}
+	return named(r.files.Intern(path, words))
+}
+
+// hexID takes "PATH [build_id=HEX]" apart, as render writes it on demand.
+func hexID(file []byte) (path []byte, id filemap.BuildID, ok bool) {
+	const open = " [build_id="
+	at := bytes.LastIndex(file, []byte(open))
+	if at < 0 || file[len(file)-1] != ']' {
+		return nil, id, false
+	}
+	n, err := hex.Decode(id[:], file[at+len(open):min(len(file)-1, at+len(open)+2*len(id))])
+	return file[:at], id, err == nil && at+len(open)+2*n == len(file)-1
+}
+
+// givenReason reads the reason an earlier run gave.
+func givenReason(suffix []byte) filemap.Reason {
+	word := bytes.TrimSuffix(bytes.TrimPrefix(suffix, []byte(text.UnresolvedMark)), []byte(")"))
+	if reason, ok := filemap.ParseReason(string(word)); ok {
+		return reason
+	}
+	return filemap.Unreadable
+}

@@ -1,0 +1,317 @@
+package resolve
+
+import (
+	"ustack/filemap"
+	"ustack/tracefs"
+)
+
+// Outcome is what became of a frame.
+type Outcome struct {
+	File   *filemap.File
+	Trust  filemap.Trust
+	Reason filemap.Reason
+	// Offset is where in the file the frame is, if HasOffset: then the
+	// frame's own number was not that.
+	Offset    uint64
+	HasOffset bool
+	// own tells that the frame's own stack made the kernel announce the
+	// file: no other announcement says more about it.
+	own bool
+}
+
+// Named is the outcome of a frame with a file.
+func Named(f *filemap.File, t filemap.Trust) Outcome { return Outcome{File: f, Trust: t} }
+
+// Unnamed is the outcome of a frame without.
+func Unnamed(r filemap.Reason) Outcome { return Outcome{Reason: r} }
+
+func named(f *filemap.File) Outcome { return Named(f, filemap.Announced) }
+
+func unnamed(r filemap.Reason) Outcome { return Unnamed(r) }
+
+// Owned reports whether the frame's own stack made the kernel announce the
+// file: then the kernel looked at this very process.
+func (o *Outcome) Owned() bool { return o.own }
+
+// Subject is a stack that evidence is to judge: its frames, the text they
+// point into, and their outcomes, which may be changed.
+type Subject struct {
+	TID      int32
+	Time     tracefs.Time
+	Timed    bool // Time counts nanoseconds
+	Text     []byte
+	Frames   []tracefs.Frame
+	Outcomes []Outcome
+}
+
+// FrameText is a frame's line without its line feed.
+func (s *Subject) FrameText(f *tracefs.Frame) []byte { return s.Text[f.Off:f.End] }
+
+// Evidence judges stacks once the kernel's announcements have been heard.
+type Evidence interface {
+	Judge(s *Subject)
+}
+
+// Options are what a Resolver can be told.
+type Options struct {
+	// Hold bounds how far names are looked for behind a stack.
+	Hold Limits
+	// Stitch ties stacks to the events that asked for them.
+	Stitch bool
+	// Late finds stacks that come too late for their events; nil if the
+	// input can be read only once.
+	Late *LateStacks
+	// Dialect is how frames without an identifier are to be understood.
+	Dialect Dialect
+	// First finds the first announcement of an identifier in the whole
+	// input, for inputs that can be read twice; nil for others.
+	First func(tracefs.Identifier) (path, words []byte, ok bool)
+	// Identifiers bounds the table of identifiers, 0 for the default.
+	Identifiers int
+	// Evidence has the last word about frames; nil for none. It judges each
+	// stack by itself, so the source must not use shapes.
+	Evidence Evidence
+	// Sources is the number of inputs that were merged.
+	Sources int
+
+	collect *LateStacks // gathers late stacks
+}
+
+const defaultIdentifiers = 1 << 17
+
+// Resolver gives every frame of a stream of batches its file or a reason.
+// Batches go in by Add and come out, in the same order, by Next.
+type Resolver struct {
+	opt    Options
+	files  *filemap.Files
+	table  *filemap.Table
+	tasks  tasks
+	votes  votes
+	totals Totals
+
+	queue      []*Held // held batches, oldest first
+	free       []*Held
+	freeStacks []*Stack
+	keptStacks int   // bytes of detached stacks
+	seq        int64 // of the newest batch
+	released   int64 // seq of the newest batch that went out
+	now        mark
+	paused     bool
+	ended      bool
+
+	waiting     map[*filemap.Entry][]waiter
+	firstLossAt filemap.Pos // 0: none, else place + 1
+	lossAt      map[int32]filemap.Pos
+	stitch      stitcher
+}
+
+// New returns a Resolver.
+func New(opt Options) *Resolver {
+	if opt.Identifiers == 0 {
+		opt.Identifiers = defaultIdentifiers
+	}
+	r := &Resolver{
+		opt: opt, files: filemap.NewFiles(), table: filemap.NewTable(opt.Identifiers),
+		waiting: make(map[*filemap.Entry][]waiter), lossAt: make(map[int32]filemap.Pos),
+	}
+	r.totals.Lost = make(map[int32]Loss)
+	r.stitch.init()
+	return r
+}
+
+// Add takes the next batch. It belongs to the resolver until Next has given
+// it back.
+func (r *Resolver) Add(b *tracefs.Batch) {
+	h := r.hold(b)
+	for i := range b.Records {
+		rec := &b.Records[i]
+		switch rec.Kind {
+		case tracefs.KindStack:
+			r.stack(h, i, rec)
+		case tracefs.KindCookie:
+			r.cookie(h, i, rec)
+		case tracefs.KindAnnounce:
+			r.announce(h, rec)
+			if r.opt.Stitch {
+				r.openEvent(h, i, rec)
+			}
+		case tracefs.KindLost:
+			r.lost(h, rec)
+		case tracefs.KindGap:
+			r.totals.Gaps++
+			if rec.CPU >= 0 {
+				r.blame(h, rec) // the CPU's buffer starts late
+			}
+		case tracefs.KindEvent:
+			if r.opt.Stitch {
+				r.openEvent(h, i, rec)
+			}
+		}
+	}
+	r.totals.Events += b.Events
+	r.paused = b.Paused
+}
+
+// stack resolves a stack's frames and opens the span in which announcements
+// belong to it.
+func (r *Resolver) stack(h *Held, i int, rec *tracefs.Record) {
+	t := r.task(rec.TID)
+	pos := h.pos(rec)
+	var identified bool
+	if rec.Shape != 0 {
+		identified = r.shaped(h, i, rec, pos)
+	} else {
+		frames, text := h.StackFrames(rec)
+		identified, _ = r.frames(h, i, rec, frames, text, h.Outcomes[rec.Lo:rec.Hi])
+	}
+	if rec.Flags&tracefs.Continued == 0 {
+		r.totals.Stacks++
+		r.closeSpan(t)
+		if identified {
+			r.openSpan(t, h, i, rec, pos)
+		}
+		if r.opt.collect != nil && t.pending && t.cookie == rec.Value && r.late(t.asked, h, rec) {
+			h.late = append(h.late, int32(i))
+		}
+		r.delivered(t, rec)
+	} else if identified && t.span.held == nil {
+		r.openSpan(t, h, i, rec, pos)
+	}
+	if rec.Flags&tracefs.Cut != 0 {
+		r.totals.Cut++
+	}
+	if r.opt.Stitch {
+		r.attachStack(h, i, rec, t)
+	}
+}
+
+// frames gives the frames of a stack their outcomes. identified tells that
+// announcements can be about the stack, waits that one is waited for.
+func (r *Resolver) frames(h *Held, i int, rec *tracefs.Record, frames []tracefs.Frame, text []byte, out []Outcome) (identified, waits bool) {
+	pos := h.pos(rec)
+	plain := 0
+	for k := range frames {
+		f := &frames[k]
+		switch {
+		case f.Form == tracefs.FormIdentifier && !f.ID.NoFile() && !f.ID.NoVMA():
+			identified = true
+			if !r.lookup(h, i, rec, f.ID, pos, &out[k]) {
+				waits = true
+			}
+			continue
+		case f.Form == tracefs.FormPlain:
+			plain++
+		}
+		out[k] = r.other(text, f)
+	}
+	if plain > 0 && rec.Flags&tracefs.Deferred != 0 {
+		r.plainStack(text, frames, out)
+	}
+	return identified, waits
+}
+
+// cookie notes that a task asked for a stack.
+func (r *Resolver) cookie(h *Held, i int, rec *tracefs.Record) {
+	if rec.Flags&tracefs.Cut != 0 {
+		return
+	}
+	t := r.task(rec.TID)
+	switch {
+	case rec.Value == 0:
+		r.totals.Missing[Refused]++
+	case rec.Value != t.cookie || t.span.held != nil && t.span.cookie != rec.Value:
+		if t.span.held != nil && t.span.cookie != rec.Value {
+			r.closeSpan(t)
+		}
+		if r.opt.collect != nil {
+			t.asked = h.mark(rec)
+		}
+		r.requested(t, rec.Value)
+	}
+	if r.opt.Stitch {
+		r.attachCookie(h, i, rec, t)
+	}
+}
+
+// requested notes the cookie that a task's events carry now. One cookie is
+// one request, however many events carry it.
+func (r *Resolver) requested(t *task, cookie uint64) {
+	if t.cookie == cookie {
+		return
+	}
+	r.hopeless(t)
+	t.cookie, t.pending, t.losses = cookie, true, r.totals.losses
+	r.totals.Requests++
+}
+
+// hopeless gives up a request: the task has gone on, so its stack will not
+// come any more (FORMATS 2.3).
+func (r *Resolver) hopeless(t *task) {
+	if !t.pending {
+		return
+	}
+	t.pending = false
+	why := Dropped
+	if t.losses != r.totals.losses {
+		why = LostStack
+	}
+	r.totals.Missing[why]++
+	if r.opt.Stitch {
+		r.giveUp(t, why)
+	}
+}
+
+// delivered notes that the stack of a cookie has come.
+func (r *Resolver) delivered(t *task, rec *tracefs.Record) {
+	if rec.Flags&tracefs.Deferred == 0 || rec.Value == 0 {
+		return
+	}
+	if t.cookie != rec.Value {
+		r.hopeless(t)
+		t.cookie = rec.Value
+		r.totals.Orphans++
+	}
+	t.pending = false
+}
+
+// lost notes a gap.
+func (r *Resolver) lost(h *Held, rec *tracefs.Record) {
+	r.totals.losses++
+	l := r.totals.Lost[rec.CPU]
+	l.Gaps++
+	l.Records += rec.Value
+	if rec.Value == 0 {
+		l.Unknown = true
+	}
+	r.totals.Lost[rec.CPU] = l
+	r.blame(h, rec)
+}
+
+// blame notes that an announcement may be missing before this place.
+func (r *Resolver) blame(h *Held, rec *tracefs.Record) {
+	pos := h.pos(rec)
+	if r.firstLossAt == 0 {
+		r.firstLossAt = pos + 1
+	}
+	if _, seen := r.lossAt[rec.CPU]; !seen {
+		r.blameLoss(h, rec)
+	}
+	r.lossAt[rec.CPU] = pos
+}
+
+// End tells the resolver that no batch follows.
+func (r *Resolver) End() {
+	r.ended = true
+	r.tasks.each(func(t *task) {
+		if t.pending {
+			t.pending = false
+			r.totals.Missing[Blocked]++
+			if r.opt.Stitch {
+				r.giveUp(t, Blocked)
+			}
+		}
+	})
+}
+
+// Files are the files of the frames that went by.
+func (r *Resolver) Files() *filemap.Files { return r.files }

@@ -1,0 +1,318 @@
+package resolve
+
+import (
+	"bytes"
+
+	"ustack/tracefs"
+)
+
+// Attached is what hangs on an event: the stack it asked for, or why it has
+// none. Cookie is the kernel's cookie of the request, 0 if there was none.
+type Attached struct {
+	Stack   *Stack
+	Cookie  uint64
+	Missing Missing
+	// Taken marks a stack record that hangs on an event, and a cookie record:
+	// they need not be shown by themselves.
+	Taken bool
+
+	waits bool // for a stack, or to be told that none comes
+}
+
+// Stack is a user stack that events share.
+type Stack struct {
+	Cookie uint64
+	Cut    bool
+	// Text holds the frame lines; Frames point into it, Outcomes is parallel
+	// to them.
+	Text     []byte
+	Frames   []tracefs.Frame
+	Outcomes []Outcome
+	// Result is what the stack shares with others, nil if it is like none.
+	Result *Result
+	// Written is for the renderer, which shows a stack once for each event.
+	Written Written
+
+	seq    int64 // of its batch
+	rec    int32
+	shared bool // with an event of a later batch
+	size   int  // of what detach has copied
+	task   *task
+}
+
+// Written is where a renderer has put a stack in its output buffer.
+type Written struct {
+	Output    int64
+	From, End int
+}
+
+// eventRef names an event in a held batch.
+type eventRef struct {
+	held *Held
+	seq  int64
+	rec  int32
+	tid  int32
+	ctx  [8]byte // the flag columns
+}
+
+// taskStitch is what stitching keeps of a task.
+type taskStitch struct {
+	asked []eventRef // events that wait for the stack of the task's cookie
+	last  *Stack     // the last deferred stack: it serves later events too
+}
+
+// maxNested is how many events of a CPU can wait for their own records at
+// once: an interrupt can come between an event and its cookie or stack.
+const maxNested = 4
+
+// stitcher pairs the records that the kernel writes right behind an event,
+// on the same CPU and with the same flag columns, with the event.
+type stitcher struct {
+	open map[int32][]eventRef // by CPU, innermost last
+}
+
+func (s *stitcher) init() { s.open = make(map[int32][]eventRef) }
+
+// maxCPU bounds the CPUs that are kept apart (NR_CPUS is 8192 at most).
+const maxCPU = 1 << 13
+
+// openEvent begins an event: a cookie or stack may follow. The events that it
+// shows to be over get nothing any more.
+func (r *Resolver) openEvent(h *Held, i int, rec *tracefs.Record) {
+	if rec.Flags&tracefs.Continued != 0 {
+		return
+	}
+	ref := eventRef{held: h, seq: h.seq, rec: int32(i), tid: rec.TID, ctx: context(h, rec)}
+	cpu := rec.CPU & (maxCPU - 1)
+	list := r.stitch.open[cpu]
+	for len(list) > 0 {
+		last := &list[len(list)-1]
+		if last.tid == ref.tid && last.ctx != ref.ctx && len(list) < maxNested {
+			break // an interrupt's, or a nested one
+		}
+		r.noStack(last, NotMissing)
+		list = list[:len(list)-1]
+	}
+	a := &h.Attached[i]
+	a.waits = true
+	h.events++
+	r.stitch.open[cpu] = append(list, ref)
+}
+
+// context is what the flag columns of a record show.
+func context(h *Held, rec *tracefs.Record) (ctx [8]byte) {
+	const cpu, flags, end = 29, 31, 36 // in "%16s-%-7d [%03d] FFFFF "
+	head := h.Text[rec.Off:rec.Body]
+	if len(head) > end && head[cpu] == ']' && head[flags] != ' ' && head[end] == ' ' {
+		copy(ctx[:], head[flags:end])
+		return ctx
+	}
+	copy(ctx[:], h.Head(rec).Flags)
+	return ctx
+}
+
+// eventOf finds the event that a cookie or immediate stack belongs to.
+func (r *Resolver) eventOf(h *Held, rec *tracefs.Record) *eventRef {
+	cpu := rec.CPU & (maxCPU - 1)
+	list := r.stitch.open[cpu]
+	for n := len(list) - 1; n >= 0; n-- {
+		ref := list[n]
+		if ref.tid == rec.TID && r.live(&ref) && ref.ctx == context(h, rec) &&
+			r.within(ref.held, &ref.held.Records[ref.rec], h, rec) {
+			r.stitch.open[cpu] = append(list[:n], list[n+1:]...)
+			return &ref
+		}
+	}
+	return nil
+}
+
+// live reports whether an event is still held.
+func (r *Resolver) live(ref *eventRef) bool { return ref.seq > r.released }
+
+// attachCookie hangs a request on its event.
+func (r *Resolver) attachCookie(h *Held, i int, rec *tracefs.Record, t *task) {
+	h.Attached[i].Taken = true
+	ref := r.eventOf(h, rec)
+	if ref == nil {
+		h.Attached[i].Taken = false // its event is gone: let it stand
+		return
+	}
+	a := &ref.held.Attached[ref.rec]
+	a.Cookie = rec.Value
+	switch {
+	case rec.Value == 0:
+		r.noStack(ref, Refused)
+	case t.stitch.last != nil && t.stitch.last.Cookie == rec.Value:
+		r.give(ref, t.stitch.last)
+	case !t.pending:
+		r.noStack(ref, HeldTooLong)
+	default:
+		t.stitch.asked = append(t.stitch.asked, *ref)
+	}
+}
+
+// attachStack hangs a stack on the events that asked for it.
+func (r *Resolver) attachStack(h *Held, i int, rec *tracefs.Record, t *task) {
+	if rec.Flags&tracefs.Continued != 0 {
+		return
+	}
+	s := r.newStack()
+	*s = Stack{
+		Cookie: rec.Value, Cut: rec.Flags&tracefs.Cut != 0, task: t, seq: h.seq, rec: int32(i),
+	}
+	s.Frames, s.Text = h.StackFrames(rec)
+	s.Outcomes, s.Result = h.StackOutcomes(i)
+	h.stacks = append(h.stacks, s)
+	if rec.Flags&tracefs.Deferred == 0 {
+		if ref := r.eventOf(h, rec); ref != nil {
+			r.give(ref, s)
+			h.Attached[i].Taken = true
+		}
+		return
+	}
+	if last := t.stitch.last; last != nil {
+		r.keptStacks -= last.size
+		last.size = 0
+	}
+	t.stitch.last = s
+	for k := range t.stitch.asked {
+		ref := &t.stitch.asked[k]
+		if !r.live(ref) {
+			continue
+		}
+		if !r.within(ref.held, &ref.held.Records[ref.rec], h, rec) {
+			r.noStack(ref, HeldTooLong)
+			continue
+		}
+		r.give(ref, s)
+		h.Attached[i].Taken = true
+	}
+	if r.opt.Late.has(rec.TID, rec.Value) {
+		h.Attached[i].Taken = true // by an event that is gone
+	}
+	t.stitch.asked = t.stitch.asked[:0]
+}
+
+// give hangs a stack on an event.
+func (r *Resolver) give(ref *eventRef, s *Stack) {
+	a := &ref.held.Attached[ref.rec]
+	a.Stack = s
+	if s.seq > ref.seq {
+		ref.held.needs = max(ref.held.needs, s.seq)
+	} else if s.seq < ref.seq {
+		s.shared = true
+	}
+	r.done(ref, a)
+}
+
+// noStack ends the wait of an event.
+func (r *Resolver) noStack(ref *eventRef, why Missing) {
+	if !r.live(ref) {
+		return
+	}
+	a := &ref.held.Attached[ref.rec]
+	if a.waits {
+		a.Missing = why
+		r.findLate(a, ref.tid)
+	}
+	r.done(ref, a)
+}
+
+// findLate looks for the stack of an event that could not wait for it.
+func (r *Resolver) findLate(a *Attached, tid int32) {
+	if a.Missing != HeldTooLong {
+		return
+	}
+	if s := r.opt.Late.find(tid, a.Cookie, r.opt); s != nil {
+		a.Stack, a.Missing = s, NotMissing
+	} else {
+		r.totals.HeldTooLong++
+	}
+}
+
+func (r *Resolver) done(ref *eventRef, a *Attached) {
+	if a.waits {
+		a.waits = false
+		ref.held.events--
+	}
+}
+
+// giveUp tells the events of a task's request that no stack will come.
+func (r *Resolver) giveUp(t *task, why Missing) {
+	for k := range t.stitch.asked {
+		r.noStack(&t.stitch.asked[k], why)
+	}
+	t.stitch.asked = t.stitch.asked[:0]
+}
+
+// settleEvents ends the waiting of a batch that goes out.
+func (r *Resolver) settleEvents(h *Held) {
+	for i := range h.Attached {
+		a := &h.Attached[i]
+		if !a.waits {
+			continue
+		}
+		a.waits = false
+		if a.Cookie != 0 {
+			a.Missing = HeldTooLong
+			r.findLate(a, h.Records[i].TID)
+		}
+	}
+}
+
+// detachStacks lets stacks outlive the batch they came in: those that a later
+// event may share.
+func (r *Resolver) detachStacks(h *Held) {
+	for _, s := range h.stacks {
+		last := s.task.stitch.last == s
+		if last && !s.shared && r.keptStacks > maxKeptStacks {
+			s.task.stitch.last, last = nil, false
+		}
+		if s.shared || last {
+			r.keptStacks += s.detach()
+		} else {
+			r.freeStacks = append(r.freeStacks, s)
+		}
+	}
+	clear(h.stacks)
+	h.stacks = h.stacks[:0]
+}
+
+// newStack returns a Stack to be set.
+func (r *Resolver) newStack() *Stack {
+	if n := len(r.freeStacks) - 1; n >= 0 {
+		s := r.freeStacks[n]
+		r.freeStacks = r.freeStacks[:n]
+		return s
+	}
+	return new(Stack)
+}
+
+// detach copies what belongs to the batch, and returns how much memory it took.
+func (s *Stack) detach() (size int) {
+	if s.Result != nil {
+		return 0 // a shape belongs to nobody
+	}
+	if len(s.Frames) == 0 {
+		s.Text, s.Frames, s.Outcomes = nil, nil, nil
+		return 0
+	}
+	first, last := s.Frames[0].Off, s.Frames[len(s.Frames)-1].End
+	s.Text = bytes.Clone(s.Text[first:last])
+	s.Frames = append([]tracefs.Frame(nil), s.Frames...)
+	s.Outcomes = append([]Outcome(nil), s.Outcomes...)
+	for i := range s.Frames {
+		f := &s.Frames[i]
+		f.Off, f.End, f.Stem = f.Off-first, f.End-first, f.Stem-first
+	}
+	const perFrame = 64 // a Frame and an Outcome
+	s.size = len(s.Text) + perFrame*len(s.Frames)
+	return s.size
+}
+
+// maxKeptStacks bounds the memory of stacks that are kept for events that may
+// come later in the same entry into the kernel.
+const maxKeptStacks = 8 << 20
+
+// FrameText is a frame's line without its line feed.
+func (s *Stack) FrameText(f *tracefs.Frame) []byte { return s.Text[f.Off:f.End] }

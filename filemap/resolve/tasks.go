@@ -1,0 +1,97 @@
+package resolve
+
+// task is what is known of one thread.
+type task struct {
+	cookie  uint64 // of its last request
+	pending bool   // the stack of it has not come
+	losses  int64  // Totals.losses when it asked
+	span    span
+	asked   asked // for the late stacks
+	stitch  taskStitch
+}
+
+// tasks is a table of threads by number. The hot path looks a thread up for
+// every cookie and stack, so it is an array of pages, not a map. Pages are
+// bounded: a trace may name four million threads.
+type tasks struct {
+	pages [maxTask >> pageBits]*page
+	used  int
+}
+
+const (
+	pageBits = 6
+	maxTask  = 4<<20 + 1<<pageBits // tracefs.MaxTID and a rest
+	maxPages = 2048                // some 20 MB
+)
+
+type page [1 << pageBits]task
+
+// task returns a thread's state.
+func (r *Resolver) task(tid int32) *task {
+	n := uint32(tid) >> pageBits
+	if n < maxTask>>pageBits {
+		if p := r.tasks.pages[n]; p != nil {
+			return &p[uint32(tid)&(1<<pageBits-1)]
+		}
+	}
+	return r.newTask(tid)
+}
+
+// newTask makes room for a thread. Threads that cannot be share one place.
+func (r *Resolver) newTask(tid int32) *task {
+	ts := &r.tasks
+	n := min(uint32(tid)>>pageBits, maxTask>>pageBits-1)
+	if ts.pages[n] == nil {
+		if ts.used >= maxPages {
+			r.forgetTasks()
+		}
+		ts.pages[n] = new(page)
+		ts.used++
+	}
+	return &ts.pages[n][uint32(tid)&(1<<pageBits-1)]
+}
+
+// each calls f for every task.
+func (ts *tasks) each(f func(*task)) {
+	for _, p := range ts.pages {
+		if p == nil {
+			continue
+		}
+		for i := range p {
+			f(&p[i])
+		}
+	}
+}
+
+// forgetTasks makes room: pages of threads that wait for nothing go first,
+// and if there is none, all go, and their open requests are counted.
+func (r *Resolver) forgetTasks() {
+	ts := &r.tasks
+	for pass := range 2 {
+		for n, p := range ts.pages {
+			if p == nil || pass == 0 && p.busy() {
+				continue
+			}
+			for i := range p {
+				if p[i].pending {
+					r.totals.Missing[Forgot]++
+				}
+				r.closeSpan(&p[i])
+			}
+			ts.pages[n] = nil
+			ts.used--
+		}
+		if ts.used < maxPages/2 {
+			return
+		}
+	}
+}
+
+func (p *page) busy() bool {
+	for i := range p {
+		if p[i].pending || p[i].span.held != nil {
+			return true
+		}
+	}
+	return false
+}

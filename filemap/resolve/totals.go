@@ -1,0 +1,149 @@
+package resolve
+
+import (
+	"ustack/filemap"
+)
+
+// Missing is why a stack that was asked for is not there.
+type Missing uint8
+
+const (
+	// NotMissing: it is there, or was never asked for.
+	NotMissing Missing = iota
+	// Blocked: the task had not returned to user space when the trace ended.
+	Blocked
+	// LostStack: records were lost between the request and the task's next.
+	LostStack
+	// Dropped: the task went on, nothing was lost, and no stack came: the
+	// kernel drops a stack too deep for a record.
+	Dropped
+	// Refused: the kernel refused (cookie 0: a task that exits).
+	Refused
+	// HeldTooLong: it came later than the limits for holding events back; it
+	// stands by itself.
+	HeldTooLong
+	// Forgot: there were more tasks than ustack keeps.
+	Forgot
+
+	missingCount
+)
+
+// MissingCount is the number of values of Missing.
+const MissingCount = int(missingCount)
+
+var missingNames = [...]string{"", "blocked", "lost", "dropped", "refused", "held-too-long", "forgotten"}
+
+// String is the word used in all outputs.
+func (m Missing) String() string { return missingNames[m] }
+
+// Loss is what was lost on a CPU.
+type Loss struct {
+	// Gaps is the number of places, Records the sum of the counts; Unknown
+	// tells that a gap had no count.
+	Gaps    int64
+	Records uint64
+	Unknown bool
+}
+
+// Totals are the sums over a whole trace.
+type Totals struct {
+	Events           int64 // records that are no cookie, stack or announcement
+	Stacks           int64
+	Cut              int64 // stacks whose text was cut
+	Orphans          int64 // deferred stacks whose request is not in the trace
+	Frames           int64
+	Trusts           [filemap.TrustCount]int64  // frames with a file
+	Reasons          [filemap.ReasonCount]int64 // frames without
+	Files            int                        // distinct files of frames
+	Announcements    int64
+	BadAnnouncements int64
+	Rebound          int64 // announcements that changed an identifier's meaning
+	Requests         int64 // distinct cookies that were given out
+	Missing          [MissingCount]int64
+	HeldTooLong      int64          // events whose stack came too late for them (stitching)
+	Lost             map[int32]Loss // by CPU
+	Gaps             int64          // places where records may be missing, without a count
+
+	losses int64 // gaps so far, over all CPUs
+}
+
+// Resolved is the number of frames with a file.
+func (t *Totals) Resolved() int64 {
+	var n int64
+	for _, v := range t.Trusts {
+		n += v
+	}
+	return n
+}
+
+// LostRecords is the sum over the CPUs. It is a lower bound if a gap had no
+// count.
+func (t *Totals) LostRecords() (n uint64, exact bool) {
+	exact = true
+	for _, l := range t.Lost {
+		n += l.Records
+		exact = exact && !l.Unknown
+	}
+	return n, exact
+}
+
+// Totals returns the sums so far.
+func (r *Resolver) Totals() *Totals {
+	r.totals.Files = r.files.Count()
+	return &r.totals
+}
+
+// count adds up the outcomes of a batch that goes out.
+func (r *Resolver) count(h *Held) {
+	r.countOutcomes(h.Outcomes)
+	t := &r.totals
+	for _, res := range h.Results {
+		switch {
+		case res == nil:
+		case res.private || !res.allNamed:
+			r.countOutcomes(res.Outcomes)
+		default:
+			if !res.counted {
+				res.counted = true
+				for i := range res.Outcomes {
+					r.files.MarkUsed(res.Outcomes[i].File)
+				}
+			}
+			t.Frames += int64(len(res.Outcomes))
+			t.Trusts[filemap.Announced] += int64(len(res.Outcomes))
+		}
+	}
+}
+
+func (r *Resolver) countOutcomes(out []Outcome) {
+	t := &r.totals
+	t.Frames += int64(len(out))
+	for i := range out {
+		if o := &out[i]; o.File != nil {
+			t.Trusts[o.Trust]++
+			r.files.MarkUsed(o.File)
+		} else {
+			t.Reasons[o.Reason]++
+		}
+	}
+}
+
+// maxFileBytes bounds the memory of the set of files; it is far above what a
+// machine runs.
+const maxFileBytes = 8 << 20
+
+// boundFiles drops files that no identifier means any more, when there are
+// too many.
+func (r *Resolver) boundFiles() {
+	if r.files.Bytes() < maxFileBytes {
+		return
+	}
+	r.table.Forget()
+	keep := r.table.Files()
+	for _, h := range r.queue {
+		for i := range h.Outcomes {
+			keep[h.Outcomes[i].File] = true
+		}
+	}
+	r.files.Retain(keep)
+}
