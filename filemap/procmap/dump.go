@@ -1,0 +1,147 @@
+package procmap
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"ustack/filemap/elfid"
+)
+
+// A dump of mappings is a tar archive, or a folder, with a file PID.maps for
+// each process, which holds one or more versions of its mappings, the oldest
+// first:
+//
+//	### t=58.193790543 pid=2843 comm=bash exe=/usr/bin/bash
+//	5617…000-5617…000 r-xp 0002f000 fe:00 26       /usr/bin/bash
+//	# fe:00 26 build_id=2f7c…
+//	…
+//
+// A line with three number signs begins a version, one with a single number
+// sign gives the build ID of the file with this device and inode, after the
+// first mapping of that file; all others are lines of /proc/PID/maps. Besides,
+// tids.txt has a line "TID PID" for each thread.
+
+// Head begins a version of a process's mappings in a dump.
+type Head struct {
+	// Time is when the mappings were read, nanoseconds of CLOCK_MONOTONIC.
+	Time int64
+	PID  int
+	Comm string
+	// Exe is the path of the program, "" if unknown.
+	Exe string
+}
+
+const headMark = "### t="
+
+// Append appends the line, without its line feed. Control characters and
+// backslashes in names become octal escapes, and so does '=' in the comm, which
+// therefore ends where " exe=" begins.
+func (h Head) Append(b []byte) []byte {
+	b = append(b, headMark...)
+	b = fmt.Appendf(b, "%d.%09d pid=%d comm=", h.Time/1e9, h.Time%1e9, h.PID)
+	b = appendOctal(b, h.Comm, "=")
+	b = append(b, " exe="...)
+	return appendOctal(b, h.Exe, "")
+}
+
+// ParseHead reads the line that begins a version.
+func ParseHead(line []byte) (Head, error) {
+	bad := func(what string) (Head, error) {
+		return Head{}, fmt.Errorf("the head of a process's mappings has no %s: %q", what, line[:min(len(line), 100)])
+	}
+	rest, ok := bytes.CutPrefix(bytes.TrimSuffix(line, []byte("\n")), []byte(headMark))
+	if !ok {
+		return bad("time")
+	}
+	stamp, rest, _ := bytes.Cut(rest, []byte(" pid="))
+	t, ok := parseSeconds(string(stamp))
+	if !ok {
+		return bad("time")
+	}
+	pid, rest, ok := bytes.Cut(rest, []byte(" comm="))
+	n, good := number(pid)
+	if !ok || !good {
+		return bad("process")
+	}
+	comm, exe, ok := bytes.Cut(rest, []byte(" exe="))
+	if !ok {
+		return bad("program")
+	}
+	return Head{Time: t, PID: n, Comm: unescapeOctal(comm), Exe: unescapeOctal(exe)}, nil
+}
+
+// parseSeconds reads seconds with up to nine decimals as nanoseconds.
+func parseSeconds(s string) (int64, bool) {
+	whole, part, _ := strings.Cut(s, ".")
+	sec, err := strconv.ParseUint(whole, 10, 33)
+	if err != nil || len(part) > 9 {
+		return 0, false
+	}
+	ns, ok := number([]byte((part + "000000000")[:9]))
+	return int64(sec)*1e9 + int64(ns), ok
+}
+
+// AppendBuildID appends the line that gives a file's build ID, without its line
+// feed.
+func AppendBuildID(b []byte, file FileID, id elfid.ID) []byte {
+	b = append(b, "# "...)
+	b = file.Dev.Append(b)
+	b = append(b, ' ')
+	b = strconv.AppendUint(b, file.Inode, 10)
+	b = append(b, " build_id="...)
+	return id.AppendHex(b)
+}
+
+// ParseBuildID reads the line that gives a file's build ID. ok is false for any
+// other line.
+func ParseBuildID(line []byte) (file FileID, id elfid.ID, ok bool) {
+	rest, ok := bytes.CutPrefix(bytes.TrimSuffix(line, []byte("\n")), []byte("# "))
+	if !ok {
+		return file, id, false
+	}
+	p := fields{rest: rest, ok: true}
+	file.Dev.Major, file.Dev.Minor = p.hex32(':'), p.hex32(' ')
+	file.Inode = p.decimal()
+	digits, found := bytes.CutPrefix(p.rest, []byte(" build_id="))
+	if !p.ok || !found {
+		return FileID{}, id, false
+	}
+	id, ok = elfid.Parse(digits)
+	return file, id, ok
+}
+
+// appendOctal appends text with control characters, backslashes and the
+// characters of more as octal escapes.
+func appendOctal(b []byte, text, more string) []byte {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c == 0x7f || c == '\\' || strings.IndexByte(more, c) >= 0 {
+			b = append(b, '\\', '0'+c>>6, '0'+c>>3&7, '0'+c&7)
+		} else {
+			b = append(b, c)
+		}
+	}
+	return b
+}
+
+// unescapeOctal undoes appendOctal. A backslash without three digits stays.
+func unescapeOctal(text []byte) string {
+	var b []byte
+	for len(text) > 0 {
+		if v, err := octal(text); err == nil {
+			b, text = append(b, v), text[4:]
+			continue
+		}
+		b, text = append(b, text[0]), text[1:]
+	}
+	return string(b)
+}
+
+func octal(text []byte) (byte, error) {
+	if len(text) < 4 || text[0] != '\\' {
+		return 0, strconv.ErrSyntax
+	}
+	v, err := strconv.ParseUint(string(text[1:4]), 8, 8)
+	return byte(v), err
+}

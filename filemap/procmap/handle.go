@@ -1,0 +1,233 @@
+package procmap
+
+import (
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap/elfid"
+)
+
+// Handle is the open memory of a process: of what the process was when it was
+// opened. After the process has executed another program, or ended, it answers
+// with ErrGone.
+type Handle struct {
+	r   *Reader
+	pid int
+	fd  int
+}
+
+// Open opens the memory of a process, for queries about several addresses. It
+// uses the Reader's memory, so it is for the same goroutine.
+func (r *Reader) Open(pid int) (*Handle, error) {
+	r.nextRound()
+	if r.opt.IDs != nil {
+		r.opt.IDs.drain()
+	}
+	h, err := r.openProcess(pid)
+	if err != nil {
+		return nil, &ProcessError{pid, err}
+	}
+	return &h, nil
+}
+
+func (r *Reader) openProcess(pid int) (Handle, error) {
+	fd, err := r.openOf(pid, "maps")
+	if err == unix.ENOENT || err == unix.ESRCH {
+		err = ErrGone // before, or while, its folder was opened
+	}
+	return Handle{r: r, pid: pid, fd: fd}, err
+}
+
+// Close closes the handle.
+func (h *Handle) Close() {
+	_ = unix.Close(h.fd) // of a file of proc: nothing to lose
+}
+
+// Each calls fn with the mappings that the Reader's filter selects, in order of
+// address, until it returns false. m is valid during the call.
+func (h *Handle) Each(fn func(m *Mapping) bool) error {
+	return h.wrap(h.each(fn))
+}
+
+// At finds the mapping that an address lies in. ok is false if there is none,
+// or the filter leaves it out.
+func (h *Handle) At(addr uint64) (m Mapping, ok bool, err error) {
+	ok, err = h.find(addr, 0, &m)
+	return m, ok, h.wrap(err)
+}
+
+// Next finds the mapping that an address lies in, or else the next one that the
+// filter selects.
+func (h *Handle) Next(addr uint64) (m Mapping, ok bool, err error) {
+	ok, err = h.find(addr, coveringOrNext, &m)
+	return m, ok, h.wrap(err)
+}
+
+func (h *Handle) wrap(err error) error {
+	switch err {
+	case nil:
+		return nil
+	case errMemoryGone:
+		err = ErrGone
+	}
+	return &ProcessError{h.pid, err}
+}
+
+// each goes through the selected mappings. It returns errMemoryGone if the
+// memory was gone at the beginning or went before the end.
+func (h *Handle) each(fn func(m *Mapping) bool) error {
+	if h.r.opt.Source == Text {
+		return h.eachText(fn)
+	}
+	m := &h.r.scratch
+	m.End = 0
+	for {
+		ok, err := h.find(m.End, coveringOrNext, m)
+		if err != nil {
+			return err
+		}
+		if !ok || !fn(m) {
+			return nil
+		}
+	}
+}
+
+// appendAll appends the selected mappings. It is each without a call and a copy
+// for each mapping.
+func (h *Handle) appendAll(list []Mapping) ([]Mapping, error) {
+	if h.r.opt.Source == Text {
+		err := h.each(func(m *Mapping) bool {
+			list = append(list, *m)
+			return true
+		})
+		return list, err
+	}
+	var addr uint64
+	for {
+		n := len(list)
+		list = append(list, Mapping{End: addr})
+		ok, err := h.find(addr, coveringOrNext, &list[n])
+		if err != nil || !ok {
+			return list[:n], err
+		}
+		addr = list[n].End
+	}
+}
+
+// find asks for the mapping at an address, or the next one.
+func (h *Handle) find(addr, next uint64, m *Mapping) (bool, error) {
+	r := h.r
+	if r.opt.Source == Text {
+		return h.findText(addr, next, m)
+	}
+	before := m.End
+	ok, err := h.query(addr, next|r.opt.Filter.flags(), wantName, m)
+	switch {
+	case err != nil:
+		return false, err
+	case !ok || m.End <= addr:
+		return h.findGate(addr, next, before, m)
+	}
+	if !r.cached(m) {
+		err = h.askID(m)
+	}
+	return true, err
+}
+
+// query makes one query and reads its answer. A name that is too long for the
+// ioctl is taken from the text.
+func (h *Handle) query(addr, flags uint64, want int, m *Mapping) (bool, error) {
+	b := h.r.buf
+	errno := b.ask(h.fd, addr, flags, want)
+	long := errno == unix.ENAMETOOLONG
+	if long {
+		errno = b.ask(h.fd, addr, flags, want&^wantName)
+	}
+	switch errno {
+	case 0:
+	case unix.ENOENT:
+		return false, nil
+	case unix.ESRCH:
+		return false, errMemoryGone
+	default:
+		return false, errno
+	}
+	m.Start, m.End, m.Offset, m.Inode = b.q.start, b.q.end, b.q.offset, b.q.inode
+	m.Perms = Perms(b.q.perms & 0xf)
+	m.Dev = Dev{b.q.major, b.q.minor}
+	if long {
+		if err := h.longName(m); err != nil {
+			return false, err
+		}
+	} else {
+		m.Name = h.r.names.intern(b.answerName())
+	}
+	m.Kind = Classify(m.Name, m.Dev, m.Inode)
+	return true, nil
+}
+
+// longName takes the name of a mapping, which the ioctl has no room for, from
+// the text.
+func (h *Handle) longName(m *Mapping) error {
+	found := *m // m may be the Reader's, which the text uses too
+	found.Name = ""
+	err := h.lookText(func(t *Mapping) bool {
+		if t.Start == found.Start && t.Dev == found.Dev && t.Inode == found.Inode {
+			found.Name = t.Name
+		}
+		return t.Start < found.Start
+	})
+	*m = found
+	return err
+}
+
+// askID asks for the build ID of a mapping's file. The answer tells of one
+// moment, so it replaces what the mapping was before.
+func (h *Handle) askID(m *Mapping) error {
+	r, was := h.r, *m
+	q := r.opt.IDs.ask(h.pid, m)
+	ok, err := h.query(m.Start, r.opt.Filter.flags(), wantName|wantID, m)
+	if err != nil {
+		return err
+	}
+	if !ok || !mayHaveID(m) {
+		*m = was // unmapped since: it was there when we asked
+		return nil
+	}
+	if n := r.buf.q.buildIDSize; n > 0 && n <= uint32(len(r.buf.id)) {
+		m.BuildID, _ = elfid.New(r.buf.id[:n])
+	} else {
+		m.BuildID = h.fileID(m)
+	}
+	h.remember(q, &was, m)
+	return nil
+}
+
+// remember notes the answer, if it is of the file that was asked for and the
+// device tells its files apart.
+func (h *Handle) remember(q question, was, m *Mapping) {
+	if was.Dev == m.Dev && was.Inode == m.Inode && h.tellsFilesApart(m.Dev) {
+		h.r.opt.IDs.answer(q, m)
+	}
+}
+
+// findGate is find for [vsyscall], which comes after all other mappings. last
+// is the end of the last mapping found, 0 if unknown.
+func (h *Handle) findGate(addr, next, last uint64, m *Mapping) (bool, error) {
+	gate := &h.r.gate
+	inside := gate.Contains(addr) || next != 0 && addr < gate.Start
+	if !inside || !h.r.opt.Filter.match(gate) {
+		return false, nil
+	}
+	// Only processes of 64 bits have it, and those have something else above
+	// 4 GiB: the stack.
+	const low = 1 << 32
+	if last <= low {
+		if errno := h.r.buf.ask(h.fd, low, coveringOrNext, 0); errno == unix.ESRCH {
+			return false, errMemoryGone
+		} else if errno != 0 {
+			return false, nil
+		}
+	}
+	*m = *gate
+	return true, nil
+}

@@ -1,0 +1,103 @@
+package procmap
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Stat is what /proc/PID/stat tells of a process (man proc_pid_stat).
+type Stat struct {
+	// Comm is the name, at most 15 bytes of anything (field 2).
+	Comm string
+	// StartTime is when the process began, in clock ticks since boot (field
+	// 22). Together with the PID it is one process and no other.
+	StartTime uint64
+	// State is the letter of field 3, 'Z' for a zombie.
+	State byte
+	// KernelThread: it has no user memory, and never had (PF_KTHREAD of field
+	// 9).
+	KernelThread bool
+}
+
+// hadMemory reports whether the process was one with user memory then.
+func (s *Stat) hadMemory() bool { return !s.KernelThread && s.State != 'Z' }
+
+// Fields of /proc/PID/stat after the name, counted from the state.
+const (
+	statState     = 0
+	statFlags     = 6
+	statStartTime = 19
+
+	pfKthread = 0x00200000 // include/linux/sched.h
+)
+
+// Stat reads what a process is.
+func (r *Reader) Stat(pid int) (Stat, error) {
+	s, err := r.stat(pid)
+	if err != nil {
+		return s, fmt.Errorf("reading the state of process %d: %w", pid, err)
+	}
+	return s, nil
+}
+
+// stat reads /proc/PID/stat.
+func (r *Reader) stat(pid int) (Stat, error) {
+	fd, err := r.openOf(pid, "stat")
+	if err == unix.ENOENT || err == unix.ESRCH {
+		return Stat{}, ErrGone
+	}
+	if err != nil {
+		return Stat{}, err
+	}
+	defer unix.Close(fd)
+	// Some 50 numbers of at most 20 digits.
+	n, err := readFD(fd, r.buf.name[:])
+	if err == unix.ESRCH || err == nil && n == 0 {
+		return Stat{}, ErrGone
+	}
+	if err != nil {
+		return Stat{}, err
+	}
+	s, comm, ok := parseStat(r.buf.name[:n])
+	if !ok {
+		return Stat{}, fmt.Errorf("no line of /proc/PID/stat: %q", r.buf.name[:min(n, 100)])
+	}
+	s.Comm = r.names.intern(comm)
+	return s, nil
+}
+
+// parseStat reads a line of /proc/PID/stat. The name, in parentheses, may have
+// parentheses and line feeds of its own; nothing after it has.
+func parseStat(line []byte) (s Stat, comm []byte, ok bool) {
+	open, end := bytes.IndexByte(line, '('), bytes.LastIndexByte(line, ')')
+	if open < 0 || end < open {
+		return s, nil, false
+	}
+	comm = line[open+1 : end]
+	rest := bytes.TrimLeft(line[end+1:], " ")
+	for i := 0; i <= statStartTime; i++ {
+		field, after, more := bytes.Cut(rest, []byte(" "))
+		if !more || len(field) == 0 {
+			return s, nil, false
+		}
+		rest = after
+		var err error
+		switch i {
+		case statState:
+			s.State = field[0]
+		case statFlags:
+			var flags uint64
+			flags, err = strconv.ParseUint(string(field), 10, 64)
+			s.KernelThread = flags&pfKthread != 0
+		case statStartTime:
+			s.StartTime, err = strconv.ParseUint(string(field), 10, 64)
+		}
+		if err != nil {
+			return s, nil, false
+		}
+	}
+	return s, comm, true
+}
