@@ -1,0 +1,203 @@
+package space
+
+import (
+	"math"
+	"slices"
+	"sort"
+
+	"ustack/filemap/elfid"
+	"ustack/filemap/procmap"
+	"ustack/tracefs"
+)
+
+// Forever is the end of what has not ended.
+const Forever = tracefs.Time(math.MaxInt64)
+
+// File is what is behind mappings: a file, or what the kernel calls memory
+// that has none (Kind tells). Files are interned: within one Spaces, equal
+// pointers are equal files.
+type File struct {
+	Name    string // as procmap.Mapping.Name
+	BuildID elfid.ID
+	Inode   uint64
+	Dev     procmap.Dev
+	// Generation tells files apart that had the same device and inode one
+	// after the other.
+	Generation uint32
+	Kind       procmap.Kind
+}
+
+// Mapping is a part of an address space that belongs to one file.
+type Mapping struct {
+	Start, End uint64 // addresses; End is the first one after
+	Offset     uint64 // where in the file Start is
+	File       *File
+	// Since is when the mapping came to light. It may be older.
+	Since tracefs.Time
+	Perms procmap.Perms
+}
+
+// same reports whether two mappings say the same.
+func (m *Mapping) same(o *Mapping) bool {
+	return m.Start == o.Start && m.End == o.End && m.Offset == o.Offset && m.File == o.File && m.Perms == o.Perms
+}
+
+// Version is an address space during a time in which nothing went away from
+// it; mappings that came have their time. It is never changed, and versions
+// share what did not change.
+type Version struct {
+	// From and To bound the time; To is Forever for what is still so.
+	From, To tracefs.Time
+	// StartTime is when the process began, in clock ticks since boot (field 22
+	// of /proc/PID/stat), 0 if unknown: which process it was that had the PID.
+	StartTime uint64
+	Comm      string
+	// Fresh: nothing in it was there in the version before: it is another
+	// process, or the process has executed another program.
+	Fresh bool
+	// Mappings are in order of address and do not overlap.
+	Mappings []Mapping
+}
+
+// Find returns the mapping that an address lies in, nil if there is none.
+func (v *Version) Find(addr uint64) *Mapping {
+	i := sort.Search(len(v.Mappings), func(i int) bool { return v.Mappings[i].End > addr })
+	if i == len(v.Mappings) || addr < v.Mappings[i].Start {
+		return nil
+	}
+	return &v.Mappings[i]
+}
+
+// Space is what one PID had mapped over time. It is never changed.
+type Space struct {
+	PID int
+	// versions are in order of time and do not overlap.
+	versions []Version
+	// changed is the time of the last change.
+	changed tracefs.Time
+}
+
+// Versions are what is known of the PID, the oldest first. They are not to be
+// changed.
+func (s *Space) Versions() []Version { return s.versions }
+
+// Place is where an address was.
+type Place struct {
+	Mapping *Mapping
+	// Offset is the address as an offset in the mapping's file.
+	Offset uint64
+	// Late tells that the mapping came to light only after the time asked for.
+	Late bool
+}
+
+// Lookup finds what an address was at a time. If nothing is known of that time,
+// or nothing was known there then, what came to light next is taken as late. ok
+// is false if there is nothing.
+func (s *Space) Lookup(addr uint64, t tracefs.Time) (p Place, ok bool) {
+	if s == nil || len(s.versions) == 0 {
+		return Place{}, false
+	}
+	// The first version that had not ended then: that of the time, or the next.
+	i := sort.Search(len(s.versions), func(i int) bool { return s.versions[i].To > t })
+	if i == len(s.versions) {
+		return Place{}, false
+	}
+	v := &s.versions[i]
+	m := v.Find(addr)
+	late := t < v.From
+	if m == nil && !late && i+1 < len(s.versions) && !s.versions[i+1].Fresh {
+		m, late = s.versions[i+1].Find(addr), true
+	}
+	if m == nil {
+		return Place{}, false
+	}
+	return Place{Mapping: m, Offset: addr - m.Start + m.Offset, Late: late || t < m.Since}, true
+}
+
+// last is the version still in force, nil if the process has ended.
+func (s *Space) last() *Version {
+	if s == nil || len(s.versions) == 0 {
+		return nil
+	}
+	if v := &s.versions[len(s.versions)-1]; v.To == Forever {
+		return v
+	}
+	return nil
+}
+
+// at is the index of the version in force at a time, -1 if there is none.
+func (s *Space) at(t tracefs.Time) int {
+	if s == nil {
+		return -1
+	}
+	i := sort.Search(len(s.versions), func(i int) bool { return s.versions[i].To > t })
+	if i == len(s.versions) || t < s.versions[i].From {
+		return -1
+	}
+	return i
+}
+
+// maxVersions bounds the versions of one PID that are kept.
+const maxVersions = 256
+
+// copy returns a copy of the space that may be changed, with its versions.
+func (s *Space) copy(pid int, t tracefs.Time) *Space {
+	next := &Space{PID: pid, changed: t}
+	if s != nil {
+		next.versions = slices.Clone(s.versions)
+		next.changed = max(t, s.changed)
+	}
+	return next
+}
+
+// with returns the space with a version that is in force from v.From until the
+// one that was in force then ended, or the next one begins. What comes later
+// stays: the news may be older than a reading that we have.
+func (s *Space) with(pid int, v Version) *Space {
+	next := s.copy(pid, v.From)
+	list := next.versions
+	i := sort.Search(len(list), func(i int) bool { return list[i].From > v.From })
+	v.To = Forever
+	if i < len(list) {
+		v.To = list[i].From
+	}
+	if i > 0 && list[i-1].To > v.From {
+		v.To = list[i-1].To
+		list[i-1].To = v.From
+	}
+	if i > 0 && list[i-1].From == list[i-1].To {
+		list[i-1] = v
+	} else {
+		list = slices.Insert(list, i, v)
+	}
+	next.versions = list[max(0, len(list)-maxVersions):]
+	return next
+}
+
+// ended returns the space with what was in force at t ended then.
+func (s *Space) ended(t tracefs.Time) *Space {
+	i := s.at(t)
+	if i < 0 {
+		return s
+	}
+	next := s.copy(s.PID, t)
+	next.versions[i].To = t
+	if next.versions[i].From == t {
+		next.versions = slices.Delete(next.versions, i, i+1)
+	}
+	return next
+}
+
+// then returns the space with the process of a version having other mappings
+// from t on, in the time of that version.
+func (s *Space) then(i int, t tracefs.Time, ms []Mapping) *Space {
+	v := &s.versions[i]
+	return s.with(s.PID, Version{From: t, StartTime: v.StartTime, Comm: v.Comm, Mappings: ms})
+}
+
+// grown returns the space with a version replaced by one that has more.
+func (s *Space) grown(i int, t tracefs.Time, v Version) *Space {
+	next := s.copy(s.PID, t)
+	next.versions[i] = v
+	return next
+}

@@ -1,0 +1,138 @@
+package space
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"ustack/tracefs"
+)
+
+const shardBits = 8
+
+// Spaces are the address spaces of all processes. All methods may be called at
+// any time from any goroutine; looking up waits for nobody.
+type Spaces struct {
+	shards [1 << shardBits]shard
+	files  files
+}
+
+// shard is the part of the processes that a change copies.
+type shard struct {
+	mu     sync.Mutex // held by who changes
+	spaces atomic.Pointer[map[int]*Space]
+}
+
+// New returns spaces without any process.
+func New() *Spaces { return &Spaces{files: files{known: make(map[File]*File)}} }
+
+func (s *Spaces) shard(pid int) *shard { return &s.shards[uint(pid)%(1<<shardBits)] }
+
+func (sh *shard) load() map[int]*Space {
+	if m := sh.spaces.Load(); m != nil {
+		return *m
+	}
+	return nil
+}
+
+// Space is what is known of a PID now, nil if nothing. It does not change.
+func (s *Spaces) Space(pid int) *Space { return s.shard(pid).load()[pid] }
+
+// Lookup finds what an address of a process was at a time, by what is known
+// now. See Space.Lookup.
+func (s *Spaces) Lookup(pid int, addr uint64, t tracefs.Time) (Place, bool) {
+	return s.Space(pid).Lookup(addr, t)
+}
+
+// Snapshot is all that was known at a moment.
+type Snapshot struct {
+	shards [1 << shardBits]map[int]*Space
+}
+
+// Snapshot holds on to what is known now. It costs a pointer for each shard,
+// however many processes there are.
+func (s *Spaces) Snapshot() *Snapshot {
+	var snap Snapshot
+	for i := range s.shards {
+		snap.shards[i] = s.shards[i].load()
+	}
+	return &snap
+}
+
+// Space is what was known of a PID, nil if nothing.
+func (s *Snapshot) Space(pid int) *Space { return s.shards[uint(pid)%(1<<shardBits)][pid] }
+
+// Lookup finds what an address of a process was at a time. See Space.Lookup.
+func (s *Snapshot) Lookup(pid int, addr uint64, t tracefs.Time) (Place, bool) {
+	return s.Space(pid).Lookup(addr, t)
+}
+
+// Each calls fn with all spaces, in no order, until it returns false.
+func (s *Snapshot) Each(fn func(*Space) bool) {
+	for _, spaces := range s.shards {
+		for _, sp := range spaces {
+			if !fn(sp) {
+				return
+			}
+		}
+	}
+}
+
+// update replaces the space of a PID by what change makes of it: nil takes it
+// away, the same one leaves all as it is.
+func (s *Spaces) update(pid int, change func(old *Space) *Space) (changed bool) {
+	sh := s.shard(pid)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	spaces := sh.load()
+	old := spaces[pid]
+	next := change(old)
+	if next == old {
+		return false
+	}
+	sh.replace(spaces, pid, next)
+	return true
+}
+
+// replace publishes a copy of a shard's spaces in which one is another.
+func (sh *shard) replace(spaces map[int]*Space, pid int, next *Space) {
+	spaces = maps.Clone(spaces)
+	if spaces == nil {
+		spaces = make(map[int]*Space)
+	}
+	if next == nil {
+		delete(spaces, pid)
+	} else {
+		spaces[pid] = next
+	}
+	sh.spaces.Store(&spaces)
+}
+
+// Expire forgets what ended before a time, and the files that nothing refers
+// to any more.
+func (s *Spaces) Expire(before tracefs.Time) {
+	for i := range s.shards {
+		s.shards[i].expire(before)
+	}
+	if s.files.due() {
+		s.files.sweep(s.Snapshot())
+	}
+}
+
+func (sh *shard) expire(before tracefs.Time) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for pid, sp := range sh.load() {
+		old := 0
+		for old < len(sp.versions) && sp.versions[old].To <= before {
+			old++
+		}
+		switch old {
+		case 0:
+		case len(sp.versions):
+			sh.replace(sh.load(), pid, nil)
+		default:
+			sh.replace(sh.load(), pid, &Space{PID: pid, versions: append([]Version(nil), sp.versions[old:]...), changed: sp.changed})
+		}
+	}
+}
