@@ -1,0 +1,318 @@
+package evidence
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ustack/filemap"
+	"ustack/filemap/procmap"
+	"ustack/tracefs"
+	"ustack/tracefs/input"
+)
+
+// Dump is the mappings of processes, at one or several times each.
+type Dump struct {
+	spaces map[int32][]version
+	tids   map[int32]int32 // thread to process
+	files  map[fileKey]*mapped
+	// first and last are when the dump was begun and ended.
+	first, last tracefs.Time
+}
+
+// version is what a process had mapped from a time on.
+type version struct {
+	at      tracefs.Time
+	maps    []mapping // by address
+	lineage int       // of one program: kept by fork, ended by exec
+}
+
+// mapping is what evidence needs of a mapping.
+type mapping struct {
+	start, end, offset uint64
+	kind               procmap.Kind
+	exec               bool
+	file               *mapped // nil if it is none
+}
+
+// mapped is a file that processes had mapped.
+type mapped struct {
+	key fileKey
+	// name is the path as in /proc/PID/maps.
+	name string
+	// id is the build ID that the dump gives, or that was learnt.
+	id    filemap.BuildID
+	hasID bool
+	// known is the File of announcements that the evidence tied to this very
+	// inode; bytes is the ELF file, if it is at hand.
+	known *filemap.File
+	file  *filemap.File // made of what is known, see result
+	elf   *elfFile
+}
+
+type fileKey struct {
+	dev   procmap.Dev
+	inode uint64
+	name  string
+}
+
+// Bounds of a dump: a dump may come from a stranger.
+const (
+	maxDump     = 1 << 30 // bytes of text
+	maxVersions = 1 << 20
+	maxLine     = 1 << 20
+)
+
+// Load reads a dump: a tar (plain, gzip or zstd) or a folder of PID.maps and
+// tids.txt, or one PID.maps.
+func Load(name string) (*Dump, error) {
+	d := &Dump{spaces: make(map[int32][]version), tids: make(map[int32]int32), files: make(map[fileKey]*mapped)}
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, fmt.Errorf("reading mappings: %w", err)
+	}
+	if info.IsDir() {
+		err = d.folder(os.DirFS(name))
+	} else {
+		err = d.archive(name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading mappings from %s: %w", name, err)
+	}
+	if len(d.spaces) == 0 {
+		return nil, fmt.Errorf("reading mappings from %s: there are none", name)
+	}
+	d.order()
+	return d, nil
+}
+
+func (d *Dump) folder(dir fs.FS) error {
+	entries, err := fs.ReadDir(dir, ".")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !isMember(e.Name()) {
+			continue
+		}
+		f, err := dir.Open(e.Name())
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(d.member(e.Name(), f), f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func isMember(name string) bool {
+	return name == "tids.txt" || strings.HasSuffix(name, ".maps")
+}
+
+func (d *Dump) archive(name string) error {
+	f, err := input.Open(name, nil)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	r := bufio.NewReader(io.LimitReader(f, maxDump))
+	if head, _ := r.Peek(3); string(head) == "###" {
+		return d.maps(r, 0)
+	}
+	t := tar.NewReader(r)
+	for {
+		h, err := t.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if base := path.Base(h.Name); h.Typeflag == tar.TypeReg && isMember(base) {
+			if err := d.member(base, t); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// member reads one file of a dump.
+func (d *Dump) member(name string, r io.Reader) error {
+	if name == "tids.txt" {
+		return d.threads(r)
+	}
+	pid, err := strconv.ParseInt(strings.TrimSuffix(name, ".maps"), 10, 32)
+	if err != nil {
+		return nil // some other file
+	}
+	if err := d.maps(r, int32(pid)); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// threads reads lines "TID PID".
+func (d *Dump) threads(r io.Reader) error {
+	s := bufio.NewScanner(r)
+	for s.Scan() {
+		var tid, pid int32
+		if _, err := fmt.Sscan(s.Text(), &tid, &pid); err == nil {
+			d.tids[tid] = pid
+		}
+	}
+	return s.Err()
+}
+
+// maps reads versions of a process's mappings. Lines that are no mapping are
+// passed over.
+func (d *Dump) maps(r io.Reader, pid int32) error {
+	s := bufio.NewScanner(r)
+	s.Buffer(nil, maxLine)
+	cur := version{}
+	ids := map[procmap.FileID]filemap.BuildID{}
+	begun := false
+	flush := func() {
+		if begun {
+			d.add(pid, cur, ids)
+		}
+	}
+	for s.Scan() {
+		line := s.Bytes()
+		switch {
+		case bytes.HasPrefix(line, []byte("###")):
+			head, err := procmap.ParseHead(line)
+			if err != nil {
+				return err
+			}
+			flush()
+			begun = true
+			pid = int32(head.PID)
+			cur = version{at: tracefs.Time(head.Time)}
+		case bytes.HasPrefix(line, []byte("# ")):
+			if file, id, ok := procmap.ParseBuildID(line); ok {
+				ids[file] = buildID(id)
+			}
+		default:
+			begun = true
+			if m, err := procmap.ParseLine(line); err == nil {
+				cur.maps = append(cur.maps, d.mapping(&m))
+			}
+		}
+	}
+	flush()
+	return s.Err()
+}
+
+// mapping keeps of a mapping what evidence needs.
+func (d *Dump) mapping(m *procmap.Mapping) mapping {
+	out := mapping{start: m.Start, end: m.End, offset: m.Offset, kind: m.Kind, exec: m.Perms&procmap.Exec != 0}
+	if m.Inode == 0 {
+		return out
+	}
+	key := fileKey{m.Dev, m.Inode, m.Name}
+	out.file = d.files[key]
+	if out.file == nil {
+		out.file = &mapped{key: key, name: m.Name}
+		d.files[key] = out.file
+	}
+	return out
+}
+
+// add appends a version.
+func (d *Dump) add(pid int32, v version, ids map[procmap.FileID]filemap.BuildID) {
+	if len(d.spaces[pid]) >= maxVersions {
+		return
+	}
+	for i := range v.maps {
+		if f := v.maps[i].file; f != nil {
+			if id, ok := ids[procmap.FileID{Dev: f.key.dev, Inode: f.key.inode}]; ok {
+				f.id, f.hasID = id, true
+			}
+		}
+	}
+	d.spaces[pid] = append(d.spaces[pid], v)
+}
+
+// order sorts versions by time and finds lineages: processes that have the
+// same mapping of the vDSO, which exec puts at a random place and fork keeps,
+// are the same program.
+func (d *Dump) order() {
+	type mark struct{ start, end uint64 }
+	marks := map[mark]int{}
+	next := 0
+	started := false
+	for _, versions := range d.spaces {
+		slices.SortStableFunc(versions, func(a, b version) int { return int(min(max(a.at-b.at, -1), 1)) })
+		for i := range versions {
+			v := &versions[i]
+			if !started || v.at < d.first {
+				d.first = v.at
+			}
+			if !started || v.at > d.last {
+				d.last = v.at
+			}
+			started = true
+			at := slices.IndexFunc(v.maps, func(m mapping) bool { return m.kind == procmap.VDSO })
+			if at < 0 {
+				next++
+				v.lineage = next
+				continue
+			}
+			m := mark{v.maps[at].start, v.maps[at].end}
+			if marks[m] == 0 {
+				next++
+				marks[m] = next
+			}
+			v.lineage = marks[m]
+		}
+	}
+}
+
+// slack is how much later than it happened a change can stand in the dump: a
+// poller looks now and then.
+const slack = tracefs.Time(100e6)
+
+// all are the versions of a thread's process.
+func (d *Dump) all(tid int32) []version {
+	if pid, ok := d.tids[tid]; ok {
+		return d.spaces[pid]
+	}
+	return d.spaces[tid]
+}
+
+// near are the versions that a process can have had at a time: the one of that
+// time, and the next, if a poller may have seen it late. covered tells that
+// the dump speaks of that time.
+func (d *Dump) near(tid int32, at tracefs.Time, timed bool) (versions []version, covered bool) {
+	all := d.all(tid)
+	if len(all) == 0 {
+		return nil, false
+	}
+	if !timed || at < d.first-slack || at > d.last+slack {
+		return all, false
+	}
+	i, _ := slices.BinarySearchFunc(all, at, func(v version, t tracefs.Time) int {
+		if v.at <= t {
+			return -1
+		}
+		return 1
+	})
+	from, to := max(i-1, 0), min(i+1, len(all))
+	if i < len(all) && all[i].at-at > slack && i > 0 {
+		to = i
+	}
+	if i == 0 && all[0].at-at > slack {
+		return nil, false
+	}
+	return all[from:to], true
+}

@@ -1,0 +1,175 @@
+package evidence
+
+import (
+	"debug/elf"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"ustack/filemap"
+	"ustack/filemap/elfid"
+)
+
+// sysroot is a folder with files at the paths of another machine. Nothing
+// outside of it is ever opened, whatever a trace calls a path.
+type sysroot struct {
+	root *os.Root
+}
+
+func openSysroot(dir string) (*sysroot, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("opening the sysroot: %w", err)
+	}
+	return &sysroot{root}, nil
+}
+
+// elfFile is the code of a mapped file.
+type elfFile struct {
+	usable  bool
+	machine elf.Machine
+	file    *os.File
+}
+
+// open opens the file of a mapping, once. It is usable only if it is the same
+// file, by build ID where one is known.
+func (r *sysroot) open(m *mapped) *elfFile {
+	if m.elf != nil {
+		return m.elf
+	}
+	m.elf = new(elfFile)
+	name := strings.TrimPrefix(strings.TrimSuffix(m.name, " (deleted)"), "/")
+	if name == "" || name[0] == '[' {
+		return m.elf
+	}
+	f, err := r.root.Open(name)
+	if err != nil {
+		return m.elf
+	}
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || !m.elf.read(f, m) {
+		_ = f.Close()
+		return m.elf
+	}
+	m.elf.file, m.elf.usable = f, true
+	return m.elf
+}
+
+// read looks at the file's headers.
+func (x *elfFile) read(f *os.File, m *mapped) bool {
+	id, err := elfid.Read(f)
+	if err != nil {
+		return false
+	}
+	want := m.id
+	if m.known != nil {
+		want = m.known.BuildID
+	}
+	if !want.IsZero() && want != buildID(id) {
+		return false
+	}
+	var ident [20]byte // e_ident, e_type, e_machine
+	if _, err := f.ReadAt(ident[:], 0); err != nil {
+		return false
+	}
+	order := uint16(ident[18]) | uint16(ident[19])<<8
+	x.machine = elf.Machine(order)
+	return string(ident[:4]) == elf.ELFMAG && (x.machine == elf.EM_X86_64 || x.machine == elf.EM_AARCH64)
+}
+
+// followsCall reports whether the code before an offset is a call: then the
+// offset can be a return address.
+func (x *elfFile) followsCall(offset uint64) bool {
+	const longest = 7
+	var code [longest]byte
+	if offset < longest || offset > 1<<40 {
+		return false
+	}
+	if _, err := x.file.ReadAt(code[:], int64(offset-longest)); err != nil && err != io.EOF {
+		return false
+	}
+	if x.machine == elf.EM_AARCH64 {
+		word := uint32(code[3]) | uint32(code[4])<<8 | uint32(code[5])<<16 | uint32(code[6])<<24
+		return word>>26 == 0x25 || word&0xfffffc1f == 0xd63f0000 // bl, blr
+	}
+	if code[longest-5] == 0xe8 { // call rel32
+		return true
+	}
+	for n := 2; n <= longest; n++ { // call r/m64: ff /2, with sib and displacement
+		if code[longest-n] == 0xff && code[longest-n+1]>>3&7 == 2 && modRMLength(code[longest-n+1:]) == n-1 {
+			return true
+		}
+	}
+	return false
+}
+
+// modRMLength is the length of a ModRM byte with what belongs to it.
+func modRMLength(b []byte) int {
+	mod, rm := b[0]>>6, b[0]&7
+	n := 1
+	if mod != 3 && rm == 4 {
+		n++
+		if len(b) > 1 && mod == 0 && b[1]&7 == 5 {
+			return n + 4
+		}
+	}
+	switch {
+	case mod == 1:
+		return n + 1
+	case mod == 2, mod == 0 && rm == 5:
+		return n + 4
+	}
+	return n
+}
+
+// Shares of samples that must follow a call. Some return addresses never do
+// (the last one of a Go stack, signal frames, forged ones), and by chance a
+// few do in the wrong file.
+const (
+	enough  = 0.6
+	chance  = 0.4
+	samples = 3 // that a file must fail at to be out when no other has passed
+)
+
+// look drops candidates whose code contradicts the return addresses.
+func (g *group) look(root *sysroot) {
+	if root == nil || len(g.files) == 0 || len(g.samples) == 0 {
+		return
+	}
+	var failed []*mapped
+	passed := false
+	for _, m := range g.files {
+		x := root.open(m)
+		if !x.usable {
+			continue // nothing is known against it
+		}
+		switch share := x.share(g.samples); {
+		case share >= enough:
+			passed = true
+		case share <= chance:
+			failed = append(failed, m)
+		}
+	}
+	if !passed && len(g.samples) < samples {
+		return
+	}
+	g.files = slices.DeleteFunc(slices.Clone(g.files), func(m *mapped) bool { return slices.Contains(failed, m) })
+}
+
+// share is which share of offsets follows a call.
+func (x *elfFile) share(offsets []uint64) float64 {
+	n := 0
+	for _, offset := range offsets {
+		if x.followsCall(offset) {
+			n++
+		}
+	}
+	return float64(n) / float64(len(offsets))
+}
+
+// buildID pads an ID as the kernel does.
+func buildID(id elfid.ID) filemap.BuildID {
+	return id.Padded()
+}
