@@ -1,0 +1,438 @@
+package render
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"io"
+	"strconv"
+	"unicode/utf8"
+
+	"ustack/filemap"
+	"ustack/filemap/resolve"
+	"ustack/tracefs"
+	"ustack/tracefs/text"
+)
+
+// JSONSchema names the form of the JSON output. The number changes when a
+// program that reads it would have to change; new keys do not change it.
+const JSONSchema = "ustack.replay/1"
+
+// JSON writes one object a line, as README.md documents: a header, an object
+// for each event with its stack in it, for each loss and gap in its place,
+// for each announcement, and at the end the totals.
+type JSON struct {
+	w       io.Writer
+	buf     []byte
+	res     *resolve.Resolver
+	started bool
+	kept    int   // of rendered shapes, see Text
+	output  int64 // how often buf has been written out
+	limit   int64 // bytes of input after which the header no longer waits
+	dialect resolve.Dialect
+}
+
+// NewJSON returns a renderer that writes to w. The dialect in the header is
+// that of the first stack, if one is within the first limit bytes.
+func NewJSON(w io.Writer, res *resolve.Resolver, limit int64) *JSON {
+	return &JSON{w: w, res: res, limit: limit}
+}
+
+// Batch implements Renderer.
+func (j *JSON) Batch(h *resolve.Held) error {
+	if !j.started {
+		j.header(h)
+	}
+	for i := range h.Records {
+		j.record(h, i)
+		if j.started && len(j.buf) > spillAt {
+			if err := j.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	if !j.started || len(j.buf) < flushAt {
+		return nil
+	}
+	return j.flush()
+}
+
+// Flush writes what is complete.
+func (j *JSON) Flush() error {
+	if !j.started {
+		j.start()
+	}
+	return j.flush()
+}
+
+func (j *JSON) flush() error {
+	if len(j.buf) == 0 {
+		return nil
+	}
+	_, err := j.w.Write(j.buf)
+	j.buf = j.buf[:0]
+	j.output++
+	return err
+}
+
+// header writes the first line once the dialect is known, or will not be.
+func (j *JSON) header(h *resolve.Held) {
+	for i := range h.Records {
+		rec := &h.Records[i]
+		if h.Pos+int64(rec.Off) > j.limit {
+			break
+		}
+		if rec.Kind == tracefs.KindStack && j.dialect == resolve.Auto {
+			j.dialect = j.res.DialectOf(h.Batch, rec)
+		}
+	}
+	if j.dialect == resolve.Auto && h.Pos+int64(len(h.Text)) <= j.limit {
+		return
+	}
+	j.start()
+}
+
+// start puts the header before what has been rendered so far.
+func (j *JSON) start() {
+	j.started = true
+	b := []byte(`{"type":"header","schema":"` + JSONSchema + `","dialect":"`)
+	if j.dialect == resolve.Auto {
+		b = append(b, `unknown"`...)
+	} else {
+		b = append(append(b, j.dialect.String()...), '"')
+	}
+	j.buf = append(append(b, "}\n"...), j.buf...)
+}
+
+// record writes a record.
+func (j *JSON) record(h *resolve.Held, i int) {
+	rec, a := &h.Records[i], &h.Attached[i]
+	switch rec.Kind {
+	case tracefs.KindEvent:
+		j.event(h, rec, a)
+	case tracefs.KindAnnounce:
+		j.announcement(h, rec, a)
+	case tracefs.KindStack:
+		if !a.Taken {
+			j.stack(h, i)
+		}
+	case tracefs.KindCookie:
+		if !a.Taken {
+			j.open("cookie", h, rec)
+			j.buf = appendHex(append(j.buf, `,"cookie":`...), rec.Value)
+			j.end()
+		}
+	case tracefs.KindKernelStack:
+		j.open("kernel_stack", h, rec)
+		j.buf = appendText(j.buf, "text", h.Text[rec.Body:rec.End])
+		j.end()
+	case tracefs.KindLost:
+		j.buf = append(j.buf, `{"type":"lost"`...)
+		if rec.CPU >= 0 {
+			j.buf = strconv.AppendInt(append(j.buf, `,"cpu":`...), int64(rec.CPU), 10)
+		}
+		if rec.Value > 0 {
+			j.buf = strconv.AppendUint(append(j.buf, `,"count":`...), rec.Value, 10)
+		}
+		j.end()
+	case tracefs.KindGap:
+		j.buf = append(j.buf, `{"type":"gap"`...)
+		if rec.CPU >= 0 {
+			j.buf = strconv.AppendInt(append(j.buf, `,"cpu":`...), int64(rec.CPU), 10)
+		}
+		j.buf = appendText(j.buf, "text", h.Raw(rec))
+		j.end()
+	case tracefs.KindNote:
+		j.buf = append(j.buf, `{"type":"note"`...)
+		j.buf = appendText(j.buf, "text", h.Raw(rec))
+		j.end()
+	}
+}
+
+func (j *JSON) end() { j.buf = append(j.buf, "}\n"...) }
+
+// open writes the keys that every record with a header has.
+func (j *JSON) open(kind string, h *resolve.Held, rec *tracefs.Record) {
+	b := append(j.buf, `{"type":"`...)
+	b = append(b, kind...)
+	b = append(b, `"`...)
+	if rec.Flags&tracefs.Continued != 0 {
+		b = append(b, `,"continued":true`...) // a piece of a record before
+	} else {
+		head := h.Head(rec)
+		b = append(append(append(b, `,"ts":"`...), head.Stamp...), '"')
+		b = strconv.AppendInt(append(b, `,"cpu":`...), int64(rec.CPU), 10)
+		b = strconv.AppendInt(append(b, `,"pid":`...), int64(rec.TID), 10)
+		if head.TGID >= 0 {
+			b = strconv.AppendInt(append(b, `,"tgid":`...), int64(head.TGID), 10)
+		}
+		b = appendText(b, "comm", head.Comm)
+		if len(head.Flags) > 0 {
+			b = appendText(b, "flags", head.Flags)
+		}
+	}
+	j.buf = b
+}
+
+func (j *JSON) event(h *resolve.Held, rec *tracefs.Record, a *resolve.Attached) {
+	j.open("event", h, rec)
+	if rec.Flags&tracefs.Continued != 0 {
+		j.buf = appendText(j.buf, "text", h.Raw(rec))
+		j.end()
+		return
+	}
+	name, args := text.SplitEvent(h.Text[rec.Body:rec.End])
+	j.buf = append(j.buf, `,"name":"`...)
+	if name.Prefix != "" {
+		j.buf = append(j.buf, name.Prefix...)
+	}
+	j.buf = append(appendEscaped(j.buf, name.Name), '"')
+	j.buf = appendText(j.buf, "args", args)
+	if rec.Flags&tracefs.Cut != 0 {
+		j.buf = append(j.buf, `,"truncated":true`...)
+	}
+	j.attached(a)
+	j.end()
+}
+
+// announcement writes a mapping event. It has a stack of its own, like any
+// event.
+func (j *JSON) announcement(h *resolve.Held, rec *tracefs.Record, a *resolve.Attached) {
+	j.open("file_map", h, rec)
+	ann := h.Announcement(rec)
+	if ann.Bad != "" {
+		j.buf = appendText(j.buf, "unusable", []byte(ann.Bad))
+		j.buf = appendText(j.buf, "text", h.Text[rec.Body:rec.End])
+	} else {
+		j.buf = appendIdentifier(append(j.buf, `,"identifier":`...), ann.ID)
+		j.buf = appendText(j.buf, "path", ann.Path)
+		if id, ok := filemap.ParseWords(ann.BuildID); ok && !id.IsZero() {
+			j.buf = append(append(append(j.buf, `,"build_id":"`...), id.Hex()...), '"')
+		}
+	}
+	j.attached(a)
+	j.end()
+}
+
+// attached writes what hangs on an event.
+func (j *JSON) attached(a *resolve.Attached) {
+	if a.Cookie != 0 {
+		j.buf = appendHex(append(j.buf, `,"cookie":`...), a.Cookie)
+	}
+	switch {
+	case a.Stack != nil:
+		j.shared(a.Stack)
+	case a.Missing != resolve.NotMissing:
+		j.buf = append(append(append(j.buf, `,"no_stack":"`...), a.Missing.String()...), '"')
+	}
+}
+
+// shared writes a stack that hangs on events. The events of one stack are
+// mostly near each other, so what was written for the first of them is often
+// still in the buffer.
+func (j *JSON) shared(s *resolve.Stack) {
+	if r := s.Result; r != nil && !s.Cut {
+		if r.JSON != nil {
+			j.buf = append(j.buf, r.JSON...)
+			return
+		}
+		from := len(j.buf)
+		j.buf = j.frames(j.buf, s.Text, s.Frames, s.Outcomes, false)
+		if j.kept += len(j.buf) - from; j.kept < keepAtMost {
+			r.JSON = bytes.Clone(j.buf[from:])
+		}
+		return
+	}
+	if m := &s.Written; m.Output == j.output && m.End > 0 {
+		j.buf = append(j.buf, j.buf[m.From:m.End]...)
+		return
+	}
+	from := len(j.buf)
+	j.buf = j.frames(j.buf, s.Text, s.Frames, s.Outcomes, s.Cut)
+	if j.started {
+		s.Written = resolve.Written{Output: j.output, From: from, End: len(j.buf)}
+	}
+}
+
+// stack writes a stack that belongs to no event of the output.
+func (j *JSON) stack(h *resolve.Held, i int) {
+	rec := &h.Records[i]
+	j.open("stack", h, rec)
+	if rec.Value != 0 {
+		j.buf = appendHex(append(j.buf, `,"cookie":`...), rec.Value)
+	}
+	frames, txt := h.StackFrames(rec)
+	out, _ := h.StackOutcomes(i)
+	j.buf = j.frames(j.buf, txt, frames, out, rec.Flags&tracefs.Cut != 0)
+	j.end()
+}
+
+func (j *JSON) frames(b, txt []byte, frames []tracefs.Frame, out []resolve.Outcome, cut bool) []byte {
+	b = append(b, `,"stack":[`...)
+	for k := range frames {
+		if k > 0 {
+			b = append(b, ',')
+		}
+		b = appendFrame(b, txt, &frames[k], &out[k])
+	}
+	b = append(b, ']')
+	if cut {
+		b = append(b, `,"stack_truncated":true`...)
+	}
+	return b
+}
+
+// appendFrame writes one frame: a number, and a file with its trust or the
+// reason why there is none.
+func appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome) []byte {
+	stem := txt[f.Off:f.Stem]
+	if o.File != nil {
+		if o.HasOffset {
+			b = appendHex(append(b, `{"offset":`...), o.Offset)
+			if f.Form == tracefs.FormPlain {
+				b = appendNumber(append(b, `,"address":`...), stem, f)
+			}
+		} else {
+			b = appendNumber(append(b, `{"offset":`...), stem, f)
+		}
+		if o.File.JSON == nil {
+			o.File.JSON = appendFileJSON(nil, o.File)
+		}
+		b = append(b, o.File.JSON...)
+		b = append(append(append(b, `,"trust":"`...), o.Trust.String()...), '"')
+		return append(b, '}')
+	}
+	b = append(append(append(b, `{"reason":"`...), o.Reason.String()...), '"')
+	switch o.Reason {
+	case filemap.VDSO, filemap.NoIdentifier, filemap.Unannounced, filemap.Lost, filemap.Ambiguous, filemap.Contradicted, filemap.Forgotten:
+		b = appendNumber(append(b, `,"offset":`...), stem, f)
+	case filemap.VMAOffset:
+		b = appendHex(append(b, `,"vma_offset":`...), text.ObjectOffset(stem))
+		b = appendText(b, "text", bytes.TrimPrefix(stem, []byte(" => ")))
+		if addr, ok := bytes.CutPrefix(txt[f.Stem:f.End], []byte(" <")); ok { // option sym-addr
+			b = appendNumber(append(b, `,"address":`...), addr, f)
+		}
+	case filemap.Truncated, filemap.Unreadable:
+		b = appendText(b, "text", txt[f.Off:f.End])
+	default:
+		if f.Form != tracefs.FormObject {
+			b = appendNumber(append(b, `,"address":`...), stem, f)
+		}
+	}
+	if f.Form == tracefs.FormIdentifier && !f.ID.NoFile() && !f.ID.NoVMA() {
+		b = appendIdentifier(append(b, `,"identifier":`...), f.ID)
+	}
+	return append(b, '}')
+}
+
+func appendFileJSON(b []byte, f *filemap.File) []byte {
+	b = appendText(b, "path", []byte(f.Path))
+	if !f.BuildID.IsZero() {
+		b = append(append(append(b, `,"build_id":"`...), f.BuildID.Hex()...), '"')
+	}
+	return b
+}
+
+// appendIdentifier writes an identifier as the kernel prints it.
+func appendIdentifier(b []byte, id tracefs.Identifier) []byte {
+	b = append(b, '"')
+	b = id.Append(b)
+	return append(b, '"')
+}
+
+// appendNumber writes a frame's number: that which ends its stem,
+// " =>  <%016x>", without its leading zeros. The digits are there already; they
+// need no reading.
+func appendNumber(b, stem []byte, f *tracefs.Frame) []byte {
+	if f.HasAddr {
+		return appendHex(b, f.Addr)
+	}
+	digits := tracefs.StemDigits(stem)
+	for _, c := range digits {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return append(b, "null"...)
+		}
+	}
+	for len(digits) > 1 && digits[0] == '0' {
+		digits = digits[1:]
+	}
+	b = append(append(b, `"0x`...), digits...)
+	return append(b, '"')
+}
+
+func appendHex(b []byte, v uint64) []byte {
+	b = append(b, `"0x`...)
+	return append(strconv.AppendUint(b, v, 16), '"')
+}
+
+// appendText writes ,"key":"text". JSON holds characters, not bytes: where the
+// text is no UTF-8, U+FFFD stands for each bad byte, and the bytes are given
+// in hexadecimal as "key_hex".
+func appendText(b []byte, key string, txt []byte) []byte {
+	b = append(append(append(b, `,"`...), key...), `":"`...)
+	start := len(b)
+	b = append(appendEscaped(b, txt), '"')
+	if len(b)-start-1 != len(txt) && !utf8.Valid(txt) {
+		b = append(append(append(b, `,"`...), key...), `_hex":"`...)
+		b = append(hex.AppendEncode(b, txt), '"')
+	}
+	return b
+}
+
+const (
+	everyByte = 0x0101010101010101
+	highBits  = 0x8080808080808080
+)
+
+// plainWord reports whether eight bytes can stand in a JSON string as they are.
+func plainWord(w uint64) bool {
+	control := (w - ' '*everyByte) &^ w
+	quote := w ^ '"'*everyByte
+	slash := w ^ '\\'*everyByte
+	del := w ^ 0x7f*everyByte
+	return (w|control|(del-everyByte)&^del|(quote-everyByte)&^quote|(slash-everyByte)&^slash)&highBits == 0
+}
+
+// appendEscaped writes text as the inside of a JSON string.
+func appendEscaped(b, txt []byte) []byte {
+	i := 0
+	for i < len(txt) {
+		n := i
+		for n+8 <= len(txt) && plainWord(binary.LittleEndian.Uint64(txt[n:])) {
+			n += 8
+		}
+		for n < len(txt) && txt[n] >= ' ' && txt[n] < 0x7f && txt[n] != '"' && txt[n] != '\\' {
+			n++
+		}
+		b = append(b, txt[i:n]...)
+		if n == len(txt) {
+			break
+		}
+		b, i = appendOne(b, txt, n)
+	}
+	return b
+}
+
+// appendOne writes the character at i, which needs care, and returns where the
+// next one is.
+func appendOne(b, txt []byte, i int) ([]byte, int) {
+	const digits = "0123456789abcdef"
+	switch c := txt[i]; {
+	case c == '"' || c == '\\':
+		return append(b, '\\', c), i + 1
+	case c == '\n':
+		return append(b, '\\', 'n'), i + 1
+	case c == '\t':
+		return append(b, '\\', 't'), i + 1
+	case c < ' ' || c == 0x7f:
+		return append(b, '\\', 'u', '0', '0', digits[c>>4], digits[c&15]), i + 1
+	}
+	r, n := utf8.DecodeRune(txt[i:])
+	if r == utf8.RuneError && n == 1 {
+		return append(b, "\ufffd"...), i + 1
+	}
+	if r >= 0x80 && r < 0xa0 || r == 0x2028 || r == 0x2029 || bidi(r) {
+		return append(b, '\\', 'u', digits[r>>12], digits[r>>8&15], digits[r>>4&15], digits[r&15]), i + n
+	}
+	return append(b, txt[i:i+n]...), i + n
+}

@@ -1,0 +1,73 @@
+package render
+
+import (
+	"archive/tar"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"ustack/filemap/procmap"
+)
+
+// MapsDump writes mappings as a dump that replay --maps reads: a tar archive
+// with a file PID.maps for each process (see procmap.Head) and tids.txt.
+type MapsDump struct {
+	tar  *tar.Writer
+	now  time.Time
+	buf  []byte
+	tids []byte
+}
+
+// NewMapsDump returns a dump on w. The files in it get this time.
+func NewMapsDump(w io.Writer, now time.Time) *MapsDump {
+	return &MapsDump{tar: tar.NewWriter(w), now: now}
+}
+
+// Process writes the mappings of a process.
+func (d *MapsDump) Process(head procmap.Head, mappings []procmap.Mapping) error {
+	b := append(head.Append(d.buf[:0]), '\n')
+	named := make(map[procmap.FileID]bool)
+	for i := range mappings {
+		m := &mappings[i]
+		b = append(m.AppendText(b), '\n')
+		id := procmap.FileID{Dev: m.Dev, Inode: m.Inode}
+		if m.BuildID.IsZero() || named[id] {
+			continue
+		}
+		named[id] = true
+		b = append(procmap.AppendBuildID(b, id, m.BuildID), '\n')
+	}
+	d.buf = b
+	return d.file(strconv.Itoa(head.PID)+".maps", b)
+}
+
+// Threads notes which threads a process has.
+func (d *MapsDump) Threads(pid int, tids []int) {
+	for _, tid := range tids {
+		d.tids = fmt.Appendf(d.tids, "%d %d\n", tid, pid)
+	}
+}
+
+// Close writes the threads and ends the archive.
+func (d *MapsDump) Close() error {
+	if err := d.file("tids.txt", d.tids); err != nil {
+		return err
+	}
+	if err := d.tar.Close(); err != nil {
+		return fmt.Errorf("ending the archive: %w", err)
+	}
+	return nil
+}
+
+func (d *MapsDump) file(name string, content []byte) error {
+	const readable = 0o644
+	err := d.tar.WriteHeader(&tar.Header{Name: name, Mode: readable, Size: int64(len(content)), ModTime: d.now, Format: tar.FormatUSTAR})
+	if err == nil {
+		_, err = d.tar.Write(content)
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s to the archive: %w", name, err)
+	}
+	return nil
+}

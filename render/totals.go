@@ -1,0 +1,95 @@
+package render
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"ustack/filemap"
+	"ustack/filemap/resolve"
+)
+
+// WriteTotals prints the totals of a trace for people.
+func WriteTotals(w io.Writer, t *resolve.Totals) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "ustack: %d events, %d stacks, %d frames: %d resolved", t.Events, t.Stacks, t.Frames, t.Resolved())
+	list(&b, " (", ")", words(t.Trusts[:], func(i int) string { return filemap.Trust(i).String() }))
+	fmt.Fprintf(&b, ", %d unresolved", t.Frames-t.Resolved())
+	list(&b, " (", ")", words(t.Reasons[:], func(i int) string { return filemap.Reason(i).String() }))
+	fmt.Fprintf(&b, "\nustack: %d distinct files, %d announcements", t.Files, t.Announcements)
+	if t.Rebound > 0 {
+		fmt.Fprintf(&b, " (%d of an identifier known as another file)", t.Rebound)
+	}
+	if t.BadAnnouncements > 0 {
+		fmt.Fprintf(&b, " (%d unusable)", t.BadAnnouncements)
+	}
+	b.WriteByte('\n')
+	if t.Requests+t.Missing[resolve.Refused] > 0 {
+		var never int64
+		for _, n := range t.Missing {
+			never += n
+		}
+		fmt.Fprintf(&b, "ustack: %d stacks asked for, %d never seen", t.Requests+t.Missing[resolve.Refused], never)
+		list(&b, " (", ")", words(t.Missing[:], func(i int) string { return resolve.Missing(i).String() }))
+		b.WriteByte('\n')
+	}
+	if t.HeldTooLong > 0 {
+		fmt.Fprintf(&b, "ustack: %d events went out before their stacks came\n", t.HeldTooLong)
+	}
+	if t.Orphans+t.Cut > 0 {
+		fmt.Fprintf(&b, "ustack: %d stacks without their request, %d cut short by the kernel or the end of the input\n", t.Orphans, t.Cut)
+	}
+	writeLoss(&b, t)
+	_, _ = io.WriteString(w, b.String())
+}
+
+// words lists what is not zero as "3 lost".
+func words(counts []int64, name func(int) string) []string {
+	var out []string
+	for i, n := range counts {
+		if n > 0 {
+			out = append(out, fmt.Sprintf("%d %s", n, name(i)))
+		}
+	}
+	return out
+}
+
+func list(b *strings.Builder, before, after string, items []string) {
+	if len(items) > 0 {
+		b.WriteString(before + strings.Join(items, ", ") + after)
+	}
+}
+
+// lostCPUs are the CPUs that lost records, in order.
+func lostCPUs(t *resolve.Totals) []int32 {
+	cpus := make([]int32, 0, len(t.Lost))
+	for cpu := range t.Lost {
+		cpus = append(cpus, cpu)
+	}
+	slices.Sort(cpus)
+	return cpus
+}
+
+func writeLoss(b *strings.Builder, t *resolve.Totals) {
+	if len(t.Lost) > 0 {
+		n, exact := t.LostRecords()
+		more := ""
+		if !exact {
+			more = "at least "
+		}
+		var cpus []string
+		for _, cpu := range lostCPUs(t) {
+			l := t.Lost[cpu]
+			text := fmt.Sprintf("CPU %d: %d in %d gaps", cpu, l.Records, l.Gaps)
+			if cpu < 0 {
+				text = fmt.Sprintf("overwritten before the trace was read: %d", l.Records)
+			}
+			cpus = append(cpus, text)
+		}
+		fmt.Fprintf(b, "ustack: lost %s%d records (%s)\n", more, n, strings.Join(cpus, ", "))
+	}
+	if t.Gaps > 0 {
+		fmt.Fprintf(b, "ustack: %d places where records may be missing (a buffer that starts late, a line too big)\n", t.Gaps)
+	}
+}
