@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestStockTruth holds every raw address of the stock captures against the
+// mappings of its process. A name must be that of a mapping that held the
+// address, with the file offset there; and an address that one and the same
+// file held whenever the poller looked must have its name.
+func TestStockTruth(t *testing.T) {
+	for _, c := range truthCaptures(t) {
+		if !strings.HasPrefix(c.name, "stock/") || c.isFields() {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			spaces := truthReadMaps(t, c.maps)
+			named, wrong, missed := 0, 0, 0
+			judgeFrames(t, append([]string{"--maps", c.maps}, c.args...), func(tid, k int, f judgeFrame) {
+				p := spaces.of(tid)
+				if p == nil || f.Address == 0 {
+					return
+				}
+				var always string
+				fits, versions := false, map[string]bool{}
+				for _, m := range p.mappings {
+					if addr := uint64(f.Address); m.start <= addr && addr < m.end {
+						off := addr - m.start + m.offset
+						versions[fmt.Sprintf("%s+%#x", m.path, off)] = true
+						fits = fits || m.path == f.Path && off == uint64(f.Offset)
+						if strings.HasPrefix(m.path, "/") {
+							always = m.path
+						}
+					}
+				}
+				switch {
+				case f.Path != "" && !fits:
+					wrong++
+					t.Errorf("thread %d, address %#x: named %s+%#x, mapped were %v", tid, uint64(f.Address), f.Path, uint64(f.Offset), versions)
+				case f.Path != "":
+					named++
+				case len(versions) == 1 && always != "":
+					missed++
+				}
+			})
+			t.Logf("%d named, %d wrong, %d in a mapping but not named", named, wrong, missed)
+			if named == 0 {
+				t.Error("no frame named")
+			}
+			if missed > 0 {
+				t.Errorf("%d frames lie in a mapping that the poller saw, and have no name", missed)
+			}
+		})
+	}
+}

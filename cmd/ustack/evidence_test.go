@@ -1,0 +1,265 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"debug/elf"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The judge of these tests shares no code with the program: it looks at the
+// machine code. A return address follows a call, so the frames that get a name
+// must do so in the file of that name; where the name is wrong, only chance
+// makes them.
+
+// judgeRoot unpacks the files that the captures' processes ran.
+func judgeRoot(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	r := tar.NewReader(bytes.NewReader(truthRead(t, "../../testdata/truth/rootfs.tar.zst")))
+	for {
+		h, err := r.Next()
+		if err == io.EOF {
+			return dir
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Join(dir, filepath.FromSlash(h.Name))
+		switch h.Typeflag {
+		case tar.TypeDir:
+			err = os.MkdirAll(name, 0o755)
+		case tar.TypeReg:
+			var data []byte
+			if data, err = io.ReadAll(r); err == nil {
+				if err = os.MkdirAll(filepath.Dir(name), 0o755); err == nil {
+					err = os.WriteFile(name, data, 0o644)
+				}
+			}
+		case tar.TypeSymlink:
+			if err = os.MkdirAll(filepath.Dir(name), 0o755); err == nil {
+				err = os.Symlink(h.Linkname, name)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// judgeFile is the code of a program or library.
+type judgeFile struct {
+	data []byte
+	text []elf.ProgHeader
+}
+
+// judgeOpen reads the file that stands for a path, nil if there is none.
+// Copies of a program that the workload made have other paths.
+func judgeOpen(root, path string) *judgeFile {
+	path = strings.TrimSuffix(path, " (deleted)")
+	switch path {
+	case "/tmp/gone", "/tmp/gone2":
+		path = "/opt/misc/simple"
+	case "/bin/jailprog":
+		path = "/opt/jail/bin/jailprog"
+	}
+	data, err := os.ReadFile(filepath.Join(root, path))
+	if err != nil {
+		return nil
+	}
+	f, err := elf.NewFile(bytes.NewReader(data))
+	if err != nil || f.Machine != elf.EM_X86_64 {
+		return nil
+	}
+	j := &judgeFile{data: data}
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 {
+			j.text = append(j.text, p.ProgHeader)
+		}
+	}
+	return j
+}
+
+// inText reports whether an offset lies in an executable segment, whose pages
+// are mapped as a whole.
+func (j *judgeFile) inText(off uint64) bool {
+	for _, p := range j.text {
+		if off >= p.Off&^4095 && off < (p.Off+p.Filesz+4095)&^4095 {
+			return true
+		}
+	}
+	return false
+}
+
+// afterCall reports whether a call ends at an offset, by the opcodes only.
+func (j *judgeFile) afterCall(off uint64) bool {
+	if off < 8 || off > uint64(len(j.data)) {
+		return false
+	}
+	b := j.data[off-7 : off]
+	if b[2] == 0xe8 {
+		return true
+	}
+	for n := 2; n <= 7; n++ {
+		if b[7-n] == 0xff && b[8-n]&0x38 == 0x10 {
+			return true
+		}
+	}
+	return false
+}
+
+// judgeFrames runs replay with arguments and calls see for each named frame.
+func judgeFrames(t *testing.T, args []string, see func(tid int, k int, f judgeFrame)) judgeTotals {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	if code := run(append([]string{"replay", "-q", "--format=json"}, args...), nil, &stdout, &stderr); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr.Bytes())
+	}
+	var totals judgeTotals
+	for line := range bytes.Lines(stdout.Bytes()) {
+		var o struct {
+			Type  string       `json:"type"`
+			TID   int          `json:"pid"`
+			Stack []judgeFrame `json:"stack"`
+		}
+		if err := json.Unmarshal(line, &o); err != nil {
+			t.Fatalf("%v in %s", err, line)
+		}
+		if o.Type == "totals" {
+			if err := json.Unmarshal(line, &totals); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for k, f := range o.Stack {
+			see(o.TID, k, f)
+		}
+	}
+	return totals
+}
+
+type judgeFrame struct {
+	Offset  judgeHex `json:"offset"`
+	Address judgeHex `json:"address"`
+	Path    string   `json:"path"`
+	Trust   string   `json:"trust"`
+}
+
+type judgeTotals struct {
+	Resolved   map[string]int `json:"resolved"`
+	Unresolved map[string]int `json:"unresolved"`
+}
+
+// judgeHex is a number as JSON has it, "0x1f".
+type judgeHex uint64
+
+func (h *judgeHex) UnmarshalText(b []byte) error {
+	var v uint64
+	for _, c := range strings.TrimPrefix(string(b), "0x") {
+		v = v<<4 | uint64(strings.IndexRune("0123456789abcdef", c))
+	}
+	*h = judgeHex(v)
+	return nil
+}
+
+// judgeSet is the return addresses of one thread in one file.
+type judgeSet map[uint64]bool
+
+// TestEvidenceTruth holds every frame that evidence names, on all captures of
+// the kernel that hashes pointers, against the machine code, and counts how
+// many are named.
+func TestEvidenceTruth(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads all captures twice")
+	}
+	root := judgeRoot(t)
+	files := map[string]*judgeFile{}
+	for _, mode := range []struct {
+		name string
+		args []string
+		want float64 // share of the frames of polled processes that must be named
+	}{
+		{"mappings alone", nil, 0.90},
+		{"with ELF files", []string{"--sysroot", root}, 0.99},
+	} {
+		named, all := 0, 0
+		for _, c := range truthCaptures(t) {
+			if !strings.HasPrefix(c.name, "hash/") || c.isFields() || c.maps == "" {
+				continue
+			}
+			type group struct {
+				tid  int
+				path string
+			}
+			seen := map[group]judgeSet{}
+			args := append(append([]string{"--maps", c.maps}, mode.args...), c.args...)
+			totals := judgeFrames(t, args, func(tid, k int, f judgeFrame) {
+				if f.Path == "" || f.Trust == "announced" {
+					return
+				}
+				j, ok := files[f.Path]
+				if !ok {
+					j = judgeOpen(root, f.Path)
+					files[f.Path] = j
+				}
+				if j == nil {
+					return
+				}
+				if !j.inText(uint64(f.Offset)) {
+					t.Errorf("%s, %s: %s+%#x is no code, trust %s", mode.name, c.name, f.Path, f.Offset, f.Trust)
+				}
+				if g := (group{tid, f.Path}); k > 0 {
+					if seen[g] == nil {
+						seen[g] = judgeSet{}
+					}
+					seen[g][uint64(f.Offset)] = true
+				}
+			})
+			for g, offsets := range seen {
+				hits := 0
+				for off := range offsets {
+					if files[g.path].afterCall(off) {
+						hits++
+					}
+				}
+				if len(offsets) >= 3 && hits*2 < len(offsets) {
+					t.Errorf("%s, %s: thread %d: of %d return addresses in %s only %d follow a call",
+						mode.name, c.name, g.tid, len(offsets), g.path, hits)
+				}
+			}
+			r, u := totals.Resolved, totals.Unresolved
+			n := r["verified"] + r["inferred"] + r["late"]
+			m := u["contradicted"] + u["ambiguous"] + u["lost"] + u["unannounced"]
+			t.Logf("%s, %s: %d of %d named (%d inferred)", mode.name, c.name, n, n+m, r["inferred"])
+			named, all = named+n, all+n+m
+		}
+		t.Logf("%s: %d of %d frames named, %.2f %%", mode.name, named, all, 100*float64(named)/float64(all))
+		if float64(named) < mode.want*float64(all) {
+			t.Errorf("%s: only %d of %d frames named", mode.name, named, all)
+		}
+	}
+}
+
+// TestEvidenceAgrees: a kernel that does not hash pointers is right, so nearly
+// all that its announcements name is verified, and little else is made of it.
+func TestEvidenceAgrees(t *testing.T) {
+	for _, c := range truthCaptures(t) {
+		// Dumps say little about traces whose clock is not theirs.
+		if !strings.HasPrefix(c.name, "inode/") && !strings.HasPrefix(c.name, "hash/byinode") || c.isFields() ||
+			strings.HasSuffix(c.name, "/counter") || strings.HasSuffix(c.name, "/tsc") ||
+			strings.Contains(c.name, "/lost") { // what was never heard is inferred
+			continue
+		}
+		totals := judgeFrames(t, append([]string{"--maps", c.maps}, c.args...), func(int, int, judgeFrame) {})
+		r, u := totals.Resolved, totals.Unresolved
+		verified, other := r["verified"], r["inferred"]+u["contradicted"]+u["ambiguous"]
+		t.Logf("%s: %d verified, %d not", c.name, verified, other)
+		if verified == 0 || other*100 > verified*3 {
+			t.Errorf("%s: %d frames verified, %d not", c.name, verified, other)
+		}
+	}
+}

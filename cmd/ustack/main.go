@@ -1,0 +1,71 @@
+// Command ustack makes files of the user-space stacks in an ftrace: path,
+// build ID and offset.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+)
+
+// Exit codes, the same for all commands.
+const (
+	exitOK         = 0
+	exitFailure    = 1
+	exitUsage      = 2
+	exitLoss       = 3 // --fail-on-loss
+	exitUnresolved = 4 // --max-unresolved
+)
+
+// command is one subcommand. Each has a file of its own.
+type command struct {
+	name    string
+	summary string
+	run     func(args []string, stdin io.Reader, stdout, stderr io.Writer) int
+}
+
+func commands() []command {
+	return []command{
+		{"replay", "give the stacks of a saved trace their files", replay},
+		{"maps", "show which files processes have mapped where", mapsCommand},
+	}
+}
+
+// memoryLimit makes the garbage collector work harder when memory gets scarce:
+// ustack runs on small devices. What it keeps is bounded well below.
+const memoryLimit = 52 << 20
+
+func main() {
+	debug.SetMemoryLimit(memoryLimit)
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run is main with its surroundings as arguments.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if len(args) == 0 {
+		usage(stderr)
+		return exitUsage
+	}
+	for _, c := range commands() {
+		if c.name == args[0] {
+			return c.run(args[1:], stdin, stdout, stderr)
+		}
+	}
+	switch args[0] {
+	case "help", "-h", "-help", "--help":
+		usage(stdout)
+		return exitOK
+	}
+	fmt.Fprintf(stderr, "ustack: unknown command %q\n", args[0])
+	usage(stderr)
+	return exitUsage
+}
+
+func usage(w io.Writer) {
+	fmt.Fprint(w, "usage: ustack COMMAND [flags] ...\n\n")
+	for _, c := range commands() {
+		fmt.Fprintf(w, "  %-8s %s\n", c.name, c.summary)
+	}
+	fmt.Fprint(w, "\nustack COMMAND --help tells more.\n")
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap/procmap"
+	"ustack/filemap/space"
+	"ustack/render"
+)
+
+const mapsHelp = `usage: ustack maps [flags] [PID...]
+       ustack maps --addr=ADDRESS [flags] PID
+
+Shows the executable mappings of processes, of all without PID: which file is
+mapped where, from which offset on, and its build ID.
+
+  ustack maps 1234
+  ustack maps --files
+  ustack maps --json | jq -r 'select(.kind == "memfd") | .comm'
+  ustack maps --save=dump.tar      # for ustack replay --maps=dump.tar
+  ustack maps --addr=0x7f3a5c0291ca 1234
+  ustack maps --addr=- 1234 < addresses
+
+Other users' processes need CAP_SYS_PTRACE. Exit codes: 0 ok, 1 failure (also
+of one PID that was asked for), 2 usage.
+
+`
+
+// mapsFlags are the flags of maps.
+type mapsFlags struct {
+	all, files, json bool
+	save, addr       string
+	source           procmap.Source
+	pids             []int
+}
+
+func parseMaps(args []string, stderr io.Writer) (*mapsFlags, error) {
+	var f mapsFlags
+	var source string
+	fs := flag.NewFlagSet("maps", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.Usage = func() {
+		fmt.Fprint(stderr, mapsHelp)
+		fs.PrintDefaults()
+	}
+	fs.BoolVar(&f.all, "all", false, "mappings that are not executable too")
+	fs.BoolVar(&f.files, "files", false, "a row for each distinct file, with the number of processes")
+	fs.BoolVar(&f.json, "json", false, "JSON, an object a line")
+	fs.StringVar(&f.save, "save", "", "write a dump of all mappings to `FILE` (a tar archive; - is standard output)")
+	fs.StringVar(&f.addr, "addr", "", "tell what `ADDRESS` is in a process; - reads many from standard input")
+	fs.StringVar(&source, "maps-source", "auto", "read mappings by `SOURCE`: auto, ioctl (PROCMAP_QUERY) or text")
+	// Flags may stand between and after the PIDs.
+	for rest := args; ; {
+		if err := fs.Parse(rest); err != nil {
+			return nil, err
+		}
+		if fs.NArg() == 0 {
+			break
+		}
+		pid, err := strconv.ParseInt(fs.Arg(0), 10, 32)
+		if err != nil || pid <= 0 {
+			return nil, fmt.Errorf("%q is not a PID", fs.Arg(0))
+		}
+		f.pids = append(f.pids, int(pid))
+		rest = fs.Args()[1:]
+	}
+	var err error
+	if f.source, err = procmap.ParseSource(source); err != nil {
+		return nil, err
+	}
+	return &f, f.check()
+}
+
+func (f *mapsFlags) check() error {
+	switch {
+	case f.addr != "" && len(f.pids) != 1:
+		return errors.New("--addr takes one PID")
+	case f.addr != "" && (f.files || f.save != "" || f.all):
+		return errors.New("--addr goes with no other flags than --json and --maps-source")
+	case f.save != "" && (f.files || f.json || f.all):
+		return errors.New("--save goes with no other flags than --maps-source")
+	}
+	return nil
+}
+
+// mapsCommand is the subcommand.
+func mapsCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	f, err := parseMaps(args, stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case err != nil:
+		fmt.Fprintf(stderr, "ustack maps: %v\n", err)
+		return exitUsage
+	}
+	switch {
+	case f.addr != "":
+		err = f.addresses(stdin, stdout)
+	case f.save != "":
+		err = f.dump(stdout, stderr)
+	default:
+		err = f.list(stdout, stderr)
+	}
+	if errors.Is(err, unix.EPIPE) {
+		return exitOK
+	}
+	if err != nil {
+		fmt.Fprintf(render.Output(stderr), "ustack maps: %v\n", err)
+		return exitFailure
+	}
+	return exitOK
+}
+
+func (f *mapsFlags) reader(filter procmap.Filter) (*procmap.Reader, error) {
+	return procmap.NewReader(procmap.Options{Source: f.source, Filter: filter, IDs: procmap.NewIDs(nil), Stat: true})
+}
+
+// list writes mappings or files.
+func (f *mapsFlags) list(stdout, stderr io.Writer) error {
+	var filter procmap.Filter
+	if !f.all {
+		filter.Perms = procmap.Exec
+	}
+	r, err := f.reader(filter)
+	if err != nil {
+		return err
+	}
+	out := render.Output(stdout)
+	var w render.MapsWriter
+	switch {
+	case f.files:
+		w = render.NewMapsFiles(out, f.json)
+	case f.json:
+		w = render.NewMapsJSON(out)
+	default:
+		w = render.NewMapsTable(out)
+	}
+	err = f.walk(r, stderr, func(p *procmap.Process) error {
+		if err := w.Process(p); err != nil {
+			return fmt.Errorf("writing the mappings: %w", err)
+		}
+		return nil
+	})
+	if cerr := w.Close(); cerr != nil && err == nil {
+		err = fmt.Errorf("writing the mappings: %w", cerr)
+	}
+	return err
+}
+
+// errSome tells that some of the processes asked for could not be read; what
+// was wrong with each has been said.
+var errSome = errors.New("not all of the processes could be read")
+
+// walk reads the processes asked for, and says what could not be read: of each
+// process that was named, and how many of all.
+func (f *mapsFlags) walk(r *procmap.Reader, stderr io.Writer, fn func(*procmap.Process) error) error {
+	named := len(f.pids) > 0
+	failed := false
+	counts, err := r.Walk(f.pids, func(p *procmap.Process, err error) error {
+		if err == nil {
+			return fn(p)
+		}
+		if named {
+			failed = true
+			fmt.Fprintf(render.Output(stderr), "ustack maps: %v\n", err)
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case failed:
+		return errSome
+	case !named:
+		render.WriteMapsCounts(render.Output(stderr), &counts, procmap.CanTrace(), r.Hidden())
+	}
+	return nil
+}
+
+// dump writes all mappings to a file. Until it is complete it has another name.
+func (f *mapsFlags) dump(stdout, stderr io.Writer) error {
+	if f.save == "-" {
+		return f.writeDump(stdout, stderr)
+	}
+	const private = 0o600 // it shows where everything is in memory
+	temp := f.save + ".part"
+	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, private)
+	if err != nil {
+		return fmt.Errorf("creating the dump: %w", err)
+	}
+	err = f.writeDump(file, stderr)
+	if cerr := file.Close(); cerr != nil && err == nil {
+		err = fmt.Errorf("writing the dump: %w", cerr)
+	}
+	if err == nil || errors.Is(err, errSome) {
+		if rerr := os.Rename(temp, f.save); rerr != nil {
+			err = fmt.Errorf("naming the dump: %w", rerr)
+		}
+		return err
+	}
+	_ = os.Remove(temp) // the error is that of writing
+	return err
+}
+
+func (f *mapsFlags) writeDump(w io.Writer, stderr io.Writer) error {
+	r, err := f.reader(procmap.Filter{})
+	if err != nil {
+		return err
+	}
+	dump := render.NewMapsDump(w, time.Now())
+	err = f.walk(r, stderr, func(p *procmap.Process) error {
+		// The time of reading is from which on this is known.
+		head := procmap.Head{Time: int64(space.Monotonic()), PID: p.PID, Comm: p.Stat.Comm, Exe: r.Exe(p.PID)}
+		if tids, err := r.Threads(p.PID); err == nil {
+			dump.Threads(p.PID, tids)
+		}
+		if err := dump.Process(head, p.Mappings); err != nil {
+			return fmt.Errorf("writing the dump: %w", err)
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errSome) {
+		return err
+	}
+	if cerr := dump.Close(); cerr != nil {
+		return fmt.Errorf("writing the dump: %w", cerr)
+	}
+	return err
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"ustack/filemap/procmap"
+	"ustack/render"
+)
+
+// addresses tells what addresses of a process are.
+func (f *mapsFlags) addresses(stdin io.Reader, stdout io.Writer) error {
+	r, err := f.reader(procmap.Filter{})
+	if err != nil {
+		return err
+	}
+	a := asker{r: r, out: render.NewAddresses(render.Output(stdout), f.json)}
+	if err := a.open(f.pids[0]); err != nil {
+		return err
+	}
+	defer a.h.Close()
+	if f.addr != "-" {
+		err = a.ask(f.addr)
+	} else {
+		err = a.askAll(stdin)
+	}
+	if ferr := a.out.Flush(); ferr != nil && err == nil {
+		err = fmt.Errorf("writing the addresses: %w", ferr)
+	}
+	return err
+}
+
+// asker asks for addresses of one process, whose memory stays open.
+type asker struct {
+	r   *procmap.Reader
+	h   *procmap.Handle
+	p   procmap.Process
+	out *render.Addresses
+}
+
+func (a *asker) open(pid int) error {
+	h, err := a.r.Open(pid)
+	if err != nil {
+		return err
+	}
+	a.h, a.p.PID = h, pid
+	if a.p.Stat, err = a.r.Stat(pid); err != nil {
+		h.Close()
+	}
+	return err
+}
+
+// maxAddress bounds a word of the input.
+const maxAddress = 4096
+
+// askAll asks for the addresses on the input, with blanks or line feeds
+// between. What is known is written before the input makes us wait.
+func (a *asker) askAll(stdin io.Reader) error {
+	in := bufio.NewReader(stdin)
+	words := bufio.NewScanner(in)
+	words.Buffer(make([]byte, maxAddress), maxAddress)
+	words.Split(bufio.ScanWords)
+	n := 0
+	for words.Scan() {
+		n++
+		if err := a.ask(words.Text()); err != nil {
+			return fmt.Errorf("address %d of the input: %w", n, err)
+		}
+		if in.Buffered() == 0 {
+			if err := a.out.Flush(); err != nil {
+				return fmt.Errorf("writing the addresses: %w", err)
+			}
+		}
+	}
+	if err := words.Err(); err != nil {
+		return fmt.Errorf("reading address %d of the input: %w", n+1, err)
+	}
+	return nil
+}
+
+// ask asks for one address, hexadecimal with or without 0x.
+func (a *asker) ask(word string) error {
+	addr, err := strconv.ParseUint(strings.TrimPrefix(word, "0x"), 16, 64)
+	if err != nil {
+		return fmt.Errorf("%q is not a hexadecimal address", word)
+	}
+	m, ok, err := a.h.At(addr)
+	if errors.Is(err, procmap.ErrGone) {
+		// It has executed another program: that is what it is now.
+		pid := a.p.PID
+		a.h.Close()
+		if err := a.open(pid); err != nil {
+			return err
+		}
+		m, ok, err = a.h.At(addr)
+	}
+	if err != nil {
+		return err
+	}
+	found := &m
+	if !ok {
+		found = nil
+	}
+	if err := a.out.Address(&a.p, addr, found); err != nil {
+		return fmt.Errorf("writing the addresses: %w", err)
+	}
+	return nil
+}
