@@ -24,8 +24,8 @@ var (
 )
 
 // fast takes as many lines as it can of the kinds that fill a trace of the
-// hash dialect in its usual columns: events, cookies, stacks with their cookie
-// lines and frames. It stops at the first line that needs a closer look, which
+// hash dialect or of a stock kernel in its usual columns: events, cookies, stacks
+// with their cookie lines and frames. It stops at the first line that needs a closer look, which
 // is for anyLine to say. What it takes it takes exactly as anyLine would (see
 // FuzzFastAgainstSlow).
 func (w *walk) fast() {
@@ -36,6 +36,7 @@ func (w *walk) fast() {
 	}
 	if w.o.stack == wantFrames || w.o.stack == wantCookie {
 		w.hashFrames()
+		w.plainFrames()
 	}
 	text, body := b.Text, colon+2
 	for w.i+fastMargin <= len(text) {
@@ -63,6 +64,11 @@ func (w *walk) fast() {
 				return
 			}
 			w.knownFrames(r)
+		case isStock(first, rest):
+			w.beginFast(tracefs.KindStack, body, tid, cpu)
+			w.o.stack = wantFrames
+			w.i = i + body + stockTitle
+			w.plainFrames()
 		case interesting[rest[0]]:
 			return
 		default:

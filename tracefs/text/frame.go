@@ -22,6 +22,12 @@ func parseFrame(text []byte, off, end int) (tracefs.Frame, bool) {
 	if !hasPrefix(line, arrow) {
 		return f, false
 	}
+	if len(line) == plainLine {
+		if addr, ok := plainAddress(line); ok {
+			f.Form, f.Addr, f.HasAddr = tracefs.FormPlain, addr, true
+			return f, true
+		}
+	}
 	if at := bytes.LastIndex(line, []byte(UnresolvedMark)); at > 0 && line[len(line)-1] == ')' {
 		f.Form = tracefs.FormUnresolved
 		f.Stem = uint32(off + at)
