@@ -5,5 +5,5 @@
 //
 // The parsers live below: tracefs/text decodes trace_pipe, trace and
 // trace-cmd report text, tracefs/input opens saved traces and merges several
-// of them into one.
+// of them into one, tracefs/instance makes tracing instances on a live kernel.
 package tracefs

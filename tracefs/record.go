@@ -276,6 +276,19 @@ func (f *Frame) Address(text []byte) uint64 {
 	return StemAddress(text[f.Off:f.Stem])
 }
 
+// AppendStem appends the stem of a frame line as the kernel writes it on
+// 64-bit machines, " =>  <00007ff49fdce829>" (seq_print_user_ip and " <%016lx>"
+// in kernel/trace/trace_output.c).
+func AppendStem(b []byte, number uint64) []byte {
+	const digits = "0123456789abcdef"
+	b = append(b, " =>  <0000000000000000>"...)
+	for i := len(b) - 2; number != 0; i-- {
+		b[i] = digits[number&15]
+		number >>= 4
+	}
+	return b
+}
+
 // StemAddress is the number of a frame's stem, " =>  <00007ff49fdce829>".
 func StemAddress(stem []byte) uint64 {
 	var v uint64

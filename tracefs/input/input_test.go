@@ -826,3 +826,67 @@ func TestProgress(t *testing.T) {
 		t.Error("progress of a pipe")
 	}
 }
+
+// fakePipe is a trace_pipe with what it gives, "" for a pause.
+type fakePipe struct {
+	parts  []string
+	waited time.Duration
+	closed bool
+}
+
+func (p *fakePipe) Wait(d time.Duration) (bool, error) {
+	p.waited = d
+	ready := len(p.parts) == 0 || p.parts[0] != ""
+	if !ready {
+		p.parts = p.parts[1:]
+	}
+	return ready, nil
+}
+
+func (p *fakePipe) Read(b []byte) (int, error) {
+	if len(p.parts) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b, p.parts[0])
+	p.parts = p.parts[1:]
+	return n, nil
+}
+
+func (p *fakePipe) Close() error {
+	p.closed = true
+	return nil
+}
+
+// TestLive: opening reads nothing, what looks compressed is text, and pauses
+// come from the pipe.
+func TestLive(t *testing.T) {
+	one, two := event("\x1f\x8b", 7, 0, "100.000001", "x"), event("cat", 7, 0, "100.000002", "x")
+	p := &fakePipe{parts: []string{"", one, "", two}}
+	in := Live("the pipe", p)
+	if len(p.parts) != 4 {
+		t.Error("something has been read")
+	}
+	trace := NewTrace([]*File{in}, Options{Events: true, Pause: time.Second})
+	var got []string
+	var b tracefs.Batch
+	for {
+		err := trace.Next(&b)
+		got = append(got, fmt.Sprint(b.Paused, " ", string(b.Text)))
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []string{"true ", "true " + one, "false " + two}; !slices.Equal(slices.DeleteFunc(got, func(s string) bool { return s == "false " }), want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if n := in.Done(); n != int64(len(one+two)) || p.waited != time.Second {
+		t.Errorf("%d bytes read, waited for %v", n, p.waited)
+	}
+	closed(t, trace)
+	if !p.closed {
+		t.Error("the pipe is still open")
+	}
+}

@@ -80,6 +80,22 @@ func open(name string, r io.Reader) (*File, error) {
 	return in, in.decompress(counted)
 }
 
+// Waiter is a trace that is being made: reading waits for what comes.
+type Waiter interface {
+	io.ReadCloser
+	// Wait waits until Read would return something, at most for so long, and
+	// reports whether it would.
+	Wait(time.Duration) (bool, error)
+}
+
+// Live makes a File of a trace that is being made, an open trace_pipe. Nothing
+// is read of it yet, and it is never taken for a compressed one. Closing the
+// File closes the pipe.
+func Live(name string, pipe Waiter) *File {
+	counted := &counter{r: pipe}
+	return &File{Name: name, Done: counted.count, r: counted, wait: pipe.Wait, close: []func() error{pipe.Close}}
+}
+
 // decompress looks at the first bytes and puts the right reader in.
 func (in *File) decompress(r io.Reader) error {
 	head := make([]byte, 10)

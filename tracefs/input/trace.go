@@ -41,10 +41,11 @@ func OpenAll(names []string, stdin io.Reader, opt Options) (*Trace, error) {
 		}
 		files = append(files, f)
 	}
-	return newTrace(files, opt), nil
+	return NewTrace(files, opt), nil
 }
 
-func newTrace(files []*File, opt Options) *Trace {
+// NewTrace makes one trace of opened inputs, which it closes.
+func NewTrace(files []*File, opt Options) *Trace {
 	t := &Trace{files: files, opt: opt}
 	if len(files) == 1 {
 		s := NewSource(files[0], opt.Events)
@@ -80,7 +81,7 @@ func (t *Trace) Again() func(Options) (*Trace, error) {
 			}
 			files = append(files, again)
 		}
-		return newTrace(files, opt), nil
+		return NewTrace(files, opt), nil
 	}
 }
 

@@ -17,6 +17,16 @@ var mappingEvents = [...]struct {
 	{"inode_cache", "v6 6/6, 28 Aug 2025, and replies"},
 }
 
+// IsMappingEvent reports whether an event by this name announces files.
+func IsMappingEvent(name string) bool {
+	for i := range mappingEvents {
+		if mappingEvents[i].name == name {
+			return true
+		}
+	}
+	return false
+}
+
 // identifierKeys are the names of the field that carries the identifier in a
 // mapping event, and how to read its number.
 var identifierKeys = [...]struct {

@@ -1,0 +1,123 @@
+package instance
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"regexp"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// Prefix begins the names of our instances; the rest is a PID, and a number if
+// a process has several.
+const Prefix = "ustack-"
+
+var ourName = regexp.MustCompile(`^` + Prefix + `[0-9]+(\.[0-9]+)?$`)
+
+// ErrAlive: the process that an instance belongs to runs.
+var ErrAlive = errors.New("its process runs")
+
+// Left is an instance that was not removed.
+type Left struct {
+	Name string
+	// Err is ErrAlive, or why it could not be removed.
+	Err error
+}
+
+// Cleaned tells what Clean did.
+type Cleaned struct {
+	Removed []string
+	Left    []Left
+}
+
+// Failed returns the errors of instances that should have been removed.
+func (c *Cleaned) Failed() error {
+	var errs []error
+	for _, l := range c.Left {
+		if !errors.Is(l.Err, ErrAlive) {
+			errs = append(errs, l.Err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Clean removes the instances of ustack processes that have ended. rmdir
+// switches all off that was on in them, and is refused while somebody has a
+// file of the instance open. Nothing else is done to them, but for deferred
+// stacks (see dropDeferred).
+func (r *Root) Clean() (Cleaned, error) {
+	var c Cleaned
+	all, err := r.lockAll()
+	if err != nil {
+		return c, err
+	}
+	defer all.Close()
+	names, err := r.Instances()
+	if err != nil {
+		return c, err
+	}
+	for _, name := range names {
+		if !ourName.MatchString(name) {
+			continue
+		}
+		switch err := r.removeDead(name); {
+		case err == nil:
+			c.Removed = append(c.Removed, name)
+		case errors.Is(err, fs.ErrNotExist):
+		default:
+			c.Left = append(c.Left, Left{name, err})
+		}
+	}
+	return c, nil
+}
+
+// Instances lists all instances, sorted.
+func (r *Root) Instances() ([]string, error) {
+	f, err := os.Open(r.path(instances))
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, r.denied("listing the instances of", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing the instances: %w", err)
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	if err != nil {
+		return nil, fmt.Errorf("listing the instances: %w", err)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// removeDead removes an instance unless its process lives. The lock on all
+// instances is held.
+func (r *Root) removeDead(name string) error {
+	path := r.path(instances + "/" + name)
+	own, err := lock(path)
+	if errors.Is(err, errLocked) {
+		return ErrAlive
+	}
+	if err != nil {
+		return fmt.Errorf("removing the instance %s: %w", name, err)
+	}
+	defer own.Close()
+	dir(path).dropDeferred()
+	return r.removeDir(path)
+}
+
+// removeDir removes an instance's folder.
+func (r *Root) removeDir(path string) error {
+	err := r.rmdir(path)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, unix.EBUSY):
+		return fmt.Errorf("removing the instance %s: somebody has one of its files open: %w", path, err)
+	case errors.Is(err, fs.ErrPermission):
+		return r.denied("removing "+path+" from", err)
+	}
+	return fmt.Errorf("removing the instance %s: %w", path, err)
+}

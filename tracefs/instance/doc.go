@@ -1,0 +1,24 @@
+// Package instance makes and removes tracing instances of our own
+// (Documentation/trace/ftrace.rst, "Instances"): a buffer with its own events,
+// options and pipe, apart from the kernel's top level and from everybody
+// else's. It writes into instances that it has made and nowhere else.
+//
+//	root, err := instance.Find("")     // where tracefs is
+//	left, err := root.Clean()          // what dead processes left behind
+//	chosen, err := root.Select(specs)  // events, by name
+//	in, err := root.Create()           // instances/ustack-PID
+//	defer in.Remove()
+//	err = in.Configure(instance.Config{Clock: "mono", BufferKB: 4096})
+//	source, err := in.SetStacks(instance.BestStacks)
+//	err = in.Enable(chosen.Events)
+//	pipe, err := in.Pipe()
+//	err = in.Start()
+//
+// Where to look: what is set in a fresh instance is the table in options.go;
+// how the owner of an instance is known to live in lock.go; the grammar of -e
+// in spec.go.
+//
+// A plain folder with the files of tracefs in it does as a root, for tests:
+// there, mkdir makes an empty folder, so Create takes instances/ustack-PID as it
+// is if it exists, and trace_pipe can be a FIFO.
+package instance

@@ -1,0 +1,120 @@
+package instance
+
+import (
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Facts is what the tracing interface has to offer, found out without changing
+// anything.
+type Facts struct {
+	Path  string
+	Plain bool
+	Files []FileFact
+	// Options are the names of the trace options that instances can have.
+	Options []string
+	Clocks  []string
+	// Deferred: the kernel takes stacks on return to user space.
+	Deferred bool
+	// Mappings are the events that announce files.
+	Mappings []Event
+	// Default are the events that are traced when nothing is asked for;
+	// DefaultMissing are those that the kernel does not have.
+	Default        []Event
+	DefaultMissing []Spec
+	// Events is how many events the kernel has.
+	Events int
+	// Instances are all there are, ours and those of others.
+	Instances []string
+	// Errors are what could not be found out.
+	Errors []error
+}
+
+// FileFact is a file or folder of the interface.
+type FileFact struct {
+	Name string
+	// Use is what it is needed for.
+	Use                        string
+	Exists, Readable, Writable bool
+	// NeedRead and NeedWrite tell what ustack does with it.
+	NeedRead, NeedWrite bool
+	// Optional: ustack works without it.
+	Optional bool
+}
+
+// OK reports whether the file can be used as it must be.
+func (f *FileFact) OK() bool {
+	return f.Exists && (f.Readable || !f.NeedRead) && (f.Writable || !f.NeedWrite)
+}
+
+// needed are the files that are used in an instance, as the top level has them
+// too, by name.
+var needed = [...]FileFact{
+	{Name: instances, Use: "an instance of our own", NeedRead: true, NeedWrite: true},
+	{Name: availableEvents, Use: "finding events", NeedRead: true},
+	{Name: "events", Use: "switching events on", NeedRead: true},
+	{Name: "tracing_on", Use: "starting and stopping", NeedWrite: true},
+	{Name: "trace_pipe", Use: "reading the trace", NeedRead: true},
+	{Name: "trace_clock", Use: "a clock that perf shares", NeedRead: true, NeedWrite: true},
+	{Name: "options/" + optionStock, Use: "stacks", NeedWrite: true},
+	{Name: "options/" + optionDeferred, Use: "deferred stacks", NeedWrite: true, Optional: true},
+	{Name: "options/irq-info", Use: "columns of the text", NeedWrite: true, Optional: true},
+	{Name: "options/record-tgid", Use: "the process of each thread", NeedWrite: true, Optional: true},
+	{Name: "options/event-fork", Use: "following children (-p)", NeedWrite: true, Optional: true},
+	{Name: "buffer_size_kb", Use: "the size of the buffer", NeedRead: true, NeedWrite: true, Optional: true},
+	{Name: "per_cpu", Use: "counting losses", NeedRead: true, Optional: true},
+	{Name: "error_log", Use: "what the kernel says of a filter", NeedRead: true, NeedWrite: true, Optional: true},
+	{Name: onlyPIDs, Use: "tracing some processes only (-p)", NeedWrite: true, Optional: true},
+	{Name: notPIDs, Use: "leaving ourselves out", NeedWrite: true, Optional: true},
+}
+
+// Facts looks around.
+func (r *Root) Facts() Facts {
+	f := Facts{Path: r.Path(), Plain: r.plain}
+	for _, n := range needed {
+		n.Exists = r.has(n.Name)
+		n.Readable = r.can(n.Name, unix.R_OK)
+		n.Writable = r.can(n.Name, unix.W_OK)
+		f.Files = append(f.Files, n)
+	}
+	f.Deferred = r.has("options/" + optionDeferred)
+	note := func(err error) {
+		if err != nil {
+			f.Errors = append(f.Errors, err)
+		}
+	}
+	var err error
+	f.Instances, err = r.Instances()
+	note(err)
+	f.Options, err = r.options()
+	note(err)
+	clocks, err := r.read("trace_clock")
+	f.Clocks, _ = words(clocks)
+	note(err)
+	all, err := r.events()
+	f.Events = len(all)
+	note(err)
+	if err == nil {
+		f.Mappings, err = r.MappingEvents()
+		note(err)
+		var sel Selection
+		sel, err = r.Select(Defaults())
+		f.Default, f.DefaultMissing = sel.Events, sel.Missing
+		note(err)
+	}
+	return f
+}
+
+// options lists the trace options that have a file.
+func (r *Root) options() ([]string, error) {
+	entries, err := os.ReadDir(r.path("options"))
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	slices.SortFunc(names, strings.Compare)
+	return names, err
+}

@@ -1,0 +1,53 @@
+package instance
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestFacts(t *testing.T) {
+	r := fake(t)
+	tree(t, r.Path(), map[string]string{"tracing_on": "1\n", "options/" + optionDeferred: "0\n", "options/annotate": "1\n"})
+	f := r.Facts()
+	if !f.Plain || f.Path != r.Path() || !f.Deferred || len(f.Errors) > 0 || f.Events != len(fakeEvents) {
+		t.Errorf("%+v", f)
+	}
+	if !slices.Equal(f.Options, []string{"annotate", optionDeferred}) || !slices.Equal(f.Clocks, []string{"local", "global", "mono"}) ||
+		list(f.Mappings) != "file_map:file_map" || len(f.Default)+len(f.DefaultMissing) != len(Defaults()) || len(f.Instances) != 1 {
+		t.Errorf("%+v", f)
+	}
+	for _, file := range f.Files {
+		switch file.Name {
+		case "tracing_on":
+			if !file.OK() || !file.Exists || !file.Writable {
+				t.Errorf("%+v", file)
+			}
+		case "trace_pipe":
+			if file.OK() || file.Exists || file.Optional {
+				t.Errorf("%+v", file)
+			}
+		}
+	}
+	check(t, os.Remove(filepath.Join(r.Path(), "trace_clock")))
+	if f := r.Facts(); len(f.Errors) != 1 || !strings.Contains(f.Errors[0].Error(), "trace_clock") {
+		t.Errorf("without clocks: %v", f.Errors)
+	}
+}
+
+// TestLiveFacts: all that we cannot do without is there, and looking changes
+// nothing.
+func TestLiveFacts(t *testing.T) {
+	r := live(t)
+	f := r.Facts()
+	for _, file := range f.Files {
+		if !file.OK() && !file.Optional {
+			t.Errorf("%+v", file)
+		}
+	}
+	if len(f.Errors) > 0 || f.Plain || f.Events < 100 || !slices.Contains(f.Clocks, "mono") || !slices.Contains(f.Options, "irq-info") {
+		t.Errorf("%+v", f)
+	}
+}

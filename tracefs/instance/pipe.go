@@ -1,0 +1,266 @@
+package instance
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Start switches tracing on.
+func (i *Instance) Start() error {
+	i.run.Lock()
+	defer i.run.Unlock()
+	if err := i.write("tracing_on", "1"); err != nil {
+		return fmt.Errorf("starting to trace: %w", err)
+	}
+	i.state = started
+	for p := range i.pipes {
+		p.ended.Store(false)
+	}
+	return nil
+}
+
+// Stop switches tracing off. Pipes give what is in the buffer and then end.
+func (i *Instance) Stop() error {
+	i.run.Lock()
+	defer i.run.Unlock()
+	if err := i.write("tracing_on", "0"); err != nil {
+		return fmt.Errorf("stopping to trace: %w", err)
+	}
+	i.state = stopped
+	for p := range i.pipes {
+		p.ended.Store(true)
+		p.kick()
+	}
+	return nil
+}
+
+// Pipe is an open trace_pipe: the records of all CPUs in the order of time, as
+// text. Reading takes them out of the buffer. While it is open the kernel
+// refuses to remove the instance.
+//
+// The end: after Stop, Read gives what is left in the buffer and then io.EOF.
+// (The kernel itself ends a blocking read so, a non-blocking one never.)
+// Somebody else writing to tracing_on is no end. In a test's folder the end of
+// a file is one, and of a FIFO, when a writer has come and gone.
+type Pipe struct {
+	in   *Instance
+	name string
+	fd   int
+	wake int // eventfd: look at closed and ended again
+
+	reading sync.Mutex // held while fd is in use
+	kind    pipeKind
+	got     bool // something has been read
+
+	closed atomic.Bool
+	ended  atomic.Bool
+	once   sync.Once
+	err    error // of Close
+}
+
+// Pipe opens trace_pipe. Only one should be open: what one reads, another does
+// not see.
+func (i *Instance) Pipe() (*Pipe, error) {
+	i.run.Lock()
+	defer i.run.Unlock()
+	p := &Pipe{in: i, name: i.dir.path("trace_pipe"), fd: -1, wake: -1}
+	if err := p.open(); err != nil {
+		return nil, errors.Join(fmt.Errorf("opening %s: %w", p.name, err), p.release())
+	}
+	p.ended.Store(i.state == stopped)
+	i.pipes[p] = struct{}{}
+	return p, nil
+}
+
+func (p *Pipe) open() (err error) {
+	p.in.mu.RLock()
+	defer p.in.mu.RUnlock()
+	if p.in.removed {
+		return ErrRemoved
+	}
+	if p.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return fmt.Errorf("making an eventfd: %w", err)
+	}
+	for {
+		p.fd, err = unix.Open(p.name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(p.fd, &st); err != nil {
+		return err
+	}
+	switch {
+	case !p.in.root.plain:
+		p.kind = kernelPipe
+	case st.Mode&unix.S_IFMT == unix.S_IFIFO:
+		p.kind = fifo
+	}
+	return nil
+}
+
+// pipeKind tells what it means when a read gives nothing.
+type pipeKind uint8
+
+const (
+	regular    pipeKind = iota // a test's: the end
+	fifo                       // a test's: no writer, yet or any more
+	kernelPipe                 // somebody else has emptied the buffer; more will come
+)
+
+// closePipes closes all pipes.
+func (i *Instance) closePipes() {
+	i.run.Lock()
+	var open []*Pipe
+	for p := range i.pipes {
+		open = append(open, p)
+	}
+	i.run.Unlock()
+	for _, p := range open {
+		_ = p.Close() // of reading; there is nothing to lose
+	}
+}
+
+// Name returns the path of the pipe.
+func (p *Pipe) Name() string { return p.name }
+
+// kernelRead is how much room a read should have: the kernel gives whole
+// records, at most this much at once (include/linux/trace_seq.h).
+const kernelRead = 8 << 10
+
+// maxRead bounds what Read collects, so that records do not wait while others
+// come.
+const maxRead = 64 << 10
+
+// Read implements io.Reader. It waits for the first record, and takes as many
+// more as are there and fit. It returns os.ErrClosed when the pipe is closed,
+// also while it waits.
+func (p *Pipe) Read(b []byte) (int, error) {
+	p.reading.Lock()
+	defer p.reading.Unlock()
+	for n := 0; ; {
+		if p.closed.Load() {
+			return n, p.fail(os.ErrClosed)
+		}
+		ended := p.ended.Load() // before it is found empty
+		m, err := unix.Read(p.fd, b[n:])
+		switch {
+		case err == unix.EINTR:
+		case m > 0:
+			p.got = true
+			n += m
+			if len(b)-n < kernelRead || n >= maxRead {
+				return n, nil
+			}
+		case n > 0:
+			return n, nil // an error comes again
+		case err == unix.EAGAIN && ended:
+			return 0, io.EOF
+		case len(b) == 0:
+			return 0, nil
+		case err == nil && (p.kind == regular || p.kind == fifo && p.got || ended):
+			return 0, io.EOF
+		case err == nil || err == unix.EAGAIN:
+			if hungUp, err := p.poll(-1); err != nil || hungUp {
+				return 0, p.end(err)
+			}
+		default:
+			return 0, p.fail(err)
+		}
+	}
+}
+
+func (p *Pipe) end(err error) error {
+	if err == nil {
+		return io.EOF
+	}
+	return p.fail(err)
+}
+
+func (p *Pipe) fail(err error) error { return fmt.Errorf("reading %s: %w", p.name, err) }
+
+// Wait waits until Read would return something, at most for so long, and
+// reports whether it would.
+func (p *Pipe) Wait(d time.Duration) (bool, error) {
+	p.reading.Lock()
+	defer p.reading.Unlock()
+	if p.closed.Load() || p.ended.Load() {
+		return true, nil
+	}
+	fds := p.pollFds()
+	_, err := unix.Poll(fds[:], int((d+time.Millisecond-1)/time.Millisecond))
+	if err != nil && err != unix.EINTR {
+		return false, p.fail(err)
+	}
+	p.calm(fds[1])
+	return fds[0].Revents != 0 || p.closed.Load() || p.ended.Load(), nil
+}
+
+func (p *Pipe) pollFds() [2]unix.PollFd {
+	return [2]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}, {Fd: int32(p.wake), Events: unix.POLLIN}}
+}
+
+// poll waits for something to read, or a kick. hungUp: there was a writer, and
+// it wrote nothing.
+func (p *Pipe) poll(ms int) (hungUp bool, err error) {
+	fds := p.pollFds()
+	_, err = unix.Poll(fds[:], ms)
+	if err == unix.EINTR {
+		return false, nil
+	}
+	p.calm(fds[1])
+	return fds[0].Revents&(unix.POLLHUP|unix.POLLIN) == unix.POLLHUP, err
+}
+
+// kick makes a reader look at closed and ended.
+func (p *Pipe) kick() {
+	one := [8]byte{1}
+	_, _ = unix.Write(p.wake, one[:]) // EAGAIN: it has been kicked often enough
+}
+
+// calm takes kicks back. There is nothing else to tell by them.
+func (p *Pipe) calm(wake unix.PollFd) {
+	if wake.Revents&unix.POLLIN != 0 {
+		var count [8]byte
+		_, _ = unix.Read(p.wake, count[:])
+	}
+}
+
+// Close ends reading, at once, and closes the pipe. It may be called by any
+// goroutine and again.
+func (p *Pipe) Close() error {
+	p.once.Do(func() {
+		p.closed.Store(true)
+		p.kick()
+		p.reading.Lock()
+		defer p.reading.Unlock()
+		p.err = p.release()
+		p.in.run.Lock()
+		delete(p.in.pipes, p)
+		p.in.run.Unlock()
+	})
+	return p.err
+}
+
+// release closes the descriptors.
+func (p *Pipe) release() error {
+	var errs []error
+	for _, fd := range []*int{&p.fd, &p.wake} {
+		if *fd >= 0 {
+			errs = append(errs, unix.Close(*fd))
+		}
+		*fd = -1
+	}
+	return errors.Join(errs...)
+}

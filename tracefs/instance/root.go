@@ -1,0 +1,175 @@
+package instance
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Root is the tracing interface's top folder. Nothing is written there.
+type Root struct {
+	dir
+	// plain: a folder made by a test, no tracefs.
+	plain bool
+	rmdir func(path string) error
+}
+
+// instances is the folder in which mkdir makes an instance.
+const instances = "instances"
+
+// usual are the places where distributions mount tracefs; the second one is
+// mounted by the kernel when somebody looks (kernel/trace/trace.c,
+// trace_automount).
+var usual = [...]string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"}
+
+// mountTable is man 5 proc_pid_mountinfo.
+const mountTable = "/proc/self/mountinfo"
+
+// HelpError is an error with what would help.
+type HelpError struct {
+	Err error
+	// Help is one command, or the right that is missing.
+	Help string
+}
+
+func (e *HelpError) Error() string { return e.Err.Error() + "; " + e.Help }
+
+// Unwrap returns Err.
+func (e *HelpError) Unwrap() error { return e.Err }
+
+// ErrNoTracefs: no tracefs is mounted where anybody would look.
+var ErrNoTracefs = errors.New("no tracefs is mounted")
+
+// Find returns the tracing interface: dir if that is given, else where it is
+// mounted. The error says what is missing and what helps.
+func Find(dir string) (*Root, error) { return find(dir, usual[:], mountTable) }
+
+func find(given string, places []string, table string) (*Root, error) {
+	if given != "" {
+		return open(given)
+	}
+	var denied error
+	for _, path := range places {
+		switch found, err := isTracefs(path); {
+		case found:
+			return open(path)
+		case errors.Is(err, fs.ErrPermission):
+			denied = needRights("looking for tracefs in", path, err)
+		}
+	}
+	if path := mounted(table); path != "" {
+		return open(path)
+	}
+	if denied != nil {
+		return nil, denied
+	}
+	return nil, &HelpError{ErrNoTracefs, "mount -t tracefs nodev " + places[0]}
+}
+
+// isTracefs asks the file system itself. Before Linux 4.1 tracing was a folder
+// of debugfs.
+func isTracefs(path string) (bool, error) {
+	var st unix.Statfs_t
+	err := unix.Statfs(path, &st)
+	return err == nil && (int64(st.Type) == unix.TRACEFS_MAGIC || int64(st.Type) == unix.DEBUGFS_MAGIC), err
+}
+
+// mounted returns the first tracefs of the mount table that is one.
+func mounted(table string) string {
+	text, err := os.ReadFile(table)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		for _, path := range mountPoints(line) {
+			if found, _ := isTracefs(path); found {
+				return path
+			}
+		}
+	}
+	return ""
+}
+
+// mountPoints returns where a line of the mount table has tracefs:
+//
+//	ID PARENT MAJ:MIN ROOT POINT OPTIONS [TAG]... - TYPE SOURCE OPTIONS
+func mountPoints(line string) []string {
+	head, tail, _ := strings.Cut(line, " - ")
+	kind, _, _ := strings.Cut(tail, " ")
+	fields := strings.Fields(head)
+	const point = 4
+	if len(fields) <= point {
+		return nil
+	}
+	path := unescape(fields[point])
+	switch kind {
+	case "tracefs":
+		return []string{path}
+	case "debugfs":
+		return []string{path + "/tracing"}
+	}
+	return nil
+}
+
+// unescape turns \040 into a blank.
+func unescape(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) {
+			if c, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				b.WriteByte(byte(c))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// open looks whether a folder is what we need.
+func open(path string) (*Root, error) {
+	kernels, err := isTracefs(path)
+	if err != nil {
+		return nil, fmt.Errorf("looking for tracefs: %w", &os.PathError{Op: "statfs", Path: path, Err: err})
+	}
+	r := &Root{dir: dir(path), plain: !kernels, rmdir: unix.Rmdir}
+	if r.plain {
+		r.rmdir = os.RemoveAll // as the kernel does with the files of its own
+	}
+	// A folder that has both of these is no other folder.
+	for _, name := range []string{availableEvents, instances} {
+		_, err := os.Stat(r.path(name))
+		if errors.Is(err, fs.ErrPermission) {
+			return nil, r.denied("looking into", err)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("looking for tracefs: %s is none, or the kernel is too old (Linux 3.10): %w", path, err)
+		}
+	}
+	return r, nil
+}
+
+// denied says which right is missing. The files of tracefs belong to root, and
+// the kernel asks for nothing but the rights to files, unless it is locked
+// down (fs/tracefs/inode.c; man 7 kernel_lockdown).
+func (r *Root) denied(doing string, err error) error { return needRights(doing, r.Path(), err) }
+
+func needRights(doing, path string, err error) error {
+	err = fmt.Errorf("%s %s: %w", doing, path, err)
+	if errors.Is(err, unix.EPERM) {
+		return &HelpError{err, "the kernel is locked down (see /sys/kernel/security/lockdown), or a security module forbids it"}
+	}
+	return &HelpError{err, "it needs root or CAP_DAC_OVERRIDE"}
+}
+
+// Path returns the folder.
+func (r *Root) Path() string { return string(r.dir) }
+
+// Plain reports whether the root is a plain folder, as tests have it.
+func (r *Root) Plain() bool { return r.plain }

@@ -1,0 +1,118 @@
+package instance
+
+import (
+	"fmt"
+
+	"ustack/tracefs/text"
+)
+
+// StackSource is how the kernel gets at user stacks.
+type StackSource uint8
+
+const (
+	// BestStacks asks for the best the kernel has.
+	BestStacks StackSource = iota
+	// StockStacks are taken at the event: raw addresses, eight frames (option
+	// userstacktrace, every kernel).
+	StockStacks
+	// DeferredStacks are taken on return to user space, with identifiers of
+	// files (option userstacktrace_delay).
+	DeferredStacks
+)
+
+func (s StackSource) String() string {
+	switch s {
+	case StockStacks:
+		return "stock"
+	case DeferredStacks:
+		return "deferred"
+	}
+	return "best"
+}
+
+const (
+	optionStock    = "userstacktrace"
+	optionDeferred = "userstacktrace_delay"
+)
+
+// SetStacks switches user stacks on, for all events of the instance, and
+// returns what it has chosen.
+func (i *Instance) SetStacks(want StackSource) (StackSource, error) {
+	if want != StockStacks && i.hasOption(optionDeferred) {
+		// Version 5 of the series wants both options; in version 6 the second one
+		// replaces the first (FORMATS 2.1).
+		for _, name := range []string{optionStock, optionDeferred} {
+			if err := i.mustSet(name); err != nil {
+				return 0, err
+			}
+		}
+		return DeferredStacks, nil
+	}
+	if want == DeferredStacks {
+		return 0, fmt.Errorf("switching deferred stacks on: the kernel has no option %s", optionDeferred)
+	}
+	return StockStacks, i.mustSet(optionStock)
+}
+
+// mustSet sets an option that the kernel must have.
+func (i *Instance) mustSet(name string) error {
+	known, err := i.SetOption(name, true)
+	if err == nil && !known {
+		err = fmt.Errorf("switching stacks on: the kernel has no option %s", name)
+	}
+	return err
+}
+
+// EnableMappings switches the events on that announce files, by all the names
+// they go by, and returns those that the kernel has.
+func (i *Instance) EnableMappings() ([]Event, error) {
+	list, err := i.root.MappingEvents()
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return list, i.Enable(list)
+}
+
+// MappingEvents returns the events of the kernel that announce files.
+func (r *Root) MappingEvents() ([]Event, error) {
+	all, err := r.events()
+	if err != nil {
+		return nil, err
+	}
+	var list []Event
+	for _, e := range all {
+		if text.IsMappingEvent(e.Name) {
+			list = append(list, e)
+		}
+	}
+	return list, nil
+}
+
+// Reannounce makes the kernel forget which identifiers it has announced, so
+// that it announces each again when it meets it next. What it does that by is a
+// write to tracing_on that changes nothing (rb_simple_write in v6 6/6 and what
+// followed it). Switching the option off and on would do it too, but takes the
+// stacks away from all threads that sleep in the kernel now: they have asked
+// for one, and unwind_deferred_cancel drops the request.
+func (i *Instance) Reannounce() error {
+	i.run.Lock()
+	defer i.run.Unlock()
+	if i.state != started {
+		return nil // Start does it
+	}
+	if err := i.write("tracing_on", "1"); err != nil {
+		return fmt.Errorf("asking for new announcements: %w", err)
+	}
+	return nil
+}
+
+// dropDeferred switches deferred stacks off before the kernel frees the
+// instance. The kernel should do that, but the posted series looks for the
+// option among other flags (__remove_instance in v5 6/9 and v6 3/6: tr->flags,
+// not tr->trace_flags), and the unwinder would call into freed memory. The
+// order matters to v5, which lets go only while both options are set.
+func (d dir) dropDeferred() {
+	if d.has("options/" + optionDeferred) {
+		_ = d.write("options/"+optionDeferred, "0") // we can but try
+	}
+}
