@@ -112,6 +112,13 @@ func ParseBuildID(line []byte) (file FileID, id elfid.ID, ok bool) {
 	return file, id, ok
 }
 
+// AppendEscaped appends a name in which control characters and backslashes are
+// octal escapes, \012 for a line feed. Unescape undoes it.
+func AppendEscaped(b []byte, name string) []byte { return appendOctal(b, name, "") }
+
+// Unescape undoes AppendEscaped.
+func Unescape(text []byte) string { return unescapeOctal(text) }
+
 // appendOctal appends text with control characters, backslashes and the
 // characters of more as octal escapes.
 func appendOctal(b []byte, text, more string) []byte {

@@ -1,6 +1,9 @@
 package procmap
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Kind is what sort of memory a mapping is.
 type Kind uint8
@@ -44,6 +47,12 @@ var kindNames = [...]string{
 
 // String is the word used in all outputs.
 func (k Kind) String() string { return kindNames[k] }
+
+// ParseKind reads the word of String.
+func ParseKind(word string) (k Kind, ok bool) {
+	i := slices.Index(kindNames[:], word)
+	return Kind(max(i, 0)), i >= 0
+}
 
 // HasFile reports whether the memory is a file's, so that a place in it is an
 // offset in that file.

@@ -2,6 +2,7 @@ package procmap
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -100,4 +101,29 @@ func parseStat(line []byte) (s Stat, comm []byte, ok bool) {
 		}
 	}
 	return s, comm, true
+}
+
+// ThreadGroup is the process that a thread belongs to: Tgid of
+// /proc/TID/status.
+func (r *Reader) ThreadGroup(tid int) (int, error) {
+	fd, err := r.openOf(tid, "status")
+	if err == unix.ENOENT || err == unix.ESRCH {
+		err = ErrGone
+	}
+	if err != nil {
+		return 0, &ProcessError{tid, err}
+	}
+	defer unix.Close(fd)
+	var b [512]byte // the line is the fourth or so
+	n, err := readFD(fd, b[:])
+	if err != nil {
+		return 0, &ProcessError{tid, err}
+	}
+	const key = "\nTgid:\t"
+	if i := bytes.Index(b[:n], []byte(key)); i >= 0 {
+		if pid, ok := number(b[i+len(key):][:max(0, bytes.IndexByte(b[i+len(key):n], '\n'))]); ok {
+			return pid, nil
+		}
+	}
+	return 0, &ProcessError{tid, errors.New("its status has no Tgid")}
 }

@@ -22,41 +22,63 @@ func (s *Spaces) Replace(p *procmap.Process, t tracefs.Time) bool {
 			v.Mappings = s.convert(nil, p.Mappings, t)
 			return old.with(p.PID, v)
 		}
-		kept := 0
+		kept, better := len(last.Mappings), false
 		if s.equal(last.Mappings, p.Mappings) {
-			v.Mappings, kept = last.Mappings, len(last.Mappings)
+			v.Mappings = last.Mappings
 		} else {
-			v.Mappings, v.Fresh, kept = s.merge(last, p.Mappings, t)
+			v.Mappings, v.Fresh, kept, better = s.merge(last, p.Mappings, t)
 		}
 		if kept < len(last.Mappings) {
 			v.Fresh = v.Fresh || v.Comm != last.Comm
 			return old.with(p.PID, v)
 		}
-		v.From, v.Fresh = last.From, last.Fresh
-		if len(v.Mappings) == kept && v.Comm == last.Comm && v.StartTime == last.StartTime {
+		v.From, v.Fresh, v.Exact = last.From, last.Fresh, last.Exact
+		if len(v.Mappings) == kept && !better && v.Comm == last.Comm && v.StartTime == last.StartTime {
 			return old
 		}
 		return old.grown(len(old.versions)-1, t, v)
 	})
 }
 
+// ReplacePart is Replace with mappings that are not all that the process had
+// from t on, until it is read again.
+func (s *Spaces) ReplacePart(p *procmap.Process, t tracefs.Time) {
+	s.Replace(p, t)
+	s.update(p.PID, func(old *Space) *Space {
+		last := old.last()
+		if last == nil {
+			return old
+		}
+		v := *last
+		v.Partial = true
+		return old.grown(len(old.versions)-1, t, v)
+	})
+}
+
 // merge converts mappings. Those that a version has already keep their time;
 // kept counts them. fresh tells that there is none but [vsyscall], which is
-// the same everywhere.
-func (s *Spaces) merge(last *Version, in []procmap.Mapping, t tracefs.Time) (out []Mapping, fresh bool, kept int) {
+// the same everywhere; better, that the reading knows more of one of them.
+func (s *Spaces) merge(last *Version, in []procmap.Mapping, t tracefs.Time) (out []Mapping, fresh bool, kept int, better bool) {
 	out, fresh = s.convert(nil, in, t), true
 	k := 0
 	for i := range out {
 		for k < len(last.Mappings) && last.Mappings[k].Start < out[i].Start {
 			k++
 		}
-		if k < len(last.Mappings) && out[i].same(&last.Mappings[k]) {
-			out[i].Since = last.Mappings[k].Since
-			fresh = fresh && out[i].File.Kind == procmap.Vsyscall
-			kept++
+		if k == len(last.Mappings) || !out[i].samePlace(&last.Mappings[k]) {
+			continue
 		}
+		known := &last.Mappings[k]
+		f, ok := s.files.unite(known, out[i].File)
+		if !ok {
+			continue
+		}
+		better = better || f != known.File
+		out[i].File, out[i].Since, out[i].Exact = f, known.Since, known.Exact
+		fresh = fresh && f.Kind == procmap.Vsyscall
+		kept++
 	}
-	return out, fresh, kept
+	return out, fresh, kept, better
 }
 
 // equal reports whether mappings are what we have, without making anything.
@@ -103,7 +125,7 @@ func fileOf(m *procmap.Mapping) File {
 // happened. A reading of the process (Replace) that is newer may have come
 // before: it stays.
 func (s *Spaces) Fork(parent, child int, t tracefs.Time) {
-	v := Version{From: t, Fresh: true}
+	v := Version{From: t, Fresh: true, Exact: true}
 	if from := s.Space(parent); from.at(t) >= 0 {
 		old := &from.versions[from.at(t)]
 		v.Mappings, v.Comm = old.Mappings, old.Comm
@@ -115,7 +137,7 @@ func (s *Spaces) Fork(parent, child int, t tracefs.Time) {
 // to be told by Map or Replace.
 func (s *Spaces) Exec(pid int, comm string, t tracefs.Time) {
 	s.update(pid, func(old *Space) *Space {
-		v := Version{From: t, Comm: comm, Fresh: true}
+		v := Version{From: t, Comm: comm, Fresh: true, Exact: true}
 		if i := old.at(t); i >= 0 {
 			v.StartTime = old.versions[i].StartTime
 		}
@@ -129,20 +151,52 @@ func (s *Spaces) Exit(pid int, t tracefs.Time) {
 	s.update(pid, func(old *Space) *Space { return old.ended(t) })
 }
 
-// Map notes that a process mapped something at t. It takes the place of what
-// was there.
-func (s *Spaces) Map(pid int, m *procmap.Mapping, t tracefs.Time) {
+// Comm notes that a process has another name from t on, in the version of that
+// time.
+func (s *Spaces) Comm(pid int, comm string, t tracefs.Time) {
+	s.update(pid, func(old *Space) *Space {
+		i := old.at(t)
+		if i < 0 || old.versions[i].Comm == comm {
+			return old
+		}
+		v := old.versions[i]
+		v.Comm = comm
+		return old.grown(i, t, v)
+	})
+}
+
+// Map notes that a process mapped something at t, or before. It takes the place
+// of what was there.
+func (s *Spaces) Map(pid int, m *procmap.Mapping, t tracefs.Time) { s.put(pid, m, t, false) }
+
+// MapExact notes that a process mapped something at t and not before. What says
+// nothing new is left out: memory that is made writable and executable again,
+// over and over, stays one mapping.
+func (s *Spaces) MapExact(pid int, m *procmap.Mapping, t tracefs.Time) { s.put(pid, m, t, true) }
+
+func (s *Spaces) put(pid int, m *procmap.Mapping, t tracefs.Time, exact bool) {
 	s.update(pid, func(old *Space) *Space {
 		fresh := s.mapping(m, t)
+		fresh.Exact = exact
 		i := old.at(t)
 		if i < 0 {
 			return old.with(pid, Version{From: t, Fresh: true, Mappings: []Mapping{fresh}})
 		}
-		ms, clash := put(old.versions[i].Mappings, fresh)
+		v := old.versions[i]
+		was := v.Find(fresh.Start)
+		again := exact && was != nil && was.covers(&fresh)
+		switch {
+		case again && was.Since <= t:
+			return old
+		case again && was.samePlace(&fresh): // a newer reading has found it
+			v.Mappings = slices.Clone(v.Mappings)
+			*v.Find(fresh.Start) = fresh
+			return old.grown(i, t, v)
+		}
+		ms, clash := put(v.Mappings, fresh)
 		if clash {
 			return old.then(i, t, ms)
 		}
-		v := old.versions[i]
 		v.Mappings = ms
 		return old.grown(i, t, v)
 	})

@@ -1,6 +1,11 @@
 package space
 
-import "sync"
+import (
+	"strings"
+	"sync"
+
+	"ustack/filemap/procmap"
+)
 
 // files interns files.
 type files struct {
@@ -23,6 +28,59 @@ func (fs *files) intern(f File) *File {
 	fs.known[f] = fresh
 	return fresh
 }
+
+// unite is the file of a mapping that a reading has found again, with what
+// either knows of it. ok is false if it is another file.
+//
+// Two readings must agree in all. What the kernel told when the mapping was made
+// (Exact) is less than a reading tells: a build ID, or else device and inode;
+// and the name of that time, by which the file need not be known any more.
+func (fs *files) unite(known *Mapping, read *File) (f *File, ok bool) {
+	have := known.File
+	if have == read {
+		return have, true
+	}
+	if !known.Exact || !agree(have, read) {
+		return nil, false
+	}
+	if !have.Kind.HasFile() {
+		return read, true // the memory got a name of its own
+	}
+	both := *have
+	if read.Inode != 0 {
+		both.Dev, both.Inode, both.Generation = read.Dev, read.Inode, read.Generation
+	}
+	if both.BuildID.IsZero() {
+		both.BuildID = read.BuildID
+	}
+	return fs.intern(both), true
+}
+
+// agree reports whether two files can be one, by what is known of both.
+func agree(have, read *File) bool {
+	if !have.Kind.HasFile() {
+		switch have.Kind {
+		case procmap.Anonymous:
+			return read.Kind == procmap.AnonNamed
+		case procmap.SharedAnon:
+			return read.Kind == procmap.AnonShmem
+		}
+		return false
+	}
+	ids := !have.BuildID.IsZero() && !read.BuildID.IsZero()
+	inodes := have.Inode != 0 && read.Inode != 0
+	switch {
+	case !read.Kind.HasFile(), ids && have.BuildID != read.BuildID,
+		inodes && (have.Inode != read.Inode || have.Dev != read.Dev):
+		return false
+	case ids, inodes:
+		return true
+	}
+	return bareName(have.Name) == bareName(read.Name)
+}
+
+// bareName is a name without what the kernel appends once the file is deleted.
+func bareName(name string) string { return strings.TrimSuffix(name, " (deleted)") }
 
 func (fs *files) due() bool {
 	fs.mu.Lock()

@@ -32,14 +32,24 @@ type Mapping struct {
 	Start, End uint64 // addresses; End is the first one after
 	Offset     uint64 // where in the file Start is
 	File       *File
-	// Since is when the mapping came to light. It may be older.
+	// Since is when the mapping came to light. It may be older, unless it is
+	// Exact: then it was made at that very time.
 	Since tracefs.Time
 	Perms procmap.Perms
+	Exact bool
 }
 
-// same reports whether two mappings say the same.
-func (m *Mapping) same(o *Mapping) bool {
-	return m.Start == o.Start && m.End == o.End && m.Offset == o.Offset && m.File == o.File && m.Perms == o.Perms
+// samePlace reports whether two mappings are of the same addresses, at the
+// same offset, with the same permissions.
+func (m *Mapping) samePlace(o *Mapping) bool {
+	return m.Start == o.Start && m.End == o.End && m.Offset == o.Offset && m.Perms == o.Perms
+}
+
+// covers reports whether a mapping says of all addresses of another one what
+// that one says.
+func (m *Mapping) covers(o *Mapping) bool {
+	return m.Start <= o.Start && o.End <= m.End && m.File == o.File && m.Perms == o.Perms &&
+		(o.Offset-o.Start == m.Offset-m.Start || !m.File.Kind.HasFile())
 }
 
 // Version is an address space during a time in which nothing went away from
@@ -55,6 +65,12 @@ type Version struct {
 	// Fresh: nothing in it was there in the version before: it is another
 	// process, or the process has executed another program.
 	Fresh bool
+	// Exact: the process was made, or executed its program, at From and not
+	// before.
+	Exact bool
+	// Partial: the process had more than is known, and what it has in the next
+	// version says nothing about that.
+	Partial bool
 	// Mappings are in order of address and do not overlap.
 	Mappings []Mapping
 }
@@ -79,7 +95,12 @@ type Space struct {
 
 // Versions are what is known of the PID, the oldest first. They are not to be
 // changed.
-func (s *Space) Versions() []Version { return s.versions }
+func (s *Space) Versions() []Version {
+	if s == nil {
+		return nil
+	}
+	return s.versions
+}
 
 // Place is where an address was.
 type Place struct {
@@ -91,8 +112,9 @@ type Place struct {
 }
 
 // Lookup finds what an address was at a time. If nothing is known of that time,
-// or nothing was known there then, what came to light next is taken as late. ok
-// is false if there is nothing.
+// or nothing was known there then, what came to light next is taken as late,
+// unless it is known to have come later (Exact). ok is false if there is
+// nothing.
 func (s *Space) Lookup(addr uint64, t tracefs.Time) (p Place, ok bool) {
 	if s == nil || len(s.versions) == 0 {
 		return Place{}, false
@@ -105,13 +127,37 @@ func (s *Space) Lookup(addr uint64, t tracefs.Time) (p Place, ok bool) {
 	v := &s.versions[i]
 	m := v.Find(addr)
 	late := t < v.From
-	if m == nil && !late && i+1 < len(s.versions) && !s.versions[i+1].Fresh {
+	if late && v.Exact {
+		return Place{}, false
+	}
+	if m == nil && !late && !v.Partial && i+1 < len(s.versions) && !s.versions[i+1].Fresh {
 		m, late = s.versions[i+1].Find(addr), true
 	}
-	if m == nil {
+	if m == nil || m.Exact && t < m.Since {
 		return Place{}, false
 	}
 	return Place{Mapping: m, Offset: addr - m.Start + m.Offset, Late: late || t < m.Since}, true
+}
+
+// At is the version in force at a time, nil if nothing is known of it.
+func (s *Space) At(t tracefs.Time) *Version {
+	if i := s.at(t); i >= 0 {
+		return &s.versions[i]
+	}
+	return nil
+}
+
+// Began is when the program that was running at a time came to light: when the
+// process was made, or executed it, if that was seen.
+func (s *Space) Began(t tracefs.Time) tracefs.Time {
+	i := s.at(t)
+	for i > 0 && !s.versions[i].Fresh && s.versions[i-1].To == s.versions[i].From {
+		i--
+	}
+	if i < 0 {
+		return 0
+	}
+	return s.versions[i].From
 }
 
 // last is the version still in force, nil if the process has ended.

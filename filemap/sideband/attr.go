@@ -1,0 +1,57 @@
+package sideband
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// bitBuildID is build_id of struct perf_event_attr (include/uapi/linux/perf_event.h,
+// Linux 5.12), which golang.org/x/sys does not have.
+const bitBuildID = 1 << 34
+
+// features are what newer kernels have beside the rest.
+type features struct {
+	buildID bool // Linux 5.12
+	lost    bool // PERF_FORMAT_LOST, Linux 6.0
+}
+
+// ladder are the features to try, one after the other.
+var ladder = [...]features{{true, true}, {true, false}, {false, false}}
+
+// sampleType is what ends each record, see trailerSize.
+const sampleType = unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME | unix.PERF_SAMPLE_CPU
+
+// attributes describe an event that never happens, for the sake of the records
+// beside it.
+func attributes(clock int32, ringSize int, f features) *unix.PerfEventAttr {
+	attr := &unix.PerfEventAttr{
+		Type:        unix.PERF_TYPE_SOFTWARE,
+		Config:      unix.PERF_COUNT_SW_DUMMY,
+		Sample_type: sampleType,
+		Bits: unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitComm | unix.PerfBitCommExec | unix.PerfBitTask |
+			unix.PerfBitSampleIDAll | unix.PerfBitUseClockID | unix.PerfBitWatermark |
+			unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv,
+		Wakeup:  uint32(ringSize / 4), // poll says so with room left for the time until we come
+		Clockid: clock,
+	}
+	attr.Size = uint32(unsafe.Sizeof(*attr))
+	if f.buildID {
+		attr.Bits |= bitBuildID
+	}
+	if f.lost {
+		attr.Read_format = unix.PERF_FORMAT_LOST
+	}
+	return attr
+}
+
+// openEvent opens the event of a CPU, with as many features as the kernel has.
+func openEvent(cpu int, clock int32, ringSize int) (fd int, f features, err error) {
+	for _, f = range ladder {
+		fd, err = unix.PerfEventOpen(attributes(clock, ringSize, f), -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
+		if err != unix.EINVAL && err != unix.E2BIG {
+			break
+		}
+	}
+	return fd, f, err
+}

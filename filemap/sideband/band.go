@@ -1,0 +1,198 @@
+package sideband
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap/procmap"
+	"ustack/filemap/space"
+	"ustack/tracefs"
+)
+
+// Options tell how to open a side band.
+type Options struct {
+	// Clock is the trace clock whose times are wanted: mono (DefaultClock),
+	// mono_raw, boot or tai.
+	Clock string
+	// RingSize is the room for records on each CPU, in bytes; DefaultRing if
+	// 0. It is made smaller if the kernel does not lend us so much memory.
+	RingSize int
+	// Keep is for how long what ended can still be looked up; DefaultKeep if
+	// 0.
+	Keep time.Duration
+	// Log gets a line for each change, see Load. nil for none.
+	Log io.Writer
+	// Sys is where sysfs is mounted, /sys if empty.
+	Sys string
+}
+
+const (
+	// DefaultRing is what the kernel lends to everybody for each CPU: the
+	// sysctl kernel.perf_event_mlock_kb is 512 KiB and a page.
+	DefaultRing = 512 << 10
+	// DefaultKeep is more than a trace is held back.
+	DefaultKeep = 20 * time.Second
+)
+
+// Band is an open side band. It is for one goroutine; its History is for all.
+type Band struct {
+	History *History
+
+	opt       Options
+	clock     int32
+	rings     []*ring
+	names     names
+	completer completer
+	// expired is when the History was last expired, checked when the CPUs
+	// were last listed.
+	expired, checked tracefs.Time
+
+	batch   batch
+	watch   watch
+	scratch procmap.Process
+	found   Drained // since the last Drain
+	breaks  int     // gaps until now
+}
+
+// Open opens a ring on every CPU that is on. From then on nothing is missed;
+// Refresh tells of what was before.
+//
+// errors.Is(err, ErrDenied) and ErrUnsupported say that it cannot be had here,
+// ErrClock that it cannot with this clock.
+func Open(spaces *space.Spaces, opt Options) (*Band, error) {
+	clock, err := clockID(opt.Clock)
+	if err != nil {
+		return nil, fmt.Errorf("opening a perf side band: %w", err)
+	}
+	if opt.RingSize == 0 {
+		opt.RingSize = DefaultRing
+	}
+	if opt.Keep == 0 {
+		opt.Keep = DefaultKeep
+	}
+	if opt.Clock == "" {
+		opt.Clock = DefaultClock
+	}
+	if opt.Sys == "" {
+		opt.Sys = "/sys"
+	}
+	b := &Band{History: NewHistory(spaces), opt: opt, clock: clock}
+	if opt.Log != nil {
+		b.History.log = &logWriter{w: opt.Log, buf: []byte(LogHead + opt.Clock + "\n")}
+	}
+	if err := b.openAll(); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	b.expired, b.checked = b.Now(), b.Now()
+	return b, nil
+}
+
+// openAll opens the rings of the CPUs that are on.
+func (b *Band) openAll() error {
+	cpus, err := onlineCPUs(b.opt.Sys)
+	if err != nil {
+		return err
+	}
+	for _, cpu := range cpus {
+		r, err := newRing(cpu, b.clock, b.opt.RingSize)
+		if errors.Is(err, unix.ENODEV) {
+			continue // it has gone off since
+		}
+		if err != nil {
+			return err
+		}
+		r.last = b.Now()
+		b.rings = append(b.rings, r)
+	}
+	if len(b.rings) == 0 {
+		return fmt.Errorf("opening a perf side band: %w", ErrUnsupported)
+	}
+	return nil
+}
+
+// Now is the time by the clock of the side band.
+func (b *Band) Now() tracefs.Time { return now(b.clock) }
+
+// RingSize is the room for records on each CPU, in bytes, that the kernel gave
+// at least.
+func (b *Band) RingSize() int {
+	size := len(b.rings[0].data)
+	for _, r := range b.rings {
+		size = min(size, len(r.data))
+	}
+	return size
+}
+
+// BuildIDs reports whether the kernel tells build IDs (Linux 5.12 and later).
+func (b *Band) BuildIDs() bool { return b.rings[0].features.buildID }
+
+// CPUs are the CPUs that have a ring.
+func (b *Band) CPUs() []int {
+	var list []int
+	for _, r := range b.rings {
+		list = append(list, r.cpu)
+	}
+	return list
+}
+
+// FDs are descriptors to poll(2): one is readable when the ring of a CPU is
+// full to a quarter, which is a good time for Drain. They change when CPUs go
+// on or off.
+func (b *Band) FDs() []int {
+	var list []int
+	for _, r := range b.rings {
+		list = append(list, r.fd)
+	}
+	return list
+}
+
+// Close gives all rings back and ends the log.
+func (b *Band) Close() error {
+	err := b.History.log.flush()
+	for _, r := range b.rings {
+		err = errors.Join(err, r.close())
+	}
+	b.rings = nil
+	return err
+}
+
+// listAgain is how often the CPUs are listed to see whether one went on or off.
+const listAgain = tracefs.Time(time.Second)
+
+// followCPUs opens rings for CPUs that went on, and closes those of CPUs that
+// went off: their events do not come back. What happened on a CPU between its
+// coming and our looking is lost.
+func (b *Band) followCPUs(t tracefs.Time) {
+	if t-b.checked < listAgain {
+		return
+	}
+	since := b.checked
+	b.checked = t
+	cpus, err := onlineCPUs(b.opt.Sys)
+	if err != nil {
+		return
+	}
+	b.rings = slices.DeleteFunc(b.rings, func(r *ring) bool {
+		if len(b.rings) == 1 || slices.Contains(cpus, r.cpu) {
+			return false
+		}
+		_ = r.close() // nothing is written to it any more
+		return true
+	})
+	for _, cpu := range cpus {
+		if slices.ContainsFunc(b.rings, func(r *ring) bool { return r.cpu == cpu }) {
+			continue
+		}
+		r, err := newRing(cpu, b.clock, b.opt.RingSize)
+		if err == nil {
+			r.last = t
+			b.rings = append(b.rings, r)
+		}
+		b.gap(cpu, 0, since, t)
+	}
+}

@@ -1,0 +1,130 @@
+package sideband
+
+import (
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap/elfid"
+	"ustack/filemap/procmap"
+	"ustack/tracefs"
+)
+
+// completer finds build IDs that the kernel did not tell: it looks only at the
+// notes of program headers, and only at what is in memory. What the Go linker
+// writes, for one, it does not find.
+type completer struct {
+	reader *procmap.Reader // nil if nobody has one
+	known  map[string]fileID
+}
+
+// fileID is the build ID of a file that has not changed since.
+type fileID struct {
+	version version
+	id      elfid.ID
+}
+
+// version tells what a file is, and whether it was written meanwhile.
+type version struct {
+	dev, inode     uint64
+	size           int64
+	mtime, changed unix.Timespec
+}
+
+func versionOf(st *unix.Stat_t) version {
+	return version{uint64(st.Dev), st.Ino, st.Size, st.Mtim, st.Ctim}
+}
+
+const (
+	maxKnown = 1 << 14
+	// coarse is more than the time of a change lags behind: a tick.
+	coarse = 20 * time.Millisecond
+)
+
+// complete gives a mapping the build ID of its file. wall is about when it was
+// made.
+func (c *completer) complete(pid int, m *procmap.Mapping, wall time.Time) {
+	if !m.Kind.HasFile() || m.Inode == 0 || !strings.HasPrefix(m.Name, "/") || inKernel(m.Name) {
+		return
+	}
+	if m.Kind == procmap.File {
+		if id, ok := c.byPath(m, wall); ok {
+			m.BuildID = id
+			return
+		}
+	}
+	c.ask(pid, m)
+}
+
+// inKernel reports whether a file is one of the kernel's: reading those can do
+// things.
+func inKernel(name string) bool {
+	return strings.HasPrefix(name, "/proc/") || strings.HasPrefix(name, "/sys/") ||
+		strings.HasPrefix(name, "/dev/") && !strings.HasPrefix(name, "/dev/shm/")
+}
+
+// byPath reads the ID of the file that has the name here, if that is the one,
+// and was not changed since it was mapped. The process need not exist any more.
+func (c *completer) byPath(m *procmap.Mapping, wall time.Time) (id elfid.ID, ok bool) {
+	var st unix.Stat_t
+	if err := unix.Stat(m.Name, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Ino != m.Inode ||
+		m.Dev != (procmap.Dev{Major: unix.Major(uint64(st.Dev)), Minor: unix.Minor(uint64(st.Dev))}) ||
+		!time.Unix(st.Ctim.Unix()).Before(wall.Add(-coarse)) {
+		return elfid.ID{}, false
+	}
+	is := versionOf(&st)
+	if f, ok := c.known[m.Name]; ok && f.version == is {
+		return f.id, true
+	}
+	id, ok = readID(m.Name, is)
+	if !ok {
+		return elfid.ID{}, false
+	}
+	if c.known == nil || len(c.known) >= maxKnown {
+		c.known = make(map[string]fileID)
+	}
+	c.known[m.Name] = fileID{is, id}
+	return id, true
+}
+
+// readID reads the ID of a file of which the version is known, the zero ID if
+// it has none. ok is false if it is not that file any more.
+func readID(name string, is version) (id elfid.ID, ok bool) {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+	if err != nil {
+		return elfid.ID{}, false
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	if id, err = elfid.Read(f); err != nil {
+		id = elfid.ID{}
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || versionOf(&st) != is {
+		return elfid.ID{}, false
+	}
+	return id, true
+}
+
+// ask asks the process itself, if it still is there and has the mapping.
+func (c *completer) ask(pid int, m *procmap.Mapping) {
+	if c.reader == nil {
+		return
+	}
+	h, err := c.reader.Open(pid)
+	if err != nil {
+		return
+	}
+	defer h.Close()
+	found, ok, err := h.At(m.Start)
+	if err == nil && ok && found.Inode == m.Inode && found.Dev == m.Dev {
+		m.BuildID, m.Generation = found.BuildID, found.Generation
+	}
+}
+
+// wall is about the time of day of a time of a clock.
+func wall(t tracefs.Time, clock int32) time.Time {
+	return time.Now().Add(-time.Duration(now(clock) - t))
+}

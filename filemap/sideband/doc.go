@@ -1,0 +1,29 @@
+// Package sideband keeps address spaces exact in time: the kernel tells of
+// every executable mapping, exec, fork and exit on every CPU when it happens,
+// through perf_event_open(2), by the clock that the trace has.
+//
+// What the kernel tells, and what it does not:
+//
+//   - mmap, mprotect to executable, brk, the vDSO: told with the whole VMA, after
+//     it was merged with its neighbours. Only executable memory is asked for.
+//   - munmap, mremap, and mprotect to what is not executable: not told. A
+//     mapping stays until another one takes its place, a reading of the process
+//     misses it, or the process ends. No code runs there meanwhile. Memory that
+//     mremap moved is unknown at its new place until a reading.
+//   - Names are paths from the root of the process that maps
+//     (perf_event_mmap_event in kernel/events/core.c calls d_path as that
+//     process). /proc/PID/maps shows them from the root of who reads. For a
+//     process in a chroot the two differ: /bin/x here, /srv/jail/bin/x there.
+//   - A file that has a build ID comes with it, and then without device, inode
+//     and generation, whose room it takes. A file that has none, whose note
+//     was not in memory when it was mapped, or is in no segment of notes (the
+//     Go linker's), comes with device and inode; its ID is then read from the
+//     file, if that provably is still what was mapped.
+//   - Names of anonymous memory (PR_SET_VMA_ANON_NAME): not told.
+//   - [vsyscall], which is no mapping of a process: readings find it.
+//   - A process that shares its memory with another one (CLONE_VM without
+//     CLONE_THREAD; vfork until the exec) is told as a process of its own: what
+//     it maps in the common memory, its parent does not get.
+//   - PIDs are those of our own PID namespace. Processes outside of it are left
+//     out.
+package sideband

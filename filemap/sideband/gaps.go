@@ -1,0 +1,74 @@
+package sideband
+
+import (
+	"sync"
+
+	"ustack/filemap/space"
+	"ustack/tracefs"
+)
+
+// Gaps are the times of which records are missing.
+type Gaps struct {
+	mu   sync.RWMutex
+	list []gap // in order, not overlapping
+}
+
+type gap struct{ from, to tracefs.Time }
+
+// maxGaps bounds the gaps that are kept; the oldest are joined beyond.
+const maxGaps = 1 << 10
+
+// Doubtful reports whether what is known of a time may be wrong: records of
+// then, or of before, were lost, and the processes were not read again before.
+func (g *Gaps) Doubtful(t tracefs.Time) bool {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	for i := len(g.list) - 1; i >= 0 && t < g.list[i].to; i-- {
+		if t >= g.list[i].from {
+			return true
+		}
+	}
+	return false
+}
+
+// Open reports whether all is in doubt until Refresh.
+func (g *Gaps) Open() bool {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return len(g.list) > 0 && g.list[len(g.list)-1].to == space.Forever
+}
+
+// begin notes that records are missing from a time on.
+func (g *Gaps) begin(from tracefs.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for n := len(g.list); n > 0 && g.list[n-1].to >= from; n = len(g.list) {
+		from = min(from, g.list[n-1].from)
+		g.list = g.list[:n-1]
+	}
+	if len(g.list) == maxGaps {
+		g.list[1].from = g.list[0].from
+		g.list = append(g.list[:0], g.list[1:]...)
+	}
+	g.list = append(g.list, gap{from, space.Forever})
+}
+
+// end notes that all is known from a time on.
+func (g *Gaps) end(t tracefs.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if n := len(g.list); n > 0 && g.list[n-1].to == space.Forever {
+		g.list[n-1].to = max(t, g.list[n-1].from)
+	}
+}
+
+// expire forgets the gaps that ended before a time.
+func (g *Gaps) expire(before tracefs.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	old := 0
+	for old < len(g.list) && g.list[old].to <= before {
+		old++
+	}
+	g.list = append(g.list[:0], g.list[old:]...)
+}

@@ -1,0 +1,148 @@
+package sideband
+
+import (
+	"ustack/filemap/procmap"
+	"ustack/filemap/space"
+	"ustack/tracefs"
+)
+
+// History is what is known of all processes over time: what they had mapped,
+// which threads were theirs, and of which times that may be wrong. A Band keeps
+// it up to date; Load reads it from a log.
+type History struct {
+	Spaces  *space.Spaces
+	Threads *Threads
+	Gaps    *Gaps
+
+	log *logWriter // nil if nobody wants one
+}
+
+// NewHistory returns an empty history of the spaces.
+func NewHistory(spaces *space.Spaces) *History {
+	return &History{Spaces: spaces, Threads: NewThreads(), Gaps: new(Gaps)}
+}
+
+// Place is where an address of a thread was.
+type Place struct {
+	space.Place
+	PID int
+	// Doubtful: see Gaps.
+	Doubtful bool
+}
+
+// Lookup finds what an address of a thread was at a time. ok is false if there
+// is nothing; PID then still is that of the process, if known.
+//
+// The text of a trace has times rounded to the nearest microsecond: add 499 ns
+// to those, or what was mapped right before would be missed.
+func (h *History) Lookup(tid int, addr uint64, t tracefs.Time) (p Place, ok bool) {
+	pid, late, ok := h.Threads.PID(tid, t)
+	if !ok {
+		return Place{}, false
+	}
+	p.PID = pid
+	p.Place, ok = h.Spaces.Lookup(pid, addr, t)
+	p.Late = p.Late || ok && late
+	p.Doubtful = h.Gaps.Doubtful(t)
+	return p, ok
+}
+
+// Expire forgets what ended before a time.
+func (h *History) Expire(before tracefs.Time) {
+	h.Spaces.Expire(before)
+	h.Threads.Expire(before)
+	h.Gaps.expire(before)
+}
+
+// The changes. Each is told in the order of time, and goes into the log.
+
+func (h *History) fork(parent, child int, t tracefs.Time) {
+	h.log.fork(parent, child, t)
+	h.Threads.gone(child, t) // a process of the same PID, whose end was lost
+	h.Threads.started(child, child, t)
+	h.Spaces.Fork(parent, child, t)
+}
+
+func (h *History) thread(pid, tid int, t tracefs.Time) {
+	h.log.thread(pid, tid, t)
+	h.Threads.started(pid, tid, t)
+}
+
+func (h *History) exec(pid int, comm string, t tracefs.Time) {
+	h.log.exec(pid, comm, t)
+	h.Threads.execed(pid, t)
+	h.Spaces.Exec(pid, comm, t)
+}
+
+func (h *History) comm(pid int, comm string, t tracefs.Time) {
+	h.log.comm(pid, comm, t)
+	h.Spaces.Comm(pid, comm, t)
+}
+
+func (h *History) mapped(pid int, m *procmap.Mapping, t tracefs.Time) {
+	h.log.mapped(pid, m, t)
+	h.Spaces.MapExact(pid, m, t)
+}
+
+// found is what a process was found to have at an address when it was asked, code
+// or not.
+func (h *History) found(pid int, m *procmap.Mapping, t tracefs.Time) {
+	h.log.found(pid, m, t)
+	h.Spaces.Map(pid, m, t)
+}
+
+// exit is the end of a thread; with the last one the process ends.
+func (h *History) exit(pid, tid int, t tracefs.Time) (last bool) {
+	h.log.exit(pid, tid, t)
+	last = h.Threads.ended(pid, tid, t)
+	if last {
+		h.Spaces.Exit(pid, t)
+	}
+	return last
+}
+
+// gone is a process that is not there any more when all are read.
+func (h *History) gone(pid int, t tracefs.Time) {
+	h.log.gone(pid, t)
+	h.Threads.gone(pid, t)
+	h.Spaces.Exit(pid, t)
+}
+
+// read is a reading of a process that began at t, with its threads. part tells
+// that the process has changed since. What says nothing new is not in the log.
+func (h *History) read(p *procmap.Process, threads []int, part bool, t tracefs.Time) {
+	take := h.Spaces.Replace
+	if part {
+		take = h.Spaces.ReplaceUnder
+	}
+	if take(p, t) {
+		h.log.read(p, part, t)
+	}
+	if len(threads) == 0 {
+		return
+	}
+	for _, tid := range threads {
+		h.seen(p.PID, tid, t)
+	}
+	for _, tid := range h.Threads.missing(p.PID, threads, t) {
+		h.exit(p.PID, tid, t) // the record of that is lost
+	}
+}
+
+// seen is a thread that a reading has found.
+func (h *History) seen(pid, tid int, t tracefs.Time) {
+	if h.Threads.seen(pid, tid, t) {
+		h.log.seen(pid, tid, t)
+	}
+}
+
+func (h *History) lost(cpu int, n uint64, from, t tracefs.Time) {
+	h.log.lost(cpu, n, from, t)
+	h.Gaps.begin(from)
+}
+
+// sure is the end of doubt: all processes were read.
+func (h *History) sure(t tracefs.Time) {
+	h.log.sure(t)
+	h.Gaps.end(t)
+}

@@ -1,0 +1,244 @@
+package sideband
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"ustack/filemap/procmap"
+	"ustack/filemap/space"
+	"ustack/tracefs"
+)
+
+// ErrLog: the text is no log of a side band, or a later version of one.
+var ErrLog = errors.New("not a log of address spaces (version 1)")
+
+// Player makes of a log the history that was.
+type Player struct {
+	History *History
+	// Clock is the trace clock of the times.
+	Clock string
+
+	in   *bufio.Scanner
+	line int
+	// until is what the log tells up to, as far as it was played.
+	until   tracefs.Time
+	err     error // of the last line; io.EOF after the end
+	process procmap.Process
+	names   names
+}
+
+// maxLogLine bounds a line: a name with each byte escaped.
+const maxLogLine = 1 << 22
+
+// NewPlayer reads the head of a log. The history goes into the spaces.
+func NewPlayer(spaces *space.Spaces, log io.Reader) (*Player, error) {
+	p := &Player{History: NewHistory(spaces), in: bufio.NewScanner(log)}
+	p.in.Buffer(nil, maxLogLine)
+	line, err := p.next()
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading a log of address spaces: %w", err)
+	}
+	clock, ok := bytes.CutPrefix(line, []byte(LogHead))
+	if !ok {
+		return nil, fmt.Errorf("reading a log of address spaces: %w: it begins with %q", ErrLog, short(line))
+	}
+	p.Clock = string(clock)
+	if _, err := clockID(p.Clock); err != nil {
+		return nil, fmt.Errorf("reading a log of address spaces: %w", err)
+	}
+	return p, nil
+}
+
+// Load reads a log to its end. What was told before an error is in the history.
+func Load(spaces *space.Spaces, log io.Reader) (*History, error) {
+	p, err := NewPlayer(spaces, log)
+	if err != nil {
+		return nil, err
+	}
+	return p.History, p.To(space.Forever)
+}
+
+// To plays what was known when all that had happened up to t was: up to the
+// first Drain after t. Players need not come to the end: what a long log tells
+// need not be in memory all at once (see History.Expire).
+func (p *Player) To(t tracefs.Time) error {
+	for p.err == nil && (p.until < t || t == space.Forever) {
+		p.err = p.step()
+	}
+	if p.err == nil || p.err == io.EOF {
+		return nil
+	}
+	return fmt.Errorf("reading a log of address spaces, line %d: %w", p.line, p.err)
+}
+
+// next is the next line, io.EOF after the last one.
+func (p *Player) next() ([]byte, error) {
+	p.line++
+	if !p.in.Scan() {
+		return nil, cmp.Or(p.in.Err(), io.EOF)
+	}
+	return p.in.Bytes(), nil
+}
+
+// step plays a change.
+func (p *Player) step() error {
+	line, err := p.next()
+	if err != nil {
+		return err
+	}
+	f := fields{rest: line}
+	verb, t := f.word(), f.time()
+	play, ok := verbs[string(verb)]
+	if !ok {
+		return fmt.Errorf("unknown change %q", short(line))
+	}
+	if f.bad != nil {
+		return f.bad
+	}
+	return play(p, t, &f)
+}
+
+// verbs are the changes. Each function checks all of its line before it changes
+// anything.
+var verbs = map[string]func(p *Player, t tracefs.Time, f *fields) error{
+	"fork":   numbers(func(h *History, t tracefs.Time, a, b int) { h.fork(a, b, t) }),
+	"thread": numbers(func(h *History, t tracefs.Time, a, b int) { h.thread(a, b, t) }),
+	"exit":   numbers(func(h *History, t tracefs.Time, a, b int) { _ = h.exit(a, b, t) }),
+	"seen":   numbers(func(h *History, t tracefs.Time, a, b int) { h.seen(a, b, t) }),
+	"exec":   named((*History).exec),
+	"comm":   named((*History).comm),
+	"gone":   (*Player).gone,
+	"map":    (*Player).mapped,
+	"found":  (*Player).found,
+	"read":   (*Player).read,
+	"lost":   (*Player).lost,
+	"sure":   (*Player).sure,
+	"until":  (*Player).reach,
+}
+
+// numbers plays a change that is two numbers.
+func numbers(do func(h *History, t tracefs.Time, a, b int)) func(*Player, tracefs.Time, *fields) error {
+	return func(p *Player, t tracefs.Time, f *fields) error {
+		a, b := f.pid(), f.pid()
+		if err := f.end(); err != nil {
+			return err
+		}
+		do(p.History, t, a, b)
+		return nil
+	}
+}
+
+// named plays a change that is a process and a name.
+func named(do func(h *History, pid int, name string, t tracefs.Time)) func(*Player, tracefs.Time, *fields) error {
+	return func(p *Player, t tracefs.Time, f *fields) error {
+		pid, name := f.pid(), f.name(&p.names)
+		if f.bad != nil {
+			return f.bad
+		}
+		do(p.History, pid, name, t)
+		return nil
+	}
+}
+
+func (p *Player) gone(t tracefs.Time, f *fields) error {
+	pid := f.pid()
+	if err := f.end(); err != nil {
+		return err
+	}
+	p.History.gone(pid, t)
+	return nil
+}
+
+func (p *Player) mapped(t tracefs.Time, f *fields) error {
+	pid, m := f.pid(), f.mapping(&p.names)
+	if f.bad != nil {
+		return f.bad
+	}
+	p.History.mapped(pid, &m, t)
+	return nil
+}
+
+func (p *Player) found(t tracefs.Time, f *fields) error {
+	pid, m := f.pid(), f.mapping(&p.names)
+	if f.bad != nil {
+		return f.bad
+	}
+	p.History.found(pid, &m, t)
+	return nil
+}
+
+func (p *Player) lost(t tracefs.Time, f *fields) error {
+	from, cpu, n := f.time(), f.pid(), f.decimal(64)
+	if err := f.end(); err != nil {
+		return err
+	}
+	p.History.lost(cpu, n, from, t)
+	return nil
+}
+
+func (p *Player) sure(t tracefs.Time, f *fields) error {
+	if err := f.end(); err != nil {
+		return err
+	}
+	p.History.sure(t)
+	return nil
+}
+
+func (p *Player) reach(t tracefs.Time, f *fields) error {
+	if err := f.end(); err != nil {
+		return err
+	}
+	p.until = t
+	return nil
+}
+
+// read plays a reading of a process, with the lines that follow.
+func (p *Player) read(t tracefs.Time, f *fields) error {
+	q := &p.process
+	*q = procmap.Process{PID: f.pid(), Mappings: q.Mappings[:0]}
+	q.Stat.StartTime = f.decimal(64)
+	how, count, _ := bytes.Cut(f.word(), []byte(":"))
+	n, err := strconv.ParseUint(string(count), 10, 31)
+	part := string(how) == "part"
+	if err != nil || !part && string(how) != "all" {
+		f.fail("number of mappings")
+	}
+	q.Stat.Comm = f.name(&p.names)
+	if f.bad != nil {
+		return f.bad
+	}
+	for range n {
+		line, err := p.next()
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return err
+		}
+		f := fields{rest: line}
+		if len(f.word()) != 0 {
+			return fmt.Errorf("%d mappings instead of %d", len(q.Mappings), n)
+		}
+		m := f.mapping(&p.names)
+		if f.bad != nil {
+			return f.bad
+		}
+		q.Mappings = append(q.Mappings, m)
+	}
+	p.History.read(q, nil, part, t)
+	return nil
+}
+
+// short is the beginning of a line, for an error.
+func short(line []byte) []byte {
+	const shown = 100
+	return line[:min(len(line), shown)]
+}

@@ -1,0 +1,177 @@
+package sideband
+
+import (
+	"io"
+	"strconv"
+
+	"ustack/filemap/procmap"
+	"ustack/tracefs"
+)
+
+// A log has a line for each change, in the order in which it came to light.
+// Load makes of it the history that was.
+//
+//	# ustack side band 1 clock=mono
+//	read TIME PID STARTTIME READ COMM     a reading, followed by its lines
+//	 MAPPING                              what was mapped
+//	seen TIME PID TID                     a thread that a reading has found
+//	fork TIME PARENT CHILD
+//	thread TIME PID TID
+//	exec TIME PID COMM
+//	comm TIME PID COMM
+//	map TIME PID MAPPING
+//	found TIME PID MAPPING                at an address that was asked about
+//	exit TIME PID TID
+//	gone TIME PID                         a reading has not found the process
+//	lost TIME FROM CPU RECORDS            of the time from FROM on
+//	sure TIME                             until here: all was read again
+//	until TIME                            all that happened until then is above
+//
+// TIME is in seconds, with nine decimals, by the clock of the head line. MAPPING
+// is
+//
+//	START-END PERMS OFFSET MAJ:MIN INODE GENERATION KIND BUILDID NAME
+//
+// with addresses, offset and device in hexadecimal, "-" for no build ID. READ is
+// "all" or, if the process changed while it was read, "part", and the number of
+// mappings: "all:12". COMM and NAME go to the end of the line and may be empty;
+// control characters and backslashes in them are octal escapes.
+
+// LogHead is what a log begins with.
+const LogHead = "# ustack side band 1 clock="
+
+// logWriter writes a log. A nil one writes nothing.
+type logWriter struct {
+	w   io.Writer
+	buf []byte
+	err error
+}
+
+// until ends what a Drain has written, if anything.
+func (l *logWriter) until(t tracefs.Time) {
+	if l != nil && len(l.buf) > 0 {
+		l.whole("until", t)
+	}
+}
+
+// flush writes what there is. After an error nothing is written any more.
+func (l *logWriter) flush() error {
+	if l == nil {
+		return nil
+	}
+	if l.err == nil && len(l.buf) > 0 {
+		_, l.err = l.w.Write(l.buf)
+	}
+	l.buf = l.buf[:0]
+	return l.err
+}
+
+// line begins a line with a verb and a time, then numbers.
+func (l *logWriter) line(verb string, t tracefs.Time, numbers ...int) {
+	l.buf = append(append(l.buf, verb...), ' ')
+	l.buf = appendTime(l.buf, t)
+	for _, n := range numbers {
+		l.buf = strconv.AppendInt(append(l.buf, ' '), int64(n), 10)
+	}
+}
+
+func (l *logWriter) end() { l.buf = append(l.buf, '\n') }
+
+// whole is a line of numbers only.
+func (l *logWriter) whole(verb string, t tracefs.Time, numbers ...int) {
+	if l != nil {
+		l.line(verb, t, numbers...)
+		l.end()
+	}
+}
+
+// named is a line of a process and a name.
+func (l *logWriter) named(verb string, t tracefs.Time, pid int, name string) {
+	if l != nil {
+		l.line(verb, t, pid)
+		l.buf = procmap.AppendEscaped(append(l.buf, ' '), name)
+		l.end()
+	}
+}
+
+func (l *logWriter) fork(parent, child int, t tracefs.Time)    { l.whole("fork", t, parent, child) }
+func (l *logWriter) thread(pid, tid int, t tracefs.Time)       { l.whole("thread", t, pid, tid) }
+func (l *logWriter) seen(pid, tid int, t tracefs.Time)         { l.whole("seen", t, pid, tid) }
+func (l *logWriter) exit(pid, tid int, t tracefs.Time)         { l.whole("exit", t, pid, tid) }
+func (l *logWriter) gone(pid int, t tracefs.Time)              { l.whole("gone", t, pid) }
+func (l *logWriter) sure(t tracefs.Time)                       { l.whole("sure", t) }
+func (l *logWriter) exec(pid int, comm string, t tracefs.Time) { l.named("exec", t, pid, comm) }
+func (l *logWriter) comm(pid int, comm string, t tracefs.Time) { l.named("comm", t, pid, comm) }
+
+func (l *logWriter) mapped(pid int, m *procmap.Mapping, t tracefs.Time) {
+	if l != nil {
+		l.line("map", t, pid)
+		l.mapping(m)
+	}
+}
+
+func (l *logWriter) found(pid int, m *procmap.Mapping, t tracefs.Time) {
+	if l != nil {
+		l.line("found", t, pid)
+		l.mapping(m)
+	}
+}
+
+func (l *logWriter) lost(cpu int, n uint64, from, t tracefs.Time) {
+	if l != nil {
+		l.line("lost", t)
+		l.buf = appendTime(append(l.buf, ' '), from)
+		l.buf = strconv.AppendInt(append(l.buf, ' '), int64(cpu), 10)
+		l.buf = strconv.AppendUint(append(l.buf, ' '), n, 10)
+		l.end()
+	}
+}
+
+func (l *logWriter) read(p *procmap.Process, part bool, t tracefs.Time) {
+	if l == nil {
+		return
+	}
+	l.line("read", t, p.PID)
+	l.buf = strconv.AppendUint(append(l.buf, ' '), p.Stat.StartTime, 10)
+	how := " all:"
+	if part {
+		how = " part:"
+	}
+	l.buf = strconv.AppendInt(append(l.buf, how...), int64(len(p.Mappings)), 10)
+	l.buf = procmap.AppendEscaped(append(l.buf, ' '), p.Stat.Comm)
+	l.end()
+	for i := range p.Mappings {
+		l.mapping(&p.Mappings[i])
+	}
+}
+
+// mapping ends a line with a mapping, after a blank.
+func (l *logWriter) mapping(m *procmap.Mapping) {
+	b := strconv.AppendUint(append(l.buf, ' '), m.Start, 16)
+	b = strconv.AppendUint(append(b, '-'), m.End, 16)
+	b = m.Perms.Append(append(b, ' '))
+	b = strconv.AppendUint(append(b, ' '), m.Offset, 16)
+	b = m.Dev.Append(append(b, ' '))
+	b = strconv.AppendUint(append(b, ' '), m.Inode, 10)
+	b = strconv.AppendUint(append(b, ' '), uint64(m.Generation), 10)
+	b = append(append(b, ' '), m.Kind.String()...)
+	b = append(b, ' ')
+	if m.BuildID.IsZero() {
+		b = append(b, '-')
+	} else {
+		b = m.BuildID.AppendHex(b)
+	}
+	l.buf = procmap.AppendEscaped(append(b, ' '), m.Name)
+	l.end()
+}
+
+// appendTime appends a time in seconds.
+func appendTime(b []byte, t tracefs.Time) []byte {
+	const second = 1e9
+	b = strconv.AppendInt(b, int64(t/second), 10)
+	b = append(b, '.')
+	for unit := tracefs.Time(second / 10); unit > 0; unit /= 10 {
+		b = append(b, '0'+byte(t/unit%10))
+	}
+	return b
+}

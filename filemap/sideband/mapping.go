@@ -1,0 +1,89 @@
+package sideband
+
+import (
+	"bytes"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap/procmap"
+)
+
+// Exec reports whether the record is a process executing another program
+// (COMM; begin_new_exec in fs/exec.c).
+func (r *Record) Exec() bool {
+	return r.Type == unix.PERF_RECORD_COMM && r.Misc&unix.PERF_RECORD_MISC_COMM_EXEC != 0
+}
+
+// Thread reports whether the record is of a thread being made in a process that
+// was there (FORK).
+func (r *Record) Thread() bool { return r.Type == unix.PERF_RECORD_FORK && r.PID == r.ParentPID }
+
+// What the kernel puts in place of a name (perf_event_mmap_event in
+// kernel/events/core.c). No path begins so.
+var (
+	nameNone    = []byte("//anon")    // memory without file and name
+	nameTooLong = []byte("//toolong") // a path longer than PATH_MAX
+	nameNoMem   = []byte("//enomem")
+)
+
+// mapping is what procmap would read of the mapping. A file whose name the
+// kernel could not tell has none.
+func (r *Record) mapping(names *names) procmap.Mapping {
+	m := procmap.Mapping{Start: r.Addr, End: r.Addr + r.Len, Offset: r.Offset, Perms: perms(r.Prot, r.Flags),
+		BuildID: r.BuildID, Dev: r.Dev, Inode: r.Inode}
+	switch {
+	case bytes.Equal(r.Name, nameNone):
+		m.Kind, m.Offset = procmap.Anonymous, 0
+	case bytes.Equal(r.Name, nameTooLong), bytes.Equal(r.Name, nameNoMem):
+		m.Kind = procmap.File
+	default:
+		m.Name = names.intern(r.Name)
+		m.Kind = procmap.Classify(m.Name, m.Dev, m.Inode)
+		if len(r.Name) == 0 || r.Name[0] == '[' {
+			m.Offset = 0 // of memory: the address as a page, no place in a file
+		}
+	}
+	return m
+}
+
+// perms are the permissions that PROT_ and MAP_ bits mean.
+func perms(prot, flags uint32) procmap.Perms {
+	var p procmap.Perms
+	for _, bit := range [...]struct {
+		set  bool
+		perm procmap.Perms
+	}{
+		{prot&unix.PROT_READ != 0, procmap.Read}, {prot&unix.PROT_WRITE != 0, procmap.Write},
+		{prot&unix.PROT_EXEC != 0, procmap.Exec}, {flags&unix.MAP_SHARED != 0, procmap.Shared},
+	} {
+		if bit.set {
+			p |= bit.perm
+		}
+	}
+	return p
+}
+
+// names keeps one string for each name. When a hostile process makes many, all
+// are forgotten.
+type names struct {
+	known map[string]string
+	bytes int
+}
+
+const (
+	maxNames     = 1 << 16
+	maxNameBytes = 8 << 20
+)
+
+func (n *names) intern(b []byte) string {
+	if s, ok := n.known[string(b)]; ok {
+		return s
+	}
+	if n.known == nil || len(n.known) >= maxNames || n.bytes >= maxNameBytes {
+		n.known, n.bytes = make(map[string]string), 0
+	}
+	s := string(b)
+	n.known[s] = s
+	n.bytes += len(s)
+	return s
+}

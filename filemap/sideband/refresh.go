@@ -1,0 +1,110 @@
+package sideband
+
+import (
+	"errors"
+	"fmt"
+
+	"ustack/filemap/procmap"
+	"ustack/tracefs"
+)
+
+// watch tells whether a process changes while it is read.
+type watch struct {
+	pid     int
+	since   tracefs.Time
+	changed bool
+}
+
+func (w *watch) note(r *Record) {
+	w.changed = w.changed || r.PID == w.pid && r.Time > w.since
+}
+
+// maxReads is how often a process is read that changes meanwhile.
+const maxReads = 4
+
+// Refresh reads the executable mappings and the threads of all processes, at
+// the start and after a loss. When it returns, what is known of the time from
+// then on is right again. The Reader must have Stat, IDs and the filter
+// procmap.Exec. It is kept, for build IDs that the kernel does not tell, and is
+// for the goroutine of the Band.
+//
+// Nothing falls between a reading and the records: those that came while a
+// process was read are drained right after it. If they change that process, it
+// is read again, and if it never holds still, the reading goes under what they
+// tell.
+func (b *Band) Refresh(r *procmap.Reader) (procmap.Counts, error) {
+	b.completer.reader = r
+	met := make(map[int]bool)
+	breaks := b.breaks
+	t := b.Now()
+	counts, err := r.Walk(nil, func(p *procmap.Process, err error) error {
+		if err == nil {
+			err = b.take(r, p, t)
+		}
+		// What we may not look at is there all the same.
+		met[p.PID] = !errors.Is(err, procmap.ErrGone) && !errors.Is(err, procmap.ErrNoMemory)
+		t = b.Now()
+		return nil
+	})
+	if err != nil {
+		return counts, fmt.Errorf("refreshing the address spaces: %w", err)
+	}
+	b.readUnmet(r, met)
+	b.drain()
+	if b.breaks == breaks {
+		b.History.sure(b.found.Until)
+	}
+	return counts, b.History.log.flush()
+}
+
+// readUnmet reads the processes that are known to run and were not met on the
+// walk: they came after it began, or have gone and the record of that is lost.
+func (b *Band) readUnmet(r *procmap.Reader, met map[int]bool) {
+	for _, pid := range b.History.Threads.processes() {
+		if !met[pid] {
+			_ = b.Read(r, pid) // it may have ended again: then that is known
+		}
+	}
+}
+
+// Read reads one process again: when an address is in no mapping that is known,
+// or in memory whose name is not. A process that has ended is noted as such.
+func (b *Band) Read(r *procmap.Reader, pid int) error {
+	t := b.Now()
+	err := r.Process(pid, &b.scratch)
+	if err == nil {
+		return b.take(r, &b.scratch, t)
+	}
+	if errors.Is(err, procmap.ErrGone) {
+		b.drain()
+		if b.History.Threads.Live(pid) > 0 {
+			b.History.gone(pid, t)
+		}
+	}
+	return err
+}
+
+// Found notes what a process was found to have at an address when it was asked
+// at t: memory that is no code, of which the side band does not tell.
+func (b *Band) Found(pid int, m *procmap.Mapping, t tracefs.Time) { b.History.found(pid, m, t) }
+
+// take notes a reading that began at t, once it holds still.
+func (b *Band) take(r *procmap.Reader, p *procmap.Process, t tracefs.Time) error {
+	for reads := 1; ; reads++ {
+		threads, err := r.Threads(p.PID)
+		if err != nil {
+			threads = nil // it has just ended
+		}
+		b.watch = watch{pid: p.PID, since: t}
+		b.drain()
+		if !b.watch.changed || reads == maxReads {
+			b.History.read(p, threads, b.watch.changed, t)
+			return nil
+		}
+		t = b.Now()
+		if err := r.Process(p.PID, &b.scratch); err != nil {
+			return err
+		}
+		p = &b.scratch
+	}
+}

@@ -1,0 +1,200 @@
+package sideband
+
+import (
+	"slices"
+	"sync"
+
+	"ustack/filemap/space"
+	"ustack/tracefs"
+)
+
+// Threads knows which process a thread was of, over time. All methods may be
+// called from any goroutine.
+type Threads struct {
+	mu sync.RWMutex
+	// byTID are the times of each thread number, in order.
+	byTID map[int][]span
+	// live are the threads of each process that have not ended.
+	live map[int][]int
+}
+
+// span is the time in which a number was a thread of a process.
+type span struct {
+	pid      int
+	from, to tracefs.Time
+	// exact: it began at from and not before.
+	exact bool
+}
+
+// NewThreads returns an empty table.
+func NewThreads() *Threads {
+	return &Threads{byTID: make(map[int][]span), live: make(map[int][]int)}
+}
+
+// PID is the process that a thread was of at a time. late tells that the thread
+// was seen only after that time, and may be another one.
+func (th *Threads) PID(tid int, t tracefs.Time) (pid int, late, ok bool) {
+	th.mu.RLock()
+	defer th.mu.RUnlock()
+	for _, s := range th.byTID[tid] {
+		switch {
+		case t >= s.to:
+		case t >= s.from:
+			return s.pid, false, true
+		case s.exact:
+			return 0, false, false
+		default:
+			return s.pid, true, true
+		}
+	}
+	return 0, false, false
+}
+
+// Live is how many threads of a process have not ended.
+func (th *Threads) Live(pid int) int {
+	th.mu.RLock()
+	defer th.mu.RUnlock()
+	return len(th.live[pid])
+}
+
+// started notes that a process got a thread at t.
+func (th *Threads) started(pid, tid int, t tracefs.Time) {
+	th.mu.Lock()
+	defer th.mu.Unlock()
+	th.end(tid, t)
+	th.begin(pid, tid, t, true)
+}
+
+// dying is for how long the kernel may list a thread whose end it has told.
+const dying = tracefs.Time(1e9)
+
+// seen notes that a reading begun at t has found a thread. One that is known
+// stays as it is; seen reports whether it is news.
+func (th *Threads) seen(pid, tid int, t tracefs.Time) bool {
+	th.mu.Lock()
+	defer th.mu.Unlock()
+	if list := th.byTID[tid]; len(list) > 0 {
+		s := &list[len(list)-1]
+		if s.from > t || s.pid == pid && (s.to == space.Forever || s.to > t-dying) {
+			return false
+		}
+	}
+	th.end(tid, t)
+	th.begin(pid, tid, t, false)
+	return true
+}
+
+// ended notes that a thread ended at t. last tells that it was the last one
+// known of its process.
+func (th *Threads) ended(pid, tid int, t tracefs.Time) (last bool) {
+	th.mu.Lock()
+	defer th.mu.Unlock()
+	th.end(tid, t)
+	return len(th.live[pid]) == 0
+}
+
+// execed notes that a process has executed a program at t: it then has one
+// thread, whose number is its PID, whichever of them it was.
+func (th *Threads) execed(pid int, t tracefs.Time) {
+	th.mu.Lock()
+	defer th.mu.Unlock()
+	live := slices.Clone(th.live[pid])
+	for _, tid := range live {
+		if tid != pid {
+			th.end(tid, t)
+		}
+	}
+	if !slices.Contains(live, pid) {
+		th.end(pid, t)
+		th.begin(pid, pid, t, len(live) > 0)
+	}
+}
+
+// gone notes that a process has no threads from t on.
+func (th *Threads) gone(pid int, t tracefs.Time) {
+	th.mu.Lock()
+	defer th.mu.Unlock()
+	for _, tid := range slices.Clone(th.live[pid]) {
+		th.end(tid, t)
+	}
+}
+
+// processes are the processes that have threads.
+func (th *Threads) processes() []int {
+	th.mu.RLock()
+	defer th.mu.RUnlock()
+	list := make([]int, 0, len(th.live))
+	for pid := range th.live {
+		list = append(list, pid)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// missing are the threads of a process that a reading begun at t should have
+// found and has not. What it has found is in order.
+func (th *Threads) missing(pid int, found []int, t tracefs.Time) []int {
+	th.mu.RLock()
+	defer th.mu.RUnlock()
+	var list []int
+	for _, tid := range th.live[pid] {
+		spans := th.byTID[tid]
+		if _, ok := slices.BinarySearch(found, tid); !ok && spans[len(spans)-1].from <= t {
+			list = append(list, tid)
+		}
+	}
+	return list
+}
+
+// begin adds a thread that is not there.
+func (th *Threads) begin(pid, tid int, t tracefs.Time, exact bool) {
+	const maxSpans = 64
+	list := th.byTID[tid]
+	if n := len(list); n > 0 {
+		t = max(t, list[n-1].to)
+		list = slices.Delete(list, 0, max(0, n-maxSpans+1))
+	}
+	th.byTID[tid] = append(list, span{pid: pid, from: t, to: space.Forever, exact: exact})
+	th.live[pid] = append(th.live[pid], tid)
+}
+
+// end ends a thread if it is there.
+func (th *Threads) end(tid int, t tracefs.Time) {
+	list := th.byTID[tid]
+	if len(list) == 0 || list[len(list)-1].to != space.Forever {
+		return
+	}
+	s := &list[len(list)-1]
+	if t < s.from && s.exact {
+		return // it is another one that ended
+	}
+	s.from, s.to = min(s.from, t), t
+	live := th.live[s.pid]
+	if i := slices.Index(live, tid); i >= 0 {
+		live = slices.Delete(live, i, i+1)
+	}
+	if len(live) == 0 {
+		delete(th.live, s.pid)
+	} else {
+		th.live[s.pid] = live
+	}
+}
+
+// Expire forgets what ended before a time.
+func (th *Threads) Expire(before tracefs.Time) {
+	th.mu.Lock()
+	defer th.mu.Unlock()
+	for tid, list := range th.byTID {
+		old := 0
+		for old < len(list) && list[old].to <= before {
+			old++
+		}
+		switch old {
+		case 0:
+		case len(list):
+			delete(th.byTID, tid)
+		default:
+			th.byTID[tid] = slices.Delete(list, 0, old)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package sideband
+
+import (
+	"fmt"
+	"testing"
+
+	"ustack/filemap/space"
+	"ustack/tracefs"
+)
+
+func TestThreadTable(t *testing.T) {
+	th := NewThreads()
+	check := func(tid int, at tracefs.Time, pid int, late, ok bool) {
+		t.Helper()
+		if p, l, o := th.PID(tid, at); p != pid || l != late || o != ok {
+			t.Errorf("thread %d at %d is of %d, late %v, %v; want %d, %v, %v", tid, at, p, l, o, pid, late, ok)
+		}
+	}
+	th.seen(100, 100, 50)
+	th.seen(100, 101, 50)
+	th.started(100, 102, 60)
+	check(101, 40, 100, true, true) // it may have been there before
+	check(101, 50, 100, false, true)
+	check(102, 59, 0, false, false)
+	check(102, 60, 100, false, true)
+	if th.seen(100, 102, 70) || th.seen(100, 102, 55) {
+		t.Error("a known thread is news")
+	}
+	if th.ended(100, 102, 80) || th.seen(100, 102, 81) {
+		t.Error("a thread that has just ended is news, or the last one")
+	}
+	check(102, 80, 0, false, false)
+	check(102, 79, 100, false, true)
+	if !th.seen(100, 102, 80+dying+1) {
+		t.Error("a thread of the same number is no news")
+	}
+	// A number goes to another process.
+	th.started(200, 101, 90)
+	check(101, 89, 100, false, true)
+	check(101, 90, 200, false, true)
+	if th.Live(100) != 2 || th.Live(200) != 1 {
+		t.Errorf("%d and %d live", th.Live(100), th.Live(200))
+	}
+	// The end of the one before is told late.
+	th.ended(100, 101, 85)
+	check(101, 95, 200, false, true)
+
+	if got := fmt.Sprint(th.missing(100, []int{5, 100}, 2*dying)); got != "[102]" {
+		t.Errorf("missing are %s", got)
+	}
+	if got := th.missing(100, []int{100}, 80+dying); len(got) > 0 {
+		t.Errorf("missing are %v, which came later", got)
+	}
+	// A thread that is not the first executes a program.
+	th.ended(100, 100, 3*dying)
+	th.execed(100, 3*dying+10)
+	check(100, 3*dying+5, 0, false, false)
+	check(100, 3*dying+10, 100, false, true)
+	check(102, 3*dying+10, 0, false, false)
+	if th.Live(100) != 1 {
+		t.Errorf("%d live", th.Live(100))
+	}
+	if !th.ended(100, 100, 3*dying+20) || !th.ended(999, 999, 5) {
+		t.Error("the last thread was not the last one")
+	}
+	th.execed(300, 10) // of which nothing was known
+	check(300, 5, 300, true, true)
+
+	th.Expire(90)
+	check(101, 89, 0, false, false)
+	check(101, 90, 200, false, true)
+	th.Expire(space.Forever - 1)
+	if len(th.byTID) != 2 || len(th.live) != 2 {
+		t.Errorf("left are %v, %v", th.byTID, th.live)
+	}
+	for i := range tracefs.Time(1000) {
+		th.started(1, 1, 2*i)
+		th.ended(1, 1, 2*i+1)
+	}
+	if n := len(th.byTID[1]); n > 64 {
+		t.Errorf("%d times of one number are kept", n)
+	}
+}
+
+func TestGaps(t *testing.T) {
+	var g Gaps
+	check := func(want map[tracefs.Time]bool) {
+		t.Helper()
+		for at, doubt := range want {
+			if g.Doubtful(at) != doubt {
+				t.Errorf("at %d: %v", at, !doubt)
+			}
+		}
+	}
+	g.end(5)
+	check(map[tracefs.Time]bool{0: false})
+	g.begin(10)
+	g.begin(15)
+	g.begin(8)
+	check(map[tracefs.Time]bool{7: false, 8: true, 1 << 40: true})
+	g.end(20)
+	g.end(30)
+	g.begin(40)
+	g.end(50)
+	check(map[tracefs.Time]bool{8: true, 19: true, 20: false, 39: false, 40: true, 49: true, 50: false})
+	g.begin(18) // it came to light late
+	check(map[tracefs.Time]bool{7: false, 8: true, 60: true})
+	g.end(70)
+	if len(g.list) != 1 || g.Open() {
+		t.Errorf("%v", g.list)
+	}
+	for i := range tracefs.Time(3 * maxGaps) {
+		g.begin(100 + 2*i)
+		g.end(101 + 2*i)
+	}
+	if len(g.list) > maxGaps {
+		t.Errorf("%d gaps are kept", len(g.list))
+	}
+	check(map[tracefs.Time]bool{10: true, 100: true}) // joined, to be on the safe side
+	g.expire(100 + 6*maxGaps)
+	if len(g.list) != 0 {
+		t.Errorf("%d gaps are left", len(g.list))
+	}
+}

@@ -1,0 +1,62 @@
+package space
+
+import (
+	"slices"
+
+	"ustack/filemap/procmap"
+	"ustack/tracefs"
+)
+
+// ReplaceUnder notes a reading, begun at t, of a process that has changed since:
+// what is known to have been mapped after t stays, on top of it. Replace refuses
+// such a reading. If the process has executed a program, was made or has ended
+// after t, all is known without it.
+func (s *Spaces) ReplaceUnder(p *procmap.Process, t tracefs.Time) bool {
+	return s.update(p.PID, func(old *Space) *Space {
+		v := old.last()
+		switch {
+		case v == nil && old != nil && t < old.changed, v != nil && old.remadeSince(t):
+			return old
+		case v == nil:
+			return old.with(p.PID, Version{From: t, Fresh: true, StartTime: p.Stat.StartTime, Comm: p.Stat.Comm,
+				Mappings: s.convert(nil, p.Mappings, t)})
+		}
+		next := *v
+		next.Mappings, _, _, _ = s.merge(v, p.Mappings, t)
+		for _, m := range v.Mappings {
+			if m.Exact && m.Since > t {
+				next.Mappings, _ = put(next.Mappings, m)
+			}
+		}
+		if next.StartTime == 0 {
+			next.StartTime = p.Stat.StartTime
+		}
+		if next.Comm == "" {
+			next.Comm = p.Stat.Comm
+		}
+		switch {
+		case next.StartTime == v.StartTime && next.Comm == v.Comm && slices.Equal(next.Mappings, v.Mappings):
+			return old
+		case v.From >= t || next.hasAll(v):
+			return old.grown(len(old.versions)-1, t, next)
+		}
+		next.From, next.Fresh, next.Exact = t, false, false
+		return old.with(p.PID, next)
+	})
+}
+
+// remadeSince reports whether the process was made, or executed a program,
+// after t.
+func (s *Space) remadeSince(t tracefs.Time) bool {
+	return slices.ContainsFunc(s.versions, func(v Version) bool { return v.Exact && v.From > t })
+}
+
+// hasAll reports whether a version has all that another one has.
+func (v *Version) hasAll(o *Version) bool {
+	for i := range o.Mappings {
+		if m := v.Find(o.Mappings[i].Start); m == nil || !m.covers(&o.Mappings[i]) {
+			return false
+		}
+	}
+	return true
+}
