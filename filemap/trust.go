@@ -51,6 +51,9 @@ const (
 	NoVMA
 	// Anonymous: memory without a file: heap, stack, JIT code.
 	Anonymous
+	// NotCode: the process had no executable mapping at the address, and could
+	// not be asked any more what else it had there.
+	NotCode
 	// VDSO: the vDSO, or another of the small special mappings that the
 	// kernel gives a process.
 	VDSO
@@ -81,7 +84,7 @@ const (
 
 var reasonNames = [...]string{
 	NoReason: "", Unannounced: "unannounced", Lost: "lost", Ambiguous: "ambiguous", Contradicted: "contradicted",
-	Truncated: "truncated", NoVMA: "no-vma", Anonymous: "anonymous", VDSO: "vdso",
+	Truncated: "truncated", NoVMA: "no-vma", Anonymous: "anonymous", NotCode: "not-code", VDSO: "vdso",
 	NoAddressSpace: "no-address-space", NoIdentifier: "no-identifier",
 	VMAOffset: "vma-offset", Forgotten: "forgotten", Unreadable: "unreadable",
 }

@@ -7,7 +7,7 @@ func TestReasonWords(t *testing.T) {
 	words := map[Reason]string{
 		Unannounced: "unannounced", Lost: "lost", Ambiguous: "ambiguous",
 		Contradicted: "contradicted", Truncated: "truncated",
-		NoVMA: "no-vma", Anonymous: "anonymous", VDSO: "vdso", NoAddressSpace: "no-address-space",
+		NoVMA: "no-vma", Anonymous: "anonymous", NotCode: "not-code", VDSO: "vdso", NoAddressSpace: "no-address-space",
 		NoIdentifier: "no-identifier", VMAOffset: "vma-offset", Forgotten: "forgotten", Unreadable: "unreadable",
 	}
 	if len(words) != ReasonCount-1 {

@@ -303,6 +303,28 @@ func appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome) []byte {
 		return append(b, '}')
 	}
 	b = append(append(append(b, `{"reason":"`...), o.Reason.String()...), '"')
+	switch {
+	case o.HasOffset:
+		b = appendHex(append(b, `,"offset":`...), o.Offset)
+		if f.Form == tracefs.FormPlain {
+			b = appendNumber(append(b, `,"address":`...), stem, f)
+		}
+	default:
+		b = appendPlace(b, txt, f, o)
+	}
+	if o.Memory != nil {
+		b = appendText(b, "memory", []byte(o.Memory.Name))
+	}
+	if f.Form == tracefs.FormIdentifier && !f.ID.NoFile() && !f.ID.NoVMA() {
+		b = appendIdentifier(append(b, `,"identifier":`...), f.ID)
+	}
+	return append(b, '}')
+}
+
+// appendPlace writes the number of a frame without a file under the name of
+// what it is.
+func appendPlace(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome) []byte {
+	stem := txt[f.Off:f.Stem]
 	switch o.Reason {
 	case filemap.VDSO, filemap.NoIdentifier, filemap.Unannounced, filemap.Lost, filemap.Ambiguous, filemap.Contradicted, filemap.Forgotten:
 		b = appendNumber(append(b, `,"offset":`...), stem, f)
@@ -319,10 +341,7 @@ func appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome) []byte {
 			b = appendNumber(append(b, `,"address":`...), stem, f)
 		}
 	}
-	if f.Form == tracefs.FormIdentifier && !f.ID.NoFile() && !f.ID.NoVMA() {
-		b = appendIdentifier(append(b, `,"identifier":`...), f.ID)
-	}
-	return append(b, '}')
+	return b
 }
 
 func appendFileJSON(b []byte, f *filemap.File) []byte {

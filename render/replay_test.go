@@ -18,6 +18,8 @@ type options struct {
 	text   TextOptions
 	json   bool
 	pauses bool // after each piece
+
+	evidence resolve.Evidence
 }
 
 // replayed is what comes out of the pieces of a trace.
@@ -26,7 +28,7 @@ func replayed(t testing.TB, opt options, pieces ...string) string {
 	stitch := opt.json || opt.text.Stitch
 	scan := text.NewScanner()
 	scan.Events = stitch
-	res := resolve.New(resolve.Options{Stitch: stitch})
+	res := resolve.New(resolve.Options{Stitch: stitch, Evidence: opt.evidence})
 	var out bytes.Buffer
 	var r Renderer = NewText(&out, opt.text)
 	if opt.json {

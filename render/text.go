@@ -2,7 +2,6 @@ package render
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"strconv"
 
@@ -250,11 +249,18 @@ func (t *Text) attached(a *resolve.Attached) {
 // appendFrame writes one frame line, without its line feed.
 func (t *Text) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome) []byte {
 	switch {
-	case o.HasOffset:
-		b = fmt.Appendf(b, " =>  <%016x>", o.Offset)
+	case o.HasOffset && o.File != nil:
+		b = tracefs.AppendStem(b, o.Offset)
 		b = append(b, t.fileText(o.File)...)
+	case o.Memory != nil:
+		addr := o.Offset
+		if !o.HasOffset {
+			addr = f.Address(txt)
+		}
+		b = append(tracefs.AppendStem(b, addr), " : "...)
+		b = appendReason(appendPath(b, o.Memory.Name), o.Reason)
 	case f.Off == f.End:
-		b = fmt.Appendf(b, " =>  <%016x>", f.Addr)
+		b = tracefs.AppendStem(b, f.Addr)
 		if o.File != nil {
 			b = append(b, t.fileText(o.File)...)
 			break

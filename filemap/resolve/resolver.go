@@ -7,13 +7,15 @@ import (
 
 // Outcome is what became of a frame.
 type Outcome struct {
-	File   *filemap.File
-	Trust  filemap.Trust
-	Reason filemap.Reason
-	// Offset is where in the file the frame is, if HasOffset: then the
-	// frame's own number was not that.
+	File *filemap.File
+	// Memory is what a frame without a file lies in, nil if nobody knows.
+	Memory *filemap.Memory
+	// Offset is where in the file, or in the vDSO, the frame is, if HasOffset:
+	// then the frame's own number was not that.
 	Offset    uint64
 	HasOffset bool
+	Trust     filemap.Trust
+	Reason    filemap.Reason
 	// own tells that the frame's own stack made the kernel announce the
 	// file: no other announcement says more about it.
 	own bool

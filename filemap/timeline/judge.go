@@ -1,0 +1,133 @@
+// Package timeline gives frames their files by address spaces that are known
+// over time: the process's mappings at the moment of the stack, not now.
+//
+// It is the evidence of live tracing, and of replaying what live tracing saved.
+// A stack is judged by what was in force at its time, so it makes no difference
+// when that happens, or whether the process is still there.
+package timeline
+
+import (
+	"ustack/filemap"
+	"ustack/filemap/resolve"
+	"ustack/filemap/space"
+	"ustack/tracefs"
+)
+
+// Threads tells which process a thread belonged to.
+type Threads interface {
+	// PID is the process that a thread was of at a time; ok is false if
+	// nothing is known of the thread. late tells that the thread was seen only
+	// after that time.
+	PID(tid int, t tracefs.Time) (pid int, late, ok bool)
+}
+
+// Asker asks a process that still runs.
+type Asker interface {
+	// Ask notes what a process has at an address now in the Spaces, if it is
+	// still the program that it was at t. It reports whether it did, which it
+	// does not do for the same place over and over.
+	Ask(pid int, addr uint64, t tracefs.Time) bool
+	// Meet does the same for all that a process has, of which nothing is
+	// known.
+	Meet(pid int, t tracefs.Time) bool
+}
+
+// Options are what a Judge works with.
+type Options struct {
+	Spaces  *space.Spaces
+	Threads Threads
+	// Asker is asked about addresses that lie in nothing known, nil if there
+	// is nobody to ask.
+	Asker Asker
+	// Late marks all files as late: what changes the spaces is not told by
+	// the kernel, but found out by asking.
+	Late bool
+	// Doubtful tells of which times the spaces may be wrong, nil for never.
+	Doubtful func(tracefs.Time) bool
+	// Stamp is how exact time stamps are.
+	Stamp Precision
+}
+
+// Precision is how far before and after its time stamp a record can be.
+type Precision struct{ Before, After tracefs.Time }
+
+// TextStamp is the Precision of the kernel's text: microseconds, to the nearest
+// (ns2usecs in kernel/trace/trace.h).
+func TextStamp() Precision { return Precision{Before: 500, After: 499} }
+
+// Judge is the evidence of address spaces over time. It implements
+// resolve.Evidence.
+type Judge struct {
+	opt    Options
+	files  files
+	recent *recent
+	groups groups
+	late   bool // of the stack at hand: it may be of another process or time
+}
+
+// New returns a Judge.
+func New(opt Options) *Judge {
+	return &Judge{opt: opt, files: newFiles(), recent: new(recent), groups: newGroups()}
+}
+
+// Judge implements resolve.Evidence.
+func (j *Judge) Judge(s *resolve.Subject) {
+	if !s.Timed {
+		return // its clock is not that of the spaces
+	}
+	pid, sp, late := j.process(int(s.TID), s.Time)
+	if sp == nil {
+		return
+	}
+	j.late = j.opt.Late || late || j.opt.Doubtful != nil && j.opt.Doubtful(s.Time)
+	for k := range s.Frames {
+		f, o := &s.Frames[k], &s.Outcomes[k]
+		switch f.Form {
+		case tracefs.FormPlain:
+			if o.Reason == filemap.NoAddressSpace {
+				sp = j.address(pid, sp, f.Address(s.Text), s.Time, o)
+			}
+		case tracefs.FormIdentifier:
+			j.identifier(sp, f, s, o)
+		}
+	}
+}
+
+// process is the process of a thread and its address space, nil if unknown.
+// late tells that it may be another one.
+func (j *Judge) process(tid int, t tracefs.Time) (pid int, sp *space.Space, late bool) {
+	pid, late, ok := j.opt.Threads.PID(tid, t+j.opt.Stamp.After)
+	if !ok {
+		pid, late = tid, true // the first thread of a process that was not seen to begin
+	}
+	sp = j.opt.Spaces.Space(pid)
+	if sp == nil && j.opt.Asker != nil && j.opt.Asker.Meet(pid, t) {
+		sp = j.opt.Spaces.Space(pid)
+	}
+	return pid, sp, late
+}
+
+// address gives a raw address its file, or says what it is in. It returns the
+// space, which is another one after asking.
+func (j *Judge) address(pid int, sp *space.Space, addr uint64, t tracefs.Time, o *resolve.Outcome) *space.Space {
+	hit := j.recent.slot(pid, addr)
+	if !j.late && hit.is(sp, addr, t) {
+		*o = hit.outcome
+		return sp
+	}
+	v, found := j.find(sp, addr, t)
+	if (v.none() && isUser(addr) || v.nameless()) && j.opt.Asker != nil && j.opt.Asker.Ask(pid, addr, t) {
+		sp = j.opt.Spaces.Space(pid)
+		hit = j.recent.slot(pid, addr)
+		v, found = j.find(sp, addr, t)
+	}
+	*o = j.outcome(v, addr)
+	if found.exact() && !j.late {
+		*hit = entry{space: sp, addr: addr, stretch: found, outcome: *o}
+	}
+	return sp
+}
+
+// isUser reports whether an address can be one of user space: the upper half
+// is the kernel's on all our machines, and the lowest page is never mapped.
+func isUser(addr uint64) bool { return addr < 1<<63 && addr >= 4096 }

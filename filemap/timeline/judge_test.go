@@ -1,0 +1,233 @@
+package timeline
+
+import (
+	"fmt"
+	"testing"
+
+	"ustack/filemap"
+	"ustack/filemap/elfid"
+	"ustack/filemap/procmap"
+	"ustack/filemap/resolve"
+	"ustack/filemap/space"
+	"ustack/tracefs"
+)
+
+// oneThread has each thread be a process.
+type oneThread struct{}
+
+func (oneThread) PID(tid int, _ tracefs.Time) (int, bool, bool) { return tid, false, true }
+
+func elf(name string, start, end, offset uint64) *procmap.Mapping {
+	id, _ := elfid.Parse([]byte("00112233445566778899aabbccddeeff00112233"))
+	return &procmap.Mapping{Start: start, End: end, Offset: offset, Name: name, Inode: 7, BuildID: id,
+		Perms: procmap.Read | procmap.Exec, Kind: procmap.Classify(name, procmap.Dev{Major: 8}, 7), Dev: procmap.Dev{Major: 8}}
+}
+
+func memory(name string, start, end uint64) *procmap.Mapping {
+	return &procmap.Mapping{Start: start, End: end, Name: name, Perms: procmap.Read | procmap.Exec,
+		Kind: procmap.Classify(name, procmap.Dev{}, 0)}
+}
+
+// stack is a stack of raw addresses to be judged.
+func stack(tid int32, t tracefs.Time, addrs ...uint64) *resolve.Subject {
+	s := &resolve.Subject{TID: tid, Time: t, Timed: true}
+	for _, a := range addrs {
+		s.Frames = append(s.Frames, tracefs.Frame{Form: tracefs.FormPlain, Addr: a, HasAddr: true})
+		s.Outcomes = append(s.Outcomes, resolve.Unnamed(filemap.NoAddressSpace))
+	}
+	return s
+}
+
+// said is an outcome in words.
+func said(o *resolve.Outcome) string {
+	name := ""
+	if o.Memory != nil {
+		name = o.Memory.Name + " "
+	}
+	switch {
+	case o.File != nil:
+		return fmt.Sprintf("%s+0x%x %s", o.File.Path, o.Offset, o.Trust)
+	case o.HasOffset:
+		return fmt.Sprintf("%s+0x%x %s", name, o.Offset, o.Reason)
+	}
+	return name + o.Reason.String()
+}
+
+func TestJudgeAddress(t *testing.T) {
+	spaces := space.New()
+	spaces.Map(1, elf("/bin/a b", 0x401000, 0x402000, 0x1000), 1000)
+	spaces.Map(1, memory("[vdso]", 0x7000000, 0x7002000), 1000)
+	spaces.Map(1, memory("", 0x8000000, 0x8002000), 1000)
+	spaces.Map(1, memory("[anon:jit code]", 0x9000000, 0x9002000), 1000)
+	spaces.Exec(1, "next", 50_000)
+	spaces.Map(1, elf("/bin/next", 0x401000, 0x402000, 0x3000), 51_000)
+	spaces.Exit(1, 90_000)
+	spaces.Fork(1, 3, 60_000)
+
+	for _, test := range []struct {
+		tid  int32
+		time tracefs.Time
+		addr uint64
+		want string
+	}{
+		{1, 5000, 0x401234, "/bin/a b+0x1234 verified"},
+		{1, 5000, 0x402000, "not-code"},
+		{1, 5000, 0x7000b2f, "[vdso] +0xb2f vdso"},
+		{1, 5000, 0x8000010, "[anon] anonymous"},
+		{1, 5000, 0x9000010, "[anon:jit code] anonymous"},
+		{1, 5000, 0xffffffffff600400, "no-vma"},
+		{1, 5000, 0x10, "no-vma"},
+		{1, 60_000, 0x401234, "/bin/next+0x3234 verified"},
+		{1, 60_000, 0x9000010, "not-code"},
+		{1, 89_000, 0x401234, "/bin/next+0x3234 verified"},
+		{3, 70_000, 0x401234, "/bin/next+0x3234 verified"},
+		// Within a microsecond of the exec nobody knows which program it was,
+		// but only one of them had anything there.
+		{1, 49_500, 0x401234, "/bin/a b+0x1234 verified"},
+		{2, 5000, 0x401234, "no-address-space"},
+	} {
+		j := New(Options{Spaces: spaces, Threads: oneThread{}, Stamp: TextStamp()})
+		for range 2 { // the second time from what is remembered
+			s := stack(test.tid, test.time, test.addr)
+			j.Judge(s)
+			if got := said(&s.Outcomes[0]); got != test.want {
+				t.Errorf("thread %d at %d: %#x is %q, want %q", test.tid, test.time, test.addr, got, test.want)
+			}
+		}
+	}
+}
+
+// TestJudgeClash: two files at an address within the precision of the stamp.
+func TestJudgeClash(t *testing.T) {
+	spaces := space.New()
+	spaces.Map(1, elf("/lib/one", 0x10000, 0x20000, 0), 1000)
+	spaces.Map(1, elf("/lib/two", 0x10000, 0x20000, 0), 5300)
+	j := New(Options{Spaces: spaces, Threads: oneThread{}, Stamp: TextStamp()})
+	for _, test := range []struct {
+		time tracefs.Time
+		want string
+	}{{4000, "/lib/one+0x10 verified"}, {5000, "ambiguous"}, {6000, "/lib/two+0x10 verified"}} {
+		s := stack(1, test.time, 0x10010)
+		j.Judge(s)
+		if got := said(&s.Outcomes[0]); got != test.want {
+			t.Errorf("at %d: %q, want %q", test.time, got, test.want)
+		}
+	}
+}
+
+// TestJudgeOtherClock: without a time in nanoseconds nothing is said.
+func TestJudgeOtherClock(t *testing.T) {
+	spaces := space.New()
+	spaces.Map(1, elf("/lib/one", 0x10000, 0x20000, 0), 1000)
+	s := stack(1, 5000, 0x10010)
+	s.Timed = false
+	New(Options{Spaces: spaces, Threads: oneThread{}}).Judge(s)
+	if got := said(&s.Outcomes[0]); got != "no-address-space" {
+		t.Errorf("%q", got)
+	}
+}
+
+// claimed is a frame with an identifier that the kernel says is a file.
+func claimed(t tracefs.Time, hash, offset uint64, file *filemap.File) *resolve.Subject {
+	s := &resolve.Subject{TID: 1, Time: t, Timed: true}
+	s.Frames = []tracefs.Frame{{Form: tracefs.FormIdentifier, ID: tracefs.HashIdentifier(hash), Addr: offset, HasAddr: true}}
+	s.Outcomes = []resolve.Outcome{resolve.Unnamed(filemap.Unannounced)}
+	if file != nil {
+		s.Outcomes[0] = resolve.Named(file, filemap.Announced)
+	}
+	return s
+}
+
+func TestJudgeIdentifier(t *testing.T) {
+	spaces := space.New()
+	spaces.Map(1, elf("/lib/small", 0x100000, 0x120000, 0x1000), 1000)
+	spaces.Map(1, elf("/lib/big", 0x200000, 0x400000, 0x1000), 1000)
+	id := filemap.BuildID{0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff, 0, 0x11, 0x22, 0x33}
+	small := &filemap.File{Path: "/lib/small", HasID: true, BuildID: id}
+	big := &filemap.File{Path: "/lib/big", HasID: true, BuildID: id}
+	rebuilt := &filemap.File{Path: "/lib/big", HasID: true, BuildID: filemap.BuildID{1}}
+	gone := &filemap.File{Path: "/lib/gone", HasID: true, BuildID: id}
+
+	j := New(Options{Spaces: spaces, Threads: oneThread{}, Stamp: TextStamp()})
+	for _, test := range []struct {
+		name   string
+		hash   uint64
+		offset uint64
+		file   *filemap.File
+		want   string
+	}{
+		{"both have it there", 1, 0x5000, small, "ambiguous"},
+		{"only one has it there", 2, 0x80000, big, "/lib/big+0x0 verified"},
+		{"stale: only another one has it there", 3, 0x80000, small, "/lib/big+0x0 inferred"},
+		{"and so for the rest of the program", 3, 0x5000, small, "/lib/big+0x0 inferred"},
+		{"stale: not mapped at all", 4, 0x5000, gone, "contradicted"},
+		{"another build", 5, 0x80000, rebuilt, "/lib/big+0x0 inferred"},
+		{"no code there", 6, 0x900000, big, "contradicted"},
+		{"never announced", 7, 0x80000, nil, "/lib/big+0x0 inferred"},
+		{"never announced, either", 8, 0x5000, nil, "unannounced"},
+	} {
+		s := claimed(5000, test.hash, test.offset, test.file)
+		j.Judge(s)
+		if got := said(&s.Outcomes[0]); got != test.want {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+	}
+	// Before anything is known of the process the claim stands.
+	s := claimed(0, 9, 0x5000, gone)
+	j.Judge(s)
+	if got := said(&s.Outcomes[0]); got != "/lib/gone+0x0 announced" {
+		t.Errorf("before: %q", got)
+	}
+	// An inode is the file itself: it does not go stale.
+	s = claimed(5000, 0, 0x5000, small)
+	s.Frames[0].ID = tracefs.InodeIdentifier(7, 8, 0)
+	j.Judge(s)
+	if got := said(&s.Outcomes[0]); got != "/lib/small+0x0 verified" {
+		t.Errorf("inode: %q", got)
+	}
+}
+
+// answers is an Asker that knows.
+type answers struct {
+	spaces *space.Spaces
+	m      *procmap.Mapping
+	asked  int
+}
+
+func (a *answers) Ask(pid int, addr uint64, t tracefs.Time) bool {
+	a.asked++
+	if a.m == nil || !a.m.Contains(addr) {
+		return false
+	}
+	a.spaces.Map(pid, a.m, t+5000)
+	return true
+}
+
+func (a *answers) Meet(pid int, t tracefs.Time) bool { return a.Ask(pid, 0x30010, t) }
+
+func TestJudgeAsks(t *testing.T) {
+	spaces := space.New()
+	spaces.Map(1, elf("/lib/one", 0x10000, 0x20000, 0), 1000)
+	data := elf("/lib/data", 0x30000, 0x40000, 0)
+	data.Perms = procmap.Read
+	a := &answers{spaces: spaces, m: data}
+	j := New(Options{Spaces: spaces, Threads: oneThread{}, Asker: a, Stamp: TextStamp()})
+	for _, test := range []struct {
+		tid   int32
+		addr  uint64
+		want  string
+		asked int
+	}{
+		{1, 0x10010, "/lib/one+0x10 verified", 0},
+		{1, 0x30010, "/lib/data+0x10 late", 1},
+		{1, 0x30020, "/lib/data+0x20 late", 1},
+		{1, 0x50020, "not-code", 2},
+		{2, 0x30010, "/lib/data+0x10 late", 3},
+	} {
+		s := stack(test.tid, 5000, test.addr)
+		j.Judge(s)
+		if got := said(&s.Outcomes[0]); got != test.want || a.asked != test.asked {
+			t.Errorf("%#x: %q after %d questions, want %q after %d", test.addr, got, a.asked, test.want, test.asked)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package timeline
+
+import (
+	"ustack/filemap/procmap"
+	"ustack/filemap/space"
+	"ustack/tracefs"
+)
+
+// Prober asks processes that still run what they have at an address. It is the
+// Asker of live tracing.
+type Prober struct {
+	opt ProberOptions
+	// asked are the pages of programs that were asked about already, and
+	// whether there was something.
+	asked map[question]bool
+	// second is the one that is running, left the questions it still has.
+	second tracefs.Time
+	left   int
+	counts ProberCounts
+}
+
+// ProberOptions are what a Prober works with.
+type ProberOptions struct {
+	// Reader reads all mappings, whatever their permissions.
+	Reader *procmap.Reader
+	Spaces *space.Spaces
+	// Clock is the clock of the trace.
+	Clock func() tracefs.Time
+	// Settle lets the spaces know all that has happened by now.
+	Settle func() error
+	// Reread reads all code that a process has mapped.
+	Reread func(pid int) error
+	// Found notes what a process has at an address, memory that is no code.
+	Found func(pid int, m *procmap.Mapping, t tracefs.Time)
+}
+
+// ProberCounts is what became of the questions.
+type ProberCounts struct {
+	Asked int64 // of processes
+	Found int64 // with an answer
+	// Refused are questions that were not asked: there were too many.
+	Refused int64
+}
+
+type question struct {
+	pid  int
+	from tracefs.Time // of the version
+	page uint64
+}
+
+const (
+	pageSize = 4096
+	// maxQuestions bounds what is remembered, perSecond what is asked: a
+	// program whose stacks are garbage must not keep us busy.
+	maxQuestions = 1 << 13
+	perSecond    = 1000
+)
+
+// NewProber returns a Prober.
+func NewProber(opt ProberOptions) *Prober {
+	return &Prober{opt: opt, asked: make(map[question]bool)}
+}
+
+// Counts is what became of the questions so far.
+func (p *Prober) Counts() ProberCounts { return p.counts }
+
+// Ask implements Asker.
+func (p *Prober) Ask(pid int, addr uint64, t tracefs.Time) bool {
+	v := p.opt.Spaces.Space(pid).At(t)
+	if v == nil || v.To != space.Forever {
+		return false // it has become another program since, or ended
+	}
+	q := question{pid, v.From, addr / pageSize}
+	if p.repeated(q) || !p.mayAsk() {
+		return false
+	}
+	now := p.opt.Clock()
+	m, ok := p.mapping(pid, addr)
+	if !ok || !p.unchanged(pid, t, now) {
+		return false
+	}
+	if p.known(pid, addr, now, &m) {
+		return false
+	}
+	p.counts.Found++
+	if m.Perms&procmap.Exec == 0 {
+		p.opt.Found(pid, &m, now)
+		return true
+	}
+	return p.opt.Reread(pid) == nil // moved by mremap: perhaps more of it was
+}
+
+// Meet implements Asker.
+func (p *Prober) Meet(pid int, t tracefs.Time) bool {
+	if p.repeated(question{pid: pid}) || !p.mayAsk() {
+		return false
+	}
+	if err := p.opt.Reread(pid); err != nil {
+		return false
+	}
+	p.counts.Found++
+	return true
+}
+
+// known reports whether an answer is what was known: memory without a name that
+// has none.
+func (p *Prober) known(pid int, addr uint64, now tracefs.Time, m *procmap.Mapping) bool {
+	at, ok := p.opt.Spaces.Lookup(pid, addr, now)
+	return ok && m.Kind == procmap.Anonymous && at.Mapping.File.Kind == procmap.Anonymous
+}
+
+// repeated reports whether a question was asked before, in this second: what was
+// not there may be by now.
+func (p *Prober) repeated(q question) bool {
+	if second := p.opt.Clock() / 1e9; second != p.second {
+		p.second, p.left = second, perSecond
+		clear(p.asked)
+	}
+	if p.asked[q] {
+		return true
+	}
+	if len(p.asked) >= maxQuestions {
+		clear(p.asked)
+	}
+	p.asked[q] = true
+	return false
+}
+
+// mayAsk counts a question, and refuses it if there were too many lately.
+func (p *Prober) mayAsk() bool {
+	if p.left == 0 {
+		p.counts.Refused++
+		return false
+	}
+	p.left--
+	p.counts.Asked++
+	return true
+}
+
+// mapping is what a process has at an address now.
+func (p *Prober) mapping(pid int, addr uint64) (procmap.Mapping, bool) {
+	h, err := p.opt.Reader.Open(pid)
+	if err != nil {
+		return procmap.Mapping{}, false
+	}
+	defer h.Close()
+	m, ok, err := h.At(addr)
+	return m, ok && err == nil
+}
+
+// unchanged reports whether the process is the program that it was at t, and
+// has been all the time until now, so that the answer is of the right one.
+func (p *Prober) unchanged(pid int, t, now tracefs.Time) bool {
+	if p.opt.Settle != nil {
+		if err := p.opt.Settle(); err != nil {
+			return false
+		}
+	}
+	sp := p.opt.Spaces.Space(pid)
+	return sp.At(now) != nil && sp.Began(t) == sp.Began(now)
+}

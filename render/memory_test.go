@@ -1,0 +1,50 @@
+package render
+
+import (
+	"encoding/json"
+	"testing"
+
+	"ustack/filemap"
+	"ustack/filemap/resolve"
+)
+
+// told is evidence that gives the frames of every stack these outcomes.
+type told []resolve.Outcome
+
+func (list told) Judge(s *resolve.Subject) { copy(s.Outcomes, list) }
+
+// TestMemory: frames outside files say what they are in.
+func TestMemory(t *testing.T) {
+	in := line("jit", 7, "100.000001", "sys_futex -> 0x0") + line("jit", 7, "100.000002", "<user stack trace>") +
+		" =>  <00007ffd5a7fe123>\n =>  <00007f0000001234>\n =>  <00007f0000005678>\n =>  <00007f0000009abc>\n"
+	vdso := resolve.Outcome{Reason: filemap.VDSO, Memory: &filemap.Memory{Name: "[vdso]"}, Offset: 0x123, HasOffset: true}
+	evidence := told{
+		vdso,
+		{Reason: filemap.Anonymous, Memory: &filemap.Memory{Name: "[anon:jit\n code]"}},
+		{File: &filemap.File{Path: "/opt/a b"}, Trust: filemap.Late, Offset: 0x5678, HasOffset: true},
+		resolve.Unnamed(filemap.NotCode),
+	}
+	want := line("jit", 7, "100.000001", "sys_futex -> 0x0") + line("jit", 7, "100.000002", "<user stack trace>") +
+		" =>  <0000000000000123> : [vdso] (unresolved: vdso)\n" +
+		" =>  <00007f0000001234> : [anon:jit\\012 code] (unresolved: anonymous)\n" +
+		" =>  <0000000000005678> : path=/opt/a b\n" +
+		" =>  <00007f0000009abc> (unresolved: not-code)\n"
+	got := replayed(t, options{evidence: evidence}, in)
+	if got != want {
+		t.Errorf("text is\n%swant\n%s", got, want)
+	}
+	if again := replayed(t, options{}, got); again != got {
+		t.Errorf("and again\n%s", again)
+	}
+	stack, err := json.Marshal(jsonLines(t, replayed(t, options{json: true, evidence: evidence}, in))[1]["stack"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	const wantJSON = `[{"address":"0x7ffd5a7fe123","memory":"[vdso]","offset":"0x123","reason":"vdso"},` +
+		`{"address":"0x7f0000001234","memory":"[anon:jit\n code]","reason":"anonymous"},` +
+		`{"address":"0x7f0000005678","offset":"0x5678","path":"/opt/a b","trust":"late"},` +
+		`{"address":"0x7f0000009abc","reason":"not-code"}]`
+	if string(stack) != wantJSON {
+		t.Errorf("JSON is\n%s\nwant\n%s", stack, wantJSON)
+	}
+}
