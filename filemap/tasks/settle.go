@@ -1,0 +1,127 @@
+package tasks
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"ustack/filemap/procmap"
+	"ustack/tracefs"
+)
+
+// change is a process whose mappings change: the time of the first and of the
+// last event that tells so, and what was read after that.
+type change struct {
+	first, last tracefs.Time
+	read        *procmap.Process // what was read last
+	stale       bool             // there was an event since
+	gone        bool
+}
+
+// maxChanges bounds the processes that are to be read.
+const maxChanges = 1 << 12
+
+// change notes that a process maps code at a time. What was read before that is
+// of no use.
+func (t *Tasks) change(pid int, at tracefs.Time) {
+	c := t.changing[pid]
+	if c == nil {
+		if len(t.changing) >= maxChanges {
+			return
+		}
+		c = &change{first: at}
+		t.changing[pid] = c
+	}
+	c.last, c.stale = max(at, c.last), true
+}
+
+// maxReads is how often processes are read that do not hold still.
+const maxReads = 4
+
+// Settle reads the processes that have changed. drain is called to Record what
+// has happened meanwhile, until they hold still.
+func (t *Tasks) Settle(drain func() error) error {
+	err := drain()
+	for n := 0; n < maxReads && err == nil && t.read(); n++ {
+		err = drain()
+	}
+	t.apply()
+	return err
+}
+
+// read reads the processes that have changed since they were read, and reports
+// whether there were any.
+func (t *Tasks) read() bool {
+	t.wait()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	some := false
+	for pid, c := range t.changing {
+		if !c.stale || c.gone {
+			continue
+		}
+		var p procmap.Process
+		switch err := t.reader.Process(pid, &p); {
+		case err == nil:
+			c.read, c.stale, some = &p, false, true
+		case errors.Is(err, procmap.ErrGone), errors.Is(err, procmap.ErrNoMemory):
+			c.gone = true
+		}
+	}
+	return some
+}
+
+// soon is how long a system call takes that maps a file, mostly: the event tells
+// of its beginning.
+const soon = 200 * time.Microsecond
+
+// wait lets the system calls that were begun end.
+func (t *Tasks) wait() {
+	t.mu.Lock()
+	n := len(t.changing)
+	t.mu.Unlock()
+	if n > 0 {
+		time.Sleep(soon)
+	}
+}
+
+// apply notes what was read, as of the last event before the reading. Between
+// the first event and the last nobody knows more than that what was there before
+// and after was there all the time; of a process that is gone, or does not hold
+// still, nobody knows anything from the first event on.
+func (t *Tasks) apply() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for pid, c := range t.changing {
+		delete(t.changing, pid)
+		switch {
+		case c.stale || c.gone:
+			t.spaces.ReplacePart(&procmap.Process{PID: pid}, c.first)
+		default:
+			t.note(c)
+		}
+	}
+}
+
+// note notes what was read.
+func (t *Tasks) note(c *change) {
+	if c.first < c.last {
+		t.spaces.ReplacePart(t.common(c), c.first)
+	}
+	t.spaces.Replace(c.read, c.last)
+}
+
+// common is what a process had mapped before a change and after it.
+func (t *Tasks) common(c *change) *procmap.Process {
+	p := *c.read
+	v := t.spaces.Space(p.PID).At(c.first)
+	p.Mappings = slices.DeleteFunc(slices.Clone(p.Mappings), func(m procmap.Mapping) bool {
+		if v == nil {
+			return true
+		}
+		was := v.Find(m.Start)
+		return was == nil || was.Start != m.Start || was.End != m.End || was.Offset != m.Offset ||
+			was.File.Name != m.Name || was.File.Inode != m.Inode || was.File.Dev != m.Dev || was.File.Generation != m.Generation
+	})
+	return &p
+}

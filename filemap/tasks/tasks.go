@@ -1,0 +1,170 @@
+// Package tasks keeps address spaces up where perf may not be used: from the
+// scheduler's tracepoints, and by asking the processes.
+//
+// Tracepoints tell of programs that begin and end, and that a process is about
+// to map code; what it has mapped is found by reading it, a moment later. So
+// what comes of this is late: mostly right, never sure.
+package tasks
+
+import (
+	"bytes"
+	"strconv"
+	"sync"
+
+	"ustack/filemap/procmap"
+	"ustack/filemap/space"
+	"ustack/tracefs"
+)
+
+// EventSpecs are the events to feed Record with (include/trace/events/sched.h,
+// and the system call that maps code), in the notation of trace-cmd.
+func EventSpecs() []string {
+	return []string{
+		"sched:sched_process_fork", "sched:sched_process_exec", "sched:sched_process_exit",
+		"syscalls:sys_enter_mmap/prot & 4/", "syscalls:sys_enter_mprotect/prot & 4/",
+	}
+}
+
+// Tasks feeds Spaces. Its methods may be called from any goroutine.
+type Tasks struct {
+	spaces *space.Spaces
+
+	mu     sync.Mutex
+	reader *procmap.Reader // of executable mappings
+	clock  func() tracefs.Time
+	p      procmap.Process
+	// owner is the process of each thread that was asked for.
+	owner map[int]int
+	// changing are the processes that have to be read.
+	changing map[int]*change
+}
+
+// New returns Tasks that read processes with r and feed spaces.
+func New(spaces *space.Spaces, r *procmap.Reader, clock func() tracefs.Time) *Tasks {
+	return &Tasks{spaces: spaces, reader: r, clock: clock, owner: make(map[int]int), changing: make(map[int]*change)}
+}
+
+// Refresh reads all processes.
+func (t *Tasks) Refresh() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, err := t.spaces.Refresh(t.reader, t.clock)
+	return err
+}
+
+// Reread reads all code that a process has mapped. It is known from then on;
+// before, no more than what was there already.
+func (t *Tasks) Reread(pid int) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.clock()
+	v := t.spaces.Space(pid).At(now)
+	if v == nil {
+		return t.spaces.RefreshProcess(t.reader, pid, &t.p, now)
+	}
+	c := change{first: v.From, last: now, read: new(procmap.Process)}
+	if err := t.reader.Process(pid, c.read); err != nil {
+		return err
+	}
+	t.note(&c)
+	return nil
+}
+
+// Found notes what a process has at an address, memory that is no code.
+func (t *Tasks) Found(pid int, m *procmap.Mapping, at tracefs.Time) { t.spaces.Map(pid, m, at) }
+
+// maxOwners bounds the threads that are remembered.
+const maxOwners = 1 << 16
+
+// PID is the process of a thread. late is always true: the thread may have been
+// another one's then.
+func (t *Tasks) PID(tid int, _ tracefs.Time) (pid int, late, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.pid(tid), true, true
+}
+
+func (t *Tasks) pid(tid int) int {
+	if pid, known := t.owner[tid]; known {
+		return pid
+	}
+	pid, err := t.reader.ThreadGroup(tid)
+	if err != nil {
+		return tid // it has ended; what its parent had was noted for it
+	}
+	if len(t.owner) >= maxOwners {
+		clear(t.owner)
+	}
+	t.owner[tid] = pid
+	return pid
+}
+
+// Record notes what the events of a batch tell. Settle is to follow.
+func (t *Tasks) Record(b *tracefs.Batch) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range b.Records {
+		r := &b.Records[i]
+		if r.Kind == tracefs.KindEvent && r.Body > r.Off && r.TID > 0 {
+			t.event(int(r.TID), b.Time(r), bytes.TrimRight(b.Text[r.Body:r.End], "\n"))
+		}
+		if r.Kind == tracefs.KindLost || r.Kind == tracefs.KindGap {
+			_, _ = t.spaces.Refresh(t.reader, t.clock) // what can be read is read again
+		}
+	}
+}
+
+// events are what is done about each, by the name that the text has.
+var events = [...]struct {
+	name string
+	do   func(t *Tasks, tid int, at tracefs.Time, body []byte)
+}{
+	{"sched_process_fork: ", (*Tasks).fork},
+	{"sched_process_exec: ", (*Tasks).exec},
+	{"sched_process_exit: ", (*Tasks).exit},
+	{"sys_mmap(", (*Tasks).mapped},
+	{"sys_mprotect(", (*Tasks).mapped},
+}
+
+func (t *Tasks) event(tid int, at tracefs.Time, body []byte) {
+	for _, e := range events {
+		if bytes.HasPrefix(body, []byte(e.name)) {
+			e.do(t, tid, at, body)
+			return
+		}
+	}
+}
+
+// fork is "comm=… pid=… child_comm=… child_pid=…". Of the child nobody says
+// whether it is a thread or a process; it has what its parent has.
+func (t *Tasks) fork(tid int, at tracefs.Time, body []byte) {
+	const key = " child_pid="
+	i := bytes.LastIndex(body, []byte(key))
+	if i < 0 {
+		return
+	}
+	child, err := strconv.Atoi(string(body[i+len(key):]))
+	if err != nil || child <= 0 || child > tracefs.MaxTID {
+		return
+	}
+	delete(t.owner, child)
+	delete(t.changing, child)
+	t.spaces.Fork(t.pid(tid), child, at)
+}
+
+// exec is "filename=… pid=… old_pid=…": the thread is the process from now on.
+func (t *Tasks) exec(tid int, at tracefs.Time, _ []byte) {
+	t.owner[tid] = tid
+	t.spaces.Exec(tid, "", at)
+	t.change(tid, at)
+}
+
+func (t *Tasks) exit(tid int, at tracefs.Time, _ []byte) {
+	if pid, known := t.owner[tid]; !known || pid == tid {
+		t.spaces.Exit(tid, at)
+		delete(t.changing, tid)
+	}
+}
+
+// mapped is a process that is about to map code.
+func (t *Tasks) mapped(tid int, at tracefs.Time, _ []byte) { t.change(t.pid(tid), at) }
