@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,9 @@ import (
 
 	"ustack/filemap/evidence"
 	"ustack/filemap/resolve"
+	"ustack/filemap/sideband"
+	"ustack/filemap/space"
+	"ustack/filemap/timeline"
 	"ustack/tracefs/input"
 )
 
@@ -15,6 +19,7 @@ import (
 // what frames there are of each identifier, then to give them their files.
 type withEvidence struct {
 	judge *evidence.Evidence // nil without --maps
+	exact resolve.Evidence   // of mappings that live has saved, nil for others
 	files []string           // the inputs, all of which can be read twice
 	temp  []string
 }
@@ -27,6 +32,13 @@ func (f *replayFlags) evidence(stdin io.Reader) (*withEvidence, error) {
 			return nil, errors.New("--sysroot needs --maps")
 		}
 		return w, nil
+	}
+	if exact, err := loadHistory(f.maps); exact != nil || err != nil {
+		if err == nil && f.sysroot != "" {
+			err = errors.New("--sysroot is of no use with what live has saved")
+		}
+		w.exact = exact
+		return w, err
 	}
 	dump, err := evidence.Load(f.maps)
 	if err != nil {
@@ -44,6 +56,31 @@ func (f *replayFlags) evidence(stdin io.Reader) (*withEvidence, error) {
 		w.files = append(w.files, name)
 	}
 	return w, nil
+}
+
+// loadHistory loads the address spaces that live --save has saved; nil if the
+// file is something else.
+func loadHistory(name string) (resolve.Evidence, error) {
+	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
+		return nil, nil // evidence.Load tells
+	}
+	f, err := input.Open(name, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r := bufio.NewReader(f)
+	if head, _ := r.Peek(len(sideband.LogHead)); string(head) != sideband.LogHead {
+		return nil, nil
+	}
+	spaces := space.New()
+	h, err := sideband.Load(spaces, r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return timeline.New(timeline.Options{
+		Spaces: spaces, Threads: h.Threads, Doubtful: h.Gaps.Doubtful, Stamp: timeline.TextStamp(),
+	}), nil
 }
 
 // spool copies an input that can be read only once to a temporary file.
@@ -91,7 +128,7 @@ func (w *withEvidence) gather(trace *input.Trace, opt resolve.Options) error {
 	}
 	opt.Stitch = false
 	// An error ends the first reading; the second one meets it too, and tells.
-	_, _ = pump(first, resolve.New(opt), discard{}, nil)
+	_, _ = pump(first, resolve.New(opt), discard{}, func() {})
 	w.judge.Solve()
 	return nil
 }

@@ -28,7 +28,9 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"replay", "give the stacks of a saved trace their files", replay},
+		{"live", "trace, and give the stacks their files as they come", live},
 		{"maps", "show which files processes have mapped where", mapsCommand},
+		{"clean", "remove the tracing instances of killed ustack processes", cleanCommand},
 	}
 }
 

@@ -181,19 +181,20 @@ func (f *replayFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*resolve.T
 		return nil, err
 	}
 	defer ev.close()
-	trace, err := input.OpenAll(ev.files, stdin, input.Options{Events: f.stitch, Pause: f.pause, NoShapes: ev.judge != nil})
+	noShapes := ev.judge != nil || ev.exact != nil
+	trace, err := input.OpenAll(ev.files, stdin, input.Options{Events: f.stitch, Pause: f.pause, NoShapes: noShapes})
 	if err != nil {
 		return nil, err
 	}
-	opt := resolve.Options{Hold: f.hold, Stitch: f.stitch, Dialect: f.dialect, Sources: len(f.files)}
+	opt := resolve.Options{Hold: f.hold, Stitch: f.stitch, Dialect: f.dialect, Sources: len(f.files), Evidence: ev.exact}
 	if again := trace.Again(); again != nil {
 		opt.First = input.NewFirsts(again).Find
 		opt.Late = resolve.NewLateStacks(func(opt resolve.Options) error {
-			trace, err := again(input.Options{NoShapes: ev.judge != nil})
+			trace, err := again(input.Options{NoShapes: noShapes})
 			if err != nil {
 				return err
 			}
-			_, err = pump(trace, resolve.New(opt), discard{}, nil)
+			_, err = pump(trace, resolve.New(opt), discard{}, func() {})
 			return err
 		})
 	}
@@ -213,12 +214,13 @@ func (f *replayFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*resolve.T
 	}
 	progress := render.NewProgress(stderr, trace.Progress(), f.quiet || !render.IsTerminalWriter(stderr))
 	defer progress.Done()
-	return pump(trace, res, w, progress)
+	return pump(trace, res, w, progress.Step)
 }
 
-// pump drives records from the trace through the resolver to the renderer.
-// What was read before an error is written before the error is returned.
-func pump(r input.ReadCloser, res *resolve.Resolver, w render.Renderer, progress *render.Progress) (*resolve.Totals, error) {
+// pump drives records from the trace through the resolver to the renderer, and
+// calls step after each batch. What was read before an error is written before
+// the error is returned.
+func pump(r input.ReadCloser, res *resolve.Resolver, w render.Renderer, step func()) (*resolve.Totals, error) {
 	p := input.NewPipe(r)
 	defer p.Close()
 	for {
@@ -239,7 +241,7 @@ func pump(r input.ReadCloser, res *resolve.Resolver, w render.Renderer, progress
 				return nil, fmt.Errorf("writing the output: %w", err)
 			}
 		}
-		progress.Step()
+		step()
 		if err == nil {
 			continue
 		}

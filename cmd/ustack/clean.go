@@ -1,0 +1,74 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+
+	"ustack/render"
+	"ustack/tracefs/instance"
+)
+
+const cleanHelp = `usage: ustack clean [flags]
+
+Removes the tracing instances (instances/ustack-PID in tracefs) of ustack
+processes that have been killed. ustack live does that too when it starts.
+Instances whose process runs, and those of others, stay.
+
+Exit codes: 0 ok, 1 failure (also if an instance could not be removed), 2 usage.
+
+`
+
+// cleanCommand is the subcommand.
+func cleanCommand(args []string, _ io.Reader, stdout, stderr io.Writer) int {
+	fs := flag.NewFlagSet("clean", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.Usage = func() {
+		fmt.Fprint(stderr, cleanHelp)
+		fs.PrintDefaults()
+	}
+	dir := fs.String("tracefs", "", "the tracing interface is in `DIR`")
+	err := fs.Parse(args)
+	if err == nil && fs.NArg() > 0 {
+		err = fmt.Errorf("unexpected %q", fs.Arg(0))
+	}
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case err != nil:
+		fmt.Fprintf(render.Output(stderr), "ustack clean: %v\n", err)
+		return exitUsage
+	}
+	if err := clean(*dir, render.Output(stdout)); err != nil {
+		fmt.Fprintf(render.Output(stderr), "ustack clean: %v\n", err)
+		return exitFailure
+	}
+	return exitOK
+}
+
+// clean removes what it may and says what became of each instance. The error
+// is what should have been removed and was not.
+func clean(dir string, w io.Writer) error {
+	root, err := instance.Find(dir)
+	if err != nil {
+		return err
+	}
+	cleaned, err := root.Clean()
+	if err != nil {
+		return err
+	}
+	var text []byte
+	for _, name := range cleaned.Removed {
+		text = fmt.Appendf(text, "removed %s\n", name)
+	}
+	for _, left := range cleaned.Left {
+		if errors.Is(left.Err, instance.ErrAlive) {
+			text = fmt.Appendf(text, "left %s: %v\n", left.Name, left.Err)
+		}
+	}
+	if _, err := w.Write(text); err != nil {
+		return fmt.Errorf("writing what was removed: %w", err)
+	}
+	return cleaned.Failed()
+}

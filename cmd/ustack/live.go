@@ -1,0 +1,135 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"ustack/render"
+)
+
+const liveHelp = `usage: ustack live [flags] [-- CMD ARGS...]
+
+Traces events with user stacks and gives every frame its file: path, build ID
+and offset, as they happen. Without -e the events are the futex system calls.
+On kernels with deferred unwinding the kernel's own stacks are used, elsewhere
+userstacktrace; the output is the same, and is that of replay.
+
+  ustack live                                # futexes of all processes
+  ustack live -p 1234 --duration 10s -o out  # of one, its threads and children
+  ustack live -e sched:sched_switch/prev_state\>0/ -- make -j2
+  ustack live --save DIR                     # keep what replay needs, too
+
+Ctrl-C stops the tracing and prints what is left, twice stops at once. The
+instance that is used is ustack-PID; it is removed at the end. With CMD the
+exit code is that of CMD.
+
+`
+
+// liveFlags are the flags of live.
+type liveFlags struct {
+	quiet    bool
+	events   list
+	pids     list
+	duration time.Duration
+	bufferKB int
+	format   string
+	buildID  render.BuildIDStyle
+	stitch   bool
+	keepMaps bool
+	out      string
+	save     string
+	tracefs  string
+	proc     string
+	mappings string
+	command  []string
+
+	tids []int // of pids
+}
+
+// list is a flag that may be given several times.
+type list []string
+
+func (l *list) String() string { return strings.Join(*l, " ") }
+
+func (l *list) Set(s string) error {
+	*l = append(*l, s)
+	return nil
+}
+
+func parseLive(args []string, stdout io.Writer) (*liveFlags, error) {
+	var f liveFlags
+	fs := flag.NewFlagSet("live", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.Usage = func() {}
+	fs.BoolVar(&f.quiet, "q", false, "no start-up line, no counter and no totals")
+	fs.Var(&f.events, "e", "trace `SYSTEM:EVENT[/FILTER/]`, wildcards allowed; may be repeated")
+	fs.Var(&f.pids, "p", "trace the process `PID` with its threads, and their children; may be repeated")
+	fs.DurationVar(&f.duration, "duration", 0, "stop after this `TIME`")
+	fs.IntVar(&f.bufferKB, "b", 0, "ring buffer of so many `KB` for each CPU (default: what the kernel gives)")
+	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text or json (lines)")
+	buildID := fs.String("build-id", "kernel", "`FORM` of build IDs in text: kernel (words), hex (as readelf -n) or none")
+	fs.BoolVar(&f.stitch, "stitch", false, "print each event's stack under the event")
+	fs.BoolVar(&f.keepMaps, "keep-maps", false, "keep mapping events in the text")
+	fs.StringVar(&f.out, "o", "", "write to `FILE` instead of standard output")
+	fs.StringVar(&f.save, "save", "", "save the raw trace and all mappings in the folder `DIR`, for replay")
+	fs.StringVar(&f.tracefs, "tracefs", "", "where tracefs is mounted, if not where it usually is: `DIR`")
+	fs.StringVar(&f.proc, "proc", "/proc", "where proc is mounted: `DIR`")
+	fs.StringVar(&f.mappings, "mappings", "auto", "`HOW` mappings are followed: perf (side band), query (ask processes) or auto")
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			fmt.Fprint(stdout, liveHelp)
+			fs.SetOutput(stdout)
+			fs.PrintDefaults()
+		}
+		return nil, err
+	}
+	f.command = fs.Args()
+	var err error
+	f.buildID, err = render.ParseBuildIDStyle(*buildID)
+	return &f, errors.Join(err, f.check(args))
+}
+
+func (f *liveFlags) check(args []string) error {
+	switch f.format {
+	case "text":
+	case "json":
+		f.stitch = true
+	default:
+		return fmt.Errorf("unknown format %q (one of text, json)", f.format)
+	}
+	switch f.mappings {
+	case "auto", "perf", "query":
+	default:
+		return fmt.Errorf("unknown way to follow mappings %q (one of auto, perf, query)", f.mappings)
+	}
+	if f.duration < 0 || f.bufferKB < 0 {
+		return errors.New("--duration and -b must not be negative")
+	}
+	if len(f.command) > 0 && len(f.pids) > 0 {
+		return errors.New("-p and a command: one of them")
+	}
+	if n := len(f.command); n > 0 && (len(args) == n || args[len(args)-n-1] != "--") {
+		return fmt.Errorf("what is %q? A command goes behind --", f.command[0])
+	}
+	return f.parsePIDs()
+}
+
+// parsePIDs reads -p: numbers, also with commas between, as ps and perf take
+// them.
+func (f *liveFlags) parsePIDs() error {
+	for _, arg := range f.pids {
+		for word := range strings.SplitSeq(arg, ",") {
+			pid, err := strconv.Atoi(word)
+			if err != nil || pid <= 0 {
+				return fmt.Errorf("-p takes process IDs, not %q", word)
+			}
+			f.tids = append(f.tids, pid)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"ustack/filemap/procmap"
+	"ustack/filemap/space"
+	"ustack/filemap/tasks"
+	"ustack/filemap/timeline"
+	"ustack/tracefs"
+	"ustack/tracefs/input"
+	"ustack/tracefs/instance"
+)
+
+// askFollower follows by events of the scheduler, in an instance of its own, and
+// by asking processes.
+type askFollower struct {
+	tasks *tasks.Tasks
+	in    *instance.Instance
+	pipe  *instance.Pipe
+	trace *input.Trace
+
+	mu      sync.Mutex // guards what follows, and the trace
+	batch   tracefs.Batch
+	begun   bool // the end of the last record has not been seen
+	missing uint64
+}
+
+// startAsking switches the events on and reads all processes.
+func startAsking(code *procmap.Reader, root *instance.Root, opt *timeline.Options) (*askFollower, error) {
+	a := &askFollower{tasks: tasks.New(opt.Spaces, code, space.Monotonic)}
+	opt.Threads, opt.Late = a.tasks, true
+	var specs []instance.Spec
+	for _, text := range tasks.EventSpecs() {
+		spec, err := instance.ParseSpec(text)
+		if err != nil {
+			return nil, err
+		}
+		specs = append(specs, spec)
+	}
+	sel, err := root.Select(specs)
+	if err != nil {
+		return nil, err
+	}
+	if a.in, err = root.Create(); err != nil {
+		return nil, err
+	}
+	if err = errors.Join(a.in.Configure(instance.Config{Clock: clock}), a.in.Enable(sel.Events)); err != nil {
+		return a, err
+	}
+	if a.pipe, err = a.in.Pipe(); err != nil {
+		return a, err
+	}
+	file := input.Live(a.pipe.Name(), a.pipe)
+	a.trace = input.NewTrace([]*input.File{file}, input.Options{Events: true, Pause: time.Millisecond, NoShapes: true})
+	if err := a.in.Start(); err != nil {
+		return a, err
+	}
+	return a, a.tasks.Refresh()
+}
+
+func (a *askFollower) settle() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.tasks.Settle(a.drain)
+}
+
+// drain takes the events that have come.
+func (a *askFollower) drain() error {
+	for {
+		ready, err := a.pipe.Wait(0)
+		if err != nil || !ready && !a.begun {
+			return ignoreEnd(err)
+		}
+		err = a.trace.Next(&a.batch)
+		a.begun = !a.batch.Paused
+		a.tasks.Record(&a.batch)
+		for i := range a.batch.Records {
+			if r := &a.batch.Records[i]; r.Kind == tracefs.KindLost {
+				a.missing += max(r.Value, 1)
+			}
+		}
+		if err != nil {
+			return ignoreEnd(err)
+		}
+	}
+}
+
+// ignoreEnd leaves out that the pipe was closed, which only we do.
+func ignoreEnd(err error) error {
+	if err == io.EOF || errors.Is(err, os.ErrClosed) || errors.Is(err, instance.ErrRemoved) {
+		return nil
+	}
+	return err
+}
+
+func (a *askFollower) reread(pid int) error { return a.tasks.Reread(pid) }
+
+func (a *askFollower) found(pid int, m *procmap.Mapping, t tracefs.Time) { a.tasks.Found(pid, m, t) }
+
+func (a *askFollower) lost() uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.missing
+}
+
+func (a *askFollower) close() error { return a.in.Remove() }

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"io"
+	"sync"
+
+	"ustack/filemap/procmap"
+	"ustack/filemap/sideband"
+	"ustack/filemap/timeline"
+	"ustack/tracefs"
+)
+
+// bandFollower follows by the side band of perf. It is used by two goroutines:
+// records are read while others are judged.
+type bandFollower struct {
+	code *procmap.Reader
+
+	mu      sync.Mutex
+	band    *sideband.Band // nil when closed
+	missing uint64         // lost records
+}
+
+// startBand opens the side band and reads all processes once; from then on perf
+// tells. The log gets all that is known, if it is not nil.
+func startBand(code *procmap.Reader, log io.Writer, opt *timeline.Options) (*bandFollower, error) {
+	band, err := sideband.Open(opt.Spaces, sideband.Options{Clock: clock, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	opt.Threads, opt.Doubtful = band.History.Threads, band.History.Gaps.Doubtful
+	_, err = band.Refresh(code)
+	return &bandFollower{code: code, band: band}, err
+}
+
+func (b *bandFollower) settle() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.band == nil {
+		return nil
+	}
+	d, err := b.band.Drain()
+	b.missing += d.Lost
+	if err == nil && d.Doubt {
+		_, err = b.band.Refresh(b.code)
+	}
+	return err
+}
+
+func (b *bandFollower) reread(pid int) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.band == nil {
+		return nil
+	}
+	return b.band.Read(b.code, pid)
+}
+
+func (b *bandFollower) found(pid int, m *procmap.Mapping, t tracefs.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.band != nil {
+		b.band.Found(pid, m, t)
+	}
+}
+
+func (b *bandFollower) lost() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.missing
+}
+
+func (b *bandFollower) close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.band == nil {
+		return nil
+	}
+	err := b.band.Close()
+	b.band = nil
+	return err
+}

@@ -1,0 +1,203 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"ustack/tracefs/instance"
+)
+
+// hammered is what reading the trace of a hammering process took.
+type hammered struct {
+	cpu        time.Duration
+	read, lost float64
+	rss        int64 // KiB
+}
+
+// BenchmarkLiveAgainstCat compares live with "cat trace_pipe", both to
+// /dev/null, while four threads make futex calls as fast as they can:
+//
+//	go test -run '^$' -bench LiveAgainstCat -benchtime 3x ./cmd/ustack
+//
+// The two run in turn, in instances of their own with the same settings:
+//
+//	cat-cpu-s/M    CPU time for a million records read
+//	live-cpu-s/M   the same for ustack live
+//	cpu-x-cat      the ratio
+//	cat-lost-%     records lost, of all that were made
+//	live-RSS-MB    largest resident set
+func BenchmarkLiveAgainstCat(b *testing.B) {
+	needLive(b)
+	work := filepath.Join(b.TempDir(), "work")
+	compile(b, work, "work.c", "-ldl")
+	bin := ustackBinary(b)
+	var cat, live hammered
+	for b.Loop() {
+		cat.add(catHammer(b, work))
+		live.add(liveHammer(b, bin, work))
+	}
+	perMillion := func(h *hammered) float64 { return h.cpu.Seconds() / h.read * 1e6 }
+	b.ReportMetric(perMillion(&cat), "cat-cpu-s/M")
+	b.ReportMetric(perMillion(&live), "live-cpu-s/M")
+	b.ReportMetric(perMillion(&live)/perMillion(&cat), "cpu-x-cat")
+	b.ReportMetric(100*cat.lost/(cat.lost+cat.read), "cat-lost-%")
+	b.ReportMetric(100*live.lost/(live.lost+live.read), "live-lost-%")
+	b.ReportMetric(float64(live.rss)*1024/1e6, "live-RSS-MB")
+	b.ReportMetric(0, "ns/op")
+}
+
+func (h *hammered) add(o hammered) {
+	h.cpu += o.cpu
+	h.read += o.read
+	h.lost += o.lost
+	h.rss = max(h.rss, o.rss)
+}
+
+// hammer starts a process that hammers once start is called.
+func hammer(b *testing.B, work string) (cmd *exec.Cmd, start func()) {
+	b.Helper()
+	cmd = exec.Command(work, "hammer", "2", "4")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { in.Close() })
+	return cmd, func() {
+		if _, err := io.WriteString(in, "x"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func cpuTime(cmd *exec.Cmd) (time.Duration, int64) {
+	u := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), u.Maxrss
+}
+
+func catHammer(b *testing.B, work string) (h hammered) {
+	b.Helper()
+	root, err := instance.Find("")
+	if err != nil {
+		b.Fatal(err)
+	}
+	in, err := root.Create()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer in.Remove()
+	victim, start := hammer(b, work)
+	sel, err := root.Select(instance.Defaults())
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, err := range []error{
+		in.Configure(instance.Config{Clock: clock}), in.Enable(sel.Events), in.SetPIDs([]int{victim.Process.Pid}, true),
+	} {
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	if _, err := in.SetStacks(instance.StockStacks); err != nil {
+		b.Fatal(err)
+	}
+	cat := exec.Command("cat", filepath.Join(in.Path(), "trace_pipe"))
+	if cat.Stdout, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0); err != nil {
+		b.Fatal(err)
+	}
+	if err := in.Start(); err != nil {
+		b.Fatal(err)
+	}
+	if err := cat.Start(); err != nil {
+		b.Fatal(err)
+	}
+	start()
+	if err := victim.Wait(); err != nil {
+		b.Fatal(err)
+	}
+	if err := in.Stop(); err != nil {
+		b.Fatal(err)
+	}
+	if err := cat.Wait(); err != nil { // at the end of the buffer
+		b.Fatal(err)
+	}
+	stats, err := in.Stats()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, s := range stats {
+		h.read += float64(s.ReadEvents)
+		h.lost += float64(s.Lost())
+	}
+	h.cpu, h.rss = cpuTime(cat)
+	return h
+}
+
+var (
+	totalsLine = regexp.MustCompile(`ustack: (\d+) events, (\d+) stacks`)
+	lostLine   = regexp.MustCompile(`lost (\d+) records`)
+)
+
+func liveHammer(b *testing.B, bin, work string) (h hammered) {
+	b.Helper()
+	victim, start := hammer(b, work)
+	live := exec.Command(bin, "live", "-o", os.DevNull, "-p", strconv.Itoa(victim.Process.Pid))
+	stderr := &startLine{begun: make(chan struct{})}
+	live.Stderr = stderr
+	if err := live.Start(); err != nil {
+		b.Fatal(err)
+	}
+	<-stderr.begun
+	time.Sleep(200 * time.Millisecond) // tracing is on a moment after the line
+	start()
+	if err := victim.Wait(); err != nil {
+		b.Fatal(err)
+	}
+	if err := live.Wait(); err != nil {
+		b.Fatalf("%v\n%s", err, stderr.text.String())
+	}
+	h.cpu, h.rss = cpuTime(live)
+	for _, m := range [][]string{totalsLine.FindStringSubmatch(stderr.text.String())} {
+		for _, n := range m[min(1, len(m)):] {
+			v, _ := strconv.ParseFloat(n, 64)
+			h.read += v
+		}
+	}
+	if m := lostLine.FindStringSubmatch(stderr.text.String()); m != nil {
+		h.lost, _ = strconv.ParseFloat(m[1], 64)
+	}
+	if h.read == 0 {
+		b.Fatal(fmt.Sprint("no totals\n", stderr.text.String()))
+	}
+	return h
+}
+
+// startLine is an output that tells when it has a first line.
+type startLine struct {
+	text  bytes.Buffer
+	begun chan struct{}
+	told  bool
+}
+
+func (s *startLine) Write(b []byte) (int, error) {
+	s.text.Write(b)
+	if !s.told && strings.Contains(s.text.String(), "\n") {
+		s.told = true
+		close(s.begun)
+	}
+	return len(b), nil
+}

@@ -1,0 +1,196 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestLiveProcess: -p takes a process that runs, its threads and what it forks,
+// and ends when it does.
+func TestLiveProcess(t *testing.T) {
+	_, work := workload(t)
+	victim := exec.Command("sh", "-c", `read x; "$0" forks 3; "$0" herd`, work)
+	in, err := victim.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := victim.Start(); err != nil {
+		t.Fatal(err)
+	}
+	live := exec.Command(ustackBinary(t), "live", "-p", strconv.Itoa(victim.Process.Pid))
+	stderr := &startLine{begun: make(chan struct{})}
+	var out bytes.Buffer
+	live.Stdout, live.Stderr = &out, stderr
+	if err := live.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-stderr.begun
+	time.Sleep(200 * time.Millisecond) // tracing is on a moment after the line
+	in.Close()
+	if err := victim.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if err := live.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, &stderr.text)
+	}
+	waits := regexp.MustCompile(`(?m)^ +work load-(\d+) .*sys_futex\(.* op: 0x80, val: 0, utime: 0x`).FindAllSubmatch(out.Bytes(), -1)
+	tasks := make(map[string]bool)
+	for _, m := range waits {
+		tasks[string(m[1])] = true
+	}
+	// Three processes, then four threads of a fourth; another process waits in
+	// no mode at all.
+	if len(waits) != 3+80 || len(tasks) != 3+4 {
+		t.Errorf("%d waits of %d tasks, want 83 of 7\n%s", len(waits), len(tasks), &stderr.text)
+	}
+	noInstance(t, live.Process.Pid)
+}
+
+// TestLiveRefused: what cannot be traced is said before anything is switched on.
+func TestLiveRefused(t *testing.T) {
+	needLive(t)
+	bin := ustackBinary(t)
+	for _, test := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"-e", "sched:sched_swich"}, exitFailure, "no event sched:sched_swich"},
+		{[]string{"-e", "sched:sched_switch/nosuchfield==1/"}, exitFailure, "^"},
+		{[]string{"-e", "sched:"}, exitFailure, "sched:"},
+		{[]string{"-p", "0"}, exitUsage, "-p takes process IDs"},
+		{[]string{"-p", "99999999"}, exitFailure, "99999999"},
+		{[]string{"--", "/nowhere/at-all"}, exitFailure, "starting /nowhere/at-all"},
+		{[]string{"true"}, exitUsage, "behind --"},
+		{[]string{"-b", "1000000000"}, exitFailure, "buffer"},
+		{[]string{"--tracefs", "/nowhere"}, exitFailure, "looking for tracefs"},
+		{[]string{"-o", "/nowhere/out"}, exitFailure, "creating the output"},
+	} {
+		cmd := exec.Command(bin, append([]string{"live", "--duration=1ms"}, test.args...)...)
+		var out, stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &stderr
+		_ = cmd.Run() // the code tells
+		if code := cmd.ProcessState.ExitCode(); code != test.code || !strings.Contains(stderr.String(), test.says) || out.Len() > 0 {
+			t.Errorf("%q: exit code %d, want %d and %q on stderr:\n%s%s", test.args, code, test.code, test.says, &stderr, &out)
+		}
+		noInstance(t, cmd.Process.Pid)
+	}
+}
+
+// slowly runs live with an output that nobody reads while the command runs.
+func slowly(t *testing.T, bin, work string, kb int) (text []byte, stderr string) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	done := filepath.Join(t.TempDir(), "done")
+	cmd := exec.Command(bin, "live", "-b", strconv.Itoa(kb), "--", "sh", "-c", `"$0" burst 20000; echo >`+done, work)
+	var errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = w, &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	for range 1000 {
+		if _, err := os.Stat(done); err == nil {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	text, err = io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, &errs)
+	}
+	return text, errs.String()
+}
+
+var hint = regexp.MustCompile(`nothing would have been lost with -b (\d+)`)
+
+// TestLiveLoss: what is lost is said where it was, and how to lose nothing.
+func TestLiveLoss(t *testing.T) {
+	_, work := workload(t)
+	bin := ustackBinary(t)
+	text, stderr := slowly(t, bin, work, 64)
+	if !bytes.Contains(text, []byte(" [LOST ")) || !lostLine.MatchString(stderr) {
+		t.Fatalf("nothing was lost\n%s", stderr)
+	}
+	m := hint.FindStringSubmatch(stderr)
+	if m == nil {
+		t.Fatalf("no hint\n%s", stderr)
+	}
+	kb, _ := strconv.Atoi(m[1])
+	text, stderr = slowly(t, bin, work, kb)
+	if bytes.Contains(text, []byte(" [LOST ")) || lostLine.MatchString(stderr) {
+		t.Errorf("lost with -b %d, too\n%s", kb, stderr)
+	}
+	if n := bytes.Count(text, []byte(": sys_futex(")); n < 20000 {
+		t.Errorf("%d calls", n)
+	}
+}
+
+// TestLiveMemory: with 200 processes.
+func TestLiveMemory(t *testing.T) {
+	_, work := workload(t)
+	for range 200 {
+		cmd := exec.Command(work, "hammer", "0", "0")
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			in.Close()
+			_ = cmd.Wait()
+		})
+	}
+	live := exec.Command(ustackBinary(t), "live", "-o", os.DevNull)
+	stderr := &startLine{begun: make(chan struct{})}
+	live.Stderr = stderr
+	if err := live.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-stderr.begun
+	if out, err := exec.Command(work, "storm", "300").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	// Not Maxrss of wait4(2): that begins with what the test itself has.
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", live.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := live.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := live.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, &stderr.text)
+	}
+	m := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status)
+	if m == nil {
+		t.Fatalf("no VmHWM in\n%s", status)
+	}
+	const most = 48 << 10 // KiB
+	if rss, _ := strconv.Atoi(string(m[1])); rss > most {
+		t.Errorf("resident set of %d KiB, want at most %d", rss, most)
+	} else {
+		t.Logf("resident set of %d KiB", rss)
+	}
+}

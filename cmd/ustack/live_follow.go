@@ -1,0 +1,128 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"ustack/filemap/procmap"
+	"ustack/filemap/sideband"
+	"ustack/filemap/space"
+	"ustack/filemap/timeline"
+	"ustack/tracefs"
+	"ustack/tracefs/instance"
+)
+
+// following keeps the address spaces of all processes up.
+type following struct {
+	follower
+	judge  *timeline.Judge
+	prober *timeline.Prober
+	code   *procmap.Reader // of executable mappings
+	how    string          // "" if nothing is followed
+}
+
+// follower is a way to do that.
+type follower interface {
+	// settle lets the spaces know all that has happened by now.
+	settle() error
+	// reread reads all code that a process has mapped now; found notes what it
+	// has at an address, memory that is no code.
+	reread(pid int) error
+	found(pid int, m *procmap.Mapping, t tracefs.Time)
+	// lost is how many records of what happened were lost.
+	lost() uint64
+	// close may be called again.
+	close() error
+}
+
+// startFollowing begins to follow what all processes have mapped, and reads
+// them. It must come before tracing is switched on.
+func startFollowing(f *liveFlags, root *instance.Root, log io.Writer) (*following, error) {
+	fl := new(following)
+	var err error
+	options := procmap.Options{Proc: f.proc, Stat: true, IDs: procmap.NewIDs(nil), Filter: procmap.Filter{Perms: procmap.Exec}}
+	if fl.code, err = procmap.NewReader(options); err != nil {
+		return nil, err
+	}
+	options.Filter = procmap.Filter{}
+	all, err := procmap.NewReader(options)
+	if err != nil {
+		return nil, err
+	}
+	opt := timeline.Options{Spaces: space.New(), Stamp: timeline.TextStamp()}
+	if err := fl.choose(f, root, log, &opt); err != nil {
+		return nil, errors.Join(err, fl.close())
+	}
+	fl.prober = timeline.NewProber(timeline.ProberOptions{
+		Reader: all, Spaces: opt.Spaces, Clock: space.Monotonic, Settle: fl.settle, Reread: fl.reread, Found: fl.found,
+	})
+	opt.Asker = fl.prober
+	fl.judge = timeline.New(opt)
+	return fl, nil
+}
+
+// choose takes the side band of perf, or what does without the right to use it.
+func (fl *following) choose(f *liveFlags, root *instance.Root, log io.Writer, opt *timeline.Options) error {
+	if f.mappings != "query" {
+		band, err := startBand(fl.code, log, opt)
+		if band != nil {
+			fl.follower, fl.how = band, "perf side band"
+		}
+		if err == nil || f.mappings == "perf" || !errors.Is(err, sideband.ErrDenied) && !errors.Is(err, sideband.ErrUnsupported) {
+			return err
+		}
+	}
+	if f.save != "" {
+		return errors.New("--save needs the perf side band: what is found out by asking is not exact enough to be told again")
+	}
+	asking, err := startAsking(fl.code, root, opt)
+	if asking != nil {
+		fl.follower, fl.how = asking, "queries and scheduler events"
+	}
+	return err
+}
+
+// settle lets the spaces know all that has happened by now.
+func (fl *following) settle() error {
+	if fl.follower == nil {
+		return nil
+	}
+	return fl.follower.settle()
+}
+
+// close ends the following. A nil one has ended.
+func (fl *following) close() error {
+	if fl == nil || fl.follower == nil {
+		return nil
+	}
+	return fl.follower.close()
+}
+
+// threadsOf lists the threads of processes.
+func (fl *following) threadsOf(pids []int) ([]int, error) {
+	var tids []int
+	for _, pid := range pids {
+		list, err := fl.code.Threads(pid)
+		if err != nil {
+			return nil, fmt.Errorf("listing the threads of process %d: %w", pid, err)
+		}
+		tids = append(tids, list...)
+	}
+	slices.Sort(tids)
+	return slices.Compact(tids), nil
+}
+
+// report says what became of the questions.
+func (fl *following) report(say func(string, ...any)) {
+	if fl.follower == nil {
+		return
+	}
+	if n := fl.prober.Counts(); n.Asked+n.Refused > 0 {
+		say("asked processes %d times what they had mapped, %d times with an answer, %d times too often", n.Asked, n.Found, n.Refused)
+	}
+	if n := fl.lost(); n > 0 {
+		say("lost %d records of what was mapped: files of that time are late", n)
+	}
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap/resolve"
+	"ustack/render"
+	"ustack/tracefs/instance"
+)
+
+// startLine says in one line what is traced by which means.
+func (s *session) startLine() error {
+	if s.f.quiet {
+		return nil
+	}
+	kb, err := s.in.BufferKB()
+	if err != nil {
+		return err
+	}
+	how := s.follow.how
+	if how == "" {
+		how = "nothing but the trace"
+	}
+	s.say("Linux %s, %s, mappings by %s, %d KB of buffer a CPU, clock %s, instance %s",
+		release(), s.stackWords(), how, kb, clock, s.in.Name())
+	return nil
+}
+
+func (s *session) stackWords() string {
+	if s.stacks != instance.DeferredStacks {
+		return "stock stacks (userstacktrace)"
+	}
+	if len(s.maps) == 0 {
+		return "deferred stacks, no event that announces files"
+	}
+	return fmt.Sprintf("deferred stacks, files announced by %s", s.maps[0].Name)
+}
+
+// release is the kernel's (uname -r).
+func release() string {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return "?"
+	}
+	return unix.ByteSliceToString(u.Release[:])
+}
+
+// report prints the totals, and what would have been needed to lose nothing.
+func (s *session) report(t *resolve.Totals) {
+	if s.f.quiet {
+		return
+	}
+	render.WriteTotals(s.stderr, t)
+	if s.renewals > 0 {
+		s.say("asked the kernel %d times to announce all files again", s.renewals)
+	}
+	s.follow.report(s.say)
+	if kb := s.sufficient(); kb > 0 {
+		s.say("nothing would have been lost with -b %d", kb)
+	}
+}
+
+// weighEvery is how often records are weighed.
+const weighEvery = time.Second
+
+// weigh notes how large records are, when some have been lost: the buffer is
+// full then.
+func (s *session) weigh(t *resolve.Totals) {
+	var gaps int64
+	for _, l := range t.Lost {
+		gaps += l.Gaps
+	}
+	if gaps == s.gaps || time.Since(s.weighed) < weighEvery {
+		return
+	}
+	s.gaps, s.weighed = gaps, time.Now()
+	stats, err := s.in.Stats()
+	if err != nil {
+		return // it is for a hint only
+	}
+	for _, st := range stats {
+		s.bytes += st.Bytes
+		s.entries += st.Entries
+	}
+}
+
+// sufficient is the buffer for each CPU, in KB, that would have held all that
+// was lost too, 0 if nothing was.
+func (s *session) sufficient() int {
+	stats, err := s.in.Stats()
+	if err != nil || s.entries == 0 {
+		return 0
+	}
+	most := 0
+	for _, st := range stats {
+		if lost := st.Lost(); lost > 0 {
+			const kb = 1024
+			most = max(most, st.BufferKB+int((lost*s.bytes/s.entries+kb-1)/kb))
+		}
+	}
+	const step = 64
+	return (most + step - 1) / step * step
+}

@@ -1,0 +1,351 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap"
+	"ustack/filemap/resolve"
+	"ustack/render"
+	"ustack/tracefs"
+	"ustack/tracefs/input"
+	"ustack/tracefs/instance"
+)
+
+// live is the subcommand.
+func live(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	stderr = render.Output(stderr)
+	f, err := parseLive(args, stdout)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case err != nil:
+		fmt.Fprintf(stderr, "ustack live: %v\n", err)
+		return exitUsage
+	}
+	s := &session{f: f, stdin: stdin, stdout: stdout, stderr: stderr}
+	s.stop = newStopper(s)
+	defer s.close()
+	code, err := s.run()
+	if errors.Is(err, unix.EPIPE) {
+		return exitOK // who reads us has seen enough
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "ustack live: %v\n", err)
+		code = exitFailure
+	}
+	return code
+}
+
+// session is one run of live: what has to be taken down again.
+type session struct {
+	f      *liveFlags
+	stdin  io.Reader
+	stdout io.Writer
+	stderr io.Writer
+
+	stop   *stopper
+	in     *instance.Instance
+	stacks instance.StackSource
+	events []instance.Event // that are traced
+	maps   []instance.Event // that announce files
+	follow *following
+	child  *child
+	saved  *saver
+
+	reannounced time.Time
+	unannounced int64
+	renewals    int64 // how often the kernel was asked to announce again
+
+	weighed        time.Time
+	gaps           int64  // when that was
+	bytes, entries uint64 // of full buffers
+}
+
+// close takes everything down. It may be called again, and by the goroutine
+// that waits for signals.
+func (s *session) close() {
+	if s.in != nil {
+		if err := s.in.Remove(); err != nil {
+			fmt.Fprintf(s.stderr, "ustack live: removing the tracing instance: %v\n", err)
+		}
+	}
+	s.stop.end()
+	_ = s.follow.close() // again, or after an error that is told
+	_ = s.saved.close()
+}
+
+// run traces from the beginning to the end.
+func (s *session) run() (int, error) {
+	if err := s.prepare(); err != nil {
+		return exitFailure, err
+	}
+	if err := s.startCommand(); err != nil {
+		return exitFailure, err
+	}
+	trace, err := s.open()
+	if err != nil {
+		s.abandon()
+		return exitFailure, err
+	}
+	out, err := s.output()
+	if err != nil {
+		s.abandon()
+		return exitFailure, errors.Join(err, trace.Close())
+	}
+	if err := s.begin(); err != nil {
+		s.abandon()
+		return exitFailure, errors.Join(err, trace.Close())
+	}
+	totals, err := s.pump(trace, out)
+	if err := errors.Join(err, out.Close(), s.follow.close(), s.saved.close()); err != nil {
+		return exitFailure, err
+	}
+	s.report(totals)
+	if s.child != nil && s.child.ended() {
+		return s.child.exitCode(), nil
+	}
+	return exitOK, nil
+}
+
+// prepare makes the instance, all of it but the threads that it is for. Nothing
+// is switched on before all that was asked for is known to exist.
+func (s *session) prepare() error {
+	root, err := instance.Find(s.f.tracefs)
+	if err != nil {
+		return err
+	}
+	if !root.Plain() {
+		if gone, err := root.Clean(); err == nil && len(gone.Removed) > 0 {
+			s.say("removed what dead processes had left: %s", strings.Join(gone.Removed, ", "))
+		}
+	}
+	if s.events, err = s.selected(root); err != nil {
+		return err
+	}
+	if s.in, err = root.Create(); err != nil {
+		return err
+	}
+	if err := s.in.Configure(instance.Config{Clock: clock, BufferKB: s.f.bufferKB}); err != nil {
+		return err
+	}
+	if s.stacks, err = s.in.SetStacks(instance.BestStacks); err != nil {
+		return err
+	}
+	if s.stacks == instance.DeferredStacks {
+		if s.maps, err = s.in.EnableMappings(); err != nil {
+			return err
+		}
+	}
+	if err := s.in.Enable(s.events); err != nil {
+		return err
+	}
+	if root.Plain() {
+		s.follow = new(following) // the processes of its stacks are none of ours
+		return nil
+	}
+	var log io.Writer
+	if s.f.save != "" {
+		if s.saved, err = newSaver(s.f.save); err != nil {
+			return err
+		}
+		log = s.saved.spaces
+	}
+	s.follow, err = startFollowing(s.f, root, log)
+	return err
+}
+
+// clock is the trace_clock that is used: perf can use it too, and it never
+// jumps.
+const clock = "mono"
+
+// selected finds the events to trace.
+func (s *session) selected(root *instance.Root) ([]instance.Event, error) {
+	specs := instance.Defaults()
+	if len(s.f.events) > 0 {
+		specs = nil
+	}
+	for _, text := range s.f.events {
+		spec, err := instance.ParseSpec(text)
+		if err != nil {
+			return nil, err
+		}
+		specs = append(specs, spec)
+	}
+	sel, err := root.Select(specs)
+	return sel.Events, err
+}
+
+// startCommand starts the command, if there is one, and chooses whose events
+// are traced. Our own are not: each would make another one.
+func (s *session) startCommand() error {
+	var err error
+	if len(s.f.command) > 0 {
+		if s.child, err = startChild(s.f.command, s.stdin, s.stdout, s.stderr); err != nil {
+			return err
+		}
+		if err = s.in.SetPIDs([]int{s.child.pid()}, true); err != nil {
+			s.abandon()
+		}
+		return err
+	}
+	if len(s.f.tids) > 0 {
+		tids, err := s.follow.threadsOf(s.f.tids)
+		if err != nil {
+			return err
+		}
+		return s.in.SetPIDs(tids, true)
+	}
+	if s.in.Root().Plain() {
+		return nil
+	}
+	own, err := s.follow.threadsOf([]int{os.Getpid()})
+	if err != nil {
+		return err
+	}
+	return s.in.ExcludePIDs(own, true)
+}
+
+// abandon ends a command that was never let run.
+func (s *session) abandon() {
+	if s.child != nil {
+		s.child.kill()
+		s.child = nil
+	}
+}
+
+// open opens the trace.
+func (s *session) open() (*input.Trace, error) {
+	pipe, err := s.in.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	file := input.Live(pipe.Name(), pipe)
+	return input.NewTrace([]*input.File{file}, input.Options{Events: s.f.stitch, Pause: defaultHoldPause, NoShapes: true}), nil
+}
+
+// begin says what it found, switches tracing on and lets the command run.
+func (s *session) begin() error {
+	if err := s.startLine(); err != nil {
+		return err
+	}
+	if err := s.in.Start(); err != nil {
+		return err
+	}
+	if s.child != nil {
+		if err := s.child.release(); err != nil {
+			return err
+		}
+	}
+	s.stop.arm()
+	return nil
+}
+
+// pump writes the trace as it comes.
+func (s *session) pump(trace *input.Trace, out io.Writer) (*resolve.Totals, error) {
+	hold := resolve.Limits{Lines: defaultHoldLines, Bytes: defaultHoldBytes, Time: tracefs.Time(defaultHoldTime)}
+	if s.f.stitch {
+		hold.Time = tracefs.Time(stitchedHoldTime)
+	}
+	opt := resolve.Options{Hold: hold, Stitch: s.f.stitch, Sources: 1}
+	if s.follow.judge != nil {
+		opt.Evidence = s.follow.judge
+	}
+	res := resolve.New(opt)
+	var w render.Renderer
+	if s.f.format == "json" {
+		w = render.NewJSON(render.Output(out), res, hold.Bytes)
+	} else {
+		w = render.NewText(render.Output(out), render.TextOptions{BuildID: s.f.buildID, KeepMaps: s.f.keepMaps, Stitch: s.f.stitch})
+	}
+	counter := render.NewCounter(s.stderr, s.f.quiet || !render.IsTerminalWriter(s.stderr))
+	defer counter.Done()
+	return pump(&followed{trace, s}, res, w, func() {
+		counter.Step(res.Totals())
+		s.renew(res.Totals())
+		s.weigh(res.Totals())
+	})
+}
+
+// followed is the trace with the address spaces kept up: all that happened
+// before a record is known when the record is read.
+type followed struct {
+	*input.Trace
+	s *session
+}
+
+// Next implements input.Reader.
+func (r *followed) Next(b *tracefs.Batch) error {
+	whole := false
+	defer r.s.stop.unless(&whole)
+	err := r.Trace.Next(b)
+	if err == nil || err == io.EOF {
+		if serr := errors.Join(r.s.saved.text(b.Text), r.s.follow.settle()); serr != nil {
+			err = serr
+		}
+	}
+	whole = true
+	return err
+}
+
+// lastStacks is how long deferred stacks that were asked for may take to come.
+const lastStacks = 50 * time.Millisecond
+
+// stopTracing lets the reader come to an end.
+func (s *session) stopTracing() error {
+	if s.stacks == instance.DeferredStacks && !s.in.Root().Plain() {
+		// What is on its way to user space still gives its stack, if tracing is on.
+		if err := s.in.Disable(s.events); err != nil {
+			return err
+		}
+		time.Sleep(lastStacks)
+	}
+	return s.in.Stop()
+}
+
+// renewEvery is how often the kernel may be asked to announce files again.
+const renewEvery = time.Second
+
+// renew has the kernel announce all files again if identifiers have stayed
+// without an announcement.
+func (s *session) renew(t *resolve.Totals) {
+	missing := t.Reasons[filemap.Unannounced] + t.Reasons[filemap.Lost]
+	if s.stacks != instance.DeferredStacks || missing == s.unannounced || time.Since(s.reannounced) < renewEvery {
+		return
+	}
+	s.unannounced, s.reannounced = missing, time.Now()
+	if err := s.in.Reannounce(); err == nil {
+		s.renewals++
+	}
+}
+
+// output is where the output goes.
+func (s *session) output() (io.WriteCloser, error) {
+	if s.f.out == "" {
+		return nopCloser{s.stdout}, nil
+	}
+	f, err := os.Create(s.f.out)
+	if err != nil {
+		return nil, fmt.Errorf("creating the output: %w", err)
+	}
+	return f, nil
+}
+
+// nopCloser is a writer that is not ours to close.
+type nopCloser struct{ io.Writer }
+
+func (nopCloser) Close() error { return nil }
+
+// say tells something on stderr.
+func (s *session) say(format string, args ...any) {
+	if !s.f.quiet {
+		fmt.Fprintf(s.stderr, "ustack: "+format+"\n", args...)
+	}
+}

@@ -1,0 +1,65 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// TestLiveReplayed: what live saves, replayed, gives what live gave.
+func TestLiveReplayed(t *testing.T) {
+	_, work := workload(t)
+	bin := ustackBinary(t)
+	for name, command := range map[string][]string{
+		"storm": {work, "storm", "60"}, "herd": {work, "herd"}, "jit": {work, "jit"},
+		"shell": {"sh", "-c", "for i in 1 2 3; do ls / >/dev/null; date; done"},
+	} {
+		for _, format := range []string{"text", "json"} {
+			t.Run(name+" "+format, func(t *testing.T) {
+				dir := t.TempDir()
+				saved, out := filepath.Join(dir, "saved"), filepath.Join(dir, "out")
+				args := []string{"live", "-q", "-e", "syscalls:sys_*_futex", "-e", "sched:sched_switch", "-e", "syscalls:sys_enter_openat",
+					"--format", format, "--save", saved, "-o", out, "--"}
+				if text, err := exec.Command(bin, append(args, command...)...).CombinedOutput(); err != nil {
+					t.Fatalf("%v\n%s", err, text)
+				}
+				live, err := os.ReadFile(out)
+				if err != nil {
+					t.Fatal(err)
+				}
+				replay := exec.Command(bin, "replay", "-q", "--format", format, "--maps", filepath.Join(saved, savedSpaces), filepath.Join(saved, savedTrace))
+				var stderr bytes.Buffer
+				replay.Stderr = &stderr
+				again, err := replay.Output()
+				if err != nil {
+					t.Fatalf("%v\n%s", err, &stderr)
+				}
+				if len(live) == 0 {
+					t.Error("live gave nothing")
+				}
+				if !bytes.Equal(live, again) {
+					t.Errorf("%s", firstDifference(live, again))
+				}
+			})
+		}
+	}
+}
+
+// firstDifference shows where two texts part.
+func firstDifference(a, b []byte) string {
+	la, lb := bytes.Split(a, []byte("\n")), bytes.Split(b, []byte("\n"))
+	for i := range la {
+		if i >= len(lb) || !bytes.Equal(la[i], lb[i]) {
+			text := "live:   " + string(la[i])
+			if i < len(lb) {
+				text += "\nreplay: " + string(lb[i])
+			}
+			return text
+		}
+	}
+	return "the replay goes on"
+}

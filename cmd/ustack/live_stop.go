@@ -1,0 +1,128 @@
+package main
+
+import (
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// stopper ends a session: when a signal comes, the time is over, or what is
+// traced has ended. The first reason stops the tracing, so that what is left in
+// the buffer comes out; a second signal takes the instance down at once.
+type stopper struct {
+	s       *session
+	signals chan os.Signal
+	quit    chan struct{}
+	once    sync.Once
+	armed   sync.Once
+}
+
+// newStopper begins to listen. A write to a closed pipe becomes an error.
+func newStopper(s *session) *stopper {
+	st := &stopper{s: s, signals: make(chan os.Signal, 4), quit: make(chan struct{})}
+	signal.Notify(st.signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	return st
+}
+
+// end stops listening.
+func (st *stopper) end() {
+	st.once.Do(func() {
+		signal.Stop(st.signals)
+		close(st.quit)
+	})
+}
+
+// arm waits for the reasons to stop, once tracing is on.
+func (st *stopper) arm() {
+	st.armed.Do(func() { go st.wait() })
+}
+
+func (st *stopper) wait() {
+	whole := false
+	defer st.unless(&whole)
+	reason := st.reasons()
+	stopped := false
+	for {
+		select {
+		case sig := <-st.signals:
+			if sig == syscall.SIGPIPE {
+				continue // the writer gets the error
+			}
+			if stopped {
+				st.s.close()
+				os.Exit(signalBase + int(sig.(syscall.Signal)))
+			}
+		case <-reason:
+			reason = nil
+		case <-st.quit:
+			whole = true
+			return
+		}
+		if !stopped {
+			stopped = true
+			if err := st.s.stopTracing(); err != nil {
+				st.s.close() // the reader ends with an error then
+			}
+		}
+	}
+}
+
+// reasons is closed when there is nothing more to trace.
+func (st *stopper) reasons() <-chan struct{} {
+	done := make(chan struct{})
+	var once sync.Once
+	finish := func() { once.Do(func() { close(done) }) }
+	if d := st.s.f.duration; d > 0 {
+		time.AfterFunc(d, finish)
+	}
+	if c := st.s.child; c != nil {
+		go func() {
+			<-c.done
+			finish()
+		}()
+	}
+	if len(st.s.f.tids) > 0 {
+		go func() {
+			waitForAll(st.s.f.tids)
+			finish()
+		}()
+	}
+	return done
+}
+
+// waitForAll waits until all processes have ended.
+func waitForAll(pids []int) {
+	for _, pid := range pids {
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			waitSlowly(pid) // Linux 5.2 and before
+			continue
+		}
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		for {
+			if _, err := unix.Poll(fds, -1); err != unix.EINTR {
+				break
+			}
+		}
+		_ = unix.Close(fd)
+	}
+}
+
+func waitSlowly(pid int) {
+	const pause = 100 * time.Millisecond
+	for unix.Kill(pid, 0) != unix.ESRCH {
+		time.Sleep(pause)
+	}
+}
+
+// unless takes the instance down if what was begun did not come to its end: a
+// bug of ours is about to take us down.
+func (st *stopper) unless(whole *bool) {
+	if !*whole && st.s.in != nil {
+		_ = st.s.in.Remove()
+	}
+}

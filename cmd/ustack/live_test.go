@@ -1,0 +1,150 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"ustack/tracefs/instance"
+)
+
+// needLive skips a test that cannot trace here, and says why. Where such tests
+// must run (USTACK_LIVE=must), it fails.
+func needLive(t testing.TB) {
+	t.Helper()
+	why := ""
+	root, err := instance.Find("")
+	switch {
+	case err != nil:
+		why = err.Error()
+	case os.Geteuid() != 0:
+		why = "not root"
+	case root.Plain():
+		why = root.Path() + " is no tracefs"
+	}
+	if why == "" {
+		return
+	}
+	if os.Getenv("USTACK_LIVE") == "must" {
+		t.Fatalf("cannot trace: %s", why)
+	}
+	t.Skipf("cannot trace: %s", why)
+}
+
+// ustackBinary is a program that is ustack: this test, by another name.
+func ustackBinary(t testing.TB) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(t.TempDir(), "ustack")
+	if err := os.Symlink(self, bin); err != nil {
+		t.Fatal(err)
+	}
+	return bin
+}
+
+// compile builds a C program of testdata/live with frame pointers.
+func compile(t testing.TB, out, source string, flags ...string) {
+	t.Helper()
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("no C compiler: the Go workload is tested alone")
+	}
+	args := append([]string{"-O2", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls", "-Wl,--build-id=sha1",
+		"-pthread", "-o", out, filepath.Join("testdata", "live", source)}, flags...)
+	if runtime.GOARCH == "arm64" {
+		args = append(args, "-mno-omit-leaf-frame-pointer")
+	}
+	if text, err := exec.Command(gcc, args...).CombinedOutput(); err != nil {
+		t.Fatalf("gcc %s: %v\n%s", strings.Join(args, " "), err, text)
+	}
+}
+
+// liveFrame and liveEvent are lines of live --format=json.
+type liveFrame struct {
+	Address, Offset, Path, Trust, Reason, Memory string
+	BuildID                                      string `json:"build_id"`
+}
+
+type liveEvent struct {
+	Type, Name, Comm, TS string
+	PID                  int
+	Stack                []liveFrame
+}
+
+func hexValue(t testing.TB, s string) uint64 {
+	t.Helper()
+	v, err := strconv.ParseUint(strings.TrimPrefix(s, "0x"), 16, 64)
+	if err != nil {
+		t.Fatalf("%q: %v", s, err)
+	}
+	return v
+}
+
+// liveRun is what a run of live gave.
+type liveRun struct {
+	events []liveEvent
+	stderr string
+	code   int
+}
+
+// traceLive traces a command and returns the events that have a stack. The
+// instance must be gone afterwards.
+func traceLive(t testing.TB, flags []string, command ...string) liveRun {
+	t.Helper()
+	args := append([]string{"live", "--format=json"}, flags...)
+	args = append(append(args, "--"), command...)
+	cmd := exec.Command(ustackBinary(t), args...)
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	r := liveRun{stderr: stderr.String(), code: cmd.ProcessState.ExitCode()}
+	noInstance(t, cmd.ProcessState.Pid())
+	lines := bufio.NewScanner(&out)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var e liveEvent
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			t.Fatalf("%v in %s", err, lines.Bytes())
+		}
+		if len(e.Stack) > 0 {
+			r.events = append(r.events, e)
+		}
+	}
+	if len(r.events) == 0 && r.code == 0 && !slices.Contains(command, "status") {
+		t.Fatalf("no stacks\n%s", r.stderr)
+	}
+	return r
+}
+
+// noInstance fails if a process has left its instance.
+func noInstance(t testing.TB, pid int) {
+	t.Helper()
+	root, err := instance.Find("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := root.Instances()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if name == "ustack-"+strconv.Itoa(pid) || strings.HasPrefix(name, "ustack-"+strconv.Itoa(pid)+".") {
+			t.Errorf("instance %s is left", name)
+		}
+	}
+}
