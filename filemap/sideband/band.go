@@ -36,7 +36,7 @@ const (
 	// sysctl kernel.perf_event_mlock_kb is 512 KiB and a page.
 	DefaultRing = 512 << 10
 	// DefaultKeep is more than a trace is held back.
-	DefaultKeep = 20 * time.Second
+	DefaultKeep = 10 * time.Second
 )
 
 // Band is an open side band. It is for one goroutine; its History is for all.
@@ -166,7 +166,8 @@ const listAgain = tracefs.Time(time.Second)
 
 // followCPUs opens rings for CPUs that went on, and closes those of CPUs that
 // went off: their events do not come back. What happened on a CPU between its
-// coming and our looking is lost.
+// coming and our looking is lost. One that goes off and on again within listAgain
+// is not noticed, and its ring stays empty.
 func (b *Band) followCPUs(t tracefs.Time) {
 	if t-b.checked < listAgain {
 		return

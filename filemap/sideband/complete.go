@@ -2,6 +2,7 @@ package sideband
 
 import (
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -68,18 +69,21 @@ func inKernel(name string) bool {
 // byPath reads the ID of the file that has the name here, if that is the one,
 // and was not changed since it was mapped. The process need not exist any more.
 func (c *completer) byPath(m *procmap.Mapping, wall time.Time) (id elfid.ID, ok bool) {
+	// The path alone is opened first, which does nothing to devices and pipes.
+	at, err := unix.Open(m.Name, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return elfid.ID{}, false
+	}
+	defer unix.Close(at)
 	var st unix.Stat_t
-	if err := unix.Stat(m.Name, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Ino != m.Inode ||
-		m.Dev != (procmap.Dev{Major: unix.Major(uint64(st.Dev)), Minor: unix.Minor(uint64(st.Dev))}) ||
-		!time.Unix(st.Ctim.Unix()).Before(wall.Add(-coarse)) {
+	if err := unix.Fstat(at, &st); err != nil || !isOf(&st, m) || !time.Unix(st.Ctim.Unix()).Before(wall.Add(-coarse)) {
 		return elfid.ID{}, false
 	}
 	is := versionOf(&st)
 	if f, ok := c.known[m.Name]; ok && f.version == is {
 		return f.id, true
 	}
-	id, ok = readID(m.Name, is)
-	if !ok {
+	if id, ok = readID(at, is); !ok {
 		return elfid.ID{}, false
 	}
 	if c.known == nil || len(c.known) >= maxKnown {
@@ -89,20 +93,25 @@ func (c *completer) byPath(m *procmap.Mapping, wall time.Time) (id elfid.ID, ok 
 	return id, true
 }
 
-// readID reads the ID of a file of which the version is known, the zero ID if
-// it has none. ok is false if it is not that file any more.
-func readID(name string, is version) (id elfid.ID, ok bool) {
-	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+// isOf reports whether a file is that of a mapping.
+func isOf(st *unix.Stat_t, m *procmap.Mapping) bool {
+	dev := procmap.Dev{Major: unix.Major(uint64(st.Dev)), Minor: unix.Minor(uint64(st.Dev))}
+	return st.Mode&unix.S_IFMT == unix.S_IFREG && st.Ino == m.Inode && dev == m.Dev
+}
+
+// readID reads the ID of a file by the descriptor of its path, the zero ID if
+// it has none. ok is false if it was written meanwhile.
+func readID(at int, is version) (id elfid.ID, ok bool) {
+	f, err := os.Open("/proc/self/fd/" + strconv.Itoa(at))
 	if err != nil {
 		return elfid.ID{}, false
 	}
-	f := os.NewFile(uintptr(fd), name)
 	defer f.Close()
 	if id, err = elfid.Read(f); err != nil {
 		id = elfid.ID{}
 	}
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil || versionOf(&st) != is {
+	if err := unix.Fstat(at, &st); err != nil || versionOf(&st) != is {
 		return elfid.ID{}, false
 	}
 	return id, true

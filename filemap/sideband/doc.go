@@ -2,6 +2,17 @@
 // every executable mapping, exec, fork and exit on every CPU when it happens,
 // through perf_event_open(2), by the clock that the trace has.
 //
+//	band, err := sideband.Open(space.New(), sideband.Options{Clock: "mono"})
+//	…
+//	counts, err := band.Refresh(reader) // before tracing is switched on
+//	for each batch of trace records {
+//		drained, err := band.Drain()
+//		if drained.Doubt {
+//			counts, err = band.Refresh(reader)
+//		}
+//		place, ok := band.History.Lookup(tid, address, time)
+//	}
+//
 // What the kernel tells, and what it does not:
 //
 //   - mmap, mprotect to executable, brk, the vDSO: told with the whole VMA, after
@@ -12,8 +23,10 @@
 //     mremap moved is unknown at its new place until a reading.
 //   - Names are paths from the root of the process that maps
 //     (perf_event_mmap_event in kernel/events/core.c calls d_path as that
-//     process). /proc/PID/maps shows them from the root of who reads. For a
-//     process in a chroot the two differ: /bin/x here, /srv/jail/bin/x there.
+//     process). /proc/PID/maps shows them from the root of who reads, if that
+//     leads there: for a process in a chroot the two differ, /bin/x here and
+//     /srv/jail/bin/x there; for one in a mount namespace with a root of its
+//     own, a container, they do not.
 //   - A file that has a build ID comes with it, and then without device, inode
 //     and generation, whose room it takes. A file that has none, whose note
 //     was not in memory when it was mapped, or is in no segment of notes (the

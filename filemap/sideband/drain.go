@@ -97,7 +97,7 @@ func (b *Band) collectFrom(r *ring, d *Drained) {
 	err := q.index(at)
 	for _, e := range q.order[first:] {
 		if q.isLoss(e) {
-			b.lost(r, e, d)
+			b.lost(r, e)
 		}
 		r.last = max(r.last, e.time)
 	}
@@ -135,11 +135,10 @@ func (q *batch) isLoss(e entry) bool {
 	return false
 }
 
-// lost notes a record of a loss.
-func (b *Band) lost(r *ring, e entry, d *Drained) {
+// lost notes a record of a loss. If it is malformed, apply will say so.
+func (b *Band) lost(r *ring, e entry) {
 	q := &b.batch
 	if _, err := Decode(q.bytes[e.at:e.at+e.size], &q.rec); err != nil {
-		d.Malformed++
 		return
 	}
 	if n := r.loss.record(q.rec.Lost); n > 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"runtime"
@@ -38,9 +39,11 @@ func TestMain(m *testing.M) {
 var helpers = map[string]func(args []string) error{
 	"map":    helpMap,
 	"exec":   helpExec,
+	"change": helpChange,
 	"thread": helpThreads,
 	"idle":   func([]string) error { return nil },
 	"chroot": helpChroot,
+	"pivot":  helpPivot,
 	"open":   helpOpen,
 	"memory": helpMemory,
 }
@@ -124,6 +127,44 @@ func helpMap(args []string) error {
 	return nil
 }
 
+// helpChange maps and unmaps pages of a library for ever, by two threads.
+func helpChange(args []string) error {
+	const pages = 64
+	f, err := os.Open(args[0])
+	if err != nil {
+		return err
+	}
+	area, err := unix.Mmap(-1, 0, 2*pages*page, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return err
+	}
+	for thread := range uint64(2) {
+		go func() {
+			rnd := rand.New(rand.NewPCG(thread, 1))
+			for {
+				at := thread*pages + uint64(rnd.IntN(pages-4))
+				to, size := unsafe.Pointer(&area[at*page]), uintptr(page*(1+rnd.IntN(4)))
+				var err error
+				switch rnd.IntN(4) {
+				case 0:
+					err = unix.MunmapPtr(to, size)
+				case 1:
+					_, err = unix.MmapPtr(-1, 0, to, size, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_FIXED)
+				default:
+					_, err = unix.MmapPtr(int(f.Fd()), int64(page*rnd.IntN(20)), to, size, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_FIXED)
+				}
+				if err != nil {
+					fmt.Println("error", err)
+					os.Exit(1)
+				}
+				for t := mono(); mono()-t < 100000; {
+				}
+			}
+		}()
+	}
+	return nil
+}
+
 // helpExec executes a program by a thread that is not the first.
 func helpExec(args []string) error {
 	os.Unsetenv(helperMode)
@@ -168,6 +209,31 @@ func helpChroot(args []string) error {
 		return err
 	}
 	return syscall.Exec("/bin/x", []string{"x"}, []string{helperMode + "=idle"})
+}
+
+// helpPivot executes a program in a mount namespace with another root, as in a
+// container.
+func helpPivot(args []string) error {
+	runtime.LockOSThread()
+	root := args[0]
+	old := root + "/old"
+	if err := os.Mkdir(old, 0o755); err != nil {
+		return err
+	}
+	for _, step := range []func() error{
+		func() error { return unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS) },
+		func() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") },
+		func() error { return unix.Mount(root, root, "", unix.MS_BIND, "") },
+		func() error { return unix.PivotRoot(root, old) },
+		func() error { return os.Chdir("/") },
+		func() error { return unix.Unmount("/old", unix.MNT_DETACH) },
+		func() error { return syscall.Exec("/bin/x", []string{"x"}, []string{helperMode + "=idle"}) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // helpOpen opens a side band without the right to.

@@ -58,6 +58,10 @@ func NewPlayer(spaces *space.Spaces, log io.Reader) (*Player, error) {
 }
 
 // Load reads a log to its end. What was told before an error is in the history.
+//
+// Nothing is forgotten, as a Band does after a while, and everything is known at
+// once: what a live lookup missed, because the process was read only later, this
+// history finds, as late.
 func Load(spaces *space.Spaces, log io.Reader) (*History, error) {
 	p, err := NewPlayer(spaces, log)
 	if err != nil {

@@ -3,6 +3,7 @@ package sideband
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"ustack/filemap/procmap"
 	"ustack/tracefs"
@@ -38,8 +39,11 @@ func (b *Band) Refresh(r *procmap.Reader) (procmap.Counts, error) {
 	breaks := b.breaks
 	t := b.Now()
 	counts, err := r.Walk(nil, func(p *procmap.Process, err error) error {
-		if err == nil {
+		switch {
+		case err == nil:
 			err = b.take(r, p, t)
+		case errors.Is(err, fs.ErrPermission):
+			b.takeThreads(r, p.PID, t)
 		}
 		// What we may not look at is there all the same.
 		met[p.PID] = !errors.Is(err, procmap.ErrGone) && !errors.Is(err, procmap.ErrNoMemory)
@@ -54,6 +58,7 @@ func (b *Band) Refresh(r *procmap.Reader) (procmap.Counts, error) {
 	if b.breaks == breaks {
 		b.History.sure(b.found.Until)
 	}
+	b.History.log.until(b.found.Until)
 	return counts, b.History.log.flush()
 }
 
@@ -76,9 +81,10 @@ func (b *Band) Read(r *procmap.Reader, pid int) error {
 		return b.take(r, &b.scratch, t)
 	}
 	if errors.Is(err, procmap.ErrGone) {
+		b.watch = watch{pid: pid, since: t}
 		b.drain()
-		if b.History.Threads.Live(pid) > 0 {
-			b.History.gone(pid, t)
+		if !b.watch.changed && b.History.Threads.Live(pid) > 0 {
+			b.History.gone(pid, t) // the record of that is lost
 		}
 	}
 	return err
@@ -87,6 +93,18 @@ func (b *Band) Read(r *procmap.Reader, pid int) error {
 // Found notes what a process was found to have at an address when it was asked
 // at t: memory that is no code, of which the side band does not tell.
 func (b *Band) Found(pid int, m *procmap.Mapping, t tracefs.Time) { b.History.found(pid, m, t) }
+
+// takeThreads notes the threads of a process whose mappings we may not read.
+func (b *Band) takeThreads(r *procmap.Reader, pid int, t tracefs.Time) {
+	threads, err := r.Threads(pid)
+	if err != nil {
+		return
+	}
+	b.drain()
+	for _, tid := range threads {
+		b.History.seen(pid, tid, t)
+	}
+}
 
 // take notes a reading that began at t, once it holds still.
 func (b *Band) take(r *procmap.Reader, p *procmap.Process, t tracefs.Time) error {

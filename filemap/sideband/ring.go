@@ -46,10 +46,15 @@ func newRing(cpu int, clock int32, size int) (*ring, error) {
 			return r, nil
 		}
 		_ = unix.Close(fd)
-		if err != unix.EPERM && err != unix.ENOMEM || size <= minRing {
-			return nil, fmt.Errorf("mapping the perf ring of CPU %d, %d KiB: %w: %w", cpu, size>>10, ErrMemory, err)
+		memory := err == unix.EPERM || err == unix.ENOMEM
+		if memory && size > minRing {
+			size /= 2
+			continue
 		}
-		size /= 2
+		if memory {
+			err = fmt.Errorf("%w: %w", ErrMemory, err)
+		}
+		return nil, fmt.Errorf("mapping the perf ring of CPU %d, %d KiB: %w", cpu, size>>10, err)
 	}
 }
 

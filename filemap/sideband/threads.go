@@ -84,13 +84,14 @@ func (th *Threads) seen(pid, tid int, t tracefs.Time) bool {
 	return true
 }
 
-// ended notes that a thread ended at t. last tells that it was the last one
-// known of its process.
+// ended notes that a thread ended at t. last tells that its process has no
+// other, as far as its threads are known.
 func (th *Threads) ended(pid, tid int, t tracefs.Time) (last bool) {
 	th.mu.Lock()
 	defer th.mu.Unlock()
+	known := slices.Contains(th.live[pid], tid)
 	th.end(tid, t)
-	return len(th.live[pid]) == 0
+	return len(th.live[pid]) == 0 && (known || tid == pid)
 }
 
 // execed notes that a process has executed a program at t: it then has one
@@ -146,11 +147,14 @@ func (th *Threads) missing(pid int, found []int, t tracefs.Time) []int {
 	return list
 }
 
-// begin adds a thread that is not there.
+// begin adds a thread.
 func (th *Threads) begin(pid, tid int, t tracefs.Time, exact bool) {
 	const maxSpans = 64
 	list := th.byTID[tid]
 	if n := len(list); n > 0 {
+		if list[n-1].to == space.Forever {
+			return // this is older news than that one
+		}
 		t = max(t, list[n-1].to)
 		list = slices.Delete(list, 0, max(0, n-maxSpans+1))
 	}

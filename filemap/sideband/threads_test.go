@@ -63,8 +63,17 @@ func TestThreadTable(t *testing.T) {
 	if !th.ended(100, 100, 3*dying+20) || !th.ended(999, 999, 5) {
 		t.Error("the last thread was not the last one")
 	}
+	if th.ended(999, 998, 5) {
+		t.Error("an unknown thread was the last one")
+	}
 	th.execed(300, 10) // of which nothing was known
 	check(300, 5, 300, true, true)
+
+	th.started(100, 101, 70) // before it was of process 200
+	check(101, 95, 200, false, true)
+	if th.Live(100) != 0 {
+		t.Errorf("%d live", th.Live(100))
+	}
 
 	th.Expire(90)
 	check(101, 89, 0, false, false)

@@ -195,11 +195,21 @@ func (s *Spaces) put(pid int, m *procmap.Mapping, t tracefs.Time, exact bool) {
 		}
 		ms, clash := put(v.Mappings, fresh)
 		if clash {
-			return old.then(i, t, ms)
+			return old.then(i, t, keepNewer(ms, v.Mappings, t))
 		}
 		v.Mappings = ms
 		return old.grown(i, t, v)
 	})
+}
+
+// keepNewer puts what came after t back on top.
+func keepNewer(ms, had []Mapping, t tracefs.Time) []Mapping {
+	for _, m := range had {
+		if m.Since > t {
+			ms, _ = put(ms, m)
+		}
+	}
+	return ms
 }
 
 // Unmap notes that a process has nothing any more between two addresses.

@@ -165,6 +165,19 @@ func TestUnder(t *testing.T) {
 	}
 }
 
+// TestAnswerTooLate: what a process was found to have is told after what took
+// its place.
+func TestAnswerTooLate(t *testing.T) {
+	a, jit := mapping(0x1000, 0x2000, 0, "/a"), procmap.Mapping{Start: 0x4000, End: 0x5000, Kind: procmap.Anonymous, Name: "jit"}
+	found := procmap.Mapping{Start: 0x3000, End: 0x8000, Kind: procmap.Anonymous, Name: "found"}
+	s := New()
+	s.Replace(process(1, 5, "x", a), 10)
+	s.MapExact(1, &jit, 110)
+	s.Map(1, &found, 100)
+	check(t, s, 1, []lookup{{0x3000, 120, "found+0x0"}, {0x4000, 120, "jit+0x0"}, {0x5000, 120, "found+0x2000"}, {0x1000, 120, "/a+0x0"},
+		{0x4000, 105, ""}, {0x4000, 110, "jit+0x0"}, {0x3000, 99, "found+0x0 late"}})
+}
+
 func TestComm(t *testing.T) {
 	s := New()
 	s.Comm(1, "nobody", 5)
