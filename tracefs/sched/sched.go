@@ -1,0 +1,220 @@
+// Package sched decodes the text of scheduler and task events
+// (include/trace/events/sched.h, task.h): who goes off a CPU and in what state,
+// who is woken, which tasks are threads of one process, which end.
+package sched
+
+import "bytes"
+
+// Kind tells which event it is.
+type Kind uint8
+
+// The events that are decoded.
+const (
+	None Kind = iota
+	// Switch: the header's task goes off the CPU in State, TID comes on.
+	Switch
+	// Waking: the header's task wakes TID. Wakeup: TID has become runnable;
+	// the header's task need not be who did it.
+	Waking
+	Wakeup
+	// Exec: TID, OldTID before, runs another program now.
+	Exec
+	// Exit: the header's task ends. Group tells that it is the last one of
+	// its process.
+	Exit
+	// NewTask: the header's task has made the task TID; Thread tells that it
+	// is a thread of the same process.
+	NewTask
+)
+
+// Event is a decoded event. Comm points into the text.
+type Event struct {
+	Kind   Kind
+	TID    int32
+	OldTID int32
+	// State is the first letter of prev_state: S and D sleep, R may run, X
+	// and Z have ended.
+	State  byte
+	Thread bool
+	Group  bool
+	// Comm is the name of TID, PrevComm that of the header's task (Switch).
+	Comm, PrevComm []byte
+}
+
+var names = [...]struct {
+	name string
+	kind Kind
+}{
+	{"sched_switch", Switch}, {"sched_waking", Waking}, {"sched_wakeup", Wakeup},
+	{"sched_process_exec", Exec}, {"sched_process_exit", Exit}, {"task_newtask", NewTask},
+}
+
+// Parse decodes the body of an event. It reports false if it is none of those,
+// or lacks what is needed.
+func Parse(body []byte, e *Event) bool {
+	const longest = 24
+	at := bytes.IndexByte(body[:min(len(body), longest)], ':')
+	if at < 0 {
+		return false
+	}
+	kind := None
+	for i := range names {
+		if string(body[:at]) == names[i].name {
+			kind = names[i].kind
+			break
+		}
+	}
+	if kind == None {
+		return false
+	}
+	*e = Event{Kind: kind}
+	text := bytes.TrimLeft(body[at+1:], " \t")
+	if end := bytes.LastIndexByte(text, '\n'); end >= 0 {
+		text = text[:end]
+	}
+	switch kind {
+	case Switch:
+		return e.sched(text)
+	case Waking, Wakeup:
+		return e.wake(text)
+	case Exec:
+		return e.last(text, "pid=", &e.TID, " old_pid=") && e.last(text, " old_pid=", &e.OldTID, "")
+	case Exit:
+		e.Group = bytes.Contains(text, []byte("group_dead=true")) || bytes.Contains(text, []byte("group_dead=1"))
+		return true
+	case NewTask:
+		return e.newTask(text)
+	}
+	return false
+}
+
+// sched reads "prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==>
+// next_comm=b next_pid=2 next_prio=120", by trace-cmd "a:1 [120] S ==> b:2 [120]".
+// A comm can hold any of these words, so what is looked for is what stands
+// last before a place that is known.
+func (e *Event) sched(text []byte) bool {
+	arrow := lastIndex(text, " ==> ")
+	if arrow < 0 {
+		return false
+	}
+	prev, next := text[:arrow], text[arrow+len(" ==> "):]
+	if name, ok := bytes.CutPrefix(next, []byte("next_comm=")); ok {
+		at := lastIndex(name, " next_pid=")
+		state := lastIndex(prev, " prev_state=")
+		if at < 0 || state < 0 || state+len(" prev_state=") >= len(prev) {
+			return false
+		}
+		e.State = prev[state+len(" prev_state=")]
+		if pid := lastIndex(prev[:state], " prev_pid="); pid > 0 {
+			e.PrevComm = bytes.TrimPrefix(prev[:pid], []byte("prev_comm="))
+		}
+		e.Comm = name[:at]
+		return decimal(name[at+len(" next_pid="):], &e.TID)
+	}
+	if len(prev) == 0 {
+		return false
+	}
+	state := bytes.LastIndexByte(prev, ' ')
+	if state < 0 || state+1 >= len(prev) {
+		return false
+	}
+	e.State = prev[state+1]
+	return e.named(next)
+}
+
+// wake reads "comm=a pid=1 prio=120 target_cpu=001", by trace-cmd
+// "a:1 [120] CPU:001".
+func (e *Event) wake(text []byte) bool {
+	if name, ok := bytes.CutPrefix(text, []byte("comm=")); ok {
+		at := lastIndex(name, " pid=")
+		if at < 0 {
+			return false
+		}
+		e.Comm = name[:at]
+		return decimal(name[at+len(" pid="):], &e.TID)
+	}
+	return e.named(text)
+}
+
+// named reads "comm:pid [prio]".
+func (e *Event) named(text []byte) bool {
+	end := lastIndex(text, " [")
+	if end < 0 {
+		return false
+	}
+	at := bytes.LastIndexByte(text[:end], ':')
+	if at < 0 {
+		return false
+	}
+	e.Comm = text[:at]
+	return decimal(text[at+1:end], &e.TID)
+}
+
+// cloneThread is CLONE_THREAD.
+const cloneThread = 0x10000
+
+// newTask reads "pid=2 comm=a clone_flags=3d0f00 oom_score_adj=0"; the flags
+// are hexadecimal.
+func (e *Event) newTask(text []byte) bool {
+	at := lastIndex(text, " clone_flags=")
+	rest, ok := bytes.CutPrefix(text, []byte("pid="))
+	if at < 0 || !ok || !decimal(rest, &e.TID) {
+		return false
+	}
+	var flags uint64
+	for _, c := range bytes.TrimPrefix(text[at+len(" clone_flags="):], []byte("0x")) {
+		switch {
+		case c >= '0' && c <= '9':
+			flags = flags<<4 | uint64(c-'0')
+		case c >= 'a' && c <= 'f':
+			flags = flags<<4 | uint64(c-'a'+10)
+		default:
+			e.Thread = flags&cloneThread != 0
+			return true
+		}
+	}
+	e.Thread = flags&cloneThread != 0
+	return true
+}
+
+// last reads the number behind the last occurrence of key that stands before
+// the last occurrence of limit, "" for none.
+func (e *Event) last(text []byte, key string, to *int32, limit string) bool {
+	if limit != "" {
+		at := lastIndex(text, limit)
+		if at < 0 {
+			return false
+		}
+		text = text[:at]
+	}
+	at := lastIndex(text, key)
+	return at >= 0 && decimal(text[at+len(key):], to)
+}
+
+// lastIndex is bytes.LastIndex for keys whose last two bytes are rare.
+func lastIndex(b []byte, key string) int {
+	k := len(key)
+	last, before := key[k-1], key[k-2]
+	for i := len(b); i >= k; i-- {
+		if b[i-1] == last && b[i-2] == before && string(b[i-k:i]) == key {
+			return i - k
+		}
+	}
+	return -1
+}
+
+// maxTID is PID_MAX_LIMIT.
+const maxTID = 4 << 20
+
+// decimal reads the digits at the beginning of b.
+func decimal(b []byte, to *int32) bool {
+	v, n := int32(0), 0
+	for n < len(b) && b[n] >= '0' && b[n] <= '9' {
+		if v = v*10 + int32(b[n]-'0'); v > maxTID {
+			return false
+		}
+		n++
+	}
+	*to = v
+	return n > 0
+}
