@@ -20,12 +20,13 @@ import (
 type withEvidence struct {
 	judge *evidence.Evidence // nil without --maps
 	exact resolve.Evidence   // of mappings that live has saved, nil for others
-	files []string           // the inputs, all of which can be read twice
+	dump  *evidence.Dump
+	files []string // the inputs, all of which can be read twice
 	temp  []string
 }
 
 // evidence loads the dump of --maps.
-func (f *replayFlags) evidence(stdin io.Reader) (*withEvidence, error) {
+func (f *traceFlags) evidence(stdin io.Reader) (*withEvidence, error) {
 	w := &withEvidence{files: f.files}
 	if f.maps == "" {
 		if f.sysroot != "" {
@@ -44,6 +45,7 @@ func (f *replayFlags) evidence(stdin io.Reader) (*withEvidence, error) {
 	if err != nil {
 		return nil, err
 	}
+	w.dump = dump
 	if w.judge, err = evidence.New(dump, f.sysroot); err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,10 +33,9 @@ Exit codes: 0 ok, 1 failure, 2 usage, 3 with --fail-on-loss, 4 with
 
 // replayFlags are the flags of replay.
 type replayFlags struct {
-	quiet         bool
+	traceFlags
 	format        string
 	buildID       render.BuildIDStyle
-	dialect       resolve.Dialect
 	keepMaps      bool
 	stitch        bool
 	failOnLoss    bool
@@ -45,9 +43,6 @@ type replayFlags struct {
 	hold          resolve.Limits
 	holdTime      time.Duration
 	pause         time.Duration
-	maps          string
-	sysroot       string
-	files         []string
 }
 
 // Limits for holding records back. In the captures, of a slow machine with four
@@ -68,10 +63,10 @@ func parseReplay(args []string, stdout io.Writer) (*replayFlags, error) {
 	fs := flag.NewFlagSet("replay", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	fs.Usage = func() {}
+	f.define(fs)
 	fs.BoolVar(&f.quiet, "q", false, "no totals and no progress")
 	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text or json (lines)")
 	buildID := fs.String("build-id", "kernel", "`FORM` of build IDs in text: kernel (words), hex (as readelf -n) or none")
-	dialect := fs.String("dialect", "auto", "`DIALECT` of the stacks: auto, plain, offset, inode, hash, resolved, stock, or D0 to D5")
 	fs.BoolVar(&f.keepMaps, "keep-maps", false, "keep mapping events in the text")
 	fs.BoolVar(&f.stitch, "stitch", false, "print each event's stack under the event")
 	fs.BoolVar(&f.failOnLoss, "fail-on-loss", false, "exit with 3 if events were lost")
@@ -80,8 +75,6 @@ func parseReplay(args []string, stdout io.Writer) (*replayFlags, error) {
 	fs.Int64Var(&f.hold.Bytes, "hold-bytes", 0, "hold a record back for at most `N` bytes (default 4 MiB)")
 	fs.DurationVar(&f.holdTime, "hold-time", 0, "hold a record back for at most this `TIME` of the trace (default 1s, 10s when stacks are put to events)")
 	fs.DurationVar(&f.pause, "hold-pause", defaultHoldPause, "let all go when the input pauses for this `TIME`")
-	fs.StringVar(&f.maps, "maps", "", "hold announcements against the mappings in `DUMP` (ustack maps --save, or a folder or tar of PID.maps), and look raw addresses up there")
-	fs.StringVar(&f.sysroot, "sysroot", "", "with --maps: `DIR` with the ELF files at their paths, for a look at the code")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			fmt.Fprint(stdout, replayHelp)
@@ -90,11 +83,9 @@ func parseReplay(args []string, stdout io.Writer) (*replayFlags, error) {
 		}
 		return nil, err
 	}
-	f.files = fs.Args()
-	var errs [2]error
-	f.buildID, errs[0] = render.ParseBuildIDStyle(*buildID)
-	f.dialect, errs[1] = resolve.ParseDialect(*dialect)
-	return &f, errors.Join(errs[0], errs[1], f.check())
+	var err error
+	f.buildID, err = render.ParseBuildIDStyle(*buildID)
+	return &f, errors.Join(err, f.parsed(fs.Args()), f.check())
 }
 
 func (f *replayFlags) check() error {
@@ -121,21 +112,6 @@ func (f *replayFlags) check() error {
 		}
 	}
 	f.hold.Time = tracefs.Time(f.holdTime.Nanoseconds())
-	fromStdin := 0
-	for _, name := range f.files {
-		if name == "-" {
-			fromStdin++
-		}
-		if strings.HasPrefix(name, "--") {
-			return fmt.Errorf("flags go before the files: %s", name)
-		}
-	}
-	if fromStdin > 1 {
-		return errors.New("standard input can be read only once")
-	}
-	if len(f.files) == 0 {
-		f.files = []string{"-"}
-	}
 	return nil
 }
 
@@ -176,82 +152,17 @@ func (f *replayFlags) verdict(t *resolve.Totals) int {
 }
 
 func (f *replayFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*resolve.Totals, error) {
-	ev, err := f.evidence(stdin)
+	trace, err := f.open(stdin, input.Options{Events: f.stitch, Pause: f.pause}, resolve.Options{Hold: f.hold, Stitch: f.stitch})
 	if err != nil {
 		return nil, err
 	}
-	defer ev.close()
-	noShapes := ev.judge != nil || ev.exact != nil
-	trace, err := input.OpenAll(ev.files, stdin, input.Options{Events: f.stitch, Pause: f.pause, NoShapes: noShapes})
-	if err != nil {
-		return nil, err
-	}
-	opt := resolve.Options{Hold: f.hold, Stitch: f.stitch, Dialect: f.dialect, Sources: len(f.files), Evidence: ev.exact}
-	if again := trace.Again(); again != nil {
-		opt.First = input.NewFirsts(again).Find
-		opt.Late = resolve.NewLateStacks(func(opt resolve.Options) error {
-			trace, err := again(input.Options{NoShapes: noShapes})
-			if err != nil {
-				return err
-			}
-			_, err = pump(trace, resolve.New(opt), discard{}, func() {})
-			return err
-		})
-	}
+	defer trace.close()
+	trace.findLateStacks()
 	out := render.Output(stdout)
-	if ev.judge != nil {
-		opt.Evidence = ev.judge
-		if err := ev.gather(trace, opt); err != nil {
-			return nil, err
+	return trace.read(func(res *resolve.Resolver) render.Renderer {
+		if f.format == "json" {
+			return render.NewJSON(out, res, f.hold.Bytes)
 		}
-	}
-	res := resolve.New(opt)
-	var w render.Renderer
-	if f.format == "json" {
-		w = render.NewJSON(out, res, f.hold.Bytes)
-	} else {
-		w = render.NewText(out, render.TextOptions{BuildID: f.buildID, KeepMaps: f.keepMaps, Stitch: f.stitch})
-	}
-	progress := render.NewProgress(stderr, trace.Progress(), f.quiet || !render.IsTerminalWriter(stderr))
-	defer progress.Done()
-	return pump(trace, res, w, progress.Step)
-}
-
-// pump drives records from the trace through the resolver to the renderer, and
-// calls step after each batch. What was read before an error is written before
-// the error is returned.
-func pump(r input.ReadCloser, res *resolve.Resolver, w render.Renderer, step func()) (*resolve.Totals, error) {
-	p := input.NewPipe(r)
-	defer p.Close()
-	for {
-		b, err := p.Next()
-		paused := b.Paused
-		res.Add(b)
-		if err != nil {
-			res.End()
-		}
-		for h := res.Next(); h != nil; h = res.Next() {
-			if err := w.Batch(h); err != nil {
-				return nil, fmt.Errorf("writing the output: %w", err)
-			}
-			p.Free(res.Release(h))
-		}
-		if paused {
-			if err := w.Flush(); err != nil {
-				return nil, fmt.Errorf("writing the output: %w", err)
-			}
-		}
-		step()
-		if err == nil {
-			continue
-		}
-		totals := res.Totals()
-		if cerr := w.Close(totals); cerr != nil {
-			return nil, fmt.Errorf("writing the output: %w", cerr)
-		}
-		if err == io.EOF {
-			err = nil
-		}
-		return totals, err
-	}
+		return render.NewText(out, render.TextOptions{BuildID: f.buildID, KeepMaps: f.keepMaps, Stitch: f.stitch})
+	}, stderr)
 }

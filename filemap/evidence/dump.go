@@ -40,7 +40,7 @@ type version struct {
 type mapping struct {
 	start, end, offset uint64
 	kind               procmap.Kind
-	exec               bool
+	exec, shared       bool
 	file               *mapped // nil if it is none
 }
 
@@ -215,7 +215,7 @@ func (d *Dump) maps(r io.Reader, pid int32) error {
 
 // mapping keeps of a mapping what evidence needs.
 func (d *Dump) mapping(m *procmap.Mapping) mapping {
-	out := mapping{start: m.Start, end: m.End, offset: m.Offset, kind: m.Kind, exec: m.Perms&procmap.Exec != 0}
+	out := mapping{start: m.Start, end: m.End, offset: m.Offset, kind: m.Kind, exec: m.Perms&procmap.Exec != 0, shared: m.Perms&procmap.Shared != 0}
 	if m.Inode == 0 {
 		return out
 	}

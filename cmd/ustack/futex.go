@@ -1,0 +1,160 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap/resolve"
+	"ustack/render"
+	"ustack/render/futex"
+	futexreport "ustack/render/futex/report"
+	"ustack/tracefs"
+	"ustack/tracefs/input"
+)
+
+const futexHelp = `usage: ustack futex [flags] [FILE... | -]
+
+Says who waits for whom in a saved trace: which futexes threads wait on, for
+how long, where in which program, who let them go on, who held the lock, and
+what hangs at the end. Needs the events sys_enter_futex and sys_exit_futex;
+sched_switch and sched_waking make it surer. Reads what replay reads.
+
+  ustack futex trace.zst
+  ustack futex --maps maps.tar --json trace.txt | jq '.locks[0]'
+
+Exit codes: 0 ok, 1 failure, 2 usage.
+
+`
+
+// futexFlags are the flags of futex.
+type futexFlags struct {
+	traceFlags
+	json bool
+	view futex.View
+}
+
+// Limits for holding records back. Few are needed: a wait's stack is found at
+// its end, too.
+const (
+	futexHoldBytes = 1 << 20
+	futexHoldTime  = 2 * time.Second
+	defaultTop     = 5
+)
+
+func parseFutex(args []string, stdout io.Writer) (*futexFlags, error) {
+	var f futexFlags
+	fs := flag.NewFlagSet("futex", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.Usage = func() {}
+	f.define(fs)
+	fs.BoolVar(&f.quiet, "q", false, "no progress")
+	fs.BoolVar(&f.json, "json", false, "one JSON document")
+	fs.IntVar(&f.view.Top, "top", defaultTop, "show the first `N` locks, waits and threads, 0 for all")
+	fs.StringVar(&f.view.Sort, "sort", "total", "`ORDER` of the locks: total, count, max or p99")
+	minWait := fs.Duration("min-wait", 0, "show locks and waits of at least this `TIME`; all are counted")
+	fs.Func("p", "only the locks of these `PID`s, processes or threads (a list with commas)", f.addPIDs)
+	fs.Func("comm", "only the locks of processes or threads of this `NAME`", func(s string) error {
+		f.view.Comms = append(f.view.Comms, s)
+		return nil
+	})
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			fmt.Fprint(stdout, futexHelp)
+			fs.SetOutput(stdout)
+			fs.PrintDefaults()
+		}
+		return nil, err
+	}
+	f.view.MinWait = tracefs.Time(minWait.Nanoseconds())
+	return &f, errors.Join(f.parsed(fs.Args()), f.check())
+}
+
+func (f *futexFlags) addPIDs(list string) error {
+	for s := range strings.SplitSeq(list, ",") {
+		pid, err := strconv.ParseInt(s, 10, 32)
+		if err != nil || pid < 1 {
+			return fmt.Errorf("%q is no process or thread", s)
+		}
+		f.view.PIDs = append(f.view.PIDs, int32(pid))
+	}
+	return nil
+}
+
+func (f *futexFlags) check() error {
+	if orders := []string{"total", "count", "max", "p99"}; !slices.Contains(orders, f.view.Sort) {
+		return fmt.Errorf("unknown order %q (one of %s)", f.view.Sort, strings.Join(orders, ", "))
+	}
+	if f.view.Top < 0 || f.view.MinWait < 0 {
+		return errors.New("--top and --min-wait must not be negative")
+	}
+	return nil
+}
+
+// futexCommand is the subcommand.
+func futexCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	stderr = render.Output(stderr)
+	f, err := parseFutex(args, stdout)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case err != nil:
+		fmt.Fprintf(stderr, "ustack futex: %v\n", err)
+		return exitUsage
+	}
+	a, err := f.run(stdin, stderr)
+	if a != nil {
+		// What was read before an error is told.
+		if werr := f.write(render.Output(stdout), a.Report(f.view)); werr != nil {
+			if errors.Is(werr, unix.EPIPE) {
+				return exitOK
+			}
+			err = errors.Join(err, fmt.Errorf("writing the output: %w", werr))
+		}
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "ustack futex: %v\n", err)
+		return exitFailure
+	}
+	return exitOK
+}
+
+// run reads the trace, and once more if records are lost in places that could
+// not be foreseen.
+func (f *futexFlags) run(stdin io.Reader, stderr io.Writer) (*futex.Analysis, error) {
+	hold := resolve.Limits{Lines: defaultHoldLines, Bytes: futexHoldBytes, Time: tracefs.Time(futexHoldTime.Nanoseconds())}
+	trace, err := f.open(stdin, input.Options{Events: true}, resolve.Options{Hold: hold, Stitch: true})
+	if err != nil {
+		return nil, err
+	}
+	defer trace.close()
+	var opt futex.Options
+	if dump := trace.evidence.dump; dump != nil {
+		opt.Mappings = dump
+	}
+	a := futex.New(opt)
+	_, err = trace.read(func(*resolve.Resolver) render.Renderer { return a }, stderr)
+	if err != nil || !a.NeedsGaps() {
+		return a, err
+	}
+	opt.Gaps = a.Gaps()
+	second := futex.New(opt)
+	if ok, err := trace.readAgain(second, stderr); !ok || err != nil {
+		return a, err
+	}
+	return second, nil
+}
+
+func (f *futexFlags) write(w io.Writer, r *futex.Report) error {
+	if f.json {
+		return futexreport.JSON(w, r)
+	}
+	return futexreport.Text(w, r, futexreport.Options{Top: f.view.Top})
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+
+	"ustack/filemap/resolve"
+	"ustack/render"
+	"ustack/tracefs/input"
+)
+
+// traceFlags are the flags of the commands that read a saved trace.
+type traceFlags struct {
+	quiet   bool
+	dialect resolve.Dialect
+	maps    string
+	sysroot string
+	files   []string
+
+	dialectName string
+}
+
+// define adds the flags to those of a command.
+func (f *traceFlags) define(fs *flag.FlagSet) {
+	fs.StringVar(&f.dialectName, "dialect", "auto", "`DIALECT` of the stacks: auto, plain, offset, inode, hash, resolved, stock, or D0 to D5")
+	fs.StringVar(&f.maps, "maps", "", "hold announcements against the mappings in `DUMP` (ustack maps --save, or a folder or tar of PID.maps), and look raw addresses up there")
+	fs.StringVar(&f.sysroot, "sysroot", "", "with --maps: `DIR` with the ELF files at their paths, for a look at the code")
+}
+
+// parsed checks the flags and takes the names of the files.
+func (f *traceFlags) parsed(files []string) error {
+	f.files = files
+	var err error
+	f.dialect, err = resolve.ParseDialect(f.dialectName)
+	fromStdin := 0
+	for _, name := range f.files {
+		if name == "-" {
+			fromStdin++
+		}
+		if strings.HasPrefix(name, "--") {
+			return errors.Join(err, fmt.Errorf("flags go before the files: %s", name))
+		}
+	}
+	if fromStdin > 1 {
+		return errors.Join(err, errors.New("standard input can be read only once"))
+	}
+	if len(f.files) == 0 {
+		f.files = []string{"-"}
+	}
+	return err
+}
+
+// savedTrace is an opened trace and how its frames get their files.
+type savedTrace struct {
+	*input.Trace
+	flags    *traceFlags
+	opt      resolve.Options
+	in       input.Options
+	evidence *withEvidence
+}
+
+// open opens the trace, and with --maps reads it for the first time.
+func (f *traceFlags) open(stdin io.Reader, in input.Options, opt resolve.Options) (*savedTrace, error) {
+	ev, err := f.evidence(stdin)
+	if err != nil {
+		return nil, err
+	}
+	in.NoShapes = ev.judge != nil || ev.exact != nil
+	opt.Dialect, opt.Sources, opt.Evidence = f.dialect, len(f.files), ev.exact
+	t := &savedTrace{flags: f, opt: opt, in: in, evidence: ev}
+	if t.Trace, err = input.OpenAll(ev.files, stdin, in); err != nil {
+		ev.close()
+		return nil, err
+	}
+	if again := t.Again(); again != nil {
+		t.opt.First = input.NewFirsts(again).Find
+	}
+	if ev.judge != nil {
+		t.opt.Evidence = ev.judge
+		if err := ev.gather(t.Trace, t.opt); err != nil {
+			ev.close()
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+func (t *savedTrace) close() { t.evidence.close() }
+
+// findLateStacks has stacks that come too late for their events looked for in
+// the whole trace, if it can be read again.
+func (t *savedTrace) findLateStacks() {
+	again := t.Again()
+	if again == nil {
+		return
+	}
+	t.opt.Late = resolve.NewLateStacks(func(opt resolve.Options) error {
+		trace, err := again(input.Options{NoShapes: t.in.NoShapes})
+		if err != nil {
+			return err
+		}
+		_, err = pump(trace, resolve.New(opt), discard{}, func() {})
+		return err
+	})
+}
+
+// read reads the trace into the renderer that make gives for its resolver.
+func (t *savedTrace) read(make func(*resolve.Resolver) render.Renderer, stderr io.Writer) (*resolve.Totals, error) {
+	res := resolve.New(t.opt)
+	progress := render.NewProgress(stderr, t.Progress(), t.flags.quiet || !render.IsTerminalWriter(stderr))
+	defer progress.Done()
+	return pump(t.Trace, res, make(res), progress.Step)
+}
+
+// readAgain reads it once more; false if that is not possible.
+func (t *savedTrace) readAgain(w render.Renderer, stderr io.Writer) (bool, error) {
+	again := t.Again()
+	if again == nil {
+		return false, nil
+	}
+	trace, err := again(t.in)
+	if err != nil {
+		return false, err
+	}
+	progress := render.NewProgress(stderr, trace.Progress(), t.flags.quiet || !render.IsTerminalWriter(stderr))
+	defer progress.Done()
+	_, err = pump(trace, resolve.New(t.opt), w, progress.Step)
+	return err == nil, err
+}
+
+// pump drives records from the trace through the resolver to the renderer, and
+// calls step after each batch. What was read before an error is written before
+// the error is returned.
+func pump(r input.ReadCloser, res *resolve.Resolver, w render.Renderer, step func()) (*resolve.Totals, error) {
+	p := input.NewPipe(r)
+	defer p.Close()
+	for {
+		b, err := p.Next()
+		paused := b.Paused
+		res.Add(b)
+		if err != nil {
+			res.End()
+		}
+		for h := res.Next(); h != nil; h = res.Next() {
+			if err := w.Batch(h); err != nil {
+				return nil, fmt.Errorf("writing the output: %w", err)
+			}
+			p.Free(res.Release(h))
+		}
+		if paused {
+			if err := w.Flush(); err != nil {
+				return nil, fmt.Errorf("writing the output: %w", err)
+			}
+		}
+		step()
+		if err == nil {
+			continue
+		}
+		totals := res.Totals()
+		if cerr := w.Close(totals); cerr != nil {
+			return nil, fmt.Errorf("writing the output: %w", cerr)
+		}
+		if err == io.EOF {
+			err = nil
+		}
+		return totals, err
+	}
+}

@@ -1,0 +1,206 @@
+package futex
+
+import (
+	"ustack/filemap/resolve"
+	"ustack/tracefs"
+	"ustack/tracefs/sched"
+	"ustack/tracefs/syscalls"
+)
+
+// Mappings tells what a trace may lack: which process a thread belongs to,
+// and what file is shared at an address.
+type Mappings interface {
+	// Process is the process of a thread.
+	Process(tid int32) (pid int32, ok bool)
+	// SharedFile is the file that a process maps shared at an address (id is
+	// the same in all processes), and the address's offset in it.
+	SharedFile(tid int32, at tracefs.Time, timed bool, addr uint64) (id, path string, offset uint64, ok bool)
+}
+
+// Options are what an Analysis can be told.
+type Options struct {
+	// Mappings may be nil.
+	Mappings Mappings
+	// Gaps are those of the whole trace, if it has been read before.
+	Gaps *Gaps
+	// Locks, Stacks and Threads bound the memory, 0 for the default.
+	Locks, Stacks, Threads int
+}
+
+// Bounds of memory. What goes beyond is added up without its parts.
+const (
+	defaultLocks   = 8192
+	defaultStacks  = 16384
+	defaultThreads = 1 << 16
+)
+
+// Analysis adds up the futex calls of a trace.
+type Analysis struct {
+	opt     Options
+	threads map[int32]*thread
+	byTGID  map[int32]*process
+	sites   map[siteKey]*site
+	files   map[fileKey]*lock // shared futexes whose file is known
+	others  [2]*lock          // locks that were too many, by section
+	all     []*lock           // with those that have been united or folded, till the next folding
+	locks   int
+	opened  map[*lock][]*wait // that had not ended at the end
+	forgot  int64             // threads
+	evicted bool              // locks have been folded into others
+	stacks  stacks
+	longest [2]longest // by section
+	empty   emptyWakes
+	order   map[orderKey]*orderSeen
+	comms   map[string]string
+
+	gaps  Gaps
+	spans spans
+	cpus  [][]cpu
+
+	start, end tracefs.Time
+	begun      bool
+	ticks      bool // the clock does not count nanoseconds
+	calls      int64
+	enters     int64
+	exits      int64
+	switches   bool // the trace has sched_switch
+	wakings    bool // the trace has sched_waking
+	restarts   bool // the trace has sys_restart_syscall
+	before     Before
+	waitv      Waitv
+	unpaired   int64
+	broke      bool         // a call without its return was seen
+	tail       int32        // thread whose wait began with the last event, 0 if none
+	hidden     hidden       // what loss can hide besides what was seen
+	brokenTime tracefs.Time // what calls can hide of which only the entry or the return is there
+	past       []*wake      // scratch
+	segs       []Segment    // scratch
+	sys        syscalls.Event
+	task       sched.Event
+}
+
+// New returns an empty Analysis.
+func New(opt Options) *Analysis {
+	if opt.Locks == 0 {
+		opt.Locks = defaultLocks
+	}
+	if opt.Stacks == 0 {
+		opt.Stacks = defaultStacks
+	}
+	if opt.Threads == 0 {
+		opt.Threads = defaultThreads
+	}
+	a := &Analysis{
+		opt: opt, threads: make(map[int32]*thread), byTGID: make(map[int32]*process),
+		sites: make(map[siteKey]*site), files: make(map[fileKey]*lock), order: make(map[orderKey]*orderSeen),
+		comms: make(map[string]string),
+	}
+	a.stacks.init(opt.Stacks)
+	a.empty.init()
+	for i := range a.others {
+		a.others[i] = &lock{}
+	}
+	if opt.Gaps != nil {
+		a.gaps = *opt.Gaps
+		a.spans.known = true
+	}
+	return a
+}
+
+// Batch takes the next batch of a trace.
+func (a *Analysis) Batch(h *resolve.Held) error {
+	for i := range h.Records {
+		rec := &h.Records[i]
+		switch rec.Kind {
+		case tracefs.KindEvent:
+			a.event(h, i, rec)
+		case tracefs.KindLost, tracefs.KindGap:
+			a.lost(h, rec)
+			continue
+		}
+		a.seen(h, i, rec)
+	}
+	a.batchEnded(h)
+	return nil
+}
+
+// Flush implements render.Renderer; an analysis has nothing to show yet.
+func (a *Analysis) Flush() error { return nil }
+
+// Close implements render.Renderer.
+func (a *Analysis) Close(*resolve.Totals) error { return nil }
+
+// event takes an event if it is of interest.
+func (a *Analysis) event(h *resolve.Held, i int, rec *tracefs.Record) {
+	if rec.Flags&tracefs.Continued != 0 || rec.End <= rec.Body {
+		return
+	}
+	if rec.TID != a.tail {
+		a.tail = 0
+	}
+	body := h.Text[rec.Body:rec.End]
+	if len(body) < 5 || body[0] != 's' && body[0] != 't' {
+		return
+	}
+	if body[1] == 'y' {
+		if !syscalls.Parse(body, &a.sys) {
+			return
+		}
+		if a.sys.Exit {
+			a.exit(h, i, rec)
+		} else {
+			a.enter(h, i, rec)
+		}
+		return
+	}
+	if sched.Parse(body, &a.task) {
+		a.sched(h, rec)
+	}
+}
+
+// sched takes a scheduler event.
+func (a *Analysis) sched(h *resolve.Held, rec *tracefs.Record) {
+	e := &a.task
+	switch e.Kind {
+	case sched.Switch:
+		a.switches = true
+		if th := a.threads[e.TID]; th != nil {
+			th.asleep = false
+		}
+		if th := a.threads[rec.TID]; th != nil {
+			th.switched(e, a)
+			if e.State == 'X' || e.State == 'Z' {
+				a.ended(th, h.Time(rec))
+			} else if w := th.wait; w != nil && (e.State == 'S' || e.State == 'D') {
+				w.slept = true
+			}
+		}
+	case sched.Waking, sched.Wakeup:
+		a.wakings = a.wakings || e.Kind == sched.Waking
+		if th := a.threads[e.TID]; th != nil && th.wait != nil && rec.TID != e.TID {
+			a.wokenBy(th.wait, rec.TID, h.Time(rec), e.Kind == sched.Waking)
+		}
+	case sched.Exec:
+		a.execed(e.TID, e.OldTID, h.Time(rec))
+	case sched.Exit:
+		if th := a.threads[rec.TID]; th != nil {
+			a.ended(th, h.Time(rec))
+		}
+	case sched.NewTask:
+		a.newTask(rec.TID, e.TID, e.Thread)
+	}
+}
+
+// comm interns a task's name.
+func (a *Analysis) comm(name []byte) string {
+	if s, ok := a.comms[string(name)]; ok {
+		return s
+	}
+	const most = 1 << 14
+	if len(a.comms) >= most {
+		clear(a.comms)
+	}
+	s := string(name)
+	a.comms[s] = s
+	return s
+}

@@ -1,0 +1,130 @@
+package futex
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+
+	"ustack/tracefs"
+)
+
+// Wait is a single wait, of the longest ones.
+type Wait struct {
+	TID          int32
+	Comm         string
+	Lock         *Lock // set when the report is made
+	From, Time   tracefs.Time
+	Result       Result
+	Stack        *Stack
+	Missing      string // why there is no stack
+	Waker        int32  // 0 if unknown
+	WakerComm    string
+	WakerStack   *Stack
+	WakerSure    bool
+	Holder       Holder
+	Segments     []Segment
+	lock         *lock
+	stack, waker int32
+}
+
+// longest are the longest waits, the shortest of them first.
+type longest []*Wait
+
+func (l longest) Len() int           { return len(l) }
+func (l longest) Less(i, k int) bool { return longer(l[k], l[i]) < 0 }
+func (l longest) Swap(i, k int)      { l[i], l[k] = l[k], l[i] }
+
+// Push implements heap.Interface.
+func (l *longest) Push(x any) { *l = append(*l, x.(*Wait)) }
+
+// Pop implements heap.Interface.
+func (l *longest) Pop() any {
+	n := len(*l) - 1
+	x := (*l)[n]
+	*l = (*l)[:n]
+	return x
+}
+
+// longer orders waits, the longest first.
+func longer(a, b *Wait) int {
+	return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.From, b.From), cmp.Compare(a.TID, b.TID))
+}
+
+// maxLongest is how many single waits are kept.
+const maxLongest = 100
+
+// count adds a wait of some time to its lock's numbers.
+func (a *Analysis) count(w *wait, l *lock, r Result, end tracefs.Time) {
+	d := w.acc + max(end-w.since, 0)
+	l.durations.add(d)
+	t := tally{1, d}
+	l.flows = addTally(l, l.flows, flow{w.stack, w.waker.stackID()}, t)
+	l.waiters = addTally(l, l.waiters, w.th.tid, t)
+	if w.waker.tid != 0 {
+		l.wakers = addTally(l, l.wakers, w.waker.tid, t)
+	}
+	var h Holder
+	var segs []Segment
+	if l.traits.exclusive(w) {
+		h, segs = a.holder(w, l, w.heldUntil(end))
+		if h.TID != 0 {
+			l.holders = addTally(l, l.holders, h.TID, t)
+		}
+	} else {
+		h.Why = "not known to be a mutex"
+	}
+	s := l.kind().section()
+	if len(a.longest[s]) >= maxLongest && d <= a.longest[s][0].Time && l.max != nil && d <= l.max.Time {
+		return
+	}
+	one := &Wait{
+		TID: w.th.tid, Comm: w.th.comm, From: w.from, Time: d, Result: r, lock: l, stack: w.stack, Missing: w.missing.String(),
+		Waker: w.waker.tid, WakerComm: w.waker.comm, WakerSure: w.waker.sure, waker: w.waker.stack, Holder: h, Segments: someSegments(segs),
+	}
+	if l.max == nil || d > l.max.Time {
+		l.max = one
+	}
+	if len(a.longest[s]) < maxLongest {
+		heap.Push(&a.longest[s], one)
+	} else if d > a.longest[s][0].Time {
+		a.longest[s][0] = one
+		heap.Fix(&a.longest[s], 0)
+	}
+}
+
+// maxSegments bounds what is kept of who held a lock during one wait.
+const maxSegments = 8
+
+func someSegments(segs []Segment) []Segment {
+	longest := slices.Clone(segs)
+	if len(segs) <= maxSegments {
+		return longest
+	}
+	slices.SortStableFunc(longest, func(x, y Segment) int { return cmp.Compare(y.To-y.From, x.To-x.From) })
+	longest = longest[:maxSegments]
+	slices.SortFunc(longest, func(x, y Segment) int { return cmp.Compare(x.From, y.From) })
+	return longest
+}
+
+// heldUntil is when a wait's lock was let go: the waiter needs a while to get
+// going then.
+func (w *wait) heldUntil(end tracefs.Time) tracefs.Time {
+	if w.waker.tid != 0 && w.waker.at > w.from && w.waker.at < end {
+		return w.waker.at
+	}
+	return end
+}
+
+// stackOr is the stack of who ended a wait.
+func (k *waker) stackID() int32 {
+	if k.tid == 0 {
+		return noWaker
+	}
+	if k.wake != nil {
+		return k.wake.stack
+	}
+	return k.stack
+}
+
+// noWaker stands for the stack of nobody: time ran out, a thread exited.
+const noWaker = -3

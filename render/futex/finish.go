@@ -1,0 +1,159 @@
+package futex
+
+import (
+	"cmp"
+	"slices"
+
+	"ustack/tracefs"
+)
+
+// NeedsGaps reports whether loss was found too late to judge what it could
+// hide: then a second reading, with Options.Gaps, can.
+func (a *Analysis) NeedsGaps() bool { return a.spans.late }
+
+// Gaps are the gaps found.
+func (a *Analysis) Gaps() *Gaps { return &a.gaps }
+
+// finish ends what is under way at the end of the trace.
+func (a *Analysis) finish() {
+	for s := range a.cpus {
+		for n := range a.cpus[s] {
+			if c := &a.cpus[s][n]; c.lost && !a.spans.known {
+				c.lost = false
+				from := a.start
+				if c.seen {
+					from = c.last
+				}
+				a.gaps.add(from, a.end)
+				a.spans.disturbed(from)
+			}
+		}
+	}
+	a.opened = make(map[*lock][]*wait)
+	tids := make([]int32, 0, len(a.threads))
+	for tid := range a.threads {
+		tids = append(tids, tid)
+	}
+	slices.Sort(tids)
+	a.settle(a.end + 1) // locks may become one
+	for _, tid := range tids {
+		a.finishThread(a.threads[tid])
+	}
+	a.settle(a.end + 1)
+}
+
+// noReturns reports whether the trace has no returns from calls. If no thread
+// makes a second call, it may be that all of the first ones hang.
+func (a *Analysis) noReturns() bool { return a.exits == 0 && a.broke }
+
+// finishThread counts a wait that goes on, and what may be hidden before the
+// first and after the last call of a thread.
+func (a *Analysis) finishThread(th *thread) {
+	a.stopPaused(th)
+	if th.first < 0 {
+		return
+	}
+	if _, last, ok := a.gaps.within(a.start, th.first); ok {
+		a.hide(th, last-a.start, 0)
+	}
+	var counted tracefs.Time
+	if w := th.wait; th.in && w != nil && w.lock != nil && !a.noReturns() {
+		l := w.lock.find()
+		a.opened[l] = append(a.opened[l], w)
+		l.open++
+		l.results[Open]++
+		counted = max(a.end-w.since, 0)
+		l.openTime += counted
+		if _, _, ok := a.gaps.within(th.since, a.end); ok {
+			l.openDoubt += counted
+		}
+	}
+	to := a.end
+	if th.dead {
+		to = max(th.diedAt, th.last)
+	}
+	switch first, last, ok := a.gaps.within(th.last, to); {
+	case !ok:
+	case th.in:
+		a.hide(th, to-th.since, counted)
+	case th.dead:
+		a.hide(th, last-first, 0)
+	default:
+		a.hide(th, to-first, 0)
+	}
+}
+
+// hiding is how much longer threads can have waited than was seen: all, those
+// whose process is unknown, and those of each process.
+type hiding struct {
+	all, unknown tracefs.Time
+	own          map[*process]tracefs.Time
+}
+
+func (a *Analysis) hiding() *hiding {
+	h := &hiding{own: make(map[*process]tracefs.Time)}
+	if !a.gaps.Any() {
+		return h
+	}
+	for _, th := range a.threads {
+		h.all += th.hidden
+		if p := th.proc.find(); p.tgid == tracefs.NoTID {
+			h.unknown += th.hidden
+		} else {
+			h.own[p] += th.hidden
+		}
+	}
+	return h
+}
+
+// from is how much longer threads can have waited for a lock.
+func (h *hiding) from(l *lock) tracefs.Time {
+	if l.proc == nil || l.key.shared || l.proc.find().tgid == tracefs.NoTID {
+		return h.all
+	}
+	return h.own[l.proc.find()] + h.unknown
+}
+
+// loss says what loss does to the numbers.
+func (a *Analysis) loss(r *Report) {
+	r.Loss = Loss{Gaps: a.gaps.Count, Records: a.gaps.Records, Unknown: a.gaps.Unknown, Forgotten: a.forgot}
+	r.Loss.Bounded = !a.spans.late && a.forgot == 0
+	r.Loss.Unseen = -1
+	if !a.gaps.Unknown {
+		window := uint64(max(a.end-a.start, 1))
+		if a.gaps.Records < uint64(1<<62)/window {
+			r.Loss.Unseen = tracefs.Time(a.gaps.Records * window)
+		}
+	}
+}
+
+// blocked lists the waits that had not ended.
+func (a *Analysis) blocked(r *Report, byLock map[*lock]*Lock, v *View) {
+	if a.noReturns() {
+		return
+	}
+	for _, th := range a.threads {
+		w := th.wait
+		if !th.in || w == nil {
+			continue
+		}
+		b := &Blocked{TID: th.tid, Comm: th.comm, Since: w.from, Time: a.end - w.from, Val: w.val, Stack: a.stacks.get(w.stack),
+			Missing: w.missing.String(), Slept: w.slept, wait: w}
+		if w.lock != nil {
+			l := w.lock.find()
+			if b.Lock = byLock[l]; b.Lock == nil || !v.wants(a, b.Lock) {
+				continue
+			}
+			if l.owner != 0 && l.owner != th.tid {
+				b.Owner, b.OwnedFrom = l.owner, l.ownedFrom
+				if owner := a.threads[l.owner]; owner != nil {
+					b.OwnerDead = owner.dead
+				}
+			}
+		}
+		r.Blocked = append(r.Blocked, b)
+	}
+	slices.SortFunc(r.Blocked, func(x, y *Blocked) int {
+		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.TID, y.TID))
+	})
+}

@@ -1,0 +1,205 @@
+package futex
+
+import (
+	"slices"
+
+	"ustack/filemap/resolve"
+	"ustack/tracefs"
+)
+
+// Gaps are the times in which records were lost, on any CPU, in order and
+// without overlap, and how many.
+type Gaps struct {
+	list []gap
+	// Records is how many records the kernel counted as lost; Unknown tells
+	// that for some gaps it did not.
+	Records uint64
+	Unknown bool
+	// Count is the number of gaps as the trace has them.
+	Count int64
+}
+
+// gap is a time in which records were lost.
+type gap struct{ from, to tracefs.Time }
+
+// maxGaps bounds the list; then the two nearest become one, which can only
+// make more uncertain.
+const maxGaps = 1 << 14
+
+// add notes a gap.
+func (g *Gaps) add(from, to tracefs.Time) {
+	to = max(from, to)
+	first, _ := slices.BinarySearchFunc(g.list, from, func(x gap, t tracefs.Time) int {
+		if x.to < t {
+			return -1
+		}
+		return 1
+	})
+	last := first
+	for last < len(g.list) && g.list[last].from <= to {
+		from, to = min(from, g.list[last].from), max(to, g.list[last].to)
+		last++
+	}
+	g.list = slices.Replace(g.list, first, last, gap{from, to})
+	if len(g.list) > maxGaps {
+		g.thin()
+	}
+}
+
+// thin halves the list.
+func (g *Gaps) thin() {
+	n := 0
+	for i := 0; i < len(g.list); i += 2 {
+		x := g.list[i]
+		if i+1 < len(g.list) {
+			x.to = g.list[i+1].to
+		}
+		g.list[n] = x
+		n++
+	}
+	g.list = g.list[:n]
+}
+
+// within is the first moment from from on, and the last up to to, at which
+// records were lost; ok is false if none were.
+func (g *Gaps) within(from, to tracefs.Time) (first, last tracefs.Time, ok bool) {
+	i, _ := slices.BinarySearchFunc(g.list, from, func(x gap, t tracefs.Time) int {
+		if x.to < t {
+			return -1
+		}
+		return 1
+	})
+	if i == len(g.list) || g.list[i].from > to {
+		return 0, 0, false
+	}
+	k, _ := slices.BinarySearchFunc(g.list, to, func(x gap, t tracefs.Time) int {
+		if x.from <= t {
+			return -1
+		}
+		return 1
+	})
+	return max(from, g.list[i].from), min(to, g.list[k-1].to), true
+}
+
+// Any reports whether anything was lost.
+func (g *Gaps) Any() bool { return g.Count > 0 }
+
+// cpu is what is known of the records of one CPU of one input.
+type cpu struct {
+	last tracefs.Time // of its last record in earlier batches
+	rec  int32        // its last record in this batch, plus 1
+	seen bool
+	lost bool // a gap has begun
+}
+
+const maxCPU = 1 << 13
+
+func (a *Analysis) cpu(rec *tracefs.Record) *cpu {
+	s := int(rec.Source)
+	for len(a.cpus) <= s {
+		a.cpus = append(a.cpus, nil)
+	}
+	n := int(rec.CPU) & (maxCPU - 1)
+	for len(a.cpus[s]) <= n {
+		a.cpus[s] = append(a.cpus[s], cpu{})
+	}
+	return &a.cpus[s][n]
+}
+
+// seen notes that a CPU has a record.
+func (a *Analysis) seen(h *resolve.Held, i int, rec *tracefs.Record) {
+	if rec.CPU < 0 || rec.Body <= rec.Off {
+		return
+	}
+	s := int(rec.Source)
+	if s >= len(a.cpus) || int(rec.CPU) >= len(a.cpus[s]) {
+		a.cpu(rec)
+	}
+	c := &a.cpus[s][int(rec.CPU)&(maxCPU-1)]
+	c.rec = int32(i) + 1
+	if c.lost || !a.begun {
+		a.afterGap(h, rec, c)
+	}
+}
+
+// afterGap takes the first record of the trace, and the first one of a CPU
+// after a gap.
+func (a *Analysis) afterGap(h *resolve.Held, rec *tracefs.Record, c *cpu) {
+	t := h.Time(rec)
+	if !a.begun {
+		a.begun, a.start, a.end = true, t, t
+		a.ticks = !h.Heads[rec.Source].Nanoseconds()
+	}
+	if !c.lost {
+		return
+	}
+	c.lost = false
+	from := a.start
+	if c.seen {
+		from = c.last
+	}
+	if a.spans.known {
+		return
+	}
+	a.gaps.add(from, t)
+	a.spans.disturbed(from)
+}
+
+// lost notes a gap. It ends with the next record of the CPU.
+func (a *Analysis) lost(h *resolve.Held, rec *tracefs.Record) {
+	if rec.Kind == tracefs.KindLost && rec.CPU < 0 {
+		return // overwritten before the trace began
+	}
+	if !a.spans.known {
+		a.gaps.Count++
+		switch {
+		case rec.Kind == tracefs.KindGap && rec.CPU < 0:
+			a.gaps.Records++ // [LINE TOO BIG]
+		case rec.Value > 0:
+			a.gaps.Records += rec.Value
+		default:
+			a.gaps.Unknown = true
+		}
+	}
+	if rec.CPU < 0 { // one record of any CPU
+		if a.begun && !a.spans.known {
+			a.settleTimes(h)
+			a.gaps.add(a.end, a.end)
+			a.spans.disturbed(a.end)
+		}
+		return
+	}
+	c := a.cpu(rec)
+	if c.rec > 0 {
+		c.last, c.seen, c.rec = h.Time(&h.Records[c.rec-1]), true, 0
+	}
+	c.lost = true
+}
+
+// settleTimes reads the times of the CPUs' last records.
+func (a *Analysis) settleTimes(h *resolve.Held) {
+	for s := range a.cpus {
+		for n := range a.cpus[s] {
+			c := &a.cpus[s][n]
+			if c.rec > 0 {
+				c.last, c.seen, c.rec = h.Time(&h.Records[c.rec-1]), true, 0
+				a.end = max(a.end, c.last)
+			}
+		}
+	}
+}
+
+// batchEnded brings what is known of the CPUs up to date, and settles spans
+// that no later gap can reach.
+func (a *Analysis) batchEnded(h *resolve.Held) {
+	a.settleTimes(h)
+	low := a.end
+	for s := range a.cpus {
+		for n := range a.cpus[s] {
+			if c := &a.cpus[s][n]; c.seen {
+				low = min(low, c.last)
+			}
+		}
+	}
+	a.settle(low)
+}

@@ -1,0 +1,130 @@
+package futex
+
+import (
+	"slices"
+
+	"ustack/tracefs"
+)
+
+// Segment is a part of a wait during which one thread let others go on, or
+// was on its way to: it held the lock at least at the end of it.
+type Segment struct {
+	TID      int32
+	From, To tracefs.Time
+}
+
+// Holder is who most likely held a lock during a wait.
+type Holder struct {
+	TID int32
+	// Share is the part of the wait, 0 to 1.
+	Share float64
+	// Sure is high confidence: the futex is a mutex, each unlocking while
+	// threads wait makes a system call, all of those are in the trace, and
+	// the thread's are the most.
+	Sure bool
+	// Why says what is missing for high confidence, "" if nothing.
+	Why string
+}
+
+// holder finds who held a mutex during a wait that has ended. While a thread
+// waits the word says so, so each unlocking makes a call: who makes it has
+// held the lock since the one before, or since the wait began.
+func (a *Analysis) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []Segment) {
+	var complete bool
+	one := true
+	a.past, a.segs = a.past[:0], a.segs[:0]
+	if w.site != nil {
+		a.past, complete = w.site.past.between(a.past, w.from, end)
+	}
+	from := w.from
+	for _, k := range a.past {
+		if k.th == w.th || !k.may(w) {
+			continue
+		}
+		one = one && k.lock != nil && k.lock.find() == l
+		a.segs = append(a.segs, Segment{k.th.tid, from, k.at})
+		from = k.at
+	}
+	if len(a.segs) == 0 {
+		if w.waker.tid == 0 {
+			return Holder{Why: "nobody is seen to let go"}, nil
+		}
+		a.segs = append(a.segs, Segment{w.waker.tid, w.from, end})
+	}
+	h.TID, h.Share = mostOf(a.segs, max(end-w.from, 1))
+	switch _, _, lost := a.gaps.within(w.from, end); {
+	case lost:
+		h.Why = "records were lost meanwhile"
+	case !complete:
+		h.Why = "too many threads let go meanwhile"
+	case w.waker.tid == 0:
+		h.Why = "nobody is seen to let the thread go on"
+	case !one:
+		h.Why = "it is not proven yet that all who let go use the same lock"
+	case h.Share < 0.5:
+		h.Why = "several threads held it"
+	default:
+		h.Sure = true
+	}
+	return h, a.segs
+}
+
+// mostOf is the thread that has most of the time, and its part of the whole.
+func mostOf(segs []Segment, whole tracefs.Time) (tid int32, share float64) {
+	var most tracefs.Time
+	for i := range segs {
+		var sum tracefs.Time
+		for k := range segs {
+			if segs[k].TID == segs[i].TID {
+				sum += segs[k].To - segs[k].From
+			}
+		}
+		if tid == 0 || sum > most {
+			tid, most = segs[i].TID, sum
+		}
+	}
+	return tid, float64(most) / float64(whole)
+}
+
+// owns notes that a thread has got a lock by waiting. It has set the word to
+// "locked, with waiters", so its unlocking will make a system call.
+func (a *Analysis) owns(w *wait, l *lock) {
+	l.owner, l.ownedFrom = w.th.tid, w.end
+	const most = 64
+	th := w.th
+	if len(th.holds) < most {
+		th.holds = append(th.holds, l)
+	}
+}
+
+// releasedBy notes that a thread lets go of a lock.
+func (a *Analysis) releasedBy(th *thread, l *lock) {
+	l.owner = 0
+	th.holds = slices.DeleteFunc(th.holds, func(x *lock) bool { return x.find() == l || x.find().owner != th.tid })
+}
+
+// orderKey is two locks, of which the second was waited for by a thread that
+// held the first.
+type orderKey struct{ held, wanted *lock }
+
+// orderSeen is when a thread first did.
+type orderSeen struct {
+	tid int32
+	at  tracefs.Time
+}
+
+const maxOrder = 1 << 12
+
+// ordered notes which locks a thread holds that begins to wait for another.
+func (a *Analysis) ordered(th *thread, w *wait, l *lock) {
+	for _, x := range th.holds {
+		x = x.find()
+		if x == l || x.owner != th.tid {
+			continue
+		}
+		key := orderKey{x, l}
+		if a.order[key] == nil && len(a.order) < maxOrder {
+			a.order[key] = &orderSeen{th.tid, w.from}
+		}
+	}
+}

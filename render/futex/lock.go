@@ -1,0 +1,234 @@
+package futex
+
+import (
+	"cmp"
+	"slices"
+
+	"ustack/tracefs"
+	"ustack/tracefs/syscalls"
+)
+
+// lockKey is where a futex is, in a process.
+type lockKey struct {
+	addr   uint64
+	shared bool // between processes: without FUTEX_PRIVATE_FLAG
+}
+
+// fileKey is where a futex is in a file.
+type fileKey struct {
+	id     string // device and inode
+	path   string
+	offset uint64
+}
+
+// tally is how often something was, and for how long.
+type tally struct {
+	count int64
+	time  tracefs.Time
+}
+
+// flow is a way to wait, with the way in which the wait was ended.
+type flow struct{ wait, wake int32 }
+
+// lock is a futex and what became of the waits on it.
+type lock struct {
+	parent *lock
+	key    lockKey
+	proc   *process
+	file   fileKey // of a shared futex, if known
+	active int     // waits and calls that are under way
+
+	results   [resultCount]int64
+	open      int64        // waits that had not ended
+	openTime  tracefs.Time // how long they have lasted
+	time      tracefs.Time // of all waits that ended
+	doubt     tracefs.Time // the part of time that is not certain
+	openDoubt tracefs.Time
+	durations durations
+	traits    traits
+	flows     map[flow]*tally
+	waiters   map[int32]*tally
+	wakers    map[int32]*tally
+	holders   map[int32]*tally
+	more      tally // of flows, waiters and wakers that were too many
+	// owner is the thread that got the lock by waiting and has not let it go
+	// since, 0 if none is known.
+	owner     int32
+	ownedFrom tracefs.Time
+	ownedSure bool
+	lastWake  tracefs.Time
+	lastDone  tracefs.Time
+	partial   bool // it may have had waits that went into others
+	max       *Wait
+}
+
+// maxParts bounds the flows and threads that a lock keeps apart.
+const maxParts = 128
+
+func (l *lock) find() *lock {
+	for l.parent != nil {
+		if l.parent.parent != nil {
+			l.parent = l.parent.parent
+		}
+		l = l.parent
+	}
+	return l
+}
+
+// keyOf is where a call's futex is.
+func keyOf(f *syscalls.Futex) lockKey { return lockKey{f.Addr, !f.Private} }
+
+// lock returns the lock at an address of a thread's process.
+func (a *Analysis) lock(th *thread, key lockKey, t tracefs.Time) *lock {
+	p := th.proc.find()
+	if l := p.locks[key]; l != nil {
+		l = l.find()
+		if l != a.others[0] && l != a.others[1] {
+			return l
+		}
+	}
+	if a.locks >= a.opt.Locks {
+		a.foldLocks()
+	}
+	l := &lock{key: key, proc: p, partial: a.evicted}
+	if key.shared && a.opt.Mappings != nil {
+		if id, path, offset, ok := a.opt.Mappings.SharedFile(th.tid, t, !a.ticks, key.addr); ok {
+			l.file = fileKey{id, path, offset}
+			if same := a.files[l.file]; same != nil {
+				p.put(key, same.find())
+				return same.find()
+			}
+			a.files[l.file] = l
+		}
+	}
+	p.put(key, l)
+	a.all = append(a.all, l)
+	a.locks++
+	return l
+}
+
+// known returns a lock only if there is one.
+func (a *Analysis) known(th *thread, key lockKey) *lock {
+	if l := th.proc.find().locks[key]; l != nil {
+		return l.find()
+	}
+	return nil
+}
+
+// uniteLocks makes one lock of two.
+func (a *Analysis) uniteLocks(l, m *lock) {
+	l, m = l.find(), m.find()
+	if l == m {
+		return
+	}
+	if m == a.others[0] || m == a.others[1] {
+		l, m = m, l
+	}
+	if l.proc != nil && m.proc != nil && l.proc.find() != m.proc.find() && len(m.waiters) > len(l.waiters) {
+		l, m = m, l
+	}
+	m.parent = l
+	a.locks--
+	l.merge(m)
+	if l.file == (fileKey{}) {
+		l.file = m.file
+	}
+}
+
+// merge adds up what two locks have counted.
+func (l *lock) merge(m *lock) {
+	for i, n := range m.results {
+		l.results[i] += n
+	}
+	l.open += m.open
+	l.openTime += m.openTime
+	l.time += m.time
+	l.doubt += m.doubt
+	l.openDoubt += m.openDoubt
+	l.active += m.active
+	l.durations.merge(&m.durations)
+	l.traits.merge(&m.traits)
+	l.flows = mergeTallies(l, l.flows, m.flows)
+	l.waiters = mergeTallies(l, l.waiters, m.waiters)
+	l.wakers = mergeTallies(l, l.wakers, m.wakers)
+	l.holders = mergeTallies(l, l.holders, m.holders)
+	l.more.count += m.more.count
+	l.more.time += m.more.time
+	if m.ownedFrom > l.ownedFrom {
+		l.owner, l.ownedFrom, l.ownedSure = m.owner, m.ownedFrom, m.ownedSure
+	}
+	l.lastWake, l.lastDone = max(l.lastWake, m.lastWake), max(l.lastDone, m.lastDone)
+	l.partial = l.partial || m.partial
+	if l.max == nil || m.max != nil && m.max.Time > l.max.Time {
+		l.max = m.max
+	}
+	m.flows, m.waiters, m.wakers, m.holders, m.max = nil, nil, nil, nil, nil
+	m.durations = durations{}
+}
+
+func mergeTallies[K comparable](l *lock, to, from map[K]*tally) map[K]*tally {
+	for k, t := range from {
+		to = addTally(l, to, k, *t)
+	}
+	return to
+}
+
+// addTally adds to a part of a lock's numbers; parts that are too many are
+// added up in more.
+func addTally[K comparable](l *lock, m map[K]*tally, k K, t tally) map[K]*tally {
+	if x := m[k]; x != nil {
+		x.count += t.count
+		x.time += t.time
+		return m
+	}
+	if len(m) >= maxParts {
+		l.more.count += t.count
+		l.more.time += t.time
+		return m
+	}
+	if m == nil {
+		m = make(map[K]*tally)
+	}
+	m[k] = &t
+	return m
+}
+
+// foldLocks makes room: the locks that were waited for least, of those that
+// nobody waits for now, become others.
+func (a *Analysis) foldLocks() {
+	a.evicted = true
+	var all, busy []*lock
+	for _, l := range a.all {
+		switch {
+		case l.parent != nil:
+		case l.active == 0:
+			all = append(all, l)
+		default:
+			busy = append(busy, l)
+		}
+	}
+	slices.SortFunc(all, func(x, y *lock) int {
+		return cmp.Or(cmp.Compare(x.time, y.time), cmp.Compare(x.key.addr, y.key.addr))
+	})
+	fold := all[:(len(all)+1)/2]
+	a.all = append(busy, all[len(fold):]...)
+	for _, l := range fold {
+		delete(l.proc.find().locks, l.key)
+		delete(a.files, l.file)
+		other := a.others[l.kind().section()]
+		l.parent = other
+		l.flows, l.waiters, l.wakers, l.holders = nil, nil, nil, nil
+		other.merge(l)
+		a.locks--
+	}
+	if len(all) == 0 { // every lock is being waited for: a hostile trace
+		for _, th := range a.threads {
+			if th.wait != nil {
+				a.leave(th.wait)
+				th.wait, th.in = nil, false
+				a.forgot++
+			}
+		}
+		clear(a.sites)
+	}
+}

@@ -1,0 +1,397 @@
+package futex
+
+import (
+	"slices"
+
+	"ustack/filemap/resolve"
+	"ustack/tracefs"
+	"ustack/tracefs/syscalls"
+)
+
+// Result is how a wait ended.
+type Result uint8
+
+// The results.
+const (
+	// Woken: by another thread, or the lock was got.
+	Woken Result = iota
+	// Changed: the value was another one already, the thread did not sleep.
+	Changed
+	// TimedOut: nobody came in time.
+	TimedOut
+	// Interrupted: by a signal, and not taken up again.
+	Interrupted
+	// Requeued: moved to another futex, where the wait went on.
+	Requeued
+	// Failed: any other error.
+	Failed
+	// NoReturn: the trace has the next call of the thread, and no return of
+	// this one.
+	NoReturn
+	// Open: it had not ended.
+	Open
+
+	resultCount
+)
+
+var resultNames = [...]string{"woken", "changed", "timed out", "interrupted", "requeued", "failed", "no return", "open"}
+
+// String is the word used in all outputs.
+func (r Result) String() string { return resultNames[r] }
+
+// wait is a thread's wait on a futex. It may be several calls, if signals
+// broke in.
+type wait struct {
+	th   *thread
+	lock *lock // nil if the trace does not tell (waitv)
+	site *site // at which it queues, nil if it does not
+	cmd  syscalls.Cmd
+	val  uint32
+	// from is when it began on this lock, since when this call did; acc is
+	// what earlier calls took, end when it ended.
+	from, since, end tracefs.Time
+	acc              tracefs.Time
+	stack            int32
+	missing          resolve.Missing
+	slept            bool
+	timed            bool // it has a timeout
+	waker            waker
+	other            int32 // woken by this thread, not by a futex call
+	otherAt          tracefs.Time
+}
+
+// enter takes the entry into a system call.
+func (a *Analysis) enter(h *resolve.Held, i int, rec *tracefs.Record) {
+	e := &a.sys
+	if e.Call == syscalls.Other {
+		if th := a.threads[rec.TID]; th != nil {
+			a.stopPaused(th)
+			a.entered(th, h, i, rec)
+		}
+		return
+	}
+	th := a.thread(rec.TID)
+	head := h.Head(rec)
+	th.named(head.Comm, a)
+	if head.TGID >= 0 {
+		a.belongs(th, head.TGID)
+	}
+	a.commOf(th)
+	t := a.entered(th, h, i, rec)
+	att := attached(h, i)
+	th.stack, th.cookie = a.stacks.of(att), att.Cookie
+	if e.Call == syscalls.RestartSyscall {
+		a.restarts = true
+		if th.paused != nil {
+			a.resume(th, t)
+		}
+		return
+	}
+	a.calls++
+	a.enters++
+	f := &e.Futex
+	if w := th.paused; w != nil {
+		if f.Cmd == w.cmd && f.HasAddr && f.Val == w.val && w.lock != nil && w.lock.find() == a.known(th, keyOf(f)) {
+			a.resume(th, t)
+			return
+		}
+		a.stopPaused(th)
+	}
+	switch {
+	case f.Cmd.Waits():
+		a.beginWait(th, t, att)
+	case f.Cmd.Wakes() && f.HasAddr:
+		a.beginWake(th, t)
+	}
+}
+
+// mayBeThread reports whether a value can be the number of a thread that
+// another one has made: it is known, or was given out not long after.
+func (a *Analysis) mayBeThread(val uint32, maker int32) bool {
+	const near = 1 << 12
+	if val > tracefs.MaxTID {
+		return false
+	}
+	return a.threads[int32(val)] != nil || int32(val) > maker && int32(val)-maker < near
+}
+
+// attached is what hangs on an event.
+func attached(h *resolve.Held, i int) *resolve.Attached {
+	if i < len(h.Attached) {
+		return &h.Attached[i]
+	}
+	return &resolve.Attached{}
+}
+
+// entered notes that a thread is in a system call.
+func (a *Analysis) entered(th *thread, h *resolve.Held, i int, rec *tracefs.Record) tracefs.Time {
+	t := h.Time(rec)
+	a.end = max(a.end, t)
+	switch {
+	case th.in:
+		a.broken(th, t)
+	case th.first < 0:
+		th.first = t
+	default:
+		a.span(span{th: th, from: th.last, to: t, kind: spanFree})
+	}
+	th.in, th.since, th.last = true, t, t
+	th.call, th.futex = a.sys.Call, a.sys.Futex
+	th.stack, th.cookie = noStack, 0
+	return t
+}
+
+// broken ends a call whose return is not in the trace.
+func (a *Analysis) broken(th *thread, t tracefs.Time) {
+	s := span{th: th, from: th.since, to: t, kind: spanBroken}
+	a.broke = true
+	if w := th.wait; w != nil {
+		th.wait = nil
+		if w.waker.tid != 0 {
+			a.giveBack(w, t)
+		}
+		a.leave(w)
+		if w.lock != nil {
+			w.lock.find().results[NoReturn]++
+		}
+		a.unpaired++
+	}
+	if k := th.wake; k != nil {
+		th.wake = nil
+		a.wakeReturned(k, k.claimed, t)
+		if k.lock != nil {
+			k.lock.find().active--
+		}
+	}
+	th.in = false
+	a.span(s)
+}
+
+// beginWait begins a wait.
+func (a *Analysis) beginWait(th *thread, t tracefs.Time, att *resolve.Attached) {
+	f := &th.futex
+	a.tail = th.tid
+	w := &wait{th: th, cmd: f.Cmd, val: f.Val, from: t, since: t, stack: th.stack, missing: att.Missing, timed: f.Timeout,
+		waker: waker{stack: noStack}}
+	th.wait = w
+	if !f.HasAddr {
+		return
+	}
+	l := a.lock(th, keyOf(f), t)
+	l.traits.wait(f, a.mayBeThread(f.Val, th.tid))
+	if goNote(f, a.stacks.get(th.stack)) {
+		th.proc.find().golang = true
+	}
+	a.ordered(th, w, l)
+	a.enterWait(w, l)
+}
+
+// enterWait queues a wait at a lock.
+func (a *Analysis) enterWait(w *wait, l *lock) {
+	w.lock = l
+	l.active++
+	w.site = a.site(l.key, l)
+	w.site.waiters = append(w.site.waiters, w)
+}
+
+// leave takes a wait out of the queue.
+func (a *Analysis) leave(w *wait) {
+	if w.site == nil {
+		return
+	}
+	w.lock.find().active--
+	s := w.site
+	w.site = nil
+	if i := slices.Index(s.waiters, w); i >= 0 {
+		s.waiters = slices.Delete(s.waiters, i, i+1)
+	}
+	if len(s.waiters) == 0 {
+		a.drop(s)
+	}
+}
+
+// resume takes up a wait that a signal broke off.
+func (a *Analysis) resume(th *thread, t tracefs.Time) {
+	w := th.paused
+	th.paused, th.wait = nil, w
+	w.since = t
+	w.waker = waker{stack: noStack}
+	if w.lock != nil {
+		a.enterWait(w, w.lock.find())
+	}
+}
+
+// stopPaused ends a wait that a signal broke off and that did not go on.
+func (a *Analysis) stopPaused(th *thread) {
+	w := th.paused
+	if w == nil {
+		return
+	}
+	th.paused = nil
+	w.since = w.end
+	a.counted(w, Interrupted)
+}
+
+// exit takes the return from a system call.
+func (a *Analysis) exit(h *resolve.Held, i int, rec *tracefs.Record) {
+	e := &a.sys
+	th := a.threads[rec.TID]
+	if e.Call == syscalls.Other && th == nil {
+		return
+	}
+	if th == nil || th.dead {
+		th = a.thread(rec.TID)
+	}
+	t := h.Time(rec)
+	a.end = max(a.end, t)
+	if e.Call != syscalls.Other && e.Call != syscalls.RestartSyscall {
+		a.exits++
+	}
+	if th.in && th.call != e.Call {
+		a.broken(th, t)
+		th.last = t
+		return
+	}
+	if !th.in {
+		a.strayReturn(th, e, t)
+		return
+	}
+	att := attached(h, i)
+	s := span{th: th, from: th.since, to: t, kind: spanCall}
+	if th.cookie != 0 && th.cookie == att.Cookie {
+		s.kind = spanSure
+	}
+	switch {
+	case th.wait != nil:
+		if w := th.wait; w.stack == noStack {
+			w.stack = a.stacks.of(att)
+			if goNote(&th.futex, a.stacks.get(w.stack)) {
+				th.proc.find().golang = true
+			}
+		}
+		a.waitReturned(th, t, e, &s)
+	case th.wake != nil:
+		k := th.wake
+		th.wake = nil
+		if k.stack == noStack {
+			k.stack = a.stacks.of(att)
+		}
+		a.wakeEnded(k, t, e)
+	}
+	th.in, th.last = false, t
+	a.span(s)
+}
+
+// strayReturn takes a return whose entry is not in the trace.
+func (a *Analysis) strayReturn(th *thread, e *syscalls.Event, t tracefs.Time) {
+	if th.first >= 0 {
+		a.span(span{th: th, from: th.last, to: t, kind: spanBroken})
+		th.last = t
+		return
+	}
+	th.first, th.last = t, t
+	a.brokenTime += t - a.start
+	th.hidden += t - a.start
+	if e.Call == syscalls.Other || !e.HasResult {
+		return
+	}
+	switch e.Result {
+	case syscalls.ETIMEDOUT, syscalls.ERESTARTSYS, syscalls.ERESTARTRESTARTBLOCK, syscalls.ERESTARTNOINTR, syscalls.ERESTARTNOHAND:
+		a.before.Waits++
+		a.before.Time += t - a.start
+	case 0:
+		a.before.Unclear++
+		a.before.UnclearTime += t - a.start
+	}
+}
+
+// resultOf is how a wait ended.
+func resultOf(e *syscalls.Event) Result {
+	switch {
+	case !e.HasResult:
+		return NoReturn
+	case e.Result >= 0:
+		return Woken
+	case e.Result == syscalls.EAGAIN:
+		return Changed
+	case e.Result == syscalls.ETIMEDOUT:
+		return TimedOut
+	case e.Result == syscalls.EINTR, e.Result <= syscalls.ERESTARTSYS && e.Result >= syscalls.ERESTARTRESTARTBLOCK:
+		return Interrupted
+	}
+	return Failed
+}
+
+// waitReturned ends a wait, or breaks it off.
+func (a *Analysis) waitReturned(th *thread, t tracefs.Time, e *syscalls.Event, s *span) {
+	w := th.wait
+	th.wait = nil
+	w.end = t
+	r := resultOf(e)
+	if w.lock == nil {
+		if r == Woken || r == TimedOut || r == Interrupted {
+			a.waitv.add(max(t-w.since, 0), r)
+		}
+		return
+	}
+	if r == Woken {
+		a.claim(w)
+		if k := w.waker.wake; k != nil && (w.waker.sure || a.oneProcess(w)) {
+			s.waker = a.lockOf(k)
+		}
+	} else if w.waker.tid != 0 {
+		a.giveBack(w, t)
+	}
+	l := w.lock.find()
+	if r != Changed && r != Failed && r != NoReturn {
+		a.addTime(w, l, t)
+		s.lock, s.time = l, max(t-w.since, 0)
+	} else {
+		w.since = t
+	}
+	if r == Changed && w.acc > 0 {
+		r = Interrupted // before, and it did not sleep again
+	} else if r == Interrupted {
+		w.acc += max(t-w.since, 0)
+		th.paused = w
+		a.leave(w)
+		return
+	}
+	a.counted(w, r)
+	a.leave(w)
+}
+
+// addTime adds a part of a wait to its lock's time.
+func (a *Analysis) addTime(w *wait, l *lock, to tracefs.Time) {
+	l.time += max(to-w.since, 0)
+}
+
+// counted counts a wait that has ended.
+func (a *Analysis) counted(w *wait, r Result) {
+	l := w.lock.find()
+	l.results[r]++
+	l.lastDone = max(l.lastDone, w.end)
+	if r == Woken && w.waker.tid == 0 {
+		l.traits.unexplained++
+	}
+	if r == Woken && l.traits.exclusive(w) {
+		a.owns(w, l)
+	}
+	if r == Changed && w.acc == 0 || r == Failed || r == NoReturn {
+		return
+	}
+	a.count(w, l, r, w.end)
+}
+
+// lockOf is the lock of a wake-up, made if need be.
+func (a *Analysis) lockOf(k *wake) *lock {
+	if k.lock == nil {
+		k.lock = a.lock(k.th, k.key, k.at)
+		k.lock.active++
+		k.lock.traits.wake(k.asked, k.move != nil)
+		if k.returned {
+			k.lock.active--
+		}
+	}
+	return k.lock.find()
+}

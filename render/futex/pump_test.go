@@ -1,0 +1,81 @@
+package futex_test
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"ustack/filemap/resolve"
+	"ustack/render/futex"
+	"ustack/tracefs"
+	"ustack/tracefs/input"
+)
+
+// analyse reads a trace as the command does.
+func analyse(t testing.TB, opt futex.Options, names ...string) *futex.Analysis {
+	t.Helper()
+	a := read(t, opt, names...)
+	if a.NeedsGaps() {
+		opt.Gaps = a.Gaps()
+		a = read(t, opt, names...)
+	}
+	return a
+}
+
+func read(t testing.TB, opt futex.Options, names ...string) *futex.Analysis {
+	t.Helper()
+	trace, err := input.OpenAll(names, nil, input.Options{Events: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := futex.New(opt)
+	drive(t, trace, a, len(names))
+	return a
+}
+
+// analyseText reads a trace that is at hand.
+func analyseText(t testing.TB, opt futex.Options, text string) *futex.Analysis {
+	t.Helper()
+	once := func() *futex.Analysis {
+		trace, err := input.OpenAll([]string{"-"}, strings.NewReader(text), input.Options{Events: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := futex.New(opt)
+		drive(t, trace, a, 1)
+		return a
+	}
+	a := once()
+	if a.NeedsGaps() {
+		opt.Gaps = a.Gaps()
+		a = once()
+	}
+	return a
+}
+
+func drive(t testing.TB, trace *input.Trace, a *futex.Analysis, sources int) {
+	t.Helper()
+	defer trace.Close()
+	res := resolve.New(resolve.Options{Stitch: true, Sources: sources,
+		Hold: resolve.Limits{Lines: 200_000, Bytes: 1 << 20, Time: tracefs.Time(2e9)}})
+	for {
+		b := new(tracefs.Batch)
+		err := trace.Next(b)
+		if err != nil && err != io.EOF {
+			t.Fatal(err)
+		}
+		res.Add(b)
+		if err == io.EOF {
+			res.End()
+		}
+		for h := res.Next(); h != nil; h = res.Next() {
+			if err := a.Batch(h); err != nil {
+				t.Fatal(err)
+			}
+			res.Release(h)
+		}
+		if err == io.EOF {
+			return
+		}
+	}
+}

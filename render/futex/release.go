@@ -1,0 +1,62 @@
+package futex
+
+import (
+	"ustack/tracefs"
+	"ustack/tracefs/syscalls"
+)
+
+// beginWake begins a call that lets others go on.
+func (a *Analysis) beginWake(th *thread, t tracefs.Time) {
+	f := &th.futex
+	key := keyOf(f)
+	l := a.known(th, key)
+	k := &wake{th: th, lock: l, key: key, asked: f.Val, at: t, stack: th.stack, first: int(min(f.Val, 1<<30)), pi: f.Cmd.PI()}
+	if f.Cmd == syscalls.UnlockPI {
+		k.asked = 1
+	}
+	if f.Cmd.Moves() && f.Addr2 != 0 {
+		k.move = a.lock(th, lockKey{f.Addr2, key.shared}, t)
+	}
+	k.site = a.site(key, l)
+	k.site.wakes = append(k.site.wakes, k)
+	if len(k.site.waiters) > 0 {
+		k.site.past.add(k)
+	}
+	th.wake = k
+	if l == nil {
+		return
+	}
+	l.active++
+	l.traits.wake(k.asked, k.move != nil)
+	a.releasedBy(th, l)
+}
+
+// wakeEnded ends such a call.
+func (a *Analysis) wakeEnded(k *wake, t tracefs.Time, e *syscalls.Event) {
+	n := 0
+	switch {
+	case !e.HasResult:
+	case k.pi && k.move == nil:
+		// UNLOCK_PI hands the lock to the first waiter, and returns 0.
+		if e.Result == 0 {
+			n = min(1, len(k.site.waiters))
+		}
+	case e.Result > 0:
+		n = int(min(e.Result, 1<<30))
+	}
+	k.woke = n > 0
+	if n > 0 && (k.lock != nil || len(k.site.waiters) > 0 || k.claimed > 0) {
+		l := a.lockOf(k)
+		l.lastWake = max(l.lastWake, k.at)
+	}
+	if n == 0 && e.HasResult && e.Result == 0 {
+		a.empty.add(k.site.key.lockKey, emptyWake{k.th.proc.find(), k.th.tid, k.at, k.stack})
+		if k.lock != nil {
+			k.lock.find().traits.empties++
+		}
+	}
+	if l := k.lock; l != nil {
+		l.find().active--
+	}
+	a.wakeReturned(k, n, t)
+}

@@ -1,0 +1,493 @@
+package futex
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"ustack/tracefs"
+)
+
+// Report is what a trace says about futexes. Times are nanoseconds, or what
+// the trace's clock counts (Ticks).
+type Report struct {
+	Ticks      bool
+	Start, End tracefs.Time
+	Calls      int64
+	// Locks are the futexes that threads wait for as for a lock, Signals all
+	// others: condition variables, joins, timers. OtherLocks and OtherSignals
+	// sum up those that were too many to keep, nil if none.
+	Locks, Signals           []*Lock
+	OtherLocks, OtherSignals *Lock
+	// LockCount and SignalCount are how many there are, shown or not.
+	LockCount, SignalCount int
+	// Contended and Signalled are the time of all waits of the section, All
+	// of both.
+	Contended, Signalled, All Sum
+	Blocked                   []*Blocked
+	Longest                   []*Wait
+	Threads                   []ThreadTime
+	ThreadCount               int
+	Before                    Before
+	Waitv                     Waitv
+	NoReturn                  int64
+	Verdict                   Verdict
+	Loss                      Loss
+	// Notes say what the trace lacks for a better answer.
+	Notes []string
+}
+
+// Sum is the time of many waits, those that had not ended included. Low and
+// High bound what it can have been, if records were lost.
+type Sum struct {
+	Waits     int64
+	Time      tracefs.Time
+	Open      int64
+	OpenTime  tracefs.Time
+	Low, High tracefs.Time
+}
+
+// Lock is a futex and the waits on it.
+type Lock struct {
+	Rank    int
+	Address uint64
+	// Shared: between processes; File and Offset are where, if known.
+	Shared bool
+	File   string
+	Offset uint64
+	// Process is whose it is; nil for others.
+	Process *Process
+	Kind    Kind
+	// Results count the waits by result, Waits are all of them.
+	Results [resultCount]int64
+	Waits   int64
+	// Sum has the time. Mean, quantiles and Histogram are of waits that slept
+	// and ended, Slept many.
+	Sum
+	Slept               int64
+	Mean, P50, P99, Max tracefs.Time
+	Histogram           []Bucket
+	WaitStacks, Wakers  []StackShare
+	Flows               []Flow
+	Waiters, WakerTIDs  []ThreadTime
+	Holders             []ThreadTime
+	// More are flows and threads that were too many to keep.
+	More ThreadTime
+	// Partial tells that earlier waits may be in the others.
+	Partial bool
+	Longest *Wait
+	lock    *lock
+}
+
+// Process is a set of threads with the same memory.
+type Process struct {
+	TGID    int32 // tracefs.NoTID if unknown
+	How     How
+	Comm    string
+	TIDs    []int32 // some
+	Threads int
+}
+
+// StackShare is a stack and the waits that had it. Stack is nil if there is
+// none; None then says why.
+type StackShare struct {
+	Stack *Stack
+	None  string
+	Count int64
+	Time  tracefs.Time
+}
+
+// Flow is which waker's stack followed which waiter's.
+type Flow struct {
+	Wait, Wake StackShare
+	Count      int64
+	Time       tracefs.Time
+}
+
+// ThreadTime is a thread's share.
+type ThreadTime struct {
+	TID   int32
+	Comm  string
+	Count int64
+	Time  tracefs.Time
+}
+
+// Blocked is a wait that had not ended.
+type Blocked struct {
+	TID         int32
+	Comm        string
+	Lock        *Lock
+	Since, Time tracefs.Time
+	Val         uint32
+	Stack       *Stack
+	Missing     string // why there is no stack
+	Slept       bool   // it was seen to go to sleep
+	Owner       int32  // who holds the lock, 0 if unknown
+	OwnedFrom   tracefs.Time
+	OwnerDead   bool
+	wait        *wait
+}
+
+// Before are waits that began before the trace: a lower bound of their time,
+// and no address. Unclear returned 0, and may have been other calls.
+type Before struct {
+	Waits       int64
+	Time        tracefs.Time
+	Unclear     int64
+	UnclearTime tracefs.Time
+}
+
+// Waitv are waits for one of several futexes, whose addresses a trace does
+// not have.
+type Waitv struct {
+	Waits   int64
+	Time    tracefs.Time
+	Results [resultCount]int64
+}
+
+func (w *Waitv) add(d tracefs.Time, r Result) {
+	w.Waits++
+	w.Time += d
+	w.Results[r]++
+}
+
+// Loss is what was lost, and what that does to the numbers.
+type Loss struct {
+	Gaps    int64
+	Records uint64
+	Unknown bool // some gaps have no count
+	// Bounded tells that Low and High of the sums hold, for the threads of
+	// which the trace has any call.
+	Bounded bool
+	// Unseen is how much more threads can have waited of which it has none,
+	// -1 if there is no bound.
+	Unseen tracefs.Time
+	// Forgotten are threads that ustack itself had no room for.
+	Forgotten int64
+}
+
+// View is what of a report is wanted. It changes what is shown, not what is
+// counted.
+type View struct {
+	Sort    string // total, count, max or p99
+	Top     int    // 0 for all
+	MinWait tracefs.Time
+	PIDs    []int32
+	Comms   []string
+}
+
+// Report finishes the analysis.
+func (a *Analysis) Report(v View) *Report {
+	a.finish()
+	r := &Report{Ticks: a.ticks, Start: a.start, End: a.end, Calls: a.calls, Before: a.before, Waitv: a.waitv, NoReturn: a.unpaired}
+	a.loss(r)
+	hidden := a.hiding()
+	byLock := make(map[*lock]*Lock)
+	var locks [2][]*Lock
+	for _, l := range a.all {
+		if l.parent != nil || l.traits.waits == 0 && l.durations.count == 0 && l.open == 0 {
+			continue
+		}
+		out := a.lockReport(l, hidden)
+		byLock[l] = out
+		if v.wants(a, out) {
+			s := out.Kind.section()
+			locks[s] = append(locks[s], out)
+		}
+	}
+	sums := [2]*Sum{&r.Contended, &r.Signalled}
+	for s := range locks {
+		for _, l := range locks[s] {
+			sums[s].add(&l.Sum)
+		}
+	}
+	r.OtherLocks, r.OtherSignals = a.folded(0, &r.Contended, hidden), a.folded(1, &r.Signalled, hidden)
+	r.All.add(&r.Contended)
+	r.All.add(&r.Signalled)
+	if r.Loss.Gaps > 0 {
+		more := a.brokenTime + a.hidden.by(a.gaps.Records, a.gaps.Unknown)
+		for _, s := range []*Sum{&r.Contended, &r.Signalled, &r.All} {
+			s.High += more
+		}
+	}
+	r.Threads = a.threadTimes(locks[0])
+	r.ThreadCount = len(r.Threads)
+	a.blocked(r, byLock, &v)
+	a.longestWaits(r, byLock, &v)
+	a.verdict(r)
+	a.notes(r)
+	r.Locks, r.LockCount = v.list(locks[0]), len(locks[0])
+	r.Signals, r.SignalCount = v.list(locks[1]), len(locks[1])
+	r.Threads = cut(r.Threads, v.Top)
+	r.Longest = cut(r.Longest, v.Top)
+	return r
+}
+
+func cut[T any](list []T, n int) []T {
+	if n > 0 && len(list) > n {
+		return list[:n]
+	}
+	return list
+}
+
+func (s *Sum) add(t *Sum) {
+	s.Waits += t.Waits
+	s.Time += t.Time
+	s.Open += t.Open
+	s.OpenTime += t.OpenTime
+	s.Low += t.Low
+	// The hidden time is added once, not for each lock.
+	s.High += t.Time + t.OpenTime
+}
+
+// wants reports whether a lock belongs to the processes that are wanted.
+func (v *View) wants(a *Analysis, l *Lock) bool {
+	pid := len(v.PIDs) == 0
+	comm := len(v.Comms) == 0
+	if p := l.Process; p != nil {
+		pid = pid || slices.Contains(v.PIDs, p.TGID) || slices.ContainsFunc(p.TIDs, func(t int32) bool { return slices.Contains(v.PIDs, t) })
+		comm = comm || slices.Contains(v.Comms, p.Comm)
+	}
+	for _, w := range l.Waiters {
+		pid = pid || slices.Contains(v.PIDs, w.TID)
+		comm = comm || slices.Contains(v.Comms, w.Comm)
+	}
+	for _, w := range a.opened[l.lock] {
+		pid = pid || slices.Contains(v.PIDs, w.th.tid)
+		comm = comm || slices.Contains(v.Comms, w.th.comm)
+	}
+	return pid && comm
+}
+
+// list sorts, leaves out what is too short, and cuts.
+func (v *View) list(locks []*Lock) []*Lock {
+	locks = slices.DeleteFunc(locks, func(l *Lock) bool { return max(l.Max, l.OpenTime) < v.MinWait })
+	slices.SortFunc(locks, func(x, y *Lock) int {
+		c := 0
+		switch v.Sort {
+		case "count":
+			c = cmp.Compare(y.Slept+y.Open, x.Slept+x.Open)
+		case "max":
+			c = cmp.Compare(max(y.Max, y.OpenTime), max(x.Max, x.OpenTime))
+		case "p99":
+			c = cmp.Compare(y.P99, x.P99)
+		}
+		return cmp.Or(c, cmp.Compare(y.Time+y.OpenTime, x.Time+x.OpenTime), cmp.Compare(y.Waits, x.Waits), cmp.Compare(x.Address, y.Address),
+			cmp.Compare(x.Process.first(), y.Process.first()))
+	})
+	for i, l := range locks {
+		l.Rank = i + 1
+	}
+	return cut(locks, v.Top)
+}
+
+func (p *Process) first() int32 {
+	if p == nil || len(p.TIDs) == 0 {
+		return 0
+	}
+	return p.TIDs[0]
+}
+
+func (a *Analysis) commOfTID(tid int32) string {
+	if th := a.threads[tid]; th != nil {
+		return th.comm
+	}
+	return ""
+}
+
+// lockReport makes the row of a lock.
+func (a *Analysis) lockReport(l *lock, hidden *hiding) *Lock {
+	d := &l.durations
+	out := &Lock{
+		Address: l.key.addr, Shared: l.key.shared, File: l.file.path, Offset: l.file.offset, Kind: l.kind(), Results: l.results,
+		Slept: d.count, P50: d.quantile(0.5), P99: d.quantile(0.99), Max: d.max, Histogram: d.histogram(),
+		More: ThreadTime{Count: l.more.count, Time: l.more.time}, Partial: l.partial, Longest: l.max, lock: l,
+		Waiters: a.times(l.waiters), WakerTIDs: a.times(l.wakers), Holders: a.times(l.holders),
+	}
+	if d.count > 0 {
+		out.Mean = l.time / tracefs.Time(d.count)
+	}
+	for _, n := range l.results {
+		out.Waits += n
+	}
+	out.Sum = Sum{Waits: out.Waits, Time: l.time, Open: l.open, OpenTime: l.openTime,
+		Low: l.time - l.doubt + l.openTime - l.openDoubt, High: l.time + l.openTime + hidden.from(l)}
+	if p := l.proc; p != nil {
+		p = p.find()
+		out.Process = a.processReport(p, l)
+	}
+	a.flowsOf(out, l)
+	return out
+}
+
+// processReport describes a lock's process. One whose number is unknown is the
+// threads that are proven to be of it; of a shared futex, those that use it.
+func (a *Analysis) processReport(p *process, l *lock) *Process {
+	out := &Process{TGID: p.tgid, How: p.how, Comm: p.comm, TIDs: slices.Sorted(slices.Values(p.tids)), Threads: p.count}
+	if p.tgid != tracefs.NoTID || !l.key.shared {
+		return out
+	}
+	users := make(map[int32]bool)
+	for _, m := range []map[int32]*tally{l.waiters, l.wakers} {
+		for tid := range m {
+			users[tid] = true
+		}
+	}
+	for _, w := range a.opened[l] {
+		users[w.th.tid] = true
+	}
+	if len(users) > 0 {
+		out.TIDs, out.Threads = slices.Sorted(maps.Keys(users)), len(users)
+		out.Comm = a.commOfTID(out.TIDs[0])
+	}
+	return out
+}
+
+// folded makes the row of locks that were too many.
+func (a *Analysis) folded(section int, sum *Sum, hidden *hiding) *Lock {
+	l := a.others[section]
+	if l.durations.count+l.open == 0 && l.results == [resultCount]int64{} {
+		return nil
+	}
+	out := a.lockReport(l, hidden)
+	sum.add(&out.Sum)
+	return out
+}
+
+// times lists threads by time.
+func (a *Analysis) times(m map[int32]*tally) []ThreadTime {
+	var out []ThreadTime
+	for tid, t := range m {
+		out = append(out, ThreadTime{tid, a.commOfTID(tid), t.count, t.time})
+	}
+	sortThreads(out)
+	return out
+}
+
+func sortThreads(list []ThreadTime) {
+	slices.SortFunc(list, func(x, y ThreadTime) int {
+		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(y.Count, x.Count), cmp.Compare(x.TID, y.TID))
+	})
+}
+
+// threadTimes adds up what threads lost at locks.
+func (a *Analysis) threadTimes(locks []*Lock) []ThreadTime {
+	sums := make(map[int32]*tally)
+	for _, l := range locks {
+		for _, w := range l.Waiters {
+			if sums[w.TID] == nil {
+				sums[w.TID] = new(tally)
+			}
+			sums[w.TID].count += w.Count
+			sums[w.TID].time += w.Time
+		}
+	}
+	return a.times(sums)
+}
+
+// flowsOf lists the stacks of a lock's waits and wakes.
+func (a *Analysis) flowsOf(out *Lock, l *lock) {
+	waits, wakes := make(map[int32]*tally), make(map[int32]*tally)
+	sum := func(m map[int32]*tally, id int32, t *tally) {
+		if m[id] == nil {
+			m[id] = new(tally)
+		}
+		m[id].count += t.count
+		m[id].time += t.time
+	}
+	for f, t := range l.flows {
+		sum(waits, f.wait, t)
+		sum(wakes, f.wake, t)
+		out.Flows = append(out.Flows, Flow{a.share(f.wait, t), a.share(f.wake, t), t.count, t.time})
+	}
+	slices.SortFunc(out.Flows, func(x, y Flow) int {
+		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(y.Count, x.Count), x.Wait.compare(&y.Wait), x.Wake.compare(&y.Wake))
+	})
+	out.WaitStacks, out.Wakers = a.shares(waits), a.shares(wakes)
+}
+
+func (a *Analysis) shares(m map[int32]*tally) []StackShare {
+	var out []StackShare
+	for id, t := range m {
+		out = append(out, a.share(id, t))
+	}
+	slices.SortFunc(out, func(x, y StackShare) int {
+		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(y.Count, x.Count), x.compare(&y))
+	})
+	return out
+}
+
+func (a *Analysis) share(id int32, t *tally) StackShare {
+	s := StackShare{Stack: a.stacks.get(id), Count: t.count, Time: t.time}
+	switch id {
+	case noStack:
+		s.None = "no stack in the trace"
+	case otherStacks:
+		s.None = "other stacks"
+	case noWaker:
+		s.None = "nobody"
+	}
+	return s
+}
+
+// compare orders shares of the same size.
+func (s *StackShare) compare(t *StackShare) int {
+	if s.Stack == nil || t.Stack == nil {
+		return cmp.Compare(s.None, t.None)
+	}
+	return slices.CompareFunc(s.Stack.Frames, t.Stack.Frames, func(f, g Frame) int {
+		return cmp.Or(cmp.Compare(f.Offset, g.Offset), cmp.Compare(f.Address, g.Address))
+	})
+}
+
+// longestWaits lists the longest waits for locks.
+func (a *Analysis) longestWaits(r *Report, byLock map[*lock]*Lock, v *View) {
+	for s := range a.longest {
+		for _, w := range a.longest[s] {
+			w.Lock = byLock[w.lock.find()]
+			w.Stack, w.WakerStack = a.stacks.get(w.stack), a.stacks.get(w.waker)
+			if w.Lock != nil && w.Lock.Kind.Contention() && w.Time >= v.MinWait && v.wants(a, w.Lock) {
+				r.Longest = append(r.Longest, w)
+			}
+		}
+	}
+	slices.SortFunc(r.Longest, longer)
+	for _, l := range byLock {
+		if w := l.Longest; w != nil {
+			w.Lock = l
+			w.Stack, w.WakerStack = a.stacks.get(w.stack), a.stacks.get(w.waker)
+		}
+	}
+}
+
+// notes say what the trace lacks.
+func (a *Analysis) notes(r *Report) {
+	note := func(format string, args ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, args...)) }
+	switch {
+	case a.calls == 0 && a.exits == 0:
+		note("the trace has no futex calls: enable the events sys_enter_futex and sys_exit_futex")
+	case a.exits == 0:
+		note("the trace has no returns from futex calls: all of them hang, or the event sys_exit_futex was not enabled")
+	case a.enters == 0:
+		note("the trace has returns from futex calls only: enable the event sys_enter_futex")
+	}
+	unknown := 0
+	for _, l := range slices.Concat(r.Locks, r.Signals) {
+		if l.Process != nil && l.Process.TGID < 0 {
+			unknown++
+		}
+	}
+	if unknown > 0 {
+		note("processes are told apart by who wakes whom: option record-tgid, or --maps, would tell for sure")
+	}
+	if a.ticks {
+		note("times are in ticks of the trace's clock, not in seconds")
+	}
+	if a.opt.Mappings == nil && slices.ContainsFunc(a.all, func(l *lock) bool { return l.parent == nil && l.key.shared && l.file == fileKey{} && l.kind() != Join }) {
+		note("futexes without FUTEX_PRIVATE_FLAG may be shared between processes: --maps would tell in which file they are")
+	}
+	if a.evicted {
+		note("more than %d futexes: those with the least time are summed up as others", a.opt.Locks)
+	}
+}

@@ -1,0 +1,382 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"ustack/render/futex"
+	"ustack/tracefs"
+)
+
+// Schema names the form of the JSON document. The number changes when a
+// program that reads it would have to change; new keys do not change it.
+const Schema = "ustack.futex/1"
+
+// document is the whole JSON document. Keys that end in _ns are nanoseconds,
+// or ticks of the trace's clock if time_unit says so.
+type document struct {
+	Schema       string        `json:"schema"`
+	TimeUnit     string        `json:"time_unit"`
+	Start        tracefs.Time  `json:"start_ns"`
+	End          tracefs.Time  `json:"end_ns"`
+	Calls        int64         `json:"calls"`
+	Contended    sumJSON       `json:"contended"`
+	Signalled    sumJSON       `json:"not_locks"`
+	All          sumJSON       `json:"all"`
+	LockCount    int           `json:"locks_total"`
+	Locks        []lockJSON    `json:"locks"`
+	OtherLocks   *lockJSON     `json:"locks_others,omitempty"`
+	SignalCount  int           `json:"condvars_total"`
+	Condvars     []lockJSON    `json:"condvars"`
+	OtherSignals *lockJSON     `json:"condvars_others,omitempty"`
+	Blocked      []blockedJSON `json:"blocked"`
+	Longest      []waitJSON    `json:"longest"`
+	Threads      []threadJSON  `json:"threads"`
+	Before       beforeJSON    `json:"began_before"`
+	Waitv        waitvJSON     `json:"waitv"`
+	NoReturn     int64         `json:"no_return"`
+	Verdict      verdictJSON   `json:"verdict"`
+	Loss         lossJSON      `json:"loss"`
+	Notes        []string      `json:"notes"`
+}
+
+type sumJSON struct {
+	Waits int64        `json:"waits"`
+	Total tracefs.Time `json:"total_ns"`
+	Open  tracefs.Time `json:"blocked_ns"`
+	boundsJSON
+}
+
+// boundsJSON are the bounds of total and blocked together; absent if records
+// were lost and there are none.
+type boundsJSON struct {
+	Low  *tracefs.Time `json:"low_ns,omitempty"`
+	High *tracefs.Time `json:"high_ns,omitempty"`
+}
+
+type processJSON struct {
+	TGID    *int32  `json:"tgid,omitempty"`
+	Known   string  `json:"known_by"`
+	Comm    string  `json:"comm"`
+	Threads int     `json:"threads"`
+	TIDs    []int32 `json:"tids"`
+}
+
+type lockJSON struct {
+	Address     string        `json:"address,omitempty"`
+	Shared      bool          `json:"shared"`
+	File        string        `json:"file,omitempty"`
+	Offset      string        `json:"offset,omitempty"`
+	Process     *processJSON  `json:"process,omitempty"`
+	Kind        string        `json:"kind"`
+	Waits       int64         `json:"waits"`
+	Woken       int64         `json:"woken"`
+	Changed     int64         `json:"changed"`
+	TimedOut    int64         `json:"timed_out"`
+	Interrupted int64         `json:"interrupted"`
+	Requeued    int64         `json:"requeued"`
+	Failed      int64         `json:"failed"`
+	NoReturn    int64         `json:"no_return"`
+	Open        int64         `json:"open"`
+	Total       tracefs.Time  `json:"total_ns"`
+	OpenTime    tracefs.Time  `json:"blocked_ns"`
+	Bounds      boundsJSON    `json:"bounds"`
+	Mean        tracefs.Time  `json:"mean_ns"`
+	P50         tracefs.Time  `json:"p50_ns"`
+	P99         tracefs.Time  `json:"p99_ns"`
+	Max         tracefs.Time  `json:"max_ns"`
+	Histogram   []bucketJSON  `json:"histogram"`
+	WaitStacks  []stackJSON   `json:"wait_stacks"`
+	Wakers      []stackJSON   `json:"wakers"`
+	Flows       []flowJSON    `json:"flows"`
+	Waiters     []threadJSON  `json:"waiter_threads"`
+	WakerTIDs   []threadJSON  `json:"waker_threads"`
+	Holders     []threadJSON  `json:"holder_threads"`
+	More        int64         `json:"not_kept_apart,omitempty"`
+	MoreTime    *tracefs.Time `json:"not_kept_apart_ns,omitempty"`
+	Partial     bool          `json:"partial,omitempty"`
+}
+
+type bucketJSON struct {
+	From  tracefs.Time `json:"from_ns"`
+	Count int64        `json:"count"`
+}
+
+type stackJSON struct {
+	Frames []frameJSON  `json:"stack,omitempty"`
+	Cut    bool         `json:"stack_truncated,omitempty"`
+	None   string       `json:"no_stack,omitempty"`
+	Count  int64        `json:"count"`
+	Time   tracefs.Time `json:"total_ns"`
+	Share  float64      `json:"share"`
+}
+
+// flowJSON has the places of its stacks in wait_stacks and wakers.
+type flowJSON struct {
+	Wait  int          `json:"wait_stack"`
+	Wake  int          `json:"waker"`
+	Count int64        `json:"count"`
+	Time  tracefs.Time `json:"total_ns"`
+}
+
+// frameJSON is a frame as replay's JSON has it.
+type frameJSON struct {
+	Offset  string `json:"offset,omitempty"`
+	Path    string `json:"path,omitempty"`
+	BuildID string `json:"build_id,omitempty"`
+	Trust   string `json:"trust,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Address string `json:"address,omitempty"`
+}
+
+type threadJSON struct {
+	TID   int32        `json:"tid"`
+	Comm  string       `json:"comm"`
+	Count int64        `json:"count"`
+	Time  tracefs.Time `json:"total_ns"`
+}
+
+type blockedJSON struct {
+	TID       int32         `json:"tid"`
+	Comm      string        `json:"comm"`
+	Address   string        `json:"address,omitempty"`
+	Kind      string        `json:"kind,omitempty"`
+	Since     tracefs.Time  `json:"since_ns"`
+	Time      tracefs.Time  `json:"at_least_ns"`
+	Stack     []frameJSON   `json:"stack,omitempty"`
+	NoStack   string        `json:"no_stack,omitempty"`
+	Owner     int32         `json:"owner,omitempty"`
+	OwnedFrom *tracefs.Time `json:"owned_from_ns,omitempty"`
+	OwnerDead bool          `json:"owner_exited,omitempty"`
+}
+
+type waitJSON struct {
+	TID        int32         `json:"tid"`
+	Comm       string        `json:"comm"`
+	Address    string        `json:"address"`
+	From       tracefs.Time  `json:"from_ns"`
+	Time       tracefs.Time  `json:"time_ns"`
+	Result     string        `json:"result"`
+	Stack      []frameJSON   `json:"stack,omitempty"`
+	Waker      int32         `json:"waker,omitempty"`
+	WakerComm  string        `json:"waker_comm,omitempty"`
+	WakerSure  bool          `json:"waker_sure"`
+	WakerStack []frameJSON   `json:"waker_stack,omitempty"`
+	Holder     int32         `json:"holder,omitempty"`
+	Confidence string        `json:"holder_confidence,omitempty"`
+	Share      float64       `json:"holder_share,omitempty"`
+	Why        string        `json:"holder_doubt,omitempty"`
+	Segments   []segmentJSON `json:"evidence,omitempty"`
+}
+
+type segmentJSON struct {
+	TID  int32        `json:"let_go_by"`
+	From tracefs.Time `json:"from_ns"`
+	To   tracefs.Time `json:"to_ns"`
+}
+
+type beforeJSON struct {
+	Waits       int64        `json:"waits"`
+	AtLeast     tracefs.Time `json:"at_least_ns"`
+	Unclear     int64        `json:"unclear"`
+	UnclearTime tracefs.Time `json:"unclear_at_least_ns"`
+}
+
+type waitvJSON struct {
+	Waits int64        `json:"waits"`
+	Total tracefs.Time `json:"total_ns"`
+}
+
+type verdictJSON struct {
+	Kind       string   `json:"kind"`
+	Confidence string   `json:"confidence,omitempty"`
+	Text       string   `json:"text"`
+	Evidence   []string `json:"evidence"`
+}
+
+type lossJSON struct {
+	Gaps      int64         `json:"gaps"`
+	Records   uint64        `json:"records"`
+	Unknown   bool          `json:"more,omitempty"`
+	Bounded   bool          `json:"bounded"`
+	Unseen    *tracefs.Time `json:"unseen_threads_ns,omitempty"`
+	Forgotten int64         `json:"threads_forgotten"`
+}
+
+// JSON writes a report as one document.
+func JSON(w io.Writer, r *futex.Report) error {
+	unit := "ns"
+	if r.Ticks {
+		unit = "ticks"
+	}
+	d := document{
+		Schema: Schema, TimeUnit: unit, Start: r.Start, End: r.End, Calls: r.Calls,
+		Contended: sumOf(&r.Contended, r), Signalled: sumOf(&r.Signalled, r), All: sumOf(&r.All, r),
+		LockCount: r.LockCount, Locks: locksOf(r.Locks, r), SignalCount: r.SignalCount, Condvars: locksOf(r.Signals, r),
+		Blocked: []blockedJSON{}, Longest: []waitJSON{}, Threads: threadsOf(r.Threads),
+		Before:   beforeJSON{r.Before.Waits, r.Before.Time, r.Before.Unclear, r.Before.UnclearTime},
+		Waitv:    waitvJSON{r.Waitv.Waits, r.Waitv.Time},
+		NoReturn: r.NoReturn, Notes: append([]string{}, r.Notes...),
+		Verdict: verdictJSON{Kind: r.Verdict.Kind.String(), Text: r.Verdict.Text, Evidence: append([]string{}, r.Verdict.Evidence...)},
+		Loss:    lossJSON{Gaps: r.Loss.Gaps, Records: r.Loss.Records, Unknown: r.Loss.Unknown, Bounded: r.Loss.Bounded, Forgotten: r.Loss.Forgotten},
+	}
+	if r.Verdict.Kind != futex.NoLockUp {
+		d.Verdict.Confidence = confidence(r.Verdict.Sure)
+	}
+	if r.Loss.Unseen >= 0 {
+		d.Loss.Unseen = &r.Loss.Unseen
+	}
+	if r.OtherLocks != nil {
+		x := lockOf(r.OtherLocks, r)
+		d.OtherLocks = &x
+	}
+	if r.OtherSignals != nil {
+		x := lockOf(r.OtherSignals, r)
+		d.OtherSignals = &x
+	}
+	for _, b := range r.Blocked {
+		d.Blocked = append(d.Blocked, blockedOf(b))
+	}
+	for _, x := range r.Longest {
+		d.Longest = append(d.Longest, waitOf(x))
+	}
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", " ")
+	return e.Encode(&d)
+}
+
+func confidence(sure bool) string {
+	if sure {
+		return "high"
+	}
+	return "low"
+}
+
+func hex(v uint64) string { return fmt.Sprintf("%#x", v) }
+
+// clean makes valid UTF-8 of the kernel's bytes; control characters are
+// escaped by the encoder.
+func clean(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
+
+func boundsOf(s *futex.Sum, r *futex.Report) boundsJSON {
+	if r.Loss.Gaps > 0 && !r.Loss.Bounded {
+		return boundsJSON{}
+	}
+	return boundsJSON{&s.Low, &s.High}
+}
+
+func sumOf(s *futex.Sum, r *futex.Report) sumJSON {
+	return sumJSON{s.Waits, s.Time, s.OpenTime, boundsOf(s, r)}
+}
+
+func locksOf(list []*futex.Lock, r *futex.Report) []lockJSON {
+	out := []lockJSON{}
+	for _, l := range list {
+		out = append(out, lockOf(l, r))
+	}
+	return out
+}
+
+func lockOf(l *futex.Lock, r *futex.Report) lockJSON {
+	n := &l.Results
+	out := lockJSON{
+		Shared: l.Shared, File: clean(l.File), Kind: l.Kind.String(), Waits: l.Waits,
+		Woken: n[futex.Woken], Changed: n[futex.Changed], TimedOut: n[futex.TimedOut], Interrupted: n[futex.Interrupted],
+		Requeued: n[futex.Requeued], Failed: n[futex.Failed], NoReturn: n[futex.NoReturn], Open: n[futex.Open],
+		Total: l.Time, OpenTime: l.OpenTime, Bounds: boundsOf(&l.Sum, r), Mean: l.Mean, P50: l.P50, P99: l.P99, Max: l.Max,
+		Histogram: []bucketJSON{}, WaitStacks: stacksOf(l.WaitStacks, l.Time), Wakers: stacksOf(l.Wakers, l.Time), Flows: []flowJSON{},
+		Waiters: threadsOf(l.Waiters), WakerTIDs: threadsOf(l.WakerTIDs), Holders: threadsOf(l.Holders), Partial: l.Partial,
+	}
+	if l.More.Count > 0 {
+		out.More, out.MoreTime = l.More.Count, &l.More.Time
+	}
+	if l.File != "" {
+		out.Offset = hex(l.Offset)
+	}
+	if p := l.Process; p != nil {
+		out.Address = hex(l.Address)
+		out.Process = &processJSON{Known: p.How.String(), Comm: clean(p.Comm), Threads: p.Threads, TIDs: p.TIDs}
+		if p.TGID >= 0 {
+			out.Process.TGID = &p.TGID
+		}
+	}
+	for _, b := range l.Histogram {
+		out.Histogram = append(out.Histogram, bucketJSON{b.From, b.Count})
+	}
+	for i := range l.Flows {
+		f := &l.Flows[i]
+		out.Flows = append(out.Flows, flowJSON{index(l.WaitStacks, &f.Wait), index(l.Wakers, &f.Wake), f.Count, f.Time})
+	}
+	return out
+}
+
+func stacksOf(list []futex.StackShare, whole tracefs.Time) []stackJSON {
+	out := []stackJSON{}
+	for _, s := range list {
+		x := stackJSON{None: s.None, Count: s.Count, Time: s.Time}
+		if whole > 0 {
+			x.Share = float64(s.Time) / float64(whole)
+		}
+		if s.Stack != nil {
+			x.Frames, x.Cut = framesOf(s.Stack), s.Stack.Cut
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+func framesOf(s *futex.Stack) []frameJSON {
+	if s == nil {
+		return nil
+	}
+	out := make([]frameJSON, len(s.Frames))
+	for i := range s.Frames {
+		f := &s.Frames[i]
+		if f.File == nil {
+			out[i] = frameJSON{Reason: f.Reason.String(), Address: hex(f.Address)}
+			continue
+		}
+		out[i] = frameJSON{Offset: hex(f.Offset), Path: clean(f.File.Path), BuildID: f.File.BuildID.Hex(), Trust: f.Trust.String()}
+	}
+	return out
+}
+
+func threadsOf(list []futex.ThreadTime) []threadJSON {
+	out := []threadJSON{}
+	for _, x := range list {
+		out = append(out, threadJSON{x.TID, clean(x.Comm), x.Count, x.Time})
+	}
+	return out
+}
+
+func blockedOf(b *futex.Blocked) blockedJSON {
+	out := blockedJSON{TID: b.TID, Comm: clean(b.Comm), Since: b.Since, Time: b.Time, Stack: framesOf(b.Stack)}
+	if b.Stack == nil {
+		out.NoStack = b.Missing
+	}
+	if b.Lock != nil {
+		out.Address, out.Kind = hex(b.Lock.Address), b.Lock.Kind.String()
+	}
+	if b.Owner != 0 {
+		out.Owner, out.OwnedFrom, out.OwnerDead = b.Owner, &b.OwnedFrom, b.OwnerDead
+	}
+	return out
+}
+
+func waitOf(w *futex.Wait) waitJSON {
+	out := waitJSON{
+		TID: w.TID, Comm: clean(w.Comm), Address: hex(w.Lock.Address), From: w.From, Time: w.Time, Result: w.Result.String(),
+		Stack: framesOf(w.Stack), Waker: w.Waker, WakerComm: clean(w.WakerComm), WakerSure: w.WakerSure,
+		WakerStack: framesOf(w.WakerStack), Holder: w.Holder.TID, Share: w.Holder.Share, Why: w.Holder.Why,
+	}
+	if w.Holder.TID != 0 {
+		out.Confidence = confidence(w.Holder.Sure)
+	}
+	for _, s := range w.Segments {
+		out.Segments = append(out.Segments, segmentJSON{s.TID, s.From, s.To})
+	}
+	return out
+}

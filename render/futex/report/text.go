@@ -1,0 +1,369 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ustack/render/futex"
+	"ustack/tracefs"
+)
+
+// Options are how a report is written.
+type Options struct {
+	// Top is how many stacks, wakers and holders a lock has at most, 0 for
+	// all. The View that made the report has chosen the locks.
+	Top int
+}
+
+// Text writes a report for people.
+func Text(w io.Writer, r *futex.Report, opt Options) error {
+	t := &text{r: r, opt: opt}
+	t.summary()
+	t.verdict()
+	t.section("Contended locks", r.Locks, r.LockCount, r.OtherLocks)
+	t.blocked()
+	t.longest()
+	t.threads()
+	t.section("Not locks: waits for a signal, a thread's exit, a time", r.Signals, r.SignalCount, r.OtherSignals)
+	t.odd()
+	t.loss()
+	_, err := io.WriteString(w, t.b.String())
+	return err
+}
+
+type text struct {
+	b   strings.Builder
+	r   *futex.Report
+	opt Options
+}
+
+func (t *text) f(format string, args ...any) { fmt.Fprintf(&t.b, format, args...) }
+
+// summary is the answer in a few lines: what is contended most, who waits
+// there, and who lets them go on.
+func (t *text) summary() {
+	r := t.r
+	t.f("%s of futex calls by %s: %s waited for %s", t.time(r.End-r.Start), plural(r.ThreadCount, "waiting thread"),
+		t.sum(&r.Contended), plural(r.LockCount, "lock"))
+	if r.SignalCount > 0 {
+		t.f(", %s for %s that are no locks", t.sum(&r.Signalled), plural(r.SignalCount, "futex"))
+	}
+	t.b.WriteByte('\n')
+	if len(r.Locks) == 0 {
+		t.f("No lock is contended.\n")
+		return
+	}
+	l := r.Locks[0]
+	t.f("Most: %s, %s in %s", t.lockName(l), t.sum(&l.Sum), plural64(l.Slept+l.Open, "wait"))
+	if total := r.Contended.Time + r.Contended.OpenTime; total > 0 {
+		t.f(" (%s of all)", percent(l.Time+l.OpenTime, total))
+	}
+	t.b.WriteByte('\n')
+	if len(l.Waiters) > 0 {
+		t.f("  wait: %s, at %s\n", t.who(l.Waiters, 4), t.place(l.WaitStacks))
+	}
+	if len(l.Holders) > 0 {
+		t.f("  held: %s\n", t.who(l.Holders, 4))
+	}
+	if len(l.WakerTIDs) > 0 {
+		t.f("  let go by: %s, at %s\n", t.who(l.WakerTIDs, 4), t.place(l.Wakers))
+	}
+}
+
+// place is the call site that most of a list's waits have.
+func (t *text) place(list []futex.StackShare) string {
+	if len(list) == 0 {
+		return "?"
+	}
+	var whole tracefs.Time
+	for _, s := range list {
+		whole += s.Time
+	}
+	name := list[0].None
+	if list[0].Stack != nil {
+		name = callSite(list[0].Stack)
+	}
+	if len(list) == 1 || whole == 0 {
+		return name
+	}
+	return fmt.Sprintf("%s (%s of the time)", name, percent(list[0].Time, whole))
+}
+
+// who lists the first n threads.
+func (t *text) who(list []futex.ThreadTime, n int) string {
+	var whole tracefs.Time
+	for _, x := range list {
+		whole += x.Time
+	}
+	var out []string
+	for _, x := range list[:min(n, len(list))] {
+		s := thread(x.TID, x.Comm)
+		if len(list) > 1 && whole > 0 {
+			s += " " + percent(x.Time, whole)
+		}
+		out = append(out, s)
+	}
+	if more := len(list) - n; more > 0 {
+		out = append(out, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(out, ", ")
+}
+
+func (t *text) verdict() {
+	v := &t.r.Verdict
+	if v.Text == "" {
+		return
+	}
+	t.f("\n%s\n", v.Text)
+	for _, e := range v.Evidence {
+		t.f("  - %s\n", e)
+	}
+}
+
+// section lists futexes.
+func (t *text) section(title string, locks []*futex.Lock, count int, others *futex.Lock) {
+	if len(locks) == 0 && others == nil {
+		return
+	}
+	t.f("\n%s", title)
+	if count > len(locks) {
+		t.f(" (the first %d of %d)", len(locks), count)
+	}
+	t.f("\n")
+	for _, l := range locks {
+		t.lock(l)
+	}
+	if others != nil {
+		t.f("\n others  futexes that were too many to keep apart: %s in %s\n", t.sum(&others.Sum), plural64(others.Waits, "wait"))
+	}
+}
+
+func (t *text) lock(l *futex.Lock) {
+	t.f("\n %3s  %s\n", "#"+strconv.Itoa(l.Rank), t.lockName(l))
+	t.f("      %s in %s", t.sum(&l.Sum), plural64(l.Waits, "wait"))
+	t.f(": %s", results(&l.Results))
+	if l.Partial {
+		t.f("; earlier waits may be in the others")
+	}
+	t.b.WriteByte('\n')
+	if l.Slept > 0 {
+		t.f("      mean %s, p50 %s, p99 %s, max %s  %s\n", t.time(l.Mean), t.time(l.P50), t.time(l.P99), t.time(l.Max), t.histogram(l.Histogram))
+	}
+	if len(l.Waiters) > 0 {
+		t.f("      who waits: %s\n", t.who(l.Waiters, 6))
+	}
+	if len(l.Holders) > 0 {
+		t.f("      who held it: %s\n", t.who(l.Holders, 6))
+	}
+	t.stacks("waits at", 'a', l.WaitStacks, l.Time)
+	if len(l.WakerTIDs) > 0 {
+		t.stacks("let go at", 'A', l.Wakers, l.Time)
+	}
+	t.flows(l)
+	if l.Longest != nil {
+		t.f("      longest: %s\n", t.wait(l.Longest))
+	}
+}
+
+// shown is how many parts of a list are shown.
+func (t *text) shown(n int) int {
+	if t.opt.Top > 0 {
+		return min(n, max(t.opt.Top/2, 3))
+	}
+	return n
+}
+
+// label names the i-th stack of a list: a, b, c, or A, B, C.
+func label(first byte, i int) string {
+	if i < 26 {
+		return string(rune(first) + rune(i))
+	}
+	return string(first) + strconv.Itoa(i)
+}
+
+// stacks lists stacks with their shares.
+func (t *text) stacks(title string, first byte, list []futex.StackShare, whole tracefs.Time) {
+	n := t.shown(len(list))
+	for i := range list[:n] {
+		s := &list[i]
+		t.f("      %-9s %s %5s %6dx  %s\n", title, label(first, i), percent(s.Time, whole), s.Count, stack(s))
+		title = ""
+	}
+	if n < len(list) {
+		t.f("      %-9s %d more\n", "", len(list)-n)
+	}
+}
+
+// flows lists which wakers follow which waiters, by the letters of their
+// stacks, if there is any choice.
+func (t *text) flows(l *futex.Lock) {
+	if len(l.WaitStacks) < 2 && len(l.Wakers) < 2 || len(l.WakerTIDs) == 0 {
+		return
+	}
+	var out []string
+	for _, f := range l.Flows[:min(t.shown(len(l.Flows))+1, len(l.Flows))] {
+		wait, wake := index(l.WaitStacks, &f.Wait), index(l.Wakers, &f.Wake)
+		out = append(out, fmt.Sprintf("%s after %s %s", label('a', wait), label('A', wake), percent(f.Time, l.Time)))
+	}
+	t.f("      %-9s %s\n", "in pairs", strings.Join(out, ", "))
+}
+
+// index is where in a list a stack is.
+func index(list []futex.StackShare, s *futex.StackShare) int {
+	return slices.IndexFunc(list, func(x futex.StackShare) bool { return x.Stack == s.Stack && x.None == s.None })
+}
+
+func (t *text) blocked() {
+	if len(t.r.Blocked) == 0 {
+		return
+	}
+	t.f("\nStill waiting at the end\n\n")
+	n := len(t.r.Blocked)
+	if t.opt.Top > 0 {
+		n = min(n, 2*t.opt.Top)
+	}
+	for _, b := range t.r.Blocked[:n] {
+		name := "several futexes, which the trace does not tell"
+		if b.Lock != nil {
+			name = t.lockName(b.Lock)
+		}
+		t.f("  %s since %s, %s: %s\n", thread(b.TID, b.Comm), stamp(b.Since, t.r.Ticks), t.time(b.Time), name)
+		switch {
+		case b.Stack != nil:
+			t.f("      at %s\n", frames(b.Stack))
+		case b.Missing != "":
+			t.f("      no stack: %s\n", missing(b.Missing))
+		}
+		if b.Owner != 0 {
+			t.f("      held by thread %d, which got it at %s and has not let it go\n", b.Owner, stamp(b.OwnedFrom, t.r.Ticks))
+		}
+	}
+	if n < len(t.r.Blocked) {
+		t.f("  and %d more\n", len(t.r.Blocked)-n)
+	}
+}
+
+// missing says why a stack is not there.
+func missing(why string) string {
+	if why == "blocked" {
+		return "the kernel unwinds it when the thread returns to user space"
+	}
+	return why
+}
+
+func (t *text) longest() {
+	if len(t.r.Longest) == 0 {
+		return
+	}
+	t.f("\nLongest waits for a lock\n\n")
+	for _, w := range t.r.Longest {
+		t.f("  %s\n", t.wait(w))
+		for _, line := range evidence(w, t) {
+			t.f("      %s\n", line)
+		}
+	}
+}
+
+// wait is a single wait in one line.
+func (t *text) wait(w *futex.Wait) string {
+	s := fmt.Sprintf("%s at %s, %s", t.time(w.Time), stamp(w.From, t.r.Ticks), thread(w.TID, w.Comm))
+	if w.Lock != nil {
+		s += fmt.Sprintf(" on #%d", w.Lock.Rank)
+	}
+	if w.Result != futex.Woken {
+		s += ", " + w.Result.String()
+	}
+	if w.Waker != 0 {
+		s += ", let go by " + thread(w.Waker, w.WakerComm)
+	}
+	return s
+}
+
+// evidence says who held the lock, how sure that is, and why.
+func evidence(w *futex.Wait, t *text) []string {
+	h := &w.Holder
+	if h.TID == 0 {
+		return nil
+	}
+	conf := "high confidence"
+	if !h.Sure {
+		conf = "low confidence: " + h.Why
+	}
+	out := []string{fmt.Sprintf("held by thread %d for %.0f %% of it (%s)", h.TID, 100*h.Share, conf)}
+	for _, s := range w.Segments {
+		out = append(out, fmt.Sprintf("%d let go at %s, %s later", s.TID, stamp(s.To, t.r.Ticks), t.time(s.To-s.From)))
+	}
+	if w.WakerStack != nil {
+		out = append(out, "  at "+frames(w.WakerStack))
+	}
+	return out
+}
+
+func (t *text) threads() {
+	if len(t.r.Threads) == 0 {
+		return
+	}
+	t.f("\nThreads by time lost at locks\n\n")
+	for _, x := range t.r.Threads {
+		t.f("  %9s in %s  %s\n", t.time(x.Time), plural64(x.Count, "wait"), thread(x.TID, x.Comm))
+	}
+	if more := t.r.ThreadCount - len(t.r.Threads); more > 0 {
+		t.f("  and %d more\n", more)
+	}
+}
+
+// odd are waits that belong to no futex of the report.
+func (t *text) odd() {
+	r := t.r
+	b := &r.Before
+	if b.Waits+b.Unclear+r.Waitv.Waits+r.NoReturn == 0 {
+		return
+	}
+	t.f("\nBesides\n\n")
+	if b.Waits > 0 {
+		t.f("  %s began before the trace and lasted at least %s in it; the futex is not known\n", plural64(b.Waits, "wait"), t.time(b.Time))
+	}
+	if b.Unclear > 0 {
+		t.f("  %s began before the trace and returned 0: waits, of at least %s in all, or wake-ups of nobody\n", plural64(b.Unclear, "call"), t.time(b.UnclearTime))
+	}
+	if r.Waitv.Waits > 0 {
+		t.f("  %s for one of several futexes (futex_waitv), %s; which ones is not in a trace\n", plural64(r.Waitv.Waits, "wait"), t.time(r.Waitv.Time))
+	}
+	if r.NoReturn > 0 {
+		t.f("  %s without a return in the trace: not counted in times\n", plural64(r.NoReturn, "wait"))
+	}
+}
+
+// loss says what is not certain, and what would help.
+func (t *text) loss() {
+	r := t.r
+	l := &r.Loss
+	if l.Gaps == 0 && l.Forgotten == 0 && len(r.Notes) == 0 {
+		return
+	}
+	t.b.WriteByte('\n')
+	if l.Gaps > 0 {
+		more := ""
+		if l.Unknown {
+			more = "at least "
+		}
+		t.f("Loss: %s%d records in %s. ", more, l.Records, plural64(l.Gaps, "place"))
+		switch {
+		case !l.Bounded:
+			t.f("What that hides cannot be bounded here: all sums are what was seen.\n")
+		case l.Unseen < 0:
+			t.f("Ranges are for the threads that the trace shows; how much others waited is not known.\n")
+		default:
+			t.f("Ranges are for the threads that the trace shows; others can have waited for %s at most.\n", t.time(l.Unseen))
+		}
+	}
+	if l.Forgotten > 0 {
+		t.f("%s were too many to keep: their waits at that time are not counted.\n", plural64(l.Forgotten, "thread"))
+	}
+	for _, n := range r.Notes {
+		t.f("Note: %s.\n", n)
+	}
+}

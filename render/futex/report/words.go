@@ -1,0 +1,236 @@
+package report
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"ustack/filemap"
+	"ustack/render/futex"
+	"ustack/tracefs"
+)
+
+// time writes a duration with three digits.
+func (t *text) time(d tracefs.Time) string { return duration(d, t.r.Ticks) }
+
+func duration(d tracefs.Time, ticks bool) string {
+	if ticks {
+		return strconv.FormatInt(int64(d), 10) + " ticks"
+	}
+	for _, u := range [...]struct {
+		name string
+		ns   float64
+	}{{"s", 1e9}, {"ms", 1e6}, {"us", 1e3}} {
+		if v := float64(d) / u.ns; v >= 0.9995 {
+			return three(v) + " " + u.name
+		}
+	}
+	if d == 0 {
+		return "0"
+	}
+	return strconv.FormatInt(int64(d), 10) + " ns"
+}
+
+// three writes a number with three digits.
+func three(v float64) string {
+	switch {
+	case v < 9.995:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	case v < 99.95:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 0, 64)
+}
+
+// stamp writes a time stamp as the trace does.
+func stamp(t tracefs.Time, ticks bool) string {
+	if ticks {
+		return strconv.FormatInt(int64(t), 10)
+	}
+	return fmt.Sprintf("%d.%06d", t/1e9, t%1e9/1e3)
+}
+
+// sum writes the time of many waits, as a range if records were lost.
+func (t *text) sum(s *futex.Sum) string {
+	seen := s.Time + s.OpenTime
+	if t.r.Loss.Gaps == 0 {
+		return t.time(seen)
+	}
+	if !t.r.Loss.Bounded {
+		return t.time(seen) + " (seen, records were lost)"
+	}
+	return fmt.Sprintf("%s (%s to %s)", t.time(seen), t.time(s.Low), t.time(s.High))
+}
+
+func percent(part, whole tracefs.Time) string {
+	if whole <= 0 {
+		return "0 %"
+	}
+	p := 100 * float64(part) / float64(whole)
+	if p > 0 && p < 1 {
+		return "<1 %"
+	}
+	return strconv.FormatFloat(p, 'f', 0, 64) + " %"
+}
+
+func plural(n int, what string) string { return plural64(int64(n), what) }
+
+func plural64(n int64, what string) string {
+	s := "s"
+	if strings.HasSuffix(what, "x") {
+		s = "es"
+	}
+	if n == 1 {
+		s = ""
+	}
+	return strconv.FormatInt(n, 10) + " " + what + s
+}
+
+func thread(tid int32, comm string) string {
+	if comm == "" {
+		comm = "<...>"
+	}
+	return printable(comm) + "-" + strconv.Itoa(int(tid))
+}
+
+// printable makes a name that a stranger chose fit for one line. What else a
+// terminal would take amiss is for render.Output.
+func printable(s string) string {
+	if strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || r == utf8.RuneError }) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c == 0x7f {
+			fmt.Fprintf(&b, "\\%03o", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// lockName is a futex in a few words: kind, place, whose.
+func (t *text) lockName(l *futex.Lock) string {
+	s := fmt.Sprintf("%s %#x", l.Kind, l.Address)
+	switch {
+	case l.File != "":
+		s += fmt.Sprintf(", at %#x of %s", l.Offset, printable(l.File))
+	case l.Shared && l.Kind != futex.Join:
+		s += " (maybe shared)"
+	}
+	if p := l.Process; p != nil {
+		s += " in " + process(p)
+	}
+	return s
+}
+
+// process is a process in a few words.
+func process(p *futex.Process) string {
+	comm := printable(p.Comm)
+	if comm == "" {
+		comm = "<...>"
+	}
+	if p.TGID >= 0 {
+		return fmt.Sprintf("%s, process %d", comm, p.TGID)
+	}
+	var tids []string
+	const most = 6
+	for _, tid := range p.TIDs[:min(len(p.TIDs), most)] {
+		tids = append(tids, strconv.Itoa(int(tid)))
+	}
+	if more := p.Threads - len(tids); more > 0 {
+		tids = append(tids, fmt.Sprintf("%d more", more))
+	}
+	return fmt.Sprintf("%s, %s %s", comm, word(len(tids), "thread"), strings.Join(tids, " "))
+}
+
+func word(n int, what string) string {
+	if n == 1 {
+		return what
+	}
+	return what + "s"
+}
+
+// results lists how waits ended.
+func results(n *[8]int64) string {
+	var out []string
+	for i, c := range n {
+		if c > 0 {
+			out = append(out, fmt.Sprintf("%d %s", c, futex.Result(i)))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// histogram draws one letter a power of two, from the first to the last class.
+func (t *text) histogram(list []futex.Bucket) string {
+	if len(list) < 2 {
+		return ""
+	}
+	bars := []rune("▁▂▃▄▅▆▇█")
+	var most int64
+	for _, b := range list {
+		most = max(most, b.Count)
+	}
+	var s strings.Builder
+	s.WriteString(t.time(list[0].From) + " ")
+	for at, i := max(list[0].From, 1), 0; i < len(list); at *= 2 {
+		if max(list[i].From, 1) != at {
+			s.WriteByte('.')
+			continue
+		}
+		s.WriteRune(bars[(list[i].Count*int64(len(bars))-1)/most])
+		i++
+	}
+	return s.String() + " " + t.time(2*max(list[len(list)-1].From, 1))
+}
+
+// frame is one frame: a file and an offset in it, or why there is none. It is
+// the one place that names a frame.
+func frame(f *futex.Frame) string {
+	if f.File == nil && f.Reason == filemap.NoAddressSpace {
+		return fmt.Sprintf("%#x", f.Address)
+	}
+	if f.File == nil {
+		return fmt.Sprintf("%#x (%s)", f.Address, f.Reason)
+	}
+	return fmt.Sprintf("%s+%#x", printable(path.Base(f.File.Path)), f.Offset)
+}
+
+// maxShown is how many frames of a stack stand in a line.
+const maxShown = 6
+
+// frames is a stack in a line, innermost frame first.
+func frames(s *futex.Stack) string {
+	var out []string
+	for i := range s.Frames {
+		if i == maxShown {
+			out = append(out, "…")
+			break
+		}
+		out = append(out, frame(&s.Frames[i]))
+	}
+	if s.Cut && len(s.Frames) <= maxShown {
+		out = append(out, "…")
+	}
+	return strings.Join(out, " < ")
+}
+
+func stack(s *futex.StackShare) string {
+	if s.Stack == nil {
+		return "(" + s.None + ")"
+	}
+	return frames(s.Stack)
+}
+
+// callSite names the innermost frame outside of the C library.
+func callSite(s *futex.Stack) string {
+	f := s.CallSite()
+	if f == nil {
+		return "?"
+	}
+	return frame(f)
+}

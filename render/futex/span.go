@@ -1,0 +1,181 @@
+package futex
+
+import (
+	"container/heap"
+	"slices"
+
+	"ustack/tracefs"
+)
+
+// span is a part of a thread's life between two of its system call records.
+// If records were lost meanwhile, anything can have happened in it; that is
+// known only when the CPU that lost them has its next record. Until then
+// spans wait.
+type span struct {
+	th       *thread
+	from, to tracefs.Time
+	kind     spanKind
+	// lock and time are what the span was counted as.
+	lock *lock
+	time tracefs.Time
+	// waker is the lock of who woke the thread: evidence that both locks are
+	// one, if nothing was lost.
+	waker *lock
+}
+
+type spanKind uint8
+
+const (
+	// spanFree: from a return to the next entry.
+	spanFree spanKind = iota
+	// spanCall: from an entry to its return.
+	spanCall
+	// spanSure: the same, and the kernel's cookie proves that they are a pair.
+	spanSure
+	// spanBroken: from an entry to an entry, or from a return to a return.
+	spanBroken
+)
+
+// maxSpans bounds how many spans wait; when an idle CPU keeps too many, the
+// oldest are settled as if nothing had been lost.
+const maxSpans = 1 << 16
+
+// spans is a queue of spans in the order in which they ended.
+type spans struct {
+	list    []span
+	head    int
+	settled tracefs.Time // spans that ended before this have been settled
+	late    bool         // a gap was found that reaches back before that
+	known   bool         // all gaps are known beforehand
+}
+
+// disturbed notes a gap that begins at from.
+func (s *spans) disturbed(from tracefs.Time) {
+	if from < s.settled {
+		s.late = true
+	}
+}
+
+// span adds a span.
+func (a *Analysis) span(s span) {
+	q := &a.spans
+	if len(q.list)-q.head >= maxSpans {
+		a.settleFirst(maxSpans / 8)
+	}
+	if q.head > maxSpans && q.head > len(q.list)/2 {
+		n := copy(q.list, q.list[q.head:])
+		clear(q.list[n:])
+		q.list, q.head = q.list[:n], 0
+	}
+	q.list = append(q.list, s)
+}
+
+// settle judges the spans that ended before a time: no later gap begins
+// earlier.
+func (a *Analysis) settle(before tracefs.Time) {
+	q := &a.spans
+	for q.head < len(q.list) && (q.list[q.head].to < before || q.known) {
+		a.judge(&q.list[q.head])
+		q.list[q.head] = span{}
+		q.head++
+	}
+	if q.head == len(q.list) {
+		q.list, q.head = q.list[:0], 0
+	}
+	q.settled = max(q.settled, before)
+}
+
+// settleFirst judges the n oldest spans.
+func (a *Analysis) settleFirst(n int) {
+	q := &a.spans
+	for ; n > 0 && q.head < len(q.list); n-- {
+		s := &q.list[q.head]
+		q.settled = max(q.settled, s.to)
+		a.judge(s)
+		*s = span{}
+		q.head++
+	}
+}
+
+// judge says what of a span is certain.
+func (a *Analysis) judge(s *span) {
+	first, last, gap := a.gaps.within(s.from, s.to)
+	switch {
+	case s.kind == spanBroken:
+		// A call of unknown end or beginning: all of it may have been waiting.
+		s.th.hidden += s.to - s.from
+		a.brokenTime += s.to - s.from
+		return
+	case s.kind == spanSure || !gap:
+		if s.waker != nil {
+			a.provenSame(s)
+		}
+		return
+	case s.kind == spanFree:
+		// Whole waits can be hidden between the first and the last loss.
+		a.hide(s.th, last-first, 0)
+		return
+	}
+	// The return may be that of another call.
+	a.hide(s.th, s.to-s.from, s.time)
+	if s.lock != nil {
+		s.lock.find().doubt += s.time
+	}
+}
+
+// hide notes how long a thread can have waited unseen, of which a part was
+// counted as something else. At least one record must have been lost for that.
+func (a *Analysis) hide(th *thread, d, counted tracefs.Time) {
+	th.hidden += d
+	d -= counted
+	h := &a.hidden
+	h.all += d
+	if len(h.most) < maxHidden {
+		heap.Push(h, d)
+	} else if d > h.most[0] {
+		h.most[0] = d
+		heap.Fix(h, 0)
+	}
+}
+
+// hidden is the time that loss can hide: all of it, and the largest parts, the
+// smallest of those first.
+type hidden struct {
+	all  tracefs.Time
+	most []tracefs.Time
+}
+
+const maxHidden = 1 << 12
+
+// by is how much n lost records can hide: each part takes one at least.
+func (h *hidden) by(n uint64, unknown bool) tracefs.Time {
+	if unknown || n >= uint64(len(h.most)) {
+		return h.all
+	}
+	sorted := slices.Clone(h.most)
+	slices.Sort(sorted)
+	var sum tracefs.Time
+	for _, d := range sorted[len(sorted)-int(n):] {
+		sum += d
+	}
+	return sum
+}
+
+// Len implements heap.Interface.
+func (h *hidden) Len() int { return len(h.most) }
+
+// Less implements heap.Interface.
+func (h *hidden) Less(i, k int) bool { return h.most[i] < h.most[k] }
+
+// Swap implements heap.Interface.
+func (h *hidden) Swap(i, k int) { h.most[i], h.most[k] = h.most[k], h.most[i] }
+
+// Push implements heap.Interface.
+func (h *hidden) Push(x any) { h.most = append(h.most, x.(tracefs.Time)) }
+
+// Pop implements heap.Interface.
+func (h *hidden) Pop() any {
+	x := h.most[len(h.most)-1]
+	h.most = h.most[:len(h.most)-1]
+	return x
+}

@@ -1,0 +1,167 @@
+package futex
+
+import (
+	"hash/maphash"
+	"path"
+	"strings"
+
+	"ustack/filemap"
+	"ustack/filemap/resolve"
+)
+
+// Frame is one frame of a stack: where in which file, or why there is none.
+type Frame struct {
+	File   *filemap.File // nil if none is known
+	Offset uint64        // in the file
+	Trust  filemap.Trust
+	Reason filemap.Reason
+	// Address is the frame's number as the kernel gave it, if there is no
+	// file.
+	Address uint64
+}
+
+// InLibc reports whether the frame is in a C library, by the file's name.
+func (f *Frame) InLibc() bool {
+	if f.File == nil {
+		return false
+	}
+	base := path.Base(f.File.Path)
+	for _, lib := range [...]string{"libc.so", "libc-", "libpthread", "ld-linux", "ld-musl", "libc.musl"} {
+		if strings.HasPrefix(base, lib) {
+			return true
+		}
+	}
+	return false
+}
+
+// CallSite is the innermost frame outside of the C library: that is who takes
+// the lock. It is the innermost frame if there is none, nil if there are no
+// frames.
+func (s *Stack) CallSite() *Frame {
+	for i := range s.Frames {
+		if f := &s.Frames[i]; f.File != nil && !f.InLibc() {
+			return f
+		}
+	}
+	if len(s.Frames) == 0 {
+		return nil
+	}
+	return &s.Frames[0]
+}
+
+// Stack is a user stack, innermost frame first.
+type Stack struct {
+	Frames []Frame
+	// Cut tells that there were more frames than were kept.
+	Cut bool
+}
+
+// Stacks that are none.
+const (
+	noStack     = -1 // not in the trace
+	otherStacks = -2 // too many to keep apart
+)
+
+// Bounds of what is kept.
+const (
+	maxDepth   = 128
+	maxResults = 1 << 13
+	maxFrames  = 1 << 18
+)
+
+// stacks interns stacks.
+type stacks struct {
+	limit    int
+	frames   int
+	seed     maphash.Seed
+	list     []Stack
+	byHash   map[uint64][]int32
+	byResult map[*resolve.Result]int32
+	work     []Frame
+}
+
+func (s *stacks) init(limit int) {
+	s.limit, s.seed = limit, maphash.MakeSeed()
+	s.byHash = make(map[uint64][]int32)
+	s.byResult = make(map[*resolve.Result]int32)
+}
+
+// of is the stack that hangs on an event.
+func (s *stacks) of(a *resolve.Attached) int32 {
+	st := a.Stack
+	if st == nil || len(st.Frames) == 0 {
+		return noStack
+	}
+	if st.Result == nil || st.Cut {
+		return s.intern(st)
+	}
+	if id, ok := s.byResult[st.Result]; ok {
+		return id
+	}
+	id := s.intern(st)
+	if len(s.byResult) >= maxResults {
+		clear(s.byResult)
+	}
+	s.byResult[st.Result] = id
+	return id
+}
+
+func (s *stacks) intern(st *resolve.Stack) int32 {
+	n := min(len(st.Frames), maxDepth)
+	cut := st.Cut || n < len(st.Frames)
+	s.work = s.work[:0]
+	var h maphash.Hash
+	h.SetSeed(s.seed)
+	for i := range n {
+		f := frameOf(st, i)
+		s.work = append(s.work, f)
+		maphash.WriteComparable(&h, Frame{File: f.File, Offset: f.Offset, Reason: f.Reason, Address: f.Address})
+	}
+	sum := h.Sum64()
+	for _, id := range s.byHash[sum] {
+		if same(s.list[id].Frames, s.work) && s.list[id].Cut == cut {
+			return id
+		}
+	}
+	if len(s.list) >= s.limit || s.frames+n > maxFrames {
+		return otherStacks
+	}
+	id := int32(len(s.list))
+	s.list = append(s.list, Stack{append([]Frame(nil), s.work...), cut})
+	s.frames += n
+	s.byHash[sum] = append(s.byHash[sum], id)
+	return id
+}
+
+func same(a, b []Frame) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		x, y := &a[i], &b[i]
+		if x.File != y.File || x.Offset != y.Offset || x.Reason != y.Reason || x.Address != y.Address {
+			return false
+		}
+	}
+	return true
+}
+
+func frameOf(st *resolve.Stack, i int) Frame {
+	f, o := &st.Frames[i], &st.Outcomes[i]
+	if o.File == nil {
+		return Frame{Reason: o.Reason, Address: f.Address(st.Text)}
+	}
+	out := Frame{File: o.File, Trust: o.Trust, Offset: o.Offset}
+	if !o.HasOffset {
+		out.Offset = f.Address(st.Text)
+	}
+	return out
+}
+
+// get is a stack, nil if there is none.
+func (s *stacks) get(id int32) *Stack {
+	if id < 0 {
+		return nil
+	}
+	return &s.list[id]
+}

@@ -1,0 +1,431 @@
+// workload MODE: programs that wait for each other in known ways, and log what
+// they did, on CLOCK_MONOTONIC, in nanoseconds:
+//
+//	wait ADDR TID FROM TO RESULT   a futex call that waits, made by ourselves
+//	lock ADDR TID FROM TO          a call of the C library that had to wait
+//	join ADDR TID FROM TO          a thread that waited for another's exit
+//	hold ADDR TID FROM TO          who held a mutex
+//
+// It begins when a line comes on standard input.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef long long ns;
+
+struct record {
+	char kind;
+	void *addr;
+	int tid;
+	ns from, to;
+	long result;
+};
+
+static struct record *records;
+static int *used; // shared by all processes
+enum { most = 1 << 16 };
+
+static ns now(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+static int tid(void) { return syscall(SYS_gettid); }
+
+static void note(char kind, void *addr, ns from, long result) {
+	int i = __atomic_fetch_add(used, 1, __ATOMIC_SEQ_CST);
+	if (i < most)
+		records[i] = (struct record){kind, addr, tid(), from, now(), result};
+}
+
+static void print_records(void) {
+	for (int i = 0; i < *used && i < most; i++) {
+		struct record *r = &records[i];
+		const char *kind = r->kind == 'w' ? "wait" : r->kind == 'l' ? "lock" : r->kind == 'j' ? "join" : "hold";
+		printf("%s %p %d %lld %lld %ld\n", kind, r->addr, r->tid, r->from, r->to, r->result);
+	}
+	fflush(stdout);
+}
+
+static void nap(long us) {
+	struct timespec t = {us / 1000000, us % 1000000 * 1000};
+	while (nanosleep(&t, &t) && errno == EINTR)
+		;
+}
+
+static long futex(int *word, int op, int val, void *timeout, int *word2, int val3) {
+	long r = syscall(SYS_futex, word, op, val, timeout, word2, val3);
+	return r < 0 ? -errno : r;
+}
+
+static long wait_on(int *word, int op, int val, struct timespec *timeout) {
+	ns from = now();
+	long r = futex(word, op, val, timeout, 0, FUTEX_BITSET_MATCH_ANY);
+	note('w', word, from, r);
+	return r;
+}
+
+// A three-state mutex.
+static int private_flag = FUTEX_PRIVATE_FLAG;
+
+static void lock(int *m) {
+	int c = 0;
+	if (__atomic_compare_exchange_n(m, &c, 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		return;
+	if (c != 2)
+		c = __atomic_exchange_n(m, 2, __ATOMIC_SEQ_CST);
+	while (c != 0) {
+		wait_on(m, FUTEX_WAIT | private_flag, 2, 0);
+		c = __atomic_exchange_n(m, 2, __ATOMIC_SEQ_CST);
+	}
+}
+
+static void unlock(int *m) {
+	if (__atomic_exchange_n(m, 0, __ATOMIC_SEQ_CST) == 2)
+		futex(m, FUTEX_WAKE | private_flag, 1, 0, 0, 0);
+}
+
+static int iters = 30;
+static int one, two;
+static int *shared;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER, other = PTHREAD_MUTEX_INITIALIZER, pi;
+static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+static sem_t sem;
+static volatile int turn;
+
+static void *herd(void *arg) {
+	for (int i = 0; i < iters; i++) {
+		lock(shared);
+		ns from = now();
+		nap(500 + 700 * (long)arg);
+		note('h', shared, from, 0);
+		unlock(shared);
+		nap(200);
+	}
+	return 0;
+}
+
+static void *pthread_herd(void *arg) {
+	pthread_mutex_t *m = arg;
+	for (int i = 0; i < iters; i++) {
+		ns from = now();
+		if (pthread_mutex_trylock(m)) {
+			pthread_mutex_lock(m);
+			note('l', m, from, 0);
+		}
+		from = now();
+		nap(1500);
+		note('h', m, from, 0);
+		pthread_mutex_unlock(m);
+		nap(300);
+	}
+	return 0;
+}
+
+static void *reader(void *arg) {
+	for (int i = 0; i < iters; i++) {
+		ns from = now();
+		if (pthread_rwlock_tryrdlock(&rwlock)) {
+			pthread_rwlock_rdlock(&rwlock);
+			note('l', &rwlock, from, 0);
+		}
+		nap(1000);
+		pthread_rwlock_unlock(&rwlock);
+		nap(500);
+	}
+	return 0;
+}
+
+static void *writer(void *arg) {
+	for (int i = 0; i < iters; i++) {
+		ns from = now();
+		if (pthread_rwlock_trywrlock(&rwlock)) {
+			pthread_rwlock_wrlock(&rwlock);
+			note('l', &rwlock, from, 0);
+		}
+		nap(2000);
+		pthread_rwlock_unlock(&rwlock);
+		nap(1000);
+	}
+	return 0;
+}
+
+// pingpong's threads take turns, 2 ms each.
+static void *pingpong(void *arg) {
+	int me = (int)(long)arg;
+	for (int i = 0; i < iters; i++) {
+		pthread_mutex_lock(&mutex);
+		ns from = now();
+		int waited = 0;
+		while (turn != me) {
+			pthread_cond_wait(&cond, &mutex);
+			waited = 1;
+		}
+		if (waited)
+			note('l', &cond, from, 0);
+		pthread_mutex_unlock(&mutex);
+		nap(2000);
+		pthread_mutex_lock(&mutex);
+		turn = 1 - me;
+		pthread_cond_signal(&cond);
+		pthread_mutex_unlock(&mutex);
+	}
+	return 0;
+}
+
+static void *consumer(void *arg) {
+	for (int i = 0; i < iters; i++) {
+		ns from = now();
+		if (sem_trywait(&sem)) {
+			sem_wait(&sem);
+			note('l', &sem, from, 0);
+		}
+	}
+	return 0;
+}
+
+static void *sleeper(void *arg) {
+	nap((long)arg);
+	return 0;
+}
+
+// queued waits at one until it is moved to two, whose owner wakes it.
+static void *queued(void *arg) {
+	wait_on(&one, FUTEX_WAIT_PRIVATE, 0, 0);
+	return 0;
+}
+
+static void on_signal(int s) {}
+
+static void *interrupted(void *arg) {
+	wait_on(&one, FUTEX_WAIT_PRIVATE, 0, 0);
+	return 0;
+}
+
+static void *timed(void *arg) {
+	struct timespec t = {0, 300000000};
+	wait_on(&two, FUTEX_WAIT_PRIVATE, 0, &t);
+	return 0;
+}
+
+static void threads(int n, void *(*f)(void *), void *const *args) {
+	pthread_t t[16];
+	for (int i = 0; i < n; i++)
+		pthread_create(&t[i], 0, f, args[i]);
+	for (int i = 0; i < n; i++) {
+		ns from = now();
+		pthread_join(t[i], 0);
+		note('j', (void *)t[i], from, 0);
+	}
+}
+
+// A thread that locks two mutexes, one after the other.
+struct pair {
+	pthread_mutex_t *a, *b;
+	int rounds;
+};
+
+static void *both(void *arg) {
+	struct pair *p = arg;
+	for (int i = 0; i < p->rounds; i++) {
+		pthread_mutex_lock(p->a);
+		nap(20000);
+		pthread_mutex_lock(p->b);
+		nap(2000);
+		pthread_mutex_unlock(p->b);
+		pthread_mutex_unlock(p->a);
+		nap(1000);
+	}
+	return 0;
+}
+
+// holder takes the mutex when told and exits with it.
+static void *leaves(void *arg) {
+	pthread_mutex_lock(&mutex); // main has it: this waits
+	nap(20000);
+	return 0; // without unlocking
+}
+
+static void *misses(void *arg) {
+	nap(50000); // main's wake-up comes meanwhile
+	futex(&one, FUTEX_WAIT_PRIVATE, 0, 0, 0, 0);
+	return 0;
+}
+
+static void wait_forever(void) {
+	print_records();
+	for (;;)
+		pause();
+}
+
+int main(int argc, char **argv) {
+	const char *mode = argv[1];
+	void *const numbers[] = {(void *)0, (void *)1, (void *)2, (void *)3};
+	void *const none[8] = {0};
+	size_t size = most * sizeof *records;
+	records = mmap(0, size + 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	used = (int *)((char *)records + size);
+	shared = &one;
+	char line[16];
+	if (read(0, line, sizeof line) < 0)
+		return 1;
+	if (!strcmp(mode, "herd")) {
+		threads(4, herd, numbers);
+	} else if (!strcmp(mode, "mutex")) {
+		void *const args[] = {&mutex, &mutex, &mutex, &mutex};
+		threads(4, pthread_herd, args);
+	} else if (!strcmp(mode, "pi")) {
+		pthread_mutexattr_t a;
+		pthread_mutexattr_init(&a);
+		pthread_mutexattr_setprotocol(&a, PTHREAD_PRIO_INHERIT);
+		pthread_mutex_init(&pi, &a);
+		void *const args[] = {&pi, &pi, &pi, &pi};
+		threads(4, pthread_herd, args);
+	} else if (!strcmp(mode, "rwlock")) {
+		pthread_t w;
+		pthread_create(&w, 0, writer, 0);
+		threads(3, reader, none);
+		pthread_join(w, 0);
+	} else if (!strcmp(mode, "cond")) {
+		threads(2, pingpong, numbers);
+	} else if (!strcmp(mode, "sem")) {
+		sem_init(&sem, 0, 0);
+		pthread_t c;
+		pthread_create(&c, 0, consumer, 0);
+		for (int i = 0; i < iters; i++) {
+			nap(2000);
+			sem_post(&sem);
+		}
+		pthread_join(c, 0);
+	} else if (!strcmp(mode, "join")) {
+		void *const args[] = {(void *)50000, (void *)100000, (void *)150000};
+		threads(3, sleeper, args);
+	} else if (!strcmp(mode, "pshared")) {
+		// Two processes, one of which has the page at two places.
+		private_flag = 0;
+		int fd = memfd_create("lock", 0);
+		if (ftruncate(fd, 4096))
+			return 1;
+		shared = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		pid_t child = fork();
+		if (child == 0) {
+			shared = (int *)mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+			shared[1] = 1;
+		}
+		while (!*(volatile int *)&shared[1])
+			nap(100);
+		herd((void *)(long)(child == 0));
+		if (child == 0) {
+			nap(300000); // for who looks at our mappings
+			_exit(0);
+		}
+		nap(300000);
+		wait(0);
+	} else if (!strcmp(mode, "requeue")) {
+		for (int round = 0; round < 5; round++) {
+			pthread_t t[4];
+			for (int i = 0; i < 4; i++)
+				pthread_create(&t[i], 0, queued, 0);
+			nap(10000);
+			// One is woken, three are moved, and woken one by one.
+			futex(&one, FUTEX_CMP_REQUEUE_PRIVATE, 1, (void *)100L, &two, 0);
+			for (int i = 0; i < 3; i++) {
+				nap(5000);
+				futex(&two, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
+			}
+			for (int i = 0; i < 4; i++)
+				pthread_join(t[i], 0);
+		}
+	} else if (!strcmp(mode, "timeout")) {
+		for (int i = 0; i < 20; i++) {
+			struct timespec t = {0, 5000000};
+			wait_on(&one, FUTEX_WAIT_PRIVATE, 0, &t);
+			wait_on(&one, FUTEX_WAIT_PRIVATE, 1, &t); // it is 0: no sleep
+		}
+	} else if (!strcmp(mode, "signal")) {
+		// SIGUSR1 restarts the call, SIGUSR2 ends it, SIGSTOP and SIGCONT
+		// make it go on by restart_syscall.
+		struct sigaction s = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+		sigaction(SIGUSR1, &s, 0);
+		s.sa_flags = 0;
+		sigaction(SIGUSR2, &s, 0);
+		pthread_t a, b, c;
+		pthread_create(&a, 0, interrupted, 0);
+		nap(20000);
+		for (int i = 0; i < 3; i++) {
+			pthread_kill(a, SIGUSR1);
+			nap(20000);
+		}
+		futex(&one, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
+		pthread_join(a, 0);
+		pthread_create(&b, 0, interrupted, 0);
+		nap(20000);
+		pthread_kill(b, SIGUSR2);
+		pthread_join(b, 0);
+		pthread_create(&c, 0, timed, 0);
+		nap(20000);
+		if (fork() == 0) {
+			kill(getppid(), SIGSTOP);
+			nap(50000);
+			kill(getppid(), SIGCONT);
+			_exit(0);
+		}
+		pthread_join(c, 0);
+		wait(0);
+	} else if (!strcmp(mode, "abba")) {
+		pthread_t t[2];
+		struct pair p = {&mutex, &other, 1}, q = {&other, &mutex, 1};
+		pthread_create(&t[0], 0, both, &p);
+		pthread_create(&t[1], 0, both, &q);
+		wait_forever();
+	} else if (!strcmp(mode, "abba-seen")) {
+		// The same, but both mutexes are fought for when it happens.
+		pthread_t t[2];
+		struct pair p = {&mutex, &other, 1}, q = {&other, &mutex, 1};
+		pthread_mutex_lock(&mutex);
+		pthread_mutex_lock(&other);
+		pthread_create(&t[0], 0, both, &p);
+		pthread_create(&t[1], 0, both, &q);
+		nap(50000);
+		pthread_mutex_unlock(&mutex);
+		pthread_mutex_unlock(&other);
+		wait_forever();
+	} else if (!strcmp(mode, "lost")) {
+		pthread_t t;
+		pthread_create(&t, 0, misses, 0);
+		nap(20000);
+		futex(&one, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
+		wait_forever();
+	} else if (!strcmp(mode, "dead")) {
+		pthread_t t;
+		pthread_mutex_lock(&mutex);
+		pthread_create(&t, 0, leaves, 0);
+		nap(20000);
+		pthread_mutex_unlock(&mutex);
+		nap(100000);
+		print_records();
+		pthread_mutex_lock(&mutex);
+	} else if (!strcmp(mode, "stuck-join")) {
+		pthread_t t;
+		pthread_create(&t, 0, sleeper, (void *)100000000L);
+		print_records();
+		pthread_join(t, 0);
+	} else {
+		return 2;
+	}
+	print_records();
+	return 0;
+}

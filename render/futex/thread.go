@@ -1,0 +1,121 @@
+package futex
+
+import (
+	"cmp"
+	"slices"
+
+	"ustack/tracefs"
+	"ustack/tracefs/sched"
+	"ustack/tracefs/syscalls"
+)
+
+// thread is what is known of one thread.
+type thread struct {
+	tid  int32
+	comm string
+	proc *process
+
+	// call is the system call it is in, if in is set.
+	in     bool
+	call   syscalls.Call
+	futex  syscalls.Futex
+	since  tracefs.Time
+	cookie uint64
+	stack  int32
+	// wait is what it waits for, in this call, or in one that a signal broke
+	// off and that may go on (paused). wake is its call that lets others go on.
+	wait   *wait
+	paused *wait
+	wake   *wake
+
+	first, last tracefs.Time // of its system call records
+	lastFree    bool         // last is a return
+	asleep      bool         // off its CPU, not ready to run
+	dead        bool
+	diedAt      tracefs.Time
+	hidden      tracefs.Time // what loss can hide
+	holds       []*lock      // got by waiting, and not let go since
+}
+
+// thread returns a thread's state; nil if there are too many.
+func (a *Analysis) thread(tid int32) *thread {
+	if th := a.threads[tid]; th != nil {
+		if th.dead {
+			a.reborn(th)
+		}
+		return th
+	}
+	if len(a.threads) >= a.opt.Threads {
+		a.forgetThreads()
+	}
+	th := &thread{tid: tid, first: -1, stack: noStack}
+	a.threads[tid] = th
+	a.adopt(th)
+	return th
+}
+
+// reborn makes a new thread of a number that is used again.
+func (a *Analysis) reborn(th *thread) {
+	*th = thread{tid: th.tid, first: th.first, last: th.last, lastFree: th.lastFree, hidden: th.hidden, stack: noStack}
+	a.adopt(th)
+}
+
+// switched learns the thread's name when it goes off a CPU.
+func (th *thread) switched(e *sched.Event, a *Analysis) {
+	th.asleep = e.State != 'R'
+	if len(e.PrevComm) > 0 && string(e.PrevComm) != th.comm {
+		th.comm = a.comm(e.PrevComm)
+	}
+}
+
+// named learns the thread's name from a header.
+func (th *thread) named(comm []byte, a *Analysis) {
+	if string(comm) != th.comm && string(comm) != "<...>" && len(comm) > 0 {
+		th.comm = a.comm(comm)
+	}
+}
+
+// ended notes that a thread is gone.
+func (a *Analysis) ended(th *thread, t tracefs.Time) {
+	a.stopPaused(th)
+	if th.in {
+		a.broken(th, t)
+	}
+	th.dead, th.diedAt = true, t
+	th.proc.find().died(th, a)
+}
+
+// forgetThreads makes room: the dead first, then those that were silent for
+// longest.
+func (a *Analysis) forgetThreads() {
+	var all []*thread
+	for _, th := range a.threads {
+		if !th.in && th.paused == nil {
+			all = append(all, th)
+		}
+	}
+	slices.SortFunc(all, func(x, y *thread) int {
+		if x.dead != y.dead {
+			if x.dead {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(x.last, y.last), cmp.Compare(x.tid, y.tid))
+	})
+	for _, th := range all[:(len(all)+1)/2] {
+		if !th.dead {
+			a.forgot++
+		}
+		delete(a.threads, th.tid)
+	}
+	if len(all) == 0 { // all of them wait: a hostile trace
+		for tid, th := range a.threads {
+			if th.wait != nil {
+				a.leave(th.wait)
+			}
+			a.forgot++
+			delete(a.threads, tid)
+		}
+	}
+}

@@ -1,0 +1,324 @@
+//go:build linux
+
+package futex_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"ustack/render/futex"
+)
+
+// within reports whether a time is within 2 % of the truth, or as near as what
+// the workload does between looking at the clock and making a call.
+func within(got, want, calls int64) bool {
+	const perCall = 50_000
+	return math.Abs(float64(got-want)) <= max(0.02*float64(want), float64(perCall*calls)*0.02)
+}
+
+// TestOwnCalls compares with workloads that make the calls themselves: all
+// counts are equal, and times are.
+func TestOwnCalls(t *testing.T) {
+	for _, mode := range []string{"herd", "timeout", "pshared"} {
+		for _, sched := range []bool{false, true} {
+			t.Run(mode+map[bool]string{true: "-sched"}[sched], func(t *testing.T) {
+				r := traced(t, setup{mode: mode, sched: sched, tgid: mode == "herd", maps: mode == "pshared"})
+				opt := futex.Options{}
+				if r.dump != nil {
+					opt.Mappings = r.dump
+				}
+				rep := analyse(t, opt, r.trace).Report(futex.View{})
+				checkCalls(t, r, rep)
+			})
+		}
+	}
+}
+
+// checkCalls compares the report's futex that has the most waits with all
+// calls of the workload's log.
+func checkCalls(t *testing.T, r *run, rep *futex.Report) {
+	t.Helper()
+	var results [3]int64
+	var time, n int64
+	for _, x := range r.truth {
+		if x.kind != "wait" {
+			continue
+		}
+		switch n++; x.result {
+		case 0:
+			results[futex.Woken]++
+			time += x.to - x.from
+		case -11:
+			results[futex.Changed]++
+		case -110:
+			results[futex.TimedOut]++
+			time += x.to - x.from
+		default:
+			t.Fatalf("result %d", x.result)
+		}
+	}
+	l := biggest(rep)
+	if l == nil {
+		t.Fatalf("no futex in the report, %d waits in the log", n)
+	}
+	if [3]int64(l.Results[:3]) != results || l.Waits != n {
+		t.Errorf("%d waits %v, want %d %v", l.Waits, l.Results, n, results)
+	}
+	if !within(int64(l.Time), time, n) {
+		t.Errorf("waited for %d ns, want %d", l.Time, time)
+	}
+	t.Logf("%s %#x: %d waits %v, %d ns; log %d ns (%+.2f %%)", l.Kind, l.Address, l.Waits, l.Results, l.Time, time, 100*(float64(l.Time)/float64(time)-1))
+}
+
+func biggest(rep *futex.Report) *futex.Lock {
+	var best *futex.Lock
+	for _, list := range [][]*futex.Lock{rep.Locks, rep.Signals} {
+		for _, l := range list {
+			if l.Kind != futex.Join && (best == nil || l.Waits > best.Waits) {
+				best = l
+			}
+		}
+	}
+	return best
+}
+
+// TestLibrary compares with what calls of the C library took.
+func TestLibrary(t *testing.T) {
+	for _, c := range []struct {
+		mode string
+		kind futex.Kind
+		size uint64 // of the object
+	}{
+		{"mutex", futex.Mutex, 40}, {"pi", futex.PIMutex, 40}, {"rwlock", futex.RWLock, 56}, {"cond", futex.Condvar, 48}, {"sem", futex.Semaphore, 32},
+	} {
+		t.Run(c.mode, func(t *testing.T) {
+			r := traced(t, setup{mode: c.mode, tgid: true})
+			rep := analyse(t, futex.Options{}, r.trace).Report(futex.View{})
+			var want, calls int64
+			var object uint64
+			for _, x := range r.truth {
+				if x.kind == "lock" {
+					want += x.to - x.from
+					calls++
+					object = x.addr
+				}
+			}
+			var got int64
+			for _, list := range [][]*futex.Lock{rep.Locks, rep.Signals} {
+				for _, l := range list {
+					if l.Address-object >= c.size {
+						continue
+					}
+					got += int64(l.Time)
+					if l.Kind != c.kind {
+						t.Errorf("%#x+%d is a %s, want %s (%v)", object, l.Address-object, l.Kind, c.kind, l.Results)
+					}
+					if l.Process.TGID != r.tgid || l.Process.How != futex.ByHeader {
+						t.Errorf("%#x is in process %d by %s, want %d", l.Address, l.Process.TGID, l.Process.How, r.tgid)
+					}
+				}
+			}
+			if !within(got, want, calls) {
+				t.Errorf("waited for %d ns, want %d", got, want)
+			}
+			t.Logf("%d ns in %d calls, log %d ns (%+.2f %%)", got, calls, want, 100*(float64(got)/float64(want)-1))
+		})
+	}
+}
+
+func TestJoin(t *testing.T) {
+	for _, sched := range []bool{false, true} {
+		r := traced(t, setup{mode: "join", tgid: true, sched: sched})
+		rep := analyse(t, futex.Options{}, r.trace).Report(futex.View{})
+		want := 0
+		for _, x := range r.truth {
+			if x.kind == "join" && x.to-x.from > 1e6 {
+				want++
+			}
+		}
+		if len(rep.Signals) != want || len(rep.Locks) != 0 {
+			t.Fatalf("%d joins and %d locks, want %d and 0", len(rep.Signals), len(rep.Locks), want)
+		}
+		for i, l := range rep.Signals {
+			if l.Kind != futex.Join || l.Results[futex.Woken] != 1 {
+				t.Errorf("%d: %s %v", i, l.Kind, l.Results)
+			}
+			if len(l.WakerTIDs) != 0 {
+				t.Errorf("%d: woken by %v, but no call did", i, l.WakerTIDs)
+			}
+		}
+	}
+}
+
+// TestRequeue moves waiters from one futex to another: of four, one is woken
+// at the first, and three wait there for 10 ms and at the second for 5, 10 and
+// 15 ms.
+func TestRequeue(t *testing.T) {
+	r := traced(t, setup{mode: "requeue", tgid: true})
+	rep := analyse(t, futex.Options{}, r.trace).Report(futex.View{})
+	var whole int64
+	for _, x := range r.truth {
+		whole += x.to - x.from
+	}
+	var first, second *futex.Lock
+	for _, l := range append(rep.Locks, rep.Signals...) {
+		switch {
+		case l.Kind == futex.Join:
+		case l.Results[futex.Requeued] > 0:
+			first = l
+		default:
+			second = l
+		}
+	}
+	if first == nil || second == nil {
+		t.Fatal("there are not two futexes")
+	}
+	const rounds = 5
+	if first.Results[futex.Woken] != rounds || first.Results[futex.Requeued] != 3*rounds || second.Results[futex.Woken] != 3*rounds {
+		t.Errorf("results %v and %v", first.Results, second.Results)
+	}
+	if first.Kind != futex.Condvar {
+		t.Errorf("the first is a %s", first.Kind)
+	}
+	if got := int64(first.Time + second.Time); !within(got, whole, 4*rounds) {
+		t.Errorf("%d ns in all, want %d", got, whole)
+	}
+	if mean := time.Duration(second.Mean); mean < 10*time.Millisecond || mean > 12*time.Millisecond {
+		t.Errorf("the second was waited for for %v, want a bit more than 10ms", mean)
+	}
+}
+
+// TestSignals: three restarts of a wait, one that a signal ends, and one that
+// goes on by restart_syscall.
+func TestSignals(t *testing.T) {
+	r := traced(t, setup{mode: "signal", tgid: true})
+	rep := analyse(t, futex.Options{}, r.trace).Report(futex.View{})
+	var results [4]int64
+	var got, want int64
+	for _, l := range append(rep.Locks, rep.Signals...) {
+		if l.Kind == futex.Join {
+			continue
+		}
+		for i := range results {
+			results[i] += l.Results[i]
+		}
+		got += int64(l.Time)
+	}
+	for _, x := range r.truth {
+		if x.kind == "wait" {
+			want += x.to - x.from
+		}
+	}
+	// The process was stopped for 50 ms, or tried to: that is no waiting.
+	const stopped = 50e6
+	if results != [4]int64{futex.Woken: 1, futex.TimedOut: 1, futex.Interrupted: 1} {
+		t.Errorf("results %v, want one wait woken, one timed out, one interrupted", results)
+	}
+	if got < want-stopped-want/50 || got > want {
+		t.Errorf("waited for %d ns, want %d", got, want)
+	}
+}
+
+// TestHolder holds what is claimed with high confidence against who held the
+// mutex most of the wait.
+func TestHolder(t *testing.T) {
+	for _, s := range []setup{{mode: "herd", tgid: true}, {mode: "mutex", tgid: true}, {mode: "mutex", tgid: true, sched: true}, {mode: "pi", tgid: true}, {mode: "herd", sched: true}} {
+		r := traced(t, s)
+		rep := analyse(t, futex.Options{}, r.trace).Report(futex.View{MinWait: 1e6})
+		var sure, right, all int
+		why := make(map[string]int)
+		for _, w := range rep.Longest {
+			all++
+			if !w.Holder.Sure {
+				why[w.Holder.Why]++
+				continue
+			}
+			sure++
+			held := make(map[int32]int64)
+			for _, x := range r.truth {
+				if x.kind == "hold" {
+					held[x.tid] += max(min(x.to, int64(w.From+w.Time))-max(x.from, int64(w.From)), 0)
+				}
+			}
+			best := int32(0)
+			for tid, d := range held {
+				if best == 0 || d > held[best] {
+					best = tid
+				}
+			}
+			if best == w.Holder.TID {
+				right++
+			}
+		}
+		checkSegments(t, r, rep)
+		t.Logf("%+v: %d waits over 1 ms, %d with high confidence, %d of them right, others: %v", s, all, sure, right, why)
+		// In the other workload all hold the mutex for the same time.
+		if s.mode == "herd" && (all < 30 || sure < all/5) {
+			t.Errorf("%+v: %d of %d waits have a sure holder", s, sure, all)
+		}
+		if right*10 < sure*9 {
+			t.Errorf("%+v: %d of %d sure holders are right", s, right, sure)
+		}
+	}
+}
+
+// checkSegments holds who had the mutex during each part of the longest waits
+// against the log.
+func checkSegments(t *testing.T, r *run, rep *futex.Report) {
+	t.Helper()
+	var all, right int
+	for _, w := range rep.Longest {
+		if !w.Holder.Sure && w.Holder.Why != "several threads held it" {
+			continue
+		}
+		for _, s := range w.Segments {
+			var best, own int64
+			for _, x := range r.truth {
+				if x.kind == "hold" {
+					held := min(x.to, int64(s.To)) - max(x.from, int64(s.From))
+					if best = max(best, held); x.tid == s.TID {
+						own = max(own, held)
+					}
+				}
+			}
+			all++
+			if own == best {
+				right++
+			}
+		}
+	}
+	t.Logf("%d parts of waits, %d right", all, right)
+	if all == 0 || right*10 < all*9 {
+		t.Errorf("%d of %d parts of waits are right", right, all)
+	}
+}
+
+// TestVerdicts seeds lock-ups. Where the trace cannot show why, the verdict
+// must say so.
+func TestVerdicts(t *testing.T) {
+	for _, c := range []struct {
+		mode string
+		want []futex.VerdictKind
+	}{
+		{"abba", []futex.VerdictKind{futex.CannotTell}},
+		{"abba-seen", []futex.VerdictKind{futex.Deadlock}},
+		{"lost", []futex.VerdictKind{futex.LostWakeUp}},
+		{"dead", []futex.VerdictKind{futex.DeadOwner}},
+		{"stuck-join", []futex.VerdictKind{futex.ThreadExit}},
+	} {
+		for _, sched := range []bool{true, false} {
+			s := setup{mode: c.mode, sched: sched, tgid: true, kill: 600 * time.Millisecond}
+			r := traced(t, s)
+			rep := analyse(t, futex.Options{}, r.trace).Report(futex.View{})
+			v := rep.Verdict
+			t.Logf("%s: %s sure=%v %s %q", c.mode, v.Kind, v.Sure, v.Text, v.Evidence)
+			if v.Kind == futex.CannotTell && (!sched || c.mode == "abba") {
+				continue
+			}
+			if v.Kind != c.want[0] {
+				t.Errorf("%s, sched %v: %s, want %s", c.mode, sched, v.Kind, c.want[0])
+			}
+		}
+	}
+}

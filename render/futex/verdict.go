@@ -1,0 +1,312 @@
+package futex
+
+import (
+	"fmt"
+	"strings"
+
+	"ustack/tracefs"
+)
+
+// VerdictKind is what the waits that had not ended look like.
+type VerdictKind uint8
+
+// The verdicts.
+const (
+	// NoLockUp: nothing waits, or not for long.
+	NoLockUp VerdictKind = iota
+	// Deadlock: threads wait for each other in a circle.
+	Deadlock
+	// DeadOwner: the thread that held the lock is gone.
+	DeadOwner
+	// LostWakeUp: the wake-up came before the wait.
+	LostWakeUp
+	// ThreadExit: all waits lead to a thread that has not exited.
+	ThreadExit
+	// CannotTell: threads hang, and the trace does not say why.
+	CannotTell
+)
+
+var verdictNames = [...]string{"none", "deadlock", "dead-owner", "lost-wake-up", "thread-exit", "cannot-tell"}
+
+// String is the word used in all outputs.
+func (k VerdictKind) String() string { return verdictNames[k] }
+
+// Verdict is why threads hang at the end of a trace.
+type Verdict struct {
+	Kind VerdictKind
+	// Sure is high confidence: each step of the evidence was seen, and
+	// nothing was lost meanwhile.
+	Sure bool
+	Text string
+	// Evidence are the lines that support it.
+	Evidence []string
+}
+
+// A wait hangs if it has lasted for stuckTimes the longest one that ended at
+// its lock, and for stuckAtLeast in any case. Trace clocks that count no
+// nanoseconds have the first condition only.
+const (
+	stuckTimes   = 4
+	stuckAtLeast = tracefs.Time(100e6)
+)
+
+// stuck reports whether a wait hangs: it has lasted for long, or nobody is left
+// who could end it.
+func (a *Analysis) stuck(b *Blocked, ticks bool) bool {
+	if b.Lock == nil || b.Lock.Kind == GoPark || b.Lock.Kind == NotLock || b.wait.timed {
+		return false
+	}
+	return b.Time > stuckTimes*b.Lock.Max && (ticks || b.Time >= stuckAtLeast) || a.quiet(b.wait.th.proc.find())
+}
+
+// quiet reports whether no thread of a process is left that runs: all wait
+// without a time limit, sleep, or are gone. If it is not known which threads
+// are of the process, all count.
+func (a *Analysis) quiet(p *process) bool {
+	for _, th := range a.threads {
+		if distinct(p, th.proc.find()) || th.dead {
+			continue
+		}
+		if waits := th.in && th.wait != nil && !th.wait.timed; !waits && !(a.switches && th.asleep) {
+			return false
+		}
+	}
+	return true
+}
+
+// judge is what a verdict is made from.
+type judge struct {
+	a    *Analysis
+	r    *Report
+	hang []*Blocked
+	by   map[int32]*Blocked // by thread
+}
+
+// verdict finds out why threads hang. The surest explanation comes first.
+func (a *Analysis) verdict(r *Report) {
+	j := &judge{a: a, r: r, by: make(map[int32]*Blocked)}
+	for _, b := range r.Blocked {
+		j.by[b.TID] = b
+		if a.stuck(b, r.Ticks) {
+			j.hang = append(j.hang, b)
+		}
+	}
+	if len(j.hang) == 0 && j.circle() == nil && j.deadOwner() == nil {
+		r.Verdict = j.nothing()
+		return
+	}
+	for _, try := range []func() *Verdict{j.circle, j.deadOwner, j.inversion, j.lostWakeUp, j.threadExit} {
+		if v := try(); v != nil {
+			r.Verdict = *v
+			break
+		}
+	}
+	v := &r.Verdict
+	if v.Kind == NoLockUp {
+		*v = j.cannotTell()
+	}
+	if a.gaps.Any() {
+		v.Sure = false
+		v.Evidence = append(v.Evidence, "records were lost: what let these threads go on can be among them")
+	}
+}
+
+// nothing says that no wait hangs. A trace that ends with the beginning of a
+// wait does not tell.
+func (j *judge) nothing() Verdict {
+	if len(j.r.Blocked) == 0 {
+		return Verdict{}
+	}
+	for _, b := range j.r.Blocked {
+		if b.Lock != nil && !b.wait.timed && b.TID == j.a.tail {
+			return Verdict{Kind: CannotTell, Evidence: []string{j.waits(b)},
+				Text: "The trace ends with the beginning of a wait, too soon to tell whether it hangs."}
+		}
+	}
+	return Verdict{Text: fmt.Sprintf("No lock-up: no wait at the end is unusually long (%d had not ended).", len(j.r.Blocked))}
+}
+
+func who(tid int32, comm string) string {
+	if comm == "" {
+		comm = "<...>"
+	}
+	return fmt.Sprintf("%s-%d", comm, tid)
+}
+
+func (j *judge) name(tid int32) string { return who(tid, j.a.commOfTID(tid)) }
+
+func (j *judge) at(t tracefs.Time) string {
+	if j.r.Ticks {
+		return fmt.Sprint(int64(t))
+	}
+	return fmt.Sprintf("%d.%06d", t/1e9, t%1e9/1e3)
+}
+
+// waits is the evidence that a thread waits.
+func (j *judge) waits(b *Blocked) string {
+	return fmt.Sprintf("%s waits for %s %#x since %s", who(b.TID, b.Comm), b.Lock.Kind, b.Lock.Address, j.at(b.Since))
+}
+
+// next is the thread that a blocked thread waits for, 0 if unknown: who holds
+// the lock, or whose exit is waited for.
+func (j *judge) next(b *Blocked) int32 {
+	if b.Owner != 0 {
+		return b.Owner
+	}
+	if b.Lock != nil && b.Lock.Kind == Join && j.a.threads[int32(min(b.Val, 1<<30))] != nil {
+		return int32(b.Val)
+	}
+	return 0
+}
+
+// circle looks for threads that wait for each other.
+func (j *judge) circle() *Verdict {
+	for _, b := range j.r.Blocked {
+		var path []*Blocked
+		seen := make(map[int32]int)
+		for at := b; at != nil; at = j.by[j.next(at)] {
+			if from, again := seen[at.TID]; again {
+				return j.circleOf(path[from:])
+			}
+			seen[at.TID] = len(path)
+			path = append(path, at)
+		}
+	}
+	return nil
+}
+
+func (j *judge) circleOf(path []*Blocked) *Verdict {
+	v := &Verdict{Kind: Deadlock, Sure: true}
+	var names []string
+	for _, b := range path {
+		names = append(names, who(b.TID, b.Comm))
+		v.Evidence = append(v.Evidence, j.waits(b))
+		if b.Owner != 0 {
+			v.Evidence = append(v.Evidence, fmt.Sprintf("%s got that lock at %s and has not let it go", j.name(b.Owner), j.at(b.OwnedFrom)))
+		}
+	}
+	v.Text = fmt.Sprintf("Deadlock: %s wait for each other.", strings.Join(names, ", "))
+	if len(path) == 1 {
+		v.Text = fmt.Sprintf("Deadlock: %s waits for a lock that it holds.", names[0])
+	}
+	return v
+}
+
+// deadOwner looks for a lock whose holder is gone.
+func (j *judge) deadOwner() *Verdict {
+	for _, b := range j.r.Blocked {
+		if b.Owner == 0 || !b.OwnerDead {
+			continue
+		}
+		owner := j.a.threads[b.Owner]
+		return &Verdict{Kind: DeadOwner, Sure: true,
+			Text: fmt.Sprintf("Dead owner: %s waits for a lock that %s held when it exited.", who(b.TID, b.Comm), j.name(b.Owner)),
+			Evidence: []string{j.waits(b),
+				fmt.Sprintf("%s got that lock at %s and did not let it go", j.name(b.Owner), j.at(b.OwnedFrom)),
+				fmt.Sprintf("%s exited at %s", j.name(b.Owner), j.at(owner.diedAt))}}
+	}
+	return nil
+}
+
+// inversion looks for two locks that hang and that threads have taken in both
+// orders before.
+func (j *judge) inversion() *Verdict {
+	for _, b := range j.hang {
+		for _, c := range j.hang {
+			if b.TID == c.TID || b.Lock == c.Lock || !b.Lock.Kind.exclusive() || !c.Lock.Kind.exclusive() {
+				continue
+			}
+			one, two := j.a.orderOf(c.Lock.lock, b.Lock.lock), j.a.orderOf(b.Lock.lock, c.Lock.lock)
+			if one == nil || two == nil {
+				continue
+			}
+			return &Verdict{Kind: Deadlock,
+				Text: fmt.Sprintf("Deadlock, likely: %s and %s hang at two locks that threads take in both orders.", who(b.TID, b.Comm), who(c.TID, c.Comm)),
+				Evidence: []string{j.waits(b), j.waits(c),
+					fmt.Sprintf("at %s %s waited for %#x while it held %#x", j.at(one.at), j.name(one.tid), b.Lock.Address, c.Lock.Address),
+					fmt.Sprintf("at %s %s waited for %#x while it held %#x", j.at(two.at), j.name(two.tid), c.Lock.Address, b.Lock.Address)}}
+		}
+	}
+	return nil
+}
+
+func (a *Analysis) orderOf(held, wanted *lock) *orderSeen {
+	for k, seen := range a.order {
+		if k.held.find() == held && k.wanted.find() == wanted {
+			return seen
+		}
+	}
+	return nil
+}
+
+// lostWakeUp looks for a wait that began just after a wake-up which found
+// nobody, and after which none came: nothing else happened in between that
+// could have made the waiter's value right.
+func (j *judge) lostWakeUp() *Verdict {
+	for _, b := range j.hang {
+		l := b.Lock.lock
+		e, ok := j.a.empty.m[l.key]
+		if !ok || b.Lock.Kind == Join || b.Lock.Kind.exclusive() || e.tid == b.TID ||
+			!l.key.shared && distinct(e.proc.find(), l.proc.find()) || l.lastWake > e.at || e.at > b.Since {
+			continue
+		}
+		v := &Verdict{Kind: LostWakeUp,
+			Text: fmt.Sprintf("Lost wake-up, suspected: %s began to wait after the wake-up that it waits for.", who(b.TID, b.Comm)),
+			Evidence: []string{
+				fmt.Sprintf("at %s %s woke %#x, and nobody waited there", j.at(e.at), j.name(e.tid), b.Lock.Address),
+				j.waits(b), "nobody has woken that futex since"}}
+		return v
+	}
+	return nil
+}
+
+// threadExit looks for waits for the exit of a thread that does not hang
+// itself.
+func (j *judge) threadExit() *Verdict {
+	for _, b := range j.hang {
+		if b.Lock.Kind != Join {
+			return nil // something else hangs, too
+		}
+	}
+	b := j.hang[0]
+	v := &Verdict{Kind: ThreadExit, Sure: true, Evidence: []string{j.waits(b)},
+		Text: fmt.Sprintf("Waiting for a thread's exit: %s waits for thread %d (its number as the process sees it).", who(b.TID, b.Comm), b.Val)}
+	if th := j.a.threads[int32(min(b.Val, 1<<30))]; th != nil {
+		what := "was last seen at " + j.at(th.last)
+		if other := j.by[th.tid]; other != nil && other.Lock != nil {
+			what = fmt.Sprintf("waits for %s %#x since %s", other.Lock.Kind, other.Lock.Address, j.at(other.Since))
+		}
+		v.Evidence = append(v.Evidence, fmt.Sprintf("%s %s", j.name(th.tid), what))
+	}
+	return v
+}
+
+// cannotTell says what is known.
+func (j *judge) cannotTell() Verdict {
+	v := Verdict{Kind: CannotTell}
+	signals := true
+	for i, b := range j.hang {
+		signals = signals && !b.Lock.Kind.Contention()
+		const most = 6
+		if i < most {
+			v.Evidence = append(v.Evidence, j.waits(b)+j.lastUse(b))
+		}
+	}
+	v.Text = fmt.Sprintf("%d wait%s at the end hang, and the trace does not tell why.", len(j.hang), map[bool]string{false: "s", true: ""}[len(j.hang) == 1])
+	if signals {
+		v.Text = fmt.Sprintf("No lock-up seen: %d long wait%s at the end, all for a signal, which can be idling.", len(j.hang), map[bool]string{false: "s", true: ""}[len(j.hang) == 1])
+	}
+	return v
+}
+
+// lastUse says when anybody last used the lock that a thread waits for.
+func (j *judge) lastUse(b *Blocked) string {
+	l := b.Lock.lock
+	switch {
+	case l.lastWake > 0:
+		return fmt.Sprintf("; it was last let go at %s", j.at(l.lastWake))
+	case b.Lock.Kind.exclusive():
+		return "; who holds it got it without waiting, so the trace does not show who"
+	}
+	return ""
+}

@@ -1,0 +1,306 @@
+package futex
+
+import (
+	"slices"
+
+	"ustack/tracefs"
+)
+
+// site is all that goes on at one address, whatever the process: who waits,
+// in the order in which they came, and wake-ups that are under way or have
+// not found all their waiters.
+type site struct {
+	key     siteKey
+	waiters []*wait
+	wakes   []*wake
+	past    pastWakes
+}
+
+// pastWakes are the last calls at a site while anybody waited there, as a ring.
+type pastWakes struct {
+	list []*wake
+	next int
+}
+
+const maxPastWakes = 64
+
+func (p *pastWakes) add(k *wake) {
+	if len(p.list) < maxPastWakes {
+		p.list = append(p.list, k)
+		return
+	}
+	p.list[p.next] = k
+	p.next = (p.next + 1) % maxPastWakes
+}
+
+// between appends the calls after one time and up to another, the oldest
+// first. all is false if there may have been more.
+func (p *pastWakes) between(to []*wake, after, upTo tracefs.Time) (list []*wake, all bool) {
+	n := len(p.list)
+	for i := range p.list {
+		if k := p.list[(p.next+i)%n]; k.at > after && k.at <= upTo {
+			to = append(to, k)
+		}
+	}
+	return to, n < maxPastWakes || p.list[p.next].at <= after
+}
+
+// oneProcess reports whether all who woke anybody while a wait lasted are of
+// the process of its waker: then that is who woke it, whichever thread it was.
+func (a *Analysis) oneProcess(w *wait) bool {
+	if w.site == nil {
+		return false
+	}
+	p := w.waker.wake.th.proc.find()
+	var all bool
+	a.past, all = w.site.past.between(a.past[:0], w.since, w.end)
+	for _, k := range a.past {
+		if (k.woke || !k.returned) && k.th.proc.find() != p {
+			return false
+		}
+	}
+	return all
+}
+
+// siteKey is where a futex is, whatever the process; the address of one in a
+// file says nothing.
+type siteKey struct {
+	lockKey
+	file fileKey
+}
+
+// wake is a call that lets others go on.
+type wake struct {
+	th    *thread
+	lock  *lock // nil if there is none yet
+	key   lockKey
+	asked uint32 // how many to wake
+	site  *site
+	at    tracefs.Time
+	stack int32
+	// move is where waiters go that are not woken, for requeue operations;
+	// first is how many are woken before.
+	move  *lock
+	first int
+	// claimed is how many waiters are known to be its, left how many more
+	// there are. left counts once the call has returned.
+	claimed, left int
+	returned      bool
+	woke          bool // somebody
+	pi            bool
+}
+
+// waker is who ended a wait.
+type waker struct {
+	tid   int32 // 0: nobody is known
+	comm  string
+	at    tracefs.Time
+	stack int32
+	lock  *lock
+	// sure tells that nobody else can have been it.
+	sure bool
+	// called tells that it is the wake call of which the waker is known, not
+	// only a scheduler event.
+	wake *wake
+}
+
+const maxSiteWakes = 64
+
+// site is where a thread's futex is; l is the lock there, nil if there is none.
+func (a *Analysis) site(key lockKey, l *lock) *site {
+	at := siteKey{lockKey: key}
+	if l != nil && l.file != (fileKey{}) {
+		at = siteKey{lockKey{shared: true}, l.file}
+	}
+	s := a.sites[at]
+	if s == nil {
+		s = &site{key: at}
+		a.sites[at] = s
+	}
+	return s
+}
+
+// drop forgets a site at which nothing goes on.
+func (a *Analysis) drop(s *site) {
+	if len(s.waiters) == 0 && !slices.ContainsFunc(s.wakes, func(k *wake) bool { return !k.returned }) {
+		delete(a.sites, s.key)
+	}
+}
+
+// may reports whether a call can have woken a waiter.
+func (k *wake) may(w *wait) bool {
+	return !distinct(k.th.proc.find(), w.th.proc.find()) || k.site.key.shared
+}
+
+// wakeReturned gives the n waiters that a call has woken to it.
+func (a *Analysis) wakeReturned(k *wake, n int, t tracefs.Time) {
+	k.returned, k.left = true, max(n-k.claimed, 0)
+	s := k.site
+	if k.left > 0 {
+		a.assign(k, t)
+	}
+	if k.left == 0 {
+		s.wakes = slices.DeleteFunc(s.wakes, func(x *wake) bool { return x == k })
+	} else if len(s.wakes) > maxSiteWakes {
+		s.wakes = slices.Delete(s.wakes, 0, 1)
+	}
+	a.drop(s)
+}
+
+// assign gives the waiters that have come first to a call; the kernel wakes
+// in that order (plist_for_each_entry in kernel/futex/waitwake.c; threads of
+// higher priority go before).
+func (a *Analysis) assign(k *wake, t tracefs.Time) {
+	own := k.th.proc.find()
+	var fit int
+	for _, w := range k.site.waiters {
+		if w.waker.tid == 0 && w.since <= t && k.may(w) {
+			fit++
+		}
+	}
+	sure := fit <= k.left
+	// Waiters that are known to be of the same process first.
+	for pass := range 2 {
+		for i := 0; i < len(k.site.waiters) && k.left > 0; i++ {
+			w := k.site.waiters[i]
+			if w.waker.tid != 0 || w.since > t || !k.may(w) || (pass == 0) != (w.th.proc.find() == own) {
+				continue
+			}
+			k.left--
+			k.claimed++
+			if k.move != nil && k.claimed > k.first {
+				a.requeued(w, k, sure)
+				i-- // it has left the site
+				continue
+			}
+			w.waker = k.waker(sure)
+		}
+	}
+}
+
+func (k *wake) waker(sure bool) waker {
+	return waker{tid: k.th.tid, comm: k.th.comm, at: k.at, stack: k.stack, lock: k.lock, sure: sure, wake: k}
+}
+
+// wokenBy takes the word of the scheduler for who wakes a waiter.
+func (a *Analysis) wokenBy(w *wait, tid int32, t tracefs.Time, waking bool) {
+	by := a.threads[tid]
+	switch {
+	case by != nil && by.wake != nil && !by.wake.returned:
+		k := by.wake
+		if k.site != w.site && !(k.site.key.shared && w.site != nil && w.site.key.shared) && k.move == nil {
+			return
+		}
+		if w.waker.wake != nil && w.waker.wake != k {
+			w.waker.wake.claimed--
+		}
+		if w.waker.wake != k {
+			k.claimed++
+		}
+		w.waker = k.waker(true)
+	case waking && tid != 0 && w.waker.tid == 0:
+		// Not by a futex call: a thread that ends, a signal.
+		w.other, w.otherAt = tid, t
+	}
+}
+
+// claim finds the call that has woken a waiter which returns.
+func (a *Analysis) claim(w *wait) {
+	if w.waker.tid != 0 || w.site == nil {
+		return
+	}
+	var found *wake
+	n := 0
+	for _, k := range w.site.wakes {
+		if k.at > w.end || !k.may(w) || k.returned && k.left == 0 {
+			continue
+		}
+		if n++; found == nil {
+			found = k
+		}
+	}
+	if found != nil {
+		found.claimed++
+		if found.returned {
+			found.left--
+		}
+		w.waker = found.waker(n == 1)
+		if found.returned && found.left == 0 {
+			w.site.wakes = slices.DeleteFunc(w.site.wakes, func(x *wake) bool { return x == found })
+		}
+		return
+	}
+	// All wake-ups went to other waiters: one of those still waits, and was
+	// not the one.
+	for _, v := range w.site.waiters {
+		if v != w && v.waker.tid != 0 && v.waker.at >= w.since && v.waker.wake != nil && v.waker.wake.may(w) {
+			w.waker, v.waker = v.waker, waker{stack: noStack}
+			w.waker.sure = false
+			return
+		}
+	}
+}
+
+// giveBack returns the wake-up of a waiter that ended without it.
+func (a *Analysis) giveBack(w *wait, t tracefs.Time) {
+	k := w.waker.wake
+	w.waker = waker{stack: noStack}
+	if k == nil {
+		return
+	}
+	k.claimed--
+	if !k.returned {
+		return
+	}
+	k.left++
+	a.assign(k, t)
+	if k.left > 0 && !slices.Contains(k.site.wakes, k) && len(k.site.wakes) < maxSiteWakes {
+		k.site.wakes = append(k.site.wakes, k)
+	}
+}
+
+// requeued moves a waiter to another futex: its wait here ends, and one there
+// begins.
+func (a *Analysis) requeued(w *wait, k *wake, sure bool) {
+	from := w.lock.find()
+	a.addTime(w, from, k.at)
+	a.span(span{th: w.th, from: w.since, to: k.at, kind: spanCall, lock: from, time: max(k.at-w.since, 0)})
+	w.waker, w.end = k.waker(sure), k.at
+	a.counted(w, Requeued)
+	a.leave(w)
+	w.waker, w.since, w.acc, w.from = waker{stack: noStack}, k.at, 0, k.at
+	a.enterWait(w, k.move.find())
+}
+
+// emptyWakes remembers calls that woke nobody: a wait that begins after one,
+// and never ends, may have missed it.
+type emptyWakes struct {
+	m map[lockKey]emptyWake
+}
+
+type emptyWake struct {
+	proc  *process
+	tid   int32
+	at    tracefs.Time
+	stack int32
+}
+
+const maxEmptyWakes = 1 << 12
+
+func (e *emptyWakes) init() { e.m = make(map[lockKey]emptyWake) }
+
+func (e *emptyWakes) add(key lockKey, w emptyWake) {
+	if _, ok := e.m[key]; !ok && len(e.m) >= maxEmptyWakes {
+		oldest := tracefs.Time(1<<63 - 1)
+		for _, x := range e.m {
+			oldest = min(oldest, x.at)
+		}
+		half := oldest/2 + w.at/2
+		for k, x := range e.m {
+			if x.at <= half {
+				delete(e.m, k)
+			}
+		}
+	}
+	e.m[key] = w
+}
