@@ -49,6 +49,7 @@ type liveFlags struct {
 	command  []string
 
 	tids []int // of pids
+	more list  // events to trace besides
 }
 
 // list is a flag that may be given several times.
@@ -66,20 +67,12 @@ func parseLive(args []string, stdout io.Writer) (*liveFlags, error) {
 	fs := flag.NewFlagSet("live", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	fs.Usage = func() {}
-	fs.BoolVar(&f.quiet, "q", false, "no start-up line, no counter and no totals")
-	fs.Var(&f.events, "e", "trace `SYSTEM:EVENT[/FILTER/]`, wildcards allowed; may be repeated")
-	fs.Var(&f.pids, "p", "trace the process `PID` with its threads, and their children; may be repeated")
-	fs.DurationVar(&f.duration, "duration", 0, "stop after this `TIME`")
-	fs.IntVar(&f.bufferKB, "b", 0, "ring buffer of so many `KB` for each CPU (default: what the kernel gives)")
+	f.sourceFlags(fs)
 	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text or json (lines)")
 	buildID := fs.String("build-id", "kernel", "`FORM` of build IDs in text: kernel (words), hex (as readelf -n) or none")
 	fs.BoolVar(&f.stitch, "stitch", false, "print each event's stack under the event")
 	fs.BoolVar(&f.keepMaps, "keep-maps", false, "keep mapping events in the text")
 	fs.StringVar(&f.out, "o", "", "write to `FILE` instead of standard output")
-	fs.StringVar(&f.save, "save", "", "save the raw trace and all mappings in the folder `DIR`, for replay")
-	fs.StringVar(&f.tracefs, "tracefs", "", "where tracefs is mounted, if not where it usually is: `DIR`")
-	fs.StringVar(&f.proc, "proc", "/proc", "where proc is mounted: `DIR`")
-	fs.StringVar(&f.mappings, "mappings", "auto", "`HOW` mappings are followed: perf (side band), query (ask processes) or auto")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			fmt.Fprint(stdout, liveHelp)
@@ -94,6 +87,19 @@ func parseLive(args []string, stdout io.Writer) (*liveFlags, error) {
 	return &f, errors.Join(err, f.check(args))
 }
 
+// sourceFlags defines the flags of all commands that trace.
+func (f *liveFlags) sourceFlags(fs *flag.FlagSet) {
+	fs.BoolVar(&f.quiet, "q", false, "no start-up line, no counter and no totals")
+	fs.Var(&f.events, "e", "trace `SYSTEM:EVENT[/FILTER/]`, wildcards allowed; may be repeated")
+	fs.Var(&f.pids, "p", "trace the process `PID` with its threads, and their children; may be repeated")
+	fs.DurationVar(&f.duration, "duration", 0, "stop after this `TIME`")
+	fs.IntVar(&f.bufferKB, "b", 0, "ring buffer of so many `KB` for each CPU (default: what the kernel gives)")
+	fs.StringVar(&f.save, "save", "", "save the raw trace and all mappings in the folder `DIR`, for replay")
+	fs.StringVar(&f.tracefs, "tracefs", "", "where tracefs is mounted, if not where it usually is: `DIR`")
+	fs.StringVar(&f.proc, "proc", "/proc", "where proc is mounted: `DIR`")
+	fs.StringVar(&f.mappings, "mappings", "auto", "`HOW` mappings are followed: perf (side band), query (ask processes) or auto")
+}
+
 func (f *liveFlags) check(args []string) error {
 	switch f.format {
 	case "text":
@@ -102,6 +108,11 @@ func (f *liveFlags) check(args []string) error {
 	default:
 		return fmt.Errorf("unknown format %q (one of text, json)", f.format)
 	}
+	return f.checkSource(args)
+}
+
+// checkSource checks the flags of all commands that trace.
+func (f *liveFlags) checkSource(args []string) error {
 	switch f.mappings {
 	case "auto", "perf", "query":
 	default:

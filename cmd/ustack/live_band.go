@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"sync"
+	"time"
 
 	"ustack/filemap/procmap"
 	"ustack/filemap/sideband"
@@ -18,6 +19,8 @@ type bandFollower struct {
 	mu      sync.Mutex
 	band    *sideband.Band // nil when closed
 	missing uint64         // lost records
+
+	refreshed time.Time
 }
 
 // startBand opens the side band and reads all processes once; from then on perf
@@ -40,11 +43,16 @@ func (b *bandFollower) settle() error {
 	}
 	d, err := b.band.Drain()
 	b.missing += d.Lost
-	if err == nil && d.Doubt {
+	if err == nil && d.Doubt && time.Since(b.refreshed) >= refreshEvery {
+		b.refreshed = time.Now()
 		_, err = b.band.Refresh(b.code)
 	}
 	return err
 }
+
+// refreshEvery is how often all processes are read again when records keep
+// getting lost: reading them takes time, too.
+const refreshEvery = time.Second
 
 func (b *bandFollower) reread(pid int) error {
 	b.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 
+	"ustack/filemap"
 	"ustack/filemap/procmap"
 	"ustack/filemap/sideband"
 	"ustack/filemap/space"
@@ -98,6 +99,14 @@ func (fl *following) close() error {
 		return nil
 	}
 	return fl.follower.close()
+}
+
+// files are those that are mapped as code now.
+func (fl *following) files() []*filemap.File {
+	if fl.judge == nil {
+		return nil
+	}
+	return fl.judge.Known()
 }
 
 // threadsOf lists the threads of processes.

@@ -58,7 +58,7 @@ func (s *session) report(t *resolve.Totals) {
 		s.say("asked the kernel %d times to announce all files again", s.renewals)
 	}
 	s.follow.report(s.say)
-	if kb := s.sufficient(); kb > 0 {
+	if kb := s.sufficient(t); kb > 0 {
 		s.say("nothing would have been lost with -b %d", kb)
 	}
 }
@@ -89,10 +89,15 @@ func (s *session) weigh(t *resolve.Totals) {
 
 // sufficient is the buffer for each CPU, in KB, that would have held all that
 // was lost too, 0 if nothing was.
-func (s *session) sufficient() int {
+func (s *session) sufficient(t *resolve.Totals) int {
 	stats, err := s.in.Stats()
-	if err != nil || s.entries == 0 {
+	if err != nil {
 		return 0
+	}
+	if s.entries == 0 {
+		// The buffer was empty again each time that we looked. Records are
+		// smaller than their text.
+		s.bytes, s.entries = uint64(s.read.Load()), uint64(max(t.Events+t.Stacks, 1))
 	}
 	most := 0
 	for _, st := range stats {

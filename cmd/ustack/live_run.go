@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,7 +31,13 @@ func live(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "ustack live: %v\n", err)
 		return exitUsage
 	}
-	s := &session{f: f, stdin: stdin, stdout: stdout, stderr: stderr}
+	s := &session{f: f, name: "live", stdin: stdin, stdout: stdout, stderr: stderr}
+	s.sink = &liveOutput{s: s}
+	return s.main()
+}
+
+// main is a command that traces, from the beginning to the exit code.
+func (s *session) main() int {
 	s.stop = newStopper(s)
 	defer s.close()
 	code, err := s.run()
@@ -38,18 +45,34 @@ func live(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return exitOK // who reads us has seen enough
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "ustack live: %v\n", err)
+		fmt.Fprintf(s.stderr, "ustack %s: %v\n", s.name, err)
 		code = exitFailure
 	}
 	return code
 }
 
+// sink is where a session's trace goes.
+type sink interface {
+	// open is called when all is ready and nothing is traced yet.
+	open() error
+	// renderer is asked for once.
+	renderer(res *resolve.Resolver) render.Renderer
+	// step is called after each batch.
+	step(t *resolve.Totals) error
+	// close is called at the end, whatever that is.
+	close() error
+}
+
 // session is one run of live: what has to be taken down again.
 type session struct {
-	f      *liveFlags
-	stdin  io.Reader
-	stdout io.Writer
-	stderr io.Writer
+	f    *liveFlags
+	name string // of the command
+	sink sink
+	// records tells that the sink looks at each event.
+	records bool
+	stdin   io.Reader
+	stdout  io.Writer
+	stderr  io.Writer
 
 	stop   *stopper
 	in     *instance.Instance
@@ -65,8 +88,9 @@ type session struct {
 	renewals    int64 // how often the kernel was asked to announce again
 
 	weighed        time.Time
-	gaps           int64  // when that was
-	bytes, entries uint64 // of full buffers
+	gaps           int64        // when that was
+	bytes, entries uint64       // of full buffers
+	read           atomic.Int64 // bytes of text
 }
 
 // close takes everything down. It may be called again, and by the goroutine
@@ -74,7 +98,7 @@ type session struct {
 func (s *session) close() {
 	if s.in != nil {
 		if err := s.in.Remove(); err != nil {
-			fmt.Fprintf(s.stderr, "ustack live: removing the tracing instance: %v\n", err)
+			fmt.Fprintf(s.stderr, "ustack %s: removing the tracing instance: %v\n", s.name, err)
 		}
 	}
 	s.stop.end()
@@ -95,17 +119,16 @@ func (s *session) run() (int, error) {
 		s.abandon()
 		return exitFailure, err
 	}
-	out, err := s.output()
-	if err != nil {
+	if err := s.sink.open(); err != nil {
 		s.abandon()
 		return exitFailure, errors.Join(err, trace.Close())
 	}
 	if err := s.begin(); err != nil {
 		s.abandon()
-		return exitFailure, errors.Join(err, trace.Close())
+		return exitFailure, errors.Join(err, trace.Close(), s.sink.close())
 	}
-	totals, err := s.pump(trace, out)
-	if err := errors.Join(err, out.Close(), s.follow.close(), s.saved.close()); err != nil {
+	totals, err := s.pump(trace)
+	if err := errors.Join(err, s.sink.close(), s.follow.close(), s.saved.close()); err != nil {
 		return exitFailure, err
 	}
 	s.report(totals)
@@ -172,7 +195,7 @@ func (s *session) selected(root *instance.Root) ([]instance.Event, error) {
 	if len(s.f.events) > 0 {
 		specs = nil
 	}
-	for _, text := range s.f.events {
+	for _, text := range append(s.f.events, s.f.more...) {
 		spec, err := instance.ParseSpec(text)
 		if err != nil {
 			return nil, err
@@ -228,7 +251,7 @@ func (s *session) open() (*input.Trace, error) {
 		return nil, err
 	}
 	file := input.Live(pipe.Name(), pipe)
-	return input.NewTrace([]*input.File{file}, input.Options{Events: s.f.stitch, Pause: defaultHoldPause, NoShapes: true}), nil
+	return input.NewTrace([]*input.File{file}, input.Options{Events: s.f.stitch || s.records, Pause: defaultHoldPause, NoShapes: true}), nil
 }
 
 // begin says what it found, switches tracing on and lets the command run.
@@ -249,7 +272,7 @@ func (s *session) begin() error {
 }
 
 // pump writes the trace as it comes.
-func (s *session) pump(trace *input.Trace, out io.Writer) (*resolve.Totals, error) {
+func (s *session) pump(trace *input.Trace) (*resolve.Totals, error) {
 	hold := resolve.Limits{Lines: defaultHoldLines, Bytes: defaultHoldBytes, Time: tracefs.Time(defaultHoldTime)}
 	if s.f.stitch {
 		hold.Time = tracefs.Time(stitchedHoldTime)
@@ -259,19 +282,21 @@ func (s *session) pump(trace *input.Trace, out io.Writer) (*resolve.Totals, erro
 		opt.Evidence = s.follow.judge
 	}
 	res := resolve.New(opt)
-	var w render.Renderer
-	if s.f.format == "json" {
-		w = render.NewJSON(render.Output(out), res, hold.Bytes)
-	} else {
-		w = render.NewText(render.Output(out), render.TextOptions{BuildID: s.f.buildID, KeepMaps: s.f.keepMaps, Stitch: s.f.stitch})
-	}
 	counter := render.NewCounter(s.stderr, s.f.quiet || !render.IsTerminalWriter(s.stderr))
 	defer counter.Done()
-	return pump(&followed{trace, s}, res, w, func() {
+	var failed error
+	totals, err := pump(&followed{trace, s}, res, s.sink.renderer(res), func() {
 		counter.Step(res.Totals())
 		s.renew(res.Totals())
 		s.weigh(res.Totals())
+		if failed == nil {
+			failed = s.sink.step(res.Totals())
+			if failed != nil {
+				s.stop.finish()
+			}
+		}
 	})
+	return totals, errors.Join(err, failed)
 }
 
 // followed is the trace with the address spaces kept up: all that happened
@@ -286,6 +311,7 @@ func (r *followed) Next(b *tracefs.Batch) error {
 	whole := false
 	defer r.s.stop.unless(&whole)
 	err := r.Trace.Next(b)
+	r.s.read.Add(int64(len(b.Text)))
 	if err == nil || err == io.EOF {
 		if serr := errors.Join(r.s.saved.text(b.Text), r.s.follow.settle()); serr != nil {
 			err = serr
@@ -325,23 +351,6 @@ func (s *session) renew(t *resolve.Totals) {
 		s.renewals++
 	}
 }
-
-// output is where the output goes.
-func (s *session) output() (io.WriteCloser, error) {
-	if s.f.out == "" {
-		return nopCloser{s.stdout}, nil
-	}
-	f, err := os.Create(s.f.out)
-	if err != nil {
-		return nil, fmt.Errorf("creating the output: %w", err)
-	}
-	return f, nil
-}
-
-// nopCloser is a writer that is not ours to close.
-type nopCloser struct{ io.Writer }
-
-func (nopCloser) Close() error { return nil }
 
 // say tells something on stderr.
 func (s *session) say(format string, args ...any) {

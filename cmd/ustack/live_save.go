@@ -19,8 +19,8 @@ type saver struct {
 
 // Names of the files of --save.
 const (
-	savedTrace  = "trace.txt"
-	savedSpaces = "spaces.txt"
+	savedTraceFile  = "trace.txt"
+	savedSpacesFile = "spaces.txt"
 )
 
 // newSaver makes the folder and the files. What is in a trace is nobody else's
@@ -32,7 +32,7 @@ func newSaver(dir string) (*saver, error) {
 	}
 	s := new(saver)
 	var err error
-	for name, f := range map[string]**os.File{savedTrace: &s.raw, savedSpaces: &s.spaces} {
+	for name, f := range map[string]**os.File{savedTraceFile: &s.raw, savedSpacesFile: &s.spaces} {
 		if *f, err = os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600); err != nil {
 			return nil, errors.Join(fmt.Errorf("saving the trace: %w", err), s.close())
 		}

@@ -31,7 +31,7 @@ func TestLiveReplayed(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				replay := exec.Command(bin, "replay", "-q", "--format", format, "--maps", filepath.Join(saved, savedSpaces), filepath.Join(saved, savedTrace))
+				replay := exec.Command(bin, "replay", "-q", "--format", format, "--maps", filepath.Join(saved, savedSpacesFile), filepath.Join(saved, savedTraceFile))
 				var stderr bytes.Buffer
 				replay.Stderr = &stderr
 				again, err := replay.Output()

@@ -19,11 +19,14 @@ type stopper struct {
 	quit    chan struct{}
 	once    sync.Once
 	armed   sync.Once
+
+	reason   chan struct{} // closed when there is nothing more to trace
+	finished sync.Once
 }
 
 // newStopper begins to listen. A write to a closed pipe becomes an error.
 func newStopper(s *session) *stopper {
-	st := &stopper{s: s, signals: make(chan os.Signal, 4), quit: make(chan struct{})}
+	st := &stopper{s: s, signals: make(chan os.Signal, 4), quit: make(chan struct{}), reason: make(chan struct{})}
 	signal.Notify(st.signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	return st
 }
@@ -44,7 +47,8 @@ func (st *stopper) arm() {
 func (st *stopper) wait() {
 	whole := false
 	defer st.unless(&whole)
-	reason := st.reasons()
+	st.watch()
+	reason := st.reason
 	stopped := false
 	for {
 		select {
@@ -71,27 +75,26 @@ func (st *stopper) wait() {
 	}
 }
 
-// reasons is closed when there is nothing more to trace.
-func (st *stopper) reasons() <-chan struct{} {
-	done := make(chan struct{})
-	var once sync.Once
-	finish := func() { once.Do(func() { close(done) }) }
+// finish stops the tracing as the first signal does.
+func (st *stopper) finish() { st.finished.Do(func() { close(st.reason) }) }
+
+// watch waits for what ends the tracing by itself.
+func (st *stopper) watch() {
 	if d := st.s.f.duration; d > 0 {
-		time.AfterFunc(d, finish)
+		time.AfterFunc(d, st.finish)
 	}
 	if c := st.s.child; c != nil {
 		go func() {
 			<-c.done
-			finish()
+			st.finish()
 		}()
 	}
 	if len(st.s.f.tids) > 0 {
 		go func() {
 			waitForAll(st.s.f.tids)
-			finish()
+			st.finish()
 		}()
 	}
-	return done
 }
 
 // waitForAll waits until all processes have ended.

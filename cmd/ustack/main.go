@@ -29,6 +29,8 @@ func commands() []command {
 	return []command{
 		{"replay", "give the stacks of a saved trace their files", replay},
 		{"live", "trace, and give the stacks their files as they come", live},
+		{"record", "trace into a small file for another machine", recordCommand},
+		{"futex", "say who waits for whom in a saved trace", futexCommand},
 		{"maps", "show which files processes have mapped where", mapsCommand},
 		{"clean", "remove the tracing instances of killed ustack processes", cleanCommand},
 	}

@@ -270,6 +270,18 @@ int main(int argc, char **argv)
 			wait_outer();
 		return 0;
 	}
+	if (!strcmp(mode, "hiccups")) {
+		for (int i = 0; i < atoi(argv[2]); i++) {
+			struct timespec t = { 0, 200000000 };
+
+			for (int k = 0; k < 100; k++)
+				wait_outer();
+			futex(&word, 0x80, 0, &t);
+		}
+		for (int k = 0; k < 300; k++)
+			wait_outer();
+		return 0;
+	}
 	if (!strcmp(mode, "burst")) {
 		for (int i = 0; i < atoi(argv[2]); i++)
 			wake_outer();

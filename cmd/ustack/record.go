@@ -1,0 +1,151 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"ustack/render"
+	"ustack/render/record"
+)
+
+const recordHelp = `usage: ustack record [flags] -o FILE [-- CMD ARGS...]
+
+Traces as live does, into one small file that another person can open on another
+machine: ustack replay FILE, ustack futex FILE, zstdcat FILE | less.
+
+  ustack record -o report.zst --duration 30s --max-size 1M
+  ustack record -o report.zst -- ./program
+  ustack record -o report.zst --ring --keep 30s --trigger 'futex-wait>500ms'
+
+Until it is whole the file is called FILE.partial; what was written more than a
+second ago can be read from it whatever happens.
+
+`
+
+// recordFlags are the flags of record.
+type recordFlags struct {
+	liveFlags
+	maxSize  int64
+	drop     record.Drop
+	ring     bool
+	keep     time.Duration
+	keepSize int64
+	before   time.Duration
+	after    time.Duration
+	coolDown time.Duration
+	maxFiles int
+	triggers []record.Trigger
+}
+
+// Defaults of the flight recorder.
+const (
+	defaultKeep     = 30 * time.Second
+	defaultKeepSize = 8 << 20
+	defaultAfter    = time.Second
+	defaultCoolDown = 10 * time.Second
+	defaultFiles    = 10
+)
+
+func parseRecord(args []string, stdout io.Writer) (*recordFlags, error) {
+	var f recordFlags
+	fs := flag.NewFlagSet("record", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.Usage = func() {}
+	f.sourceFlags(fs)
+	var triggers list
+	fs.StringVar(&f.out, "o", "", "write the report to `FILE`")
+	maxSize := fs.String("max-size", "0", "never write more than `BYTES` (K, M and G are understood), 0 for no bound")
+	drop := fs.String("drop", "newest", "`WHAT` to leave out first when the size is reached: newest, or stacks")
+	fs.BoolVar(&f.ring, "ring", false, "keep the last events in memory, and write a report at the end, at SIGUSR1, or at a --trigger")
+	fs.DurationVar(&f.keep, "keep", defaultKeep, "with --ring: keep the events of this `TIME`")
+	keepSize := fs.String("keep-size", "8M", "with --ring: keep at most `BYTES`, compressed")
+	fs.Var(&triggers, "trigger", "with --ring: write a report when `WHAT` happens: futex-wait>TIME, event=SYSTEM:NAME or signal; may be repeated")
+	fs.DurationVar(&f.after, "after", defaultAfter, "with --ring: go on for this `TIME` after a trigger")
+	fs.DurationVar(&f.coolDown, "cool-down", defaultCoolDown, "with --ring: `TIME` between two reports")
+	fs.IntVar(&f.maxFiles, "max-files", defaultFiles, "with --ring: at most `N` reports, FILE, FILE.1, …")
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			fmt.Fprint(stdout, recordHelp)
+			fs.SetOutput(stdout)
+			fs.PrintDefaults()
+		}
+		return nil, err
+	}
+	f.command = fs.Args()
+	var errs [4]error
+	f.maxSize, errs[0] = parseSize("--max-size", *maxSize)
+	f.keepSize, errs[1] = parseSize("--keep-size", *keepSize)
+	f.drop, errs[2] = record.ParseDrop(*drop)
+	errs[3] = f.parseTriggers(triggers)
+	return &f, errors.Join(errors.Join(errs[:]...), f.checkRecord(args))
+}
+
+func (f *recordFlags) checkRecord(args []string) error {
+	switch {
+	case f.out == "":
+		return errors.New("-o FILE is missing")
+	case !f.ring && len(f.triggers) > 0:
+		return errors.New("--trigger needs --ring")
+	case f.keep < 0 || f.after < 0 || f.coolDown < 0 || f.maxFiles < 1:
+		return errors.New("times must not be negative, and --max-files at least 1")
+	case f.ring && f.keep == 0 && f.keepSize == 0:
+		return errors.New("--ring needs a bound: --keep or --keep-size")
+	}
+	return f.checkSource(args)
+}
+
+// parseTriggers reads --trigger, and has events traced that are waited for.
+func (f *recordFlags) parseTriggers(words []string) error {
+	for _, word := range words {
+		t, err := record.ParseTrigger(word)
+		if err != nil {
+			return err
+		}
+		f.triggers = append(f.triggers, t)
+		if t.Event != "" {
+			f.more = append(f.more, t.Event)
+		}
+	}
+	return nil
+}
+
+// parseSize reads a number of bytes.
+func parseSize(name, word string) (int64, error) {
+	number, unit := word, int64(1)
+	for suffix, factor := range map[string]int64{"K": 1 << 10, "M": 1 << 20, "G": 1 << 30} {
+		if before, ok := strings.CutSuffix(strings.TrimSuffix(strings.ToUpper(word), "B"), suffix); ok {
+			number, unit = before, factor
+		}
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n < 0 || n > (1<<62)/unit {
+		return 0, fmt.Errorf("%s takes bytes, like 300000, 300K or 2M, not %q", name, word)
+	}
+	return n * unit, nil
+}
+
+// recordCommand is the subcommand.
+func recordCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	stderr = render.Output(stderr)
+	f, err := parseRecord(args, stdout)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case err != nil:
+		fmt.Fprintf(stderr, "ustack record: %v\n", err)
+		return exitUsage
+	}
+	s := &session{f: &f.liveFlags, name: "record", stdin: stdin, stdout: stdout, stderr: stderr}
+	if f.ring {
+		s.sink = newRingOutput(s, f)
+	} else {
+		s.sink = &recordOutput{s: s, f: f}
+		s.records = f.maxSize > 0
+	}
+	return s.main()
+}

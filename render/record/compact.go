@@ -1,0 +1,273 @@
+package record
+
+import (
+	"errors"
+	"io"
+	"strconv"
+
+	"ustack/filemap"
+	"ustack/filemap/resolve"
+	"ustack/tracefs"
+	"ustack/tracefs/text"
+)
+
+// Compact writes a trace as text in the hash dialect, with identifiers of its
+// own and an announcement of each file. It implements render.Renderer.
+//
+// What is written in one Write is a run of whole records. Once a Write has
+// returned ErrFull nothing is written any more, and all that comes is counted as
+// left out: by records, so the batches must have events.
+type Compact struct {
+	// Full tells that there is no more room, Left what was left out.
+	Full bool
+	Left Left
+	// NoStacks leaves stacks out.
+	NoStacks bool
+	// Untold keeps announcements back: Files has them.
+	Untold bool
+
+	w     io.Writer
+	room  func() int64 // how much w has, nil: no end of it
+	buf   []byte
+	known map[*filemap.File]uint64
+	told  map[uint64]bool
+	fresh []*filemap.File // of the stack at hand
+	all   []*filemap.File // that were told, with Untold
+	held  Left            // what is in buf
+}
+
+// Left is what was left out.
+type Left struct{ Events, Stacks int64 }
+
+func (l *Left) add(o Left) {
+	l.Events += o.Events
+	l.Stacks += o.Stacks
+}
+
+// piece is how much text is written at once: less when there is little room, so
+// that a nearly full file gets what still fits.
+func (c *Compact) piece() int {
+	const most, least, part = 4 << 10, 256, 4
+	if c.room == nil {
+		return most
+	}
+	return int(min(most, max(least, c.room()/part)))
+}
+
+// NewCompact returns a renderer that writes to w.
+func NewCompact(w io.Writer) *Compact {
+	return &Compact{w: w, known: make(map[*filemap.File]uint64), told: make(map[uint64]bool)}
+}
+
+// Batch implements render.Renderer.
+func (c *Compact) Batch(h *resolve.Held) error {
+	from := uint32(0) // text before this is written
+	piece := c.piece()
+	for i := range h.Records {
+		rec := &h.Records[i]
+		if rec.Kind != tracefs.KindStack && len(c.buf)+int(rec.Off-from) >= piece {
+			c.buf = append(c.buf, h.Text[from:rec.Off]...)
+			from = rec.Off
+			if err := c.Flush(); err != nil {
+				return err
+			}
+			piece = c.piece()
+		}
+		whole := rec.Flags&tracefs.Continued == 0
+		switch rec.Kind {
+		case tracefs.KindEvent:
+			if whole {
+				c.held.Events++
+			}
+		case tracefs.KindStack:
+			if whole && c.NoStacks {
+				c.Left.Stacks++
+			} else if whole {
+				c.held.Stacks++
+			}
+			if c.NoStacks {
+				c.buf = append(c.buf, h.Text[from:rec.Off]...)
+				from = rec.End
+				continue
+			}
+			c.buf = append(c.buf, h.Text[from:rec.Body]...)
+			from = c.stack(h, i)
+		case tracefs.KindAnnounce:
+			if h.Announcement(rec).Bad == "" {
+				c.buf = append(c.buf, h.Text[from:rec.Off]...)
+				from = rec.End
+			}
+		}
+	}
+	c.buf = append(c.buf, h.Text[from:]...)
+	return c.Flush()
+}
+
+// Flush implements render.Renderer.
+func (c *Compact) Flush() error {
+	if len(c.buf) == 0 {
+		return nil
+	}
+	var err error
+	if !c.Full {
+		_, err = c.w.Write(c.buf)
+	}
+	if errors.Is(err, ErrFull) {
+		c.Full, err = true, nil
+	}
+	if c.Full {
+		c.Left.add(c.held)
+	}
+	c.buf, c.held = c.buf[:0], Left{}
+	return err
+}
+
+// Close implements render.Renderer.
+func (c *Compact) Close(*resolve.Totals) error { return nil }
+
+// stack writes a stack from its body on, and behind it what its files are: that
+// is where the kernel puts it, and where it does not come between an event and
+// its stack. It returns the place behind the stack.
+func (c *Compact) stack(h *resolve.Held, i int) uint32 {
+	rec := &h.Records[i]
+	frames, txt := h.StackFrames(rec)
+	out, _ := h.StackOutcomes(i)
+	c.fresh = c.fresh[:0]
+	from := rec.Body
+	if rec.Shape != 0 {
+		c.buf = append(c.buf, h.Text[from:rec.Lo]...)
+		from = 0 // in txt
+	}
+	for k := range frames {
+		f := &frames[k]
+		c.buf = append(c.buf, txt[from:f.Off]...)
+		c.frame(txt, f, &out[k])
+		from = f.End
+	}
+	if rec.Shape != 0 {
+		c.buf = append(c.buf, '\n')
+		c.buf = append(c.buf, h.Text[rec.Lo+uint32(len(txt)):rec.End]...)
+	} else {
+		c.buf = append(c.buf, txt[from:rec.End]...)
+	}
+	if n := len(c.buf); n > 0 && c.buf[n-1] != '\n' {
+		c.buf = append(c.buf, '\n') // cut by the kernel, or at the end
+	}
+	if c.Untold {
+		c.all = append(c.all, c.fresh...)
+		return rec.End
+	}
+	for _, f := range c.fresh {
+		c.announce(h.Text[rec.Off:rec.Body], f)
+	}
+	return rec.End
+}
+
+// Files are all files that stacks have needed, with Untold.
+func (c *Compact) Files() []*filemap.File { return c.all }
+
+// frame writes a frame without its line feed.
+func (c *Compact) frame(txt []byte, f *tracefs.Frame, o *resolve.Outcome) {
+	switch {
+	case o.File != nil:
+		offset := o.Offset
+		if !o.HasOffset {
+			offset = f.Address(txt)
+		}
+		c.buf = tracefs.AppendStem(c.buf, offset)
+		c.buf = tracefs.HashIdentifier(c.key(o.File)).Append(append(c.buf, " : "...))
+	case o.Memory != nil:
+		addr := o.Offset
+		if !o.HasOffset {
+			addr = f.Address(txt)
+		}
+		c.buf = append(tracefs.AppendStem(c.buf, addr), " : "...)
+		c.buf = appendPath(c.buf, o.Memory.Name)
+		c.reason(o.Reason)
+	default:
+		c.buf = append(c.buf, txt[f.Off:f.End]...)
+		if f.Form != tracefs.FormUnresolved {
+			c.reason(o.Reason)
+		}
+	}
+}
+
+func (c *Compact) reason(r filemap.Reason) {
+	c.buf = append(append(append(c.buf, text.UnresolvedMark...), r.String()...), ')')
+}
+
+// maxKnown bounds the files that are kept; it is far above what a machine runs.
+const maxKnown = 1 << 16
+
+// key is the identifier of a file. It notes that the file has to be announced.
+func (c *Compact) key(f *filemap.File) uint64 {
+	key, ok := c.known[f]
+	if !ok {
+		if len(c.known) >= maxKnown {
+			clear(c.known) // what was told stays told
+		}
+		key = Identifier(f)
+		c.known[f] = key
+	}
+	if !c.told[key] {
+		c.told[key] = true
+		c.fresh = append(c.fresh, f)
+	}
+	return key
+}
+
+// Identifier is the identifier of a file in a report: its Key, but for values
+// that mean something else in a trace (tracefs.Identifier.NoFile, NoVMA).
+func Identifier(f *filemap.File) uint64 {
+	key := f.Key()
+	if id := tracefs.HashIdentifier(key); id.NoFile() || id.NoVMA() {
+		key ^= 1 << 63
+	}
+	return key
+}
+
+// Known announces files that no stack has needed yet, with the head of a record
+// (all of its line before the body), as long as more says so.
+func (c *Compact) Known(head []byte, files []*filemap.File, more func() bool) error {
+	for _, f := range files {
+		if !more() {
+			break
+		}
+		c.fresh = c.fresh[:0]
+		c.key(f)
+		for _, f := range c.fresh {
+			c.announce(head, f)
+		}
+		if len(c.buf) >= c.piece() {
+			if err := c.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return c.Flush()
+}
+
+// announce writes a mapping event.
+func (c *Compact) announce(head []byte, f *filemap.File) {
+	c.buf = append(append(c.buf, head...), "file_map: hash=0x"...)
+	c.buf = strconv.AppendUint(c.buf, Identifier(f), 16)
+	c.buf = appendPath(append(c.buf, " path="...), f.Path)
+	words := f.Words
+	if words == "" {
+		words = f.BuildID.Words()
+	}
+	c.buf = append(append(append(c.buf, " build_id={"...), words...), "}\n"...)
+}
+
+// appendPath writes a path on one line: a line feed becomes \012, as in
+// /proc/PID/maps.
+func appendPath(b []byte, path string) []byte {
+	for i := 0; i < len(path); i++ {
+		if path[i] == '\n' {
+			b = append(b, `\012`...)
+		} else {
+			b = append(b, path[i])
+		}
+	}
+	return b
+}

@@ -1,0 +1,21 @@
+// Package record writes a trace as a report: a small file that gives every
+// stack its files on any other machine, at any later time.
+//
+// A report is no format of its own. It is the text of a trace in the hash
+// dialect, which replay reads as any other, compressed with zstd:
+//
+//	# ustack: version=1
+//	# ustack: clock=mono …                  what is known of the machine
+//	ustack-77 [000] ..... 3.100000: file_map: hash=0x8f21… path=/lib/libc.so.6 build_id={…}
+//	…                                       all files that were mapped as code
+//	bank-93 [001] ..... 3.892991: sys_futex(…)
+//	bank-93 [001] ..... 3.893031: <user stack trace>
+//	 =>  <000000000000196f> : 0x8f21…       offset in the file, and which file
+//	…
+//	# ustack: end events=… stacks=…         the totals; a report without was cut
+//
+// The identifier of a file is the xxhash of its build ID and path
+// (filemap.File.Key): the same on every machine, where the kernel's own hashes
+// mean something on one machine, and for a time. Frames without a file keep the
+// reason why.
+package record

@@ -1,0 +1,206 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sys/unix"
+)
+
+// ErrFull: what was to be written does not fit below the largest size any more.
+// Nothing of it is in the file.
+var ErrFull = errors.New("the report has its largest size")
+
+// File is a report being written: compressed, and never larger than allowed. Up
+// to the last Sync it can be read whatever happens next.
+type File struct {
+	name string   // that it will have
+	f    *os.File // by its temporary name, or a pipe
+	temp string   // "" for a pipe
+	out  counter
+	z    *zstd.Encoder
+	max  int64
+	// pending is how much text has been written since the last Sync: it may
+	// take that much room at most.
+	pending int64
+}
+
+// partial is what a report's name ends in until it is whole.
+const partial = ".partial"
+
+const (
+	// window is how far back the compression looks. All readers of zstd have
+	// room for it.
+	window = 4 << 20
+	// overhead bounds what a Sync writes beyond the text that it holds: heads of
+	// blocks of 128 KiB, and of the frame.
+	overhead = 64
+	// tail is kept free for what stands at the end of a report.
+	tail = 1 << 10
+)
+
+// SmallestSize is the least that a report can be limited to.
+const SmallestSize = 4 << 10
+
+// Create begins a report. The file is private; until Finish it is called
+// NAME.partial, unless NAME exists and is no regular file (a pipe). max bounds
+// its size, 0 for no bound.
+func Create(name string, max int64) (*File, error) {
+	if max > 0 && max < SmallestSize {
+		return nil, fmt.Errorf("writing a report of at most %d bytes: %d is the least", max, SmallestSize)
+	}
+	f := &File{name: name, max: max}
+	path, flags := name+partial, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		path, flags = name, os.O_WRONLY
+	} else {
+		f.temp = path
+	}
+	var err error
+	if f.f, err = os.OpenFile(path, flags, 0o600); err != nil {
+		return nil, fmt.Errorf("creating a report: %w", err)
+	}
+	f.out.w = f.f
+	f.z, err = zstd.NewWriter(&f.out, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
+		zstd.WithWindowSize(window), zstd.WithEncoderLevel(zstd.SpeedBetterCompression))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("creating a report: %w", err), f.Abandon())
+	}
+	return f, nil
+}
+
+// Size is the size of the file so far.
+func (f *File) Size() int64 { return f.out.n }
+
+// Room is how much there is to the largest size.
+func (f *File) Room() int64 {
+	if f.max == 0 {
+		return math.MaxInt64
+	}
+	return max(0, f.max-tail-f.out.n-f.pending)
+}
+
+// Name is the name that the report will have.
+func (f *File) Name() string { return f.name }
+
+// Write adds text, all of it or, with ErrFull, nothing.
+func (f *File) Write(p []byte) (int, error) {
+	if !f.fits(len(p)) {
+		if err := f.flush(); err != nil {
+			return 0, err
+		}
+		if !f.fits(len(p)) {
+			return 0, ErrFull
+		}
+	}
+	return f.write(p)
+}
+
+func (f *File) write(p []byte) (int, error) {
+	n, err := f.z.Write(p)
+	f.pending += int64(n)
+	if err != nil {
+		err = fmt.Errorf("writing the report: %w", err)
+	}
+	return n, err
+}
+
+// fits reports whether there is room for n more bytes, however badly they and
+// what was not written out compress.
+func (f *File) fits(n int) bool {
+	return f.max == 0 || f.out.n+f.pending+int64(n)+2*overhead+tail <= f.max
+}
+
+// flush writes all text out.
+func (f *File) flush() error {
+	if err := f.z.Flush(); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	f.pending = 0
+	return nil
+}
+
+// Sync writes all text out, onto the disk.
+func (f *File) Sync() error {
+	if err := f.flush(); err != nil {
+		return err
+	}
+	if f.temp == "" {
+		return nil
+	}
+	if err := unix.Fdatasync(int(f.f.Fd())); err != nil && err != unix.EINVAL {
+		return fmt.Errorf("writing the report to the disk: %w", err)
+	}
+	return nil
+}
+
+// Finish writes the last text, for which there is always room if it is no longer
+// than tail, and gives the file its name.
+func (f *File) Finish(last []byte) error {
+	if len(last) > tail/2 {
+		return fmt.Errorf("writing the report: %d bytes at its end", len(last))
+	}
+	_, err := f.write(last)
+	if err == nil {
+		err = f.z.Close()
+	}
+	if err == nil && f.temp != "" {
+		err = f.f.Sync()
+	}
+	if err = errors.Join(err, f.f.Close()); err != nil {
+		return fmt.Errorf("finishing the report: %w", err)
+	}
+	if f.temp == "" {
+		return nil
+	}
+	if err := os.Rename(f.temp, f.name); err != nil {
+		return fmt.Errorf("finishing the report: %w", err)
+	}
+	return syncDir(filepath.Dir(f.name))
+}
+
+// syncDir makes a new name last.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil // it may not be readable for us: the name is there
+	}
+	defer d.Close()
+	_ = d.Sync() // not all file systems can
+	return nil
+}
+
+// Discard takes the file away again.
+func (f *File) Discard() error {
+	err := f.f.Close()
+	if f.temp != "" {
+		err = errors.Join(err, os.Remove(f.temp))
+	}
+	return err
+}
+
+// Abandon closes the file without an end. What is there can be read.
+func (f *File) Abandon() error {
+	var err error
+	if f.z != nil {
+		err = f.flush()
+	}
+	return errors.Join(err, f.f.Close())
+}
+
+// counter counts what is written.
+type counter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}

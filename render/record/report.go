@@ -1,0 +1,139 @@
+package record
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"ustack/filemap"
+	"ustack/filemap/resolve"
+)
+
+// Drop says what is left out first when a report gets too large.
+type Drop uint8
+
+const (
+	// DropNewest ends the recording when the file is full.
+	DropNewest Drop = iota
+	// DropStacks leaves stacks out from three quarters on, so that more events
+	// fit.
+	DropStacks
+)
+
+// ParseDrop reads the value of --drop.
+func ParseDrop(word string) (Drop, error) {
+	switch word {
+	case "newest":
+		return DropNewest, nil
+	case "stacks":
+		return DropStacks, nil
+	}
+	return 0, fmt.Errorf("unknown thing to drop %q (one of newest, stacks)", word)
+}
+
+// Field is a line of a report's head, "# ustack: key=value".
+type Field struct{ Key, Value string }
+
+// Version is that of the report's head.
+const Version = "1"
+
+// AppendHead appends the head of a report.
+func AppendHead(b []byte, fields []Field) []byte {
+	b = append(b, "# ustack: version="+Version+"\n"...)
+	for _, f := range fields {
+		b = append(append(append(b, "# ustack: "...), f.Key...), '=')
+		b = append(appendPath(b, f.Value), '\n')
+	}
+	return b
+}
+
+// AppendEnd appends the last line of a report.
+func AppendEnd(b []byte, t *resolve.Totals, left Left) []byte {
+	lost, exact := t.LostRecords()
+	mark := ""
+	if !exact {
+		mark = ">="
+	}
+	return fmt.Appendf(b, "# ustack: end events=%d stacks=%d frames=%d resolved=%d files=%d lost=%s%d left_out_events=%d left_out_stacks=%d\n",
+		t.Events, t.Stacks, t.Frames, t.Resolved(), t.Files, mark, lost, left.Events, left.Stacks)
+}
+
+// syncEvery is how much of a report can be lost when all ends at once.
+const syncEvery = 500 * time.Millisecond
+
+// Report writes a trace into a File as it comes. It implements render.Renderer.
+type Report struct {
+	file   *File
+	text   *Compact
+	drop   Drop
+	synced time.Time
+	now    func() time.Time
+}
+
+// NewReport begins a report with its head. If the file has a largest size, the
+// batches must have events.
+func NewReport(file *File, drop Drop, fields []Field) (*Report, error) {
+	r := &Report{file: file, drop: drop, now: time.Now}
+	r.text = NewCompact(file)
+	if file.max > 0 {
+		r.text.room = file.Room
+	}
+	if _, err := file.Write(AppendHead(nil, fields)); err != nil {
+		return nil, err
+	}
+	r.synced = r.now()
+	return r, file.Sync()
+}
+
+// Known announces files, with the head of a record: that is known of all that
+// was mapped, also of what no stack shows. In a small report it has a quarter of
+// the room at most; files of stacks are announced anyway.
+func (r *Report) Known(head []byte, files []*filemap.File) error {
+	const quarter = 4
+	return r.text.Known(head, files, func() bool {
+		return r.file.max == 0 || r.file.out.n+r.file.pending < r.file.max/quarter
+	})
+}
+
+// Full reports whether nothing is written any more.
+func (r *Report) Full() bool { return r.text.Full }
+
+// Left is what was left out, because of the largest size.
+func (r *Report) Left() Left { return r.text.Left }
+
+// Batch implements render.Renderer.
+func (r *Report) Batch(h *resolve.Held) error {
+	const quarter = 4
+	if r.drop == DropStacks && r.file.max > 0 && r.file.Size() > r.file.max-r.file.max/quarter {
+		r.text.NoStacks = true
+	}
+	if err := r.text.Batch(h); err != nil {
+		return err
+	}
+	if now := r.now(); now.Sub(r.synced) >= syncEvery {
+		return r.sync(now)
+	}
+	return nil
+}
+
+func (r *Report) sync(now time.Time) error {
+	r.synced = now
+	return r.file.Sync()
+}
+
+// Flush implements render.Renderer: nothing comes for a while.
+func (r *Report) Flush() error { return r.sync(r.now()) }
+
+// Close implements render.Renderer: the report is whole.
+func (r *Report) Close(t *resolve.Totals) error { return r.file.Finish(AppendEnd(nil, t, r.text.Left)) }
+
+// FieldsOf makes fields of a list of keys and values.
+func FieldsOf(pairs ...string) []Field {
+	var fields []Field
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if value := strings.TrimSpace(pairs[i+1]); value != "" {
+			fields = append(fields, Field{pairs[i], value})
+		}
+	}
+	return fields
+}

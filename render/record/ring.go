@@ -1,0 +1,132 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Ring keeps the last text of a trace in memory, compressed.
+type Ring struct {
+	opt    RingOptions
+	z      *zstd.Encoder
+	d      *zstd.Decoder
+	chunks []chunk
+	size   int64  // of the chunks
+	buf    []byte // text of the chunk at hand
+	begun  time.Time
+	events int64 // in it
+}
+
+// RingOptions bound a Ring. Zero fields do not bound.
+type RingOptions struct {
+	Bytes int64         // compressed
+	Time  time.Duration // how far back it goes
+}
+
+// chunk is a part of the text.
+type chunk struct {
+	data   []byte
+	to     time.Time
+	events int64
+}
+
+// A chunk is full when it has this much text, or is this old.
+const (
+	chunkText = 256 << 10
+	chunkTime = time.Second
+)
+
+// NewRing returns an empty ring.
+func NewRing(opt RingOptions) (*Ring, error) {
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(chunkText))
+	if err != nil {
+		return nil, fmt.Errorf("making a ring: %w", err)
+	}
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+	if err != nil {
+		return nil, fmt.Errorf("making a ring: %w", err)
+	}
+	return &Ring{opt: opt, z: z, d: d}, nil
+}
+
+// Count notes that so many events are in the text that is written next.
+func (r *Ring) Count(events int64) { r.events += events }
+
+// Write adds text that came now. A Write is never parted.
+func (r *Ring) Write(p []byte, now time.Time) {
+	if len(r.buf) == 0 {
+		r.begun = now
+	}
+	r.buf = append(r.buf, p...)
+	if len(r.buf) >= chunkText || now.Sub(r.begun) >= chunkTime {
+		r.close(now)
+	}
+	r.drop(now)
+}
+
+// close ends the chunk at hand.
+func (r *Ring) close(now time.Time) {
+	if len(r.buf) == 0 {
+		return
+	}
+	data := r.z.EncodeAll(r.buf, nil)
+	r.chunks = append(r.chunks, chunk{data: append([]byte(nil), data...), to: now, events: r.events})
+	r.size += int64(len(data))
+	r.buf, r.events = r.buf[:0], 0
+}
+
+// drop lets go of what is too old or too much.
+func (r *Ring) drop(now time.Time) {
+	n := 0
+	for n < len(r.chunks) && (r.opt.Bytes > 0 && r.size > r.opt.Bytes || r.opt.Time > 0 && now.Sub(r.chunks[n].to) > r.opt.Time) {
+		r.size -= int64(len(r.chunks[n].data))
+		n++
+	}
+	if n > 0 {
+		r.chunks = append(r.chunks[:0:0], r.chunks[n:]...)
+	}
+}
+
+// WriteTo writes all text that is kept to a report, the newest part of it if it
+// has not room for all, and returns how many events were left out. The ring is
+// empty then.
+func (r *Ring) WriteTo(f *File, now time.Time) (left int64, err error) {
+	r.close(now)
+	r.drop(now)
+	chunks := r.chunks
+	r.chunks, r.size = nil, 0
+	first := newest(chunks, f.Room())
+	for _, c := range chunks[:first] {
+		left += c.events
+	}
+	var text []byte
+	for i, c := range chunks[first:] {
+		if text, err = r.d.DecodeAll(c.data, text[:0]); err != nil {
+			return left, fmt.Errorf("reading what the ring has kept: %w", err)
+		}
+		_, err := f.Write(text)
+		if errors.Is(err, ErrFull) {
+			for _, c := range chunks[first+i:] {
+				left += c.events
+			}
+			return left, nil
+		}
+		if err != nil {
+			return left, err
+		}
+	}
+	return left, nil
+}
+
+// newest is the first of the last chunks that have room together.
+func newest(chunks []chunk, room int64) (first int) {
+	first = len(chunks)
+	for first > 0 && int64(len(chunks[first-1].data)) <= room {
+		first--
+		room -= int64(len(chunks[first].data))
+	}
+	return first
+}

@@ -1,0 +1,28 @@
+package instance
+
+import (
+	"fmt"
+	"os"
+)
+
+// Mark writes a text into the trace (Documentation/trace/ftrace.rst,
+// trace_marker).
+func (i *Instance) Mark(text string) error {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	if i.removed {
+		return ErrRemoved
+	}
+	f, err := os.OpenFile(i.dir.path("trace_marker"), os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("marking the trace: %w", err)
+	}
+	_, err = f.WriteString(text)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return fmt.Errorf("marking the trace: %w", err)
+	}
+	return nil
+}
