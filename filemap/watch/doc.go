@@ -1,9 +1,14 @@
-// Package watch watches the directories of mapped files with inotify(7), so
-// that a build ID that was asked for once is not taken for that of the file
-// which has replaced it.
+// Package watch watches the directories of mapped files, so that a build ID
+// that was asked for once is not taken for that of the file which has replaced
+// it.
 //
-// There is no goroutine: Drain handles what the kernel has queued. A file is
-// first unlinked or renamed over and only then can its inode number go to
-// another one, and the kernel queues the event within that system call. So who
-// drains, and then finds an answer still remembered, can rely on it.
+// A file is first unlinked or renamed over and only then can its inode number
+// go to another one, and the kernel queues the event within that system call.
+// fsnotify hands events over some time later; Drain waits until it has handed
+// over all that were queued before. So who drains, and then finds an answer
+// still remembered, can rely on it.
+//
+// Two changes of a file in place are not seen, because inotify(7) does not tell
+// of them: through a shared mapping, and through a hard link in another
+// directory that was made after the file began to be watched.
 package watch

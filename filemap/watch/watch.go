@@ -3,13 +3,8 @@ package watch
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path"
-	"strconv"
-	"strings"
+	"maps"
 	"sync"
-
-	"golang.org/x/sys/unix"
 
 	"ustack/filemap/procmap"
 )
@@ -33,28 +28,22 @@ const (
 	defaultFiles = 1 << 16
 )
 
-// events are those of a directory after which a name in it is another file, or
-// its file has other contents. Writing is seen when the file is closed: IN_MODIFY
-// would come with each write to each log file that lies beside a library.
-const events = unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_CLOSE_WRITE |
-	unix.IN_DELETE_SELF | unix.IN_ONLYDIR
-
 // Watcher is a procmap.Guard. Its methods may be called from any goroutine.
 type Watcher struct {
 	opt Options
 
-	mu    sync.Mutex
-	fd    int // -1 if there is no inotify for us
-	dirs  map[int32]*dir
-	files int
-	full  bool // said so
-	buf   []byte
-	stats Stats
-}
+	draining sync.Mutex // held by the one that waits at the barrier
 
-// dir is a watched directory and the files in it that somebody maps.
-type dir struct {
-	files map[string][]procmap.FileID
+	mu sync.Mutex
+	in *instance // nil if there is no inotify for us
+	// useless tells that inotify was tried and does not do: never again.
+	useless bool
+	dirs    map[string]*dir         // by path, as fsnotify has it
+	byInode map[procmap.FileID]*dir // the same
+	noisy   map[procmap.FileID]bool // directories that are not worth their events
+	files   int
+	full    bool // said so
+	stats   Stats
 }
 
 // Stats is what a Watcher does and did.
@@ -63,8 +52,8 @@ type Stats struct {
 	Dirs, Files int
 	// Changed files were forgotten, Overflows made all be forgotten.
 	Changed, Overflows int64
-	// Refused files could not be watched.
-	Refused int64
+	// Refused files could not be watched, by the reason why.
+	Refused [Reasons]int64
 }
 
 // New returns a Watcher. Without inotify (no instances left, say) it watches
@@ -79,27 +68,54 @@ func New(opt Options) *Watcher {
 	if opt.MaxFiles <= 0 {
 		opt.MaxFiles = defaultFiles
 	}
-	w := &Watcher{opt: opt, dirs: make(map[int32]*dir), buf: make([]byte, 64<<10)}
-	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
-	if err != nil {
-		w.fd = -1
-		w.degrade(fmt.Errorf("starting inotify: %w", err))
-		return w
-	}
-	w.fd = fd
+	w := &Watcher{opt: opt, noisy: make(map[procmap.FileID]bool)}
+	w.forgetAll()
+	_ = w.start() // it has been said, and will be tried again
 	return w
 }
 
-// Close ends all watching.
-func (w *Watcher) Close() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.fd < 0 {
+// start starts inotify, if it is not running.
+func (w *Watcher) start() error {
+	if w.in != nil {
 		return nil
 	}
-	err := unix.Close(w.fd)
-	w.fd, w.dirs, w.files = -1, make(map[int32]*dir), 0
+	if w.useless {
+		return errUseless
+	}
+	in, err := newInstance(w.opt.Proc)
 	if err != nil {
+		w.useless = errors.Is(err, errUseless)
+		w.degrade(err)
+		return err
+	}
+	w.in = in
+	return nil
+}
+
+// Close ends all watching. What is remembered of watched files is forgotten.
+func (w *Watcher) Close() error {
+	w.mu.Lock()
+	in := w.in
+	w.useless = true
+	w.mu.Unlock()
+	if in == nil {
+		return nil
+	}
+	return w.end(in)
+}
+
+// end ends an instance of inotify, if nobody else has, and forgets all files.
+func (w *Watcher) end(in *instance) error {
+	w.mu.Lock()
+	if w.in != in {
+		w.mu.Unlock()
+		return nil
+	}
+	w.in = nil
+	changed := w.forgetAll()
+	w.mu.Unlock()
+	w.forget(changed)
+	if err := in.close(); err != nil {
 		return fmt.Errorf("closing inotify: %w", err)
 	}
 	return nil
@@ -114,122 +130,67 @@ func (w *Watcher) Stats() Stats {
 	return s
 }
 
-// Watch begins to watch a mapped file, in the directory where the process sees
-// it, and reports whether it does. It does not if the file is not there under
-// its name: deleted, made by memfd_create(2), hidden by a mount, or not to be
-// told by device and inode (btrfs).
-func (w *Watcher) Watch(pid int, m *procmap.Mapping) bool {
-	if m.Kind != procmap.File || !strings.HasPrefix(m.Name, "/") {
-		return false
+// Drain handles all that has happened to watched files until now: it calls
+// Forget for the files that are not what they were. It waits for fsnotify,
+// some 10 µs.
+func (w *Watcher) Drain() {
+	w.draining.Lock()
+	defer w.draining.Unlock()
+	w.mu.Lock()
+	in, idle := w.in, w.files == 0
+	w.mu.Unlock()
+	if in == nil || idle {
+		return
 	}
+	happened, err := in.barrier()
+	if err == nil {
+		w.forget(w.handle(in, happened))
+		return
+	}
+	// Events were lost, so all files are suspect.
+	w.mu.Lock()
+	w.stats.Overflows++
+	if errors.Is(err, errUseless) {
+		w.useless = true
+		w.degrade(err)
+	}
+	w.mu.Unlock()
+	_ = w.end(in) // nothing is lost by an error here
+}
+
+// handle notes which files events are about.
+func (w *Watcher) handle(in *instance, happened map[string]happening) (changed map[procmap.FileID]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	ok := w.watch(pid, m)
-	if !ok {
-		w.stats.Refused++
+	if w.in != in {
+		return nil // all is forgotten
 	}
-	return ok
+	changed = make(map[procmap.FileID]bool)
+	for name, h := range happened {
+		w.event(name, h, changed)
+	}
+	w.dropUnmounted(changed)
+	w.stats.Changed += int64(len(changed))
+	return changed
 }
 
-func (w *Watcher) watch(pid int, m *procmap.Mapping) bool {
-	if w.fd < 0 || w.files >= w.opt.MaxFiles {
-		if w.fd >= 0 {
-			w.degrade(fmt.Errorf("%d files are watched already", w.files))
-		}
-		return false
+// forget tells of files without holding the lock.
+func (w *Watcher) forget(changed map[procmap.FileID]bool) {
+	for id := range maps.Keys(changed) {
+		w.opt.Forget(id)
 	}
-	folder, name := path.Split(m.Name)
-	root := w.opt.Proc + "/" + strconv.Itoa(pid) + "/root"
-	wd, err := w.add(root + folder)
-	if err != nil {
-		if errors.Is(err, unix.ENOSPC) || errors.Is(err, errFull) {
-			w.degrade(fmt.Errorf("watching %s: %w", folder, err))
-		}
-		return false
-	}
-	id := procmap.FileID{Dev: m.Dev, Inode: m.Inode}
-	// Look only now: what happens to the file from here on is seen.
-	if !isFile(root+m.Name, id) {
-		w.release(wd)
-		return false
-	}
-	d := w.dirs[wd]
-	for _, known := range d.files[name] {
-		if known == id {
-			return true
+}
+
+// forgetAll makes the Watcher one that watches nothing.
+func (w *Watcher) forgetAll() (changed map[procmap.FileID]bool) {
+	changed = make(map[procmap.FileID]bool)
+	for _, d := range w.dirs {
+		for _, ids := range d.files {
+			for _, id := range ids {
+				changed[id] = true
+			}
 		}
 	}
-	d.files[name] = append(d.files[name], id)
-	w.files++
-	return true
-}
-
-var errFull = errors.New("so many directories are watched already")
-
-// add watches a directory, which may be watched already.
-func (w *Watcher) add(folder string) (int32, error) {
-	n, err := unix.InotifyAddWatch(w.fd, folder, events)
-	if err != nil {
-		return 0, err
-	}
-	wd := int32(n)
-	if w.dirs[wd] == nil {
-		if len(w.dirs) >= w.opt.MaxDirs {
-			w.remove(wd)
-			return 0, fmt.Errorf("%d: %w", len(w.dirs), errFull)
-		}
-		w.dirs[wd] = &dir{files: make(map[string][]procmap.FileID)}
-	}
-	return wd, nil
-}
-
-// release ends the watch of a directory in which no file is watched.
-func (w *Watcher) release(wd int32) {
-	if d := w.dirs[wd]; d != nil && len(d.files) == 0 {
-		delete(w.dirs, wd)
-		w.remove(wd)
-		w.full = false // there is room again
-	}
-}
-
-func (w *Watcher) remove(wd int32) {
-	// An error means that the kernel has removed it before us.
-	_, _ = unix.InotifyRmWatch(w.fd, uint32(wd))
-}
-
-// isFile reports whether a path is this file.
-func isFile(path string, id procmap.FileID) bool {
-	var st unix.Stat_t
-	if unix.Lstat(path, &st) != nil {
-		return false
-	}
-	return id == procmap.FileID{Dev: procmap.Dev{Major: unix.Major(st.Dev), Minor: unix.Minor(st.Dev)}, Inode: st.Ino}
-}
-
-// degrade tells that files can no longer be watched, and what that means.
-func (w *Watcher) degrade(err error) {
-	if w.full {
-		return
-	}
-	w.full = true
-	if w.opt.Log == nil {
-		return
-	}
-	hint := ""
-	switch {
-	case errors.Is(err, unix.ENOSPC):
-		hint = limit("max_user_watches")
-	case errors.Is(err, unix.EMFILE):
-		hint = limit("max_user_instances")
-	}
-	w.opt.Log(fmt.Sprintf("%v%s: build IDs of more files are asked for each time", err, hint))
-}
-
-// limit names a limit of the kernel with its value.
-func limit(name string) string {
-	value, err := os.ReadFile("/proc/sys/fs/inotify/" + name)
-	if err != nil {
-		return " (fs.inotify." + name + ")"
-	}
-	return " (fs.inotify." + name + "=" + strings.TrimSpace(string(value)) + ")"
+	w.dirs, w.byInode, w.files = make(map[string]*dir), make(map[procmap.FileID]*dir), 0
+	return changed
 }

@@ -1,18 +1,15 @@
 package watch
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap/procmap"
@@ -31,8 +28,8 @@ func newFixture(t *testing.T, opt Options) *fixture {
 	opt.Forget = func(id procmap.FileID) { f.forgot[id]++ }
 	opt.Log = func(m string) { f.messages = append(f.messages, m) }
 	f.Watcher = New(opt)
-	if f.fd < 0 {
-		t.Skipf("no inotify: %v", f.messages)
+	if f.in == nil {
+		skip(t, "no inotify: %v", f.messages)
 	}
 	t.Cleanup(func() { f.Close() })
 	return f
@@ -138,6 +135,84 @@ func TestCoalesced(t *testing.T) {
 	}
 }
 
+// TestLinked: a file with two names can be written by the other one, of which
+// the directory does not hear.
+func TestLinked(t *testing.T) {
+	f := newFixture(t, Options{})
+	dir := t.TempDir()
+	m := file(t, dir+"/a", "x")
+	if err := os.Link(m.Name, dir+"/b"); err != nil {
+		t.Skip(err)
+	}
+	if f.Watch(os.Getpid(), m) || f.Stats().Refused[Linked] != 1 {
+		t.Errorf("watched: %+v", f.Stats())
+	}
+}
+
+// TestNoisy: a directory in which much happens to other files is given up.
+func TestNoisy(t *testing.T) {
+	f := newFixture(t, Options{})
+	dir := t.TempDir()
+	m := file(t, dir+"/a", "x")
+	if !f.Watch(os.Getpid(), m) {
+		t.Fatal("not watched")
+	}
+	logs := [2]*os.File{}
+	for i := range logs {
+		var err error
+		if logs[i], err = os.Create(fmt.Sprint(dir, "/log", i)); err != nil {
+			t.Fatal(err)
+		}
+		defer logs[i].Close()
+	}
+	// In turn, or the kernel makes one event of them; and it drops some.
+	for i := range 4 * maxNoise {
+		logs[i%2].WriteString("x")
+		if i%64 == 0 {
+			f.Drain()
+		}
+	}
+	if s := f.Stats(); f.forgot[id(m)] != 1 || s.Dirs != 0 || s.Overflows != 0 {
+		t.Errorf("%+v, forgotten %v", s, f.forgot)
+	}
+	if f.Watch(os.Getpid(), m) || f.Stats().Refused[Noisy] != 1 {
+		t.Errorf("watched again: %+v", f.Stats())
+	}
+}
+
+// TestPathLeadsElsewhere: fsnotify names directories by their path, which is
+// that of another one after a process has ended and its PID is used again.
+func TestPathLeadsElsewhere(t *testing.T) {
+	proc := t.TempDir()
+	if err := os.Symlink("/proc/self", proc+"/self"); err != nil {
+		t.Fatal(err)
+	}
+	f := newFixture(t, Options{Proc: proc})
+	var files [2]*procmap.Mapping
+	for i := range files {
+		root := t.TempDir()
+		files[i] = file(t, root+"/lib.so", "x")
+		os.Mkdir(proc+"/100", 0o755)
+		os.Remove(proc + "/100/root")
+		if err := os.Symlink(root, proc+"/100/root"); err != nil {
+			t.Fatal(err)
+		}
+		m := *files[i]
+		m.Name = "/lib.so"
+		if !f.Watch(100, &m) {
+			t.Fatalf("not watched: %+v", f.Stats())
+		}
+	}
+	if f.forgot[id(files[0])] != 1 {
+		t.Errorf("the first file can no longer be watched, and is not forgotten: %v", f.forgot)
+	}
+	os.Remove(files[1].Name)
+	f.Drain()
+	if f.forgot[id(files[1])] != 1 {
+		t.Errorf("the second file is not forgotten: %v", f.forgot)
+	}
+}
+
 // TestRefused: what cannot be watched is not.
 func TestRefused(t *testing.T) {
 	f := newFixture(t, Options{})
@@ -164,7 +239,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: watched", what)
 		}
 	}
-	if s := f.Stats(); s.Dirs != 0 || s.Files != 0 || s.Refused != 5 {
+	if s := f.Stats(); s.Dirs != 0 || s.Files != 0 || s.Refused != [Reasons]int64{NotThere: 5} {
 		t.Errorf("%+v", s)
 	}
 	if len(f.messages) > 0 {
@@ -189,8 +264,8 @@ func TestBounds(t *testing.T) {
 					t.Errorf("file %d: %v", i, got)
 				}
 			}
-			if len(f.messages) != 1 || !strings.Contains(f.messages[0], "build IDs") {
-				t.Errorf("messages: %q", f.messages)
+			if len(f.messages) != 1 || !strings.Contains(f.messages[0], "build IDs") || f.Stats().Refused[Full] != 3 {
+				t.Errorf("messages: %q, %+v", f.messages, f.Stats())
 			}
 			os.Remove(files[0].Name)
 			f.Drain()
@@ -201,80 +276,56 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestWatchesRunOut: the kernel has no watches left. It runs in a user
-// namespace, which has a limit of its own that others do not feel.
-func TestWatchesRunOut(t *testing.T) {
-	const inside = "USTACK_TEST_USERNS"
-	const limit = "/proc/sys/user/max_inotify_watches"
-	if os.Getenv(inside) == "" {
-		cmd := exec.Command("/proc/self/exe", "-test.run=^TestWatchesRunOut$", "-test.v")
-		cmd.Env = append(os.Environ(), inside+"=1")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER,
-			UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
-			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}}
-		out, err := cmd.CombinedOutput()
-		switch {
-		case errors.As(err, new(*exec.ExitError)):
-			t.Errorf("in a user namespace:\n%s", out)
-		case err != nil || !strings.Contains(string(out), "PASS: TestWatchesRunOut"):
-			t.Skipf("no user namespace, or its limit cannot be set: %v: %s", err, out)
-		}
-		t.Logf("%s", out)
-		return
-	}
-	if os.WriteFile(limit, []byte("1"), 0o644) != nil {
-		t.Skip("the limit cannot be changed")
-	}
-	f := newFixture(t, Options{})
-	first, second := file(t, t.TempDir()+"/x", "x"), file(t, t.TempDir()+"/x", "x")
-	if !f.Watch(os.Getpid(), first) || f.Watch(os.Getpid(), second) || f.Watch(os.Getpid(), second) {
-		t.Error("watched although there is no room, or not watched although there is")
-	}
-	if len(f.messages) != 1 || !strings.Contains(f.messages[0], "fs.inotify.max_user_watches") {
-		t.Errorf("messages: %q", f.messages)
-	}
-	t.Log(f.messages)
-	os.Remove(first.Name)
-	f.Drain()
-	if !f.Watch(os.Getpid(), second) {
-		t.Error("not watched although there is room again")
+// TestOverflow: when events are lost, all is forgotten, and watching begins
+// anew.
+func TestOverflow(t *testing.T) {
+	for what, lose := range map[string]func(f *fixture, dir string){
+		"by the kernel": func(f *fixture, dir string) { f.in.fail(fsnotify.ErrEventOverflow) },
+		"by us": func(f *fixture, dir string) {
+			for i := range maxPending + 10 {
+				file(t, fmt.Sprint(dir, "/", i), "")
+			}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			f := newFixture(t, Options{})
+			dir := t.TempDir()
+			m := file(t, dir+"/quiet", "x")
+			if !f.Watch(os.Getpid(), m) {
+				t.Fatal("not watched")
+			}
+			lose(f, dir)
+			f.Drain()
+			if s := f.Stats(); s.Overflows != 1 || f.forgot[id(m)] != 1 || s.Files != 0 {
+				t.Errorf("%+v, forgotten %v", s, f.forgot)
+			}
+			if !f.Watch(os.Getpid(), m) {
+				t.Error("not watched again")
+			}
+			os.Remove(m.Name)
+			f.Drain()
+			if f.forgot[id(m)] != 2 {
+				t.Errorf("deleted after a loss: forgotten %v", f.forgot)
+			}
+		})
 	}
 }
 
-// TestOverflow: when the kernel drops events, all is forgotten.
-func TestOverflow(t *testing.T) {
-	text, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
-	limit, cerr := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil || cerr != nil || limit > 50_000 {
-		t.Skipf("the kernel queues %s events", text)
-	}
+// TestNoInotify: without inotify nothing is watched, and nothing breaks. What
+// was watched is forgotten: nobody would tell that it changed.
+func TestNoInotify(t *testing.T) {
 	f := newFixture(t, Options{})
-	dir := t.TempDir()
-	m := file(t, dir+"/quiet", "x")
+	m := file(t, t.TempDir()+"/x", "x")
 	if !f.Watch(os.Getpid(), m) {
 		t.Fatal("not watched")
 	}
-	names := []string{dir + "/a", dir + "/b"} // in turn, or they are merged
-	for i := range limit + 10 {
-		fd, err := unix.Open(names[i%2], unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC, 0o644)
-		if err != nil {
-			t.Fatal(err)
-		}
-		unix.Close(fd)
-	}
-	f.Drain()
-	if s := f.Stats(); s.Overflows != 1 || f.forgot[id(m)] != 1 || s.Files != 0 {
-		t.Errorf("%+v, forgotten %v", s, f.forgot)
-	}
-}
-
-// TestNoInotify: without inotify nothing is watched, and nothing breaks.
-func TestNoInotify(t *testing.T) {
-	f := newFixture(t, Options{})
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
 	f.Drain()
+	if f.forgot[id(m)] != 1 {
+		t.Errorf("forgotten: %v", f.forgot)
+	}
 	if f.Watch(os.Getpid(), file(t, t.TempDir()+"/x", "x")) {
 		t.Error("watched after Close")
 	}
