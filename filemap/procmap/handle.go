@@ -18,10 +18,6 @@ type Handle struct {
 // Open opens the memory of a process, for queries about several addresses. It
 // uses the Reader's memory, so it is for the same goroutine.
 func (r *Reader) Open(pid int) (*Handle, error) {
-	r.nextRound()
-	if r.opt.IDs != nil {
-		r.opt.IDs.drain()
-	}
 	h, err := r.openProcess(pid)
 	if err != nil {
 		return nil, &ProcessError{pid, err}
@@ -45,20 +41,30 @@ func (h *Handle) Close() {
 // Each calls fn with the mappings that the Reader's filter selects, in order of
 // address, until it returns false. m is valid during the call.
 func (h *Handle) Each(fn func(m *Mapping) bool) error {
+	h.r.nextRound()
 	return h.wrap(h.each(fn))
 }
 
 // At finds the mapping that an address lies in. ok is false if there is none,
 // or the filter leaves it out.
 func (h *Handle) At(addr uint64) (m Mapping, ok bool, err error) {
-	ok, err = h.find(addr, 0, &m)
-	return m, ok, h.wrap(err)
+	return h.one(addr, 0)
 }
 
 // Next finds the mapping that an address lies in, or else the next one that the
 // filter selects.
 func (h *Handle) Next(addr uint64) (m Mapping, ok bool, err error) {
-	ok, err = h.find(addr, coveringOrNext, &m)
+	return h.one(addr, coveringOrNext)
+}
+
+// one is a round of its own: the handle may stay open for long.
+func (h *Handle) one(addr, next uint64) (m Mapping, ok bool, err error) {
+	h.r.nextRound()
+	err = h.r.sure(func() error {
+		m.End = 0 // of nothing before
+		ok, err = h.find(addr, next, &m)
+		return err
+	})
 	return m, ok, h.wrap(err)
 }
 

@@ -98,9 +98,20 @@ func (c *IDs) Asked() int64 {
 
 // drain lets the guard handle what has happened.
 func (c *IDs) drain() {
-	if c.guard != nil {
+	if c != nil && c.guard != nil {
 		c.guard.Drain()
 	}
+}
+
+// forgotten is the number of calls of Forget. Who takes answers, drains, and
+// finds it unchanged, knows that they hold for what he had seen before.
+func (c *IDs) forgotten() uint64 {
+	if c == nil {
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.forgets
 }
 
 // lookup gives a mapping the ID and generation of its file if they are known.

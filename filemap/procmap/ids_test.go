@@ -170,6 +170,7 @@ func TestAskedOnce(t *testing.T) {
 type fakeGuard struct {
 	yes    bool
 	during func()
+	drain  func()
 	drains int
 }
 
@@ -179,7 +180,89 @@ func (g *fakeGuard) Watch(int, *Mapping) bool {
 	}
 	return g.yes
 }
-func (g *fakeGuard) Drain() { g.drains++ }
+func (g *fakeGuard) Drain() {
+	g.drains++
+	if g.drain != nil {
+		g.drain()
+	}
+}
+
+// TestReplacedMeanwhile: a file is replaced before its mapping is seen, and the
+// guard hears of it after that: what was remembered is not given out.
+func TestReplacedMeanwhile(t *testing.T) {
+	helper := startHelper(t, "libraries", systemLibraries(t, 3)...)
+	bothSources(t, Options{}, func(t *testing.T, r *Reader) {
+		g := &fakeGuard{yes: true}
+		c := NewIDs(g)
+		r.opt.IDs = c
+		var m Mapping // one with a build ID
+		var p Process
+		if err := r.Process(helper.pid, &p); err != nil {
+			t.Fatal(err)
+		}
+		for _, m = range p.Mappings {
+			if !m.BuildID.IsZero() && tellsApart(r, &p, &m) {
+				break
+			}
+		}
+		bogus, _ := elfid.New([]byte("before"))
+		spoil := func() {
+			for file, a := range c.known {
+				a.id = bogus
+				c.known[file] = a
+			}
+		}
+		check := func(what string, got Mapping, err error) {
+			t.Helper()
+			if err != nil || got.BuildID != m.BuildID {
+				t.Errorf("%s: the build ID is %q, want %q (%v)", what, got.BuildID.Hex(), m.BuildID.Hex(), err)
+			}
+		}
+		// The event comes after the beginning of the walk has drained.
+		spoil()
+		g.drains = 0
+		g.drain = func() {
+			if g.drains == 2 {
+				c.Forget(FileID{m.Dev, m.Inode})
+			}
+		}
+		if _, err := r.Walk([]int{helper.pid}, func(p *Process, err error) error {
+			for _, got := range p.Mappings {
+				if got.Start == m.Start {
+					check("walk", got, err)
+				}
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		// A handle has been open for long.
+		h, err := r.Open(helper.pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close()
+		spoil()
+		g.drains = 0
+		got, _, err := h.At(m.Start)
+		check("address", got, err)
+		// The same without a guard.
+		r.opt.IDs = NewIDs(nil)
+		c = r.opt.IDs
+		_, _, err = h.At(m.Start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spoil()
+		got, _, err = h.At(m.Start)
+		check("address without guard", got, err)
+	})
+}
+
+func tellsApart(r *Reader, p *Process, m *Mapping) bool {
+	h := Handle{r: r, pid: p.PID}
+	return h.tellsFilesApart(m.Dev)
+}
 
 // TestIDs goes through the life of an answer.
 func TestIDs(t *testing.T) {

@@ -75,6 +75,7 @@ type Reader struct {
 	// their folders.
 	kernel map[int]uint64
 	mounts mounts
+	ask    bool // for all build IDs, whatever is remembered
 }
 
 // NewReader finds out what the kernel can do and returns a Reader. It fails if
@@ -187,6 +188,7 @@ func (r *Reader) Process(pid int, p *Process) error {
 func (r *Reader) nextRound() {
 	if r.opt.IDs != nil {
 		r.opt.IDs.NextRound()
+		r.opt.IDs.drain()
 	}
 }
 
@@ -194,11 +196,8 @@ func (r *Reader) nextRound() {
 // meanwhile, its old memory is gone, and the new one is read: once, so that
 // nobody can keep us busy.
 func (r *Reader) process(pid int, p *Process) error {
-	if r.opt.IDs != nil {
-		r.opt.IDs.drain()
-	}
 	for try := 0; ; try++ {
-		err := r.once(pid, p)
+		err := r.sure(func() error { return r.once(pid, p) })
 		switch {
 		case err != errMemoryGone:
 			return err
@@ -213,6 +212,22 @@ func (r *Reader) process(pid int, p *Process) error {
 			return ErrGone
 		}
 	}
+}
+
+// sure reads something that may take build IDs from memory. Should a file have
+// been forgotten until the end, it may be one of which this has seen a mapping
+// already: then all is read again, and nothing taken from memory.
+func (r *Reader) sure(read func() error) error {
+	before := r.opt.IDs.forgotten()
+	err := read()
+	r.opt.IDs.drain()
+	if r.opt.IDs.forgotten() == before {
+		return err
+	}
+	r.ask = true
+	err = read()
+	r.ask = false
+	return err
 }
 
 // once opens and reads the mappings of a process.
@@ -246,5 +261,5 @@ func (r *Reader) hasProgram(pid int) bool {
 // if it can have none.
 func (r *Reader) cached(m *Mapping) bool {
 	m.BuildID, m.Generation = elfid.ID{}, 0
-	return r.opt.IDs == nil || !mayHaveID(m) || r.opt.IDs.lookup(m)
+	return r.opt.IDs == nil || !mayHaveID(m) || !r.ask && r.opt.IDs.lookup(m)
 }
