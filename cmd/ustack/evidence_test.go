@@ -113,8 +113,22 @@ func (j *judgeFile) afterCall(off uint64) bool {
 	return false
 }
 
+// afterSyscall reports whether the instruction of a system call ends or begins
+// at an offset.
+func (j *judgeFile) afterSyscall(off uint64) bool {
+	if off < 2 || off+2 > uint64(len(j.data)) {
+		return false
+	}
+	for _, code := range []string{"\x0f\x05", "\xcd\x80"} {
+		if string(j.data[off-2:off]) == code || string(j.data[off:off+2]) == code {
+			return true
+		}
+	}
+	return false
+}
+
 // judgeFrames runs replay with arguments and calls see for each named frame.
-func judgeFrames(t *testing.T, args []string, see func(tid int, k int, f judgeFrame)) judgeTotals {
+func judgeFrames(t *testing.T, args []string, see func(event string, tid, k int, f judgeFrame)) judgeTotals {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	if code := run(append([]string{"replay", "-q", "--format=json"}, args...), nil, &stdout, &stderr); code != exitOK {
@@ -124,6 +138,7 @@ func judgeFrames(t *testing.T, args []string, see func(tid int, k int, f judgeFr
 	for line := range bytes.Lines(stdout.Bytes()) {
 		var o struct {
 			Type  string       `json:"type"`
+			Name  string       `json:"name"`
 			TID   int          `json:"pid"`
 			Stack []judgeFrame `json:"stack"`
 		}
@@ -136,7 +151,7 @@ func judgeFrames(t *testing.T, args []string, see func(tid int, k int, f judgeFr
 			}
 		}
 		for k, f := range o.Stack {
-			see(o.TID, k, f)
+			see(o.Name, o.TID, k, f)
 		}
 	}
 	return totals
@@ -187,6 +202,7 @@ func TestEvidenceTruth(t *testing.T) {
 		{"with ELF files", []string{"--sysroot", root}, 0.99},
 	} {
 		named, all := 0, 0
+		calls, strays := 0, 0 // innermost frames of system calls
 		for _, c := range truthCaptures(t) {
 			if !strings.HasPrefix(c.name, "hash/") || c.isFields() || c.maps == "" {
 				continue
@@ -197,7 +213,7 @@ func TestEvidenceTruth(t *testing.T) {
 			}
 			seen := map[group]judgeSet{}
 			args := append(append([]string{"--maps", c.maps}, mode.args...), c.args...)
-			totals := judgeFrames(t, args, func(tid, k int, f judgeFrame) {
+			totals := judgeFrames(t, args, func(event string, tid, k int, f judgeFrame) {
 				if f.Path == "" || f.Trust == "announced" {
 					return
 				}
@@ -211,6 +227,13 @@ func TestEvidenceTruth(t *testing.T) {
 				}
 				if !j.inText(uint64(f.Offset)) {
 					t.Errorf("%s, %s: %s+%#x is no code, trust %s", mode.name, c.name, f.Path, f.Offset, f.Trust)
+				}
+				if k == 0 && strings.HasPrefix(event, "sys_") && !strings.HasSuffix(event, "execve") && !strings.HasSuffix(event, "sigreturn") {
+					calls++
+					if !j.afterSyscall(uint64(f.Offset)) {
+						strays++
+						t.Logf("STRAY %s %s %d %s+%#x %s", c.name, event, tid, f.Path, f.Offset, f.Trust)
+					}
 				}
 				if g := (group{tid, f.Path}); k > 0 {
 					if seen[g] == nil {
@@ -238,6 +261,10 @@ func TestEvidenceTruth(t *testing.T) {
 			named, all = named+n, all+n+m
 		}
 		t.Logf("%s: %d of %d frames named, %.2f %%", mode.name, named, all, 100*float64(named)/float64(all))
+		t.Logf("%s: %d system calls return behind their instruction, %d do not", mode.name, calls-strays, strays)
+		if calls == 0 {
+			t.Error("no system call was looked at")
+		}
 		if float64(named) < mode.want*float64(all) {
 			t.Errorf("%s: only %d of %d frames named", mode.name, named, all)
 		}
@@ -254,7 +281,7 @@ func TestEvidenceAgrees(t *testing.T) {
 			strings.Contains(c.name, "/lost") { // what was never heard is inferred
 			continue
 		}
-		totals := judgeFrames(t, append([]string{"--maps", c.maps}, c.args...), func(int, int, judgeFrame) {})
+		totals := judgeFrames(t, append([]string{"--maps", c.maps}, c.args...), func(string, int, int, judgeFrame) {})
 		r, u := totals.Resolved, totals.Unresolved
 		verified, other := r["verified"], r["inferred"]+u["contradicted"]+u["ambiguous"]
 		t.Logf("%s: %d verified, %d not", c.name, verified, other)

@@ -41,14 +41,20 @@ type group struct {
 	// stack of this very program made it announce.
 	announced []*filemap.File
 	owned     *filemap.File
-	// samples are offsets of return addresses, for a look at the code.
-	samples []uint64
+	// samples are places to which something returned, for a look at the code.
+	samples []sample
 	// decided is the file, reason why there is none.
 	decided *mapped
 	reason  filemap.Reason
 }
 
-// maxSamples bounds the offsets of a group that are looked at.
+// sample is an offset behind a call, or behind a system call's instruction.
+type sample struct {
+	offset  uint64
+	syscall bool
+}
+
+// maxSamples bounds the samples of a group.
 const maxSamples = 32
 
 // New returns the evidence of a dump. sysroot is a folder with the ELF files at
@@ -70,6 +76,7 @@ func (e *Evidence) Judge(s *resolve.Subject) {
 	if len(e.dump.all(s.TID)) == 0 {
 		return
 	}
+	versions = e.dump.named(versions, s.TID, s.Comm)
 	v := fitting(versions, s)
 	for k := range s.Frames {
 		f, o := &s.Frames[k], &s.Outcomes[k]
@@ -80,10 +87,11 @@ func (e *Evidence) Judge(s *resolve.Subject) {
 			case e.deciding:
 				e.decide(v, versions, covered, f.ID, f.Address(s.Text), o)
 			default:
-				e.gather(v, versions, f.ID, f.Address(s.Text), k > 0, o)
+				at := sample{f.Address(s.Text), k == 0}
+				e.gather(v, versions, f.ID, at, k > 0 || s.Syscall, o)
 			}
 		case e.deciding && f.Form == tracefs.FormPlain && o.Reason == filemap.NoAddressSpace:
-			e.address(s.TID, versions, covered, f.Address(s.Text), o)
+			e.address(s, versions, covered, f.Address(s.Text), o)
 		case e.deciding && f.Form == tracefs.FormObject && o.Reason == filemap.VMAOffset:
 			e.object(versions, covered, s.FrameText(f), o)
 		}
@@ -91,28 +99,35 @@ func (e *Evidence) Judge(s *resolve.Subject) {
 }
 
 // fitting is the version whose program the stack is of. Between two programs,
-// around an exec, it is the one in which all frames lie; nil if there is none.
+// around an exec, it is the one in which all frames lie; nil if that is none or
+// not one only.
 func fitting(versions []version, s *resolve.Subject) *version {
+	if len(versions) > 0 && versions[0].lineage == versions[len(versions)-1].lineage {
+		return &versions[0]
+	}
+	var found *version
 	for i := range versions {
 		v := &versions[i]
-		if i+1 < len(versions) && versions[i+1].lineage == v.lineage {
-			continue // the same program
-		}
-		all := true
-		for k := range s.Frames {
-			f := &s.Frames[k]
-			if f.Form == tracefs.FormIdentifier && !f.ID.NoFile() && !f.ID.NoVMA() && len(v.holding(nil, f.Address(s.Text))) == 0 {
-				all = false
-			}
-		}
-		if all {
-			return v
+		switch {
+		case found != nil && found.lineage == v.lineage, !v.fits(s):
+		case found != nil:
+			return nil
+		default:
+			found = v
 		}
 	}
-	if len(versions) == 0 {
-		return nil
+	return found
+}
+
+// fits reports whether all frames lie in the version's files.
+func (v *version) fits(s *resolve.Subject) bool {
+	for k := range s.Frames {
+		f := &s.Frames[k]
+		if f.Form == tracefs.FormIdentifier && !f.ID.NoFile() && !f.ID.NoVMA() && len(v.holding(nil, f.Address(s.Text))) == 0 {
+			return false
+		}
 	}
-	return &versions[0]
+	return true
 }
 
 // holds reports whether an offset of the mapping's file lies in the mapping.
@@ -158,7 +173,9 @@ func candidates(v *version, versions []version, offset uint64) []*mapped {
 	return files
 }
 
-func (e *Evidence) gather(v *version, versions []version, id tracefs.Identifier, offset uint64, returned bool, o *resolve.Outcome) {
+// gather notes a frame of the identifier. returned tells that something
+// returned there.
+func (e *Evidence) gather(v *version, versions []version, id tracefs.Identifier, at sample, returned bool, o *resolve.Outcome) {
 	key := groupKey{v.lineage, id}
 	g := e.groups[key]
 	if g == nil {
@@ -167,11 +184,11 @@ func (e *Evidence) gather(v *version, versions []version, id tracefs.Identifier,
 	}
 	if o.File != nil {
 		e.heard(g, id, o)
-		if g.owned == o.File && v.isData(o.File, offset) {
+		if g.owned == o.File && v.isData(o.File, at.offset) {
 			return
 		}
 	}
-	files := candidates(v, versions, offset)
+	files := candidates(v, versions, at.offset)
 	if len(files) == 0 {
 		return // no code of the program at all: it says nothing about the others
 	}
@@ -179,8 +196,8 @@ func (e *Evidence) gather(v *version, versions []version, id tracefs.Identifier,
 		files = slices.DeleteFunc(g.files, func(f *mapped) bool { return !slices.Contains(files, f) })
 	}
 	g.files, g.any = files, true
-	if returned && len(g.samples) < maxSamples && !slices.Contains(g.samples, offset) {
-		g.samples = append(g.samples, offset)
+	if returned && len(g.samples) < maxSamples && !slices.Contains(g.samples, at) {
+		g.samples = append(g.samples, at)
 	}
 }
 

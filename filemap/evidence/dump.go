@@ -32,6 +32,7 @@ type Dump struct {
 // version is what a process had mapped from a time on.
 type version struct {
 	at      tracefs.Time
+	comm    string    // of the process's first thread, "" if unknown
 	maps    []mapping // by address
 	lineage int       // of one program: kept by fork, ended by exec
 }
@@ -197,7 +198,7 @@ func (d *Dump) maps(r io.Reader, pid int32) error {
 			flush()
 			begun = true
 			pid = int32(head.PID)
-			cur = version{at: tracefs.Time(head.Time)}
+			cur = version{at: tracefs.Time(head.Time), comm: head.Comm}
 		case bytes.HasPrefix(line, []byte("# ")):
 			if file, id, ok := procmap.ParseBuildID(line); ok {
 				ids[file] = buildID(id)
@@ -315,4 +316,25 @@ func (d *Dump) near(tid int32, at tracefs.Time, timed bool) (versions []version,
 		return nil, false
 	}
 	return all[from:to], true
+}
+
+// named leaves the versions in which the process had the thread's name. The
+// dump may have missed that it executed another program: then it tells nothing
+// of a first thread, which bears the program's name. Others may have names of
+// their own.
+func (d *Dump) named(versions []version, tid int32, comm []byte) []version {
+	if comm == nil {
+		return versions
+	}
+	other := func(v version) bool {
+		return v.comm != "" && strings.TrimLeft(v.comm, " ") != string(bytes.TrimLeft(comm, " "))
+	}
+	if !slices.ContainsFunc(versions, other) {
+		return versions
+	}
+	same := slices.DeleteFunc(slices.Clone(versions), other)
+	if pid, ok := d.tids[tid]; len(same) == 0 && ok && pid != tid {
+		return versions
+	}
+	return same
 }

@@ -105,6 +105,31 @@ func (x *elfFile) followsCall(offset uint64) bool {
 	return false
 }
 
+// atSyscall reports whether a system call returns to an offset: the code before
+// it is the instruction, or that at it, which a signal makes run again.
+func (x *elfFile) atSyscall(offset uint64) bool {
+	const size = 4
+	var code [2 * size]byte
+	if offset < size || offset > 1<<40 {
+		return false
+	}
+	if _, err := x.file.ReadAt(code[:], int64(offset-size)); err != nil && err != io.EOF {
+		return false
+	}
+	if x.machine == elf.EM_AARCH64 {
+		return isSVC(code[:size]) || isSVC(code[size:])
+	}
+	return isX86Syscall(code[size-2:]) || isX86Syscall(code[size:])
+}
+
+// isSVC reports whether code is svc #0.
+func isSVC(code []byte) bool { return string(code[:4]) == "\x01\x00\x00\xd4" }
+
+// isX86Syscall reports whether code is syscall or int $0x80.
+func isX86Syscall(code []byte) bool {
+	return string(code[:2]) == "\x0f\x05" || string(code[:2]) == "\xcd\x80"
+}
+
 // modRMLength is the length of a ModRM byte with what belongs to it.
 func modRMLength(b []byte) int {
 	mod, rm := b[0]>>6, b[0]&7
@@ -158,15 +183,15 @@ func (g *group) look(root *sysroot) {
 	g.files = slices.DeleteFunc(slices.Clone(g.files), func(m *mapped) bool { return slices.Contains(failed, m) })
 }
 
-// share is which share of offsets follows a call.
-func (x *elfFile) share(offsets []uint64) float64 {
+// share is which share of samples fits the code.
+func (x *elfFile) share(list []sample) float64 {
 	n := 0
-	for _, offset := range offsets {
-		if x.followsCall(offset) {
+	for _, s := range list {
+		if s.syscall && x.atSyscall(s.offset) || !s.syscall && x.followsCall(s.offset) {
 			n++
 		}
 	}
-	return float64(n) / float64(len(offsets))
+	return float64(n) / float64(len(list))
 }
 
 // buildID pads an ID as the kernel does.

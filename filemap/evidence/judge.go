@@ -74,14 +74,23 @@ func (e *Evidence) hasRival(m *mapped) bool {
 	return false
 }
 
+// notRandom is where addresses end that programs have which are linked to a
+// fixed place: those of the small and medium code models.
+const notRandom = 1 << 32
+
 // address gives a raw address its file.
-func (e *Evidence) address(tid int32, versions []version, covered bool, addr uint64, o *resolve.Outcome) {
+func (e *Evidence) address(s *resolve.Subject, versions []version, covered bool, addr uint64, o *resolve.Outcome) {
 	found, clash := mappingIn(versions, addr)
 	if found == nil {
 		// Not there around the time of the stack. If the process had it at
-		// another time, it is the poller that was late.
-		found, clash = mappingIn(e.dump.all(tid), addr)
+		// another time, it is the poller that was late. Another program of
+		// the process has it elsewhere, unless it is not at a random place.
+		all := e.dump.all(s.TID)
 		covered = false
+		if addr < notRandom {
+			all = e.dump.named(all, s.TID, s.Comm)
+		}
+		found, clash = mappingIn(all, addr)
 	}
 	switch {
 	case clash:

@@ -267,23 +267,6 @@ func (r *Resolver) settle(h *Held) {
 	}
 }
 
-// judge asks the evidence about every stack of a batch.
-func (r *Resolver) judge(h *Held) {
-	for i := range h.Records {
-		rec := &h.Records[i]
-		if rec.Kind != tracefs.KindStack {
-			continue
-		}
-		s := Subject{TID: rec.TID}
-		s.Frames, s.Text = h.StackFrames(rec)
-		s.Outcomes, _ = h.StackOutcomes(i)
-		if rec.Body > rec.Off && h.Heads[rec.Source].Nanoseconds() {
-			s.Time, s.Timed = h.Time(rec), true
-		}
-		r.opt.Evidence.Judge(&s)
-	}
-}
-
 func (r *Resolver) settleWaiters(h *Held) {
 	for _, w := range h.waiters {
 		e := r.table.Entry(w.id)

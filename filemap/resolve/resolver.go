@@ -38,9 +38,13 @@ func (o *Outcome) Owned() bool { return o.own }
 // Subject is a stack that evidence is to judge: its frames, the text they
 // point into, and their outcomes, which may be changed.
 type Subject struct {
-	TID      int32
-	Time     tracefs.Time
-	Timed    bool // Time counts nanoseconds
+	TID   int32
+	Comm  []byte // the thread's name, nil if unknown
+	Time  tracefs.Time
+	Timed bool // Time counts nanoseconds
+	// Syscall: it is the stack of a system call, so that frame 0 is where the
+	// call returns to.
+	Syscall  bool
 	Text     []byte
 	Frames   []tracefs.Frame
 	Outcomes []Outcome
@@ -105,6 +109,7 @@ type Resolver struct {
 	firstLossAt filemap.Pos // 0: none, else place + 1
 	lossAt      map[int32]filemap.Pos
 	stitch      stitcher
+	entries     map[int32]entry
 }
 
 // New returns a Resolver.

@@ -1,0 +1,83 @@
+package resolve
+
+import (
+	"bytes"
+
+	"ustack/tracefs"
+)
+
+// entry is what is known of how a thread came into the kernel.
+type entry struct {
+	syscall bool   // its last event is that of a system call
+	cookie  uint64 // of the last entry by a system call
+}
+
+// maxEntries bounds the threads of which that is kept.
+const maxEntries = 1 << 16
+
+// judge asks the evidence about every stack of a batch.
+func (r *Resolver) judge(h *Held) {
+	for i := range h.Records {
+		rec := &h.Records[i]
+		switch rec.Kind {
+		case tracefs.KindEvent, tracefs.KindCookie:
+			r.enter(h, rec)
+		case tracefs.KindStack:
+			s := Subject{TID: rec.TID}
+			s.Frames, s.Text = h.StackFrames(rec)
+			s.Outcomes, _ = h.StackOutcomes(i)
+			if rec.Body > rec.Off {
+				s.Comm, s.Timed = known(h.Head(rec).Comm), h.Heads[rec.Source].Nanoseconds()
+			}
+			if s.Timed {
+				s.Time = h.Time(rec)
+			}
+			s.Syscall = rec.Flags&(tracefs.Deferred|tracefs.Continued) == tracefs.Deferred && rec.Value != 0 &&
+				r.entries[rec.TID].cookie == rec.Value
+			r.opt.Evidence.Judge(&s)
+		}
+	}
+}
+
+// known is a thread's name, nil if the kernel had forgotten it.
+func known(comm []byte) []byte {
+	if string(comm) == "<...>" {
+		return nil
+	}
+	return comm
+}
+
+// enter notes the cookies of system calls: all events between an entry into
+// the kernel and the return from it have the same one.
+func (r *Resolver) enter(h *Held, rec *tracefs.Record) {
+	e := r.entries[rec.TID]
+	switch {
+	case rec.Kind == tracefs.KindEvent:
+		e.syscall = rec.Body > rec.Off && returnsBehind(h.Text[rec.Body:])
+	case e.syscall:
+		e.cookie = rec.Value
+	default:
+		return
+	}
+	if r.entries == nil || len(r.entries) >= maxEntries {
+		r.entries = make(map[int32]entry)
+	}
+	r.entries[rec.TID] = e
+}
+
+// returnsBehind reports whether an event's text is that of a system call that
+// returns behind its instruction: sys_NAME from the kernel, sys_enter_NAME and
+// sys_exit_NAME from perf.
+func returnsBehind(text []byte) bool {
+	name, ok := bytes.CutPrefix(text, []byte("sys_"))
+	if !ok {
+		return false
+	}
+	name = bytes.TrimPrefix(bytes.TrimPrefix(name, []byte("enter_")), []byte("exit_"))
+	for _, other := range [...]string{"execve", "rt_sigreturn", "sigreturn"} { // and execveat
+		if bytes.HasPrefix(name, []byte(other)) {
+			return false
+		}
+	}
+	return true
+}
