@@ -102,7 +102,8 @@ func (d *Dump) folder(dir fs.FS) error {
 		return err
 	}
 	for _, e := range entries {
-		if !isMember(e.Name()) {
+		info, err := fs.Stat(dir, e.Name())
+		if err != nil || !isMember(e.Name()) || !info.Mode().IsRegular() {
 			continue
 		}
 		f, err := dir.Open(e.Name())

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"ustack/filemap"
 	"ustack/filemap/elfid"
 )
@@ -44,7 +46,11 @@ func (r *sysroot) open(m *mapped) *elfFile {
 	if name == "" || name[0] == '[' {
 		return m.elf
 	}
-	f, err := r.root.Open(name)
+	// Opening alone does things to devices and pipes.
+	if info, err := r.root.Stat(name); err != nil || !info.Mode().IsRegular() {
+		return m.elf
+	}
+	f, err := r.root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return m.elf
 	}
@@ -67,7 +73,7 @@ func (x *elfFile) read(f *os.File, m *mapped) bool {
 	if m.known != nil {
 		want = m.known.BuildID
 	}
-	if !want.IsZero() && want != buildID(id) {
+	if want.IsZero() || want != buildID(id) {
 		return false
 	}
 	var ident [20]byte // e_ident, e_type, e_machine
