@@ -27,12 +27,15 @@ type Dump struct {
 	files  map[fileKey]*mapped
 	// first and last are when the dump was begun and ended.
 	first, last tracefs.Time
+	// How many there are of what is bounded.
+	versions, mappings, names int
 }
 
 // version is what a process had mapped from a time on.
 type version struct {
 	at      tracefs.Time
 	comm    string    // of the process's first thread, "" if unknown
+	exe     string    // its program
 	maps    []mapping // by address
 	lineage int       // of one program: kept by fork, ended by exec
 }
@@ -70,8 +73,12 @@ type fileKey struct {
 const (
 	maxDump     = 1 << 30 // bytes of text
 	maxVersions = 1 << 20
+	maxMappings = 1 << 22
+	maxNames    = 64 << 20 // bytes
 	maxLine     = 1 << 20
 )
+
+var errTooMuch = errors.New("the dump is too large")
 
 // Load reads a dump: a tar (plain, gzip or zstd) or a folder of PID.maps and
 // tids.txt, or one PID.maps.
@@ -127,7 +134,8 @@ func (d *Dump) archive(name string) error {
 		return err
 	}
 	defer f.Close()
-	r := bufio.NewReader(io.LimitReader(f, maxDump))
+	limited := &io.LimitedReader{R: f, N: maxDump}
+	r := bufio.NewReader(limited)
 	if head, _ := r.Peek(3); string(head) == "###" {
 		return d.maps(r, 0)
 	}
@@ -136,6 +144,9 @@ func (d *Dump) archive(name string) error {
 		h, err := t.Next()
 		if err == io.EOF {
 			return nil
+		}
+		if err != nil && limited.N == 0 {
+			return fmt.Errorf("%w: more than %d bytes", errTooMuch, maxDump)
 		}
 		if err != nil {
 			return err
@@ -168,7 +179,7 @@ func (d *Dump) threads(r io.Reader) error {
 	s := bufio.NewScanner(r)
 	for s.Scan() {
 		var tid, pid int32
-		if _, err := fmt.Sscan(s.Text(), &tid, &pid); err == nil {
+		if _, err := fmt.Sscan(s.Text(), &tid, &pid); err == nil && tid > 0 && tid <= tracefs.MaxTID {
 			d.tids[tid] = pid
 		}
 	}
@@ -197,18 +208,26 @@ func (d *Dump) maps(r io.Reader, pid int32) error {
 				return err
 			}
 			flush()
+			if d.versions++; d.versions > maxVersions {
+				return fmt.Errorf("%w: more than %d versions of processes", errTooMuch, maxVersions)
+			}
 			begun = true
 			pid = int32(head.PID)
-			cur = version{at: tracefs.Time(head.Time), comm: head.Comm}
+			cur = version{at: tracefs.Time(head.Time), comm: head.Comm, exe: strings.TrimSuffix(head.Exe, " (deleted)")}
 		case bytes.HasPrefix(line, []byte("# ")):
 			if file, id, ok := procmap.ParseBuildID(line); ok {
 				ids[file] = buildID(id)
 			}
 		default:
 			begun = true
-			if m, err := procmap.ParseLine(line); err == nil {
-				cur.maps = append(cur.maps, d.mapping(&m))
+			m, err := procmap.ParseLine(line)
+			if err != nil {
+				continue
 			}
+			if d.mappings++; d.mappings > maxMappings || d.names > maxNames {
+				return fmt.Errorf("%w: more than %d mappings, or %d bytes of names", errTooMuch, maxMappings, maxNames)
+			}
+			cur.maps = append(cur.maps, d.mapping(&m))
 		}
 	}
 	flush()
@@ -226,15 +245,13 @@ func (d *Dump) mapping(m *procmap.Mapping) mapping {
 	if out.file == nil {
 		out.file = &mapped{key: key, name: m.Name}
 		d.files[key] = out.file
+		d.names += len(m.Name)
 	}
 	return out
 }
 
 // add appends a version.
 func (d *Dump) add(pid int32, v version, ids map[procmap.FileID]filemap.BuildID) {
-	if len(d.spaces[pid]) >= maxVersions {
-		return
-	}
 	for i := range v.maps {
 		if f := v.maps[i].file; f != nil {
 			if id, ok := ids[procmap.FileID{Dev: f.key.dev, Inode: f.key.inode}]; ok {
@@ -243,41 +260,6 @@ func (d *Dump) add(pid int32, v version, ids map[procmap.FileID]filemap.BuildID)
 		}
 	}
 	d.spaces[pid] = append(d.spaces[pid], v)
-}
-
-// order sorts versions by time and finds lineages: processes that have the
-// same mapping of the vDSO, which exec puts at a random place and fork keeps,
-// are the same program.
-func (d *Dump) order() {
-	type mark struct{ start, end uint64 }
-	marks := map[mark]int{}
-	next := 0
-	started := false
-	for _, versions := range d.spaces {
-		slices.SortStableFunc(versions, func(a, b version) int { return int(min(max(a.at-b.at, -1), 1)) })
-		for i := range versions {
-			v := &versions[i]
-			if !started || v.at < d.first {
-				d.first = v.at
-			}
-			if !started || v.at > d.last {
-				d.last = v.at
-			}
-			started = true
-			at := slices.IndexFunc(v.maps, func(m mapping) bool { return m.kind == procmap.VDSO })
-			if at < 0 {
-				next++
-				v.lineage = next
-				continue
-			}
-			m := mark{v.maps[at].start, v.maps[at].end}
-			if marks[m] == 0 {
-				next++
-				marks[m] = next
-			}
-			v.lineage = marks[m]
-		}
-	}
 }
 
 // slack is how much later than it happened a change can stand in the dump: a

@@ -1,0 +1,93 @@
+package evidence
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"ustack/tracefs"
+)
+
+func emptyDump() *Dump {
+	return &Dump{spaces: make(map[int32][]version), tids: make(map[int32]int32), files: make(map[fileKey]*mapped)}
+}
+
+// TestDumpBounds: a dump may come from a stranger, and be small by compression.
+func TestDumpBounds(t *testing.T) {
+	const head = "### t=1 pid=7 comm=x exe=/x\n"
+	for what, text := range map[string]string{
+		"versions": strings.Repeat(head, maxVersions+1),
+		"mappings": head + strings.Repeat("0-1 r-xp 0 0:0 0\n", maxMappings+1),
+	} {
+		if err := emptyDump().maps(strings.NewReader(text), 7); !errors.Is(err, errTooMuch) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	var names bytes.Buffer
+	long := strings.Repeat("n", maxLine/2)
+	for i := range 2*maxNames/maxLine + 2 {
+		fmt.Fprintf(&names, "0-1 r-xp 0 0:0 %d /%s\n", i+1, long)
+	}
+	if err := emptyDump().maps(&names, 7); !errors.Is(err, errTooMuch) {
+		t.Errorf("names: %v", err)
+	}
+	if err := emptyDump().maps(strings.NewReader(strings.Repeat("x", 2*maxLine)), 7); err == nil {
+		t.Error("no error about a line without end")
+	}
+}
+
+// TestLineages: one place of the vDSO is one program, if places are random.
+func TestLineages(t *testing.T) {
+	space := func(pid int, exe string, vdso int) string {
+		return fmt.Sprintf("### t=1 pid=%d comm=x exe=%s\n1000-2000 r-xp 0 fe:00 5 %s\n%x-%x r-xp 0 00:00 0 [vdso]\n", pid, exe, exe, vdso, vdso+0x2000)
+	}
+	for _, test := range []struct {
+		what   string
+		spaces []string
+		same   bool
+	}{
+		{"fork", []string{space(1, "/a", 0x10000), space(2, "/a", 0x10000)}, true},
+		{"deleted meanwhile", []string{space(1, "/a", 0x10000), space(2, "/a (deleted)", 0x10000)}, true},
+		{"two programs", []string{space(1, "/a", 0x10000), space(2, "/a", 0x20000)}, false},
+		{"no random places", []string{space(1, "/a", 0x10000), space(2, "/a", 0x10000), space(3, "/b", 0x10000)}, false},
+	} {
+		d := emptyDump()
+		for i, s := range test.spaces {
+			if err := d.maps(strings.NewReader(s), int32(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d.order()
+		if got := d.spaces[1][0].lineage == d.spaces[2][0].lineage; got != test.same {
+			t.Errorf("%s: one program is %v", test.what, got)
+		}
+	}
+}
+
+// FuzzDump: any text is a dump or an error, and can be asked.
+func FuzzDump(f *testing.F) {
+	f.Add([]byte("### t=1.5 pid=7 comm=x exe=/x\n00001000-00002000 r-xp 00000000 fe:00 11  /x\n# fe:00 11 build_id=00ff\n"))
+	f.Add([]byte("1000-2000 r-xp 0 0:0 0 [vdso]\n### t=2 pid=7 comm= exe=\n### t=1 pid=7 comm=y exe=/x (deleted)\n"))
+	f.Add([]byte("7 7\n8 7\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		d := emptyDump()
+		_ = d.threads(bytes.NewReader(text))
+		if d.maps(bytes.NewReader(text), 7) != nil {
+			return
+		}
+		d.order()
+		for pid, versions := range d.spaces {
+			for i := range versions {
+				if versions[i].lineage == 0 || i > 0 && versions[i-1].at > versions[i].at {
+					t.Fatalf("process %d: %+v", pid, versions)
+				}
+				for _, at := range []tracefs.Time{versions[i].at - 1, versions[i].at, versions[i].at + slack + 1} {
+					near, _ := d.near(pid, at, true)
+					mappingIn(d.named(near, pid, []byte("x")), 0x1800)
+				}
+			}
+		}
+	})
+}
