@@ -91,10 +91,13 @@ func (a *asker) ask(word string) error {
 	m, ok, err := a.h.At(addr)
 	if errors.Is(err, procmap.ErrGone) {
 		// It has executed another program: that is what it is now.
-		pid := a.p.PID
+		pid, began := a.p.PID, a.p.Stat.StartTime
 		a.h.Close()
 		if err := a.open(pid); err != nil {
 			return err
+		}
+		if a.p.Stat.StartTime != began {
+			return fmt.Errorf("process %d has ended, and another one has its PID", pid)
 		}
 		m, ok, err = a.h.At(addr)
 	}

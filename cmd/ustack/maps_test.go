@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -240,6 +241,48 @@ func TestMapsAddresses(t *testing.T) {
 	_, errs, code = mapsRun(t, strings.Repeat("1", 1<<20), "--addr=-", self)
 	if code != exitFailure || !strings.Contains(errs, "reading address 1") {
 		t.Errorf("exit %d, %q", code, errs)
+	}
+}
+
+// TestMapsAddressesPIDReuse: when the PID is another process's, no address is
+// looked up in that one.
+func TestMapsAddressesPIDReuse(t *testing.T) {
+	first := exec.Command("sleep", "100")
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := first.Process.Pid
+	in, more := io.Pipe()
+	go func() {
+		fmt.Fprint(more, "0 ")
+		fmt.Fprint(more, "\n") // the first one has been answered
+		first.Process.Kill()
+		first.Wait()
+		time.Sleep(20 * time.Millisecond) // start times are in ticks of 10 ms
+		for range 200 {
+			if os.WriteFile("/proc/sys/kernel/ns_last_pid", []byte(strconv.Itoa(pid-1)), 0o644) != nil {
+				break
+			}
+			next := exec.Command("sleep", "100")
+			if next.Start() != nil {
+				break
+			}
+			t.Cleanup(func() { next.Process.Kill(); next.Wait() })
+			if next.Process.Pid == pid {
+				break
+			}
+		}
+		fmt.Fprint(more, "0\n")
+		more.Close()
+	}()
+	var stdout, stderr bytes.Buffer
+	code := run([]string{"maps", "--addr=-", strconv.Itoa(pid)}, in, &stdout, &stderr)
+	io.Copy(io.Discard, in)
+	switch {
+	case strings.Contains(stderr.String(), "no such process"):
+		t.Skip("PIDs cannot be chosen here, or somebody else took it")
+	case code != exitFailure || stdout.String() != "0x0 - - no-vma\n" || !strings.Contains(stderr.String(), "another one has its PID"):
+		t.Errorf("exit %d, %q, %q", code, &stdout, &stderr)
 	}
 }
 

@@ -33,9 +33,12 @@ func (r *Reader) openProcess(pid int) (Handle, error) {
 	return Handle{r: r, pid: pid, fd: fd}, err
 }
 
-// Close closes the handle.
+// Close closes the handle. Closing it again does nothing.
 func (h *Handle) Close() {
-	_ = unix.Close(h.fd) // of a file of proc: nothing to lose
+	if h.fd >= 0 {
+		_ = unix.Close(h.fd) // of a file of proc: nothing to lose
+	}
+	h.fd = -1
 }
 
 // Each calls fn with the mappings that the Reader's filter selects, in order of
