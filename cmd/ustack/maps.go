@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -185,14 +186,21 @@ func (f *mapsFlags) walk(r *procmap.Reader, stderr io.Writer, fn func(*procmap.P
 	return nil
 }
 
-// dump writes all mappings to a file. Until it is complete it has another name.
+// dump writes all mappings to a file. Until it is complete it has another name,
+// unless it is a device or a pipe.
 func (f *mapsFlags) dump(stdout, stderr io.Writer) error {
 	if f.save == "-" {
 		return f.writeDump(stdout, stderr)
 	}
-	const private = 0o600 // it shows where everything is in memory
-	temp := f.save + ".part"
-	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, private)
+	info, err := os.Stat(f.save)
+	special := err == nil && !info.Mode().IsRegular()
+	var file *os.File
+	if special {
+		file, err = os.OpenFile(f.save, os.O_WRONLY, 0)
+	} else {
+		// Only we may read it: it shows where everything is in memory.
+		file, err = os.CreateTemp(filepath.Dir(f.save), filepath.Base(f.save)+".part-*")
+	}
 	if err != nil {
 		return fmt.Errorf("creating the dump: %w", err)
 	}
@@ -200,13 +208,15 @@ func (f *mapsFlags) dump(stdout, stderr io.Writer) error {
 	if cerr := file.Close(); cerr != nil && err == nil {
 		err = fmt.Errorf("writing the dump: %w", cerr)
 	}
-	if err == nil || errors.Is(err, errSome) {
-		if rerr := os.Rename(temp, f.save); rerr != nil {
+	switch {
+	case special:
+	case err == nil, errors.Is(err, errSome):
+		if rerr := os.Rename(file.Name(), f.save); rerr != nil {
 			err = fmt.Errorf("naming the dump: %w", rerr)
 		}
-		return err
+	default:
+		_ = os.Remove(file.Name()) // the error is that of writing
 	}
-	_ = os.Remove(temp) // the error is that of writing
 	return err
 }
 

@@ -286,6 +286,50 @@ func TestMapsAddressesPIDReuse(t *testing.T) {
 	}
 }
 
+// TestMapsSaveElsewhere: a pipe or device is written to and stays what it is,
+// and nobody can make us write to another file.
+func TestMapsSaveElsewhere(t *testing.T) {
+	dir := t.TempDir()
+	self := strconv.Itoa(os.Getpid())
+	fifo, victim, dump := dir+"/fifo", dir+"/victim", dir+"/dump.tar"
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(victim, []byte("mine"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(victim, dump+".part"); err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan []byte, 1)
+	go func() {
+		b, _ := os.ReadFile(fifo)
+		got <- b
+	}()
+	if _, errs, code := mapsRun(t, "", "--save", fifo, self); code != 0 {
+		t.Fatalf("exit %d, %q", code, errs)
+	}
+	if info, err := os.Stat(fifo); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
+		t.Fatalf("the pipe is %v now (%v)", info, err)
+	}
+	if b := <-got; !bytes.Contains(b, []byte("pid="+self)) {
+		t.Errorf("%d bytes came through the pipe", len(b))
+	}
+	if _, errs, code := mapsRun(t, "", "--save", dump, self); code != 0 {
+		t.Fatalf("exit %d, %q", code, errs)
+	}
+	if b, err := os.ReadFile(victim); string(b) != "mine" {
+		t.Errorf("the other file is %d bytes now (%v)", len(b), err)
+	}
+	info, err := os.Lstat(dump)
+	if err != nil || info.Mode() != 0o600 {
+		t.Errorf("the dump: %v (%v)", info, err)
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 4 {
+		t.Errorf("left behind: %v", entries)
+	}
+}
+
 // TestMapsSave writes a dump and reads it with standard tools.
 func TestMapsSave(t *testing.T) {
 	pid := mapsTarget(t)
