@@ -56,6 +56,9 @@ type mapped struct {
 	// id is the build ID that the dump gives, or that was learnt.
 	id    filemap.BuildID
 	hasID bool
+	// generations are the files that had this name and inode, as far as their
+	// build IDs are known.
+	generations []*mapped
 	// known is the File of announcements that the evidence tied to this very
 	// inode; bytes is the ELF file, if it is at hand.
 	known *filemap.File
@@ -99,6 +102,7 @@ func Load(name string) (*Dump, error) {
 	if len(d.spaces) == 0 {
 		return nil, fmt.Errorf("reading mappings from %s: there are none", name)
 	}
+	d.identify()
 	d.order()
 	return d, nil
 }
@@ -213,6 +217,7 @@ func (d *Dump) maps(r io.Reader, pid int32) error {
 			}
 			begun = true
 			pid = int32(head.PID)
+			clear(ids)
 			cur = version{at: tracefs.Time(head.Time), comm: head.Comm, exe: strings.TrimSuffix(head.Exe, " (deleted)")}
 		case bytes.HasPrefix(line, []byte("# ")):
 			if file, id, ok := procmap.ParseBuildID(line); ok {
@@ -250,16 +255,44 @@ func (d *Dump) mapping(m *procmap.Mapping) mapping {
 	return out
 }
 
-// add appends a version.
+// add appends a version. ids are the build IDs of its files.
 func (d *Dump) add(pid int32, v version, ids map[procmap.FileID]filemap.BuildID) {
 	for i := range v.maps {
 		if f := v.maps[i].file; f != nil {
 			if id, ok := ids[procmap.FileID{Dev: f.key.dev, Inode: f.key.inode}]; ok {
-				f.id, f.hasID = id, true
+				v.maps[i].file = f.withID(id)
 			}
 		}
 	}
 	d.spaces[pid] = append(d.spaces[pid], v)
+}
+
+// withID is the file of this name and inode that has a build ID: an inode
+// number can be another file's later.
+func (m *mapped) withID(id filemap.BuildID) *mapped {
+	for _, f := range m.generations {
+		if f.id == id {
+			return f
+		}
+	}
+	f := &mapped{key: m.key, name: m.name, id: id, hasID: true}
+	m.generations = append(m.generations, f)
+	return f
+}
+
+// identify gives files that had no build ID where they were read the one that
+// they had elsewhere, if there was only one.
+func (d *Dump) identify() {
+	for _, versions := range d.spaces {
+		for i := range versions {
+			for k := range versions[i].maps {
+				m := &versions[i].maps[k]
+				if m.file != nil && len(m.file.generations) == 1 {
+					m.file = m.file.generations[0]
+				}
+			}
+		}
+	}
 }
 
 // slack is how much later than it happened a change can stand in the dump: a

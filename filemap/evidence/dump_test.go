@@ -66,6 +66,32 @@ func TestLineages(t *testing.T) {
 	}
 }
 
+// TestGenerations: a file that is replaced by another one of the same name and
+// inode number does not get that one's build ID.
+func TestGenerations(t *testing.T) {
+	const line = "1000-2000 r-xp 0 fe:00 5 /lib/x\n"
+	d := emptyDump()
+	for pid, text := range map[int32]string{
+		1: "### t=1 pid=1 comm=x exe=/x\n" + line + "# fe:00 5 build_id=01\n### t=2 pid=1 comm=x exe=/x\n" + line + "# fe:00 5 build_id=02\n### t=3 pid=1 comm=x exe=/x\n" + line,
+		2: "### t=1 pid=2 comm=x exe=/x\n" + line + "# fe:00 5 build_id=01\n",
+		3: "### t=1 pid=3 comm=x exe=/x\n1000-2000 r-xp 0 fe:00 6 /lib/y\n# fe:00 6 build_id=03\n",
+		4: "### t=1 pid=4 comm=x exe=/x\n1000-2000 r-xp 0 fe:00 6 /lib/y\n",
+	} {
+		if err := d.maps(strings.NewReader(text), pid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.identify()
+	d.order()
+	file := func(pid int32, version int) *mapped { return d.spaces[pid][version].maps[0].file }
+	if file(1, 0).id[0] != 1 || file(1, 1).id[0] != 2 || file(1, 2).hasID || file(2, 0) != file(1, 0) {
+		t.Errorf("replaced: %x, %x, %v; the other process: %x", file(1, 0).id, file(1, 1).id, file(1, 2).hasID, file(2, 0).id)
+	}
+	if file(4, 0) != file(3, 0) {
+		t.Error("one file whose build ID only one process could tell is two")
+	}
+}
+
 // FuzzDump: any text is a dump or an error, and can be asked.
 func FuzzDump(f *testing.F) {
 	f.Add([]byte("### t=1.5 pid=7 comm=x exe=/x\n00001000-00002000 r-xp 00000000 fe:00 11  /x\n# fe:00 11 build_id=00ff\n"))

@@ -62,9 +62,12 @@ func (e *Evidence) file(m *mapped) *filemap.File {
 	return m.file
 }
 
-// hasRival reports whether the dump has another file of the same path: then
-// the path does not tell the build ID.
+// hasRival reports whether the dump has another file of the same path, or has
+// had: then the path does not tell the build ID.
 func (e *Evidence) hasRival(m *mapped) bool {
+	if len(m.generations) > 1 {
+		return true
+	}
 	name := strings.TrimSuffix(m.name, " (deleted)")
 	for _, other := range e.dump.files {
 		if other != m && strings.TrimSuffix(other.name, " (deleted)") == name && other.key.inode != m.key.inode {

@@ -20,7 +20,7 @@ import (
 //
 // A line with three number signs begins a version, one with a single number
 // sign gives the build ID of the file with this device and inode, after the
-// first mapping of that file; all others are lines of /proc/PID/maps. Besides,
+// first mapping of that file in the version; all others are lines of /proc/PID/maps. Besides,
 // tids.txt has a line "TID PID" for each thread.
 
 // Head begins a version of a process's mappings in a dump.
