@@ -124,7 +124,7 @@ func (w *withEvidence) gather(trace *input.Trace, opt resolve.Options) error {
 	if again == nil {
 		return errors.New("--maps reads the trace twice, and this input can be read only once")
 	}
-	first, err := again(input.Options{NoShapes: true})
+	first, err := again(input.Options{NoShapes: true, Events: w.judge.LooksAtCode()})
 	if err != nil {
 		return err
 	}

@@ -69,6 +69,10 @@ func New(d *Dump, sysrootDir string) (*Evidence, error) {
 	return e, err
 }
 
+// LooksAtCode reports whether the first reading must tell which stacks are those
+// of system calls, for which events are needed.
+func (e *Evidence) LooksAtCode() bool { return e.root != nil }
+
 // Judge implements resolve.Evidence. On the first reading of a trace it
 // gathers, on the second it decides.
 func (e *Evidence) Judge(s *resolve.Subject) {
