@@ -3,7 +3,7 @@ package main
 import (
 	"bytes"
 	"debug/elf"
-	"encoding/binary"
+	endian "encoding/binary"
 	"encoding/hex"
 	"os"
 	"path/filepath"
@@ -14,7 +14,7 @@ import (
 // syscallImage is an ELF file with a build ID and, at an offset, code.
 func syscallImage(id string, at int, code string) []byte {
 	b := make([]byte, 0x2000)
-	le := binary.LittleEndian
+	le := endian.LittleEndian
 	copy(b, elf.ELFMAG+"\x02\x01\x01")
 	le.PutUint16(b[16:], uint16(elf.ET_DYN))
 	le.PutUint16(b[18:], uint16(elf.EM_X86_64))

@@ -94,6 +94,8 @@ func (e *Evidence) Judge(s *resolve.Subject) {
 				at := sample{f.Address(s.Text), k == 0}
 				e.gather(v, versions, f.ID, at, k > 0 || s.Syscall, o)
 			}
+		case e.deciding && f.Form == tracefs.FormIdentifier && f.ID.NoFile():
+			e.unfiled(versions, f.Address(s.Text), o)
 		case e.deciding && f.Form == tracefs.FormPlain && o.Reason == filemap.NoAddressSpace:
 			e.address(s, versions, covered, f.Address(s.Text), o)
 		case e.deciding && f.Form == tracefs.FormObject && o.Reason == filemap.VMAOffset:

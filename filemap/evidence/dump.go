@@ -25,6 +25,7 @@ type Dump struct {
 	spaces map[int32][]version
 	tids   map[int32]int32 // thread to process
 	files  map[fileKey]*mapped
+	memory map[string]*filemap.Memory // by name
 	// first and last are when the dump was begun and ended.
 	first, last tracefs.Time
 	// How many there are of what is bounded.
@@ -45,7 +46,8 @@ type mapping struct {
 	start, end, offset uint64
 	kind               procmap.Kind
 	exec, shared       bool
-	file               *mapped // nil if it is none
+	file               *mapped         // nil if it is none
+	memory             *filemap.Memory // what it is instead
 }
 
 // mapped is a file that processes had mapped.
@@ -83,10 +85,15 @@ const (
 
 var errTooMuch = errors.New("the dump is too large")
 
+func newDump() *Dump {
+	return &Dump{spaces: make(map[int32][]version), tids: make(map[int32]int32), files: make(map[fileKey]*mapped),
+		memory: make(map[string]*filemap.Memory)}
+}
+
 // Load reads a dump: a tar (plain, gzip or zstd) or a folder of PID.maps and
 // tids.txt, or one PID.maps.
 func Load(name string) (*Dump, error) {
-	d := &Dump{spaces: make(map[int32][]version), tids: make(map[int32]int32), files: make(map[fileKey]*mapped)}
+	d := newDump()
 	info, err := os.Stat(name)
 	if err != nil {
 		return nil, fmt.Errorf("reading mappings: %w", err)
@@ -243,6 +250,7 @@ func (d *Dump) maps(r io.Reader, pid int32) error {
 func (d *Dump) mapping(m *procmap.Mapping) mapping {
 	out := mapping{start: m.Start, end: m.End, offset: m.Offset, kind: m.Kind, exec: m.Perms&procmap.Exec != 0, shared: m.Perms&procmap.Shared != 0}
 	if m.Inode == 0 {
+		out.memory = d.unfiled(m.Name)
 		return out
 	}
 	key := fileKey{m.Dev, m.Inode, m.Name}
@@ -253,6 +261,20 @@ func (d *Dump) mapping(m *procmap.Mapping) mapping {
 		d.names += len(m.Name)
 	}
 	return out
+}
+
+// unfiled is memory without a file.
+func (d *Dump) unfiled(name string) *filemap.Memory {
+	if name == "" {
+		name = "[anon]"
+	}
+	m := d.memory[name]
+	if m == nil {
+		m = &filemap.Memory{Name: name}
+		d.memory[name] = m
+		d.names += len(name)
+	}
+	return m
 }
 
 // add appends a version. ids are the build IDs of its files.

@@ -10,10 +10,6 @@ import (
 	"ustack/tracefs"
 )
 
-func emptyDump() *Dump {
-	return &Dump{spaces: make(map[int32][]version), tids: make(map[int32]int32), files: make(map[fileKey]*mapped)}
-}
-
 // TestDumpBounds: a dump may come from a stranger, and be small by compression.
 func TestDumpBounds(t *testing.T) {
 	const head = "### t=1 pid=7 comm=x exe=/x\n"
@@ -21,7 +17,7 @@ func TestDumpBounds(t *testing.T) {
 		"versions": strings.Repeat(head, maxVersions+1),
 		"mappings": head + strings.Repeat("0-1 r-xp 0 0:0 0\n", maxMappings+1),
 	} {
-		if err := emptyDump().maps(strings.NewReader(text), 7); !errors.Is(err, errTooMuch) {
+		if err := newDump().maps(strings.NewReader(text), 7); !errors.Is(err, errTooMuch) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -30,10 +26,10 @@ func TestDumpBounds(t *testing.T) {
 	for i := range 2*maxNames/maxLine + 2 {
 		fmt.Fprintf(&names, "0-1 r-xp 0 0:0 %d /%s\n", i+1, long)
 	}
-	if err := emptyDump().maps(&names, 7); !errors.Is(err, errTooMuch) {
+	if err := newDump().maps(&names, 7); !errors.Is(err, errTooMuch) {
 		t.Errorf("names: %v", err)
 	}
-	if err := emptyDump().maps(strings.NewReader(strings.Repeat("x", 2*maxLine)), 7); err == nil {
+	if err := newDump().maps(strings.NewReader(strings.Repeat("x", 2*maxLine)), 7); err == nil {
 		t.Error("no error about a line without end")
 	}
 }
@@ -53,7 +49,7 @@ func TestLineages(t *testing.T) {
 		{"two programs", []string{space(1, "/a", 0x10000), space(2, "/a", 0x20000)}, false},
 		{"no random places", []string{space(1, "/a", 0x10000), space(2, "/a", 0x10000), space(3, "/b", 0x10000)}, false},
 	} {
-		d := emptyDump()
+		d := newDump()
 		for i, s := range test.spaces {
 			if err := d.maps(strings.NewReader(s), int32(i)); err != nil {
 				t.Fatal(err)
@@ -70,7 +66,7 @@ func TestLineages(t *testing.T) {
 // inode number does not get that one's build ID.
 func TestGenerations(t *testing.T) {
 	const line = "1000-2000 r-xp 0 fe:00 5 /lib/x\n"
-	d := emptyDump()
+	d := newDump()
 	for pid, text := range map[int32]string{
 		1: "### t=1 pid=1 comm=x exe=/x\n" + line + "# fe:00 5 build_id=01\n### t=2 pid=1 comm=x exe=/x\n" + line + "# fe:00 5 build_id=02\n### t=3 pid=1 comm=x exe=/x\n" + line,
 		2: "### t=1 pid=2 comm=x exe=/x\n" + line + "# fe:00 5 build_id=01\n",
@@ -98,7 +94,7 @@ func FuzzDump(f *testing.F) {
 	f.Add([]byte("1000-2000 r-xp 0 0:0 0 [vdso]\n### t=2 pid=7 comm= exe=\n### t=1 pid=7 comm=y exe=/x (deleted)\n"))
 	f.Add([]byte("7 7\n8 7\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		d := emptyDump()
+		d := newDump()
 		_ = d.threads(bytes.NewReader(text))
 		if d.maps(bytes.NewReader(text), 7) != nil {
 			return

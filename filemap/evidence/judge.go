@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"ustack/filemap"
+	"ustack/filemap/procmap"
 	"ustack/filemap/resolve"
 	"ustack/tracefs"
 	"ustack/tracefs/text"
@@ -100,11 +101,23 @@ func (e *Evidence) address(s *resolve.Subject, versions []version, covered bool,
 		*o = resolve.Unnamed(filemap.Ambiguous)
 	case found == nil:
 		*o = resolve.Unnamed(filemap.NoVMA)
-	case found.file == nil || !found.kind.HasFile() && found.file.key.inode == 0:
+	case found.file == nil:
 		*o = resolve.Unnamed(kindReason(found.kind))
+		o.Memory = found.memory
+		if found.kind == procmap.VDSO {
+			o.Offset, o.HasOffset = addr-found.start, true
+		}
 	default:
 		*o = resolve.Named(e.file(found.file), trustOf(covered))
 		o.Offset, o.HasOffset = addr-found.start+found.offset, true
+	}
+}
+
+// unfiled tells what a frame is in of which the kernel says that it has no file.
+// It gives the address of anonymous memory, and the offset in the vDSO.
+func (e *Evidence) unfiled(versions []version, addr uint64, o *resolve.Outcome) {
+	if m, clash := mappingIn(versions, addr); m != nil && !clash {
+		o.Memory = m.memory
 	}
 }
 
@@ -117,7 +130,8 @@ func mappingIn(versions []version, addr uint64) (found *mapping, clash bool) {
 		case m == nil:
 		case found == nil:
 			found = m
-		case found.file != m.file || found.start-found.offset != m.start-m.offset:
+		case found.file != m.file || found.memory != m.memory,
+			(m.file != nil || m.kind == procmap.VDSO) && found.start-found.offset != m.start-m.offset:
 			return nil, true
 		}
 	}
