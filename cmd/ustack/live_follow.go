@@ -11,6 +11,7 @@ import (
 	"ustack/filemap/sideband"
 	"ustack/filemap/space"
 	"ustack/filemap/timeline"
+	"ustack/filemap/watch"
 	"ustack/tracefs"
 	"ustack/tracefs/instance"
 )
@@ -21,6 +22,7 @@ type following struct {
 	judge  *timeline.Judge
 	prober *timeline.Prober
 	code   *procmap.Reader // of executable mappings
+	files  *watch.Watcher  // those whose build IDs are remembered
 	how    string          // "" if nothing is followed
 }
 
@@ -39,18 +41,22 @@ type follower interface {
 }
 
 // startFollowing begins to follow what all processes have mapped, and reads
-// them. It must come before tracing is switched on.
-func startFollowing(f *liveFlags, root *instance.Root, log io.Writer) (*following, error) {
+// them. It must come before tracing is switched on. say tells what can be done
+// only in part.
+func startFollowing(f *liveFlags, root *instance.Root, log io.Writer, say func(string, ...any)) (*following, error) {
 	fl := new(following)
 	var err error
-	options := procmap.Options{Proc: f.proc, Stat: true, IDs: procmap.NewIDs(nil), Filter: procmap.Filter{Perms: procmap.Exec}}
+	ids := procmap.NewIDs(nil)
+	fl.files = watch.New(watch.Options{Forget: ids.Forget, Proc: f.proc, Log: func(message string) { say("%s", message) }})
+	ids.SetGuard(fl.files)
+	options := procmap.Options{Proc: f.proc, Stat: true, IDs: ids, Filter: procmap.Filter{Perms: procmap.Exec}}
 	if fl.code, err = procmap.NewReader(options); err != nil {
-		return nil, err
+		return nil, errors.Join(err, fl.close())
 	}
 	options.Filter = procmap.Filter{}
 	all, err := procmap.NewReader(options)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, fl.close())
 	}
 	opt := timeline.Options{Spaces: space.New(), Stamp: timeline.TextStamp()}
 	if err := fl.choose(f, root, log, &opt); err != nil {
@@ -95,10 +101,17 @@ func (fl *following) settle() error {
 
 // close ends the following. A nil one has ended.
 func (fl *following) close() error {
-	if fl == nil || fl.follower == nil {
+	if fl == nil {
 		return nil
 	}
-	return fl.follower.close()
+	var err error
+	if fl.files != nil {
+		err = fl.files.Close()
+	}
+	if fl.follower != nil {
+		err = errors.Join(err, fl.follower.close())
+	}
+	return err
 }
 
 // files are those that are mapped as code now.

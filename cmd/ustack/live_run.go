@@ -181,7 +181,7 @@ func (s *session) prepare() error {
 		}
 		log = s.saved.spaces
 	}
-	s.follow, err = startFollowing(s.f, root, log)
+	s.follow, err = startFollowing(s.f, root, log, s.say)
 	return err
 }
 

@@ -111,7 +111,7 @@ func (w *Watcher) folder(at string, changed map[procmap.FileID]bool) (*dir, Reas
 	}
 	if err := w.in.fs.Add(at); err != nil {
 		if errors.Is(err, unix.ENOSPC) {
-			w.degrade(fmt.Errorf("watching %s: %w", at, err))
+			w.degrade(fmt.Errorf("watching %q: %w", at, err))
 			return nil, Full
 		}
 		return nil, NotThere
