@@ -114,8 +114,8 @@ func (fl *following) close() error {
 	return err
 }
 
-// files are those that are mapped as code now.
-func (fl *following) files() []*filemap.File {
+// known are the files that are mapped as code now.
+func (fl *following) known() []*filemap.File {
 	if fl.judge == nil {
 		return nil
 	}

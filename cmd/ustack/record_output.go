@@ -42,7 +42,7 @@ const announceEvery = time.Second
 // announce announces the files that are mapped as code now.
 func (o *recordOutput) announce() error {
 	o.known = time.Now()
-	return o.report.Known(ownHead(), o.s.follow.files())
+	return o.report.Known(ownHead(), o.s.follow.known())
 }
 
 // ownHead is the head of a record of our own, in the layout of the trace.
