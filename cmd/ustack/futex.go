@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,6 +48,9 @@ const (
 	futexHoldBytes = 1 << 20
 	futexHoldTime  = 2 * time.Second
 	defaultTop     = 5
+	// futexMemory is memoryLimit for the analysis, which keeps more: ten
+	// million events must do with 256 MB.
+	futexMemory = 192 << 20
 )
 
 func parseFutex(args []string, stdout io.Writer) (*futexFlags, error) {
@@ -109,6 +113,7 @@ func futexCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int 
 		fmt.Fprintf(stderr, "ustack futex: %v\n", err)
 		return exitUsage
 	}
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(futexMemory))
 	a, err := f.run(stdin, stderr)
 	if a != nil {
 		// What was read before an error is told.

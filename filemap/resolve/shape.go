@@ -11,8 +11,10 @@ import (
 // share it until an announcement changes what identifiers mean.
 type Result struct {
 	Outcomes []Outcome
-	// Text and JSON are for renderers: how they write the frames.
+	// Text and JSON are for renderers: how they write the frames. Mark is
+	// what a renderer that counts stacks calls this one, 0 for nothing yet.
 	Text, JSON []byte
+	Mark       int32
 
 	version    int64 // of its identifiers, see versions
 	table      int64 // of the table, when that was last right

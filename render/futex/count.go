@@ -58,17 +58,17 @@ func (a *Analysis) count(w *wait, l *lock, r Result, end tracefs.Time) {
 	d := w.acc + max(end-w.since, 0)
 	l.durations.add(d)
 	t := tally{1, d}
-	l.flows = addTally(l, l.flows, flow{w.stack, w.waker.stackID()}, t)
-	l.waiters = addTally(l, l.waiters, w.th.tid, t)
+	l.flows.add(flow{w.stack, w.waker.stackID()}, t, &l.more)
+	l.waiters.add(w.th.tid, t, &l.more)
 	if w.waker.tid != 0 {
-		l.wakers = addTally(l, l.wakers, w.waker.tid, t)
+		l.wakers.add(w.waker.tid, t, &l.more)
 	}
 	var h Holder
 	var segs []Segment
 	if l.traits.exclusive(w) {
 		h, segs = a.holder(w, l, w.heldUntil(end))
 		if h.TID != 0 {
-			l.holders = addTally(l, l.holders, h.TID, t)
+			l.holders.add(h.TID, t, &l.more)
 		}
 	} else {
 		h.Why = "not known to be a mutex"

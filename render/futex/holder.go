@@ -41,7 +41,7 @@ func (a *Analysis) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []
 		if k.th == w.th || !k.may(w) {
 			continue
 		}
-		one = one && k.lock != nil && k.lock.find() == l
+		one = one && k.of(l)
 		a.segs = append(a.segs, Segment{k.th.tid, from, k.at})
 		from = k.at
 	}
@@ -117,14 +117,20 @@ const maxOrder = 1 << 12
 
 // ordered notes which locks a thread holds that begins to wait for another.
 func (a *Analysis) ordered(th *thread, w *wait, l *lock) {
+	held := th.holds[:0]
 	for _, x := range th.holds {
 		x = x.find()
-		if x == l || x.owner != th.tid {
+		if x.owner != th.tid {
 			continue
 		}
-		key := orderKey{x, l}
-		if a.order[key] == nil && len(a.order) < maxOrder {
+		held = append(held, x)
+		if x == l || len(a.order) >= maxOrder {
+			continue
+		}
+		if key := (orderKey{x, l}); a.order[key] == nil {
 			a.order[key] = &orderSeen{th.tid, w.from}
 		}
 	}
+	clear(th.holds[len(held):])
+	th.holds = held
 }

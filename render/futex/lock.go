@@ -46,10 +46,10 @@ type lock struct {
 	openDoubt tracefs.Time
 	durations durations
 	traits    traits
-	flows     map[flow]*tally
-	waiters   map[int32]*tally
-	wakers    map[int32]*tally
-	holders   map[int32]*tally
+	flows     parts[flow]
+	waiters   parts[int32]
+	wakers    parts[int32]
+	holders   parts[int32]
 	more      tally // of flows, waiters and wakers that were too many
 	// owner is the thread that got the lock by waiting and has not let it go
 	// since, 0 if none is known.
@@ -61,9 +61,6 @@ type lock struct {
 	partial   bool // it may have had waits that went into others
 	max       *Wait
 }
-
-// maxParts bounds the flows and threads that a lock keeps apart.
-const maxParts = 128
 
 func (l *lock) find() *lock {
 	for l.parent != nil {
@@ -148,10 +145,10 @@ func (l *lock) merge(m *lock) {
 	l.active += m.active
 	l.durations.merge(&m.durations)
 	l.traits.merge(&m.traits)
-	l.flows = mergeTallies(l, l.flows, m.flows)
-	l.waiters = mergeTallies(l, l.waiters, m.waiters)
-	l.wakers = mergeTallies(l, l.wakers, m.wakers)
-	l.holders = mergeTallies(l, l.holders, m.holders)
+	l.flows.merge(m.flows, &l.more)
+	l.waiters.merge(m.waiters, &l.more)
+	l.wakers.merge(m.wakers, &l.more)
+	l.holders.merge(m.holders, &l.more)
 	l.more.count += m.more.count
 	l.more.time += m.more.time
 	if m.ownedFrom > l.ownedFrom {
@@ -164,33 +161,6 @@ func (l *lock) merge(m *lock) {
 	}
 	m.flows, m.waiters, m.wakers, m.holders, m.max = nil, nil, nil, nil, nil
 	m.durations = durations{}
-}
-
-func mergeTallies[K comparable](l *lock, to, from map[K]*tally) map[K]*tally {
-	for k, t := range from {
-		to = addTally(l, to, k, *t)
-	}
-	return to
-}
-
-// addTally adds to a part of a lock's numbers; parts that are too many are
-// added up in more.
-func addTally[K comparable](l *lock, m map[K]*tally, k K, t tally) map[K]*tally {
-	if x := m[k]; x != nil {
-		x.count += t.count
-		x.time += t.time
-		return m
-	}
-	if len(m) >= maxParts {
-		l.more.count += t.count
-		l.more.time += t.time
-		return m
-	}
-	if m == nil {
-		m = make(map[K]*tally)
-	}
-	m[k] = &t
-	return m
 }
 
 // foldLocks makes room: the locks that were waited for least, of those that

@@ -336,7 +336,7 @@ func (a *Analysis) waitReturned(th *thread, t tracefs.Time, e *syscalls.Event, s
 	}
 	if r == Woken {
 		a.claim(w)
-		if k := w.waker.wake; k != nil && (w.waker.sure || a.oneProcess(w)) {
+		if k := w.waker.wake; k != nil && !k.of(w.lock.find()) && (w.waker.sure || a.oneProcess(w)) {
 			s.waker = a.lockOf(k)
 		}
 	} else if w.waker.tid != 0 {

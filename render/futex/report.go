@@ -185,12 +185,16 @@ func (a *Analysis) Report(v View) *Report {
 	hidden := a.hiding()
 	byLock := make(map[*lock]*Lock)
 	var locks [2][]*Lock
+	filtered := len(v.PIDs)+len(v.Comms) > 0
 	for _, l := range a.all {
 		if l.parent != nil || l.traits.waits == 0 && l.durations.count == 0 && l.open == 0 {
 			continue
 		}
 		out := a.lockReport(l, hidden)
 		byLock[l] = out
+		if filtered {
+			a.detail(out)
+		}
 		if v.wants(a, out) {
 			s := out.Kind.section()
 			locks[s] = append(locks[s], out)
@@ -219,6 +223,9 @@ func (a *Analysis) Report(v View) *Report {
 	a.notes(r)
 	r.Locks, r.LockCount = v.list(locks[0]), len(locks[0])
 	r.Signals, r.SignalCount = v.list(locks[1]), len(locks[1])
+	for _, l := range slices.Concat(r.Locks, r.Signals) {
+		a.detail(l)
+	}
 	r.Threads = cut(r.Threads, v.Top)
 	r.Longest = cut(r.Longest, v.Top)
 	return r
@@ -271,7 +278,7 @@ func (v *View) list(locks []*Lock) []*Lock {
 		case "max":
 			c = cmp.Compare(max(y.Max, y.OpenTime), max(x.Max, x.OpenTime))
 		case "p99":
-			c = cmp.Compare(y.P99, x.P99)
+			c = cmp.Compare(y.lock.durations.quantile(0.99), x.lock.durations.quantile(0.99))
 		}
 		return cmp.Or(c, cmp.Compare(y.Time+y.OpenTime, x.Time+x.OpenTime), cmp.Compare(y.Waits, x.Waits), cmp.Compare(x.Address, y.Address),
 			cmp.Compare(x.Process.first(), y.Process.first()))
@@ -301,9 +308,7 @@ func (a *Analysis) lockReport(l *lock, hidden *hiding) *Lock {
 	d := &l.durations
 	out := &Lock{
 		Address: l.key.addr, Shared: l.key.shared, File: l.file.path, Offset: l.file.offset, Kind: l.kind(), Results: l.results,
-		Slept: d.count, P50: d.quantile(0.5), P99: d.quantile(0.99), Max: d.max, Histogram: d.histogram(),
-		More: ThreadTime{Count: l.more.count, Time: l.more.time}, Partial: l.partial, Longest: l.max, lock: l,
-		Waiters: a.times(l.waiters), WakerTIDs: a.times(l.wakers), Holders: a.times(l.holders),
+		Slept: d.count, Max: d.max, More: ThreadTime{Count: l.more.count, Time: l.more.time}, Partial: l.partial, Longest: l.max, lock: l,
 	}
 	if d.count > 0 {
 		out.Mean = l.time / tracefs.Time(d.count)
@@ -317,8 +322,16 @@ func (a *Analysis) lockReport(l *lock, hidden *hiding) *Lock {
 		p = p.find()
 		out.Process = a.processReport(p, l)
 	}
-	a.flowsOf(out, l)
 	return out
+}
+
+// detail adds what is needed only of a lock that is shown.
+func (a *Analysis) detail(out *Lock) {
+	l := out.lock
+	d := &l.durations
+	out.P50, out.P99, out.Histogram = d.quantile(0.5), d.quantile(0.99), d.histogram()
+	out.Waiters, out.WakerTIDs, out.Holders = a.times(l.waiters), a.times(l.wakers), a.times(l.holders)
+	a.flowsOf(out, l)
 }
 
 // processReport describes a lock's process. One whose number is unknown is the
@@ -329,10 +342,8 @@ func (a *Analysis) processReport(p *process, l *lock) *Process {
 		return out
 	}
 	users := make(map[int32]bool)
-	for _, m := range []map[int32]*tally{l.waiters, l.wakers} {
-		for tid := range m {
-			users[tid] = true
-		}
+	for _, p := range slices.Concat(l.waiters, l.wakers) {
+		users[p.key] = true
 	}
 	for _, w := range a.opened[l] {
 		users[w.th.tid] = true
@@ -356,10 +367,10 @@ func (a *Analysis) folded(section int, sum *Sum, hidden *hiding) *Lock {
 }
 
 // times lists threads by time.
-func (a *Analysis) times(m map[int32]*tally) []ThreadTime {
+func (a *Analysis) times(list parts[int32]) []ThreadTime {
 	var out []ThreadTime
-	for tid, t := range m {
-		out = append(out, ThreadTime{tid, a.commOfTID(tid), t.count, t.time})
+	for _, p := range list {
+		out = append(out, ThreadTime{p.key, a.commOfTID(p.key), p.count, p.time})
 	}
 	sortThreads(out)
 	return out
@@ -375,19 +386,26 @@ func sortThreads(list []ThreadTime) {
 func (a *Analysis) threadTimes(locks []*Lock) []ThreadTime {
 	sums := make(map[int32]*tally)
 	for _, l := range locks {
-		for _, w := range l.Waiters {
-			if sums[w.TID] == nil {
-				sums[w.TID] = new(tally)
+		for i := range l.lock.waiters {
+			w := &l.lock.waiters[i]
+			if sums[w.key] == nil {
+				sums[w.key] = new(tally)
 			}
-			sums[w.TID].count += w.Count
-			sums[w.TID].time += w.Time
+			sums[w.key].count += w.count
+			sums[w.key].time += w.time
 		}
 	}
-	return a.times(sums)
+	var out []ThreadTime
+	for tid, t := range sums {
+		out = append(out, ThreadTime{tid, a.commOfTID(tid), t.count, t.time})
+	}
+	sortThreads(out)
+	return out
 }
 
 // flowsOf lists the stacks of a lock's waits and wakes.
 func (a *Analysis) flowsOf(out *Lock, l *lock) {
+	out.Flows = nil
 	waits, wakes := make(map[int32]*tally), make(map[int32]*tally)
 	sum := func(m map[int32]*tally, id int32, t *tally) {
 		if m[id] == nil {
@@ -396,7 +414,8 @@ func (a *Analysis) flowsOf(out *Lock, l *lock) {
 		m[id].count += t.count
 		m[id].time += t.time
 	}
-	for f, t := range l.flows {
+	for i := range l.flows {
+		f, t := l.flows[i].key, &l.flows[i].tally
 		sum(waits, f.wait, t)
 		sum(wakes, f.wake, t)
 		out.Flows = append(out.Flows, Flow{a.share(f.wait, t), a.share(f.wake, t), t.count, t.time})

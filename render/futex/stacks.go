@@ -64,26 +64,23 @@ const (
 
 // Bounds of what is kept.
 const (
-	maxDepth   = 128
-	maxResults = 1 << 13
-	maxFrames  = 1 << 18
+	maxDepth  = 128
+	maxFrames = 1 << 18
 )
 
 // stacks interns stacks.
 type stacks struct {
-	limit    int
-	frames   int
-	seed     maphash.Seed
-	list     []Stack
-	byHash   map[uint64][]int32
-	byResult map[*resolve.Result]int32
-	work     []Frame
+	limit  int
+	frames int
+	seed   maphash.Seed
+	list   []Stack
+	byHash map[uint64][]int32
+	work   []Frame
 }
 
 func (s *stacks) init(limit int) {
 	s.limit, s.seed = limit, maphash.MakeSeed()
 	s.byHash = make(map[uint64][]int32)
-	s.byResult = make(map[*resolve.Result]int32)
 }
 
 // of is the stack that hangs on an event.
@@ -95,14 +92,13 @@ func (s *stacks) of(a *resolve.Attached) int32 {
 	if st.Result == nil || st.Cut {
 		return s.intern(st)
 	}
-	if id, ok := s.byResult[st.Result]; ok {
-		return id
+	if id := st.Result.Mark; id > 0 {
+		return id - 1
 	}
 	id := s.intern(st)
-	if len(s.byResult) >= maxResults {
-		clear(s.byResult)
+	if id >= 0 {
+		st.Result.Mark = id + 1
 	}
-	s.byResult[st.Result] = id
 	return id
 }
 

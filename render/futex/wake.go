@@ -18,18 +18,24 @@ type site struct {
 
 // pastWakes are the last calls at a site while anybody waited there, as a ring.
 type pastWakes struct {
-	list []*wake
+	list []pastWake
 	next int
+}
+
+type pastWake struct {
+	at tracefs.Time
+	*wake
 }
 
 const maxPastWakes = 64
 
 func (p *pastWakes) add(k *wake) {
+	x := pastWake{k.at, k}
 	if len(p.list) < maxPastWakes {
-		p.list = append(p.list, k)
+		p.list = append(p.list, x)
 		return
 	}
-	p.list[p.next] = k
+	p.list[p.next] = x
 	p.next = (p.next + 1) % maxPastWakes
 }
 
@@ -37,12 +43,19 @@ func (p *pastWakes) add(k *wake) {
 // first. all is false if there may have been more.
 func (p *pastWakes) between(to []*wake, after, upTo tracefs.Time) (list []*wake, all bool) {
 	n := len(p.list)
-	for i := range p.list {
-		if k := p.list[(p.next+i)%n]; k.at > after && k.at <= upTo {
-			to = append(to, k)
+	all = n < maxPastWakes
+	for i := range n { // the newest first
+		k := &p.list[(p.next+n-1-i)%n]
+		if k.at <= after {
+			all = true
+			break
+		}
+		if k.at <= upTo {
+			to = append(to, k.wake)
 		}
 	}
-	return to, n < maxPastWakes || p.list[p.next].at <= after
+	slices.Reverse(to)
+	return to, all
 }
 
 // oneProcess reports whether all who woke anybody while a wait lasted are of
@@ -131,6 +144,9 @@ func (a *Analysis) drop(s *site) {
 func (k *wake) may(w *wait) bool {
 	return !distinct(k.th.proc.find(), w.th.proc.find()) || k.site.key.shared
 }
+
+// of reports whether a call is known to be for a lock.
+func (k *wake) of(l *lock) bool { return k.lock != nil && k.lock.find() == l }
 
 // wakeReturned gives the n waiters that a call has woken to it.
 func (a *Analysis) wakeReturned(k *wake, n int, t tracefs.Time) {

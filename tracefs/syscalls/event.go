@@ -94,11 +94,15 @@ func callOf(name []byte) Call {
 // nameEnd is where the letters, digits and underscores at the beginning end.
 func nameEnd(b []byte) int {
 	for i, c := range b {
-		if c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
+		if !inName(c) {
 			return i
 		}
 	}
 	return len(b)
+}
+
+func inName(c byte) bool {
+	return c >= 'a' && c <= 'z' || c == '_' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z'
 }
 
 // result reads what a call returned: "0x0", before Linux 6.18 "0", an error as

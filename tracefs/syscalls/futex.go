@@ -122,8 +122,11 @@ type raw struct {
 func (f *Futex) parse(call Call, args []byte) {
 	var r raw
 	for len(args) > 0 {
-		at := bytes.IndexAny(args, ":=")
-		if at < 0 {
+		at := 0
+		for at < len(args) && args[at] != ':' && args[at] != '=' {
+			at++
+		}
+		if at == len(args) {
 			break
 		}
 		base := uint64(10)
@@ -144,7 +147,7 @@ func (f *Futex) parse(call Call, args []byte) {
 // it (option verbose).
 func nameStart(b []byte) int {
 	i := len(b)
-	for i > 0 && nameEnd(b[i-1:i]) == 1 {
+	for i > 0 && inName(b[i-1]) {
 		i--
 	}
 	return i
@@ -159,7 +162,7 @@ func (r *raw) set(name, text []byte, base uint64) int {
 	case "uaddr2":
 		r.uaddr2 = v
 	case "op":
-		if n == 0 || n < len(text) && nameEnd(text[n:n+1]) == 1 {
+		if n == 0 || n < len(text) && inName(text[n]) {
 			return r.setNames(text)
 		}
 		r.op, r.hasOp = uint32(v), true
