@@ -18,14 +18,19 @@ func (d *Dump) Process(tid int32) (pid int32, ok bool) {
 // SharedFile is the file that a thread's process had mapped shared at an
 // address: its device and inode, which make it the same file in all processes,
 // its path, and where in it the address is. timed tells that at is nanoseconds.
+// ok is false if no mapping of the address is known; the id is empty if it is
+// one that is not shared.
 func (d *Dump) SharedFile(tid int32, at tracefs.Time, timed bool, addr uint64) (id, path string, offset uint64, ok bool) {
 	versions, _ := d.near(tid, at, timed)
 	found, clash := mappingIn(versions, addr)
 	if found == nil && !clash {
 		found, clash = mappingIn(d.all(tid), addr)
 	}
-	if clash || found == nil || !found.shared || found.file == nil {
+	switch {
+	case clash || found == nil:
 		return "", "", 0, false
+	case !found.shared || found.file == nil:
+		return "", "", 0, true
 	}
 	key := found.file.key
 	return key.dev.String() + " " + strconv.FormatUint(key.inode, 10), found.file.name, addr - found.start + found.offset, true

@@ -139,12 +139,13 @@ func (a *Analysis) blocked(r *Report, byLock map[*lock]*Lock, v *View) {
 		}
 		b := &Blocked{TID: th.tid, Comm: th.comm, Since: w.from, Time: a.end - w.from, Val: w.val, Stack: a.stacks.get(w.stack),
 			Missing: w.missing.String(), Slept: w.slept, wait: w}
+		_, _, b.Doubt = a.gaps.within(th.since, a.end)
 		if w.lock != nil {
 			l := w.lock.find()
 			if b.Lock = byLock[l]; b.Lock == nil || !v.wants(a, b.Lock) {
 				continue
 			}
-			if l.owner != 0 && l.owner != th.tid {
+			if _, _, lost := a.gaps.within(l.ownedFrom, a.end); l.owner != 0 && !lost {
 				b.Owner, b.OwnedFrom = l.owner, l.ownedFrom
 				if owner := a.threads[l.owner]; owner != nil {
 					b.OwnerDead = owner.dead

@@ -36,6 +36,7 @@ type lock struct {
 	key    lockKey
 	proc   *process
 	file   fileKey // of a shared futex, if known
+	local  bool    // in memory that is known not to be shared
 	active int     // waits and calls that are under way
 
 	results   [resultCount]int64
@@ -89,7 +90,8 @@ func (a *Analysis) lock(th *thread, key lockKey, t tracefs.Time) *lock {
 	}
 	l := &lock{key: key, proc: p, partial: a.evicted}
 	if key.shared && a.opt.Mappings != nil {
-		if id, path, offset, ok := a.opt.Mappings.SharedFile(th.tid, t, !a.ticks, key.addr); ok {
+		id, path, offset, ok := a.opt.Mappings.SharedFile(th.tid, t, !a.ticks, key.addr)
+		if l.local = ok && id == ""; ok && !l.local {
 			l.file = fileKey{id, path, offset}
 			if same := a.files[l.file]; same != nil {
 				p.put(key, same.find())

@@ -35,7 +35,7 @@ func script(lines string) string {
 	return b.String()
 }
 
-func report(t *testing.T, lines string) *futex.Report {
+func reportOf(t *testing.T, lines string) *futex.Report {
 	t.Helper()
 	return analyseText(t, futex.Options{}, script(lines)).Report(futex.View{})
 }
@@ -198,7 +198,7 @@ func TestPairs(t *testing.T) {
 			[]string{"mutex 0x1000 -1 [1 0 0 0 0 0 0 0] 250+0 by 10"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := rows(report(t, c.trace))
+			got := rows(reportOf(t, c.trace))
 			if !slices.Equal(got, c.want) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
 			}
@@ -207,7 +207,7 @@ func TestPairs(t *testing.T) {
 }
 
 func TestBeginAndWaitv(t *testing.T) {
-	r := report(t, `
+	r := reportOf(t, `
 		9 0 50 sched_switch: prev_comm=a prev_pid=9 prev_prio=120 prev_state=S ==> next_comm=b next_pid=10 next_prio=120
 		10 0 100 sys_futex -> 0xffffffffffffff92
 		11 0 150 sys_futex -> 0x0
@@ -225,7 +225,7 @@ func TestBeginAndWaitv(t *testing.T) {
 // TestWaker: the first waiter gets the wake-up, unless it turns out that it
 // did not wake up.
 func TestWaker(t *testing.T) {
-	r := report(t, `
+	r := reportOf(t, `
 		10/10 0 100 `+waitCall+`
 		11/10 1 110 `+waitCall+`
 		12/10 2 200 `+wakeCall+`
@@ -246,7 +246,7 @@ func TestWaker(t *testing.T) {
 // TestHolderEvidence: who let go during a wait held the lock one after the
 // other.
 func TestHolderEvidence(t *testing.T) {
-	r := report(t, `
+	r := reportOf(t, `
 		10/10 0 1000 `+waitCall+`
 		11/10 1 1100 `+wakeCall+`
 		11/10 1 1110 sys_futex -> 0x1

@@ -79,3 +79,32 @@ func drive(t testing.TB, trace *input.Trace, a *futex.Analysis, sources int) {
 		}
 	}
 }
+
+// tryText reads a text that may be no trace; then it returns nil.
+func tryText(opt futex.Options, text string) *futex.Analysis {
+	trace, err := input.OpenAll([]string{"-"}, strings.NewReader(text), input.Options{Events: true})
+	if err != nil {
+		return nil
+	}
+	defer trace.Close()
+	a := futex.New(opt)
+	res := resolve.New(resolve.Options{Stitch: true, Sources: 1, Hold: resolve.Limits{Bytes: 1 << 12}})
+	for {
+		b := new(tracefs.Batch)
+		err := trace.Next(b)
+		res.Add(b)
+		if err != nil {
+			res.End()
+		}
+		for h := res.Next(); h != nil; h = res.Next() {
+			_ = a.Batch(h)
+			res.Release(h)
+		}
+		if err == io.EOF {
+			return a
+		}
+		if err != nil {
+			return nil
+		}
+	}
+}

@@ -52,8 +52,10 @@ type Sum struct {
 type Lock struct {
 	Rank    int
 	Address uint64
-	// Shared: between processes; File and Offset are where, if known.
+	// Shared: it may be, between processes, as FUTEX_PRIVATE_FLAG is not set;
+	// File and Offset are where, if known. Local tells that it is not.
 	Shared bool
+	Local  bool
 	File   string
 	Offset uint64
 	// Process is whose it is; nil for others.
@@ -126,7 +128,9 @@ type Blocked struct {
 	Owner       int32  // who holds the lock, 0 if unknown
 	OwnedFrom   tracefs.Time
 	OwnerDead   bool
-	wait        *wait
+	// Doubt tells that its end may be among the lost records.
+	Doubt bool
+	wait  *wait
 }
 
 // Before are waits that began before the trace: a lower bound of their time,
@@ -307,7 +311,7 @@ func (a *Analysis) commOfTID(tid int32) string {
 func (a *Analysis) lockReport(l *lock, hidden *hiding) *Lock {
 	d := &l.durations
 	out := &Lock{
-		Address: l.key.addr, Shared: l.key.shared, File: l.file.path, Offset: l.file.offset, Kind: l.kind(), Results: l.results,
+		Address: l.key.addr, Shared: l.key.shared, Local: l.local, File: l.file.path, Offset: l.file.offset, Kind: l.kind(), Results: l.results,
 		Slept: d.count, Max: d.max, More: ThreadTime{Count: l.more.count, Time: l.more.time}, Partial: l.partial, Longest: l.max, lock: l,
 	}
 	if d.count > 0 {
@@ -445,7 +449,7 @@ func (a *Analysis) share(id int32, t *tally) StackShare {
 	case otherStacks:
 		s.None = "other stacks"
 	case noWaker:
-		s.None = "nobody"
+		s.None = "nobody is seen"
 	}
 	return s
 }
@@ -503,8 +507,10 @@ func (a *Analysis) notes(r *Report) {
 	if a.ticks {
 		note("times are in ticks of the trace's clock, not in seconds")
 	}
-	if a.opt.Mappings == nil && slices.ContainsFunc(a.all, func(l *lock) bool { return l.parent == nil && l.key.shared && l.file == fileKey{} && l.kind() != Join }) {
-		note("futexes without FUTEX_PRIVATE_FLAG may be shared between processes: --maps would tell in which file they are")
+	if slices.ContainsFunc(a.all, func(l *lock) bool {
+		return l.parent == nil && l.key.shared && !l.local && l.file == fileKey{} && l.kind() != Join
+	}) {
+		note("futexes without FUTEX_PRIVATE_FLAG may be shared between processes: --maps would tell")
 	}
 	if a.evicted {
 		note("more than %d futexes: those with the least time are summed up as others", a.opt.Locks)

@@ -34,21 +34,6 @@ func (f *Frame) InLibc() bool {
 	return false
 }
 
-// CallSite is the innermost frame outside of the C library: that is who takes
-// the lock. It is the innermost frame if there is none, nil if there are no
-// frames.
-func (s *Stack) CallSite() *Frame {
-	for i := range s.Frames {
-		if f := &s.Frames[i]; f.File != nil && !f.InLibc() {
-			return f
-		}
-	}
-	if len(s.Frames) == 0 {
-		return nil
-	}
-	return &s.Frames[0]
-}
-
 // Stack is a user stack, innermost frame first.
 type Stack struct {
 	Frames []Frame

@@ -2,6 +2,7 @@ package futex
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"ustack/tracefs"
@@ -53,7 +54,7 @@ const (
 // stuck reports whether a wait hangs: it has lasted for long, or nobody is left
 // who could end it.
 func (a *Analysis) stuck(b *Blocked, ticks bool) bool {
-	if b.Lock == nil || b.Lock.Kind == GoPark || b.Lock.Kind == NotLock || b.wait.timed {
+	if b.Lock == nil || b.Lock.Kind == GoPark || b.Lock.Kind == NotLock || b.wait.timed || b.Doubt {
 		return false
 	}
 	return b.Time > stuckTimes*b.Lock.Max && (ticks || b.Time >= stuckAtLeast) || a.quiet(b.wait.th.proc.find())
@@ -105,10 +106,6 @@ func (a *Analysis) verdict(r *Report) {
 	if v.Kind == NoLockUp {
 		*v = j.cannotTell()
 	}
-	if a.gaps.Any() {
-		v.Sure = false
-		v.Evidence = append(v.Evidence, "records were lost: what let these threads go on can be among them")
-	}
 }
 
 // nothing says that no wait hangs. A trace that ends with the beginning of a
@@ -118,10 +115,13 @@ func (j *judge) nothing() Verdict {
 		return Verdict{}
 	}
 	for _, b := range j.r.Blocked {
-		if b.Lock != nil && !b.wait.timed && b.TID == j.a.tail {
+		if b.Lock != nil && !b.wait.timed && !b.Doubt && b.TID == j.a.tail {
 			return Verdict{Kind: CannotTell, Evidence: []string{j.waits(b)},
 				Text: "The trace ends with the beginning of a wait, too soon to tell whether it hangs."}
 		}
+	}
+	if slices.ContainsFunc(j.r.Blocked, func(b *Blocked) bool { return b.Doubt && b.Time >= stuckAtLeast }) {
+		return Verdict{Kind: CannotTell, Text: "Some waits have no end in the trace, but records were lost that can have been it."}
 	}
 	return Verdict{Text: fmt.Sprintf("No lock-up: no wait at the end is unusually long (%d had not ended).", len(j.r.Blocked))}
 }
@@ -164,7 +164,7 @@ func (j *judge) circle() *Verdict {
 	for _, b := range j.r.Blocked {
 		var path []*Blocked
 		seen := make(map[int32]int)
-		for at := b; at != nil; at = j.by[j.next(at)] {
+		for at := b; at != nil && !at.Doubt; at = j.by[j.next(at)] {
 			if from, again := seen[at.TID]; again {
 				return j.circleOf(path[from:])
 			}
@@ -195,7 +195,7 @@ func (j *judge) circleOf(path []*Blocked) *Verdict {
 // deadOwner looks for a lock whose holder is gone.
 func (j *judge) deadOwner() *Verdict {
 	for _, b := range j.r.Blocked {
-		if b.Owner == 0 || !b.OwnerDead {
+		if b.Owner == 0 || !b.OwnerDead || b.Doubt {
 			continue
 		}
 		owner := j.a.threads[b.Owner]

@@ -150,6 +150,7 @@ type blockedJSON struct {
 	Owner     int32         `json:"owner,omitempty"`
 	OwnedFrom *tracefs.Time `json:"owned_from_ns,omitempty"`
 	OwnerDead bool          `json:"owner_exited,omitempty"`
+	Doubt     bool          `json:"end_may_be_lost,omitempty"`
 }
 
 type waitJSON struct {
@@ -283,7 +284,7 @@ func locksOf(list []*futex.Lock, r *futex.Report) []lockJSON {
 func lockOf(l *futex.Lock, r *futex.Report) lockJSON {
 	n := &l.Results
 	out := lockJSON{
-		Shared: l.Shared, File: clean(l.File), Kind: l.Kind.String(), Waits: l.Waits,
+		Shared: l.Shared && !l.Local, File: clean(l.File), Kind: l.Kind.String(), Waits: l.Waits,
 		Woken: n[futex.Woken], Changed: n[futex.Changed], TimedOut: n[futex.TimedOut], Interrupted: n[futex.Interrupted],
 		Requeued: n[futex.Requeued], Failed: n[futex.Failed], NoReturn: n[futex.NoReturn], Open: n[futex.Open],
 		Total: l.Time, OpenTime: l.OpenTime, Bounds: boundsOf(&l.Sum, r), Mean: l.Mean, P50: l.P50, P99: l.P99, Max: l.Max,
@@ -353,7 +354,7 @@ func threadsOf(list []futex.ThreadTime) []threadJSON {
 }
 
 func blockedOf(b *futex.Blocked) blockedJSON {
-	out := blockedJSON{TID: b.TID, Comm: clean(b.Comm), Since: b.Since, Time: b.Time, Stack: framesOf(b.Stack)}
+	out := blockedJSON{TID: b.TID, Comm: clean(b.Comm), Since: b.Since, Time: b.Time, Stack: framesOf(b.Stack), Doubt: b.Doubt}
 	if b.Stack == nil {
 		out.NoStack = b.Missing
 	}

@@ -46,10 +46,9 @@ func (t *text) f(format string, args ...any) { fmt.Fprintf(&t.b, format, args...
 // there, and who lets them go on.
 func (t *text) summary() {
 	r := t.r
-	t.f("%s of futex calls by %s: %s waited for %s", t.time(r.End-r.Start), plural(r.ThreadCount, "waiting thread"),
-		t.sum(&r.Contended), plural(r.LockCount, "lock"))
+	t.f("%s waited for %s, by %s in %s of trace", t.sum(&r.Contended), plural(r.LockCount, "lock"), plural(r.ThreadCount, "thread"), t.time(r.End-r.Start))
 	if r.SignalCount > 0 {
-		t.f(", %s for %s that are no locks", t.sum(&r.Signalled), plural(r.SignalCount, "futex"))
+		t.f("; %s for %s that are no locks", t.sum(&r.Signalled), plural(r.SignalCount, "futex"))
 	}
 	t.b.WriteByte('\n')
 	if len(r.Locks) == 0 {
@@ -63,13 +62,13 @@ func (t *text) summary() {
 	}
 	t.b.WriteByte('\n')
 	if len(l.Waiters) > 0 {
-		t.f("  wait: %s, at %s\n", t.who(l.Waiters, 4), t.place(l.WaitStacks))
+		t.f("  waiting:   %s\n             at %s\n", t.who(l.Waiters, 4), t.place(l.WaitStacks))
 	}
 	if len(l.Holders) > 0 {
-		t.f("  held: %s\n", t.who(l.Holders, 4))
+		t.f("  holding:   %s\n", t.who(l.Holders, 4))
 	}
 	if len(l.WakerTIDs) > 0 {
-		t.f("  let go by: %s, at %s\n", t.who(l.WakerTIDs, 4), t.place(l.Wakers))
+		t.f("  letting go: %s\n             at %s\n", t.who(l.WakerTIDs, 4), t.place(l.Wakers))
 	}
 }
 
@@ -84,7 +83,7 @@ func (t *text) place(list []futex.StackShare) string {
 	}
 	name := list[0].None
 	if list[0].Stack != nil {
-		name = callSite(list[0].Stack)
+		name = callers(list[0].Stack)
 	}
 	if len(list) == 1 || whole == 0 {
 		return name
@@ -149,7 +148,7 @@ func (t *text) lock(l *futex.Lock) {
 		t.f("; earlier waits may be in the others")
 	}
 	t.b.WriteByte('\n')
-	if l.Slept > 0 {
+	if l.Slept > 1 {
 		t.f("      mean %s, p50 %s, p99 %s, max %s  %s\n", t.time(l.Mean), t.time(l.P50), t.time(l.P99), t.time(l.Max), t.histogram(l.Histogram))
 	}
 	if len(l.Waiters) > 0 {
@@ -231,6 +230,9 @@ func (t *text) blocked() {
 			name = t.lockName(b.Lock)
 		}
 		t.f("  %s since %s, %s: %s\n", thread(b.TID, b.Comm), stamp(b.Since, t.r.Ticks), t.time(b.Time), name)
+		if b.Doubt {
+			t.f("      or no longer: records were lost since\n")
+		}
 		switch {
 		case b.Stack != nil:
 			t.f("      at %s\n", frames(b.Stack))

@@ -118,7 +118,7 @@ func (t *text) lockName(l *futex.Lock) string {
 	switch {
 	case l.File != "":
 		s += fmt.Sprintf(", at %#x of %s", l.Offset, printable(l.File))
-	case l.Shared && l.Kind != futex.Join:
+	case l.Shared && !l.Local && l.Kind != futex.Join:
 		s += " (maybe shared)"
 	}
 	if p := l.Process; p != nil {
@@ -226,11 +226,22 @@ func stack(s *futex.StackShare) string {
 	return frames(s.Stack)
 }
 
-// callSite names the innermost frame outside of the C library.
-func callSite(s *futex.Stack) string {
-	f := s.CallSite()
-	if f == nil {
-		return "?"
+// callers names the innermost frames outside of the C library: who takes the
+// lock, and who calls that.
+func callers(s *futex.Stack) string {
+	const most = 3
+	var out []string
+	for i := range s.Frames {
+		f := &s.Frames[i]
+		if f.File != nil && !f.InLibc() || f.File == nil {
+			out = append(out, frame(f))
+		}
+		if len(out) == most {
+			break
+		}
 	}
-	return frame(f)
+	if len(out) == 0 && len(s.Frames) > 0 {
+		return frame(&s.Frames[0])
+	}
+	return strings.Join(out, " < ")
 }
