@@ -76,8 +76,12 @@ func (e *Evidence) LooksAtCode() bool { return e.root != nil }
 // Judge implements resolve.Evidence. On the first reading of a trace it
 // gathers, on the second it decides.
 func (e *Evidence) Judge(s *resolve.Subject) {
-	versions, covered := e.dump.near(s.TID, s.Time, s.Timed)
-	if len(e.dump.all(s.TID)) == 0 {
+	tid := s.TID
+	if len(e.dump.all(tid)) == 0 {
+		tid = s.TGID // a thread that the dump does not list
+	}
+	versions, covered := e.dump.near(tid, s.Time, s.Timed)
+	if len(e.dump.all(tid)) == 0 {
 		return
 	}
 	versions = e.dump.named(versions, s.TID, s.Comm)
@@ -97,7 +101,7 @@ func (e *Evidence) Judge(s *resolve.Subject) {
 		case e.deciding && f.Form == tracefs.FormIdentifier && f.ID.NoFile():
 			e.unfiled(versions, f.Address(s.Text), o)
 		case e.deciding && f.Form == tracefs.FormPlain && o.Reason == filemap.NoAddressSpace:
-			e.address(s, versions, covered, f.Address(s.Text), o)
+			e.address(s, tid, versions, covered, f.Address(s.Text), o)
 		case e.deciding && f.Form == tracefs.FormObject && o.Reason == filemap.VMAOffset:
 			e.object(versions, covered, s.FrameText(f), o)
 		}

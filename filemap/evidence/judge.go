@@ -83,13 +83,13 @@ func (e *Evidence) hasRival(m *mapped) bool {
 const notRandom = 1 << 32
 
 // address gives a raw address its file.
-func (e *Evidence) address(s *resolve.Subject, versions []version, covered bool, addr uint64, o *resolve.Outcome) {
+func (e *Evidence) address(s *resolve.Subject, tid int32, versions []version, covered bool, addr uint64, o *resolve.Outcome) {
 	found, clash := mappingIn(versions, addr)
 	if found == nil {
 		// Not there around the time of the stack. If the process had it at
 		// another time, it is the poller that was late. Another program of
 		// the process has it elsewhere, unless it is not at a random place.
-		all := e.dump.all(s.TID)
+		all := e.dump.all(tid)
 		covered = false
 		if addr < notRandom {
 			all = e.dump.named(all, s.TID, s.Comm)

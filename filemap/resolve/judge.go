@@ -23,11 +23,12 @@ func (r *Resolver) judge(h *Held) {
 		case tracefs.KindEvent, tracefs.KindCookie:
 			r.enter(h, rec)
 		case tracefs.KindStack:
-			s := Subject{TID: rec.TID}
+			s := Subject{TID: rec.TID, TGID: tracefs.NoTID}
 			s.Frames, s.Text = h.StackFrames(rec)
 			s.Outcomes, _ = h.StackOutcomes(i)
 			if rec.Body > rec.Off {
-				s.Comm, s.Timed = known(h.Head(rec).Comm), h.Heads[rec.Source].Nanoseconds()
+				head := h.Head(rec)
+				s.Comm, s.TGID, s.Timed = known(head.Comm), head.TGID, h.Heads[rec.Source].Nanoseconds()
 			}
 			if s.Timed {
 				s.Time = h.Time(rec)

@@ -39,6 +39,7 @@ func (o *Outcome) Owned() bool { return o.own }
 // point into, and their outcomes, which may be changed.
 type Subject struct {
 	TID   int32
+	TGID  int32  // its process, tracefs.NoTID if the text does not have it
 	Comm  []byte // the thread's name, nil if unknown
 	Time  tracefs.Time
 	Timed bool // Time counts nanoseconds
