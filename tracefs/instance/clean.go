@@ -44,6 +44,30 @@ func (c *Cleaned) Failed() error {
 	return errors.Join(errs...)
 }
 
+// Leftovers lists the instances that Clean would remove, and removes none.
+func (r *Root) Leftovers() ([]string, error) {
+	all, err := r.lockAll()
+	if err != nil {
+		return nil, err
+	}
+	defer all.Close()
+	names, err := r.Instances()
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(names, func(name string) bool {
+		if !ourName.MatchString(name) {
+			return true
+		}
+		own, err := lock(r.path(instances + "/" + name))
+		if err != nil {
+			return true // its process lives, or it has gone meanwhile
+		}
+		_ = own.Close()
+		return false
+	}), nil
+}
+
 // Clean removes the instances of ustack processes that have ended. rmdir
 // switches all off that was on in them, and is refused while somebody has a
 // file of the instance open. Nothing else is done to them, but for deferred

@@ -13,7 +13,9 @@ import (
 type Facts struct {
 	Path  string
 	Plain bool
-	Files []FileFact
+	// ReadOnly: nothing can be changed there, whatever the rights are.
+	ReadOnly bool
+	Files    []FileFact
 	// Options are the names of the trace options that instances can have.
 	Options []string
 	Clocks  []string
@@ -29,6 +31,8 @@ type Facts struct {
 	Events int
 	// Instances are all there are, ours and those of others.
 	Instances []string
+	// Leftovers are those that Clean would remove.
+	Leftovers []string
 	// Errors are what could not be found out.
 	Errors []error
 }
@@ -41,8 +45,9 @@ type FileFact struct {
 	Exists, Readable, Writable bool
 	// NeedRead and NeedWrite tell what ustack does with it.
 	NeedRead, NeedWrite bool
-	// Optional: ustack works without it.
+	// Optional: ustack works without it, and Without is how.
 	Optional bool
+	Without  string
 }
 
 // OK reports whether the file can be used as it must be.
@@ -59,21 +64,26 @@ var needed = [...]FileFact{
 	{Name: "tracing_on", Use: "starting and stopping", NeedWrite: true},
 	{Name: "trace_pipe", Use: "reading the trace", NeedRead: true},
 	{Name: "trace_clock", Use: "a clock that perf shares", NeedRead: true, NeedWrite: true},
+	{Name: "buffer_size_kb", Use: "the size of the buffer", NeedRead: true, NeedWrite: true},
 	{Name: "options/" + optionStock, Use: "stacks", NeedWrite: true},
-	{Name: "options/" + optionDeferred, Use: "deferred stacks", NeedWrite: true, Optional: true},
-	{Name: "options/irq-info", Use: "columns of the text", NeedWrite: true, Optional: true},
-	{Name: "options/record-tgid", Use: "the process of each thread", NeedWrite: true, Optional: true},
-	{Name: "options/event-fork", Use: "following children (-p)", NeedWrite: true, Optional: true},
-	{Name: "buffer_size_kb", Use: "the size of the buffer", NeedRead: true, NeedWrite: true, Optional: true},
-	{Name: "per_cpu", Use: "counting losses", NeedRead: true, Optional: true},
-	{Name: "error_log", Use: "what the kernel says of a filter", NeedRead: true, NeedWrite: true, Optional: true},
-	{Name: onlyPIDs, Use: "tracing some processes only (-p)", NeedWrite: true, Optional: true},
-	{Name: notPIDs, Use: "leaving ourselves out", NeedWrite: true, Optional: true},
+	{Name: "options/event-fork", Use: "children of those traced, or left out", NeedWrite: true},
+	{Name: "options/" + optionDeferred, Use: "deferred stacks", NeedWrite: true, Optional: true,
+		Without: "stacks are taken at the event, at most 8 frames, by frame pointers; they get files all the same"},
+	{Name: notPIDs, Use: "leaving ourselves out", NeedWrite: true, Optional: true,
+		Without: "live needs -p or a command (the file is there from Linux 5.7 on)"},
+	{Name: onlyPIDs, Use: "tracing some processes only", NeedWrite: true, Optional: true,
+		Without: "live traces all processes: no -p, no command (the file is there from Linux 4.4 on)"},
+	{Name: "options/irq-info", Use: "telling which event a stack belongs to", NeedWrite: true, Optional: true,
+		Without: "which event a stack belongs to is less sure"},
+	{Name: "per_cpu", Use: "counting losses", NeedRead: true, Optional: true,
+		Without: "no hint how large a buffer would have lost nothing"},
+	{Name: "error_log", Use: "what the kernel says of a filter", NeedRead: true, NeedWrite: true, Optional: true,
+		Without: "a filter is refused without a reason (the file is there from Linux 5.2 on)"},
 }
 
 // Facts looks around.
 func (r *Root) Facts() Facts {
-	f := Facts{Path: r.Path(), Plain: r.plain}
+	f := Facts{Path: r.Path(), Plain: r.plain, ReadOnly: r.readOnly()}
 	for _, n := range needed {
 		n.Exists = r.has(n.Name)
 		n.Readable = r.can(n.Name, unix.R_OK)
@@ -88,6 +98,8 @@ func (r *Root) Facts() Facts {
 	}
 	var err error
 	f.Instances, err = r.Instances()
+	note(err)
+	f.Leftovers, err = r.Leftovers()
 	note(err)
 	f.Options, err = r.options()
 	note(err)
@@ -106,6 +118,12 @@ func (r *Root) Facts() Facts {
 		note(err)
 	}
 	return f
+}
+
+// readOnly reports whether the file system is mounted so.
+func (r *Root) readOnly() bool {
+	var st unix.Statfs_t
+	return unix.Statfs(r.Path(), &st) == nil && st.Flags&unix.ST_RDONLY != 0
 }
 
 // options lists the trace options that have a file.

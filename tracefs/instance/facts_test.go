@@ -31,9 +31,36 @@ func TestFacts(t *testing.T) {
 			}
 		}
 	}
+	if f.ReadOnly || !slices.Equal(f.Leftovers, f.Instances) {
+		t.Errorf("read-only %v, left over %q", f.ReadOnly, f.Leftovers)
+	}
 	check(t, os.Remove(filepath.Join(r.Path(), "trace_clock")))
 	if f := r.Facts(); len(f.Errors) != 1 || !strings.Contains(f.Errors[0].Error(), "trace_clock") {
 		t.Errorf("without clocks: %v", f.Errors)
+	}
+}
+
+// TestLeftovers: those whose process is dead, by our kind of name; they stay.
+func TestLeftovers(t *testing.T) {
+	r := fake(t)
+	mine := create(t, r)
+	tree(t, r.Path(), map[string]string{instances + "/" + Prefix + "4.2/": "", instances + "/bench-1/": "", instances + "/" + Prefix + "5x/": ""})
+	for range 2 {
+		if left, err := r.Leftovers(); err != nil || !slices.Equal(left, []string{Prefix + "4.2"}) {
+			t.Errorf("left over: %q, %v", left, err)
+		}
+	}
+	if all, err := r.Instances(); err != nil || len(all) != 4 || !slices.Contains(all, mine.Name()) {
+		t.Errorf("instances %q, %v", all, err)
+	}
+}
+
+// TestFactsOptional: what can be done without says how.
+func TestFactsOptional(t *testing.T) {
+	for _, file := range needed {
+		if file.Optional != (file.Without != "") || file.Use == "" {
+			t.Errorf("%+v", file)
+		}
 	}
 }
 
