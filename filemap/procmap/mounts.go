@@ -3,6 +3,7 @@ package procmap
 import (
 	"bytes"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -94,21 +95,31 @@ func parseMount(line []byte) (dev Dev, apart, ok bool) {
 // Hidden reports whether proc is mounted such that we may not see all
 // processes (hidepid, man 5 proc).
 func (r *Reader) Hidden() bool {
-	if unix.Geteuid() == 0 {
-		return false
-	}
-	text, err := os.ReadFile(r.opt.Proc + "/self/mountinfo")
+	return unix.Geteuid() != 0 && HidePID(r.opt.Proc) != ""
+}
+
+// HidePID is the mount option hidepid of proc, mounted at this place; "" if all
+// users see all processes. Who has CAP_SYS_PTRACE sees them anyway.
+func HidePID(proc string) string {
+	text, err := os.ReadFile(proc + "/self/mountinfo")
 	if err != nil {
-		return false
+		return ""
 	}
-	for line := range bytes.Lines(text) {
-		head, tail, _ := bytes.Cut(line, []byte(" - "))
-		fields := bytes.Fields(head)
+	hide := ""
+	for line := range strings.Lines(string(text)) {
+		head, tail, _ := strings.Cut(line, " - ")
+		fields := strings.Fields(head)
 		const point = 4
-		if len(fields) > point && string(fields[point]) == r.opt.Proc && bytes.HasPrefix(tail, []byte("proc ")) &&
-			bytes.Contains(tail, []byte("hidepid=")) && !bytes.Contains(tail, []byte("hidepid=off")) {
-			return true
+		if len(fields) <= point || fields[point] != proc || !strings.HasPrefix(tail, "proc ") {
+			continue
+		}
+		_, value, _ := strings.Cut(tail, "hidepid=")
+		if value = strings.TrimSpace(value); value != "" {
+			value, _, _ = strings.Cut(value, ",")
+		}
+		if hide = value; hide == "off" || hide == "0" {
+			hide = ""
 		}
 	}
-	return false
+	return hide // of the last one, which lies on top
 }
