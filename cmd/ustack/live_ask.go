@@ -34,22 +34,14 @@ type askFollower struct {
 func startAsking(code *procmap.Reader, root *instance.Root, opt *timeline.Options) (*askFollower, error) {
 	a := &askFollower{tasks: tasks.New(opt.Spaces, code, space.Monotonic)}
 	opt.Threads, opt.Late = a.tasks, true
-	var specs []instance.Spec
-	for _, text := range tasks.EventSpecs() {
-		spec, err := instance.ParseSpec(text)
-		if err != nil {
-			return nil, err
-		}
-		specs = append(specs, spec)
-	}
-	sel, err := root.Select(specs)
+	events, err := tasks.Events(root)
 	if err != nil {
 		return nil, err
 	}
 	if a.in, err = root.Create(); err != nil {
 		return nil, err
 	}
-	if err = errors.Join(a.in.Configure(instance.Config{Clock: clock}), a.in.Enable(sel.Events)); err != nil {
+	if err = errors.Join(a.in.Configure(instance.Config{Clock: clock}), a.in.Enable(events)); err != nil {
 		return a, err
 	}
 	if a.pipe, err = a.in.Pipe(); err != nil {

@@ -10,6 +10,7 @@ import (
 	"ustack/filemap/procmap"
 	"ustack/filemap/sideband"
 	"ustack/filemap/space"
+	"ustack/filemap/tasks"
 	"ustack/filemap/timeline"
 	"ustack/filemap/watch"
 	"ustack/tracefs"
@@ -75,9 +76,9 @@ func (fl *following) choose(f *liveFlags, root *instance.Root, log io.Writer, op
 	if f.mappings != "query" {
 		band, err := startBand(fl.code, log, opt)
 		if band != nil {
-			fl.follower, fl.how = band, "perf side band"
+			fl.follower, fl.how = band, sideband.Name
 		}
-		if err == nil || f.mappings == "perf" || !errors.Is(err, sideband.ErrDenied) && !errors.Is(err, sideband.ErrUnsupported) {
+		if err == nil || f.mappings == "perf" || !sideband.Unavailable(err) {
 			return err
 		}
 	}
@@ -86,7 +87,7 @@ func (fl *following) choose(f *liveFlags, root *instance.Root, log io.Writer, op
 	}
 	asking, err := startAsking(fl.code, root, opt)
 	if asking != nil {
-		fl.follower, fl.how = asking, "queries and scheduler events"
+		fl.follower, fl.how = asking, tasks.Name
 	}
 	return err
 }

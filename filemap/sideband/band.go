@@ -14,6 +14,9 @@ import (
 	"ustack/tracefs"
 )
 
+// Name is what this way to follow mappings is called.
+const Name = "perf side band"
+
 // Options tell how to open a side band.
 type Options struct {
 	// Clock is the trace clock whose times are wanted: mono (DefaultClock),

@@ -7,8 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Why there is no side band. After ErrDenied and ErrUnsupported one can do
-// without; a reading of the processes is then all there is.
+// Why there is no side band.
 var (
 	// ErrDenied: we may not watch all processes of a CPU.
 	ErrDenied = errors.New("needs CAP_PERFMON (or CAP_SYS_ADMIN, or the sysctl kernel.perf_event_paranoid at 0 or less, and no seccomp filter on perf_event_open)")
@@ -19,6 +18,13 @@ var (
 	// ErrMemory: the kernel gives us no memory for the rings.
 	ErrMemory = errors.New("the rings need locked memory: raise the sysctl kernel.perf_event_mlock_kb, or RLIMIT_MEMLOCK (ulimit -l), or have CAP_IPC_LOCK, or ask for smaller rings")
 )
+
+// Unavailable reports whether an error of Open says that there is no side band
+// for us here, and one has to do without. Other errors have to be told: what
+// they complain of can be helped.
+func Unavailable(err error) bool {
+	return errors.Is(err, ErrDenied) || errors.Is(err, ErrUnsupported)
+}
 
 // openError says what perf_event_open(2) refused.
 func openError(cpu int, err error) error {

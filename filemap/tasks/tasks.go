@@ -14,15 +14,23 @@ import (
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/tracefs"
+	"ustack/tracefs/instance"
 )
 
-// EventSpecs are the events to feed Record with (include/trace/events/sched.h,
-// and the system call that maps code), in the notation of trace-cmd.
-func EventSpecs() []string {
-	return []string{
-		"sched:sched_process_fork", "sched:sched_process_exec", "sched:sched_process_exit",
-		"syscalls:sys_enter_mmap/prot & 4/", "syscalls:sys_enter_mprotect/prot & 4/",
-	}
+// Name is what this way to follow mappings is called.
+const Name = "queries and scheduler events"
+
+// Events are the events to feed Record with (include/trace/events/sched.h, and
+// the system calls that map code), as the kernel has them.
+func Events(root *instance.Root) ([]instance.Event, error) {
+	sel, err := root.Select([]instance.Spec{
+		{System: "sched", Event: "sched_process_fork"},
+		{System: "sched", Event: "sched_process_exec"},
+		{System: "sched", Event: "sched_process_exit"},
+		{System: "syscalls", Event: "sys_enter_mmap", Filter: "prot & 4"},
+		{System: "syscalls", Event: "sys_enter_mprotect", Filter: "prot & 4"},
+	})
+	return sel.Events, err
 }
 
 // Tasks feeds Spaces. Its methods may be called from any goroutine.
