@@ -23,8 +23,9 @@ type Facts struct {
 	Deferred bool
 	// Mappings are the events that announce files.
 	Mappings []Event
-	// Default are the events that are traced when nothing is asked for;
-	// DefaultMissing are those that the kernel does not have.
+	// Default are the events that are traced when nothing is asked for, none if
+	// that does not work here; DefaultMissing are those that the kernel does not
+	// have.
 	Default        []Event
 	DefaultMissing []Spec
 	// Events is how many events the kernel has.
@@ -112,10 +113,11 @@ func (r *Root) Facts() Facts {
 	if err == nil {
 		f.Mappings, err = r.MappingEvents()
 		note(err)
-		var sel Selection
-		sel, err = r.Select(Defaults())
+		sel, err := r.Select(Defaults())
+		if err != nil { // not even one, or not what must be there
+			sel.Missing = Defaults()
+		}
 		f.Default, f.DefaultMissing = sel.Events, sel.Missing
-		note(err)
 	}
 	return f
 }
