@@ -1,0 +1,108 @@
+// Package facts finds out what the kernel, and our rights, let us know about
+// the mappings of processes: from /proc, and by trying. Nothing is changed.
+//
+// Who judges what that means for a trace is filemap/doctor.
+package facts
+
+import (
+	"ustack/filemap/procmap"
+	"ustack/filemap/sideband"
+	"ustack/filemap/space"
+)
+
+// Facts is what was found out.
+type Facts struct {
+	// Proc is where proc was read.
+	Proc string
+	// Release is the kernel's (uname -r), "" if unknown.
+	Release string
+
+	Rights     Rights
+	Namespaces Namespaces
+	// HidePID is the option that proc is mounted with, see procmap.HidePID.
+	HidePID string
+	// Lockdown is how far the kernel is locked down (man 7 kernel_lockdown):
+	// none, integrity or confidentiality; "" if the kernel cannot be.
+	Lockdown string
+	Sysctls  Sysctls
+	Limits   Limits
+	// MemAvailable is in KiB, 0 if unknown.
+	MemAvailable uint64
+
+	// Source is how mappings are read, or SourceErr why they cannot be.
+	Source    procmap.Source
+	SourceErr error
+	// Counts is what came of reading all processes; WalkErr is why they could
+	// not even be listed.
+	Counts  procmap.Counts
+	WalkErr error
+	Band    Band
+	// AnonNames: anonymous memory can have names (CONFIG_ANON_VMA_NAME).
+	AnonNames bool
+}
+
+// Band is what came of opening a perf side band, which is closed again.
+type Band struct {
+	// Err is that of sideband.Open; what follows is known if it is nil.
+	Err      error
+	CPUs     int
+	RingSize int // of each CPU, in bytes
+	BuildIDs bool
+}
+
+// Options tell where to look.
+type Options struct {
+	// Proc is where proc is mounted, /proc if empty; Sys is where sysfs is,
+	// /sys if empty.
+	Proc, Sys string
+	// Clock is the trace clock to use, sideband.DefaultClock if empty.
+	Clock string
+}
+
+// Collect looks around. What cannot be found out stays unknown.
+func Collect(opt Options) *Facts {
+	if opt.Proc == "" {
+		opt.Proc = "/proc"
+	}
+	if opt.Sys == "" {
+		opt.Sys = "/sys"
+	}
+	p := folder(opt.Proc)
+	f := &Facts{
+		Proc:         opt.Proc,
+		Release:      p.line("sys/kernel/osrelease"),
+		Rights:       parseStatus(p.text("self/status")),
+		Namespaces:   p.namespaces(),
+		HidePID:      procmap.HidePID(opt.Proc),
+		Lockdown:     chosen(folder(opt.Sys).line("kernel/security/lockdown")),
+		Sysctls:      p.sysctls(),
+		Limits:       parseLimits(p.text("self/limits")),
+		MemAvailable: parseMemAvailable(p.text("meminfo")),
+		Band:         openBand(opt),
+		AnonNames:    anonNames(),
+	}
+	f.walk()
+	return f
+}
+
+// walk reads what all processes have mapped, as live does.
+func (f *Facts) walk() {
+	r, err := procmap.NewReader(procmap.Options{Proc: f.Proc, Stat: true, Filter: procmap.Filter{Perms: procmap.Exec}})
+	if err != nil {
+		f.SourceErr = err
+		return
+	}
+	f.Source = r.Source()
+	f.Counts, f.WalkErr = r.Walk(nil, func(*procmap.Process, error) error { return nil })
+}
+
+// openBand opens a side band on all CPUs, and closes it.
+func openBand(opt Options) Band {
+	b, err := sideband.Open(space.New(), sideband.Options{Clock: opt.Clock, Sys: opt.Sys})
+	if err != nil {
+		return Band{Err: err}
+	}
+	found := Band{CPUs: len(b.CPUs()), RingSize: b.RingSize(), BuildIDs: b.BuildIDs()}
+	found.Err = b.Close()
+	return found
+}
