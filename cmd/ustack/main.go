@@ -31,6 +31,7 @@ func commands() []command {
 		{"live", "trace, and give the stacks their files as they come", live},
 		{"record", "trace into a small file for another machine", recordCommand},
 		{"futex", "say who waits for whom in a saved trace", futexCommand},
+		{"doctor", "say whether live works here, and what would help", doctorCommand},
 		{"maps", "show which files processes have mapped where", mapsCommand},
 		{"clean", "remove the tracing instances of killed ustack processes", cleanCommand},
 	}

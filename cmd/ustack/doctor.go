@@ -1,0 +1,61 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"ustack/filemap/doctor"
+	"ustack/render"
+)
+
+const doctorHelp = `usage: ustack doctor [flags]
+
+Says whether ustack live works here and how well: every file, option, event,
+capability and setting that matters, what works without it, and the command
+(for root) that would help. Nothing is changed.
+
+Exit codes: 0 live works, 1 it does not (or another failure), 2 usage.
+
+`
+
+// doctorCommand is the subcommand.
+func doctorCommand(args []string, _ io.Reader, stdout, stderr io.Writer) int {
+	fs := flag.NewFlagSet("doctor", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.Usage = func() {}
+	asJSON := fs.Bool("json", false, "print a JSON object")
+	opt := doctor.Options{Clock: clock}
+	fs.StringVar(&opt.Tracefs, "tracefs", "", "where tracefs is mounted, if not where it usually is: `DIR`")
+	fs.StringVar(&opt.Proc, "proc", "/proc", "where proc is mounted: `DIR`")
+	err := fs.Parse(args)
+	if err == nil && fs.NArg() > 0 {
+		err = fmt.Errorf("unexpected %q", fs.Arg(0))
+	}
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stdout, doctorHelp)
+		fs.SetOutput(stdout)
+		fs.PrintDefaults()
+		return exitOK
+	case err != nil:
+		fmt.Fprintf(render.Output(stderr), "ustack doctor: %v\n", err)
+		return exitUsage
+	}
+	opt.Program, _ = os.Executable() // without it there is a hint less
+	report := doctor.Judge(doctor.Examine(opt))
+	write := render.WriteDoctor
+	if *asJSON {
+		write = render.WriteDoctorJSON
+	}
+	if err := write(render.Output(stdout), report); err != nil {
+		fmt.Fprintf(render.Output(stderr), "ustack doctor: %v\n", err)
+		return exitFailure
+	}
+	if !report.Works {
+		return exitFailure
+	}
+	return exitOK
+}

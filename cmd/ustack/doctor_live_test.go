@@ -1,0 +1,173 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// doctorRun is what a run of doctor gave.
+type doctorRun struct {
+	text   string
+	object doctorObject
+}
+
+// runDoctor runs doctor twice, for text and JSON, as a user. Both must exit with
+// the code that the verdict calls for.
+func runDoctor(t *testing.T, bin string, user *syscall.Credential) doctorRun {
+	t.Helper()
+	var r doctorRun
+	for _, flags := range [][]string{nil, {"--json"}} {
+		cmd := exec.Command(bin, append([]string{"doctor"}, flags...)...)
+		cmd.Dir = "/"
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: user}
+		var out, stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &stderr
+		err := cmd.Run()
+		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) || stderr.Len() > 0 {
+			t.Fatalf("%v: %s", err, &stderr)
+		}
+		works := strings.HasPrefix(out.String(), "live works: ")
+		if flags == nil {
+			r.text = out.String()
+		} else {
+			if err := json.Unmarshal(out.Bytes(), &r.object); err != nil {
+				t.Fatalf("%v in %s", err, &out)
+			}
+			works = r.object.Works
+		}
+		want := exitFailure
+		if works {
+			want = exitOK
+		}
+		if code := cmd.ProcessState.ExitCode(); code != want {
+			t.Errorf("works: %v, exit code %d\n%s", works, code, &out)
+		}
+	}
+	if line, _, _ := strings.Cut(r.text, "\n"); r.object.Works && line != r.object.Verdict {
+		t.Errorf("text %q, JSON %q", line, r.object.Verdict)
+	}
+	checkDoctorText(t, r.text)
+	return r
+}
+
+// TestLiveDoctor: it says what live then does.
+func TestLiveDoctor(t *testing.T) {
+	needLive(t)
+	r := runDoctor(t, ustackBinary(t), nil)
+	if !r.object.Works {
+		t.Fatal(r.text)
+	}
+	run := traceLive(t, []string{"-e", "syscalls:sys_enter_exit_group"}, "/bin/true")
+	for _, want := range []string{r.object.Stacks + " stacks", "mappings by " + r.object.Mappings + ",", "clock " + r.object.Clock + ",",
+		"Linux " + r.object.Kernel + ","} {
+		if line, _, _ := strings.Cut(run.stderr, "\n"); !strings.Contains(line, want) {
+			t.Errorf("doctor: %s; live: %s", r.object.Verdict, line)
+		}
+	}
+}
+
+// needProgram skips a test, or fails it where live tests must run, if a program
+// is not there.
+func needProgram(t *testing.T, name string) {
+	t.Helper()
+	_, err := exec.LookPath(name)
+	switch {
+	case err == nil:
+	case os.Getenv("USTACK_LIVE") == "must":
+		t.Fatal(err)
+	default:
+		t.Skip(err)
+	}
+}
+
+// nobodyUser is a user without rights.
+var nobodyUser = &syscall.Credential{Uid: 65534, Gid: 65534}
+
+// publicBinary is a copy of ustack that everybody may run.
+func publicBinary(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // TempDir made it for us alone
+		t.Fatal(err)
+	}
+	in, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	path := filepath.Join(dir, "ustack")
+	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.Copy(out, in)
+	if err := errors.Join(err, out.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestLiveDoctorNobody: a user without rights is told which are missing, and the
+// command that gives them does.
+func TestLiveDoctorNobody(t *testing.T) {
+	needLive(t)
+	bin := publicBinary(t)
+	r := runDoctor(t, bin, nobodyUser)
+	if r.object.Works {
+		t.Fatalf("a user without rights can trace:\n%s", r.text)
+	}
+	fix := ""
+	states := make(map[string]string)
+	for _, c := range r.object.Checks {
+		states[c.Name] = c.State
+		if c.Name == "tracefs" {
+			fix = c.Fix
+		}
+	}
+	for _, name := range []string{"tracefs", "CAP_DAC_OVERRIDE", "CAP_SYS_PTRACE"} {
+		if states[name] != "missing" {
+			t.Errorf("%s is %q\n%s", name, states[name], r.text)
+		}
+	}
+	if !regexp.MustCompile(`^live does not work: tracefs: .*permission denied`).MatchString(r.object.Verdict) || !strings.HasPrefix(fix, "setcap ") {
+		t.Fatalf("verdict %q, fix %q", r.object.Verdict, fix)
+	}
+	needProgram(t, "setcap")
+	if out, err := exec.Command("sh", "-c", fix).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", fix, err, out)
+	}
+	if r := runDoctor(t, bin, nobodyUser); !r.object.Works {
+		t.Errorf("after %s:\n%s", fix, r.text)
+	}
+	cmd := exec.Command(bin, "live", "-q", "--", "/bin/true")
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: nobodyUser}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("live: %v\n%s", err, out)
+	}
+}
+
+// TestLiveDoctorNamespace: from inside a PID namespace, the processes of a trace
+// cannot be told.
+func TestLiveDoctorNamespace(t *testing.T) {
+	needLive(t)
+	needProgram(t, "unshare")
+	out, err := exec.Command("unshare", "--pid", "--fork", "--mount-proc", ustackBinary(t), "doctor").CombinedOutput()
+	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != exitFailure {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if !strings.HasPrefix(string(out), "live does not work: PID namespace: not the initial one") {
+		t.Errorf("%s", out)
+	}
+}

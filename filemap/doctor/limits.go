@@ -1,0 +1,111 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap/facts"
+	"ustack/filemap/sideband"
+)
+
+// limits checks settings, and how much there is of what is needed.
+func (f *Findings) limits() []Check {
+	var list []Check
+	if value, known := f.Facts.Sysctls[facts.PerfParanoid]; known {
+		list = append(list, f.paranoid(value))
+	}
+	if value, known := f.Facts.Sysctls[facts.PerfMlock]; known {
+		list = append(list, f.mlock(value))
+	}
+	if value, known := f.Facts.Sysctls[facts.PtraceScope]; known {
+		list = append(list, f.ptraceScope(value))
+	}
+	list = append(list, f.lockedMemory(), f.openFiles(), f.memory())
+	return inGroup(Limits, list)
+}
+
+func (f *Findings) paranoid(value int) Check {
+	c := Check{Name: facts.PerfParanoid, Found: fmt.Sprint(value)}
+	switch {
+	case value <= 0:
+		c.Found += ": everybody may watch CPUs"
+	case f.Facts.Band.Err == nil:
+		c.Found += ", of no concern: we have the capability"
+	case errors.Is(f.Facts.Band.Err, sideband.ErrDenied):
+		c.State, c.Found = Limited, c.Found+": not everybody may watch CPUs"
+		c.Without = "the perf side band needs CAP_PERFMON"
+		c.Fix = f.lessParanoid()
+	}
+	return c
+}
+
+// mlock checks what perf lends everybody for each CPU, perf_mmap in
+// kernel/events/core.c.
+func (f *Findings) mlock(value int) Check {
+	c := Check{Name: facts.PerfMlock, Found: fmt.Sprintf("%d KiB for each CPU", value)}
+	b := &f.Facts.Band
+	if b.Err == nil && b.RingSize < sideband.DefaultRing || errors.Is(b.Err, sideband.ErrMemory) {
+		c.State, c.Without, c.Fix = Limited, "the rings of the side band are smaller than they should be", f.moreMemory()
+	}
+	return c
+}
+
+// ptraceScope: a command is held at its first instruction by PTRACE_TRACEME.
+// Reading mappings is of no concern to Yama (yama_ptrace_access_check).
+func (f *Findings) ptraceScope(value int) Check {
+	const admin, none = 2, 3
+	c := Check{Name: facts.PtraceScope, Found: fmt.Sprint(value)}
+	switch {
+	case value >= none:
+		c.State, c.Found = Limited, c.Found+": no process may be traced until the kernel is booted again"
+		c.Without = "live takes no command, but -p"
+	case value == admin && !f.Facts.Rights.Has(unix.CAP_SYS_PTRACE):
+		c.State, c.Found = Limited, c.Found+": a command can be started for tracing with CAP_SYS_PTRACE only"
+		c.Without, c.Fix = "live takes no command, but -p", "sysctl -w "+facts.PtraceScope+"=1"
+	}
+	return c
+}
+
+func (f *Findings) lockedMemory() Check {
+	return Check{Name: "locked memory", Found: amount(f.Facts.Limits.LockedMemory, 1<<10, " KiB") + ", beside what perf lends"}
+}
+
+// spareFiles is more than live has open, beside a ring for each CPU.
+const spareFiles = 64
+
+func (f *Findings) openFiles() Check {
+	have := f.Facts.Limits.OpenFiles
+	c := Check{Name: "open files", Found: amount(have, 1, "")}
+	if need := uint64(f.Facts.Band.CPUs + spareFiles); have > 0 && have < need {
+		c.State, c.Found = Limited, c.Found+fmt.Sprintf("; %d would do", need)
+		c.Without = "live may run out of them, and ends then"
+		c.Fix = fmt.Sprintf("ulimit -n %d", need)
+	}
+	return c
+}
+
+func amount(n, unit uint64, name string) string {
+	switch n {
+	case 0:
+		return "unknown"
+	case facts.NoLimit:
+		return "no limit"
+	}
+	return fmt.Sprintf("%d%s", n/unit, name)
+}
+
+// memory checks what is free. The ring buffer of the trace is what the kernel
+// chooses, some 1.4 MB for each CPU.
+func (f *Findings) memory() Check {
+	const own, buffer = 52 << 10, 1408 // KiB
+	have := f.Facts.MemAvailable
+	c := Check{Name: "memory", Found: amount(have, 1<<10, " MiB") + " available"}
+	if need := uint64(own + f.Facts.Band.CPUs*(buffer+sideband.DefaultRing>>10)); have > 0 && have < need {
+		c.State = Limited
+		c.Found += fmt.Sprintf("; live may need %d MiB", need>>10)
+		c.Without = "live may be killed when memory runs out; its instance goes with the next run"
+	}
+	return c
+}

@@ -1,0 +1,131 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"ustack/filemap/facts"
+	"ustack/filemap/procmap"
+	"ustack/filemap/sideband"
+)
+
+// mappings checks how it becomes known what processes have mapped.
+func (f *Findings) mappings() []Check {
+	list := []Check{f.band()}
+	if f.Tracing != nil {
+		list = append(list, f.scheduler())
+	}
+	list = append(list, f.processes(), f.source(), f.anonymous())
+	return inGroup(Mappings, list)
+}
+
+// band checks the side band of perf.
+func (f *Findings) band() Check {
+	b := &f.Facts.Band
+	c := Check{Name: sideband.Name}
+	switch {
+	case b.Err != nil:
+		c.State, c.Found, c.Fix = Missing, oneLine(b.Err), f.bandFix()
+		// live takes the same decision.
+		c.Required = !sideband.Unavailable(b.Err) && !f.plain()
+		c.Without = "queries and scheduler events: files are late, and processes that live for moments may have none"
+		if c.Required {
+			c.Without = "live works with --mappings=query"
+		}
+		return c
+	case b.RingSize < sideband.DefaultRing:
+		c.State, c.Fix = Limited, f.moreMemory()
+		c.Without = "records are lost sooner when many processes map code at once; files are late then"
+	case !b.BuildIDs:
+		c.State = Limited
+		c.Without = "build IDs are read from the files, where these are provably the ones that were mapped"
+	}
+	ids := "with build IDs"
+	if !b.BuildIDs {
+		ids = "without build IDs (Linux 5.12)"
+	}
+	c.Found = fmt.Sprintf("%d CPUs, %d KiB each, %s", b.CPUs, b.RingSize>>10, ids)
+	return c
+}
+
+// bandFix is what would give us a side band.
+func (f *Findings) bandFix() string {
+	switch err := f.Facts.Band.Err; {
+	case errors.Is(err, sideband.ErrMemory):
+		return f.moreMemory()
+	case !errors.Is(err, sideband.ErrDenied):
+		return ""
+	}
+	if fix := f.setcap(); fix != "" {
+		return fix
+	}
+	return f.lessParanoid()
+}
+
+// moreMemory lets perf lend everybody as much for each CPU as is wanted, or
+// twice as much if others have taken that.
+func (f *Findings) moreMemory() string {
+	const enough = sideband.DefaultRing>>10 + 4
+	return fmt.Sprintf("sysctl -w %s=%d", facts.PerfMlock, max(enough, 2*f.Facts.Sysctls[facts.PerfMlock]))
+}
+
+// lessParanoid lets everybody watch CPUs, if that is not so and is all that is
+// in the way: seccomp filters of containers forbid perf_event_open altogether.
+func (f *Findings) lessParanoid() string {
+	if f.Facts.Sysctls[facts.PerfParanoid] <= 0 || f.Facts.Rights.Filtered {
+		return ""
+	}
+	return "sysctl -w " + facts.PerfParanoid + "=0"
+}
+
+// scheduler checks what is used in place of the side band.
+func (f *Findings) scheduler() Check {
+	c := Check{Name: "scheduler events", Found: "in place of the side band, if need be"}
+	if f.Scheduler != nil {
+		c.State, c.Found = Missing, oneLine(f.Scheduler)
+		c.Without = "the side band is used, and nothing is in its place"
+		c.Required = sideband.Unavailable(f.Facts.Band.Err) && !f.plain()
+	}
+	return c
+}
+
+// processes checks whether all can be read.
+func (f *Findings) processes() Check {
+	n := &f.Facts.Counts
+	c := Check{Name: "processes", Required: !f.plain()}
+	if err := errors.Join(f.Facts.SourceErr, f.Facts.WalkErr); err != nil {
+		c.State, c.Found = Missing, oneLine(err)
+		return c
+	}
+	c.Found = fmt.Sprintf("%d could be read, %d have no memory to read", n.Processes, n.NoMemory)
+	if n.Denied > 0 {
+		c.State, c.Fix = Limited, f.setcap()
+		c.Found = fmt.Sprintf("%d could be read, %d may not be read by us", n.Processes, n.Denied)
+		c.Without = "of the others only what they map while we trace is known"
+	}
+	return c
+}
+
+// source checks how mappings are read.
+func (f *Findings) source() Check {
+	c := Check{Name: "PROCMAP_QUERY", Found: "the kernel answers single questions"}
+	if f.Facts.Source != procmap.Ioctl {
+		c.State, c.Found = Missing, "the kernel has none (Linux 6.11), or a filter forbids it"
+		c.Without = "the text of /proc/PID/maps is read, which is slower"
+	}
+	return c
+}
+
+// anonymous checks names of memory without a file.
+func (f *Findings) anonymous() Check {
+	c := Check{Name: "names of anonymous memory", Found: "the kernel keeps them"}
+	if !f.Facts.AnonNames {
+		c.State, c.Found = Missing, "the kernel keeps none (CONFIG_ANON_VMA_NAME)"
+		c.Without = "frames in such memory are [anon], not [anon:NAME]"
+	}
+	return c
+}
+
+// oneLine is an error, with what was joined in one line.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

@@ -1,0 +1,162 @@
+package doctor
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap/facts"
+	"ustack/filemap/sideband"
+)
+
+// granted are the capabilities that make live work for others than root.
+var granted = [...]struct {
+	number int
+	name   string
+}{
+	{unix.CAP_DAC_OVERRIDE, "cap_dac_override"},
+	{unix.CAP_PERFMON, "cap_perfmon"},
+	{unix.CAP_SYS_PTRACE, "cap_sys_ptrace"},
+	{unix.CAP_CHECKPOINT_RESTORE, "cap_checkpoint_restore"},
+}
+
+// setcap is the command that gives the program its rights, "" if it would not
+// help: root has them, or nobody here may.
+func (f *Findings) setcap() string {
+	r := &f.Facts.Rights
+	if !r.Known || r.User == 0 || f.Program == "" || f.Facts.Namespaces.User == facts.Other {
+		return ""
+	}
+	var names []string
+	for _, c := range granted {
+		if !r.MayGet(c.number) {
+			return ""
+		}
+		names = append(names, c.name)
+	}
+	return "setcap " + strings.Join(names, ",") + "+ep " + quote(f.Program)
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:+,=@%-]+$`)
+
+// quote writes a word as a shell takes it.
+func quote(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// rights checks what we may do.
+func (f *Findings) rights() []Check {
+	list := []Check{f.pidNamespace()}
+	if f.Facts.Rights.Known {
+		list = append(list, f.dacOverride(), f.perfmon(), f.sysPtrace(), f.checkpointRestore(), f.ipcLock())
+	}
+	list = append(list, f.userNamespace())
+	if f.Facts.Lockdown != "" {
+		list = append(list, f.lockdown())
+	}
+	return inGroup(Rights, append(list, f.hidepid()))
+}
+
+// capability checks one, which may be held by one of several names. needed tells
+// that something does not work for the lack of it.
+func (f *Findings) capability(name string, needed bool, without string, any ...int) Check {
+	c := Check{Name: name, Found: "held"}
+	for _, number := range any {
+		if f.Facts.Rights.Has(number) {
+			return c
+		}
+	}
+	if !needed {
+		c.Found = "not held, and not needed"
+		return c
+	}
+	c.State, c.Found, c.Without, c.Fix = Missing, "not held", without, f.setcap()
+	return c
+}
+
+func (f *Findings) dacOverride() Check {
+	needed := f.Tracing == nil
+	if !needed {
+		for i := range f.Tracing.Files {
+			file := &f.Tracing.Files[i]
+			needed = needed || file.Exists && !file.Optional && !file.OK()
+		}
+	}
+	return f.capability("CAP_DAC_OVERRIDE", needed, "tracefs is for root alone", unix.CAP_DAC_OVERRIDE)
+}
+
+func (f *Findings) perfmon() Check {
+	return f.capability("CAP_PERFMON", errors.Is(f.Facts.Band.Err, sideband.ErrDenied), "no perf side band, unless "+facts.PerfParanoid+" is 0 or less",
+		unix.CAP_PERFMON, unix.CAP_SYS_ADMIN)
+}
+
+func (f *Findings) sysPtrace() Check {
+	return f.capability("CAP_SYS_PTRACE", true, "processes of other users are not read", unix.CAP_SYS_PTRACE)
+}
+
+func (f *Findings) checkpointRestore() Check {
+	return f.capability("CAP_CHECKPOINT_RESTORE", true, "deleted files have no build ID if the kernel does not tell it",
+		unix.CAP_CHECKPOINT_RESTORE, unix.CAP_SYS_ADMIN)
+}
+
+func (f *Findings) ipcLock() Check {
+	b := &f.Facts.Band
+	c := f.capability("CAP_IPC_LOCK", b.Err == nil && b.RingSize < sideband.DefaultRing, "perf lends us as much memory as everybody",
+		unix.CAP_IPC_LOCK)
+	c.Fix = "" // more memory for all is the better way, see moreMemory
+	return c
+}
+
+// pidNamespace: the trace has the PIDs of the initial one, whoever reads it.
+func (f *Findings) pidNamespace() Check {
+	c := Check{Name: "PID namespace", Required: !f.plain(), Found: "the initial one"}
+	switch f.Facts.Namespaces.PID {
+	case facts.Other:
+		c.State, c.Found = Missing, "not the initial one: PIDs in the trace are others than ours"
+		c.Without = "live cannot tell whose stacks they are: run it outside of the container, or the container with --pid=host"
+	case facts.Unknown:
+		c.Found = "the kernel does not say"
+	}
+	return c
+}
+
+func (f *Findings) userNamespace() Check {
+	c := Check{Name: "user namespace", Found: "the initial one"}
+	switch f.Facts.Namespaces.User {
+	case facts.Other:
+		c.State, c.Found = Limited, "not the initial one: capabilities do not count outside of it"
+		c.Without = "what the lines above show to work does work"
+	case facts.Unknown:
+		c.Found = "the kernel does not say"
+	}
+	return c
+}
+
+// lockdown: only the second level forbids tracefs (LOCKDOWN_TRACEFS in
+// include/linux/security.h).
+func (f *Findings) lockdown() Check {
+	c := Check{Name: "lockdown", Required: !f.plain(), Found: f.Facts.Lockdown}
+	if f.Facts.Lockdown == "confidentiality" {
+		c.State, c.Found = Missing, "confidentiality: the kernel forbids tracing until it is booted again without"
+	}
+	return c
+}
+
+func (f *Findings) hidepid() Check {
+	c := Check{Name: "hidepid", Found: "off: proc shows all processes"}
+	switch hide := f.Facts.HidePID; {
+	case hide == "":
+	case f.Facts.Rights.Has(unix.CAP_SYS_PTRACE):
+		c.Found = hide + ", but CAP_SYS_PTRACE sees all processes"
+	default:
+		c.State, c.Found = Limited, hide+": proc shows our own processes only"
+		c.Without = "of the others only what they map while we trace is known"
+		c.Fix = "mount -o remount,hidepid=0 " + quote(f.Facts.Proc)
+	}
+	return c
+}

@@ -1,0 +1,181 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/tracefs/instance"
+)
+
+// tracing checks the tracing interface.
+func (f *Findings) tracing() []Check {
+	t := f.Tracing
+	if t == nil {
+		return []Check{f.noTracefs()}
+	}
+	kind := "tracefs"
+	if t.Plain {
+		kind = "a plain folder"
+	}
+	list := []Check{{Name: "tracefs", Required: true, Found: t.Path + ", " + kind}}
+	list = append(list, f.files(false)...)
+	list = append(list, f.clock(), f.events(), f.deferred())
+	if t.Deferred {
+		list = append(list, f.announcements())
+	}
+	list = append(list, f.files(true)...)
+	list = append(list, f.leftovers())
+	if err := errors.Join(t.Errors...); err != nil {
+		list = append(list, Check{Name: "what could not be read", State: Limited, Found: err.Error(),
+			Without: "the lines above tell less than there may be"})
+	}
+	return inGroup(Tracing, list)
+}
+
+func inGroup(group string, list []Check) []Check {
+	for i := range list {
+		list[i].Group = group
+	}
+	return list
+}
+
+func (f *Findings) noTracefs() Check {
+	c := Check{Group: Tracing, Name: "tracefs", State: Missing, Required: true, Found: f.TracingErr.Error()}
+	help := new(instance.HelpError)
+	switch {
+	case errors.Is(f.TracingErr, instance.ErrNoTracefs) && errors.As(f.TracingErr, &help):
+		c.Found, c.Fix = help.Err.Error(), help.Help
+	case errors.Is(f.TracingErr, unix.EACCES):
+		c.Fix = f.setcap()
+	}
+	return c
+}
+
+// deferredOption is the file of the option for deferred stacks.
+const deferredOption = "options/userstacktrace_delay"
+
+// files checks the files of the interface, those that are needed or the
+// optional ones.
+func (f *Findings) files(optional bool) []Check {
+	var list []Check
+	for i := range f.Tracing.Files {
+		file := &f.Tracing.Files[i]
+		if file.Optional != optional || file.Name == deferredOption {
+			continue // see deferred
+		}
+		c := Check{Name: file.Name, Required: !optional, Found: "for " + file.Use}
+		if !file.OK() {
+			c.State, c.Without = Missing, file.Without
+			c.Found += ": " + f.wrong(file)
+			c.Fix = f.permit(file)
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// wrong says why a file cannot be used.
+func (f *Findings) wrong(file *instance.FileFact) string {
+	switch {
+	case !file.Exists:
+		return "the kernel has no such file"
+	case f.Tracing.ReadOnly && file.NeedWrite && !file.Writable:
+		return "tracefs is mounted read-only"
+	case !file.Readable && file.NeedRead:
+		return "we may not read it"
+	}
+	return "we may not write it"
+}
+
+// permit is a command that lets us use a file which is there.
+func (f *Findings) permit(file *instance.FileFact) string {
+	switch {
+	case !file.Exists:
+		return ""
+	case f.Tracing.ReadOnly:
+		return "mount -o remount,rw " + quote(f.Tracing.Path)
+	}
+	return f.setcap()
+}
+
+func (f *Findings) clock() Check {
+	c := Check{Name: "clock " + f.Clock, Required: true, Found: "one of " + strings.Join(f.Tracing.Clocks, ", ")}
+	if !slices.Contains(f.Tracing.Clocks, f.Clock) {
+		c.State = Missing
+		c.Found = "not among the kernel's: " + strings.Join(f.Tracing.Clocks, ", ")
+	}
+	return c
+}
+
+// events checks those that are traced if none are named. What the kernel does
+// not have, programs cannot call.
+func (f *Findings) events() Check {
+	t := f.Tracing
+	c := Check{Name: "futex events", Found: fmt.Sprintf("%d, of %d events", len(t.Default), t.Events)}
+	if len(t.Default) == 0 {
+		c.State = Missing
+		c.Found = fmt.Sprintf("none, of %d events (CONFIG_FTRACE_SYSCALLS)", t.Events)
+		c.Without = "live needs -e, for instance -e sched:sched_switch"
+	} else if len(t.DefaultMissing) > 0 {
+		c.Found += "; the kernel lacks " + calls(t.DefaultMissing)
+	}
+	return c
+}
+
+// calls are the system calls whose entry and exit are the events.
+func calls(specs []instance.Spec) string {
+	var list []string
+	for _, s := range specs {
+		name := strings.TrimPrefix(strings.TrimPrefix(s.Event, "sys_enter_"), "sys_exit_")
+		if !slices.Contains(list, name) {
+			list = append(list, name)
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// deferred checks the option for stacks that are taken late.
+func (f *Findings) deferred() Check {
+	c := Check{Name: "deferred stacks", Found: "taken on return to user space"}
+	if file := f.file(deferredOption); file != nil && !file.OK() {
+		c.State, c.Without, c.Found, c.Fix = Missing, file.Without, f.wrong(file), f.permit(file)
+		if !file.Exists {
+			c.Found = "the kernel has no option userstacktrace_delay"
+		}
+	}
+	return c
+}
+
+// announcements checks the events that announce files.
+func (f *Findings) announcements() Check {
+	c := Check{Name: "mapping events"}
+	var list []string
+	for _, e := range f.Tracing.Mappings {
+		list = append(list, e.String())
+	}
+	if c.Found = strings.Join(list, ", "); c.Found == "" {
+		c.State, c.Found = Missing, "the kernel has none by a name that is known"
+		c.Without = "a frame gets a file only if what its process had mapped leaves just one"
+	}
+	return c
+}
+
+// leftovers checks what killed processes have left.
+func (f *Findings) leftovers() Check {
+	t := f.Tracing
+	c := Check{Name: "left-over instances", Found: fmt.Sprintf("none, of %d instances", len(t.Instances))}
+	if len(t.Leftovers) > 0 {
+		c.State = Limited
+		c.Found = strings.Join(t.Leftovers, ", ") + ": made by processes that are dead"
+		c.Without = "they take memory, and trace on; live removes them when it starts"
+		c.Fix = "ustack clean"
+		if t.Plain {
+			c.Fix += " --tracefs " + quote(t.Path)
+		}
+	}
+	return c
+}
