@@ -156,6 +156,7 @@ func TestLiveDoctorNobody(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("live: %v\n%s", err, out)
 	}
+	noInstance(t, cmd.ProcessState.Pid())
 }
 
 // TestLiveDoctorNamespace: from inside a PID namespace, the processes of a trace

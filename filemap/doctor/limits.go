@@ -45,11 +45,16 @@ func (f *Findings) paranoid(value int) Check {
 // kernel/events/core.c.
 func (f *Findings) mlock(value int) Check {
 	c := Check{Name: facts.PerfMlock, Found: fmt.Sprintf("%d KiB for each CPU", value)}
-	b := &f.Facts.Band
-	if b.Err == nil && b.RingSize < sideband.DefaultRing || errors.Is(b.Err, sideband.ErrMemory) {
+	if f.lacksMemory() {
 		c.State, c.Without, c.Fix = Limited, "the rings of the side band are smaller than they should be", f.moreMemory()
 	}
 	return c
+}
+
+// lacksMemory reports whether perf had not as much memory for us as we want.
+func (f *Findings) lacksMemory() bool {
+	b := &f.Facts.Band
+	return b.Err == nil && b.RingSize < sideband.DefaultRing || errors.Is(b.Err, sideband.ErrMemory)
 }
 
 // ptraceScope: a command is held at its first instruction by PTRACE_TRACEME.

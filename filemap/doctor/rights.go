@@ -105,9 +105,7 @@ func (f *Findings) checkpointRestore() Check {
 }
 
 func (f *Findings) ipcLock() Check {
-	b := &f.Facts.Band
-	c := f.capability("CAP_IPC_LOCK", b.Err == nil && b.RingSize < sideband.DefaultRing, "perf lends us as much memory as everybody",
-		unix.CAP_IPC_LOCK)
+	c := f.capability("CAP_IPC_LOCK", f.lacksMemory(), "perf lends us as much memory as everybody", unix.CAP_IPC_LOCK)
 	c.Fix = "" // more memory for all is the better way, see moreMemory
 	return c
 }

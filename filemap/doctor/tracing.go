@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -103,10 +104,10 @@ func (f *Findings) permit(file *instance.FileFact) string {
 }
 
 func (f *Findings) clock() Check {
-	c := Check{Name: "clock " + f.Clock, Required: true, Found: "one of " + strings.Join(f.Tracing.Clocks, ", ")}
+	c := Check{Name: "clock " + f.Clock, Required: true, Found: "the kernel has it, as perf does"}
 	if !slices.Contains(f.Tracing.Clocks, f.Clock) {
 		c.State = Missing
-		c.Found = "not among the kernel's: " + strings.Join(f.Tracing.Clocks, ", ")
+		c.Found = "not among the kernel's: " + cmp.Or(strings.Join(f.Tracing.Clocks, ", "), "none")
 	}
 	return c
 }

@@ -1,0 +1,115 @@
+package doctor
+
+import (
+	"errors"
+	"io/fs"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap/facts"
+	"ustack/filemap/sideband"
+	"ustack/tracefs/instance"
+)
+
+// TestQuote: a shell gets the word that was meant.
+func TestQuote(t *testing.T) {
+	for _, word := range []string{"/usr/bin/ustack", "/a b/c", "it's", "$(x)`y`", "a;b", "*", "", "-n", "ü", "a\nb"} {
+		out, err := exec.Command("sh", "-c", "printf '<%s>' "+quote(word)).Output()
+		if err != nil || string(out) != "<"+word+">" {
+			t.Errorf("%q is %s to a shell: %q (%v)", word, quote(word), out, err)
+		}
+	}
+	if quote("/usr/bin/ustack") != "/usr/bin/ustack" {
+		t.Error("quoted for nothing")
+	}
+}
+
+// TestSetcap: the command is named only where it helps.
+func TestSetcap(t *testing.T) {
+	const all = 1<<41 - 1
+	for _, c := range []struct {
+		name    string
+		rights  facts.Rights
+		user    facts.Namespace
+		program string
+		want    bool
+	}{
+		{"a user", facts.Rights{Known: true, User: 1000, Bounding: all}, facts.Initial, "/x", true},
+		{"no user namespaces", facts.Rights{Known: true, User: 1000, Bounding: all}, facts.Unknown, "/x", true},
+		{"root has them, or cannot have them", facts.Rights{Known: true, Bounding: all}, facts.Initial, "/x", false},
+		{"who knows", facts.Rights{User: 1000, Bounding: all}, facts.Initial, "/x", false},
+		{"not to be had", facts.Rights{Known: true, User: 1000, Bounding: all &^ (1 << unix.CAP_PERFMON)}, facts.Initial, "/x", false},
+		{"they would not count", facts.Rights{Known: true, User: 1000, Bounding: all}, facts.Other, "/x", false},
+		{"of what", facts.Rights{Known: true, User: 1000, Bounding: all}, facts.Initial, "", false},
+	} {
+		f := &Findings{Facts: &facts.Facts{Rights: c.rights, Namespaces: facts.Namespaces{User: c.user}}, Program: c.program}
+		if got := f.setcap(); (got != "") != c.want {
+			t.Errorf("%s: %q", c.name, got)
+		}
+	}
+}
+
+// TestNoTracefs: what helps depends on what is wrong.
+func TestNoTracefs(t *testing.T) {
+	mine := facts.Facts{Rights: facts.Rights{Known: true, User: 1000, Bounding: 1<<41 - 1}}
+	for _, c := range []struct {
+		err   error
+		fix   string
+		found string
+	}{
+		{&instance.HelpError{Err: instance.ErrNoTracefs, Help: "mount it"}, "mount it", "no tracefs is mounted"},
+		{&instance.HelpError{Err: &fs.PathError{Op: "stat", Path: "/t", Err: unix.EACCES}, Help: "rights"}, "setcap ", "stat /t: permission denied; rights"},
+		{&instance.HelpError{Err: &fs.PathError{Op: "stat", Path: "/t", Err: unix.EPERM}, Help: "locked"}, "", "stat /t: operation not permitted; locked"},
+		{errors.New("other"), "", "other"},
+	} {
+		r := Judge(&Findings{TracingErr: c.err, Facts: &mine, Clock: "mono", Program: "/ustack"})
+		got := r.Checks[0]
+		if r.Works || got.Name != "tracefs" || got.Found != c.found || !strings.HasPrefix(got.Fix, c.fix) || (got.Fix == "") != (c.fix == "") {
+			t.Errorf("%v: works: %v, %+v", c.err, r.Works, got)
+		}
+		if r.Verdict != "live does not work: tracefs: "+c.found || r.Stacks+r.Mappings+r.Clock != "" {
+			t.Errorf("%v: %+v", c.err, r)
+		}
+	}
+}
+
+// TestWay: the way that live would go, and none.
+func TestWay(t *testing.T) {
+	denied, memory := sideband.ErrDenied, sideband.ErrMemory
+	none := errors.New("no such events")
+	for _, c := range []struct {
+		band, scheduler error
+		plain           bool
+		want            string
+	}{
+		{nil, nil, false, "live works: stock stacks, mappings by perf side band, clock mono"},
+		{nil, none, false, "live works: stock stacks, mappings by perf side band, clock mono"},
+		{denied, nil, false, "live works: stock stacks, mappings by queries and scheduler events, clock mono"},
+		{sideband.ErrUnsupported, nil, false, "live works: stock stacks, mappings by queries and scheduler events, clock mono"},
+		{denied, none, false, "live does not work: scheduler events: no such events"},
+		{memory, nil, false, "live does not work: perf side band: " + memory.Error()},
+		{memory, none, false, "live does not work: perf side band: " + memory.Error()},
+		{memory, none, true, "live works: stock stacks, mappings by nothing but the trace, clock mono"},
+	} {
+		f := &Findings{
+			Tracing:   &instance.Facts{Plain: c.plain, Clocks: []string{"local", "mono"}, Default: make([]instance.Event, 1)},
+			Scheduler: c.scheduler, Facts: &facts.Facts{Band: facts.Band{Err: c.band, CPUs: 1, RingSize: sideband.DefaultRing}}, Clock: "mono",
+		}
+		r := Judge(f)
+		if r.Verdict != c.want || r.Works != strings.HasPrefix(c.want, "live works") {
+			t.Errorf("perf %v, events %v, plain %v: works: %v, %s", c.band, c.scheduler, c.plain, r.Works, r.Verdict)
+		}
+	}
+}
+
+// TestVerdict: the first reason is told, and how many more there are.
+func TestVerdict(t *testing.T) {
+	f := &Findings{Tracing: new(instance.Facts), Clock: "mono", Facts: &facts.Facts{WalkErr: errors.New("no proc"), Lockdown: "confidentiality",
+		Namespaces: facts.Namespaces{PID: facts.Other}}}
+	if r := Judge(f); r.Verdict != "live does not work: clock mono: not among the kernel's: none (and 3 more)" {
+		t.Error(r.Verdict)
+	}
+}
