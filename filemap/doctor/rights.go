@@ -62,11 +62,11 @@ func (f *Findings) rights() []Check {
 	return inGroup(Rights, append(list, f.hidepid()))
 }
 
-// capability checks one, which may be held by one of several names. needed tells
+// capability checks one, or what another one gives too: by numbers. needed tells
 // that something does not work for the lack of it.
-func (f *Findings) capability(name string, needed bool, without string, any ...int) Check {
+func (f *Findings) capability(name string, needed bool, without string, numbers ...int) Check {
 	c := Check{Name: name, Found: "held"}
-	for _, number := range any {
+	for _, number := range numbers {
 		if f.Facts.Rights.Has(number) {
 			return c
 		}
