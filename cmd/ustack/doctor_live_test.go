@@ -160,15 +160,18 @@ func TestLiveDoctorNobody(t *testing.T) {
 }
 
 // TestLiveDoctorNamespace: from inside a PID namespace, the processes of a trace
-// cannot be told.
+// cannot be told. Doctor says so, and live does not try.
 func TestLiveDoctorNamespace(t *testing.T) {
 	needLive(t)
 	needProgram(t, "unshare")
-	out, err := exec.Command("unshare", "--pid", "--fork", "--mount-proc", ustackBinary(t), "doctor").CombinedOutput()
-	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != exitFailure {
-		t.Errorf("%v\n%s", err, out)
-	}
-	if !strings.HasPrefix(string(out), "live does not work: PID namespace: not the initial one") {
-		t.Errorf("%s", out)
+	bin := ustackBinary(t)
+	for command, want := range map[string]string{
+		"doctor": "live does not work: PID namespace: not the initial one",
+		"live":   "ustack live: a trace has the PIDs of the initial PID namespace",
+	} {
+		out, err := exec.Command("unshare", "--pid", "--fork", "--mount-proc", bin, command).CombinedOutput()
+		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != exitFailure || !strings.HasPrefix(string(out), want) {
+			t.Errorf("%s: %v\n%s", command, err, out)
+		}
 	}
 }

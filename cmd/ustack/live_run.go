@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap"
+	"ustack/filemap/facts"
 	"ustack/filemap/resolve"
 	"ustack/render"
 	"ustack/tracefs"
@@ -138,6 +139,11 @@ func (s *session) run() (int, error) {
 	return exitOK, nil
 }
 
+// errForeignPIDs: what is known of a process would be taken for that of another
+// one, and its files for those of the other.
+var errForeignPIDs = errors.New("a trace has the PIDs of the initial PID namespace, and we are in another one: " +
+	"run ustack outside of the container, or the container with --pid=host")
+
 // prepare makes the instance, all of it but the threads that it is for. Nothing
 // is switched on before all that was asked for is known to exist.
 func (s *session) prepare() error {
@@ -146,6 +152,9 @@ func (s *session) prepare() error {
 		return err
 	}
 	if !root.Plain() {
+		if facts.PIDNamespace(s.f.proc) == facts.Other {
+			return errForeignPIDs
+		}
 		if gone, err := root.Clean(); err == nil && len(gone.Removed) > 0 {
 			s.say("removed what dead processes had left: %s", strings.Join(gone.Removed, ", "))
 		}

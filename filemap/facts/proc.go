@@ -132,8 +132,13 @@ func mask(s string) uint64 {
 }
 
 func (f folder) namespaces() Namespaces {
-	return Namespaces{PID: f.namespace("self/ns/pid", initialPID), User: f.namespace("self/ns/user", initialUser)}
+	return Namespaces{PID: PIDNamespace(string(f)), User: f.namespace("self/ns/user", initialUser)}
 }
+
+// PIDNamespace tells whether we are in the initial PID namespace, as proc says.
+// The PIDs in a trace are those of the initial one, wherever it is read; those
+// of perf and proc are those of ours.
+func PIDNamespace(proc string) Namespace { return folder(proc).namespace("self/ns/pid", initialPID) }
 
 func (f folder) namespace(link, initial string) Namespace {
 	to, err := os.Readlink(filepath.Join(string(f), link))
