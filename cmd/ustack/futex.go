@@ -30,6 +30,7 @@ sched_switch and sched_waking make it surer. Reads what replay reads.
 
   ustack futex trace.zst
   ustack futex --maps maps.tar --json trace.txt | jq '.locks[0]'
+  ustack futex --live -- ./program    # traces now, see ustack futex --live --help
 
 Exit codes: 0 ok, 1 failure, 2 usage.
 
@@ -38,8 +39,9 @@ Exit codes: 0 ok, 1 failure, 2 usage.
 // futexFlags are the flags of futex.
 type futexFlags struct {
 	traceFlags
-	json bool
-	view futex.View
+	json    bool
+	minWait time.Duration
+	view    futex.View
 }
 
 // Limits for holding records back. Few are needed: a wait's stack is found at
@@ -60,15 +62,8 @@ func parseFutex(args []string, stdout io.Writer) (*futexFlags, error) {
 	fs.Usage = func() {}
 	f.define(fs)
 	fs.BoolVar(&f.quiet, "q", false, "no progress")
-	fs.BoolVar(&f.json, "json", false, "one JSON document")
-	fs.IntVar(&f.view.Top, "top", defaultTop, "show the first `N` locks, waits and threads, 0 for all")
-	fs.StringVar(&f.view.Sort, "sort", "total", "`ORDER` of the locks: total, count, max or p99")
-	minWait := fs.Duration("min-wait", 0, "show locks and waits of at least this `TIME`; all are counted")
 	fs.Func("p", "only the locks of these `PID`s, processes or threads (a list with commas)", f.addPIDs)
-	fs.Func("comm", "only the locks of processes or threads of this `NAME`", func(s string) error {
-		f.view.Comms = append(f.view.Comms, s)
-		return nil
-	})
+	f.viewFlags(fs)
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			fmt.Fprint(stdout, futexHelp)
@@ -77,8 +72,19 @@ func parseFutex(args []string, stdout io.Writer) (*futexFlags, error) {
 		}
 		return nil, err
 	}
-	f.view.MinWait = tracefs.Time(minWait.Nanoseconds())
 	return &f, errors.Join(f.parsed(fs.Args()), f.check())
+}
+
+// viewFlags defines the flags that say what is shown.
+func (f *futexFlags) viewFlags(fs *flag.FlagSet) {
+	fs.BoolVar(&f.json, "json", false, "one JSON document")
+	fs.IntVar(&f.view.Top, "top", defaultTop, "show the first `N` locks, waits and threads, 0 for all")
+	fs.StringVar(&f.view.Sort, "sort", "total", "`ORDER` of the locks: total, count, max or p99")
+	fs.DurationVar(&f.minWait, "min-wait", 0, "show locks and waits of at least this `TIME`; all are counted")
+	fs.Func("comm", "only the locks of processes or threads of this `NAME`", func(s string) error {
+		f.view.Comms = append(f.view.Comms, s)
+		return nil
+	})
 }
 
 func (f *futexFlags) addPIDs(list string) error {
@@ -96,6 +102,7 @@ func (f *futexFlags) check() error {
 	if orders := []string{"total", "count", "max", "p99"}; !slices.Contains(orders, f.view.Sort) {
 		return fmt.Errorf("unknown order %q (one of %s)", f.view.Sort, strings.Join(orders, ", "))
 	}
+	f.view.MinWait = tracefs.Time(f.minWait.Nanoseconds())
 	if f.view.Top < 0 || f.view.MinWait < 0 {
 		return errors.New("--top and --min-wait must not be negative")
 	}
@@ -105,6 +112,9 @@ func (f *futexFlags) check() error {
 // futexCommand is the subcommand.
 func futexCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	stderr = render.Output(stderr)
+	if len(args) > 0 && (args[0] == "--live" || args[0] == "-live") {
+		return futexLive(args[1:], stdin, stdout, stderr)
+	}
 	f, err := parseFutex(args, stdout)
 	switch {
 	case errors.Is(err, flag.ErrHelp):

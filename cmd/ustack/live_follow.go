@@ -20,11 +20,13 @@ import (
 // following keeps the address spaces of all processes up.
 type following struct {
 	follower
-	judge  *timeline.Judge
-	prober *timeline.Prober
-	code   *procmap.Reader // of executable mappings
-	files  *watch.Watcher  // those whose build IDs are remembered
-	how    string          // "" if nothing is followed
+	judge   *timeline.Judge
+	prober  *timeline.Prober
+	code    *procmap.Reader // of executable mappings
+	all     *procmap.Reader // of all
+	threads timeline.Threads
+	files   *watch.Watcher // those whose build IDs are remembered
+	how     string         // "" if nothing is followed
 }
 
 // follower is a way to do that.
@@ -55,8 +57,7 @@ func startFollowing(f *liveFlags, root *instance.Root, log io.Writer, say func(s
 		return nil, errors.Join(err, fl.close())
 	}
 	options.Filter = procmap.Filter{}
-	all, err := procmap.NewReader(options)
-	if err != nil {
+	if fl.all, err = procmap.NewReader(options); err != nil {
 		return nil, errors.Join(err, fl.close())
 	}
 	opt := timeline.Options{Spaces: space.New(), Stamp: timeline.TextStamp()}
@@ -64,9 +65,9 @@ func startFollowing(f *liveFlags, root *instance.Root, log io.Writer, say func(s
 		return nil, errors.Join(err, fl.close())
 	}
 	fl.prober = timeline.NewProber(timeline.ProberOptions{
-		Reader: all, Spaces: opt.Spaces, Clock: space.Monotonic, Settle: fl.settle, Reread: fl.reread, Found: fl.found,
+		Reader: fl.all, Spaces: opt.Spaces, Clock: space.Monotonic, Settle: fl.settle, Reread: fl.reread, Found: fl.found,
 	})
-	opt.Asker = fl.prober
+	opt.Asker, fl.threads = fl.prober, opt.Threads
 	fl.judge = timeline.New(opt)
 	return fl, nil
 }

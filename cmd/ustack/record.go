@@ -35,7 +35,6 @@ type recordFlags struct {
 	ring     bool
 	keep     time.Duration
 	keepSize int64
-	before   time.Duration
 	after    time.Duration
 	coolDown time.Duration
 	maxFiles int
