@@ -53,6 +53,9 @@ const (
 	// futexMemory is memoryLimit for the analysis, which keeps more: ten
 	// million events must do with 256 MB.
 	futexMemory = 192 << 20
+	// futexGarbage lets the heap grow to four times what is in use, within
+	// that.
+	futexGarbage = 300
 )
 
 func parseFutex(args []string, stdout io.Writer) (*futexFlags, error) {
@@ -124,8 +127,9 @@ func futexCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int 
 		return exitUsage
 	}
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(futexMemory))
+	defer debug.SetGCPercent(debug.SetGCPercent(futexGarbage))
 	a, err := f.run(stdin, stderr)
-	if a != nil {
+	if a != nil && (err == nil || a.Seen()) {
 		// What was read before an error is told.
 		if werr := f.write(render.Output(stdout), a.Report(f.view)); werr != nil {
 			if errors.Is(werr, unix.EPIPE) {

@@ -41,7 +41,7 @@ type Analysis struct {
 	opt     Options
 	threads map[int32]*thread
 	byTGID  map[int32]*process
-	sites   map[siteKey]*site
+	sites   map[lockKey]*site
 	files   map[fileKey]*lock // shared futexes whose file is known
 	others  [2]*lock          // locks that were too many, by section
 	all     []*lock           // with those that have been united or folded, till the next folding
@@ -75,8 +75,9 @@ type Analysis struct {
 	tail       int32        // thread whose wait began with the last event, 0 if none
 	hidden     hidden       // what loss can hide besides what was seen
 	brokenTime tracefs.Time // what calls can hide of which only the entry or the return is there
-	past       []*wake      // scratch
-	segs       []Segment    // scratch
+	freeWaits  []*wait
+	past       []*wake   // scratch
+	segs       []Segment // scratch
 	sys        syscalls.Event
 	task       sched.Event
 }
@@ -94,7 +95,7 @@ func New(opt Options) *Analysis {
 	}
 	a := &Analysis{
 		opt: opt, threads: make(map[int32]*thread), byTGID: make(map[int32]*process),
-		sites: make(map[siteKey]*site), files: make(map[fileKey]*lock), order: make(map[orderKey]*orderSeen),
+		sites: make(map[lockKey]*site), files: make(map[fileKey]*lock), order: make(map[orderKey]*orderSeen),
 		comms: make(map[string]string),
 	}
 	a.stacks.init(opt.Stacks)

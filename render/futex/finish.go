@@ -11,6 +11,9 @@ import (
 // hide: then a second reading, with Options.Gaps, can.
 func (a *Analysis) NeedsGaps() bool { return a.spans.late }
 
+// Seen reports whether there was any record.
+func (a *Analysis) Seen() bool { return a.begun }
+
 // Gaps are the gaps found.
 func (a *Analysis) Gaps() *Gaps { return &a.gaps }
 

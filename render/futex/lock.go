@@ -38,6 +38,7 @@ type lock struct {
 	file   fileKey // of a shared futex, if known
 	local  bool    // in memory that is known not to be shared
 	active int     // waits and calls that are under way
+	site   *site
 
 	results   [resultCount]int64
 	open      int64        // waits that had not ended
@@ -90,7 +91,11 @@ func (a *Analysis) lock(th *thread, key lockKey, t tracefs.Time) *lock {
 	}
 	l := &lock{key: key, proc: p, partial: a.evicted}
 	if key.shared && a.opt.Mappings != nil {
-		id, path, offset, ok := a.opt.Mappings.SharedFile(th.tid, t, !a.ticks, key.addr)
+		tid := th.tid
+		if p.tgid != tracefs.NoTID {
+			tid = p.tgid
+		}
+		id, path, offset, ok := a.opt.Mappings.SharedFile(tid, t, !a.ticks, key.addr)
 		if l.local = ok && id == ""; ok && !l.local {
 			l.file = fileKey{id, path, offset}
 			if same := a.files[l.file]; same != nil {
@@ -201,6 +206,5 @@ func (a *Analysis) foldLocks() {
 				a.forgot++
 			}
 		}
-		clear(a.sites)
 	}
 }

@@ -171,7 +171,8 @@ func (a *Analysis) broken(th *thread, t tracefs.Time) {
 func (a *Analysis) beginWait(th *thread, t tracefs.Time, att *resolve.Attached) {
 	f := &th.futex
 	a.tail = th.tid
-	w := &wait{th: th, cmd: f.Cmd, val: f.Val, from: t, since: t, stack: th.stack, missing: att.Missing, timed: f.Timeout,
+	w := a.newWait()
+	*w = wait{th: th, cmd: f.Cmd, val: f.Val, from: t, since: t, stack: th.stack, missing: att.Missing, timed: f.Timeout,
 		waker: waker{stack: noStack}}
 	th.wait = w
 	if !f.HasAddr {
@@ -205,9 +206,7 @@ func (a *Analysis) leave(w *wait) {
 	if i := slices.Index(s.waiters, w); i >= 0 {
 		s.waiters = slices.Delete(s.waiters, i, i+1)
 	}
-	if len(s.waiters) == 0 {
-		a.drop(s)
-	}
+	s.idle()
 }
 
 // resume takes up a wait that a signal broke off.
@@ -359,6 +358,17 @@ func (a *Analysis) waitReturned(th *thread, t tracefs.Time, e *syscalls.Event, s
 	}
 	a.counted(w, r)
 	a.leave(w)
+	a.freeWaits = append(a.freeWaits, w)
+}
+
+func (a *Analysis) newWait() *wait {
+	n := len(a.freeWaits) - 1
+	if n < 0 {
+		return new(wait)
+	}
+	w := a.freeWaits[n]
+	a.freeWaits = a.freeWaits[:n]
+	return w
 }
 
 // addTime adds a part of a wait to its lock's time.

@@ -50,7 +50,7 @@ func (a *Analysis) wakeEnded(k *wake, t tracefs.Time, e *syscalls.Event) {
 		l.lastWake = max(l.lastWake, k.at)
 	}
 	if n == 0 && e.HasResult && e.Result == 0 {
-		a.empty.add(k.site.key.lockKey, emptyWake{k.th.proc.find(), k.th.tid, k.at, k.stack})
+		a.empty.add(k.site.key, emptyWake{k.th.proc.find(), k.th.tid, k.at, k.stack})
 		if k.lock != nil {
 			k.lock.find().traits.empties++
 		}

@@ -10,7 +10,8 @@ import (
 // in the order in which they came, and wake-ups that are under way or have
 // not found all their waiters.
 type site struct {
-	key     siteKey
+	key     lockKey
+	gone    bool // there is another one now
 	waiters []*wait
 	wakes   []*wake
 	past    pastWakes
@@ -75,13 +76,6 @@ func (a *Analysis) oneProcess(w *wait) bool {
 	return all
 }
 
-// siteKey is where a futex is, whatever the process; the address of one in a
-// file says nothing.
-type siteKey struct {
-	lockKey
-	file fileKey
-}
-
 // wake is a call that lets others go on.
 type wake struct {
 	th    *thread
@@ -98,6 +92,7 @@ type wake struct {
 	// claimed is how many waiters are known to be its, left how many more
 	// there are. left counts once the call has returned.
 	claimed, left int
+	done          tracefs.Time
 	returned      bool
 	woke          bool // somebody
 	pi            bool
@@ -120,23 +115,47 @@ type waker struct {
 const maxSiteWakes = 64
 
 // site is where a thread's futex is; l is the lock there, nil if there is none.
+// The address of a futex in a file says nothing: its lock has a site of its own.
 func (a *Analysis) site(key lockKey, l *lock) *site {
-	at := siteKey{lockKey: key}
-	if l != nil && l.file != (fileKey{}) {
-		at = siteKey{lockKey{shared: true}, l.file}
+	if l != nil && l.site != nil && !l.site.gone {
+		return l.site
 	}
-	s := a.sites[at]
+	var s *site
+	inFile := l != nil && l.file != (fileKey{})
+	if !inFile {
+		s = a.sites[key]
+	}
 	if s == nil {
-		s = &site{key: at}
-		a.sites[at] = s
+		s = &site{key: key}
+		if !inFile {
+			a.boundSites()
+			a.sites[key] = s
+		}
+	}
+	if l != nil {
+		l.site = s
 	}
 	return s
 }
 
-// drop forgets a site at which nothing goes on.
-func (a *Analysis) drop(s *site) {
-	if len(s.waiters) == 0 && !slices.ContainsFunc(s.wakes, func(k *wake) bool { return !k.returned }) {
-		delete(a.sites, s.key)
+// boundSites forgets sites at which nothing goes on.
+func (a *Analysis) boundSites() {
+	if len(a.sites) < 4*a.opt.Locks {
+		return
+	}
+	for key, s := range a.sites {
+		if len(s.waiters)+len(s.wakes) == 0 {
+			s.gone = true
+			delete(a.sites, key)
+		}
+	}
+}
+
+// idle forgets calls that have returned, when nobody waits any more: a later
+// waiter is not theirs.
+func (s *site) idle() {
+	if len(s.waiters) == 0 {
+		s.wakes = slices.DeleteFunc(s.wakes, func(k *wake) bool { return k.returned })
 	}
 }
 
@@ -150,7 +169,7 @@ func (k *wake) of(l *lock) bool { return k.lock != nil && k.lock.find() == l }
 
 // wakeReturned gives the n waiters that a call has woken to it.
 func (a *Analysis) wakeReturned(k *wake, n int, t tracefs.Time) {
-	k.returned, k.left = true, max(n-k.claimed, 0)
+	k.returned, k.left, k.done = true, max(n-k.claimed, 0), t
 	s := k.site
 	if k.left > 0 {
 		a.assign(k, t)
@@ -160,7 +179,7 @@ func (a *Analysis) wakeReturned(k *wake, n int, t tracefs.Time) {
 	} else if len(s.wakes) > maxSiteWakes {
 		s.wakes = slices.Delete(s.wakes, 0, 1)
 	}
-	a.drop(s)
+	s.idle()
 }
 
 // assign gives the waiters that have come first to a call; the kernel wakes
@@ -228,7 +247,7 @@ func (a *Analysis) claim(w *wait) {
 	var found *wake
 	n := 0
 	for _, k := range w.site.wakes {
-		if k.at > w.end || !k.may(w) || k.returned && k.left == 0 {
+		if k.at > w.end || !k.may(w) || k.returned && (k.left == 0 || k.done < w.since) {
 			continue
 		}
 		if n++; found == nil {

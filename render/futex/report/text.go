@@ -48,7 +48,11 @@ func (t *text) summary() {
 	r := t.r
 	t.f("%s waited for %s, by %s in %s of trace", t.sum(&r.Contended), plural(r.LockCount, "lock"), plural(r.ThreadCount, "thread"), t.time(r.End-r.Start))
 	if r.SignalCount > 0 {
-		t.f("; %s for %s that are no locks", t.sum(&r.Signalled), plural(r.SignalCount, "futex"))
+		what := "futexes that are no locks"
+		if r.SignalCount == 1 {
+			what = "futex that is no lock"
+		}
+		t.f("; %s for %d %s", t.sum(&r.Signalled), r.SignalCount, what)
 	}
 	t.b.WriteByte('\n')
 	if len(r.Locks) == 0 {
@@ -62,13 +66,13 @@ func (t *text) summary() {
 	}
 	t.b.WriteByte('\n')
 	if len(l.Waiters) > 0 {
-		t.f("  waiting:   %s\n             at %s\n", t.who(l.Waiters, 4), t.place(l.WaitStacks))
+		t.f("  waiting     %s\n              at %s\n", t.who(l.Waiters, 4), t.place(l.WaitStacks))
 	}
 	if len(l.Holders) > 0 {
-		t.f("  holding:   %s\n", t.who(l.Holders, 4))
+		t.f("  holding     %s\n", t.who(l.Holders, 4))
 	}
 	if len(l.WakerTIDs) > 0 {
-		t.f("  letting go: %s\n             at %s\n", t.who(l.WakerTIDs, 4), t.place(l.Wakers))
+		t.f("  letting go  %s\n              at %s\n", t.who(l.WakerTIDs, 4), t.place(l.Wakers))
 	}
 }
 
@@ -81,7 +85,7 @@ func (t *text) place(list []futex.StackShare) string {
 	for _, s := range list {
 		whole += s.Time
 	}
-	name := list[0].None
+	name := "(" + list[0].None + ")"
 	if list[0].Stack != nil {
 		name = callers(list[0].Stack)
 	}

@@ -1,0 +1,165 @@
+package futex
+
+import "ustack/tracefs"
+
+// Report is what a trace says about futexes. Times are nanoseconds, or what
+// the trace's clock counts (Ticks).
+type Report struct {
+	Ticks      bool
+	Start, End tracefs.Time
+	Calls      int64
+	// Locks are the futexes that threads wait for as for a lock, Signals all
+	// others: condition variables, joins, timers. OtherLocks and OtherSignals
+	// sum up those that were too many to keep, nil if none.
+	Locks, Signals           []*Lock
+	OtherLocks, OtherSignals *Lock
+	// LockCount and SignalCount are how many there are, shown or not.
+	LockCount, SignalCount int
+	// Contended and Signalled are the time of all waits of the section, All
+	// of both.
+	Contended, Signalled, All Sum
+	Blocked                   []*Blocked
+	Longest                   []*Wait
+	Threads                   []ThreadTime
+	ThreadCount               int
+	Before                    Before
+	Waitv                     Waitv
+	NoReturn                  int64
+	Verdict                   Verdict
+	Loss                      Loss
+	// Notes say what the trace lacks for a better answer.
+	Notes []string
+}
+
+// Sum is the time of many waits, those that had not ended included. Low and
+// High bound what it can have been, if records were lost.
+type Sum struct {
+	Waits     int64
+	Time      tracefs.Time
+	Open      int64
+	OpenTime  tracefs.Time
+	Low, High tracefs.Time
+}
+
+// Lock is a futex and the waits on it.
+type Lock struct {
+	Rank    int
+	Address uint64
+	// Shared: it may be, between processes, as FUTEX_PRIVATE_FLAG is not set;
+	// File and Offset are where, if known. Local tells that it is not.
+	Shared bool
+	Local  bool
+	File   string
+	Offset uint64
+	// Process is whose it is; nil for others.
+	Process *Process
+	Kind    Kind
+	// Results count the waits by result, Waits are all of them.
+	Results [resultCount]int64
+	Waits   int64
+	// Sum has the time. Mean, quantiles and Histogram are of waits that slept
+	// and ended, Slept many.
+	Sum
+	Slept               int64
+	Mean, P50, P99, Max tracefs.Time
+	Histogram           []Bucket
+	WaitStacks, Wakers  []StackShare
+	Flows               []Flow
+	Waiters, WakerTIDs  []ThreadTime
+	Holders             []ThreadTime
+	// More are flows and threads that were too many to keep.
+	More ThreadTime
+	// Partial tells that earlier waits may be in the others.
+	Partial bool
+	Longest *Wait
+	lock    *lock
+}
+
+// Process is a set of threads with the same memory.
+type Process struct {
+	TGID    int32 // tracefs.NoTID if unknown
+	How     How
+	Comm    string
+	TIDs    []int32 // some
+	Threads int
+}
+
+// StackShare is a stack and the waits that had it. Stack is nil if there is
+// none; None then says why.
+type StackShare struct {
+	Stack *Stack
+	None  string
+	Count int64
+	Time  tracefs.Time
+}
+
+// Flow is which waker's stack followed which waiter's.
+type Flow struct {
+	Wait, Wake StackShare
+	Count      int64
+	Time       tracefs.Time
+}
+
+// ThreadTime is a thread's share.
+type ThreadTime struct {
+	TID   int32
+	Comm  string
+	Count int64
+	Time  tracefs.Time
+}
+
+// Blocked is a wait that had not ended.
+type Blocked struct {
+	TID         int32
+	Comm        string
+	Lock        *Lock
+	Since, Time tracefs.Time
+	Val         uint32
+	Stack       *Stack
+	Missing     string // why there is no stack
+	Slept       bool   // it was seen to go to sleep
+	Owner       int32  // who holds the lock, 0 if unknown
+	OwnedFrom   tracefs.Time
+	OwnerDead   bool
+	// Doubt tells that its end may be among the lost records.
+	Doubt bool
+	wait  *wait
+}
+
+// Before are waits that began before the trace: a lower bound of their time,
+// and no address. Unclear returned 0, and may have been other calls.
+type Before struct {
+	Waits       int64
+	Time        tracefs.Time
+	Unclear     int64
+	UnclearTime tracefs.Time
+}
+
+// Waitv are waits for one of several futexes, whose addresses a trace does
+// not have.
+type Waitv struct {
+	Waits   int64
+	Time    tracefs.Time
+	Results [resultCount]int64
+}
+
+func (w *Waitv) add(d tracefs.Time, r Result) {
+	w.Waits++
+	w.Time += d
+	w.Results[r]++
+}
+
+// Loss is what was lost, and what that does to the numbers.
+type Loss struct {
+	Gaps    int64
+	Records uint64
+	Unknown bool // some gaps have no count
+	// Bounded tells that Low and High of the sums hold, for the threads of
+	// which the trace has any call.
+	Bounded bool
+	// Unseen is how much more threads can have waited of which it has none,
+	// -1 if there is no bound.
+	Unseen tracefs.Time
+	// Forgotten are threads that ustack itself had no room for.
+	Forgotten int64
+}
