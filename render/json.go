@@ -18,6 +18,9 @@ import (
 // program that reads it would have to change; new keys do not change it.
 const JSONSchema = "ustack.replay/1"
 
+// flushAt is when the output buffer is written out; it fits the caches.
+const flushAt = 256 << 10
+
 // JSON writes one object a line, as README.md documents: a header, an object
 // for each event with its stack in it, for each loss and gap in its place,
 // for each announcement, and at the end the totals.

@@ -24,23 +24,15 @@ type TextOptions struct {
 // Text writes the trace as it was, byte for byte, but for the frames: a
 // resolved one carries path and build ID, another one the reason why not.
 type Text struct {
-	w   io.Writer
+	out *gather
 	opt TextOptions
-	buf []byte
 	// kept counts what was kept of rendered shapes. Nothing is taken off when
 	// a shape goes, so a trace of ever new stacks ends by keeping none.
 	kept int
 }
 
 // NewText returns a renderer that writes to w.
-func NewText(w io.Writer, opt TextOptions) *Text { return &Text{w: w, opt: opt} }
-
-// flushAt is when the output buffer is written out; it fits the caches.
-const flushAt = 256 << 10
-
-// spillAt is when it is written out in the middle of a batch: a few bytes of
-// input can make a lot of output.
-const spillAt = 1 << 20
+func NewText(w io.Writer, opt TextOptions) *Text { return &Text{out: newGather(w), opt: opt} }
 
 // keepAtMost bounds what is kept of rendered stacks, in all.
 const keepAtMost = 8 << 20
@@ -54,14 +46,7 @@ func (t *Text) Batch(h *resolve.Held) error {
 }
 
 // Flush implements Renderer.
-func (t *Text) Flush() error {
-	if len(t.buf) == 0 {
-		return nil
-	}
-	_, err := t.w.Write(t.buf)
-	t.buf = t.buf[:0]
-	return err
-}
+func (t *Text) Flush() error { return t.out.flush() }
 
 // Close implements Renderer. Text ends as the input ends.
 func (t *Text) Close(*resolve.Totals) error { return nil }
@@ -74,19 +59,19 @@ func (t *Text) detached(h *resolve.Held) error {
 		switch rec.Kind {
 		case tracefs.KindStack:
 			from = t.stack(h, i, from)
-			if len(t.buf) > spillAt {
+			if t.out.full() {
 				if err := t.Flush(); err != nil {
 					return err
 				}
 			}
 		case tracefs.KindAnnounce:
 			if t.drop(h, rec) {
-				t.buf = append(t.buf, h.Text[from:rec.Off]...)
+				t.out.refer(h.Text[from:rec.Off])
 				from = rec.End
 			}
 		}
 	}
-	t.buf = append(t.buf, h.Text[from:]...)
+	t.out.refer(h.Text[from:])
 	return t.Flush()
 }
 
@@ -105,50 +90,55 @@ func (t *Text) stack(h *resolve.Held, i int, from uint32) uint32 {
 	case rec.Flags&tracefs.Arrays != 0:
 		return t.arrays(h, rec, from)
 	}
-	buf := t.buf
 	frames, out := h.Frames[rec.Lo:rec.Hi], h.Outcomes[rec.Lo:rec.Hi]
 	for k := range frames {
 		f, o := &frames[k], &out[k]
-		buf = append(buf, h.Text[from:f.Off]...)
-		buf = t.appendFrame(buf, h.Text, f, o)
+		t.out.refer(h.Text[from:f.Off])
+		t.out.buf = t.appendFrame(t.out.buf, h.Text, f, o)
 		from = f.End
 	}
 	if rec.Flags&tracefs.Glued != 0 {
-		buf = append(buf, h.Text[from:rec.End]...)
-		buf = append(buf, '\n')
+		t.out.refer(h.Text[from:rec.End])
+		t.out.buf = append(t.out.buf, '\n')
 		from = rec.End
 	}
-	t.buf = buf
 	return from
 }
 
-// shape writes a stack whose frames are a shape: they are rendered once.
+// shape writes a stack whose frames are a shape.
 func (t *Text) shape(h *resolve.Held, i int, from uint32) uint32 {
-	rec, res := &h.Records[i], h.Results[i]
+	rec := &h.Records[i]
 	frames, txt := h.StackFrames(rec)
-	t.buf = append(t.buf, h.Text[from:rec.Lo]...)
-	if res.Text == nil {
-		start := len(t.buf)
-		for k := range frames {
-			t.buf = append(t.appendFrame(t.buf, txt, &frames[k], &res.Outcomes[k]), '\n')
-		}
-		if t.kept += len(t.buf) - start; t.kept < keepAtMost {
-			res.Text = bytes.Clone(t.buf[start:])
-		}
-	} else {
-		t.buf = append(t.buf, res.Text...)
-	}
+	t.out.refer(h.Text[from:rec.Lo])
+	t.frames(h.Results[i], txt, frames)
 	return rec.Lo + uint32(len(txt))
+}
+
+// frames writes the frames of a shape, which are rendered once.
+func (t *Text) frames(res *resolve.Result, txt []byte, frames []tracefs.Frame) {
+	if res.Text != nil {
+		t.out.refer(res.Text)
+		return
+	}
+	start := len(t.out.buf)
+	for k := range frames {
+		t.out.buf = append(t.appendFrame(t.out.buf, txt, &frames[k], &res.Outcomes[k]), '\n')
+	}
+	if t.kept += len(t.out.buf) - start; t.kept < keepAtMost {
+		res.Text = bytes.Clone(t.out.buf[start:])
+	}
 }
 
 // arrays writes a stack that trace-cmd report printed as arrays of bytes: as
 // the kernel would have printed it.
 func (t *Text) arrays(h *resolve.Held, rec *tracefs.Record, from uint32) uint32 {
-	t.buf = append(append(t.buf, h.Text[from:rec.Body]...), "<user stack unwind>\ncookie="...)
-	t.buf = append(strconv.AppendUint(t.buf, rec.Value, 16), '\n')
+	t.out.refer(h.Text[from:rec.Body])
+	b := append(t.out.buf, "<user stack unwind>\ncookie="...)
+	b = append(strconv.AppendUint(b, rec.Value, 16), '\n')
 	for k := rec.Lo; k < rec.Hi; k++ {
-		t.buf = append(t.appendFrame(t.buf, h.Text, &h.Frames[k], &h.Outcomes[k]), '\n')
+		b = append(t.appendFrame(b, h.Text, &h.Frames[k], &h.Outcomes[k]), '\n')
 	}
+	t.out.buf = b
 	return rec.End
 }
 
@@ -204,45 +194,41 @@ func (t *Text) stitched(h *resolve.Held) error {
 	from := uint32(0)
 	for i := range h.Records {
 		rec, a := &h.Records[i], &h.Attached[i]
-		t.buf = append(t.buf, h.Text[from:rec.Off]...)
-		from = rec.End
 		switch {
 		case a.Taken || rec.Kind == tracefs.KindAnnounce && t.drop(h, rec):
-		case rec.Kind == tracefs.KindStack:
-			from = t.stack(h, i, rec.Off)
-			t.buf = append(t.buf, h.Text[from:rec.End]...)
+			t.out.refer(h.Text[from:rec.Off])
 			from = rec.End
-		default:
-			t.buf = append(t.buf, h.Raw(rec)...)
+		case rec.Kind == tracefs.KindStack:
+			from = t.stack(h, i, from)
+		case a.Stack != nil || a.Missing != resolve.NotMissing:
+			t.out.refer(h.Text[from:rec.End])
+			if from = rec.End; h.Text[from-1] != '\n' {
+				t.out.buf = append(t.out.buf, '\n')
+			}
 			t.attached(a)
 		}
-		if len(t.buf) > spillAt {
+		if t.out.full() {
 			if err := t.Flush(); err != nil {
 				return err
 			}
 		}
 	}
-	t.buf = append(t.buf, h.Text[from:]...)
+	t.out.refer(h.Text[from:])
 	return t.Flush()
 }
 
 // attached writes what hangs on an event.
 func (t *Text) attached(a *resolve.Attached) {
-	if a.Stack == nil && a.Missing == resolve.NotMissing {
-		return
-	}
-	if n := len(t.buf); n > 0 && t.buf[n-1] != '\n' {
-		t.buf = append(t.buf, '\n')
-	}
-	if a.Stack == nil {
-		t.buf = append(t.buf, " (no stack: "...)
-		t.buf = append(t.buf, a.Missing.String()...)
-		t.buf = append(t.buf, ")\n"...)
-		return
-	}
 	s := a.Stack
-	for k := range s.Frames {
-		t.buf = append(t.appendFrame(t.buf, s.Text, &s.Frames[k], &s.Outcomes[k]), '\n')
+	switch {
+	case s == nil:
+		t.out.buf = append(append(append(t.out.buf, " (no stack: "...), a.Missing.String()...), ")\n"...)
+	case s.Result != nil:
+		t.frames(s.Result, s.Text, s.Frames)
+	default:
+		for k := range s.Frames {
+			t.out.buf = append(t.appendFrame(t.out.buf, s.Text, &s.Frames[k], &s.Outcomes[k]), '\n')
+		}
 	}
 }
 

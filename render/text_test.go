@@ -135,7 +135,7 @@ func TestTextPauses(t *testing.T) {
 
 func TestTextWriteError(t *testing.T) {
 	r := NewText(&broken{}, TextOptions{})
-	r.buf = append(r.buf, "x"...)
+	r.out.refer([]byte("x"))
 	if err := r.Flush(); err != io.ErrShortWrite {
 		t.Errorf("error %v", err)
 	}
