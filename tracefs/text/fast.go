@@ -16,11 +16,13 @@ const fastMargin = 128
 func mask(n int) uint64 { return 1<<(8*n) - 1 }
 
 // Words that lines and bodies begin with, as le64 loads them.
-var (
-	frameStart  = le64([]byte(" =>  <\x00\x00")) // six bytes
-	frameMiddle = le64([]byte("> : 0x\x00\x00")) // six bytes, behind 16 digits
-	cookieStart = le64([]byte("cookie=\x00"))    // seven bytes
-	unwindStart = [...]uint64{le64([]byte("<user st")), le64([]byte("ack unwi")), le64([]byte("nd>\n\x00\x00\x00\x00"))}
+const (
+	frameStart  = ' ' | '='<<8 | '>'<<16 | ' '<<24 | ' '<<32 | '<'<<40 // " =>  <"
+	frameMiddle = '>' | ' '<<8 | ':'<<16 | ' '<<24 | '0'<<32 | 'x'<<40 // "> : 0x", behind 16 digits
+	cookieStart = 'c' | 'o'<<8 | 'o'<<16 | 'k'<<24 | 'i'<<32 | 'e'<<40 | '='<<48
+	unwindStart = '<' | 'u'<<8 | 's'<<16 | 'e'<<24 | 'r'<<32 | ' '<<40 | 's'<<48 | 't'<<56
+	unwindGoes  = 'a' | 'c'<<8 | 'k'<<16 | ' '<<24 | 'u'<<32 | 'n'<<40 | 'w'<<48 | 'i'<<56
+	unwindEnds  = 'n' | 'd'<<8 | '>'<<16 | '\n'<<24
 )
 
 // fast takes as many lines as it can of the kinds that fill a trace of the
@@ -30,20 +32,29 @@ var (
 // FuzzFastAgainstSlow).
 func (w *walk) fast() {
 	s, b := w.s, w.b
-	colon := s.colon
-	if s.columns == nil || len(s.seconds) == 0 || colon > 64 || s.slow {
+	if s.columns == nil || s.clock.colon == 0 || s.slow {
 		return
 	}
 	if w.o.stack == wantFrames || w.o.stack == wantCookie {
 		w.hashFrames()
 		w.plainFrames()
 	}
-	text, body := b.Text, colon+2
+	text, clock := b.Text, s.clock
+	body := clock.colon + len(": ")
+	var last *[fastMargin]byte // the header before
+	var tid, cpu int32
 	for w.i+fastMargin <= len(text) {
 		i := w.i
 		p := (*[fastMargin]byte)(text[i:])
-		tid, cpu, ok := usualColumns(p, colon)
-		if !ok || string(p[flagsEnd:colon-7]) != string(s.seconds) || !allFlags(le64(p[flagsEnd-5:])) {
+		// Most headers follow one of the same task, with the same flags.
+		if last == nil || !sameTask(p, last) {
+			var ok bool
+			if tid, cpu, ok = usualColumns(p); !ok {
+				return
+			}
+			last = p
+		}
+		if !clock.same(p) {
 			return
 		}
 		rest := (*[32]byte)(text[i+body:])
@@ -55,7 +66,7 @@ func (w *walk) fast() {
 			}
 			w.beginFast(tracefs.KindCookie, body, tid, cpu).Value = cookie
 			w.i = i + body + 7 + k + 1
-		case first == unwindStart[0] && le64(rest[8:]) == unwindStart[1] && le64(rest[16:])&mask(4) == unwindStart[2]:
+		case first == unwindStart && le64(rest[8:]) == unwindGoes && le64(rest[16:])&mask(4) == unwindEnds:
 			r := w.beginFast(tracefs.KindStack, body, tid, cpu)
 			r.Flags = tracefs.Deferred
 			w.o.stack = wantCookie
@@ -204,18 +215,36 @@ func (w *walk) closeFast() {
 	r.End, r.Hi = uint32(w.i), uint32(len(w.b.Frames))
 }
 
-// flagsEnd is where the five flag columns end. What stands between them and
-// the microseconds, "     3.", changes once a second; it is read the long way
-// then, and compared ever after.
+// flagsEnd is where the five flag columns end: "%16s-%-7d [%03d] FFFFF".
 const flagsEnd = 36
 
-// remember notes the seconds of a header that was read the long way.
-func (s *Scanner) remember(text []byte, h header) {
-	s.colon = h.body - len(": ")
-	s.seconds = s.seconds[:0]
-	if s.colon-7 > flagsEnd && text[flagsEnd] == ' ' && text[25] == '[' && text[s.colon-7] == '.' {
-		s.seconds = append(s.seconds, text[flagsEnd:s.colon-7]...)
+// sameTask reports whether two headers are the same up to the end of the flags.
+func sameTask(p, q *[fastMargin]byte) bool {
+	x := le64(p[16:]) ^ le64(q[16:])
+	x |= le64(p[0:]) ^ le64(q[0:])
+	x |= le64(p[8:]) ^ le64(q[8:])
+	x |= le64(p[24:]) ^ le64(q[24:])
+	return x|(le64(p[flagsEnd-8:])^le64(q[flagsEnd-8:])) == 0
+}
+
+// usualColumns reads a header up to the end of its five flags, if pid and CPU
+// have their usual widths. Anything else is not ok.
+func usualColumns(p *[fastMargin]byte) (tid, cpu int32, ok bool) {
+	// " [000] " in one load; a digit's byte becomes 0 to 9.
+	const frame = ' ' | '['<<8 | '0'<<16 | '0'<<24 | '0'<<32 | ']'<<40 | ' '<<48
+	c := le64(p[24:])&mask(7) ^ frame
+	bad := c&^0x0f0f0f0000 | (c+0x0606060000)&0x1010100000
+	// "%-7d ": digits, then blanks. x has 0x10 set in each digit's byte.
+	x := le64(p[commWidth+1:]) ^ ' '*ones
+	k := bits.TrailingZeros64(^x&(0x10*ones)) >> 3
+	bad |= x&^(0x1f*ones>>(64-8*k)) | (x&(0x0f*ones)+6*ones)&(0x10*ones)
+	bad |= uint64(p[commWidth] ^ '-')
+	if bad != 0 || k == 0 || !allFlags(le64(p[flagsEnd-5:])) {
+		return 0, 0, false
 	}
+	cpu = int32(c>>16&15)*100 + int32(c>>24&15)*10 + int32(c>>32&15)
+	tid = int32(decimalWord(x, k))
+	return tid, cpu, tid <= tracefs.MaxTID
 }
 
 // allFlags reports whether the first five bytes of a word are neither blank nor
@@ -225,30 +254,36 @@ func allFlags(w uint64) bool {
 	return (w-('!'*ones))&^w&highs == 0
 }
 
-// usualColumns reads a header whose pid and CPU have their usual widths and
-// whose time ends where that of the last header ended: "%16s-%-7d [%03d] ",
-// then six digits and ": " at colon. Anything else is not ok.
-func usualColumns(p *[fastMargin]byte, colon int) (tid, cpu int32, ok bool) {
-	if p[commWidth] != '-' {
-		return 0, 0, false
+// clock is what the time of one header, read the long way, has in common with
+// those that follow. What stands between the flags and the microseconds,
+// "     3.", changes once a second.
+type clock struct {
+	colon       int // where the time ends, 0 if nothing is known
+	first, last uint64
+	// The bytes of first, from the flags on, and of last, up to the
+	// microseconds, that count.
+	firstMask, lastMask uint64
+}
+
+// newClock learns from a header that ends with a colon.
+func newClock(text []byte, colon int) (c clock) {
+	n := colon - len("000000") - flagsEnd
+	if n < 2 || n > 16 || text[flagsEnd] != ' ' || text[flagsEnd+n-1] != '.' || text[25] != '[' || len(text) < fastMargin {
+		return clock{}
 	}
-	// " [000] " in one load; a digit's byte becomes 0 to 9.
-	const frame = ' ' | '['<<8 | '0'<<16 | '0'<<24 | '0'<<32 | ']'<<40 | ' '<<48
-	c := le64(p[24:])&mask(7) ^ frame
-	if c&^0x0f0f0f0000 != 0 || (c+0x0606060000)&0x1010100000 != 0 {
-		return 0, 0, false
+	c.colon, c.firstMask = colon, mask(min(n, 8))
+	c.first = le64(text[flagsEnd:]) & c.firstMask
+	if n > 8 {
+		c.last, c.lastMask = le64(text[flagsEnd+n-8:]), ^uint64(0)
 	}
-	// "%-7d ": digits, then blanks. x has 0x10 set in each digit's byte.
-	x := le64(p[commWidth+1:]) ^ ' '*ones
-	k := bits.TrailingZeros64(^x&(0x10*ones)) >> 3
-	if k == 0 || x&^(0x1f*ones>>(64-8*k)) != 0 || (x&(0x0f*ones)+6*ones)&(0x10*ones) != 0 {
-		return 0, 0, false
-	}
-	q := p[colon-8 : colon+2]
-	if q[8] != ':' || q[9] != ' ' || q[1] != '.' || !sixDigits(le64(q)) {
-		return 0, 0, false
-	}
-	cpu = int32(c>>16&15)*100 + int32(c>>24&15)*10 + int32(c>>32&15)
-	tid = int32(decimalWord(x, k))
-	return tid, cpu, tid <= tracefs.MaxTID
+	return c
+}
+
+// same reports whether a header has a time of the same second, and ends with it.
+func (c *clock) same(p *[fastMargin]byte) bool {
+	colon := c.colon & 63
+	differ := (le64(p[flagsEnd:])^c.first)&c.firstMask | (le64(p[colon-14:])^c.last)&c.lastMask
+	const micros = '0'*ones&(1<<48-1) | ':'<<48 | ' '<<56
+	x := le64(p[colon-6:]) ^ micros
+	return differ|(x|(x+0x060606060606))&0xfffff0f0f0f0f0f0 == 0
 }

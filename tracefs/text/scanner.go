@@ -37,12 +37,11 @@ type Scanner struct {
 	layout  layout // nil until the first header
 	columns *columns
 	tries   []layout
-	colon   int // where the last header's colon stood
+	clock   clock // of the last header
 	open    open
 	refusal refusal
 	hex     hexCache
 	shapes  *shapes // nil: no shapes
-	seconds []byte  // what stood between the flags and the microseconds last
 	slow    bool    // tests only: every line the long way
 }
 
@@ -155,12 +154,6 @@ func (w *walk) lines(more More) error {
 			return err
 		}
 	}
-}
-
-// sixDigits reports whether the upper six bytes are decimal digits.
-func sixDigits(w uint64) bool {
-	x := w>>16 ^ 0x303030303030
-	return (x|(x+0x060606060606))&0xf0f0f0f0f0f0 == 0
 }
 
 // header opens a record. line is its first line without the line feed, or at
@@ -332,7 +325,7 @@ func (w *walk) parseHeader(line []byte) (header, bool) {
 	if s.layout != nil {
 		h, ok := s.layout.parse(line)
 		if ok && s.columns != nil {
-			s.remember(line, h)
+			s.clock = newClock(line, h.body-len(": "))
 		}
 		return h, ok
 	}
