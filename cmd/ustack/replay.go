@@ -47,11 +47,13 @@ type replayFlags struct {
 
 // Limits for holding records back. In the captures, of a slow machine with four
 // CPUs, an announcement comes at most 13 ms, 157 lines and 10 KB after its
-// stack; these leave room for many more CPUs. Stitching holds for longer: tasks
-// sleep.
+// stack; these leave room for a hundred times as many CPUs, and no more, as what
+// is held back falls out of the processor's caches. Stitching holds for longer:
+// tasks sleep.
 const (
 	defaultHoldLines  = 200_000
-	defaultHoldBytes  = 4 << 20
+	defaultHoldBytes  = 1 << 20
+	stitchedHoldBytes = 4 << 20
 	defaultHoldTime   = time.Second
 	stitchedHoldTime  = 10 * time.Second
 	defaultHoldPause  = 200 * time.Millisecond
@@ -72,7 +74,7 @@ func parseReplay(args []string, stdout io.Writer) (*replayFlags, error) {
 	fs.BoolVar(&f.failOnLoss, "fail-on-loss", false, "exit with 3 if events were lost")
 	fs.Float64Var(&f.maxUnresolved, "max-unresolved", unlimitedPercents, "exit with 4 if more than `PERCENT` of the frames have no file")
 	fs.Int64Var(&f.hold.Lines, "hold-lines", defaultHoldLines, "hold a record back for at most `N` lines, 0 for no bound")
-	fs.Int64Var(&f.hold.Bytes, "hold-bytes", 0, "hold a record back for at most `N` bytes (default 4 MiB)")
+	fs.Int64Var(&f.hold.Bytes, "hold-bytes", 0, "hold a record back for at most `N` bytes (default 1 MiB, 4 MiB when stacks are put to events)")
 	fs.DurationVar(&f.holdTime, "hold-time", 0, "hold a record back for at most this `TIME` of the trace (default 1s, 10s when stacks are put to events)")
 	fs.DurationVar(&f.pause, "hold-pause", defaultHoldPause, "let all go when the input pauses for this `TIME`")
 	if err := fs.Parse(args); err != nil {
@@ -101,6 +103,9 @@ func (f *replayFlags) check() error {
 	}
 	if f.hold.Bytes == 0 {
 		f.hold.Bytes = defaultHoldBytes
+		if f.stitch {
+			f.hold.Bytes = stitchedHoldBytes
+		}
 	}
 	if !(f.maxUnresolved >= 0 && f.maxUnresolved <= 100) {
 		return errors.New("--max-unresolved takes 0 to 100")

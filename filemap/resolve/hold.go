@@ -28,6 +28,12 @@ type Held struct {
 	// Attached is parallel to Records, empty without Options.Stitch.
 	Attached []Attached
 
+	uses  []use     // parallel to Shapes, right as of table
+	table int64     // Version of the table
+	named int64     // frames of the Results that are all Announced
+	mixed []*Result // the others
+	fresh []*Result // all Announced, and their files are not marked as used
+
 	seq     int64
 	names   int      // spans and frames that an announcement may still come for
 	events  int      // events that a stack may still come for
@@ -62,9 +68,11 @@ func (r *Resolver) hold(b *tracefs.Batch) *Held {
 	}
 	r.seq++
 	*h = Held{Batch: b, seq: r.seq, Outcomes: grown(h.Outcomes, len(b.Frames)),
-		Results: h.Results[:0], Attached: h.Attached[:0], waiters: h.waiters[:0], stacks: h.stacks[:0], late: h.late[:0]}
+		Results: h.Results[:0], Attached: h.Attached[:0], waiters: h.waiters[:0], stacks: h.stacks[:0], late: h.late[:0],
+		uses: h.uses[:0], table: r.table.Version, mixed: h.mixed[:0], fresh: h.fresh[:0]}
 	if len(b.Shapes) > 0 {
 		h.Results = grown(h.Results, len(b.Records))
+		h.uses = grown(h.uses, len(b.Shapes))
 	}
 	if r.opt.Stitch {
 		h.Attached = grown(h.Attached, len(b.Records))

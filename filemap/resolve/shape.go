@@ -10,20 +10,26 @@ import (
 // Result is what became of the frames of a shape. All stacks of the shape
 // share it until an announcement changes what identifiers mean.
 type Result struct {
-	Outcomes []Outcome
 	// Text and JSON are for renderers: how they write the frames. Mark is
 	// what a renderer that counts stacks calls this one, 0 for nothing yet.
 	Text, JSON []byte
+	Outcomes   []Outcome
 	Mark       int32
 
 	version    int64 // of its identifiers, see versions
 	table      int64 // of the table, when that was last right
-	seq        int64 // of the batch in which the entries were last marked
 	entries    []*filemap.Entry
 	identified bool
 	private    bool // belongs to one stack
 	allNamed   bool // all frames are Announced
 	counted    bool // the files are marked as used
+}
+
+// use is what a batch needs to know of the Result of one of its shapes.
+type use struct {
+	res        *Result // nil: look at the shape
+	named      int32   // frames, if all are Announced
+	identified bool
 }
 
 // versions sums the versions of the result's identifiers. Versions only grow,
@@ -36,19 +42,51 @@ func (res *Result) versions() int64 {
 	return n
 }
 
-// shaped gives a stack that is a shape its result.
+// shaped gives a stack that is a shape its result. A batch looks at a shape
+// once, until an announcement changes something.
 func (r *Resolver) shaped(h *Held, i int, rec *tracefs.Record, pos filemap.Pos) (identified bool) {
-	sh := h.Shapes[rec.Shape-1]
-	if m, ok := sh.Memo.(*Result); ok && (m.table == r.table.Version || m.version == m.versions()) {
-		m.table = r.table.Version // nothing to look at until the table changes
-		h.Results[i] = m
-		if m.seq != h.seq {
-			r.markUse(h, m)
-		}
-		return m.identified
+	if h.table != r.table.Version {
+		h.table = r.table.Version
+		clear(h.uses)
 	}
+	u := &h.uses[rec.Shape-1]
+	if u.res == nil && !r.recall(h, u, h.Shapes[rec.Shape-1]) {
+		return r.judgeShape(h, i, rec)
+	}
+	h.Results[i] = u.res
+	h.named += int64(u.named)
+	if u.named == 0 {
+		h.mixed = append(h.mixed, u.res)
+	}
+	return u.identified
+}
+
+// recall takes the result that the last stack of a shape had, if it still
+// holds.
+func (r *Resolver) recall(h *Held, u *use, sh *tracefs.Shape) bool {
+	m, ok := sh.Memo.(*Result)
+	if !ok || m.table != r.table.Version && m.version != m.versions() {
+		return false
+	}
+	m.table = r.table.Version // nothing to look at until the table changes
+	u.res, u.identified, u.named = m, m.identified, 0
+	if m.allNamed {
+		u.named = int32(len(m.Outcomes))
+		if !m.counted {
+			h.fresh = append(h.fresh, m)
+		}
+	}
+	m.markUse(h)
+	return true
+}
+
+// judgeShape finds out what the frames of a stack are, for all stacks of its
+// shape if they do not wait for an announcement.
+func (r *Resolver) judgeShape(h *Held, i int, rec *tracefs.Record) (identified bool) {
+	sh := h.Shapes[rec.Shape-1]
 	res := &Result{Outcomes: make([]Outcome, len(sh.Frames))}
 	h.Results[i] = res
+	h.mixed = append(h.mixed, res)
 	identified, waits := r.frames(h, i, rec, sh.Frames, sh.Text, res.Outcomes)
 	if waits {
 		res.private = true
@@ -64,15 +102,14 @@ func (r *Resolver) shaped(h *Held, i int, rec *tracefs.Record, pos filemap.Pos) 
 		}
 	}
 	res.version, res.table = res.versions(), r.table.Version
-	r.markUse(h, res)
+	res.markUse(h)
 	sh.Memo = res
 	return identified
 }
 
 // markUse notes the use of a result's identifiers. Once a batch is enough; the
 // place is the batch's end, as the stack may come again in it.
-func (r *Resolver) markUse(h *Held, res *Result) {
-	res.seq = h.seq
+func (res *Result) markUse(h *Held) {
 	for _, e := range res.entries {
 		e.LastUse = filemap.Pos(h.end.pos)
 	}
@@ -97,8 +134,10 @@ func (h *Held) ownOutcomes(i int) []Outcome {
 	}
 	res := h.Results[i]
 	if !res.private {
+		h.unshare(res)
 		res = &Result{Outcomes: slices.Clone(res.Outcomes), private: true}
 		h.Results[i] = res
+		h.mixed = append(h.mixed, res)
 		for _, s := range h.stacks {
 			if s.rec == int32(i) {
 				s.Outcomes, s.Result = res.Outcomes, res
@@ -106,4 +145,13 @@ func (h *Held) ownOutcomes(i int) []Outcome {
 		}
 	}
 	return res.Outcomes
+}
+
+// unshare takes one use of a shared result off the counts.
+func (h *Held) unshare(res *Result) {
+	if k := slices.Index(h.mixed, res); k >= 0 {
+		h.mixed = slices.Delete(h.mixed, k, k+1)
+		return
+	}
+	h.named -= int64(len(res.Outcomes))
 }

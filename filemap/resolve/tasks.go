@@ -2,11 +2,11 @@ package resolve
 
 // task is what is known of one thread.
 type task struct {
+	span    span
 	cookie  uint64 // of its last request
 	pending bool   // the stack of it has not come
 	losses  int64  // Totals.losses when it asked
-	span    span
-	asked   asked // for the late stacks
+	asked   asked  // for the late stacks
 	stitch  taskStitch
 }
 

@@ -1,6 +1,8 @@
 package resolve
 
 import (
+	"slices"
+
 	"ustack/filemap"
 )
 
@@ -96,23 +98,21 @@ func (r *Resolver) Totals() *Totals {
 // count adds up the outcomes of a batch that goes out.
 func (r *Resolver) count(h *Held) {
 	r.countOutcomes(h.Outcomes)
-	t := &r.totals
-	for _, res := range h.Results {
-		switch {
-		case res == nil:
-		case res.private || !res.allNamed:
-			r.countOutcomes(res.Outcomes)
-		default:
-			if !res.counted {
-				res.counted = true
-				for i := range res.Outcomes {
-					r.files.MarkUsed(res.Outcomes[i].File)
-				}
+	r.totals.Frames += h.named
+	r.totals.Trusts[filemap.Announced] += h.named
+	for _, res := range h.mixed {
+		r.countOutcomes(res.Outcomes)
+	}
+	clear(h.mixed)
+	for _, res := range h.fresh {
+		if !res.counted && slices.Contains(h.Results, res) {
+			res.counted = true
+			for i := range res.Outcomes {
+				r.files.MarkUsed(res.Outcomes[i].File)
 			}
-			t.Frames += int64(len(res.Outcomes))
-			t.Trusts[filemap.Announced] += int64(len(res.Outcomes))
 		}
 	}
+	clear(h.fresh)
 }
 
 func (r *Resolver) countOutcomes(out []Outcome) {
