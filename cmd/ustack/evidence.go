@@ -130,7 +130,7 @@ func (w *withEvidence) gather(trace *input.Trace, opt resolve.Options) error {
 	}
 	opt.Stitch = false
 	// An error ends the first reading; the second one meets it too, and tells.
-	_, _ = pump(first, resolve.New(opt), discard{}, func() {})
+	_, _ = pump(first.Start(), resolve.New(opt), discard{}, func() {})
 	w.judge.Solve()
 	return nil
 }

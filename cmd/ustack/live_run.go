@@ -294,7 +294,7 @@ func (s *session) pump(trace *input.Trace) (*resolve.Totals, error) {
 	counter := render.NewCounter(s.stderr, s.f.quiet || !render.IsTerminalWriter(s.stderr))
 	defer counter.Done()
 	var failed error
-	totals, err := pump(&followed{trace, s}, res, s.sink.renderer(res), func() {
+	totals, err := pump(input.NewPipe(&followed{trace, s}), res, s.sink.renderer(res), func() {
 		counter.Step(res.Totals())
 		s.renew(res.Totals())
 		s.weigh(res.Totals())

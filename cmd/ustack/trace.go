@@ -102,7 +102,7 @@ func (t *savedTrace) findLateStacks() {
 		if err != nil {
 			return err
 		}
-		_, err = pump(trace, resolve.New(opt), discard{}, func() {})
+		_, err = pump(trace.Start(), resolve.New(opt), discard{}, func() {})
 		return err
 	})
 }
@@ -112,7 +112,7 @@ func (t *savedTrace) read(make func(*resolve.Resolver) render.Renderer, stderr i
 	res := resolve.New(t.opt)
 	progress := render.NewProgress(stderr, t.Progress(), t.flags.quiet || !render.IsTerminalWriter(stderr))
 	defer progress.Done()
-	return pump(t.Trace, res, make(res), progress.Step)
+	return pump(t.Start(), res, make(res), progress.Step)
 }
 
 // readAgain reads it once more; false if that is not possible.
@@ -127,15 +127,14 @@ func (t *savedTrace) readAgain(w render.Renderer, stderr io.Writer) (bool, error
 	}
 	progress := render.NewProgress(stderr, trace.Progress(), t.flags.quiet || !render.IsTerminalWriter(stderr))
 	defer progress.Done()
-	_, err = pump(trace, resolve.New(t.opt), w, progress.Step)
+	_, err = pump(trace.Start(), resolve.New(t.opt), w, progress.Step)
 	return err == nil, err
 }
 
 // pump drives records from the trace through the resolver to the renderer, and
 // calls step after each batch. What was read before an error is written before
 // the error is returned.
-func pump(r input.ReadCloser, res *resolve.Resolver, w render.Renderer, step func()) (*resolve.Totals, error) {
-	p := input.NewPipe(r)
+func pump(p input.Batches, res *resolve.Resolver, w render.Renderer, step func()) (*resolve.Totals, error) {
 	defer p.Close()
 	for {
 		b, err := p.Next()

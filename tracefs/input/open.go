@@ -32,6 +32,10 @@ type File struct {
 	wait  func(time.Duration) (bool, error)
 	close []func() error
 	again func() (*File, error)
+
+	plain   *os.File // a regular file that is read as it is, from start on
+	start   int64
+	counted *counter
 }
 
 // Open opens a file by name; "-" is standard input, given as stdin. The
@@ -69,15 +73,30 @@ func open(name string, r io.Reader) (*File, error) {
 			in.Size = info.Size()
 			start, err := f.Seek(0, io.SeekCurrent)
 			if err == nil {
+				in.plain, in.start = f, start
 				in.again = func() (*File, error) { return open(name, io.NewSectionReader(f, start, 1<<62)) }
 			}
 		default:
 			in.wait = func(d time.Duration) (bool, error) { return readable(f, d) }
 		}
 	}
-	counted := &counter{r: r}
-	in.Done = counted.count
-	return in, in.decompress(counted)
+	in.counted = &counter{r: r}
+	in.Done = in.counted.count
+	err := in.decompress(in.counted)
+	if in.compressed() {
+		in.plain = nil
+	}
+	return in, err
+}
+
+// seek makes reading go on at a place of a plain file.
+func (in *File) seek(pos int64) error {
+	if _, err := in.plain.Seek(in.start+pos, io.SeekStart); err != nil {
+		return fmt.Errorf("reading %s at byte %d: %w", in.Name, pos, err)
+	}
+	in.r = in.counted
+	in.counted.n.Store(pos)
+	return nil
 }
 
 // Waiter is a trace that is being made: reading waits for what comes.

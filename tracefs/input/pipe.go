@@ -9,11 +9,9 @@ import (
 // Pipe reads ahead in a goroutine of its own, so that finding records and
 // resolving them share the work of two cores.
 type Pipe struct {
+	pool
 	out  chan step
 	quit chan struct{}
-
-	mu   sync.Mutex
-	free []*tracefs.Batch // given back, the one used last is last
 }
 
 type step struct {
@@ -54,8 +52,24 @@ func (p *Pipe) run(r ReadCloser) {
 	}
 }
 
+// Next returns the next batch, with an error (io.EOF at the end) if it is the
+// last one.
+func (p *Pipe) Next() (*tracefs.Batch, error) {
+	s := <-p.out
+	return s.batch, s.err
+}
+
+// Close stops the reading after the batch at work.
+func (p *Pipe) Close() { close(p.quit) }
+
+// pool keeps batches that have been given back.
+type pool struct {
+	mu   sync.Mutex
+	free []*tracefs.Batch // the one used last is last
+}
+
 // empty returns a batch that has been given back, or a new one.
-func (p *Pipe) empty() *tracefs.Batch {
+func (p *pool) empty() *tracefs.Batch {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n := len(p.free) - 1; n >= 0 {
@@ -66,19 +80,9 @@ func (p *Pipe) empty() *tracefs.Batch {
 	return new(tracefs.Batch)
 }
 
-// Next returns the next batch, with an error (io.EOF at the end) if it is the
-// last one.
-func (p *Pipe) Next() (*tracefs.Batch, error) {
-	s := <-p.out
-	return s.batch, s.err
-}
-
 // Free gives a batch back.
-func (p *Pipe) Free(b *tracefs.Batch) {
+func (p *pool) Free(b *tracefs.Batch) {
 	p.mu.Lock()
 	p.free = append(p.free, b)
 	p.mu.Unlock()
 }
-
-// Close stops the reading after the batch at work.
-func (p *Pipe) Close() { close(p.quit) }

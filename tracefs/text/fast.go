@@ -43,7 +43,8 @@ func (w *walk) fast() {
 	body := clock.colon + len(": ")
 	var last *[fastMargin]byte // the header before
 	var tid, cpu int32
-	for w.i+fastMargin <= len(text) {
+	end := min(w.stop, len(text)-fastMargin+1)
+	for w.i < end {
 		i := w.i
 		p := (*[fastMargin]byte)(text[i:])
 		// Most headers follow one of the same task, with the same flags.

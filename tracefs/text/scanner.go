@@ -98,15 +98,21 @@ func (s *Scanner) Scan(b *tracefs.Batch, more More) (int, error) {
 	if s.shapes != nil {
 		s.shapes.scans++
 	}
-	w := walk{s: s, b: b, o: s.resume(b)}
+	w := walk{s: s, b: b, o: s.resume(b), stop: len(b.Text)}
 	err := w.lines(more)
 	used := w.finish(more)
-	if s.layout != nil && len(b.Heads) == 0 {
-		b.Heads = append(b.Heads, s.layout)
+	w.sum(used)
+	return used, err
+}
+
+// sum ends a batch that has so much text.
+func (w *walk) sum(used int) {
+	b := w.b
+	if w.s.layout != nil && len(b.Heads) == 0 {
+		b.Heads = append(b.Heads, w.s.layout)
 	}
 	b.Text = b.Text[:used]
 	b.Lines = int64(bytes.Count(b.Text, []byte{'\n'}))
-	return used, err
 }
 
 // resume opens the record that the last Scan broke off, if any.
@@ -134,11 +140,13 @@ func (s *Scanner) resume(b *tracefs.Batch) open {
 
 // walk is one pass over one text.
 type walk struct {
-	s   *Scanner
-	b   *tracefs.Batch
-	o   open
-	i   int // where the next line begins
-	err error
+	s *Scanner
+	b *tracefs.Batch
+	o open
+	i int // where the next line begins
+	// stop is where a header ends the walk, or the end of the text.
+	stop int
+	err  error
 	// tried counts the lines that were looked at for a layout to refuse.
 	tried int
 }
@@ -147,7 +155,7 @@ type walk struct {
 func (w *walk) lines(more More) error {
 	for {
 		w.fast()
-		if w.i >= len(w.b.Text) {
+		if w.i >= w.stop {
 			return nil
 		}
 		if done, err := w.anyLine(w.b.Text[w.i:], more); done || err != nil {

@@ -1,0 +1,205 @@
+package input
+
+import (
+	"io"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"ustack/tracefs"
+	"ustack/tracefs/text"
+)
+
+// Batches gives the batches of a trace in order, to one goroutine. Others read
+// ahead.
+type Batches interface {
+	// Next returns the next batch, with an error (io.EOF at the end) if it is
+	// the last one.
+	Next() (*tracefs.Batch, error)
+	// Free gives a batch back.
+	Free(*tracefs.Batch)
+	// Close stops the reading and closes the trace.
+	Close()
+}
+
+// Start begins to read a trace, a plain file in parts if there are processors
+// for it.
+func (t *Trace) Start() Batches {
+	workers := min(runtime.GOMAXPROCS(0), maxWorkers)
+	if s, ok := t.Reader.(*Source); ok && s.in.plain != nil && workers > 1 {
+		return &Parts{trace: t, src: s, workers: workers, patience: 1, wait: 1}
+	}
+	return NewPipe(t)
+}
+
+// maxWorkers bounds how many scan at once. More would wait for what comes
+// behind them.
+const maxWorkers = 4
+
+// Parts reads a plain file in parts that are scanned at the same time. Where
+// that does not work out, the file is read in order for a while.
+type Parts struct {
+	trace *Trace
+	src   *Source // reads in order; its pos and line are those of the next batch
+	pool
+	workers int
+	forks   []*text.Scanner // one a worker
+	ahead   *ahead          // nil while src reads
+	// wait is how many batches src has to read yet, patience how many at the
+	// next failure.
+	wait, patience int
+}
+
+// ahead is what the workers share, from one place of the file on.
+type ahead struct {
+	Parts *Parts
+	pos   int64 // of part 0
+	parts int64
+	next  atomic.Int64 // part to be scanned
+	taken int64        // parts that have been used
+	room  chan struct{}
+	quit  chan struct{}
+	done  sync.WaitGroup
+	slots []chan part // of part n: n modulo their number
+}
+
+// part is a batch, nil if the part cannot be used.
+type part struct{ batch *tracefs.Batch }
+
+// seam is how much text around the border of two parts is looked at for a
+// header. The kernel's records have 8 KiB at most.
+const seam = 16 << 10
+
+// Next implements Batches.
+func (p *Parts) Next() (*tracefs.Batch, error) {
+	for {
+		if p.ahead == nil && !p.begin() {
+			b := p.empty()
+			p.wait--
+			return b, p.src.Next(b)
+		}
+		if b := p.ahead.take(); b != nil {
+			b.Line = p.src.line
+			p.src.pos += int64(len(b.Text))
+			p.src.line += b.Lines
+			p.src.in.counted.n.Store(p.src.pos)
+			return b, nil
+		}
+		p.halt()
+		if err := p.src.in.seek(p.src.pos); err != nil {
+			return p.empty(), err
+		}
+	}
+}
+
+// begin lets the workers go on where src stands, if they can.
+func (p *Parts) begin() bool {
+	s := p.src
+	parts := (s.in.Size - s.in.start - s.pos - seam) / blockSize
+	if p.wait > 0 || parts < int64(p.workers) || s.ended || s.skip || !s.scan.Whole() {
+		return false
+	}
+	s.tail = s.tail[:0]
+	a := &ahead{Parts: p, pos: s.pos, parts: parts, quit: make(chan struct{})}
+	const slots = 2 // for each worker
+	a.room = make(chan struct{}, slots*p.workers)
+	for range slots * p.workers {
+		a.slots = append(a.slots, make(chan part, 1))
+		a.room <- struct{}{}
+	}
+	for n := range p.workers {
+		if n == len(p.forks) {
+			p.forks = append(p.forks, s.scan.Fork())
+		}
+		a.done.Go(func() { a.work(p.forks[n]) })
+	}
+	p.ahead = a
+	return true
+}
+
+// halt sends the workers away. If the file did not end, src takes its turn.
+func (p *Parts) halt() {
+	a := p.ahead
+	p.ahead = nil
+	close(a.quit)
+	a.done.Wait()
+	if a.taken <= a.parts {
+		p.wait, p.patience = p.patience, 2*p.patience
+	}
+}
+
+// Close implements Batches.
+func (p *Parts) Close() {
+	if p.ahead != nil {
+		p.halt()
+	}
+	_ = p.trace.Close()
+}
+
+// take returns the next part, nil if there is none.
+func (a *ahead) take() *tracefs.Batch {
+	if a.taken == a.parts {
+		a.taken++
+		return nil
+	}
+	b := (<-a.slots[a.taken%int64(len(a.slots))]).batch
+	a.taken++
+	a.room <- struct{}{}
+	return b
+}
+
+// work scans parts until there are none left.
+func (a *ahead) work(scan *text.Scanner) {
+	edge := make([]byte, seam)
+	for {
+		select {
+		case <-a.quit:
+			return
+		case <-a.room:
+		}
+		n := a.next.Add(1) - 1
+		if n >= a.parts {
+			return
+		}
+		b := a.Parts.empty()
+		if !a.scan(scan, b, n, edge) {
+			a.Parts.Free(b)
+			b = nil
+		}
+		a.slots[n%int64(len(a.slots))] <- part{b}
+	}
+}
+
+// scan reads a part and finds its records. It goes from the first header behind
+// its border to that behind the next part's border.
+func (a *ahead) scan(scan *text.Scanner, b *tracefs.Batch, n int64, edge []byte) bool {
+	from, to := a.pos+n*blockSize, a.pos+(n+1)*blockSize
+	if n > 0 {
+		if !a.read(edge, from) {
+			return false
+		}
+		first := scan.FirstHeader(edge)
+		if first < 0 {
+			return false
+		}
+		from += int64(first)
+	}
+	b.Reset()
+	b.Pos = from
+	size := int(to + seam - from)
+	if cap(b.Text) < size {
+		b.Text = make([]byte, blockSize+seam)
+	}
+	b.Text = b.Text[:size]
+	if !a.read(b.Text, from) {
+		return false
+	}
+	border := size - seam
+	last := scan.FirstHeader(b.Text[border:])
+	return last >= 0 && scan.ScanPart(b, border+last)
+}
+
+func (a *ahead) read(b []byte, pos int64) bool {
+	n, err := a.Parts.src.in.plain.ReadAt(b, a.Parts.src.in.start+pos)
+	return n == len(b) && (err == nil || err == io.EOF)
+}

@@ -1,0 +1,59 @@
+package text
+
+import (
+	"bytes"
+
+	"ustack/tracefs"
+)
+
+// A long text can be scanned in parts, by several scanners at once, because a
+// header ends whatever stood before it: what is found from there on does not
+// depend on the text before. What looks like a header need not be one (a comm
+// may hold a line feed), so a part counts only if the scanner of the part
+// before ended exactly where it begins.
+
+// Fork returns a scanner that knows the layout that s has found, to be used at
+// the beginning of a record. Forks may be used at the same time.
+func (s *Scanner) Fork() *Scanner {
+	f := &Scanner{Events: s.Events, layout: s.layout, columns: s.columns, clock: s.clock, slow: s.slow}
+	if s.shapes != nil {
+		f.UseShapes()
+	}
+	return f
+}
+
+// Whole reports whether the layout is known and the last Scan broke off no
+// record, so that a Fork can go on for s.
+func (s *Scanner) Whole() bool { return s.layout != nil && s.open.kind == 0 }
+
+// FirstHeader finds the first line behind a line feed that looks like a header.
+// It returns -1 if there is none, or it stands too near to the end of the text
+// for a decision.
+func (s *Scanner) FirstHeader(text []byte) int {
+	for i := 0; ; {
+		nl := bytes.IndexByte(text[i:], '\n')
+		i += nl + 1
+		if nl < 0 || len(text)-i < maxHeader {
+			return -1
+		}
+		if _, ok := s.layout.parse(text[i:]); ok {
+			return i
+		}
+	}
+}
+
+// ScanPart finds the records up to stop, where FirstHeader has found a header;
+// the text goes on behind it. It returns false if no record begins at stop, or
+// the text cannot be used: then what it has put in b is worth nothing.
+func (s *Scanner) ScanPart(b *tracefs.Batch, stop int) bool {
+	if s.shapes != nil {
+		s.shapes.scans++
+	}
+	w := walk{s: s, b: b, o: open{rec: -1}, stop: stop}
+	if err := w.lines(MoreSoon); err != nil || w.i != stop {
+		return false
+	}
+	w.close(stop)
+	w.sum(stop)
+	return true
+}
