@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -26,13 +25,19 @@ func BenchmarkReplay(b *testing.B) {
 	if err := f.Close(); err != nil {
 		b.Fatal(err)
 	}
+	// A file, as the output is written otherwise to what is none.
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer null.Close()
 	for _, format := range []string{"text", "json"} {
 		b.Run(format, func(b *testing.B) {
 			b.SetBytes(size)
 			b.ReportAllocs()
 			for b.Loop() {
 				var stderr bytes.Buffer
-				if code := run([]string{"replay", "-q", "--format", format, file}, nil, io.Discard, &stderr); code != exitOK {
+				if code := run([]string{"replay", "-q", "--format", format, file}, nil, null, &stderr); code != exitOK {
 					b.Fatalf("exit code %d: %s", code, stderr.Bytes())
 				}
 			}

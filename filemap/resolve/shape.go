@@ -12,17 +12,19 @@ import (
 type Result struct {
 	// Text and JSON are for renderers: how they write the frames. Mark is
 	// what a renderer that counts stacks calls this one, 0 for nothing yet.
-	Text, JSON []byte
-	Outcomes   []Outcome
-	Mark       int32
+	Text []byte
 
-	version    int64 // of its identifiers, see versions
-	table      int64 // of the table, when that was last right
+	// What is looked at often stands near Text.
+	table      int64 // of the table, when version was last right
 	entries    []*filemap.Entry
+	named      int32 // frames, if all are Announced
 	identified bool
 	private    bool // belongs to one stack
-	allNamed   bool // all frames are Announced
 	counted    bool // the files are marked as used
+
+	version  int64 // of its identifiers, see versions
+	Outcomes []Outcome
+	JSON     []byte
 }
 
 // use is what a batch needs to know of the Result of one of its shapes.
@@ -69,12 +71,9 @@ func (r *Resolver) recall(h *Held, u *use, sh *tracefs.Shape) bool {
 		return false
 	}
 	m.table = r.table.Version // nothing to look at until the table changes
-	u.res, u.identified, u.named = m, m.identified, 0
-	if m.allNamed {
-		u.named = int32(len(m.Outcomes))
-		if !m.counted {
-			h.fresh = append(h.fresh, m)
-		}
+	u.res, u.identified, u.named = m, m.identified, m.named
+	if m.named > 0 && !m.counted {
+		h.fresh = append(h.fresh, m)
 	}
 	m.markUse(h)
 	return true
@@ -93,7 +92,9 @@ func (r *Resolver) judgeShape(h *Held, i int, rec *tracefs.Record) (identified b
 		return identified
 	}
 	res.identified = identified
-	res.allNamed = !slices.ContainsFunc(res.Outcomes, func(o Outcome) bool { return o.File == nil })
+	if !slices.ContainsFunc(res.Outcomes, func(o Outcome) bool { return o.File == nil }) {
+		res.named = int32(len(res.Outcomes))
+	}
 	for k := range sh.Frames {
 		if id := sh.Frames[k].ID; !id.NoFile() && !id.NoVMA() {
 			if e := r.table.Entry(id); !slices.Contains(res.entries, e) {

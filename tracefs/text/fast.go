@@ -128,11 +128,11 @@ func (w *walk) knownFrames(r *tracefs.Record) {
 		w.hashFrames()
 		return
 	}
-	sh, index, build := s.shapes.find(w.b, from)
-	if sh != nil {
+	index, size, build := s.shapes.find(w.b, from)
+	if size > 0 {
 		r.Shape, r.Lo = index+1, uint32(from)
 		w.o.stack = noFrames // none follows, find has looked
-		w.i += len(sh.Text)
+		w.i += size
 		return
 	}
 	if w.hashFrames() && build {

@@ -7,16 +7,21 @@ import (
 )
 
 // shapes recognises stacks whose frames have been seen before. It is a cache:
-// what it does not know is parsed. A stack can be in any of the ways of its
-// set.
+// what it does not know is parsed.
+//
+// A trace has some thousand shapes, more than the processor keeps near, so what
+// find looks at is as little as possible and has its place: a stack can be in
+// any of the ways of one set, and what it is compared with stands in the slot.
 type shapes struct {
-	sets  [1 << setBits]shapeSet
-	scans int64
-	bytes int // of the shapes, about
+	sets   [1 << setBits]shapeSet
+	slots  [ways << setBits]shapeSlot
+	shapes [ways << setBits]*tracefs.Shape // by slot; nil: seen once
+	scans  int64
+	bytes  int // of the texts of all shapes
 }
 
 const (
-	setBits = 12
+	setBits = 11
 	ways    = 4
 	// maxShape bounds the text of a shape, maxShapes that of all.
 	maxShape  = 2 << 10
@@ -26,20 +31,20 @@ const (
 	shapeCredit = 8
 )
 
-// shapeSet is one line of the processor's cache.
+// shapeSet tells the ways of a set apart, by their keys.
 type shapeSet struct {
-	entries [ways]*shapeEntry
-	tags    [ways]uint32 // the key of an entry, or of a stack seen once
-	credit  [ways]uint8
+	tags   [ways]uint32
+	credit [ways]uint8
 }
 
-// shapeEntry is a shape and where it is in the batch of the last scan that met
-// it.
-type shapeEntry struct {
-	text  []byte // of shape
-	shape *tracefs.Shape
+// shapeSlot holds the text of a shape that is no longer than most.
+type shapeSlot struct {
+	// scan is the last one that met the shape, index where it then was in the
+	// batch.
 	scan  int64
 	index uint32
+	size  uint32 // of the text, 0 if there is no shape
+	text  [256 - 16]byte
 }
 
 // shapeKey mixes what tells stacks apart: the addresses and hashes of the
@@ -56,48 +61,54 @@ func shapeKey(text []byte) uint64 {
 	return key
 }
 
-// place is where in the sets a key belongs.
-func (s *shapes) place(key uint64) (set *shapeSet, tag uint32) {
-	return &s.sets[key>>(64-setBits)], uint32(key>>16) | 1
-}
-
 // find looks whether the frames that begin at i are known, and puts the shape
-// in the batch. build tells that the stack should be given to add once its
-// frames are parsed.
-func (s *shapes) find(b *tracefs.Batch, i int) (sh *tracefs.Shape, index uint32, build bool) {
-	text := b.Text
-	if len(text)-i < 4*fastMargin {
-		return nil, 0, false
+// in the batch: index is where, size how long it is. build tells that the stack
+// should be given to add once its frames are parsed.
+func (s *shapes) find(b *tracefs.Batch, i int) (index uint32, size int, build bool) {
+	text := b.Text[i:]
+	if len(text) < 4*fastMargin {
+		return 0, 0, false
 	}
-	set, tag := s.place(shapeKey(text[i:]))
+	key := shapeKey(text)
+	n, tag := key>>(64-setBits), uint32(key>>16)|1
+	set := &s.sets[n]
 	for way, other := range set.tags {
 		if other != tag {
 			continue
 		}
-		e := set.entries[way]
-		if e == nil {
-			return nil, 0, true
-		}
-		end := i + len(e.text)
-		if end+fastMargin > len(text) || string(text[i:end]) != string(e.text) ||
-			binary.LittleEndian.Uint32(text[end:]) == frameStart&(1<<32-1) {
+		at := int(n)*ways + way
+		slot := &s.slots[at]
+		size := int(slot.size)
+		switch {
+		case size == 0:
+			return 0, 0, true
+		case size+fastMargin > len(text):
+			continue
+		case size <= len(slot.text):
+			if string(text[:size]) != string(slot.text[:size]) {
+				continue
+			}
+		case string(text[:size]) != string(s.shapes[at].Text):
 			continue
 		}
-		set.credit[way] = shapeCredit
-		if e.scan != s.scans {
-			e.scan, e.index = s.scans, uint32(len(b.Shapes))
-			b.Shapes = append(b.Shapes, e.shape)
+		if binary.LittleEndian.Uint32(text[size:]) == frameStart&(1<<32-1) {
+			continue // it goes on
 		}
-		return e.shape, e.index, false
+		set.credit[way] = shapeCredit
+		if slot.scan != s.scans {
+			slot.scan, slot.index = s.scans, uint32(len(b.Shapes))
+			b.Shapes = append(b.Shapes, s.shapes[at])
+		}
+		return slot.index, size, false
 	}
-	set.meet(s, tag)
-	return nil, 0, false
+	s.meet(int(n), tag)
+	return 0, 0, false
 }
 
 // meet notes that a stack has been seen once, if there is place or a shape
 // that has not come for long.
-func (set *shapeSet) meet(s *shapes, tag uint32) {
-	least := 0
+func (s *shapes) meet(n int, tag uint32) {
+	set, least := &s.sets[n], 0
 	for way := range ways {
 		if set.credit[way] < set.credit[least] {
 			least = way
@@ -109,10 +120,9 @@ func (set *shapeSet) meet(s *shapes, tag uint32) {
 		}
 		return
 	}
-	if e := set.entries[least]; e != nil {
-		s.bytes -= len(e.text)
-	}
-	set.tags[least], set.entries[least] = tag, nil
+	at := n*ways + least
+	s.bytes -= int(s.slots[at].size)
+	set.tags[least], s.shapes[at], s.slots[at].size = tag, nil, 0
 }
 
 // add makes a shape of frames that lie in text[from:to] without a gap.
@@ -120,9 +130,11 @@ func (s *shapes) add(text []byte, from, to int, frames []tracefs.Frame) {
 	if to-from > maxShape || s.bytes+to-from > maxShapes || len(frames) == 0 {
 		return
 	}
-	set, tag := s.place(shapeKey(text[from:]))
-	for way, other := range set.tags {
-		if other != tag || set.entries[way] != nil {
+	key := shapeKey(text[from:])
+	n, tag := int(key>>(64-setBits)), uint32(key>>16)|1
+	for way, other := range s.sets[n].tags {
+		slot := &s.slots[n*ways+way]
+		if other != tag || slot.size != 0 {
 			continue
 		}
 		sh := &tracefs.Shape{Text: append([]byte(nil), text[from:to]...), Frames: append([]tracefs.Frame(nil), frames...)}
@@ -130,7 +142,9 @@ func (s *shapes) add(text []byte, from, to int, frames []tracefs.Frame) {
 			f := &sh.Frames[i]
 			f.Off, f.Stem, f.End = f.Off-uint32(from), f.Stem-uint32(from), f.End-uint32(from)
 		}
-		set.entries[way] = &shapeEntry{text: sh.Text, shape: sh, scan: -1}
+		s.shapes[n*ways+way] = sh
+		copy(slot.text[:], sh.Text)
+		slot.size, slot.scan = uint32(to-from), s.scans-1
 		s.bytes += to - from
 		return
 	}
