@@ -29,7 +29,7 @@ type Binding struct {
 // Entry is what is known of one identifier.
 type Entry struct {
 	ID tracefs.Identifier
-	// LastUse is the place of the last stack that carried the identifier.
+	// LastUse is about the place of the last stack that carried the identifier.
 	LastUse Pos
 	// Version changes when the identifier's meaning may have changed. It only
 	// grows.

@@ -69,7 +69,7 @@ func (r *Resolver) hold(b *tracefs.Batch) *Held {
 	r.seq++
 	*h = Held{Batch: b, seq: r.seq, Outcomes: grown(h.Outcomes, len(b.Frames)),
 		Results: h.Results[:0], Attached: h.Attached[:0], waiters: h.waiters[:0], stacks: h.stacks[:0], late: h.late[:0],
-		uses: h.uses[:0], table: r.table.Version, mixed: h.mixed[:0], fresh: h.fresh[:0]}
+		uses: h.uses[:0], table: noTable, mixed: h.mixed[:0], fresh: h.fresh[:0]}
 	if len(b.Shapes) > 0 {
 		h.Results = grown(h.Results, len(b.Records))
 		h.uses = grown(h.uses, len(b.Shapes))

@@ -124,7 +124,7 @@ func (r *Resolver) announce(h *Held, rec *tracefs.Record) {
 	case owner != nil && torn:
 		// It may be this stack's, and may be that of one that was lost.
 		r.restateStack(owner.held, owner.rec, a.ID, unnamed(filemap.Ambiguous))
-	case b.Owned && e.LastUse > b.From:
+	case b.Owned:
 		r.rename(e, b.From, pos)
 	case !b.Owned && r.opt.Sources > 1:
 		r.renameTied(e, b)

@@ -16,13 +16,14 @@ type Result struct {
 
 	// What is looked at often stands near Text.
 	table      int64 // of the table, when version was last right
-	entries    []*filemap.Entry
+	marked     int64 // where the use of entries was noted
 	named      int32 // frames, if all are Announced
 	identified bool
 	private    bool // belongs to one stack
 	counted    bool // the files are marked as used
 
 	version  int64 // of its identifiers, see versions
+	entries  []*filemap.Entry
 	Outcomes []Outcome
 	JSON     []byte
 }
@@ -47,7 +48,11 @@ func (res *Result) versions() int64 {
 // shaped gives a stack that is a shape its result. A batch looks at a shape
 // once, until an announcement changes something.
 func (r *Resolver) shaped(h *Held, i int, rec *tracefs.Record, pos filemap.Pos) (identified bool) {
-	if h.table != r.table.Version {
+	switch h.table {
+	case r.table.Version:
+	case noTable:
+		r.recallAll(h)
+	default:
 		h.table = r.table.Version
 		clear(h.uses)
 	}
@@ -63,6 +68,18 @@ func (r *Resolver) shaped(h *Held, i int, rec *tracefs.Record, pos filemap.Pos) 
 	return u.identified
 }
 
+// noTable is Held.table before the first look.
+const noTable = -1
+
+// recallAll looks up all shapes of a batch. They are far away in memory, and
+// here they come all at once instead of one after the other.
+func (r *Resolver) recallAll(h *Held) {
+	h.table = r.table.Version
+	for k := range h.uses {
+		r.recall(h, &h.uses[k], h.Shapes[k])
+	}
+}
+
 // recall takes the result that the last stack of a shape had, if it still
 // holds.
 func (r *Resolver) recall(h *Held, u *use, sh *tracefs.Shape) bool {
@@ -75,7 +92,9 @@ func (r *Resolver) recall(h *Held, u *use, sh *tracefs.Shape) bool {
 	if m.named > 0 && !m.counted {
 		h.fresh = append(h.fresh, m)
 	}
-	m.markUse(h)
+	if h.end.pos-m.marked > markEvery {
+		m.markUse(h)
+	}
 	return true
 }
 
@@ -108,9 +127,13 @@ func (r *Resolver) judgeShape(h *Held, i int, rec *tracefs.Record) (identified b
 	return identified
 }
 
-// markUse notes the use of a result's identifiers. Once a batch is enough; the
-// place is the batch's end, as the stack may come again in it.
+// markEvery is how many bytes of input may pass before the use of identifiers is
+// noted again. It decides about their age alone.
+const markEvery = 1 << 20
+
+// markUse notes the use of a result's identifiers.
 func (res *Result) markUse(h *Held) {
+	res.marked = h.end.pos
 	for _, e := range res.entries {
 		e.LastUse = filemap.Pos(h.end.pos)
 	}

@@ -47,7 +47,7 @@ func (s *Scanner) FirstHeader(text []byte) int {
 // the text cannot be used: then what it has put in b is worth nothing.
 func (s *Scanner) ScanPart(b *tracefs.Batch, stop int) bool {
 	if s.shapes != nil {
-		s.shapes.scans++
+		s.shapes.newScan()
 	}
 	w := walk{s: s, b: b, o: open{rec: -1}, stop: stop}
 	if err := w.lines(MoreSoon); err != nil || w.i != stop {

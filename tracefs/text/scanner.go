@@ -96,7 +96,7 @@ func (s *Scanner) Seen() bool { return s.layout != nil }
 // found before it is in b.
 func (s *Scanner) Scan(b *tracefs.Batch, more More) (int, error) {
 	if s.shapes != nil {
-		s.shapes.scans++
+		s.shapes.newScan()
 	}
 	w := walk{s: s, b: b, o: s.resume(b), stop: len(b.Text)}
 	err := w.lines(more)

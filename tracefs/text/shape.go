@@ -1,29 +1,30 @@
 package text
 
 import (
-	"encoding/binary"
-
 	"ustack/tracefs"
 )
 
 // shapes recognises stacks whose frames have been seen before. It is a cache:
-// what it does not know is parsed.
+// what it does not know is parsed. A stack can be in any of the ways of one
+// set.
 //
-// A trace has some thousand shapes, more than the processor keeps near, so what
-// find looks at is as little as possible and has its place: a stack can be in
-// any of the ways of one set, and what it is compared with stands in the slot.
+// A trace has some thousand shapes, more than the processor keeps near. So
+// where a stack ends, and where the next line is, comes from its own text;
+// what is far away is only compared, while the walk already goes on.
 type shapes struct {
-	sets   [1 << setBits]shapeSet
-	slots  [ways << setBits]shapeSlot
-	shapes [ways << setBits]*tracefs.Shape // by slot; nil: seen once
-	scans  int64
-	bytes  int // of the texts of all shapes
+	sets   [1 << setBits][ways]shapeWay
+	texts  [ways << setBits][nearShape]byte // of shapes that are not longer
+	shapes [ways << setBits]*tracefs.Shape  // nil: seen once
+	scans  uint32
+	bytes  int // of all shapes
 }
 
 const (
 	setBits = 11
 	ways    = 4
-	// maxShape bounds the text of a shape, maxShapes that of all.
+	// nearShape is the size of most shapes; maxShape bounds that of one,
+	// maxShapes that of all.
+	nearShape = 256
 	maxShape  = 2 << 10
 	maxShapes = 2 << 20
 	// shapeCredit is how often other stacks must come by before a shape
@@ -31,34 +32,61 @@ const (
 	shapeCredit = 8
 )
 
-// shapeSet tells the ways of a set apart, by their keys.
-type shapeSet struct {
-	tags   [ways]uint32
-	credit [ways]uint8
+// shapeWay is what must be near of a shape.
+type shapeWay struct {
+	tag    uint32 // of the key
+	scan   uint32 // that met the shape last
+	index  uint32 // in the batch of that scan
+	size   uint16 // of the text, 0 if there is no shape
+	credit uint8
 }
 
-// shapeSlot holds the text of a shape that is no longer than most.
-type shapeSlot struct {
-	// scan is the last one that met the shape, index where it then was in the
-	// batch.
-	scan  int64
-	index uint32
-	size  uint32 // of the text, 0 if there is no shape
-	text  [256 - 16]byte
-}
-
-// shapeKey mixes what tells stacks apart: the addresses and hashes of the
-// first frames, if their hashes have eight digits as nearly all have. text must
-// have four times fastMargin.
-func shapeKey(text []byte) uint64 {
+// shapeKey mixes the addresses and hashes of the frames that text begins with,
+// and returns how long the frames are, 0 if they cannot be a shape. The line
+// that follows them is no frame.
+func shapeKey(text []byte) (key uint64, size int) {
 	const addr, hash, line = 14, 28, 37
 	const prime = 0x9e3779b97f4a7c15
-	text = text[:4*fastMargin]
-	key := (le64(text[addr:])*prime ^ le64(text[hash:])) * prime
-	for at := line; at < 8*line && le64(text[at:])&mask(6) == frameStart; at += line {
-		key = ((key^le64(text[at+addr:]))*prime ^ le64(text[at+hash:])) * prime
+	for at := 0; at <= maxShape && at+fastMargin <= len(text); {
+		p := (*[fastMargin]byte)(text[at:])
+		first := le64(p[:])
+		if first&mask(6) != frameStart {
+			if first&mask(4) == frameStart&mask(4) {
+				return 0, 0
+			}
+			return key, at
+		}
+		digits := le64(p[hash:])
+		at += line
+		if p[line-1] != '\n' {
+			k := lineFeedIn(digits)
+			if k == 8 {
+				return 0, 0
+			}
+			digits &= mask(k)
+			at += k - 8
+		}
+		key = ((key^le64(p[addr:]))*prime ^ digits) * prime
 	}
-	return key
+	return 0, 0
+}
+
+// place is where a key belongs: a set, and what tells it apart there.
+func place(key uint64) (set int, tag uint32) {
+	return int(key >> (64 - setBits)), uint32(key>>16) | 1
+}
+
+// newScan tells that a batch without shapes comes next.
+func (s *shapes) newScan() {
+	if s.scans++; s.scans != 0 {
+		return
+	}
+	for n := range s.sets {
+		for way := range s.sets[n] {
+			s.sets[n][way].scan = 0
+		}
+	}
+	s.scans = 1
 }
 
 // find looks whether the frames that begin at i are known, and puts the shape
@@ -66,75 +94,73 @@ func shapeKey(text []byte) uint64 {
 // should be given to add once its frames are parsed.
 func (s *shapes) find(b *tracefs.Batch, i int) (index uint32, size int, build bool) {
 	text := b.Text[i:]
-	if len(text) < 4*fastMargin {
+	key, size := shapeKey(text)
+	if size == 0 {
 		return 0, 0, false
 	}
-	key := shapeKey(text)
-	n, tag := key>>(64-setBits), uint32(key>>16)|1
-	set := &s.sets[n]
-	for way, other := range set.tags {
-		if other != tag {
+	n, tag := place(key)
+	for way := range s.sets[n] {
+		w := &s.sets[n][way]
+		if w.tag != tag {
 			continue
 		}
-		at := int(n)*ways + way
-		slot := &s.slots[at]
-		size := int(slot.size)
-		switch {
-		case size == 0:
+		if w.size == 0 {
 			return 0, 0, true
-		case size+fastMargin > len(text):
-			continue
-		case size <= len(slot.text):
-			if string(text[:size]) != string(slot.text[:size]) {
-				continue
-			}
-		case string(text[:size]) != string(s.shapes[at].Text):
+		}
+		at := n*ways + way
+		if int(w.size) != size || !s.equal(at, text[:size]) {
 			continue
 		}
-		if binary.LittleEndian.Uint32(text[size:]) == frameStart&(1<<32-1) {
-			continue // it goes on
-		}
-		set.credit[way] = shapeCredit
-		if slot.scan != s.scans {
-			slot.scan, slot.index = s.scans, uint32(len(b.Shapes))
+		w.credit = shapeCredit
+		if w.scan != s.scans {
+			w.scan, w.index = s.scans, uint32(len(b.Shapes))
 			b.Shapes = append(b.Shapes, s.shapes[at])
 		}
-		return slot.index, size, false
+		return w.index, size, false
 	}
-	s.meet(int(n), tag)
+	s.meet(n, tag)
 	return 0, 0, false
+}
+
+// equal compares a shape with text of its size.
+func (s *shapes) equal(at int, text []byte) bool {
+	if len(text) <= nearShape {
+		return string(text) == string(s.texts[at][:len(text)])
+	}
+	return string(text) == string(s.shapes[at].Text)
 }
 
 // meet notes that a stack has been seen once, if there is place or a shape
 // that has not come for long.
 func (s *shapes) meet(n int, tag uint32) {
-	set, least := &s.sets[n], 0
-	for way := range ways {
-		if set.credit[way] < set.credit[least] {
+	set := &s.sets[n]
+	least := 0
+	for way := range set {
+		if set[way].credit < set[least].credit {
 			least = way
 		}
 	}
-	if set.credit[least] > 0 {
-		for way := range ways {
-			set.credit[way]--
+	if set[least].credit > 0 {
+		for way := range set {
+			set[way].credit--
 		}
 		return
 	}
-	at := n*ways + least
-	s.bytes -= int(s.slots[at].size)
-	set.tags[least], s.shapes[at], s.slots[at].size = tag, nil, 0
+	s.bytes -= int(set[least].size)
+	set[least] = shapeWay{tag: tag}
+	s.shapes[n*ways+least] = nil
 }
 
 // add makes a shape of frames that lie in text[from:to] without a gap.
 func (s *shapes) add(text []byte, from, to int, frames []tracefs.Frame) {
-	if to-from > maxShape || s.bytes+to-from > maxShapes || len(frames) == 0 {
+	key, size := shapeKey(text[from:])
+	if size != to-from || s.bytes+size > maxShapes || len(frames) == 0 {
 		return
 	}
-	key := shapeKey(text[from:])
-	n, tag := int(key>>(64-setBits)), uint32(key>>16)|1
-	for way, other := range s.sets[n].tags {
-		slot := &s.slots[n*ways+way]
-		if other != tag || slot.size != 0 {
+	n, tag := place(key)
+	for way := range s.sets[n] {
+		w := &s.sets[n][way]
+		if w.tag != tag || w.size != 0 {
 			continue
 		}
 		sh := &tracefs.Shape{Text: append([]byte(nil), text[from:to]...), Frames: append([]tracefs.Frame(nil), frames...)}
@@ -143,9 +169,9 @@ func (s *shapes) add(text []byte, from, to int, frames []tracefs.Frame) {
 			f.Off, f.Stem, f.End = f.Off-uint32(from), f.Stem-uint32(from), f.End-uint32(from)
 		}
 		s.shapes[n*ways+way] = sh
-		copy(slot.text[:], sh.Text)
-		slot.size, slot.scan = uint32(to-from), s.scans-1
-		s.bytes += to - from
+		copy(s.texts[n*ways+way][:], sh.Text)
+		w.size = uint16(size)
+		s.bytes += size
 		return
 	}
 }
