@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"io"
+	"math/bits"
 	"strconv"
 	"unicode/utf8"
 
@@ -25,12 +26,11 @@ const flushAt = 256 << 10
 // for each event with its stack in it, for each loss and gap in its place,
 // for each announcement, and at the end the totals.
 type JSON struct {
-	w       io.Writer
-	buf     []byte
+	out     *gather
 	res     *resolve.Resolver
+	heads   headCache
 	started bool
 	kept    int   // of rendered shapes, see Text
-	output  int64 // how often buf has been written out
 	limit   int64 // bytes of input after which the header no longer waits
 	dialect resolve.Dialect
 }
@@ -38,7 +38,7 @@ type JSON struct {
 // NewJSON returns a renderer that writes to w. The dialect in the header is
 // that of the first stack, if one is within the first limit bytes.
 func NewJSON(w io.Writer, res *resolve.Resolver, limit int64) *JSON {
-	return &JSON{w: w, res: res, limit: limit}
+	return &JSON{out: newGather(w), res: res, limit: limit}
 }
 
 // Batch implements Renderer.
@@ -48,16 +48,16 @@ func (j *JSON) Batch(h *resolve.Held) error {
 	}
 	for i := range h.Records {
 		j.record(h, i)
-		if j.started && len(j.buf) > spillAt {
-			if err := j.flush(); err != nil {
+		if j.started && j.out.full() {
+			if err := j.out.flush(); err != nil {
 				return err
 			}
 		}
 	}
-	if !j.started || len(j.buf) < flushAt {
+	if !j.started || j.out.len() < flushAt {
 		return nil
 	}
-	return j.flush()
+	return j.out.flush()
 }
 
 // Flush writes what is complete.
@@ -65,17 +65,7 @@ func (j *JSON) Flush() error {
 	if !j.started {
 		j.start()
 	}
-	return j.flush()
-}
-
-func (j *JSON) flush() error {
-	if len(j.buf) == 0 {
-		return nil
-	}
-	_, err := j.w.Write(j.buf)
-	j.buf = j.buf[:0]
-	j.output++
-	return err
+	return j.out.flush()
 }
 
 // header writes the first line once the dialect is known, or will not be.
@@ -104,7 +94,7 @@ func (j *JSON) start() {
 	} else {
 		b = append(append(b, j.dialect.String()...), '"')
 	}
-	j.buf = append(append(b, "}\n"...), j.buf...)
+	j.out.buf = append(append(b, "}\n"...), j.out.buf...)
 }
 
 // record writes a record.
@@ -122,77 +112,64 @@ func (j *JSON) record(h *resolve.Held, i int) {
 	case tracefs.KindCookie:
 		if !a.Taken {
 			j.open("cookie", h, rec)
-			j.buf = appendHex(append(j.buf, `,"cookie":`...), rec.Value)
+			j.out.buf = appendHex(append(j.out.buf, `,"cookie":`...), rec.Value)
 			j.end()
 		}
 	case tracefs.KindKernelStack:
 		j.open("kernel_stack", h, rec)
-		j.buf = appendText(j.buf, "text", h.Text[rec.Body:rec.End])
+		j.out.buf = appendText(j.out.buf, "text", h.Text[rec.Body:rec.End])
 		j.end()
 	case tracefs.KindLost:
-		j.buf = append(j.buf, `{"type":"lost"`...)
+		j.out.buf = append(j.out.buf, `{"type":"lost"`...)
 		if rec.CPU >= 0 {
-			j.buf = strconv.AppendInt(append(j.buf, `,"cpu":`...), int64(rec.CPU), 10)
+			j.out.buf = strconv.AppendInt(append(j.out.buf, `,"cpu":`...), int64(rec.CPU), 10)
 		}
 		if rec.Value > 0 {
-			j.buf = strconv.AppendUint(append(j.buf, `,"count":`...), rec.Value, 10)
+			j.out.buf = strconv.AppendUint(append(j.out.buf, `,"count":`...), rec.Value, 10)
 		}
 		j.end()
 	case tracefs.KindGap:
-		j.buf = append(j.buf, `{"type":"gap"`...)
+		j.out.buf = append(j.out.buf, `{"type":"gap"`...)
 		if rec.CPU >= 0 {
-			j.buf = strconv.AppendInt(append(j.buf, `,"cpu":`...), int64(rec.CPU), 10)
+			j.out.buf = strconv.AppendInt(append(j.out.buf, `,"cpu":`...), int64(rec.CPU), 10)
 		}
-		j.buf = appendText(j.buf, "text", h.Raw(rec))
+		j.out.buf = appendText(j.out.buf, "text", h.Raw(rec))
 		j.end()
 	case tracefs.KindNote:
-		j.buf = append(j.buf, `{"type":"note"`...)
-		j.buf = appendText(j.buf, "text", h.Raw(rec))
+		j.out.buf = append(j.out.buf, `{"type":"note"`...)
+		j.out.buf = appendText(j.out.buf, "text", h.Raw(rec))
 		j.end()
 	}
 }
 
-func (j *JSON) end() { j.buf = append(j.buf, "}\n"...) }
+func (j *JSON) end() { j.out.buf = append(j.out.buf, "}\n"...) }
 
 // open writes the keys that every record with a header has.
 func (j *JSON) open(kind string, h *resolve.Held, rec *tracefs.Record) {
-	b := append(j.buf, `{"type":"`...)
+	b := append(j.out.buf, `{"type":"`...)
 	b = append(b, kind...)
-	b = append(b, `"`...)
 	if rec.Flags&tracefs.Continued != 0 {
-		b = append(b, `,"continued":true`...) // a piece of a record before
+		b = append(b, `","continued":true`...) // a piece of a record before
 	} else {
-		head := h.Head(rec)
-		b = append(append(append(b, `,"ts":"`...), head.Stamp...), '"')
-		b = strconv.AppendInt(append(b, `,"cpu":`...), int64(rec.CPU), 10)
-		b = strconv.AppendInt(append(b, `,"pid":`...), int64(rec.TID), 10)
-		if head.TGID >= 0 {
-			b = strconv.AppendInt(append(b, `,"tgid":`...), int64(head.TGID), 10)
-		}
-		b = appendText(b, "comm", head.Comm)
-		if len(head.Flags) > 0 {
-			b = appendText(b, "flags", head.Flags)
-		}
+		b = append(b, `","ts":"`...)
+		b = j.heads.append(b, h, rec)
 	}
-	j.buf = b
+	j.out.buf = b
 }
 
 func (j *JSON) event(h *resolve.Held, rec *tracefs.Record, a *resolve.Attached) {
 	j.open("event", h, rec)
 	if rec.Flags&tracefs.Continued != 0 {
-		j.buf = appendText(j.buf, "text", h.Raw(rec))
+		j.out.buf = appendText(j.out.buf, "text", h.Raw(rec))
 		j.end()
 		return
 	}
 	name, args := text.SplitEvent(h.Text[rec.Body:rec.End])
-	j.buf = append(j.buf, `,"name":"`...)
-	if name.Prefix != "" {
-		j.buf = append(j.buf, name.Prefix...)
-	}
-	j.buf = append(appendEscaped(j.buf, name.Name), '"')
-	j.buf = appendText(j.buf, "args", args)
+	b := append(append(j.out.buf, `,"name":"`...), name.Prefix...)
+	b = append(append(b, name.Name...), '"') // of letters
+	j.out.buf = appendText(b, "args", args)
 	if rec.Flags&tracefs.Cut != 0 {
-		j.buf = append(j.buf, `,"truncated":true`...)
+		j.out.buf = append(j.out.buf, `,"truncated":true`...)
 	}
 	j.attached(a)
 	j.end()
@@ -204,13 +181,13 @@ func (j *JSON) announcement(h *resolve.Held, rec *tracefs.Record, a *resolve.Att
 	j.open("file_map", h, rec)
 	ann := h.Announcement(rec)
 	if ann.Bad != "" {
-		j.buf = appendText(j.buf, "unusable", []byte(ann.Bad))
-		j.buf = appendText(j.buf, "text", h.Text[rec.Body:rec.End])
+		j.out.buf = appendText(j.out.buf, "unusable", []byte(ann.Bad))
+		j.out.buf = appendText(j.out.buf, "text", h.Text[rec.Body:rec.End])
 	} else {
-		j.buf = appendIdentifier(append(j.buf, `,"identifier":`...), ann.ID)
-		j.buf = appendText(j.buf, "path", ann.Path)
+		j.out.buf = appendIdentifier(append(j.out.buf, `,"identifier":`...), ann.ID)
+		j.out.buf = appendText(j.out.buf, "path", ann.Path)
 		if id, ok := filemap.ParseWords(ann.BuildID); ok && !id.IsZero() {
-			j.buf = append(append(append(j.buf, `,"build_id":"`...), id.Hex()...), '"')
+			j.out.buf = append(append(append(j.out.buf, `,"build_id":"`...), id.Hex()...), '"')
 		}
 	}
 	j.attached(a)
@@ -220,13 +197,13 @@ func (j *JSON) announcement(h *resolve.Held, rec *tracefs.Record, a *resolve.Att
 // attached writes what hangs on an event.
 func (j *JSON) attached(a *resolve.Attached) {
 	if a.Cookie != 0 {
-		j.buf = appendHex(append(j.buf, `,"cookie":`...), a.Cookie)
+		j.out.buf = appendHex(append(j.out.buf, `,"cookie":`...), a.Cookie)
 	}
 	switch {
 	case a.Stack != nil:
 		j.shared(a.Stack)
 	case a.Missing != resolve.NotMissing:
-		j.buf = append(append(append(j.buf, `,"no_stack":"`...), a.Missing.String()...), '"')
+		j.out.buf = append(append(append(j.out.buf, `,"no_stack":"`...), a.Missing.String()...), '"')
 	}
 }
 
@@ -235,25 +212,30 @@ func (j *JSON) attached(a *resolve.Attached) {
 // still in the buffer.
 func (j *JSON) shared(s *resolve.Stack) {
 	if r := s.Result; r != nil && !s.Cut {
-		if r.JSON != nil {
-			j.buf = append(j.buf, r.JSON...)
+		switch {
+		case r.JSON == nil:
+		case j.started:
+			j.out.refer(r.JSON)
+			return
+		default:
+			j.out.buf = append(j.out.buf, r.JSON...)
 			return
 		}
-		from := len(j.buf)
-		j.buf = j.frames(j.buf, s.Text, s.Frames, s.Outcomes, false)
-		if j.kept += len(j.buf) - from; j.kept < keepAtMost {
-			r.JSON = bytes.Clone(j.buf[from:])
+		from := len(j.out.buf)
+		j.out.buf = j.frames(j.out.buf, s.Text, s.Frames, s.Outcomes, false)
+		if j.kept += len(j.out.buf) - from; j.kept < keepAtMost {
+			r.JSON = bytes.Clone(j.out.buf[from:])
 		}
 		return
 	}
-	if m := &s.Written; m.Output == j.output && m.End > 0 {
-		j.buf = append(j.buf, j.buf[m.From:m.End]...)
+	if m := &s.Written; m.Output == j.out.flushes && m.End > 0 {
+		j.out.buf = append(j.out.buf, j.out.buf[m.From:m.End]...)
 		return
 	}
-	from := len(j.buf)
-	j.buf = j.frames(j.buf, s.Text, s.Frames, s.Outcomes, s.Cut)
+	from := len(j.out.buf)
+	j.out.buf = j.frames(j.out.buf, s.Text, s.Frames, s.Outcomes, s.Cut)
 	if j.started {
-		s.Written = resolve.Written{Output: j.output, From: from, End: len(j.buf)}
+		s.Written = resolve.Written{Output: j.out.flushes, From: from, End: len(j.out.buf)}
 	}
 }
 
@@ -262,11 +244,11 @@ func (j *JSON) stack(h *resolve.Held, i int) {
 	rec := &h.Records[i]
 	j.open("stack", h, rec)
 	if rec.Value != 0 {
-		j.buf = appendHex(append(j.buf, `,"cookie":`...), rec.Value)
+		j.out.buf = appendHex(append(j.out.buf, `,"cookie":`...), rec.Value)
 	}
 	frames, txt := h.StackFrames(rec)
 	out, _ := h.StackOutcomes(i)
-	j.buf = j.frames(j.buf, txt, frames, out, rec.Flags&tracefs.Cut != 0)
+	j.out.buf = j.frames(j.out.buf, txt, frames, out, rec.Flags&tracefs.Cut != 0)
 	j.end()
 }
 
@@ -383,8 +365,12 @@ func appendNumber(b, stem []byte, f *tracefs.Frame) []byte {
 }
 
 func appendHex(b []byte, v uint64) []byte {
+	const digits = "0123456789abcdef"
 	b = append(b, `"0x`...)
-	return append(strconv.AppendUint(b, v, 16), '"')
+	for shift := max(bits.Len64(v)-1, 0) &^ 3; shift >= 0; shift -= 4 {
+		b = append(b, digits[v>>shift&15])
+	}
+	return append(b, '"')
 }
 
 // appendText writes ,"key":"text". JSON holds characters, not bytes: where the

@@ -65,8 +65,8 @@ func (j *JSON) Close(t *resolve.Totals) error {
 	if err != nil {
 		return fmt.Errorf("writing the totals as JSON: %w", err)
 	}
-	j.buf = append(append(j.buf, line...), '\n')
-	return j.flush()
+	j.out.buf = append(append(j.out.buf, line...), '\n')
+	return j.out.flush()
 }
 
 // counted maps words to counts that are not zero.

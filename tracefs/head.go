@@ -15,7 +15,13 @@ type Head struct {
 	Flags []byte
 	// Stamp is the time stamp, all digits kept.
 	Stamp []byte
+	// Usual tells that the first UsualHead bytes of the header say all but the
+	// stamp, which follows them behind blanks and goes on to the ": ".
+	Usual bool
 }
+
+// UsualHead is the length of "%16s-%-7d [%03d] FFFFF ".
+const UsualHead = 37
 
 // HeadDecoder decodes headers of one input on demand, so that records which
 // only pass through cost nothing. text is the record up to its body.

@@ -53,7 +53,7 @@ type replayFlags struct {
 const (
 	defaultHoldLines  = 200_000
 	defaultHoldBytes  = 1 << 20
-	stitchedHoldBytes = 4 << 20
+	stitchedHoldBytes = 2 << 20
 	defaultHoldTime   = time.Second
 	stitchedHoldTime  = 10 * time.Second
 	defaultHoldPause  = 200 * time.Millisecond
@@ -74,7 +74,7 @@ func parseReplay(args []string, stdout io.Writer) (*replayFlags, error) {
 	fs.BoolVar(&f.failOnLoss, "fail-on-loss", false, "exit with 3 if events were lost")
 	fs.Float64Var(&f.maxUnresolved, "max-unresolved", unlimitedPercents, "exit with 4 if more than `PERCENT` of the frames have no file")
 	fs.Int64Var(&f.hold.Lines, "hold-lines", defaultHoldLines, "hold a record back for at most `N` lines, 0 for no bound")
-	fs.Int64Var(&f.hold.Bytes, "hold-bytes", 0, "hold a record back for at most `N` bytes (default 1 MiB, 4 MiB when stacks are put to events)")
+	fs.Int64Var(&f.hold.Bytes, "hold-bytes", 0, "hold a record back for at most `N` bytes (default 1 MiB, 2 MiB when stacks are put to events)")
 	fs.DurationVar(&f.holdTime, "hold-time", 0, "hold a record back for at most this `TIME` of the trace (default 1s, 10s when stacks are put to events)")
 	fs.DurationVar(&f.pause, "hold-pause", defaultHoldPause, "let all go when the input pauses for this `TIME`")
 	if err := fs.Parse(args); err != nil {

@@ -123,7 +123,6 @@ func New(opt Options) *Resolver {
 		waiting: make(map[*filemap.Entry][]waiter), lossAt: make(map[int32]filemap.Pos),
 	}
 	r.totals.Lost = make(map[int32]Loss)
-	r.stitch.init()
 	return r
 }
 

@@ -68,13 +68,20 @@ const maxNested = 4
 // stitcher pairs the records that the kernel writes right behind an event,
 // on the same CPU and with the same flag columns, with the event.
 type stitcher struct {
-	open map[int32][]eventRef // by CPU, innermost last
+	open [][]eventRef // by CPU, innermost last
 }
-
-func (s *stitcher) init() { s.open = make(map[int32][]eventRef) }
 
 // maxCPU bounds the CPUs that are kept apart (NR_CPUS is 8192 at most).
 const maxCPU = 1 << 13
+
+// on returns the list of a CPU.
+func (s *stitcher) on(cpu int32) *[]eventRef {
+	cpu &= maxCPU - 1
+	for int(cpu) >= len(s.open) {
+		s.open = append(s.open, nil)
+	}
+	return &s.open[cpu]
+}
 
 // openEvent begins an event: a cookie or stack may follow. The events that it
 // shows to be over get nothing any more.
@@ -83,8 +90,8 @@ func (r *Resolver) openEvent(h *Held, i int, rec *tracefs.Record) {
 		return
 	}
 	ref := eventRef{held: h, seq: h.seq, rec: int32(i), tid: rec.TID, ctx: context(h, rec)}
-	cpu := rec.CPU & (maxCPU - 1)
-	list := r.stitch.open[cpu]
+	open := r.stitch.on(rec.CPU)
+	list := *open
 	for len(list) > 0 {
 		last := &list[len(list)-1]
 		if last.tid == ref.tid && last.ctx != ref.ctx && len(list) < maxNested {
@@ -96,7 +103,7 @@ func (r *Resolver) openEvent(h *Held, i int, rec *tracefs.Record) {
 	a := &h.Attached[i]
 	a.waits = true
 	h.events++
-	r.stitch.open[cpu] = append(list, ref)
+	*open = append(list, ref)
 }
 
 // context is what the flag columns of a record show.
@@ -112,18 +119,18 @@ func context(h *Held, rec *tracefs.Record) (ctx [8]byte) {
 }
 
 // eventOf finds the event that a cookie or immediate stack belongs to.
-func (r *Resolver) eventOf(h *Held, rec *tracefs.Record) *eventRef {
-	cpu := rec.CPU & (maxCPU - 1)
-	list := r.stitch.open[cpu]
+func (r *Resolver) eventOf(h *Held, rec *tracefs.Record) (ref eventRef, ok bool) {
+	open := r.stitch.on(rec.CPU)
+	list := *open
 	for n := len(list) - 1; n >= 0; n-- {
 		ref := list[n]
 		if ref.tid == rec.TID && r.live(&ref) && ref.ctx == context(h, rec) &&
 			r.within(ref.held, &ref.held.Records[ref.rec], h, rec) {
-			r.stitch.open[cpu] = append(list[:n], list[n+1:]...)
-			return &ref
+			*open = append(list[:n], list[n+1:]...)
+			return ref, true
 		}
 	}
-	return nil
+	return eventRef{}, false
 }
 
 // live reports whether an event is still held.
@@ -132,8 +139,8 @@ func (r *Resolver) live(ref *eventRef) bool { return ref.seq > r.released }
 // attachCookie hangs a request on its event.
 func (r *Resolver) attachCookie(h *Held, i int, rec *tracefs.Record, t *task) {
 	h.Attached[i].Taken = true
-	ref := r.eventOf(h, rec)
-	if ref == nil {
+	ref, ok := r.eventOf(h, rec)
+	if !ok {
 		h.Attached[i].Taken = false // its event is gone: let it stand
 		return
 	}
@@ -141,13 +148,13 @@ func (r *Resolver) attachCookie(h *Held, i int, rec *tracefs.Record, t *task) {
 	a.Cookie = rec.Value
 	switch {
 	case rec.Value == 0:
-		r.noStack(ref, Refused)
+		r.noStack(&ref, Refused)
 	case t.stitch.last != nil && t.stitch.last.Cookie == rec.Value:
-		r.give(ref, t.stitch.last)
+		r.give(&ref, t.stitch.last)
 	case !t.pending:
-		r.noStack(ref, HeldTooLong)
+		r.noStack(&ref, HeldTooLong)
 	default:
-		t.stitch.asked = append(t.stitch.asked, *ref)
+		t.stitch.asked = append(t.stitch.asked, ref)
 	}
 }
 
@@ -164,8 +171,8 @@ func (r *Resolver) attachStack(h *Held, i int, rec *tracefs.Record, t *task) {
 	s.Outcomes, s.Result = h.StackOutcomes(i)
 	h.stacks = append(h.stacks, s)
 	if rec.Flags&tracefs.Deferred == 0 {
-		if ref := r.eventOf(h, rec); ref != nil {
-			r.give(ref, s)
+		if ref, ok := r.eventOf(h, rec); ok {
+			r.give(&ref, s)
 			h.Attached[i].Taken = true
 		}
 		return

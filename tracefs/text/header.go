@@ -188,7 +188,7 @@ func (c *columns) Head(text []byte) tracefs.Head {
 // their usual widths and that has five flag columns and no tgid:
 // "%16s-%-7d [%03d] FFFFF %5lu.%06lu: ".
 func usualHead(text []byte) (head tracefs.Head, ok bool) {
-	const flags, stamp = 31, 37
+	const flags, stamp = 31, tracefs.UsualHead
 	if len(text) < stamp+3 || text[25] != '[' || text[29] != ']' || text[flags] == ' ' || text[stamp-1] != ' ' {
 		return head, false
 	}
@@ -207,7 +207,7 @@ func usualHead(text []byte) (head tracefs.Head, ok bool) {
 	}
 	return tracefs.Head{
 		Comm: text[comm:commWidth:commWidth], TGID: tracefs.NoTID,
-		Flags: text[flags : stamp-1], Stamp: text[at : len(text)-len(": ")],
+		Flags: text[flags : stamp-1], Stamp: text[at : len(text)-len(": ")], Usual: true,
 	}, true
 }
 
@@ -220,6 +220,9 @@ func (c *columns) Time(text []byte) tracefs.Time {
 // parseStamp reads the digits that end text as seconds with a fraction, or as
 // a plain count.
 func parseStamp(text []byte) tracefs.Time {
+	if t, ok := usualStamp(text); ok {
+		return t
+	}
 	i := len(text)
 	v, scale := int64(0), int64(1)
 	fraction := int64(0) // the scale of what stands behind the point
@@ -245,6 +248,29 @@ func parseStamp(text []byte) tracefs.Time {
 		v /= 10
 	}
 	return tracefs.Time(v)
+}
+
+// usualStamp is parseStamp for seconds with six decimals that have a blank in
+// front.
+func usualStamp(text []byte) (tracefs.Time, bool) {
+	if len(text) < 16 {
+		return 0, false
+	}
+	text = text[len(text)-16:]
+	fraction := le64(text[8:]) // "3.290112"
+	x := fraction>>16 ^ '0'*ones>>16
+	if text[9] != '.' || (x|(x+0x060606060606))&0xf0f0f0f0f0f0 != 0 {
+		return 0, false
+	}
+	seconds, scale, i := int64(0), int64(1), 8
+	for ; i >= 0 && text[i]-'0' <= 9; i-- {
+		seconds += int64(text[i]-'0') * scale
+		scale *= 10
+	}
+	if i < 0 || text[i] != ' ' {
+		return 0, false
+	}
+	return tracefs.Time(seconds*1e9 + int64(decimalWord(fraction>>16, 6))*1e3), true
 }
 
 // ---- Layouts of the latency tracers ----
