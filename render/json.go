@@ -46,6 +46,11 @@ func (j *JSON) Batch(h *resolve.Held) error {
 	if !j.started {
 		j.header(h)
 	}
+	if j.started && j.out.len()+stacksSize(h) > spillAt {
+		if err := j.out.flush(); err != nil {
+			return err
+		}
+	}
 	for i := range h.Records {
 		j.record(h, i)
 		if j.started && j.out.full() {
@@ -58,6 +63,17 @@ func (j *JSON) Batch(h *resolve.Held) error {
 		return nil
 	}
 	return j.out.flush()
+}
+
+// stacksSize is about how much the stacks of a batch will add to the output.
+// They are far away in memory; here, other than later, they come all at once.
+func stacksSize(h *resolve.Held) (size int) {
+	for i := range h.Attached {
+		if s := h.Attached[i].Stack; s != nil && s.Result != nil {
+			size += len(s.Result.JSON)
+		}
+	}
+	return size
 }
 
 // Flush writes what is complete.

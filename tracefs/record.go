@@ -234,6 +234,9 @@ type Batch struct {
 	// Events counts the records of KindEvent, also those that are not in
 	// Records.
 	Events int64
+	// Early and Late bound the times of the records, in nanoseconds; Late is 0
+	// if that is not known.
+	Early, Late Time
 	// Paused says that the input had nothing more to give when the batch was
 	// made: whoever holds something back should let it go.
 	Paused bool

@@ -106,7 +106,9 @@ func (r *Resolver) within(h *Held, rec *tracefs.Record, lh *Held, later *tracefs
 	if l.Bytes > 0 && int64(lh.pos(later)-h.pos(rec)) > l.Bytes {
 		return false
 	}
-	if l.Time > 0 && rec.Body > rec.Off && later.Body > later.Off && h.Heads[rec.Source].Nanoseconds() &&
+	// Times are read only if they can matter: they are far away by now.
+	known := h.Late > 0 && lh.Late > 0 && lh.Late-h.Early <= l.Time
+	if l.Time > 0 && !known && rec.Body > rec.Off && later.Body > later.Off && h.Heads[rec.Source].Nanoseconds() &&
 		lh.Time(later)-h.Time(rec) > l.Time {
 		return false
 	}

@@ -55,10 +55,12 @@ type asked struct {
 	timed bool
 }
 
-// mark is the place of a record.
+// mark is the place of a record, or one before it.
 func (h *Held) mark(rec *tracefs.Record) asked {
 	a := asked{pos: h.pos(rec), line: h.Line}
-	if rec.Body > rec.Off && h.Heads[rec.Source].Nanoseconds() {
+	if h.Late > 0 {
+		a.time, a.timed = h.Early, true
+	} else if rec.Body > rec.Off && h.Heads[rec.Source].Nanoseconds() {
 		a.time, a.timed = h.Time(rec), true
 	}
 	return a
@@ -67,6 +69,9 @@ func (h *Held) mark(rec *tracefs.Record) asked {
 // late reports whether a stack is, or may be, beyond the limits of its request.
 func (r *Resolver) late(a asked, h *Held, rec *tracefs.Record) bool {
 	l, b := &r.opt.Hold, h.mark(rec)
+	if h.Late > 0 {
+		b.time = h.Late
+	}
 	return l.Bytes > 0 && int64(b.pos-a.pos) > l.Bytes || l.Lines > 0 && h.Line+h.Lines-a.line > l.Lines ||
 		l.Time > 0 && a.timed && b.timed && b.time-a.time > l.Time
 }

@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"math"
 	"slices"
 
 	"ustack/filemap"
@@ -12,26 +13,26 @@ import (
 type Result struct {
 	// Text and JSON are for renderers: how they write the frames. Mark is
 	// what a renderer that counts stacks calls this one, 0 for nothing yet.
-	Text []byte
+	Text, JSON []byte
 
-	// What is looked at often stands near Text.
-	table      int64 // of the table, when version was last right
-	marked     int64 // where the use of entries was noted
-	named      int32 // frames, if all are Announced
+	// What is looked at often stands near these, in one line of the
+	// processor's cache.
+	table      int64  // of the table, when version was last right
+	marked     uint32 // where the use of entries was noted, see markUse
+	named      uint16 // frames, if all are Announced
 	identified bool
-	private    bool // belongs to one stack
 	counted    bool // the files are marked as used
 
 	version  int64 // of its identifiers, see versions
 	entries  []*filemap.Entry
 	Outcomes []Outcome
-	JSON     []byte
+	private  bool // belongs to one stack
 }
 
 // use is what a batch needs to know of the Result of one of its shapes.
 type use struct {
 	res        *Result // nil: look at the shape
-	named      int32   // frames, if all are Announced
+	named      uint16  // frames, if all are Announced
 	identified bool
 }
 
@@ -92,9 +93,7 @@ func (r *Resolver) recall(h *Held, u *use, sh *tracefs.Shape) bool {
 	if m.named > 0 && !m.counted {
 		h.fresh = append(h.fresh, m)
 	}
-	if h.end.pos-m.marked > markEvery {
-		m.markUse(h)
-	}
+	m.markUse(h)
 	return true
 }
 
@@ -111,8 +110,8 @@ func (r *Resolver) judgeShape(h *Held, i int, rec *tracefs.Record) (identified b
 		return identified
 	}
 	res.identified = identified
-	if !slices.ContainsFunc(res.Outcomes, func(o Outcome) bool { return o.File == nil }) {
-		res.named = int32(len(res.Outcomes))
+	if len(res.Outcomes) <= math.MaxUint16 && !slices.ContainsFunc(res.Outcomes, func(o Outcome) bool { return o.File == nil }) {
+		res.named = uint16(len(res.Outcomes))
 	}
 	for k := range sh.Frames {
 		if id := sh.Frames[k].ID; !id.NoFile() && !id.NoVMA() {
@@ -127,13 +126,14 @@ func (r *Resolver) judgeShape(h *Held, i int, rec *tracefs.Record) (identified b
 	return identified
 }
 
-// markEvery is how many bytes of input may pass before the use of identifiers is
-// noted again. It decides about their age alone.
-const markEvery = 1 << 20
-
-// markUse notes the use of a result's identifiers.
+// markUse notes the use of a result's identifiers, once a mebibyte of input: it
+// decides about their age alone.
 func (res *Result) markUse(h *Held) {
-	res.marked = h.end.pos
+	at := uint32(h.end.pos>>20) + 1
+	if res.marked == at {
+		return
+	}
+	res.marked = at
 	for _, e := range res.entries {
 		e.LastUse = filemap.Pos(h.end.pos)
 	}

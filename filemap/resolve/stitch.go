@@ -21,6 +21,8 @@ type Attached struct {
 
 // Stack is a user stack that events share.
 type Stack struct {
+	// Result is what the stack shares with others, nil if it is like none.
+	Result *Result
 	Cookie uint64
 	Cut    bool
 	// Text holds the frame lines; Frames point into it, Outcomes is parallel
@@ -28,8 +30,6 @@ type Stack struct {
 	Text     []byte
 	Frames   []tracefs.Frame
 	Outcomes []Outcome
-	// Result is what the stack shares with others, nil if it is like none.
-	Result *Result
 	// Written is for the renderer, which shows a stack once for each event.
 	Written Written
 
@@ -194,7 +194,7 @@ func (r *Resolver) attachStack(h *Held, i int, rec *tracefs.Record, t *task) {
 		r.give(ref, s)
 		h.Attached[i].Taken = true
 	}
-	if r.opt.Late.has(rec.TID, rec.Value) {
+	if !h.Attached[i].Taken && r.opt.Late.has(rec.TID, rec.Value) {
 		h.Attached[i].Taken = true // by an event that is gone
 	}
 	t.stitch.asked = t.stitch.asked[:0]

@@ -264,6 +264,7 @@ type clock struct {
 	// The bytes of first, from the flags on, and of last, up to the
 	// microseconds, that count.
 	firstMask, lastMask uint64
+	second              tracefs.Time // that all of them are in
 }
 
 // newClock learns from a header that ends with a colon.
@@ -277,7 +278,25 @@ func newClock(text []byte, colon int) (c clock) {
 	if n > 8 {
 		c.last, c.lastMask = le64(text[flagsEnd+n-8:]), ^uint64(0)
 	}
+	c.second = parseStamp(text[:colon]) / second * second
 	return c
+}
+
+const second tracefs.Time = 1e9
+
+// timed notes the time of a header that was read the long way, or of those that
+// a scan begins with: that of a clock, if there is one.
+func (w *walk) timed(c *clock) {
+	b := w.b
+	switch {
+	case c.colon == 0 || w.timeless:
+		w.timeless = true
+		b.Early, b.Late = 0, 0
+	case b.Late == 0:
+		b.Early, b.Late = c.second, c.second+second
+	default:
+		b.Early, b.Late = min(b.Early, c.second), max(b.Late, c.second+second)
+	}
 }
 
 // same reports whether a header has a time of the same second, and ends with it.

@@ -30,6 +30,7 @@ func (w *walk) glued(line []byte) bool {
 	w.b.Records[w.o.rec].Flags |= tracefs.Cut | tracefs.Glued
 	w.i += at
 	if h, ok := w.s.layout.parse(w.b.Text[w.i:]); ok {
+		w.timed(&clock{})
 		// A comm may hold the line feed at which line ends.
 		nl := bytes.IndexByte(w.b.Text[w.i+h.body:], '\n')
 		if nl < 0 {

@@ -50,6 +50,9 @@ func (s *Scanner) ScanPart(b *tracefs.Batch, stop int) bool {
 		s.shapes.newScan()
 	}
 	w := walk{s: s, b: b, o: open{rec: -1}, stop: stop}
+	if s.clock.colon != 0 {
+		w.timed(&s.clock)
+	}
 	if err := w.lines(MoreSoon); err != nil || w.i != stop {
 		return false
 	}

@@ -99,6 +99,9 @@ func (s *Scanner) Scan(b *tracefs.Batch, more More) (int, error) {
 		s.shapes.newScan()
 	}
 	w := walk{s: s, b: b, o: s.resume(b), stop: len(b.Text)}
+	if s.clock.colon != 0 {
+		w.timed(&s.clock)
+	}
 	err := w.lines(more)
 	used := w.finish(more)
 	w.sum(used)
@@ -145,8 +148,9 @@ type walk struct {
 	o open
 	i int // where the next line begins
 	// stop is where a header ends the walk, or the end of the text.
-	stop int
-	err  error
+	stop     int
+	timeless bool // a header has an unusual time
+	err      error
 	// tried counts the lines that were looked at for a layout to refuse.
 	tried int
 }
@@ -334,6 +338,7 @@ func (w *walk) parseHeader(line []byte) (header, bool) {
 		h, ok := s.layout.parse(line)
 		if ok && s.columns != nil {
 			s.clock = newClock(line, h.body-len(": "))
+			w.timed(&s.clock)
 		}
 		return h, ok
 	}
@@ -341,6 +346,7 @@ func (w *walk) parseHeader(line []byte) (header, bool) {
 		if h, ok := l.parse(line); ok {
 			s.layout = l
 			s.columns, _ = l.(*columns)
+			w.timed(&clock{})
 			return h, true
 		}
 	}

@@ -234,6 +234,9 @@ func wellFormed(t *testing.T, b *tracefs.Batch) {
 		if r.Kind == tracefs.KindStack {
 			framesInOrder(t, b, r)
 		}
+		if at := b.Time(r); r.Body > r.Off && b.Late > 0 && (at < b.Early || at > b.Late) {
+			t.Fatalf("record %d has time %d, the batch those from %d to %d", i, at, b.Early, b.Late)
+		}
 		end = r.End
 	}
 	if b.Events < events {
