@@ -27,9 +27,9 @@ const (
 
 // fast takes as many lines as it can of the kinds that fill a trace of the
 // hash dialect or of a stock kernel in its usual columns: events, cookies, stacks
-// with their cookie lines and frames. It stops at the first line that needs a closer look, which
-// is for anyLine to say. What it takes it takes exactly as anyLine would (see
-// FuzzFastAgainstSlow).
+// with their cookie lines and frames. It stops at the first line that needs a
+// closer look, which is for anyLine to say. What it takes it takes exactly as
+// anyLine would (see FuzzFastAgainstSlow).
 func (w *walk) fast() {
 	s, b := w.s, w.b
 	if s.columns == nil || s.clock.colon == 0 || s.slow {
@@ -39,65 +39,78 @@ func (w *walk) fast() {
 		w.hashFrames()
 		w.plainFrames()
 	}
-	text, clock := b.Text, s.clock
+	text, clock, i := b.Text, s.clock, w.i
 	body := clock.colon + len(": ")
+	end := min(w.stop, len(text)-fastMargin+1)
 	var last *[fastMargin]byte // the header before
 	var tid, cpu int32
-	end := min(w.stop, len(text)-fastMargin+1)
-	for w.i < end {
-		i := w.i
+	var events, lines int64
+loop:
+	for i < end {
 		p := (*[fastMargin]byte)(text[i:])
 		// Most headers follow one of the same task, with the same flags.
 		if last == nil || !sameTask(p, last) {
 			var ok bool
 			if tid, cpu, ok = usualColumns(p); !ok {
-				return
+				break
 			}
 			last = p
 		}
 		if !clock.same(p) {
-			return
+			break
 		}
 		rest := (*[32]byte)(text[i+body:])
 		switch first := le64(rest[:]); {
 		case first&mask(7) == cookieStart:
 			cookie, k := s.hex.cookie(rest[7:])
 			if k == 0 {
-				return
+				break loop
 			}
-			w.beginFast(tracefs.KindCookie, body, tid, cpu).Value = cookie
-			w.i = i + body + 7 + k + 1
+			w.beginFast(tracefs.KindCookie, i, body, tid, cpu).Value = cookie
+			i += body + 7 + k + 1
+			lines++
 		case first == unwindStart && le64(rest[8:]) == unwindGoes && le64(rest[16:])&mask(4) == unwindEnds:
-			r := w.beginFast(tracefs.KindStack, body, tid, cpu)
+			r := w.beginFast(tracefs.KindStack, i, body, tid, cpu)
 			r.Flags = tracefs.Deferred
 			w.o.stack = wantCookie
 			w.i = i + body + 20
-			if !w.stackCookie(r) {
-				return
+			lines++
+			whole := w.stackCookie(r)
+			if whole {
+				w.knownFrames(r)
 			}
-			w.knownFrames(r)
+			i = w.i
+			if !whole {
+				break loop
+			}
 		case isStock(first, rest):
-			w.beginFast(tracefs.KindStack, body, tid, cpu)
+			w.beginFast(tracefs.KindStack, i, body, tid, cpu)
 			w.o.stack = wantFrames
 			w.i = i + body + stockTitle
+			lines++
 			w.plainFrames()
+			i = w.i
 		case interesting[rest[0]]:
-			return
+			break loop
 		default:
 			nl := bytes.IndexByte(text[i+body:], '\n')
 			if nl < 0 {
-				return
+				break loop
 			}
 			if s.Events {
-				w.beginFast(tracefs.KindEvent, body, tid, cpu)
+				w.beginFast(tracefs.KindEvent, i, body, tid, cpu)
 			} else {
-				w.closeFast()
+				w.closeFast(i)
 				w.o.kind, w.o.stack, w.o.start, w.o.rec, w.o.carried = tracefs.KindEvent, noFrames, i, -1, false
 			}
-			b.Events++
-			w.i = i + body + nl + 1
+			events++
+			i += body + nl + 1
+			lines++
 		}
 	}
+	w.i = i
+	b.Events += events
+	b.Lines += lines
 }
 
 // stackCookie takes the "cookie=1a7700000003" that is the second line of a
@@ -118,6 +131,7 @@ func (w *walk) stackCookie(r *tracefs.Record) bool {
 	r.Value = cookie
 	w.o.stack = wantFrames
 	w.i += 7 + k + 1
+	w.b.Lines++
 	return true
 }
 
@@ -128,11 +142,12 @@ func (w *walk) knownFrames(r *tracefs.Record) {
 		w.hashFrames()
 		return
 	}
-	index, size, build := s.shapes.find(w.b, from)
-	if size > 0 {
-		r.Shape, r.Lo = index+1, uint32(from)
+	way, size, build := s.shapes.find(w.b, from)
+	if way != nil {
+		r.Shape, r.Lo = way.index+1, uint32(from)
 		w.o.stack = noFrames // none follows, find has looked
 		w.i += size
+		w.b.Lines += int64(way.lines)
 		return
 	}
 	if w.hashFrames() && build {
@@ -176,6 +191,7 @@ func (w *walk) hashFrames() (all bool) {
 		i += digits + k + 1
 		w.o.stack = wantFrames
 	}
+	w.b.Lines += int64(len(frames) - len(w.b.Frames))
 	w.b.Frames, w.i = frames, i
 	return all
 }
@@ -190,30 +206,30 @@ func oneMore[T any](s []T) []T {
 	return s[:len(s)+1]
 }
 
-// beginFast closes the open record and begins one here.
-func (w *walk) beginFast(kind tracefs.Kind, body int, tid, cpu int32) *tracefs.Record {
-	w.closeFast()
+// beginFast closes the open record and begins one at i.
+func (w *walk) beginFast(kind tracefs.Kind, i, body int, tid, cpu int32) *tracefs.Record {
+	w.closeFast(i)
 	b := w.b
-	w.o.kind, w.o.stack, w.o.start, w.o.rec, w.o.carried = kind, noFrames, w.i, len(b.Records), false
+	w.o.kind, w.o.stack, w.o.start, w.o.rec, w.o.carried = kind, noFrames, i, len(b.Records), false
 	b.Records = oneMore(b.Records)
 	r := &b.Records[len(b.Records)-1]
-	r.Off, r.End, r.Body = uint32(w.i), 0, uint32(w.i+body)
+	r.Off, r.End, r.Body = uint32(i), 0, uint32(i+body)
 	r.TID, r.CPU, r.Lo, r.Hi = tid, cpu, uint32(len(b.Frames)), uint32(len(b.Frames))
 	r.Kind, r.Flags, r.Source, r.Value, r.Shape = kind, 0, 0, 0, 0
 	return r
 }
 
 // closeFast is close without detours.
-func (w *walk) closeFast() {
+func (w *walk) closeFast(i int) {
 	if w.o.rec < 0 {
 		return
 	}
 	r := &w.b.Records[w.o.rec]
 	if r.Kind == tracefs.KindAnnounce {
-		w.close(w.i)
+		w.close(i)
 		return
 	}
-	r.End, r.Hi = uint32(w.i), uint32(len(w.b.Frames))
+	r.End, r.Hi = uint32(i), uint32(len(w.b.Frames))
 }
 
 // flagsEnd is where the five flag columns end: "%16s-%-7d [%03d] FFFFF".
@@ -228,8 +244,8 @@ func sameTask(p, q *[fastMargin]byte) bool {
 	return x|(le64(p[flagsEnd-8:])^le64(q[flagsEnd-8:])) == 0
 }
 
-// usualColumns reads a header up to the end of its five flags, if pid and CPU
-// have their usual widths. Anything else is not ok.
+// usualColumns reads a header up to the end of its five flags, if it is on one
+// line and pid and CPU have their usual widths. Anything else is not ok.
 func usualColumns(p *[fastMargin]byte) (tid, cpu int32, ok bool) {
 	// " [000] " in one load; a digit's byte becomes 0 to 9.
 	const frame = ' ' | '['<<8 | '0'<<16 | '0'<<24 | '0'<<32 | ']'<<40 | ' '<<48
@@ -240,6 +256,9 @@ func usualColumns(p *[fastMargin]byte) (tid, cpu int32, ok bool) {
 	k := bits.TrailingZeros64(^x&(0x10*ones)) >> 3
 	bad |= x&^(0x1f*ones>>(64-8*k)) | (x&(0x0f*ones)+6*ones)&(0x10*ones)
 	bad |= uint64(p[commWidth] ^ '-')
+	if lineFeedIn(le64(p[0:])) < 8 || lineFeedIn(le64(p[8:])) < 8 {
+		return 0, 0, false // in the comm
+	}
 	if bad != 0 || k == 0 || !allFlags(le64(p[flagsEnd-5:])) {
 		return 0, 0, false
 	}

@@ -32,6 +32,7 @@ func plainAddress(line []byte) (addr uint64, ok bool) {
 // plainFrames takes frames of stock kernels.
 func (w *walk) plainFrames() {
 	text, frames, i := w.b.Text, w.b.Frames, w.i
+	had := len(frames)
 	for i+fastMargin <= len(text) && text[i+plainLine] == '\n' {
 		addr, ok := plainAddress(text[i : i+plainLine])
 		if !ok {
@@ -46,4 +47,5 @@ func (w *walk) plainFrames() {
 		w.o.stack = wantFrames
 	}
 	w.b.Frames, w.i = frames, i
+	w.b.Lines += int64(len(frames) - had)
 }

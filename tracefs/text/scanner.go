@@ -99,6 +99,7 @@ func (s *Scanner) Scan(b *tracefs.Batch, more More) (int, error) {
 		s.shapes.newScan()
 	}
 	w := walk{s: s, b: b, o: s.resume(b), stop: len(b.Text)}
+	b.Lines = 0
 	if s.clock.colon != 0 {
 		w.timed(&s.clock)
 	}
@@ -114,9 +115,11 @@ func (w *walk) sum(used int) {
 	if w.s.layout != nil && len(b.Heads) == 0 {
 		b.Heads = append(b.Heads, w.s.layout)
 	}
+	b.Lines -= lineFeeds(b.Text[used:w.i])
 	b.Text = b.Text[:used]
-	b.Lines = int64(bytes.Count(b.Text, []byte{'\n'}))
 }
+
+func lineFeeds(text []byte) int64 { return int64(bytes.Count(text, []byte{'\n'})) }
 
 // resume opens the record that the last Scan broke off, if any.
 func (s *Scanner) resume(b *tracefs.Batch) open {
@@ -162,7 +165,10 @@ func (w *walk) lines(more More) error {
 		if w.i >= w.stop {
 			return nil
 		}
-		if done, err := w.anyLine(w.b.Text[w.i:], more); done || err != nil {
+		from := w.i
+		done, err := w.anyLine(w.b.Text[w.i:], more)
+		w.b.Lines += lineFeeds(w.b.Text[from:w.i])
+		if done || err != nil {
 			return err
 		}
 	}

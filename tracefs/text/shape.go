@@ -38,6 +38,7 @@ type shapeWay struct {
 	scan   uint32 // that met the shape last
 	index  uint32 // in the batch of that scan
 	size   uint16 // of the text, 0 if there is no shape
+	lines  uint8  // of the text
 	credit uint8
 }
 
@@ -90,13 +91,13 @@ func (s *shapes) newScan() {
 }
 
 // find looks whether the frames that begin at i are known, and puts the shape
-// in the batch: index is where, size how long it is. build tells that the stack
+// in the batch, where its way then tells where it is. build tells that the stack
 // should be given to add once its frames are parsed.
-func (s *shapes) find(b *tracefs.Batch, i int) (index uint32, size int, build bool) {
+func (s *shapes) find(b *tracefs.Batch, i int) (known *shapeWay, size int, build bool) {
 	text := b.Text[i:]
 	key, size := shapeKey(text)
 	if size == 0 {
-		return 0, 0, false
+		return nil, 0, false
 	}
 	n, tag := place(key)
 	for way := range s.sets[n] {
@@ -105,7 +106,7 @@ func (s *shapes) find(b *tracefs.Batch, i int) (index uint32, size int, build bo
 			continue
 		}
 		if w.size == 0 {
-			return 0, 0, true
+			return nil, 0, true
 		}
 		at := n*ways + way
 		if int(w.size) != size || !s.equal(at, text[:size]) {
@@ -116,10 +117,10 @@ func (s *shapes) find(b *tracefs.Batch, i int) (index uint32, size int, build bo
 			w.scan, w.index = s.scans, uint32(len(b.Shapes))
 			b.Shapes = append(b.Shapes, s.shapes[at])
 		}
-		return w.index, size, false
+		return w, size, false
 	}
 	s.meet(n, tag)
-	return 0, 0, false
+	return nil, 0, false
 }
 
 // equal compares a shape with text of its size.
@@ -170,7 +171,7 @@ func (s *shapes) add(text []byte, from, to int, frames []tracefs.Frame) {
 		}
 		s.shapes[n*ways+way] = sh
 		copy(s.texts[n*ways+way][:], sh.Text)
-		w.size = uint16(size)
+		w.size, w.lines = uint16(size), uint8(len(frames))
 		s.bytes += size
 		return
 	}
