@@ -27,9 +27,13 @@ type Batches interface {
 func (t *Trace) Start() Batches {
 	workers := min(runtime.GOMAXPROCS(0), maxWorkers)
 	if s, ok := t.Reader.(*Source); ok && s.in.plain != nil && workers > 1 {
-		return &Parts{trace: t, src: s, workers: workers, patience: 1, wait: 1}
+		return newParts(t, s, workers, blockSize, seamSize)
 	}
 	return NewPipe(t)
+}
+
+func newParts(t *Trace, s *Source, workers int, size, seam int64) *Parts {
+	return &Parts{trace: t, src: s, workers: workers, size: size, seam: seam, patience: 1, wait: 1}
 }
 
 // maxWorkers bounds how many scan at once. More would wait for what comes
@@ -43,8 +47,12 @@ type Parts struct {
 	src   *Source // reads in order; its pos and line are those of the next batch
 	pool
 	workers int
-	forks   []*text.Scanner // one a worker
-	ahead   *ahead          // nil while src reads
+	size    int64 // of a part
+	// seam is how much text at the border of two parts is looked at for a
+	// header.
+	seam  int64
+	forks []*text.Scanner // one a worker
+	ahead *ahead          // nil while src reads
 	// wait is how many batches src has to read yet, patience how many at the
 	// next failure.
 	wait, patience int
@@ -52,7 +60,7 @@ type Parts struct {
 
 // ahead is what the workers share, from one place of the file on.
 type ahead struct {
-	Parts *Parts
+	p     *Parts
 	pos   int64 // of part 0
 	parts int64
 	next  atomic.Int64 // part to be scanned
@@ -66,9 +74,8 @@ type ahead struct {
 // part is a batch, nil if the part cannot be used.
 type part struct{ batch *tracefs.Batch }
 
-// seam is how much text around the border of two parts is looked at for a
-// header. The kernel's records have 8 KiB at most.
-const seam = 16 << 10
+// seamSize is the seam that is used: twice the kernel's longest record.
+const seamSize = 16 << 10
 
 // Next implements Batches.
 func (p *Parts) Next() (*tracefs.Batch, error) {
@@ -87,7 +94,10 @@ func (p *Parts) Next() (*tracefs.Batch, error) {
 		}
 		p.halt()
 		if err := p.src.in.seek(p.src.pos); err != nil {
-			return p.empty(), err
+			b := p.empty()
+			b.Reset()
+			b.Pos, b.Line = p.src.pos, p.src.line
+			return b, err
 		}
 	}
 }
@@ -95,23 +105,26 @@ func (p *Parts) Next() (*tracefs.Batch, error) {
 // begin lets the workers go on where src stands, if they can.
 func (p *Parts) begin() bool {
 	s := p.src
-	parts := (s.in.Size - s.in.start - s.pos - seam) / blockSize
+	parts := (s.in.Size - s.in.start - s.pos - p.seam) / p.size
 	if p.wait > 0 || parts < int64(p.workers) || s.ended || s.skip || !s.scan.Whole() {
 		return false
 	}
 	s.tail = s.tail[:0]
-	a := &ahead{Parts: p, pos: s.pos, parts: parts, quit: make(chan struct{})}
+	a := &ahead{p: p, pos: s.pos, parts: parts, quit: make(chan struct{})}
 	const slots = 2 // for each worker
 	a.room = make(chan struct{}, slots*p.workers)
 	for range slots * p.workers {
 		a.slots = append(a.slots, make(chan part, 1))
 		a.room <- struct{}{}
 	}
-	for n := range p.workers {
-		if n == len(p.forks) {
+	if p.forks == nil {
+		p.forks = append(p.forks, s.scan) // it has nothing to do meanwhile
+		for len(p.forks) < p.workers {
 			p.forks = append(p.forks, s.scan.Fork())
 		}
-		a.done.Go(func() { a.work(p.forks[n]) })
+	}
+	for _, scan := range p.forks {
+		a.done.Go(func() { a.work(scan) })
 	}
 	p.ahead = a
 	return true
@@ -150,7 +163,7 @@ func (a *ahead) take() *tracefs.Batch {
 
 // work scans parts until there are none left.
 func (a *ahead) work(scan *text.Scanner) {
-	edge := make([]byte, seam)
+	edge := make([]byte, a.p.seam)
 	for {
 		select {
 		case <-a.quit:
@@ -161,9 +174,9 @@ func (a *ahead) work(scan *text.Scanner) {
 		if n >= a.parts {
 			return
 		}
-		b := a.Parts.empty()
+		b := a.p.empty()
 		if !a.scan(scan, b, n, edge) {
-			a.Parts.Free(b)
+			a.p.Free(b)
 			b = nil
 		}
 		a.slots[n%int64(len(a.slots))] <- part{b}
@@ -173,7 +186,7 @@ func (a *ahead) work(scan *text.Scanner) {
 // scan reads a part and finds its records. It goes from the first header behind
 // its border to that behind the next part's border.
 func (a *ahead) scan(scan *text.Scanner, b *tracefs.Batch, n int64, edge []byte) bool {
-	from, to := a.pos+n*blockSize, a.pos+(n+1)*blockSize
+	from, to := a.pos+n*a.p.size, a.pos+(n+1)*a.p.size
 	if n > 0 {
 		if !a.read(edge, from) {
 			return false
@@ -182,24 +195,26 @@ func (a *ahead) scan(scan *text.Scanner, b *tracefs.Batch, n int64, edge []byte)
 		if first < 0 {
 			return false
 		}
-		from += int64(first)
+		if from += int64(first); from > to {
+			return false
+		}
 	}
 	b.Reset()
 	b.Pos = from
-	size := int(to + seam - from)
-	if cap(b.Text) < size {
-		b.Text = make([]byte, blockSize+seam)
+	size := to + a.p.seam - from
+	if int64(cap(b.Text)) < size {
+		b.Text = make([]byte, a.p.size+a.p.seam)
 	}
 	b.Text = b.Text[:size]
 	if !a.read(b.Text, from) {
 		return false
 	}
-	border := size - seam
+	border := int(to - from)
 	last := scan.FirstHeader(b.Text[border:])
 	return last >= 0 && scan.ScanPart(b, border+last)
 }
 
 func (a *ahead) read(b []byte, pos int64) bool {
-	n, err := a.Parts.src.in.plain.ReadAt(b, a.Parts.src.in.start+pos)
+	n, err := a.p.src.in.plain.ReadAt(b, a.p.src.in.start+pos)
 	return n == len(b) && (err == nil || err == io.EOF)
 }
