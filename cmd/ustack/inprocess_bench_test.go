@@ -11,7 +11,7 @@ import (
 
 // BenchmarkReplay runs replay in the process, for profiles:
 //
-//	go test -run '^$' -bench 'Replay/' -cpuprofile cpu.pprof ./cmd/ustack
+//	GOMAXPROCS=1 go test -pgo=off -run '^$' -bench 'Replay$' -cpuprofile cpu.pprof ./cmd/ustack
 func BenchmarkReplay(b *testing.B) {
 	const size = 64 << 20
 	file := filepath.Join(b.TempDir(), "trace")
