@@ -211,18 +211,21 @@ func TestManyMappings(t *testing.T) {
 	h := startHelper(t, "many")
 	bothSources(t, Options{}, func(t *testing.T, r *Reader) {
 		var p Process
-		start := time.Now()
-		if err := r.Process(h.pid, &p); err != nil {
-			t.Fatal(err)
+		var lines []string
+		for range 20 { // the helper's runtime may map a thing of its own in between
+			start := time.Now()
+			if err := r.Process(h.pid, &p); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%d mappings in %v", len(p.Mappings), time.Since(start))
+			if lines, err = rawLines(h.pid, ""); err != nil {
+				t.Fatal(err)
+			}
+			if len(lines) >= manyMappings && slices.Equal(ourLines(&p), lines) {
+				return
+			}
 		}
-		t.Logf("%d mappings in %v", len(p.Mappings), time.Since(start))
-		lines, err := rawLines(h.pid, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(lines) < manyMappings || !slices.Equal(ourLines(&p), lines) {
-			t.Errorf("%d mappings, %d lines of text", len(p.Mappings), len(lines))
-		}
+		t.Errorf("%d mappings, %d lines of text", len(p.Mappings), len(lines))
 	})
 }
 

@@ -11,8 +11,7 @@ import (
 // Result is what became of the frames of a shape. All stacks of the shape
 // share it until an announcement changes what identifiers mean.
 type Result struct {
-	// Text and JSON are for renderers: how they write the frames. Mark is
-	// what a renderer that counts stacks calls this one, 0 for nothing yet.
+	// Text and JSON are for renderers: how they write the frames.
 	Text, JSON []byte
 
 	// What is looked at often stands near these, in one line of the
@@ -27,6 +26,9 @@ type Result struct {
 	entries  []*filemap.Entry
 	Outcomes []Outcome
 	private  bool // belongs to one stack
+	// Mark is what a renderer that counts stacks calls this one, 0 for nothing
+	// yet.
+	Mark int32
 }
 
 // use is what a batch needs to know of the Result of one of its shapes.

@@ -32,7 +32,6 @@ func plainAddress(line []byte) (addr uint64, ok bool) {
 // plainFrames takes frames of stock kernels.
 func (w *walk) plainFrames() {
 	text, frames, i := w.b.Text, w.b.Frames, w.i
-	had := len(frames)
 	for i+fastMargin <= len(text) && text[i+plainLine] == '\n' {
 		addr, ok := plainAddress(text[i : i+plainLine])
 		if !ok {
@@ -46,6 +45,6 @@ func (w *walk) plainFrames() {
 		i += plainLine + 1
 		w.o.stack = wantFrames
 	}
+	w.b.Lines += int64(len(frames) - len(w.b.Frames))
 	w.b.Frames, w.i = frames, i
-	w.b.Lines += int64(len(frames) - had)
 }
