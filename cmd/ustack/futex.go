@@ -52,7 +52,7 @@ const (
 	defaultTop     = 5
 	// futexMemory is memoryLimit for the analysis, which keeps more: ten
 	// million events must do with 256 MB.
-	futexMemory = 192 << 20
+	futexMemory = 160 << 20
 	// futexGarbage lets the heap grow to four times what is in use, within
 	// that.
 	futexGarbage = 300

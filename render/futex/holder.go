@@ -86,8 +86,9 @@ func mostOf(segs []Segment, whole tracefs.Time) (tid int32, share float64) {
 	return tid, float64(most) / float64(whole)
 }
 
-// owns notes that a thread has got a lock by waiting. It has set the word to
-// "locked, with waiters", so its unlocking will make a system call.
+// owns notes that a thread has got a lock by waiting, if it does not wait for
+// it again at once: another thread can have taken it meanwhile. It has set the
+// word to "locked, with waiters", so its unlocking will make a system call.
 func (a *Analysis) owns(w *wait, l *lock) {
 	l.owner, l.ownedFrom = w.th.tid, w.end
 	const most = 64
@@ -117,6 +118,9 @@ const maxOrder = 1 << 12
 
 // ordered notes which locks a thread holds that begins to wait for another.
 func (a *Analysis) ordered(th *thread, w *wait, l *lock) {
+	if l.owner == th.tid {
+		l.owner = 0 // it was woken, but another thread was faster
+	}
 	held := th.holds[:0]
 	for _, x := range th.holds {
 		x = x.find()
@@ -124,7 +128,7 @@ func (a *Analysis) ordered(th *thread, w *wait, l *lock) {
 			continue
 		}
 		held = append(held, x)
-		if x == l || len(a.order) >= maxOrder {
+		if len(a.order) >= maxOrder {
 			continue
 		}
 		if key := (orderKey{x, l}); a.order[key] == nil {

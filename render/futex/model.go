@@ -25,8 +25,11 @@ type Report struct {
 	Before                    Before
 	Waitv                     Waitv
 	NoReturn                  int64
-	Verdict                   Verdict
-	Loss                      Loss
+	// NoReturns tells that the trace has entries into calls only, so that no
+	// wait has an end.
+	NoReturns bool
+	Verdict   Verdict
+	Loss      Loss
 	// Notes say what the trace lacks for a better answer.
 	Notes []string
 }

@@ -285,3 +285,19 @@ func TestFilters(t *testing.T) {
 		}
 	}
 }
+
+// TestWokenInVain: a thread that is woken, finds the lock taken and waits again
+// does not hold it.
+func TestWokenInVain(t *testing.T) {
+	r := reportOf(t, `
+		10/10 0 100 `+waitCall+`
+		11/10 1 200 `+wakeCall+`
+		11/10 1 210 sys_futex -> 0x1
+		10/10 0 250 sys_futex -> 0x0
+		10/10 0 260 `+waitCall+`
+		11/10 1 900000 sys_getpid()
+		11/10 1 900001 sys_getpid -> 0x1`)
+	if b := r.Blocked[0]; b.Owner != 0 || r.Verdict.Kind != futex.CannotTell {
+		t.Errorf("owner %d, verdict %s: %s", b.Owner, r.Verdict.Kind, r.Verdict.Text)
+	}
+}

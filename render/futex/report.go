@@ -22,7 +22,7 @@ type View struct {
 // Report finishes the analysis.
 func (a *Analysis) Report(v View) *Report {
 	a.finish()
-	r := &Report{Ticks: a.ticks, Start: a.start, End: a.end, Calls: a.calls, Before: a.before, Waitv: a.waitv, NoReturn: a.unpaired}
+	r := &Report{Ticks: a.ticks, Start: a.start, End: a.end, Calls: a.calls, Before: a.before, Waitv: a.waitv, NoReturn: a.unpaired, NoReturns: a.noReturns()}
 	a.loss(r)
 	hidden := a.hiding()
 	byLock := make(map[*lock]*Lock)

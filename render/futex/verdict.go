@@ -52,12 +52,13 @@ const (
 )
 
 // stuck reports whether a wait hangs: it has lasted for long, or nobody is left
-// who could end it.
+// who could end it. To wait for long for a thread's exit is usual.
 func (a *Analysis) stuck(b *Blocked, ticks bool) bool {
 	if b.Lock == nil || b.Lock.Kind == GoPark || b.Lock.Kind == NotLock || b.wait.timed || b.Doubt {
 		return false
 	}
-	return b.Time > stuckTimes*b.Lock.Max && (ticks || b.Time >= stuckAtLeast) || a.quiet(b.wait.th.proc.find())
+	long := b.Time > stuckTimes*b.Lock.Max && (ticks || b.Time >= stuckAtLeast) && b.Lock.Kind != Join
+	return long || a.quiet(b.wait.th.proc.find())
 }
 
 // quiet reports whether no thread of a process is left that runs: all wait
@@ -186,9 +187,6 @@ func (j *judge) circleOf(path []*Blocked) *Verdict {
 		}
 	}
 	v.Text = fmt.Sprintf("Deadlock: %s wait for each other.", strings.Join(names, ", "))
-	if len(path) == 1 {
-		v.Text = fmt.Sprintf("Deadlock: %s waits for a lock that it holds.", names[0])
-	}
 	return v
 }
 

@@ -35,9 +35,10 @@ func Text(w io.Writer, r *futex.Report, opt Options) error {
 }
 
 type text struct {
-	b   strings.Builder
-	r   *futex.Report
-	opt Options
+	b    strings.Builder
+	r    *futex.Report
+	opt  Options
+	told int // how many of the notes are in the summary
 }
 
 func (t *text) f(format string, args ...any) { fmt.Fprintf(&t.b, format, args...) }
@@ -46,6 +47,11 @@ func (t *text) f(format string, args ...any) { fmt.Fprintf(&t.b, format, args...
 // there, and who lets them go on.
 func (t *text) summary() {
 	r := t.r
+	if r.NoReturns || r.Calls == 0 {
+		t.f("Nothing to tell: %s.\n", r.Notes[0])
+		t.told = 1
+		return
+	}
 	t.f("%s waited for %s, by %s in %s of trace", t.sum(&r.Contended), plural(r.LockCount, "lock"), plural(r.ThreadCount, "thread"), t.time(r.End-r.Start))
 	if r.SignalCount > 0 {
 		what := "futexes that are no locks"
@@ -347,7 +353,7 @@ func (t *text) odd() {
 func (t *text) loss() {
 	r := t.r
 	l := &r.Loss
-	if l.Gaps == 0 && l.Forgotten == 0 && len(r.Notes) == 0 {
+	if l.Gaps == 0 && l.Forgotten == 0 && len(r.Notes) == t.told {
 		return
 	}
 	t.b.WriteByte('\n')
@@ -369,7 +375,7 @@ func (t *text) loss() {
 	if l.Forgotten > 0 {
 		t.f("%s were too many to keep: their waits at that time are not counted.\n", plural64(l.Forgotten, "thread"))
 	}
-	for _, n := range r.Notes {
+	for _, n := range r.Notes[t.told:] {
 		t.f("Note: %s.\n", n)
 	}
 }
