@@ -12,10 +12,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"ustack/cmd/ustack/internal/tracegen"
 )
 
 // streamSmall are captures small enough to be read many times over: both
@@ -224,6 +227,25 @@ func streamBytePipe(t *testing.T, text []byte) io.Reader {
 		<-done
 	})
 	return r
+}
+
+// TestStreamParts: a file that is large enough to be read in parts, by several
+// processors, gives what a pipe gives.
+func TestStreamParts(t *testing.T) {
+	var text bytes.Buffer
+	if _, err := tracegen.Write(&text, tracegen.Config{Bytes: 3 << 20, Seed: 7}); err != nil {
+		t.Fatal(err)
+	}
+	file := streamFile(t, text.Bytes())
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
+	for _, form := range streamForms {
+		// What does not come in time is looked up in a file only.
+		form = append([]string{"--hold-bytes=100000000", "--hold-lines=0", "--hold-time=1000h"}, form...)
+		want := streamReplay(t, form, bytes.NewReader(text.Bytes()))
+		if got := streamReplay(t, append(form, file), nil); got != want {
+			t.Errorf("%q: %d bytes from the file, %d from the pipe, and not the same", form, len(got), len(want))
+		}
+	}
 }
 
 // TestStreamCuts: a text that ends anywhere behind its first record is no

@@ -273,3 +273,23 @@ func TestUsualHead(t *testing.T) {
 		t.Error("no header took the shortcut")
 	}
 }
+
+// TestSecondsOfAnyWidth: the fast path compares the seconds of a header with
+// those of the last one in words, which must not make a difference however many
+// digits they have.
+func TestSecondsOfAnyWidth(t *testing.T) {
+	for width := 1; width <= 12; width++ {
+		var text strings.Builder
+		for i := range 60 {
+			stamp := "123456789012"[:width-1] + string(rune('3'+i/20))
+			body := "ev: x"
+			if i%7 == 0 {
+				body = "<user stack unwind>\ncookie=300000002\n =>  <0000000000001234> : 0x1"
+			}
+			text.WriteString(columnsLine("cat", 7+i/5, fmt.Sprintf("[000] ..... %5s.%06d: %s\n", stamp, i, body)))
+		}
+		if n := len(scan(t, text.String())); n != 60 {
+			t.Errorf("%d digits: %d records, want 60", width, n)
+		}
+	}
+}
