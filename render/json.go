@@ -326,9 +326,14 @@ func appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome) []byte {
 // what it is.
 func appendPlace(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome) []byte {
 	stem := txt[f.Off:f.Stem]
+	raw := f.Form == tracefs.FormPlain && o.Reason != filemap.NoIdentifier
 	switch o.Reason {
 	case filemap.VDSO, filemap.NoIdentifier, filemap.Unannounced, filemap.Lost, filemap.Ambiguous, filemap.Contradicted, filemap.Forgotten:
-		b = appendNumber(append(b, `,"offset":`...), stem, f)
+		key := `,"offset":`
+		if raw {
+			key = `,"address":`
+		}
+		b = appendNumber(append(b, key...), stem, f)
 	case filemap.VMAOffset:
 		b = appendHex(append(b, `,"vma_offset":`...), text.ObjectOffset(stem))
 		b = appendText(b, "text", bytes.TrimPrefix(stem, []byte(" => ")))

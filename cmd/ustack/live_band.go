@@ -9,6 +9,7 @@ import (
 	"ustack/filemap/sideband"
 	"ustack/filemap/timeline"
 	"ustack/tracefs"
+	"ustack/tracefs/instance"
 )
 
 // bandFollower follows by the side band of perf. It is used by two goroutines:
@@ -25,8 +26,10 @@ type bandFollower struct {
 
 // startBand opens the side band and reads all processes once; from then on perf
 // tells. The log gets all that is known, if it is not nil.
-func startBand(code *procmap.Reader, log io.Writer, opt *timeline.Options) (*bandFollower, error) {
-	band, err := sideband.Open(opt.Spaces, sideband.Options{Clock: clock, Log: log})
+func startBand(root *instance.Root, code *procmap.Reader, log io.Writer, opt *timeline.Options) (*bandFollower, error) {
+	// Where the kernel has no such event (CONFIG_EVENT_TRACING), it is 0.
+	executed, _ := root.ID(instance.Event{System: "sched", Name: "sched_process_exec"})
+	band, err := sideband.Open(opt.Spaces, sideband.Options{Clock: clock, Log: log, ExecEvent: executed})
 	if err != nil {
 		return nil, err
 	}

@@ -75,7 +75,7 @@ func startFollowing(f *liveFlags, root *instance.Root, log io.Writer, say func(s
 // choose takes the side band of perf, or what does without the right to use it.
 func (fl *following) choose(f *liveFlags, root *instance.Root, log io.Writer, opt *timeline.Options) error {
 	if f.mappings != "query" {
-		band, err := startBand(fl.code, log, opt)
+		band, err := startBand(root, fl.code, log, opt)
 		if band != nil {
 			fl.follower, fl.how = band, sideband.Name
 		}

@@ -176,14 +176,26 @@ func (s *session) prepare() error {
 			return err
 		}
 	}
-	if err := s.in.Enable(s.events); err != nil {
+	if err := s.in.SetFilters(s.events); err != nil {
 		return err
 	}
+	if err := s.startFollowing(root); err != nil {
+		return err
+	}
+	// Whoever came first to a tracepoint is told first: when sched_process_exec
+	// is traced, its stack is known to be the new program's.
+	return s.in.Enable(s.events)
+}
+
+// startFollowing begins to follow address spaces, and to save what is told of
+// them.
+func (s *session) startFollowing(root *instance.Root) error {
 	if root.Plain() {
 		s.follow = new(following) // the processes of its stacks are none of ours
 		return nil
 	}
 	var log io.Writer
+	var err error
 	if s.f.save != "" {
 		if s.saved, err = newSaver(s.f.save); err != nil {
 			return err

@@ -10,32 +10,43 @@ import (
 // Linux 5.12), which golang.org/x/sys does not have.
 const bitBuildID = 1 << 34
 
-// features are what newer kernels have beside the rest.
+// features are what not every kernel has, or lets us have, beside the rest.
 type features struct {
+	// exec: the event is the tracepoint sched_process_exec.
+	exec    bool
 	buildID bool // Linux 5.12
 	lost    bool // PERF_FORMAT_LOST, Linux 6.0
 }
 
 // ladder are the features to try, one after the other.
-var ladder = [...]features{{true, true}, {true, false}, {false, false}}
+var ladder = [...]features{
+	{true, true, true}, {true, true, false}, {true, false, false},
+	{false, true, true}, {false, true, false}, {false, false, false},
+}
 
-// sampleType is what ends each record, see trailerSize.
+// sampleType is what ends each record, see trailerSize. It is all there is to a
+// sample.
 const sampleType = unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME | unix.PERF_SAMPLE_CPU
 
-// attributes describe an event that never happens, for the sake of the records
-// beside it.
-func attributes(clock int32, ringSize int, f features) *unix.PerfEventAttr {
+// attributes describe an event for the sake of the records beside it. The event
+// itself is the end of an exec, of which there is no other record, or one that
+// never happens.
+func (o *Options) attributes(clock int32, ringSize int, f features) *unix.PerfEventAttr {
 	attr := &unix.PerfEventAttr{
 		Type:        unix.PERF_TYPE_SOFTWARE,
 		Config:      unix.PERF_COUNT_SW_DUMMY,
 		Sample_type: sampleType,
 		Bits: unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitComm | unix.PerfBitCommExec | unix.PerfBitTask |
-			unix.PerfBitSampleIDAll | unix.PerfBitUseClockID | unix.PerfBitWatermark |
-			unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv,
+			unix.PerfBitSampleIDAll | unix.PerfBitUseClockID | unix.PerfBitWatermark,
 		Wakeup:  uint32(ringSize / 4), // poll says so with room left for the time until we come
 		Clockid: clock,
 	}
 	attr.Size = uint32(unsafe.Sizeof(*attr))
+	if f.exec {
+		attr.Type, attr.Config, attr.Sample = unix.PERF_TYPE_TRACEPOINT, o.ExecEvent, 1
+	} else {
+		attr.Bits |= unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv
+	}
 	if f.buildID {
 		attr.Bits |= bitBuildID
 	}
@@ -46,10 +57,13 @@ func attributes(clock int32, ringSize int, f features) *unix.PerfEventAttr {
 }
 
 // openEvent opens the event of a CPU, with as many features as the kernel has.
-func openEvent(cpu int, clock int32, ringSize int) (fd int, f features, err error) {
+func (o *Options) openEvent(cpu int, clock int32, ringSize int) (fd int, f features, err error) {
 	for _, f = range ladder {
-		fd, err = unix.PerfEventOpen(attributes(clock, ringSize, f), -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
-		if err != unix.EINVAL && err != unix.E2BIG {
+		if f.exec && o.ExecEvent == 0 {
+			continue
+		}
+		fd, err = unix.PerfEventOpen(o.attributes(clock, ringSize, f), -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
+		if err == nil || !f.exec && err != unix.EINVAL && err != unix.E2BIG {
 			break
 		}
 	}

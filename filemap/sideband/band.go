@@ -30,6 +30,10 @@ type Options struct {
 	Keep time.Duration
 	// Log gets a line for each change, see Load. nil for none.
 	Log io.Writer
+	// ExecEvent is the number of the tracepoint sched:sched_process_exec (its
+	// file id), by which the end of an exec is known. 0 if nobody knows: then
+	// stacks of the middle of an exec are not told from those of its program.
+	ExecEvent uint64
 	// Sys is where sysfs is mounted, /sys if empty.
 	Sys string
 }
@@ -102,7 +106,7 @@ func (b *Band) openAll() error {
 		return err
 	}
 	for _, cpu := range cpus {
-		r, err := newRing(cpu, b.clock, b.opt.RingSize)
+		r, err := b.opt.newRing(cpu, b.clock)
 		if errors.Is(err, unix.ENODEV) {
 			continue // it has gone off since
 		}
@@ -133,6 +137,9 @@ func (b *Band) RingSize() int {
 
 // BuildIDs reports whether the kernel tells build IDs (Linux 5.12 and later).
 func (b *Band) BuildIDs() bool { return b.rings[0].features.buildID }
+
+// tellsLoaded reports whether the kernel tells the end of an exec.
+func (b *Band) tellsLoaded() bool { return b.rings[0].features.exec }
 
 // CPUs are the CPUs that have a ring.
 func (b *Band) CPUs() []int {
@@ -192,7 +199,7 @@ func (b *Band) followCPUs(t tracefs.Time) {
 		if slices.ContainsFunc(b.rings, func(r *ring) bool { return r.cpu == cpu }) {
 			continue
 		}
-		r, err := newRing(cpu, b.clock, b.opt.RingSize)
+		r, err := b.opt.newRing(cpu, b.clock)
 		if err == nil {
 			r.last = t
 			b.rings = append(b.rings, r)

@@ -22,7 +22,8 @@ type Record struct {
 	// Time is when it happened, on CPU.
 	Time tracefs.Time
 	CPU  uint32
-	// PID and TID are those of the process and thread it is about; 0 or less
+	// PID and TID are those of the process and thread it is about (of SAMPLE,
+	// that it was taken of); 0 or less
 	// if they are outside of our PID namespace.
 	PID, TID int
 	// ParentPID is that of the process that made it (FORK).
@@ -110,6 +111,11 @@ func Decode(b []byte, r *Record) (int, error) {
 		err = r.comm(body)
 	case unix.PERF_RECORD_FORK, unix.PERF_RECORD_EXIT:
 		err = r.task(body)
+	case unix.PERF_RECORD_SAMPLE: // of what its trailer is, and nothing else
+		if len(body) > 0 {
+			return 0, bad("a sample is too long", n)
+		}
+		r.ids(b[n-trailerSize:], b[n-trailerSize+4:])
 	case unix.PERF_RECORD_LOST:
 		if len(body) < lostSize {
 			return 0, bad("a loss without a number", n)

@@ -88,6 +88,12 @@ func TestDecode(t *testing.T) {
 	if _, err := Decode(b, &r); err != nil || r.PID != 8 || r.TID != 8 || r.ParentPID != 5 || r.Thread() {
 		t.Errorf("a fork is %+v, %v", r, err)
 	}
+	b = raw(unix.PERF_RECORD_SAMPLE, 0, 12, 1)
+	binary.NativeEndian.PutUint32(b[headerSize:], 5)
+	binary.NativeEndian.PutUint32(b[headerSize+4:], 6)
+	if _, err := Decode(b, &r); err != nil || r.PID != 5 || r.TID != 6 || r.Time != 12 || r.CPU != 1 {
+		t.Errorf("a sample is %+v, %v", r, err)
+	}
 	b = raw(unix.PERF_RECORD_LOST, 0, 11, 0, uint64(99), uint64(42))
 	if _, err := Decode(b, &r); err != nil || r.Lost != 42 {
 		t.Errorf("a loss is %+v, %v", r, err)
@@ -127,6 +133,7 @@ func TestDecodeBad(t *testing.T) {
 		"long build ID":   {append(edit(4, 0, 0x40)[:40], append([]byte{21}, good[41:]...)...), "build ID is too long"},
 		"short mapping":   {short(unix.PERF_RECORD_MMAP2, uint64(1)), "mapping is too short"},
 		"short name":      {short(unix.PERF_RECORD_COMM), "name is too short"},
+		"long sample":     {short(unix.PERF_RECORD_SAMPLE, uint64(1)), "sample is too long"},
 		"short fork":      {short(unix.PERF_RECORD_FORK, uint64(1)), "fork or exit is too short"},
 		"loss of nothing": {short(unix.PERF_RECORD_LOST, uint64(1)), "loss without a number"},
 		"no samples lost": {short(unix.PERF_RECORD_LOST_SAMPLES), "loss without a number"},

@@ -32,6 +32,9 @@
 //     was not in memory when it was mapped, or is in no segment of notes (the
 //     Go linker's), comes with device and inode; its ID is then read from the
 //     file, if that provably is still what was mapped.
+//   - Between an exec and the first instruction of the program the process has
+//     the registers of the program before. The tracepoint sched_process_exec
+//     tells when that is over.
 //   - Names of anonymous memory (PR_SET_VMA_ANON_NAME): not told.
 //   - [vsyscall], which is no mapping of a process: readings find it.
 //   - A process that shares its memory with another one (CLONE_VM without

@@ -185,6 +185,9 @@ func (b *Band) record(r *Record) {
 	}
 	h := b.History
 	switch {
+	case r.Type == unix.PERF_RECORD_SAMPLE:
+		h.loaded(r.PID, r.Time)
+		return
 	case r.Type == unix.PERF_RECORD_MMAP2:
 		m := r.mapping(&b.names)
 		if m.Kind.HasFile() && m.BuildID.IsZero() {
@@ -193,6 +196,9 @@ func (b *Band) record(r *Record) {
 		h.mapped(r.PID, &m, r.Time)
 	case r.Exec():
 		h.exec(r.PID, b.names.intern(r.Name), r.Time)
+		if b.tellsLoaded() {
+			h.loading(r.PID, r.Time)
+		}
 	case r.Type == unix.PERF_RECORD_COMM && r.PID == r.TID:
 		h.comm(r.PID, b.names.intern(r.Name), r.Time)
 	case r.Thread():

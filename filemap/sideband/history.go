@@ -15,6 +15,8 @@ type History struct {
 	Gaps    *Gaps
 
 	log *logWriter // nil if nobody wants one
+	// missed is the time until which records may be missing.
+	missed tracefs.Time
 }
 
 // NewHistory returns an empty history of the spaces.
@@ -72,6 +74,17 @@ func (h *History) exec(pid int, comm string, t tracefs.Time) {
 	h.log.exec(pid, comm, t)
 	h.Threads.execed(pid, t)
 	h.Spaces.Exec(pid, comm, t)
+}
+
+// loading and loaded are the time from an exec until its program can run.
+func (h *History) loading(pid int, t tracefs.Time) {
+	h.log.loading(pid, t)
+	h.Spaces.Loading(pid, t)
+}
+
+func (h *History) loaded(pid int, t tracefs.Time) {
+	h.log.loaded(pid, t)
+	h.Spaces.Loaded(pid, t)
 }
 
 func (h *History) comm(pid int, comm string, t tracefs.Time) {
@@ -139,10 +152,15 @@ func (h *History) seen(pid, tid int, t tracefs.Time) {
 func (h *History) lost(cpu int, n uint64, from, t tracefs.Time) {
 	h.log.lost(cpu, n, from, t)
 	h.Gaps.begin(from)
+	h.missed = max(h.missed, t)
 }
 
 // sure is the end of doubt: all processes were read.
 func (h *History) sure(t tracefs.Time) {
 	h.log.sure(t)
 	h.Gaps.end(t)
+	if h.missed > 0 {
+		h.Spaces.LoadedAll(h.missed, t)
+	}
+	h.missed = 0
 }

@@ -113,19 +113,33 @@ func (p *Player) step() error {
 // verbs are the changes. Each function checks all of its line before it changes
 // anything.
 var verbs = map[string]func(p *Player, t tracefs.Time, f *fields) error{
-	"fork":   numbers(func(h *History, t tracefs.Time, a, b int) { h.fork(a, b, t) }),
-	"thread": numbers(func(h *History, t tracefs.Time, a, b int) { h.thread(a, b, t) }),
-	"exit":   numbers(func(h *History, t tracefs.Time, a, b int) { _ = h.exit(a, b, t) }),
-	"seen":   numbers(func(h *History, t tracefs.Time, a, b int) { h.seen(a, b, t) }),
-	"exec":   named((*History).exec),
-	"comm":   named((*History).comm),
-	"gone":   (*Player).gone,
-	"map":    (*Player).mapped,
-	"found":  (*Player).found,
-	"read":   (*Player).read,
-	"lost":   (*Player).lost,
-	"sure":   (*Player).sure,
-	"until":  (*Player).reach,
+	"fork":    numbers(func(h *History, t tracefs.Time, a, b int) { h.fork(a, b, t) }),
+	"thread":  numbers(func(h *History, t tracefs.Time, a, b int) { h.thread(a, b, t) }),
+	"exit":    numbers(func(h *History, t tracefs.Time, a, b int) { _ = h.exit(a, b, t) }),
+	"seen":    numbers(func(h *History, t tracefs.Time, a, b int) { h.seen(a, b, t) }),
+	"exec":    named((*History).exec),
+	"loading": number((*History).loading),
+	"loaded":  number((*History).loaded),
+	"comm":    named((*History).comm),
+	"gone":    number((*History).gone),
+	"map":     (*Player).mapped,
+	"found":   (*Player).found,
+	"read":    (*Player).read,
+	"lost":    (*Player).lost,
+	"sure":    (*Player).sure,
+	"until":   (*Player).reach,
+}
+
+// number plays a change that is a process.
+func number(do func(h *History, pid int, t tracefs.Time)) func(*Player, tracefs.Time, *fields) error {
+	return func(p *Player, t tracefs.Time, f *fields) error {
+		pid := f.pid()
+		if err := f.end(); err != nil {
+			return err
+		}
+		do(p.History, pid, t)
+		return nil
+	}
 }
 
 // numbers plays a change that is two numbers.
@@ -150,15 +164,6 @@ func named(do func(h *History, pid int, name string, t tracefs.Time)) func(*Play
 		do(p.History, pid, name, t)
 		return nil
 	}
-}
-
-func (p *Player) gone(t tracefs.Time, f *fields) error {
-	pid := f.pid()
-	if err := f.end(); err != nil {
-		return err
-	}
-	p.History.gone(pid, t)
-	return nil
 }
 
 func (p *Player) mapped(t tracefs.Time, f *fields) error {

@@ -18,6 +18,8 @@ import (
 //	fork TIME PARENT CHILD
 //	thread TIME PID TID
 //	exec TIME PID COMM
+//	loading TIME PID                      the program of that exec does not run yet
+//	loaded TIME PID                       now it can
 //	comm TIME PID COMM
 //	map TIME PID MAPPING
 //	found TIME PID MAPPING                at an address that was asked about
@@ -99,6 +101,8 @@ func (l *logWriter) thread(pid, tid int, t tracefs.Time)       { l.whole("thread
 func (l *logWriter) seen(pid, tid int, t tracefs.Time)         { l.whole("seen", t, pid, tid) }
 func (l *logWriter) exit(pid, tid int, t tracefs.Time)         { l.whole("exit", t, pid, tid) }
 func (l *logWriter) gone(pid int, t tracefs.Time)              { l.whole("gone", t, pid) }
+func (l *logWriter) loading(pid int, t tracefs.Time)           { l.whole("loading", t, pid) }
+func (l *logWriter) loaded(pid int, t tracefs.Time)            { l.whole("loaded", t, pid) }
 func (l *logWriter) sure(t tracefs.Time)                       { l.whole("sure", t) }
 func (l *logWriter) exec(pid int, comm string, t tracefs.Time) { l.named("exec", t, pid, comm) }
 func (l *logWriter) comm(pid int, comm string, t tracefs.Time) { l.named("comm", t, pid, comm) }

@@ -26,7 +26,7 @@ func logged() (*History, *bytes.Buffer) {
 func happen(h *History, rnd *rand.Rand, t tracefs.Time) {
 	pid, other := 1+rnd.IntN(6), 1+rnd.IntN(6)
 	m := randomMapping(rnd)
-	switch rnd.IntN(14) {
+	switch rnd.IntN(16) {
 	case 0:
 		h.fork(pid, other, t)
 	case 1:
@@ -48,6 +48,11 @@ func happen(h *History, rnd *rand.Rand, t tracefs.Time) {
 	case 9:
 		p := &procmap.Process{PID: pid, Stat: procmap.Stat{Comm: "read\t", StartTime: uint64(rnd.IntN(3))}, Mappings: []procmap.Mapping{m}}
 		h.read(p, []int{pid, 10 + rnd.IntN(10)}, rnd.IntN(2) == 0, t-tracefs.Time(rnd.IntN(10)))
+	case 10:
+		h.exec(pid, "loading", t)
+		h.loading(pid, t)
+	case 11:
+		h.loaded(pid, t)
 	default:
 		h.mapped(pid, &m, t)
 	}
@@ -79,6 +84,7 @@ func answers(h *History, last tracefs.Time) string {
 			fmt.Fprintln(&b, tid, pid, late, ok)
 		}
 		for pid := range 7 {
+			fmt.Fprintln(&b, h.Spaces.Space(pid).Loading(t, t+1))
 			for addr := uint64(0x800); addr < 20*0x1000; addr += 0x1000 {
 				if p, ok := h.Spaces.Lookup(pid, addr, t); ok {
 					fmt.Fprintf(&b, "%d %#x: %+v %+v %#x %v\n", pid, addr, *p.Mapping.File, p.Mapping.Perms, p.Offset, p.Late)

@@ -33,10 +33,10 @@ const minRing = 32 << 10
 
 // newRing opens the ring of a CPU. If the kernel has not as much memory for us,
 // it is made smaller.
-func newRing(cpu int, clock int32, size int) (*ring, error) {
-	size = ringSize(size)
+func (o *Options) newRing(cpu int, clock int32) (*ring, error) {
+	size := ringSize(o.RingSize)
 	for {
-		fd, f, err := openEvent(cpu, clock, size)
+		fd, f, err := o.openEvent(cpu, clock, size)
 		if err != nil {
 			return nil, openError(cpu, err)
 		}

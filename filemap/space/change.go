@@ -130,7 +130,11 @@ func (s *Spaces) Fork(parent, child int, t tracefs.Time) {
 		old := &from.versions[from.at(t)]
 		v.Mappings, v.Comm = old.Mappings, old.Comm
 	}
-	s.update(child, func(old *Space) *Space { return old.with(child, v) })
+	s.update(child, func(old *Space) *Space {
+		next := old.with(child, v)
+		next.loads = next.loads.ended(t)
+		return next
+	})
 }
 
 // Exec notes that a process has replaced its memory at t. What it maps then has

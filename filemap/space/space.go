@@ -91,6 +91,7 @@ type Space struct {
 	versions []Version
 	// changed is the time of the last change.
 	changed tracefs.Time
+	loads   loads
 }
 
 // Versions are what is known of the PID, the oldest first. They are not to be
@@ -192,6 +193,7 @@ func (s *Space) copy(pid int, t tracefs.Time) *Space {
 	if s != nil {
 		next.versions = slices.Clone(s.versions)
 		next.changed = max(t, s.changed)
+		next.loads = s.loads
 	}
 	return next
 }
@@ -227,6 +229,7 @@ func (s *Space) ended(t tracefs.Time) *Space {
 		return s
 	}
 	next := s.copy(s.PID, t)
+	next.loads = next.loads.ended(t)
 	next.versions[i].To = t
 	if next.versions[i].From == t {
 		next.versions = slices.Delete(next.versions, i, i+1)

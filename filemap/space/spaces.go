@@ -132,7 +132,8 @@ func (sh *shard) expire(before tracefs.Time) {
 		case len(sp.versions):
 			sh.replace(sh.load(), pid, nil)
 		default:
-			sh.replace(sh.load(), pid, &Space{PID: pid, versions: append([]Version(nil), sp.versions[old:]...), changed: sp.changed})
+			sh.replace(sh.load(), pid, &Space{PID: pid, versions: append([]Version(nil), sp.versions[old:]...),
+				changed: sp.changed, loads: sp.loads.since(before)})
 		}
 	}
 }

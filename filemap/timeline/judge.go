@@ -80,11 +80,16 @@ func (j *Judge) Judge(s *resolve.Subject) {
 		return
 	}
 	j.late = j.opt.Late || late || j.opt.Doubtful != nil && j.opt.Doubtful(s.Time)
+	loading := sp.Loading(s.Time-j.opt.Stamp.Before, s.Time+j.opt.Stamp.After+1)
 	for k := range s.Frames {
 		f, o := &s.Frames[k], &s.Outcomes[k]
 		switch f.Form {
 		case tracefs.FormPlain:
-			if o.Reason == filemap.NoAddressSpace {
+			switch {
+			case o.Reason != filemap.NoAddressSpace:
+			case loading: // an address of the old program, or none
+				*o = resolve.Unnamed(filemap.Ambiguous)
+			default:
 				sp = j.address(pid, sp, f.Address(s.Text), s.Time, o)
 			}
 		case tracefs.FormIdentifier:

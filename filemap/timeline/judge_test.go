@@ -60,6 +60,8 @@ func TestJudgeAddress(t *testing.T) {
 	spaces.Map(1, memory("", 0x8000000, 0x8002000), 1000)
 	spaces.Map(1, memory("[anon:jit code]", 0x9000000, 0x9002000), 1000)
 	spaces.Exec(1, "next", 50_000)
+	spaces.Loading(1, 50_000)
+	spaces.Loaded(1, 55_000)
 	spaces.Map(1, elf("/bin/next", 0x401000, 0x402000, 0x3000), 51_000)
 	spaces.Exit(1, 90_000)
 	spaces.Fork(1, 3, 60_000)
@@ -77,6 +79,9 @@ func TestJudgeAddress(t *testing.T) {
 		{1, 5000, 0x9000010, "[anon:jit code] anonymous"},
 		{1, 5000, 0xffffffffff600400, "no-vma"},
 		{1, 5000, 0x10, "no-vma"},
+		{1, 52_000, 0x401234, "ambiguous"}, // of which program?
+		{1, 54_501, 0x401234, "ambiguous"},
+		{1, 55_500, 0x401234, "/bin/next+0x3234 verified"},
 		{1, 60_000, 0x401234, "/bin/next+0x3234 verified"},
 		{1, 60_000, 0x9000010, "not-code"},
 		{1, 89_000, 0x401234, "/bin/next+0x3234 verified"},

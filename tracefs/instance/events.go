@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"strings"
 )
 
@@ -111,15 +112,37 @@ func (r *Root) events() ([]Event, error) {
 	return all, nil
 }
 
+// ID is the number of an event, by which perf_event_open(2) knows it too.
+func (r *Root) ID(e Event) (uint64, error) {
+	text, err := r.read(e.file("id"))
+	if err != nil {
+		return 0, fmt.Errorf("reading the number of the event %s: %w", e, err)
+	}
+	id, err := strconv.ParseUint(strings.TrimSpace(text), 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("reading the number of the event %s: %w", e, err)
+	}
+	return id, nil
+}
+
 func (e *Event) file(name string) string { return "events/" + e.System + "/" + e.Name + "/" + name }
 
-// Enable gives events their filters and then, if the kernel took them all,
-// switches the events on. If one cannot be switched on, none is.
-func (i *Instance) Enable(events []Event) error {
+// SetFilters gives events their filters, which the kernel checks. That switches
+// nothing on.
+func (i *Instance) SetFilters(events []Event) error {
 	for k := range events {
 		if err := i.setFilter(&events[k]); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// Enable gives events their filters and then, if the kernel took them all,
+// switches the events on. If one cannot be switched on, none is.
+func (i *Instance) Enable(events []Event) error {
+	if err := i.SetFilters(events); err != nil {
+		return err
 	}
 	for k := range events {
 		if err := i.write(events[k].file("enable"), "1"); err != nil {
