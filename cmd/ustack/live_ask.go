@@ -28,11 +28,14 @@ type askFollower struct {
 	batch   tracefs.Batch
 	begun   bool // the end of the last record has not been seen
 	missing uint64
+
+	end  sync.Once
+	done chan struct{}
 }
 
 // startAsking switches the events on and reads all processes.
 func startAsking(code *procmap.Reader, root *instance.Root, opt *timeline.Options) (*askFollower, error) {
-	a := &askFollower{tasks: tasks.New(opt.Spaces, code, space.Monotonic)}
+	a := &askFollower{tasks: tasks.New(opt.Spaces, code, space.Monotonic), done: make(chan struct{})}
 	opt.Threads, opt.Late = a.tasks, true
 	events, err := tasks.Events(root)
 	if err != nil {
@@ -52,7 +55,28 @@ func startAsking(code *procmap.Reader, root *instance.Root, opt *timeline.Option
 	if err := a.in.Start(); err != nil {
 		return a, err
 	}
-	return a, a.tasks.Refresh()
+	err = a.tasks.Refresh()
+	go a.keepUp()
+	return a, err
+}
+
+// askAgain is how soon a process that has changed is read, whether or not it is
+// traced meanwhile.
+const askAgain = 100 * time.Millisecond
+
+// keepUp settles while the trace has nothing to tell: the sooner a process is
+// read, the more is known of it.
+func (a *askFollower) keepUp() {
+	for {
+		select {
+		case <-a.done:
+			return
+		case <-time.After(askAgain):
+		}
+		if a.settle() != nil {
+			return // who reads the trace gets the error too
+		}
+	}
 }
 
 func (a *askFollower) settle() error {
@@ -100,4 +124,7 @@ func (a *askFollower) lost() uint64 {
 	return a.missing
 }
 
-func (a *askFollower) close() error { return a.in.Remove() }
+func (a *askFollower) close() error {
+	a.end.Do(func() { close(a.done) })
+	return a.in.Remove()
+}

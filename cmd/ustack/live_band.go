@@ -12,8 +12,8 @@ import (
 	"ustack/tracefs/instance"
 )
 
-// bandFollower follows by the side band of perf. It is used by two goroutines:
-// records are read while others are judged.
+// bandFollower follows by the side band of perf. It is used by three goroutines:
+// records are read while others are judged, and rings that fill are emptied.
 type bandFollower struct {
 	code *procmap.Reader
 
@@ -35,7 +35,38 @@ func startBand(root *instance.Root, code *procmap.Reader, log io.Writer, opt *ti
 	}
 	opt.Threads, opt.Doubtful = band.History.Threads, band.History.Gaps.Doubtful
 	_, err = band.Refresh(code)
-	return &bandFollower{code: code, band: band}, err
+	b := &bandFollower{code: code, band: band}
+	go b.keepUp()
+	return b, err
+}
+
+const (
+	// pollAgain is how often the CPUs are looked at again, and the end is.
+	pollAgain = time.Second
+	// pollPause keeps us from turning round and round.
+	pollPause = 10 * time.Millisecond
+)
+
+// keepUp empties the rings when they fill while the trace has nothing to tell:
+// what the whole machine does goes into them, however little is traced.
+func (b *bandFollower) keepUp() {
+	for {
+		fds := b.fds()
+		if fds == nil || sideband.Poll(fds, pollAgain) != nil || b.settle() != nil {
+			return // who reads the trace gets the error too
+		}
+		time.Sleep(pollPause)
+	}
+}
+
+// fds are to be polled, nil when all is over.
+func (b *bandFollower) fds() []int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.band == nil {
+		return nil
+	}
+	return b.band.FDs()
 }
 
 func (b *bandFollower) settle() error {

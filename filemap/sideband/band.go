@@ -161,6 +161,20 @@ func (b *Band) FDs() []int {
 	return list
 }
 
+// Poll waits until one of the FDs is readable, at most for d. It may be called
+// by another goroutine than that of the Band. A CPU that went off makes it
+// return at once, until the next Drain has noticed.
+func Poll(fds []int, d time.Duration) error {
+	list := make([]unix.PollFd, len(fds))
+	for i, fd := range fds {
+		list[i] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
+	}
+	if _, err := unix.Poll(list, int(d/time.Millisecond)); err != nil && err != unix.EINTR {
+		return fmt.Errorf("waiting for the perf side band: %w", err)
+	}
+	return nil
+}
+
 // Close gives all rings back and ends the log.
 func (b *Band) Close() error {
 	err := b.History.log.flush()

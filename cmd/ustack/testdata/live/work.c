@@ -233,6 +233,22 @@ KEEP static int hammer(int threads)
 	return 0;
 }
 
+// Maps code and unmaps it again, n times, without haste.
+static int mapper(const char *file, int n)
+{
+	int fd = open(file, O_RDONLY);
+
+	for (int i = 0; i < n; i++) {
+		void *p = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+
+		if (p == MAP_FAILED)
+			return 1;
+		munmap(p, 4096);
+		usleep(100);
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "";
@@ -287,6 +303,8 @@ int main(int argc, char **argv)
 			wake_outer();
 		return 0;
 	}
+	if (!strcmp(mode, "mapper"))
+		return mapper(argv[0], atoi(argv[2]));
 	if (!strcmp(mode, "hammer")) {
 		seconds = atof(argv[2]);
 		return hammer(atoi(argv[3]));
