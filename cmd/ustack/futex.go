@@ -114,10 +114,10 @@ func (f *futexFlags) check() error {
 
 // futexCommand is the subcommand.
 func futexCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	stderr = render.Output(stderr)
 	if len(args) > 0 && (args[0] == "--live" || args[0] == "-live") {
 		return futexLive(args[1:], stdin, stdout, stderr)
 	}
+	stderr = render.Output(stderr)
 	f, err := parseFutex(args, stdout)
 	switch {
 	case errors.Is(err, flag.ErrHelp):

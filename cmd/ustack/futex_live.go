@@ -31,18 +31,17 @@ make the answer surer.
 
 // futexLive is "futex --live".
 func futexLive(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	s := newSession("futex", stdin, stdout, stderr)
 	f, source, err := parseFutexLive(args, stdout)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return exitOK
 	case err != nil:
-		fmt.Fprintf(stderr, "ustack futex: %v\n", err)
+		s.complain(err)
 		return exitUsage
 	}
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(futexMemory))
-	s := &session{f: source, name: "futex", stdin: stdin, stdout: stdout, stderr: stderr}
-	s.sink = &futexOutput{s: s, f: f}
-	return s.main()
+	return s.main(source, &futexOutput{s: s, f: f})
 }
 
 func parseFutexLive(args []string, stdout io.Writer) (*futexFlags, *liveFlags, error) {

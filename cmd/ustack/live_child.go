@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"runtime"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -100,8 +101,15 @@ func (c *child) exitCode() int {
 // signalBase is what shells add to the number of a signal.
 const signalBase = 128
 
-// ended reports whether the child has ended.
-func (c *child) ended() bool {
+// ended reports whether the child has ended, or does so within a time.
+func (c *child) ended(within time.Duration) bool {
+	late := time.NewTimer(within)
+	defer late.Stop()
+	select {
+	case <-c.done:
+		return true
+	case <-late.C:
+	}
 	select {
 	case <-c.done:
 		return true

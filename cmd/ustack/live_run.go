@@ -23,22 +23,26 @@ import (
 
 // live is the subcommand.
 func live(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	stderr = render.Output(stderr)
+	s := newSession("live", stdin, stdout, stderr)
 	f, err := parseLive(args, stdout)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return exitOK
 	case err != nil:
-		fmt.Fprintf(stderr, "ustack live: %v\n", err)
+		s.complain(err)
 		return exitUsage
 	}
-	s := &session{f: f, name: "live", stdin: stdin, stdout: stdout, stderr: stderr}
-	s.sink = &liveOutput{s: s}
-	return s.main()
+	return s.main(f, &liveOutput{s: s})
+}
+
+// newSession returns a session of a command.
+func newSession(name string, stdin io.Reader, stdout, stderr io.Writer) *session {
+	return &session{name: name, stdin: stdin, stdout: stdout, theirs: stderr, stderr: render.Output(stderr)}
 }
 
 // main is a command that traces, from the beginning to the exit code.
-func (s *session) main() int {
+func (s *session) main(f *liveFlags, to sink) int {
+	s.f, s.sink = f, to
 	s.stop = newStopper(s)
 	defer s.close()
 	code, err := s.run()
@@ -46,11 +50,14 @@ func (s *session) main() int {
 		return exitOK // who reads us has seen enough
 	}
 	if err != nil {
-		fmt.Fprintf(s.stderr, "ustack %s: %v\n", s.name, err)
+		s.complain(err)
 		code = exitFailure
 	}
 	return code
 }
+
+// complain tells of an error.
+func (s *session) complain(err error) { fmt.Fprintf(s.stderr, "ustack %s: %v\n", s.name, err) }
 
 // sink is where a session's trace goes.
 type sink interface {
@@ -64,7 +71,7 @@ type sink interface {
 	close() error
 }
 
-// session is one run of live: what has to be taken down again.
+// session is one run of a command that traces: what has to be taken down again.
 type session struct {
 	f    *liveFlags
 	name string // of the command
@@ -73,7 +80,8 @@ type session struct {
 	records bool
 	stdin   io.Reader
 	stdout  io.Writer
-	stderr  io.Writer
+	theirs  io.Writer // standard error as it is, for the command
+	stderr  io.Writer // the same for us
 
 	stop   *stopper
 	in     *instance.Instance
@@ -133,7 +141,7 @@ func (s *session) run() (int, error) {
 		return exitFailure, err
 	}
 	s.report(totals)
-	if s.child != nil && s.child.ended() {
+	if s.child != nil && s.child.ended(s.stop.patience()) {
 		return s.child.exitCode(), nil
 	}
 	return exitOK, nil
@@ -232,7 +240,7 @@ func (s *session) selected(root *instance.Root) ([]instance.Event, error) {
 func (s *session) startCommand() error {
 	var err error
 	if len(s.f.command) > 0 {
-		if s.child, err = startChild(s.f.command, s.stdin, s.stdout, s.stderr); err != nil {
+		if s.child, err = startChild(s.f.command, s.stdin, s.stdout, s.theirs); err != nil {
 			return err
 		}
 		if err = s.in.SetPIDs([]int{s.child.pid()}, true); err != nil {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -22,13 +23,28 @@ type stopper struct {
 
 	reason   chan struct{} // closed when there is nothing more to trace
 	finished sync.Once
+
+	typed atomic.Bool // SIGINT has come
 }
 
-// newStopper begins to listen. A write to a closed pipe becomes an error.
+// newStopper begins to listen. A write to a closed pipe becomes an error. Who
+// started us with nohup does not want SIGHUP to end us, or the command.
 func newStopper(s *session) *stopper {
 	st := &stopper{s: s, signals: make(chan os.Signal, 4), quit: make(chan struct{}), reason: make(chan struct{})}
-	signal.Notify(st.signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	signal.Notify(st.signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(st.signals, syscall.SIGHUP)
+	}
 	return st
+}
+
+// patience is for how long the command may still be about to end: Ctrl-C is
+// for it too.
+func (st *stopper) patience() time.Duration {
+	if st.typed.Load() {
+		return time.Second
+	}
+	return 0
 }
 
 // end stops listening.
@@ -49,17 +65,19 @@ func (st *stopper) wait() {
 	defer st.unless(&whole)
 	st.watch()
 	reason := st.reason
-	stopped := false
+	stopped, told := false, false // told: by a signal
 	for {
 		select {
 		case sig := <-st.signals:
 			if sig == syscall.SIGPIPE {
 				continue // the writer gets the error
 			}
-			if stopped {
+			st.typed.CompareAndSwap(false, sig == syscall.SIGINT)
+			if told {
 				st.s.close()
 				os.Exit(signalBase + int(sig.(syscall.Signal)))
 			}
+			told = true // the end of the command, by the same Ctrl-C, may have come first
 		case <-reason:
 			reason = nil
 		case <-st.quit:
@@ -69,6 +87,7 @@ func (st *stopper) wait() {
 		if !stopped {
 			stopped = true
 			if err := st.s.stopTracing(); err != nil {
+				st.s.complain(err)
 				st.s.close() // the reader ends with an error then
 			}
 		}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"ustack/render"
 	"ustack/render/record"
 )
 
@@ -130,21 +129,18 @@ func parseSize(name, word string) (int64, error) {
 
 // recordCommand is the subcommand.
 func recordCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	stderr = render.Output(stderr)
+	s := newSession("record", stdin, stdout, stderr)
 	f, err := parseRecord(args, stdout)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return exitOK
 	case err != nil:
-		fmt.Fprintf(stderr, "ustack record: %v\n", err)
+		s.complain(err)
 		return exitUsage
 	}
-	s := &session{f: &f.liveFlags, name: "record", stdin: stdin, stdout: stdout, stderr: stderr}
 	if f.ring {
-		s.sink = newRingOutput(s, f)
-	} else {
-		s.sink = &recordOutput{s: s, f: f}
-		s.records = f.maxSize > 0
+		return s.main(&f.liveFlags, newRingOutput(s, f))
 	}
-	return s.main()
+	s.records = f.maxSize > 0
+	return s.main(&f.liveFlags, &recordOutput{s: s, f: f})
 }
