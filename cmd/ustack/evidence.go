@@ -60,6 +60,10 @@ func (f *traceFlags) evidence(stdin io.Reader) (*withEvidence, error) {
 	return w, nil
 }
 
+// replayedVersions is how often a process may change what it has mapped. Live
+// keeps less, but of the last seconds only.
+const replayedVersions = 1 << 12
+
 // loadHistory loads the address spaces that live --save has saved; nil if the
 // file is something else.
 func loadHistory(name string) (resolve.Evidence, error) {
@@ -75,7 +79,7 @@ func loadHistory(name string) (resolve.Evidence, error) {
 	if head, _ := r.Peek(len(sideband.LogHead)); string(head) != sideband.LogHead {
 		return nil, nil
 	}
-	spaces := space.New()
+	spaces := space.NewOf(replayedVersions)
 	h, err := sideband.Load(spaces, r)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

@@ -114,9 +114,11 @@ func ignoreEnd(err error) error {
 	return err
 }
 
-func (a *askFollower) reread(pid int) error { return a.tasks.Reread(pid) }
+func (a *askFollower) reread(pid int, _ tracefs.Time) error { return a.tasks.Reread(pid) }
 
-func (a *askFollower) found(pid int, m *procmap.Mapping, t tracefs.Time) { a.tasks.Found(pid, m, t) }
+func (a *askFollower) found(pid int, m *procmap.Mapping, t, after tracefs.Time) {
+	a.tasks.Found(pid, m, t, after)
+}
 
 func (a *askFollower) lost() uint64 {
 	a.mu.Lock()

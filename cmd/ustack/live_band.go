@@ -88,20 +88,20 @@ func (b *bandFollower) settle() error {
 // getting lost: reading them takes time, too.
 const refreshEvery = time.Second
 
-func (b *bandFollower) reread(pid int) error {
+func (b *bandFollower) reread(pid int, after tracefs.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.band == nil {
 		return nil
 	}
-	return b.band.Read(b.code, pid)
+	return b.band.Read(b.code, pid, after)
 }
 
-func (b *bandFollower) found(pid int, m *procmap.Mapping, t tracefs.Time) {
+func (b *bandFollower) found(pid int, m *procmap.Mapping, t, after tracefs.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.band != nil {
-		b.band.Found(pid, m, t)
+		b.band.Found(pid, m, t, after)
 	}
 }
 

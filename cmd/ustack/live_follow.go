@@ -34,9 +34,10 @@ type follower interface {
 	// settle lets the spaces know all that has happened by now.
 	settle() error
 	// reread reads all code that a process has mapped now; found notes what it
-	// has at an address, memory that is no code.
-	reread(pid int) error
-	found(pid int, m *procmap.Mapping, t tracefs.Time)
+	// has at an address, memory that is no code. What is said of times before
+	// after stays.
+	reread(pid int, after tracefs.Time) error
+	found(pid int, m *procmap.Mapping, t, after tracefs.Time)
 	// lost is how many records of what happened were lost.
 	lost() uint64
 	// close may be called again.

@@ -14,15 +14,17 @@ import (
 func TestLiveReplayed(t *testing.T) {
 	_, work := workload(t)
 	bin := ustackBinary(t)
+	turns := filepath.Join(filepath.Dir(work), "turns")
+	compile(t, turns, "turns.c", "-static", "-no-pie")
 	for name, command := range map[string][]string{
-		"storm": {work, "storm", "60"}, "herd": {work, "herd"}, "jit": {work, "jit"},
+		"storm": {work, "storm", "60"}, "herd": {work, "herd"}, "jit": {work, "jit"}, "ghost": {work, "ghost"}, "turns": {turns, turns, turns, "300"},
 		"shell": {"sh", "-c", "for i in 1 2 3; do ls / >/dev/null; date; done"},
 	} {
 		for _, format := range []string{"text", "json"} {
 			t.Run(name+" "+format, func(t *testing.T) {
 				dir := t.TempDir()
 				saved, out := filepath.Join(dir, "saved"), filepath.Join(dir, "out")
-				args := []string{"live", "-q", "-e", "syscalls:sys_*_futex", "-e", "sched:sched_switch", "-e", "syscalls:sys_enter_openat",
+				args := []string{"live", "-q", "-e", "syscalls:sys_*_futex", "-e", "sched:sched_switch", "-e", "syscalls:sys_enter_openat", "-e", "kmem:kmalloc",
 					"--format", format, "--save", saved, "-o", out, "--"}
 				if text, err := exec.Command(bin, append(args, command...)...).CombinedOutput(); err != nil {
 					t.Fatalf("%v\n%s", err, text)

@@ -38,6 +38,16 @@ func (g *Gaps) Open() bool {
 	return len(g.list) > 0 && g.list[len(g.list)-1].to == space.Forever
 }
 
+// from is when the gap that is open began, 0 if none is.
+func (g *Gaps) from() tracefs.Time {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	if n := len(g.list); n > 0 && g.list[n-1].to == space.Forever {
+		return g.list[n-1].from
+	}
+	return 0
+}
+
 // begin notes that records are missing from a time on.
 func (g *Gaps) begin(from tracefs.Time) {
 	g.mu.Lock()

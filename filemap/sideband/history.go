@@ -98,10 +98,10 @@ func (h *History) mapped(pid int, m *procmap.Mapping, t tracefs.Time) {
 }
 
 // found is what a process was found to have at an address when it was asked, code
-// or not.
-func (h *History) found(pid int, m *procmap.Mapping, t tracefs.Time) {
-	h.log.found(pid, m, t)
-	h.Spaces.Map(pid, m, t)
+// or not, because of a stack of the time after.
+func (h *History) found(pid int, m *procmap.Mapping, t, after tracefs.Time) {
+	h.log.found(pid, m, t, after)
+	h.Spaces.MapAfter(pid, m, t, after)
 }
 
 // exit is the end of a thread; with the last one the process ends.
@@ -122,14 +122,15 @@ func (h *History) gone(pid int, t tracefs.Time) {
 }
 
 // read is a reading of a process that began at t, with its threads. part tells
-// that the process has changed since. What says nothing new is not in the log.
-func (h *History) read(p *procmap.Process, threads []int, part bool, t tracefs.Time) {
-	take := h.Spaces.Replace
+// that the process has changed since. Nothing is learned of the time before
+// after. What says nothing new is not in the log.
+func (h *History) read(p *procmap.Process, threads []int, part bool, t, after tracefs.Time) {
+	take := h.Spaces.ReplaceAfter
 	if part {
 		take = h.Spaces.ReplaceUnder
 	}
-	if take(p, t) {
-		h.log.read(p, part, t)
+	if take(p, t, after) {
+		h.log.read(p, part, t, after)
 	}
 	if len(threads) == 0 {
 		return

@@ -156,7 +156,7 @@ func TestRoots(t *testing.T) {
 		}
 		n := checkProgram(t, b, h.pid())
 		for range 2 {
-			if err := b.Read(r, h.pid()); err != nil {
+			if err := b.Read(r, h.pid(), 0); err != nil {
 				t.Fatal(err)
 			}
 			if again := checkProgram(t, b, h.pid()); again != n {
@@ -217,7 +217,7 @@ func TestLiveLog(t *testing.T) {
 		}
 		pids = append(pids, cmd.Process.Pid)
 		if i == 20 {
-			if err := b.Read(r, os.Getpid()); err != nil {
+			if err := b.Read(r, os.Getpid(), 0); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -320,7 +320,7 @@ func TestMappings(t *testing.T) {
 	}
 
 	// What the kernel does not tell shows in a reading.
-	if err := b.Read(r, h.pid()); err != nil {
+	if err := b.Read(r, h.pid(), 0); err != nil {
 		t.Fatal(err)
 	}
 	moved, there := h.memory(t, "moved"), h.memory(t, "there")

@@ -176,11 +176,11 @@ func (p *Player) mapped(t tracefs.Time, f *fields) error {
 }
 
 func (p *Player) found(t tracefs.Time, f *fields) error {
-	pid, m := f.pid(), f.mapping(&p.names)
+	after, pid, m := f.time(), f.pid(), f.mapping(&p.names)
 	if f.bad != nil {
 		return f.bad
 	}
-	p.History.found(pid, &m, t)
+	p.History.found(pid, &m, t, after)
 	return nil
 }
 
@@ -211,7 +211,7 @@ func (p *Player) reach(t tracefs.Time, f *fields) error {
 
 // read plays a reading of a process, with the lines that follow.
 func (p *Player) read(t tracefs.Time, f *fields) error {
-	q := &p.process
+	q, after := &p.process, f.time()
 	*q = procmap.Process{PID: f.pid(), Mappings: q.Mappings[:0]}
 	q.Stat.StartTime = f.decimal(64)
 	how, count, _ := bytes.Cut(f.word(), []byte(":"))
@@ -242,7 +242,7 @@ func (p *Player) read(t tracefs.Time, f *fields) error {
 		}
 		q.Mappings = append(q.Mappings, m)
 	}
-	p.History.read(q, nil, part, t)
+	p.History.read(q, nil, part, t, after)
 	return nil
 }
 

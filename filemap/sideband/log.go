@@ -12,7 +12,7 @@ import (
 // Load makes of it the history that was.
 //
 //	# ustack side band 1 clock=mono
-//	read TIME PID STARTTIME READ COMM     a reading, followed by its lines
+//	read TIME AFTER PID STARTTIME READ COMM   a reading, followed by its lines
 //	 MAPPING                              what was mapped
 //	seen TIME PID TID                     a thread that a reading has found
 //	fork TIME PARENT CHILD
@@ -22,15 +22,15 @@ import (
 //	loaded TIME PID                       now it can
 //	comm TIME PID COMM
 //	map TIME PID MAPPING
-//	found TIME PID MAPPING                at an address that was asked about
+//	found TIME AFTER PID MAPPING          at an address that was asked about
 //	exit TIME PID TID
 //	gone TIME PID                         a reading has not found the process
 //	lost TIME FROM CPU RECORDS            of the time from FROM on
 //	sure TIME                             until here: all was read again
 //	until TIME                            all that happened until then is above
 //
-// TIME is in seconds, with nine decimals, by the clock of the head line. MAPPING
-// is
+// TIME is in seconds, with nine decimals, by the clock of the head line. So is
+// AFTER: of what was before that time, nothing is learned. MAPPING is
 //
 //	START-END PERMS OFFSET MAJ:MIN INODE GENERATION KIND BUILDID NAME
 //
@@ -114,9 +114,11 @@ func (l *logWriter) mapped(pid int, m *procmap.Mapping, t tracefs.Time) {
 	}
 }
 
-func (l *logWriter) found(pid int, m *procmap.Mapping, t tracefs.Time) {
+func (l *logWriter) found(pid int, m *procmap.Mapping, t, after tracefs.Time) {
 	if l != nil {
-		l.line("found", t, pid)
+		l.line("found", t)
+		l.buf = appendTime(append(l.buf, ' '), after)
+		l.buf = strconv.AppendInt(append(l.buf, ' '), int64(pid), 10)
 		l.mapping(m)
 	}
 }
@@ -131,11 +133,13 @@ func (l *logWriter) lost(cpu int, n uint64, from, t tracefs.Time) {
 	}
 }
 
-func (l *logWriter) read(p *procmap.Process, part bool, t tracefs.Time) {
+func (l *logWriter) read(p *procmap.Process, part bool, t, after tracefs.Time) {
 	if l == nil {
 		return
 	}
-	l.line("read", t, p.PID)
+	l.line("read", t)
+	l.buf = appendTime(append(l.buf, ' '), after)
+	l.buf = strconv.AppendInt(append(l.buf, ' '), int64(p.PID), 10)
 	l.buf = strconv.AppendUint(append(l.buf, ' '), p.Stat.StartTime, 10)
 	how := " all:"
 	if part {

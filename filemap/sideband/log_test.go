@@ -47,12 +47,14 @@ func happen(h *History, rnd *rand.Rand, t tracefs.Time) {
 		h.gone(pid, t)
 	case 9:
 		p := &procmap.Process{PID: pid, Stat: procmap.Stat{Comm: "read\t", StartTime: uint64(rnd.IntN(3))}, Mappings: []procmap.Mapping{m}}
-		h.read(p, []int{pid, 10 + rnd.IntN(10)}, rnd.IntN(2) == 0, t-tracefs.Time(rnd.IntN(10)))
+		h.read(p, []int{pid, 10 + rnd.IntN(10)}, rnd.IntN(2) == 0, t-tracefs.Time(rnd.IntN(10)), max(0, t-tracefs.Time(rnd.IntN(20))))
 	case 10:
 		h.exec(pid, "loading", t)
 		h.loading(pid, t)
 	case 11:
 		h.loaded(pid, t)
+	case 12:
+		h.found(pid, &m, t, max(0, t-tracefs.Time(rnd.IntN(20))))
 	default:
 		h.mapped(pid, &m, t)
 	}
@@ -140,8 +142,8 @@ func TestLogText(t *testing.T) {
 		Name: "/usr/bin/with\nfeed", BuildID: id, Dev: procmap.Dev{Major: 0xfe, Minor: 1}, Inode: 26, Generation: 3}
 	jit := procmap.Mapping{Start: 0x1000, End: 0x2000, Perms: procmap.Exec | procmap.Shared, Kind: procmap.Anonymous}
 	p := &procmap.Process{PID: 1, Stat: procmap.Stat{Comm: "init", StartTime: 5}, Mappings: []procmap.Mapping{jit, m}}
-	h.read(p, []int{1, 4}, false, 58193790543)
-	h.read(p, []int{1, 4}, false, 58193790544)
+	h.read(p, []int{1, 4}, false, 58193790543, 0)
+	h.read(p, []int{1, 4}, false, 58193790544, 0)
 	h.fork(1, 7, 59000000000)
 	h.exec(7, "a b\n", 59000000001)
 	h.mapped(7, &m, 59000000002)
@@ -151,12 +153,15 @@ func TestLogText(t *testing.T) {
 	h.exit(7, 8, 59000000006)
 	h.gone(7, 60000000000)
 	h.sure(60000000001)
+	h.loading(7, 60000000002)
+	h.loaded(7, 60000000003)
+	h.found(1, &jit, 60000000004, 59000000000)
 	h.log.until(61000000000)
 	if err := h.log.flush(); err != nil {
 		t.Fatal(err)
 	}
 	want := `# ustack side band 1 clock=mono
-read 58.193790543 1 5 all:2 init
+read 58.193790543 0.000000000 1 5 all:2 init
  1000-2000 --xs 0 00:00 0 0 anonymous - 
  5632c4fe0000-5632c4fe4000 r-xp 2000 fe:01 26 3 file 7ebc65e52f2bbea498b4040fa92f7238377aaba9 /usr/bin/with\012feed
 seen 58.193790543 1 1
@@ -170,6 +175,9 @@ lost 59.000000005 59.000000004 1 1099511627776
 exit 59.000000006 7 8
 gone 60.000000000 7
 sure 60.000000001
+loading 60.000000002 7
+loaded 60.000000003 7
+found 60.000000004 59.000000000 1 1000-2000 --xs 0 00:00 0 0 anonymous - 
 until 61.000000000
 `
 	if got := log.String(); got != want {
@@ -205,11 +213,11 @@ func TestLogErrors(t *testing.T) {
 		{good + "map 1.000000000 1 1000-2000 rwxq 0 0:0 0 0 file - /a\n", "line 3: no permissions"},
 		{good + "map 1.000000000 1 1000-2000 r-xp 0 0:0 0 0 sock - /a\n", "line 3: no kind of memory"},
 		{good + "map 1.000000000 1 1000-2000 r-xp 0 0:0 0 0 file 0g /a\n", "line 3: no build ID"},
-		{good + "read 1.000000000 1 5 some:1 x\n", "line 3: no number of mappings"},
-		{good + "read 1.000000000 1 5 all:99999999999 x\n", "line 3: no number of mappings"},
-		{good + "read 1.000000000 1 5 all:1 x\n", "line 4: unexpected EOF"},
-		{good + "read 1.000000000 1 5 all:1 x\nsure 1.000000000\n", "line 4: 0 mappings instead of 1"},
-		{good + "read 1.000000000 1 5 all:0 " + strings.Repeat("x", maxLogLine), "line 3: bufio.Scanner: token too long"},
+		{good + "read 1.000000000 0.000000000 1 5 some:1 x\n", "line 3: no number of mappings"},
+		{good + "read 1.000000000 0.000000000 1 5 all:99999999999 x\n", "line 3: no number of mappings"},
+		{good + "read 1.000000000 0.000000000 1 5 all:1 x\n", "line 4: unexpected EOF"},
+		{good + "read 1.000000000 0.000000000 1 5 all:1 x\nsure 1.000000000\n", "line 4: 0 mappings instead of 1"},
+		{good + "read 1.000000000 0.000000000 1 5 all:0 " + strings.Repeat("x", maxLogLine), "line 3: bufio.Scanner: token too long"},
 	} {
 		h, err := Load(space.New(), strings.NewReader(c.text))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -277,7 +285,7 @@ func FuzzLoad(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(log.Bytes())
-	f.Add([]byte(LogHead + "mono\nread 1.000000000 1 5 all:1 x\n 1000-2000 r-xp 0 0:0 0 0 file - /a\n"))
+	f.Add([]byte(LogHead + "mono\nread 1.000000000 0.000000000 1 5 all:1 x\n 1000-2000 r-xp 0 0:0 0 0 file - /a\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		h, err := Load(space.New(), bytes.NewReader(text))
 		if h == nil {

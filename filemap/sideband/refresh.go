@@ -41,7 +41,7 @@ func (b *Band) Refresh(r *procmap.Reader) (procmap.Counts, error) {
 	counts, err := r.Walk(nil, func(p *procmap.Process, err error) error {
 		switch {
 		case err == nil:
-			err = b.take(r, p, t)
+			err = b.take(r, p, t, b.History.Gaps.from())
 		case errors.Is(err, fs.ErrPermission):
 			b.takeThreads(r, p.PID, t)
 		}
@@ -67,18 +67,19 @@ func (b *Band) Refresh(r *procmap.Reader) (procmap.Counts, error) {
 func (b *Band) readUnmet(r *procmap.Reader, met map[int]bool) {
 	for _, pid := range b.History.Threads.processes() {
 		if !met[pid] {
-			_ = b.Read(r, pid) // it may have ended again: then that is known
+			_ = b.Read(r, pid, b.History.Gaps.from()) // it may have ended again: then that is known
 		}
 	}
 }
 
 // Read reads one process again: when an address is in no mapping that is known,
 // or in memory whose name is not. A process that has ended is noted as such.
-func (b *Band) Read(r *procmap.Reader, pid int) error {
+// What is said of times before after stays as it is: it has been said.
+func (b *Band) Read(r *procmap.Reader, pid int, after tracefs.Time) error {
 	t := b.Now()
 	err := r.Process(pid, &b.scratch)
 	if err == nil {
-		return b.take(r, &b.scratch, t)
+		return b.take(r, &b.scratch, t, after)
 	}
 	if errors.Is(err, procmap.ErrGone) {
 		b.watch = watch{pid: pid, since: t}
@@ -91,8 +92,11 @@ func (b *Band) Read(r *procmap.Reader, pid int) error {
 }
 
 // Found notes what a process was found to have at an address when it was asked
-// at t: memory that is no code, of which the side band does not tell.
-func (b *Band) Found(pid int, m *procmap.Mapping, t tracefs.Time) { b.History.found(pid, m, t) }
+// at t: memory that is no code, of which the side band does not tell. For after,
+// see Read.
+func (b *Band) Found(pid int, m *procmap.Mapping, t, after tracefs.Time) {
+	b.History.found(pid, m, t, after)
+}
 
 // takeThreads notes the threads of a process whose mappings we may not read.
 func (b *Band) takeThreads(r *procmap.Reader, pid int, t tracefs.Time) {
@@ -107,7 +111,7 @@ func (b *Band) takeThreads(r *procmap.Reader, pid int, t tracefs.Time) {
 }
 
 // take notes a reading that began at t, once it holds still.
-func (b *Band) take(r *procmap.Reader, p *procmap.Process, t tracefs.Time) error {
+func (b *Band) take(r *procmap.Reader, p *procmap.Process, t, after tracefs.Time) error {
 	for reads := 1; ; reads++ {
 		threads, err := r.Threads(p.PID)
 		if err != nil {
@@ -116,7 +120,7 @@ func (b *Band) take(r *procmap.Reader, p *procmap.Process, t tracefs.Time) error
 		b.watch = watch{pid: p.PID, since: t}
 		b.drain()
 		if !b.watch.changed || reads == maxReads {
-			b.History.read(p, threads, b.watch.changed, t)
+			b.History.read(p, threads, b.watch.changed, t, after)
 			return nil
 		}
 		t = b.Now()

@@ -17,7 +17,7 @@ func TestRestless(t *testing.T) {
 	b, r := openBand(t, Options{RingSize: 8 << 20})
 	under := 0
 	for range 10 {
-		if err := b.Read(r, h.pid()); err != nil {
+		if err := b.Read(r, h.pid(), 0); err != nil {
 			t.Fatal(err)
 		}
 		if b.watch.changed {
@@ -32,7 +32,7 @@ func TestRestless(t *testing.T) {
 	waitStopped(t, h.pid())
 	drain(t, b)
 	compareRestless(t, b, h.pid(), false)
-	if err := b.Read(r, h.pid()); err != nil {
+	if err := b.Read(r, h.pid(), 0); err != nil {
 		t.Fatal(err)
 	}
 	compareRestless(t, b, h.pid(), true)

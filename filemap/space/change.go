@@ -11,7 +11,11 @@ import (
 // Replace notes what a process had mapped at t, when its mappings began to be
 // read. It reports whether anything changed. What is older than the last change
 // is refused: somebody knows better.
-func (s *Spaces) Replace(p *procmap.Process, t tracefs.Time) bool {
+func (s *Spaces) Replace(p *procmap.Process, t tracefs.Time) bool { return s.ReplaceAfter(p, t, 0) }
+
+// ReplaceAfter is Replace that says nothing about times before another one
+// (Mapping.After).
+func (s *Spaces) ReplaceAfter(p *procmap.Process, t, after tracefs.Time) bool {
 	return s.update(p.PID, func(old *Space) *Space {
 		if old != nil && t < old.changed {
 			return old
@@ -19,14 +23,14 @@ func (s *Spaces) Replace(p *procmap.Process, t tracefs.Time) bool {
 		v := Version{From: t, To: Forever, StartTime: p.Stat.StartTime, Comm: p.Stat.Comm, Fresh: true}
 		last := old.last()
 		if last == nil || last.StartTime != 0 && last.StartTime != v.StartTime {
-			v.Mappings = s.convert(nil, p.Mappings, t)
+			v.Mappings = s.convert(nil, p.Mappings, t, after)
 			return old.with(p.PID, v)
 		}
 		kept, better := len(last.Mappings), false
 		if s.equal(last.Mappings, p.Mappings) {
 			v.Mappings = last.Mappings
 		} else {
-			v.Mappings, v.Fresh, kept, better = s.merge(last, p.Mappings, t)
+			v.Mappings, v.Fresh, kept, better = s.merge(last, p.Mappings, t, after)
 		}
 		if kept < len(last.Mappings) {
 			v.Fresh = v.Fresh || v.Comm != last.Comm
@@ -58,8 +62,8 @@ func (s *Spaces) ReplacePart(p *procmap.Process, t tracefs.Time) {
 // merge converts mappings. Those that a version has already keep their time;
 // kept counts them. fresh tells that there is none but [vsyscall], which is
 // the same everywhere; better, that the reading knows more of one of them.
-func (s *Spaces) merge(last *Version, in []procmap.Mapping, t tracefs.Time) (out []Mapping, fresh bool, kept int, better bool) {
-	out, fresh = s.convert(nil, in, t), true
+func (s *Spaces) merge(last *Version, in []procmap.Mapping, t, after tracefs.Time) (out []Mapping, fresh bool, kept int, better bool) {
+	out, fresh = s.convert(nil, in, t, after), true
 	k := 0
 	for i := range out {
 		for k < len(last.Mappings) && last.Mappings[k].Start < out[i].Start {
@@ -74,7 +78,7 @@ func (s *Spaces) merge(last *Version, in []procmap.Mapping, t tracefs.Time) (out
 			continue
 		}
 		better = better || f != known.File
-		out[i].File, out[i].Since, out[i].Exact = f, known.Since, known.Exact
+		out[i].File, out[i].Since, out[i].After, out[i].Exact = f, known.Since, known.After, known.Exact
 		fresh = fresh && f.Kind == procmap.Vsyscall
 		kept++
 	}
@@ -98,10 +102,11 @@ func (s *Spaces) equal(have []Mapping, in []procmap.Mapping) bool {
 // convert appends mappings with their files interned, in order. Of mappings
 // that overlap, because the process changed while it was read, the later one
 // is right.
-func (s *Spaces) convert(out []Mapping, in []procmap.Mapping, t tracefs.Time) []Mapping {
+func (s *Spaces) convert(out []Mapping, in []procmap.Mapping, t, after tracefs.Time) []Mapping {
 	out = slices.Grow(out, len(in))
 	for i := range in {
 		m := s.mapping(&in[i], t)
+		m.After = after
 		if n := len(out); n > 0 && out[n-1].End > m.Start {
 			out, _ = put(out, m)
 			continue
@@ -171,17 +176,23 @@ func (s *Spaces) Comm(pid int, comm string, t tracefs.Time) {
 
 // Map notes that a process mapped something at t, or before. It takes the place
 // of what was there.
-func (s *Spaces) Map(pid int, m *procmap.Mapping, t tracefs.Time) { s.put(pid, m, t, false) }
+func (s *Spaces) Map(pid int, m *procmap.Mapping, t tracefs.Time) { s.put(pid, m, t, 0, false) }
+
+// MapAfter is Map that says nothing about times before another one
+// (Mapping.After).
+func (s *Spaces) MapAfter(pid int, m *procmap.Mapping, t, after tracefs.Time) {
+	s.put(pid, m, t, after, false)
+}
 
 // MapExact notes that a process mapped something at t and not before. What says
 // nothing new is left out: memory that is made writable and executable again,
 // over and over, stays one mapping.
-func (s *Spaces) MapExact(pid int, m *procmap.Mapping, t tracefs.Time) { s.put(pid, m, t, true) }
+func (s *Spaces) MapExact(pid int, m *procmap.Mapping, t tracefs.Time) { s.put(pid, m, t, t, true) }
 
-func (s *Spaces) put(pid int, m *procmap.Mapping, t tracefs.Time, exact bool) {
+func (s *Spaces) put(pid int, m *procmap.Mapping, t, after tracefs.Time, exact bool) {
 	s.update(pid, func(old *Space) *Space {
 		fresh := s.mapping(m, t)
-		fresh.Exact = exact
+		fresh.After, fresh.Exact = after, exact
 		i := old.at(t)
 		if i < 0 {
 			return old.with(pid, Version{From: t, Fresh: true, Mappings: []Mapping{fresh}})

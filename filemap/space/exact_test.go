@@ -125,14 +125,14 @@ func TestUnite(t *testing.T) {
 func TestUnder(t *testing.T) {
 	a, b, c := mapping(0x1000, 0x3000, 0, "/a"), mapping(0x2000, 0x4000, 0, "/b"), mapping(0x8000, 0x9000, 0, "/c")
 	s := New()
-	if !s.ReplaceUnder(process(1, 5, "x", a), 10) || where(s, 1, 0x1000, 10) != "/a+0x0" {
+	if !s.ReplaceUnder(process(1, 5, "x", a), 10, 0) || where(s, 1, 0x1000, 10) != "/a+0x0" {
 		t.Error("an unknown process stays unknown")
 	}
 	s.MapExact(2, &b, 20)
 	if s.Replace(process(2, 5, "x", a, c), 15) {
 		t.Error("an old reading takes the place of a newer change")
 	}
-	if !s.ReplaceUnder(process(2, 5, "x", a, c), 15) || s.ReplaceUnder(process(2, 5, "x", a, c), 15) {
+	if !s.ReplaceUnder(process(2, 5, "x", a, c), 15, 0) || s.ReplaceUnder(process(2, 5, "x", a, c), 15, 0) {
 		t.Error("the reading is no news, or twice")
 	}
 	check(t, s, 2, []lookup{{0x2000, 25, "/b+0x0"}, {0x1000, 25, "/a+0x0"}, {0x8000, 25, "/c+0x0"}, {0x8000, 14, "/c+0x0 late"}})
@@ -143,13 +143,13 @@ func TestUnder(t *testing.T) {
 	s.Replace(process(3, 5, "x", a, c), 10)
 	s.MapExact(3, &b, 20)
 	s.MapExact(3, &c, 21)
-	if !s.ReplaceUnder(process(3, 5, "x"), 15) {
+	if !s.ReplaceUnder(process(3, 5, "x"), 15, 0) {
 		t.Error("the reading is no news")
 	}
 	check(t, s, 3, []lookup{{0x1000, 14, "/a+0x0"}, {0x1000, 25, ""}, {0x2000, 25, "/b+0x0"}, {0x8000, 14, "/c+0x0"}})
 	s.Replace(process(4, 5, "x", a), 10)
 	s.MapExact(4, &c, 20)
-	s.ReplaceUnder(process(4, 5, "x"), 15)
+	s.ReplaceUnder(process(4, 5, "x"), 15, 0)
 	check(t, s, 4, []lookup{{0x1000, 14, "/a+0x0"}, {0x1000, 15, ""}, {0x8000, 19, ""}, {0x8000, 20, "/c+0x0"}})
 	for what, change := range map[string]func(pid int){
 		"exec": func(pid int) { s.Exec(pid, "y", 30) },
@@ -159,7 +159,7 @@ func TestUnder(t *testing.T) {
 		pid := 10 + len(what)
 		s.MapExact(pid, &b, 20)
 		change(pid)
-		if s.ReplaceUnder(process(pid, 5, "x", c), 25) {
+		if s.ReplaceUnder(process(pid, 5, "x", c), 25, 0) {
 			t.Errorf("a reading from before an %s counts", what)
 		}
 	}

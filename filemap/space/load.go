@@ -22,7 +22,7 @@ func (s *Spaces) Loading(pid int, t tracefs.Time) {
 		}
 		next := old.copy(pid, t)
 		ls := next.loads.ended(t)
-		next.loads = append(slices.Clone(ls[max(0, len(ls)-maxVersions+1):]), load{t, Forever})
+		next.loads = append(slices.Clone(ls), load{t, Forever})
 		return next
 	})
 }

@@ -35,6 +35,9 @@ type Mapping struct {
 	// Since is when the mapping came to light. It may be older, unless it is
 	// Exact: then it was made at that very time.
 	Since tracefs.Time
+	// After is how far back it may be older: to who looks at a time before, it
+	// is not there. What is said of that time does not change by it.
+	After tracefs.Time
 	Perms procmap.Perms
 	Exact bool
 }
@@ -134,7 +137,7 @@ func (s *Space) Lookup(addr uint64, t tracefs.Time) (p Place, ok bool) {
 	if m == nil && !late && !v.Partial && i+1 < len(s.versions) && !s.versions[i+1].Fresh {
 		m, late = s.versions[i+1].Find(addr), true
 	}
-	if m == nil || m.Exact && t < m.Since {
+	if m == nil || m.Exact && t < m.Since || t < m.After {
 		return Place{}, false
 	}
 	return Place{Mapping: m, Offset: addr - m.Start + m.Offset, Late: late || t < m.Since}, true
@@ -184,9 +187,6 @@ func (s *Space) at(t tracefs.Time) int {
 	return i
 }
 
-// maxVersions bounds the versions of one PID that are kept.
-const maxVersions = 256
-
 // copy returns a copy of the space that may be changed, with its versions.
 func (s *Space) copy(pid int, t tracefs.Time) *Space {
 	next := &Space{PID: pid, changed: t}
@@ -218,7 +218,7 @@ func (s *Space) with(pid int, v Version) *Space {
 	} else {
 		list = slices.Insert(list, i, v)
 	}
-	next.versions = list[max(0, len(list)-maxVersions):]
+	next.versions = list
 	return next
 }
 

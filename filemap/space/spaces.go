@@ -15,6 +15,7 @@ const shardBits = 8
 type Spaces struct {
 	shards [1 << shardBits]shard
 	files  files
+	most   int // versions of one PID that are kept
 }
 
 // shard is the part of the processes that a change copies.
@@ -23,8 +24,17 @@ type shard struct {
 	spaces atomic.Pointer[map[int]*Space]
 }
 
-// New returns spaces without any process.
-func New() *Spaces { return &Spaces{files: files{known: make(map[File]*File)}} }
+// maxVersions bounds the versions of one PID that are kept while time goes on.
+const maxVersions = 256
+
+// New returns spaces without any process, for what happens now.
+func New() *Spaces { return NewOf(maxVersions) }
+
+// NewOf returns spaces without any process that keep so many versions of each
+// PID, for what is told at once of a long time.
+func NewOf(versions int) *Spaces {
+	return &Spaces{files: files{known: make(map[File]*File)}, most: versions}
+}
 
 func (s *Spaces) shard(pid int) *shard { return &s.shards[uint(pid)%(1<<shardBits)] }
 
@@ -89,6 +99,10 @@ func (s *Spaces) update(pid int, change func(old *Space) *Space) (changed bool) 
 	next := change(old)
 	if next == old {
 		return false
+	}
+	if next != nil {
+		next.versions = next.versions[max(0, len(next.versions)-s.most):]
+		next.loads = next.loads[max(0, len(next.loads)-s.most):]
 	}
 	sh.replace(spaces, pid, next)
 	return true

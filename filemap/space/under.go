@@ -10,8 +10,8 @@ import (
 // ReplaceUnder notes a reading, begun at t, of a process that has changed since:
 // what is known to have been mapped after t stays, on top of it. Replace refuses
 // such a reading. If the process has executed a program, was made or has ended
-// after t, all is known without it.
-func (s *Spaces) ReplaceUnder(p *procmap.Process, t tracefs.Time) bool {
+// after t, all is known without it. For after, see ReplaceAfter.
+func (s *Spaces) ReplaceUnder(p *procmap.Process, t, after tracefs.Time) bool {
 	return s.update(p.PID, func(old *Space) *Space {
 		v := old.last()
 		switch {
@@ -19,10 +19,10 @@ func (s *Spaces) ReplaceUnder(p *procmap.Process, t tracefs.Time) bool {
 			return old
 		case v == nil:
 			return old.with(p.PID, Version{From: t, Fresh: true, StartTime: p.Stat.StartTime, Comm: p.Stat.Comm,
-				Mappings: s.convert(nil, p.Mappings, t)})
+				Mappings: s.convert(nil, p.Mappings, t, after)})
 		}
 		next := *v
-		next.Mappings, _, _, _ = s.merge(v, p.Mappings, t)
+		next.Mappings, _, _, _ = s.merge(v, p.Mappings, t, after)
 		for _, m := range v.Mappings {
 			if m.Exact && m.Since > t {
 				next.Mappings, _ = put(next.Mappings, m)

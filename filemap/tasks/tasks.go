@@ -79,7 +79,9 @@ func (t *Tasks) Reread(pid int) error {
 }
 
 // Found notes what a process has at an address, memory that is no code.
-func (t *Tasks) Found(pid int, m *procmap.Mapping, at tracefs.Time) { t.spaces.Map(pid, m, at) }
+func (t *Tasks) Found(pid int, m *procmap.Mapping, at, after tracefs.Time) {
+	t.spaces.MapAfter(pid, m, at, after)
+}
 
 // maxOwners bounds the threads that are remembered.
 const maxOwners = 1 << 16

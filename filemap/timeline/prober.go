@@ -28,10 +28,11 @@ type ProberOptions struct {
 	Clock func() tracefs.Time
 	// Settle lets the spaces know all that has happened by now.
 	Settle func() error
-	// Reread reads all code that a process has mapped.
-	Reread func(pid int) error
-	// Found notes what a process has at an address, memory that is no code.
-	Found func(pid int, m *procmap.Mapping, t tracefs.Time)
+	// Reread reads all code that a process has mapped. Found notes what it has
+	// at an address at t, memory that is no code. What is said of times before
+	// after must stay as it is: stacks have been given their files by that.
+	Reread func(pid int, after tracefs.Time) error
+	Found  func(pid int, m *procmap.Mapping, t, after tracefs.Time)
 }
 
 // ProberCounts is what became of the questions.
@@ -84,10 +85,10 @@ func (p *Prober) Ask(pid int, addr uint64, t tracefs.Time) bool {
 	}
 	p.counts.Found++
 	if m.Perms&procmap.Exec == 0 {
-		p.opt.Found(pid, &m, now)
+		p.opt.Found(pid, &m, now, t)
 		return true
 	}
-	return p.opt.Reread(pid) == nil // moved by mremap: perhaps more of it was
+	return p.opt.Reread(pid, t) == nil // moved by mremap: perhaps more of it was
 }
 
 // Meet implements Asker.
@@ -95,7 +96,7 @@ func (p *Prober) Meet(pid int, t tracefs.Time) bool {
 	if p.repeated(question{pid: pid}) || !p.mayAsk() {
 		return false
 	}
-	if err := p.opt.Reread(pid); err != nil {
+	if err := p.opt.Reread(pid, t); err != nil {
 		return false
 	}
 	p.counts.Found++

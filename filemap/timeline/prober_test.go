@@ -35,12 +35,12 @@ func newProbing(t *testing.T) *probing {
 			}
 			return nil
 		},
-		Reread: func(pid int) error {
+		Reread: func(pid int, _ tracefs.Time) error {
 			p.reread++
 			var q procmap.Process
 			return p.spaces.RefreshProcess(r, pid, &q, p.now)
 		},
-		Found: func(pid int, m *procmap.Mapping, at tracefs.Time) { p.spaces.Map(pid, m, at) },
+		Found: func(pid int, m *procmap.Mapping, at, after tracefs.Time) { p.spaces.MapAfter(pid, m, at, after) },
 	})
 	return p
 }

@@ -233,6 +233,26 @@ KEEP static int hammer(int threads)
 	return 0;
 }
 
+// Waits twice with a return address that is none at the end of the stack. The
+// second time, much later, there is memory.
+static KEEP int ghost(void)
+{
+	char *there = (char *)0x123450000000;
+	void *frame[2] = {NULL, there + 0x10};
+	void *volatile *mine = __builtin_frame_address(0);
+	void *saved = mine[0];
+
+	mine[0] = frame;
+	wait_outer();
+	usleep(1200 * 1000);
+	if (mmap(there, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != there)
+		return 1;
+	wait_outer();
+	mine[0] = saved;
+	usleep(1000 * 1000); // to be asked
+	return 0;
+}
+
 // Maps code and unmaps it again, n times, without haste.
 static int mapper(const char *file, int n)
 {
@@ -303,6 +323,8 @@ int main(int argc, char **argv)
 			wake_outer();
 		return 0;
 	}
+	if (!strcmp(mode, "ghost"))
+		return ghost();
 	if (!strcmp(mode, "mapper"))
 		return mapper(argv[0], atoi(argv[2]));
 	if (!strcmp(mode, "hammer")) {
