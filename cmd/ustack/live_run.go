@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -45,6 +46,7 @@ func (s *session) main(f *liveFlags, to sink) int {
 	s.f, s.sink = f, to
 	s.stop = newStopper(s)
 	defer s.close()
+	defer debug.SetGCPercent(debug.SetGCPercent(garbage))
 	code, err := s.run()
 	if errors.Is(err, unix.EPIPE) {
 		return exitOK // who reads us has seen enough
@@ -70,6 +72,10 @@ type sink interface {
 	// close is called at the end, whatever that is.
 	close() error
 }
+
+// garbage is how much garbage there may be, in percent of what is in use, which
+// is some megabytes: the time of the collector is better spent on the trace.
+const garbage = 300
 
 // session is one run of a command that traces: what has to be taken down again.
 type session struct {

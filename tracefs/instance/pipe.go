@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -154,7 +155,7 @@ func (p *Pipe) Read(b []byte) (int, error) {
 			return n, p.fail(os.ErrClosed)
 		}
 		ended := p.ended.Load() // before it is found empty
-		m, err := unix.Read(p.fd, b[n:])
+		m, err := p.read(b[n:])
 		switch {
 		case err == unix.EINTR:
 		case m > 0:
@@ -179,6 +180,20 @@ func (p *Pipe) Read(b []byte) (int, error) {
 			return 0, p.fail(err)
 		}
 	}
+}
+
+// read reads what is there. The kernel makes its text then, which takes it more
+// time than the scheduler of Go grants a system call: it would start another
+// thread for each. But it never waits, so the scheduler need not know.
+func (p *Pipe) read(b []byte) (int, error) {
+	if p.kind != kernelPipe || len(b) == 0 {
+		return unix.Read(p.fd, b)
+	}
+	n, _, e := unix.RawSyscall(unix.SYS_READ, uintptr(p.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
+	if e != 0 {
+		return -1, e
+	}
+	return int(n), nil
 }
 
 func (p *Pipe) end(err error) error {
