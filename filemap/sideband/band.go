@@ -139,7 +139,7 @@ func (b *Band) RingSize() int {
 func (b *Band) BuildIDs() bool { return b.rings[0].features.buildID }
 
 // tellsLoaded reports whether the kernel tells the end of an exec.
-func (b *Band) tellsLoaded() bool { return b.rings[0].features.exec }
+func (b *Band) tellsLoaded() bool { return len(b.rings) > 0 && b.rings[0].features.exec }
 
 // CPUs are the CPUs that have a ring.
 func (b *Band) CPUs() []int {
