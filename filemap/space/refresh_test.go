@@ -1,6 +1,7 @@
 package space
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,7 +23,7 @@ func TestRefresh(t *testing.T) {
 	}
 	s := New()
 	script := filepath.Join(t.TempDir(), "x.sh")
-	if err := os.WriteFile(script, []byte("read x; exec cat"), 0o755); err != nil {
+	if err := os.WriteFile(script, []byte("echo ready; read x; exec cat"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("sh", script)
@@ -30,8 +31,15 @@ func TestRefresh(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(out, make([]byte, len("ready\n"))); err != nil {
+		t.Fatal(err) // until then it maps its libraries
 	}
 	pid := cmd.Process.Pid
 	comm := func() string {
