@@ -187,31 +187,42 @@ func (a *ahead) work(scan *text.Scanner) {
 // its border to that behind the next part's border.
 func (a *ahead) scan(scan *text.Scanner, b *tracefs.Batch, n int64, edge []byte) bool {
 	from, to := a.pos+n*a.p.size, a.pos+(n+1)*a.p.size
+	near := min(a.p.seam, nearSeam)
 	if n > 0 {
-		if !a.read(edge, from) {
-			return false
-		}
-		first := scan.FirstHeader(edge)
+		first := a.header(scan, edge[:near], 0, from)
 		if first < 0 {
-			return false
+			first = a.header(scan, edge, 0, from)
 		}
-		if from += int64(first); from > to {
+		if from += int64(first); first < 0 || from > to {
 			return false
 		}
 	}
 	b.Reset()
 	b.Pos = from
-	size := to + a.p.seam - from
-	if int64(cap(b.Text)) < size {
-		b.Text = make([]byte, a.p.size+a.p.seam)
-	}
-	b.Text = b.Text[:size]
-	if !a.read(b.Text, from) {
-		return false
-	}
 	border := int(to - from)
-	last := scan.FirstHeader(b.Text[border:])
+	if cap(b.Text) < border+len(edge) {
+		b.Text = make([]byte, int(a.p.size)+len(edge))
+	}
+	b.Text = b.Text[:border+int(near)]
+	last := a.header(scan, b.Text, border, from)
+	if last < 0 {
+		b.Text = b.Text[:border+len(edge)]
+		last = a.header(scan, b.Text, border, from)
+	}
 	return last >= 0 && scan.ScanPart(b, border+last)
+}
+
+// nearSeam is how much of a seam is looked at first. What is found there does
+// not depend on how much that is.
+const nearSeam = 2 << 10
+
+// header fills text from a place of the file, and finds the first header behind
+// a border in it, -1 if there is none.
+func (a *ahead) header(scan *text.Scanner, text []byte, border int, pos int64) int {
+	if !a.read(text, pos) {
+		return -1
+	}
+	return scan.FirstHeader(text[border:])
 }
 
 func (a *ahead) read(b []byte, pos int64) bool {
