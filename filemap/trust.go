@@ -37,7 +37,8 @@ const (
 	// Unannounced: the kernel never said what the identifier means.
 	Unannounced
 	// Lost: as Unannounced, and records were lost where the announcement
-	// could have been.
+	// could have been. Of a raw address: records of what was mapped were lost,
+	// and what was there before is not what was there after.
 	Lost
 	// Ambiguous: two announcements fit, and time does not tell them apart.
 	Ambiguous

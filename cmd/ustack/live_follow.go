@@ -148,6 +148,6 @@ func (fl *following) report(say func(string, ...any)) {
 		say("asked processes %d times what they had mapped, %d times with an answer, %d times too often", n.Asked, n.Found, n.Refused)
 	}
 	if n := fl.lost(); n > 0 {
-		say("lost %d records of what was mapped: files of that time are late", n)
+		say("lost %d records of what was mapped: of that time, only what stayed has a file", n)
 	}
 }

@@ -21,14 +21,21 @@ const maxGaps = 1 << 10
 // Doubtful reports whether what is known of a time may be wrong: records of
 // then, or of before, were lost, and the processes were not read again before.
 func (g *Gaps) Doubtful(t tracefs.Time) bool {
+	_, doubtful := g.Until(t)
+	return doubtful
+}
+
+// Until is when what is known is right again, if it may be wrong at t;
+// space.Forever if nobody knows yet.
+func (g *Gaps) Until(t tracefs.Time) (until tracefs.Time, doubtful bool) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	for i := len(g.list) - 1; i >= 0 && t < g.list[i].to; i-- {
 		if t >= g.list[i].from {
-			return true
+			return g.list[i].to, true
 		}
 	}
-	return false
+	return 0, false
 }
 
 // Open reports whether all is in doubt until Refresh.

@@ -42,8 +42,9 @@ type Options struct {
 	// Late marks all files as late: what changes the spaces is not told by
 	// the kernel, but found out by asking.
 	Late bool
-	// Doubtful tells of which times the spaces may be wrong, nil for never.
-	Doubtful func(tracefs.Time) bool
+	// Doubtful tells whether the spaces may be wrong at a time, and until when;
+	// nil if they never are.
+	Doubtful func(tracefs.Time) (until tracefs.Time, doubtful bool)
 	// Stamp is how exact time stamps are.
 	Stamp Precision
 }
@@ -79,7 +80,9 @@ func (j *Judge) Judge(s *resolve.Subject) {
 	if sp == nil {
 		return
 	}
-	j.late = j.opt.Late || late || j.opt.Doubtful != nil && j.opt.Doubtful(s.Time)
+	until, doubtful := j.doubtful(s.Time)
+	j.late = j.opt.Late || late || doubtful
+	stays := doubtful && j.stays(int(s.TID), pid, until)
 	loading := sp.Loading(s.Time-j.opt.Stamp.Before, s.Time+j.opt.Stamp.After+1)
 	for k := range s.Frames {
 		f, o := &s.Frames[k], &s.Outcomes[k]
@@ -89,6 +92,8 @@ func (j *Judge) Judge(s *resolve.Subject) {
 			case o.Reason != filemap.NoAddressSpace:
 			case loading: // an address of the old program, or none
 				*o = resolve.Unnamed(filemap.Ambiguous)
+			case doubtful:
+				j.doubted(sp, f.Address(s.Text), s.Time, until, stays, o)
 			default:
 				sp = j.address(pid, sp, f.Address(s.Text), s.Time, o)
 			}
@@ -96,6 +101,32 @@ func (j *Judge) Judge(s *resolve.Subject) {
 			j.identifier(sp, f, s, o)
 		}
 	}
+}
+
+// doubtful asks whether what is known of a time may be wrong, and until when.
+func (j *Judge) doubtful(t tracefs.Time) (until tracefs.Time, doubtful bool) {
+	if j.opt.Doubtful == nil {
+		return 0, false
+	}
+	return j.opt.Doubtful(t)
+}
+
+// stays reports whether a thread is one of the process at the end of the doubt.
+func (j *Judge) stays(tid, pid int, until tracefs.Time) bool {
+	now, late, ok := j.opt.Threads.PID(tid, until)
+	return ok && !late && now == pid
+}
+
+// doubted gives an address of a time of doubt its file if it was in the same
+// place of the same file before and after: nothing tells what was in between.
+func (j *Judge) doubted(sp *space.Space, addr uint64, t, until tracefs.Time, stays bool, o *resolve.Outcome) {
+	v, _ := j.find(sp, addr, t)
+	after, ok := sp.Lookup(addr, until)
+	if isUser(addr) && (!stays || !v.found || v.place.Late || !ok || !same(v.place, after)) {
+		*o = resolve.Unnamed(filemap.Lost)
+		return
+	}
+	*o = j.outcome(v, addr)
 }
 
 // process is the process of a thread and its address space, nil if unknown.

@@ -1,0 +1,70 @@
+package timeline
+
+import (
+	"testing"
+
+	"ustack/filemap/space"
+	"ustack/tracefs"
+)
+
+// someThreads are the processes of threads until 70000, and after.
+type someThreads struct{ before, after map[int]int }
+
+func (s someThreads) PID(tid int, t tracefs.Time) (int, bool, bool) {
+	of := s.before
+	if t >= 70_000 {
+		of = s.after
+	}
+	pid, ok := of[tid]
+	return pid, false, ok
+}
+
+// TestJudgeDoubt: while records are missing, a process may have become anything.
+// Only what is the same before and after has a file, and is late.
+func TestJudgeDoubt(t *testing.T) {
+	spaces := space.New()
+	const page = 0x1000
+	stays, goes := elf("/lib/stays", page, 2*page, 0), elf("/lib/goes", 3*page, 4*page, 0)
+	other, comes := elf("/lib/other", 3*page, 4*page, 0), elf("/lib/comes", 5*page, 6*page, 0)
+	spaces.Map(1, stays, 1000)
+	spaces.Map(1, goes, 1000)
+	spaces.Map(1, other, 70_000)
+	spaces.Map(1, comes, 70_000)
+	spaces.Map(2, stays, 1000)
+	spaces.Exit(2, 60_000)
+	threads := someThreads{before: map[int]int{1: 1, 2: 2, 3: 1, 4: 1}, after: map[int]int{1: 1, 3: 9}}
+	j := New(Options{Spaces: spaces, Threads: threads, Stamp: TextStamp(), Doubtful: func(at tracefs.Time) (tracefs.Time, bool) {
+		switch {
+		case at >= 90_000:
+			return space.Forever, true
+		case at >= 50_000 && at < 75_000:
+			return 75_000, true
+		}
+		return 0, false
+	}})
+	for _, test := range []struct {
+		tid  int32
+		time tracefs.Time
+		addr uint64
+		want string
+	}{
+		{1, 49_000, page, "/lib/stays+0x0 verified"},
+		{1, 49_000, 3 * page, "/lib/goes+0x0 verified"},
+		{1, 55_000, page, "/lib/stays+0x0 late"},
+		{1, 55_000, 3 * page, "lost"}, // another one since
+		{1, 55_000, 5 * page, "lost"}, // not there before
+		{1, 55_000, 7 * page, "lost"}, // nowhere
+		{2, 55_000, page, "lost"},     // the process has ended
+		{3, 55_000, page, "lost"},     // the thread is another one's
+		{4, 55_000, page, "lost"},     // the thread has ended
+		{1, 95_000, page, "lost"},     // nobody knows yet
+		{1, 80_000, 3 * page, "/lib/other+0x0 verified"},
+		{1, 55_000, 1 << 63, "no-vma"},
+	} {
+		s := stack(test.tid, test.time, test.addr)
+		j.Judge(s)
+		if got := said(&s.Outcomes[0]); got != test.want {
+			t.Errorf("thread %d at %d: %#x is %q, want %q", test.tid, test.time, test.addr, got, test.want)
+		}
+	}
+}
