@@ -54,7 +54,7 @@ func compile(e *format.Event, longSize int) (*Program, error) {
 		return nil, errors.New("it does not begin with a format string")
 	}
 	p.pos++
-	c := compiler{rest: toks[0].text, args: func() (value, error) {
+	c := compiler{rest: toks[0].text, args: func(*spec) (value, error) {
 		if err := p.want(","); err != nil {
 			return value{}, err
 		}
@@ -125,10 +125,11 @@ func bound(v uint64) int { return max(-maxWidth, min(maxWidth, int(int32(v)))) }
 
 // compiler takes a format string apart.
 type compiler struct {
-	out      Program
-	rest     string
-	text     []byte
-	args     func() (value, error)
+	out  Program
+	rest string
+	text []byte
+	// args gives the next argument, for a conversion or, if nil, a "*".
+	args     func(*spec) (value, error)
 	longBits uint8
 }
 
@@ -185,7 +186,7 @@ func (c *compiler) conversion() error {
 	if s.spec.verb == 'p' {
 		s.spec.sub = c.pointerLetters()
 	}
-	arg, err := c.args()
+	arg, err := c.args(&s.spec)
 	if err != nil {
 		return err
 	}
@@ -221,7 +222,7 @@ func (c *compiler) flags(s *spec) {
 func (c *compiler) size(n *int) (func(*Env) uint64, error) {
 	if len(c.rest) > 0 && c.rest[0] == '*' {
 		c.next()
-		v, err := c.args()
+		v, err := c.args(nil)
 		if err == nil && v.num == nil {
 			err = errors.New("a width that is no number")
 		}

@@ -21,6 +21,9 @@ type Env struct {
 	String func(addr uint64) (string, bool)
 
 	locals [maxLocals]uint64
+	// args are the arguments of a trace_printk, arg where the next one is.
+	args []byte
+	arg  int
 }
 
 func (e *Env) order() binary.ByteOrder {

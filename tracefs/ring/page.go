@@ -21,6 +21,20 @@ func (l *Layout) Order() binary.ByteOrder {
 	return binary.LittleEndian
 }
 
+// commit is the lower half of the commit word; the upper one may have all bits
+// of a negative int.
+func (l *Layout) commit(data []byte) uint32 {
+	at := l.Commit
+	if l.BigEndian && l.LongSize == 8 {
+		at += 4
+	}
+	return l.Order().Uint32(data[at:])
+}
+
+// Committed is how many bytes of records a sub-buffer says it has; head is at
+// least what stands before its data.
+func (l *Layout) Committed(head []byte) int { return int(l.commit(head) & commitMask) }
+
 // Flags of the commit word and its size (RB_MISSED_* in ring_buffer.c).
 const (
 	missedEvents = 1 << 31
@@ -89,10 +103,7 @@ func (p *Page) Reset(l *Layout, data []byte) error {
 	}
 	order := l.Order()
 	p.Time = order.Uint64(data[l.Timestamp:])
-	commit := order.Uint32(data[l.Commit:])
-	if l.BigEndian && l.LongSize == 8 {
-		commit = order.Uint32(data[l.Commit+4:])
-	}
+	commit := l.commit(data)
 	size := int(commit & commitMask)
 	if left := len(data) - l.Data; size > left {
 		p.err = &Error{l.Commit, fmt.Sprintf("%d bytes of records with %d left", size, left)}

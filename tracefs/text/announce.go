@@ -6,6 +6,10 @@ import (
 	"ustack/tracefs"
 )
 
+// ParseAnnouncement reads the body of a whole mapping event, see
+// parseAnnouncement.
+func ParseAnnouncement(body []byte) tracefs.Announcement { return parseAnnouncement(body, true) }
+
 // parseAnnouncement reads the body of a mapping event, which may have several
 // lines because a path may:
 //

@@ -48,6 +48,11 @@ type columns struct {
 
 const commWidth = 16
 
+// ColumnHeads decodes headers of the usual layout, for who writes them himself.
+func ColumnHeads(nanoseconds bool) tracefs.HeadDecoder {
+	return &columns{nanoseconds: nanoseconds, known: true}
+}
+
 func (c *columns) name() string { return "trace" }
 
 func (c *columns) Nanoseconds() bool { return c.nanoseconds }

@@ -1,0 +1,240 @@
+package binary
+
+import (
+	"encoding/binary"
+	"strconv"
+
+	"ustack/tracefs"
+	"ustack/tracefs/format"
+	"ustack/tracefs/printfmt"
+	"ustack/tracefs/text"
+)
+
+// Printer prints records as the kernel does. It is not safe for use by
+// several goroutines.
+type Printer struct {
+	k      *Kernel
+	env    printfmt.Env
+	events []*event // by common_type
+	heads  []tracefs.HeadDecoder
+
+	// Where all records have what they have in common.
+	typ, flags, preempt, pid field
+
+	nanoseconds bool
+	tasks       [256]task
+	second      second
+	shapes      shapes
+	// wantEvents asks for Records of events too.
+	wantEvents bool
+	notes      notes
+}
+
+// NewPrinter compiles the print fmts of a kernel's events as they are met.
+func NewPrinter(k *Kernel) *Printer {
+	p := &Printer{k: k, nanoseconds: clocksInNanoseconds[k.Clock]}
+	p.heads = []tracefs.HeadDecoder{text.ColumnHeads(p.nanoseconds)}
+	p.env = printfmt.Env{BigEndian: k.Layout.BigEndian, LongSize: k.Layout.LongSize}
+	if k.Symbols != nil {
+		p.env.Symbol = k.Symbols.Append
+	}
+	p.env.String = func(addr uint64) (string, bool) { s, ok := k.Strings[addr]; return s, ok }
+	p.common()
+	return p
+}
+
+// common finds the fields that every record has; all events agree on them.
+func (p *Printer) common() {
+	usual := format.Event{Common: []format.Field{
+		{Name: "common_type", Offset: 0, Size: 2}, {Name: "common_flags", Offset: 2, Size: 1},
+		{Name: "common_preempt_count", Offset: 3, Size: 1}, {Name: "common_pid", Offset: 4, Size: 4},
+	}}
+	e := &usual
+	for _, x := range p.k.Events {
+		if x.Field("common_type") != nil && x.Field("common_pid") != nil {
+			e = x
+			break
+		}
+	}
+	p.typ, p.flags = fieldOf(e, "common_type"), fieldOf(e, "common_flags")
+	p.preempt, p.pid = fieldOf(e, "common_preempt_count"), fieldOf(e, "common_pid")
+}
+
+// number reads an unsigned number of the traced machine.
+func (p *Printer) number(b []byte, size int) uint64 {
+	switch size {
+	case 1:
+		return uint64(b[0])
+	case 2:
+		if p.env.BigEndian {
+			return uint64(binary.BigEndian.Uint16(b))
+		}
+		return uint64(binary.LittleEndian.Uint16(b))
+	case 4:
+		if p.env.BigEndian {
+			return uint64(binary.BigEndian.Uint32(b))
+		}
+		return uint64(binary.LittleEndian.Uint32(b))
+	case 8:
+		if p.env.BigEndian {
+			return binary.BigEndian.Uint64(b)
+		}
+		return binary.LittleEndian.Uint64(b)
+	}
+	return 0
+}
+
+// task is the beginning of a line for one thread, "%16s-%-7d " and the tgid.
+type task struct {
+	pid  int32
+	text string
+}
+
+// head prints all that stands before the body (trace_print_context in
+// kernel/trace/trace_output.c).
+func (p *Printer) head(b []byte, cpu int32, time uint64, rec []byte) []byte {
+	pid := int32(p.pid.get(p, rec))
+	t := &p.tasks[uint8(pid)]
+	if t.pid != pid || t.text == "" {
+		t.pid, t.text = pid, p.taskText(pid)
+	}
+	b = append(b, t.text...)
+	b = append(b, '[', '0'+byte(cpu/100%10), '0'+byte(cpu/10%10), '0'+byte(cpu%10))
+	if cpu > 999 {
+		b = strconv.AppendInt(b[:len(b)-3], int64(cpu), 10)
+	}
+	b = append(b, ']', ' ')
+	if !p.k.Options.NoIRQInfo {
+		b = appendFlags(b, uint8(p.flags.get(p, rec)), uint8(p.preempt.get(p, rec)))
+	}
+	b = p.time(b, time)
+	return append(b, ':', ' ')
+}
+
+func (p *Printer) taskText(pid int32) string {
+	comm, ok := p.k.Comms[pid]
+	switch {
+	case pid == 0:
+		comm = "<idle>"
+	case pid < 0:
+		comm = "<XXX>"
+	case !ok:
+		comm = "<...>"
+	}
+	b := make([]byte, 0, 48)
+	for n := len(comm); n < 16; n++ {
+		b = append(b, ' ')
+	}
+	b = append(append(b, comm...), '-')
+	b = padRight(strconv.AppendInt(b, int64(pid), 10), len(b), 7)
+	b = append(b, ' ')
+	if !p.k.Options.TGID {
+		return string(b)
+	}
+	tgid, ok := p.k.TGIDs[pid]
+	if !ok || tgid == 0 {
+		return string(append(b, "(-------) "...))
+	}
+	b = append(b, '(')
+	digits := strconv.Itoa(int(tgid))
+	for n := len(digits); n < 7; n++ {
+		b = append(b, ' ')
+	}
+	return string(append(append(b, digits...), ") "...))
+}
+
+// padRight fills b from index from up to width with blanks.
+func padRight(b []byte, from, width int) []byte {
+	for len(b)-from < width {
+		b = append(b, ' ')
+	}
+	return b
+}
+
+// second is the text of the last full second, which many records share.
+type second struct {
+	sec  uint64
+	text []byte
+}
+
+// time prints " %5lu.%06lu", microseconds rounded as ns2usecs does, or
+// " %12llu" for clocks that do not count nanoseconds.
+func (p *Printer) time(b []byte, time uint64) []byte {
+	if !p.nanoseconds {
+		digits := strconv.AppendUint(make([]byte, 0, 20), time, 10)
+		b = append(b, ' ')
+		for n := len(digits); n < 12; n++ {
+			b = append(b, ' ')
+		}
+		return append(b, digits...)
+	}
+	usecs := (time + 500) / 1000
+	sec := usecs / 1e6
+	if s := &p.second; s.sec != sec || s.text == nil {
+		digits := strconv.FormatUint(sec, 10)
+		s.sec, s.text = sec, append(s.text[:0], ' ')
+		for n := len(digits); n < 5; n++ {
+			s.text = append(s.text, ' ')
+		}
+		s.text = append(append(s.text, digits...), '.')
+	}
+	b = append(b, p.second.text...)
+	rest := uint32(usecs - sec*1e6)
+	return append(b, '0'+byte(rest/100000), '0'+byte(rest/10000%10), '0'+byte(rest/1000%10),
+		'0'+byte(rest/100%10), '0'+byte(rest/10%10), '0'+byte(rest%10))
+}
+
+// Bits of common_flags (enum trace_flag_type in include/linux/trace_events.h).
+const (
+	flagIRQsOff       = 0x01
+	flagReschedLazy   = 0x02
+	flagResched       = 0x04
+	flagHardIRQ       = 0x08
+	flagSoftIRQ       = 0x10
+	flagPreemptResch  = 0x20
+	flagNMI           = 0x40
+	flagBHOff         = 0x80
+	reschedLetters    = ".pnNlLbB" // by preempt 1, need 2, lazy 4
+	hexDigits         = "0123456789abcdef"
+	preemptDepthMask  = 0x0f
+	migrateDepthShift = 4
+)
+
+// appendFlags prints the five columns of option irq-info
+// (trace_print_lat_fmt).
+func appendFlags(b []byte, flags, preempt uint8) []byte {
+	irqs := byte('.')
+	switch {
+	case flags&flagIRQsOff != 0 && flags&flagBHOff != 0:
+		irqs = 'D'
+	case flags&flagIRQsOff != 0:
+		irqs = 'd'
+	case flags&flagBHOff != 0:
+		irqs = 'b'
+	}
+	resched := flags & flagPreemptResch >> 5
+	resched |= flags & flagResched >> 1
+	resched |= flags & flagReschedLazy << 1
+	context := byte('.')
+	hard, soft, nmi := flags&flagHardIRQ != 0, flags&flagSoftIRQ != 0, flags&flagNMI != 0
+	switch {
+	case nmi && hard:
+		context = 'Z'
+	case nmi:
+		context = 'z'
+	case hard && soft:
+		context = 'H'
+	case hard:
+		context = 'h'
+	case soft:
+		context = 's'
+	}
+	return append(b, irqs, reschedLetters[resched], context, depth(preempt&preemptDepthMask), depth(preempt>>migrateDepthShift))
+}
+
+func depth(n uint8) byte {
+	if n == 0 {
+		return '.'
+	}
+	return hexDigits[n]
+}

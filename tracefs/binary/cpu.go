@@ -1,0 +1,122 @@
+package binary
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"ustack/tracefs/ring"
+)
+
+// Pages gives the sub-buffers of one CPU, in the order they were written.
+type Pages interface {
+	// Page returns the next sub-buffer, valid until the next call, and
+	// io.EOF after the last one. Another error may come with what there is
+	// of a sub-buffer; it ends them.
+	Page() ([]byte, error)
+}
+
+// cpu walks the records of one CPU.
+type cpu struct {
+	id     int32
+	pages  Pages
+	layout *ring.Layout
+	page   ring.Page
+	number int // of the sub-buffer, from 0
+	begun  bool
+	ended  bool
+	// lost tells that records are missing before the next one, count how
+	// many, 0 if nobody knows.
+	lost  bool
+	count uint64
+	// time and record are what next found.
+	time   uint64
+	record []byte
+	errs   *errorList
+}
+
+// next finds the next record. It reports false at the end.
+func (c *cpu) next() bool {
+	for {
+		if c.begun && c.page.Next() {
+			c.time, c.record = c.page.Time, c.page.Record
+			return true
+		}
+		if c.begun {
+			c.broken(c.page.Err())
+		}
+		if c.ended || !c.load() {
+			return false
+		}
+	}
+}
+
+// load begins the next sub-buffer.
+func (c *cpu) load() bool {
+	data, err := c.pages.Page()
+	if c.begun {
+		c.number++
+	}
+	c.begun = true
+	if err != nil {
+		c.ended = true
+		if err != io.EOF {
+			c.errs.add(fmt.Errorf("reading sub-buffer %d of CPU %d: %w", c.number, c.id, err))
+		}
+		if len(data) == 0 {
+			c.page = ring.Page{}
+			return false
+		}
+	}
+	c.page.Reset(c.layout, data)
+	if c.page.Missed {
+		c.missed(c.page.Lost)
+	}
+	return true
+}
+
+// missed adds to what is missing before the next record.
+func (c *cpu) missed(count uint64) {
+	if c.lost && (c.count == 0 || count == 0) {
+		count = 0
+	} else {
+		count += c.count
+	}
+	c.lost, c.count = true, count
+}
+
+// broken notes that a sub-buffer could not be read to its end: how much was in
+// the rest nobody knows.
+func (c *cpu) broken(err error) {
+	var bad *ring.Error
+	if err == nil || !errors.As(err, &bad) {
+		return
+	}
+	c.errs.add(fmt.Errorf("reading sub-buffer %d of CPU %d, %w", c.number, c.id, bad))
+	c.missed(0)
+}
+
+// maxErrors bounds the errors that are told one by one.
+const maxErrors = 10
+
+// errorList keeps the first errors, and counts the others.
+type errorList struct {
+	list []error
+	more int
+}
+
+func (l *errorList) add(err error) {
+	if len(l.list) == maxErrors {
+		l.more++
+		return
+	}
+	l.list = append(l.list, err)
+}
+
+// err joins them all, nil if there is none.
+func (l *errorList) err() error {
+	if l.more > 0 {
+		return errors.Join(append(l.list, fmt.Errorf("and %d more errors of this kind", l.more))...)
+	}
+	return errors.Join(l.list...)
+}

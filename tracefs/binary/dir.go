@@ -1,0 +1,184 @@
+package binary
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"ustack/tracefs/ring"
+)
+
+// Dir is a folder with the sub-buffers of each CPU, rawN.bin as read from
+// per_cpu/cpuN/trace_pipe_raw, and a meta/ laid out like tracefs.
+type Dir struct {
+	// Kernel is what meta/ tells.
+	Kernel *Kernel
+	// Size is the number of bytes of all buffers.
+	Size  int64
+	files []*os.File
+	cpus  []int32
+}
+
+var rawName = regexp.MustCompile(`^raw(\d{1,5})\.bin$`)
+
+// IsDir reports whether a folder is one for OpenDir.
+func IsDir(name string) bool {
+	entries, err := os.ReadDir(name)
+	return err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return rawName.MatchString(e.Name()) })
+}
+
+// OpenDir opens such a folder.
+func OpenDir(name string) (*Dir, error) {
+	k, err := ReadMeta(os.DirFS(filepath.Join(name, "meta")))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", filepath.Join(name, "meta"), err)
+	}
+	d := &Dir{Kernel: k}
+	entries, err := os.ReadDir(name)
+	if err != nil {
+		return nil, fmt.Errorf("looking for rawN.bin: %w", err)
+	}
+	for _, e := range entries {
+		m := rawName.FindStringSubmatch(e.Name())
+		if m == nil {
+			continue
+		}
+		cpu, _ := strconv.ParseInt(m[1], 10, 32)
+		if err := d.open(filepath.Join(name, e.Name()), int32(cpu)); err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+	}
+	d.Kernel.Layout.BigEndian, err = d.bigEndian()
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+func (d *Dir) open(name string, cpu int32) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return fmt.Errorf("opening a ring buffer: %w", err)
+	}
+	d.files, d.cpus = append(d.files, f), append(d.cpus, cpu)
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("looking at %s: %w", name, err)
+	}
+	d.Size += info.Size()
+	return nil
+}
+
+// Source reads the folder from its beginning. read is told how many bytes were
+// read, for progress.
+func (d *Dir) Source(opt Options, read func(int)) *Source {
+	var buffers []Buffer
+	for i, f := range d.files {
+		r := io.NewSectionReader(f, 0, 1<<62)
+		buffers = append(buffers, Buffer{CPU: d.cpus[i], Pages: NewPages(r, d.subbuf(), read)})
+	}
+	return NewSource(d.Kernel, buffers, opt)
+}
+
+func (d *Dir) subbuf() int {
+	if d.Kernel.Subbuf > 0 {
+		return d.Kernel.Subbuf
+	}
+	return d.Kernel.Layout.Size
+}
+
+// Close closes the files.
+func (d *Dir) Close() error {
+	var errs []error
+	for _, f := range d.files {
+		errs = append(errs, f.Close())
+	}
+	d.files = nil
+	return errors.Join(errs...)
+}
+
+// bigEndian finds the byte order, which no file tells: in the right one the
+// sizes of the sub-buffers fit. A few of each CPU vote.
+func (d *Dir) bigEndian() (bool, error) {
+	const voters = 8
+	l, size := d.Kernel.Layout, d.subbuf()
+	head := make([]byte, l.Data)
+	votes := 0
+	for _, f := range d.files {
+		for i := range voters {
+			at := int64(i) * int64(size)
+			n, err := f.ReadAt(head, at)
+			if err != nil && err != io.EOF {
+				return false, fmt.Errorf("reading %s at byte %d: %w", f.Name(), at, err)
+			}
+			if n < len(head) {
+				break
+			}
+			little, big := fits(l, head, false, size), fits(l, head, true, size)
+			if big && !little {
+				votes++
+			} else if little && !big {
+				votes--
+			}
+		}
+	}
+	return votes > 0, nil
+}
+
+// fits reports whether a sub-buffer may say of itself what it says.
+func fits(l ring.Layout, head []byte, big bool, size int) bool {
+	l.BigEndian = big
+	n := l.Committed(head)
+	return n > 0 && n <= size-l.Data
+}
+
+// readSize is how much of a file is read at once.
+const readSize = 64 << 10
+
+// filePages reads sub-buffers that lie one behind the other.
+type filePages struct {
+	r    io.Reader
+	size int
+	read func(int)
+	buf  []byte
+	rest []byte
+	err  error
+}
+
+// NewPages reads sub-buffers of one size from r; read, if not nil, is told how
+// many bytes came.
+func NewPages(r io.Reader, size int, read func(int)) Pages {
+	n := max(1, readSize/size)
+	return &filePages{r: r, size: size, read: read, buf: make([]byte, n*size)}
+}
+
+// Page implements Pages.
+func (p *filePages) Page() ([]byte, error) {
+	if len(p.rest) == 0 && p.err == nil {
+		n, err := io.ReadFull(p.r, p.buf)
+		if p.read != nil {
+			p.read(n)
+		}
+		if err == io.ErrUnexpectedEOF {
+			err = io.EOF
+		}
+		p.rest, p.err = p.buf[:n], err
+	}
+	if len(p.rest) >= p.size {
+		page := p.rest[:p.size]
+		p.rest = p.rest[p.size:]
+		return page, nil
+	}
+	page := p.rest
+	p.rest = nil
+	if len(page) > 0 && p.err == io.EOF {
+		return page, fmt.Errorf("it ends after %d of %d bytes", len(page), p.size)
+	}
+	return page, p.err
+}

@@ -1,0 +1,10 @@
+// Package binary makes records of the kernel's ring buffer pages: the same
+// ones, and the same text, as the kernel would have printed for trace_pipe.
+//
+// Where to look: kernel.go is what must be known of the traced kernel, meta.go
+// reads it from a folder laid out like tracefs; context.go prints the columns
+// before a record's body, event.go tells which printer an event has, syscall.go,
+// stack.go and internal.go (the records of ftrace itself) are those that have
+// no print fmt of their own; cpu.go walks the sub-buffers of one CPU, source.go
+// merges CPUs by time into batches, dir.go reads a folder of rawN.bin.
+package binary

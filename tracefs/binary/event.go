@@ -1,0 +1,190 @@
+package binary
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ustack/tracefs"
+	"ustack/tracefs/format"
+	"ustack/tracefs/printfmt"
+	"ustack/tracefs/text"
+)
+
+// event is how the records of one event are printed.
+type event struct {
+	format *format.Event
+	kind   tracefs.Kind
+	// print appends the body to b.Text and fills in what r says of it.
+	print func(p *Printer, b *tracefs.Batch, r *tracefs.Record, rec []byte)
+}
+
+// internal are the printers of ftrace's own records, which the kernel does not
+// print by their print fmt (init_events in kernel/trace/trace_output.c).
+func internal(name string) (kind tracefs.Kind, make func(*Printer, *format.Event) printFunc) {
+	switch name {
+	case "user_unwind_cookie":
+		return tracefs.KindCookie, newCookie
+	case "user_unwind_stack":
+		return tracefs.KindStack, newUnwind
+	case "user_stack":
+		return tracefs.KindStack, newUserStack
+	case "kernel_stack":
+		return tracefs.KindKernelStack, newKernelStack
+	case "print":
+		return tracefs.KindEvent, newMarker
+	case "bprint":
+		return tracefs.KindEvent, newPrintk
+	case "bputs":
+		return tracefs.KindEvent, newPuts
+	case "raw_data":
+		return tracefs.KindEvent, newRawMarker
+	case "function":
+		return tracefs.KindEvent, newFunction
+	}
+	return tracefs.KindEvent, nil
+}
+
+type printFunc = func(p *Printer, b *tracefs.Batch, r *tracefs.Record, rec []byte)
+
+// event finds the printer of a type, and makes it when it is first met.
+func (p *Printer) event(id int) *event {
+	if id < len(p.events) && p.events[id] != nil {
+		return p.events[id]
+	}
+	if id >= len(p.events) {
+		p.events = append(p.events, make([]*event, id+1-len(p.events))...)
+	}
+	at := slices.IndexFunc(p.k.Events, func(e *format.Event) bool { return e.ID == id })
+	if at < 0 {
+		p.events[id] = unknown(id)
+	} else {
+		p.events[id] = p.compile(p.k.Events[at])
+	}
+	return p.events[id]
+}
+
+// unknown is what the kernel prints for a type it has no printer for.
+func unknown(id int) *event {
+	return &event{kind: tracefs.KindEvent, print: func(_ *Printer, b *tracefs.Batch, _ *tracefs.Record, _ []byte) {
+		b.Text = append(b.Text, "Unknown type "...)
+		b.Text = append(strconv.AppendInt(b.Text, int64(id), 10), '\n')
+	}}
+}
+
+func (p *Printer) compile(f *format.Event) *event {
+	e := &event{format: f, kind: tracefs.KindEvent}
+	switch {
+	case f.System == "ftrace" || f.System == "":
+		if kind, create := internal(f.Name); create != nil {
+			e.kind, e.print = kind, create(p, f)
+			break
+		}
+		e.print = p.byPrintFmt(f)
+	case f.System == "syscalls" && strings.HasPrefix(f.Name, "sys_enter_"):
+		e.print = newSyscallEnter(p, f)
+	case f.System == "syscalls" && strings.HasPrefix(f.Name, "sys_exit_"):
+		e.print = newSyscallExit(p, f)
+	default:
+		e.print = p.byPrintFmt(f)
+	}
+	if text.IsMappingEvent(f.Name) {
+		e.kind, e.print = tracefs.KindAnnounce, announce(e.print)
+	}
+	return e
+}
+
+// byPrintFmt prints "NAME: " and what the print fmt says, or the fields if
+// nobody can tell what it says.
+func (p *Printer) byPrintFmt(f *format.Event) printFunc {
+	byFields := func(p *Printer, b *tracefs.Batch, _ *tracefs.Record, rec []byte) {
+		p.env.Record = rec
+		b.Text = append(append(b.Text, f.Name...), ':')
+		b.Text = append(printfmt.AppendFields(b.Text, f, &p.env), '\n')
+	}
+	program, err := printfmt.Compile(f, p.env.LongSize)
+	if err != nil {
+		return func(p *Printer, b *tracefs.Batch, r *tracefs.Record, rec []byte) {
+			p.notes.fields(f, err)
+			byFields(p, b, r, rec)
+		}
+	}
+	name := f.Name + ": "
+	return func(p *Printer, b *tracefs.Batch, r *tracefs.Record, rec []byte) {
+		if len(rec) < f.Size {
+			byFields(p, b, r, rec)
+			return
+		}
+		p.env.Record = rec
+		b.Text = append(b.Text, name...)
+		b.Text = append(program.Append(b.Text, &p.env), '\n')
+	}
+}
+
+// announce makes an announcement of a mapping event's text.
+func announce(print printFunc) printFunc {
+	return func(p *Printer, b *tracefs.Batch, r *tracefs.Record, rec []byte) {
+		print(p, b, r, rec)
+		r.Lo = uint32(len(b.Announcements))
+		r.Hi = r.Lo + 1
+		b.Announcements = append(b.Announcements, text.ParseAnnouncement(b.Text[r.Body:]))
+	}
+}
+
+// Print appends a record to the batch: its text, and a Record unless it is of
+// an event and nobody asked for these.
+func (p *Printer) Print(b *tracefs.Batch, cpu int32, time uint64, rec []byte) {
+	n := len(b.Records)
+	b.Records = append(b.Records, tracefs.Record{
+		Off: uint32(len(b.Text)), CPU: cpu, Lo: uint32(len(b.Frames)), Hi: uint32(len(b.Frames)),
+		TID: validTID(int32(p.pid.get(p, rec))),
+	})
+	r := &b.Records[n]
+	b.Text = p.head(b.Text, cpu, time, rec)
+	r.Body = uint32(len(b.Text))
+	e := p.event(int(p.typ.get(p, rec)))
+	r.Kind = e.kind
+	e.print(p, b, r, rec)
+	r.End = uint32(len(b.Text))
+	if r.Kind == tracefs.KindEvent {
+		b.Events++
+	}
+	if !p.wantEvents && (r.Kind == tracefs.KindEvent || r.Kind == tracefs.KindKernelStack) {
+		b.Records = b.Records[:n]
+	}
+}
+
+// Lost appends the kernel's note that records of a CPU were lost; a count of 0
+// is one that the kernel did not know.
+func (p *Printer) Lost(b *tracefs.Batch, cpu int32, count uint64) {
+	r := tracefs.Record{Off: uint32(len(b.Text)), CPU: cpu, TID: tracefs.NoTID, Kind: tracefs.KindLost, Value: count}
+	b.Text = strconv.AppendInt(append(b.Text, "CPU:"...), int64(cpu), 10)
+	b.Text = append(b.Text, " [LOST "...)
+	if count > 0 {
+		b.Text = append(strconv.AppendUint(b.Text, count, 10), ' ')
+	}
+	b.Text = append(b.Text, "EVENTS]\n"...)
+	r.End = uint32(len(b.Text))
+	b.Records = append(b.Records, r)
+}
+
+// notes are what is to be told once.
+type notes struct {
+	said map[string]bool
+	list []string
+}
+
+// maxNotes bounds the list; a kernel has a few thousand events.
+const maxNotes = 100
+
+func (n *notes) fields(f *format.Event, err error) {
+	if n.said[f.Name] || len(n.list) >= maxNotes {
+		return
+	}
+	if n.said == nil {
+		n.said = make(map[string]bool)
+	}
+	n.said[f.Name] = true
+	n.list = append(n.list, fmt.Sprintf("event %s is printed field by field: %v", f.Name, err))
+}

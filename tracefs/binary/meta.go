@@ -1,0 +1,133 @@
+package binary
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"ustack/tracefs/format"
+	"ustack/tracefs/ring"
+)
+
+// maxMeta bounds what is read of one file; kallsyms is the largest.
+const maxMeta = 64 << 20
+
+// ReadMeta reads what a folder laid out like tracefs (or like the meta/ of a
+// saved trace) tells of its kernel. Without event formats nothing can be
+// printed, so these must be there; header_page need not, if the machine is a
+// usual one. kallsyms and uname are files of that name.
+func ReadMeta(root fs.FS) (*Kernel, error) {
+	k := &Kernel{Layout: ring.Layout{Page: *format.DefaultPage()}}
+	var err error
+	if k.Events, err = format.ReadAll(root); err != nil {
+		return nil, err
+	}
+	if len(k.Events) == 0 {
+		return nil, errors.New("no event formats (events/SYSTEM/EVENT/format)")
+	}
+	m := metaFiles{root: root}
+	if text := m.read("events/header_page"); text != "" {
+		page, err := format.ParsePage([]byte(text))
+		if err != nil {
+			return nil, fmt.Errorf("reading events/header_page: %w", err)
+		}
+		k.Layout.Page = *page
+	}
+	if text := m.read("events/header_event"); text != "" {
+		if err := format.CheckEntry([]byte(text)); err != nil {
+			return nil, fmt.Errorf("reading events/header_event: %w", err)
+		}
+	}
+	if kb, err := strconv.Atoi(strings.TrimSpace(m.read("buffer_subbuf_size_kb"))); err == nil && kb > 0 && kb <= maxSubbuf>>10 {
+		k.Subbuf = kb << 10
+	}
+	k.Comms = ParseComms(m.read("saved_cmdlines"))
+	k.TGIDs = ParseTGIDs(m.read("saved_tgids"))
+	k.Clock = ParseClock(m.read("trace_clock"))
+	k.Options = ParseOptions(m.read("trace_options"))
+	k.Strings = ParseStrings([]byte(m.read("printk_formats")))
+	if text := m.read("kallsyms"); text != "" {
+		k.Symbols = NewSymbols([]byte(text))
+	}
+	k.Release = releaseOf(m.read("uname"))
+	return k, m.err
+}
+
+// maxSubbuf is the largest sub-buffer that is believed; the kernel's own bound
+// is 64 KiB times a page.
+const maxSubbuf = 1 << 26
+
+// metaFiles reads files that may be missing.
+type metaFiles struct {
+	root fs.FS
+	err  error
+}
+
+func (m *metaFiles) read(name string) string {
+	info, err := fs.Stat(m.root, name)
+	if err == nil && info.Size() > maxMeta {
+		err = fmt.Errorf("it has %d bytes", info.Size())
+	}
+	var text []byte
+	if err == nil {
+		text, err = fs.ReadFile(m.root, name)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		m.err = errors.Join(m.err, fmt.Errorf("reading %s: %w", name, err))
+	}
+	return string(text)
+}
+
+// ParseComms reads saved_cmdlines, "PID COMM" a line. A comm may hold line
+// feeds: what does not begin with a number goes on with the line before.
+func ParseComms(text string) map[int32]string {
+	out := make(map[int32]string)
+	last := int32(-1)
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		digits, comm, ok := strings.Cut(line, " ")
+		pid, err := strconv.ParseUint(digits, 10, 31)
+		switch {
+		case ok && err == nil:
+			last = int32(pid)
+			out[last] = cutComm(comm)
+		case last >= 0:
+			out[last] = cutComm(out[last] + "\n" + line)
+		}
+	}
+	return out
+}
+
+// commLen is TASK_COMM_LEN without its NUL.
+const commLen = 15
+
+func cutComm(comm string) string { return comm[:min(len(comm), commLen)] }
+
+// ParseTGIDs reads saved_tgids, "PID TGID" a line.
+func ParseTGIDs(text string) map[int32]int32 {
+	out := make(map[int32]int32)
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) != 2 {
+			continue
+		}
+		pid, err := strconv.ParseUint(f[0], 10, 31)
+		tgid, also := strconv.ParseUint(f[1], 10, 31)
+		if err == nil && also == nil {
+			out[int32(pid)] = int32(tgid)
+		}
+	}
+	return out
+}
+
+// releaseOf finds the release in what uname -a says: the third word, after
+// the system's name and the host's.
+func releaseOf(uname string) string {
+	f := strings.Fields(uname)
+	if len(f) < 3 {
+		return ""
+	}
+	return f[2]
+}

@@ -1,0 +1,193 @@
+package binary
+
+import (
+	"bytes"
+
+	"ustack/tracefs"
+	"ustack/tracefs/format"
+)
+
+// newCookie prints "cookie=1a7700000003".
+func newCookie(_ *Printer, f *format.Event) printFunc {
+	cookie := fieldOf(f, "cookie")
+	return func(p *Printer, b *tracefs.Batch, r *tracefs.Record, rec []byte) {
+		r.Value = cookie.get(p, rec)
+		b.Text = append(appendHex(append(b.Text, "cookie="...), r.Value), '\n')
+	}
+}
+
+// maxSeq is how much text the kernel makes of one record: the size of struct
+// trace_seq's buffer (TRACE_SEQ_BUFFER_SIZE in include/linux/trace_seq.h). A
+// longer one is cut where the first piece did not fit.
+const maxSeq = 8<<10 - 36
+
+// newUserStack prints the stack of option userstacktrace.
+func newUserStack(_ *Printer, f *format.Event) printFunc {
+	caller := f.Field("caller")
+	return func(p *Printer, b *tracefs.Batch, r *tracefs.Record, rec []byte) {
+		b.Text = append(b.Text, "<user stack trace>\n"...)
+		if caller == nil {
+			return
+		}
+		data := from(rec, caller.Offset)
+		if caller.Size > 0 {
+			data = data[:min(len(data), caller.Size)]
+		}
+		p.frames(b, r, stack{addrs: data})
+	}
+}
+
+// newUnwind prints a deferred stack. Which dialect it is tell the fields.
+func newUnwind(_ *Printer, f *format.Event) printFunc {
+	cookie, addrs := fieldOf(f, "cookie"), f.Field("stack")
+	hash, inodes, dev := f.Field("hash"), f.Field("inodes"), f.Field("dev")
+	return func(p *Printer, b *tracefs.Batch, r *tracefs.Record, rec []byte) {
+		r.Flags |= tracefs.Deferred
+		r.Value = cookie.get(p, rec)
+		b.Text = append(b.Text, "<user stack unwind>\ncookie="...)
+		b.Text = append(appendHex(b.Text, r.Value), '\n')
+		var s stack
+		if addrs != nil {
+			s.addrs = p.dynamic(rec, addrs)
+		}
+		switch {
+		case hash != nil:
+			s.hashes = p.dynamic(rec, hash)
+			s.hashed = true
+		case inodes != nil && dev != nil:
+			s.inodes, s.devs = p.dynamic(rec, inodes), p.dynamic(rec, dev)
+			s.inoded = true
+		}
+		p.frames(b, r, s)
+	}
+}
+
+// stack is the arrays of a stack record, as they lie there.
+type stack struct {
+	addrs, hashes, inodes, devs []byte
+	hashed, inoded              bool
+}
+
+// frames prints the lines of a user stack, up to the first address of 0, and
+// makes frames of them.
+func (p *Printer) frames(b *tracefs.Batch, r *tracefs.Record, s stack) {
+	start := len(b.Text)
+	slot := p.shapes.find(&s)
+	if slot != nil && slot.shape != nil && start-int(r.Off)+len(slot.shape.Text) < maxSeq {
+		r.Shape, r.Lo = p.shapes.use(b, slot), uint32(start)
+		b.Text = append(b.Text, slot.shape.Text...)
+		return
+	}
+	long := p.env.LongSize
+	for i := 0; (i+1)*long <= len(s.addrs); i++ {
+		addr := p.number(s.addrs[i*long:], long)
+		if addr == 0 {
+			break
+		}
+		f := tracefs.Frame{Addr: addr, HasAddr: true, Form: tracefs.FormPlain, Off: uint32(len(b.Text))}
+		b.Text = p.stem(b.Text, addr)
+		f.Stem = uint32(len(b.Text))
+		p.identifier(b, &f, &s, i)
+		f.End = uint32(len(b.Text))
+		b.Text = append(b.Text, '\n')
+		b.Frames = append(b.Frames, f)
+		if len(b.Text)-int(r.Off) > maxSeq {
+			p.cut(b, r)
+			break
+		}
+	}
+	r.Hi = uint32(len(b.Frames))
+	if slot != nil && r.Flags&tracefs.Cut == 0 {
+		slot.build(&s, b.Text[start:], b.Frames[r.Lo:r.Hi])
+	}
+}
+
+// stem prints " =>  <00007ff49fdce829>".
+func (p *Printer) stem(b []byte, addr uint64) []byte {
+	if p.env.LongSize == 8 {
+		return tracefs.AppendStem(b, addr)
+	}
+	return append(appendPadded(append(b, " =>  <"...), addr, 8), '>')
+}
+
+// identifier prints what stands behind the address in the dialects that have
+// identifiers: " : 0x%x" or " : %ld : %d:%d".
+func (p *Printer) identifier(b *tracefs.Batch, f *tracefs.Frame, s *stack, i int) {
+	long := p.env.LongSize
+	switch {
+	case s.hashed && (i+1)*4 <= len(s.hashes):
+		f.ID = tracefs.HashIdentifier(p.number(s.hashes[4*i:], 4))
+		b.Text = append(b.Text, " : "...)
+	case s.inoded && (i+1)*long <= len(s.inodes) && (i+1)*4 <= len(s.devs):
+		const minorBits = 20 // of a dev_t in the kernel
+		dev := uint32(p.number(s.devs[4*i:], 4))
+		inode := p.number(s.inodes[i*long:], long)
+		if long == 4 {
+			inode = uint64(int32(inode))
+		}
+		f.ID = tracefs.InodeIdentifier(inode, dev>>minorBits, dev&(1<<minorBits-1))
+		b.Text = append(b.Text, " : "...)
+	default:
+		return
+	}
+	f.Form = tracefs.FormIdentifier
+	b.Text = f.ID.Append(b.Text)
+}
+
+// cut ends a record as the kernel does whose text has no room for all: pieces
+// of a line that do not fit are left out, and with them all that follows.
+func (p *Printer) cut(b *tracefs.Batch, r *tracefs.Record) {
+	last := &b.Frames[len(b.Frames)-1]
+	limit := r.Off + maxSeq
+	const arrow = uint32(len(" => "))
+	end := last.Off
+	// A string may fill the buffer, what is formatted must leave a byte.
+	for _, piece := range [...]struct {
+		end   uint32
+		spare uint32
+	}{{last.Off + arrow, 0}, {last.Stem, 1}, {last.End, 1}} {
+		if piece.end+piece.spare > limit {
+			break
+		}
+		end = piece.end
+	}
+	b.Text = b.Text[:end]
+	if end == last.Off {
+		b.Frames = b.Frames[:len(b.Frames)-1]
+		return
+	}
+	r.Flags |= tracefs.Cut | tracefs.Glued
+	if end < last.Stem {
+		last.Addr, last.HasAddr = 0, false
+	}
+	last.Form, last.ID, last.End, last.Stem = tracefs.FormCut, tracefs.Identifier{}, end, min(last.Stem, end)
+}
+
+// newKernelStack prints "<stack trace>" and " => SYMBOL" lines. The array has
+// as many elements as the record has room for; a ULONG_MAX ends it.
+func newKernelStack(_ *Printer, f *format.Event) printFunc {
+	caller := f.Field("caller")
+	return func(p *Printer, b *tracefs.Batch, _ *tracefs.Record, rec []byte) {
+		b.Text = append(b.Text, "<stack trace>\n"...)
+		if caller == nil {
+			return
+		}
+		long := p.env.LongSize
+		for data := from(rec, caller.Offset); len(data) >= long; data = data[long:] {
+			addr := p.number(data, long)
+			if bytes.Count(data[:long], []byte{0xff}) == long {
+				break
+			}
+			b.Text = append(b.Text, " => "...)
+			if addr == trampolineMarker {
+				b.Text = append(b.Text, "[FTRACE TRAMPOLINE]\n"...)
+				continue
+			}
+			b.Text = append(p.symbol(b.Text, addr), '\n')
+		}
+	}
+}
+
+// trampolineMarker stands for a trampoline in a kernel stack
+// (FTRACE_TRAMPOLINE_MARKER, INT_MAX as a long).
+const trampolineMarker = 1<<31 - 1

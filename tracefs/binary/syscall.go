@@ -1,0 +1,123 @@
+package binary
+
+import (
+	"strconv"
+	"strings"
+
+	"ustack/tracefs"
+	"ustack/tracefs/format"
+)
+
+// argument is one argument of a system call.
+type argument struct {
+	text  string // ", NAME: "
+	value field
+	// user is the field with what a pointer points to, if the kernel copied
+	// it (since 6.19).
+	user *format.Field
+	// array tells that user is bytes, not a string; length is the argument
+	// that tells how many there were.
+	array  bool
+	length field
+}
+
+// newSyscallEnter prints "sys_futex(uaddr: 0x…, op: 0x80, …)"
+// (print_syscall_enter in kernel/trace/trace_syscalls.c).
+func newSyscallEnter(p *Printer, f *format.Event) printFunc {
+	name := "sys_" + strings.TrimPrefix(f.Name, "sys_enter_") + "("
+	var args []argument
+	for i := range f.Fields {
+		x := &f.Fields[i]
+		if x.Name == "__syscall_nr" || x.Name == "nr" || x.Loc != format.Inline {
+			continue
+		}
+		a := argument{text: x.Name + ": ", value: fieldOf(f, x.Name)}
+		if p.k.Options.Verbose {
+			a.text = x.Type + " " + a.text
+		}
+		if len(args) > 0 {
+			a.text = ", " + a.text
+		}
+		if a.user = f.Field("__" + x.Name + "_val"); a.user != nil {
+			a.array = strings.Contains(f.PrintFmt, "__print_dynamic_array("+a.user.Name)
+			if i+1 < len(f.Fields) {
+				a.length = fieldOf(f, f.Fields[i+1].Name)
+			}
+		}
+		args = append(args, a)
+	}
+	prefixed := p.k.atLeast(6, 18)
+	return func(p *Printer, b *tracefs.Batch, _ *tracefs.Record, rec []byte) {
+		out := append(b.Text, name...)
+		for i := range args {
+			a := &args[i]
+			out = append(out, a.text...)
+			v := a.value.get(p, rec)
+			// 3add2d34bdfb, in 6.18: "0x" before what is not a digit.
+			if v >= 10 && prefixed {
+				out = append(out, "0x"...)
+			}
+			out = appendHex(out, v)
+			if a.user != nil {
+				out = p.userData(out, a, rec)
+			}
+		}
+		b.Text = append(out, ')', '\n')
+	}
+}
+
+// userData prints the memory that an argument points to: ` "STRING"`, or
+// ` (61:62:63)`.
+func (p *Printer) userData(out []byte, a *argument, rec []byte) []byte {
+	data := p.dynamic(rec, a.user)
+	if !a.array {
+		out = append(out, ` "`...)
+		out = append(out, cString(data)...)
+		return append(out, '"')
+	}
+	out = append(out, " ("...)
+	for i, c := range data {
+		if i > 0 {
+			out = append(out, ':')
+		}
+		out = append(out, hexDigits[c>>4], hexDigits[c&15])
+	}
+	if a.length.ok && uint64(len(data)) < a.length.get(p, rec) {
+		out = append(out, ", ..."...)
+	}
+	return append(out, ')')
+}
+
+// dynamic is the data of a __data_loc field, nil if it lies outside of the
+// record.
+func (p *Printer) dynamic(rec []byte, f *format.Field) []byte {
+	if f.Offset+4 > len(rec) {
+		return nil
+	}
+	v := int(p.number(rec[f.Offset:], 4))
+	at, n := v&0xffff, v>>16
+	if f.Loc == format.RelLoc {
+		at += f.Offset + 4
+	}
+	if at > len(rec) || n > len(rec)-at {
+		return nil
+	}
+	return rec[at : at+n]
+}
+
+// newSyscallExit prints "sys_futex -> 0x0" (print_syscall_exit).
+func newSyscallExit(_ *Printer, f *format.Event) printFunc {
+	name := "sys_" + strings.TrimPrefix(f.Name, "sys_exit_") + " -> 0x"
+	ret := fieldOf(f, "ret")
+	return func(p *Printer, b *tracefs.Batch, _ *tracefs.Record, rec []byte) {
+		b.Text = append(b.Text, name...)
+		b.Text = append(appendHex(b.Text, ret.get(p, rec)), '\n')
+	}
+}
+
+func appendHex(b []byte, v uint64) []byte {
+	if v < 16 {
+		return append(b, hexDigits[v])
+	}
+	return strconv.AppendUint(b, v, 16)
+}
