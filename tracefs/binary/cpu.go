@@ -25,21 +25,18 @@ type cpu struct {
 	number int // of the sub-buffer, from 0
 	begun  bool
 	ended  bool
+	cut    bool // the sub-buffer lacks its end, which has been told
 	// lost tells that records are missing before the next one, count how
 	// many, 0 if nobody knows.
 	lost  bool
 	count uint64
-	// time and record are what next found.
-	time   uint64
-	record []byte
-	errs   *errorList
+	errs  *errorList
 }
 
-// next finds the next record. It reports false at the end.
+// next finds the next record, which is in c.page. It reports false at the end.
 func (c *cpu) next() bool {
 	for {
 		if c.begun && c.page.Next() {
-			c.time, c.record = c.page.Time, c.page.Record
 			return true
 		}
 		if c.begun {
@@ -67,6 +64,7 @@ func (c *cpu) load() bool {
 			c.page = ring.Page{}
 			return false
 		}
+		c.cut = true
 	}
 	c.page.Reset(c.layout, data)
 	if c.page.Missed {
@@ -92,7 +90,9 @@ func (c *cpu) broken(err error) {
 	if err == nil || !errors.As(err, &bad) {
 		return
 	}
-	c.errs.add(fmt.Errorf("reading sub-buffer %d of CPU %d, %w", c.number, c.id, bad))
+	if !c.cut {
+		c.errs.add(fmt.Errorf("reading sub-buffer %d of CPU %d, %w", c.number, c.id, bad))
+	}
 	c.missed(0)
 }
 

@@ -49,9 +49,9 @@ func ReadMeta(root fs.FS) (*Kernel, error) {
 	k.Options = ParseOptions(m.read("trace_options"))
 	k.Strings = ParseStrings([]byte(m.read("printk_formats")))
 	if text := m.read("kallsyms"); text != "" {
-		k.Symbols = NewSymbols([]byte(text))
+		k.Symbols = NewSymbols(func() []byte { return []byte(text) })
 	}
-	k.Release = releaseOf(m.read("uname"))
+	k.Release = ReleaseOf(m.read("uname"))
 	return k, m.err
 }
 
@@ -122,9 +122,9 @@ func ParseTGIDs(text string) map[int32]int32 {
 	return out
 }
 
-// releaseOf finds the release in what uname -a says: the third word, after
+// ReleaseOf finds the release in what uname -a says: the third word, after
 // the system's name and the host's.
-func releaseOf(uname string) string {
+func ReleaseOf(uname string) string {
 	f := strings.Fields(uname)
 	if len(f) < 3 {
 		return ""

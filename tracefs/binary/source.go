@@ -66,7 +66,7 @@ func (s *Source) Next(b *tracefs.Batch) error {
 			s.printer.Lost(b, c.id, c.count)
 			c.lost, c.count = false, 0
 		}
-		s.printer.Print(b, c.id, c.time, c.record)
+		s.printer.Print(b, c.id, c.page.Time, c.page.Record)
 		if c.next() {
 			s.down(0)
 		} else {
@@ -112,7 +112,9 @@ func (s *Source) drop(b *tracefs.Batch) {
 	}
 }
 
-func before(a, b *cpu) bool { return a.time < b.time || a.time == b.time && a.id < b.id }
+func before(a, b *cpu) bool {
+	return a.page.Time < b.page.Time || a.page.Time == b.page.Time && a.id < b.id
+}
 
 // down puts the heap in order again after its element i has become later.
 func (s *Source) down(i int) {

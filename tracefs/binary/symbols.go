@@ -9,9 +9,10 @@ import (
 )
 
 // Symbols are the kernel's symbols, as /proc/kallsyms lists them. The text is
-// read when the first one is asked for.
+// loaded when the first one is asked for: most traces need none, and it is
+// large.
 type Symbols struct {
-	text []byte
+	load func() []byte
 	once sync.Once
 	list []symbol
 }
@@ -21,11 +22,12 @@ type symbol struct {
 	name, module string
 }
 
-// NewSymbols keeps the text of /proc/kallsyms for later.
-func NewSymbols(kallsyms []byte) *Symbols { return &Symbols{text: kallsyms} }
+// NewSymbols are those of the text of /proc/kallsyms that load returns; it is
+// called once, or never.
+func NewSymbols(load func() []byte) *Symbols { return &Symbols{load: load} }
 
 func (s *Symbols) parse() {
-	for line := range bytes.Lines(s.text) {
+	for line := range bytes.Lines(s.load()) {
 		// "ffffffff81000000 T _stext\t[module]"
 		f := strings.Fields(string(line))
 		if len(f) < 3 {
@@ -41,7 +43,6 @@ func (s *Symbols) parse() {
 		}
 		s.list = append(s.list, sym)
 	}
-	s.text = nil
 	// Of several names of one address the kernel takes the first.
 	slices.SortStableFunc(s.list, func(a, b symbol) int {
 		if a.addr < b.addr {
