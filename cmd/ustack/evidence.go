@@ -94,7 +94,7 @@ func (w *withEvidence) spool(name string, stdin io.Reader) (string, error) {
 	r := stdin
 	if name != "-" {
 		info, err := os.Stat(name)
-		if err != nil || info.Mode().IsRegular() {
+		if err != nil || info.Mode().IsRegular() || info.IsDir() {
 			return name, err
 		}
 		f, err := os.Open(name)

@@ -19,8 +19,9 @@ const replayHelp = `usage: ustack replay [flags] [FILE... | -]
 
 Gives every frame of the user stacks in a saved trace its file: path, build ID
 and offset. Reads the text of trace_pipe, trace or trace-cmd report, plain,
-gzip or zstd, from standard input if no FILE is given. Several FILEs are one
-trace, merged by time.
+gzip or zstd, from standard input if no FILE is given; a trace.dat of trace-cmd;
+or a folder with the ring buffer's pages, rawN.bin of each CPU and meta/ laid
+out like tracefs. Several FILEs are one trace, merged by time.
 
   cat /sys/kernel/tracing/trace_pipe > t; ustack replay t
   ustack replay --format=json t.zst | jq 'select(.stack)'

@@ -69,12 +69,13 @@ func (f *traceFlags) open(stdin io.Reader, in input.Options, opt resolve.Options
 		return nil, err
 	}
 	in.NoShapes = ev.judge != nil || ev.exact != nil
-	opt.Dialect, opt.Sources, opt.Evidence = f.dialect, len(f.files), ev.exact
+	opt.Dialect, opt.Evidence = f.dialect, ev.exact
 	t := &savedTrace{flags: f, opt: opt, in: in, evidence: ev}
 	if t.Trace, err = input.OpenAll(ev.files, stdin, in); err != nil {
 		ev.close()
 		return nil, err
 	}
+	t.opt.Sources = t.Trace.Sources()
 	if again := t.Again(); again != nil {
 		t.opt.First = input.NewFirsts(again).Find
 	}
@@ -112,7 +113,11 @@ func (t *savedTrace) read(make func(*resolve.Resolver) render.Renderer, stderr i
 	res := resolve.New(t.opt)
 	progress := render.NewProgress(stderr, t.Progress(), t.flags.quiet || !render.IsTerminalWriter(stderr))
 	defer progress.Done()
-	return pump(t.Start(), res, make(res), progress.Step)
+	totals, err := pump(t.Start(), res, make(res), progress.Step)
+	for _, note := range t.Notes() {
+		fmt.Fprintf(stderr, "ustack: %s\n", note)
+	}
+	return totals, err
 }
 
 // readAgain reads it once more; false if that is not possible.

@@ -192,7 +192,7 @@ func TestCannotOpen(t *testing.T) {
 	for _, c := range []struct{ name, path, want string }{
 		{"missing", filepath.Join(dir, "missing.txt"), "no such file"},
 		{"directory", dir, "is a directory"},
-		{"trace.dat", file(t, "trace.dat", []byte("\x17\x08\x44tracing6\x00")), "trace-cmd report"},
+		{"trace.dat", file(t, "trace.dat", []byte("\x17\x08\x44tracing6\x00")), "head of a trace.dat"},
 		{"broken gzip head", file(t, "x", []byte("\x1f\x8b\x00\x00\x00\x00\x00\x00\x00\x00")), "gzip"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -21,7 +21,7 @@ type Merge struct {
 
 // mergeHead is where one input stands.
 type mergeHead struct {
-	src   *Source
+	src   source
 	batch tracefs.Batch
 	next  int // record
 	time  tracefs.Time
@@ -31,7 +31,7 @@ type mergeHead struct {
 }
 
 // NewMerge merges sources, which must give events.
-func NewMerge(sources []*Source) *Merge {
+func NewMerge(sources []source) *Merge {
 	m := new(Merge)
 	for _, s := range sources {
 		m.heads = append(m.heads, &mergeHead{src: s})
@@ -109,7 +109,7 @@ func (m *Merge) sameClock(h *mergeHead) error {
 		m.ns = &ns
 	}
 	if *m.ns != ns {
-		return fmt.Errorf("merging %s: its clock is not that of the other inputs", h.src.in.Name)
+		return fmt.Errorf("merging %s: its clock is not that of the other inputs", h.src.name())
 	}
 	return nil
 }

@@ -13,6 +13,9 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
+
+	"ustack/tracefs/binary"
+	"ustack/tracefs/tracedat"
 )
 
 // maxWindow bounds the memory that a zstd file can ask for. It covers what
@@ -36,13 +39,19 @@ type File struct {
 	plain   *os.File // a regular file that is read as it is, from start on
 	start   int64
 	counted *counter
+	// pages are the ring buffers of a binary trace, nil for text.
+	pages *pages
 }
 
-// Open opens a file by name; "-" is standard input, given as stdin. The
-// compression is recognised by the first bytes, never by the name.
+// Open opens a file by name; "-" is standard input, given as stdin. What it is,
+// text, compressed text or a trace.dat, is recognised by the first bytes, never
+// by the name. A folder with rawN.bin in it is a trace, too.
 func Open(name string, stdin io.Reader) (*File, error) {
 	if name == "-" {
 		return open("standard input", stdin)
+	}
+	if binary.IsDir(name) {
+		return openPages(name)
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -82,8 +91,8 @@ func open(name string, r io.Reader) (*File, error) {
 	}
 	in.counted = &counter{r: r}
 	in.Done = in.counted.count
-	err := in.decompress(in.counted)
-	if in.compressed() {
+	err := in.decompress(in.counted, r)
+	if in.compressed() || in.pages != nil {
 		in.plain = nil
 	}
 	return in, err
@@ -116,7 +125,7 @@ func Live(name string, pipe Waiter) *File {
 }
 
 // decompress looks at the first bytes and puts the right reader in.
-func (in *File) decompress(r io.Reader) error {
+func (in *File) decompress(r, file io.Reader) error {
 	head := make([]byte, 10)
 	n, err := io.ReadFull(r, head[:4])
 	if err != nil && err != io.ErrUnexpectedEOF && err != io.EOF {
@@ -139,8 +148,9 @@ func (in *File) decompress(r io.Reader) error {
 		}
 		in.close = append(in.close, func() error { z.Close(); return nil })
 		in.r, in.wait = z, nil
-	case bytes.HasPrefix(head, []byte{0x17, 0x08, 0x44}):
-		return fmt.Errorf("reading %s: it is a trace.dat; give what trace-cmd report makes of it", in.Name)
+	case bytes.HasPrefix([]byte(tracedat.Magic), head) && len(head) == 4:
+		in.r = &peeked{head: head, r: r}
+		return in.openDat(file)
 	case len(head) == 0:
 		in.r = r
 	default:

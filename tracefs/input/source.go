@@ -31,7 +31,15 @@ type ReadCloser interface {
 	io.Closer
 }
 
-// Source reads the records of one input.
+// source is one input, or one ring buffer of it, with a name for messages.
+type source interface {
+	Reader
+	name() string
+}
+
+func (s *Source) name() string { return s.in.Name }
+
+// Source reads the records of one input of text.
 type Source struct {
 	in   *File
 	scan *text.Scanner

@@ -23,8 +23,9 @@ type Options struct {
 // Trace is one trace made of one or several inputs.
 type Trace struct {
 	Reader
-	files []*File
-	opt   Options
+	files   []*File
+	sources []source
+	opt     Options
 }
 
 // OpenAll opens the inputs of a trace; "-" is stdin.
@@ -41,27 +42,49 @@ func OpenAll(names []string, stdin io.Reader, opt Options) (*Trace, error) {
 		}
 		files = append(files, f)
 	}
-	return NewTrace(files, opt), nil
+	t := NewTrace(files, opt)
+	if n := t.Sources(); n > most {
+		return nil, errors.Join(fmt.Errorf("reading %d ring buffers as one trace: %d is the most", n, most), t.Close())
+	}
+	return t, nil
 }
 
 // NewTrace makes one trace of opened inputs, which it closes.
 func NewTrace(files []*File, opt Options) *Trace {
 	t := &Trace{files: files, opt: opt}
-	if len(files) == 1 {
-		s := NewSource(files[0], opt.Events)
-		if !opt.NoShapes {
-			s.scan.UseShapes()
-		}
-		s.Pause = opt.Pause
-		t.Reader = s
+	many := len(files) > 1
+	for _, f := range files {
+		many = many || f.pages != nil && f.pages.instances > 1
+	}
+	if many { // merging needs every record, and takes stacks apart
+		opt = Options{Events: true, NoShapes: true}
+	}
+	for _, f := range files {
+		t.sources = append(t.sources, f.sources(opt)...)
+	}
+	if len(t.sources) == 1 {
+		t.Reader = t.sources[0]
 		return t
 	}
-	var sources []*Source
-	for _, f := range files {
-		sources = append(sources, NewSource(f, true))
-	}
-	t.Reader = NewMerge(sources)
+	t.Reader = NewMerge(t.sources)
 	return t
+}
+
+// Sources is the number of ring buffers that the trace is of: the inputs, but
+// that one trace.dat can have several. Record.Source counts them.
+func (t *Trace) Sources() int { return len(t.sources) }
+
+// Notes are remarks about how records were printed, for when all are read.
+func (t *Trace) Notes() []string {
+	var out []string
+	for _, s := range t.sources {
+		if b, ok := s.(*binarySource); ok {
+			for _, note := range b.Notes() {
+				out = append(out, b.name()+": "+note)
+			}
+		}
+	}
+	return out
 }
 
 // Again returns how to read the trace a second time, nil if an input can be

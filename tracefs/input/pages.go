@@ -1,0 +1,139 @@
+package input
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+
+	"ustack/tracefs"
+	"ustack/tracefs/binary"
+	"ustack/tracefs/tracedat"
+)
+
+// pages are the ring buffers of a binary trace: those of a folder with rawN.bin
+// have one instance, a trace.dat can have several.
+type pages struct {
+	instances int
+	source    func(instance int, opt binary.Options, read func(int)) *binary.Source
+	// err is about parts of the file that could not be read; the rest is
+	// read first.
+	err  error
+	done atomic.Int64
+}
+
+// openPages opens a folder with the sub-buffers of each CPU.
+func openPages(name string) (*File, error) {
+	d, err := binary.OpenDir(name)
+	if err != nil {
+		return nil, fmt.Errorf("opening a trace: %w", err)
+	}
+	in := &File{Name: name, Size: d.Size, close: []func() error{d.Close}}
+	in.r = errReader{fmt.Errorf("reading %s: it is a directory", name)}
+	in.setPages(&pages{instances: 1, source: func(_ int, opt binary.Options, read func(int)) *binary.Source {
+		return d.Source(opt, read)
+	}})
+	in.again = func() (*File, error) { return openPages(name) }
+	return in, nil
+}
+
+// errReader is for those who want text of what is none.
+type errReader struct{ err error }
+
+func (r errReader) Read([]byte) (int, error) { return 0, r.err }
+
+// openDat opens a trace.dat, which must be a file: it is not read in order.
+func (in *File) openDat(file io.Reader) error {
+	var r io.ReaderAt
+	var size int64
+	switch f := file.(type) {
+	case *io.SectionReader: // standard input, read again
+		if under, start, _ := f.Outer(); under != nil {
+			if of, ok := under.(*os.File); ok {
+				info, err := of.Stat()
+				if err != nil {
+					return fmt.Errorf("looking at %s: %w", in.Name, err)
+				}
+				r, size = f, info.Size()-start
+			}
+		}
+	case *os.File:
+		if in.Size == 0 {
+			break
+		}
+		start, err := f.Seek(0, io.SeekCurrent)
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", in.Name, err)
+		}
+		start -= int64(len(tracedat.Magic[:4])) // what was looked at
+		r, size = io.NewSectionReader(f, start, in.Size-start), in.Size-start
+	}
+	if r == nil {
+		return fmt.Errorf("reading %s: it is a trace.dat, which cannot be read from a pipe: give it as a file", in.Name)
+	}
+	dat, err := tracedat.Open(r, size)
+	if dat == nil {
+		return fmt.Errorf("reading %s: %w", in.Name, err)
+	}
+	in.setPages(&pages{instances: len(dat.Buffers), err: err,
+		source: func(i int, opt binary.Options, read func(int)) *binary.Source {
+			return dat.Source(&dat.Buffers[i], opt, read)
+		}})
+	in.Size = 0
+	for i := range dat.Buffers {
+		in.Size += dat.Buffers[i].DataSize()
+	}
+	return nil
+}
+
+func (in *File) setPages(p *pages) {
+	in.pages = p
+	in.Done = p.done.Load
+}
+
+// binarySource reads one ring buffer of a binary trace.
+type binarySource struct {
+	*binary.Source
+	in  *File
+	err error // told at the end
+}
+
+func (s *binarySource) name() string { return s.in.Name }
+
+// Next implements Reader.
+func (s *binarySource) Next(b *tracefs.Batch) error {
+	err := s.Source.Next(b)
+	if err == nil {
+		return nil
+	}
+	if err == io.EOF {
+		err = nil
+	}
+	if err = errors.Join(s.err, err); err != nil {
+		return fmt.Errorf("%s: %w", s.in.Name, err)
+	}
+	return io.EOF
+}
+
+// sources are what the file has to be read of, one for each ring buffer.
+func (in *File) sources(opt Options) []source {
+	if in.pages == nil {
+		s := NewSource(in, opt.Events)
+		if !opt.NoShapes {
+			s.scan.UseShapes()
+		}
+		s.Pause = opt.Pause
+		return []source{s}
+	}
+	var out []source
+	for i := range in.pages.instances {
+		s := &binarySource{in: in, Source: in.pages.source(i, binary.Options{Events: opt.Events, NoShapes: opt.NoShapes},
+			func(n int) { in.pages.done.Add(int64(n)) })}
+		if i == 0 {
+			s.err = in.pages.err
+		}
+		out = append(out, s)
+	}
+	return out
+}
