@@ -43,6 +43,16 @@ func Read(r io.ReaderAt) (ID, error) {
 	return f.search(f.sections)
 }
 
+// ReadSegments is Read for what the kernel sees: a build ID that is only in
+// sections is none.
+func ReadSegments(r io.ReaderAt) (ID, error) {
+	f := file{r: r}
+	if ok, err := f.header(); !ok {
+		return ID{}, err
+	}
+	return f.search(f.segments)
+}
+
 // table is where the headers of segments or of sections stand.
 type table struct {
 	what   string

@@ -1,0 +1,325 @@
+package symbol
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap"
+	"ustack/filemap/elfid"
+	"ustack/filemap/symbol/image"
+)
+
+// Try is one place where a file was looked for, and what came of it.
+type Try struct {
+	Path   string
+	Result string
+}
+
+// object is an ELF file on this machine that was found good for a file of the
+// trace.
+type object struct {
+	path  string
+	file  *os.File
+	image *image.Image
+	id    elfid.ID
+}
+
+func (o *object) close() {
+	if o != nil {
+		_ = o.file.Close()
+	}
+}
+
+// folder is a place where files are looked for: a folder, or everything.
+// Nothing outside of a folder is opened.
+type folder struct {
+	name string
+	root *os.Root // nil for everything
+}
+
+// open opens a regular file. Other things at a path that a trace names, such
+// as a device, are not touched.
+func (f folder) open(name string) (*os.File, error) {
+	if f.root == nil {
+		info, err := os.Stat(name)
+		if err != nil {
+			return nil, err
+		}
+		return regular(info, func() (*os.File, error) { return os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) })
+	}
+	name = strings.TrimLeft(name, "/")
+	info, err := f.root.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	return regular(info, func() (*os.File, error) { return f.root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) })
+}
+
+func regular(info fs.FileInfo, open func() (*os.File, error)) (*os.File, error) {
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("not a regular file")
+	}
+	return open()
+}
+
+// path is how people call a file of the folder.
+func (f folder) path(name string) string {
+	if f.root == nil {
+		return name
+	}
+	return filepath.Join(f.name, name)
+}
+
+// finder looks for files.
+type finder struct {
+	system   folder   // where the paths of the trace are
+	sysroot  bool     // that the user has named
+	everyone folder   // this machine
+	debug    []string // --debug-dir
+	cache    string   // perf's ~/.debug, "" if there is none
+}
+
+// searchError is the error of a search that found nothing, with the reason.
+type searchError struct {
+	reason Reason
+	found  elfid.ID // of a file that is another one
+}
+
+// binary finds the file of a trace.
+func (f *finder) binary(want *filemap.File, tries *[]Try) (*object, searchError) {
+	failure := searchError{reason: NoFile}
+	if want.Path == "" || want.Path[0] != '/' {
+		*tries = append(*tries, Try{want.Path, "memory, not a file"})
+		return nil, failure
+	}
+	worse := func(e searchError) {
+		if e.reason > failure.reason && failure.reason == NoFile || e.reason == IDMismatch {
+			failure = e
+		}
+	}
+	names := []string{want.Path}
+	if name, ok := strings.CutSuffix(want.Path, " (deleted)"); ok {
+		names = append(names, name)
+	}
+	for _, name := range names {
+		o, e := f.candidate(f.system, name, want, f.sysroot, tries)
+		if o != nil {
+			return o, e
+		}
+		worse(e)
+	}
+	for _, c := range f.byID(shortHex(want.BuildID), "", "/elf") {
+		o, e := f.candidate(f.everyone, c, want, false, tries)
+		if o != nil {
+			return o, e
+		}
+		worse(e)
+	}
+	return nil, failure
+}
+
+// byID is where files are kept by build ID: perf's cache, and the folders that
+// the user has named. debug and cached are the ends of the names there.
+func (f *finder) byID(hex, debug, cached string) []string {
+	if hex == "" {
+		return nil
+	}
+	var list []string
+	two := hex[:2] + "/" + hex[2:]
+	for _, dir := range f.debug {
+		list = append(list, filepath.Join(dir, ".build-id", two+debug), filepath.Join(dir, two+debug))
+	}
+	if f.cache != "" {
+		list = append(list, filepath.Join(f.cache, ".build-id", two+cached))
+	}
+	return list
+}
+
+// shortHex is a build ID as files are named after it. How long it was is not
+// known; those of 16 and 8 bytes are common, and end in zeros here.
+func shortHex(id filemap.BuildID) string {
+	hex := id.Hex()
+	for _, n := range []int{8, 16} {
+		if len(hex) > 2*n && strings.Trim(hex[2*n:], "0") == "" {
+			return hex[:2*n]
+		}
+	}
+	return hex
+}
+
+// candidate opens a file and checks that it is the one that is wanted.
+func (f *finder) candidate(in folder, name string, want *filemap.File, vouched bool, tries *[]Try) (*object, searchError) {
+	o, err := openObject(in, name)
+	note := func(format string, args ...any) {
+		*tries = append(*tries, Try{in.path(name), fmt.Sprintf(format, args...)})
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		note("no such file")
+		return nil, searchError{reason: NoFile}
+	case err != nil:
+		note("%v", err)
+		return nil, searchError{reason: Unreadable}
+	}
+	found := searchError{found: o.id}
+	switch {
+	case !want.BuildID.IsZero() && filemap.BuildID(o.id.Padded()) != want.BuildID:
+		note("another file: its build ID is %s, not %s", orNone(o.id.Hex()), want.BuildID.Hex())
+		found.reason = IDMismatch
+	case !want.BuildID.IsZero():
+		note("found, same build ID")
+		return o, searchError{}
+	case want.HasID && o.hasLoadedID():
+		note("another file: its build ID is %s, and the file in the trace has none", o.id.Hex())
+		found.reason = IDMismatch
+	case vouched:
+		note("found, without a build ID in the trace: taken because of --sysroot")
+		return o, searchError{}
+	default:
+		note("not used: the trace has no build ID to check it by; --sysroot vouches for a folder")
+		found.reason = Unverified
+	}
+	o.close()
+	return nil, found
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// hasLoadedID reports whether the file has a build ID where the kernel looks.
+func (o *object) hasLoadedID() bool {
+	id, err := elfid.ReadSegments(o.file)
+	return err == nil && !id.IsZero()
+}
+
+// openObject opens an ELF file.
+func openObject(in folder, name string) (*object, error) {
+	file, err := in.open(name)
+	if err != nil {
+		return nil, err
+	}
+	o := &object{path: in.path(name), file: file}
+	if err := o.read(); err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return o, nil
+}
+
+func (o *object) read() error {
+	info, err := o.file.Stat()
+	if err != nil {
+		return err
+	}
+	if o.id, err = elfid.Read(o.file); err != nil {
+		return err
+	}
+	o.image, err = image.Open(o.file, info.Size())
+	return err
+}
+
+const debugRoot = "/usr/lib/debug"
+
+// companion finds the separate file with debug information of a binary, nil if
+// there is none. It has the same build ID, or the checksum that the binary
+// tells.
+func (f *finder) companion(bin *object, name string, tries *[]Try) *object {
+	if !bin.id.IsZero() {
+		hex := bin.id.Hex()
+		two := "/.build-id/" + hex[:2] + "/" + hex[2:] + ".debug"
+		if f.sysroot {
+			if o := f.debugByID(f.system, debugRoot+two, bin, tries); o != nil {
+				return o
+			}
+		}
+		for _, c := range append([]string{debugRoot + two}, f.byID(hex, ".debug", "/debug")...) {
+			if o := f.debugByID(f.everyone, c, bin, tries); o != nil {
+				return o
+			}
+		}
+	}
+	link, crc := bin.image.DebugLink()
+	if link == "" {
+		return nil
+	}
+	dir := filepath.Dir(name)
+	for _, c := range []string{dir + "/" + link, dir + "/.debug/" + link, debugRoot + dir + "/" + link} {
+		if o := f.debugByLink(f.system, c, bin, crc, tries); o != nil {
+			return o
+		}
+	}
+	for _, d := range f.debug {
+		for _, c := range []string{filepath.Join(d, dir, link), filepath.Join(d, link)} {
+			if o := f.debugByLink(f.everyone, c, bin, crc, tries); o != nil {
+				return o
+			}
+		}
+	}
+	return nil
+}
+
+func (f *finder) debugByID(in folder, name string, bin *object, tries *[]Try) *object {
+	o, err := openObject(in, name)
+	result := "found, same build ID"
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		result = "no such file"
+	case err != nil:
+		result = err.Error()
+	case o.id != bin.id:
+		result = fmt.Sprintf("another file: its build ID is %s", orNone(o.id.Hex()))
+		o.close()
+		o = nil
+	}
+	*tries = append(*tries, Try{in.path(name), result})
+	return o
+}
+
+func (f *finder) debugByLink(in folder, name string, bin *object, crc uint32, tries *[]Try) *object {
+	o, err := openObject(in, name)
+	result := "found, the checksum is that of .gnu_debuglink"
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		result = "no such file"
+	case err != nil:
+		result = err.Error()
+	case !bin.id.IsZero() && !o.id.IsZero() && bin.id != o.id:
+		result = fmt.Sprintf("another file: its build ID is %s", o.id.Hex())
+	default:
+		var sum uint32
+		if sum, err = checksum(o.file); err == nil && sum != crc {
+			err = errors.New("another file: its checksum is not that of .gnu_debuglink")
+		}
+		if err != nil {
+			result = err.Error()
+		}
+	}
+	*tries = append(*tries, Try{in.path(name), result})
+	if !strings.HasPrefix(result, "found") {
+		o.close()
+		return nil
+	}
+	return o
+}
+
+// checksum is the CRC-32 of a file that .gnu_debuglink has.
+func checksum(f *os.File) (uint32, error) {
+	h := crc32.NewIEEE()
+	info, err := f.Stat()
+	if err == nil {
+		_, err = io.Copy(h, io.NewSectionReader(f, 0, info.Size()))
+	}
+	return h.Sum32(), err
+}

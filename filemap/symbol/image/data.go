@@ -1,0 +1,157 @@
+package image
+
+import (
+	"bytes"
+	"compress/zlib"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// maxUnpacked bounds what one compressed section may become, maxRatio how many
+// times more that may be than the section has bytes (DEFLATE reaches 1032).
+const (
+	maxUnpacked = 1 << 30
+	maxRatio    = 1100
+)
+
+// errTooLarge is the error of something that goes beyond a bound.
+var errTooLarge = errors.New("larger than it can be")
+
+// Data is the contents of a section: in memory if it was compressed, else
+// read from the file when asked for. The zero Data is empty.
+type Data struct {
+	x    *Image
+	off  uint64
+	size uint64
+	mem  []byte
+}
+
+// MemoryData is a Data of bytes at hand.
+func MemoryData(b []byte) Data { return Data{mem: b, size: uint64(len(b))} }
+
+// Size is the number of bytes, never more than can be read.
+func (d *Data) Size() uint64 { return d.size }
+
+// Memory is how many bytes are kept in memory.
+func (d *Data) Memory() int { return len(d.mem) }
+
+// Bytes are n bytes from off on. They must not be changed.
+func (d *Data) Bytes(off, n uint64) ([]byte, error) {
+	if off > d.size || n > d.size-off {
+		return nil, fmt.Errorf("%d bytes at %#x of a section of %d: %w", n, off, d.size, io.ErrUnexpectedEOF)
+	}
+	if d.mem != nil {
+		return d.mem[off : off+n : off+n], nil
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	return d.x.read(d.off+off, n)
+}
+
+// maxString is the longest string of a string table that is read. Mangled
+// names of a few kilobytes are common; of more, they are no use to people.
+const maxString = 16 << 10
+
+// String is the zero-terminated string at a place. ok is false if there is
+// none, or one longer than any name.
+func (d *Data) String(off uint64) (s string, ok bool) {
+	if off >= d.size {
+		return "", false
+	}
+	for n := uint64(128); ; n *= 8 {
+		b, err := d.Bytes(off, min(n, d.size-off))
+		if err != nil {
+			return "", false
+		}
+		if end := bytes.IndexByte(b, 0); end >= 0 {
+			return string(b[:end]), true
+		}
+		if n >= maxString || uint64(len(b)) < n {
+			return "", false
+		}
+	}
+}
+
+// Data opens the contents of a section. A section that is missing, or not in
+// this file, is empty.
+func (x *Image) Data(s *Section) (Data, error) {
+	if s == nil || s.Type == elf.SHT_NOBITS || s.Size == 0 {
+		return Data{}, nil
+	}
+	if s.Flags&elf.SHF_COMPRESSED != 0 {
+		b, err := x.unpack(s)
+		if err != nil {
+			return Data{}, fmt.Errorf("unpacking %s: %w", s.Name, err)
+		}
+		return MemoryData(b), nil
+	}
+	if s.Off >= x.size {
+		return Data{}, fmt.Errorf("%s at %#x of a file of %d bytes: %w", s.Name, s.Off, x.size, io.ErrUnexpectedEOF)
+	}
+	return Data{x: x, off: s.Off, size: min(s.Size, x.size-s.Off)}, nil
+}
+
+// raw reads all of a section as it stands in the file.
+func (x *Image) raw(s *Section, atMost uint64) ([]byte, error) {
+	if s.Type == elf.SHT_NOBITS {
+		return nil, nil
+	}
+	if s.Size > atMost {
+		return nil, fmt.Errorf("%d bytes: %w", s.Size, errTooLarge)
+	}
+	return x.read(s.Off, s.Size)
+}
+
+// unpack reads a compressed section (SHF_COMPRESSED, man 5 elf: Elf64_Chdr).
+func (x *Image) unpack(s *Section) ([]byte, error) {
+	b, err := x.raw(s, x.size)
+	if err != nil {
+		return nil, err
+	}
+	head := 12
+	if x.wide {
+		head = 24
+	}
+	if len(b) < head {
+		return nil, io.ErrUnexpectedEOF
+	}
+	size := uint64(0)
+	if x.wide {
+		size = x.Order.Uint64(b[8:])
+	} else {
+		size = uint64(x.Order.Uint32(b[4:]))
+	}
+	kind := elf.CompressionType(x.Order.Uint32(b))
+	b = b[head:]
+	if size > maxUnpacked || size > maxRatio*uint64(len(b)) {
+		return nil, fmt.Errorf("%d bytes packed as %d: %w", size, len(b), errTooLarge)
+	}
+	var r io.Reader
+	switch kind {
+	case elf.COMPRESS_ZLIB:
+		z, err := zlib.NewReader(bytes.NewReader(b))
+		if err != nil {
+			return nil, err
+		}
+		r = z
+	case elf.COMPRESS_ZSTD:
+		z, err := zstd.NewReader(bytes.NewReader(b), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxUnpacked))
+		if err != nil {
+			return nil, err
+		}
+		defer z.Close()
+		r = z
+	default:
+		return nil, fmt.Errorf("%v is not known", kind)
+	}
+	out := make([]byte, size)
+	if _, err := io.ReadFull(r, out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}

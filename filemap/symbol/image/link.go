@@ -1,0 +1,49 @@
+package image
+
+import (
+	"bytes"
+	"strings"
+)
+
+// maxLink bounds a section that names another file: a path and a few bytes.
+const maxLink = 4096 + 64
+
+// DebugLink is the name and CRC-32 of the file with the debug information of
+// this one (.gnu_debuglink), "" if it names none. The name is that of a file,
+// without a folder.
+func (x *Image) DebugLink() (name string, crc uint32) {
+	b := x.link(".gnu_debuglink")
+	end := bytes.IndexByte(b, 0)
+	if end <= 0 {
+		return "", 0
+	}
+	at := (end + 4) &^ 3
+	name = string(b[:end])
+	if at+4 > len(b) || strings.ContainsRune(name, '/') || name == "." || name == ".." {
+		return "", 0
+	}
+	return name, x.Order.Uint32(b[at:])
+}
+
+// AltLink is the path and build ID of the file to which dwz has moved what
+// several files have in common (.gnu_debugaltlink), "" if there is none.
+func (x *Image) AltLink() (path string, id []byte) {
+	b := x.link(".gnu_debugaltlink")
+	end := bytes.IndexByte(b, 0)
+	if end <= 0 {
+		return "", nil
+	}
+	return string(b[:end]), b[end+1:]
+}
+
+func (x *Image) link(name string) []byte {
+	s := x.Section(name)
+	if s == nil {
+		return nil
+	}
+	b, err := x.raw(s, maxLink)
+	if err != nil {
+		return nil
+	}
+	return b
+}

@@ -1,0 +1,217 @@
+package lines
+
+import (
+	"cmp"
+	"slices"
+)
+
+// function is a run of addresses of a function; one may have several.
+type function struct {
+	low, high uint64
+	entry     uint64 // its place in .debug_info
+}
+
+// Location is what debug information tells of an address.
+type Location struct {
+	// File and Line are the place in the source: in the innermost inlined
+	// function if there is one. Line 0 is code without a line.
+	File string
+	Line int
+	// Function is the function that is there as a whole, "" if unknown, and
+	// Low where the run of its addresses begins that holds this one.
+	Function string
+	Low      uint64
+	// Inlined are the functions inlined there, innermost first.
+	Inlined []Inline
+}
+
+// Inline is one inlined function, and where it was called.
+type Inline struct {
+	Function string
+	CallFile string
+	CallLine int
+}
+
+// Find looks an address up. ok is false if the debug information does not
+// tell of it. An error is of the file, not of the address.
+func (d *Data) Find(addr uint64) (l Location, ok bool, err error) {
+	d.candidates(addr, func(u *unit) bool {
+		var in bool
+		if in, err = d.findIn(u, addr, &l); err != nil || in {
+			ok = in && err == nil
+			return true
+		}
+		return false
+	})
+	return l, ok, err
+}
+
+// findIn looks an address up in a unit.
+func (d *Data) findIn(u *unit, addr uint64, l *Location) (bool, error) {
+	if !u.rooted {
+		if _, err := d.root(u); err != nil {
+			return false, err
+		}
+	}
+	in, err := d.load(u)
+	if err != nil {
+		return false, err
+	}
+	t, err := d.lineTable(u, in)
+	if err != nil {
+		return false, err
+	}
+	found := false
+	if r := t.find(addr); r != nil {
+		l.File, l.Line, found = t.file(d, u, uint64(r.file)), int(r.line), true
+	}
+	if err := d.list(u, in); err != nil {
+		return false, err
+	}
+	if f := in.function(addr); f != nil {
+		l.Function, l.Low, found = d.functionName(f.entry), f.low, true
+		if err := d.inlines(u, in, t, f.entry, addr, l); err != nil {
+			return false, err
+		}
+	}
+	return found, nil
+}
+
+// function is the narrowest run of addresses of a function that holds addr.
+func (in *contents) function(addr uint64) *function {
+	i, _ := slices.BinarySearchFunc(in.funcs, addr, func(f function, a uint64) int {
+		if f.low <= a {
+			return -1
+		}
+		return 1
+	})
+	const most = 64 // functions lie in functions only in some languages
+	for n := 0; i > 0 && n < most; n++ {
+		i--
+		if f := &in.funcs[i]; addr < f.high {
+			return f
+		}
+	}
+	return nil
+}
+
+// list finds the functions of a unit that have code.
+func (d *Data) list(u *unit, in *contents) error {
+	if in.listed {
+		return nil
+	}
+	c := cursor{b: in.bytes, at: int(u.first), order: d.order}
+	var e entry
+	for c.left() > 0 {
+		if err := u.entry(&c, in.tables, &e); err != nil {
+			return err
+		}
+		if e.tag != tagSubprogram {
+			continue
+		}
+		off := e.off
+		err := d.each(u, &e, func(low, high uint64) {
+			if d.isCode(low) {
+				in.funcs = append(in.funcs, function{low, high, off})
+			}
+		})
+		if err == ErrTooMuch {
+			return err
+		}
+	}
+	slices.SortFunc(in.funcs, func(a, b function) int {
+		return cmp.Or(cmp.Compare(a.low, b.low), cmp.Compare(b.high, a.high), cmp.Compare(a.entry, b.entry))
+	})
+	in.funcs, in.listed = slices.Clip(in.funcs), true
+	d.charge(u, 24*len(in.funcs))
+	return d.spend(len(in.bytes))
+}
+
+// maxDepth bounds how deep entries lie in each other.
+const maxDepth = 512
+
+// inlines finds the functions that are inlined at an address of the function
+// whose entry is at a place.
+func (d *Data) inlines(u *unit, in *contents, t *table, at, addr uint64, l *Location) error {
+	c := cursor{b: in.bytes, at: int(at - u.off), order: d.order}
+	from := c.at
+	defer func() { d.work += c.at - from }()
+	var e entry
+	if err := u.entry(&c, in.tables, &e); err != nil || !e.children {
+		return err
+	}
+	for depth := 1; depth > 0; {
+		if err := u.entry(&c, in.tables, &e); err != nil {
+			return err
+		}
+		if e.tag == 0 {
+			depth--
+			continue
+		}
+		enter := false
+		switch e.tag {
+		case tagInlinedSubroutine:
+			inside, err := d.holds(u, &e, addr)
+			if err == ErrTooMuch {
+				return err
+			}
+			if enter = inside; inside {
+				l.Inlined = append(l.Inlined, d.inline(u, t, &e))
+			}
+		case tagLexicalBlock, tagTryBlock, tagCatchBlock:
+			inside, err := d.holds(u, &e, addr)
+			if err == ErrTooMuch {
+				return err
+			}
+			enter = inside || e.ranges.kind == isNone && e.low.kind == isNone
+		}
+		switch {
+		case !e.children:
+		case enter:
+			if depth++; depth > maxDepth {
+				return errDamaged
+			}
+		default:
+			if err := u.skipChildren(&c, in.tables, &e); err != nil {
+				return err
+			}
+		}
+	}
+	slices.Reverse(l.Inlined)
+	return d.spend(0)
+}
+
+// inline is what an entry of an inlined function tells.
+func (d *Data) inline(u *unit, t *table, e *entry) Inline {
+	i := Inline{CallLine: int(min(e.callLine.n, 1<<31-1))}
+	if e.origin.kind == isRef {
+		i.Function = d.functionName(e.origin.n)
+	}
+	if e.callFile.kind == isNumber {
+		i.CallFile = t.file(d, u, e.callFile.n)
+	}
+	return i
+}
+
+// skipChildren goes behind the children of an entry.
+func (u *unit) skipChildren(c *cursor, t *abbrevs, e *entry) error {
+	if e.sibling.kind == isRef {
+		if to := e.sibling.n - u.off; to > uint64(c.at) && to <= uint64(len(c.b)) {
+			c.at = int(to)
+			return nil
+		}
+	}
+	var inner entry
+	for depth := 1; depth > 0; {
+		if err := u.entry(c, t, &inner); err != nil {
+			return err
+		}
+		switch {
+		case inner.tag == 0:
+			depth--
+		case inner.children:
+			depth++
+		}
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package symbol
+
+import "ustack/filemap/elfid"
+
+// Name is what is known of the code at a place of a file: a function, or the
+// reason why there is none.
+type Name struct {
+	// Function is the function that the code is part of, as its symbol has it,
+	// demangled. "" if there is a Reason.
+	Function string
+	// Offset is how far behind the function's beginning the frame is.
+	Offset uint64
+	// File and Line are the place in the source, "" and 0 if unknown. If
+	// functions are inlined there, it is where the outermost of them is called.
+	File string
+	Line int
+	// Inlined are the functions inlined at that place, innermost first.
+	Inlined []Call
+	Source  Source
+	Reason  Reason
+	// Found is the build ID of the file that was found, if Reason is
+	// IDMismatch.
+	Found elfid.ID
+	// Text and JSON are what renderers keep with the name.
+	Text, JSON []byte
+}
+
+// Call is one inlined function: its name, and the place in the source where
+// it calls the next inner one; of the innermost, the place of the frame.
+type Call struct {
+	Function string
+	File     string
+	Line     int
+}
+
+// Source is where a function's name comes from.
+type Source uint8
+
+const (
+	// NoSource is the source of a frame without a name.
+	NoSource Source = iota
+	// Symtab is the full symbol table of the file itself.
+	Symtab
+	// Dynsym is what the file exports.
+	Dynsym
+	// DebugData is .gnu_debugdata, the packed symbol table of the file.
+	DebugData
+	// DebugFile is the symbol table of the separate file with debug
+	// information.
+	DebugFile
+	// DWARF is debug information only: no symbol table has the place.
+	DWARF
+	// PerfMap is the /tmp/perf-PID.map that a JIT compiler has written.
+	PerfMap
+	// VDSO is the symbol table of the vDSO.
+	VDSO
+
+	sourceCount
+)
+
+var sourceNames = [sourceCount]string{
+	Symtab: "symtab", Dynsym: "dynsym", DebugData: "gnu_debugdata", DebugFile: "debug-file", DWARF: "dwarf",
+	PerfMap: "perf-map", VDSO: "vdso",
+}
+
+// String is the word used in all outputs.
+func (s Source) String() string { return sourceNames[s] }
+
+// Reason is why a frame with a file has no function name. The list is closed:
+// all outputs and the documentation use these words.
+type Reason uint8
+
+const (
+	// NoReason is the reason of a frame that has a name.
+	NoReason Reason = iota
+	// NoFile: the file is not where it was, nor anywhere else that was looked.
+	NoFile
+	// IDMismatch: the file that was found is another one, by its build ID.
+	IDMismatch
+	// Unverified: the trace has no build ID of the file, so nobody knows
+	// whether the one that was found is the same.
+	Unverified
+	// Unreadable: the file could not be read, or is damaged.
+	Unreadable
+	// OutsideText: the offset is not in code of the file.
+	OutsideText
+	// Stripped: the file has no full symbol table, and what it has does not
+	// cover the place.
+	Stripped
+	// NoSymbol: the full symbol table has nothing at the place, such as a
+	// linker's stub (PLT).
+	NoSymbol
+	// JIT: code made at run time, of which no map tells.
+	JIT
+
+	reasonCount
+)
+
+var reasonNames = [reasonCount]string{
+	NoFile: "no-file", IDMismatch: "id-mismatch", Unverified: "unverified", Unreadable: "unreadable",
+	OutsideText: "outside-text", Stripped: "stripped", NoSymbol: "no-symbol", JIT: "jit",
+}
+
+// String is the word used in all outputs.
+func (r Reason) String() string { return reasonNames[r] }

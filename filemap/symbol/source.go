@@ -1,0 +1,197 @@
+package symbol
+
+import (
+	"debug/elf"
+
+	"ustack/filemap"
+	"ustack/filemap/elfid"
+	"ustack/filemap/symbol/image"
+	"ustack/filemap/symbol/lines"
+)
+
+// source is all that names the code of one file of a trace.
+type source struct {
+	want      *filemap.File
+	bin       *object // nil if there is none
+	debug     *object // the separate file with debug information, nil if none
+	reason    Reason  // why bin is nil
+	found     elfid.ID
+	tries     []Try
+	indexes   []*index
+	isGo      bool
+	whole     bool // a full symbol table is among them
+	lines     *lines.Data
+	linesPath string // the file that lines is of
+	mini      int64  // bytes of the unpacked .gnu_debugdata
+	names     map[uint64]*Name
+	tick      int
+}
+
+// open finds the file and reads its symbol tables.
+func open(f *finder, want *filemap.File, withLines bool) *source {
+	s := &source{want: want, names: make(map[uint64]*Name)}
+	bin, failure := f.binary(want, &s.tries)
+	if bin == nil {
+		s.reason, s.found = failure.reason, failure.found
+		return s
+	}
+	s.bin, s.isGo = bin, bin.image.IsGo()
+	if bin.image.Table(elf.SHT_SYMTAB) == nil || withLines && !bin.image.Has(".debug_info") {
+		s.debug = f.companion(bin, want.Path, &s.tries)
+	}
+	s.tables()
+	if withLines {
+		s.openLines()
+	}
+	return s
+}
+
+// tables reads the most complete symbol table there is, and those it lacks.
+func (s *source) tables() {
+	x := s.bin.image
+	if s.add(x, elf.SHT_SYMTAB, Symtab, true) {
+		s.whole = true
+		return
+	}
+	if s.debug != nil && s.add(s.debug.image, elf.SHT_SYMTAB, DebugFile, true) {
+		s.whole = true
+		return
+	}
+	s.add(x, elf.SHT_DYNSYM, Dynsym, false)
+	mini, err := x.DebugData()
+	if err != nil {
+		s.tries = append(s.tries, Try{s.bin.path, err.Error()})
+	}
+	if mini != nil {
+		s.mini = mini.Size()
+		s.add(mini, elf.SHT_SYMTAB, DebugData, false)
+	}
+}
+
+// add reads a symbol table.
+func (s *source) add(x *image.Image, kind elf.SectionType, from Source, all whole) bool {
+	t := x.Table(kind)
+	if t == nil {
+		return false
+	}
+	i, err := newIndex(x, t, from, all)
+	if err != nil {
+		s.tries = append(s.tries, Try{s.bin.path, err.Error()})
+		return false
+	}
+	s.indexes = append(s.indexes, i)
+	return len(i.spans) > 0
+}
+
+// openLines opens the debug information, the file's own before that of the
+// separate file.
+func (s *source) openLines() {
+	for _, o := range []*object{s.bin, s.debug} {
+		if o == nil {
+			continue
+		}
+		d, err := lines.Open(o.image)
+		if err != nil {
+			s.tries = append(s.tries, Try{o.path, err.Error()})
+		}
+		if d != nil {
+			s.lines, s.linesPath = d, o.path
+			return
+		}
+	}
+}
+
+func (s *source) close() {
+	s.bin.close()
+	s.debug.close()
+}
+
+// memory is about how much is kept.
+func (s *source) memory() int {
+	n := 1024 + len(s.names)*nameBytes + int(s.mini)
+	for _, i := range s.indexes {
+		n += i.bytes()
+	}
+	if s.lines != nil {
+		n += s.lines.Memory()
+	}
+	return n
+}
+
+// name finds the name of an offset.
+func (s *source) name(offset uint64, ran bool) *Name {
+	if s.bin == nil {
+		return &Name{Reason: s.reason, Found: s.found}
+	}
+	at := offset
+	if !ran {
+		if at == 0 {
+			return &Name{Reason: OutsideText}
+		}
+		at-- // into the call
+	}
+	addr, ok := s.bin.image.Address(at)
+	if !ok {
+		return &Name{Reason: OutsideText}
+	}
+	n := new(Name)
+	start, ok := s.symbol(addr, n)
+	if low, found := s.locate(addr, n, !ok); found && !ok {
+		start, ok = low, true
+	}
+	switch {
+	case ok:
+		n.Offset = addr - start + (offset - at)
+	case s.whole:
+		*n = Name{Reason: NoSymbol}
+	default:
+		*n = Name{Reason: Stripped}
+	}
+	return n
+}
+
+// symbol finds the function of an address in the symbol tables, and where it
+// begins.
+func (s *source) symbol(addr uint64, n *Name) (start uint64, ok bool) {
+	for _, i := range s.indexes {
+		if name, start, ok := i.find(addr); ok {
+			n.Function, n.Source = s.pretty(name), i.source
+			return start, true
+		}
+	}
+	return 0, false
+}
+
+// locate finds the source line of an address and what is inlined there. If no
+// symbol table has named the function, debug information does.
+func (s *source) locate(addr uint64, n *Name, unnamed bool) (low uint64, named bool) {
+	if s.lines == nil {
+		return 0, false
+	}
+	l, ok, err := s.lines.Find(addr)
+	if err != nil {
+		s.tries = append(s.tries, Try{s.linesPath, "its debug information is of no use: " + err.Error()})
+		s.lines = nil
+		return 0, false
+	}
+	if !ok {
+		return 0, false
+	}
+	n.File, n.Line = l.File, l.Line
+	for _, in := range l.Inlined {
+		n.Inlined = append(n.Inlined, Call{Function: s.pretty(in.Function), File: n.File, Line: n.Line})
+		n.File, n.Line = in.CallFile, in.CallLine
+	}
+	if unnamed && l.Function != "" {
+		n.Function, n.Source = s.pretty(l.Function), DWARF
+	}
+	return l.Low, l.Function != ""
+}
+
+// pretty is a symbol's name for people.
+func (s *source) pretty(name string) string {
+	if s.isGo {
+		name = prettyGo(name)
+	}
+	return pretty(name)
+}

@@ -1,0 +1,154 @@
+// Package symbol names functions: from a file and an offset in it to function,
+// source line and what is inlined there.
+//
+// Names come from ELF symbol tables and DWARF debug information of files on
+// this machine. A file is used only if it is the one that the trace means, by
+// its build ID; where nothing proves a name, there is a reason instead.
+package symbol
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"ustack/filemap"
+)
+
+// Options tell where to look.
+type Options struct {
+	// Sysroot is a folder with the files of the traced machine at their paths.
+	// The user vouches for it: files without a build ID are believed. Without
+	// it the paths are those of this machine. Paths of a trace never leave it.
+	Sysroot string
+	// DebugDirs are more folders with debug information, in the order in which
+	// they are asked: DIR/.build-id/xx/yyyy.debug, DIR/xx/yyyy.debug, and by
+	// path for .gnu_debuglink.
+	DebugDirs []string
+	// Home is the user's home folder, for perf's cache in .debug; "" for none.
+	Home string
+	// NoLines leaves out source lines and inlined functions.
+	NoLines bool
+	// Memory bounds what is kept of files, in bytes; 0 for the default.
+	Memory int
+}
+
+// Bounds on what is kept.
+const (
+	defaultMemory = 256 << 20
+	maxOpen       = 128 // files
+	nameBytes     = 320 // about what a name needs
+)
+
+// Symbols finds names. It is not for several goroutines at once.
+type Symbols struct {
+	opt    Options
+	find   finder
+	files  map[*filemap.File]*source
+	list   []*source
+	last   *source
+	tick   int
+	memory int
+}
+
+// New returns Symbols.
+func New(opt Options) (*Symbols, error) {
+	if opt.Memory == 0 {
+		opt.Memory = defaultMemory
+	}
+	s := &Symbols{opt: opt, files: make(map[*filemap.File]*source)}
+	s.find.debug = opt.DebugDirs
+	if opt.Home != "" {
+		s.find.cache = filepath.Join(opt.Home, ".debug")
+	}
+	if opt.Sysroot != "" {
+		root, err := os.OpenRoot(opt.Sysroot)
+		if err != nil {
+			return nil, fmt.Errorf("opening the sysroot: %w", err)
+		}
+		s.find.system, s.find.sysroot = folder{opt.Sysroot, root}, true
+	}
+	for _, dir := range opt.DebugDirs {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			return nil, fmt.Errorf("--debug-dir %s: %w", dir, errors.Join(err, errors.New("not a folder")))
+		}
+	}
+	return s, nil
+}
+
+// Close closes all files.
+func (s *Symbols) Close() {
+	for _, src := range s.list {
+		src.close()
+	}
+	s.list, s.last = nil, nil
+	clear(s.files)
+	if s.find.system.root != nil {
+		_ = s.find.system.root.Close()
+	}
+}
+
+// Name names the code at an offset of a file. ran tells that the thread was at
+// the offset itself: it is the innermost frame of a stack. Others are return
+// addresses, and the call is before them. Equal arguments give the same
+// pointer for some time; it is never nil.
+func (s *Symbols) Name(f *filemap.File, offset uint64, ran bool) *Name {
+	src := s.last
+	if src == nil || src.want != f {
+		src = s.source(f)
+		s.last = src
+	}
+	key := offset<<1 | uint64(one(ran))
+	if n := src.names[key]; n != nil && offset < 1<<63 {
+		return n
+	}
+	before := src.memory()
+	n := src.name(offset, ran)
+	src.names[key] = n
+	s.memory += src.memory() - before
+	s.shrink(src)
+	return n
+}
+
+// Tries are the places where a file was looked for.
+func (s *Symbols) Tries(f *filemap.File) []Try { return s.source(f).tries }
+
+// source finds, or opens, what names a file.
+func (s *Symbols) source(f *filemap.File) *source {
+	s.tick++
+	src := s.files[f]
+	if src == nil {
+		src = open(&s.find, f, !s.opt.NoLines)
+		s.files[f] = src
+		s.list = append(s.list, src)
+		s.memory += src.memory()
+	}
+	src.tick = s.tick
+	s.shrink(src)
+	return src
+}
+
+// shrink closes the files that were not used for the longest time while there
+// are too many, but not keep.
+func (s *Symbols) shrink(keep *source) {
+	for (s.memory > s.opt.Memory || len(s.list) > maxOpen) && len(s.list) > 1 {
+		oldest := slices.MinFunc(s.list, func(a, b *source) int {
+			switch {
+			case a == keep:
+				return 1
+			case b == keep:
+				return -1
+			}
+			return a.tick - b.tick
+		})
+		s.memory -= oldest.memory()
+		oldest.close()
+		delete(s.files, oldest.want)
+		s.list = slices.DeleteFunc(s.list, func(x *source) bool { return x == oldest })
+	}
+	if s.memory > s.opt.Memory && len(keep.names) > 1 {
+		s.memory -= len(keep.names) * nameBytes
+		clear(keep.names)
+	}
+}
