@@ -33,6 +33,7 @@ type JSON struct {
 	kept    int   // of rendered shapes, see Text
 	limit   int64 // bytes of input after which the header no longer waits
 	dialect resolve.Dialect
+	symbols Symbols
 }
 
 // NewJSON returns a renderer that writes to w. The dialect in the header is
@@ -40,6 +41,9 @@ type JSON struct {
 func NewJSON(w io.Writer, res *resolve.Resolver, limit int64) *JSON {
 	return &JSON{out: newGather(w), res: res, limit: limit}
 }
+
+// Symbols has names put to frames.
+func (j *JSON) Symbols(s Symbols) { j.symbols = s }
 
 // Batch implements Renderer.
 func (j *JSON) Batch(h *resolve.Held) error {
@@ -238,7 +242,7 @@ func (j *JSON) shared(s *resolve.Stack) {
 			return
 		}
 		from := len(j.out.buf)
-		j.out.buf = j.frames(j.out.buf, s.Text, s.Frames, s.Outcomes, false)
+		j.out.buf = j.frames(j.out.buf, s.Text, s.Frames, s.Outcomes, false, true)
 		if j.kept += len(j.out.buf) - from; j.kept < keepAtMost {
 			r.JSON = bytes.Clone(j.out.buf[from:])
 		}
@@ -249,7 +253,7 @@ func (j *JSON) shared(s *resolve.Stack) {
 		return
 	}
 	from := len(j.out.buf)
-	j.out.buf = j.frames(j.out.buf, s.Text, s.Frames, s.Outcomes, s.Cut)
+	j.out.buf = j.frames(j.out.buf, s.Text, s.Frames, s.Outcomes, s.Cut, true)
 	if j.started {
 		s.Written = resolve.Written{Output: j.out.flushes, From: from, End: len(j.out.buf)}
 	}
@@ -264,17 +268,19 @@ func (j *JSON) stack(h *resolve.Held, i int) {
 	}
 	frames, txt := h.StackFrames(rec)
 	out, _ := h.StackOutcomes(i)
-	j.out.buf = j.frames(j.out.buf, txt, frames, out, rec.Flags&tracefs.Cut != 0)
+	j.out.buf = j.frames(j.out.buf, txt, frames, out, rec.Flags&tracefs.Cut != 0, ran(rec, 0))
 	j.end()
 }
 
-func (j *JSON) frames(b, txt []byte, frames []tracefs.Frame, out []resolve.Outcome, cut bool) []byte {
+// frames writes a stack. innermost tells that the first frame is where the
+// thread ran.
+func (j *JSON) frames(b, txt []byte, frames []tracefs.Frame, out []resolve.Outcome, cut, innermost bool) []byte {
 	b = append(b, `,"stack":[`...)
 	for k := range frames {
 		if k > 0 {
 			b = append(b, ',')
 		}
-		b = appendFrame(b, txt, &frames[k], &out[k])
+		b = j.appendFrame(b, txt, &frames[k], &out[k], k == 0 && innermost)
 	}
 	b = append(b, ']')
 	if cut {
@@ -285,7 +291,7 @@ func (j *JSON) frames(b, txt []byte, frames []tracefs.Frame, out []resolve.Outco
 
 // appendFrame writes one frame: a number, and a file with its trust or the
 // reason why there is none.
-func appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome) []byte {
+func (j *JSON) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome, ran bool) []byte {
 	stem := txt[f.Off:f.Stem]
 	if o.File != nil {
 		if o.HasOffset {
@@ -301,6 +307,13 @@ func appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome) []byte {
 		}
 		b = append(b, o.File.JSON...)
 		b = append(append(append(b, `,"trust":"`...), o.Trust.String()...), '"')
+		if j.symbols != nil {
+			at := o.Offset
+			if !o.HasOffset {
+				at = f.Address(txt)
+			}
+			b = appendFunctionJSON(b, j.symbols.Name(o.File, at, ran))
+		}
 		return append(b, '}')
 	}
 	b = append(append(append(b, `{"reason":"`...), o.Reason.String()...), '"')

@@ -32,7 +32,9 @@ func replayed(t testing.TB, opt options, pieces ...string) string {
 	var out bytes.Buffer
 	var r Renderer = NewText(&out, opt.text)
 	if opt.json {
-		r = NewJSON(&out, res, 1<<20)
+		j := NewJSON(&out, res, 1<<20)
+		j.Symbols(opt.text.Symbols)
+		r = j
 	}
 	pos, line, tail := int64(0), int64(0), ""
 	for i, piece := range pieces {

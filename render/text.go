@@ -19,6 +19,8 @@ type TextOptions struct {
 	// Stitch prints each event's stack under the event, in place of the
 	// cookies and the stacks themselves. The resolver must have stitched.
 	Stitch bool
+	// Symbols puts names to frames; nil for none.
+	Symbols Symbols
 }
 
 // Text writes the trace as it was, byte for byte, but for the frames: a
@@ -94,7 +96,7 @@ func (t *Text) stack(h *resolve.Held, i int, from uint32) uint32 {
 	for k := range frames {
 		f, o := &frames[k], &out[k]
 		t.out.refer(h.Text[from:f.Off])
-		t.out.buf = t.appendFrame(t.out.buf, h.Text, f, o)
+		t.out.buf = t.appendFrame(t.out.buf, h.Text, f, o, ran(rec, k))
 		from = f.End
 	}
 	if rec.Flags&tracefs.Glued != 0 {
@@ -122,7 +124,7 @@ func (t *Text) frames(res *resolve.Result, txt []byte, frames []tracefs.Frame) {
 	}
 	start := len(t.out.buf)
 	for k := range frames {
-		t.out.buf = append(t.appendFrame(t.out.buf, txt, &frames[k], &res.Outcomes[k]), '\n')
+		t.out.buf = append(t.appendFrame(t.out.buf, txt, &frames[k], &res.Outcomes[k], k == 0), '\n')
 	}
 	if t.kept += len(t.out.buf) - start; t.kept < keepAtMost {
 		res.Text = bytes.Clone(t.out.buf[start:])
@@ -136,7 +138,7 @@ func (t *Text) arrays(h *resolve.Held, rec *tracefs.Record, from uint32) uint32 
 	b := append(t.out.buf, "<user stack unwind>\ncookie="...)
 	b = append(strconv.AppendUint(b, rec.Value, 16), '\n')
 	for k := rec.Lo; k < rec.Hi; k++ {
-		b = append(t.appendFrame(b, h.Text, &h.Frames[k], &h.Outcomes[k]), '\n')
+		b = append(t.appendFrame(b, h.Text, &h.Frames[k], &h.Outcomes[k], ran(rec, int(k-rec.Lo))), '\n')
 	}
 	t.out.buf = b
 	return rec.End
@@ -227,17 +229,21 @@ func (t *Text) attached(a *resolve.Attached) {
 		t.frames(s.Result, s.Text, s.Frames)
 	default:
 		for k := range s.Frames {
-			t.out.buf = append(t.appendFrame(t.out.buf, s.Text, &s.Frames[k], &s.Outcomes[k]), '\n')
+			t.out.buf = append(t.appendFrame(t.out.buf, s.Text, &s.Frames[k], &s.Outcomes[k], k == 0), '\n')
 		}
 	}
 }
 
+// ran reports whether a frame of a stack is the innermost one: the thread was
+// there. Others are return addresses.
+func ran(rec *tracefs.Record, k int) bool { return k == 0 && rec.Flags&tracefs.Continued == 0 }
+
 // appendFrame writes one frame line, without its line feed.
-func (t *Text) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome) []byte {
+func (t *Text) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome, ran bool) []byte {
+	if o.File != nil {
+		return t.appendNamed(b, txt, f, o, ran)
+	}
 	switch {
-	case o.HasOffset && o.File != nil:
-		b = tracefs.AppendStem(b, o.Offset)
-		b = append(b, t.fileText(o.File)...)
 	case o.Memory != nil:
 		addr := o.Offset
 		if !o.HasOffset {
@@ -247,22 +253,39 @@ func (t *Text) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome) 
 		b = appendReason(appendPath(b, o.Memory.Name), o.Reason)
 	case f.Off == f.End:
 		b = tracefs.AppendStem(b, f.Addr)
-		if o.File != nil {
-			b = append(b, t.fileText(o.File)...)
-			break
-		}
 		if !f.ID.IsZero() {
 			b = f.ID.Append(append(b, " : "...))
 		}
 		b = appendReason(b, o.Reason)
-	case o.File != nil && f.Form == tracefs.FormIdentifier:
-		b = append(b, txt[f.Off:f.Stem]...)
-		b = append(b, t.fileText(o.File)...)
-	case o.File == nil && f.Form != tracefs.FormUnresolved:
+	case f.Form != tracefs.FormUnresolved:
 		b = append(b, txt[f.Off:f.End]...)
 		b = appendReason(b, o.Reason)
 	default:
 		b = append(b, txt[f.Off:f.End]...)
 	}
 	return b
+}
+
+// appendNamed writes the line of a frame with a file.
+func (t *Text) appendNamed(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome, ran bool) []byte {
+	at := o.Offset
+	switch {
+	case o.HasOffset:
+		b = tracefs.AppendStem(b, o.Offset)
+	case f.Off == f.End:
+		at = f.Addr
+		b = tracefs.AppendStem(b, f.Addr)
+	case t.opt.Symbols != nil:
+		at = f.Address(txt)
+		b = append(b, number(txt, f)...)
+	default:
+		b = append(b, txt[f.Off:f.Stem]...)
+	}
+	if t.opt.Symbols != nil {
+		b = appendFunction(b, t.opt.Symbols.Name(o.File, at, ran))
+	}
+	if f.Form == tracefs.FormResolved && !o.HasOffset {
+		return append(b, txt[f.Stem:f.End]...) // as an earlier run wrote it
+	}
+	return append(b, t.fileText(o.File)...)
 }

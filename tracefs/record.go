@@ -187,7 +187,8 @@ type Frame struct {
 	// asked for addresses, see Address.
 	Addr uint64
 	// Off is where the line begins in Batch.Text, End where it ends (the
-	// line feed is not part of it), Stem where the kernel's address ends.
+	// line feed is not part of it), Stem where the kernel's address ends, or
+	// the function's name that ustack has put behind it.
 	Off, End uint32
 	Stem     uint32
 	Form     Form

@@ -29,13 +29,13 @@ type withEvidence struct {
 func (f *traceFlags) evidence(stdin io.Reader) (*withEvidence, error) {
 	w := &withEvidence{files: f.files}
 	if f.maps == "" {
-		if f.sysroot != "" {
-			return nil, errors.New("--sysroot needs --maps")
+		if f.sysroot != "" && !f.symbols.on {
+			return nil, errors.New("--sysroot needs --maps or --symbols")
 		}
 		return w, nil
 	}
 	if exact, err := loadHistory(f.maps); exact != nil || err != nil {
-		if err == nil && f.sysroot != "" {
+		if err == nil && f.sysroot != "" && !f.symbols.on {
 			err = errors.New("--sysroot is of no use with what live has saved")
 		}
 		w.exact = exact

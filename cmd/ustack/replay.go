@@ -78,6 +78,7 @@ func parseReplay(args []string, stdout io.Writer) (*replayFlags, error) {
 	fs.Int64Var(&f.hold.Bytes, "hold-bytes", 0, "hold a record back for at most `N` bytes (default 1 MiB, 2 MiB when stacks are put to events)")
 	fs.DurationVar(&f.holdTime, "hold-time", 0, "hold a record back for at most this `TIME` of the trace (default 1s, 10s when stacks are put to events)")
 	fs.DurationVar(&f.pause, "hold-pause", defaultHoldPause, "let all go when the input pauses for this `TIME`")
+	f.symbols.register(fs)
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			fmt.Fprint(stdout, replayHelp)
@@ -164,11 +165,26 @@ func (f *replayFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*resolve.T
 	}
 	defer trace.close()
 	trace.findLateStacks()
+	names, err := f.symbols.open(f.sysroot)
+	if err != nil {
+		return nil, err
+	}
+	if names != nil {
+		defer names.Close()
+	}
 	out := render.Output(stdout)
 	return trace.read(func(res *resolve.Resolver) render.Renderer {
 		if f.format == "json" {
-			return render.NewJSON(out, res, f.hold.Bytes)
+			j := render.NewJSON(out, res, f.hold.Bytes)
+			if names != nil {
+				j.Symbols(names)
+			}
+			return j
 		}
-		return render.NewText(out, render.TextOptions{BuildID: f.buildID, KeepMaps: f.keepMaps, Stitch: f.stitch})
+		opt := render.TextOptions{BuildID: f.buildID, KeepMaps: f.keepMaps, Stitch: f.stitch}
+		if names != nil {
+			opt.Symbols = names
+		}
+		return render.NewText(out, opt)
 	}, stderr)
 }

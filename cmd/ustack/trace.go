@@ -18,6 +18,7 @@ type traceFlags struct {
 	dialect resolve.Dialect
 	maps    string
 	sysroot string
+	symbols symbolFlags // of commands that name functions
 	files   []string
 
 	dialectName string
@@ -27,7 +28,7 @@ type traceFlags struct {
 func (f *traceFlags) define(fs *flag.FlagSet) {
 	fs.StringVar(&f.dialectName, "dialect", "auto", "`DIALECT` of the stacks: auto, plain, offset, inode, hash, resolved, stock, or D0 to D5")
 	fs.StringVar(&f.maps, "maps", "", "hold announcements against the mappings in `DUMP` (ustack maps --save, or a folder or tar of PID.maps), and look raw addresses up there")
-	fs.StringVar(&f.sysroot, "sysroot", "", "with --maps: `DIR` with the ELF files at their paths, for a look at the code")
+	fs.StringVar(&f.sysroot, "sysroot", "", "`DIR` with the ELF files at their paths: for a look at the code with --maps, and for --symbols")
 }
 
 // parsed checks the flags and takes the names of the files.

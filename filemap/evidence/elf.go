@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap"
+	"ustack/filemap/callsite"
 	"ustack/filemap/elfid"
 )
 
@@ -88,27 +89,14 @@ func (x *elfFile) read(f *os.File, m *mapped) bool {
 // followsCall reports whether the code before an offset is a call: then the
 // offset can be a return address.
 func (x *elfFile) followsCall(offset uint64) bool {
-	const longest = 7
-	var code [longest]byte
-	if offset < longest || offset > 1<<40 {
+	var code [callsite.Longest]byte
+	if offset < callsite.Longest || offset > 1<<40 {
 		return false
 	}
-	if _, err := x.file.ReadAt(code[:], int64(offset-longest)); err != nil && err != io.EOF {
+	if _, err := x.file.ReadAt(code[:], int64(offset-callsite.Longest)); err != nil && err != io.EOF {
 		return false
 	}
-	if x.machine == elf.EM_AARCH64 {
-		word := uint32(code[3]) | uint32(code[4])<<8 | uint32(code[5])<<16 | uint32(code[6])<<24
-		return word>>26 == 0x25 || word&0xfffffc1f == 0xd63f0000 // bl, blr
-	}
-	if code[longest-5] == 0xe8 { // call rel32
-		return true
-	}
-	for n := 2; n <= longest; n++ { // call r/m64: ff /2, with sib and displacement
-		if code[longest-n] == 0xff && code[longest-n+1]>>3&7 == 2 && modRMLength(code[longest-n+1:]) == n-1 {
-			return true
-		}
-	}
-	return false
+	return callsite.Ends(x.machine, code[:])
 }
 
 // atSyscall reports whether a system call returns to an offset: the code before
@@ -134,25 +122,6 @@ func isSVC(code []byte) bool { return string(code[:4]) == "\x01\x00\x00\xd4" }
 // isX86Syscall reports whether code is syscall or int $0x80.
 func isX86Syscall(code []byte) bool {
 	return string(code[:2]) == "\x0f\x05" || string(code[:2]) == "\xcd\x80"
-}
-
-// modRMLength is the length of a ModRM byte with what belongs to it.
-func modRMLength(b []byte) int {
-	mod, rm := b[0]>>6, b[0]&7
-	n := 1
-	if mod != 3 && rm == 4 {
-		n++
-		if len(b) > 1 && mod == 0 && b[1]&7 == 5 {
-			return n + 4
-		}
-	}
-	switch {
-	case mod == 1:
-		return n + 1
-	case mod == 2, mod == 0 && rm == 5:
-		return n + 4
-	}
-	return n
 }
 
 // Shares of samples that must follow a call. Some return addresses never do

@@ -105,11 +105,7 @@ func (f *finder) binary(want *filemap.File, tries *[]Try) (*object, searchError)
 			failure = e
 		}
 	}
-	names := []string{want.Path}
-	if name, ok := strings.CutSuffix(want.Path, " (deleted)"); ok {
-		names = append(names, name)
-	}
-	for _, name := range names {
+	for _, name := range spellings(want.Path) {
 		o, e := f.candidate(f.system, name, want, f.sysroot, tries)
 		if o != nil {
 			return o, e
@@ -124,6 +120,19 @@ func (f *finder) binary(want *filemap.File, tries *[]Try) (*object, searchError)
 		worse(e)
 	}
 	return nil, failure
+}
+
+// spellings are the paths that a path in a trace can mean: a deleted file may
+// be there again, and a line feed is written as \012 in text.
+func spellings(path string) []string {
+	list := []string{path}
+	if name, ok := strings.CutSuffix(path, " (deleted)"); ok {
+		list = append(list, name)
+	}
+	if name := strings.ReplaceAll(path, `\012`, "\n"); name != path {
+		list = append(list, name)
+	}
+	return list
 }
 
 // byID is where files are kept by build ID: perf's cache, and the folders that

@@ -82,6 +82,10 @@ const (
 	Unverified
 	// Unreadable: the file could not be read, or is damaged.
 	Unreadable
+	// NotACall: the frame is a return address, and no call is before it: it is
+	// not what it seems. The kernel has named a wrong file, or the stack is of
+	// code without frame pointers.
+	NotACall
 	// OutsideText: the offset is not in code of the file.
 	OutsideText
 	// Stripped: the file has no full symbol table, and what it has does not
@@ -98,7 +102,7 @@ const (
 
 var reasonNames = [reasonCount]string{
 	NoFile: "no-file", IDMismatch: "id-mismatch", Unverified: "unverified", Unreadable: "unreadable",
-	OutsideText: "outside-text", Stripped: "stripped", NoSymbol: "no-symbol", JIT: "jit",
+	OutsideText: "outside-text", NotACall: "not-a-call", Stripped: "stripped", NoSymbol: "no-symbol", JIT: "jit",
 }
 
 // String is the word used in all outputs.

@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 
 	"ustack/filemap"
+	"ustack/filemap/callsite"
 	"ustack/filemap/elfid"
 	"ustack/filemap/symbol/image"
 	"ustack/filemap/symbol/lines"
@@ -140,6 +141,8 @@ func (s *source) name(offset uint64, ran bool) *Name {
 		start, ok = low, true
 	}
 	switch {
+	case !ran && !s.returns(offset) && n.Function != goexit:
+		*n = Name{Reason: NotACall}
 	case ok:
 		n.Offset = addr - start + (offset - at)
 	case s.whole:
@@ -148,6 +151,21 @@ func (s *source) name(offset uint64, ran bool) *Name {
 		*n = Name{Reason: Stripped}
 	}
 	return n
+}
+
+// goexit is where goroutines return to in the end: behind its first
+// instruction, which nobody has called from.
+const goexit = "runtime.goexit"
+
+// returns reports whether an offset can be a return address: a call is before
+// it.
+func (s *source) returns(offset uint64) bool {
+	x := s.bin.image
+	if !callsite.Known(x.Machine) {
+		return true
+	}
+	code, err := x.Code(offset, callsite.Longest)
+	return err == nil && callsite.Ends(x.Machine, code)
 }
 
 // symbol finds the function of an address in the symbol tables, and where it

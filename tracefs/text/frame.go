@@ -11,8 +11,11 @@ const (
 	// and the reason, which a ')' ends. Reading our own output again must
 	// know it.
 	UnresolvedMark = " (unresolved: "
-	arrow          = " => "
-	resolvedMark   = " : path="
+	// FileMark stands between the number of a frame, or the name that ustack
+	// has put behind that, and the file. Names are written so that they do not
+	// contain it: the first one counts.
+	FileMark = " : path="
+	arrow    = " => "
 )
 
 // parseFrame reads a frame line (without its line feed) at text[off:end].
@@ -36,7 +39,12 @@ func parseFrame(text []byte, off, end int) (tracefs.Frame, bool) {
 	rest := line[len(arrow):]
 	if n := angleAddress(rest); n > 0 {
 		f.Stem = uint32(off + len(arrow) + n)
-		f.Form, f.ID = parseSuffix(rest[n:])
+		if f.Form, f.ID = parseSuffix(rest[n:]); f.Form == tracefs.FormUnknown {
+			if name := nameEnd(rest[n:]); name > 0 {
+				f.Form = tracefs.FormResolved
+				f.Stem += uint32(name)
+			}
+		}
 		return f, true
 	}
 	if at := objectEnd(rest); at > 0 {
@@ -67,7 +75,7 @@ func parseSuffix(b []byte) (tracefs.Form, tracefs.Identifier) {
 	switch {
 	case len(b) == 0:
 		return tracefs.FormPlain, none
-	case hasPrefix(b, resolvedMark):
+	case hasPrefix(b, FileMark):
 		return tracefs.FormResolved, none
 	case hasPrefix(b, " : 0x"):
 		if v, n := parseHex(b[5:]); n > 0 && 5+n == len(b) {
@@ -79,6 +87,15 @@ func parseSuffix(b []byte) (tracefs.Form, tracefs.Identifier) {
 		}
 	}
 	return tracefs.FormUnknown, none
+}
+
+// nameEnd is how long the name of a function is that ustack has put between
+// number and file, " work+0x1c work.c:33", 0 if there is none.
+func nameEnd(b []byte) int {
+	if len(b) < 2 || b[0] != ' ' || b[1] <= ' ' || b[1] == ':' {
+		return 0
+	}
+	return max(bytes.Index(b, []byte(FileMark)), 0)
 }
 
 // parseInode reads "%ld : %d:%d", inode and device of D2 and D3.

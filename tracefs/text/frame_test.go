@@ -65,6 +65,20 @@ var frameLines = []struct {
 	},
 	{name: "D5 without build ID", line: " =>  <0000000000001472> : path=/a b", stem: " =>  <0000000000001472>", form: tracefs.FormResolved, addr: 0x1472},
 	{name: "D5 as ustack writes it", line: " =>  <0000000000001472> : path=/a [build_id=c2e0a63b]", stem: " =>  <0000000000001472>", form: tracefs.FormResolved, addr: 0x1472},
+	{
+		name: "D5 with a function", line: " =>  <0000000000001472> work+0x1c a b.c:33 : path=/a : path=/b",
+		stem: " =>  <0000000000001472> work+0x1c a b.c:33", form: tracefs.FormResolved, addr: 0x1472,
+	},
+	{
+		name: "D5 with inlined functions", line: " =>  <0000000000001472> leaf(int) a.c:1 <- work+0x1c b.c:33 : path=/a build_id={0x1,0x2,0x3,0x4,0x5}",
+		stem: " =>  <0000000000001472> leaf(int) a.c:1 <- work+0x1c b.c:33", form: tracefs.FormResolved, addr: 0x1472,
+	},
+	{
+		name: "D5 without a function", line: " =>  <0000000000001472> (no symbol: stripped) : path=/a",
+		stem: " =>  <0000000000001472> (no symbol: stripped)", form: tracefs.FormResolved, addr: 0x1472,
+	},
+	{name: "a function and no file", line: " =>  <0000000000001472> work+0x1c", stem: " =>  <0000000000001472>", form: tracefs.FormUnknown, addr: 0x1472},
+	{name: "two blanks and a file", line: " =>  <0000000000001472>  work+0x1c : path=/a", stem: " =>  <0000000000001472>", form: tracefs.FormUnknown, addr: 0x1472},
 	{name: "D5 with a colon", line: " =>  <0000000000001472> : path=/a : 0x1", stem: " =>  <0000000000001472>", form: tracefs.FormResolved, addr: 0x1472},
 	{name: "object", line: " => /tmp/v[+0x27e]", form: tracefs.FormObject},
 	{name: "object and address", line: " => /tmp/v[+0x27e] <000055d2508cd27e>", stem: " => /tmp/v[+0x27e]", form: tracefs.FormObject},

@@ -251,6 +251,14 @@ func (x *Image) Has(name string) bool {
 	return s != nil && s.Type != elf.SHT_NOBITS && s.Size > 0
 }
 
+// Code is the n bytes before a file offset.
+func (x *Image) Code(off, n uint64) ([]byte, error) {
+	if off < n {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return x.read(off-n, n)
+}
+
 // Address is the virtual address of a file offset in code. ok is false if the
 // offset is not in a segment of code, or in several that disagree.
 func (x *Image) Address(off uint64) (addr uint64, ok bool) {

@@ -1,0 +1,297 @@
+package main
+
+// Tests of --symbols on the captures, with the ELF files of the machine they
+// were made on.
+
+import (
+	"archive/tar"
+	"bytes"
+	"debug/elf"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// truthRoot unpacks the files of the captured machine.
+func truthRoot(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	r := tar.NewReader(bytes.NewReader(truthRead(t, "../../testdata/truth/rootfs.tar.zst")))
+	for {
+		h, err := r.Next()
+		if err == io.EOF {
+			return dir
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag != tar.TypeReg {
+			continue
+		}
+		if err := root.MkdirAll(filepath.Dir(h.Name), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		f, err := root.Create(h.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.Copy(f, r)
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// symbolFrame is a frame of the JSON output, with the keys that symbols add.
+type symbolFrame struct {
+	Path, Offset, Function, File string
+	FunctionOffset               string `json:"function_offset"`
+	NoFunction                   string `json:"no_function"`
+	Source                       string `json:"symbol_source"`
+	Line                         int
+	Inlined                      []struct {
+		Function, File string
+		Line           int
+	}
+	first bool
+}
+
+// key tells frames apart that are looked up differently.
+func (f *symbolFrame) key() string { return fmt.Sprint(f.Path, f.Offset, f.first) }
+
+func symbolHex(t *testing.T, s string) uint64 {
+	t.Helper()
+	v, err := strconv.ParseUint(s, 0, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// symbolFrames are the different frames of all captures.
+func symbolFrames(t *testing.T, root string) map[string]symbolFrame {
+	t.Helper()
+	frames := make(map[string]symbolFrame)
+	for _, c := range truthCaptures(t) {
+		if c.isFields() {
+			continue
+		}
+		var stdout, stderr bytes.Buffer
+		args := append([]string{"replay", "-q", "--format=json", "--symbols", "--sysroot", root}, c.args...)
+		if code := run(args, strings.NewReader(""), &stdout, &stderr); code != 0 {
+			t.Fatalf("run(%q) = %d, stderr: %s", args, code, stderr.String())
+		}
+		for line := range strings.Lines(stdout.String()) {
+			var record struct{ Stack []symbolFrame }
+			if err := json.Unmarshal([]byte(line), &record); err != nil {
+				t.Fatal(err)
+			}
+			for i, f := range record.Stack {
+				f.first = i == 0
+				if f.Path != "" {
+					frames[f.key()] = f
+				}
+			}
+		}
+	}
+	return frames
+}
+
+// symbolFile is an ELF file as the standard library reads it.
+type symbolFile struct {
+	name    string
+	loads   []*elf.Prog
+	symbols []elf.Symbol
+}
+
+// openSymbolFile reads a file, and the one with its debug information if this
+// machine has it.
+func openSymbolFile(t *testing.T, name string) *symbolFile {
+	t.Helper()
+	f, err := elf.Open(name)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	s := &symbolFile{name: name}
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 {
+			s.loads = append(s.loads, p)
+		}
+	}
+	add := func(f *elf.File) {
+		static, _ := f.Symbols()
+		dynamic, _ := f.DynamicSymbols()
+		s.symbols = append(append(s.symbols, static...), dynamic...)
+	}
+	add(f)
+	if note := f.Section(".note.gnu.build-id"); note != nil {
+		if b, err := note.Data(); err == nil && len(b) > 18 {
+			if d, err := elf.Open(fmt.Sprintf("/usr/lib/debug/.build-id/%x/%x.debug", b[16:17], b[17:])); err == nil {
+				add(d)
+				_ = d.Close()
+			}
+		}
+	}
+	return s
+}
+
+// addr is the address of a frame's code.
+func (s *symbolFile) addr(off uint64) (uint64, bool) {
+	for _, p := range s.loads {
+		if p.Off <= off && off < p.Off+p.Filesz {
+			return off - p.Off + p.Vaddr, true
+		}
+	}
+	return 0, false
+}
+
+// names reports whether a symbol of that name begins at start and can reach to
+// addr.
+func (s *symbolFile) names(function string, start, addr uint64) bool {
+	return slices.ContainsFunc(s.symbols, func(sym elf.Symbol) bool {
+		name := strings.TrimSuffix(sym.Name, ".abi0")
+		return name == function && sym.Value == start && (sym.Size == 0 || addr < start+sym.Size)
+	})
+}
+
+// TestSymbolsTruth holds the names of all frames of all captures against the
+// symbol tables as the standard library reads them, and lines and inlined
+// functions against addr2line.
+func TestSymbolsTruth(t *testing.T) {
+	root := truthRoot(t)
+	files := make(map[string]*symbolFile)
+	named, reasons := make(map[string][]namedFrame), make(map[string]int)
+	count := 0
+	for _, f := range symbolFrames(t, root) {
+		if f.NoFunction != "" {
+			reasons[f.NoFunction]++
+			if f.Function != "" || f.Source != "" {
+				t.Errorf("%+v has a name and a reason", f)
+			}
+			continue
+		}
+		s, ok := files[f.Path]
+		if !ok {
+			s = openSymbolFile(t, filepath.Join(root, f.Path))
+			files[f.Path] = s
+		}
+		if s == nil {
+			t.Errorf("%+v: a name without a file", f)
+			continue
+		}
+		count++
+		off := symbolHex(t, f.Offset)
+		in := off
+		if !f.first {
+			in--
+		}
+		addr, ok := s.addr(in)
+		start := addr + off - in - symbolHex(t, f.FunctionOffset)
+		if !ok || !s.names(f.Function, start, addr) {
+			t.Errorf("%s %s: %s+%s, but no such symbol is there", f.Path, f.Offset, f.Function, f.FunctionOffset)
+		}
+		named[f.Path] = append(named[f.Path], namedFrame{f, addr})
+	}
+	t.Logf("%d different frames named; others: %v", count, reasons)
+	if count < 100 {
+		t.Errorf("only %d different frames have names", count)
+	}
+	for path, list := range named {
+		if !strings.HasPrefix(path, "/opt/go/") { // of which addr2line knows no lines
+			files[path].lines(t, list)
+		}
+	}
+}
+
+type namedFrame struct {
+	symbolFrame
+	addr uint64
+}
+
+// lines holds lines and inlined functions against addr2line. Of a program
+// whose first file is included by another one, addr2line of binutils 2.40
+// tells the line of the right file but the name of the other one, so the names
+// of files are left out.
+func (s *symbolFile) lines(t *testing.T, list []namedFrame) {
+	var in strings.Builder
+	for _, f := range list {
+		fmt.Fprintf(&in, "%#x\n", f.addr)
+	}
+	cmd := exec.Command("addr2line", "-a", "-f", "-i", "-e", s.name)
+	cmd.Stdin = strings.NewReader(in.String())
+	out, err := cmd.Output()
+	if err != nil {
+		t.Logf("lines are not checked: %v", err)
+		return
+	}
+	answers := strings.Split(strings.TrimPrefix(string(out), "0x"), "\n0x")
+	if len(answers) != len(list) {
+		t.Fatalf("addr2line answers %d of %d", len(answers), len(list))
+	}
+	for i, f := range list {
+		want := strings.Split(strings.TrimSuffix(answers[i], "\n"), "\n")[1:]
+		var got []string
+		for _, in := range f.Inlined {
+			got = append(got, strconv.Itoa(in.Line))
+		}
+		got = append(got, strconv.Itoa(f.Line))
+		for k := range len(want) / 2 {
+			line, _, _ := strings.Cut(want[2*k+1], " (disc")
+			line = line[strings.LastIndexByte(line, ':')+1:]
+			if len(want) != 2*len(got) || line != got[k] && line != "?" && got[k] != "0" {
+				t.Errorf("%s %s: lines %v, but addr2line says %q", f.Path, f.Offset, got, want)
+				break
+			}
+		}
+	}
+}
+
+// TestSymbolsAgain: text with names can be replayed: without --symbols it
+// stays as it is, and with it, too; the same text without names comes out
+// with them.
+func TestSymbolsAgain(t *testing.T) {
+	root := truthRoot(t)
+	replayText := func(in string, args ...string) string {
+		var stdout, stderr bytes.Buffer
+		if code := run(append(append([]string{"replay", "-q"}, args...), "-"), strings.NewReader(in), &stdout, &stderr); code != 0 {
+			t.Fatalf("replay %q = %d, stderr: %s", args, code, stderr.String())
+		}
+		return stdout.String()
+	}
+	for _, c := range []string{"hash/pipe_default", "hash/pipe_odd", "inode/edge", "inode/static_raw"} {
+		in := string(truthRead(t, "../../testdata/captures/"+c+"/trace.txt.zst"))
+		for _, style := range []string{"kernel", "hex"} {
+			build := "--build-id=" + style
+			names := []string{"--symbols", "--sysroot", root, build}
+			once := replayText(in, names...)
+			if !strings.Contains(once, "+0x") || !strings.Contains(once, "(no symbol: ") {
+				t.Fatalf("%s: no names", c)
+			}
+			if diff := truthDiff(once, replayText(once, build)); diff != "" {
+				t.Errorf("%s, replayed: %s", c, diff)
+			}
+			if diff := truthDiff(once, replayText(once, names...)); diff != "" {
+				t.Errorf("%s, replayed with names: %s", c, diff)
+			}
+			if diff := truthDiff(once, replayText(replayText(in, build), names...)); diff != "" {
+				t.Errorf("%s, named in the second step: %s", c, diff)
+			}
+		}
+	}
+}

@@ -1,0 +1,56 @@
+// Package callsite looks at machine code for the calls that return addresses
+// come from.
+package callsite
+
+import "debug/elf"
+
+// Longest is how many bytes of code the longest call has.
+const Longest = 7
+
+// Known reports whether calls of a machine are known.
+func Known(m elf.Machine) bool {
+	return m == elf.EM_X86_64 || m == elf.EM_386 || m == elf.EM_AARCH64
+}
+
+// Ends reports whether code ends in a call, so that what follows can be a
+// return address. The machine must be Known; code is what stands before the
+// address, at least Longest bytes of it.
+func Ends(m elf.Machine, code []byte) bool {
+	if len(code) < Longest {
+		return false
+	}
+	code = code[len(code)-Longest:]
+	if m == elf.EM_AARCH64 {
+		word := uint32(code[3]) | uint32(code[4])<<8 | uint32(code[5])<<16 | uint32(code[6])<<24
+		return word>>26 == 0x25 || word&0xfffffc1f == 0xd63f0000 || // bl, blr
+			word&0xfefff800 == 0xd63f0800 // blraa and its like, which authenticate the pointer
+	}
+	if code[Longest-5] == 0xe8 { // call rel32
+		return true
+	}
+	for n := 2; n <= Longest; n++ { // call r/m64: ff /2, with sib and displacement
+		if code[Longest-n] == 0xff && code[Longest-n+1]>>3&7 == 2 && modRMLength(code[Longest-n+1:]) == n-1 {
+			return true
+		}
+	}
+	return false
+}
+
+// modRMLength is the length of a ModRM byte with what belongs to it.
+func modRMLength(b []byte) int {
+	mod, rm := b[0]>>6, b[0]&7
+	n := 1
+	if mod != 3 && rm == 4 {
+		n++
+		if len(b) > 1 && mod == 0 && b[1]&7 == 5 {
+			return n + 4
+		}
+	}
+	switch {
+	case mod == 1:
+		return n + 1
+	case mod == 2, mod == 0 && rm == 5:
+		return n + 4
+	}
+	return n
+}

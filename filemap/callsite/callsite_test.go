@@ -1,0 +1,40 @@
+package callsite
+
+import (
+	"debug/elf"
+	"testing"
+)
+
+func TestEnds(t *testing.T) {
+	pad := func(b ...byte) []byte { return append(make([]byte, 8), b...) }
+	for _, c := range []struct {
+		what string
+		m    elf.Machine
+		code []byte
+		want bool
+	}{
+		{"call rel32", elf.EM_X86_64, pad(0xe8, 1, 2, 3, 4), true},
+		{"call rel32, 32 bits", elf.EM_386, pad(0xe8, 1, 2, 3, 4), true},
+		{"call rax", elf.EM_X86_64, pad(0xff, 0xd0), true},
+		{"call r8", elf.EM_X86_64, pad(0x41, 0xff, 0xd0), true},
+		{"call [rip+x]", elf.EM_X86_64, pad(0xff, 0x15, 1, 2, 3, 4), true},
+		{"call [rax+8]", elf.EM_X86_64, pad(0xff, 0x50, 8), true},
+		{"call [rsp+8]", elf.EM_X86_64, pad(0xff, 0x54, 0x24, 8), true},
+		{"call [rax*8+disp32]", elf.EM_X86_64, pad(0xff, 0x14, 0xc5, 1, 2, 3, 4), true},
+		{"jmp rax", elf.EM_X86_64, pad(0xff, 0xe0), false},
+		{"syscall", elf.EM_X86_64, pad(0x0f, 0x05), false},
+		{"nop", elf.EM_X86_64, pad(0x90), false},
+		{"call rel32, one byte on", elf.EM_X86_64, pad(0xe8, 1, 2, 3, 4, 0x90), false},
+		{"bl", elf.EM_AARCH64, pad(0x10, 0, 0, 0x94), true},
+		{"blr x8", elf.EM_AARCH64, pad(0x00, 0x01, 0x3f, 0xd6), true},
+		{"blraaz x8", elf.EM_AARCH64, pad(0x1f, 0x09, 0x3f, 0xd6), true},
+		{"blraa x8, x9", elf.EM_AARCH64, pad(0x09, 0x09, 0x3f, 0xd7), true},
+		{"b", elf.EM_AARCH64, pad(0x10, 0, 0, 0x14), false},
+		{"ret", elf.EM_AARCH64, pad(0xc0, 0x03, 0x5f, 0xd6), false},
+		{"too short", elf.EM_X86_64, []byte{0xff, 0xd0}, false},
+	} {
+		if got := Ends(c.m, c.code); got != c.want {
+			t.Errorf("%s: %v, want %v", c.what, got, c.want)
+		}
+	}
+}

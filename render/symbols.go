@@ -1,0 +1,142 @@
+package render
+
+import (
+	"strconv"
+	"strings"
+
+	"ustack/filemap"
+	"ustack/filemap/symbol"
+	"ustack/tracefs"
+	"ustack/tracefs/text"
+)
+
+// Symbols names the code of frames; symbol.Symbols does. ran tells that the
+// thread was at the offset itself, and not that it will return there.
+type Symbols interface {
+	Name(f *filemap.File, offset uint64, ran bool) *symbol.Name
+}
+
+// appendFunction writes a frame's name into a line of text:
+//
+//	work+0x1c work.c:33
+//	leaf work.c:12 <- middle work.c:20 <- work+0x1c work.c:33
+//	(no symbol: stripped)
+//
+// What stands before "<-" is inlined in what stands behind it. It is made once
+// a name.
+func appendFunction(b []byte, n *symbol.Name) []byte {
+	if n.Text == nil {
+		n.Text = nameText(nil, n)
+	}
+	return append(b, n.Text...)
+}
+
+func nameText(b []byte, n *symbol.Name) []byte {
+	if n.Reason != symbol.NoReason {
+		b = append(append(b, " (no symbol: "...), n.Reason.String()...)
+		if n.Reason == symbol.IDMismatch {
+			b = append(append(b, ", build ID of the file there "...), orNone(n.Found.Hex())...)
+		}
+		return append(b, ')')
+	}
+	for i := range n.Inlined {
+		in := &n.Inlined[i]
+		b = appendWord(append(b, ' '), orUnknown(in.Function))
+		b = append(appendPlaceOf(b, in.File, in.Line), " <-"...)
+	}
+	b = appendWord(append(b, ' '), n.Function)
+	b = append(b, "+0x"...)
+	b = strconv.AppendUint(b, n.Offset, 16)
+	return appendPlaceOf(b, n.File, n.Line)
+}
+
+func appendPlaceOf(b []byte, file string, line int) []byte {
+	if file == "" {
+		return b
+	}
+	b = appendWord(append(b, ' '), file)
+	if line > 0 {
+		b = strconv.AppendInt(append(b, ':'), int64(line), 10)
+	}
+	return b
+}
+
+// appendWord writes a name of a stranger's so that it stays in its line and
+// does not hide where the file begins when the line is read again.
+func appendWord(b []byte, s string) []byte {
+	for _, mark := range []string{text.FileMark, text.UnresolvedMark} {
+		s = strings.ReplaceAll(s, mark, `\040`+mark[1:])
+	}
+	return appendPath(b, s)
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "??"
+	}
+	return s
+}
+
+// appendFunctionJSON writes the keys that a name has in a frame.
+func appendFunctionJSON(b []byte, n *symbol.Name) []byte {
+	if n.JSON == nil {
+		n.JSON = nameJSON(nil, n)
+	}
+	return append(b, n.JSON...)
+}
+
+func nameJSON(b []byte, n *symbol.Name) []byte {
+	if n.Reason != symbol.NoReason {
+		b = append(append(append(b, `,"no_function":"`...), n.Reason.String()...), '"')
+		if n.Reason == symbol.IDMismatch && !n.Found.IsZero() {
+			b = append(append(append(b, `,"found_build_id":"`...), n.Found.Hex()...), '"')
+		}
+		return b
+	}
+	b = appendText(b, "function", []byte(n.Function))
+	b = appendHex(append(b, `,"function_offset":`...), n.Offset)
+	b = appendPlaceJSON(b, n.File, n.Line)
+	if len(n.Inlined) > 0 {
+		b = append(b, `,"inlined":[`...)
+		for i := range n.Inlined {
+			in := &n.Inlined[i]
+			if i > 0 {
+				b = append(b, ',')
+			}
+			one := appendPlaceJSON(appendText(nil, "function", []byte(in.Function)), in.File, in.Line)
+			b = append(append(append(b, '{'), one[1:]...), '}')
+		}
+		b = append(b, ']')
+	}
+	return append(append(append(b, `,"symbol_source":"`...), n.Source.String()...), '"')
+}
+
+func appendPlaceJSON(b []byte, file string, line int) []byte {
+	if file == "" {
+		return b
+	}
+	b = appendText(b, "file", []byte(file))
+	if line > 0 {
+		b = strconv.AppendInt(append(b, `,"line":`...), int64(line), 10)
+	}
+	return b
+}
+
+// number is how much of a frame's line is the arrow and the address, without
+// the name that an earlier run has put behind it.
+func number(txt []byte, f *tracefs.Frame) []byte {
+	stem := txt[f.Off:f.Stem]
+	for i, c := range stem {
+		if c == '>' && i > len(" => ") {
+			return stem[:i+1]
+		}
+	}
+	return stem
+}

@@ -1,0 +1,94 @@
+package render
+
+import (
+	"strings"
+	"testing"
+
+	"ustack/filemap"
+	"ustack/filemap/elfid"
+	"ustack/filemap/symbol"
+)
+
+// toldNames are names by offset; those of return addresses have "return" in
+// their source file.
+type toldNames map[uint64]*symbol.Name
+
+func (m toldNames) Name(_ *filemap.File, offset uint64, ran bool) *symbol.Name {
+	if !ran {
+		offset |= 1 << 60
+	}
+	if n := m[offset]; n != nil {
+		return n
+	}
+	return &symbol.Name{Reason: symbol.Stripped}
+}
+
+const returns = 1 << 60
+
+// specimenNames are names of all kinds, also those that a hostile file has.
+func specimenNames() toldNames {
+	found, _ := elfid.New([]byte{0xc2, 0xe0})
+	return toldNames{
+		0x10:           {Function: "work", Offset: 0x1c, Source: symbol.Symtab},
+		returns | 0x20: {Function: "work", Offset: 0x2c, File: "src/work.c", Line: 33, Source: symbol.DebugFile},
+		returns | 0x30: {Function: "work", Offset: 0x3c, File: "work.c", Line: 40, Source: symbol.Symtab, Inlined: []symbol.Call{
+			{Function: "leaf(int)", File: "leaf.h", Line: 7}, {Function: "", File: "mid.h"},
+		}},
+		returns | 0x40: {Reason: symbol.IDMismatch, Found: found},
+		returns | 0x50: {Function: "a : path=/bin/true (unresolved: lost)", File: "x\ny.c", Line: 1, Source: symbol.Dynsym},
+	}
+}
+
+// TestSymbols has a stack with names in text and JSON. The text, replayed,
+// stays as it is.
+func TestSymbols(t *testing.T) {
+	var in, want strings.Builder
+	in.WriteString(title(7, "100.000002"))
+	want.WriteString(title(7, "100.000002"))
+	for _, f := range []struct{ number, name string }{
+		{"10", "work+0x1c"},
+		{"20", "work+0x2c src/work.c:33"},
+		{"30", "leaf(int) leaf.h:7 <- ?? mid.h <- work+0x3c work.c:40"},
+		{"40", "(no symbol: id-mismatch, build ID of the file there c2e0)"},
+		{"50", `a\040: path=/bin/true\040(unresolved: lost)+0x0 x\012y.c:1`},
+		{"10", "(no symbol: stripped)"},
+	} {
+		stem := " =>  <00000000000000" + f.number + ">"
+		in.WriteString(stem + " : 0x1\n")
+		want.WriteString(stem + " " + f.name + " : path=/lib/libz.so (x) build_id={" + zlibWords + "}\n")
+	}
+	in.WriteString(line("cat", 7, "100.000003", "file_map: hash=0x1 path=/lib/libz.so (x) build_id={"+zlibWords+"}"))
+	opt := options{text: TextOptions{Symbols: specimenNames()}}
+	got := replayed(t, opt, in.String())
+	if got != want.String() {
+		t.Errorf("got\n%s\nwant\n%s", got, want.String())
+	}
+	for what, opt := range map[string]options{"with names": opt, "without names": {}, "stitched": {text: TextOptions{Symbols: specimenNames(), Stitch: true}}} {
+		if again := replayed(t, opt, got); again != got {
+			t.Errorf("replayed %s:\n%s\nwant\n%s", what, again, got)
+		}
+	}
+}
+
+func TestSymbolsJSON(t *testing.T) {
+	in := title(7, "100.000002")
+	for _, number := range []string{"10", "20", "30", "40", "50", "60"} {
+		in += " =>  <00000000000000" + number + "> : 0x1\n"
+	}
+	in += line("cat", 7, "100.000003", "file_map: hash=0x1 path=/z build_id={"+noWords+"}")
+	out := replayed(t, options{json: true, text: TextOptions{Symbols: specimenNames()}}, in)
+	_ = jsonLines(t, out)
+	for _, want := range []string{
+		`{"offset":"0x10","path":"/z","trust":"announced","function":"work","function_offset":"0x1c","symbol_source":"symtab"}`,
+		`{"offset":"0x20","path":"/z","trust":"announced","function":"work","function_offset":"0x2c","file":"src/work.c","line":33,"symbol_source":"debug-file"}`,
+		`{"offset":"0x30","path":"/z","trust":"announced","function":"work","function_offset":"0x3c","file":"work.c","line":40,` +
+			`"inlined":[{"function":"leaf(int)","file":"leaf.h","line":7},{"function":"","file":"mid.h"}],"symbol_source":"symtab"}`,
+		`{"offset":"0x40","path":"/z","trust":"announced","no_function":"id-mismatch","found_build_id":"c2e0"}`,
+		`"function":"a : path=/bin/true (unresolved: lost)","function_offset":"0x0","file":"x\ny.c","line":1,"symbol_source":"dynsym"}`,
+		`{"offset":"0x60","path":"/z","trust":"announced","no_function":"stripped"}`,
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %s in\n%s", want, out)
+		}
+	}
+}
