@@ -99,7 +99,6 @@ func New(opt Options) *Analysis {
 		comms: make(map[string]string),
 	}
 	a.stacks.init(opt.Stacks)
-	a.empty.init()
 	for i := range a.others {
 		a.others[i] = &lock{}
 	}

@@ -71,6 +71,9 @@ func FuzzAnalysis(f *testing.F) {
 			return
 		}
 		r := a.Report(futex.View{})
+		if r.End-r.Start > 1<<40 {
+			return // sums may not fit their type
+		}
 		for _, s := range []futex.Sum{r.All, r.Contended, r.Signalled} {
 			if s.Low < 0 || s.Low > s.Time+s.OpenTime || r.Loss.Bounded && s.High < s.Time+s.OpenTime {
 				t.Errorf("%+v", s)

@@ -24,6 +24,10 @@ type Holder struct {
 	Sure bool
 	// Why says what is missing for high confidence, "" if nothing.
 	Why string
+	// locks are those that the threads let go which held it, as far as it was
+	// not known that they are one; foreign tells that of some nothing is known.
+	locks   []*lock
+	foreign bool
 }
 
 // holder finds who held a mutex during a wait that has ended. While a thread
@@ -31,7 +35,6 @@ type Holder struct {
 // held the lock since the one before, or since the wait began.
 func (a *Analysis) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []Segment) {
 	var complete bool
-	one := true
 	a.past, a.segs = a.past[:0], a.segs[:0]
 	if w.site != nil {
 		a.past, complete = w.site.past.between(a.past, w.from, end)
@@ -41,7 +44,7 @@ func (a *Analysis) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []
 		if k.th == w.th || !k.may(w) {
 			continue
 		}
-		one = one && k.of(l)
+		h.let(k, l)
 		a.segs = append(a.segs, Segment{k.th.tid, from, k.at})
 		from = k.at
 	}
@@ -52,22 +55,50 @@ func (a *Analysis) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []
 		a.segs = append(a.segs, Segment{w.waker.tid, w.from, end})
 	}
 	h.TID, h.Share = mostOf(a.segs, max(end-w.from, 1))
-	switch _, _, lost := a.gaps.within(w.from, end); {
-	case lost:
-		h.Why = "records were lost meanwhile"
+	switch {
 	case !complete:
 		h.Why = "too many threads let go meanwhile"
 	case w.waker.tid == 0:
 		h.Why = "nobody is seen to let the thread go on"
-	case !one:
-		h.Why = "it is not proven yet that all who let go use the same lock"
-	case h.Share < 0.5:
+	case h.Share < clearly:
 		h.Why = "several threads held it"
 	default:
 		h.Sure = true
 	}
 	return h, a.segs
 }
+
+// let notes that a call let go a lock.
+func (h *Holder) let(k *wake, l *lock) {
+	const most = 16
+	switch {
+	case k.of(l) || slices.Contains(h.locks, k.lock):
+	case k.lock == nil || len(h.locks) == most:
+		h.foreign = true
+	default:
+		h.locks = append(h.locks, k.lock)
+	}
+}
+
+// check decides on high confidence when the whole trace is known: which locks
+// are one, and what was lost.
+func (w *Wait) check(a *Analysis) {
+	h := &w.Holder
+	if h.TID == 0 {
+		return
+	}
+	l := w.lock.find()
+	if h.foreign || slices.ContainsFunc(h.locks, func(x *lock) bool { return x.find() != l }) {
+		h.Sure, h.Why = false, "it is not proven that all who let go use the same lock"
+	}
+	if _, _, lost := a.gaps.within(w.From, w.From+w.Time); lost {
+		h.Sure, h.Why = false, "records were lost meanwhile"
+	}
+}
+
+// clearly is the part of a wait for which one thread must have held the lock to
+// be called its holder.
+const clearly = 0.6
 
 // mostOf is the thread that has most of the time, and its part of the whole.
 func mostOf(segs []Segment, whole tracefs.Time) (tid int32, share float64) {

@@ -5,6 +5,7 @@ package futex_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -121,7 +122,10 @@ func traced(t *testing.T, s setup) *run {
 		cannot(t, "the workload cannot be built: "+err.Error())
 	}
 	dir := instance(t, s)
-	cmd := exec.Command(bin, s.mode)
+	const longest = time.Minute
+	ctx, cancel := context.WithTimeout(t.Context(), longest)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, bin, s.mode)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -106,6 +106,9 @@ func (a *Analysis) lock(th *thread, key lockKey, t tracefs.Time) *lock {
 		}
 	}
 	p.put(key, l)
+	if len(a.all) >= 2*a.opt.Locks {
+		a.all = slices.DeleteFunc(a.all, func(l *lock) bool { return l.parent != nil })
+	}
 	a.all = append(a.all, l)
 	a.locks++
 	return l
@@ -133,6 +136,9 @@ func (a *Analysis) uniteLocks(l, m *lock) {
 	}
 	m.parent = l
 	a.locks--
+	if m.proc != nil {
+		m.proc.find().put(m.key, l)
+	}
 	l.merge(m)
 	if l.file == (fileKey{}) {
 		l.file = m.file

@@ -54,6 +54,7 @@ type wait struct {
 	stack            int32
 	missing          resolve.Missing
 	slept            bool
+	counts           bool // in lock.active
 	timed            bool // it has a timeout
 	waker            waker
 	other            int32 // woken by this thread, not by a futex call
@@ -189,18 +190,23 @@ func (a *Analysis) beginWait(th *thread, t tracefs.Time, att *resolve.Attached) 
 
 // enterWait queues a wait at a lock.
 func (a *Analysis) enterWait(w *wait, l *lock) {
-	w.lock = l
+	w.lock, w.counts = l, true
 	l.active++
-	w.site = a.site(l.key, l)
-	w.site.waiters = append(w.site.waiters, w)
+	if s := a.site(l.key, l); len(s.waiters) < maxSiteWaiters {
+		w.site = s
+		s.waiters = append(s.waiters, w)
+	}
 }
 
 // leave takes a wait out of the queue.
 func (a *Analysis) leave(w *wait) {
+	if w.counts {
+		w.counts = false
+		w.lock.find().active--
+	}
 	if w.site == nil {
 		return
 	}
-	w.lock.find().active--
 	s := w.site
 	w.site = nil
 	if i := slices.Index(s.waiters, w); i >= 0 {

@@ -18,7 +18,9 @@ func (a *Analysis) beginWake(th *thread, t tracefs.Time) {
 		k.move = a.lock(th, lockKey{f.Addr2, key.shared}, t)
 	}
 	k.site = a.site(key, l)
-	k.site.wakes = append(k.site.wakes, k)
+	if len(k.site.wakes) < maxSiteCalls {
+		k.site.wakes = append(k.site.wakes, k)
+	}
 	if len(k.site.waiters) > 0 {
 		k.site.past.add(k)
 	}

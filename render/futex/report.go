@@ -307,6 +307,7 @@ func (s *StackShare) compare(t *StackShare) int {
 func (a *Analysis) longestWaits(r *Report, byLock map[*lock]*Lock, v *View) {
 	for s := range a.longest {
 		for _, w := range a.longest[s] {
+			w.check(a)
 			w.Lock = byLock[w.lock.find()]
 			w.Stack, w.WakerStack = a.stacks.get(w.stack), a.stacks.get(w.waker)
 			if w.Lock != nil && w.Lock.Kind.Contention() && w.Time >= v.MinWait && v.wants(a, w.Lock) {

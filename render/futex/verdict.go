@@ -53,27 +53,45 @@ const (
 
 // stuck reports whether a wait hangs: it has lasted for long, or nobody is left
 // who could end it. To wait for long for a thread's exit is usual.
-func (a *Analysis) stuck(b *Blocked, ticks bool) bool {
+func (j *judge) stuck(b *Blocked) bool {
 	if b.Lock == nil || b.Lock.Kind == GoPark || b.Lock.Kind == NotLock || b.wait.timed || b.Doubt {
 		return false
 	}
-	long := b.Time > stuckTimes*b.Lock.Max && (ticks || b.Time >= stuckAtLeast) && b.Lock.Kind != Join
-	return long || a.quiet(b.wait.th.proc.find())
+	long := b.Time > stuckTimes*b.Lock.Max && (j.r.Ticks || b.Time >= stuckAtLeast) && b.Lock.Kind != Join
+	return long || j.run.quiet(b.wait.th.proc.find())
 }
 
-// quiet reports whether no thread of a process is left that runs: all wait
-// without a time limit, sleep, or are gone. If it is not known which threads
-// are of the process, all count.
-func (a *Analysis) quiet(p *process) bool {
+// running counts the threads that run: that neither wait without a time limit,
+// nor sleep, nor are gone.
+type running struct {
+	all, unknown int
+	of           map[*process]int
+}
+
+func (a *Analysis) running() *running {
+	n := &running{of: make(map[*process]int)}
 	for _, th := range a.threads {
-		if distinct(p, th.proc.find()) || th.dead {
+		waits := th.in && th.wait != nil && !th.wait.timed
+		if th.dead || waits || a.switches && th.asleep {
 			continue
 		}
-		if waits := th.in && th.wait != nil && !th.wait.timed; !waits && !(a.switches && th.asleep) {
-			return false
+		n.all++
+		if p := th.proc.find(); p.tgid == tracefs.NoTID {
+			n.unknown++
+		} else {
+			n.of[p]++
 		}
 	}
-	return true
+	return n
+}
+
+// quiet reports whether no thread of a process is left that runs. If it is not
+// known which threads are of the process, all count.
+func (n *running) quiet(p *process) bool {
+	if p.tgid == tracefs.NoTID {
+		return n.all == 0
+	}
+	return n.of[p]+n.unknown == 0
 }
 
 // judge is what a verdict is made from.
@@ -82,14 +100,15 @@ type judge struct {
 	r    *Report
 	hang []*Blocked
 	by   map[int32]*Blocked // by thread
+	run  *running
 }
 
 // verdict finds out why threads hang. The surest explanation comes first.
 func (a *Analysis) verdict(r *Report) {
-	j := &judge{a: a, r: r, by: make(map[int32]*Blocked)}
+	j := &judge{a: a, r: r, by: make(map[int32]*Blocked), run: a.running()}
 	for _, b := range r.Blocked {
 		j.by[b.TID] = b
-		if a.stuck(b, r.Ticks) {
+		if j.stuck(b) {
 			j.hang = append(j.hang, b)
 		}
 	}
@@ -162,15 +181,19 @@ func (j *judge) next(b *Blocked) int32 {
 
 // circle looks for threads that wait for each other.
 func (j *judge) circle() *Verdict {
+	done := make(map[int32]bool) // no circle begins here
 	for _, b := range j.r.Blocked {
 		var path []*Blocked
 		seen := make(map[int32]int)
-		for at := b; at != nil && !at.Doubt; at = j.by[j.next(at)] {
+		for at := b; at != nil && !at.Doubt && !done[at.TID]; at = j.by[j.next(at)] {
 			if from, again := seen[at.TID]; again {
 				return j.circleOf(path[from:])
 			}
 			seen[at.TID] = len(path)
 			path = append(path, at)
+		}
+		for _, at := range path {
+			done[at.TID] = true
 		}
 	}
 	return nil
@@ -209,32 +232,34 @@ func (j *judge) deadOwner() *Verdict {
 // inversion looks for two locks that hang and that threads have taken in both
 // orders before.
 func (j *judge) inversion() *Verdict {
+	at := make(map[*lock]*Blocked)
 	for _, b := range j.hang {
-		for _, c := range j.hang {
-			if b.TID == c.TID || b.Lock == c.Lock || !b.Lock.Kind.exclusive() || !c.Lock.Kind.exclusive() {
-				continue
-			}
-			one, two := j.a.orderOf(c.Lock.lock, b.Lock.lock), j.a.orderOf(b.Lock.lock, c.Lock.lock)
-			if one == nil || two == nil {
-				continue
-			}
-			return &Verdict{Kind: Deadlock,
-				Text: fmt.Sprintf("Deadlock, likely: %s and %s hang at two locks that threads take in both orders.", who(b.TID, b.Comm), who(c.TID, c.Comm)),
-				Evidence: []string{j.waits(b), j.waits(c),
-					fmt.Sprintf("at %s %s waited for %#x while it held %#x", j.at(one.at), j.name(one.tid), b.Lock.Address, c.Lock.Address),
-					fmt.Sprintf("at %s %s waited for %#x while it held %#x", j.at(two.at), j.name(two.tid), c.Lock.Address, b.Lock.Address)}}
+		if l := b.Lock.lock; b.Lock.Kind.exclusive() && at[l] == nil {
+			at[l] = b
 		}
 	}
-	return nil
-}
-
-func (a *Analysis) orderOf(held, wanted *lock) *orderSeen {
-	for k, seen := range a.order {
-		if k.held.find() == held && k.wanted.find() == wanted {
-			return seen
+	orders := make(map[orderKey]*orderSeen)
+	var first *orderSeen
+	var found orderKey
+	for k, seen := range j.a.order {
+		k = orderKey{k.held.find(), k.wanted.find()}
+		orders[k] = seen
+		if orders[orderKey{k.wanted, k.held}] == nil || at[k.held] == nil || at[k.wanted] == nil || at[k.held].TID == at[k.wanted].TID {
+			continue
+		}
+		if first == nil || seen.at < first.at {
+			first, found = seen, k
 		}
 	}
-	return nil
+	if first == nil {
+		return nil
+	}
+	b, c, second := at[found.wanted], at[found.held], orders[orderKey{found.wanted, found.held}]
+	return &Verdict{Kind: Deadlock,
+		Text: fmt.Sprintf("Deadlock, likely: %s and %s hang at two locks that threads take in both orders.", who(b.TID, b.Comm), who(c.TID, c.Comm)),
+		Evidence: []string{j.waits(b), j.waits(c),
+			fmt.Sprintf("at %s %s waited for %#x while it held %#x", j.at(first.at), j.name(first.tid), b.Lock.Address, c.Lock.Address),
+			fmt.Sprintf("at %s %s waited for %#x while it held %#x", j.at(second.at), j.name(second.tid), c.Lock.Address, b.Lock.Address)}}
 }
 
 // lostWakeUp looks for a wait that began just after a wake-up which found
@@ -243,7 +268,7 @@ func (a *Analysis) orderOf(held, wanted *lock) *orderSeen {
 func (j *judge) lostWakeUp() *Verdict {
 	for _, b := range j.hang {
 		l := b.Lock.lock
-		e, ok := j.a.empty.m[l.key]
+		e, ok := j.a.empty.get(l.key)
 		if !ok || b.Lock.Kind == Join || b.Lock.Kind.exclusive() || e.tid == b.TID ||
 			!l.key.shared && distinct(e.proc.find(), l.proc.find()) || l.lastWake > e.at || e.at > b.Since {
 			continue

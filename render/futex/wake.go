@@ -112,7 +112,14 @@ type waker struct {
 	wake *wake
 }
 
-const maxSiteWakes = 64
+// Bounds of what is kept of one site: wake-ups whose waiters are not all known,
+// wake-ups under way, and threads that wait. Who wakes threads beyond that is
+// not known.
+const (
+	maxSiteWakes   = 64
+	maxSiteCalls   = 1 << 10
+	maxSiteWaiters = 1 << 10
+)
 
 // site is where a thread's futex is; l is the lock there, nil if there is none.
 // The address of a futex in a file says nothing: its lock has a site of its own.
@@ -307,10 +314,10 @@ func (a *Analysis) requeued(w *wait, k *wake, sure bool) {
 	a.enterWait(w, k.move.find())
 }
 
-// emptyWakes remembers calls that woke nobody: a wait that begins after one,
-// and never ends, may have missed it.
+// emptyWakes remembers the last calls that woke nobody, in two generations: a
+// wait that begins after one, and never ends, may have missed it.
 type emptyWakes struct {
-	m map[lockKey]emptyWake
+	young, old map[lockKey]emptyWake
 }
 
 type emptyWake struct {
@@ -320,22 +327,19 @@ type emptyWake struct {
 	stack int32
 }
 
-const maxEmptyWakes = 1 << 12
-
-func (e *emptyWakes) init() { e.m = make(map[lockKey]emptyWake) }
+const maxEmptyWakes = 1 << 11
 
 func (e *emptyWakes) add(key lockKey, w emptyWake) {
-	if _, ok := e.m[key]; !ok && len(e.m) >= maxEmptyWakes {
-		oldest := tracefs.Time(1<<63 - 1)
-		for _, x := range e.m {
-			oldest = min(oldest, x.at)
-		}
-		half := oldest/2 + w.at/2
-		for k, x := range e.m {
-			if x.at <= half {
-				delete(e.m, k)
-			}
-		}
+	if e.young == nil || len(e.young) >= maxEmptyWakes {
+		e.young, e.old = make(map[lockKey]emptyWake), e.young
 	}
-	e.m[key] = w
+	e.young[key] = w
+}
+
+func (e *emptyWakes) get(key lockKey) (emptyWake, bool) {
+	if w, ok := e.young[key]; ok {
+		return w, true
+	}
+	w, ok := e.old[key]
+	return w, ok
 }

@@ -8,6 +8,7 @@
 //
 // It begins when a line comes on standard input.
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -202,8 +203,34 @@ static void *sleeper(void *arg) {
 	return 0;
 }
 
+static int ready;
+
+// asleep waits until n threads besides ourselves are ready and asleep.
+static void asleep(int n) {
+	for (;; nap(1000)) {
+		if (__atomic_load_n(&ready, __ATOMIC_SEQ_CST) < n)
+			continue;
+		FILE *f;
+		int sleeping = 0;
+		char name[64], state;
+		DIR *d = opendir("/proc/self/task");
+		for (struct dirent *e; (e = readdir(d));) {
+			snprintf(name, sizeof name, "/proc/self/task/%.20s/stat", e->d_name);
+			if ((f = fopen(name, "r"))) {
+				if (fscanf(f, "%*d (%*[^)]) %c", &state) == 1 && state == 'S')
+					sleeping++;
+				fclose(f);
+			}
+		}
+		closedir(d);
+		if (sleeping >= n)
+			return;
+	}
+}
+
 // queued waits at one until it is moved to two, whose owner wakes it.
 static void *queued(void *arg) {
+	__atomic_fetch_add(&ready, 1, __ATOMIC_SEQ_CST);
 	wait_on(&one, FUTEX_WAIT_PRIVATE, 0, 0);
 	return 0;
 }
@@ -211,11 +238,13 @@ static void *queued(void *arg) {
 static void on_signal(int s) {}
 
 static void *interrupted(void *arg) {
+	__atomic_fetch_add(&ready, 1, __ATOMIC_SEQ_CST);
 	wait_on(&one, FUTEX_WAIT_PRIVATE, 0, 0);
 	return 0;
 }
 
 static void *timed(void *arg) {
+	__atomic_fetch_add(&ready, 1, __ATOMIC_SEQ_CST);
 	struct timespec t = {0, 300000000};
 	wait_on(&two, FUTEX_WAIT_PRIVATE, 0, &t);
 	return 0;
@@ -339,6 +368,8 @@ int main(int argc, char **argv) {
 			pthread_t t[4];
 			for (int i = 0; i < 4; i++)
 				pthread_create(&t[i], 0, queued, 0);
+			asleep(4);
+			ready = 0;
 			nap(10000);
 			// One is woken, three are moved, and woken one by one.
 			futex(&one, FUTEX_CMP_REQUEUE_PRIVATE, 1, (void *)100L, &two, 0);
@@ -364,19 +395,22 @@ int main(int argc, char **argv) {
 		sigaction(SIGUSR2, &s, 0);
 		pthread_t a, b, c;
 		pthread_create(&a, 0, interrupted, 0);
-		nap(20000);
+		asleep(1);
 		for (int i = 0; i < 3; i++) {
 			pthread_kill(a, SIGUSR1);
 			nap(20000);
+			asleep(1);
 		}
 		futex(&one, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
 		pthread_join(a, 0);
+		ready = 0;
 		pthread_create(&b, 0, interrupted, 0);
-		nap(20000);
+		asleep(1);
 		pthread_kill(b, SIGUSR2);
 		pthread_join(b, 0);
+		ready = 0;
 		pthread_create(&c, 0, timed, 0);
-		nap(20000);
+		asleep(1);
 		if (fork() == 0) {
 			kill(getppid(), SIGSTOP);
 			nap(50000);
