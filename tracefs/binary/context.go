@@ -36,7 +36,7 @@ func NewPrinter(k *Kernel) *Printer {
 	p.heads = []tracefs.HeadDecoder{text.ColumnHeads(p.nanoseconds)}
 	p.env = printfmt.Env{BigEndian: k.Layout.BigEndian, LongSize: k.Layout.LongSize}
 	if k.Symbols != nil {
-		p.env.Symbol = k.Symbols.Append
+		p.env.Symbol, p.env.IsText = k.Symbols.Append, k.Symbols.IsText
 	}
 	p.env.String = func(addr uint64) (string, bool) { s, ok := k.Strings[addr]; return s, ok }
 	p.common()

@@ -2,7 +2,9 @@ package binary
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,6 +22,7 @@ type Symbols struct {
 type symbol struct {
 	addr         uint64
 	name, module string
+	text         bool // code, not data
 }
 
 // NewSymbols are those of the text of /proc/kallsyms that load returns; it is
@@ -37,62 +40,53 @@ func (s *Symbols) parse() {
 		if err != nil || addr == 0 {
 			continue
 		}
-		sym := symbol{addr: addr, name: f[2]}
+		sym := symbol{addr: addr, name: f[2], text: strings.Contains("tTwW", f[1])}
 		if len(f) > 3 {
 			sym.module = f[3]
 		}
 		s.list = append(s.list, sym)
 	}
 	// Of several names of one address the kernel takes the first.
-	slices.SortStableFunc(s.list, func(a, b symbol) int {
-		if a.addr < b.addr {
-			return -1
-		} else if a.addr > b.addr {
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(s.list, func(a, b symbol) int { return cmp.Compare(a.addr, b.addr) })
+}
+
+// find returns the symbol that an address lies in, and the next one's address.
+// The last symbol has no end that is known, so nothing lies in it.
+func (s *Symbols) find(addr uint64) (sym *symbol, end uint64) {
+	if s == nil {
+		return nil, 0
+	}
+	s.once.Do(s.parse)
+	next := sort.Search(len(s.list), func(i int) bool { return s.list[i].addr > addr })
+	if next == 0 || next == len(s.list) {
+		return nil, 0
+	}
+	first := next - 1
+	for first > 0 && s.list[first-1].addr == s.list[next-1].addr {
+		first--
+	}
+	return &s.list[first], s.list[next].addr
+}
+
+// IsText reports whether an address lies in the kernel's code.
+func (s *Symbols) IsText(addr uint64) bool {
+	sym, _ := s.find(addr)
+	return sym != nil && sym.text
 }
 
 // Append appends the name of the symbol that an address lies in, and with
-// offset "+0xOFF/0xSIZE", as %ps and %pS do. The last symbol has no end that is
-// known, so nothing lies in it.
+// offset "+0xOFF/0xSIZE", as %ps and %pS do.
 func (s *Symbols) Append(b []byte, addr uint64, offset bool) ([]byte, bool) {
-	if s == nil {
+	sym, end := s.find(addr)
+	if sym == nil {
 		return b, false
 	}
-	s.once.Do(s.parse)
-	n, found := slices.BinarySearchFunc(s.list, addr, func(x symbol, addr uint64) int {
-		if x.addr < addr {
-			return -1
-		} else if x.addr > addr {
-			return 1
-		}
-		return 0
-	})
-	if !found {
-		n--
-		for n > 0 && s.list[n-1].addr == s.list[n].addr {
-			n--
-		}
-	}
-	if n < 0 {
-		return b, false
-	}
-	end := n
-	for end < len(s.list) && s.list[end].addr == s.list[n].addr {
-		end++
-	}
-	if end == len(s.list) {
-		return b, false
-	}
-	sym := &s.list[n]
 	b = append(b, sym.name...)
 	if !offset {
 		return b, true
 	}
 	b = strconv.AppendUint(append(b, "+0x"...), addr-sym.addr, 16)
-	b = strconv.AppendUint(append(b, "/0x"...), s.list[end].addr-sym.addr, 16)
+	b = strconv.AppendUint(append(b, "/0x"...), end-sym.addr, 16)
 	if sym.module != "" {
 		b = append(append(b, ' '), sym.module...)
 	}

@@ -49,7 +49,11 @@ func (e *Env) appendField(b []byte, f *format.Field) []byte {
 		b = strconv.AppendUint(b, v, 10)
 		return append(b, ')')
 	case 2, 4, 8:
-		b = appendHex(append(b, "0x"...), v)
+		if f.Size == e.LongSize && e.IsText != nil && e.IsText(v) {
+			b = e.AppendSymbol(b, v, true)
+		} else {
+			b = appendHex(append(b, "0x"...), v)
+		}
 		b = append(b, " ("...)
 		b = strconv.AppendInt(b, int64(ctype{bits: uint8(8 * f.Size), signed: f.Size > 2}.fit(v)), 10)
 		return append(b, ')')

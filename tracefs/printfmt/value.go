@@ -16,6 +16,9 @@ type Env struct {
 	// Symbol appends the name of a kernel address, with "+0xoff/0xsize" if
 	// offset is set, and reports whether it is known (kallsyms). May be nil.
 	Symbol func(b []byte, addr uint64, offset bool) ([]byte, bool)
+	// IsText reports whether an address lies in the kernel's code. May be
+	// nil.
+	IsText func(addr uint64) bool
 	// String finds a string of the kernel's by its address
 	// (printk_formats). May be nil.
 	String func(addr uint64) (string, bool)

@@ -1,0 +1,87 @@
+package printfmt
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"ustack/tracefs/format"
+)
+
+// kernelFormats are all format files of a Linux 6.18.
+func kernelFormats(t testing.TB) (events []*format.Event) {
+	t.Helper()
+	f, err := os.Open("testdata/formats618.tar.zst")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := zstd.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			return events
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag != tar.TypeReg {
+			continue
+		}
+		text, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := format.Parse(text)
+		if err != nil {
+			t.Fatalf("%s: %v", h.Name, err)
+		}
+		e.System = strings.Split(h.Name, "/")[1]
+		events = append(events, e)
+	}
+}
+
+// TestKernelFormats: of a whole kernel's print fmts only those cannot be
+// evaluated that use names which their format files do not explain. Records of
+// zeros and of ones are printed, too short ones as well.
+func TestKernelFormats(t *testing.T) {
+	events := kernelFormats(t)
+	if len(events) < 2300 {
+		t.Fatalf("%d events", len(events))
+	}
+	unknown := 0
+	for _, e := range events {
+		p, err := Compile(e, 8)
+		if err != nil {
+			if !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "nobody knows") {
+				t.Errorf("%s: %v", e.Name, err)
+			}
+			unknown++
+			continue
+		}
+		for _, fill := range []byte{0, 1, 0xff} {
+			rec := bytes.Repeat([]byte{fill}, e.Size+8)
+			env := Env{LongSize: 8}
+			for n := 0; n <= len(rec); n += 3 {
+				env.Record = rec[:n]
+				if text := p.Append(nil, &env); len(text) > 1<<17 {
+					t.Errorf("%s: %d bytes of text", e.Name, len(text))
+				}
+				AppendFields(nil, e, &env)
+			}
+		}
+	}
+	if unknown > 70 {
+		t.Errorf("%d of %d print fmts cannot be evaluated", unknown, len(events))
+	}
+}
