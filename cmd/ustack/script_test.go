@@ -4,6 +4,7 @@ package main
 // as a process of its own, with real files, pipes and terminals.
 
 import (
+	"archive/tar"
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
@@ -32,6 +33,7 @@ func TestMain(m *testing.M) {
 
 // TestScript runs the scripts. Besides the commands of testscript they have:
 //
+//	unpack FILE DIR                   unpack a tar.zst
 //	exits CODE PROGRAM [ARG...]       run it; it must exit with CODE
 //	early N PROGRAM [ARG...]          run it, but close its output after N bytes:
 //	                                  it must end soon, and say nothing
@@ -69,6 +71,7 @@ func TestScript(t *testing.T) {
 			"unescape":  scriptUnescape,
 			"chop":      scriptChop,
 			"compress":  scriptCompress,
+			"unpack":    scriptUnpack,
 			"damage":    scriptDamage,
 			"begins":    scriptBegins,
 			"generate":  scriptGenerate,
@@ -215,6 +218,30 @@ func scriptUnescape(ts *testscript.TestScript, neg bool, args []string) {
 			return string([]byte{byte(b)})
 		})
 		ts.Check(os.WriteFile(ts.MkAbs(file), []byte(text), 0o666))
+	}
+}
+
+func scriptUnpack(ts *testscript.TestScript, neg bool, args []string) {
+	scriptArgs(ts, neg, args, 2, "unpack FILE DIR")
+	f, err := os.Open(ts.MkAbs(args[0]))
+	ts.Check(err)
+	defer f.Close()
+	z, err := zstd.NewReader(f)
+	ts.Check(err)
+	defer z.Close()
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			return
+		}
+		ts.Check(err)
+		name := filepath.Join(ts.MkAbs(args[1]), filepath.FromSlash(h.Name))
+		ts.Check(os.MkdirAll(filepath.Dir(name), 0o755))
+		if h.Typeflag == tar.TypeReg {
+			data, err := io.ReadAll(r)
+			ts.Check(err)
+			ts.Check(os.WriteFile(name, data, 0o600))
+		}
 	}
 }
 
