@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 
 	"ustack/filemap"
@@ -137,6 +138,26 @@ func (fl *following) threadsOf(pids []int) ([]int, error) {
 	}
 	slices.Sort(tids)
 	return slices.Compact(tids), nil
+}
+
+// likeUs are the threads of those of the processes that have our name. By PID
+// alone it could be another process, if the PID is of another namespace.
+func (fl *following) likeUs(pids []int) []int {
+	var tids []int
+	var we, they procmap.Process
+	if fl.code.Process(os.Getpid(), &we) != nil {
+		return nil
+	}
+	for _, pid := range pids {
+		if fl.code.Process(pid, &they) != nil || they.Stat.Comm != we.Stat.Comm {
+			continue
+		}
+		list, err := fl.code.Threads(pid)
+		if err == nil {
+			tids = append(tids, list...)
+		}
+	}
+	return tids
 }
 
 // report says what became of the questions.

@@ -94,6 +94,7 @@ type session struct {
 	stacks instance.StackSource
 	events []instance.Event // that are traced
 	maps   []instance.Event // that announce files
+	others []int            // PIDs of others like us
 	follow *following
 	child  *child
 	saved  *saver
@@ -169,8 +170,11 @@ func (s *session) prepare() error {
 		if facts.PIDNamespace(s.f.proc) == facts.Other {
 			return errForeignPIDs
 		}
-		if gone, err := root.Clean(); err == nil && len(gone.Removed) > 0 {
-			s.say("removed what dead processes had left: %s", strings.Join(gone.Removed, ", "))
+		if cleaned, err := root.Clean(); err == nil {
+			s.others = cleaned.Alive()
+			if len(cleaned.Removed) > 0 {
+				s.say("removed what dead processes had left: %s", strings.Join(cleaned.Removed, ", "))
+			}
 		}
 	}
 	if s.events, err = s.selected(root); err != nil {
@@ -242,7 +246,8 @@ func (s *session) selected(root *instance.Root) ([]instance.Event, error) {
 }
 
 // startCommand starts the command, if there is one, and chooses whose events
-// are traced. Our own are not: each would make another one.
+// are traced. Our own are not: each would make another one. Nor are those of
+// others like us who began before: each would make one there that makes one here.
 func (s *session) startCommand() error {
 	var err error
 	if len(s.f.command) > 0 {
@@ -268,7 +273,7 @@ func (s *session) startCommand() error {
 	if err != nil {
 		return err
 	}
-	return s.in.ExcludePIDs(own, true)
+	return s.in.ExcludePIDs(append(own, s.follow.likeUs(s.others)...), true)
 }
 
 // abandon ends a command that was never let run.

@@ -7,6 +7,8 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -66,6 +68,20 @@ func (r *Root) Leftovers() ([]string, error) {
 		_ = own.Close()
 		return false
 	}), nil
+}
+
+// Alive are the processes whose instances stayed because they run. Their numbers
+// are those of the PID namespace that each is in.
+func (c *Cleaned) Alive() []int {
+	var pids []int
+	for _, l := range c.Left {
+		digits, _, _ := strings.Cut(strings.TrimPrefix(l.Name, Prefix), ".")
+		if pid, err := strconv.Atoi(digits); err == nil && errors.Is(l.Err, ErrAlive) {
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
+	return slices.Compact(pids)
 }
 
 // Clean removes the instances of ustack processes that have ended. rmdir

@@ -1,0 +1,53 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"testing"
+)
+
+// TestLiveTwo: of two that trace all processes, the second one leaves the first
+// one alone. Otherwise each would make events for the other, without an end.
+func TestLiveTwo(t *testing.T) {
+	needLive(t)
+	bin := ustackBinary(t)
+	first := exec.Command(bin, "live", "-o", os.DevNull)
+	stderr := &startLine{begun: make(chan struct{})}
+	first.Stderr = stderr
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-stderr.begun
+	out := filepath.Join(t.TempDir(), "out")
+	second := exec.Command(bin, "live", "-q", "-o", out, "--duration", "2s")
+	if text, err := second.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, text)
+	}
+	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", first.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, &stderr.text)
+	}
+	trace, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range tasks {
+		if line := regexp.MustCompile(`(?m)^ *\S+-` + task.Name() + ` .*`).Find(trace); line != nil {
+			t.Errorf("it traced the first one: %s", line)
+		}
+	}
+	noInstance(t, first.Process.Pid)
+	noInstance(t, second.Process.Pid)
+}
