@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -132,7 +131,7 @@ func (fl *following) threadsOf(pids []int) ([]int, error) {
 	for _, pid := range pids {
 		list, err := fl.code.Threads(pid)
 		if err != nil {
-			return nil, fmt.Errorf("listing the threads of process %d: %w", pid, err)
+			return nil, err
 		}
 		tids = append(tids, list...)
 	}

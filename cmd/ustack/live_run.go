@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -260,11 +261,7 @@ func (s *session) startCommand() error {
 		return err
 	}
 	if len(s.f.tids) > 0 {
-		tids, err := s.follow.threadsOf(s.f.tids)
-		if err != nil {
-			return err
-		}
-		return s.in.SetPIDs(tids, true)
+		return s.restrict(s.f.tids)
 	}
 	if s.in.Root().Plain() {
 		return nil
@@ -274,6 +271,28 @@ func (s *session) startCommand() error {
 		return err
 	}
 	return s.in.ExcludePIDs(append(own, s.follow.likeUs(s.others)...), true)
+}
+
+// restrict has only these processes traced. The kernel follows what threads on
+// its list make; those that were made while we wrote the list are added.
+func (s *session) restrict(pids []int) error {
+	known, err := s.follow.threadsOf(pids)
+	if err == nil {
+		err = s.in.SetPIDs(known, true)
+	}
+	const rounds = 10
+	for range rounds {
+		if err != nil {
+			break
+		}
+		now, lerr := s.follow.threadsOf(pids)
+		fresh := slices.DeleteFunc(slices.Clone(now), func(tid int) bool { return slices.Contains(known, tid) })
+		if lerr != nil || len(fresh) == 0 {
+			break // a process that has ended meanwhile was there to be traced
+		}
+		known, err = now, s.in.AddPIDs(fresh)
+	}
+	return err
 }
 
 // abandon ends a command that was never let run.
