@@ -41,6 +41,7 @@ type liveFlags struct {
 	buildID  render.BuildIDStyle
 	stitch   bool
 	keepMaps bool
+	symbols  symbolFlags
 	out      string
 	save     string
 	tracefs  string
@@ -69,6 +70,7 @@ func parseLive(args []string, stdout io.Writer) (*liveFlags, error) {
 	fs.Usage = func() {}
 	f.sourceFlags(fs)
 	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text or json (lines)")
+	f.symbols.register(fs)
 	buildID := fs.String("build-id", "kernel", "`FORM` of build IDs in text: kernel (words), hex (as readelf -n) or none")
 	fs.BoolVar(&f.stitch, "stitch", false, "print each event's stack under the event")
 	fs.BoolVar(&f.keepMaps, "keep-maps", false, "keep mapping events in the text")

@@ -63,7 +63,8 @@ func startFollowing(f *liveFlags, root *instance.Root, log io.Writer, say func(s
 	}
 	opt := timeline.Options{Spaces: space.New(), Stamp: timeline.TextStamp()}
 	if err := fl.choose(f, root, log, &opt); err != nil {
-		return nil, errors.Join(err, fl.close())
+		_ = fl.close() // it would say the same again
+		return nil, err
 	}
 	fl.prober = timeline.NewProber(timeline.ProberOptions{
 		Reader: fl.all, Spaces: opt.Spaces, Clock: space.Monotonic, Settle: fl.settle, Reread: fl.reread, Found: fl.found,

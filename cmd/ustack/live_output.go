@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"ustack/filemap/resolve"
+	"ustack/filemap/symbol"
 	"ustack/render"
 )
 
@@ -14,14 +15,16 @@ type liveOutput struct {
 	s   *session
 	out io.Writer
 	f   *os.File // nil: not ours to close
+	// names are those of functions, nil for none.
+	names *symbol.Symbols
 }
 
 func (o *liveOutput) open() error {
 	o.out = o.s.stdout
-	if o.s.f.out == "" {
-		return nil
-	}
 	var err error
+	if o.names, err = o.s.f.symbols.open(""); err != nil || o.s.f.out == "" {
+		return err
+	}
 	if o.f, err = os.Create(o.s.f.out); err != nil {
 		return fmt.Errorf("creating the output: %w", err)
 	}
@@ -32,14 +35,26 @@ func (o *liveOutput) open() error {
 func (o *liveOutput) renderer(res *resolve.Resolver) render.Renderer {
 	f := o.s.f
 	if f.format == "json" {
-		return render.NewJSON(render.Output(o.out), res, defaultHoldBytes)
+		j := render.NewJSON(render.Output(o.out), res, defaultHoldBytes)
+		if o.names != nil {
+			j.Symbols(o.names)
+		}
+		return j
 	}
-	return render.NewText(render.Output(o.out), render.TextOptions{BuildID: f.buildID, KeepMaps: f.keepMaps, Stitch: f.stitch})
+	opt := render.TextOptions{BuildID: f.buildID, KeepMaps: f.keepMaps, Stitch: f.stitch}
+	if o.names != nil {
+		opt.Symbols = o.names
+	}
+	return render.NewText(render.Output(o.out), opt)
 }
 
 func (o *liveOutput) step(*resolve.Totals) error { return nil }
 
 func (o *liveOutput) close() error {
+	if o.names != nil {
+		o.names.Close()
+		o.names = nil
+	}
 	if o.f == nil {
 		return nil
 	}

@@ -145,7 +145,11 @@ func (s *session) run() (int, error) {
 		return exitFailure, errors.Join(err, trace.Close(), s.sink.close())
 	}
 	totals, err := s.pump(trace)
-	if err := errors.Join(err, s.sink.close(), s.follow.close(), s.saved.close()); err != nil {
+	cerr := errors.Join(s.sink.close(), s.follow.close(), s.saved.close())
+	if err == nil {
+		err = cerr // after another error it says the same again
+	}
+	if err != nil {
 		return exitFailure, err
 	}
 	s.report(totals)

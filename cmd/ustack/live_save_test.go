@@ -65,3 +65,22 @@ func firstDifference(a, b []byte) string {
 	}
 	return "the replay goes on"
 }
+
+// TestLiveSaveFull: a full disk ends live with one error that says what it was
+// doing; the instance goes.
+func TestLiveSaveFull(t *testing.T) {
+	needLive(t)
+	for name, doing := range map[string]string{savedSpacesFile: "logging the address spaces: ", savedTraceFile: "saving the trace: "} {
+		dir := t.TempDir()
+		if err := os.Symlink("/dev/full", filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(ustackBinary(t), "live", "-q", "-o", os.DevNull, "-e", "sched:sched_switch", "--save", dir, "--duration", "20s")
+		out, _ := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != exitFailure || bytes.Count(out, []byte("\n")) != 1 ||
+			!bytes.Contains(out, []byte(doing)) || !bytes.Contains(out, []byte("no space left")) {
+			t.Errorf("%s: exit code %d, %q", name, code, out)
+		}
+		noInstance(t, cmd.ProcessState.Pid())
+	}
+}

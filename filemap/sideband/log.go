@@ -1,6 +1,7 @@
 package sideband
 
 import (
+	"fmt"
 	"io"
 	"strconv"
 
@@ -62,7 +63,9 @@ func (l *logWriter) flush() error {
 		return nil
 	}
 	if l.err == nil && len(l.buf) > 0 {
-		_, l.err = l.w.Write(l.buf)
+		if _, err := l.w.Write(l.buf); err != nil {
+			l.err = fmt.Errorf("logging the address spaces: %w", err)
+		}
 	}
 	l.buf = l.buf[:0]
 	return l.err
