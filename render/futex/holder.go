@@ -6,8 +6,9 @@ import (
 	"ustack/tracefs"
 )
 
-// Segment is a part of a wait during which one thread let others go on, or
-// was on its way to: it held the lock at least at the end of it.
+// Segment is a part of a wait during which one thread held the lock, up to when
+// it let others go on: since it got it by waiting, or else at most since another
+// thread had let go.
 type Segment struct {
 	TID      int32
 	From, To tracefs.Time
@@ -32,7 +33,8 @@ type Holder struct {
 
 // holder finds who held a mutex during a wait that has ended. While a thread
 // waits the word says so, so each unlocking makes a call: who makes it has
-// held the lock since the one before, or since the wait began.
+// held the lock since the one before, or since the wait began, or if it has
+// itself waited, since that ended.
 func (a *Analysis) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []Segment) {
 	var complete bool
 	a.past, a.segs = a.past[:0], a.segs[:0]
@@ -45,7 +47,7 @@ func (a *Analysis) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []
 			continue
 		}
 		h.let(k, l)
-		a.segs = append(a.segs, Segment{k.th.tid, from, k.at})
+		a.segs = append(a.segs, Segment{k.th.tid, max(from, k.got), k.at})
 		from = k.at
 	}
 	if len(a.segs) == 0 {
@@ -54,14 +56,15 @@ func (a *Analysis) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []
 		}
 		a.segs = append(a.segs, Segment{w.waker.tid, w.from, end})
 	}
-	h.TID, h.Share = mostOf(a.segs, max(end-w.from, 1))
+	tid, most, second := mostOf(a.segs)
+	h.TID, h.Share = tid, float64(most)/float64(max(end-w.from, 1))
 	switch {
 	case !complete:
 		h.Why = "too many threads let go meanwhile"
 	case w.waker.tid == 0:
 		h.Why = "nobody is seen to let the thread go on"
-	case h.Share < clearly:
-		h.Why = "several threads held it"
+	case float64(most) < clearly*float64(second):
+		h.Why = "several threads held it for about as long"
 	default:
 		h.Sure = true
 	}
@@ -96,13 +99,13 @@ func (w *Wait) check(a *Analysis) {
 	}
 }
 
-// clearly is the part of a wait for which one thread must have held the lock to
-// be called its holder.
-const clearly = 0.6
+// clearly is how many times as long as any other a thread must have held a lock
+// for being called its holder.
+const clearly = 1.2
 
-// mostOf is the thread that has most of the time, and its part of the whole.
-func mostOf(segs []Segment, whole tracefs.Time) (tid int32, share float64) {
-	var most tracefs.Time
+// mostOf is the thread that has most of the time, how long that is, and how
+// long the next one's is.
+func mostOf(segs []Segment) (tid int32, most, second tracefs.Time) {
 	for i := range segs {
 		var sum tracefs.Time
 		for k := range segs {
@@ -110,11 +113,15 @@ func mostOf(segs []Segment, whole tracefs.Time) (tid int32, share float64) {
 				sum += segs[k].To - segs[k].From
 			}
 		}
-		if tid == 0 || sum > most {
-			tid, most = segs[i].TID, sum
+		switch {
+		case segs[i].TID == tid:
+		case tid == 0 || sum > most:
+			tid, most, second = segs[i].TID, sum, most
+		default:
+			second = max(second, sum)
 		}
 	}
-	return tid, float64(most) / float64(whole)
+	return tid, most, second
 }
 
 // owns notes that a thread has got a lock by waiting, if it does not wait for
@@ -124,6 +131,7 @@ func (a *Analysis) owns(w *wait, l *lock) {
 	l.owner, l.ownedFrom = w.th.tid, w.end
 	const most = 64
 	th := w.th
+	th.got, th.gotAt = l, w.end
 	if len(th.holds) < most {
 		th.holds = append(th.holds, l)
 	}

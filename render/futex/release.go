@@ -30,6 +30,9 @@ func (a *Analysis) beginWake(th *thread, t tracefs.Time) {
 	}
 	l.active++
 	l.traits.wake(k.asked, k.move != nil)
+	if th.got != nil && th.got.find() == l {
+		k.got, th.got = th.gotAt, nil
+	}
 	a.releasedBy(th, l)
 }
 

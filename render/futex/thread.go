@@ -35,6 +35,8 @@ type thread struct {
 	diedAt      tracefs.Time
 	hidden      tracefs.Time // what loss can hide
 	holds       []*lock      // got by waiting, and not let go since
+	got         *lock        // the last of them
+	gotAt       tracefs.Time
 }
 
 // thread returns a thread's state; nil if there are too many.

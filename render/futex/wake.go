@@ -84,6 +84,7 @@ type wake struct {
 	asked uint32 // how many to wake
 	site  *site
 	at    tracefs.Time
+	got   tracefs.Time // when the thread got the lock, if it waited for it
 	stack int32
 	// move is where waiters go that are not woken, for requeue operations;
 	// first is how many are woken before.

@@ -306,10 +306,10 @@ func evidence(w *futex.Wait, t *text) []string {
 	}
 	out := []string{fmt.Sprintf("held by thread %d for %.0f %% of it (%s)", h.TID, 100*h.Share, conf)}
 	for _, s := range w.Segments {
-		out = append(out, fmt.Sprintf("%d let go at %s, %s later", s.TID, stamp(s.To, t.r.Ticks), t.time(s.To-s.From)))
+		out = append(out, fmt.Sprintf("%d for %s, till %s", s.TID, t.time(s.To-s.From), stamp(s.To, t.r.Ticks)))
 	}
 	if w.WakerStack != nil {
-		out = append(out, "  at "+frames(w.WakerStack))
+		out = append(out, "let go at "+frames(w.WakerStack))
 	}
 	return out
 }
