@@ -81,6 +81,7 @@ func parseFutex(args []string, stdout io.Writer) (*futexFlags, error) {
 // viewFlags defines the flags that say what is shown.
 func (f *futexFlags) viewFlags(fs *flag.FlagSet) {
 	fs.BoolVar(&f.json, "json", false, "one JSON document")
+	f.symbols.register(fs)
 	fs.IntVar(&f.view.Top, "top", defaultTop, "show the first `N` locks, waits and threads, 0 for all")
 	fs.StringVar(&f.view.Sort, "sort", "total", "`ORDER` of the locks: total, count, max or p99")
 	fs.DurationVar(&f.minWait, "min-wait", 0, "show locks and waits of at least this `TIME`; all are counted")
@@ -131,18 +132,33 @@ func futexCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int 
 	a, err := f.run(stdin, stderr)
 	if a != nil && (err == nil || a.Seen()) {
 		// What was read before an error is told.
-		if werr := f.write(render.Output(stdout), a.Report(f.view)); werr != nil {
-			if errors.Is(werr, unix.EPIPE) {
-				return exitOK
-			}
-			err = errors.Join(err, fmt.Errorf("writing the output: %w", werr))
+		werr := f.report(stdout, a)
+		if errors.Is(werr, unix.EPIPE) {
+			return exitOK
 		}
+		err = errors.Join(err, werr)
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "ustack futex: %v\n", err)
 		return exitFailure
 	}
 	return exitOK
+}
+
+// report names the functions, if that is wanted, and writes the report.
+func (f *futexFlags) report(stdout io.Writer, a *futex.Analysis) error {
+	names, err := f.symbols.open(f.sysroot)
+	if err != nil {
+		return err
+	}
+	if names != nil {
+		defer names.Close()
+		a.Name(names)
+	}
+	if err := f.write(render.Output(stdout), a.Report(f.view)); err != nil {
+		return fmt.Errorf("writing the output: %w", err)
+	}
+	return nil
 }
 
 // run reads the trace, and once more if records are lost in places that could

@@ -88,15 +88,12 @@ func (o *futexOutput) step(*resolve.Totals) error { return nil }
 
 // close writes the report, of an interrupted trace too.
 func (o *futexOutput) close() error {
-	if o.a == nil {
+	if o.a == nil || !o.a.Seen() {
 		return nil
 	}
 	a := o.a
 	o.a = nil
-	if err := o.f.write(render.Output(o.s.stdout), a.Report(o.f.view)); err != nil {
-		return fmt.Errorf("writing the output: %w", err)
-	}
-	return nil
+	return o.f.report(o.s.stdout, a)
 }
 
 // liveMappings tell of threads and shared memory while they are there.

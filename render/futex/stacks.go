@@ -7,6 +7,8 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/resolve"
+	"ustack/filemap/symbol"
+	"ustack/render"
 )
 
 // Frame is one frame of a stack: where in which file, or why there is none.
@@ -18,6 +20,8 @@ type Frame struct {
 	// Address is the frame's number as the kernel gave it, if there is no
 	// file.
 	Address uint64
+	// Name is the function, nil if nobody asked. See Analysis.Name.
+	Name *symbol.Name
 }
 
 // InLibc reports whether the frame is in a C library, by the file's name.
@@ -61,6 +65,17 @@ type stacks struct {
 	list   []Stack
 	byHash map[uint64][]int32
 	work   []Frame
+}
+
+// Name names the functions of all stacks, before the Report.
+func (a *Analysis) Name(symbols render.Symbols) {
+	for i := range a.stacks.list {
+		for k := range a.stacks.list[i].Frames {
+			if f := &a.stacks.list[i].Frames[k]; f.File != nil {
+				f.Name = symbols.Name(f.File, f.Offset, k == 0)
+			}
+		}
+	}
 }
 
 func (s *stacks) init(limit int) {

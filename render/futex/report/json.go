@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"ustack/filemap/symbol"
 	"ustack/render/futex"
 	"ustack/tracefs"
 )
@@ -129,6 +130,36 @@ type frameJSON struct {
 	Trust   string `json:"trust,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	Address string `json:"address,omitempty"`
+
+	// With symbols, as in the lines of replay.
+	Function       string     `json:"function,omitempty"`
+	FunctionOffset string     `json:"function_offset,omitempty"`
+	File           string     `json:"file,omitempty"`
+	Line           int        `json:"line,omitempty"`
+	Inlined        []callJSON `json:"inlined,omitempty"`
+	NoSymbol       string     `json:"no_function,omitempty"`
+}
+
+type callJSON struct {
+	Function string `json:"function"`
+	File     string `json:"file,omitempty"`
+	Line     int    `json:"line,omitempty"`
+}
+
+// named puts a function into a frame.
+func (f *frameJSON) named(n *symbol.Name) {
+	switch {
+	case n == nil:
+		return
+	case n.Reason != symbol.NoReason:
+		f.NoSymbol = n.Reason.String()
+		return
+	}
+	f.Function, f.FunctionOffset = clean(n.Function), hex(n.Offset)
+	f.File, f.Line = clean(n.File), n.Line
+	for _, in := range n.Inlined {
+		f.Inlined = append(f.Inlined, callJSON{clean(in.Function), clean(in.File), in.Line})
+	}
 }
 
 type threadJSON struct {
@@ -341,6 +372,7 @@ func framesOf(s *futex.Stack) []frameJSON {
 			continue
 		}
 		out[i] = frameJSON{Offset: hex(f.Offset), Path: clean(f.File.Path), BuildID: f.File.BuildID.Hex(), Trust: f.Trust.String()}
+		out[i].named(f.Name)
 	}
 	return out
 }

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"ustack/filemap"
+	"ustack/filemap/symbol"
 	"ustack/render/futex"
 	"ustack/tracefs"
 )
@@ -197,7 +198,24 @@ func frame(f *futex.Frame) string {
 	if f.File == nil {
 		return fmt.Sprintf("%#x (%s)", f.Address, f.Reason)
 	}
+	if n := f.Name; n != nil && n.Reason == symbol.NoReason {
+		return function(n)
+	}
 	return fmt.Sprintf("%s+%#x", printable(path.Base(f.File.Path)), f.Offset)
+}
+
+// function is a frame's name: the functions inlined there, then the one that
+// they are inlined in, with the place in the source if it is known.
+func function(n *symbol.Name) string {
+	var b strings.Builder
+	for i := range n.Inlined {
+		b.WriteString(printable(n.Inlined[i].Function) + " < ")
+	}
+	b.WriteString(printable(n.Function))
+	if n.File == "" {
+		return b.String() + fmt.Sprintf("+%#x", n.Offset)
+	}
+	return b.String() + " " + printable(path.Base(n.File)) + ":" + strconv.Itoa(n.Line)
 }
 
 // maxShown is how many frames of a stack stand in a line.
