@@ -59,6 +59,7 @@ type traits struct {
 	wakes, broadcasts        int64
 	empties, requeues        int64
 	unexplained              int64 // woken, and by no call
+	libc                     int64 // the C library waits
 }
 
 // futexWaiters is FUTEX_WAITERS: the word of a robust or PI mutex has it while
@@ -122,7 +123,7 @@ func (t *traits) merge(u *traits) {
 		{&t.waits, u.waits}, {&t.pi, u.pi}, {&t.plain, u.plain}, {&t.bitset, u.bitset}, {&t.realtime, u.realtime},
 		{&t.timeouts, u.timeouts}, {&t.zero, u.zero}, {&t.two, u.two}, {&t.three, u.three}, {&t.owner, u.owner},
 		{&t.thread, u.thread}, {&t.wakes, u.wakes}, {&t.broadcasts, u.broadcasts}, {&t.empties, u.empties},
-		{&t.requeues, u.requeues}, {&t.unexplained, u.unexplained},
+		{&t.requeues, u.requeues}, {&t.unexplained, u.unexplained}, {&t.libc, u.libc},
 	} {
 		*p.to += p.from
 	}
@@ -142,6 +143,17 @@ func goNote(f *syscalls.Futex, s *Stack) bool {
 	return s != nil && len(s.Frames) > 2 && s.Frames[0].File != nil && !s.Frames[0].InLibc() && s.Frames[0].File == s.Frames[1].File
 }
 
+// heard notes who waits, once the stack of a wait is known.
+func (a *Analysis) heard(th *thread, l *lock, f *syscalls.Futex, stack int32) {
+	s := a.stacks.get(stack)
+	if goNote(f, s) {
+		th.proc.find().golang = true
+	}
+	if l != nil && s != nil && len(s.Frames) > 0 && s.Frames[0].InLibc() {
+		l.traits.libc++
+	}
+}
+
 // kind is what the futex is used as, by the ways of glibc 2.25 and later, of
 // the Go runtime, and of the classic three-state mutex (Drepper, "Futexes Are
 // Tricky"), which Rust's is too.
@@ -152,7 +164,7 @@ func (l *lock) kind() Kind {
 		return PIMutex
 	case t.waits == 0:
 		return Unknown
-	case l.proc != nil && l.proc.find().golang && !l.key.shared && t.plain == t.waits:
+	case l.proc != nil && l.proc.find().golang && !l.key.shared && t.plain == t.waits && t.libc == 0:
 		// runtime/lock_futex.go: mutex_sleeping is 2, a note's key 0.
 		if t.two == t.waits {
 			return GoLock

@@ -181,9 +181,7 @@ func (a *Analysis) beginWait(th *thread, t tracefs.Time, att *resolve.Attached) 
 	}
 	l := a.lock(th, keyOf(f), t)
 	l.traits.wait(f, a.mayBeThread(f.Val, th.tid))
-	if goNote(f, a.stacks.get(th.stack)) {
-		th.proc.find().golang = true
-	}
+	a.heard(th, l, f, th.stack)
 	a.ordered(th, w, l)
 	a.enterWait(w, l)
 }
@@ -270,9 +268,7 @@ func (a *Analysis) exit(h *resolve.Held, i int, rec *tracefs.Record) {
 	case th.wait != nil:
 		if w := th.wait; w.stack == noStack {
 			w.stack = a.stacks.of(att)
-			if goNote(&th.futex, a.stacks.get(w.stack)) {
-				th.proc.find().golang = true
-			}
+			a.heard(th, w.lock, &th.futex, w.stack)
 		}
 		a.waitReturned(th, t, e, &s)
 	case th.wake != nil:
