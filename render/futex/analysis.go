@@ -65,9 +65,10 @@ type Analysis struct {
 	calls      int64
 	enters     int64
 	exits      int64
-	switches   bool // the trace has sched_switch
-	wakings    bool // the trace has sched_waking
-	restarts   bool // the trace has sys_restart_syscall
+	switches   bool  // the trace has sched_switch
+	restarts   bool  // the trace has sys_restart_syscall
+	stopped    bool  // a wait was broken off that it would take up
+	moves      int64 // calls of futex_requeue
 	before     Before
 	waitv      Waitv
 	unpaired   int64
@@ -173,14 +174,11 @@ func (a *Analysis) sched(h *resolve.Held, rec *tracefs.Record) {
 			th.switched(e, a)
 			if e.State == 'X' || e.State == 'Z' {
 				a.ended(th, h.Time(rec))
-			} else if w := th.wait; w != nil && (e.State == 'S' || e.State == 'D') {
-				w.slept = true
 			}
 		}
 	case sched.Waking, sched.Wakeup:
-		a.wakings = a.wakings || e.Kind == sched.Waking
 		if th := a.threads[e.TID]; th != nil && th.wait != nil && rec.TID != e.TID {
-			a.wokenBy(th.wait, rec.TID, h.Time(rec), e.Kind == sched.Waking)
+			a.wokenBy(th.wait, rec.TID)
 		}
 	case sched.Exec:
 		a.execed(e.TID, e.OldTID, h.Time(rec))
@@ -189,7 +187,7 @@ func (a *Analysis) sched(h *resolve.Held, rec *tracefs.Record) {
 			a.ended(th, h.Time(rec))
 		}
 	case sched.NewTask:
-		a.newTask(rec.TID, e.TID, e.Thread)
+		a.newTask(rec.TID, e.TID, e.Thread, h.Time(rec))
 	}
 }
 

@@ -141,7 +141,7 @@ func (a *Analysis) blocked(r *Report, byLock map[*lock]*Lock, v *View) {
 			continue
 		}
 		b := &Blocked{TID: th.tid, Comm: th.comm, Since: w.from, Time: a.end - w.from, Val: w.val, Stack: a.stacks.get(w.stack),
-			Missing: w.missing.String(), Slept: w.slept, wait: w}
+			Missing: w.missing.String(), wait: w}
 		_, _, b.Doubt = a.gaps.within(th.since, a.end)
 		if w.lock != nil {
 			l := w.lock.find()

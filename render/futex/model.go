@@ -120,7 +120,6 @@ type Blocked struct {
 	Val         uint32
 	Stack       *Stack
 	Missing     string // why there is no stack
-	Slept       bool   // it was seen to go to sleep
 	Owner       int32  // who holds the lock, 0 if unknown
 	OwnedFrom   tracefs.Time
 	OwnerDead   bool

@@ -53,12 +53,12 @@ type wait struct {
 	acc              tracefs.Time
 	stack            int32
 	missing          resolve.Missing
-	slept            bool
 	counts           bool // in lock.active
 	timed            bool // it has a timeout
 	waker            waker
-	other            int32 // woken by this thread, not by a futex call
-	otherAt          tracefs.Time
+	// mayRestart tells that restart_syscall takes the wait up, which a signal
+	// broke off.
+	mayRestart bool
 }
 
 // enter takes the entry into a system call.
@@ -66,7 +66,9 @@ func (a *Analysis) enter(h *resolve.Held, i int, rec *tracefs.Record) {
 	e := &a.sys
 	if e.Call == syscalls.Other {
 		if th := a.threads[rec.TID]; th != nil {
-			a.stopPaused(th)
+			if th.paused != nil { // a signal handler's, or its end
+				th.paused.mayRestart = false
+			}
 			a.entered(th, h, i, rec)
 		}
 		return
@@ -83,7 +85,7 @@ func (a *Analysis) enter(h *resolve.Held, i int, rec *tracefs.Record) {
 	th.stack, th.cookie = a.stacks.of(att), att.Cookie
 	if e.Call == syscalls.RestartSyscall {
 		a.restarts = true
-		if th.paused != nil {
+		if th.paused != nil && th.paused.mayRestart {
 			a.resume(th, t)
 		}
 		return
@@ -103,6 +105,8 @@ func (a *Analysis) enter(h *resolve.Held, i int, rec *tracefs.Record) {
 		a.beginWait(th, t, att)
 	case f.Cmd.Wakes() && f.HasAddr:
 		a.beginWake(th, t)
+	case f.Cmd == syscalls.RequeueV:
+		a.moves++
 	}
 }
 
@@ -231,6 +235,7 @@ func (a *Analysis) stopPaused(th *thread) {
 		return
 	}
 	th.paused = nil
+	a.stopped = a.stopped || w.mayRestart
 	w.since = w.end
 	a.counted(w, Interrupted)
 }
@@ -354,7 +359,7 @@ func (a *Analysis) waitReturned(th *thread, t tracefs.Time, e *syscalls.Event, s
 		r = Interrupted // before, and it did not sleep again
 	} else if r == Interrupted {
 		w.acc += max(t-w.since, 0)
-		th.paused = w
+		th.paused, w.mayRestart = w, e.Result == syscalls.ERESTARTRESTARTBLOCK
 		a.leave(w)
 		return
 	}

@@ -152,6 +152,28 @@ func TestPairs(t *testing.T) {
 			10/10 0 250 ` + waitCall + `
 			10/10 0 300 sys_futex -> 0x0`,
 			[]string{"mutex 0x1000 10 [1 0 0 0 0 0 0 0] 150+0 by 10"}},
+		{"a signal, its handler, and the call again", `
+			10/10 0 100 ` + waitCall + `
+			10/10 0 200 sys_futex -> 0xfffffffffffffe00
+			10/10 0 210 sys_write(fd: 1, buf: 0x7ff, count: 1)
+			10/10 0 220 sys_write -> 0x1
+			10/10 0 230 sys_rt_sigreturn()
+			10/10 0 231 sys_rt_sigreturn -> 0xca
+			10/10 0 250 ` + waitCall + `
+			10/10 0 300 sys_futex -> 0x0`,
+			[]string{"mutex 0x1000 10 [1 0 0 0 0 0 0 0] 150+0 by 10"}},
+		{"a signal, and another call's restart_syscall", `
+			10/10 0 100 ` + waitCall + `
+			10/10 0 200 sys_futex -> 0xfffffffffffffe00
+			10/10 0 250 sys_restart_syscall()
+			10/10 0 300 sys_restart_syscall -> 0x0`,
+			[]string{"mutex 0x1000 10 [0 0 0 1 0 0 0 0] 100+0 by 10"}},
+		{"a number that is used again by another thread", `
+			10/10 0 100 ` + waitCall + `
+			9/9 0 200 task_newtask: pid=10 comm=x clone_flags=1200011 oom_score_adj=0
+			10/10 0 300 ` + waitCall + `
+			10/10 0 350 sys_futex -> 0xffffffffffffff92`,
+			[]string{"mutex 0x1000 10 [0 0 0 0 0 0 1 0] 0+0 by ", "mutex 0x1000 10 [0 0 1 0 0 0 0 0] 50+0 by 10"}},
 		{"a signal, and restart_syscall", `
 			10/10 0 100 sys_futex(uaddr: 0x1000, op: 0x80, val: 2, utime: 0x7ff, uaddr2: 0, val3: 0)
 			10/10 0 200 sys_futex -> 0xfffffffffffffdfc

@@ -138,9 +138,9 @@ func (a *Analysis) belongs(th *thread, tgid int32) {
 }
 
 // newTask learns that one task has made another.
-func (a *Analysis) newTask(parent, child int32, thread bool) {
-	if th := a.threads[child]; th != nil {
-		th.dead = true // the number is used again
+func (a *Analysis) newTask(parent, child int32, thread bool, t tracefs.Time) {
+	if th := a.threads[child]; th != nil && !th.dead {
+		a.ended(th, t) // the number is used again
 	}
 	if !thread {
 		return
@@ -164,8 +164,8 @@ func (a *Analysis) execed(tid, old int32, t tracefs.Time) {
 	if p := a.byTGID[tid]; p != nil {
 		p.find().over = true
 	}
-	if th := a.threads[tid]; th != nil {
-		th.dead = true
+	if th := a.threads[tid]; th != nil && !th.dead {
+		a.ended(th, t)
 		th.proc.find().over = true
 	}
 }
@@ -173,7 +173,7 @@ func (a *Analysis) execed(tid, old int32, t tracefs.Time) {
 // died notes the end of a thread. A process is over when the thread is that
 // has its number: another process may get the number then. (Other threads may
 // live on; they keep the process they are in.)
-func (p *process) died(th *thread, _ *Analysis) {
+func (p *process) died(th *thread) {
 	if th.tid == p.tgid {
 		p.over = true
 	}

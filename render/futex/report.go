@@ -352,6 +352,12 @@ func (a *Analysis) notes(r *Report) {
 	}) {
 		note("futexes without FUTEX_PRIVATE_FLAG may be shared between processes: --maps would tell")
 	}
+	if a.stopped && !a.restarts {
+		note("waits that a signal broke off may have gone on unseen: enable the event sys_enter_restart_syscall, and sys_exit too")
+	}
+	if a.moves > 0 {
+		note("%d calls of futex_requeue moved waiters from and to futexes that a trace does not tell", a.moves)
+	}
 	if a.evicted {
 		note("more than %d futexes: those with the least time are summed up as others", a.opt.Locks)
 	}

@@ -84,7 +84,7 @@ func (a *Analysis) ended(th *thread, t tracefs.Time) {
 		a.broken(th, t)
 	}
 	th.dead, th.diedAt = true, t
-	th.proc.find().died(th, a)
+	th.proc.find().died(th)
 }
 
 // forgetThreads makes room: the dead first, then those that were silent for

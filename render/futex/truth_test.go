@@ -86,6 +86,9 @@ func checkCalls(t *testing.T, r *run, rep *futex.Report) (got, time, n int64) {
 	if [3]int64(l.Results[:3]) != results || l.Waits != n {
 		t.Errorf("%d waits %v, want %d %v", l.Waits, l.Results, n, results)
 	}
+	if r.dump != nil && (l.File == "" || l.Local || len(l.Waiters) != 2) {
+		t.Errorf("the lock of two processes is %q, waited for by %v", l.File, l.Waiters)
+	}
 	return int64(l.Time), time, n
 }
 

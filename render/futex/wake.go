@@ -225,26 +225,24 @@ func (k *wake) waker(sure bool) waker {
 	return waker{tid: k.th.tid, comm: k.th.comm, at: k.at, stack: k.stack, lock: k.lock, sure: sure, wake: k}
 }
 
-// wokenBy takes the word of the scheduler for who wakes a waiter.
-func (a *Analysis) wokenBy(w *wait, tid int32, t tracefs.Time, waking bool) {
+// wokenBy takes the word of the scheduler for who wakes a waiter, if that thread
+// is in a call that can.
+func (a *Analysis) wokenBy(w *wait, tid int32) {
 	by := a.threads[tid]
-	switch {
-	case by != nil && by.wake != nil && !by.wake.returned:
-		k := by.wake
-		if k.site != w.site && !(k.site.key.shared && w.site != nil && w.site.key.shared) && k.move == nil {
-			return
-		}
-		if w.waker.wake != nil && w.waker.wake != k {
+	if by == nil || by.wake == nil || by.wake.returned {
+		return
+	}
+	k := by.wake
+	if k.site != w.site && !(k.site.key.shared && w.site != nil && w.site.key.shared) && k.move == nil {
+		return
+	}
+	if w.waker.wake != k {
+		if w.waker.wake != nil {
 			w.waker.wake.claimed--
 		}
-		if w.waker.wake != k {
-			k.claimed++
-		}
-		w.waker = k.waker(true)
-	case waking && tid != 0 && w.waker.tid == 0:
-		// Not by a futex call: a thread that ends, a signal.
-		w.other, w.otherAt = tid, t
+		k.claimed++
 	}
+	w.waker = k.waker(true)
 }
 
 // claim finds the call that has woken a waiter which returns.
