@@ -13,15 +13,18 @@ import (
 // Printer prints records as the kernel does. It is not safe for use by
 // several goroutines.
 type Printer struct {
-	k      *Kernel
-	env    printfmt.Env
-	events []*event // by common_type
-	heads  []tracefs.HeadDecoder
+	k   *Kernel
+	env printfmt.Env
+	// By common_type: what the kernel says, and the printers made of it.
+	formats map[int]*format.Event
+	events  []*event
+	heads   []tracefs.HeadDecoder
 
 	// Where all records have what they have in common.
 	typ, flags, preempt, pid field
 
 	nanoseconds bool
+	lazy        bool // the kernel knows lazy preemption
 	tasks       [256]task
 	second      second
 	shapes      shapes
@@ -32,7 +35,11 @@ type Printer struct {
 
 // NewPrinter compiles the print fmts of a kernel's events as they are met.
 func NewPrinter(k *Kernel) *Printer {
-	p := &Printer{k: k, nanoseconds: clocksInNanoseconds[k.Clock]}
+	p := &Printer{k: k, nanoseconds: clocksInNanoseconds[k.Clock], lazy: k.atLeast(6, 13)}
+	p.formats = make(map[int]*format.Event, len(k.Events))
+	for _, e := range k.Events {
+		p.formats[e.ID] = e
+	}
 	p.heads = []tracefs.HeadDecoder{text.ColumnHeads(p.nanoseconds)}
 	p.env = printfmt.Env{BigEndian: k.Layout.BigEndian, LongSize: k.Layout.LongSize}
 	if k.Symbols != nil {
@@ -105,7 +112,7 @@ func (p *Printer) head(b []byte, cpu int32, time uint64, rec []byte) []byte {
 	}
 	b = append(b, ']', ' ')
 	if !p.k.Options.NoIRQInfo {
-		b = appendFlags(b, uint8(p.flags.get(p, rec)), uint8(p.preempt.get(p, rec)))
+		b = appendFlags(b, uint8(p.flags.get(p, rec)), uint8(p.preempt.get(p, rec)), p.lazy)
 	}
 	b = p.time(b, time)
 	return append(b, ':', ' ')
@@ -201,9 +208,14 @@ const (
 )
 
 // appendFlags prints the five columns of option irq-info
-// (trace_print_lat_fmt).
-func appendFlags(b []byte, flags, preempt uint8) []byte {
+// (trace_print_lat_fmt). Before lazy preemption its bit said that the
+// architecture cannot tell whether interrupts are off.
+func appendFlags(b []byte, flags, preempt uint8, lazy bool) []byte {
 	irqs := byte('.')
+	if !lazy && flags&flagReschedLazy != 0 {
+		irqs = 'X'
+		flags &^= flagReschedLazy
+	}
 	switch {
 	case flags&flagIRQsOff != 0 && flags&flagBHOff != 0:
 		irqs = 'D'

@@ -2,7 +2,6 @@ package binary
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -56,11 +55,10 @@ func (p *Printer) event(id int) *event {
 	if id >= len(p.events) {
 		p.events = append(p.events, make([]*event, id+1-len(p.events))...)
 	}
-	at := slices.IndexFunc(p.k.Events, func(e *format.Event) bool { return e.ID == id })
-	if at < 0 {
-		p.events[id] = unknown(id)
+	if f := p.formats[id]; f != nil {
+		p.events[id] = p.compile(f)
 	} else {
-		p.events[id] = p.compile(p.k.Events[at])
+		p.events[id] = unknown(id)
 	}
 	return p.events[id]
 }

@@ -99,8 +99,8 @@ func newPrintk(_ *Printer, f *format.Event) printFunc {
 				if program, err = printfmt.CompileBinary(s, p.env.LongSize); err != nil {
 					p.notes.fields(f, err)
 				}
+				programs[addr] = program
 			}
-			programs[addr] = program
 		}
 		if program == nil || buf == nil {
 			b.Text = p.kernelString(b.Text, addr)

@@ -1,0 +1,69 @@
+package binary
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"ustack/tracefs"
+)
+
+// FuzzSource reads hostile pages with the formats of a real kernel. What comes
+// out must be a batch as consumers expect it: records in order, without
+// overlap, whose frames lie within them.
+func FuzzSource(f *testing.F) {
+	path := unpack(f, captures+"/inode/edge2_raw")
+	dir, err := OpenDir(path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer dir.Close()
+	data, err := os.ReadFile(filepath.Join(path, "raw1.bin"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	for n := 0; n+4096 <= len(data); n += 4096 {
+		f.Add(data[n:n+4096], false)
+	}
+	f.Fuzz(func(t *testing.T, data []byte, big bool) {
+		k := *dir.Kernel
+		k.Layout.BigEndian = big
+		s := NewSource(&k, []Buffer{
+			{CPU: 1, Pages: NewPages(bytes.NewReader(data), 4096, nil)},
+			{CPU: 2, Pages: NewPages(bytes.NewReader(data[len(data)/2:]), 4096, nil)},
+		}, Options{Events: true})
+		var b tracefs.Batch
+		for err := error(nil); err == nil; {
+			err = s.Next(&b)
+			checkBatch(t, &b)
+		}
+	})
+}
+
+func checkBatch(t *testing.T, b *tracefs.Batch) {
+	at := uint32(0)
+	for i := range b.Records {
+		r := &b.Records[i]
+		if r.Off != at || r.End <= r.Off || int(r.End) > len(b.Text) || r.Body > r.End {
+			t.Fatalf("record %d at %d to %d, body at %d, after %d", i, r.Off, r.End, r.Body, at)
+		}
+		at = r.End
+		b.Head(r)
+		b.Time(r)
+		if r.Kind != tracefs.KindStack {
+			continue
+		}
+		frames, text := b.StackFrames(r)
+		for k := range frames {
+			f := &frames[k]
+			if f.Stem < f.Off || f.End < f.Stem || int(f.End) > len(text) {
+				t.Fatalf("record %d, frame %+v in %d bytes", i, f, len(text))
+			}
+			f.Address(text)
+		}
+	}
+	if int(at) != len(b.Text) {
+		t.Fatalf("%d bytes of text, records end at %d", len(b.Text), at)
+	}
+}
