@@ -81,7 +81,12 @@ func (p *Printer) compile(f *format.Event) *event {
 		}
 		e.print = p.byPrintFmt(f)
 	case f.System == "syscalls" && strings.HasPrefix(f.Name, "sys_enter_"):
-		e.print = newSyscallEnter(p, f)
+		if f.Name == "sys_enter_openat" {
+			e.print = newOpenat(p, f)
+		}
+		if e.print == nil {
+			e.print = newSyscallEnter(p, f)
+		}
 	case f.System == "syscalls" && strings.HasPrefix(f.Name, "sys_exit_"):
 		e.print = newSyscallExit(p, f)
 	default:

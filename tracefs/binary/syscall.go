@@ -67,7 +67,7 @@ func newSyscallEnter(p *Printer, f *format.Event) printFunc {
 }
 
 // userData prints the memory that an argument points to: ` "STRING"`, or
-// ` (61:62:63)`.
+// ` (61:62:63) "abc"`, whose text is left out if nothing in it can be printed.
 func (p *Printer) userData(out []byte, a *argument, rec []byte) []byte {
 	data := p.dynamic(rec, a.user)
 	if !a.array {
@@ -75,18 +75,38 @@ func (p *Printer) userData(out []byte, a *argument, rec []byte) []byte {
 		out = append(out, cString(data)...)
 		return append(out, '"')
 	}
+	more := a.length.ok && uint64(len(data)) < a.length.get(p, rec)
+	printable := false
 	out = append(out, " ("...)
 	for i, c := range data {
 		if i > 0 {
 			out = append(out, ':')
 		}
 		out = append(out, hexDigits[c>>4], hexDigits[c&15])
+		printable = printable || isPrint(c)
 	}
-	if a.length.ok && uint64(len(data)) < a.length.get(p, rec) {
+	if more {
 		out = append(out, ", ..."...)
 	}
-	return append(out, ')')
+	out = append(out, ')')
+	if !printable {
+		return out
+	}
+	out = append(out, ` "`...)
+	for _, c := range data {
+		if !isPrint(c) {
+			c = '.'
+		}
+		out = append(out, c)
+	}
+	out = append(out, '"')
+	if more {
+		out = append(out, "..."...)
+	}
+	return out
 }
+
+func isPrint(c byte) bool { return c >= ' ' && c <= '~' }
 
 // dynamic is the data of a __data_loc field, nil if it lies outside of the
 // record.
