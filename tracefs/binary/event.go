@@ -21,7 +21,7 @@ type event struct {
 
 // internal are the printers of ftrace's own records, which the kernel does not
 // print by their print fmt (init_events in kernel/trace/trace_output.c).
-func internal(name string) (kind tracefs.Kind, make func(*Printer, *format.Event) printFunc) {
+func internal(name string) (kind tracefs.Kind, create func(*Printer, *format.Event) printFunc) {
 	switch name {
 	case "user_unwind_cookie":
 		return tracefs.KindCookie, newCookie

@@ -29,6 +29,8 @@ const tryLines = 200
 // refuse looks at a line without a header for signs of such a layout.
 func refuse(line []byte) error {
 	switch {
+	case hasPrefix(line, "\x17\x08\x44tracing"):
+		return fmt.Errorf("%w: it is a trace.dat inside a compressed file; decompress it first", ErrLayout)
 	case isRaw(line):
 		return layoutError("switch the option raw off (echo 0 > options/raw)",
 			"it was written with the option raw, which has no stacks")
