@@ -85,7 +85,7 @@ func loadHistory(name string) (resolve.Evidence, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return timeline.New(timeline.Options{
-		Spaces: spaces, Threads: h.Threads, Doubtful: h.Gaps.Until, Stamp: timeline.TextStamp(),
+		Spaces: spaces, Threads: h.Threads, Doubtful: h.Gaps.Around, Stamp: timeline.TextStamp(),
 	}), nil
 }
 

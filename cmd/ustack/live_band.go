@@ -33,7 +33,7 @@ func startBand(root *instance.Root, code *procmap.Reader, log io.Writer, opt *ti
 	if err != nil {
 		return nil, err
 	}
-	opt.Threads, opt.Doubtful = band.History.Threads, band.History.Gaps.Until
+	opt.Threads, opt.Doubtful = band.History.Threads, band.History.Gaps.Around
 	_, err = band.Refresh(code)
 	b := &bandFollower{code: code, band: band}
 	go b.keepUp()

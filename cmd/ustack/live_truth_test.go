@@ -214,7 +214,7 @@ func TestLiveStorm(t *testing.T) {
 	const processes = 400
 	r := traceLive(t, nil, work, "storm", fmt.Sprint(processes))
 	if n := tr.count(r.events, append(slices.Clone(waits), "main")...); n != 2*processes {
-		t.Errorf("%d stacks, want %d", n, 2*processes)
+		t.Errorf("%d stacks, want %d\n%s", n, 2*processes, r.stderr)
 	}
 	if tr.nameless*1000 > tr.frames {
 		t.Errorf("%d frames without a name, %d with", tr.nameless, tr.frames)

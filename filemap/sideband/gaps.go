@@ -13,7 +13,8 @@ type Gaps struct {
 	list []gap // in order, not overlapping
 }
 
-type gap struct{ from, to tracefs.Time }
+// gap is a time of doubt. Records until missed are those that are lost.
+type gap struct{ from, missed, to tracefs.Time }
 
 // maxGaps bounds the gaps that are kept; the oldest are joined beyond.
 const maxGaps = 1 << 10
@@ -21,21 +22,22 @@ const maxGaps = 1 << 10
 // Doubtful reports whether what is known of a time may be wrong: records of
 // then, or of before, were lost, and the processes were not read again before.
 func (g *Gaps) Doubtful(t tracefs.Time) bool {
-	_, doubtful := g.Until(t)
+	_, _, doubtful := g.Around(t)
 	return doubtful
 }
 
-// Until is when what is known is right again, if it may be wrong at t;
-// space.Forever if nobody knows yet.
-func (g *Gaps) Until(t tracefs.Time) (until tracefs.Time, doubtful bool) {
+// Around tells, if what is known may be wrong at t, from when on no records are
+// missing any more, and until when all is right again: space.Forever if nobody
+// knows yet.
+func (g *Gaps) Around(t tracefs.Time) (missed, until tracefs.Time, doubtful bool) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	for i := len(g.list) - 1; i >= 0 && t < g.list[i].to; i-- {
 		if t >= g.list[i].from {
-			return g.list[i].to, true
+			return g.list[i].missed, g.list[i].to, true
 		}
 	}
-	return 0, false
+	return 0, 0, false
 }
 
 // Open reports whether all is in doubt until Refresh.
@@ -55,19 +57,20 @@ func (g *Gaps) from() tracefs.Time {
 	return 0
 }
 
-// begin notes that records are missing from a time on.
-func (g *Gaps) begin(from tracefs.Time) {
+// begin notes that records are missing from a time on until another, and that
+// from then on all is in doubt.
+func (g *Gaps) begin(from, missed tracefs.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for n := len(g.list); n > 0 && g.list[n-1].to >= from; n = len(g.list) {
-		from = min(from, g.list[n-1].from)
+		from, missed = min(from, g.list[n-1].from), max(missed, g.list[n-1].missed)
 		g.list = g.list[:n-1]
 	}
 	if len(g.list) == maxGaps {
 		g.list[1].from = g.list[0].from
 		g.list = append(g.list[:0], g.list[1:]...)
 	}
-	g.list = append(g.list, gap{from, space.Forever})
+	g.list = append(g.list, gap{from, missed, space.Forever})
 }
 
 // end notes that all is known from a time on.

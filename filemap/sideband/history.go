@@ -152,7 +152,7 @@ func (h *History) seen(pid, tid int, t tracefs.Time) {
 
 func (h *History) lost(cpu int, n uint64, from, t tracefs.Time) {
 	h.log.lost(cpu, n, from, t)
-	h.Gaps.begin(from)
+	h.Gaps.begin(from, t)
 	h.missed = max(h.missed, t)
 }
 

@@ -103,23 +103,29 @@ func TestGaps(t *testing.T) {
 	}
 	g.end(5)
 	check(map[tracefs.Time]bool{0: false})
-	g.begin(10)
-	g.begin(15)
-	g.begin(8)
+	g.begin(10, 10)
+	g.begin(15, 15)
+	g.begin(8, 8)
 	check(map[tracefs.Time]bool{7: false, 8: true, 1 << 40: true})
+	if missed, until, ok := g.Around(9); missed != 15 || until != space.Forever || !ok {
+		t.Errorf("around 9: %d, %d, %v", missed, until, ok)
+	}
 	g.end(20)
 	g.end(30)
-	g.begin(40)
+	if missed, until, ok := g.Around(9); missed != 15 || until != 20 || !ok {
+		t.Errorf("around 9: %d, %d, %v", missed, until, ok)
+	}
+	g.begin(40, 40)
 	g.end(50)
 	check(map[tracefs.Time]bool{8: true, 19: true, 20: false, 39: false, 40: true, 49: true, 50: false})
-	g.begin(18) // it came to light late
+	g.begin(18, 18) // it came to light late
 	check(map[tracefs.Time]bool{7: false, 8: true, 60: true})
 	g.end(70)
 	if len(g.list) != 1 || g.Open() {
 		t.Errorf("%v", g.list)
 	}
 	for i := range tracefs.Time(3 * maxGaps) {
-		g.begin(100 + 2*i)
+		g.begin(100+2*i, 100+2*i)
 		g.end(101 + 2*i)
 	}
 	if len(g.list) > maxGaps {

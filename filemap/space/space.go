@@ -164,6 +164,13 @@ func (s *Space) Began(t tracefs.Time) tracefs.Time {
 	return s.versions[i].From
 }
 
+// BeganExactly is Began, if the kernel told when that was.
+func (s *Space) BeganExactly(t tracefs.Time) (began tracefs.Time, ok bool) {
+	began = s.Began(t)
+	v := s.At(began)
+	return began, s.At(t) != nil && v != nil && v.Exact && v.From == began
+}
+
 // last is the version still in force, nil if the process has ended.
 func (s *Space) last() *Version {
 	if s == nil || len(s.versions) == 0 {

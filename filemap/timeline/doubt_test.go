@@ -32,15 +32,22 @@ func TestJudgeDoubt(t *testing.T) {
 	spaces.Map(1, comes, 70_000)
 	spaces.Map(2, stays, 1000)
 	spaces.Exit(2, 60_000)
-	threads := someThreads{before: map[int]int{1: 1, 2: 2, 3: 1, 4: 1}, after: map[int]int{1: 1, 3: 9}}
-	j := New(Options{Spaces: spaces, Threads: threads, Stamp: TextStamp(), Doubtful: func(at tracefs.Time) (tracefs.Time, bool) {
+	spaces.Fork(1, 5, 61_000) // of a time when all was told again
+	spaces.Exec(5, "new", 62_000)
+	spaces.MapExact(5, elf("/bin/new", page, 2*page, 0), 62_000)
+	spaces.Exit(5, 68_000)
+	spaces.Fork(1, 6, 59_000)
+	spaces.Exec(6, "old", 59_000)
+	spaces.MapExact(6, elf("/bin/old", page, 2*page, 0), 59_000)
+	threads := someThreads{before: map[int]int{1: 1, 2: 2, 3: 1, 4: 1, 5: 5, 6: 6}, after: map[int]int{1: 1, 3: 9}}
+	j := New(Options{Spaces: spaces, Threads: threads, Stamp: TextStamp(), Doubtful: func(at tracefs.Time) (missed, until tracefs.Time, doubtful bool) {
 		switch {
 		case at >= 90_000:
-			return space.Forever, true
+			return 91_000, space.Forever, true
 		case at >= 50_000 && at < 75_000:
-			return 75_000, true
+			return 60_000, 75_000, true
 		}
-		return 0, false
+		return 0, 0, false
 	}})
 	for _, test := range []struct {
 		tid  int32
@@ -59,6 +66,8 @@ func TestJudgeDoubt(t *testing.T) {
 		{4, 55_000, page, "lost"},     // the thread has ended
 		{1, 95_000, page, "lost"},     // nobody knows yet
 		{1, 80_000, 3 * page, "/lib/other+0x0 verified"},
+		{5, 65_000, page, "/bin/new+0x0 verified"},
+		{6, 65_000, page, "lost"},
 		{1, 55_000, 1 << 63, "no-vma"},
 	} {
 		s := stack(test.tid, test.time, test.addr)

@@ -42,9 +42,10 @@ type Options struct {
 	// Late marks all files as late: what changes the spaces is not told by
 	// the kernel, but found out by asking.
 	Late bool
-	// Doubtful tells whether the spaces may be wrong at a time, and until when;
-	// nil if they never are.
-	Doubtful func(tracefs.Time) (until tracefs.Time, doubtful bool)
+	// Doubtful tells whether the spaces may be wrong at a time, from when on
+	// nothing is missed any more, and until when they may be (space.Forever: it
+	// is not over). nil if they never are.
+	Doubtful func(tracefs.Time) (missed, until tracefs.Time, doubtful bool)
 	// Stamp is how exact time stamps are.
 	Stamp Precision
 }
@@ -80,7 +81,7 @@ func (j *Judge) Judge(s *resolve.Subject) {
 	if sp == nil {
 		return
 	}
-	until, doubtful := j.doubtful(s.Time)
+	until, doubtful := j.doubtful(sp, s.Time)
 	j.late = j.opt.Late || late || doubtful
 	stays := doubtful && j.stays(int(s.TID), pid, until)
 	loading := sp.Loading(s.Time-j.opt.Stamp.Before, s.Time+j.opt.Stamp.After+1)
@@ -103,12 +104,18 @@ func (j *Judge) Judge(s *resolve.Subject) {
 	}
 }
 
-// doubtful asks whether what is known of a time may be wrong, and until when.
-func (j *Judge) doubtful(t tracefs.Time) (until tracefs.Time, doubtful bool) {
+// doubtful asks whether what is known of a process at a time may be wrong, and
+// until when. A program that began when nothing was missed any more is known.
+func (j *Judge) doubtful(sp *space.Space, t tracefs.Time) (until tracefs.Time, doubtful bool) {
 	if j.opt.Doubtful == nil {
 		return 0, false
 	}
-	return j.opt.Doubtful(t)
+	missed, until, doubtful := j.opt.Doubtful(t)
+	if !doubtful || until == space.Forever {
+		return until, doubtful
+	}
+	began, exactly := sp.BeganExactly(t + j.opt.Stamp.After)
+	return until, !exactly || began < missed
 }
 
 // stays reports whether a thread is one of the process at the end of the doubt.
