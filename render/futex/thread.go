@@ -62,11 +62,16 @@ func (a *Analysis) reborn(th *thread) {
 	a.adopt(th)
 }
 
-// switched learns the thread's name when it goes off a CPU.
+// switched learns whether the thread sleeps, and if need be its name, when it
+// goes off a CPU.
 func (th *thread) switched(e *sched.Event, a *Analysis) {
 	th.asleep = e.State != 'R'
-	if len(e.PrevComm) > 0 && string(e.PrevComm) != th.comm {
-		th.comm = a.comm(e.PrevComm)
+	if th.comm != "" {
+		return
+	}
+	if comm := e.PrevComm(); len(comm) > 0 {
+		th.comm = a.comm(comm)
+		a.commOf(th)
 	}
 }
 

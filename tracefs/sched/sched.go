@@ -37,8 +37,9 @@ type Event struct {
 	State  byte
 	Thread bool
 	Group  bool
-	// Comm is the name of TID, PrevComm that of the header's task (Switch).
-	Comm, PrevComm []byte
+	// Comm is the name of TID.
+	Comm []byte
+	prev []byte // of a Switch: what stands before prev_state
 }
 
 var names = [...]struct {
@@ -105,9 +106,7 @@ func (e *Event) sched(text []byte) bool {
 			return false
 		}
 		e.State = prev[state+len(" prev_state=")]
-		if pid := lastIndex(prev[:state], " prev_pid="); pid > 0 {
-			e.PrevComm = bytes.TrimPrefix(prev[:pid], []byte("prev_comm="))
-		}
+		e.prev = prev[:state]
 		e.Comm = name[:at]
 		return decimal(name[at+len(" next_pid="):], &e.TID)
 	}
@@ -120,6 +119,15 @@ func (e *Event) sched(text []byte) bool {
 	}
 	e.State = prev[state+1]
 	return e.named(next)
+}
+
+// PrevComm is the name of the header's task, if the event is a Switch and has
+// it.
+func (e *Event) PrevComm() []byte {
+	if pid := lastIndex(e.prev, " prev_pid="); pid > 0 {
+		return bytes.TrimPrefix(e.prev[:pid], []byte("prev_comm="))
+	}
+	return nil
 }
 
 // wake reads "comm=a pid=1 prio=120 target_cpu=001", by trace-cmd

@@ -9,25 +9,29 @@ func TestParse(t *testing.T) {
 	for _, c := range []struct {
 		body string
 		want Event
+		prev string
 	}{
 		{"sched_switch: prev_comm=contend prev_pid=513 prev_prio=120 prev_state=R+ ==> next_comm=gomutex next_pid=518 next_prio=120\n",
-			Event{Kind: Switch, TID: 518, State: 'R', Comm: []byte("gomutex"), PrevComm: []byte("contend")}},
+			Event{Kind: Switch, TID: 518, State: 'R', Comm: []byte("gomutex")}, "contend"},
 		// Names may look like anything.
 		{"sched_switch: prev_comm= prev_state=X prev_pid=5 prev_prio=120 prev_state=S ==> next_comm=a next_pid=9 b next_pid=7 next_prio=120\n",
-			Event{Kind: Switch, TID: 7, State: 'S', Comm: []byte("a next_pid=9 b"), PrevComm: []byte(" prev_state=X")}},
-		{"sched_switch:         a:14 [120] S ==> b c:2 [120]\n", Event{Kind: Switch, TID: 2, State: 'S', Comm: []byte("b c")}},
-		{"sched_waking: comm=pt-w2 pid=108 prio=120 target_cpu=003\n", Event{Kind: Waking, TID: 108, Comm: []byte("pt-w2")}},
-		{"sched_wakeup: comm=a pid=3 pid=108 prio=120 success=1 target_cpu=003\n", Event{Kind: Wakeup, TID: 108, Comm: []byte("a pid=3")}},
-		{"sched_waking:         comm=x pid=8 prio=9 target_cpu=000\n", Event{Kind: Waking, TID: 8, Comm: []byte("x")}},
-		{"sched_wakeup:         pt:w:108 [120] CPU:003\n", Event{Kind: Wakeup, TID: 108, Comm: []byte("pt:w")}},
-		{"sched_process_exec: filename=/bin/pid=3 old_pid=4 x pid=12 old_pid=11\n", Event{Kind: Exec, TID: 12, OldTID: 11}},
-		{"sched_process_exit: comm=a pid=7 prio=120 group_dead=true\n", Event{Kind: Exit, Group: true}},
-		{"sched_process_exit: comm=a pid=7 prio=120\n", Event{Kind: Exit}},
-		{"task_newtask: pid=15 comm=a clone_flags=3d0f00 oom_score_adj=0\n", Event{Kind: NewTask, TID: 15, Thread: true}},
-		{"task_newtask: pid=15 comm=a clone_flags=0x1200011 oom_score_adj=0\n", Event{Kind: NewTask, TID: 15}},
+			Event{Kind: Switch, TID: 7, State: 'S', Comm: []byte("a next_pid=9 b")}, " prev_state=X"},
+		{"sched_switch:         a:14 [120] S ==> b c:2 [120]\n", Event{Kind: Switch, TID: 2, State: 'S', Comm: []byte("b c")}, ""},
+		{"sched_waking: comm=pt-w2 pid=108 prio=120 target_cpu=003\n", Event{Kind: Waking, TID: 108, Comm: []byte("pt-w2")}, ""},
+		{"sched_wakeup: comm=a pid=3 pid=108 prio=120 success=1 target_cpu=003\n", Event{Kind: Wakeup, TID: 108, Comm: []byte("a pid=3")}, ""},
+		{"sched_waking:         comm=x pid=8 prio=9 target_cpu=000\n", Event{Kind: Waking, TID: 8, Comm: []byte("x")}, ""},
+		{"sched_wakeup:         pt:w:108 [120] CPU:003\n", Event{Kind: Wakeup, TID: 108, Comm: []byte("pt:w")}, ""},
+		{"sched_process_exec: filename=/bin/pid=3 old_pid=4 x pid=12 old_pid=11\n", Event{Kind: Exec, TID: 12, OldTID: 11}, ""},
+		{"sched_process_exit: comm=a pid=7 prio=120 group_dead=true\n", Event{Kind: Exit, Group: true}, ""},
+		{"sched_process_exit: comm=a pid=7 prio=120\n", Event{Kind: Exit}, ""},
+		{"task_newtask: pid=15 comm=a clone_flags=3d0f00 oom_score_adj=0\n", Event{Kind: NewTask, TID: 15, Thread: true}, ""},
+		{"task_newtask: pid=15 comm=a clone_flags=0x1200011 oom_score_adj=0\n", Event{Kind: NewTask, TID: 15}, ""},
 	} {
 		var got Event
-		if !Parse([]byte(c.body), &got) || !reflect.DeepEqual(got, c.want) {
+		ok := Parse([]byte(c.body), &got)
+		prev := string(got.PrevComm())
+		got.prev = nil
+		if !ok || !reflect.DeepEqual(got, c.want) || prev != c.prev {
 			t.Errorf("Parse(%q)\n got %+v\nwant %+v", c.body, got, c.want)
 		}
 	}
