@@ -177,7 +177,7 @@ func (a *Analysis) sched(h *resolve.Held, rec *tracefs.Record) {
 			}
 		}
 	case sched.Waking, sched.Wakeup:
-		if th := a.threads[e.TID]; th != nil && th.wait != nil && rec.TID != e.TID {
+		if th := a.threads[e.TID]; th != nil && th.wait != nil && rec.TID != e.TID && !interrupt(h.Head(rec).Flags) {
 			a.wokenBy(th.wait, rec.TID)
 		}
 	case sched.Exec:
@@ -189,6 +189,14 @@ func (a *Analysis) sched(h *resolve.Held, rec *tracefs.Record) {
 	case sched.NewTask:
 		a.newTask(rec.TID, e.TID, e.Thread, h.Time(rec))
 	}
+}
+
+// interrupt reports whether the flag columns of a record tell that it was made
+// in an interrupt, not by the task it names (trace_print_lat_fmt in
+// kernel/trace/trace_output.c).
+func interrupt(flags []byte) bool {
+	const context = 2
+	return len(flags) > context && flags[context] != '.'
 }
 
 // comm interns a task's name.

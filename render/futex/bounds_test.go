@@ -61,6 +61,7 @@ func TestAllWait(t *testing.T) {
 func FuzzAnalysis(f *testing.F) {
 	f.Add([]byte(script("10/10 0 100 "+waitCall+"\nCPU:0 [LOST 3 EVENTS]\n11/10 1 300 "+wakeCall+"\n11/10 1 310 sys_futex -> 0x1\n10/10 0 350 sys_futex -> 0x0\n")), uint8(2))
 	f.Add([]byte(script("10 0 100 sys_futex(uaddr: 0x3000, op: 0x84, val: 1, utime: 0x7fffffff, uaddr2: 0x4000)\n10 0 90 sys_futex -> 0x2\n11 0 1 sys_restart_syscall()\n")), uint8(0))
+	f.Add([]byte(script("10 0 100 "+waitCall+"\n11 1 200 sys_futex(uaddr: 0x1000, op: 0x84, val: 0, utime: 0x7fffffff, uaddr2: 0x1000)\n11 1 210 sys_futex -> 0x7fffffff\n10 0 300 sys_futex -> 0x0\n")), uint8(0))
 	f.Add([]byte(traceText(f, "stock/tgid")[:20000]), uint8(9))
 	f.Fuzz(func(t *testing.T, text []byte, room uint8) {
 		if bytes.ContainsAny(text[:min(len(text), 10)], "\x1f\x28\x17") || len(text) > 1<<16 {

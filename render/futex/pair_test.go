@@ -265,6 +265,36 @@ func TestWaker(t *testing.T) {
 	}
 }
 
+// TestMovedToItself: a call that claims to move waiters to where they are takes
+// no more time than there are waiters.
+func TestMovedToItself(t *testing.T) {
+	r := reportOf(t, `
+		10/10 0 100 `+waitCall+`
+		11/10 1 200 sys_futex(uaddr: 0x1000, op: 0x84, val: 0, utime: 0x7fffffff, uaddr2: 0x1000)
+		11/10 1 210 sys_futex -> 0x3fffffff
+		10/10 0 300 sys_futex -> 0x0`)
+	if r.All.Time != 200_000 {
+		t.Errorf("%+v", r.All)
+	}
+}
+
+// TestInterrupt: a wake-up from an interrupt is not by the task that it
+// interrupts.
+func TestInterrupt(t *testing.T) {
+	text := script(`
+		10/10 0 100 ` + waitCall + `
+		11/10 0 110 ` + waitCall + `
+		12/10 1 200 ` + wakeCall + `
+		12/10 1 201 sched_waking: comm=x pid=11 prio=120 target_cpu=000
+		12/10 1 210 sys_futex -> 0x1
+		10/10 0 300 sys_futex -> 0x0`)
+	text = strings.Replace(text, ".....     0.000201", "d.h1.     0.000201", 1)
+	r := analyseText(t, futex.Options{}, text).Report(futex.View{})
+	if w := r.Longest[0]; w.TID != 10 || w.Waker != 12 {
+		t.Errorf("%+v", w)
+	}
+}
+
 // TestHolderEvidence: who let go during a wait held the lock one after the
 // other.
 func TestHolderEvidence(t *testing.T) {

@@ -108,9 +108,7 @@ type waker struct {
 	lock  *lock
 	// sure tells that nobody else can have been it.
 	sure bool
-	// called tells that it is the wake call of which the waker is known, not
-	// only a scheduler event.
-	wake *wake
+	wake *wake // its call
 }
 
 // Bounds of what is kept of one site: wake-ups whose waiters are not all known,
@@ -202,12 +200,16 @@ func (a *Analysis) assign(k *wake, t tracefs.Time) {
 		}
 	}
 	sure := fit <= k.left
+	moves := fit // a waiter that is moved to where it is counts once
 	// Waiters that are known to be of the same process first.
 	for pass := range 2 {
 		for i := 0; i < len(k.site.waiters) && k.left > 0; i++ {
 			w := k.site.waiters[i]
 			if w.waker.tid != 0 || w.since > t || !k.may(w) || (pass == 0) != (w.th.proc.find() == own) {
 				continue
+			}
+			if moves--; moves < 0 {
+				return
 			}
 			k.left--
 			k.claimed++
@@ -237,8 +239,11 @@ func (a *Analysis) wokenBy(w *wait, tid int32) {
 		return
 	}
 	if w.waker.wake != k {
-		if w.waker.wake != nil {
-			w.waker.wake.claimed--
+		if other := w.waker.wake; other != nil {
+			other.claimed--
+			if other.returned {
+				other.left++
+			}
 		}
 		k.claimed++
 	}
