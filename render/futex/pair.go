@@ -296,18 +296,19 @@ func (a *Analysis) strayReturn(th *thread, e *syscalls.Event, t tracefs.Time) {
 		return
 	}
 	th.first, th.last = t, t
-	a.brokenTime += t - a.start
-	th.hidden += t - a.start
+	since := max(t-a.start, 0)
+	a.brokenTime += since
+	th.hidden += since
 	if e.Call == syscalls.Other || !e.HasResult {
 		return
 	}
 	switch e.Result {
 	case syscalls.ETIMEDOUT, syscalls.ERESTARTSYS, syscalls.ERESTARTRESTARTBLOCK, syscalls.ERESTARTNOINTR, syscalls.ERESTARTNOHAND:
 		a.before.Waits++
-		a.before.Time += t - a.start
+		a.before.Time += since
 	case 0:
 		a.before.Unclear++
-		a.before.UnclearTime += t - a.start
+		a.before.UnclearTime += since
 	}
 }
 

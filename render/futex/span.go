@@ -58,6 +58,7 @@ func (s *spans) disturbed(from tracefs.Time) {
 
 // span adds a span.
 func (a *Analysis) span(s span) {
+	s.to = max(s.to, s.from) // clocks of CPUs differ
 	q := &a.spans
 	if len(q.list)-q.head >= maxSpans {
 		a.settleFirst(maxSpans / 8)
@@ -126,6 +127,7 @@ func (a *Analysis) judge(s *span) {
 // hide notes how long a thread can have waited unseen, of which a part was
 // counted as something else. At least one record must have been lost for that.
 func (a *Analysis) hide(th *thread, d, counted tracefs.Time) {
+	d = max(d, counted, 0)
 	th.hidden += d
 	d -= counted
 	h := &a.hidden
