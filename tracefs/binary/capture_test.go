@@ -230,6 +230,34 @@ func TestCaptures(t *testing.T) {
 	}
 }
 
+// TestGuess: the sub-buffers' size is found where header_page is that of
+// another buffer.
+func TestGuess(t *testing.T) {
+	for capture, size := range map[string]string{"inode/subbuf_raw": "4080", "hash/tgid_raw": "65520"} {
+		capture = captures + "/" + capture
+		path := unpack(t, capture)
+		name := filepath.Join(path, "meta", "events", "header_page")
+		page, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := bytes.Index(page, []byte("char data"))
+		other := append(page[:at:at], "char data;\toffset:16;\tsize:"+size+";\tsigned:0;\n"...)
+		if err := os.WriteFile(name, other, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		dir, err := OpenDir(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dir.Close()
+		plain, _, _, _ := scanned(t, unzstd(t, filepath.Join(capture, "trace.txt.zst")))
+		if got := readAll(t, dir.Source(Options{}, nil)); got.err != io.EOF || !bytes.Equal(got.text, plain) {
+			t.Errorf("%s with pages of %s: %d bytes of %d, error %v", capture, size, len(got.text), len(plain), got.err)
+		}
+	}
+}
+
 // TestWithoutEvents: who does not ask for events gets the same text, and the
 // other records.
 func TestWithoutEvents(t *testing.T) {

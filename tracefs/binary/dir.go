@@ -10,8 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-
-	"ustack/tracefs/ring"
 )
 
 // Dir is a folder with the sub-buffers of each CPU, rawN.bin as read from
@@ -54,10 +52,7 @@ func OpenDir(name string) (*Dir, error) {
 			return nil, errors.Join(err, d.Close())
 		}
 	}
-	d.Kernel.Layout.BigEndian, err = d.bigEndian()
-	if err != nil {
-		return nil, errors.Join(err, d.Close())
-	}
+	d.guess()
 	return d, nil
 }
 
@@ -101,41 +96,6 @@ func (d *Dir) Close() error {
 	}
 	d.files = nil
 	return errors.Join(errs...)
-}
-
-// bigEndian finds the byte order, which no file tells: in the right one the
-// sizes of the sub-buffers fit. A few of each CPU vote.
-func (d *Dir) bigEndian() (bool, error) {
-	const voters = 8
-	l, size := d.Kernel.Layout, d.subbuf()
-	head := make([]byte, l.Data)
-	votes := 0
-	for _, f := range d.files {
-		for i := range voters {
-			at := int64(i) * int64(size)
-			n, err := f.ReadAt(head, at)
-			if err != nil && err != io.EOF {
-				return false, fmt.Errorf("reading %s at byte %d: %w", f.Name(), at, err)
-			}
-			if n < len(head) {
-				break
-			}
-			little, big := fits(l, head, false, size), fits(l, head, true, size)
-			if big && !little {
-				votes++
-			} else if little && !big {
-				votes--
-			}
-		}
-	}
-	return votes > 0, nil
-}
-
-// fits reports whether a sub-buffer may say of itself what it says.
-func fits(l ring.Layout, head []byte, big bool, size int) bool {
-	l.BigEndian = big
-	n := l.Committed(head)
-	return n > 0 && n <= size-l.Data
 }
 
 // readSize is how much of a file is read at once.
