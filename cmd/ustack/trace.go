@@ -115,8 +115,10 @@ func (t *savedTrace) read(make func(*resolve.Resolver) render.Renderer, stderr i
 	progress := render.NewProgress(stderr, t.Progress(), t.flags.quiet || !render.IsTerminalWriter(stderr))
 	defer progress.Done()
 	totals, err := pump(t.Start(), res, make(res), progress.Step)
-	for _, note := range t.Notes() {
-		fmt.Fprintf(stderr, "ustack: %s\n", note)
+	if totals != nil { // all is read
+		for _, note := range t.Notes() {
+			fmt.Fprintf(stderr, "ustack: %s\n", note)
+		}
 	}
 	return totals, err
 }

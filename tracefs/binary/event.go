@@ -161,7 +161,8 @@ func (p *Printer) Print(b *tracefs.Batch, cpu int32, time uint64, rec []byte) {
 // Lost appends the kernel's note that records of a CPU were lost; a count of 0
 // is one that the kernel did not know.
 func (p *Printer) Lost(b *tracefs.Batch, cpu int32, count uint64) {
-	r := tracefs.Record{Off: uint32(len(b.Text)), CPU: cpu, TID: tracefs.NoTID, Kind: tracefs.KindLost, Value: count}
+	at := uint32(len(b.Text))
+	r := tracefs.Record{Off: at, Body: at, CPU: cpu, TID: tracefs.NoTID, Kind: tracefs.KindLost, Value: count}
 	b.Text = strconv.AppendInt(append(b.Text, "CPU:"...), int64(cpu), 10)
 	b.Text = append(b.Text, " [LOST "...)
 	if count > 0 {

@@ -72,7 +72,9 @@ func (m *Merge) sent(b *tracefs.Batch) {
 func (m *Merge) first() (int, error) {
 	best := -1
 	for n, h := range m.heads {
-		m.errs = append(m.errs, h.load())
+		if err := h.load(); err != nil {
+			m.errs = append(m.errs, err)
+		}
 		if h.next >= len(h.batch.Records) {
 			continue
 		}

@@ -101,7 +101,13 @@ func (e *Env) appendMemory(b []byte, sub string, mem []byte, length int) []byte 
 		}
 	case 'h':
 		between := map[string]string{"h": " ", "hC": ":", "hD": "-", "hN": ""}[sub]
-		return appendHexBytes(b, mem[:min(len(mem), max(1, min(length, 64)))], between)
+		switch {
+		case length == 0:
+			return b
+		case length < 0: // no width
+			length = 1
+		}
+		return appendHexBytes(b, mem[:min(len(mem), length, 64)], between)
 	case 'b':
 		n := min(max(0, length), 8*len(mem))
 		if sub == "bl" {
