@@ -33,7 +33,8 @@ func IsDir(name string) bool {
 
 // OpenDir opens such a folder.
 func OpenDir(name string) (*Dir, error) {
-	k, err := ReadMeta(os.DirFS(filepath.Join(name, "meta")))
+	meta := os.DirFS(filepath.Join(name, "meta"))
+	k, err := ReadMeta(meta, meta)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", filepath.Join(name, "meta"), err)
 	}

@@ -14,20 +14,21 @@ import (
 // maxMeta bounds what is read of one file; kallsyms is the largest.
 const maxMeta = 64 << 20
 
-// ReadMeta reads what a folder laid out like tracefs (or like the meta/ of a
-// saved trace) tells of its kernel. Without event formats nothing can be
-// printed, so these must be there; header_page need not, if the machine is a
-// usual one. kallsyms and uname are files of that name.
-func ReadMeta(root fs.FS) (*Kernel, error) {
+// ReadMeta reads what tracefs, or a copy of it, tells of its kernel: top is the
+// top level, instance the folder of the instance that was traced with. Without
+// event formats nothing can be printed, so these must be there; header_page
+// need not, if the machine is a usual one. A copy may have kallsyms and uname,
+// too, files of that name.
+func ReadMeta(top, instance fs.FS) (*Kernel, error) {
 	k := &Kernel{Layout: ring.Layout{Page: *format.DefaultPage()}}
 	var err error
-	if k.Events, err = format.ReadAll(root); err != nil {
+	if k.Events, err = format.ReadAll(top); err != nil {
 		return nil, err
 	}
 	if len(k.Events) == 0 {
 		return nil, errors.New("no event formats (events/SYSTEM/EVENT/format)")
 	}
-	m := metaFiles{root: root}
+	m, in := metaFiles{root: top}, metaFiles{root: instance}
 	if text := m.read("events/header_page"); text != "" {
 		page, err := format.ParsePage([]byte(text))
 		if err != nil {
@@ -40,19 +41,19 @@ func ReadMeta(root fs.FS) (*Kernel, error) {
 			return nil, fmt.Errorf("reading events/header_event: %w", err)
 		}
 	}
-	if kb, err := strconv.Atoi(strings.TrimSpace(m.read("buffer_subbuf_size_kb"))); err == nil && kb > 0 && kb <= maxSubbuf>>10 {
+	if kb, err := strconv.Atoi(strings.TrimSpace(in.read("buffer_subbuf_size_kb"))); err == nil && kb > 0 && kb <= maxSubbuf>>10 {
 		k.Subbuf = kb << 10
 	}
 	k.Comms = ParseComms(m.read("saved_cmdlines"))
 	k.TGIDs = ParseTGIDs(m.read("saved_tgids"))
-	k.Clock = ParseClock(m.read("trace_clock"))
-	k.Options = ParseOptions(m.read("trace_options"))
+	k.Clock = ParseClock(in.read("trace_clock"))
+	k.Options = ParseOptions(in.read("trace_options"))
 	k.Strings = ParseStrings([]byte(m.read("printk_formats")))
 	if text := m.read("kallsyms"); text != "" {
 		k.Symbols = NewSymbols(func() []byte { return []byte(text) })
 	}
 	k.Release = ReleaseOf(m.read("uname"))
-	return k, m.err
+	return k, errors.Join(m.err, in.err)
 }
 
 // maxSubbuf is the largest sub-buffer that is believed; the kernel's own bound
