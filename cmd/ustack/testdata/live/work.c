@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -318,7 +319,12 @@ int main(int argc, char **argv)
 			wait_outer();
 		return 0;
 	}
-	if (!strcmp(mode, "burst")) {
+	if (!strcmp(mode, "burst")) { // on one CPU: each has a buffer of its own
+		cpu_set_t here;
+
+		CPU_ZERO(&here);
+		CPU_SET(sched_getcpu(), &here);
+		sched_setaffinity(0, sizeof(here), &here);
 		for (int i = 0; i < atoi(argv[2]); i++)
 			wake_outer();
 		return 0;
