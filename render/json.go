@@ -308,11 +308,7 @@ func (j *JSON) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome, 
 		b = append(b, o.File.JSON...)
 		b = append(append(append(b, `,"trust":"`...), o.Trust.String()...), '"')
 		if j.symbols != nil {
-			at := o.Offset
-			if !o.HasOffset {
-				at = f.Address(txt)
-			}
-			b = appendFunctionJSON(b, j.symbols.Name(o.File, at, ran))
+			b = appendFunctionJSON(b, j.symbols.Name(o.File, frameOffset(txt, f, o), ran))
 		}
 		return append(b, '}')
 	}

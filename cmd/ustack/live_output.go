@@ -34,18 +34,11 @@ func (o *liveOutput) open() error {
 
 func (o *liveOutput) renderer(res *resolve.Resolver) render.Renderer {
 	f := o.s.f
-	if f.format == "json" {
-		j := render.NewJSON(render.Output(o.out), res, defaultHoldBytes)
-		if o.names != nil {
-			j.Symbols(o.names)
-		}
-		return j
+	out := output{
+		json: f.format == "json", wait: defaultHoldBytes,
+		text: render.TextOptions{BuildID: f.buildID, KeepMaps: f.keepMaps, Stitch: f.stitch},
 	}
-	opt := render.TextOptions{BuildID: f.buildID, KeepMaps: f.keepMaps, Stitch: f.stitch}
-	if o.names != nil {
-		opt.Symbols = o.names
-	}
-	return render.NewText(render.Output(o.out), opt)
+	return out.renderer(render.Output(o.out), res, o.names)
 }
 
 func (o *liveOutput) step(*resolve.Totals) error { return nil }

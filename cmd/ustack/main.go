@@ -33,6 +33,8 @@ func commands() []command {
 		{"futex", "say who waits for whom in a saved trace", futexCommand},
 		{"doctor", "say whether live works here, and what would help", doctorCommand},
 		{"maps", "show which files processes have mapped where", mapsCommand},
+		{"needs", "list the files that are missing to name functions", needsCommand},
+		{"explain", "tell where the file and function of a frame came from", explainCommand},
 		{"clean", "remove the tracing instances of killed ustack processes", cleanCommand},
 	}
 }

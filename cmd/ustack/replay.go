@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap/resolve"
+	"ustack/filemap/symbol"
 	"ustack/render"
 	"ustack/tracefs"
 	"ustack/tracefs/input"
@@ -44,6 +45,7 @@ type replayFlags struct {
 	hold          resolve.Limits
 	holdTime      time.Duration
 	pause         time.Duration
+	noShapes      bool // each stack by itself
 }
 
 // Limits for holding records back. In the captures, of a slow machine with four
@@ -158,13 +160,19 @@ func (f *replayFlags) verdict(t *resolve.Totals) int {
 	return exitOK
 }
 
+// run replays to the output that the flags ask for.
 func (f *replayFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*resolve.Totals, error) {
-	trace, err := f.open(stdin, input.Options{Events: f.stitch, Pause: f.pause}, resolve.Options{Hold: f.hold, Stitch: f.stitch})
-	if err != nil {
-		return nil, err
-	}
-	defer trace.close()
-	trace.findLateStacks()
+	return f.drive(stdin, stderr, func(res *resolve.Resolver, names *symbol.Symbols) render.Renderer {
+		out := output{
+			json: f.format == "json", wait: f.hold.Bytes,
+			text: render.TextOptions{BuildID: f.buildID, KeepMaps: f.keepMaps, Stitch: f.stitch},
+		}
+		return out.renderer(render.Output(stdout), res, names)
+	})
+}
+
+// drive replays to a renderer. names are nil without --symbols.
+func (f *replayFlags) drive(stdin io.Reader, stderr io.Writer, renderer func(res *resolve.Resolver, names *symbol.Symbols) render.Renderer) (*resolve.Totals, error) {
 	names, err := f.symbols.open(f.sysroot)
 	if err != nil {
 		return nil, err
@@ -172,19 +180,12 @@ func (f *replayFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*resolve.T
 	if names != nil {
 		defer names.Close()
 	}
-	out := render.Output(stdout)
-	return trace.read(func(res *resolve.Resolver) render.Renderer {
-		if f.format == "json" {
-			j := render.NewJSON(out, res, f.hold.Bytes)
-			if names != nil {
-				j.Symbols(names)
-			}
-			return j
-		}
-		opt := render.TextOptions{BuildID: f.buildID, KeepMaps: f.keepMaps, Stitch: f.stitch}
-		if names != nil {
-			opt.Symbols = names
-		}
-		return render.NewText(out, opt)
-	}, stderr)
+	in := input.Options{Events: f.stitch, Pause: f.pause, NoShapes: f.noShapes}
+	trace, err := f.open(stdin, in, resolve.Options{Hold: f.hold, Stitch: f.stitch})
+	if err != nil {
+		return nil, err
+	}
+	defer trace.close()
+	trace.findLateStacks()
+	return trace.read(func(res *resolve.Resolver) render.Renderer { return renderer(res, names) }, stderr)
 }

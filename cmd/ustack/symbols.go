@@ -3,10 +3,13 @@ package main
 import (
 	"errors"
 	"flag"
+	"io"
 	"os"
 	"runtime/debug"
 
+	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
+	"ustack/render"
 )
 
 // symbolFlags are the flags about names of functions, the same for all
@@ -42,4 +45,26 @@ func (f *symbolFlags) open(sysroot string) (*symbol.Symbols, error) {
 		home = "" // then there is no cache of perf's
 	}
 	return symbol.New(symbol.Options{Sysroot: sysroot, DebugDirs: f.debugDirs, Home: home, NoLines: f.noLines})
+}
+
+// output is how the trace is written.
+type output struct {
+	json bool
+	wait int64 // for the dialect in the header of JSON, in bytes of input
+	text render.TextOptions
+}
+
+// renderer writes the trace to w, with names if there are any.
+func (out output) renderer(w io.Writer, res *resolve.Resolver, names *symbol.Symbols) render.Renderer {
+	if out.json {
+		j := render.NewJSON(w, res, out.wait)
+		if names != nil {
+			j.Symbols(names)
+		}
+		return j
+	}
+	if names != nil {
+		out.text.Symbols = names
+	}
+	return render.NewText(w, out.text)
 }

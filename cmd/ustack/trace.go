@@ -69,7 +69,7 @@ func (f *traceFlags) open(stdin io.Reader, in input.Options, opt resolve.Options
 	if err != nil {
 		return nil, err
 	}
-	in.NoShapes = ev.judge != nil || ev.exact != nil
+	in.NoShapes = in.NoShapes || ev.judge != nil || ev.exact != nil
 	opt.Dialect, opt.Evidence = f.dialect, ev.exact
 	t := &savedTrace{flags: f, opt: opt, in: in, evidence: ev}
 	if t.Trace, err = input.OpenAll(ev.files, stdin, in); err != nil {

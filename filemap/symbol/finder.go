@@ -112,7 +112,7 @@ func (f *finder) binary(want *filemap.File, tries *[]Try) (*object, searchError)
 		}
 		worse(e)
 	}
-	for _, c := range f.byID(shortHex(want.BuildID), "", "/elf") {
+	for _, c := range f.byID(ShortHex(want.BuildID), "", "/elf") {
 		o, e := f.candidate(f.everyone, c, want, false, tries)
 		if o != nil {
 			return o, e
@@ -152,9 +152,9 @@ func (f *finder) byID(hex, debug, cached string) []string {
 	return list
 }
 
-// shortHex is a build ID as files are named after it. How long it was is not
+// ShortHex is a build ID as files are named after it. How long it was is not
 // known; those of 16 and 8 bytes are common, and end in zeros here.
-func shortHex(id filemap.BuildID) string {
+func ShortHex(id filemap.BuildID) string {
 	hex := id.Hex()
 	for _, n := range []int{8, 16} {
 		if len(hex) > 2*n && strings.Trim(hex[2*n:], "0") == "" {

@@ -11,12 +11,16 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// maxUnpacked bounds what one compressed section may become, maxRatio how many
-// times more that may be than the section has bytes (DEFLATE reaches 1032).
+// maxUnpacked bounds what the compressed sections of a file may become in all,
+// maxRatio how many times more than it is one may become. Debug information
+// shrinks to a third or a tenth.
 const (
-	maxUnpacked = 1 << 30
-	maxRatio    = 1100
+	maxUnpacked = 1 << 29
+	maxRatio    = 100
 )
+
+// maxWindow bounds the memory of the decoder itself.
+const maxWindow = 128 << 20
 
 // errTooLarge is the error of something that goes beyond a bound.
 var errTooLarge = errors.New("larger than it can be")
@@ -128,7 +132,7 @@ func (x *Image) unpack(s *Section) ([]byte, error) {
 	}
 	kind := elf.CompressionType(x.Order.Uint32(b))
 	b = b[head:]
-	if size > maxUnpacked || size > maxRatio*uint64(len(b)) {
+	if x.unpacked += min(size, maxUnpacked+1); x.unpacked > maxUnpacked || size > maxRatio*uint64(len(b)) {
 		return nil, fmt.Errorf("%d bytes packed as %d: %w", size, len(b), errTooLarge)
 	}
 	var r io.Reader
@@ -140,7 +144,7 @@ func (x *Image) unpack(s *Section) ([]byte, error) {
 		}
 		r = z
 	case elf.COMPRESS_ZSTD:
-		z, err := zstd.NewReader(bytes.NewReader(b), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxUnpacked))
+		z, err := zstd.NewReader(bytes.NewReader(b), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxWindow))
 		if err != nil {
 			return nil, err
 		}

@@ -46,7 +46,7 @@ func (s *Section) Holds(addr uint64) bool {
 	return s.Flags&elf.SHF_EXECINSTR != 0 && s.Addr <= addr && addr-s.Addr < s.Size && s.Addr+s.Size > s.Addr
 }
 
-// Image is an ELF file. It does not change once it is open.
+// Image is an ELF file. It is not for several goroutines at once.
 type Image struct {
 	Machine  elf.Machine
 	Order    binary.ByteOrder
@@ -56,6 +56,8 @@ type Image struct {
 	r    io.ReaderAt
 	size uint64
 	wide bool // 64 bits
+
+	unpacked uint64 // bytes of the sections that were compressed
 }
 
 // Open reads the headers of a file of so many bytes. r must stay readable as

@@ -1,0 +1,162 @@
+package render
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
+	"ustack/filemap"
+	"ustack/filemap/resolve"
+	"ustack/filemap/symbol"
+	"ustack/tracefs"
+)
+
+// Explanation tells where the identity and the name of one frame came from.
+// The resolver must get every stack by itself (input.Options.NoShapes).
+type Explanation struct {
+	w       io.Writer
+	line    int64
+	symbols *symbol.Symbols
+	told    []announced
+	found   bool
+	body    bytes.Buffer
+	id      tracefs.Identifier
+}
+
+// announced is a place where the kernel said what an identifier is.
+type announced struct {
+	line int64
+	id   tracefs.Identifier
+	path string
+}
+
+// maxTold bounds the announcements that are kept.
+const maxTold = 1 << 16
+
+// NewExplanation returns a renderer that writes to w about the frame in a line
+// of the input, counted from 1.
+func NewExplanation(w io.Writer, line int64, s *symbol.Symbols) *Explanation {
+	return &Explanation{w: w, line: line, symbols: s}
+}
+
+// Batch implements Renderer.
+func (e *Explanation) Batch(h *resolve.Held) error {
+	for i := range h.Records {
+		rec := &h.Records[i]
+		switch rec.Kind {
+		case tracefs.KindAnnounce:
+			if a := h.Announcement(rec); a.Bad == "" && len(e.told) < maxTold {
+				e.told = append(e.told, announced{lineAt(h, rec.Off), a.ID, string(a.Path)})
+			}
+		case tracefs.KindStack:
+			if from := lineAt(h, rec.Off); e.found || e.line < from || e.line > from+int64(bytes.Count(h.Raw(rec), []byte("\n"))) {
+				continue
+			}
+			e.stack(h, i)
+		}
+	}
+	return nil
+}
+
+// lineAt is the line of the input at a place of a batch.
+func lineAt(h *resolve.Held, off uint32) int64 {
+	return h.Line + int64(bytes.Count(h.Text[:off], []byte("\n"))) + 1
+}
+
+// stack looks for the frame in a stack.
+func (e *Explanation) stack(h *resolve.Held, i int) {
+	rec := &h.Records[i]
+	frames, txt := h.StackFrames(rec)
+	outcomes, _ := h.StackOutcomes(i)
+	for k := range frames {
+		f := &frames[k]
+		if f.Off == f.End || lineAt(h, f.Off) != e.line {
+			continue
+		}
+		e.found, e.id = true, f.ID
+		head := h.Head(rec)
+		fmt.Fprintf(&e.body, "%s\n\nframe %d of %d, innermost first, of a stack of %s-%d on CPU %d at %s\n",
+			txt[f.Off:f.End], k+1, len(frames), head.Comm, rec.TID, rec.CPU, head.Stamp)
+		e.identity(txt, f, &outcomes[k])
+		if o := &outcomes[k]; o.File != nil {
+			e.name(o.File, e.symbols.Name(o.File, frameOffset(txt, f, o), ran(rec, k)))
+		}
+	}
+}
+
+// identity tells which file the frame is in.
+func (e *Explanation) identity(txt []byte, f *tracefs.Frame, o *resolve.Outcome) {
+	if o.File == nil {
+		fmt.Fprintf(&e.body, "\nno file: %s: %s\n", o.Reason, reasonText[o.Reason])
+		if o.Memory != nil {
+			fmt.Fprintf(&e.body, "  memory: %s\n", o.Memory.Name)
+		}
+		e.advise(reasonAdvice[o.Reason])
+		return
+	}
+	id := o.File.BuildID.Hex()
+	if id == "" {
+		id = "none"
+		if !o.File.HasID {
+			id = "not in the trace"
+		}
+	}
+	fmt.Fprintf(&e.body, "\nfile: %s\n  build ID: %s\n  offset: %#x\n  trust: %s: %s\n",
+		appendPath(nil, o.File.Path), id, frameOffset(txt, f, o), o.Trust, trustText[o.Trust])
+	e.advise(trustAdvice[o.Trust])
+}
+
+// name tells what function the frame is in.
+func (e *Explanation) name(f *filemap.File, n *symbol.Name) {
+	if n.Reason == symbol.NoReason {
+		fmt.Fprintf(&e.body, "\nfunction:%s\n  from: %s\n", nameText(nil, n), sourceText[n.Source])
+	} else {
+		fmt.Fprintf(&e.body, "\nno function: %s: %s\n", n.Reason, noNameText[n.Reason])
+		if n.Reason == symbol.IDMismatch {
+			fmt.Fprintf(&e.body, "  wanted: %s\n  found:  %s\n", f.BuildID.Hex(), orNone(n.Found.Hex()))
+		}
+	}
+	e.body.WriteString("  looked at:\n")
+	for _, try := range e.symbols.Tries(f) {
+		fmt.Fprintf(&e.body, "    %s: %s\n", appendPath(nil, try.Path), try.Result)
+	}
+	advice := noNameAdvice[n.Reason]
+	if strings.Contains(advice, "BUILD-ID") {
+		advice = strings.ReplaceAll(advice, "BUILD-ID", symbol.ShortHex(f.BuildID))
+		if f.BuildID.IsZero() {
+			advice = noNameAdvice[symbol.Unverified]
+		}
+	}
+	e.advise(advice)
+}
+
+func (e *Explanation) advise(text string) {
+	if text != "" {
+		fmt.Fprintf(&e.body, "  better: %s\n", text)
+	}
+}
+
+// Flush implements Renderer.
+func (e *Explanation) Flush() error { return nil }
+
+// Found reports whether the line was a frame.
+func (e *Explanation) Found() bool { return e.found }
+
+// Close writes the explanation, with the places where the kernel announced the
+// frame's identifier.
+func (e *Explanation) Close(*resolve.Totals) error {
+	if !e.found {
+		return nil
+	}
+	if !e.id.IsZero() && !e.id.NoFile() && !e.id.NoVMA() {
+		fmt.Fprintf(&e.body, "\nidentifier: %s\n", e.id.Append(nil))
+		for _, a := range e.told {
+			if a.id == e.id {
+				fmt.Fprintf(&e.body, "  line %d announces it as %s\n", a.line, appendPath(nil, a.path))
+			}
+		}
+	}
+	_, err := e.w.Write(e.body.Bytes())
+	return err
+}

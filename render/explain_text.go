@@ -1,0 +1,77 @@
+package render
+
+import (
+	"ustack/filemap"
+	"ustack/filemap/symbol"
+)
+
+// What the words in outputs mean, as README.md has it, and what would help.
+
+var trustText = [filemap.TrustCount]string{
+	filemap.Announced: "the kernel said so, and nobody checked",
+	filemap.Verified:  "the process had the file mapped there then",
+	filemap.Inferred:  "the announcement was wrong or missing, and the evidence leaves this one file",
+	filemap.Late:      "found in mappings of another time than the trace's",
+}
+
+var trustAdvice = [filemap.TrustCount]string{
+	filemap.Announced: "record the mappings too (ustack live --save, or ustack maps --save during the trace), and replay with --maps",
+	filemap.Late:      "record with ustack live --save, which keeps mappings with their times",
+}
+
+var reasonText = [filemap.ReasonCount]string{
+	filemap.Unannounced:    "the kernel never said what the identifier means",
+	filemap.Lost:           "the kernel's announcement is missing, and records were lost where it could have been",
+	filemap.Ambiguous:      "two announcements fit, and time does not tell them apart",
+	filemap.Contradicted:   "the process had not mapped the announced file there, and no single other one fits",
+	filemap.Truncated:      "the frame's text ends before its time",
+	filemap.NoVMA:          "the kernel found no mapping at the address",
+	filemap.Anonymous:      "memory without a file: heap, stack, JIT code",
+	filemap.NotCode:        "the process had no code mapped there, and was gone before it could be asked what else",
+	filemap.VDSO:           "the vDSO, or another small special mapping",
+	filemap.NoAddressSpace: "a raw address, and no mappings to look it up in",
+	filemap.NoIdentifier:   "a file offset and nothing that tells which file",
+	filemap.VMAOffset:      "an offset in a mapping, not in the file",
+	filemap.Forgotten:      "so many identifiers that the announcement may have been dropped",
+	filemap.Unreadable:     "a frame in no known form",
+}
+
+var reasonAdvice = [filemap.ReasonCount]string{
+	filemap.Unannounced:    "start the trace anew (write 1 to tracing_on): the kernel then announces all files again; or replay with --maps",
+	filemap.Lost:           "a larger buffer (buffer_size_kb; ustack live -b KB), or replay with --maps",
+	filemap.Ambiguous:      "replay with --maps",
+	filemap.Contradicted:   "replay with --maps and --sysroot DIR, for a look at the code",
+	filemap.Truncated:      "read trace_pipe_raw (ustack live), which has no limit of 8 KiB",
+	filemap.NoAddressSpace: "ustack maps --save DUMP during the trace, and replay --maps DUMP; or ustack live",
+	filemap.NoIdentifier:   "replay with --maps",
+	filemap.VMAOffset:      "replay with --maps; or switch the option sym-userobj off",
+	filemap.Forgotten:      "replay the parts of the trace by themselves",
+}
+
+var sourceText = map[symbol.Source]string{
+	symbol.Symtab:    "the file's own symbol table",
+	symbol.Dynsym:    "what the file exports",
+	symbol.DebugData: ".gnu_debugdata of the file",
+	symbol.DebugFile: "the symbol table of the separate file with debug information",
+	symbol.DWARF:     "debug information; no symbol table has the place",
+}
+
+var noNameText = map[symbol.Reason]string{
+	symbol.NoFile:      "the file is in none of the places that were looked at",
+	symbol.IDMismatch:  "the file that is there is another one",
+	symbol.Unverified:  "the trace has no build ID to check the file by",
+	symbol.Unreadable:  "the file cannot be read, or is damaged",
+	symbol.NotACall:    "a return address that no call is before: the kernel has named a wrong file, or the code was compiled without frame pointers",
+	symbol.OutsideText: "the offset is not in code of the file",
+	symbol.Stripped:    "no symbol covers the place, and the file has no full symbol table",
+	symbol.NoSymbol:    "the full symbol table has nothing at the place: a linker's stub, or filling between functions",
+}
+
+var noNameAdvice = map[symbol.Reason]string{
+	symbol.NoFile:      "copy the file from the traced machine to a folder, at its path, and use --sysroot; or debuginfod-find executable BUILD-ID",
+	symbol.IDMismatch:  "copy the file from the traced machine to a folder, at its path, and use --sysroot; or debuginfod-find executable BUILD-ID",
+	symbol.Unverified:  "copy the file from the traced machine to a folder, at its path, and use --sysroot, which vouches for it",
+	symbol.NotACall:    "replay with --maps, which tells whether the file is right; compile with -fno-omit-frame-pointer",
+	symbol.OutsideText: "replay with --maps, which tells whether the file is right",
+	symbol.Stripped:    "install the debug package of the file, or debuginfod-find debuginfo BUILD-ID and use --debug-dir",
+}

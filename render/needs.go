@@ -1,0 +1,122 @@
+package render
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"ustack/filemap"
+	"ustack/filemap/resolve"
+	"ustack/filemap/symbol"
+	"ustack/tracefs"
+)
+
+// Needs lists the files that frames lack to have names of functions, one a
+// line:
+//
+//	BUILD-ID KIND FRAMES PATH
+//
+// KIND is what to fetch, in the words of debuginfod: "executable" is the file
+// itself, "debuginfo" the separate file with its symbols. A build ID that the
+// trace does not have is "-".
+type Needs struct {
+	w       io.Writer
+	symbols Symbols
+	frames  map[need]int64
+}
+
+type need struct {
+	file *filemap.File
+	kind string
+}
+
+// NewNeeds returns a renderer that writes to w.
+func NewNeeds(w io.Writer, s Symbols) *Needs {
+	return &Needs{w: w, symbols: s, frames: make(map[need]int64)}
+}
+
+// Batch implements Renderer.
+func (n *Needs) Batch(h *resolve.Held) error {
+	for i := range h.Records {
+		rec := &h.Records[i]
+		if rec.Kind != tracefs.KindStack {
+			continue
+		}
+		frames, txt := h.StackFrames(rec)
+		outcomes, _ := h.StackOutcomes(i)
+		for k := range frames {
+			o := &outcomes[k]
+			if o.File == nil {
+				continue
+			}
+			if kind := missing(n.symbols.Name(o.File, frameOffset(txt, &frames[k], o), ran(rec, k)).Reason); kind != "" {
+				n.frames[need{o.File, kind}]++
+			}
+		}
+	}
+	return nil
+}
+
+// missing is what would name a frame, "" if no file would.
+func missing(r symbol.Reason) string {
+	switch r {
+	case symbol.NoFile, symbol.IDMismatch, symbol.Unverified, symbol.Unreadable:
+		return "executable"
+	case symbol.Stripped:
+		return "debuginfo"
+	}
+	return ""
+}
+
+// frameOffset is the offset in the file of a frame that has one.
+func frameOffset(txt []byte, f *tracefs.Frame, o *resolve.Outcome) uint64 {
+	if o.HasOffset {
+		return o.Offset
+	}
+	return f.Address(txt)
+}
+
+// isMemory reports whether the kernel calls memory so, not a file: what is
+// shared without a name, memfd_create, SysV (do_mmap and mm/shmem.c,
+// ipc/shm.c).
+func isMemory(path string) bool {
+	for _, p := range []string{"/dev/zero", "/memfd:", "/SYSV"} {
+		if strings.HasPrefix(path, p) {
+			return true
+		}
+	}
+	return path == "" || path[0] != '/'
+}
+
+// Flush implements Renderer.
+func (n *Needs) Flush() error { return nil }
+
+// Close writes the list, what most frames need first.
+func (n *Needs) Close(*resolve.Totals) error {
+	// Files are told apart by what the kernel said of them, so the same one
+	// can be there twice.
+	type row struct{ id, kind, path string }
+	sums := make(map[row]int64)
+	for x, frames := range n.frames {
+		if isMemory(x.file.Path) {
+			continue // nothing to fetch
+		}
+		id := cmp.Or(symbol.ShortHex(x.file.BuildID), "-")
+		sums[row{id, x.kind, x.file.Path}] += frames
+	}
+	rows := make([]row, 0, len(sums))
+	for r := range sums {
+		rows = append(rows, r)
+	}
+	slices.SortFunc(rows, func(a, b row) int {
+		return cmp.Or(cmp.Compare(sums[b], sums[a]), cmp.Compare(a.path, b.path), cmp.Compare(a.id, b.id), cmp.Compare(a.kind, b.kind))
+	})
+	w := bufio.NewWriter(n.w)
+	for _, r := range rows {
+		fmt.Fprintf(w, "%s %s %d %s\n", r.id, r.kind, sums[r], appendPath(nil, r.path))
+	}
+	return w.Flush()
+}
