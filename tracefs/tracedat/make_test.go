@@ -192,6 +192,9 @@ func (x *made) v7(m *maker) {
 		b.u32(4096)
 		b.u32(len(in.cpus))
 		for cpu, data := range in.cpus {
+			for x.codec == "none" && m.Len()%4096 != 0 {
+				m.WriteByte(0) // trace-cmd maps the pages
+			}
 			b.u32(cpu)
 			b.u64(m.Len())
 			size := len(data)
