@@ -132,7 +132,7 @@ func futexCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int 
 	a, err := f.run(stdin, stderr)
 	if a != nil && (err == nil || a.Seen()) {
 		// What was read before an error is told.
-		werr := f.report(stdout, a)
+		werr := f.report(stdout, stderr, a)
 		if errors.Is(werr, unix.EPIPE) {
 			return exitOK
 		}
@@ -146,8 +146,8 @@ func futexCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int 
 }
 
 // report names the functions, if that is wanted, and writes the report.
-func (f *futexFlags) report(stdout io.Writer, a *futex.Analysis) error {
-	names, err := f.symbols.open(f.sysroot)
+func (f *futexFlags) report(stdout, stderr io.Writer, a *futex.Analysis) error {
+	names, err := f.symbols.open(f.sysroot, stderr)
 	if err != nil {
 		return err
 	}

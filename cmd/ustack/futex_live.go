@@ -93,7 +93,7 @@ func (o *futexOutput) close() error {
 	}
 	a := o.a
 	o.a = nil
-	return o.f.report(o.s.stdout, a)
+	return o.f.report(o.s.stdout, o.s.stderr, a)
 }
 
 // liveMappings tell of threads and shared memory while they are there.

@@ -47,6 +47,7 @@ func parseLooking(name, help string, args []string, stdout io.Writer) (*replayFl
 	fs.StringVar(&f.maps, "maps", "", "hold announcements against the mappings in `DUMP`, as for replay")
 	fs.StringVar(&f.sysroot, "sysroot", "", "`DIR` with the ELF files at their paths")
 	fs.Var(&f.symbols.debugDirs, "debug-dir", "look for debug information in `DIR`, too; may be repeated")
+	f.symbols.registerNetwork(fs)
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			fmt.Fprint(stdout, help)

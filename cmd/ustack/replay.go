@@ -81,6 +81,7 @@ func parseReplay(args []string, stdout io.Writer) (*replayFlags, error) {
 	fs.DurationVar(&f.holdTime, "hold-time", 0, "hold a record back for at most this `TIME` of the trace (default 1s, 10s when stacks are put to events)")
 	fs.DurationVar(&f.pause, "hold-pause", defaultHoldPause, "let all go when the input pauses for this `TIME`")
 	f.symbols.register(fs)
+	f.symbols.registerNetwork(fs)
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			fmt.Fprint(stdout, replayHelp)
@@ -173,7 +174,7 @@ func (f *replayFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*resolve.T
 
 // drive replays to a renderer. names are nil without --symbols.
 func (f *replayFlags) drive(stdin io.Reader, stderr io.Writer, renderer func(res *resolve.Resolver, names *symbol.Symbols) render.Renderer) (*resolve.Totals, error) {
-	names, err := f.symbols.open(f.sysroot)
+	names, err := f.symbols.open(f.sysroot, stderr)
 	if err != nil {
 		return nil, err
 	}

@@ -1,23 +1,27 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"runtime/debug"
 
 	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
+	"ustack/filemap/symbol/debuginfod"
 	"ustack/render"
 )
 
 // symbolFlags are the flags about names of functions, the same for all
 // commands that have them.
 type symbolFlags struct {
-	on        bool
-	noLines   bool
-	debugDirs list
+	on         bool
+	noLines    bool
+	debugDirs  list
+	debuginfod bool
 }
 
 func (f *symbolFlags) register(fs *flag.FlagSet) {
@@ -26,16 +30,22 @@ func (f *symbolFlags) register(fs *flag.FlagSet) {
 	fs.Var(&f.debugDirs, "debug-dir", "with --symbols: look for debug information in `DIR`, too; may be repeated")
 }
 
+// registerNetwork registers what takes time: not for live.
+func (f *symbolFlags) registerNetwork(fs *flag.FlagSet) {
+	fs.BoolVar(&f.debuginfod, "debuginfod", false, "fetch files that are not here from the servers of $DEBUGINFOD_URLS")
+}
+
 // symbolMemory is the memory limit with symbols: those of large programs need
 // more than the traces.
 const symbolMemory = 384 << 20
 
 // open opens the symbols of the files of a machine whose root is sysroot, of
-// this one if that is "". It is nil without --symbols.
-func (f *symbolFlags) open(sysroot string) (*symbol.Symbols, error) {
+// this one if that is "". It is nil without --symbols. What is fetched is told
+// on stderr.
+func (f *symbolFlags) open(sysroot string, stderr io.Writer) (*symbol.Symbols, error) {
 	if !f.on {
-		if f.noLines || len(f.debugDirs) > 0 {
-			return nil, errors.New("--no-lines and --debug-dir need --symbols")
+		if f.noLines || len(f.debugDirs) > 0 || f.debuginfod {
+			return nil, errors.New("--no-lines, --debug-dir and --debuginfod need --symbols")
 		}
 		return nil, nil
 	}
@@ -44,7 +54,28 @@ func (f *symbolFlags) open(sysroot string) (*symbol.Symbols, error) {
 	if err != nil {
 		home = "" // then there is no cache of perf's
 	}
-	return symbol.New(symbol.Options{Sysroot: sysroot, DebugDirs: f.debugDirs, Home: home, NoLines: f.noLines})
+	opt := symbol.Options{Sysroot: sysroot, DebugDirs: f.debugDirs, Home: home, NoLines: f.noLines}
+	if f.debuginfod {
+		if opt.Fetch, err = fetcher(home, stderr); err != nil {
+			return nil, err
+		}
+	}
+	return symbol.New(opt)
+}
+
+// fetcher asks debuginfod. Ctrl-C ends the program as ever.
+func fetcher(home string, stderr io.Writer) (func(id, what string) (string, error), error) {
+	opt, err := debuginfod.Environment(os.Getenv, home)
+	if err != nil {
+		return nil, fmt.Errorf("--debuginfod: %w", err)
+	}
+	client := debuginfod.New(opt)
+	return func(id, what string) (string, error) {
+		if !client.Has(id, what) {
+			fmt.Fprintf(stderr, "ustack: asking debuginfod for the %s of %s\n", what, id)
+		}
+		return client.Fetch(context.Background(), id, what)
+	}, nil
 }
 
 // output is how the trace is written.

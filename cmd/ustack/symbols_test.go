@@ -10,6 +10,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -293,5 +295,50 @@ func TestSymbolsAgain(t *testing.T) {
 				t.Errorf("%s, named in the second step: %s", c, diff)
 			}
 		}
+	}
+}
+
+// TestSymbolsFetched: files that are not here come from a debuginfod server,
+// and what it does not have is asked for once.
+func TestSymbolsFetched(t *testing.T) {
+	root := truthRoot(t)
+	contend, err := os.ReadFile(filepath.Join(root, "/opt/bank/contend"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := make(map[string]int)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests[r.URL.Path]++
+		if r.URL.Path != "/buildid/b53bcfcc5a04712f4ba5eae640910c8793c712f4/executable" {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = w.Write(contend)
+	}))
+	defer server.Close()
+	t.Setenv("DEBUGINFOD_URLS", server.URL)
+	t.Setenv("DEBUGINFOD_CACHE_PATH", t.TempDir())
+	for range 2 {
+		var stdout, stderr bytes.Buffer
+		args := []string{"replay", "--symbols", "--debuginfod", "--sysroot", t.TempDir(), "../../testdata/captures/hash/pipe_default/trace.txt.zst"}
+		if code := run(args, strings.NewReader(""), &stdout, &stderr); code != 0 {
+			t.Fatalf("run(%q) = %d, stderr: %s", args, code, stderr.String())
+		}
+		if !strings.Contains(stdout.String(), "> lookup_session+0x9 ") || !strings.Contains(stdout.String(), "(no symbol: no-file) : path=/bin/busybox") {
+			t.Error("not the names of the one file that the server has")
+		}
+	}
+	if len(requests) < 2 {
+		t.Errorf("requests %v", requests)
+	}
+	for path, n := range requests {
+		if n != 1 {
+			t.Errorf("%d requests for %s", n, path)
+		}
+	}
+	t.Setenv("DEBUGINFOD_URLS", "")
+	var stdout, stderr bytes.Buffer
+	if code := run([]string{"replay", "--symbols", "--debuginfod", "-"}, strings.NewReader(""), &stdout, &stderr); code != exitFailure || !strings.Contains(stderr.String(), "DEBUGINFOD_URLS") {
+		t.Errorf("exit code %d, stderr %s", code, stderr.String())
 	}
 }

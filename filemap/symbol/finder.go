@@ -85,6 +85,7 @@ type finder struct {
 	everyone folder   // this machine
 	debug    []string // --debug-dir
 	cache    string   // perf's ~/.debug, "" if there is none
+	fetch    func(id, what string) (string, error)
 }
 
 // searchError is the error of a search that found nothing, with the reason.
@@ -119,7 +120,27 @@ func (f *finder) binary(want *filemap.File, tries *[]Try) (*object, searchError)
 		}
 		worse(e)
 	}
+	if name := f.fetched(ShortHex(want.BuildID), "executable", tries); name != "" {
+		o, e := f.candidate(f.everyone, name, want, false, tries)
+		if o != nil {
+			return o, e
+		}
+		worse(e)
+	}
 	return nil, failure
+}
+
+// fetched gets a file from somewhere else, "" if that cannot be.
+func (f *finder) fetched(id, what string, tries *[]Try) string {
+	if f.fetch == nil || id == "" {
+		return ""
+	}
+	name, err := f.fetch(id, what)
+	if err != nil {
+		*tries = append(*tries, Try{"debuginfod, " + what + " of " + id, err.Error()})
+		return ""
+	}
+	return name
 }
 
 // spellings are the paths that a path in a trace can mean: a deleted file may
@@ -245,6 +266,17 @@ const debugRoot = "/usr/lib/debug"
 // there is none. It has the same build ID, or the checksum that the binary
 // tells.
 func (f *finder) companion(bin *object, name string, tries *[]Try) *object {
+	if o := f.companionHere(bin, name, tries); o != nil {
+		return o
+	}
+	if name := f.fetched(bin.id.Hex(), "debuginfo", tries); name != "" {
+		return f.debugByID(f.everyone, name, bin, tries)
+	}
+	return nil
+}
+
+// companionHere looks for it on this machine.
+func (f *finder) companionHere(bin *object, name string, tries *[]Try) *object {
 	if !bin.id.IsZero() {
 		hex := bin.id.Hex()
 		two := "/.build-id/" + hex[:2] + "/" + hex[2:] + ".debug"

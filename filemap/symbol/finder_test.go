@@ -1,6 +1,7 @@
 package symbol
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -76,6 +77,12 @@ func TestCompanion(t *testing.T) {
 		{"by name", filepath.Join(dir, filepath.Base(debug)), Options{DebugDirs: []string{dir}}, DebugFile},
 		{"by path", filepath.Join(dir, debug), Options{DebugDirs: []string{dir}}, DebugFile},
 		{"in perf's cache", filepath.Join(home, ".debug/.build-id", hex[:2], hex[2:], "debug"), Options{Home: home}, DebugFile},
+		{"fetched", filepath.Join(dir, "cache", hex, "debuginfo"), Options{Fetch: func(id, what string) (string, error) {
+			return filepath.Join(dir, "cache", id, what), nil
+		}}, DebugFile},
+		{"fetched in vain", filepath.Join(dir, "elsewhere"), Options{Fetch: func(string, string) (string, error) {
+			return "", errors.New("no server has it")
+		}}, NoSource},
 		{"nowhere", filepath.Join(dir, "elsewhere"), Options{}, NoSource},
 	} {
 		t.Run(c.what, func(t *testing.T) {
@@ -159,6 +166,7 @@ func TestBinary(t *testing.T) {
 	noID := full + ".noid"
 	tool(t, "objcopy", "--remove-section=.note.gnu.build-id", full, noID)
 	in := Options{Sysroot: root}
+	fetch := func(string, string) (string, error) { return full, nil }
 	for _, c := range []struct {
 		what string
 		file filemap.File
@@ -176,6 +184,8 @@ func TestBinary(t *testing.T) {
 		{"the kernel saw no ID, the file has one", filemap.File{Path: "/program", HasID: true}, in, IDMismatch},
 		{"no ID in the file", filemap.File{Path: noID, BuildID: right}, Options{}, IDMismatch},
 		{"no ID at all, sysroot", filemap.File{Path: "/program.noid", HasID: true}, in, NoReason},
+		{"fetched", filemap.File{Path: "/elsewhere", BuildID: right}, Options{Fetch: fetch}, NoReason},
+		{"another one fetched", filemap.File{Path: "/elsewhere", BuildID: wrong}, Options{Fetch: fetch}, IDMismatch},
 		{"not there", filemap.File{Path: full + ".not", BuildID: right}, Options{}, NoFile},
 		{"memory", filemap.File{Path: "v8-jit"}, Options{}, NoFile},
 		{"a folder", filemap.File{Path: full + ".dir", BuildID: right}, Options{}, Unreadable},

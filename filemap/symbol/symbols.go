@@ -28,6 +28,10 @@ type Options struct {
 	DebugDirs []string
 	// Home is the user's home folder, for perf's cache in .debug; "" for none.
 	Home string
+	// Fetch gets a file that is nowhere here by its build ID in hexadecimal
+	// from somewhere else, and returns its path; nil for nothing of the kind.
+	// what is "executable" or "debuginfo".
+	Fetch func(id, what string) (path string, err error)
 	// NoLines leaves out source lines and inlined functions.
 	NoLines bool
 	// Memory bounds what is kept of files, in bytes; 0 for the default.
@@ -58,7 +62,7 @@ func New(opt Options) (*Symbols, error) {
 		opt.Memory = defaultMemory
 	}
 	s := &Symbols{opt: opt, files: make(map[*filemap.File]*source)}
-	s.find.debug = opt.DebugDirs
+	s.find.debug, s.find.fetch = opt.DebugDirs, opt.Fetch
 	if opt.Home != "" {
 		s.find.cache = filepath.Join(opt.Home, ".debug")
 	}
