@@ -4,6 +4,8 @@ import (
 	"bytes"
 
 	"github.com/cespare/xxhash/v2"
+
+	"ustack/tracefs"
 )
 
 // File is a file as frames name it. Files are interned: within one Files,
@@ -36,6 +38,17 @@ func (f *File) Key() uint64 {
 	_, _ = d.Write(f.BuildID[:])
 	_, _ = d.WriteString(f.Path)
 	return d.Sum64()
+}
+
+// Identifier is what a file has in a report in the place of the kernel's hash:
+// its Key, but for values that mean something else in a trace
+// (tracefs.Identifier.NoFile, NoVMA).
+func (f *File) Identifier() uint64 {
+	key := f.Key()
+	if id := tracefs.HashIdentifier(key); id.NoFile() || id.NoVMA() {
+		key ^= 1 << 63
+	}
+	return key
 }
 
 // Files interns files.

@@ -30,6 +30,9 @@ func commands() []command {
 		{"replay", "give the stacks of a saved trace their files", replay},
 		{"live", "trace, and give the stacks their files as they come", live},
 		{"record", "trace into a small file for another machine", recordCommand},
+		{"redact", "take names, paths and addresses out of a report", redactCommand},
+		{"check-redaction", "prove that nothing but tokens is left of them", checkRedactionCommand},
+		{"merge", "make one report of those of many devices", mergeCommand},
 		{"futex", "say who waits for whom in a saved trace", futexCommand},
 		{"doctor", "say whether live works here, and what would help", doctorCommand},
 		{"maps", "show which files processes have mapped where", mapsCommand},
@@ -72,7 +75,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 func usage(w io.Writer) {
 	fmt.Fprint(w, "usage: ustack COMMAND [flags] ...\n\n")
 	for _, c := range commands() {
-		fmt.Fprintf(w, "  %-8s %s\n", c.name, c.summary)
+		fmt.Fprintf(w, "  %-15s %s\n", c.name, c.summary)
 	}
 	fmt.Fprint(w, "\nustack COMMAND --help tells more.\n")
 }

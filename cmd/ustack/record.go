@@ -38,6 +38,7 @@ type recordFlags struct {
 	coolDown time.Duration
 	maxFiles int
 	triggers []record.Trigger
+	redactFlags
 }
 
 // Defaults of the flight recorder.
@@ -66,6 +67,8 @@ func parseRecord(args []string, stdout io.Writer) (*recordFlags, error) {
 	fs.DurationVar(&f.after, "after", defaultAfter, "with --ring: go on for this `TIME` after a trigger")
 	fs.DurationVar(&f.coolDown, "cool-down", defaultCoolDown, "with --ring: `TIME` between two reports")
 	fs.IntVar(&f.maxFiles, "max-files", defaultFiles, "with --ring: at most `N` reports, FILE, FILE.1, …")
+	redact := fs.Bool("redact", false, "put tokens in the place of names, paths, addresses and free text")
+	f.redactFlags.define(fs)
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			fmt.Fprint(stdout, recordHelp)
@@ -75,11 +78,14 @@ func parseRecord(args []string, stdout io.Writer) (*recordFlags, error) {
 		return nil, err
 	}
 	f.command = fs.Args()
-	var errs [4]error
+	var errs [5]error
 	f.maxSize, errs[0] = parseSize("--max-size", *maxSize)
 	f.keepSize, errs[1] = parseSize("--keep-size", *keepSize)
 	f.drop, errs[2] = record.ParseDrop(*drop)
 	errs[3] = f.parseTriggers(triggers)
+	if *redact {
+		errs[4] = f.makeRedactor()
+	}
 	return &f, errors.Join(errors.Join(errs[:]...), f.checkRecord(args))
 }
 
@@ -91,6 +97,8 @@ func (f *recordFlags) checkRecord(args []string) error {
 		return errors.New("--trigger needs --ring")
 	case f.keep < 0 || f.after < 0 || f.coolDown < 0 || f.maxFiles < 1:
 		return errors.New("times must not be negative, and --max-files at least 1")
+	case f.redactor != nil && f.save != "":
+		return errors.New("--save keeps what --redact takes out")
 	case f.ring && f.keep == 0 && f.keepSize == 0:
 		return errors.New("--ring needs a bound: --keep or --keep-size")
 	}
@@ -138,9 +146,10 @@ func recordCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int
 		s.complain(err)
 		return exitUsage
 	}
+	s.records = f.redactor != nil
 	if f.ring {
 		return s.main(&f.liveFlags, newRingOutput(s, f))
 	}
-	s.records = f.maxSize > 0
+	s.records = s.records || f.maxSize > 0
 	return s.main(&f.liveFlags, &recordOutput{s: s, f: f})
 }

@@ -30,7 +30,7 @@ func (o *recordOutput) open() error {
 	if o.file, err = record.Create(o.f.out, o.f.maxSize); err != nil {
 		return err
 	}
-	if o.report, err = record.NewReport(o.file, o.f.drop, o.s.fields(o.f)); err != nil {
+	if o.report, err = record.NewReport(o.file, record.ReportOptions{Drop: o.f.drop, Fields: o.s.fields(o.f), Redact: o.f.redactor}); err != nil {
 		return errors.Join(err, o.file.Abandon())
 	}
 	return o.announce()
@@ -92,6 +92,10 @@ func (o *recordOutput) close() error {
 // fields are what a report's head says.
 func (s *session) fields(f *recordFlags) []record.Field {
 	mono, wall := space.Monotonic(), time.Now()
+	redacted := ""
+	if f.redactor != nil {
+		redacted = "1"
+	}
 	var events []string
 	for _, e := range s.events {
 		events = append(events, e.String())
@@ -100,5 +104,5 @@ func (s *session) fields(f *recordFlags) []record.Field {
 		"ustack", buildVersion(), "kernel", release(), "arch", runtime.GOARCH, "boot_id", procmap.BootID(f.proc),
 		"clock", clock, "clock_offset_ns", strconv.FormatInt(wall.UnixNano()-int64(mono), 10),
 		"begun", wall.UTC().Format(time.RFC3339Nano), "stacks", s.stacks.String(), "mappings", s.follow.how,
-		"events", strings.Join(events, " "), "command", strings.Join(f.command, " "))
+		"events", strings.Join(events, " "), "command", strings.Join(f.command, " "), "redacted", redacted)
 }

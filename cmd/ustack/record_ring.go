@@ -59,6 +59,7 @@ func (o *ringOutput) open() error {
 	}
 	o.text = record.NewCompact(ringWriter{o.ring})
 	o.text.Untold = true
+	o.text.Redact = o.f.redactor
 	o.head = o.s.fields(o.f)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGUSR1)
@@ -185,7 +186,7 @@ func (o *ringOutput) write(t *resolve.Totals) error {
 // fill writes head, files and events. If not all of them fit, the newest stay:
 // they are what the report is about.
 func (o *ringOutput) fill(file *record.File, fields []record.Field) (left record.Left, err error) {
-	report, err := record.NewReport(file, record.DropNewest, fields)
+	report, err := record.NewReport(file, record.ReportOptions{Fields: fields, Redact: o.f.redactor})
 	if err != nil {
 		return left, err
 	}

@@ -46,6 +46,7 @@ type Analysis struct {
 	others  [2]*lock          // locks that were too many, by section
 	all     []*lock           // with those that have been united or folded, till the next folding
 	locks   int
+	born    int64             // locks that there have been
 	opened  map[*lock][]*wait // that had not ended at the end
 	forgot  int64             // threads
 	evicted bool              // locks have been folded into others

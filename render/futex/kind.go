@@ -3,6 +3,7 @@ package futex
 import (
 	"math"
 
+	"ustack/render/redact"
 	"ustack/tracefs/syscalls"
 )
 
@@ -137,7 +138,7 @@ func goNote(f *syscalls.Futex, s *Stack) bool {
 		return false
 	}
 	const heap = 0xc0 // runtime/malloc.go, up to Go 1.25
-	if f.Addr>>32 == heap {
+	if f.Addr>>32 == heap || redact.IsGoHeap(f.Addr) {
 		return true
 	}
 	return s != nil && len(s.Frames) > 2 && s.Frames[0].File != nil && !s.Frames[0].InLibc() && s.Frames[0].File == s.Frames[1].File

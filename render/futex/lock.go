@@ -39,6 +39,7 @@ type lock struct {
 	local  bool    // in memory that is known not to be shared
 	active int     // waits and calls that are under way
 	site   *site
+	born   int64 // how many locks there were before it
 
 	results   [resultCount]int64
 	open      int64        // waits that had not ended
@@ -89,7 +90,8 @@ func (a *Analysis) lock(th *thread, key lockKey, t tracefs.Time) *lock {
 	if a.locks >= a.opt.Locks {
 		a.foldLocks()
 	}
-	l := &lock{key: key, proc: p, partial: a.evicted}
+	l := &lock{key: key, proc: p, partial: a.evicted, born: a.born}
+	a.born++
 	if key.shared && a.opt.Mappings != nil {
 		tid := th.tid
 		if p.tgid != tracefs.NoTID {
@@ -150,6 +152,7 @@ func (l *lock) merge(m *lock) {
 	for i, n := range m.results {
 		l.results[i] += n
 	}
+	l.born = min(l.born, m.born)
 	l.open += m.open
 	l.openTime += m.openTime
 	l.time += m.time
@@ -191,7 +194,7 @@ func (a *Analysis) foldLocks() {
 		}
 	}
 	slices.SortFunc(all, func(x, y *lock) int {
-		return cmp.Or(cmp.Compare(x.time, y.time), cmp.Compare(x.key.addr, y.key.addr))
+		return cmp.Or(cmp.Compare(x.time, y.time), cmp.Compare(x.born, y.born))
 	})
 	fold := all[:(len(all)+1)/2]
 	a.all = append(busy, all[len(fold):]...)

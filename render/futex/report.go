@@ -122,20 +122,12 @@ func (v *View) list(locks []*Lock) []*Lock {
 		case "p99":
 			c = cmp.Compare(y.lock.durations.quantile(0.99), x.lock.durations.quantile(0.99))
 		}
-		return cmp.Or(c, cmp.Compare(y.Time+y.OpenTime, x.Time+x.OpenTime), cmp.Compare(y.Waits, x.Waits), cmp.Compare(x.Address, y.Address),
-			cmp.Compare(x.Process.first(), y.Process.first()))
+		return cmp.Or(c, cmp.Compare(y.Time+y.OpenTime, x.Time+x.OpenTime), cmp.Compare(y.Waits, x.Waits), cmp.Compare(x.born, y.born))
 	})
 	for i, l := range locks {
 		l.Rank = i + 1
 	}
 	return cut(locks, v.Top)
-}
-
-func (p *Process) first() int32 {
-	if p == nil || len(p.TIDs) == 0 {
-		return 0
-	}
-	return p.TIDs[0]
 }
 
 func (a *Analysis) commOfTID(tid int32) string {
@@ -149,7 +141,7 @@ func (a *Analysis) commOfTID(tid int32) string {
 func (a *Analysis) lockReport(l *lock, hidden *hiding) *Lock {
 	d := &l.durations
 	out := &Lock{
-		Address: l.key.addr, Shared: l.key.shared, Local: l.local, File: l.file.path, Offset: l.file.offset, Kind: l.kind(), Results: l.results,
+		born: l.born, Address: l.key.addr, Shared: l.key.shared, Local: l.local, File: l.file.path, Offset: l.file.offset, Kind: l.kind(), Results: l.results,
 		Slept: d.count, Max: d.max, More: ThreadTime{Count: l.more.count, Time: l.more.time}, Partial: l.partial, Longest: l.max, lock: l,
 	}
 	if d.count > 0 {

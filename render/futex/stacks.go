@@ -2,8 +2,6 @@ package futex
 
 import (
 	"hash/maphash"
-	"path"
-	"strings"
 
 	"ustack/filemap"
 	"ustack/filemap/resolve"
@@ -25,18 +23,7 @@ type Frame struct {
 }
 
 // InLibc reports whether the frame is in a C library, by the file's name.
-func (f *Frame) InLibc() bool {
-	if f.File == nil {
-		return false
-	}
-	base := path.Base(f.File.Path)
-	for _, lib := range [...]string{"libc.so", "libc-", "libpthread", "ld-linux", "ld-musl", "libc.musl"} {
-		if strings.HasPrefix(base, lib) {
-			return true
-		}
-	}
-	return false
-}
+func (f *Frame) InLibc() bool { return f.File != nil && filemap.CLibrary(f.File.Path) != "" }
 
 // Stack is a user stack, innermost frame first.
 type Stack struct {

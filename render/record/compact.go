@@ -7,6 +7,7 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/resolve"
+	"ustack/render/redact"
 	"ustack/tracefs"
 	"ustack/tracefs/text"
 )
@@ -25,6 +26,11 @@ type Compact struct {
 	NoStacks bool
 	// Untold keeps announcements back: Files has them.
 	Untold bool
+	// Keep keeps announcements, also of files that no stack needs.
+	Keep bool
+	// Redact, if it is there, takes out what is nobody's business: names, paths,
+	// addresses, free text. The batches must have events.
+	Redact *redact.Redactor
 
 	w     io.Writer
 	room  func() int64 // how much w has, nil: no end of it
@@ -34,6 +40,8 @@ type Compact struct {
 	fresh []*filemap.File // of the stack at hand
 	all   []*filemap.File // that were told, with Untold
 	held  Left            // what is in buf
+	files *filemap.Files  // that were announced, with Keep
+	line  []byte
 }
 
 // Left is what was left out.
@@ -56,11 +64,14 @@ func (c *Compact) piece() int {
 
 // NewCompact returns a renderer that writes to w.
 func NewCompact(w io.Writer) *Compact {
-	return &Compact{w: w, known: make(map[*filemap.File]uint64), told: make(map[uint64]bool)}
+	return &Compact{w: w, known: make(map[*filemap.File]uint64), files: filemap.NewFiles(), told: make(map[uint64]bool)}
 }
 
 // Batch implements render.Renderer.
 func (c *Compact) Batch(h *resolve.Held) error {
+	if c.Redact != nil {
+		return c.redactBatch(h)
+	}
 	from := uint32(0) // text before this is written
 	piece := c.piece()
 	for i := range h.Records {
@@ -96,6 +107,7 @@ func (c *Compact) Batch(h *resolve.Held) error {
 			if h.Announcement(rec).Bad == "" {
 				c.buf = append(c.buf, h.Text[from:rec.Off]...)
 				from = rec.End
+				c.kept(h, rec)
 			}
 		}
 	}
@@ -153,14 +165,35 @@ func (c *Compact) stack(h *resolve.Held, i int) uint32 {
 	if n := len(c.buf); n > 0 && c.buf[n-1] != '\n' {
 		c.buf = append(c.buf, '\n') // cut by the kernel, or at the end
 	}
+	c.tell(h.Text[rec.Off:rec.Body])
+	return rec.End
+}
+
+// tell announces the files that a stack is the first to need, with the stack's
+// head.
+func (c *Compact) tell(head []byte) {
 	if c.Untold {
 		c.all = append(c.all, c.fresh...)
-		return rec.End
+		return
 	}
 	for _, f := range c.fresh {
-		c.announce(h.Text[rec.Off:rec.Body], f)
+		c.announce(head, f)
 	}
-	return rec.End
+}
+
+// kept keeps what an announcement says, if there is Keep.
+func (c *Compact) kept(h *resolve.Held, rec *tracefs.Record) {
+	if !c.Keep {
+		return
+	}
+	if c.files.Bytes() > maxKept {
+		c.files = filemap.NewFiles()
+		clear(c.known)
+	}
+	a := h.Announcement(rec)
+	c.fresh = c.fresh[:0]
+	c.key(c.files.Intern(a.Path, a.BuildID))
+	c.tell(h.Text[rec.Off:rec.Body])
 }
 
 // Files are all files that stacks have needed, with Untold.
@@ -196,6 +229,9 @@ func (c *Compact) reason(r filemap.Reason) {
 	c.buf = append(append(append(c.buf, text.UnresolvedMark...), r.String()...), ')')
 }
 
+// maxKept bounds the memory for announcements that are kept.
+const maxKept = 4 << 20
+
 // maxKnown bounds the files that are kept; it is far above what a machine runs.
 const maxKnown = 1 << 16
 
@@ -206,22 +242,12 @@ func (c *Compact) key(f *filemap.File) uint64 {
 		if len(c.known) >= maxKnown {
 			clear(c.known) // what was told stays told
 		}
-		key = Identifier(f)
+		key = c.renamed(f).Identifier()
 		c.known[f] = key
 	}
 	if !c.told[key] {
 		c.told[key] = true
 		c.fresh = append(c.fresh, f)
-	}
-	return key
-}
-
-// Identifier is the identifier of a file in a report: its Key, but for values
-// that mean something else in a trace (tracefs.Identifier.NoFile, NoVMA).
-func Identifier(f *filemap.File) uint64 {
-	key := f.Key()
-	if id := tracefs.HashIdentifier(key); id.NoFile() || id.NoVMA() {
-		key ^= 1 << 63
 	}
 	return key
 }
@@ -249,8 +275,9 @@ func (c *Compact) Known(head []byte, files []*filemap.File, more func() bool) er
 
 // announce writes a mapping event.
 func (c *Compact) announce(head []byte, f *filemap.File) {
-	c.buf = append(append(c.buf, head...), "file_map: hash=0x"...)
-	c.buf = strconv.AppendUint(c.buf, Identifier(f), 16)
+	f = c.renamed(f)
+	c.buf = append(c.head(head), "file_map: hash=0x"...)
+	c.buf = strconv.AppendUint(c.buf, f.Identifier(), 16)
 	c.buf = appendPath(append(c.buf, " path="...), f.Path)
 	words := f.Words
 	if words == "" {

@@ -7,6 +7,7 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/resolve"
+	"ustack/render/redact"
 )
 
 // Drop says what is left out first when a report gets too large.
@@ -70,15 +71,28 @@ type Report struct {
 	now    func() time.Time
 }
 
-// NewReport begins a report with its head. If the file has a largest size, the
-// batches must have events.
-func NewReport(file *File, drop Drop, fields []Field) (*Report, error) {
-	r := &Report{file: file, drop: drop, now: time.Now}
+// ReportOptions are how a report is written.
+type ReportOptions struct {
+	Drop   Drop
+	Fields []Field
+	// Redact takes secrets out, nil for a report that says all.
+	Redact *redact.Redactor
+}
+
+// NewReport begins a report with its head. If the file has a largest size, or
+// is redacted, the batches must have events.
+func NewReport(file *File, opt ReportOptions) (*Report, error) {
+	r := &Report{file: file, drop: opt.Drop, now: time.Now}
 	r.text = NewCompact(file)
+	r.text.Redact = opt.Redact
 	if file.max > 0 {
 		r.text.room = file.Room
 	}
-	if _, err := file.Write(AppendHead(nil, fields)); err != nil {
+	head := AppendHead(nil, opt.Fields)
+	if opt.Redact != nil {
+		head = opt.Redact.AppendNote(nil, head)
+	}
+	if _, err := file.Write(head); err != nil {
 		return nil, err
 	}
 	r.synced = r.now()

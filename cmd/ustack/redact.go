@@ -1,0 +1,153 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+
+	"ustack/filemap/resolve"
+	"ustack/render"
+	"ustack/render/record"
+	"ustack/render/redact"
+	"ustack/tracefs"
+	"ustack/tracefs/input"
+)
+
+const redactHelp = `usage: ustack redact [flags] -o FILE [TRACE... | -]
+
+Writes a trace as a report in which names of tasks, paths outside of the system,
+addresses and free text are tokens: the same thing is the same token. Build IDs,
+offsets, paths of the system, time stamps and numbers of processes and threads
+stay. What replay and futex count is the same before and after.
+
+  ustack redact report.zst -o public.zst && ustack check-redaction public.zst
+
+Exit codes: 0 ok, 1 failure, 2 usage.
+
+`
+
+// redactFlags are the flags of what redacts.
+type redactFlags struct {
+	allow    string
+	keyFile  string
+	redactor *redact.Redactor
+}
+
+func (f *redactFlags) define(fs *flag.FlagSet) {
+	defineAllow(fs, &f.allow)
+	fs.StringVar(&f.keyFile, "redact-key", "", "make tokens with the key in `FILE`, so that reports can be compared (default: a key that nobody knows)")
+}
+
+func defineAllow(fs *flag.FlagSet, to *string) {
+	fs.StringVar(to, "redact-allow", redact.DefaultPaths, "`FOLDERS` whose paths may stay, colons between")
+}
+
+// makeRedactor makes what the flags ask for.
+func (f *redactFlags) makeRedactor() error {
+	paths, err := redact.ParsePaths(f.allow)
+	if err != nil {
+		return err
+	}
+	key := redact.NewKey()
+	if f.keyFile != "" {
+		if key, err = redact.ReadKey(f.keyFile); err != nil {
+			return err
+		}
+	}
+	f.redactor = redact.New(key, paths)
+	return nil
+}
+
+// convertFlags are the flags of a command that makes a report of traces.
+type convertFlags struct {
+	traceFlags
+	out string
+}
+
+// define adds them to those of a command.
+func (f *convertFlags) define(fs *flag.FlagSet) {
+	f.traceFlags.define(fs)
+	fs.BoolVar(&f.quiet, "q", false, "no totals and no progress")
+	fs.StringVar(&f.out, "o", "", "write the report to `FILE`")
+}
+
+// parse parses args, in which flags may stand behind the files also.
+func (f *convertFlags) parse(fs *flag.FlagSet, args []string) error {
+	var files []string
+	for {
+		if err := fs.Parse(args); err != nil {
+			return err
+		}
+		if args = fs.Args(); len(args) == 0 {
+			break
+		}
+		files, args = append(files, args[0]), args[1:]
+	}
+	if f.out == "" {
+		return errors.New("-o FILE is missing")
+	}
+	return f.parsed(files)
+}
+
+// redactCommand is the subcommand.
+func redactCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	stderr = render.Output(stderr)
+	var f convertFlags
+	var r redactFlags
+	fs := flag.NewFlagSet("redact", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.Usage = func() {}
+	f.define(fs)
+	r.define(fs)
+	err := f.parse(fs, args)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(stdout, redactHelp)
+		fs.SetOutput(stdout)
+		fs.PrintDefaults()
+		return exitOK
+	}
+	if err = errors.Join(err, r.makeRedactor()); err != nil {
+		fmt.Fprintf(stderr, "ustack redact: %v\n", err)
+		return exitUsage
+	}
+	totals, err := f.redact(&r, stdin, stderr)
+	if totals != nil && !f.quiet {
+		render.WriteTotals(stderr, totals)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "ustack redact: %v\n", err)
+		return exitFailure
+	}
+	return exitOK
+}
+
+// convertHold bounds how far names are looked for.
+func convertHold() resolve.Options {
+	return resolve.Options{Hold: resolve.Limits{
+		Lines: defaultHoldLines, Bytes: defaultHoldBytes, Time: tracefs.Time(defaultHoldTime.Nanoseconds()),
+	}}
+}
+
+func (f *convertFlags) redact(r *redactFlags, stdin io.Reader, stderr io.Writer) (*resolve.Totals, error) {
+	trace, err := f.open(stdin, input.Options{Events: true}, convertHold())
+	if err != nil {
+		return nil, err
+	}
+	defer trace.close()
+	file, err := record.Create(f.out, 0)
+	if err != nil {
+		return nil, err
+	}
+	out := record.NewConverter(file, r.redactor)
+	totals, err := trace.read(func(*resolve.Resolver) render.Renderer { return out }, stderr)
+	return totals, finishConverted(file, err)
+}
+
+// finishConverted gives a report its name, or takes what there is away.
+func finishConverted(file *record.File, err error) error {
+	if err != nil {
+		return errors.Join(err, file.Discard())
+	}
+	return file.Finish(nil)
+}

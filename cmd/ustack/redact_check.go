@@ -1,0 +1,92 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+
+	"ustack/render"
+	"ustack/render/redact"
+	"ustack/tracefs"
+	"ustack/tracefs/input"
+)
+
+const checkRedactionHelp = `usage: ustack check-redaction [flags] [FILE... | -]
+
+Looks at every byte of a redacted report and names all that is neither a number,
+a word of the kernel where the kernel puts it, an allowed path, nor a token. No
+key is needed.
+
+Exit codes: 0 nothing found, 1 something was, or failure, 2 usage.
+
+`
+
+// checkRedactionCommand is the subcommand.
+func checkRedactionCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	stderr, stdout = render.Output(stderr), render.Output(stdout)
+	var allow string
+	fs := flag.NewFlagSet("check-redaction", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.Usage = func() {}
+	defineAllow(fs, &allow)
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			fmt.Fprint(stdout, checkRedactionHelp)
+			fs.SetOutput(stdout)
+			fs.PrintDefaults()
+			return exitOK
+		}
+		fmt.Fprintf(stderr, "ustack check-redaction: %v\n", err)
+		return exitUsage
+	}
+	paths, err := redact.ParsePaths(allow)
+	if err != nil {
+		fmt.Fprintf(stderr, "ustack check-redaction: %v\n", err)
+		return exitUsage
+	}
+	files := fs.Args()
+	if len(files) == 0 {
+		files = []string{"-"}
+	}
+	code := exitOK
+	for _, name := range files {
+		c, err := checkRedaction(name, stdin, paths)
+		for _, l := range c.Leaks {
+			fmt.Fprintf(stdout, "%s:%d: byte %d: %q: %s\n", name, l.Line, l.Byte, l.Text, l.What)
+		}
+		if c.Count > 0 {
+			fmt.Fprintf(stderr, "ustack check-redaction: %s: %d leaks\n", name, c.Count)
+			code = exitFailure
+		}
+		if err != nil {
+			fmt.Fprintf(stderr, "ustack check-redaction: %v\n", err)
+			code = exitFailure
+		}
+	}
+	return code
+}
+
+// checkRedaction reads a report.
+func checkRedaction(name string, stdin io.Reader, paths redact.Paths) (*redact.Checker, error) {
+	c := redact.NewChecker(paths)
+	trace, err := input.OpenAll([]string{name}, stdin, input.Options{Events: true, NoShapes: true})
+	if err != nil {
+		return c, err
+	}
+	defer trace.Close()
+	var b tracefs.Batch
+	for {
+		err := trace.Next(&b)
+		c.Batch(&b)
+		switch err {
+		case nil:
+		case io.EOF:
+			c.End()
+			return c, nil
+		default:
+			c.End()
+			return c, err
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package record
+
+import (
+	"errors"
+
+	"ustack/filemap"
+	"ustack/filemap/resolve"
+	"ustack/render/redact"
+	"ustack/tracefs"
+)
+
+// errNoColumns: a name has no room for its token in such a head.
+var errNoColumns = errors.New("redacting: a layout without 16 columns for names (switch latency-format off)")
+
+// errArrays: these stacks are no text.
+var errArrays = errors.New("redacting: stacks as arrays of bytes (trace-cmd report): give the text of trace_pipe")
+
+// redactBatch is Batch with secrets taken out.
+func (c *Compact) redactBatch(h *resolve.Held) error {
+	from := uint32(0)
+	for i := range h.Records {
+		rec := &h.Records[i]
+		if rec.Kind != tracefs.KindStack && len(c.buf) >= c.piece() {
+			if err := c.Flush(); err != nil {
+				return err
+			}
+		}
+		c.buf = c.Redact.AppendFree(c.buf, h.Text[from:rec.Off])
+		from = rec.End
+		if err := c.redactRecord(h, i); err != nil {
+			return err
+		}
+	}
+	c.buf = c.Redact.AppendFree(c.buf, h.Text[from:])
+	return c.Flush()
+}
+
+func (c *Compact) redactRecord(h *resolve.Held, i int) error {
+	rec := &h.Records[i]
+	head, body := h.Text[rec.Off:rec.Body], h.Text[rec.Body:rec.End]
+	whole := rec.Flags&tracefs.Continued == 0
+	if len(head) > 0 && !redact.HasColumns(head) {
+		return errNoColumns
+	}
+	switch rec.Kind {
+	case tracefs.KindStack:
+		return c.redactStack(h, i)
+	case tracefs.KindAnnounce:
+		if h.Announcement(rec).Bad == "" {
+			c.kept(h, rec)
+			return nil
+		}
+	case tracefs.KindEvent:
+		if whole {
+			c.held.Events++
+		}
+	}
+	c.buf = c.head(head)
+	switch {
+	case !whole:
+		c.buf = c.Redact.AppendFree(c.buf, body)
+	case rec.Kind == tracefs.KindKernelStack:
+		c.buf = c.Redact.AppendKernelStack(c.buf, body)
+	case len(head) == 0:
+		c.buf = c.Redact.AppendNote(c.buf, body)
+	default:
+		c.buf = c.Redact.AppendBody(c.buf, body)
+	}
+	return nil
+}
+
+func (c *Compact) redactStack(h *resolve.Held, i int) error {
+	rec := &h.Records[i]
+	if rec.Flags&tracefs.Arrays != 0 {
+		return errArrays
+	}
+	if rec.Flags&tracefs.Continued == 0 {
+		if c.NoStacks {
+			c.Left.Stacks++
+			return nil
+		}
+		c.held.Stacks++
+	}
+	head := h.Text[rec.Off:rec.Body]
+	c.buf = c.head(head)
+	frames, txt := h.StackFrames(rec)
+	out, _ := h.StackOutcomes(i)
+	c.fresh = c.fresh[:0]
+	from := rec.Body
+	if rec.Shape != 0 {
+		c.buf = c.Redact.AppendFree(c.buf, h.Text[from:rec.Lo])
+		from = 0 // in txt
+	}
+	for k := range frames {
+		f := &frames[k]
+		c.buf = c.Redact.AppendFree(c.buf, txt[from:f.Off])
+		c.redactFrame(txt, f, &out[k])
+		from = f.End
+	}
+	if rec.Shape != 0 {
+		c.buf = append(c.buf, '\n')
+		c.buf = c.Redact.AppendFree(c.buf, h.Text[rec.Lo+uint32(len(txt)):rec.End])
+	} else {
+		c.buf = c.Redact.AppendFree(c.buf, txt[from:rec.End])
+	}
+	if n := len(c.buf); n > 0 && c.buf[n-1] != '\n' {
+		c.buf = append(c.buf, '\n') // cut by the kernel, or at the end
+	}
+	c.tell(head)
+	return nil
+}
+
+// redactFrame writes a frame without its line feed.
+func (c *Compact) redactFrame(txt []byte, f *tracefs.Frame, o *resolve.Outcome) {
+	from := len(c.buf)
+	c.frame(txt, f, o)
+	if o.File == nil {
+		c.line = append(c.line[:0], c.buf[from:]...)
+		c.buf = c.Redact.AppendFrame(c.buf[:from], c.line)
+	}
+}
+
+// head appends the head of a record to what is held.
+func (c *Compact) head(head []byte) []byte {
+	if c.Redact == nil || len(head) == 0 {
+		return append(c.buf, head...)
+	}
+	return c.Redact.AppendHead(c.buf, head)
+}
+
+// renamed is a file by the name that it has in the report.
+func (c *Compact) renamed(f *filemap.File) *filemap.File {
+	if c.Redact == nil {
+		return f
+	}
+	return &filemap.File{Path: c.Redact.Path(f.Path), BuildID: f.BuildID}
+}
