@@ -21,8 +21,13 @@ type Options struct {
 // Text writes a report for people.
 func Text(w io.Writer, r *futex.Report, opt Options) error {
 	t := &text{r: r, opt: opt}
-	t.summary()
-	t.verdict()
+	if hangs := r.Verdict.Kind != futex.NoLockUp && r.Verdict.Kind != futex.CannotTell; hangs {
+		t.verdict()
+		t.summary()
+	} else {
+		t.summary()
+		t.verdict()
+	}
 	t.section("Contended locks", r.Locks, r.LockCount, r.OtherLocks)
 	t.blocked()
 	t.longest()
@@ -126,9 +131,15 @@ func (t *text) verdict() {
 	if v.Text == "" {
 		return
 	}
-	t.f("\n%s\n", v.Text)
+	if t.b.Len() > 0 {
+		t.b.WriteByte('\n')
+	}
+	t.f("%s\n", printable(v.Text))
 	for _, e := range v.Evidence {
-		t.f("  - %s\n", e)
+		t.f("  - %s\n", printable(e))
+	}
+	if v.Kind != futex.NoLockUp && v.Kind != futex.CannotTell {
+		t.f("  (%s confidence)\n\n", confidence(v.Sure))
 	}
 }
 
