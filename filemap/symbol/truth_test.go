@@ -208,8 +208,10 @@ func at(list []nmSymbol, addr uint64) (names []string) {
 }
 
 // bare is a name without the mark of a compiler's copy, which is in the symbol
-// table only.
+// table only. Go's tables have a middle dot where its debug information has a
+// full stop.
 func bare(name string) string {
+	name = strings.ReplaceAll(name, "·", ".")
 	name, _, _ = strings.Cut(name, " [clone")
 	for _, mark := range []string{".constprop.", ".part.", ".isra.", ".cold"} {
 		name, _, _ = strings.Cut(name, mark)
