@@ -91,6 +91,9 @@ func (a *Analysis) finishThread(th *thread) {
 type hiding struct {
 	all, unknown tracefs.Time
 	own          map[*process]tracefs.Time
+	// more is how much longer all threads together can have waited, as no
+	// more than the lost records can have been of waits.
+	more tracefs.Time
 }
 
 func (a *Analysis) hiding() *hiding {
@@ -98,6 +101,7 @@ func (a *Analysis) hiding() *hiding {
 	if !a.gaps.Any() {
 		return h
 	}
+	h.more = a.brokenTime + a.hidden.by(a.gaps.Records, a.gaps.Unknown)
 	for _, th := range a.threads {
 		h.all += th.hidden
 		if p := th.proc.find(); p.tgid == tracefs.NoTID {

@@ -52,9 +52,8 @@ func (a *Analysis) Report(v View) *Report {
 	r.All.add(&r.Contended)
 	r.All.add(&r.Signalled)
 	if r.Loss.Gaps > 0 {
-		more := a.brokenTime + a.hidden.by(a.gaps.Records, a.gaps.Unknown)
 		for _, s := range []*Sum{&r.Contended, &r.Signalled, &r.All} {
-			s.High += more
+			s.High += hidden.more
 		}
 	}
 	r.Threads = a.threadTimes(locks[0])
@@ -153,6 +152,7 @@ func (a *Analysis) lockReport(l *lock, hidden *hiding) *Lock {
 	// What is in doubt is part of what is hidden, too.
 	out.Sum = Sum{Waits: out.Waits, Time: l.time, Open: l.open, OpenTime: l.openTime,
 		Low: l.time - l.doubt + l.openTime - l.openDoubt, High: l.time - l.doubt + l.openTime - l.openDoubt + hidden.from(l)}
+	out.High = min(out.High, l.time+l.openTime+hidden.more)
 	if p := l.proc; p != nil {
 		p = p.find()
 		out.Process = a.processReport(p, l)
