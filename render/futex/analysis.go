@@ -45,15 +45,15 @@ type Analysis struct {
 	files   map[fileKey]*lock // shared futexes whose file is known
 	others  [2]*lock          // locks that were too many, by section
 	all     []*lock           // with those that have been united or folded, till the next folding
-	locks   int
-	born    int64             // locks that there have been
+	locks   int               // how many there are
+	born    int64             // how many there have been
 	opened  map[*lock][]*wait // that had not ended at the end
 	forgot  int64             // threads
 	evicted bool              // locks have been folded into others
 	stacks  stacks
 	longest [2]longest // by section
 	empty   emptyWakes
-	order   map[orderKey]*orderSeen
+	order   map[orderKey]*orderSeen // in which threads take locks
 	comms   map[string]string
 
 	gaps  Gaps
@@ -62,17 +62,16 @@ type Analysis struct {
 
 	start, end tracefs.Time
 	begun      bool
-	ticks      bool // the clock does not count nanoseconds
-	calls      int64
-	enters     int64
-	exits      int64
+	ticks      bool  // the clock does not count nanoseconds
+	calls      int64 // entries into the futex family
+	exits      int64 // returns from it
 	switches   bool  // the trace has sched_switch
 	restarts   bool  // the trace has sys_restart_syscall
 	stopped    bool  // a wait was broken off that it would take up
 	moves      int64 // calls of futex_requeue
 	before     Before
 	waitv      Waitv
-	unpaired   int64
+	unpaired   int64        // waits without a return
 	broke      bool         // a call without its return was seen
 	tail       int32        // thread whose wait began with the last event, 0 if none
 	hidden     hidden       // what loss can hide besides what was seen

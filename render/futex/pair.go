@@ -91,7 +91,6 @@ func (a *Analysis) enter(h *resolve.Held, i int, rec *tracefs.Record) {
 		return
 	}
 	a.calls++
-	a.enters++
 	f := &e.Futex
 	if w := th.paused; w != nil {
 		if f.Cmd == w.cmd && f.HasAddr && f.Val == w.val && w.lock != nil && w.lock.find() == a.known(th, keyOf(f)) {

@@ -19,7 +19,7 @@ type View struct {
 	Comms   []string
 }
 
-// Report finishes the analysis.
+// Report finishes the analysis: nothing can be added after it.
 func (a *Analysis) Report(v View) *Report {
 	a.finish()
 	r := &Report{Ticks: a.ticks, Start: a.start, End: a.end, Calls: a.calls, Before: a.before, Waitv: a.waitv, NoReturn: a.unpaired, NoReturns: a.noReturns()}
@@ -324,7 +324,7 @@ func (a *Analysis) notes(r *Report) {
 		note("the trace has no futex calls: enable the events sys_enter_futex and sys_exit_futex")
 	case a.exits == 0:
 		note("the trace has no returns from futex calls: all of them hang, or the event sys_exit_futex was not enabled")
-	case a.enters == 0:
+	case a.calls == 0:
 		note("the trace has returns from futex calls only: enable the event sys_enter_futex")
 	}
 	unknown := 0
