@@ -85,6 +85,9 @@ func TestCaptures(t *testing.T) {
 		if base := filepath.Base(name); strings.HasPrefix(base, "lost") || base == "fields" || base == "churn" {
 			continue // churn has no returns, fields no layout that can be read
 		}
+		if testing.Short() && (filepath.Base(name) == "large" || !strings.HasPrefix(name, "hash/")) {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			r := analyse(t, futex.Options{}, file).Report(futex.View{})
 			want := simply(traceText(t, name))

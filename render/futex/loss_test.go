@@ -157,7 +157,7 @@ func lockID(l *futex.Lock) string {
 func TestLossBounds(t *testing.T) {
 	patterns := 250
 	if testing.Short() {
-		patterns = 25
+		patterns = 10
 	}
 	for c, name := range []string{"hash/pipe_default", "stock/pipe_default", "hash/tgid", "stock/tgid"} {
 		t.Run(name, func(t *testing.T) {
