@@ -57,11 +57,23 @@ type setup struct {
 	kill time.Duration
 }
 
+// workloadDir is where the workload is built, "" if it has not been.
+var workloadDir string
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if workloadDir != "" {
+		_ = os.RemoveAll(workloadDir)
+	}
+	os.Exit(code)
+}
+
 var buildWorkload = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "futex-workload-")
 	if err != nil {
 		return "", err
 	}
+	workloadDir = dir
 	bin := filepath.Join(dir, "workload")
 	out, err := exec.Command("gcc", "-O1", "-fno-omit-frame-pointer", "-o", bin, "testdata/workload.c", "-lpthread").CombinedOutput()
 	if err != nil {
