@@ -107,21 +107,28 @@ type filePages struct {
 	r    io.Reader
 	size int
 	read func(int)
+	room int
 	buf  []byte
 	rest []byte
 	err  error
 }
 
 // NewPages reads sub-buffers of one size from r; read, if not nil, is told how
-// many bytes came.
+// many bytes came. Memory is only taken for what r has, if r can tell.
 func NewPages(r io.Reader, size int, read func(int)) Pages {
-	n := max(1, readSize/size)
-	return &filePages{r: r, size: size, read: read, buf: make([]byte, n*size)}
+	room := max(1, readSize/size) * size
+	if sized, ok := r.(interface{ Size() int64 }); ok {
+		room = int(min(int64(room), sized.Size()+1)) // one more, to meet the end
+	}
+	return &filePages{r: r, size: size, read: read, room: room}
 }
 
 // Page implements Pages.
 func (p *filePages) Page() ([]byte, error) {
 	if len(p.rest) == 0 && p.err == nil {
+		if p.buf == nil {
+			p.buf = make([]byte, p.room)
+		}
 		n, err := io.ReadFull(p.r, p.buf)
 		if p.read != nil {
 			p.read(n)

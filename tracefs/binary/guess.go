@@ -15,7 +15,7 @@ import (
 // fit itself and a larger one does everywhere: a corrupt page is no reason to
 // pass by half of all.
 func (d *Dir) guess() {
-	const smallest, largest = 4 << 10, 4 << 20
+	const smallest = 4 << 10
 	if d.Kernel.Subbuf > 0 {
 		d.try(d.Kernel.Subbuf)
 		return
@@ -31,7 +31,7 @@ func (d *Dir) guess() {
 	if 2*good >= all {
 		return
 	}
-	for size := 2 * said; size <= largest; size *= 2 {
+	for size := 2 * said; size <= MaxSubbuf; size *= 2 {
 		if good, all := d.try(size); good == all {
 			d.Kernel.Subbuf = size
 			return

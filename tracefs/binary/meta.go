@@ -41,7 +41,7 @@ func ReadMeta(top, instance fs.FS) (*Kernel, error) {
 			return nil, fmt.Errorf("reading events/header_event: %w", err)
 		}
 	}
-	if kb, err := strconv.Atoi(strings.TrimSpace(in.read("buffer_subbuf_size_kb"))); err == nil && kb > 0 && kb <= maxSubbuf>>10 {
+	if kb, err := strconv.Atoi(strings.TrimSpace(in.read("buffer_subbuf_size_kb"))); err == nil && kb > 0 && kb <= MaxSubbuf>>10 {
 		k.Subbuf = kb << 10
 	}
 	k.Comms = ParseComms(m.read("saved_cmdlines"))
@@ -56,9 +56,9 @@ func ReadMeta(top, instance fs.FS) (*Kernel, error) {
 	return k, errors.Join(m.err, in.err)
 }
 
-// maxSubbuf is the largest sub-buffer that is believed; the kernel's own bound
-// is 64 KiB times a page.
-const maxSubbuf = 1 << 26
+// MaxSubbuf is the largest sub-buffer, in bytes, that the kernel can be told to
+// have (RB_WRITE_MASK in kernel/trace/ring_buffer.c).
+const MaxSubbuf = 1 << 20
 
 // metaFiles reads files that may be missing.
 type metaFiles struct {

@@ -31,7 +31,9 @@ type File struct {
 	pageSize int
 	codec    codec
 	kernel   ring.Kernel
-	cpus     int // of a version 6 file
+	cpus     int             // of a version 6 file
+	options  int             // that have been read, in a version 7 file
+	seen     map[uint64]bool // what of the kernel has been read, by option
 	// clock is that of all buffers that do not say their own.
 	clock string
 }
@@ -59,14 +61,14 @@ type region struct {
 const (
 	maxCPUs    = 8192
 	maxBuffers = 200
-	maxPage    = 1 << 26
+	maxPage    = ring.MaxSubbuf
 )
 
 // Open reads all of a trace.dat but the trace data. If a part cannot be read
 // the error tells, and the File has the buffers that were found nevertheless;
 // nil if there are none.
 func Open(r io.ReaderAt, size int64) (*File, error) {
-	f := &File{r: r, size: size, order: binary.LittleEndian}
+	f := &File{r: r, size: size, order: binary.LittleEndian, seen: make(map[uint64]bool)}
 	c := f.at(0)
 	c.want(Magic)
 	version := c.name()
@@ -93,6 +95,7 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	} else {
 		err = f.readV7(c)
 	}
+	err = errors.Join(err, f.overlap())
 	if len(f.Buffers) == 0 {
 		return nil, errors.Join(err, errors.New("no trace data in this trace.dat"))
 	}
@@ -100,6 +103,22 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 		return nil, errors.Join(err, errors.New("no event formats in this trace.dat"))
 	}
 	return f, err
+}
+
+// overlap refuses trace data that would be read more than once: a file that
+// says so wants to seem larger than it is.
+func (f *File) overlap() error {
+	left := f.size
+	for _, b := range f.Buffers {
+		for _, g := range b.cpus {
+			left -= max(0, min(g.size, f.size-g.at))
+		}
+	}
+	if left >= 0 {
+		return nil
+	}
+	f.Buffers = nil
+	return errors.New("the data of its CPUs overlap")
 }
 
 // at is a cursor over the file from an offset on.

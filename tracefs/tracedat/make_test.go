@@ -330,6 +330,35 @@ func TestLies(t *testing.T) {
 	}
 }
 
+// TestMemory: a small file cannot ask for much memory: neither many CPUs that
+// share their data, nor chunks that are nothing but size.
+func TestMemory(t *testing.T) {
+	x := sample(7, "none", false)
+	x.instances = x.instances[:1]
+	shared := x.bytes()
+	f := open(t, shared)
+	at, size := f.Buffers[0].cpus[0].at, f.Buffers[0].cpus[0].size
+	m := &maker{order: binary.LittleEndian}
+	m.u64(int(f.Buffers[0].cpus[1].at))
+	if n := bytes.Count(shared, m.Bytes()); n != 1 {
+		t.Fatalf("%d places tell where the data of CPU 1 lies", n)
+	}
+	same := m.sub()
+	same.u64(int(at))
+	same.u64(int(size) + 100_000)
+	bad := bytes.Replace(shared, append(m.Bytes(), shared[bytes.Index(shared, m.Bytes())+8:][:8]...), same.Bytes(), 1)
+	if f, err := Open(bytes.NewReader(bad), int64(len(bad))); f != nil || err == nil || !strings.Contains(err.Error(), "overlap") {
+		t.Errorf("CPUs that share their data: %v", err)
+	}
+	x = sample(7, "zstd", false)
+	x.instances[0].cpus[0] = make([]byte, 8<<20)
+	bomb := x.bytes()
+	f = open(t, bomb)
+	if _, _, err := read(t, f.Source(&f.Buffers[0], ring.Options{}, nil)); err == nil || !strings.Contains(err.Error(), "is the most") {
+		t.Errorf("a chunk that is nothing but size: %v", err)
+	}
+}
+
 // TestUnknown: other versions and compressors are named.
 func TestUnknown(t *testing.T) {
 	data := sample(7, "zstd", false).bytes()

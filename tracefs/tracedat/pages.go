@@ -57,9 +57,13 @@ func (p *cutOff) Page() ([]byte, error) {
 	return nil, io.EOF
 }
 
-// maxChunk bounds what one chunk is decompressed to; trace-cmd makes chunks of
-// ten pages.
-const maxChunk = 64 << 20
+// Bounds of what one chunk is decompressed to: in all, and by the bytes that it
+// has in the file. trace-cmd makes chunks of 10 to 1000 pages; those of nearly
+// empty pages have come down to a hundredth.
+const (
+	maxChunk = 16 << 20
+	maxRatio = 1024
+)
 
 // packed is a region of compressed chunks.
 type packed struct {
@@ -107,7 +111,7 @@ func (p *packed) load() error {
 	}
 	p.read(len(in) + 8)
 	var err error
-	p.buf, err = p.codec.unpack(p.buf[:0], in, int(size), maxChunk)
+	p.buf, err = p.codec.unpack(p.buf[:0], in, int(size), min(maxChunk, 64<<10+maxRatio*len(in)))
 	if err != nil {
 		return fmt.Errorf("byte %d: decompressing: %w", at, err)
 	}

@@ -74,7 +74,7 @@ func (f *File) open(at int64, id uint64) (*cursor, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
-	text, err := f.codec.unpack(nil, data, int(size), maxText)
+	text, err := f.codec.unpack(nil, data, int(size), min(maxText, 64<<10+maxRatio*len(data)))
 	if err != nil {
 		return nil, fmt.Errorf("byte %d: %w", s.at, err)
 	}
@@ -98,6 +98,9 @@ func (f *File) optionsV7(at int64) (next uint64, errs []error) {
 				return 0, errs
 			}
 			return c.within(o.at, o.size).u64(), errs
+		}
+		if f.options++; f.options > maxOptions {
+			break
 		}
 		if err := f.optionV7(o, c); err != nil && len(errs) < maxErrors {
 			errs = append(errs, err)
@@ -132,6 +135,10 @@ func (f *File) optionV7(o option, c *cursor) error {
 		f.shared(o, c)
 		return nil
 	}
+	if f.seen[o.id] {
+		return fmt.Errorf("%s twice", what)
+	}
+	f.seen[o.id] = true
 	at := c.within(o.at, o.size).u64()
 	sub, err := f.open(int64(at), o.id)
 	if err != nil {
