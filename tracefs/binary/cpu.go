@@ -59,6 +59,7 @@ func (c *cpu) load() bool {
 		c.ended = true
 		if err != io.EOF {
 			c.errs.add(fmt.Errorf("reading sub-buffer %d of CPU %d: %w", c.number, c.id, err))
+			c.missed(0)
 		}
 		if len(data) == 0 {
 			c.page = ring.Page{}

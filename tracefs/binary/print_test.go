@@ -130,3 +130,60 @@ func TestSyscalls(t *testing.T) {
 		}
 	}
 }
+
+// TestInternal: ftrace's own records. Their text is that of the kernel's
+// printers, not of their print fmts.
+func TestInternal(t *testing.T) {
+	long := func(name string, off int) format.Field {
+		return format.Field{Type: "unsigned long", Name: name, Offset: off, Size: 8}
+	}
+	rest := func(typ string, name string, off int) format.Field {
+		return format.Field{Type: typ, Name: name, Offset: off, Array: true}
+	}
+	event := func(id int, name string, fields ...format.Field) *format.Event {
+		return &format.Event{System: "ftrace", Name: name, ID: id, Common: usual(), Fields: fields}
+	}
+	events := []*format.Event{
+		event(1, "function", long("ip", 8), long("parent_ip", 16)),
+		event(4, "kernel_stack", format.Field{Type: "int", Name: "size", Offset: 8, Size: 4}, rest("unsigned long", "caller", 16)),
+		event(5, "print", long("ip", 8), rest("char", "buf", 16)),
+		event(6, "bprint", long("ip", 8), long("fmt", 16), rest("u32", "buf", 24)),
+		event(17, "bputs", long("ip", 8), long("str", 16)),
+		event(21, "raw_data", format.Field{Type: "unsigned int", Name: "id", Offset: 8, Size: 4}, rest("char", "buf", 12)),
+		event(22, "hwlat", long("duration", 8)),
+	}
+	const sym, par = 0xffffffff81000008, 0xffffffff81000018
+	symbols := func() *Symbols {
+		return NewSymbols(func() []byte {
+			return []byte("ffffffff81000000 T tracing_mark_write\nffffffff81000010 T caller\nffffffff81000020 T _end\n")
+		})
+	}
+	strings := map[uint64]string{0x1000: "x=%d %s\n", 0x2000: "constant\n", 0x3000: "bad %y\n"}
+	rec := func(typ int, values ...uint64) []byte { return words(entry(typ, 0, 0, 11), values...) }
+	const head = "           <...>-11      [000] .....     1.000000: "
+	for _, x := range [...]struct {
+		k    Kernel
+		rec  []byte
+		want string
+	}{
+		{Kernel{}, append(rec(5, sym), "hello\n\x00zz"...), "tracing_mark_write: hello\n"},
+		{Kernel{Symbols: symbols()}, append(rec(5, par), "two\nlines\n\x00"...), "caller: two\nlines\n"},
+		{Kernel{Symbols: symbols(), Options: TraceOptions{SymOffset: true, SymAddr: true}}, append(rec(5, sym), "x\n\x00"...),
+			"tracing_mark_write+0x8/0x10 <ffffffff81000008>: x\n"},
+		{Kernel{Symbols: symbols(), Strings: strings}, append(rec(6, par, 0x1000), "\x07\x00\x00\x00yes\x00"...), "caller: x=7 yes\n"},
+		{Kernel{Symbols: symbols(), Strings: strings}, rec(6, par, 0x9000), "caller: (0x9000)\n"},
+		{Kernel{Symbols: symbols(), Strings: strings}, rec(6, par, 0x3000), "caller: bad %y\n"},
+		{Kernel{Strings: strings}, rec(17, 0x10, 0x2000), "0x00000010: constant\n"},
+		{Kernel{}, append(entry(21, 0, 0, 11), 0x1a, 0, 0, 0, 'a', 0xff, 0, 1), "# 1a buf: 61 ff 00 01\n"},
+		{Kernel{Symbols: symbols()}, rec(1, sym, par), "tracing_mark_write <-caller\n"},
+		{Kernel{Symbols: symbols(), Options: TraceOptions{NoParent: true}}, rec(1, sym, par), "tracing_mark_write\n"},
+		{Kernel{Symbols: symbols()}, rec(4, 4, par, 1<<31-1, sym, ^uint64(0), par),
+			"<stack trace>\n => caller\n => [FTRACE TRAMPOLINE]\n => tracing_mark_write\n"},
+		{Kernel{}, rec(22, 5), "hwlat: duration=0x5 (5)\n"},
+	} {
+		x.k.Events = events
+		if got := printed(&x.k, 0, 1e9, x.rec); got != head+x.want {
+			t.Errorf("got\n%q, want\n%q", got, head+x.want)
+		}
+	}
+}

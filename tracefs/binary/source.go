@@ -59,7 +59,7 @@ func (s *Source) Next(b *tracefs.Batch) error {
 	b.Pos, b.Line = s.pos, s.line
 	b.Heads = append(b.Heads, s.printer.heads...)
 	s.printer.shapes.batch++
-	s.begin()
+	s.begin(b)
 	for len(s.heap) > 0 && len(b.Text) < batchSize {
 		c := s.heap[0]
 		if c.lost {
@@ -86,13 +86,20 @@ func (s *Source) Next(b *tracefs.Batch) error {
 	return io.EOF
 }
 
-// begin finds the first record of each CPU.
-func (s *Source) begin() {
+// begin finds the first record of each CPU. What is lost of those that have
+// none is told here.
+func (s *Source) begin(b *tracefs.Batch) {
 	if s.begun {
 		return
 	}
 	s.begun = true
-	s.heap = slices.DeleteFunc(s.heap, func(c *cpu) bool { return !c.next() })
+	s.heap = slices.DeleteFunc(s.heap, func(c *cpu) bool {
+		found := c.next()
+		if !found && c.lost {
+			s.printer.Lost(b, c.id, c.count)
+		}
+		return !found
+	})
 	for i := len(s.heap)/2 - 1; i >= 0; i-- {
 		s.down(i)
 	}

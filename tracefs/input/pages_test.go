@@ -166,6 +166,9 @@ func TestBrokenDat(t *testing.T) {
 	if got.err == nil || !strings.HasPrefix(got.err.Error(), path+": reading sub-buffer ") || !strings.Contains(got.err.Error(), " of CPU ") {
 		t.Errorf("error %v", got.err)
 	}
+	if !strings.Contains(got.text, " [LOST EVENTS]\n") {
+		t.Error("what was lost has no place")
+	}
 	if got.events < whole.events/2 || got.events >= whole.events {
 		t.Errorf("%d of %d events", got.events, whole.events)
 	}
