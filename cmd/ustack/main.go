@@ -33,6 +33,7 @@ func commands() []command {
 		{"redact", "take names, paths and addresses out of a report", redactCommand},
 		{"check-redaction", "prove that nothing but tokens is left of them", checkRedactionCommand},
 		{"merge", "make one report of those of many devices", mergeCommand},
+		{"watch", "do each report that arrives in a folder", watchCommand},
 		{"futex", "say who waits for whom in a saved trace", futexCommand},
 		{"doctor", "say whether live works here, and what would help", doctorCommand},
 		{"maps", "show which files processes have mapped where", mapsCommand},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -110,7 +111,7 @@ func TestRedactSame(t *testing.T) {
 			trace := filepath.Join("..", "..", "testdata", "captures", filepath.FromSlash(name), "trace.txt.zst")
 			report, out := filepath.Join(dir, "report.zst"), filepath.Join(dir, "redacted.zst")
 			// A report says what its own form can say: that is what is compared.
-			runs(t, exitOK, "merge", "-q", "-o", report, trace)
+			asReport(t, trace, report)
 			runs(t, exitOK, "redact", "-q", "-o", out, report)
 			if leaks, _ := runs(t, exitOK, "check-redaction", out); leaks != "" {
 				t.Errorf("leaks:\n%.2000s", leaks)
@@ -353,4 +354,37 @@ func plainText(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// asReport makes a report of any trace.
+func asReport(t *testing.T, trace, name string) {
+	t.Helper()
+	f := convertFlags{out: name, traceFlags: traceFlags{quiet: true, dialectName: "auto"}}
+	if err := f.parsed([]string{trace}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.redact(&redactFlags{}, nil, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRecordRedacted: record itself writes nothing that check-redaction finds,
+// and the right frames.
+func TestRecordRedacted(t *testing.T) {
+	_, work := workload(t)
+	bin := ustackBinary(t)
+	for _, more := range [][]string{nil, {"--ring"}} {
+		report := filepath.Join(t.TempDir(), "report.zst")
+		args := append([]string{"record", "-q", "--redact", "-o", report, "-e", "syscalls:sys_*_futex", "-e", "sched:*"}, more...)
+		if out, err := exec.Command(bin, append(args, "--", work, "herd")...).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if leaks, _ := runs(t, exitOK, "check-redaction", report); leaks != "" {
+			t.Errorf("leaks:\n%.2000s", leaks)
+		}
+		text, _ := runs(t, exitOK, "replay", "-q", report)
+		if strings.Contains(text, filepath.Base(work)+"-") || strings.Contains(text, work) || !strings.Contains(text, ": path=/~") {
+			t.Errorf("redacted:\n%.2000s", text)
+		}
+	}
 }

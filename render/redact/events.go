@@ -97,6 +97,10 @@ func (g *grammar) field(key string, p []byte) {
 		}
 		return
 	}
+	if key == "event" && (g.words.events[string(p)] || g.isCallEvent(p)) {
+		g.out.keep(p) // of a merged report
+		return
+	}
 	for len(p) > 0 {
 		end := wordsEnd(p)
 		if end == 0 {

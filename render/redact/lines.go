@@ -86,6 +86,9 @@ func (g *grammar) isCallEvent(word []byte) bool {
 
 const reportMark = "# ustack: "
 
+// ofDevice is before the fields of one of several devices.
+var ofDevice = regexp.MustCompile(`^device[0-9]{1,9}\.`)
+
 // version is what versions of ours look like.
 var version = regexp.MustCompile(`^(\(devel\)|unknown|v[0-9]+\.[0-9]+\.[0-9]+(-[0-9.]+-[0-9a-f]{12})?(\+dirty)?)?( ?[0-9a-f]{40})?$`)
 
@@ -100,6 +103,10 @@ func (g *grammar) report(p []byte) bool {
 	}
 	g.out.keep(p[:len(reportMark)])
 	p = p[len(reportMark):]
+	if of := ofDevice.Find(p); of != nil {
+		g.out.keep(of)
+		p = p[len(of):]
+	}
 	key := wordEnd(p)
 	if key == len(p) || p[key] != '=' {
 		g.known(p)
@@ -108,7 +115,7 @@ func (g *grammar) report(p []byte) bool {
 	name, value := string(p[:key]), p[key+1:]
 	switch name {
 	case "version", "ustack", "clock", "clock_offset_ns", "begun", "stacks", "mappings", "events", "arch", "trigger",
-		"kernel", "boot_id", "command", "redacted", "device", "devices":
+		"kernel", "boot_id", "command", "redacted", "devices", "reports", "counted":
 		g.out.keep(p[:key+1])
 	default:
 		g.out.name(p[:key])
@@ -120,7 +127,7 @@ func (g *grammar) report(p []byte) bool {
 
 func (g *grammar) reportValue(name string, value []byte) {
 	switch name {
-	case "version", "clock_offset_ns", "clock", "stacks", "mappings", "events", "arch", "trigger", "redacted", "device", "devices":
+	case "version", "clock_offset_ns", "clock", "stacks", "mappings", "events", "arch", "trigger", "redacted", "devices", "reports", "counted":
 		g.known(value)
 	case "ustack":
 		if version.Match(value) {

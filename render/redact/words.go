@@ -26,12 +26,13 @@ type words struct {
 
 var vocabulary = sync.OnceValue(func() *words {
 	return &words{
-		events: set(strings.Fields(eventWords)...),
-		keys:   set(strings.Fields(keyWords)...),
+		events: set(append(strings.Fields(eventWords), "stack_count")...),
+		keys:   set(append(strings.Fields(keyWords), "by_device", "no_stack")...),
 		calls:  set(strings.Fields(syscallWords)...),
 		// Values that the kernel prints as words.
 		values: set(strings.Fields(`
 			R S D T t X Z P I W K R+ S+ D+ T+ t+ X+ Z+ P+ I+
+			blocked lost dropped refused held-too-long too_many
 			true false none NULL null deleted
 			HI TIMER NET_TX NET_RX BLOCK IRQ_POLL TASKLET SCHED HRTIMER RCU handled unhandled
 			FUTEX_WAIT FUTEX_WAKE FUTEX_FD FUTEX_REQUEUE FUTEX_CMP_REQUEUE FUTEX_WAKE_OP FUTEX_LOCK_PI FUTEX_UNLOCK_PI
@@ -42,7 +43,7 @@ var vocabulary = sync.OnceValue(func() *words {
 		fields: set(strings.Fields(`
 			amd64 arm64 x86-64 mono stock deferred best perf side band queries and scheduler events
 			futex-wait event signal end syscalls sched stacks frames resolved files lost left_out_events left_out_stacks
-			clock_offset_ns device
+			clock_offset_ns
 			CPU LOST EVENTS LINE TOO BIG buffer started tracer nop entries-in-buffer/entries-written P WARNING
 			TASK-PID TGID CPU# TIMESTAMP FUNCTION irqs-off/BH-disabled need-resched hardirq/softirq preempt-depth migrate-disable delay
 			_-----=> / _----=> _---=> _--=> _-=>`)...),

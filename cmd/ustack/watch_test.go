@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// eventually waits until something is so.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for range 1000 {
+		if is() {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatal("never: " + what)
+}
+
+func exists(names ...string) bool {
+	_, err := os.Lstat(filepath.Join(names...))
+	return err == nil
+}
+
+func write(t *testing.T, name string, b []byte) {
+	t.Helper()
+	if err := os.WriteFile(name, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestWatch: reports that are there, that are renamed into place and that come
+// slowly are done, once; bad ones are rejected with the reason; SIGTERM ends it.
+func TestWatch(t *testing.T) {
+	bin := ustackBinary(t)
+	report, err := os.ReadFile(filepath.Join("..", "..", "testdata", "captures", "hash", "edge2", "trace.txt.zst"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, out := t.TempDir(), filepath.Join(t.TempDir(), "out")
+	write(t, filepath.Join(in, "before.zst"), report)
+	write(t, filepath.Join(in, "bad"), []byte("this is no trace\n"))
+	write(t, filepath.Join(in, "never.partial"), report)
+	if err := os.Symlink("/etc/hostname", filepath.Join(in, "link")); err != nil {
+		t.Fatal(err)
+	}
+	start := func() (*exec.Cmd, *bytes.Buffer) {
+		cmd := exec.Command(bin, "watch", "--settle", "200ms", "--give-up", "5s", "--format", "text", "--out", out, in)
+		said := new(bytes.Buffer)
+		cmd.Stderr = said
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd, said
+	}
+	cmd, _ := start()
+	eventually(t, "what was there is done", func() bool { return exists(out, "before.zst.text") })
+	eventually(t, "what is bad is rejected", func() bool { return exists(in, "rejected", "bad") && !exists(in, "bad") })
+	if why, err := os.ReadFile(filepath.Join(in, "rejected", "bad.reason")); err != nil || !strings.Contains(string(why), "not the text of an ftrace") {
+		t.Errorf("the reason is %q, %v", why, err)
+	}
+
+	// Half of it, and a pause in which it does not change.
+	slow := filepath.Join(in, "slow.zst")
+	write(t, slow, report[:len(report)/2])
+	time.Sleep(time.Second)
+	if exists(out, "slow.zst.text") || exists(in, "rejected", "slow.zst") {
+		t.Error("half a report was taken")
+	}
+	write(t, slow, report)
+	if err := os.Rename(filepath.Join(in, "never.partial"), filepath.Join(in, "renamed.zst")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "what came slowly is done", func() bool { return exists(out, "slow.zst.text") })
+	eventually(t, "what was renamed is done", func() bool { return exists(out, "renamed.zst.text") })
+	write(t, filepath.Join(in, "cut.zst"), report[:len(report)/2])
+	eventually(t, "what has no end is rejected", func() bool { return exists(in, "rejected", "cut.zst.reason") })
+
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("after SIGTERM: %v", err)
+	}
+	want, _ := runs(t, exitOK, "replay", "-q", slow)
+	for _, name := range []string{"before", "slow", "renamed"} {
+		if got, err := os.ReadFile(filepath.Join(out, name+".zst.text")); err != nil || string(got) != want {
+			t.Errorf("%s: %d bytes, %v, want %d", name, len(got), err, len(want))
+		}
+	}
+
+	// Another run does nothing twice, and takes away what was half done.
+	write(t, filepath.Join(out, ".x.text.half"), nil)
+	write(t, filepath.Join(in, "late.zst"), report)
+	cmd, said := start()
+	eventually(t, "the next one is done", func() bool { return exists(out, "late.zst.text") })
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if n := strings.Count(said.String(), "is done"); n != 1 || exists(out, ".x.text.half") {
+		t.Errorf("%d done:\n%s", n, said)
+	}
+	if left, _ := filepath.Glob(filepath.Join(out, ".*")); len(left) > 0 {
+		t.Errorf("%q is left", left)
+	}
+}

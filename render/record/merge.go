@@ -1,0 +1,266 @@
+package record
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"ustack/filemap/resolve"
+	"ustack/tracefs"
+	"ustack/tracefs/text"
+)
+
+// Merge counts the stacks of many reports by device. Times and numbers of
+// threads mean something on one device only, so no event goes into the merged
+// report: each stack does once, with how often it was seen where.
+//
+// A device is a boot: reports that name the same boot_id are of one. A report
+// that names none is a device of its own.
+type Merge struct {
+	devices []*device
+	byBoot  map[string]*device
+	stacks  map[stackKey]*counted
+	key     *Compact // makes frames and identifiers
+	many    bool     // there were too many stacks
+}
+
+// device is a boot of a machine.
+type device struct {
+	number         int
+	fields         []string // KEY=VALUE of its first report
+	reports        int
+	events, stacks int64
+}
+
+// stackKey is what is counted: an event by name, and the frames as text, or why
+// there are none.
+type stackKey struct{ event, frames string }
+
+type counted struct {
+	total    int64
+	byDevice map[int]int64
+}
+
+// maxStacks bounds the stacks that are kept apart, maxNames the text of one.
+const maxStacks, maxStackText = 1 << 16, 64 << 10
+
+// otherStacks takes the place of the frames of stacks that were too many.
+const otherStacks = " (no stack: too many)\n"
+
+// errMerged: counts cannot be told from events any more.
+var errMerged = errors.New("is a merged report: merge those that it is made of")
+
+// NewMerge returns a Merge without reports.
+func NewMerge() *Merge {
+	m := &Merge{byBoot: make(map[string]*device), stacks: make(map[stackKey]*counted), key: NewCompact(nil)}
+	m.key.Untold = true
+	return m
+}
+
+// Report returns what counts the next report. The batches must have events, and
+// stacks must be stitched to them.
+func (m *Merge) Report() *MergedReport { return &MergedReport{m: m} }
+
+// MergedReport counts one report. It implements render.Renderer.
+type MergedReport struct {
+	m      *Merge
+	fields []string
+	d      *device // nil until its first record
+}
+
+// Batch implements render.Renderer.
+func (r *MergedReport) Batch(h *resolve.Held) error {
+	for i := range h.Records {
+		rec := &h.Records[i]
+		switch {
+		case rec.Kind == tracefs.KindNote && r.d == nil:
+			if err := r.field(h.Raw(rec)); err != nil {
+				return err
+			}
+		case rec.Flags&tracefs.Continued != 0:
+		case rec.Kind == tracefs.KindEvent:
+			r.device().events++
+			r.count(h, rec, &h.Attached[i])
+		case rec.Kind == tracefs.KindStack && !h.Attached[i].Taken:
+			frames, txt := h.StackFrames(rec)
+			out, _ := h.StackOutcomes(i)
+			r.device().stacks++
+			r.add("", r.m.text(txt, frames, out))
+		}
+	}
+	return nil
+}
+
+// Flush implements render.Renderer.
+func (r *MergedReport) Flush() error { return nil }
+
+// Close implements render.Renderer.
+func (r *MergedReport) Close(*resolve.Totals) error {
+	r.device()
+	return nil
+}
+
+const reportLine = "# ustack: "
+
+// field takes a line of the head.
+func (r *MergedReport) field(line []byte) error {
+	const most = 64
+	field, ok := bytes.CutPrefix(bytes.TrimSuffix(line, []byte("\n")), []byte(reportLine))
+	if ok && bytes.HasPrefix(field, []byte("devices=")) {
+		return errMerged
+	}
+	if ok && len(r.fields) < most && bytes.IndexByte(field, '=') > 0 {
+		r.fields = append(r.fields, string(field))
+	}
+	return nil
+}
+
+// device is the device that the report is of.
+func (r *MergedReport) device() *device {
+	if r.d != nil {
+		return r.d
+	}
+	boot := ""
+	for _, f := range r.fields {
+		if id, ok := strings.CutPrefix(f, "boot_id="); ok {
+			boot = id
+		}
+	}
+	if r.d = r.m.byBoot[boot]; r.d == nil || boot == "" {
+		r.d = &device{number: len(r.m.devices) + 1, fields: r.fields}
+		r.m.devices = append(r.m.devices, r.d)
+		if boot != "" {
+			r.m.byBoot[boot] = r.d
+		}
+	}
+	r.d.reports++
+	return r.d
+}
+
+// count counts an event.
+func (r *MergedReport) count(h *resolve.Held, rec *tracefs.Record, a *resolve.Attached) {
+	name, _ := text.SplitEvent(h.Text[rec.Body:rec.End])
+	event := name.Prefix + string(name.Name)
+	switch {
+	case a.Stack != nil:
+		r.d.stacks++
+		r.add(event, r.m.text(a.Stack.Text, a.Stack.Frames, a.Stack.Outcomes))
+	case a.Missing != resolve.NotMissing:
+		r.add(event, fmt.Sprintf(" (no stack: %s)\n", a.Missing))
+	default:
+		r.add(event, "")
+	}
+}
+
+func (r *MergedReport) add(event, frames string) {
+	key := stackKey{event, frames}
+	c := r.m.stacks[key]
+	if c == nil && len(r.m.stacks) >= maxStacks {
+		r.m.many = true
+		key = stackKey{"", otherStacks}
+		c = r.m.stacks[key]
+	}
+	if c == nil {
+		c = &counted{byDevice: make(map[int]int64)}
+		r.m.stacks[key] = c
+	}
+	c.total++
+	c.byDevice[r.d.number]++
+}
+
+// text is a stack as it stands in a report. What lies in no file has no number:
+// addresses mean nothing on another device.
+func (m *Merge) text(txt []byte, frames []tracefs.Frame, out []resolve.Outcome) string {
+	c := m.key
+	c.buf = c.buf[:0]
+	for k := range frames {
+		if len(c.buf) > maxStackText {
+			break
+		}
+		if o := &out[k]; o.File == nil {
+			c.buf = tracefs.AppendStem(c.buf, 0)
+			if o.Memory != nil {
+				c.buf = appendPath(append(c.buf, " : "...), o.Memory.Name)
+			}
+			c.reason(o.Reason)
+		} else {
+			c.frame(txt, &frames[k], o)
+		}
+		c.buf = append(c.buf, '\n')
+	}
+	c.all = append(c.all, c.fresh...)
+	c.fresh = c.fresh[:0]
+	return string(c.buf)
+}
+
+// WriteTo writes the merged report to a file, the most frequent stacks first.
+func (m *Merge) WriteTo(f *File) error {
+	head := AppendHead(nil, FieldsOf("devices", fmt.Sprint(len(m.devices))))
+	for _, d := range m.devices {
+		for _, field := range d.fields {
+			head = appendPath(fmt.Appendf(head, "%sdevice%d.", reportLine, d.number), field)
+			head = append(head, '\n')
+		}
+		head = fmt.Appendf(head, "%sdevice%d.reports=%d\n%sdevice%d.events=%d\n%sdevice%d.counted=%d\n", reportLine, d.number, d.reports,
+			reportLine, d.number, d.events, reportLine, d.number, d.stacks)
+	}
+	if _, err := f.Write(head); err != nil {
+		return err
+	}
+	out := NewCompact(f)
+	if err := out.Known(appendMergedHead(nil, 0), m.key.Files(), func() bool { return true }); err != nil {
+		return err
+	}
+	for i, s := range m.sorted() {
+		if _, err := f.Write(m.appendCounted(nil, i+1, s)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// appendMergedHead appends the head of a record that no device has written. Its
+// time is its place.
+func appendMergedHead(b []byte, place int) []byte {
+	const perSecond = 1_000_000
+	return fmt.Appendf(b, "%16s-%-7d [000] ..... %5d.%06d: ", "ustack", 1, place/perSecond, place%perSecond)
+}
+
+func (m *Merge) sorted() []stackKey {
+	var all []stackKey
+	for key := range m.stacks {
+		all = append(all, key)
+	}
+	slices.SortFunc(all, func(x, y stackKey) int {
+		return cmp.Or(cmp.Compare(m.stacks[y].total, m.stacks[x].total), cmp.Compare(x.event, y.event), cmp.Compare(x.frames, y.frames))
+	})
+	return all
+}
+
+// appendCounted appends an event that says how often a stack was seen where, and
+// the stack.
+func (m *Merge) appendCounted(b []byte, place int, s stackKey) []byte {
+	c := m.stacks[s]
+	b = fmt.Appendf(appendMergedHead(b, place), "stack_count: event=%s count=%d by_device=", cmp.Or(s.event, "none"), c.total)
+	first := true
+	for _, d := range m.devices {
+		if n := c.byDevice[d.number]; n > 0 {
+			if !first {
+				b = append(b, ',')
+			}
+			b = fmt.Appendf(b, "%d:%d", d.number, n)
+			first = false
+		}
+	}
+	if why, ok := strings.CutPrefix(s.frames, " (no stack: "); ok {
+		return fmt.Appendf(b, " no_stack=%s\n", strings.ReplaceAll(strings.TrimSuffix(why, ")\n"), " ", "_"))
+	}
+	b = append(b, '\n')
+	if s.frames == "" {
+		return b
+	}
+	return append(append(appendMergedHead(b, place), "<user stack trace>\n"...), s.frames...)
+}
