@@ -106,7 +106,7 @@ func (p *Printer) byPrintFmt(f *format.Event) printFunc {
 		b.Text = append(append(b.Text, f.Name...), ':')
 		b.Text = append(printfmt.AppendFields(b.Text, f, &p.env), '\n')
 	}
-	program, err := printfmt.Compile(f, p.env.LongSize)
+	program, err := printfmt.Compile(probe(f), p.env.LongSize)
 	if err != nil {
 		return func(p *Printer, b *tracefs.Batch, r *tracefs.Record, rec []byte) {
 			p.notes.fields(f, err)
@@ -124,6 +124,25 @@ func (p *Printer) byPrintFmt(f *format.Event) printFunc {
 		b.Text = append(program.Append(b.Text, &p.env), '\n')
 	}
 }
+
+// probe gives the events of kprobes and uprobes the print fmt that the kernel's
+// own printers of them amount to: addresses by symbol, which user addresses do
+// not have, and where a return probe returns to before the function
+// (print_kprobe_event, print_kretprobe_event in kernel/trace/trace_kprobe.c).
+func probe(f *format.Event) *format.Event {
+	if f.Field("__probe_ip") == nil && f.Field("__probe_func") == nil {
+		return f
+	}
+	out := *f
+	out.PrintFmt = probeFmt.Replace(f.PrintFmt)
+	return &out
+}
+
+var probeFmt = strings.NewReplacer(
+	`"(%lx)`, `"(%pS)`,
+	`"(%lx <- %lx)`, `"(%pS <- %ps)`,
+	`REC->__probe_func, REC->__probe_ret_ip`, `REC->__probe_ret_ip, REC->__probe_func`,
+)
 
 // announce makes an announcement of a mapping event's text.
 func announce(print printFunc) printFunc {

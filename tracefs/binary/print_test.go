@@ -152,6 +152,11 @@ func TestInternal(t *testing.T) {
 		event(21, "raw_data", format.Field{Type: "unsigned int", Name: "id", Offset: 8, Size: 4}, rest("char", "buf", 12)),
 		event(22, "hwlat", long("duration", 8)),
 	}
+	events = append(events,
+		&format.Event{System: "kprobes", Name: "p", ID: 30, Common: usual(), Size: 24,
+			Fields: []format.Field{long("__probe_ip", 8), long("arg1", 16)}, PrintFmt: `"(%lx) arg1=0x%Lx", REC->__probe_ip, REC->arg1`},
+		&format.Event{System: "kprobes", Name: "r", ID: 31, Common: usual(), Size: 24,
+			Fields: []format.Field{long("__probe_func", 8), long("__probe_ret_ip", 16)}, PrintFmt: `"(%lx <- %lx)", REC->__probe_func, REC->__probe_ret_ip`})
 	const sym, par = 0xffffffff81000008, 0xffffffff81000018
 	symbols := func() *Symbols {
 		return NewSymbols(func() []byte {
@@ -180,6 +185,9 @@ func TestInternal(t *testing.T) {
 		{Kernel{Symbols: symbols()}, rec(4, 4, par, 1<<31-1, sym, ^uint64(0), par),
 			"<stack trace>\n => caller\n => [FTRACE TRAMPOLINE]\n => tracing_mark_write\n"},
 		{Kernel{}, rec(22, 5), "hwlat: duration=0x5 (5)\n"},
+		{Kernel{Symbols: symbols()}, rec(30, par, 42), "p: (caller+0x8/0x10) arg1=0x2a\n"},
+		{Kernel{Symbols: symbols()}, rec(30, 0x55d2508cd27e, 42), "p: (0x55d2508cd27e) arg1=0x2a\n"},
+		{Kernel{Symbols: symbols()}, rec(31, sym, par), "r: (caller+0x8/0x10 <- tracing_mark_write)\n"},
 	} {
 		x.k.Events = events
 		if got := printed(&x.k, 0, 1e9, x.rec); got != head+x.want {
