@@ -2,7 +2,10 @@
 // come from.
 package callsite
 
-import "debug/elf"
+import (
+	"bytes"
+	"debug/elf"
+)
 
 // Longest is how many bytes of code the longest call has.
 const Longest = 7
@@ -34,6 +37,34 @@ func Ends(m elf.Machine, code []byte) bool {
 		}
 	}
 	return false
+}
+
+// Sigreturn reports whether code begins with the system call that ends a signal
+// handler (rt_sigreturn): a handler returns there although nobody has called
+// it, so the return address is where its function begins.
+func Sigreturn(m elf.Machine, code []byte) bool {
+	for _, want := range sigreturns(m) {
+		if bytes.HasPrefix(code, []byte(want)) {
+			return true
+		}
+	}
+	return false
+}
+
+// SigreturnSize is how many bytes of code Sigreturn looks at.
+const SigreturnSize = 9
+
+func sigreturns(m elf.Machine) []string {
+	switch m {
+	case elf.EM_X86_64:
+		return []string{
+			"\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", // mov $15, %rax; syscall
+			"\xb8\x0f\x00\x00\x00\x0f\x05",         // mov $15, %eax; syscall
+		}
+	case elf.EM_AARCH64:
+		return []string{"\x68\x11\x80\xd2\x01\x00\x00\xd4"} // mov x8, #139; svc #0
+	}
+	return nil
 }
 
 // modRMLength is the length of a ModRM byte with what belongs to it.

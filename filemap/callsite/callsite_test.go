@@ -38,3 +38,22 @@ func TestEnds(t *testing.T) {
 		}
 	}
 }
+
+func TestSigreturn(t *testing.T) {
+	for _, c := range []struct {
+		m    elf.Machine
+		code string
+		want bool
+	}{
+		{elf.EM_X86_64, "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05\x90", true},
+		{elf.EM_X86_64, "\xb8\x0f\x00\x00\x00\x0f\x05", true},
+		{elf.EM_X86_64, "\xb8\x0e\x00\x00\x00\x0f\x05", false},
+		{elf.EM_X86_64, "\xb8\x0f", false},
+		{elf.EM_AARCH64, "\x68\x11\x80\xd2\x01\x00\x00\xd4", true},
+		{elf.EM_386, "\xb8\x0f\x00\x00\x00\x0f\x05", false},
+	} {
+		if got := Sigreturn(c.m, []byte(c.code)); got != c.want {
+			t.Errorf("%v % x: %v", c.m, c.code, got)
+		}
+	}
+}

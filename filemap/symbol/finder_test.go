@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -231,6 +232,35 @@ func TestPlaces(t *testing.T) {
 	if a, b := s.Name(f, at, true), s.Name(f, at, true); a != b {
 		t.Error("the same name twice has two pointers")
 	}
+}
+
+// TestTrampoline: a signal handler returns to the begin of a function that
+// nobody has called.
+func TestTrampoline(t *testing.T) {
+	full := build(t, "gcc", "-O1", "-static", "-no-pie", "testdata/src/work.c")
+	out, err := exec.Command("nm", full).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, line, ok := strings.Cut("\n"+string(out), " t __restore_rt\n")
+	if !ok {
+		t.Skip("this libc has no __restore_rt")
+	}
+	before := string(out)[:len(out)-len(line)-len(" t __restore_rt\n")]
+	addr, err := strconv.ParseUint(before[strings.LastIndexByte(before, '\n')+1:], 16, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, f := newSymbols(t, Options{}), fileOf(t, full)
+	for _, seg := range s.source(f).bin.image.Segments {
+		if addr >= seg.Addr && addr-seg.Addr < seg.FileSize {
+			if n := s.Name(f, addr-seg.Addr+seg.Off, false); n.Function != "__restore_rt" || n.Offset != 0 {
+				t.Errorf("%+v", n)
+			}
+			return
+		}
+	}
+	t.Error("no segment has it")
 }
 
 // TestMemory: more files than may be kept are named all the same.

@@ -125,6 +125,7 @@ func (s *source) name(offset uint64, ran bool) *Name {
 		return &Name{Reason: s.reason, Found: s.found}
 	}
 	at := offset
+	ran = ran || s.trampoline(offset)
 	if !ran {
 		if at == 0 {
 			return &Name{Reason: OutsideText}
@@ -166,6 +167,15 @@ func (s *source) returns(offset uint64) bool {
 	}
 	code, err := x.Code(offset, callsite.Longest)
 	return err == nil && callsite.Ends(x.Machine, code)
+}
+
+// trampoline reports whether signal handlers return to an offset.
+func (s *source) trampoline(offset uint64) bool {
+	if offset > 1<<62 {
+		return false
+	}
+	code, err := s.bin.image.Code(offset+callsite.SigreturnSize, callsite.SigreturnSize)
+	return err == nil && callsite.Sigreturn(s.bin.image.Machine, code)
 }
 
 // symbol finds the function of an address in the symbol tables, and where it

@@ -147,6 +147,9 @@ func (s *Symbols) shrink(keep *source) {
 			return a.tick - b.tick
 		})
 		s.memory -= oldest.memory()
+		if s.last == oldest {
+			s.last = nil
+		}
 		oldest.close()
 		delete(s.files, oldest.want)
 		s.list = slices.DeleteFunc(s.list, func(x *source) bool { return x == oldest })

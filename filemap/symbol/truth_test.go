@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -334,8 +335,22 @@ func truth(t *testing.T, name string) {
 // TestTruthGo: as TestTruth, against Go's own addr2line. It tells the function
 // that has the code and the innermost line.
 func TestTruthGo(t *testing.T) {
+	for _, p := range []struct{ arch, program string }{
+		{"amd64", "ustack/cmd/ustack"}, {"arm64", "../../cmd/ustack/testdata/live/gowork/main.go"},
+	} {
+		t.Run(p.arch, func(t *testing.T) {
+			if p.arch != runtime.GOARCH && testing.Short() {
+				t.Skip("builds the standard library for another machine")
+			}
+			truthGo(t, p.arch, p.program)
+		})
+	}
+}
+
+func truthGo(t *testing.T, arch, program string) {
 	out := filepath.Join(t.TempDir(), "program")
-	cmd := exec.Command(need(t, "go"), "build", "-o", out, "ustack/cmd/ustack")
+	cmd := exec.Command(need(t, "go"), "build", "-o", out, program)
+	cmd.Env = append(os.Environ(), "GOARCH="+arch)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
