@@ -26,7 +26,9 @@ type Try struct {
 // object is an ELF file on this machine that was found good for a file of the
 // trace.
 type object struct {
-	path  string
+	in    folder
+	name  string // in the folder
+	path  string // as people call it
 	file  *os.File
 	image *image.Image
 	id    elfid.ID
@@ -234,18 +236,37 @@ func (o *object) hasLoadedID() bool {
 	return err == nil && !id.IsZero()
 }
 
-// openObject opens an ELF file.
-func openObject(in folder, name string) (*object, error) {
+// openObject opens a program, a library, or what goes with one.
+func openObject(in folder, name string) (*object, error) { return openWith(in, name, (*object).read) }
+
+// openAlternative opens what dwz has made.
+func openAlternative(in folder, name string) (*object, error) {
+	return openWith(in, name, (*object).readAlternative)
+}
+
+func openWith(in folder, name string, read func(*object) error) (*object, error) {
 	file, err := in.open(name)
 	if err != nil {
 		return nil, err
 	}
-	o := &object{path: in.path(name), file: file}
-	if err := o.read(); err != nil {
+	o := &object{in: in, name: name, path: in.path(name), file: file}
+	if err := read(o); err != nil {
 		_ = file.Close()
 		return nil, err
 	}
 	return o, nil
+}
+
+func (o *object) readAlternative() error {
+	info, err := o.file.Stat()
+	if err != nil {
+		return err
+	}
+	if o.image, err = image.OpenAny(o.file, info.Size()); err != nil {
+		return err
+	}
+	o.id, _ = elfid.New(o.image.NoteID())
+	return nil
 }
 
 func (o *object) read() error {
@@ -312,14 +333,19 @@ func (f *finder) companionHere(bin *object, name string, tries *[]Try) *object {
 }
 
 func (f *finder) debugByID(in folder, name string, bin *object, tries *[]Try) *object {
-	o, err := openObject(in, name)
+	return f.debugFile(in, name, bin.id, openObject, tries)
+}
+
+// debugFile opens a file with debug information that has to have a build ID.
+func (f *finder) debugFile(in folder, name string, id elfid.ID, open func(folder, string) (*object, error), tries *[]Try) *object {
+	o, err := open(in, name)
 	result := "found, same build ID"
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		result = "no such file"
 	case err != nil:
 		result = err.Error()
-	case o.id != bin.id:
+	case o.id != id:
 		result = fmt.Sprintf("another file: its build ID is %s", orNone(o.id.Hex()))
 		o.close()
 		o = nil
@@ -353,6 +379,33 @@ func (f *finder) debugByLink(in folder, name string, bin *object, crc uint32, tr
 		return nil
 	}
 	return o
+}
+
+// alternative finds the file of .gnu_debugaltlink: at its path, which may be
+// relative to the file that has the link, or by its build ID.
+func (f *finder) alternative(from *object, path string, id []byte, tries *[]Try) *object {
+	want, ok := elfid.New(id)
+	if !ok {
+		return nil
+	}
+	in := from.in
+	switch {
+	case path[0] != '/':
+		path = filepath.Join(filepath.Dir(from.name), path)
+	case f.sysroot:
+		in = f.system
+	}
+	if o := f.debugFile(in, path, want, openAlternative, tries); o != nil {
+		return o
+	}
+	hex := want.Hex()
+	list := []string{debugRoot + "/.build-id/" + hex[:2] + "/" + hex[2:] + ".debug"}
+	for _, c := range append(list, f.byID(hex, ".debug", "/debug")...) {
+		if o := f.debugFile(f.everyone, c, want, openAlternative, tries); o != nil {
+			return o
+		}
+	}
+	return nil
 }
 
 // checksum is the CRC-32 of a file that .gnu_debuglink has.

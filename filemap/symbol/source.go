@@ -14,6 +14,7 @@ import (
 type source struct {
 	want      *filemap.File
 	bin       *object // nil if there is none
+	alt       *object // what debug information refers to, nil if none
 	debug     *object // the separate file with debug information, nil if none
 	reason    Reason  // why bin is nil
 	found     elfid.ID
@@ -42,7 +43,7 @@ func open(f *finder, want *filemap.File, withLines bool) *source {
 	}
 	s.tables()
 	if withLines {
-		s.openLines()
+		s.openLines(f)
 	}
 	return s
 }
@@ -86,12 +87,12 @@ func (s *source) add(x *image.Image, kind elf.SectionType, from Source, all whol
 
 // openLines opens the debug information, the file's own before that of the
 // separate file.
-func (s *source) openLines() {
+func (s *source) openLines(f *finder) {
 	for _, o := range []*object{s.bin, s.debug} {
 		if o == nil {
 			continue
 		}
-		d, err := lines.Open(o.image)
+		d, err := lines.Open(o.image, s.openAlt(f, o))
 		if err != nil {
 			s.tries = append(s.tries, Try{o.path, err.Error()})
 		}
@@ -102,7 +103,28 @@ func (s *source) openLines() {
 	}
 }
 
+// openAlt opens the file that dwz has moved to what debug information has in
+// common with that of other files, nil if there is none. Without it, functions
+// inlined from there have no name.
+func (s *source) openAlt(f *finder, o *object) *lines.Data {
+	path, id := o.image.AltLink()
+	if path == "" {
+		return nil
+	}
+	s.alt = f.alternative(o, path, id, &s.tries)
+	if s.alt == nil {
+		return nil
+	}
+	d, err := lines.OpenAlt(s.alt.image)
+	if err != nil {
+		s.tries = append(s.tries, Try{s.alt.path, err.Error()})
+		return nil
+	}
+	return d
+}
+
 func (s *source) close() {
+	s.alt.close()
 	s.bin.close()
 	s.debug.close()
 }

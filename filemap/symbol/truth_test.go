@@ -321,9 +321,37 @@ func TestTruth(t *testing.T) {
 	}
 }
 
-func truth(t *testing.T, name string) {
+// TestTruthDwz: as TestTruth, of programs whose debug information dwz has made
+// smaller, each by itself and with a file of what they have in common. What
+// addr2line says is of the programs before that.
+func TestTruthDwz(t *testing.T) {
+	dwz := need(t, "dwz")
+	dir := t.TempDir()
+	var list []string
+	for _, level := range []string{"-O1", "-O2"} {
+		name := filepath.Join(dir, "program"+level)
+		tool(t, "gcc", "-g", level, "testdata/src/work.c", "-o", name)
+		tool(t, "cp", name, name+".before")
+		list = append(list, name)
+	}
+	for _, how := range [][]string{{"-m", filepath.Join(dir, "common"), "-M", "common"}, nil} {
+		for _, name := range list {
+			tool(t, "cp", name+".before", name)
+		}
+		tool(t, append(append([]string{dwz}, how...), list...)...)
+		for _, name := range list {
+			truthOf(t, name, name+".before")
+		}
+	}
+}
+
+// truth holds names of a program against binutils.
+func truth(t *testing.T, name string) { truthOf(t, name, name) }
+
+// truthOf asks binutils about another file with the same code.
+func truthOf(t *testing.T, name, oracle string) {
 	list := spots(t, name, truthAddresses)
-	want, symbols := addr2line(t, name, list), nm(t, name)
+	want, symbols := addr2line(t, oracle, list), nm(t, oracle)
 	s, f := newSymbols(t, Options{}), fileOf(t, name)
 	c := tally{t: t}
 	for i, spot := range list {

@@ -29,7 +29,7 @@ func seeds(f *testing.F) {
 func FuzzOpen(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		x, err := Open(bytes.NewReader(b), int64(len(b)))
+		x, err := OpenAny(bytes.NewReader(b), int64(len(b)))
 		if err != nil {
 			return
 		}
@@ -61,6 +61,7 @@ func FuzzOpen(f *testing.F) {
 		}
 		x.DebugLink()
 		x.AltLink()
+		x.NoteID()
 		if mini, err := x.DebugData(); err == nil && mini != nil && mini.Size() > maxDebugData {
 			t.Fatalf("%d bytes of packed symbols", mini.Size())
 		}

@@ -55,6 +55,7 @@ type Image struct {
 
 	r    io.ReaderAt
 	size uint64
+	kind elf.Type
 	wide bool // 64 bits
 
 	unpacked uint64 // bytes of the sections that were compressed
@@ -63,6 +64,16 @@ type Image struct {
 // Open reads the headers of a file of so many bytes. r must stay readable as
 // long as the Image is in use.
 func Open(r io.ReaderAt, size int64) (*Image, error) {
+	x, err := OpenAny(r, size)
+	if err == nil && x.kind != elf.ET_EXEC && x.kind != elf.ET_DYN {
+		return nil, ErrNotELF
+	}
+	return x, err
+}
+
+// OpenAny is Open for ELF files of all types: what dwz makes is a relocatable
+// one.
+func OpenAny(r io.ReaderAt, size int64) (*Image, error) {
 	x := &Image{r: r, size: uint64(max(size, 0))}
 	h, err := x.read(0, min(64, x.size))
 	if err != nil {
@@ -80,9 +91,10 @@ func Open(r io.ReaderAt, size int64) (*Image, error) {
 		return nil, ErrNotELF
 	}
 	x.wide = elf.Class(h[elf.EI_CLASS]) == elf.ELFCLASS64
-	if t := elf.Type(x.Order.Uint16(h[16:])); t != elf.ET_EXEC && t != elf.ET_DYN || x.wide && len(h) < 64 {
+	if x.wide && len(h) < 64 {
 		return nil, ErrNotELF
 	}
+	x.kind = elf.Type(x.Order.Uint16(h[16:]))
 	x.Machine = elf.Machine(x.Order.Uint16(h[18:]))
 	return x, x.headers(h)
 }

@@ -47,3 +47,19 @@ func (x *Image) link(name string) []byte {
 	}
 	return b
 }
+
+// NoteID is the build ID in the section that is named after it, for files of
+// debug information that are neither programs nor libraries; nil if there is
+// none.
+func (x *Image) NoteID() []byte {
+	const head, gnu = 12, "GNU\x00"
+	b := x.link(".note.gnu.build-id")
+	if len(b) < head+len(gnu) || x.Order.Uint32(b) != uint32(len(gnu)) || string(b[head:head+len(gnu)]) != gnu {
+		return nil
+	}
+	size := uint64(x.Order.Uint32(b[4:]))
+	if b = b[head+len(gnu):]; size > uint64(len(b)) {
+		return nil
+	}
+	return b[:size]
+}

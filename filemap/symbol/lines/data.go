@@ -35,7 +35,6 @@ const (
 // Data is the debug information of one file.
 type Data struct {
 	order  binary.ByteOrder
-	image  *image.Image
 	code   []image.Section
 	info   image.Data
 	abbrev image.Data
@@ -47,6 +46,7 @@ type Data struct {
 	addr   image.Data
 	stroff image.Data
 
+	alt    *Data // the file that dwz has moved common entries to, nil if none
 	units  []unit
 	places []place
 	tables map[uint64]*abbrevs
@@ -58,38 +58,53 @@ type Data struct {
 }
 
 // Open reads which unit of a file's debug information is about which
-// addresses. It returns nil if there is no debug information.
-func Open(x *image.Image) (*Data, error) {
+// addresses. It returns nil if there is no debug information. alt is the file
+// that .gnu_debugaltlink tells of, opened by OpenAlt; nil if there is none.
+func Open(x *image.Image, alt *Data) (*Data, error) {
+	d, err := open(x)
+	if d == nil || err != nil {
+		return nil, err
+	}
+	d.alt = alt
+	for i := range x.Sections {
+		if s := x.Sections[i]; s.Flags&elf.SHF_EXECINSTR != 0 && s.Size > 0 && s.Addr+s.Size > s.Addr {
+			d.code = append(d.code, s)
+		}
+	}
+	aranges, err := x.Data(x.Section(".debug_aranges"))
+	if err == nil {
+		err = d.findPlaces(&aranges)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// OpenAlt opens debug information that other files refer to. It is about no
+// addresses itself.
+func OpenAlt(x *image.Image) (*Data, error) { return open(x) }
+
+// open opens the sections and reads the headers of the units.
+func open(x *image.Image) (*Data, error) {
 	if !x.Has(".debug_info") || !x.Has(".debug_abbrev") {
 		return nil, nil
 	}
-	d := &Data{order: x.Order, image: x, tables: make(map[uint64]*abbrevs), names: make(map[uint64]string)}
-	var aranges image.Data
+	d := &Data{order: x.Order, tables: make(map[uint64]*abbrevs), names: make(map[uint64]string)}
 	for _, s := range []struct {
 		name string
 		data *image.Data
 	}{
 		{".debug_info", &d.info}, {".debug_abbrev", &d.abbrev}, {".debug_line", &d.line}, {".debug_str", &d.str},
 		{".debug_line_str", &d.lstr}, {".debug_ranges", &d.ranges}, {".debug_rnglists", &d.rngs},
-		{".debug_addr", &d.addr}, {".debug_str_offsets", &d.stroff}, {".debug_aranges", &aranges},
+		{".debug_addr", &d.addr}, {".debug_str_offsets", &d.stroff},
 	} {
 		var err error
 		if *s.data, err = x.Data(x.Section(s.name)); err != nil {
 			return nil, err
 		}
 	}
-	for i := range x.Sections {
-		if s := x.Sections[i]; s.Flags&elf.SHF_EXECINSTR != 0 && s.Size > 0 && s.Addr+s.Size > s.Addr {
-			d.code = append(d.code, s)
-		}
-	}
-	if err := d.findUnits(); err != nil {
-		return nil, err
-	}
-	if err := d.findPlaces(&aranges); err != nil {
-		return nil, err
-	}
-	return d, nil
+	return d, d.findUnits()
 }
 
 // Memory is about how many bytes are kept.
@@ -97,6 +112,9 @@ func (d *Data) Memory() int {
 	n := d.memory + len(d.units)*160 + len(d.places)*24 + len(d.names)*100
 	for _, s := range []*image.Data{&d.info, &d.abbrev, &d.line, &d.str, &d.lstr, &d.ranges, &d.rngs, &d.addr, &d.stroff} {
 		n += s.Memory()
+	}
+	if d.alt != nil {
+		n += d.alt.Memory()
 	}
 	return n
 }

@@ -1,6 +1,7 @@
 package lines
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -21,7 +22,9 @@ const (
 	isLine         // one in .debug_line_str
 	isStrx         // one by its index in .debug_str_offsets
 	isProgram      // one that begins at that place of .debug_line
-	isOther        // of no use: in another file, or larger than a number
+	isAltRef       // a place in .debug_info of the file that dwz has made
+	isAltStr       // a string in .debug_str there
+	isOther        // of no use, such as larger than a number
 )
 
 // value is the value of an attribute.
@@ -184,6 +187,19 @@ func (u *unit) reference(c *cursor, form uint16) (value, bool) {
 		}
 		return value{c.offset(u.wide), isRef}, true
 	}
+	return u.altReference(c, form)
+}
+
+// altReference reads a reference to an entry in the file that dwz has made.
+func (u *unit) altReference(c *cursor, form uint16) (value, bool) {
+	switch form {
+	case formGNURefAlt:
+		return value{c.offset(u.wide), isAltRef}, true
+	case formRefSup4:
+		return value{uint64(c.u32()), isAltRef}, true
+	case formRefSup8:
+		return value{c.u64(), isAltRef}, true
+	}
 	return value{}, false
 }
 
@@ -196,6 +212,8 @@ func (u *unit) str(c *cursor, form uint16) (value, bool) {
 		return value{at, isInline}, true
 	case formStrp:
 		return value{c.offset(u.wide), isStr}, true
+	case formGNUStrpAlt, formStrpSup:
+		return value{c.offset(u.wide), isAltStr}, true
 	case formLineStrp:
 		return value{c.offset(u.wide), isLine}, true
 	case formStrx, formGNUStrIndex:
@@ -225,12 +243,8 @@ func (u *unit) bulk(c *cursor, form uint16) {
 		c.skip(c.uleb())
 	case formData16:
 		c.skip(16)
-	case formRefSig8, formRefSup8:
+	case formRefSig8:
 		c.skip(8)
-	case formRefSup4:
-		c.skip(4)
-	case formStrpSup, formGNURefAlt, formGNUStrpAlt:
-		c.offset(u.wide)
 	default:
 		c.bad = true // of unknown length, so nothing behind it can be read
 	}
@@ -243,6 +257,10 @@ func (d *Data) text(u *unit, v value) (string, bool) {
 		return d.info.String(v.n)
 	case isStr:
 		return d.str.String(v.n)
+	case isAltStr:
+		if d.alt != nil {
+			return d.alt.str.String(v.n)
+		}
 	case isLine:
 		return d.lstr.String(v.n)
 	case isProgram:
@@ -325,11 +343,15 @@ func (d *Data) findName(off uint64) string {
 		if name, ok := d.text(u, e.name); ok && plain == "" {
 			plain = name
 		}
+		next := e.origin
+		if next.kind == isNone {
+			next = e.spec
+		}
 		switch {
-		case e.origin.kind == isRef:
-			off = e.origin.n
-		case e.spec.kind == isRef:
-			off = e.spec.n
+		case next.kind == isRef:
+			off = next.n
+		case next.kind == isAltRef && d.alt != nil:
+			return cmp.Or(d.alt.functionName(next.n), plain)
 		default:
 			return plain
 		}

@@ -184,8 +184,11 @@ func (d *Data) inlines(u *unit, in *contents, t *table, at, addr uint64, l *Loca
 // inline is what an entry of an inlined function tells.
 func (d *Data) inline(u *unit, t *table, e *entry) Inline {
 	i := Inline{CallLine: int(min(e.callLine.n, 1<<31-1))}
-	if e.origin.kind == isRef {
+	switch {
+	case e.origin.kind == isRef:
 		i.Function = d.functionName(e.origin.n)
+	case e.origin.kind == isAltRef && d.alt != nil:
+		i.Function = d.alt.functionName(e.origin.n)
 	}
 	if e.callFile.kind == isNumber {
 		i.CallFile = t.file(d, u, e.callFile.n)

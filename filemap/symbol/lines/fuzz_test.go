@@ -24,11 +24,15 @@ func FuzzFind(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		x, err := image.Open(bytes.NewReader(b), int64(len(b)))
+		x, err := image.OpenAny(bytes.NewReader(b), int64(len(b)))
 		if err != nil {
 			return
 		}
-		d, err := Open(x)
+		alt, err := OpenAlt(x) // any file can be one
+		if err != nil {
+			return
+		}
+		d, err := Open(x, alt)
 		if err != nil || d == nil {
 			return
 		}
