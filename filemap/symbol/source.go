@@ -2,6 +2,7 @@ package symbol
 
 import (
 	"debug/elf"
+	"errors"
 
 	"ustack/filemap"
 	"ustack/filemap/callsite"
@@ -24,6 +25,7 @@ type source struct {
 	whole     bool // a full symbol table is among them
 	lines     *lines.Data
 	linesPath string // the file that lines is of
+	damaged   bool   // some of it could not be read
 	mini      int64  // bytes of the unpacked .gnu_debugdata
 	names     map[uint64]*Name
 	tick      int
@@ -164,7 +166,7 @@ func (s *source) name(offset uint64, ran bool) *Name {
 		start, ok = low, true
 	}
 	switch {
-	case !ran && !s.returns(offset) && n.Function != goexit:
+	case !ran && !s.returns(offset) && n.Function != goexit && (ok || !s.isGo):
 		*n = Name{Reason: NotACall}
 	case ok:
 		n.Offset = addr - start + (offset - at)
@@ -177,7 +179,7 @@ func (s *source) name(offset uint64, ran bool) *Name {
 }
 
 // goexit is where goroutines return to in the end: behind its first
-// instruction, which nobody has called from.
+// instruction, which is no call. In a stripped program it cannot be told.
 const goexit = "runtime.goexit"
 
 // returns reports whether an offset can be a return address: a call is before
@@ -219,12 +221,14 @@ func (s *source) locate(addr uint64, n *Name, unnamed bool) (low uint64, named b
 		return 0, false
 	}
 	l, ok, err := s.lines.Find(addr)
-	if err != nil {
-		s.tries = append(s.tries, Try{s.linesPath, "its debug information is of no use: " + err.Error()})
-		s.lines = nil
-		return 0, false
+	if err != nil && !s.damaged {
+		s.damaged = true
+		s.tries = append(s.tries, Try{s.linesPath, "debug information is left out: " + err.Error()})
 	}
-	if !ok {
+	if errors.Is(err, lines.ErrTooMuch) {
+		s.lines = nil
+	}
+	if err != nil || !ok {
 		return 0, false
 	}
 	n.File, n.Line = l.File, l.Line

@@ -66,17 +66,21 @@ func New(opt Options) (*Symbols, error) {
 	if opt.Home != "" {
 		s.find.cache = filepath.Join(opt.Home, ".debug")
 	}
+	for _, dir := range opt.DebugDirs {
+		info, err := os.Stat(dir)
+		if err == nil && !info.IsDir() {
+			err = errors.New("not a folder")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--debug-dir %s: %w", dir, err)
+		}
+	}
 	if opt.Sysroot != "" {
 		root, err := os.OpenRoot(opt.Sysroot)
 		if err != nil {
 			return nil, fmt.Errorf("opening the sysroot: %w", err)
 		}
 		s.find.system, s.find.sysroot = folder{opt.Sysroot, root}, true
-	}
-	for _, dir := range opt.DebugDirs {
-		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-			return nil, fmt.Errorf("--debug-dir %s: %w", dir, errors.Join(err, errors.New("not a folder")))
-		}
 	}
 	return s, nil
 }
@@ -103,8 +107,11 @@ func (s *Symbols) Name(f *filemap.File, offset uint64, ran bool) *Name {
 		src = s.source(f)
 		s.last = src
 	}
+	if offset >= 1<<63 { // no file is that long
+		return src.name(offset, ran)
+	}
 	key := offset<<1 | uint64(one(ran))
-	if n := src.names[key]; n != nil && offset < 1<<63 {
+	if n := src.names[key]; n != nil {
 		return n
 	}
 	before := src.memory()
