@@ -26,7 +26,7 @@ func TestLiveSymbols(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := exec.Command(bin, "replay", "-q", "--symbols", "--format=json", "--maps", filepath.Join(saved, savedSpaces), filepath.Join(saved, savedTrace)).Output()
+	again, err := exec.Command(bin, "replay", "-q", "--symbols", "--format=json", "--maps", filepath.Join(saved, savedSpacesFile), filepath.Join(saved, savedTraceFile)).Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
 	"ustack/render"
+	"ustack/render/profile"
 	"ustack/tracefs"
 	"ustack/tracefs/input"
 )
@@ -26,6 +27,7 @@ out like tracefs. Several FILEs are one trace, merged by time.
 
   cat /sys/kernel/tracing/trace_pipe > t; ustack replay t
   ustack replay --format=json t.zst | jq 'select(.stack)'
+  ustack replay --format=folded --symbols t.zst | flamegraph.pl > t.svg
   ustack replay --stitch main.txt maps.txt
 
 Exit codes: 0 ok, 1 failure, 2 usage, 3 with --fail-on-loss, 4 with
@@ -37,6 +39,7 @@ Exit codes: 0 ok, 1 failure, 2 usage, 3 with --fail-on-loss, 4 with
 type replayFlags struct {
 	traceFlags
 	format        string
+	profile       profile.Format // if format is one
 	buildID       render.BuildIDStyle
 	keepMaps      bool
 	stitch        bool
@@ -70,7 +73,7 @@ func parseReplay(args []string, stdout io.Writer) (*replayFlags, error) {
 	fs.Usage = func() {}
 	f.define(fs)
 	fs.BoolVar(&f.quiet, "q", false, "no totals and no progress")
-	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text or json (lines)")
+	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text, json (lines), or of all stacks summed up: "+profileFormats())
 	buildID := fs.String("build-id", "kernel", "`FORM` of build IDs in text: kernel (words), hex (as readelf -n) or none")
 	fs.BoolVar(&f.keepMaps, "keep-maps", false, "keep mapping events in the text")
 	fs.BoolVar(&f.stitch, "stitch", false, "print each event's stack under the event")
@@ -101,7 +104,11 @@ func (f *replayFlags) check() error {
 	case "json":
 		f.stitch = true
 	default:
-		return fmt.Errorf("unknown format %q (one of text, json)", f.format)
+		f.stitch = true
+		var err error
+		if f.profile, err = profile.ParseFormat(f.format, "text", "json"); err != nil {
+			return err
+		}
 	}
 	if f.hold.Bytes < 0 || f.hold.Lines < 0 || f.holdTime < 0 || f.pause < 0 {
 		return errors.New("limits for holding back must not be negative")
@@ -163,12 +170,19 @@ func (f *replayFlags) verdict(t *resolve.Totals) int {
 
 // run replays to the output that the flags ask for.
 func (f *replayFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*resolve.Totals, error) {
+	w := render.Output(stdout)
+	if f.profile.Binary && render.IsTerminalWriter(w) {
+		return nil, fmt.Errorf("%s is not for a terminal: send it to a file", f.format)
+	}
 	return f.drive(stdin, stderr, func(res *resolve.Resolver, names *symbol.Symbols) render.Renderer {
+		if f.profile.Write != nil {
+			return newEventProfile(w, f.profile, names)
+		}
 		out := output{
 			json: f.format == "json", wait: f.hold.Bytes,
 			text: render.TextOptions{BuildID: f.buildID, KeepMaps: f.keepMaps, Stitch: f.stitch},
 		}
-		return out.renderer(render.Output(stdout), res, names)
+		return out.renderer(w, res, names)
 	})
 }
 

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"io"
+	"strings"
+
+	"ustack/filemap/symbol"
+	"ustack/render"
+	"ustack/render/profile"
+)
+
+// profileFormats lists the formats of stacks summed up.
+func profileFormats() string {
+	var names []string
+	for _, f := range profile.Formats() {
+		names = append(names, f.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// newEventProfile counts the stacks of a trace, and writes them to w at its
+// end. names may be nil.
+func newEventProfile(w io.Writer, f profile.Format, names *symbol.Symbols) render.Renderer {
+	return profile.NewEvents(func(p *profile.Profile) error { return writeProfile(w, f, p, names) })
+}
+
+func writeProfile(w io.Writer, f profile.Format, p *profile.Profile, names *symbol.Symbols) error {
+	if names == nil {
+		return f.Write(w, p, nil)
+	}
+	return f.Write(w, p, names)
+}

@@ -1,0 +1,77 @@
+package profile
+
+import (
+	"ustack/filemap/resolve"
+	"ustack/tracefs"
+)
+
+// Events is a renderer that counts the stacks of a trace, and writes the
+// profile at the end. The resolver must have stitched.
+//
+// A stack counts one for each event that asked for it: what a deferred stack
+// tells is true for all of them. A stack whose event is not in the trace counts
+// one. Mapping events are the kernel's own, and count nothing.
+type Events struct {
+	p     *Profile
+	write func(*Profile) error
+	comms map[string]string
+}
+
+// NewEvents returns an Events that calls write at the end.
+func NewEvents(write func(*Profile) error) *Events {
+	return &Events{p: New(Samples), write: write, comms: make(map[string]string)}
+}
+
+// Batch implements render.Renderer.
+func (e *Events) Batch(h *resolve.Held) error {
+	for i := range h.Records {
+		rec, a := &h.Records[i], &h.Attached[i]
+		switch {
+		case rec.Flags&tracefs.Continued != 0:
+		case rec.Kind == tracefs.KindEvent && a.Stack != nil:
+			e.count(h, rec, e.stack(a.Stack))
+		case rec.Kind == tracefs.KindStack && !a.Taken:
+			s := resolve.Stack{Cut: rec.Flags&tracefs.Cut != 0}
+			s.Frames, s.Text = h.StackFrames(rec)
+			s.Outcomes, s.Result = h.StackOutcomes(i)
+			e.count(h, rec, e.stack(&s))
+		}
+	}
+	return nil
+}
+
+// Flush implements render.Renderer; there is nothing to show yet.
+func (e *Events) Flush() error { return nil }
+
+// Close implements render.Renderer.
+func (e *Events) Close(*resolve.Totals) error { return e.write(e.p) }
+
+func (e *Events) count(h *resolve.Held, rec *tracefs.Record, stack int32) {
+	e.p.Add(stack, Labels{PID: rec.TID, Comm: e.comm(h.Head(rec).Comm)}, Value{Count: 1})
+}
+
+// stack is the number of a stack. Those that are a shape keep it.
+func (e *Events) stack(s *resolve.Stack) int32 {
+	if s.Result == nil || s.Cut {
+		return e.p.intern(s)
+	}
+	if id := s.Result.Mark; id > 0 {
+		return id
+	}
+	s.Result.Mark = e.p.intern(s)
+	return s.Result.Mark
+}
+
+// comm interns a task's name.
+func (e *Events) comm(name []byte) string {
+	if s, ok := e.comms[string(name)]; ok {
+		return s
+	}
+	const most = 1 << 14
+	if len(e.comms) >= most {
+		clear(e.comms)
+	}
+	s := string(name)
+	e.comms[s] = s
+	return s
+}

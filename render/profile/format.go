@@ -1,0 +1,39 @@
+package profile
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"ustack/render"
+)
+
+// Format is a way to write a profile.
+type Format struct {
+	// Name is the value of --format.
+	Name string
+	// Binary tells that a terminal cannot show it.
+	Binary bool
+	// Write writes a profile. symbols may be nil: frames are a file and an
+	// offset then.
+	Write func(w io.Writer, p *Profile, symbols render.Symbols) error
+}
+
+// Formats are all of them. A new one is a row here, and a file.
+func Formats() []Format {
+	return []Format{
+		{Name: "folded", Write: Folded},
+	}
+}
+
+// ParseFormat finds a format by its name. others are names of what is no
+// profile, for the error.
+func ParseFormat(name string, others ...string) (Format, error) {
+	for _, f := range Formats() {
+		if f.Name == name {
+			return f, nil
+		}
+		others = append(others, f.Name)
+	}
+	return Format{}, fmt.Errorf("unknown format %q (one of %s)", name, strings.Join(others, ", "))
+}

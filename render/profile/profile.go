@@ -1,0 +1,200 @@
+// Package profile sums up stacks and writes them for the tools that draw them:
+// folded lines for flame graphs, pprof, speedscope.
+//
+// There is one model, Profile, and a file for each output. All outputs are the
+// same bytes for the same stacks in the same order.
+package profile
+
+import (
+	"hash/maphash"
+	"slices"
+
+	"ustack/filemap"
+	"ustack/filemap/resolve"
+	"ustack/tracefs"
+)
+
+// Frame is one frame of a stack: where in which file, or why there is none.
+type Frame struct {
+	File   *filemap.File // nil if none is known
+	Offset uint64        // in the file
+	// Reason is why there is no file, Memory what the frame lies in then, ""
+	// if nobody knows. Where exactly it lies there is left out: the addresses
+	// of two processes have nothing in common.
+	Reason filemap.Reason
+	Memory string
+}
+
+// Labels are what samples of the same stack are told apart by. Zero values are
+// unknown.
+type Labels struct {
+	PID  int32
+	Comm string
+	Lock string
+}
+
+// Value is what a sample weighs: how many there were, and for how long.
+type Value struct {
+	Count int64
+	Time  tracefs.Time
+}
+
+// Sample is what one stack of one thread or lock weighs.
+type Sample struct {
+	Stack int32
+	Labels
+	Value
+}
+
+// Unit is what the values of a profile mean.
+type Unit uint8
+
+const (
+	// Samples are stacks, each of which counts one. They have no time.
+	Samples Unit = iota
+	// Waits have a time in nanoseconds.
+	Waits
+	// WaitTicks have a time that is not in nanoseconds: the trace's clock
+	// counts something else.
+	WaitTicks
+)
+
+// Bounds of what is kept. What goes beyond is one sample, of the stack
+// otherStacks.
+const (
+	maxStacks  = 1 << 15
+	maxFrames  = 1 << 18
+	maxSamples = 1 << 17
+	maxDepth   = 256
+)
+
+// otherStacks stands for the stacks that were too many to keep apart.
+const otherStacks = 0
+
+// stack is a distinct stack, innermost frame first.
+type stack struct {
+	frames []Frame
+	cut    bool // there were more frames than were kept
+}
+
+// incomplete reports whether frames are missing and no frame says so.
+func (s *stack) incomplete() bool {
+	n := len(s.frames)
+	return s.cut && (n == 0 || s.frames[n-1].Reason != filemap.Truncated)
+}
+
+// Profile is stacks with what they weigh.
+type Profile struct {
+	unit    Unit
+	samples []Sample
+	limit   int // of stacks
+
+	stacks []stack
+	frames int
+	seed   maphash.Seed
+	byHash map[uint64][]int32
+	place  map[sampleKey]int32 // in samples
+	work   []Frame
+}
+
+type sampleKey struct {
+	stack int32
+	Labels
+}
+
+// New returns an empty Profile.
+func New(unit Unit) *Profile {
+	return &Profile{unit: unit, limit: maxStacks, stacks: make([]stack, 1), seed: maphash.MakeSeed(),
+		byHash: make(map[uint64][]int32), place: make(map[sampleKey]int32)}
+}
+
+// Stack interns a stack, innermost frame first, and returns its number. cut
+// tells that its outermost frames are missing. The number is that of all
+// others if there are too many.
+func (p *Profile) Stack(frames []Frame, cut bool) int32 {
+	if len(frames) > maxDepth {
+		frames, cut = frames[:maxDepth], true
+	}
+	var h maphash.Hash
+	h.SetSeed(p.seed)
+	for i := range frames {
+		maphash.WriteComparable(&h, frames[i])
+	}
+	sum := h.Sum64()
+	for _, id := range p.byHash[sum] {
+		if s := &p.stacks[id]; s.cut == cut && slices.Equal(s.frames, frames) {
+			return id
+		}
+	}
+	if len(p.stacks) > p.limit || p.frames+len(frames) > maxFrames {
+		return otherStacks
+	}
+	id := int32(len(p.stacks))
+	p.stacks = append(p.stacks, stack{slices.Clone(frames), cut})
+	p.frames += len(frames)
+	p.byHash[sum] = append(p.byHash[sum], id)
+	return id
+}
+
+// Add adds to what a stack weighs.
+func (p *Profile) Add(stack int32, l Labels, v Value) {
+	key := sampleKey{stack, l}
+	i, ok := p.place[key]
+	if !ok {
+		if stack == otherStacks || len(p.samples) >= maxSamples {
+			p.addOther(v)
+			return
+		}
+		i = int32(len(p.samples))
+		p.samples = append(p.samples, Sample{Stack: stack, Labels: l})
+		p.place[key] = i
+	}
+	p.samples[i].add(v)
+}
+
+// addOther adds to what the stacks weigh that were too many: they have no
+// labels either.
+func (p *Profile) addOther(v Value) {
+	key := sampleKey{stack: otherStacks}
+	i, ok := p.place[key]
+	if !ok {
+		i = int32(len(p.samples))
+		p.samples = append(p.samples, Sample{Stack: otherStacks})
+		p.place[key] = i
+	}
+	p.samples[i].add(v)
+}
+
+func (s *Sample) add(v Value) {
+	s.Count += v.Count
+	s.Time += v.Time
+}
+
+// weight is the value that pictures are drawn by.
+func (p *Profile) weight(v Value) int64 {
+	if p.unit == Samples {
+		return v.Count
+	}
+	return int64(v.Time)
+}
+
+// intern interns a stack of a trace.
+func (p *Profile) intern(st *resolve.Stack) int32 {
+	p.work = p.work[:0]
+	for i := range st.Frames[:min(len(st.Frames), maxDepth+1)] {
+		p.work = append(p.work, frameOf(st.Text, &st.Frames[i], &st.Outcomes[i]))
+	}
+	return p.Stack(p.work, st.Cut)
+}
+
+func frameOf(text []byte, f *tracefs.Frame, o *resolve.Outcome) Frame {
+	switch {
+	case o.File == nil && o.Memory != nil:
+		return Frame{Reason: o.Reason, Memory: o.Memory.Name}
+	case o.File == nil:
+		return Frame{Reason: o.Reason}
+	case o.HasOffset:
+		return Frame{File: o.File, Offset: o.Offset}
+	}
+	return Frame{File: o.File, Offset: f.Address(text)}
+}

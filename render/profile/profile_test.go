@@ -1,0 +1,142 @@
+package profile
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"ustack/filemap"
+	"ustack/filemap/symbol"
+	"ustack/render"
+)
+
+// fakeSymbols name what is in their table, by file and offset.
+type fakeSymbols map[string]*symbol.Name
+
+func (s fakeSymbols) Name(f *filemap.File, offset uint64, ran bool) *symbol.Name {
+	if n := s[fmt.Sprintf("%s+%#x %v", f.Path, offset, ran)]; n != nil {
+		return n
+	}
+	return &symbol.Name{Reason: symbol.Stripped}
+}
+
+func file(path string, id byte) *filemap.File {
+	return &filemap.File{Path: path, BuildID: filemap.BuildID{id}}
+}
+
+// written is a profile in a format.
+func written(t *testing.T, p *Profile, format string, symbols render.Symbols) string {
+	t.Helper()
+	f, err := ParseFormat(format)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, again bytes.Buffer
+	for _, w := range []*bytes.Buffer{&out, &again} {
+		if err := f.Write(w, p, symbols); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(out.Bytes(), again.Bytes()) {
+		t.Fatalf("%s differs when it is written twice", format)
+	}
+	return out.String()
+}
+
+// small is a profile with all that frames can be.
+func small() (*Profile, fakeSymbols) {
+	app, libc := file("/opt/app", 1), file("/lib/libc.so.6", 2)
+	p := New(Samples)
+	deep := p.Stack([]Frame{{File: libc, Offset: 0x10}, {File: app, Offset: 0x1234}, {File: app, Offset: 0x2000}}, false)
+	heap := p.Stack([]Frame{{Reason: filemap.Anonymous, Memory: "[heap]"}, {Reason: filemap.NoVMA}, {File: app, Offset: 0x2000}}, true)
+	p.Add(deep, Labels{PID: 7, Comm: "app"}, Value{Count: 2})
+	p.Add(heap, Labels{PID: 7, Comm: "app"}, Value{Count: 1})
+	p.Add(deep, Labels{PID: 8, Comm: "app"}, Value{Count: 3})
+	p.Add(deep, Labels{PID: 9, Comm: "a;p\n\xffp"}, Value{Count: 4})
+	p.Add(p.Stack(nil, false), Labels{PID: 9}, Value{Count: 5})
+	return p, fakeSymbols{
+		"/lib/libc.so.6+0x10 true": {Function: "wait"},
+		"/opt/app+0x1234 false": {Function: "work", File: "work.c", Line: 40, Offset: 4, Inlined: []symbol.Call{
+			{Function: "leaf", File: "leaf.h", Line: 7}, {File: "work.c", Line: 12}}},
+	}
+}
+
+func TestFolded(t *testing.T) {
+	p, symbols := small()
+	check := func(symbols render.Symbols, want string) {
+		t.Helper()
+		if got := written(t, p, "folded", symbols); got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+	}
+	check(nil, `[no name];[no frames] 5
+a:p �p;app+0x2000;app+0x1234;libc.so.6+0x10 4
+app;[truncated];app+0x2000;[no-vma];[heap] 1
+app;app+0x2000;app+0x1234;libc.so.6+0x10 5
+`)
+	check(symbols, `[no name];[no frames] 5
+a:p �p;app+0x2000;work;??;leaf;wait 4
+app;[truncated];app+0x2000;[no-vma];[heap] 1
+app;app+0x2000;work;??;leaf;wait 5
+`)
+}
+
+// TestFileNames: files with the same name are never one.
+func TestFileNames(t *testing.T) {
+	p := New(Samples)
+	same := file("/lib/libc.so.6", 1) // of another table
+	for i, f := range []*filemap.File{file("/lib/libc.so.6", 1), same, file("/opt/libc.so.6", 1),
+		file("/bin/tool", 1), file("/usr/bin/tool", 1), file("/usr/bin/tool", 2), file("/usr/bin/tool", 0)} {
+		p.Add(p.Stack([]Frame{{File: f, Offset: 1}}, false), Labels{Comm: "x"}, Value{Count: int64(1) << i})
+	}
+	zeros := strings.Repeat("00", filemap.BuildIDSize-1)
+	want := "x;/bin/tool+0x1 8\nx;/lib/libc.so.6+0x1 3\nx;/opt/libc.so.6+0x1 4\n" +
+		"x;/usr/bin/tool[01" + zeros + "]+0x1 16\nx;/usr/bin/tool[02" + zeros + "]+0x1 32\nx;/usr/bin/tool[no build ID]+0x1 64\n"
+	if got := written(t, p, "folded", nil); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestBounds: what is too much to keep apart is counted all the same.
+func TestBounds(t *testing.T) {
+	app := file("/opt/app", 1)
+	p := New(Samples)
+	p.limit = 10
+	for i := range uint64(30) {
+		p.Add(p.Stack([]Frame{{File: app, Offset: i % 15}}, false), Labels{PID: 1, Comm: "app"}, Value{Count: 1})
+	}
+	if got, want := written(t, p, "folded", nil), others+" 10\n"; !strings.HasPrefix(got, want) || strings.Count(got, " 2\n") != 10 {
+		t.Errorf("got\n%s", got)
+	}
+
+	p = New(Samples)
+	id := p.Stack([]Frame{{File: app}}, false)
+	for i := range int32(maxSamples + 5) {
+		p.Add(id, Labels{PID: i, Comm: "app"}, Value{Count: 1})
+	}
+	if got, want := written(t, p, "folded", nil), fmt.Sprintf("%s 5\napp;app+0x0 %d\n", others, maxSamples); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+
+	p = New(Samples)
+	deep := make([]Frame, maxDepth+1)
+	for i := range deep {
+		deep[i] = Frame{File: app, Offset: uint64(i)}
+	}
+	p.Add(p.Stack(deep, false), Labels{Comm: "app"}, Value{Count: 1})
+	got := written(t, p, "folded", nil)
+	if want := fmt.Sprintf("app;%s;app+%#x;", truncated, maxDepth-1); !strings.HasPrefix(got, want) || strings.Count(got, ";") != maxDepth+1 {
+		t.Errorf("got %s", got)
+	}
+	for i := 0; p.frames < maxFrames-maxDepth; i++ {
+		deep[0].Offset = uint64(i)
+		p.Stack(deep[:maxDepth], false)
+	}
+	if id := p.Stack(append(deep[:1:1], deep...), false); id == otherStacks {
+		t.Error("too early")
+	}
+	if id := p.Stack(append(deep[:2:2], deep...), false); id != otherStacks {
+		t.Errorf("%d frames are kept", p.frames)
+	}
+}

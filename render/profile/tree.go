@@ -1,0 +1,145 @@
+package profile
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"ustack/render"
+)
+
+// tree is a profile with the samples of the same names put together, and the
+// outermost function of each thread's name as its root. It is what is drawn.
+type tree struct {
+	names []string
+	byTxt map[string]int32
+	nodes []node
+	child map[edge]int32
+}
+
+// node is a function in the place of a tree. Node 0 is the root of all.
+type node struct {
+	name     int32
+	children []int32
+	self     Value // of stacks that end here
+	total    Value
+}
+
+// edge leads from a node to the child with a name.
+type edge struct{ parent, name int32 }
+
+// newTree makes the tree of a profile: threads' names, and below them the
+// functions, outermost first. Nodes are in order of name.
+func newTree(p *Profile, symbols render.Symbols) *tree {
+	t := &tree{byTxt: make(map[string]int32), nodes: make([]node, 1), child: make(map[edge]int32)}
+	t.name("")
+	n := newNames(p, symbols)
+	ends := make(map[sampleKey]int32) // of what is drawn the same
+	for i := range p.samples {
+		s := &p.samples[i]
+		key := sampleKey{s.Stack, Labels{Comm: s.Comm, Lock: s.Lock}}
+		at, ok := ends[key]
+		if !ok {
+			at = t.path(p, n, s)
+			ends[key] = at
+		}
+		t.nodes[at].self.Count += s.Count
+		t.nodes[at].self.Time += s.Time
+	}
+	// A child is behind its parent.
+	for i := len(t.nodes) - 1; i >= 0; i-- {
+		nd := &t.nodes[i]
+		nd.total.Count += nd.self.Count
+		nd.total.Time += nd.self.Time
+		for _, c := range nd.children {
+			nd.total.Count += t.nodes[c].total.Count
+			nd.total.Time += t.nodes[c].total.Time
+		}
+		slices.SortFunc(nd.children, func(a, b int32) int {
+			return cmp.Compare(t.text(a), t.text(b))
+		})
+	}
+	return t
+}
+
+// path is the node where a sample's stack ends.
+func (t *tree) path(p *Profile, n *names, s *Sample) int32 {
+	if s.Stack == otherStacks {
+		return t.below(0, others)
+	}
+	at := t.below(0, commName(s.Comm))
+	if s.Lock != "" {
+		at = t.below(at, s.Lock)
+	}
+	st := &p.stacks[s.Stack]
+	if st.incomplete() {
+		at = t.below(at, truncated)
+	}
+	for i := len(st.frames) - 1; i >= 0; i-- {
+		lines := n.of(&st.frames[i], i == 0)
+		for k := len(lines) - 1; k >= 0; k-- {
+			at = t.below(at, lines[k].name)
+		}
+	}
+	if len(st.frames) == 0 {
+		at = t.below(at, noFrames)
+	}
+	return at
+}
+
+// commName is a thread's name in a picture.
+func commName(comm string) string {
+	if comm == "" {
+		return "[no name]"
+	}
+	return comm
+}
+
+// below is the child of a node with a name.
+func (t *tree) below(parent int32, text string) int32 {
+	e := edge{parent, t.name(text)}
+	if i, ok := t.child[e]; ok {
+		return i
+	}
+	i := int32(len(t.nodes))
+	t.nodes = append(t.nodes, node{name: e.name})
+	t.nodes[parent].children = append(t.nodes[parent].children, i)
+	t.child[e] = i
+	return i
+}
+
+func (t *tree) name(text string) int32 {
+	if i, ok := t.byTxt[text]; ok {
+		return i
+	}
+	if clean := valid(text); clean != text {
+		return t.name(clean)
+	}
+	text = strings.Clone(text)
+	i := int32(len(t.names))
+	t.names = append(t.names, text)
+	t.byTxt[text] = i
+	return i
+}
+
+func (t *tree) text(node int32) string { return t.names[t.nodes[node].name] }
+
+// walk calls f for each node that stacks end at, in order, with the path to
+// it, the root of all left out.
+func (t *tree) walk(f func(path []int32, self Value) error) error {
+	return t.walkFrom(0, nil, f)
+}
+
+func (t *tree) walkFrom(i int32, path []int32, f func(path []int32, self Value) error) error {
+	if nd := &t.nodes[i]; nd.self != (Value{}) {
+		if err := f(path, nd.self); err != nil {
+			return err
+		}
+	}
+	for _, c := range t.nodes[i].children {
+		if err := t.walkFrom(c, append(path, c), f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
