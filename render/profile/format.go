@@ -23,6 +23,7 @@ type Format struct {
 func Formats() []Format {
 	return []Format{
 		{Name: "folded", Write: Folded},
+		{Name: "pprof", Binary: true, Write: Pprof},
 	}
 }
 

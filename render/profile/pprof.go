@@ -1,0 +1,207 @@
+package profile
+
+import (
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/pprof/profile"
+
+	"ustack/filemap"
+	"ustack/render"
+)
+
+// Pprof writes a gzip'd profile.proto of github.com/google/pprof: samples/count
+// of stacks, contentions/count and delay/nanoseconds of waits, with the labels
+// pid, comm and lock.
+//
+// Each file is a mapping with its build ID, at an address that is invented:
+// address - memory_start + file_offset is the offset in the file. As
+// profile.proto wants it, the address of a frame that will be returned to is
+// in the call, one before the offset that the kernel gave. Functions, source
+// lines and inlined functions are there if symbols are given; frames without a
+// file have a function that says why.
+func Pprof(w io.Writer, p *Profile, symbols render.Symbols) error {
+	c := &converter{
+		p: p, names: newNames(p, symbols), out: &profile.Profile{SampleType: p.unit.types()},
+		mappings: make(map[sameFile]*profile.Mapping), locations: make(map[place]*profile.Location), functions: make(map[function]*profile.Function),
+	}
+	c.mapFiles()
+	for i := range p.samples {
+		c.sample(&p.samples[i])
+	}
+	if p.unit != Samples {
+		c.out.DefaultSampleType = c.out.SampleType[1].Type
+	}
+	return c.out.Write(w)
+}
+
+func (u Unit) types() []*profile.ValueType {
+	switch u {
+	case Samples:
+		return []*profile.ValueType{{Type: "samples", Unit: "count"}}
+	case Waits:
+		return []*profile.ValueType{{Type: "contentions", Unit: "count"}, {Type: "delay", Unit: "nanoseconds"}}
+	}
+	return []*profile.ValueType{{Type: "contentions", Unit: "count"}, {Type: "delay", Unit: "ticks"}}
+}
+
+// converter makes a profile.proto.
+type converter struct {
+	p         *Profile
+	names     *names
+	out       *profile.Profile
+	mappings  map[sameFile]*profile.Mapping
+	locations map[place]*profile.Location
+	functions map[function]*profile.Function
+}
+
+// place is what makes a location: an address in a mapping, or a name.
+type place struct {
+	mapping *profile.Mapping
+	address uint64
+	name    string
+}
+
+type function struct{ name, file string }
+
+// spaceBits is the room that each file has in the invented address space.
+const spaceBits = 40
+
+const pageSize = 4096
+
+// call is where in the file a frame is: in the instruction that called, if it
+// is not the innermost one.
+func (f *Frame) call(ran bool) uint64 {
+	if ran || f.Offset == 0 {
+		return f.Offset
+	}
+	return f.Offset - 1
+}
+
+// mapped reports whether a frame can have an address.
+func (f *Frame) mapped() bool { return f.File != nil && f.Offset < 1<<spaceBits }
+
+// mapFiles makes a mapping of each file, as large as its frames need it. The
+// first one counts as the program.
+func (c *converter) mapFiles() {
+	var files []*filemap.File
+	for i := range c.p.stacks {
+		for k, f := range c.p.stacks[i].frames {
+			if !f.mapped() {
+				continue
+			}
+			start := f.call(k == 0) &^ (pageSize - 1)
+			key := sameFile{f.File.Path, f.File.BuildID}
+			m := c.mappings[key]
+			if m == nil {
+				m = &profile.Mapping{File: valid(f.File.Path), BuildID: f.File.BuildID.Hex(), Offset: start, Limit: start + pageSize}
+				c.mappings[key] = m
+				files = append(files, f.File)
+			}
+			m.Offset, m.Limit = min(m.Offset, start), max(m.Limit, start+pageSize)
+		}
+	}
+	slices.SortStableFunc(files, func(a, b *filemap.File) int { return library(a) - library(b) })
+	for i, f := range files {
+		m := c.mappings[sameFile{f.Path, f.BuildID}]
+		m.ID = uint64(i + 1)
+		m.Start, m.Limit = m.ID<<spaceBits+m.Offset, m.ID<<spaceBits+m.Limit
+		c.out.Mapping = append(c.out.Mapping, m)
+	}
+}
+
+// library is 1 if a file's name is that of a shared library.
+func library(f *filemap.File) int {
+	if strings.HasSuffix(f.Path, ".so") || strings.Contains(f.Path, ".so.") {
+		return 1
+	}
+	return 0
+}
+
+func (c *converter) sample(s *Sample) {
+	out := &profile.Sample{Value: []int64{s.Count}, Label: make(map[string][]string)}
+	if c.p.unit != Samples {
+		out.Value = append(out.Value, int64(s.Time))
+	}
+	label := func(key, value string) {
+		if value != "" {
+			out.Label[key] = []string{valid(value)}
+		}
+	}
+	if s.PID > 0 {
+		label("pid", strconv.Itoa(int(s.PID)))
+	}
+	label("comm", s.Comm)
+	label("lock", s.Lock)
+	switch st := &c.p.stacks[s.Stack]; {
+	case s.Stack == otherStacks:
+		out.Location = append(out.Location, c.word(others))
+	default:
+		for k := range st.frames {
+			out.Location = append(out.Location, c.location(&st.frames[k], k == 0))
+		}
+		if st.incomplete() {
+			out.Location = append(out.Location, c.word(truncated))
+		}
+		if len(out.Location) == 0 {
+			out.Location = append(out.Location, c.word(noFrames))
+		}
+	}
+	c.out.Sample = append(c.out.Sample, out)
+}
+
+// word is the location of what has only a name.
+func (c *converter) word(name string) *profile.Location {
+	at := place{name: name}
+	loc := c.locations[at]
+	if loc == nil {
+		loc = c.add(at)
+		loc.Line = []profile.Line{{Function: c.function(function{name: name})}}
+	}
+	return loc
+}
+
+func (c *converter) location(f *Frame, ran bool) *profile.Location {
+	if !f.mapped() {
+		return c.word(c.names.of(f, ran)[0].name)
+	}
+	m := c.mappings[sameFile{f.File.Path, f.File.BuildID}]
+	at := place{mapping: m, address: m.Start + f.call(ran) - m.Offset}
+	loc := c.locations[at]
+	if loc != nil {
+		return loc
+	}
+	loc = c.add(at)
+	if c.names.symbol(f, ran) == nil {
+		return loc
+	}
+	m.HasFunctions = true
+	lines := c.names.of(f, ran)
+	for _, l := range lines {
+		loc.Line = append(loc.Line, profile.Line{Function: c.function(function{l.name, l.file}), Line: int64(l.line)})
+		m.HasFilenames = m.HasFilenames || l.file != ""
+		m.HasLineNumbers = m.HasLineNumbers || l.line > 0
+	}
+	m.HasInlineFrames = m.HasInlineFrames || len(lines) > 1
+	return loc
+}
+
+func (c *converter) add(at place) *profile.Location {
+	loc := &profile.Location{ID: uint64(len(c.out.Location) + 1), Mapping: at.mapping, Address: at.address}
+	c.locations[at] = loc
+	c.out.Location = append(c.out.Location, loc)
+	return loc
+}
+
+func (c *converter) function(f function) *profile.Function {
+	fn := c.functions[f]
+	if fn == nil {
+		name := valid(f.name)
+		fn = &profile.Function{ID: uint64(len(c.out.Function) + 1), Name: name, SystemName: name, Filename: valid(f.file)}
+		c.functions[f] = fn
+		c.out.Function = append(c.out.Function, fn)
+	}
+	return fn
+}
