@@ -25,6 +25,15 @@ type Name struct {
 	Text, JSON []byte
 }
 
+// cost is about how many bytes a name needs, with what renderers make of it.
+func (n *Name) cost() int {
+	size := len(n.Function) + len(n.File)
+	for i := range n.Inlined {
+		size += 40 + len(n.Inlined[i].Function) + len(n.Inlined[i].File)
+	}
+	return nameBytes + 3*size
+}
+
 // Call is one inlined function: its name, and the place in the source where
 // it calls the next inner one; of the innermost, the place of the frame.
 type Call struct {

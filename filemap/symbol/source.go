@@ -28,6 +28,7 @@ type source struct {
 	damaged   bool   // some of it could not be read
 	mini      int64  // bytes of the unpacked .gnu_debugdata
 	names     map[uint64]*Name
+	named     int // bytes of the names
 	tick      int
 }
 
@@ -133,7 +134,7 @@ func (s *source) close() {
 
 // memory is about how much is kept.
 func (s *source) memory() int {
-	n := 1024 + len(s.names)*nameBytes + int(s.mini)
+	n := 1024 + s.named + int(s.mini)
 	for _, i := range s.indexes {
 		n += i.bytes()
 	}

@@ -42,7 +42,7 @@ type Options struct {
 const (
 	defaultMemory = 256 << 20
 	maxOpen       = 128 // files
-	nameBytes     = 320 // about what a name needs
+	nameBytes     = 320 // about what a name needs, besides its text
 )
 
 // Symbols finds names. It is not for several goroutines at once.
@@ -117,6 +117,7 @@ func (s *Symbols) Name(f *filemap.File, offset uint64, ran bool) *Name {
 	before := src.memory()
 	n := src.name(offset, ran)
 	src.names[key] = n
+	src.named += n.cost()
 	s.memory += src.memory() - before
 	s.shrink(src)
 	return n
@@ -162,7 +163,8 @@ func (s *Symbols) shrink(keep *source) {
 		s.list = slices.DeleteFunc(s.list, func(x *source) bool { return x == oldest })
 	}
 	if s.memory > s.opt.Memory && len(keep.names) > 1 {
-		s.memory -= len(keep.names) * nameBytes
+		s.memory -= keep.named
+		keep.named = 0
 		clear(keep.names)
 	}
 }

@@ -99,6 +99,7 @@ type abbrev struct {
 type abbrevs struct {
 	dense []abbrev // codes 1, 2, 3 …, as all compilers number them
 	other map[uint64]*abbrev
+	cost  int // about how many bytes it takes
 }
 
 func (t *abbrevs) find(code uint64) *abbrev {
@@ -145,10 +146,12 @@ func (d *Data) readAbbrevs(off uint64) (*abbrevs, error) {
 	if c.bad {
 		return nil, fmt.Errorf("abbreviations at %#x: %w", off, errDamaged)
 	}
-	const atMost = 256
-	if len(d.tables) >= atMost {
+	const each = 8 // bytes of memory for a byte of the file
+	if t.cost = 256 + each*c.at; d.table+t.cost > maxTable {
 		clear(d.tables)
+		d.table = 0
 	}
 	d.tables[off] = t
+	d.table += t.cost
 	return t, d.spend(c.at)
 }

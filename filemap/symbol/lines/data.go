@@ -26,10 +26,12 @@ var (
 // again and again.
 const (
 	maxWork  = 8 << 30  // bytes read of one file, in all
-	maxUnits = 4 << 20  // of one file
+	maxUnits = 1 << 19  // of one file
+	maxRuns  = 4 << 20  // of addresses: of the units of a file, of the functions of a unit
 	maxKept  = 48 << 20 // bytes of units that are kept
 	maxUnit  = 512 << 20
-	maxNames = 1 << 16 // names of functions that are kept
+	maxNames = 8 << 20  // bytes of names of functions that are kept
+	maxTable = 32 << 20 // bytes of abbreviations that are kept
 )
 
 // Data is the debug information of one file.
@@ -52,7 +54,9 @@ type Data struct {
 	tables map[uint64]*abbrevs
 	names  map[uint64]string // of functions, by the place of their entry
 	kept   []*unit
-	memory int
+	memory int // of the units
+	named  int // of the names
+	table  int // of the abbreviations
 	work   int
 	tick   int
 }
@@ -109,7 +113,7 @@ func open(x *image.Image) (*Data, error) {
 
 // Memory is about how many bytes are kept.
 func (d *Data) Memory() int {
-	n := d.memory + len(d.units)*160 + len(d.places)*24 + len(d.names)*100
+	n := d.memory + len(d.units)*160 + len(d.places)*24 + d.named + d.table
 	for _, s := range []*image.Data{&d.info, &d.abbrev, &d.line, &d.str, &d.lstr, &d.ranges, &d.rngs, &d.addr, &d.stroff} {
 		n += s.Memory()
 	}

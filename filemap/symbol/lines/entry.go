@@ -307,8 +307,10 @@ func (d *Data) functionName(off uint64) string {
 		return name
 	}
 	name := d.findName(off)
-	if len(d.names) >= maxNames {
+	const each = 64
+	if d.named += each + len(name); d.named > maxNames {
 		clear(d.names)
+		d.named = each + len(name)
 	}
 	d.names[off] = name
 	return name

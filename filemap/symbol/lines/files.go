@@ -3,14 +3,14 @@ package lines
 // oldEntries reads the folders and files of versions 2 to 4, which are strings
 // in place.
 func (p *program) oldEntries(t *table) {
-	for p.left() > 0 {
+	for p.left() > 0 && len(t.dirs) < maxFiles {
 		at := p.base + uint64(p.at)
 		if len(p.text()) == 0 {
 			break
 		}
 		t.dirs = append(t.dirs, value{at, isProgram})
 	}
-	for p.left() > 0 {
+	for p.left() > 0 && len(t.files) < maxFiles {
 		if f, ok := p.oldFile(); ok {
 			t.files = append(t.files, f)
 			continue

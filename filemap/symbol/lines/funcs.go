@@ -111,12 +111,12 @@ func (d *Data) list(u *unit, in *contents) error {
 		}
 		off := e.off
 		err := d.each(u, &e, func(low, high uint64) {
-			if d.isCode(low) {
+			if d.isCode(low) && len(in.funcs) <= maxRuns {
 				in.funcs = append(in.funcs, function{low, high, off})
 			}
 		})
-		if err == ErrTooMuch {
-			return err
+		if err == ErrTooMuch || len(in.funcs) > maxRuns {
+			return ErrTooMuch
 		}
 	}
 	slices.SortFunc(in.funcs, func(a, b function) int {

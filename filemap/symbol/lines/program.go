@@ -122,7 +122,7 @@ func (d *Data) lineTable(u *unit, in *contents) (*table, error) {
 		}
 	}
 	in.lines = t
-	d.charge(u, 16*len(t.rows)+32*len(t.sequences)+24*len(t.files))
+	d.charge(u, 16*len(t.rows)+32*len(t.sequences)+40*len(t.files)+16*len(t.dirs))
 	return t, nil
 }
 

@@ -35,12 +35,12 @@ func (d *Data) findPlaces(aranges *image.Data) error {
 			continue
 		}
 		err = d.each(u, &e, func(low, high uint64) {
-			if d.isCode(low) {
+			if d.isCode(low) && len(d.places) <= maxRuns {
 				d.places = append(d.places, place{low, high, uint32(i)})
 			}
 		})
-		if err == ErrTooMuch {
-			return err
+		if err == ErrTooMuch || len(d.places) > maxRuns {
+			return ErrTooMuch
 		}
 	}
 	slices.SortFunc(d.places, func(a, b place) int {
@@ -75,7 +75,7 @@ func (d *Data) readAranges(s *image.Data, known []bool) {
 		i, _ := slices.BinarySearchFunc(d.units, u.off, func(u unit, off uint64) int { return cmp.Compare(u.off, off) })
 		for set.left() >= 2*int(size) {
 			low, n := set.uint(size), set.uint(size)
-			if n != 0 && low+n > low && d.isCode(low) {
+			if n != 0 && low+n > low && d.isCode(low) && len(d.places) <= maxRuns {
 				d.places = append(d.places, place{low, low + n, uint32(i)})
 				known[i] = true
 			}

@@ -60,7 +60,7 @@ func (d *Data) load(u *unit) (*contents, error) {
 	}
 	u.loaded = &contents{bytes: b, tables: t, tick: d.tick}
 	d.kept = append(d.kept, u)
-	cost := 256
+	cost := 256 + t.cost // it may have gone from the others that are kept
 	if d.info.Memory() == 0 {
 		cost += len(b)
 	}
