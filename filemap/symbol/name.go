@@ -59,17 +59,12 @@ const (
 	DebugFile
 	// DWARF is debug information only: no symbol table has the place.
 	DWARF
-	// PerfMap is the /tmp/perf-PID.map that a JIT compiler has written.
-	PerfMap
-	// VDSO is the symbol table of the vDSO.
-	VDSO
 
 	sourceCount
 )
 
 var sourceNames = [sourceCount]string{
 	Symtab: "symtab", Dynsym: "dynsym", DebugData: "gnu_debugdata", DebugFile: "debug-file", DWARF: "dwarf",
-	PerfMap: "perf-map", VDSO: "vdso",
 }
 
 // String is the word used in all outputs.
@@ -103,15 +98,13 @@ const (
 	// NoSymbol: the full symbol table has nothing at the place, such as a
 	// linker's stub (PLT).
 	NoSymbol
-	// JIT: code made at run time, of which no map tells.
-	JIT
 
 	reasonCount
 )
 
 var reasonNames = [reasonCount]string{
 	NoFile: "no-file", IDMismatch: "id-mismatch", Unverified: "unverified", Unreadable: "unreadable",
-	OutsideText: "outside-text", NotACall: "not-a-call", Stripped: "stripped", NoSymbol: "no-symbol", JIT: "jit",
+	OutsideText: "outside-text", NotACall: "not-a-call", Stripped: "stripped", NoSymbol: "no-symbol",
 }
 
 // String is the word used in all outputs.
