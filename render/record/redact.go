@@ -2,18 +2,17 @@ package record
 
 import (
 	"errors"
+	"strconv"
 
 	"ustack/filemap"
 	"ustack/filemap/resolve"
 	"ustack/render/redact"
 	"ustack/tracefs"
+	"ustack/tracefs/text"
 )
 
 // errNoColumns: a name has no room for its token in such a head.
 var errNoColumns = errors.New("redacting: a layout without 16 columns for names (switch latency-format off)")
-
-// errArrays: these stacks are no text.
-var errArrays = errors.New("redacting: stacks as arrays of bytes (trace-cmd report): give the text of trace_pipe")
 
 // redactBatch is Batch with secrets taken out.
 func (c *Compact) redactBatch(h *resolve.Held) error {
@@ -71,9 +70,6 @@ func (c *Compact) redactRecord(h *resolve.Held, i int) error {
 
 func (c *Compact) redactStack(h *resolve.Held, i int) error {
 	rec := &h.Records[i]
-	if rec.Flags&tracefs.Arrays != 0 {
-		return errArrays
-	}
 	if rec.Flags&tracefs.Continued == 0 {
 		if c.NoStacks {
 			c.Left.Stacks++
@@ -86,6 +82,11 @@ func (c *Compact) redactStack(h *resolve.Held, i int) error {
 	frames, txt := h.StackFrames(rec)
 	out, _ := h.StackOutcomes(i)
 	c.fresh = c.fresh[:0]
+	if rec.Flags&tracefs.Continued == 0 && h.Text[rec.Body] != '<' {
+		c.redactReport(rec, frames, txt, out)
+		c.tell(head)
+		return nil
+	}
 	from := rec.Body
 	if rec.Shape != 0 {
 		c.buf = c.Redact.AppendFree(c.buf, h.Text[from:rec.Lo])
@@ -108,6 +109,26 @@ func (c *Compact) redactStack(h *resolve.Held, i int) error {
 	}
 	c.tell(head)
 	return nil
+}
+
+// redactReport writes a stack of trace-cmd report as the kernel would have.
+func (c *Compact) redactReport(rec *tracefs.Record, frames []tracefs.Frame, txt []byte, out []resolve.Outcome) {
+	title := "<user stack trace>\n"
+	if rec.Flags&tracefs.Deferred != 0 {
+		title = "<user stack unwind>\ncookie=" + strconv.FormatUint(rec.Value, 16) + "\n"
+	}
+	c.buf = append(c.buf, title...)
+	for k := range frames {
+		f, o := &frames[k], &out[k]
+		if o.File != nil || o.Memory != nil {
+			c.redactFrame(txt, f, o)
+		} else {
+			c.line = append(tracefs.AppendStem(c.line[:0], f.Address(txt)), text.UnresolvedMark...)
+			c.line = append(append(c.line, o.Reason.String()...), ')')
+			c.buf = c.Redact.AppendFrame(c.buf, c.line)
+		}
+		c.buf = append(c.buf, '\n')
+	}
 }
 
 // redactFrame writes a frame without its line feed.

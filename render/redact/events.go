@@ -54,15 +54,28 @@ func isMarker(name string) bool {
 // fields takes the text of a known event: "KEY=VALUE KEY=VALUE", with anything
 // between.
 func (g *grammar) fields(p []byte) {
+	// A name can hold " ==> " too: the last one counts.
+	behind := len(p) - bytes.LastIndex(p, []byte(" ==> "))
 	for len(p) > 0 {
 		if key := wordEnd(p); g.isKey(p, key, "=") {
 			g.out.keep(p[:key+1])
 			name := string(p[:key])
 			p = p[key+1:]
-			end := min(g.nextKey(p, " ", "="), arrow(p))
+			end := g.nextKey(p, " ", "=")
+			if at := len(p) - behind; at >= 0 {
+				end = min(end, at)
+			}
+			if at := bytes.IndexByte(p[:end], '\n'); at >= 0 && !isNameKey(name) {
+				end = at
+			}
 			g.field(name, p[:end])
 			p = p[end:]
 			continue
+		}
+		if p[0] == '\n' {
+			g.out.keep(p[:1])
+			g.free(p[1:])
+			return
 		}
 		end := wordsEnd(p)
 		if end == 0 {
@@ -71,14 +84,6 @@ func (g *grammar) fields(p []byte) {
 		g.loose("", p[:end], end < len(p) && (p[end] == ':' || p[end] == '='))
 		p = p[end:]
 	}
-}
-
-// arrow is where " ==> " stands, or the end.
-func arrow(p []byte) int {
-	if at := bytes.LastIndex(p, []byte(" ==> ")); at >= 0 {
-		return at
-	}
-	return len(p)
 }
 
 // field takes the value of a field, and what stands between it and the next.

@@ -78,7 +78,14 @@ func (g *grammar) body(p []byte) {
 		end = at + 1
 	}
 	text, feed := cutFeed(p[:end])
-	if !g.call(text) {
+	first, firstFeed := cutFeed(line)
+	switch {
+	case g.call(text):
+	case g.call(first):
+		g.out.keep(firstFeed)
+		g.free(p[len(line):])
+		return
+	default:
 		g.event(text)
 	}
 	g.out.keep(feed)
@@ -119,7 +126,7 @@ func (g *grammar) call(p []byte) bool {
 	name, after := p[len(prefix):n], p[n:]
 	enter := len(after) > 1 && after[0] == '(' && after[len(after)-1] == ')'
 	const arrow = " -> "
-	if !enter && !bytes.HasPrefix(after, []byte(arrow)) {
+	if !enter && (!bytes.HasPrefix(after, []byte(arrow)) || bytes.IndexByte(after, '\n') >= 0) {
 		return false
 	}
 	g.out.keep(p[:len(prefix)])

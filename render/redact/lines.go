@@ -33,12 +33,37 @@ func (g *grammar) note(p []byte) {
 		var line []byte
 		line, p = cutLine(p)
 		txt, feed := cutFeed(line)
-		if !g.report(txt) {
-			g.known(txt)
+		switch {
+		case g.report(txt):
+		case g.harmless(txt):
+			g.out.keep(txt)
+		default:
+			g.text(txt) // all of it: with tokens among its words it could pass for a record
 		}
 		g.out.keep(feed)
 	}
 }
+
+// harmless reports whether a text has nothing but known words.
+func (g *grammar) harmless(p []byte) bool {
+	var found finder
+	look := grammar{paths: g.paths, words: g.words, out: &found}
+	look.known(p)
+	return !found.secret
+}
+
+// finder is an out that only sees whether there is a secret.
+type finder struct{ secret bool }
+
+func (f *finder) keep([]byte)               {}
+func (f *finder) text([]byte)               { f.secret = true }
+func (f *finder) comm([]byte)               { f.secret = true }
+func (f *finder) name([]byte)               { f.secret = true }
+func (f *finder) path([]byte)               { f.secret = true }
+func (f *finder) address([]byte, uint64)    { f.secret = true }
+func (f *finder) narrow([]byte, uint64)     { f.secret = true }
+func (f *finder) identifier([]byte, uint64) { f.secret = true }
+func (f *finder) other([]byte, string)      { f.secret = true }
 
 // known takes a text word by word: those of reports, and numbers.
 func (g *grammar) known(p []byte) {
@@ -162,11 +187,13 @@ func (g *grammar) kernelStack(p []byte) {
 	const arrow = " => "
 	line, p := cutLine(p)
 	txt, feed := cutFeed(line)
-	if bodies.Match(txt) {
-		g.out.keep(txt)
-	} else {
+	if !bodies.Match(txt) {
 		g.text(txt)
+		g.out.keep(feed)
+		g.free(p)
+		return
 	}
+	g.out.keep(txt)
 	g.out.keep(feed)
 	for len(p) > 0 {
 		line, p = cutLine(p)
