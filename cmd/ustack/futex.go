@@ -14,9 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap/resolve"
+	"ustack/filemap/symbol"
 	"ustack/render"
 	"ustack/render/futex"
 	futexreport "ustack/render/futex/report"
+	"ustack/render/profile"
 	"ustack/tracefs"
 	"ustack/tracefs/input"
 )
@@ -30,6 +32,7 @@ sched_switch and sched_waking make it surer. Reads what replay reads.
 
   ustack futex trace.zst
   ustack futex --maps maps.tar --json trace.txt | jq '.locks[0]'
+  ustack futex --format=pprof trace.zst > waits.pb.gz
   ustack futex --live -- ./program    # traces now, see ustack futex --live --help
 
 Exit codes: 0 ok, 1 failure, 2 usage.
@@ -40,6 +43,8 @@ Exit codes: 0 ok, 1 failure, 2 usage.
 type futexFlags struct {
 	traceFlags
 	json    bool
+	format  string
+	profile profile.Format // if format is one
 	minWait time.Duration
 	view    futex.View
 }
@@ -80,7 +85,8 @@ func parseFutex(args []string, stdout io.Writer) (*futexFlags, error) {
 
 // viewFlags defines the flags that say what is shown.
 func (f *futexFlags) viewFlags(fs *flag.FlagSet) {
-	fs.BoolVar(&f.json, "json", false, "one JSON document")
+	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text, json (one document), or of the waits for locks by stack: "+profileFormats())
+	fs.BoolVar(&f.json, "json", false, "the same as --format=json")
 	f.symbols.register(fs)
 	fs.IntVar(&f.view.Top, "top", defaultTop, "show the first `N` locks, waits and threads, 0 for all")
 	fs.StringVar(&f.view.Sort, "sort", "total", "`ORDER` of the locks: total, count, max or p99")
@@ -103,6 +109,9 @@ func (f *futexFlags) addPIDs(list string) error {
 }
 
 func (f *futexFlags) check() error {
+	if err := f.checkFormat(); err != nil {
+		return err
+	}
 	if orders := []string{"total", "count", "max", "p99"}; !slices.Contains(orders, f.view.Sort) {
 		return fmt.Errorf("unknown order %q (one of %s)", f.view.Sort, strings.Join(orders, ", "))
 	}
@@ -111,6 +120,23 @@ func (f *futexFlags) check() error {
 		return errors.New("--top and --min-wait must not be negative")
 	}
 	return nil
+}
+
+// checkFormat understands the format. All locks are in a profile.
+func (f *futexFlags) checkFormat() error {
+	if f.json {
+		if f.format != "text" && f.format != "json" {
+			return fmt.Errorf("--json and --format=%s are two formats", f.format)
+		}
+		f.format = "json"
+	}
+	if f.format == "text" || f.format == "json" {
+		return nil
+	}
+	var err error
+	f.profile, err = profile.ParseFormat(f.format, "text", "json")
+	f.view.Top = 0
+	return err
 }
 
 // futexCommand is the subcommand.
@@ -129,7 +155,7 @@ func futexCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int 
 	}
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(futexMemory))
 	defer debug.SetGCPercent(debug.SetGCPercent(futexGarbage))
-	a, err := f.run(stdin, stderr)
+	a, err := f.run(stdin, stdout, stderr)
 	if a != nil && (err == nil || a.Seen()) {
 		// What was read before an error is told.
 		werr := f.report(stdout, stderr, a)
@@ -155,7 +181,7 @@ func (f *futexFlags) report(stdout, stderr io.Writer, a *futex.Analysis) error {
 		defer names.Close()
 		a.Name(names)
 	}
-	if err := f.write(render.Output(stdout), a.Report(f.view)); err != nil {
+	if err := f.write(render.Output(stdout), a.Report(f.view), names); err != nil {
 		return fmt.Errorf("writing the output: %w", err)
 	}
 	return nil
@@ -163,7 +189,10 @@ func (f *futexFlags) report(stdout, stderr io.Writer, a *futex.Analysis) error {
 
 // run reads the trace, and once more if records are lost in places that could
 // not be foreseen.
-func (f *futexFlags) run(stdin io.Reader, stderr io.Writer) (*futex.Analysis, error) {
+func (f *futexFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*futex.Analysis, error) {
+	if err := checkProfile(stdout, f.profile); err != nil {
+		return nil, err
+	}
 	hold := resolve.Limits{Lines: defaultHoldLines, Bytes: futexHoldBytes, Time: tracefs.Time(futexHoldTime.Nanoseconds())}
 	trace, err := f.open(stdin, input.Options{Events: true}, resolve.Options{Hold: hold, Stitch: true})
 	if err != nil {
@@ -187,8 +216,11 @@ func (f *futexFlags) run(stdin io.Reader, stderr io.Writer) (*futex.Analysis, er
 	return second, nil
 }
 
-func (f *futexFlags) write(w io.Writer, r *futex.Report) error {
-	if f.json {
+func (f *futexFlags) write(w io.Writer, r *futex.Report, names *symbol.Symbols) error {
+	switch {
+	case f.profile.Write != nil:
+		return writeProfile(w, f.profile, futexreport.Profile(r), names)
+	case f.format == "json":
 		return futexreport.JSON(w, r)
 	}
 	return futexreport.Text(w, r, futexreport.Options{Top: f.view.Top})

@@ -74,6 +74,9 @@ type futexOutput struct {
 }
 
 func (o *futexOutput) open() error {
+	if err := checkProfile(o.s.stdout, o.f.profile); err != nil {
+		return err
+	}
 	var opt futex.Options
 	if o.s.follow.follower != nil {
 		opt.Mappings = &liveMappings{follow: o.s.follow}

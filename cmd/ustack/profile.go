@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"strings"
 
@@ -16,6 +17,14 @@ func profileFormats() string {
 		names = append(names, f.Name)
 	}
 	return strings.Join(names, ", ")
+}
+
+// checkProfile refuses to write what is no text to a terminal.
+func checkProfile(w io.Writer, f profile.Format) error {
+	if f.Binary && render.IsTerminalWriter(render.Output(w)) {
+		return fmt.Errorf("%s is not for a terminal: send it to a file", f.Name)
+	}
+	return nil
 }
 
 // newEventProfile counts the stacks of a trace, and writes them to w at its

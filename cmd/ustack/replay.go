@@ -170,10 +170,10 @@ func (f *replayFlags) verdict(t *resolve.Totals) int {
 
 // run replays to the output that the flags ask for.
 func (f *replayFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*resolve.Totals, error) {
-	w := render.Output(stdout)
-	if f.profile.Binary && render.IsTerminalWriter(w) {
-		return nil, fmt.Errorf("%s is not for a terminal: send it to a file", f.format)
+	if err := checkProfile(stdout, f.profile); err != nil {
+		return nil, err
 	}
+	w := render.Output(stdout)
 	return f.drive(stdin, stderr, func(res *resolve.Resolver, names *symbol.Symbols) render.Renderer {
 		if f.profile.Write != nil {
 			return newEventProfile(w, f.profile, names)

@@ -142,7 +142,7 @@ func (p *Profile) Add(stack int32, l Labels, v Value) {
 	i, ok := p.place[key]
 	if !ok {
 		if stack == otherStacks || len(p.samples) >= maxSamples {
-			p.addOther(v)
+			p.AddOther(v)
 			return
 		}
 		i = int32(len(p.samples))
@@ -152,9 +152,9 @@ func (p *Profile) Add(stack int32, l Labels, v Value) {
 	p.samples[i].add(v)
 }
 
-// addOther adds to what the stacks weigh that were too many: they have no
-// labels either.
-func (p *Profile) addOther(v Value) {
+// AddOther adds to what the stacks weigh that were too many to keep apart: they
+// have no labels either.
+func (p *Profile) AddOther(v Value) {
 	key := sampleKey{stack: otherStacks}
 	i, ok := p.place[key]
 	if !ok {

@@ -37,7 +37,7 @@ func newTree(p *Profile, symbols render.Symbols) *tree {
 	ends := make(map[sampleKey]int32) // of what is drawn the same
 	for i := range p.samples {
 		s := &p.samples[i]
-		key := sampleKey{s.Stack, Labels{Comm: s.Comm, Lock: s.Lock}}
+		key := sampleKey{s.Stack, Labels{Comm: s.Comm}}
 		at, ok := ends[key]
 		if !ok {
 			at = t.path(p, n, s)
@@ -68,9 +68,6 @@ func (t *tree) path(p *Profile, n *names, s *Sample) int32 {
 		return t.below(0, others)
 	}
 	at := t.below(0, commName(s.Comm))
-	if s.Lock != "" {
-		at = t.below(at, s.Lock)
-	}
 	st := &p.stacks[s.Stack]
 	if st.incomplete() {
 		at = t.below(at, truncated)

@@ -1,0 +1,84 @@
+package report
+
+import (
+	"fmt"
+
+	"ustack/render/futex"
+	"ustack/render/profile"
+)
+
+// Profile makes a profile of the waits for locks that slept and ended, by the
+// stack of the waiter: how many there were, and how long they took. The labels
+// are the lock and its process. A View with Top makes a report without all
+// locks, and so a profile without all waits.
+func Profile(r *futex.Report) *profile.Profile {
+	unit := profile.Waits
+	if r.Ticks {
+		unit = profile.WaitTicks
+	}
+	p := profile.New(unit)
+	var frames []profile.Frame
+	for _, l := range r.Locks {
+		labels := labelsOf(l)
+		whole := profile.Value{Count: l.Slept, Time: l.Time}
+		for _, s := range l.WaitStacks {
+			part := profile.Value{Count: s.Count, Time: s.Time}
+			whole.Count, whole.Time = whole.Count-part.Count, whole.Time-part.Time
+			frames, cut := appendFrames(frames[:0], &s)
+			p.Add(p.Stack(frames, cut), labels, part)
+		}
+		addRest(p, whole)
+	}
+	if l := r.OtherLocks; l != nil {
+		addRest(p, profile.Value{Count: l.Slept, Time: l.Time})
+	}
+	return p
+}
+
+// addRest adds waits whose stacks the analysis had no room for.
+func addRest(p *profile.Profile, v profile.Value) {
+	if v.Count > 0 || v.Time > 0 {
+		p.AddOther(profile.Value{Count: max(v.Count, 0), Time: max(v.Time, 0)})
+	}
+}
+
+// appendFrames lists the frames of a stack, or why there is none.
+func appendFrames(list []profile.Frame, s *futex.StackShare) (frames []profile.Frame, cut bool) {
+	if s.Stack == nil {
+		return append(list, profile.Frame{Memory: "[" + s.None + "]"}), false
+	}
+	for i := range s.Stack.Frames {
+		f := &s.Stack.Frames[i]
+		list = append(list, profile.Frame{File: f.File, Offset: f.Offset, Reason: f.Reason})
+	}
+	return list, s.Stack.Cut
+}
+
+// labelsOf are the labels of a lock. Whose the waits for one are that processes
+// may share is known only if all waiters have the same name.
+func labelsOf(l *futex.Lock) profile.Labels {
+	out := profile.Labels{Lock: fmt.Sprintf("%s %#x", l.Kind, l.Address)}
+	if l.File != "" {
+		out.Lock += fmt.Sprintf(" at %#x of %s", l.Offset, l.File)
+	}
+	switch p := l.Process; {
+	case l.Shared && !l.Local:
+		out.Comm = sameComm(l.Waiters)
+	case p != nil:
+		out.PID, out.Comm = max(p.TGID, 0), p.Comm
+	}
+	return out
+}
+
+// sameComm is the name that all threads have, "" if they have not one.
+func sameComm(list []futex.ThreadTime) string {
+	for i := range list {
+		if list[i].Comm != list[0].Comm {
+			return ""
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return list[0].Comm
+}
