@@ -24,6 +24,7 @@ func Formats() []Format {
 	return []Format{
 		{Name: "folded", Write: Folded},
 		{Name: "pprof", Binary: true, Write: Pprof},
+		{Name: "speedscope", Write: Speedscope},
 	}
 }
 
