@@ -25,6 +25,7 @@ func Formats() []Format {
 		{Name: "folded", Write: Folded},
 		{Name: "pprof", Binary: true, Write: Pprof},
 		{Name: "speedscope", Write: Speedscope},
+		{Name: "html", Write: HTML},
 	}
 }
 

@@ -140,3 +140,19 @@ func (t *tree) walkFrom(i int32, path []int32, f func(path []int32, self Value) 
 	}
 	return nil
 }
+
+// number calls f for each node in order, its parent before it, with numbers
+// that count from 0 in that order; the root of all is its own parent.
+func (t *tree) number(f func(i, number, parent int32)) {
+	next := int32(0)
+	var below func(i, parent int32)
+	below = func(i, parent int32) {
+		number := next
+		next++
+		f(i, number, parent)
+		for _, c := range t.nodes[i].children {
+			below(c, number)
+		}
+	}
+	below(0, 0)
+}
