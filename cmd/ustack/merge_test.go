@@ -125,5 +125,9 @@ func TestMergeCounts(t *testing.T) {
 	if n := strings.Count(merged, "path=/lib/x86_64-linux-gnu/libc.so.6 build_id={0xec61ac93,"); n != 1 {
 		t.Errorf("libc is announced %d times", n)
 	}
+	redacted, both := filepath.Join(dir, "redacted.zst"), filepath.Join(dir, "both.zst")
+	runs(t, exitOK, "redact", "-q", "-o", redacted, filepath.Join(dir, "0"))
+	runs(t, exitOK, "merge", "-q", "-o", both, redacted, redacted)
+	runs(t, exitOK, "check-redaction", both)
 	runs(t, exitFailure, "merge", "-o", filepath.Join(dir, "again.zst"), filepath.Join(dir, "all.zst"))
 }

@@ -204,7 +204,7 @@ func (m *Merge) WriteTo(f *File) error {
 			head = appendPath(fmt.Appendf(head, "%sdevice%d.", reportLine, d.number), field)
 			head = append(head, '\n')
 		}
-		head = fmt.Appendf(head, "%sdevice%d.reports=%d\n%sdevice%d.events=%d\n%sdevice%d.counted=%d\n", reportLine, d.number, d.reports,
+		head = fmt.Appendf(head, "%sdevice%d.reports=%d\n%sdevice%d.event_count=%d\n%sdevice%d.counted=%d\n", reportLine, d.number, d.reports,
 			reportLine, d.number, d.events, reportLine, d.number, d.stacks)
 	}
 	if _, err := f.Write(head); err != nil {
