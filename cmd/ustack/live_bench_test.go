@@ -45,13 +45,34 @@ func BenchmarkLiveAgainstCat(b *testing.B) {
 	bin := ustackBinary(b)
 	var cat, live hammered
 	for b.Loop() {
-		cat.add(catHammer(b, work))
-		live.add(liveHammer(b, bin, work))
+		cat.add(catHammer(b, work, os.DevNull))
+		live.add(liveHammer(b, bin, "live", work, os.DevNull))
 	}
+	reportHammered(b, &cat, &live)
+}
+
+// BenchmarkRecordAgainstCat compares record with "cat trace_pipe > file" in the
+// same way.
+func BenchmarkRecordAgainstCat(b *testing.B) {
+	needLive(b)
+	work := filepath.Join(b.TempDir(), "work")
+	compile(b, work, "work.c", "-ldl")
+	bin := ustackBinary(b)
+	var cat, record hammered
+	for b.Loop() {
+		dir := b.TempDir()
+		cat.add(catHammer(b, work, filepath.Join(dir, "cat")))
+		record.add(liveHammer(b, bin, "record", work, filepath.Join(dir, "report")))
+	}
+	reportHammered(b, &cat, &record)
+}
+
+func reportHammered(b *testing.B, cat, live *hammered) {
+	b.Helper()
 	perMillion := func(h *hammered) float64 { return h.cpu.Seconds() / h.read * 1e6 }
-	b.ReportMetric(perMillion(&cat), "cat-cpu-s/M")
-	b.ReportMetric(perMillion(&live), "live-cpu-s/M")
-	b.ReportMetric(perMillion(&live)/perMillion(&cat), "cpu-x-cat")
+	b.ReportMetric(perMillion(cat), "cat-cpu-s/M")
+	b.ReportMetric(perMillion(live), "live-cpu-s/M")
+	b.ReportMetric(perMillion(live)/perMillion(cat), "cpu-x-cat")
 	b.ReportMetric(100*cat.lost/(cat.lost+cat.read), "cat-lost-%")
 	b.ReportMetric(100*live.lost/(live.lost+live.read), "live-lost-%")
 	b.ReportMetric(float64(live.rss)*1024/1e6, "live-RSS-MB")
@@ -89,7 +110,7 @@ func cpuTime(cmd *exec.Cmd) (time.Duration, int64) {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), u.Maxrss
 }
 
-func catHammer(b *testing.B, work string) (h hammered) {
+func catHammer(b *testing.B, work, out string) (h hammered) {
 	b.Helper()
 	root, err := instance.Find("")
 	if err != nil {
@@ -116,7 +137,7 @@ func catHammer(b *testing.B, work string) (h hammered) {
 		b.Fatal(err)
 	}
 	cat := exec.Command("cat", filepath.Join(in.Path(), "trace_pipe"))
-	if cat.Stdout, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0); err != nil {
+	if cat.Stdout, err = os.OpenFile(out, os.O_WRONLY|os.O_CREATE, 0o600); err != nil {
 		b.Fatal(err)
 	}
 	if err := in.Start(); err != nil {
@@ -152,10 +173,10 @@ var (
 	lostLine   = regexp.MustCompile(`lost (\d+) records`)
 )
 
-func liveHammer(b *testing.B, bin, work string) (h hammered) {
+func liveHammer(b *testing.B, bin, command, work, out string) (h hammered) {
 	b.Helper()
 	victim, start := hammer(b, work)
-	live := exec.Command(bin, "live", "-o", os.DevNull, "-p", strconv.Itoa(victim.Process.Pid))
+	live := exec.Command(bin, command, "-o", out, "-p", strconv.Itoa(victim.Process.Pid))
 	stderr := &startLine{begun: make(chan struct{})}
 	live.Stderr = stderr
 	if err := live.Start(); err != nil {
