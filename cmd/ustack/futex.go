@@ -181,10 +181,27 @@ func (f *futexFlags) report(stdout, stderr io.Writer, a *futex.Analysis) error {
 		defer names.Close()
 		a.Name(names)
 	}
-	if err := f.write(render.Output(stdout), a.Report(f.view), names); err != nil {
+	r := a.Report(f.view)
+	if err := f.write(render.Output(stdout), r, names); err != nil {
 		return fmt.Errorf("writing the output: %w", err)
 	}
+	if f.profile.Write != nil && !f.quiet {
+		writeNotes(stderr, r)
+	}
 	return nil
+}
+
+// writeNotes says what a profile has no place for: what the trace lacks.
+func writeNotes(w io.Writer, r *futex.Report) {
+	for _, note := range r.Notes {
+		fmt.Fprintf(w, "ustack: %s\n", note)
+	}
+	if r.Loss.Gaps > 0 {
+		fmt.Fprintf(w, "ustack: places where records were lost, and waits may be missing: %d\n", r.Loss.Gaps)
+	}
+	if n := len(r.Blocked); n > 0 {
+		fmt.Fprintf(w, "ustack: waits that had not ended, and are left out: %d\n", n)
+	}
 }
 
 // run reads the trace, and once more if records are lost in places that could

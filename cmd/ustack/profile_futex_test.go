@@ -89,3 +89,19 @@ func TestFutexProfileFlags(t *testing.T) {
 		t.Error("--json and --format=json differ")
 	}
 }
+
+// TestFutexProfileNotes: what a profile cannot say is said beside it.
+func TestFutexProfileNotes(t *testing.T) {
+	for _, c := range []struct{ capture, note string }{
+		{"hash/lost", "where records were lost, and waits may be missing: "},
+		{"hash/pipe_default", "futexes without FUTEX_PRIVATE_FLAG may be shared"},
+	} {
+		var out, stderr strings.Builder
+		if code := run([]string{"futex", "--format=folded", "../../testdata/captures/" + c.capture + "/trace.txt.zst"}, nil, &out, &stderr); code != exitOK {
+			t.Fatalf("exit code %d: %s", code, stderr.String())
+		}
+		if !strings.Contains(stderr.String(), c.note) {
+			t.Errorf("%s: stderr has no %q:\n%s", c.capture, c.note, stderr.String())
+		}
+	}
+}

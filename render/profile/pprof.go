@@ -25,7 +25,7 @@ import (
 func Pprof(w io.Writer, p *Profile, symbols render.Symbols) error {
 	c := &converter{
 		p: p, names: newNames(p, symbols), out: &profile.Profile{SampleType: p.unit.types()},
-		mappings: make(map[sameFile]*profile.Mapping), locations: make(map[place]*profile.Location), functions: make(map[function]*profile.Function),
+		stacks: make([][]*profile.Location, len(p.stacks)), mappings: make(map[sameFile]*profile.Mapping), locations: make(map[place]*profile.Location), functions: make(map[function]*profile.Function),
 	}
 	c.mapFiles()
 	for i := range p.samples {
@@ -52,6 +52,7 @@ type converter struct {
 	p         *Profile
 	names     *names
 	out       *profile.Profile
+	stacks    [][]*profile.Location // that have been made; samples share them
 	mappings  map[sameFile]*profile.Mapping
 	locations map[place]*profile.Location
 	functions map[function]*profile.Function
@@ -135,21 +136,30 @@ func (c *converter) sample(s *Sample) {
 	}
 	label("comm", s.Comm)
 	label("lock", s.Lock)
-	switch st := &c.p.stacks[s.Stack]; {
-	case s.Stack == otherStacks:
-		out.Location = append(out.Location, c.word(others))
-	default:
-		for k := range st.frames {
-			out.Location = append(out.Location, c.location(&st.frames[k], k == 0))
-		}
-		if st.incomplete() {
-			out.Location = append(out.Location, c.word(truncated))
-		}
-		if len(out.Location) == 0 {
-			out.Location = append(out.Location, c.word(noFrames))
-		}
+	if c.stacks[s.Stack] == nil {
+		c.stacks[s.Stack] = c.stack(s.Stack)
 	}
+	out.Location = c.stacks[s.Stack]
 	c.out.Sample = append(c.out.Sample, out)
+}
+
+// stack is the locations of a stack, innermost first; one at least.
+func (c *converter) stack(id int32) []*profile.Location {
+	if id == otherStacks {
+		return []*profile.Location{c.word(others)}
+	}
+	var list []*profile.Location
+	st := &c.p.stacks[id]
+	for k := range st.frames {
+		list = append(list, c.location(&st.frames[k], k == 0))
+	}
+	switch {
+	case st.incomplete():
+		list = append(list, c.word(truncated))
+	case len(list) == 0:
+		list = append(list, c.word(noFrames))
+	}
+	return list
 }
 
 // word is the location of what has only a name.

@@ -64,7 +64,7 @@ const (
 const (
 	maxStacks  = 1 << 15
 	maxFrames  = 1 << 18
-	maxSamples = 1 << 17
+	maxSamples = 1 << 16
 	maxDepth   = 256
 )
 

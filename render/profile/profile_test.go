@@ -140,3 +140,25 @@ func TestBounds(t *testing.T) {
 		t.Errorf("%d frames are kept", p.frames)
 	}
 }
+
+// TestTreeBound: threads of ever new names do not make a tree of any size, and
+// all are counted.
+func TestTreeBound(t *testing.T) {
+	p := New(Samples)
+	deep := make([]Frame, maxDepth)
+	for i := range deep {
+		deep[i] = Frame{File: file("/opt/app", 1), Offset: uint64(i)}
+	}
+	id := p.Stack(deep, false)
+	const threads = maxNodes/maxDepth + 100
+	for i := range threads {
+		p.Add(id, Labels{Comm: fmt.Sprint(i)}, Value{Count: 1})
+	}
+	tr := newTree(p, nil)
+	if n := len(tr.nodes); n > maxNodes+2*maxDepth {
+		t.Errorf("%d nodes", n)
+	}
+	if n := tr.nodes[0].total.Count; n != threads {
+		t.Errorf("%d stacks, want %d", n, threads)
+	}
+}

@@ -25,6 +25,10 @@ type node struct {
 	total    Value
 }
 
+// maxNodes is about how many nodes a tree has at most: many threads can have
+// the same stacks under different names. Samples beyond are others.
+const maxNodes = 1 << 19
+
 // edge leads from a node to the child with a name.
 type edge struct{ parent, name int32 }
 
@@ -64,7 +68,7 @@ func newTree(p *Profile, symbols render.Symbols) *tree {
 
 // path is the node where a sample's stack ends.
 func (t *tree) path(p *Profile, n *names, s *Sample) int32 {
-	if s.Stack == otherStacks {
+	if s.Stack == otherStacks || len(t.nodes) >= maxNodes {
 		return t.below(0, others)
 	}
 	at := t.below(0, commName(s.Comm))
