@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -8,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // htmlData is what the page draws.
@@ -133,7 +135,9 @@ func TestHTMLInBrowser(t *testing.T) {
 	if err := os.WriteFile(name, []byte(page), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command(bin, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1000,600",
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, bin, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1000,600",
 		"--user-data-dir="+t.TempDir(), "--virtual-time-budget=2000", "--dump-dom", "file://"+name).Output()
 	if err != nil {
 		t.Fatal(err)
