@@ -103,7 +103,7 @@ func (e *Explanation) identity(txt []byte, f *tracefs.Frame, o *resolve.Outcome)
 		}
 	}
 	fmt.Fprintf(&e.body, "\nfile: %s\n  build ID: %s\n  offset: %#x\n  trust: %s: %s\n",
-		appendPath(nil, o.File.Path), id, frameOffset(txt, f, o), o.Trust, trustText[o.Trust])
+		AppendPath(nil, o.File.Path), id, frameOffset(txt, f, o), o.Trust, trustText[o.Trust])
 	e.advise(trustAdvice[o.Trust])
 }
 
@@ -119,7 +119,7 @@ func (e *Explanation) name(f *filemap.File, n *symbol.Name) {
 	}
 	e.body.WriteString("  looked at:\n")
 	for _, try := range e.symbols.Tries(f) {
-		fmt.Fprintf(&e.body, "    %s: %s\n", appendPath(nil, try.Path), try.Result)
+		fmt.Fprintf(&e.body, "    %s: %s\n", AppendPath(nil, try.Path), try.Result)
 	}
 	advice := noNameAdvice[n.Reason]
 	if strings.Contains(advice, "BUILD-ID") {
@@ -153,7 +153,7 @@ func (e *Explanation) Close(*resolve.Totals) error {
 		fmt.Fprintf(&e.body, "\nidentifier: %s\n", e.id.Append(nil))
 		for _, a := range e.told {
 			if a.id == e.id {
-				fmt.Fprintf(&e.body, "  line %d announces it as %s\n", a.line, appendPath(nil, a.path))
+				fmt.Fprintf(&e.body, "  line %d announces it as %s\n", a.line, AppendPath(nil, a.path))
 			}
 		}
 	}

@@ -67,7 +67,7 @@ func appendWord(b []byte, s string) []byte {
 	for _, mark := range []string{text.FileMark, text.UnresolvedMark} {
 		s = strings.ReplaceAll(s, mark, `\040`+mark[1:])
 	}
-	return appendPath(b, s)
+	return AppendPath(b, s)
 }
 
 func orNone(s string) string {

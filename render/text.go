@@ -154,7 +154,7 @@ func (t *Text) fileText(f *filemap.File) []byte {
 
 func appendFile(b []byte, f *filemap.File, style BuildIDStyle) []byte {
 	b = append(b, " : path="...)
-	b = appendPath(b, f.Path)
+	b = AppendPath(b, f.Path)
 	switch {
 	case style == KernelWords && f.HasID:
 		b = append(b, " build_id={"...)
@@ -172,9 +172,9 @@ func appendFile(b []byte, f *filemap.File, style BuildIDStyle) []byte {
 	return b
 }
 
-// appendPath writes a path on one line: a line feed becomes \012, as in
+// AppendPath writes a path on one line: a line feed becomes \012, as in
 // /proc/PID/maps.
-func appendPath(b []byte, path string) []byte {
+func AppendPath(b []byte, path string) []byte {
 	for i := 0; i < len(path); i++ {
 		if path[i] == '\n' {
 			b = append(b, `\012`...)
@@ -250,7 +250,7 @@ func (t *Text) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome, 
 			addr = f.Address(txt)
 		}
 		b = append(tracefs.AppendStem(b, addr), " : "...)
-		b = appendReason(appendPath(b, o.Memory.Name), o.Reason)
+		b = appendReason(AppendPath(b, o.Memory.Name), o.Reason)
 	case f.Off == f.End:
 		b = tracefs.AppendStem(b, f.Addr)
 		if !f.ID.IsZero() {

@@ -7,6 +7,7 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/resolve"
+	"ustack/render"
 	"ustack/render/redact"
 	"ustack/tracefs"
 	"ustack/tracefs/text"
@@ -215,7 +216,7 @@ func (c *Compact) frame(txt []byte, f *tracefs.Frame, o *resolve.Outcome) {
 			addr = f.Address(txt)
 		}
 		c.buf = append(tracefs.AppendStem(c.buf, addr), " : "...)
-		c.buf = appendPath(c.buf, o.Memory.Name)
+		c.buf = render.AppendPath(c.buf, o.Memory.Name)
 		c.reason(o.Reason)
 	default:
 		c.buf = append(c.buf, txt[f.Off:f.End]...)
@@ -278,23 +279,10 @@ func (c *Compact) announce(head []byte, f *filemap.File) {
 	f = c.renamed(f)
 	c.buf = append(c.head(head), "file_map: hash=0x"...)
 	c.buf = strconv.AppendUint(c.buf, f.Identifier(), 16)
-	c.buf = appendPath(append(c.buf, " path="...), f.Path)
+	c.buf = render.AppendPath(append(c.buf, " path="...), f.Path)
 	words := f.Words
 	if words == "" {
 		words = f.BuildID.Words()
 	}
 	c.buf = append(append(append(c.buf, " build_id={"...), words...), "}\n"...)
-}
-
-// appendPath writes a path on one line: a line feed becomes \012, as in
-// /proc/PID/maps.
-func appendPath(b []byte, path string) []byte {
-	for i := 0; i < len(path); i++ {
-		if path[i] == '\n' {
-			b = append(b, `\012`...)
-		} else {
-			b = append(b, path[i])
-		}
-	}
-	return b
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"ustack/filemap/resolve"
+	"ustack/render"
 	"ustack/tracefs"
 	"ustack/tracefs/text"
 )
@@ -183,7 +184,7 @@ func (m *Merge) text(txt []byte, frames []tracefs.Frame, out []resolve.Outcome) 
 		if o := &out[k]; o.File == nil {
 			c.buf = tracefs.AppendStem(c.buf, 0)
 			if o.Memory != nil {
-				c.buf = appendPath(append(c.buf, " : "...), o.Memory.Name)
+				c.buf = render.AppendPath(append(c.buf, " : "...), o.Memory.Name)
 			}
 			c.reason(o.Reason)
 		} else {
@@ -201,7 +202,7 @@ func (m *Merge) WriteTo(f *File) error {
 	head := AppendHead(nil, FieldsOf("devices", fmt.Sprint(len(m.devices))))
 	for _, d := range m.devices {
 		for _, field := range d.fields {
-			head = appendPath(fmt.Appendf(head, "%sdevice%d.", reportLine, d.number), field)
+			head = render.AppendPath(fmt.Appendf(head, "%sdevice%d.", reportLine, d.number), field)
 			head = append(head, '\n')
 		}
 		head = fmt.Appendf(head, "%sdevice%d.reports=%d\n%sdevice%d.event_count=%d\n%sdevice%d.counted=%d\n", reportLine, d.number, d.reports,

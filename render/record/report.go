@@ -7,6 +7,7 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/resolve"
+	"ustack/render"
 	"ustack/render/redact"
 )
 
@@ -43,7 +44,7 @@ func AppendHead(b []byte, fields []Field) []byte {
 	b = append(b, "# ustack: version="+Version+"\n"...)
 	for _, f := range fields {
 		b = append(append(append(b, "# ustack: "...), f.Key...), '=')
-		b = append(appendPath(b, f.Value), '\n')
+		b = append(render.AppendPath(b, f.Value), '\n')
 	}
 	return b
 }
