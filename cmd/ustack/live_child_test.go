@@ -1,7 +1,8 @@
 package main
 
 import (
-	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -16,20 +17,20 @@ func TestChild(t *testing.T) {
 		{[]string{"true"}, "", 0},
 		{[]string{"sh", "-c", "kill -TERM $$"}, "", 128 + 15},
 	} {
-		var out bytes.Buffer
-		c, err := startChild(test.args, nil, &out, nil)
+		out := newChildOutput(t)
+		c, err := startChild(test.args, nil, out.File, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if out.Len() > 0 || c.pid() <= 0 {
+		if got := out.text(t); got != "" || c.pid() <= 0 {
 			t.Errorf("%s: it ran before it was let", test.args)
 		}
 		if err := c.release(); err != nil {
 			t.Fatal(err)
 		}
 		<-c.done
-		if out.String() != test.out || c.exitCode() != test.code {
-			t.Errorf("%s: printed %q and exited with %d, want %q and %d", test.args, &out, c.exitCode(), test.out, test.code)
+		if got := out.text(t); got != test.out || c.exitCode() != test.code {
+			t.Errorf("%s: printed %q and exited with %d, want %q and %d", test.args, got, c.exitCode(), test.out, test.code)
 		}
 	}
 }
@@ -42,13 +43,37 @@ func TestChildThatCannotStart(t *testing.T) {
 }
 
 func TestChildNeverReleased(t *testing.T) {
-	var out bytes.Buffer
-	c, err := startChild([]string{"sh", "-c", "echo ran"}, nil, &out, nil)
+	out := newChildOutput(t)
+	c, err := startChild([]string{"sh", "-c", "echo ran"}, nil, out.File, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.kill()
-	if out.Len() > 0 {
-		t.Errorf("it ran: %q", &out)
+	if got := out.text(t); got != "" {
+		t.Errorf("it ran: %q", got)
 	}
+}
+
+// childOutput is a file a child prints to: unlike a buffer it can be looked at
+// while the child runs.
+type childOutput struct{ *os.File }
+
+func newChildOutput(t *testing.T) childOutput {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return childOutput{f}
+}
+
+// text returns what has been printed so far.
+func (o childOutput) text(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile(o.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }

@@ -260,10 +260,10 @@ func (p *Pipe) Close() error {
 		p.kick()
 		p.reading.Lock()
 		defer p.reading.Unlock()
-		p.err = p.release()
-		p.in.run.Lock()
+		p.in.run.Lock() // Stop kicks the pipes it finds: none that is closed
+		defer p.in.run.Unlock()
 		delete(p.in.pipes, p)
-		p.in.run.Unlock()
+		p.err = p.release()
 	})
 	return p.err
 }
