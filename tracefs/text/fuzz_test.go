@@ -255,6 +255,7 @@ func FuzzAnnouncement(f *testing.F) {
 	for _, c := range announcements {
 		f.Add(c.body)
 	}
+	f.Add(" path=/opt/x build_id={non}\nfile_map: hash=0x1 path=/opt/x build_id={non}\n")
 	for _, p := range hardPlaces {
 		for line := range strings.Lines(window(f, p.capture, p.around, 3000)) {
 			if _, body, ok := strings.Cut(line, "file_map: "); ok {
@@ -273,7 +274,11 @@ func FuzzAnnouncement(f *testing.F) {
 		if a.ID.IsZero() || len(a.Path) == 0 || a.Path[0] == '(' {
 			t.Fatalf("%q: %+v", body, a)
 		}
-		rest := []byte(body)
+		_, fields, named := strings.Cut(body, ":")
+		if !named {
+			fields = body
+		}
+		rest := []byte(fields) // what stands for the event's name may be anything
 		for _, part := range [][]byte{[]byte(" path="), a.Path, a.BuildID, []byte("\n")} {
 			at := bytes.Index(rest, part)
 			if at < 0 {
