@@ -56,7 +56,7 @@ func TestLiveProcess(t *testing.T) {
 	// Three processes, then four threads of a fourth; another process waits in
 	// no mode at all.
 	if len(waits) != 3+80 || len(tasks) != 3+4 {
-		t.Errorf("%d waits of %d tasks, want 83 of 7: %v\n%s", len(waits), len(tasks), tasks, &stderr.text)
+		t.Errorf("%d waits of %d tasks, want 83 of 7: %v\n%s\n%s", len(waits), len(tasks), tasks, &stderr.text, &out)
 	}
 	noInstance(t, live.Process.Pid)
 }
