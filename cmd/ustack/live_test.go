@@ -13,7 +13,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"ustack/tracefs/instance"
 )
@@ -104,17 +106,33 @@ type liveRun struct {
 // instance must be gone afterwards.
 func traceLive(t testing.TB, flags []string, command ...string) liveRun {
 	t.Helper()
+	return traceLiveUntil(t, "", flags, command...)
+}
+
+// traceLiveUntil does the same with a command that ends when its input does: that
+// is when the output has a word, or after much time.
+func traceLiveUntil(t testing.TB, word string, flags []string, command ...string) liveRun {
+	t.Helper()
 	args := append([]string{"live", "--format=json"}, flags...)
 	args = append(append(args, "--"), command...)
 	cmd := exec.Command(ustackBinary(t), args...)
-	var out, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &stderr
+	var stderr bytes.Buffer
+	out := &awaited{word: []byte(word)}
+	cmd.Stdout, cmd.Stderr = out, &stderr
+	if word != "" {
+		stdin, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.seen = sync.OnceFunc(func() { stdin.Close() })
+		defer time.AfterFunc(time.Minute, out.seen).Stop()
+	}
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
 		t.Fatal(err)
 	}
 	r := liveRun{stderr: stderr.String(), code: cmd.ProcessState.ExitCode()}
 	noInstance(t, cmd.ProcessState.Pid())
-	lines := bufio.NewScanner(&out)
+	lines := bufio.NewScanner(&out.text)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var e liveEvent
@@ -129,6 +147,21 @@ func traceLive(t testing.TB, flags []string, command ...string) liveRun {
 		t.Fatalf("no stacks\n%s", r.stderr)
 	}
 	return r
+}
+
+// awaited is an output that waits for a word.
+type awaited struct {
+	text bytes.Buffer
+	word []byte
+	seen func() // nil if nobody waits
+}
+
+func (a *awaited) Write(b []byte) (int, error) {
+	a.text.Write(b)
+	if a.seen != nil && bytes.Contains(a.text.Bytes(), a.word) {
+		a.seen()
+	}
+	return len(b), nil
 }
 
 // noInstance fails if a process has left its instance.

@@ -285,6 +285,14 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(mode, "herd"))
 		return herd();
+	if (!strcmp(mode, "linger")) { // until its input ends
+		char c;
+
+		herd();
+		while (read(0, &c, 1) > 0)
+			;
+		return 0;
+	}
 	if (!strcmp(mode, "storm"))
 		return storm(argv[0], atoi(argv[2]));
 	if (!strcmp(mode, "forks"))
