@@ -22,14 +22,9 @@ Exit codes: 0 ok, 1 failure (also if an instance could not be removed), 2 usage.
 
 // cleanCommand is the subcommand.
 func cleanCommand(args []string, _ io.Reader, stdout, stderr io.Writer) int {
-	fs := flag.NewFlagSet("clean", flag.ContinueOnError)
-	fs.SetOutput(stderr)
-	fs.Usage = func() {
-		fmt.Fprint(stderr, cleanHelp)
-		fs.PrintDefaults()
-	}
+	fs := newFlags("clean")
 	dir := fs.String("tracefs", "", "the tracing interface is in `DIR`")
-	err := fs.Parse(args)
+	err := parseFlags(fs, args, cleanHelp, stdout)
 	if err == nil && fs.NArg() > 0 {
 		err = fmt.Errorf("unexpected %q", fs.Arg(0))
 	}

@@ -23,22 +23,17 @@ Exit codes: 0 live works, 1 it does not (or another failure), 2 usage.
 
 // doctorCommand is the subcommand.
 func doctorCommand(args []string, _ io.Reader, stdout, stderr io.Writer) int {
-	fs := flag.NewFlagSet("doctor", flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	fs.Usage = func() {}
+	fs := newFlags("doctor")
 	asJSON := fs.Bool("json", false, "print a JSON object")
 	opt := doctor.Options{Clock: clock}
 	fs.StringVar(&opt.Tracefs, "tracefs", "", "where tracefs is mounted, if not where it usually is: `DIR`")
 	fs.StringVar(&opt.Proc, "proc", "/proc", "where proc is mounted: `DIR`")
-	err := fs.Parse(args)
+	err := parseFlags(fs, args, doctorHelp, stdout)
 	if err == nil && fs.NArg() > 0 {
 		err = fmt.Errorf("unexpected %q", fs.Arg(0))
 	}
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, doctorHelp)
-		fs.SetOutput(stdout)
-		fs.PrintDefaults()
 		return exitOK
 	case err != nil:
 		fmt.Fprintf(render.Output(stderr), "ustack doctor: %v\n", err)

@@ -65,19 +65,12 @@ const (
 
 func parseFutex(args []string, stdout io.Writer) (*futexFlags, error) {
 	var f futexFlags
-	fs := flag.NewFlagSet("futex", flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	fs.Usage = func() {}
+	fs := newFlags("futex")
 	f.define(fs)
 	fs.BoolVar(&f.quiet, "q", false, "no progress")
 	fs.Func("p", "only the locks of these `PID`s, processes or threads (a list with commas)", f.addPIDs)
 	f.viewFlags(fs)
-	if err := fs.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(stdout, futexHelp)
-			fs.SetOutput(stdout)
-			fs.PrintDefaults()
-		}
+	if err := parseFlags(fs, args, futexHelp, stdout); err != nil {
 		return nil, err
 	}
 	return &f, errors.Join(f.parsed(fs.Args()), f.check())

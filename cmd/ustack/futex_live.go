@@ -47,17 +47,10 @@ func futexLive(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 func parseFutexLive(args []string, stdout io.Writer) (*futexFlags, *liveFlags, error) {
 	var f futexFlags
 	var source liveFlags
-	fs := flag.NewFlagSet("futex", flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	fs.Usage = func() {}
+	fs := newFlags("futex")
 	source.sourceFlags(fs)
 	f.viewFlags(fs)
-	if err := fs.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(stdout, futexLiveHelp)
-			fs.SetOutput(stdout)
-			fs.PrintDefaults()
-		}
+	if err := parseFlags(fs, args, futexLiveHelp, stdout); err != nil {
 		return nil, nil, err
 	}
 	source.command = fs.Args()

@@ -65,9 +65,7 @@ func (l *list) Set(s string) error {
 
 func parseLive(args []string, stdout io.Writer) (*liveFlags, error) {
 	var f liveFlags
-	fs := flag.NewFlagSet("live", flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	fs.Usage = func() {}
+	fs := newFlags("live")
 	f.sourceFlags(fs)
 	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text or json (lines)")
 	f.symbols.register(fs)
@@ -75,12 +73,7 @@ func parseLive(args []string, stdout io.Writer) (*liveFlags, error) {
 	fs.BoolVar(&f.stitch, "stitch", false, "print each event's stack under the event")
 	fs.BoolVar(&f.keepMaps, "keep-maps", false, "keep mapping events in the text")
 	fs.StringVar(&f.out, "o", "", "write to `FILE` instead of standard output")
-	if err := fs.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(stdout, liveHelp)
-			fs.SetOutput(stdout)
-			fs.PrintDefaults()
-		}
+	if err := parseFlags(fs, args, liveHelp, stdout); err != nil {
 		return nil, err
 	}
 	f.command = fs.Args()

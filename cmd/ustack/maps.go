@@ -43,15 +43,10 @@ type mapsFlags struct {
 	pids             []int
 }
 
-func parseMaps(args []string, stderr io.Writer) (*mapsFlags, error) {
+func parseMaps(args []string, stdout io.Writer) (*mapsFlags, error) {
 	var f mapsFlags
 	var source string
-	fs := flag.NewFlagSet("maps", flag.ContinueOnError)
-	fs.SetOutput(stderr)
-	fs.Usage = func() {
-		fmt.Fprint(stderr, mapsHelp)
-		fs.PrintDefaults()
-	}
+	fs := newFlags("maps")
 	fs.BoolVar(&f.all, "all", false, "mappings that are not executable too")
 	fs.BoolVar(&f.files, "files", false, "a row for each distinct file, with the number of processes")
 	fs.BoolVar(&f.json, "json", false, "JSON, an object a line")
@@ -60,7 +55,7 @@ func parseMaps(args []string, stderr io.Writer) (*mapsFlags, error) {
 	fs.StringVar(&source, "maps-source", "auto", "read mappings by `SOURCE`: auto, ioctl (PROCMAP_QUERY) or text")
 	// Flags may stand between and after the PIDs.
 	for rest := args; ; {
-		if err := fs.Parse(rest); err != nil {
+		if err := parseFlags(fs, rest, mapsHelp, stdout); err != nil {
 			return nil, err
 		}
 		if fs.NArg() == 0 {
@@ -94,7 +89,7 @@ func (f *mapsFlags) check() error {
 
 // mapsCommand is the subcommand.
 func mapsCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	f, err := parseMaps(args, stderr)
+	f, err := parseMaps(args, stdout)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return exitOK

@@ -411,8 +411,8 @@ func TestMapsUsage(t *testing.T) {
 			t.Errorf("%q: exit %d, %q %q", args, code, out, errs)
 		}
 	}
-	if _, errs, code := mapsRun(t, "", "--help"); code != exitOK || !strings.Contains(errs, "usage: ustack maps") {
-		t.Errorf("help: exit %d, %q", code, errs)
+	if help, _, code := mapsRun(t, "", "--help"); code != exitOK || !strings.Contains(help, "usage: ustack maps") {
+		t.Errorf("help: exit %d, %q", code, help)
 	}
 	pid := mapsTarget(t)
 	out, errs, code := mapsRun(t, "", "2147483647", pid)

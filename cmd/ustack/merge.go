@@ -30,17 +30,12 @@ Exit codes: 0 ok, 1 failure, 2 usage.
 func mergeCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	stderr = render.Output(stderr)
 	var f convertFlags
-	fs := flag.NewFlagSet("merge", flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	fs.Usage = func() {}
+	fs := newFlags("merge")
 	fs.BoolVar(&f.quiet, "q", false, "no progress")
 	fs.StringVar(&f.out, "o", "", "write the report to `FILE`")
 	f.dialectName = "auto"
-	err := f.parse(fs, args)
+	err := f.parse(fs, args, mergeHelp, stdout)
 	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, mergeHelp)
-		fs.SetOutput(stdout)
-		fs.PrintDefaults()
 		return exitOK
 	}
 	if err != nil {

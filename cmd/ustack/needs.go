@@ -40,20 +40,13 @@ from, what was tried, and what would help.
 func parseLooking(name, help string, args []string, stdout io.Writer) (*replayFlags, error) {
 	var f replayFlags
 	f.quiet, f.symbols.on = true, true
-	fs := flag.NewFlagSet(name, flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	fs.Usage = func() {}
+	fs := newFlags(name)
 	fs.StringVar(&f.dialectName, "dialect", "auto", "`DIALECT` of the stacks, as for replay")
 	fs.StringVar(&f.maps, "maps", "", "hold announcements against the mappings in `DUMP`, as for replay")
 	fs.StringVar(&f.sysroot, "sysroot", "", "`DIR` with the ELF files at their paths")
 	fs.Var(&f.symbols.debugDirs, "debug-dir", "look for debug information in `DIR`, too; may be repeated")
 	f.symbols.registerNetwork(fs)
-	if err := fs.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(stdout, help)
-			fs.SetOutput(stdout)
-			fs.PrintDefaults()
-		}
+	if err := parseFlags(fs, args, help, stdout); err != nil {
 		return nil, err
 	}
 	f.format, f.maxUnresolved = "text", unlimitedPercents

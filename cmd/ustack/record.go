@@ -52,9 +52,7 @@ const (
 
 func parseRecord(args []string, stdout io.Writer) (*recordFlags, error) {
 	var f recordFlags
-	fs := flag.NewFlagSet("record", flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	fs.Usage = func() {}
+	fs := newFlags("record")
 	f.sourceFlags(fs)
 	var triggers list
 	fs.StringVar(&f.out, "o", "", "write the report to `FILE`")
@@ -69,12 +67,7 @@ func parseRecord(args []string, stdout io.Writer) (*recordFlags, error) {
 	fs.IntVar(&f.maxFiles, "max-files", defaultFiles, "with --ring: at most `N` reports, FILE, FILE.1, …")
 	redact := fs.Bool("redact", false, "put tokens in the place of names, paths, addresses and free text")
 	f.redactFlags.define(fs)
-	if err := fs.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(stdout, recordHelp)
-			fs.SetOutput(stdout)
-			fs.PrintDefaults()
-		}
+	if err := parseFlags(fs, args, recordHelp, stdout); err != nil {
 		return nil, err
 	}
 	f.command = fs.Args()

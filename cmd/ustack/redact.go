@@ -73,10 +73,10 @@ func (f *convertFlags) define(fs *flag.FlagSet) {
 }
 
 // parse parses args, in which flags may stand behind the files also.
-func (f *convertFlags) parse(fs *flag.FlagSet, args []string) error {
+func (f *convertFlags) parse(fs *flag.FlagSet, args []string, help string, stdout io.Writer) error {
 	var files []string
 	for {
-		if err := fs.Parse(args); err != nil {
+		if err := parseFlags(fs, args, help, stdout); err != nil {
 			return err
 		}
 		if args = fs.Args(); len(args) == 0 {
@@ -95,16 +95,11 @@ func redactCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int
 	stderr = render.Output(stderr)
 	var f convertFlags
 	var r redactFlags
-	fs := flag.NewFlagSet("redact", flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	fs.Usage = func() {}
+	fs := newFlags("redact")
 	f.define(fs)
 	r.define(fs)
-	err := f.parse(fs, args)
+	err := f.parse(fs, args, redactHelp, stdout)
 	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, redactHelp)
-		fs.SetOutput(stdout)
-		fs.PrintDefaults()
 		return exitOK
 	}
 	if err = errors.Join(err, r.makeRedactor()); err != nil {

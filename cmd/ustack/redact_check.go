@@ -26,22 +26,14 @@ Exit codes: 0 nothing found, 1 something was, or failure, 2 usage.
 func checkRedactionCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	stderr, stdout = render.Output(stderr), render.Output(stdout)
 	var allow string
-	fs := flag.NewFlagSet("check-redaction", flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	fs.Usage = func() {}
+	fs := newFlags("check-redaction")
 	defineAllow(fs, &allow)
-	if err := fs.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(stdout, checkRedactionHelp)
-			fs.SetOutput(stdout)
-			fs.PrintDefaults()
-			return exitOK
-		}
-		fmt.Fprintf(stderr, "ustack check-redaction: %v\n", err)
-		return exitUsage
+	err := parseFlags(fs, args, checkRedactionHelp, stdout)
+	if errors.Is(err, flag.ErrHelp) {
+		return exitOK
 	}
-	paths, err := redact.ParsePaths(allow)
-	if err != nil {
+	paths, perr := redact.ParsePaths(allow)
+	if err = errors.Join(err, perr); err != nil {
 		fmt.Fprintf(stderr, "ustack check-redaction: %v\n", err)
 		return exitUsage
 	}

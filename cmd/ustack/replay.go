@@ -68,9 +68,7 @@ const (
 
 func parseReplay(args []string, stdout io.Writer) (*replayFlags, error) {
 	var f replayFlags
-	fs := flag.NewFlagSet("replay", flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	fs.Usage = func() {}
+	fs := newFlags("replay")
 	f.define(fs)
 	fs.BoolVar(&f.quiet, "q", false, "no totals and no progress")
 	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text, json (lines), or of all stacks summed up: "+profileFormats())
@@ -85,12 +83,7 @@ func parseReplay(args []string, stdout io.Writer) (*replayFlags, error) {
 	fs.DurationVar(&f.pause, "hold-pause", defaultHoldPause, "let all go when the input pauses for this `TIME`")
 	f.symbols.register(fs)
 	f.symbols.registerNetwork(fs)
-	if err := fs.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(stdout, replayHelp)
-			fs.SetOutput(stdout)
-			fs.PrintDefaults()
-		}
+	if err := parseFlags(fs, args, replayHelp, stdout); err != nil {
 		return nil, err
 	}
 	var err error

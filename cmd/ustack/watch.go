@@ -54,21 +54,14 @@ const defaultSettle, defaultGiveUp = time.Second, time.Minute
 
 func parseWatch(args []string, stdout io.Writer) (*watchFlags, error) {
 	var f watchFlags
-	fs := flag.NewFlagSet("watch", flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	fs.Usage = func() {}
+	fs := newFlags("watch")
 	fs.StringVar(&f.folder.Out, "out", "", "write results to the folder `DIR`")
 	fs.StringVar(&f.format, "format", "futex", "`FORMAT` of the results: text, stitch or json (replay), futex or futex-json")
 	fs.DurationVar(&f.folder.Settle, "settle", defaultSettle, "take a file that has not changed for this `TIME`")
 	fs.DurationVar(&f.folder.GiveUp, "give-up", defaultGiveUp, "reject a file whose end is missing after this `TIME` without a change")
 	fs.BoolVar(&f.once, "once", false, "end when all that is there is done")
 	fs.BoolVar(&f.quiet, "q", false, "say nothing of what is done")
-	if err := fs.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(stdout, watchHelp)
-			fs.SetOutput(stdout)
-			fs.PrintDefaults()
-		}
+	if err := parseFlags(fs, args, watchHelp, stdout); err != nil {
 		return nil, err
 	}
 	switch {

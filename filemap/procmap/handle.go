@@ -168,7 +168,7 @@ func (h *Handle) query(addr, flags uint64, want int, m *Mapping) (bool, error) {
 			return false, err
 		}
 	} else {
-		m.Name = h.r.names.intern(b.answerName())
+		m.Name = h.r.names.Intern(b.answerName())
 	}
 	m.Kind = Classify(m.Name, m.Dev, m.Inode)
 	return true, nil

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap"
 	"ustack/filemap/elfid"
 )
 
@@ -61,7 +62,7 @@ type Options struct {
 // memory, so it is not for several goroutines: each has its own.
 type Reader struct {
 	opt   Options
-	names names
+	names filemap.Names
 	path  []byte
 	buf   *buffers
 	text  []byte

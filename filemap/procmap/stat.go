@@ -66,7 +66,7 @@ func (r *Reader) stat(pid int) (Stat, error) {
 	if !ok {
 		return Stat{}, fmt.Errorf("no line of /proc/PID/stat: %q", r.buf.name[:min(n, 100)])
 	}
-	s.Comm = r.names.intern(comm)
+	s.Comm = r.names.Intern(comm)
 	return s, nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/tracefs"
@@ -53,7 +54,7 @@ type Band struct {
 	opt       Options
 	clock     int32
 	rings     []*ring
-	names     names
+	names     filemap.Names
 	completer completer
 	// expired is when the History was last expired, checked when the CPUs
 	// were last listed.

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap"
 	"ustack/filemap/elfid"
 	"ustack/filemap/procmap"
 )
@@ -147,7 +148,7 @@ func TestDecodeBad(t *testing.T) {
 
 // TestMapping: what the kernel tells of mappings is what procmap reads of them.
 func TestMapping(t *testing.T) {
-	var ns names
+	var ns filemap.Names
 	for _, c := range []struct {
 		name         string
 		dev, inode   uint64
@@ -182,22 +183,6 @@ func TestMapping(t *testing.T) {
 	}
 	if p := perms(unix.PROT_WRITE, unix.MAP_SHARED); p != procmap.Write|procmap.Shared {
 		t.Errorf("permissions %v", p)
-	}
-}
-
-// TestNames: names are kept once, and not without end.
-func TestNames(t *testing.T) {
-	var ns names
-	for i := range 3 * maxNames {
-		ns.intern(binary.NativeEndian.AppendUint32(nil, uint32(i)))
-	}
-	ns.intern(make([]byte, 2*maxNameBytes))
-	ns.intern([]byte("x"))
-	if len(ns.known) > maxNames || ns.bytes > 3*maxNameBytes {
-		t.Errorf("%d names, %d bytes are kept", len(ns.known), ns.bytes)
-	}
-	if n := testing.AllocsPerRun(10, func() { ns.intern([]byte("x")) }); n > 0 {
-		t.Errorf("a known name takes %v allocations", n)
 	}
 }
 

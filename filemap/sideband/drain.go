@@ -195,12 +195,12 @@ func (b *Band) record(r *Record) {
 		}
 		h.mapped(r.PID, &m, r.Time)
 	case r.Exec():
-		h.exec(r.PID, b.names.intern(r.Name), r.Time)
+		h.exec(r.PID, b.names.Intern(r.Name), r.Time)
 		if b.tellsLoaded() {
 			h.loading(r.PID, r.Time)
 		}
 	case r.Type == unix.PERF_RECORD_COMM && r.PID == r.TID:
-		h.comm(r.PID, b.names.intern(r.Name), r.Time)
+		h.comm(r.PID, b.names.Intern(r.Name), r.Time)
 	case r.Thread():
 		h.thread(r.PID, r.TID, r.Time)
 		return

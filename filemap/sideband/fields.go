@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 
+	"ustack/filemap"
 	"ustack/filemap/elfid"
 	"ustack/filemap/procmap"
 	"ustack/tracefs"
@@ -62,14 +63,14 @@ func (f *fields) time() tracefs.Time {
 }
 
 // name is the rest of the line.
-func (f *fields) name(names *names) string {
-	name := names.intern([]byte(procmap.Unescape(f.rest)))
+func (f *fields) name(names *filemap.Names) string {
+	name := names.Intern([]byte(procmap.Unescape(f.rest)))
 	f.rest = nil
 	return name
 }
 
 // mapping reads what logWriter.mapping writes.
-func (f *fields) mapping(names *names) procmap.Mapping {
+func (f *fields) mapping(names *filemap.Names) procmap.Mapping {
 	const hex = 16
 	var m procmap.Mapping
 	start, end, _ := bytes.Cut(f.word(), []byte("-"))

@@ -9,6 +9,7 @@ import (
 	"io"
 	"strconv"
 
+	"ustack/filemap"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/tracefs"
@@ -29,7 +30,7 @@ type Player struct {
 	until   tracefs.Time
 	err     error // of the last line; io.EOF after the end
 	process procmap.Process
-	names   names
+	names   filemap.Names
 }
 
 // maxLogLine bounds a line: a name with each byte escaped.

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap"
 	"ustack/filemap/procmap"
 )
 
@@ -28,7 +29,7 @@ var (
 
 // mapping is what procmap would read of the mapping. A file whose name the
 // kernel could not tell has none.
-func (r *Record) mapping(names *names) procmap.Mapping {
+func (r *Record) mapping(names *filemap.Names) procmap.Mapping {
 	m := procmap.Mapping{Start: r.Addr, End: r.Addr + r.Len, Offset: r.Offset, Perms: perms(r.Prot, r.Flags),
 		BuildID: r.BuildID, Dev: r.Dev, Inode: r.Inode}
 	switch {
@@ -37,7 +38,7 @@ func (r *Record) mapping(names *names) procmap.Mapping {
 	case bytes.Equal(r.Name, nameTooLong), bytes.Equal(r.Name, nameNoMem):
 		m.Kind = procmap.File
 	default:
-		m.Name = names.intern(r.Name)
+		m.Name = names.Intern(r.Name)
 		m.Kind = procmap.Classify(m.Name, m.Dev, m.Inode)
 		if len(r.Name) == 0 || r.Name[0] == '[' {
 			m.Offset = 0 // of memory: the address as a page, no place in a file
@@ -61,29 +62,4 @@ func perms(prot, flags uint32) procmap.Perms {
 		}
 	}
 	return p
-}
-
-// names keeps one string for each name. When a hostile process makes many, all
-// are forgotten.
-type names struct {
-	known map[string]string
-	bytes int
-}
-
-const (
-	maxNames     = 1 << 16
-	maxNameBytes = 8 << 20
-)
-
-func (n *names) intern(b []byte) string {
-	if s, ok := n.known[string(b)]; ok {
-		return s
-	}
-	if n.known == nil || len(n.known) >= maxNames || n.bytes >= maxNameBytes {
-		n.known, n.bytes = make(map[string]string), 0
-	}
-	s := string(b)
-	n.known[s] = s
-	n.bytes += len(s)
-	return s
 }

@@ -1,6 +1,7 @@
 package futex
 
 import (
+	"ustack/filemap"
 	"ustack/filemap/resolve"
 	"ustack/tracefs"
 	"ustack/tracefs/sched"
@@ -54,7 +55,7 @@ type Analysis struct {
 	longest [2]longest // by section
 	empty   emptyWakes
 	order   map[orderKey]*orderSeen // in which threads take locks
-	comms   map[string]string
+	comms   filemap.Names
 
 	gaps  Gaps
 	spans spans
@@ -97,7 +98,6 @@ func New(opt Options) *Analysis {
 	a := &Analysis{
 		opt: opt, threads: make(map[int32]*thread), byTGID: make(map[int32]*process),
 		sites: make(map[lockKey]*site), files: make(map[fileKey]*lock), order: make(map[orderKey]*orderSeen),
-		comms: make(map[string]string),
 	}
 	a.stacks.init(opt.Stacks)
 	for i := range a.others {
@@ -197,18 +197,4 @@ func (a *Analysis) sched(h *resolve.Held, rec *tracefs.Record) {
 func interrupt(flags []byte) bool {
 	const context = 2
 	return len(flags) > context && flags[context] != '.'
-}
-
-// comm interns a task's name.
-func (a *Analysis) comm(name []byte) string {
-	if s, ok := a.comms[string(name)]; ok {
-		return s
-	}
-	const most = 1 << 14
-	if len(a.comms) >= most {
-		clear(a.comms)
-	}
-	s := string(name)
-	a.comms[s] = s
-	return s
 }

@@ -70,7 +70,7 @@ func (th *thread) switched(e *sched.Event, a *Analysis) {
 		return
 	}
 	if comm := e.PrevComm(); len(comm) > 0 {
-		th.comm = a.comm(comm)
+		th.comm = a.comms.Intern(comm)
 		a.commOf(th)
 	}
 }
@@ -78,7 +78,7 @@ func (th *thread) switched(e *sched.Event, a *Analysis) {
 // named learns the thread's name from a header.
 func (th *thread) named(comm []byte, a *Analysis) {
 	if string(comm) != th.comm && string(comm) != "<...>" && len(comm) > 0 {
-		th.comm = a.comm(comm)
+		th.comm = a.comms.Intern(comm)
 	}
 }
 

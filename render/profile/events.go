@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"ustack/filemap"
 	"ustack/filemap/resolve"
 	"ustack/tracefs"
 )
@@ -14,12 +15,12 @@ import (
 type Events struct {
 	p     *Profile
 	write func(*Profile) error
-	comms map[string]string
+	comms filemap.Names
 }
 
 // NewEvents returns an Events that calls write at the end.
 func NewEvents(write func(*Profile) error) *Events {
-	return &Events{p: New(Samples), write: write, comms: make(map[string]string)}
+	return &Events{p: New(Samples), write: write}
 }
 
 // Batch implements render.Renderer.
@@ -47,7 +48,7 @@ func (e *Events) Flush() error { return nil }
 func (e *Events) Close(*resolve.Totals) error { return e.write(e.p) }
 
 func (e *Events) count(h *resolve.Held, rec *tracefs.Record, stack int32) {
-	e.p.Add(stack, Labels{PID: rec.TID, Comm: e.comm(h.Head(rec).Comm)}, Value{Count: 1})
+	e.p.Add(stack, Labels{PID: rec.TID, Comm: e.comms.Intern(h.Head(rec).Comm)}, Value{Count: 1})
 }
 
 // stack is the number of a stack. Those that are a shape keep it.
@@ -60,18 +61,4 @@ func (e *Events) stack(s *resolve.Stack) int32 {
 	}
 	s.Result.Mark = e.p.intern(s)
 	return s.Result.Mark
-}
-
-// comm interns a task's name.
-func (e *Events) comm(name []byte) string {
-	if s, ok := e.comms[string(name)]; ok {
-		return s
-	}
-	const most = 1 << 14
-	if len(e.comms) >= most {
-		clear(e.comms)
-	}
-	s := string(name)
-	e.comms[s] = s
-	return s
 }
