@@ -3,13 +3,12 @@ package render
 import (
 	"encoding/json"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/klauspost/compress/zstd"
+	"ustack/tracefs/capturetest"
 )
 
 // fragments are pieces of the grammar of a trace, and bytes that have no place
@@ -75,21 +74,9 @@ func misplace(r *rand.Rand, text string) string {
 // windows are whole lines of a few captures, around a stack.
 func windows(t *testing.T) []string {
 	t.Helper()
-	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer z.Close()
 	var list []string
 	for _, name := range []string{"hash/edge", "hash/lost", "hash/tgid", "hash/noirq", "hash/tsc", "inode/edge", "inode/edge2", "stock/symuserobj", "stock/kstack"} {
-		data, err := os.ReadFile(filepath.Join("../testdata/captures", name, "trace.txt.zst"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		raw, err := z.DecodeAll(data, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := capturetest.Read(t, filepath.Join("../testdata/captures", name, "trace.txt.zst"))
 		text := string(raw[len(raw)/2:])
 		text = text[strings.Index(text, "<user stack"):]
 		text = text[strings.IndexByte(text, '\n')+1:]

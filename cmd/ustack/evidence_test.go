@@ -1,56 +1,21 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
 	"debug/elf"
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"ustack/tracefs/capturetest"
 )
 
 // The judge of these tests shares no code with the program: it looks at the
 // machine code. A return address follows a call, so the frames that get a name
 // must do so in the file of that name; where the name is wrong, only chance
 // makes them.
-
-// judgeRoot unpacks the files that the captures' processes ran.
-func judgeRoot(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	r := tar.NewReader(bytes.NewReader(truthRead(t, "../../testdata/truth/rootfs.tar.zst")))
-	for {
-		h, err := r.Next()
-		if err == io.EOF {
-			return dir
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		name := filepath.Join(dir, filepath.FromSlash(h.Name))
-		switch h.Typeflag {
-		case tar.TypeDir:
-			err = os.MkdirAll(name, 0o755)
-		case tar.TypeReg:
-			var data []byte
-			if data, err = io.ReadAll(r); err == nil {
-				if err = os.MkdirAll(filepath.Dir(name), 0o755); err == nil {
-					err = os.WriteFile(name, data, 0o644)
-				}
-			}
-		case tar.TypeSymlink:
-			if err = os.MkdirAll(filepath.Dir(name), 0o755); err == nil {
-				err = os.Symlink(h.Linkname, name)
-			}
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
 // judgeFile is the code of a program or library.
 type judgeFile struct {
@@ -191,7 +156,7 @@ func TestEvidenceTruth(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads all captures twice")
 	}
-	root := judgeRoot(t)
+	root := capturetest.Unpack(t, "../../testdata/truth/rootfs.tar.zst")
 	files := map[string]*judgeFile{}
 	for _, mode := range []struct {
 		name string

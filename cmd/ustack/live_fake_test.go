@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -13,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/klauspost/compress/zstd"
+	"ustack/tracefs/capturetest"
 )
 
 // fakeTracefs is a folder that looks like the tracefs of a kernel, with the
@@ -57,26 +56,6 @@ func fakeTracefs(t *testing.T, mappingEvent string, options ...string) (dir, pip
 	return dir, pipe
 }
 
-// capture is the text of a capture.
-func capture(t *testing.T, name string) []byte {
-	t.Helper()
-	f, err := os.Open(filepath.Join("..", "..", "testdata", "captures", name, "trace.txt.zst"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := zstd.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer z.Close()
-	text, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
-}
-
 // feed writes a text into a FIFO as the kernel would: in pieces.
 func feed(t *testing.T, pipe string, text []byte) {
 	t.Helper()
@@ -106,7 +85,7 @@ func TestLiveDeferred(t *testing.T) {
 	} {
 		for _, format := range []string{"text", "json"} {
 			t.Run(test.capture+" "+format, func(t *testing.T) {
-				text := capture(t, test.capture)
+				text := capturetest.Read(t, "../../testdata/captures/"+test.capture+"/trace.txt.zst")
 				dir, pipe := fakeTracefs(t, test.event, "userstacktrace_delay")
 				go feed(t, pipe, text)
 				var live, again, stderr bytes.Buffer

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"ustack/tracefs/capturetest"
 )
 
 // eventLine is what counts in a line of JSON.
@@ -60,7 +62,7 @@ func TestMergeCounts(t *testing.T) {
 	want := map[string]map[string]int64{}
 	args := []string{"merge", "-q", "-o", filepath.Join(dir, "all.zst")}
 	for i, c := range captures {
-		text := plainText(t, filepath.Join("..", "..", "testdata", "captures", filepath.FromSlash(c), "trace.txt.zst"))
+		text := string(capturetest.Read(t, filepath.Join("..", "..", "testdata", "captures", filepath.FromSlash(c), "trace.txt.zst")))
 		if boots[i] != "" {
 			text = "# ustack: version=1\n# ustack: boot_id=" + boots[i] + "\n" + text
 		}
@@ -116,7 +118,7 @@ func TestMergeCounts(t *testing.T) {
 	if seen < 100 {
 		t.Errorf("%d stacks", seen)
 	}
-	merged := plainText(t, filepath.Join(dir, "all.zst"))
+	merged := string(capturetest.Read(t, filepath.Join(dir, "all.zst")))
 	for _, line := range []string{"# ustack: devices=3\n", "# ustack: device1.boot_id=one\n", "# ustack: device1.reports=2\n", "# ustack: device3.reports=1\n"} {
 		if !strings.Contains(merged, line) {
 			t.Errorf("no %q", line)

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/google/pprof/profile"
+
+	"ustack/tracefs/capturetest"
 )
 
 // pprofFrame is a frame as the profile has it, and as the JSON lines have it.
@@ -147,7 +149,7 @@ func goTool(t *testing.T, args ...string) string {
 // TestPprofTool: pprof itself counts for each function what the folded lines
 // do, and shows inlined functions as frames.
 func TestPprofTool(t *testing.T) {
-	args := []string{"replay", "-q", "--symbols", "--sysroot", truthRoot(t), "../../testdata/captures/hash/pipe_default/trace.txt.zst"}
+	args := []string{"replay", "-q", "--symbols", "--sysroot", capturetest.Unpack(t, "../../testdata/truth/rootfs.tar.zst"), "../../testdata/captures/hash/pipe_default/trace.txt.zst"}
 	file := filepath.Join(t.TempDir(), "p.pb.gz")
 	if err := os.WriteFile(file, []byte(profileRun(t, slices.Insert(slices.Clone(args), 1, "--format=pprof")...)), 0o666); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"ustack/tracefs/capturetest"
 )
 
 // TestReadmePictures runs the commands of README's section about pictures, and
@@ -34,7 +36,7 @@ func TestReadmePictures(t *testing.T) {
 	}
 	_, section, _ := strings.Cut(string(text), "\n### Pictures")
 	section, _, _ = strings.Cut(section, "\n### ")
-	here := strings.NewReplacer("go run ./cmd/ustack", ustack, " testdata/", " "+testdata+"/", "sysroot ROOT", "sysroot "+truthRoot(t))
+	here := strings.NewReplacer("go run ./cmd/ustack", ustack, " testdata/", " "+testdata+"/", "sysroot ROOT", "sysroot "+capturetest.Unpack(t, "../../testdata/truth/rootfs.tar.zst"))
 	dir, scenes := t.TempDir(), 0
 	lines := strings.Split(section, "\n")
 	for i, line := range lines {

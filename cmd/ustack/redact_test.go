@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/klauspost/compress/zstd"
+	"ustack/tracefs/capturetest"
 )
 
 // runs runs a command and returns what it prints.
@@ -295,7 +295,7 @@ func TestRedactLeaks(t *testing.T) {
 		}
 		found++
 		runs(t, exitOK, "redact", "-q", "-o", out, in)
-		plain := plainText(t, out)
+		plain := string(capturetest.Read(t, out))
 		if strings.Contains(strings.ToLower(plain), secret) {
 			t.Errorf("still there:\n%s%s", text, plain)
 		}
@@ -325,7 +325,7 @@ func TestRedactAddresses(t *testing.T) {
 	runs(t, exitFailure, "check-redaction", in)
 	runs(t, exitOK, "redact", "-q", "-o", out, in)
 	runs(t, exitOK, "check-redaction", out)
-	got := plainText(t, out)
+	got := string(capturetest.Read(t, out))
 	want := regexp.MustCompile(`uaddr: 0x6[0-9a-f]{15}, op: 0x80, val: 0x2, utime: 0x6[0-9a-f]{15}, uaddr2: 0x6[0-9a-f]{15}, val3: 0x0\)
 .*uaddr: 0x5[0-9a-f]{15}, op
 .*sys_mmap -> 0x6[0-9a-f]{15}
@@ -335,26 +335,6 @@ func TestRedactAddresses(t *testing.T) {
 	if !want.MatchString(strings.ReplaceAll(got, "op: 0x80, val: 0,", "op\n")) && !regexp.MustCompile(strings.ReplaceAll(want.String(), ", op\n", ", op: .*\n")).MatchString(got) {
 		t.Errorf("got:\n%s", got)
 	}
-}
-
-// plainText is the text of a report.
-func plainText(t *testing.T, name string) string {
-	t.Helper()
-	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := zstd.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer z.Close()
-	b, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
 }
 
 // asReport makes a report of any trace.

@@ -19,6 +19,7 @@ import (
 	"testing/iotest"
 
 	"ustack/cmd/ustack/internal/tracegen"
+	"ustack/tracefs/capturetest"
 )
 
 // streamSmall are captures small enough to be read many times over: both
@@ -152,7 +153,7 @@ func streamSome() []string {
 // streamRead returns a capture of testdata.
 func streamRead(t *testing.T, name string) []byte {
 	t.Helper()
-	return truthRead(t, filepath.Join("../../testdata/captures", name, "trace.txt.zst"))
+	return capturetest.Read(t, filepath.Join("../../testdata/captures", name, "trace.txt.zst"))
 }
 
 // TestStreamInputs: a file, a pipe, and pieces of any size give the same bytes.

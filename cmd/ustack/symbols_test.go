@@ -4,12 +4,10 @@ package main
 // were made on.
 
 import (
-	"archive/tar"
 	"bytes"
 	"debug/elf"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,45 +17,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-)
 
-// truthRoot unpacks the files of the captured machine.
-func truthRoot(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer root.Close()
-	r := tar.NewReader(bytes.NewReader(truthRead(t, "../../testdata/truth/rootfs.tar.zst")))
-	for {
-		h, err := r.Next()
-		if err == io.EOF {
-			return dir
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if h.Typeflag != tar.TypeReg {
-			continue
-		}
-		if err := root.MkdirAll(filepath.Dir(h.Name), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		f, err := root.Create(h.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = io.Copy(f, r)
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
+	"ustack/tracefs/capturetest"
+)
 
 // symbolFrame is a frame of the JSON output, with the keys that symbols add.
 type symbolFrame struct {
@@ -176,7 +138,7 @@ func (s *symbolFile) names(function string, start, addr uint64) bool {
 // symbol tables as the standard library reads them, and lines and inlined
 // functions against addr2line.
 func TestSymbolsTruth(t *testing.T) {
-	root := truthRoot(t)
+	root := capturetest.Unpack(t, "../../testdata/truth/rootfs.tar.zst")
 	files := make(map[string]*symbolFile)
 	named, reasons := make(map[string][]namedFrame), make(map[string]int)
 	count := 0
@@ -268,7 +230,7 @@ func (s *symbolFile) lines(t *testing.T, list []namedFrame) {
 // stays as it is, and with it, too; the same text without names comes out
 // with them.
 func TestSymbolsAgain(t *testing.T) {
-	root := truthRoot(t)
+	root := capturetest.Unpack(t, "../../testdata/truth/rootfs.tar.zst")
 	replayText := func(in string, args ...string) string {
 		var stdout, stderr bytes.Buffer
 		if code := run(append(append([]string{"replay", "-q"}, args...), "-"), strings.NewReader(in), &stdout, &stderr); code != 0 {
@@ -277,7 +239,7 @@ func TestSymbolsAgain(t *testing.T) {
 		return stdout.String()
 	}
 	for _, c := range []string{"hash/pipe_default", "hash/pipe_odd", "inode/edge", "inode/static_raw"} {
-		in := string(truthRead(t, "../../testdata/captures/"+c+"/trace.txt.zst"))
+		in := string(capturetest.Read(t, "../../testdata/captures/"+c+"/trace.txt.zst"))
 		for _, style := range []string{"kernel", "hex"} {
 			build := "--build-id=" + style
 			names := []string{"--symbols", "--sysroot", root, build}
@@ -301,7 +263,7 @@ func TestSymbolsAgain(t *testing.T) {
 // TestSymbolsFetched: files that are not here come from a debuginfod server,
 // and what it does not have is asked for once.
 func TestSymbolsFetched(t *testing.T) {
-	root := truthRoot(t)
+	root := capturetest.Unpack(t, "../../testdata/truth/rootfs.tar.zst")
 	contend, err := os.ReadFile(filepath.Join(root, "/opt/bank/contend"))
 	if err != nil {
 		t.Fatal(err)

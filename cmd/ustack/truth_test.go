@@ -20,7 +20,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/klauspost/compress/zstd"
+	"ustack/tracefs/capturetest"
 )
 
 // truthCapture is one capture of testdata, named dialect/name.
@@ -66,25 +66,6 @@ func truthCaptures(t *testing.T) []truthCapture {
 // leaves out the stacks.
 func (c truthCapture) isFields() bool { return strings.HasSuffix(c.name, "/fields") }
 
-// truthRead returns the contents of a compressed file.
-func truthRead(t *testing.T, name string) []byte {
-	t.Helper()
-	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	text, err := d.DecodeAll(data, nil)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return text
-}
-
 // truthRun replays a capture with the program.
 func truthRun(t *testing.T, c truthCapture) string {
 	t.Helper()
@@ -106,7 +87,7 @@ func TestTruthText(t *testing.T) {
 			got := truthRun(t, c)
 			var texts []string
 			for _, file := range c.args {
-				texts = append(texts, string(truthRead(t, file)))
+				texts = append(texts, string(capturetest.Read(t, file)))
 			}
 			want := refReplay(texts...)
 			if len(want.frames) == 0 {
@@ -241,7 +222,7 @@ var (
 func truthReadMaps(t *testing.T, name string) truthSpaces {
 	t.Helper()
 	s := truthSpaces{processes: map[int]*truthProcess{}, threads: map[int]int{}}
-	r := tar.NewReader(bytes.NewReader(truthRead(t, name)))
+	r := tar.NewReader(bytes.NewReader(capturetest.Read(t, name)))
 	for {
 		h, err := r.Next()
 		if err == io.EOF {

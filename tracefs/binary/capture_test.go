@@ -1,7 +1,6 @@
 package binary
 
 import (
-	"archive/tar"
 	"bytes"
 	"fmt"
 	"io"
@@ -11,9 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/klauspost/compress/zstd"
-
 	"ustack/tracefs"
+	"ustack/tracefs/capturetest"
 	"ustack/tracefs/text"
 )
 
@@ -31,54 +29,6 @@ func rawCaptures(t testing.TB) []string {
 		names[i] = filepath.Dir(names[i])
 	}
 	return names
-}
-
-func unzstd(t testing.TB, name string) []byte {
-	t.Helper()
-	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := zstd.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer z.Close()
-	data, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
-
-// unpack puts a capture's pages and meta into a folder.
-func unpack(t testing.TB, capture string) string {
-	t.Helper()
-	dir := t.TempDir()
-	for r := tar.NewReader(bytes.NewReader(unzstd(t, filepath.Join(capture, "raw.tar.zst")))); ; {
-		h, err := r.Next()
-		if err == io.EOF {
-			return dir
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		name := filepath.Join(dir, filepath.FromSlash(h.Name))
-		if h.Typeflag == tar.TypeDir {
-			continue
-		}
-		data, err := io.ReadAll(r)
-		if err == nil {
-			err = os.MkdirAll(filepath.Dir(name), 0o755)
-		}
-		if err == nil {
-			err = os.WriteFile(name, data, 0o644)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // view is a record free of its batch.
@@ -188,12 +138,12 @@ func scanned(t testing.TB, data []byte) (plain []byte, views []view, events int6
 func TestCaptures(t *testing.T) {
 	for _, capture := range rawCaptures(t) {
 		t.Run(strings.TrimPrefix(capture, captures+"/"), func(t *testing.T) {
-			dir, err := OpenDir(unpack(t, capture))
+			dir, err := OpenDir(capturetest.Unpack(t, filepath.Join(capture, "raw.tar.zst")))
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer dir.Close()
-			plain, want, events, overwritten := scanned(t, unzstd(t, filepath.Join(capture, "trace.txt.zst")))
+			plain, want, events, overwritten := scanned(t, capturetest.Read(t, filepath.Join(capture, "trace.txt.zst")))
 			for _, opt := range []Options{{Events: true}, {Events: true, NoShapes: true}} {
 				got := readAll(t, dir.Source(opt, nil))
 				if got.err != io.EOF {
@@ -235,7 +185,7 @@ func TestCaptures(t *testing.T) {
 func TestGuess(t *testing.T) {
 	for capture, size := range map[string]string{"inode/subbuf_raw": "4080", "hash/tgid_raw": "65520"} {
 		capture = captures + "/" + capture
-		path := unpack(t, capture)
+		path := capturetest.Unpack(t, filepath.Join(capture, "raw.tar.zst"))
 		name := filepath.Join(path, "meta", "events", "header_page")
 		page, err := os.ReadFile(name)
 		if err != nil {
@@ -251,7 +201,7 @@ func TestGuess(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer dir.Close()
-		plain, _, _, _ := scanned(t, unzstd(t, filepath.Join(capture, "trace.txt.zst")))
+		plain, _, _, _ := scanned(t, capturetest.Read(t, filepath.Join(capture, "trace.txt.zst")))
 		if got := readAll(t, dir.Source(Options{}, nil)); got.err != io.EOF || !bytes.Equal(got.text, plain) {
 			t.Errorf("%s with pages of %s: %d bytes of %d, error %v", capture, size, len(got.text), len(plain), got.err)
 		}
@@ -261,7 +211,7 @@ func TestGuess(t *testing.T) {
 // TestWithoutEvents: who does not ask for events gets the same text, and the
 // other records.
 func TestWithoutEvents(t *testing.T) {
-	dir, err := OpenDir(unpack(t, captures+"/hash/edge2_raw"))
+	dir, err := OpenDir(capturetest.Unpack(t, captures+"/hash/edge2_raw/raw.tar.zst"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +253,7 @@ func TestBroken(t *testing.T) {
 		{"empty", func(b []byte) []byte { return nil }, "", false},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			path := unpack(t, capture)
+			path := capturetest.Unpack(t, filepath.Join(capture, "raw.tar.zst"))
 			name := filepath.Join(path, "raw2.bin")
 			data, err := os.ReadFile(name)
 			if err == nil {
@@ -339,7 +289,7 @@ func TestOpenDirRefuses(t *testing.T) {
 	if IsDir(t.TempDir()) {
 		t.Error("an empty folder is taken for one with pages")
 	}
-	path := unpack(t, captures+"/hash/tgid_raw")
+	path := capturetest.Unpack(t, captures+"/hash/tgid_raw/raw.tar.zst")
 	if !IsDir(path) {
 		t.Error("a folder with pages is not taken for one")
 	}
@@ -352,7 +302,7 @@ func TestOpenDirRefuses(t *testing.T) {
 }
 
 func BenchmarkSource(b *testing.B) {
-	path := unpack(b, captures+"/hash/static_raw")
+	path := capturetest.Unpack(b, captures+"/hash/static_raw/raw.tar.zst")
 	dir, err := OpenDir(path)
 	if err != nil {
 		b.Fatal(err)

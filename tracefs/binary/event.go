@@ -19,30 +19,21 @@ type event struct {
 	print func(p *Printer, b *tracefs.Batch, r *tracefs.Record, rec []byte)
 }
 
-// internal are the printers of ftrace's own records, which the kernel does not
+// internals are the printers of ftrace's own records, which the kernel does not
 // print by their print fmt (init_events in kernel/trace/trace_output.c).
-func internal(name string) (kind tracefs.Kind, create func(*Printer, *format.Event) printFunc) {
-	switch name {
-	case "user_unwind_cookie":
-		return tracefs.KindCookie, newCookie
-	case "user_unwind_stack":
-		return tracefs.KindStack, newUnwind
-	case "user_stack":
-		return tracefs.KindStack, newUserStack
-	case "kernel_stack":
-		return tracefs.KindKernelStack, newKernelStack
-	case "print":
-		return tracefs.KindEvent, newMarker
-	case "bprint":
-		return tracefs.KindEvent, newPrintk
-	case "bputs":
-		return tracefs.KindEvent, newPuts
-	case "raw_data":
-		return tracefs.KindEvent, newRawMarker
-	case "function":
-		return tracefs.KindEvent, newFunction
-	}
-	return tracefs.KindEvent, nil
+var internals = map[string]struct {
+	kind   tracefs.Kind
+	create func(*Printer, *format.Event) printFunc
+}{
+	"user_unwind_cookie": {tracefs.KindCookie, newCookie},
+	"user_unwind_stack":  {tracefs.KindStack, newUnwind},
+	"user_stack":         {tracefs.KindStack, newUserStack},
+	"kernel_stack":       {tracefs.KindKernelStack, newKernelStack},
+	"print":              {tracefs.KindEvent, newMarker},
+	"bprint":             {tracefs.KindEvent, newPrintk},
+	"bputs":              {tracefs.KindEvent, newPuts},
+	"raw_data":           {tracefs.KindEvent, newRawMarker},
+	"function":           {tracefs.KindEvent, newFunction},
 }
 
 type printFunc = func(p *Printer, b *tracefs.Batch, r *tracefs.Record, rec []byte)
@@ -75,8 +66,8 @@ func (p *Printer) compile(f *format.Event) *event {
 	e := &event{format: f, kind: tracefs.KindEvent}
 	switch {
 	case f.System == "ftrace" || f.System == "":
-		if kind, create := internal(f.Name); create != nil {
-			e.kind, e.print = kind, create(p, f)
+		if own, ok := internals[f.Name]; ok {
+			e.kind, e.print = own.kind, own.create(p, f)
 			break
 		}
 		e.print = p.byPrintFmt(f)

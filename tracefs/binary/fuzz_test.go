@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"ustack/tracefs"
+	"ustack/tracefs/capturetest"
 )
 
 // FuzzSource reads hostile pages with the formats of a real kernel. What comes
 // out must be a batch as consumers expect it: records in order, without
 // overlap, whose frames lie within them.
 func FuzzSource(f *testing.F) {
-	path := unpack(f, captures+"/inode/edge2_raw")
+	path := capturetest.Unpack(f, captures+"/inode/edge2_raw/raw.tar.zst")
 	dir, err := OpenDir(path)
 	if err != nil {
 		f.Fatal(err)

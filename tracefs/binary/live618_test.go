@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"ustack/tracefs/capturetest"
 )
 
 // TestLive618: what Linux 6.18 printed of 211 kinds of events, of kernel and
@@ -15,7 +17,7 @@ func TestLive618(t *testing.T) {
 	for _, name := range []string{"events", "stacks"} {
 		t.Run(name, func(t *testing.T) {
 			capture := filepath.Join("testdata", "live618", name)
-			dir, err := OpenDir(unpack(t, capture))
+			dir, err := OpenDir(capturetest.Unpack(t, filepath.Join(capture, "raw.tar.zst")))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -32,7 +34,7 @@ func TestLive618(t *testing.T) {
 			if len(byFields) > 20 {
 				t.Errorf("%d events printed by fields", len(byFields))
 			}
-			got, want := lines(all.text), lines(unzstd(t, filepath.Join(capture, "trace.txt.zst")))
+			got, want := lines(all.text), lines(capturetest.Read(t, filepath.Join(capture, "trace.txt.zst")))
 			if len(got) != len(want) || len(want) < 10_000 {
 				t.Fatalf("%d lines, the kernel printed %d", len(got), len(want))
 			}

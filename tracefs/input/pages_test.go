@@ -1,16 +1,14 @@
 package input
 
 import (
-	"archive/tar"
 	"bytes"
 	"io"
 	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
-	"github.com/klauspost/compress/zstd"
+	"ustack/tracefs/capturetest"
 )
 
 const (
@@ -18,57 +16,11 @@ const (
 	rawEdge2 = "../../testdata/captures/hash/edge2_raw"
 )
 
-func unzstd(t testing.TB, name string) []byte {
-	t.Helper()
-	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	z, err := zstd.NewReader(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer z.Close()
-	if data, err = z.DecodeAll(data, nil); err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
-
-// rawFolder is a capture's folder with pages.
-func rawFolder(t testing.TB, capture string) string {
-	t.Helper()
-	dir := t.TempDir()
-	for r := tar.NewReader(bytes.NewReader(unzstd(t, filepath.Join(capture, "raw.tar.zst")))); ; {
-		h, err := r.Next()
-		if err == io.EOF {
-			return dir
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if h.Typeflag != tar.TypeReg {
-			continue
-		}
-		name := filepath.Join(dir, filepath.FromSlash(h.Name))
-		data, err := io.ReadAll(r)
-		if err == nil {
-			err = os.MkdirAll(filepath.Dir(name), 0o755)
-		}
-		if err == nil {
-			err = os.WriteFile(name, data, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // TestFolder: a folder with pages is read like the text of the same run, and
 // again.
 func TestFolder(t *testing.T) {
-	path := rawFolder(t, rawEdge2)
-	want := string(unzstd(t, rawEdge2+"/trace.txt.zst"))
+	path := capturetest.Unpack(t, rawEdge2+"/raw.tar.zst")
+	want := string(capturetest.Read(t, rawEdge2+"/trace.txt.zst"))
 	want = want[strings.Index(want, "FUNCTION\n")+len("FUNCTION\n"):]
 	_, want, _ = strings.Cut(want, "\n")
 	trace, err := OpenAll([]string{path}, nil, Options{Events: true})

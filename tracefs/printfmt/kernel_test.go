@@ -5,29 +5,17 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/klauspost/compress/zstd"
-
+	"ustack/tracefs/capturetest"
 	"ustack/tracefs/format"
 )
 
 // kernelFormats are all format files of a Linux 6.18.
 func kernelFormats(t testing.TB) (events []*format.Event) {
 	t.Helper()
-	f, err := os.Open("testdata/formats618.tar.zst")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := zstd.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer z.Close()
-	for r := tar.NewReader(z); ; {
+	for r := tar.NewReader(bytes.NewReader(capturetest.Read(t, "testdata/formats618.tar.zst"))); ; {
 		h, err := r.Next()
 		if err == io.EOF {
 			return events

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ustack/tracefs"
+	"ustack/tracefs/capturetest"
 )
 
 // padded is a comm as the kernel prints it: its "%16s" counts bytes, that of
@@ -252,7 +253,7 @@ func TestLatency(t *testing.T) {
 func TestUsualHead(t *testing.T) {
 	taken := 0
 	for _, name := range []string{"hash/edge", "hash/noirq", "hash/tgid", "hash/tsc", "hash/counter", "inode/edge", "stock/kstack"} {
-		b := tracefs.Batch{Text: []byte(capture(t, name))}
+		b := tracefs.Batch{Text: capturetest.Read(t, "../../testdata/captures/"+name+"/trace.txt.zst")}
 		if _, err := plainScanner().Scan(&b, MoreNever); err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"ustack/tracefs/capturetest"
 )
 
 // refused are traces in layouts that have lost what is needed, each as a
@@ -46,7 +48,7 @@ func TestRefusedInPieces(t *testing.T) {
 // TestRefusedCapture is what a real kernel wrote with the option fields.
 func TestRefusedCapture(t *testing.T) {
 	for _, name := range []string{"hash/fields", "inode/fields", "stock/fields"} {
-		text := capture(t, name)
+		text := string(capturetest.Read(t, "../../testdata/captures/"+name+"/trace.txt.zst"))
 		got := scanPieces(t, NewScanner(), []byte(text))
 		if !errors.Is(got.err, ErrLayout) || !strings.HasPrefix(text, got.text) {
 			t.Errorf("%s: error %v", name, got.err)

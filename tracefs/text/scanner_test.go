@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ustack/tracefs"
+	"ustack/tracefs/capturetest"
 )
 
 // outline is a record in one line: what kind it is, whose, where, its cookie
@@ -315,7 +316,7 @@ func TestEndInFrame(t *testing.T) {
 // counts are the same.
 func TestFewRecords(t *testing.T) {
 	for _, name := range []string{"hash/edge", "hash/kstack", "stock/edge2"} {
-		text := capture(t, name)
+		text := string(capturetest.Read(t, "../../testdata/captures/"+name+"/trace.txt.zst"))
 		all := scanPieces(t, plainScanner(), []byte(text))
 		few := scanPieces(t, NewScanner(), []byte(text))
 		if few.text != all.text || few.events != all.events {
@@ -337,7 +338,7 @@ var gluedLine = regexp.MustCompile(`(?m)^ => [^\n]*?([ \S]{15}\S|[ \S]{16})-(\d+
 // middle of another's frame, both are found.
 func TestGluedCaptures(t *testing.T) {
 	for _, name := range []string{"hash/edge", "hash/edge_raw", "inode/subbuf_raw", "inode/edge_raw"} {
-		text := capture(t, name)
+		text := string(capturetest.Read(t, "../../testdata/captures/"+name+"/trace.txt.zst"))
 		places := gluedLine.FindAllStringSubmatch(text, -1)
 		if len(places) == 0 && !strings.HasPrefix(name, "inode/edge") {
 			t.Errorf("%s has no glued record", name)

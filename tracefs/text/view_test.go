@@ -5,15 +5,12 @@ package text
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
-	"github.com/klauspost/compress/zstd"
-
 	"ustack/tracefs"
+	"ustack/tracefs/capturetest"
 )
 
 // A view is a record as its reader sees it, free of the batch that it came in.
@@ -261,30 +258,11 @@ func framesInOrder(t *testing.T, b *tracefs.Batch, r *tracefs.Record) {
 	}
 }
 
-// capture is the text of a trace of a real kernel.
-func capture(t testing.TB, name string) string {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join("../../testdata/captures", name, "trace.txt.zst"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer z.Close()
-	text, err := z.DecodeAll(data, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
 // window is the whole lines of a capture in some bytes around the first place
 // with a text.
 func window(t testing.TB, name, around string, size int) string {
 	t.Helper()
-	text := capture(t, name)
+	text := string(capturetest.Read(t, "../../testdata/captures/"+name+"/trace.txt.zst"))
 	at := strings.Index(text, around)
 	if at < 0 {
 		t.Fatalf("%s has no %q", name, around)

@@ -10,29 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/klauspost/compress/zstd"
-
 	"ustack/tracefs"
 	ring "ustack/tracefs/binary"
+	"ustack/tracefs/capturetest"
 	"ustack/tracefs/text"
 )
-
-func unzstd(t testing.TB, name string) []byte {
-	t.Helper()
-	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	z, err := zstd.NewReader(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer z.Close()
-	if data, err = z.DecodeAll(data, nil); err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
 
 func open(t testing.TB, data []byte) *File {
 	t.Helper()
@@ -129,7 +111,7 @@ func TestReport(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b := tracefs.Batch{Text: unzstd(t, "testdata/"+name+".report.zst")}
+			b := tracefs.Batch{Text: capturetest.Read(t, "testdata/"+name+".report.zst")}
 			s := text.NewScanner()
 			s.Events = true
 			if _, err := s.Scan(&b, text.MoreNever); err != nil {
@@ -154,7 +136,7 @@ func TestVersion6(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f6, f7 := open(t, unzstd(t, "testdata/hash.v6.dat.zst")), open(t, seven)
+	f6, f7 := open(t, capturetest.Read(t, "testdata/hash.v6.dat.zst")), open(t, seven)
 	if f6.Version != 6 || f7.Version != 7 {
 		t.Errorf("versions %d and %d", f6.Version, f7.Version)
 	}
@@ -171,7 +153,7 @@ func TestVersion6(t *testing.T) {
 // TestTruncated: what is before the end of a file that was cut is read, and the
 // error has a place.
 func TestTruncated(t *testing.T) {
-	data := unzstd(t, "testdata/hash.v6.dat.zst")
+	data := capturetest.Read(t, "testdata/hash.v6.dat.zst")
 	whole := open(t, data)
 	for _, keep := range []int{4, 20, 300, 5000, 1 << 19, len(data) - 300_000, len(data) - 5000} {
 		t.Run(strconv.Itoa(keep), func(t *testing.T) {
