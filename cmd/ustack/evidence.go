@@ -62,7 +62,7 @@ func (f *traceFlags) evidence(stdin io.Reader) (*withEvidence, error) {
 
 // replayedVersions is how often a process may change what it has mapped. Live
 // keeps less, but of the last seconds only.
-const replayedVersions = 1 << 12
+const replayedVersions = 1 << 17
 
 // loadHistory loads the address spaces that live --save has saved; nil if the
 // file is something else.

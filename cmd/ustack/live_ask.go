@@ -120,6 +120,8 @@ func (a *askFollower) found(pid int, m *procmap.Mapping, t, after tracefs.Time) 
 	a.tasks.Found(pid, m, t, after)
 }
 
+func (a *askFollower) reached(t tracefs.Time) { a.tasks.Reached(t) }
+
 func (a *askFollower) lost() uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -105,6 +105,14 @@ func (b *bandFollower) found(pid int, m *procmap.Mapping, t, after tracefs.Time)
 	}
 }
 
+func (b *bandFollower) reached(t tracefs.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.band != nil {
+		b.band.Reached(t)
+	}
+}
+
 func (b *bandFollower) lost() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -93,15 +93,21 @@ func TestLiveRefused(t *testing.T) {
 }
 
 // slowly runs live with an output that nobody reads while the command runs.
-func slowly(t *testing.T, bin, work string, kb int) (text []byte, stderr string) {
+func slowly(t *testing.T, work string, kb int) (text []byte, stderr string) {
+	t.Helper()
+	done := filepath.Join(t.TempDir(), "done")
+	return readLate(t, done, "-b", strconv.Itoa(kb), "--", "sh", "-c", `"$0" burst 20000; echo >`+done, work)
+}
+
+// readLate runs live and reads its output when there is a file.
+func readLate(t *testing.T, done string, args ...string) (text []byte, stderr string) {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	done := filepath.Join(t.TempDir(), "done")
-	cmd := exec.Command(bin, "live", "-b", strconv.Itoa(kb), "--", "sh", "-c", `"$0" burst 20000; echo >`+done, work)
+	cmd := exec.Command(ustackBinary(t), append([]string{"live"}, args...)...)
 	var errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = w, &errs
 	if err := cmd.Start(); err != nil {
@@ -129,8 +135,7 @@ var hint = regexp.MustCompile(`nothing would have been lost with -b (\d+)`)
 // TestLiveLoss: what is lost is said where it was, and how to lose nothing.
 func TestLiveLoss(t *testing.T) {
 	_, work := workload(t)
-	bin := ustackBinary(t)
-	text, stderr := slowly(t, bin, work, 64)
+	text, stderr := slowly(t, work, 64)
 	if !bytes.Contains(text, []byte(" [LOST ")) || !lostLine.MatchString(stderr) {
 		t.Fatalf("nothing was lost\n%s", stderr)
 	}
@@ -140,7 +145,7 @@ func TestLiveLoss(t *testing.T) {
 	}
 	kb, _ := strconv.Atoi(m[1])
 	// The next run may have on one CPU what this one had on all.
-	text, stderr = slowly(t, bin, work, kb*runtime.NumCPU())
+	text, stderr = slowly(t, work, kb*runtime.NumCPU())
 	if bytes.Contains(text, []byte(" [LOST ")) || lostLine.MatchString(stderr) {
 		t.Errorf("lost with -b %d, too\n%s", kb, stderr)
 	}

@@ -38,6 +38,9 @@ type follower interface {
 	// after stays.
 	reread(pid int, after tracefs.Time) error
 	found(pid int, m *procmap.Mapping, t, after tracefs.Time)
+	// reached tells up to which time stacks have been judged: what a process
+	// was before may be forgotten.
+	reached(t tracefs.Time)
 	// lost is how many records of what happened were lost.
 	lost() uint64
 	// close may be called again.
@@ -93,6 +96,13 @@ func (fl *following) choose(f *liveFlags, root *instance.Root, log io.Writer, op
 		fl.follower, fl.how = asking, tasks.Name
 	}
 	return err
+}
+
+// reached tells up to which time stacks have been judged.
+func (fl *following) reached(t tracefs.Time) {
+	if fl.follower != nil {
+		fl.follower.reached(t)
+	}
 }
 
 // settle lets the spaces know all that has happened by now.

@@ -17,6 +17,7 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/facts"
 	"ustack/filemap/resolve"
+	"ustack/filemap/space"
 	"ustack/render"
 	"ustack/tracefs"
 	"ustack/tracefs/input"
@@ -352,6 +353,7 @@ func (s *session) pump(trace *input.Trace) (*resolve.Totals, error) {
 		counter.Step(res.Totals())
 		s.renew(res.Totals())
 		s.weigh(res.Totals())
+		s.follow.reached(res.Judged())
 		if failed == nil {
 			failed = s.sink.step(res.Totals())
 			if failed != nil {
@@ -374,6 +376,9 @@ func (r *followed) Next(b *tracefs.Batch) error {
 	whole := false
 	defer r.s.stop.unless(&whole)
 	err := r.Trace.Next(b)
+	if b.Paused {
+		b.Read = space.Monotonic()
+	}
 	r.s.read.Add(int64(len(b.Text)))
 	if err == nil || err == io.EOF {
 		if serr := errors.Join(r.s.saved.text(b.Text), r.s.follow.settle()); serr != nil {

@@ -33,22 +33,47 @@ func TestLiveReplayed(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				replay := exec.Command(bin, "replay", "-q", "--format", format, "--maps", filepath.Join(saved, savedSpacesFile), filepath.Join(saved, savedTraceFile))
-				var stderr bytes.Buffer
-				replay.Stderr = &stderr
-				again, err := replay.Output()
-				if err != nil {
-					t.Fatalf("%v\n%s", err, &stderr)
-				}
-				if len(live) == 0 {
-					t.Error("live gave nothing")
-				}
-				if !bytes.Equal(live, again) {
-					t.Errorf("%s", firstDifference(live, again))
-				}
+				sameReplayed(t, live, saved, format)
 			})
 		}
 	}
+}
+
+// sameReplayed replays what was saved and holds it against what live gave.
+func sameReplayed(t *testing.T, live []byte, saved, format string) {
+	t.Helper()
+	replay := exec.Command(ustackBinary(t), "replay", "-q", "--format", format, "--maps", filepath.Join(saved, savedSpacesFile), filepath.Join(saved, savedTraceFile))
+	var stderr bytes.Buffer
+	replay.Stderr = &stderr
+	again, err := replay.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, &stderr)
+	}
+	if len(live) == 0 {
+		t.Error("live gave nothing")
+	}
+	if !bytes.Equal(live, again) {
+		t.Errorf("%s", firstDifference(live, again))
+	}
+}
+
+// TestLiveReadLate: who looks at the output only when all is over (a pager, say)
+// sees every frame named all the same, of a process too that has executed a
+// thousand programs since.
+func TestLiveReadLate(t *testing.T) {
+	_, work := workload(t)
+	dir := t.TempDir()
+	turns, done, saved := filepath.Join(dir, "turns"), filepath.Join(dir, "done"), filepath.Join(dir, "saved")
+	compile(t, turns, "turns.c", "-static", "-no-pie")
+	const script = `"$0" "$0" "$0" 1000; "$1" storm 300; echo >"$2"`
+	text, stderr := readLate(t, done, "--save", saved, "-b", "20000", "-e", "kmem:kmalloc", "-e", "syscalls:sys_enter_futex", "--", "sh", "-c", script, turns, work, done)
+	if lostLine.MatchString(stderr) {
+		t.Fatalf("records were lost\n%s", stderr)
+	}
+	if n := bytes.Count(text, []byte("no-address-space")); n > 5 {
+		t.Errorf("of %d frames it is not known what the process was\n%s", n, stderr)
+	}
+	sameReplayed(t, text, saved, "text")
 }
 
 // firstDifference shows where two texts part.

@@ -102,6 +102,7 @@ type Resolver struct {
 	keptStacks int   // bytes of detached stacks
 	seq        int64 // of the newest batch
 	released   int64 // seq of the newest batch that went out
+	judged     tracefs.Time
 	now        mark
 	paused     bool
 	ended      bool

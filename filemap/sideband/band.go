@@ -26,9 +26,13 @@ type Options struct {
 	// RingSize is the room for records on each CPU, in bytes; DefaultRing if
 	// 0. It is made smaller if the kernel does not lend us so much memory.
 	RingSize int
-	// Keep is for how long what ended can still be looked up; DefaultKeep if
-	// 0.
+	// Keep is for how long what ended can still be looked up, counted from the
+	// time that the trace has Reached; DefaultKeep if 0.
 	Keep time.Duration
+	// Most is of how many processes anything is kept for a trace that is read
+	// ever later, because nobody takes what comes of it; DefaultMost if 0.
+	// Beyond that, Keep is counted from now.
+	Most int
 	// Log gets a line for each change, see Load. nil for none.
 	Log io.Writer
 	// ExecEvent is the number of the tracepoint sched:sched_process_exec (its
@@ -43,8 +47,10 @@ const (
 	// DefaultRing is what the kernel lends to everybody for each CPU: the
 	// sysctl kernel.perf_event_mlock_kb is 512 KiB and a page.
 	DefaultRing = 512 << 10
-	// DefaultKeep is more than a trace is held back.
+	// DefaultKeep is far more than the records of a trace are out of order.
 	DefaultKeep = 10 * time.Second
+	// DefaultMost is how many PIDs there are by default (PID_MAX_DEFAULT).
+	DefaultMost = 1 << 15
 )
 
 // Band is an open side band. It is for one goroutine; its History is for all.
@@ -59,6 +65,7 @@ type Band struct {
 	// expired is when the History was last expired, checked when the CPUs
 	// were last listed.
 	expired, checked tracefs.Time
+	reached          tracefs.Time
 
 	batch   batch
 	watch   watch
@@ -83,6 +90,9 @@ func Open(spaces *space.Spaces, opt Options) (*Band, error) {
 	if opt.Keep == 0 {
 		opt.Keep = DefaultKeep
 	}
+	if opt.Most == 0 {
+		opt.Most = DefaultMost
+	}
 	if opt.Clock == "" {
 		opt.Clock = DefaultClock
 	}
@@ -97,6 +107,7 @@ func Open(spaces *space.Spaces, opt Options) (*Band, error) {
 		return nil, errors.Join(err, b.Close())
 	}
 	b.expired, b.checked = b.Now(), b.Now()
+	b.reached = b.expired
 	return b, nil
 }
 

@@ -62,9 +62,22 @@ func (b *Band) drain() {
 	b.collect(d)
 	b.apply(d)
 	b.followCPUs(d.Until)
-	if keep := tracefs.Time(b.opt.Keep); d.Until-b.expired > keep/4 {
-		b.History.Expire(d.Until - keep)
-		b.expired = d.Until
+	b.expire(d.Until)
+}
+
+// Reached tells up to which time the History has been looked up: what ended long
+// before is forgotten.
+func (b *Band) Reached(t tracefs.Time) { b.reached = max(b.reached, t) }
+
+// expire forgets what is looked up no more.
+func (b *Band) expire(now tracefs.Time) {
+	keep := tracefs.Time(b.opt.Keep)
+	if b.History.Spaces.Len() > b.opt.Most {
+		b.Reached(now)
+	}
+	if before := b.reached - keep; before-b.expired > keep/4 {
+		b.History.Expire(before)
+		b.expired = before
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -124,6 +125,36 @@ func madeGood(t *testing.T, b *Band, r *procmap.Reader) bool {
 		}
 	}
 	return true
+}
+
+// TestReached: what a process was is known until the trace has gone on, however
+// long that takes, but not of more processes than there is room for.
+func TestReached(t *testing.T) {
+	const keep = time.Millisecond
+	b, _ := openBand(t, Options{Keep: keep})
+	var cmd *exec.Cmd
+	run := func() {
+		t.Helper()
+		cmd = exec.Command("true")
+		if err := cmd.Run(); err != nil {
+			t.Fatal(err)
+		}
+		drain(t, b)
+		time.Sleep(10 * keep)
+		drain(t, b)
+	}
+	known := func() bool { return b.History.Spaces.Space(cmd.Process.Pid) != nil }
+	if run(); !known() {
+		t.Error("what the trace has not reached is forgotten")
+	}
+	b.Reached(b.Now())
+	if drain(t, b); known() {
+		t.Error("what the trace has reached is kept")
+	}
+	b.opt.Most = b.History.Spaces.Len() / 2
+	if run(); known() {
+		t.Error("more is kept than there is room for")
+	}
 }
 
 // TestDenied: without the right to perf, the error says what would help.

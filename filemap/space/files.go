@@ -88,17 +88,25 @@ func (fs *files) due() bool {
 	return len(fs.known) > 2*fs.swept+sweepAbove
 }
 
+// markUsed notes the files of a space.
+func (s *Space) markUsed(used map[*File]bool) {
+	for i := range s.versions {
+		for k := range s.versions[i].Mappings {
+			used[s.versions[i].Mappings[k].File] = true
+		}
+	}
+}
+
 // sweep forgets the files that no mapping of the snapshot has. One that is
 // interned meanwhile may be forgotten too, and will then be another pointer:
 // files do not go wrong by that, they are only kept twice.
 func (fs *files) sweep(snap *Snapshot) {
 	used := make(map[*File]bool)
 	snap.Each(func(s *Space) bool {
-		for i := range s.versions {
-			for k := range s.versions[i].Mappings {
-				used[s.versions[i].Mappings[k].File] = true
-			}
-		}
+		s.chain(func(link *Space, _ int) bool {
+			link.markUsed(used)
+			return true
+		})
 		return true
 	})
 	fs.mu.Lock()

@@ -67,7 +67,7 @@ func (s *Space) Loading(from, to tracefs.Time) bool {
 			return true
 		}
 	}
-	return false
+	return s.of(from) != s && s.older.Loading(from, to)
 }
 
 // ended are the loads, the last one of which ends at t if it has not before.
@@ -86,6 +86,9 @@ func (ls loads) end() tracefs.Time {
 	}
 	return ls[len(ls)-1].to
 }
+
+// until are the loads that had ended at t.
+func (ls loads) until(t tracefs.Time) loads { return ls[:len(ls)-len(ls.since(t))] }
 
 // since are the loads that had not ended at t.
 func (ls loads) since(t tracefs.Time) loads {

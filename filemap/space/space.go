@@ -90,8 +90,10 @@ func (v *Version) Find(addr uint64) *Mapping {
 // Space is what one PID had mapped over time. It is never changed.
 type Space struct {
 	PID int
-	// versions are in order of time and do not overlap.
+	// versions are in order of time and do not overlap. Those before them are in
+	// older, nil if there are none, or they have been forgotten.
 	versions []Version
+	older    *Space
 	// changed is the time of the last change.
 	changed tracefs.Time
 	loads   loads
@@ -100,6 +102,22 @@ type Space struct {
 // Versions are what is known of the PID, the oldest first. They are not to be
 // changed.
 func (s *Space) Versions() []Version {
+	if s == nil || s.older == nil {
+		return s.recentVersions()
+	}
+	var all []Version
+	s.chain(func(link *Space, newer int) bool {
+		own := link.versions
+		if newer > 0 {
+			own = own[:link.own()]
+		}
+		all = append(slices.Clone(own), all...)
+		return true
+	})
+	return all
+}
+
+func (s *Space) recentVersions() []Version {
 	if s == nil {
 		return nil
 	}
@@ -120,6 +138,7 @@ type Place struct {
 // unless it is known to have come later (Exact). ok is false if there is
 // nothing.
 func (s *Space) Lookup(addr uint64, t tracefs.Time) (p Place, ok bool) {
+	s = s.of(t)
 	if s == nil || len(s.versions) == 0 {
 		return Place{}, false
 	}
@@ -145,6 +164,7 @@ func (s *Space) Lookup(addr uint64, t tracefs.Time) (p Place, ok bool) {
 
 // At is the version in force at a time, nil if nothing is known of it.
 func (s *Space) At(t tracefs.Time) *Version {
+	s = s.of(t)
 	if i := s.at(t); i >= 0 {
 		return &s.versions[i]
 	}
@@ -154,6 +174,7 @@ func (s *Space) At(t tracefs.Time) *Version {
 // Began is when the program that was running at a time came to light: when the
 // process was made, or executed it, if that was seen.
 func (s *Space) Began(t tracefs.Time) tracefs.Time {
+	s = s.of(t)
 	i := s.at(t)
 	for i > 0 && !s.versions[i].Fresh && s.versions[i-1].To == s.versions[i].From {
 		i--
@@ -161,7 +182,11 @@ func (s *Space) Began(t tracefs.Time) tracefs.Time {
 	if i < 0 {
 		return 0
 	}
-	return s.versions[i].From
+	from := s.versions[i].From
+	if i == 0 && !s.versions[0].Fresh && s.older != nil {
+		return s.older.Began(from) // which has that version, too
+	}
+	return from
 }
 
 // BeganExactly is Began, if the kernel told when that was.
@@ -182,7 +207,8 @@ func (s *Space) last() *Version {
 	return nil
 }
 
-// at is the index of the version in force at a time, -1 if there is none.
+// at is the index of the version in force at a time, -1 if there is none, or
+// none that can be changed any more.
 func (s *Space) at(t tracefs.Time) int {
 	if s == nil {
 		return -1
@@ -200,15 +226,19 @@ func (s *Space) copy(pid int, t tracefs.Time) *Space {
 	if s != nil {
 		next.versions = slices.Clone(s.versions)
 		next.changed = max(t, s.changed)
-		next.loads = s.loads
+		next.loads, next.older = s.loads, s.older
 	}
 	return next
 }
 
 // with returns the space with a version that is in force from v.From until the
 // one that was in force then ended, or the next one begins. What comes later
-// stays: the news may be older than a reading that we have.
+// stays: the news may be older than a reading that we have. What is older than
+// all that can be changed is left out.
 func (s *Space) with(pid int, v Version) *Space {
+	if s.of(v.From) != s {
+		return s
+	}
 	next := s.copy(pid, v.From)
 	list := next.versions
 	i := sort.Search(len(list), func(i int) bool { return list[i].From > v.From })

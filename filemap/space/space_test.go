@@ -233,7 +233,7 @@ func TestAgainstModel(t *testing.T) {
 		type table [pages]string // what each page is
 		var now table
 		var moments []table
-		for t := range 200 {
+		for t := range 600 {
 			from := rnd.IntN(pages)
 			to := from + 1 + rnd.IntN(pages-from)
 			switch rnd.IntN(10) {
@@ -252,8 +252,7 @@ func TestAgainstModel(t *testing.T) {
 			}
 			moments = append(moments, now)
 		}
-		first := max(0, len(moments)-maxVersions+1)
-		for at := first; at < len(moments); at++ {
+		for at := range moments {
 			for i := range pages {
 				addr := uint64(i) * page
 				p, ok := s.Lookup(1, addr, tracefs.Time(at))

@@ -24,8 +24,9 @@ type shard struct {
 	spaces atomic.Pointer[map[int]*Space]
 }
 
-// maxVersions bounds the versions of one PID that are kept while time goes on.
-const maxVersions = 256
+// maxVersions bounds the versions of one PID that are kept while time goes on:
+// what is not expired by then has come too fast.
+const maxVersions = 1 << 13
 
 // New returns spaces without any process, for what happens now.
 func New() *Spaces { return NewOf(maxVersions) }
@@ -101,8 +102,8 @@ func (s *Spaces) update(pid int, change func(old *Space) *Space) (changed bool) 
 		return false
 	}
 	if next != nil {
-		next.versions = next.versions[max(0, len(next.versions)-s.most):]
-		next.loads = next.loads[max(0, len(next.loads)-s.most):]
+		next.shed()
+		next = next.bounded(s.most)
 	}
 	sh.replace(spaces, pid, next)
 	return true
@@ -120,6 +121,15 @@ func (sh *shard) replace(spaces map[int]*Space, pid int, next *Space) {
 		spaces[pid] = next
 	}
 	sh.spaces.Store(&spaces)
+}
+
+// Len is of how many PIDs anything is known.
+func (s *Spaces) Len() int {
+	n := 0
+	for i := range s.shards {
+		n += len(s.shards[i].load())
+	}
+	return n
 }
 
 // Expire forgets what ended before a time, and the files that nothing refers
@@ -143,6 +153,9 @@ func (sh *shard) expire(before tracefs.Time) {
 		}
 		switch old {
 		case 0:
+			if next := sp.since(before); next != sp {
+				sh.replace(sh.load(), pid, next)
+			}
 		case len(sp.versions):
 			sh.replace(sh.load(), pid, nil)
 		default:

@@ -48,7 +48,12 @@ func (s *Spaces) ReplaceUnder(p *procmap.Process, t, after tracefs.Time) bool {
 // remadeSince reports whether the process was made, or executed a program,
 // after t.
 func (s *Space) remadeSince(t tracefs.Time) bool {
-	return slices.ContainsFunc(s.versions, func(v Version) bool { return v.Exact && v.From > t })
+	found := false
+	s.chain(func(link *Space, _ int) bool {
+		found = slices.ContainsFunc(link.versions, func(v Version) bool { return v.Exact && v.From > t })
+		return !found && link.of(t) != link // what is older is of before
+	})
+	return found
 }
 
 // hasAll reports whether a version has all that another one has.

@@ -45,6 +45,7 @@ type Tasks struct {
 	owner map[int]int
 	// changing are the processes that have to be read.
 	changing map[int]*change
+	expired  tracefs.Time // what ended before is forgotten
 }
 
 // New returns Tasks that read processes with r and feed spaces.
@@ -76,6 +77,21 @@ func (t *Tasks) Reread(pid int) error {
 	}
 	t.note(&c)
 	return nil
+}
+
+// keep is how long what ended can still be looked up, counted from the time that
+// the trace has reached: far more than its records are out of order.
+const keep = tracefs.Time(10e9)
+
+// Reached tells up to which time the spaces have been looked up: what ended long
+// before is forgotten.
+func (t *Tasks) Reached(at tracefs.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if before := at - keep; before-t.expired > keep/4 {
+		t.spaces.Expire(before)
+		t.expired = before
+	}
 }
 
 // Found notes what a process has at an address, memory that is no code.

@@ -1,0 +1,116 @@
+package space
+
+import (
+	"fmt"
+	"testing"
+
+	"ustack/tracefs"
+)
+
+// longHistory is a process that executes a program every 100 ns, which takes
+// 10 ns to load and maps a library later.
+func longHistory(programs int) *Spaces {
+	s := New()
+	for i := range programs {
+		t := tracefs.Time(i * 100)
+		s.Exec(1, fmt.Sprint(i), t)
+		s.Loading(1, t)
+		m := mapping(0x1000, 0x2000, 0, fmt.Sprint("/program", i%7))
+		s.MapExact(1, &m, t+5)
+		s.Loaded(1, t+10)
+		l := mapping(0x8000, 0x9000, 0, fmt.Sprint("/library", i%5))
+		s.MapExact(1, &l, t+50)
+		s.Unmap(1, 0x8000, 0x9000, t+80)
+	}
+	return s
+}
+
+// TestLongHistory: what a process was long ago is known as well as what it is
+// now, however often it has changed since.
+func TestLongHistory(t *testing.T) {
+	const programs = 3000
+	s := longHistory(programs)
+	sp := s.Space(1)
+	versions := sp.Versions()
+	if len(versions) != 2*programs {
+		t.Errorf("%d versions", len(versions))
+	}
+	for i := 1; i < len(versions); i++ {
+		if versions[i-1].To != versions[i].From {
+			t.Fatalf("versions are not one after the other: %+v", versions[i-1:i+1])
+		}
+	}
+	for i := range programs {
+		at := tracefs.Time(i * 100)
+		program, library := fmt.Sprintf("/program%d+0x0", i%7), fmt.Sprintf("/library%d+0x0", i%5)
+		for _, c := range []struct {
+			addr  uint64
+			after tracefs.Time
+			want  string
+		}{{0x1000, 4, ""}, {0x1000, 5, program}, {0x1000, 99, program}, {0x8000, 49, ""}, {0x8000, 50, library}, {0x8000, 79, library}, {0x8000, 80, ""}} {
+			if got := where(s, 1, c.addr, at+c.after); got != c.want {
+				t.Fatalf("program %d: %#x after %d is %q, want %q", i, c.addr, c.after, got, c.want)
+			}
+		}
+		if v := sp.At(at + 90); v == nil || v.Comm != fmt.Sprint(i) {
+			t.Fatalf("program %d: %+v", i, v)
+		}
+		if began, exactly := sp.BeganExactly(at + 90); began != at || !exactly {
+			t.Fatalf("program %d began at %d, exactly %v", i, began, exactly)
+		}
+		if !sp.Loading(at+9, at+10) || sp.Loading(at+10, at+100) {
+			t.Fatalf("program %d: loading %v, then %v", i, sp.Loading(at+9, at+10), sp.Loading(at+10, at+100))
+		}
+	}
+}
+
+// TestLongHistoryExpired: it can be forgotten up to any moment.
+func TestLongHistoryExpired(t *testing.T) {
+	const programs = 1000
+	s := longHistory(programs)
+	for i := 0; i < programs; i += 37 {
+		at := tracefs.Time(i * 100)
+		s.Expire(at)
+		want := fmt.Sprintf("/program%d+0x0", i%7)
+		if got := where(s, 1, 0x1000, at+60); got != want {
+			t.Fatalf("program %d is %q, want %q", i, got, want)
+		}
+		if n := len(s.Space(1).Versions()); n > 2*(programs-i)+2*chunk {
+			t.Fatalf("after %d programs, %d versions are left", i, n)
+		}
+	}
+	s.Exit(1, programs*100)
+	s.Expire(programs*100 + 1)
+	if sp := s.Space(1); sp != nil {
+		t.Errorf("of a process that has ended, %d versions are left", len(sp.Versions()))
+	}
+}
+
+// TestLongHistoryLate: what is told of a time so long ago that nothing of it can
+// be changed changes nothing.
+func TestLongHistoryLate(t *testing.T) {
+	const programs = 500
+	s := longHistory(programs)
+	m := mapping(0x1000, 0x2000, 0, "/late")
+	s.Map(1, &m, 50)
+	s.Unmap(1, 0, 0x9000, 50)
+	s.Exec(1, "late", 50)
+	s.Exit(1, 50)
+	for i := range programs {
+		if got, want := where(s, 1, 0x1000, tracefs.Time(i*100+60)), fmt.Sprintf("/program%d+0x0", i%7); got != want {
+			t.Fatalf("program %d is %q, want %q", i, got, want)
+		}
+	}
+}
+
+// BenchmarkRestless: what a change of a process costs that changes all the time.
+func BenchmarkRestless(b *testing.B) {
+	for _, programs := range []int{100, 1000, 4000} {
+		b.Run(fmt.Sprint(programs), func(b *testing.B) {
+			for b.Loop() {
+				longHistory(programs)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*programs), "ns/program")
+		})
+	}
+}
