@@ -47,6 +47,8 @@ type futexFlags struct {
 	profile profile.Format // if format is one
 	minWait time.Duration
 	view    futex.View
+	// interval is how often the answer so far is shown, nil if not said.
+	interval *time.Duration
 }
 
 // Limits for holding records back. Few are needed: a wait's stack is found at
@@ -172,6 +174,13 @@ func (f *futexFlags) report(stdout, stderr io.Writer, a *futex.Analysis) error {
 	}
 	if names != nil {
 		defer names.Close()
+	}
+	return f.reportNamed(stdout, stderr, a, names)
+}
+
+// reportNamed writes the report at the end. names may be nil.
+func (f *futexFlags) reportNamed(stdout, stderr io.Writer, a *futex.Analysis, names *symbol.Symbols) error {
+	if names != nil {
 		a.Name(names)
 	}
 	r := a.Report(f.view)

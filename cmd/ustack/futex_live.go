@@ -1,15 +1,18 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"runtime/debug"
+	"time"
 
 	"ustack/filemap/procmap"
 	"ustack/filemap/resolve"
 	"ustack/filemap/space"
+	"ustack/filemap/symbol"
 	"ustack/render"
 	"ustack/render/futex"
 	"ustack/tracefs"
@@ -25,7 +28,7 @@ Ctrl-C comes, and then says who waits for whom.
   ustack futex --live -e sched:sched_switch -e sched:sched_waking --duration 10s
 
 Events of -e are traced besides the futex calls; sched_switch and sched_waking
-make the answer surer.
+make the answer surer. On a terminal, the answer so far is shown every second.
 
 `
 
@@ -50,8 +53,16 @@ func parseFutexLive(args []string, stdout io.Writer) (*futexFlags, *liveFlags, e
 	fs := newFlags("futex")
 	source.sourceFlags(fs)
 	f.viewFlags(fs)
+	fs.Func("interval", "show the answer so far every `TIME`, 0 for at the end only (default 1s on a terminal, else 0)", f.setInterval)
 	if err := parseFlags(fs, args, futexLiveHelp, stdout); err != nil {
 		return nil, nil, err
+	}
+	if f.interval != nil && f.format != "text" && f.format != "json" && !f.json {
+		return nil, nil, errors.New("--interval is for text and JSON: a profile is of the whole trace")
+	}
+	if f.format == "text" && !f.json && f.interval == nil && render.NewScreen(stdout) != nil {
+		f.interval = new(time.Duration)
+		*f.interval = defaultInterval
 	}
 	source.command = fs.Args()
 	source.stitch = true // a wait is told with its stack
@@ -59,17 +70,46 @@ func parseFutexLive(args []string, stdout io.Writer) (*futexFlags, *liveFlags, e
 	return &f, &source, errors.Join(f.check(), source.checkSource(args))
 }
 
-// futexOutput is the output of futex --live: the report, at the end.
+// defaultInterval is how often the answer so far is shown on a terminal.
+const defaultInterval = time.Second
+
+// setInterval understands --interval.
+func (f *futexFlags) setInterval(text string) error {
+	d, err := time.ParseDuration(text)
+	if text == "0" {
+		d, err = 0, nil
+	}
+	if err != nil || d < 0 {
+		return fmt.Errorf("%q is no time like 1s", text)
+	}
+	f.interval = &d
+	return nil
+}
+
+// futexOutput is the output of futex --live: the report, at the end, and what it
+// is so far.
 type futexOutput struct {
-	s *session
-	f *futexFlags
-	a *futex.Analysis
+	s      *session
+	f      *futexFlags
+	a      *futex.Analysis
+	names  *symbol.Symbols // nil if nobody asked
+	screen *render.Screen  // nil if there is none, or nothing is shown on it
+	shown  time.Time
 }
 
 func (o *futexOutput) open() error {
 	if err := checkProfile(o.s.stdout, o.f.profile); err != nil {
 		return err
 	}
+	var err error
+	if o.names, err = o.f.symbols.open("", o.s.stderr); err != nil {
+		return err
+	}
+	if o.every() > 0 {
+		o.screen = render.NewScreen(o.s.stdout)
+		o.s.noCounter = o.screen != nil
+	}
+	o.shown = time.Now()
 	var opt futex.Options
 	if o.s.follow.follower != nil {
 		opt.Mappings = &liveMappings{follow: o.s.follow}
@@ -80,16 +120,62 @@ func (o *futexOutput) open() error {
 
 func (o *futexOutput) renderer(*resolve.Resolver) render.Renderer { return o.a }
 
-func (o *futexOutput) step(*resolve.Totals) error { return nil }
+// every is how often the answer so far is shown, 0 for never.
+func (o *futexOutput) every() time.Duration {
+	if o.f.interval == nil {
+		return 0
+	}
+	return *o.f.interval
+}
+
+func (o *futexOutput) step(t *resolve.Totals) error {
+	if o.every() == 0 || time.Since(o.shown) < o.every() || !o.a.Seen() {
+		return nil
+	}
+	err := o.show(t)
+	o.shown = time.Now() // a slow terminal gets less
+	return err
+}
+
+// show shows the answer so far: on a terminal in the place of the one before,
+// elsewhere behind it.
+func (o *futexOutput) show(t *resolve.Totals) error {
+	if o.names != nil {
+		o.a.Name(o.names)
+	}
+	var text bytes.Buffer
+	if o.screen != nil {
+		lost, _ := t.LostRecords()
+		fmt.Fprintf(&text, "%d events, %d lost; Ctrl-C for the whole answer\n\n", t.Events, lost)
+	}
+	if err := o.f.write(&text, o.a.Interim(o.f.view), o.names); err != nil {
+		return fmt.Errorf("writing the output: %w", err)
+	}
+	if o.screen != nil {
+		return o.screen.Show(text.Bytes())
+	}
+	text.WriteByte('\n')
+	if _, err := o.s.stdout.Write(text.Bytes()); err != nil {
+		return fmt.Errorf("writing the output: %w", err)
+	}
+	return nil
+}
 
 // close writes the report, of an interrupted trace too.
 func (o *futexOutput) close() error {
-	if o.a == nil || !o.a.Seen() {
+	if o.a == nil {
 		return nil
 	}
 	a := o.a
 	o.a = nil
-	return o.f.report(o.s.stdout, o.s.stderr, a)
+	var err error
+	if a.Seen() {
+		err = errors.Join(o.screen.Clear(), o.f.reportNamed(o.s.stdout, o.s.stderr, a, o.names))
+	}
+	if o.names != nil {
+		o.names.Close()
+	}
+	return err
 }
 
 // liveMappings tell of threads and shared memory while they are there.

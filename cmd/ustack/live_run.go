@@ -84,12 +84,14 @@ type session struct {
 	f    *liveFlags
 	name string // of the command
 	sink sink
-	// records tells that the sink looks at each event.
-	records bool
-	stdin   io.Reader
-	stdout  io.Writer
-	theirs  io.Writer // standard error as it is, for the command
-	stderr  io.Writer // the same for us
+	// records tells that the sink looks at each event, noCounter that it shows
+	// itself how far it is.
+	records   bool
+	noCounter bool
+	stdin     io.Reader
+	stdout    io.Writer
+	theirs    io.Writer // standard error as it is, for the command
+	stderr    io.Writer // the same for us
 
 	stop   *stopper
 	in     *instance.Instance
@@ -346,7 +348,7 @@ func (s *session) pump(trace *input.Trace) (*resolve.Totals, error) {
 		opt.Evidence = s.follow.judge
 	}
 	res := resolve.New(opt)
-	counter := render.NewCounter(s.stderr, s.f.quiet || !render.IsTerminalWriter(s.stderr))
+	counter := render.NewCounter(s.stderr, s.f.quiet || s.noCounter || !render.IsTerminalWriter(s.stderr))
 	defer counter.Done()
 	var failed error
 	totals, err := pump(input.NewPipe(&followed{trace, s}), res, s.sink.renderer(res), func() {

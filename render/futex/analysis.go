@@ -48,7 +48,6 @@ type Analysis struct {
 	all     []*lock           // with those that have been united or folded, till the next folding
 	locks   int               // how many there are
 	born    int64             // how many there have been
-	opened  map[*lock][]*wait // that had not ended at the end
 	forgot  int64             // threads
 	evicted bool              // locks have been folded into others
 	stacks  stacks

@@ -2,6 +2,7 @@ package futex
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"ustack/tracefs"
@@ -19,72 +20,30 @@ func (a *Analysis) Gaps() *Gaps { return &a.gaps }
 
 // finish ends what is under way at the end of the trace.
 func (a *Analysis) finish() {
+	for from := range a.openGaps() {
+		a.gaps.add(from, a.end)
+		a.spans.disturbed(from)
+	}
 	for s := range a.cpus {
 		for n := range a.cpus[s] {
-			if c := &a.cpus[s][n]; c.lost && !a.spans.known {
-				c.lost = false
-				from := a.start
-				if c.seen {
-					from = c.last
-				}
-				a.gaps.add(from, a.end)
-				a.spans.disturbed(from)
-			}
+			a.cpus[s][n].lost = false
 		}
 	}
-	a.opened = make(map[*lock][]*wait)
-	tids := make([]int32, 0, len(a.threads))
-	for tid := range a.threads {
-		tids = append(tids, tid)
-	}
-	slices.Sort(tids)
 	a.settle(a.end + 1) // locks may become one
-	for _, tid := range tids {
-		a.finishThread(a.threads[tid])
+	for _, th := range a.inOrder() {
+		a.stopPaused(th)
 	}
 	a.settle(a.end + 1)
+}
+
+// inOrder are the threads in the order of their numbers.
+func (a *Analysis) inOrder() []*thread {
+	return slices.SortedFunc(maps.Values(a.threads), func(x, y *thread) int { return cmp.Compare(x.tid, y.tid) })
 }
 
 // noReturns reports whether the trace has no returns from calls. If no thread
 // makes a second call, it may be that all of the first ones hang.
 func (a *Analysis) noReturns() bool { return a.exits == 0 && a.broke }
-
-// finishThread counts a wait that goes on, and what may be hidden before the
-// first and after the last call of a thread.
-func (a *Analysis) finishThread(th *thread) {
-	a.stopPaused(th)
-	if th.first < 0 {
-		return
-	}
-	if _, last, ok := a.gaps.within(a.start, th.first); ok {
-		a.hide(th, last-a.start, 0)
-	}
-	var counted tracefs.Time
-	if w := th.wait; th.in && w != nil && w.lock != nil && !a.noReturns() {
-		l := w.lock.find()
-		a.opened[l] = append(a.opened[l], w)
-		l.open++
-		l.results[Open]++
-		counted = max(a.end-w.since, 0)
-		l.openTime += counted
-		if _, _, ok := a.gaps.within(th.since, a.end); ok {
-			l.openDoubt += counted
-		}
-	}
-	to := a.end
-	if th.dead {
-		to = max(th.diedAt, th.last)
-	}
-	switch first, last, ok := a.gaps.within(th.last, to); {
-	case !ok:
-	case th.in:
-		a.hide(th, to-th.since, counted)
-	case th.dead:
-		a.hide(th, last-first, 0)
-	default:
-		a.hide(th, to-first, 0)
-	}
-}
 
 // hiding is how much longer threads can have waited than was seen: all, those
 // whose process is unknown, and those of each process.
@@ -96,18 +55,19 @@ type hiding struct {
 	more tracefs.Time
 }
 
-func (a *Analysis) hiding() *hiding {
+func (u *underway) hiding() *hiding {
 	h := &hiding{own: make(map[*process]tracefs.Time)}
-	if !a.gaps.Any() {
+	if !u.gaps.Any() {
 		return h
 	}
-	h.more = a.brokenTime + a.hidden.by(a.gaps.Records, a.gaps.Unknown)
-	for _, th := range a.threads {
-		h.all += th.hidden
+	h.more = u.broken + u.hidden.by(u.gaps.Records, u.gaps.Unknown)
+	for _, th := range u.a.threads {
+		hidden := th.hidden + u.threads[th]
+		h.all += hidden
 		if p := th.proc.find(); p.tgid == tracefs.NoTID {
-			h.unknown += th.hidden
+			h.unknown += hidden
 		} else {
-			h.own[p] += th.hidden
+			h.own[p] += hidden
 		}
 	}
 	return h
@@ -135,7 +95,7 @@ func (a *Analysis) loss(r *Report) {
 }
 
 // blocked lists the waits that had not ended.
-func (a *Analysis) blocked(r *Report, byLock map[*lock]*Lock, v *View) {
+func (a *Analysis) blocked(r *Report, u *underway, byLock map[*lock]*Lock, v *View) {
 	if a.noReturns() {
 		return
 	}
@@ -146,13 +106,13 @@ func (a *Analysis) blocked(r *Report, byLock map[*lock]*Lock, v *View) {
 		}
 		b := &Blocked{TID: th.tid, Comm: th.comm, Since: w.from, Time: a.end - w.from, Val: w.val, Stack: a.stacks.get(w.stack),
 			Missing: w.missing.String(), wait: w}
-		_, _, b.Doubt = a.gaps.within(th.since, a.end)
+		_, _, b.Doubt = u.gaps.within(th.since, a.end)
 		if w.lock != nil {
 			l := w.lock.find()
-			if b.Lock = byLock[l]; b.Lock == nil || !v.wants(a, b.Lock) {
+			if b.Lock = byLock[l]; b.Lock == nil || !v.wants(u, b.Lock) {
 				continue
 			}
-			if _, _, lost := a.gaps.within(l.ownedFrom, a.end); l.owner != 0 && !lost {
+			if _, _, lost := u.gaps.within(l.ownedFrom, a.end); l.owner != 0 && !lost {
 				b.Owner, b.OwnedFrom = l.owner, l.ownedFrom
 				if owner := a.threads[l.owner]; owner != nil {
 					b.OwnerDead = owner.dead

@@ -85,7 +85,7 @@ func (h *Holder) let(k *wake, l *lock) {
 
 // check decides on high confidence when the whole trace is known: which locks
 // are one, and what was lost.
-func (w *Wait) check(a *Analysis) {
+func (w *Wait) check(gaps *Gaps) {
 	h := &w.Holder
 	if h.TID == 0 {
 		return
@@ -94,7 +94,7 @@ func (w *Wait) check(a *Analysis) {
 	if h.foreign || slices.ContainsFunc(h.locks, func(x *lock) bool { return x.find() != l }) {
 		h.Sure, h.Why = false, "it is not proven that all who let go use the same lock"
 	}
-	if _, _, lost := a.gaps.within(w.From, w.From+w.Time); lost {
+	if _, _, lost := gaps.within(w.From, w.From+w.Time); lost {
 		h.Sure, h.Why = false, "records were lost meanwhile"
 	}
 }

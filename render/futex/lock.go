@@ -42,11 +42,8 @@ type lock struct {
 	born   int64 // how many locks there were before it
 
 	results   [resultCount]int64
-	open      int64        // waits that had not ended
-	openTime  tracefs.Time // how long they have lasted
 	time      tracefs.Time // of all waits that ended
 	doubt     tracefs.Time // the part of time that is not certain
-	openDoubt tracefs.Time
 	durations durations
 	traits    traits
 	flows     parts[flow]
@@ -153,11 +150,8 @@ func (l *lock) merge(m *lock) {
 		l.results[i] += n
 	}
 	l.born = min(l.born, m.born)
-	l.open += m.open
-	l.openTime += m.openTime
 	l.time += m.time
 	l.doubt += m.doubt
-	l.openDoubt += m.openDoubt
 	l.active += m.active
 	l.durations.merge(&m.durations)
 	l.traits.merge(&m.traits)

@@ -22,22 +22,32 @@ type View struct {
 // Report finishes the analysis: nothing can be added after it.
 func (a *Analysis) Report(v View) *Report {
 	a.finish()
+	return a.report(v)
+}
+
+// Interim is the report of what has been until now. The analysis goes on. A wait
+// that a signal has broken off is not counted before it is known what becomes of
+// it.
+func (a *Analysis) Interim(v View) *Report { return a.report(v) }
+
+func (a *Analysis) report(v View) *Report {
+	u := a.underway()
 	r := &Report{Ticks: a.ticks, Start: a.start, End: a.end, Calls: a.calls, Before: a.before, Waitv: a.waitv, NoReturn: a.unpaired, NoReturns: a.noReturns()}
 	a.loss(r)
-	hidden := a.hiding()
+	hidden := u.hiding()
 	byLock := make(map[*lock]*Lock)
 	var locks [2][]*Lock
 	filtered := len(v.PIDs)+len(v.Comms) > 0
 	for _, l := range a.all {
-		if l.parent != nil || l.traits.waits == 0 && l.durations.count == 0 && l.open == 0 {
+		if l.parent != nil || l.traits.waits == 0 && l.durations.count == 0 && len(u.at(l).waits) == 0 {
 			continue
 		}
-		out := a.lockReport(l, hidden)
+		out := u.lock(l, hidden)
 		byLock[l] = out
 		if filtered {
 			a.detail(out)
 		}
-		if v.wants(a, out) {
+		if v.wants(u, out) {
 			s := out.Kind.section()
 			locks[s] = append(locks[s], out)
 		}
@@ -48,7 +58,7 @@ func (a *Analysis) Report(v View) *Report {
 			sums[s].add(&l.Sum)
 		}
 	}
-	r.OtherLocks, r.OtherSignals = a.folded(0, &r.Contended, hidden), a.folded(1, &r.Signalled, hidden)
+	r.OtherLocks, r.OtherSignals = u.folded(0, &r.Contended, hidden), u.folded(1, &r.Signalled, hidden)
 	r.All.add(&r.Contended)
 	r.All.add(&r.Signalled)
 	if r.Loss.Gaps > 0 {
@@ -58,8 +68,8 @@ func (a *Analysis) Report(v View) *Report {
 	}
 	r.Threads = a.threadTimes(locks[0])
 	r.ThreadCount = len(r.Threads)
-	a.blocked(r, byLock, &v)
-	a.longestWaits(r, byLock, &v)
+	a.blocked(r, u, byLock, &v)
+	u.longest(r, byLock, &v)
 	a.verdict(r)
 	a.notes(r)
 	r.Locks, r.LockCount = v.list(locks[0]), len(locks[0])
@@ -90,7 +100,7 @@ func (s *Sum) add(t *Sum) {
 }
 
 // wants reports whether a lock belongs to the processes that are wanted.
-func (v *View) wants(a *Analysis, l *Lock) bool {
+func (v *View) wants(u *underway, l *Lock) bool {
 	pid := len(v.PIDs) == 0
 	comm := len(v.Comms) == 0
 	if p := l.Process; p != nil {
@@ -101,7 +111,7 @@ func (v *View) wants(a *Analysis, l *Lock) bool {
 		pid = pid || slices.Contains(v.PIDs, w.TID)
 		comm = comm || slices.Contains(v.Comms, w.Comm)
 	}
-	for _, w := range a.opened[l.lock] {
+	for _, w := range u.at(l.lock).waits {
 		pid = pid || slices.Contains(v.PIDs, w.th.tid)
 		comm = comm || slices.Contains(v.Comms, w.th.comm)
 	}
@@ -137,7 +147,9 @@ func (a *Analysis) commOfTID(tid int32) string {
 }
 
 // lockReport makes the row of a lock.
-func (a *Analysis) lockReport(l *lock, hidden *hiding) *Lock {
+func (u *underway) lock(l *lock, hidden *hiding) *Lock {
+	open := u.at(l)
+	openTime, doubt := open.time, l.doubt+open.doubt
 	d := &l.durations
 	out := &Lock{
 		born: l.born, Address: l.key.addr, Shared: l.key.shared, Local: l.local, File: l.file.path, Offset: l.file.offset, Kind: l.kind(), Results: l.results,
@@ -146,16 +158,17 @@ func (a *Analysis) lockReport(l *lock, hidden *hiding) *Lock {
 	if d.count > 0 {
 		out.Mean = l.time / tracefs.Time(d.count)
 	}
-	for _, n := range l.results {
+	out.Results[Open] = int64(len(open.waits))
+	for _, n := range out.Results {
 		out.Waits += n
 	}
 	// What is in doubt is part of what is hidden, too.
-	out.Sum = Sum{Waits: out.Waits, Time: l.time, Open: l.open, OpenTime: l.openTime,
-		Low: l.time - l.doubt + l.openTime - l.openDoubt, High: l.time - l.doubt + l.openTime - l.openDoubt + hidden.from(l)}
-	out.High = min(out.High, l.time+l.openTime+hidden.more)
+	out.Sum = Sum{Waits: out.Waits, Time: l.time, Open: out.Results[Open], OpenTime: openTime,
+		Low: l.time - doubt + openTime - open.openDoubt, High: l.time - doubt + openTime - open.openDoubt + hidden.from(l)}
+	out.High = min(out.High, l.time+openTime+hidden.more)
 	if p := l.proc; p != nil {
 		p = p.find()
-		out.Process = a.processReport(p, l)
+		out.Process = u.process(p, l)
 	}
 	return out
 }
@@ -171,7 +184,7 @@ func (a *Analysis) detail(out *Lock) {
 
 // processReport describes a lock's process. One whose number is unknown is the
 // threads that are proven to be of it; of a shared futex, those that use it.
-func (a *Analysis) processReport(p *process, l *lock) *Process {
+func (u *underway) process(p *process, l *lock) *Process {
 	out := &Process{TGID: p.tgid, How: p.how, Comm: p.comm, TIDs: slices.Sorted(slices.Values(p.tids)), Threads: p.count}
 	if p.tgid != tracefs.NoTID || !l.key.shared {
 		return out
@@ -180,23 +193,23 @@ func (a *Analysis) processReport(p *process, l *lock) *Process {
 	for _, p := range slices.Concat(l.waiters, l.wakers) {
 		users[p.key] = true
 	}
-	for _, w := range a.opened[l] {
+	for _, w := range u.at(l).waits {
 		users[w.th.tid] = true
 	}
 	if len(users) > 0 {
 		out.TIDs, out.Threads = slices.Sorted(maps.Keys(users)), len(users)
-		out.Comm = a.commOfTID(out.TIDs[0])
+		out.Comm = u.a.commOfTID(out.TIDs[0])
 	}
 	return out
 }
 
 // folded makes the row of locks that were too many.
-func (a *Analysis) folded(section int, sum *Sum, hidden *hiding) *Lock {
-	l := a.others[section]
-	if l.durations.count+l.open == 0 && l.results == [resultCount]int64{} {
+func (u *underway) folded(section int, sum *Sum, hidden *hiding) *Lock {
+	l := u.a.others[section]
+	if l.durations.count == 0 && len(u.at(l).waits) == 0 && l.results == [resultCount]int64{} {
 		return nil
 	}
-	out := a.lockReport(l, hidden)
+	out := u.lock(l, hidden)
 	sum.add(&out.Sum)
 	return out
 }
@@ -295,25 +308,30 @@ func (s *StackShare) compare(t *StackShare) int {
 	})
 }
 
-// longestWaits lists the longest waits for locks.
-func (a *Analysis) longestWaits(r *Report, byLock map[*lock]*Lock, v *View) {
-	for s := range a.longest {
-		for _, w := range a.longest[s] {
-			w.check(a)
-			w.Lock = byLock[w.lock.find()]
-			w.Stack, w.WakerStack = a.stacks.get(w.stack), a.stacks.get(w.waker)
-			if w.Lock != nil && w.Lock.Kind.Contention() && w.Time >= v.MinWait && v.wants(a, w.Lock) {
+// longest lists the longest waits for locks.
+func (u *underway) longest(r *Report, byLock map[*lock]*Lock, v *View) {
+	for s := range u.a.longest {
+		for _, w := range u.a.longest[s] {
+			w = u.wait(w, byLock[w.lock.find()])
+			if w.Lock != nil && w.Lock.Kind.Contention() && w.Time >= v.MinWait && v.wants(u, w.Lock) {
 				r.Longest = append(r.Longest, w)
 			}
 		}
 	}
 	slices.SortFunc(r.Longest, longer)
 	for _, l := range byLock {
-		if w := l.Longest; w != nil {
-			w.Lock = l
-			w.Stack, w.WakerStack = a.stacks.get(w.stack), a.stacks.get(w.waker)
+		if l.Longest != nil {
+			l.Longest = u.wait(l.Longest, l)
 		}
 	}
+}
+
+// wait is a single wait as it is known now.
+func (u *underway) wait(w *Wait, l *Lock) *Wait {
+	one := *w
+	one.check(u.gaps)
+	one.Lock, one.Stack, one.WakerStack = l, u.a.stacks.get(w.stack), u.a.stacks.get(w.waker)
+	return &one
 }
 
 // notes say what the trace lacks.

@@ -1,7 +1,6 @@
 package futex
 
 import (
-	"container/heap"
 	"slices"
 
 	"ustack/tracefs"
@@ -98,29 +97,46 @@ func (a *Analysis) settleFirst(n int) {
 	}
 }
 
-// judge says what of a span is certain.
-func (a *Analysis) judge(s *span) {
-	first, last, gap := a.gaps.within(s.from, s.to)
+// judgement is what is certain of a span, and what is not: how long the thread
+// can have waited unseen in it, and how much of that was counted.
+type judgement struct {
+	hides         bool
+	hide, counted tracefs.Time
+	broken        bool // a call of unknown end or beginning
+	doubt         bool // what was counted may have been something else
+}
+
+// judge judges a span.
+func (g *Gaps) judge(s *span) judgement {
+	first, last, gap := g.within(s.from, s.to)
 	switch {
 	case s.kind == spanBroken:
-		// A call of unknown end or beginning: all of it may have been waiting.
-		s.th.hidden += s.to - s.from
-		a.brokenTime += s.to - s.from
-		return
+		// All of it may have been waiting.
+		return judgement{broken: true, hide: s.to - s.from}
 	case s.kind == spanSure || !gap:
-		if s.waker != nil {
-			a.provenSame(s)
-		}
-		return
+		return judgement{}
 	case s.kind == spanFree:
 		// Whole waits can be hidden between the first and the last loss.
-		a.hide(s.th, last-first, 0)
-		return
+		return judgement{hides: true, hide: last - first}
 	}
 	// The return may be that of another call.
-	a.hide(s.th, s.to-s.from, s.time)
-	if s.lock != nil {
-		s.lock.find().doubt += s.time
+	return judgement{hides: true, hide: s.to - s.from, counted: s.time, doubt: true}
+}
+
+// judge counts what is certain of a span, once no gap can reach it any more.
+func (a *Analysis) judge(s *span) {
+	j := a.gaps.judge(s)
+	switch {
+	case j.broken:
+		s.th.hidden += j.hide
+		a.brokenTime += j.hide
+	case j.hides:
+		a.hide(s.th, j.hide, j.counted)
+		if j.doubt && s.lock != nil {
+			s.lock.find().doubt += s.time
+		}
+	case s.waker != nil:
+		a.provenSame(s)
 	}
 }
 
@@ -129,15 +145,7 @@ func (a *Analysis) judge(s *span) {
 func (a *Analysis) hide(th *thread, d, counted tracefs.Time) {
 	d = max(d, counted, 0)
 	th.hidden += d
-	d -= counted
-	h := &a.hidden
-	h.all += d
-	if len(h.most) < maxHidden {
-		heap.Push(h, d)
-	} else if d > h.most[0] {
-		h.most[0] = d
-		heap.Fix(h, 0)
-	}
+	a.hidden.add(d - counted)
 }
 
 // hidden is the time that loss can hide: all of it, and the largest parts, the

@@ -54,11 +54,12 @@ type stacks struct {
 	work   []Frame
 }
 
-// Name names the functions of all stacks, before the Report.
+// Name names the functions of all stacks that have no names yet, before a
+// report.
 func (a *Analysis) Name(symbols render.Symbols) {
 	for i := range a.stacks.list {
 		for k := range a.stacks.list[i].Frames {
-			if f := &a.stacks.list[i].Frames[k]; f.File != nil {
+			if f := &a.stacks.list[i].Frames[k]; f.File != nil && f.Name == nil {
 				f.Name = symbols.Name(f.File, f.Offset, k == 0)
 			}
 		}

@@ -1,0 +1,164 @@
+package futex
+
+import (
+	"container/heap"
+	"iter"
+	"slices"
+
+	"ustack/tracefs"
+)
+
+// underway is what a report says of what has not ended, besides what has been
+// counted. The Analysis stays as it is: it may go on.
+type underway struct {
+	a       *Analysis
+	gaps    *Gaps // with those that have not ended
+	hidden  hidden
+	broken  tracefs.Time
+	threads map[*thread]tracefs.Time // what loss can hide
+	locks   map[*lock]*pending
+}
+
+// pending are a lock's waits that have not ended, for how long they have lasted,
+// and what of that and of other waits is in doubt.
+type pending struct {
+	waits     []*wait
+	time      tracefs.Time
+	openDoubt tracefs.Time
+	doubt     tracefs.Time
+}
+
+// underway finds what has not ended.
+func (a *Analysis) underway() *underway {
+	u := &underway{a: a, gaps: &a.gaps, hidden: a.hidden.clone(), broken: a.brokenTime,
+		threads: make(map[*thread]tracefs.Time), locks: make(map[*lock]*pending)}
+	for from := range a.openGaps() {
+		if u.gaps == &a.gaps {
+			u.gaps = a.gaps.clone()
+		}
+		u.gaps.add(from, a.end)
+	}
+	for i := range a.spans.list[a.spans.head:] {
+		u.judge(&a.spans.list[a.spans.head+i])
+	}
+	for _, th := range a.inOrder() {
+		u.thread(th)
+	}
+	return u
+}
+
+// openGaps are the beginnings of the gaps that no record has ended.
+func (a *Analysis) openGaps() iter.Seq[tracefs.Time] {
+	return func(yield func(tracefs.Time) bool) {
+		if a.spans.known {
+			return
+		}
+		for s := range a.cpus {
+			for n := range a.cpus[s] {
+				c := &a.cpus[s][n]
+				from := a.start
+				if c.seen {
+					from = c.last
+				}
+				if c.lost && !yield(from) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// of is what is pending at a lock.
+func (u *underway) of(l *lock) *pending {
+	l = l.find()
+	p := u.locks[l]
+	if p == nil {
+		p = new(pending)
+		u.locks[l] = p
+	}
+	return p
+}
+
+// hide notes how long a thread can have waited unseen, see Analysis.hide.
+func (u *underway) hide(th *thread, d, counted tracefs.Time) {
+	d = max(d, counted, 0)
+	u.threads[th] += d
+	u.hidden.add(d - counted)
+}
+
+// judge says what is certain of a span that a gap may still reach.
+func (u *underway) judge(s *span) {
+	j := u.gaps.judge(s)
+	switch {
+	case j.broken:
+		u.threads[s.th] += j.hide
+		u.broken += j.hide
+	case j.hides:
+		u.hide(s.th, j.hide, j.counted)
+		if j.doubt && s.lock != nil {
+			u.of(s.lock).doubt += s.time
+		}
+	}
+}
+
+// thread takes a wait that goes on, and what may be hidden before the first and
+// after the last call of a thread.
+func (u *underway) thread(th *thread) {
+	a := u.a
+	if th.first < 0 {
+		return
+	}
+	if _, last, ok := u.gaps.within(a.start, th.first); ok {
+		u.hide(th, last-a.start, 0)
+	}
+	var counted tracefs.Time
+	if w := th.wait; th.in && w != nil && w.lock != nil && !a.noReturns() {
+		p := u.of(w.lock)
+		p.waits = append(p.waits, w)
+		counted = max(a.end-w.since, 0)
+		p.time += counted
+		if _, _, ok := u.gaps.within(th.since, a.end); ok {
+			p.openDoubt += counted
+		}
+	}
+	to := a.end
+	if th.dead {
+		to = max(th.diedAt, th.last)
+	}
+	switch first, last, ok := u.gaps.within(th.last, to); {
+	case !ok:
+	case th.in:
+		u.hide(th, to-th.since, counted)
+	case th.dead:
+		u.hide(th, last-first, 0)
+	default:
+		u.hide(th, to-first, 0)
+	}
+}
+
+// at is what is pending at a lock, without making room for it.
+func (u *underway) at(l *lock) *pending {
+	if p := u.locks[l]; p != nil {
+		return p
+	}
+	return new(pending)
+}
+
+func (h *hidden) clone() hidden { return hidden{all: h.all, most: slices.Clone(h.most)} }
+
+// add adds a part.
+func (h *hidden) add(d tracefs.Time) {
+	h.all += d
+	if len(h.most) < maxHidden {
+		heap.Push(h, d)
+	} else if d > h.most[0] {
+		h.most[0] = d
+		heap.Fix(h, 0)
+	}
+}
+
+func (g *Gaps) clone() *Gaps {
+	c := *g
+	c.list = slices.Clone(g.list)
+	return &c
+}
