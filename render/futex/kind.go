@@ -160,6 +160,9 @@ func (a *Analysis) heard(th *thread, l *lock, f *syscalls.Futex, stack int32) {
 // Tricky"), which Rust's is too.
 func (l *lock) kind() Kind {
 	t := &l.traits
+	if kind, ok := l.named(); ok {
+		return kind
+	}
 	switch {
 	case t.pi > 0:
 		return PIMutex

@@ -46,6 +46,7 @@ type lock struct {
 	doubt     tracefs.Time // the part of time that is not certain
 	durations durations
 	traits    traits
+	byName    Kind // by the functions that wait, Unknown if nobody asked
 	flows     parts[flow]
 	waiters   parts[int32]
 	wakers    parts[int32]

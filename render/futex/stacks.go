@@ -6,7 +6,6 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
-	"ustack/render"
 )
 
 // Frame is one frame of a stack: where in which file, or why there is none.
@@ -52,18 +51,6 @@ type stacks struct {
 	list   []Stack
 	byHash map[uint64][]int32
 	work   []Frame
-}
-
-// Name names the functions of all stacks that have no names yet, before a
-// report.
-func (a *Analysis) Name(symbols render.Symbols) {
-	for i := range a.stacks.list {
-		for k := range a.stacks.list[i].Frames {
-			if f := &a.stacks.list[i].Frames[k]; f.File != nil && f.Name == nil {
-				f.Name = symbols.Name(f.File, f.Offset, k == 0)
-			}
-		}
-	}
 }
 
 func (s *stacks) init(limit int) {

@@ -1,0 +1,140 @@
+package futex
+
+import (
+	"strings"
+
+	"ustack/filemap/symbol"
+	"ustack/render"
+)
+
+// Name names the functions of all stacks that have no names yet, before a
+// report. What the functions are tells what futexes are used as.
+func (a *Analysis) Name(symbols render.Symbols) {
+	for i := range a.stacks.list {
+		for k := range a.stacks.list[i].Frames {
+			if f := &a.stacks.list[i].Frames[k]; f.File != nil && f.Name == nil {
+				f.Name = symbols.Name(f.File, f.Offset, k == 0)
+			}
+		}
+	}
+	open := make(map[*lock][]int32)
+	for _, th := range a.threads {
+		if w := th.wait; th.in && w != nil && w.lock != nil {
+			open[w.lock.find()] = append(open[w.lock.find()], w.stack)
+		}
+	}
+	for _, l := range a.all {
+		l.byName = a.kindByName(l, open[l])
+	}
+}
+
+// kindFunction is a function in which threads wait for one kind of thing only.
+type kindFunction struct {
+	name string // with all that is in front of it
+	kind Kind
+}
+
+// kindFunctions are those of glibc and musl (nptl, src/thread), of the Go runtime
+// (runtime/lock_futex.go, lock_spinbit.go), of Rust's standard library
+// (library/std/src/sys/sync), of libc++ and libstdc++, and of Chromium's
+// allocator (partition_alloc/spinning_mutex.cc).
+var kindFunctions = [...]kindFunction{
+	{"pthread_mutex_lock", Mutex}, {"pthread_mutex_timedlock", Mutex}, {"pthread_mutex_clocklock", Mutex}, {"pthread_mutex_cond_lock", Mutex},
+	{"lll_lock_wait", Mutex}, {"lll_lock_wait_private", Mutex}, {"lll_lock_slow", Mutex},
+	{"pthread_rwlock_rdlock", RWLock}, {"pthread_rwlock_wrlock", RWLock}, {"pthread_rwlock_timedrdlock", RWLock}, {"pthread_rwlock_timedwrlock", RWLock},
+	{"pthread_rwlock_clockrdlock", RWLock}, {"pthread_rwlock_clockwrlock", RWLock},
+	{"pthread_cond_wait", Condvar}, {"pthread_cond_timedwait", Condvar}, {"pthread_cond_clockwait", Condvar},
+	{"sem_wait", Semaphore}, {"new_sem_wait", Semaphore}, {"new_sem_wait_slow", Semaphore}, {"new_sem_wait_slow64", Semaphore}, {"sem_timedwait", Semaphore}, {"sem_clockwait", Semaphore},
+	{"pthread_join", Join}, {"pthread_timedjoin_np", Join}, {"pthread_clockjoin_np", Join}, {"pthread_clockjoin_ex", Join}, {"pthread_timedjoin_ex", Join},
+	{"pthread_barrier_wait", Signal}, {"pthread_once", Signal}, {"pthread_once_slow", Signal}, {"cxa_guard_acquire", Signal},
+	{"runtime.lock2", GoLock}, {"runtime.lock", GoLock}, {"runtime.lockWithRank", GoLock},
+	{"runtime.notesleep", GoPark}, {"runtime.notetsleep", GoPark}, {"runtime.notetsleepg", GoPark}, {"runtime.notetsleep_internal", GoPark},
+	{"Mutex::lock_contended", Mutex}, {"RwLock::read_contended", RWLock}, {"RwLock::write_contended", RWLock},
+	{"Condvar::wait_optional_timeout", Condvar}, {"Parker::park", Signal}, {"Parker::park_timeout", Signal}, {"Once::wait", Signal}, {"Once::call", Signal},
+	{"SpinningMutex::LockSlow", Mutex}, {"SpinningMutex::FutexWait", Mutex},
+}
+
+// compilerParts begin what compilers put behind the name of a part or a copy of a
+// function.
+var compilerParts = [...]string{".part.", ".isra.", ".constprop.", ".cold"}
+
+// kindOf is what a function waits for.
+func kindOf(function string) (Kind, bool) {
+	name, _, _ := strings.Cut(function, "(")
+	name, _, _ = strings.Cut(name, "@")
+	for _, part := range compilerParts {
+		name, _, _ = strings.Cut(name, part)
+	}
+	bare := strings.TrimLeft(name, "_")
+	for i := range kindFunctions {
+		f := &kindFunctions[i]
+		if bare == f.name || strings.HasSuffix(name, "::"+f.name) {
+			return f.kind, true
+		}
+	}
+	return Unknown, false
+}
+
+// nearFrames is how far from the system call the function is that waits.
+const nearFrames = 6
+
+// kind is what a thread with a stack waits for, by the function next to the call
+// of which that is known.
+func (s *Stack) kind() (Kind, bool) {
+	for i := range s.Frames[:min(len(s.Frames), nearFrames)] {
+		n := s.Frames[i].Name
+		if n == nil || n.Reason != symbol.NoReason {
+			continue
+		}
+		for k := range n.Inlined {
+			if kind, ok := kindOf(n.Inlined[k].Function); ok {
+				return kind, true
+			}
+		}
+		if kind, ok := kindOf(n.Function); ok {
+			return kind, true
+		}
+	}
+	return Unknown, false
+}
+
+// kindByName is what most waits on a futex are for by the functions that wait,
+// Unknown if those do not tell. open are the stacks of those that go on.
+func (a *Analysis) kindByName(l *lock, open []int32) Kind {
+	var votes [len(kindNames)]int64
+	var all int64
+	vote := func(stack int32, n int64) {
+		all += n
+		if s := a.stacks.get(stack); s != nil {
+			if kind, ok := s.kind(); ok {
+				votes[kind] += n
+			}
+		}
+	}
+	for i := range l.flows {
+		vote(l.flows[i].key.wait, l.flows[i].count)
+	}
+	for _, stack := range open {
+		vote(stack, 1)
+	}
+	for kind, n := range votes {
+		if 2*n > all {
+			return Kind(kind)
+		}
+	}
+	return Unknown
+}
+
+// named is the kind by name, if the calls do not tell another story: a condition
+// variable's function also waits for the mutex that goes with it, with a plain
+// FUTEX_WAIT, and an owner's number in the word makes a lock.
+func (l *lock) named() (Kind, bool) {
+	t := &l.traits
+	switch {
+	case l.byName == Unknown || t.pi > 0 || t.owner > 0 && l.byName != Mutex:
+		return Unknown, false
+	case l.byName == Condvar && t.bitset < t.waits && t.two == t.waits:
+		return Unknown, false
+	}
+	return l.byName, true
+}
