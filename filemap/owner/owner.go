@@ -1,0 +1,131 @@
+// Package owner reads who holds a lock from the memory of the process that has
+// it, while a thread waits there. Nothing is stopped, and nothing is guessed:
+// what is not exactly a lock as the C library lays it out has no owner.
+package owner
+
+import (
+	"errors"
+	"fmt"
+	"path"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap/procmap"
+)
+
+// Why there is no owner.
+var (
+	// ErrMoved: the thread does not wait at that futex, or not any more.
+	ErrMoved = errors.New("the thread does not wait there any more")
+	// ErrNoLock: what is in memory is no lock that is held, of the kinds whose
+	// layout is known.
+	ErrNoLock = errors.New("no mutex of glibc, and no PI futex")
+	// ErrNoThread: the number in the lock is that of no thread of the process.
+	ErrNoThread = errors.New("the owner is no thread of the process")
+)
+
+// How tells where an owner's number stands.
+type How uint8
+
+const (
+	// PI: in the word itself, as the kernel wants it (futex(2), "Priority-
+	// inheritance futexes").
+	PI How = iota
+	// Glibc: in pthread_mutex_t.__data.__owner (sysdeps/nptl/bits/
+	// struct_mutex.h), of a process that runs with libc.so.6.
+	Glibc
+)
+
+// Owner is who holds a lock.
+type Owner struct {
+	TID int // as /proc has it
+	How How
+}
+
+// Reader reads owners. It is for one goroutine.
+type Reader struct {
+	maps *procmap.Reader
+	p    procmap.Process
+}
+
+// NewReader returns a Reader that finds processes by maps, which must read
+// executable mappings.
+func NewReader(maps *procmap.Reader) *Reader { return &Reader{maps: maps} }
+
+// Read reads who holds the lock at an address of a process for which one of its
+// threads waits. The thread waits there before the reading and after it, so that
+// the owner is that of this wait. It needs the right to trace the process
+// (CAP_SYS_PTRACE).
+func (r *Reader) Read(pid, tid int, addr uint64) (Owner, error) {
+	before, err := r.call(pid, tid)
+	if err != nil {
+		return Owner{}, err
+	}
+	if !before.waits(addr) {
+		return Owner{}, fmt.Errorf("reading the owner of %#x in process %d: %w", addr, pid, ErrMoved)
+	}
+	var m mutex
+	if err := m.read(pid, addr); err != nil {
+		return Owner{}, err
+	}
+	after, err := r.call(pid, tid)
+	if err == nil && after != before {
+		err = ErrMoved
+	}
+	var number int
+	o := Owner{How: PI}
+	if err == nil {
+		number, o.How, err = r.number(pid, &before, &m)
+	}
+	if err == nil {
+		o.TID, err = r.thread(pid, number)
+	}
+	if err != nil {
+		return Owner{}, fmt.Errorf("reading the owner of %#x in process %d: %w", addr, pid, err)
+	}
+	return o, nil
+}
+
+// number is the owner's number as the lock has it.
+func (r *Reader) number(pid int, c *call, m *mutex) (int, How, error) {
+	switch {
+	case c.pi():
+		if n := m.pi(); n > 0 {
+			return n, PI, nil
+		}
+	case c.wants(m.lock):
+		if n := m.glibc(); n > 0 && r.hasGlibc(pid) {
+			return n, Glibc, nil
+		}
+	}
+	return 0, PI, ErrNoLock
+}
+
+// hasGlibc reports whether a process runs with glibc, by the library's name,
+// which nobody else uses.
+func (r *Reader) hasGlibc(pid int) bool {
+	if r.maps.Process(pid, &r.p) != nil {
+		return false
+	}
+	for i := range r.p.Mappings {
+		switch m := &r.p.Mappings[i]; path.Base(m.Name) {
+		case "libc.so.6", "libpthread.so.0":
+			return true
+		}
+	}
+	return false
+}
+
+// memory is read by process_vm_readv(2), which stops nobody.
+func memory(pid int, addr uint64, to []byte) error {
+	local := []unix.Iovec{{Base: &to[0]}}
+	local[0].SetLen(len(to))
+	n, err := unix.ProcessVMReadv(pid, local, []unix.RemoteIovec{{Base: uintptr(addr), Len: len(to)}}, 0)
+	if err == nil && n != len(to) {
+		err = unix.EFAULT
+	}
+	if err != nil {
+		return fmt.Errorf("reading the memory of process %d at %#x: %w", pid, addr, err)
+	}
+	return nil
+}
