@@ -241,10 +241,6 @@ type Batch struct {
 	// Paused says that the input had nothing more to give when the batch was
 	// made: whoever holds something back should let it go.
 	Paused bool
-	// Read is when the batch was read, by the clock of the trace: all that was
-	// before is in it, or in earlier ones, if it is Paused. 0 if the reader does
-	// not say.
-	Read Time
 	// Heads decodes headers, by Record.Source.
 	Heads []HeadDecoder
 }

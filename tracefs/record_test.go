@@ -77,11 +77,11 @@ func TestReset(t *testing.T) {
 	b := Batch{
 		Text: []byte("x"), Records: make([]Record, 3), Frames: make([]Frame, 3), Shapes: []*Shape{{}},
 		Announcements: []Announcement{{Path: []byte("/a")}}, Heads: make([]HeadDecoder, 1),
-		Pos: 1, Line: 2, Lines: 3, Events: 4, Paused: true, Read: 5,
+		Pos: 1, Line: 2, Lines: 3, Events: 4, Paused: true,
 	}
 	b.Reset()
 	if len(b.Text)+len(b.Records)+len(b.Frames)+len(b.Shapes)+len(b.Announcements)+len(b.Heads) > 0 ||
-		b.Pos+b.Line+b.Lines+b.Events > 0 || b.Paused || b.Read != 0 {
+		b.Pos+b.Line+b.Lines+b.Events > 0 || b.Paused {
 		t.Errorf("after Reset: %+v", b)
 	}
 	if cap(b.Records) != 3 || cap(b.Frames) != 3 {

@@ -23,6 +23,7 @@ type askFollower struct {
 	in    *instance.Instance
 	pipe  *instance.Pipe
 	trace *input.Trace
+	idle  func() bool
 
 	mu      sync.Mutex // guards what follows, and the trace
 	batch   tracefs.Batch
@@ -34,8 +35,8 @@ type askFollower struct {
 }
 
 // startAsking switches the events on and reads all processes.
-func startAsking(code *procmap.Reader, root *instance.Root, opt *timeline.Options) (*askFollower, error) {
-	a := &askFollower{tasks: tasks.New(opt.Spaces, code, space.Monotonic), done: make(chan struct{})}
+func startAsking(code *procmap.Reader, root *instance.Root, idle func() bool, opt *timeline.Options) (*askFollower, error) {
+	a := &askFollower{tasks: tasks.New(opt.Spaces, code, space.Monotonic), idle: idle, done: make(chan struct{})}
 	opt.Threads, opt.Late = a.tasks, true
 	events, err := tasks.Events(root)
 	if err != nil {
@@ -75,6 +76,9 @@ func (a *askFollower) keepUp() {
 		}
 		if a.settle() != nil {
 			return // who reads the trace gets the error too
+		}
+		if a.idle() {
+			a.reached(space.Monotonic())
 		}
 	}
 }

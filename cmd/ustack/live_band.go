@@ -7,6 +7,7 @@ import (
 
 	"ustack/filemap/procmap"
 	"ustack/filemap/sideband"
+	"ustack/filemap/space"
 	"ustack/filemap/timeline"
 	"ustack/tracefs"
 	"ustack/tracefs/instance"
@@ -16,6 +17,7 @@ import (
 // records are read while others are judged, and rings that fill are emptied.
 type bandFollower struct {
 	code *procmap.Reader
+	idle func() bool
 
 	mu      sync.Mutex
 	band    *sideband.Band // nil when closed
@@ -26,7 +28,7 @@ type bandFollower struct {
 
 // startBand opens the side band and reads all processes once; from then on perf
 // tells. The log gets all that is known, if it is not nil.
-func startBand(root *instance.Root, code *procmap.Reader, log io.Writer, opt *timeline.Options) (*bandFollower, error) {
+func startBand(root *instance.Root, code *procmap.Reader, log io.Writer, idle func() bool, opt *timeline.Options) (*bandFollower, error) {
 	// Where the kernel has no such event (CONFIG_EVENT_TRACING), it is 0.
 	executed, _ := root.ID(instance.Event{System: "sched", Name: "sched_process_exec"})
 	band, err := sideband.Open(opt.Spaces, sideband.Options{Clock: clock, Log: log, ExecEvent: executed})
@@ -35,7 +37,7 @@ func startBand(root *instance.Root, code *procmap.Reader, log io.Writer, opt *ti
 	}
 	opt.Threads, opt.Doubtful = band.History.Threads, band.History.Gaps.Around
 	_, err = band.Refresh(code)
-	b := &bandFollower{code: code, band: band}
+	b := &bandFollower{code: code, idle: idle, band: band}
 	go b.keepUp()
 	return b, err
 }
@@ -54,6 +56,9 @@ func (b *bandFollower) keepUp() {
 		fds := b.fds()
 		if fds == nil || sideband.Poll(fds, pollAgain) != nil || b.settle() != nil {
 			return // who reads the trace gets the error too
+		}
+		if b.idle() {
+			b.reached(space.Monotonic())
 		}
 		time.Sleep(pollPause)
 	}

@@ -27,6 +27,7 @@ type following struct {
 	threads timeline.Threads
 	files   *watch.Watcher // those whose build IDs are remembered
 	how     string         // "" if nothing is followed
+	idle    func() bool
 }
 
 // follower is a way to do that.
@@ -48,10 +49,10 @@ type follower interface {
 }
 
 // startFollowing begins to follow what all processes have mapped, and reads
-// them. It must come before tracing is switched on. say tells what can be done
-// only in part.
-func startFollowing(f *liveFlags, root *instance.Root, log io.Writer, say func(string, ...any)) (*following, error) {
-	fl := new(following)
+// them. It must come before tracing is switched on. idle tells that all stacks
+// until now have been judged; say tells what can be done only in part.
+func startFollowing(f *liveFlags, root *instance.Root, log io.Writer, idle func() bool, say func(string, ...any)) (*following, error) {
+	fl := &following{idle: idle}
 	var err error
 	ids := procmap.NewIDs(nil)
 	fl.files = watch.New(watch.Options{Forget: ids.Forget, Proc: f.proc, Log: func(message string) { say("%s", message) }})
@@ -80,7 +81,7 @@ func startFollowing(f *liveFlags, root *instance.Root, log io.Writer, say func(s
 // choose takes the side band of perf, or what does without the right to use it.
 func (fl *following) choose(f *liveFlags, root *instance.Root, log io.Writer, opt *timeline.Options) error {
 	if f.mappings != "query" {
-		band, err := startBand(root, fl.code, log, opt)
+		band, err := startBand(root, fl.code, log, fl.idle, opt)
 		if band != nil {
 			fl.follower, fl.how = band, sideband.Name
 		}
@@ -91,7 +92,7 @@ func (fl *following) choose(f *liveFlags, root *instance.Root, log io.Writer, op
 	if f.save != "" {
 		return errors.New("--save needs the perf side band: what is found out by asking is not exact enough to be told again")
 	}
-	asking, err := startAsking(fl.code, root, opt)
+	asking, err := startAsking(fl.code, root, fl.idle, opt)
 	if asking != nil {
 		fl.follower, fl.how = asking, tasks.Name
 	}

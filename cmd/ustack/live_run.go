@@ -17,7 +17,6 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/facts"
 	"ustack/filemap/resolve"
-	"ustack/filemap/space"
 	"ustack/render"
 	"ustack/tracefs"
 	"ustack/tracefs/input"
@@ -111,6 +110,24 @@ type session struct {
 	gaps           int64        // when that was
 	bytes, entries uint64       // of full buffers
 	read           atomic.Int64 // bytes of text
+	progress       progress
+}
+
+// progress is how far the trace has been read and judged.
+type progress struct {
+	batches, judged atomic.Int64
+	paused          atomic.Bool // the last batch that was read
+}
+
+// hasRead notes that a batch has been read.
+func (p *progress) hasRead(paused bool) {
+	p.paused.Store(paused)
+	p.batches.Add(1)
+}
+
+// idle reports whether all that the trace has had until a moment ago is judged.
+func (p *progress) idle() bool {
+	return p.judged.Load() == p.batches.Load() && p.paused.Load()
 }
 
 // close takes everything down. It may be called again, and by the goroutine
@@ -228,7 +245,7 @@ func (s *session) startFollowing(root *instance.Root) error {
 		}
 		log = s.saved.spaces
 	}
-	s.follow, err = startFollowing(s.f, root, log, s.say)
+	s.follow, err = startFollowing(s.f, root, log, s.progress.idle, s.say)
 	return err
 }
 
@@ -355,6 +372,7 @@ func (s *session) pump(trace *input.Trace) (*resolve.Totals, error) {
 		counter.Step(res.Totals())
 		s.renew(res.Totals())
 		s.weigh(res.Totals())
+		s.progress.judged.Add(1)
 		s.follow.reached(res.Judged())
 		if failed == nil {
 			failed = s.sink.step(res.Totals())
@@ -378,9 +396,7 @@ func (r *followed) Next(b *tracefs.Batch) error {
 	whole := false
 	defer r.s.stop.unless(&whole)
 	err := r.Trace.Next(b)
-	if b.Paused {
-		b.Read = space.Monotonic()
-	}
+	r.s.progress.hasRead(b.Paused)
 	r.s.read.Add(int64(len(b.Text)))
 	if err == nil || err == io.EOF {
 		if serr := errors.Join(r.s.saved.text(b.Text), r.s.follow.settle()); serr != nil {

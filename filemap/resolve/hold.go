@@ -153,17 +153,13 @@ func (r *Resolver) Next() *Held {
 
 // reached notes how far the trace has been judged.
 func (r *Resolver) reached(h *Held) {
-	switch {
-	case h.Paused && h.Read != 0:
-		r.judged = max(r.judged, h.Read)
-	case h.end.timed:
+	if h.end.timed {
 		r.judged = max(r.judged, h.end.time)
 	}
 }
 
 // Judged is the time up to which all stacks have got what they get, give or take
-// what the clocks of CPUs differ. It goes on while nothing happens if the Batches
-// say when they were Read.
+// what the clocks of CPUs differ.
 func (r *Resolver) Judged() tracefs.Time { return r.judged }
 
 // settled reports whether nothing can change any more in the oldest batch:
