@@ -49,6 +49,7 @@ type futexFlags struct {
 	view    futex.View
 	// interval is how often the answer so far is shown, nil if not said.
 	interval *time.Duration
+	owners   bool
 }
 
 // Limits for holding records back. Few are needed: a wait's stack is found at

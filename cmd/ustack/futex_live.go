@@ -53,6 +53,7 @@ func parseFutexLive(args []string, stdout io.Writer) (*futexFlags, *liveFlags, e
 	fs := newFlags("futex")
 	source.sourceFlags(fs)
 	f.viewFlags(fs)
+	fs.BoolVar(&f.owners, "owners", false, "read from the memory of locks that threads wait for who holds them")
 	fs.Func("interval", "show the answer so far every `TIME`, 0 for at the end only (default 1s on a terminal, else 0)", f.setInterval)
 	if err := parseFlags(fs, args, futexLiveHelp, stdout); err != nil {
 		return nil, nil, err
@@ -95,6 +96,7 @@ type futexOutput struct {
 	names  *symbol.Symbols // nil if nobody asked
 	screen *render.Screen  // nil if there is none, or nothing is shown on it
 	shown  time.Time
+	owners *owners // nil if nobody asked
 }
 
 func (o *futexOutput) open() error {
@@ -104,6 +106,12 @@ func (o *futexOutput) open() error {
 	var err error
 	if o.names, err = o.f.symbols.open("", o.s.stderr); err != nil {
 		return err
+	}
+	if o.f.owners {
+		if o.s.follow.follower == nil {
+			return errors.New("--owners: the processes of this trace are not here")
+		}
+		o.owners = newOwners(o.s.follow)
 	}
 	if o.every() > 0 {
 		o.screen = render.NewScreen(o.s.stdout)
@@ -129,6 +137,9 @@ func (o *futexOutput) every() time.Duration {
 }
 
 func (o *futexOutput) step(t *resolve.Totals) error {
+	if o.owners != nil {
+		o.owners.now(o.a)
+	}
 	if o.every() == 0 || time.Since(o.shown) < o.every() || !o.a.Seen() {
 		return nil
 	}
@@ -169,6 +180,9 @@ func (o *futexOutput) close() error {
 	a := o.a
 	o.a = nil
 	var err error
+	if o.owners != nil {
+		o.owners.last(a)
+	}
 	if a.Seen() {
 		err = errors.Join(o.screen.Clear(), o.f.reportNamed(o.s.stdout, o.s.stderr, a, o.names))
 	}

@@ -5,10 +5,17 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -124,5 +131,114 @@ func TestFutexScreen(t *testing.T) {
 	}
 	if end := screens[last]; !strings.HasPrefix(end, "\033[J") || !strings.Contains(end, "in 3000 waits") {
 		t.Errorf("the end is %q", end)
+	}
+}
+
+// TestFutexOwners: two locks that were got without waiting, of which a trace has
+// nothing, have their owners in memory: the deadlock is seen. Nobody is disturbed.
+func TestFutexOwners(t *testing.T) {
+	needLive(t)
+	bin := filepath.Join(t.TempDir(), "workload")
+	if out, err := exec.Command("gcc", "-O1", "-fno-omit-frame-pointer", "-pthread", "-o", bin, "../../render/futex/testdata/workload.c").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	work := exec.Command(bin, "abba")
+	in, err := work.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := work.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = work.Process.Kill()
+		_ = work.Wait()
+	}()
+	live := exec.Command(ustackBinary(t), "futex", "--live", "--owners", "--json", "-p", strconv.Itoa(work.Process.Pid))
+	stderr := &startLine{begun: make(chan struct{})}
+	var out bytes.Buffer
+	live.Stdout, live.Stderr = &out, stderr
+	if err := live.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-stderr.begun
+	time.Sleep(200 * time.Millisecond) // tracing is on a moment after the line
+	if _, err := io.WriteString(in, "go\n"); err != nil {
+		t.Fatal(err)
+	}
+	hangs(t, work.Process.Pid)
+	time.Sleep(300 * time.Millisecond)
+	if err := live.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := live.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, &stderr.text)
+	}
+	var report struct {
+		Verdict struct {
+			Kind, Confidence string
+			Evidence         []string
+		}
+		Blocked []struct {
+			TID, Owner int32
+			FromMemory bool `json:"owner_from_memory"`
+		}
+	}
+	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
+		t.Fatalf("%v\n%s", err, &out)
+	}
+	v := report.Verdict
+	if v.Kind != "deadlock" || v.Confidence != "high" || !strings.Contains(strings.Join(v.Evidence, "\n"), "by the lock's memory") {
+		t.Errorf("%+v\n%s", v, &out)
+	}
+	ring := make(map[int32]int32)
+	for _, b := range report.Blocked {
+		if b.FromMemory {
+			ring[b.TID] = b.Owner
+		}
+	}
+	circle := 0
+	for tid, owner := range ring {
+		if ring[owner] == tid && tid != owner {
+			circle++
+		}
+	}
+	if circle != 2 {
+		t.Errorf("owners %v in %+v", ring, report.Blocked)
+	}
+}
+
+// hangs waits until all threads of a process but one are in futex calls.
+func hangs(t *testing.T, pid int) {
+	t.Helper()
+	for range 1000 {
+		waiting := 0
+		calls, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", pid))
+		for _, name := range calls {
+			if text, err := os.ReadFile(name); err == nil && strings.HasPrefix(string(text), fmt.Sprint(unix.SYS_FUTEX, " ")) {
+				waiting++
+			}
+		}
+		if waiting >= 2 && waiting >= len(calls)-1 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("the workload does not hang")
+}
+
+// TestFutexOwnersHerd: the owners that are read are the threads of the program.
+func TestFutexOwnersHerd(t *testing.T) {
+	_, work := workload(t)
+	out, err := exec.Command(ustackBinary(t), "futex", "--live", "-q", "--owners", "--", work, "herds", "40").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`its owner, read (\d+) times: (.*)`).FindSubmatch(out)
+	if m == nil {
+		t.Fatalf("no owner was read\n%s", out)
+	}
+	if n, _ := strconv.Atoi(string(m[1])); n < 3 || bytes.Count(m[2], []byte("work load-")) < 2 {
+		t.Errorf("%s", m[0])
 	}
 }

@@ -116,3 +116,12 @@ func (r *Reader) text(pid, tid int, name string) (string, error) {
 	}
 	return string(b), nil
 }
+
+// Comm is the name of a thread, "" if it has ended.
+func (r *Reader) Comm(pid, tid int) string {
+	text, err := r.text(pid, tid, "comm")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(text, "\n")
+}

@@ -55,6 +55,8 @@ type Analysis struct {
 	empty   emptyWakes
 	order   map[orderKey]*orderSeen // in which threads take locks
 	comms   filemap.Names
+	// ownerComms are the names of owners that the trace has nothing of.
+	ownerComms map[int32]string
 
 	gaps  Gaps
 	spans spans

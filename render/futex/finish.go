@@ -112,12 +112,7 @@ func (a *Analysis) blocked(r *Report, u *underway, byLock map[*lock]*Lock, v *Vi
 			if b.Lock = byLock[l]; b.Lock == nil || !v.wants(u, b.Lock) {
 				continue
 			}
-			if _, _, lost := u.gaps.within(l.ownedFrom, a.end); l.owner != 0 && !lost {
-				b.Owner, b.OwnedFrom = l.owner, l.ownedFrom
-				if owner := a.threads[l.owner]; owner != nil {
-					b.OwnerDead = owner.dead
-				}
-			}
+			a.owned(b, w, l, u.gaps)
 		}
 		r.Blocked = append(r.Blocked, b)
 	}

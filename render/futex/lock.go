@@ -51,7 +51,9 @@ type lock struct {
 	waiters   parts[int32]
 	wakers    parts[int32]
 	holders   parts[int32]
-	more      tally // of flows, waiters and wakers that were too many
+	owners    parts[int32] // as often as the lock's memory said so
+	read      reading      // the last time
+	more      tally        // of flows, waiters and wakers that were too many
 	// owner is the thread that got the lock by waiting and has not let it go
 	// since, 0 if none is known.
 	owner     int32
@@ -160,6 +162,10 @@ func (l *lock) merge(m *lock) {
 	l.waiters.merge(m.waiters, &l.more)
 	l.wakers.merge(m.wakers, &l.more)
 	l.holders.merge(m.holders, &l.more)
+	l.owners.merge(m.owners, &tally{})
+	if m.read.at > l.read.at {
+		l.read = m.read
+	}
 	l.more.count += m.more.count
 	l.more.time += m.more.time
 	if m.ownedFrom > l.ownedFrom {
@@ -170,7 +176,7 @@ func (l *lock) merge(m *lock) {
 	if l.max == nil || m.max != nil && m.max.Time > l.max.Time {
 		l.max = m.max
 	}
-	m.flows, m.waiters, m.wakers, m.holders, m.max = nil, nil, nil, nil, nil
+	m.flows, m.waiters, m.wakers, m.holders, m.owners, m.max = nil, nil, nil, nil, nil, nil
 	m.durations = durations{}
 }
 
@@ -198,7 +204,7 @@ func (a *Analysis) foldLocks() {
 		delete(a.files, l.file)
 		other := a.others[l.kind().section()]
 		l.parent = other
-		l.flows, l.waiters, l.wakers, l.holders = nil, nil, nil, nil
+		l.flows, l.waiters, l.wakers, l.holders, l.owners = nil, nil, nil, nil, nil
 		other.merge(l)
 		a.locks--
 	}

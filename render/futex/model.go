@@ -71,6 +71,9 @@ type Lock struct {
 	Flows               []Flow
 	Waiters, WakerTIDs  []ThreadTime
 	Holders             []ThreadTime
+	// Owners are who held it as often as its memory was read, Readings times.
+	Owners   []ThreadTime
+	Readings int64
 	// More are flows and threads that were too many to keep.
 	More ThreadTime
 	// Partial tells that earlier waits may be in the others.
@@ -124,6 +127,9 @@ type Blocked struct {
 	Owner       int32  // who holds the lock, 0 if unknown
 	OwnedFrom   tracefs.Time
 	OwnerDead   bool
+	// OwnerRead tells that the owner is that in the lock's memory, at
+	// OwnedFrom.
+	OwnerRead bool
 	// Doubt tells that its end may be among the lost records.
 	Doubt bool
 	wait  *wait

@@ -143,7 +143,7 @@ func (a *Analysis) commOfTID(tid int32) string {
 	if th := a.threads[tid]; th != nil {
 		return th.comm
 	}
-	return ""
+	return a.ownerComms[tid]
 }
 
 // lockReport makes the row of a lock.
@@ -179,6 +179,7 @@ func (a *Analysis) detail(out *Lock) {
 	d := &l.durations
 	out.P50, out.P99, out.Histogram = d.quantile(0.5), d.quantile(0.99), d.histogram()
 	out.Waiters, out.WakerTIDs, out.Holders = a.times(l.waiters), a.times(l.wakers), a.times(l.holders)
+	out.Owners, out.Readings = a.readings(l)
 	a.flowsOf(out, l)
 }
 

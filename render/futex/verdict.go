@@ -179,13 +179,24 @@ func (j *judge) next(b *Blocked) int32 {
 	return 0
 }
 
+// after is the wait of the thread that a blocked thread waits for, nil if it does
+// not wait. Who was read to hold a lock before it began to wait may have let it
+// go since.
+func (j *judge) after(b *Blocked) *Blocked {
+	next := j.by[j.next(b)]
+	if next != nil && b.OwnerRead && b.OwnedFrom < next.Since {
+		return nil
+	}
+	return next
+}
+
 // circle looks for threads that wait for each other.
 func (j *judge) circle() *Verdict {
 	done := make(map[int32]bool) // no circle begins here
 	for _, b := range j.r.Blocked {
 		var path []*Blocked
 		seen := make(map[int32]int)
-		for at := b; at != nil && !at.Doubt && !done[at.TID]; at = j.by[j.next(at)] {
+		for at := b; at != nil && !at.Doubt && !done[at.TID]; at = j.after(at) {
 			if from, again := seen[at.TID]; again {
 				return j.circleOf(path[from:])
 			}
@@ -206,11 +217,19 @@ func (j *judge) circleOf(path []*Blocked) *Verdict {
 		names = append(names, who(b.TID, b.Comm))
 		v.Evidence = append(v.Evidence, j.waits(b))
 		if b.Owner != 0 {
-			v.Evidence = append(v.Evidence, fmt.Sprintf("%s got that lock at %s and has not let it go", j.name(b.Owner), j.at(b.OwnedFrom)))
+			v.Evidence = append(v.Evidence, j.held(b))
 		}
 	}
 	v.Text = fmt.Sprintf("Deadlock: %s wait for each other.", strings.Join(names, ", "))
 	return v
+}
+
+// held is the evidence that a thread holds the lock of a wait.
+func (j *judge) held(b *Blocked) string {
+	if b.OwnerRead {
+		return fmt.Sprintf("%s held that lock at %s, by the lock's memory", j.name(b.Owner), j.at(b.OwnedFrom))
+	}
+	return fmt.Sprintf("%s got that lock at %s and has not let it go", j.name(b.Owner), j.at(b.OwnedFrom))
 }
 
 // deadOwner looks for a lock whose holder is gone.
@@ -223,7 +242,7 @@ func (j *judge) deadOwner() *Verdict {
 		return &Verdict{Kind: DeadOwner, Sure: true,
 			Text: fmt.Sprintf("Dead owner: %s waits for a lock that %s held when it exited.", who(b.TID, b.Comm), j.name(b.Owner)),
 			Evidence: []string{j.waits(b),
-				fmt.Sprintf("%s got that lock at %s and did not let it go", j.name(b.Owner), j.at(b.OwnedFrom)),
+				j.held(b),
 				fmt.Sprintf("%s exited at %s", j.name(b.Owner), j.at(owner.diedAt))}}
 	}
 	return nil

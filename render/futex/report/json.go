@@ -95,6 +95,7 @@ type lockJSON struct {
 	Waiters     []threadJSON  `json:"waiter_threads"`
 	WakerTIDs   []threadJSON  `json:"waker_threads"`
 	Holders     []threadJSON  `json:"holder_threads"`
+	Owners      []ownerJSON   `json:"owners,omitempty"`
 	More        int64         `json:"not_kept_apart,omitempty"`
 	MoreTime    *tracefs.Time `json:"not_kept_apart_ns,omitempty"`
 	Partial     bool          `json:"partial,omitempty"`
@@ -169,6 +170,13 @@ type threadJSON struct {
 	Time  tracefs.Time `json:"total_ns"`
 }
 
+// ownerJSON is who held a lock, Count times of those that its memory was read.
+type ownerJSON struct {
+	TID   int32  `json:"tid"`
+	Comm  string `json:"comm"`
+	Count int64  `json:"count"`
+}
+
 type blockedJSON struct {
 	TID       int32         `json:"tid"`
 	Comm      string        `json:"comm"`
@@ -181,6 +189,7 @@ type blockedJSON struct {
 	Owner     int32         `json:"owner,omitempty"`
 	OwnedFrom *tracefs.Time `json:"owned_from_ns,omitempty"`
 	OwnerDead bool          `json:"owner_exited,omitempty"`
+	OwnerRead bool          `json:"owner_from_memory,omitempty"`
 	Doubt     bool          `json:"end_may_be_lost,omitempty"`
 }
 
@@ -320,7 +329,7 @@ func lockOf(l *futex.Lock, r *futex.Report) lockJSON {
 		Requeued: n[futex.Requeued], Failed: n[futex.Failed], NoReturn: n[futex.NoReturn], Open: n[futex.Open],
 		Total: l.Time, OpenTime: l.OpenTime, Bounds: boundsOf(&l.Sum, r), Mean: l.Mean, P50: l.P50, P99: l.P99, Max: l.Max,
 		Histogram: []bucketJSON{}, WaitStacks: stacksOf(l.WaitStacks, l.Time), Wakers: stacksOf(l.Wakers, l.Time), Flows: []flowJSON{},
-		Waiters: threadsOf(l.Waiters), WakerTIDs: threadsOf(l.WakerTIDs), Holders: threadsOf(l.Holders), Partial: l.Partial,
+		Waiters: threadsOf(l.Waiters), WakerTIDs: threadsOf(l.WakerTIDs), Holders: threadsOf(l.Holders), Owners: ownersOf(l.Owners), Partial: l.Partial,
 	}
 	if l.More.Count > 0 {
 		out.More, out.MoreTime = l.More.Count, &l.More.Time
@@ -385,6 +394,13 @@ func threadsOf(list []futex.ThreadTime) []threadJSON {
 	return out
 }
 
+func ownersOf(list []futex.ThreadTime) (out []ownerJSON) {
+	for _, o := range list {
+		out = append(out, ownerJSON{o.TID, clean(o.Comm), o.Count})
+	}
+	return out
+}
+
 func blockedOf(b *futex.Blocked) blockedJSON {
 	out := blockedJSON{TID: b.TID, Comm: clean(b.Comm), Since: b.Since, Time: b.Time, Stack: framesOf(b.Stack), Doubt: b.Doubt}
 	if b.Stack == nil {
@@ -394,7 +410,7 @@ func blockedOf(b *futex.Blocked) blockedJSON {
 		out.Address, out.Kind = hex(b.Lock.Address), b.Lock.Kind.String()
 	}
 	if b.Owner != 0 {
-		out.Owner, out.OwnedFrom, out.OwnerDead = b.Owner, &b.OwnedFrom, b.OwnerDead
+		out.Owner, out.OwnedFrom, out.OwnerDead, out.OwnerRead = b.Owner, &b.OwnedFrom, b.OwnerDead, b.OwnerRead
 	}
 	return out
 }

@@ -106,6 +106,25 @@ func (t *text) place(list []futex.StackShare) string {
 	return fmt.Sprintf("%s (%s of the time)", name, percent(list[0].Time, whole))
 }
 
+// owners lists the first n threads that a lock's memory had as its owner.
+func (t *text) owners(l *futex.Lock, n int) string {
+	var out []string
+	for _, o := range l.Owners[:min(n, len(l.Owners))] {
+		out = append(out, thread(o.TID, o.Comm)+" "+times(o.Count))
+	}
+	if more := len(l.Owners) - n; more > 0 {
+		out = append(out, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(out, ", ")
+}
+
+func times(n int64) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
 // who lists the first n threads.
 func (t *text) who(list []futex.ThreadTime, n int) string {
 	var whole tracefs.Time
@@ -177,6 +196,9 @@ func (t *text) lock(l *futex.Lock) {
 	}
 	if len(l.Holders) > 0 {
 		t.f("      who held it: %s\n", t.who(l.Holders, 6))
+	}
+	if l.Readings > 0 {
+		t.f("      its owner, read %s: %s\n", times(l.Readings), t.owners(l, 6))
 	}
 	t.stacks("waits at", 'a', l.WaitStacks, l.Time)
 	if len(l.WakerTIDs) > 0 {
@@ -260,7 +282,10 @@ func (t *text) blocked() {
 		case b.Missing != "":
 			t.f("      no stack: %s\n", missing(b.Missing))
 		}
-		if b.Owner != 0 {
+		switch {
+		case b.OwnerRead:
+			t.f("      held by thread %d at %s, by the lock's memory\n", b.Owner, stamp(b.OwnedFrom, t.r.Ticks))
+		case b.Owner != 0:
 			t.f("      held by thread %d, which got it at %s and has not let it go\n", b.Owner, stamp(b.OwnedFrom, t.r.Ticks))
 		}
 	}

@@ -285,6 +285,11 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(mode, "herd"))
 		return herd();
+	if (!strcmp(mode, "herds")) {
+		for (int i = 0; i < atoi(argv[2]); i++)
+			herd();
+		return 0;
+	}
 	if (!strcmp(mode, "linger")) { // until its input ends
 		char c;
 

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"time"
+
+	"ustack/filemap/owner"
+	"ustack/filemap/space"
+	"ustack/render/futex"
+	"ustack/tracefs"
+)
+
+// owners reads who holds the locks for which threads wait.
+type owners struct {
+	follow *following
+	reader *owner.Reader
+	next   time.Time
+}
+
+const (
+	// ownersEvery is how often locks are read.
+	ownersEvery = 50 * time.Millisecond
+	// ownersAfter is how long a wait must have lasted for that.
+	ownersAfter = tracefs.Time(time.Millisecond)
+)
+
+func newOwners(follow *following) *owners {
+	return &owners{follow: follow, reader: owner.NewReader(follow.code)}
+}
+
+// now reads the locks, if it is time to.
+func (o *owners) now(a *futex.Analysis) {
+	if now := time.Now(); now.After(o.next) {
+		o.next = now.Add(ownersEvery)
+		o.read(a, space.Monotonic()-ownersAfter)
+	}
+}
+
+// last reads them once more: those of the waits that have not ended.
+func (o *owners) last(a *futex.Analysis) { o.read(a, space.Monotonic()) }
+
+// read reads the locks of waits that have gone on since a time. One of which
+// nothing can be said has no owner.
+func (o *owners) read(a *futex.Analysis, since tracefs.Time) {
+	for _, w := range a.Waiting(since) {
+		pid, ok := o.follow.process(int(w.TID))
+		if !ok {
+			continue
+		}
+		at := space.Monotonic()
+		if held, err := o.reader.Read(pid, int(w.TID), w.Address); err == nil {
+			a.Owned(w, int32(held.TID), o.reader.Comm(pid, held.TID), at)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package futex
+
+import (
+	"cmp"
+	"slices"
+
+	"ustack/tracefs"
+)
+
+// Waiting is a wait that goes on, for who can ask who holds the lock.
+type Waiting struct {
+	TID     int32
+	Address uint64
+	wait    *wait
+	since   tracefs.Time
+}
+
+// reading is who held a lock, by its memory.
+type reading struct {
+	owner int32
+	at    tracefs.Time
+}
+
+// maxReadings is how many locks are asked for at once.
+const maxReadings = 64
+
+// Waiting are the waits that have gone on since a time at least, the oldest one
+// of each futex, and of the first few of those.
+func (a *Analysis) Waiting(since tracefs.Time) []Waiting {
+	oldest := make(map[*lock]*wait)
+	for _, th := range a.threads {
+		w := th.wait
+		if !th.in || w == nil || w.lock == nil || w.since > since {
+			continue
+		}
+		l := w.lock.find()
+		if a.known(th, keyOf(&th.futex)) != l {
+			continue // it has been moved to another futex
+		}
+		if old := oldest[l]; old == nil || older(w, old) < 0 {
+			oldest[l] = w
+		}
+	}
+	var list []*wait
+	for _, w := range oldest {
+		list = append(list, w)
+	}
+	slices.SortFunc(list, older)
+	var out []Waiting
+	for _, w := range cut(list, maxReadings) {
+		out = append(out, Waiting{TID: w.th.tid, Address: w.th.futex.Addr, wait: w, since: w.since})
+	}
+	return out
+}
+
+// older orders waits, the oldest first.
+func older(w, v *wait) int {
+	return cmp.Or(cmp.Compare(w.since, v.since), cmp.Compare(w.th.tid, v.th.tid))
+}
+
+// Owned notes that a thread held the lock of a wait at a time, as its memory had
+// it while the other waited.
+func (a *Analysis) Owned(w Waiting, owner int32, comm string, at tracefs.Time) {
+	if w.wait.th.wait != w.wait || w.wait.since != w.since {
+		return // it has ended since
+	}
+	l := w.wait.lock.find()
+	l.owners.add(owner, tally{count: 1}, &tally{})
+	l.read = reading{owner, at}
+	if th := a.threads[owner]; th == nil || th.comm == "" {
+		if a.ownerComms == nil || len(a.ownerComms) >= a.opt.Threads {
+			a.ownerComms = make(map[int32]string)
+		}
+		a.ownerComms[owner] = comm
+	}
+}
+
+// readings lists the owners of a lock by how often each was read, and how often
+// that was.
+func (a *Analysis) readings(l *lock) (list []ThreadTime, all int64) {
+	list = a.times(l.owners)
+	for _, o := range list {
+		all += o.Count
+	}
+	return list, all
+}
+
+// owned says who holds the lock of a wait: by its memory, or by the trace, if that
+// was not read since the wait began.
+func (a *Analysis) owned(b *Blocked, w *wait, l *lock, gaps *Gaps) {
+	_, _, lost := gaps.within(l.ownedFrom, a.end)
+	switch {
+	case l.read.owner != 0 && l.read.at >= w.since:
+		b.Owner, b.OwnedFrom, b.OwnerRead = l.read.owner, l.read.at, true
+	case l.owner != 0 && !lost:
+		b.Owner, b.OwnedFrom = l.owner, l.ownedFrom
+	default:
+		return
+	}
+	if owner := a.threads[b.Owner]; owner != nil {
+		b.OwnerDead = owner.dead
+	}
+}
