@@ -1,0 +1,7 @@
+//go:build race
+
+package main
+
+// raceDetector tells that the tests are built with it: it needs memory itself,
+// several times as much as the program.
+const raceDetector = true
