@@ -85,14 +85,15 @@ func (a *Analysis) readings(l *lock) (list []ThreadTime, all int64) {
 	return list, all
 }
 
-// owned says who holds the lock of a wait: by its memory, or by the trace, if that
-// was not read since the wait began.
+// owned says who holds the lock of a wait: by its memory, if that was read since
+// the wait began, or by the trace, which also knows since when.
 func (a *Analysis) owned(b *Blocked, w *wait, l *lock, gaps *Gaps) {
 	_, _, lost := gaps.within(l.ownedFrom, a.end)
-	switch {
-	case l.read.owner != 0 && l.read.at >= w.since:
+	seen := l.owner != 0 && !lost
+	switch read := l.read.owner != 0 && l.read.at >= w.since; {
+	case read && (!seen || l.owner != l.read.owner):
 		b.Owner, b.OwnedFrom, b.OwnerRead = l.read.owner, l.read.at, true
-	case l.owner != 0 && !lost:
+	case seen:
 		b.Owner, b.OwnedFrom = l.owner, l.ownedFrom
 	default:
 		return

@@ -140,13 +140,13 @@ func (v *View) list(locks []*Lock) []*Lock {
 }
 
 func (a *Analysis) commOfTID(tid int32) string {
-	if th := a.threads[tid]; th != nil {
+	if th := a.threads[tid]; th != nil && th.comm != "" {
 		return th.comm
 	}
 	return a.ownerComms[tid]
 }
 
-// lockReport makes the row of a lock.
+// lock makes the row of a lock.
 func (u *underway) lock(l *lock, hidden *hiding) *Lock {
 	open := u.at(l)
 	openTime, doubt := open.time, l.doubt+open.doubt
@@ -183,7 +183,7 @@ func (a *Analysis) detail(out *Lock) {
 	a.flowsOf(out, l)
 }
 
-// processReport describes a lock's process. One whose number is unknown is the
+// process describes a lock's process. One whose number is unknown is the
 // threads that are proven to be of it; of a shared futex, those that use it.
 func (u *underway) process(p *process, l *lock) *Process {
 	out := &Process{TGID: p.tgid, How: p.how, Comm: p.comm, TIDs: slices.Sorted(slices.Values(p.tids)), Threads: p.count}

@@ -232,10 +232,11 @@ func (j *judge) held(b *Blocked) string {
 	return fmt.Sprintf("%s got that lock at %s and has not let it go", j.name(b.Owner), j.at(b.OwnedFrom))
 }
 
-// deadOwner looks for a lock whose holder is gone.
+// deadOwner looks for a lock whose holder is gone. Who was read to hold it before
+// may have let it go in time.
 func (j *judge) deadOwner() *Verdict {
 	for _, b := range j.r.Blocked {
-		if b.Owner == 0 || !b.OwnerDead || b.Doubt {
+		if b.Owner == 0 || !b.OwnerDead || b.OwnerRead || b.Doubt {
 			continue
 		}
 		owner := j.a.threads[b.Owner]
