@@ -183,6 +183,9 @@ func (o *futexOutput) close() error {
 	if o.owners != nil {
 		o.owners.last(a)
 	}
+	if !o.s.in.Root().Plain() {
+		a.Until(tracefs.Time(o.s.until.Load()))
+	}
 	if a.Seen() {
 		err = errors.Join(o.screen.Clear(), o.f.reportNamed(o.s.stdout, o.s.stderr, a, o.names))
 	}

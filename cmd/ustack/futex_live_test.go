@@ -181,7 +181,8 @@ func TestFutexOwners(t *testing.T) {
 		}
 		Blocked []struct {
 			TID, Owner int32
-			FromMemory bool `json:"owner_from_memory"`
+			FromMemory bool  `json:"owner_from_memory"`
+			AtLeast    int64 `json:"at_least_ns"`
 		}
 	}
 	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
@@ -193,6 +194,9 @@ func TestFutexOwners(t *testing.T) {
 	}
 	ring := make(map[int32]int32)
 	for _, b := range report.Blocked {
+		if b.AtLeast < 200e6 { // though nothing happens in that time
+			t.Errorf("thread %d has waited for %d ns", b.TID, b.AtLeast)
+		}
 		if b.FromMemory {
 			ring[b.TID] = b.Owner
 		}

@@ -17,6 +17,7 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/facts"
 	"ustack/filemap/resolve"
+	"ustack/filemap/space"
 	"ustack/render"
 	"ustack/tracefs"
 	"ustack/tracefs/input"
@@ -111,6 +112,7 @@ type session struct {
 	bytes, entries uint64       // of full buffers
 	read           atomic.Int64 // bytes of text
 	progress       progress
+	until          atomic.Int64 // when tracing was stopped, on its clock
 }
 
 // progress is how far the trace has been read and judged.
@@ -412,6 +414,7 @@ const lastStacks = 50 * time.Millisecond
 
 // stopTracing lets the reader come to an end.
 func (s *session) stopTracing() error {
+	s.until.Store(int64(space.Monotonic()))
 	if s.stacks == instance.DeferredStacks && !s.in.Root().Plain() {
 		// What is on its way to user space still gives its stack, if tracing is on.
 		if err := s.in.Disable(s.events); err != nil {

@@ -18,6 +18,14 @@ func (a *Analysis) Seen() bool { return a.begun }
 // Gaps are the gaps found.
 func (a *Analysis) Gaps() *Gaps { return &a.gaps }
 
+// Until tells that the trace has all until a time, though it may have no record
+// of it: waits that have not ended have lasted so long. 0 tells nothing.
+func (a *Analysis) Until(t tracefs.Time) {
+	if a.begun {
+		a.end = max(a.end, t)
+	}
+}
+
 // finish ends what is under way at the end of the trace.
 func (a *Analysis) finish() {
 	for from := range a.openGaps() {

@@ -44,6 +44,19 @@ func TestOwnersCircle(t *testing.T) {
 	}
 }
 
+// TestUntil: a wait of which the trace has no end has lasted until tracing ended.
+func TestUntil(t *testing.T) {
+	a := analyseText(t, futex.Options{}, script(crossed))
+	a.Until(1) // long ago
+	if r := a.Interim(futex.View{}); r.Blocked[0].Time != 5_000_000_000-100_000 {
+		t.Errorf("%+v", r.Blocked[0])
+	}
+	a.Until(9_000_000_000)
+	if r := a.Report(futex.View{}); r.Blocked[0].Time != 9_000_000_000-100_000 || r.End != 9_000_000_000 {
+		t.Errorf("%+v", r.Blocked[0])
+	}
+}
+
 // TestOwnersStale: what was read for a wait that has ended is of no use, and a
 // name that only memory knows is shown.
 func TestOwnersStale(t *testing.T) {
