@@ -131,13 +131,14 @@ func fileOf(m *procmap.Mapping) File {
 // before: it stays.
 func (s *Spaces) Fork(parent, child int, t tracefs.Time) {
 	v := Version{From: t, Fresh: true, Exact: true}
-	if from := s.Space(parent); from.at(t) >= 0 {
-		old := &from.versions[from.at(t)]
+	if old := s.Space(parent).At(t); old != nil {
 		v.Mappings, v.Comm = old.Mappings, old.Comm
 	}
 	s.update(child, func(old *Space) *Space {
 		next := old.with(child, v)
-		next.loads = next.loads.ended(t)
+		if next != old {
+			next.loads = next.loads.ended(t)
+		}
 		return next
 	})
 }

@@ -38,7 +38,7 @@ func (s *Spaces) Loaded(pid int, t tracefs.Time) {
 		if n := len(next.loads); n > 0 && next.loads[n-1].to == Forever {
 			next.loads = next.loads.ended(t)
 		} else {
-			next.loads = append(slices.Clone(next.loads), load{next.loads.end(), t})
+			next.loads = append(slices.Clone(next.loads), load{next.loaded(), t})
 		}
 		return next
 	})
@@ -79,12 +79,15 @@ func (ls loads) ended(t tracefs.Time) loads {
 	return ls
 }
 
-// end is when the last load ended.
-func (ls loads) end() tracefs.Time {
-	if len(ls) == 0 {
-		return 0
-	}
-	return ls[len(ls)-1].to
+// loaded is when the last load ended, 0 if there was none.
+func (s *Space) loaded() (end tracefs.Time) {
+	s.chain(func(link *Space, _ int) bool {
+		if n := len(link.loads); n > 0 {
+			end = link.loads[n-1].to
+		}
+		return end == 0
+	})
+	return end
 }
 
 // until are the loads that had ended at t.

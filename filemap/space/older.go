@@ -25,6 +25,12 @@ func (s *Space) shed() {
 	s.versions, s.loads = slices.Clone(s.versions[chunk:]), s.loads.since(border)
 }
 
+// fixed reports whether what was at a time can be changed no more: it stands in
+// the chain. So does the first version that does not only stand there.
+func (s *Space) fixed(t tracefs.Time) bool {
+	return s != nil && s.older != nil && len(s.versions) > 1 && t < s.versions[1].From
+}
+
 // of is the link of the chain that has the versions of a time.
 func (s *Space) of(t tracefs.Time) *Space {
 	for s != nil && s.older != nil && len(s.versions) > 0 && t < s.versions[0].From {

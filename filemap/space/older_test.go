@@ -96,6 +96,11 @@ func TestLongHistoryLate(t *testing.T) {
 	s.Unmap(1, 0, 0x9000, 50)
 	s.Exec(1, "late", 50)
 	s.Exit(1, 50)
+	held := s.Space(1)
+	s.Fork(3, 1, 50)
+	if s.Space(1) != held || !held.Loading(1009, 1010) {
+		t.Error("a fork of long ago has changed something")
+	}
 	for i := range programs {
 		if got, want := where(s, 1, 0x1000, tracefs.Time(i*100+60)), fmt.Sprintf("/program%d+0x0", i%7); got != want {
 			t.Fatalf("program %d is %q, want %q", i, got, want)
@@ -112,5 +117,33 @@ func BenchmarkRestless(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*programs), "ns/program")
 		})
+	}
+}
+
+// TestLongHistoryBorder: where the chain begins makes no difference: what a child
+// gets of long ago, when a load ended of which the beginning was lost, and that
+// nothing is left of who never was.
+func TestLongHistoryBorder(t *testing.T) {
+	for programs := 20; programs < 200; programs += 3 {
+		s := longHistory(programs)
+		s.Fork(1, 2, 1060)
+		if got := where(s, 2, 0x8000, 1070); got != "/library0+0x0" {
+			t.Fatalf("after %d programs, the child of the eleventh has %q", programs, got)
+		}
+		end := tracefs.Time(programs * 100)
+		for range 2 * chunk { // so that all loads are in the chain
+			end += 10
+			s.Exec(1, "unseen", end)
+		}
+		s.Loaded(1, end+5)
+		if s.Space(1).Loading(1020, 1090) || !s.Space(1).Loading(end, end+1) {
+			t.Fatalf("after %d programs, one of long ago is loading", programs)
+		}
+	}
+	s := New()
+	s.Fork(1, 9, 100)
+	s.Exit(9, 100)
+	if s.Expire(200); s.Len() != 0 {
+		t.Errorf("of %d processes something is left", s.Len())
 	}
 }

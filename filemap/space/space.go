@@ -236,7 +236,7 @@ func (s *Space) copy(pid int, t tracefs.Time) *Space {
 // stays: the news may be older than a reading that we have. What is older than
 // all that can be changed is left out.
 func (s *Space) with(pid int, v Version) *Space {
-	if s.of(v.From) != s {
+	if s.fixed(v.From) {
 		return s
 	}
 	next := s.copy(pid, v.From)
@@ -262,7 +262,7 @@ func (s *Space) with(pid int, v Version) *Space {
 // ended returns the space with what was in force at t ended then.
 func (s *Space) ended(t tracefs.Time) *Space {
 	i := s.at(t)
-	if i < 0 {
+	if i < 0 || s.fixed(t) {
 		return s
 	}
 	next := s.copy(s.PID, t)
@@ -283,6 +283,9 @@ func (s *Space) then(i int, t tracefs.Time, ms []Mapping) *Space {
 
 // grown returns the space with a version replaced by one that has more.
 func (s *Space) grown(i int, t tracefs.Time, v Version) *Space {
+	if s.fixed(s.versions[i].From) {
+		return s
+	}
 	next := s.copy(s.PID, t)
 	next.versions[i] = v
 	return next

@@ -151,13 +151,13 @@ func (sh *shard) expire(before tracefs.Time) {
 		for old < len(sp.versions) && sp.versions[old].To <= before {
 			old++
 		}
-		switch old {
-		case 0:
+		switch {
+		case old == len(sp.versions):
+			sh.replace(sh.load(), pid, nil)
+		case old == 0:
 			if next := sp.since(before); next != sp {
 				sh.replace(sh.load(), pid, next)
 			}
-		case len(sp.versions):
-			sh.replace(sh.load(), pid, nil)
 		default:
 			sh.replace(sh.load(), pid, &Space{PID: pid, versions: append([]Version(nil), sp.versions[old:]...),
 				changed: sp.changed, loads: sp.loads.since(before)})
