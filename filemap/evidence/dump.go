@@ -25,11 +25,13 @@ type Dump struct {
 	spaces map[int32][]version
 	tids   map[int32]int32 // thread to process
 	files  map[fileKey]*mapped
+	// byID are the files' generations.
+	byID   map[generation]*mapped
 	memory map[string]*filemap.Memory // by name
 	// first and last are when the dump was begun and ended.
 	first, last tracefs.Time
 	// How many there are of what is bounded.
-	versions, mappings, names int
+	versions, mappings, names, ids int
 }
 
 // version is what a process had mapped from a time on.
@@ -68,6 +70,12 @@ type mapped struct {
 	elf   *elfFile
 }
 
+// generation is one of the files that had a name and inode one after the other.
+type generation struct {
+	file *mapped
+	id   filemap.BuildID
+}
+
 type fileKey struct {
 	dev   procmap.Dev
 	inode uint64
@@ -86,7 +94,7 @@ const (
 var errTooMuch = errors.New("the dump is too large")
 
 func newDump() *Dump {
-	return &Dump{spaces: make(map[int32][]version), tids: make(map[int32]int32), files: make(map[fileKey]*mapped),
+	return &Dump{spaces: make(map[int32][]version), tids: make(map[int32]int32), files: make(map[fileKey]*mapped), byID: make(map[generation]*mapped),
 		memory: make(map[string]*filemap.Memory)}
 }
 
@@ -228,6 +236,9 @@ func (d *Dump) maps(r io.Reader, pid int32) error {
 			cur = version{at: tracefs.Time(head.Time), comm: head.Comm, exe: strings.TrimSuffix(head.Exe, " (deleted)")}
 		case bytes.HasPrefix(line, []byte("# ")):
 			if file, id, ok := procmap.ParseBuildID(line); ok {
+				if d.ids++; d.ids > maxMappings {
+					return fmt.Errorf("%w: more than %d build IDs", errTooMuch, maxMappings)
+				}
 				ids[file] = buildID(id)
 			}
 		default:
@@ -282,7 +293,7 @@ func (d *Dump) add(pid int32, v version, ids map[procmap.FileID]filemap.BuildID)
 	for i := range v.maps {
 		if f := v.maps[i].file; f != nil {
 			if id, ok := ids[procmap.FileID{Dev: f.key.dev, Inode: f.key.inode}]; ok {
-				v.maps[i].file = f.withID(id)
+				v.maps[i].file = d.withID(f, id)
 			}
 		}
 	}
@@ -291,14 +302,13 @@ func (d *Dump) add(pid int32, v version, ids map[procmap.FileID]filemap.BuildID)
 
 // withID is the file of this name and inode that has a build ID: an inode
 // number can be another file's later.
-func (m *mapped) withID(id filemap.BuildID) *mapped {
-	for _, f := range m.generations {
-		if f.id == id {
-			return f
-		}
+func (d *Dump) withID(m *mapped, id filemap.BuildID) *mapped {
+	f := d.byID[generation{m, id}]
+	if f == nil {
+		f = &mapped{key: m.key, name: m.name, id: id, hasID: true}
+		d.byID[generation{m, id}] = f
+		m.generations = append(m.generations, f)
 	}
-	f := &mapped{key: m.key, name: m.name, id: id, hasID: true}
-	m.generations = append(m.generations, f)
 	return f
 }
 

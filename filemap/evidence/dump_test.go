@@ -14,8 +14,9 @@ import (
 func TestDumpBounds(t *testing.T) {
 	const head = "### t=1 pid=7 comm=x exe=/x\n"
 	for what, text := range map[string]string{
-		"versions": strings.Repeat(head, maxVersions+1),
-		"mappings": head + strings.Repeat("0-1 r-xp 0 0:0 0\n", maxMappings+1),
+		"versions":  strings.Repeat(head, maxVersions+1),
+		"mappings":  head + strings.Repeat("0-1 r-xp 0 0:0 0\n", maxMappings+1),
+		"build IDs": head + strings.Repeat("# fe:00 5 build_id=11\n", maxMappings+1),
 	} {
 		if err := newDump().maps(strings.NewReader(text), 7); !errors.Is(err, errTooMuch) {
 			t.Errorf("%s: %v", what, err)
@@ -31,6 +32,23 @@ func TestDumpBounds(t *testing.T) {
 	}
 	if err := newDump().maps(strings.NewReader(strings.Repeat("x", 2*maxLine)), 7); err == nil {
 		t.Error("no error about a line without end")
+	}
+}
+
+// TestManyGenerations: an inode that has been a hundred thousand files is read as
+// fast as so many files.
+func TestManyGenerations(t *testing.T) {
+	var text bytes.Buffer
+	const files = 100_000
+	for i := range files {
+		fmt.Fprintf(&text, "### t=%d.0 pid=1 comm=a exe=/a\n1000-2000 r-xp 0 fe:00 5 /a\n# fe:00 5 build_id=%040x\n", i, i+1)
+	}
+	d := newDump()
+	if err := d.maps(&text, 1); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(d.files[fileKey{d.spaces[1][0].maps[0].file.key.dev, 5, "/a"}].generations); n != files || len(d.spaces[1]) != files {
+		t.Errorf("%d files, %d versions", n, len(d.spaces[1]))
 	}
 }
 

@@ -29,9 +29,9 @@ type Options struct {
 	// Keep is for how long what ended can still be looked up, counted from the
 	// time that the trace has Reached; DefaultKeep if 0.
 	Keep time.Duration
-	// Most is of how many processes anything is kept for a trace that is read
-	// ever later, because nobody takes what comes of it; DefaultMost if 0.
-	// Beyond that, Keep is counted from now.
+	// Most is of how many processes anything is kept, and of four times as many
+	// threads, for a trace that is read ever later, because nobody takes what
+	// comes of it; DefaultMost if 0. Beyond that, Keep is counted from now.
 	Most int
 	// Log gets a line for each change, see Load. nil for none.
 	Log io.Writer

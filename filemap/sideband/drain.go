@@ -72,7 +72,8 @@ func (b *Band) Reached(t tracefs.Time) { b.reached = max(b.reached, t) }
 // expire forgets what is looked up no more.
 func (b *Band) expire(now tracefs.Time) {
 	keep := tracefs.Time(b.opt.Keep)
-	if b.History.Spaces.Len() > b.opt.Most {
+	const threads = 4 // which take less room
+	if b.History.Spaces.Len() > b.opt.Most || b.History.Threads.Len() > threads*b.opt.Most {
 		b.Reached(now)
 	}
 	if before := b.reached - keep; before-b.expired > keep/4 {

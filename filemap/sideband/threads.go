@@ -50,6 +50,13 @@ func (th *Threads) PID(tid int, t tracefs.Time) (pid int, late, ok bool) {
 	return 0, false, false
 }
 
+// Len is of how many thread numbers anything is known.
+func (th *Threads) Len() int {
+	th.mu.RLock()
+	defer th.mu.RUnlock()
+	return len(th.byTID)
+}
+
 // Live is how many threads of a process have not ended.
 func (th *Threads) Live(pid int) int {
 	th.mu.RLock()
