@@ -176,15 +176,20 @@ func (f *futexFlags) report(stdout, stderr io.Writer, a *futex.Analysis) error {
 	if names != nil {
 		defer names.Close()
 	}
-	return f.reportNamed(stdout, stderr, a, names)
+	return f.reportNamed(stdout, stderr, a, names, nil)
 }
 
-// reportNamed writes the report at the end. names may be nil.
-func (f *futexFlags) reportNamed(stdout, stderr io.Writer, a *futex.Analysis, names *symbol.Symbols) error {
+// reportNamed writes the report at the end. names may be nil, and so may a lock-up
+// that was seen before.
+func (f *futexFlags) reportNamed(stdout, stderr io.Writer, a *futex.Analysis, names *symbol.Symbols, lockUp *futex.Verdict) error {
 	if names != nil {
 		a.Name(names)
 	}
 	r := a.Report(f.view)
+	if lockUp != nil && !r.Verdict.LockUp() {
+		r.Verdict = *lockUp
+		r.Verdict.Text += " That was seen shortly before the end; the waits have ended since, as they do when a program is killed."
+	}
 	if err := f.write(render.Output(stdout), r, names); err != nil {
 		return fmt.Errorf("writing the output: %w", err)
 	}

@@ -96,7 +96,9 @@ type futexOutput struct {
 	names  *symbol.Symbols // nil if nobody asked
 	screen *render.Screen  // nil if there is none, or nothing is shown on it
 	shown  time.Time
-	owners *owners // nil if nobody asked
+	owners *owners        // nil if nobody asked
+	lockUp *futex.Verdict // that was seen last, nil if none was then
+	looked time.Time
 }
 
 func (o *futexOutput) open() error {
@@ -118,6 +120,13 @@ func (o *futexOutput) open() error {
 		o.s.noCounter = o.screen != nil
 	}
 	o.shown = time.Now()
+	o.s.tick = ownersEvery
+	if o.owners == nil {
+		o.s.tick = time.Second / 2
+	}
+	if every := o.every(); every > 0 {
+		o.s.tick = min(o.s.tick, every)
+	}
 	var opt futex.Options
 	if o.s.follow.follower != nil {
 		opt.Mappings = &liveMappings{follow: o.s.follow}
@@ -140,12 +149,31 @@ func (o *futexOutput) step(t *resolve.Totals) error {
 	if o.owners != nil {
 		o.owners.now(o.a)
 	}
+	if o.s.progress.idle() && !o.s.in.Root().Plain() {
+		o.a.Until(space.Monotonic())
+	}
+	o.lookForLockUp()
 	if o.every() == 0 || time.Since(o.shown) < o.every() || !o.a.Seen() {
 		return nil
 	}
 	err := o.show(t)
 	o.shown = time.Now() // a slow terminal gets less
 	return err
+}
+
+// lockUpEvery is how often a trace in which nothing happens is looked at for why.
+const lockUpEvery = time.Second
+
+// lookForLockUp remembers a lock-up while its threads hang: they may be killed.
+func (o *futexOutput) lookForLockUp() {
+	if !o.s.progress.idle() && o.lockUp == nil || time.Since(o.looked) < lockUpEvery || !o.a.Seen() {
+		return
+	}
+	o.looked = time.Now()
+	r := o.a.Interim(futex.View{})
+	if o.lockUp = nil; r.Verdict.LockUp() {
+		o.lockUp = &r.Verdict
+	}
 }
 
 // show shows the answer so far: on a terminal in the place of the one before,
@@ -187,7 +215,7 @@ func (o *futexOutput) close() error {
 		a.Until(tracefs.Time(o.s.until.Load()))
 	}
 	if a.Seen() {
-		err = errors.Join(o.screen.Clear(), o.f.reportNamed(o.s.stdout, o.s.stderr, a, o.names))
+		err = errors.Join(o.screen.Clear(), o.f.reportNamed(o.s.stdout, o.s.stderr, a, o.names, o.lockUp))
 	}
 	if o.names != nil {
 		o.names.Close()

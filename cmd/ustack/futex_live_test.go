@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -210,6 +211,51 @@ func TestFutexOwners(t *testing.T) {
 	if circle != 2 {
 		t.Errorf("owners %v in %+v", ring, report.Blocked)
 	}
+}
+
+// TestFutexKilled: a program that hangs is seen to while nothing happens, and the
+// answer is the same after a Ctrl-C has ended it with us.
+func TestFutexKilled(t *testing.T) {
+	needLive(t)
+	bin := filepath.Join(t.TempDir(), "workload")
+	if out, err := exec.Command("gcc", "-O1", "-fno-omit-frame-pointer", "-pthread", "-o", bin, "../../render/futex/testdata/workload.c").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	live := exec.Command(ustackBinary(t), "futex", "--live", "-q", "--owners", "--interval=500ms", "--", bin, "abba")
+	live.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	in, err := live.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &awaited{word: []byte("Deadlock: "), seen: func() {}}
+	seen := make(chan struct{})
+	out.seen = sync.OnceFunc(func() { close(seen) })
+	live.Stdout, live.Stderr = out, out
+	if err := live.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(in, "go\n"); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-seen: // it was told while it hung
+	case <-time.After(time.Minute):
+		t.Error("nothing was told while it hung")
+	}
+	time.Sleep(1500 * time.Millisecond)
+	if err := syscall.Kill(-live.Process.Pid, syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	_ = live.Wait() // with the code of the command
+	answers := strings.Split(strings.TrimSpace(out.text.String()), "Deadlock: ")
+	if last := answers[len(answers)-1]; len(answers) < 3 || !strings.Contains(last, "by the lock's memory") || strings.Contains(last, "\n\nDeadlock") {
+		t.Errorf("%d answers, the last is %s", len(answers), last)
+	}
+	if final := out.text.String(); !strings.HasPrefix(final[strings.LastIndex(final, "Deadlock: "):], "Deadlock: workload-") ||
+		strings.Count(final, " of trace") != strings.Count(final, "Deadlock: ")+strings.Count(strings.SplitN(final, "Deadlock: ", 2)[0], " of trace") {
+		t.Errorf("after it was told, it was not told again:\n%s", final)
+	}
+	noInstance(t, live.Process.Pid)
 }
 
 // hangs waits until all threads of a process but one are in futex calls.

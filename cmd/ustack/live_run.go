@@ -88,6 +88,7 @@ type session struct {
 	// itself how far it is.
 	records   bool
 	noCounter bool
+	tick      time.Duration // how often the sink has a step at least, 0 for after batches only
 	stdin     io.Reader
 	stdout    io.Writer
 	theirs    io.Writer // standard error as it is, for the command
@@ -118,7 +119,23 @@ type session struct {
 // progress is how far the trace has been read and judged.
 type progress struct {
 	batches, judged atomic.Int64
+	taken           int64       // batches, by who judges them
 	paused          atomic.Bool // the last batch that was read
+}
+
+// counted are batches that are counted.
+type counted struct {
+	*input.Pipe
+	s *session
+}
+
+// Next implements input.Batches.
+func (c *counted) Next() (*tracefs.Batch, error) {
+	b, err := c.Pipe.Next()
+	if b != nil {
+		c.s.progress.taken++
+	}
+	return b, err
 }
 
 // hasRead notes that a batch has been read.
@@ -370,11 +387,17 @@ func (s *session) pump(trace *input.Trace) (*resolve.Totals, error) {
 	counter := render.NewCounter(s.stderr, s.f.quiet || s.noCounter || !render.IsTerminalWriter(s.stderr))
 	defer counter.Done()
 	var failed error
-	totals, err := pump(input.NewPipe(&followed{trace, s}), res, s.sink.renderer(res), func() {
+	pipe := input.NewPipe(&followed{trace, s})
+	if s.tick > 0 {
+		ticker := time.NewTicker(s.tick)
+		defer ticker.Stop()
+		pipe.Tick(ticker.C)
+	}
+	totals, err := pump(&counted{pipe, s}, res, s.sink.renderer(res), func() {
 		counter.Step(res.Totals())
 		s.renew(res.Totals())
 		s.weigh(res.Totals())
-		s.progress.judged.Add(1)
+		s.progress.judged.Store(s.progress.taken)
 		s.follow.reached(res.Judged())
 		if failed == nil {
 			failed = s.sink.step(res.Totals())

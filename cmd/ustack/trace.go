@@ -140,12 +140,16 @@ func (t *savedTrace) readAgain(w render.Renderer, stderr io.Writer) (bool, error
 }
 
 // pump drives records from the trace through the resolver to the renderer, and
-// calls step after each batch. What was read before an error is written before
+// calls step after each batch, and now and then if p ticks. What was read before an error is written before
 // the error is returned.
 func pump(p input.Batches, res *resolve.Resolver, w render.Renderer, step func()) (*resolve.Totals, error) {
 	defer p.Close()
 	for {
 		b, err := p.Next()
+		if b == nil && err == nil {
+			step()
+			continue
+		}
 		paused := b.Paused
 		res.Add(b)
 		if err != nil {

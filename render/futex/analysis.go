@@ -63,6 +63,7 @@ type Analysis struct {
 	cpus  [][]cpu
 
 	start, end tracefs.Time
+	until      tracefs.Time // the trace is whole up to then
 	begun      bool
 	ticks      bool  // the clock does not count nanoseconds
 	calls      int64 // entries into the futex family

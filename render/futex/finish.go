@@ -21,9 +21,7 @@ func (a *Analysis) Gaps() *Gaps { return &a.gaps }
 // Until tells that the trace has all until a time, though it may have no record
 // of it: waits that have not ended have lasted so long. 0 tells nothing.
 func (a *Analysis) Until(t tracefs.Time) {
-	if a.begun {
-		a.end = max(a.end, t)
-	}
+	a.until = max(a.until, t)
 }
 
 // finish ends what is under way at the end of the trace.
@@ -112,9 +110,9 @@ func (a *Analysis) blocked(r *Report, u *underway, byLock map[*lock]*Lock, v *Vi
 		if !th.in || w == nil {
 			continue
 		}
-		b := &Blocked{TID: th.tid, Comm: th.comm, Since: w.from, Time: a.end - w.from, Val: w.val, Stack: a.stacks.get(w.stack),
+		b := &Blocked{TID: th.tid, Comm: th.comm, Since: w.from, Time: u.end - w.from, Val: w.val, Stack: a.stacks.get(w.stack),
 			Missing: w.missing.String(), wait: w}
-		_, _, b.Doubt = u.gaps.within(th.since, a.end)
+		_, _, b.Doubt = u.gaps.within(th.since, u.end)
 		if w.lock != nil {
 			l := w.lock.find()
 			if b.Lock = byLock[l]; b.Lock == nil || !v.wants(u, b.Lock) {

@@ -12,6 +12,7 @@ import (
 // counted. The Analysis stays as it is: it may go on.
 type underway struct {
 	a       *Analysis
+	end     tracefs.Time
 	gaps    *Gaps // with those that have not ended
 	hidden  hidden
 	broken  tracefs.Time
@@ -30,7 +31,7 @@ type pending struct {
 
 // underway finds what has not ended.
 func (a *Analysis) underway() *underway {
-	u := &underway{a: a, gaps: &a.gaps, hidden: a.hidden.clone(), broken: a.brokenTime,
+	u := &underway{a: a, end: max(a.end, a.until), gaps: &a.gaps, hidden: a.hidden.clone(), broken: a.brokenTime,
 		threads: make(map[*thread]tracefs.Time), locks: make(map[*lock]*pending)}
 	for from := range a.openGaps() {
 		if u.gaps == &a.gaps {
@@ -115,13 +116,13 @@ func (u *underway) thread(th *thread) {
 	if w := th.wait; th.in && w != nil && w.lock != nil && !a.noReturns() {
 		p := u.of(w.lock)
 		p.waits = append(p.waits, w)
-		counted = max(a.end-w.since, 0)
+		counted = max(u.end-w.since, 0)
 		p.time += counted
-		if _, _, ok := u.gaps.within(th.since, a.end); ok {
+		if _, _, ok := u.gaps.within(th.since, u.end); ok {
 			p.openDoubt += counted
 		}
 	}
-	to := a.end
+	to := u.end
 	if th.dead {
 		to = max(th.diedAt, th.last)
 	}

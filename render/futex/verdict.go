@@ -43,6 +43,9 @@ type Verdict struct {
 	Evidence []string
 }
 
+// LockUp reports whether it says what threads hang for.
+func (v *Verdict) LockUp() bool { return v.Kind != NoLockUp && v.Kind != CannotTell }
+
 // A wait hangs if it has lasted for stuckTimes the longest one that ended at
 // its lock, and for stuckAtLeast in any case. Trace clocks that count no
 // nanoseconds have the first condition only.

@@ -14,7 +14,7 @@ import (
 // ahead.
 type Batches interface {
 	// Next returns the next batch, with an error (io.EOF at the end) if it is
-	// the last one.
+	// the last one. Nothing at all says that there is none yet.
 	Next() (*tracefs.Batch, error)
 	// Free gives a batch back.
 	Free(*tracefs.Batch)

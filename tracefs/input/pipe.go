@@ -2,6 +2,7 @@ package input
 
 import (
 	"sync"
+	"time"
 
 	"ustack/tracefs"
 )
@@ -10,8 +11,9 @@ import (
 // resolving them share the work of two cores.
 type Pipe struct {
 	pool
-	out  chan step
-	quit chan struct{}
+	out   chan step
+	quit  chan struct{}
+	ticks <-chan time.Time
 }
 
 type step struct {
@@ -52,11 +54,19 @@ func (p *Pipe) run(r ReadCloser) {
 	}
 }
 
+// Tick has Next return nothing now and then, while nothing comes. It is to be
+// called before Next.
+func (p *Pipe) Tick(ticks <-chan time.Time) { p.ticks = ticks }
+
 // Next returns the next batch, with an error (io.EOF at the end) if it is the
-// last one.
+// last one. Without both, it is time for a Tick.
 func (p *Pipe) Next() (*tracefs.Batch, error) {
-	s := <-p.out
-	return s.batch, s.err
+	select {
+	case s := <-p.out:
+		return s.batch, s.err
+	case <-p.ticks:
+		return nil, nil
+	}
 }
 
 // Close stops the reading after the batch at work.
