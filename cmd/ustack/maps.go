@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -69,6 +70,14 @@ func parseMaps(args []string, stdout io.Writer) (*mapsFlags, error) {
 		rest = fs.Args()[1:]
 	}
 	var err error
+	fs.Visit(func(given *flag.Flag) {
+		if given.Value.String() == "" {
+			err = fmt.Errorf("--%s is empty", given.Name)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
 	if f.source, err = procmap.ParseSource(source); err != nil {
 		return nil, err
 	}
@@ -187,32 +196,55 @@ func (f *mapsFlags) dump(stdout, stderr io.Writer) error {
 	if f.save == "-" {
 		return f.writeDump(stdout, stderr)
 	}
-	info, err := os.Stat(f.save)
+	name := f.save
+	if real, err := filepath.EvalSymlinks(name); err == nil {
+		name = real
+	}
+	info, err := os.Stat(name)
 	special := err == nil && !info.Mode().IsRegular()
 	var file *os.File
 	if special {
-		file, err = os.OpenFile(f.save, os.O_WRONLY, 0)
+		file, err = os.OpenFile(name, os.O_WRONLY, 0)
 	} else {
 		// Only we may read it: it shows where everything is in memory.
-		file, err = os.CreateTemp(filepath.Dir(f.save), filepath.Base(f.save)+".part-*")
+		file, err = os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".part-*")
 	}
 	if err != nil {
 		return fmt.Errorf("creating the dump: %w", err)
 	}
-	err = f.writeDump(file, stderr)
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	defer signal.Stop(stop)
+	err = f.writeDump(&stoppable{file, stop}, stderr)
 	if cerr := file.Close(); cerr != nil && err == nil {
 		err = fmt.Errorf("writing the dump: %w", cerr)
 	}
 	switch {
 	case special:
 	case err == nil, errors.Is(err, errSome):
-		if rerr := os.Rename(file.Name(), f.save); rerr != nil {
+		if rerr := os.Rename(file.Name(), name); rerr != nil {
 			err = fmt.Errorf("naming the dump: %w", rerr)
 		}
 	default:
 		_ = os.Remove(file.Name()) // the error is that of writing
 	}
 	return err
+}
+
+// stoppable is a writer that fails once a signal has come: what was begun is taken
+// away again then.
+type stoppable struct {
+	io.Writer
+	stop <-chan os.Signal
+}
+
+func (w *stoppable) Write(b []byte) (int, error) {
+	select {
+	case s := <-w.stop:
+		return 0, fmt.Errorf("stopped by signal %q", s)
+	default:
+		return w.Writer.Write(b)
+	}
 }
 
 func (f *mapsFlags) writeDump(w io.Writer, stderr io.Writer) error {

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -405,7 +406,7 @@ func mapsMembers(t *testing.T, data []byte) map[string]string {
 func TestMapsUsage(t *testing.T) {
 	for _, args := range [][]string{
 		{"x"}, {"0"}, {"-1"}, {"99999999999"}, {"--maps-source=both"}, {"--addr=1"}, {"--addr=1", "1", "2"}, {"--addr=1", "--files", "1"},
-		{"--save=x", "--json"}, {"--nonsense"},
+		{"--save=x", "--json"}, {"--nonsense"}, {"--save=", "1"}, {"--addr=", "1"},
 	} {
 		if out, errs, code := mapsRun(t, "", args...); code != exitUsage || out != "" || errs == "" {
 			t.Errorf("%q: exit %d, %q %q", args, code, out, errs)
@@ -445,3 +446,40 @@ func TestMapsPipe(t *testing.T) {
 type mapsBroken struct{ err error }
 
 func (w mapsBroken) Write([]byte) (int, error) { return 0, w.err }
+
+// TestMapsSaveStopped: a dump that was stopped leaves nothing, and one through a
+// symbolic link is where that points to.
+func TestMapsSaveStopped(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "part")
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	stop := make(chan os.Signal, 1)
+	w := &stoppable{f, stop}
+	if n, err := w.Write([]byte("one")); n != 3 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	stop <- syscall.SIGTERM
+	if n, err := w.Write([]byte("two")); n != 0 || err == nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	target, link := filepath.Join(dir, "target"), filepath.Join(dir, "link")
+	if err := errors.Join(os.WriteFile(target, nil, 0o600), os.Symlink(target, link)); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, code := mapsRun(t, "", "--save="+link); code != exitOK {
+		t.Fatalf("exit %d, %s", code, errs)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is %v, %v", info, err)
+	}
+	if info, err := os.Stat(target); err != nil || info.Size() == 0 {
+		t.Errorf("the target is %v, %v", info, err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*.part-*")); len(left) > 0 {
+		t.Errorf("%v is left", left)
+	}
+}

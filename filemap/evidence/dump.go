@@ -218,7 +218,8 @@ func (d *Dump) maps(r io.Reader, pid int32) error {
 			d.add(pid, cur, ids)
 		}
 	}
-	for s.Scan() {
+	lines := 0
+	for ; s.Scan(); lines++ {
 		line := s.Bytes()
 		switch {
 		case bytes.HasPrefix(line, []byte("###")):
@@ -254,7 +255,10 @@ func (d *Dump) maps(r io.Reader, pid int32) error {
 		}
 	}
 	flush()
-	return s.Err()
+	if err := s.Err(); err != nil {
+		return fmt.Errorf("line %d: %w", lines+1, err)
+	}
+	return nil
 }
 
 // mapping keeps of a mapping what evidence needs.

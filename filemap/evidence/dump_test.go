@@ -30,8 +30,8 @@ func TestDumpBounds(t *testing.T) {
 	if err := newDump().maps(&names, 7); !errors.Is(err, errTooMuch) {
 		t.Errorf("names: %v", err)
 	}
-	if err := newDump().maps(strings.NewReader(strings.Repeat("x", 2*maxLine)), 7); err == nil {
-		t.Error("no error about a line without end")
+	if err := newDump().maps(strings.NewReader(head+strings.Repeat("x", 2*maxLine)), 7); err == nil || !strings.Contains(err.Error(), "line 2: ") {
+		t.Errorf("a line without end: %v", err)
 	}
 }
 
