@@ -155,6 +155,16 @@ func TestReached(t *testing.T) {
 	if run(); known() {
 		t.Error("more is kept than there is room for")
 	}
+	b.opt.Most = 10 * b.History.Spaces.Len()
+	if run(); !known() {
+		t.Error("what there is room for is forgotten")
+	}
+	for i := range 4*b.opt.Most + 1 {
+		b.History.Threads.started(1, 1<<22+i, b.Now())
+	}
+	if drain(t, b); known() {
+		t.Error("more threads are kept than there is room for")
+	}
 }
 
 // TestDenied: without the right to perf, the error says what would help.
