@@ -366,9 +366,11 @@ int main(int argc, char **argv) {
 	} else if (!strcmp(mode, "requeue")) {
 		for (int round = 0; round < 5; round++) {
 			pthread_t t[4];
-			for (int i = 0; i < 4; i++)
+			for (int i = 0; i < 4; i++) {
+				// One after the other: they queue in the order of their calls.
 				pthread_create(&t[i], 0, queued, 0);
-			asleep(4);
+				asleep(i + 1);
+			}
 			ready = 0;
 			nap(10000);
 			// One is woken, three are moved, and woken one by one.
