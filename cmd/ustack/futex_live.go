@@ -105,15 +105,15 @@ func (o *futexOutput) open() error {
 	if err := checkProfile(o.s.stdout, o.f.profile); err != nil {
 		return err
 	}
-	var err error
-	if o.names, err = o.f.symbols.open("", o.s.stderr); err != nil {
-		return err
-	}
 	if o.f.owners {
 		if o.s.follow.follower == nil {
 			return errors.New("--owners: the processes of this trace are not here")
 		}
 		o.owners = newOwners(o.s.follow)
+	}
+	var err error
+	if o.names, err = o.f.symbols.open("", o.s.stderr); err != nil {
+		return err
 	}
 	if o.every() > 0 {
 		o.screen = render.NewScreen(o.s.stdout)
@@ -208,9 +208,6 @@ func (o *futexOutput) close() error {
 	a := o.a
 	o.a = nil
 	var err error
-	if o.owners != nil {
-		o.owners.last(a)
-	}
 	if !o.s.in.Root().Plain() {
 		a.Until(tracefs.Time(o.s.until.Load()))
 	}

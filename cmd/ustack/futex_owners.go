@@ -27,16 +27,14 @@ func newOwners(follow *following) *owners {
 	return &owners{follow: follow, reader: owner.NewReader(follow.code)}
 }
 
-// now reads the locks, if it is time to.
+// now reads the locks, if it is time to. The trace goes on meanwhile: it tells
+// whether those who waited went on waiting.
 func (o *owners) now(a *futex.Analysis) {
 	if now := time.Now(); now.After(o.next) {
 		o.next = now.Add(ownersEvery)
 		o.read(a, space.Monotonic()-ownersAfter)
 	}
 }
-
-// last reads them once more: those of the waits that have not ended.
-func (o *owners) last(a *futex.Analysis) { o.read(a, space.Monotonic()) }
 
 // read reads the locks of waits that have gone on since a time. One of which
 // nothing can be said has no owner.

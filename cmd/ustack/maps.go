@@ -213,8 +213,10 @@ func (f *mapsFlags) dump(stdout, stderr io.Writer) error {
 		return fmt.Errorf("creating the dump: %w", err)
 	}
 	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
-	defer signal.Stop(stop)
+	if !special { // a pipe that nobody reads is left at once, and has nothing to take away
+		signal.Notify(stop, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+		defer signal.Stop(stop)
+	}
 	err = f.writeDump(&stoppable{file, stop}, stderr)
 	if cerr := file.Close(); cerr != nil && err == nil {
 		err = fmt.Errorf("writing the dump: %w", cerr)

@@ -118,7 +118,7 @@ func (a *Analysis) blocked(r *Report, u *underway, byLock map[*lock]*Lock, v *Vi
 			if b.Lock = byLock[l]; b.Lock == nil || !v.wants(u, b.Lock) {
 				continue
 			}
-			a.owned(b, w, l, u.gaps)
+			u.owned(b, w, l)
 		}
 		r.Blocked = append(r.Blocked, b)
 	}

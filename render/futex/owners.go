@@ -86,11 +86,14 @@ func (a *Analysis) readings(l *lock) (list []ThreadTime, all int64) {
 }
 
 // owned says who holds the lock of a wait: by its memory, if that was read since
-// the wait began, or by the trace, which also knows since when.
-func (a *Analysis) owned(b *Blocked, w *wait, l *lock, gaps *Gaps) {
-	_, _, lost := gaps.within(l.ownedFrom, a.end)
+// the wait began, or by the trace, which also knows since when. What was read at a
+// time that the trace has not reached says nothing yet: who waited by the trace may
+// have gone on before.
+func (u *underway) owned(b *Blocked, w *wait, l *lock) {
+	a := u.a
+	_, _, lost := u.gaps.within(l.ownedFrom, u.end)
 	seen := l.owner != 0 && !lost
-	switch read := l.read.owner != 0 && l.read.at >= w.since; {
+	switch read := l.read.owner != 0 && l.read.at >= w.since && l.read.at <= u.end; {
 	case read && (!seen || l.owner != l.read.owner):
 		b.Owner, b.OwnedFrom, b.OwnerRead = l.read.owner, l.read.at, true
 	case seen:

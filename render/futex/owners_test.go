@@ -57,6 +57,22 @@ func TestUntil(t *testing.T) {
 	}
 }
 
+// TestOwnersAhead: what was read at a time that the trace has not reached is no
+// evidence: by then, who waits in the trace may have gone on.
+func TestOwnersAhead(t *testing.T) {
+	a := analyseText(t, futex.Options{}, script(crossed))
+	list := a.Waiting(1e12)
+	a.Owned(list[0], 11, "t11", 6_000_000_000)
+	a.Owned(list[1], 10, "t10", 6_000_000_000)
+	if r := a.Interim(futex.View{}); r.Verdict.LockUp() || r.Blocked[0].Owner != 0 {
+		t.Errorf("%s, owner %d", r.Verdict.Text, r.Blocked[0].Owner)
+	}
+	a.Until(6_000_000_000)
+	if r := a.Interim(futex.View{}); r.Verdict.Kind != futex.Deadlock || !r.Verdict.Sure {
+		t.Errorf("%+v", r.Verdict)
+	}
+}
+
 // TestOwnersStale: what was read for a wait that has ended is of no use, and a
 // name that only memory knows is shown.
 func TestOwnersStale(t *testing.T) {
