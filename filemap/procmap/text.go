@@ -47,11 +47,12 @@ func (m *Mapping) parse(line []byte) (name []byte, err error) {
 }
 
 // name is the rest of a line of n bytes: it begins at nameColumn, unless the
-// numbers were too wide, and then after two blanks. On 32 bits, and in
-// mappings written by hand, the column is another one, so any number of blanks
-// is taken.
+// numbers were too wide to leave two blanks before it, and then after two (the
+// one after the inode, and seq_pad's). On 32 bits, and in mappings written by
+// hand, the column is another one, so any number of blanks is taken.
 func (p *fields) name(n int) []byte {
-	if at := nameColumn - (n - len(p.rest)); at > 0 && at <= len(p.rest) && len(bytes.TrimLeft(p.rest[:at], " ")) == 0 {
+	const blanks = 2
+	if at := nameColumn - (n - len(p.rest)); at >= blanks && at <= len(p.rest) && len(bytes.TrimLeft(p.rest[:at], " ")) == 0 {
 		return p.rest[at:]
 	}
 	return bytes.TrimLeft(p.rest, " ")

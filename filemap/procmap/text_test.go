@@ -64,6 +64,8 @@ func FuzzParseLine(f *testing.F) {
 	}
 	f.Add([]byte("1000-2000 r-xp 00000000 00:00 0"))
 	f.Add([]byte(`ffffffffffffe000-fffffffffffff000 r--p 1000000000000000 fffff:fffff 18446744073709551615  /wi\012de`))
+	// The numbers end one before the column of the name.
+	f.Add([]byte("ffffffffffffe000-fffffffffffff000 r--p 1000000000000000 fffff:fffff 1844 /one before"))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		m, err := ParseLine(line)
 		if err != nil {
