@@ -135,14 +135,21 @@ func TestFutexScreen(t *testing.T) {
 	}
 }
 
-// TestFutexOwners: two locks that were got without waiting, of which a trace has
-// nothing, have their owners in memory: the deadlock is seen. Nobody is disturbed.
-func TestFutexOwners(t *testing.T) {
+// lockWorkload is the program of the tests of render/futex, built.
+func lockWorkload(t *testing.T) string {
+	t.Helper()
 	needLive(t)
 	bin := filepath.Join(t.TempDir(), "workload")
 	if out, err := exec.Command("gcc", "-O1", "-fno-omit-frame-pointer", "-pthread", "-o", bin, "../../render/futex/testdata/workload.c").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	return bin
+}
+
+// TestFutexOwners: two locks that were got without waiting, of which a trace has
+// nothing, have their owners in memory: the deadlock is seen. Nobody is disturbed.
+func TestFutexOwners(t *testing.T) {
+	bin := lockWorkload(t)
 	work := exec.Command(bin, "abba")
 	in, err := work.StdinPipe()
 	if err != nil {
@@ -216,11 +223,7 @@ func TestFutexOwners(t *testing.T) {
 // TestFutexKilled: a program that hangs is seen to while nothing happens, and the
 // answer is the same after a Ctrl-C has ended it with us.
 func TestFutexKilled(t *testing.T) {
-	needLive(t)
-	bin := filepath.Join(t.TempDir(), "workload")
-	if out, err := exec.Command("gcc", "-O1", "-fno-omit-frame-pointer", "-pthread", "-o", bin, "../../render/futex/testdata/workload.c").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	bin := lockWorkload(t)
 	live := exec.Command(ustackBinary(t), "futex", "--live", "-q", "--owners", "--interval=500ms", "--", bin, "abba")
 	live.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	in, err := live.StdinPipe()

@@ -375,7 +375,7 @@ func TestMapsSave(t *testing.T) {
 	}
 	// To standard output, of all.
 	out, errs, code := mapsRun(t, "", "--save=-")
-	if members := mapsMembers(t, []byte(out)); code != 0 || members[pid+".maps"] == "" || !strings.Contains(members["tids.txt"], "\n"+pid+" "+pid+"\n") {
+	if members := mapsMembers(t, []byte(out)); code != 0 || members[pid+".maps"] == "" || !strings.Contains("\n"+members["tids.txt"], "\n"+pid+" "+pid+"\n") {
 		t.Errorf("exit %d, %d members: %s", code, len(members), errs)
 	}
 	if _, errs, code := mapsRun(t, "", "--save="+t.TempDir()+"/no/dump", pid); code != exitFailure || !strings.Contains(errs, "creating the dump") {

@@ -42,7 +42,7 @@ func (r *Resolver) judge(h *Held) {
 
 // known is a thread's name, nil if the kernel had forgotten it.
 func known(comm []byte) []byte {
-	if string(comm) == "<...>" {
+	if string(comm) == tracefs.CommUnknown {
 		return nil
 	}
 	return comm

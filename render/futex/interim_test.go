@@ -3,7 +3,6 @@ package futex_test
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -23,27 +22,7 @@ func steps(t *testing.T, text string, a *futex.Analysis, step func(n int) (more 
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer trace.Close()
-	res := resolve.New(resolve.Options{Stitch: true, Sources: 1, Hold: resolve.Limits{Lines: 2000, Time: tracefs.Time(2e9)}})
-	for n := 0; err == nil; n++ {
-		b := new(tracefs.Batch)
-		if err = trace.Next(b); err != nil && err != io.EOF {
-			t.Fatal(err)
-		}
-		res.Add(b)
-		if err == io.EOF {
-			res.End()
-		}
-		for h := res.Next(); h != nil; h = res.Next() {
-			if err := a.Batch(h); err != nil {
-				t.Fatal(err)
-			}
-			res.Release(h)
-		}
-		if !step(n) {
-			return
-		}
-	}
+	driveSteps(t, trace, a, resolve.Options{Stitch: true, Sources: 1, Hold: resolve.Limits{Lines: 2000, Time: tracefs.Time(2e9)}}, step)
 }
 
 func asJSON(t *testing.T, r *futex.Report) string {

@@ -55,13 +55,19 @@ func analyseText(t testing.TB, opt futex.Options, text string) *futex.Analysis {
 
 func drive(t testing.TB, trace *input.Trace, a *futex.Analysis, sources int) {
 	t.Helper()
+	hold := resolve.Limits{Lines: 200_000, Bytes: 1 << 20, Time: tracefs.Time(2e9)}
+	driveSteps(t, trace, a, resolve.Options{Stitch: true, Sources: sources, Hold: hold}, func(int) bool { return true })
+}
+
+// driveSteps reads a trace and calls step after each batch, while it wants more.
+func driveSteps(t testing.TB, trace *input.Trace, a *futex.Analysis, opt resolve.Options, step func(n int) (more bool)) {
+	t.Helper()
 	defer trace.Close()
-	res := resolve.New(resolve.Options{Stitch: true, Sources: sources,
-		Hold: resolve.Limits{Lines: 200_000, Bytes: 1 << 20, Time: tracefs.Time(2e9)}})
-	for {
+	res := resolve.New(opt)
+	var err error
+	for n := 0; err == nil; n++ {
 		b := new(tracefs.Batch)
-		err := trace.Next(b)
-		if err != nil && err != io.EOF {
+		if err = trace.Next(b); err != nil && err != io.EOF {
 			t.Fatal(err)
 		}
 		res.Add(b)
@@ -74,7 +80,7 @@ func drive(t testing.TB, trace *input.Trace, a *futex.Analysis, sources int) {
 			}
 			res.Release(h)
 		}
-		if err == io.EOF {
+		if !step(n) {
 			return
 		}
 	}

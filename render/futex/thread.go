@@ -77,7 +77,7 @@ func (th *thread) switched(e *sched.Event, a *Analysis) {
 
 // named learns the thread's name from a header.
 func (th *thread) named(comm []byte, a *Analysis) {
-	if string(comm) != th.comm && string(comm) != "<...>" && len(comm) > 0 {
+	if string(comm) != th.comm && string(comm) != tracefs.CommUnknown && len(comm) > 0 {
 		th.comm = a.comms.Intern(comm)
 	}
 }

@@ -151,7 +151,7 @@ func (j *judge) nothing() Verdict {
 
 func who(tid int32, comm string) string {
 	if comm == "" {
-		comm = "<...>"
+		comm = tracefs.CommUnknown
 	}
 	return fmt.Sprintf("%s-%d", comm, tid)
 }

@@ -3,6 +3,7 @@ package redact
 import (
 	"bytes"
 	"regexp"
+	"ustack/tracefs"
 )
 
 // out takes the pieces of a text in their order: all of it, each byte once.
@@ -38,7 +39,7 @@ var flagColumns = regexp.MustCompile(`^[dDbBX.][NnpBLlb.][ZzHhs.][0-9a-f.][0-9a-
 func (g *grammar) head(p []byte) {
 	comm := bytes.TrimLeft(p[:commWidth], " ")
 	switch string(comm) {
-	case "", "<...>", "<idle>", "<XXX>", "ustack":
+	case "", tracefs.CommUnknown, tracefs.CommIdle, tracefs.CommInvalid, "ustack":
 		g.out.keep(p[:commWidth])
 	default:
 		g.out.comm(comm)

@@ -122,11 +122,11 @@ func (p *Printer) taskText(pid int32) string {
 	comm, ok := p.k.Comms[pid]
 	switch {
 	case pid == 0:
-		comm = "<idle>"
+		comm = tracefs.CommIdle
 	case pid < 0:
-		comm = "<XXX>"
+		comm = tracefs.CommInvalid
 	case !ok:
-		comm = "<...>"
+		comm = tracefs.CommUnknown
 	}
 	b := make([]byte, 0, 48)
 	for n := len(comm); n < 16; n++ {

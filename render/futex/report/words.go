@@ -91,7 +91,7 @@ func plural64(n int64, what string) string {
 
 func thread(tid int32, comm string) string {
 	if comm == "" {
-		comm = "<...>"
+		comm = tracefs.CommUnknown
 	}
 	return printable(comm) + "-" + strconv.Itoa(int(tid))
 }
@@ -132,7 +132,7 @@ func (t *text) lockName(l *futex.Lock) string {
 func process(p *futex.Process) string {
 	comm := printable(p.Comm)
 	if comm == "" {
-		comm = "<...>"
+		comm = tracefs.CommUnknown
 	}
 	if p.TGID >= 0 {
 		return fmt.Sprintf("%s, process %d", comm, p.TGID)
