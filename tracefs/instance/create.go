@@ -23,9 +23,9 @@ type Instance struct {
 	mu      sync.RWMutex // held for reading while a file is at work
 	removed bool
 
-	run   sync.Mutex // guards what follows, and the order of Start and Stop
-	state runState
-	pipes map[*Pipe]struct{}
+	run     sync.Mutex // guards what follows, and the order of Start and Stop
+	state   runState
+	readers map[*reading]struct{}
 
 	removing sync.Mutex // guards what follows; taken before the others
 	owned    *os.File   // locked: we live; nil when the instance is gone
@@ -97,7 +97,7 @@ func (r *Root) create(name string) (*Instance, error) {
 	if err != nil {
 		return nil, fmt.Errorf("locking the instance %s: %w", name, err) // Clean can remove it
 	}
-	return &Instance{root: r, name: name, dir: dir(path), owned: own, pipes: make(map[*Pipe]struct{})}, nil
+	return &Instance{root: r, name: name, dir: dir(path), owned: own, readers: make(map[*reading]struct{})}, nil
 }
 
 // Name returns the instance's name.
@@ -153,7 +153,7 @@ func (i *Instance) Remove() error {
 	_ = i.dir.write("tracing_on", "0")
 	_ = i.dir.write("events/enable", "0")
 	i.dir.dropDeferred()
-	i.closePipes()
+	i.closeReaders()
 	err := i.root.removeDir(string(i.dir))
 	for end := time.Now().Add(removePatience); errors.Is(err, unix.EBUSY) && time.Now().Before(end); {
 		time.Sleep(removePause)

@@ -1,12 +1,9 @@
 package instance
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"sync"
-	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -21,8 +18,8 @@ func (i *Instance) Start() error {
 		return fmt.Errorf("starting to trace: %w", err)
 	}
 	i.state = started
-	for p := range i.pipes {
-		p.ended.Store(false)
+	for r := range i.readers {
+		r.ended.Store(false)
 	}
 	return nil
 }
@@ -35,9 +32,9 @@ func (i *Instance) Stop() error {
 		return fmt.Errorf("stopping to trace: %w", err)
 	}
 	i.state = stopped
-	for p := range i.pipes {
-		p.ended.Store(true)
-		p.kick()
+	for r := range i.readers {
+		r.ended.Store(true)
+		r.kick()
 	}
 	return nil
 }
@@ -51,51 +48,25 @@ func (i *Instance) Stop() error {
 // Somebody else writing to tracing_on is no end. In a test's folder the end of
 // a file is one, and of a FIFO, when a writer has come and gone.
 type Pipe struct {
-	in   *Instance
+	reading
 	name string
 	fd   int
-	wake int // eventfd: look at closed and ended again
-
-	reading sync.Mutex // held while fd is in use
-	kind    pipeKind
-	got     bool // something has been read
-
-	closed atomic.Bool
-	ended  atomic.Bool
-	once   sync.Once
-	err    error // of Close
+	kind pipeKind
+	got  bool // something has been read
 }
 
 // Pipe opens trace_pipe. Only one should be open: what one reads, another does
 // not see.
 func (i *Instance) Pipe() (*Pipe, error) {
-	i.run.Lock()
-	defer i.run.Unlock()
-	p := &Pipe{in: i, name: i.dir.path("trace_pipe"), fd: -1, wake: -1}
-	if err := p.open(); err != nil {
-		return nil, errors.Join(fmt.Errorf("opening %s: %w", p.name, err), p.release())
+	p := &Pipe{name: i.dir.path("trace_pipe")}
+	if err := p.reading.begin(i, p.open); err != nil {
+		return nil, fmt.Errorf("opening %s: %w", p.name, err)
 	}
-	p.ended.Store(i.state == stopped)
-	i.pipes[p] = struct{}{}
 	return p, nil
 }
 
 func (p *Pipe) open() (err error) {
-	p.in.mu.RLock()
-	defer p.in.mu.RUnlock()
-	if p.in.removed {
-		return ErrRemoved
-	}
-	if p.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
-		return fmt.Errorf("making an eventfd: %w", err)
-	}
-	for {
-		p.fd, err = unix.Open(p.name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-		if err != unix.EINTR {
-			break
-		}
-	}
-	if err != nil {
+	if p.fd, err = p.add(p.name); err != nil {
 		return err
 	}
 	var st unix.Stat_t
@@ -120,19 +91,6 @@ const (
 	kernelPipe                 // somebody else has emptied the buffer; more will come
 )
 
-// closePipes closes all pipes.
-func (i *Instance) closePipes() {
-	i.run.Lock()
-	var open []*Pipe
-	for p := range i.pipes {
-		open = append(open, p)
-	}
-	i.run.Unlock()
-	for _, p := range open {
-		_ = p.Close() // of reading; there is nothing to lose
-	}
-}
-
 // Name returns the path of the pipe.
 func (p *Pipe) Name() string { return p.name }
 
@@ -148,8 +106,8 @@ const maxRead = 64 << 10
 // more as are there and fit. It returns os.ErrClosed when the pipe is closed,
 // also while it waits.
 func (p *Pipe) Read(b []byte) (int, error) {
-	p.reading.Lock()
-	defer p.reading.Unlock()
+	p.using.Lock()
+	defer p.using.Unlock()
 	for n := 0; ; {
 		if p.closed.Load() {
 			return n, p.fail(os.ErrClosed)
@@ -208,8 +166,8 @@ func (p *Pipe) fail(err error) error { return fmt.Errorf("reading %s: %w", p.nam
 // Wait waits until Read would return something, at most for so long, and
 // reports whether it would.
 func (p *Pipe) Wait(d time.Duration) (bool, error) {
-	p.reading.Lock()
-	defer p.reading.Unlock()
+	p.using.Lock()
+	defer p.using.Unlock()
 	if p.closed.Load() || p.ended.Load() {
 		return true, nil
 	}
@@ -236,46 +194,4 @@ func (p *Pipe) poll(ms int) (hungUp bool, err error) {
 	}
 	p.calm(fds[1])
 	return fds[0].Revents&(unix.POLLHUP|unix.POLLIN) == unix.POLLHUP, err
-}
-
-// kick makes a reader look at closed and ended.
-func (p *Pipe) kick() {
-	one := [8]byte{1}
-	_, _ = unix.Write(p.wake, one[:]) // EAGAIN: it has been kicked often enough
-}
-
-// calm takes kicks back. There is nothing else to tell by them.
-func (p *Pipe) calm(wake unix.PollFd) {
-	if wake.Revents&unix.POLLIN != 0 {
-		var count [8]byte
-		_, _ = unix.Read(p.wake, count[:])
-	}
-}
-
-// Close ends reading, at once, and closes the pipe. It may be called by any
-// goroutine and again.
-func (p *Pipe) Close() error {
-	p.once.Do(func() {
-		p.closed.Store(true)
-		p.kick()
-		p.reading.Lock()
-		defer p.reading.Unlock()
-		p.in.run.Lock() // Stop kicks the pipes it finds: none that is closed
-		defer p.in.run.Unlock()
-		delete(p.in.pipes, p)
-		p.err = p.release()
-	})
-	return p.err
-}
-
-// release closes the descriptors.
-func (p *Pipe) release() error {
-	var errs []error
-	for _, fd := range []*int{&p.fd, &p.wake} {
-		if *fd >= 0 {
-			errs = append(errs, unix.Close(*fd))
-		}
-		*fd = -1
-	}
-	return errors.Join(errs...)
 }

@@ -2,8 +2,6 @@ package instance
 
 import (
 	"fmt"
-	"os"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -37,24 +35,18 @@ func (i *Instance) Stats() ([]Stats, error) {
 	if i.removed {
 		return nil, ErrRemoved
 	}
-	entries, err := os.ReadDir(i.dir.path("per_cpu"))
+	cpus, err := perCPU(i.dir)
 	if err != nil {
 		return nil, fmt.Errorf("reading the statistics: %w", err)
 	}
 	var all []Stats
-	for _, e := range entries {
-		digits, ok := strings.CutPrefix(e.Name(), "cpu")
-		cpu, err := strconv.Atoi(digits)
-		if !ok || err != nil {
-			continue
-		}
+	for _, cpu := range cpus {
 		s, err := i.cpuStats(cpu)
 		if err != nil {
 			return nil, fmt.Errorf("reading the statistics of CPU %d: %w", cpu, err)
 		}
 		all = append(all, s)
 	}
-	slices.SortFunc(all, func(a, b Stats) int { return a.CPU - b.CPU })
 	return all, nil
 }
 

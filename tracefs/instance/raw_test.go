@@ -1,0 +1,106 @@
+package instance
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// rawPipe opens the raw pages of an instance.
+func rawPipe(t testing.TB, in *Instance) *RawPipe {
+	t.Helper()
+	p, err := in.RawPipe()
+	check(t, err)
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+// TestLiveRaw: pages come out as they are, after a wait, and the end is told.
+func TestLiveRaw(t *testing.T) {
+	in := configured(t, live(t))
+	p := rawPipe(t, in)
+	cpus := p.CPUs()
+	if stats, err := in.Stats(); err != nil || len(stats) != len(cpus) || int(cpus[0]) != stats[0].CPU {
+		t.Errorf("CPUs %v, those with statistics: %v (%v)", cpus, stats, err)
+	}
+	page := make([]byte, os.Getpagesize())
+	all := func() (text string) {
+		t.Helper()
+		for i := range cpus {
+			for {
+				n, err := p.Read(i, page)
+				check(t, err)
+				if n == 0 {
+					break
+				}
+				text += string(page[:n])
+			}
+		}
+		return text
+	}
+	check(t, in.Start())
+	if ready, err := p.Wait(time.Millisecond); ready || err != nil || all() != "" {
+		t.Errorf("ready %v (%v) before anything was traced", ready, err)
+	}
+	mark(t, in, "one marker")
+	if ready, err := p.Wait(patience); !ready || err != nil {
+		t.Errorf("not ready (%v)", err)
+	}
+	if text := all(); !strings.Contains(text, "one marker\n") || p.Ended() {
+		t.Errorf("ended %v, pages %q", p.Ended(), text)
+	}
+	mark(t, in, "the last one")
+	check(t, in.Stop())
+	check(t, p.Rest(patience)) // which takes the kick
+	for range 2 {
+		if ready, err := p.Wait(-1); !ready || err != nil || !p.Ended() {
+			t.Errorf("ready %v (%v), ended %v", ready, err, p.Ended())
+		}
+	}
+	if text := all(); !strings.Contains(text, "the last one\n") {
+		t.Errorf("pages %q", text)
+	}
+	check(t, in.Start())
+	if p.Ended() {
+		t.Error("ended after another Start")
+	}
+	check(t, in.Remove())
+}
+
+// TestLiveRawClose: closing ends a wait, and all reading.
+func TestLiveRawClose(t *testing.T) {
+	in := configured(t, live(t))
+	p := rawPipe(t, in)
+	check(t, in.Start())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = p.Wait(-1)
+	}()
+	time.Sleep(10 * time.Millisecond)
+	check(t, p.Close())
+	soon(t, "waiting", done)
+	if _, err := p.Read(0, make([]byte, os.Getpagesize())); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("reading on: %v", err)
+	}
+	if ready, err := p.Wait(-1); !ready || err != nil {
+		t.Errorf("waiting on: %v (%v)", ready, err)
+	}
+	check(t, errors.Join(p.Close(), in.Remove()))
+	if _, err := in.RawPipe(); !errors.Is(err, ErrRemoved) {
+		t.Errorf("opening it in an instance that is removed: %v", err)
+	}
+}
+
+func TestNoRaw(t *testing.T) {
+	in := create(t, fake(t))
+	if _, err := in.RawPipe(); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("error %v", err)
+	}
+	tree(t, in.Path(), map[string]string{"per_cpu/cpu0/stats": "entries: 0\n"})
+	if _, err := in.RawPipe(); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "cpu0/trace_pipe_raw") {
+		t.Errorf("error %v", err)
+	}
+}
