@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,6 +26,21 @@ type Stat struct {
 
 // hadMemory reports whether the process was one with user memory then.
 func (s *Stat) hadMemory() bool { return !s.KernelThread && s.State != 'Z' }
+
+// TaskComm is the name as it is in the kernel (task_struct.comm). For its own
+// threads /proc adds to it: to a worker "-WORK" or "+WORK" (wq_worker_comm in
+// kernel/workqueue.c), to others what had no room.
+func (s *Stat) TaskComm() string {
+	const room = 15 // TASK_COMM_LEN less the NUL
+	comm := s.Comm
+	if s.KernelThread && strings.HasPrefix(comm, "kworker/") {
+		pool := strings.IndexByte(comm, ':') + 1 // a rescuer, kworker/R-NAME, has none
+		if end := strings.IndexAny(comm[pool:], "+-"); pool > 0 && end >= 0 {
+			comm = comm[:pool+end]
+		}
+	}
+	return comm[:min(len(comm), room)]
+}
 
 // Fields of /proc/PID/stat after the name, counted from the state.
 const (

@@ -109,6 +109,25 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
+// TestTaskComm: what /proc adds to the names of the kernel's threads is not part
+// of them.
+func TestTaskComm(t *testing.T) {
+	for _, test := range []struct {
+		comm   string
+		kernel bool
+		want   string
+	}{
+		{"kworker/0:1-events", true, "kworker/0:1"}, {"kworker/u8:2+flush-8:0", true, "kworker/u8:2"}, {"kworker/1:0H-kblockd", true, "kworker/1:0H"},
+		{"kworker/R-scsi_tmf_0", true, "kworker/R-scsi_"}, {"kworker/0:1-mine", false, "kworker/0:1-min"}, {"kworker/0:1", true, "kworker/0:1"},
+		{"jbd2/dm-12-8-long", true, "jbd2/dm-12-8-lo"}, {"a\nb-c+d", false, "a\nb-c+d"}, {"", false, ""},
+	} {
+		s := Stat{Comm: test.comm, KernelThread: test.kernel}
+		if got := s.TaskComm(); got != test.want {
+			t.Errorf("%q (of the kernel: %v) is %q, want %q", test.comm, test.kernel, got, test.want)
+		}
+	}
+}
+
 func FuzzParseStat(f *testing.F) {
 	f.Add([]byte("1 () R 2) (x) Z 0 1 1 0 -1 2129984 1 2 3 4 5 6 7 8 20 0 1 0 5 1"))
 	f.Fuzz(func(t *testing.T, line []byte) { parseStat(line) })

@@ -66,6 +66,8 @@ type Band struct {
 	// were last listed.
 	expired, checked tracefs.Time
 	reached          tracefs.Time
+	drained          tracefs.Time // all that happened before is known
+	comms            comms
 
 	batch   batch
 	watch   watch

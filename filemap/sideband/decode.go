@@ -26,8 +26,8 @@ type Record struct {
 	// that it was taken of); 0 or less
 	// if they are outside of our PID namespace.
 	PID, TID int
-	// ParentPID is that of the process that made it (FORK).
-	ParentPID int
+	// ParentPID and ParentTID are those of the thread that made it (FORK).
+	ParentPID, ParentTID int
 	// Of MMAP2. Offset is what the kernel calls pgoff, in bytes. Either
 	// BuildID is set or Dev, Inode and InodeGeneration may be.
 	Addr, Len, Offset uint64
@@ -175,6 +175,7 @@ func (r *Record) task(b []byte) error {
 	}
 	r.ids(b, b[8:])
 	r.ParentPID = int(int32(binary.NativeEndian.Uint32(b[4:])))
+	r.ParentTID = int(int32(binary.NativeEndian.Uint32(b[12:])))
 	return nil
 }
 

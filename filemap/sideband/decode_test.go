@@ -82,7 +82,7 @@ func TestDecode(t *testing.T) {
 		t.Errorf("an exec is %+v, %v", r, err)
 	}
 	b = rawTask(unix.PERF_RECORD_FORK, 5, 5, 7, 5, 10, 0)
-	if _, err := Decode(b, &r); err != nil || r.PID != 5 || r.TID != 7 || r.ParentPID != 5 || !r.Thread() || r.Exec() {
+	if _, err := Decode(b, &r); err != nil || r.PID != 5 || r.TID != 7 || r.ParentPID != 5 || r.ParentTID != 5 || !r.Thread() || r.Exec() {
 		t.Errorf("a thread is %+v, %v", r, err)
 	}
 	b = rawTask(unix.PERF_RECORD_FORK, 8, 5, 8, 5, 10, 0)

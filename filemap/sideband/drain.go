@@ -61,6 +61,7 @@ func (b *Band) drain() {
 	d.Until = b.Now()
 	b.collect(d)
 	b.apply(d)
+	b.drained = d.Until
 	b.followCPUs(d.Until)
 	b.expire(d.Until)
 }
@@ -78,6 +79,7 @@ func (b *Band) expire(now tracefs.Time) {
 	}
 	if before := b.reached - keep; before-b.expired > keep/4 {
 		b.History.Expire(before)
+		b.comms.expire(before, b.History.Threads.known)
 		b.expired = before
 	}
 }
@@ -87,6 +89,7 @@ func (b *Band) expire(now tracefs.Time) {
 func (b *Band) gap(cpu int, n uint64, from, t tracefs.Time) {
 	b.found.Lost += n
 	b.breaks++
+	b.comms.forget(t)
 	b.History.lost(cpu, n, from, t)
 }
 
@@ -209,16 +212,25 @@ func (b *Band) record(r *Record) {
 		}
 		h.mapped(r.PID, &m, r.Time)
 	case r.Exec():
-		h.exec(r.PID, b.names.Intern(r.Name), r.Time)
+		comm := b.names.Intern(r.Name)
+		b.comms.add(r.TID, called{from: r.Time, comm: comm})
+		h.exec(r.PID, comm, r.Time)
 		if b.tellsLoaded() {
 			h.loading(r.PID, r.Time)
 		}
-	case r.Type == unix.PERF_RECORD_COMM && r.PID == r.TID:
-		h.comm(r.PID, b.names.Intern(r.Name), r.Time)
+	case r.Type == unix.PERF_RECORD_COMM:
+		comm := b.names.Intern(r.Name)
+		b.comms.add(r.TID, called{from: r.Time, comm: comm})
+		if r.PID != r.TID {
+			return
+		}
+		h.comm(r.PID, comm, r.Time)
 	case r.Thread():
+		b.forked(r)
 		h.thread(r.PID, r.TID, r.Time)
 		return
 	case r.Type == unix.PERF_RECORD_FORK:
+		b.forked(r)
 		h.fork(max(r.ParentPID, 0), r.PID, r.Time)
 	case r.Type == unix.PERF_RECORD_EXIT:
 		if !h.exit(r.PID, r.TID, r.Time) {

@@ -57,6 +57,13 @@ func (th *Threads) Len() int {
 	return len(th.byTID)
 }
 
+// known reports whether anything is known of a thread number.
+func (th *Threads) known(tid int) bool {
+	th.mu.RLock()
+	defer th.mu.RUnlock()
+	return len(th.byTID[tid]) > 0
+}
+
 // Live is how many threads of a process have not ended.
 func (th *Threads) Live(pid int) int {
 	th.mu.RLock()
