@@ -91,10 +91,12 @@ func (p *Printer) number(b []byte, size int) uint64 {
 	return 0
 }
 
-// task is the beginning of a line for one thread, "%16s-%-7d " and the tgid.
+// task is the beginning of a line for one thread, "%16s-%-7d " and the tgid, for
+// the times from from up to until.
 type task struct {
-	pid  int32
-	text string
+	pid         int32
+	from, until uint64
+	text        string
 }
 
 // head prints all that stands before the body (trace_print_context in
@@ -102,8 +104,9 @@ type task struct {
 func (p *Printer) head(b []byte, cpu int32, time uint64, rec []byte) []byte {
 	pid := int32(p.pid.get(p, rec))
 	t := &p.tasks[uint8(pid)]
-	if t.pid != pid || t.text == "" {
-		t.pid, t.text = pid, p.taskText(pid)
+	if t.pid != pid || time < t.from || time >= t.until {
+		comm, from, until := p.comm(pid, time)
+		*t = task{pid, from, until, p.taskText(pid, comm)}
 	}
 	b = append(b, t.text...)
 	b = append(b, '[', '0'+byte(cpu/100%10), '0'+byte(cpu/10%10), '0'+byte(cpu%10))
@@ -118,16 +121,32 @@ func (p *Printer) head(b []byte, cpu int32, time uint64, rec []byte) []byte {
 	return append(b, ':', ' ')
 }
 
-func (p *Printer) taskText(pid int32) string {
-	comm, ok := p.k.Comms[pid]
+// comm is the name of a task, and for which times it is (trace_find_cmdline in
+// kernel/trace/trace_sched_switch.c).
+func (p *Printer) comm(pid int32, time uint64) (comm string, from, until uint64) {
+	const always = 1<<64 - 1
 	switch {
 	case pid == 0:
-		comm = tracefs.CommIdle
+		return tracefs.CommIdle, 0, always
 	case pid < 0:
-		comm = tracefs.CommInvalid
-	case !ok:
+		return tracefs.CommInvalid, 0, always
+	}
+	until = always
+	if p.k.Names != nil {
+		var ok bool
+		if comm, until, ok = p.k.Names.Comm(pid, time); ok {
+			return cutComm(comm), time, until
+		}
+		from = time
+	}
+	comm, ok := p.k.Comms[pid]
+	if !ok {
 		comm = tracefs.CommUnknown
 	}
+	return comm, from, until
+}
+
+func (p *Printer) taskText(pid int32, comm string) string {
 	b := make([]byte, 0, 48)
 	for n := len(comm); n < 16; n++ {
 		b = append(b, ' ')

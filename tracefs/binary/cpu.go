@@ -12,9 +12,12 @@ import (
 type Pages interface {
 	// Page returns the next sub-buffer, valid until the next call, and
 	// io.EOF after the last one. Another error may come with what there is
-	// of a sub-buffer; it ends them.
+	// of a sub-buffer; it ends them, but for errEmpty.
 	Page() ([]byte, error)
 }
+
+// errEmpty: there is no sub-buffer now, but there may be one later.
+var errEmpty = errors.New("nothing to read yet")
 
 // cpu walks the records of one CPU.
 type cpu struct {
@@ -33,7 +36,8 @@ type cpu struct {
 	errs  *errorList
 }
 
-// next finds the next record, which is in c.page. It reports false at the end.
+// next finds the next record, which is in c.page. It reports false at the end,
+// and if there is none yet.
 func (c *cpu) next() bool {
 	for {
 		if c.begun && c.page.Next() {
@@ -41,6 +45,7 @@ func (c *cpu) next() bool {
 		}
 		if c.begun {
 			c.broken(c.page.Err())
+			c.page = ring.Page{}
 		}
 		if c.ended || !c.load() {
 			return false
@@ -51,6 +56,9 @@ func (c *cpu) next() bool {
 // load begins the next sub-buffer.
 func (c *cpu) load() bool {
 	data, err := c.pages.Page()
+	if err == errEmpty {
+		return false
+	}
 	if c.begun {
 		c.number++
 	}

@@ -20,6 +20,9 @@ type Kernel struct {
 	// (saved_tgids).
 	Comms map[int32]string
 	TGIDs map[int32]int32
+	// Names, if not nil, tells the names of tasks in the place of Comms, which
+	// then is for those it does not know.
+	Names Names
 	// Clock is the name of the trace clock.
 	Clock string
 	// Release is the kernel's, "6.18.44-1"; "" if unknown.
@@ -29,6 +32,13 @@ type Kernel struct {
 	// address.
 	Symbols *Symbols
 	Strings map[uint64]string
+}
+
+// Names tells how tasks were called while the trace is being made.
+type Names interface {
+	// Comm is the name that a thread had at a time of the trace clock. What it
+	// says, also that it does not know, is good for the times before until.
+	Comm(tid int32, at uint64) (comm string, until uint64, ok bool)
 }
 
 // TraceOptions are the trace_options that change the text.

@@ -18,11 +18,17 @@ const maxMeta = 64 << 20
 // top level, instance the folder of the instance that was traced with. Without
 // event formats nothing can be printed, so these must be there; header_page
 // need not, if the machine is a usual one. A copy may have kallsyms and uname,
-// too, files of that name.
-func ReadMeta(top, instance fs.FS) (*Kernel, error) {
+// too, files of that name. Without events ("SYSTEM/EVENT") all are read; with
+// them, these and what ftrace itself records.
+func ReadMeta(top, instance fs.FS, events ...string) (*Kernel, error) {
+	if len(events) == 0 {
+		events = []string{"*/*"}
+	} else {
+		events = append(events[:len(events):len(events)], "ftrace/*")
+	}
 	k := &Kernel{Layout: ring.Layout{Page: *format.DefaultPage()}}
 	var err error
-	if k.Events, err = format.ReadAll(top); err != nil {
+	if k.Events, err = format.Read(top, events...); err != nil {
 		return nil, err
 	}
 	if len(k.Events) == 0 {

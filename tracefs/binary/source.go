@@ -31,11 +31,29 @@ type Options struct {
 // (__find_next_entry in kernel/trace/trace.c). It implements input.Reader.
 type Source struct {
 	printer *Printer
-	heap    []*cpu // the one with the earliest record first
+	heap    cpuHeap
 	begun   bool
-	pos     int64
-	line    int64
+	place   place
 	errs    errorList
+}
+
+// place is how far a trace has been printed.
+type place struct {
+	pos, line int64
+}
+
+// begin begins a batch.
+func (p *place) begin(b *tracefs.Batch, printer *Printer) {
+	b.Pos, b.Line = p.pos, p.line
+	b.Heads = append(b.Heads, printer.heads...)
+	printer.shapes.batch++
+}
+
+// end ends it.
+func (p *place) end(b *tracefs.Batch) {
+	b.Lines = int64(bytes.Count(b.Text, []byte{'\n'}))
+	p.pos += int64(len(b.Text))
+	p.line += b.Lines
 }
 
 // NewSource merges the buffers of a kernel's CPUs.
@@ -56,9 +74,7 @@ func NewSource(k *Kernel, buffers []Buffer, opt Options) *Source {
 // last batch: the rest is read all the same.
 func (s *Source) Next(b *tracefs.Batch) error {
 	b.Reset()
-	b.Pos, b.Line = s.pos, s.line
-	b.Heads = append(b.Heads, s.printer.heads...)
-	s.printer.shapes.batch++
+	s.place.begin(b, s.printer)
 	s.begin(b)
 	for len(s.heap) > 0 && len(b.Text) < batchSize {
 		c := s.heap[0]
@@ -68,14 +84,12 @@ func (s *Source) Next(b *tracefs.Batch) error {
 		}
 		s.printer.Print(b, c.id, c.page.Time, c.page.Record)
 		if c.next() {
-			s.down(0)
+			s.heap.down(0)
 		} else {
 			s.drop(b)
 		}
 	}
-	b.Lines = int64(bytes.Count(b.Text, []byte{'\n'}))
-	s.pos += int64(len(b.Text))
-	s.line += b.Lines
+	s.place.end(b)
 	if len(s.heap) > 0 {
 		return nil
 	}
@@ -100,9 +114,7 @@ func (s *Source) begin(b *tracefs.Batch) {
 		}
 		return !found
 	})
-	for i := len(s.heap)/2 - 1; i >= 0; i-- {
-		s.down(i)
-	}
+	s.heap.order()
 }
 
 // drop takes a CPU out that has ended.
@@ -111,33 +123,7 @@ func (s *Source) drop(b *tracefs.Batch) {
 	if c.lost { // in what could not be read at its end
 		s.printer.Lost(b, c.id, c.count)
 	}
-	last := len(s.heap) - 1
-	s.heap[0] = s.heap[last]
-	s.heap = s.heap[:last]
-	if last > 0 {
-		s.down(0)
-	}
-}
-
-func before(a, b *cpu) bool {
-	return a.page.Time < b.page.Time || a.page.Time == b.page.Time && a.id < b.id
-}
-
-// down puts the heap in order again after its element i has become later.
-func (s *Source) down(i int) {
-	for {
-		first := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(s.heap); child++ {
-			if before(s.heap[child], s.heap[first]) {
-				first = child
-			}
-		}
-		if first == i {
-			return
-		}
-		s.heap[i], s.heap[first] = s.heap[first], s.heap[i]
-		i = first
-	}
+	s.heap.pop()
 }
 
 // unglue takes back that a record follows the last one of all.

@@ -83,12 +83,17 @@ func (e *Event) Field(name string) *Field {
 	return nil
 }
 
-// ReadAll reads the format files of a folder laid out as tracefs has it,
-// events/SYSTEM/EVENT/format.
-func ReadAll(root fs.FS) ([]*Event, error) {
-	names, err := fs.Glob(root, "events/*/*/format")
-	if err != nil {
-		return nil, err
+// Read reads the format files of a folder laid out as tracefs has it,
+// events/SYSTEM/EVENT/format, for the events that a pattern SYSTEM/EVENT of
+// path.Match fits.
+func Read(root fs.FS, patterns ...string) ([]*Event, error) {
+	var names []string
+	for _, pattern := range patterns {
+		found, err := fs.Glob(root, "events/"+pattern+"/format")
+		if err != nil {
+			return nil, fmt.Errorf("looking for the format files of %s: %w", pattern, err)
+		}
+		names = append(names, found...)
 	}
 	events := make([]*Event, 0, len(names))
 	for _, name := range names {

@@ -1,0 +1,228 @@
+package binary
+
+import (
+	"io"
+	"math"
+	"time"
+
+	"ustack/tracefs"
+)
+
+// Rings are the ring buffers of all CPUs while they are written.
+type Rings interface {
+	// CPUs are the numbers of the CPUs.
+	CPUs() []int32
+	// Read takes the next sub-buffer of the CPU with this index, up to where it
+	// is written; 0 if there is nothing now.
+	Read(index int, page []byte) (int, error)
+	// Now is the time of the trace clock.
+	Now() uint64
+	// Ended reports that nothing more is written.
+	Ended() bool
+	// Wait waits until there is something, for ever if d is negative.
+	Wait(d time.Duration) (ready bool, err error)
+	// Rest waits whatever comes, but for the end.
+	Rest(d time.Duration) error
+	io.Closer
+}
+
+// LiveOptions are how a Live reads.
+type LiveOptions struct {
+	Options
+	// Pause is how long there may be nothing before a batch says so.
+	Pause time.Duration
+	// Pace is how long records are left to gather when all have been taken that
+	// were there.
+	Pace time.Duration
+}
+
+// Live reads the ring buffers of all CPUs while they are written, as one trace.
+// It implements input.ReadCloser.
+//
+// Records go out in the order of time, as from a Source. A CPU that has nothing
+// is known to have nothing up to a moment before it was asked: what others have
+// of later times waits until it is asked again. (A record whose writer needs
+// longer than that moment, because the hypervisor took the CPU from it, comes
+// late, as it does in the kernel's own text.)
+type Live struct {
+	rings   Rings
+	opt     LiveOptions
+	printer *Printer
+	ready   cpuHeap // CPUs with a record at hand
+	dry     []*cpu  // CPUs without
+	limit   uint64  // the lowest time up to which one of these is known to be empty
+	asked   time.Time
+	paused  bool // the pause has been told
+	place   place
+	errs    errorList
+	failed  error
+}
+
+// moment is how long a record may take from its time stamp until it can be read.
+const moment = uint64(time.Millisecond)
+
+// never is later than all records.
+const never = math.MaxUint64
+
+// NewLive reads the rings of a kernel, and closes them in the end.
+func NewLive(k *Kernel, rings Rings, opt LiveOptions) *Live {
+	l := &Live{rings: rings, opt: opt, printer: NewPrinter(k)}
+	l.printer.wantEvents, l.printer.shapes.off = opt.Events, opt.NoShapes
+	layout := k.Layout
+	if k.Subbuf > 0 {
+		layout.Size = k.Subbuf
+	}
+	for i, number := range rings.CPUs() {
+		pages := &livePages{l: l, index: i, page: make([]byte, layout.Size)}
+		l.dry = append(l.dry, &cpu{id: number, pages: pages, layout: &layout, errs: &l.errs})
+	}
+	return l
+}
+
+// livePages are the sub-buffers of one CPU. It implements Pages.
+type livePages struct {
+	l     *Live
+	index int
+	page  []byte
+	empty uint64 // the time up to which there is nothing more
+}
+
+// Page implements Pages. A failure is the end for all CPUs.
+func (p *livePages) Page() ([]byte, error) {
+	rings := p.l.rings
+	ended, now := rings.Ended(), rings.Now() // before it is found empty
+	n, err := rings.Read(p.index, p.page)
+	if n > 0 {
+		return p.page[:n], nil
+	}
+	if p.l.failed == nil {
+		p.l.failed = err
+	}
+	p.empty = now - min(now, moment)
+	if ended {
+		p.empty = never
+	}
+	return nil, errEmpty
+}
+
+// Next implements input.Reader. Errors of single sub-buffers come with the last
+// batch.
+func (l *Live) Next(b *tracefs.Batch) error {
+	b.Reset()
+	l.place.begin(b, l.printer)
+	end, err := l.fill(b)
+	l.place.end(b)
+	if err != nil || !end {
+		return err
+	}
+	if err := l.errs.err(); err != nil {
+		return err
+	}
+	return io.EOF
+}
+
+// fill takes what there is into the batch. If that is nothing, it waits. end is
+// the end of the trace.
+func (l *Live) fill(b *tracefs.Batch) (end bool, err error) {
+	for {
+		l.take(b)
+		if l.failed != nil || len(b.Text) >= batchSize {
+			return false, l.failed
+		}
+		ended := l.rings.Ended()
+		if !ended && len(b.Text) == 0 {
+			if err := l.gather(); err != nil {
+				return false, err
+			}
+		}
+		if ended || len(b.Text) == 0 || time.Since(l.asked) >= l.opt.Pace {
+			l.ask(b)
+		}
+		switch {
+		case l.failed != nil:
+			return false, l.failed
+		case l.may():
+			continue
+		case len(b.Text) > 0:
+			l.paused = false
+			return false, nil
+		case len(l.ready) > 0: // too young
+			continue
+		case ended:
+			return true, nil
+		}
+		if told, err := l.wait(b); told || err != nil {
+			return false, err
+		}
+	}
+}
+
+// may reports whether the earliest record may go out.
+func (l *Live) may() bool { return len(l.ready) > 0 && l.ready[0].page.Time <= l.limit }
+
+// take prints the records that may go out, up to a batch full.
+func (l *Live) take(b *tracefs.Batch) {
+	for l.may() && len(b.Text) < batchSize {
+		c := l.ready[0]
+		if c.lost {
+			l.printer.Lost(b, c.id, c.count)
+			c.lost, c.count = false, 0
+		}
+		l.printer.Print(b, c.id, c.page.Time, c.page.Record)
+		if c.next() {
+			l.ready.down(0)
+			continue
+		}
+		l.ready.pop()
+		l.dry = append(l.dry, c)
+		l.limit = min(l.limit, c.pages.(*livePages).empty)
+	}
+}
+
+// ask looks whether the CPUs that were dry have something.
+func (l *Live) ask(b *tracefs.Batch) {
+	l.asked = time.Now()
+	l.limit = never
+	still := l.dry[:0]
+	for _, c := range l.dry {
+		if c.next() {
+			l.ready.push(c)
+			continue
+		}
+		if c.lost && l.rings.Ended() { // in what could not be read at its end
+			l.printer.Lost(b, c.id, c.count)
+			c.lost, c.count = false, 0
+		}
+		still = append(still, c)
+		l.limit = min(l.limit, c.pages.(*livePages).empty)
+	}
+	l.dry = still
+}
+
+// gather leaves records time to gather since CPUs were asked last.
+func (l *Live) gather() error {
+	if d := l.opt.Pace - time.Since(l.asked); d > 0 {
+		return l.rings.Rest(d)
+	}
+	return nil
+}
+
+// wait waits for a record. told is a batch that says that there is none.
+func (l *Live) wait(b *tracefs.Batch) (told bool, err error) {
+	d := l.opt.Pause
+	if l.paused || d == 0 {
+		d = -1
+	}
+	ready, err := l.rings.Wait(d)
+	if ready || err != nil || l.paused {
+		return false, err
+	}
+	l.paused, b.Paused = true, true
+	return true, nil
+}
+
+// Close implements input.ReadCloser.
+func (l *Live) Close() error { return l.rings.Close() }
+
+// Notes are remarks about how records were printed, each once.
+func (l *Live) Notes() []string { return l.printer.notes.list }

@@ -1,0 +1,89 @@
+// Package live reads the ring buffers of a tracing instance while it traces,
+// without the kernel's making text of them (tracefs/instance opens them,
+// tracefs/binary decodes them).
+package live
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/tracefs/binary"
+	"ustack/tracefs/instance"
+)
+
+// Options are how an instance is read.
+type Options struct {
+	binary.LiveOptions
+	// Events are those that are traced; others are not decoded.
+	Events []instance.Event
+	// Names tells how tasks are called.
+	Names binary.Names
+	// Symbols are those of the kernel.
+	Symbols *binary.Symbols
+}
+
+// Open begins to read the ring buffers of an instance, whose clock must be mono.
+// Nobody else may read them.
+func Open(in *instance.Instance, opt Options) (*binary.Live, error) {
+	clock, err := in.Clock()
+	if err != nil {
+		return nil, err
+	}
+	if clock != "mono" {
+		return nil, fmt.Errorf("reading the ring buffer of an instance with the clock %s: it must be mono", clock)
+	}
+	var patterns []string
+	for _, e := range opt.Events {
+		patterns = append(patterns, e.System+"/"+e.Name)
+	}
+	k, err := binary.ReadMeta(os.DirFS(in.Root().Path()), os.DirFS(in.Path()), patterns...)
+	if err != nil {
+		return nil, fmt.Errorf("reading how the ring buffer is laid out: %w", err)
+	}
+	k.Names, k.Symbols = opt.Names, opt.Symbols
+	var name unix.Utsname
+	if err := unix.Uname(&name); err == nil {
+		k.Release = unix.ByteSliceToString(name.Release[:])
+	}
+	raw, err := in.RawPipe()
+	if err != nil {
+		return nil, err
+	}
+	if kb, err := in.BufferKB(); err == nil {
+		opt.Pace = pace(kb)
+	}
+	return binary.NewLive(k, newRings(raw), opt.LiveOptions), nil
+}
+
+// pace is how long records may gather in a buffer of so many KiB for each CPU: a
+// tenth of the time in which it is full at 100 MB/s, more than any CPU writes.
+func pace(kb int) time.Duration {
+	const (
+		perKB = time.Microsecond
+		least = 50 * time.Microsecond
+		most  = 2 * time.Millisecond
+	)
+	return min(max(time.Duration(kb)*perKB, least), most)
+}
+
+// rings are the buffers of an instance with the clock mono, which is Go's own.
+type rings struct {
+	*instance.RawPipe
+	began time.Time
+	at    uint64 // CLOCK_MONOTONIC then
+}
+
+func newRings(raw *instance.RawPipe) *rings {
+	var ts unix.Timespec
+	r := &rings{RawPipe: raw, began: time.Now()}
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err == nil {
+		r.at = uint64(ts.Nano())
+	}
+	return r
+}
+
+// Now implements binary.Rings.
+func (r *rings) Now() uint64 { return r.at + uint64(time.Since(r.began)) }
