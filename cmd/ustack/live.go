@@ -47,6 +47,7 @@ type liveFlags struct {
 	tracefs  string
 	proc     string
 	mappings string
+	source   string
 	command  []string
 
 	tids []int // of pids
@@ -92,6 +93,7 @@ func (f *liveFlags) sourceFlags(fs *flag.FlagSet) {
 	fs.StringVar(&f.save, "save", "", "save the raw trace and all mappings in the folder `DIR`, for replay")
 	fs.StringVar(&f.tracefs, "tracefs", "", "where tracefs is mounted, if not where it usually is: `DIR`")
 	fs.StringVar(&f.proc, "proc", "/proc", "where proc is mounted: `DIR`")
+	fs.StringVar(&f.source, "source", sourceAuto, "`WHAT` is read: text (trace_pipe), binary (the ring buffer, which costs less and loses less) or auto")
 	fs.StringVar(&f.mappings, "mappings", "auto", "`HOW` mappings are followed: perf (side band), query (ask processes) or auto")
 }
 
@@ -112,6 +114,11 @@ func (f *liveFlags) checkSource(args []string) error {
 	case "auto", "perf", "query":
 	default:
 		return fmt.Errorf("unknown way to follow mappings %q (one of auto, perf, query)", f.mappings)
+	}
+	switch f.source {
+	case sourceAuto, sourceText, sourceBinary:
+	default:
+		return fmt.Errorf("unknown source %q (one of auto, text, binary)", f.source)
 	}
 	if f.duration < 0 || f.bufferKB < 0 {
 		return errors.New("--duration and -b must not be negative")

@@ -118,6 +118,16 @@ func (b *bandFollower) reached(t tracefs.Time) {
 	}
 }
 
+// comm is how a thread was called, until when at least, see sideband.Band.
+func (b *bandFollower) comm(tid int, t tracefs.Time) (comm string, until tracefs.Time, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.band == nil {
+		return "", t + 1, false
+	}
+	return b.band.Comm(b.code, tid, t)
+}
+
 func (b *bandFollower) lost() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -45,8 +45,8 @@ func BenchmarkLiveAgainstCat(b *testing.B) {
 	bin := ustackBinary(b)
 	var cat, live hammered
 	for b.Loop() {
-		cat.add(catHammer(b, work, os.DevNull))
-		live.add(liveHammer(b, bin, "live", work, os.DevNull))
+		cat.add(catHammer(b, work, os.DevNull, four))
+		live.add(liveHammer(b, bin, work, four, "live", "-o", os.DevNull))
 	}
 	reportHammered(b, &cat, &live)
 }
@@ -61,10 +61,82 @@ func BenchmarkRecordAgainstCat(b *testing.B) {
 	var cat, record hammered
 	for b.Loop() {
 		dir := b.TempDir()
-		cat.add(catHammer(b, work, filepath.Join(dir, "cat")))
-		record.add(liveHammer(b, bin, "record", work, filepath.Join(dir, "report")))
+		cat.add(catHammer(b, work, filepath.Join(dir, "cat"), four))
+		record.add(liveHammer(b, bin, work, four, "record", "-o", filepath.Join(dir, "report")))
 	}
 	reportHammered(b, &cat, &record)
+}
+
+// BenchmarkStorm has one thread make futex calls as fast as it can, with a buffer
+// of 4 MB a CPU, while each of these reads, in turn:
+//
+//	go test -run '^$' -bench Storm -benchtime 3x ./cmd/ustack
+//
+//	X-cpu     CPU time for a record, of that of cat
+//	X-lost-%  records lost, of all that were made
+//	calls/s   that the thread made while futex --live read
+//	perf-…    perf record -g on the same events: samples lost, of all
+func BenchmarkStorm(b *testing.B) {
+	needLive(b)
+	work := filepath.Join(b.TempDir(), "work")
+	compile(b, work, "work.c", "-ldl")
+	bin := ustackBinary(b)
+	one := storm{threads: 1, kb: 4096}
+	var cat, futex, live, record hammered
+	for b.Loop() {
+		cat.add(catHammer(b, work, os.DevNull, one))
+		futex.add(liveHammer(b, bin, work, one, "futex", "--live", "--interval=0"))
+		live.add(liveHammer(b, bin, work, one, "live", "-o", os.DevNull))
+		record.add(liveHammer(b, bin, work, one, "record", "-o", filepath.Join(b.TempDir(), "report")))
+	}
+	perRecord := func(h *hammered) float64 { return h.cpu.Seconds() / h.read }
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(perRecord(&cat)*1e6, "cat-cpu-s/M")
+	for name, h := range map[string]*hammered{"cat": &cat, "futex": &futex, "live": &live, "record": &record} {
+		b.ReportMetric(perRecord(h)/perRecord(&cat), name+"-cpu")
+		b.ReportMetric(100*h.lost/(h.lost+h.read), name+"-lost-%")
+	}
+	const perCall = 4 // two events, two stacks
+	b.ReportMetric((futex.read+futex.lost)/perCall/2/float64(b.N), "calls/s")
+	b.ReportMetric(100*perfLost(b, work, one), "perf-lost-%")
+}
+
+// perfLost is the part of the samples that perf record loses, 0 where there is no
+// perf.
+func perfLost(b *testing.B, work string, how storm) float64 {
+	b.Helper()
+	perf, err := exec.LookPath("perf")
+	if err != nil {
+		return 0
+	}
+	victim, start := hammer(b, work, how)
+	data := filepath.Join(b.TempDir(), "perf.data")
+	record := exec.Command(perf, "record", "-g", "-o", data, "-e", "syscalls:sys_enter_futex", "-e", "syscalls:sys_exit_futex",
+		"-p", strconv.Itoa(victim.Process.Pid))
+	if err := record.Start(); err != nil {
+		b.Fatal(err)
+	}
+	time.Sleep(time.Second) // it says nothing when it is ready
+	start()
+	if err := victim.Wait(); err != nil {
+		b.Fatal(err)
+	}
+	if err := record.Wait(); err != nil {
+		b.Fatal(err)
+	}
+	stats, err := exec.Command(perf, "report", "-i", data, "--stats").Output()
+	if err != nil {
+		b.Fatal(err)
+	}
+	count := func(name string) (n float64) {
+		for _, m := range regexp.MustCompile(name+` events:\s+(\d+)`).FindAllSubmatch(stats, -1) {
+			v, _ := strconv.ParseFloat(string(m[1]), 64)
+			n = max(n, v)
+		}
+		return n
+	}
+	samples, lost := count("SAMPLE"), count("LOST_SAMPLES")
+	return lost / (samples + lost)
 }
 
 func reportHammered(b *testing.B, cat, live *hammered) {
@@ -86,10 +158,19 @@ func (h *hammered) add(o hammered) {
 	h.rss = max(h.rss, o.rss)
 }
 
+// storm is how a process hammers: with how many threads, and a buffer of how many
+// KiB a CPU, 0 for what the kernel gives.
+type storm struct {
+	threads, kb int
+}
+
+// four share two CPUs with whoever reads.
+var four = storm{threads: 4}
+
 // hammer starts a process that hammers once start is called.
-func hammer(b *testing.B, work string) (cmd *exec.Cmd, start func()) {
+func hammer(b *testing.B, work string, how storm) (cmd *exec.Cmd, start func()) {
 	b.Helper()
-	cmd = exec.Command(work, "hammer", "2", "4")
+	cmd = exec.Command(work, "hammer", "2", strconv.Itoa(how.threads))
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		b.Fatal(err)
@@ -110,7 +191,7 @@ func cpuTime(cmd *exec.Cmd) (time.Duration, int64) {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), u.Maxrss
 }
 
-func catHammer(b *testing.B, work, out string) (h hammered) {
+func catHammer(b *testing.B, work, out string, how storm) (h hammered) {
 	b.Helper()
 	root, err := instance.Find("")
 	if err != nil {
@@ -121,13 +202,13 @@ func catHammer(b *testing.B, work, out string) (h hammered) {
 		b.Fatal(err)
 	}
 	defer in.Remove()
-	victim, start := hammer(b, work)
+	victim, start := hammer(b, work, how)
 	sel, err := root.Select(instance.Defaults())
 	if err != nil {
 		b.Fatal(err)
 	}
 	for _, err := range []error{
-		in.Configure(instance.Config{Clock: clock}), in.Enable(sel.Events), in.SetPIDs([]int{victim.Process.Pid}, true),
+		in.Configure(instance.Config{Clock: clock, BufferKB: how.kb}), in.Enable(sel.Events), in.SetPIDs([]int{victim.Process.Pid}, true),
 	} {
 		if err != nil {
 			b.Fatal(err)
@@ -173,10 +254,12 @@ var (
 	lostLine   = regexp.MustCompile(`lost (\d+) records`)
 )
 
-func liveHammer(b *testing.B, bin, command, work, out string) (h hammered) {
+// liveHammer hammers while a command of ours reads.
+func liveHammer(b *testing.B, bin, work string, how storm, command ...string) (h hammered) {
 	b.Helper()
-	victim, start := hammer(b, work)
-	live := exec.Command(bin, command, "-o", out, "-p", strconv.Itoa(victim.Process.Pid))
+	victim, start := hammer(b, work, how)
+	command = append(command, "-p", strconv.Itoa(victim.Process.Pid), "-b", strconv.Itoa(how.kb))
+	live := exec.Command(bin, command...)
 	stderr := &startLine{begun: make(chan struct{})}
 	live.Stderr = stderr
 	if err := live.Start(); err != nil {

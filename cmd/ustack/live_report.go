@@ -24,8 +24,8 @@ func (s *session) startLine() error {
 	if how == "" {
 		how = "nothing but the trace"
 	}
-	s.say("Linux %s, %s, mappings by %s, %d KB of buffer a CPU, clock %s, instance %s",
-		release(), s.stackWords(), how, kb, clock, s.in.Name())
+	s.say("Linux %s, %s, mappings by %s, %d KB of buffer a CPU read as %s, clock %s, instance %s",
+		release(), s.stackWords(), how, kb, s.sourceWord(), clock, s.in.Name())
 	return nil
 }
 
@@ -58,6 +58,11 @@ func (s *session) report(t *resolve.Totals) {
 		s.say("asked the kernel %d times to announce all files again", s.renewals)
 	}
 	s.follow.report(s.say)
+	if s.raw != nil {
+		for _, note := range s.raw.Notes() {
+			s.say("%s", note)
+		}
+	}
 	if kb := s.sufficient(t); kb > 0 {
 		s.say("nothing would have been lost with -b %d", kb)
 	}

@@ -20,6 +20,7 @@ import (
 	"ustack/filemap/space"
 	"ustack/render"
 	"ustack/tracefs"
+	"ustack/tracefs/binary"
 	"ustack/tracefs/input"
 	"ustack/tracefs/instance"
 )
@@ -40,7 +41,7 @@ func live(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 // newSession returns a session of a command.
 func newSession(name string, stdin io.Reader, stdout, stderr io.Writer) *session {
-	return &session{name: name, stdin: stdin, stdout: stdout, theirs: stderr, stderr: render.Output(stderr)}
+	return &session{name: name, garbage: garbage, stdin: stdin, stdout: stdout, theirs: stderr, stderr: render.Output(stderr)}
 }
 
 // main is a command that traces, from the beginning to the exit code.
@@ -48,7 +49,7 @@ func (s *session) main(f *liveFlags, to sink) int {
 	s.f, s.sink = f, to
 	s.stop = newStopper(s)
 	defer s.close()
-	defer debug.SetGCPercent(debug.SetGCPercent(garbage))
+	defer debug.SetGCPercent(debug.SetGCPercent(s.garbage))
 	code, err := s.run()
 	if errors.Is(err, unix.EPIPE) {
 		return exitOK // who reads us has seen enough
@@ -75,9 +76,13 @@ type sink interface {
 	close() error
 }
 
-// garbage is how much garbage there may be, in percent of what is in use, which
-// is some megabytes: the time of the collector is better spent on the trace.
-const garbage = 300
+// How much garbage there may be, in percent of what is in use: some megabytes with
+// live, so that the time of the collector is better spent on the trace; more with
+// record, which compresses.
+const (
+	garbage       = 300
+	recordGarbage = 100
+)
 
 // session is one run of a command that traces: what has to be taken down again.
 type session struct {
@@ -88,6 +93,7 @@ type session struct {
 	// itself how far it is.
 	records   bool
 	noCounter bool
+	garbage   int           // in percent
 	tick      time.Duration // how often the sink has a step at least, 0 for after batches only
 	stdin     io.Reader
 	stdout    io.Writer
@@ -99,6 +105,7 @@ type session struct {
 	stacks instance.StackSource
 	events []instance.Event // that are traced
 	maps   []instance.Event // that announce files
+	raw    *binary.Live     // the ring buffer, nil if text is read
 	others []int            // PIDs of others like us
 	follow *following
 	child  *child
@@ -346,16 +353,6 @@ func (s *session) abandon() {
 	}
 }
 
-// open opens the trace.
-func (s *session) open() (*input.Trace, error) {
-	pipe, err := s.in.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	file := input.Live(pipe.Name(), pipe)
-	return input.NewTrace([]*input.File{file}, input.Options{Events: s.f.stitch || s.records, Pause: defaultHoldPause, NoShapes: true}), nil
-}
-
 // begin says what it found, switches tracing on and lets the command run.
 func (s *session) begin() error {
 	if err := s.startLine(); err != nil {
@@ -374,7 +371,7 @@ func (s *session) begin() error {
 }
 
 // pump writes the trace as it comes.
-func (s *session) pump(trace *input.Trace) (*resolve.Totals, error) {
+func (s *session) pump(trace input.ReadCloser) (*resolve.Totals, error) {
 	hold := resolve.Limits{Lines: defaultHoldLines, Bytes: defaultHoldBytes, Time: tracefs.Time(defaultHoldTime)}
 	if s.f.stitch {
 		hold.Time = tracefs.Time(stitchedHoldTime)
@@ -412,7 +409,7 @@ func (s *session) pump(trace *input.Trace) (*resolve.Totals, error) {
 // followed is the trace with the address spaces kept up: all that happened
 // before a record is known when the record is read.
 type followed struct {
-	*input.Trace
+	input.ReadCloser
 	s *session
 }
 
@@ -420,7 +417,7 @@ type followed struct {
 func (r *followed) Next(b *tracefs.Batch) error {
 	whole := false
 	defer r.s.stop.unless(&whole)
-	err := r.Trace.Next(b)
+	err := r.ReadCloser.Next(b)
 	r.s.progress.hasRead(b.Paused)
 	r.s.read.Add(int64(len(b.Text)))
 	if err == nil || err == io.EOF {

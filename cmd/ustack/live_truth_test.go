@@ -14,21 +14,21 @@ import (
 	"testing"
 )
 
-// binary is what is true of an ELF file: by readers that are not ours.
-type binary struct {
+// program is what is true of an ELF file: by readers that are not ours.
+type program struct {
 	file    *elf.File
 	buildID string
 	symbols []elf.Symbol
 }
 
-func readBinary(t testing.TB, path string) *binary {
+func readBinary(t testing.TB, path string) *program {
 	t.Helper()
 	f, err := elf.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
-	b := &binary{file: f}
+	b := &program{file: f}
 	if s := f.Section(".note.gnu.build-id"); s != nil {
 		data, err := s.Data()
 		if err != nil {
@@ -46,7 +46,7 @@ func readBinary(t testing.TB, path string) *binary {
 
 // address is the virtual address of a file offset in code, as the linker saw
 // it.
-func (b *binary) address(offset uint64) (uint64, bool) {
+func (b *program) address(offset uint64) (uint64, bool) {
 	for _, p := range b.file.Progs {
 		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 && offset >= p.Off && offset < p.Off+p.Filesz {
 			return offset - p.Off + p.Vaddr, true
@@ -56,7 +56,7 @@ func (b *binary) address(offset uint64) (uint64, bool) {
 }
 
 // function is the symbol at a virtual address.
-func (b *binary) function(addr uint64) string {
+func (b *program) function(addr uint64) string {
 	for _, s := range b.symbols {
 		if elf.ST_TYPE(s.Info) == elf.STT_FUNC && s.Size > 0 && addr >= s.Value && addr < s.Value+s.Size {
 			return s.Name
@@ -69,7 +69,7 @@ func (b *binary) function(addr uint64) string {
 type truth struct {
 	t testing.TB
 	// files are the files by the path that a stack may show.
-	files map[string]*binary
+	files map[string]*program
 	// bias is how far each process has each file from where it was linked.
 	bias map[string]uint64
 	// frames of file-backed memory, and those without a name.
@@ -77,7 +77,7 @@ type truth struct {
 }
 
 func newTruth(t testing.TB) *truth {
-	return &truth{t: t, files: make(map[string]*binary), bias: make(map[string]uint64)}
+	return &truth{t: t, files: make(map[string]*program), bias: make(map[string]uint64)}
 }
 
 // file makes a file known by a path, and returns its real path.

@@ -139,7 +139,7 @@ func recordCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int
 		s.complain(err)
 		return exitUsage
 	}
-	s.records = f.redactor != nil
+	s.records, s.garbage = f.redactor != nil, recordGarbage
 	if f.ring {
 		return s.main(&f.liveFlags, newRingOutput(s, f))
 	}

@@ -1,7 +1,7 @@
-// Package live reads the ring buffers of a tracing instance while it traces,
+// Package raw reads the ring buffers of a tracing instance while it traces,
 // without the kernel's making text of them (tracefs/instance opens them,
 // tracefs/binary decodes them).
-package live
+package raw
 
 import (
 	"fmt"

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"ustack/filemap/facts"
+	"ustack/tracefs"
+	"ustack/tracefs/binary"
+	"ustack/tracefs/input"
+	"ustack/tracefs/raw"
+)
+
+// Values of --source.
+const (
+	sourceAuto   = "auto"
+	sourceText   = "text"
+	sourceBinary = "binary"
+)
+
+// open opens the trace: the ring buffer itself, if we can, else the text that the
+// kernel makes of it.
+func (s *session) open() (input.ReadCloser, error) {
+	err := s.openRaw()
+	switch {
+	case err == nil:
+		return s.raw, nil
+	case s.f.source == sourceBinary:
+		return nil, fmt.Errorf("--source=binary: %w", err)
+	}
+	pipe, err := s.in.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	file := input.Live(pipe.Name(), pipe)
+	return input.NewTrace([]*input.File{file}, input.Options{Events: s.wantEvents(), Pause: defaultHoldPause, NoShapes: true}), nil
+}
+
+// wantEvents reports whether somebody looks at each event.
+func (s *session) wantEvents() bool { return s.f.stitch || s.records }
+
+// errNoRaw: --source=text, or there is nothing but text.
+var errNoRaw = errors.New("the trace is there as text only")
+
+// openRaw opens the ring buffer.
+func (s *session) openRaw() (err error) {
+	names := s.follow.names()
+	switch {
+	case s.f.source == sourceText || s.in.Root().Plain():
+		return errNoRaw
+	case names == nil:
+		return errors.New("only the perf side band tells how tasks are called, and it is not used")
+	}
+	s.raw, err = raw.Open(s.in, raw.Options{
+		LiveOptions: binary.LiveOptions{
+			Options: binary.Options{Events: s.wantEvents(), NoShapes: true},
+			Pause:   defaultHoldPause,
+		},
+		Events:  append(s.events[:len(s.events):len(s.events)], s.maps...),
+		Names:   names,
+		Symbols: binary.NewSymbols(func() []byte { return facts.KernelSymbols(s.f.proc) }),
+	})
+	return err
+}
+
+// sourceWord says what is read.
+func (s *session) sourceWord() string {
+	if s.raw != nil {
+		return sourceBinary
+	}
+	return sourceText
+}
+
+// names tells how tasks are called, nil if nobody can.
+func (fl *following) names() binary.Names {
+	if band, ok := fl.follower.(*bandFollower); ok {
+		return taskNames{band}
+	}
+	return nil
+}
+
+// taskNames are the names of tasks that the side band knows.
+type taskNames struct{ band *bandFollower }
+
+// Comm implements binary.Names.
+func (n taskNames) Comm(tid int32, at uint64) (comm string, until uint64, ok bool) {
+	comm, end, ok := n.band.comm(int(tid), tracefs.Time(at))
+	return comm, uint64(end), ok
+}
