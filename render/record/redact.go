@@ -131,11 +131,16 @@ func (c *Compact) redactReport(rec *tracefs.Record, frames []tracefs.Frame, txt 
 	}
 }
 
-// redactFrame writes a frame without its line feed.
+// redactFrame writes a frame without its line feed. An offset that no file has is
+// an address: the frame loses its file with it.
 func (c *Compact) redactFrame(txt []byte, f *tracefs.Frame, o *resolve.Outcome) {
 	from := len(c.buf)
 	c.frame(txt, f, o)
-	if o.File == nil {
+	offset := o.Offset
+	if !o.HasOffset {
+		offset = f.Address(txt)
+	}
+	if o.File == nil || redact.LooksLikeAddress(offset) {
 		c.line = append(c.line[:0], c.buf[from:]...)
 		c.buf = c.Redact.AppendFrame(c.buf[:from], c.line)
 	}

@@ -12,7 +12,8 @@ const (
 	firstError   = 1<<64 - 4096
 )
 
-func looksLikeAddress(v uint64) bool { return v >= firstAddress && v < firstError }
+// LooksLikeAddress reports whether a number is taken for an address.
+func LooksLikeAddress(v uint64) bool { return v >= firstAddress && v < firstError }
 
 // parseHex reads hexadecimal digits, at most 16 and nothing else.
 func parseHex(b []byte) (v uint64, ok bool) {
@@ -88,7 +89,7 @@ func (g *grammar) value(key string, word []byte, v uint64) {
 		g.out.address(word, v)
 	case narrow(key) && v >= firstAddress && v < firstError:
 		g.out.narrow(word, v)
-	case looksLikeAddress(v):
+	case LooksLikeAddress(v):
 		g.out.address(word, v)
 	default:
 		g.out.keep(word)
