@@ -12,12 +12,16 @@ import (
 type Pages interface {
 	// Page returns the next sub-buffer, valid until the next call, and
 	// io.EOF after the last one. Another error may come with what there is
-	// of a sub-buffer; it ends them, but for errEmpty.
+	// of a sub-buffer; it ends them, but for errEmpty and errSame.
 	Page() ([]byte, error)
 }
 
-// errEmpty: there is no sub-buffer now, but there may be one later.
-var errEmpty = errors.New("nothing to read yet")
+var (
+	// errEmpty: there is no sub-buffer now, but there may be one later.
+	errEmpty = errors.New("nothing to read yet")
+	// errSame: it is still the last one, which may have grown.
+	errSame = errors.New("nothing but what was read, and more of it")
+)
 
 // cpu walks the records of one CPU.
 type cpu struct {
@@ -34,6 +38,9 @@ type cpu struct {
 	lost  bool
 	count uint64
 	errs  *errorList
+	// lostOf makes the number of records that are missing before a sub-buffer of
+	// the one it says, nil for the same.
+	lostOf func(told uint64) uint64
 }
 
 // next finds the next record, which is in c.page. It reports false at the end,
@@ -44,8 +51,13 @@ func (c *cpu) next() bool {
 			return true
 		}
 		if c.begun {
-			c.broken(c.page.Err())
-			c.page = ring.Page{}
+			if c.page.Grow(c.layout) {
+				continue
+			}
+			if err := c.page.Err(); err != nil {
+				c.broken(err)
+				c.page = ring.Page{}
+			}
 		}
 		if c.ended || !c.load() {
 			return false
@@ -56,6 +68,17 @@ func (c *cpu) next() bool {
 // load begins the next sub-buffer.
 func (c *cpu) load() bool {
 	data, err := c.pages.Page()
+	// What has been read may be taken as read only now: then there may be another
+	// one. What is written meanwhile is not lost, it grows again.
+	for again := false; err == errSame; again = true {
+		if c.page.Grow(c.layout) {
+			return true
+		}
+		if again {
+			return false
+		}
+		data, err = c.pages.Page()
+	}
 	if err == errEmpty {
 		return false
 	}
@@ -77,7 +100,11 @@ func (c *cpu) load() bool {
 	}
 	c.page.Reset(c.layout, data)
 	if c.page.Missed {
-		c.missed(c.page.Lost)
+		count := c.page.Lost
+		if c.lostOf != nil {
+			count = c.lostOf(count)
+		}
+		c.missed(count)
 	}
 	return true
 }

@@ -1,8 +1,10 @@
 package binary
 
 import (
+	"fmt"
 	"io"
 	"math"
+	"os"
 	"time"
 
 	"ustack/tracefs"
@@ -12,9 +14,17 @@ import (
 type Rings interface {
 	// CPUs are the numbers of the CPUs.
 	CPUs() []int32
-	// Read takes the next sub-buffer of the CPU with this index, up to where it
-	// is written; 0 if there is nothing now.
-	Read(index int, page []byte) (int, error)
+	// Hold lets Next and its pages be used until Release, false if the rings are
+	// closed.
+	Hold() bool
+	Release()
+	// Next takes the next sub-buffer of the CPU with this index, or part of one,
+	// up to where it is written; nil if there is nothing now. If it is not fresh,
+	// it is that which there was before, and may have grown.
+	Next(index int) (page []byte, fresh bool, err error)
+	// Overrun is how many records of a CPU have ever been written over before
+	// they were read, as of the last Next, if that is known.
+	Overrun(index int) (n uint64, ok bool)
 	// Now is the time of the trace clock.
 	Now() uint64
 	// Ended reports that nothing more is written.
@@ -73,8 +83,8 @@ func NewLive(k *Kernel, rings Rings, opt LiveOptions) *Live {
 		layout.Size = k.Subbuf
 	}
 	for i, number := range rings.CPUs() {
-		pages := &livePages{l: l, index: i, page: make([]byte, layout.Size)}
-		l.dry = append(l.dry, &cpu{id: number, pages: pages, layout: &layout, errs: &l.errs})
+		pages := &livePages{l: l, index: i}
+		l.dry = append(l.dry, &cpu{id: number, pages: pages, layout: &layout, errs: &l.errs, lostOf: pages.lost})
 	}
 	return l
 }
@@ -83,17 +93,30 @@ func NewLive(k *Kernel, rings Rings, opt LiveOptions) *Live {
 type livePages struct {
 	l     *Live
 	index int
-	page  []byte
 	empty uint64 // the time up to which there is nothing more
+	lostN uint64 // records that are told to be lost
+}
+
+// lost is how many records are missing before a sub-buffer that says how many, or
+// 0 if it had no room for that: the kernel makes the number of the same counter
+// (rb_get_reader_page in kernel/trace/ring_buffer.c). Had the counter gone on when
+// it was used here, that is taken back the next time.
+func (p *livePages) lost(told uint64) uint64 {
+	all, ok := p.l.rings.Overrun(p.index)
+	if ok && (told == 0 || p.lostN+told > all) {
+		told = all - min(all, p.lostN)
+	}
+	p.lostN += told
+	return told
 }
 
 // Page implements Pages. A failure is the end for all CPUs.
 func (p *livePages) Page() ([]byte, error) {
 	rings := p.l.rings
 	ended, now := rings.Ended(), rings.Now() // before it is found empty
-	n, err := rings.Read(p.index, p.page)
-	if n > 0 {
-		return p.page[:n], nil
+	page, fresh, err := rings.Next(p.index)
+	if fresh && err == nil {
+		return page, nil
 	}
 	if p.l.failed == nil {
 		p.l.failed = err
@@ -101,6 +124,9 @@ func (p *livePages) Page() ([]byte, error) {
 	p.empty = now - min(now, moment)
 	if ended {
 		p.empty = never
+	}
+	if page != nil {
+		return nil, errSame
 	}
 	return nil, errEmpty
 }
@@ -125,36 +151,70 @@ func (l *Live) Next(b *tracefs.Batch) error {
 // the end of the trace.
 func (l *Live) fill(b *tracefs.Batch) (end bool, err error) {
 	for {
-		l.take(b)
-		if l.failed != nil || len(b.Text) >= batchSize {
+		told := false
+		switch l.round(b) {
+		case goOut:
 			return false, l.failed
-		}
-		ended := l.rings.Ended()
-		if !ended && len(b.Text) == 0 {
-			if err := l.gather(); err != nil {
-				return false, err
-			}
-		}
-		if ended || len(b.Text) == 0 || time.Since(l.asked) >= l.opt.Pace {
-			l.ask(b)
-		}
-		switch {
-		case l.failed != nil:
-			return false, l.failed
-		case l.may():
-			continue
-		case len(b.Text) > 0:
-			l.paused = false
-			return false, nil
-		case len(l.ready) > 0: // too young
-			continue
-		case ended:
+		case atEnd:
 			return true, nil
+		case rest:
+			err = l.gather()
+		case wait:
+			told, err = l.wait(b)
 		}
-		if told, err := l.wait(b); told || err != nil {
+		if told || err != nil {
 			return false, err
 		}
 	}
+}
+
+// What is to be done after a round.
+type todo uint8
+
+const (
+	goOut todo = iota // the batch has something
+	rest              // nothing may go out for a moment
+	wait              // there is nothing
+	atEnd
+)
+
+// round takes what may go out now.
+func (l *Live) round(b *tracefs.Batch) todo {
+	if !l.rings.Hold() {
+		l.failed = fmt.Errorf("reading the ring buffer: %w", os.ErrClosed)
+		return goOut
+	}
+	defer l.rings.Release()
+	for {
+		l.take(b)
+		if len(b.Text) >= batchSize {
+			break
+		}
+		ended := l.rings.Ended()
+		if !ended && time.Since(l.asked) < l.opt.Pace {
+			if len(b.Text) == 0 {
+				return rest
+			}
+			break
+		}
+		l.ask(b)
+		switch {
+		case l.failed != nil:
+			return goOut
+		case l.may():
+			continue
+		case len(b.Text) > 0:
+		case len(l.ready) > 0: // too young
+			return rest
+		case ended:
+			return atEnd
+		default:
+			return wait
+		}
+		break
+	}
+	l.paused = false
+	return goOut
 }
 
 // may reports whether the earliest record may go out.

@@ -80,10 +80,23 @@ func (p *played) page(data []byte) playedPage {
 func (p *played) CPUs() []int32 { return p.cpus }
 func (p *played) Now() uint64   { return p.now }
 func (p *played) Close() error  { p.closed = true; return nil }
+func (p *played) Hold() bool    { return !p.closed }
+func (p *played) Release()      {}
 
-// Read gives a whole page, or the part of it that has been written
+func (p *played) Overrun(int) (uint64, bool) { return 0, false }
+
+// Next gives a whole page, or the part of it that has been written
 // (ring_buffer_read_page in kernel/trace/ring_buffer.c).
-func (p *played) Read(i int, page []byte) (int, error) {
+func (p *played) Next(i int) ([]byte, bool, error) {
+	page := make([]byte, p.layout.Size)
+	n, err := p.read(i, page)
+	if n == 0 {
+		return nil, false, err
+	}
+	return page, true, err
+}
+
+func (p *played) read(i int, page []byte) (int, error) {
 	if p.fail != nil {
 		return 0, p.fail
 	}

@@ -13,38 +13,50 @@ import (
 )
 
 // RawPipe is the trace_pipe_raw files of all CPUs: the sub-buffers of the ring
-// buffer as they are. Reading takes them out of the buffer, so there should be
-// no Pipe. While it is open the kernel refuses to remove the instance.
+// buffer as they are, mapped where the kernel can do that, else read. Reading takes
+// them out of the buffer, so there should be no Pipe. While it is open the kernel
+// refuses to remove the instance.
 type RawPipe struct {
 	reading
-	name string
-	cpus []rawCPU
-	poll []unix.PollFd // all CPUs and the wake-up
+	name   string
+	subbuf int
+	cpus   []rawCPU
+	poll   []unix.PollFd // all CPUs and the wake-up
 }
 
 // rawCPU is the file of one CPU.
 type rawCPU struct {
-	cpu int32
-	fd  int
+	cpu    int32
+	fd     int
+	mapped *mappedCPU // nil if it is read
+	page   []byte     // that was read
+}
+
+// RawOptions are how RawPipe reads.
+type RawOptions struct {
+	// Subbuf is the size of a sub-buffer in bytes.
+	Subbuf int
+	// Copy has the kernel copy them, also where they could be mapped.
+	Copy bool
 }
 
 // RawPipe opens trace_pipe_raw of all CPUs there may be, also of those that are
 // not online.
-func (i *Instance) RawPipe() (*RawPipe, error) {
-	p := &RawPipe{name: i.dir.path("per_cpu")}
+func (i *Instance) RawPipe(opt RawOptions) (*RawPipe, error) {
+	p := &RawPipe{name: i.dir.path("per_cpu"), subbuf: opt.Subbuf}
 	// A wait is for a record, not for a part of the buffer that is full (Linux 5.0).
 	if i.dir.has("buffer_percent") {
 		if err := i.write("buffer_percent", "0"); err != nil {
 			return nil, fmt.Errorf("setting up the reading of raw pages: %w", err)
 		}
 	}
-	if err := p.reading.begin(i, p.open); err != nil {
+	if err := p.reading.begin(i, func() error { return p.open(opt.Copy) }); err != nil {
 		return nil, fmt.Errorf("opening trace_pipe_raw of the CPUs: %w", err)
 	}
 	return p, nil
 }
 
-func (p *RawPipe) open() error {
+func (p *RawPipe) open(copied bool) error {
 	cpus, err := perCPU(p.in.dir)
 	if err != nil {
 		return err
@@ -54,10 +66,19 @@ func (p *RawPipe) open() error {
 		if err != nil {
 			return fmt.Errorf("opening %s: %w", p.fileOf(cpu), err)
 		}
-		p.cpus = append(p.cpus, rawCPU{int32(cpu), fd})
+		c := rawCPU{cpu: int32(cpu), fd: fd}
+		if !copied {
+			c.mapped, _ = mapCPU(fd) // an old kernel, a CPU that is off: it can be read all the same
+		}
+		if c.mapped != nil && c.mapped.subbuf != p.subbuf {
+			c.mapped.unmap()
+			return fmt.Errorf("CPU %d has sub-buffers of %d bytes in place of %d", cpu, c.mapped.subbuf, p.subbuf)
+		}
+		p.cpus = append(p.cpus, c)
 		p.poll = append(p.poll, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
 	}
 	p.poll = append(p.poll, unix.PollFd{Fd: int32(p.wake), Events: unix.POLLIN})
+	p.done = p.unmap
 	return nil
 }
 
@@ -94,28 +115,75 @@ func (p *RawPipe) CPUs() []int32 {
 	return out
 }
 
-// Read takes the next sub-buffer of the CPU with this index in CPUs, of which
-// page must have the size. What is being written is taken up to where it is. It
-// never waits: 0 is for nothing there now. It returns os.ErrClosed once the pipe
-// is closed.
-func (p *RawPipe) Read(index int, page []byte) (int, error) {
+// unmap gives the memory back.
+func (p *RawPipe) unmap() {
+	for i := range p.cpus {
+		if m := p.cpus[i].mapped; m != nil {
+			m.unmap()
+		}
+	}
+}
+
+// Overrun is how many records of a CPU had been written over at its last Next; ok
+// is false where that is not known, because the buffer is not mapped.
+func (p *RawPipe) Overrun(index int) (n uint64, ok bool) {
+	m := p.cpus[index].mapped
+	if m == nil {
+		return 0, false
+	}
+	return m.overrun(), true
+}
+
+// Mapped is of how many CPUs the buffer is mapped.
+func (p *RawPipe) Mapped() (n int) {
+	for i := range p.cpus {
+		if p.cpus[i].mapped != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// Hold keeps the pipe open until Release, for Next and for the pages that it
+// gives. It reports false if the pipe is closed.
+func (p *RawPipe) Hold() bool {
 	p.using.Lock()
-	defer p.using.Unlock()
 	if p.closed.Load() {
-		return 0, p.fail(index, os.ErrClosed)
+		p.using.Unlock()
+		return false
+	}
+	return true
+}
+
+// Release is the end of Hold.
+func (p *RawPipe) Release() { p.using.Unlock() }
+
+// Next takes what was there of the sub-buffer of the CPU with this index in CPUs
+// as read, and returns what there is to read. It never waits. fresh tells that
+// it is another sub-buffer, or another part of one; without it, it is the one that
+// was there before, which may have grown. nil is for nothing.
+func (p *RawPipe) Next(index int) (page []byte, fresh bool, err error) {
+	c := &p.cpus[index]
+	if c.mapped != nil {
+		if page, fresh, err = c.mapped.next(c.fd); err != nil {
+			err = p.fail(index, err)
+		}
+		return page, fresh, err
+	}
+	if c.page == nil {
+		c.page = make([]byte, p.subbuf)
 	}
 	for {
 		// As in Pipe.read, the scheduler of Go need not know.
-		n, _, e := unix.RawSyscall(unix.SYS_READ, uintptr(p.cpus[index].fd),
-			uintptr(unsafe.Pointer(unsafe.SliceData(page))), uintptr(len(page)))
-		switch e {
-		case 0:
-			return int(n), nil
-		case unix.EINTR:
-		case unix.EAGAIN:
-			return 0, nil
+		n, _, e := unix.RawSyscall(unix.SYS_READ, uintptr(c.fd), uintptr(unsafe.Pointer(unsafe.SliceData(c.page))), uintptr(len(c.page)))
+		switch {
+		case e == unix.EINTR:
+		case e == unix.EAGAIN || e == 0 && n == 0:
+			return nil, false, nil
+		case e != 0:
+			return nil, false, p.fail(index, e)
 		default:
-			return 0, p.fail(index, e)
+			return c.page[:n], true, nil
 		}
 	}
 }
@@ -124,7 +192,7 @@ func (p *RawPipe) fail(index int, err error) error {
 	return fmt.Errorf("reading %s: %w", p.fileOf(int(p.cpus[index].cpu)), err)
 }
 
-// Ended reports whether tracing was stopped: what Read gives from then on is all
+// Ended reports whether tracing was stopped: what Next gives from then on is all
 // there is.
 func (p *RawPipe) Ended() bool { return p.ended.Load() }
 

@@ -21,7 +21,8 @@ type reading struct {
 	closed atomic.Bool
 	ended  atomic.Bool // tracing was stopped: when nothing is left, that is the end
 	once   sync.Once
-	err    error // of Close
+	done   func() // before the files are closed, nil for nothing
+	err    error  // of Close
 }
 
 // begin opens the files, and lets the instance know.
@@ -106,6 +107,9 @@ func (r *reading) Close() error {
 
 // release closes the descriptors.
 func (r *reading) release() error {
+	if r.done != nil {
+		r.done()
+	}
 	var errs []error
 	for _, fd := range r.fds {
 		if err := unix.Close(fd); err != nil {

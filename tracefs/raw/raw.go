@@ -23,6 +23,8 @@ type Options struct {
 	Names binary.Names
 	// Symbols are those of the kernel.
 	Symbols *binary.Symbols
+	// Copy has the kernel copy the pages, also where they could be mapped.
+	Copy bool
 }
 
 // Open begins to read the ring buffers of an instance, whose clock must be mono.
@@ -48,7 +50,11 @@ func Open(in *instance.Instance, opt Options) (*binary.Live, error) {
 	if err := unix.Uname(&name); err == nil {
 		k.Release = unix.ByteSliceToString(name.Release[:])
 	}
-	raw, err := in.RawPipe()
+	subbuf := k.Layout.Size
+	if k.Subbuf > 0 {
+		subbuf = k.Subbuf
+	}
+	raw, err := in.RawPipe(instance.RawOptions{Subbuf: subbuf, Copy: opt.Copy})
 	if err != nil {
 		return nil, err
 	}

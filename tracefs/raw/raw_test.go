@@ -45,8 +45,15 @@ func live(t *testing.T) *instance.Instance {
 }
 
 // TestLiveOpen: what all CPUs write comes in the order of time, nothing is
-// missing, and what is there when tracing stops still comes.
+// missing, and what is there when tracing stops still comes, from pages that are
+// copied and from those that are mapped.
 func TestLiveOpen(t *testing.T) {
+	for name, copied := range map[string]bool{"read": true, "mapped": false} {
+		t.Run(name, func(t *testing.T) { testOpen(t, copied) })
+	}
+}
+
+func testOpen(t *testing.T, copied bool) {
 	in := live(t)
 	if err := in.Configure(instance.Config{BufferKB: 16 << 10}); err != nil {
 		t.Fatal(err)
@@ -54,6 +61,7 @@ func TestLiveOpen(t *testing.T) {
 	l, err := Open(in, Options{
 		LiveOptions: binary.LiveOptions{Options: binary.Options{Events: true}, Pause: 10 * time.Millisecond},
 		Events:      []instance.Event{{System: "sched", Name: "sched_switch"}},
+		Copy:        copied,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -63,37 +71,7 @@ func TestLiveOpen(t *testing.T) {
 	}
 	const each = 20_000
 	writers := runtime.NumCPU()
-	var wait sync.WaitGroup
-	for w := range writers {
-		wait.Go(func() {
-			time.Sleep(100 * time.Millisecond) // so that there is a pause
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			var one unix.CPUSet
-			one.Set(w)
-			if err := unix.SchedSetaffinity(0, &one); err != nil {
-				t.Log(err) // then it is anywhere
-			}
-			marker, err := os.OpenFile(filepath.Join(in.Path(), "trace_marker"), os.O_WRONLY, 0)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer marker.Close()
-			for i := range each {
-				if _, err := fmt.Fprintf(marker, "writer %d says %d", w, i); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	go func() {
-		wait.Wait()
-		if err := in.Stop(); err != nil {
-			t.Error(err)
-		}
-	}()
+	write(t, in, writers, each)
 	var b tracefs.Batch
 	next := make([]int, writers)
 	pauses, last := 0, tracefs.Time(0)
@@ -128,6 +106,109 @@ func TestLiveOpen(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// write has a thread on each CPU write numbered markers, and stops the tracing
+// when all are written.
+func write(t *testing.T, in *instance.Instance, writers, each int) {
+	t.Helper()
+	var wait sync.WaitGroup
+	for w := range writers {
+		wait.Go(func() {
+			time.Sleep(100 * time.Millisecond) // so that there is a pause
+			runtime.LockOSThread()             // and never unlocks it: the thread ends
+			var one unix.CPUSet
+			one.Set(w)
+			if err := unix.SchedSetaffinity(0, &one); err != nil {
+				t.Error(err)
+			}
+			marker, err := os.OpenFile(filepath.Join(in.Path(), "trace_marker"), os.O_WRONLY, 0)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer marker.Close()
+			for i := range each {
+				if _, err := fmt.Fprintf(marker, "writer %d says %d", w, i); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	go func() {
+		wait.Wait()
+		if err := in.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+}
+
+// TestLiveLost: a reader that is too slow is told where records are missing, and
+// how many, to the last one; from pages that are copied only if the kernel had
+// room for the number.
+func TestLiveLost(t *testing.T) {
+	for name, copied := range map[string]bool{"read": true, "mapped": false} {
+		t.Run(name, func(t *testing.T) { testLost(t, copied) })
+	}
+}
+
+func testLost(t *testing.T, copied bool) {
+	in := live(t)
+	if err := in.Configure(instance.Config{BufferKB: 64}); err != nil {
+		t.Fatal(err)
+	}
+	l, err := Open(in, Options{
+		LiveOptions: binary.LiveOptions{Options: binary.Options{Events: true}},
+		Events:      []instance.Event{{System: "sched", Name: "sched_switch"}},
+		Copy:        copied,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := in.Start(); err != nil {
+		t.Fatal(err)
+	}
+	const each = 30_000
+	writers := runtime.NumCPU()
+	write(t, in, writers, each)
+	var b tracefs.Batch
+	next, gaps := make([]int, writers), 0
+	unknown := make([]bool, writers)
+	for err == nil && !t.Failed() {
+		err = l.Next(&b)
+		for i := range b.Records {
+			r := &b.Records[i]
+			if r.Kind == tracefs.KindLost {
+				next[r.CPU] += int(r.Value)
+				gaps++
+				if unknown[r.CPU] = r.Value == 0; unknown[r.CPU] && !copied {
+					t.Error("lost nobody knows how many")
+				}
+				continue
+			}
+			var w, n int
+			body := string(b.Text[r.Body:r.End])
+			_, err := fmt.Sscanf(body, "tracing_mark_write: writer %d says %d", &w, &n)
+			if err == nil && unknown[w] && n > next[w] {
+				next[w], unknown[w] = n, false
+			}
+			if err != nil || w != int(r.CPU) || n != next[w] {
+				t.Errorf("%q of CPU %d (%v), after %v", body, r.CPU, err, next)
+			}
+			next[w]++
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if err != io.EOF || gaps == 0 {
+		t.Errorf("%d gaps, then %v", gaps, err)
+	}
+	for w, n := range next {
+		if n != each {
+			t.Errorf("%d records of writer %d", n, w)
+		}
+	}
+	t.Logf("%d gaps", gaps)
 }
 
 // TestLiveRefused: with another clock the end of waiting would not be known.

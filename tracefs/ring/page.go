@@ -3,6 +3,8 @@ package ring
 import (
 	"encoding/binary"
 	"fmt"
+	"sync/atomic"
+	"unsafe"
 
 	"ustack/tracefs/format"
 )
@@ -29,6 +31,18 @@ func (l *Layout) commit(data []byte) uint32 {
 		at += 4
 	}
 	return l.Order().Uint32(data[at:])
+}
+
+// committed is the lower half of the commit word of a sub-buffer that may be being
+// written: what it counts is there for whoever has read it so.
+func (l *Layout) committed(data []byte) uint32 {
+	word := unsafe.Pointer(&data[l.Commit])
+	if l.LongSize != 8 || uintptr(word)%8 != 0 {
+		return l.commit(data)
+	}
+	var b [8]byte
+	binary.NativeEndian.PutUint64(b[:], atomic.LoadUint64((*uint64)(word)))
+	return uint32(l.Order().Uint64(b[:]))
 }
 
 // Committed is how many bytes of records a sub-buffer says it has; head is at
@@ -84,7 +98,8 @@ type Page struct {
 	Missed bool
 	Lost   uint64
 
-	data  []byte // the sub-buffer up to the end of its records
+	whole []byte // the sub-buffer
+	data  []byte // up to the end of its records
 	start int
 	pos   int
 	at    int // of the record last found
@@ -96,14 +111,14 @@ type Page struct {
 // says that its end is missing, or that it is none. The records that are there
 // can be walked all the same.
 func (p *Page) Reset(l *Layout, data []byte) error {
-	*p = Page{big: l.BigEndian, start: l.Data, pos: l.Data, at: l.Data}
+	*p = Page{whole: data, big: l.BigEndian, start: l.Data, pos: l.Data, at: l.Data}
 	if len(data) < l.Data {
 		p.err = &Error{len(data), fmt.Sprintf("a sub-buffer of %d bytes", len(data))}
 		return p.err
 	}
 	order := l.Order()
 	p.Time = order.Uint64(data[l.Timestamp:])
-	commit := l.commit(data)
+	commit := l.committed(data)
 	size := int(commit & commitMask)
 	if left := len(data) - l.Data; size > left {
 		p.err = &Error{l.Commit, fmt.Sprintf("%d bytes of records with %d left", size, left)}
@@ -123,6 +138,20 @@ func (p *Page) Reset(l *Layout, data []byte) error {
 		}
 	}
 	return nil
+}
+
+// Grow looks again how much has been written of a sub-buffer that is mapped, and
+// reports whether Next can go on.
+func (p *Page) Grow(l *Layout) bool {
+	if len(p.whole) < l.Data || p.err != nil {
+		return false
+	}
+	end := l.Data + int(l.committed(p.whole)&commitMask)
+	if end <= len(p.data) || end > len(p.whole) {
+		return false
+	}
+	p.data = p.whole[:end]
+	return true
 }
 
 // Next finds the next record. It reports false at the end, and at the first
