@@ -32,9 +32,7 @@ func (e *Events) Batch(h *resolve.Held) error {
 		case rec.Kind == tracefs.KindEvent && a.Stack != nil:
 			e.count(h, rec, e.stack(a.Stack))
 		case rec.Kind == tracefs.KindStack && !a.Taken:
-			s := resolve.Stack{Cut: rec.Flags&tracefs.Cut != 0}
-			s.Frames, s.Text = h.StackFrames(rec)
-			s.Outcomes, s.Result = h.StackOutcomes(i)
+			s := StackOf(h, i)
 			e.count(h, rec, e.stack(&s))
 		}
 	}
