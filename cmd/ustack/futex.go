@@ -50,6 +50,7 @@ type futexFlags struct {
 	// interval is how often the answer so far is shown, nil if not said.
 	interval *time.Duration
 	owners   bool
+	clock    string // of the trace, "" if unknown
 }
 
 // Limits for holding records back. Few are needed: a wait's stack is found at
@@ -190,24 +191,29 @@ func (f *futexFlags) reportNamed(stdout, stderr io.Writer, a *futex.Analysis, na
 		r.Verdict = *lockUp
 		r.Verdict.Text += " That was seen shortly before the end; the waits have ended since, as they do when a program is killed."
 	}
-	if err := f.write(render.Output(stdout), r, names); err != nil {
+	write := f.write
+	if f.profile.Timed {
+		write = f.writeTimed(a)
+	}
+	if err := write(render.Output(stdout), r, names); err != nil {
 		return fmt.Errorf("writing the output: %w", err)
 	}
-	if f.profile.Write != nil && !f.quiet {
-		writeNotes(stderr, r)
+	if f.profile.Name != "" && !f.quiet {
+		writeNotes(stderr, r, f.profile.Timed)
 	}
 	return nil
 }
 
-// writeNotes says what a profile has no place for: what the trace lacks.
-func writeNotes(w io.Writer, r *futex.Report) {
+// writeNotes says what a profile has no place for: what the trace lacks. Timed ones
+// have waits that have not ended.
+func writeNotes(w io.Writer, r *futex.Report, timed bool) {
 	for _, note := range r.Notes {
 		fmt.Fprintf(w, "ustack: %s\n", note)
 	}
 	if r.Loss.Gaps > 0 {
 		fmt.Fprintf(w, "ustack: places where records were lost, and waits may be missing: %d\n", r.Loss.Gaps)
 	}
-	if n := len(r.Blocked); n > 0 {
+	if n := len(r.Blocked); n > 0 && !timed {
 		fmt.Fprintf(w, "ustack: waits that had not ended, and are left out: %d\n", n)
 	}
 }
@@ -224,7 +230,7 @@ func (f *futexFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*futex.Anal
 		return nil, err
 	}
 	defer trace.close()
-	var opt futex.Options
+	opt := futex.Options{Calls: f.profile.Timed}
 	if dump := trace.evidence.dump; dump != nil {
 		opt.Mappings = dump
 	}
@@ -236,9 +242,18 @@ func (f *futexFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*futex.Anal
 	opt.Gaps = a.Gaps()
 	second := futex.New(opt)
 	if ok, err := trace.readAgain(second, stderr); !ok || err != nil {
+		second.DropCalls()
 		return a, err
 	}
+	a.DropCalls()
 	return second, nil
+}
+
+// writeTimed is write for a format that shows each wait at its time.
+func (f *futexFlags) writeTimed(a *futex.Analysis) func(io.Writer, *futex.Report, *symbol.Symbols) error {
+	return func(w io.Writer, r *futex.Report, names *symbol.Symbols) error {
+		return futexreport.Perfetto(w, a, r, f.view, perfettoOptions(names, f.clock))
+	}
 }
 
 func (f *futexFlags) write(w io.Writer, r *futex.Report, names *symbol.Symbols) error {

@@ -127,7 +127,8 @@ func (o *futexOutput) open() error {
 	if every := o.every(); every > 0 {
 		o.s.tick = min(o.s.tick, every)
 	}
-	var opt futex.Options
+	opt := futex.Options{Calls: o.f.profile.Timed}
+	o.f.clock = clock
 	if o.s.follow.follower != nil {
 		opt.Mappings = &liveMappings{follow: o.s.follow}
 	}

@@ -7,10 +7,11 @@ import (
 
 	"ustack/filemap/symbol"
 	"ustack/render"
+	"ustack/render/perfetto"
 	"ustack/render/profile"
 )
 
-// profileFormats lists the formats of stacks summed up.
+// profileFormats lists the formats of stacks for other people's tools.
 func profileFormats() string {
 	var names []string
 	for _, f := range profile.Formats() {
@@ -28,8 +29,11 @@ func checkProfile(w io.Writer, f profile.Format) error {
 }
 
 // newEventProfile counts the stacks of a trace, and writes them to w at its
-// end. names may be nil.
+// end, or each as it comes if that is the format. names may be nil.
 func newEventProfile(w io.Writer, f profile.Format, names *symbol.Symbols) render.Renderer {
+	if f.Timed {
+		return perfetto.NewEvents(w, perfettoOptions(names, ""))
+	}
 	return profile.NewEvents(func(p *profile.Profile) error { return writeProfile(w, f, p, names) })
 }
 
@@ -38,4 +42,14 @@ func writeProfile(w io.Writer, f profile.Format, p *profile.Profile, names *symb
 		return f.Write(w, p, nil)
 	}
 	return f.Write(w, p, names)
+}
+
+// perfettoOptions are those of a trace. names may be nil; clock is that of the
+// trace, "" if nobody knows it.
+func perfettoOptions(names *symbol.Symbols, clock string) perfetto.Options {
+	opt := perfetto.Options{Clock: clock}
+	if names != nil {
+		opt.Symbols = names
+	}
+	return opt
 }

@@ -168,7 +168,7 @@ func (f *replayFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*resolve.T
 	}
 	w := render.Output(stdout)
 	return f.drive(stdin, stderr, func(res *resolve.Resolver, names *symbol.Symbols) render.Renderer {
-		if f.profile.Write != nil {
+		if f.profile.Name != "" {
 			return newEventProfile(w, f.profile, names)
 		}
 		out := output{

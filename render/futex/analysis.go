@@ -26,6 +26,8 @@ type Options struct {
 	Mappings Mappings
 	// Gaps are those of the whole trace, if it has been read before.
 	Gaps *Gaps
+	// Calls keeps all calls that wait for WaitCalls.
+	Calls bool
 	// Locks, Stacks and Threads bound the memory, 0 for the default.
 	Locks, Stacks, Threads int
 }
@@ -57,6 +59,8 @@ type Analysis struct {
 	comms   filemap.Names
 	// ownerComms are the names of owners that the trace has nothing of.
 	ownerComms map[int32]string
+	log        callLog // of Options.Calls
+	lives      int64   // how many threads there have been
 
 	gaps  Gaps
 	spans spans

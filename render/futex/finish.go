@@ -32,6 +32,7 @@ func (a *Analysis) finish() {
 	}
 	for s := range a.cpus {
 		for n := range a.cpus[s] {
+			a.cpus[s][n].endGap(a, s, int32(n))
 			a.cpus[s][n].lost = false
 		}
 	}

@@ -90,6 +90,8 @@ type cpu struct {
 	rec  int32        // its last record in this batch, plus 1
 	seen bool
 	lost bool // a gap has begun
+	// records is how many were lost since, as far as the kernel has counted them.
+	records uint64
 }
 
 const maxCPU = 1 << 13
@@ -138,6 +140,8 @@ func (a *Analysis) afterGap(h *resolve.Held, rec *tracefs.Record, c *cpu) {
 	if c.seen {
 		from = c.last
 	}
+	a.gapEnded(LostTime{int(rec.Source), rec.CPU, from, t, c.records})
+	c.records = 0
 	if a.spans.known {
 		return
 	}
@@ -162,6 +166,7 @@ func (a *Analysis) lost(h *resolve.Held, rec *tracefs.Record) {
 		}
 	}
 	if rec.CPU < 0 { // one record of any CPU
+		a.gapEnded(LostTime{int(rec.Source), rec.CPU, a.end, a.end, 1})
 		if a.begun && !a.spans.known {
 			a.settleTimes(h)
 			a.gaps.add(a.end, a.end)
@@ -174,6 +179,7 @@ func (a *Analysis) lost(h *resolve.Held, rec *tracefs.Record) {
 		c.last, c.seen, c.rec = h.Time(&h.Records[c.rec-1]), true, 0
 	}
 	c.lost = true
+	c.records += rec.Value
 }
 
 // settleTimes reads the times of the CPUs' last records.
@@ -202,4 +208,16 @@ func (a *Analysis) batchEnded(h *resolve.Held) {
 		}
 	}
 	a.settle(low)
+}
+
+// endGap tells of a gap that no record has ended.
+func (c *cpu) endGap(a *Analysis, buffer int, n int32) {
+	if !c.lost {
+		return
+	}
+	from := a.start
+	if c.seen {
+		from = c.last
+	}
+	a.gapEnded(LostTime{buffer, n, from, a.end, c.records})
 }

@@ -40,6 +40,7 @@ type lock struct {
 	active int     // waits and calls that are under way
 	site   *site
 	born   int64 // how many locks there were before it
+	logged int32 // its number in the log of calls, 0 if it has none
 
 	results   [resultCount]int64
 	time      tracefs.Time // of all waits that ended

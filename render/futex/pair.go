@@ -59,6 +59,8 @@ type wait struct {
 	// mayRestart tells that restart_syscall takes the wait up, which a signal
 	// broke off.
 	mayRestart bool
+	// resumed tells that this call goes on with what a signal broke off.
+	resumed bool
 }
 
 // enter takes the entry into a system call.
@@ -154,6 +156,7 @@ func (a *Analysis) broken(th *thread, t tracefs.Time) {
 		if w.waker.tid != 0 {
 			a.giveBack(w, t)
 		}
+		a.callEnded(w, w.since, w.since, NoReturn)
 		a.leave(w)
 		if w.lock != nil {
 			w.lock.find().results[NoReturn]++
@@ -220,7 +223,7 @@ func (a *Analysis) leave(w *wait) {
 func (a *Analysis) resume(th *thread, t tracefs.Time) {
 	w := th.paused
 	th.paused, th.wait = nil, w
-	w.since = t
+	w.since, w.resumed = t, true
 	w.waker = waker{stack: noStack}
 	if w.lock != nil {
 		a.enterWait(w, w.lock.find())
@@ -335,6 +338,7 @@ func (a *Analysis) waitReturned(th *thread, t tracefs.Time, e *syscalls.Event, s
 	w.end = t
 	r := resultOf(e)
 	if w.lock == nil {
+		a.callEnded(w, w.since, t, r)
 		if r == Woken || r == TimedOut || r == Interrupted {
 			a.waitv.add(max(t-w.since, 0), r)
 		}
@@ -348,6 +352,7 @@ func (a *Analysis) waitReturned(th *thread, t tracefs.Time, e *syscalls.Event, s
 	} else if w.waker.tid != 0 {
 		a.giveBack(w, t)
 	}
+	a.callEnded(w, w.since, t, r)
 	l := w.lock.find()
 	if r != Changed && r != Failed && r != NoReturn {
 		a.addTime(w, l, t)

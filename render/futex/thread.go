@@ -12,6 +12,7 @@ import (
 // thread is what is known of one thread.
 type thread struct {
 	tid  int32
+	life int64 // its number among all that there have been, of the same tid too
 	comm string
 	proc *process
 
@@ -50,7 +51,8 @@ func (a *Analysis) thread(tid int32) *thread {
 	if len(a.threads) >= a.opt.Threads {
 		a.forgetThreads()
 	}
-	th := &thread{tid: tid, first: -1, stack: noStack}
+	th := &thread{tid: tid, life: a.lives, first: -1, stack: noStack}
+	a.lives++
 	a.threads[tid] = th
 	a.adopt(th)
 	return th
@@ -58,7 +60,8 @@ func (a *Analysis) thread(tid int32) *thread {
 
 // reborn makes a new thread of a number that is used again.
 func (a *Analysis) reborn(th *thread) {
-	*th = thread{tid: th.tid, first: th.first, last: th.last, lastFree: th.lastFree, hidden: th.hidden, stack: noStack}
+	*th = thread{tid: th.tid, life: a.lives, first: th.first, last: th.last, lastFree: th.lastFree, hidden: th.hidden, stack: noStack}
+	a.lives++
 	a.adopt(th)
 }
 

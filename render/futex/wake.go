@@ -312,9 +312,11 @@ func (a *Analysis) requeued(w *wait, k *wake, sure bool) {
 	a.addTime(w, from, k.at)
 	a.span(span{th: w.th, from: w.since, to: k.at, kind: spanCall, lock: from, time: max(k.at-w.since, 0)})
 	w.waker, w.end = k.waker(sure), k.at
+	a.callEnded(w, w.since, k.at, Requeued)
 	a.counted(w, Requeued)
 	a.leave(w)
 	w.waker, w.since, w.acc, w.from = waker{stack: noStack}, k.at, 0, k.at
+	w.resumed = false
 	a.enterWait(w, k.move.find())
 }
 

@@ -14,8 +14,11 @@ type Format struct {
 	Name string
 	// Binary tells that a terminal cannot show it.
 	Binary bool
+	// Timed tells that it shows each stack and each wait at its time, and so is
+	// not of a Profile: package perfetto writes it.
+	Timed bool
 	// Write writes a profile. symbols may be nil: frames are a file and an
-	// offset then.
+	// offset then. It is nil if Timed.
 	Write func(w io.Writer, p *Profile, symbols render.Symbols) error
 }
 
@@ -26,6 +29,7 @@ func Formats() []Format {
 		{Name: "pprof", Binary: true, Write: Pprof},
 		{Name: "speedscope", Write: Speedscope},
 		{Name: "html", Write: HTML},
+		{Name: "perfetto", Binary: true, Timed: true},
 	}
 }
 

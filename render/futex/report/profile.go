@@ -54,13 +54,19 @@ func appendFrames(list []profile.Frame, s *futex.StackShare) (frames []profile.F
 	return list, s.Stack.Cut
 }
 
+// lockLabel is a lock in a few words.
+func lockLabel(l *futex.Lock) string {
+	s := fmt.Sprintf("%s %#x", l.Kind, l.Address)
+	if l.File != "" {
+		s += fmt.Sprintf(" at %#x of %s", l.Offset, l.File)
+	}
+	return s
+}
+
 // labelsOf are the labels of a lock. Whose the waits for one are that processes
 // may share is known only if all waiters have the same name.
 func labelsOf(l *futex.Lock) profile.Labels {
-	out := profile.Labels{Lock: fmt.Sprintf("%s %#x", l.Kind, l.Address)}
-	if l.File != "" {
-		out.Lock += fmt.Sprintf(" at %#x of %s", l.Offset, l.File)
-	}
+	out := profile.Labels{Lock: lockLabel(l)}
 	switch p := l.Process; {
 	case l.Shared && !l.Local:
 		out.Comm = sameComm(l.Waiters)

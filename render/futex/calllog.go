@@ -1,0 +1,255 @@
+package futex
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"ustack/filemap/resolve"
+	"ustack/tracefs"
+)
+
+// callLog keeps calls that wait, until the end of the trace tells what they waited
+// for. What does not fit into a buffer goes to a temporary file without a name.
+type callLog struct {
+	buf  []byte
+	file *os.File
+	size int64
+	err  error
+	// locks are numbered from 1; a folded lock is the one it has been folded into.
+	locks []*lock
+	tidy  int // how long locks was when they were looked through
+}
+
+// logBuffer is how much of a log is in memory.
+const logBuffer = 4 << 20
+
+// maxLogLocks bounds the locks that have a number. What later ones are used as is
+// not known.
+const maxLogLocks = 1 << 20
+
+// What a record of the log is.
+const (
+	logWait = iota
+	logLost
+)
+
+// number is the number of a lock, 0 if it has none.
+func (g *callLog) number(l *lock) int32 {
+	if l.logged != 0 || len(g.locks) >= maxLogLocks {
+		return l.logged
+	}
+	if len(g.locks) >= 2*g.tidy+1024 { // so that folded locks are not kept alive
+		for i := range g.locks {
+			g.locks[i] = g.locks[i].find()
+		}
+		g.tidy = len(g.locks)
+	}
+	g.locks = append(g.locks, l)
+	l.logged = int32(len(g.locks))
+	return l.logged
+}
+
+func (g *callLog) uint(v uint64) { g.buf = binary.AppendUvarint(g.buf, v) }
+func (g *callLog) int(v int64)   { g.buf = binary.AppendVarint(g.buf, v) }
+func (g *callLog) bool(v bool) {
+	n := uint64(0)
+	if v {
+		n = 1
+	}
+	g.uint(n)
+}
+
+func (g *callLog) text(v string) {
+	g.uint(uint64(len(v)))
+	g.buf = append(g.buf, v...)
+}
+
+// wait adds a call. What it was of is known by the end only: the process of a
+// thread is looked up by its life, see thread.
+func (g *callLog) wait(w *wait, c *WaitCall) {
+	lock := int32(0)
+	if w.lock != nil {
+		lock = g.number(w.lock.find())
+	}
+	g.uint(logWait)
+	g.int(int64(c.TID))
+	g.int(int64(c.PID))
+	g.int(w.th.life)
+	g.text(c.Comm)
+	g.int(int64(lock))
+	g.bool(c.HasLock)
+	g.uint(c.Address)
+	g.bool(c.Shared)
+	g.int(int64(c.From))
+	g.int(int64(c.To - c.From))
+	g.uint(uint64(c.Result))
+	g.bool(c.Resumed)
+	g.int(int64(w.stack))
+	g.uint(uint64(w.missing))
+	k := &w.waker
+	if c.Result == NoReturn { // nor is it known that it was woken
+		k = new(waker)
+	}
+	if g.int(int64(k.tid)); k.tid != 0 {
+		pid, life := int32(tracefs.NoTID), int64(-1)
+		if k.wake != nil {
+			pid, life = k.wake.th.proc.find().tgid, k.wake.th.life
+		}
+		g.int(int64(pid))
+		g.int(life)
+		g.text(k.comm)
+		g.int(int64(k.at))
+		g.int(int64(k.stackID()))
+		g.bool(k.sure)
+	}
+	g.spill()
+}
+
+func (g *callLog) lost(l *LostTime) {
+	g.uint(logLost)
+	g.int(int64(l.Buffer))
+	g.int(int64(l.CPU))
+	g.int(int64(l.From))
+	g.int(int64(l.To))
+	g.uint(l.Records)
+	g.spill()
+}
+
+// spill writes what has been buffered to the file, if it is enough.
+func (g *callLog) spill() {
+	if len(g.buf) < logBuffer {
+		return
+	}
+	if g.file == nil && g.err == nil {
+		if g.file, g.err = os.CreateTemp("", "ustack-futex-*"); g.err == nil {
+			g.err = os.Remove(g.file.Name())
+		}
+	}
+	if g.err == nil {
+		_, g.err = g.file.Write(g.buf)
+	}
+	g.size += int64(len(g.buf))
+	g.buf = g.buf[:0]
+}
+
+// each reads the log, and forgets it. What a call waited for is told besides it,
+// nil if that is unknown.
+func (g *callLog) each(a *Analysis, wait func(*lock, *WaitCall) error, lost func(*LostTime) error) error {
+	r := logReader{a: a}
+	defer func() { *g = callLog{} }()
+	if g.err != nil {
+		return fmt.Errorf("keeping the waits in a temporary file: %w", g.err)
+	}
+	in := io.Reader(bytes.NewReader(g.buf))
+	if g.file != nil {
+		defer g.file.Close()
+		in = io.MultiReader(io.NewSectionReader(g.file, 0, g.size), in)
+	}
+	for r.in = bufio.NewReaderSize(in, 1<<16); ; {
+		kind, err := binary.ReadUvarint(r.in)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		switch {
+		case err != nil:
+		case kind == logWait:
+			var c WaitCall
+			l := r.wait(&c)
+			if err = r.err; err == nil {
+				err = wait(l, &c)
+			}
+		default:
+			l := LostTime{Buffer: int(r.int()), CPU: int32(r.int()), From: tracefs.Time(r.int()), To: tracefs.Time(r.int()), Records: r.uint()}
+			if err = r.err; err == nil {
+				err = lost(&l)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// logReader decodes a log.
+type logReader struct {
+	a   *Analysis
+	in  *bufio.Reader
+	err error
+	buf []byte
+}
+
+func (r *logReader) fail(err error) {
+	if err != nil && r.err == nil {
+		r.err = fmt.Errorf("reading the waits back: %w", err)
+	}
+}
+
+func (r *logReader) uint() uint64 {
+	v, err := binary.ReadUvarint(r.in)
+	r.fail(err)
+	return v
+}
+
+func (r *logReader) int() int64 {
+	v, err := binary.ReadVarint(r.in)
+	r.fail(err)
+	return v
+}
+
+func (r *logReader) bool() bool { return r.uint() != 0 }
+
+func (r *logReader) text() string {
+	n := r.uint()
+	if r.err != nil {
+		return ""
+	}
+	r.buf = append(r.buf[:0], make([]byte, n)...)
+	_, err := io.ReadFull(r.in, r.buf)
+	r.fail(err)
+	return r.a.comms.Intern(r.buf)
+}
+
+// process is the process of a thread, by what was known then, and what is known
+// now if it is still the same thread.
+func (r *logReader) process(tid int32) int32 {
+	pid, life := int32(r.int()), r.int()
+	if th := r.a.threads[tid]; th != nil && th.life == life {
+		return th.proc.find().tgid
+	}
+	return pid
+}
+
+func (r *logReader) wait(c *WaitCall) (l *lock) {
+	c.TID = int32(r.int())
+	c.PID = r.process(c.TID)
+	c.Comm = r.text()
+	if n := r.int(); n > 0 {
+		l = r.a.log.locks[n-1]
+	}
+	c.HasLock, c.Address, c.Shared = r.bool(), r.uint(), r.bool()
+	c.From = tracefs.Time(r.int())
+	c.To = c.From + tracefs.Time(r.int())
+	c.Result, c.Resumed = Result(r.uint()), r.bool()
+	c.Stack, c.Missing = r.a.stacks.get(int32(r.int())), resolve.Missing(r.uint()).String()
+	if c.Waker.TID = int32(r.int()); c.Waker.TID != 0 {
+		k := &c.Waker
+		k.PID = r.process(k.TID)
+		k.Comm = r.text()
+		k.At, k.Stack, k.Sure = tracefs.Time(r.int()), r.a.stacks.get(int32(r.int())), r.bool()
+	}
+	return l
+}
+
+// DropCalls forgets the calls that were kept, for an Analysis that nobody will ask
+// for them.
+func (a *Analysis) DropCalls() {
+	if a.log.file != nil {
+		_ = a.log.file.Close()
+	}
+	a.log = callLog{}
+}

@@ -1,0 +1,128 @@
+package futex
+
+import (
+	"ustack/tracefs"
+)
+
+// WaitCall is one call that waits: a wait, or, if signals broke in, a part of one;
+// or the part of a call up to where the waiter was moved to another futex.
+type WaitCall struct {
+	// TID is who waits, PID its process, tracefs.NoTID if unknown.
+	TID, PID int32
+	Comm     string
+	// Lock is what it waits for: nil if that is not in the report, as there were
+	// too many futexes; then Address and Shared are all that is known, and HasLock
+	// tells whether they are (a call of futex_waitv has several).
+	Lock    *Lock
+	Address uint64
+	Shared  bool
+	HasLock bool
+	// From is when it began, To when it ended; meaningless if it is Open, or has
+	// NoReturn.
+	From, To tracefs.Time
+	Result   Result
+	// Resumed tells that it goes on with what a signal broke off: the wait has
+	// been counted.
+	Resumed bool
+	Stack   *Stack
+	Missing string // why there is no stack, "" if the trace does not tell
+	// Waker is who ended it, TID 0 if unknown, with when and where.
+	Waker struct {
+		TID, PID int32
+		Comm     string
+		At       tracefs.Time
+		Stack    *Stack
+		Sure     bool
+	}
+}
+
+// Slept reports whether its time counts.
+func (c *WaitCall) Slept() bool {
+	return c.Result != Changed && c.Result != Failed && c.Result != NoReturn
+}
+
+// LostTime is a time in which records of a CPU were lost, of one of the ring
+// buffers of the trace. Records is how many, 0 if the kernel has not counted them.
+// CPU is tracefs.NoCPU if unknown.
+type LostTime struct {
+	Buffer   int
+	CPU      int32
+	From, To tracefs.Time
+	Records  uint64
+}
+
+// WaitCalls calls wait for each call that waits at a lock that is in the report,
+// which must have been made with View.Top 0; those that have ended in the order in
+// which they did, then those that have not. Each time in which records were lost is
+// told by lost. It needs Options.Calls, and can be called once.
+func (a *Analysis) WaitCalls(r *Report, v View, wait func(*WaitCall) error, lost func(*LostTime) error) error {
+	shown := make(map[*lock]*Lock)
+	for _, list := range [][]*Lock{r.Locks, r.Signals} {
+		for _, l := range list {
+			shown[l.lock] = l
+		}
+	}
+	// Futexes that were too many to keep are left out if not all are wanted.
+	all := len(v.PIDs)+len(v.Comms) == 0 && v.MinWait == 0
+	err := a.log.each(a, func(l *lock, c *WaitCall) error {
+		if l != nil {
+			c.Lock = shown[l.find()]
+		}
+		if c.Lock == nil && !all || c.Result != NoReturn && c.To-c.From < v.MinWait {
+			return nil
+		}
+		return wait(c)
+	}, lost)
+	if err != nil || a.noReturns() {
+		return err
+	}
+	for _, th := range a.inOrder() {
+		w := th.wait
+		if !th.in || w == nil {
+			continue
+		}
+		c := a.waitCall(w, max(w.since, th.since), a.end, Open)
+		c.Stack, c.Missing = a.stacks.get(w.stack), w.missing.String()
+		if w.lock != nil {
+			c.Lock = shown[w.lock.find()]
+		}
+		if c.Lock == nil && !all {
+			continue
+		}
+		if err := wait(&c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waitCall is what a wait tells of a call, the stacks left out.
+func (a *Analysis) waitCall(w *wait, from, to tracefs.Time, r Result) WaitCall {
+	c := WaitCall{TID: w.th.tid, PID: w.th.proc.find().tgid, Comm: w.th.comm, From: from, To: max(from, to), Result: r, Resumed: w.resumed}
+	if w.lock != nil {
+		l := w.lock.find()
+		c.HasLock, c.Address, c.Shared = true, l.key.addr, l.key.shared
+		if l == a.others[0] || l == a.others[1] {
+			c.HasLock = false
+		}
+	}
+	return c
+}
+
+// callEnded keeps a call that has ended, if that is wanted.
+func (a *Analysis) callEnded(w *wait, from, to tracefs.Time, r Result) {
+	if !a.opt.Calls {
+		return
+	}
+	// A wait that has been moved can count from a time before its call.
+	c := a.waitCall(w, max(from, w.th.since), to, r)
+	a.log.wait(w, &c)
+}
+
+// gapEnded keeps a time in which records were lost.
+func (a *Analysis) gapEnded(g LostTime) {
+	if a.opt.Calls {
+		g.To = max(g.From, g.To)
+		a.log.lost(&g)
+	}
+}
