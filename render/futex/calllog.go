@@ -26,7 +26,7 @@ type callLog struct {
 }
 
 // logBuffer is how much of a log is in memory.
-const logBuffer = 4 << 20
+const logBuffer = 1 << 20
 
 // maxLogLocks bounds the locks that have a number. What later ones are used as is
 // not known.
