@@ -1,5 +1,5 @@
 // Package profile sums up stacks and writes them for the tools that draw them:
-// folded lines for flame graphs, pprof, speedscope.
+// folded lines for flame graphs, pprof, speedscope, a page of HTML.
 //
 // There is one model, Profile, and a file for each output. All outputs are the
 // same bytes for the same stacks in the same order.
