@@ -231,6 +231,7 @@ func (f *futexFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*futex.Anal
 	}
 	defer trace.close()
 	opt := futex.Options{Calls: f.profile.Timed}
+	f.clock = trace.Clock()
 	if dump := trace.evidence.dump; dump != nil {
 		opt.Mappings = dump
 	}
@@ -252,7 +253,7 @@ func (f *futexFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*futex.Anal
 // writeTimed is write for a format that shows each wait at its time.
 func (f *futexFlags) writeTimed(a *futex.Analysis) func(io.Writer, *futex.Report, *symbol.Symbols) error {
 	return func(w io.Writer, r *futex.Report, names *symbol.Symbols) error {
-		return futexreport.Perfetto(w, a, r, f.view, perfettoOptions(names, f.clock))
+		return futexreport.Perfetto(w, a, r, f.view, perfettoOptions(f.clock, names))
 	}
 }
 

@@ -66,7 +66,10 @@ func look(name string, f *replayFlags, err error, stdin io.Reader, stderr io.Wri
 		fmt.Fprintf(stderr, "ustack %s: %v\n", name, err)
 		return exitUsage
 	}
-	if _, err := f.drive(stdin, stderr, renderer); err != nil && !errors.Is(err, unix.EPIPE) {
+	drive := func(_ *savedTrace, res *resolve.Resolver, names *symbol.Symbols) render.Renderer {
+		return renderer(res, names)
+	}
+	if _, err := f.drive(stdin, stderr, drive); err != nil && !errors.Is(err, unix.EPIPE) {
 		fmt.Fprintf(stderr, "ustack %s: %v\n", name, err)
 		return exitFailure
 	}

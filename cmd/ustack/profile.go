@@ -29,11 +29,8 @@ func checkProfile(w io.Writer, f profile.Format) error {
 }
 
 // newEventProfile counts the stacks of a trace, and writes them to w at its
-// end, or each as it comes if that is the format. names may be nil.
+// end. names may be nil.
 func newEventProfile(w io.Writer, f profile.Format, names *symbol.Symbols) render.Renderer {
-	if f.Timed {
-		return perfetto.NewEvents(w, perfettoOptions(names, ""))
-	}
 	return profile.NewEvents(func(p *profile.Profile) error { return writeProfile(w, f, p, names) })
 }
 
@@ -44,9 +41,18 @@ func writeProfile(w io.Writer, f profile.Format, p *profile.Profile, names *symb
 	return f.Write(w, p, names)
 }
 
-// perfettoOptions are those of a trace. names may be nil; clock is that of the
-// trace, "" if nobody knows it.
-func perfettoOptions(names *symbol.Symbols, clock string) perfetto.Options {
+// newTimedProfile writes each stack of a trace to w as it comes. names may be nil.
+func newTimedProfile(w io.Writer, trace *savedTrace, names *symbol.Symbols) render.Renderer {
+	opt := perfettoOptions(trace.Clock(), names)
+	if dump := trace.evidence.dump; dump != nil {
+		opt.Process = dump.Process
+	}
+	return perfetto.NewEvents(w, opt)
+}
+
+// perfettoOptions are those of a trace by a clock, "" if nobody knows which. names
+// may be nil.
+func perfettoOptions(clock string, names *symbol.Symbols) perfetto.Options {
 	opt := perfetto.Options{Clock: clock}
 	if names != nil {
 		opt.Symbols = names

@@ -1,14 +1,18 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"ustack/render/perfetto/perfettotest"
+	"ustack/tracefs/capturetest"
 )
 
 // perfettoRun is the trace that a command writes.
@@ -151,4 +155,70 @@ func perfettoTime(t *testing.T, stamp string) (n uint64) {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// TestPerfettoClock: times are of the clock that the trace says it has, and of the
+// trace's own if it says none.
+func TestPerfettoClock(t *testing.T) {
+	raw := capturetest.Unpack(t, "../../testdata/captures/hash/tgid_raw/raw.tar.zst")
+	for _, c := range []struct {
+		clock string
+		id    uint64
+	}{{"local [mono] boot", 3}, {"[boot] mono", 6}, {"[mono_raw]", 5}, {"[local] mono", 0}, {"[x86-tsc]", 0}} {
+		if err := os.WriteFile(filepath.Join(raw, "meta", "trace_clock"), []byte(c.clock), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range []string{"replay", "futex"} {
+			if trace := perfettoRun(t, command, "-q", "--format=perfetto", raw); trace.Clock != c.id || len(trace.Slices) == 0 {
+				t.Errorf("%s of %q: clock %d, %d slices, want clock %d", command, c.clock, trace.Clock, len(trace.Slices), c.id)
+			}
+		}
+	}
+	if trace := perfettoRun(t, "replay", "-q", "--format=perfetto", "../../testdata/captures/hash/mono/trace.txt.zst"); trace.Clock != 0 {
+		t.Errorf("text has clock %d", trace.Clock)
+	}
+}
+
+// TestPerfettoProcess: with --maps, threads have their process.
+func TestPerfettoProcess(t *testing.T) {
+	const dir = "../../testdata/captures/hash/pipe_default/"
+	count := func(args ...string) (known, unknown int) {
+		for _, s := range perfettoRun(t, append(append([]string{"replay", "-q", "--format=perfetto"}, args...), dir+"trace.txt.zst")...).Slices {
+			switch {
+			case s.Track.PID > 0:
+				known++
+			case s.Category == "stack":
+				unknown++
+			}
+		}
+		return known, unknown
+	}
+	if known, unknown := count(); known > 0 || unknown == 0 {
+		t.Errorf("%d stacks are of known processes, %d of others", known, unknown)
+	}
+	if known, unknown := count("--maps", dir+"maps.tar.zst"); known < 10*unknown {
+		t.Errorf("with --maps, %d stacks are of known processes, %d of others", known, unknown)
+	}
+}
+
+// FuzzPerfetto: whatever the trace, what comes out can be read: all that is named
+// is there, all that ends has begun.
+func FuzzPerfetto(f *testing.F) {
+	f.Add([]byte(`            t10-10      (     10) [000] .....     1.000001: sys_futex(uaddr: 0x1000, op: 0x80, val: 2, utime: 0, uaddr2: 0, val3: 0)
+            t10-10      (     10) [000] .....     1.000002: <user stack trace>
+ =>  <00007f0000001021> 
+CPU:0 [LOST 3 EVENTS]
+            t11-11      (     10) [001] .....     1.000003: sys_futex(uaddr: 0x1000, op: 0x81, val: 1, utime: 0, uaddr2: 0, val3: 0)
+            t11-11      (     10) [001] .....     1.000004: sys_futex -> 0x1
+            t10-10      (     10) [000] .....     0.900005: sys_futex -> 0x0
+`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, command := range []string{"replay", "futex"} {
+			var out, stderr bytes.Buffer
+			_ = run([]string{command, "-q", "--format=perfetto"}, bytes.NewReader(data), &out, &stderr)
+			if _, err := perfettotest.Read(out.Bytes()); err != nil {
+				t.Errorf("%s: %v", command, err)
+			}
+		}
+	})
 }

@@ -167,8 +167,11 @@ func (f *replayFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*resolve.T
 		return nil, err
 	}
 	w := render.Output(stdout)
-	return f.drive(stdin, stderr, func(res *resolve.Resolver, names *symbol.Symbols) render.Renderer {
-		if f.profile.Name != "" {
+	return f.drive(stdin, stderr, func(trace *savedTrace, res *resolve.Resolver, names *symbol.Symbols) render.Renderer {
+		switch {
+		case f.profile.Timed:
+			return newTimedProfile(w, trace, names)
+		case f.profile.Write != nil:
 			return newEventProfile(w, f.profile, names)
 		}
 		out := output{
@@ -180,7 +183,7 @@ func (f *replayFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*resolve.T
 }
 
 // drive replays to a renderer. names are nil without --symbols.
-func (f *replayFlags) drive(stdin io.Reader, stderr io.Writer, renderer func(res *resolve.Resolver, names *symbol.Symbols) render.Renderer) (*resolve.Totals, error) {
+func (f *replayFlags) drive(stdin io.Reader, stderr io.Writer, renderer func(trace *savedTrace, res *resolve.Resolver, names *symbol.Symbols) render.Renderer) (*resolve.Totals, error) {
 	names, err := f.symbols.open(f.sysroot, stderr)
 	if err != nil {
 		return nil, err
@@ -195,5 +198,5 @@ func (f *replayFlags) drive(stdin io.Reader, stderr io.Writer, renderer func(res
 	}
 	defer trace.close()
 	trace.findLateStacks()
-	return trace.read(func(res *resolve.Resolver) render.Renderer { return renderer(res, names) }, stderr)
+	return trace.read(func(res *resolve.Resolver) render.Renderer { return renderer(trace, res, names) }, stderr)
 }

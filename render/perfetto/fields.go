@@ -5,8 +5,9 @@ import "google.golang.org/protobuf/encoding/protowire"
 // field is the number of a field, as the message says in front of it.
 type field = protowire.Number
 
-// What is written of protos/perfetto/trace. The numbers are those of version 54;
-// readers before that do not know of TrackEvent.callstack_iid, and show no stacks.
+// What is written of protos/perfetto/trace. TrackEvent has callstack_iid since
+// October 2025 (github.com/google/perfetto/pull/3299); readers before that show no
+// stacks.
 const (
 	tracePacket field = 1 // Trace, trace.proto
 

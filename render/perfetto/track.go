@@ -45,6 +45,11 @@ func (w *Writer) Thread(t Thread, at tracefs.Time) Track {
 	if comm == tracefs.CommUnknown {
 		comm = ""
 	}
+	if t.PID <= 0 && t.TID > 0 && w.pids != nil {
+		if pid, ok := w.pids(t.TID); ok {
+			t.PID = pid
+		}
+	}
 	if t.PID <= 0 || t.TID <= 0 {
 		return w.orphan(t.TID, comm, at)
 	}

@@ -17,6 +17,9 @@ type Options struct {
 	Clock string
 	// Symbols name functions; nil for files and offsets.
 	Symbols render.Symbols
+	// Process tells the processes of threads that the trace says none of; may be
+	// nil.
+	Process func(tid int32) (pid int32, ok bool)
 }
 
 // Type is what an Event is.
@@ -63,6 +66,7 @@ type Address uint64
 type Writer struct {
 	out   *bufio.Writer
 	clock uint64 // BuiltinClock, 0 if it is none
+	pids  func(tid int32) (pid int32, ok bool)
 	begun bool
 	// cleared tells that the next packet begins a generation of interned data.
 	cleared bool
@@ -77,7 +81,7 @@ const sequence = 1
 
 // NewWriter returns a Writer.
 func NewWriter(w io.Writer, opt Options) *Writer {
-	return &Writer{out: bufio.NewWriterSize(w, 1<<16), clock: clocks[opt.Clock], cleared: true,
+	return &Writer{out: bufio.NewWriterSize(w, 1<<16), clock: clocks[opt.Clock], pids: opt.Process, cleared: true,
 		tables: newTables(opt.Symbols), tracks: make(map[Track]string)}
 }
 

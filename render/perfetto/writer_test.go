@@ -101,6 +101,23 @@ func TestWriter(t *testing.T) {
 	}
 }
 
+// TestProcessAsked: a thread's process is asked for if the trace does not tell.
+func TestProcessAsked(t *testing.T) {
+	process := func(tid int32) (int32, bool) { return 5, tid == 7 }
+	trace := written(t, Options{Process: process}, func(w *Writer) {
+		for _, thread := range []Thread{{PID: tracefs.NoTID, TID: 7, Comm: "a"}, {PID: 6, TID: 7, Comm: "b"}, {PID: tracefs.NoTID, TID: 8, Comm: "c"}} {
+			w.Event(&Event{Type: Instant, Track: w.Thread(thread, 1), Category: "c", Name: "n"})
+		}
+	})
+	var got []string
+	for _, s := range trace.Slices {
+		got = append(got, fmt.Sprint(s.Track.PID, s.Track.TID, s.Track.Name))
+	}
+	if want := []string{"5 7a", "6 7b", "0 0c 8"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // TestHostile: any text is valid, any number fits.
 func TestHostile(t *testing.T) {
 	evil := "a\xff\x00\x1b[31m" + strings.Repeat("€", 5000)

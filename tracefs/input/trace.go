@@ -87,6 +87,20 @@ func (t *Trace) Notes() []string {
 	return out
 }
 
+// Clock is the name of the trace clock, "" if the trace does not tell: text does
+// not.
+func (t *Trace) Clock() string {
+	clock := ""
+	for i, s := range t.sources {
+		b, ok := s.(*binarySource)
+		if !ok || i > 0 && b.Clock() != clock {
+			return ""
+		}
+		clock = b.Clock()
+	}
+	return clock
+}
+
 // Again returns how to read the trace a second time, nil if an input can be
 // read only once.
 func (t *Trace) Again() func(Options) (*Trace, error) {
