@@ -82,7 +82,7 @@ func parseFutex(args []string, stdout io.Writer) (*futexFlags, error) {
 
 // viewFlags defines the flags that say what is shown.
 func (f *futexFlags) viewFlags(fs *flag.FlagSet) {
-	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text, json (one document), or of the waits for locks by stack: "+profileFormats())
+	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text, json (one document), or of the waits and their stacks, for other programs: "+profileFormats())
 	fs.BoolVar(&f.json, "json", false, "the same as --format=json")
 	f.symbols.register(fs)
 	fs.IntVar(&f.view.Top, "top", defaultTop, "show the first `N` locks, waits and threads, 0 for all")

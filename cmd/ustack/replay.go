@@ -71,7 +71,7 @@ func parseReplay(args []string, stdout io.Writer) (*replayFlags, error) {
 	fs := newFlags("replay")
 	f.define(fs)
 	fs.BoolVar(&f.quiet, "q", false, "no totals and no progress")
-	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text, json (lines), or of all stacks summed up: "+profileFormats())
+	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text, json (lines), or of all stacks, for other programs: "+profileFormats())
 	buildID := fs.String("build-id", "kernel", "`FORM` of build IDs in text: kernel (words), hex (as readelf -n) or none")
 	fs.BoolVar(&f.keepMaps, "keep-maps", false, "keep mapping events in the text")
 	fs.BoolVar(&f.stitch, "stitch", false, "print each event's stack under the event")

@@ -62,7 +62,7 @@ func (e *Events) Batch(h *resolve.Held) error {
 			e.event(h, rec, "stack", &s, "")
 		}
 	}
-	return nil
+	return e.w.Err()
 }
 
 // Flush implements render.Renderer.

@@ -61,10 +61,11 @@ type Note struct {
 // Address is a Note's value.
 type Address uint64
 
-// Writer writes a trace. Its methods after NewWriter write a packet each, or
-// several; Flush tells of errors.
+// Writer writes a trace. Its methods write a packet each, or several; Err and Flush
+// tell of errors.
 type Writer struct {
 	out   *bufio.Writer
+	err   error // the first one
 	clock uint64 // BuiltinClock, 0 if it is none
 	pids  func(tid int32) (pid int32, ok bool)
 	begun bool
@@ -84,6 +85,9 @@ func NewWriter(w io.Writer, opt Options) *Writer {
 	return &Writer{out: bufio.NewWriterSize(w, 1<<16), clock: clocks[opt.Clock], pids: opt.Process, cleared: true,
 		tables: newTables(opt.Symbols), tracks: make(map[Track]string)}
 }
+
+// Err is the first error of writing. Nothing is written after it.
+func (w *Writer) Err() error { return w.err }
 
 // Flush writes out what has been kept.
 func (w *Writer) Flush() error { return w.out.Flush() }
@@ -179,10 +183,12 @@ func (w *Writer) snapshot(t tracefs.Time) {
 	w.put()
 }
 
-// put writes the packet as a field of Trace. The bufio.Writer keeps the error.
+// put writes the packet as a field of Trace.
 func (w *Writer) put() {
 	var head [16]byte
 	b := protowire.AppendTag(head[:0], tracePacket, protowire.BytesType)
-	_, _ = w.out.Write(protowire.AppendVarint(b, uint64(len(w.packet))))
-	_, _ = w.out.Write(w.packet)
+	_, _ = w.out.Write(protowire.AppendVarint(b, uint64(len(w.packet)))) // an error stays
+	if _, err := w.out.Write(w.packet); err != nil {
+		w.err = err
+	}
 }

@@ -240,8 +240,8 @@ func TestWriteError(t *testing.T) {
 	for range 10_000 {
 		w.Gap(0, 1, 2, 3, 4)
 	}
-	if err := w.Flush(); !errors.Is(err, errFull) {
-		t.Errorf("the error is %v", err)
+	if err := w.Flush(); !errors.Is(err, errFull) || !errors.Is(w.Err(), errFull) {
+		t.Errorf("the errors are %v and %v", err, w.Err())
 	}
 }
 

@@ -47,14 +47,14 @@ func (t *timeLine) call(c *futex.WaitCall) error {
 	e.Notes = t.notes
 	t.out.Event(&e)
 	if c.Result == futex.NoReturn || c.Result == futex.Open {
-		return nil
+		return t.out.Err()
 	}
 	end := perfetto.Event{Type: perfetto.End, Time: c.To, Track: e.Track}
 	if c.Waker.TID != 0 {
 		end.FlowEnd = t.wake(c, e.Name)
 	}
 	t.out.Event(&end)
-	return nil
+	return t.out.Err()
 }
 
 // waitName is how a call is called: by its lock, and by what became of it if it
@@ -142,5 +142,5 @@ func (t *timeLine) wake(c *futex.WaitCall, name string) uint64 {
 
 func (t *timeLine) lost(l *futex.LostTime) error {
 	t.out.Gap(l.Buffer, l.CPU, l.From, l.To, l.Records)
-	return nil
+	return t.out.Err()
 }
