@@ -65,7 +65,7 @@ type Address uint64
 // tell of errors.
 type Writer struct {
 	out   *bufio.Writer
-	err   error // the first one
+	err   error  // the first one
 	clock uint64 // BuiltinClock, 0 if it is none
 	pids  func(tid int32) (pid int32, ok bool)
 	begun bool
