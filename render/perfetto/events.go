@@ -116,15 +116,20 @@ func (e *Events) seen(h *resolve.Held, rec *tracefs.Record) {
 		return
 	}
 	t, key := h.Time(rec), cpuKey{rec.Source, rec.CPU}
-	c := e.cpu(key)
-	e.gapEnds(key, c, t)
-	c.last, c.seen = t, true
 	e.late = max(e.late, t)
+	if c := e.cpu(key); c != nil {
+		e.gapEnds(key, c, t)
+		c.last, c.seen = t, true
+	}
 }
 
+// maxCPUs bounds the CPUs that are told apart: a hostile trace has any.
+const maxCPUs = 1 << 13
+
+// cpu is what is known of a CPU, nil if there are too many.
 func (e *Events) cpu(key cpuKey) *cpu {
 	c := e.cpus[key]
-	if c == nil {
+	if c == nil && len(e.cpus) < maxCPUs {
 		c = new(cpu)
 		e.cpus[key] = c
 	}
@@ -141,6 +146,10 @@ func (e *Events) lost(rec *tracefs.Record) {
 		return // else overwritten before the trace began
 	}
 	c := e.cpu(cpuKey{rec.Source, rec.CPU})
+	if c == nil {
+		e.w.Gap(int(rec.Source), rec.CPU, e.late, e.late, rec.Value)
+		return
+	}
 	c.gap = true
 	c.lost += rec.Value
 }
