@@ -20,8 +20,7 @@ import (
 type withEvidence struct {
 	judge *evidence.Evidence // nil without --maps
 	exact resolve.Evidence   // of mappings that live has saved, nil for others
-	dump  *evidence.Dump
-	files []string // the inputs, all of which can be read twice
+	files []string           // the inputs, all of which can be read twice
 	temp  []string
 }
 
@@ -45,7 +44,6 @@ func (f *traceFlags) evidence(stdin io.Reader) (*withEvidence, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.dump = dump
 	if w.judge, err = evidence.New(dump, f.sysroot); err != nil {
 		return nil, err
 	}

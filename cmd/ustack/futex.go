@@ -185,6 +185,7 @@ func (f *futexFlags) report(stdout, stderr io.Writer, a *futex.Analysis) error {
 func (f *futexFlags) reportNamed(stdout, stderr io.Writer, a *futex.Analysis, names *symbol.Symbols, lockUp *futex.Verdict) error {
 	if names != nil {
 		a.Name(names)
+		a.NameLocks(names)
 	}
 	r := a.Report(f.view)
 	if lockUp != nil && !r.Verdict.LockUp() {
@@ -232,8 +233,11 @@ func (f *futexFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*futex.Anal
 	defer trace.close()
 	opt := futex.Options{Calls: f.profile.Timed}
 	f.clock = trace.Clock()
-	if dump := trace.evidence.dump; dump != nil {
-		opt.Mappings = dump
+	if ev := trace.evidence.judge; ev != nil {
+		opt.Mappings = ev
+		if f.symbols.on {
+			opt.Layouts = ev
+		}
 	}
 	a := futex.New(opt)
 	_, err = trace.read(func(*resolve.Resolver) render.Renderer { return a }, stderr)

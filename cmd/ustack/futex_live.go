@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"ustack/filemap"
 	"ustack/filemap/procmap"
 	"ustack/filemap/resolve"
 	"ustack/filemap/space"
@@ -130,7 +131,11 @@ func (o *futexOutput) open() error {
 	opt := futex.Options{Calls: o.f.profile.Timed}
 	o.f.clock = clock
 	if o.s.follow.follower != nil {
-		opt.Mappings = &liveMappings{follow: o.s.follow}
+		m := &liveMappings{follow: o.s.follow}
+		opt.Mappings = m
+		if o.names != nil {
+			opt.Layouts = m
+		}
 	}
 	o.a = futex.New(opt)
 	return nil
@@ -171,6 +176,9 @@ func (o *futexOutput) lookForLockUp() {
 		return
 	}
 	o.looked = time.Now()
+	if o.names != nil {
+		o.a.NameLocks(o.names)
+	}
 	r := o.a.Interim(futex.View{})
 	if o.lockUp = nil; r.Verdict.LockUp() {
 		o.lockUp = &r.Verdict
@@ -182,6 +190,7 @@ func (o *futexOutput) lookForLockUp() {
 func (o *futexOutput) show(t *resolve.Totals) error {
 	if o.names != nil {
 		o.a.Name(o.names)
+		o.a.NameLocks(o.names)
 	}
 	var text bytes.Buffer
 	if o.screen != nil {
@@ -247,6 +256,14 @@ func (m *liveMappings) SharedFile(tid int32, _ tracefs.Time, _ bool, addr uint64
 		return "", "", 0, true
 	}
 	return fmt.Sprintf("%s:%d", at.Dev, at.Inode), at.Name, at.FileOffset(addr), true
+}
+
+// Layout implements futex.Layouts.
+func (m *liveMappings) Layout(tid, _ int32, _ []byte, at tracefs.Time, timed bool, addr uint64) (filemap.Layout, filemap.Trust) {
+	if !timed {
+		return nil, filemap.NoTrust
+	}
+	return m.follow.layouts.Layout(int(tid), at, addr)
 }
 
 // process is the process of a thread.

@@ -22,6 +22,7 @@ type following struct {
 	follower
 	judge   *timeline.Judge
 	prober  *timeline.Prober
+	layouts *timeline.Layouts
 	code    *procmap.Reader // of executable mappings
 	all     *procmap.Reader // of all
 	threads timeline.Threads
@@ -75,6 +76,7 @@ func startFollowing(f *liveFlags, root *instance.Root, log io.Writer, idle func(
 	})
 	opt.Asker, fl.threads = fl.prober, opt.Threads
 	fl.judge = timeline.New(opt)
+	fl.layouts = timeline.NewLayouts(fl.judge, timeline.LayoutOptions{Reader: fl.all, Clock: space.Monotonic, Settle: fl.settle})
 	return fl, nil
 }
 

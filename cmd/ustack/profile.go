@@ -44,8 +44,8 @@ func writeProfile(w io.Writer, f profile.Format, p *profile.Profile, names *symb
 // newTimedProfile writes each stack of a trace to w as it comes. names may be nil.
 func newTimedProfile(w io.Writer, trace *savedTrace, names *symbol.Symbols) render.Renderer {
 	opt := perfettoOptions(trace.Clock(), names)
-	if dump := trace.evidence.dump; dump != nil {
-		opt.Process = dump.Process
+	if ev := trace.evidence.judge; ev != nil {
+		opt.Process = ev.Process
 	}
 	return perfetto.NewEvents(w, opt)
 }

@@ -21,6 +21,9 @@ type Evidence struct {
 	pointers bool
 	byPath   map[string][]*filemap.File
 	deciding bool
+
+	layouts map[*version]filemap.Layout
+	areas   int // of all layouts
 }
 
 // groupKey names the frames that must lie in one file: those that carry one

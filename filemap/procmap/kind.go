@@ -58,6 +58,11 @@ func ParseKind(word string) (k Kind, ok bool) {
 // offset in that file.
 func (k Kind) HasFile() bool { return k <= Memfd }
 
+// IsData reports whether the memory can be a program's variables that are not in
+// its file: it has none, and is neither a stack nor the kernel's. The heap can
+// begin where the .bss ends, and then both are one mapping.
+func (k Kind) IsData() bool { return k == Anonymous || k == AnonNamed || k == Heap }
+
 const deletedSuffix = " (deleted)" // d_path, fs/d_path.c
 
 // Classify tells the kind of a mapping by its name, unescaped, and its device

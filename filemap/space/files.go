@@ -79,6 +79,12 @@ func agree(have, read *File) bool {
 	return bareName(have.Name) == bareName(read.Name)
 }
 
+// Is reports whether the file is that of a mapping, by what is known of both.
+func (f *File) Is(m *procmap.Mapping) bool {
+	read := fileOf(m)
+	return agree(f, &read)
+}
+
 // bareName is a name without what the kernel appends once the file is deleted.
 func bareName(name string) string { return strings.TrimSuffix(name, " (deleted)") }
 

@@ -30,6 +30,9 @@ type source struct {
 	names     map[uint64]*Name
 	named     int // bytes of the names
 	tick      int
+
+	variables    []*index // of data
+	hasVariables bool     // they have been read
 }
 
 // open finds the file and reads its symbol tables.
@@ -135,8 +138,10 @@ func (s *source) close() {
 // memory is about how much is kept.
 func (s *source) memory() int {
 	n := 1024 + s.named + int(s.mini)
-	for _, i := range s.indexes {
-		n += i.bytes()
+	for _, list := range [...][]*index{s.indexes, s.variables} {
+		for _, i := range list {
+			n += i.bytes()
+		}
 	}
 	if s.lines != nil {
 		n += s.lines.Memory()

@@ -174,6 +174,12 @@ type nmSymbol struct {
 // holds that against another demangler.
 func nm(t *testing.T, name string, args ...string) []nmSymbol {
 	t.Helper()
+	return nmOf(t, "tTwWiu", name, args...)
+}
+
+// nmOf lists the symbols of these types.
+func nmOf(t *testing.T, types, name string, args ...string) []nmSymbol {
+	t.Helper()
 	out, err := exec.Command(need(t, "nm"), append(append([]string{"-S", "--defined-only"}, args...), name)...).Output()
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +187,7 @@ func nm(t *testing.T, name string, args ...string) []nmSymbol {
 	var list []nmSymbol
 	for line := range strings.Lines(string(out)) {
 		f := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 4)
-		if len(f) != 4 || !strings.Contains("tTwWiu", f[2]) {
+		if len(f) != 4 || !strings.Contains(types, f[2]) {
 			continue
 		}
 		addr, err1 := strconv.ParseUint(f[0], 16, 64)

@@ -20,10 +20,21 @@ type Mappings interface {
 	SharedFile(tid int32, at tracefs.Time, timed bool, addr uint64) (id, path string, offset uint64, ok bool)
 }
 
+// Layouts tells what a process had mapped, for the names of its variables.
+type Layouts interface {
+	// Layout is the part of that of a thread at a time that tells whether an
+	// address is in the data of a program or library, nil if it is not known. tgid is the process,
+	// tracefs.NoTID if unknown, and comm the thread's name, nil if unknown.
+	Layout(tid, tgid int32, comm []byte, at tracefs.Time, timed bool, addr uint64) (filemap.Layout, filemap.Trust)
+}
+
 // Options are what an Analysis can be told.
 type Options struct {
 	// Mappings may be nil.
 	Mappings Mappings
+	// Layouts are asked for each futex, so that NameLocks can name it; nil for
+	// nobody to ask.
+	Layouts Layouts
 	// Gaps are those of the whole trace, if it has been read before.
 	Gaps *Gaps
 	// Calls keeps all calls that wait for WaitCalls.

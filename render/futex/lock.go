@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"ustack/filemap"
+	"ustack/filemap/symbol"
 	"ustack/tracefs"
 	"ustack/tracefs/syscalls"
 )
@@ -64,6 +66,11 @@ type lock struct {
 	lastDone  tracefs.Time
 	partial   bool // it may have had waits that went into others
 	max       *Wait
+	// layout is what the process had mapped when the lock was first seen, nil if
+	// unknown; the variable is nil if it is none, or nobody asked.
+	layout   filemap.Layout
+	trust    filemap.Trust // of the layout
+	variable *symbol.Variable
 }
 
 func (l *lock) find() *lock {
@@ -108,6 +115,7 @@ func (a *Analysis) lock(th *thread, key lockKey, t tracefs.Time) *lock {
 			a.files[l.file] = l
 		}
 	}
+	a.lay(l, th, t)
 	p.put(key, l)
 	if len(a.all) >= 2*a.opt.Locks {
 		a.all = slices.DeleteFunc(a.all, func(l *lock) bool { return l.parent != nil })
@@ -145,6 +153,9 @@ func (a *Analysis) uniteLocks(l, m *lock) {
 	l.merge(m)
 	if l.file == (fileKey{}) {
 		l.file = m.file
+	}
+	if l.layout == nil && l.key == m.key {
+		l.layout, l.trust = m.layout, m.trust
 	}
 }
 

@@ -1,6 +1,12 @@
 package futex
 
-import "ustack/tracefs"
+import (
+	"fmt"
+
+	"ustack/filemap"
+	"ustack/filemap/symbol"
+	"ustack/tracefs"
+)
 
 // Report is what a trace says about futexes. Times are nanoseconds, or what
 // the trace's clock counts (Ticks).
@@ -55,6 +61,10 @@ type Lock struct {
 	Local  bool
 	File   string
 	Offset uint64
+	// Variable is the static variable that it is in, nil if it is in none, or
+	// nobody asked; VariableTrust is how well that is known.
+	Variable      *symbol.Variable
+	VariableTrust filemap.Trust
 	// Process is whose it is; nil for others.
 	Process *Process
 	Kind    Kind
@@ -80,6 +90,14 @@ type Lock struct {
 	Partial bool
 	Longest *Wait
 	lock    *lock
+}
+
+// Name is the lock's variable with its address, or the address alone.
+func (l *Lock) Name() string {
+	if l.Variable == nil {
+		return fmt.Sprintf("%#x", l.Address)
+	}
+	return fmt.Sprintf("%s (%#x)", l.Variable, l.Address)
 }
 
 // Process is a set of threads with the same memory.

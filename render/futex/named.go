@@ -3,8 +3,10 @@ package futex
 import (
 	"strings"
 
+	"ustack/filemap"
 	"ustack/filemap/symbol"
 	"ustack/render"
+	"ustack/tracefs"
 )
 
 // Name names the functions of all stacks that have no names yet, before a
@@ -25,6 +27,32 @@ func (a *Analysis) Name(symbols render.Symbols) {
 	}
 	for _, l := range a.all {
 		l.byName = a.kindByName(l, open[l])
+	}
+}
+
+// Variables names the variables of programs; symbol.Symbols does.
+type Variables interface {
+	Variable(l filemap.Layout, addr uint64) *symbol.Variable
+}
+
+// lay asks what the process of a thread has mapped, for a lock that is new.
+func (a *Analysis) lay(l *lock, th *thread, t tracefs.Time) {
+	if a.opt.Layouts == nil {
+		return
+	}
+	var comm []byte
+	if th.comm != "" {
+		comm = []byte(th.comm)
+	}
+	l.layout, l.trust = a.opt.Layouts.Layout(th.tid, th.proc.find().tgid, comm, t, !a.ticks, l.key.addr)
+}
+
+// NameLocks names the locks that are static variables and have no name yet.
+func (a *Analysis) NameLocks(names Variables) {
+	for _, l := range a.all {
+		if l.parent == nil && l.layout != nil && l.variable == nil {
+			l.variable = names.Variable(l.layout, l.key.addr)
+		}
 	}
 }
 

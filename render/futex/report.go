@@ -170,6 +170,9 @@ func (u *underway) lock(l *lock, hidden *hiding) *Lock {
 		p = p.find()
 		out.Process = u.process(p, l)
 	}
+	if out.Variable = l.variable; out.Variable != nil {
+		out.VariableTrust = l.trust
+	}
 	return out
 }
 

@@ -167,7 +167,7 @@ func (j *judge) at(t tracefs.Time) string {
 
 // waits is the evidence that a thread waits.
 func (j *judge) waits(b *Blocked) string {
-	return fmt.Sprintf("%s waits for %s %#x since %s", who(b.TID, b.Comm), b.Lock.Kind, b.Lock.Address, j.at(b.Since))
+	return fmt.Sprintf("%s waits for %s %s since %s", who(b.TID, b.Comm), b.Lock.Kind, b.Lock.Name(), j.at(b.Since))
 }
 
 // next is the thread that a blocked thread waits for, 0 if unknown: who holds
@@ -281,8 +281,8 @@ func (j *judge) inversion() *Verdict {
 	return &Verdict{Kind: Deadlock,
 		Text: fmt.Sprintf("Deadlock, likely: %s and %s hang at two locks that threads take in both orders.", who(b.TID, b.Comm), who(c.TID, c.Comm)),
 		Evidence: []string{j.waits(b), j.waits(c),
-			fmt.Sprintf("at %s %s waited for %#x while it held %#x", j.at(first.at), j.name(first.tid), b.Lock.Address, c.Lock.Address),
-			fmt.Sprintf("at %s %s waited for %#x while it held %#x", j.at(second.at), j.name(second.tid), c.Lock.Address, b.Lock.Address)}}
+			fmt.Sprintf("at %s %s waited for %s while it held %s", j.at(first.at), j.name(first.tid), b.Lock.Name(), c.Lock.Name()),
+			fmt.Sprintf("at %s %s waited for %s while it held %s", j.at(second.at), j.name(second.tid), c.Lock.Name(), b.Lock.Name())}}
 }
 
 // lostWakeUp looks for a wait that began just after a wake-up which found
@@ -299,7 +299,7 @@ func (j *judge) lostWakeUp() *Verdict {
 		v := &Verdict{Kind: LostWakeUp,
 			Text: fmt.Sprintf("Lost wake-up, suspected: %s began to wait after the wake-up that it waits for.", who(b.TID, b.Comm)),
 			Evidence: []string{
-				fmt.Sprintf("at %s %s woke %#x, and nobody waited there", j.at(e.at), j.name(e.tid), b.Lock.Address),
+				fmt.Sprintf("at %s %s woke %s, and nobody waited there", j.at(e.at), j.name(e.tid), b.Lock.Name()),
 				j.waits(b), "nobody has woken that futex since"}}
 		return v
 	}
@@ -320,7 +320,7 @@ func (j *judge) threadExit() *Verdict {
 	if th := j.a.threads[int32(min(b.Val, 1<<30))]; th != nil {
 		what := "was last seen at " + j.at(th.last)
 		if other := j.by[th.tid]; other != nil && other.Lock != nil {
-			what = fmt.Sprintf("waits for %s %#x since %s", other.Lock.Kind, other.Lock.Address, j.at(other.Since))
+			what = fmt.Sprintf("waits for %s %s since %s", other.Lock.Kind, other.Lock.Name(), j.at(other.Since))
 		}
 		v.Evidence = append(v.Evidence, fmt.Sprintf("%s %s", j.name(th.tid), what))
 	}

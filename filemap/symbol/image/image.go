@@ -28,8 +28,9 @@ var ErrNotELF = errors.New("not an ELF program or library")
 
 // Segment is a loaded part of the file (PT_LOAD).
 type Segment struct {
-	Exec                bool
+	Exec, Write         bool
 	Off, Addr, FileSize uint64
+	MemSize             uint64 // what is behind FileSize is zeros: .bss
 }
 
 // Section is one section header with its name.
@@ -44,6 +45,13 @@ type Section struct {
 // Holds reports whether the section is code that holds an address.
 func (s *Section) Holds(addr uint64) bool {
 	return s.Flags&elf.SHF_EXECINSTR != 0 && s.Addr <= addr && addr-s.Addr < s.Size && s.Addr+s.Size > s.Addr
+}
+
+// IsData reports whether the section is data that programs write, but not the
+// template of thread-local variables.
+func (s *Section) IsData() bool {
+	const kind = elf.SHF_ALLOC | elf.SHF_WRITE | elf.SHF_EXECINSTR | elf.SHF_TLS
+	return s.Flags&kind == elf.SHF_ALLOC|elf.SHF_WRITE
 }
 
 // Image is an ELF file. It is not for several goroutines at once.
@@ -136,16 +144,26 @@ func (x *Image) segments(off, each, n uint64) error {
 		}
 		var s Segment
 		if x.wide {
-			s.Exec = elf.ProgFlag(x.Order.Uint32(b[4:]))&elf.PF_X != 0
-			s.Off, s.Addr, s.FileSize = x.Order.Uint64(b[8:]), x.Order.Uint64(b[16:]), x.Order.Uint64(b[32:])
+			s.permit(elf.ProgFlag(x.Order.Uint32(b[4:])))
+			s.Off, s.Addr = x.Order.Uint64(b[8:]), x.Order.Uint64(b[16:])
+			s.FileSize, s.MemSize = x.Order.Uint64(b[32:]), x.Order.Uint64(b[40:])
 		} else {
-			s.Exec = elf.ProgFlag(x.Order.Uint32(b[24:]))&elf.PF_X != 0
-			s.Off, s.Addr, s.FileSize = x.word(b[4:]), x.word(b[8:]), x.word(b[16:])
+			s.permit(elf.ProgFlag(x.Order.Uint32(b[24:])))
+			s.Off, s.Addr = x.word(b[4:]), x.word(b[8:])
+			s.FileSize, s.MemSize = x.word(b[16:]), x.word(b[20:])
 		}
 		x.Segments = append(x.Segments, s)
 	}
 	return nil
 }
+
+func (s *Segment) permit(flags elf.ProgFlag) {
+	s.Exec, s.Write = flags&elf.PF_X != 0, flags&elf.PF_W != 0
+}
+
+// Fixed reports whether the file is linked to the addresses that it has in
+// memory.
+func (x *Image) Fixed() bool { return x.kind == elf.ET_EXEC }
 
 // sections reads the section headers and their names.
 func (x *Image) sections(off, each, n, names uint64) error {

@@ -66,10 +66,11 @@ type processJSON struct {
 }
 
 type lockJSON struct {
-	Address     string        `json:"address,omitempty"`
-	Shared      bool          `json:"shared"`
-	File        string        `json:"file,omitempty"`
-	Offset      string        `json:"offset,omitempty"`
+	Address string `json:"address,omitempty"`
+	Shared  bool   `json:"shared"`
+	File    string `json:"file,omitempty"`
+	Offset  string `json:"offset,omitempty"`
+	symbolJSON
 	Process     *processJSON  `json:"process,omitempty"`
 	Kind        string        `json:"kind"`
 	Waits       int64         `json:"waits"`
@@ -99,6 +100,14 @@ type lockJSON struct {
 	More        int64         `json:"not_kept_apart,omitempty"`
 	MoreTime    *tracefs.Time `json:"not_kept_apart_ns,omitempty"`
 	Partial     bool          `json:"partial,omitempty"`
+}
+
+// symbolJSON is the static variable that a lock is in.
+type symbolJSON struct {
+	Symbol string `json:"symbol,omitempty"`
+	Path   string `json:"symbol_path,omitempty"`
+	Trust  string `json:"symbol_trust,omitempty"`
+	Source string `json:"symbol_source,omitempty"`
 }
 
 type bucketJSON struct {
@@ -336,6 +345,9 @@ func lockOf(l *futex.Lock, r *futex.Report) lockJSON {
 	}
 	if l.File != "" {
 		out.Offset = hex(l.Offset)
+	}
+	if v := l.Variable; v != nil {
+		out.symbolJSON = symbolJSON{clean(v.String()), clean(v.File.Path), l.VariableTrust.String(), v.Source.String()}
 	}
 	if p := l.Process; p != nil {
 		out.Address = hex(l.Address)

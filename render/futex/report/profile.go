@@ -56,7 +56,7 @@ func appendFrames(list []profile.Frame, s *futex.StackShare) (frames []profile.F
 
 // lockLabel is a lock in a few words.
 func lockLabel(l *futex.Lock) string {
-	s := fmt.Sprintf("%s %#x", l.Kind, l.Address)
+	s := fmt.Sprintf("%s %s", l.Kind, l.Name())
 	if l.File != "" {
 		s += fmt.Sprintf(" at %#x of %s", l.Offset, l.File)
 	}

@@ -115,7 +115,7 @@ func printable(s string) string {
 
 // lockName is a futex in a few words: kind, place, whose.
 func (t *text) lockName(l *futex.Lock) string {
-	s := fmt.Sprintf("%s %#x", l.Kind, l.Address)
+	s := fmt.Sprintf("%s %s", l.Kind, printable(l.Name()))
 	switch {
 	case l.File != "":
 		s += fmt.Sprintf(", at %#x of %s", l.Offset, printable(l.File))

@@ -1,0 +1,190 @@
+package timeline
+
+import (
+	"ustack/filemap"
+	"ustack/filemap/procmap"
+	"ustack/filemap/space"
+	"ustack/tracefs"
+)
+
+// Layouts tell all that processes have mapped, data too, which the spaces do not
+// have: the processes are read, while they run.
+type Layouts struct {
+	judge *Judge
+	opt   LayoutOptions
+	known map[int]*reading
+}
+
+// LayoutOptions are what Layouts work with.
+type LayoutOptions struct {
+	// Reader reads all mappings, whatever their permissions.
+	Reader *procmap.Reader
+	// Clock is the clock of the trace.
+	Clock func() tracefs.Time
+	// Settle lets the spaces know all that has happened by now.
+	Settle func() error
+}
+
+// reading is what a process had mapped when it was read.
+type reading struct {
+	space  *space.Space // that was known then
+	began  tracefs.Time // the program
+	at     tracefs.Time
+	layout filemap.Layout
+	code   []int // which areas are code
+}
+
+const (
+	// maxReadings bounds the processes that are kept.
+	maxReadings = 1 << 10
+	// A process is read again after this time if its code has changed, or if it
+	// only uses memory that is not known yet.
+	afterChange = tracefs.Time(10e6)
+	readAgain   = tracefs.Time(100e6)
+)
+
+// NewLayouts returns the Layouts of the processes that a Judge knows.
+func NewLayouts(j *Judge, opt LayoutOptions) *Layouts {
+	return &Layouts{judge: j, opt: opt, known: make(map[int]*reading)}
+}
+
+// Layout is the part of what a thread's process had mapped at t that tells
+// whether an address is in the data of a program or library (Layout.Around); nil
+// if that is not known. The process may have been
+// read at another time. It counts only if the code of the program or library was
+// in its place at t.
+func (ls *Layouts) Layout(tid int, t tracefs.Time, addr uint64) (filemap.Layout, filemap.Trust) {
+	j := ls.judge
+	pid, sp, late := j.process(tid, t)
+	if sp == nil {
+		return nil, filemap.NoTrust
+	}
+	if _, doubtful := j.doubtful(sp, t); doubtful {
+		return nil, filemap.NoTrust
+	}
+	r := ls.reading(pid, sp, t, addr)
+	if r == nil {
+		return nil, filemap.NoTrust
+	}
+	near := r.layout.Owner(addr)
+	if near == nil || !ls.inPlace(j.opt.Spaces.Space(pid), r, near.File, t) {
+		return nil, filemap.NoTrust
+	}
+	if late || j.opt.Late {
+		return r.layout.Around(addr), filemap.Late
+	}
+	return r.layout.Around(addr), filemap.Verified
+}
+
+// reading is the last one of the program that a process was at t, nil if there
+// is none. It reads the process if that may tell more.
+func (ls *Layouts) reading(pid int, sp *space.Space, t tracefs.Time, addr uint64) *reading {
+	r := ls.known[pid]
+	if r.of(sp, t) != nil && !r.stale(sp, addr, ls.opt.Clock()) {
+		return r
+	}
+	if fresh := ls.read(pid, sp, t); fresh != nil {
+		if len(ls.known) >= maxReadings {
+			clear(ls.known)
+		}
+		ls.known[pid], r = fresh, fresh
+	}
+	return r.of(sp, t)
+}
+
+// of is the reading if it is of the program that was running at t.
+func (r *reading) of(sp *space.Space, t tracefs.Time) *reading {
+	if r == nil || sp.Began(t) != r.began {
+		return nil
+	}
+	return r
+}
+
+// stale reports whether reading the process again may tell more of an address.
+func (r *reading) stale(sp *space.Space, addr uint64, now tracefs.Time) bool {
+	age := now - r.at
+	return r.space != sp && age >= afterChange || r.layout.At(addr) == nil && age >= readAgain
+}
+
+// read reads a process, if it is still the program that it was at t.
+func (ls *Layouts) read(pid int, sp *space.Space, t tracefs.Time) *reading {
+	if v := sp.At(t); v == nil {
+		return nil
+	}
+	var p procmap.Process
+	if err := ls.opt.Reader.Process(pid, &p); err != nil {
+		return nil
+	}
+	if err := ls.opt.Settle(); err != nil {
+		return nil
+	}
+	now := ls.opt.Clock()
+	sp = ls.judge.opt.Spaces.Space(pid)
+	if sp.At(now) == nil || sp.Began(t) != sp.Began(now) {
+		return nil
+	}
+	r := &reading{space: sp, began: sp.Began(now), at: now}
+	if !r.lay(ls.judge, sp, p.Mappings, now) {
+		return nil
+	}
+	return r
+}
+
+// lay makes the layout. Programs and libraries are the files of which the
+// process has code, by what the spaces know of that.
+func (r *reading) lay(j *Judge, sp *space.Space, list []procmap.Mapping, now tracefs.Time) bool {
+	type key struct {
+		dev   procmap.Dev
+		inode uint64
+		name  string
+	}
+	of := func(m *procmap.Mapping) key { return key{m.Dev, m.Inode, m.Name} }
+	files := make(map[key]*filemap.File)
+	for i := range list {
+		m := &list[i]
+		if m.Perms&procmap.Exec == 0 || !m.Kind.HasFile() {
+			continue
+		}
+		if p, ok := sp.Lookup(m.Start, now); ok && p.Offset == m.Offset && p.Mapping.File.Is(m) {
+			files[of(m)] = j.files.of(p.Mapping.File)
+		}
+	}
+	end := uint64(0)
+	for i := range list {
+		m := &list[i]
+		if m.Start < end {
+			return false // it has changed while it was read
+		}
+		end = m.End
+		a := filemap.Area{Start: m.Start, End: m.End, Offset: m.Offset}
+		if m.Perms&procmap.Shared == 0 {
+			a.Anonymous = m.Kind.IsData()
+			if m.Kind.HasFile() {
+				a.File = files[of(m)]
+			}
+		}
+		if a.File != nil && m.Perms&procmap.Exec != 0 {
+			r.code = append(r.code, i)
+		}
+		r.layout = append(r.layout, a)
+	}
+	return true
+}
+
+// inPlace reports whether a process had the code of a file at t where the
+// reading has it.
+func (ls *Layouts) inPlace(sp *space.Space, r *reading, f *filemap.File, t tracefs.Time) bool {
+	found := false
+	for _, i := range r.code {
+		a := &r.layout[i]
+		if a.File != f {
+			continue
+		}
+		v, _ := ls.judge.find(sp, a.Start, t)
+		if !v.found || v.place.Late || v.place.Offset != a.Offset || ls.judge.files.of(v.place.Mapping.File) != f {
+			return false
+		}
+		found = true
+	}
+	return found
+}
