@@ -1,0 +1,174 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ustack/filemap/space"
+)
+
+// namedLock is a lock of the program locks.c, and the variable that it is in,
+// "-" for none.
+type namedLock struct{ name, address string }
+
+// buildLocks builds the program and its library.
+func buildLocks(t *testing.T, flags ...string) (program, library string) {
+	t.Helper()
+	dir := t.TempDir()
+	program, library = filepath.Join(dir, "locks"), filepath.Join(dir, "liblocks.so")
+	compile(t, library, "locks.c", "-DLIBRARY", "-shared", "-fPIC")
+	compile(t, program, "locks.c", flags...)
+	return program, library
+}
+
+// readLocks reads what the program says of its locks, up to "done".
+func readLocks(t *testing.T, r io.Reader) (locks []namedLock) {
+	t.Helper()
+	for lines := bufio.NewScanner(r); lines.Scan() && lines.Text() != "done"; {
+		name, address, ok := strings.Cut(lines.Text(), " ")
+		if !ok {
+			t.Fatalf("%q", lines.Text())
+		}
+		locks = append(locks, namedLock{name, address})
+	}
+	if len(locks) != 8 {
+		t.Fatalf("%d locks: %v", len(locks), locks)
+	}
+	return locks
+}
+
+// symbolLock is a lock in the JSON report.
+type symbolLock struct {
+	Address, Symbol string
+	Path            string `json:"symbol_path"`
+	Trust           string `json:"symbol_trust"`
+	Source          string `json:"symbol_source"`
+}
+
+// checkLocks holds the locks of a report against what the program says.
+func checkLocks(t *testing.T, report []byte, locks []namedLock, program, library, trust string) {
+	t.Helper()
+	var r struct{ Locks []symbolLock }
+	if err := json.Unmarshal(report, &r); err != nil {
+		t.Fatalf("%v\n%s", err, report)
+	}
+	for _, l := range locks {
+		var got *symbolLock
+		for i := range r.Locks {
+			if r.Locks[i].Address == l.address {
+				got = &r.Locks[i]
+			}
+		}
+		want := symbolLock{l.address, l.name, program, trust, "symtab"}
+		if strings.HasPrefix(l.name, "library") || strings.HasPrefix(l.name, "table") {
+			want.Path = library
+		}
+		if l.name == "-" {
+			want = symbolLock{Address: l.address}
+		}
+		if got == nil || *got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+}
+
+// TestFutexLiveLocks: locks in the data of a program and of a library that it
+// opens while it is traced have the names of their variables, others none.
+func TestFutexLiveLocks(t *testing.T) {
+	needLive(t)
+	for _, flags := range [][]string{{"-fPIE", "-pie"}, {"-fno-pie", "-no-pie"}} {
+		program, library := buildLocks(t, flags...)
+		cmd := exec.Command(ustackBinary(t), "futex", "--live", "-q", "--symbols", "--json", "--top", "0", "--", program, library)
+		cmd.Stderr = t.Output()
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		words, report, _ := bytes.Cut(out, []byte("done\n"))
+		checkLocks(t, report, readLocks(t, bytes.NewReader(words)), program, library, "verified")
+	}
+}
+
+// TestFutexMapsLocks: a dump of mappings names the locks of a saved trace, if it
+// is of the program that the trace is of.
+func TestFutexMapsLocks(t *testing.T) {
+	for _, flags := range [][]string{{"-fPIE", "-pie"}, {"-fno-pie", "-no-pie"}} {
+		program, library := buildLocks(t, flags...)
+		cmd := exec.Command(program, library)
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		locks := readLocks(t, out)
+		dump, trace := filepath.Join(t.TempDir(), "maps.tar"), filepath.Join(t.TempDir(), "trace.txt")
+		pid := cmd.Process.Pid
+		now := int64(space.Monotonic())
+		if code := run([]string{"maps", "--save", dump, fmt.Sprint(pid)}, strings.NewReader(""), io.Discard, t.Output()); code != 0 {
+			t.Fatalf("maps --save: %d", code)
+		}
+		in.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			comm  string
+			at    int64
+			trust string
+		}{{"locks", now, "verified"}, {"locks", now - 100e9, "late"}, {"other", now, ""}} {
+			if err := os.WriteFile(trace, waitsFor(c.comm, pid, c.at/1000, locks), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var report bytes.Buffer
+			args := []string{"futex", "--symbols", "--json", "--top", "0", "--maps", dump, trace}
+			if code := run(args, strings.NewReader(""), &report, t.Output()); code != 0 {
+				t.Fatalf("%v: %d", args, code)
+			}
+			want := append([]namedLock(nil), locks...)
+			for i := range want {
+				if c.trust == "" {
+					want[i].name = "-"
+				}
+			}
+			checkLocks(t, report.Bytes(), want, program, library, c.trust)
+			report.Reset()
+			args = []string{"futex", "--symbols", "--maps", dump, trace}
+			if code := run(args, strings.NewReader(""), &report, t.Output()); code != 0 {
+				t.Fatalf("%v: %d", args, code)
+			}
+			if text := "mutex cache_mutex (" + locks[0].address + ") in "; strings.Contains(report.String(), text) != (c.trust != "") {
+				t.Errorf("%q: %s", text, &report)
+			}
+		}
+	}
+}
+
+// waitsFor is a trace of a thread that waits for locks, from a time in
+// microseconds on.
+func waitsFor(comm string, pid int, us int64, locks []namedLock) []byte {
+	var b bytes.Buffer
+	b.WriteString("# tracer: nop\n#\n")
+	for i, l := range locks {
+		at := us + int64(100*i)
+		fmt.Fprintf(&b, "%16s-%-7d [000] ..... %5d.%06d: sys_futex(uaddr: %s, op: 0x80, val: 2, utime: 0, uaddr2: 0, val3: 0)\n", comm, pid, at/1e6, at%1e6, l.address)
+		at += 50
+		fmt.Fprintf(&b, "%16s-%-7d [000] ..... %5d.%06d: sys_futex -> 0x0\n", comm, pid, at/1e6, at%1e6)
+	}
+	return b.Bytes()
+}
