@@ -4,4 +4,17 @@ package filemap
 // "[heap]", "[stack]", "[vdso]", "[anon:NAME]"; "[anon]" if it has no name.
 type Memory struct {
 	Name string
+	// Exec: code can run there.
+	Exec bool
+	// Code is the function that the frame is in, nil if it is not known, or
+	// nobody asked.
+	Code *Code
+}
+
+// Code is a function in memory without a file: of a program that makes its code
+// while it runs, or of the vDSO.
+type Code struct {
+	Function string
+	// Start is the function's address; in the vDSO, its offset there.
+	Start uint64
 }

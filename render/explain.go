@@ -81,6 +81,9 @@ func (e *Explanation) stack(h *resolve.Held, i int) {
 		e.identity(txt, f, &outcomes[k])
 		if o := &outcomes[k]; o.File != nil {
 			e.name(o.File, e.symbols.Name(o.File, frameOffset(txt, f, o), ran(rec, k)))
+		} else if n := CodeName(o.Memory, o.Reason, frameOffset(txt, f, o)); n != nil {
+			e.function(n)
+			e.advise(noNameAdvice[n.Reason])
 		}
 	}
 }
@@ -107,15 +110,21 @@ func (e *Explanation) identity(txt []byte, f *tracefs.Frame, o *resolve.Outcome)
 	e.advise(trustAdvice[o.Trust])
 }
 
-// name tells what function the frame is in.
-func (e *Explanation) name(f *filemap.File, n *symbol.Name) {
+// function tells a frame's function, or why it has none.
+func (e *Explanation) function(n *symbol.Name) {
 	if n.Reason == symbol.NoReason {
 		fmt.Fprintf(&e.body, "\nfunction:%s\n  from: %s\n", nameText(nil, n), sourceText[n.Source])
 	} else {
 		fmt.Fprintf(&e.body, "\nno function: %s: %s\n", n.Reason, noNameText[n.Reason])
-		if n.Reason == symbol.IDMismatch {
-			fmt.Fprintf(&e.body, "  wanted: %s\n  found:  %s\n", f.BuildID.Hex(), orNone(n.Found.Hex()))
-		}
+	}
+}
+
+// name tells what function a frame with a file is in, and where that was looked
+// for.
+func (e *Explanation) name(f *filemap.File, n *symbol.Name) {
+	e.function(n)
+	if n.Reason == symbol.IDMismatch {
+		fmt.Fprintf(&e.body, "  wanted: %s\n  found:  %s\n", f.BuildID.Hex(), orNone(n.Found.Hex()))
 	}
 	e.body.WriteString("  looked at:\n")
 	for _, try := range e.symbols.Tries(f) {

@@ -54,6 +54,8 @@ var sourceText = map[symbol.Source]string{
 	symbol.DebugData: ".gnu_debugdata of the file",
 	symbol.DebugFile: "the symbol table of the separate file with debug information",
 	symbol.DWARF:     "debug information; no symbol table has the place",
+	symbol.PerfMap:   "the map that the program wrote for perf: it tells what is there now, and not since when",
+	symbol.VDSO:      "the vDSO's own symbol table",
 }
 
 var noNameText = map[symbol.Reason]string{
@@ -65,6 +67,7 @@ var noNameText = map[symbol.Reason]string{
 	symbol.OutsideText: "the offset is not in code of the file",
 	symbol.Stripped:    "no symbol covers the place, and the file has no full symbol table",
 	symbol.NoSymbol:    "the full symbol table has nothing at the place: a linker's stub, or filling between functions",
+	symbol.JIT:         "code that the program made while it ran, of which it has told nobody, or not us",
 }
 
 var noNameAdvice = map[symbol.Reason]string{
@@ -74,4 +77,5 @@ var noNameAdvice = map[symbol.Reason]string{
 	symbol.NotACall:    "replay with --maps, which tells whether the file is right; compile with -fno-omit-frame-pointer",
 	symbol.OutsideText: "replay with --maps, which tells whether the file is right",
 	symbol.Stripped:    "install the debug package of the file, or debuginfod-find debuginfo BUILD-ID and use --debug-dir",
+	symbol.JIT:         "let the program write a map for perf (node --perf-basic-prof, java -XX:+DumpPerfMapAtExit, DOTNET_PerfMapEnabled=1), and use ustack live --symbols, or keep /tmp/perf-PID.map and use --perf-map DIR",
 }

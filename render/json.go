@@ -325,6 +325,11 @@ func (j *JSON) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome, 
 	if o.Memory != nil {
 		b = appendText(b, "memory", []byte(o.Memory.Name))
 	}
+	if j.symbols != nil {
+		if n := CodeName(o.Memory, o.Reason, frameOffset(txt, f, o)); n != nil {
+			b = nameJSON(b, n)
+		}
+	}
 	if f.Form == tracefs.FormIdentifier && !f.ID.NoFile() && !f.ID.NoVMA() {
 		b = appendIdentifier(append(b, `,"identifier":`...), f.ID)
 	}

@@ -249,7 +249,13 @@ func (t *Text) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome, 
 		if !o.HasOffset {
 			addr = f.Address(txt)
 		}
-		b = append(tracefs.AppendStem(b, addr), " : "...)
+		b = tracefs.AppendStem(b, addr)
+		if t.opt.Symbols != nil {
+			if n := CodeName(o.Memory, o.Reason, addr); n != nil {
+				b = nameText(b, n)
+			}
+		}
+		b = append(b, " : "...)
 		b = appendReason(AppendPath(b, o.Memory.Name), o.Reason)
 	case f.Off == f.End:
 		b = tracefs.AppendStem(b, f.Addr)

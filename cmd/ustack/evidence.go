@@ -12,6 +12,8 @@ import (
 	"ustack/filemap/sideband"
 	"ustack/filemap/space"
 	"ustack/filemap/timeline"
+	"ustack/filemap/unfiled"
+	"ustack/tracefs"
 	"ustack/tracefs/input"
 )
 
@@ -19,43 +21,91 @@ import (
 // what frames there are of each identifier, then to give them their files.
 type withEvidence struct {
 	judge *evidence.Evidence // nil without --maps
-	exact resolve.Evidence   // of mappings that live has saved, nil for others
-	files []string           // the inputs, all of which can be read twice
-	temp  []string
+	exact *timeline.Judge    // of mappings that live has saved, nil for others
+	// folder has the perf maps of --perf-map, nil for none.
+	folder *unfiled.Folder
+	files  []string // the inputs, all of which can be read twice
+	temp   []string
 }
 
 // evidence loads the dump of --maps.
 func (f *traceFlags) evidence(stdin io.Reader) (*withEvidence, error) {
 	w := &withEvidence{files: f.files}
+	if err := w.openPerfMaps(f); err != nil {
+		return nil, err
+	}
+	if err := w.load(f, stdin); err != nil {
+		w.close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// openPerfMaps opens the folder of --perf-map.
+func (w *withEvidence) openPerfMaps(f *traceFlags) (err error) {
+	switch {
+	case f.perfMap == "":
+		return nil
+	case !f.symbols.on:
+		return errors.New("--perf-map needs --symbols")
+	}
+	w.folder, err = unfiled.OpenFolder(f.perfMap)
+	return err
+}
+
+// named names code in no file besides what inner, which may be nil, says.
+func (w *withEvidence) named(inner resolve.Evidence) resolve.Evidence {
+	opt := unfiled.Options{Inner: inner, Folder: w.folder, Program: w.program}
+	if w.exact != nil {
+		opt.Program = programOf(w.exact)
+	}
+	return unfiled.New(opt)
+}
+
+// program is the process of a stack, by the dump or by the trace.
+func (w *withEvidence) program(s *resolve.Subject) (unfiled.Program, bool) {
+	pid := s.TGID
+	if w.judge != nil {
+		if known, ok := w.judge.Process(s.TID); ok {
+			pid = known
+		}
+	}
+	if pid == tracefs.NoTID {
+		pid = s.TID // whose number maps are called by, if it is a process's first one
+	}
+	return unfiled.Program{PID: int(pid)}, pid > 0
+}
+
+// load loads what --maps has.
+func (w *withEvidence) load(f *traceFlags, stdin io.Reader) error {
 	if f.maps == "" {
 		if f.sysroot != "" && !f.symbols.on {
-			return nil, errors.New("--sysroot needs --maps or --symbols")
+			return errors.New("--sysroot needs --maps or --symbols")
 		}
-		return w, nil
+		return nil
 	}
 	if exact, err := loadHistory(f.maps); exact != nil || err != nil {
 		if err == nil && f.sysroot != "" && !f.symbols.on {
 			err = errors.New("--sysroot is of no use with what live has saved")
 		}
 		w.exact = exact
-		return w, err
+		return err
 	}
 	dump, err := evidence.Load(f.maps)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if w.judge, err = evidence.New(dump, f.sysroot); err != nil {
-		return nil, err
+		return err
 	}
 	w.files = nil
 	for _, name := range f.files {
 		if name, err = w.spool(name, stdin); err != nil {
-			w.close()
-			return nil, err
+			return err
 		}
 		w.files = append(w.files, name)
 	}
-	return w, nil
+	return nil
 }
 
 // replayedVersions is how often a process may change what it has mapped. Live
@@ -64,7 +114,7 @@ const replayedVersions = 1 << 17
 
 // loadHistory loads the address spaces that live --save has saved; nil if the
 // file is something else.
-func loadHistory(name string) (resolve.Evidence, error) {
+func loadHistory(name string) (*timeline.Judge, error) {
 	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
 		return nil, nil // evidence.Load tells
 	}
@@ -117,6 +167,9 @@ func (w *withEvidence) spool(name string, stdin io.Reader) (string, error) {
 func (w *withEvidence) close() {
 	for _, name := range w.temp {
 		_ = os.Remove(name)
+	}
+	if w.folder != nil {
+		_ = w.folder.Close()
 	}
 }
 

@@ -8,10 +8,12 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/procmap"
+	"ustack/filemap/resolve"
 	"ustack/filemap/sideband"
 	"ustack/filemap/space"
 	"ustack/filemap/tasks"
 	"ustack/filemap/timeline"
+	"ustack/filemap/unfiled"
 	"ustack/filemap/watch"
 	"ustack/tracefs"
 	"ustack/tracefs/instance"
@@ -105,6 +107,28 @@ func (fl *following) choose(f *liveFlags, root *instance.Root, log io.Writer, op
 func (fl *following) reached(t tracefs.Time) {
 	if fl.follower != nil {
 		fl.follower.reached(t)
+	}
+}
+
+// named is the judge of stacks, which names code in no file besides.
+func (fl *following) named(proc string) (resolve.Evidence, error) {
+	processes, err := unfiled.NewProcesses(proc, func(p unfiled.Program) bool {
+		return fl.settle() == nil && fl.judge.Same(p.PID, p.Began, space.Monotonic())
+	})
+	if err != nil {
+		return nil, err
+	}
+	return unfiled.New(unfiled.Options{Inner: fl.judge, Processes: processes, Program: programOf(fl.judge)}), nil
+}
+
+// programOf finds the program of a stack.
+func programOf(j *timeline.Judge) func(*resolve.Subject) (unfiled.Program, bool) {
+	return func(s *resolve.Subject) (unfiled.Program, bool) {
+		if !s.Timed {
+			return unfiled.Program{}, false
+		}
+		pid, began, exact, ok := j.Program(int(s.TID), s.Time)
+		return unfiled.Program{PID: pid, Began: began, Exact: exact}, ok
 	}
 }
 

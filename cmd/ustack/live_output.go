@@ -22,7 +22,9 @@ type liveOutput struct {
 func (o *liveOutput) open() error {
 	o.out = o.s.stdout
 	var err error
-	if o.names, err = o.s.f.symbols.open("", o.s.stderr); err != nil || o.s.f.out == "" {
+	o.names, err = o.s.f.symbols.open("", o.s.stderr)
+	o.s.named = o.names != nil
+	if err != nil || o.s.f.out == "" {
 		return err
 	}
 	if o.f, err = os.Create(o.s.f.out); err != nil {

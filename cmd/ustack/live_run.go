@@ -94,6 +94,7 @@ type session struct {
 	records   bool
 	noCounter bool
 	garbage   int           // in percent
+	named     bool          // functions are named
 	tick      time.Duration // how often the sink has a step at least, 0 for after batches only
 	stdin     io.Reader
 	stdout    io.Writer
@@ -377,7 +378,14 @@ func (s *session) pump(trace input.ReadCloser) (*resolve.Totals, error) {
 		hold.Time = tracefs.Time(stitchedHoldTime)
 	}
 	opt := resolve.Options{Hold: hold, Stitch: s.f.stitch, Sources: 1}
-	if s.follow.judge != nil {
+	switch {
+	case s.follow.judge == nil:
+	case s.named:
+		var err error
+		if opt.Evidence, err = s.follow.named(s.f.proc); err != nil {
+			return nil, err
+		}
+	default:
 		opt.Evidence = s.follow.judge
 	}
 	res := resolve.New(opt)

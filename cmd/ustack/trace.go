@@ -19,6 +19,7 @@ type traceFlags struct {
 	maps    string
 	sysroot string
 	symbols symbolFlags // of commands that name functions
+	perfMap string
 	files   []string
 
 	dialectName string
@@ -29,6 +30,11 @@ func (f *traceFlags) define(fs *flag.FlagSet) {
 	fs.StringVar(&f.dialectName, "dialect", "auto", "`DIALECT` of the stacks: auto, plain, offset, inode, hash, resolved, stock, or D0 to D5")
 	fs.StringVar(&f.maps, "maps", "", "hold announcements against the mappings in `DUMP` (ustack maps --save, or a folder or tar of PID.maps), and look raw addresses up there")
 	fs.StringVar(&f.sysroot, "sysroot", "", "`DIR` with the ELF files at their paths: for a look at the code with --maps, and for --symbols")
+}
+
+// definePerfMap adds what is for commands that name functions.
+func (f *traceFlags) definePerfMap(fs *flag.FlagSet) {
+	fs.StringVar(&f.perfMap, "perf-map", "", "with --symbols: name code that programs made while they ran by perf-PID.map in `DIR`")
 }
 
 // parsed checks the flags and takes the names of the files.
@@ -69,8 +75,11 @@ func (f *traceFlags) open(stdin io.Reader, in input.Options, opt resolve.Options
 	if err != nil {
 		return nil, err
 	}
-	in.NoShapes = in.NoShapes || ev.judge != nil || ev.exact != nil
-	opt.Dialect, opt.Evidence = f.dialect, ev.exact
+	in.NoShapes = in.NoShapes || ev.judge != nil || ev.exact != nil || ev.folder != nil
+	opt.Dialect = f.dialect
+	if ev.exact != nil {
+		opt.Evidence = ev.exact
+	}
 	t := &savedTrace{flags: f, opt: opt, in: in, evidence: ev}
 	if t.Trace, err = input.OpenAll(ev.files, stdin, in); err != nil {
 		ev.close()
@@ -86,6 +95,9 @@ func (f *traceFlags) open(stdin io.Reader, in input.Options, opt resolve.Options
 			ev.close()
 			return nil, err
 		}
+	}
+	if ev.folder != nil {
+		t.opt.Evidence = ev.named(t.opt.Evidence)
 	}
 	return t, nil
 }

@@ -27,7 +27,7 @@ type Dump struct {
 	files  map[fileKey]*mapped
 	// byID are the files' generations.
 	byID   map[generation]*mapped
-	memory map[string]*filemap.Memory // by name
+	memory map[filemap.Memory]*filemap.Memory
 	// first and last are when the dump was begun and ended.
 	first, last tracefs.Time
 	// How many there are of what is bounded.
@@ -95,7 +95,7 @@ var errTooMuch = errors.New("the dump is too large")
 
 func newDump() *Dump {
 	return &Dump{spaces: make(map[int32][]version), tids: make(map[int32]int32), files: make(map[fileKey]*mapped), byID: make(map[generation]*mapped),
-		memory: make(map[string]*filemap.Memory)}
+		memory: make(map[filemap.Memory]*filemap.Memory)}
 }
 
 // Load reads a dump: a tar (plain, gzip or zstd) or a folder of PID.maps and
@@ -265,7 +265,7 @@ func (d *Dump) maps(r io.Reader, pid int32) error {
 func (d *Dump) mapping(m *procmap.Mapping) mapping {
 	out := mapping{start: m.Start, end: m.End, offset: m.Offset, kind: m.Kind, exec: m.Perms&procmap.Exec != 0, shared: m.Perms&procmap.Shared != 0}
 	if m.Inode == 0 {
-		out.memory = d.unfiled(m.Name)
+		out.memory = d.unfiled(m.Name, out.exec)
 		return out
 	}
 	key := fileKey{m.Dev, m.Inode, m.Name}
@@ -279,14 +279,15 @@ func (d *Dump) mapping(m *procmap.Mapping) mapping {
 }
 
 // unfiled is memory without a file.
-func (d *Dump) unfiled(name string) *filemap.Memory {
+func (d *Dump) unfiled(name string, exec bool) *filemap.Memory {
 	if name == "" {
 		name = "[anon]"
 	}
-	m := d.memory[name]
+	what := filemap.Memory{Name: name, Exec: exec}
+	m := d.memory[what]
 	if m == nil {
-		m = &filemap.Memory{Name: name}
-		d.memory[name] = m
+		m = &what
+		d.memory[what] = m
 		d.names += len(name)
 	}
 	return m

@@ -130,13 +130,18 @@ func mappingIn(versions []version, addr uint64) (found *mapping, clash bool) {
 		case m == nil:
 		case found == nil:
 			found = m
-		case found.file != m.file || found.memory != m.memory,
+		case found.file != m.file || !sameMemory(found.memory, m.memory),
 			(m.file != nil || m.kind == procmap.VDSO) && found.start-found.offset != m.start-m.offset:
 			return nil, true
+		case m.exec && !found.exec && m.file == nil:
+			found = m // code is made in memory that is not for code yet
 		}
 	}
 	return found, false
 }
+
+// sameMemory reports whether memory is called the same.
+func sameMemory(a, b *filemap.Memory) bool { return a == b || a != nil && b != nil && a.Name == b.Name }
 
 // object gives a frame of option sym-userobj its offset in the file: it has
 // the offset in a mapping, which is enough if the file has one executable

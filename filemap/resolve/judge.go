@@ -23,7 +23,7 @@ func (r *Resolver) judge(h *Held) {
 		case tracefs.KindEvent, tracefs.KindCookie:
 			r.enter(h, rec)
 		case tracefs.KindStack:
-			s := Subject{TID: rec.TID, TGID: tracefs.NoTID}
+			s := Subject{TID: rec.TID, TGID: tracefs.NoTID, Continued: rec.Flags&tracefs.Continued != 0}
 			s.Frames, s.Text = h.StackFrames(rec)
 			s.Outcomes, _ = h.StackOutcomes(i)
 			if rec.Body > rec.Off {

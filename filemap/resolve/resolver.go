@@ -45,10 +45,12 @@ type Subject struct {
 	Timed bool // Time counts nanoseconds
 	// Syscall: it is the stack of a system call, so that frame 0 is where the
 	// call returns to.
-	Syscall  bool
-	Text     []byte
-	Frames   []tracefs.Frame
-	Outcomes []Outcome
+	Syscall bool
+	// Continued: the frames are the rest of a stack.
+	Continued bool
+	Text      []byte
+	Frames    []tracefs.Frame
+	Outcomes  []Outcome
 }
 
 // FrameText is a frame's line without its line feed.

@@ -59,12 +59,18 @@ const (
 	DebugFile
 	// DWARF is debug information only: no symbol table has the place.
 	DWARF
+	// PerfMap is the map that the program has written of the code that it makes
+	// while it runs: /tmp/perf-PID.map.
+	PerfMap
+	// VDSO is the symbol table of the vDSO.
+	VDSO
 
 	sourceCount
 )
 
 var sourceNames = [sourceCount]string{
 	Symtab: "symtab", Dynsym: "dynsym", DebugData: "gnu_debugdata", DebugFile: "debug-file", DWARF: "dwarf",
+	PerfMap: "perf-map", VDSO: "vdso",
 }
 
 // String is the word used in all outputs.
@@ -98,6 +104,8 @@ const (
 	// NoSymbol: the full symbol table has nothing at the place, such as a
 	// linker's stub (PLT).
 	NoSymbol
+	// JIT: code in memory without a file, and no map of the program's has it.
+	JIT
 
 	reasonCount
 )
@@ -105,6 +113,7 @@ const (
 var reasonNames = [reasonCount]string{
 	NoFile: "no-file", IDMismatch: "id-mismatch", Unverified: "unverified", Unreadable: "unreadable",
 	OutsideText: "outside-text", NotACall: "not-a-call", Stripped: "stripped", NoSymbol: "no-symbol",
+	JIT: "jit",
 }
 
 // String is the word used in all outputs.

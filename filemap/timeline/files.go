@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"ustack/filemap"
+	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 )
 
@@ -10,8 +11,15 @@ import (
 type files struct {
 	set    *filemap.Files
 	known  map[*space.File]*filemap.File
-	memos  map[*space.File]*filemap.Memory
-	byName map[string]*filemap.Memory
+	memos  map[memo]*filemap.Memory
+	byName map[filemap.Memory]*filemap.Memory
+}
+
+// memo is memory without a file: as its mappings have it, and whether they are
+// for code.
+type memo struct {
+	file *space.File
+	exec bool
 }
 
 // maxFiles bounds what is kept; it is far above what a machine runs.
@@ -20,7 +28,7 @@ const maxFiles = 1 << 14
 func newFiles() files {
 	return files{
 		set: filemap.NewFiles(), known: make(map[*space.File]*filemap.File),
-		memos: make(map[*space.File]*filemap.Memory), byName: make(map[string]*filemap.Memory),
+		memos: make(map[memo]*filemap.Memory), byName: make(map[filemap.Memory]*filemap.Memory),
 	}
 }
 
@@ -39,22 +47,23 @@ func (fs *files) of(f *space.File) *filemap.File {
 }
 
 // memory is the Memory that a mapping without a file is.
-func (fs *files) memory(f *space.File) *filemap.Memory {
-	if known := fs.memos[f]; known != nil {
+func (fs *files) memory(in *space.Mapping) *filemap.Memory {
+	key := memo{in.File, in.Perms&procmap.Exec != 0}
+	if known := fs.memos[key]; known != nil {
 		return known
 	}
 	if len(fs.memos) >= maxFiles {
-		fs.memos, fs.byName = make(map[*space.File]*filemap.Memory), make(map[string]*filemap.Memory)
+		fs.memos, fs.byName = make(map[memo]*filemap.Memory), make(map[filemap.Memory]*filemap.Memory)
 	}
-	name := f.Name
-	if name == "" {
-		name = "[anon]"
+	what := filemap.Memory{Name: in.File.Name, Exec: key.exec}
+	if what.Name == "" {
+		what.Name = "[anon]"
 	}
-	m := fs.byName[name]
+	m := fs.byName[what]
 	if m == nil {
-		m = &filemap.Memory{Name: name}
-		fs.byName[name] = m
+		m = &what
+		fs.byName[what] = m
 	}
-	fs.memos[f] = m
+	fs.memos[key] = m
 	return m
 }

@@ -117,6 +117,6 @@ func (j *Judge) memory(p space.Place) resolve.Outcome {
 	case procmap.Vsyscall:
 		o = resolve.Unnamed(filemap.NoVMA)
 	}
-	o.Memory = j.files.memory(f)
+	o.Memory = j.files.memory(p.Mapping)
 	return o
 }

@@ -108,7 +108,7 @@ func (j *Judge) sure(t filemap.Trust) filemap.Trust {
 // anonymous memory, and the offset in the vDSO.
 func (j *Judge) unfiled(sp *space.Space, addr uint64, t tracefs.Time, o *resolve.Outcome) {
 	if p, ok := sp.Lookup(addr, t+j.opt.Stamp.After); ok && !p.Mapping.File.Kind.HasFile() {
-		o.Memory = j.files.memory(p.Mapping.File)
+		o.Memory = j.files.memory(p.Mapping)
 	}
 }
 

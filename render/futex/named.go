@@ -14,8 +14,13 @@ import (
 func (a *Analysis) Name(symbols render.Symbols) {
 	for i := range a.stacks.list {
 		for k := range a.stacks.list[i].Frames {
-			if f := &a.stacks.list[i].Frames[k]; f.File != nil && f.Name == nil {
+			f := &a.stacks.list[i].Frames[k]
+			switch {
+			case f.Name != nil:
+			case f.File != nil:
 				f.Name = symbols.Name(f.File, f.Offset, k == 0)
+			default:
+				f.Name = render.CodeName(f.Memory, f.Reason, f.Offset)
 			}
 		}
 	}

@@ -11,12 +11,14 @@ import (
 // Frame is one frame of a stack: where in which file, or why there is none.
 type Frame struct {
 	File   *filemap.File // nil if none is known
-	Offset uint64        // in the file
+	Offset uint64        // in the file, or in the vDSO
 	Trust  filemap.Trust
 	Reason filemap.Reason
 	// Address is the frame's number as the kernel gave it, if there is no
 	// file.
 	Address uint64
+	// Memory is what a frame without a file lies in, if that is code; else nil.
+	Memory *filemap.Memory
 	// Name is the function, nil if nobody asked. See Analysis.Name.
 	Name *symbol.Name
 }
@@ -86,7 +88,7 @@ func (s *stacks) intern(st *resolve.Stack) int32 {
 	for i := range n {
 		f := frameOf(st, i)
 		s.work = append(s.work, f)
-		maphash.WriteComparable(&h, Frame{File: f.File, Offset: f.Offset, Reason: f.Reason, Address: f.Address})
+		maphash.WriteComparable(&h, Frame{File: f.File, Offset: f.Offset, Reason: f.Reason, Address: f.Address, Memory: f.Memory})
 	}
 	sum := h.Sum64()
 	for _, id := range s.byHash[sum] {
@@ -110,7 +112,7 @@ func same(a, b []Frame) bool {
 	}
 	for i := range a {
 		x, y := &a[i], &b[i]
-		if x.File != y.File || x.Offset != y.Offset || x.Reason != y.Reason || x.Address != y.Address {
+		if x.File != y.File || x.Offset != y.Offset || x.Reason != y.Reason || x.Address != y.Address || x.Memory != y.Memory {
 			return false
 		}
 	}
@@ -120,7 +122,14 @@ func same(a, b []Frame) bool {
 func frameOf(st *resolve.Stack, i int) Frame {
 	f, o := &st.Frames[i], &st.Outcomes[i]
 	if o.File == nil {
-		return Frame{Reason: o.Reason, Address: f.Address(st.Text)}
+		out := Frame{Reason: o.Reason, Address: f.Address(st.Text)}
+		if m := o.Memory; m != nil && (m.Exec || m.Code != nil) {
+			out.Memory, out.Offset = m, out.Address
+			if o.HasOffset {
+				out.Offset = o.Offset
+			}
+		}
+		return out
 	}
 	out := Frame{File: o.File, Trust: o.Trust, Offset: o.Offset}
 	if !o.HasOffset {

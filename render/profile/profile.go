@@ -18,8 +18,8 @@ import (
 type Frame struct {
 	File   *filemap.File // nil if none is known
 	Offset uint64        // in the file
-	// Reason is why there is no file, Memory what the frame lies in then, ""
-	// if nobody knows. Where exactly it lies there is left out: the addresses
+	// Reason is why there is no file, Memory what the frame lies in then, "" if
+	// nobody knows: the function, if that is known, else what the kernel calls it. Where exactly it lies there is left out: the addresses
 	// of two processes have nothing in common.
 	Reason filemap.Reason
 	Memory string
@@ -189,6 +189,8 @@ func (p *Profile) intern(st *resolve.Stack) int32 {
 
 func frameOf(text []byte, f *tracefs.Frame, o *resolve.Outcome) Frame {
 	switch {
+	case o.File == nil && o.Memory != nil && o.Memory.Code != nil:
+		return Frame{Reason: o.Reason, Memory: o.Memory.Code.Function}
 	case o.File == nil && o.Memory != nil:
 		return Frame{Reason: o.Reason, Memory: o.Memory.Name}
 	case o.File == nil:

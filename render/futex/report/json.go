@@ -147,6 +147,7 @@ type frameJSON struct {
 	File           string     `json:"file,omitempty"`
 	Line           int        `json:"line,omitempty"`
 	Inlined        []callJSON `json:"inlined,omitempty"`
+	Source         string     `json:"symbol_source,omitempty"`
 	NoSymbol       string     `json:"no_function,omitempty"`
 }
 
@@ -165,7 +166,7 @@ func (f *frameJSON) named(n *symbol.Name) {
 		f.NoSymbol = n.Reason.String()
 		return
 	}
-	f.Function, f.FunctionOffset = clean(n.Function), hex(n.Offset)
+	f.Function, f.FunctionOffset, f.Source = clean(n.Function), hex(n.Offset), n.Source.String()
 	f.File, f.Line = clean(n.File), n.Line
 	for _, in := range n.Inlined {
 		f.Inlined = append(f.Inlined, callJSON{clean(in.Function), clean(in.File), in.Line})
@@ -390,6 +391,7 @@ func framesOf(s *futex.Stack) []frameJSON {
 		f := &s.Frames[i]
 		if f.File == nil {
 			out[i] = frameJSON{Reason: f.Reason.String(), Address: hex(f.Address)}
+			out[i].named(f.Name)
 			continue
 		}
 		out[i] = frameJSON{Offset: hex(f.Offset), Path: clean(f.File.Path), BuildID: f.File.BuildID.Hex(), Trust: f.Trust.String()}

@@ -49,7 +49,11 @@ func appendFrames(list []profile.Frame, s *futex.StackShare) (frames []profile.F
 	}
 	for i := range s.Stack.Frames {
 		f := &s.Stack.Frames[i]
-		list = append(list, profile.Frame{File: f.File, Offset: f.Offset, Reason: f.Reason})
+		one := profile.Frame{File: f.File, Offset: f.Offset, Reason: f.Reason}
+		if n := f.Name; f.File == nil && n != nil {
+			one.Offset, one.Memory = 0, n.Function
+		}
+		list = append(list, one)
 	}
 	return list, s.Stack.Cut
 }

@@ -192,14 +192,14 @@ func (t *text) histogram(list []futex.Bucket) string {
 // frame is one frame: a file and an offset in it, or why there is none. It is
 // the one place that names a frame.
 func frame(f *futex.Frame) string {
+	if n := f.Name; n != nil && n.Reason == symbol.NoReason {
+		return function(n)
+	}
 	if f.File == nil && f.Reason == filemap.NoAddressSpace {
 		return fmt.Sprintf("%#x", f.Address)
 	}
 	if f.File == nil {
 		return fmt.Sprintf("%#x (%s)", f.Address, f.Reason)
-	}
-	if n := f.Name; n != nil && n.Reason == symbol.NoReason {
-		return function(n)
 	}
 	return fmt.Sprintf("%s+%#x", printable(path.Base(f.File.Path)), f.Offset)
 }

@@ -1,0 +1,157 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// jitFrame is a frame of the JSON output that lies in no file.
+type jitFrame struct {
+	Address, Reason, Memory, Function string
+	FunctionOffset                    string `json:"function_offset"`
+	NoFunction                        string `json:"no_function"`
+	Source                            string `json:"symbol_source"`
+}
+
+// jitFrames are the frames in the code that jit.c makes, and how often each was
+// seen. Without its path a frame is told by nothing but what it lies in.
+func jitFrames(t *testing.T, out []byte) map[jitFrame]int {
+	t.Helper()
+	frames := make(map[jitFrame]int)
+	for line := range bytes.Lines(out) {
+		var record struct {
+			Comm  string
+			Stack []struct {
+				jitFrame
+				Path string
+			}
+		}
+		if line[0] != '{' {
+			continue // the program's own words
+		}
+		if err := json.Unmarshal(line, &record); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		for _, f := range record.Stack {
+			if f.Path == "" && record.Comm == "jit" {
+				frames[f.jitFrame]++
+			}
+		}
+	}
+	return frames
+}
+
+// TestLivePerfMap: code that a program makes while it runs has the names of the map
+// that it writes for perf, if the map is the program's, and else the reason jit.
+func TestLivePerfMap(t *testing.T) {
+	needLive(t)
+	program := filepath.Join(t.TempDir(), "jit")
+	compile(t, program, "jit.c")
+	for _, mode := range []string{"map", "none", "old", "link", "foreign", "fifo", "small", "exec"} {
+		t.Run(mode, func(t *testing.T) {
+			cmd := exec.Command(ustackBinary(t), "live", "-q", "--symbols", "--format=json", "-e", "syscalls:sys_enter_futex", "--", program, mode)
+			cmd.Stderr = t.Output()
+			out, err := cmd.Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var first, second uint64
+			if i := bytes.Index(out, []byte("first 0x")); i < 0 {
+				t.Fatalf("%s", out)
+			} else if _, err := fmt.Sscanf(string(out[i:]), "first %v\nsecond %v", &first, &second); err != nil {
+				t.Fatal(err)
+			}
+			want := make(map[jitFrame]int)
+			for name, at := range map[string]uint64{"LazyCompile:*first /a b.js:1": first, "second": second} {
+				f := jitFrame{Address: fmt.Sprintf("%#x", at+callInJIT), Reason: "anonymous", Memory: "[anon]", NoFunction: "jit"}
+				if mode == "map" {
+					f.Function, f.FunctionOffset, f.Source, f.NoFunction = name, fmt.Sprintf("%#x", callInJIT), "perf-map", ""
+				}
+				want[f] = 20
+			}
+			got := jitFrames(t, out)
+			if len(got) != len(want) {
+				t.Errorf("%+v, want %+v", got, want)
+			}
+			for f, n := range want {
+				if got[f] != n {
+					t.Errorf("%+v: %d times, want %d", f, got[f], n)
+				}
+			}
+		})
+	}
+}
+
+// TestLivePerfMapSaved: what was saved has the names of --perf-map, in all outputs.
+func TestLivePerfMapSaved(t *testing.T) {
+	needLive(t)
+	program, dir := filepath.Join(t.TempDir(), "jit"), t.TempDir()
+	compile(t, program, "jit.c")
+	saved := filepath.Join(dir, "saved")
+	args := []string{"live", "-q", "--symbols", "--save", saved, "-o", filepath.Join(dir, "live"), "-e", "syscalls:sys_*_futex", "--", program, "map", "keep"}
+	if out, err := exec.Command(ustackBinary(t), args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	live, err := os.ReadFile(filepath.Join(dir, "live"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const comm = "jit-"
+	at := bytes.Index(live, []byte(comm))
+	var pid int
+	if at < 0 {
+		t.Fatalf("%s", live)
+	} else if _, err := fmt.Sscanf(string(live[at+len(comm):]), "%d", &pid); err != nil {
+		t.Fatal(err)
+	}
+	name := fmt.Sprintf("perf-%d.map", pid)
+	text, err := os.ReadFile(filepath.Join(os.TempDir(), name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = os.Remove(filepath.Join(os.TempDir(), name))
+	maps := filepath.Join(dir, "maps")
+	if err := os.Mkdir(maps, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(maps, name), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again := func(args ...string) string {
+		var stdout bytes.Buffer
+		args = append(args, "--maps", filepath.Join(saved, savedSpacesFile), filepath.Join(saved, savedTraceFile))
+		if code := run(args, strings.NewReader(""), &stdout, t.Output()); code != 0 {
+			t.Fatalf("%v: %d", args, code)
+		}
+		return stdout.String()
+	}
+	if got := again("replay", "-q", "--symbols", "--perf-map", maps); got != string(live) {
+		t.Error(firstDifference(live, []byte(got)))
+	}
+	line := fmt.Sprintf("> LazyCompile:*first /a b.js:1+%#x : [anon] (unresolved: anonymous)\n", callInJIT)
+	if n := strings.Count(string(live), line); n != 40 {
+		t.Errorf("%d times %q", n, line)
+	}
+	if got := again("replay", "-q", "--symbols"); strings.Count(got, "> (no symbol: jit) : [anon] (unresolved: anonymous)\n") != 80 {
+		t.Errorf("%s", got)
+	}
+	for _, format := range []string{"folded", "speedscope"} {
+		if got := again("replay", "-q", "--format", format, "--symbols", "--perf-map", maps); !strings.Contains(got, "LazyCompile:*first /a b.js:1") {
+			t.Errorf("%s: %s", format, got)
+		}
+	}
+	if got := again("futex", "-q", "--json", "--top", "0", "--symbols", "--perf-map", maps); !strings.Contains(got, `"symbol_source": "perf-map"`) {
+		t.Errorf("%s", got)
+	}
+	if got := again("replay", "-q"); strings.Contains(got, "symbol") || strings.Contains(got, "first") {
+		t.Errorf("names that nobody asked for: %s", got)
+	}
+}

@@ -1,0 +1,118 @@
+// Package unfiled names code that lies in no file: code that programs make while
+// they run, by the maps that they write for perf, and the vDSO, by its own symbol
+// table.
+package unfiled
+
+import (
+	"ustack/filemap"
+	"ustack/filemap/resolve"
+	"ustack/tracefs"
+)
+
+// Program is what a process was at a time.
+type Program struct {
+	PID int
+	// Began is when the program began to run, or was first seen. Exact: it did
+	// not run before.
+	Began tracefs.Time
+	Exact bool
+}
+
+// maps finds the perf map of a program that ran at t, nil if there is none.
+type maps interface {
+	find(p Program, t tracefs.Time) *perfMap
+}
+
+// Options are what names are found by.
+type Options struct {
+	// Inner judges stacks first; nil for nobody.
+	Inner resolve.Evidence
+	// Program is that of a stack.
+	Program func(s *resolve.Subject) (p Program, ok bool)
+	// Folder and Processes have perf maps; nil for none.
+	Folder    *Folder
+	Processes *Processes
+}
+
+// Evidence names the frames that are in no file. It implements
+// resolve.Evidence.
+type Evidence struct {
+	opt   Options
+	maps  []maps
+	known map[filemap.Memory]*filemap.Memory
+}
+
+// New returns an Evidence.
+func New(opt Options) *Evidence {
+	e := &Evidence{opt: opt, known: make(map[filemap.Memory]*filemap.Memory)}
+	if opt.Folder != nil {
+		e.maps = append(e.maps, opt.Folder)
+	}
+	if opt.Processes != nil {
+		e.maps = append(e.maps, opt.Processes)
+	}
+	return e
+}
+
+// Judge implements resolve.Evidence.
+func (e *Evidence) Judge(s *resolve.Subject) {
+	if e.opt.Inner != nil {
+		e.opt.Inner.Judge(s)
+	}
+	var of []*perfMap // those of the process, once somebody needs them
+	asked := false
+	for k := range s.Frames {
+		o := &s.Outcomes[k]
+		if o.File != nil || o.Reason != filemap.Anonymous || o.Memory != nil && !o.Memory.Exec {
+			continue
+		}
+		if !asked {
+			of, asked = e.of(s), true
+		}
+		e.name(of, s.Frames[k].Address(s.Text), k == 0 && !s.Continued, o)
+	}
+}
+
+// of are the maps of a stack's process.
+func (e *Evidence) of(s *resolve.Subject) (list []*perfMap) {
+	p, ok := e.opt.Program(s)
+	if !ok {
+		return nil
+	}
+	for _, m := range e.maps {
+		if m := m.find(p, s.Time); m != nil {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// name gives a frame its function, if a map has it.
+func (e *Evidence) name(of []*perfMap, addr uint64, ran bool, o *resolve.Outcome) {
+	for _, m := range of {
+		if c := m.code(addr, ran); c != nil {
+			o.Memory = e.memory(o.Memory, c)
+			return
+		}
+	}
+}
+
+// maxKnown bounds the memory that is kept.
+const maxKnown = 1 << 16
+
+// memory is the Memory of a function.
+func (e *Evidence) memory(in *filemap.Memory, c *filemap.Code) *filemap.Memory {
+	key := filemap.Memory{Name: "[anon]", Exec: true, Code: c}
+	if in != nil {
+		key.Name = in.Name
+	}
+	m := e.known[key]
+	if m == nil {
+		if len(e.known) >= maxKnown {
+			clear(e.known)
+		}
+		m = &key
+		e.known[key] = m
+	}
+	return m
+}

@@ -1,0 +1,200 @@
+package unfiled
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap/procmap"
+	"ustack/tracefs"
+)
+
+// Processes has the perf maps of processes that run here. A process's map is
+// /tmp/perf-PID.map, where the process sees /tmp, and by the number that the
+// process knows itself by (map__new in tools/perf/util/map.c).
+type Processes struct {
+	proc string
+	same func(Program) bool
+	stat *procmap.Reader
+	now  func() (mono, real tracefs.Time)
+	shelf
+}
+
+// life is which process it is whose map is kept.
+type life struct {
+	program tracefs.Time // when it began
+	checked tracefs.Time // monotonic
+	ticks   uint64       // field 22 of /proc/PID/stat, 0 if it is not there
+	began   tracefs.Time // monotonic, not before that
+}
+
+// NewProcesses returns the maps of the processes that a proc file system shows,
+// /proc if that is "". same tells whether a process is no other
+// program by now; one that has ended is none.
+func NewProcesses(proc string, same func(Program) bool) (*Processes, error) {
+	r, err := procmap.NewReader(procmap.Options{Proc: proc, Source: procmap.Text})
+	if err != nil {
+		return nil, err
+	}
+	return &Processes{proc: r.Proc(), same: same, stat: r, now: clocks, shelf: newShelf()}, nil
+}
+
+// stamp is how exact the times of frames are.
+const stamp = tracefs.Time(time.Microsecond)
+
+// find implements maps. The map is as it was at t or later: programs tell of
+// their code before they run it.
+func (ps *Processes) find(p Program, t tracefs.Time) *perfMap {
+	mono, real := ps.now()
+	s, ok := ps.take(p.PID)
+	if !ok || s.life.program != p.Began {
+		if !ps.same(p) {
+			return nil // it has become another program, and nobody has looked before
+		}
+		s = &slot{life: life{program: p.Began}}
+		ps.put(p.PID, s)
+	}
+	if s.life.checked <= t+stamp && ps.same(p) {
+		ps.look(p, s, mono, real)
+		if !ps.same(p) {
+			s.mapFile = mapFile{} // of the new program, perhaps
+		}
+		ps.shrink(s)
+	}
+	if t < s.life.began {
+		return nil // it was another process then
+	}
+	return s.perf
+}
+
+// look looks whether there is more to read. Of a process that has ended, what was
+// read stays.
+func (ps *Processes) look(p Program, s *slot, mono, real tracefs.Time) {
+	s.life.checked = mono
+	st, err := ps.stat.Stat(p.PID)
+	if err != nil {
+		return
+	}
+	if st.StartTime != s.life.ticks {
+		s.mapFile = mapFile{}
+		s.life.ticks, s.life.began = st.StartTime, sinceBoot(st.StartTime)+mono-bootNow(mono)
+	}
+	root, user, inside, err := ps.enter(p.PID)
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	if now, err := ps.stat.Stat(p.PID); err != nil || now.StartTime != st.StartTime {
+		return // it may be the root of another process
+	}
+	began := s.life.began + tick
+	if p.Exact {
+		began = max(began, p.Began)
+	}
+	_ = s.update(root, "tmp/"+mapName(inside), fresh(user, began+real-mono))
+}
+
+// tick is how exact the kernel tells when a process began: USER_HZ is 100
+// everywhere.
+const tick = tracefs.Time(time.Second / 100)
+
+func sinceBoot(ticks uint64) tracefs.Time { return tracefs.Time(min(ticks, 1<<40)) * tick }
+
+var (
+	errOwner = errors.New("its owner is neither the process's user nor root")
+	errOld   = errors.New("it is older than the process")
+)
+
+// enter opens the root folder of a process, and tells its user and number.
+func (ps *Processes) enter(pid int) (root *os.Root, user uint32, inside int, err error) {
+	if user, inside, err = ps.status(pid); err != nil {
+		return nil, 0, 0, err
+	}
+	root, err = os.OpenRoot(ps.path(pid, "root"))
+	return root, user, inside, err
+}
+
+// fresh asks whether a file can be a map of a process of a user. began is by the
+// clock of files: what was written before is of another process or program.
+func fresh(user uint32, began tracefs.Time) func(fs.FileInfo) error {
+	return func(info fs.FileInfo) error {
+		owner, ok := info.Sys().(*syscall.Stat_t)
+		switch {
+		case !ok || owner.Uid != 0 && owner.Uid != user:
+			return errOwner
+		case tracefs.Time(info.ModTime().UnixNano()) <= began:
+			return errOld
+		}
+		return nil
+	}
+}
+
+func (ps *Processes) path(pid int, name string) string {
+	return ps.proc + "/" + strconv.Itoa(pid) + "/" + name
+}
+
+// status is the effective user of a process, and the number that it has in its
+// own PID namespace (man 5 proc_pid_status).
+func (ps *Processes) status(pid int) (user uint32, inside int, err error) {
+	f, err := os.Open(ps.path(pid, "status"))
+	if err != nil {
+		return 0, 0, err
+	}
+	defer f.Close()
+	const enough = 1 << 16
+	text, err := io.ReadAll(io.LimitReader(f, enough))
+	if err != nil {
+		return 0, 0, err
+	}
+	user, inside, ok := parseStatus(text)
+	if !ok {
+		return 0, 0, fmt.Errorf("the status of process %d has no user, or no number", pid)
+	}
+	return user, inside, nil
+}
+
+func parseStatus(text []byte) (user uint32, inside int, ok bool) {
+	known := false
+	for line := range bytes.Lines(text) {
+		key, value, _ := bytes.Cut(line, []byte(":"))
+		fields := bytes.Fields(value)
+		switch {
+		case string(key) == "Uid" && len(fields) > 1: // real, effective, saved, of file systems
+			v, err := strconv.ParseUint(string(fields[1]), 10, 32)
+			user, known = uint32(v), err == nil
+		case string(key) == "NStgid" && len(fields) > 0: // in ours, …, in its own
+			v, err := strconv.ParseUint(string(fields[len(fields)-1]), 10, 31)
+			if err == nil {
+				inside = int(v)
+			}
+		}
+	}
+	return user, inside, known && inside > 0
+}
+
+// clocks are the time by the clock of the trace, and by that of files.
+func clocks() (mono, real tracefs.Time) {
+	return clock(unix.CLOCK_MONOTONIC), clock(unix.CLOCK_REALTIME)
+}
+
+// bootNow is the time since boot, by which the kernel tells when processes
+// began, at a moment of the monotonic clock.
+func bootNow(mono tracefs.Time) tracefs.Time {
+	return mono + clock(unix.CLOCK_BOOTTIME) - clock(unix.CLOCK_MONOTONIC)
+}
+
+func clock(id int32) tracefs.Time {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(id, &ts); err != nil {
+		return 0 // cannot be: every kernel has these clocks
+	}
+	return tracefs.Time(ts.Nano())
+}
