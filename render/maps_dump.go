@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"ustack/filemap/elfid"
 	"ustack/filemap/procmap"
 )
 
@@ -48,6 +49,9 @@ func (d *MapsDump) Threads(pid int, tids []int) {
 		d.tids = fmt.Appendf(d.tids, "%d %d\n", tid, pid)
 	}
 }
+
+// VDSO notes the build ID of the kernel's vDSO.
+func (d *MapsDump) VDSO(id elfid.ID) error { return d.file("vdso.txt", []byte(id.Hex()+"\n")) }
 
 // Close writes the threads and ends the archive.
 func (d *MapsDump) Close() error {

@@ -7,10 +7,12 @@ import (
 	"io"
 	"os"
 
+	"ustack/filemap/elfid"
 	"ustack/filemap/evidence"
 	"ustack/filemap/resolve"
 	"ustack/filemap/sideband"
 	"ustack/filemap/space"
+	"ustack/filemap/symbol"
 	"ustack/filemap/timeline"
 	"ustack/filemap/unfiled"
 	"ustack/tracefs"
@@ -24,8 +26,10 @@ type withEvidence struct {
 	exact *timeline.Judge    // of mappings that live has saved, nil for others
 	// folder has the perf maps of --perf-map, nil for none.
 	folder *unfiled.Folder
-	files  []string // the inputs, all of which can be read twice
-	temp   []string
+	// vdso is ours, if --symbols is on and the trace's is the same.
+	vdso  *symbol.Kernel
+	files []string // the inputs, all of which can be read twice
+	temp  []string
 }
 
 // evidence loads the dump of --maps.
@@ -55,11 +59,24 @@ func (w *withEvidence) openPerfMaps(f *traceFlags) (err error) {
 
 // named names code in no file besides what inner, which may be nil, says.
 func (w *withEvidence) named(inner resolve.Evidence) resolve.Evidence {
-	opt := unfiled.Options{Inner: inner, Folder: w.folder, Program: w.program}
+	if w.folder == nil && w.vdso == nil {
+		return inner
+	}
+	opt := unfiled.Options{Inner: inner, Folder: w.folder, Program: w.program, VDSO: w.vdso}
 	if w.exact != nil {
 		opt.Program = programOf(w.exact)
 	}
 	return unfiled.New(opt)
+}
+
+// openVDSO opens our vDSO if it is that of the trace, by its build ID.
+func (w *withEvidence) openVDSO(id elfid.ID) {
+	if id.IsZero() {
+		return
+	}
+	if own, err := unfiled.OwnVDSO(); err == nil && own.ID() == id {
+		w.vdso = own
+	}
 }
 
 // program is the process of a stack, by the dump or by the trace.
@@ -84,7 +101,10 @@ func (w *withEvidence) load(f *traceFlags, stdin io.Reader) error {
 		}
 		return nil
 	}
-	if exact, err := loadHistory(f.maps); exact != nil || err != nil {
+	if exact, vdso, err := loadHistory(f.maps); exact != nil || err != nil {
+		if f.symbols.on {
+			w.openVDSO(vdso)
+		}
 		if err == nil && f.sysroot != "" && !f.symbols.on {
 			err = errors.New("--sysroot is of no use with what live has saved")
 		}
@@ -97,6 +117,9 @@ func (w *withEvidence) load(f *traceFlags, stdin io.Reader) error {
 	}
 	if w.judge, err = evidence.New(dump, f.sysroot); err != nil {
 		return err
+	}
+	if f.symbols.on {
+		w.openVDSO(dump.VDSO())
 	}
 	w.files = nil
 	for _, name := range f.files {
@@ -113,28 +136,28 @@ func (w *withEvidence) load(f *traceFlags, stdin io.Reader) error {
 const replayedVersions = 1 << 17
 
 // loadHistory loads the address spaces that live --save has saved; nil if the
-// file is something else.
-func loadHistory(name string) (*timeline.Judge, error) {
+// file is something else. vdso is the build ID of the kernel's vDSO, if known.
+func loadHistory(name string) (j *timeline.Judge, vdso elfid.ID, err error) {
 	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
-		return nil, nil // evidence.Load tells
+		return nil, vdso, nil // evidence.Load tells
 	}
 	f, err := input.Open(name, nil)
 	if err != nil {
-		return nil, err
+		return nil, vdso, err
 	}
 	defer f.Close()
 	r := bufio.NewReader(f)
 	if head, _ := r.Peek(len(sideband.LogHead)); string(head) != sideband.LogHead {
-		return nil, nil
+		return nil, vdso, nil
 	}
 	spaces := space.NewOf(replayedVersions)
 	h, err := sideband.Load(spaces, r)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, vdso, fmt.Errorf("%s: %w", name, err)
 	}
 	return timeline.New(timeline.Options{
 		Spaces: spaces, Threads: h.Threads, Doubtful: h.Gaps.Around, Stamp: timeline.TextStamp(),
-	}), nil
+	}), h.VDSO, nil
 }
 
 // spool copies an input that can be read only once to a temporary file.

@@ -9,6 +9,7 @@ import (
 	"ustack/filemap/sideband"
 	"ustack/filemap/space"
 	"ustack/filemap/timeline"
+	"ustack/filemap/unfiled"
 	"ustack/tracefs"
 	"ustack/tracefs/instance"
 )
@@ -31,7 +32,11 @@ type bandFollower struct {
 func startBand(root *instance.Root, code *procmap.Reader, log io.Writer, idle func() bool, opt *timeline.Options) (*bandFollower, error) {
 	// Where the kernel has no such event (CONFIG_EVENT_TRACING), it is 0.
 	executed, _ := root.ID(instance.Event{System: "sched", Name: "sched_process_exec"})
-	band, err := sideband.Open(opt.Spaces, sideband.Options{Clock: clock, Log: log, ExecEvent: executed})
+	options := sideband.Options{Clock: clock, Log: log, ExecEvent: executed}
+	if vdso, err := unfiled.OwnVDSO(); err == nil {
+		options.VDSO = vdso.ID()
+	}
+	band, err := sideband.Open(opt.Spaces, options)
 	if err != nil {
 		return nil, err
 	}

@@ -31,6 +31,7 @@ type following struct {
 	files   *watch.Watcher // those whose build IDs are remembered
 	how     string         // "" if nothing is followed
 	idle    func() bool
+	say     func(string, ...any)
 }
 
 // follower is a way to do that.
@@ -55,7 +56,7 @@ type follower interface {
 // them. It must come before tracing is switched on. idle tells that all stacks
 // until now have been judged; say tells what can be done only in part.
 func startFollowing(f *liveFlags, root *instance.Root, log io.Writer, idle func() bool, say func(string, ...any)) (*following, error) {
-	fl := &following{idle: idle}
+	fl := &following{idle: idle, say: say}
 	var err error
 	ids := procmap.NewIDs(nil)
 	fl.files = watch.New(watch.Options{Forget: ids.Forget, Proc: f.proc, Log: func(message string) { say("%s", message) }})
@@ -118,7 +119,11 @@ func (fl *following) named(proc string) (resolve.Evidence, error) {
 	if err != nil {
 		return nil, err
 	}
-	return unfiled.New(unfiled.Options{Inner: fl.judge, Processes: processes, Program: programOf(fl.judge)}), nil
+	opt := unfiled.Options{Inner: fl.judge, Processes: processes, Program: programOf(fl.judge)}
+	if opt.VDSO, err = unfiled.OwnVDSO(); err != nil {
+		fl.say("functions of the vDSO have no names: %v", err)
+	}
+	return unfiled.New(opt), nil
 }
 
 // programOf finds the program of a stack.

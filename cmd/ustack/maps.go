@@ -15,6 +15,7 @@ import (
 
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
+	"ustack/filemap/unfiled"
 	"ustack/render"
 )
 
@@ -268,6 +269,11 @@ func (f *mapsFlags) writeDump(w io.Writer, stderr io.Writer) error {
 	})
 	if err != nil && !errors.Is(err, errSome) {
 		return err
+	}
+	if vdso, verr := unfiled.OwnVDSO(); verr == nil && !vdso.ID().IsZero() {
+		if verr := dump.VDSO(vdso.ID()); verr != nil {
+			return fmt.Errorf("writing the dump: %w", verr)
+		}
 	}
 	if cerr := dump.Close(); cerr != nil {
 		return fmt.Errorf("writing the dump: %w", cerr)

@@ -75,7 +75,7 @@ func (f *traceFlags) open(stdin io.Reader, in input.Options, opt resolve.Options
 	if err != nil {
 		return nil, err
 	}
-	in.NoShapes = in.NoShapes || ev.judge != nil || ev.exact != nil || ev.folder != nil
+	in.NoShapes = in.NoShapes || ev.judge != nil || ev.exact != nil || ev.folder != nil || ev.vdso != nil
 	opt.Dialect = f.dialect
 	if ev.exact != nil {
 		opt.Evidence = ev.exact
@@ -96,9 +96,7 @@ func (f *traceFlags) open(stdin io.Reader, in input.Options, opt resolve.Options
 			return nil, err
 		}
 	}
-	if ev.folder != nil {
-		t.opt.Evidence = ev.named(t.opt.Evidence)
-	}
+	t.opt.Evidence = ev.named(t.opt.Evidence)
 	return t, nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"ustack/filemap"
+	"ustack/filemap/elfid"
 	"ustack/filemap/procmap"
 	"ustack/tracefs"
 	"ustack/tracefs/input"
@@ -28,6 +29,8 @@ type Dump struct {
 	// byID are the files' generations.
 	byID   map[generation]*mapped
 	memory map[filemap.Memory]*filemap.Memory
+	// vdso is the build ID of the vDSO, the zero ID if unknown.
+	vdso elfid.ID
 	// first and last are when the dump was begun and ended.
 	first, last tracefs.Time
 	// How many there are of what is bounded.
@@ -144,7 +147,7 @@ func (d *Dump) folder(dir fs.FS) error {
 }
 
 func isMember(name string) bool {
-	return name == "tids.txt" || strings.HasSuffix(name, ".maps")
+	return name == "tids.txt" || name == vdsoFile || strings.HasSuffix(name, ".maps")
 }
 
 func (d *Dump) archive(name string) error {
@@ -180,8 +183,11 @@ func (d *Dump) archive(name string) error {
 
 // member reads one file of a dump.
 func (d *Dump) member(name string, r io.Reader) error {
-	if name == "tids.txt" {
+	switch name {
+	case "tids.txt":
 		return d.threads(r)
+	case vdsoFile:
+		return d.readVDSO(r)
 	}
 	pid, err := strconv.ParseInt(strings.TrimSuffix(name, ".maps"), 10, 32)
 	if err != nil {
@@ -192,6 +198,21 @@ func (d *Dump) member(name string, r io.Reader) error {
 	}
 	return nil
 }
+
+// vdsoFile has the build ID of the vDSO.
+const vdsoFile = "vdso.txt"
+
+func (d *Dump) readVDSO(r io.Reader) error {
+	b, err := io.ReadAll(io.LimitReader(r, 2*elfid.Max+1))
+	if id, ok := elfid.Parse(bytes.TrimSuffix(b, []byte("\n"))); ok {
+		d.vdso = id
+	}
+	return err
+}
+
+// VDSO is the build ID of the vDSO of the kernel that the dump is of, the zero
+// ID if that is unknown.
+func (d *Dump) VDSO() elfid.ID { return d.vdso }
 
 // threads reads lines "TID PID".
 func (d *Dump) threads(r io.Reader) error {

@@ -21,7 +21,8 @@ import (
 // A line with three number signs begins a version, one with a single number
 // sign gives the build ID of the file with this device and inode, after the
 // first mapping of that file in the version; all others are lines of /proc/PID/maps. Besides,
-// tids.txt has a line "TID PID" for each thread.
+// tids.txt has a line "TID PID" for each thread, and vdso.txt the build ID of the
+// kernel's vDSO.
 
 // Head begins a version of a process's mappings in a dump.
 type Head struct {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap"
+	"ustack/filemap/elfid"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/tracefs"
@@ -35,6 +36,9 @@ type Options struct {
 	Most int
 	// Log gets a line for each change, see Load. nil for none.
 	Log io.Writer
+	// VDSO is the build ID of the kernel's vDSO, for the log; the zero ID if
+	// unknown.
+	VDSO elfid.ID
 	// ExecEvent is the number of the tracepoint sched:sched_process_exec (its
 	// file id), by which the end of an exec is known. 0 if nobody knows: then
 	// stacks of the middle of an exec are not told from those of its program.
@@ -104,6 +108,9 @@ func Open(spaces *space.Spaces, opt Options) (*Band, error) {
 	b := &Band{History: NewHistory(spaces), opt: opt, clock: clock}
 	if opt.Log != nil {
 		b.History.log = &logWriter{w: opt.Log, buf: []byte(LogHead + opt.Clock + "\n")}
+		if !opt.VDSO.IsZero() {
+			b.History.log.vdso(opt.VDSO)
+		}
 	}
 	if err := b.openAll(); err != nil {
 		return nil, errors.Join(err, b.Close())

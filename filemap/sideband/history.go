@@ -1,6 +1,7 @@
 package sideband
 
 import (
+	"ustack/filemap/elfid"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/tracefs"
@@ -13,6 +14,9 @@ type History struct {
 	Spaces  *space.Spaces
 	Threads *Threads
 	Gaps    *Gaps
+	// VDSO is the build ID of the kernel's vDSO, as a log has it; the zero ID
+	// if unknown.
+	VDSO elfid.ID
 
 	log *logWriter // nil if nobody wants one
 	// missed is the time until which records may be missing.

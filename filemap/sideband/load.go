@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"ustack/filemap"
+	"ustack/filemap/elfid"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/tracefs"
@@ -129,6 +130,7 @@ var verbs = map[string]func(p *Player, t tracefs.Time, f *fields) error{
 	"lost":    (*Player).lost,
 	"sure":    (*Player).sure,
 	"until":   (*Player).reach,
+	"vdso":    (*Player).vdso,
 }
 
 // number plays a change that is a process.
@@ -207,6 +209,18 @@ func (p *Player) reach(t tracefs.Time, f *fields) error {
 		return err
 	}
 	p.until = t
+	return nil
+}
+
+func (p *Player) vdso(_ tracefs.Time, f *fields) error {
+	id, ok := elfid.Parse(f.word())
+	if !ok {
+		f.fail("build ID")
+	}
+	if err := f.end(); err != nil {
+		return err
+	}
+	p.History.VDSO = id
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strconv"
 
+	"ustack/filemap/elfid"
 	"ustack/filemap/procmap"
 	"ustack/tracefs"
 )
@@ -13,6 +14,7 @@ import (
 // Load makes of it the history that was.
 //
 //	# ustack side band 1 clock=mono
+//	vdso TIME BUILDID                     the kernel's
 //	read TIME AFTER PID STARTTIME READ COMM   a reading, followed by its lines
 //	 MAPPING                              what was mapped
 //	seen TIME PID TID                     a thread that a reading has found
@@ -109,6 +111,12 @@ func (l *logWriter) loaded(pid int, t tracefs.Time)            { l.whole("loaded
 func (l *logWriter) sure(t tracefs.Time)                       { l.whole("sure", t) }
 func (l *logWriter) exec(pid int, comm string, t tracefs.Time) { l.named("exec", t, pid, comm) }
 func (l *logWriter) comm(pid int, comm string, t tracefs.Time) { l.named("comm", t, pid, comm) }
+
+func (l *logWriter) vdso(id elfid.ID) {
+	l.line("vdso", 0)
+	l.buf = id.AppendHex(append(l.buf, ' '))
+	l.end()
+}
 
 func (l *logWriter) mapped(pid int, m *procmap.Mapping, t tracefs.Time) {
 	if l != nil {

@@ -6,6 +6,7 @@ package unfiled
 import (
 	"ustack/filemap"
 	"ustack/filemap/resolve"
+	"ustack/filemap/symbol"
 	"ustack/tracefs"
 )
 
@@ -32,6 +33,9 @@ type Options struct {
 	// Folder and Processes have perf maps; nil for none.
 	Folder    *Folder
 	Processes *Processes
+	// VDSO is that of the kernel of the trace, nil if that is not at hand, or
+	// not known to be the same.
+	VDSO *symbol.Kernel
 }
 
 // Evidence names the frames that are in no file. It implements
@@ -63,6 +67,7 @@ func (e *Evidence) Judge(s *resolve.Subject) {
 	asked := false
 	for k := range s.Frames {
 		o := &s.Outcomes[k]
+		e.vdso(&s.Frames[k], s, k == 0 && !s.Continued, o)
 		if o.File != nil || o.Reason != filemap.Anonymous || o.Memory != nil && !o.Memory.Exec {
 			continue
 		}
@@ -70,6 +75,24 @@ func (e *Evidence) Judge(s *resolve.Subject) {
 			of, asked = e.of(s), true
 		}
 		e.name(of, s.Frames[k].Address(s.Text), k == 0 && !s.Continued, o)
+	}
+}
+
+// wide is where addresses begin that only programs of 64 bits have. Those of 32
+// have another vDSO, below.
+const wide = 1 << 32
+
+// vdsoName is what the kernel calls the vDSO.
+const vdsoName = "[vdso]"
+
+// vdso gives a frame in the vDSO its function.
+func (e *Evidence) vdso(f *tracefs.Frame, s *resolve.Subject, ran bool, o *resolve.Outcome) {
+	if e.opt.VDSO == nil || o.Reason != filemap.VDSO || o.Memory == nil || o.Memory.Name != vdsoName || !o.HasOffset ||
+		f.Form != tracefs.FormPlain || f.Address(s.Text)-o.Offset < wide {
+		return
+	}
+	if c := e.opt.VDSO.Code(o.Offset, ran); c != nil {
+		o.Memory = e.memory(o.Memory, c)
 	}
 }
 

@@ -35,6 +35,8 @@ var (
 func (m *mapFile) update(root *os.Root, name string, may func(fs.FileInfo) error) error {
 	info, err := root.Lstat(name)
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && m.perf != nil:
+		return nil // the program has taken it away; what it told is true
 	case err != nil:
 	case !info.Mode().IsRegular():
 		err = errNotRegular

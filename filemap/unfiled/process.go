@@ -34,6 +34,21 @@ type life struct {
 	checked tracefs.Time // monotonic
 	ticks   uint64       // field 22 of /proc/PID/stat, 0 if it is not there
 	began   tracefs.Time // monotonic, not before that
+	home
+}
+
+// home is where a process has its map, and whose that must be.
+type home struct {
+	root   *os.Root // nil if there is none
+	user   uint32
+	inside int // the number that the process knows itself by
+}
+
+func (h *home) close() {
+	if h.root != nil {
+		_ = h.root.Close() // of a folder: nothing to lose
+	}
+	h.root = nil
 }
 
 // NewProcesses returns the maps of the processes that a proc file system shows,
@@ -59,6 +74,9 @@ func (ps *Processes) find(p Program, t tracefs.Time) *perfMap {
 		if !ps.same(p) {
 			return nil // it has become another program, and nobody has looked before
 		}
+		if ok {
+			s.life.close()
+		}
 		s = &slot{life: life{program: p.Began}}
 		ps.put(p.PID, s)
 	}
@@ -75,31 +93,38 @@ func (ps *Processes) find(p Program, t tracefs.Time) *perfMap {
 	return s.perf
 }
 
-// look looks whether there is more to read. Of a process that has ended, what was
-// read stays.
+// look looks whether there is more to read. A process that has ended may have
+// written more before, if it is sure that no other one has its number there.
 func (ps *Processes) look(p Program, s *slot, mono, real tracefs.Time) {
 	s.life.checked = mono
+	h := &s.life.home
 	st, err := ps.stat.Stat(p.PID)
-	if err != nil {
+	switch {
+	case errors.Is(err, procmap.ErrGone) && h.root != nil && h.inside == p.PID:
+	case err != nil:
 		return
-	}
-	if st.StartTime != s.life.ticks {
-		s.mapFile = mapFile{}
-		s.life.ticks, s.life.began = st.StartTime, sinceBoot(st.StartTime)+mono-bootNow(mono)
-	}
-	root, user, inside, err := ps.enter(p.PID)
-	if err != nil {
-		return
-	}
-	defer root.Close()
-	if now, err := ps.stat.Stat(p.PID); err != nil || now.StartTime != st.StartTime {
-		return // it may be the root of another process
+	default:
+		if st.StartTime != s.life.ticks {
+			s.mapFile = mapFile{}
+			h.close()
+			s.life.ticks, s.life.began = st.StartTime, sinceBoot(st.StartTime)+mono-bootNow(mono)
+		}
+		now, err := ps.enter(p.PID)
+		if err != nil {
+			return
+		}
+		if again, err := ps.stat.Stat(p.PID); err != nil || again.StartTime != st.StartTime {
+			now.close() // it may be the root of another process
+			return
+		}
+		h.close()
+		*h = now
 	}
 	began := s.life.began + tick
 	if p.Exact {
 		began = max(began, p.Began)
 	}
-	_ = s.update(root, "tmp/"+mapName(inside), fresh(user, began+real-mono))
+	_ = s.update(h.root, "tmp/"+mapName(h.inside), fresh(h.user, began+real-mono))
 }
 
 // tick is how exact the kernel tells when a process began: USER_HZ is 100
@@ -113,13 +138,13 @@ var (
 	errOld   = errors.New("it is older than the process")
 )
 
-// enter opens the root folder of a process, and tells its user and number.
-func (ps *Processes) enter(pid int) (root *os.Root, user uint32, inside int, err error) {
-	if user, inside, err = ps.status(pid); err != nil {
-		return nil, 0, 0, err
+// enter opens the root folder of a process, and finds out its user and number.
+func (ps *Processes) enter(pid int) (h home, err error) {
+	if h.user, h.inside, err = ps.status(pid); err != nil {
+		return h, err
 	}
-	root, err = os.OpenRoot(ps.path(pid, "root"))
-	return root, user, inside, err
+	h.root, err = os.OpenRoot(ps.path(pid, "root"))
+	return h, err
 }
 
 // fresh asks whether a file can be a map of a process of a user. began is by the

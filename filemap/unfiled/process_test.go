@@ -122,6 +122,13 @@ func TestProcesses(t *testing.T) {
 		t.Errorf("of a program that has begun since: %s", got)
 	}
 	expect("of the one that was there", "four+0x10")
+	if err := os.Rename(name, name+".away"); err != nil {
+		t.Fatal(err)
+	}
+	expect("taken away", "four+0x10")
+	if err := os.Rename(name+".away", name); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Chtimes(name, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
@@ -130,6 +137,11 @@ func TestProcesses(t *testing.T) {
 	expect("written once more", "five+0x10")
 	end()
 	expect("the process has ended", "five+0x10")
+	write(t, name, "1000 100 five\n1000 100 six\n")
+	same = false
+	expect("the process has ended, and another one has its number", "five+0x10")
+	same = true
+	expect("the process has ended, and told of more before", "six+0x10")
 	if got := ps.string(Program{PID: pid, Began: 3}, 0x1010); got != "none" {
 		t.Errorf("never read before it ended: %s", got)
 	}

@@ -48,6 +48,7 @@ func (s *shelf) shrink(keep *slot) {
 				oldest, at = p, pid
 			}
 		}
+		oldest.life.close()
 		delete(s.slots, at)
 	}
 }
