@@ -49,6 +49,20 @@ func jitFrames(t *testing.T, out []byte) map[jitFrame]int {
 	return frames
 }
 
+// jitWords are the addresses of the functions of jit.c and the name of its map, as
+// it writes them.
+func jitWords(t *testing.T, out []byte) (first, second uint64, name string) {
+	t.Helper()
+	i := bytes.Index(out, []byte("first 0x"))
+	if i < 0 {
+		t.Fatalf("%s", out)
+	}
+	if _, err := fmt.Sscanf(string(out[i:]), "first %v\nsecond %v\nmap %s", &first, &second, &name); err != nil {
+		t.Fatal(err)
+	}
+	return first, second, name
+}
+
 // TestLivePerfMap: code that a program makes while it runs has the names of the map
 // that it writes for perf, if the map is the program's, and else the reason jit.
 func TestLivePerfMap(t *testing.T) {
@@ -63,12 +77,9 @@ func TestLivePerfMap(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var first, second uint64
-			if i := bytes.Index(out, []byte("first 0x")); i < 0 {
-				t.Fatalf("%s", out)
-			} else if _, err := fmt.Sscanf(string(out[i:]), "first %v\nsecond %v", &first, &second); err != nil {
-				t.Fatal(err)
-			}
+			first, second, name := jitWords(t, out)
+			defer os.Remove(name)
+			defer os.Remove(strings.Replace(name, ".map", ".target", 1))
 			want := make(map[jitFrame]int)
 			for name, at := range map[string]uint64{"LazyCompile:*first /a b.js:1": first, "second": second} {
 				f := jitFrame{Address: fmt.Sprintf("%#x", at+callInJIT), Reason: "anonymous", Memory: "[anon]", NoFunction: "jit"}
@@ -96,33 +107,26 @@ func TestLivePerfMapSaved(t *testing.T) {
 	program, dir := filepath.Join(t.TempDir(), "jit"), t.TempDir()
 	compile(t, program, "jit.c")
 	saved := filepath.Join(dir, "saved")
-	args := []string{"live", "-q", "--symbols", "--save", saved, "-o", filepath.Join(dir, "live"), "-e", "syscalls:sys_*_futex", "--", program, "map", "keep"}
-	if out, err := exec.Command(ustackBinary(t), args...).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	args := []string{"live", "-q", "--symbols", "--save", saved, "-o", filepath.Join(dir, "live"), "-e", "syscalls:sys_*_futex", "--", program, "map"}
+	words, err := exec.Command(ustackBinary(t), args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, words)
 	}
+	_, _, name := jitWords(t, words)
+	defer os.Remove(name)
 	live, err := os.ReadFile(filepath.Join(dir, "live"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	const comm = "jit-"
-	at := bytes.Index(live, []byte(comm))
-	var pid int
-	if at < 0 {
-		t.Fatalf("%s", live)
-	} else if _, err := fmt.Sscanf(string(live[at+len(comm):]), "%d", &pid); err != nil {
-		t.Fatal(err)
-	}
-	name := fmt.Sprintf("perf-%d.map", pid)
-	text, err := os.ReadFile(filepath.Join(os.TempDir(), name))
+	text, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = os.Remove(filepath.Join(os.TempDir(), name))
 	maps := filepath.Join(dir, "maps")
 	if err := os.Mkdir(maps, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(maps, name), text, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(maps, filepath.Base(name)), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	again := func(args ...string) string {
