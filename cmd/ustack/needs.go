@@ -45,6 +45,7 @@ func parseLooking(name, help string, args []string, stdout io.Writer) (*replayFl
 	fs.StringVar(&f.maps, "maps", "", "hold announcements against the mappings in `DUMP`, as for replay")
 	fs.StringVar(&f.sysroot, "sysroot", "", "`DIR` with the ELF files at their paths")
 	fs.Var(&f.symbols.debugDirs, "debug-dir", "look for debug information in `DIR`, too; may be repeated")
+	f.definePerfMap(fs)
 	f.symbols.registerNetwork(fs)
 	if err := parseFlags(fs, args, help, stdout); err != nil {
 		return nil, err
