@@ -13,8 +13,12 @@ func (e *Evidence) SharedFile(tid int32, at tracefs.Time, timed bool, addr uint6
 	return e.dump.SharedFile(tid, at, timed, addr)
 }
 
-// maxAreas bounds the areas of all layouts.
-const maxAreas = 1 << 20
+// maxAreas bounds the areas of all layouts, maxAgreed the versions of a process
+// that are looked at for one address.
+const (
+	maxAreas  = 1 << 20
+	maxAgreed = 1 << 10
+)
 
 // Layout is the part of what a thread's process had mapped that tells whether an
 // address is in the data of a program or library (Layout.Around): in all versions that the process can have had then, the
@@ -43,6 +47,9 @@ func (e *Evidence) Layout(tid, tgid int32, comm []byte, at tracefs.Time, timed b
 func (e *Evidence) agreed(versions []version, addr uint64) *version {
 	var found *version
 	var first *mapping
+	if len(versions) > maxAgreed {
+		return nil
+	}
 	for i := range versions {
 		m := versions[i].owner(addr)
 		switch {
