@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ustack/filemap/unfiled"
 )
 
 // mapsRun runs ustack maps.
@@ -350,7 +353,11 @@ func TestMapsSave(t *testing.T) {
 		t.Fatal(err)
 	}
 	members := mapsMembers(t, data)
-	if len(members) != 2 || members["tids.txt"] != pid+" "+pid+"\n" {
+	want := map[string]string{"tids.txt": pid + " " + pid + "\n", pid + ".maps": members[pid+".maps"]}
+	if vdso, err := unfiled.OwnVDSO(); err == nil {
+		want["vdso.txt"] = vdso.ID().Hex() + "\n"
+	}
+	if !maps.Equal(members, want) {
 		t.Errorf("%v", members)
 	}
 	head, rest, _ := strings.Cut(members[pid+".maps"], "\n")

@@ -142,6 +142,7 @@ func TestLogText(t *testing.T) {
 		Name: "/usr/bin/with\nfeed", BuildID: id, Dev: procmap.Dev{Major: 0xfe, Minor: 1}, Inode: 26, Generation: 3}
 	jit := procmap.Mapping{Start: 0x1000, End: 0x2000, Perms: procmap.Exec | procmap.Shared, Kind: procmap.Anonymous}
 	p := &procmap.Process{PID: 1, Stat: procmap.Stat{Comm: "init", StartTime: 5}, Mappings: []procmap.Mapping{jit, m}}
+	h.log.vdso(id)
 	h.read(p, []int{1, 4}, false, 58193790543, 0)
 	h.read(p, []int{1, 4}, false, 58193790544, 0)
 	h.fork(1, 7, 59000000000)
@@ -161,6 +162,7 @@ func TestLogText(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `# ustack side band 1 clock=mono
+vdso 0.000000000 7ebc65e52f2bbea498b4040fa92f7238377aaba9
 read 58.193790543 0.000000000 1 5 all:2 init
  1000-2000 --xs 0 00:00 0 0 anonymous - 
  5632c4fe0000-5632c4fe4000 r-xp 2000 fe:01 26 3 file 7ebc65e52f2bbea498b4040fa92f7238377aaba9 /usr/bin/with\012feed
@@ -182,6 +184,9 @@ until 61.000000000
 `
 	if got := log.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if again, err := Load(space.New(), strings.NewReader(want)); err != nil || again.VDSO != id {
+		t.Errorf("vDSO %s (%v), want %s", again.VDSO.Hex(), err, id.Hex())
 	}
 }
 
@@ -207,6 +212,8 @@ func TestLogErrors(t *testing.T) {
 		{good + "gone 1.000000000 x\n", "line 3: no number"},
 		{good + "sure 1.000000000 x\n", "line 3: no end"},
 		{good + "until 1.000000000 x\n", "line 3: no end"},
+		{good + "vdso 1.000000000 0g\n", "line 3: no build ID"},
+		{good + "vdso 1.000000000 11 12\n", "line 3: no end"},
 		{good + "exec 1.000000000 x y\n", "line 3: no number"},
 		{good + "lost 1.000000000 1 0 0\n", "line 3: no time"},
 		{good + "map 1.000000000 1 1000-1000 r-xp 0 0:0 0 0 file - /a\n", "line 3: no range of addresses"},
