@@ -306,7 +306,11 @@ func (r *Resolver) other(txt []byte, f *tracefs.Frame) Outcome {
 	case tracefs.FormPlain:
 		return unnamed(filemap.NoAddressSpace)
 	case tracefs.FormResolved:
-		return r.alreadyNamed(txt[f.Stem:f.End])
+		o := r.alreadyNamed(txt[f.Stem:f.End])
+		if f.Inferred && o.File != nil {
+			o.Trust = filemap.Inferred
+		}
+		return o
 	case tracefs.FormUnresolved:
 		return unnamed(givenReason(txt[f.Stem:f.End]))
 	case tracefs.FormObject:

@@ -112,7 +112,7 @@ func (r *Resolver) judgeShape(h *Held, i int, rec *tracefs.Record) (identified b
 		return identified
 	}
 	res.identified = identified
-	if len(res.Outcomes) <= math.MaxUint16 && !slices.ContainsFunc(res.Outcomes, func(o Outcome) bool { return o.File == nil }) {
+	if len(res.Outcomes) <= math.MaxUint16 && !slices.ContainsFunc(res.Outcomes, func(o Outcome) bool { return o.Trust != filemap.Announced }) {
 		res.named = uint16(len(res.Outcomes))
 	}
 	for k := range sh.Frames {

@@ -18,6 +18,9 @@ type Name struct {
 	Inlined []Call
 	Source  Source
 	Reason  Reason
+	// Inferred tells that the kernel gave no frame of the function: see
+	// Symbols.Skipped. Offset, File and Line are unknown then.
+	Inferred bool
 	// Found is the build ID of the file that was found, if Reason is
 	// IDMismatch.
 	Found elfid.ID

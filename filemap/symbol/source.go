@@ -33,6 +33,8 @@ type source struct {
 
 	variables    []*index // of data
 	hasVariables bool     // they have been read
+	code         *code    // see machineCode
+	coded        bool
 }
 
 // open finds the file and reads its symbol tables.
@@ -145,6 +147,9 @@ func (s *source) memory() int {
 	}
 	if s.lines != nil {
 		n += s.lines.Memory()
+	}
+	if s.code != nil {
+		n += s.code.size
 	}
 	return n
 }

@@ -34,6 +34,8 @@ type Options struct {
 	Fetch func(id, what string) (path string, err error)
 	// NoLines leaves out source lines and inlined functions.
 	NoLines bool
+	// NoInfer has Skipped find nothing.
+	NoInfer bool
 	// Memory bounds what is kept of files, in bytes; 0 for the default.
 	Memory int
 }
@@ -54,6 +56,7 @@ type Symbols struct {
 	last   *source
 	tick   int
 	memory int
+	pairs  map[pair]*Skipped
 }
 
 // New returns Symbols.

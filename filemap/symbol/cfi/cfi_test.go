@@ -3,6 +3,7 @@ package cfi
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"fmt"
 	"math/rand/v2"
@@ -194,7 +195,7 @@ func FuzzFunction(f *testing.F) {
 		}
 		u.initial = u.row
 		u.row.Addr, u.rows, u.stack = 0x1000, nil, nil
-		if u.run(reader{b: then}) && !slices.IsSortedFunc(u.rows, func(a, b Row) int { return int(int64(a.Addr - b.Addr)) }) {
+		if u.run(reader{b: then}) && !slices.IsSortedFunc(u.rows, func(a, b Row) int { return cmp.Compare(a.Addr, b.Addr) }) {
 			t.Errorf("% x % x: %+v", first, then, u.rows)
 		}
 	})

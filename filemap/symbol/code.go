@@ -1,0 +1,175 @@
+package symbol
+
+import (
+	"debug/elf"
+	"strings"
+
+	"ustack/filemap/callsite"
+	"ustack/filemap/symbol/cfi"
+	"ustack/filemap/symbol/image"
+)
+
+// Bounds on what is looked at of the code of a file.
+const (
+	maxFunction  = 64 << 10 // bytes of a function
+	maxFunctions = 4096     // that are kept
+)
+
+// code is the machine code of a file: its functions, and where they lead.
+type code struct {
+	image   *image.Image
+	regs    cfi.Registers
+	table   *cfi.Table
+	known   map[uint64]*function // by address
+	slots   map[uint64]string
+	exports map[string][]uint64
+	size    int // about how many bytes are kept
+}
+
+// function is a function, or a part of one, taken apart.
+type function struct {
+	*cfi.Function
+	steps []callsite.Step
+	sets  bool // arm64: it makes x29 a frame pointer
+}
+
+// holds reports whether an address is in the function.
+func (f *function) holds(addr uint64) bool { return addr >= f.Start && addr < f.End }
+
+// newCode opens the code of a file, nil if not enough is known of it.
+func newCode(x *image.Image) *code {
+	table, err := cfi.Open(x)
+	if err != nil {
+		return nil
+	}
+	c := &code{image: x, table: table, known: make(map[uint64]*function), size: table.Memory()}
+	c.regs, _ = cfi.RegistersOf(x.Machine)
+	return c
+}
+
+// function is the function at an address, nil if it cannot be taken apart.
+func (c *code) function(addr uint64) *function {
+	if f, ok := c.known[addr]; ok {
+		return f
+	}
+	if len(c.known) >= maxFunctions {
+		clear(c.known)
+		c.size = c.table.Memory()
+	}
+	f := c.read(addr)
+	c.known[addr] = f
+	c.size += 64
+	if f != nil {
+		c.size += 48*len(f.Rows) + 40*len(f.steps)
+	}
+	return f
+}
+
+func (c *code) read(addr uint64) *function {
+	info := c.table.Find(addr)
+	if info == nil || info.End-info.Start > maxFunction || stub(c.image.InCode(addr)) {
+		return nil
+	}
+	text, err := c.image.CodeAt(info.Start, info.End-info.Start)
+	if err != nil {
+		return nil
+	}
+	f := &function{Function: info}
+	if !callsite.Flow(c.image.Machine, text, info.Start, func(s callsite.Step) { f.steps = append(f.steps, s) }) {
+		return nil
+	}
+	f.sets = c.image.Machine == elf.EM_AARCH64 && callsite.SetsFrame(text)
+	return f
+}
+
+// stub reports whether a section holds linkers' stubs, or is no code.
+func stub(s *image.Section) bool {
+	return s == nil || strings.HasPrefix(s.Name, ".plt") || s.Name == ".iplt"
+}
+
+// end is where a call or jump leads to: an address in this file, or a name that
+// the dynamic linker looks up. Both are zero if nobody knows.
+func (c *code) end(s callsite.Step) (addr uint64, name string) {
+	if s.Slot {
+		return 0, c.slot(s.Target)
+	}
+	if s.Kind != callsite.Call && s.Kind != callsite.Jump {
+		return 0, ""
+	}
+	in := c.image.InCode(s.Target)
+	if !stub(in) {
+		return s.Target, ""
+	}
+	if in == nil {
+		return 0, ""
+	}
+	text, err := c.image.CodeAt(s.Target, callsite.StubSize)
+	if err != nil {
+		return 0, ""
+	}
+	if slot, ok := callsite.Stub(c.image.Machine, text, s.Target); ok {
+		return 0, c.slot(slot)
+	}
+	return 0, ""
+}
+
+// slot is the name of what a pointer of the dynamic linker's points to.
+func (c *code) slot(addr uint64) string {
+	if c.slots == nil {
+		var err error
+		if c.slots, err = c.image.Slots(); err != nil {
+			c.slots = make(map[uint64]string) // then nothing is known of them
+		}
+		c.size += 64 * len(c.slots)
+	}
+	return c.slots[addr]
+}
+
+// exported are the addresses of a function that other files can call.
+func (c *code) exported(name string) []uint64 {
+	if c.exports == nil {
+		var err error
+		if c.exports, err = c.image.Exports(); err != nil {
+			c.exports = make(map[string][]uint64)
+		}
+		c.size += 96 * len(c.exports)
+	}
+	return c.exports[name]
+}
+
+// intact reports whether the frame pointer is that of a caller at a place: the
+// function has neither set up a frame nor used the register for anything else.
+func (c *code) intact(r *cfi.Row) bool {
+	return r.Frame.Where == cfi.Same && r.Base == c.regs.Stack
+}
+
+// fresh reports whether a place is like the entry of a function: nothing is on
+// the stack but the return address, if calls put it there.
+func (c *code) fresh(r *cfi.Row) bool {
+	entry, returns := int64(8), cfi.Rule{Where: cfi.Saved, Offset: -8}
+	if c.image.Machine == elf.EM_AARCH64 {
+		entry, returns = 0, cfi.Rule{}
+	}
+	return c.intact(r) && r.Offset == entry && r.Return == returns
+}
+
+// framed reports whether the frame pointer points to the function's own frame
+// at a place: the caller's frame pointer, and the return address behind it.
+func (c *code) framed(f *function, r *cfi.Row) bool {
+	saved := r.Frame.Where == cfi.Saved && r.Return == cfi.Rule{Where: cfi.Saved, Offset: r.Frame.Offset + 8}
+	if c.image.Machine == elf.EM_AARCH64 {
+		return saved && f.sets
+	}
+	return saved && r.Base == c.regs.Frame && r.Offset == 16 && r.Frame.Offset == -16
+}
+
+// frames reports whether a function may have a frame anywhere.
+func (c *code) frames(f *function) bool {
+	for i := range f.Rows {
+		r := &f.Rows[i]
+		if r.Base != c.regs.Stack || c.image.Machine == elf.EM_AARCH64 && r.Frame.Where != cfi.Same {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,300 @@
+package symbol
+
+import (
+	"strings"
+
+	"ustack/filemap"
+	"ustack/filemap/callsite"
+)
+
+// Place is a frame of a stack: an offset in a file. Ran tells that the thread
+// was there; other frames are return addresses.
+type Place struct {
+	File   *filemap.File
+	Offset uint64
+	Ran    bool
+}
+
+// Skipped is a function that is on a stack between two frames, although the
+// unwinder did not see it.
+type Skipped struct {
+	File *filemap.File
+	// Offset is where the function begins. Where in it the thread was, nobody
+	// knows.
+	Offset uint64
+	Name   *Name // has Inferred set
+}
+
+// maxPairs bounds the pairs of frames that are remembered.
+const maxPairs = 1 << 15
+
+type pair struct{ inner, outer Place }
+
+// Skipped finds the function that unwinding by frame pointers has skipped
+// between two frames, nil if there is none, or nothing proves it.
+//
+// A function without a frame, as most of a C library's are, leaves the frame
+// pointer as it was. The unwinder then finds the frame of the caller that has
+// one, in it the return address into the caller's caller, and the caller itself
+// is missing. It is the function that is called right before that return
+// address. This is proven if
+//
+//   - the instruction before the outer frame's address is a direct call, to the
+//     beginning of a function of the same file;
+//   - the code of the inner frame has left the frame pointer alone;
+//   - the function has a frame where it calls on, and calls lead from there to
+//     the inner frame's function, only through functions that leave the frame
+//     pointer alone, too;
+//   - the function does not jump, at its end, to another one that may have a
+//     frame: that one could be on the stack in its place.
+//
+// The frame pointer's part is told by .eh_frame, which is what a debugger
+// unwinds by.
+func (s *Symbols) Skipped(inner, outer Place) *Skipped {
+	if s.opt.NoInfer || inner.File == nil || outer.File == nil || outer.Ran {
+		return nil
+	}
+	key := pair{inner, outer}
+	if f, ok := s.pairs[key]; ok {
+		return f
+	}
+	if len(s.pairs) >= maxPairs || s.pairs == nil {
+		s.pairs = make(map[pair]*Skipped)
+	}
+	f := s.infer(inner, outer)
+	s.pairs[key] = f
+	return f
+}
+
+// infer is Skipped for a pair that was not seen before.
+func (s *Symbols) infer(inner, outer Place) *Skipped {
+	to := s.source(outer.File)
+	if to.bin == nil || to.isGo {
+		return nil // Go code has frames
+	}
+	from := to
+	if inner.File != outer.File {
+		from = s.source(inner.File)
+		if from.bin == nil || s.files[outer.File] != to { // closed, to have room
+			return nil
+		}
+	}
+	before := to.memory() + from.memory()
+	defer func() {
+		if after := to.memory() + from.memory(); from == to {
+			s.memory += (after - before) / 2
+		} else {
+			s.memory += after - before
+		}
+	}()
+	p := proof{outer: to.machineCode(), inner: from.machineCode()}
+	if p.outer == nil || p.inner == nil || !p.holds(inner, outer) {
+		return nil
+	}
+	off, ok := to.bin.image.Offset(p.missing.Start)
+	if !ok {
+		return nil
+	}
+	n := to.name(off, true)
+	if n.Reason != NoReason || n.Offset != 0 {
+		return nil
+	}
+	return &Skipped{File: outer.File, Offset: off, Name: &Name{Function: n.Function, Source: n.Source, Inferred: true}}
+}
+
+// machineCode is the file's code, nil if not enough is known of it.
+func (s *source) machineCode() *code {
+	if !s.coded {
+		s.coded, s.code = true, newCode(s.bin.image)
+	}
+	return s.code
+}
+
+// proof is what shows that a function is missing between two frames.
+type proof struct {
+	outer, inner *code
+	goal         *function // of the inner frame
+	missing      *function
+	parts        map[uint64]bool // of missing that lie elsewhere, by their beginning
+}
+
+// holds looks for the proof.
+func (p *proof) holds(inner, outer Place) bool {
+	return p.called(outer) && p.untouched(inner) && p.alone() && p.leads()
+}
+
+// called finds the function that is called right before the outer frame.
+func (p *proof) called(outer Place) bool {
+	x := p.outer.image
+	if outer.Offset == 0 || outer.Offset >= 1<<62 {
+		return false
+	}
+	at, ok := x.Address(outer.Offset - 1)
+	if !ok {
+		return false
+	}
+	caller := p.outer.function(at)
+	if caller == nil {
+		return false
+	}
+	for _, s := range caller.steps {
+		if s.Kind != callsite.Call || s.End() != at+1 {
+			continue
+		}
+		f := p.outer.function(s.Target)
+		if f != nil && f.Start == s.Target && p.outer.fresh(&f.Rows[0]) {
+			p.missing = f
+		}
+	}
+	return p.missing != nil
+}
+
+// untouched reports whether the frame pointer is that of a caller at the inner
+// frame, in another function than the missing one.
+func (p *proof) untouched(inner Place) bool {
+	at := inner.Offset
+	if !inner.Ran {
+		if at == 0 {
+			return false
+		}
+		at--
+	}
+	addr, ok := p.inner.image.Address(at)
+	if !ok {
+		return false
+	}
+	p.goal = p.inner.function(addr)
+	return p.goal != nil && !p.goal.Signal && !p.is(p.goal) && p.inner.intact(p.goal.At(addr))
+}
+
+// is reports whether a function of the inner frame's file is the missing one.
+func (p *proof) is(f *function) bool { return p.inner == p.outer && f.Start == p.missing.Start }
+
+// maxVisits bounds the functions that are looked at for one proof.
+const maxVisits = 512
+
+// place is a function of a file.
+type place struct {
+	in *code
+	f  *function
+}
+
+// alone reports whether the missing function stays on the stack until it
+// returns: it jumps to no other function that may have a frame.
+func (p *proof) alone() bool {
+	p.parts = make(map[uint64]bool)
+	list := []place{{p.outer, p.missing}}
+	seen := map[*function]bool{p.missing: true}
+	for i := 0; i < len(list); i++ {
+		in, f := list[i].in, list[i].f
+		own := in == p.outer && (f == p.missing || p.parts[f.Start])
+		for _, s := range f.steps {
+			if s.Kind != callsite.Jump && s.Kind != callsite.JumpIndirect || s.Kind == callsite.Jump && f.holds(s.Target) {
+				continue
+			}
+			if !s.Slot && s.Kind == callsite.JumpIndirect && !in.fresh(f.At(s.Addr)) {
+				continue // a jump table: the function has something on the stack
+			}
+			next, ok := p.jumps(in, s)
+			if !ok || len(list)+len(next) > maxVisits {
+				return false
+			}
+			for _, n := range next {
+				switch part := own && n.in == p.outer && !n.in.fresh(&n.f.Rows[0]); {
+				case seen[n.f]:
+					continue
+				case part:
+					p.parts[n.f.Start] = true
+				case n.in.frames(n.f):
+					return false
+				}
+				seen[n.f] = true
+				list = append(list, n)
+			}
+		}
+	}
+	return !(p.inner == p.outer && p.parts[p.goal.Start])
+}
+
+// jumps are the functions that a jump can lead to. ok is false if nobody
+// knows.
+func (p *proof) jumps(in *code, s callsite.Step) (list []place, ok bool) {
+	addr, name := in.end(s)
+	if addr != 0 {
+		f := in.function(addr)
+		return []place{{in, f}}, f != nil
+	}
+	if name == "" || replaced(name) {
+		return nil, false
+	}
+	for _, addr := range p.inner.exported(name) {
+		f := p.inner.function(addr)
+		if f == nil {
+			return nil, false
+		}
+		list = append(list, place{p.inner, f})
+	}
+	return list, len(list) > 0
+}
+
+// replaced reports whether a function of the C library is one that programs
+// often bring along themselves: then it is not the library's code that runs.
+func replaced(name string) bool {
+	switch strings.TrimLeft(name, "_") {
+	case "malloc", "calloc", "realloc", "reallocarray", "free", "cfree", "memalign", "aligned_alloc", "posix_memalign", "valloc", "pvalloc", "malloc_usable_size":
+		return true
+	}
+	return false
+}
+
+// leads reports whether calls lead from the missing function to that of the
+// inner frame, with the missing function's frame and through none that touches
+// the frame pointer.
+func (p *proof) leads() bool {
+	list := []place{{p.outer, p.missing}}
+	for start := range p.parts {
+		if f := p.outer.function(start); f != nil {
+			list = append(list, place{p.outer, f})
+		}
+	}
+	own := len(list)
+	seen := make(map[*function]bool)
+	for i := 0; i < len(list) && len(list) < maxVisits; i++ {
+		in, f := list[i].in, list[i].f
+		if i >= own && in == p.inner && f.Start == p.goal.Start {
+			return true
+		}
+		for _, s := range f.steps {
+			call := s.Kind == callsite.Call || s.Kind == callsite.CallIndirect
+			row := f.At(s.Addr)
+			if i < own && (!call || !in.framed(f, row)) || i >= own && !in.intact(row) || !call && f.holds(s.Target) {
+				continue
+			}
+			for _, n := range p.follows(in, s) {
+				if !seen[n.f] {
+					seen[n.f] = true
+					list = append(list, n)
+				}
+			}
+		}
+	}
+	return false
+}
+
+// follows are the functions that a call or jump leads to, as far as that is
+// known.
+func (p *proof) follows(in *code, s callsite.Step) (list []place) {
+	addr, name := in.end(s)
+	if f := in.function(addr); addr != 0 && f != nil {
+		list = append(list, place{in, f})
+	}
+	if name == "" {
+		return list
+	}
+	for _, addr := range p.inner.exported(name) {
+		if f := p.inner.function(addr); f != nil {
+			list = append(list, place{p.inner, f})
+		}
+	}
+	return list
+}
