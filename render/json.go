@@ -11,6 +11,7 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/resolve"
+	"ustack/filemap/symbol"
 	"ustack/tracefs"
 	"ustack/tracefs/text"
 )
@@ -281,6 +282,9 @@ func (j *JSON) frames(b, txt []byte, frames []tracefs.Frame, out []resolve.Outco
 			b = append(b, ',')
 		}
 		b = j.appendFrame(b, txt, &frames[k], &out[k], k == 0 && innermost)
+		if s := between(j.symbols, txt, frames, out, k, k == 0 && innermost); s != nil {
+			b = appendSkippedJSON(append(b, ','), s)
+		}
 	}
 	b = append(b, ']')
 	if cut {
@@ -307,6 +311,9 @@ func (j *JSON) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome, 
 		}
 		b = append(b, o.File.JSON...)
 		b = append(append(append(b, `,"trust":"`...), o.Trust.String()...), '"')
+		if f.Inferred {
+			return append(b, inferredJSON...)
+		}
 		if j.symbols != nil {
 			b = appendFunctionJSON(b, j.symbols.Name(o.File, frameOffset(txt, f, o), ran))
 		}
@@ -334,6 +341,17 @@ func (j *JSON) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome, 
 		b = appendIdentifier(append(b, `,"identifier":`...), f.ID)
 	}
 	return append(b, '}')
+}
+
+// inferredJSON ends a frame that the kernel did not give.
+const inferredJSON = `,"inferred":true}`
+
+// appendSkippedJSON writes the frame of a function that was left out.
+func appendSkippedJSON(b []byte, s *symbol.Skipped) []byte {
+	b = appendHex(append(b, `{"offset":`...), s.Offset)
+	b = appendFileJSON(b, s.File)
+	b = append(append(append(b, `,"trust":"`...), filemap.Inferred.String()...), '"')
+	return append(appendFunctionJSON(b, s.Name), inferredJSON...)
 }
 
 // appendPlace writes the number of a frame without a file under the name of

@@ -49,7 +49,7 @@ func (n *Needs) Batch(h *resolve.Held) error {
 		outcomes, _ := h.StackOutcomes(i)
 		for k := range frames {
 			o := &outcomes[k]
-			if o.File == nil {
+			if o.File == nil || frames[k].Inferred {
 				continue
 			}
 			if kind := missing(n.symbols.Name(o.File, frameOffset(txt, &frames[k], o), ran(rec, k)).Reason); kind != "" {

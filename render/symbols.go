@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"ustack/filemap"
+	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
 	"ustack/tracefs"
 	"ustack/tracefs/text"
@@ -14,12 +15,27 @@ import (
 // thread was at the offset itself, and not that it will return there.
 type Symbols interface {
 	Name(f *filemap.File, offset uint64, ran bool) *symbol.Name
+	// Skipped is the function that unwinding has left out between two frames,
+	// nil if it is not known that there is one.
+	Skipped(inner, outer symbol.Place) *symbol.Skipped
+}
+
+// between is the function that was left out between a frame and the next outer
+// one, nil if none is known.
+func between(s Symbols, txt []byte, frames []tracefs.Frame, out []resolve.Outcome, k int, ran bool) *symbol.Skipped {
+	if s == nil || k+1 >= len(frames) || frames[k].Inferred || frames[k+1].Inferred || out[k].File == nil || out[k+1].File == nil {
+		return nil
+	}
+	return s.Skipped(
+		symbol.Place{File: out[k].File, Offset: frameOffset(txt, &frames[k], &out[k]), Ran: ran},
+		symbol.Place{File: out[k+1].File, Offset: frameOffset(txt, &frames[k+1], &out[k+1])})
 }
 
 // appendFunction writes a frame's name into a line of text:
 //
 //	work+0x1c work.c:33
 //	leaf work.c:12 <- middle work.c:20 <- work+0x1c work.c:33
+//	work (inferred)
 //	(no symbol: stripped)
 //
 // What stands before "<-" is inlined in what stands behind it. It is made once
@@ -45,6 +61,9 @@ func nameText(b []byte, n *symbol.Name) []byte {
 		b = append(appendPlaceOf(b, in.File, in.Line), " <-"...)
 	}
 	b = appendWord(append(b, ' '), n.Function)
+	if n.Inferred {
+		return append(b, text.InferredMark...)
+	}
 	b = append(b, "+0x"...)
 	b = strconv.AppendUint(b, n.Offset, 16)
 	return appendPlaceOf(b, n.File, n.Line)
@@ -64,7 +83,7 @@ func appendPlaceOf(b []byte, file string, line int) []byte {
 // appendWord writes a name of a stranger's so that it stays in its line and
 // does not hide where the file begins when the line is read again.
 func appendWord(b []byte, s string) []byte {
-	for _, mark := range []string{text.FileMark, text.UnresolvedMark} {
+	for _, mark := range []string{text.FileMark, text.UnresolvedMark, text.InferredMark} {
 		s = strings.ReplaceAll(s, mark, `\040`+mark[1:])
 	}
 	return AppendPath(b, s)
@@ -101,6 +120,9 @@ func nameJSON(b []byte, n *symbol.Name) []byte {
 		return b
 	}
 	b = appendText(b, "function", []byte(n.Function))
+	if n.Inferred {
+		return append(append(append(b, `,"symbol_source":"`...), n.Source.String()...), '"')
+	}
 	b = appendHex(append(b, `,"function_offset":`...), n.Offset)
 	b = appendPlaceJSON(b, n.File, n.Line)
 	if len(n.Inlined) > 0 {

@@ -23,6 +23,14 @@ func (m toldNames) Name(_ *filemap.File, offset uint64, ran bool) *symbol.Name {
 	return &symbol.Name{Reason: symbol.Stripped}
 }
 
+// Skipped has functions by the offset of the inner frame, at 1<<61.
+func (m toldNames) Skipped(inner, outer symbol.Place) *symbol.Skipped {
+	if n := m[inner.Offset|1<<61]; n != nil {
+		return &symbol.Skipped{File: outer.File, Offset: n.Offset, Name: n}
+	}
+	return nil
+}
+
 const returns = 1 << 60
 
 // specimenNames are names of all kinds, also those that a hostile file has.

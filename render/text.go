@@ -97,6 +97,7 @@ func (t *Text) stack(h *resolve.Held, i int, from uint32) uint32 {
 		f, o := &frames[k], &out[k]
 		t.out.refer(h.Text[from:f.Off])
 		t.out.buf = t.appendFrame(t.out.buf, h.Text, f, o, ran(rec, k))
+		t.out.buf = t.appendSkipped(t.out.buf, h.Text, frames, out, k, ran(rec, k))
 		from = f.End
 	}
 	if rec.Flags&tracefs.Glued != 0 {
@@ -124,7 +125,8 @@ func (t *Text) frames(res *resolve.Result, txt []byte, frames []tracefs.Frame) {
 	}
 	start := len(t.out.buf)
 	for k := range frames {
-		t.out.buf = append(t.appendFrame(t.out.buf, txt, &frames[k], &res.Outcomes[k], k == 0), '\n')
+		t.out.buf = t.appendFrame(t.out.buf, txt, &frames[k], &res.Outcomes[k], k == 0)
+		t.out.buf = append(t.appendSkipped(t.out.buf, txt, frames, res.Outcomes, k, k == 0), '\n')
 	}
 	if t.kept += len(t.out.buf) - start; t.kept < keepAtMost {
 		res.Text = bytes.Clone(t.out.buf[start:])
@@ -137,8 +139,10 @@ func (t *Text) arrays(h *resolve.Held, rec *tracefs.Record, from uint32) uint32 
 	t.out.refer(h.Text[from:rec.Body])
 	b := append(t.out.buf, "<user stack unwind>\ncookie="...)
 	b = append(strconv.AppendUint(b, rec.Value, 16), '\n')
-	for k := rec.Lo; k < rec.Hi; k++ {
-		b = append(t.appendFrame(b, h.Text, &h.Frames[k], &h.Outcomes[k], ran(rec, int(k-rec.Lo))), '\n')
+	frames, out := h.Frames[rec.Lo:rec.Hi], h.Outcomes[rec.Lo:rec.Hi]
+	for k := range frames {
+		b = t.appendFrame(b, h.Text, &frames[k], &out[k], ran(rec, k))
+		b = append(t.appendSkipped(b, h.Text, frames, out, k, ran(rec, k)), '\n')
 	}
 	t.out.buf = b
 	return rec.End
@@ -229,7 +233,8 @@ func (t *Text) attached(a *resolve.Attached) {
 		t.frames(s.Result, s.Text, s.Frames)
 	default:
 		for k := range s.Frames {
-			t.out.buf = append(t.appendFrame(t.out.buf, s.Text, &s.Frames[k], &s.Outcomes[k], k == 0), '\n')
+			t.out.buf = t.appendFrame(t.out.buf, s.Text, &s.Frames[k], &s.Outcomes[k], k == 0)
+			t.out.buf = append(t.appendSkipped(t.out.buf, s.Text, s.Frames, s.Outcomes, k, k == 0), '\n')
 		}
 	}
 }
@@ -272,8 +277,22 @@ func (t *Text) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome, 
 	return b
 }
 
+// appendSkipped writes the line of the function that was left out behind a
+// frame, with a line feed before it; nothing if there is none.
+func (t *Text) appendSkipped(b, txt []byte, frames []tracefs.Frame, out []resolve.Outcome, k int, ran bool) []byte {
+	s := between(t.opt.Symbols, txt, frames, out, k, ran)
+	if s == nil {
+		return b
+	}
+	b = appendFunction(tracefs.AppendStem(append(b, '\n'), s.Offset), s.Name)
+	return append(b, t.fileText(s.File)...)
+}
+
 // appendNamed writes the line of a frame with a file.
 func (t *Text) appendNamed(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome, ran bool) []byte {
+	if f.Inferred {
+		return append(b, txt[f.Off:f.End]...) // as an earlier run wrote it
+	}
 	at := o.Offset
 	switch {
 	case o.HasOffset:

@@ -193,6 +193,9 @@ type Frame struct {
 	Stem     uint32
 	Form     Form
 	HasAddr  bool
+	// Inferred marks a frame that the kernel did not give: an earlier run of
+	// ustack has put it there.
+	Inferred bool
 }
 
 // Shape is the frames of a stack that has been seen before, letter by letter.

@@ -20,6 +20,7 @@ import (
 type symbolFlags struct {
 	on         bool
 	noLines    bool
+	noInfer    bool
 	debugDirs  list
 	debuginfod bool
 }
@@ -27,6 +28,7 @@ type symbolFlags struct {
 func (f *symbolFlags) register(fs *flag.FlagSet) {
 	fs.BoolVar(&f.on, "symbols", false, "name the function of each frame, with source line and inlined functions")
 	fs.BoolVar(&f.noLines, "no-lines", false, "with --symbols: functions only, which is faster")
+	fs.BoolVar(&f.noInfer, "no-infer", false, "with --symbols: leave out functions that unwinding by frame pointers has skipped")
 	fs.Var(&f.debugDirs, "debug-dir", "with --symbols: look for debug information in `DIR`, too; may be repeated")
 }
 
@@ -44,8 +46,8 @@ const symbolMemory = 384 << 20
 // on stderr.
 func (f *symbolFlags) open(sysroot string, stderr io.Writer) (*symbol.Symbols, error) {
 	if !f.on {
-		if f.noLines || len(f.debugDirs) > 0 || f.debuginfod {
-			return nil, errors.New("--no-lines, --debug-dir and --debuginfod need --symbols")
+		if f.noLines || f.noInfer || len(f.debugDirs) > 0 || f.debuginfod {
+			return nil, errors.New("--no-lines, --no-infer, --debug-dir and --debuginfod need --symbols")
 		}
 		return nil, nil
 	}
@@ -54,7 +56,7 @@ func (f *symbolFlags) open(sysroot string, stderr io.Writer) (*symbol.Symbols, e
 	if err != nil {
 		home = "" // then there is no cache of perf's
 	}
-	opt := symbol.Options{Sysroot: sysroot, DebugDirs: f.debugDirs, Home: home, NoLines: f.noLines}
+	opt := symbol.Options{Sysroot: sysroot, DebugDirs: f.debugDirs, Home: home, NoLines: f.noLines, NoInfer: f.noInfer}
 	if f.debuginfod {
 		if opt.Fetch, err = fetcher(home, stderr); err != nil {
 			return nil, err

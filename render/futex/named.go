@@ -13,14 +13,19 @@ import (
 // report. What the functions are tells what futexes are used as.
 func (a *Analysis) Name(symbols render.Symbols) {
 	for i := range a.stacks.list {
-		for k := range a.stacks.list[i].Frames {
-			f := &a.stacks.list[i].Frames[k]
-			switch {
-			case f.Name != nil:
-			case f.File != nil:
-				f.Name = symbols.Name(f.File, f.Offset, k == 0)
-			default:
+		frames := a.stacks.list[i].Frames
+		for k := range frames {
+			f := &frames[k]
+			if f.Name != nil {
+				continue
+			}
+			if f.File == nil {
 				f.Name = render.CodeName(f.Memory, f.Reason, f.Offset)
+				continue
+			}
+			f.Name = symbols.Name(f.File, f.Offset, k == 0 || f.Inferred)
+			if k+1 < len(frames) && frames[k+1].File != nil && !f.Inferred && !frames[k+1].Inferred {
+				f.Skipped = symbols.Skipped(symbol.Place{File: f.File, Offset: f.Offset, Ran: k == 0}, symbol.Place{File: frames[k+1].File, Offset: frames[k+1].Offset})
 			}
 		}
 	}
@@ -126,6 +131,11 @@ func (s *Stack) kind() (Kind, bool) {
 		}
 		if kind, ok := kindOf(n.Function); ok {
 			return kind, true
+		}
+		if s := s.Frames[i].Skipped; s != nil {
+			if kind, ok := kindOf(s.Name.Function); ok {
+				return kind, true
+			}
 		}
 	}
 	return Unknown, false

@@ -28,6 +28,9 @@ func (n asNames) Name(_ *filemap.File, offset uint64, _ bool) *symbol.Name {
 	return &symbol.Name{Function: function}
 }
 
+// Skipped implements render.Symbols.
+func (n asNames) Skipped(_, _ symbol.Place) *symbol.Skipped { return nil }
+
 // waitWith is a wait with a stack of so many frames; it goes on if ends is
 // false.
 func waitWith(call string, frames int, ends bool) string {

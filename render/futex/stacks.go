@@ -19,8 +19,13 @@ type Frame struct {
 	Address uint64
 	// Memory is what a frame without a file lies in, if that is code; else nil.
 	Memory *filemap.Memory
+	// Inferred marks a frame that an earlier run has found missing.
+	Inferred bool
 	// Name is the function, nil if nobody asked. See Analysis.Name.
 	Name *symbol.Name
+	// Skipped is the function that was left out between this frame and the next
+	// outer one, nil if none is known.
+	Skipped *symbol.Skipped
 }
 
 // InLibc reports whether the frame is in a C library, by the file's name.
@@ -88,7 +93,7 @@ func (s *stacks) intern(st *resolve.Stack) int32 {
 	for i := range n {
 		f := frameOf(st, i)
 		s.work = append(s.work, f)
-		maphash.WriteComparable(&h, Frame{File: f.File, Offset: f.Offset, Reason: f.Reason, Address: f.Address, Memory: f.Memory})
+		maphash.WriteComparable(&h, Frame{File: f.File, Offset: f.Offset, Reason: f.Reason, Address: f.Address, Memory: f.Memory, Inferred: f.Inferred})
 	}
 	sum := h.Sum64()
 	for _, id := range s.byHash[sum] {
@@ -112,7 +117,8 @@ func same(a, b []Frame) bool {
 	}
 	for i := range a {
 		x, y := &a[i], &b[i]
-		if x.File != y.File || x.Offset != y.Offset || x.Reason != y.Reason || x.Address != y.Address || x.Memory != y.Memory {
+		if x.File != y.File || x.Offset != y.Offset || x.Reason != y.Reason || x.Address != y.Address || x.Memory != y.Memory ||
+			x.Inferred != y.Inferred {
 			return false
 		}
 	}
@@ -131,7 +137,7 @@ func frameOf(st *resolve.Stack, i int) Frame {
 		}
 		return out
 	}
-	out := Frame{File: o.File, Trust: o.Trust, Offset: o.Offset}
+	out := Frame{File: o.File, Trust: o.Trust, Offset: o.Offset, Inferred: f.Inferred}
 	if !o.HasOffset {
 		out.Offset = f.Address(st.Text)
 	}

@@ -9,6 +9,7 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/symbol"
 	"ustack/render"
+	"ustack/tracefs/text"
 )
 
 // line is a function of a frame: several if some are inlined.
@@ -86,10 +87,27 @@ func (n *names) of(f *Frame, ran bool) []line {
 		return append(n.lines, line{name: nowhere(f)})
 	}
 	if s := n.symbol(f, ran); s != nil {
-		n.lines = appendLines(n.lines, s)
+		n.lines = appendLines(n.lines, s, f.Inferred)
 		return n.lines
 	}
-	return append(n.lines, line{name: n.files[f.File] + "+0x" + strconv.FormatUint(f.Offset, 16)})
+	name := n.files[f.File] + "+0x" + strconv.FormatUint(f.Offset, 16)
+	if f.Inferred {
+		name += text.InferredMark
+	}
+	return append(n.lines, line{name: name})
+}
+
+// between is the function that was left out between the frame k of a stack and
+// the next outer one, nil if none is known.
+func (n *names) between(st *stack, k int) *symbol.Skipped {
+	if n.symbols == nil || k+1 >= len(st.frames) {
+		return nil
+	}
+	inner, outer := &st.frames[k], &st.frames[k+1]
+	if inner.File == nil || outer.File == nil || inner.Inferred || outer.Inferred {
+		return nil
+	}
+	return n.symbols.Skipped(symbol.Place{File: inner.File, Offset: inner.Offset, Ran: k == 0}, symbol.Place{File: outer.File, Offset: outer.Offset})
 }
 
 // symbol is a frame's name, nil if it has none.
@@ -97,13 +115,18 @@ func (n *names) symbol(f *Frame, ran bool) *symbol.Name {
 	if n.symbols == nil || f.File == nil {
 		return nil
 	}
-	if s := n.symbols.Name(f.File, f.Offset, ran); s.Reason == symbol.NoReason {
+	if s := n.symbols.Name(f.File, f.Offset, ran || f.Inferred); s.Reason == symbol.NoReason {
 		return s
 	}
 	return nil
 }
 
-func appendLines(list []line, s *symbol.Name) []line {
+// appendLines lists the functions of a name. Of one that was inferred only the
+// function is known, not where in it the thread was.
+func appendLines(list []line, s *symbol.Name, inferred bool) []line {
+	if inferred {
+		return append(list, line{name: s.Function + text.InferredMark})
+	}
 	for i := range s.Inlined {
 		in := &s.Inlined[i]
 		name := in.Function

@@ -9,7 +9,9 @@ import (
 	"github.com/google/pprof/profile"
 
 	"ustack/filemap"
+	"ustack/filemap/symbol"
 	"ustack/render"
+	"ustack/tracefs/text"
 )
 
 // Pprof writes a gzip'd profile.proto of github.com/google/pprof: samples/count
@@ -58,7 +60,8 @@ type converter struct {
 	functions map[function]*profile.Function
 }
 
-// place is what makes a location: an address in a mapping, or a name.
+// place is what makes a location: an address in a mapping, or a name. A function
+// that was left out has both.
 type place struct {
 	mapping *profile.Mapping
 	address uint64
@@ -75,7 +78,7 @@ const pageSize = 4096
 // call is where in the file a frame is: in the instruction that called, if it
 // is not the innermost one.
 func (f *Frame) call(ran bool) uint64 {
-	if ran || f.Offset == 0 {
+	if ran || f.Inferred || f.Offset == 0 {
 		return f.Offset
 	}
 	return f.Offset - 1
@@ -90,18 +93,11 @@ func (c *converter) mapFiles() {
 	var files []*filemap.File
 	for i := range c.p.stacks {
 		for k, f := range c.p.stacks[i].frames {
-			if !f.mapped() {
-				continue
+			if s := c.names.between(&c.p.stacks[i], k); s != nil {
+				skipped := frameOfSkipped(s)
+				files = c.mapFrame(files, &skipped, false)
 			}
-			start := f.call(k == 0) &^ (pageSize - 1)
-			key := sameFile{f.File.Path, f.File.BuildID}
-			m := c.mappings[key]
-			if m == nil {
-				m = &profile.Mapping{File: valid(f.File.Path), BuildID: f.File.BuildID.Hex(), Offset: start, Limit: start + pageSize}
-				c.mappings[key] = m
-				files = append(files, f.File)
-			}
-			m.Offset, m.Limit = min(m.Offset, start), max(m.Limit, start+pageSize)
+			files = c.mapFrame(files, &f, k == 0)
 		}
 	}
 	slices.SortStableFunc(files, func(a, b *filemap.File) int { return library(a) - library(b) })
@@ -111,6 +107,29 @@ func (c *converter) mapFiles() {
 		m.Start, m.Limit = m.ID<<spaceBits+m.Offset, m.ID<<spaceBits+m.Limit
 		c.out.Mapping = append(c.out.Mapping, m)
 	}
+}
+
+// frameOfSkipped is the frame of a function that was left out.
+func frameOfSkipped(s *symbol.Skipped) Frame {
+	return Frame{File: s.File, Offset: s.Offset, Inferred: true}
+}
+
+// mapFrame makes room for a frame in the mapping of its file, and lists the
+// file if it is new.
+func (c *converter) mapFrame(files []*filemap.File, f *Frame, ran bool) []*filemap.File {
+	if !f.mapped() {
+		return files
+	}
+	start := f.call(ran) &^ (pageSize - 1)
+	key := sameFile{f.File.Path, f.File.BuildID}
+	m := c.mappings[key]
+	if m == nil {
+		m = &profile.Mapping{File: valid(f.File.Path), BuildID: f.File.BuildID.Hex(), Offset: start, Limit: start + pageSize}
+		c.mappings[key] = m
+		files = append(files, f.File)
+	}
+	m.Offset, m.Limit = min(m.Offset, start), max(m.Limit, start+pageSize)
+	return files
 }
 
 // library is 1 if a file's name is that of a shared library.
@@ -152,6 +171,10 @@ func (c *converter) stack(id int32) []*profile.Location {
 	st := &c.p.stacks[id]
 	for k := range st.frames {
 		list = append(list, c.location(&st.frames[k], k == 0))
+		if s := c.names.between(st, k); s != nil {
+			f := frameOfSkipped(s)
+			list = append(list, c.location(&f, false))
+		}
 	}
 	switch {
 	case st.incomplete():
@@ -179,12 +202,18 @@ func (c *converter) location(f *Frame, ran bool) *profile.Location {
 	}
 	m := c.mappings[sameFile{f.File.Path, f.File.BuildID}]
 	at := place{mapping: m, address: m.Start + f.call(ran) - m.Offset}
+	if f.Inferred {
+		at.name = text.InferredMark
+	}
 	loc := c.locations[at]
 	if loc != nil {
 		return loc
 	}
 	loc = c.add(at)
 	if c.names.symbol(f, ran) == nil {
+		if f.Inferred { // to have the mark
+			loc.Line = []profile.Line{{Function: c.function(function{name: c.names.of(f, ran)[0].name})}}
+		}
 		return loc
 	}
 	m.HasFunctions = true

@@ -23,6 +23,9 @@ type Frame struct {
 	// of two processes have nothing in common.
 	Reason filemap.Reason
 	Memory string
+	// Inferred marks a frame that is the beginning of a function: an earlier run
+	// has found it missing.
+	Inferred bool
 }
 
 // Labels are what samples of the same stack are told apart by. Zero values are
@@ -198,5 +201,5 @@ func frameOf(text []byte, f *tracefs.Frame, o *resolve.Outcome) Frame {
 	case o.HasOffset:
 		return Frame{File: o.File, Offset: o.Offset}
 	}
-	return Frame{File: o.File, Offset: f.Address(text)}
+	return Frame{File: o.File, Offset: f.Address(text), Inferred: f.Inferred}
 }

@@ -21,6 +21,14 @@ func (s fakeSymbols) Name(f *filemap.File, offset uint64, ran bool) *symbol.Name
 	return &symbol.Name{Reason: symbol.Stripped}
 }
 
+func (s fakeSymbols) Skipped(inner, outer symbol.Place) *symbol.Skipped {
+	n := s[fmt.Sprintf("%s+%#x > %s+%#x", inner.File.Path, inner.Offset, outer.File.Path, outer.Offset)]
+	if n == nil {
+		return nil
+	}
+	return &symbol.Skipped{File: outer.File, Offset: n.Offset, Name: n}
+}
+
 func file(path string, id byte) *filemap.File {
 	return &filemap.File{Path: path, BuildID: filemap.BuildID{id}}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"ustack/render"
+	"ustack/tracefs/text"
 )
 
 // tree is a profile with the samples of the same names put together, and the
@@ -77,6 +78,9 @@ func (t *tree) path(p *Profile, n *names, s *Sample) int32 {
 		at = t.below(at, truncated)
 	}
 	for i := len(st.frames) - 1; i >= 0; i-- {
+		if s := n.between(st, i); s != nil {
+			at = t.below(at, s.Name.Function+text.InferredMark)
+		}
 		lines := n.of(&st.frames[i], i == 0)
 		for k := len(lines) - 1; k >= 0; k-- {
 			at = t.below(at, lines[k].name)

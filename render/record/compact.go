@@ -154,11 +154,17 @@ func (c *Compact) stack(h *resolve.Held, i int) uint32 {
 	for k := range frames {
 		f := &frames[k]
 		c.buf = append(c.buf, txt[from:f.Off]...)
+		if f.Inferred { // whoever replays the report infers it again
+			from = min(f.End+1, uint32(len(txt)))
+			continue
+		}
 		c.frame(txt, f, &out[k])
 		from = f.End
 	}
 	if rec.Shape != 0 {
-		c.buf = append(c.buf, '\n')
+		if n := len(frames); n > 0 && !frames[n-1].Inferred {
+			c.buf = append(c.buf, '\n')
+		}
 		c.buf = append(c.buf, h.Text[rec.Lo+uint32(len(txt)):rec.End]...)
 	} else {
 		c.buf = append(c.buf, txt[from:rec.End]...)

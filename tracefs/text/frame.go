@@ -15,7 +15,10 @@ const (
 	// has put behind that, and the file. Names are written so that they do not
 	// contain it: the first one counts.
 	FileMark = " : path="
-	arrow    = " => "
+	// InferredMark ends the name of a function that is on the stack although
+	// the kernel did not see it.
+	InferredMark = " (inferred)"
+	arrow        = " => "
 )
 
 // parseFrame reads a frame line (without its line feed) at text[off:end].
@@ -43,6 +46,7 @@ func parseFrame(text []byte, off, end int) (tracefs.Frame, bool) {
 			if name := nameEnd(rest[n:]); name > 0 {
 				f.Form = tracefs.FormResolved
 				f.Stem += uint32(name)
+				f.Inferred = bytes.HasSuffix(rest[n:n+name], []byte(InferredMark))
 			}
 		}
 		return f, true

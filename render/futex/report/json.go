@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"ustack/filemap"
 	"ustack/filemap/symbol"
 	"ustack/render/futex"
 	"ustack/tracefs"
@@ -140,6 +141,8 @@ type frameJSON struct {
 	Trust   string `json:"trust,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	Address string `json:"address,omitempty"`
+	// Inferred marks a function that the kernel gave no frame of.
+	Inferred bool `json:"inferred,omitempty"`
 
 	// With symbols, as in the lines of replay.
 	Function       string     `json:"function,omitempty"`
@@ -166,7 +169,11 @@ func (f *frameJSON) named(n *symbol.Name) {
 		f.NoSymbol = n.Reason.String()
 		return
 	}
-	f.Function, f.FunctionOffset, f.Source = clean(n.Function), hex(n.Offset), n.Source.String()
+	f.Function, f.Source = clean(n.Function), n.Source.String()
+	if f.Inferred {
+		return
+	}
+	f.FunctionOffset = hex(n.Offset)
 	f.File, f.Line = clean(n.File), n.Line
 	for _, in := range n.Inlined {
 		f.Inlined = append(f.Inlined, callJSON{clean(in.Function), clean(in.File), in.Line})
@@ -386,17 +393,27 @@ func framesOf(s *futex.Stack) []frameJSON {
 	if s == nil {
 		return nil
 	}
-	out := make([]frameJSON, len(s.Frames))
+	out := make([]frameJSON, 0, len(s.Frames))
 	for i := range s.Frames {
 		f := &s.Frames[i]
 		if f.File == nil {
-			out[i] = frameJSON{Reason: f.Reason.String(), Address: hex(f.Address)}
-			out[i].named(f.Name)
+			without := frameJSON{Reason: f.Reason.String(), Address: hex(f.Address)}
+			without.named(f.Name)
+			out = append(out, without)
 			continue
 		}
-		out[i] = frameJSON{Offset: hex(f.Offset), Path: clean(f.File.Path), BuildID: f.File.BuildID.Hex(), Trust: f.Trust.String()}
-		out[i].named(f.Name)
+		out = append(out, frameOf(f.File, f.Offset, f.Trust, f.Name, f.Inferred))
+		if s := f.Skipped; s != nil {
+			out = append(out, frameOf(s.File, s.Offset, filemap.Inferred, s.Name, true))
+		}
 	}
+	return out
+}
+
+// frameOf is a frame with a file.
+func frameOf(f *filemap.File, offset uint64, trust filemap.Trust, n *symbol.Name, inferred bool) frameJSON {
+	out := frameJSON{Offset: hex(offset), Path: clean(f.Path), BuildID: f.BuildID.Hex(), Trust: trust.String(), Inferred: inferred}
+	out.named(n)
 	return out
 }
 

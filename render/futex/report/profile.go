@@ -49,7 +49,7 @@ func appendFrames(list []profile.Frame, s *futex.StackShare) (frames []profile.F
 	}
 	for i := range s.Stack.Frames {
 		f := &s.Stack.Frames[i]
-		one := profile.Frame{File: f.File, Offset: f.Offset, Reason: f.Reason}
+		one := profile.Frame{File: f.File, Offset: f.Offset, Reason: f.Reason, Inferred: f.Inferred}
 		if n := f.Name; f.File == nil && n != nil {
 			one.Offset, one.Memory = 0, n.Function
 		}

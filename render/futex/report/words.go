@@ -11,6 +11,7 @@ import (
 	"ustack/filemap/symbol"
 	"ustack/render/futex"
 	"ustack/tracefs"
+	marks "ustack/tracefs/text"
 )
 
 // time writes a duration with three digits.
@@ -193,6 +194,9 @@ func (t *text) histogram(list []futex.Bucket) string {
 // the one place that names a frame.
 func frame(f *futex.Frame) string {
 	if n := f.Name; n != nil && n.Reason == symbol.NoReason {
+		if f.Inferred {
+			return printable(n.Function) + marks.InferredMark
+		}
 		return function(n)
 	}
 	if f.File == nil && f.Reason == filemap.NoAddressSpace {
@@ -201,8 +205,24 @@ func frame(f *futex.Frame) string {
 	if f.File == nil {
 		return fmt.Sprintf("%#x (%s)", f.Address, f.Reason)
 	}
-	return fmt.Sprintf("%s+%#x", printable(path.Base(f.File.Path)), f.Offset)
+	name := fmt.Sprintf("%s+%#x", printable(path.Base(f.File.Path)), f.Offset)
+	if f.Inferred {
+		name += marks.InferredMark
+	}
+	return name
 }
+
+// appendFrame names a frame, and the function that was left out behind it.
+func appendFrame(list []string, f *futex.Frame) []string {
+	list = append(list, frame(f))
+	if f.Skipped != nil {
+		list = append(list, skipped(f.Skipped))
+	}
+	return list
+}
+
+// skipped names a function that was left out.
+func skipped(s *symbol.Skipped) string { return printable(s.Name.Function) + marks.InferredMark }
 
 // function is a frame's name: the functions inlined there, then the one that
 // they are inlined in, with the place in the source if it is known.
@@ -229,7 +249,7 @@ func frames(s *futex.Stack) string {
 			out = append(out, "…")
 			break
 		}
-		out = append(out, frame(&s.Frames[i]))
+		out = appendFrame(out, &s.Frames[i])
 	}
 	if s.Cut && len(s.Frames) <= maxShown {
 		out = append(out, "…")
@@ -254,7 +274,11 @@ func callers(s *futex.Stack) string {
 		if f.File != nil && !f.InLibc() || f.File == nil {
 			out = append(out, frame(f))
 		}
-		if len(out) == most {
+		if f.Skipped != nil && filemap.CLibrary(f.Skipped.File.Path) == "" {
+			out = append(out, skipped(f.Skipped))
+		}
+		if len(out) >= most {
+			out = out[:most]
 			break
 		}
 	}
