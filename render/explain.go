@@ -80,7 +80,11 @@ func (e *Explanation) stack(h *resolve.Held, i int) {
 			txt[f.Off:f.End], k+1, len(frames), head.Comm, rec.TID, rec.CPU, head.Stamp)
 		e.identity(txt, f, &outcomes[k])
 		if o := &outcomes[k]; o.File != nil {
-			e.name(o.File, e.symbols.Name(o.File, frameOffset(txt, f, o), ran(rec, k)))
+			n := e.symbols.Name(o.File, frameOffset(txt, f, o), ran(rec, k) || f.Inferred)
+			if f.Inferred {
+				n = &symbol.Name{Function: n.Function, Source: n.Source, Reason: n.Reason, Found: n.Found, Inferred: true}
+			}
+			e.name(o.File, n)
 		} else if n := CodeName(o.Memory, o.Reason, frameOffset(txt, f, o)); n != nil {
 			e.function(n)
 			e.advise(noNameAdvice[n.Reason])
@@ -105,8 +109,12 @@ func (e *Explanation) identity(txt []byte, f *tracefs.Frame, o *resolve.Outcome)
 			id = "not in the trace"
 		}
 	}
+	why := trustText[o.Trust]
+	if f.Inferred {
+		why = inferredText
+	}
 	fmt.Fprintf(&e.body, "\nfile: %s\n  build ID: %s\n  offset: %#x\n  trust: %s: %s\n",
-		AppendPath(nil, o.File.Path), id, frameOffset(txt, f, o), o.Trust, trustText[o.Trust])
+		AppendPath(nil, o.File.Path), id, frameOffset(txt, f, o), o.Trust, why)
 	e.advise(trustAdvice[o.Trust])
 }
 

@@ -14,6 +14,9 @@ var trustText = [filemap.TrustCount]string{
 	filemap.Late:      "found in mappings of another time than the trace's",
 }
 
+// inferredText is the trust of a frame that the kernel did not give.
+const inferredText = "the kernel has no frame here: an earlier run has found that a function was skipped, which begins at this offset"
+
 var trustAdvice = [filemap.TrustCount]string{
 	filemap.Announced: "record the mappings too (ustack live --save, or ustack maps --save during the trace), and replay with --maps",
 	filemap.Late:      "record with ustack live --save, which keeps mappings with their times",

@@ -154,26 +154,33 @@ func (c *Compact) stack(h *resolve.Held, i int) uint32 {
 	for k := range frames {
 		f := &frames[k]
 		c.buf = append(c.buf, txt[from:f.Off]...)
-		if f.Inferred { // whoever replays the report infers it again
-			from = min(f.End+1, uint32(len(txt)))
+		if f.Inferred {
+			from = behind(f, txt)
 			continue
 		}
 		c.frame(txt, f, &out[k])
 		from = f.End
 	}
 	if rec.Shape != 0 {
-		if n := len(frames); n > 0 && !frames[n-1].Inferred {
-			c.buf = append(c.buf, '\n')
-		}
+		c.endLine()
 		c.buf = append(c.buf, h.Text[rec.Lo+uint32(len(txt)):rec.End]...)
 	} else {
 		c.buf = append(c.buf, txt[from:rec.End]...)
 	}
-	if n := len(c.buf); n > 0 && c.buf[n-1] != '\n' {
-		c.buf = append(c.buf, '\n') // cut by the kernel, or at the end
-	}
+	c.endLine() // cut by the kernel, or at the end
 	c.tell(h.Text[rec.Off:rec.Body])
 	return rec.End
+}
+
+// behind is where the line of a frame is over that does not go into a report: a
+// report has the kernel's frames, and whoever replays it infers the others again.
+func behind(f *tracefs.Frame, txt []byte) uint32 { return min(f.End+1, uint32(len(txt))) }
+
+// endLine ends a line that has begun.
+func (c *Compact) endLine() {
+	if n := len(c.buf); n > 0 && c.buf[n-1] != '\n' {
+		c.buf = append(c.buf, '\n')
+	}
 }
 
 // tell announces the files that a stack is the first to need, with the stack's

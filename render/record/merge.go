@@ -181,6 +181,9 @@ func (m *Merge) text(txt []byte, frames []tracefs.Frame, out []resolve.Outcome) 
 		if len(c.buf) > maxStackText {
 			break
 		}
+		if frames[k].Inferred {
+			continue
+		}
 		if o := &out[k]; o.File == nil {
 			c.buf = tracefs.AppendStem(c.buf, 0)
 			if o.Memory != nil {

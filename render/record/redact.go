@@ -95,18 +95,20 @@ func (c *Compact) redactStack(h *resolve.Held, i int) error {
 	for k := range frames {
 		f := &frames[k]
 		c.buf = c.Redact.AppendFree(c.buf, txt[from:f.Off])
+		if f.Inferred {
+			from = behind(f, txt)
+			continue
+		}
 		c.redactFrame(txt, f, &out[k])
 		from = f.End
 	}
 	if rec.Shape != 0 {
-		c.buf = append(c.buf, '\n')
+		c.endLine()
 		c.buf = c.Redact.AppendFree(c.buf, h.Text[rec.Lo+uint32(len(txt)):rec.End])
 	} else {
 		c.buf = c.Redact.AppendFree(c.buf, txt[from:rec.End])
 	}
-	if n := len(c.buf); n > 0 && c.buf[n-1] != '\n' {
-		c.buf = append(c.buf, '\n') // cut by the kernel, or at the end
-	}
+	c.endLine() // cut by the kernel, or at the end
 	c.tell(head)
 	return nil
 }
@@ -120,6 +122,9 @@ func (c *Compact) redactReport(rec *tracefs.Record, frames []tracefs.Frame, txt 
 	c.buf = append(c.buf, title...)
 	for k := range frames {
 		f, o := &frames[k], &out[k]
+		if f.Inferred {
+			continue
+		}
 		if o.File != nil || o.Memory != nil {
 			c.redactFrame(txt, f, o)
 		} else {
