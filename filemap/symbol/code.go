@@ -138,19 +138,37 @@ func (c *code) exported(name string) []uint64 {
 }
 
 // intact reports whether the frame pointer is that of a caller at a place: the
-// function has neither set up a frame nor used the register for anything else.
-func (c *code) intact(r *cfi.Row) bool {
-	return r.Frame.Where == cfi.Same && r.Base == c.regs.Stack
+// function has neither set up a frame nor used the register for anything else,
+// or has given it back.
+func (c *code) intact(f *function, r *cfi.Row) bool {
+	return r.Base == c.regs.Stack && (r.Frame.Where == cfi.Same || c.popped(f, r))
+}
+
+// popped reports whether the frame pointer was taken off the stack again before
+// a place. GCC does not tell of it: the rule still names the place in the stack,
+// which is below the stack pointer by then. It was above, or it never was pushed,
+// and lies in the red zone.
+func (c *code) popped(f *function, r *cfi.Row) bool {
+	below := func(r *cfi.Row) bool { return r.Frame.Where == cfi.Saved && r.Base == c.regs.Stack && r.Offset+r.Frame.Offset < 0 }
+	if !below(r) {
+		return false
+	}
+	for i := range f.Rows {
+		if o := &f.Rows[i]; o.Frame == r.Frame && !below(o) {
+			return true
+		}
+	}
+	return false
 }
 
 // fresh reports whether a place is like the entry of a function: nothing is on
 // the stack but the return address, if calls put it there.
-func (c *code) fresh(r *cfi.Row) bool {
+func (c *code) fresh(f *function, r *cfi.Row) bool {
 	entry, returns := int64(8), cfi.Rule{Where: cfi.Saved, Offset: -8}
 	if c.image.Machine == elf.EM_AARCH64 {
 		entry, returns = 0, cfi.Rule{}
 	}
-	return c.intact(r) && r.Offset == entry && r.Return == returns
+	return c.intact(f, r) && r.Offset == entry && r.Return == returns
 }
 
 // framed reports whether the frame pointer points to the function's own frame

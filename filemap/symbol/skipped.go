@@ -142,7 +142,7 @@ func (p *proof) called(outer Place) bool {
 			continue
 		}
 		f := p.outer.function(s.Target)
-		if f != nil && f.Start == s.Target && p.outer.fresh(&f.Rows[0]) {
+		if f != nil && f.Start == s.Target && p.outer.fresh(f, &f.Rows[0]) {
 			p.missing = f
 		}
 	}
@@ -164,7 +164,7 @@ func (p *proof) untouched(inner Place) bool {
 		return false
 	}
 	p.goal = p.inner.function(addr)
-	return p.goal != nil && !p.goal.Signal && !p.is(p.goal) && p.inner.intact(p.goal.At(addr))
+	return p.goal != nil && !p.goal.Signal && !p.is(p.goal) && p.inner.intact(p.goal, p.goal.At(addr))
 }
 
 // is reports whether a function of the inner frame's file is the missing one.
@@ -192,7 +192,7 @@ func (p *proof) alone() bool {
 			if s.Kind != callsite.Jump && s.Kind != callsite.JumpIndirect || s.Kind == callsite.Jump && f.holds(s.Target) {
 				continue
 			}
-			if !s.Slot && s.Kind == callsite.JumpIndirect && !in.fresh(f.At(s.Addr)) {
+			if !s.Slot && s.Kind == callsite.JumpIndirect && !in.fresh(f, f.At(s.Addr)) {
 				continue // a jump table: the function has something on the stack
 			}
 			next, ok := p.jumps(in, s)
@@ -200,7 +200,7 @@ func (p *proof) alone() bool {
 				return false
 			}
 			for _, n := range next {
-				switch part := own && n.in == p.outer && !n.in.fresh(&n.f.Rows[0]); {
+				switch part := own && n.in == p.outer && !n.in.fresh(n.f, &n.f.Rows[0]); {
 				case seen[n.f]:
 					continue
 				case part:
@@ -267,7 +267,7 @@ func (p *proof) leads() bool {
 		for _, s := range f.steps {
 			call := s.Kind == callsite.Call || s.Kind == callsite.CallIndirect
 			row := f.At(s.Addr)
-			if i < own && (!call || !in.framed(f, row)) || i >= own && !in.intact(row) || !call && f.holds(s.Target) {
+			if i < own && (!call || !in.framed(f, row)) || i >= own && !in.intact(f, row) || !call && f.holds(s.Target) {
 				continue
 			}
 			for _, n := range p.follows(in, s) {
