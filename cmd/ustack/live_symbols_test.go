@@ -45,7 +45,7 @@ func TestLiveSymbols(t *testing.T) {
 				continue
 			}
 			at := symbolHex(t, f.Offset)
-			if i > 0 {
+			if i > 0 && !f.Inferred {
 				at--
 			}
 			addr, ok := truth.address(at)

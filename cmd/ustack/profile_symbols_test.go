@@ -37,6 +37,9 @@ func TestFoldedSymbols(t *testing.T) {
 			} else {
 				named++
 			}
+			if f.Inferred {
+				f.Function += " (inferred)"
+			}
 			path = append(path, f.Function)
 		}
 		slices.Reverse(path)

@@ -28,6 +28,7 @@ type symbolFrame struct {
 	NoFunction                   string `json:"no_function"`
 	Source                       string `json:"symbol_source"`
 	Line                         int
+	Inferred                     bool
 	Inlined                      []struct {
 		Function, File string
 		Line           int
@@ -36,7 +37,7 @@ type symbolFrame struct {
 }
 
 // key tells frames apart that are looked up differently.
-func (f *symbolFrame) key() string { return fmt.Sprint(f.Path, f.Offset, f.first) }
+func (f *symbolFrame) key() string { return fmt.Sprint(f.Path, f.Offset, f.first, f.Inferred) }
 
 func symbolHex(t *testing.T, s string) uint64 {
 	t.Helper()
@@ -162,10 +163,16 @@ func TestSymbolsTruth(t *testing.T) {
 		count++
 		off := symbolHex(t, f.Offset)
 		in := off
-		if !f.first {
+		if !f.first && !f.Inferred {
 			in--
 		}
 		addr, ok := s.addr(in)
+		if f.Inferred { // the beginning of a function
+			if !ok || !s.names(f.Function, addr, addr) || f.FunctionOffset != "" || f.Line != 0 {
+				t.Errorf("%s %s: %s is inferred, but does not begin there: %+v", f.Path, f.Offset, f.Function, f)
+			}
+			continue
+		}
 		start := addr + off - in - symbolHex(t, f.FunctionOffset)
 		if !ok || !s.names(f.Function, start, addr) {
 			t.Errorf("%s %s: %s+%s, but no such symbol is there", f.Path, f.Offset, f.Function, f.FunctionOffset)
