@@ -149,7 +149,9 @@ func (c *code) intact(f *function, r *cfi.Row) bool {
 // which is below the stack pointer by then. It was above, or it never was pushed,
 // and lies in the red zone.
 func (c *code) popped(f *function, r *cfi.Row) bool {
-	below := func(r *cfi.Row) bool { return r.Frame.Where == cfi.Saved && r.Base == c.regs.Stack && r.Offset+r.Frame.Offset < 0 }
+	below := func(r *cfi.Row) bool {
+		return r.Frame.Where == cfi.Saved && r.Base == c.regs.Stack && r.Offset+r.Frame.Offset < 0
+	}
 	if !below(r) {
 		return false
 	}
