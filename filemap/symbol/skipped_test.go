@@ -200,3 +200,26 @@ func TestSkippedDamaged(t *testing.T) {
 		t.Error("the damage is too little, or too much, to be a test")
 	}
 }
+
+// TestSkippedARM64: on arm64, functions without a frame are those that call none.
+// The file is made of testdata/src/skipped-arm64.s.
+func TestSkippedARM64(t *testing.T) {
+	name, err := filepath.Abs("testdata/skipped-arm64.elf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := newSpecimen(t, name)
+	s := newSymbols(t, Options{})
+	for outer, want := range map[string]string{
+		"r_plain": "plain", "r_far": "far", "r_ends_in_jump": "ends_in_jump", "r_jump_table": "jump_table",
+		"r_framed_end": "", "r_unknown_end": "", "r_by_uses": "", "r_by_pointer": "", "r_no_frame": "", "r_leaf": "",
+	} {
+		got := ""
+		if f := s.Skipped(program.at("ip_leaf", true), program.at(outer, false)); f != nil {
+			got = f.Name.Function
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", outer, got, want)
+		}
+	}
+}
