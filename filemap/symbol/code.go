@@ -47,7 +47,8 @@ func newCode(x *image.Image) *code {
 	return c
 }
 
-// function is the function at an address, nil if it cannot be taken apart.
+// function is the function at an address, nil if it cannot be taken apart. It
+// is the same one at all of its addresses.
 func (c *code) function(addr uint64) *function {
 	if f, ok := c.known[addr]; ok {
 		return f
@@ -56,18 +57,27 @@ func (c *code) function(addr uint64) *function {
 		clear(c.known)
 		c.size = c.table.Memory()
 	}
-	f := c.read(addr)
-	c.known[addr] = f
-	c.size += 64
-	if f != nil {
-		c.size += 48*len(f.Rows) + 40*len(f.steps)
+	const each = 64
+	c.size += each
+	info := c.table.Find(addr)
+	if info == nil {
+		c.known[addr] = nil
+		return nil
 	}
+	f, ok := c.known[info.Start]
+	if !ok {
+		if f = c.read(info); f != nil {
+			c.size += each + 48*len(f.Rows) + 40*len(f.steps)
+		}
+		c.known[info.Start] = f
+	}
+	c.known[addr] = f
 	return f
 }
 
-func (c *code) read(addr uint64) *function {
-	info := c.table.Find(addr)
-	if info == nil || info.End-info.Start > maxFunction || stub(c.image.InCode(addr)) {
+// read takes a function apart.
+func (c *code) read(info *cfi.Function) *function {
+	if info.End-info.Start > maxFunction || stub(c.image.InCode(info.Start)) {
 		return nil
 	}
 	text, err := c.image.CodeAt(info.Start, info.End-info.Start)

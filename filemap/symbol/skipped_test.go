@@ -87,6 +87,7 @@ func TestSkipped(t *testing.T) {
 		{inside, "r_no_plt", "no_plt"},
 		{inside, "r_ends_in_jump", "ends_in_jump"},
 		{inside, "r_jump_table", "jump_table"},
+		{inside, "r_comes_back", "comes_back"},
 		{library.at("r_calls_back", false), "r_calls_qsort", "calls_qsort"},
 
 		{inside, "r_framed_end", ""},

@@ -73,6 +73,26 @@
 	ret
 	finish jump_table
 
+	begin comes_back			# from a part of it that lies elsewhere
+	enter
+	test %eax, %eax
+	jne comes_back.cold
+1:	call wait_here@plt
+	.globl comes_back.1
+	.set comes_back.1, 1b
+	leave_frame
+	ret
+	finish comes_back
+
+	.type comes_back.cold, @function
+comes_back.cold:
+	.cfi_startproc
+	.cfi_def_cfa %rbp, 16
+	.cfi_offset %rbp, -16
+	nop
+	jmp comes_back.1
+	finish comes_back.cold
+
 	begin framed_end			# jumps to one with a frame
 	enter
 	call wait_here@plt
@@ -163,6 +183,7 @@
 	calls no_plt
 	calls ends_in_jump
 	calls jump_table
+	calls comes_back
 	calls framed_end
 	calls framed_far_end
 	calls framed_end_at_last
