@@ -23,15 +23,18 @@ func (m toldNames) Name(_ *filemap.File, offset uint64, ran bool) *symbol.Name {
 	return &symbol.Name{Reason: symbol.Stripped}
 }
 
-// Skipped has functions by the offset of the inner frame, at 1<<61.
+// Skipped has functions by the offset of the inner frame.
 func (m toldNames) Skipped(inner, outer symbol.Place) *symbol.Skipped {
-	if n := m[inner.Offset|1<<61]; n != nil {
+	if n := m[inner.Offset|skipped]; n != nil {
 		return &symbol.Skipped{File: outer.File, Offset: n.Offset, Name: n}
 	}
 	return nil
 }
 
-const returns = 1 << 60
+const (
+	returns = 1 << 60
+	skipped = 1 << 61
+)
 
 // specimenNames are names of all kinds, also those that a hostile file has.
 func specimenNames() toldNames {
@@ -44,6 +47,8 @@ func specimenNames() toldNames {
 		}},
 		returns | 0x40: {Reason: symbol.IDMismatch, Found: found},
 		returns | 0x50: {Function: "a : path=/bin/true (unresolved: lost)", File: "x\ny.c", Line: 1, Source: symbol.Dynsym},
+		returns | 0x70: {Function: "b", File: "/src (inferred)", Source: symbol.Dynsym},
+		skipped | 0x20: {Function: "between (inferred) : path=/x", Offset: 0x99, Source: symbol.Symtab, Inferred: true},
 	}
 }
 
@@ -56,13 +61,17 @@ func TestSymbols(t *testing.T) {
 	for _, f := range []struct{ number, name string }{
 		{"10", "work+0x1c"},
 		{"20", "work+0x2c src/work.c:33"},
+		{"99", `between\040(inferred)\040: path=/x (inferred)`}, // which the kernel did not give
 		{"30", "leaf(int) leaf.h:7 <- ?? mid.h <- work+0x3c work.c:40"},
 		{"40", "(no symbol: id-mismatch, build ID of the file there c2e0)"},
 		{"50", `a\040: path=/bin/true\040(unresolved: lost)+0x0 x\012y.c:1`},
+		{"70", `b+0x0 /src\040(inferred)`},
 		{"10", "(no symbol: stripped)"},
 	} {
 		stem := " =>  <00000000000000" + f.number + ">"
-		in.WriteString(stem + " : 0x1\n")
+		if f.number != "99" {
+			in.WriteString(stem + " : 0x1\n")
+		}
 		want.WriteString(stem + " " + f.name + " : path=/lib/libz.so (x) build_id={" + zlibWords + "}\n")
 	}
 	in.WriteString(line("cat", 7, "100.000003", "file_map: hash=0x1 path=/lib/libz.so (x) build_id={"+zlibWords+"}"))
@@ -89,6 +98,7 @@ func TestSymbolsJSON(t *testing.T) {
 	for _, want := range []string{
 		`{"offset":"0x10","path":"/z","trust":"announced","function":"work","function_offset":"0x1c","symbol_source":"symtab"}`,
 		`{"offset":"0x20","path":"/z","trust":"announced","function":"work","function_offset":"0x2c","file":"src/work.c","line":33,"symbol_source":"debug-file"}`,
+		`"symbol_source":"debug-file"},{"offset":"0x99","path":"/z","trust":"inferred","function":"between (inferred) : path=/x","symbol_source":"symtab","inferred":true},{"offset":"0x30",`,
 		`{"offset":"0x30","path":"/z","trust":"announced","function":"work","function_offset":"0x3c","file":"work.c","line":40,` +
 			`"inlined":[{"function":"leaf(int)","file":"leaf.h","line":7},{"function":"","file":"mid.h"}],"symbol_source":"symtab"}`,
 		`{"offset":"0x40","path":"/z","trust":"announced","no_function":"id-mismatch","found_build_id":"c2e0"}`,

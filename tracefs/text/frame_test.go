@@ -14,6 +14,7 @@ var frameLines = []struct {
 	form             tracefs.Form
 	id               tracefs.Identifier
 	addr             uint64
+	inferred         bool
 }{
 	{name: "D0, stock: address", line: " =>  <00007fdbd0d421ca>", form: tracefs.FormPlain, addr: 0x7fdbd0d421ca},
 	{name: "D1: offset", line: " =>  <00000000001001ca>", form: tracefs.FormPlain, addr: 0x1001ca},
@@ -70,6 +71,10 @@ var frameLines = []struct {
 		stem: " =>  <0000000000001472> work+0x1c a b.c:33", form: tracefs.FormResolved, addr: 0x1472,
 	},
 	{
+		name: "D5 with an inferred function", line: " =>  <0000000000001472> work (inferred) : path=/a", inferred: true,
+		stem: " =>  <0000000000001472> work (inferred)", form: tracefs.FormResolved, addr: 0x1472,
+	},
+	{
 		name: "D5 with inlined functions", line: " =>  <0000000000001472> leaf(int) a.c:1 <- work+0x1c b.c:33 : path=/a build_id={0x1,0x2,0x3,0x4,0x5}",
 		stem: " =>  <0000000000001472> leaf(int) a.c:1 <- work+0x1c b.c:33", form: tracefs.FormResolved, addr: 0x1472,
 	},
@@ -120,6 +125,9 @@ func TestFrames(t *testing.T) {
 			want := frameView{Text: c.line, Stem: c.stem, Form: c.form, ID: c.id, Addr: c.addr}
 			if want.Stem == "" {
 				want.Stem = c.line
+			}
+			if f, _ := parseFrame([]byte(c.line), 0, len(c.line)); f.Inferred != c.inferred {
+				t.Errorf("inferred: %v", f.Inferred)
 			}
 			for _, text := range []string{
 				columnsLine("cat", 7, title+c.line+"\n"),
