@@ -17,16 +17,16 @@ import (
 	"ustack/filemap/procmap"
 )
 
-// place is an address of the program static.c, and the variable that it is in,
+// variableAt is an address of the program static.c, and the variable that it is in,
 // "-" if it is in none.
-type place struct {
+type variableAt struct {
 	want string
 	addr uint64
 }
 
 // layoutOf runs a program until the test ends and returns the places that it
 // tells, and what it has mapped. files are what programs it has.
-func layoutOf(t *testing.T, bin string) (list []place, l filemap.Layout, files map[string]*filemap.File) {
+func layoutOf(t *testing.T, bin string) (list []variableAt, l filemap.Layout, files map[string]*filemap.File) {
 	t.Helper()
 	cmd := exec.Command(bin)
 	in, err := cmd.StdinPipe()
@@ -45,7 +45,7 @@ func layoutOf(t *testing.T, bin string) (list []place, l filemap.Layout, files m
 		_ = cmd.Wait()
 	})
 	for lines := bufio.NewScanner(out); lines.Scan() && lines.Text() != "done"; {
-		var p place
+		var p variableAt
 		if _, err := fmt.Sscanf(lines.Text(), "%s %v", &p.want, &p.addr); err != nil {
 			t.Fatalf("%q: %v", lines.Text(), err)
 		}

@@ -110,9 +110,10 @@ func (w *Writer) callstack(frames []profile.Frame, cut bool) uint64 {
 		t.stack = binary.AppendUvarint(t.stack, w.dummy(profile.Truncated))
 	}
 	for i := len(frames) - 1; i >= 0; i-- {
-		for _, id := range w.place(&frames[i], i == 0) {
-			t.stack = binary.AppendUvarint(t.stack, id)
+		if skipped, ok := t.namer.Skipped(frames, i); ok {
+			w.addPlace(&skipped, false)
 		}
+		w.addPlace(&frames[i], i == 0)
 	}
 	if id, ok := t.stacks[string(t.stack)]; ok {
 		return id
@@ -129,6 +130,13 @@ func (w *Writer) callstack(frames []profile.Frame, cut bool) uint64 {
 	}
 	w.interned.bytes(internedCallstacks, w.part)
 	return id
+}
+
+// addPlace adds the functions of a frame to the stack.
+func (w *Writer) addPlace(f *profile.Frame, ran bool) {
+	for _, id := range w.place(f, ran) {
+		w.tables.stack = binary.AppendUvarint(w.tables.stack, id)
+	}
 }
 
 // place are the numbers of a frame's functions, outermost first.

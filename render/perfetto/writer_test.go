@@ -21,6 +21,17 @@ import (
 // fakeSymbols name what is in their table, by offset.
 type fakeSymbols map[uint64]*symbol.Name
 
+// Skipped has a function that was left out, by the offset of the frame in it.
+func (s fakeSymbols) Skipped(inner, outer symbol.Place) *symbol.Skipped {
+	n := s[inner.Offset|skipped]
+	if n == nil {
+		return nil
+	}
+	return &symbol.Skipped{File: outer.File, Offset: n.Offset, Name: n}
+}
+
+const skipped = 1 << 62
+
 func (s fakeSymbols) Name(_ *filemap.File, offset uint64, _ bool) *symbol.Name {
 	if n := s[offset]; n != nil {
 		return n
@@ -56,7 +67,8 @@ func file(path string, id byte) *filemap.File {
 // TestWriter: what is written is what is read.
 func TestWriter(t *testing.T) {
 	app, libc := file("/opt/app", 1), file("/lib/libc.so.6", 0)
-	symbols := fakeSymbols{0x1234: {Function: "work", File: "work.c", Line: 40, Inlined: []symbol.Call{{Function: "leaf", File: "leaf.h", Line: 7}}}}
+	between := &symbol.Name{Function: "between", Offset: 0x1000}
+	symbols := fakeSymbols{0x1000: between, 0x10 | skipped: between, 0x1234: {Function: "work", File: "work.c", Line: 40, Inlined: []symbol.Call{{Function: "leaf", File: "leaf.h", Line: 7}}}}
 	stack := []profile.Frame{{File: libc, Offset: 0x10}, {File: app, Offset: 0x1234}, {Memory: "[heap]"}}
 	trace := written(t, Options{Clock: "mono", Symbols: symbols}, func(w *Writer) {
 		waker := w.Thread(Thread{PID: 7, TID: 7, Comm: "app"}, 50)
@@ -74,6 +86,7 @@ func TestWriter(t *testing.T) {
 	id := "01" + strings.Repeat("00", filemap.BuildIDSize-1)
 	inner := perfettotest.Frame{Function: "libc.so.6+0x10", Path: "/lib/libc.so.6", RelPC: 0x10, Mapped: true}
 	wait := []perfettotest.Frame{inner,
+		{Function: "between (inferred)", Path: "/opt/app", BuildID: id, RelPC: 0x1000, Mapped: true},
 		{Function: "leaf", Path: "/opt/app", BuildID: id, Source: "leaf.h", Line: 7, RelPC: 0x1233, Mapped: true},
 		{Function: "work", Path: "/opt/app", BuildID: id, Source: "work.c", Line: 40, RelPC: 0x1233, Mapped: true},
 		{Function: "[heap]"}, {Function: "[truncated]"}}

@@ -50,6 +50,16 @@ func (n *Namer) Lines(f *Frame, ran bool) []Line {
 	return n.lines
 }
 
+// Skipped is the function that was left out between the frame k of a stack and the
+// next outer one; false if none is known.
+func (n *Namer) Skipped(frames []Frame, k int) (Frame, bool) {
+	s := n.names.between(&stack{frames: frames}, k)
+	if s == nil {
+		return Frame{}, false
+	}
+	return frameOfSkipped(s), true
+}
+
 // Call is where in the file a frame is: in the instruction that called, if it is
 // one that will be returned to.
 func (f *Frame) Call(ran bool) uint64 { return f.call(ran) }
