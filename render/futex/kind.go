@@ -2,6 +2,7 @@ package futex
 
 import (
 	"math"
+	"slices"
 
 	"ustack/render/redact"
 	"ustack/tracefs/syscalls"
@@ -132,7 +133,8 @@ func (t *traits) merge(u *traits) {
 
 // goNote reports whether a wait looks like that of a thread of the Go runtime
 // that has nothing to run (runtime/lock_futex.go: notesleep waits while the
-// key is 0), which makes the call itself, without a C library.
+// key is 0), which makes the call itself: all of its stack, back to where the
+// thread began, is in one file, and that is no C library.
 func goNote(f *syscalls.Futex, s *Stack) bool {
 	if f.Cmd != syscalls.Wait || !f.Private || f.Val != 0 {
 		return false
@@ -141,7 +143,10 @@ func goNote(f *syscalls.Futex, s *Stack) bool {
 	if f.Addr>>32 == heap || redact.IsGoHeap(f.Addr) {
 		return true
 	}
-	return s != nil && len(s.Frames) > 2 && s.Frames[0].File != nil && !s.Frames[0].InLibc() && s.Frames[0].File == s.Frames[1].File
+	if s == nil || s.Cut || len(s.Frames) < 3 || s.Frames[0].File == nil || s.Frames[0].InLibc() {
+		return false
+	}
+	return !slices.ContainsFunc(s.Frames, func(f Frame) bool { return f.File != s.Frames[0].File })
 }
 
 // heard notes who waits, once the stack of a wait is known.
