@@ -5,5 +5,6 @@
 //
 // Where to look: file.go is the head that both versions share and what a file
 // gives, v6.go and v7.go are the two layouts, options.go the options that both
-// have, events.go the metadata, pages.go and compress.go the trace data.
+// have, procmaps.go the mappings of processes, events.go the metadata, pages.go
+// and compress.go the trace data.
 package tracedat

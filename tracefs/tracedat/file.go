@@ -20,8 +20,7 @@ type File struct {
 	// Buffers are the ring buffers of the instances, the top level one first
 	// if it is there.
 	Buffers []Buffer
-	// ProcMaps are the texts of the PROCMAPS options: "PID NLIBS COMMAND",
-	// and for each library a line "START END PATH".
+	// ProcMaps are the texts of the options PROCMAPS, see Processes.
 	ProcMaps []string
 
 	r        io.ReaderAt
@@ -36,6 +35,10 @@ type File struct {
 	seen     map[uint64]bool // what of the kernel has been read, by option
 	// clock is that of all buffers that do not say their own.
 	clock string
+	// procMaps is how many bytes of ProcMaps there are, manyProcMaps that some
+	// have been left out.
+	procMaps     int64
+	manyProcMaps bool
 }
 
 // Buffer is the ring buffer of one instance.

@@ -223,7 +223,8 @@ func (x *made) v7(m *maker) {
 	done = m.sub()
 	done.u64(last)
 	option(0, optDone, done.Bytes())
-	m.order.PutUint64(m.Bytes()[first:], uint64(x.plain(m, opts[0].Bytes())))
+	at := x.plain(m, opts[0].Bytes())
+	m.order.PutUint64(m.Bytes()[first:], uint64(at))
 }
 
 // plain is an options section, which trace-cmd does not compress.

@@ -57,6 +57,10 @@ func (f *File) shared(o option, c *cursor) {
 	case optUname:
 		f.kernel.Release = ring.ReleaseOf(text())
 	case optProcMaps:
+		if f.procMaps += o.size; f.procMaps > maxProcMaps {
+			f.manyProcMaps = true
+			return
+		}
 		f.ProcMaps = append(f.ProcMaps, text())
 	case optCPUCount:
 		if n := c.within(o.at, o.size).u32(); n > 0 && n <= maxCPUs {
