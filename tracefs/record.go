@@ -89,6 +89,9 @@ type Record struct {
 	Flags Flags
 	// Source is the input the record came from, the index in Batch.Heads.
 	Source uint8
+	// TGID is the process of a stack whose record has it (user_stack, binary
+	// only), 0 for others.
+	TGID int32
 	// Value is the cookie (KindCookie, KindStack) or the count (KindLost).
 	Value uint64
 }

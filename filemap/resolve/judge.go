@@ -33,6 +33,9 @@ func (r *Resolver) judge(h *Held) {
 			if s.Timed {
 				s.Time = h.Time(rec)
 			}
+			if rec.TGID > 0 {
+				s.TGID = rec.TGID
+			}
 			s.Syscall = rec.Flags&(tracefs.Deferred|tracefs.Continued) == tracefs.Deferred && rec.Value != 0 &&
 				r.entries[rec.TID].cookie == rec.Value
 			r.opt.Evidence.Judge(&s)

@@ -8,7 +8,9 @@ import (
 // Outcome is what became of a frame.
 type Outcome struct {
 	File *filemap.File
-	// Memory is what a frame without a file lies in, nil if nobody knows.
+	// Memory is what a frame without a file lies in, nil if nobody knows. With
+	// reason VMAOffset it is a mapping whose name may be that of a file, and
+	// Offset is the one in the mapping.
 	Memory *filemap.Memory
 	// Offset is where in the file, or in the vDSO, the frame is, if HasOffset:
 	// then the frame's own number was not that.

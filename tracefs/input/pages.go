@@ -17,6 +17,8 @@ import (
 type pages struct {
 	instances int
 	source    func(instance int, opt binary.Options, read func(int)) *binary.Source
+	// processes are what a trace.dat tells of their mappings.
+	processes func() ([]tracedat.Process, error)
 	// err is about parts of the file that could not be read; the rest is
 	// read first.
 	err  error
@@ -76,7 +78,7 @@ func (in *File) openDat(file io.Reader) error {
 	if dat == nil {
 		return fmt.Errorf("reading %s: %w", in.Name, err)
 	}
-	in.setPages(&pages{instances: len(dat.Buffers), err: err,
+	in.setPages(&pages{instances: len(dat.Buffers), processes: dat.Processes, err: err,
 		source: func(i int, opt binary.Options, read func(int)) *binary.Source {
 			return dat.Source(&dat.Buffers[i], opt, read)
 		}})

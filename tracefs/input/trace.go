@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ustack/tracefs"
+	"ustack/tracefs/tracedat"
 )
 
 // Options are how inputs are read.
@@ -73,6 +74,24 @@ func NewTrace(files []*File, opt Options) *Trace {
 // Sources is the number of ring buffers that the trace is of: the inputs, but
 // that one trace.dat can have several. Record.Source counts them.
 func (t *Trace) Sources() int { return len(t.sources) }
+
+// Processes are what the inputs tell of the mappings of processes: a trace.dat
+// of trace-cmd record --proc-map does. If some of that cannot be read the error
+// tells, and the rest is returned.
+func (t *Trace) Processes() (all []tracedat.Process, err error) {
+	var errs []error
+	for _, f := range t.files {
+		if f.pages == nil || f.pages.processes == nil {
+			continue
+		}
+		processes, err := f.pages.processes()
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", f.Name, err))
+		}
+		all = append(all, processes...)
+	}
+	return all, errors.Join(errs...)
+}
 
 // Notes are remarks about how records were printed, for when all are read.
 func (t *Trace) Notes() []string {

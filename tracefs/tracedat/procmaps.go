@@ -3,6 +3,7 @@ package tracedat
 import (
 	"errors"
 	"fmt"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -31,6 +32,23 @@ type Process struct {
 type Range struct {
 	Start, End uint64 // addresses; End is the first one after
 	Name       string
+}
+
+// Find returns the range that an address lies in, nil if there is none: what was
+// there then is not known, for memory without a name is not saved.
+func (p *Process) Find(addr uint64) *Range {
+	i := sort.Search(len(p.Ranges), func(i int) bool { return p.Ranges[i].End > addr })
+	if i == len(p.Ranges) || addr < p.Ranges[i].Start {
+		return nil
+	}
+	return &p.Ranges[i]
+}
+
+// Cut reports whether a name is known to be the beginning of another one: it is
+// the program's path up to a blank.
+func (p *Process) Cut(name string) bool {
+	rest, ok := strings.CutPrefix(p.Exe, name)
+	return ok && rest != "" && strings.IndexByte(" \t\n\v\f\r", rest[0]) >= 0
 }
 
 // maxPath is more than a path has (PATH_MAX and a NUL).
