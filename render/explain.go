@@ -96,7 +96,9 @@ func (e *Explanation) stack(h *resolve.Held, i int) {
 func (e *Explanation) identity(txt []byte, f *tracefs.Frame, o *resolve.Outcome) {
 	if o.File == nil {
 		fmt.Fprintf(&e.body, "\nno file: %s: %s\n", o.Reason, reasonText[o.Reason])
-		if o.Memory != nil {
+		if o.Memory != nil && o.Reason == filemap.VMAOffset {
+			fmt.Fprintf(&e.body, "  mapping: %s\n", appendObject(nil, o))
+		} else if o.Memory != nil {
 			fmt.Fprintf(&e.body, "  memory: %s\n", o.Memory.Name)
 		}
 		e.advise(reasonAdvice[o.Reason])

@@ -321,6 +321,11 @@ func (j *JSON) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome, 
 	}
 	b = append(append(append(b, `{"reason":"`...), o.Reason.String()...), '"')
 	switch {
+	case o.Reason == filemap.VMAOffset && o.Memory != nil:
+		b = appendHex(append(b, `,"vma_offset":`...), o.Offset)
+		var room [256]byte
+		b = appendText(b, "text", appendObject(room[:0], o))
+		return append(appendNumber(append(b, `,"address":`...), stem, f), '}')
 	case o.HasOffset:
 		b = appendHex(append(b, `,"offset":`...), o.Offset)
 		if f.Form == tracefs.FormPlain {

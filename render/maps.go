@@ -38,8 +38,7 @@ const (
 func (t *MapsTable) Process(p *procmap.Process) error {
 	if !t.headed {
 		t.headed = true
-		t.buf = fmt.Appendf(t.buf, "%7s %-15s %-*s %-5s %8s %-5s %8s %-*s %s\n",
-			"PID", "COMM", rangeWidth, "RANGE", "PERMS", "OFFSET", "DEV", "INODE", idWidth, "BUILD-ID", "PATH")
+		t.buf = appendMapsHead(t.buf)
 	}
 	for i := range p.Mappings {
 		t.row(p, &p.Mappings[i])
@@ -48,6 +47,11 @@ func (t *MapsTable) Process(p *procmap.Process) error {
 		return nil
 	}
 	return t.Close()
+}
+
+func appendMapsHead(b []byte) []byte {
+	return fmt.Appendf(b, "%7s %-15s %-*s %-5s %8s %-5s %8s %-*s %s\n",
+		"PID", "COMM", rangeWidth, "RANGE", "PERMS", "OFFSET", "DEV", "INODE", idWidth, "BUILD-ID", "PATH")
 }
 
 // Close implements MapsWriter.
@@ -201,7 +205,7 @@ func (f *MapsFiles) Close() error {
 	})
 	var b []byte
 	if !f.json {
-		b = fmt.Appendf(b, "%9s %-5s %8s %-*s %s\n", "PROCESSES", "DEV", "INODE", idWidth, "BUILD-ID", "PATH")
+		b = appendFilesHead(b)
 	}
 	for _, row := range rows {
 		if f.json {
@@ -211,6 +215,10 @@ func (f *MapsFiles) Close() error {
 		}
 	}
 	return flush(f.w, &b)
+}
+
+func appendFilesHead(b []byte) []byte {
+	return fmt.Appendf(b, "%9s %-5s %8s %-*s %s\n", "PROCESSES", "DEV", "INODE", idWidth, "BUILD-ID", "PATH")
 }
 
 func (r *fileRow) append(b []byte) []byte {

@@ -3,6 +3,7 @@ package render
 import (
 	"bytes"
 	"io"
+	"slices"
 	"strconv"
 
 	"ustack/filemap"
@@ -189,6 +190,13 @@ func AppendPath(b []byte, path string) []byte {
 	return b
 }
 
+// appendObject appends a place in a mapping as the kernel's option sym-userobj
+// writes it.
+func appendObject(b []byte, o *resolve.Outcome) []byte {
+	b = append(AppendPath(b, o.Memory.Name), "[+0x"...)
+	return append(strconv.AppendUint(b, o.Offset, 16), ']')
+}
+
 func appendReason(b []byte, r filemap.Reason) []byte {
 	b = append(b, text.UnresolvedMark...)
 	b = append(b, r.String()...)
@@ -249,6 +257,11 @@ func (t *Text) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome, 
 		return t.appendNamed(b, txt, f, o, ran)
 	}
 	switch {
+	case o.Reason == filemap.VMAOffset && o.Memory != nil:
+		b = appendObject(append(b, " => "...), o)
+		at := len(b)
+		b = slices.Delete(tracefs.AppendStem(b, f.Address(txt)), at, at+len(" => ")) // as option sym-addr
+		b = appendReason(b, o.Reason)
 	case o.Memory != nil:
 		addr := o.Offset
 		if !o.HasOffset {

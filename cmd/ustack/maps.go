@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,6 +22,7 @@ import (
 
 const mapsHelp = `usage: ustack maps [flags] [PID...]
        ustack maps --addr=ADDRESS [flags] PID
+       ustack maps [flags] TRACE.DAT [PID...]
 
 Shows the executable mappings of processes, of all without PID: which file is
 mapped where, from which offset on, and its build ID.
@@ -31,6 +33,10 @@ mapped where, from which offset on, and its build ID.
   ustack maps --save=dump.tar      # for ustack replay --maps=dump.tar
   ustack maps --addr=0x7f3a5c0291ca 1234
   ustack maps --addr=- 1234 < addresses
+  ustack maps trace.dat
+
+A trace.dat of trace-cmd record --proc-map has names and addresses only, of
+mappings of all permissions: the rest is "?".
 
 Other users' processes need CAP_SYS_PTRACE. Exit codes: 0 ok, 1 failure (also
 of one PID that was asked for), 2 usage.
@@ -43,6 +49,7 @@ type mapsFlags struct {
 	save, addr       string
 	source           procmap.Source
 	pids             []int
+	file             string // a trace.dat, "" for live processes
 }
 
 func parseMaps(args []string, stdout io.Writer) (*mapsFlags, error) {
@@ -63,11 +70,9 @@ func parseMaps(args []string, stdout io.Writer) (*mapsFlags, error) {
 		if fs.NArg() == 0 {
 			break
 		}
-		pid, err := strconv.ParseInt(fs.Arg(0), 10, 32)
-		if err != nil || pid <= 0 {
-			return nil, fmt.Errorf("%q is not a PID", fs.Arg(0))
+		if err := f.argument(fs.Arg(0)); err != nil {
+			return nil, err
 		}
-		f.pids = append(f.pids, int(pid))
 		rest = fs.Args()[1:]
 	}
 	var err error
@@ -85,8 +90,34 @@ func parseMaps(args []string, stdout io.Writer) (*mapsFlags, error) {
 	return &f, f.check()
 }
 
+// argument takes a PID, or a file.
+func (f *mapsFlags) argument(arg string) error {
+	pid, err := strconv.ParseInt(arg, 10, 32)
+	if err == nil && pid > 0 {
+		f.pids = append(f.pids, int(pid))
+		return nil
+	}
+	info, serr := os.Stat(arg)
+	switch {
+	case err == nil, serr != nil && !strings.ContainsAny(arg, "./"):
+		return fmt.Errorf("%q is not a PID", arg)
+	case serr != nil:
+		return fmt.Errorf("%q is not a PID, and no file: %w", arg, serr)
+	case info.IsDir():
+		return fmt.Errorf("%q is not a PID, nor a trace.dat", arg)
+	case f.file != "":
+		return fmt.Errorf("%q is a second trace.dat", arg)
+	}
+	f.file = arg
+	return nil
+}
+
 func (f *mapsFlags) check() error {
 	switch {
+	case f.file != "" && f.save != "":
+		return errors.New("--save is for live processes: a trace.dat does not have what a dump needs")
+	case f.file != "" && f.addr != "" && len(f.pids) == 0:
+		return errors.New("--addr takes one PID, also of a trace.dat")
 	case f.addr != "" && len(f.pids) != 1:
 		return errors.New("--addr takes one PID")
 	case f.addr != "" && (f.files || f.save != "" || f.all):
@@ -108,6 +139,8 @@ func mapsCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	switch {
+	case f.file != "":
+		err = f.saved(stdin, stdout)
 	case f.addr != "":
 		err = f.addresses(stdin, stdout)
 	case f.save != "":

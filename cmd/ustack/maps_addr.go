@@ -26,7 +26,7 @@ func (f *mapsFlags) addresses(stdin io.Reader, stdout io.Writer) error {
 	if f.addr != "-" {
 		err = a.ask(f.addr)
 	} else {
-		err = a.askAll(stdin)
+		err = askAll(stdin, a.ask, a.out.Flush)
 	}
 	if ferr := a.out.Flush(); ferr != nil && err == nil {
 		err = fmt.Errorf("writing the addresses: %w", ferr)
@@ -59,7 +59,7 @@ const maxAddress = 4096
 
 // askAll asks for the addresses on the input, with blanks or line feeds
 // between. What is known is written before the input makes us wait.
-func (a *asker) askAll(stdin io.Reader) error {
+func askAll(stdin io.Reader, ask func(word string) error, flush func() error) error {
 	in := bufio.NewReader(stdin)
 	words := bufio.NewScanner(in)
 	words.Buffer(make([]byte, maxAddress), maxAddress)
@@ -67,11 +67,11 @@ func (a *asker) askAll(stdin io.Reader) error {
 	n := 0
 	for words.Scan() {
 		n++
-		if err := a.ask(words.Text()); err != nil {
+		if err := ask(words.Text()); err != nil {
 			return fmt.Errorf("address %d of the input: %w", n, err)
 		}
 		if in.Buffered() == 0 {
-			if err := a.out.Flush(); err != nil {
+			if err := flush(); err != nil {
 				return fmt.Errorf("writing the addresses: %w", err)
 			}
 		}
@@ -82,11 +82,20 @@ func (a *asker) askAll(stdin io.Reader) error {
 	return nil
 }
 
-// ask asks for one address, hexadecimal with or without 0x.
-func (a *asker) ask(word string) error {
+// parseAddress reads an address, hexadecimal with or without 0x.
+func parseAddress(word string) (uint64, error) {
 	addr, err := strconv.ParseUint(strings.TrimPrefix(word, "0x"), 16, 64)
 	if err != nil {
-		return fmt.Errorf("%q is not a hexadecimal address", word)
+		return 0, fmt.Errorf("%q is not a hexadecimal address", word)
+	}
+	return addr, nil
+}
+
+// ask asks for one address.
+func (a *asker) ask(word string) error {
+	addr, err := parseAddress(word)
+	if err != nil {
+		return err
 	}
 	m, ok, err := a.h.At(addr)
 	if errors.Is(err, procmap.ErrGone) {

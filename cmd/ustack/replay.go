@@ -192,6 +192,7 @@ func (f *replayFlags) drive(stdin io.Reader, stderr io.Writer, renderer func(tra
 	if names != nil {
 		defer names.Close()
 	}
+	f.saved = true
 	in := input.Options{Events: f.stitch, Pause: f.pause, NoShapes: f.noShapes}
 	trace, err := f.open(stdin, in, resolve.Options{Hold: f.hold, Stitch: f.stitch})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"ustack/filemap/evidence"
 	"ustack/filemap/resolve"
 	"ustack/render"
 	"ustack/tracefs/input"
@@ -20,6 +21,7 @@ type traceFlags struct {
 	sysroot string
 	symbols symbolFlags // of commands that name functions
 	perfMap string
+	saved   bool // mappings that a trace.dat has are of use
 	files   []string
 
 	dialectName string
@@ -67,6 +69,7 @@ type savedTrace struct {
 	opt      resolve.Options
 	in       input.Options
 	evidence *withEvidence
+	note     string // what is wrong with the mappings that a trace.dat has
 }
 
 // open opens the trace, and with --maps reads it for the first time.
@@ -85,6 +88,10 @@ func (f *traceFlags) open(stdin io.Reader, in input.Options, opt resolve.Options
 		ev.close()
 		return nil, err
 	}
+	if err := t.useSaved(); err != nil {
+		ev.close()
+		return nil, err
+	}
 	t.opt.Sources = t.Trace.Sources()
 	if again := t.Again(); again != nil {
 		t.opt.First = input.NewFirsts(again).Find
@@ -98,6 +105,32 @@ func (f *traceFlags) open(stdin io.Reader, in input.Options, opt resolve.Options
 	}
 	t.opt.Evidence = ev.named(t.opt.Evidence)
 	return t, nil
+}
+
+// useSaved takes what a trace.dat tells of mappings as evidence, if there is no
+// better one.
+func (t *savedTrace) useSaved() error {
+	again := t.Again()
+	if !t.flags.saved || t.flags.maps != "" || again == nil {
+		return nil
+	}
+	processes, err := t.Processes()
+	if err != nil {
+		t.note = err.Error()
+	}
+	if len(processes) == 0 {
+		return nil
+	}
+	t.opt.Evidence = evidence.NewSaved(processes)
+	if t.in.NoShapes {
+		return nil
+	}
+	t.in.NoShapes = true // evidence looks at every stack
+	if err := t.Trace.Close(); err != nil {
+		return err
+	}
+	t.Trace, err = again(t.in)
+	return err
 }
 
 func (t *savedTrace) close() { t.evidence.close() }
@@ -128,6 +161,9 @@ func (t *savedTrace) read(make func(*resolve.Resolver) render.Renderer, stderr i
 	if totals != nil { // all is read
 		for _, note := range t.Notes() {
 			fmt.Fprintf(stderr, "ustack: %s\n", note)
+		}
+		if t.note != "" {
+			fmt.Fprintf(stderr, "ustack: %s\n", t.note)
 		}
 	}
 	return totals, err

@@ -21,6 +21,9 @@ type Frame struct {
 	Memory *filemap.Memory
 	// Inferred marks a frame that an earlier run has found missing.
 	Inferred bool
+	// Mapping, if not nil, is what it lies in, and Offset the offset in that
+	// (reason vma-offset).
+	Mapping *filemap.Memory
 	// Name is the function, nil if nobody asked. See Analysis.Name.
 	Name *symbol.Name
 	// Skipped is the function that was left out between this frame and the next
@@ -93,7 +96,7 @@ func (s *stacks) intern(st *resolve.Stack) int32 {
 	for i := range n {
 		f := frameOf(st, i)
 		s.work = append(s.work, f)
-		maphash.WriteComparable(&h, Frame{File: f.File, Offset: f.Offset, Reason: f.Reason, Address: f.Address, Memory: f.Memory, Inferred: f.Inferred})
+		maphash.WriteComparable(&h, Frame{File: f.File, Offset: f.Offset, Reason: f.Reason, Address: f.Address, Memory: f.Memory, Mapping: f.Mapping, Inferred: f.Inferred})
 	}
 	sum := h.Sum64()
 	for _, id := range s.byHash[sum] {
@@ -118,7 +121,7 @@ func same(a, b []Frame) bool {
 	for i := range a {
 		x, y := &a[i], &b[i]
 		if x.File != y.File || x.Offset != y.Offset || x.Reason != y.Reason || x.Address != y.Address || x.Memory != y.Memory ||
-			x.Inferred != y.Inferred {
+			x.Mapping != y.Mapping || x.Inferred != y.Inferred {
 			return false
 		}
 	}
@@ -129,7 +132,11 @@ func frameOf(st *resolve.Stack, i int) Frame {
 	f, o := &st.Frames[i], &st.Outcomes[i]
 	if o.File == nil {
 		out := Frame{Reason: o.Reason, Address: f.Address(st.Text)}
-		if m := o.Memory; m != nil && (m.Exec || m.Code != nil) {
+		switch m := o.Memory; {
+		case m == nil:
+		case o.Reason == filemap.VMAOffset:
+			out.Mapping, out.Offset = m, o.Offset
+		case m.Exec || m.Code != nil:
 			out.Memory, out.Offset = m, out.Address
 			if o.HasOffset {
 				out.Offset = o.Offset

@@ -194,7 +194,7 @@ func frameOf(text []byte, f *tracefs.Frame, o *resolve.Outcome) Frame {
 	switch {
 	case o.File == nil && o.Memory != nil && o.Memory.Code != nil:
 		return Frame{Reason: o.Reason, Memory: o.Memory.Code.Function}
-	case o.File == nil && o.Memory != nil:
+	case o.File == nil && o.Memory != nil && o.Reason != filemap.VMAOffset:
 		return Frame{Reason: o.Reason, Memory: o.Memory.Name}
 	case o.File == nil:
 		return Frame{Reason: o.Reason}

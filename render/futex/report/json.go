@@ -143,6 +143,9 @@ type frameJSON struct {
 	Address string `json:"address,omitempty"`
 	// Inferred marks a function that the kernel gave no frame of.
 	Inferred bool `json:"inferred,omitempty"`
+	// As in the lines of replay: the offset in a mapping, and its name.
+	VMAOffset string `json:"vma_offset,omitempty"`
+	Text      string `json:"text,omitempty"`
 
 	// With symbols, as in the lines of replay.
 	Function       string     `json:"function,omitempty"`
@@ -398,6 +401,10 @@ func framesOf(s *futex.Stack) []frameJSON {
 		f := &s.Frames[i]
 		if f.File == nil {
 			without := frameJSON{Reason: f.Reason.String(), Address: hex(f.Address)}
+			if f.Mapping != nil {
+				without.VMAOffset = hex(f.Offset)
+				without.Text = clean(f.Mapping.Name) + "[+" + hex(f.Offset) + "]"
+			}
 			without.named(f.Name)
 			out = append(out, without)
 			continue

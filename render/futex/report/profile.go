@@ -49,9 +49,11 @@ func appendFrames(list []profile.Frame, s *futex.StackShare) (frames []profile.F
 	}
 	for i := range s.Stack.Frames {
 		f := &s.Stack.Frames[i]
-		one := profile.Frame{File: f.File, Offset: f.Offset, Reason: f.Reason, Inferred: f.Inferred}
-		if n := f.Name; f.File == nil && n != nil {
-			one.Offset, one.Memory = 0, n.Function
+		one := profile.Frame{File: f.File, Reason: f.Reason, Inferred: f.Inferred}
+		if f.File != nil {
+			one.Offset = f.Offset
+		} else if f.Name != nil {
+			one.Memory = f.Name.Function
 		}
 		list = append(list, one)
 	}

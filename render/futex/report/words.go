@@ -203,6 +203,9 @@ func frame(f *futex.Frame) string {
 		return fmt.Sprintf("%#x", f.Address)
 	}
 	if f.File == nil {
+		if f.Mapping != nil {
+			return fmt.Sprintf("%s[+%#x] (%s)", printable(path.Base(f.Mapping.Name)), f.Offset, f.Reason)
+		}
 		return fmt.Sprintf("%#x (%s)", f.Address, f.Reason)
 	}
 	name := fmt.Sprintf("%s+%#x", printable(path.Base(f.File.Path)), f.Offset)

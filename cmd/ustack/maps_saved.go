@@ -1,0 +1,94 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"ustack/render"
+	"ustack/tracefs/input"
+	"ustack/tracefs/tracedat"
+)
+
+// saved shows the mappings that a trace.dat has (trace-cmd record --proc-map). If
+// some cannot be read, the rest is shown before the error.
+func (f *mapsFlags) saved(stdin io.Reader, stdout io.Writer) error {
+	trace, err := input.OpenAll([]string{f.file}, stdin, input.Options{})
+	if err != nil {
+		return err
+	}
+	defer trace.Close()
+	all, err := trace.Processes()
+	if len(all) == 0 && err == nil {
+		return fmt.Errorf("%s has no mappings: only a trace.dat of trace-cmd record --proc-map does", f.file)
+	}
+	processes, missing := f.chosen(all)
+	if f.addr != "" {
+		return errors.Join(err, missing, f.savedAddresses(stdin, stdout, processes))
+	}
+	w := render.NewSavedMaps(render.Output(stdout), f.json, f.files)
+	var werr error
+	for i := 0; i < len(processes) && werr == nil; i++ {
+		werr = w.Process(&processes[i])
+	}
+	if werr == nil {
+		werr = w.Close()
+	}
+	if werr != nil {
+		return fmt.Errorf("writing the mappings: %w", werr)
+	}
+	return errors.Join(err, missing)
+}
+
+// savedAddresses tells what addresses of a process were. Of several readings of
+// it, each that has the address is told.
+func (f *mapsFlags) savedAddresses(stdin io.Reader, stdout io.Writer, readings []tracedat.Process) error {
+	out := render.NewSavedAddresses(render.Output(stdout), f.json)
+	ask := func(word string) error {
+		addr, err := parseAddress(word)
+		if err != nil {
+			return err
+		}
+		found := false
+		for i := range readings {
+			p := &readings[i]
+			if r := p.Find(addr); r != nil || i == len(readings)-1 && !found {
+				found = true
+				if err := out.Address(p, addr, r); err != nil {
+					return fmt.Errorf("writing the addresses: %w", err)
+				}
+			}
+		}
+		return nil
+	}
+	var err error
+	if f.addr != "-" {
+		err = ask(f.addr)
+	} else {
+		err = askAll(stdin, ask, out.Flush)
+	}
+	if ferr := out.Flush(); ferr != nil && err == nil {
+		err = fmt.Errorf("writing the addresses: %w", ferr)
+	}
+	return err
+}
+
+// chosen are the processes that were asked for.
+func (f *mapsFlags) chosen(all []tracedat.Process) (some []tracedat.Process, err error) {
+	if len(f.pids) == 0 {
+		return all, nil
+	}
+	var errs []error
+	for _, pid := range f.pids {
+		from := len(some)
+		for i := range all {
+			if int(all[i].PID) == pid {
+				some = append(some, all[i])
+			}
+		}
+		if len(some) == from {
+			errs = append(errs, fmt.Errorf("%s has no mappings of process %d", f.file, pid))
+		}
+	}
+	return some, errors.Join(errs...)
+}
