@@ -191,6 +191,7 @@ func FuzzOpen(f *testing.F) {
 		if file == nil {
 			return
 		}
+		_, _ = file.Processes()
 		var b tracefs.Batch
 		for i := range file.Buffers {
 			s := file.Source(&file.Buffers[i], ring.Options{Events: true}, nil)
