@@ -23,7 +23,10 @@ func (f *mapsFlags) saved(stdin io.Reader, stdout io.Writer) error {
 		return fmt.Errorf("%s has no mappings: only a trace.dat of trace-cmd record --proc-map does", f.file)
 	}
 	processes, missing := f.chosen(all)
-	if f.addr != "" {
+	switch {
+	case len(processes) == 0:
+		return errors.Join(err, missing)
+	case f.addr != "":
 		return errors.Join(err, missing, f.savedAddresses(stdin, stdout, processes))
 	}
 	w := render.NewSavedMaps(render.Output(stdout), f.json, f.files)
