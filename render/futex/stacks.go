@@ -1,6 +1,7 @@
 package futex
 
 import (
+	"encoding/binary"
 	"hash/maphash"
 
 	"ustack/filemap"
@@ -61,6 +62,7 @@ type stacks struct {
 	list   []Stack
 	byHash map[uint64][]int32
 	work   []Frame
+	key    []byte
 }
 
 func (s *stacks) init(limit int) {
@@ -90,15 +92,14 @@ func (s *stacks) of(a *resolve.Attached) int32 {
 func (s *stacks) intern(st *resolve.Stack) int32 {
 	n := min(len(st.Frames), maxDepth)
 	cut := st.Cut || n < len(st.Frames)
-	s.work = s.work[:0]
-	var h maphash.Hash
-	h.SetSeed(s.seed)
+	s.work, s.key = s.work[:0], s.key[:0]
 	for i := range n {
 		f := frameOf(st, i)
 		s.work = append(s.work, f)
-		maphash.WriteComparable(&h, Frame{File: f.File, Offset: f.Offset, Reason: f.Reason, Address: f.Address, Memory: f.Memory, Mapping: f.Mapping, Inferred: f.Inferred})
+		s.key = binary.NativeEndian.AppendUint64(s.key, f.Offset)
+		s.key = binary.NativeEndian.AppendUint64(s.key, f.Address)
 	}
-	sum := h.Sum64()
+	sum := maphash.Bytes(s.seed, s.key) // of most of what same compares
 	for _, id := range s.byHash[sum] {
 		if same(s.list[id].Frames, s.work) && s.list[id].Cut == cut {
 			return id

@@ -37,6 +37,7 @@ func Open(in *instance.Instance, opt Options) (*binary.Live, error) {
 	if clock != "mono" {
 		return nil, fmt.Errorf("reading the ring buffer of an instance with the clock %s: it must be mono", clock)
 	}
+	kb, _ := in.BufferKB() // 0 for unknown
 	var patterns []string
 	for _, e := range opt.Events {
 		patterns = append(patterns, e.System+"/"+e.Name)
@@ -58,9 +59,7 @@ func Open(in *instance.Instance, opt Options) (*binary.Live, error) {
 	if err != nil {
 		return nil, err
 	}
-	if kb, err := in.BufferKB(); err == nil {
-		opt.Pace = pace(kb)
-	}
+	opt.Pace = pace(kb)
 	return binary.NewLive(k, newRings(raw), opt.LiveOptions), nil
 }
 
@@ -70,7 +69,7 @@ func pace(kb int) time.Duration {
 	const (
 		perKB = time.Microsecond
 		least = 50 * time.Microsecond
-		most  = 2 * time.Millisecond
+		most  = 4 * time.Millisecond
 	)
 	return min(max(time.Duration(kb)*perKB, least), most)
 }
