@@ -80,7 +80,7 @@ type sink interface {
 // live, so that the time of the collector is better spent on the trace; more with
 // record, which compresses.
 const (
-	garbage       = 300
+	garbage       = 200
 	recordGarbage = 100
 )
 

@@ -71,6 +71,10 @@ type Live struct {
 // moment is how long a record may take from its time stamp until it can be read.
 const moment = uint64(time.Millisecond)
 
+// liveBatch is how much text a batch has, a record more or less: as much as a read
+// of trace_pipe gives. There are several on their way.
+const liveBatch = 64 << 10
+
 // never is later than all records.
 const never = math.MaxUint64
 
@@ -187,7 +191,7 @@ func (l *Live) round(b *tracefs.Batch) todo {
 	defer l.rings.Release()
 	for {
 		l.take(b)
-		if len(b.Text) >= batchSize {
+		if len(b.Text) >= liveBatch {
 			break
 		}
 		ended := l.rings.Ended()
@@ -222,7 +226,7 @@ func (l *Live) may() bool { return len(l.ready) > 0 && l.ready[0].page.Time <= l
 
 // take prints the records that may go out, up to a batch full.
 func (l *Live) take(b *tracefs.Batch) {
-	for l.may() && len(b.Text) < batchSize {
+	for l.may() && len(b.Text) < liveBatch {
 		c := l.ready[0]
 		if c.lost {
 			l.printer.Lost(b, c.id, c.count)
