@@ -24,8 +24,12 @@ type called struct {
 	like int
 }
 
-// add notes a change.
+// add notes a change. One of before records were lost says nothing of what came
+// after it.
 func (c *comms) add(tid int, call called) {
+	if call.from < c.since {
+		return
+	}
 	if c.byTID == nil {
 		c.byTID = make(map[int][]called)
 	}
@@ -139,11 +143,11 @@ func (b *Band) comm(r *procmap.Reader, tid int, t tracefs.Time, generations int)
 
 // ask asks a thread for its name, and reports whether it is there.
 func (b *Band) ask(r *procmap.Reader, tid int) bool {
+	at := b.Now() // before: what changes while it is asked is told
 	s, err := r.Stat(tid)
 	if err != nil {
 		return false
 	}
-	at := b.Now()
 	b.drain() // what has changed until then
 	b.comms.asked(tid, s.TaskComm(), at)
 	return true

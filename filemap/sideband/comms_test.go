@@ -30,7 +30,7 @@ func TestComms(t *testing.T) {
 	r := nobody(t)
 	now := uint64(b.Now())
 	at := func(ago int) uint64 { return now - uint64(ago)*1000 }
-	const first, second, third = 1 << 29, 1<<29 + 1, 1<<29 + 2 // no threads of this machine
+	const first, second, third, fourth = 1 << 29, 1<<29 + 1, 1<<29 + 2, 1<<29 + 3 // no threads of this machine
 	ring.write(
 		rawComm(first, first, 0, "one", at(90), 0),
 		rawTask(unix.PERF_RECORD_FORK, second, first, second, first, at(80), 0),
@@ -65,13 +65,16 @@ func TestComms(t *testing.T) {
 	if comm, _, ok := b.Comm(r, second, tracefs.Time(at(44))); comm != "one" || !ok {
 		t.Errorf("after forgetting what was before: %q, %v", comm, ok)
 	}
-	// What is lost may have been another name.
-	ring.write(raw(unix.PERF_RECORD_LOST, 0, at(5), 0, uint64(1), uint64(7)))
+	// What is lost may have been another name, also of a thread of which the same
+	// batch tells something older.
+	ring.write(rawComm(fourth, fourth, 0, "older", at(8), 0), raw(unix.PERF_RECORD_LOST, 0, at(5), 0, uint64(1), uint64(7)))
 	if _, err := b.Drain(); err != nil {
 		t.Fatal(err)
 	}
-	if comm, _, ok := b.Comm(r, second, tracefs.Time(at(10))); ok {
-		t.Errorf("after a loss it is %q", comm)
+	for tid, ago := range map[int]int{second: 10, fourth: 3} {
+		if comm, _, ok := b.Comm(r, tid, tracefs.Time(at(ago))); ok {
+			t.Errorf("after a loss %d is %q", tid, comm)
+		}
 	}
 }
 

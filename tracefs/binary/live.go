@@ -29,7 +29,7 @@ type Rings interface {
 	Now() uint64
 	// Ended reports that nothing more is written.
 	Ended() bool
-	// Wait waits until there is something, for ever if d is negative.
+	// Wait waits until there is something, for long if d is negative.
 	Wait(d time.Duration) (ready bool, err error)
 	// Rest waits whatever comes, but for the end.
 	Rest(d time.Duration) error
@@ -278,7 +278,7 @@ func (l *Live) wait(b *tracefs.Batch) (told bool, err error) {
 		d = -1
 	}
 	ready, err := l.rings.Wait(d)
-	if ready || err != nil || l.paused {
+	if ready || err != nil || d < 0 {
 		return false, err
 	}
 	l.paused, b.Paused = true, true

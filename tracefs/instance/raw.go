@@ -57,6 +57,7 @@ func (i *Instance) RawPipe(opt RawOptions) (*RawPipe, error) {
 }
 
 func (p *RawPipe) open(copied bool) error {
+	p.done = p.unmap
 	cpus, err := perCPU(p.in.dir)
 	if err != nil {
 		return err
@@ -68,7 +69,7 @@ func (p *RawPipe) open(copied bool) error {
 		}
 		c := rawCPU{cpu: int32(cpu), fd: fd}
 		if !copied {
-			c.mapped, _ = mapCPU(fd) // an old kernel, a CPU that is off: it can be read all the same
+			c.mapped, _ = mapCPU(fd) // an old kernel, a CPU that is off: it is read
 		}
 		if c.mapped != nil && c.mapped.subbuf != p.subbuf {
 			c.mapped.unmap()
@@ -78,7 +79,6 @@ func (p *RawPipe) open(copied bool) error {
 		p.poll = append(p.poll, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
 	}
 	p.poll = append(p.poll, unix.PollFd{Fd: int32(p.wake), Events: unix.POLLIN})
-	p.done = p.unmap
 	return nil
 }
 
@@ -176,17 +176,44 @@ func (p *RawPipe) Next(index int) (page []byte, fresh bool, err error) {
 	for {
 		// As in Pipe.read, the scheduler of Go need not know.
 		n, _, e := unix.RawSyscall(unix.SYS_READ, uintptr(c.fd), uintptr(unsafe.Pointer(unsafe.SliceData(c.page))), uintptr(len(c.page)))
-		switch {
-		case e == unix.EINTR:
-		case e == unix.EAGAIN || e == 0 && n == 0:
-			return nil, false, nil
-		case e != 0:
-			return nil, false, p.fail(index, e)
-		default:
-			return c.page[:n], true, nil
+		if e == unix.EINTR {
+			continue
 		}
+		if e != 0 {
+			return nil, false, p.refused(index, e)
+		}
+		p.off(index, false)
+		return c.page[:n], n > 0, nil
 	}
 }
+
+// refused is what it means that a CPU was not read. One that was off when the
+// instance was made has no buffer (ring_buffer_alloc_read_page).
+func (p *RawPipe) refused(index int, e unix.Errno) error {
+	p.off(index, e == unix.ENODEV)
+	if e == unix.ENODEV || e == unix.EAGAIN {
+		return nil
+	}
+	return p.fail(index, e)
+}
+
+// off notes whether a CPU has no buffer: poll says of it at once that it is ready,
+// so it is not asked (a negative number is left out).
+func (p *RawPipe) off(index int, off bool) {
+	fd := int32(p.cpus[index].fd)
+	if off {
+		fd = -1
+	}
+	p.poll[index].Fd = fd
+}
+
+// allOn reports whether all CPUs have a buffer.
+func (p *RawPipe) allOn() bool {
+	return !slices.ContainsFunc(p.poll, func(f unix.PollFd) bool { return f.Fd < 0 })
+}
+
+// lookAgain is how often a CPU is looked for that is off.
+const lookAgain = time.Second
 
 func (p *RawPipe) fail(index int, err error) error {
 	return fmt.Errorf("reading %s: %w", p.fileOf(int(p.cpus[index].cpu)), err)
@@ -196,9 +223,9 @@ func (p *RawPipe) fail(index int, err error) error {
 // there is.
 func (p *RawPipe) Ended() bool { return p.ended.Load() }
 
-// Wait waits until there is something to read on some CPU, at most for so long
-// (for ever if that is negative), and reports whether there is. The end of
-// tracing and Close end it, too.
+// Wait waits until there is something to read on some CPU, at most for so long,
+// and reports whether there is. If d is negative, it waits for ever, or a second if
+// a CPU is off that could come on. The end of tracing and Close end it, too.
 func (p *RawPipe) Wait(d time.Duration) (bool, error) {
 	if p.ended.Load() { // Rest may have taken the kick
 		return true, nil
@@ -219,6 +246,9 @@ func (p *RawPipe) wait(fds []unix.PollFd, d time.Duration) (bool, error) {
 	defer p.using.Unlock()
 	if p.closed.Load() {
 		return true, nil
+	}
+	if d < 0 && !p.allOn() {
+		d = lookAgain
 	}
 	var limit *unix.Timespec
 	if d >= 0 {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // rawPipe opens the raw pages of an instance.
@@ -109,6 +111,27 @@ func TestLiveRawClose(t *testing.T) {
 	check(t, errors.Join(p.Close(), in.Remove()))
 	if _, err := in.RawPipe(RawOptions{}); !errors.Is(err, ErrRemoved) {
 		t.Errorf("opening it in an instance that is removed: %v", err)
+	}
+}
+
+// TestRawOff: a CPU that is off has nothing to read, does not count as ready, and
+// is looked at again.
+func TestRawOff(t *testing.T) {
+	in := configured(t, live(t))
+	p := rawPipe(t, in, RawOptions{Subbuf: os.Getpagesize(), Copy: true})
+	check(t, p.refused(0, unix.ENODEV))
+	if p.allOn() || p.poll[0].Fd >= 0 {
+		t.Errorf("it is asked whether it is ready: %+v", p.poll)
+	}
+	if ready, err := p.Wait(-1); ready || err != nil {
+		t.Errorf("ready %v (%v)", ready, err)
+	}
+	check(t, p.refused(0, unix.EAGAIN))
+	if !p.allOn() || int(p.poll[0].Fd) != p.cpus[0].fd {
+		t.Errorf("it has come on: %+v", p.poll)
+	}
+	if err := p.refused(0, unix.EIO); !errors.Is(err, unix.EIO) || !strings.Contains(err.Error(), "trace_pipe_raw") {
+		t.Errorf("error %v", err)
 	}
 }
 

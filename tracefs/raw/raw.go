@@ -4,6 +4,7 @@
 package raw
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -47,6 +48,7 @@ func Open(in *instance.Instance, opt Options) (*binary.Live, error) {
 		return nil, fmt.Errorf("reading how the ring buffer is laid out: %w", err)
 	}
 	k.Names, k.Symbols = opt.Names, opt.Symbols
+	k.Comms = nil // of whatever was traced before, perhaps long ago
 	var name unix.Utsname
 	if err := unix.Uname(&name); err == nil {
 		k.Release = unix.ByteSliceToString(name.Release[:])
@@ -60,7 +62,11 @@ func Open(in *instance.Instance, opt Options) (*binary.Live, error) {
 		return nil, err
 	}
 	opt.Pace = pace(kb)
-	return binary.NewLive(k, newRings(raw), opt.LiveOptions), nil
+	r, err := newRings(raw)
+	if err != nil {
+		return nil, errors.Join(err, raw.Close())
+	}
+	return binary.NewLive(k, r, opt.LiveOptions), nil
 }
 
 // pace is how long records may gather in a buffer of so many KiB for each CPU: a
@@ -81,13 +87,13 @@ type rings struct {
 	at    uint64 // CLOCK_MONOTONIC then
 }
 
-func newRings(raw *instance.RawPipe) *rings {
+// newRings reads the two clocks in this order, so that Now is late, if anything.
+func newRings(raw *instance.RawPipe) (*rings, error) {
 	var ts unix.Timespec
-	r := &rings{RawPipe: raw, began: time.Now()}
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err == nil {
-		r.at = uint64(ts.Nano())
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		return nil, fmt.Errorf("reading the clock: %w", err)
 	}
-	return r
+	return &rings{RawPipe: raw, at: uint64(ts.Nano()), began: time.Now()}, nil
 }
 
 // Now implements binary.Rings.
