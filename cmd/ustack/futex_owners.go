@@ -24,7 +24,7 @@ const (
 )
 
 func newOwners(follow *following) *owners {
-	return &owners{follow: follow, reader: owner.NewReader(follow.code)}
+	return &owners{follow: follow, reader: owner.NewReader(follow.own)}
 }
 
 // now reads the locks, if it is time to. The trace goes on meanwhile: it tells

@@ -25,7 +25,8 @@ type following struct {
 	judge   *timeline.Judge
 	prober  *timeline.Prober
 	layouts *timeline.Layouts
-	code    *procmap.Reader // of executable mappings
+	code    *procmap.Reader // of executable mappings, for who follows
+	own     *procmap.Reader // the same, for who judges
 	all     *procmap.Reader // of all
 	threads timeline.Threads
 	files   *watch.Watcher // those whose build IDs are remembered
@@ -63,6 +64,9 @@ func startFollowing(f *liveFlags, root *instance.Root, log io.Writer, idle func(
 	ids.SetGuard(fl.files)
 	options := procmap.Options{Proc: f.proc, Stat: true, IDs: ids, Filter: procmap.Filter{Perms: procmap.Exec}}
 	if fl.code, err = procmap.NewReader(options); err != nil {
+		return nil, errors.Join(err, fl.close())
+	}
+	if fl.own, err = procmap.NewReader(options); err != nil {
 		return nil, errors.Join(err, fl.close())
 	}
 	options.Filter = procmap.Filter{}
@@ -172,7 +176,7 @@ func (fl *following) known() []*filemap.File {
 func (fl *following) threadsOf(pids []int) ([]int, error) {
 	var tids []int
 	for _, pid := range pids {
-		list, err := fl.code.Threads(pid)
+		list, err := fl.own.Threads(pid)
 		if err != nil {
 			return nil, err
 		}
@@ -187,14 +191,14 @@ func (fl *following) threadsOf(pids []int) ([]int, error) {
 func (fl *following) likeUs(pids []int) []int {
 	var tids []int
 	var we, they procmap.Process
-	if fl.code.Process(os.Getpid(), &we) != nil {
+	if fl.own.Process(os.Getpid(), &we) != nil {
 		return nil
 	}
 	for _, pid := range pids {
-		if fl.code.Process(pid, &they) != nil || they.Stat.Comm != we.Stat.Comm {
+		if fl.own.Process(pid, &they) != nil || they.Stat.Comm != we.Stat.Comm {
 			continue
 		}
-		list, err := fl.code.Threads(pid)
+		list, err := fl.own.Threads(pid)
 		if err == nil {
 			tids = append(tids, list...)
 		}

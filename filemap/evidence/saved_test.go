@@ -23,7 +23,6 @@ func outcomes(t *testing.T, name string, each func(addr uint64, o *resolve.Outco
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer trace.Close()
 	processes, err := trace.Processes()
 	if err != nil {
 		t.Fatal(err)
