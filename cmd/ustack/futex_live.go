@@ -153,7 +153,7 @@ func (o *futexOutput) every() time.Duration {
 }
 
 func (o *futexOutput) step(t *resolve.Totals) error {
-	if o.owners != nil {
+	if o.owners != nil && o.s.until.Load() == 0 { // what is read later is of after the trace
 		o.owners.now(o.a)
 	}
 	if o.s.progress.idle() && !o.s.in.Root().Plain() {
