@@ -171,9 +171,10 @@ func (o *futexOutput) step(t *resolve.Totals) error {
 // lockUpEvery is how often a trace in which nothing happens is looked at for why.
 const lockUpEvery = time.Second
 
-// lookForLockUp remembers a lock-up while its threads hang: they may be killed.
+// lookForLockUp remembers a lock-up while its threads hang: they may be killed,
+// by what stops the tracing, too.
 func (o *futexOutput) lookForLockUp() {
-	if !o.s.progress.idle() && o.lockUp == nil || time.Since(o.looked) < lockUpEvery || !o.a.Seen() {
+	if o.s.until.Load() != 0 || !o.s.progress.idle() && o.lockUp == nil || time.Since(o.looked) < lockUpEvery || !o.a.Seen() {
 		return
 	}
 	o.looked = time.Now()
