@@ -1,0 +1,159 @@
+package render
+
+import (
+	"bytes"
+	"ustack/filemap"
+	"ustack/filemap/resolve"
+	"ustack/filemap/symbol"
+	"ustack/tracefs"
+	"ustack/tracefs/text"
+)
+
+// frames writes a stack. innermost tells that the first frame is where the
+// thread ran.
+func (j *JSON) frames(b, txt []byte, frames []tracefs.Frame, out []resolve.Outcome, cut, innermost bool) []byte {
+	b = append(b, `,"stack":[`...)
+	for k := range frames {
+		if k > 0 {
+			b = append(b, ',')
+		}
+		b = j.appendFrame(b, txt, &frames[k], &out[k], k == 0 && innermost)
+		if s := between(j.symbols, txt, frames, out, k, k == 0 && innermost); s != nil {
+			b = appendSkippedJSON(append(b, ','), s)
+		}
+	}
+	b = append(b, ']')
+	if cut {
+		b = append(b, `,"stack_truncated":true`...)
+	}
+	return b
+}
+
+// appendFrame writes one frame: a number, and a file with its trust or the
+// reason why there is none.
+func (j *JSON) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome, ran bool) []byte {
+	stem := txt[f.Off:f.Stem]
+	if o.File != nil {
+		if o.HasOffset {
+			b = appendHex(append(b, `{"offset":`...), o.Offset)
+			if f.Form == tracefs.FormPlain {
+				b = appendNumber(append(b, `,"address":`...), stem, f)
+			}
+		} else {
+			b = appendNumber(append(b, `{"offset":`...), stem, f)
+		}
+		if o.File.JSON == nil {
+			o.File.JSON = appendFileJSON(nil, o.File)
+		}
+		b = append(b, o.File.JSON...)
+		b = append(append(append(b, `,"trust":"`...), o.Trust.String()...), '"')
+		if f.Inferred {
+			return append(b, inferredJSON...)
+		}
+		if j.symbols != nil {
+			b = appendFunctionJSON(b, j.symbols.Name(o.File, frameOffset(txt, f, o), ran))
+		}
+		return append(b, '}')
+	}
+	b = append(append(append(b, `{"reason":"`...), o.Reason.String()...), '"')
+	switch {
+	case o.Reason == filemap.VMAOffset && o.Memory != nil:
+		b = appendHex(append(b, `,"vma_offset":`...), o.Offset)
+		var room [256]byte
+		b = appendText(b, "text", appendObject(room[:0], o))
+		return append(appendNumber(append(b, `,"address":`...), stem, f), '}')
+	case o.HasOffset:
+		b = appendHex(append(b, `,"offset":`...), o.Offset)
+		if f.Form == tracefs.FormPlain {
+			b = appendNumber(append(b, `,"address":`...), stem, f)
+		}
+	default:
+		b = appendPlace(b, txt, f, o)
+	}
+	if o.Memory != nil {
+		b = appendText(b, "memory", []byte(o.Memory.Name))
+	}
+	if j.symbols != nil {
+		if n := CodeName(o.Memory, o.Reason, frameOffset(txt, f, o)); n != nil {
+			b = nameJSON(b, n)
+		}
+	}
+	if f.Form == tracefs.FormIdentifier && !f.ID.NoFile() && !f.ID.NoVMA() {
+		b = appendIdentifier(append(b, `,"identifier":`...), f.ID)
+	}
+	return append(b, '}')
+}
+
+// inferredJSON ends a frame that the kernel did not give.
+const inferredJSON = `,"inferred":true}`
+
+// appendSkippedJSON writes the frame of a function that was left out.
+func appendSkippedJSON(b []byte, s *symbol.Skipped) []byte {
+	b = appendHex(append(b, `{"offset":`...), s.Offset)
+	b = appendFileJSON(b, s.File)
+	b = append(append(append(b, `,"trust":"`...), filemap.Inferred.String()...), '"')
+	return append(appendFunctionJSON(b, s.Name), inferredJSON...)
+}
+
+// appendPlace writes the number of a frame without a file under the name of
+// what it is.
+func appendPlace(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome) []byte {
+	stem := txt[f.Off:f.Stem]
+	raw := f.Form == tracefs.FormPlain && o.Reason != filemap.NoIdentifier
+	switch o.Reason {
+	case filemap.VDSO, filemap.NoIdentifier, filemap.Unannounced, filemap.Lost, filemap.Ambiguous, filemap.Contradicted, filemap.Forgotten:
+		key := `,"offset":`
+		if raw {
+			key = `,"address":`
+		}
+		b = appendNumber(append(b, key...), stem, f)
+	case filemap.VMAOffset:
+		b = appendHex(append(b, `,"vma_offset":`...), text.ObjectOffset(stem))
+		b = appendText(b, "text", bytes.TrimPrefix(stem, []byte(" => ")))
+		if addr, ok := bytes.CutPrefix(txt[f.Stem:f.End], []byte(" <")); ok { // option sym-addr
+			b = appendNumber(append(b, `,"address":`...), addr, f)
+		}
+	case filemap.Truncated, filemap.Unreadable:
+		b = appendText(b, "text", txt[f.Off:f.End])
+	default:
+		if f.Form != tracefs.FormObject {
+			b = appendNumber(append(b, `,"address":`...), stem, f)
+		}
+	}
+	return b
+}
+
+func appendFileJSON(b []byte, f *filemap.File) []byte {
+	b = appendText(b, "path", []byte(f.Path))
+	if !f.BuildID.IsZero() {
+		b = append(append(append(b, `,"build_id":"`...), f.BuildID.Hex()...), '"')
+	}
+	return b
+}
+
+// appendIdentifier writes an identifier as the kernel prints it.
+func appendIdentifier(b []byte, id tracefs.Identifier) []byte {
+	b = append(b, '"')
+	b = id.Append(b)
+	return append(b, '"')
+}
+
+// appendNumber writes a frame's number: that which ends its stem,
+// " =>  <%016x>", without its leading zeros. The digits are there already; they
+// need no reading.
+func appendNumber(b, stem []byte, f *tracefs.Frame) []byte {
+	if f.HasAddr {
+		return appendHex(b, f.Addr)
+	}
+	digits := tracefs.StemDigits(stem)
+	for _, c := range digits {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return append(b, "null"...)
+		}
+	}
+	for len(digits) > 1 && digits[0] == '0' {
+		digits = digits[1:]
+	}
+	b = append(append(b, `"0x`...), digits...)
+	return append(b, '"')
+}
