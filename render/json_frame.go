@@ -2,6 +2,7 @@ package render
 
 import (
 	"bytes"
+
 	"ustack/filemap"
 	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
