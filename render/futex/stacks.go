@@ -63,11 +63,26 @@ type stacks struct {
 	byHash map[uint64][]int32
 	work   []Frame
 	key    []byte
+	recent *[recentStacks]recentStack
+}
+
+// recentStacks is how many stacks are known by what they are made of.
+const (
+	recentBits   = 6
+	recentStacks = 1 << recentBits
+)
+
+// recentStack is a stack as the resolver gave it.
+type recentStack struct {
+	id       int32
+	addrs    []uint64
+	outcomes []resolve.Outcome
 }
 
 func (s *stacks) init(limit int) {
 	s.limit, s.seed = limit, maphash.MakeSeed()
 	s.byHash = make(map[uint64][]int32)
+	s.recent = new([recentStacks]recentStack)
 }
 
 // of is the stack that hangs on an event.
@@ -77,7 +92,7 @@ func (s *stacks) of(a *resolve.Attached) int32 {
 		return noStack
 	}
 	if st.Result == nil || st.Cut {
-		return s.intern(st)
+		return s.recall(st)
 	}
 	if id := st.Result.Mark; id > 0 {
 		return id - 1
@@ -87,6 +102,53 @@ func (s *stacks) of(a *resolve.Attached) int32 {
 		st.Result.Mark = id + 1
 	}
 	return id
+}
+
+// recall interns a stack that may be one of the last: a thread asks for the same
+// few over and over.
+func (s *stacks) recall(st *resolve.Stack) int32 {
+	var mixed uint64
+	for i := range st.Frames {
+		f := &st.Frames[i]
+		if !f.HasAddr || f.Inferred {
+			return s.intern(st)
+		}
+		mixed = (mixed ^ f.Addr) * 0x9e3779b97f4a7c15
+	}
+	if st.Cut {
+		return s.intern(st)
+	}
+	slot := &s.recent[mixed>>(64-recentBits)]
+	if slot.is(st) {
+		return slot.id
+	}
+	id := s.intern(st)
+	if id >= 0 && len(st.Frames) <= maxDepth {
+		slot.set(st, id)
+	}
+	return id
+}
+
+// is reports whether it is this stack.
+func (r *recentStack) is(st *resolve.Stack) bool {
+	if len(r.addrs) != len(st.Frames) {
+		return false
+	}
+	for i := range r.addrs {
+		if r.addrs[i] != st.Frames[i].Addr || r.outcomes[i] != st.Outcomes[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// set makes it this stack.
+func (r *recentStack) set(st *resolve.Stack, id int32) {
+	r.id, r.addrs = id, r.addrs[:0]
+	for i := range st.Frames {
+		r.addrs = append(r.addrs, st.Frames[i].Addr)
+	}
+	r.outcomes = append(r.outcomes[:0], st.Outcomes...)
 }
 
 func (s *stacks) intern(st *resolve.Stack) int32 {
