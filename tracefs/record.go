@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"strconv"
+
+	"ustack/tracefs/syscalls"
 )
 
 // Kind tells what a record is.
@@ -54,6 +56,9 @@ const (
 	// Arrays marks a stack that the text has as arrays of bytes on one line
 	// (trace-cmd report): its frames have a number and no text.
 	Arrays
+	// Bare marks a record that its source has decoded and not put into words: its
+	// text is an empty line. It has an Origin, and an event is a Call.
+	Bare
 )
 
 // NoTID stands for an unknown thread, NoCPU for an unknown CPU.
@@ -80,7 +85,8 @@ type Record struct {
 	// CPU is the CPU whose ring buffer held the record.
 	CPU int32
 	// Lo and Hi bound the record's frames in Batch.Frames (KindStack); Lo is
-	// the index in Batch.Announcements (KindAnnounce).
+	// the index in Batch.Announcements (KindAnnounce) or, of a Bare event, in
+	// Batch.Calls.
 	Lo, Hi uint32
 	// Shape, if not zero, is one more than the index in Batch.Shapes of what
 	// the record's frames are; Lo is then where their text begins.
@@ -89,9 +95,9 @@ type Record struct {
 	Flags Flags
 	// Source is the input the record came from, the index in Batch.Heads.
 	Source uint8
-	// TGID is the process of a stack whose record has it (user_stack, binary
-	// only), 0 for others.
-	TGID int32
+	// Origin, if not zero, is one more than the index in Batch.Origins of what the
+	// header says.
+	Origin uint32
 	// Value is the cookie (KindCookie, KindStack) or the count (KindLost).
 	Value uint64
 }
@@ -233,6 +239,10 @@ type Batch struct {
 	Frames        []Frame
 	Announcements []Announcement
 	Shapes        []*Shape
+	// Origins are headers, and Calls system calls, of sources that have them in
+	// binary.
+	Origins []Origin
+	Calls   []syscalls.Event
 	// Pos is the offset of Text[0] in its input, Line the number of lines
 	// before it. Both count from the beginning of the input, from 0.
 	Pos, Line int64
@@ -258,6 +268,7 @@ func (b *Batch) Reset() {
 	*b = Batch{
 		Text: b.Text[:0], Records: b.Records[:0], Frames: b.Frames[:0],
 		Announcements: b.Announcements[:0], Heads: b.Heads[:0], Shapes: b.Shapes[:0],
+		Origins: b.Origins[:0], Calls: b.Calls[:0],
 	}
 }
 
@@ -340,20 +351,4 @@ func hexDigit(c byte) (byte, bool) {
 		return c - 'a' + 10, true
 	}
 	return 0, false
-}
-
-// Head decodes the header of a record, if it has one.
-func (b *Batch) Head(r *Record) Head {
-	if r.Body <= r.Off {
-		return Head{TGID: NoTID}
-	}
-	return b.Heads[r.Source].Head(b.Text[r.Off:r.Body])
-}
-
-// Time is the record's time stamp, 0 if it has no header.
-func (b *Batch) Time(r *Record) Time {
-	if r.Body <= r.Off {
-		return 0
-	}
-	return b.Heads[r.Source].Time(b.Text[r.Off:r.Body])
 }

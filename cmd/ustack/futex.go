@@ -228,7 +228,7 @@ func (f *futexFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*futex.Anal
 	}
 	hold := resolve.Limits{Lines: defaultHoldLines, Bytes: futexHoldBytes, Time: tracefs.Time(futexHoldTime.Nanoseconds())}
 	f.saved = true
-	trace, err := f.open(stdin, input.Options{Events: true}, resolve.Options{Hold: hold, Stitch: true})
+	trace, err := f.open(stdin, input.Options{Events: true, Bare: true}, resolve.Options{Hold: hold, Stitch: true})
 	if err != nil {
 		return nil, err
 	}

@@ -45,6 +45,7 @@ func futexLive(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(futexMemory))
+	s.bare = true
 	return s.main(source, &futexOutput{s: s, f: f})
 }
 

@@ -93,6 +93,7 @@ type session struct {
 	// itself how far it is.
 	records   bool
 	noCounter bool
+	bare      bool          // the sink shows no record, only what is made of them
 	garbage   int           // in percent
 	named     bool          // functions are named
 	tick      time.Duration // how often the sink has a step at least, 0 for after batches only
@@ -119,7 +120,7 @@ type session struct {
 	weighed        time.Time
 	gaps           int64        // when that was
 	bytes, entries uint64       // of full buffers
-	read           atomic.Int64 // bytes of text
+	read           atomic.Int64 // bytes of the ring buffer, else of text
 	progress       progress
 	until          atomic.Int64 // when tracing was stopped, on its clock
 }
@@ -427,7 +428,11 @@ func (r *followed) Next(b *tracefs.Batch) error {
 	defer r.s.stop.unless(&whole)
 	err := r.ReadCloser.Next(b)
 	r.s.progress.hasRead(b.Paused)
-	r.s.read.Add(int64(len(b.Text)))
+	if r.s.raw != nil {
+		r.s.read.Store(r.s.raw.Bytes())
+	} else {
+		r.s.read.Add(int64(len(b.Text)))
+	}
 	if err == nil || err == io.EOF {
 		if serr := errors.Join(r.s.saved.text(b.Text), r.s.follow.settle()); serr != nil {
 			err = serr

@@ -53,7 +53,7 @@ func (s *session) openRaw() (err error) {
 	}
 	s.raw, err = raw.Open(s.in, raw.Options{
 		LiveOptions: binary.LiveOptions{
-			Options: binary.Options{Events: s.wantEvents(), NoShapes: true},
+			Options: binary.Options{Events: s.wantEvents(), NoShapes: true, Bare: s.bare && s.saved == nil},
 			Pause:   defaultHoldPause,
 		},
 		Events:  append(s.events[:len(s.events):len(s.events)], s.maps...),

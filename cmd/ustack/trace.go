@@ -143,7 +143,7 @@ func (t *savedTrace) findLateStacks() {
 		return
 	}
 	t.opt.Late = resolve.NewLateStacks(func(opt resolve.Options) error {
-		trace, err := again(input.Options{NoShapes: t.in.NoShapes})
+		trace, err := again(input.Options{NoShapes: t.in.NoShapes, Bare: t.in.Bare})
 		if err != nil {
 			return err
 		}

@@ -79,7 +79,7 @@ func (r *Resolver) hold(b *tracefs.Batch) *Held {
 	}
 	h.end = mark{pos: b.Pos + int64(len(b.Text)), lines: b.Line + b.Lines, time: r.now.time, timed: r.now.timed}
 	for i := len(b.Records) - 1; i >= 0; i-- {
-		if rec := &b.Records[i]; rec.Body > rec.Off && b.Heads[rec.Source].Nanoseconds() {
+		if rec := &b.Records[i]; b.Timed(rec) {
 			h.end.time, h.end.timed = b.Time(rec), true
 			break
 		}
@@ -108,7 +108,7 @@ func (r *Resolver) within(h *Held, rec *tracefs.Record, lh *Held, later *tracefs
 	}
 	// Times are read only if they can matter: they are far away by now.
 	known := h.Late > 0 && lh.Late > 0 && lh.Late-h.Early <= l.Time
-	if l.Time > 0 && !known && rec.Body > rec.Off && later.Body > later.Off && h.Heads[rec.Source].Nanoseconds() &&
+	if l.Time > 0 && !known && h.Timed(rec) && lh.Headed(later) &&
 		lh.Time(later)-h.Time(rec) > l.Time {
 		return false
 	}

@@ -23,22 +23,20 @@ func (r *Resolver) judge(h *Held) {
 		case tracefs.KindEvent, tracefs.KindCookie:
 			r.enter(h, rec)
 		case tracefs.KindStack:
-			s := Subject{TID: rec.TID, TGID: tracefs.NoTID, Continued: rec.Flags&tracefs.Continued != 0}
+			s := &r.subject
+			*s = Subject{TID: rec.TID, TGID: tracefs.NoTID, Continued: rec.Flags&tracefs.Continued != 0}
 			s.Frames, s.Text = h.StackFrames(rec)
 			s.Outcomes, _ = h.StackOutcomes(i)
-			if rec.Body > rec.Off {
-				head := h.Head(rec)
-				s.Comm, s.TGID, s.Timed = known(head.Comm), head.TGID, h.Heads[rec.Source].Nanoseconds()
+			if h.Headed(rec) {
+				comm, tgid := h.Who(rec)
+				s.Comm, s.TGID, s.Timed = known(comm), tgid, h.Heads[rec.Source].Nanoseconds()
 			}
 			if s.Timed {
 				s.Time = h.Time(rec)
 			}
-			if rec.TGID > 0 {
-				s.TGID = rec.TGID
-			}
 			s.Syscall = rec.Flags&(tracefs.Deferred|tracefs.Continued) == tracefs.Deferred && rec.Value != 0 &&
 				r.entries[rec.TID].cookie == rec.Value
-			r.opt.Evidence.Judge(&s)
+			r.opt.Evidence.Judge(s)
 		}
 	}
 }
@@ -54,13 +52,17 @@ func known(comm []byte) []byte {
 // enter notes the cookies of system calls: all events between an entry into
 // the kernel and the return from it have the same one.
 func (r *Resolver) enter(h *Held, rec *tracefs.Record) {
-	e := r.entries[rec.TID]
+	was := r.entries[rec.TID]
+	e := was
 	switch {
 	case rec.Kind == tracefs.KindEvent:
-		e.syscall = rec.Body > rec.Off && returnsBehind(h.Text[rec.Body:])
+		e.syscall = rec.Flags&tracefs.Bare != 0 || rec.Body > rec.Off && returnsBehind(h.Text[rec.Body:])
 	case e.syscall:
 		e.cookie = rec.Value
 	default:
+		return
+	}
+	if e == was {
 		return
 	}
 	if r.entries == nil || len(r.entries) >= maxEntries {

@@ -60,7 +60,7 @@ func (h *Held) mark(rec *tracefs.Record) asked {
 	a := asked{pos: h.pos(rec), line: h.Line}
 	if h.Late > 0 {
 		a.time, a.timed = h.Early, true
-	} else if rec.Body > rec.Off && h.Heads[rec.Source].Nanoseconds() {
+	} else if h.Timed(rec) {
 		a.time, a.timed = h.Time(rec), true
 	}
 	return a

@@ -116,6 +116,7 @@ type Resolver struct {
 	lossAt      map[int32]filemap.Pos
 	stitch      stitcher
 	entries     map[int32]entry
+	subject     Subject // scratch
 }
 
 // New returns a Resolver.

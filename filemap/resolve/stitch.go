@@ -108,6 +108,10 @@ func (r *Resolver) openEvent(h *Held, i int, rec *tracefs.Record) {
 
 // context is what the flag columns of a record show.
 func context(h *Held, rec *tracefs.Record) (ctx [8]byte) {
+	if flags, ok := h.Context(rec); ok {
+		copy(ctx[:], flags[:])
+		return ctx
+	}
 	const cpu, flags, end = 29, 31, 36 // in "%16s-%-7d [%03d] FFFFF "
 	head := h.Text[rec.Off:rec.Body]
 	if len(head) > end && head[cpu] == ']' && head[flags] != ' ' && head[end] == ' ' {

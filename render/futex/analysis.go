@@ -153,28 +153,37 @@ func (a *Analysis) Close(*resolve.Totals) error { return nil }
 // event takes an event if it is of interest.
 func (a *Analysis) event(h *resolve.Held, i int, rec *tracefs.Record) {
 	if rec.Flags&tracefs.Continued != 0 || rec.End <= rec.Body {
-		return
+		return // bare ones have a line feed
 	}
 	if rec.TID != a.tail {
 		a.tail = 0
+	}
+	if call := h.Call(rec); call != nil {
+		a.sys = *call
+		a.call(h, i, rec)
+		return
 	}
 	body := h.Text[rec.Body:rec.End]
 	if len(body) < 5 || body[0] != 's' && body[0] != 't' {
 		return
 	}
 	if body[1] == 'y' {
-		if !syscalls.Parse(body, &a.sys) {
-			return
-		}
-		if a.sys.Exit {
-			a.exit(h, i, rec)
-		} else {
-			a.enter(h, i, rec)
+		if syscalls.Parse(body, &a.sys) {
+			a.call(h, i, rec)
 		}
 		return
 	}
 	if sched.Parse(body, &a.task) {
 		a.sched(h, rec)
+	}
+}
+
+// call takes a system call.
+func (a *Analysis) call(h *resolve.Held, i int, rec *tracefs.Record) {
+	if a.sys.Exit {
+		a.exit(h, i, rec)
+	} else {
+		a.enter(h, i, rec)
 	}
 }
 

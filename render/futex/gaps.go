@@ -110,7 +110,7 @@ func (a *Analysis) cpu(rec *tracefs.Record) *cpu {
 
 // seen notes that a CPU has a record.
 func (a *Analysis) seen(h *resolve.Held, i int, rec *tracefs.Record) {
-	if rec.CPU < 0 || rec.Body <= rec.Off {
+	if rec.CPU < 0 || !h.Headed(rec) {
 		return
 	}
 	s := int(rec.Source)

@@ -76,10 +76,10 @@ func (a *Analysis) enter(h *resolve.Held, i int, rec *tracefs.Record) {
 		return
 	}
 	th := a.thread(rec.TID)
-	head := h.Head(rec)
-	th.named(head.Comm, a)
-	if head.TGID >= 0 {
-		a.belongs(th, head.TGID)
+	comm, tgid := h.Who(rec)
+	th.named(comm, a)
+	if tgid >= 0 {
+		a.belongs(th, tgid)
 	}
 	a.commOf(th)
 	t := a.entered(th, h, i, rec)

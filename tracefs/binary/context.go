@@ -1,6 +1,7 @@
 package binary
 
 import (
+	"bytes"
 	"encoding/binary"
 	"strconv"
 
@@ -26,11 +27,13 @@ type Printer struct {
 	nanoseconds bool
 	lazy        bool // the kernel knows lazy preemption
 	tasks       [256]task
+	columns     columns
 	second      second
 	shapes      shapes
-	// wantEvents asks for Records of events too.
-	wantEvents bool
-	notes      notes
+	// wantEvents asks for Records of events too, wantBare for them without text
+	// where that can be.
+	wantEvents, wantBare bool
+	notes                notes
 }
 
 // NewPrinter compiles the print fmts of a kernel's events as they are met.
@@ -48,6 +51,11 @@ func NewPrinter(k *Kernel) *Printer {
 	p.env.String = func(addr uint64) (string, bool) { s, ok := k.Strings[addr]; return s, ok }
 	p.common()
 	return p
+}
+
+// want tells what is asked for.
+func (p *Printer) want(opt Options) {
+	p.wantEvents, p.wantBare, p.shapes.off = opt.Events, opt.Bare, opt.NoShapes
 }
 
 // common finds the fields that every record has; all events agree on them.
@@ -97,17 +105,30 @@ type task struct {
 	pid         int32
 	from, until uint64
 	text        string
+	// What whoever reads the text finds there. odd: nothing.
+	comm []byte
+	tgid int32
+	odd  bool
+}
+
+// task is what a record says of the task that made it, with its name of then.
+func (p *Printer) task(time uint64, rec []byte) *task {
+	pid := int32(p.pid.get(p, rec))
+	t := &p.tasks[uint8(pid)]
+	if t.pid == pid && t.text != "" && time >= t.from && time < t.until {
+		return t
+	}
+	comm, from, until := p.comm(pid, time)
+	*t = task{pid: pid, from: from, until: until, text: p.taskText(pid, comm)}
+	sample := p.head(make([]byte, 0, 2*len(t.text)), t, 0, time, rec)
+	head := p.heads[0].Head(sample)
+	t.comm, t.tgid, t.odd = bytes.Clone(head.Comm), head.TGID, head.Stamp == nil
+	return t
 }
 
 // head prints all that stands before the body (trace_print_context in
 // kernel/trace/trace_output.c).
-func (p *Printer) head(b []byte, cpu int32, time uint64, rec []byte) []byte {
-	pid := int32(p.pid.get(p, rec))
-	t := &p.tasks[uint8(pid)]
-	if t.pid != pid || time < t.from || time >= t.until {
-		comm, from, until := p.comm(pid, time)
-		*t = task{pid, from, until, p.taskText(pid, comm)}
-	}
+func (p *Printer) head(b []byte, t *task, cpu int32, time uint64, rec []byte) []byte {
 	b = append(b, t.text...)
 	b = append(b, '[', '0'+byte(cpu/100%10), '0'+byte(cpu/10%10), '0'+byte(cpu%10))
 	if cpu > 999 {
@@ -115,7 +136,8 @@ func (p *Printer) head(b []byte, cpu int32, time uint64, rec []byte) []byte {
 	}
 	b = append(b, ']', ' ')
 	if !p.k.Options.NoIRQInfo {
-		b = appendFlags(b, uint8(p.flags.get(p, rec)), uint8(p.preempt.get(p, rec)), p.lazy)
+		columns := p.flagColumns(rec)
+		b = append(b, columns[:]...)
 	}
 	b = p.time(b, time)
 	return append(b, ':', ' ')
@@ -194,7 +216,7 @@ func (p *Printer) time(b []byte, time uint64) []byte {
 		}
 		return append(b, digits...)
 	}
-	usecs := (time + 500) / 1000
+	usecs := microseconds(time)
 	sec := usecs / 1e6
 	if s := &p.second; s.sec != sec || s.text == nil {
 		digits := strconv.FormatUint(sec, 10)
@@ -209,6 +231,9 @@ func (p *Printer) time(b []byte, time uint64) []byte {
 	return append(b, '0'+byte(rest/100000), '0'+byte(rest/10000%10), '0'+byte(rest/1000%10),
 		'0'+byte(rest/100%10), '0'+byte(rest/10%10), '0'+byte(rest%10))
 }
+
+// microseconds rounds nanoseconds to them (ns2usecs in kernel/trace/trace.h).
+func microseconds(time uint64) uint64 { return (time + 500) / 1000 }
 
 // Bits of common_flags (enum trace_flag_type in include/linux/trace_events.h).
 const (

@@ -17,6 +17,8 @@ type event struct {
 	kind   tracefs.Kind
 	// print appends the body to b.Text and fills in what r says of it.
 	print func(p *Printer, b *tracefs.Batch, r *tracefs.Record, rec []byte)
+	// decode does without text, nil if that cannot be.
+	decode decodeFunc
 }
 
 // internals are the printers of ftrace's own records, which the kernel does not
@@ -64,6 +66,9 @@ func unknown(id int) *event {
 
 func (p *Printer) compile(f *format.Event) *event {
 	e := &event{format: f, kind: tracefs.KindEvent}
+	if p.wantBare {
+		e.decode = p.bare(f)
+	}
 	switch {
 	case f.System == "ftrace" || f.System == "":
 		if own, ok := internals[f.Name]; ok {
@@ -154,17 +159,25 @@ func (p *Printer) Print(b *tracefs.Batch, cpu int32, time uint64, rec []byte) {
 		TID: validTID(int32(p.pid.get(p, rec))),
 	})
 	r := &b.Records[n]
-	b.Text = p.head(b.Text, cpu, time, rec)
-	r.Body = uint32(len(b.Text))
-	e := p.event(int(p.typ.get(p, rec)))
+	e, t := p.event(int(p.typ.get(p, rec))), p.task(time, rec)
 	r.Kind = e.kind
-	e.print(p, b, r, rec)
+	origins := len(b.Origins)
+	p.origin(b, r, t, time, rec)
+	if e.decode != nil && r.Origin != 0 {
+		r.Flags, r.Body = tracefs.Bare, r.Off
+		e.decode(p, b, r, rec)
+		b.Text = append(b.Text, '\n')
+	} else {
+		b.Text = p.head(b.Text, t, cpu, time, rec)
+		r.Body = uint32(len(b.Text))
+		e.print(p, b, r, rec)
+	}
 	r.End = uint32(len(b.Text))
 	if r.Kind == tracefs.KindEvent {
 		b.Events++
 	}
 	if !p.wantEvents && (r.Kind == tracefs.KindEvent || r.Kind == tracefs.KindKernelStack) {
-		b.Records = b.Records[:n]
+		b.Records, b.Origins = b.Records[:n], b.Origins[:origins]
 	}
 }
 

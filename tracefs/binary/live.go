@@ -66,6 +66,7 @@ type Live struct {
 	place   place
 	errs    errorList
 	failed  error
+	bytes   int64
 }
 
 // moment is how long a record may take from its time stamp until it can be read.
@@ -81,7 +82,7 @@ const never = math.MaxUint64
 // NewLive reads the rings of a kernel, and closes them in the end.
 func NewLive(k *Kernel, rings Rings, opt LiveOptions) *Live {
 	l := &Live{rings: rings, opt: opt, printer: NewPrinter(k)}
-	l.printer.wantEvents, l.printer.shapes.off = opt.Events, opt.NoShapes
+	l.printer.want(opt.Options)
 	layout := k.Layout
 	if k.Subbuf > 0 {
 		layout.Size = k.Subbuf
@@ -191,7 +192,7 @@ func (l *Live) round(b *tracefs.Batch) todo {
 	defer l.rings.Release()
 	for {
 		l.take(b)
-		if len(b.Text) >= liveBatch {
+		if full(b, liveBatch) {
 			break
 		}
 		ended := l.rings.Ended()
@@ -226,13 +227,14 @@ func (l *Live) may() bool { return len(l.ready) > 0 && l.ready[0].page.Time <= l
 
 // take prints the records that may go out, up to a batch full.
 func (l *Live) take(b *tracefs.Batch) {
-	for l.may() && len(b.Text) < liveBatch {
+	for l.may() && !full(b, liveBatch) {
 		c := l.ready[0]
 		if c.lost {
 			l.printer.Lost(b, c.id, c.count)
 			c.lost, c.count = false, 0
 		}
 		l.printer.Print(b, c.id, c.page.Time, c.page.Record)
+		l.bytes += recordHead + int64(len(c.page.Record))
 		if c.next() {
 			l.ready.down(0)
 			continue
@@ -242,6 +244,13 @@ func (l *Live) take(b *tracefs.Batch) {
 		l.limit = min(l.limit, c.pages.(*livePages).empty)
 	}
 }
+
+// recordHead is what a record has in the ring buffer besides its data (struct
+// ring_buffer_event).
+const recordHead = 4
+
+// Bytes is how much of the ring buffer has been read, time extends left aside.
+func (l *Live) Bytes() int64 { return l.bytes }
 
 // ask looks whether the CPUs that were dry have something.
 func (l *Live) ask(b *tracefs.Batch) {

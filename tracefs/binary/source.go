@@ -24,6 +24,9 @@ type Options struct {
 	Events bool
 	// NoShapes makes every stack stand for itself.
 	NoShapes bool
+	// Bare leaves out the text of records that can be had decoded
+	// (tracefs.Bare): for whoever asks what calls there were, and shows none.
+	Bare bool
 }
 
 // Source reads the records of all CPUs as one trace, ordered by time as the
@@ -59,7 +62,7 @@ func (p *place) end(b *tracefs.Batch) {
 // NewSource merges the buffers of a kernel's CPUs.
 func NewSource(k *Kernel, buffers []Buffer, opt Options) *Source {
 	s := &Source{printer: NewPrinter(k)}
-	s.printer.wantEvents, s.printer.shapes.off = opt.Events, opt.NoShapes
+	s.printer.want(opt)
 	layout := k.Layout
 	if k.Subbuf > 0 {
 		layout.Size = k.Subbuf
@@ -76,7 +79,7 @@ func (s *Source) Next(b *tracefs.Batch) error {
 	b.Reset()
 	s.place.begin(b, s.printer)
 	s.begin(b)
-	for len(s.heap) > 0 && len(b.Text) < batchSize {
+	for len(s.heap) > 0 && !full(b, batchSize) {
 		c := s.heap[0]
 		if c.lost {
 			s.printer.Lost(b, c.id, c.count)
@@ -98,6 +101,13 @@ func (s *Source) Next(b *tracefs.Batch) error {
 		return err
 	}
 	return io.EOF
+}
+
+// full reports whether a batch has so much text, or as many records as such a text
+// has.
+func full(b *tracefs.Batch, size int) bool {
+	const perRecord = 128 // most have more
+	return len(b.Text) >= size || len(b.Records) >= size/perRecord
 }
 
 // begin finds the first record of each CPU. What is lost of those that have

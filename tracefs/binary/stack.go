@@ -25,7 +25,7 @@ const maxSeq = 8<<10 - 36
 func newUserStack(_ *Printer, f *format.Event) printFunc {
 	caller, tgid := f.Field("caller"), fieldOf(f, "tgid")
 	return func(p *Printer, b *tracefs.Batch, r *tracefs.Record, rec []byte) {
-		r.TGID = int32(tgid.get(p, rec))
+		p.process(b, tgid.get(p, rec))
 		b.Text = append(b.Text, "<user stack trace>\n"...)
 		if caller == nil {
 			return

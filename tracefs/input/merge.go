@@ -143,7 +143,7 @@ func (h *mergeHead) load() error {
 // stamp finds the time that decides about the next record.
 func (h *mergeHead) stamp() {
 	for i := h.next; i < len(h.batch.Records); i++ {
-		if r := &h.batch.Records[i]; r.Body > r.Off {
+		if r := &h.batch.Records[i]; h.batch.Headed(r) {
 			h.time = h.batch.Time(r)
 			return
 		}
@@ -189,6 +189,15 @@ func (h *mergeHead) move(b *tracefs.Batch, source uint8) {
 		if r.Flags&tracefs.Continued == 0 {
 			b.Events++
 		}
+		if call := h.batch.Call(&r); call != nil {
+			r.Lo = uint32(len(b.Calls))
+			r.Hi = r.Lo + 1
+			b.Calls = append(b.Calls, *call)
+		}
+	}
+	if r.Origin != 0 {
+		b.Origins = append(b.Origins, h.batch.Origins[r.Origin-1])
+		r.Origin = uint32(len(b.Origins))
 	}
 	r.Off, r.End = r.Off+shift, r.End+shift
 	if h.batch.Records[h.next].Body > h.batch.Records[h.next].Off {

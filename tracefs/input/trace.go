@@ -17,6 +17,9 @@ type Options struct {
 	Events bool
 	// NoShapes makes every stack stand for itself.
 	NoShapes bool
+	// Bare leaves out text that nobody wants to see (tracefs.Bare), where the input
+	// is binary, and one.
+	Bare bool
 	// Pause is how long a pipe may give nothing before a batch says so.
 	Pause time.Duration
 }

@@ -1,0 +1,151 @@
+package binary
+
+import (
+	"math"
+	"strings"
+
+	"ustack/tracefs"
+	"ustack/tracefs/format"
+	"ustack/tracefs/syscalls"
+)
+
+// decodeFunc fills in what r says of a record without putting it into words.
+type decodeFunc = func(p *Printer, b *tracefs.Batch, r *tracefs.Record, rec []byte)
+
+// bare is how records of an event are decoded without text, nil for those that
+// must have some.
+func (p *Printer) bare(f *format.Event) decodeFunc {
+	switch {
+	case (f.System == "ftrace" || f.System == "") && f.Name == "user_stack":
+		return p.bareStack(f)
+	case f.System != "syscalls":
+		return nil
+	}
+	if name, ok := strings.CutPrefix(f.Name, "sys_enter_"); ok {
+		return bareEnter(f, syscalls.Named(name))
+	}
+	if name, ok := strings.CutPrefix(f.Name, "sys_exit_"); ok {
+		return bareExit(f, syscalls.Named(name))
+	}
+	return nil
+}
+
+// bareEnter decodes the entry into a call of the futex family, or restart_syscall.
+func bareEnter(f *format.Event, call syscalls.Call) decodeFunc {
+	if call == syscalls.Other {
+		return nil
+	}
+	type argument struct {
+		arg   syscalls.Arg
+		value field
+	}
+	var args []argument
+	for i := range f.Fields {
+		x := &f.Fields[i]
+		if arg, ok := syscalls.ArgNamed(x.Name); ok && x.Loc == format.Inline && !x.Array {
+			args = append(args, argument{arg, fieldOf(f, x.Name)})
+		}
+	}
+	return func(p *Printer, b *tracefs.Batch, r *tracefs.Record, rec []byte) {
+		var values syscalls.Args
+		for i := range args {
+			values.Set(args[i].arg, args[i].value.get(p, rec))
+		}
+		p.call(b, r).Enter(call, &values)
+	}
+}
+
+// bareExit decodes the return from one.
+func bareExit(f *format.Event, call syscalls.Call) decodeFunc {
+	ret := fieldOf(f, "ret")
+	if call == syscalls.Other || !ret.ok {
+		return nil
+	}
+	return func(p *Printer, b *tracefs.Batch, r *tracefs.Record, rec []byte) {
+		p.call(b, r).Return(call, int64(ret.get(p, rec)))
+	}
+}
+
+// call makes room for a system call.
+func (p *Printer) call(b *tracefs.Batch, r *tracefs.Record) *syscalls.Event {
+	r.Lo = uint32(len(b.Calls))
+	r.Hi = r.Lo + 1
+	b.Calls = append(b.Calls, syscalls.Event{})
+	return &b.Calls[r.Lo]
+}
+
+// bareStack decodes a stack of addresses, if the kernel's text would have had room
+// for all of them.
+func (p *Printer) bareStack(f *format.Event) decodeFunc {
+	const line = len(" =>  <00007ff49fdce829>\n")
+	caller, tgid, long := f.Field("caller"), fieldOf(f, "tgid"), p.env.LongSize
+	if caller == nil || caller.Size <= 0 || caller.Size/long*line > maxSeq/2 {
+		return nil
+	}
+	return func(p *Printer, b *tracefs.Batch, r *tracefs.Record, rec []byte) {
+		p.process(b, tgid.get(p, rec))
+		data := from(rec, caller.Offset)
+		p.addresses(b, r, data[:min(len(data), caller.Size)])
+	}
+}
+
+// addresses makes frames of a stack, up to the first address of 0.
+func (p *Printer) addresses(b *tracefs.Batch, r *tracefs.Record, data []byte) {
+	s := stack{addrs: data}
+	slot := p.shapes.find(&s)
+	if slot != nil && slot.shape != nil {
+		r.Shape, r.Lo = p.shapes.use(b, slot), r.Off
+		return
+	}
+	for long := p.env.LongSize; len(data) >= long; data = data[long:] {
+		addr := p.number(data, long)
+		if addr == 0 {
+			break
+		}
+		b.Frames = append(b.Frames, tracefs.Frame{Addr: addr, HasAddr: true, Form: tracefs.FormPlain})
+	}
+	r.Hi = uint32(len(b.Frames))
+	if slot != nil {
+		slot.build(&s, nil, b.Frames[r.Lo:r.Hi])
+	}
+}
+
+// process notes the process that the last record tells of.
+func (p *Printer) process(b *tracefs.Batch, tgid uint64) {
+	if n := len(b.Origins); n > 0 && int32(tgid) > 0 && b.Records[len(b.Records)-1].Origin == uint32(n) {
+		b.Origins[n-1].TGID = int32(tgid)
+	}
+}
+
+// origin gives the record an Origin: what whoever reads its text would find there.
+func (p *Printer) origin(b *tracefs.Batch, r *tracefs.Record, t *task, time uint64, rec []byte) {
+	if t.odd || time > math.MaxInt64/2 {
+		return
+	}
+	o := tracefs.Origin{Time: tracefs.Time(time), Comm: t.comm, TGID: t.tgid}
+	if p.nanoseconds {
+		o.Time = tracefs.Time(microseconds(time) * 1000)
+	}
+	if !p.k.Options.NoIRQInfo {
+		o.Flags = p.flagColumns(rec)
+	}
+	b.Origins = append(b.Origins, o)
+	r.Origin = uint32(len(b.Origins))
+}
+
+// flagColumns are the irq-info columns of a record; most are like the last.
+func (p *Printer) flagColumns(rec []byte) [tracefs.FlagColumns]byte {
+	flags, preempt := uint8(p.flags.get(p, rec)), uint8(p.preempt.get(p, rec))
+	if c := &p.columns; !c.ok || c.flags != flags || c.preempt != preempt {
+		c.flags, c.preempt, c.ok = flags, preempt, true
+		appendFlags(c.text[:0], flags, preempt, p.lazy)
+	}
+	return p.columns.text
+}
+
+// columns are the irq-info columns of the last record.
+type columns struct {
+	flags, preempt uint8
+	ok             bool
+	text           [tracefs.FlagColumns]byte
+}

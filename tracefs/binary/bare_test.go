@@ -1,0 +1,117 @@
+package binary
+
+import (
+	"io"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"ustack/tracefs"
+	"ustack/tracefs/capturetest"
+	"ustack/tracefs/syscalls"
+)
+
+// said is what a record says to whoever asks, in whatever way it is there.
+type said struct {
+	kind     tracefs.Kind
+	flags    tracefs.Flags
+	tid, cpu int32
+	value    uint64
+	time     tracefs.Time
+	comm     string
+	columns  string
+	tgid     int32
+	addrs    []uint64
+	call     syscalls.Event
+}
+
+func saidBy(t *testing.T, b *tracefs.Batch, r *tracefs.Record) said {
+	t.Helper()
+	out := said{kind: r.Kind, flags: r.Flags &^ tracefs.Bare, tid: r.TID, cpu: r.CPU, value: r.Value, time: b.Time(r)}
+	comm, tgid := b.Who(r)
+	out.comm, out.tgid = string(comm), tgid
+	head := b.Head(r)
+	out.columns = string(head.Flags)
+	if columns, ok := b.Context(r); ok && strings.TrimRight(string(columns[:]), "\x00") != out.columns {
+		t.Errorf("the columns are %q, and %q in the text %q", columns, out.columns, b.Raw(r))
+	}
+	if r.Body > r.Off && b.Headed(r) {
+		// The Origin says what the text says, but for the process of a stack.
+		if string(head.Comm) != out.comm || r.Kind != tracefs.KindStack && head.TGID != out.tgid ||
+			b.Heads[r.Source].Time(b.Text[r.Off:r.Body]) != out.time {
+			t.Errorf("%+v of %q", out, b.Raw(r))
+		}
+	}
+	switch {
+	case r.Kind == tracefs.KindStack:
+		frames, text := b.StackFrames(r)
+		for k := range frames {
+			out.addrs = append(out.addrs, frames[k].Address(text))
+		}
+	case b.Call(r) != nil:
+		out.call = *b.Call(r)
+	case r.Kind == tracefs.KindEvent:
+		if e := (syscalls.Event{}); syscalls.Parse(b.Text[r.Body:r.End], &e) && e.Call != syscalls.Other {
+			out.call = e
+		}
+	}
+	return out
+}
+
+func allSaid(t *testing.T, s *Source) (out []said, bare int) {
+	t.Helper()
+	var b tracefs.Batch
+	for {
+		err := s.Next(&b)
+		for i := range b.Records {
+			r := &b.Records[i]
+			if r.Flags&tracefs.Bare != 0 {
+				bare++
+				if string(b.Raw(r)) != "\n" || r.Body != r.Off {
+					t.Fatalf("a bare record has the text %q", b.Raw(r))
+				}
+			}
+			out = append(out, saidBy(t, &b, r))
+		}
+		if err == io.EOF {
+			return out, bare
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestBare: records without text say the same as with it.
+func TestBare(t *testing.T) {
+	all := 0
+	for _, capture := range rawCaptures(t) {
+		t.Run(strings.TrimPrefix(capture, captures+"/"), func(t *testing.T) {
+			dir, err := OpenDir(capturetest.Unpack(t, filepath.Join(capture, "raw.tar.zst")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer dir.Close()
+			want, none := allSaid(t, dir.Source(Options{Events: true, NoShapes: true}, nil))
+			if none != 0 {
+				t.Fatalf("%d bare records that nobody asked for", none)
+			}
+			for _, opt := range []Options{{Events: true, Bare: true}, {Events: true, Bare: true, NoShapes: true}} {
+				got, bare := allSaid(t, dir.Source(opt, nil))
+				all += bare
+				if len(got) != len(want) {
+					t.Fatalf("%d records, %d with text", len(got), len(want))
+				}
+				for i := range want {
+					if !reflect.DeepEqual(got[i], want[i]) {
+						t.Fatalf("record %d says\n%+v, with text\n%+v", i, got[i], want[i])
+					}
+				}
+			}
+		})
+	}
+	if all < 10000 {
+		t.Errorf("only %d bare records", all)
+	}
+}

@@ -1,0 +1,89 @@
+package tracefs
+
+import "ustack/tracefs/syscalls"
+
+// FlagColumns is how many columns option irq-info has ("d..2.", trace_print_lat_fmt
+// in kernel/trace/trace_output.c).
+const FlagColumns = 5
+
+// Origin is a record's header as a source gives it that has no need of text: who
+// wrote it and when.
+type Origin struct {
+	// Time is rounded as the kernel's text is.
+	Time Time
+	// Comm is the task's name as in Head. It belongs to nobody and stays as it is.
+	Comm []byte
+	// TGID is the process, by the record itself or by the header, NoTID if neither
+	// has it.
+	TGID int32
+	// Flags are the irq-info columns; zero if the source has none.
+	Flags [FlagColumns]byte
+}
+
+// origin is the record's Origin, nil if its source has none.
+func (b *Batch) origin(r *Record) *Origin {
+	if r.Origin == 0 {
+		return nil
+	}
+	return &b.Origins[r.Origin-1]
+}
+
+// Head decodes the header of a record, if it has one.
+func (b *Batch) Head(r *Record) Head {
+	if r.Body > r.Off {
+		return b.Heads[r.Source].Head(b.Text[r.Off:r.Body])
+	}
+	o := b.origin(r)
+	if o == nil {
+		return Head{TGID: NoTID}
+	}
+	h := Head{Comm: o.Comm, TGID: o.TGID}
+	if o.Flags[0] != 0 {
+		h.Flags = o.Flags[:]
+	}
+	return h
+}
+
+// Time is the record's time stamp, 0 if it has none.
+func (b *Batch) Time(r *Record) Time {
+	if o := b.origin(r); o != nil {
+		return o.Time
+	}
+	if r.Body <= r.Off {
+		return 0
+	}
+	return b.Heads[r.Source].Time(b.Text[r.Off:r.Body])
+}
+
+// Headed reports whether the record has a header, in words or not.
+func (b *Batch) Headed(r *Record) bool { return r.Body > r.Off || r.Origin != 0 }
+
+// Timed reports whether Time is the record's, in nanoseconds.
+func (b *Batch) Timed(r *Record) bool { return b.Headed(r) && b.Heads[r.Source].Nanoseconds() }
+
+// Who is the task that wrote the record: its name as in Head, and its process,
+// NoTID if the record does not have it.
+func (b *Batch) Who(r *Record) (comm []byte, tgid int32) {
+	if o := b.origin(r); o != nil {
+		return o.Comm, o.TGID
+	}
+	h := b.Head(r)
+	return h.Comm, h.TGID
+}
+
+// Context is the irq-info columns of a record: what kind of code wrote it. ok is
+// false if there is no text that would tell, and no Origin.
+func (b *Batch) Context(r *Record) (flags [FlagColumns]byte, ok bool) {
+	if o := b.origin(r); o != nil {
+		return o.Flags, true
+	}
+	return flags, false
+}
+
+// Call is what a Bare event is, nil for others.
+func (b *Batch) Call(r *Record) *syscalls.Event {
+	if r.Flags&Bare == 0 || r.Kind != KindEvent {
+		return nil
+	}
+	return &b.Calls[r.Lo]
+}
