@@ -250,18 +250,26 @@ func (p *RawPipe) wait(fds []unix.PollFd, d time.Duration) (bool, error) {
 	if d < 0 && !p.allOn() {
 		d = lookAgain
 	}
-	var limit *unix.Timespec
-	if d >= 0 {
-		ts := unix.NsecToTimespec(int64(d))
-		limit = &ts
-	}
-	n, err := unix.Ppoll(fds, limit, nil)
-	if err == unix.EINTR {
-		return false, nil
-	}
+	n, err := pollFor(fds, d)
 	if err != nil {
 		return false, fmt.Errorf("waiting for %s: %w", p.name, err)
 	}
 	p.calm(fds[len(fds)-1])
 	return n > 0, nil
+}
+
+// pollFor is poll(2) for so long, for ever if d is negative. A signal, as Go's
+// scheduler sends itself, does not end it.
+func pollFor(fds []unix.PollFd, d time.Duration) (int, error) {
+	begun := time.Now()
+	for {
+		var limit *unix.Timespec
+		if d >= 0 {
+			ts := unix.NsecToTimespec(int64(max(d-time.Since(begun), 0)))
+			limit = &ts
+		}
+		if n, err := unix.Ppoll(fds, limit, nil); err != unix.EINTR {
+			return n, err
+		}
+	}
 }
