@@ -324,7 +324,7 @@ int main(int argc, char **argv)
 		for (int i = 0; i < atoi(argv[2]); i++) {
 			struct timespec t = { 0, 200000000 };
 
-			for (int k = 0; k < 100; k++)
+			for (int k = 0; k < 500; k++)
 				wait_outer();
 			futex(&word, 0x80, 0, &t);
 		}
