@@ -259,6 +259,7 @@ func (f *futexFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*futex.Anal
 // writeTimed is write for a format that shows each wait at its time.
 func (f *futexFlags) writeTimed(a *futex.Analysis) func(io.Writer, *futex.Report, *symbol.Symbols) error {
 	return func(w io.Writer, r *futex.Report, names *symbol.Symbols) error {
+		defer a.DropCalls()
 		return futexreport.Perfetto(w, a, r, f.view, perfettoOptions(f.clock, names))
 	}
 }
