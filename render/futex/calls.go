@@ -130,7 +130,7 @@ func (a *Analysis) beforeEnded(th *thread, head tracefs.Head, att *resolve.Attac
 		return
 	}
 	w := wait{th: th, stack: a.stacks.of(att), waker: waker{stack: noStack}}
-	c := a.waitCall(&w, a.start, to, r)
+	c := a.waitCall(&w, a.beginning(to), to, r)
 	c.Before, c.Comm = true, a.comms.Intern(head.Comm)
 	if c.PID == tracefs.NoTID {
 		c.PID = head.TGID

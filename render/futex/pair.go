@@ -292,6 +292,15 @@ func (a *Analysis) exit(h *resolve.Held, i int, rec *tracefs.Record) {
 	a.span(s)
 }
 
+// beginning is when the trace begins, for who takes a record of time t: the first
+// one, perhaps.
+func (a *Analysis) beginning(t tracefs.Time) tracefs.Time {
+	if !a.begun {
+		return t
+	}
+	return a.start
+}
+
 // strayReturn takes a return whose entry is not in the trace. ok tells that it may
 // be that of a wait that began before.
 func (a *Analysis) strayReturn(th *thread, e *syscalls.Event, t tracefs.Time) (r Result, ok bool) {
@@ -301,7 +310,7 @@ func (a *Analysis) strayReturn(th *thread, e *syscalls.Event, t tracefs.Time) (r
 		return NoReturn, false
 	}
 	th.first, th.last = t, t
-	since := max(t-a.start, 0)
+	since := max(t-a.beginning(t), 0)
 	a.brokenTime += since
 	th.hidden += since
 	if e.Call == syscalls.Other || !e.HasResult {
