@@ -6,7 +6,7 @@ const byId = id => document.getElementById(id);
 const clean = text => text.replace(/[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]/gu, c => "\\u" + c.codePointAt(0).toString(16).padStart(4, "0"));
 
 // load reads data of the page.
-const load = id => JSON.parse(byId(id).textContent, (key, value) => typeof value === "string" ? clean(value) : value);
+const load = id => JSON.parse(byId("data-" + id).textContent, (key, value) => typeof value === "string" ? clean(value) : value);
 
 const say = text => { byId("info").textContent = text; };
 const plural = (n, what) => n.toLocaleString("en") + " " + what + (n === 1 ? "" : "s");

@@ -63,7 +63,7 @@ func Write(w io.Writer, title string, parts []Part, data []Data) error {
 	}
 	out.WriteString(noScript)
 	for _, d := range data {
-		fmt.Fprintf(out, "<script type=\"application/json\" id=%q>", d.ID)
+		fmt.Fprintf(out, "<script type=\"application/json\" id=%q>", "data-"+d.ID)
 		inside := bufio.NewWriter(&escaper{out})
 		if err := d.Write(inside); err != nil {
 			return err

@@ -122,7 +122,7 @@ const nodeOf = event => {
 };
 graph.addEventListener("click", e => { const n = nodeOf(e); if (n >= 0) zoom(n, true); });
 graph.addEventListener("mouseover", e => { const n = nodeOf(e); if (n >= 0) say(describe(n)); });
-graph.addEventListener("mouseleave", () => { say(describe(current)); });
+graph.addEventListener("mouseleave", () => { say(graph.contains(document.activeElement) ? describe(current) : ""); });
 graph.addEventListener("focusin", e => { const n = nodeOf(e); if (n >= 0) { select(n, false); say(describe(n)); } });
 graph.addEventListener("keydown", e => {
   if (e.ctrlKey || e.altKey || e.metaKey) return;
@@ -185,4 +185,3 @@ new ResizeObserver(() => { if (graph.clientWidth !== last) { last = graph.client
 whenChosen.push(weigh);
 title();
 draw();
-say(describe(0));

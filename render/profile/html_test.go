@@ -22,7 +22,7 @@ type htmlData struct {
 	Parts       [][3]int64 // node, row, weight
 }
 
-var htmlScript = regexp.MustCompile(`(?s)<script type="application/json" id="profile">(.*?)</script>`)
+var htmlScript = regexp.MustCompile(`(?s)<script type="application/json" id="data-profile">(.*?)</script>`)
 
 func readHTML(t *testing.T, page string) htmlData {
 	t.Helper()

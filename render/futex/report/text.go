@@ -21,7 +21,7 @@ type Options struct {
 // Text writes a report for people.
 func Text(w io.Writer, r *futex.Report, opt Options) error {
 	t := &text{r: r, opt: opt}
-	if hangs := r.Verdict.Kind != futex.NoLockUp && r.Verdict.Kind != futex.CannotTell; hangs {
+	if r.Verdict.LockUp() {
 		t.verdict()
 		t.summary()
 	} else {
@@ -157,7 +157,7 @@ func (t *text) verdict() {
 	for _, e := range v.Evidence {
 		t.f("  - %s\n", printable(e))
 	}
-	if v.Kind != futex.NoLockUp && v.Kind != futex.CannotTell {
+	if v.LockUp() {
 		t.f("  (%s confidence)\n\n", confidence(v.Sure))
 	}
 }

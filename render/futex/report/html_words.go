@@ -1,0 +1,105 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+
+	"ustack/render/futex"
+	"ustack/tracefs"
+)
+
+// words are the names and stacks of a time line, each of them once.
+type words struct {
+	names  []string
+	stacks [][]int32
+	byName map[string]int32
+	// byStack are stacks, missing the reasons why there is none, which are
+	// stacks of one name.
+	byStack map[*futex.Stack]int32
+	missing map[string]int32
+}
+
+func newWords() *words {
+	return &words{names: []string{}, stacks: [][]int32{}, byName: make(map[string]int32), byStack: make(map[*futex.Stack]int32), missing: make(map[string]int32)}
+}
+
+// name is the number of a name.
+func (w *words) name(name string) int32 {
+	name = short(name)
+	n, ok := w.byName[name]
+	if !ok {
+		n = int32(len(w.names))
+		w.names = append(w.names, name)
+		w.byName[name] = n
+	}
+	return n
+}
+
+// stack is the number of a stack, of which the innermost frames count.
+func (w *words) stack(s *futex.Stack, why string) int32 {
+	if s == nil {
+		if why == "" {
+			why = "not in the trace"
+		}
+		n, ok := w.missing[why]
+		if !ok {
+			n = w.add([]string{"no stack: " + missing(why)})
+			w.missing[why] = n
+		}
+		return n
+	}
+	n, ok := w.byStack[s]
+	if !ok {
+		var frames []string
+		for i := range s.Frames[:min(len(s.Frames), maxShown)] {
+			frames = appendFrame(frames, &s.Frames[i])
+		}
+		if s.Cut || len(s.Frames) > maxShown {
+			frames = append(frames, "…")
+		}
+		n = w.add(frames)
+		w.byStack[s] = n
+	}
+	return n
+}
+
+func (w *words) add(frames []string) int32 {
+	list := []int32{}
+	for _, f := range frames {
+		list = append(list, w.name(f))
+	}
+	w.stacks = append(w.stacks, list)
+	return int32(len(w.stacks) - 1)
+}
+
+// longest keeps the longest of things, of equal ones the first, and gives the others
+// to drop.
+type longest[T any] struct {
+	most int
+	size func(*T) tracefs.Time
+	drop func(*T)
+	list []T
+}
+
+func (l *longest[T]) add(x T) {
+	l.list = append(l.list, x)
+	if len(l.list) >= 2*l.most+1 {
+		l.cut()
+	}
+}
+
+// all are those that are kept, the longest first.
+func (l *longest[T]) all() []T {
+	l.cut()
+	return l.list
+}
+
+func (l *longest[T]) cut() {
+	slices.SortStableFunc(l.list, func(x, y T) int { return cmp.Compare(l.size(&y), l.size(&x)) })
+	n := min(len(l.list), l.most)
+	for i := range l.list[n:] {
+		l.drop(&l.list[n+i])
+	}
+	clear(l.list[n:])
+	l.list = l.list[:n]
+}
