@@ -46,7 +46,8 @@ func analyse(t *testing.T, text string) *futex.Analysis {
 
 // call is a line of a trace: who, on which CPU, when in microseconds.
 func call(comm string, tid, cpu, us int, body string) string {
-	return fmt.Sprintf("%16s-%-7d (%7d) [%03d] ..... %5d.%06d: %s\n", comm, tid, 7, cpu, us/1_000_000, us%1_000_000, body)
+	comm = strings.Repeat(" ", 16-len(comm)) + comm // as many bytes
+	return fmt.Sprintf("%s-%-7d (%7d) [%03d] ..... %5d.%06d: %s\n", comm, tid, 7, cpu, us/1_000_000, us%1_000_000, body)
 }
 
 func wait(addr int) string {

@@ -159,7 +159,8 @@ func (p *Page) call(method string, params, result any) {
 	}
 }
 
-// Eval is the value of an expression of JavaScript, as text.
+// Eval is the value of an expression of JavaScript, as text; that of a promise is
+// waited for.
 func (p *Page) Eval(js string) string {
 	p.t.Helper()
 	var out struct {
@@ -173,7 +174,7 @@ func (p *Page) Eval(js string) string {
 			} `json:"exception"`
 		} `json:"exceptionDetails"`
 	}
-	p.call("Runtime.evaluate", map[string]any{"expression": "String(" + js + ")", "awaitPromise": true, "returnByValue": true}, &out)
+	p.call("Runtime.evaluate", map[string]any{"expression": "(async () => String(await (" + js + ")))()", "awaitPromise": true, "returnByValue": true}, &out)
 	if out.Exception != nil {
 		p.t.Fatalf("%s: %s %s", js, out.Exception.Text, out.Exception.Exception.Description)
 	}
