@@ -2,11 +2,10 @@ package report
 
 import (
 	"bufio"
-	"embed"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"io"
-	"path"
 	"strings"
 
 	"ustack/render"
@@ -15,8 +14,33 @@ import (
 	"ustack/render/profile"
 )
 
-//go:embed page
-var pieces embed.FS
+// The page, but for the flame graph.
+var (
+	//go:embed page/answer.css
+	answerStyle string
+	//go:embed page/answer.html
+	answerBody string
+	//go:embed page/answer.js
+	answerScript string
+
+	//go:embed page/locks.css
+	locksStyle string
+	//go:embed page/locks.html
+	locksBody string
+	//go:embed page/locks.js
+	locksScript string
+
+	//go:embed page/waits.css
+	waitsStyle string
+	//go:embed page/waits.html
+	waitsBody string
+	//go:embed page/waits.js
+	waitsScript string
+	//go:embed page/waits_draw.js
+	waitsDrawScript string
+	//go:embed page/waits_use.js
+	waitsUseScript string
+)
 
 // HTML writes a page with the answer, a table of the locks, a time line of the
 // waits and a flame graph of them. The report must be of a, which must have been
@@ -31,37 +55,14 @@ func HTML(w io.Writer, a *futex.Analysis, r *futex.Report, v futex.View, symbols
 	if err != nil {
 		return err
 	}
-	report, err := ourPart()
-	if err != nil {
-		return err
+	report := page.Part{ // its scripts use what is defined in those before them
+		Style:  answerStyle + locksStyle + waitsStyle,
+		Body:   answerBody + locksBody + waitsBody,
+		Script: answerScript + locksScript + waitsScript + waitsDrawScript + waitsUseScript,
 	}
 	flame, stacks := profile.Flame(profileOf(r, table.row), symbols)
 	data := []page.Data{jsonData("answer", newAnswer(r)), jsonData("locks", table), jsonData("waits", lines), stacks}
 	return page.Write(w, "ustack: waits for locks", []page.Part{report, flame}, data)
-}
-
-// ourPart is all of the page but the flame graph, its files in the order of their
-// names.
-func ourPart() (p page.Part, err error) {
-	files, err := pieces.ReadDir("page")
-	if err != nil {
-		return p, fmt.Errorf("looking for the parts of the page: %w", err)
-	}
-	for _, f := range files {
-		text, err := pieces.ReadFile("page/" + f.Name())
-		if err != nil {
-			return p, fmt.Errorf("reading a part of the page: %w", err)
-		}
-		switch path.Ext(f.Name()) {
-		case ".css":
-			p.Style += string(text)
-		case ".html":
-			p.Body += string(text)
-		default:
-			p.Script += string(text)
-		}
-	}
-	return p, nil
 }
 
 func jsonData(id string, v any) page.Data {

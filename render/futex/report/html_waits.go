@@ -36,9 +36,9 @@ type timeLines struct {
 	Slots int          `json:"slots"`
 	Lines []threadLine `json:"lines"`
 	// Stacks are lists of Names, innermost function first.
-	Stacks [][]int32  `json:"stacks"`
-	Names  []string   `json:"names"`
-	Lost   []lostTime `json:"lost"`
+	Stacks [][]int32 `json:"stacks"`
+	Names  []string  `json:"names"`
+	Lost   []row     `json:"lost"`
 	// What is not there: threads and their waits, times in which records were
 	// lost, waits that did not sleep. AtLeast tells that there are more threads.
 	MoreThreads int          `json:"moreThreads"`
@@ -55,13 +55,20 @@ type threadLine struct {
 	Process int32        `json:"process"` // 0 if unknown
 	Waits   int64        `json:"waits"`
 	Time    tracefs.Time `json:"time"`
-	Bars    []bar        `json:"bars"`
-	Rest    []slot       `json:"rest"`
+	Bars    []row        `json:"bars"`
+	Rest    []row        `json:"rest"`
 }
 
-// bar is a wait: from when, how long, row of the table or -1, result, flags, stack;
+// row is a list of numbers, of a fixed meaning each; JSON objects would be large.
+//
+// A bar is a wait: from when, how long, row of the table or -1, result, flags, stack;
 // and if it is known who ended it, that thread's name, its line or -1, and when.
-type bar []int64
+//
+// A slot sums up waits that are not drawn: the part of the trace in which they ended,
+// 0 for locks or 1 for what is none, how many, and how long they had lasted.
+//
+// A time in which records were lost is from when, how long, CPU, ring buffer, how many.
+type row = []int64
 
 // Flags of a bar.
 const (
@@ -70,23 +77,16 @@ const (
 	barSure                // who ended it is certain
 )
 
-// slot sums up waits that are not drawn: the part of the trace in which they ended,
-// 0 for locks or 1 for what is none, how many, and how long they had lasted.
-type slot [4]int64
-
-// lostTime is from when, how long, CPU, ring buffer, how many records.
-type lostTime [5]int64
-
 // waitLines makes the time line. The waits are read twice: the first time to see who
 // waited longest.
 func waitLines(a *futex.Analysis, r *futex.Report, v futex.View, t *table, lim limits) (*timeLines, error) {
 	c := &collector{limits: lim, r: r, table: t, threads: make(map[threadKey]*waiter), words: newWords()}
 	for section := range c.longest {
-		c.longest[section] = longest[keptWait]{most: lim.waits[section], size: c.sizeOf, drop: c.sumUp}
+		c.longest[section] = longest[keptWait]{most: lim.waits[section], drop: c.sumUp}
 	}
-	c.gaps = longest[futex.LostTime]{most: lim.lost, size: func(l *futex.LostTime) tracefs.Time { return l.To - l.From }, drop: func(*futex.LostTime) { c.out.MoreLost++ }}
+	c.gaps = longest[futex.LostTime]{most: lim.lost, drop: func(*futex.LostTime) { c.out.MoreLost++ }}
 	c.out = timeLines{Unit: t.Unit, Start: strconv.FormatInt(int64(r.Start), 10), End: max(r.End-r.Start, 0), Slots: lim.slots,
-		Lines: []threadLine{}, Lost: []lostTime{}}
+		Lines: []threadLine{}, Lost: []row{}}
 	if err := a.WaitCalls(r, v, c.count, func(*futex.LostTime) error { return nil }); err != nil {
 		return nil, err
 	}
@@ -120,8 +120,8 @@ type waiter struct {
 	waits int64
 	time  [2]tracefs.Time // for locks, and for others
 	line  int             // -1 for none
-	bars  []bar
-	rest  map[[2]int64]slot
+	bars  []row
+	rest  map[[2]int64]row // by part of the trace and section
 }
 
 // keptWait is a wait that is drawn if it is among the longest.
@@ -140,8 +140,6 @@ func (c *collector) duration(w *futex.WaitCall) tracefs.Time {
 	}
 	return max(w.To-w.From, 0)
 }
-
-func (c *collector) sizeOf(w *keptWait) tracefs.Time { return c.duration(&w.WaitCall) }
 
 // section is 0 for waits for locks, and for what nobody knows, 1 for others.
 func section(w *futex.WaitCall) int {
@@ -190,7 +188,7 @@ func (c *collector) choose() {
 	c.shown = all[:min(len(all), c.limits.threads)]
 	for i, th := range c.shown {
 		th.line = i
-		th.rest = make(map[[2]int64]slot)
+		th.rest = make(map[[2]int64]row)
 	}
 	for _, th := range all[len(c.shown):] {
 		c.out.MoreThreads++
@@ -203,13 +201,13 @@ func (c *collector) choose() {
 func (c *collector) keep(w *futex.WaitCall) error {
 	th := c.threads[threadKey{w.PID, w.TID}]
 	if th != nil && th.line >= 0 && (w.Slept() || w.Result == futex.NoReturn) {
-		c.longest[section(w)].add(keptWait{th, *w})
+		c.longest[section(w)].add(keptWait{th, *w}, c.duration(w))
 	}
 	return nil
 }
 
 func (c *collector) lost(l *futex.LostTime) error {
-	c.gaps.add(*l)
+	c.gaps.add(*l, l.To-l.From)
 	return nil
 }
 
@@ -222,27 +220,31 @@ func (c *collector) sumUp(w *keptWait) {
 	}
 	key := [2]int64{min(max(at, 0), int64(c.slots)-1), int64(section(&w.WaitCall))}
 	s := w.waiter.rest[key]
-	w.waiter.rest[key] = slot{key[0], key[1], s[2] + 1, s[3] + int64(d)}
+	if s == nil {
+		s = row{key[0], key[1], 0, 0}
+		w.waiter.rest[key] = s
+	}
+	s[2]++
+	s[3] += int64(d)
 }
 
 // finish makes the lines of what has been kept.
 func (c *collector) finish() {
 	for section := range c.longest {
-		for _, w := range c.longest[section].all() {
-			w.waiter.bars = append(w.waiter.bars, c.bar(&w.WaitCall))
-		}
+		c.longest[section].each(func(w *keptWait) { w.waiter.bars = append(w.waiter.bars, c.bar(&w.WaitCall)) })
 	}
 	for _, th := range c.shown {
-		slices.SortStableFunc(th.bars, func(x, y bar) int { return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1])) })
-		rest := slices.SortedFunc(maps.Values(th.rest), func(x, y slot) int { return slices.Compare(x[:], y[:]) })
+		rest := slices.Collect(maps.Values(th.rest))
+		slices.SortFunc(th.bars, slices.Compare)
+		slices.SortFunc(rest, slices.Compare)
 		c.out.Lines = append(c.out.Lines, threadLine{Name: short(thread(th.tid, th.comm)), Process: max(th.pid, 0), Waits: th.waits,
-			Time: th.time[0] + th.time[1], Bars: append([]bar{}, th.bars...), Rest: append([]slot{}, rest...)})
+			Time: th.time[0] + th.time[1], Bars: append([]row{}, th.bars...), Rest: append([]row{}, rest...)})
 	}
-	for _, l := range c.gaps.all() {
+	c.gaps.each(func(l *futex.LostTime) {
 		from := max(l.From, c.r.Start)
-		c.out.Lost = append(c.out.Lost, lostTime{int64(from - c.r.Start), int64(max(l.To-from, 0)), int64(l.CPU), int64(l.Buffer), int64(min(l.Records, 1<<53))})
-	}
-	slices.SortStableFunc(c.out.Lost, func(x, y lostTime) int { return slices.Compare(x[:], y[:]) })
+		c.out.Lost = append(c.out.Lost, row{int64(from - c.r.Start), int64(max(l.To-from, 0)), int64(l.CPU), int64(l.Buffer), int64(min(l.Records, 1<<53))})
+	})
+	slices.SortFunc(c.out.Lost, slices.Compare)
 	c.out.Names, c.out.Stacks = c.words.names, c.words.stacks
 }
 
@@ -260,8 +262,8 @@ func flagsOf(w *futex.WaitCall) (flags int64) {
 }
 
 // bar is a wait as it is drawn.
-func (c *collector) bar(w *futex.WaitCall) bar {
-	b := bar{int64(w.From - c.r.Start), int64(c.duration(w)), int64(c.table.row(w.Lock)) - 1, int64(w.Result), flagsOf(w), int64(c.words.stack(w.Stack, w.Missing))}
+func (c *collector) bar(w *futex.WaitCall) row {
+	b := row{int64(w.From - c.r.Start), int64(c.duration(w)), int64(c.table.row(w.Lock)) - 1, int64(w.Result), flagsOf(w), int64(c.words.stack(w.Stack, w.Missing))}
 	if k := &w.Waker; k.TID != 0 {
 		line := -1
 		if th := c.threads[threadKey{k.PID, k.TID}]; th != nil {

@@ -1,12 +1,6 @@
 package report
 
-import (
-	"cmp"
-	"slices"
-
-	"ustack/render/futex"
-	"ustack/tracefs"
-)
+import "ustack/render/futex"
 
 // words are the names and stacks of a time line, each of them once.
 type words struct {
@@ -70,36 +64,4 @@ func (w *words) add(frames []string) int32 {
 	}
 	w.stacks = append(w.stacks, list)
 	return int32(len(w.stacks) - 1)
-}
-
-// longest keeps the longest of things, of equal ones the first, and gives the others
-// to drop.
-type longest[T any] struct {
-	most int
-	size func(*T) tracefs.Time
-	drop func(*T)
-	list []T
-}
-
-func (l *longest[T]) add(x T) {
-	l.list = append(l.list, x)
-	if len(l.list) >= 2*l.most+1 {
-		l.cut()
-	}
-}
-
-// all are those that are kept, the longest first.
-func (l *longest[T]) all() []T {
-	l.cut()
-	return l.list
-}
-
-func (l *longest[T]) cut() {
-	slices.SortStableFunc(l.list, func(x, y T) int { return cmp.Compare(l.size(&y), l.size(&x)) })
-	n := min(len(l.list), l.most)
-	for i := range l.list[n:] {
-		l.drop(&l.list[n+i])
-	}
-	clear(l.list[n:])
-	l.list = l.list[:n]
 }

@@ -3,7 +3,8 @@ const answer = load("answer");
 function words(lines, alarm) {
   const box = document.createElement("pre");
   box.className = alarm ? "words alarm" : "words";
-  box.textContent = lines.join("\n");
+  if (alarm) box.append(Object.assign(document.createElement("strong"), { textContent: lines[0] }), "\n");
+  box.append(lines.slice(alarm ? 1 : 0).join("\n"));
   return box;
 }
 

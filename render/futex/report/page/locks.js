@@ -1,7 +1,7 @@
 // The table of the locks. A row that stands for many cannot be chosen.
 const table = load("locks"), rows = table.rows;
 rows.forEach((row, n) => { row.n = n; });
-let showSignals = !rows.some(row => row.lock); // what is no lock, too
+let showSignals = rows.length > 0 && !rows.some(row => row.lock); // what is no lock, too
 const time = v => duration(v, table.unit);
 const nameOf = row => [row.rank, row.kind, row.name].filter(s => s !== "").join(" ") + (row.process === "" ? "" : " in " + row.process);
 const count = name => row => row.results[table.results.indexOf(name)];
@@ -83,7 +83,7 @@ function fill() {
   byId("more-locks").textContent = all ? "Show the first " + few : "Show all " + list.length;
   if (!shown.includes(rows[current])) current = shown.length > 0 ? shown[0].n : 0;
   byId("locks").tBodies[0].replaceChildren(...shown.map(lineOf));
-  if (list.length === 0) byId("locks").tBodies[0].insertRow().append("No lock is contended.");
+  if (list.length === 0) Object.assign(byId("locks").tBodies[0].insertRow().insertCell(), { className: "text", colSpan: columns.length, textContent: "No lock is contended." });
 }
 
 function lineOf(row) {

@@ -106,7 +106,7 @@ byId("waits-tools").addEventListener("click", e => { const key = e.target.datase
 canvas.addEventListener("wheel", e => {
   const sideways = e.deltaX !== 0 ? e.deltaX : e.shiftKey ? e.deltaY : 0;
   if (e.ctrlKey) zoom(Math.exp(e.deltaY / 300), timeOf(e.offsetX));
-  else if (sideways !== 0) move(sideways / (canvas.clientWidth - gutter()));
+  else if (sideways !== 0) move(sideways / (width - gutter));
   else return; // the page moves
   e.preventDefault();
 }, { passive: false });
@@ -115,8 +115,8 @@ canvas.addEventListener("wheel", e => {
 // them.
 function at(x, y) {
   const line = shown[Math.floor(y / lineHeight)];
-  if (!line || x < gutter()) return null;
-  return line.bars.findLast(bar => { const [left, , width] = box(bar); return isShown(bar) && x >= left - 1 && x <= left + width + 1; }) || null;
+  if (!line || x < gutter) return null;
+  return line.bars.findLast(bar => { const [left, , wide] = box(bar); return isShown(bar) && x >= left - 1 && x <= left + wide + 1; }) || null;
 }
 
 function hover(x, y) {
@@ -124,7 +124,7 @@ function hover(x, y) {
   if (bar) return describe(bar);
   if (!line) return "";
   const slot = Math.floor(timeOf(x) / (data.end / data.slots)), rest = line.rest.filter(r => r[0] === slot && (r[1] === 0 || showSignals));
-  return x >= gutter() && rest.length > 0 ? describeRest(line, rest) : describeLine(line);
+  return x >= gutter && rest.length > 0 ? describeRest(line, rest) : describeLine(line);
 }
 
 let drag = null;
@@ -132,7 +132,7 @@ canvas.addEventListener("pointerdown", e => { if (e.button === 0) { drag = { x: 
 canvas.addEventListener("pointermove", e => {
   if (!drag) { say(hover(e.offsetX, e.offsetY)); return; }
   if (Math.abs(e.offsetX - drag.x) > 3) drag.moved = true;
-  const span = drag.view.to - drag.view.from, d = (drag.x - e.offsetX) / (canvas.clientWidth - gutter()) * span;
+  const span = drag.view.to - drag.view.from, d = (drag.x - e.offsetX) / (width - gutter) * span;
   const from = Math.min(Math.max(drag.view.from + d, 0), whole.to - span);
   if (drag.moved) look(from, from + span);
 });
