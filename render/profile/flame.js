@@ -138,11 +138,13 @@ graph.addEventListener("keydown", e => {
   e.preventDefault();
 });
 document.addEventListener("keydown", e => {
-  if (e.defaultPrevented || e.target.matches("input") && (e.target !== search || e.key !== "Escape" || search.value !== "")) return;
+  if (e.defaultPrevented || e.target === search && (e.key !== "Escape" || search.value !== "")) return;
   if (e.key === "/") { search.focus(); search.select(); }
   else if (e.key !== "Escape") return;
-  else if (zoomed === 0 && chosen >= 0) choose(-1, "");
-  else zoom(zoomed === 0 ? 0 : parent(zoomed), true);
+  else if (zoomed !== 0) zoom(parent(zoomed), true);
+  else if (chosen >= 0) choose(-1, "");
+  else if (e.target === search) zoom(0, true);
+  else return;
   e.preventDefault();
 });
 

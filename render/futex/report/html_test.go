@@ -112,7 +112,7 @@ func TestTimeLine(t *testing.T) {
 	}
 	want := []string{
 		"second-12 110+220 0x1000 woken flags 4 by first-11 of line 1 at 320",
-		"second-12 700+300 0x2000 open flags 0",
+		"second-12 700+300 0x2000 open flags 8",
 		"first-11 100+210 0x1000 woken flags 0 by owner-13 of line 2 at 300",
 		"first-11 400+0 0x2000 no return flags 0",
 		"first-11 500+100 0x1000 woken flags 0",

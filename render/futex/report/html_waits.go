@@ -75,12 +75,16 @@ const (
 	barResumed = 1 << iota // goes on with what a signal broke off
 	barBefore              // began before the trace
 	barSure                // who ended it is certain
+	barDoubt               // it has not ended, or its end is lost
 )
 
 // waitLines makes the time line. The waits are read twice: the first time to see who
 // waited longest.
 func waitLines(a *futex.Analysis, r *futex.Report, v futex.View, t *table, lim limits) (*timeLines, error) {
-	c := &collector{limits: lim, r: r, table: t, threads: make(map[threadKey]*waiter), words: newWords()}
+	c := &collector{limits: lim, r: r, table: t, threads: make(map[threadKey]*waiter), words: newWords(), doubt: make(map[int32]bool)}
+	for _, b := range r.Blocked {
+		c.doubt[b.TID] = b.Doubt
+	}
 	for section := range c.longest {
 		c.longest[section] = longest[keptWait]{most: lim.waits[section], drop: c.sumUp}
 	}
@@ -104,7 +108,8 @@ type collector struct {
 	r       *futex.Report
 	table   *table
 	threads map[threadKey]*waiter
-	shown   []*waiter // in the order of their lines
+	shown   []*waiter      // in the order of their lines
+	doubt   map[int32]bool // threads of which it is not certain that they still wait
 	longest [2]longest[keptWait]
 	gaps    longest[futex.LostTime]
 	words   *words
@@ -248,7 +253,7 @@ func (c *collector) finish() {
 	c.out.Names, c.out.Stacks = c.words.names, c.words.stacks
 }
 
-func flagsOf(w *futex.WaitCall) (flags int64) {
+func (c *collector) flagsOf(w *futex.WaitCall) (flags int64) {
 	if w.Resumed {
 		flags |= barResumed
 	}
@@ -258,12 +263,15 @@ func flagsOf(w *futex.WaitCall) (flags int64) {
 	if w.Waker.Sure {
 		flags |= barSure
 	}
+	if w.Result == futex.Open && c.doubt[w.TID] {
+		flags |= barDoubt
+	}
 	return flags
 }
 
 // bar is a wait as it is drawn.
 func (c *collector) bar(w *futex.WaitCall) row {
-	b := row{int64(w.From - c.r.Start), int64(c.duration(w)), int64(c.table.row(w.Lock)) - 1, int64(w.Result), flagsOf(w), int64(c.words.stack(w.Stack, w.Missing))}
+	b := row{int64(w.From - c.r.Start), int64(c.duration(w)), int64(c.table.row(w.Lock)) - 1, int64(w.Result), c.flagsOf(w), int64(c.words.stack(w.Stack, w.Missing))}
 	if k := &w.Waker; k.TID != 0 {
 		line := -1
 		if th := c.threads[threadKey{k.PID, k.TID}]; th != nil {

@@ -114,8 +114,8 @@ func printable(s string) string {
 	return b.String()
 }
 
-// place is where a futex is.
-func place(l *futex.Lock) string {
+// where is where a futex is, in a few words.
+func where(l *futex.Lock) string {
 	s := printable(l.Name())
 	switch {
 	case l.File != "":
@@ -128,7 +128,7 @@ func place(l *futex.Lock) string {
 
 // lockName is a futex in a few words: kind, place, whose.
 func (t *text) lockName(l *futex.Lock) string {
-	s := l.Kind.String() + " " + place(l)
+	s := l.Kind.String() + " " + where(l)
 	if p := l.Process; p != nil {
 		s += " in " + process(p)
 	}

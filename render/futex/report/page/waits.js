@@ -1,7 +1,7 @@
 // The time line: what there is, and the words for it.
 const data = load("waits");
 const lostNow = -1; // the result of a bar that is a time in which records were lost
-const [resumed, before, sure] = [1, 2, 4]; // flags of a bar
+const [resumed, before, sure, doubt] = [1, 2, 4, 8]; // flags of a bar
 
 const lines = data.lines.map((line, n) => ({
   ...line,
@@ -28,7 +28,7 @@ function stamp(t, digits = 6) {
 }
 
 const threadName = line => line.name + (line.process > 0 ? " (process " + line.process + ")" : "");
-const lockOf = bar => bar.lock < 0 ? "a futex that is not known" : nameOf(rows[bar.lock]);
+const lockOf = bar => bar.lock < 0 ? "a futex that is not in the table" : nameOf(rows[bar.lock]);
 
 // describe says all that is known of a bar.
 function describe(bar) {
@@ -41,11 +41,14 @@ function describe(bar) {
   if (bar.flags & before) {
     text += (bar.result === "woken" ? "a wait, or a wake-up of nobody," : "a wait") + " that began before the trace, at least " + span + " until " + stamp(bar.to);
     if (bar.result !== "woken") text += ", " + bar.result;
+    text += "; the futex is not known";
   } else {
-    text += (bar.result === "no return" ? "no return in the trace" : bar.result === "open" ? span + " at least, and no end in the trace" : span + ", " + bar.result) +
+    text += (bar.result === "no return" ? "no return in the trace" : bar.result !== "open" ? span + ", " + bar.result :
+      bar.flags & doubt ? span + ", or no longer, as records were lost since" : span + " at least, and no end in the trace") +
       ", from " + stamp(bar.from) + ", " + lockOf(bar);
     if (bar.flags & resumed) text += ", goes on after a signal";
   }
+  if (!(bar.flags & doubt) && data.lost.some(([from, time]) => from <= bar.to && from + time >= bar.from)) text += "; records were lost meanwhile";
   if (bar.waker !== undefined) text += "; let go by " + data.names[bar.waker] + " at " + stamp(bar.wakeAt) + (bar.flags & sure ? "" : ", probably");
   return text + "\n" + data.stacks[bar.stack].map(n => data.names[n]).join(" < ");
 }
