@@ -25,8 +25,8 @@ type WaitCall struct {
 	// Resumed tells that it goes on with what a signal broke off: the wait has
 	// been counted.
 	Resumed bool
-	// Before tells that it began before the trace: From is when that begins, and
-	// the futex is not known. If it is Woken, all that is known is that it
+	// Before tells that it began before the trace, or where records were lost:
+	// From is when the trace begins, and the futex is not known. If it is Woken, all that is known is that it
 	// returned 0: it may have been no wait, but a wake-up of nobody.
 	Before  bool
 	Stack   *Stack

@@ -70,7 +70,7 @@ func TestTableInBrowser(t *testing.T) {
 	shows(t, b, "the first lock", fmt.Sprintf(row, 0), "#1|mutex|0x1000|first, process 7|3|3|0|0|0|0|0|530 us\n0 to 3.30 ms|177 us|210 us|220 us|220 us")
 	shows(t, b, "loss", `document.querySelector(".words.alarm").textContent`,
 		"Loss: 12 records in 1 place. Ranges are for the threads that the trace shows; others can have waited for 12.0 ms at most.\n")
-	shows(t, b, "what began before", `document.querySelector("details:last-of-type").textContent.includes("1 call began before the trace and returned 0")`, "true")
+	shows(t, b, "what began before", `document.querySelector("details:last-of-type").textContent.includes("1 call began before the trace, or where records were lost, and returned 0")`, "true")
 
 	b.ClickOn(`byId("signals")`)
 	shows(t, b, "with what is no lock", ranks, "#1 #2 #1")

@@ -73,7 +73,7 @@ type row = []int64
 // Flags of a bar.
 const (
 	barResumed = 1 << iota // goes on with what a signal broke off
-	barBefore              // began before the trace
+	barBefore              // its beginning is not in the trace
 	barSure                // who ended it is certain
 	barDoubt               // it has not ended, or its end is lost
 )

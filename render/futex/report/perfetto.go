@@ -63,7 +63,7 @@ func waitName(c *futex.WaitCall) string {
 	name := "futex"
 	switch {
 	case c.Before:
-		name = "futex (began before the trace)"
+		name = "futex (its beginning is not in the trace)"
 	case c.Lock != nil:
 		name = lockLabel(c.Lock)
 	case c.HasLock:
@@ -100,7 +100,7 @@ func (t *timeLine) about(c *futex.WaitCall) {
 	}
 	t.note("result", resultOf(c))
 	if c.Before {
-		t.note("began_before", true)
+		t.note("no_beginning", true)
 	}
 	if c.Resumed {
 		t.note("resumed", true)

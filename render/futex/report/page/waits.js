@@ -39,7 +39,9 @@ function describe(bar) {
   const who = threadName(bar.line);
   let text = who + ": ";
   if (bar.flags & before) {
-    text += (bar.result === "woken" ? "a wait, or a wake-up of nobody," : "a wait") + " that began before the trace, at least " + span + " until " + stamp(bar.to);
+    const lossy = data.moreLost > 0 || data.lost.some(([from]) => from <= bar.to);
+    text += (bar.result === "woken" ? "a wait, or a wake-up of nobody," : "a wait") + " that began before the trace" +
+      (lossy ? ", or where records were lost, at most " : ", at least ") + span + " until " + stamp(bar.to);
     if (bar.result !== "woken") text += ", " + bar.result;
     text += "; the futex is not known";
   } else {
@@ -48,7 +50,7 @@ function describe(bar) {
       ", from " + stamp(bar.from) + ", " + lockOf(bar);
     if (bar.flags & resumed) text += ", goes on after a signal";
   }
-  if (!(bar.flags & doubt) && data.lost.some(([from, time]) => from <= bar.to && from + time >= bar.from)) text += "; records were lost meanwhile";
+  if (!(bar.flags & (doubt | before)) && data.lost.some(([from, time]) => from <= bar.to && from + time >= bar.from)) text += "; records were lost meanwhile";
   if (bar.waker !== undefined) text += "; let go by " + data.names[bar.waker] + " at " + stamp(bar.wakeAt) + (bar.flags & sure ? "" : ", probably");
   return text + "\n" + data.stacks[bar.stack].map(n => data.names[n]).join(" < ");
 }
