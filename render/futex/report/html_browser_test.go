@@ -73,11 +73,11 @@ func TestTableInBrowser(t *testing.T) {
 	shows(t, b, "what began before", `document.querySelector("details:last-of-type").textContent.includes("1 call began before the trace, or where records were lost, and returned 0")`, "true")
 
 	b.ClickOn(`byId("signals")`)
-	shows(t, b, "with what is no lock", ranks, "#1 #2 #1")
+	shows(t, b, "with what is no lock", ranks, "#1 #2 ")
 	b.ClickOn(`[...document.querySelectorAll("#locks th button")].find(e => e.textContent === "waits")`)
-	shows(t, b, "most waits first", ranks, "#1 #2 #1")
+	shows(t, b, "most waits first", ranks, "#1 #2 ")
 	b.Key("Enter") // the heading still has the focus
-	shows(t, b, "fewest waits first", ranks, "#1 #1 #2")
+	shows(t, b, "fewest waits first", ranks, " #1 #2")
 	shows(t, b, "the heading", `document.activeElement.parentNode.getAttribute("aria-sort")`, "ascending")
 	b.ClickOn(`byId("signals")`)
 

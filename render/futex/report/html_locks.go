@@ -29,7 +29,7 @@ type table struct {
 
 // lockRow is a lock, or many.
 type lockRow struct {
-	Rank    string          `json:"rank"`
+	Rank    string          `json:"rank"` // of a lock
 	Kind    string          `json:"kind"`
 	Name    string          `json:"name"`
 	Process string          `json:"process"`
@@ -64,7 +64,9 @@ func (t *table) section(locks bool, list []*futex.Lock, others *futex.Lock) {
 	rest := list[min(len(list), maxRows):]
 	for _, l := range list[:len(list)-len(rest)] {
 		row := rowOf(l)
-		row.Lock = locks
+		if row.Lock = locks; locks {
+			row.Rank = fmt.Sprintf("#%d", l.Rank)
+		}
 		t.rows[l] = int32(len(t.Rows))
 		t.Rows = append(t.Rows, row)
 	}
@@ -84,7 +86,7 @@ func (t *table) section(locks bool, list []*futex.Lock, others *futex.Lock) {
 }
 
 func rowOf(l *futex.Lock) lockRow {
-	row := lockRow{Rank: fmt.Sprintf("#%d", l.Rank), Kind: l.Kind.String(), Name: short(where(l)), Results: make([]int64, len(l.Results)),
+	row := lockRow{Kind: l.Kind.String(), Name: short(where(l)), Results: make([]int64, len(l.Results)),
 		Slept: l.Slept, Mean: l.Mean, P50: l.P50, P99: l.P99, Max: l.Max}
 	if l.Process != nil {
 		row.Process = short(process(l.Process))

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"ustack/filemap"
 	"ustack/filemap/resolve"
 	"ustack/render/futex"
 	"ustack/tracefs"
@@ -244,6 +245,30 @@ func TestShort(t *testing.T) {
 		if len(got) > maxName+10 || got != strings.ToValidUTF8(got, "?") || len(name) <= maxName && got != name {
 			t.Errorf("%q is %q", name, got)
 		}
+	}
+}
+
+// TestWords: names and stacks are there once, and end where there are too many.
+func TestWords(t *testing.T) {
+	w := newWords()
+	stack := func(i int) *futex.Stack {
+		return &futex.Stack{Frames: []futex.Frame{{File: &filemap.File{Path: fmt.Sprint(i, strings.Repeat("x", 2*maxName))}}}}
+	}
+	first := stack(0)
+	a, b, c := w.stack(first, ""), w.stack(first, ""), w.stack(nil, "")
+	if a != b || a == c || len(w.stacks) != 2 {
+		t.Errorf("stacks %d %d %d of %d", a, b, c, len(w.stacks))
+	}
+	size := 0
+	for i := range 2 * maxWords / maxName {
+		w.stack(stack(i+1), "")
+	}
+	for _, name := range w.names {
+		size += len(name)
+	}
+	last := w.stacks[w.stack(stack(-1), "")]
+	if size > maxWords+4*maxName || len(last) != 1 || !strings.Contains(w.names[last[0]], tooManyStacks) || w.stack(first, "") != a {
+		t.Errorf("%d bytes of names; the last stack is %v", size, last)
 	}
 }
 

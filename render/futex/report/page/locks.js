@@ -78,11 +78,11 @@ function wanted() {
 }
 
 function fill() {
-  const list = wanted(), shown = all ? list : list.slice(0, few);
+  const list = wanted(), part = all ? list : list.slice(0, few);
   byId("more-locks").hidden = list.length <= few;
   byId("more-locks").textContent = all ? "Show the first " + few : "Show all " + list.length;
-  if (!shown.includes(rows[current])) current = shown.length > 0 ? shown[0].n : 0;
-  byId("locks").tBodies[0].replaceChildren(...shown.map(lineOf));
+  if (!part.includes(rows[current])) current = part.length > 0 ? part[0].n : 0;
+  byId("locks").tBodies[0].replaceChildren(...part.map(lineOf));
   if (list.length === 0) Object.assign(byId("locks").tBodies[0].insertRow().insertCell(), { className: "text", colSpan: columns.length, textContent: "No lock is contended." });
 }
 
