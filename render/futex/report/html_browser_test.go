@@ -135,9 +135,15 @@ func TestTimeLineInBrowser(t *testing.T) {
 
 	b.Key(" ")
 	shows(t, b, "Space", `byId("waits-title").textContent`, "Time line of waits, for #1 mutex 0x1000 in first, process 7")
+	b.Key("ArrowDown", "End")
+	shows(t, b, "the last wait for the lock", info, "first-11 (process 7): 100 us, woken, from 1.000500, #1 mutex 0x1000 in first, process 7; records were lost meanwhile\nno stack: not in the trace")
 	shows(t, b, "Space", `byId("waits-more").textContent.includes("Only threads with a drawn wait for the lock have a line now.")`, "true")
 	b.Key("Escape")
 	shows(t, b, "Escape", `byId("waits-title").textContent`, "Time line of waits")
+	b.ClickOn(`byId("locks").tBodies[0].querySelector("tr[data-row='1']")`) // whose wait has not the focus
+	b.Eval(`byId("lines").focus()`)
+	b.KeyWith(browser.Shift, "ArrowUp")
+	shows(t, b, "a lock that is chosen elsewhere", info, "second-12 (process 7): 300 us, or no longer, as records were lost since, from 1.000700, #2 mutex 0x2000 in first, process 7\nno stack: not in the trace")
 	b.Quiet()
 }
 

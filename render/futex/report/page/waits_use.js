@@ -30,18 +30,21 @@ function select(bar) {
   redraw();
 }
 
-// next is the next bar of a line that is shown.
+// inReach are the bars that keys lead to.
+const inReach = bar => isShown(bar) && isChosen(bar);
+
+// next is the next bar of a line, null if there is none.
 function next(line, place, step) {
-  for (let i = place + step; i >= 0 && i < line.bars.length; i += step) if (isShown(line.bars[i])) return line.bars[i];
+  for (let i = place + step; i >= 0 && i < line.bars.length; i += step) if (inReach(line.bars[i])) return line.bars[i];
   return null;
 }
 
-// nearest is the bar of a line that is nearest to a time, null if none is shown.
+// nearest is the bar of a line that is nearest to a time, null if there is none.
 function nearest(line, at) {
   let best = null, least = Infinity;
   for (const bar of line.bars) {
     const far = at < bar.from ? bar.from - at : at > bar.to ? at - bar.to : 0;
-    if (isShown(bar) && far < least) [best, least] = [bar, far];
+    if (inReach(bar) && far < least) [best, least] = [bar, far];
   }
   return best;
 }
@@ -58,7 +61,7 @@ function nextLine(step) {
 // that has any.
 function first() {
   for (const line of [...shown.filter(line => threads.includes(line)), ...shown]) {
-    const bar = line.bars.find(bar => isShown(bar) && bar.to >= view.from && bar.from <= view.to) || nearest(line, view.from);
+    const bar = line.bars.find(bar => inReach(bar) && bar.to >= view.from && bar.from <= view.to) || nearest(line, view.from);
     if (bar) return bar;
   }
   return null;
@@ -71,9 +74,12 @@ function zoomTo(bar) {
 
 const toggleLock = bar => { if (bar.lock >= 0) toggle(bar.lock); };
 
+const shifted = { ArrowLeft: "earlier", ArrowRight: "later" }; // keys that mean something else with Shift
+const ofSelected = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "Enter", " "];
+
 // press does what a key does; false if it does nothing.
-function press(key, shift) {
-  if (!selected && ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "Enter", " "].includes(key) && !shift) {
+function press(key) {
+  if (!selected && ofSelected.includes(key)) {
     select(first());
     return true;
   }
@@ -83,8 +89,8 @@ function press(key, shift) {
     case "0": look(whole.from, whole.to); break;
     case "earlier": move(-0.25); break;
     case "later": move(0.25); break;
-    case "ArrowLeft": if (shift) move(-0.25); else select(next(selected.line, selected.place, -1)); break;
-    case "ArrowRight": if (shift) move(0.25); else select(next(selected.line, selected.place, 1)); break;
+    case "ArrowLeft": select(next(selected.line, selected.place, -1)); break;
+    case "ArrowRight": select(next(selected.line, selected.place, 1)); break;
     case "ArrowUp": select(nextLine(-1)); break;
     case "ArrowDown": select(nextLine(1)); break;
     case "Home": select(next(selected.line, -1, 1)); break;
@@ -99,9 +105,11 @@ function press(key, shift) {
   return true;
 }
 
-canvas.addEventListener("keydown", e => { if (!e.ctrlKey && !e.altKey && !e.metaKey && press(e.key, e.shiftKey)) e.preventDefault(); });
+canvas.addEventListener("keydown", e => {
+  if (!e.ctrlKey && !e.altKey && !e.metaKey && press(e.shiftKey && shifted[e.key] || e.key)) e.preventDefault();
+});
 canvas.addEventListener("focus", () => { if (canvas.matches(":focus-visible")) select(selected || first()); });
-byId("waits-tools").addEventListener("click", e => { const key = e.target.dataset.key; if (key) press(key, false); });
+byId("waits-tools").addEventListener("click", e => { const key = e.target.dataset.key; if (key) press(key); });
 
 canvas.addEventListener("wheel", e => {
   const sideways = e.deltaX !== 0 ? e.deltaX : e.shiftKey ? e.deltaY : 0;
@@ -147,7 +155,7 @@ canvas.addEventListener("pointerleave", () => { say(selected ? describe(selected
 whenChosen.push(() => {
   byId("waits-title").textContent = "Time line of waits" + (chosen < 0 ? "" : ", for " + chosenName);
   arrange();
-  if (selected && (!isShown(selected) || selected.line.y < 0)) selected = null;
+  if (selected && !inReach(selected)) selected = null;
   left();
   redraw();
 });
