@@ -194,28 +194,28 @@ func (f *futexFlags) reportNamed(stdout, stderr io.Writer, a *futex.Analysis, na
 		r.Verdict.Text += " That was seen shortly before the end; the waits have ended since, as they do when a program is killed."
 	}
 	write := f.write
-	if f.profile.Timed {
-		write = f.writeTimed(a)
+	if f.eachWait() {
+		write = f.writeWaits(a)
 	}
 	if err := write(render.Output(stdout), r, names); err != nil {
 		return fmt.Errorf("writing the output: %w", err)
 	}
 	if f.profile.Name != "" && !f.quiet {
-		writeNotes(stderr, r, f.profile.Timed)
+		writeNotes(stderr, r, f.eachWait())
 	}
 	return nil
 }
 
-// writeNotes says what a profile has no place for: what the trace lacks. Timed ones
-// have waits that have not ended.
-func writeNotes(w io.Writer, r *futex.Report, timed bool) {
+// writeNotes says what a profile has no place for: what the trace lacks. Those that
+// show each wait have those that have not ended.
+func writeNotes(w io.Writer, r *futex.Report, eachWait bool) {
 	for _, note := range r.Notes {
 		fmt.Fprintf(w, "ustack: %s\n", note)
 	}
 	if r.Loss.Gaps > 0 {
 		fmt.Fprintf(w, "ustack: places where records were lost, and waits may be missing: %d\n", r.Loss.Gaps)
 	}
-	if n := len(r.Blocked); n > 0 && !timed {
+	if n := len(r.Blocked); n > 0 && !eachWait {
 		fmt.Fprintf(w, "ustack: waits that had not ended, and are left out: %d\n", n)
 	}
 }
@@ -233,7 +233,7 @@ func (f *futexFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*futex.Anal
 		return nil, err
 	}
 	defer trace.close()
-	opt := futex.Options{Calls: f.profile.Timed}
+	opt := futex.Options{Calls: f.eachWait()}
 	f.clock = trace.Clock()
 	if ev := trace.evidence.judge; ev != nil {
 		opt.Mappings = ev
@@ -256,9 +256,16 @@ func (f *futexFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*futex.Anal
 	return second, nil
 }
 
-// writeTimed is write for a format that shows each wait at its time.
-func (f *futexFlags) writeTimed(a *futex.Analysis) func(io.Writer, *futex.Report, *symbol.Symbols) error {
+// eachWait reports whether the format shows each wait at its time.
+func (f *futexFlags) eachWait() bool { return f.profile.Timed || f.profile.Page }
+
+// writeWaits is write for such a format.
+func (f *futexFlags) writeWaits(a *futex.Analysis) func(io.Writer, *futex.Report, *symbol.Symbols) error {
 	return func(w io.Writer, r *futex.Report, names *symbol.Symbols) error {
+		defer a.DropCalls()
+		if f.profile.Page {
+			return futexreport.HTML(w, a, r, f.view, symbolsOf(names))
+		}
 		return futexreport.Perfetto(w, a, r, f.view, perfettoOptions(f.clock, names))
 	}
 }

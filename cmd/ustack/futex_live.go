@@ -130,7 +130,7 @@ func (o *futexOutput) open() error {
 	if every := o.every(); every > 0 {
 		o.s.tick = min(o.s.tick, every)
 	}
-	opt := futex.Options{Calls: o.f.profile.Timed}
+	opt := futex.Options{Calls: o.f.eachWait()}
 	o.f.clock = clock
 	if o.s.follow.follower != nil {
 		m := &liveMappings{follow: o.s.follow}

@@ -35,10 +35,15 @@ func newEventProfile(w io.Writer, f profile.Format, names *symbol.Symbols) rende
 }
 
 func writeProfile(w io.Writer, f profile.Format, p *profile.Profile, names *symbol.Symbols) error {
+	return f.Write(w, p, symbolsOf(names))
+}
+
+// symbolsOf are symbols for a renderer; names may be nil.
+func symbolsOf(names *symbol.Symbols) render.Symbols {
 	if names == nil {
-		return f.Write(w, p, nil)
+		return nil
 	}
-	return f.Write(w, p, names)
+	return names
 }
 
 // newTimedProfile writes each stack of a trace to w as it comes. names may be nil.
@@ -53,9 +58,5 @@ func newTimedProfile(w io.Writer, trace *savedTrace, names *symbol.Symbols) rend
 // perfettoOptions are those of a trace by a clock, "" if nobody knows which. names
 // may be nil.
 func perfettoOptions(clock string, names *symbol.Symbols) perfetto.Options {
-	opt := perfetto.Options{Clock: clock}
-	if names != nil {
-		opt.Symbols = names
-	}
-	return opt
+	return perfetto.Options{Clock: clock, Symbols: symbolsOf(names)}
 }

@@ -89,6 +89,7 @@ func (g *callLog) wait(w *wait, c *WaitCall) {
 	g.int(int64(c.To - c.From))
 	g.uint(uint64(c.Result))
 	g.bool(c.Resumed)
+	g.bool(c.Before)
 	g.int(int64(w.stack))
 	g.uint(uint64(w.missing))
 	k := &w.waker
@@ -137,17 +138,15 @@ func (g *callLog) spill() {
 	g.buf = g.buf[:0]
 }
 
-// each reads the log, and forgets it. What a call waited for is told besides it,
-// nil if that is unknown.
+// each reads the log. What a call waited for is told besides it, nil if that is
+// unknown.
 func (g *callLog) each(a *Analysis, wait func(*lock, *WaitCall) error, lost func(*LostTime) error) error {
 	r := logReader{a: a}
-	defer func() { *g = callLog{} }()
 	if g.err != nil {
 		return fmt.Errorf("keeping the waits in a temporary file: %w", g.err)
 	}
 	in := io.Reader(bytes.NewReader(g.buf))
 	if g.file != nil {
-		defer g.file.Close()
 		in = io.MultiReader(io.NewSectionReader(g.file, 0, g.size), in)
 	}
 	for r.in = bufio.NewReaderSize(in, 1<<16); ; {
@@ -219,7 +218,9 @@ func (r *logReader) text() string {
 func (r *logReader) process(tid int32) int32 {
 	pid, life := int32(r.int()), r.int()
 	if th := r.a.threads[tid]; th != nil && th.life == life {
-		return th.proc.find().tgid
+		if now := th.proc.find().tgid; now != tracefs.NoTID {
+			return now
+		}
 	}
 	return pid
 }
@@ -235,6 +236,7 @@ func (r *logReader) wait(c *WaitCall) (l *lock) {
 	c.From = tracefs.Time(r.int())
 	c.To = c.From + tracefs.Time(r.int())
 	c.Result, c.Resumed = Result(r.uint()), r.bool()
+	c.Before = r.bool()
 	c.Stack, c.Missing = r.a.stacks.get(int32(r.int())), resolve.Missing(r.uint()).String()
 	if c.Waker.TID = int32(r.int()); c.Waker.TID != 0 {
 		k := &c.Waker
@@ -245,8 +247,7 @@ func (r *logReader) wait(c *WaitCall) (l *lock) {
 	return l
 }
 
-// DropCalls forgets the calls that were kept, for an Analysis that nobody will ask
-// for them.
+// DropCalls forgets the calls that were kept: nobody will ask for them any more.
 func (a *Analysis) DropCalls() {
 	if a.log.file != nil {
 		_ = a.log.file.Close()

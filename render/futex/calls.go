@@ -1,6 +1,7 @@
 package futex
 
 import (
+	"ustack/filemap/resolve"
 	"ustack/tracefs"
 )
 
@@ -24,6 +25,10 @@ type WaitCall struct {
 	// Resumed tells that it goes on with what a signal broke off: the wait has
 	// been counted.
 	Resumed bool
+	// Before tells that it began before the trace, or where records were lost:
+	// From is when the trace begins, and the futex is not known. If it is Woken, all that is known is that it
+	// returned 0: it may have been no wait, but a wake-up of nobody.
+	Before  bool
 	Stack   *Stack
 	Missing string // why there is no stack, "" if the trace does not tell
 	// Waker is who ended it, TID 0 if unknown, with when and where.
@@ -54,7 +59,7 @@ type LostTime struct {
 // WaitCalls calls wait for each call that waits at a lock that is in the report,
 // which must have been made with View.Top 0; those that have ended in the order in
 // which they did, then those that have not. Each time in which records were lost is
-// told by lost. It needs Options.Calls, and can be called once.
+// told by lost. It needs Options.Calls.
 func (a *Analysis) WaitCalls(r *Report, v View, wait func(*WaitCall) error, lost func(*LostTime) error) error {
 	shown := make(map[*lock]*Lock)
 	for _, list := range [][]*Lock{r.Locks, r.Signals} {
@@ -117,6 +122,20 @@ func (a *Analysis) callEnded(w *wait, from, to tracefs.Time, r Result) {
 	// A wait that has been moved can count from a time before its call.
 	c := a.waitCall(w, max(from, w.th.since), to, r)
 	a.log.wait(w, &c)
+}
+
+// beforeEnded keeps a call that began before the trace, if that is wanted.
+func (a *Analysis) beforeEnded(th *thread, head tracefs.Head, att *resolve.Attached, to tracefs.Time, r Result) {
+	if !a.opt.Calls {
+		return
+	}
+	w := wait{th: th, stack: a.stacks.of(att), waker: waker{stack: noStack}}
+	c := a.waitCall(&w, a.beginning(to), to, r)
+	c.Before, c.Comm = true, a.comms.Intern(head.Comm)
+	if c.PID == tracefs.NoTID {
+		c.PID = head.TGID
+	}
+	a.log.wait(&w, &c)
 }
 
 // gapEnded keeps a time in which records were lost.

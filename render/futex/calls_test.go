@@ -24,6 +24,9 @@ func calls(t *testing.T, a *futex.Analysis, v futex.View) []string {
 		if c.Resumed {
 			line += " resumed"
 		}
+		if c.Before {
+			line += " before"
+		}
 		if k := c.Waker; k.TID != 0 {
 			line += fmt.Sprintf(" by %d/%d at %d", k.TID, k.PID, k.At/1000)
 		}
@@ -73,8 +76,15 @@ func TestWaitCalls(t *testing.T) {
 		{"no return, and no end", `
 			10/10 0 100 ` + waitCall + `
 			10/10 0 350 ` + waitCall + `
-			11/10 0 400 sys_futex -> 0x0`,
+			11/10 0 400 sys_futex -> 0x1`,
 			[]string{"10/10 mutex 0x1000 100-100 no return", "10/10 mutex 0x1000 350-400 open"}},
+		{"before the trace", `
+			9/9 0 50 sys_close(fd: 3)
+			10/10 0 100 sys_futex -> 0xffffffffffffff92
+			11/11 0 150 sys_futex -> 0x0
+			12/12 0 160 sys_futex -> 0x1
+			13/13 0 170 sys_read -> 0x0`,
+			[]string{"10/10 - 0x0 50-100 timed out before", "11/11 - 0x0 50-150 woken before"}},
 		{"lost", `
 			10/10 0 100 ` + waitCall + `
 			CPU:0 [LOST 12 EVENTS]
@@ -93,7 +103,7 @@ func TestWaitCalls(t *testing.T) {
 		{"several at once", `
 			10/10 0 100 sys_futex_waitv(waiters: 0x1000, nr_futexes: 2, flags: 0, timeout: 0, clockid: 0)
 			10/10 0 350 sys_futex_waitv -> 0x0
-			11/10 0 360 sys_futex -> 0x0`,
+			11/10 0 360 sys_futex -> 0x1`,
 			[]string{"10/10 - 0x0 100-350 woken"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -140,8 +150,9 @@ func TestWaitCallsSpill(t *testing.T) {
 	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
 		t.Errorf("files are left: %v, %v", left, err)
 	}
-	v, n, known := futex.View{}, 0, 0
-	err := a.WaitCalls(a.Report(v), v, func(c *futex.WaitCall) error {
+	v, n, known, again := futex.View{}, 0, 0, 0
+	r := a.Report(v)
+	err := a.WaitCalls(r, v, func(c *futex.WaitCall) error {
 		if from := tracefs.Time(n) * 10_000; c.From != from || c.To != from+5_000 || c.Address != uint64(0x1000+4*(n%5000)) {
 			return fmt.Errorf("call %d is %+v", n, c)
 		}
@@ -157,6 +168,10 @@ func TestWaitCallsSpill(t *testing.T) {
 	if err != nil || n != waits || known == 0 || known == n {
 		t.Errorf("%d calls, %d of a known lock: %v", n, known, err)
 	}
+	if err := a.WaitCalls(r, v, func(*futex.WaitCall) error { again++; return nil }, nil); err != nil || again != waits {
+		t.Errorf("%d calls when they are asked for again: %v", again, err)
+	}
+	a.DropCalls()
 }
 
 // TestWaitCallsNoRoom: that there is no place for the file is told.

@@ -263,7 +263,9 @@ func (a *Analysis) exit(h *resolve.Held, i int, rec *tracefs.Record) {
 		return
 	}
 	if !th.in {
-		a.strayReturn(th, e, t)
+		if r, ok := a.strayReturn(th, e, t); ok {
+			a.beforeEnded(th, h.Head(rec), attached(h, i), t, r)
+		}
 		return
 	}
 	att := attached(h, i)
@@ -290,28 +292,41 @@ func (a *Analysis) exit(h *resolve.Held, i int, rec *tracefs.Record) {
 	a.span(s)
 }
 
-// strayReturn takes a return whose entry is not in the trace.
-func (a *Analysis) strayReturn(th *thread, e *syscalls.Event, t tracefs.Time) {
+// beginning is when the trace begins, for who takes a record of time t: the first
+// one, perhaps.
+func (a *Analysis) beginning(t tracefs.Time) tracefs.Time {
+	if !a.begun {
+		return t
+	}
+	return a.start
+}
+
+// strayReturn takes a return whose entry is not in the trace. ok tells that it may
+// be that of a wait that began before.
+func (a *Analysis) strayReturn(th *thread, e *syscalls.Event, t tracefs.Time) (r Result, ok bool) {
 	if th.first >= 0 {
 		a.span(span{th: th, from: th.last, to: t, kind: spanBroken})
 		th.last = t
-		return
+		return NoReturn, false
 	}
 	th.first, th.last = t, t
-	since := max(t-a.start, 0)
+	since := max(t-a.beginning(t), 0)
 	a.brokenTime += since
 	th.hidden += since
 	if e.Call == syscalls.Other || !e.HasResult {
-		return
+		return NoReturn, false
 	}
 	switch e.Result {
 	case syscalls.ETIMEDOUT, syscalls.ERESTARTSYS, syscalls.ERESTARTRESTARTBLOCK, syscalls.ERESTARTNOINTR, syscalls.ERESTARTNOHAND:
 		a.before.Waits++
 		a.before.Time += since
+		return resultOf(e), true
 	case 0:
 		a.before.Unclear++
 		a.before.UnclearTime += since
+		return Woken, true
 	}
+	return NoReturn, false
 }
 
 // resultOf is how a wait ended.

@@ -239,6 +239,12 @@ func TestBeginAndWaitv(t *testing.T) {
 	if r.Before != (futex.Before{Waits: 1, Time: 50_000, Unclear: 1, UnclearTime: 100_000}) {
 		t.Errorf("%+v", r.Before)
 	}
+	r2 := reportOf(t, `
+		10 0 100 sys_futex -> 0xffffffffffffff92
+		11 0 150 sys_futex -> 0x0`)
+	if r2.Before != (futex.Before{Waits: 1, Unclear: 1, UnclearTime: 50_000}) {
+		t.Errorf("of a trace that begins with a return: %+v", r2.Before)
+	}
 	if r.Waitv.Waits != 1 || r.Waitv.Time != 100_000 || len(r.Locks)+len(r.Signals) != 0 {
 		t.Errorf("%+v", r.Waitv)
 	}

@@ -17,6 +17,9 @@ type Format struct {
 	// Timed tells that it shows each stack and each wait at its time, and so is
 	// not of a Profile: package perfetto writes it.
 	Timed bool
+	// Page tells that of waits it shows more than their profile: package report
+	// of futex writes it then.
+	Page bool
 	// Write writes a profile. symbols may be nil: frames are a file and an
 	// offset then. It is nil if Timed.
 	Write func(w io.Writer, p *Profile, symbols render.Symbols) error
@@ -28,7 +31,7 @@ func Formats() []Format {
 		{Name: "folded", Write: Folded},
 		{Name: "pprof", Binary: true, Write: Pprof},
 		{Name: "speedscope", Write: Speedscope},
-		{Name: "html", Write: HTML},
+		{Name: "html", Page: true, Write: HTML},
 		{Name: "perfetto", Binary: true, Timed: true},
 	}
 }

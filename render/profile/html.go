@@ -6,29 +6,41 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
+	"strconv"
 
 	"ustack/render"
+	"ustack/render/page"
 )
 
-// page is the page, with profileMark in place of the data.
-//
-//go:embed flame.html
-var page string
+var (
+	//go:embed flame.css
+	flameStyle string
+	//go:embed flame.html
+	flameBody string
+	//go:embed flame.js
+	flameScript string
+)
 
-const profileMark = "@PROFILE@"
-
-// HTML writes a page that needs nothing else: a flame graph to zoom into and
-// to search in, by mouse and by keyboard. Weights are counts of stacks, or the
-// time of waits.
+// HTML writes a page with a flame graph. Weights are counts of stacks, or the time
+// of waits.
 func HTML(w io.Writer, p *Profile, symbols render.Symbols) error {
-	before, after, _ := strings.Cut(page, profileMark)
+	part, data := Flame(p, symbols)
+	part.Body = "<h1>ustack</h1>\n" + part.Body
+	return page.Write(w, "ustack: flame graph", []page.Part{part}, []page.Data{data})
+}
+
+// Flame is a flame graph, to zoom into and to search in, by mouse and by keyboard,
+// as a part of a page. If the page has samples of one Row chosen, it shows those.
+func Flame(p *Profile, symbols render.Symbols) (page.Part, page.Data) {
+	part := page.Part{Style: flameStyle, Body: flameBody, Script: flameScript}
+	return part, page.Data{ID: "profile", Write: func(out *bufio.Writer) error { return p.writeTree(out, symbols) }}
+}
+
+// writeTree writes what the flame graph draws, see flame.js.
+func (p *Profile) writeTree(out *bufio.Writer, symbols render.Symbols) error {
 	t := newTree(p, symbols)
-	out := bufio.NewWriter(w)
-	out.WriteString(before)
 	fmt.Fprintf(out, `{"title":%q,"unit":%q,"names":[`, p.unit.title(), p.unit.types()[len(p.unit.types())-1].Unit)
 	for i, name := range t.names {
-		// json.Marshal escapes what could end the script.
 		text, err := json.Marshal(name)
 		if err != nil {
 			return fmt.Errorf("encoding the name %q: %w", name, err)
@@ -39,13 +51,35 @@ func HTML(w io.Writer, p *Profile, symbols render.Symbols) error {
 		out.Write(text)
 	}
 	out.WriteString("],\n\"nodes\":[")
+	numbers := make([]int32, len(t.nodes))
 	t.number(func(i, number, parent int32) {
 		if number > 0 {
 			out.WriteString(",\n")
 		}
-		fmt.Fprintf(out, "[%d,%d,%d]", t.nodes[i].name, parent, p.weight(t.nodes[i].total))
+		numbers[i] = number
+		writeTriple(out, int64(t.nodes[i].name), int64(parent), p.weight(t.nodes[i].total))
 	})
+	out.WriteString("],\n\"parts\":[")
+	first := true
+	for i := range p.samples {
+		s := &p.samples[i]
+		if s.Row == 0 || p.weight(s.Value) == 0 {
+			continue
+		}
+		if !first {
+			out.WriteString(",\n")
+		}
+		first = false
+		writeTriple(out, int64(numbers[t.ends[i]]), int64(s.Row-1), p.weight(s.Value))
+	}
 	out.WriteString("]}")
-	out.WriteString(after)
-	return out.Flush() // which has the first error of all of them
+	return nil // of the errors of out the first one stays
+}
+
+func writeTriple(out *bufio.Writer, x, y, z int64) {
+	b := append(out.AvailableBuffer(), '[')
+	b = append(strconv.AppendInt(b, x, 10), ',')
+	b = append(strconv.AppendInt(b, y, 10), ',')
+	b = strconv.AppendInt(b, z, 10)
+	out.Write(append(b, ']'))
 }

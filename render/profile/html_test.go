@@ -1,15 +1,17 @@
 package profile
 
 import (
-	"context"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
-	"time"
+
+	"ustack/render/page/browser"
 )
 
 // htmlData is what the page draws.
@@ -17,9 +19,10 @@ type htmlData struct {
 	Title, Unit string
 	Names       []string
 	Nodes       [][3]int64 // name, parent, weight
+	Parts       [][3]int64 // node, row, weight
 }
 
-var htmlScript = regexp.MustCompile(`(?s)<script type="application/json" id="profile">(.*?)</script>`)
+var htmlScript = regexp.MustCompile(`(?s)<script type="application/json" id="data-profile">(.*?)</script>`)
 
 func readHTML(t *testing.T, page string) htmlData {
 	t.Helper()
@@ -35,7 +38,7 @@ func readHTML(t *testing.T, page string) htmlData {
 }
 
 // TestHTML: the page has the stacks of the folded lines, whatever they are
-// called, and fetches nothing.
+// called.
 func TestHTML(t *testing.T) {
 	p, symbols := small()
 	evil := `</script><script>alert(1)</script><!--` + "\u2028@PROFILE@\x01\"\\"
@@ -45,8 +48,8 @@ func TestHTML(t *testing.T) {
 	for name, p := range map[string]*Profile{"small": p, "waits": waits, "none": New(Samples)} {
 		t.Run(name, func(t *testing.T) {
 			page := written(t, p, "html", symbols)
-			if strings.Count(page, "</script>") != strings.Count(pageText(t), "</script>") {
-				t.Error("a name ends the script")
+			if n := strings.Count(page, "</script>"); n != 2 {
+				t.Errorf("%d scripts end: a name ends one", n)
 			}
 			d := readHTML(t, page)
 			self := make([]int64, len(d.Nodes))
@@ -83,71 +86,67 @@ func TestHTML(t *testing.T) {
 			}
 		})
 	}
-	for _, fetch := range []string{"http:", "https:", "src=", "href=", "url(", "@import", "fetch(", "XMLHttpRequest", "import("} {
-		if strings.Contains(pageText(t), fetch) {
-			t.Errorf("the page has %s", fetch)
-		}
+}
+
+// TestHTMLParts: what the rows of a table weigh in the tree is what their samples
+// weigh, though they share stacks.
+func TestHTMLParts(t *testing.T) {
+	p := New(Waits)
+	a, b := p.Stack([]Frame{{Memory: "[a]"}}, false), p.Stack([]Frame{{Memory: "[b]"}}, false)
+	for _, s := range []Sample{
+		{a, Labels{Comm: "x", Row: 1}, Value{1, 10}}, {a, Labels{Comm: "x", Row: 2}, Value{1, 20}},
+		{b, Labels{Comm: "x", Row: 2}, Value{1, 40}}, {b, Labels{Comm: "x"}, Value{1, 80}}, {b, Labels{Comm: "y", Row: 3}, Value{1, 0}},
+	} {
+		p.Add(s.Stack, s.Labels, s.Value)
+	}
+	d := readHTML(t, written(t, p, "html", nil))
+	got := make(map[string]int64)
+	for _, part := range d.Parts {
+		got[fmt.Sprintf("%s of row %d", d.Names[d.Nodes[part[0]][0]], part[1])] += part[2]
+	}
+	want := map[string]int64{"[a] of row 0": 10, "[a] of row 1": 20, "[b] of row 1": 40}
+	if !maps.Equal(got, want) {
+		t.Errorf("the rows weigh %v, want %v", got, want)
 	}
 }
 
-// pageText is the page without data; the place for them is there once.
-func pageText(t *testing.T) string {
-	t.Helper()
-	if strings.Count(page, profileMark) != 1 {
-		t.Fatalf("the page has %s %d times", profileMark, strings.Count(page, profileMark))
-	}
-	return page
-}
-
-// htmlDriver uses the page as a person would, and leaves in its title what is
-// to be seen.
-const htmlDriver = `<script>
-onload = () => {
-  const seen = [], box = name => [...document.querySelectorAll("#graph > div")].find(b => b.textContent === name);
-  const key = k => document.activeElement.dispatchEvent(new KeyboardEvent("keydown", {key: k, bubbles: true}));
-  const note = what => seen.push(what + "=" + document.querySelectorAll("#graph > div").length + "/" + (document.activeElement.dataset.node ? document.activeElement.textContent : document.activeElement.tagName));
-  note("begin");
-  box("work").click(); note("click");
-  key("ArrowDown"); note("down");
-  key("ArrowUp"); key("ArrowUp"); note("up");
-  key("Enter"); note("enter");
-  key("Escape"); key("Escape"); key("Escape"); note("escape");
-  key("ArrowDown"); key("ArrowLeft"); note("left");
-  key("ArrowRight"); key("ArrowRight"); note("right");
-  key("/"); note("slash");
-  search.value = "LEAF"; search.dispatchEvent(new Event("input"));
-  seen.push(document.getElementById("found").textContent, document.querySelectorAll(".hit").length);
-  search.value = "/^(wait|leaf)$/"; search.dispatchEvent(new Event("input"));
-  seen.push(document.getElementById("found").textContent, document.querySelectorAll(".hit").length);
-  document.title = seen.join(" ");
-};
-</script>`
-
-// TestHTMLInBrowser clicks and types in headless Chromium.
+// TestHTMLInBrowser clicks and types.
 func TestHTMLInBrowser(t *testing.T) {
-	bin, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip("there is no chromium to draw with")
-	}
 	p, symbols := small()
 	name := filepath.Join(t.TempDir(), "p.html")
-	page := strings.Replace(written(t, p, "html", symbols), "</body>", htmlDriver+"</body>", 1)
-	if err := os.WriteFile(name, []byte(page), 0o666); err != nil {
+	if err := os.WriteFile(name, []byte(written(t, p, "html", symbols)), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, bin, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1000,600",
-		"--user-data-dir="+t.TempDir(), "--virtual-time-budget=2000", "--dump-dom", "file://"+name).Output()
-	if err != nil {
-		t.Fatal(err)
+	b := browser.Open(t, name, 1000, 600)
+	var seen []string
+	note := func(what string) {
+		seen = append(seen, what+"="+b.Eval(`document.querySelectorAll("#graph > div").length + "/" + (document.activeElement.dataset.node ? document.activeElement.textContent : document.activeElement.tagName)`))
 	}
-	_, title, _ := strings.Cut(string(out), "<title>")
-	title, _, _ = strings.Cut(title, "</title>")
-	const want = "begin=19/BODY click=7/work down=7/?? up=7/app+0x2000 enter=7/app+0x2000 escape=19/all " +
-		"left=19/a;p \ufffdp right=19/app slash=19/INPUT 1 name, 9 stacks, 60.00 % 2 2 names, 9 stacks, 60.00 % 4"
-	title = strings.Join(strings.Fields(title), " ") // one of the names has a line feed
-	if title != want {
-		t.Errorf("the page says\n%s\nwant\n%s", title, want)
+	note("begin")
+	b.ClickOn(`[...document.querySelectorAll("#graph > div")].find(b => b.textContent === "work")`)
+	note("click")
+	for _, step := range []struct {
+		name string
+		keys []string
+	}{
+		{"down", []string{"ArrowDown"}}, {"up", []string{"ArrowUp", "ArrowUp"}}, {"enter", []string{"Enter"}},
+		{"escape", []string{"Escape", "Escape", "Escape"}}, {"left", []string{"ArrowDown", "ArrowLeft"}},
+		{"right", []string{"ArrowRight", "ArrowRight"}}, {"slash", []string{"/"}},
+	} {
+		b.Key(step.keys...)
+		note(step.name)
 	}
+	find := func(text string) {
+		b.Eval("byId('search').select()")
+		b.Type(text)
+		seen = append(seen, b.Eval(`byId("found").textContent + " " + document.querySelectorAll(".hit").length`))
+	}
+	find("LEAF")
+	find("/^(wait|leaf)$/")
+	want := []string{"begin=19/BODY", "click=7/work", "down=7/??", "up=7/app+0x2000", "enter=7/app+0x2000", "escape=19/all",
+		`left=19/a;p\u000a` + "\ufffdp", "right=19/app", "slash=19/INPUT", "1 name, 9 stacks, 60.00 % 2", "2 names, 9 stacks, 60.00 % 4"}
+	if !slices.Equal(seen, want) {
+		t.Errorf("the page shows\n%q, want\n%q", seen, want)
+	}
+	b.Quiet()
 }

@@ -34,6 +34,9 @@ type Labels struct {
 	PID  int32
 	Comm string
 	Lock string
+	// Row tells locks with the same name apart: the row of a table, from 1; 0
+	// for none.
+	Row int32
 }
 
 // Value is what a sample weighs: how many there were, and for how long.

@@ -16,6 +16,7 @@ type tree struct {
 	byTxt map[string]int32
 	nodes []node
 	child map[edge]int32
+	ends  []int32 // by sample: the node where its stack ends
 }
 
 // node is a function in the place of a tree. Node 0 is the root of all.
@@ -48,6 +49,7 @@ func newTree(p *Profile, symbols render.Symbols) *tree {
 			at = t.path(p, n, s)
 			ends[key] = at
 		}
+		t.ends = append(t.ends, at)
 		t.nodes[at].self.Count += s.Count
 		t.nodes[at].self.Time += s.Time
 	}

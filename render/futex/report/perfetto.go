@@ -62,6 +62,8 @@ func (t *timeLine) call(c *futex.WaitCall) error {
 func waitName(c *futex.WaitCall) string {
 	name := "futex"
 	switch {
+	case c.Before:
+		name = "futex (its beginning is not in the trace)"
 	case c.Lock != nil:
 		name = lockLabel(c.Lock)
 	case c.HasLock:
@@ -71,6 +73,14 @@ func waitName(c *futex.WaitCall) string {
 		name += fmt.Sprintf(" (%s)", c.Result)
 	}
 	return name
+}
+
+// resultOf is how a call ended.
+func resultOf(c *futex.WaitCall) string {
+	if c.Before && c.Result == futex.Woken {
+		return "returned 0: a wait, or a wake-up of nobody"
+	}
+	return c.Result.String()
 }
 
 // about adds what there is to say of a call.
@@ -88,7 +98,10 @@ func (t *timeLine) about(c *futex.WaitCall) {
 			t.note("maybe_shared", true)
 		}
 	}
-	t.note("result", c.Result.String())
+	t.note("result", resultOf(c))
+	if c.Before {
+		t.note("no_beginning", true)
+	}
 	if c.Resumed {
 		t.note("resumed", true)
 	}

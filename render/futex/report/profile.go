@@ -12,6 +12,11 @@ import (
 // are the lock and its process. A View with Top makes a report without all
 // locks, and so a profile without all waits.
 func Profile(r *futex.Report) *profile.Profile {
+	return profileOf(r, func(*futex.Lock) int32 { return 0 })
+}
+
+// profileOf is Profile with the rows of the locks, 0 for none.
+func profileOf(r *futex.Report, row func(*futex.Lock) int32) *profile.Profile {
 	unit := profile.Waits
 	if r.Ticks {
 		unit = profile.WaitTicks
@@ -20,6 +25,7 @@ func Profile(r *futex.Report) *profile.Profile {
 	var frames []profile.Frame
 	for _, l := range r.Locks {
 		labels := labelsOf(l)
+		labels.Row = row(l)
 		whole := profile.Value{Count: l.Slept, Time: l.Time}
 		for _, s := range l.WaitStacks {
 			part := profile.Value{Count: s.Count, Time: s.Time}

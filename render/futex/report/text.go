@@ -21,7 +21,7 @@ type Options struct {
 // Text writes a report for people.
 func Text(w io.Writer, r *futex.Report, opt Options) error {
 	t := &text{r: r, opt: opt}
-	if hangs := r.Verdict.Kind != futex.NoLockUp && r.Verdict.Kind != futex.CannotTell; hangs {
+	if r.Verdict.LockUp() {
 		t.verdict()
 		t.summary()
 	} else {
@@ -157,7 +157,7 @@ func (t *text) verdict() {
 	for _, e := range v.Evidence {
 		t.f("  - %s\n", printable(e))
 	}
-	if v.Kind != futex.NoLockUp && v.Kind != futex.CannotTell {
+	if v.LockUp() {
 		t.f("  (%s confidence)\n\n", confidence(v.Sure))
 	}
 }
@@ -371,11 +371,15 @@ func (t *text) odd() {
 		return
 	}
 	t.f("\nBesides\n\n")
+	began, bound := "began before the trace", "at least"
+	if r.Loss.Gaps > 0 { // the entry may be among what was lost
+		began, bound = "began before the trace, or where records were lost,", "at most"
+	}
 	if b.Waits > 0 {
-		t.f("  %s began before the trace and lasted at least %s in it; the futex is not known\n", plural64(b.Waits, "wait"), t.time(b.Time))
+		t.f("  %s %s and lasted %s %s in it; the futex is not known\n", plural64(b.Waits, "wait"), began, bound, t.time(b.Time))
 	}
 	if b.Unclear > 0 {
-		t.f("  %s began before the trace and returned 0: waits, of at least %s in all, or wake-ups of nobody\n", plural64(b.Unclear, "call"), t.time(b.UnclearTime))
+		t.f("  %s %s and returned 0: waits, of %s %s in all, or wake-ups of nobody\n", plural64(b.Unclear, "call"), began, bound, t.time(b.UnclearTime))
 	}
 	if r.Waitv.Waits > 0 {
 		t.f("  %s for one of several futexes (futex_waitv), %s; which ones is not in a trace\n", plural64(r.Waitv.Waits, "wait"), t.time(r.Waitv.Time))

@@ -114,15 +114,21 @@ func printable(s string) string {
 	return b.String()
 }
 
-// lockName is a futex in a few words: kind, place, whose.
-func (t *text) lockName(l *futex.Lock) string {
-	s := fmt.Sprintf("%s %s", l.Kind, printable(l.Name()))
+// where is where a futex is, in a few words.
+func where(l *futex.Lock) string {
+	s := printable(l.Name())
 	switch {
 	case l.File != "":
 		s += fmt.Sprintf(", at %#x of %s", l.Offset, printable(l.File))
 	case l.Shared && !l.Local && l.Kind != futex.Join:
 		s += " (maybe shared)"
 	}
+	return s
+}
+
+// lockName is a futex in a few words: kind, place, whose.
+func (t *text) lockName(l *futex.Lock) string {
+	s := l.Kind.String() + " " + where(l)
 	if p := l.Process; p != nil {
 		s += " in " + process(p)
 	}

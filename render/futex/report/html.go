@@ -1,0 +1,107 @@
+package report
+
+import (
+	"bufio"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"ustack/render"
+	"ustack/render/futex"
+	"ustack/render/page"
+	"ustack/render/profile"
+)
+
+// The page, but for the flame graph.
+var (
+	//go:embed page/answer.css
+	answerStyle string
+	//go:embed page/answer.html
+	answerBody string
+	//go:embed page/answer.js
+	answerScript string
+
+	//go:embed page/locks.css
+	locksStyle string
+	//go:embed page/locks.html
+	locksBody string
+	//go:embed page/locks.js
+	locksScript string
+
+	//go:embed page/waits.css
+	waitsStyle string
+	//go:embed page/waits.html
+	waitsBody string
+	//go:embed page/waits.js
+	waitsScript string
+	//go:embed page/waits_draw.js
+	waitsDrawScript string
+	//go:embed page/waits_use.js
+	waitsUseScript string
+)
+
+// HTML writes a page with the answer, a table of the locks, a time line of the
+// waits and a flame graph of them. The report must be of a, which must have been
+// told to keep calls, made with the View, whose Top must be 0. symbols name the
+// functions of the flame graph, and may be nil.
+//
+// What is shown is bounded, see maxRows and limits; the page says what it leaves
+// out.
+func HTML(w io.Writer, a *futex.Analysis, r *futex.Report, v futex.View, symbols render.Symbols) error {
+	table := newTable(r)
+	lines, err := waitLines(a, r, v, table, defaultLimits)
+	if err != nil {
+		return err
+	}
+	report := page.Part{ // its scripts use what is defined in those before them
+		Style:  answerStyle + locksStyle + waitsStyle,
+		Body:   answerBody + locksBody + waitsBody,
+		Script: answerScript + locksScript + waitsScript + waitsDrawScript + waitsUseScript,
+	}
+	flame, stacks := profile.Flame(profileOf(r, table.row), symbols)
+	data := []page.Data{jsonData("answer", newAnswer(r)), jsonData("locks", table), jsonData("waits", lines), stacks}
+	return page.Write(w, "ustack: waits for locks", []page.Part{report, flame}, data)
+}
+
+func jsonData(id string, v any) page.Data {
+	return page.Data{ID: id, Write: func(out *bufio.Writer) error {
+		if err := json.NewEncoder(out).Encode(v); err != nil {
+			return fmt.Errorf("encoding the %s: %w", id, err)
+		}
+		return nil
+	}}
+}
+
+// answer is what the page begins with, in the lines of the text report.
+type answer struct {
+	// Hangs tells that threads do; the verdict comes first then. Lossy tells
+	// that records were lost.
+	Hangs   bool     `json:"hangs"`
+	Lossy   bool     `json:"lossy"`
+	Verdict []string `json:"verdict"`
+	Summary []string `json:"summary"`
+	Loss    []string `json:"loss"`
+	Blocked []string `json:"blocked"`
+	Besides []string `json:"besides"`
+}
+
+// answerTop is how many waits that have not ended the answer lists: twice that.
+const answerTop = 5
+
+func newAnswer(r *futex.Report) *answer {
+	t := &text{r: r, opt: Options{Top: answerTop}}
+	words := func(write func()) []string {
+		t.b.Reset()
+		write()
+		list := []string{}
+		for line := range strings.Lines(strings.Trim(t.b.String(), "\n")) {
+			list = append(list, clean(strings.TrimSuffix(line, "\n")))
+		}
+		return list
+	}
+	out := &answer{Hangs: r.Verdict.LockUp(), Lossy: r.Loss.Gaps > 0, Verdict: words(t.verdict), Summary: words(t.summary)}
+	out.Loss, out.Blocked, out.Besides = words(t.loss), words(t.blocked), words(t.odd) // loss is what summary has not told
+	return out
+}
