@@ -152,8 +152,8 @@ func (a *Analysis) Close(*resolve.Totals) error { return nil }
 
 // event takes an event if it is of interest.
 func (a *Analysis) event(h *resolve.Held, i int, rec *tracefs.Record) {
-	if rec.Flags&tracefs.Continued != 0 || rec.End <= rec.Body {
-		return // bare ones have a line feed
+	if rec.Flags&tracefs.Continued != 0 || rec.End <= rec.Body || rec.TID == tracefs.NoTID {
+		return // bare ones have a line feed; corrupt ones are of no thread
 	}
 	if rec.TID != a.tail {
 		a.tail = 0
