@@ -57,7 +57,8 @@ const (
 	// (trace-cmd report): its frames have a number and no text.
 	Arrays
 	// Bare marks a record that its source has decoded and not put into words: its
-	// text is an empty line. It has an Origin, and an event is a Call.
+	// text is empty lines, as many as it would have. It has an Origin, and an event
+	// is a Call.
 	Bare
 )
 

@@ -80,7 +80,8 @@ type Analysis struct {
 	start, end tracefs.Time
 	until      tracefs.Time // the trace is whole up to then
 	begun      bool
-	ticks      bool  // the clock does not count nanoseconds
+	ticks      bool // the clock does not count nanoseconds
+	events     int64
 	calls      int64 // entries into the futex family
 	exits      int64 // returns from it
 	switches   bool  // the trace has sched_switch
@@ -127,6 +128,10 @@ func New(opt Options) *Analysis {
 	return a
 }
 
+// settleEvery is after how many events spans are settled: what comes of that must
+// not depend on how a trace comes in batches.
+const settleEvery = 512
+
 // Batch takes the next batch of a trace.
 func (a *Analysis) Batch(h *resolve.Held) error {
 	for i := range h.Records {
@@ -139,8 +144,17 @@ func (a *Analysis) Batch(h *resolve.Held) error {
 			continue
 		}
 		a.seen(h, i, rec)
+		if rec.Kind != tracefs.KindEvent {
+			continue
+		}
+		if a.events++; a.events%settleEvery == 0 {
+			a.settleUp(h)
+		}
 	}
-	a.batchEnded(h)
+	if h.Paused {
+		a.settleUp(h)
+	}
+	a.settleTimes(h)
 	return nil
 }
 
@@ -152,8 +166,8 @@ func (a *Analysis) Close(*resolve.Totals) error { return nil }
 
 // event takes an event if it is of interest.
 func (a *Analysis) event(h *resolve.Held, i int, rec *tracefs.Record) {
-	if rec.Flags&tracefs.Continued != 0 || rec.End <= rec.Body {
-		return // bare ones have a line feed
+	if rec.Flags&tracefs.Continued != 0 || rec.End <= rec.Body || rec.TID == tracefs.NoTID {
+		return // bare ones have a line feed; corrupt ones are of no thread
 	}
 	if rec.TID != a.tail {
 		a.tail = 0

@@ -195,9 +195,9 @@ func (a *Analysis) settleTimes(h *resolve.Held) {
 	}
 }
 
-// batchEnded brings what is known of the CPUs up to date, and settles spans
+// settleUp brings what is known of the CPUs up to date, and settles spans
 // that no later gap can reach.
-func (a *Analysis) batchEnded(h *resolve.Held) {
+func (a *Analysis) settleUp(h *resolve.Held) {
 	a.settleTimes(h)
 	low := a.end
 	for s := range a.cpus {

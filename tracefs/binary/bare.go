@@ -95,6 +95,7 @@ func (p *Printer) addresses(b *tracefs.Batch, r *tracefs.Record, data []byte) {
 	slot := p.shapes.find(&s)
 	if slot != nil && slot.shape != nil {
 		r.Shape, r.Lo = p.shapes.use(b, slot), r.Off
+		p.lines(b, len(slot.shape.Frames))
 		return
 	}
 	for long := p.env.LongSize; len(data) >= long; data = data[long:] {
@@ -105,9 +106,20 @@ func (p *Printer) addresses(b *tracefs.Batch, r *tracefs.Record, data []byte) {
 		b.Frames = append(b.Frames, tracefs.Frame{Addr: addr, HasAddr: true, Form: tracefs.FormPlain})
 	}
 	r.Hi = uint32(len(b.Frames))
+	p.lines(b, int(r.Hi-r.Lo))
 	if slot != nil {
 		slot.build(&s, nil, b.Frames[r.Lo:r.Hi])
 	}
+}
+
+// lines appends as many empty lines as there are frames: how much is held back is
+// bounded in lines, and a stack takes more memory than an event.
+func (p *Printer) lines(b *tracefs.Batch, n int) {
+	const feeds = "\n\n\n\n\n\n\n\n"
+	for ; n > len(feeds); n -= len(feeds) {
+		b.Text = append(b.Text, feeds...)
+	}
+	b.Text = append(b.Text, feeds[:n]...)
 }
 
 // process notes the process that the last record tells of.

@@ -68,8 +68,13 @@ func allSaid(t *testing.T, s *Source) (out []said, bare int) {
 			r := &b.Records[i]
 			if r.Flags&tracefs.Bare != 0 {
 				bare++
-				if string(b.Raw(r)) != "\n" || r.Body != r.Off {
-					t.Fatalf("a bare record has the text %q", b.Raw(r))
+				lines := 1
+				if r.Kind == tracefs.KindStack {
+					frames, _ := b.StackFrames(r)
+					lines += len(frames)
+				}
+				if string(b.Raw(r)) != strings.Repeat("\n", lines) || r.Body != r.Off {
+					t.Fatalf("a bare record of %d lines has the text %q", lines, b.Raw(r))
 				}
 			}
 			out = append(out, saidBy(t, &b, r))
@@ -113,5 +118,32 @@ func TestBare(t *testing.T) {
 	}
 	if all < 10000 {
 		t.Errorf("only %d bare records", all)
+	}
+}
+
+// TestBareMemory: a batch has no calls that no record tells of, and not more frames
+// than its text would have had.
+func TestBareMemory(t *testing.T) {
+	dir, err := OpenDir(capturetest.Unpack(t, filepath.Join(captures, "stock/static_raw/raw.tar.zst")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	stacks := 0
+	for s, err := dir.Source(Options{Bare: true}, nil), error(nil); err == nil; {
+		var b tracefs.Batch
+		if err = s.Next(&b); err != nil && err != io.EOF {
+			t.Fatal(err)
+		}
+		stacks += len(b.Records)
+		if len(b.Calls) > 0 || len(b.Origins) > len(b.Records) {
+			t.Errorf("%d calls and %d origins of %d records", len(b.Calls), len(b.Origins), len(b.Records))
+		}
+	}
+	if stacks == 0 {
+		t.Error("no stacks")
+	}
+	if b := (tracefs.Batch{Frames: make([]tracefs.Frame, batchSize/20)}); !full(&b, batchSize) {
+		t.Errorf("a batch with %d frames is not full", len(b.Frames))
 	}
 }

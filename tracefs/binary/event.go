@@ -161,7 +161,7 @@ func (p *Printer) Print(b *tracefs.Batch, cpu int32, time uint64, rec []byte) {
 	r := &b.Records[n]
 	e, t := p.event(int(p.typ.get(p, rec))), p.task(time, rec)
 	r.Kind = e.kind
-	origins := len(b.Origins)
+	origins, calls := len(b.Origins), len(b.Calls)
 	p.origin(b, r, t, time, rec)
 	if e.decode != nil && r.Origin != 0 {
 		r.Flags, r.Body = tracefs.Bare, r.Off
@@ -177,7 +177,7 @@ func (p *Printer) Print(b *tracefs.Batch, cpu int32, time uint64, rec []byte) {
 		b.Events++
 	}
 	if !p.wantEvents && (r.Kind == tracefs.KindEvent || r.Kind == tracefs.KindKernelStack) {
-		b.Records, b.Origins = b.Records[:n], b.Origins[:origins]
+		b.Records, b.Origins, b.Calls = b.Records[:n], b.Origins[:origins], b.Calls[:calls]
 	}
 }
 

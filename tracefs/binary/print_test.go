@@ -99,6 +99,9 @@ func TestSyscalls(t *testing.T) {
 			Fields: []format.Field{nr, number("fd", 16), number("buf", 24), number("count", 32), buf}},
 		{System: "syscalls", Name: "sys_enter_unlink", ID: 5, Common: usual(), PrintFmt: `"%s", __get_str(__pathname_val)`,
 			Fields: []format.Field{nr, number("pathname", 16), {Type: "char", Name: "__pathname_val", Offset: 24, Size: 4, Array: true, Loc: format.DataLoc}}},
+		{System: "syscalls", Name: "sys_enter_futex_wake", ID: 6, Common: usual(), Fields: []format.Field{nr, number("uaddr", 16), number("nr", 24), number("flags", 32)}},
+		{System: "syscalls", Name: "sys_enter_dup", ID: 7, Common: usual(), // of an old kernel
+			Fields: []format.Field{{Type: "int", Name: "nr", Offset: 8, Size: 4, Signed: true}, number("fildes", 16)}},
 	}
 	data := func(b []byte, off int, text string) []byte {
 		b = binary.LittleEndian.AppendUint32(b, uint32(off+4|len(text)<<16))
@@ -122,6 +125,8 @@ func TestSyscalls(t *testing.T) {
 		{"7.3.4", data(call(4, 1, 4096, 9), 40, "ab"), `sys_write(fd: 1, buf: 0x1000 (61:62, ...) "ab"..., count: 9)`},
 		{"7.3.4", data(call(4, 1, 4096, 1), 40, "\x00"), `sys_write(fd: 1, buf: 0x1000 (00), count: 1)`},
 		{"7.3.4", data(call(5, 4096), 24, "/tmp/x\x00"), `sys_unlink(pathname: 0x1000 "/tmp/x")`},
+		{"7.3.4", call(6, 4096, 7, 0x82), "sys_futex_wake(uaddr: 0x1000, nr: 7, flags: 0x82)"},
+		{"4.4.1", call(7, 3), "sys_dup(fildes: 3)"},
 		{"7.3.4", call(3, 3), `sys_openat(dfd: 3, filename: 0 "", flags: O_RDONLY)`},
 	} {
 		k := Kernel{Events: events, Release: x.release}

@@ -103,11 +103,14 @@ func (s *Source) Next(b *tracefs.Batch) error {
 	return io.EOF
 }
 
-// full reports whether a batch has so much text, or as many records as such a text
-// has.
+// full reports whether a batch has so much text, or as many records or frames as
+// such a text has.
 func full(b *tracefs.Batch, size int) bool {
-	const perRecord = 128 // most have more
-	return len(b.Text) >= size || len(b.Records) >= size/perRecord
+	const (
+		perRecord = 128 // most have more
+		perFrame  = len(" =>  <00007ff49fdce829>\n")
+	)
+	return len(b.Text) >= size || len(b.Records) >= size/perRecord || len(b.Frames) >= size/perFrame
 }
 
 // begin finds the first record of each CPU. What is lost of those that have

@@ -28,7 +28,9 @@ func newSyscallEnter(p *Printer, f *format.Event) printFunc {
 	var args []argument
 	for i := range f.Fields {
 		x := &f.Fields[i]
-		if x.Name == "__syscall_nr" || x.Name == "nr" || x.Loc != format.Inline {
+		// The first one is the call's number, on old kernels as "nr"; futex_wake has
+		// an argument of that name.
+		if i == 0 && (x.Name == "__syscall_nr" || x.Name == "nr") || x.Loc != format.Inline {
 			continue
 		}
 		a := argument{text: x.Name + ": ", value: fieldOf(f, x.Name)}

@@ -77,7 +77,8 @@ func (e *Event) Enter(call Call, a *Args) {
 	}
 }
 
-// Return makes the event the return from a call.
+// Return makes the event the return from a call of the futex family, or
+// restart_syscall.
 func (e *Event) Return(call Call, result int64) {
-	*e = Event{Call: call, Exit: true, HasResult: true, Result: result}
+	*e = Event{Call: call, Exit: true, HasResult: true, Result: int64(int32(result))}
 }

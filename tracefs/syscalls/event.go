@@ -33,7 +33,8 @@ var calls = [...]struct {
 type Event struct {
 	Call Call
 	// Exit tells that it is a return; Result is then what the call returned,
-	// a negative error number, valid if HasResult.
+	// a negative error number, valid if HasResult. The calls of the futex family
+	// return an int; a kernel of 32 bits has no more of it.
 	Exit      bool
 	HasResult bool
 	Result    int64
@@ -75,7 +76,9 @@ func Parse(body []byte, e *Event) bool {
 	e.Call = callOf(name)
 	switch {
 	case e.Exit:
-		e.Result, e.HasResult = result(after)
+		if e.Result, e.HasResult = result(after); e.Call != Other {
+			e.Result = int64(int32(e.Result))
+		}
 	case e.Call != Other && e.Call != RestartSyscall:
 		e.Futex.parse(e.Call, after)
 	}

@@ -24,6 +24,8 @@ func TestParse(t *testing.T) {
 		{"sys_futex()\n", Event{Call: FutexOp, Futex: Futex{Cmd: Unknown}}},
 		{"sys_futex -> 0xfffffffffffffff5\n", Event{Call: FutexOp, Exit: true, HasResult: true, Result: EAGAIN}},
 		{"sys_futex -> fffffffffffffe00\n", Event{Call: FutexOp, Exit: true, HasResult: true, Result: ERESTARTSYS}},
+		{"sys_futex -> 0xfffffff5\n", Event{Call: FutexOp, Exit: true, HasResult: true, Result: EAGAIN}}, // 32 bits
+		{"sys_mmap -> 0xfffff000\n", Event{Call: Other, Exit: true, HasResult: true, Result: 0xfffff000}},
 		{"sys_futex -> 0x1\n", Event{Call: FutexOp, Exit: true, HasResult: true, Result: 1}},
 		{"sys_futex -> -110\n", Event{Call: FutexOp, Exit: true, HasResult: true, Result: ETIMEDOUT}},
 		{"sys_futex -> \n", Event{Call: FutexOp, Exit: true}},
