@@ -23,7 +23,8 @@ func (r *Resolver) judge(h *Held) {
 		case tracefs.KindEvent, tracefs.KindCookie:
 			r.enter(h, rec)
 		case tracefs.KindStack:
-			s := Subject{TID: rec.TID, TGID: tracefs.NoTID, Continued: rec.Flags&tracefs.Continued != 0}
+			s := &r.subject // one for all: an Evidence may be anything, so it would be made anew for each
+			*s = Subject{TID: rec.TID, TGID: tracefs.NoTID, Continued: rec.Flags&tracefs.Continued != 0}
 			s.Frames, s.Text = h.StackFrames(rec)
 			s.Outcomes, _ = h.StackOutcomes(i)
 			if rec.Body > rec.Off {
@@ -38,7 +39,7 @@ func (r *Resolver) judge(h *Held) {
 			}
 			s.Syscall = rec.Flags&(tracefs.Deferred|tracefs.Continued) == tracefs.Deferred && rec.Value != 0 &&
 				r.entries[rec.TID].cookie == rec.Value
-			r.opt.Evidence.Judge(&s)
+			r.opt.Evidence.Judge(s)
 		}
 	}
 }
@@ -55,12 +56,16 @@ func known(comm []byte) []byte {
 // the kernel and the return from it have the same one.
 func (r *Resolver) enter(h *Held, rec *tracefs.Record) {
 	e := r.entries[rec.TID]
+	was := e
 	switch {
 	case rec.Kind == tracefs.KindEvent:
 		e.syscall = rec.Body > rec.Off && returnsBehind(h.Text[rec.Body:])
 	case e.syscall:
 		e.cookie = rec.Value
 	default:
+		return
+	}
+	if e == was {
 		return
 	}
 	if r.entries == nil || len(r.entries) >= maxEntries {

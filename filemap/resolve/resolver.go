@@ -116,6 +116,7 @@ type Resolver struct {
 	lossAt      map[int32]filemap.Pos
 	stitch      stitcher
 	entries     map[int32]entry
+	subject     Subject // the one that is judged
 }
 
 // New returns a Resolver.
@@ -213,6 +214,8 @@ func (r *Resolver) frames(h *Held, i int, rec *tracefs.Record, frames []tracefs.
 			continue
 		case f.Form == tracefs.FormPlain:
 			plain++
+			out[k] = unnamed(filemap.NoAddressSpace)
+			continue
 		}
 		out[k] = r.other(text, f)
 	}
