@@ -24,23 +24,29 @@ func (r *Resolver) judge(h *Held) {
 			r.enter(h, rec)
 		case tracefs.KindStack:
 			s := &r.subject // one for all: an Evidence may be anything, so it would be made anew for each
-			*s = Subject{TID: rec.TID, TGID: tracefs.NoTID, Continued: rec.Flags&tracefs.Continued != 0}
+			*s = Subject{TID: rec.TID, TGID: tracefs.NoTID, Continued: rec.Flags&tracefs.Continued != 0, batch: h.Batch, record: rec}
 			s.Frames, s.Text = h.StackFrames(rec)
 			s.Outcomes, _ = h.StackOutcomes(i)
-			if rec.Body > rec.Off {
-				head := h.Head(rec)
-				s.Comm, s.TGID, s.Timed = known(head.Comm), head.TGID, h.Heads[rec.Source].Nanoseconds()
-			}
-			if s.Timed {
-				s.Time = h.Time(rec)
-			}
-			if rec.TGID > 0 {
-				s.TGID = rec.TGID
+			if rec.Body > rec.Off && h.Heads[rec.Source].Nanoseconds() {
+				s.Timed, s.Time = true, h.Time(rec)
 			}
 			s.Syscall = rec.Flags&(tracefs.Deferred|tracefs.Continued) == tracefs.Deferred && rec.Value != 0 &&
 				r.entries[rec.TID].cookie == rec.Value
 			r.opt.Evidence.Judge(s)
 		}
+	}
+}
+
+// Identify sets Comm and TGID, if the text has them. It takes time, and not all
+// evidence goes by them.
+func (s *Subject) Identify() {
+	if s.record == nil {
+		return
+	}
+	head := s.batch.Head(s.record)
+	s.Comm, s.TGID = known(head.Comm), head.TGID
+	if s.record.TGID > 0 {
+		s.TGID = s.record.TGID
 	}
 }
 

@@ -41,7 +41,7 @@ func (o *Outcome) Owned() bool { return o.own }
 // point into, and their outcomes, which may be changed.
 type Subject struct {
 	TID   int32
-	TGID  int32  // its process, tracefs.NoTID if the text does not have it
+	TGID  int32  // its process, tracefs.NoTID if unknown: see Identify
 	Comm  []byte // the thread's name, nil if unknown
 	Time  tracefs.Time
 	Timed bool // Time counts nanoseconds
@@ -53,6 +53,9 @@ type Subject struct {
 	Text      []byte
 	Frames    []tracefs.Frame
 	Outcomes  []Outcome
+
+	batch  *tracefs.Batch // nil if there is nothing to identify it by
+	record *tracefs.Record
 }
 
 // FrameText is a frame's line without its line feed.
