@@ -274,15 +274,6 @@ int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "";
 
-	if (!strcmp(mode, "ready") && argc > 2) { // another mode, once there is input
-		char c;
-
-		if (read(0, &c, 1) < 0)
-			return 1;
-		mode = argv[2];
-		argv++;
-		argc--;
-	}
 	if (!strcmp(mode, "once")) {
 		wait_outer();
 		return 0;
