@@ -63,10 +63,18 @@ func traceTwice(t testing.TB, perf, ustack, callGraph string, program ...string)
 	if _, err := io.WriteString(control, "enable\n"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ack.Read(make([]byte, 16)); err != nil {
+	const patience = time.Minute
+	if err := ack.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
-	<-started.begun
+	if _, err := ack.Read(make([]byte, 16)); err != nil {
+		t.Fatalf("perf record does not begin: %v", err)
+	}
+	select {
+	case <-started.begun:
+	case <-time.After(patience):
+		t.Fatal("ustack live does not begin")
+	}
 	time.Sleep(300 * time.Millisecond) // tracing is on a moment after the line
 	if _, err := io.WriteString(in, "x\n"); err != nil {
 		t.Fatal(err)
