@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-var inferLevel = flag.String("infer-level", "-O2", "optimization of the programs of TestLiveInferCallers")
+var inferLevel = flag.String("infer.level", "-O2", "optimization of the programs of TestLiveInferCallers")
 
 // TestLiveInferCallers: of the functions that call the C library to wait for a lock,
 // or to let one go, and that the kernel's unwinder leaves out, those that are
