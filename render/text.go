@@ -32,6 +32,7 @@ type Text struct {
 	// kept counts what was kept of rendered shapes. Nothing is taken off when
 	// a shape goes, so a trace of ever new stacks ends by keeping none.
 	kept int
+	memo memo
 }
 
 // NewText returns a renderer that writes to w.
@@ -94,6 +95,33 @@ func (t *Text) stack(h *resolve.Held, i int, from uint32) uint32 {
 		return t.arrays(h, rec, from)
 	}
 	frames, out := h.Frames[rec.Lo:rec.Hi], h.Outcomes[rec.Lo:rec.Hi]
+	if len(frames) > 0 && rec.Flags&(tracefs.Continued|tracefs.Glued) == 0 {
+		return t.again(h, rec, frames, out, from)
+	}
+	return t.once(h, rec, frames, out, from)
+}
+
+// again writes a stack that may have been written before.
+func (t *Text) again(h *resolve.Held, rec *tracefs.Record, frames []tracefs.Frame, out []resolve.Outcome, from uint32) uint32 {
+	w, seen := t.memo.find(h.Text, frames, out)
+	if w == nil {
+		return t.once(h, rec, frames, out, from)
+	}
+	t.out.refer(h.Text[from:frames[0].Off])
+	if w.is(out) {
+		t.out.refer(w.text)
+		return frames[len(frames)-1].End
+	}
+	start := len(t.out.buf)
+	from = t.once(h, rec, frames, out, frames[0].Off)
+	if seen {
+		t.memo.keep(w, out, t.out.buf[start:])
+	}
+	return from
+}
+
+// once writes a stack frame by frame.
+func (t *Text) once(h *resolve.Held, rec *tracefs.Record, frames []tracefs.Frame, out []resolve.Outcome, from uint32) uint32 {
 	for k := range frames {
 		f, o := &frames[k], &out[k]
 		t.out.refer(h.Text[from:f.Off])

@@ -81,6 +81,7 @@ func (w *withEvidence) openVDSO(id elfid.ID) {
 
 // program is the process of a stack, by the dump or by the trace.
 func (w *withEvidence) program(s *resolve.Subject) (unfiled.Program, bool) {
+	s.Identify()
 	pid := s.TGID
 	if w.judge != nil {
 		if known, ok := w.judge.Process(s.TID); ok {

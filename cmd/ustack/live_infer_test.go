@@ -19,6 +19,7 @@ import (
 type inferFrame struct {
 	Path           string
 	Function       string
+	Offset         string
 	FunctionOffset string `json:"function_offset"`
 	Trust          string
 	Inferred       bool

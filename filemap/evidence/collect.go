@@ -79,6 +79,7 @@ func (e *Evidence) LooksAtCode() bool { return e.root != nil }
 // Judge implements resolve.Evidence. On the first reading of a trace it
 // gathers, on the second it decides.
 func (e *Evidence) Judge(s *resolve.Subject) {
+	s.Identify()
 	tid := s.TID
 	if len(e.dump.all(tid)) == 0 {
 		tid = s.TGID // a thread that the dump does not list

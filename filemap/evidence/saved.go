@@ -72,6 +72,7 @@ func randomized(ranges []tracedat.Range) bool {
 
 // Judge implements resolve.Evidence.
 func (s *Saved) Judge(sub *resolve.Subject) {
+	sub.Identify()
 	own, group := s.spaces[sub.TID], []saved(nil)
 	if sub.TGID != sub.TID {
 		group = s.spaces[sub.TGID]

@@ -23,22 +23,28 @@ func (r *Resolver) judge(h *Held) {
 		case tracefs.KindEvent, tracefs.KindCookie:
 			r.enter(h, rec)
 		case tracefs.KindStack:
-			s := &r.subject
-			*s = Subject{TID: rec.TID, TGID: tracefs.NoTID, Continued: rec.Flags&tracefs.Continued != 0}
+			s := &r.subject // one for all: an Evidence may be anything, so it would be made anew for each
+			*s = Subject{TID: rec.TID, TGID: tracefs.NoTID, Continued: rec.Flags&tracefs.Continued != 0, batch: h.Batch, record: rec}
 			s.Frames, s.Text = h.StackFrames(rec)
 			s.Outcomes, _ = h.StackOutcomes(i)
-			if h.Headed(rec) {
-				comm, tgid := h.Who(rec)
-				s.Comm, s.TGID, s.Timed = known(comm), tgid, h.Heads[rec.Source].Nanoseconds()
-			}
-			if s.Timed {
-				s.Time = h.Time(rec)
+			if h.Timed(rec) {
+				s.Timed, s.Time = true, h.Time(rec)
 			}
 			s.Syscall = rec.Flags&(tracefs.Deferred|tracefs.Continued) == tracefs.Deferred && rec.Value != 0 &&
 				r.entries[rec.TID].cookie == rec.Value
 			r.opt.Evidence.Judge(s)
 		}
 	}
+}
+
+// Identify sets Comm and TGID, if the text has them. It takes time, and not all
+// evidence goes by them.
+func (s *Subject) Identify() {
+	if s.record == nil {
+		return
+	}
+	comm, tgid := s.batch.Who(s.record)
+	s.Comm, s.TGID = known(comm), tgid
 }
 
 // known is a thread's name, nil if the kernel had forgotten it.

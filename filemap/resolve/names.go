@@ -303,8 +303,6 @@ func (r *Resolver) other(txt []byte, f *tracefs.Frame) Outcome {
 			return unnamed(filemap.VDSO)
 		}
 		return unnamed(filemap.Anonymous)
-	case tracefs.FormPlain:
-		return unnamed(filemap.NoAddressSpace)
 	case tracefs.FormResolved:
 		o := r.alreadyNamed(txt[f.Stem:f.End])
 		if f.Inferred && o.File != nil {

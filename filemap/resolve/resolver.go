@@ -41,7 +41,7 @@ func (o *Outcome) Owned() bool { return o.own }
 // point into, and their outcomes, which may be changed.
 type Subject struct {
 	TID   int32
-	TGID  int32  // its process, tracefs.NoTID if the text does not have it
+	TGID  int32  // its process, tracefs.NoTID if unknown: see Identify
 	Comm  []byte // the thread's name, nil if unknown
 	Time  tracefs.Time
 	Timed bool // Time counts nanoseconds
@@ -53,6 +53,9 @@ type Subject struct {
 	Text      []byte
 	Frames    []tracefs.Frame
 	Outcomes  []Outcome
+
+	batch  *tracefs.Batch // nil if there is nothing to identify it by
+	record *tracefs.Record
 }
 
 // FrameText is a frame's line without its line feed.
@@ -116,7 +119,7 @@ type Resolver struct {
 	lossAt      map[int32]filemap.Pos
 	stitch      stitcher
 	entries     map[int32]entry
-	subject     Subject // scratch
+	subject     Subject // the one that is judged
 }
 
 // New returns a Resolver.
@@ -214,6 +217,8 @@ func (r *Resolver) frames(h *Held, i int, rec *tracefs.Record, frames []tracefs.
 			continue
 		case f.Form == tracefs.FormPlain:
 			plain++
+			out[k] = unnamed(filemap.NoAddressSpace)
+			continue
 		}
 		out[k] = r.other(text, f)
 	}
