@@ -94,6 +94,11 @@ func Parse(body []byte, e *Event) bool {
 // A comm can hold any of these words, so what is looked for is what stands
 // last before a place that is known.
 func (e *Event) sched(text []byte) bool {
+	return e.usualSwitch(text) || e.anySwitch(text)
+}
+
+// anySwitch reads all forms.
+func (e *Event) anySwitch(text []byte) bool {
 	arrow := lastIndex(text, " ==> ")
 	if arrow < 0 {
 		return false
@@ -119,6 +124,50 @@ func (e *Event) sched(text []byte) bool {
 	}
 	e.State = prev[state+1]
 	return e.named(next)
+}
+
+// usualSwitch reads the kernel's own form from its end on. It returns false, with
+// the Event as it was, if that does not go.
+func (e *Event) usualSwitch(text []byte) bool {
+	const arrow, comm, pid, prio, state = " ==> ", "next_comm=", " next_pid=", " next_prio=", " prev_state="
+	_, end, ok := endsIn(text, prio)
+	if !ok {
+		return false
+	}
+	tid, end, ok := endsIn(text[:end], pid)
+	if !ok {
+		return false
+	}
+	// The blank before next_pid can be that of an arrow, too.
+	at := lastIndex(text[:end+1], arrow)
+	name := at + len(arrow+comm)
+	if at < len(state)+2 || name > end || string(text[name-len(comm):name]) != comm {
+		return false
+	}
+	from := at - len("S") - len(state)
+	if text[at-1] == '+' && string(text[from:from+len(state)]) != state {
+		from--
+	}
+	if string(text[from:from+len(state)]) != state {
+		return false
+	}
+	e.State, e.prev, e.Comm, e.TID = text[from+len(state)], text[:from], text[name:end], tid
+	return true
+}
+
+// endsIn reads a key and a decimal number at the end of text, and returns where
+// the key begins.
+func endsIn(text []byte, key string) (v int32, at int, ok bool) {
+	i, scale := len(text), int32(1)
+	for i > 0 && text[i-1]-'0' <= 9 {
+		v += int32(text[i-1]-'0') * scale
+		scale *= 10
+		if i--; len(text)-i > 7 {
+			return 0, 0, false
+		}
+	}
+	at = i - len(key)
+	return v, at, i < len(text) && v <= maxTID && at >= 0 && string(text[at:i]) == key
 }
 
 // PrevComm is the name of the header's task, if the event is a Switch and has

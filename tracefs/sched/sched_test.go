@@ -46,6 +46,42 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// usualAgainstAny fails if the short way reads a switch otherwise than the long
+// one, and reports whether it reads it.
+func usualAgainstAny(t *testing.T, text []byte) bool {
+	t.Helper()
+	usual, any := Event{Kind: Switch}, Event{Kind: Switch}
+	if !usual.usualSwitch(text) {
+		if !reflect.DeepEqual(usual, any) {
+			t.Errorf("%q: not taken, but %+v", text, usual)
+		}
+		return false
+	}
+	if !any.anySwitch(text) || !reflect.DeepEqual(usual, any) {
+		t.Errorf("%q is %+v, want %+v", text, usual, any)
+	}
+	return true
+}
+
+// TestUsualSwitch puts pieces of the grammar at every place of a usual switch.
+func TestUsualSwitch(t *testing.T) {
+	const text = "prev_comm=a prev_pid=513 prev_prio=120 prev_state=R+ ==> next_comm=b next_pid=518 next_prio=12"
+	pieces := []string{"", " ", "=", "0", "9999999", "4194305", "-", " ==> ", " ==>", "==> ", " next_pid=", " next_prio=", "next_comm=", " prev_state=", " prev_state=S", "\n"}
+	taken := 0
+	for i := range len(text) + 1 {
+		for _, piece := range pieces {
+			for _, drop := range []int{0, 1, len(piece)} {
+				if usualAgainstAny(t, []byte(text[:i]+piece+text[min(i+drop, len(text)):])) {
+					taken++
+				}
+			}
+		}
+	}
+	if taken < len(text) {
+		t.Errorf("the short way took %d only", taken)
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("sched_switch: prev_comm=a prev_pid=513 prev_prio=120 prev_state=R+ ==> next_comm=b next_pid=518 next_prio=120\n"))
 	f.Add([]byte("sched_wakeup:         pt:w:108 [120] CPU:003\n"))
@@ -53,6 +89,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("sched_process_exec: filename=/bin/x pid=12 old_pid=11\n"))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var e Event
+		usualAgainstAny(t, body)
 		if Parse(body, &e) && (e.Kind == None || e.TID < 0 || e.TID > maxTID) {
 			t.Errorf("%q: %+v", body, e)
 		}
