@@ -1,6 +1,9 @@
 package syscalls
 
-import "testing"
+import (
+	"bytes"
+	"testing"
+)
 
 func TestParse(t *testing.T) {
 	for _, c := range []struct {
@@ -79,6 +82,41 @@ func TestParseDoesNotAllocate(t *testing.T) {
 	}
 }
 
+// usualAgainstAny fails if the short way reads arguments otherwise than the long
+// one, and reports whether it reads them.
+func usualAgainstAny(t *testing.T, args []byte) bool {
+	t.Helper()
+	var usual, any raw
+	if !usual.usual(args) {
+		return false
+	}
+	if any.parse(args); usual != any {
+		t.Errorf("%q is %+v, want %+v", args, usual, any)
+	}
+	return true
+}
+
+// TestUsual changes usual arguments, each byte to each of those that may stand
+// there.
+func TestUsual(t *testing.T) {
+	const args = "uaddr: 0x55ded87d003c, op: 0x80, val: ffffffff, utime: 0, uaddr2: 7f00, val3: 0)"
+	taken := 0
+	for i := range len(args) {
+		for _, c := range []byte(" \n,:)(x09afgu_2=-") {
+			changed := []byte(args)
+			changed[i] = c
+			for _, b := range []string{string(changed), args[:i] + args[i+1:], args[:i] + string(c) + args[i:]} {
+				if usualAgainstAny(t, []byte(b)) {
+					taken++
+				}
+			}
+		}
+	}
+	if taken == 0 {
+		t.Error("the short way took nothing")
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("sys_futex(uaddr: 0x55ded87d003c, op: 0x80, val: 5, utime: 0, uaddr2: 0, val3: 0)\n"))
 	f.Add([]byte("sys_enter_futex: op=FUTEX_WAIT|FUTEX_PRIVATE_FLAG uaddr=0x10 val=0x00000000 utime=0x1\n"))
@@ -89,6 +127,7 @@ func FuzzParse(f *testing.F) {
 		if !Parse(body, &e) {
 			return
 		}
+		usualAgainstAny(t, bytes.TrimPrefix(body, []byte("sys_futex(")))
 		if e.Exit && e.Futex != (Futex{}) {
 			t.Errorf("a return with arguments: %+v", e)
 		}

@@ -121,6 +121,15 @@ type raw struct {
 // is the same); of the second, decimal without.
 func (f *Futex) parse(call Call, args []byte) {
 	var r raw
+	if call != FutexOp || !r.usual(args) {
+		r = raw{}
+		r.parse(args)
+	}
+	f.fill(call, &r)
+}
+
+// parse reads arguments in any order.
+func (r *raw) parse(args []byte) {
 	for len(args) > 0 {
 		at := 0
 		for at < len(args) && args[at] != ':' && args[at] != '=' {
@@ -140,7 +149,32 @@ func (f *Futex) parse(call Call, args []byte) {
 		}
 		args = args[r.set(name, args, base):]
 	}
-	f.fill(call, &r)
+}
+
+// usual reads the arguments of futex(2) as most kernels print them, "uaddr: 0x…,
+// op: 0x80, val: 2, utime: 0, uaddr2: 0, val3: 0)". It returns false, and nothing
+// of use, if they are anything else.
+func (r *raw) usual(args []byte) bool {
+	var op, val uint64
+	at := 0
+	for _, arg := range [...]struct {
+		name string
+		to   *uint64
+	}{{"uaddr: ", &r.uaddr}, {", op: ", &op}, {", val: ", &val}, {", utime: ", &r.utime}, {", uaddr2: ", &r.uaddr2}, {", val3: ", new(uint64)}} {
+		rest := args[at:]
+		if len(rest) < len(arg.name) || string(rest[:len(arg.name)]) != arg.name {
+			return false
+		}
+		v, n := number(rest[len(arg.name):], 16)
+		if n == 0 {
+			return false
+		}
+		*arg.to = v
+		at += len(arg.name) + n
+	}
+	r.op, r.val = uint32(op), uint32(val)
+	r.hasAddr, r.hasOp = true, true
+	return string(args[at:]) == ")"
 }
 
 // nameStart is where the name that ends b begins; its C type may stand before
