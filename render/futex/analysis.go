@@ -54,6 +54,7 @@ const (
 type Analysis struct {
 	opt     Options
 	threads map[int32]*thread
+	recent  [recentThreads]recentThread // of threads
 	byTGID  map[int32]*process
 	sites   map[lockKey]*site
 	files   map[fileKey]*lock // shared futexes whose file is known
@@ -207,23 +208,23 @@ func (a *Analysis) sched(h *resolve.Held, rec *tracefs.Record) {
 	switch e.Kind {
 	case sched.Switch:
 		a.switches = true
-		if th := a.threads[e.TID]; th != nil {
+		if th := a.threadOf(e.TID); th != nil {
 			th.asleep = false
 		}
-		if th := a.threads[rec.TID]; th != nil {
+		if th := a.threadOf(rec.TID); th != nil {
 			th.switched(e, a)
 			if e.State == 'X' || e.State == 'Z' {
 				a.ended(th, h.Time(rec))
 			}
 		}
 	case sched.Waking, sched.Wakeup:
-		if th := a.threads[e.TID]; th != nil && th.wait != nil && rec.TID != e.TID && !interrupt(h.Head(rec).Flags) {
+		if th := a.threadOf(e.TID); th != nil && th.wait != nil && rec.TID != e.TID && !interrupt(h.Head(rec).Flags) {
 			a.wokenBy(th.wait, rec.TID)
 		}
 	case sched.Exec:
 		a.execed(e.TID, e.OldTID, h.Time(rec))
 	case sched.Exit:
-		if th := a.threads[rec.TID]; th != nil {
+		if th := a.threadOf(rec.TID); th != nil {
 			a.ended(th, h.Time(rec))
 		}
 	case sched.NewTask:

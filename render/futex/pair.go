@@ -67,7 +67,7 @@ type wait struct {
 func (a *Analysis) enter(h *resolve.Held, i int, rec *tracefs.Record) {
 	e := &a.sys
 	if e.Call == syscalls.Other {
-		if th := a.threads[rec.TID]; th != nil {
+		if th := a.threadOf(rec.TID); th != nil {
 			if th.paused != nil { // a signal handler's, or its end
 				th.paused.mayRestart = false
 			}
@@ -118,7 +118,7 @@ func (a *Analysis) mayBeThread(val uint32, maker int32) bool {
 	if val > tracefs.MaxTID {
 		return false
 	}
-	return a.threads[int32(val)] != nil || int32(val) > maker && int32(val)-maker < near
+	return a.threadOf(int32(val)) != nil || int32(val) > maker && int32(val)-maker < near
 }
 
 // attached is what hangs on an event.
@@ -245,7 +245,7 @@ func (a *Analysis) stopPaused(th *thread) {
 // exit takes the return from a system call.
 func (a *Analysis) exit(h *resolve.Held, i int, rec *tracefs.Record) {
 	e := &a.sys
-	th := a.threads[rec.TID]
+	th := a.threadOf(rec.TID)
 	if e.Call == syscalls.Other && th == nil {
 		return
 	}

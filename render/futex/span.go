@@ -62,7 +62,7 @@ func (a *Analysis) span(s span) {
 	if len(q.list)-q.head >= maxSpans {
 		a.settleFirst(maxSpans / 8)
 	}
-	if q.head > maxSpans && q.head > len(q.list)/2 {
+	if len(q.list) == cap(q.list) && q.head > len(q.list)/2 {
 		n := copy(q.list, q.list[q.head:])
 		clear(q.list[n:])
 		q.list, q.head = q.list[:n], 0

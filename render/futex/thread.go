@@ -40,9 +40,29 @@ type thread struct {
 	gotAt       tracefs.Time
 }
 
+// recentThread is what the table of threads says of a number.
+type recentThread struct {
+	tid int32
+	set bool
+	th  *thread // nil if there is none
+}
+
+// recentThreads is how many of the last lookups are kept. Most are of few threads,
+// and of those that never call futex.
+const recentThreads = 512
+
+// threadOf is a thread's state, nil if there is none.
+func (a *Analysis) threadOf(tid int32) *thread {
+	slot := &a.recent[uint32(tid)%recentThreads]
+	if slot.tid != tid || !slot.set {
+		*slot = recentThread{tid, true, a.threads[tid]}
+	}
+	return slot.th
+}
+
 // thread returns a thread's state; nil if there are too many.
 func (a *Analysis) thread(tid int32) *thread {
-	if th := a.threads[tid]; th != nil {
+	if th := a.threadOf(tid); th != nil {
 		if th.dead {
 			a.reborn(th)
 		}
@@ -54,6 +74,7 @@ func (a *Analysis) thread(tid int32) *thread {
 	th := &thread{tid: tid, life: a.lives, first: -1, stack: noStack}
 	a.lives++
 	a.threads[tid] = th
+	a.recent[uint32(tid)%recentThreads] = recentThread{tid, true, th}
 	a.adopt(th)
 	return th
 }
@@ -98,6 +119,7 @@ func (a *Analysis) ended(th *thread, t tracefs.Time) {
 // forgetThreads makes room: the dead first, then those that were silent for
 // longest.
 func (a *Analysis) forgetThreads() {
+	defer clear(a.recent[:])
 	var all []*thread
 	for _, th := range a.threads {
 		if !th.in && th.paused == nil {
