@@ -238,11 +238,23 @@ type segmentJSON struct {
 	To   tracefs.Time `json:"to_ns"`
 }
 
+// beforeJSON has lower bounds; upper ones if records were lost, as the calls may
+// have begun there.
 type beforeJSON struct {
-	Waits       int64        `json:"waits"`
-	AtLeast     tracefs.Time `json:"at_least_ns"`
-	Unclear     int64        `json:"unclear"`
-	UnclearTime tracefs.Time `json:"unclear_at_least_ns"`
+	Waits          int64         `json:"waits"`
+	AtLeast        *tracefs.Time `json:"at_least_ns,omitempty"`
+	AtMost         *tracefs.Time `json:"at_most_ns,omitempty"`
+	Unclear        int64         `json:"unclear"`
+	UnclearAtLeast *tracefs.Time `json:"unclear_at_least_ns,omitempty"`
+	UnclearAtMost  *tracefs.Time `json:"unclear_at_most_ns,omitempty"`
+}
+
+func beforeOf(r *futex.Report) beforeJSON {
+	b := &r.Before
+	if r.Loss.Gaps > 0 {
+		return beforeJSON{Waits: b.Waits, AtMost: &b.Time, Unclear: b.Unclear, UnclearAtMost: &b.UnclearTime}
+	}
+	return beforeJSON{Waits: b.Waits, AtLeast: &b.Time, Unclear: b.Unclear, UnclearAtLeast: &b.UnclearTime}
 }
 
 type waitvJSON struct {
@@ -277,7 +289,7 @@ func JSON(w io.Writer, r *futex.Report) error {
 		Contended: sumOf(&r.Contended, r), Signalled: sumOf(&r.Signalled, r), All: sumOf(&r.All, r),
 		LockCount: r.LockCount, Locks: locksOf(r.Locks, r), SignalCount: r.SignalCount, Condvars: locksOf(r.Signals, r),
 		Blocked: []blockedJSON{}, Longest: []waitJSON{}, Threads: threadsOf(r.Threads),
-		Before:   beforeJSON{r.Before.Waits, r.Before.Time, r.Before.Unclear, r.Before.UnclearTime},
+		Before:   beforeOf(r),
 		Waitv:    waitvJSON{r.Waitv.Waits, r.Waitv.Time},
 		NoReturn: r.NoReturn, Notes: append([]string{}, r.Notes...),
 		Verdict: verdictJSON{Kind: r.Verdict.Kind.String(), Text: r.Verdict.Text, Evidence: append([]string{}, r.Verdict.Evidence...)},
