@@ -53,7 +53,7 @@ func (a *Analysis) inOrder() []*thread {
 func (a *Analysis) noReturns() bool { return a.exits == 0 && a.broke }
 
 // hiding is how much longer threads can have waited than was seen: all, those
-// whose process is unknown, and those of each process.
+// whose process is unknown or was another one before, and those of each process.
 type hiding struct {
 	all, unknown tracefs.Time
 	own          map[*process]tracefs.Time
@@ -71,7 +71,7 @@ func (u *underway) hiding() *hiding {
 	for _, th := range u.a.threads {
 		hidden := th.hidden + u.threads[th]
 		h.all += hidden
-		if p := th.proc.find(); p.tgid == tracefs.NoTID {
+		if p := th.proc.find(); p.tgid == tracefs.NoTID || th.moved {
 			h.unknown += hidden
 		} else {
 			h.own[p] += hidden
