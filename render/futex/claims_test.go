@@ -24,3 +24,41 @@ func TestBoundsExec(t *testing.T) {
 		}
 	}
 }
+
+// TestNoOwner: who got a lock by waiting may have let it go unseen, if the word
+// need not say that threads wait; and what is no mutex has no owner.
+func TestNoOwner(t *testing.T) {
+	const (
+		musl   = "sys_futex(uaddr: 0x1000, op: 0x80, val: 0x80000010, utime: 0, uaddr2: 0, val3: 0)"
+		lockPI = "sys_futex(uaddr: 0x1000, op: 0x86, val: 0, utime: 0, uaddr2: 0, val3: 0)"
+		count  = "sys_futex(uaddr: 0x1000, op: 0x80, val: 0x7, utime: 0, uaddr2: 0, val3: 0)"
+		exit   = "sched_process_exit: comm=t10 pid=10 prio=120"
+	)
+	wake := `
+		11/9 1 300 ` + wakeCall + `
+		11/9 1 310 sys_futex -> 0x1`
+	for name, c := range map[string]struct{ first, wake, second string }{
+		"musl":         {musl, wake, musl},
+		"PI, at once":  {lockPI, "", lockPI},
+		"an int of it": {waitCall, wake, count},
+	} {
+		r := reportOf(t, `
+			10/9 0 100 `+c.first+c.wake+`
+			10/9 0 350 sys_futex -> 0x0
+			10/9 0 360 `+exit+`
+			12/9 0 900 `+c.second+`
+			11/9 1 950 sys_close(fd: 0)`)
+		if len(r.Blocked) != 1 || r.Blocked[0].Owner != 0 || r.Verdict.LockUp() {
+			t.Errorf("%s: %+v", name, r.Verdict)
+		}
+	}
+	r := reportOf(t, `
+		10/9 0 100 `+waitCall+wake+`
+		10/9 0 350 sys_futex -> 0x0
+		10/9 0 360 `+exit+`
+		12/9 0 900 `+waitCall+`
+		11/9 1 950 sys_close(fd: 0)`)
+	if len(r.Blocked) != 1 || r.Blocked[0].Owner != 10 || !r.Verdict.LockUp() {
+		t.Errorf("a mutex of glibc: %+v", r.Verdict)
+	}
+}

@@ -124,6 +124,18 @@ func mostOf(segs []Segment) (tid int32, most, second tracefs.Time) {
 	return tid, most, second
 }
 
+// leavesMark reports whether who got a lock by this wait cannot let it go without
+// a system call. Who is woken from value 2 sets the word to 2, and UNLOCK_PI leaves
+// FUTEX_WAITERS to whom it hands the lock (wake_futex_pi in kernel/futex/pi.c); not
+// so LOCK_PI that did not have to wait, nor musl, whose words have that bit only
+// while threads wait (src/thread/pthread_mutex_timedlock.c).
+func (w *wait) leavesMark() bool {
+	if w.cmd.PI() {
+		return w.waker.tid != 0
+	}
+	return w.val&futexWaiters == 0
+}
+
 // owns notes that a thread has got a lock by waiting, if it does not wait for
 // it again at once: another thread can have taken it meanwhile. It has set the
 // word to "locked, with waiters", so its unlocking will make a system call.
