@@ -62,3 +62,24 @@ func TestNoOwner(t *testing.T) {
 		t.Errorf("a mutex of glibc: %+v", r.Verdict)
 	}
 }
+
+// TestNotWoken: a waiter whose time is up was not the one that was woken, though it
+// came first.
+func TestNotWoken(t *testing.T) {
+	const wait = "sys_futex(uaddr: 0x1000, op: 0x89, val: 0, utime: 0x1, uaddr2: 0, val3: 0)"
+	r := reportOf(t, `
+		10/10 0 100 `+wait+`
+		12/10 0 110 `+wait+`
+		11/10 1 5000 `+wakeCall+`
+		11/10 1 5010 sys_futex -> 0x1
+		10/10 0 5015 `+timedOut+`
+		12/10 0 5031 sys_futex -> 0x0`)
+	if len(r.Signals) != 1 || len(r.Signals[0].Flows) != 2 {
+		t.Fatalf("%d futexes", len(r.Signals))
+	}
+	for _, f := range r.Signals[0].Flows {
+		if woken := f.Time == 4_921_000; woken == (f.Wake.None == "nobody is seen") {
+			t.Errorf("waited for %d: %q", f.Time, f.Wake.None)
+		}
+	}
+}
