@@ -1,6 +1,9 @@
 package futex_test
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 const timedOut = "sys_futex -> 0xffffffffffffff92"
 
@@ -80,6 +83,45 @@ func TestNotWoken(t *testing.T) {
 	for _, f := range r.Signals[0].Flows {
 		if woken := f.Time == 4_921_000; woken == (f.Wake.None == "nobody is seen") {
 			t.Errorf("waited for %d: %q", f.Time, f.Wake.None)
+		}
+	}
+}
+
+// TestRequeuePI: who waits to be moved to a PI mutex waits for a signal.
+func TestRequeuePI(t *testing.T) {
+	r := reportOf(t, `
+		10/10 0 100 sys_futex(uaddr: 0x1000, op: 0x8b, val: 5, utime: 0, uaddr2: 0x2000, val3: 0)
+		11/10 1 4000 sys_futex(uaddr: 0x1000, op: 0x8c, val: 0, utime: 0x1, uaddr2: 0x2000, val3: 0x5)
+		11/10 1 4010 sys_futex -> 0x1
+		11/10 1 5000 sys_futex(uaddr: 0x2000, op: 0x87, val: 0, utime: 0, uaddr2: 0, val3: 0)
+		11/10 1 5010 sys_futex -> 0x0
+		10/10 0 5100 sys_futex -> 0x0`)
+	want := []string{
+		"condvar 0x1000 10 [0 0 0 0 1 0 0 0] 3900+0 by 10",
+		"pi-mutex 0x2000 10 [1 0 0 0 0 0 0 0] 1100+0 by 10",
+	}
+	if got := rows(r); !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestHolderOfMutex: what proves to be no mutex in the end has no sure holder.
+func TestHolderOfMutex(t *testing.T) {
+	wake := `
+		11/10 1 5000 ` + wakeCall + `
+		11/10 1 5010 sys_futex -> 0x1
+		10/10 0 5030 sys_futex -> 0x0`
+	for name, c := range map[string]struct {
+		trace string
+		sure  bool
+	}{
+		"mutex":          {"10/10 0 100 " + waitCall + wake, true},
+		"rwlock":         {"10/10 0 100 sys_futex(uaddr: 0x1000, op: 0x189, val: 2, utime: 0, uaddr2: 0, val3: 0)" + wake, false},
+		"another number": {"10/10 0 100 " + waitCall + wake + "\n10/10 0 6000 sys_futex(uaddr: 0x1000, op: 0x80, val: 7, utime: 0, uaddr2: 0, val3: 0)", false},
+	} {
+		r := reportOf(t, c.trace)
+		if len(r.Longest) != 1 || r.Longest[0].Holder.Sure != c.sure {
+			t.Errorf("%s: %+v", name, r.Longest)
 		}
 	}
 }

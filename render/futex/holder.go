@@ -91,6 +91,9 @@ func (w *Wait) check(gaps *Gaps) {
 		return
 	}
 	l := w.lock.find()
+	if !l.kind().exclusive() {
+		h.Sure, h.Why = false, "not known to be a mutex"
+	}
 	if h.foreign || slices.ContainsFunc(h.locks, func(x *lock) bool { return x.find() != l }) {
 		h.Sure, h.Why = false, "it is not proven that all who let go use the same lock"
 	}

@@ -319,7 +319,11 @@ func (a *Analysis) requeued(w *wait, k *wake, sure bool) {
 	a.leave(w)
 	w.waker, w.since, w.acc, w.from = waker{stack: noStack}, k.at, 0, k.at
 	w.resumed = false
-	a.enterWait(w, k.move.find())
+	to := k.move.find()
+	if w.cmd.PI() {
+		to.traits.pi++
+	}
+	a.enterWait(w, to)
 }
 
 // emptyWakes remembers the last calls that woke nobody, in two generations: a
