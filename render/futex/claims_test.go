@@ -2,7 +2,10 @@ package futex_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
+
+	"ustack/render/futex"
 )
 
 const timedOut = "sys_futex -> 0xffffffffffffff92"
@@ -122,6 +125,23 @@ func TestHolderOfMutex(t *testing.T) {
 		r := reportOf(t, c.trace)
 		if len(r.Longest) != 1 || r.Longest[0].Holder.Sure != c.sure {
 			t.Errorf("%s: %+v", name, r.Longest)
+		}
+	}
+}
+
+// TestJoinNamespace: the number of a thread in a container can be that of a thread
+// of another process outside, which has nothing to do with it.
+func TestJoinNamespace(t *testing.T) {
+	const join = "sys_futex(uaddr: 0x5000, op: 0x109, val: 0x7, utime: 0, uaddr2: 0, val3: 0xffffffff)"
+	for tgid, names := range map[string]bool{"7": false, "1000": true} {
+		r := reportOf(t, `
+			7/`+tgid+` 0 100 `+wakeCall+`
+			7/`+tgid+` 0 101 sys_futex -> 0x0
+			1000/1000 0 200 `+join+`
+			7/`+tgid+` 0 250 sys_pause()
+			7/`+tgid+` 0 260 sched_switch: prev_comm=t7 prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=s next_pid=0 next_prio=120`)
+		if v := r.Verdict; v.Kind != futex.ThreadExit || strings.Contains(strings.Join(v.Evidence, "\n"), "t7-7") != names {
+			t.Errorf("process %s: %+v", tgid, v)
 		}
 	}
 }
