@@ -145,3 +145,22 @@ func TestJoinNamespace(t *testing.T) {
 		}
 	}
 }
+
+// TestMean: a part of a wait whose end is not known is in the sum, not in the mean.
+func TestMean(t *testing.T) {
+	r := reportOf(t, `
+		10/10 0 100 sys_futex(uaddr: 0x1000, op: 0x80, val: 0, utime: 0x1, uaddr2: 0, val3: 0)
+		10/10 0 600000 sys_futex -> 0xfffffffffffffdfc
+		12/10 1 600120 sys_futex(uaddr: 0x1000, op: 0x80, val: 0, utime: 0, uaddr2: 0, val3: 0)
+		11/10 1 600200 `+wakeCall+`
+		11/10 1 600210 sys_futex -> 0x1
+		12/10 1 600220 sys_futex -> 0x0
+		10/10 0 600230 sys_restart_syscall()
+		10/10 0 600300 sys_close(fd: 0)`)
+	if len(r.Signals) != 1 {
+		t.Fatalf("%d futexes", len(r.Signals))
+	}
+	if l := r.Signals[0]; l.Slept != 1 || l.Mean != 100_000 || l.Max != 100_000 || l.Time != 600_000_000 {
+		t.Errorf("%d waits, mean %d, max %d, in all %d", l.Slept, l.Mean, l.Max, l.Time)
+	}
+}

@@ -156,7 +156,7 @@ func (u *underway) lock(l *lock, hidden *hiding) *Lock {
 		Slept: d.count, Max: d.max, More: ThreadTime{Count: l.more.count, Time: l.more.time}, Partial: l.partial, Longest: l.max, lock: l,
 	}
 	if d.count > 0 {
-		out.Mean = l.time / tracefs.Time(d.count)
+		out.Mean = d.sum / tracefs.Time(d.count)
 	}
 	out.Results[Open] = int64(len(open.waits))
 	for _, n := range out.Results {
