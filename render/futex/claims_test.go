@@ -1,6 +1,7 @@
 package futex_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -162,5 +163,51 @@ func TestMean(t *testing.T) {
 	}
 	if l := r.Signals[0]; l.Slept != 1 || l.Mean != 100_000 || l.Max != 100_000 || l.Time != 600_000_000 {
 		t.Errorf("%d waits, mean %d, max %d, in all %d", l.Slept, l.Mean, l.Max, l.Time)
+	}
+}
+
+// TestFoldedShared: a futex shared by processes that has become one of the others is
+// at no address any more.
+func TestFoldedShared(t *testing.T) {
+	call := func(addr, op, val string) string {
+		return "sys_futex(uaddr: " + addr + ", op: " + op + ", val: " + val + ", utime: 0, uaddr2: 0, val3: 0)"
+	}
+	const a, b = "0xa000", "0xb000"
+	var text strings.Builder
+	at := 100
+	add := func(who, body string) {
+		at += 100
+		fmt.Fprintf(&text, "%s 0 %d %s\n", who, at, body)
+	}
+	for _, addr := range []string{a, b} { // one futex in two processes
+		for _, who := range [][2]string{{"10/10", "20/20"}, {"20/20", "10/10"}} {
+			add(who[0], call(addr, "0x0", "2"))
+			add(who[1], call(addr, "0x1", "1"))
+			add(who[1], "sys_futex -> 0x1")
+			add(who[0], "sys_futex -> 0x0")
+		}
+	}
+	for range 600 { // proven by now
+		add("40/40", "sys_close(fd: 0)")
+	}
+	for i := range 40 { // they become others
+		add("50/50", call(fmt.Sprintf("%#x", 0x100000+16*i), "0x80", "2"))
+		at += 10_000
+		add("50/50", timedOut)
+	}
+	for _, who := range []string{"10/10", "20/20"} { // remembered as one of the others
+		add(who, call(a, "0x1", "1"))
+		add(who, "sys_futex -> 0x0")
+	}
+	add("30/30", call(a, "0x0", "2"))
+	for _, who := range []string{"10/10", "20/20"} {
+		add(who, call(b, "0x1", "1"))
+		add(who, "sys_futex -> 0x1")
+	}
+	add("30/30", "sys_futex -> 0x0")
+	r := analyseText(t, futex.Options{Locks: 8}, script(text.String())).Report(futex.View{})
+	i := slices.IndexFunc(r.Locks, func(l *futex.Lock) bool { return l.Address == 0xa000 })
+	if i < 0 || len(r.Locks[i].WakerTIDs) > 0 {
+		t.Errorf("found at %d, %+v", i, r.Locks)
 	}
 }
