@@ -211,3 +211,23 @@ func TestFoldedShared(t *testing.T) {
 		t.Errorf("found at %d, %+v", i, r.Locks)
 	}
 }
+
+// TestBoundsForgotten: what loss hides of threads that are forgotten, even if they had
+// ended, is in no bound.
+func TestBoundsForgotten(t *testing.T) {
+	text := `
+		10/10 0 100 ` + waitCall + `
+		10/10 0 350 ` + timedOut + `
+		LOST
+		11/10 0 900000 ` + waitCall + `
+		11/10 0 900010 ` + timedOut + `
+		10/10 0 900100 sched_process_exit: comm=t10 pid=10 prio=120
+		12/10 0 900300 ` + waitCall + `
+		12/10 0 900310 ` + timedOut
+	for lost, bounded := range map[string]bool{"": true, "CPU:0 [LOST 2 EVENTS]": false} {
+		r := analyseText(t, futex.Options{Threads: 2}, script(strings.Replace(text, "LOST", lost, 1))).Report(futex.View{})
+		if r.Loss.Forgotten > 0 || r.Loss.Bounded != bounded {
+			t.Errorf("%q: %+v", lost, r.Loss)
+		}
+	}
+}

@@ -91,7 +91,7 @@ func (h *hiding) from(l *lock) tracefs.Time {
 // loss says what loss does to the numbers.
 func (a *Analysis) loss(r *Report) {
 	r.Loss = Loss{Gaps: a.gaps.Count, Records: a.gaps.Records, Unknown: a.gaps.Unknown, Forgotten: a.forgot}
-	r.Loss.Bounded = !a.spans.late && a.forgot == 0
+	r.Loss.Bounded = !a.spans.late && a.forgot == 0 && !(a.buried && a.gaps.Any())
 	r.Loss.Unseen = -1
 	if !a.gaps.Unknown {
 		window := uint64(max(a.end-a.start, 1))

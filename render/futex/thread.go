@@ -137,7 +137,9 @@ func (a *Analysis) forgetThreads() {
 		return cmp.Or(cmp.Compare(x.last, y.last), cmp.Compare(x.tid, y.tid))
 	})
 	for _, th := range all[:(len(all)+1)/2] {
-		if !th.dead {
+		if th.dead {
+			a.buried = true
+		} else {
 			a.forgot++
 		}
 		delete(a.threads, th.tid)
