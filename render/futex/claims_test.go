@@ -231,3 +231,20 @@ func TestBoundsForgotten(t *testing.T) {
 		}
 	}
 }
+
+// TestOthersFiltered: what other processes waited for is not in the sums of one.
+func TestOthersFiltered(t *testing.T) {
+	var b strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&b, "%d/%d 0 %d sys_futex(uaddr: %#x, op: 0x80, val: 2, utime: 0x1, uaddr2: 0, val3: 0)\n", 10+i%2, 10+i%2, 20*i, 0x1000+16*i)
+		fmt.Fprintf(&b, "%d/%d 0 %d %s\n", 10+i%2, 10+i%2, 20*i+10, timedOut)
+	}
+	a := analyseText(t, futex.Options{Locks: 16}, script(b.String()))
+	r := a.Report(futex.View{PIDs: []int32{10}})
+	if n := int64(len(r.Locks)); n == 0 || r.All.Waits != n || r.OtherLocks != nil || !strings.Contains(strings.Join(r.Notes, "\n"), "left out") {
+		t.Errorf("%d locks, %+v, notes %q", n, r.All, r.Notes)
+	}
+	if r = a.Report(futex.View{Comms: []string{"nobody"}}); r.All.Waits != 0 {
+		t.Errorf("nobody waited %d times", r.All.Waits)
+	}
+}
