@@ -63,6 +63,7 @@ type Analysis struct {
 	locks   int               // how many there are
 	born    int64             // how many there have been
 	forgot  int64             // threads
+	buried  bool              // threads that had ended have been forgotten, and what loss hides of them
 	evicted bool              // locks have been folded into others
 	stacks  stacks
 	longest [2]longest // by section

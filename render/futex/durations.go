@@ -11,6 +11,7 @@ import (
 // then in classes whose bounds are less than 7 % apart.
 type durations struct {
 	count  int64
+	sum    tracefs.Time
 	max    tracefs.Time
 	exact  []tracefs.Time
 	octave [65]*[perOctave]uint32
@@ -25,6 +26,7 @@ const (
 func (d *durations) add(t tracefs.Time) {
 	t = max(t, 0)
 	d.count++
+	d.sum += t
 	d.max = max(d.max, t)
 	if d.exact != nil || d.count == 1 {
 		if len(d.exact) < exactly {
@@ -78,6 +80,7 @@ func (d *durations) merge(e *durations) {
 	if e.exact != nil && (d.exact != nil || d.count == 0) && len(d.exact)+len(e.exact) <= exactly {
 		d.exact = append(d.exact, e.exact...)
 		d.count += e.count
+		d.sum += e.sum
 		d.max = max(d.max, e.max)
 		return
 	}
@@ -99,6 +102,7 @@ func (d *durations) merge(e *durations) {
 		}
 	}
 	d.count += e.count
+	d.sum += e.sum
 	d.max = max(d.max, e.max)
 }
 

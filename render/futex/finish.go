@@ -53,7 +53,7 @@ func (a *Analysis) inOrder() []*thread {
 func (a *Analysis) noReturns() bool { return a.exits == 0 && a.broke }
 
 // hiding is how much longer threads can have waited than was seen: all, those
-// whose process is unknown, and those of each process.
+// whose process is unknown or was another one before, and those of each process.
 type hiding struct {
 	all, unknown tracefs.Time
 	own          map[*process]tracefs.Time
@@ -71,7 +71,7 @@ func (u *underway) hiding() *hiding {
 	for _, th := range u.a.threads {
 		hidden := th.hidden + u.threads[th]
 		h.all += hidden
-		if p := th.proc.find(); p.tgid == tracefs.NoTID {
+		if p := th.proc.find(); p.tgid == tracefs.NoTID || th.moved {
 			h.unknown += hidden
 		} else {
 			h.own[p] += hidden
@@ -91,7 +91,7 @@ func (h *hiding) from(l *lock) tracefs.Time {
 // loss says what loss does to the numbers.
 func (a *Analysis) loss(r *Report) {
 	r.Loss = Loss{Gaps: a.gaps.Count, Records: a.gaps.Records, Unknown: a.gaps.Unknown, Forgotten: a.forgot}
-	r.Loss.Bounded = !a.spans.late && a.forgot == 0
+	r.Loss.Bounded = !a.spans.late && a.forgot == 0 && !(a.buried && a.gaps.Any())
 	r.Loss.Unseen = -1
 	if !a.gaps.Unknown {
 		window := uint64(max(a.end-a.start, 1))

@@ -91,6 +91,9 @@ func (w *Wait) check(gaps *Gaps) {
 		return
 	}
 	l := w.lock.find()
+	if !l.kind().exclusive() {
+		h.Sure, h.Why = false, "not known to be a mutex"
+	}
 	if h.foreign || slices.ContainsFunc(h.locks, func(x *lock) bool { return x.find() != l }) {
 		h.Sure, h.Why = false, "it is not proven that all who let go use the same lock"
 	}
@@ -122,6 +125,18 @@ func mostOf(segs []Segment) (tid int32, most, second tracefs.Time) {
 		}
 	}
 	return tid, most, second
+}
+
+// leavesMark reports whether who got a lock by this wait cannot let it go without
+// a system call. Who is woken from value 2 sets the word to 2, and UNLOCK_PI leaves
+// FUTEX_WAITERS to whom it hands the lock (wake_futex_pi in kernel/futex/pi.c); not
+// so LOCK_PI that did not have to wait, nor musl, whose words have that bit only
+// while threads wait (src/thread/pthread_mutex_timedlock.c).
+func (w *wait) leavesMark() bool {
+	if w.cmd.PI() {
+		return w.waker.tid != 0
+	}
+	return w.val&futexWaiters == 0
 }
 
 // owns notes that a thread has got a lock by waiting, if it does not wait for

@@ -73,6 +73,8 @@ const futexWaiters = 1 << 31
 func (t *traits) wait(f *syscalls.Futex, thread bool) {
 	t.waits++
 	switch {
+	case f.Cmd == syscalls.WaitRequeuePI: // at a condition variable, to be moved to a lock
+		t.requeues++
 	case f.Cmd.PI():
 		t.pi++
 	case f.Cmd == syscalls.WaitBitset:
@@ -114,7 +116,7 @@ func (t *traits) wake(n uint32, moves bool) {
 // exclusive reports whether a wait is for something that one thread holds at
 // a time. It is asked while the trace is read; kind knows more at the end.
 func (t *traits) exclusive(w *wait) bool {
-	return w.cmd.PI() || w.val == 2 && t.two == t.waits && t.requeues == 0 || w.val&futexWaiters != 0 && w.val != math.MaxUint32
+	return w.cmd.PI() && t.requeues == 0 || w.val == 2 && t.two == t.waits && t.requeues == 0 || w.val&futexWaiters != 0 && w.val != math.MaxUint32
 }
 
 func (t *traits) merge(u *traits) {

@@ -89,11 +89,8 @@ func keyOf(f *syscalls.Futex) lockKey { return lockKey{f.Addr, !f.Private} }
 // lock returns the lock at an address of a thread's process.
 func (a *Analysis) lock(th *thread, key lockKey, t tracefs.Time) *lock {
 	p := th.proc.find()
-	if l := p.locks[key]; l != nil {
-		l = l.find()
-		if l != a.others[0] && l != a.others[1] {
-			return l
-		}
+	if l := a.known(th, key); l != nil {
+		return l
 	}
 	if a.locks >= a.opt.Locks {
 		a.foldLocks()
@@ -125,13 +122,21 @@ func (a *Analysis) lock(th *thread, key lockKey, t tracefs.Time) *lock {
 	return l
 }
 
-// known returns a lock only if there is one.
+// known returns a lock only if there is one. Those that have become others are at no
+// address.
 func (a *Analysis) known(th *thread, key lockKey) *lock {
-	if l := th.proc.find().locks[key]; l != nil {
-		return l.find()
+	l := th.proc.find().locks[key]
+	if l == nil {
+		return nil
 	}
-	return nil
+	if l = l.find(); a.folded(l) {
+		return nil
+	}
+	return l
 }
+
+// folded reports whether a lock is the sum of those that were too many.
+func (a *Analysis) folded(l *lock) bool { return l == a.others[0] || l == a.others[1] }
 
 // uniteLocks makes one lock of two.
 func (a *Analysis) uniteLocks(l, m *lock) {

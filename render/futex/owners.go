@@ -92,7 +92,7 @@ func (a *Analysis) readings(l *lock) (list []ThreadTime, all int64) {
 func (u *underway) owned(b *Blocked, w *wait, l *lock) {
 	a := u.a
 	_, _, lost := u.gaps.within(l.ownedFrom, u.end)
-	seen := l.owner != 0 && !lost
+	seen := l.owner != 0 && !lost && l.kind().exclusive()
 	switch read := l.read.owner != 0 && l.read.at >= w.since && l.read.at <= u.end; {
 	case read && (!seen || l.owner != l.read.owner):
 		b.Owner, b.OwnedFrom, b.OwnerRead = l.read.owner, l.read.at, true

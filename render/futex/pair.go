@@ -411,7 +411,7 @@ func (a *Analysis) counted(w *wait, r Result) {
 	if r == Woken && w.waker.tid == 0 {
 		l.traits.unexplained++
 	}
-	if r == Woken && l.traits.exclusive(w) {
+	if r == Woken && w.leavesMark() && l.traits.exclusive(w) {
 		a.owns(w, l)
 	}
 	if r == Changed && w.acc == 0 || r == Failed || r == NoReturn {

@@ -130,6 +130,7 @@ func (a *Analysis) belongs(th *thread, tgid int32) {
 	}
 	known := a.process(tgid, ByHeader)
 	if p.tgid != tracefs.NoTID {
+		th.moved = true
 		a.join(th, known) // the number is another thread's now
 		return
 	}

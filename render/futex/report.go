@@ -58,7 +58,9 @@ func (a *Analysis) report(v View) *Report {
 			sums[s].add(&l.Sum)
 		}
 	}
-	r.OtherLocks, r.OtherSignals = u.folded(0, &r.Contended, hidden), u.folded(1, &r.Signalled, hidden)
+	if !filtered { // nobody knows who used them
+		r.OtherLocks, r.OtherSignals = u.folded(0, &r.Contended, hidden), u.folded(1, &r.Signalled, hidden)
+	}
 	r.All.add(&r.Contended)
 	r.All.add(&r.Signalled)
 	if r.Loss.Gaps > 0 {
@@ -71,7 +73,7 @@ func (a *Analysis) report(v View) *Report {
 	a.blocked(r, u, byLock, &v)
 	u.longest(r, byLock, &v)
 	a.verdict(r)
-	a.notes(r)
+	a.notes(r, filtered)
 	r.Locks, r.LockCount = v.list(locks[0]), len(locks[0])
 	r.Signals, r.SignalCount = v.list(locks[1]), len(locks[1])
 	for _, l := range slices.Concat(r.Locks, r.Signals) {
@@ -156,7 +158,7 @@ func (u *underway) lock(l *lock, hidden *hiding) *Lock {
 		Slept: d.count, Max: d.max, More: ThreadTime{Count: l.more.count, Time: l.more.time}, Partial: l.partial, Longest: l.max, lock: l,
 	}
 	if d.count > 0 {
-		out.Mean = l.time / tracefs.Time(d.count)
+		out.Mean = d.sum / tracefs.Time(d.count)
 	}
 	out.Results[Open] = int64(len(open.waits))
 	for _, n := range out.Results {
@@ -339,7 +341,7 @@ func (u *underway) wait(w *Wait, l *Lock) *Wait {
 }
 
 // notes say what the trace lacks.
-func (a *Analysis) notes(r *Report) {
+func (a *Analysis) notes(r *Report, filtered bool) {
 	note := func(format string, args ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, args...)) }
 	switch {
 	case a.calls == 0 && a.exits == 0:
@@ -372,7 +374,10 @@ func (a *Analysis) notes(r *Report) {
 	if a.moves > 0 {
 		note("%d calls of futex_requeue moved waiters from and to futexes that a trace does not tell", a.moves)
 	}
-	if a.evicted {
+	switch {
+	case a.evicted && filtered:
+		note("more than %d futexes: those with the least time, of all processes, are left out", a.opt.Locks)
+	case a.evicted:
 		note("more than %d futexes: those with the least time are summed up as others", a.opt.Locks)
 	}
 }

@@ -35,6 +35,7 @@ type thread struct {
 	dead        bool
 	diedAt      tracefs.Time
 	hidden      tracefs.Time // what loss can hide
+	moved       bool         // it, or who had its number before, was of another process
 	holds       []*lock      // got by waiting, and not let go since
 	got         *lock        // the last of them
 	gotAt       tracefs.Time
@@ -81,7 +82,7 @@ func (a *Analysis) thread(tid int32) *thread {
 
 // reborn makes a new thread of a number that is used again.
 func (a *Analysis) reborn(th *thread) {
-	*th = thread{tid: th.tid, life: a.lives, first: th.first, last: th.last, lastFree: th.lastFree, hidden: th.hidden, stack: noStack}
+	*th = thread{tid: th.tid, life: a.lives, first: th.first, last: th.last, lastFree: th.lastFree, hidden: th.hidden, moved: true, stack: noStack}
 	a.lives++
 	a.adopt(th)
 }
@@ -136,7 +137,9 @@ func (a *Analysis) forgetThreads() {
 		return cmp.Or(cmp.Compare(x.last, y.last), cmp.Compare(x.tid, y.tid))
 	})
 	for _, th := range all[:(len(all)+1)/2] {
-		if !th.dead {
+		if th.dead {
+			a.buried = true
+		} else {
 			a.forgot++
 		}
 		delete(a.threads, th.tid)

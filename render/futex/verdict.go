@@ -176,10 +176,22 @@ func (j *judge) next(b *Blocked) int32 {
 	if b.Owner != 0 {
 		return b.Owner
 	}
-	if b.Lock != nil && b.Lock.Kind == Join && j.a.threads[int32(min(b.Val, 1<<30))] != nil {
-		return int32(b.Val)
+	if b.Lock != nil && b.Lock.Kind == Join {
+		if th := j.joined(b); th != nil {
+			return th.tid
+		}
 	}
 	return 0
+}
+
+// joined is the thread whose exit is waited for, nil if unknown. In a PID namespace
+// the number can be that of a thread of another process.
+func (j *judge) joined(b *Blocked) *thread {
+	th := j.a.threads[int32(min(b.Val, 1<<30))]
+	if th == nil || distinct(th.proc.find(), b.wait.th.proc.find()) {
+		return nil
+	}
+	return th
 }
 
 // after is the wait of the thread that a blocked thread waits for, nil if it does
@@ -317,7 +329,7 @@ func (j *judge) threadExit() *Verdict {
 	b := j.hang[0]
 	v := &Verdict{Kind: ThreadExit, Sure: true, Evidence: []string{j.waits(b)},
 		Text: fmt.Sprintf("Waiting for a thread's exit: %s waits for thread %d (its number as the process sees it).", who(b.TID, b.Comm), b.Val)}
-	if th := j.a.threads[int32(min(b.Val, 1<<30))]; th != nil {
+	if th := j.joined(b); th != nil {
 		what := "was last seen at " + j.at(th.last)
 		if other := j.by[th.tid]; other != nil && other.Lock != nil {
 			what = fmt.Sprintf("waits for %s %s since %s", other.Lock.Kind, other.Lock.Name(), j.at(other.Since))

@@ -178,7 +178,7 @@ func (a *Analysis) wakeReturned(k *wake, n int, t tracefs.Time) {
 	k.returned, k.left, k.done = true, max(n-k.claimed, 0), t
 	s := k.site
 	if k.left > 0 {
-		a.assign(k, t)
+		a.assign(k, t, nil)
 	}
 	if k.left == 0 {
 		s.wakes = slices.DeleteFunc(s.wakes, func(x *wake) bool { return x == k })
@@ -191,11 +191,13 @@ func (a *Analysis) wakeReturned(k *wake, n int, t tracefs.Time) {
 // assign gives the waiters that have come first to a call; the kernel wakes
 // in that order (plist_for_each_entry in kernel/futex/waitwake.c; threads of
 // higher priority go before).
-func (a *Analysis) assign(k *wake, t tracefs.Time) {
+//
+// ended is a waiter that was none of them, nil if there is none.
+func (a *Analysis) assign(k *wake, t tracefs.Time, ended *wait) {
 	own := k.th.proc.find()
 	var fit int
 	for _, w := range k.site.waiters {
-		if w.waker.tid == 0 && w.since <= t && k.may(w) {
+		if w.waker.tid == 0 && w.since <= t && w != ended && k.may(w) {
 			fit++
 		}
 	}
@@ -205,7 +207,7 @@ func (a *Analysis) assign(k *wake, t tracefs.Time) {
 	for pass := range 2 {
 		for i := 0; i < len(k.site.waiters) && k.left > 0; i++ {
 			w := k.site.waiters[i]
-			if w.waker.tid != 0 || w.since > t || !k.may(w) || (pass == 0) != (w.th.proc.find() == own) {
+			if w.waker.tid != 0 || w.since > t || w == ended || !k.may(w) || (pass == 0) != (w.th.proc.find() == own) {
 				continue
 			}
 			if moves--; moves < 0 {
@@ -299,7 +301,7 @@ func (a *Analysis) giveBack(w *wait, t tracefs.Time) {
 		return
 	}
 	k.left++
-	a.assign(k, t)
+	a.assign(k, t, w)
 	if k.left > 0 && !slices.Contains(k.site.wakes, k) && len(k.site.wakes) < maxSiteWakes {
 		k.site.wakes = append(k.site.wakes, k)
 	}
@@ -317,7 +319,11 @@ func (a *Analysis) requeued(w *wait, k *wake, sure bool) {
 	a.leave(w)
 	w.waker, w.since, w.acc, w.from = waker{stack: noStack}, k.at, 0, k.at
 	w.resumed = false
-	a.enterWait(w, k.move.find())
+	to := k.move.find()
+	if w.cmd.PI() {
+		to.traits.pi++
+	}
+	a.enterWait(w, to)
 }
 
 // emptyWakes remembers the last calls that woke nobody, in two generations: a
