@@ -248,3 +248,30 @@ func TestOthersFiltered(t *testing.T) {
 		t.Errorf("nobody waited %d times", r.All.Waits)
 	}
 }
+
+// TestWakeOp: what FUTEX_WAKE_OP returns counts the threads that it has woken at its
+// second futex, too. No more than it was asked for are of the first one, and who it
+// was is not sure.
+func TestWakeOp(t *testing.T) {
+	const wakeOp = "sys_futex(uaddr: 0x1000, op: 0x85, val: 1, utime: 0x1, uaddr2: 0x2000, val3: 0x4000001)"
+	r := reportOf(t, `
+		10/9 0 100 `+waitCall+`
+		11/9 0 110 `+waitCall+`
+		12/9 1 300 `+wakeOp+`
+		12/9 1 310 sys_futex -> 0x2
+		10/9 0 320 sys_futex -> 0x0
+		13/9 1 800 `+wakeCall+`
+		13/9 1 810 sys_futex -> 0x1
+		11/9 0 900 sys_futex -> 0x0`)
+	if len(r.Locks) != 1 {
+		t.Fatalf("%d locks", len(r.Locks))
+	}
+	l := r.Locks[0]
+	let := make(map[int32]int64)
+	for _, w := range l.WakerTIDs {
+		let[w.TID] = w.Count
+	}
+	if l.Results[futex.Woken] != 2 || let[12] != 1 || let[13] != 1 {
+		t.Errorf("results %v, let go by %v", l.Results, let)
+	}
+}

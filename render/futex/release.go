@@ -10,7 +10,8 @@ func (a *Analysis) beginWake(th *thread, t tracefs.Time) {
 	f := &th.futex
 	key := keyOf(f)
 	l := a.known(th, key)
-	k := &wake{th: th, lock: l, key: key, asked: f.Val, at: t, stack: th.stack, first: int(min(f.Val, 1<<30)), pi: f.Cmd.PI()}
+	k := &wake{th: th, lock: l, key: key, asked: f.Val, at: t, stack: th.stack, first: int(min(f.Val, 1<<30)), pi: f.Cmd.PI(),
+		elsewhere: f.Cmd == syscalls.WakeOp && f.Val2 > 0}
 	if f.Cmd == syscalls.UnlockPI {
 		k.asked = 1
 	}
@@ -48,6 +49,9 @@ func (a *Analysis) wakeEnded(k *wake, t tracefs.Time, e *syscalls.Event) {
 		}
 	case e.Result > 0:
 		n = int(min(e.Result, 1<<30))
+	}
+	if k.elsewhere {
+		n = min(n, k.first) // the others were woken there
 	}
 	k.woke = n > 0
 	if n > 0 && (k.lock != nil || len(k.site.waiters) > 0 || k.claimed > 0) {

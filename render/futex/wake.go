@@ -96,6 +96,7 @@ type wake struct {
 	done          tracefs.Time
 	returned      bool
 	woke          bool // somebody
+	elsewhere     bool // it may have woken threads at another futex, too (WAKE_OP)
 	pi            bool
 }
 
@@ -201,7 +202,7 @@ func (a *Analysis) assign(k *wake, t tracefs.Time, ended *wait) {
 			fit++
 		}
 	}
-	sure := fit <= k.left
+	sure := fit <= k.left && !k.elsewhere
 	moves := fit // a waiter that is moved to where it is counts once
 	// Waiters that are known to be of the same process first.
 	for pass := range 2 {
@@ -272,7 +273,7 @@ func (a *Analysis) claim(w *wait) {
 		if found.returned {
 			found.left--
 		}
-		w.waker = found.waker(n == 1)
+		w.waker = found.waker(n == 1 && !found.elsewhere)
 		if found.returned && found.left == 0 {
 			w.site.wakes = slices.DeleteFunc(w.site.wakes, func(x *wake) bool { return x == found })
 		}
