@@ -54,7 +54,8 @@ type Sum struct {
 type Lock struct {
 	Rank    int
 	Address uint64
-	born    int64 // their order in the trace
+	born    int64        // their order in the trace
+	openMax tracefs.Time // the longest wait that had not ended
 	// Shared: it may be, between processes, as FUTEX_PRIVATE_FLAG is not set;
 	// File and Offset are where, if known. Local tells that it is not.
 	Shared bool

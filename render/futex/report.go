@@ -122,14 +122,14 @@ func (v *View) wants(u *underway, l *Lock) bool {
 
 // list sorts, leaves out what is too short, and cuts.
 func (v *View) list(locks []*Lock) []*Lock {
-	locks = slices.DeleteFunc(locks, func(l *Lock) bool { return max(l.Max, l.OpenTime) < v.MinWait })
+	locks = slices.DeleteFunc(locks, func(l *Lock) bool { return max(l.Max, l.openMax) < v.MinWait })
 	slices.SortFunc(locks, func(x, y *Lock) int {
 		c := 0
 		switch v.Sort {
 		case "count":
 			c = cmp.Compare(y.Slept+y.Open, x.Slept+x.Open)
 		case "max":
-			c = cmp.Compare(max(y.Max, y.OpenTime), max(x.Max, x.OpenTime))
+			c = cmp.Compare(max(y.Max, y.openMax), max(x.Max, x.openMax))
 		case "p99":
 			c = cmp.Compare(y.lock.durations.quantile(0.99), x.lock.durations.quantile(0.99))
 		}
@@ -154,7 +154,7 @@ func (u *underway) lock(l *lock, hidden *hiding) *Lock {
 	openTime, doubt := open.time, l.doubt+open.doubt
 	d := &l.durations
 	out := &Lock{
-		born: l.born, Address: l.key.addr, Shared: l.key.shared, Local: l.local, File: l.file.path, Offset: l.file.offset, Kind: l.kind(), Results: l.results,
+		born: l.born, openMax: open.most, Address: l.key.addr, Shared: l.key.shared, Local: l.local, File: l.file.path, Offset: l.file.offset, Kind: l.kind(), Results: l.results,
 		Slept: d.count, Max: d.max, More: ThreadTime{Count: l.more.count, Time: l.more.time}, Partial: l.partial, Longest: l.max, lock: l,
 	}
 	if d.count > 0 {
@@ -183,7 +183,10 @@ func (a *Analysis) detail(out *Lock) {
 	l := out.lock
 	d := &l.durations
 	out.P50, out.P99, out.Histogram = d.quantile(0.5), d.quantile(0.99), d.histogram()
-	out.Waiters, out.WakerTIDs, out.Holders = a.times(l.waiters), a.times(l.wakers), a.times(l.holders)
+	out.Waiters, out.WakerTIDs = a.times(l.waiters), a.times(l.wakers)
+	if out.Kind.exclusive() {
+		out.Holders = a.times(l.holders)
+	}
 	out.Owners, out.Readings = a.readings(l)
 	a.flowsOf(out, l)
 }

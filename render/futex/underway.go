@@ -25,6 +25,7 @@ type underway struct {
 type pending struct {
 	waits     []*wait
 	time      tracefs.Time
+	most      tracefs.Time // of one of them
 	openDoubt tracefs.Time
 	doubt     tracefs.Time
 }
@@ -118,6 +119,7 @@ func (u *underway) thread(th *thread) {
 		p.waits = append(p.waits, w)
 		counted = max(u.end-w.since, 0)
 		p.time += counted
+		p.most = max(p.most, w.acc+counted)
 		if _, _, ok := u.gaps.within(th.since, u.end); ok {
 			p.openDoubt += counted
 		}
