@@ -32,6 +32,10 @@ func (s *Spaces) ReplaceAfter(p *procmap.Process, t, after tracefs.Time) bool {
 		} else {
 			v.Mappings, v.Fresh, kept, better = s.merge(last, p.Mappings, t, after)
 		}
+		if last.Partial { // what is new to us may be old
+			v.Fresh = false
+			return old.with(p.PID, v)
+		}
 		if kept < len(last.Mappings) {
 			v.Fresh = v.Fresh || v.Comm != last.Comm
 			return old.with(p.PID, v)

@@ -13,6 +13,7 @@ import (
 // last event that tells so, and what was read after that.
 type change struct {
 	first, last tracefs.Time
+	touched     touched
 	read        *procmap.Process // what was read last
 	stale       bool             // there was an event since
 	gone        bool
@@ -21,16 +22,21 @@ type change struct {
 // maxChanges bounds the processes that are to be read.
 const maxChanges = 1 << 12
 
-// change notes that a process maps code at a time. What was read before that is
-// of no use.
-func (t *Tasks) change(pid int, at tracefs.Time) {
+// change notes that a process maps code at a time, by the entry to a system
+// call, or executes a program, if there is none. What was read before that is of
+// no use.
+func (t *Tasks) change(pid int, at tracefs.Time, body []byte) {
 	c := t.changing[pid]
 	if c == nil {
-		if len(t.changing) >= maxChanges {
+		if len(t.changing) >= maxChanges { // nothing is known of it any more
+			t.spaces.ReplacePart(&procmap.Process{PID: pid}, at)
 			return
 		}
 		c = &change{first: at}
 		t.changing[pid] = c
+	}
+	if body != nil {
+		c.touched.add(body)
 	}
 	c.last, c.stale = max(at, c.last), true
 }
@@ -87,8 +93,8 @@ func (t *Tasks) wait() {
 
 // apply notes what was read, as of the last event before the reading. Between
 // the first event and the last nobody knows more than that what was there before
-// and after was there all the time; of a process that is gone, or does not hold
-// still, nobody knows anything from the first event on.
+// and after, and not mapped anew, was there all the time; of a process that is
+// gone, or does not hold still, nobody knows anything from the first event on.
 func (t *Tasks) apply() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -111,12 +117,13 @@ func (t *Tasks) note(c *change) {
 	t.spaces.Replace(c.read, c.last)
 }
 
-// common is what a process had mapped before a change and after it.
+// common is what a process had mapped before a change and after it, and has not
+// mapped anew.
 func (t *Tasks) common(c *change) *procmap.Process {
 	p := *c.read
 	v := t.spaces.Space(p.PID).At(c.first)
 	p.Mappings = slices.DeleteFunc(slices.Clone(p.Mappings), func(m procmap.Mapping) bool {
-		if v == nil {
+		if v == nil || c.touched.may(&m) {
 			return true
 		}
 		was := v.Find(m.Start)

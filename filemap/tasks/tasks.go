@@ -182,7 +182,7 @@ func (t *Tasks) fork(tid int, at tracefs.Time, body []byte) {
 func (t *Tasks) exec(tid int, at tracefs.Time, _ []byte) {
 	t.owner[tid] = tid
 	t.spaces.Exec(tid, "", at)
-	t.change(tid, at)
+	t.change(tid, at, nil)
 }
 
 func (t *Tasks) exit(tid int, at tracefs.Time, _ []byte) {
@@ -193,4 +193,4 @@ func (t *Tasks) exit(tid int, at tracefs.Time, _ []byte) {
 }
 
 // mapped is a process that is about to map code.
-func (t *Tasks) mapped(tid int, at tracefs.Time, _ []byte) { t.change(t.pid(tid), at) }
+func (t *Tasks) mapped(tid int, at tracefs.Time, body []byte) { t.change(t.pid(tid), at, body) }

@@ -1,0 +1,169 @@
+//go:build linux
+
+package tasks
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap/procmap"
+	"ustack/filemap/space"
+	"ustack/tracefs"
+	"ustack/tracefs/input"
+)
+
+// record gives tasks the events of our own process, each with its time in
+// microseconds.
+func record(t *testing.T, tasks *Tasks, events ...string) {
+	t.Helper()
+	var text strings.Builder
+	for _, e := range events {
+		at, body, _ := strings.Cut(e, " ")
+		fmt.Fprintf(&text, "           <...>-%-7d [000] .....     1.%s: %s\n", os.Getpid(), at, body)
+	}
+	in, err := input.Open("-", strings.NewReader(text.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace := input.NewTrace([]*input.File{in}, input.Options{Events: true, NoShapes: true})
+	for err == nil {
+		var b tracefs.Batch
+		err = trace.Next(&b)
+		tasks.Record(&b)
+	}
+	if err != io.EOF {
+		t.Fatal(err)
+	}
+}
+
+// at is the time of an event of record.
+func at(us tracefs.Time) tracefs.Time { return 1e9 + us*1000 }
+
+// mapFile maps a new file as code, at an address if it is not nil.
+func mapFile(t *testing.T, where unsafe.Pointer) (addr unsafe.Pointer, name string) {
+	t.Helper()
+	name = filepath.Join(t.TempDir(), "file")
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(size); err != nil {
+		t.Fatal(err)
+	}
+	flags := unix.MAP_PRIVATE
+	if where != nil {
+		flags |= unix.MAP_FIXED
+	}
+	addr, err = unix.MmapPtr(int(f.Fd()), 0, where, size, unix.PROT_READ|unix.PROT_EXEC, flags)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.MunmapPtr(addr, size) })
+	return addr, name
+}
+
+const size = 128 << 10
+
+// TestBackAgain: a file that was mapped before some changes and is after them
+// was not there all the time if it may have been mapped anew. What was mapped in
+// between is gone when the process is read.
+func TestBackAgain(t *testing.T) {
+	addr, name := mapFile(t, nil)
+	x := uintptr(addr)
+	mmap := func(start, length uintptr, flags int) string {
+		return fmt.Sprintf("sys_mmap(addr: 0x%x, len: 0x%x, prot: 0x00000005, flags: 0x%x, fd: 0x3, off: 0)", start, length, flags)
+	}
+	const fixed = unix.MAP_PRIVATE | unix.MAP_FIXED
+	far := mmap(x+1<<30, size, fixed)
+	for _, c := range []struct {
+		what  string
+		event string // the second of three changes, of which the others are far away
+		named bool
+	}{
+		{"another place", far, true},
+		{"the same place", mmap(x, size, fixed), false},
+		{"the same place, before Linux 6.18", strings.ReplaceAll(mmap(x, size, fixed), "0x", ""), false},
+		{"a part of it", mmap(x+uintptr(os.Getpagesize()), 1, fixed), false},
+		{"up to it", mmap(x-uintptr(os.Getpagesize()), 4096, unix.MAP_PRIVATE|unix.MAP_FIXED_NOREPLACE), true},
+		{"over all", mmap(x-1<<30, 2<<30, fixed), false},
+		{"memory without a file", mmap(x, size, fixed|unix.MAP_ANONYMOUS), true},
+		{"where the kernel likes", mmap(0, size, unix.MAP_PRIVATE), false},
+		{"where the kernel likes, with an address", mmap(x+1<<30, size, unix.MAP_PRIVATE), false},
+		{"made code", fmt.Sprintf("sys_mprotect(start: 0x%x, len: 0x1000, prot: 0x5)", x), false},
+		{"other code", fmt.Sprintf("sys_mprotect(start: 0x%x, len: 0x1000, prot: 0x5)", x+1<<20), true},
+		{"nobody can read it", "sys_mmap(addr: what, len: ever)", false},
+		{"past the end", mmap(x, ^uintptr(0)-1, fixed), false},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			r, err := procmap.NewReader(procmap.Options{Stat: true, Filter: procmap.Filter{Perms: procmap.Exec}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			tasks := New(space.New(), r, func() tracefs.Time { return at(10) })
+			if err := tasks.Refresh(); err != nil {
+				t.Fatal(err)
+			}
+			record(t, tasks, "000100 "+far, "000200 "+c.event, "000300 "+far)
+			if err := tasks.Settle(func() error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+			sp := tasks.spaces.Space(os.Getpid())
+			for _, when := range []tracefs.Time{50, 350} {
+				if p, ok := sp.Lookup(uint64(x), at(when)); !ok || p.Mapping.File.Name != name {
+					t.Errorf("at %d: %+v %v", when, p, ok)
+				}
+			}
+			for _, when := range []tracefs.Time{150, 250} {
+				if p, ok := sp.Lookup(uint64(x), at(when)); ok != c.named {
+					t.Errorf("at %d: %+v %v", when, p, ok)
+				}
+			}
+		})
+	}
+}
+
+// TestTooMany: nothing is known of processes that change when there are too many.
+func TestTooMany(t *testing.T) {
+	addr, _ := mapFile(t, nil)
+	r, err := procmap.NewReader(procmap.Options{Stat: true, Filter: procmap.Filter{Perms: procmap.Exec}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tasks := New(space.New(), r, func() tracefs.Time { return at(10) })
+	if err := tasks.Refresh(); err != nil {
+		t.Fatal(err)
+	}
+	for pid := range maxChanges {
+		tasks.change(-1-pid, at(50), nil)
+	}
+	record(t, tasks, "000100 sys_mmap(addr: 0, len: 0, prot: 5, flags: 2, fd: 3, off: 0)")
+	sp := tasks.spaces.Space(os.Getpid())
+	if _, ok := sp.Lookup(uint64(uintptr(addr)), at(50)); !ok {
+		t.Error("not known before")
+	}
+	if p, ok := sp.Lookup(uint64(uintptr(addr)), at(150)); ok {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestSpans: what does not fit is taken for anything.
+func TestSpans(t *testing.T) {
+	var c touched
+	for i := range uint64(maxSpans + 1) {
+		if i == maxSpans && c.may(&procmap.Mapping{Start: 1 << 60, End: 1<<60 + 1}) {
+			t.Error("too early")
+		}
+		c.span(i<<20, i<<20+1)
+	}
+	if !c.may(&procmap.Mapping{Start: 1 << 60, End: 1<<60 + 1}) {
+		t.Error("forgotten")
+	}
+}
