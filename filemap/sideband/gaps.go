@@ -2,6 +2,7 @@ package sideband
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"ustack/filemap/space"
 	"ustack/tracefs"
@@ -11,6 +12,9 @@ import (
 type Gaps struct {
 	mu   sync.RWMutex
 	list []gap // in order, not overlapping
+	// over is when the last of them ends, 0 if there was none: most times are
+	// behind it, and need not look further.
+	over atomic.Int64
 }
 
 // gap is a time of doubt. Records until missed are those that are lost.
@@ -30,6 +34,9 @@ func (g *Gaps) Doubtful(t tracefs.Time) bool {
 // missing any more, and until when all is right again: space.Forever if nobody
 // knows yet.
 func (g *Gaps) Around(t tracefs.Time) (missed, until tracefs.Time, doubtful bool) {
+	if int64(t) >= g.over.Load() {
+		return 0, 0, false
+	}
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	for i := len(g.list) - 1; i >= 0 && t < g.list[i].to; i-- {
@@ -71,6 +78,7 @@ func (g *Gaps) begin(from, missed tracefs.Time) {
 		g.list = append(g.list[:0], g.list[1:]...)
 	}
 	g.list = append(g.list, gap{from, missed, space.Forever})
+	g.over.Store(int64(space.Forever))
 }
 
 // end notes that all is known from a time on.
@@ -79,6 +87,7 @@ func (g *Gaps) end(t tracefs.Time) {
 	defer g.mu.Unlock()
 	if n := len(g.list); n > 0 && g.list[n-1].to == space.Forever {
 		g.list[n-1].to = max(t, g.list[n-1].from)
+		g.over.Store(int64(g.list[n-1].to))
 	}
 }
 

@@ -3,6 +3,7 @@ package sideband
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"ustack/filemap/space"
 	"ustack/tracefs"
@@ -16,6 +17,18 @@ type Threads struct {
 	byTID map[int][]span
 	// live are the threads of each process that have not ended.
 	live map[int][]int
+	// recent are threads that were asked for, by number: the same few are, for
+	// every stack.
+	recent [recentThreads]atomic.Pointer[thread]
+}
+
+// recentThreads is how many threads have a place in recent.
+const recentThreads = 1 << 8
+
+// thread is what byTID has of a number. It is never changed.
+type thread struct {
+	tid   int
+	spans []span
 }
 
 // span is the time in which a number was a thread of a process.
@@ -34,9 +47,12 @@ func NewThreads() *Threads {
 // PID is the process that a thread was of at a time. late tells that the thread
 // was seen only after that time, and may be another one.
 func (th *Threads) PID(tid int, t tracefs.Time) (pid int, late, ok bool) {
-	th.mu.RLock()
-	defer th.mu.RUnlock()
-	for _, s := range th.byTID[tid] {
+	k := th.recent[tid&(recentThreads-1)].Load()
+	if k == nil || k.tid != tid {
+		k = th.recall(tid)
+	}
+	for i := range k.spans {
+		s := &k.spans[i]
 		switch {
 		case t >= s.to:
 		case t >= s.from:
@@ -49,6 +65,18 @@ func (th *Threads) PID(tid int, t tracefs.Time) (pid int, late, ok bool) {
 	}
 	return 0, false, false
 }
+
+// recall takes a thread into recent.
+func (th *Threads) recall(tid int) *thread {
+	th.mu.RLock()
+	defer th.mu.RUnlock() // after which it may be changed
+	k := &thread{tid, slices.Clone(th.byTID[tid])}
+	th.recent[tid&(recentThreads-1)].Store(k)
+	return k
+}
+
+// changed takes a thread out of recent. It is called with mu locked.
+func (th *Threads) changed(tid int) { th.recent[tid&(recentThreads-1)].Store(nil) }
 
 // Len is of how many thread numbers anything is known.
 func (th *Threads) Len() int {
@@ -164,6 +192,7 @@ func (th *Threads) missing(pid int, found []int, t tracefs.Time) []int {
 // begin adds a thread.
 func (th *Threads) begin(pid, tid int, t tracefs.Time, exact bool) {
 	const maxSpans = 64
+	defer th.changed(tid)
 	list := th.byTID[tid]
 	if n := len(list); n > 0 {
 		if list[n-1].to == space.Forever {
@@ -178,6 +207,7 @@ func (th *Threads) begin(pid, tid int, t tracefs.Time, exact bool) {
 
 // end ends a thread if it is there.
 func (th *Threads) end(tid int, t tracefs.Time) {
+	defer th.changed(tid)
 	list := th.byTID[tid]
 	if len(list) == 0 || list[len(list)-1].to != space.Forever {
 		return
@@ -203,6 +233,7 @@ func (th *Threads) Expire(before tracefs.Time) {
 	th.mu.Lock()
 	defer th.mu.Unlock()
 	for tid, list := range th.byTID {
+		th.changed(tid)
 		old := 0
 		for old < len(list) && list[old].to <= before {
 			old++

@@ -67,8 +67,11 @@ func (e *Evidence) Judge(s *resolve.Subject) {
 	asked := false
 	for k := range s.Frames {
 		o := &s.Outcomes[k]
+		if o.File != nil {
+			continue
+		}
 		e.vdso(&s.Frames[k], s, k == 0 && !s.Continued, o)
-		if o.File != nil || o.Reason != filemap.Anonymous || o.Memory != nil && !o.Memory.Exec {
+		if o.Reason != filemap.Anonymous || o.Memory != nil && !o.Memory.Exec {
 			continue
 		}
 		if !asked {
