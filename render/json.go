@@ -178,20 +178,27 @@ func (j *JSON) open(kind string, h *resolve.Held, rec *tracefs.Record) {
 }
 
 func (j *JSON) event(h *resolve.Held, rec *tracefs.Record, a *resolve.Attached) {
-	j.open("event", h, rec)
 	if rec.Flags&tracefs.Continued != 0 {
+		j.open("event", h, rec)
 		j.out.buf = appendText(j.out.buf, "text", h.Raw(rec))
 		j.end()
 		return
 	}
+	// Most of the output is made here: in one go.
+	b := append(j.out.buf, `{"type":"event","ts":"`...)
+	b = j.heads.append(b, h, rec)
 	name, args := text.SplitEvent(h.Text[rec.Body:rec.End])
-	b := append(append(j.out.buf, `,"name":"`...), name.Prefix...)
-	b = append(append(b, name.Name...), '"') // of letters
-	j.out.buf = appendText(b, "args", args)
+	b = append(append(b, `,"name":"`...), name.Prefix...)
+	b = append(append(b, name.Name...), `","args":"`...) // of letters
+	b = appendQuoted(b, "args", args)
 	if rec.Flags&tracefs.Cut != 0 {
-		j.out.buf = append(j.out.buf, `,"truncated":true`...)
+		b = append(b, `,"truncated":true`...)
 	}
-	j.attached(a)
+	if a.Cookie != 0 {
+		b = appendHex(append(b, `,"cookie":`...), a.Cookie)
+	}
+	j.out.buf = b
+	j.stacked(a)
 	j.end()
 }
 
@@ -219,6 +226,11 @@ func (j *JSON) attached(a *resolve.Attached) {
 	if a.Cookie != 0 {
 		j.out.buf = appendHex(append(j.out.buf, `,"cookie":`...), a.Cookie)
 	}
+	j.stacked(a)
+}
+
+// stacked writes the stack of an event, or why it has none.
+func (j *JSON) stacked(a *resolve.Attached) {
 	switch {
 	case a.Stack != nil:
 		j.shared(a.Stack)
@@ -286,6 +298,11 @@ func appendHex(b []byte, v uint64) []byte {
 // in hexadecimal as "key_hex".
 func appendText(b []byte, key string, txt []byte) []byte {
 	b = append(append(append(b, `,"`...), key...), `":"`...)
+	return appendQuoted(b, key, txt)
+}
+
+// appendQuoted is appendText behind the first quote of the text.
+func appendQuoted(b []byte, key string, txt []byte) []byte {
 	start := len(b)
 	b = append(appendEscaped(b, txt), '"')
 	if len(b)-start-1 != len(txt) && !utf8.Valid(txt) {
