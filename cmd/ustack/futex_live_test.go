@@ -170,7 +170,7 @@ func TestFutexOwners(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-stderr.begun
-	time.Sleep(200 * time.Millisecond) // tracing is on a moment after the line
+	traces(t, live)
 	if _, err := io.WriteString(in, "go\n"); err != nil {
 		t.Fatal(err)
 	}

@@ -269,7 +269,7 @@ func liveHammer(b *testing.B, bin, work string, how storm, command ...string) (h
 		b.Fatal(err)
 	}
 	<-stderr.begun
-	time.Sleep(200 * time.Millisecond) // tracing is on a moment after the line
+	traces(b, live)
 	start()
 	if err := victim.Wait(); err != nil {
 		b.Fatal(err)

@@ -38,7 +38,7 @@ func TestLiveProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-stderr.begun
-	time.Sleep(200 * time.Millisecond) // tracing is on a moment after the line
+	traces(t, live)
 	in.Close()
 	if err := victim.Wait(); err != nil {
 		t.Fatal(err)

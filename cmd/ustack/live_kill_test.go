@@ -95,6 +95,7 @@ func TestLiveTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Close()
+	traces(t, cmd)
 	time.Sleep(time.Second)
 	for range 2 {
 		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {

@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
 // recorded is what an output says of one record, but for when and where.
@@ -70,8 +69,8 @@ func TestLiveSources(t *testing.T) {
 		}
 		running[source] = live
 		<-stderr[source].begun
+		traces(t, live)
 	}
-	time.Sleep(200 * time.Millisecond) // tracing is on a moment after the line
 	in.Close()
 	if err := victim.Wait(); err != nil {
 		t.Fatal(err)

@@ -164,6 +164,21 @@ func (a *awaited) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// traces waits until a command of ours, which has said how it traces, has switched
+// tracing on. (Before, in a new instance, it is on, too.)
+func traces(t testing.TB, cmd *exec.Cmd) {
+	t.Helper()
+	root, err := instance.Find("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(root.Path(), "instances", "ustack-"+strconv.Itoa(cmd.Process.Pid), "tracing_on")
+	eventually(t, "tracing is on", func() bool {
+		on, err := os.ReadFile(name)
+		return err == nil && string(on) == "1\n"
+	})
+}
+
 // noInstance fails if a process has left its instance.
 func noInstance(t testing.TB, pid int) {
 	t.Helper()

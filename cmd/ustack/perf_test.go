@@ -75,7 +75,7 @@ func traceTwice(t testing.TB, perf, ustack, callGraph string, program ...string)
 	case <-time.After(patience):
 		t.Fatal("ustack live does not begin")
 	}
-	time.Sleep(300 * time.Millisecond) // tracing is on a moment after the line
+	traces(t, two)
 	if _, err := io.WriteString(in, "x\n"); err != nil {
 		t.Fatal(err)
 	}

@@ -121,6 +121,7 @@ func TestRecordKilled(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
+		eventually(t, "it records", func() bool { return exists(report + ".partial") })
 		time.Sleep(1500*time.Millisecond + time.Duration(rng.IntN(1000))*time.Millisecond)
 		killed := space.Monotonic()
 		if err := cmd.Process.Kill(); err != nil {
@@ -249,7 +250,7 @@ func TestRecordAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-stderr.begun
-	time.Sleep(200 * time.Millisecond) // tracing is on a moment after the line
+	traces(t, cmd)
 	if err := cmd.Process.Signal(syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}

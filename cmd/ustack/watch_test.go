@@ -12,7 +12,7 @@ import (
 )
 
 // eventually waits until something is so.
-func eventually(t *testing.T, what string, is func() bool) {
+func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for range 1000 {
 		if is() {
