@@ -275,3 +275,26 @@ func TestWakeOp(t *testing.T) {
 		t.Errorf("results %v, let go by %v", l.Results, let)
 	}
 }
+
+// TestHolderBrokenOff: who held a lock while a signal handler ran has not made the
+// thread wait, and what was lost meanwhile is no part of what is looked at.
+func TestHolderBrokenOff(t *testing.T) {
+	r := reportOf(t, `
+		10/9 0 1000 `+waitCall+`
+		10/9 0 1100 sys_futex -> 0xfffffffffffffe00
+		12/9 1 50000 sys_getpid()
+		CPU:1 [LOST 5 EVENTS]
+		12/9 1 51000 sys_getpid -> 0x1
+		10/9 0 90000 `+waitCall+`
+		11/9 1 90300 `+wakeCall+`
+		11/9 1 90310 sys_futex -> 0x1
+		10/9 0 90400 sys_futex -> 0x0`)
+	if len(r.Longest) != 1 {
+		t.Fatalf("%d waits", len(r.Longest))
+	}
+	w := r.Longest[0]
+	want := []futex.Segment{{TID: 11, From: 90_000_000, To: 90_300_000}}
+	if w.Time != 500_000 || w.Holder.TID != 11 || w.Holder.Sure || w.Holder.Share > 0.8 || !slices.Equal(w.Segments, want) {
+		t.Errorf("%+v", w)
+	}
+}

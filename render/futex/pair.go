@@ -51,11 +51,13 @@ type wait struct {
 	// what earlier calls took, end when it ended.
 	from, since, end tracefs.Time
 	acc              tracefs.Time
-	stack            int32
-	missing          resolve.Missing
-	counts           bool // in lock.active
-	timed            bool // it has a timeout
-	waker            waker
+	// began is when its last call that slept did, before what earlier ones took.
+	began, before tracefs.Time
+	stack         int32
+	missing       resolve.Missing
+	counts        bool // in lock.active
+	timed         bool // it has a timeout
+	waker         waker
 	// mayRestart tells that restart_syscall takes the wait up, which a signal
 	// broke off.
 	mayRestart bool
@@ -179,7 +181,7 @@ func (a *Analysis) beginWait(th *thread, t tracefs.Time, att *resolve.Attached) 
 	f := &th.futex
 	a.tail = th.tid
 	w := a.newWait()
-	*w = wait{th: th, cmd: f.Cmd, val: f.Val, from: t, since: t, stack: th.stack, missing: att.Missing, timed: f.Timeout,
+	*w = wait{th: th, cmd: f.Cmd, val: f.Val, from: t, since: t, began: t, stack: th.stack, missing: att.Missing, timed: f.Timeout,
 		waker: waker{stack: noStack}}
 	th.wait = w
 	if !f.HasAddr {
@@ -223,7 +225,7 @@ func (a *Analysis) leave(w *wait) {
 func (a *Analysis) resume(th *thread, t tracefs.Time) {
 	w := th.paused
 	th.paused, th.wait = nil, w
-	w.since, w.resumed = t, true
+	w.since, w.began, w.before, w.resumed = t, t, w.acc, true
 	w.waker = waker{stack: noStack}
 	if w.lock != nil {
 		a.enterWait(w, w.lock.find())

@@ -319,7 +319,7 @@ func (a *Analysis) requeued(w *wait, k *wake, sure bool) {
 	a.counted(w, Requeued)
 	a.leave(w)
 	w.waker, w.since, w.acc, w.from = waker{stack: noStack}, k.at, 0, k.at
-	w.resumed = false
+	w.began, w.before, w.resumed = k.at, 0, false
 	to := k.move.find()
 	if w.cmd.PI() {
 		to.traits.pi++
