@@ -66,7 +66,15 @@ func (t *text) summary() {
 		t.f("; %s for %d %s", t.sum(&r.Signalled), r.SignalCount, what)
 	}
 	t.b.WriteByte('\n')
-	if len(r.Locks) == 0 {
+	switch {
+	case len(r.Locks) > 0:
+	case r.LockCount > 0:
+		t.f("No lock had a wait that is long enough to be shown.\n")
+		return
+	case r.OtherLocks != nil:
+		t.f("All of them were too many to keep apart.\n")
+		return
+	default:
 		t.f("No lock is contended.\n")
 		return
 	}
