@@ -111,16 +111,17 @@ func TestRequeuePI(t *testing.T) {
 
 // TestHolderOfMutex: what proves to be no mutex in the end has no sure holder.
 func TestHolderOfMutex(t *testing.T) {
-	wake := `
-		11/10 1 5000 ` + wakeCall + `
+	woken := `
 		11/10 1 5010 sys_futex -> 0x1
 		10/10 0 5030 sys_futex -> 0x0`
+	wake := "\n11/10 1 5000 " + wakeCall + woken
+	wakeAll := "\n11/10 1 5000 sys_futex(uaddr: 0x1000, op: 0x81, val: 0x7fffffff, utime: 0, uaddr2: 0, val3: 0)" + woken
 	for name, c := range map[string]struct {
 		trace string
 		sure  bool
 	}{
 		"mutex":          {"10/10 0 100 " + waitCall + wake, true},
-		"rwlock":         {"10/10 0 100 sys_futex(uaddr: 0x1000, op: 0x189, val: 2, utime: 0, uaddr2: 0, val3: 0)" + wake, false},
+		"rwlock":         {"10/10 0 100 sys_futex(uaddr: 0x1000, op: 0x189, val: 2, utime: 0, uaddr2: 0, val3: 0)" + wakeAll, false},
 		"another number": {"10/10 0 100 " + waitCall + wake + "\n10/10 0 6000 sys_futex(uaddr: 0x1000, op: 0x80, val: 7, utime: 0, uaddr2: 0, val3: 0)", false},
 	} {
 		r := reportOf(t, c.trace)
