@@ -109,6 +109,47 @@ func TestRequeuePI(t *testing.T) {
 	}
 }
 
+// TestRequeuePIFirst: FUTEX_CMP_REQUEUE_PI has to be asked to wake one waiter, and moves
+// that one too if the mutex is held.
+func TestRequeuePIFirst(t *testing.T) {
+	const (
+		wait    = "sys_futex(uaddr: 0x1000, op: 0x8b, val: 5, utime: 0, uaddr2: 0x2000, val3: 0)"
+		requeue = "sys_futex(uaddr: 0x1000, op: 0x8c, val: 0x1, utime: 0x7fffffff, uaddr2: 0x2000, val3: 0x5)"
+		unlock  = "sys_futex(uaddr: 0x2000, op: 0x87, val: 0, utime: 0, uaddr2: 0, val3: 0)"
+	)
+	moved := `
+		10/9 0 100 ` + wait + `
+		12/9 0 200 ` + wait + `
+		11/9 1 4000 ` + requeue + `%s
+		11/9 1 4010 sys_futex -> 0x2
+		11/9 1 5000 ` + unlock + `
+		11/9 1 5010 sys_futex -> 0x0
+		10/9 0 5100 sys_futex -> 0x0
+		10/9 0 8000 ` + unlock + `
+		10/9 0 8010 sys_futex -> 0x0
+		12/9 0 8100 sys_futex -> 0x0`
+	r := reportOf(t, fmt.Sprintf(moved, ""))
+	want := []string{
+		"condvar 0x1000 9 [0 0 0 0 2 0 0 0] 7700+0 by 10 12",
+		"pi-mutex 0x2000 9 [2 0 0 0 0 0 0 0] 5200+0 by 10 12",
+	}
+	if got := rows(r); !slices.Equal(got, want) {
+		t.Errorf("moved: %q", got)
+	}
+	if len(r.Longest) != 2 || r.Longest[0].TID != 12 || r.Longest[0].Waker != 10 || r.Longest[0].Holder.TID != 10 {
+		t.Errorf("moved: %+v", r.Longest)
+	}
+	r = reportOf(t, fmt.Sprintf(moved, `
+		11/9 1 4005 sched_waking: comm=t10 pid=10 prio=120 target_cpu=000`))
+	want = []string{
+		"condvar 0x1000 9 [1 0 0 0 1 0 0 0] 8800+0 by 10 12",
+		"pi-mutex 0x2000 9 [1 0 0 0 0 0 0 0] 4100+0 by 12",
+	}
+	if got := rows(r); !slices.Equal(got, want) {
+		t.Errorf("woken: %q", got)
+	}
+}
+
 // TestHolderOfMutex: what proves to be no mutex in the end has no sure holder.
 func TestHolderOfMutex(t *testing.T) {
 	woken := `

@@ -193,6 +193,11 @@ func (a *Analysis) wakeReturned(k *wake, n int, t tracefs.Time) {
 // in that order (plist_for_each_entry in kernel/futex/waitwake.c; threads of
 // higher priority go before).
 //
+// FUTEX_CMP_REQUEUE_PI gives the mutex to the first one if nobody holds it, else all
+// are moved (futex_proxy_trylock_atomic in kernel/futex/requeue.c). Only the scheduler
+// tells; without its word the first one is moved, too: if it was woken, all that counts
+// for the mutex is the time until it runs.
+//
 // ended is a waiter that was none of them, nil if there is none.
 func (a *Analysis) assign(k *wake, t tracefs.Time, ended *wait) {
 	own := k.th.proc.find()
@@ -216,7 +221,7 @@ func (a *Analysis) assign(k *wake, t tracefs.Time, ended *wait) {
 			}
 			k.left--
 			k.claimed++
-			if k.move != nil && k.claimed > k.first {
+			if k.move != nil && (k.claimed > k.first || k.pi) {
 				a.requeued(w, k, sure)
 				i-- // it has left the site
 				continue
