@@ -101,10 +101,10 @@ func (a *Analysis) loss(r *Report) {
 	}
 }
 
-// blocked lists the waits that had not ended.
-func (a *Analysis) blocked(r *Report, u *underway, byLock map[*lock]*Lock, v *View) {
+// blocked lists the waits that had not ended, and tells which of them are wanted.
+func (a *Analysis) blocked(r *Report, u *underway, byLock map[*lock]*Lock, v *View) (all []*Blocked) {
 	if a.noReturns() {
-		return
+		return nil
 	}
 	for _, th := range a.threads {
 		w := th.wait
@@ -116,14 +116,18 @@ func (a *Analysis) blocked(r *Report, u *underway, byLock map[*lock]*Lock, v *Vi
 		_, _, b.Doubt = u.gaps.within(th.since, u.end)
 		if w.lock != nil {
 			l := w.lock.find()
-			if b.Lock = byLock[l]; b.Lock == nil || !v.wants(u, b.Lock) {
+			if b.Lock = byLock[l]; b.Lock == nil {
 				continue
 			}
 			u.owned(b, w, l)
 		}
-		r.Blocked = append(r.Blocked, b)
+		all = append(all, b)
+		if b.Lock == nil || v.wants(u, b.Lock) {
+			r.Blocked = append(r.Blocked, b)
+		}
 	}
 	slices.SortFunc(r.Blocked, func(x, y *Blocked) int {
 		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.TID, y.TID))
 	})
+	return all
 }

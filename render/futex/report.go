@@ -70,9 +70,9 @@ func (a *Analysis) report(v View) *Report {
 	}
 	r.Threads = a.threadTimes(locks[0])
 	r.ThreadCount = len(r.Threads)
-	a.blocked(r, u, byLock, &v)
+	blocked := a.blocked(r, u, byLock, &v)
 	u.longest(r, byLock, &v)
-	a.verdict(r)
+	a.verdict(r, blocked)
 	a.notes(r, filtered)
 	r.Locks, r.LockCount = v.list(locks[0]), len(locks[0])
 	r.Signals, r.SignalCount = v.list(locks[1]), len(locks[1])

@@ -102,15 +102,18 @@ type judge struct {
 	a    *Analysis
 	r    *Report
 	hang []*Blocked
-	by   map[int32]*Blocked // by thread
+	by   map[int32]*Blocked // by thread, with those that are not wanted
 	run  *running
 }
 
-// verdict finds out why threads hang. The surest explanation comes first.
-func (a *Analysis) verdict(r *Report) {
+// verdict finds out why threads hang. The surest explanation comes first. all are the
+// waits that had not ended: who is wanted may wait for who is not.
+func (a *Analysis) verdict(r *Report, all []*Blocked) {
 	j := &judge{a: a, r: r, by: make(map[int32]*Blocked), run: a.running()}
-	for _, b := range r.Blocked {
+	for _, b := range all {
 		j.by[b.TID] = b
+	}
+	for _, b := range r.Blocked {
 		if j.stuck(b) {
 			j.hang = append(j.hang, b)
 		}
