@@ -10,6 +10,9 @@ func (a *Analysis) beginWake(th *thread, t tracefs.Time) {
 	f := &th.futex
 	key := keyOf(f)
 	l := a.known(th, key)
+	if l == nil && key.shared && len(a.files) > 0 {
+		l = a.lock(th, key, t) // that of another process, if it is in a file
+	}
 	k := &wake{th: th, lock: l, key: key, asked: f.Val, at: t, stack: th.stack, first: int(min(f.Val, 1<<30)), pi: f.Cmd.PI(),
 		elsewhere: f.Cmd == syscalls.WakeOp && f.Val2 > 0}
 	if f.Cmd == syscalls.UnlockPI {

@@ -367,7 +367,7 @@ func (a *Analysis) notes(r *Report, filtered bool) {
 		note("times are in ticks of the trace's clock, not in seconds")
 	}
 	if slices.ContainsFunc(a.all, func(l *lock) bool {
-		return l.parent == nil && l.key.shared && !l.local && l.file == fileKey{} && l.kind() != Join
+		return l.parent == nil && l.traits.waits > 0 && l.key.shared && !l.local && l.file == fileKey{} && l.kind() != Join
 	}) {
 		note("futexes without FUTEX_PRIVATE_FLAG may be shared between processes: --maps would tell")
 	}

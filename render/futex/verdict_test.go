@@ -9,30 +9,33 @@ import (
 	"ustack/tracefs"
 )
 
-// oneFile are the mappings of processes of one thread each, which share a file.
+// oneFile are the mappings of processes of one thread each, which all share a page.
 type oneFile struct{}
 
 func (oneFile) Process(tid int32) (int32, bool) { return tid, true }
 
 func (oneFile) SharedFile(_ int32, _ tracefs.Time, _ bool, addr uint64) (id, path string, offset uint64, ok bool) {
-	return "0:1:2", "/dev/shm/locks", addr, true
+	return "0:1:2", "/dev/shm/locks", addr & 0xfff, true
 }
 
 // TestCircleFiltered: a circle is one whoever of it is asked for, though only two of
 // its threads have ever waited for the locks of one.
 func TestCircleFiltered(t *testing.T) {
-	call := func(addr, op string) string {
-		return fmt.Sprintf("sys_futex(uaddr: %s, op: %s, val: 2, utime: 0, uaddr2: 0, val3: 0)", addr, op)
+	wait := func(addr string) string {
+		return "sys_futex(uaddr: " + addr + ", op: 0, val: 2, utime: 0, uaddr2: 0, val3: 0)"
+	}
+	wake := func(addr string) string {
+		return "sys_futex(uaddr: " + addr + ", op: 1, val: 1, utime: 0, uaddr2: 0, val3: 0)"
 	}
 	var text strings.Builder
-	locks := []string{"0x1000", "0x2000", "0x3000"}
+	locks := []string{"0x1010", "0x1020", "0x1030"}
 	for i, addr := range locks { // each gets one
-		fmt.Fprintf(&text, "%d 0 %d %s\n", 10*(i+1), 100+i, call(addr, "0"))
-		fmt.Fprintf(&text, "40 1 %d %s\n40 1 %d sys_futex -> 0x1\n", 200+20*i, call(addr, "1"), 210+20*i)
+		fmt.Fprintf(&text, "%d 0 %d %s\n", 10*(i+1), 100+i, wait(addr))
+		fmt.Fprintf(&text, "40 1 %d %s\n40 1 %d sys_futex -> 0x1\n", 200+20*i, wake(addr), 210+20*i)
 		fmt.Fprintf(&text, "%d 0 %d sys_futex -> 0x0\n", 10*(i+1), 300+i)
 	}
 	for i := range locks { // and waits for the next
-		fmt.Fprintf(&text, "%d 0 %d %s\n", 10*(i+1), 400+i, call(locks[(i+1)%len(locks)], "0"))
+		fmt.Fprintf(&text, "%d 0 %d %s\n", 10*(i+1), 400+i, wait(locks[(i+1)%len(locks)]))
 	}
 	a := analyseText(t, futex.Options{Mappings: oneFile{}}, script(text.String()))
 	for _, view := range []futex.View{{}, {PIDs: []int32{10}}, {PIDs: []int32{30}}, {Comms: []string{"t20"}}} {
