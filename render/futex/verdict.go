@@ -364,10 +364,12 @@ func (j *judge) cannotTell() Verdict {
 func (j *judge) lastUse(b *Blocked) string {
 	l := b.Lock.lock
 	switch {
+	case b.Owner != 0:
+		return "; " + j.held(b)
 	case l.lastWake > 0:
-		return fmt.Sprintf("; it was last let go at %s", j.at(l.lastWake))
+		return fmt.Sprintf("; a thread was last woken there at %s", j.at(l.lastWake))
 	case b.Lock.Kind.exclusive():
-		return "; who holds it got it without waiting, so the trace does not show who"
+		return "; who holds it is not seen to have waited for it, so the trace does not show who"
 	}
 	return ""
 }

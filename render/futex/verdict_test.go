@@ -47,3 +47,25 @@ func TestCircleFiltered(t *testing.T) {
 		t.Errorf("of others: %+v", v)
 	}
 }
+
+// TestCannotTell: what is said of who holds a lock is no more than the trace has. Who
+// got it may have waited before the trace began.
+func TestCannotTell(t *testing.T) {
+	const owned = `
+		10/9 0 10 ` + waitCall + `
+		12/9 1 20 ` + wakeCall + `
+		12/9 1 30 sys_futex -> 0x1`
+	hangs := `
+		10/9 0 100 sys_futex -> 0x0
+		11/9 0 200 ` + waitCall + `
+		12/9 1 900000 sys_getpid()`
+	for trace, want := range map[string]string{
+		hangs:         "; who holds it is not seen to have waited for it, so the trace does not show who",
+		owned + hangs: "; t10-10 got that lock at 0.000100 and has not let it go",
+	} {
+		v := reportOf(t, trace).Verdict
+		if v.Kind != futex.CannotTell || len(v.Evidence) != 1 || !strings.HasSuffix(v.Evidence[0], want) {
+			t.Errorf("%+v, want %q", v, want)
+		}
+	}
+}
