@@ -24,6 +24,11 @@ func (a *Analysis) Until(t tracefs.Time) {
 	a.until = max(a.until, t)
 }
 
+// Refused tells how many records the kernel refused to take since the trace began, as
+// far as the trace itself does not say so: nobody knows when that was, so nothing is
+// sure any more.
+func (a *Analysis) Refused(n uint64) { a.refused = n }
+
 // finish ends what is under way at the end of the trace.
 func (a *Analysis) finish() {
 	for from := range a.openGaps() {
@@ -90,10 +95,10 @@ func (h *hiding) from(l *lock) tracefs.Time {
 
 // loss says what loss does to the numbers.
 func (a *Analysis) loss(r *Report) {
-	r.Loss = Loss{Gaps: a.gaps.Count, Records: a.gaps.Records, Unknown: a.gaps.Unknown, Forgotten: a.forgot}
-	r.Loss.Bounded = !a.spans.late && a.forgot == 0 && !(a.buried && a.gaps.Any())
+	r.Loss = Loss{Gaps: a.gaps.Count, Records: a.gaps.Records, Unknown: a.gaps.Unknown, Refused: a.refused, Forgotten: a.forgot}
+	r.Loss.Bounded = a.refused == 0 && !a.spans.late && a.forgot == 0 && !(a.buried && a.gaps.Any())
 	r.Loss.Unseen = -1
-	if !a.gaps.Unknown {
+	if !a.gaps.Unknown && a.refused == 0 {
 		window := uint64(max(a.end-a.start, 1))
 		if a.gaps.Records < uint64(1<<62)/window {
 			r.Loss.Unseen = tracefs.Time(a.gaps.Records * window)

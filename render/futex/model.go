@@ -182,6 +182,9 @@ type Loss struct {
 	Gaps    int64
 	Records uint64
 	Unknown bool // some gaps have no count
+	// Refused are records that the kernel did not take, nobody knows when: see
+	// Analysis.Refused.
+	Refused uint64
 	// Bounded tells that Low and High of the sums hold, for the threads of
 	// which the trace has any call.
 	Bounded bool
@@ -191,3 +194,6 @@ type Loss struct {
 	// Forgotten are threads that ustack itself had no room for.
 	Forgotten int64
 }
+
+// Any reports whether records were lost.
+func (l *Loss) Any() bool { return l.Gaps > 0 || l.Refused > 0 }

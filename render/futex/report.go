@@ -63,7 +63,7 @@ func (a *Analysis) report(v View) *Report {
 	}
 	r.All.add(&r.Contended)
 	r.All.add(&r.Signalled)
-	if r.Loss.Gaps > 0 {
+	if r.Loss.Any() {
 		for _, s := range []*Sum{&r.Contended, &r.Signalled, &r.All} {
 			s.High += hidden.more
 		}
@@ -339,6 +339,9 @@ func (u *underway) longest(r *Report, byLock map[*lock]*Lock, v *View) {
 func (u *underway) wait(w *Wait, l *Lock) *Wait {
 	one := *w
 	one.check(u.gaps)
+	if h := &one.Holder; h.Sure && u.a.refused > 0 {
+		h.Sure, h.Why = false, "the kernel refused records, nobody knows when"
+	}
 	one.Lock, one.Stack, one.WakerStack = l, u.a.stacks.get(w.stack), u.a.stacks.get(w.waker)
 	return &one
 }

@@ -46,6 +46,10 @@ func TestCircleFiltered(t *testing.T) {
 	if v := a.Interim(futex.View{PIDs: []int32{50}}).Verdict; v.LockUp() {
 		t.Errorf("of others: %+v", v)
 	}
+	a.Refused(1)
+	if v := a.Interim(futex.View{}).Verdict; v.Kind != futex.Deadlock || v.Sure {
+		t.Errorf("with records refused: %+v", v)
+	}
 }
 
 // TestCannotTell: what is said of who holds a lock is no more than the trace has. Who

@@ -51,8 +51,8 @@ type sumJSON struct {
 	boundsJSON
 }
 
-// boundsJSON are the bounds of total and blocked together; absent if records
-// were lost and there are none.
+// boundsJSON are the bounds of total and blocked together; absent if there are
+// none.
 type boundsJSON struct {
 	Low  *tracefs.Time `json:"low_ns,omitempty"`
 	High *tracefs.Time `json:"high_ns,omitempty"`
@@ -251,7 +251,7 @@ type beforeJSON struct {
 
 func beforeOf(r *futex.Report) beforeJSON {
 	b := &r.Before
-	if r.Loss.Gaps > 0 {
+	if r.Loss.Any() {
 		return beforeJSON{Waits: b.Waits, AtMost: &b.Time, Unclear: b.Unclear, UnclearAtMost: &b.UnclearTime}
 	}
 	return beforeJSON{Waits: b.Waits, AtLeast: &b.Time, Unclear: b.Unclear, UnclearAtLeast: &b.UnclearTime}
@@ -273,6 +273,7 @@ type lossJSON struct {
 	Gaps      int64         `json:"gaps"`
 	Records   uint64        `json:"records"`
 	Unknown   bool          `json:"more,omitempty"`
+	Refused   uint64        `json:"refused"`
 	Bounded   bool          `json:"bounded"`
 	Unseen    *tracefs.Time `json:"unseen_threads_ns,omitempty"`
 	Forgotten int64         `json:"threads_forgotten"`
@@ -293,7 +294,7 @@ func JSON(w io.Writer, r *futex.Report) error {
 		Waitv:    waitvJSON{r.Waitv.Waits, r.Waitv.Time},
 		NoReturn: r.NoReturn, Notes: append([]string{}, r.Notes...),
 		Verdict: verdictJSON{Kind: r.Verdict.Kind.String(), Text: r.Verdict.Text, Evidence: append([]string{}, r.Verdict.Evidence...)},
-		Loss:    lossJSON{Gaps: r.Loss.Gaps, Records: r.Loss.Records, Unknown: r.Loss.Unknown, Bounded: r.Loss.Bounded, Forgotten: r.Loss.Forgotten},
+		Loss:    lossJSON{Gaps: r.Loss.Gaps, Records: r.Loss.Records, Unknown: r.Loss.Unknown, Refused: r.Loss.Refused, Bounded: r.Loss.Bounded, Forgotten: r.Loss.Forgotten},
 	}
 	if r.Verdict.Kind != futex.NoLockUp {
 		d.Verdict.Confidence = confidence(r.Verdict.Sure)
@@ -335,7 +336,7 @@ func hex(v uint64) string { return fmt.Sprintf("%#x", v) }
 func clean(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
 func boundsOf(s *futex.Sum, r *futex.Report) boundsJSON {
-	if r.Loss.Gaps > 0 && !r.Loss.Bounded {
+	if !r.Loss.Bounded {
 		return boundsJSON{}
 	}
 	return boundsJSON{&s.Low, &s.High}

@@ -380,7 +380,7 @@ func (t *text) odd() {
 	}
 	t.f("\nBesides\n\n")
 	began, bound := "began before the trace", "at least"
-	if r.Loss.Gaps > 0 { // the entry may be among what was lost
+	if r.Loss.Any() { // the entry may be among what was lost
 		began, bound = "began before the trace, or where records were lost,", "at most"
 	}
 	if b.Waits > 0 {
@@ -401,7 +401,7 @@ func (t *text) odd() {
 func (t *text) loss() {
 	r := t.r
 	l := &r.Loss
-	if l.Gaps == 0 && l.Forgotten == 0 && len(r.Notes) == t.told {
+	if !l.Any() && l.Forgotten == 0 && len(r.Notes) == t.told {
 		return
 	}
 	t.b.WriteByte('\n')
@@ -419,6 +419,9 @@ func (t *text) loss() {
 		default:
 			t.f("Ranges are for the threads that the trace shows; others can have waited for %s at most.\n", t.time(l.Unseen))
 		}
+	}
+	if l.Refused > 0 {
+		t.f("Loss: the kernel refused %s (commit overrun); where they are missing is not known, so all sums are what was seen.\n", plural64(int64(l.Refused), "record"))
 	}
 	if l.Forgotten > 0 {
 		t.f("%s were too many to keep: their waits at that time are not counted.\n", plural64(l.Forgotten, "thread"))
