@@ -354,9 +354,16 @@ func (j *judge) cannotTell() Verdict {
 			v.Evidence = append(v.Evidence, j.waits(b)+j.lastUse(b))
 		}
 	}
-	v.Text = fmt.Sprintf("%d wait%s at the end hang, and the trace does not tell why.", len(j.hang), map[bool]string{false: "s", true: ""}[len(j.hang) == 1])
-	if signals {
-		v.Text = fmt.Sprintf("No lock-up seen: %d long wait%s at the end, all for a signal, which can be idling.", len(j.hang), map[bool]string{false: "s", true: ""}[len(j.hang) == 1])
+	n := len(j.hang)
+	switch {
+	case signals && n == 1:
+		v.Text = "No lock-up seen: 1 long wait at the end, for a signal, which can be idling."
+	case signals:
+		v.Text = fmt.Sprintf("No lock-up seen: %d long waits at the end, all for a signal, which can be idling.", n)
+	case n == 1:
+		v.Text = "1 wait at the end hangs, and the trace does not tell why."
+	default:
+		v.Text = fmt.Sprintf("%d waits at the end hang, and the trace does not tell why.", n)
 	}
 	return v
 }

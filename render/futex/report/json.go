@@ -35,7 +35,9 @@ type document struct {
 	OtherSignals *lockJSON     `json:"condvars_others,omitempty"`
 	Blocked      []blockedJSON `json:"blocked"`
 	Longest      []waitJSON    `json:"longest"`
+	ThreadCount  int           `json:"threads_total"`
 	Threads      []threadJSON  `json:"threads"`
+	ThreadRest   *restJSON     `json:"threads_others,omitempty"`
 	Before       beforeJSON    `json:"began_before"`
 	Waitv        waitvJSON     `json:"waitv"`
 	NoReturn     int64         `json:"no_return"`
@@ -190,6 +192,12 @@ type threadJSON struct {
 	Time  tracefs.Time `json:"total_ns"`
 }
 
+// restJSON is of threads that were too many to keep apart.
+type restJSON struct {
+	Count int64        `json:"count"`
+	Time  tracefs.Time `json:"total_ns"`
+}
+
 // ownerJSON is who held a lock, Count times of those that its memory was read.
 type ownerJSON struct {
 	TID   int32  `json:"tid"`
@@ -289,7 +297,7 @@ func JSON(w io.Writer, r *futex.Report) error {
 		Schema: Schema, TimeUnit: unit, Start: r.Start, End: r.End, Calls: r.Calls,
 		Contended: sumOf(&r.Contended, r), Signalled: sumOf(&r.Signalled, r), All: sumOf(&r.All, r),
 		LockCount: r.LockCount, Locks: locksOf(r.Locks, r), SignalCount: r.SignalCount, Condvars: locksOf(r.Signals, r),
-		Blocked: []blockedJSON{}, Longest: []waitJSON{}, Threads: threadsOf(r.Threads),
+		Blocked: []blockedJSON{}, Longest: []waitJSON{}, ThreadCount: r.ThreadCount, Threads: threadsOf(r.Threads),
 		Before:   beforeOf(r),
 		Waitv:    waitvJSON{r.Waitv.Waits, r.Waitv.Time},
 		NoReturn: r.NoReturn, Notes: append([]string{}, r.Notes...),
@@ -309,6 +317,9 @@ func JSON(w io.Writer, r *futex.Report) error {
 	if r.OtherSignals != nil {
 		x := lockOf(r.OtherSignals, r)
 		d.OtherSignals = &x
+	}
+	if rest := r.ThreadRest; rest.Count > 0 {
+		d.ThreadRest = &restJSON{rest.Count, rest.Time}
 	}
 	for _, b := range r.Blocked {
 		d.Blocked = append(d.Blocked, blockedOf(b))
@@ -364,8 +375,8 @@ func lockOf(l *futex.Lock, r *futex.Report) lockJSON {
 		Histogram: []bucketJSON{}, WaitStacks: stacksOf(l.WaitStacks, l.Time), Wakers: stacksOf(l.Wakers, l.Time), Flows: []flowJSON{},
 		Waiters: threadsOf(l.Waiters), WakerTIDs: threadsOf(l.WakerTIDs), Holders: threadsOf(l.Holders), Owners: ownersOf(l.Owners), Partial: l.Partial,
 	}
-	if l.More.Count > 0 {
-		out.More, out.MoreTime = l.More.Count, &l.More.Time
+	if most := l.Rest.Most(); most.Count > 0 {
+		out.More, out.MoreTime = most.Count, &most.Time
 	}
 	if l.File != "" {
 		out.Offset = hex(l.Offset)
