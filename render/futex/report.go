@@ -77,7 +77,7 @@ func (a *Analysis) report(v View) *Report {
 	blocked := a.blocked(r, u, byLock, &v)
 	u.longest(r, byLock, &v)
 	a.verdict(r, blocked)
-	a.notes(r, filtered)
+	a.notes(r, slices.Concat(locks[0], locks[1]), filtered)
 	r.Locks, r.LockCount = v.list(locks[0]), len(locks[0])
 	r.Signals, r.SignalCount = v.list(locks[1]), len(locks[1])
 	for _, l := range slices.Concat(r.Locks, r.Signals) {
@@ -356,8 +356,8 @@ func (u *underway) wait(w *Wait, l *Lock) *Wait {
 	return &one
 }
 
-// notes say what the trace lacks.
-func (a *Analysis) notes(r *Report, filtered bool) {
+// notes say what the trace lacks to tell more of some futexes.
+func (a *Analysis) notes(r *Report, locks []*Lock, filtered bool) {
 	note := func(format string, args ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, args...)) }
 	switch {
 	case a.calls == 0 && a.exits == 0:
@@ -367,22 +367,22 @@ func (a *Analysis) notes(r *Report, filtered bool) {
 	case a.calls == 0:
 		note("the trace has returns from futex calls only: enable the event sys_enter_futex")
 	}
-	unknown := 0
-	for _, l := range slices.Concat(r.Locks, r.Signals) {
-		if l.Process != nil && l.Process.TGID < 0 {
-			unknown++
-		}
-	}
-	if unknown > 0 {
+	unknown := slices.ContainsFunc(locks, func(l *Lock) bool { return l.Process != nil && l.Process.TGID < 0 })
+	switch {
+	case unknown && a.opt.Mappings == nil:
 		note("processes are told apart by who wakes whom: option record-tgid, or --maps, would tell for sure")
+	case unknown:
+		note("processes whose mappings are not known are told apart by who wakes whom: option record-tgid would tell for sure")
 	}
 	if a.ticks {
 		note("times are in ticks of the trace's clock, not in seconds")
 	}
-	if slices.ContainsFunc(a.all, func(l *lock) bool {
-		return l.parent == nil && l.traits.waits > 0 && l.key.shared && !l.local && l.file == fileKey{} && l.kind() != Join
-	}) {
+	shared := slices.ContainsFunc(locks, func(l *Lock) bool { return l.Shared && !l.Local && l.File == "" && l.Kind != Join })
+	switch {
+	case shared && a.opt.Mappings == nil:
 		note("futexes without FUTEX_PRIVATE_FLAG may be shared between processes: --maps would tell")
+	case shared:
+		note("futexes without FUTEX_PRIVATE_FLAG may be shared between processes: what is known of mappings does not tell")
 	}
 	if a.stopped && !a.restarts {
 		note("waits that a signal broke off may have gone on unseen: enable the event sys_enter_restart_syscall, and sys_exit too")
