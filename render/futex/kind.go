@@ -55,6 +55,7 @@ func (k Kind) exclusive() bool { return k == Mutex || k == PIMutex || k == GoLoc
 type traits struct {
 	waits, pi, plain, bitset int64
 	realtime, timeouts       int64
+	endless                  int64 // FUTEX_CLOCK_REALTIME, and no timeout
 	zero, two, three         int64 // by value waited with
 	owner                    int64 // value has the bit FUTEX_WAITERS: an owner's number is in it
 	thread                   int64 // value is the number of a thread of the trace
@@ -85,6 +86,9 @@ func (t *traits) wait(f *syscalls.Futex, thread bool) {
 	}
 	if f.Realtime {
 		t.realtime++
+		if !f.Timeout {
+			t.endless++
+		}
 	}
 	if f.Timeout {
 		t.timeouts++
@@ -136,7 +140,7 @@ func (t *traits) merge(u *traits) {
 		from int64
 	}{
 		{&t.waits, u.waits}, {&t.pi, u.pi}, {&t.plain, u.plain}, {&t.bitset, u.bitset}, {&t.realtime, u.realtime},
-		{&t.timeouts, u.timeouts}, {&t.zero, u.zero}, {&t.two, u.two}, {&t.three, u.three}, {&t.owner, u.owner},
+		{&t.timeouts, u.timeouts}, {&t.endless, u.endless}, {&t.zero, u.zero}, {&t.two, u.two}, {&t.three, u.three}, {&t.owner, u.owner},
 		{&t.thread, u.thread}, {&t.count, u.count}, {&t.wakes, u.wakes}, {&t.broadcasts, u.broadcasts}, {&t.empties, u.empties},
 		{&t.requeues, u.requeues}, {&t.unexplained, u.unexplained}, {&t.libc, u.libc},
 	} {
@@ -198,8 +202,8 @@ func (l *lock) kind() Kind {
 		return Condvar
 	case t.owner == t.waits:
 		return Mutex
-	case t.two == t.waits && t.broadcasts == 0 && (t.plain == t.waits || t.realtime == 0 || t.timeouts == t.waits):
-		return Mutex
+	case t.two == t.waits && t.broadcasts == 0 && t.endless == 0:
+		return Mutex // pthread_mutex_timedlock has FUTEX_CLOCK_REALTIME, too
 	case t.counted():
 		return Condvar
 	case t.bitset == t.waits && t.realtime > 0 && t.two+t.three == t.waits:

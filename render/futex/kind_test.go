@@ -9,6 +9,21 @@ import (
 	"ustack/render/futex"
 )
 
+// TestKindOfTimedLock: a mutex is one however threads wait for it.
+func TestKindOfTimedLock(t *testing.T) {
+	const timedLock = "sys_futex(uaddr: 0x1000, op: 0x189, val: 2, utime: 0x7ffe, uaddr2: 0, val3: 0xffffffff)"
+	r := reportOf(t, `
+		10/9 0 100 `+waitCall+`
+		12/9 0 200 `+timedLock+`
+		11/9 1 300 `+wakeCall+`
+		11/9 1 310 sys_futex -> 0x1
+		10/9 0 350 sys_futex -> 0x0
+		12/9 0 900 `+timedOut)
+	if len(r.Locks) != 1 || r.Locks[0].Kind != futex.Mutex || len(r.Longest) != 2 || !r.Longest[1].Holder.Sure {
+		t.Errorf("%v", rows(r))
+	}
+}
+
 // TestKindOfCounts: the condition variables of glibc since 2.41 are waited at with
 // the count of their signals, which can be a number that a rwlock has too. Waits for
 // a signal are none for a lock.
