@@ -109,7 +109,7 @@ func someSegments(segs []Segment) []Segment {
 // heldUntil is when a wait's lock was let go: the waiter needs a while to get
 // going then.
 func (w *wait) heldUntil(end tracefs.Time) tracefs.Time {
-	if w.waker.tid != 0 && w.waker.at > w.began && w.waker.at < end {
+	if w.waker.sure && w.waker.at > w.began && w.waker.at < end {
 		return w.waker.at
 	}
 	return end

@@ -57,6 +57,7 @@ type wait struct {
 	missing       resolve.Missing
 	counts        bool // in lock.active
 	timed         bool // it has a timeout
+	crossed       bool // a wake-up was under way when it began
 	waker         waker
 	// mayRestart tells that restart_syscall takes the wait up, which a signal
 	// broke off.
@@ -167,6 +168,7 @@ func (a *Analysis) broken(th *thread, t tracefs.Time) {
 	}
 	if k := th.wake; k != nil {
 		th.wake = nil
+		k.woke = true // perhaps
 		a.wakeReturned(k, k.claimed, t)
 		if k.lock != nil {
 			k.lock.find().active--
@@ -199,7 +201,7 @@ func (a *Analysis) enterWait(w *wait, l *lock) {
 	w.lock, w.counts = l, true
 	l.active++
 	if s := a.site(l.key, l); len(s.waiters) < maxSiteWaiters {
-		w.site = s
+		w.site, w.crossed = s, s.crosses(w)
 		s.waiters = append(s.waiters, w)
 	}
 }
@@ -363,7 +365,9 @@ func (a *Analysis) waitReturned(th *thread, t tracefs.Time, e *syscalls.Event, s
 	}
 	if r == Woken {
 		a.claim(w)
-		if k := w.waker.wake; k != nil && !k.of(w.lock.find()) && (w.waker.sure || a.oneProcess(w)) {
+		one, oneProcess := a.wakers(w)
+		w.waker.sure = w.waker.seen || w.waker.sure && one
+		if k := w.waker.wake; k != nil && !k.of(w.lock.find()) && (w.waker.sure || oneProcess) {
 			s.waker = a.lockOf(k)
 		}
 	} else if w.waker.tid != 0 {

@@ -59,21 +59,29 @@ func (p *pastWakes) between(to []*wake, after, upTo tracefs.Time) (list []*wake,
 	return to, all
 }
 
-// oneProcess reports whether all who woke anybody while a wait lasted are of
-// the process of its waker: then that is who woke it, whichever thread it was.
-func (a *Analysis) oneProcess(w *wait) bool {
-	if w.site == nil {
-		return false
+// wakers tells of the calls that can have woken a waiter which has returned, whoever
+// they have been taken for: whether there was but one, and whether all are of the
+// process of its waker, which then woke it, whichever thread it was.
+func (a *Analysis) wakers(w *wait) (one, oneProcess bool) {
+	if w.site == nil || w.crossed || w.waker.wake == nil {
+		return false, false
 	}
-	p := w.waker.wake.th.proc.find()
 	var all bool
-	a.past, all = w.site.past.between(a.past[:0], w.since, w.end)
+	a.past, all = w.site.past.between(a.past[:0], w.since-1, w.end)
+	p := w.waker.wake.th.proc.find()
+	one, oneProcess = all, all
 	for _, k := range a.past {
-		if (k.woke || !k.returned) && k.th.proc.find() != p {
-			return false
+		if k.may(w) && (k.woke || !k.returned) {
+			one = one && k == w.waker.wake
+			oneProcess = oneProcess && k.th.proc.find() == p
 		}
 	}
-	return all
+	return one, oneProcess
+}
+
+// crosses reports whether a call is under way that can wake who begins to wait now.
+func (s *site) crosses(w *wait) bool {
+	return len(s.wakes) >= maxSiteCalls || slices.ContainsFunc(s.wakes, func(k *wake) bool { return !k.returned && k.may(w) })
 }
 
 // wake is a call that lets others go on.
@@ -107,9 +115,9 @@ type waker struct {
 	at    tracefs.Time
 	stack int32
 	lock  *lock
-	// sure tells that nobody else can have been it.
-	sure bool
-	wake *wake // its call
+	// sure tells that nobody else can have been it, seen that the scheduler says so.
+	sure, seen bool
+	wake       *wake // its call
 }
 
 // Bounds of what is kept of one site: wake-ups whose waiters are not all known,
@@ -256,6 +264,7 @@ func (a *Analysis) wokenBy(w *wait, tid int32) {
 		k.claimed++
 	}
 	w.waker = k.waker(true)
+	w.waker.seen = true
 }
 
 // claim finds the call that has woken a waiter which returns.
