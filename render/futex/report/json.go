@@ -102,6 +102,7 @@ type lockJSON struct {
 	Owners      []ownerJSON   `json:"owners,omitempty"`
 	More        int64         `json:"not_kept_apart,omitempty"`
 	MoreTime    *tracefs.Time `json:"not_kept_apart_ns,omitempty"`
+	Longest     *waitJSON     `json:"longest,omitempty"`
 	Partial     bool          `json:"partial,omitempty"`
 }
 
@@ -390,6 +391,10 @@ func lockOf(l *futex.Lock, r *futex.Report) lockJSON {
 		if p.TGID >= 0 {
 			out.Process.TGID = &p.TGID
 		}
+	}
+	if l.Longest != nil && l.Longest.Lock != nil {
+		w := waitOf(l.Longest)
+		out.Longest = &w
 	}
 	for _, b := range l.Histogram {
 		out.Histogram = append(out.Histogram, bucketJSON{b.From, b.Count})
