@@ -366,7 +366,10 @@ func (a *Analysis) waitReturned(th *thread, t tracefs.Time, e *syscalls.Event, s
 	if r == Woken {
 		a.claim(w)
 		one, oneProcess := a.wakers(w)
-		w.waker.sure = w.waker.seen || w.waker.sure && one
+		if one = one || w.waker.seen; one {
+			w.waker.wake.proven++
+		}
+		w.waker.sure = w.waker.sure && one
 		if k := w.waker.wake; k != nil && !k.of(w.lock.find()) && (w.waker.sure || oneProcess) {
 			s.waker = a.lockOf(k)
 		}

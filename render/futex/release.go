@@ -56,7 +56,7 @@ func (a *Analysis) wakeEnded(k *wake, t tracefs.Time, e *syscalls.Event) {
 	if k.elsewhere {
 		n = min(n, k.first) // the others were woken there
 	}
-	k.woke = n > 0
+	k.woke, k.woken = n > 0, n
 	if n > 0 && (k.lock != nil || len(k.site.waiters) > 0 || k.claimed > 0) {
 		l := a.lockOf(k)
 		l.lastWake = max(l.lastWake, k.at)

@@ -60,7 +60,7 @@ func (p *pastWakes) between(to []*wake, after, upTo tracefs.Time) (list []*wake,
 }
 
 // wakers tells of the calls that can have woken a waiter which has returned, whoever
-// they have been taken for: whether there was but one, and whether all are of the
+// they have been taken for (unless that is sure): whether there was but one, and whether all are of the
 // process of its waker, which then woke it, whichever thread it was.
 func (a *Analysis) wakers(w *wait) (one, oneProcess bool) {
 	if w.site == nil || w.crossed || w.waker.wake == nil {
@@ -71,7 +71,7 @@ func (a *Analysis) wakers(w *wait) (one, oneProcess bool) {
 	p := w.waker.wake.th.proc.find()
 	one, oneProcess = all, all
 	for _, k := range a.past {
-		if k.may(w) && (k.woke || !k.returned) {
+		if k.may(w) && (k.woke || !k.returned) && (k.woken == 0 || k.proven < k.woken) {
 			one = one && k == w.waker.wake
 			oneProcess = oneProcess && k.th.proc.find() == p
 		}
@@ -104,6 +104,7 @@ type wake struct {
 	done          tracefs.Time
 	returned      bool
 	woke          bool // somebody
+	woken, proven int  // how many, and of how many of those it is sure
 	elsewhere     bool // it may have woken threads at another futex, too (WAKE_OP)
 	pi            bool
 }
@@ -298,7 +299,7 @@ func (a *Analysis) claim(w *wait) {
 	for _, v := range w.site.waiters {
 		if v != w && v.waker.tid != 0 && v.waker.at >= w.since && v.waker.wake != nil && v.waker.wake.may(w) {
 			w.waker, v.waker = v.waker, waker{stack: noStack}
-			w.waker.sure = false
+			w.waker.sure, w.waker.seen = false, false
 			return
 		}
 	}
