@@ -215,6 +215,9 @@ func writeNotes(w io.Writer, r *futex.Report, eachWait bool) {
 	if r.Loss.Gaps > 0 {
 		fmt.Fprintf(w, "ustack: places where records were lost, and waits may be missing: %d\n", r.Loss.Gaps)
 	}
+	if r.Loss.Refused > 0 {
+		fmt.Fprintf(w, "ustack: records that the kernel refused, and waits may be missing: %d\n", r.Loss.Refused)
+	}
 	if n := len(r.Blocked); n > 0 && !eachWait {
 		fmt.Fprintf(w, "ustack: waits that had not ended, and are left out: %d\n", n)
 	}

@@ -182,10 +182,20 @@ func (o *futexOutput) lookForLockUp() {
 	if o.names != nil {
 		o.a.NameLocks(o.names)
 	}
+	o.countRefused(o.a)
 	r := o.a.Interim(futex.View{})
 	if o.lockUp = nil; r.Verdict.LockUp() {
 		o.lockUp = &r.Verdict
 	}
+}
+
+// countRefused tells an analysis of records that no reader of the buffer is told of.
+func (o *futexOutput) countRefused(a *futex.Analysis) {
+	var n uint64
+	for _, st := range o.s.refused() {
+		n += st.CommitOverrun
+	}
+	a.Refused(n)
 }
 
 // show shows the answer so far: on a terminal in the place of the one before,
@@ -195,6 +205,7 @@ func (o *futexOutput) show(t *resolve.Totals) error {
 		o.a.Name(o.names)
 		o.a.NameLocks(o.names)
 	}
+	o.countRefused(o.a)
 	var text bytes.Buffer
 	if o.screen != nil {
 		lost, _ := t.LostRecords()
@@ -225,6 +236,7 @@ func (o *futexOutput) close() error {
 		a.Until(tracefs.Time(o.s.until.Load()))
 	}
 	if a.Seen() {
+		o.countRefused(a)
 		err = errors.Join(o.screen.Clear(), o.f.reportNamed(o.s.stdout, o.s.stderr, a, o.names, o.lockUp))
 	}
 	if o.names != nil {

@@ -63,25 +63,28 @@ func (s *session) report(t *resolve.Totals) {
 			s.say("%s", note)
 		}
 	}
-	s.reportRefused()
+	for _, st := range s.refused() {
+		s.say("besides, CPU %d refused %d records (commit overrun); where they are missing is not known", st.CPU, st.CommitOverrun)
+	}
 	if kb := s.sufficient(t); kb > 0 {
 		s.say("nothing would have been lost with -b %d", kb)
 	}
 }
 
-// reportRefused tells of records that the kernel did not take, and which it tells
+// refused are the CPUs with records that the kernel did not take, and which it tells
 // nobody who reads the buffer: one that came while another had been begun a whole
 // buffer ago (commit overrun in Documentation/trace/ftrace.rst).
-func (s *session) reportRefused() {
+func (s *session) refused() (list []instance.Stats) {
 	stats, err := s.in.Stats()
 	if err != nil {
-		return
+		return nil
 	}
 	for _, st := range stats {
 		if st.CommitOverrun > 0 {
-			s.say("besides, CPU %d refused %d records (commit overrun); where they are missing is not known", st.CPU, st.CommitOverrun)
+			list = append(list, st)
 		}
 	}
+	return list
 }
 
 // weighEvery is how often records are weighed.

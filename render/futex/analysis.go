@@ -94,6 +94,7 @@ type Analysis struct {
 	waitv      Waitv
 	unpaired   int64        // waits without a return
 	broke      bool         // a call without its return was seen
+	refused    uint64       // records, by the kernel
 	tail       int32        // thread whose wait began with the last event, 0 if none
 	hidden     hidden       // what loss can hide besides what was seen
 	brokenTime tracefs.Time // what calls can hide of which only the entry or the return is there

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -101,5 +102,39 @@ func TestTicks(t *testing.T) {
 	r := analyseText(t, futex.Options{}, text).Report(futex.View{})
 	if !r.Ticks || r.All.Time != tracefs.Time(50) {
 		t.Errorf("%v %+v", r.Ticks, r.All)
+	}
+}
+
+// TestThreadTimes: what threads lost at locks is all of it, at locks that became others,
+// in waits that go on, and in a herd of which not each one is kept apart.
+func TestThreadTimes(t *testing.T) {
+	var b strings.Builder
+	at := 0
+	for i := range 400 { // locks, then threads, that are too many
+		addr, tid := 0x1000+16*min(i, 200), 10+max(i-200, i%7)
+		fmt.Fprintf(&b, "%d/10 0 %d sys_futex(uaddr: %#x, op: 0x80, val: 2, utime: 0x1, uaddr2: 0, val3: 0)\n", tid, at, addr)
+		fmt.Fprintf(&b, "%d/10 0 %d sys_futex -> 0xffffffffffffff92\n", tid, at+10)
+		at += 20
+	}
+	fmt.Fprintf(&b, "9/10 0 %d %s\n10/10 0 %d sys_close(fd: 0)\n", at, waitCall, at+50)
+	for _, locks := range []int{0, 16} {
+		r := analyseText(t, futex.Options{Locks: locks}, script(b.String())).Report(futex.View{})
+		sum := r.ThreadRest
+		for _, th := range r.Threads {
+			sum.Count += th.Count
+			sum.Time += th.Time
+		}
+		if all := r.Contended; sum.Count != all.Waits || sum.Time != all.Time+all.OpenTime || r.ThreadRest.Count == 0 {
+			t.Errorf("%d locks: %+v and %d threads make %+v, want %+v", locks, r.ThreadRest, len(r.Threads), sum, all)
+		}
+		i := slices.IndexFunc(r.Threads, func(x futex.ThreadTime) bool { return x.TID == 9 })
+		if i < 0 || r.Threads[i].Time != 50_000 {
+			t.Errorf("%d locks: who waits has lost %+v", locks, r.Threads)
+		}
+		for _, l := range r.Locks {
+			if most := l.Rest.Most(); most.Count > l.Waits || most.Time > l.Time {
+				t.Errorf("%#x lacks %+v of %d waits", l.Address, most, l.Waits)
+			}
+		}
 	}
 }

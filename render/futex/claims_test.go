@@ -109,18 +109,60 @@ func TestRequeuePI(t *testing.T) {
 	}
 }
 
+// TestRequeuePIFirst: FUTEX_CMP_REQUEUE_PI has to be asked to wake one waiter, and moves
+// that one too if the mutex is held.
+func TestRequeuePIFirst(t *testing.T) {
+	const (
+		wait    = "sys_futex(uaddr: 0x1000, op: 0x8b, val: 5, utime: 0, uaddr2: 0x2000, val3: 0)"
+		requeue = "sys_futex(uaddr: 0x1000, op: 0x8c, val: 0x1, utime: 0x7fffffff, uaddr2: 0x2000, val3: 0x5)"
+		unlock  = "sys_futex(uaddr: 0x2000, op: 0x87, val: 0, utime: 0, uaddr2: 0, val3: 0)"
+	)
+	moved := `
+		10/9 0 100 ` + wait + `
+		12/9 0 200 ` + wait + `
+		11/9 1 4000 ` + requeue + `%s
+		11/9 1 4010 sys_futex -> 0x2
+		11/9 1 5000 ` + unlock + `
+		11/9 1 5010 sys_futex -> 0x0
+		10/9 0 5100 sys_futex -> 0x0
+		10/9 0 8000 ` + unlock + `
+		10/9 0 8010 sys_futex -> 0x0
+		12/9 0 8100 sys_futex -> 0x0`
+	r := reportOf(t, fmt.Sprintf(moved, ""))
+	want := []string{
+		"condvar 0x1000 9 [0 0 0 0 2 0 0 0] 7700+0 by 10 12",
+		"pi-mutex 0x2000 9 [2 0 0 0 0 0 0 0] 5200+0 by 10 12",
+	}
+	if got := rows(r); !slices.Equal(got, want) {
+		t.Errorf("moved: %q", got)
+	}
+	if len(r.Longest) != 2 || r.Longest[0].TID != 12 || r.Longest[0].Waker != 10 || r.Longest[0].Holder.TID != 10 {
+		t.Errorf("moved: %+v", r.Longest)
+	}
+	r = reportOf(t, fmt.Sprintf(moved, `
+		11/9 1 4005 sched_waking: comm=t10 pid=10 prio=120 target_cpu=000`))
+	want = []string{
+		"condvar 0x1000 9 [1 0 0 0 1 0 0 0] 8800+0 by 10 12",
+		"pi-mutex 0x2000 9 [1 0 0 0 0 0 0 0] 4100+0 by 12",
+	}
+	if got := rows(r); !slices.Equal(got, want) {
+		t.Errorf("woken: %q", got)
+	}
+}
+
 // TestHolderOfMutex: what proves to be no mutex in the end has no sure holder.
 func TestHolderOfMutex(t *testing.T) {
-	wake := `
-		11/10 1 5000 ` + wakeCall + `
+	woken := `
 		11/10 1 5010 sys_futex -> 0x1
 		10/10 0 5030 sys_futex -> 0x0`
+	wake := "\n11/10 1 5000 " + wakeCall + woken
+	wakeAll := "\n11/10 1 5000 sys_futex(uaddr: 0x1000, op: 0x81, val: 0x7fffffff, utime: 0, uaddr2: 0, val3: 0)" + woken
 	for name, c := range map[string]struct {
 		trace string
 		sure  bool
 	}{
 		"mutex":          {"10/10 0 100 " + waitCall + wake, true},
-		"rwlock":         {"10/10 0 100 sys_futex(uaddr: 0x1000, op: 0x189, val: 2, utime: 0, uaddr2: 0, val3: 0)" + wake, false},
+		"rwlock":         {"10/10 0 100 sys_futex(uaddr: 0x1000, op: 0x189, val: 2, utime: 0, uaddr2: 0, val3: 0)" + wakeAll, false},
 		"another number": {"10/10 0 100 " + waitCall + wake + "\n10/10 0 6000 sys_futex(uaddr: 0x1000, op: 0x80, val: 7, utime: 0, uaddr2: 0, val3: 0)", false},
 	} {
 		r := reportOf(t, c.trace)
@@ -273,5 +315,28 @@ func TestWakeOp(t *testing.T) {
 	}
 	if l.Results[futex.Woken] != 2 || let[12] != 1 || let[13] != 1 {
 		t.Errorf("results %v, let go by %v", l.Results, let)
+	}
+}
+
+// TestHolderBrokenOff: who held a lock while a signal handler ran has not made the
+// thread wait, and what was lost meanwhile is no part of what is looked at.
+func TestHolderBrokenOff(t *testing.T) {
+	r := reportOf(t, `
+		10/9 0 1000 `+waitCall+`
+		10/9 0 1100 sys_futex -> 0xfffffffffffffe00
+		12/9 1 50000 sys_getpid()
+		CPU:1 [LOST 5 EVENTS]
+		12/9 1 51000 sys_getpid -> 0x1
+		10/9 0 90000 `+waitCall+`
+		11/9 1 90300 `+wakeCall+`
+		11/9 1 90310 sys_futex -> 0x1
+		10/9 0 90400 sys_futex -> 0x0`)
+	if len(r.Longest) != 1 {
+		t.Fatalf("%d waits", len(r.Longest))
+	}
+	w := r.Longest[0]
+	want := []futex.Segment{{TID: 11, From: 90_000_000, To: 90_300_000}}
+	if w.Time != 500_000 || w.Holder.TID != 11 || w.Holder.Sure || w.Holder.Share > 0.8 || !slices.Equal(w.Segments, want) {
+		t.Errorf("%+v", w)
 	}
 }

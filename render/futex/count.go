@@ -57,18 +57,18 @@ const maxLongest = 100
 func (a *Analysis) count(w *wait, l *lock, r Result, end tracefs.Time) {
 	d := w.acc + max(end-w.since, 0)
 	l.durations.add(d)
-	t := tally{1, d}
-	l.flows.add(flow{w.stack, w.waker.stackID()}, t, &l.more)
-	l.waiters.add(w.th.tid, t, &l.more)
+	t := Tally{1, d}
+	l.flows.add(flow{w.stack, w.waker.stackID()}, t)
+	l.waiters.add(w.th.tid, t)
 	if w.waker.tid != 0 {
-		l.wakers.add(w.waker.tid, t, &l.more)
+		l.wakers.add(w.waker.tid, t)
 	}
 	var h Holder
 	var segs []Segment
 	if l.traits.exclusive(w) {
 		h, segs = a.holder(w, l, w.heldUntil(end))
 		if h.TID != 0 {
-			l.holders.add(h.TID, t, &l.more)
+			l.holders.add(h.TID, t)
 		}
 	} else {
 		h.Why = "not known to be a mutex"
@@ -109,7 +109,7 @@ func someSegments(segs []Segment) []Segment {
 // heldUntil is when a wait's lock was let go: the waiter needs a while to get
 // going then.
 func (w *wait) heldUntil(end tracefs.Time) tracefs.Time {
-	if w.waker.tid != 0 && w.waker.at > w.from && w.waker.at < end {
+	if w.waker.sure && w.waker.at > w.began && w.waker.at < end {
 		return w.waker.at
 	}
 	return end

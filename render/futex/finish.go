@@ -24,6 +24,11 @@ func (a *Analysis) Until(t tracefs.Time) {
 	a.until = max(a.until, t)
 }
 
+// Refused tells how many records the kernel refused to take since the trace began, as
+// far as the trace itself does not say so: nobody knows when that was, so nothing is
+// sure any more.
+func (a *Analysis) Refused(n uint64) { a.refused = n }
+
 // finish ends what is under way at the end of the trace.
 func (a *Analysis) finish() {
 	for from := range a.openGaps() {
@@ -90,10 +95,10 @@ func (h *hiding) from(l *lock) tracefs.Time {
 
 // loss says what loss does to the numbers.
 func (a *Analysis) loss(r *Report) {
-	r.Loss = Loss{Gaps: a.gaps.Count, Records: a.gaps.Records, Unknown: a.gaps.Unknown, Forgotten: a.forgot}
-	r.Loss.Bounded = !a.spans.late && a.forgot == 0 && !(a.buried && a.gaps.Any())
+	r.Loss = Loss{Gaps: a.gaps.Count, Records: a.gaps.Records, Unknown: a.gaps.Unknown, Refused: a.refused, Forgotten: a.forgot}
+	r.Loss.Bounded = a.refused == 0 && !a.spans.late && a.forgot == 0 && !(a.buried && a.gaps.Any())
 	r.Loss.Unseen = -1
-	if !a.gaps.Unknown {
+	if !a.gaps.Unknown && a.refused == 0 {
 		window := uint64(max(a.end-a.start, 1))
 		if a.gaps.Records < uint64(1<<62)/window {
 			r.Loss.Unseen = tracefs.Time(a.gaps.Records * window)
@@ -101,10 +106,10 @@ func (a *Analysis) loss(r *Report) {
 	}
 }
 
-// blocked lists the waits that had not ended.
-func (a *Analysis) blocked(r *Report, u *underway, byLock map[*lock]*Lock, v *View) {
+// blocked lists the waits that had not ended, and tells which of them are wanted.
+func (a *Analysis) blocked(r *Report, u *underway, byLock map[*lock]*Lock, v *View) (all []*Blocked) {
 	if a.noReturns() {
-		return
+		return nil
 	}
 	for _, th := range a.threads {
 		w := th.wait
@@ -116,14 +121,18 @@ func (a *Analysis) blocked(r *Report, u *underway, byLock map[*lock]*Lock, v *Vi
 		_, _, b.Doubt = u.gaps.within(th.since, u.end)
 		if w.lock != nil {
 			l := w.lock.find()
-			if b.Lock = byLock[l]; b.Lock == nil || !v.wants(u, b.Lock) {
+			if b.Lock = byLock[l]; b.Lock == nil {
 				continue
 			}
 			u.owned(b, w, l)
 		}
-		r.Blocked = append(r.Blocked, b)
+		all = append(all, b)
+		if b.Lock == nil || v.wants(u, b.Lock) {
+			r.Blocked = append(r.Blocked, b)
+		}
 	}
 	slices.SortFunc(r.Blocked, func(x, y *Blocked) int {
 		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.TID, y.TID))
 	})
+	return all
 }

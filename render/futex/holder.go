@@ -34,14 +34,15 @@ type Holder struct {
 // holder finds who held a mutex during a wait that has ended. While a thread
 // waits the word says so, so each unlocking makes a call: who makes it has
 // held the lock since the one before, or since the wait began, or if it has
-// itself waited, since that ended.
+// itself waited, since that ended. Who held it before a signal broke the wait off,
+// or until it went on, is not looked for.
 func (a *Analysis) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []Segment) {
 	var complete bool
 	a.past, a.segs = a.past[:0], a.segs[:0]
 	if w.site != nil {
-		a.past, complete = w.site.past.between(a.past, w.from, end)
+		a.past, complete = w.site.past.between(a.past, w.began, end)
 	}
-	from := w.from
+	from := w.began
 	for _, k := range a.past {
 		if k.th == w.th || !k.may(w) {
 			continue
@@ -54,11 +55,13 @@ func (a *Analysis) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []
 		if w.waker.tid == 0 {
 			return Holder{Why: "nobody is seen to let go"}, nil
 		}
-		a.segs = append(a.segs, Segment{w.waker.tid, w.from, end})
+		a.segs = append(a.segs, Segment{w.waker.tid, w.began, end})
 	}
 	tid, most, second := mostOf(a.segs)
-	h.TID, h.Share = tid, float64(most)/float64(max(end-w.from, 1))
+	h.TID, h.Share = tid, float64(most)/float64(max(w.before+end-w.began, 1))
 	switch {
+	case w.before > 0:
+		h.Why = "a signal broke the wait off meanwhile"
 	case !complete:
 		h.Why = "too many threads let go meanwhile"
 	case w.waker.tid == 0:

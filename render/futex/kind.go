@@ -55,9 +55,11 @@ func (k Kind) exclusive() bool { return k == Mutex || k == PIMutex || k == GoLoc
 type traits struct {
 	waits, pi, plain, bitset int64
 	realtime, timeouts       int64
+	endless                  int64 // FUTEX_CLOCK_REALTIME, and no timeout
 	zero, two, three         int64 // by value waited with
 	owner                    int64 // value has the bit FUTEX_WAITERS: an owner's number is in it
 	thread                   int64 // value is the number of a thread of the trace
+	count                    int64 // value can be a count of signals, and no lock's
 	wakes, broadcasts        int64
 	empties, requeues        int64
 	unexplained              int64 // woken, and by no call
@@ -84,6 +86,9 @@ func (t *traits) wait(f *syscalls.Futex, thread bool) {
 	}
 	if f.Realtime {
 		t.realtime++
+		if !f.Timeout {
+			t.endless++
+		}
 	}
 	if f.Timeout {
 		t.timeouts++
@@ -97,10 +102,20 @@ func (t *traits) wait(f *syscalls.Futex, thread bool) {
 		t.three++
 	case f.Val&futexWaiters != 0 && f.Val != math.MaxUint32:
 		t.owner++
-	case thread:
-		t.thread++
+	default:
+		if thread {
+			t.thread++
+		}
+		if f.Val != math.MaxUint32 && (f.Val < 8 || f.Val&7 != rwlockReaders) {
+			t.count++
+		}
 	}
 }
+
+// rwlockReaders are the flags in the word of a glibc rwlock's readers while they
+// wait behind a writer: PTHREAD_RWLOCK_WRLOCKED and PTHREAD_RWLOCK_RWAITING. How many
+// readers there are is above them (nptl/pthread_rwlock_common.c).
+const rwlockReaders = 6
 
 // wake notes a wake-up of up to n waiters.
 func (t *traits) wake(n uint32, moves bool) {
@@ -125,8 +140,8 @@ func (t *traits) merge(u *traits) {
 		from int64
 	}{
 		{&t.waits, u.waits}, {&t.pi, u.pi}, {&t.plain, u.plain}, {&t.bitset, u.bitset}, {&t.realtime, u.realtime},
-		{&t.timeouts, u.timeouts}, {&t.zero, u.zero}, {&t.two, u.two}, {&t.three, u.three}, {&t.owner, u.owner},
-		{&t.thread, u.thread}, {&t.wakes, u.wakes}, {&t.broadcasts, u.broadcasts}, {&t.empties, u.empties},
+		{&t.timeouts, u.timeouts}, {&t.endless, u.endless}, {&t.zero, u.zero}, {&t.two, u.two}, {&t.three, u.three}, {&t.owner, u.owner},
+		{&t.thread, u.thread}, {&t.count, u.count}, {&t.wakes, u.wakes}, {&t.broadcasts, u.broadcasts}, {&t.empties, u.empties},
 		{&t.requeues, u.requeues}, {&t.unexplained, u.unexplained}, {&t.libc, u.libc},
 	} {
 		*p.to += p.from
@@ -187,8 +202,10 @@ func (l *lock) kind() Kind {
 		return Condvar
 	case t.owner == t.waits:
 		return Mutex
-	case t.two == t.waits && t.broadcasts == 0 && (t.plain == t.waits || t.realtime == 0 || t.timeouts == t.waits):
-		return Mutex
+	case t.two == t.waits && t.broadcasts == 0 && t.endless == 0:
+		return Mutex // pthread_mutex_timedlock has FUTEX_CLOCK_REALTIME, too
+	case t.counted():
+		return Condvar
 	case t.bitset == t.waits && t.realtime > 0 && t.two+t.three == t.waits:
 		return RWLock // nptl/pthread_rwlock_common.c: PTHREAD_RWLOCK_FUTEX_USED is 2
 	case t.bitset == t.waits && t.zero == t.waits && t.wakes > 0:
@@ -201,6 +218,25 @@ func (l *lock) kind() Kind {
 		return Signal // a word that is 0 is no lock that is held
 	}
 	return Unknown
+}
+
+// counted reports whether threads wait for a count to change, as at the condition
+// variables of glibc since 2.41 (__g_signals in nptl/pthread_cond_wait.c). Its other
+// waits with a time limit, or FUTEX_CLOCK_REALTIME and none, are for a mutex (2), a
+// semaphore (0), or at one of the words of a rwlock: who waits there with 2 is woken
+// with all others.
+func (t *traits) counted() bool {
+	switch {
+	case t.bitset < t.waits || t.owner > 0 || t.realtime == 0 && t.timeouts < t.waits:
+		return false
+	case t.count > 0:
+		return true
+	case t.realtime == 0 || t.zero+t.two+t.three < t.waits:
+		return false
+	case t.zero > 0:
+		return t.zero < t.waits
+	}
+	return t.two > 0 && t.wakes > t.broadcasts
 }
 
 // isJoin reports whether threads wait for a thread to exit. glibc waits with

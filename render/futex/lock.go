@@ -23,12 +23,6 @@ type fileKey struct {
 	offset uint64
 }
 
-// tally is how often something was, and for how long.
-type tally struct {
-	count int64
-	time  tracefs.Time
-}
-
 // flow is a way to wait, with the way in which the wait was ended.
 type flow struct{ wait, wake int32 }
 
@@ -56,7 +50,6 @@ type lock struct {
 	holders   parts[int32]
 	owners    parts[int32] // as often as the lock's memory said so
 	read      reading      // the last time
-	more      tally        // of flows, waiters and wakers that were too many
 	// owner is the thread that got the lock by waiting and has not let it go
 	// since, 0 if none is known.
 	owner     int32
@@ -147,7 +140,7 @@ func (a *Analysis) uniteLocks(l, m *lock) {
 	if m == a.others[0] || m == a.others[1] {
 		l, m = m, l
 	}
-	if l.proc != nil && m.proc != nil && l.proc.find() != m.proc.find() && len(m.waiters) > len(l.waiters) {
+	if l.proc != nil && m.proc != nil && l.proc.find() != m.proc.find() && len(m.waiters.list) > len(l.waiters.list) {
 		l, m = m, l
 	}
 	m.parent = l
@@ -175,16 +168,14 @@ func (l *lock) merge(m *lock) {
 	l.active += m.active
 	l.durations.merge(&m.durations)
 	l.traits.merge(&m.traits)
-	l.flows.merge(m.flows, &l.more)
-	l.waiters.merge(m.waiters, &l.more)
-	l.wakers.merge(m.wakers, &l.more)
-	l.holders.merge(m.holders, &l.more)
-	l.owners.merge(m.owners, &tally{})
+	l.flows.merge(&m.flows)
+	l.waiters.merge(&m.waiters)
+	l.wakers.merge(&m.wakers)
+	l.holders.merge(&m.holders)
+	l.owners.merge(&m.owners)
 	if m.read.at > l.read.at {
 		l.read = m.read
 	}
-	l.more.count += m.more.count
-	l.more.time += m.more.time
 	if m.ownedFrom > l.ownedFrom {
 		l.owner, l.ownedFrom, l.ownedSure = m.owner, m.ownedFrom, m.ownedSure
 	}
@@ -193,8 +184,15 @@ func (l *lock) merge(m *lock) {
 	if l.max == nil || m.max != nil && m.max.Time > l.max.Time {
 		l.max = m.max
 	}
-	m.flows, m.waiters, m.wakers, m.holders, m.owners, m.max = nil, nil, nil, nil, nil, nil
+	m.dropParts()
+	m.waiters, m.max = parts[int32]{}, nil
 	m.durations = durations{}
+}
+
+// dropParts forgets all parts but who waited.
+func (l *lock) dropParts() {
+	l.flows = parts[flow]{}
+	l.wakers, l.holders, l.owners = parts[int32]{}, parts[int32]{}, parts[int32]{}
 }
 
 // foldLocks makes room: the locks that were waited for least, of those that
@@ -221,7 +219,7 @@ func (a *Analysis) foldLocks() {
 		delete(a.files, l.file)
 		other := a.others[l.kind().section()]
 		l.parent = other
-		l.flows, l.waiters, l.wakers, l.holders, l.owners = nil, nil, nil, nil, nil
+		l.dropParts()
 		other.merge(l)
 		a.locks--
 	}

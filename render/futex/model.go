@@ -1,7 +1,9 @@
 package futex
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"ustack/filemap"
 	"ustack/filemap/symbol"
@@ -26,11 +28,15 @@ type Report struct {
 	Contended, Signalled, All Sum
 	Blocked                   []*Blocked
 	Longest                   []*Wait
-	Threads                   []ThreadTime
-	ThreadCount               int
-	Before                    Before
-	Waitv                     Waitv
-	NoReturn                  int64
+	// Threads are by the time that they lost at locks, waits that had not ended
+	// included. ThreadCount is how many there are, shown or not, ThreadRest what
+	// others lost that were too many to keep apart.
+	Threads     []ThreadTime
+	ThreadCount int
+	ThreadRest  Tally
+	Before      Before
+	Waitv       Waitv
+	NoReturn    int64
 	// NoReturns tells that the trace has entries into calls only, so that no
 	// wait has an end.
 	NoReturns bool
@@ -85,8 +91,8 @@ type Lock struct {
 	// Owners are who held it as often as its memory was read, Readings times.
 	Owners   []ThreadTime
 	Readings int64
-	// More are flows and threads that were too many to keep.
-	More ThreadTime
+	// Rest is what these lists lack, as there was too much to keep apart.
+	Rest Rest
 	// Partial tells that earlier waits may be in the others.
 	Partial bool
 	Longest *Wait
@@ -132,6 +138,27 @@ type ThreadTime struct {
 	Comm  string
 	Count int64
 	Time  tracefs.Time
+}
+
+// Tally is how many waits there were, and how long they took.
+type Tally struct {
+	Count int64
+	Time  tracefs.Time
+}
+
+func (t *Tally) add(u Tally) {
+	t.Count += u.Count
+	t.Time += u.Time
+}
+
+// Rest are the waits that the lists of a lock lack.
+type Rest struct{ Flows, Waiters, Wakers, Holders Tally }
+
+// Most is the largest of them: no list lacks more.
+func (r *Rest) Most() Tally {
+	return slices.MaxFunc([]Tally{r.Flows, r.Waiters, r.Wakers, r.Holders}, func(x, y Tally) int {
+		return cmp.Or(cmp.Compare(x.Count, y.Count), cmp.Compare(x.Time, y.Time))
+	})
 }
 
 // Blocked is a wait that had not ended.
@@ -182,6 +209,9 @@ type Loss struct {
 	Gaps    int64
 	Records uint64
 	Unknown bool // some gaps have no count
+	// Refused are records that the kernel did not take, nobody knows when: see
+	// Analysis.Refused.
+	Refused uint64
 	// Bounded tells that Low and High of the sums hold, for the threads of
 	// which the trace has any call.
 	Bounded bool
@@ -191,3 +221,6 @@ type Loss struct {
 	// Forgotten are threads that ustack itself had no room for.
 	Forgotten int64
 }
+
+// Any reports whether records were lost.
+func (l *Loss) Any() bool { return l.Gaps > 0 || l.Refused > 0 }

@@ -154,8 +154,8 @@ func (a *Analysis) kindByName(l *lock, open []int32) Kind {
 			}
 		}
 	}
-	for i := range l.flows {
-		vote(l.flows[i].key.wait, l.flows[i].count)
+	for i := range l.flows.list {
+		vote(l.flows.list[i].key.wait, l.flows.list[i].Count)
 	}
 	for _, stack := range open {
 		vote(stack, 1)

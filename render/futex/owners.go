@@ -65,7 +65,7 @@ func (a *Analysis) Owned(w Waiting, owner int32, comm string, at tracefs.Time) {
 		return // it has ended since
 	}
 	l := w.wait.lock.find()
-	l.owners.add(owner, tally{count: 1}, &tally{})
+	l.owners.add(owner, Tally{Count: 1})
 	l.read = reading{owner, at}
 	if th := a.threads[owner]; th == nil || th.comm == "" {
 		if a.ownerComms == nil || len(a.ownerComms) >= a.opt.Threads {

@@ -51,11 +51,14 @@ type wait struct {
 	// what earlier calls took, end when it ended.
 	from, since, end tracefs.Time
 	acc              tracefs.Time
-	stack            int32
-	missing          resolve.Missing
-	counts           bool // in lock.active
-	timed            bool // it has a timeout
-	waker            waker
+	// began is when its last call that slept did, before what earlier ones took.
+	began, before tracefs.Time
+	stack         int32
+	missing       resolve.Missing
+	counts        bool // in lock.active
+	timed         bool // it has a timeout
+	crossed       bool // a wake-up was under way when it began
+	waker         waker
 	// mayRestart tells that restart_syscall takes the wait up, which a signal
 	// broke off.
 	mayRestart bool
@@ -165,6 +168,7 @@ func (a *Analysis) broken(th *thread, t tracefs.Time) {
 	}
 	if k := th.wake; k != nil {
 		th.wake = nil
+		k.woke = true // perhaps
 		a.wakeReturned(k, k.claimed, t)
 		if k.lock != nil {
 			k.lock.find().active--
@@ -179,7 +183,7 @@ func (a *Analysis) beginWait(th *thread, t tracefs.Time, att *resolve.Attached) 
 	f := &th.futex
 	a.tail = th.tid
 	w := a.newWait()
-	*w = wait{th: th, cmd: f.Cmd, val: f.Val, from: t, since: t, stack: th.stack, missing: att.Missing, timed: f.Timeout,
+	*w = wait{th: th, cmd: f.Cmd, val: f.Val, from: t, since: t, began: t, stack: th.stack, missing: att.Missing, timed: f.Timeout,
 		waker: waker{stack: noStack}}
 	th.wait = w
 	if !f.HasAddr {
@@ -197,7 +201,7 @@ func (a *Analysis) enterWait(w *wait, l *lock) {
 	w.lock, w.counts = l, true
 	l.active++
 	if s := a.site(l.key, l); len(s.waiters) < maxSiteWaiters {
-		w.site = s
+		w.site, w.crossed = s, s.crosses(w)
 		s.waiters = append(s.waiters, w)
 	}
 }
@@ -223,7 +227,7 @@ func (a *Analysis) leave(w *wait) {
 func (a *Analysis) resume(th *thread, t tracefs.Time) {
 	w := th.paused
 	th.paused, th.wait = nil, w
-	w.since, w.resumed = t, true
+	w.since, w.began, w.before, w.resumed = t, t, w.acc, true
 	w.waker = waker{stack: noStack}
 	if w.lock != nil {
 		a.enterWait(w, w.lock.find())
@@ -361,7 +365,12 @@ func (a *Analysis) waitReturned(th *thread, t tracefs.Time, e *syscalls.Event, s
 	}
 	if r == Woken {
 		a.claim(w)
-		if k := w.waker.wake; k != nil && !k.of(w.lock.find()) && (w.waker.sure || a.oneProcess(w)) {
+		one, oneProcess := a.wakers(w)
+		if one = one || w.waker.seen; one {
+			w.waker.wake.proven++
+		}
+		w.waker.sure = w.waker.sure && one
+		if k := w.waker.wake; k != nil && !k.of(w.lock.find()) && (w.waker.sure || oneProcess) {
 			s.waker = a.lockOf(k)
 		}
 	} else if w.waker.tid != 0 {

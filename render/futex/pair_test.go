@@ -359,3 +359,17 @@ func TestWokenInVain(t *testing.T) {
 		t.Errorf("owner %d, verdict %s: %s", b.Owner, r.Verdict.Kind, r.Verdict.Text)
 	}
 }
+
+// TestWakerOfFile: who lets others go on, in another process and at another address
+// of it, need not wait there itself.
+func TestWakerOfFile(t *testing.T) {
+	a := analyseText(t, futex.Options{Mappings: oneFile{}}, script(`
+		10 0 100 sys_futex(uaddr: 0x1000, op: 0, val: 2, utime: 0, uaddr2: 0, val3: 0)
+		20 1 300 sys_futex(uaddr: 0x9000, op: 1, val: 1, utime: 0, uaddr2: 0, val3: 0)
+		20 1 310 sys_futex -> 0x1
+		10 0 350 sys_futex -> 0x0`))
+	r := a.Report(futex.View{})
+	if len(r.Longest) != 1 || r.Longest[0].Waker != 20 || r.Longest[0].Holder.TID != 20 || !r.Longest[0].Holder.Sure {
+		t.Errorf("%+v", r.Longest)
+	}
+}

@@ -3,39 +3,41 @@ package futex
 // maxParts bounds the flows and threads that a lock keeps apart.
 const maxParts = 128
 
-// parts adds up by something of which there are mostly few.
-type parts[K comparable] []part[K]
+// parts adds up by something of which there are mostly few, and the rest of it.
+type parts[K comparable] struct {
+	list []part[K]
+	rest Tally // of parts that were too many
+}
 
 type part[K comparable] struct {
 	key K
-	tally
+	Tally
 }
 
-// add adds to a part; parts that are too many are added up in more.
-func (p *parts[K]) add(k K, t tally, more *tally) {
-	list := *p
+// add adds to a part.
+func (p *parts[K]) add(k K, t Tally) {
+	list := p.list
 	for i := range list {
 		x := &list[i]
 		if x.key != k {
 			continue
 		}
-		x.count += t.count
-		x.time += t.time
+		x.Tally.add(t)
 		if i > 0 { // what comes often is found sooner
 			list[i], list[i-1] = list[i-1], list[i]
 		}
 		return
 	}
 	if len(list) >= maxParts {
-		more.count += t.count
-		more.time += t.time
+		p.rest.add(t)
 		return
 	}
-	*p = append(list, part[K]{k, t})
+	p.list = append(list, part[K]{k, t})
 }
 
-func (p *parts[K]) merge(q parts[K], more *tally) {
-	for i := range q {
-		p.add(q[i].key, q[i].tally, more)
+func (p *parts[K]) merge(q *parts[K]) {
+	for i := range q.list {
+		p.add(q.list[i].key, q.list[i].Tally)
 	}
+	p.rest.add(q.rest)
 }

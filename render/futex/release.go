@@ -10,6 +10,9 @@ func (a *Analysis) beginWake(th *thread, t tracefs.Time) {
 	f := &th.futex
 	key := keyOf(f)
 	l := a.known(th, key)
+	if l == nil && key.shared && len(a.files) > 0 {
+		l = a.lock(th, key, t) // that of another process, if it is in a file
+	}
 	k := &wake{th: th, lock: l, key: key, asked: f.Val, at: t, stack: th.stack, first: int(min(f.Val, 1<<30)), pi: f.Cmd.PI(),
 		elsewhere: f.Cmd == syscalls.WakeOp && f.Val2 > 0}
 	if f.Cmd == syscalls.UnlockPI {
@@ -53,7 +56,7 @@ func (a *Analysis) wakeEnded(k *wake, t tracefs.Time, e *syscalls.Event) {
 	if k.elsewhere {
 		n = min(n, k.first) // the others were woken there
 	}
-	k.woke = n > 0
+	k.woke, k.woken = n > 0, n
 	if n > 0 && (k.lock != nil || len(k.site.waiters) > 0 || k.claimed > 0) {
 		l := a.lockOf(k)
 		l.lastWake = max(l.lastWake, k.at)

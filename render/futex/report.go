@@ -63,17 +63,21 @@ func (a *Analysis) report(v View) *Report {
 	}
 	r.All.add(&r.Contended)
 	r.All.add(&r.Signalled)
-	if r.Loss.Gaps > 0 {
+	if r.Loss.Any() {
 		for _, s := range []*Sum{&r.Contended, &r.Signalled, &r.All} {
 			s.High += hidden.more
 		}
 	}
-	r.Threads = a.threadTimes(locks[0])
+	lost := locks[0]
+	if r.OtherLocks != nil {
+		lost = append(slices.Clip(lost), r.OtherLocks)
+	}
+	r.Threads, r.ThreadRest = u.threadTimes(lost)
 	r.ThreadCount = len(r.Threads)
-	a.blocked(r, u, byLock, &v)
+	blocked := a.blocked(r, u, byLock, &v)
 	u.longest(r, byLock, &v)
-	a.verdict(r)
-	a.notes(r, filtered)
+	a.verdict(r, blocked)
+	a.notes(r, slices.Concat(locks[0], locks[1]), filtered)
 	r.Locks, r.LockCount = v.list(locks[0]), len(locks[0])
 	r.Signals, r.SignalCount = v.list(locks[1]), len(locks[1])
 	for _, l := range slices.Concat(r.Locks, r.Signals) {
@@ -155,7 +159,7 @@ func (u *underway) lock(l *lock, hidden *hiding) *Lock {
 	d := &l.durations
 	out := &Lock{
 		born: l.born, openMax: open.most, Address: l.key.addr, Shared: l.key.shared, Local: l.local, File: l.file.path, Offset: l.file.offset, Kind: l.kind(), Results: l.results,
-		Slept: d.count, Max: d.max, More: ThreadTime{Count: l.more.count, Time: l.more.time}, Partial: l.partial, Longest: l.max, lock: l,
+		Slept: d.count, Max: d.max, Partial: l.partial, Longest: l.max, lock: l,
 	}
 	if d.count > 0 {
 		out.Mean = d.sum / tracefs.Time(d.count)
@@ -184,8 +188,9 @@ func (a *Analysis) detail(out *Lock) {
 	d := &l.durations
 	out.P50, out.P99, out.Histogram = d.quantile(0.5), d.quantile(0.99), d.histogram()
 	out.Waiters, out.WakerTIDs = a.times(l.waiters), a.times(l.wakers)
+	out.Rest = Rest{Flows: l.flows.rest, Waiters: l.waiters.rest, Wakers: l.wakers.rest}
 	if out.Kind.exclusive() {
-		out.Holders = a.times(l.holders)
+		out.Holders, out.Rest.Holders = a.times(l.holders), l.holders.rest
 	}
 	out.Owners, out.Readings = a.readings(l)
 	a.flowsOf(out, l)
@@ -199,7 +204,7 @@ func (u *underway) process(p *process, l *lock) *Process {
 		return out
 	}
 	users := make(map[int32]bool)
-	for _, p := range slices.Concat(l.waiters, l.wakers) {
+	for _, p := range slices.Concat(l.waiters.list, l.wakers.list) {
 		users[p.key] = true
 	}
 	for _, w := range u.at(l).waits {
@@ -226,8 +231,8 @@ func (u *underway) folded(section int, sum *Sum, hidden *hiding) *Lock {
 // times lists threads by time.
 func (a *Analysis) times(list parts[int32]) []ThreadTime {
 	var out []ThreadTime
-	for _, p := range list {
-		out = append(out, ThreadTime{p.key, a.commOfTID(p.key), p.count, p.time})
+	for _, p := range list.list {
+		out = append(out, ThreadTime{p.key, a.commOfTID(p.key), p.Count, p.Time})
 	}
 	sortThreads(out)
 	return out
@@ -239,43 +244,48 @@ func sortThreads(list []ThreadTime) {
 	})
 }
 
-// threadTimes adds up what threads lost at locks.
-func (a *Analysis) threadTimes(locks []*Lock) []ThreadTime {
-	sums := make(map[int32]*tally)
+// threadTimes adds up what threads lost at locks, up to now. rest is of those that were
+// not kept apart.
+func (u *underway) threadTimes(locks []*Lock) (out []ThreadTime, rest Tally) {
+	sums := make(map[int32]*Tally)
+	sum := func(tid int32, t Tally) {
+		if sums[tid] == nil {
+			sums[tid] = new(Tally)
+		}
+		sums[tid].add(t)
+	}
 	for _, l := range locks {
-		for i := range l.lock.waiters {
-			w := &l.lock.waiters[i]
-			if sums[w.key] == nil {
-				sums[w.key] = new(tally)
-			}
-			sums[w.key].count += w.count
-			sums[w.key].time += w.time
+		waiters := &l.lock.waiters
+		for i := range waiters.list {
+			sum(waiters.list[i].key, waiters.list[i].Tally)
+		}
+		rest.add(waiters.rest)
+		for _, w := range u.at(l.lock).waits {
+			sum(w.th.tid, Tally{1, w.acc + max(u.end-w.since, 0)})
 		}
 	}
-	var out []ThreadTime
 	for tid, t := range sums {
-		out = append(out, ThreadTime{tid, a.commOfTID(tid), t.count, t.time})
+		out = append(out, ThreadTime{tid, u.a.commOfTID(tid), t.Count, t.Time})
 	}
 	sortThreads(out)
-	return out
+	return out, rest
 }
 
 // flowsOf lists the stacks of a lock's waits and wakes.
 func (a *Analysis) flowsOf(out *Lock, l *lock) {
 	out.Flows = nil
-	waits, wakes := make(map[int32]*tally), make(map[int32]*tally)
-	sum := func(m map[int32]*tally, id int32, t *tally) {
+	waits, wakes := make(map[int32]*Tally), make(map[int32]*Tally)
+	sum := func(m map[int32]*Tally, id int32, t *Tally) {
 		if m[id] == nil {
-			m[id] = new(tally)
+			m[id] = new(Tally)
 		}
-		m[id].count += t.count
-		m[id].time += t.time
+		m[id].add(*t)
 	}
-	for i := range l.flows {
-		f, t := l.flows[i].key, &l.flows[i].tally
+	for i := range l.flows.list {
+		f, t := l.flows.list[i].key, &l.flows.list[i].Tally
 		sum(waits, f.wait, t)
 		sum(wakes, f.wake, t)
-		out.Flows = append(out.Flows, Flow{a.share(f.wait, t), a.share(f.wake, t), t.count, t.time})
+		out.Flows = append(out.Flows, Flow{a.share(f.wait, t), a.share(f.wake, t), t.Count, t.Time})
 	}
 	slices.SortFunc(out.Flows, func(x, y Flow) int {
 		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(y.Count, x.Count), x.Wait.compare(&y.Wait), x.Wake.compare(&y.Wake))
@@ -283,7 +293,7 @@ func (a *Analysis) flowsOf(out *Lock, l *lock) {
 	out.WaitStacks, out.Wakers = a.shares(waits), a.shares(wakes)
 }
 
-func (a *Analysis) shares(m map[int32]*tally) []StackShare {
+func (a *Analysis) shares(m map[int32]*Tally) []StackShare {
 	var out []StackShare
 	for id, t := range m {
 		out = append(out, a.share(id, t))
@@ -294,8 +304,8 @@ func (a *Analysis) shares(m map[int32]*tally) []StackShare {
 	return out
 }
 
-func (a *Analysis) share(id int32, t *tally) StackShare {
-	s := StackShare{Stack: a.stacks.get(id), Count: t.count, Time: t.time}
+func (a *Analysis) share(id int32, t *Tally) StackShare {
+	s := StackShare{Stack: a.stacks.get(id), Count: t.Count, Time: t.Time}
 	switch id {
 	case noStack:
 		s.None = "no stack in the trace"
@@ -339,12 +349,15 @@ func (u *underway) longest(r *Report, byLock map[*lock]*Lock, v *View) {
 func (u *underway) wait(w *Wait, l *Lock) *Wait {
 	one := *w
 	one.check(u.gaps)
+	if h := &one.Holder; h.Sure && u.a.refused > 0 {
+		h.Sure, h.Why = false, "the kernel refused records, nobody knows when"
+	}
 	one.Lock, one.Stack, one.WakerStack = l, u.a.stacks.get(w.stack), u.a.stacks.get(w.waker)
 	return &one
 }
 
-// notes say what the trace lacks.
-func (a *Analysis) notes(r *Report, filtered bool) {
+// notes say what the trace lacks to tell more of some futexes.
+func (a *Analysis) notes(r *Report, locks []*Lock, filtered bool) {
 	note := func(format string, args ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, args...)) }
 	switch {
 	case a.calls == 0 && a.exits == 0:
@@ -354,22 +367,22 @@ func (a *Analysis) notes(r *Report, filtered bool) {
 	case a.calls == 0:
 		note("the trace has returns from futex calls only: enable the event sys_enter_futex")
 	}
-	unknown := 0
-	for _, l := range slices.Concat(r.Locks, r.Signals) {
-		if l.Process != nil && l.Process.TGID < 0 {
-			unknown++
-		}
-	}
-	if unknown > 0 {
+	unknown := slices.ContainsFunc(locks, func(l *Lock) bool { return l.Process != nil && l.Process.TGID < 0 })
+	switch {
+	case unknown && a.opt.Mappings == nil:
 		note("processes are told apart by who wakes whom: option record-tgid, or --maps, would tell for sure")
+	case unknown:
+		note("processes whose mappings are not known are told apart by who wakes whom: option record-tgid would tell for sure")
 	}
 	if a.ticks {
 		note("times are in ticks of the trace's clock, not in seconds")
 	}
-	if slices.ContainsFunc(a.all, func(l *lock) bool {
-		return l.parent == nil && l.key.shared && !l.local && l.file == fileKey{} && l.kind() != Join
-	}) {
+	shared := slices.ContainsFunc(locks, func(l *Lock) bool { return l.Shared && !l.Local && l.File == "" && l.Kind != Join })
+	switch {
+	case shared && a.opt.Mappings == nil:
 		note("futexes without FUTEX_PRIVATE_FLAG may be shared between processes: --maps would tell")
+	case shared:
+		note("futexes without FUTEX_PRIVATE_FLAG may be shared between processes: what is known of mappings does not tell")
 	}
 	if a.stopped && !a.restarts {
 		note("waits that a signal broke off may have gone on unseen: enable the event sys_enter_restart_syscall, and sys_exit too")

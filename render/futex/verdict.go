@@ -102,15 +102,18 @@ type judge struct {
 	a    *Analysis
 	r    *Report
 	hang []*Blocked
-	by   map[int32]*Blocked // by thread
+	by   map[int32]*Blocked // by thread, with those that are not wanted
 	run  *running
 }
 
-// verdict finds out why threads hang. The surest explanation comes first.
-func (a *Analysis) verdict(r *Report) {
+// verdict finds out why threads hang. The surest explanation comes first. all are the
+// waits that had not ended: who is wanted may wait for who is not.
+func (a *Analysis) verdict(r *Report, all []*Blocked) {
 	j := &judge{a: a, r: r, by: make(map[int32]*Blocked), run: a.running()}
-	for _, b := range r.Blocked {
+	for _, b := range all {
 		j.by[b.TID] = b
+	}
+	for _, b := range r.Blocked {
 		if j.stuck(b) {
 			j.hang = append(j.hang, b)
 		}
@@ -129,6 +132,7 @@ func (a *Analysis) verdict(r *Report) {
 	if v.Kind == NoLockUp {
 		*v = j.cannotTell()
 	}
+	v.Sure = v.Sure && a.refused == 0
 }
 
 // nothing says that no wait hangs. A trace that ends with the beginning of a
@@ -350,9 +354,16 @@ func (j *judge) cannotTell() Verdict {
 			v.Evidence = append(v.Evidence, j.waits(b)+j.lastUse(b))
 		}
 	}
-	v.Text = fmt.Sprintf("%d wait%s at the end hang, and the trace does not tell why.", len(j.hang), map[bool]string{false: "s", true: ""}[len(j.hang) == 1])
-	if signals {
-		v.Text = fmt.Sprintf("No lock-up seen: %d long wait%s at the end, all for a signal, which can be idling.", len(j.hang), map[bool]string{false: "s", true: ""}[len(j.hang) == 1])
+	n := len(j.hang)
+	switch {
+	case signals && n == 1:
+		v.Text = "No lock-up seen: 1 long wait at the end, for a signal, which can be idling."
+	case signals:
+		v.Text = fmt.Sprintf("No lock-up seen: %d long waits at the end, all for a signal, which can be idling.", n)
+	case n == 1:
+		v.Text = "1 wait at the end hangs, and the trace does not tell why."
+	default:
+		v.Text = fmt.Sprintf("%d waits at the end hang, and the trace does not tell why.", n)
 	}
 	return v
 }
@@ -361,10 +372,12 @@ func (j *judge) cannotTell() Verdict {
 func (j *judge) lastUse(b *Blocked) string {
 	l := b.Lock.lock
 	switch {
+	case b.Owner != 0:
+		return "; " + j.held(b)
 	case l.lastWake > 0:
-		return fmt.Sprintf("; it was last let go at %s", j.at(l.lastWake))
+		return fmt.Sprintf("; a thread was last woken there at %s", j.at(l.lastWake))
 	case b.Lock.Kind.exclusive():
-		return "; who holds it got it without waiting, so the trace does not show who"
+		return "; who holds it is not seen to have waited for it, so the trace does not show who"
 	}
 	return ""
 }

@@ -59,21 +59,29 @@ func (p *pastWakes) between(to []*wake, after, upTo tracefs.Time) (list []*wake,
 	return to, all
 }
 
-// oneProcess reports whether all who woke anybody while a wait lasted are of
-// the process of its waker: then that is who woke it, whichever thread it was.
-func (a *Analysis) oneProcess(w *wait) bool {
-	if w.site == nil {
-		return false
+// wakers tells of the calls that can have woken a waiter which has returned, whoever
+// they have been taken for (unless that is sure): whether there was but one, and whether all are of the
+// process of its waker, which then woke it, whichever thread it was.
+func (a *Analysis) wakers(w *wait) (one, oneProcess bool) {
+	if w.site == nil || w.crossed || w.waker.wake == nil {
+		return false, false
 	}
-	p := w.waker.wake.th.proc.find()
 	var all bool
-	a.past, all = w.site.past.between(a.past[:0], w.since, w.end)
+	a.past, all = w.site.past.between(a.past[:0], w.since-1, w.end)
+	p := w.waker.wake.th.proc.find()
+	one, oneProcess = all, all
 	for _, k := range a.past {
-		if (k.woke || !k.returned) && k.th.proc.find() != p {
-			return false
+		if k.may(w) && (k.woke || !k.returned) && (k.woken == 0 || k.proven < k.woken) {
+			one = one && k == w.waker.wake
+			oneProcess = oneProcess && k.th.proc.find() == p
 		}
 	}
-	return all
+	return one, oneProcess
+}
+
+// crosses reports whether a call is under way that can wake who begins to wait now.
+func (s *site) crosses(w *wait) bool {
+	return len(s.wakes) >= maxSiteCalls || slices.ContainsFunc(s.wakes, func(k *wake) bool { return !k.returned && k.may(w) })
 }
 
 // wake is a call that lets others go on.
@@ -96,6 +104,7 @@ type wake struct {
 	done          tracefs.Time
 	returned      bool
 	woke          bool // somebody
+	woken, proven int  // how many, and of how many of those it is sure
 	elsewhere     bool // it may have woken threads at another futex, too (WAKE_OP)
 	pi            bool
 }
@@ -107,9 +116,9 @@ type waker struct {
 	at    tracefs.Time
 	stack int32
 	lock  *lock
-	// sure tells that nobody else can have been it.
-	sure bool
-	wake *wake // its call
+	// sure tells that nobody else can have been it, seen that the scheduler says so.
+	sure, seen bool
+	wake       *wake // its call
 }
 
 // Bounds of what is kept of one site: wake-ups whose waiters are not all known,
@@ -193,6 +202,11 @@ func (a *Analysis) wakeReturned(k *wake, n int, t tracefs.Time) {
 // in that order (plist_for_each_entry in kernel/futex/waitwake.c; threads of
 // higher priority go before).
 //
+// FUTEX_CMP_REQUEUE_PI gives the mutex to the first one if nobody holds it, else all
+// are moved (futex_proxy_trylock_atomic in kernel/futex/requeue.c). Only the scheduler
+// tells; without its word the first one is moved, too: if it was woken, all that counts
+// for the mutex is the time until it runs.
+//
 // ended is a waiter that was none of them, nil if there is none.
 func (a *Analysis) assign(k *wake, t tracefs.Time, ended *wait) {
 	own := k.th.proc.find()
@@ -216,7 +230,7 @@ func (a *Analysis) assign(k *wake, t tracefs.Time, ended *wait) {
 			}
 			k.left--
 			k.claimed++
-			if k.move != nil && k.claimed > k.first {
+			if k.move != nil && (k.claimed > k.first || k.pi) {
 				a.requeued(w, k, sure)
 				i-- // it has left the site
 				continue
@@ -251,6 +265,7 @@ func (a *Analysis) wokenBy(w *wait, tid int32) {
 		k.claimed++
 	}
 	w.waker = k.waker(true)
+	w.waker.seen = true
 }
 
 // claim finds the call that has woken a waiter which returns.
@@ -284,7 +299,7 @@ func (a *Analysis) claim(w *wait) {
 	for _, v := range w.site.waiters {
 		if v != w && v.waker.tid != 0 && v.waker.at >= w.since && v.waker.wake != nil && v.waker.wake.may(w) {
 			w.waker, v.waker = v.waker, waker{stack: noStack}
-			w.waker.sure = false
+			w.waker.sure, w.waker.seen = false, false
 			return
 		}
 	}
@@ -319,7 +334,7 @@ func (a *Analysis) requeued(w *wait, k *wake, sure bool) {
 	a.counted(w, Requeued)
 	a.leave(w)
 	w.waker, w.since, w.acc, w.from = waker{stack: noStack}, k.at, 0, k.at
-	w.resumed = false
+	w.began, w.before, w.resumed = k.at, 0, false
 	to := k.move.find()
 	if w.cmd.PI() {
 		to.traits.pi++

@@ -47,7 +47,7 @@ type lockRow struct {
 }
 
 func newTable(r *futex.Report) *table {
-	t := &table{Unit: "nanoseconds", Lossy: r.Loss.Gaps > 0, Bounded: r.Loss.Bounded, Rows: []lockRow{}, rows: make(map[*futex.Lock]int32)}
+	t := &table{Unit: "nanoseconds", Lossy: r.Loss.Any(), Bounded: r.Loss.Bounded, Rows: []lockRow{}, rows: make(map[*futex.Lock]int32)}
 	if r.Ticks {
 		t.Unit = "ticks"
 	}

@@ -35,7 +35,9 @@ type document struct {
 	OtherSignals *lockJSON     `json:"condvars_others,omitempty"`
 	Blocked      []blockedJSON `json:"blocked"`
 	Longest      []waitJSON    `json:"longest"`
+	ThreadCount  int           `json:"threads_total"`
 	Threads      []threadJSON  `json:"threads"`
+	ThreadRest   *restJSON     `json:"threads_others,omitempty"`
 	Before       beforeJSON    `json:"began_before"`
 	Waitv        waitvJSON     `json:"waitv"`
 	NoReturn     int64         `json:"no_return"`
@@ -51,8 +53,8 @@ type sumJSON struct {
 	boundsJSON
 }
 
-// boundsJSON are the bounds of total and blocked together; absent if records
-// were lost and there are none.
+// boundsJSON are the bounds of total and blocked together; absent if there are
+// none.
 type boundsJSON struct {
 	Low  *tracefs.Time `json:"low_ns,omitempty"`
 	High *tracefs.Time `json:"high_ns,omitempty"`
@@ -100,6 +102,7 @@ type lockJSON struct {
 	Owners      []ownerJSON   `json:"owners,omitempty"`
 	More        int64         `json:"not_kept_apart,omitempty"`
 	MoreTime    *tracefs.Time `json:"not_kept_apart_ns,omitempty"`
+	Longest     *waitJSON     `json:"longest,omitempty"`
 	Partial     bool          `json:"partial,omitempty"`
 }
 
@@ -190,6 +193,12 @@ type threadJSON struct {
 	Time  tracefs.Time `json:"total_ns"`
 }
 
+// restJSON is of threads that were too many to keep apart.
+type restJSON struct {
+	Count int64        `json:"count"`
+	Time  tracefs.Time `json:"total_ns"`
+}
+
 // ownerJSON is who held a lock, Count times of those that its memory was read.
 type ownerJSON struct {
 	TID   int32  `json:"tid"`
@@ -251,7 +260,7 @@ type beforeJSON struct {
 
 func beforeOf(r *futex.Report) beforeJSON {
 	b := &r.Before
-	if r.Loss.Gaps > 0 {
+	if r.Loss.Any() {
 		return beforeJSON{Waits: b.Waits, AtMost: &b.Time, Unclear: b.Unclear, UnclearAtMost: &b.UnclearTime}
 	}
 	return beforeJSON{Waits: b.Waits, AtLeast: &b.Time, Unclear: b.Unclear, UnclearAtLeast: &b.UnclearTime}
@@ -273,6 +282,7 @@ type lossJSON struct {
 	Gaps      int64         `json:"gaps"`
 	Records   uint64        `json:"records"`
 	Unknown   bool          `json:"more,omitempty"`
+	Refused   uint64        `json:"refused"`
 	Bounded   bool          `json:"bounded"`
 	Unseen    *tracefs.Time `json:"unseen_threads_ns,omitempty"`
 	Forgotten int64         `json:"threads_forgotten"`
@@ -288,12 +298,12 @@ func JSON(w io.Writer, r *futex.Report) error {
 		Schema: Schema, TimeUnit: unit, Start: r.Start, End: r.End, Calls: r.Calls,
 		Contended: sumOf(&r.Contended, r), Signalled: sumOf(&r.Signalled, r), All: sumOf(&r.All, r),
 		LockCount: r.LockCount, Locks: locksOf(r.Locks, r), SignalCount: r.SignalCount, Condvars: locksOf(r.Signals, r),
-		Blocked: []blockedJSON{}, Longest: []waitJSON{}, Threads: threadsOf(r.Threads),
+		Blocked: []blockedJSON{}, Longest: []waitJSON{}, ThreadCount: r.ThreadCount, Threads: threadsOf(r.Threads),
 		Before:   beforeOf(r),
 		Waitv:    waitvJSON{r.Waitv.Waits, r.Waitv.Time},
 		NoReturn: r.NoReturn, Notes: append([]string{}, r.Notes...),
 		Verdict: verdictJSON{Kind: r.Verdict.Kind.String(), Text: r.Verdict.Text, Evidence: append([]string{}, r.Verdict.Evidence...)},
-		Loss:    lossJSON{Gaps: r.Loss.Gaps, Records: r.Loss.Records, Unknown: r.Loss.Unknown, Bounded: r.Loss.Bounded, Forgotten: r.Loss.Forgotten},
+		Loss:    lossJSON{Gaps: r.Loss.Gaps, Records: r.Loss.Records, Unknown: r.Loss.Unknown, Refused: r.Loss.Refused, Bounded: r.Loss.Bounded, Forgotten: r.Loss.Forgotten},
 	}
 	if r.Verdict.Kind != futex.NoLockUp {
 		d.Verdict.Confidence = confidence(r.Verdict.Sure)
@@ -308,6 +318,9 @@ func JSON(w io.Writer, r *futex.Report) error {
 	if r.OtherSignals != nil {
 		x := lockOf(r.OtherSignals, r)
 		d.OtherSignals = &x
+	}
+	if rest := r.ThreadRest; rest.Count > 0 {
+		d.ThreadRest = &restJSON{rest.Count, rest.Time}
 	}
 	for _, b := range r.Blocked {
 		d.Blocked = append(d.Blocked, blockedOf(b))
@@ -335,7 +348,7 @@ func hex(v uint64) string { return fmt.Sprintf("%#x", v) }
 func clean(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
 func boundsOf(s *futex.Sum, r *futex.Report) boundsJSON {
-	if r.Loss.Gaps > 0 && !r.Loss.Bounded {
+	if !r.Loss.Bounded {
 		return boundsJSON{}
 	}
 	return boundsJSON{&s.Low, &s.High}
@@ -363,8 +376,8 @@ func lockOf(l *futex.Lock, r *futex.Report) lockJSON {
 		Histogram: []bucketJSON{}, WaitStacks: stacksOf(l.WaitStacks, l.Time), Wakers: stacksOf(l.Wakers, l.Time), Flows: []flowJSON{},
 		Waiters: threadsOf(l.Waiters), WakerTIDs: threadsOf(l.WakerTIDs), Holders: threadsOf(l.Holders), Owners: ownersOf(l.Owners), Partial: l.Partial,
 	}
-	if l.More.Count > 0 {
-		out.More, out.MoreTime = l.More.Count, &l.More.Time
+	if most := l.Rest.Most(); most.Count > 0 {
+		out.More, out.MoreTime = most.Count, &most.Time
 	}
 	if l.File != "" {
 		out.Offset = hex(l.Offset)
@@ -378,6 +391,10 @@ func lockOf(l *futex.Lock, r *futex.Report) lockJSON {
 		if p.TGID >= 0 {
 			out.Process.TGID = &p.TGID
 		}
+	}
+	if l.Longest != nil && l.Longest.Lock != nil {
+		w := waitOf(l.Longest)
+		out.Longest = &w
 	}
 	for _, b := range l.Histogram {
 		out.Histogram = append(out.Histogram, bucketJSON{b.From, b.Count})

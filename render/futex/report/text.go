@@ -57,7 +57,14 @@ func (t *text) summary() {
 		t.told = 1
 		return
 	}
-	t.f("%s waited for %s, by %s in %s of trace", t.sum(&r.Contended), plural(r.LockCount, "lock"), plural(r.ThreadCount, "thread"), t.time(r.End-r.Start))
+	locks, threads := plural(r.LockCount, "lock"), plural(r.ThreadCount, "thread")
+	if r.OtherLocks != nil {
+		locks = "at least " + locks
+	}
+	if r.ThreadRest.Count > 0 {
+		threads = "at least " + threads
+	}
+	t.f("%s waited for %s, by %s in %s of trace", t.sum(&r.Contended), locks, threads, t.time(r.End-r.Start))
 	if r.SignalCount > 0 {
 		what := "futexes that are no locks"
 		if r.SignalCount == 1 {
@@ -66,7 +73,15 @@ func (t *text) summary() {
 		t.f("; %s for %d %s", t.sum(&r.Signalled), r.SignalCount, what)
 	}
 	t.b.WriteByte('\n')
-	if len(r.Locks) == 0 {
+	switch {
+	case len(r.Locks) > 0:
+	case r.LockCount > 0:
+		t.f("No lock had a wait that is long enough to be shown.\n")
+		return
+	case r.OtherLocks != nil:
+		t.f("All of them were too many to keep apart.\n")
+		return
+	default:
 		t.f("No lock is contended.\n")
 		return
 	}
@@ -76,14 +91,15 @@ func (t *text) summary() {
 		t.f(" (%s of all)", percent(l.Time+l.OpenTime, total))
 	}
 	t.b.WriteByte('\n')
+	const most = 4
 	if len(l.Waiters) > 0 {
-		t.f("  waiting     %s\n              at %s\n", t.who(l.Waiters, 4), t.place(l.WaitStacks))
+		t.f("  waiting     %s\n              at %s\n", t.who(l.Waiters, l.Rest.Waiters, most), t.place(l.WaitStacks))
 	}
 	if len(l.Holders) > 0 {
-		t.f("  holding     %s\n", t.who(l.Holders, 4))
+		t.f("  holding     %s\n", t.who(l.Holders, l.Rest.Holders, most))
 	}
 	if len(l.WakerTIDs) > 0 {
-		t.f("  letting go  %s\n              at %s\n", t.who(l.WakerTIDs, 4), t.place(l.Wakers))
+		t.f("  letting go  %s\n              at %s\n", t.who(l.WakerTIDs, l.Rest.Wakers, most), t.place(l.Wakers))
 	}
 }
 
@@ -125,21 +141,24 @@ func times(n int64) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// who lists the first n threads.
-func (t *text) who(list []futex.ThreadTime, n int) string {
-	var whole tracefs.Time
+// who lists the first n threads. rest is of those that were not kept apart.
+func (t *text) who(list []futex.ThreadTime, rest futex.Tally, n int) string {
+	whole := rest.Time
 	for _, x := range list {
 		whole += x.Time
 	}
 	var out []string
 	for _, x := range list[:min(n, len(list))] {
 		s := thread(x.TID, x.Comm)
-		if len(list) > 1 && whole > 0 {
+		if (len(list) > 1 || rest.Count > 0) && whole > 0 {
 			s += " " + percent(x.Time, whole)
 		}
 		out = append(out, s)
 	}
-	if more := len(list) - n; more > 0 {
+	switch more := max(len(list)-n, 0); {
+	case rest.Count > 0:
+		out = append(out, fmt.Sprintf("more than %d more", more))
+	case more > 0:
 		out = append(out, fmt.Sprintf("%d more", more))
 	}
 	return strings.Join(out, ", ")
@@ -192,10 +211,10 @@ func (t *text) lock(l *futex.Lock) {
 		t.f("      mean %s, p50 %s, p99 %s, max %s  %s\n", t.time(l.Mean), t.time(l.P50), t.time(l.P99), t.time(l.Max), t.histogram(l.Histogram))
 	}
 	if len(l.Waiters) > 0 {
-		t.f("      who waits: %s\n", t.who(l.Waiters, 6))
+		t.f("      who waits: %s\n", t.who(l.Waiters, l.Rest.Waiters, 6))
 	}
 	if len(l.Holders) > 0 {
-		t.f("      who held it: %s\n", t.who(l.Holders, 6))
+		t.f("      who held it: %s\n", t.who(l.Holders, l.Rest.Holders, 6))
 	}
 	if l.Readings > 0 {
 		t.f("      its owner, read %s: %s\n", times(l.Readings), t.owners(l, 6))
@@ -361,6 +380,9 @@ func (t *text) threads() {
 	if more := t.r.ThreadCount - len(t.r.Threads); more > 0 {
 		t.f("  and %d more\n", more)
 	}
+	if rest := &t.r.ThreadRest; rest.Count > 0 {
+		t.f("  %9s in %s  threads that were too many to keep apart\n", t.time(rest.Time), plural64(rest.Count, "wait"))
+	}
 }
 
 // odd are waits that belong to no futex of the report.
@@ -372,7 +394,7 @@ func (t *text) odd() {
 	}
 	t.f("\nBesides\n\n")
 	began, bound := "began before the trace", "at least"
-	if r.Loss.Gaps > 0 { // the entry may be among what was lost
+	if r.Loss.Any() { // the entry may be among what was lost
 		began, bound = "began before the trace, or where records were lost,", "at most"
 	}
 	if b.Waits > 0 {
@@ -393,7 +415,7 @@ func (t *text) odd() {
 func (t *text) loss() {
 	r := t.r
 	l := &r.Loss
-	if l.Gaps == 0 && l.Forgotten == 0 && len(r.Notes) == t.told {
+	if !l.Any() && l.Forgotten == 0 && len(r.Notes) == t.told {
 		return
 	}
 	t.b.WriteByte('\n')
@@ -411,6 +433,9 @@ func (t *text) loss() {
 		default:
 			t.f("Ranges are for the threads that the trace shows; others can have waited for %s at most.\n", t.time(l.Unseen))
 		}
+	}
+	if l.Refused > 0 {
+		t.f("Loss: the kernel refused %s (commit overrun); where they are missing is not known, so all sums are what was seen.\n", plural64(int64(l.Refused), "record"))
 	}
 	if l.Forgotten > 0 {
 		t.f("%s were too many to keep: their waits at that time are not counted.\n", plural64(l.Forgotten, "thread"))

@@ -57,7 +57,7 @@ func stamp(t tracefs.Time, ticks bool) string {
 // sum writes the time of many waits, as a range if records were lost.
 func (t *text) sum(s *futex.Sum) string {
 	seen := s.Time + s.OpenTime
-	if t.r.Loss.Gaps == 0 {
+	if !t.r.Loss.Any() {
 		return t.time(seen)
 	}
 	if !t.r.Loss.Bounded {

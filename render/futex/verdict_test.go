@@ -1,0 +1,75 @@
+package futex_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"ustack/render/futex"
+	"ustack/tracefs"
+)
+
+// oneFile are the mappings of processes of one thread each, which all share a page.
+type oneFile struct{}
+
+func (oneFile) Process(tid int32) (int32, bool) { return tid, true }
+
+func (oneFile) SharedFile(_ int32, _ tracefs.Time, _ bool, addr uint64) (id, path string, offset uint64, ok bool) {
+	return "0:1:2", "/dev/shm/locks", addr & 0xfff, true
+}
+
+// TestCircleFiltered: a circle is one whoever of it is asked for, though only two of
+// its threads have ever waited for the locks of one.
+func TestCircleFiltered(t *testing.T) {
+	wait := func(addr string) string {
+		return "sys_futex(uaddr: " + addr + ", op: 0, val: 2, utime: 0, uaddr2: 0, val3: 0)"
+	}
+	wake := func(addr string) string {
+		return "sys_futex(uaddr: " + addr + ", op: 1, val: 1, utime: 0, uaddr2: 0, val3: 0)"
+	}
+	var text strings.Builder
+	locks := []string{"0x1010", "0x1020", "0x1030"}
+	for i, addr := range locks { // each gets one
+		fmt.Fprintf(&text, "%d 0 %d %s\n", 10*(i+1), 100+i, wait(addr))
+		fmt.Fprintf(&text, "40 1 %d %s\n40 1 %d sys_futex -> 0x1\n", 200+20*i, wake(addr), 210+20*i)
+		fmt.Fprintf(&text, "%d 0 %d sys_futex -> 0x0\n", 10*(i+1), 300+i)
+	}
+	for i := range locks { // and waits for the next
+		fmt.Fprintf(&text, "%d 0 %d %s\n", 10*(i+1), 400+i, wait(locks[(i+1)%len(locks)]))
+	}
+	a := analyseText(t, futex.Options{Mappings: oneFile{}}, script(text.String()))
+	for _, view := range []futex.View{{}, {PIDs: []int32{10}}, {PIDs: []int32{30}}, {Comms: []string{"t20"}}} {
+		if v := a.Interim(view).Verdict; v.Kind != futex.Deadlock || !v.Sure || len(v.Evidence) != 2*len(locks) {
+			t.Errorf("%+v: %+v", view, v)
+		}
+	}
+	if v := a.Interim(futex.View{PIDs: []int32{50}}).Verdict; v.LockUp() {
+		t.Errorf("of others: %+v", v)
+	}
+	a.Refused(1)
+	if v := a.Interim(futex.View{}).Verdict; v.Kind != futex.Deadlock || v.Sure {
+		t.Errorf("with records refused: %+v", v)
+	}
+}
+
+// TestCannotTell: what is said of who holds a lock is no more than the trace has. Who
+// got it may have waited before the trace began.
+func TestCannotTell(t *testing.T) {
+	const owned = `
+		10/9 0 10 ` + waitCall + `
+		12/9 1 20 ` + wakeCall + `
+		12/9 1 30 sys_futex -> 0x1`
+	hangs := `
+		10/9 0 100 sys_futex -> 0x0
+		11/9 0 200 ` + waitCall + `
+		12/9 1 900000 sys_getpid()`
+	for trace, want := range map[string]string{
+		hangs:         "; who holds it is not seen to have waited for it, so the trace does not show who",
+		owned + hangs: "; t10-10 got that lock at 0.000100 and has not let it go",
+	} {
+		v := reportOf(t, trace).Verdict
+		if v.Kind != futex.CannotTell || len(v.Evidence) != 1 || !strings.HasSuffix(v.Evidence[0], want) {
+			t.Errorf("%+v, want %q", v, want)
+		}
+	}
+}
