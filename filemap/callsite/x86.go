@@ -73,9 +73,13 @@ type x86 struct {
 	n       int // bytes so far
 	op16    bool
 	addr32  bool
+	other   bool // has any other prefix but REX
+	vex     bool // has a VEX or EVEX prefix
+	rex     byte
 	wide    bool // REX.W
 	op      byte
 	escaped bool // op is of another map than the first
+	at      int  // where the ModRM byte is, 0 if there is none
 	rm      byte
 }
 
@@ -85,6 +89,11 @@ const longestX86 = 15
 // decodeX86 decodes one instruction and returns how long it is.
 func decodeX86(code []byte, addr uint64) (Step, int, bool) {
 	d := x86{code: code[:min(len(code), longestX86)]}
+	return d.decode(addr)
+}
+
+// decode decodes the instruction.
+func (d *x86) decode(addr uint64) (Step, int, bool) {
 	need, ok := d.opcode()
 	if !ok || need&bad != 0 {
 		return Step{}, 0, false
@@ -93,8 +102,7 @@ func decodeX86(code []byte, addr uint64) (Step, int, bool) {
 		if d.n >= len(d.code) {
 			return Step{}, 0, false
 		}
-		d.rm = d.code[d.n]
-		at := d.n
+		d.at, d.rm = d.n, d.code[d.n]
 		d.n += modRMLength(d.code[d.n:])
 		need |= d.group()
 		if need&bad != 0 {
@@ -103,7 +111,7 @@ func decodeX86(code []byte, addr uint64) (Step, int, bool) {
 		if d.n > len(d.code) {
 			return Step{}, 0, false
 		}
-		s := d.indirect(addr, at)
+		s := d.indirect(addr)
 		d.n += d.immediate(need)
 		s.Len = d.n
 		return s, d.n, d.n <= len(d.code)
@@ -138,9 +146,10 @@ func (d *x86) opcode() (operands, bool) {
 			d.addr32 = true
 			continue
 		case c == 0xf0, c == 0xf2, c == 0xf3, c == 0x2e, c == 0x36, c == 0x3e, c == 0x26, c == 0x64, c == 0x65:
+			d.other = true
 			continue
 		case c&0xf0 == 0x40:
-			d.wide = c&8 != 0
+			d.rex, d.wide = c, c&8 != 0
 			d.n++
 		}
 		break
@@ -154,6 +163,7 @@ func (d *x86) opcode() (operands, bool) {
 	case 0x0f:
 		return d.escape()
 	case 0x62, 0xc4, 0xc5:
+		d.vex = true
 		return d.prefixed()
 	case 0xc2, 0xca, 0xc8:
 		d.n += 2
@@ -272,8 +282,8 @@ func (d *x86) immediate(need operands) (n int) {
 	return n
 }
 
-// indirect is the step of an instruction with a ModRM byte at at.
-func (d *x86) indirect(addr uint64, at int) Step {
+// indirect is the step of an instruction with a ModRM byte.
+func (d *x86) indirect(addr uint64) Step {
 	s := Step{Addr: addr}
 	if d.op != 0xff || d.escaped {
 		return s
@@ -288,7 +298,7 @@ func (d *x86) indirect(addr uint64, at int) Step {
 	}
 	if d.rm&0xc7 == 5 && !d.addr32 { // [rip+disp32]
 		s.Slot = true
-		s.Target = addr + uint64(d.n) + uint64(int64(int32(binary.LittleEndian.Uint32(d.code[at+1:]))))
+		s.Target = addr + uint64(d.n) + uint64(int64(int32(binary.LittleEndian.Uint32(d.code[d.at+1:]))))
 	}
 	return s
 }
