@@ -30,6 +30,10 @@ type File struct {
 	Text, JSON []byte
 }
 
+// Begun is the number of a function that threads have begun with, as
+// symbol.Symbols gives it; 0 is none.
+type Begun uint32
+
 // Key is the same for the same file on every machine: the xxhash of build ID
 // and path.
 func (f *File) Key() uint64 {

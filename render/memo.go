@@ -10,8 +10,9 @@ import (
 
 // memo remembers how stacks were written, with names. Stacks of raw addresses
 // are no shapes: what each is of is found out anew, at its own time. But what is
-// then written of a frame depends on its place in a file and on the next frame
-// alone, so it is the places that a stack is remembered by.
+// then written of a frame depends on its place in a file, on the next frame and on
+// what that is known to have called alone, so it is those that a stack is
+// remembered by.
 type memo struct {
 	slots []rendered // by hash
 	kept  int        // bytes, about
@@ -28,6 +29,7 @@ type rendered struct {
 type placed struct {
 	file   *filemap.File
 	offset uint64
+	calls  filemap.Begun
 }
 
 const memoBits = 12
@@ -65,7 +67,7 @@ func (w *rendered) is(out []resolve.Outcome) bool {
 		return false
 	}
 	for k := range out {
-		if p := &w.places[k]; p.offset != out[k].Offset || p.file != out[k].File {
+		if p := &w.places[k]; p.offset != out[k].Offset || p.file != out[k].File || p.calls != out[k].Calls {
 			return false
 		}
 	}
@@ -74,7 +76,7 @@ func (w *rendered) is(out []resolve.Outcome) bool {
 
 // cost is about how many bytes are kept.
 func (w *rendered) cost() int {
-	const each = 16 // a placed
+	const each = 24 // a placed
 	return len(w.text) + each*len(w.places)
 }
 
@@ -84,7 +86,7 @@ func (m *memo) keep(w *rendered, out []resolve.Outcome, text []byte) {
 	m.kept -= w.cost()
 	w.text, w.places = slices.Clone(text), make([]placed, len(out))
 	for k := range out {
-		w.places[k] = placed{out[k].File, out[k].Offset}
+		w.places[k] = placed{out[k].File, out[k].Offset, out[k].Calls}
 	}
 	if m.kept += w.cost(); m.kept > keepAtMost {
 		clear(m.slots)

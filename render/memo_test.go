@@ -11,6 +11,9 @@ import (
 	"ustack/tracefs"
 )
 
+// calls are functions that threads began with.
+var calls = [...]filemap.Begun{1, 2}
+
 // memoStack makes a stack of lines, as a source has read it, and what it is of.
 func memoStack(random *rand.Rand, files []*filemap.File) (txt string, frames []tracefs.Frame, out []resolve.Outcome) {
 	var b strings.Builder
@@ -21,6 +24,9 @@ func memoStack(random *rand.Rand, files []*filemap.File) (txt string, frames []t
 		b.WriteByte('\n')
 		o := resolve.Named(files[random.IntN(len(files))], filemap.Verified)
 		o.Offset, o.HasOffset = uint64(random.IntN(4)), true
+		if random.IntN(4) == 0 {
+			o.Calls = calls[random.IntN(len(calls))]
+		}
 		out = append(out, o)
 	}
 	return b.String(), frames, out
@@ -38,7 +44,7 @@ func TestMemo(t *testing.T) {
 		txt, frames, out := memoStack(random, files)
 		want := long
 		for k := range out {
-			want += fmt.Sprint(out[k].File.Path, out[k].Offset, " ")
+			want += fmt.Sprint(out[k].File.Path, out[k].Offset, out[k].Calls, " ")
 		}
 		w, seen := m.find([]byte(txt), frames, out)
 		switch {

@@ -28,7 +28,7 @@ func between(s Symbols, txt []byte, frames []tracefs.Frame, out []resolve.Outcom
 	}
 	return s.Skipped(
 		symbol.Place{File: out[k].File, Offset: frameOffset(txt, &frames[k], &out[k]), Ran: ran},
-		symbol.Place{File: out[k+1].File, Offset: frameOffset(txt, &frames[k+1], &out[k+1])})
+		symbol.Place{File: out[k+1].File, Offset: frameOffset(txt, &frames[k+1], &out[k+1]), Calls: out[k+1].Calls})
 }
 
 // appendFunction writes a frame's name into a line of text:

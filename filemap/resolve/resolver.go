@@ -21,6 +21,9 @@ type Outcome struct {
 	// own tells that the frame's own stack made the kernel announce the
 	// file: no other announcement says more about it.
 	own bool
+	// Calls is the function that the thread began with, if it is known and was
+	// called right before the frame's address.
+	Calls filemap.Begun
 }
 
 // Named is the outcome of a frame with a file.

@@ -2,6 +2,7 @@ package symbol
 
 import (
 	"debug/elf"
+	"slices"
 	"strings"
 
 	"ustack/filemap/callsite"
@@ -90,6 +91,36 @@ func (c *code) read(info *cfi.Function) *function {
 	}
 	f.sets = c.image.Machine == elf.EM_AARCH64 && callsite.SetsFrame(text)
 	return f
+}
+
+// call is the address of the last byte of the call before a return address.
+func (c *code) call(offset uint64) (addr uint64, ok bool) {
+	if offset == 0 || offset >= 1<<62 {
+		return 0, false
+	}
+	return c.image.Address(offset - 1)
+}
+
+// start is the call before a return address, if that of the function that a
+// thread begins with.
+func (c *code) start(offset uint64) (callsite.Start, bool) {
+	at, ok := c.call(offset)
+	if !ok || c.image.Machine != elf.EM_X86_64 {
+		return callsite.Start{}, false
+	}
+	f := c.function(at)
+	byPointer := func(s callsite.Step) bool { return s.Kind == callsite.CallIndirect && s.End() == at+1 }
+	if f == nil || !slices.ContainsFunc(f.steps, byPointer) {
+		return callsite.Start{}, false
+	}
+	text, err := c.image.CodeAt(f.Start, f.End-f.Start)
+	if err != nil {
+		return callsite.Start{}, false
+	}
+	return callsite.StartCall(text, f.Start, at+1, func(addr uint64) (int64, bool) {
+		r := f.At(addr)
+		return r.Offset, r.Base == c.regs.Stack
+	})
 }
 
 // stub reports whether a section holds linkers' stubs, or is no code.

@@ -1,6 +1,7 @@
 package symbol
 
 import (
+	"slices"
 	"strings"
 
 	"ustack/filemap"
@@ -13,6 +14,9 @@ type Place struct {
 	File   *filemap.File
 	Offset uint64
 	Ran    bool
+	// Calls is the function that the thread began with, if the call before a
+	// return address is that of it (Start) and the function is known.
+	Calls filemap.Begun
 }
 
 // Skipped is a function that is on a stack between two frames, although the
@@ -40,7 +44,8 @@ type pair struct{ inner, outer Place }
 // address. This is proven if
 //
 //   - the instruction before the outer frame's address is a direct call, to the
-//     beginning of a function of the same file;
+//     beginning of a function of the same file, or that of the function that the
+//     thread began with, and that one is known;
 //   - the code of the inner frame has left the frame pointer alone;
 //   - the function has a frame where it calls on, and calls lead from there to
 //     the inner frame's function, only through functions that leave the frame
@@ -67,39 +72,56 @@ func (s *Symbols) Skipped(inner, outer Place) *Skipped {
 }
 
 // infer is Skipped for a pair that was not seen before.
-func (s *Symbols) infer(inner, outer Place) *Skipped {
-	to := s.source(outer.File)
-	if to.bin == nil || to.isGo {
-		return nil // Go code has frames
+func (s *Symbols) infer(inner, outer Place) (found *Skipped) {
+	home := outer.File
+	if b := s.begun.get(outer.Calls); b != nil {
+		home = b.file
 	}
-	from := to
-	if inner.File != outer.File {
-		from = s.source(inner.File)
-		if from.bin == nil || s.files[outer.File] != to { // closed, to have room
-			return nil
+	s.prove(inner, outer, home, func(p *proof, home *source) {
+		if !p.holds(inner, outer, s.begun.get(outer.Calls)) {
+			return
+		}
+		off, ok := home.bin.image.Offset(p.missing.Start)
+		if !ok {
+			return
+		}
+		if n := home.name(off, true); n.Reason == NoReason && n.Offset == 0 {
+			found = &Skipped{File: home.want, Offset: off, Name: &Name{Function: n.Function, Source: n.Source, Inferred: true}}
+		}
+	})
+	return found
+}
+
+// prove opens the files that a proof is about, the missing function's own among
+// them, and hands it out. It does not if one of them is not at hand.
+func (s *Symbols) prove(inner, outer Place, home *filemap.File, f func(p *proof, home *source)) {
+	files := [...]*filemap.File{outer.File, inner.File, home}
+	var list [len(files)]*source
+	for i, file := range files {
+		list[i] = s.source(file)
+		if list[i].bin == nil || i != 1 && list[i].isGo { // Go code has frames
+			return
 		}
 	}
-	before := to.memory() + from.memory()
+	opened := list[:0:0]
+	for i, file := range files {
+		if s.files[file] != list[i] { // closed, to have room
+			return
+		}
+		if !slices.Contains(opened, list[i]) {
+			opened = append(opened, list[i])
+			s.memory -= list[i].memory()
+		}
+	}
 	defer func() {
-		if after := to.memory() + from.memory(); from == to {
-			s.memory += (after - before) / 2
-		} else {
-			s.memory += after - before
+		for _, src := range opened {
+			s.memory += src.memory()
 		}
 	}()
-	p := proof{outer: to.machineCode(), inner: from.machineCode()}
-	if p.outer == nil || p.inner == nil || !p.holds(inner, outer) {
-		return nil
+	p := proof{outer: list[0].machineCode(), inner: list[1].machineCode(), home: list[2].machineCode()}
+	if p.outer != nil && p.inner != nil && p.home != nil {
+		f(&p, list[2])
 	}
-	off, ok := to.bin.image.Offset(p.missing.Start)
-	if !ok {
-		return nil
-	}
-	n := to.name(off, true)
-	if n.Reason != NoReason || n.Offset != 0 {
-		return nil
-	}
-	return &Skipped{File: outer.File, Offset: off, Name: &Name{Function: n.Function, Source: n.Source, Inferred: true}}
 }
 
 // machineCode is the file's code, nil if not enough is known of it.
@@ -113,23 +135,26 @@ func (s *source) machineCode() *code {
 // proof is what shows that a function is missing between two frames.
 type proof struct {
 	outer, inner *code
+	home         *code     // of the missing function
 	goal         *function // of the inner frame
 	missing      *function
 	parts        map[uint64]bool // of missing that lie elsewhere, by their beginning
 }
 
 // holds looks for the proof.
-func (p *proof) holds(inner, outer Place) bool {
-	return p.called(outer) && p.untouched(inner) && p.alone() && p.leads()
+func (p *proof) holds(inner, outer Place, b *begun) bool {
+	return p.called(outer, b) && p.untouched(inner) && p.alone() && p.leads()
 }
 
-// called finds the function that is called right before the outer frame.
-func (p *proof) called(outer Place) bool {
-	x := p.outer.image
-	if outer.Offset == 0 || outer.Offset >= 1<<62 {
-		return false
+// called finds the function that is called right before the outer frame: b, if
+// the thread began with it, nil if that is not known.
+func (p *proof) called(outer Place, b *begun) bool {
+	if b != nil {
+		addr, ok := p.home.image.Address(b.offset)
+		_, starts := p.outer.start(outer.Offset)
+		return ok && starts && p.begins(addr)
 	}
-	at, ok := x.Address(outer.Offset - 1)
+	at, ok := p.outer.call(outer.Offset)
 	if !ok {
 		return false
 	}
@@ -138,15 +163,21 @@ func (p *proof) called(outer Place) bool {
 		return false
 	}
 	for _, s := range caller.steps {
-		if s.Kind != callsite.Call || s.End() != at+1 {
-			continue
-		}
-		f := p.outer.function(s.Target)
-		if f != nil && f.Start == s.Target && p.outer.fresh(f, &f.Rows[0]) {
-			p.missing = f
+		if s.Kind == callsite.Call && s.End() == at+1 {
+			p.begins(s.Target)
 		}
 	}
 	return p.missing != nil
+}
+
+// begins takes the function that begins at an address for the missing one.
+func (p *proof) begins(addr uint64) bool {
+	f := p.home.function(addr)
+	if f == nil || f.Start != addr || !p.home.fresh(f, &f.Rows[0]) {
+		return false
+	}
+	p.missing = f
+	return true
 }
 
 // untouched reports whether the frame pointer is that of a caller at the inner
@@ -164,11 +195,11 @@ func (p *proof) untouched(inner Place) bool {
 		return false
 	}
 	p.goal = p.inner.function(addr)
-	return p.goal != nil && !p.goal.Signal && !p.is(p.goal) && p.inner.intact(p.goal, p.goal.At(addr))
+	return p.goal != nil && !p.goal.Signal && (p.missing == nil || !p.is(p.goal)) && p.inner.intact(p.goal, p.goal.At(addr))
 }
 
 // is reports whether a function of the inner frame's file is the missing one.
-func (p *proof) is(f *function) bool { return p.inner == p.outer && f.Start == p.missing.Start }
+func (p *proof) is(f *function) bool { return p.inner == p.home && f.Start == p.missing.Start }
 
 // maxVisits bounds the functions that are looked at for one proof.
 const maxVisits = 512
@@ -183,11 +214,11 @@ type place struct {
 // returns: it jumps to no other function that may have a frame.
 func (p *proof) alone() bool {
 	p.parts = make(map[uint64]bool)
-	list := []place{{p.outer, p.missing}}
+	list := []place{{p.home, p.missing}}
 	seen := map[*function]bool{p.missing: true}
 	for i := 0; i < len(list); i++ {
 		in, f := list[i].in, list[i].f
-		own := in == p.outer && (f == p.missing || p.parts[f.Start])
+		own := in == p.home && (f == p.missing || p.parts[f.Start])
 		for _, s := range f.steps {
 			if s.Kind != callsite.Jump && s.Kind != callsite.JumpIndirect || s.Kind == callsite.Jump && f.holds(s.Target) {
 				continue
@@ -200,7 +231,7 @@ func (p *proof) alone() bool {
 				return false
 			}
 			for _, n := range next {
-				switch part := own && n.in == p.outer && !n.in.fresh(n.f, &n.f.Rows[0]); {
+				switch part := own && n.in == p.home && !n.in.fresh(n.f, &n.f.Rows[0]); {
 				case seen[n.f]:
 					continue
 				case part:
@@ -213,7 +244,7 @@ func (p *proof) alone() bool {
 			}
 		}
 	}
-	return !(p.inner == p.outer && p.parts[p.goal.Start])
+	return !(p.inner == p.home && p.parts[p.goal.Start])
 }
 
 // jumps are the functions that a jump can lead to. ok is false if nobody
@@ -251,10 +282,10 @@ func replaced(name string) bool {
 // inner frame, with the missing function's frame and through none that touches
 // the frame pointer.
 func (p *proof) leads() bool {
-	list := []place{{p.outer, p.missing}}
+	list := []place{{p.home, p.missing}}
 	for start := range p.parts {
-		if f := p.outer.function(start); f != nil {
-			list = append(list, place{p.outer, f})
+		if f := p.home.function(start); f != nil {
+			list = append(list, place{p.home, f})
 		}
 	}
 	own := len(list)

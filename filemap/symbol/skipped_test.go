@@ -48,7 +48,7 @@ func (s *specimen) at(label string, ran bool) Place {
 	if !ok {
 		s.t.Fatalf("no label %s in %s", label, s.file.Path)
 	}
-	return Place{s.file, off, ran}
+	return Place{File: s.file, Offset: off, Ran: ran}
 }
 
 // skippedPrograms builds the program and its library.
@@ -134,13 +134,13 @@ func TestSkippedOff(t *testing.T) {
 	other := *library.file
 	other.BuildID[0]++
 	for _, c := range []struct{ inner, outer Place }{
-		{Place{&other, inner.Offset, true}, outer},
-		{Place{nil, 1, true}, outer},
-		{inner, Place{nil, 1, false}},
+		{Place{File: &other, Offset: inner.Offset, Ran: true}, outer},
+		{Place{Offset: 1, Ran: true}, outer},
+		{inner, Place{Offset: 1}},
 		{inner, Place{File: outer.File, Offset: outer.Offset, Ran: true}},
 		{inner, Place{File: outer.File, Offset: 0}},
 		{inner, Place{File: outer.File, Offset: 1 << 63}},
-		{Place{inner.File, 1 << 63, true}, outer},
+		{Place{File: inner.File, Offset: 1 << 63, Ran: true}, outer},
 	} {
 		if f := s.Skipped(c.inner, c.outer); f != nil {
 			t.Errorf("%+v: %+v", c, f)
@@ -169,7 +169,7 @@ func TestSkippedDamaged(t *testing.T) {
 	slices.Sort(outer)
 	random := rand.New(rand.NewPCG(5, 6))
 	dir := t.TempDir()
-	found, none := 0, 0
+	found, none, started := 0, 0, 0
 	for range 300 {
 		var files []*filemap.File
 		for i, name := range []string{programName, libraryName} {
@@ -188,16 +188,20 @@ func TestSkippedDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, label := range outer {
-			if s.Skipped(Place{files[1], library.labels["ip_inner"], true}, Place{File: files[0], Offset: program.labels[label]}) != nil {
+			if s.Skipped(Place{File: files[1], Offset: library.labels["ip_inner"], Ran: true}, Place{File: files[0], Offset: program.labels[label]}) != nil {
 				found++
 			} else {
 				none++
 			}
 		}
+		outer := Place{File: files[1], Offset: library.labels["r_begins_thread"], Calls: s.Begun(files[0], program.labels["plain"])}
+		if s.Skipped(Place{File: files[1], Offset: library.labels["ip_inner"], Ran: true}, outer) != nil {
+			started++
+		}
 		s.Close()
 	}
-	t.Logf("%d found, %d not", found, none)
-	if found == 0 || none == 0 {
+	t.Logf("%d found, %d not; %d that began a thread", found, none, started)
+	if found == 0 || none == 0 || started == 0 || started == 300 {
 		t.Error("the damage is too little, or too much, to be a test")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"ustack/filemap"
+	"ustack/filemap/callsite"
 )
 
 // Options tell where to look.
@@ -57,6 +58,8 @@ type Symbols struct {
 	tick   int
 	memory int
 	pairs  map[pair]*Skipped
+	starts map[pair]*callsite.Start
+	begun  begunTable
 }
 
 // New returns Symbols.

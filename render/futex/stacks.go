@@ -25,6 +25,8 @@ type Frame struct {
 	// Mapping, if not nil, is what it lies in, and Offset the offset in that
 	// (reason vma-offset).
 	Mapping *filemap.Memory
+	// Calls is the function that the thread began with, see resolve.Outcome.
+	Calls filemap.Begun
 	// Name is the function, nil if nobody asked. See Analysis.Name.
 	Name *symbol.Name
 	// Skipped is the function that was left out between this frame and the next
@@ -184,7 +186,7 @@ func same(a, b []Frame) bool {
 	for i := range a {
 		x, y := &a[i], &b[i]
 		if x.File != y.File || x.Offset != y.Offset || x.Reason != y.Reason || x.Address != y.Address || x.Memory != y.Memory ||
-			x.Mapping != y.Mapping || x.Inferred != y.Inferred {
+			x.Mapping != y.Mapping || x.Inferred != y.Inferred || x.Calls != y.Calls {
 			return false
 		}
 	}
@@ -207,7 +209,7 @@ func frameOf(st *resolve.Stack, i int) Frame {
 		}
 		return out
 	}
-	out := Frame{File: o.File, Trust: o.Trust, Offset: o.Offset, Inferred: f.Inferred}
+	out := Frame{File: o.File, Trust: o.Trust, Offset: o.Offset, Inferred: f.Inferred, Calls: o.Calls}
 	if !o.HasOffset {
 		out.Offset = f.Address(st.Text)
 	}

@@ -107,7 +107,7 @@ func (n *names) between(st *stack, k int) *symbol.Skipped {
 	if inner.File == nil || outer.File == nil || inner.Inferred || outer.Inferred {
 		return nil
 	}
-	return n.symbols.Skipped(symbol.Place{File: inner.File, Offset: inner.Offset, Ran: k == 0}, symbol.Place{File: outer.File, Offset: outer.Offset})
+	return n.symbols.Skipped(symbol.Place{File: inner.File, Offset: inner.Offset, Ran: k == 0}, symbol.Place{File: outer.File, Offset: outer.Offset, Calls: outer.Calls})
 }
 
 // symbol is a frame's name, nil if it has none.

@@ -26,6 +26,8 @@ type Frame struct {
 	// Inferred marks a frame that is the beginning of a function: an earlier run
 	// has found it missing.
 	Inferred bool
+	// Calls is the function that the thread began with, see resolve.Outcome.
+	Calls filemap.Begun
 }
 
 // Labels are what samples of the same stack are told apart by. Zero values are
@@ -202,7 +204,7 @@ func frameOf(text []byte, f *tracefs.Frame, o *resolve.Outcome) Frame {
 	case o.File == nil:
 		return Frame{Reason: o.Reason}
 	case o.HasOffset:
-		return Frame{File: o.File, Offset: o.Offset}
+		return Frame{File: o.File, Offset: o.Offset, Calls: o.Calls}
 	}
 	return Frame{File: o.File, Offset: f.Address(text), Inferred: f.Inferred}
 }

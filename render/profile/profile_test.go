@@ -7,8 +7,10 @@ import (
 	"testing"
 
 	"ustack/filemap"
+	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
 	"ustack/render"
+	"ustack/tracefs"
 )
 
 // fakeSymbols name what is in their table, by file and offset.
@@ -22,6 +24,12 @@ func (s fakeSymbols) Name(f *filemap.File, offset uint64, ran bool) *symbol.Name
 }
 
 func (s fakeSymbols) Skipped(inner, outer symbol.Place) *symbol.Skipped {
+	if outer.Calls != 0 { // it is the offset in some program
+		app, offset := file("/opt/app", 1), uint64(outer.Calls)
+		n := *s.Name(app, offset, true)
+		n.Inferred = true
+		return &symbol.Skipped{File: app, Offset: offset, Name: &n}
+	}
 	n := s[fmt.Sprintf("%s+%#x > %s+%#x", inner.File.Path, inner.Offset, outer.File.Path, outer.Offset)]
 	if n == nil {
 		return nil
@@ -50,6 +58,43 @@ func written(t *testing.T, p *Profile, format string, symbols render.Symbols) st
 		t.Fatalf("%s differs when it is written twice", format)
 	}
 	return out.String()
+}
+
+// TestStackByStart: stacks with the same frames, of threads that began with other
+// functions, have each their own, in all formats.
+func TestStackByStart(t *testing.T) {
+	libc := file("/lib/libc.so.6", 2)
+	symbols := fakeSymbols{"/opt/app+0x100 true": {Function: "first"}, "/opt/app+0x200 true": {Function: "second"}}
+	p := New(Samples)
+	for range 2 {
+		for i, f := range []filemap.Begun{0, 0x100, 0x200} {
+			st := resolve.Stack{Frames: make([]tracefs.Frame, 2), Outcomes: make([]resolve.Outcome, 2)}
+			for k := range st.Outcomes {
+				st.Outcomes[k] = resolve.Named(libc, filemap.Verified)
+				st.Outcomes[k].Offset, st.Outcomes[k].HasOffset = uint64(k), true
+			}
+			st.Outcomes[1].Calls = f
+			p.Add(p.intern(&st), Labels{}, Value{Count: int64(i + 1)})
+			if f == 0 {
+				continue
+			}
+			frames, _ := AppendFrames(nil, &st)
+			if skipped, ok := NewNamer(symbols).Skipped(frames, 0); !ok || skipped.Offset != uint64(f) {
+				t.Errorf("%+v, %v", skipped, ok)
+			}
+		}
+	}
+	for _, want := range []string{"libc.so.6+0x1;libc.so.6+0x0 2", "libc.so.6+0x1;first (inferred);libc.so.6+0x0 4", "libc.so.6+0x1;second (inferred);libc.so.6+0x0 6"} {
+		if got := written(t, p, "folded", symbols); !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	for _, format := range []string{"speedscope", "html"} {
+		got := written(t, p, format, symbols)
+		if !strings.Contains(got, "first (inferred)") || !strings.Contains(got, "second (inferred)") {
+			t.Errorf("%s: both are not there", format)
+		}
+	}
 }
 
 // small is a profile with all that frames can be.

@@ -55,7 +55,7 @@ func appendFrames(list []profile.Frame, s *futex.StackShare) (frames []profile.F
 	}
 	for i := range s.Stack.Frames {
 		f := &s.Stack.Frames[i]
-		one := profile.Frame{File: f.File, Reason: f.Reason, Inferred: f.Inferred}
+		one := profile.Frame{File: f.File, Reason: f.Reason, Inferred: f.Inferred, Calls: f.Calls}
 		if f.File != nil {
 			one.Offset = f.Offset
 		} else if f.Name != nil {

@@ -78,4 +78,31 @@ inner:	.cfi_startproc			# where the thread is
 	ret
 	finish calls_back
 
+	function begins_thread		# like start_thread of glibc
+	push %rbx
+	.cfi_adjust_cfa_offset 8
+	.cfi_offset %rbx, -16
+	sub $16, %rsp
+	.cfi_adjust_cfa_offset 16
+	mov %rdi, 8(%rsp)
+	mov 8(%rsp), %rax
+	mov $24, %esi
+	lea 0x2e0(%rax), %rdi
+	mov $273, %eax
+	syscall
+	mov 8(%rsp), %rax
+	mov 0x640(%rax), %rdi
+	call *0x638(%rax)
+	.globl r_begins_thread
+	.set r_begins_thread, .
+	mov 8(%rsp), %rax
+	call *%rax
+	.globl r_other_pointer
+	.set r_other_pointer, .
+	call inner
+	.globl r_own_call
+	.set r_own_call, .
+	hlt
+	finish begins_thread
+
 	.section .note.GNU-stack, "", @progbits
