@@ -47,6 +47,9 @@ func (g *Gaps) Around(t tracefs.Time) (missed, until tracefs.Time, doubtful bool
 	return 0, 0, false
 }
 
+// Since reports whether anything was in doubt from a time on.
+func (g *Gaps) Since(t tracefs.Time) bool { return int64(t) < g.over.Load() }
+
 // Open reports whether all is in doubt until Refresh.
 func (g *Gaps) Open() bool {
 	g.mu.RLock()

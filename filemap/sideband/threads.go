@@ -66,6 +66,22 @@ func (th *Threads) PID(tid int, t tracefs.Time) (pid int, late, ok bool) {
 	return 0, false, false
 }
 
+// Life is when the thread began that had a number at a time, and when it ended:
+// space.Forever if it has not. ok is false if nobody has told, and of the first
+// thread of a process, which may be another program by then.
+func (th *Threads) Life(tid int, t tracefs.Time) (born, ended tracefs.Time, ok bool) {
+	k := th.recent[tid&(recentThreads-1)].Load()
+	if k == nil || k.tid != tid {
+		k = th.recall(tid)
+	}
+	for i := range k.spans {
+		if s := &k.spans[i]; s.from <= t && t < s.to {
+			return s.from, s.to, s.exact && s.pid != tid
+		}
+	}
+	return 0, 0, false
+}
+
 // recall takes a thread into recent.
 func (th *Threads) recall(tid int) *thread {
 	th.mu.RLock()

@@ -35,7 +35,25 @@ func TestThreadTable(t *testing.T) {
 		t.Error("a thread of the same number is no news")
 	}
 	// A number goes to another process.
+	life := func(tid int, at, born, ended tracefs.Time, ok bool) {
+		t.Helper()
+		if b, e, o := th.Life(tid, at); o != ok || ok && (b != born || e != ended) {
+			t.Errorf("thread %d at %d lived from %d to %d, %v; want %d, %d, %v", tid, at, b, e, o, born, ended, ok)
+		}
+	}
+	life(102, 60, 60, 80, true)
+	life(102, 79, 60, 80, true)
+	life(102, 59, 0, 0, false)
+	life(102, 80, 0, 0, false)
+	life(102, 80+dying+1, 0, 0, false) // was only seen
+	life(101, 60, 0, 0, false)
+	life(100, 60, 0, 0, false)
+	th.started(400, 400, 70)
+	life(400, 75, 0, 0, false) // may execute a program
+	th.ended(400, 400, 76)
+	life(999, 75, 0, 0, false)
 	th.started(200, 101, 90)
+	life(101, 90, 90, space.Forever, true)
 	check(101, 89, 100, false, true)
 	check(101, 90, 200, false, true)
 	if th.Live(100) != 2 || th.Live(200) != 1 {
@@ -103,10 +121,18 @@ func TestGaps(t *testing.T) {
 	}
 	g.end(5)
 	check(map[tracefs.Time]bool{0: false})
+	since := func(at tracefs.Time, want bool) {
+		t.Helper()
+		if g.Since(at) != want {
+			t.Errorf("since %d: %v", at, !want)
+		}
+	}
+	since(0, false)
 	g.begin(10, 10)
 	g.begin(15, 15)
 	g.begin(8, 8)
 	check(map[tracefs.Time]bool{7: false, 8: true, 1 << 40: true})
+	since(1<<40, true)
 	if missed, until, ok := g.Around(9); missed != 15 || until != space.Forever || !ok {
 		t.Errorf("around 9: %d, %d, %v", missed, until, ok)
 	}
@@ -118,6 +144,9 @@ func TestGaps(t *testing.T) {
 	g.begin(40, 40)
 	g.end(50)
 	check(map[tracefs.Time]bool{8: true, 19: true, 20: false, 39: false, 40: true, 49: true, 50: false})
+	since(7, true)
+	since(39, true)
+	since(50, false)
 	g.begin(18, 18) // it came to light late
 	check(map[tracefs.Time]bool{7: false, 8: true, 60: true})
 	g.end(70)
