@@ -1,0 +1,84 @@
+package starts
+
+import (
+	"ustack/filemap"
+	"ustack/filemap/callsite"
+	"ustack/filemap/resolve"
+	"ustack/filemap/symbol"
+	"ustack/tracefs"
+)
+
+// Symbols tells where functions are missing; symbol.Symbols does.
+type Symbols interface {
+	Start(inner, outer symbol.Place) *callsite.Start
+	Begun(f *filemap.File, offset uint64) filemap.Begun
+	Skipped(inner, outer symbol.Place) *symbol.Skipped
+}
+
+// Options are what an Evidence works with.
+type Options struct {
+	// Inner judges stacks first, Places judges the addresses of functions.
+	Inner, Places resolve.Evidence
+	Symbols       Symbols
+	Reader        *Reader
+}
+
+// Evidence tells of stacks that lack the function that their thread began with
+// which one it is (resolve.Outcome.Calls). It implements resolve.Evidence.
+type Evidence struct {
+	opt Options
+	// Of the address at hand.
+	subject resolve.Subject
+	frame   [1]tracefs.Frame
+	outcome [1]resolve.Outcome
+}
+
+// New returns an Evidence.
+func New(opt Options) *Evidence { return &Evidence{opt: opt} }
+
+// Judge implements resolve.Evidence. The outermost frame is the one that called
+// the function: who began the thread has no frame.
+func (e *Evidence) Judge(s *resolve.Subject) {
+	e.opt.Inner.Judge(s)
+	n := len(s.Frames) - 1
+	if n < 1 || !s.Timed || s.Frames[n-1].Inferred || s.Frames[n].Inferred {
+		return
+	}
+	in, out := &s.Outcomes[n-1], &s.Outcomes[n]
+	if in.File == nil || !in.HasOffset || !sure(out) {
+		return
+	}
+	inner := symbol.Place{File: in.File, Offset: in.Offset, Ran: n == 1 && !s.Continued}
+	outer := symbol.Place{File: out.File, Offset: out.Offset}
+	site := e.opt.Symbols.Start(inner, outer)
+	if site == nil {
+		return
+	}
+	addr, ok := e.opt.Reader.Start(int(s.TID), s.Time, site)
+	if !ok {
+		return
+	}
+	outer.Calls = e.function(s, addr)
+	if outer.Calls != 0 && e.opt.Symbols.Skipped(inner, outer) != nil { // else stacks would differ by what nobody sees
+		out.Calls = outer.Calls
+	}
+}
+
+// sure reports whether a frame was at its offset of its file, for sure.
+func sure(o *resolve.Outcome) bool {
+	return o.File != nil && o.HasOffset && o.Trust == filemap.Verified
+}
+
+// function is what was at an address when the stack was taken, 0 if that is not
+// known for sure.
+func (e *Evidence) function(s *resolve.Subject, addr uint64) filemap.Begun {
+	e.frame[0] = tracefs.Frame{Form: tracefs.FormPlain, Addr: addr, HasAddr: true}
+	e.outcome[0] = resolve.Unnamed(filemap.NoAddressSpace)
+	e.subject = resolve.Subject{TID: s.TID, TGID: s.TGID, Time: s.Time, Timed: true, Continued: true, Frames: e.frame[:], Outcomes: e.outcome[:]}
+	e.opt.Places.Judge(&e.subject)
+	o := &e.outcome[0]
+	if !sure(o) {
+		return 0
+	}
+	return e.opt.Symbols.Begun(o.File, o.Offset)
+}

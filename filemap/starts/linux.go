@@ -1,0 +1,93 @@
+package starts
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap/procmap"
+	"ustack/tracefs"
+)
+
+// linux asks the kernel.
+type linux struct {
+	stat *procmap.Reader
+	boot tracefs.Time // what the clock of the times that threads began at is ahead, at least
+}
+
+// NewReader returns a Reader of the threads that a proc file system shows, /proc
+// if that is "". It must be that of our own PID namespace, the one of the trace. lives
+// may be nil: then nothing is known of the first and last moments of threads.
+func NewReader(proc string, lives Lives) (*Reader, error) {
+	stat, err := procmap.NewReader(procmap.Options{Proc: proc, Source: procmap.Text})
+	if err != nil {
+		return nil, err
+	}
+	// It only grows, while the machine sleeps. What passes between the two clocks
+	// makes it less than it is.
+	var boot tracefs.Time
+	const tries = 8
+	for range tries {
+		boot = max(boot, clock(unix.CLOCK_BOOTTIME)-clock(unix.CLOCK_MONOTONIC))
+	}
+	return &Reader{machine: &linux{stat: stat, boot: boot}, lives: lives}, nil
+}
+
+func (l *linux) now() tracefs.Time { return clock(unix.CLOCK_MONOTONIC) }
+
+func clock(id int32) tracefs.Time {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(id, &ts); err != nil {
+		return 0 // cannot be: every kernel has these clocks
+	}
+	return tracefs.Time(ts.Nano())
+}
+
+// list is by get_robust_list(2).
+func (l *linux) list(tid int) (head uint64, err error) {
+	var size uint64
+	if tid <= 0 { // 0 would be this thread
+		return 0, unix.ESRCH
+	}
+	if _, _, errno := unix.Syscall(unix.SYS_GET_ROBUST_LIST, uintptr(tid), uintptr(unsafe.Pointer(&head)), uintptr(unsafe.Pointer(&size))); errno != 0 {
+		return 0, fmt.Errorf("asking where the robust list of thread %d is: %w", tid, errno)
+	}
+	return head, nil
+}
+
+// memory is read by process_vm_readv(2), which stops nobody.
+func (l *linux) memory(tid int, a uint64, toA []byte, b uint64, toB []byte) error {
+	local := []unix.Iovec{{Base: &toA[0]}, {Base: &toB[0]}}
+	local[0].SetLen(len(toA))
+	local[1].SetLen(len(toB))
+	remote := []unix.RemoteIovec{{Base: uintptr(a), Len: len(toA)}, {Base: uintptr(b), Len: len(toB)}}
+	n, err := unix.ProcessVMReadv(tid, local, remote, 0)
+	if err == nil && n != len(toA)+len(toB) {
+		err = unix.EFAULT
+	}
+	if err != nil {
+		return fmt.Errorf("reading the memory of thread %d at %#x: %w", tid, a, err)
+	}
+	return nil
+}
+
+// tick is how exact the kernel tells when threads began: USER_HZ is 100
+// everywhere.
+const tick = tracefs.Time(time.Second / 100)
+
+// began is by field 22 of /proc/TID/stat (proc_pid_stat(5)): by the tick in which it
+// began. If the machine has slept since the Reader was made, both times are late.
+func (l *linux) began(tid int) (earliest, latest tracefs.Time, err error) {
+	st, err := l.stat.Stat(tid)
+	if err != nil {
+		return 0, 0, err
+	}
+	const most = 1 << 40 // centuries
+	earliest = tracefs.Time(min(st.StartTime, most))*tick - l.boot
+	return earliest, earliest + tick, nil
+}
+
+func word(b []byte) uint64 { return binary.NativeEndian.Uint64(b) }
