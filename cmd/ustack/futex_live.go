@@ -117,7 +117,7 @@ func (o *futexOutput) open() error {
 	if o.names, err = o.f.symbols.open("", o.s.stderr); err != nil {
 		return err
 	}
-	o.s.named = o.names != nil
+	o.s.names = o.names
 	if o.every() > 0 {
 		o.screen = render.NewScreen(o.s.stdout)
 		o.s.noCounter = o.screen != nil

@@ -20,9 +20,9 @@ var inferLevel = flag.String("infer.level", "-O2", "optimization of the programs
 // or to let one go, and that the kernel's unwinder leaves out, those that are
 // inferred, in all our workloads. perf takes the same stacks at the same time, with
 // what is on the stack, and unwinds them by call frame information: no function is
-// inferred that is not there, at any level of any stack, and nearly all are that
-// the program calls itself. A library calls by pointers: the first function of a
-// thread, main, what qsort compares with.
+// inferred that is not there, at any level of any stack, and nearly all are. What is
+// left is main, which the library calls by a pointer. Replayed, when the threads are
+// gone, only those are there that the program calls itself.
 func TestLiveInferCallers(t *testing.T) {
 	needLive(t)
 	if testing.Short() {
@@ -44,23 +44,37 @@ func TestLiveInferCallers(t *testing.T) {
 	compile(t, in("workload"), "../../../../render/futex/testdata/workload.c", *inferLevel)
 	compileCC(t, in("shop"), "locks.cc", *inferLevel, "-fno-optimize-sibling-calls")
 	compileCC(t, in("jumps"), "locks.cc", *inferLevel, "-foptimize-sibling-calls")
-	all := callers{why: make(map[string]int)}
-	count := func(t *testing.T, program []string) *callers {
+	all, later := callers{why: make(map[string]int)}, callers{why: make(map[string]int)}
+	count := func(t *testing.T, program []string) (live, replayed *callers) {
 		t.Helper()
-		r := traceTwice(t, perf, ustack, "dwarf,8192", append([]string{in(program[0])}, program[1:]...)...)
-		c := countCallers(t, r.perfSays(t), r.ustackSays(t))
+		r := &twice{perf: perf, ustack: ustack, callGraph: "dwarf,8192", names: true}
+		r.trace(t, append([]string{in(program[0])}, program[1:]...))
+		truth := r.perfSays(t)
+		c := countCallers(t, truth, r.liveSays(t))
 		t.Logf("%v: %v", program, c)
-		return c
+		again := countCallers(t, truth, r.ustackSays(t))
+		if again.inferred > c.inferred {
+			t.Errorf("%v: %d are inferred in replay", program, again.inferred)
+		}
+		return c, again
 	}
 	for _, program := range [][]string{
 		{"work", "herds", "20"}, {"locks"}, {"shop", "40"},
 		{"workload", "mutex"}, {"workload", "pi"}, {"workload", "rwlock"}, {"workload", "cond"}, {"workload", "sem"}, {"workload", "join"},
 	} {
-		all.add(count(t, program))
+		live, replayed := count(t, program)
+		all.add(live)
+		later.add(replayed)
 	}
 	t.Logf("all of these: %v", &all)
-	if all.inferred == 0 || all.jumped*20 > all.inferred {
-		t.Errorf("%d are inferred, %d are not although the program calls them itself", all.inferred, all.jumped)
+	t.Logf("the same replayed: %v", &later)
+	for _, c := range []*callers{&all, &later} {
+		if c.inferred == 0 || c.jumped*20 > c.inferred {
+			t.Errorf("%d are inferred, %d are not although the program calls them itself", c.inferred, c.jumped)
+		}
+	}
+	if missed := all.pointed + all.jumped; missed*20 > all.inferred+missed {
+		t.Errorf("%d of %d are not inferred: more than 5 %%", missed, all.inferred+missed)
 	}
 	if all.unknown*20 > all.inferred {
 		t.Errorf("%d stacks are unknown to perf", all.unknown)

@@ -133,6 +133,21 @@ func (b *bandFollower) comm(tid int, t tracefs.Time) (comm string, until tracefs
 	return b.band.Comm(b.code, tid, t)
 }
 
+// lives are those of threads, as perf tells. It implements starts.Lives.
+type lives struct {
+	band    *bandFollower
+	history *sideband.History
+}
+
+// Life implements starts.Lives.
+func (l *lives) Life(tid int, t tracefs.Time) (born, ended tracefs.Time, ok bool) {
+	born, ended, ok = l.history.Threads.Life(tid, t)
+	return born, ended, ok && !l.history.Gaps.Since(born)
+}
+
+// Settle implements starts.Lives.
+func (l *lives) Settle() error { return l.band.settle() }
+
 func (b *bandFollower) lost() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -7,10 +7,13 @@ import (
 	"slices"
 
 	"ustack/filemap"
+	"ustack/filemap/facts"
 	"ustack/filemap/procmap"
 	"ustack/filemap/resolve"
 	"ustack/filemap/sideband"
 	"ustack/filemap/space"
+	"ustack/filemap/starts"
+	"ustack/filemap/symbol"
 	"ustack/filemap/tasks"
 	"ustack/filemap/timeline"
 	"ustack/filemap/unfiled"
@@ -115,8 +118,9 @@ func (fl *following) reached(t tracefs.Time) {
 	}
 }
 
-// named is the judge of stacks, which names code in no file besides.
-func (fl *following) named(proc string) (resolve.Evidence, error) {
+// named is the judge of stacks, which names code in no file besides, and tells with
+// which functions threads began.
+func (fl *following) named(proc string, names *symbol.Symbols) (resolve.Evidence, error) {
 	processes, err := unfiled.NewProcesses(proc, func(p unfiled.Program) bool {
 		return fl.settle() == nil && fl.judge.Same(p.PID, p.Began, space.Monotonic())
 	})
@@ -127,7 +131,19 @@ func (fl *following) named(proc string) (resolve.Evidence, error) {
 	if opt.VDSO, err = unfiled.OwnVDSO(); err != nil {
 		fl.say("functions of the vDSO have no names: %v", err)
 	}
-	return unfiled.New(opt), nil
+	all := unfiled.New(opt)
+	if facts.PIDNamespace(proc) != facts.Initial {
+		return all, nil // threads have other numbers in the trace
+	}
+	var told starts.Lives
+	if b, ok := fl.follower.(*bandFollower); ok {
+		told = &lives{b, b.band.History}
+	}
+	reader, err := starts.NewReader(proc, told)
+	if err != nil {
+		return nil, err
+	}
+	return starts.New(starts.Options{Inner: all, Places: fl.judge, Symbols: names, Reader: reader}), nil
 }
 
 // programOf finds the program of a stack.

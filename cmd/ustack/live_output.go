@@ -23,7 +23,7 @@ func (o *liveOutput) open() error {
 	o.out = o.s.stdout
 	var err error
 	o.names, err = o.s.f.symbols.open("", o.s.stderr)
-	o.s.named = o.names != nil
+	o.s.names = o.names
 	if err != nil || o.s.f.out == "" {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"ustack/filemap/facts"
 	"ustack/filemap/resolve"
 	"ustack/filemap/space"
+	"ustack/filemap/symbol"
 	"ustack/render"
 	"ustack/tracefs"
 	"ustack/tracefs/binary"
@@ -93,10 +94,10 @@ type session struct {
 	// itself how far it is.
 	records   bool
 	noCounter bool
-	bare      bool          // the sink shows no record, only what is made of them
-	garbage   int           // in percent
-	named     bool          // functions are named
-	tick      time.Duration // how often the sink has a step at least, 0 for after batches only
+	bare      bool            // the sink shows no record, only what is made of them
+	garbage   int             // in percent
+	names     *symbol.Symbols // of functions, nil for none
+	tick      time.Duration   // how often the sink has a step at least, 0 for after batches only
 	stdin     io.Reader
 	stdout    io.Writer
 	theirs    io.Writer // standard error as it is, for the command
@@ -381,9 +382,9 @@ func (s *session) pump(trace input.ReadCloser) (*resolve.Totals, error) {
 	opt := resolve.Options{Hold: hold, Stitch: s.f.stitch, Sources: 1}
 	switch {
 	case s.follow.judge == nil:
-	case s.named:
+	case s.names != nil:
 		var err error
-		if opt.Evidence, err = s.follow.named(s.f.proc); err != nil {
+		if opt.Evidence, err = s.follow.named(s.f.proc, s.names); err != nil {
 			return nil, err
 		}
 	default:

@@ -22,7 +22,10 @@ import (
 // twice is a run that perf and ustack have traced.
 type twice struct {
 	perf, ustack string
+	callGraph    string   // how perf unwinds
+	names        bool     // ustack live names functions
 	data         string   // of perf
+	out          string   // of ustack live
 	files        []string // of ustack, as replay takes them
 }
 
@@ -32,11 +35,19 @@ type twice struct {
 // how perf unwinds.
 func traceTwice(t testing.TB, perf, ustack, callGraph string, program ...string) *twice {
 	t.Helper()
+	r := &twice{perf: perf, ustack: ustack, callGraph: callGraph}
+	r.trace(t, program)
+	return r
+}
+
+// trace runs the program.
+func (r *twice) trace(t testing.TB, program []string) {
+	t.Helper()
 	dir := t.TempDir()
 	gate := filepath.Join(dir, "gate.so")
 	compile(t, gate, "gate.c", "-shared", "-fPIC")
 	saved := filepath.Join(dir, "saved")
-	r := &twice{perf: perf, ustack: ustack, data: filepath.Join(dir, "perf.data")}
+	r.data, r.out = filepath.Join(dir, "perf.data"), filepath.Join(dir, "out")
 	r.files = []string{"--maps", filepath.Join(saved, "spaces.txt"), filepath.Join(saved, "trace.txt")}
 	cmd := exec.Command(program[0], program[1:]...)
 	cmd.Env = append(os.Environ(), "LD_PRELOAD="+gate)
@@ -50,9 +61,13 @@ func traceTwice(t testing.TB, perf, ustack, callGraph string, program ...string)
 	pid := strconv.Itoa(cmd.Process.Pid)
 	const event = "syscalls:sys_enter_futex"
 	control, ack := fifo(t, filepath.Join(dir, "control")), fifo(t, filepath.Join(dir, "ack"))
-	one := exec.Command(perf, "record", "-q", "-m", "32M", "--call-graph", callGraph, "-e", event, "-o", r.data, "-p", pid,
+	one := exec.Command(r.perf, "record", "-q", "-m", "32M", "--call-graph", r.callGraph, "-e", event, "-o", r.data, "-p", pid,
 		"--delay=-1", "--control=fifo:"+control.Name()+","+ack.Name())
-	two := exec.Command(ustack, "live", "-b", "65536", "-e", event, "-p", pid, "--save", saved, "-o", os.DevNull)
+	two := exec.Command(r.ustack, "live", "-b", "65536", "-e", event, "-p", pid, "--save", saved, "-o", os.DevNull)
+	if r.names {
+		two.Args[len(two.Args)-1] = r.out
+		two.Args = append(two.Args, "--format=json", "--symbols", "--no-lines")
+	}
 	started := &startLine{begun: make(chan struct{})}
 	two.Stderr = started
 	for _, c := range []*exec.Cmd{one, two} {
@@ -85,7 +100,6 @@ func traceTwice(t testing.TB, perf, ustack, callGraph string, program ...string)
 			t.Fatalf("%v: %v", c.Args, err)
 		}
 	}
-	return r
 }
 
 // fifo makes a named pipe and opens it, so that neither end waits for the other.
@@ -172,8 +186,19 @@ func (r *twice) perfSays(t testing.TB) *perfStacks {
 // ustackSays are those of replay, with flags.
 func (r *twice) ustackSays(t testing.TB, flags ...string) *perfStacks {
 	t.Helper()
+	return r.events(t, join([]string{r.ustack, "replay", "-q", "--format=json", "--symbols", "--no-lines"}, join(flags, r.files...)...))
+}
+
+// liveSays are those of live.
+func (r *twice) liveSays(t testing.TB) *perfStacks {
+	t.Helper()
+	return r.events(t, []string{"cat", r.out})
+}
+
+// events are the stacks of the events in the JSON that a command writes.
+func (r *twice) events(t testing.TB, args []string) *perfStacks {
+	t.Helper()
 	all := newPerfStacks()
-	args := join([]string{r.ustack, "replay", "-q", "--format=json", "--symbols", "--no-lines"}, join(flags, r.files...)...)
 	r.lines(t, args, func(line []byte) {
 		var event struct {
 			Type  string
