@@ -118,7 +118,11 @@ func ignoreEnd(err error) error {
 	return err
 }
 
-func (a *askFollower) reread(pid int, _ tracefs.Time) error { return a.tasks.Reread(pid) }
+func (a *askFollower) reread(pid int, _ tracefs.Time) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.tasks.Reread(pid, a.drain)
+}
 
 func (a *askFollower) found(pid int, m *procmap.Mapping, t, after tracefs.Time) {
 	a.tasks.Found(pid, m, t, after)

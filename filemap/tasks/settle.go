@@ -28,8 +28,8 @@ const maxChanges = 1 << 12
 func (t *Tasks) change(pid int, at tracefs.Time, body []byte) {
 	c := t.changing[pid]
 	if c == nil {
-		if len(t.changing) >= maxChanges { // nothing is known of it any more
-			t.spaces.ReplacePart(&procmap.Process{PID: pid}, at)
+		if len(t.changing) >= maxChanges {
+			t.unknown(pid, at)
 			return
 		}
 		c = &change{first: at}
@@ -39,6 +39,21 @@ func (t *Tasks) change(pid int, at tracefs.Time, body []byte) {
 		c.touched.add(body)
 	}
 	c.last, c.stale = max(at, c.last), true
+}
+
+// giveUp is for a process that has changed and cannot be read any more as what it
+// was.
+func (t *Tasks) giveUp(pid int) {
+	if c := t.changing[pid]; c != nil {
+		t.unknown(pid, c.first)
+		delete(t.changing, pid)
+	}
+}
+
+// unknown notes that nothing is known of a process from a time on, until it is
+// read again.
+func (t *Tasks) unknown(pid int, from tracefs.Time) {
+	t.spaces.ReplacePart(&procmap.Process{PID: pid}, from)
 }
 
 // maxReads is how often processes are read that do not hold still.
@@ -102,7 +117,7 @@ func (t *Tasks) apply() {
 		delete(t.changing, pid)
 		switch {
 		case c.stale || c.gone:
-			t.spaces.ReplacePart(&procmap.Process{PID: pid}, c.first)
+			t.unknown(pid, c.first)
 		default:
 			t.note(c)
 		}

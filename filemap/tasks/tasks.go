@@ -62,21 +62,30 @@ func (t *Tasks) Refresh() error {
 }
 
 // Reread reads all code that a process has mapped. It is known from then on;
-// before, no more than what was there already.
-func (t *Tasks) Reread(pid int) error {
+// before, no more than what was there already. drain is that of Settle.
+func (t *Tasks) Reread(pid int, drain func() error) error {
+	known, err := t.again(pid)
+	if err != nil || !known {
+		return err
+	}
+	return t.Settle(drain)
+}
+
+// again notes that a process has to be read, or reads it if nothing is known of
+// it.
+func (t *Tasks) again(pid int) (known bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.clock()
 	v := t.spaces.Space(pid).At(now)
 	if v == nil {
-		return t.spaces.RefreshProcess(t.reader, pid, &t.p, now)
+		return false, t.spaces.RefreshProcess(t.reader, pid, &t.p, now)
 	}
-	c := change{first: v.From, last: now, read: new(procmap.Process)}
-	if err := t.reader.Process(pid, c.read); err != nil {
-		return err
+	t.change(pid, now, nil)
+	if c := t.changing[pid]; c != nil {
+		c.first = min(c.first, v.From)
 	}
-	t.note(&c)
-	return nil
+	return true, nil
 }
 
 // keep is how long what ended can still be looked up, counted from the time that
@@ -135,6 +144,9 @@ func (t *Tasks) Record(b *tracefs.Batch) {
 			t.event(int(r.TID), b.Time(r), bytes.TrimRight(b.Text[r.Body:r.End], "\n"))
 		}
 		if r.Kind == tracefs.KindLost || r.Kind == tracefs.KindGap {
+			for pid := range t.changing {
+				t.giveUp(pid)
+			}
 			_, _ = t.spaces.Refresh(t.reader, t.clock) // what can be read is read again
 		}
 	}
@@ -173,22 +185,27 @@ func (t *Tasks) fork(tid int, at tracefs.Time, body []byte) {
 	if err != nil || child <= 0 || child > tracefs.MaxTID {
 		return
 	}
+	parent := t.pid(tid)
 	delete(t.owner, child)
 	delete(t.changing, child)
-	t.spaces.Fork(t.pid(tid), child, at)
+	t.spaces.Fork(parent, child, at)
+	if t.changing[parent] != nil { // then it is not known what the child has
+		t.change(child, at, nil)
+	}
 }
 
 // exec is "filename=… pid=… old_pid=…": the thread is the process from now on.
 func (t *Tasks) exec(tid int, at tracefs.Time, _ []byte) {
 	t.owner[tid] = tid
+	t.giveUp(tid)
 	t.spaces.Exec(tid, "", at)
 	t.change(tid, at, nil)
 }
 
 func (t *Tasks) exit(tid int, at tracefs.Time, _ []byte) {
 	if pid, known := t.owner[tid]; !known || pid == tid {
+		t.giveUp(tid)
 		t.spaces.Exit(tid, at)
-		delete(t.changing, tid)
 	}
 }
 

@@ -43,6 +43,20 @@ func record(t *testing.T, tasks *Tasks, events ...string) {
 	}
 }
 
+// fresh are Tasks that have read all processes.
+func fresh(t *testing.T) *Tasks {
+	t.Helper()
+	r, err := procmap.NewReader(procmap.Options{Stat: true, Filter: procmap.Filter{Perms: procmap.Exec}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tasks := New(space.New(), r, func() tracefs.Time { return at(10) })
+	if err := tasks.Refresh(); err != nil {
+		t.Fatal(err)
+	}
+	return tasks
+}
+
 // at is the time of an event of record.
 func at(us tracefs.Time) tracefs.Time { return 1e9 + us*1000 }
 
@@ -103,14 +117,7 @@ func TestBackAgain(t *testing.T) {
 		{"past the end", mmap(x, ^uintptr(0)-1, fixed), false},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			r, err := procmap.NewReader(procmap.Options{Stat: true, Filter: procmap.Filter{Perms: procmap.Exec}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			tasks := New(space.New(), r, func() tracefs.Time { return at(10) })
-			if err := tasks.Refresh(); err != nil {
-				t.Fatal(err)
-			}
+			tasks := fresh(t)
 			record(t, tasks, "000100 "+far, "000200 "+c.event, "000300 "+far)
 			if err := tasks.Settle(func() error { return nil }); err != nil {
 				t.Fatal(err)
@@ -133,14 +140,7 @@ func TestBackAgain(t *testing.T) {
 // TestTooMany: nothing is known of processes that change when there are too many.
 func TestTooMany(t *testing.T) {
 	addr, _ := mapFile(t, nil)
-	r, err := procmap.NewReader(procmap.Options{Stat: true, Filter: procmap.Filter{Perms: procmap.Exec}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tasks := New(space.New(), r, func() tracefs.Time { return at(10) })
-	if err := tasks.Refresh(); err != nil {
-		t.Fatal(err)
-	}
+	tasks := fresh(t)
 	for pid := range maxChanges {
 		tasks.change(-1-pid, at(50), nil)
 	}
@@ -151,6 +151,69 @@ func TestTooMany(t *testing.T) {
 	}
 	if p, ok := sp.Lookup(uint64(uintptr(addr)), at(150)); ok {
 		t.Errorf("%+v", p)
+	}
+}
+
+// TestUnread: of a process that changes and then ends, executes a program or makes
+// another one before it could be read, nobody knows what it had from the change
+// on.
+func TestUnread(t *testing.T) {
+	addr, name := mapFile(t, nil)
+	x := uint64(uintptr(addr))
+	pid, child := os.Getpid(), tracefs.MaxTID
+	mapped := fmt.Sprintf("000100 sys_mmap(addr: 0x%x, len: 0x1000, prot: 0x5, flags: 0x12, fd: 0x3, off: 0)", x)
+	for what, event := range map[string]string{
+		"exit": fmt.Sprintf("000200 sched_process_exit: comm=x pid=%d prio=120", pid),
+		"exec": fmt.Sprintf("000200 sched_process_exec: filename=/x pid=%d old_pid=%d", pid, pid),
+		"fork": fmt.Sprintf("000200 sched_process_fork: comm=x pid=%d child_comm=x child_pid=%d", pid, child),
+	} {
+		t.Run(what, func(t *testing.T) {
+			tasks := fresh(t)
+			record(t, tasks, mapped, event)
+			if what == "fork" { // and our process cannot be read, either
+				tasks.changing[pid].gone = true
+			}
+			if err := tasks.Settle(func() error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+			if p, ok := tasks.spaces.Space(pid).Lookup(x, at(50)); !ok || p.Mapping.File.Name != name {
+				t.Errorf("before: %+v %v", p, ok)
+			}
+			if p, ok := tasks.spaces.Space(pid).Lookup(x, at(150)); ok {
+				t.Errorf("in between: %+v", p)
+			}
+			if p, ok := tasks.spaces.Space(child).Lookup(x, at(250)); ok {
+				t.Errorf("of the child: %+v", p)
+			}
+		})
+	}
+}
+
+// TestReread: what a process is found to have is not there before, and what it had
+// is not there if it may have been mapped anew.
+func TestReread(t *testing.T) {
+	addr, name := mapFile(t, nil)
+	x := uint64(uintptr(addr))
+	tasks := fresh(t)
+	now := at(300)
+	tasks.clock = func() tracefs.Time { return now }
+	late := fmt.Sprintf("000250 sys_mmap(addr: 0x%x, len: 0x1000, prot: 0x5, flags: 0x12, fd: 0x3, off: 0)", x)
+	drain := func() error { // the event comes late
+		if late != "" {
+			record(t, tasks, late)
+			late = ""
+		}
+		return nil
+	}
+	if err := tasks.Reread(os.Getpid(), drain); err != nil {
+		t.Fatal(err)
+	}
+	sp := tasks.spaces.Space(os.Getpid())
+	if p, ok := sp.Lookup(x, at(270)); ok {
+		t.Errorf("in between: %+v", p)
+	}
+	if p, ok := sp.Lookup(x, at(310)); !ok || p.Mapping.File.Name != name {
+		t.Errorf("then: %+v %v", p, ok)
 	}
 }
 
