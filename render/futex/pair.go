@@ -201,7 +201,7 @@ func (a *Analysis) enterWait(w *wait, l *lock) {
 	w.lock, w.counts = l, true
 	l.active++
 	if s := a.site(l.key, l); len(s.waiters) < maxSiteWaiters {
-		w.site, w.crossed = s, s.crosses(w)
+		w.site, w.crossed = s, a.crosses(s, w)
 		s.waiters = append(s.waiters, w)
 	}
 }

@@ -79,9 +79,9 @@ func (a *Analysis) wakers(w *wait) (one, oneProcess bool) {
 	return one, oneProcess
 }
 
-// crosses reports whether a call is under way that can wake who begins to wait now.
-func (s *site) crosses(w *wait) bool {
-	return len(s.wakes) >= maxSiteCalls || slices.ContainsFunc(s.wakes, func(k *wake) bool { return !k.returned && k.may(w) })
+// crosses reports whether a call may be under way that can wake who begins to wait now.
+func (a *Analysis) crosses(s *site, w *wait) bool {
+	return a.unaware || len(s.wakes) >= maxSiteCalls || slices.ContainsFunc(s.wakes, func(k *wake) bool { return !k.returned && k.may(w) })
 }
 
 // wake is a call that lets others go on.
@@ -154,13 +154,21 @@ func (a *Analysis) site(key lockKey, l *lock) *site {
 	return s
 }
 
-// boundSites forgets sites at which nothing goes on.
+// boundSites forgets sites at which nobody waits: first those where nothing goes on.
 func (a *Analysis) boundSites() {
 	if len(a.sites) < 4*a.opt.Locks {
 		return
 	}
+	a.forgetSites(func(s *site) bool { return len(s.waiters)+len(s.wakes) == 0 })
+	if hardlyAny(4*a.opt.Locks-len(a.sites), 4*a.opt.Locks) {
+		a.unaware = true
+		a.forgetSites(func(s *site) bool { return len(s.waiters) == 0 })
+	}
+}
+
+func (a *Analysis) forgetSites(which func(*site) bool) {
 	for key, s := range a.sites {
-		if len(s.waiters)+len(s.wakes) == 0 {
+		if which(s) {
 			s.gone = true
 			delete(a.sites, key)
 		}
