@@ -81,6 +81,25 @@ func TestWakesInUse(t *testing.T) {
 	}
 }
 
+// TestMoved: a waiter that is moved from futex to futex is followed for a while.
+func TestMoved(t *testing.T) {
+	const waiters, moves = 10, 1000
+	var h hostile
+	h.stay(waiters, 0)
+	for i := range moves {
+		h.requeue(7, 0x1000+i%2*8, 0x1008-i%2*8)
+		h.result(7, waiters)
+	}
+	r := analyseText(t, futex.Options{}, h.b.String()).Report(futex.View{})
+	var moved int64
+	for _, l := range append(r.Locks, r.Signals...) {
+		moved += l.Results[futex.Requeued]
+	}
+	if moved < waiters || moved > waiters*32 {
+		t.Errorf("%d waiters were moved %d times", waiters, moved)
+	}
+}
+
 // BenchmarkHostile reads traces in which as much as possible is in use.
 //
 //	go test -run '^$' -bench Hostile ./render/futex

@@ -58,6 +58,7 @@ type wait struct {
 	counts        bool // in lock.active
 	timed         bool // it has a timeout
 	crossed       bool // a wake-up was under way when it began
+	moves         int  // from one futex to another
 	waker         waker
 	// mayRestart tells that restart_syscall takes the wait up, which a signal
 	// broke off.
@@ -196,10 +197,17 @@ func (a *Analysis) beginWait(th *thread, t tracefs.Time, att *resolve.Attached) 
 	a.enterWait(w, l)
 }
 
+// maxMoves bounds how often a waiter is moved from one futex to another: one call
+// moves them all.
+const maxMoves = 16
+
 // enterWait queues a wait at a lock.
 func (a *Analysis) enterWait(w *wait, l *lock) {
 	w.lock, w.counts = l, true
 	l.active++
+	if w.moves > maxMoves || a.folded(l) {
+		return // who wakes it is not known
+	}
 	if s := a.site(l.key, l); len(s.waiters) < maxSiteWaiters {
 		w.site, w.crossed = s, a.crosses(s, w)
 		s.waiters = append(s.waiters, w)

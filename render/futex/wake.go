@@ -343,6 +343,7 @@ func (a *Analysis) requeued(w *wait, k *wake, sure bool) {
 	a.leave(w)
 	w.waker, w.since, w.acc, w.from = waker{stack: noStack}, k.at, 0, k.at
 	w.began, w.before, w.resumed = k.at, 0, false
+	w.moves++
 	to := k.move.find()
 	if w.cmd.PI() {
 		to.traits.pi++
