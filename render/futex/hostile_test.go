@@ -2,6 +2,7 @@ package futex_test
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -98,6 +99,36 @@ func TestMoved(t *testing.T) {
 	if moved < waiters || moved > waiters*32 {
 		t.Errorf("%d waiters were moved %d times", waiters, moved)
 	}
+}
+
+// TestWakesGone: calls that wake are kept no longer than anybody waits for them.
+func TestWakesGone(t *testing.T) {
+	const futexes, wakes, most = 500, 64, 4 << 20
+	var h hostile
+	for i := range futexes {
+		h.wait(8, 0x1000+8*i)
+		for range wakes {
+			h.wake(9, 0x1000+8*i)
+			h.result(9, 0)
+		}
+		h.result(8, 0)
+	}
+	text := h.b.String()
+	before := heap()
+	a := analyseText(t, futex.Options{}, text)
+	if used := heap() - before; used > most {
+		t.Errorf("%d bytes are kept of %d calls that are over", used, futexes*wakes)
+	}
+	runtime.KeepAlive(a)
+	runtime.KeepAlive(text)
+}
+
+// heap is how much memory is in use.
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
 
 // BenchmarkHostile reads traces in which as much as possible is in use.

@@ -175,10 +175,12 @@ func (a *Analysis) forgetSites(which func(*site) bool) {
 	}
 }
 
-// idle forgets calls that have returned, when nobody waits any more: a later
-// waiter is not theirs.
+// idle forgets calls when nobody waits any more: a later waiter is not that of one
+// that has returned.
 func (s *site) idle() {
 	if len(s.waiters) == 0 {
+		clear(s.past.list)
+		s.past = pastWakes{list: s.past.list[:0]}
 		s.wakes = slices.DeleteFunc(s.wakes, func(k *wake) bool { return k.returned })
 	}
 }
