@@ -378,6 +378,9 @@ func (a *Analysis) waitReturned(th *thread, t tracefs.Time, e *syscalls.Event, s
 			w.waker.wake.proven++
 		}
 		w.waker.sure = w.waker.sure && one
+		if k := w.waker.wake; k != nil && k.ran == 0 {
+			k.ran = t
+		}
 		if k := w.waker.wake; k != nil && !k.of(w.lock.find()) && (w.waker.sure || oneProcess) {
 			s.waker = a.lockOf(k)
 		}

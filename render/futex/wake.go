@@ -93,6 +93,7 @@ type wake struct {
 	site  *site
 	at    tracefs.Time
 	got   tracefs.Time // when the thread got the lock, if it waited for it
+	ran   tracefs.Time // when the first one that it woke did, 0 if none has
 	stack int32
 	// move is where waiters go that are not woken, for requeue operations;
 	// first is how many are woken before.
