@@ -9,8 +9,8 @@ import (
 	"ustack/render/futex"
 )
 
-// hostile makes traces that few bytes of memory and few steps an event are not enough
-// for, unless both are bounded.
+// hostile makes traces that take much memory, or many steps for an event, unless both
+// are bounded.
 type hostile struct {
 	b  strings.Builder
 	at int

@@ -59,9 +59,9 @@ func (p *pastWakes) between(to []*wake, after, upTo tracefs.Time) (list []*wake,
 	return to, all
 }
 
-// wakers tells of the calls that can have woken a waiter which has returned, whoever
-// they have been taken for (unless that is sure): whether there was but one, and whether all are of the
-// process of its waker, which then woke it, whichever thread it was.
+// wakers tells of the calls that can have woken a waiter which has returned: whether
+// there was but one, and whether all are of the process of its waker, which then woke
+// it, whichever thread it was. A call whose waiters are surely others cannot have been it.
 func (a *Analysis) wakers(w *wait) (one, oneProcess bool) {
 	if w.site == nil || w.crossed || w.waker.wake == nil {
 		return false, false
