@@ -66,7 +66,18 @@ func TestInUse(t *testing.T) {
 	}
 }
 
-// TestWakesInUse: so do calls that have not returned, at futexes where nobody waits.
+// TestStays: the wait that makes others go does not go itself.
+func TestStays(t *testing.T) {
+	const locks = 64
+	var h hostile
+	h.stay(locks+1, 8)
+	r := analyseText(t, futex.Options{Locks: locks}, h.b.String()).Report(futex.View{})
+	if len(r.Blocked) != 1 || r.Blocked[0].TID != 100+locks || r.Loss.Forgotten != locks {
+		t.Errorf("%d wait, %d were forgotten", len(r.Blocked), r.Loss.Forgotten)
+	}
+}
+
+// TestWakesInUse: calls that have not returned go, too, at futexes where nobody waits.
 // From then on nobody knows who can have woken a thread.
 func TestWakesInUse(t *testing.T) {
 	for _, wakes := range []int{10, 100} {

@@ -186,11 +186,12 @@ func (a *Analysis) beginWait(th *thread, t tracefs.Time, att *resolve.Attached) 
 	w := a.newWait()
 	*w = wait{th: th, cmd: f.Cmd, val: f.Val, from: t, since: t, began: t, stack: th.stack, missing: att.Missing, timed: f.Timeout,
 		waker: waker{stack: noStack}}
-	th.wait = w
 	if !f.HasAddr {
+		th.wait = w
 		return
 	}
-	l := a.lock(th, keyOf(f), t)
+	l := a.lock(th, keyOf(f), t) // for which others may have to go
+	th.wait = w
 	l.traits.wait(f, a.mayBeThread(f.Val, th.tid))
 	a.heard(th, l, f, th.stack)
 	a.ordered(th, w, l)
