@@ -65,6 +65,7 @@ type Analysis struct {
 	forgot  int64             // threads
 	buried  bool              // threads that had ended have been forgotten, and what loss hides of them
 	evicted bool              // locks have been folded into others
+	unaware bool              // calls under way have been forgotten: nobody knows whom they wake
 	stacks  stacks
 	longest [2]longest // by section
 	empty   emptyWakes

@@ -340,3 +340,24 @@ func TestHolderBrokenOff(t *testing.T) {
 		t.Errorf("%+v", w)
 	}
 }
+
+// TestBarging: while who was woken does not run yet, others can take the lock and let
+// it go without a system call. Who lets it go next held it, but who knows since when.
+func TestBarging(t *testing.T) {
+	for ran, sure := range map[int]bool{250: true, 900: false} {
+		r := reportOf(t, fmt.Sprintf(`
+			12/9 1 50 %s
+			10/9 0 100 %[1]s
+			11/9 2 200 %s
+			11/9 2 210 sys_futex -> 0x1
+			12/9 1 %d sys_futex -> 0x0
+			12/9 1 %d %[1]s
+			14/9 2 1000 %[2]s
+			14/9 2 1010 sys_futex -> 0x1
+			10/9 0 1050 sys_futex -> 0x0`, waitCall, wakeCall, ran, ran+5))
+		i := slices.IndexFunc(r.Longest, func(w *futex.Wait) bool { return w.TID == 10 })
+		if i < 0 || r.Longest[i].Holder.TID != 14 || r.Longest[i].Holder.Sure != sure {
+			t.Errorf("woken thread ran at %d: %+v", ran, r.Longest[i].Holder)
+		}
+	}
+}

@@ -107,7 +107,7 @@ func (a *Analysis) loss(r *Report) {
 }
 
 // blocked lists the waits that had not ended, and tells which of them are wanted.
-func (a *Analysis) blocked(r *Report, u *underway, byLock map[*lock]*Lock, v *View) (all []*Blocked) {
+func (a *Analysis) blocked(r *Report, u *underway, byLock map[*lock]*Lock) (all []*Blocked) {
 	if a.noReturns() {
 		return nil
 	}
@@ -127,7 +127,7 @@ func (a *Analysis) blocked(r *Report, u *underway, byLock map[*lock]*Lock, v *Vi
 			u.owned(b, w, l)
 		}
 		all = append(all, b)
-		if b.Lock == nil || v.wants(u, b.Lock) {
+		if b.Lock == nil || b.Lock.wanted {
 			r.Blocked = append(r.Blocked, b)
 		}
 	}

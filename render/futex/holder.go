@@ -34,7 +34,8 @@ type Holder struct {
 // holder finds who held a mutex during a wait that has ended. While a thread
 // waits the word says so, so each unlocking makes a call: who makes it has
 // held the lock since the one before, or since the wait began, or if it has
-// itself waited, since that ended. Who held it before a signal broke the wait off,
+// itself waited, since that ended. While nobody has marked the lock as waited for, it
+// can change hands unseen: that counts as if it was one more thread. Who held it before a signal broke the wait off,
 // or until it went on, is not looked for.
 func (a *Analysis) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []Segment) {
 	var complete bool
@@ -43,13 +44,18 @@ func (a *Analysis) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []
 		a.past, complete = w.site.past.between(a.past, w.began, end)
 	}
 	from := w.began
+	var unseen tracefs.Time
+	var last *wake
 	for _, k := range a.past {
 		if k.th == w.th || !k.may(w) {
 			continue
 		}
 		h.let(k, l)
 		a.segs = append(a.segs, Segment{k.th.tid, max(from, k.got), k.at})
-		from = k.at
+		if last != nil {
+			unseen += min(last.seenTaken(k), k.at) - from
+		}
+		from, last = k.at, k
 	}
 	if len(a.segs) == 0 {
 		if w.waker.tid == 0 {
@@ -68,10 +74,28 @@ func (a *Analysis) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []
 		h.Why = "nobody is seen to let the thread go on"
 	case float64(most) < clearly*float64(second):
 		h.Why = "several threads held it for about as long"
+	case float64(most) < clearly*float64(unseen):
+		h.Why = "other threads can have held it unseen for about as long"
 	default:
 		h.Sure = true
 	}
 	return h, a.segs
+}
+
+// seenTaken is from when on it is sure that a lock which a call let go was held by who
+// then let it go by the next call: since that thread got it by waiting, else since who
+// was woken ran and marked it as waited for. Before, anybody can have taken it and let
+// it go without a system call.
+func (k *wake) seenTaken(next *wake) tracefs.Time {
+	switch {
+	case next.got > k.at:
+		return next.got
+	case !k.woke && k.returned:
+		return k.at
+	case k.ran > 0:
+		return k.ran
+	}
+	return next.at
 }
 
 // let notes that a call let go a lock.

@@ -196,7 +196,7 @@ func (l *lock) dropParts() {
 }
 
 // foldLocks makes room: the locks that were waited for least, of those that
-// nobody waits for now, become others.
+// nobody waits for now, become others. If there are hardly any, the waits go.
 func (a *Analysis) foldLocks() {
 	a.evicted = true
 	var all, busy []*lock
@@ -208,6 +208,14 @@ func (a *Analysis) foldLocks() {
 		default:
 			busy = append(busy, l)
 		}
+	}
+	if hardlyAny(len(all), a.locks) {
+		for _, th := range a.threads {
+			if th.wait != nil || th.wake != nil {
+				a.letGo(th)
+			}
+		}
+		all, busy = append(all, busy...), nil
 	}
 	slices.SortFunc(all, func(x, y *lock) int {
 		return cmp.Or(cmp.Compare(x.time, y.time), cmp.Compare(x.born, y.born))
@@ -222,14 +230,5 @@ func (a *Analysis) foldLocks() {
 		l.dropParts()
 		other.merge(l)
 		a.locks--
-	}
-	if len(all) == 0 { // every lock is being waited for: a hostile trace
-		for _, th := range a.threads {
-			if th.wait != nil {
-				a.leave(th.wait)
-				th.wait, th.in = nil, false
-				a.forgot++
-			}
-		}
 	}
 }

@@ -97,6 +97,7 @@ type Lock struct {
 	Partial bool
 	Longest *Wait
 	lock    *lock
+	wanted  bool // by the View
 }
 
 // Name is the lock's variable with its address, or the address alone.

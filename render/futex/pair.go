@@ -58,6 +58,7 @@ type wait struct {
 	counts        bool // in lock.active
 	timed         bool // it has a timeout
 	crossed       bool // a wake-up was under way when it began
+	moves         int  // from one futex to another
 	waker         waker
 	// mayRestart tells that restart_syscall takes the wait up, which a signal
 	// broke off.
@@ -185,23 +186,31 @@ func (a *Analysis) beginWait(th *thread, t tracefs.Time, att *resolve.Attached) 
 	w := a.newWait()
 	*w = wait{th: th, cmd: f.Cmd, val: f.Val, from: t, since: t, began: t, stack: th.stack, missing: att.Missing, timed: f.Timeout,
 		waker: waker{stack: noStack}}
-	th.wait = w
 	if !f.HasAddr {
+		th.wait = w
 		return
 	}
-	l := a.lock(th, keyOf(f), t)
+	l := a.lock(th, keyOf(f), t) // for which others may have to go
+	th.wait = w
 	l.traits.wait(f, a.mayBeThread(f.Val, th.tid))
 	a.heard(th, l, f, th.stack)
 	a.ordered(th, w, l)
 	a.enterWait(w, l)
 }
 
+// maxMoves bounds how often a waiter is moved from one futex to another: one call
+// moves them all.
+const maxMoves = 16
+
 // enterWait queues a wait at a lock.
 func (a *Analysis) enterWait(w *wait, l *lock) {
 	w.lock, w.counts = l, true
 	l.active++
+	if w.moves > maxMoves || a.folded(l) {
+		return // who wakes it is not known
+	}
 	if s := a.site(l.key, l); len(s.waiters) < maxSiteWaiters {
-		w.site, w.crossed = s, s.crosses(w)
+		w.site, w.crossed = s, a.crosses(s, w)
 		s.waiters = append(s.waiters, w)
 	}
 }
@@ -370,6 +379,9 @@ func (a *Analysis) waitReturned(th *thread, t tracefs.Time, e *syscalls.Event, s
 			w.waker.wake.proven++
 		}
 		w.waker.sure = w.waker.sure && one
+		if k := w.waker.wake; k != nil && k.ran == 0 {
+			k.ran = t
+		}
 		if k := w.waker.wake; k != nil && !k.of(w.lock.find()) && (w.waker.sure || oneProcess) {
 			s.waker = a.lockOf(k)
 		}

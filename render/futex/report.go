@@ -47,7 +47,7 @@ func (a *Analysis) report(v View) *Report {
 		if filtered {
 			a.detail(out)
 		}
-		if v.wants(u, out) {
+		if out.wanted = v.wants(u, out); out.wanted {
 			s := out.Kind.section()
 			locks[s] = append(locks[s], out)
 		}
@@ -74,8 +74,8 @@ func (a *Analysis) report(v View) *Report {
 	}
 	r.Threads, r.ThreadRest = u.threadTimes(lost)
 	r.ThreadCount = len(r.Threads)
-	blocked := a.blocked(r, u, byLock, &v)
-	u.longest(r, byLock, &v)
+	blocked := a.blocked(r, u, byLock)
+	u.longest(r, byLock, v.MinWait)
 	a.verdict(r, blocked)
 	a.notes(r, slices.Concat(locks[0], locks[1]), filtered)
 	r.Locks, r.LockCount = v.list(locks[0]), len(locks[0])
@@ -328,11 +328,11 @@ func (s *StackShare) compare(t *StackShare) int {
 }
 
 // longest lists the longest waits for locks.
-func (u *underway) longest(r *Report, byLock map[*lock]*Lock, v *View) {
+func (u *underway) longest(r *Report, byLock map[*lock]*Lock, atLeast tracefs.Time) {
 	for s := range u.a.longest {
 		for _, w := range u.a.longest[s] {
 			w = u.wait(w, byLock[w.lock.find()])
-			if w.Lock != nil && w.Lock.Kind.Contention() && w.Time >= v.MinWait && v.wants(u, w.Lock) {
+			if w.Lock != nil && w.Lock.Kind.Contention() && w.Time >= atLeast && w.Lock.wanted {
 				r.Longest = append(r.Longest, w)
 			}
 		}

@@ -118,14 +118,19 @@ func (a *Analysis) ended(th *thread, t tracefs.Time) {
 }
 
 // forgetThreads makes room: the dead first, then those that were silent for
-// longest.
+// longest. Those in a call go only if there are hardly any others.
 func (a *Analysis) forgetThreads() {
 	defer clear(a.recent[:])
-	var all []*thread
+	var all, busy []*thread
 	for _, th := range a.threads {
 		if !th.in && th.paused == nil {
 			all = append(all, th)
+		} else {
+			busy = append(busy, th)
 		}
+	}
+	if hardlyAny(len(all), len(a.threads)) {
+		all = append(all, busy...)
 	}
 	slices.SortFunc(all, func(x, y *thread) int {
 		if x.dead != y.dead {
@@ -140,17 +145,32 @@ func (a *Analysis) forgetThreads() {
 		if th.dead {
 			a.buried = true
 		} else {
-			a.forgot++
+			a.letGo(th)
 		}
 		delete(a.threads, th.tid)
 	}
-	if len(all) == 0 { // all of them wait: a hostile trace
-		for tid, th := range a.threads {
-			if th.wait != nil {
-				a.leave(th.wait)
-			}
-			a.forgot++
-			delete(a.threads, tid)
-		}
+}
+
+// hardlyAny reports whether so few of what is kept can go that each new one would
+// soon have to look for room again: nearly all is in use, as in a hostile trace.
+func hardlyAny(n, of int) bool { return n <= of/32 }
+
+// letGo forgets what a thread does.
+func (a *Analysis) letGo(th *thread) {
+	a.forgot++
+	a.stopPaused(th)
+	if w := th.wait; w != nil {
+		th.wait = nil
+		a.leave(w)
 	}
+	if k := th.wake; k != nil {
+		th.wake = nil
+		k.woke = true // perhaps
+		a.wakeReturned(k, k.claimed, a.end)
+		if k.lock != nil {
+			k.lock.find().active--
+		}
+		a.unaware = true
+	}
+	th.in = false
 }

@@ -230,14 +230,18 @@ func (j *judge) circle() *Verdict {
 }
 
 func (j *judge) circleOf(path []*Blocked) *Verdict {
+	const most = 16 // that are named
 	v := &Verdict{Kind: Deadlock, Sure: true}
 	var names []string
-	for _, b := range path {
+	for _, b := range path[:min(len(path), most)] {
 		names = append(names, who(b.TID, b.Comm))
 		v.Evidence = append(v.Evidence, j.waits(b))
 		if b.Owner != 0 {
 			v.Evidence = append(v.Evidence, j.held(b))
 		}
+	}
+	if more := len(path) - most; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
 	}
 	v.Text = fmt.Sprintf("Deadlock: %s wait for each other.", strings.Join(names, ", "))
 	return v

@@ -73,3 +73,24 @@ func TestCannotTell(t *testing.T) {
 		}
 	}
 }
+
+// TestLongCircle: a circle of many threads is told in few words.
+func TestLongCircle(t *testing.T) {
+	const threads = 500
+	var h hostile
+	for i := range threads {
+		h.wait(100+i, 0x1000+8*i)
+		h.wake(7, 0x1000+8*i)
+		h.result(7, 1)
+		h.result(100+i, 0)
+	}
+	for i := range threads {
+		h.wait(100+i, 0x1000+(i+1)%threads*8)
+	}
+	h.at += 1e6
+	h.event(7, "sys_close(fd: 0)")
+	v := analyseText(t, futex.Options{}, h.b.String()).Report(futex.View{}).Verdict
+	if v.Kind != futex.Deadlock || !strings.HasSuffix(v.Text, ", 484 more wait for each other.") || len(v.Evidence) != 32 {
+		t.Errorf("%s: %d lines of evidence, %.200q", v.Kind, len(v.Evidence), v.Text)
+	}
+}

@@ -59,9 +59,9 @@ func (p *pastWakes) between(to []*wake, after, upTo tracefs.Time) (list []*wake,
 	return to, all
 }
 
-// wakers tells of the calls that can have woken a waiter which has returned, whoever
-// they have been taken for (unless that is sure): whether there was but one, and whether all are of the
-// process of its waker, which then woke it, whichever thread it was.
+// wakers tells of the calls that can have woken a waiter which has returned: whether
+// there was but one, and whether all are of the process of its waker, which then woke
+// it, whichever thread it was. A call whose waiters are surely others cannot have been it.
 func (a *Analysis) wakers(w *wait) (one, oneProcess bool) {
 	if w.site == nil || w.crossed || w.waker.wake == nil {
 		return false, false
@@ -79,9 +79,9 @@ func (a *Analysis) wakers(w *wait) (one, oneProcess bool) {
 	return one, oneProcess
 }
 
-// crosses reports whether a call is under way that can wake who begins to wait now.
-func (s *site) crosses(w *wait) bool {
-	return len(s.wakes) >= maxSiteCalls || slices.ContainsFunc(s.wakes, func(k *wake) bool { return !k.returned && k.may(w) })
+// crosses reports whether a call may be under way that can wake who begins to wait now.
+func (a *Analysis) crosses(s *site, w *wait) bool {
+	return a.unaware || len(s.wakes) >= maxSiteCalls || slices.ContainsFunc(s.wakes, func(k *wake) bool { return !k.returned && k.may(w) })
 }
 
 // wake is a call that lets others go on.
@@ -93,6 +93,7 @@ type wake struct {
 	site  *site
 	at    tracefs.Time
 	got   tracefs.Time // when the thread got the lock, if it waited for it
+	ran   tracefs.Time // when the first one that it woke did, 0 if none has
 	stack int32
 	// move is where waiters go that are not woken, for requeue operations;
 	// first is how many are woken before.
@@ -154,23 +155,33 @@ func (a *Analysis) site(key lockKey, l *lock) *site {
 	return s
 }
 
-// boundSites forgets sites at which nothing goes on.
+// boundSites forgets sites at which nobody waits: first those where nothing goes on.
 func (a *Analysis) boundSites() {
 	if len(a.sites) < 4*a.opt.Locks {
 		return
 	}
+	a.forgetSites(func(s *site) bool { return len(s.waiters)+len(s.wakes) == 0 })
+	if hardlyAny(4*a.opt.Locks-len(a.sites), 4*a.opt.Locks) {
+		a.unaware = true
+		a.forgetSites(func(s *site) bool { return len(s.waiters) == 0 })
+	}
+}
+
+func (a *Analysis) forgetSites(which func(*site) bool) {
 	for key, s := range a.sites {
-		if len(s.waiters)+len(s.wakes) == 0 {
+		if which(s) {
 			s.gone = true
 			delete(a.sites, key)
 		}
 	}
 }
 
-// idle forgets calls that have returned, when nobody waits any more: a later
-// waiter is not theirs.
+// idle forgets calls when nobody waits any more: a later waiter is not that of one
+// that has returned.
 func (s *site) idle() {
 	if len(s.waiters) == 0 {
+		clear(s.past.list)
+		s.past = pastWakes{list: s.past.list[:0]}
 		s.wakes = slices.DeleteFunc(s.wakes, func(k *wake) bool { return k.returned })
 	}
 }
@@ -335,6 +346,7 @@ func (a *Analysis) requeued(w *wait, k *wake, sure bool) {
 	a.leave(w)
 	w.waker, w.since, w.acc, w.from = waker{stack: noStack}, k.at, 0, k.at
 	w.began, w.before, w.resumed = k.at, 0, false
+	w.moves++
 	to := k.move.find()
 	if w.cmd.PI() {
 		to.traits.pi++
