@@ -12,7 +12,7 @@ import (
 type Symbols interface {
 	Start(inner, outer symbol.Place) *callsite.Start
 	Begun(f *filemap.File, offset uint64) filemap.Begun
-	Skipped(inner, outer symbol.Place) *symbol.Skipped
+	Missing(inner, outer symbol.Place) bool
 }
 
 // Options are what an Evidence works with.
@@ -59,7 +59,7 @@ func (e *Evidence) Judge(s *resolve.Subject) {
 		return
 	}
 	outer.Calls = e.function(s, addr)
-	if outer.Calls != 0 && e.opt.Symbols.Skipped(inner, outer) != nil { // else stacks would differ by what nobody sees
+	if outer.Calls != 0 && e.opt.Symbols.Missing(inner, outer) { // else stacks would differ by what nobody sees
 		out.Calls = outer.Calls
 	}
 }

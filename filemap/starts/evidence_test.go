@@ -54,11 +54,8 @@ func (p *proofs) Begun(f *filemap.File, offset uint64) filemap.Begun {
 	return filemap.Begun(offset)
 }
 
-func (p *proofs) Skipped(inner, outer symbol.Place) *symbol.Skipped {
-	if outer.Calls != 0 && outer.Calls%2 == 0 {
-		return &symbol.Skipped{}
-	}
-	return nil
+func (p *proofs) Missing(inner, outer symbol.Place) bool {
+	return outer.Calls != 0 && outer.Calls%2 == 0
 }
 
 func subject(tid int32, addrs ...uint64) *resolve.Subject {

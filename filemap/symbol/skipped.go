@@ -56,23 +56,47 @@ type pair struct{ inner, outer Place }
 // The frame pointer's part is told by .eh_frame, which is what a debugger
 // unwinds by.
 func (s *Symbols) Skipped(inner, outer Place) *Skipped {
+	i := s.inference(inner, outer)
+	if i != nil && !i.named {
+		i.named = true
+		s.nameSkipped(i)
+	}
+	if i == nil || i.skipped.Name == nil {
+		return nil
+	}
+	return &i.skipped
+}
+
+// Missing reports whether Skipped would find a function, if it has a name. That
+// is known sooner.
+func (s *Symbols) Missing(inner, outer Place) bool { return s.inference(inner, outer) != nil }
+
+// inference is a function that is proven to be missing. Its Name is nil as long
+// as it is not named, or if it has none.
+type inference struct {
+	skipped Skipped
+	named   bool
+}
+
+// inference is nil if nothing is proven.
+func (s *Symbols) inference(inner, outer Place) *inference {
 	if s.opt.NoInfer || inner.File == nil || outer.File == nil || outer.Ran {
 		return nil
 	}
 	key := pair{inner, outer}
-	if f, ok := s.pairs[key]; ok {
-		return f
+	if i, ok := s.pairs[key]; ok {
+		return i
 	}
 	if len(s.pairs) >= maxPairs || s.pairs == nil {
-		s.pairs = make(map[pair]*Skipped)
+		s.pairs = make(map[pair]*inference)
 	}
-	f := s.infer(inner, outer)
-	s.pairs[key] = f
-	return f
+	i := s.infer(inner, outer)
+	s.pairs[key] = i
+	return i
 }
 
-// infer is Skipped for a pair that was not seen before.
-func (s *Symbols) infer(inner, outer Place) (found *Skipped) {
+// infer is inference for a pair that was not seen before.
+func (s *Symbols) infer(inner, outer Place) (found *inference) {
 	home := outer.File
 	if b := s.begun.get(outer.Calls); b != nil {
 		home = b.file
@@ -81,15 +105,18 @@ func (s *Symbols) infer(inner, outer Place) (found *Skipped) {
 		if !p.holds(inner, outer, s.begun.get(outer.Calls)) {
 			return
 		}
-		off, ok := home.bin.image.Offset(p.missing.Start)
-		if !ok {
-			return
-		}
-		if n := home.name(off, true); n.Reason == NoReason && n.Offset == 0 {
-			found = &Skipped{File: home.want, Offset: off, Name: &Name{Function: n.Function, Source: n.Source, Inferred: true}}
+		if off, ok := home.bin.image.Offset(p.missing.Start); ok {
+			found = &inference{skipped: Skipped{File: home.want, Offset: off}}
 		}
 	})
 	return found
+}
+
+// nameSkipped names a function that is missing.
+func (s *Symbols) nameSkipped(i *inference) {
+	if n := s.Name(i.skipped.File, i.skipped.Offset, true); n.Reason == NoReason && n.Offset == 0 {
+		i.skipped.Name = &Name{Function: n.Function, Source: n.Source, Inferred: true}
+	}
 }
 
 // prove opens the files that a proof is about, the missing function's own among

@@ -35,25 +35,40 @@ type source struct {
 	hasVariables bool     // they have been read
 	code         *code    // see machineCode
 	coded        bool
+
+	find      *finder
+	withLines bool
+	loaded    bool // see load
 }
 
-// open finds the file and reads its symbol tables.
+// open finds the file. What only names need is read when the first one is asked
+// for: that takes time, of which those who look at code alone have none.
 func open(f *finder, want *filemap.File, withLines bool) *source {
-	s := &source{want: want, names: make(map[uint64]*Name)}
+	s := &source{want: want, names: make(map[uint64]*Name), find: f, withLines: withLines}
 	bin, failure := f.binary(want, &s.tries)
 	if bin == nil {
 		s.reason, s.found = failure.reason, failure.found
 		return s
 	}
 	s.bin, s.isGo = bin, bin.image.IsGo()
-	if bin.image.Table(elf.SHT_SYMTAB) == nil || withLines && !bin.image.Has(".debug_info") {
-		s.debug = f.companion(bin, want.Path, &s.tries)
+	return s
+}
+
+// load finds the separate file with debug information and reads the symbol
+// tables, once.
+func (s *source) load() {
+	if s.loaded || s.bin == nil {
+		return
+	}
+	s.loaded = true
+	x := s.bin.image
+	if x.Table(elf.SHT_SYMTAB) == nil || s.withLines && !x.Has(".debug_info") {
+		s.debug = s.find.companion(s.bin, s.want.Path, &s.tries)
 	}
 	s.tables()
-	if withLines {
-		s.openLines(f)
+	if s.withLines {
+		s.openLines(s.find)
 	}
-	return s
 }
 
 // tables reads the most complete symbol table there is, and those it lacks.
@@ -159,6 +174,7 @@ func (s *source) name(offset uint64, ran bool) *Name {
 	if s.bin == nil {
 		return &Name{Reason: s.reason, Found: s.found}
 	}
+	s.load()
 	at := offset
 	ran = ran || s.trampoline(offset)
 	if !ran {

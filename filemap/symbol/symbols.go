@@ -57,7 +57,7 @@ type Symbols struct {
 	last   *source
 	tick   int
 	memory int
-	pairs  map[pair]*Skipped
+	pairs  map[pair]*inference
 	starts map[pair]*callsite.Start
 	begun  begunTable
 }
@@ -130,7 +130,14 @@ func (s *Symbols) Name(f *filemap.File, offset uint64, ran bool) *Name {
 }
 
 // Tries are the places where a file was looked for.
-func (s *Symbols) Tries(f *filemap.File) []Try { return s.source(f).tries }
+func (s *Symbols) Tries(f *filemap.File) []Try {
+	src := s.source(f)
+	before := src.memory()
+	src.load()
+	s.memory += src.memory() - before
+	s.shrink(src)
+	return src.tries
+}
 
 // source finds, or opens, what names a file.
 func (s *Symbols) source(f *filemap.File) *source {

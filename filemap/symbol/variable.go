@@ -138,6 +138,7 @@ func mapped(l filemap.Layout, f *filemap.File, s *image.Segment, bias, from, to 
 func (s *source) variable(addr uint64) *Variable {
 	if !s.hasVariables {
 		s.hasVariables = true
+		s.load()
 		s.openVariables()
 	}
 	for _, i := range s.variables {
