@@ -104,7 +104,7 @@ func (r *twice) compareNames(b *testing.B) int {
 	b.Helper()
 	theirs, ours := r.perfSays(b), r.ustackSays(b, "--no-infer")
 	if theirs.events != ours.events || ours.events == 0 {
-		b.Fatalf("perf has %d events, ustack %d", theirs.events, ours.events)
+		b.Fatalf("perf has %d events, ustack %d:\n%s", theirs.events, ours.events, r.said)
 	}
 	frames := 0
 	aliases := make(map[string]bool)

@@ -26,6 +26,7 @@ type twice struct {
 	names        bool     // ustack live names functions
 	data         string   // of perf
 	out          string   // of ustack live
+	said         string   // by ustack live
 	files        []string // of ustack, as replay takes them
 }
 
@@ -100,6 +101,7 @@ func (r *twice) trace(t testing.TB, program []string) {
 			t.Fatalf("%v: %v", c.Args, err)
 		}
 	}
+	r.said = started.text.String()
 }
 
 // fifo makes a named pipe and opens it, so that neither end waits for the other.
