@@ -34,9 +34,10 @@ type Holder struct {
 // holder finds who held a mutex during a wait that has ended. While a thread
 // waits the word says so, so each unlocking makes a call: who makes it has
 // held the lock since the one before, or since the wait began, or if it has
-// itself waited, since that ended. While nobody has marked the lock as waited for, it
-// can change hands unseen: that counts as if it was one more thread. Who held it before a signal broke the wait off,
-// or until it went on, is not looked for.
+// itself waited, since that ended. While nobody has marked the lock as waited
+// for, it can change hands unseen: that counts as if it was one more thread. Who
+// held it before a signal broke the wait off, or until it went on, is not looked
+// for.
 func (a *Analysis) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []Segment) {
 	var complete bool
 	a.past, a.segs = a.past[:0], a.segs[:0]
