@@ -51,19 +51,24 @@ func (r *Resolver) openEvent(h *Held, i int, rec *tracefs.Record) {
 	*open = append(list, ref)
 }
 
-// context is what the flag columns of a record show.
+// context is what the flag columns of a record show, but for the second one: a
+// timer can ask for the CPU between an event and its stack, and kernels before
+// 5.12 look once for each (tracing_generic_entry_update in kernel/trace/trace.c).
 func context(h *Held, rec *tracefs.Record) (ctx [8]byte) {
+	const reschedule = 1
 	if flags, ok := h.Context(rec); ok {
 		copy(ctx[:], flags[:])
+		ctx[reschedule] = 0
 		return ctx
 	}
 	const cpu, flags, end = 29, 31, 36 // in "%16s-%-7d [%03d] FFFFF "
 	head := h.Text[rec.Off:rec.Body]
 	if len(head) > end && head[cpu] == ']' && head[flags] != ' ' && head[end] == ' ' {
 		copy(ctx[:], head[flags:end])
-		return ctx
+	} else {
+		copy(ctx[:], h.Head(rec).Flags)
 	}
-	copy(ctx[:], h.Head(rec).Flags)
+	ctx[reschedule] = 0
 	return ctx
 }
 

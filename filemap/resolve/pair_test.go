@@ -34,7 +34,7 @@ func (w *writer) record(cpu, tid int, flags, body string) {
 // event writes an event and its stack. An interrupt may come between them.
 func (w *writer) event(cpu, tid int, context byte, depth int) {
 	number := 0x1000 + len(w.list)
-	flags := func() string { return ".." + string(context) + ".." }
+	flags := func() string { return "." + string(".N"[w.rand.IntN(2)]) + string(context) + ".." }
 	w.record(cpu, tid, flags(), fmt.Sprintf("sys_futex(uaddr: 0x%x)", number))
 	if depth == 0 && w.rand.IntN(4) == 0 {
 		w.event(cpu, tid, 'h', 1)

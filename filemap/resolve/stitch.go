@@ -149,8 +149,27 @@ func (r *Resolver) noStack(ref *eventRef, why Missing) {
 	if a.waits {
 		a.Missing = why
 		r.findLate(a, ref.tid)
+		r.countBare(ref.held, &ref.held.Records[ref.rec], a)
 	}
 	r.done(ref, a)
+}
+
+// markers begin the bodies of records that the kernel gives no user stack:
+// tracing_mark_write and tracing_mark_raw_write in kernel/trace/trace.c.
+var markers = [...]string{"tracing_mark_write: ", "# "}
+
+// countBare counts an event that has got no stack.
+func (r *Resolver) countBare(h *Held, rec *tracefs.Record, a *Attached) {
+	if a.Stack != nil || rec.Kind != tracefs.KindEvent {
+		return
+	}
+	body := h.Text[rec.Body:rec.End]
+	for _, m := range markers {
+		if len(body) >= len(m) && string(body[:len(m)]) == m {
+			return
+		}
+	}
+	r.totals.Stackless[a.Missing]++
 }
 
 // findLate looks for the stack of an event that could not wait for it.
@@ -192,6 +211,7 @@ func (r *Resolver) settleEvents(h *Held) {
 			a.Missing = HeldTooLong
 			r.findLate(a, h.Records[i].TID)
 		}
+		r.countBare(h, &h.Records[i], a)
 	}
 }
 
