@@ -9,6 +9,7 @@ import (
 // entry is what is known of how a thread came into the kernel.
 type entry struct {
 	syscall bool   // its last event is that of a system call
+	losses  int64  // places where records are missing, before that event
 	cookie  uint64 // of the last entry by a system call
 }
 
@@ -22,6 +23,8 @@ func (r *Resolver) judge(h *Held) {
 		switch rec.Kind {
 		case tracefs.KindEvent, tracefs.KindCookie:
 			r.enter(h, rec)
+		case tracefs.KindLost, tracefs.KindGap:
+			r.missed++
 		case tracefs.KindStack:
 			s := &r.subject // one for all: an Evidence may be anything, so it would be made anew for each
 			*s = Subject{TID: rec.TID, TGID: tracefs.NoTID, Continued: rec.Flags&tracefs.Continued != 0, batch: h.Batch, record: rec}
@@ -62,8 +65,9 @@ func (r *Resolver) enter(h *Held, rec *tracefs.Record) {
 	e := was
 	switch {
 	case rec.Kind == tracefs.KindEvent:
+		e.losses = r.missed
 		e.syscall = rec.Flags&tracefs.Bare != 0 || rec.Body > rec.Off && returnsBehind(h.Text[rec.Body:])
-	case e.syscall:
+	case e.syscall && e.losses == r.missed: // else the cookie can be that of an event that is missing
 		e.cookie = rec.Value
 	default:
 		return

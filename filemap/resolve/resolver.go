@@ -122,6 +122,7 @@ type Resolver struct {
 	lossAt      map[int32]filemap.Pos
 	stitch      stitcher
 	entries     map[int32]entry
+	missed      int64   // places where records are missing, of what has been judged
 	subject     Subject // the one that is judged
 }
 
@@ -156,8 +157,10 @@ func (r *Resolver) Add(b *tracefs.Batch) {
 			}
 		case tracefs.KindLost:
 			r.lost(h, rec)
+			r.loseEvents(rec)
 		case tracefs.KindGap:
 			r.totals.Gaps++
+			r.loseEvents(rec)
 			if rec.CPU >= 0 {
 				r.blame(h, rec) // the CPU's buffer starts late
 			}
