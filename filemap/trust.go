@@ -7,8 +7,8 @@ type Trust uint8
 const (
 	// NoTrust is the trust of a frame without a file.
 	NoTrust Trust = iota
-	// Announced: the kernel said so, and nobody checked. The kernel can be
-	// wrong: a hash of a pointer goes stale when the memory is used again.
+	// Announced: the kernel looked at this very mapping because of this very
+	// stack, and said so.
 	Announced
 	// Verified: announced, and the process had the file mapped there then.
 	Verified
@@ -18,13 +18,18 @@ const (
 	// Late: found by asking after the fact, when the mapping may have
 	// changed.
 	Late
+	// Claimed: the kernel has announced the identifier because of another
+	// stack, of this process or another one. It can be stale: the hash of a
+	// pointer means something else once the memory is used again, and the
+	// kernel does not notice.
+	Claimed
 
 	trustCount
 )
 
 // String is the word used in all outputs.
 func (t Trust) String() string {
-	return [...]string{"", "announced", "verified", "inferred", "late"}[t]
+	return [...]string{"", "announced", "verified", "inferred", "late", "claimed"}[t]
 }
 
 // Reason is why a frame has no file. The list is closed: outputs, totals and

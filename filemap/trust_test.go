@@ -30,7 +30,7 @@ func TestReasonWords(t *testing.T) {
 }
 
 func TestTrustWords(t *testing.T) {
-	words := []string{NoTrust: "", Announced: "announced", Verified: "verified", Inferred: "inferred", Late: "late"}
+	words := []string{NoTrust: "", Announced: "announced", Verified: "verified", Inferred: "inferred", Late: "late", Claimed: "claimed"}
 	if len(words) != TrustCount {
 		t.Fatalf("%d trusts, the list has %d", TrustCount, len(words))
 	}

@@ -137,6 +137,11 @@ func (id Identifier) Compare(other Identifier) int {
 // IsInode reports whether it is an inode and device, not a hash.
 func (id Identifier) IsInode() bool { return id.hi&tagInode != 0 }
 
+// Inode returns the inode and the device, in the kernel's numbers, if IsInode.
+func (id Identifier) Inode() (inode uint64, major, minor uint32) {
+	return id.lo, uint32(id.hi &^ tagInode >> 32), uint32(id.hi)
+}
+
 // Append writes the identifier as the kernel prints it in a frame.
 func (id Identifier) Append(b []byte) []byte {
 	if !id.IsInode() {

@@ -40,7 +40,7 @@ func startBand(root *instance.Root, code *procmap.Reader, log io.Writer, idle fu
 	if err != nil {
 		return nil, err
 	}
-	opt.Threads, opt.Doubtful = band.History.Threads, band.History.Gaps.Around
+	opt.Threads, opt.Doubtful, opt.Gap = band.History.Threads, band.History.Gaps.Around, band.History.Gaps.Between
 	_, err = band.Refresh(code)
 	b := &bandFollower{code: code, idle: idle, band: band}
 	go b.keepUp()

@@ -69,7 +69,7 @@ func (r *Resolver) lookup(h *Held, i int, rec *tracefs.Record, id tracefs.Identi
 	case ambiguous || r.opt.Sources > 1 && tied(h, rec, e, b):
 		*out = unnamed(filemap.Ambiguous)
 	default:
-		*out = named(b.File)
+		*out = claimed(b.File)
 	}
 	return true
 }
@@ -155,9 +155,7 @@ func (r *Resolver) owner(t *task, h *Held, rec *tracefs.Record, id tracefs.Ident
 
 // nameOwner names the frames of the stack that made the kernel announce.
 func (r *Resolver) nameOwner(s *span, id tracefs.Identifier, file *filemap.File) {
-	o := named(file)
-	o.own = true
-	r.restateStack(s.held, s.rec, id, o)
+	r.restateStack(s.held, s.rec, id, Own(file))
 }
 
 // nameWaiters names the frames that have waited for an identifier's first
@@ -170,7 +168,7 @@ func (r *Resolver) nameWaiters(e *filemap.Entry, h *Held, rec *tracefs.Record, f
 	for _, w := range list {
 		w.held.names--
 		if w.out.File == nil && r.within(w.held, &w.held.Records[w.rec], h, rec) {
-			*w.out = named(file)
+			*w.out = claimed(file)
 		}
 	}
 	delete(r.waiting, e)
@@ -185,7 +183,7 @@ func (r *Resolver) rename(e *filemap.Entry, from, to filemap.Pos) {
 		case ambiguous:
 			r.restateStack(h, i, e.ID, unnamed(filemap.Ambiguous))
 		case b != nil:
-			r.restateStack(h, i, e.ID, named(b.File))
+			r.restateStack(h, i, e.ID, claimed(b.File))
 		}
 	})
 }
@@ -285,7 +283,7 @@ func (r *Resolver) settleWaiters(h *Held) {
 			continue
 		}
 		if path, words, ok := r.opt.First(w.id); ok {
-			*w.out = named(r.files.Intern(path, words))
+			*w.out = claimed(r.files.Intern(path, words))
 		}
 	}
 	clear(h.waiters)
@@ -327,13 +325,13 @@ func (r *Resolver) alreadyNamed(suffix []byte) Outcome {
 	_, file, _ := bytes.Cut(suffix, []byte("path="))
 	r.boundFiles()
 	if path, id, ok := hexID(file); ok {
-		return named(r.files.InternID(path, id))
+		return Named(r.files.InternID(path, id), filemap.Announced)
 	}
 	path, words := text.SplitFile(file)
 	if !text.UsablePath(path) {
 		return unnamed(filemap.Unreadable)
 	}
-	return named(r.files.Intern(path, words))
+	return Named(r.files.Intern(path, words), filemap.Announced)
 }
 
 // hexID takes "PATH [build_id=HEX]" apart, as render writes it on demand.

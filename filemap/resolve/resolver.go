@@ -32,7 +32,17 @@ func Named(f *filemap.File, t filemap.Trust) Outcome { return Outcome{File: f, T
 // Unnamed is the outcome of a frame without.
 func Unnamed(r filemap.Reason) Outcome { return Outcome{Reason: r} }
 
-func named(f *filemap.File) Outcome { return Named(f, filemap.Announced) }
+// claimed is the outcome of a frame whose identifier the kernel has announced
+// because of another stack.
+func claimed(f *filemap.File) Outcome { return Named(f, filemap.Claimed) }
+
+// Own is the outcome of a frame whose own stack made the kernel announce the
+// file.
+func Own(f *filemap.File) Outcome {
+	o := Named(f, filemap.Announced)
+	o.own = true
+	return o
+}
 
 func unnamed(r filemap.Reason) Outcome { return Unnamed(r) }
 

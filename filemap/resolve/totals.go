@@ -101,8 +101,10 @@ func (r *Resolver) Totals() *Totals {
 // count adds up the outcomes of a batch that goes out.
 func (r *Resolver) count(h *Held) {
 	r.countOutcomes(h.Outcomes)
-	r.totals.Frames += h.named
-	r.totals.Trusts[filemap.Announced] += h.named
+	for trust, n := range h.named {
+		r.totals.Frames += n
+		r.totals.Trusts[trust] += n
+	}
 	for _, res := range h.mixed {
 		r.countOutcomes(res.Outcomes)
 	}

@@ -191,7 +191,8 @@ func (s *Spaces) MapAfter(pid int, m *procmap.Mapping, t, after tracefs.Time) {
 
 // MapExact notes that a process mapped something at t and not before. What says
 // nothing new is left out: memory that is made writable and executable again,
-// over and over, stays one mapping.
+// over and over, stays one mapping. A file that is mapped in the same place again
+// can be another open file.
 func (s *Spaces) MapExact(pid int, m *procmap.Mapping, t tracefs.Time) { s.put(pid, m, t, t, true) }
 
 func (s *Spaces) put(pid int, m *procmap.Mapping, t, after tracefs.Time, exact bool) {
@@ -206,9 +207,9 @@ func (s *Spaces) put(pid int, m *procmap.Mapping, t, after tracefs.Time, exact b
 		was := v.Find(fresh.Start)
 		again := exact && was != nil && was.covers(&fresh)
 		switch {
-		case again && was.Since <= t:
+		case again && was.Since <= t && !(was.File.Kind.HasFile() && was.samePlace(&fresh)):
 			return old
-		case again && was.samePlace(&fresh): // a newer reading has found it
+		case again && was.Since > t && was.samePlace(&fresh): // a newer reading has found it
 			v.Mappings = slices.Clone(v.Mappings)
 			*v.Find(fresh.Start) = fresh
 			return old.grown(i, t, v)

@@ -1,53 +1,20 @@
 package timeline
 
 import (
-	"slices"
 	"strings"
 
 	"ustack/filemap"
 	"ustack/filemap/procmap"
+	"ustack/filemap/proof"
 	"ustack/filemap/resolve"
 	"ustack/filemap/space"
 	"ustack/tracefs"
 )
 
-// groups are what is known of the identifiers of programs: the frames that
-// carry one identifier in one program lie in one file.
-type groups map[groupKey]*group
-
-type groupKey struct {
-	pid   int
-	since tracefs.Time // when the program began
-	id    tracefs.Identifier
-}
-
-type group struct {
-	// files are the mapped files that fit all frames so far.
-	files []*space.File
-	// owned is the file that the kernel announced because of a stack of this
-	// very program: it looked at the mapping then.
-	owned *space.File
-}
-
-// maxGroups bounds what is kept of programs.
-const maxGroups = 1 << 14
-
-func newGroups() groups { return make(groups) }
-
-func (gs groups) of(key groupKey) *group {
-	g := gs[key]
-	if g == nil {
-		if len(gs) >= maxGroups {
-			clear(gs)
-		}
-		g = new(group)
-		gs[key] = g
-	}
-	return g
-}
-
-// identifier holds the file that the kernel announced for a frame against what
-// the process had mapped.
+// identifier gives a frame with an identifier the file that is proven, or what
+// is left of the kernel's claim once it is held against what the process had
+// mapped. The side band reports code only, so that what a process has not
+// mapped as code can still be mapped as data: exclusion proves nothing here.
 func (j *Judge) identifier(sp *space.Space, f *tracefs.Frame, s *resolve.Subject, o *resolve.Outcome) {
 	switch {
 	case f.ID.NoVMA():
@@ -61,38 +28,128 @@ func (j *Judge) identifier(sp *space.Space, f *tracefs.Frame, s *resolve.Subject
 	if v == nil || len(v.Mappings) == 0 {
 		return // nothing is known of the process then: the claim stands
 	}
-	offset := f.Address(s.Text)
-	g := j.groups.of(groupKey{sp.PID, sp.Began(t), f.ID})
-	fits := holding(v, offset, t)
-	if g.files != nil && len(fits) > 0 {
-		fits = slices.DeleteFunc(fits, func(m *space.File) bool { return !slices.Contains(g.files, m) })
+	q := query{id: f.ID, pid: sp.PID, t: t, fits: holding(v, f.Address(s.Text), t)}
+	switch {
+	case o.Owned() && o.File != nil:
+		j.owned(&q, o)
+	case j.byInode(&q, o), j.byPin(&q, o):
+	case o.File != nil:
+		j.claim(&q, o)
 	}
-	if len(fits) > 0 {
-		g.files = fits
-	}
-	if o.Owned() && o.File != nil {
-		g.owned = match(fits, o.File)
-	}
-	j.decide(g, fits, f.ID, o)
 }
 
-// decide gives a frame its outcome. fits are the files in which it can lie.
-func (j *Judge) decide(g *group, fits []*space.File, id tracefs.Identifier, o *resolve.Outcome) {
-	claimed := o.File
-	claim := (*space.File)(nil)
-	if claimed != nil {
-		claim = match(fits, claimed)
+// query is a frame with an identifier: of which process, when, and which of the
+// process's code it can lie in.
+type query struct {
+	id   tracefs.Identifier
+	pid  int
+	t    tracefs.Time
+	fits candidates
+}
+
+// owned is about a frame of which the kernel looked at the mapping because of
+// this very stack. If the process has that mapping, it carries the identifier.
+func (j *Judge) owned(q *query, o *resolve.Outcome) {
+	file := q.fits.match(o.File)
+	if file == nil {
+		if !q.fits.maps(func(f *space.File) bool { return isFile(f, o.File) }) {
+			return // the kernel looked, and knows best
+		}
+		*o = resolve.Unnamed(filemap.NotCode)
+		return
 	}
+	if m, only := q.fits.of(file); only && !j.late {
+		j.pins.Add(q.id, placeOf(q.pid, m), q.t)
+	}
+	*o = j.proven(file, o.File)
+}
+
+// proven is the outcome of a frame in a mapped file. claimed is what the kernel
+// called it, nil if it did not: it has the path as the process sees it.
+func (j *Judge) proven(f *space.File, claimed *filemap.File) resolve.Outcome {
+	file := j.files.of(f)
+	if claimed != nil && !file.HasID || claimed != nil && file.BuildID.IsZero() {
+		file = claimed
+	}
+	return resolve.Named(file, j.sure(filemap.Verified))
+}
+
+// byInode proves a file by the device and inode of its mapping, if they are
+// known. ok is false if they are not.
+func (j *Judge) byInode(q *query, o *resolve.Outcome) (ok bool) {
+	if !q.id.IsInode() {
+		return false
+	}
+	inode, major, minor := q.id.Inode()
+	is := func(f *space.File) bool {
+		return f.Inode == inode && f.Dev == (procmap.Dev{Major: major, Minor: minor})
+	}
+	for _, m := range q.fits.list {
+		if is(m.File) {
+			j.pins.Add(q.id, placeOf(q.pid, m), q.t)
+			*o = j.proven(m.File, nil)
+			return true
+		}
+	}
+	if q.fits.maps(is) {
+		*o = resolve.Unnamed(filemap.NotCode)
+		return true
+	}
+	return false
+}
+
+// byPin proves a file by a mapping that carried the identifier at another time,
+// and has stayed. ok is false if there is no such mapping.
+func (j *Judge) byPin(q *query, o *resolve.Outcome) (ok bool) {
+	pin, stay, found := j.pins.At(q.id, q.t)
+	if !found || stay == proof.Gone {
+		return false
+	}
+	file := pin.Mapping.file
+	m, only := q.fits.of(file)
 	switch {
-	case claim != nil && (len(fits) == 1 || g.owned == claim || id.IsInode()):
-		*o = resolve.Named(claimed, j.sure(filemap.Verified))
-	case g.owned != nil && slices.Contains(fits, g.owned):
-		*o = resolve.Named(j.files.of(g.owned), j.sure(filemap.Inferred))
-	case len(fits) == 1:
-		*o = resolve.Named(j.files.of(fits[0]), j.sure(filemap.Inferred))
-	case claim != nil:
-		*o = resolve.Unnamed(filemap.Ambiguous) // the hash may be another file's by now
-	case claimed != nil:
+	case m == nil && q.fits.maps(func(f *space.File) bool { return f == file }):
+		*o = resolve.Unnamed(filemap.NotCode) // in another segment of the file
+	case m == nil && stay == proof.Stayed:
+		*o = resolve.Unnamed(filemap.Contradicted) // what is known of the process is not all
+	case m == nil:
+		return false
+	case stay == proof.Stayed:
+		if only && !j.late {
+			j.pins.Add(q.id, placeOf(q.pid, m), q.t)
+		}
+		*o = j.proven(file, nil)
+	case !q.id.IsInode() && q.fits.newer(file, pin.Last):
+		// The mapping may have gone unseen, and its identifier be the newer
+		// one's.
+		*o = resolve.Unnamed(filemap.Ambiguous)
+	default:
+		*o = j.supposed(file)
+	}
+	return true
+}
+
+// supposed is the outcome of a frame in a mapped file that nothing speaks
+// against, and nothing proves.
+func (j *Judge) supposed(f *space.File) resolve.Outcome {
+	return resolve.Named(j.files.of(f), filemap.Claimed)
+}
+
+// claim holds a claim that nothing proves against what the process had mapped.
+func (j *Judge) claim(q *query, o *resolve.Outcome) {
+	claimed := o.File
+	file := q.fits.match(claimed)
+	_, _, pinned := j.pins.At(q.id, q.t) // it was proven once, and is not any more
+	switch {
+	case file != nil && (q.id.IsInode() || !pinned || !q.fits.newer(file, 0)):
+		// A hash means something else once the mapping that had it has gone;
+		// the number of an inode does so only if the file is deleted.
+		*o = j.supposed(file)
+	case file != nil:
+		*o = resolve.Unnamed(filemap.Ambiguous)
+	case q.fits.maps(func(f *space.File) bool { return isFile(f, claimed) }):
+		*o = resolve.Unnamed(filemap.NotCode)
+	default:
 		*o = resolve.Unnamed(filemap.Contradicted)
 	}
 }
@@ -112,28 +169,9 @@ func (j *Judge) unfiled(sp *space.Space, addr uint64, t tracefs.Time, o *resolve
 	}
 }
 
-// holding are the files of which a version has an offset mapped as code.
-func holding(v *space.Version, offset uint64, t tracefs.Time) []*space.File {
-	var files []*space.File
-	for i := range v.Mappings {
-		m := &v.Mappings[i]
-		if m.File.Kind.HasFile() && m.Perms&procmap.Exec != 0 && m.Since <= t &&
-			offset >= m.Offset && offset-m.Offset < m.End-m.Start && !slices.Contains(files, m.File) {
-			files = append(files, m.File)
-		}
-	}
-	return files
-}
-
-// match is the mapped file that an announced one is, nil if none is.
-func match(files []*space.File, announced *filemap.File) *space.File {
+// isFile reports whether a mapped file is the one that was announced.
+func isFile(f *space.File, announced *filemap.File) bool {
 	const deleted = " (deleted)"
-	path := strings.TrimSuffix(announced.Path, deleted)
-	for _, f := range files {
-		sameID := f.BuildID.IsZero() || !announced.HasID || filemap.BuildID(f.BuildID.Padded()) == announced.BuildID
-		if sameID && strings.TrimSuffix(f.Name, deleted) == path {
-			return f
-		}
-	}
-	return nil
+	sameID := f.BuildID.IsZero() || !announced.HasID || filemap.BuildID(f.BuildID.Padded()) == announced.BuildID
+	return sameID && strings.TrimSuffix(f.Name, deleted) == strings.TrimSuffix(announced.Path, deleted)
 }

@@ -8,6 +8,7 @@ package timeline
 
 import (
 	"ustack/filemap"
+	"ustack/filemap/proof"
 	"ustack/filemap/resolve"
 	"ustack/filemap/space"
 	"ustack/tracefs"
@@ -46,6 +47,12 @@ type Options struct {
 	// nothing is missed any more, and until when they may be (space.Forever: it
 	// is not over). nil if they never are.
 	Doubtful func(tracefs.Time) (missed, until tracefs.Time, doubtful bool)
+	// Gap reports whether anything that happened between two times may be
+	// missing. nil if nothing ever is.
+	Gap func(from, to tracefs.Time) bool
+	// Unmaps: the spaces are told when mappings go away and move (munmap,
+	// mremap), and not only what is mapped in their place.
+	Unmaps bool
 	// Stamp is how exact time stamps are.
 	Stamp Precision
 }
@@ -63,13 +70,15 @@ type Judge struct {
 	opt    Options
 	files  files
 	recent *recent
-	groups groups
+	pins   *proof.Pins[place]
 	late   bool // of the stack at hand: it may be of another process or time
 }
 
 // New returns a Judge.
 func New(opt Options) *Judge {
-	return &Judge{opt: opt, files: newFiles(), recent: new(recent), groups: newGroups()}
+	j := &Judge{opt: opt, files: newFiles(), recent: new(recent)}
+	j.pins = proof.NewPins(j.placeStays)
+	return j
 }
 
 // Judge implements resolve.Evidence.
