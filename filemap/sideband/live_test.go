@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -122,13 +123,13 @@ func checkShown(t testing.TB, b *Band, s shown, ended bool) {
 	}
 	v := &versions[len(versions)-1]
 	n := 0
-	for i := range v.Mappings {
-		if v.Mappings[i].File.Kind != procmap.Vsyscall { // only readings find that
+	for m := range v.Mappings.All() {
+		if m.File.Kind != procmap.Vsyscall { // only readings find that
 			n++
 		}
 	}
 	if (v.To != space.Forever) != ended || n != len(s.ms) {
-		t.Errorf("process %d until %d: %+v, want %v", s.pid, v.To, v.Mappings, s.ms)
+		t.Errorf("process %d until %d: %+v, want %v", s.pid, v.To, slices.Collect(v.Mappings.All()), s.ms)
 	}
 	for i := range s.ms {
 		checkMapping(t, b, s.pid, &s.ms[i], min(v.To-1, b.Now()))
@@ -369,7 +370,7 @@ func TestReadelf(t *testing.T) {
 	drain(t, b)
 	n := 0
 	versions := b.History.Spaces.Space(cmd.Process.Pid).Versions()
-	for _, m := range versions[len(versions)-1].Mappings {
+	for m := range versions[len(versions)-1].Mappings.All() {
 		if m.File.Kind != procmap.File {
 			continue
 		}

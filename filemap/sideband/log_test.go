@@ -318,10 +318,12 @@ func checkVersions(t *testing.T, s *space.Space) {
 		if v.From >= v.To || i > 0 && versions[i-1].To > v.From {
 			t.Fatalf("process %d: versions overlap: %+v", s.PID, versions)
 		}
-		for k := range v.Mappings {
-			if v.Mappings[k].Start >= v.Mappings[k].End || k > 0 && v.Mappings[k-1].End > v.Mappings[k].Start {
-				t.Fatalf("process %d: mappings overlap: %+v", s.PID, v.Mappings)
+		end := uint64(0)
+		for m := range v.Mappings.All() {
+			if m.Start >= m.End || end > m.Start {
+				t.Fatalf("process %d: mappings overlap at %#x", s.PID, m.Start)
 			}
+			end = m.End
 		}
 	}
 }

@@ -89,7 +89,7 @@ func compareRestless(t *testing.T, b *Band, pid int, read bool) {
 		}
 	}
 	versions := b.History.Spaces.Space(pid).Versions()
-	for _, m := range versions[len(versions)-1].Mappings {
+	for m := range versions[len(versions)-1].Mappings.All() {
 		for addr := m.Start; read && addr < m.End && m.File.Kind != procmap.Vsyscall; addr += page {
 			if !has[addr] {
 				t.Errorf("%#x is still in %+v", addr, m)

@@ -73,19 +73,12 @@ type Version struct {
 	Exact bool
 	// Partial: the process had more than is known, and what it has in the next
 	// version says nothing about that.
-	Partial bool
-	// Mappings are in order of address and do not overlap.
-	Mappings []Mapping
+	Partial  bool
+	Mappings Mappings
 }
 
 // Find returns the mapping that an address lies in, nil if there is none.
-func (v *Version) Find(addr uint64) *Mapping {
-	i := sort.Search(len(v.Mappings), func(i int) bool { return v.Mappings[i].End > addr })
-	if i == len(v.Mappings) || addr < v.Mappings[i].Start {
-		return nil
-	}
-	return &v.Mappings[i]
-}
+func (v *Version) Find(addr uint64) *Mapping { return v.Mappings.Find(addr) }
 
 // Space is what one PID had mapped over time. It is never changed.
 type Space struct {
@@ -276,9 +269,14 @@ func (s *Space) ended(t tracefs.Time) *Space {
 
 // then returns the space with the process of a version having other mappings
 // from t on, in the time of that version.
-func (s *Space) then(i int, t tracefs.Time, ms []Mapping) *Space {
+func (s *Space) then(i int, t tracefs.Time, ms Mappings) *Space {
 	v := &s.versions[i]
-	return s.with(s.PID, Version{From: t, StartTime: v.StartTime, Comm: v.Comm, Mappings: ms})
+	if v.From == t {
+		same := *v
+		same.Mappings = ms
+		return s.grown(i, t, same)
+	}
+	return s.with(s.PID, Version{From: t, StartTime: v.StartTime, Comm: v.Comm, Partial: v.Partial, Mappings: ms})
 }
 
 // grown returns the space with a version replaced by one that has more.

@@ -58,7 +58,7 @@ func (j *Judge) identifier(sp *space.Space, f *tracefs.Frame, s *resolve.Subject
 	}
 	t := s.Time + j.opt.Stamp.After
 	v := sp.At(t)
-	if v == nil || len(v.Mappings) == 0 {
+	if v == nil || v.Mappings.Len() == 0 {
 		return // nothing is known of the process then: the claim stands
 	}
 	offset := f.Address(s.Text)
@@ -115,8 +115,7 @@ func (j *Judge) unfiled(sp *space.Space, addr uint64, t tracefs.Time, o *resolve
 // holding are the files of which a version has an offset mapped as code.
 func holding(v *space.Version, offset uint64, t tracefs.Time) []*space.File {
 	var files []*space.File
-	for i := range v.Mappings {
-		m := &v.Mappings[i]
+	for m := range v.Mappings.All() {
 		if m.File.Kind.HasFile() && m.Perms&procmap.Exec != 0 && m.Since <= t &&
 			offset >= m.Offset && offset-m.Offset < m.End-m.Start && !slices.Contains(files, m.File) {
 			files = append(files, m.File)
