@@ -43,6 +43,9 @@ type Options struct {
 	// file id), by which the end of an exec is known. 0 if nobody knows: then
 	// stacks of the middle of an exec are not told from those of its program.
 	ExecEvent uint64
+	// Tracepoints are those by which changes are known of which perf itself has
+	// no records, see Tracepoints and Band.Unseen.
+	Tracepoints []Tracepoint
 	// Sys is where sysfs is mounted, /sys if empty.
 	Sys string
 }
@@ -72,6 +75,15 @@ type Band struct {
 	reached          tracefs.Time
 	drained          tracefs.Time // all that happened before is known
 	comms            comms
+
+	// tracepoints are those that are open on all CPUs. moves are the calls of
+	// mremap that have not returned, children the last process that each thread
+	// has made.
+	tracepoints []Tracepoint
+	moves       map[int]move
+	children    map[int]int
+	values      [6]uint64
+	namings     namings
 
 	batch   batch
 	watch   watch
@@ -105,7 +117,7 @@ func Open(spaces *space.Spaces, opt Options) (*Band, error) {
 	if opt.Sys == "" {
 		opt.Sys = "/sys"
 	}
-	b := &Band{History: NewHistory(spaces), opt: opt, clock: clock}
+	b := &Band{History: NewHistory(spaces), opt: opt, clock: clock, tracepoints: slices.Clone(opt.Tracepoints)}
 	if opt.Log != nil {
 		b.History.log = &logWriter{w: opt.Log, buf: []byte(LogHead + opt.Clock + "\n")}
 		if !opt.VDSO.IsZero() {
@@ -135,6 +147,7 @@ func (b *Band) openAll() error {
 			return err
 		}
 		r.last = b.Now()
+		b.openTracepoints(r)
 		b.rings = append(b.rings, r)
 	}
 	if len(b.rings) == 0 {
@@ -237,6 +250,7 @@ func (b *Band) followCPUs(t tracefs.Time) {
 		r, err := b.opt.newRing(cpu, b.clock)
 		if err == nil {
 			r.last = t
+			b.openTracepoints(r)
 			b.rings = append(b.rings, r)
 		}
 		b.gap(cpu, 0, since, t)

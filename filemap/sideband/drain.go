@@ -48,6 +48,7 @@ type entry struct {
 // effects could come before causes.
 func (b *Band) Drain() (Drained, error) {
 	b.drain()
+	b.askNames()
 	d := b.found
 	d.Doubt = b.History.Gaps.Open()
 	b.found = Drained{}
@@ -202,6 +203,9 @@ func (b *Band) record(r *Record) {
 	}
 	h := b.History
 	switch {
+	case r.Type == unix.PERF_RECORD_SAMPLE && r.Raw != nil:
+		b.traced(r)
+		return
 	case r.Type == unix.PERF_RECORD_SAMPLE:
 		h.loaded(r.PID, r.Time)
 		return
@@ -211,9 +215,11 @@ func (b *Band) record(r *Record) {
 			b.completer.complete(r.PID, &m, wall(r.Time, b.clock))
 		}
 		h.mapped(r.PID, &m, r.Time)
+		b.mapsUnnamed(r, &m)
 	case r.Exec():
 		comm := b.names.Intern(r.Name)
 		b.comms.add(r.TID, called{from: r.Time, comm: comm})
+		delete(b.namings.by, r.PID)
 		h.exec(r.PID, comm, r.Time)
 		if b.tellsLoaded() {
 			h.loading(r.PID, r.Time)
@@ -231,6 +237,7 @@ func (b *Band) record(r *Record) {
 		return
 	case r.Type == unix.PERF_RECORD_FORK:
 		b.forked(r)
+		b.born(r)
 		h.fork(max(r.ParentPID, 0), r.PID, r.Time)
 	case r.Type == unix.PERF_RECORD_EXIT:
 		if !h.exit(r.PID, r.TID, r.Time) {
@@ -239,7 +246,7 @@ func (b *Band) record(r *Record) {
 	default:
 		return
 	}
-	b.watch.note(r)
+	b.watch.note(r, b.same(r.PID))
 }
 
 // recordType is the type of a whole record.

@@ -18,7 +18,8 @@ type History struct {
 	// if unknown.
 	VDSO elfid.ID
 
-	log *logWriter // nil if nobody wants one
+	log     *logWriter // nil if nobody wants one
+	sharers sharers
 	// missed is the time until which records may be missing.
 	missed tracefs.Time
 }
@@ -66,6 +67,7 @@ func (h *History) fork(parent, child int, t tracefs.Time) {
 	h.log.fork(parent, child, t)
 	h.Threads.gone(child, t) // a process of the same PID, whose end was lost
 	h.Threads.started(child, child, t)
+	h.sharers.leave(child)
 	h.Spaces.Fork(parent, child, t)
 }
 
@@ -77,6 +79,7 @@ func (h *History) thread(pid, tid int, t tracefs.Time) {
 func (h *History) exec(pid int, comm string, t tracefs.Time) {
 	h.log.exec(pid, comm, t)
 	h.Threads.execed(pid, t)
+	h.sharers.leave(pid)
 	h.Spaces.Exec(pid, comm, t)
 }
 
@@ -96,11 +99,6 @@ func (h *History) comm(pid int, comm string, t tracefs.Time) {
 	h.Spaces.Comm(pid, comm, t)
 }
 
-func (h *History) mapped(pid int, m *procmap.Mapping, t tracefs.Time) {
-	h.log.mapped(pid, m, t)
-	h.Spaces.MapExact(pid, m, t)
-}
-
 // found is what a process was found to have at an address when it was asked, code
 // or not, because of a stack of the time after.
 func (h *History) found(pid int, m *procmap.Mapping, t, after tracefs.Time) {
@@ -113,6 +111,7 @@ func (h *History) exit(pid, tid int, t tracefs.Time) (last bool) {
 	h.log.exit(pid, tid, t)
 	last = h.Threads.ended(pid, tid, t)
 	if last {
+		h.sharers.leave(pid)
 		h.Spaces.Exit(pid, t)
 	}
 	return last
@@ -122,6 +121,7 @@ func (h *History) exit(pid, tid int, t tracefs.Time) (last bool) {
 func (h *History) gone(pid int, t tracefs.Time) {
 	h.log.gone(pid, t)
 	h.Threads.gone(pid, t)
+	h.sharers.leave(pid)
 	h.Spaces.Exit(pid, t)
 }
 

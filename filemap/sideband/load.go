@@ -125,6 +125,8 @@ var verbs = map[string]func(p *Player, t tracefs.Time, f *fields) error{
 	"comm":    named((*History).comm),
 	"gone":    number((*History).gone),
 	"map":     (*Player).mapped,
+	"unmap":   (*Player).unmapped,
+	"share":   numbers(func(h *History, t tracefs.Time, a, b int) { h.shared(a, b, t) }),
 	"found":   (*Player).found,
 	"read":    (*Player).read,
 	"lost":    (*Player).lost,
@@ -175,6 +177,19 @@ func (p *Player) mapped(t tracefs.Time, f *fields) error {
 		return f.bad
 	}
 	p.History.mapped(pid, &m, t)
+	return nil
+}
+
+func (p *Player) unmapped(t tracefs.Time, f *fields) error {
+	const hex = 16
+	pid, start, end := f.pid(), f.number(f.word(), hex, 64, "address"), f.number(f.word(), hex, 64, "address")
+	if start >= end {
+		f.fail("range of addresses")
+	}
+	if err := f.end(); err != nil {
+		return err
+	}
+	p.History.Spaces.Unmap(pid, start, end, t)
 	return nil
 }
 

@@ -25,6 +25,8 @@ import (
 //	loaded TIME PID                       now it can
 //	comm TIME PID COMM
 //	map TIME PID MAPPING
+//	unmap TIME PID START END              nothing is known there from then on
+//	share TIME PARENT CHILD               after the fork: with CLONE_VM
 //	found TIME AFTER PID MAPPING          at an address that was asked about
 //	exit TIME PID TID
 //	gone TIME PID                         a reading has not found the process
@@ -111,6 +113,17 @@ func (l *logWriter) loaded(pid int, t tracefs.Time)            { l.whole("loaded
 func (l *logWriter) sure(t tracefs.Time)                       { l.whole("sure", t) }
 func (l *logWriter) exec(pid int, comm string, t tracefs.Time) { l.named("exec", t, pid, comm) }
 func (l *logWriter) comm(pid int, comm string, t tracefs.Time) { l.named("comm", t, pid, comm) }
+
+func (l *logWriter) shared(parent, child int, t tracefs.Time) { l.whole("share", t, parent, child) }
+
+func (l *logWriter) unmapped(pid int, start, end uint64, t tracefs.Time) {
+	if l != nil {
+		l.line("unmap", t, pid)
+		l.buf = strconv.AppendUint(append(l.buf, ' '), start, 16)
+		l.buf = strconv.AppendUint(append(l.buf, ' '), end, 16)
+		l.end()
+	}
+}
 
 func (l *logWriter) vdso(id elfid.ID) {
 	l.line("vdso", 0)

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+
+	"golang.org/x/sys/unix"
 
 	"ustack/filemap/procmap"
 	"ustack/tracefs"
@@ -11,13 +14,57 @@ import (
 
 // watch tells whether a process changes while it is read.
 type watch struct {
-	pid     int
-	since   tracefs.Time
-	changed bool
+	pid   int
+	since tracefs.Time
+	// start and end are the addresses that matter; all if both are 0.
+	start, end uint64
+	changed    bool
+	// taken is what was unmapped meanwhile, which the reading may or may not
+	// have seen.
+	taken []taken
 }
 
-func (w *watch) note(r *Record) {
+// taken is a range of addresses.
+type taken struct{ start, end uint64 }
+
+// maxTaken bounds the ranges that are remembered; beyond, the process changes.
+const maxTaken = 1 << 10
+
+// note notes a record. same tells that it is of the memory that is watched.
+func (w *watch) note(r *Record, same bool) {
+	if r.Type == unix.PERF_RECORD_MMAP2 {
+		w.overlap(same && r.Time > w.since, r.Addr, r.Addr+r.Len)
+		return
+	}
 	w.changed = w.changed || r.PID == w.pid && r.Time > w.since
+}
+
+// overlap notes a change between two addresses.
+func (w *watch) overlap(same bool, start, end uint64) {
+	w.changed = w.changed || same && (w.end == 0 || start < w.end && end > w.start)
+}
+
+// took notes that a process takes something away.
+func (w *watch) took(start, end uint64) {
+	switch {
+	case w.changed:
+	case w.end != 0:
+		w.overlap(true, start, end)
+	case len(w.taken) == maxTaken:
+		w.changed = true
+	default:
+		w.taken = append(w.taken, taken{start, end})
+	}
+}
+
+// may reports whether a mapping that was read may have been unmapped since.
+func (w *watch) may(m procmap.Mapping) bool {
+	return slices.ContainsFunc(w.taken, func(t taken) bool { return m.Start < t.end && t.start < m.End })
+}
+
+// same reports whether a process is the one that is watched, or shares its memory.
+func (b *Band) same(pid int) bool {
+	return pid == b.watch.pid || slices.Contains(b.History.sharers.all(b.watch.pid), pid)
 }
 
 // maxReads is how often a process is read that changes meanwhile.
@@ -119,7 +166,9 @@ func (b *Band) take(r *procmap.Reader, p *procmap.Process, t, after tracefs.Time
 		}
 		b.watch = watch{pid: p.PID, since: t}
 		b.drain()
-		if !b.watch.changed || reads == maxReads {
+		changed := b.watch.changed || slices.ContainsFunc(p.Mappings, b.watch.may)
+		if !changed || reads == maxReads {
+			p.Mappings = slices.DeleteFunc(p.Mappings, b.watch.may)
 			b.History.read(p, threads, b.watch.changed, t, after)
 			return nil
 		}

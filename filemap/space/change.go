@@ -21,8 +21,10 @@ func (s *Spaces) ReplaceAfter(p *procmap.Process, t, after tracefs.Time) bool {
 		last := old.last()
 		if last == nil || last.StartTime != 0 && last.StartTime != v.StartTime {
 			v.Mappings = Mappings{build(s.convert(p.Mappings, t, after))}
+			v.Unseen = isCompat(p.Mappings)
 			return old.with(p.PID, v)
 		}
+		v.Unseen = last.Unseen || isCompat(p.Mappings)
 		kept, better := last.Mappings.Len(), false
 		if s.equal(last.Mappings, p.Mappings) {
 			v.Mappings = last.Mappings
@@ -38,7 +40,7 @@ func (s *Spaces) ReplaceAfter(p *procmap.Process, t, after tracefs.Time) bool {
 			return old.with(p.PID, v)
 		}
 		v.From, v.Fresh, v.Exact = last.From, last.Fresh, last.Exact
-		if v.Mappings.Len() == kept && !better && v.Comm == last.Comm && v.StartTime == last.StartTime {
+		if v.Mappings.Len() == kept && !better && v.Comm == last.Comm && v.StartTime == last.StartTime && v.Unseen == last.Unseen {
 			return old
 		}
 		return old.grown(len(old.versions)-1, t, v)
@@ -167,7 +169,7 @@ func fileOf(m *procmap.Mapping) File {
 func (s *Spaces) Fork(parent, child int, t tracefs.Time) {
 	v := Version{From: t, Fresh: true, Exact: true}
 	if old := s.Space(parent).At(t); old != nil {
-		v.Mappings, v.Comm = old.Mappings, old.Comm
+		v.Mappings, v.Comm, v.Unseen = old.Mappings, old.Comm, old.Unseen
 	}
 	s.update(child, func(old *Space) *Space {
 		next := old.with(child, v)
@@ -231,7 +233,45 @@ func (s *Spaces) put(pid int, m *procmap.Mapping, t, after tracefs.Time, exact b
 	}
 	fresh := s.mapping(m, t)
 	fresh.After, fresh.Exact = after, exact
-	s.update(pid, func(old *Space) *Space { return old.mapped(pid, fresh, t) })
+	s.update(pid, func(old *Space) *Space {
+		next := old.mapped(pid, fresh, t)
+		if compat(m) {
+			return next.unseen(t)
+		}
+		return next
+	})
+}
+
+// compat reports whether a mapping is the vDSO of a 32-bit process: that of
+// others lies above 4 GiB.
+func compat(m *procmap.Mapping) bool { return m.Kind == procmap.VDSO && m.End <= 1<<32 }
+
+func isCompat(ms []procmap.Mapping) bool {
+	for i := range ms {
+		if compat(&ms[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// Unseen notes that changes of what a process has mapped may go unseen from t on,
+// until it executes another program.
+func (s *Spaces) Unseen(pid int, t tracefs.Time) {
+	s.update(pid, func(old *Space) *Space { return old.unseen(t) })
+}
+
+func (s *Space) unseen(t tracefs.Time) *Space {
+	i := s.at(t)
+	if i < 0 || s.versions[i].Unseen {
+		return s
+	}
+	v := s.versions[i]
+	if v.Unseen = true; v.From == t {
+		return s.grown(i, t, v)
+	}
+	v.From, v.Fresh, v.Exact = t, false, false
+	return s.with(s.PID, v)
 }
 
 // mapped returns the space with a mapping that came at t.
@@ -242,6 +282,9 @@ func (s *Space) mapped(pid int, fresh Mapping, t tracefs.Time) *Space {
 	}
 	v := s.versions[i]
 	was := v.Find(fresh.Start)
+	if fresh.Exact && was != nil && was.renamed(&fresh) {
+		fresh.File = was.File
+	}
 	again := fresh.Exact && was != nil && was.covers(&fresh)
 	switch {
 	case again && was.Since <= t:
@@ -270,8 +313,9 @@ func (ms Mappings) under(had Mappings, start, end uint64, t tracefs.Time) Mappin
 
 // Unmap notes that from t on a process has nothing any more between two
 // addresses, or that it is not known what it has there: until it is seen again.
-func (s *Spaces) Unmap(pid int, start, end uint64, t tracefs.Time) {
-	s.update(pid, func(old *Space) *Space {
+// It reports whether anything was known.
+func (s *Spaces) Unmap(pid int, start, end uint64, t tracefs.Time) bool {
+	return s.update(pid, func(old *Space) *Space {
 		i := old.at(t)
 		if i < 0 || start >= end {
 			return old
