@@ -157,7 +157,7 @@ func loadHistory(name string) (j *timeline.Judge, vdso elfid.ID, err error) {
 		return nil, vdso, fmt.Errorf("%s: %w", name, err)
 	}
 	return timeline.New(timeline.Options{
-		Spaces: spaces, Threads: h.Threads, Doubtful: h.Gaps.Around, Stamp: timeline.TextStamp(),
+		Spaces: spaces, Threads: h.Threads, Doubtful: h.Gaps.Around, Unsure: h.Unsure.Doubtful, Stamp: timeline.TextStamp(),
 	}), h.VDSO, nil
 }
 

@@ -23,6 +23,7 @@ type bandFollower struct {
 	mu      sync.Mutex
 	band    *sideband.Band // nil when closed
 	missing uint64         // lost records
+	unseen  uint64         // of tracepoints
 
 	refreshed time.Time
 }
@@ -40,7 +41,7 @@ func startBand(root *instance.Root, code *procmap.Reader, log io.Writer, idle fu
 	if err != nil {
 		return nil, err
 	}
-	opt.Threads, opt.Doubtful = band.History.Threads, band.History.Gaps.Around
+	opt.Threads, opt.Doubtful, opt.Unsure = band.History.Threads, band.History.Gaps.Around, band.History.Unsure.Doubtful
 	_, err = band.Refresh(code)
 	b := &bandFollower{code: code, idle: idle, band: band}
 	go b.keepUp()
@@ -87,7 +88,8 @@ func (b *bandFollower) settle() error {
 	}
 	d, err := b.band.Drain()
 	b.missing += d.Lost
-	if err == nil && d.Doubt && time.Since(b.refreshed) >= refreshEvery {
+	b.unseen += d.Unseen
+	if err == nil && (d.Doubt || d.Unsure) && time.Since(b.refreshed) >= refreshEvery {
 		b.refreshed = time.Now()
 		_, err = b.band.Refresh(b.code)
 	}

@@ -22,6 +22,10 @@ type Drained struct {
 	Lost      uint64
 	Malformed int
 	Doubt     bool
+	// Unseen is how many records of the tracepoints were lost. After that, or when
+	// Malformed, all is Unsure until Refresh.
+	Unseen uint64
+	Unsure bool
 }
 
 // batch is what is being drained, with memory that is used again.
@@ -51,6 +55,7 @@ func (b *Band) Drain() (Drained, error) {
 	b.askNames()
 	d := b.found
 	d.Doubt = b.History.Gaps.Open()
+	d.Unsure = !b.blind && b.History.Unsure.Open()
 	b.found = Drained{}
 	b.History.log.until(d.Until)
 	return d, b.History.log.flush()
@@ -121,7 +126,7 @@ func (b *Band) collectFrom(r *ring, d *Drained) {
 	}
 	if err != nil {
 		d.Malformed++
-		b.gap(r.cpu, 0, r.last, d.Until)
+		b.missed(r, 0, d.Until)
 	}
 	if full {
 		b.lostUntold(r, d)
@@ -160,7 +165,7 @@ func (b *Band) lost(r *ring, e entry) {
 		return
 	}
 	if n := r.loss.record(q.rec.Lost); n > 0 {
-		b.gap(r.cpu, n, r.last, e.time)
+		b.missed(r, n, e.time)
 	}
 }
 
@@ -170,8 +175,17 @@ func (b *Band) lostUntold(r *ring, d *Drained) {
 	all, err := r.count()
 	n := r.loss.report(all)
 	if err != nil || n > 0 {
-		b.gap(r.cpu, n, r.last, d.Until)
+		b.missed(r, n, d.Until)
 	}
+}
+
+// missed notes that n records of a ring are missing, from its last one on.
+func (b *Band) missed(r *ring, n uint64, t tracefs.Time) {
+	if r.soft {
+		b.softGap(r.cpu, n, r.last, t)
+		return
+	}
+	b.gap(r.cpu, n, r.last, t)
 }
 
 // apply makes history of the records of the batch that are of before the call.
@@ -214,8 +228,9 @@ func (b *Band) record(r *Record) {
 		if m.Kind.HasFile() && m.BuildID.IsZero() {
 			b.completer.complete(r.PID, &m, wall(r.Time, b.clock))
 		}
-		h.mapped(r.PID, &m, r.Time)
-		b.mapsUnnamed(r, &m)
+		if h.mapped(r.PID, &m, r.Time) {
+			b.mapsUnnamed(r, &m)
+		}
 	case r.Exec():
 		comm := b.names.Intern(r.Name)
 		b.comms.add(r.TID, called{from: r.Time, comm: comm})

@@ -14,6 +14,10 @@ type History struct {
 	Spaces  *space.Spaces
 	Threads *Threads
 	Gaps    *Gaps
+	// Unsure are the times in which changes of memory may have gone unseen for
+	// which perf has no records of its own: code that runs is where it was
+	// reported to be, but it may have been unmapped or moved.
+	Unsure *Gaps
 	// VDSO is the build ID of the kernel's vDSO, as a log has it; the zero ID
 	// if unknown.
 	VDSO elfid.ID
@@ -26,7 +30,7 @@ type History struct {
 
 // NewHistory returns an empty history of the spaces.
 func NewHistory(spaces *space.Spaces) *History {
-	return &History{Spaces: spaces, Threads: NewThreads(), Gaps: new(Gaps)}
+	return &History{Spaces: spaces, Threads: NewThreads(), Gaps: new(Gaps), Unsure: new(Gaps)}
 }
 
 // Place is where an address of a thread was.
@@ -51,6 +55,7 @@ func (h *History) Lookup(tid int, addr uint64, t tracefs.Time) (p Place, ok bool
 	p.Place, ok = h.Spaces.Lookup(pid, addr, t)
 	p.Late = p.Late || ok && late
 	p.Doubtful = h.Gaps.Doubtful(t)
+	p.Late = p.Late || ok && h.Unsure.Doubtful(t)
 	return p, ok
 }
 
@@ -59,6 +64,7 @@ func (h *History) Expire(before tracefs.Time) {
 	h.Spaces.Expire(before)
 	h.Threads.Expire(before)
 	h.Gaps.expire(before)
+	h.Unsure.expire(before)
 }
 
 // The changes. Each is told in the order of time, and goes into the log.
@@ -168,4 +174,18 @@ func (h *History) sure(t tracefs.Time) {
 		h.Spaces.LoadedAll(h.missed, t)
 	}
 	h.missed = 0
+}
+
+// unseen is a loss of records of tracepoints: of unmapping and moving.
+func (h *History) unseen(cpu int, n uint64, from, t tracefs.Time) {
+	h.log.unseen(cpu, n, from, t)
+	h.Unsure.begin(from, t)
+}
+
+// whole is the end of that: all processes were read.
+func (h *History) whole(t tracefs.Time) {
+	if h.Unsure.Open() {
+		h.log.wholeAgain(t)
+		h.Unsure.end(t)
+	}
 }

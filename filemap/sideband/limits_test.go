@@ -347,7 +347,7 @@ func TestHotplug(t *testing.T) {
 	drain(t, b)
 	b.checked -= listAgain
 	d, err := b.Drain()
-	if err != nil || !d.Doubt || d.Lost != 0 || len(b.CPUs()) != 2 || len(b.FDs()) != 2 {
+	if err != nil || !d.Doubt || d.Lost != 0 || len(b.CPUs()) != 2 || len(b.FDs()) != 4 {
 		t.Errorf("CPUs %v, %+v, %v", b.CPUs(), d, err)
 	}
 	if _, err := b.Refresh(r); err != nil {

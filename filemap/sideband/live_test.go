@@ -17,6 +17,7 @@ import (
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/tracefs"
+	"ustack/tracefs/instance"
 )
 
 // skip skips a test that needs more than this machine has, or fails it where
@@ -32,6 +33,9 @@ func skip(t testing.TB, format string, args ...any) {
 // openBand opens a side band and reads all processes, or skips the test.
 func openBand(t testing.TB, opt Options) (*Band, *procmap.Reader) {
 	t.Helper()
+	if root, err := instance.Find(""); err == nil && opt.Tracepoints == nil {
+		opt.Tracepoints = Tracepoints(root)
+	}
 	b, err := Open(space.New(), opt)
 	if errors.Is(err, ErrDenied) || errors.Is(err, ErrUnsupported) {
 		skip(t, "%v", err)

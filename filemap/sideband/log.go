@@ -31,6 +31,8 @@ import (
 //	exit TIME PID TID
 //	gone TIME PID                         a reading has not found the process
 //	lost TIME FROM CPU RECORDS            of the time from FROM on
+//	unseen TIME FROM CPU RECORDS          only of unmapping and moving
+//	whole TIME                            until here: as sure, of the unseen
 //	sure TIME                             until here: all was read again
 //	until TIME                            all that happened until then is above
 //
@@ -147,9 +149,17 @@ func (l *logWriter) found(pid int, m *procmap.Mapping, t, after tracefs.Time) {
 	}
 }
 
-func (l *logWriter) lost(cpu int, n uint64, from, t tracefs.Time) {
+func (l *logWriter) wholeAgain(t tracefs.Time) { l.whole("whole", t) }
+
+func (l *logWriter) lost(cpu int, n uint64, from, t tracefs.Time) { l.missing("lost", cpu, n, from, t) }
+
+func (l *logWriter) unseen(cpu int, n uint64, from, t tracefs.Time) {
+	l.missing("unseen", cpu, n, from, t)
+}
+
+func (l *logWriter) missing(verb string, cpu int, n uint64, from, t tracefs.Time) {
 	if l != nil {
-		l.line("lost", t)
+		l.line(verb, t)
 		l.buf = appendTime(append(l.buf, ' '), from)
 		l.buf = strconv.AppendInt(append(l.buf, ' '), int64(cpu), 10)
 		l.buf = strconv.AppendUint(append(l.buf, ' '), n, 10)

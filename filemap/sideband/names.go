@@ -98,9 +98,12 @@ func (b *Band) askName(n *naming1) {
 			}
 			part := now
 			part.Start, part.End = max(now.Start, from), min(now.End, to)
-			b.History.unmapped(n.pid, part.Start, part.End, n.at)
-			b.History.mapped(n.pid, &part, n.at)
 			from = part.End
+			if part.Name == m.File.Name && part.Kind == m.File.Kind {
+				continue
+			}
+			b.History.unmapped(n.pid, part.Start, part.End, n.at)
+			_ = b.History.mapped(n.pid, &part, n.at)
 		}
 	}
 }

@@ -17,9 +17,12 @@ import (
 // ring is the ring buffer of a CPU: the kernel writes at its head, we read at
 // its tail.
 type ring struct {
-	cpu      int
-	fd       int
-	extra    []int // events whose records go here, too
+	cpu   int
+	fd    int
+	extra []int // events whose records go here, too
+	// soft: it has only records of what perf does not report, see
+	// History.Unsure.
+	soft     bool
 	features features
 	mem      []byte // as mapped: a page that describes it, then data
 	data     []byte

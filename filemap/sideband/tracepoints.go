@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/tracefs"
 	"ustack/tracefs/format"
 	"ustack/tracefs/instance"
 )
@@ -37,6 +38,9 @@ type tracepointSpec struct {
 	filter string
 	// soon: we have to act on it before it is too late.
 	soon bool
+	// many: some programs do so all the time. It goes into a ring of its own, and
+	// what is lost there is no loss of perf's records.
+	many bool
 	// unseen is what goes unseen without it, for the user.
 	unseen string
 }
@@ -45,13 +49,13 @@ type tracepointSpec struct {
 // entered: what they take away is unknown from then on. Only for mremap the
 // return counts too, for the new place.
 var tracepointSpecs = []tracepointSpec{
-	{change: unmapping, system: "syscalls", event: "sys_enter_munmap", fields: []string{"addr", "len"}, unseen: "munmap"},
-	{change: mapOver, system: "syscalls", event: "sys_enter_mmap", fields: []string{"addr", "len"},
+	{change: unmapping, system: "syscalls", event: "sys_enter_munmap", many: true, fields: []string{"addr", "len"}, unseen: "munmap"},
+	{change: mapOver, system: "syscalls", event: "sys_enter_mmap", many: true, fields: []string{"addr", "len"},
 		filter: "flags & 0x10", unseen: "mmap of data over code"},
-	{change: moving, system: "syscalls", event: "sys_enter_mremap", fields: []string{"addr", "old_len", "new_len", "flags", "new_addr"}, unseen: "mremap"},
-	{change: moved, system: "syscalls", event: "sys_exit_mremap", fields: []string{"ret"}, unseen: "mremap"},
-	{change: detaching, system: "syscalls", event: "sys_enter_shmdt", fields: []string{"shmaddr"}, unseen: "shmdt"},
-	{change: attachOver, system: "syscalls", event: "sys_enter_shmat", fields: []string{"shmaddr"}, filter: "shmflg & 0x4000", unseen: "shmat over code"},
+	{change: moving, system: "syscalls", event: "sys_enter_mremap", many: true, fields: []string{"addr", "old_len", "new_len", "flags", "new_addr"}, unseen: "mremap"},
+	{change: moved, system: "syscalls", event: "sys_exit_mremap", many: true, fields: []string{"ret"}, unseen: "mremap"},
+	{change: detaching, system: "syscalls", event: "sys_enter_shmdt", many: true, fields: []string{"shmaddr"}, unseen: "shmdt"},
+	{change: attachOver, system: "syscalls", event: "sys_enter_shmat", many: true, fields: []string{"shmaddr"}, filter: "shmflg & 0x4000", unseen: "shmat over code"},
 	{change: sharing, system: "task", event: "task_newtask", fields: []string{"clone_flags"},
 		filter: "clone_flags & 0x100 && !(clone_flags & 0x10000)", unseen: "clone(CLONE_VM)"},
 	{change: naming, system: "syscalls", event: "sys_enter_prctl", fields: []string{"arg3", "arg4"},
@@ -128,24 +132,79 @@ func (b *Band) tracepointOf(raw []byte) *Tracepoint {
 	return nil
 }
 
-// openTracepoints opens the tracepoints of a CPU; their records go to its ring,
-// among the others. What cannot be opened is noted as unseen.
-func (b *Band) openTracepoints(r *ring) {
+// openTracepoints opens the tracepoints of a CPU. Those that are seldom go to its
+// ring, among perf's own records; for the others there is another one, soft, nil
+// if there is none of them. What cannot be opened is noted as unseen.
+func (b *Band) openTracepoints(r *ring) (soft *ring) {
 	b.tracepoints = slices.DeleteFunc(b.tracepoints, func(tp Tracepoint) bool {
-		fd, err := b.openTracepoint(r, &tp)
-		if err == nil {
-			r.extra = append(r.extra, fd)
+		if !tp.spec.many {
+			return r.add(b.openTracepoint(r, &tp)) != nil
 		}
-		return err != nil
+		if soft == nil {
+			var err error
+			soft, err = b.newSoftRing(r, &tp)
+			return err != nil
+		}
+		return soft.add(b.openTracepoint(soft, &tp)) != nil
 	})
+	return soft
 }
 
+// add notes an event whose records go to the ring.
+func (r *ring) add(fd int, err error) error {
+	if err == nil {
+		r.extra = append(r.extra, fd)
+	}
+	return err
+}
+
+// newSoftRing opens a tracepoint with a ring. If the kernel lends us no memory for
+// one, it is smaller.
+func (b *Band) newSoftRing(like *ring, tp *Tracepoint) (*ring, error) {
+	for size := len(like.data); ; size /= 2 {
+		r := &ring{cpu: like.cpu, features: features{lost: like.features.lost}, soft: true, last: like.last}
+		fd, err := b.openEventOf(r, tp, size)
+		if err != nil {
+			return nil, err
+		}
+		r.fd = fd
+		if err = r.mmap(size); err == nil {
+			err = enable(fd)
+		}
+		if err == nil {
+			return r, nil
+		}
+		_ = unix.Close(fd)
+		if size <= minRing {
+			return nil, err
+		}
+	}
+}
+
+func enable(fd int) error { return unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_ENABLE, 0) }
+
+// openTracepoint opens a tracepoint whose records go to a ring.
 func (b *Band) openTracepoint(r *ring, tp *Tracepoint) (fd int, err error) {
+	if fd, err = b.openEventOf(r, tp, len(r.data)); err != nil {
+		return 0, err
+	}
+	if err = unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_OUTPUT, r.fd); err == nil {
+		err = enable(fd)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return 0, err
+	}
+	return fd, nil
+}
+
+// openEventOf opens a tracepoint, not yet enabled, for a ring of a size.
+func (b *Band) openEventOf(r *ring, tp *Tracepoint, size int) (fd int, err error) {
 	attr := &unix.PerfEventAttr{
 		Type: unix.PERF_TYPE_TRACEPOINT, Config: uint64(tp.id), Sample: 1,
 		Sample_type: sampleType | unix.PERF_SAMPLE_RAW,
 		Bits:        unix.PerfBitDisabled | unix.PerfBitSampleIDAll | unix.PerfBitUseClockID | unix.PerfBitWatermark,
-		Wakeup:      uint32(len(r.data) / 4), Clockid: b.clock,
+		Wakeup:      uint32(size / 4), Clockid: b.clock,
 	}
 	if tp.spec.soon {
 		attr.Bits &^= unix.PerfBitWatermark
@@ -160,12 +219,6 @@ func (b *Band) openTracepoint(r *ring, tp *Tracepoint) (fd int, err error) {
 	}
 	if tp.spec.filter != "" {
 		err = setFilter(fd, tp.spec.filter)
-	}
-	if err == nil {
-		err = unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_OUTPUT, r.fd)
-	}
-	if err == nil {
-		err = unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_ENABLE, 0)
 	}
 	if err != nil {
 		_ = unix.Close(fd)
@@ -202,3 +255,19 @@ func (b *Band) Unseen() []string {
 
 // UnseenWords is Unseen for the user, "" if all is seen.
 func (b *Band) UnseenWords() string { return strings.Join(b.Unseen(), ", ") }
+
+// checkUnseen notes that some changes are never seen, if that is so. They are
+// those of the tracepoints, so all is unsure from the beginning.
+func (b *Band) checkUnseen() {
+	if !b.blind && len(b.Unseen()) > 0 {
+		b.blind = true
+		b.History.unseen(0, 0, 0, b.Now())
+	}
+}
+
+// softGap notes that records of a soft ring are missing from a time on.
+func (b *Band) softGap(cpu int, n uint64, from, t tracefs.Time) {
+	b.found.Unseen += n
+	b.unseen++
+	b.History.unseen(cpu, n, from, t)
+}

@@ -224,16 +224,18 @@ func (s *Spaces) MapAfter(pid int, m *procmap.Mapping, t, after tracefs.Time) {
 
 // MapExact notes that a process mapped something at t and not before. What says
 // nothing new is left out: memory that is made writable and executable again,
-// over and over, stays one mapping.
-func (s *Spaces) MapExact(pid int, m *procmap.Mapping, t tracefs.Time) { s.put(pid, m, t, t, true) }
+// over and over, stays one mapping. It reports whether it was news.
+func (s *Spaces) MapExact(pid int, m *procmap.Mapping, t tracefs.Time) bool {
+	return s.put(pid, m, t, t, true)
+}
 
-func (s *Spaces) put(pid int, m *procmap.Mapping, t, after tracefs.Time, exact bool) {
+func (s *Spaces) put(pid int, m *procmap.Mapping, t, after tracefs.Time, exact bool) bool {
 	if m.Start >= m.End {
-		return
+		return false
 	}
 	fresh := s.mapping(m, t)
 	fresh.After, fresh.Exact = after, exact
-	s.update(pid, func(old *Space) *Space {
+	return s.update(pid, func(old *Space) *Space {
 		next := old.mapped(pid, fresh, t)
 		if compat(m) {
 			return next.unseen(t)

@@ -46,6 +46,9 @@ type Options struct {
 	// nothing is missed any more, and until when they may be (space.Forever: it
 	// is not over). nil if they never are.
 	Doubtful func(tracefs.Time) (missed, until tracefs.Time, doubtful bool)
+	// Unsure tells whether changes may have gone unseen at a time that leave code
+	// that runs where it was, mostly: its files are late. nil if there are none.
+	Unsure func(tracefs.Time) bool
 	// Stamp is how exact time stamps are.
 	Stamp Precision
 }
@@ -82,7 +85,7 @@ func (j *Judge) Judge(s *resolve.Subject) {
 		return
 	}
 	until, doubtful := j.doubtful(sp, s.Time)
-	j.late = j.opt.Late || late || doubtful
+	j.late = j.opt.Late || late || doubtful || j.opt.Unsure != nil && j.opt.Unsure(s.Time)
 	stays := doubtful && j.stays(int(s.TID), pid, until)
 	loading := sp.Loading(s.Time-j.opt.Stamp.Before, s.Time+j.opt.Stamp.After+1)
 	for k := range s.Frames {
