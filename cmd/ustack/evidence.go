@@ -157,7 +157,8 @@ func loadHistory(name string) (j *timeline.Judge, vdso elfid.ID, err error) {
 		return nil, vdso, fmt.Errorf("%s: %w", name, err)
 	}
 	return timeline.New(timeline.Options{
-		Spaces: spaces, Threads: h.Threads, Doubtful: h.Gaps.Around, Gap: h.Gaps.Between, Stamp: timeline.TextStamp(),
+		Spaces: spaces, Threads: h.Threads, Doubtful: h.Gaps.Around, Gap: h.Gaps.Between,
+		Unsure: h.Unsure.Doubtful, Unseen: h.Unsure.Between, Stamp: timeline.TextStamp(),
 	}), h.VDSO, nil
 }
 

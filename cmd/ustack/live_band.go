@@ -23,6 +23,7 @@ type bandFollower struct {
 	mu      sync.Mutex
 	band    *sideband.Band // nil when closed
 	missing uint64         // lost records
+	unseen  uint64         // of tracepoints
 
 	refreshed time.Time
 }
@@ -32,7 +33,7 @@ type bandFollower struct {
 func startBand(root *instance.Root, code *procmap.Reader, log io.Writer, idle func() bool, opt *timeline.Options) (*bandFollower, error) {
 	// Where the kernel has no such event (CONFIG_EVENT_TRACING), it is 0.
 	executed, _ := root.ID(instance.Event{System: "sched", Name: "sched_process_exec"})
-	options := sideband.Options{Clock: clock, Log: log, ExecEvent: executed}
+	options := sideband.Options{Clock: clock, Log: log, ExecEvent: executed, Tracepoints: sideband.Tracepoints(root)}
 	if vdso, err := unfiled.OwnVDSO(); err == nil {
 		options.VDSO = vdso.ID()
 	}
@@ -40,7 +41,9 @@ func startBand(root *instance.Root, code *procmap.Reader, log io.Writer, idle fu
 	if err != nil {
 		return nil, err
 	}
-	opt.Threads, opt.Doubtful, opt.Gap = band.History.Threads, band.History.Gaps.Around, band.History.Gaps.Between
+	gaps, unsure := band.History.Gaps, band.History.Unsure
+	opt.Threads, opt.Doubtful, opt.Gap = band.History.Threads, gaps.Around, gaps.Between
+	opt.Unsure, opt.Unseen = unsure.Doubtful, unsure.Between
 	_, err = band.Refresh(code)
 	b := &bandFollower{code: code, idle: idle, band: band}
 	go b.keepUp()
@@ -87,7 +90,8 @@ func (b *bandFollower) settle() error {
 	}
 	d, err := b.band.Drain()
 	b.missing += d.Lost
-	if err == nil && d.Doubt && time.Since(b.refreshed) >= refreshEvery {
+	b.unseen += d.Unseen
+	if err == nil && (d.Doubt || d.Unsure) && time.Since(b.refreshed) >= refreshEvery {
 		b.refreshed = time.Now()
 		_, err = b.band.Refresh(b.code)
 	}

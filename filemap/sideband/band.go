@@ -43,6 +43,9 @@ type Options struct {
 	// file id), by which the end of an exec is known. 0 if nobody knows: then
 	// stacks of the middle of an exec are not told from those of its program.
 	ExecEvent uint64
+	// Tracepoints are those by which changes are known of which perf itself has
+	// no records, see Tracepoints and Band.Unseen.
+	Tracepoints []Tracepoint
 	// Sys is where sysfs is mounted, /sys if empty.
 	Sys string
 }
@@ -73,11 +76,22 @@ type Band struct {
 	drained          tracefs.Time // all that happened before is known
 	comms            comms
 
+	// tracepoints are those that are open on all CPUs. moves are the calls of
+	// mremap that have not returned, children the last process that each thread
+	// has made.
+	tracepoints []Tracepoint
+	moves       map[int]move
+	children    map[int]int
+	values      [6]uint64
+	namings     namings
+
 	batch   batch
 	watch   watch
 	scratch procmap.Process
 	found   Drained // since the last Drain
-	breaks  int     // gaps until now
+	breaks  int     // gaps until now, unseen those of the soft rings
+	unseen  int
+	blind   bool // see Unseen
 }
 
 // Open opens a ring on every CPU that is on. From then on nothing is missed;
@@ -105,7 +119,7 @@ func Open(spaces *space.Spaces, opt Options) (*Band, error) {
 	if opt.Sys == "" {
 		opt.Sys = "/sys"
 	}
-	b := &Band{History: NewHistory(spaces), opt: opt, clock: clock}
+	b := &Band{History: NewHistory(spaces), opt: opt, clock: clock, tracepoints: slices.Clone(opt.Tracepoints)}
 	if opt.Log != nil {
 		b.History.log = &logWriter{w: opt.Log, buf: []byte(LogHead + opt.Clock + "\n")}
 		if !opt.VDSO.IsZero() {
@@ -115,6 +129,7 @@ func Open(spaces *space.Spaces, opt Options) (*Band, error) {
 	if err := b.openAll(); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
+	b.checkUnseen()
 	b.expired, b.checked = b.Now(), b.Now()
 	b.reached = b.expired
 	return b, nil
@@ -135,12 +150,20 @@ func (b *Band) openAll() error {
 			return err
 		}
 		r.last = b.Now()
-		b.rings = append(b.rings, r)
+		b.addRing(r)
 	}
 	if len(b.rings) == 0 {
 		return fmt.Errorf("opening a perf side band: %w", ErrUnsupported)
 	}
 	return nil
+}
+
+// addRing takes a ring of a CPU, with its tracepoints.
+func (b *Band) addRing(r *ring) {
+	b.rings = append(b.rings, r)
+	if soft := b.openTracepoints(r); soft != nil {
+		b.rings = append(b.rings, soft)
+	}
 }
 
 // Now is the time by the clock of the side band.
@@ -151,7 +174,9 @@ func (b *Band) Now() tracefs.Time { return now(b.clock) }
 func (b *Band) RingSize() int {
 	size := len(b.rings[0].data)
 	for _, r := range b.rings {
-		size = min(size, len(r.data))
+		if !r.soft {
+			size = min(size, len(r.data))
+		}
 	}
 	return size
 }
@@ -166,7 +191,9 @@ func (b *Band) tellsLoaded() bool { return len(b.rings) > 0 && b.rings[0].featur
 func (b *Band) CPUs() []int {
 	var list []int
 	for _, r := range b.rings {
-		list = append(list, r.cpu)
+		if !r.soft {
+			list = append(list, r.cpu)
+		}
 	}
 	return list
 }
@@ -220,11 +247,12 @@ func (b *Band) followCPUs(t tracefs.Time) {
 	since := b.checked
 	b.checked = t
 	cpus, err := onlineCPUs(b.opt.Sys)
-	if err != nil {
+	if err != nil || len(cpus) == 0 {
 		return
 	}
+	none := !slices.ContainsFunc(b.rings, func(r *ring) bool { return slices.Contains(cpus, r.cpu) })
 	b.rings = slices.DeleteFunc(b.rings, func(r *ring) bool {
-		if len(b.rings) == 1 || slices.Contains(cpus, r.cpu) {
+		if none || slices.Contains(cpus, r.cpu) {
 			return false
 		}
 		_ = r.close() // nothing is written to it any more
@@ -237,7 +265,7 @@ func (b *Band) followCPUs(t tracefs.Time) {
 		r, err := b.opt.newRing(cpu, b.clock)
 		if err == nil {
 			r.last = t
-			b.rings = append(b.rings, r)
+			b.addRing(r)
 		}
 		b.gap(cpu, 0, since, t)
 	}

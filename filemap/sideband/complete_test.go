@@ -54,7 +54,7 @@ func TestIDOfTheDead(t *testing.T) {
 		drain(t, b)
 		versions := b.History.Spaces.Space(cmd.Process.Pid).Versions()
 		found := false
-		for _, m := range versions[len(versions)-1].Mappings {
+		for m := range versions[len(versions)-1].Mappings.All() {
 			if m.File.Name == name {
 				found = true
 				if m.File.Inode == 0 {

@@ -125,10 +125,14 @@ var verbs = map[string]func(p *Player, t tracefs.Time, f *fields) error{
 	"comm":    named((*History).comm),
 	"gone":    number((*History).gone),
 	"map":     (*Player).mapped,
+	"unmap":   (*Player).unmapped,
+	"share":   numbers(func(h *History, t tracefs.Time, a, b int) { h.shared(a, b, t) }),
 	"found":   (*Player).found,
 	"read":    (*Player).read,
-	"lost":    (*Player).lost,
-	"sure":    (*Player).sure,
+	"lost":    missing((*History).lost),
+	"unseen":  missing((*History).unseen),
+	"whole":   moment((*History).whole),
+	"sure":    moment((*History).sure),
 	"until":   (*Player).reach,
 	"vdso":    (*Player).vdso,
 }
@@ -178,6 +182,19 @@ func (p *Player) mapped(t tracefs.Time, f *fields) error {
 	return nil
 }
 
+func (p *Player) unmapped(t tracefs.Time, f *fields) error {
+	const hex = 16
+	pid, start, end := f.pid(), f.number(f.word(), hex, 64, "address"), f.number(f.word(), hex, 64, "address")
+	if start >= end {
+		f.fail("range of addresses")
+	}
+	if err := f.end(); err != nil {
+		return err
+	}
+	p.History.Spaces.Unmap(pid, start, end, t)
+	return nil
+}
+
 func (p *Player) found(t tracefs.Time, f *fields) error {
 	after, pid, m := f.time(), f.pid(), f.mapping(&p.names)
 	if f.bad != nil {
@@ -187,21 +204,27 @@ func (p *Player) found(t tracefs.Time, f *fields) error {
 	return nil
 }
 
-func (p *Player) lost(t tracefs.Time, f *fields) error {
-	from, cpu, n := f.time(), f.pid(), f.decimal(64)
-	if err := f.end(); err != nil {
-		return err
+// missing plays a loss of records.
+func missing(do func(h *History, cpu int, n uint64, from, t tracefs.Time)) func(*Player, tracefs.Time, *fields) error {
+	return func(p *Player, t tracefs.Time, f *fields) error {
+		from, cpu, n := f.time(), f.pid(), f.decimal(64)
+		if err := f.end(); err != nil {
+			return err
+		}
+		do(p.History, cpu, n, from, t)
+		return nil
 	}
-	p.History.lost(cpu, n, from, t)
-	return nil
 }
 
-func (p *Player) sure(t tracefs.Time, f *fields) error {
-	if err := f.end(); err != nil {
-		return err
+// moment plays a change that is a time.
+func moment(do func(h *History, t tracefs.Time)) func(*Player, tracefs.Time, *fields) error {
+	return func(p *Player, t tracefs.Time, f *fields) error {
+		if err := f.end(); err != nil {
+			return err
+		}
+		do(p.History, t)
+		return nil
 	}
-	p.History.sure(t)
-	return nil
 }
 
 func (p *Player) reach(t tracefs.Time, f *fields) error {

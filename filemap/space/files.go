@@ -97,8 +97,8 @@ func (fs *files) due() bool {
 // markUsed notes the files of a space.
 func (s *Space) markUsed(used map[*File]bool) {
 	for i := range s.versions {
-		for k := range s.versions[i].Mappings {
-			used[s.versions[i].Mappings[k].File] = true
+		for m := range s.versions[i].Mappings.All() {
+			used[m.File] = true
 		}
 	}
 }

@@ -112,8 +112,7 @@ func (s *Space) Program(t tracefs.Time) *Mapping {
 		return nil
 	}
 	var first *Mapping
-	for i := range v.Mappings {
-		m := &v.Mappings[i]
+	for m := range v.Mappings.All() {
 		if m.Exact && m.Since >= began && m.File.Kind.HasFile() && (first == nil || m.Since < first.Since) {
 			first = m
 		}

@@ -25,7 +25,7 @@ func (j *Judge) identifier(sp *space.Space, f *tracefs.Frame, s *resolve.Subject
 	}
 	t := s.Time + j.opt.Stamp.After
 	v := sp.At(t)
-	if v == nil || len(v.Mappings) == 0 {
+	if v == nil || v.Mappings.Len() == 0 {
 		return // nothing is known of the process then: the claim stands
 	}
 	q := query{id: f.ID, pid: sp.PID, t: t, fits: holding(v, f.Address(s.Text), t)}

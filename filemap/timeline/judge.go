@@ -50,9 +50,12 @@ type Options struct {
 	// Gap reports whether anything that happened between two times may be
 	// missing. nil if nothing ever is.
 	Gap func(from, to tracefs.Time) bool
-	// Unmaps: the spaces are told when mappings go away and move (munmap,
-	// mremap), and not only what is mapped in their place.
-	Unmaps bool
+	// Unsure reports whether mappings can have gone or moved unseen by a time:
+	// the files of code are late then. nil if there is no such time.
+	Unsure func(tracefs.Time) bool
+	// Unseen reports whether mappings can have gone or moved unseen (munmap,
+	// mremap) between two times. nil if they always can.
+	Unseen func(from, to tracefs.Time) bool
 	// Stamp is how exact time stamps are.
 	Stamp Precision
 }
@@ -91,7 +94,7 @@ func (j *Judge) Judge(s *resolve.Subject) {
 		return
 	}
 	until, doubtful := j.doubtful(sp, s.Time)
-	j.late = j.opt.Late || late || doubtful
+	j.late = j.opt.Late || late || doubtful || j.opt.Unsure != nil && j.opt.Unsure(s.Time)
 	stays := doubtful && j.stays(int(s.TID), pid, until)
 	loading := sp.Loading(s.Time-j.opt.Stamp.Before, s.Time+j.opt.Stamp.After+1)
 	for k := range s.Frames {

@@ -56,7 +56,7 @@ func said(o *resolve.Outcome) string {
 func TestJudgeAddress(t *testing.T) {
 	spaces := space.New()
 	spaces.Map(1, elf("/bin/a b", 0x401000, 0x402000, 0x1000), 1000)
-	spaces.Map(1, memory("[vdso]", 0x7000000, 0x7002000), 1000)
+	spaces.Map(1, memory("[vdso]", 0x7f0007000000, 0x7f0007002000), 1000)
 	spaces.Map(1, memory("", 0x8000000, 0x8002000), 1000)
 	spaces.Map(1, memory("[anon:jit code]", 0x9000000, 0x9002000), 1000)
 	spaces.Exec(1, "next", 50_000)
@@ -74,7 +74,7 @@ func TestJudgeAddress(t *testing.T) {
 	}{
 		{1, 5000, 0x401234, "/bin/a b+0x1234 verified"},
 		{1, 5000, 0x402000, "not-code"},
-		{1, 5000, 0x7000b2f, "[vdso] +0xb2f vdso"},
+		{1, 5000, 0x7f0007000b2f, "[vdso] +0xb2f vdso"},
 		{1, 5000, 0x8000010, "[anon] anonymous"},
 		{1, 5000, 0x9000010, "[anon:jit code] anonymous"},
 		{1, 5000, 0xffffffffff600400, "no-vma"},
@@ -163,7 +163,7 @@ func TestJudgeClaim(t *testing.T) {
 	rebuilt := &filemap.File{Path: "/lib/big", HasID: true, BuildID: filemap.BuildID{1}}
 	gone := &filemap.File{Path: "/lib/gone", HasID: true, BuildID: testID}
 
-	j := New(Options{Spaces: spaces, Threads: oneThread{}, Stamp: TextStamp(), Unmaps: true})
+	j := New(Options{Spaces: spaces, Threads: oneThread{}, Stamp: TextStamp(), Unseen: nothingUnseen})
 	for _, test := range []struct {
 		name   string
 		hash   uint64
@@ -259,13 +259,17 @@ func TestJudgePin(t *testing.T) {
 			s.Exit(1, 25_000)
 		}, 2, "/lib/one+0x0 claimed"},
 	} {
+		var unseen func(from, to tracefs.Time) bool
+		if test.unmaps {
+			unseen = nothingUnseen
+		}
 		spaces := space.New()
 		spaces.Fork(9, 1, 500)
 		spaces.MapExact(1, elf("/lib/one", 0x100000, 0x120000, 0x1000), 1000)
 		if test.then != nil {
 			test.then(spaces)
 		}
-		j := New(Options{Spaces: spaces, Threads: oneThread{}, Stamp: TextStamp(), Unmaps: test.unmaps})
+		j := New(Options{Spaces: spaces, Threads: oneThread{}, Stamp: TextStamp(), Unseen: unseen})
 		s := owning(claimed(5000, 1, 0x5000, one))
 		j.Judge(s)
 		if got := said(&s.Outcomes[0]); got != "/lib/one+0x0 verified" {
@@ -359,3 +363,6 @@ func TestJudgeAsks(t *testing.T) {
 		}
 	}
 }
+
+// nothingUnseen is the Unseen of a judge that is told of all that is unmapped.
+func nothingUnseen(_, _ tracefs.Time) bool { return false }

@@ -30,7 +30,7 @@ func (j *Judge) placeStays(p place, from, to tracefs.Time) proof.Stay {
 	if !p.in(sp, from) || !p.in(sp, to) {
 		return proof.Gone
 	}
-	if !j.opt.Unmaps || gap {
+	if gap || j.opt.Unseen == nil || j.opt.Unseen(from, to) {
 		return proof.Assumed
 	}
 	return proof.Stayed
@@ -76,8 +76,7 @@ type candidates struct {
 // holding are the mappings of which a version has an offset mapped as code.
 func holding(v *space.Version, offset uint64, t tracefs.Time) candidates {
 	c := candidates{v: v, t: t}
-	for i := range v.Mappings {
-		m := &v.Mappings[i]
+	for m := range v.Mappings.All() {
 		if m.File.Kind.HasFile() && m.Perms&procmap.Exec != 0 && m.Since <= t &&
 			offset >= m.Offset && offset-m.Offset < m.End-m.Start {
 			c.list = append(c.list, m)
@@ -114,8 +113,8 @@ func (c *candidates) newer(f *space.File, than tracefs.Time) bool {
 
 // maps reports whether the process has any code of a file.
 func (c *candidates) maps(is func(*space.File) bool) bool {
-	for i := range c.v.Mappings {
-		if m := &c.v.Mappings[i]; m.Perms&procmap.Exec != 0 && m.Since <= c.t && is(m.File) {
+	for m := range c.v.Mappings.All() {
+		if m.Perms&procmap.Exec != 0 && m.Since <= c.t && is(m.File) {
 			return true
 		}
 	}
