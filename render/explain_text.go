@@ -12,6 +12,7 @@ var trustText = [filemap.TrustCount]string{
 	filemap.Verified:  "the process had the file mapped there then",
 	filemap.Inferred:  "the announcement was wrong or missing, and the evidence leaves this one file",
 	filemap.Late:      "found in mappings of another time than the trace's",
+	filemap.Claimed:   "the kernel said so of another process or time, and it may not be true any more",
 }
 
 // inferredText is the trust of a frame that the kernel did not give.
@@ -20,6 +21,7 @@ const inferredText = "the kernel has no frame here: an earlier run has found tha
 var trustAdvice = [filemap.TrustCount]string{
 	filemap.Announced: "record the mappings too (ustack live --save, or ustack maps --save during the trace), and replay with --maps",
 	filemap.Late:      "record with ustack live --save, which keeps mappings with their times",
+	filemap.Claimed:   "record with ustack live --save, which keeps raw addresses and mappings with their times",
 }
 
 var reasonText = [filemap.ReasonCount]string{
@@ -30,7 +32,7 @@ var reasonText = [filemap.ReasonCount]string{
 	filemap.Truncated:      "the frame's text ends before its time",
 	filemap.NoVMA:          "the kernel found no mapping at the address",
 	filemap.Anonymous:      "memory without a file: heap, stack, JIT code",
-	filemap.NotCode:        "the process had no code mapped there, and was gone before it could be asked what else",
+	filemap.NotCode:        "the process had no code mapped there: it is data, or nothing",
 	filemap.VDSO:           "the vDSO, or another small special mapping",
 	filemap.NoAddressSpace: "a raw address, and no mappings to look it up in",
 	filemap.NoIdentifier:   "a file offset and nothing that tells which file",

@@ -158,7 +158,7 @@ func loadHistory(name string) (j *timeline.Judge, vdso elfid.ID, err error) {
 	}
 	return timeline.New(timeline.Options{
 		Spaces: spaces, Threads: h.Threads, Doubtful: h.Gaps.Around, Gap: h.Gaps.Between,
-		Unsure: h.Unsure.Doubtful, Unseen: h.Unsure.Between, Stamp: timeline.TextStamp(),
+		Stacks: h.Stacks, Unsure: h.Unsure.Doubtful, Unseen: h.Unsure.Between, Stamp: timeline.TextStamp(),
 	}), h.VDSO, nil
 }
 

@@ -6,12 +6,14 @@ import (
 	"time"
 
 	"ustack/filemap/procmap"
+	"ustack/filemap/rawstack"
 	"ustack/filemap/sideband"
 	"ustack/filemap/space"
 	"ustack/filemap/timeline"
 	"ustack/filemap/unfiled"
 	"ustack/tracefs"
 	"ustack/tracefs/instance"
+	"ustack/tracefs/raw"
 )
 
 // bandFollower follows by the side band of perf. It is used by three goroutines:
@@ -22,8 +24,9 @@ type bandFollower struct {
 
 	mu      sync.Mutex
 	band    *sideband.Band // nil when closed
-	missing uint64         // lost records
-	unseen  uint64         // of tracepoints
+	history *sideband.History
+	missing uint64 // lost records
+	unseen  uint64 // of tracepoints
 
 	refreshed time.Time
 }
@@ -44,8 +47,9 @@ func startBand(root *instance.Root, code *procmap.Reader, log io.Writer, idle fu
 	gaps, unsure := band.History.Gaps, band.History.Unsure
 	opt.Threads, opt.Doubtful, opt.Gap = band.History.Threads, gaps.Around, gaps.Between
 	opt.Unsure, opt.Unseen = unsure.Doubtful, unsure.Between
+	opt.Stacks = band.History.Stacks
 	_, err = band.Refresh(code)
-	b := &bandFollower{code: code, idle: idle, band: band}
+	b := &bandFollower{code: code, idle: idle, band: band, history: band.History}
 	go b.keepUp()
 	return b, err
 }
@@ -119,12 +123,27 @@ func (b *bandFollower) found(pid int, m *procmap.Mapping, t, after tracefs.Time)
 	}
 }
 
+func (b *bandFollower) stack(s *raw.Stack) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.history.Stack(int(s.TID), s.Time, s.Addrs)
+}
+
+func (b *bandFollower) loseStacks(l raw.Loss) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.history.LoseStacks(l.Records, l.From, l.To)
+}
+
+func (b *bandFollower) stackCounts() rawstack.Counts { return b.history.Stacks.Counts() }
+
 func (b *bandFollower) reached(t tracefs.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.band != nil {
 		b.band.Reached(t)
 	}
+	b.history.Stacks.Reached(t)
 }
 
 // comm is how a thread was called, until when at least, see sideband.Band.

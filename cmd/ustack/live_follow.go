@@ -9,6 +9,7 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/facts"
 	"ustack/filemap/procmap"
+	"ustack/filemap/rawstack"
 	"ustack/filemap/resolve"
 	"ustack/filemap/sideband"
 	"ustack/filemap/space"
@@ -20,6 +21,7 @@ import (
 	"ustack/filemap/watch"
 	"ustack/tracefs"
 	"ustack/tracefs/instance"
+	"ustack/tracefs/raw"
 )
 
 // following keeps the address spaces of all processes up.
@@ -32,6 +34,8 @@ type following struct {
 	own     *procmap.Reader // the same, for who judges
 	all     *procmap.Reader // of all
 	threads timeline.Threads
+	spaces  *space.Spaces
+	early   *early         // nil if nobody needs it
 	files   *watch.Watcher // those whose build IDs are remembered
 	how     string         // "" if nothing is followed
 	idle    func() bool
@@ -50,6 +54,11 @@ type follower interface {
 	// reached tells up to which time stacks have been judged: what a process
 	// was before may be forgotten.
 	reached(t tracefs.Time)
+	// stack notes the raw stack of an event, loseStacks that some are missing;
+	// stackCounts is what became of them.
+	stack(s *raw.Stack)
+	loseStacks(l raw.Loss)
+	stackCounts() rawstack.Counts
 	// lost is how many records of what happened were lost.
 	lost() uint64
 	// close may be called again.
@@ -84,9 +93,12 @@ func startFollowing(f *liveFlags, root *instance.Root, log io.Writer, idle func(
 	fl.prober = timeline.NewProber(timeline.ProberOptions{
 		Reader: fl.all, Spaces: opt.Spaces, Clock: space.Monotonic, Settle: fl.settle, Reread: fl.reread, Found: fl.found,
 	})
-	opt.Asker, fl.threads = fl.prober, opt.Threads
+	opt.Asker, fl.threads, fl.spaces = fl.prober, opt.Threads, opt.Spaces
 	fl.judge = timeline.New(opt)
-	fl.layouts = timeline.NewLayouts(fl.judge, timeline.LayoutOptions{Reader: fl.all, Clock: space.Monotonic, Settle: fl.settle})
+	fl.layouts = timeline.NewLayouts(fl.judge, timeline.LayoutOptions{
+		Reader: fl.all, Clock: space.Monotonic, Settle: fl.settle,
+		Early: func(pid int) ([]procmap.Mapping, tracefs.Time, bool) { return fl.early.layout(pid) },
+	})
 	return fl, nil
 }
 

@@ -30,13 +30,15 @@ func (s *session) startLine() error {
 }
 
 func (s *session) stackWords() string {
-	if s.stacks != instance.DeferredStacks {
+	switch {
+	case s.stacks != instance.DeferredStacks && s.in.Refused(s.stacks):
+		return "stock stacks (userstacktrace; the kernel refuses deferred ones: too many instances have them)"
+	case s.stacks != instance.DeferredStacks:
 		return "stock stacks (userstacktrace)"
+	case len(s.maps) == 0:
+		return "deferred stacks, no event that announces files" + s.beside.words()
 	}
-	if len(s.maps) == 0 {
-		return "deferred stacks, no event that announces files"
-	}
-	return fmt.Sprintf("deferred stacks, files announced by %s", s.maps[0].Name)
+	return fmt.Sprintf("deferred stacks, files announced by %s%s", s.maps[0].Name, s.beside.words())
 }
 
 // release is the kernel's (uname -r).
@@ -58,6 +60,7 @@ func (s *session) report(t *resolve.Totals) {
 		s.say("asked the kernel %d times to announce all files again", s.renewals)
 	}
 	s.follow.report(s.say)
+	s.beside.report(s.say, s.follow)
 	if s.raw != nil {
 		for _, note := range s.raw.Notes() {
 			s.say("%s", note)

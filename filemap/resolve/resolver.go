@@ -63,9 +63,14 @@ type Subject struct {
 	Syscall bool
 	// Continued: the frames are the rest of a stack.
 	Continued bool
-	Text      []byte
-	Frames    []tracefs.Frame
-	Outcomes  []Outcome
+	// Deferred: the stack was unwound on return to user space. Asked is, if not
+	// 0, when the first event asked for it of which that is known: since then the
+	// thread has been in the kernel.
+	Deferred bool
+	Asked    tracefs.Time
+	Text     []byte
+	Frames   []tracefs.Frame
+	Outcomes []Outcome
 
 	batch  *tracefs.Batch // nil if there is nothing to identify it by
 	record *tracefs.Record

@@ -3,6 +3,7 @@ package sideband
 import (
 	"ustack/filemap/elfid"
 	"ustack/filemap/procmap"
+	"ustack/filemap/rawstack"
 	"ustack/filemap/space"
 	"ustack/tracefs"
 )
@@ -18,6 +19,8 @@ type History struct {
 	// which perf has no records of its own: code that runs is where it was
 	// reported to be, but it may have been unmapped or moved.
 	Unsure *Gaps
+	// Stacks are the raw user stacks of events, none if nobody takes them.
+	Stacks *rawstack.Stacks
 	// VDSO is the build ID of the kernel's vDSO, as a log has it; the zero ID
 	// if unknown.
 	VDSO elfid.ID
@@ -30,7 +33,8 @@ type History struct {
 
 // NewHistory returns an empty history of the spaces.
 func NewHistory(spaces *space.Spaces) *History {
-	return &History{Spaces: spaces, Threads: NewThreads(), Gaps: new(Gaps), Unsure: new(Gaps)}
+	return &History{Spaces: spaces, Threads: NewThreads(), Gaps: new(Gaps), Unsure: new(Gaps),
+		Stacks: rawstack.New(rawstack.MaxStacks)}
 }
 
 // Place is where an address of a thread was.
@@ -65,6 +69,18 @@ func (h *History) Expire(before tracefs.Time) {
 	h.Threads.Expire(before)
 	h.Gaps.expire(before)
 	h.Unsure.expire(before)
+}
+
+// Stack notes the raw user stack of a thread at a time, and LoseStacks that stacks
+// are missing of a time, so many records, 0 if that is not known.
+func (h *History) Stack(tid int, t tracefs.Time, addrs []uint64) {
+	h.log.stack(tid, addrs, t)
+	h.Stacks.Add(tid, t, addrs)
+}
+
+func (h *History) LoseStacks(records uint64, from, t tracefs.Time) {
+	h.log.loseStacks(records, from, t)
+	h.Stacks.Lose(records, from, t)
 }
 
 // The changes. Each is told in the order of time, and goes into the log.

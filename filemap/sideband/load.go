@@ -12,6 +12,7 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/elfid"
 	"ustack/filemap/procmap"
+	"ustack/filemap/rawstack"
 	"ustack/filemap/space"
 	"ustack/tracefs"
 )
@@ -40,6 +41,7 @@ const maxLogLine = 1 << 22
 // NewPlayer reads the head of a log. The history goes into the spaces.
 func NewPlayer(spaces *space.Spaces, log io.Reader) (*Player, error) {
 	p := &Player{History: NewHistory(spaces), in: bufio.NewScanner(log)}
+	p.History.Stacks = rawstack.New(0) // all at once
 	p.in.Buffer(nil, maxLogLine)
 	line, err := p.next()
 	if err == io.EOF {
@@ -135,6 +137,8 @@ var verbs = map[string]func(p *Player, t tracefs.Time, f *fields) error{
 	"sure":    moment((*History).sure),
 	"until":   (*Player).reach,
 	"vdso":    (*Player).vdso,
+	"stack":   (*Player).stack,
+	"nostack": (*Player).loseStacks,
 }
 
 // number plays a change that is a process.
@@ -214,6 +218,32 @@ func missing(do func(h *History, cpu int, n uint64, from, t tracefs.Time)) func(
 		do(p.History, cpu, n, from, t)
 		return nil
 	}
+}
+
+func (p *Player) stack(t tracefs.Time, f *fields) error {
+	tid := f.pid()
+	var addrs [rawstack.Depth]uint64
+	n := 0
+	for ; len(f.rest) > 0 && n < len(addrs); n++ {
+		addrs[n] = f.number(f.word(), 16, 64, "address")
+	}
+	if n == 0 {
+		f.fail("address")
+	}
+	if err := f.end(); err != nil {
+		return err
+	}
+	p.History.Stack(tid, t, addrs[:n])
+	return nil
+}
+
+func (p *Player) loseStacks(t tracefs.Time, f *fields) error {
+	from, n := f.time(), f.decimal(64)
+	if err := f.end(); err != nil {
+		return err
+	}
+	p.History.LoseStacks(n, from, t)
+	return nil
 }
 
 // moment plays a change that is a time.

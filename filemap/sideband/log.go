@@ -33,6 +33,8 @@ import (
 //	lost TIME FROM CPU RECORDS            of the time from FROM on
 //	unseen TIME FROM CPU RECORDS          only of unmapping and moving
 //	whole TIME                            until here: as sure, of the unseen
+//	stack TIME TID ADDR...                of an event: raw addresses, in hexadecimal, innermost first
+//	nostack TIME FROM RECORDS             stacks of the time from FROM on are missing
 //	sure TIME                             until here: all was read again
 //	until TIME                            all that happened until then is above
 //
@@ -165,6 +167,27 @@ func (l *logWriter) missing(verb string, cpu int, n uint64, from, t tracefs.Time
 		l.buf = strconv.AppendUint(append(l.buf, ' '), n, 10)
 		l.end()
 	}
+}
+
+func (l *logWriter) stack(tid int, addrs []uint64, t tracefs.Time) {
+	if l == nil {
+		return
+	}
+	l.line("stack", t, tid)
+	for _, a := range addrs {
+		l.buf = strconv.AppendUint(append(l.buf, ' '), a, 16)
+	}
+	l.end()
+}
+
+func (l *logWriter) loseStacks(records uint64, from, t tracefs.Time) {
+	if l == nil {
+		return
+	}
+	l.line("nostack", t)
+	l.buf = appendTime(append(l.buf, ' '), from)
+	l.buf = strconv.AppendUint(append(l.buf, ' '), records, 10)
+	l.end()
 }
 
 func (l *logWriter) read(p *procmap.Process, part bool, t, after tracefs.Time) {

@@ -26,10 +26,14 @@ func (j *Judge) identifier(sp *space.Space, f *tracefs.Frame, s *resolve.Subject
 	t := s.Time + j.opt.Stamp.After
 	v := sp.At(t)
 	if v == nil || v.Mappings.Len() == 0 {
-		return // nothing is known of the process then: the claim stands
+		if j.opt.Late { // nothing is known of the process then
+			j.unfit(f.ID, o)
+		}
+		return // the claim stands
 	}
 	q := query{id: f.ID, pid: sp.PID, t: t, fits: holding(v, f.Address(s.Text), t)}
 	switch {
+	case j.bySame(&q, o):
 	case o.Owned() && o.File != nil:
 		j.owned(&q, o)
 	case j.byInode(&q, o), j.byPin(&q, o):
@@ -58,7 +62,7 @@ func (j *Judge) owned(q *query, o *resolve.Outcome) {
 		*o = resolve.Unnamed(filemap.NotCode)
 		return
 	}
-	if m, only := q.fits.of(file); only && !j.late {
+	if m, only := q.fits.of(file); only && !j.unsure {
 		j.pins.Add(q.id, placeOf(q.pid, m), q.t)
 	}
 	*o = j.proven(file, o.File)
@@ -72,6 +76,32 @@ func (j *Judge) proven(f *space.File, claimed *filemap.File) resolve.Outcome {
 		file = claimed
 	}
 	return resolve.Named(file, j.sure(filemap.Verified))
+}
+
+// bySame proves a file by another frame of the same stack that has the identifier.
+// ok is false if there is none.
+func (j *Judge) bySame(q *query, o *resolve.Outcome) (ok bool) {
+	file := j.same[q.id]
+	if file == nil {
+		return false
+	}
+	if m, _ := q.fits.of(file); m != nil {
+		*o = j.proven(file, nil)
+		return true
+	}
+	if !j.late && !q.fits.v.Partial {
+		*o = resolve.Unnamed(filemap.NotCode) // in another segment of the file
+		return true
+	}
+	return false
+}
+
+// unfit is the outcome of a claim that fits nothing that is known of a process that
+// is asked for its mappings, which is not all. A hash can be another file's.
+func (j *Judge) unfit(id tracefs.Identifier, o *resolve.Outcome) {
+	if o.File != nil && !o.Owned() && !id.IsInode() {
+		*o = resolve.Unnamed(filemap.NoAddressSpace)
+	}
 }
 
 // byInode proves a file by the device and inode of its mapping, if they are
@@ -115,7 +145,7 @@ func (j *Judge) byPin(q *query, o *resolve.Outcome) (ok bool) {
 	case m == nil:
 		return false
 	case stay == proof.Stayed:
-		if only && !j.late {
+		if only && !j.unsure {
 			j.pins.Add(q.id, placeOf(q.pid, m), q.t)
 		}
 		*o = j.proven(file, nil)
@@ -149,6 +179,8 @@ func (j *Judge) claim(q *query, o *resolve.Outcome) {
 		*o = resolve.Unnamed(filemap.Ambiguous)
 	case q.fits.maps(func(f *space.File) bool { return isFile(f, claimed) }):
 		*o = resolve.Unnamed(filemap.NotCode)
+	case j.opt.Late && q.fits.v.Partial:
+		j.unfit(q.id, o)
 	default:
 		*o = resolve.Unnamed(filemap.Contradicted)
 	}

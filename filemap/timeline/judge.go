@@ -9,6 +9,7 @@ package timeline
 import (
 	"ustack/filemap"
 	"ustack/filemap/proof"
+	"ustack/filemap/rawstack"
 	"ustack/filemap/resolve"
 	"ustack/filemap/space"
 	"ustack/tracefs"
@@ -56,6 +57,8 @@ type Options struct {
 	// Unseen reports whether mappings can have gone or moved unseen (munmap,
 	// mremap) between two times. nil if they always can.
 	Unseen func(from, to tracefs.Time) bool
+	// Stacks are the raw stacks of threads, nil if there are none.
+	Stacks *rawstack.Stacks
 	// Stamp is how exact time stamps are.
 	Stamp Precision
 }
@@ -75,6 +78,12 @@ type Judge struct {
 	recent *recent
 	pins   *proof.Pins[place]
 	late   bool // of the stack at hand: it may be of another process or time
+	// Of the stack at hand, too.
+	unsure bool         // as late, but for Options.Late
+	space  *space.Space // of its process
+	raws   []rawstack.Stack
+	proofs []bool                             // frames that have got the file of their raw address
+	same   map[tracefs.Identifier]*space.File // that these prove
 }
 
 // New returns a Judge.
@@ -94,9 +103,11 @@ func (j *Judge) Judge(s *resolve.Subject) {
 		return
 	}
 	until, doubtful := j.doubtful(sp, s.Time)
-	j.late = j.opt.Late || late || doubtful || j.opt.Unsure != nil && j.opt.Unsure(s.Time)
+	j.unsure = late || doubtful || j.opt.Unsure != nil && j.opt.Unsure(s.Time)
+	j.late = j.opt.Late || j.unsure
 	stays := doubtful && j.stays(int(s.TID), pid, until)
 	loading := sp.Loading(s.Time-j.opt.Stamp.Before, s.Time+j.opt.Stamp.After+1)
+	identified := false
 	for k := range s.Frames {
 		f, o := &s.Frames[k], &s.Outcomes[k]
 		switch f.Form {
@@ -111,8 +122,11 @@ func (j *Judge) Judge(s *resolve.Subject) {
 				sp = j.address(pid, sp, f.Address(s.Text), s.Time, o)
 			}
 		case tracefs.FormIdentifier:
-			j.identifier(sp, f, s, o)
+			identified = true
 		}
+	}
+	if identified {
+		j.identifiers(pid, sp, s, doubt{is: doubtful, until: until, stays: stays})
 	}
 }
 

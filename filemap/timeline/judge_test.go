@@ -257,7 +257,7 @@ func TestJudgePin(t *testing.T) {
 		{"a child whose parent has ended", true, func(s *space.Spaces) {
 			s.Fork(1, 2, 20_000)
 			s.Exit(1, 25_000)
-		}, 2, "/lib/one+0x0 claimed"},
+		}, 2, "/lib/one+0x0 verified"},
 	} {
 		var unseen func(from, to tracefs.Time) bool
 		if test.unmaps {
@@ -351,10 +351,10 @@ func TestJudgeAsks(t *testing.T) {
 		asked int
 	}{
 		{1, 0x10010, "/lib/one+0x10 verified", 0},
-		{1, 0x30010, "/lib/data+0x10 late", 1},
-		{1, 0x30020, "/lib/data+0x20 late", 1},
+		{1, 0x30010, "not-code", 1},
+		{1, 0x30020, "not-code", 1},
 		{1, 0x50020, "not-code", 2},
-		{2, 0x30010, "/lib/data+0x10 late", 3},
+		{2, 0x30010, "not-code", 3},
 	} {
 		s := stack(test.tid, 5000, test.addr)
 		j.Judge(s)

@@ -27,10 +27,26 @@ func (j *Judge) placeStays(p place, from, to tracefs.Time) proof.Stay {
 	if !gap && p.isProgram(sp, to) {
 		return proof.Stayed
 	}
-	if !p.in(sp, from) || !p.in(sp, to) {
+	switch {
+	case p.in(sp, from) && p.in(sp, to):
+	case j.space != nil && p.since <= from && p.in(j.space, to):
+		// A copy of it, which a fork has made: it came to light at the same time.
+	default:
 		return proof.Gone
 	}
+	if j.opt.Late {
+		return j.polled(p, gap)
+	}
 	if gap || j.opt.Unseen == nil || j.opt.Unseen(from, to) {
+		return proof.Assumed
+	}
+	return proof.Stayed
+}
+
+// polled says what is known of a place in a process that is asked: since anything
+// was mapped in it last, it has been. Others may have unmapped something meanwhile.
+func (j *Judge) polled(p place, gap bool) proof.Stay {
+	if gap || j.unsure || j.space == nil || p.pid != j.space.PID {
 		return proof.Assumed
 	}
 	return proof.Stayed

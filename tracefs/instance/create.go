@@ -67,6 +67,17 @@ func (r *Root) Create() (*Instance, error) {
 	return nil, fmt.Errorf("making an instance: %s and %d more exist and cannot be removed (ustack clean tells why)", base, maxInstances-1)
 }
 
+// Beside makes a second instance for the same process, ustack-PID-raw beside
+// ustack-PID. It has settings of its own.
+func (i *Instance) Beside() (*Instance, error) {
+	all, err := i.root.lockAll()
+	if err != nil {
+		return nil, err
+	}
+	defer all.Close()
+	return i.root.create(i.name + BesideSuffix)
+}
+
 // create makes an instance by this name, or fails with fs.ErrExist if there is
 // one that cannot be removed.
 func (r *Root) create(name string) (*Instance, error) {

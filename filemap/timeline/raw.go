@@ -1,0 +1,153 @@
+package timeline
+
+import (
+	"ustack/filemap"
+	"ustack/filemap/rawstack"
+	"ustack/filemap/resolve"
+	"ustack/filemap/space"
+	"ustack/tracefs"
+)
+
+// A deferred stack is the unwinding of the same user stack as the raw stacks of
+// its thread since the first event that asked for it: the thread was in the
+// kernel all the time. So a frame's raw address is known, and by that its
+// mapping, exactly as that of a stock stack is. The frame's offset must agree.
+
+// maxRaw is how many raw stacks of an entry into the kernel are looked at.
+const maxRaw = 4
+
+// pageMask are the bits of an address that an offset in a file has, too.
+const pageMask = pageSize - 1
+
+// raw finds the raw stack that a deferred one is the unwinding of, nil if there is
+// none. What was there before the process executed its program is another
+// program's stack.
+func (j *Judge) raw(sp *space.Space, s *resolve.Subject) *rawstack.Stack {
+	if j.opt.Stacks == nil || !s.Deferred || s.Continued || s.Asked == 0 || len(s.Frames) == 0 {
+		return nil
+	}
+	from, to := s.Asked-j.opt.Stamp.Before, s.Time+j.opt.Stamp.After
+	if j.opt.Stacks.Missing(from, to) {
+		from = s.Asked + j.opt.Stamp.After // or it could be one of before
+	}
+	began := sp.Began(to)
+	j.raws = j.opt.Stacks.Between(j.raws[:0], int(s.TID), from, to, maxRaw)
+	best, most := -1, 0
+	for i := range j.raws {
+		r := &j.raws[i]
+		if sp.At(to) != nil && r.Time < began || sp.Loading(r.Time, r.Time+1) {
+			continue
+		}
+		if n := agreeing(r.Addrs, s); n > most {
+			best, most = i, n
+		}
+	}
+	if best < 0 {
+		return nil
+	}
+	r := &j.raws[best]
+	r.Addrs = r.Addrs[:most]
+	return r
+}
+
+// agreeing is how many frames, from the first one on, have the place in a page
+// that the raw stack has.
+func agreeing(addrs []uint64, s *resolve.Subject) int {
+	n := 0
+	for n < min(len(addrs), len(s.Frames)) {
+		f := &s.Frames[n]
+		if f.Form != tracefs.FormIdentifier || (f.Address(s.Text)^addrs[n])&pageMask != 0 {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// at gives a frame the file of its raw address, of which v is the place and place
+// the outcome. It reports false if the address proves nothing.
+func (j *Judge) at(v verdict, place resolve.Outcome, f *tracefs.Frame, s *resolve.Subject, o *resolve.Outcome) bool {
+	switch {
+	case f.ID.NoVMA():
+		return true // the kernel found nothing there
+	case !v.found:
+		if place.Reason != filemap.NotCode || j.late {
+			return false
+		}
+	case f.ID.NoFile() && v.place.Mapping.File.Kind.HasFile(),
+		v.place.Mapping.File.Kind.HasFile() && v.place.Offset != f.Address(s.Text):
+		return false // what is known of the process is not what the kernel saw
+	}
+	*o = place
+	return true
+}
+
+// lookup finds what an address was, and says so, as it does for a stock stack. It
+// returns the space, which is another one after asking.
+func (j *Judge) lookup(pid int, sp *space.Space, addr uint64, t tracefs.Time, d doubt) (v verdict, o resolve.Outcome, _ *space.Space) {
+	o = resolve.Unnamed(filemap.NoAddressSpace)
+	if d.is {
+		j.doubted(sp, addr, t, d.until, d.stays, &o)
+	} else {
+		sp = j.address(pid, sp, addr, t, &o)
+	}
+	if o.File != nil || o.Memory != nil || o.Reason == filemap.NotCode {
+		v, _ = j.find(sp, addr, t)
+	}
+	return v, o, sp
+}
+
+// doubt is whether what is known of a process at a time may be wrong.
+type doubt struct {
+	is    bool
+	until tracefs.Time
+	stays bool // the thread is one of the process then
+}
+
+// identifiers gives the frames with identifiers their files. First those whose raw
+// address is known; what they prove of identifiers is of use to the others.
+func (j *Judge) identifiers(pid int, sp *space.Space, s *resolve.Subject, d doubt) {
+	j.proofs, j.space = j.proofs[:0], sp
+	clear(j.same)
+	if r := j.raw(sp, s); r != nil {
+		sp = j.byAddress(pid, sp, s, r, d)
+		j.space = sp
+	}
+	for k := range s.Frames {
+		f := &s.Frames[k]
+		if f.Form == tracefs.FormIdentifier && !(k < len(j.proofs) && j.proofs[k]) {
+			j.identifier(sp, f, s, &s.Outcomes[k])
+		}
+	}
+}
+
+// byAddress gives frames the files of their raw addresses. j.proofs says which got
+// theirs, and j.same what that proves of identifiers. It returns the space, which is
+// another one after asking.
+func (j *Judge) byAddress(pid int, sp *space.Space, s *resolve.Subject, r *rawstack.Stack, d doubt) *space.Space {
+	for k, addr := range r.Addrs {
+		f, o := &s.Frames[k], &s.Outcomes[k]
+		v, place, after := j.lookup(pid, sp, addr, r.Time, d)
+		sp = after
+		proof := j.at(v, place, f, s, o)
+		j.proofs = append(j.proofs, proof)
+		if !proof || !v.found || f.ID.NoFile() || f.ID.NoVMA() || !v.place.Mapping.File.Kind.HasFile() {
+			continue
+		}
+		if j.same == nil {
+			j.same = make(map[tracefs.Identifier]*space.File)
+		}
+		j.same[f.ID] = v.place.Mapping.File
+		if !v.place.Late {
+			j.learn(f.ID, pid, v.place.Mapping, r.Time)
+		}
+	}
+	return sp
+}
+
+// learn notes that an identifier is that of a mapping at a time.
+func (j *Judge) learn(id tracefs.Identifier, pid int, m *space.Mapping, t tracefs.Time) {
+	if !j.unsure && m.Since <= t {
+		j.pins.Add(id, placeOf(pid, m), t)
+	}
+}
