@@ -34,6 +34,8 @@ type Pin[M comparable] struct {
 	// First and Last are the earliest and the latest time at which it was
 	// proven.
 	First, Last tracefs.Time
+	// Inferred: it is what exclusion has left, or rests on that.
+	Inferred bool
 }
 
 const (
@@ -49,12 +51,27 @@ func NewPins[M comparable](stays func(m M, from, to tracefs.Time) Stay) *Pins[M]
 	return &Pins[M]{stays: stays, byID: make(map[tracefs.Identifier][]Pin[M])}
 }
 
-// Add notes that a mapping carries an identifier at a time.
-func (p *Pins[M]) Add(id tracefs.Identifier, m M, t tracefs.Time) {
+// Add notes that a mapping carries an identifier at a time. It reports whether
+// that is new.
+func (p *Pins[M]) Add(id tracefs.Identifier, m M, t tracefs.Time) bool {
+	return p.add(id, Pin[M]{Mapping: m, First: t, Last: t})
+}
+
+// Infer is Add for what exclusion has left between two times.
+func (p *Pins[M]) Infer(id tracefs.Identifier, m M, from, to tracefs.Time) bool {
+	return p.add(id, Pin[M]{Mapping: m, First: from, Last: to, Inferred: true})
+}
+
+func (p *Pins[M]) add(id tracefs.Identifier, pin Pin[M]) bool {
 	list := p.byID[id]
-	if i := slices.IndexFunc(list, func(x Pin[M]) bool { return x.Mapping == m }); i >= 0 {
-		list[i].First, list[i].Last = min(list[i].First, t), max(list[i].Last, t)
-		return
+	if i := slices.IndexFunc(list, func(x Pin[M]) bool { return x.Mapping == pin.Mapping }); i >= 0 {
+		x := &list[i]
+		if x.Inferred && !pin.Inferred {
+			*x = pin // what was inferred is proven
+			return true
+		}
+		x.First, x.Last = min(x.First, pin.First), max(x.Last, pin.Last)
+		return false
 	}
 	if p.count++; p.count > maxPins {
 		clear(p.byID)
@@ -64,8 +81,12 @@ func (p *Pins[M]) Add(id tracefs.Identifier, m M, t tracefs.Time) {
 		list = slices.Delete(list, 0, 1)
 		p.count--
 	}
-	p.byID[id] = append(list, Pin[M]{m, t, t})
+	p.byID[id] = append(list, pin)
+	return true
 }
+
+// Of returns the pins of an identifier. They are not to be changed.
+func (p *Pins[M]) Of(id tracefs.Identifier) []Pin[M] { return p.byID[id] }
 
 // At returns the pin of an identifier whose mapping is known best to be there
 // at a time, and how well. ok is false if the identifier was never pinned.
@@ -77,9 +98,13 @@ func (p *Pins[M]) At(id tracefs.Identifier, t tracefs.Time) (best Pin[M], stay S
 		case t < pin.First:
 			from, to = t, pin.First
 		case t <= pin.Last:
-			from, to = pin.First, pin.Last
+			from, to = t, t
 		}
-		if s := p.stays(pin.Mapping, from, to); !ok || s >= stay {
+		s := Stayed // it carried the identifier before and after
+		if from != to {
+			s = p.stays(pin.Mapping, from, to)
+		}
+		if better := s > stay || s == stay && (best.Inferred || !pin.Inferred); !ok || better {
 			best, stay, ok = pin, s, true
 		}
 	}
