@@ -21,7 +21,7 @@ func (g *generator) mapped(p *process, v *vma) {
 
 // unmapped logs that a range is not mapped, or not executable, any more.
 func (g *generator) unmapped(p *process, start, end uint64) {
-	g.logf("unmap %s %d %x-%x\n", seconds(g.now), p.pid, start, end)
+	g.logf("unmap %s %d %x %x\n", seconds(g.now), p.pid, start, end)
 }
 
 // movedTo logs an mremap.
