@@ -15,7 +15,7 @@ import (
 // is left of the kernel's claim once it is held against what the process had
 // mapped. The side band reports code only, so that what a process has not
 // mapped as code can still be mapped as data: exclusion proves nothing here.
-func (j *Judge) identifier(sp *space.Space, f *tracefs.Frame, s *resolve.Subject, o *resolve.Outcome) {
+func (j *Judge) identifier(sp *space.Space, f *tracefs.Frame, s *resolve.Subject, d doubt, o *resolve.Outcome) {
 	switch {
 	case f.ID.NoVMA():
 		return
@@ -31,12 +31,17 @@ func (j *Judge) identifier(sp *space.Space, f *tracefs.Frame, s *resolve.Subject
 		}
 		return // the claim stands
 	}
-	q := query{id: f.ID, pid: sp.PID, t: t, fits: holding(v, f.Address(s.Text), t)}
+	q := query{id: f.ID, pid: sp.PID, t: t, begin: s.Time - j.opt.Stamp.Before, fits: holding(v, f.Address(s.Text), t), space: sp, doubt: d}
 	switch {
+	case !q.settled(): // the identifier can be of what was there before
+		*o = resolve.Unnamed(filemap.Ambiguous)
+	case d.is && !q.stays():
+		*o = resolve.Unnamed(filemap.Lost)
 	case j.bySame(&q, o):
+	case j.byInode(&q, o):
 	case o.Owned() && o.File != nil:
 		j.owned(&q, o)
-	case j.byInode(&q, o), j.byPin(&q, o):
+	case j.byPin(&q, o):
 	case o.File != nil:
 		j.claim(&q, o)
 	}
@@ -45,17 +50,47 @@ func (j *Judge) identifier(sp *space.Space, f *tracefs.Frame, s *resolve.Subject
 // query is a frame with an identifier: of which process, when, and which of the
 // process's code it can lie in.
 type query struct {
-	id   tracefs.Identifier
-	pid  int
-	t    tracefs.Time
-	fits candidates
+	id tracefs.Identifier
+	// begin and t bound the time of the stack, which its stamp rounds.
+	begin, t tracefs.Time
+	fits     candidates
+	pid      int
+	space    *space.Space
+	doubt    doubt
+}
+
+// settled reports whether no code was mapped within the precision of the time
+// stamp that the frame can lie in.
+func (q *query) settled() bool {
+	for _, m := range q.fits.list {
+		if m.Since > q.begin {
+			return false
+		}
+	}
+	return true
+}
+
+// stays reports whether all code that the frame can lie in is there when the time
+// of doubt is over, too: what was mapped in between is unknown.
+func (q *query) stays() bool {
+	for _, m := range q.fits.list {
+		after, ok := q.space.Lookup(m.Start, q.doubt.until)
+		if !q.doubt.stays || !ok || after.Mapping.File != m.File || after.Offset != m.Offset {
+			return false
+		}
+	}
+	return true
 }
 
 // owned is about a frame of which the kernel looked at the mapping because of
 // this very stack. If the process has that mapping, it carries the identifier.
 func (j *Judge) owned(q *query, o *resolve.Outcome) {
-	file := q.fits.match(o.File)
-	if file == nil {
+	file, only := q.fits.match(o.File)
+	switch {
+	case !only: // two files of one name, and no build ID
+		*o = resolve.Unnamed(filemap.Ambiguous)
+		return
+	case file == nil:
 		if !q.fits.maps(func(f *space.File) bool { return isFile(f, o.File) }) {
 			return // the kernel looked, and knows best
 		}
@@ -168,9 +203,11 @@ func (j *Judge) supposed(f *space.File) resolve.Outcome {
 // claim holds a claim that nothing proves against what the process had mapped.
 func (j *Judge) claim(q *query, o *resolve.Outcome) {
 	claimed := o.File
-	file := q.fits.match(claimed)
+	file, only := q.fits.match(claimed)
 	_, _, pinned := j.pins.At(q.id, q.t) // it was proven once, and is not any more
 	switch {
+	case !only:
+		*o = resolve.Unnamed(filemap.Ambiguous)
 	case file != nil && (q.id.IsInode() || !pinned || !q.fits.newer(file, 0)):
 		// A hash means something else once the mapping that had it has gone;
 		// the number of an inode does so only if the file is deleted.

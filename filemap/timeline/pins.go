@@ -137,12 +137,17 @@ func (c *candidates) maps(is func(*space.File) bool) bool {
 	return false
 }
 
-// match is the mapped file that an announced one is, nil if none is.
-func (c *candidates) match(announced *filemap.File) *space.File {
+// match is the mapped file that an announced one is, nil if none is. only reports
+// whether no other one can be it, too.
+func (c *candidates) match(announced *filemap.File) (found *space.File, only bool) {
 	for _, m := range c.list {
-		if isFile(m.File, announced) {
-			return m.File
+		switch {
+		case m.File == found || !isFile(m.File, announced):
+		case found != nil:
+			return found, false
+		default:
+			found = m.File
 		}
 	}
-	return nil
+	return found, true
 }

@@ -116,7 +116,7 @@ func (j *Judge) identifiers(pid int, sp *space.Space, s *resolve.Subject, d doub
 	for k := range s.Frames {
 		f := &s.Frames[k]
 		if f.Form == tracefs.FormIdentifier && !(k < len(j.proofs) && j.proofs[k]) {
-			j.identifier(sp, f, s, &s.Outcomes[k])
+			j.identifier(sp, f, s, d, &s.Outcomes[k])
 		}
 	}
 }
@@ -131,7 +131,8 @@ func (j *Judge) byAddress(pid int, sp *space.Space, s *resolve.Subject, r *rawst
 		sp = after
 		proof := j.at(v, place, f, s, o)
 		j.proofs = append(j.proofs, proof)
-		if !proof || !v.found || f.ID.NoFile() || f.ID.NoVMA() || !v.place.Mapping.File.Kind.HasFile() {
+		if !proof || !v.found || f.ID.NoFile() || f.ID.NoVMA() || !v.place.Mapping.File.Kind.HasFile() ||
+			!j.stayed(sp, &v.place, addr, s.Time+j.opt.Stamp.After) {
 			continue
 		}
 		if j.same == nil {
@@ -143,6 +144,14 @@ func (j *Judge) byAddress(pid int, sp *space.Space, s *resolve.Subject, r *rawst
 		}
 	}
 	return sp
+}
+
+// stayed reports whether what an address was in is there still at t. The raw stack
+// is of the time of its event, the identifiers are of the time of unwinding: another
+// file can have been mapped meanwhile, with the same offset.
+func (j *Judge) stayed(sp *space.Space, p *space.Place, addr uint64, t tracefs.Time) bool {
+	after, ok := sp.Lookup(addr, t)
+	return ok && after.Mapping.File == p.Mapping.File && after.Mapping.Since == p.Mapping.Since && after.Offset == p.Offset
 }
 
 // learn notes that an identifier is that of a mapping at a time.

@@ -87,6 +87,7 @@ func (g *generator) lives(pid int) bool {
 
 // reading logs all that a process has.
 func (g *generator) reading(p *process) {
+	g.tick() // each has a time of its own
 	n := 0
 	text := ""
 	for i := range p.mm.vmas {
