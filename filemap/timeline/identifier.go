@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"slices"
 	"strings"
 
 	"ustack/filemap"
@@ -15,7 +16,7 @@ import (
 // is left of the kernel's claim once it is held against what the process had
 // mapped. The side band reports code only, so that what a process has not
 // mapped as code can still be mapped as data: exclusion proves nothing here.
-func (j *Judge) identifier(sp *space.Space, f *tracefs.Frame, s *resolve.Subject, d doubt, o *resolve.Outcome) {
+func (j *Judge) identifier(sp *space.Space, f *tracefs.Frame, raw uint64, s *resolve.Subject, d doubt, o *resolve.Outcome) {
 	switch {
 	case f.ID.NoVMA():
 		return
@@ -27,11 +28,12 @@ func (j *Judge) identifier(sp *space.Space, f *tracefs.Frame, s *resolve.Subject
 	v := sp.At(t)
 	if v == nil || v.Mappings.Len() == 0 {
 		if j.opt.Late { // nothing is known of the process then
-			j.unfit(f.ID, o)
+			j.unfit(f.ID, f.Address(s.Text), t, o)
 		}
 		return // the claim stands
 	}
-	q := query{id: f.ID, pid: sp.PID, t: t, begin: s.Time - j.opt.Stamp.Before, fits: holding(v, f.Address(s.Text), t), space: sp, doubt: d}
+	offset := f.Address(s.Text)
+	q := query{id: f.ID, pid: sp.PID, t: t, begin: s.Time - j.opt.Stamp.Before, fits: holding(v, offset, t), raw: raw, offset: offset, space: sp, doubt: d}
 	switch {
 	case !q.settled(): // the identifier can be of what was there before
 		*o = resolve.Unnamed(filemap.Ambiguous)
@@ -57,6 +59,8 @@ type query struct {
 	pid      int
 	space    *space.Space
 	doubt    doubt
+	raw      uint64 // address of the frame, 0 if it is not known
+	offset   uint64 // where the frame is in its file
 }
 
 // settled reports whether no code was mapped within the precision of the time
@@ -82,6 +86,13 @@ func (q *query) stays() bool {
 	return true
 }
 
+// at reports whether the frame can be where the process has a file mapped.
+func (q *query) at(file *space.File) bool {
+	return q.raw == 0 || slices.ContainsFunc(q.fits.list, func(m *space.Mapping) bool {
+		return m.File == file && m.Start <= q.raw && q.raw < m.End
+	})
+}
+
 // owned is about a frame of which the kernel looked at the mapping because of
 // this very stack. If the process has that mapping, it carries the identifier.
 func (j *Judge) owned(q *query, o *resolve.Outcome) {
@@ -92,6 +103,9 @@ func (j *Judge) owned(q *query, o *resolve.Outcome) {
 		return
 	case file == nil:
 		if !q.fits.maps(func(f *space.File) bool { return isFile(f, o.File) }) {
+			if j.opt.Late {
+				j.unfit(q.id, q.offset, q.t, o)
+			}
 			return // the kernel looked, and knows best
 		}
 		*o = resolve.Unnamed(filemap.NotCode)
@@ -133,9 +147,13 @@ func (j *Judge) bySame(q *query, o *resolve.Outcome) (ok bool) {
 
 // unfit is the outcome of a claim that fits nothing that is known of a process that
 // is asked for its mappings, which is not all. A hash can be another file's.
-func (j *Judge) unfit(id tracefs.Identifier, o *resolve.Outcome) {
-	if o.File != nil && !o.Owned() && !id.IsInode() {
+func (j *Judge) unfit(id tracefs.Identifier, offset uint64, t tracefs.Time, o *resolve.Outcome) {
+	switch {
+	case o.File == nil:
+	case !o.Owned() && !id.IsInode():
 		*o = resolve.Unnamed(filemap.NoAddressSpace)
+	case j.isData(o.File, offset, t):
+		*o = resolve.Unnamed(filemap.NotCode)
 	}
 }
 
@@ -184,7 +202,7 @@ func (j *Judge) byPin(q *query, o *resolve.Outcome) (ok bool) {
 			j.pins.Add(q.id, placeOf(q.pid, m), q.t)
 		}
 		*o = j.proven(file, nil)
-	case !q.id.IsInode() && q.fits.newer(file, pin.Last):
+	case !q.id.IsInode() && (!q.at(file) || q.fits.newer(file, pin.Last)):
 		// The mapping may have gone unseen, and its identifier be the newer
 		// one's.
 		*o = resolve.Unnamed(filemap.Ambiguous)
@@ -208,6 +226,8 @@ func (j *Judge) claim(q *query, o *resolve.Outcome) {
 	switch {
 	case !only:
 		*o = resolve.Unnamed(filemap.Ambiguous)
+	case file != nil && !q.at(file):
+		j.nowhere(q, o)
 	case file != nil && (q.id.IsInode() || !pinned || !q.fits.newer(file, 0)):
 		// A hash means something else once the mapping that had it has gone;
 		// the number of an inode does so only if the file is deleted.
@@ -216,11 +236,18 @@ func (j *Judge) claim(q *query, o *resolve.Outcome) {
 		*o = resolve.Unnamed(filemap.Ambiguous)
 	case q.fits.maps(func(f *space.File) bool { return isFile(f, claimed) }):
 		*o = resolve.Unnamed(filemap.NotCode)
-	case j.opt.Late && q.fits.v.Partial:
-		j.unfit(q.id, o)
 	default:
-		*o = resolve.Unnamed(filemap.Contradicted)
+		j.nowhere(q, o)
 	}
+}
+
+// nowhere is about a frame that is not where the process had the claimed file.
+func (j *Judge) nowhere(q *query, o *resolve.Outcome) {
+	if j.opt.Late && q.fits.v.Partial {
+		j.unfit(q.id, q.offset, q.t, o)
+		return
+	}
+	*o = resolve.Unnamed(filemap.Contradicted)
 }
 
 func (j *Judge) sure(t filemap.Trust) filemap.Trust {

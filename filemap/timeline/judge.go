@@ -77,7 +77,9 @@ type Judge struct {
 	files  files
 	recent *recent
 	pins   *proof.Pins[place]
-	late   bool // of the stack at hand: it may be of another process or time
+	// segments are those of files that processes are asked about.
+	segments segments
+	late     bool // of the stack at hand: it may be of another process or time
 	// Of the stack at hand, too.
 	unsure bool         // as late, but for Options.Late
 	space  *space.Space // of its process
@@ -88,7 +90,7 @@ type Judge struct {
 
 // New returns a Judge.
 func New(opt Options) *Judge {
-	j := &Judge{opt: opt, files: newFiles(), recent: new(recent)}
+	j := &Judge{opt: opt, files: newFiles(), recent: new(recent), segments: make(segments)}
 	j.pins = proof.NewPins(j.placeStays)
 	return j
 }

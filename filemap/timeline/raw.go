@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"ustack/filemap"
+	"ustack/filemap/procmap"
 	"ustack/filemap/rawstack"
 	"ustack/filemap/resolve"
 	"ustack/filemap/space"
@@ -75,11 +76,26 @@ func (j *Judge) at(v verdict, place resolve.Outcome, f *tracefs.Frame, s *resolv
 			return false
 		}
 	case f.ID.NoFile() && v.place.Mapping.File.Kind.HasFile(),
-		v.place.Mapping.File.Kind.HasFile() && v.place.Offset != f.Address(s.Text):
+		v.place.Mapping.File.Kind.HasFile() && (v.place.Offset != f.Address(s.Text) || j.another(v.place.Mapping.File, f.ID, o.File)):
 		return false // what is known of the process is not what the kernel saw
 	}
 	*o = place
 	return true
+}
+
+// another reports whether an identifier is that of another inode than a mapped
+// file's. What the kernel's own identifiers have on overlayfs is the inode below,
+// of another device; then the announced name decides, where mappings are found out
+// by asking.
+func (j *Judge) another(file *space.File, id tracefs.Identifier, announced *filemap.File) bool {
+	if !id.IsInode() || file.Inode == 0 {
+		return false
+	}
+	inode, major, minor := id.Inode()
+	if file.Dev == (procmap.Dev{Major: major, Minor: minor}) {
+		return file.Inode != inode
+	}
+	return j.opt.Late && announced != nil && !isFile(file, announced)
 }
 
 // lookup finds what an address was, and says so, as it does for a stock stack. It
@@ -109,14 +125,21 @@ type doubt struct {
 func (j *Judge) identifiers(pid int, sp *space.Space, s *resolve.Subject, d doubt) {
 	j.proofs, j.space = j.proofs[:0], sp
 	clear(j.same)
+	var addrs []uint64
 	if r := j.raw(sp, s); r != nil {
 		sp = j.byAddress(pid, sp, s, r, d)
-		j.space = sp
+		j.space, addrs = sp, r.Addrs
 	}
 	for k := range s.Frames {
-		f := &s.Frames[k]
-		if f.Form == tracefs.FormIdentifier && !(k < len(j.proofs) && j.proofs[k]) {
-			j.identifier(sp, f, s, d, &s.Outcomes[k])
+		f, raw := &s.Frames[k], uint64(0)
+		if k < len(addrs) {
+			if j.proofs[k] {
+				continue
+			}
+			raw = addrs[k]
+		}
+		if f.Form == tracefs.FormIdentifier {
+			j.identifier(sp, f, raw, s, d, &s.Outcomes[k])
 		}
 	}
 }

@@ -208,6 +208,19 @@ func TestRawInode(t *testing.T) {
 		"/lib/one+0x0 verified", "/lib/two+0x0 verified", "not-code", "contradicted")
 }
 
+// TestRawAnother: what the process is thought to have had is not what the kernel saw,
+// if that has another inode.
+func TestRawAnother(t *testing.T) {
+	w := newWorld(nil)
+	one := elf("/lib/one", 0x100000, 0x110000, 0)
+	one.Inode = 8
+	w.spaces.MapExact(1, one, 1000)
+	w.stacks.Add(1, 5100, []uint64{0x100234, 0x100300, 0x100400})
+	w.is(t, "inodes", deferred(1, 5000, 6000, gone, number{0x234, tracefs.InodeIdentifier(8, 8, 0)}, number{0x300, tracefs.InodeIdentifier(9, 8, 0)},
+		number{0x400, tracefs.InodeIdentifier(9, 254, 0)}), // of an overlay
+		"/lib/one+0x234 verified", "contradicted", "/lib/one+0x400 verified")
+}
+
 // chaos is a machine of some processes that open, map, unmap, fork, execute and end,
 // with files of equal layout and struct files whose memory is used again at once.
 type chaos struct {
