@@ -32,6 +32,7 @@ type following struct {
 	own     *procmap.Reader // the same, for who judges
 	all     *procmap.Reader // of all
 	threads timeline.Threads
+	spaces  *space.Spaces
 	files   *watch.Watcher // those whose build IDs are remembered
 	how     string         // "" if nothing is followed
 	idle    func() bool
@@ -84,7 +85,7 @@ func startFollowing(f *liveFlags, root *instance.Root, log io.Writer, idle func(
 	fl.prober = timeline.NewProber(timeline.ProberOptions{
 		Reader: fl.all, Spaces: opt.Spaces, Clock: space.Monotonic, Settle: fl.settle, Reread: fl.reread, Found: fl.found,
 	})
-	opt.Asker, fl.threads = fl.prober, opt.Threads
+	opt.Asker, fl.threads, fl.spaces = fl.prober, opt.Threads, opt.Spaces
 	fl.judge = timeline.New(opt)
 	fl.layouts = timeline.NewLayouts(fl.judge, timeline.LayoutOptions{Reader: fl.all, Clock: space.Monotonic, Settle: fl.settle})
 	return fl, nil
@@ -95,7 +96,7 @@ func (fl *following) choose(f *liveFlags, root *instance.Root, log io.Writer, op
 	if f.mappings != "query" {
 		band, err := startBand(root, fl.code, log, fl.idle, opt)
 		if band != nil {
-			fl.follower, fl.how = band, sideband.Name
+			fl.follower, fl.how = band, band.words()
 		}
 		if err == nil || f.mappings == "perf" || !sideband.Unavailable(err) {
 			return err
@@ -229,6 +230,12 @@ func (fl *following) report(say func(string, ...any)) {
 	}
 	if n := fl.prober.Counts(); n.Asked+n.Refused > 0 {
 		say("asked processes %d times what they had mapped, %d times with an answer, %d times too often", n.Asked, n.Found, n.Refused)
+	}
+	if b, ok := fl.follower.(*bandFollower); ok {
+		b.report(say)
+	}
+	if n := fl.spaces.Forgotten(); n.Changes+n.Processes > 0 {
+		say("forgot %d changes of what processes had mapped, and all that %d processes have: more than %d MB", n.Changes, n.Processes, space.MaxBytes>>20)
 	}
 	if n := fl.lost(); n > 0 {
 		say("lost %d records of what was mapped: of that time, only what stayed has a file", n)

@@ -56,7 +56,7 @@ func said(o *resolve.Outcome) string {
 func TestJudgeAddress(t *testing.T) {
 	spaces := space.New()
 	spaces.Map(1, elf("/bin/a b", 0x401000, 0x402000, 0x1000), 1000)
-	spaces.Map(1, memory("[vdso]", 0x7000000, 0x7002000), 1000)
+	spaces.Map(1, memory("[vdso]", 0x7fff7000000, 0x7fff7002000), 1000)
 	spaces.Map(1, memory("", 0x8000000, 0x8002000), 1000)
 	spaces.Map(1, memory("[anon:jit code]", 0x9000000, 0x9002000), 1000)
 	spaces.Exec(1, "next", 50_000)
@@ -74,7 +74,7 @@ func TestJudgeAddress(t *testing.T) {
 	}{
 		{1, 5000, 0x401234, "/bin/a b+0x1234 verified"},
 		{1, 5000, 0x402000, "not-code"},
-		{1, 5000, 0x7000b2f, "[vdso] +0xb2f vdso"},
+		{1, 5000, 0x7fff7000b2f, "[vdso] +0xb2f vdso"},
 		{1, 5000, 0x8000010, "[anon] anonymous"},
 		{1, 5000, 0x9000010, "[anon:jit code] anonymous"},
 		{1, 5000, 0xffffffffff600400, "no-vma"},
