@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -154,6 +155,25 @@ func (b *bandFollower) comm(tid int, t tracefs.Time) (comm string, until tracefs
 		return "", t + 1, false
 	}
 	return b.band.Comm(b.code, tid, t)
+}
+
+// words are how mappings are followed.
+func (b *bandFollower) words() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.band == nil || len(b.band.Unseen()) == 0 {
+		return sideband.Name
+	}
+	return sideband.Name + " (files are late: " + strings.Join(b.band.Unseen(), ", ") + " cannot be seen)"
+}
+
+// report says what was lost besides perf's records.
+func (b *bandFollower) report(say func(string, ...any)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.unseen > 0 {
+		say("lost %d records of munmap, mmap and mremap: files of that time are late", b.unseen)
+	}
 }
 
 // lives are those of threads, as perf tells. It implements starts.Lives.

@@ -107,7 +107,7 @@ func (fl *following) choose(f *liveFlags, root *instance.Root, log io.Writer, op
 	if f.mappings != "query" {
 		band, err := startBand(root, fl.code, log, fl.idle, opt)
 		if band != nil {
-			fl.follower, fl.how = band, sideband.Name
+			fl.follower, fl.how = band, band.words()
 		}
 		if err == nil || f.mappings == "perf" || !sideband.Unavailable(err) {
 			return err
@@ -241,6 +241,12 @@ func (fl *following) report(say func(string, ...any)) {
 	}
 	if n := fl.prober.Counts(); n.Asked+n.Refused > 0 {
 		say("asked processes %d times what they had mapped, %d times with an answer, %d times too often", n.Asked, n.Found, n.Refused)
+	}
+	if b, ok := fl.follower.(*bandFollower); ok {
+		b.report(say)
+	}
+	if n := fl.spaces.Forgotten(); n.Changes+n.Processes > 0 {
+		say("forgot %d changes of what processes had mapped, and all that %d processes have: more than %d MB", n.Changes, n.Processes, space.MaxBytes>>20)
 	}
 	if n := fl.lost(); n > 0 {
 		say("lost %d records of what was mapped: of that time, only what stayed has a file", n)

@@ -37,6 +37,9 @@ func (f *Findings) band() Check {
 	case b.RingSize < sideband.DefaultRing:
 		c.State, c.Fix = Limited, f.moreMemory()
 		c.Without = "records are lost sooner when many processes map code at once; files are late then"
+	case len(b.Unseen) > 0 && f.Tracing != nil:
+		c.State = Limited
+		c.Without = "all files are late: the tracepoints of these cannot be used: " + strings.Join(b.Unseen, ", ")
 	case !b.BuildIDs:
 		c.State = Limited
 		c.Without = "build IDs are read from the files, where these are provably the ones that were mapped"

@@ -80,7 +80,7 @@ type Band struct {
 	// mremap that have not returned, children the last process that each thread
 	// has made.
 	tracepoints []Tracepoint
-	moves       map[int]move
+	moves       map[int]*move
 	children    map[int]int
 	values      [6]uint64
 	namings     namings

@@ -3,6 +3,7 @@ package sideband
 import (
 	"math"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -14,18 +15,22 @@ import (
 // move is an mremap that has been called and has not returned.
 type move struct {
 	pid int
-	// from and size are what is moved, to is how large it will be.
-	from, size, to uint64
+	// from and size are what is moved, to is how large it will be, at where it
+	// goes, if fixed.
+	from, size, to, at uint64
+	fixed              bool
 	// code is what was known of that, as it was when the call began.
 	code []space.Mapping
 	// space is what was known of the process right after that: if it is still
-	// the same when the call returns, nothing else has changed.
-	space *space.Space
+	// the same when the call returns, nothing else that is known has changed.
+	// disturbed tells that another thread has taken something away.
+	space     *space.Space
+	disturbed bool
 }
 
 // maxMoves bounds the calls of mremap that are waited for. More threads than that
 // are not in it at once.
-const maxMoves = 1 << 14
+const maxMoves = 1 << 10
 
 // traced makes history of a record of a tracepoint.
 func (b *Band) traced(r *Record) {
@@ -57,6 +62,11 @@ func (b *Band) traced(r *Record) {
 
 // unmapped notes that a process takes something away.
 func (b *Band) unmapped(r *Record, addr, size uint64) {
+	for tid, m := range b.moves {
+		if tid != r.TID && b.shares(m.pid, r.PID) {
+			m.disturbed = true
+		}
+	}
 	end := addr + pages(size)
 	if end < addr {
 		end = math.MaxUint64
@@ -80,7 +90,7 @@ func pages(size uint64) uint64 {
 // new_addr. Neither of the old place nor of the new one is anything known until it
 // returns.
 func (b *Band) moving(r *Record, v []uint64) {
-	m := move{pid: r.PID, from: v[0], size: pages(v[1]), to: pages(v[2])}
+	m := &move{pid: r.PID, from: v[0], size: pages(v[1]), to: pages(v[2])}
 	if m.from+m.size < m.from || m.from+m.to < m.from {
 		return // refused
 	}
@@ -88,17 +98,38 @@ func (b *Band) moving(r *Record, v []uint64) {
 	if m.size > 0 {
 		b.unmapped(r, m.from, m.size)
 	}
-	if v[3]&unix.MREMAP_FIXED != 0 {
-		b.unmapped(r, v[4], m.to)
+	if m.at, m.fixed = v[4], v[3]&unix.MREMAP_FIXED != 0; m.fixed {
+		b.unmapped(r, m.at, m.to)
 	}
 	m.space = b.History.Spaces.Space(r.PID)
 	if len(b.moves) >= maxMoves {
 		clear(b.moves)
+		b.softGap(int(r.CPU), 0, r.Time, r.Time)
 	}
 	if b.moves == nil {
-		b.moves = make(map[int]move)
+		b.moves = make(map[int]*move)
 	}
 	b.moves[r.TID] = m
+}
+
+// overMoves takes away what a process has mapped where it is moving something, in
+// another thread: which of them comes last is not known.
+func (b *Band) overMoves(r *Record) {
+	for _, m := range b.moves {
+		if !b.shares(m.pid, r.PID) {
+			continue
+		}
+		end := r.Addr + r.Len
+		if r.Addr < m.from+m.size && m.from < end || m.fixed && r.Addr < m.at+m.to && m.at < end {
+			b.unmapped(r, r.Addr, r.Len)
+			return
+		}
+	}
+}
+
+// shares reports whether two processes have the same memory.
+func (b *Band) shares(pid, other int) bool {
+	return pid == other || slices.Contains(b.History.sharers.all(pid), other)
 }
 
 // moved notes that mremap returns: what was at the old place is at the new one,
@@ -114,7 +145,7 @@ func (b *Band) moved(r *Record, ret uint64) {
 		b.unmapped(r, ret, math.MaxUint64) // how much it is neither
 		return
 	}
-	quiet := m.pid == r.PID && m.space == b.History.Spaces.Space(r.PID)
+	quiet := !m.disturbed && m.pid == r.PID && m.space == b.History.Spaces.Space(r.PID)
 	b.unmapped(r, ret, m.to)
 	if !quiet {
 		return

@@ -231,6 +231,7 @@ func (b *Band) record(r *Record) {
 		if h.mapped(r.PID, &m, r.Time) {
 			b.mapsUnnamed(r, &m)
 		}
+		b.overMoves(r)
 	case r.Exec():
 		comm := b.names.Intern(r.Name)
 		b.comms.add(r.TID, called{from: r.Time, comm: comm})
@@ -255,6 +256,7 @@ func (b *Band) record(r *Record) {
 		b.born(r)
 		h.fork(max(r.ParentPID, 0), r.PID, r.Time)
 	case r.Type == unix.PERF_RECORD_EXIT:
+		delete(b.moves, r.TID)
 		if !h.exit(r.PID, r.TID, r.Time) {
 			return
 		}

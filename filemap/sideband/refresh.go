@@ -90,7 +90,7 @@ func (w *watch) left(ms []procmap.Mapping) []procmap.Mapping {
 
 // same reports whether a process is the one that is watched, or shares its memory.
 func (b *Band) same(pid int) bool {
-	return pid == b.watch.pid || slices.Contains(b.History.sharers.all(b.watch.pid), pid)
+	return b.shares(b.watch.pid, pid)
 }
 
 // maxReads is how often a process is read that changes meanwhile.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -61,6 +60,9 @@ var tracepointSpecs = []tracepointSpec{
 	{change: naming, system: "syscalls", event: "sys_enter_prctl", fields: []string{"arg3", "arg4"},
 		filter: "option == 0x53564d41 && arg2 == 0", soon: true},
 }
+
+// FilesPerCPU is how many files a Band has open for each CPU.
+const FilesPerCPU = 1 + 8 // perf's own records, and each of the tracepoints
 
 // Tracepoint is a tracepoint that reports what perf has no record for.
 type Tracepoint struct {
@@ -252,9 +254,6 @@ func (b *Band) Unseen() []string {
 	}
 	return list
 }
-
-// UnseenWords is Unseen for the user, "" if all is seen.
-func (b *Band) UnseenWords() string { return strings.Join(b.Unseen(), ", ") }
 
 // checkUnseen notes that some changes are never seen, if that is so. They are
 // those of the tracepoints, so all is unsure from the beginning.

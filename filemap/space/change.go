@@ -14,7 +14,7 @@ func (s *Spaces) Replace(p *procmap.Process, t tracefs.Time) bool { return s.Rep
 // (Mapping.After).
 func (s *Spaces) ReplaceAfter(p *procmap.Process, t, after tracefs.Time) bool {
 	return s.update(p.PID, func(old *Space) *Space {
-		if old != nil && t < old.changed {
+		if old != nil && t < old.changed || old.forgotten(t) {
 			return old
 		}
 		v := Version{From: t, To: Forever, StartTime: p.Stat.StartTime, Comm: p.Stat.Comm, Fresh: true}
@@ -170,6 +170,7 @@ func (s *Spaces) Fork(parent, child int, t tracefs.Time) {
 	v := Version{From: t, Fresh: true, Exact: true}
 	if old := s.Space(parent).At(t); old != nil {
 		v.Mappings, v.Comm, v.Unseen = old.Mappings, old.Comm, old.Unseen
+		v.Partial, v.Forgotten = old.Partial, old.Forgotten
 	}
 	s.update(child, func(old *Space) *Space {
 		next := old.with(child, v)
@@ -279,6 +280,9 @@ func (s *Space) unseen(t tracefs.Time) *Space {
 
 // mapped returns the space with a mapping that came at t.
 func (s *Space) mapped(pid int, fresh Mapping, t tracefs.Time) *Space {
+	if s.forgotten(t) {
+		return s
+	}
 	i := s.at(t)
 	if i < 0 {
 		return s.with(pid, Version{From: t, Fresh: true, Mappings: Mappings{build([]Mapping{fresh})}})

@@ -82,8 +82,10 @@ type Version struct {
 	Partial bool
 	// Unseen: changes of it may go unseen, so nothing of it is sure: system calls
 	// of 32-bit processes on a 64-bit kernel are not traced as such.
-	Unseen   bool
-	Mappings Mappings
+	Unseen bool
+	// Forgotten: it took too much memory, and is not followed any more (Partial).
+	Forgotten bool
+	Mappings  Mappings
 }
 
 // Find returns the mapping that an address lies in, nil if there is none.
@@ -285,7 +287,7 @@ func (s *Space) then(i int, t tracefs.Time, ms Mappings) *Space {
 		same.Mappings = ms
 		return s.grown(i, t, same)
 	}
-	return s.with(s.PID, Version{From: t, StartTime: v.StartTime, Comm: v.Comm, Partial: v.Partial, Unseen: v.Unseen, Mappings: ms})
+	return s.with(s.PID, Version{From: t, StartTime: v.StartTime, Comm: v.Comm, Partial: v.Partial, Unseen: v.Unseen, Forgotten: v.Forgotten, Mappings: ms})
 }
 
 // grown returns the space with a version replaced by one that has more.

@@ -14,7 +14,7 @@ type node struct {
 	Mapping
 	left, right *node
 	size        int32
-	// census is that in which the node was counted last, see counter.
+	// census is that in which the node was counted last.
 	census uint32
 }
 

@@ -15,7 +15,7 @@ func (s *Spaces) ReplaceUnder(p *procmap.Process, t, after tracefs.Time) bool {
 	return s.update(p.PID, func(old *Space) *Space {
 		v := old.last()
 		switch {
-		case v == nil && old != nil && t < old.changed, v != nil && old.remadeSince(t):
+		case v == nil && old != nil && t < old.changed, v != nil && (v.Forgotten || old.remadeSince(t)):
 			return old
 		case v == nil:
 			return old.with(p.PID, Version{From: t, Fresh: true, StartTime: p.Stat.StartTime, Comm: p.Stat.Comm,
