@@ -33,7 +33,8 @@ type following struct {
 	all     *procmap.Reader // of all
 	threads timeline.Threads
 	files   *watch.Watcher // those whose build IDs are remembered
-	how     string         // "" if nothing is followed
+	ids     *procmap.IDs
+	how     string // "" if nothing is followed
 	idle    func() bool
 	say     func(string, ...any)
 }
@@ -63,9 +64,10 @@ func startFollowing(f *liveFlags, root *instance.Root, log io.Writer, idle func(
 	fl := &following{idle: idle, say: say}
 	var err error
 	ids := procmap.NewIDs(nil)
+	fl.ids = ids
 	fl.files = watch.New(watch.Options{Forget: ids.Forget, Proc: f.proc, Log: func(message string) { say("%s", message) }})
 	ids.SetGuard(fl.files)
-	options := procmap.Options{Proc: f.proc, Stat: true, IDs: ids, Filter: procmap.Filter{Perms: procmap.Exec}}
+	options := procmap.Options{Proc: f.proc, Source: f.mapsFrom.Source, Stat: true, IDs: ids, Filter: procmap.Filter{Perms: procmap.Exec}}
 	if fl.code, err = procmap.NewReader(options); err != nil {
 		return nil, errors.Join(err, fl.close())
 	}
@@ -171,7 +173,7 @@ func (fl *following) close() error {
 		return nil
 	}
 	var err error
-	if fl.files != nil {
+	if fl.files != nil && !fl.ids.Alone() { // else it may be held up for ever
 		err = fl.files.Close()
 	}
 	if fl.follower != nil {
@@ -229,6 +231,12 @@ func (fl *following) report(say func(string, ...any)) {
 	}
 	if n := fl.prober.Counts(); n.Asked+n.Refused > 0 {
 		say("asked processes %d times what they had mapped, %d times with an answer, %d times too often", n.Asked, n.Found, n.Refused)
+	}
+	if n := fl.ids.Slow(); n > 0 {
+		say("%s", noAnswer(n))
+	}
+	if fl.ids.Alone() {
+		say("a directory gave no answer in time: build IDs were read anew each time from then on")
 	}
 	if n := fl.lost(); n > 0 {
 		say("lost %d records of what was mapped: of that time, only what stayed has a file", n)
