@@ -47,6 +47,7 @@ type liveFlags struct {
 	tracefs  string
 	proc     string
 	mappings string
+	mapsFrom mapsSource
 	source   string
 	command  []string
 
@@ -95,6 +96,7 @@ func (f *liveFlags) sourceFlags(fs *flag.FlagSet) {
 	fs.StringVar(&f.proc, "proc", "/proc", "where proc is mounted: `DIR`")
 	fs.StringVar(&f.source, "source", sourceAuto, "`WHAT` is read: text (trace_pipe), binary (the ring buffer, which costs less and loses less) or auto")
 	fs.StringVar(&f.mappings, "mappings", "auto", "`HOW` mappings are followed: perf (side band), query (ask processes) or auto")
+	f.mapsFrom.register(fs)
 }
 
 func (f *liveFlags) check(args []string) error {

@@ -37,7 +37,8 @@ type following struct {
 	spaces  *space.Spaces
 	early   *early         // nil if nobody needs it
 	files   *watch.Watcher // those whose build IDs are remembered
-	how     string         // "" if nothing is followed
+	ids     *procmap.IDs
+	how     string // "" if nothing is followed
 	idle    func() bool
 	say     func(string, ...any)
 }
@@ -72,9 +73,10 @@ func startFollowing(f *liveFlags, root *instance.Root, log io.Writer, idle func(
 	fl := &following{idle: idle, say: say}
 	var err error
 	ids := procmap.NewIDs(nil)
+	fl.ids = ids
 	fl.files = watch.New(watch.Options{Forget: ids.Forget, Proc: f.proc, Log: func(message string) { say("%s", message) }})
 	ids.SetGuard(fl.files)
-	options := procmap.Options{Proc: f.proc, Stat: true, IDs: ids, Filter: procmap.Filter{Perms: procmap.Exec}}
+	options := procmap.Options{Proc: f.proc, Source: f.mapsFrom.Source, Stat: true, IDs: ids, Filter: procmap.Filter{Perms: procmap.Exec}}
 	if fl.code, err = procmap.NewReader(options); err != nil {
 		return nil, errors.Join(err, fl.close())
 	}
@@ -183,7 +185,7 @@ func (fl *following) close() error {
 		return nil
 	}
 	var err error
-	if fl.files != nil {
+	if fl.files != nil && !fl.ids.Alone() { // else it may be held up for ever
 		err = fl.files.Close()
 	}
 	if fl.follower != nil {
@@ -247,6 +249,12 @@ func (fl *following) report(say func(string, ...any)) {
 	}
 	if n := fl.spaces.Forgotten(); n.Changes+n.Processes > 0 {
 		say("forgot %d changes of what processes had mapped, and all that %d processes have: more than %d MB", n.Changes, n.Processes, space.MaxBytes>>20)
+	}
+	if n := fl.ids.Slow(); n > 0 {
+		say("%s", noAnswer(n))
+	}
+	if fl.ids.Alone() {
+		say("a directory gave no answer in time: build IDs were read anew each time from then on")
 	}
 	if n := fl.lost(); n > 0 {
 		say("lost %d records of what was mapped: of that time, only what stayed has a file", n)

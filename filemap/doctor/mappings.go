@@ -16,7 +16,7 @@ func (f *Findings) mappings() []Check {
 	if f.Tracing != nil {
 		list = append(list, f.scheduler())
 	}
-	list = append(list, f.processes(), f.source(), f.anonymous())
+	list = append(list, f.processes(), f.source(), buildIDs(), f.anonymous())
 	return inGroup(Mappings, list)
 }
 
@@ -118,6 +118,13 @@ func (f *Findings) source() Check {
 		c.Without = "the text of /proc/PID/maps is read, which is slower"
 	}
 	return c
+}
+
+// buildIDs says where build IDs come from: see procmap's identify.go. It is the
+// same on all kernels, and worth a line where others ask theirs.
+func buildIDs() Check {
+	return Check{Name: "build IDs", Found: "read from the files; PROCMAP_QUERY is never asked for them: " +
+		"programs can map what makes Linux 6.12 to 6.18 crash, or hang whoever asks"}
 }
 
 // anonymous checks names of memory without a file.

@@ -8,9 +8,11 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap/bounded"
 	"ustack/filemap/elfid"
 )
 
@@ -261,7 +263,7 @@ func TestReplacedMeanwhile(t *testing.T) {
 
 func tellsApart(r *Reader, p *Process, m *Mapping) bool {
 	h := Handle{r: r, pid: p.PID}
-	return h.tellsFilesApart(m.Dev)
+	return h.system(m).apart
 }
 
 // TestIDs goes through the life of an answer.
@@ -271,7 +273,7 @@ func TestIDs(t *testing.T) {
 	file := func(id elfid.ID) *Mapping {
 		return &Mapping{Dev: Dev{8, 1}, Inode: 5, Name: "/lib/x", BuildID: id}
 	}
-	ask := func(c *IDs, m *Mapping) uint32 { c.answer(c.ask(1, m), m); return m.Generation }
+	ask := func(c *IDs, m *Mapping) uint32 { c.answer(c.ask(1, m, true), m); return m.Generation }
 	known := func(c *IDs, name string) (elfid.ID, uint32, bool) {
 		m := Mapping{Dev: Dev{8, 1}, Inode: 5, Name: name}
 		ok := c.lookup(&m)
@@ -331,6 +333,26 @@ func TestIDs(t *testing.T) {
 		c.NextRound()
 		if _, _, ok := known(c, "/lib/x"); ok {
 			t.Error("taken for guarded although it was replaced meanwhile")
+		}
+	})
+	t.Run("guard that does not come back", func(t *testing.T) {
+		g := &fakeGuard{yes: true}
+		c := NewIDs(g)
+		ask(c, file(id1))
+		c.NextRound()
+		c.guarding = bounded.New(time.Millisecond)
+		release := make(chan struct{})
+		defer close(release)
+		g.during = func() { <-release }
+		if g := ask(c, &Mapping{Dev: Dev{8, 1}, Inode: 6, Name: "/lib/y"}); g != 0 || !c.Alone() {
+			t.Errorf("generation %d, given up: %v", g, c.Alone())
+		}
+		if _, _, ok := known(c, "/lib/x"); ok {
+			t.Error("what the guard has watched is still known")
+		}
+		c.drain()
+		if g.drains > 0 {
+			t.Error("the guard is called again")
 		}
 	})
 	t.Run("full", func(t *testing.T) {

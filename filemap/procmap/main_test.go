@@ -34,6 +34,8 @@ func helper(mode string) {
 		err = mapLibraries(os.Args[1:])
 	case "many":
 		err = mapMany()
+	case "holes":
+		err = mapHoles()
 	case "read":
 		err = readAsOther(os.Args[1])
 	case "exec":
