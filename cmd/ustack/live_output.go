@@ -8,6 +8,7 @@ import (
 	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
 	"ustack/render"
+	"ustack/render/outfile"
 )
 
 // liveOutput is the output of live.
@@ -27,7 +28,7 @@ func (o *liveOutput) open() error {
 	if err != nil || o.s.f.out == "" {
 		return err
 	}
-	if o.f, err = os.Create(o.s.f.out); err != nil {
+	if o.f, err = outfile.Create(o.s.f.out); err != nil {
 		return fmt.Errorf("creating the output: %w", err)
 	}
 	o.out = o.f

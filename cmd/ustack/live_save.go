@@ -4,8 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
+
+	"ustack/render/outfile"
 )
 
 // saver keeps what replay needs to write the same again: the trace as it was
@@ -23,17 +24,17 @@ const (
 	savedSpacesFile = "spaces.txt"
 )
 
-// newSaver makes the folder and the files. What is in a trace is nobody else's
-// business.
-func newSaver(dir string) (*saver, error) {
-	const private = 0o700
-	if err := os.MkdirAll(dir, private); err != nil {
+// newSaver creates the directory, if it does not exist, and the files. They are
+// for their user alone.
+func newSaver(name string) (*saver, error) {
+	dir, err := outfile.OpenDir(name)
+	if err != nil {
 		return nil, fmt.Errorf("saving the trace: %w", err)
 	}
+	defer dir.Close()
 	s := new(saver)
-	var err error
 	for name, f := range map[string]**os.File{savedTraceFile: &s.raw, savedSpacesFile: &s.spaces} {
-		if *f, err = os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600); err != nil {
+		if *f, err = dir.New(name); err != nil {
 			return nil, errors.Join(fmt.Errorf("saving the trace: %w", err), s.close())
 		}
 	}

@@ -4,10 +4,14 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestLiveReplayed: what live saves, replayed, gives what live gave.
@@ -95,16 +99,88 @@ func firstDifference(a, b []byte) string {
 // doing; the instance goes.
 func TestLiveSaveFull(t *testing.T) {
 	needLive(t)
-	for name, doing := range map[string]string{savedSpacesFile: "logging the address spaces: ", savedTraceFile: "saving the trace: "} {
+	// The address spaces come first, and are small.
+	for size, doing := range map[string]string{"4k": "logging the address spaces: ", "1m": "saving the trace: "} {
 		dir := t.TempDir()
-		if err := os.Symlink("/dev/full", filepath.Join(dir, name)); err != nil {
+		if err := unix.Mount("none", dir, "tmpfs", 0, "size="+size); err != nil {
 			t.Fatal(err)
 		}
 		cmd := exec.Command(ustackBinary(t), "live", "-q", "-o", os.DevNull, "-e", "sched:sched_switch", "--save", dir, "--duration", "20s")
 		out, _ := cmd.CombinedOutput()
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
 		if code := cmd.ProcessState.ExitCode(); code != exitFailure || bytes.Count(out, []byte("\n")) != 1 ||
 			!bytes.Contains(out, []byte(doing)) || !bytes.Contains(out, []byte("no space left")) {
-			t.Errorf("%s: exit code %d, %q", name, code, out)
+			t.Errorf("%s: exit code %d, %q", size, code, out)
+		}
+		noInstance(t, cmd.ProcessState.Pid())
+	}
+}
+
+// TestLiveFiles: what live writes is private and new, whatever had the name, and
+// no symbolic link is followed.
+func TestLiveFiles(t *testing.T) {
+	needLive(t)
+	bin := ustackBinary(t)
+	dir := t.TempDir()
+	name := func(s string) string { return filepath.Join(dir, s) }
+	victim := name("victim")
+	err := errors.Join(os.WriteFile(victim, []byte("precious"), 0o644), os.Symlink(victim, name("out-link")), os.Symlink(dir, name("dir-link")),
+		os.Link(victim, name("out")), os.Mkdir(name("saved"), 0o755), os.Link(victim, name("saved/"+savedTraceFile)),
+		os.Mkdir(name("trap"), 0o755), os.Symlink(victim, name("trap/"+savedSpacesFile)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := func(args ...string) (code int, said string) {
+		t.Helper()
+		cmd := exec.Command(bin, append(append([]string{"live", "-q", "-e", "syscalls:sys_enter_exit_group"}, args...), "--", "/bin/true")...)
+		out, _ := cmd.CombinedOutput()
+		noInstance(t, cmd.ProcessState.Pid())
+		return cmd.ProcessState.ExitCode(), string(out)
+	}
+	if code, said := live("-o", name("out"), "--save", name("saved")); code != exitOK {
+		t.Fatalf("exit code %d, %s", code, said)
+	}
+	for _, file := range []string{"out", "saved/" + savedTraceFile, "saved/" + savedSpacesFile} {
+		if info, err := os.Lstat(name(file)); err != nil || info.Mode() != 0o600 || info.Size() == 0 {
+			t.Errorf("%s is %v, %v", file, info, err)
+		}
+	}
+	for _, args := range [][]string{{"-o", name("out-link")}, {"--save", name("dir-link")}, {"--save", name("trap")}} {
+		code, said := live(append([]string{"-o", os.DevNull}, args...)...)
+		if code != exitFailure || !strings.Contains(said, "a symbolic link is not followed") {
+			t.Errorf("%q: exit code %d, %s", args, code, said)
+		}
+	}
+	if b, err := os.ReadFile(victim); string(b) != "precious" {
+		t.Errorf("the victim is %q, %v", b, err)
+	}
+	if exists(dir, savedTraceFile) {
+		t.Error("files were saved through a link")
+	}
+}
+
+// TestLiveRedirected: our own standard output by its path is what the shell has
+// opened, and stays.
+func TestLiveRedirected(t *testing.T) {
+	needLive(t)
+	for _, command := range []string{"live", "record"} {
+		file, err := os.Create(filepath.Join(t.TempDir(), "redirected"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		// As /dev/stdout, which is not put at risk here.
+		cmd := exec.Command(ustackBinary(t), command, "-q", "-o", "/proc/self/fd/1", "-e", "syscalls:sys_enter_exit_group", "--", "/bin/true")
+		cmd.Stdout = file
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		if err := cmd.Run(); err != nil {
+			t.Errorf("%s: %v, %s", command, err, &said)
+		}
+		if info, err := file.Stat(); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v, %v", command, info, err)
 		}
 		noInstance(t, cmd.ProcessState.Pid())
 	}

@@ -18,6 +18,7 @@ import (
 	"ustack/filemap/space"
 	"ustack/filemap/unfiled"
 	"ustack/render"
+	"ustack/render/outfile"
 )
 
 const mapsHelp = `usage: ustack maps [flags] [PID...]
@@ -250,15 +251,9 @@ func (f *mapsFlags) dump(stdout, stderr io.Writer) error {
 		return f.writeDump(stdout, stderr)
 	}
 	name := f.save
-	if real, err := filepath.EvalSymlinks(name); err == nil {
-		name = real
-	}
-	info, err := os.Stat(name)
-	special := err == nil && !info.Mode().IsRegular()
-	var file *os.File
-	if special {
-		file, err = os.OpenFile(name, os.O_WRONLY, 0)
-	} else {
+	file, err := outfile.Special(name)
+	special := file != nil
+	if !special && err == nil {
 		// Only we may read it: it shows where everything is in memory.
 		file, err = os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".part-*")
 	}

@@ -20,14 +20,18 @@ import (
 	"ustack/tracefs/input"
 )
 
-const watchHelp = `usage: ustack watch [flags] --out DIR FOLDER
+const watchHelp = `usage: ustack watch [flags] --out DIR INBOX
 
-Waits for reports in FOLDER, and writes for each one what replay or futex makes of
-it to DIR/NAME.FORMAT. A file is taken when it has not changed for a while and has
-its end; names that end in .partial, .part or .tmp, and hidden ones, are waited
-for to be renamed. What cannot be read goes to FOLDER/rejected, with the reason in
-NAME.reason. A report whose result is there is not done again, also after a
-restart.
+Waits for reports in the directory INBOX, and writes for each one what replay or
+futex makes of it to DIR/NAME.FORMAT. A file is taken when it has not changed for a
+while and has its end; names that end in .partial, .part or .tmp, and hidden ones,
+are waited for to be renamed. What cannot be read goes to INBOX/rejected, with the
+reason in NAME.reason. A report whose result is there is not processed again, also
+after a restart.
+
+Others may write to INBOX: links in it are not followed, files with hard links are
+rejected, and INBOX/rejected must be ours. In the names above, a NAME that is long
+or has control characters is cut, and has a hash at its end.
 
 Exit codes: 0 ended by SIGTERM or SIGINT, 1 failure, 2 usage.
 
@@ -35,7 +39,7 @@ Exit codes: 0 ended by SIGTERM or SIGINT, 1 failure, 2 usage.
 
 // watchFlags are the flags of watch.
 type watchFlags struct {
-	folder intake.Folder
+	dir    intake.Directory
 	format string
 	once   bool
 	quiet  bool
@@ -55,43 +59,48 @@ const defaultSettle, defaultGiveUp = time.Second, time.Minute
 func parseWatch(args []string, stdout io.Writer) (*watchFlags, error) {
 	var f watchFlags
 	fs := newFlags("watch")
-	fs.StringVar(&f.folder.Out, "out", "", "write results to the folder `DIR`")
+	fs.StringVar(&f.dir.Out, "out", "", "write results to `DIR`")
 	fs.StringVar(&f.format, "format", "futex", "`FORMAT` of the results: text, stitch or json (replay), futex or futex-json")
-	fs.DurationVar(&f.folder.Settle, "settle", defaultSettle, "take a file that has not changed for this `TIME`")
-	fs.DurationVar(&f.folder.GiveUp, "give-up", defaultGiveUp, "reject a file whose end is missing after this `TIME` without a change")
+	fs.DurationVar(&f.dir.Settle, "settle", defaultSettle, "take a file that has not changed for this `TIME`")
+	fs.DurationVar(&f.dir.GiveUp, "give-up", defaultGiveUp, "reject a file whose end is missing after this `TIME` without a change")
+	maxSize := fs.String("max-size", "4G", "reject a file of more than `BYTES` (K, M and G are understood), 0 for no limit")
 	fs.BoolVar(&f.once, "once", false, "end when all that is there is done")
 	fs.BoolVar(&f.quiet, "q", false, "say nothing of what is done")
 	if err := parseFlags(fs, args, watchHelp, stdout); err != nil {
 		return nil, err
 	}
+	var err error
+	f.dir.MaxSize, err = parseSize("--max-size", *maxSize)
 	switch {
+	case err != nil:
+		return nil, err
 	case fs.NArg() != 1:
-		return nil, errors.New("which FOLDER? One, behind the flags")
-	case f.folder.Out == "":
+		return nil, errors.New("one INBOX is needed, after the flags")
+	case f.dir.Out == "":
 		return nil, errors.New("--out DIR is missing")
 	case watchFormats[f.format] == nil:
 		return nil, fmt.Errorf("unknown format %q (one of text, stitch, json, futex, futex-json)", f.format)
-	case f.folder.Settle <= 0 || f.folder.GiveUp < f.folder.Settle:
+	case f.dir.Settle <= 0 || f.dir.GiveUp < f.dir.Settle:
 		return nil, errors.New("--settle must be positive, and --give-up not less")
 	}
-	f.folder.Dir, f.folder.Suffix = fs.Arg(0), "."+f.format
+	f.dir.Dir, f.dir.Suffix = fs.Arg(0), "."+f.format
 	return &f, f.apart()
 }
 
 // apart checks that results do not arrive as reports.
 func (f *watchFlags) apart() error {
-	dir, err := filepath.Abs(f.folder.Dir)
+	dir, err := filepath.Abs(f.dir.Dir)
 	if err != nil {
-		return fmt.Errorf("finding the folder: %w", err)
+		return fmt.Errorf("finding the directory: %w", err)
 	}
-	out, err := filepath.Abs(f.folder.Out)
+	out, err := filepath.Abs(f.dir.Out)
 	if err != nil {
-		return fmt.Errorf("finding the folder: %w", err)
+		return fmt.Errorf("finding the directory: %w", err)
 	}
 	if dir == out {
-		return errors.New("reports and results cannot be in one folder")
+		return errors.New("reports and results cannot be in one directory")
 	}
-	f.folder.Dir = dir // a name that begins with "-" is a file
+	f.dir.Dir = dir // a name that begins with "-" is a file
 	return nil
 }
 
@@ -108,40 +117,60 @@ func watchCommand(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	f.folder.Do = f.do
-	f.folder.Told = func(name string, err error) {
+	f.dir.Do = f.do
+	f.dir.Log = func(name string, what intake.Outcome, err error) {
 		switch {
-		case err != nil:
-			fmt.Fprintf(stderr, "ustack watch: rejected %q: %v\n", name, err)
+		case what == intake.Rejected:
+			fmt.Fprintf(stderr, "ustack watch: rejected %q: %s\n", name, logLine(err))
+		case what == intake.Delayed:
+			fmt.Fprintf(stderr, "ustack watch: %q is tried again later: %s\n", name, logLine(err))
 		case !f.quiet:
 			fmt.Fprintf(stderr, "ustack watch: %q is done\n", name)
 		}
 	}
-	if err := f.folder.Run(ctx, f.once); err != nil {
+	if err := f.dir.Run(ctx, f.once); err != nil {
 		fmt.Fprintf(stderr, "ustack watch: %v\n", err)
 		return exitFailure
 	}
 	return exitOK
 }
 
+// logLine is an error in one line of a log, with control characters as escapes:
+// parts of it are the report's.
+func logLine(err error) string {
+	var b bytes.Buffer
+	_, _ = render.NewSanitizer(&b).Write([]byte(err.Error())) // into memory
+	return strings.ReplaceAll(b.String(), "\n", "; ")
+}
+
 // do verifies a report and makes of it what was asked for.
-func (f *watchFlags) do(report string, out io.Writer) error {
-	if err := verify(report); err != nil {
-		return err
+func (f *watchFlags) do(report intake.Report, out io.Writer) error {
+	if err := verify(report.Copy); err != nil {
+		return &copyError{err, report}
 	}
-	args := append(watchFormats[f.format][:len(watchFormats[f.format]):len(watchFormats[f.format])], report)
+	args := append(watchFormats[f.format][:len(watchFormats[f.format]):len(watchFormats[f.format])], report.Copy)
 	var said bytes.Buffer
 	if code := run(args, strings.NewReader(""), out, &said); code != exitOK {
-		return errors.New(strings.TrimSpace(said.String()))
+		return &copyError{errors.New(strings.TrimSpace(said.String())), report}
 	}
 	return nil
 }
 
+// copyError is an error of reading the copy of a report, which names the report.
+type copyError struct {
+	error
+	report intake.Report
+}
+
+// Unwrap returns the error as it was.
+func (e *copyError) Unwrap() error { return e.error }
+
+func (e *copyError) Error() string {
+	return strings.ReplaceAll(e.error.Error(), e.report.Copy, e.report.Path)
+}
+
 // verify reads a report to its end.
 func verify(report string) error {
-	if info, err := os.Stat(report); err == nil && info.Size() == 0 {
-		return intake.ErrEmpty
-	}
 	trace, err := input.OpenAll([]string{report}, nil, input.Options{})
 	if err != nil {
 		return err

@@ -111,3 +111,56 @@ func TestWatch(t *testing.T) {
 		t.Errorf("%q is left", left)
 	}
 }
+
+// TestWatchPlanted: in a directory where all may write, no file name ends the
+// watch, and no link moves a file elsewhere.
+func TestWatchPlanted(t *testing.T) {
+	bin := ustackBinary(t)
+	report, err := os.ReadFile(filepath.Join("..", "..", "testdata", "captures", "hash", "edge2", "trace.txt.zst"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, out := t.TempDir(), filepath.Join(t.TempDir(), "out")
+	long := strings.Repeat("n", 250)
+	write(t, filepath.Join(in, long), []byte("x"))
+	write(t, filepath.Join(in, long[:240]+".zst"), report)
+	write(t, filepath.Join(in, "forged\nustack watch: \"x\" is done"), []byte("x"))
+	write(t, filepath.Join(in, "zgood.zst"), report)
+	cmd := exec.Command(bin, "watch", "--settle", "100ms", "--give-up", "1s", "--format", "text", "--out", out, in)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the good one is done", func() bool { return exists(out, "zgood.zst.text") })
+	eventually(t, "the bad ones are rejected", func() bool {
+		names, _ := filepath.Glob(filepath.Join(in, "rejected", "*.reason"))
+		return len(names) == 2
+	})
+	eventually(t, "the one with a long name is done", func() bool {
+		names, _ := filepath.Glob(filepath.Join(out, "nnnn*.text"))
+		return len(names) == 1
+	})
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("after SIGTERM: %v", err)
+	}
+	for line := range strings.Lines(said.String()) {
+		if line == "ustack watch: \"x\" is done\n" {
+			t.Errorf("a name is a line of the log:\n%s", &said)
+		}
+	}
+
+	elsewhere := t.TempDir()
+	in = t.TempDir()
+	if err := os.Symlink(elsewhere, filepath.Join(in, "rejected")); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(in, "x.sh"), []byte("id"))
+	_, stderr := runs(t, exitFailure, "watch", "--once", "--settle", "100ms", "--give-up", "1s", "--out", out, in)
+	if !strings.Contains(stderr, "a symbolic link is not followed") || exists(elsewhere, "x.sh") {
+		t.Errorf("moved: %v, %s", exists(elsewhere, "x.sh"), stderr)
+	}
+}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
+
+	"ustack/render/outfile"
 )
 
 // ErrFull: what was to be written does not fit below the largest size any more.
@@ -48,21 +50,19 @@ const (
 const SmallestSize = 4 << 10
 
 // Create begins a report. The file is private; until Finish it is called
-// NAME.partial, unless NAME exists and is no regular file (a pipe). max bounds
-// its size, 0 for no bound.
+// NAME.partial, unless NAME is a pipe, a character device or one of our own
+// descriptors (see outfile.Special). max bounds its size, 0 for no bound.
 func Create(name string, max int64) (*File, error) {
 	if max > 0 && max < SmallestSize {
 		return nil, fmt.Errorf("writing a report of at most %d bytes: %d is the least", max, SmallestSize)
 	}
 	f := &File{name: name, max: max}
-	path, flags := name+partial, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW
-	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
-		path, flags = name, os.O_WRONLY
-	} else {
-		f.temp = path
-	}
 	var err error
-	if f.f, err = os.OpenFile(path, flags, 0o600); err != nil {
+	if f.f, err = outfile.Special(name); f.f == nil && err == nil {
+		f.temp = name + partial
+		f.f, err = outfile.New(f.temp)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("creating a report: %w", err)
 	}
 	f.out.w = f.f

@@ -3,6 +3,7 @@ package record
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -15,6 +16,7 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/resolve"
+	"ustack/render/outfile"
 	"ustack/tracefs"
 	"ustack/tracefs/text"
 )
@@ -63,15 +65,28 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestFileDoesNotFollow: a symbolic link in the place of the temporary file is
-// not written through.
+// TestFileDoesNotFollow: a symbolic link in the place of the report or of the
+// temporary file is not written through, nor another name of a file.
 func TestFileDoesNotFollow(t *testing.T) {
 	dir := t.TempDir()
-	victim, name := filepath.Join(dir, "victim"), filepath.Join(dir, "report")
+	victim := filepath.Join(dir, "victim")
 	check(t, os.WriteFile(victim, []byte("precious"), 0o600))
-	check(t, os.Symlink(victim, name+partial))
-	if _, err := Create(name, 0); err == nil {
-		t.Error("it was opened")
+	for i, to := range []string{victim, os.DevNull, "missing"} {
+		for _, suffix := range []string{"", partial} {
+			name := filepath.Join(dir, fmt.Sprint("report", i, len(suffix)))
+			check(t, os.Symlink(to, name+suffix))
+			if _, err := Create(name, 0); !errors.Is(err, outfile.ErrLink) {
+				t.Errorf("%q leads to %s: %v", name+suffix, to, err)
+			}
+		}
+	}
+	name := filepath.Join(dir, "linked")
+	check(t, errors.Join(os.Link(victim, name), os.Link(victim, name+partial)))
+	f, err := Create(name, 0)
+	check(t, err)
+	check(t, f.Finish([]byte("end\n")))
+	if got, err := contents(t, name); got != "end\n" || err != nil {
+		t.Errorf("%q, %v", got, err)
 	}
 	if b, err := os.ReadFile(victim); string(b) != "precious" {
 		t.Errorf("the victim is %q, %v", b, err)
