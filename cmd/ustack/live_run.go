@@ -114,6 +114,8 @@ type session struct {
 	child  *child
 	saved  *saver
 
+	settings settings
+
 	reannounced time.Time
 	unannounced int64
 	renewals    int64 // how often the kernel was asked to announce again
@@ -168,6 +170,7 @@ func (s *session) close() {
 		}
 	}
 	s.stop.end()
+	s.settings.close()
 	_ = s.follow.close() // again, or after an error that is told
 	_ = s.saved.close()
 }
@@ -247,6 +250,9 @@ func (s *session) prepare() error {
 		if s.maps, err = s.in.EnableMappings(); err != nil {
 			return err
 		}
+	}
+	if err := s.watchSettings(); err != nil {
+		return err
 	}
 	if err := s.in.SetFilters(s.events); err != nil {
 		return err
@@ -361,6 +367,7 @@ func (s *session) begin() error {
 	if err := s.startLine(); err != nil {
 		return err
 	}
+	s.settings.look() // what we have set ourselves is over
 	if err := s.in.Start(); err != nil {
 		return err
 	}
@@ -394,7 +401,7 @@ func (s *session) pump(trace input.ReadCloser) (*resolve.Totals, error) {
 	counter := render.NewCounter(s.stderr, s.f.quiet || s.noCounter || !render.IsTerminalWriter(s.stderr))
 	defer counter.Done()
 	var failed error
-	pipe := input.NewPipe(&followed{trace, s})
+	pipe := input.NewPipe(&followed{ReadCloser: trace, s: s})
 	if s.tick > 0 {
 		ticker := time.NewTicker(s.tick)
 		defer ticker.Stop()
@@ -420,7 +427,8 @@ func (s *session) pump(trace input.ReadCloser) (*resolve.Totals, error) {
 // before a record is known when the record is read.
 type followed struct {
 	input.ReadCloser
-	s *session
+	s     *session
+	place position
 }
 
 // Next implements input.Reader.
@@ -428,6 +436,11 @@ func (r *followed) Next(b *tracefs.Batch) error {
 	whole := false
 	defer r.s.stop.unless(&whole)
 	err := r.ReadCloser.Next(b)
+	if r.s.settings.look() {
+		r.place.restart()
+		err = r.s.settings.again(r, b)
+	}
+	r.place.move(b)
 	r.s.progress.hasRead(b.Paused)
 	if r.s.raw != nil {
 		r.s.read.Store(r.s.raw.Bytes())
