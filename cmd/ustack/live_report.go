@@ -59,6 +59,7 @@ func (s *session) report(t *resolve.Totals) {
 	if s.renewals > 0 {
 		s.say("asked the kernel %d times to announce all files again", s.renewals)
 	}
+	s.settings.report(s.say)
 	s.follow.report(s.say)
 	s.beside.report(s.say, s.follow)
 	if s.raw != nil {

@@ -115,6 +115,8 @@ type session struct {
 	child  *child
 	saved  *saver
 
+	settings settings
+
 	reannounced time.Time
 	unannounced int64
 	renewals    int64 // how often the kernel was asked to announce again
@@ -172,6 +174,7 @@ func (s *session) close() {
 		}
 	}
 	s.stop.end()
+	s.settings.close()
 	_ = s.follow.close() // again, or after an error that is told
 	_ = s.saved.close()
 }
@@ -252,6 +255,9 @@ func (s *session) prepare() error {
 			return err
 		}
 		s.startBeside()
+	}
+	if err := s.watchSettings(); err != nil {
+		return err
 	}
 	if err := s.in.SetFilters(s.events); err != nil {
 		return err
@@ -382,6 +388,7 @@ func (s *session) begin() error {
 		return err
 	}
 	s.beside.set((*instance.Instance).Start)
+	s.settings.look() // what we have set ourselves is over
 	if err := s.in.Start(); err != nil {
 		return err
 	}
@@ -415,7 +422,7 @@ func (s *session) pump(trace input.ReadCloser) (*resolve.Totals, error) {
 	counter := render.NewCounter(s.stderr, s.f.quiet || s.noCounter || !render.IsTerminalWriter(s.stderr))
 	defer counter.Done()
 	var failed error
-	pipe := input.NewPipe(&followed{trace, s})
+	pipe := input.NewPipe(&followed{ReadCloser: trace, s: s})
 	if s.tick > 0 {
 		ticker := time.NewTicker(s.tick)
 		defer ticker.Stop()
@@ -441,7 +448,8 @@ func (s *session) pump(trace input.ReadCloser) (*resolve.Totals, error) {
 // before a record is known when the record is read.
 type followed struct {
 	input.ReadCloser
-	s *session
+	s     *session
+	place position
 }
 
 // Next implements input.Reader.
@@ -449,6 +457,11 @@ func (r *followed) Next(b *tracefs.Batch) error {
 	whole := false
 	defer r.s.stop.unless(&whole)
 	err := r.ReadCloser.Next(b)
+	if r.s.settings.look() {
+		r.place.restart()
+		err = r.s.settings.again(r, b)
+	}
+	r.place.move(b)
 	r.s.progress.hasRead(b.Paused)
 	if r.s.raw != nil {
 		r.s.read.Store(r.s.raw.Bytes())

@@ -27,6 +27,8 @@ type Instance struct {
 	state   runState
 	readers map[*reading]struct{}
 
+	ownWrites ownWrites
+
 	removing sync.Mutex // guards what follows; taken before the others
 	owned    *os.File   // locked: we live; nil when the instance is gone
 }
@@ -127,6 +129,8 @@ func (i *Instance) write(name, value string) error {
 	if i.removed {
 		return ErrRemoved
 	}
+	defer i.ownWrites.note(name, value)
+	i.ownWrites.note(name, value)
 	return i.dir.write(name, value)
 }
 
