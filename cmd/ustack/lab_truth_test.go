@@ -72,6 +72,9 @@ type labTruth struct {
 	t    testing.TB
 	work string // the directory of the workloads
 	root string // of the machine's files: the guest has the host's
+	// query: processes are asked what they have mapped, and may be gone by then, so
+	// that nothing knows a build ID.
+	query bool
 	seen map[string]*labFile
 }
 
@@ -168,7 +171,7 @@ func (l *labTruth) expected(tag uint64) (list []place) {
 	case 0x54:
 		in(own, "raw_futex", "main")
 	case 0x55:
-		memory := [...]string{6: "", 7: "[anon:my jit]", 8: "/memfd:jit code", 9: "/dev/zero", 10: "/tmp/jitfile", 11: "/tmp/jitfile"}
+		memory := [...]string{6: "", 7: "[anon:my jit]", 8: "/memfd:jit code", 9: "", 10: "/tmp/jitfile", 11: "/tmp/jitfile"}
 		list = append(list, place{memory: memory[tag&15]})
 		in(own, "call_jit", "rounds", "main")
 	case 0x56:
@@ -306,7 +309,8 @@ func (l *labTruth) frame(c *labCounts, where string, f *labFrame, want place, i 
 		offset--
 	}
 	addr, ok := b.address(offset)
-	if f.BuildID != b.buildID || !ok || b.function(addr) != want.function {
+	same := f.BuildID == b.buildID || f.BuildID == "" && l.query && strings.TrimSuffix(f.Path, " (deleted)") == want.file
+	if !same || !ok || b.function(addr) != want.function {
 		l.wrong(c, where, f, want)
 		return
 	}
