@@ -138,14 +138,14 @@ func (l lab) boot(t *testing.T, work, image, arguments string) string {
 	var script strings.Builder
 	fmt.Fprintf(&script, "W=%s\n", work)
 	for _, r := range labRuns {
-		fmt.Fprintf(&script, "timeout 60 $W/ustack live --format=json -o /mnt/%s.json %s 2>/mnt/%[1]s.err || echo %[1]s: failed with $? >>/mnt/failed\n", r.name, r.args)
+		fmt.Fprintf(&script, "timeout 150 $W/ustack live --format=json -o /mnt/%s.json %s 2>/mnt/%[1]s.err || echo %[1]s: failed with $? >>/mnt/failed\n", r.name, r.args)
 	}
 	path := filepath.Join(work, "guest.sh")
 	if err := os.WriteFile(path, []byte(script.String()), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(filepath.Join(string(l), "boot"), image, path, "2", arguments)
-	cmd.Env = append(os.Environ(), "SHARE="+out, "TMO=540")
+	cmd.Env = append(os.Environ(), "SHARE="+out, "TMO=900")
 	console, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("booting %s: %v\n%s", image, err, console)
