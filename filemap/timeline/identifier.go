@@ -130,7 +130,7 @@ func (j *Judge) proven(f *space.File, claimed *filemap.File) resolve.Outcome {
 // bySame proves a file by another frame of the same stack that has the identifier.
 // ok is false if there is none.
 func (j *Judge) bySame(q *query, o *resolve.Outcome) (ok bool) {
-	file := j.same[q.id]
+	file := j.sameAs(q.id)
 	if file == nil {
 		return false
 	}

@@ -84,8 +84,10 @@ type Judge struct {
 	unsure bool         // as late, but for Options.Late
 	space  *space.Space // of its process
 	raws   []rawstack.Stack
-	proofs []bool                             // frames that have got the file of their raw address
-	same   map[tracefs.Identifier]*space.File // that these prove
+	proofs []bool     // frames that have got the file of their raw address
+	same   []identity // that these prove
+	found  verdict    // of the address looked up last
+	learnt [1 << learntBits]lesson
 }
 
 // New returns a Judge.
@@ -183,7 +185,7 @@ func (j *Judge) process(tid int, t tracefs.Time) (pid int, sp *space.Space, late
 func (j *Judge) address(pid int, sp *space.Space, addr uint64, t tracefs.Time, o *resolve.Outcome) *space.Space {
 	hit := j.recent.slot(pid, addr)
 	if !j.late && hit.is(sp, addr, t) {
-		*o = hit.outcome
+		*o, j.found = hit.outcome, hit.verdict
 		return sp
 	}
 	v, found := j.find(sp, addr, t)
@@ -192,9 +194,9 @@ func (j *Judge) address(pid int, sp *space.Space, addr uint64, t tracefs.Time, o
 		hit = j.recent.slot(pid, addr)
 		v, found = j.find(sp, addr, t)
 	}
-	*o = j.outcome(v, addr)
+	*o, j.found = j.outcome(v, addr), v
 	if found.exact() && !j.late {
-		*hit = entry{space: sp, addr: addr, stretch: found, outcome: *o}
+		*hit = entry{space: sp, addr: addr, stretch: found, outcome: *o, verdict: v}
 	}
 	return sp
 }

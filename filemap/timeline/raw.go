@@ -104,13 +104,13 @@ func (j *Judge) lookup(pid int, sp *space.Space, addr uint64, t tracefs.Time, d 
 	o = resolve.Unnamed(filemap.NoAddressSpace)
 	if d.is {
 		j.doubted(sp, addr, t, d.until, d.stays, &o)
-	} else {
-		sp = j.address(pid, sp, addr, t, &o)
+		if o.File != nil || o.Memory != nil {
+			v, _ = j.find(sp, addr, t)
+		}
+		return v, o, sp
 	}
-	if o.File != nil || o.Memory != nil || o.Reason == filemap.NotCode {
-		v, _ = j.find(sp, addr, t)
-	}
-	return v, o, sp
+	sp = j.address(pid, sp, addr, t, &o)
+	return j.found, o, sp
 }
 
 // doubt is whether what is known of a process at a time may be wrong.
@@ -124,7 +124,7 @@ type doubt struct {
 // address is known; what they prove of identifiers is of use to the others.
 func (j *Judge) identifiers(pid int, sp *space.Space, s *resolve.Subject, d doubt) {
 	j.proofs, j.space = j.proofs[:0], sp
-	clear(j.same)
+	j.same = j.same[:0]
 	var addrs []uint64
 	if r := j.raw(sp, s); r != nil {
 		sp = j.byAddress(pid, sp, s, r, d)
@@ -158,12 +158,10 @@ func (j *Judge) byAddress(pid int, sp *space.Space, s *resolve.Subject, r *rawst
 			!j.stayed(sp, &v.place, addr, s.Time+j.opt.Stamp.After) {
 			continue
 		}
-		if j.same == nil {
-			j.same = make(map[tracefs.Identifier]*space.File)
-		}
-		j.same[f.ID] = v.place.Mapping.File
+		m := v.place.Mapping
+		j.prove(f.ID, m.File)
 		if !v.place.Late {
-			j.learn(f.ID, pid, v.place.Mapping, r.Time)
+			j.learn(f.ID, pid, m, r.Time)
 		}
 	}
 	return sp
@@ -177,9 +175,61 @@ func (j *Judge) stayed(sp *space.Space, p *space.Place, addr uint64, t tracefs.T
 	return ok && after.Mapping.File == p.Mapping.File && after.Mapping.Since == p.Mapping.Since && after.Offset == p.Offset
 }
 
+// identity is what a frame of the stack at hand proves an identifier to be.
+type identity struct {
+	id   tracefs.Identifier
+	file *space.File
+}
+
+// prove notes what a frame of the stack at hand proves an identifier to be. If two
+// frames prove different things, neither counts.
+func (j *Judge) prove(id tracefs.Identifier, file *space.File) {
+	for i := range j.same {
+		if known := &j.same[i]; known.id == id {
+			if known.file != file {
+				known.file = nil
+			}
+			return
+		}
+	}
+	j.same = append(j.same, identity{id, file})
+}
+
+// sameAs is the file that a frame of the stack at hand proves an identifier to be,
+// nil if none does.
+func (j *Judge) sameAs(id tracefs.Identifier) *space.File {
+	for i := range j.same {
+		if j.same[i].id == id {
+			return j.same[i].file
+		}
+	}
+	return nil
+}
+
+// lesson is what was learnt of an identifier lately, which need not be learnt for
+// every stack.
+type lesson struct {
+	id    tracefs.Identifier
+	place place
+	at    tracefs.Time
+}
+
+const (
+	learntBits = 8
+	// learnAgain is how soon the same is learnt again.
+	learnAgain = tracefs.Time(1e6)
+)
+
 // learn notes that an identifier is that of a mapping at a time.
 func (j *Judge) learn(id tracefs.Identifier, pid int, m *space.Mapping, t tracefs.Time) {
-	if !j.unsure && m.Since <= t {
-		j.pins.Add(id, placeOf(pid, m), t)
+	if j.unsure || m.Since > t {
+		return
 	}
+	p := placeOf(pid, m)
+	known := &j.learnt[id.Hash()>>(64-learntBits)]
+	if known.id == id && known.place == p && t >= known.at && t-known.at < learnAgain {
+		return
+	}
+	*known = lesson{id, p, t}
+	j.pins.Add(id, p, t)
 }

@@ -378,3 +378,28 @@ func TestRawChaos(t *testing.T) {
 		t.Errorf("%d of %d frames proven, %d claims stale: this is no test", proven, frames, stale)
 	}
 }
+
+// BenchmarkRaw is the cost of a deferred stack that is judged by its raw one.
+func BenchmarkRaw(b *testing.B) {
+	w := newWorld(nil)
+	for i := range uint64(40) {
+		w.spaces.MapExact(1, elf("/lib/one", 0x100000*(i+1), 0x100000*(i+1)+0x10000, 0), 1000)
+	}
+	frames := []number{{0x100, hash(1)}, {0x200, hash(1)}, {0x300, hash(2)}, {0x400, hash(2)}, {0x500, hash(3)}}
+	addrs := []uint64{0x100100, 0x100200, 0x200300, 0x200400, 0x300500}
+	s := deferred(1, 5000, 6000, nil, frames...)
+	b.ReportAllocs()
+	t := tracefs.Time(5000)
+	for b.Loop() {
+		t += 10_000
+		w.stacks.Add(1, t+100, addrs)
+		s.Asked, s.Time = t, t+5000
+		w.j.Judge(s)
+		if t%(1<<20) < 10_000 {
+			w.stacks.Expire(t)
+		}
+	}
+	if s.Outcomes[4].File == nil {
+		b.Error(said(&s.Outcomes[4]))
+	}
+}
