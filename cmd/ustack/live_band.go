@@ -25,6 +25,7 @@ type bandFollower struct {
 	band    *sideband.Band // nil when closed
 	missing uint64         // lost records
 	unseen  uint64         // those of tracepoints
+	came    int            // CPUs that went on
 
 	refreshed time.Time
 }
@@ -90,6 +91,7 @@ func (b *bandFollower) settle() error {
 	d, err := b.band.Drain()
 	b.missing += d.Lost
 	b.unseen += d.Unseen
+	b.came += d.Came
 	if err == nil && (d.Doubt || d.Unsure) && time.Since(b.refreshed) >= refreshEvery {
 		b.refreshed = time.Now()
 		_, err = b.band.Refresh(b.code)
@@ -150,6 +152,9 @@ func (b *bandFollower) words() string {
 func (b *bandFollower) report(say func(string, ...any)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.came > 0 {
+		say("CPUs came online %d times: of the moments until they were followed, only what stayed has a file", b.came)
+	}
 	if b.unseen > 0 {
 		say("lost %d records of munmap, mmap and mremap: files of that time are late", b.unseen)
 	}

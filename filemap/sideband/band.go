@@ -92,6 +92,7 @@ type Band struct {
 	breaks  int     // gaps until now, unseen those of the soft rings
 	unseen  int
 	blind   bool // see Unseen
+	hotplug hotplug
 }
 
 // Open opens a ring on every CPU that is on. From then on nothing is missed;
@@ -231,42 +232,4 @@ func (b *Band) Close() error {
 	}
 	b.rings = nil
 	return err
-}
-
-// listAgain is how often the CPUs are listed to see whether one went on or off.
-const listAgain = tracefs.Time(time.Second)
-
-// followCPUs opens rings for CPUs that went on, and closes those of CPUs that
-// went off: their events do not come back. What happened on a CPU between its
-// coming and our looking is lost. One that goes off and on again within listAgain
-// is not noticed, and its ring stays empty.
-func (b *Band) followCPUs(t tracefs.Time) {
-	if t-b.checked < listAgain {
-		return
-	}
-	since := b.checked
-	b.checked = t
-	cpus, err := onlineCPUs(b.opt.Sys)
-	if err != nil || len(cpus) == 0 {
-		return
-	}
-	none := !slices.ContainsFunc(b.rings, func(r *ring) bool { return slices.Contains(cpus, r.cpu) })
-	b.rings = slices.DeleteFunc(b.rings, func(r *ring) bool {
-		if none || slices.Contains(cpus, r.cpu) {
-			return false
-		}
-		_ = r.close() // nothing is written to it any more
-		return true
-	})
-	for _, cpu := range cpus {
-		if slices.ContainsFunc(b.rings, func(r *ring) bool { return r.cpu == cpu }) {
-			continue
-		}
-		r, err := b.opt.newRing(cpu, b.clock)
-		if err == nil {
-			r.last = t
-			b.addRing(r)
-		}
-		b.gap(cpu, 0, since, t)
-	}
 }

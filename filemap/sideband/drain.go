@@ -22,6 +22,8 @@ type Drained struct {
 	Lost      uint64
 	Malformed int
 	Doubt     bool
+	// Came is how many CPUs went on.
+	Came int
 	// Unseen is how many records of the tracepoints were lost. After that, or when
 	// Malformed, all is Unsure until Refresh.
 	Unseen uint64
