@@ -32,10 +32,11 @@ type bandFollower struct {
 
 // startBand opens the side band and reads all processes once; from then on perf
 // tells. The log gets all that is known, if it is not nil.
-func startBand(root *instance.Root, code *procmap.Reader, log io.Writer, idle func() bool, opt *timeline.Options) (*bandFollower, error) {
+func startBand(root *instance.Root, fl *following, log io.Writer, opt *timeline.Options) (*bandFollower, error) {
 	// Where the kernel has no such event (CONFIG_EVENT_TRACING), it is 0.
 	executed, _ := root.ID(instance.Event{System: "sched", Name: "sched_process_exec"})
-	options := sideband.Options{Clock: clock, Log: log, ExecEvent: executed, Tracepoints: sideband.Tracepoints(root)}
+	options := sideband.Options{Clock: clock, Log: log, ExecEvent: executed, Tracepoints: sideband.Tracepoints(root),
+		Watcher: fl.files, Written: fl.written}
 	if vdso, err := unfiled.OwnVDSO(); err == nil {
 		options.VDSO = vdso.ID()
 	}
@@ -44,8 +45,8 @@ func startBand(root *instance.Root, code *procmap.Reader, log io.Writer, idle fu
 		return nil, err
 	}
 	opt.Threads, opt.Doubtful, opt.Unsure = band.History.Threads, band.History.Gaps.Around, band.History.Unsure.Doubtful
-	_, err = band.Refresh(code)
-	b := &bandFollower{code: code, idle: idle, band: band}
+	_, err = band.Refresh(fl.code)
+	b := &bandFollower{code: fl.code, idle: fl.idle, band: band}
 	go b.keepUp()
 	return b, err
 }

@@ -34,7 +34,8 @@ type following struct {
 	threads timeline.Threads
 	spaces  *space.Spaces
 	files   *watch.Watcher // those whose build IDs are remembered
-	how     string         // "" if nothing is followed
+	written *sideband.Written
+	how     string // "" if nothing is followed
 	idle    func() bool
 	say     func(string, ...any)
 }
@@ -64,7 +65,12 @@ func startFollowing(f *liveFlags, root *instance.Root, log io.Writer, idle func(
 	fl := &following{idle: idle, say: say}
 	var err error
 	ids := procmap.NewIDs(nil)
-	fl.files = watch.New(watch.Options{Forget: ids.Forget, Proc: f.proc, Log: func(message string) { say("%s", message) }})
+	fl.written = new(sideband.Written)
+	forget := func(id procmap.FileID) {
+		ids.Forget(id)
+		fl.written.Changed(id)
+	}
+	fl.files = watch.New(watch.Options{Forget: forget, Proc: f.proc, Log: func(message string) { say("%s", message) }})
 	ids.SetGuard(fl.files)
 	options := procmap.Options{Proc: f.proc, Stat: true, IDs: ids, Filter: procmap.Filter{Perms: procmap.Exec}}
 	if fl.code, err = procmap.NewReader(options); err != nil {
@@ -94,7 +100,7 @@ func startFollowing(f *liveFlags, root *instance.Root, log io.Writer, idle func(
 // choose takes the side band of perf, or what does without the right to use it.
 func (fl *following) choose(f *liveFlags, root *instance.Root, log io.Writer, opt *timeline.Options) error {
 	if f.mappings != "query" {
-		band, err := startBand(root, fl.code, log, fl.idle, opt)
+		band, err := startBand(root, fl, log, opt)
 		if band != nil {
 			fl.follower, fl.how = band, band.words()
 		}

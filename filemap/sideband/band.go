@@ -46,6 +46,10 @@ type Options struct {
 	// Tracepoints are those by which changes are known of which perf itself has
 	// no records, see Tracepoints and Band.Unseen.
 	Tracepoints []Tracepoint
+	// Watcher watches files for writes, nil if nobody does. It calls
+	// Written.Changed.
+	Watcher FileWatcher
+	Written *Written
 	// Sys is where sysfs is mounted, /sys if empty.
 	Sys string
 }
@@ -93,6 +97,7 @@ type Band struct {
 	unseen  int
 	blind   bool // see Unseen
 	hotplug hotplug
+	files   watchedFiles
 }
 
 // Open opens a ring on every CPU that is on. From then on nothing is missed;
@@ -132,7 +137,7 @@ func Open(spaces *space.Spaces, opt Options) (*Band, error) {
 	}
 	b.checkUnseen()
 	b.expired, b.checked = b.Now(), b.Now()
-	b.reached = b.expired
+	b.reached, b.files.checked = b.expired, b.expired
 	return b, nil
 }
 

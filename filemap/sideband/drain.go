@@ -55,6 +55,7 @@ type entry struct {
 func (b *Band) Drain() (Drained, error) {
 	b.drain()
 	b.askNames()
+	b.checkWritten()
 	d := b.found
 	d.Doubt = b.History.Gaps.Open()
 	d.Unsure = !b.blind && b.History.Unsure.Open()
@@ -232,6 +233,7 @@ func (b *Band) record(r *Record) {
 		}
 		if h.mapped(r.PID, &m, r.Time) {
 			b.mapsUnnamed(r, &m)
+			b.watchFile(r.PID, &m, r.Time)
 		}
 		b.overMoves(r)
 	case r.Exec():
