@@ -28,16 +28,18 @@ type bandFollower struct {
 	history *sideband.History
 	missing uint64 // lost records
 	unseen  uint64 // of tracepoints
+	came    int    // CPUs that went on
 
 	refreshed time.Time
 }
 
 // startBand opens the side band and reads all processes once; from then on perf
 // tells. The log gets all that is known, if it is not nil.
-func startBand(root *instance.Root, code *procmap.Reader, log io.Writer, idle func() bool, opt *timeline.Options) (*bandFollower, error) {
+func startBand(root *instance.Root, fl *following, log io.Writer, opt *timeline.Options) (*bandFollower, error) {
 	// Where the kernel has no such event (CONFIG_EVENT_TRACING), it is 0.
 	executed, _ := root.ID(instance.Event{System: "sched", Name: "sched_process_exec"})
-	options := sideband.Options{Clock: clock, Log: log, ExecEvent: executed, Tracepoints: sideband.Tracepoints(root)}
+	options := sideband.Options{Clock: clock, Log: log, ExecEvent: executed, Tracepoints: sideband.Tracepoints(root),
+		Watcher: fl.files, Written: fl.written}
 	if vdso, err := unfiled.OwnVDSO(); err == nil {
 		options.VDSO = vdso.ID()
 	}
@@ -49,8 +51,8 @@ func startBand(root *instance.Root, code *procmap.Reader, log io.Writer, idle fu
 	opt.Threads, opt.Doubtful, opt.Gap = band.History.Threads, gaps.Around, gaps.Between
 	opt.Unsure, opt.Unseen = unsure.Doubtful, unsure.Between
 	opt.Stacks = band.History.Stacks
-	_, err = band.Refresh(code)
-	b := &bandFollower{code: code, idle: idle, band: band, history: band.History}
+	_, err = band.Refresh(fl.code)
+	b := &bandFollower{code: fl.code, idle: fl.idle, band: band, history: band.History}
 	go b.keepUp()
 	return b, err
 }
@@ -96,6 +98,7 @@ func (b *bandFollower) settle() error {
 	d, err := b.band.Drain()
 	b.missing += d.Lost
 	b.unseen += d.Unseen
+	b.came += d.Came
 	if err == nil && (d.Doubt || d.Unsure) && time.Since(b.refreshed) >= refreshEvery {
 		b.refreshed = time.Now()
 		_, err = b.band.Refresh(b.code)
@@ -171,6 +174,9 @@ func (b *bandFollower) words() string {
 func (b *bandFollower) report(say func(string, ...any)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.came > 0 {
+		say("CPUs came online %d times: of the moments until they were followed, only what stayed has a file", b.came)
+	}
 	if b.unseen > 0 {
 		say("lost %d records of munmap, mmap and mremap: files of that time are late", b.unseen)
 	}

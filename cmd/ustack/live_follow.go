@@ -38,6 +38,7 @@ type following struct {
 	early   *early         // nil if nobody needs it
 	files   *watch.Watcher // those whose build IDs are remembered
 	ids     *procmap.IDs
+	written *sideband.Written
 	how     string // "" if nothing is followed
 	idle    func() bool
 	say     func(string, ...any)
@@ -74,7 +75,12 @@ func startFollowing(f *liveFlags, root *instance.Root, log io.Writer, idle func(
 	var err error
 	ids := procmap.NewIDs(nil)
 	fl.ids = ids
-	fl.files = watch.New(watch.Options{Forget: ids.Forget, Proc: f.proc, Log: func(message string) { say("%s", message) }})
+	fl.written = new(sideband.Written)
+	forget := func(id procmap.FileID) {
+		ids.Forget(id)
+		fl.written.Changed(id)
+	}
+	fl.files = watch.New(watch.Options{Forget: forget, Proc: f.proc, Log: func(message string) { say("%s", message) }})
 	ids.SetGuard(fl.files)
 	options := procmap.Options{Proc: f.proc, Source: f.mapsFrom.Source, Stat: true, IDs: ids, Filter: procmap.Filter{Perms: procmap.Exec}}
 	if fl.code, err = procmap.NewReader(options); err != nil {
@@ -107,7 +113,7 @@ func startFollowing(f *liveFlags, root *instance.Root, log io.Writer, idle func(
 // choose takes the side band of perf, or what does without the right to use it.
 func (fl *following) choose(f *liveFlags, root *instance.Root, log io.Writer, opt *timeline.Options) error {
 	if f.mappings != "query" {
-		band, err := startBand(root, fl.code, log, fl.idle, opt)
+		band, err := startBand(root, fl, log, opt)
 		if band != nil {
 			fl.follower, fl.how = band, band.words()
 		}

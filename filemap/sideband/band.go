@@ -46,6 +46,10 @@ type Options struct {
 	// Tracepoints are those by which changes are known of which perf itself has
 	// no records, see Tracepoints and Band.Unseen.
 	Tracepoints []Tracepoint
+	// Watcher watches files for writes, nil if nobody does. It calls
+	// Written.Changed.
+	Watcher FileWatcher
+	Written *Written
 	// Sys is where sysfs is mounted, /sys if empty.
 	Sys string
 }
@@ -92,6 +96,8 @@ type Band struct {
 	breaks  int     // gaps until now, unseen those of the soft rings
 	unseen  int
 	blind   bool // see Unseen
+	hotplug hotplug
+	files   watchedFiles
 }
 
 // Open opens a ring on every CPU that is on. From then on nothing is missed;
@@ -131,7 +137,7 @@ func Open(spaces *space.Spaces, opt Options) (*Band, error) {
 	}
 	b.checkUnseen()
 	b.expired, b.checked = b.Now(), b.Now()
-	b.reached = b.expired
+	b.reached, b.files.checked = b.expired, b.expired
 	return b, nil
 }
 
@@ -231,42 +237,4 @@ func (b *Band) Close() error {
 	}
 	b.rings = nil
 	return err
-}
-
-// listAgain is how often the CPUs are listed to see whether one went on or off.
-const listAgain = tracefs.Time(time.Second)
-
-// followCPUs opens rings for CPUs that went on, and closes those of CPUs that
-// went off: their events do not come back. What happened on a CPU between its
-// coming and our looking is lost. One that goes off and on again within listAgain
-// is not noticed, and its ring stays empty.
-func (b *Band) followCPUs(t tracefs.Time) {
-	if t-b.checked < listAgain {
-		return
-	}
-	since := b.checked
-	b.checked = t
-	cpus, err := onlineCPUs(b.opt.Sys)
-	if err != nil || len(cpus) == 0 {
-		return
-	}
-	none := !slices.ContainsFunc(b.rings, func(r *ring) bool { return slices.Contains(cpus, r.cpu) })
-	b.rings = slices.DeleteFunc(b.rings, func(r *ring) bool {
-		if none || slices.Contains(cpus, r.cpu) {
-			return false
-		}
-		_ = r.close() // nothing is written to it any more
-		return true
-	})
-	for _, cpu := range cpus {
-		if slices.ContainsFunc(b.rings, func(r *ring) bool { return r.cpu == cpu }) {
-			continue
-		}
-		r, err := b.opt.newRing(cpu, b.clock)
-		if err == nil {
-			r.last = t
-			b.addRing(r)
-		}
-		b.gap(cpu, 0, since, t)
-	}
 }

@@ -55,6 +55,8 @@ func (b *Band) traced(r *Record) {
 		b.unmapped(r, v[0], math.MaxUint64) // how much is attached is not in the record
 	case sharing:
 		b.shared(r)
+	case switching:
+		b.switching(int(v[0]), int32(v[1]) > 0, r.Time)
 	case naming:
 		b.named(r, v[0], v[1])
 	}

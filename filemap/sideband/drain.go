@@ -22,6 +22,8 @@ type Drained struct {
 	Lost      uint64
 	Malformed int
 	Doubt     bool
+	// Came is how many CPUs went on.
+	Came int
 	// Unseen is how many records of the tracepoints were lost. After that, or when
 	// Malformed, all is Unsure until Refresh.
 	Unseen uint64
@@ -53,6 +55,7 @@ type entry struct {
 func (b *Band) Drain() (Drained, error) {
 	b.drain()
 	b.askNames()
+	b.checkWritten()
 	d := b.found
 	d.Doubt = b.History.Gaps.Open()
 	d.Unsure = !b.blind && b.History.Unsure.Open()
@@ -230,6 +233,7 @@ func (b *Band) record(r *Record) {
 		}
 		if h.mapped(r.PID, &m, r.Time) {
 			b.mapsUnnamed(r, &m)
+			b.watchFile(r.PID, &m, r.Time)
 		}
 		b.overMoves(r)
 	case r.Exec():

@@ -129,6 +129,7 @@ var verbs = map[string]func(p *Player, t tracefs.Time, f *fields) error{
 	"map":     (*Player).mapped,
 	"unmap":   (*Player).unmapped,
 	"share":   numbers(func(h *History, t tracefs.Time, a, b int) { h.shared(a, b, t) }),
+	"written": (*Player).written,
 	"found":   (*Player).found,
 	"read":    (*Player).read,
 	"lost":    missing((*History).lost),
@@ -196,6 +197,19 @@ func (p *Player) unmapped(t tracefs.Time, f *fields) error {
 		return err
 	}
 	p.History.Spaces.Unmap(pid, start, end, t)
+	return nil
+}
+
+func (p *Player) written(t tracefs.Time, f *fields) error {
+	id, ok := elfid.Parse(f.word())
+	if !ok {
+		f.fail("build ID")
+	}
+	name := f.name(&p.names)
+	if f.bad != nil {
+		return f.bad
+	}
+	p.History.written([]mappedFile{{name, id}}, t)
 	return nil
 }
 

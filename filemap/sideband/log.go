@@ -27,6 +27,7 @@ import (
 //	map TIME PID MAPPING
 //	unmap TIME PID START END              nothing is known there from then on
 //	share TIME PARENT CHILD               after the fork: with CLONE_VM
+//	written TIME BUILDID NAME             since then the file may have been written
 //	found TIME AFTER PID MAPPING          at an address that was asked about
 //	exit TIME PID TID
 //	gone TIME PID                         a reading has not found the process
@@ -125,6 +126,15 @@ func (l *logWriter) unmapped(pid int, start, end uint64, t tracefs.Time) {
 		l.line("unmap", t, pid)
 		l.buf = strconv.AppendUint(append(l.buf, ' '), start, 16)
 		l.buf = strconv.AppendUint(append(l.buf, ' '), end, 16)
+		l.end()
+	}
+}
+
+func (l *logWriter) written(name string, id elfid.ID, t tracefs.Time) {
+	if l != nil {
+		l.line("written", t)
+		l.buf = id.AppendHex(append(l.buf, ' '))
+		l.buf = procmap.AppendEscaped(append(l.buf, ' '), name)
 		l.end()
 	}
 }

@@ -26,10 +26,10 @@ func logged() (*History, *bytes.Buffer) {
 func happen(h *History, rnd *rand.Rand, t tracefs.Time) {
 	pid, other := 1+rnd.IntN(6), 1+rnd.IntN(6)
 	m := randomMapping(rnd)
-	switch rnd.IntN(20) {
-	case 18:
-		h.Stack(1+rnd.IntN(20), t, []uint64{rnd.Uint64(), 0x401000, rnd.Uint64()}[:1+rnd.IntN(3)])
+	switch rnd.IntN(21) {
 	case 19:
+		h.Stack(1+rnd.IntN(20), t, []uint64{rnd.Uint64(), 0x401000, rnd.Uint64()}[:1+rnd.IntN(3)])
+	case 20:
 		h.LoseStacks(uint64(rnd.IntN(3)), max(0, t-tracefs.Time(rnd.IntN(20))), t)
 	case 0:
 		h.fork(pid, other, t)
@@ -65,6 +65,10 @@ func happen(h *History, rnd *rand.Rand, t tracefs.Time) {
 		if pid != other {
 			h.fork(pid, other, t)
 			h.shared(pid, other, t)
+		}
+	case 15:
+		if !m.BuildID.IsZero() {
+			h.written([]mappedFile{{m.Name, m.BuildID}}, t-tracefs.Time(rnd.IntN(10)))
 		}
 	default:
 		h.mapped(pid, &m, t)
@@ -230,6 +234,7 @@ func TestLogErrors(t *testing.T) {
 		{good + "unmap 1.000000000 1 1000 1000\n", "line 3: no range of addresses"},
 		{good + "unmap 1.000000000 1 1000 2000 3\n", "line 3: no end"},
 		{good + "unmap 1.000000000 1 1000 g\n", "line 3: no address"},
+		{good + "written 1.000000000 0g /a\n", "line 3: no build ID"},
 		{good + "share 1.000000000 1\n", "line 3: no number"},
 		{good + "map 1.000000000 1 1000-1000 r-xp 0 0:0 0 0 file - /a\n", "line 3: no range of addresses"},
 		{good + "map 1.000000000 1 1000-2000 rwxq 0 0:0 0 0 file - /a\n", "line 3: no permissions"},

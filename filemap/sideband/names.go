@@ -1,7 +1,10 @@
 package sideband
 
 import (
+	"slices"
+
 	"ustack/filemap/procmap"
+	"ustack/filemap/space"
 	"ustack/tracefs"
 )
 
@@ -9,7 +12,7 @@ import (
 // (PR_SET_VMA_ANON_NAME). The kernel reports that there was a call, its text is in
 // the memory of the process: it is asked, as soon as we know.
 type namings struct {
-	pending []naming1
+	pending []namedPart
 	// by are the processes that have named anything.
 	by map[int]bool
 	// second is the one that is running, asked how many questions it had.
@@ -17,7 +20,7 @@ type namings struct {
 	asked  int
 }
 
-type naming1 struct {
+type namedPart struct {
 	pid        int
 	start, end uint64
 	at         tracefs.Time
@@ -45,18 +48,18 @@ func (b *Band) named(r *Record, addr, size uint64) {
 		return
 	}
 	b.watch.overlap(b.same(r.PID), addr, end)
-	n.add(naming1{r.PID, addr, end, r.Time})
+	n.add(namedPart{r.PID, addr, end, r.Time})
 }
 
 // mapsUnnamed notes that a process has code in memory without a file, which may
 // have had a name before it became code.
 func (b *Band) mapsUnnamed(r *Record, m *procmap.Mapping) {
 	if b.namings.by[r.PID] && m.Kind == procmap.Anonymous {
-		b.namings.add(naming1{r.PID, m.Start, m.End, r.Time})
+		b.namings.add(namedPart{r.PID, m.Start, m.End, r.Time})
 	}
 }
 
-func (n *namings) add(what naming1) {
+func (n *namings) add(what namedPart) {
 	if len(n.pending) < maxNamings {
 		n.pending = append(n.pending, what)
 	}
@@ -78,21 +81,31 @@ func (b *Band) askNames() {
 		list := b.namings.pending
 		b.namings.pending = nil
 		for i := range list {
-			b.askName(&list[i])
+			if !list[i].overtaken(list[i+1:]) {
+				b.askName(&list[i])
+			}
 		}
 	}
 	b.namings.pending = nil
 }
 
+// overtaken reports whether one of those that came later is of the same memory: the
+// answer would be of that one.
+func (n *namedPart) overtaken(later []namedPart) bool {
+	return slices.ContainsFunc(later, func(o namedPart) bool {
+		return n.pid == o.pid && n.start < o.end && o.start < n.end
+	})
+}
+
 // askName asks for the names of the parts of a range that are code.
-func (b *Band) askName(n *naming1) {
+func (b *Band) askName(n *namedPart) {
 	for _, m := range b.History.codeBetween(n.pid, n.start, n.end, n.at) {
 		if m.File.Kind != procmap.Anonymous && m.File.Kind != procmap.AnonNamed {
 			continue
 		}
 		from, to := max(m.Start, n.start), min(m.End, n.end)
 		for asked := 0; from < to && asked < maxNamed && b.namings.mayAsk(n.at); asked++ {
-			now, ok := b.askAt(n, from, to)
+			now, ok := b.askAt(n, &m, from, to)
 			if !ok || now.End <= from {
 				break
 			}
@@ -109,8 +122,8 @@ func (b *Band) askName(n *naming1) {
 }
 
 // askAt asks a process what it has at an address. ok is false if it is not known
-// that it had that all the time since the call.
-func (b *Band) askAt(n *naming1, from, to uint64) (m procmap.Mapping, ok bool) {
+// that it had that all the time since the call: in the mapping that was there then.
+func (b *Band) askAt(n *namedPart, was *space.Mapping, from, to uint64) (m procmap.Mapping, ok bool) {
 	h, err := b.completer.reader.Open(n.pid)
 	if err != nil {
 		return m, false
@@ -119,6 +132,9 @@ func (b *Band) askAt(n *naming1, from, to uint64) (m procmap.Mapping, ok bool) {
 	b.watch = watch{pid: n.pid, since: n.at, start: from, end: to}
 	m, ok, err = h.At(from)
 	b.drain()
+	if is := b.History.Spaces.Space(n.pid).At(b.drained).Find(from); is == nil || is.Since != was.Since || is.File != was.File {
+		return m, false
+	}
 	code := m.Kind == procmap.AnonNamed || m.Kind == procmap.Anonymous
 	return m, ok && err == nil && code && !b.watch.changed
 }

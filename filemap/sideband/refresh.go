@@ -204,6 +204,9 @@ func (b *Band) take(r *procmap.Reader, p *procmap.Process, t, after tracefs.Time
 				p.Mappings = b.watch.left(p.Mappings)
 			}
 			b.History.read(p, threads, changed, t, after)
+			for i := range p.Mappings {
+				b.watchFile(p.PID, &p.Mappings[i], t)
+			}
 			return nil
 		}
 		t = b.Now()

@@ -26,6 +26,7 @@ const (
 	attachOver               // shmat with SHM_REMAP
 	sharing                  // clone with CLONE_VM and without CLONE_THREAD
 	naming                   // prctl with PR_SET_VMA_ANON_NAME
+	switching                // a step of a CPU on its way on or off
 )
 
 // tracepointSpec is a tracepoint that reports a change.
@@ -59,10 +60,11 @@ var tracepointSpecs = []tracepointSpec{
 		filter: "clone_flags & 0x100 && !(clone_flags & 0x10000)", unseen: "clone(CLONE_VM)"},
 	{change: naming, system: "syscalls", event: "sys_enter_prctl", fields: []string{"arg3", "arg4"},
 		filter: "option == 0x53564d41 && arg2 == 0", soon: true},
+	{change: switching, system: "cpuhp", event: "cpuhp_enter", fields: []string{"cpu", "target"}, soon: true},
 }
 
 // FilesPerCPU is how many files a Band has open for each CPU.
-const FilesPerCPU = 1 + 8 // perf's own records, and each of the tracepoints
+const FilesPerCPU = 1 + 9 // perf's own records, and each of the tracepoints
 
 // Tracepoint is a tracepoint that reports what perf has no record for.
 type Tracepoint struct {

@@ -88,8 +88,14 @@ type Version struct {
 	Mappings  Mappings
 }
 
-// Find returns the mapping that an address lies in, nil if there is none.
-func (v *Version) Find(addr uint64) *Mapping { return v.Mappings.Find(addr) }
+// Find returns the mapping that an address lies in, nil if there is none, or no
+// version.
+func (v *Version) Find(addr uint64) *Mapping {
+	if v == nil {
+		return nil
+	}
+	return v.Mappings.Find(addr)
+}
 
 // Space is what one PID had mapped over time. It is never changed.
 type Space struct {
