@@ -25,6 +25,9 @@ func WriteTotals(w io.Writer, t *resolve.Totals) {
 		fmt.Fprintf(&b, " (%d unusable)", t.BadAnnouncements)
 	}
 	b.WriteByte('\n')
+	if n := t.Trusts[filemap.Claimed]; n > 0 {
+		fmt.Fprintf(&b, "ustack: %d of %d frames rest on claims: announced because of another stack (--maps checks them, --strict leaves them out)\n", n, t.Frames)
+	}
 	if t.Requests+t.Missing[resolve.Refused] > 0 {
 		var never int64
 		for _, n := range t.Missing {

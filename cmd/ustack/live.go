@@ -40,6 +40,7 @@ type liveFlags struct {
 	format   string
 	buildID  render.BuildIDStyle
 	stitch   bool
+	strict   bool
 	keepMaps bool
 	symbols  symbolFlags
 	out      string
@@ -72,6 +73,7 @@ func parseLive(args []string, stdout io.Writer) (*liveFlags, error) {
 	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text or json (lines)")
 	f.symbols.register(fs)
 	buildID := fs.String("build-id", "kernel", "`FORM` of build IDs in text: kernel (words), hex (as readelf -n) or none")
+	defineStrict(fs, &f.strict)
 	fs.BoolVar(&f.stitch, "stitch", false, "print each event's stack under the event")
 	fs.BoolVar(&f.keepMaps, "keep-maps", false, "keep mapping events in the text")
 	fs.StringVar(&f.out, "o", "", "write to `FILE` instead of standard output")

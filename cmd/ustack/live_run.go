@@ -407,7 +407,7 @@ func (s *session) pump(trace input.ReadCloser) (*resolve.Totals, error) {
 	if s.f.stitch {
 		hold.Time = tracefs.Time(stitchedHoldTime)
 	}
-	opt := resolve.Options{Hold: hold, Stitch: s.f.stitch, Sources: 1}
+	opt := resolve.Options{Hold: hold, Stitch: s.f.stitch, Strict: s.f.strict, Sources: 1}
 	switch {
 	case s.follow.judge == nil:
 	case s.names != nil:

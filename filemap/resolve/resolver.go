@@ -32,9 +32,23 @@ func Named(f *filemap.File, t filemap.Trust) Outcome { return Outcome{File: f, T
 // Unnamed is the outcome of a frame without.
 func Unnamed(r filemap.Reason) Outcome { return Outcome{Reason: r} }
 
-// claimed is the outcome of a frame whose identifier the kernel has announced
-// because of another stack.
-func claimed(f *filemap.File) Outcome { return Named(f, filemap.Claimed) }
+// bound is the outcome of a frame with an identifier that has been announced: by
+// the kernel because of another stack, or in a report.
+func bound(b *filemap.Binding) Outcome {
+	if b.Report {
+		return Named(b.File, b.Trust)
+	}
+	return Named(b.File, filemap.Claimed)
+}
+
+// owned is the outcome of the frames of the stack that made the kernel announce.
+func owned(b *filemap.Binding) Outcome {
+	o := Own(b.File)
+	if b.Report {
+		o.Trust = b.Trust
+	}
+	return o
+}
 
 // Own is the outcome of a frame whose own stack made the kernel announce the
 // file.
@@ -96,13 +110,15 @@ type Options struct {
 	// Dialect is how frames without an identifier are to be understood.
 	Dialect Dialect
 	// First finds the first announcement of an identifier in the whole
-	// input, for inputs that can be read twice; nil for others.
-	First func(tracefs.Identifier) (path, words []byte, ok bool)
+	// input, and how many losses were before it, for inputs that can be read twice; nil for others.
+	First func(tracefs.Identifier) (a tracefs.Announcement, losses int64, ok bool)
 	// Identifiers bounds the table of identifiers, 0 for the default.
 	Identifiers int
 	// Evidence has the last word about frames; nil for none. It judges each
 	// stack by itself, so the source must not use shapes.
 	Evidence Evidence
+	// Strict leaves frames unresolved whose file is only claimed.
+	Strict bool
 	// Sources is the number of inputs that were merged.
 	Sources int
 
@@ -200,6 +216,9 @@ func (r *Resolver) stack(h *Held, i int, rec *tracefs.Record) {
 	} else {
 		frames, text := h.StackFrames(rec)
 		identified, _ = r.frames(h, i, rec, frames, text, h.Outcomes[rec.Lo:rec.Hi])
+	}
+	if t.early != nil && t.early.cookie != 0 && identified {
+		r.nameEarly(t, h, i, rec)
 	}
 	if rec.Flags&tracefs.Continued == 0 {
 		r.totals.Stacks++
