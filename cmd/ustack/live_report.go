@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap/resolve"
+	"ustack/filemap/tasks"
 	"ustack/render"
 	"ustack/tracefs/instance"
 )
@@ -23,6 +24,9 @@ func (s *session) startLine() error {
 	how := s.follow.how
 	if how == "" {
 		how = "nothing but the trace"
+	}
+	if how == tasks.Name {
+		how += " (" + tasks.Limit + ")"
 	}
 	s.say("Linux %s, %s, mappings by %s, %d KB of buffer a CPU read as %s, clock %s, instance %s",
 		release(), s.stackWords(), how, kb, s.sourceWord(), clock, s.in.Name())

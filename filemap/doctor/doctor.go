@@ -140,6 +140,9 @@ func Judge(f *Findings) *Report {
 	if only := f.only(); len(only) > 0 {
 		r.Verdict += "; only with " + strings.Join(only, ", and with ")
 	}
+	if r.Mappings == tasks.Name {
+		r.Verdict += "; " + tasks.Limit
+	}
 	return r
 }
 

@@ -8,6 +8,7 @@ import (
 	"ustack/filemap/facts"
 	"ustack/filemap/procmap"
 	"ustack/filemap/sideband"
+	"ustack/filemap/tasks"
 )
 
 // mappings checks how it becomes known what processes have mapped.
@@ -29,7 +30,7 @@ func (f *Findings) band() Check {
 		c.State, c.Found, c.Fix = Missing, oneLine(b.Err), f.bandFix()
 		// live takes the same decision.
 		c.Required = !sideband.Unavailable(b.Err) && !f.plain()
-		c.Without = "queries and scheduler events: files are late, and processes that live for moments may have none"
+		c.Without = tasks.Name + ": files are late, and " + tasks.Limit
 		if c.Required {
 			c.Without = "live works with --mappings=query"
 		}
