@@ -44,6 +44,7 @@ func (h *Handle) fileID(m *Mapping) elfid.ID {
 // name: through map_files, which the kernel resolves by the mapping, or else by
 // its path as the process sees it, if device and inode are right.
 func (h *Handle) openFile(m *Mapping) (int, error) {
+	defer h.r.raise().Lower()
 	// The name has no leading zeros (proc_map_files_lookup in fs/proc/base.c).
 	h.r.setPath(h.pid, "map_files/")
 	h.r.path = append(strconv.AppendUint(h.r.path, m.Start, 16), '-')

@@ -15,6 +15,7 @@ import (
 
 	"ustack/filemap/procmap"
 	"ustack/tracefs"
+	"ustack/tracefs/privilege"
 )
 
 // Processes has the perf maps of processes that run here. A process's map is
@@ -143,6 +144,8 @@ func (ps *Processes) enter(pid int) (h home, err error) {
 	if h.user, h.inside, err = ps.status(pid); err != nil {
 		return h, err
 	}
+	// What is in it is opened with the rights of our user.
+	defer privilege.RaiseIn(ps.proc).Lower()
 	h.root, err = os.OpenRoot(ps.path(pid, "root"))
 	return h, err
 }
@@ -169,6 +172,7 @@ func (ps *Processes) path(pid int, name string) string {
 // status is the effective user of a process, and the number that it has in its
 // own PID namespace (man 5 proc_pid_status).
 func (ps *Processes) status(pid int) (user uint32, inside int, err error) {
+	defer privilege.RaiseIn(ps.proc).Lower()
 	f, err := os.Open(ps.path(pid, "status"))
 	if err != nil {
 		return 0, 0, err
