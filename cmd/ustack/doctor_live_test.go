@@ -6,7 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"ustack/tracefs/privilege/privilegetest"
 )
 
 // doctorRun is what a run of doctor gave.
@@ -91,39 +93,12 @@ func needProgram(t *testing.T, name string) {
 	}
 }
 
-// nobodyUser is a user without rights.
-var nobodyUser = &syscall.Credential{Uid: 65534, Gid: 65534}
-
-// publicBinary is a copy of ustack that everybody may run.
-func publicBinary(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // TempDir made it for us alone
-		t.Fatal(err)
-	}
-	in, err := os.Open("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	path := filepath.Join(dir, "ustack")
-	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o755)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = io.Copy(out, in)
-	if err := errors.Join(err, out.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // TestLiveDoctorNobody: a user without rights is told which are missing, and the
 // command that gives them does.
 func TestLiveDoctorNobody(t *testing.T) {
 	needLive(t)
-	bin := publicBinary(t)
-	r := runDoctor(t, bin, nobodyUser)
+	bin := privilegetest.Program(t, "ustack")
+	r := runDoctor(t, bin, privilegetest.Attributes().Credential)
 	if r.object.Works {
 		t.Fatalf("a user without rights can trace:\n%s", r.text)
 	}
@@ -133,6 +108,9 @@ func TestLiveDoctorNobody(t *testing.T) {
 		states[c.Name] = c.State
 		if c.Name == "tracefs" {
 			fix = c.Fix
+			if !strings.Contains(c.Without, "root (sudo) only") {
+				t.Errorf("as it is: %s", c.Without)
+			}
 		}
 	}
 	for _, name := range []string{"tracefs", "CAP_DAC_OVERRIDE", "CAP_SYS_PTRACE"} {
@@ -140,23 +118,37 @@ func TestLiveDoctorNobody(t *testing.T) {
 			t.Errorf("%s is %q\n%s", name, states[name], r.text)
 		}
 	}
-	if !regexp.MustCompile(`^live does not work: tracefs: .*permission denied`).MatchString(r.object.Verdict) || !strings.HasPrefix(fix, "setcap ") {
+	if !regexp.MustCompile(`^live does not work: tracefs: .*permission denied`).MatchString(r.object.Verdict) || !strings.HasPrefix(fix, "groupadd ") {
 		t.Fatalf("verdict %q, fix %q", r.object.Verdict, fix)
 	}
 	needProgram(t, "setcap")
+	// In a directory of ours, for a group of ours.
+	installed := filepath.Join(filepath.Dir(bin), "installed", "ustack")
+	for _, change := range [][2]string{{"groupadd -f ustack && ", "mkdir " + filepath.Dir(installed) + " && "},
+		{"-g ustack ", fmt.Sprintf("-g %d ", privilegetest.Group)}, {"/usr/local/sbin/ustack", installed}} {
+		if !strings.Contains(fix, change[0]) {
+			t.Fatalf("no %q in %s", change[0], fix)
+		}
+		fix = strings.ReplaceAll(fix, change[0], change[1])
+	}
 	if out, err := exec.Command("sh", "-c", fix).CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", fix, err, out)
 	}
-	if r := runDoctor(t, bin, nobodyUser); !r.object.Works {
+	if r := runDoctor(t, installed, privilegetest.Attributes().Credential); !r.object.Works {
 		t.Errorf("after %s:\n%s", fix, r.text)
 	}
-	cmd := exec.Command(bin, "live", "-q", "--", "/bin/true")
-	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: nobodyUser}
+	cmd := exec.Command(installed, "live", "-q", "--", "/bin/true")
+	cmd.Dir, cmd.SysProcAttr = "/", privilegetest.Attributes()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("live: %v\n%s", err, out)
 	}
 	noInstance(t, cmd.ProcessState.Pid())
+	// Who is not in the group may not run it.
+	cmd = exec.Command(installed, "help")
+	cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: privilegetest.Other, Gid: privilegetest.Other}}
+	if err := cmd.Run(); !errors.Is(err, os.ErrPermission) {
+		t.Errorf("another user runs it: %v", err)
+	}
 }
 
 // TestLiveDoctorNamespace: from inside a PID namespace, the processes of a trace

@@ -170,7 +170,9 @@ func TestDoctorDenied(t *testing.T) {
 	}
 	f := examineCase(t, a)
 	f.Facts.Rights.User = 1000
-	const setcap = "setcap cap_dac_override,cap_perfmon,cap_sys_ptrace,cap_checkpoint_restore+ep '/opt/my tools/ustack'"
+	const install = "groupadd -f ustack && install -o root -g ustack -m 0750 '/opt/my tools/ustack' /usr/local/sbin/ustack && " +
+		"setcap cap_dac_override,cap_perfmon,cap_sys_ptrace,cap_checkpoint_restore=p /usr/local/sbin/ustack"
+	f.Facts.Rights.Held = 0
 	for i := range f.Tracing.Files {
 		f.Tracing.Files[i].Writable = false
 	}
@@ -184,7 +186,7 @@ func TestDoctorDenied(t *testing.T) {
 		}
 	}
 	is(true, "tracefs is mounted read-only", "mount -o remount,rw tracefs")
-	is(false, "we may not write it", setcap)
+	is(false, "we may not write it", install)
 	f.Facts.Rights.Bounding = 1 << 1 // nobody may be given the others
 	is(false, "we may not write it", "")
 

@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+
+	"ustack/tracefs/privilege"
 )
 
 // Exit codes, the same for all commands.
@@ -49,7 +51,24 @@ const memoryLimit = 52 << 20
 
 func main() {
 	debug.SetMemoryLimit(memoryLimit)
+	if err := privilege.Start(needsRights(os.Args[1:])); err != nil {
+		fmt.Fprintf(os.Stderr, "ustack: %v\n", err)
+		os.Exit(exitFailure)
+	}
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// needsRights reports whether a command may need rights that its user does not
+// have (see package privilege). All others do without.
+func needsRights(args []string) bool {
+	if len(args) == 0 {
+		return false
+	}
+	switch args[0] {
+	case "live", "record", "futex", "doctor", "maps", "clean":
+		return true
+	}
+	return false
 }
 
 // run is main with its surroundings as arguments.

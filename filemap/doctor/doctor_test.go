@@ -27,8 +27,8 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-// TestSetcap: the command is named only where it helps.
-func TestSetcap(t *testing.T) {
+// TestInstall: the command is named only where it helps.
+func TestInstall(t *testing.T) {
 	const all = 1<<41 - 1
 	for _, c := range []struct {
 		name    string
@@ -44,10 +44,24 @@ func TestSetcap(t *testing.T) {
 		{"not to be had", facts.Rights{Known: true, User: 1000, Bounding: all &^ (1 << unix.CAP_PERFMON)}, facts.Initial, "/x", false},
 		{"they would not count", facts.Rights{Known: true, User: 1000, Bounding: all}, facts.Other, "/x", false},
 		{"of what", facts.Rights{Known: true, User: 1000, Bounding: all}, facts.Initial, "", false},
+		{"we have them", facts.Rights{Known: true, User: 1000, Bounding: all, Held: all}, facts.Initial, "/x", false},
+		{"we have some", facts.Rights{Known: true, User: 1000, Bounding: all, Held: 1 << unix.CAP_PERFMON}, facts.Initial, "/x", true},
 	} {
 		f := &Findings{Facts: &facts.Facts{Rights: c.rights, Namespaces: facts.Namespaces{User: c.user}}, Program: c.program}
-		if got := f.setcap(); (got != "") != c.want {
+		if got := f.install(); (got != "") != c.want {
 			t.Errorf("%s: %q", c.name, got)
+		}
+	}
+	// What not everybody may run, and nothing that is in effect by itself.
+	f := &Findings{Facts: &facts.Facts{Rights: facts.Rights{Known: true, User: 1000, Bounding: all}, Namespaces: facts.Namespaces{User: facts.Initial}}}
+	const copies = "groupadd -f ustack && install -o root -g ustack -m 0750 '/my tools/ustack' /usr/local/sbin/ustack && " +
+		"setcap cap_dac_override,cap_perfmon,cap_sys_ptrace,cap_checkpoint_restore=p /usr/local/sbin/ustack"
+	const itself = "groupadd -f ustack && chown root:ustack /usr/local/sbin/ustack && chmod 0750 /usr/local/sbin/ustack && " +
+		"setcap cap_dac_override,cap_perfmon,cap_sys_ptrace,cap_checkpoint_restore=p /usr/local/sbin/ustack"
+	for program, want := range map[string]string{"/my tools/ustack": copies, "/usr/local/sbin/ustack": itself} {
+		f.Program = program
+		if got := f.install(); got != want {
+			t.Errorf("%s: %s", program, got)
 		}
 	}
 }
@@ -61,7 +75,7 @@ func TestNoTracefs(t *testing.T) {
 		found string
 	}{
 		{&instance.HelpError{Err: instance.ErrNoTracefs, Help: "mount it"}, "mount it", "no tracefs is mounted"},
-		{&instance.HelpError{Err: &fs.PathError{Op: "stat", Path: "/t", Err: unix.EACCES}, Help: "rights"}, "setcap ", "stat /t: permission denied; rights"},
+		{&instance.HelpError{Err: &fs.PathError{Op: "stat", Path: "/t", Err: unix.EACCES}, Help: "rights"}, "groupadd ", "stat /t: permission denied; rights"},
 		{&instance.HelpError{Err: &fs.PathError{Op: "stat", Path: "/t", Err: unix.EPERM}, Help: "locked"}, "", "stat /t: operation not permitted; locked"},
 		{errors.New("other"), "", "other"},
 	} {

@@ -61,7 +61,7 @@ func (f *Findings) bandFix() string {
 	case !errors.Is(err, sideband.ErrDenied):
 		return ""
 	}
-	if fix := f.setcap(); fix != "" {
+	if fix := f.install(); fix != "" {
 		return fix
 	}
 	return f.lessParanoid()
@@ -104,7 +104,7 @@ func (f *Findings) processes() Check {
 	}
 	c.Found = fmt.Sprintf("%d could be read, %d have no memory to read", n.Processes, n.NoMemory)
 	if n.Denied > 0 {
-		c.State, c.Fix = Limited, f.setcap()
+		c.State, c.Fix = Limited, f.install()
 		c.Found = fmt.Sprintf("%d could be read, %d may not be read by us", n.Processes, n.Denied)
 		c.Without = "of the others only what they map while we trace is known"
 	}

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 
@@ -22,21 +23,48 @@ var granted = [...]struct {
 	{unix.CAP_CHECKPOINT_RESTORE, "cap_checkpoint_restore"},
 }
 
-// setcap is the command that gives the program its rights, "" if it would not
-// help: root has them, or nobody here may.
-func (f *Findings) setcap() string {
+// The copy that has the rights, and the group whose members may run it.
+const (
+	installed = "/usr/local/sbin/ustack"
+	group     = "ustack"
+)
+
+// install is the command that makes a copy of the program with the rights for
+// members of a group, "" if it would not help: root has them, we have them, or
+// they cannot be had here.
+//
+// Whoever runs the copy traces all processes: so not everybody may. The
+// capabilities are permitted, not in effect: package privilege puts them into
+// effect where they are needed, and nowhere else.
+func (f *Findings) install() string {
 	r := &f.Facts.Rights
 	if !r.Known || r.User == 0 || f.Program == "" || f.Facts.Namespaces.User == facts.Other {
 		return ""
 	}
 	var names []string
+	missing := false
 	for _, c := range granted {
 		if !r.MayGet(c.number) {
 			return ""
 		}
+		missing = missing || !r.Has(c.number)
 		names = append(names, c.name)
 	}
-	return "setcap " + strings.Join(names, ",") + "+ep " + quote(f.Program)
+	if !missing {
+		return ""
+	}
+	owned := fmt.Sprintf("install -o root -g %s -m 0750 %s %s", group, quote(f.Program), installed)
+	if f.Program == installed {
+		owned = fmt.Sprintf("chown root:%s %[2]s && chmod 0750 %[2]s", group, installed)
+	}
+	return fmt.Sprintf("groupadd -f %s && %s && setcap %s=p %s", group, owned, strings.Join(names, ","), installed)
+}
+
+// needRoot adds to a check what helps those who are not root.
+func (f *Findings) needRoot(c *Check) {
+	if c.Fix = f.install(); c.Fix != "" && c.Required && c.Without == "" {
+		c.Without = "live works for root (sudo) only; with the copy that the command makes, for members of the group " + group + ", too"
+	}
 }
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:+,=@%-]+$`)
@@ -75,7 +103,7 @@ func (f *Findings) capability(name string, needed bool, without string, numbers 
 		c.Found = "not held, and not needed"
 		return c
 	}
-	c.State, c.Found, c.Without, c.Fix = Missing, "not held", without, f.setcap()
+	c.State, c.Found, c.Without, c.Fix = Missing, "not held", without, f.install()
 	return c
 }
 

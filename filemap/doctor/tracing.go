@@ -51,7 +51,7 @@ func (f *Findings) noTracefs() Check {
 	case errors.Is(f.TracingErr, instance.ErrNoTracefs) && errors.As(f.TracingErr, &help):
 		c.Found, c.Fix = help.Err.Error(), help.Help
 	case errors.Is(f.TracingErr, unix.EACCES):
-		c.Fix = f.setcap()
+		f.needRoot(&c)
 	}
 	return c
 }
@@ -72,7 +72,7 @@ func (f *Findings) files(optional bool) []Check {
 		if !file.OK() {
 			c.State, c.Without = Missing, file.Without
 			c.Found += ": " + f.wrong(file)
-			c.Fix = f.permit(file)
+			f.permit(&c, file)
 		}
 		list = append(list, c)
 	}
@@ -92,15 +92,15 @@ func (f *Findings) wrong(file *instance.FileFact) string {
 	return "we may not write it"
 }
 
-// permit is a command that lets us use a file which is there.
-func (f *Findings) permit(file *instance.FileFact) string {
+// permit adds to a check what lets us use a file which is there.
+func (f *Findings) permit(c *Check, file *instance.FileFact) {
 	switch {
 	case !file.Exists:
-		return ""
 	case f.Tracing.ReadOnly:
-		return "mount -o remount,rw " + quote(f.Tracing.Path)
+		c.Fix = "mount -o remount,rw " + quote(f.Tracing.Path)
+	default:
+		f.needRoot(c)
 	}
-	return f.setcap()
 }
 
 func (f *Findings) clock() Check {
@@ -143,7 +143,8 @@ func calls(specs []instance.Spec) string {
 func (f *Findings) deferred() Check {
 	c := Check{Name: "deferred stacks", Found: "taken on return to user space"}
 	if file := f.file(deferredOption); file != nil && !file.OK() {
-		c.State, c.Without, c.Found, c.Fix = Missing, file.Without, f.wrong(file), f.permit(file)
+		c.State, c.Without, c.Found = Missing, file.Without, f.wrong(file)
+		f.permit(&c, file)
 		if !file.Exists {
 			c.Found = "the kernel has no option userstacktrace_delay"
 		}

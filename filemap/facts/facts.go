@@ -8,6 +8,7 @@ import (
 	"ustack/filemap/procmap"
 	"ustack/filemap/sideband"
 	"ustack/filemap/space"
+	"ustack/tracefs/privilege"
 )
 
 // Facts is what was found out.
@@ -84,6 +85,9 @@ func Collect(opt Options) *Facts {
 		MemAvailable: parseMemAvailable(p.text("meminfo")),
 		Band:         openBand(opt),
 		AnonNames:    anonNames(),
+	}
+	if f.Proc == privilege.Proc { // those that are not in effect, too
+		f.Rights.Held |= privilege.Held()
 	}
 	f.walk()
 	return f

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"ustack/tracefs/privilege"
 )
 
 // Rights are ours (man 7 capabilities).
@@ -15,18 +17,18 @@ type Rights struct {
 	Known bool
 	// User is the effective user ID.
 	User int
-	// Effective are the capabilities we have, Bounding those that a file could
-	// give us: a bit each.
-	Effective, Bounding uint64
+	// Held are the capabilities we have, in effect or for package privilege,
+	// Bounding those that a file could give us.
+	Held, Bounding privilege.Set
 	// Filtered: a seccomp filter is on, which may refuse what the rights allow.
 	Filtered bool
 }
 
 // Has reports whether we have a capability, by its number (unix.CAP_*).
-func (r *Rights) Has(capability int) bool { return r.Effective>>capability&1 != 0 }
+func (r *Rights) Has(capability int) bool { return r.Held.Has(capability) }
 
 // MayGet reports whether a file could give us a capability.
-func (r *Rights) MayGet(capability int) bool { return r.Bounding>>capability&1 != 0 }
+func (r *Rights) MayGet(capability int) bool { return r.Bounding.Has(capability) }
 
 // Namespaces tell whether we are in the namespaces that the kernel begins with.
 type Namespaces struct {
@@ -112,7 +114,7 @@ func parseStatus(text string) Rights {
 				r.User, r.Known = int(user), err == nil
 			}
 		case "CapEff":
-			r.Effective = mask(fields[0])
+			r.Held = mask(fields[0])
 		case "CapBnd":
 			r.Bounding = mask(fields[0])
 		case "Seccomp":
@@ -123,12 +125,12 @@ func parseStatus(text string) Rights {
 	return r
 }
 
-func mask(s string) uint64 {
+func mask(s string) privilege.Set {
 	v, err := strconv.ParseUint(s, 16, 64)
 	if err != nil {
 		return 0
 	}
-	return v
+	return privilege.Set(v)
 }
 
 func (f folder) namespaces() Namespaces {

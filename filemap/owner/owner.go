@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap/procmap"
+	"ustack/tracefs/privilege"
 )
 
 // Why there is no owner.
@@ -118,6 +119,7 @@ func (r *Reader) hasGlibc(pid int) bool {
 
 // memory is read by process_vm_readv(2), which stops nobody.
 func memory(pid int, addr uint64, to []byte) error {
+	defer privilege.Raise(privilege.Processes).Lower()
 	local := []unix.Iovec{{Base: &to[0]}}
 	local[0].SetLen(len(to))
 	n, err := unix.ProcessVMReadv(pid, local, []unix.RemoteIovec{{Base: uintptr(addr), Len: len(to)}}, 0)

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"ustack/tracefs/privilege"
 )
 
 // call is the system call in which a thread sleeps, as /proc/PID/syscall has it
@@ -107,6 +109,7 @@ func (r *Reader) ownNumber(pid, tid int) (int, error) {
 
 // text reads a file of a thread.
 func (r *Reader) text(pid, tid int, name string) (string, error) {
+	defer privilege.RaiseIn(r.maps.Proc()).Lower() // the kernel asks for them when it is read
 	b, err := os.ReadFile(filepath.Join(r.maps.Proc(), strconv.Itoa(pid), "task", strconv.Itoa(tid), name))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return "", ErrMoved

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap/elfid"
+	"ustack/tracefs/privilege"
 )
 
 // mayHaveID reports whether a mapping's file can be an ELF file. Devices and
@@ -53,6 +54,7 @@ func (f *mappedFile) read() {
 // through map_files, which the kernel resolves by the mapping, or else by its
 // path as the process sees it, if device and inode are right.
 func (f *mappedFile) open() (int, error) {
+	defer privilege.RaiseIn(f.proc).Lower()
 	// The name has no leading zeros (proc_map_files_lookup in fs/proc/base.c).
 	dir := f.proc + "/" + strconv.Itoa(f.pid) + "/"
 	fd, err := f.openAs(dir+"map_files/"+strconv.FormatUint(f.m.Start, 16)+"-"+strconv.FormatUint(f.m.End, 16), true)

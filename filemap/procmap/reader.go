@@ -10,6 +10,7 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/elfid"
+	"ustack/tracefs/privilege"
 )
 
 // Why a process could not be read, beside permissions (fs.ErrPermission) and
@@ -145,14 +146,19 @@ func (r *Reader) findGate() error {
 	return nil
 }
 
+// raise puts our rights to the files of processes into effect.
+func (r *Reader) raise() privilege.Raised { return privilege.RaiseIn(r.opt.Proc) }
+
 // open opens a file in proc.
 func (r *Reader) open(name string) (int, error) {
+	defer r.raise().Lower()
 	r.path = append(append(append(r.path[:0], r.opt.Proc...), '/'), name...)
 	return openPath(&r.path)
 }
 
 // openOf opens a file in the folder of a process.
 func (r *Reader) openOf(pid int, name string) (int, error) {
+	defer r.raise().Lower()
 	r.setPath(pid, name)
 	return openPath(&r.path)
 }
@@ -255,6 +261,7 @@ func (r *Reader) once(pid int, p *Process) error {
 // a program. Kernel threads and zombies have none. A process we may not look
 // at has one.
 func (r *Reader) hasProgram(pid int) bool {
+	defer r.raise().Lower()
 	r.setPath(pid, "exe")
 	return linkExists(&r.path)
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"ustack/tracefs/privilege"
 )
 
 // Counts is what became of the processes of a walk.
@@ -135,11 +137,7 @@ func (r *Reader) listProcesses() ([]entry, error) {
 // CanTrace reports whether we have CAP_SYS_PTRACE, which reading the mappings of
 // others' processes needs. With it the kernel refuses only what a security
 // module or another user namespace protects.
-func CanTrace() bool {
-	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData // the second one has capabilities 32 to 63
-	return unix.Capget(&head, &data[0]) == nil && data[0].Effective&(1<<unix.CAP_SYS_PTRACE) != 0
-}
+func CanTrace() bool { return privilege.Held().Has(unix.CAP_SYS_PTRACE) }
 
 // Threads lists the threads of a process, in order.
 func (r *Reader) Threads(pid int) ([]int, error) {
@@ -168,6 +166,7 @@ func numbersOf(list []entry) []int {
 // listNumbers lists the entries of a folder that are numbers, in order. The
 // result is valid until the next call.
 func (r *Reader) listNumbers(dir string) ([]entry, error) {
+	defer r.raise().Lower()
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -231,6 +230,7 @@ func number(s []byte) (int, bool) {
 // Exe is the path of the program that a process runs, "" if it has none or may
 // not be asked.
 func (r *Reader) Exe(pid int) string {
+	defer r.raise().Lower()
 	r.setPath(pid, "exe")
 	path := string(r.path)
 	buf := make([]byte, nameRoom)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/tracefs"
+	"ustack/tracefs/privilege"
 )
 
 // ring is the ring buffer of a CPU: the kernel writes at its head, we read at
@@ -38,6 +39,7 @@ const minRing = 32 << 10
 // newRing opens the ring of a CPU. If the kernel has not as much memory for us,
 // it is made smaller.
 func (o *Options) newRing(cpu int, clock int32) (*ring, error) {
+	defer privilege.Raise(privilege.Perf).Lower()
 	size := ringSize(o.RingSize)
 	for {
 		fd, f, err := o.openEvent(cpu, clock, size)

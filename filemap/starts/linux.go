@@ -10,6 +10,7 @@ import (
 
 	"ustack/filemap/procmap"
 	"ustack/tracefs"
+	"ustack/tracefs/privilege"
 )
 
 // linux asks the kernel.
@@ -52,6 +53,7 @@ func (l *linux) list(tid int) (head uint64, err error) {
 	if tid <= 0 { // 0 would be this thread
 		return 0, unix.ESRCH
 	}
+	defer privilege.Raise(privilege.Processes).Lower()
 	if _, _, errno := unix.Syscall(unix.SYS_GET_ROBUST_LIST, uintptr(tid), uintptr(unsafe.Pointer(&head)), uintptr(unsafe.Pointer(&size))); errno != 0 {
 		return 0, fmt.Errorf("asking where the robust list of thread %d is: %w", tid, errno)
 	}
@@ -60,6 +62,7 @@ func (l *linux) list(tid int) (head uint64, err error) {
 
 // memory is read by process_vm_readv(2), which stops nobody.
 func (l *linux) memory(tid int, a uint64, toA []byte, b uint64, toB []byte) error {
+	defer privilege.Raise(privilege.Processes).Lower()
 	local := []unix.Iovec{{Base: &toA[0]}, {Base: &toB[0]}}
 	local[0].SetLen(len(toA))
 	local[1].SetLen(len(toB))

@@ -16,6 +16,7 @@ import (
 	"ustack/filemap/bounded"
 	"ustack/filemap/procmap"
 	"ustack/tracefs"
+	"ustack/tracefs/privilege"
 )
 
 // Processes has the perf maps of processes that run here. A process's map is
@@ -165,7 +166,11 @@ func (ps *Processes) enter(pid int) (h home, err error) {
 		err  error
 	}
 	into, path := &opened, ps.path(pid, "root")
-	if err := ps.calls.Do(func() { into.root, into.err = os.OpenRoot(path) }); err != nil {
+	if err := ps.calls.Do(func() {
+		// What is in it is opened with the rights of our user.
+		defer privilege.RaiseIn(ps.proc).Lower()
+		into.root, into.err = os.OpenRoot(path)
+	}); err != nil {
 		return h, fmt.Errorf("opening the root directory of process %d: %w", pid, err)
 	}
 	h.root = opened.root
@@ -194,6 +199,7 @@ func (ps *Processes) path(pid int, name string) string {
 // status is the effective user of a process, and the number that it has in its
 // own PID namespace (man 5 proc_pid_status).
 func (ps *Processes) status(pid int) (user uint32, inside int, err error) {
+	defer privilege.RaiseIn(ps.proc).Lower()
 	f, err := os.Open(ps.path(pid, "status"))
 	if err != nil {
 		return 0, 0, err

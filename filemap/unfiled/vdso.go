@@ -7,6 +7,7 @@ import (
 
 	"ustack/filemap/procmap"
 	"ustack/filemap/symbol"
+	"ustack/tracefs/privilege"
 )
 
 // maxVDSO bounds the vDSO, which is a few pages.
@@ -47,7 +48,7 @@ func readVDSO() ([]byte, error) {
 	if at.End == 0 || at.End-at.Start > maxVDSO {
 		return nil, errNoVDSO
 	}
-	mem, err := os.Open("/proc/self/mem")
+	mem, err := openMemory()
 	if err != nil {
 		return nil, err
 	}
@@ -55,4 +56,11 @@ func readVDSO() ([]byte, error) {
 	b := make([]byte, at.End-at.Start)
 	_, err = mem.ReadAt(b, int64(at.Start))
 	return b, err
+}
+
+// openMemory opens our own memory, which is root's if the program's file gives
+// capabilities.
+func openMemory() (*os.File, error) {
+	defer privilege.Raise(privilege.Processes).Lower()
+	return os.Open("/proc/self/mem")
 }

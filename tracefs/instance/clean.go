@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -121,19 +120,13 @@ func (r *Root) Clean() (Cleaned, error) {
 
 // Instances lists all instances, sorted.
 func (r *Root) Instances() ([]string, error) {
-	f, err := os.Open(r.path(instances))
+	names, err := r.list(instances)
 	if errors.Is(err, fs.ErrPermission) {
 		return nil, r.denied("listing the instances of", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listing the instances: %w", err)
 	}
-	defer f.Close()
-	names, err := f.Readdirnames(-1)
-	if err != nil {
-		return nil, fmt.Errorf("listing the instances: %w", err)
-	}
-	slices.Sort(names)
 	return names, nil
 }
 
@@ -153,9 +146,14 @@ func (r *Root) removeDead(name string) error {
 	return r.removeDir(path)
 }
 
+func (r *Root) remove(path string) error {
+	defer dir(path).raise(".").Lower()
+	return r.rmdir(path)
+}
+
 // removeDir removes an instance's folder.
 func (r *Root) removeDir(path string) error {
-	err := r.rmdir(path)
+	err := r.remove(path)
 	switch {
 	case err == nil:
 		return nil

@@ -84,13 +84,12 @@ func (i *Instance) Beside() (*Instance, error) {
 // one that cannot be removed.
 func (r *Root) create(name string) (*Instance, error) {
 	path := r.path(instances + "/" + name)
-	const private = 0o750
-	err := os.Mkdir(path, private)
+	err := mkdir(path)
 	if errors.Is(err, fs.ErrExist) {
 		if r.plain {
 			err = nil // prepared by a test
 		} else if r.removeDead(name) == nil {
-			err = os.Mkdir(path, private)
+			err = mkdir(path)
 		}
 	}
 	switch {
@@ -113,11 +112,20 @@ func (r *Root) create(name string) (*Instance, error) {
 	return &Instance{root: r, name: name, dir: dir(path), owned: own, readers: make(map[*reading]struct{})}, nil
 }
 
+func mkdir(path string) error {
+	defer dir(path).raise(".").Lower()
+	const private = 0o750
+	return os.Mkdir(path, private)
+}
+
 // Name returns the instance's name.
 func (i *Instance) Name() string { return i.name }
 
 // Path returns the instance's folder.
 func (i *Instance) Path() string { return string(i.dir) }
+
+// FS returns the instance's control files.
+func (i *Instance) FS() fs.FS { return i.dir.FS() }
 
 // Root returns the top folder it was made in.
 func (i *Instance) Root() *Root { return i.root }

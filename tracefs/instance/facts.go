@@ -1,10 +1,6 @@
 package instance
 
 import (
-	"os"
-	"slices"
-	"strings"
-
 	"golang.org/x/sys/unix"
 )
 
@@ -129,12 +125,4 @@ func (r *Root) readOnly() bool {
 }
 
 // options lists the trace options that have a file.
-func (r *Root) options() ([]string, error) {
-	entries, err := os.ReadDir(r.path("options"))
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	slices.SortFunc(names, strings.Compare)
-	return names, err
-}
+func (r *Root) options() ([]string, error) { return r.list("options") }

@@ -23,7 +23,7 @@ var errLocked = errors.New("locked by another process")
 // lock opens a folder and locks it until it is closed, or fails with
 // errLocked.
 func lock(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	f, err := dir(path).open(".", os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ func (i *Instance) Mark(text string) error {
 	if i.removed {
 		return ErrRemoved
 	}
-	f, err := os.OpenFile(i.dir.path("trace_marker"), os.O_WRONLY, 0)
+	f, err := i.dir.open("trace_marker", os.O_WRONLY)
 	if err != nil {
 		return fmt.Errorf("marking the trace: %w", err)
 	}

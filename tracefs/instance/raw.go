@@ -2,7 +2,6 @@ package instance
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,13 +87,13 @@ func (p *RawPipe) fileOf(cpu int) string {
 
 // perCPU lists the CPUs that an instance has buffers of, in order.
 func perCPU(d dir) ([]int, error) {
-	entries, err := os.ReadDir(d.path("per_cpu"))
+	names, err := d.list("per_cpu")
 	if err != nil {
 		return nil, err
 	}
 	var cpus []int
-	for _, e := range entries {
-		digits, ok := strings.CutPrefix(e.Name(), "cpu")
+	for _, name := range names {
+		digits, ok := strings.CutPrefix(name, "cpu")
 		if cpu, err := strconv.Atoi(digits); ok && err == nil {
 			cpus = append(cpus, cpu)
 		}

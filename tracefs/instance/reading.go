@@ -50,6 +50,7 @@ func (r *reading) begin(i *Instance, open func() error) error {
 
 // add opens a file, which is closed with the others.
 func (r *reading) add(name string) (int, error) {
+	defer dir(name).raise(".").Lower()
 	for {
 		fd, err := unix.Open(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 		if err == unix.EINTR {

@@ -74,6 +74,7 @@ func find(given string, places []string, table string) (*Root, error) {
 // isTracefs asks the file system itself. Before Linux 4.1 tracing was a folder
 // of debugfs.
 func isTracefs(path string) (bool, error) {
+	defer dir(path).raise(".").Lower()
 	var st unix.Statfs_t
 	err := unix.Statfs(path, &st)
 	return err == nil && (int64(st.Type) == unix.TRACEFS_MAGIC || int64(st.Type) == unix.DEBUGFS_MAGIC), err
@@ -144,7 +145,7 @@ func open(path string) (*Root, error) {
 	}
 	// A folder that has both of these is no other folder.
 	for _, name := range []string{availableEvents, instances} {
-		_, err := os.Stat(r.path(name))
+		err := r.stat(name)
 		if errors.Is(err, fs.ErrPermission) {
 			return nil, r.denied("looking into", err)
 		}

@@ -6,7 +6,6 @@ package raw
 import (
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -43,7 +42,7 @@ func Open(in *instance.Instance, opt Options) (*binary.Live, error) {
 	for _, e := range opt.Events {
 		patterns = append(patterns, e.System+"/"+e.Name)
 	}
-	k, err := binary.ReadMeta(os.DirFS(in.Root().Path()), os.DirFS(in.Path()), patterns...)
+	k, err := binary.ReadMeta(in.Root().FS(), in.FS(), patterns...)
 	if err != nil {
 		return nil, fmt.Errorf("reading how the ring buffer is laid out: %w", err)
 	}
