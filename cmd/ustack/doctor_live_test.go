@@ -79,7 +79,7 @@ func TestLiveDoctor(t *testing.T) {
 
 // needProgram skips a test, or fails it where live tests must run, if a program
 // is not there.
-func needProgram(t *testing.T, name string) {
+func needProgram(t testing.TB, name string) {
 	t.Helper()
 	_, err := exec.LookPath(name)
 	switch {
@@ -94,12 +94,18 @@ func needProgram(t *testing.T, name string) {
 // nobodyUser is a user without rights.
 var nobodyUser = &syscall.Credential{Uid: 65534, Gid: 65534}
 
-// publicBinary is a copy of ustack that everybody may run.
+// publicBinary is a copy of ustack that everybody may run. The test is skipped if
+// the directory for temporary files is closed to others.
 func publicBinary(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // TempDir made it for us alone
 		t.Fatal(err)
+	}
+	for parent := dir; parent != "/"; parent = filepath.Dir(parent) {
+		if info, err := os.Stat(parent); err != nil || info.Mode()&0o001 == 0 {
+			t.Skipf("user %d may not look into %s (TMPDIR): %v", nobodyUser.Uid, parent, err)
+		}
 	}
 	in, err := os.Open("/proc/self/exe")
 	if err != nil {
