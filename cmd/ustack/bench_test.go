@@ -87,7 +87,7 @@ func BenchmarkReplayAgainstMawk(b *testing.B) {
 func buildUstack(b *testing.B, dir string) string {
 	b.Helper()
 	bin := filepath.Join(dir, "ustack")
-	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", bin, ".").CombinedOutput(); err != nil {
 		b.Fatalf("go build: %v\n%s", err, out)
 	}
 	return bin

@@ -81,7 +81,7 @@ func TestLiveDoctor(t *testing.T) {
 
 // needProgram skips a test, or fails it where live tests must run, if a program
 // is not there.
-func needProgram(t *testing.T, name string) {
+func needProgram(t testing.TB, name string) {
 	t.Helper()
 	_, err := exec.LookPath(name)
 	switch {

@@ -139,6 +139,7 @@ func TestFutexScreen(t *testing.T) {
 func lockWorkload(t *testing.T) string {
 	t.Helper()
 	needLive(t)
+	needProgram(t, "gcc")
 	bin := filepath.Join(t.TempDir(), "workload")
 	if out, err := exec.Command("gcc", "-O1", "-fno-omit-frame-pointer", "-pthread", "-o", bin, "../../render/futex/testdata/workload.c").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

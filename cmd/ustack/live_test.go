@@ -60,16 +60,13 @@ func ustackBinary(t testing.TB) string {
 // compile builds a C program of testdata/live with frame pointers.
 func compile(t testing.TB, out, source string, flags ...string) {
 	t.Helper()
-	gcc, err := exec.LookPath("gcc")
-	if err != nil {
-		t.Skip("no C compiler: the Go workload is tested alone")
-	}
+	needProgram(t, "gcc")
 	args := append([]string{"-O2", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls", "-Wl,--build-id=sha1",
 		"-pthread", "-o", out, filepath.Join("testdata", "live", source)}, flags...)
 	if runtime.GOARCH == "arm64" {
 		args = append(args, "-mno-omit-leaf-frame-pointer")
 	}
-	if text, err := exec.Command(gcc, args...).CombinedOutput(); err != nil {
+	if text, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
 		t.Fatalf("gcc %s: %v\n%s", strings.Join(args, " "), err, text)
 	}
 }

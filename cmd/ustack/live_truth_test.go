@@ -229,7 +229,7 @@ func TestLiveGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	work := filepath.Join(dir, "gowork")
-	if out, err := exec.Command("go", "build", "-o", work, "./testdata/live/gowork").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", work, "./testdata/live/gowork").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	tr := newTruth(t)

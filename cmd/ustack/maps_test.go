@@ -284,7 +284,7 @@ func TestMapsAddressesPIDReuse(t *testing.T) {
 	io.Copy(io.Discard, in)
 	switch {
 	case strings.Contains(stderr.String(), "no such process"):
-		t.Skip("PIDs cannot be chosen here, or somebody else took it")
+		t.Skip("choosing a PID needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE and a writable /proc/sys/kernel/ns_last_pid; or it was taken")
 	case code != exitFailure || stdout.String() != "0x0 - - no-vma\n" || !strings.Contains(stderr.String(), "another one has its PID"):
 		t.Errorf("exit %d, %q, %q", code, &stdout, &stderr)
 	}

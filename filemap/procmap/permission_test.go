@@ -128,6 +128,6 @@ func inOwnMounts(t *testing.T, f func() error) {
 		done <- err
 	}()
 	if err := <-done; err != nil {
-		t.Skipf("in a mount namespace: %v", err)
+		t.Skipf("a mount namespace of its own needs CAP_SYS_ADMIN: %v", err)
 	}
 }

@@ -325,7 +325,7 @@ func startWithPID(t *testing.T, pid int) *exec.Cmd {
 	t.Helper()
 	for range 200 {
 		if err := os.WriteFile("/proc/sys/kernel/ns_last_pid", []byte(strconv.Itoa(pid-1)), 0o644); err != nil {
-			t.Skipf("PIDs cannot be chosen here: %v", err)
+			t.Skipf("choosing a PID needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN: %v", err)
 		}
 		cmd := exec.Command("sleep", "100")
 		if err := cmd.Start(); err != nil {

@@ -159,6 +159,9 @@ func TestProcessesOwner(t *testing.T) {
 	cmd := exec.Command("cat")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	start(t, cmd)
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d/root/", cmd.Process.Pid)); err != nil {
+		cannot(t, "the root directory of another user's process needs CAP_SYS_PTRACE: %v", err)
+	}
 	name := fmt.Sprintf("/tmp/perf-%d.map", cmd.Process.Pid)
 	defer os.Remove(name)
 	write(t, name, "1000 100 one\n")

@@ -189,14 +189,15 @@ func (c *counter) Read(b []byte) (int, error) {
 }
 
 // readable waits until a pipe, terminal or socket has something to read, or
-// has ended.
+// has ended. A signal (Go's own, to switch goroutines) is no end of the wait.
 func readable(f *os.File, d time.Duration) (bool, error) {
 	fds := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLIN}}
-	n, err := unix.Poll(fds, int(d.Milliseconds()))
-	if err == unix.EINTR {
-		return false, nil
+	for end := time.Now().Add(d); ; d = max(time.Until(end), 0) {
+		n, err := unix.Poll(fds, int(d.Milliseconds()))
+		if err != unix.EINTR {
+			return n > 0, err
+		}
 	}
-	return n > 0, err
 }
 
 // Read implements io.Reader: the decompressed bytes.

@@ -172,8 +172,7 @@ func (p *Pipe) Wait(d time.Duration) (bool, error) {
 		return true, nil
 	}
 	fds := p.pollFds()
-	_, err := unix.Poll(fds[:], int((d+time.Millisecond-1)/time.Millisecond))
-	if err != nil && err != unix.EINTR {
+	if _, err := pollFor(fds[:], max(d, 0)); err != nil {
 		return false, p.fail(err)
 	}
 	p.calm(fds[1])

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -114,6 +115,32 @@ func TestLiveWait(t *testing.T) {
 	if n, err := p.Read(b); n != 0 || err != io.EOF {
 		t.Errorf("%d bytes (%v) after the end", n, err)
 	}
+}
+
+// TestLiveWaitSignals: signals do not end the wait.
+func TestLiveWaitSignals(t *testing.T) {
+	in := configured(t, live(t))
+	p := pipe(t, in)
+	check(t, in.Start())
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	tid, marked := unix.Gettid(), make(chan struct{})
+	go func() {
+		defer close(marked)
+		for range 50 {
+			if err := unix.Tgkill(os.Getpid(), tid, unix.SIGURG); err != nil { // Go ignores it
+				t.Error(err)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if err := in.write("trace_marker", "x\n"); err != nil {
+			t.Error(err)
+		}
+	}()
+	if ready, err := p.Wait(patience); !ready || err != nil {
+		t.Errorf("ready: %v (%v) after a signal", ready, err)
+	}
+	<-marked
 }
 
 // TestLiveInput: the pipe as a source of records, with pauses.
