@@ -6,10 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"ustack/tracefs/text"
 )
 
 // saver keeps what replay needs to write the same again: the trace as it was
-// read, and the address spaces.
+// read, escaped, and the address spaces.
 type saver struct {
 	raw    *os.File
 	spaces *os.File
@@ -37,7 +39,7 @@ func newSaver(dir string) (*saver, error) {
 			return nil, errors.Join(fmt.Errorf("saving the trace: %w", err), s.close())
 		}
 	}
-	return s, nil
+	return s, s.text([]byte(text.Head))
 }
 
 // text saves text of the trace. A nil saver saves nothing.

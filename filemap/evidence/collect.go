@@ -107,7 +107,7 @@ func (e *Evidence) Judge(s *resolve.Subject) {
 		case e.deciding && f.Form == tracefs.FormPlain && o.Reason == filemap.NoAddressSpace:
 			e.address(s, tid, versions, covered, f.Address(s.Text), o)
 		case e.deciding && f.Form == tracefs.FormObject && o.Reason == filemap.VMAOffset:
-			e.object(versions, covered, s.FrameText(f), o)
+			e.object(versions, covered, s.Plain(s.FrameText(f)), o)
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"ustack/filemap/procmap"
 	"ustack/tracefs"
 	"ustack/tracefs/input"
+	"ustack/tracefs/text"
 )
 
 // Dump is the mappings of processes, at one or several times each.
@@ -158,7 +159,7 @@ func (d *Dump) archive(name string) error {
 	defer f.Close()
 	limited := &io.LimitedReader{R: f, N: maxDump}
 	r := bufio.NewReader(limited)
-	if head, _ := r.Peek(3); string(head) == "###" {
+	if head, _ := r.Peek(len(text.Head)); bytes.HasPrefix(head, []byte("###")) || string(head) == text.Head {
 		return d.maps(r, 0)
 	}
 	t := tar.NewReader(r)
@@ -234,6 +235,7 @@ func (d *Dump) maps(r io.Reader, pid int32) error {
 	cur := version{}
 	ids := map[procmap.FileID]filemap.BuildID{}
 	begun := false
+	parse := procmap.ParseLine
 	flush := func() {
 		if begun {
 			d.add(pid, cur, ids)
@@ -242,6 +244,15 @@ func (d *Dump) maps(r io.Reader, pid int32) error {
 	lines := 0
 	for ; s.Scan(); lines++ {
 		line := s.Bytes()
+		if lines == 0 {
+			head, _, err := text.CutHead(append(line, '\n'), true)
+			if err != nil {
+				return err
+			}
+			if head > 0 {
+				parse = procmap.ParseSaved
+			}
+		}
 		switch {
 		case bytes.HasPrefix(line, []byte("###")):
 			head, err := procmap.ParseHead(line)
@@ -265,7 +276,7 @@ func (d *Dump) maps(r io.Reader, pid int32) error {
 			}
 		default:
 			begun = true
-			m, err := procmap.ParseLine(line)
+			m, err := parse(line)
 			if err != nil {
 				continue
 			}

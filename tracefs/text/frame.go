@@ -11,6 +11,9 @@ const (
 	// and the reason, which a ')' ends. Reading our own output again must
 	// know it.
 	UnresolvedMark = " (unresolved: "
+	// CutMark ends a frame that the kernel has cut, in text that is escaped: the
+	// reason is filemap.Truncated.
+	CutMark = UnresolvedMark + "truncated)"
 	// FileMark stands between the number of a frame, or the name that ustack
 	// has put behind that, and the file. Names are written so that they do not
 	// contain it: the first one counts.
@@ -18,7 +21,11 @@ const (
 	// InferredMark ends the name of a function that is on the stack although
 	// the kernel did not see it.
 	InferredMark = " (inferred)"
-	arrow        = " => "
+	// WordsMark and HexMark begin the build ID behind a path, as the kernel
+	// writes it and as readelf does.
+	WordsMark = " build_id={"
+	HexMark   = " [build_id="
+	arrow     = " => "
 )
 
 // parseFrame reads a frame line (without its line feed) at text[off:end].
@@ -96,7 +103,7 @@ func parseSuffix(b []byte) (tracefs.Form, tracefs.Identifier) {
 // nameEnd is how long the name of a function is that ustack has put between
 // number and file, " work+0x1c work.c:33", 0 if there is none.
 func nameEnd(b []byte) int {
-	if len(b) < 2 || b[0] != ' ' || b[1] <= ' ' || b[1] == ':' {
+	if len(b) < 2 || b[0] != ' ' || b[1] == ' ' || b[1] == ':' {
 		return 0
 	}
 	return max(bytes.Index(b, []byte(FileMark)), 0)
