@@ -72,7 +72,7 @@ func (p *doctorText) check(c *doctor.Check) {
 		fmt.Fprintf(p, "%sas root:  as above\n", detail)
 	default:
 		p.fix = c.Fix
-		fmt.Fprintf(p, "%sas root:  %s\n", detail, strings.ReplaceAll(c.Fix, "\n", `\n`))
+		fmt.Fprintf(p, "%sas root:  %s\n", detail, escaped(c.Fix))
 	}
 }
 
@@ -92,7 +92,7 @@ func (p *doctorText) wrap(head, indent, text string) {
 			p.WriteByte(' ')
 			column++
 		}
-		p.WriteString(word)
+		p.Write(escaped(word))
 		column += n
 	}
 	p.WriteByte('\n')

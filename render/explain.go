@@ -10,6 +10,7 @@ import (
 	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
 	"ustack/tracefs"
+	"ustack/tracefs/escape"
 )
 
 // Explanation tells where the identity and the name of one frame came from.
@@ -76,8 +77,12 @@ func (e *Explanation) stack(h *resolve.Held, i int) {
 		}
 		e.found, e.id = true, f.ID
 		head := h.Head(rec)
+		line := txt[f.Off:f.End]
+		if !h.Escaped {
+			line = escape.Append(nil, line)
+		}
 		fmt.Fprintf(&e.body, "%s\n\nframe %d of %d, innermost first, of a stack of %s-%d on CPU %d at %s\n",
-			txt[f.Off:f.End], k+1, len(frames), head.Comm, rec.TID, rec.CPU, head.Stamp)
+			line, k+1, len(frames), escape.Append(nil, head.Comm), rec.TID, rec.CPU, head.Stamp)
 		e.identity(txt, f, &outcomes[k])
 		if o := &outcomes[k]; o.File != nil {
 			n := e.symbols.Name(o.File, frameOffset(txt, f, o), ran(rec, k) || f.Inferred)
@@ -97,9 +102,9 @@ func (e *Explanation) identity(txt []byte, f *tracefs.Frame, o *resolve.Outcome)
 	if o.File == nil {
 		fmt.Fprintf(&e.body, "\nno file: %s: %s\n", o.Reason, reasonText[o.Reason])
 		if o.Memory != nil && o.Reason == filemap.VMAOffset {
-			fmt.Fprintf(&e.body, "  mapping: %s\n", appendObject(nil, o))
+			fmt.Fprintf(&e.body, "  mapping: %s\n", appendObject(nil, escaped(o.Memory.Name), o.Offset))
 		} else if o.Memory != nil {
-			fmt.Fprintf(&e.body, "  memory: %s\n", o.Memory.Name)
+			fmt.Fprintf(&e.body, "  memory: %s\n", escaped(o.Memory.Name))
 		}
 		e.advise(reasonAdvice[o.Reason])
 		return
@@ -116,7 +121,7 @@ func (e *Explanation) identity(txt []byte, f *tracefs.Frame, o *resolve.Outcome)
 		why = inferredText
 	}
 	fmt.Fprintf(&e.body, "\nfile: %s\n  build ID: %s\n  offset: %#x\n  trust: %s: %s\n",
-		AppendPath(nil, o.File.Path), id, frameOffset(txt, f, o), o.Trust, why)
+		escaped(o.File.Path), id, frameOffset(txt, f, o), o.Trust, why)
 	e.advise(trustAdvice[o.Trust])
 }
 
@@ -138,7 +143,7 @@ func (e *Explanation) name(f *filemap.File, n *symbol.Name) {
 	}
 	e.body.WriteString("  looked at:\n")
 	for _, try := range e.symbols.Tries(f) {
-		fmt.Fprintf(&e.body, "    %s: %s\n", AppendPath(nil, try.Path), try.Result)
+		fmt.Fprintf(&e.body, "    %s: %s\n", escaped(try.Path), escaped(try.Result))
 	}
 	advice := noNameAdvice[n.Reason]
 	if strings.Contains(advice, "BUILD-ID") {
@@ -149,6 +154,9 @@ func (e *Explanation) name(f *filemap.File, n *symbol.Name) {
 	}
 	e.advise(advice)
 }
+
+// escaped is a stranger's string as it stands in a line.
+func escaped(s string) []byte { return escape.Append(nil, []byte(s)) }
 
 func (e *Explanation) advise(text string) {
 	if text != "" {
@@ -172,7 +180,7 @@ func (e *Explanation) Close(*resolve.Totals) error {
 		fmt.Fprintf(&e.body, "\nidentifier: %s\n", e.id.Append(nil))
 		for _, a := range e.told {
 			if a.id == e.id {
-				fmt.Fprintf(&e.body, "  line %d announces it as %s\n", a.line, AppendPath(nil, a.path))
+				fmt.Fprintf(&e.body, "  line %d announces it as %s\n", a.line, escaped(a.path))
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/resolve"
 	"ustack/tracefs"
+	"ustack/tracefs/escape"
 	"ustack/tracefs/text"
 )
 
@@ -34,6 +35,7 @@ type JSON struct {
 	limit   int64 // bytes of input after which the header no longer waits
 	dialect resolve.Dialect
 	symbols Symbols
+	escaped bool // the text of the batches is
 }
 
 // NewJSON returns a renderer that writes to w. The dialect in the header is
@@ -47,6 +49,7 @@ func (j *JSON) Symbols(s Symbols) { j.symbols = s }
 
 // Batch implements Renderer.
 func (j *JSON) Batch(h *resolve.Held) error {
+	j.escaped = h.Escaped
 	if !j.started {
 		j.header(h)
 	}
@@ -137,7 +140,7 @@ func (j *JSON) record(h *resolve.Held, i int) {
 		}
 	case tracefs.KindKernelStack:
 		j.open("kernel_stack", h, rec)
-		j.out.buf = appendText(j.out.buf, "text", h.Text[rec.Body:rec.End])
+		j.out.buf = appendText(j.out.buf, "text", h.Plain(h.Text[rec.Body:rec.End]))
 		j.end()
 	case tracefs.KindLost:
 		j.out.buf = append(j.out.buf, `{"type":"lost"`...)
@@ -157,7 +160,7 @@ func (j *JSON) record(h *resolve.Held, i int) {
 		j.end()
 	case tracefs.KindNote:
 		j.out.buf = append(j.out.buf, `{"type":"note"`...)
-		j.out.buf = appendText(j.out.buf, "text", h.Raw(rec))
+		j.out.buf = appendText(j.out.buf, "text", h.Plain(h.Raw(rec)))
 		j.end()
 	}
 }
@@ -180,7 +183,7 @@ func (j *JSON) open(kind string, h *resolve.Held, rec *tracefs.Record) {
 func (j *JSON) event(h *resolve.Held, rec *tracefs.Record, a *resolve.Attached) {
 	if rec.Flags&tracefs.Continued != 0 {
 		j.open("event", h, rec)
-		j.out.buf = appendText(j.out.buf, "text", h.Raw(rec))
+		j.out.buf = appendText(j.out.buf, "text", h.Plain(h.Raw(rec)))
 		j.end()
 		return
 	}
@@ -190,7 +193,7 @@ func (j *JSON) event(h *resolve.Held, rec *tracefs.Record, a *resolve.Attached) 
 	name, args := text.SplitEvent(h.Text[rec.Body:rec.End])
 	b = append(append(b, `,"name":"`...), name.Prefix...)
 	b = append(append(b, name.Name...), `","args":"`...) // of letters
-	b = appendQuoted(b, "args", args)
+	b = appendQuoted(b, "args", h.Plain(args))
 	if rec.Flags&tracefs.Cut != 0 {
 		b = append(b, `,"truncated":true`...)
 	}
@@ -209,7 +212,7 @@ func (j *JSON) announcement(h *resolve.Held, rec *tracefs.Record, a *resolve.Att
 	ann := h.Announcement(rec)
 	if ann.Bad != "" {
 		j.out.buf = appendText(j.out.buf, "unusable", []byte(ann.Bad))
-		j.out.buf = appendText(j.out.buf, "text", h.Text[rec.Body:rec.End])
+		j.out.buf = appendText(j.out.buf, "text", h.Plain(h.Text[rec.Body:rec.End]))
 	} else {
 		j.out.buf = appendIdentifier(append(j.out.buf, `,"identifier":`...), ann.ID)
 		j.out.buf = appendText(j.out.buf, "path", ann.Path)
@@ -282,6 +285,14 @@ func (j *JSON) stack(h *resolve.Held, i int) {
 	out, _ := h.StackOutcomes(i)
 	j.out.buf = j.frames(j.out.buf, txt, frames, out, rec.Flags&tracefs.Cut != 0, ran(rec, 0))
 	j.end()
+}
+
+// plain is a piece of a batch's text as it was before it was escaped.
+func (j *JSON) plain(piece []byte) []byte {
+	if j.escaped {
+		return escape.Undo(piece)
+	}
+	return piece
 }
 
 func appendHex(b []byte, v uint64) []byte {

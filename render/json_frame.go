@@ -61,7 +61,7 @@ func (j *JSON) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome, 
 	case o.Reason == filemap.VMAOffset && o.Memory != nil:
 		b = appendHex(append(b, `,"vma_offset":`...), o.Offset)
 		var room [256]byte
-		b = appendText(b, "text", appendObject(room[:0], o))
+		b = appendText(b, "text", appendObject(room[:0], []byte(o.Memory.Name), o.Offset))
 		return append(appendNumber(append(b, `,"address":`...), stem, f), '}')
 	case o.HasOffset:
 		b = appendHex(append(b, `,"offset":`...), o.Offset)
@@ -69,7 +69,7 @@ func (j *JSON) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome, 
 			b = appendNumber(append(b, `,"address":`...), stem, f)
 		}
 	default:
-		b = appendPlace(b, txt, f, o)
+		b = j.appendPlace(b, txt, f, o)
 	}
 	if o.Memory != nil {
 		b = appendText(b, "memory", []byte(o.Memory.Name))
@@ -98,7 +98,7 @@ func appendSkippedJSON(b []byte, s *symbol.Skipped) []byte {
 
 // appendPlace writes the number of a frame without a file under the name of
 // what it is.
-func appendPlace(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome) []byte {
+func (j *JSON) appendPlace(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome) []byte {
 	stem := txt[f.Off:f.Stem]
 	raw := f.Form == tracefs.FormPlain && o.Reason != filemap.NoIdentifier
 	switch o.Reason {
@@ -110,12 +110,16 @@ func appendPlace(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome) []byte {
 		b = appendNumber(append(b, key...), stem, f)
 	case filemap.VMAOffset:
 		b = appendHex(append(b, `,"vma_offset":`...), text.ObjectOffset(stem))
-		b = appendText(b, "text", bytes.TrimPrefix(stem, []byte(" => ")))
+		b = appendText(b, "text", j.plain(bytes.TrimPrefix(stem, []byte(" => "))))
 		if addr, ok := bytes.CutPrefix(txt[f.Stem:f.End], []byte(" <")); ok { // option sym-addr
 			b = appendNumber(append(b, `,"address":`...), addr, f)
 		}
 	case filemap.Truncated, filemap.Unreadable:
-		b = appendText(b, "text", txt[f.Off:f.End])
+		end := f.End
+		if f.Form == tracefs.FormUnresolved {
+			end = f.Stem // without the reason
+		}
+		b = appendText(b, "text", j.plain(txt[f.Off:end]))
 	default:
 		if f.Form != tracefs.FormObject {
 			b = appendNumber(append(b, `,"address":`...), stem, f)

@@ -10,6 +10,7 @@ import (
 
 	"ustack/filemap/elfid"
 	"ustack/filemap/procmap"
+	"ustack/tracefs/escape"
 )
 
 // A MapsWriter writes the mappings of processes. Close writes out what is left.
@@ -84,7 +85,7 @@ func appendName(b []byte, m *procmap.Mapping) []byte {
 	if m.Kind == procmap.Anonymous {
 		return append(b, "[anon]"...)
 	}
-	return appendOneLine(b, m.Name)
+	return escape.Append(b, []byte(m.Name))
 }
 
 func appendBuildID(b []byte, id elfid.ID) []byte {
@@ -96,24 +97,10 @@ func appendBuildID(b []byte, id elfid.ID) []byte {
 	return appendBlanks(b, idWidth-2*id.Len())
 }
 
-// appendOneLine appends text whose line feeds and tabs, which Output lets
-// through, are octal escapes: a row is a line.
-func appendOneLine(b []byte, text string) []byte {
-	for i := range len(text) {
-		switch c := text[i]; c {
-		case '\n', '\t':
-			b = append(b, '\\', '0', '1', '0'+c&7)
-		default:
-			b = append(b, c)
-		}
-	}
-	return b
-}
-
 // appendCell appends text in a column of some width, and a blank.
 func appendCell(b []byte, text string, width int) []byte {
 	from := len(b)
-	b = appendOneLine(b, text)
+	b = escape.Append(b, []byte(text))
 	return append(appendBlanks(b, width-utf8.RuneCount(b[from:])), ' ')
 }
 

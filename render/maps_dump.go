@@ -9,6 +9,7 @@ import (
 
 	"ustack/filemap/elfid"
 	"ustack/filemap/procmap"
+	"ustack/tracefs/text"
 )
 
 // MapsDump writes mappings as a dump that replay --maps reads: a tar archive
@@ -27,11 +28,11 @@ func NewMapsDump(w io.Writer, now time.Time) *MapsDump {
 
 // Process writes the mappings of a process.
 func (d *MapsDump) Process(head procmap.Head, mappings []procmap.Mapping) error {
-	b := append(head.Append(d.buf[:0]), '\n')
+	b := append(head.Append(append(d.buf[:0], text.Head...)), '\n')
 	named := make(map[procmap.FileID]bool)
 	for i := range mappings {
 		m := &mappings[i]
-		b = append(m.AppendText(b), '\n')
+		b = append(m.AppendSaved(b), '\n')
 		id := procmap.FileID{Dev: m.Dev, Inode: m.Inode}
 		if m.BuildID.IsZero() || named[id] {
 			continue

@@ -10,6 +10,7 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/procmap"
+	"ustack/tracefs/escape"
 	"ustack/tracefs/tracedat"
 )
 
@@ -100,7 +101,7 @@ func (s *SavedMaps) row(p *tracedat.Process, r *tracedat.Range) {
 }
 
 func appendSavedName(b []byte, name string, cut bool) []byte {
-	b = appendOneLine(b, name)
+	b = escape.Append(b, []byte(name))
 	if cut {
 		b = append(b, " ?"...)
 	}

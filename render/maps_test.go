@@ -11,6 +11,7 @@ import (
 
 	"ustack/filemap/elfid"
 	"ustack/filemap/procmap"
+	"ustack/tracefs/text"
 )
 
 // mapsSpecimens are two processes with all that is odd.
@@ -48,10 +49,10 @@ func TestMapsTable(t *testing.T) {
 	want := strings.TrimPrefix(`
     PID COMM            RANGE                     PERMS   OFFSET DEV      INODE BUILD-ID                                 PATH
      12 cat             7f0000001000-7f0000002000 r-xp  00026000 fe:00   326269 93ac61ec5a8eb1396f9fbd350e3169a558528a40 /usr/lib/libc.so.6
-4194304 ünï\012\033[2J x   00400000-00401000         r-xs  00000000 00:01        7 0011223344556677                         /memfd:a\012b\011c\033[31m\377 "\ (deleted)
-4194304 ünï\012\033[2J x   7f0000001000-7f0000002000 r-xp  00026000 fe:00   326269 93ac61ec5a8eb1396f9fbd350e3169a558528a40 /usr/lib/libc.so.6
-4194304 ünï\012\033[2J x   7fff00000000-7fff00001000 r-xp  00000000 00:00        0 -                                        [anon]
-4194304 ünï\012\033[2J x   ffffffffff600000-ffffffffff601000 --xp  00000000 00:00        0 -                                        [vsyscall]
+4194304 ünï\012\033[2J x 00400000-00401000         r-xs  00000000 00:01        7 0011223344556677                         /memfd:a\012b\011c\033[31m\377 "\ (deleted)
+4194304 ünï\012\033[2J x 7f0000001000-7f0000002000 r-xp  00026000 fe:00   326269 93ac61ec5a8eb1396f9fbd350e3169a558528a40 /usr/lib/libc.so.6
+4194304 ünï\012\033[2J x 7fff00000000-7fff00001000 r-xp  00000000 00:00        0 -                                        [anon]
+4194304 ünï\012\033[2J x ffffffffff600000-ffffffffff601000 --xp  00000000 00:00        0 -                                        [vsyscall]
 `, "\n")
 	if got := out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -124,7 +125,7 @@ func TestAddresses(t *testing.T) {
 		got := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 		if !asJSON {
 			want := []string{
-				"0x400010 0x10 0011223344556677 /memfd:a\\012b\\011c\x1b[31m\xff \"\\ (deleted)",
+				"0x400010 0x10 0011223344556677 /memfd:a\\012b\\011c\\033[31m\xff \"\\ (deleted)",
 				"0x7f0000001010 0x26010 93ac61ec5a8eb1396f9fbd350e3169a558528a40 /usr/lib/libc.so.6",
 				"0x7fff00000010 - - [anon]", "0xffffffffff600010 - - [vsyscall]", "0x0 - - no-vma",
 			}
@@ -188,6 +189,10 @@ func TestMapsDump(t *testing.T) {
 		ids := map[procmap.FileID]elfid.ID{}
 		for i, line := range lines {
 			if i == 0 {
+				if line+"\n" != text.Head {
+					t.Errorf("begins with %q", line)
+				}
+			} else if i == 1 {
 				h, err := procmap.ParseHead([]byte(line))
 				if wanted := (procmap.Head{Time: 5_000_000_001, PID: p.PID, Comm: p.Stat.Comm, Exe: "/x"}); err != nil || h != wanted {
 					t.Errorf("head %+v, %v", h, err)
@@ -197,7 +202,7 @@ func TestMapsDump(t *testing.T) {
 					t.Errorf("the build ID of %v comes twice", file)
 				}
 				ids[file] = id
-			} else if m, err := procmap.ParseLine([]byte(line)); err != nil {
+			} else if m, err := procmap.ParseSaved([]byte(line)); err != nil {
 				t.Error(err)
 			} else {
 				mappings = append(mappings, m)

@@ -46,7 +46,7 @@ func TestMemory(t *testing.T) {
 		`{"address":"0x7f0000001234","memory":"[anon:jit\n code]","reason":"anonymous"},` +
 		`{"address":"0x7f0000005678","offset":"0x5678","path":"/opt/a b","trust":"late"},` +
 		`{"address":"0x7f0000009abc","reason":"not-code"},` +
-		`{"address":"0x7f000000def0","reason":"vma-offset","text":"/opt/a\\012b[+0x1][+0xef0]","vma_offset":"0xef0"}]`
+		`{"address":"0x7f000000def0","reason":"vma-offset","text":"/opt/a\nb[+0x1][+0xef0]","vma_offset":"0xef0"}]`
 	if string(stack) != wantJSON {
 		t.Errorf("JSON is\n%s\nwant\n%s", stack, wantJSON)
 	}

@@ -116,7 +116,7 @@ func (n *Needs) Close(*resolve.Totals) error {
 	})
 	w := bufio.NewWriter(n.w)
 	for _, r := range rows {
-		fmt.Fprintf(w, "%s %s %d %s\n", r.id, r.kind, sums[r], AppendPath(nil, r.path))
+		fmt.Fprintf(w, "%s %s %d %s\n", r.id, r.kind, sums[r], escaped(r.path))
 	}
 	return w.Flush()
 }

@@ -2,7 +2,6 @@ package render
 
 import (
 	"strconv"
-	"strings"
 
 	"ustack/filemap"
 	"ustack/filemap/resolve"
@@ -57,10 +56,10 @@ func nameText(b []byte, n *symbol.Name) []byte {
 	}
 	for i := range n.Inlined {
 		in := &n.Inlined[i]
-		b = appendWord(append(b, ' '), orUnknown(in.Function))
+		b = text.AppendName(append(b, ' '), orUnknown(in.Function))
 		b = append(appendPlaceOf(b, in.File, in.Line), " <-"...)
 	}
-	b = appendWord(append(b, ' '), n.Function)
+	b = text.AppendName(append(b, ' '), n.Function)
 	if n.Inferred {
 		return append(b, text.InferredMark...)
 	}
@@ -73,20 +72,11 @@ func appendPlaceOf(b []byte, file string, line int) []byte {
 	if file == "" {
 		return b
 	}
-	b = appendWord(append(b, ' '), file)
+	b = text.AppendName(append(b, ' '), file)
 	if line > 0 {
 		b = strconv.AppendInt(append(b, ':'), int64(line), 10)
 	}
 	return b
-}
-
-// appendWord writes a name of a stranger's so that it stays in its line and
-// does not hide where the file begins when the line is read again.
-func appendWord(b []byte, s string) []byte {
-	for _, mark := range []string{text.FileMark, text.UnresolvedMark, text.InferredMark} {
-		s = strings.ReplaceAll(s, mark, `\040`+mark[1:])
-	}
-	return AppendPath(b, s)
 }
 
 func orNone(s string) string {

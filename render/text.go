@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 
 	"ustack/filemap"
 	"ustack/filemap/resolve"
@@ -25,10 +26,13 @@ type TextOptions struct {
 }
 
 // Text writes the trace as it was, byte for byte, but for the frames: a
-// resolved one carries path and build ID, another one the reason why not.
+// resolved one carries path and build ID, another one the reason why not. Text
+// that is escaped has a head that says so (text.Head).
 type Text struct {
 	out *gather
 	opt TextOptions
+	// begun tells that there was a batch, escaped what its text was.
+	begun, escaped bool
 	// kept counts what was kept of rendered shapes. Nothing is taken off when
 	// a shape goes, so a trace of ever new stacks ends by keeping none.
 	kept int
@@ -43,6 +47,12 @@ const keepAtMost = 8 << 20
 
 // Batch implements Renderer.
 func (t *Text) Batch(h *resolve.Held) error {
+	if !t.begun {
+		t.begun, t.escaped = true, h.Escaped
+		if t.escaped {
+			t.out.buf = append(t.out.buf, text.Head...)
+		}
+	}
 	if t.opt.Stitch {
 		return t.stitched(h)
 	}
@@ -180,17 +190,21 @@ func (t *Text) arrays(h *resolve.Held, rec *tracefs.Record, from uint32) uint32 
 // fileText is " : path=… build_id={…}", made once a file.
 func (t *Text) fileText(f *filemap.File) []byte {
 	if f.Text == nil {
-		f.Text = appendFile(nil, f, t.opt.BuildID)
+		f.Text = t.appendFile(nil, f)
 	}
 	return f.Text
 }
 
-func appendFile(b []byte, f *filemap.File, style BuildIDStyle) []byte {
-	b = append(b, " : path="...)
-	b = AppendPath(b, f.Path)
-	switch {
+func (t *Text) appendFile(b []byte, f *filemap.File) []byte {
+	b = append(b, text.FileMark...)
+	if t.escaped {
+		b = text.AppendName(b, f.Path)
+	} else {
+		b = append(b, strings.ReplaceAll(f.Path, "\n", `\012`)...)
+	}
+	switch style := t.opt.BuildID; {
 	case style == KernelWords && f.HasID:
-		b = append(b, " build_id={"...)
+		b = append(b, text.WordsMark...)
 		if f.Words != "" {
 			b = append(b, f.Words...)
 		} else {
@@ -198,31 +212,18 @@ func appendFile(b []byte, f *filemap.File, style BuildIDStyle) []byte {
 		}
 		b = append(b, '}')
 	case style == HexID && !f.BuildID.IsZero():
-		b = append(b, " [build_id="...)
+		b = append(b, text.HexMark...)
 		b = append(b, f.BuildID.Hex()...)
 		b = append(b, ']')
 	}
 	return b
 }
 
-// AppendPath writes a path on one line: a line feed becomes \012, as in
-// /proc/PID/maps.
-func AppendPath(b []byte, path string) []byte {
-	for i := 0; i < len(path); i++ {
-		if path[i] == '\n' {
-			b = append(b, `\012`...)
-		} else {
-			b = append(b, path[i])
-		}
-	}
-	return b
-}
-
 // appendObject appends a place in a mapping as the kernel's option sym-userobj
 // writes it.
-func appendObject(b []byte, o *resolve.Outcome) []byte {
-	b = append(AppendPath(b, o.Memory.Name), "[+0x"...)
-	return append(strconv.AppendUint(b, o.Offset, 16), ']')
+func appendObject(b, name []byte, offset uint64) []byte {
+	b = append(append(b, name...), "[+0x"...)
+	return append(strconv.AppendUint(b, offset, 16), ']')
 }
 
 func appendReason(b []byte, r filemap.Reason) []byte {
@@ -286,7 +287,7 @@ func (t *Text) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome, 
 	}
 	switch {
 	case o.Reason == filemap.VMAOffset && o.Memory != nil:
-		b = appendObject(append(b, " => "...), o)
+		b = appendObject(append(b, " => "...), text.AppendName(nil, o.Memory.Name), o.Offset)
 		at := len(b)
 		b = slices.Delete(tracefs.AppendStem(b, f.Address(txt)), at, at+len(" => ")) // as option sym-addr
 		b = appendReason(b, o.Reason)
@@ -302,7 +303,7 @@ func (t *Text) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome, 
 			}
 		}
 		b = append(b, " : "...)
-		b = appendReason(AppendPath(b, o.Memory.Name), o.Reason)
+		b = appendReason(text.AppendName(b, o.Memory.Name), o.Reason)
 	case f.Off == f.End:
 		b = tracefs.AppendStem(b, f.Addr)
 		if !f.ID.IsZero() {

@@ -6,8 +6,8 @@ type Time int64
 
 // Head is a record's header: who wrote it, where and when.
 type Head struct {
-	// Comm is the task's name as it was when the text was made; "<...>" if
-	// the kernel had forgotten it.
+	// Comm is the task's name as it was when the text was made, not escaped;
+	// "<...>" if the kernel had forgotten it.
 	Comm []byte
 	// TGID is the process, NoTID if the text does not have it.
 	TGID int32

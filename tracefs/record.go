@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"strconv"
 
+	"ustack/tracefs/escape"
 	"ustack/tracefs/syscalls"
 )
 
@@ -250,8 +251,8 @@ type Shape struct {
 // Announcement is the kernel's claim that an identifier is a file.
 type Announcement struct {
 	ID Identifier
-	// Path and BuildID are the kernel's own words; BuildID is what stands
-	// between the braces of build_id={…}, nil if there was none.
+	// Path and BuildID are the kernel's own words, not escaped; BuildID is what
+	// stands between the braces of build_id={…}, nil if there was none.
 	Path, BuildID []byte
 	// Report: it is one of a report, whose identifiers never mean anything else,
 	// and Mark is what the report says of the files of all frames that have it.
@@ -266,7 +267,10 @@ type Announcement struct {
 type Batch struct {
 	// Text is the kernel's text of the run, without gaps. Text between two
 	// Records belongs to events that the consumer did not ask for.
-	Text          []byte
+	Text []byte
+	// Escaped: strings in Text are as package escape writes them, so that no
+	// string can pass for a record. Otherwise they are as the kernel printed them.
+	Escaped       bool
 	Records       []Record
 	Frames        []Frame
 	Announcements []Announcement
@@ -302,6 +306,14 @@ func (b *Batch) Reset() {
 		Announcements: b.Announcements[:0], Heads: b.Heads[:0], Shapes: b.Shapes[:0],
 		Origins: b.Origins[:0], Calls: b.Calls[:0],
 	}
+}
+
+// Plain is a piece of Text as it was before it was escaped.
+func (b *Batch) Plain(piece []byte) []byte {
+	if b.Escaped {
+		return escape.Undo(piece)
+	}
+	return piece
 }
 
 // Raw is the whole text of a record.

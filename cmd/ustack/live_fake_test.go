@@ -96,7 +96,7 @@ func TestLiveDeferred(t *testing.T) {
 				if !strings.Contains(stderr.String(), test.says) {
 					t.Errorf("stderr does not say %q:\n%s", test.says, &stderr)
 				}
-				args = []string{"replay", "-q", "--format", format}
+				args = []string{"replay", "-q", "--escape", "--format", format}
 				if code := run(args, bytes.NewReader(text), &again, &stderr); code != exitOK {
 					t.Fatalf("exit code %d\n%s", code, &stderr)
 				}

@@ -7,10 +7,11 @@ import (
 	"sync"
 
 	"ustack/render/outfile"
+	"ustack/tracefs/text"
 )
 
 // saver keeps what replay needs to write the same again: the trace as it was
-// read, and the address spaces.
+// read, escaped, and the address spaces.
 type saver struct {
 	raw    *os.File
 	spaces *os.File
@@ -38,7 +39,7 @@ func newSaver(name string) (*saver, error) {
 			return nil, errors.Join(fmt.Errorf("saving the trace: %w", err), s.close())
 		}
 	}
-	return s, nil
+	return s, s.text([]byte(text.Head))
 }
 
 // text saves text of the trace. A nil saver saves nothing.

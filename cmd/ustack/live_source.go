@@ -35,7 +35,7 @@ func (s *session) open() (input.ReadCloser, error) {
 	}
 	s.settings.reads(pipe)
 	file := input.Live(pipe.Name(), pipe)
-	return input.NewTrace([]*input.File{file}, input.Options{Events: s.wantEvents(), Pause: defaultHoldPause, NoShapes: true}), nil
+	return input.NewTrace([]*input.File{file}, input.Options{Events: s.wantEvents(), Escape: true, Pause: defaultHoldPause, NoShapes: true}), nil
 }
 
 // wantEvents reports whether somebody looks at each event.

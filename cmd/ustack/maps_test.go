@@ -360,7 +360,7 @@ func TestMapsSave(t *testing.T) {
 	if !maps.Equal(members, want) {
 		t.Errorf("%v", members)
 	}
-	head, rest, _ := strings.Cut(members[pid+".maps"], "\n")
+	head, rest, _ := strings.Cut(strings.TrimPrefix(members[pid+".maps"], "# ustack: escaped=1\n"), "\n")
 	exe, err := os.Readlink("/proc/" + pid + "/exe")
 	if err != nil || !strings.HasPrefix(head, "### t=") || !strings.HasSuffix(head, " pid="+pid+" comm=sh exe="+exe) {
 		t.Errorf("head %q, %v", head, err)

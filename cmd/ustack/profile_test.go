@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"ustack/tracefs/escape"
 )
 
 // profileRun is what a command prints.
@@ -75,7 +77,7 @@ func TestFoldedCaptures(t *testing.T) {
 				frames += n * int64(len(path)-1)
 			}
 			for comm, n := range want {
-				name := strings.ReplaceAll(cmp.Or(comm, "[no name]"), "\n", " ")
+				name := string(escape.Append(nil, []byte(cmp.Or(comm, "[no name]"))))
 				if got[name] != n {
 					t.Errorf("%d stacks of %q, want %d", got[name], name, n)
 				}

@@ -60,6 +60,7 @@ func (o *ringOutput) open() error {
 	o.text = record.NewCompact(ringWriter{o.ring})
 	o.text.Untold = true
 	o.text.Redact = o.f.redactor
+	o.text.Identifiers = record.IdentifiersFor(o.f.redactor)
 	o.head = o.s.fields(o.f)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGUSR1)
@@ -170,7 +171,7 @@ func (o *ringOutput) write(t *resolve.Totals) error {
 	fields := append(o.head[:len(o.head):len(o.head)], record.Field{Key: "trigger", Value: o.why})
 	left, err := o.fill(file, fields)
 	if err == nil {
-		err = file.Finish(record.AppendEnd(nil, t, left))
+		err = file.Finish(o.text.End(t, left))
 	} else {
 		err = errors.Join(err, file.Abandon())
 	}
@@ -186,7 +187,7 @@ func (o *ringOutput) write(t *resolve.Totals) error {
 // fill writes head, files and events. If not all of them fit, the newest stay:
 // they are what the report is about.
 func (o *ringOutput) fill(file *record.File, fields []record.Field) (left record.Left, err error) {
-	report, err := record.NewReport(file, record.ReportOptions{Fields: fields, Redact: o.f.redactor})
+	report, err := record.NewReport(file, record.ReportOptions{Fields: fields, Redact: o.f.redactor, Identifiers: o.text.Identifiers})
 	if err != nil {
 		return left, err
 	}

@@ -125,7 +125,7 @@ func convertHold() resolve.Options {
 }
 
 func (f *convertFlags) redact(r *redactFlags, stdin io.Reader, stderr io.Writer) (*resolve.Totals, error) {
-	trace, err := f.open(stdin, input.Options{Events: true}, convertHold())
+	trace, err := f.open(stdin, input.Options{Events: true, Escape: true}, convertHold())
 	if err != nil {
 		return nil, err
 	}

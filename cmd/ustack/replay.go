@@ -43,6 +43,7 @@ type replayFlags struct {
 	buildID       render.BuildIDStyle
 	keepMaps      bool
 	stitch        bool
+	escape        bool
 	failOnLoss    bool
 	maxUnresolved float64
 	hold          resolve.Limits
@@ -77,6 +78,7 @@ func parseReplay(args []string, stdout io.Writer) (*replayFlags, error) {
 	buildID := fs.String("build-id", "kernel", "`FORM` of build IDs in text: kernel (words), hex (as readelf -n) or none")
 	fs.BoolVar(&f.keepMaps, "keep-maps", false, "keep mapping events in the text")
 	fs.BoolVar(&f.stitch, "stitch", false, "print each event's stack under the event")
+	fs.BoolVar(&f.escape, "escape", false, "write control characters in names and arguments of a trace that the kernel has printed as octal escapes; other traces are written so anyway")
 	fs.BoolVar(&f.failOnLoss, "fail-on-loss", false, "exit with 3 if events were lost")
 	fs.Float64Var(&f.maxUnresolved, "max-unresolved", unlimitedPercents, "exit with 4 if more than `PERCENT` of the frames have no file")
 	fs.Int64Var(&f.hold.Lines, "hold-lines", defaultHoldLines, "hold a record back for at most `N` lines, 0 for no bound")
@@ -194,7 +196,7 @@ func (f *replayFlags) drive(stdin io.Reader, stderr io.Writer, renderer func(tra
 		defer names.Close()
 	}
 	f.saved = true
-	in := input.Options{Events: f.stitch, Pause: f.pause, NoShapes: f.noShapes}
+	in := input.Options{Events: f.stitch, Escape: f.escape, Pause: f.pause, NoShapes: f.noShapes}
 	trace, err := f.open(stdin, in, resolve.Options{Hold: f.hold, Stitch: f.stitch})
 	if err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ import (
 	"ustack/filemap/procmap"
 	"ustack/tracefs"
 	"ustack/tracefs/input"
+	"ustack/tracefs/text"
 )
 
 // Dump is the mappings of processes, at one or several times each.
@@ -175,7 +176,7 @@ func (d *Dump) archive(name string) error {
 	defer f.Close()
 	limited := &io.LimitedReader{R: f, N: maxDump}
 	r := bufio.NewReader(limited)
-	if head, _ := r.Peek(3); string(head) == "###" {
+	if head, _ := r.Peek(len(text.Head)); bytes.HasPrefix(head, []byte("###")) || string(head) == text.Head {
 		return d.maps(r, 0)
 	}
 	t := tar.NewReader(r)
@@ -251,6 +252,7 @@ func (d *Dump) maps(r io.Reader, pid int32) error {
 	cur := version{}
 	ids := map[procmap.FileID]filemap.BuildID{}
 	begun := false
+	parse := procmap.ParseLine
 	flush := func() {
 		if begun {
 			d.add(pid, cur, ids)
@@ -259,6 +261,15 @@ func (d *Dump) maps(r io.Reader, pid int32) error {
 	lines := 0
 	for ; s.Scan(); lines++ {
 		line := s.Bytes()
+		if lines == 0 {
+			head, _, err := text.CutHead(append(line, '\n'), true)
+			if err != nil {
+				return err
+			}
+			if head > 0 {
+				parse = procmap.ParseSaved
+			}
+		}
 		switch {
 		case bytes.HasPrefix(line, []byte("###")):
 			head, err := procmap.ParseHead(line)
@@ -282,7 +293,7 @@ func (d *Dump) maps(r io.Reader, pid int32) error {
 			}
 		default:
 			begun = true
-			m, err := procmap.ParseLine(line)
+			m, err := parse(line)
 			if err != nil {
 				continue
 			}

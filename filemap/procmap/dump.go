@@ -7,18 +7,23 @@ import (
 	"strings"
 
 	"ustack/filemap/elfid"
+	"ustack/tracefs/escape"
 )
 
 // A dump of mappings is a tar archive, or a folder, with a file PID.maps for
 // each process, which holds one or more versions of its mappings, the oldest
 // first:
 //
+//	# ustack: escaped=1
 //	### t=58.193790543 pid=2843 comm=bash exe=/usr/bin/bash
 //	5617…000-5617…000 r-xp 0002f000 fe:00 26       /usr/bin/bash
 //	# fe:00 26 build_id=2f7c…
 //	…
 //
-// A line with three number signs begins a version, one with a single number
+// The first line says that names are as package escape writes them. Without it
+// they are as /proc/PID/maps has them, which escapes line feeds but no backslash
+// (a poller wrote the file, or an older ustack); those in heads are escaped in any
+// case. A line with three number signs begins a version, one with a single number
 // sign gives the build ID of the file with this device and inode, after the
 // first mapping of that file in the version; all others are lines of /proc/PID/maps. Besides,
 // tids.txt has a line "TID PID" for each thread, and vdso.txt the build ID of the
@@ -36,15 +41,19 @@ type Head struct {
 
 const headMark = "### t="
 
-// Append appends the line, without its line feed. Control characters and
-// backslashes in names become octal escapes, and so does '=' in the comm, which
-// therefore ends where " exe=" begins.
+// Append appends the line, without its line feed. Names are as package escape
+// writes them, and '=' in the comm is escaped, too, so that it ends where " exe="
+// begins.
 func (h Head) Append(b []byte) []byte {
 	b = append(b, headMark...)
 	b = fmt.Appendf(b, "%d.%09d pid=%d comm=", h.Time/1e9, h.Time%1e9, h.PID)
-	b = appendOctal(b, h.Comm, "=")
-	b = append(b, " exe="...)
-	return appendOctal(b, h.Exe, "")
+	for i, part := range strings.Split(h.Comm, "=") {
+		if i > 0 {
+			b = escape.AppendByte(b, '=')
+		}
+		b = escape.Append(b, []byte(part))
+	}
+	return escape.Append(append(b, " exe="...), []byte(h.Exe))
 }
 
 // ParseHead reads the line that begins a version.
@@ -70,7 +79,7 @@ func ParseHead(line []byte) (Head, error) {
 	if !ok {
 		return bad("program")
 	}
-	return Head{Time: t, PID: n, Comm: unescapeOctal(comm), Exe: unescapeOctal(exe)}, nil
+	return Head{Time: t, PID: n, Comm: string(escape.Undo(comm)), Exe: string(escape.Undo(exe))}, nil
 }
 
 // parseSeconds reads seconds with up to nine decimals as nanoseconds.
@@ -111,45 +120,4 @@ func ParseBuildID(line []byte) (file FileID, id elfid.ID, ok bool) {
 	}
 	id, ok = elfid.Parse(digits)
 	return file, id, ok
-}
-
-// AppendEscaped appends a name in which control characters and backslashes are
-// octal escapes, \012 for a line feed. Unescape undoes it.
-func AppendEscaped(b []byte, name string) []byte { return appendOctal(b, name, "") }
-
-// Unescape undoes AppendEscaped.
-func Unescape(text []byte) string { return unescapeOctal(text) }
-
-// appendOctal appends text with control characters, backslashes and the
-// characters of more as octal escapes.
-func appendOctal(b []byte, text, more string) []byte {
-	for i := range len(text) {
-		if c := text[i]; c < ' ' || c == 0x7f || c == '\\' || strings.IndexByte(more, c) >= 0 {
-			b = append(b, '\\', '0'+c>>6, '0'+c>>3&7, '0'+c&7)
-		} else {
-			b = append(b, c)
-		}
-	}
-	return b
-}
-
-// unescapeOctal undoes appendOctal. A backslash without three digits stays.
-func unescapeOctal(text []byte) string {
-	var b []byte
-	for len(text) > 0 {
-		if v, err := octal(text); err == nil {
-			b, text = append(b, v), text[4:]
-			continue
-		}
-		b, text = append(b, text[0]), text[1:]
-	}
-	return string(b)
-}
-
-func octal(text []byte) (byte, error) {
-	if len(text) < 4 || text[0] != '\\' {
-		return 0, strconv.ErrSyntax
-	}
-	v, err := strconv.ParseUint(string(text[1:4]), 8, 8)
-	return byte(v), err
 }

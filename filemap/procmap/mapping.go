@@ -2,8 +2,10 @@ package procmap
 
 import (
 	"strconv"
+	"strings"
 
 	"ustack/filemap/elfid"
+	"ustack/tracefs/escape"
 )
 
 // Perms are the permissions of a mapping. The bits are those of the ioctl
@@ -89,6 +91,17 @@ const nameColumn = 73
 // feed at its end. Like the kernel it escapes line feeds in names, as \012,
 // and nothing else.
 func (m *Mapping) AppendText(b []byte) []byte {
+	return append(m.appendColumns(b), strings.ReplaceAll(m.Name, "\n", `\012`)...)
+}
+
+// AppendSaved appends the mapping as AppendText does, with its name as package
+// escape writes it: ParseSaved gives the very name back.
+func (m *Mapping) AppendSaved(b []byte) []byte {
+	return escape.Append(m.appendColumns(b), []byte(m.Name))
+}
+
+// appendColumns appends what stands before the name.
+func (m *Mapping) appendColumns(b []byte) []byte {
 	from := len(b)
 	b = appendHex(b, m.Start, 8)
 	b = append(b, '-')
@@ -108,15 +121,7 @@ func (m *Mapping) AppendText(b []byte) []byte {
 	for len(b)-from < nameColumn-1 {
 		b = append(b, ' ')
 	}
-	b = append(b, ' ')
-	for i := range len(m.Name) {
-		if c := m.Name[i]; c == '\n' {
-			b = append(b, `\012`...)
-		} else {
-			b = append(b, c)
-		}
-	}
-	return b
+	return append(b, ' ')
 }
 
 // appendHex appends v with at least width digits (at most 16).

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+
+	"ustack/tracefs/escape"
 )
 
 // ParseLine reads a line of /proc/PID/maps, with or without its line feed
@@ -13,13 +15,19 @@ import (
 //
 // In the name \012 becomes a line feed. That is a guess: the kernel escapes
 // line feeds, but not the backslash, so that a file may really be called so.
-func ParseLine(line []byte) (Mapping, error) {
+func ParseLine(line []byte) (Mapping, error) { return parseLine(line, unescape) }
+
+// ParseSaved reads a line that Mapping.AppendSaved has written, with or without its
+// line feed.
+func ParseSaved(line []byte) (Mapping, error) { return parseLine(line, escape.Undo) }
+
+func parseLine(line []byte, plain func([]byte) []byte) (Mapping, error) {
 	var m Mapping
 	name, err := m.parse(line)
 	if err != nil {
 		return Mapping{}, err
 	}
-	m.Name = string(name)
+	m.Name = string(plain(name))
 	m.Kind = Classify(m.Name, m.Dev, m.Inode)
 	return m, nil
 }
@@ -27,8 +35,8 @@ func ParseLine(line []byte) (Mapping, error) {
 // errLine is what is wrong with a line; ParseLine's error shows the line.
 var errLine = errors.New("not a line of /proc/PID/maps")
 
-// parse sets all but the name and the kind. The name it returns lies in line,
-// or in memory of its own if it had to be unescaped.
+// parse sets all but the name and the kind. The name it returns lies in line, as it
+// is there.
 func (m *Mapping) parse(line []byte) (name []byte, err error) {
 	line = bytes.TrimSuffix(line, []byte("\n"))
 	p := fields{rest: line, ok: true}
@@ -43,7 +51,7 @@ func (m *Mapping) parse(line []byte) (name []byte, err error) {
 		const shown = 100
 		return nil, fmt.Errorf("%w: %q", errLine, line[:min(len(line), shown)])
 	}
-	return unescape(p.name(len(line))), nil
+	return p.name(len(line)), nil
 }
 
 // name is the rest of a line of n bytes: it begins at nameColumn, unless the

@@ -78,7 +78,7 @@ func (r *Reader) line(line []byte, fn func(m *Mapping) bool) bool {
 	if err != nil {
 		return true
 	}
-	m.Name = r.names.Intern(name)
+	m.Name = r.names.Intern(unescape(name))
 	m.Kind = Classify(m.Name, m.Dev, m.Inode)
 	return fn(m)
 }

@@ -6,6 +6,7 @@ import (
 
 	"ustack/filemap"
 	"ustack/tracefs"
+	"ustack/tracefs/escape"
 	"ustack/tracefs/text"
 )
 
@@ -409,18 +410,27 @@ func (r *Resolver) alreadyNamed(suffix []byte) Outcome {
 	_, file, _ := bytes.Cut(suffix, []byte("path="))
 	r.boundFiles()
 	if path, id, ok := hexID(file); ok {
-		return Named(r.files.InternID(path, id), filemap.Announced)
+		return Named(r.files.InternID(r.plain(path), id), filemap.Announced)
 	}
 	path, words := text.SplitFile(file)
+	path = r.plain(path)
 	if !text.UsablePath(path) {
 		return unnamed(filemap.Unreadable)
 	}
 	return Named(r.files.Intern(path, words), filemap.Announced)
 }
 
+// plain is a piece of a batch's text as it was before it was escaped.
+func (r *Resolver) plain(piece []byte) []byte {
+	if r.escaped {
+		return escape.Undo(piece)
+	}
+	return piece
+}
+
 // hexID takes "PATH [build_id=HEX]" apart, as render writes it on demand.
 func hexID(file []byte) (path []byte, id filemap.BuildID, ok bool) {
-	const open = " [build_id="
+	const open = text.HexMark
 	at := bytes.LastIndex(file, []byte(open))
 	if at < 0 || file[len(file)-1] != ']' {
 		return nil, id, false

@@ -90,6 +90,14 @@ type Subject struct {
 	record *tracefs.Record
 }
 
+// Plain is a piece of Text as it was before it was escaped.
+func (s *Subject) Plain(piece []byte) []byte {
+	if s.batch == nil {
+		return piece
+	}
+	return s.batch.Plain(piece)
+}
+
 // FrameText is a frame's line without its line feed.
 func (s *Subject) FrameText(f *tracefs.Frame) []byte { return s.Text[f.Off:f.End] }
 
@@ -147,6 +155,7 @@ type Resolver struct {
 	now        mark
 	paused     bool
 	ended      bool
+	escaped    bool // the text of the batches is
 
 	waiting     map[*filemap.Entry][]waiter
 	firstLossAt filemap.Pos // 0: none, else place + 1
@@ -174,6 +183,7 @@ func New(opt Options) *Resolver {
 // it back.
 func (r *Resolver) Add(b *tracefs.Batch) {
 	h := r.hold(b)
+	r.escaped = b.Escaped
 	for i := range b.Records {
 		rec := &b.Records[i]
 		switch rec.Kind {

@@ -10,6 +10,7 @@ import (
 	"ustack/filemap/elfid"
 	"ustack/filemap/procmap"
 	"ustack/tracefs"
+	"ustack/tracefs/escape"
 )
 
 // fields reads the fields of a line of a log, one after the other. bad is what
@@ -64,7 +65,7 @@ func (f *fields) time() tracefs.Time {
 
 // name is the rest of the line.
 func (f *fields) name(names *filemap.Names) string {
-	name := names.Intern([]byte(procmap.Unescape(f.rest)))
+	name := names.Intern(escape.Undo(f.rest))
 	f.rest = nil
 	return name
 }

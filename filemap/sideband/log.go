@@ -8,6 +8,7 @@ import (
 	"ustack/filemap/elfid"
 	"ustack/filemap/procmap"
 	"ustack/tracefs"
+	"ustack/tracefs/escape"
 )
 
 // A log has a line for each change, in the order in which it came to light.
@@ -46,8 +47,8 @@ import (
 //
 // with addresses, offset and device in hexadecimal, "-" for no build ID. READ is
 // "all" or, if the process changed while it was read, "part", and the number of
-// mappings: "all:12". COMM and NAME go to the end of the line and may be empty;
-// control characters and backslashes in them are octal escapes.
+// mappings: "all:12". COMM and NAME go to the end of the line and may be empty; they
+// are as package escape writes them.
 
 // LogHead is what a log begins with.
 const LogHead = "# ustack side band 1 clock="
@@ -103,7 +104,7 @@ func (l *logWriter) whole(verb string, t tracefs.Time, numbers ...int) {
 func (l *logWriter) named(verb string, t tracefs.Time, pid int, name string) {
 	if l != nil {
 		l.line(verb, t, pid)
-		l.buf = procmap.AppendEscaped(append(l.buf, ' '), name)
+		l.buf = escape.Append(append(l.buf, ' '), []byte(name))
 		l.end()
 	}
 }
@@ -134,7 +135,7 @@ func (l *logWriter) written(name string, id elfid.ID, t tracefs.Time) {
 	if l != nil {
 		l.line("written", t)
 		l.buf = id.AppendHex(append(l.buf, ' '))
-		l.buf = procmap.AppendEscaped(append(l.buf, ' '), name)
+		l.buf = escape.Append(append(l.buf, ' '), []byte(name))
 		l.end()
 	}
 }
@@ -213,7 +214,7 @@ func (l *logWriter) read(p *procmap.Process, part bool, t, after tracefs.Time) {
 		how = " part:"
 	}
 	l.buf = strconv.AppendInt(append(l.buf, how...), int64(len(p.Mappings)), 10)
-	l.buf = procmap.AppendEscaped(append(l.buf, ' '), p.Stat.Comm)
+	l.buf = escape.Append(append(l.buf, ' '), []byte(p.Stat.Comm))
 	l.end()
 	for i := range p.Mappings {
 		l.mapping(&p.Mappings[i])
@@ -236,7 +237,7 @@ func (l *logWriter) mapping(m *procmap.Mapping) {
 	} else {
 		b = m.BuildID.AppendHex(b)
 	}
-	l.buf = procmap.AppendEscaped(append(b, ' '), m.Name)
+	l.buf = escape.Append(append(b, ' '), []byte(m.Name))
 	l.end()
 }
 

@@ -223,7 +223,7 @@ func (a *Analysis) sched(h *resolve.Held, rec *tracefs.Record) {
 			th.asleep = false
 		}
 		if th := a.threadOf(rec.TID); th != nil {
-			th.switched(e, a)
+			th.switched(e, h, a)
 			if e.State == 'X' || e.State == 'Z' {
 				a.ended(th, h.Time(rec))
 			}

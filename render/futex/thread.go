@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"ustack/filemap/resolve"
 	"ustack/tracefs"
 	"ustack/tracefs/sched"
 	"ustack/tracefs/syscalls"
@@ -89,13 +90,13 @@ func (a *Analysis) reborn(th *thread) {
 
 // switched learns whether the thread sleeps, and if need be its name, when it
 // goes off a CPU.
-func (th *thread) switched(e *sched.Event, a *Analysis) {
+func (th *thread) switched(e *sched.Event, h *resolve.Held, a *Analysis) {
 	th.asleep = e.State != 'R'
 	if th.comm != "" {
 		return
 	}
 	if comm := e.PrevComm(); len(comm) > 0 {
-		th.comm = a.comms.Intern(comm)
+		th.comm = a.comms.Intern(h.Plain(comm))
 		a.commOf(th)
 	}
 }

@@ -7,16 +7,16 @@ import (
 	"strings"
 
 	"ustack/render"
+	"ustack/tracefs/escape"
 )
 
 // Folded writes a line for each stack as stackcollapse-perf.pl of FlameGraph
 // does, "comm;outermost;innermost 12", in order. A ";" in a name is written as
-// ":", a character that ends a line as a blank. Weights are counts of stacks,
-// or the time of waits; lines of weight 0 are left out.
+// ":", and names are escaped (package escape). Weights are counts of stacks, or
+// the time of waits; lines of weight 0 are left out.
 func Folded(w io.Writer, p *Profile, symbols render.Symbols) error {
 	t := newTree(p, symbols)
 	out := bufio.NewWriter(w)
-	clean := strings.NewReplacer(";", ":", "\n", " ", "\r", " ")
 	var buf []byte
 	err := t.walk(func(path []int32, self Value) error {
 		weight := p.weight(self)
@@ -28,7 +28,7 @@ func Folded(w io.Writer, p *Profile, symbols render.Symbols) error {
 			if i > 0 {
 				buf = append(buf, ';')
 			}
-			buf = append(buf, clean.Replace(t.text(n))...)
+			buf = escape.Append(buf, []byte(strings.ReplaceAll(t.text(n), ";", ":")))
 		}
 		buf = strconv.AppendInt(append(buf, ' '), weight, 10)
 		_, err := out.Write(append(buf, '\n'))

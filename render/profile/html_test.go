@@ -54,7 +54,6 @@ func TestHTML(t *testing.T) {
 			d := readHTML(t, page)
 			self := make([]int64, len(d.Nodes))
 			paths := make([]string, len(d.Nodes))
-			clean := strings.NewReplacer(";", ":", "\n", " ")
 			for i, n := range d.Nodes {
 				self[i] += n[2]
 				if i == 0 {
@@ -64,7 +63,7 @@ func TestHTML(t *testing.T) {
 					t.Fatalf("node %d is before its parent", i)
 				}
 				self[n[1]] -= n[2]
-				paths[i] = strings.TrimPrefix(paths[n[1]]+";"+clean.Replace(d.Names[n[0]]), ";")
+				paths[i] = strings.TrimPrefix(paths[n[1]]+";"+inFolded(d.Names[n[0]]), ";")
 			}
 			got := make(map[string]int64)
 			for i, n := range self {

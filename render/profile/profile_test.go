@@ -11,6 +11,7 @@ import (
 	"ustack/filemap/symbol"
 	"ustack/render"
 	"ustack/tracefs"
+	"ustack/tracefs/escape"
 )
 
 // fakeSymbols name what is in their table, by file and offset.
@@ -115,6 +116,11 @@ func small() (*Profile, fakeSymbols) {
 	}
 }
 
+// inFolded is a name as it stands in a folded line.
+func inFolded(name string) string {
+	return string(escape.Append(nil, []byte(strings.ReplaceAll(name, ";", ":"))))
+}
+
 func TestFolded(t *testing.T) {
 	p, symbols := small()
 	check := func(symbols render.Symbols, want string) {
@@ -124,12 +130,12 @@ func TestFolded(t *testing.T) {
 		}
 	}
 	check(nil, `[no name];[no frames] 5
-a:p �p;app+0x2000;app+0x1234;libc.so.6+0x10 4
+a:p\012�p;app+0x2000;app+0x1234;libc.so.6+0x10 4
 app;[truncated];app+0x2000;[no-vma];[heap] 1
 app;app+0x2000;app+0x1234;libc.so.6+0x10 5
 `)
 	check(symbols, `[no name];[no frames] 5
-a:p �p;app+0x2000;work;??;leaf;wait 4
+a:p\012�p;app+0x2000;work;??;leaf;wait 4
 app;[truncated];app+0x2000;[no-vma];[heap] 1
 app;app+0x2000;work;??;leaf;wait 5
 `)

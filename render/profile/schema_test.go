@@ -177,7 +177,7 @@ func speedscopeStacks(t *testing.T, text, folded string) {
 			if k > 0 {
 				got.WriteByte(';')
 			}
-			got.WriteString(strings.NewReplacer(";", ":", "\n", " ").Replace(f.Shared.Frames[frame].Name))
+			got.WriteString(inFolded(f.Shared.Frames[frame].Name))
 		}
 		fmt.Fprintf(&got, " %d\n", p.Weights[i])
 		sum += p.Weights[i]

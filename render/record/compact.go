@@ -7,14 +7,14 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/resolve"
-	"ustack/render"
 	"ustack/render/redact"
 	"ustack/tracefs"
 	"ustack/tracefs/text"
 )
 
 // Compact writes a trace as text in the hash dialect, with identifiers of its
-// own and an announcement of each file. It implements render.Renderer.
+// own and an announcement of each file. It implements render.Renderer. The batches
+// must be escaped.
 //
 // What is written in one Write is a run of whole records. Once a Write has
 // returned ErrFull nothing is written any more, and all that comes is counted as
@@ -32,6 +32,8 @@ type Compact struct {
 	// Redact, if it is there, takes out what is nobody's business: names, paths,
 	// addresses, free text. The batches must have events.
 	Redact *redact.Redactor
+	// Identifiers are those of the files, nil for new ones.
+	Identifiers *Identifiers
 
 	w     io.Writer
 	room  func() int64 // how much w has, nil: no end of it
@@ -41,6 +43,7 @@ type Compact struct {
 	fresh []marked       // of the stack at hand
 	all   []marked       // that were told, with Untold
 	held  Left           // what is in buf
+	open  bool           // what was written last lacks its line feed
 	files *filemap.Files // that were announced, with Keep
 	line  []byte
 }
@@ -75,8 +78,14 @@ func NewCompact(w io.Writer) *Compact {
 	return &Compact{w: w, known: make(map[marked]uint64), files: filemap.NewFiles(), told: make(map[uint64]bool)}
 }
 
+// errRaw: strings of strangers could pass for records.
+var errRaw = errors.New("writing text that is not escaped")
+
 // Batch implements render.Renderer.
 func (c *Compact) Batch(h *resolve.Held) error {
+	if !h.Escaped {
+		return errRaw
+	}
 	if c.Redact != nil {
 		return c.redactBatch(h)
 	}
@@ -131,6 +140,7 @@ func (c *Compact) Flush() error {
 	var err error
 	if !c.Full {
 		_, err = c.w.Write(c.buf)
+		c.open = c.buf[len(c.buf)-1] != '\n'
 	}
 	if errors.Is(err, ErrFull) {
 		c.Full, err = true, nil
@@ -144,6 +154,15 @@ func (c *Compact) Flush() error {
 
 // Close implements render.Renderer.
 func (c *Compact) Close(*resolve.Totals) error { return nil }
+
+// End is the last line of a report. The trace may have ended inside a line.
+func (c *Compact) End(t *resolve.Totals, left Left) []byte {
+	var b []byte
+	if c.open {
+		b = append(b, '\n')
+	}
+	return appendEnd(b, t, left)
+}
 
 // stack writes a stack from its body on, and behind it what its files are: that
 // is where the kernel puts it, and where it does not come between an event and
@@ -233,7 +252,7 @@ func (c *Compact) frame(txt []byte, f *tracefs.Frame, o *resolve.Outcome) {
 			addr = f.Address(txt)
 		}
 		c.buf = append(tracefs.AppendStem(c.buf, addr), " : "...)
-		c.buf = render.AppendPath(c.buf, o.Memory.Name)
+		c.buf = text.AppendName(c.buf, o.Memory.Name)
 		c.reason(o.Reason)
 	default:
 		c.buf = append(c.buf, txt[f.Off:f.End]...)
@@ -260,7 +279,7 @@ func (c *Compact) key(f marked) uint64 {
 		if len(c.known) >= maxKnown {
 			clear(c.known) // what was told stays told
 		}
-		key = c.renamed(f.file).Identifier(f.mark)
+		key = c.identifier(f)
 		c.known[f] = key
 	}
 	if !c.told[key] {
@@ -268,6 +287,15 @@ func (c *Compact) key(f marked) uint64 {
 		c.fresh = append(c.fresh, f)
 	}
 	return key
+}
+
+// identifier is that of a file by the name that it has in the report, and its
+// mark.
+func (c *Compact) identifier(m marked) uint64 {
+	if c.Identifiers == nil {
+		c.Identifiers = IdentifiersFor(c.Redact)
+	}
+	return c.Identifiers.Of(c.renamed(m.file), m.mark)
 }
 
 // Known announces files that no stack has needed yet, with the head of a record
@@ -310,12 +338,12 @@ func (c *Compact) tellAll(head []byte, list []marked, more func() bool) error {
 func (c *Compact) announce(head []byte, m marked) {
 	f := c.renamed(m.file)
 	c.buf = append(c.head(head), "file_map: hash=0x"...)
-	c.buf = strconv.AppendUint(c.buf, f.Identifier(m.mark), 16)
+	c.buf = strconv.AppendUint(c.buf, c.identifier(m), 16)
 	c.buf = append(strconv.AppendUint(append(c.buf, " dev=[0:"...), uint64(m.mark), 10), ']')
-	c.buf = render.AppendPath(append(c.buf, " path="...), f.Path)
+	c.buf = text.AppendName(append(c.buf, " path="...), f.Path)
 	words := f.Words
 	if words == "" {
 		words = f.BuildID.Words()
 	}
-	c.buf = append(append(append(c.buf, " build_id={"...), words...), "}\n"...)
+	c.buf = append(append(append(c.buf, text.WordsMark...), words...), "}\n"...)
 }

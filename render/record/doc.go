@@ -4,6 +4,7 @@
 // A report is no format of its own. It is the text of a trace in the hash
 // dialect, which replay reads as any other, compressed with zstd:
 //
+//	# ustack: escaped=1                     text.Head
 //	# ustack: version=1
 //	# ustack: clock=mono …                  what is known of the machine
 //	ustack-77 [000] ..... 3.100000: file_map: hash=0x8f21… path=/lib/libc.so.6 build_id={…}
@@ -14,8 +15,7 @@
 //	…
 //	# ustack: end events=… stacks=…         the totals; a report without was cut
 //
-// The identifier of a file is the xxhash of its build ID and path
-// (filemap.File.Key): the same on every machine, where the kernel's own hashes
-// mean something on one machine, and for a time. Frames without a file keep the
-// reason why.
+// The identifier of a file means something in its report only, but for all of
+// that, where the kernel's own hashes do for a time: see Identifiers. Frames
+// without a file keep the reason why.
 package record

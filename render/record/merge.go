@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"ustack/filemap/resolve"
-	"ustack/render"
 	"ustack/tracefs"
+	"ustack/tracefs/escape"
 	"ustack/tracefs/text"
 )
 
@@ -41,6 +41,7 @@ type device struct {
 type stackKey struct{ event, frames string }
 
 type counted struct {
+	place    int // of the first one
 	total    int64
 	byDevice map[int]int64
 }
@@ -78,7 +79,7 @@ func (r *MergedReport) Batch(h *resolve.Held) error {
 		rec := &h.Records[i]
 		switch {
 		case rec.Kind == tracefs.KindNote && r.d == nil:
-			if err := r.field(h.Raw(rec)); err != nil {
+			if err := r.field(h.Plain(h.Raw(rec))); err != nil {
 				return err
 			}
 		case rec.Flags&tracefs.Continued != 0:
@@ -165,7 +166,7 @@ func (r *MergedReport) add(event, frames string) {
 		c = r.m.stacks[key]
 	}
 	if c == nil {
-		c = &counted{byDevice: make(map[int]int64)}
+		c = &counted{byDevice: make(map[int]int64), place: len(r.m.stacks)}
 		r.m.stacks[key] = c
 	}
 	c.total++
@@ -187,7 +188,7 @@ func (m *Merge) text(txt []byte, frames []tracefs.Frame, out []resolve.Outcome) 
 		if o := &out[k]; o.File == nil {
 			c.buf = tracefs.AppendStem(c.buf, 0)
 			if o.Memory != nil {
-				c.buf = render.AppendPath(append(c.buf, " : "...), o.Memory.Name)
+				c.buf = text.AppendName(append(c.buf, " : "...), o.Memory.Name)
 			}
 			c.reason(o.Reason)
 		} else {
@@ -205,7 +206,7 @@ func (m *Merge) WriteTo(f *File) error {
 	head := AppendHead(nil, FieldsOf("devices", fmt.Sprint(len(m.devices))))
 	for _, d := range m.devices {
 		for _, field := range d.fields {
-			head = render.AppendPath(fmt.Appendf(head, "%sdevice%d.", reportLine, d.number), field)
+			head = escape.Append(fmt.Appendf(head, "%sdevice%d.", reportLine, d.number), []byte(field))
 			head = append(head, '\n')
 		}
 		head = fmt.Appendf(head, "%sdevice%d.reports=%d\n%sdevice%d.event_count=%d\n%sdevice%d.counted=%d\n", reportLine, d.number, d.reports,
@@ -215,6 +216,7 @@ func (m *Merge) WriteTo(f *File) error {
 		return err
 	}
 	out := NewCompact(f)
+	out.Identifiers = m.key.Identifiers
 	if err := out.KnownBy(appendMergedHead(nil, 0), m.key, func() bool { return true }); err != nil {
 		return err
 	}
@@ -239,7 +241,8 @@ func (m *Merge) sorted() []stackKey {
 		all = append(all, key)
 	}
 	slices.SortFunc(all, func(x, y stackKey) int {
-		return cmp.Or(cmp.Compare(m.stacks[y].total, m.stacks[x].total), cmp.Compare(x.event, y.event), cmp.Compare(x.frames, y.frames))
+		a, b := m.stacks[x], m.stacks[y]
+		return cmp.Or(cmp.Compare(b.total, a.total), cmp.Compare(x.event, y.event), cmp.Compare(a.place, b.place))
 	})
 	return all
 }

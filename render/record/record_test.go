@@ -207,7 +207,7 @@ func TestTriggers(t *testing.T) {
 	}
 }
 
-// held is a text as the resolver gives it out.
+// held is a text of the kernel's as the resolver gives it out, escaped.
 func held(t testing.TB, txt string) *resolve.Held {
 	t.Helper()
 	scan := text.NewScanner()
@@ -215,6 +215,7 @@ func held(t testing.TB, txt string) *resolve.Held {
 	b := &tracefs.Batch{Text: []byte(txt)}
 	_, err := scan.Scan(b, text.MoreNever)
 	check(t, err)
+	text.Escape(b)
 	res := resolve.New(resolve.Options{})
 	res.Add(b)
 	res.End()

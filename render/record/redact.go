@@ -38,7 +38,7 @@ func (c *Compact) redactRecord(h *resolve.Held, i int) error {
 	rec := &h.Records[i]
 	head, body := h.Text[rec.Off:rec.Body], h.Text[rec.Body:rec.End]
 	whole := rec.Flags&tracefs.Continued == 0
-	if len(head) > 0 && !redact.HasColumns(head) {
+	if len(head) > 0 && !redact.HasColumns(head, true) {
 		return errNoColumns
 	}
 	switch rec.Kind {

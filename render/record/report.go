@@ -7,8 +7,9 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/resolve"
-	"ustack/render"
 	"ustack/render/redact"
+	"ustack/tracefs/escape"
+	"ustack/tracefs/text"
 )
 
 // Drop says what is left out first when a report gets too large.
@@ -41,16 +42,16 @@ const Version = "1"
 
 // AppendHead appends the head of a report.
 func AppendHead(b []byte, fields []Field) []byte {
-	b = append(b, "# ustack: version="+Version+"\n"...)
+	b = append(b, text.Head+"# ustack: version="+Version+"\n"...)
 	for _, f := range fields {
 		b = append(append(append(b, "# ustack: "...), f.Key...), '=')
-		b = append(render.AppendPath(b, f.Value), '\n')
+		b = append(escape.Append(b, []byte(f.Value)), '\n')
 	}
 	return b
 }
 
-// AppendEnd appends the last line of a report.
-func AppendEnd(b []byte, t *resolve.Totals, left Left) []byte {
+// appendEnd appends the last line of a report.
+func appendEnd(b []byte, t *resolve.Totals, left Left) []byte {
 	lost, exact := t.LostRecords()
 	mark := ""
 	if !exact {
@@ -78,6 +79,8 @@ type ReportOptions struct {
 	Fields []Field
 	// Redact takes secrets out, nil for a report that says all.
 	Redact *redact.Redactor
+	// Identifiers are those of the files, nil for new ones.
+	Identifiers *Identifiers
 }
 
 // NewReport begins a report with its head. If the file has a largest size, or
@@ -85,7 +88,7 @@ type ReportOptions struct {
 func NewReport(file *File, opt ReportOptions) (*Report, error) {
 	r := &Report{file: file, drop: opt.Drop, now: time.Now}
 	r.text = NewCompact(file)
-	r.text.Redact = opt.Redact
+	r.text.Redact, r.text.Identifiers = opt.Redact, opt.Identifiers
 	if file.max > 0 {
 		r.text.room = file.Room
 	}
@@ -147,7 +150,7 @@ func (r *Report) sync(now time.Time) error {
 func (r *Report) Flush() error { return r.sync(r.now()) }
 
 // Close implements render.Renderer: the report is whole.
-func (r *Report) Close(t *resolve.Totals) error { return r.file.Finish(AppendEnd(nil, t, r.text.Left)) }
+func (r *Report) Close(t *resolve.Totals) error { return r.file.Finish(r.text.End(t, r.text.Left)) }
 
 // FieldsOf makes fields of a list of keys and values.
 func FieldsOf(pairs ...string) []Field {

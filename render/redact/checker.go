@@ -6,6 +6,7 @@ import (
 
 	"ustack/filemap"
 	"ustack/tracefs"
+	"ustack/tracefs/text"
 )
 
 // Leak is something in a report that is neither harmless nor a token.
@@ -43,6 +44,7 @@ func NewChecker(paths Paths) *Checker {
 // Batch looks at a batch.
 func (c *Checker) Batch(b *tracefs.Batch) {
 	c.b, c.counted, c.line, c.pos = b, 0, b.Line+1, b.Pos
+	c.g.escaped = b.Escaped
 	from := uint32(0)
 	for i := range b.Records {
 		rec := &b.Records[i]
@@ -67,7 +69,7 @@ func (c *Checker) End() {
 func (c *Checker) record(rec *tracefs.Record) {
 	head, body := c.b.Text[rec.Off:rec.Body], c.b.Text[rec.Body:rec.End]
 	if len(head) > 0 {
-		if !HasColumns(head) {
+		if !HasColumns(head, c.b.Escaped) {
 			c.leak(head, "a head without columns")
 			return
 		}
@@ -103,23 +105,38 @@ func (c *Checker) stack(rec *tracefs.Record) {
 
 // announcement holds a mapping event against what a redactor would write.
 func (c *Checker) announcement(rec *tracefs.Record) {
+	const key, before = "file_map: hash=0x", " path="
 	a := c.b.Announcement(rec)
-	c.g.text(a.Path)
-	id, _ := filemap.ParseWords(a.BuildID)
-	f := filemap.File{Path: string(a.Path), BuildID: id}
-	want := append([]byte("file_map: hash=0x"), strconv.FormatUint(f.Identifier(a.Mark), 16)...)
+	body := c.b.Text[rec.Body:rec.End]
+	hex, file, _ := bytes.Cut(bytes.TrimPrefix(body, []byte(key)), []byte(before))
+	hex, _, _ = bytes.Cut(hex, []byte(" dev="))
+	path, words := text.SplitFile(bytes.TrimSuffix(file, []byte("\n")))
+	c.g.text(path)
+	id, _ := filemap.ParseWords(words)
+	v, _ := parseHex(hex)
+	want := strconv.AppendUint([]byte(key), v, 16)
 	if a.Report {
 		want = append(strconv.AppendUint(append(want, " dev=[0:"...), uint64(a.Mark), 10), ']')
 	}
-	want = append(append(append(append(want, " path="...), a.Path...), " build_id={"...), id.Words()...)
+	want = append(append(append(append(want, before...), path...), text.WordsMark...), id.Words()...)
 	want = append(want, "}\n"...)
-	if body := c.b.Text[rec.Body:rec.End]; !bytes.Equal(body, want) {
-		c.leak(body, "not what path and build ID make")
+	if !bytes.Equal(body, want) || !c.mayAnnounce(v, path, id, a.Mark) {
+		c.leak(body, "not what a redactor announces")
 		return
 	}
 	if len(c.announced) < maxIdentifiers {
-		c.announced[f.Identifier(a.Mark)] = true
+		c.announced[v] = true
 	}
+}
+
+// mayAnnounce reports whether a number is an identifier of a redactor's. Before
+// reports were escaped, path and build ID made it.
+func (c *Checker) mayAnnounce(v uint64, path []byte, id filemap.BuildID, mark tracefs.Mark) bool {
+	if c.b.Escaped {
+		return isIdentifier(v)
+	}
+	f := filemap.File{Path: string(path), BuildID: id}
+	return v == f.Identifier(mark)
 }
 
 // offset is where a piece of the batch's text is. Pieces are never given a

@@ -3,7 +3,9 @@ package redact
 import (
 	"bytes"
 	"regexp"
+
 	"ustack/tracefs"
+	"ustack/tracefs/text"
 )
 
 // out takes the pieces of a text in their order: all of it, each byte once.
@@ -24,12 +26,14 @@ type grammar struct {
 	paths Paths
 	words *words
 	out   out
+	// escaped: the text is (tracefs.Batch.Escaped).
+	escaped bool
 }
 
 const commWidth = 16
 
 // HasColumns reports whether a record's head is of the usual layout.
-func HasColumns(head []byte) bool { return len(head) > commWidth+1 && head[commWidth] == '-' }
+func HasColumns(head []byte, escaped bool) bool { return text.CommEnd(head, escaped) >= 0 }
 
 // flagColumns are the flags in a head (trace_print_lat_fmt in
 // kernel/trace/trace_output.c).
@@ -37,14 +41,15 @@ var flagColumns = regexp.MustCompile(`^[dDbBX.][NnpBLlb.][ZzHhs.][0-9a-f.][0-9a-
 
 // head takes a record's head, "%16s-%-7d [%03d] FLAGS %5lu.%06lu: ".
 func (g *grammar) head(p []byte) {
-	comm := bytes.TrimLeft(p[:commWidth], " ")
+	end := text.CommEnd(p, g.escaped)
+	comm := bytes.TrimLeft(p[:end], " ")
 	switch string(comm) {
 	case "", tracefs.CommUnknown, tracefs.CommIdle, tracefs.CommInvalid, "ustack":
-		g.out.keep(p[:commWidth])
+		g.out.keep(p[:end])
 	default:
 		g.out.comm(comm)
 	}
-	rest := p[commWidth:]
+	rest := p[end:]
 	for len(rest) > 0 {
 		n := bytes.IndexByte(rest, ' ') + 1
 		if n == 0 {

@@ -139,7 +139,7 @@ func (g *grammar) report(p []byte) bool {
 	}
 	name, value := string(p[:key]), p[key+1:]
 	switch name {
-	case "version", "ustack", "clock", "clock_offset_ns", "begun", "stacks", "mappings", "events", "arch", "trigger",
+	case "escaped", "version", "ustack", "clock", "clock_offset_ns", "begun", "stacks", "mappings", "events", "arch", "trigger",
 		"kernel", "boot_id", "command", "redacted", "devices", "reports", "event_count", "counted":
 		g.out.keep(p[:key+1])
 	default:
@@ -152,7 +152,7 @@ func (g *grammar) report(p []byte) bool {
 
 func (g *grammar) reportValue(name string, value []byte) {
 	switch name {
-	case "version", "clock_offset_ns", "clock", "stacks", "mappings", "events", "arch", "trigger", "redacted", "devices", "reports", "event_count", "counted":
+	case "escaped", "version", "clock_offset_ns", "clock", "stacks", "mappings", "events", "arch", "trigger", "redacted", "devices", "reports", "event_count", "counted":
 		g.known(value)
 	case "ustack":
 		if version.Match(value) {

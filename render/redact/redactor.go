@@ -1,6 +1,13 @@
 package redact
 
-// Redactor replaces secrets by tokens. It is for one goroutine.
+import (
+	"bytes"
+
+	"ustack/tracefs/escape"
+)
+
+// Redactor replaces secrets by tokens, in text that is escaped. It is for one
+// goroutine.
 type Redactor struct {
 	g      grammar
 	tokens *tokens
@@ -11,9 +18,12 @@ type Redactor struct {
 // stands for, not even by trying.
 func New(key []byte, paths Paths) *Redactor {
 	r := &Redactor{tokens: newTokens(key)}
-	r.g = grammar{paths: paths, words: vocabulary(), out: r}
+	r.g = grammar{paths: paths, words: vocabulary(), out: r, escaped: true}
 	return r
 }
+
+// Secret is what identifiers of files are made with that go with the tokens.
+func (r *Redactor) Secret() []byte { return r.tokens.secret() }
 
 // with has the grammar append to b.
 func (r *Redactor) with(b []byte, take func([]byte), p []byte) []byte {
@@ -47,28 +57,32 @@ func (r *Redactor) AppendFrame(b, line []byte) []byte { return r.with(b, r.g.fra
 // Path is what stands for the path of a file, or the name of memory that the
 // kernel announces like one.
 func (r *Redactor) Path(path string) string {
-	return string(r.with(nil, r.g.text, []byte(path)))
+	return string(r.with(nil, r.g.text, escape.Append(nil, []byte(path))))
 }
 
 func (r *Redactor) keep(p []byte) { r.out = append(r.out, p...) }
 
 func (r *Redactor) text(p []byte) {
-	r.out = append(append(r.out, textMark...), r.tokens.text(p)...)
+	r.out = append(append(r.out, textMark...), r.tokens.text(escape.Undo(p))...)
 }
 
-// comm has the columns of a name in a head.
+// comm has the columns of a name in a head. Elsewhere, blanks that it begins with
+// are the column's.
 func (r *Redactor) comm(p []byte) {
 	for range commWidth - len(textMark) - tokenSize {
 		r.out = append(r.out, ' ')
 	}
-	r.text(p)
+	r.text(bytes.TrimLeft(escape.Undo(p), " "))
 }
 
 func (r *Redactor) name(p []byte) {
 	r.out = append(append(r.out, nameMark...), r.tokens.text(p)...)
 }
 
-func (r *Redactor) path(p []byte) { r.out = appendPath(r.out, r.tokens.text(p), p) }
+func (r *Redactor) path(p []byte) {
+	p = escape.Undo(p)
+	r.out = appendPath(r.out, r.tokens.text(p), p)
+}
 
 func (r *Redactor) address(p []byte, v uint64) {
 	r.out = appendSameForm(r.out, p, r.tokens.address(v))

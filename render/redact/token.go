@@ -58,6 +58,7 @@ func isToken(b []byte, mark string) bool {
 // Those tell the words of one lock apart, which render/futex needs, and the
 // class keeps what it reads from a range of addresses.
 const (
+	classFile   = 4 // the identifier of a file: no address, and no secret of its own
 	classGoHeap = 5 // below 0xc1_00000000 in Go programs (runtime/malloc.go)
 	classUser   = 6
 	classLarge  = 7 // 48 bits and more
@@ -67,6 +68,16 @@ const (
 	checkShift                   = lowBits + bodyBits
 	goHeap                       = 0xc0
 )
+
+// Identifier makes a number that shows to be the identifier of a file of any number:
+// of 48 bits of it, behind a class and a check as those of addresses.
+func Identifier(v uint64) uint64 {
+	v &= 1<<checkShift - 1
+	return classFile<<classShift | checkOf(classFile, v>>lowBits)<<checkShift | v
+}
+
+// isIdentifier reports whether a number is what Identifier makes.
+func isIdentifier(v uint64) bool { return v == Identifier(v) }
 
 // checkOf is what checks the body of an address token. The lowest bits have no
 // part in it: two words of one lock have tokens that differ in these only.
@@ -129,7 +140,14 @@ func newTokens(key []byte) *tokens {
 }
 
 // Domains keep what is made of a text and of a number apart.
-const domainText, domainAddress, domainLarge = 't', 'a', 'l'
+const domainText, domainAddress, domainLarge, domainFile = 't', 'a', 'l', 'f'
+
+// secret is a key of its own for identifiers of files.
+func (t *tokens) secret() []byte {
+	t.mac.Reset()
+	_, _ = t.mac.Write([]byte{domainFile})
+	return t.mac.Sum(nil)
+}
 
 // text is the token of a string, without a mark.
 func (t *tokens) text(p []byte) string {

@@ -93,8 +93,8 @@ func readAll(t testing.TB, s *Source) all {
 	var b tracefs.Batch
 	for {
 		out.err = s.Next(&b)
-		if b.Pos != int64(len(out.text)) || b.Line != int64(bytes.Count(out.text, []byte{'\n'})) {
-			t.Fatalf("a batch at byte %d, line %d, after %d bytes", b.Pos, b.Line, len(out.text))
+		if b.Pos != int64(len(text.Head)+len(out.text)) || b.Line != 1+int64(bytes.Count(out.text, []byte{'\n'})) || !b.Escaped {
+			t.Fatalf("a batch at byte %d, line %d, after the head and %d bytes", b.Pos, b.Line, len(out.text))
 		}
 		out.text = append(out.text, b.Text...)
 		out.views = append(out.views, viewsOf(&b)...)
@@ -105,21 +105,21 @@ func readAll(t testing.TB, s *Source) all {
 	}
 }
 
-// scanned is what the text of a capture gives, without the remarks that only
-// the file "trace" has.
+// scanned is what the text of a capture gives when it is escaped, without the
+// remarks that only the file "trace" has.
 func scanned(t testing.TB, data []byte) (plain []byte, views []view, events int64, overwritten uint64) {
 	t.Helper()
-	for line := range bytes.Lines(data) {
-		if len(line) > 0 && line[0] == '#' {
-			continue
-		}
-		plain = append(plain, line...)
-	}
 	b := tracefs.Batch{Text: bytes.Clone(data)}
 	s := text.NewScanner()
 	s.Events = true
 	if used, err := s.Scan(&b, text.MoreNever); err != nil || used != len(data) {
 		t.Fatalf("scanned %d of %d bytes: %v", used, len(data), err)
+	}
+	text.Escape(&b)
+	for line := range bytes.Lines(b.Text) {
+		if line[0] != '#' {
+			plain = append(plain, line...)
+		}
 	}
 	for _, v := range viewsOf(&b) {
 		switch v.Kind {
@@ -133,8 +133,8 @@ func scanned(t testing.TB, data []byte) (plain []byte, views []view, events int6
 	return plain, views, b.Events, overwritten
 }
 
-// TestCaptures: pages give the bytes that the kernel printed of them, and the
-// records that the parser of text makes of these.
+// TestCaptures: pages give the bytes that the kernel printed of them, escaped, and
+// the records that the parser of text makes of these.
 func TestCaptures(t *testing.T) {
 	for _, capture := range rawCaptures(t) {
 		t.Run(strings.TrimPrefix(capture, captures+"/"), func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"ustack/tracefs"
+	"ustack/tracefs/escape"
 	"ustack/tracefs/format"
 	"ustack/tracefs/printfmt"
 	"ustack/tracefs/text"
@@ -173,7 +174,11 @@ func (p *Printer) taskText(pid int32, comm string) string {
 	for n := len(comm); n < 16; n++ {
 		b = append(b, ' ')
 	}
-	b = append(append(b, comm...), '-')
+	name := []byte(comm)
+	if len(name) > 0 && name[0] == ' ' { // a reader takes it for the column's
+		b, name = escape.AppendByte(b, ' '), name[1:]
+	}
+	b = append(escape.Append(b, name), '-')
 	b = padRight(strconv.AppendInt(b, int64(pid), 10), len(b), 7)
 	b = append(b, ' ')
 	if !p.k.Options.TGID {

@@ -1,11 +1,13 @@
 package binary
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"ustack/tracefs"
+	"ustack/tracefs/escape"
 	"ustack/tracefs/format"
 	"ustack/tracefs/printfmt"
 	"ustack/tracefs/text"
@@ -15,6 +17,8 @@ import (
 type event struct {
 	format *format.Event
 	kind   tracefs.Kind
+	// whole: what print appends is a whole line, or lines, and escaped.
+	whole bool
 	// print appends the body to b.Text and fills in what r says of it.
 	print func(p *Printer, b *tracefs.Batch, r *tracefs.Record, rec []byte)
 	// decode does without text, nil if that cannot be.
@@ -58,7 +62,7 @@ func (p *Printer) event(id int) *event {
 
 // unknown is what the kernel prints for a type it has no printer for.
 func unknown(id int) *event {
-	return &event{kind: tracefs.KindEvent, print: func(_ *Printer, b *tracefs.Batch, _ *tracefs.Record, _ []byte) {
+	return &event{kind: tracefs.KindEvent, whole: true, print: func(_ *Printer, b *tracefs.Batch, _ *tracefs.Record, _ []byte) {
 		b.Text = append(b.Text, "Unknown type "...)
 		b.Text = append(strconv.AppendInt(b.Text, int64(id), 10), '\n')
 	}}
@@ -73,10 +77,12 @@ func (p *Printer) compile(f *format.Event) *event {
 	case f.System == "ftrace" || f.System == "":
 		if own, ok := internals[f.Name]; ok {
 			e.kind, e.print = own.kind, own.create(p, f)
+			e.whole = own.kind != tracefs.KindEvent
 			break
 		}
 		e.print = p.byPrintFmt(f)
 	case f.System == "syscalls" && strings.HasPrefix(f.Name, "sys_enter_"):
+		e.whole = numbersOnly(f)
 		if f.Name == "sys_enter_openat" {
 			e.print = newOpenat(p, f)
 		}
@@ -84,12 +90,12 @@ func (p *Printer) compile(f *format.Event) *event {
 			e.print = newSyscallEnter(p, f)
 		}
 	case f.System == "syscalls" && strings.HasPrefix(f.Name, "sys_exit_"):
-		e.print = newSyscallExit(p, f)
+		e.print, e.whole = newSyscallExit(p, f), numbersOnly(f)
 	default:
 		e.print = p.byPrintFmt(f)
 	}
 	if text.IsMappingEvent(f.Name) {
-		e.kind, e.print = tracefs.KindAnnounce, announce(e.print)
+		e.kind, e.print, e.whole = tracefs.KindAnnounce, announce(f, e.print), true
 	}
 	return e
 }
@@ -140,10 +146,35 @@ var probeFmt = strings.NewReplacer(
 	`REC->__probe_func, REC->__probe_ret_ip`, `REC->__probe_ret_ip, REC->__probe_func`,
 )
 
+// numbersOnly reports whether a system call's text has no string of a stranger's.
+func numbersOnly(f *format.Event) bool {
+	words := f.Name
+	for i := range f.Fields {
+		if f.Fields[i].Loc != format.Inline {
+			return false
+		}
+		words += f.Fields[i].Type + f.Fields[i].Name
+	}
+	return escape.Index([]byte(words)) < 0
+}
+
+// endLine makes one line of what stands in b from a place on: escaped, and with a
+// line feed, which text of the kernel's may lack (trace_printk of an unfinished
+// line; a marker with a NUL).
+func endLine(b []byte, from int) []byte {
+	if n := len(b) - 1; n >= from && b[n] == '\n' {
+		b = b[:n]
+	}
+	return append(escape.Tail(b, from), '\n')
+}
+
 // announce makes an announcement of a mapping event's text.
-func announce(print printFunc) printFunc {
+func announce(f *format.Event, print printFunc) printFunc {
+	identified := f.Field("build_id") != nil
 	return func(p *Printer, b *tracefs.Batch, r *tracefs.Record, rec []byte) {
 		print(p, b, r, rec)
+		body := bytes.Clone(bytes.TrimSuffix(b.Text[r.Body:], []byte("\n")))
+		b.Text = append(text.AppendAnnouncement(b.Text[:r.Body], body, identified), '\n')
 		r.Lo = uint32(len(b.Announcements))
 		r.Hi = r.Lo + 1
 		b.Announcements = append(b.Announcements, text.ParseAnnouncement(b.Text[r.Body:]))
@@ -171,6 +202,9 @@ func (p *Printer) Print(b *tracefs.Batch, cpu int32, time uint64, rec []byte) {
 		b.Text = p.head(b.Text, t, cpu, time, rec)
 		r.Body = uint32(len(b.Text))
 		e.print(p, b, r, rec)
+		if !e.whole {
+			b.Text = endLine(b.Text, int(r.Body))
+		}
 	}
 	r.End = uint32(len(b.Text))
 	if r.Kind == tracefs.KindEvent {

@@ -35,10 +35,19 @@ func FuzzSource(f *testing.F) {
 			{CPU: 2, Pages: NewPages(bytes.NewReader(data[len(data)/2:]), 4096, nil)},
 		}, Options{Events: true})
 		var b tracefs.Batch
+		var all []byte
+		var printed []view
 		for err := error(nil); err == nil; {
 			err = s.Next(&b)
 			checkBatch(t, &b)
+			all, printed = append(all, b.Text...), append(printed, viewsOf(&b)...)
 		}
+		for _, v := range printed {
+			if v.TID == tracefs.NoTID && v.Kind != tracefs.KindLost {
+				return // no thread has such a number: nothing is read of it
+			}
+		}
+		sameViews(t, reread(t, all), printed)
 	})
 }
 

@@ -55,7 +55,7 @@ func TestContext(t *testing.T) {
 	}{
 		{"    a b-7 c: [x]-7       [000] .....  1173.590424: ", Kernel{}, 0, 1173590424272, 0, 0, 7},
 		{"                -8       [001] d..1.     0.000000: ", Kernel{}, 1, 499, 0x01, 1, 8},
-		{"       line\nfeed-9       [012] DNh2.     0.000001: ", Kernel{}, 12, 500, 0xad, 2, 9},
+		{`       line\012feed-9       [012] DNh2.     0.000001: `, Kernel{}, 12, 500, 0xad, 2, 9},
 		{" fifteen-letters-10      [123] bLsf3    59.999999: ", Kernel{}, 123, 59999999499, 0xb2, 0x3f, 10},
 		{"          <idle>-0       [999] .BZ..    60.000000: ", Kernel{}, 999, 59999999500, 0x6e, 0, 0},
 		{"           <...>-4194304 [4096] .lH.. 123456.000000: ", Kernel{}, 4096, 123456e9, 0x1a, 0, 4194304},
@@ -177,7 +177,7 @@ func TestInternal(t *testing.T) {
 		want string
 	}{
 		{Kernel{}, append(rec(5, sym), "hello\n\x00zz"...), "tracing_mark_write: hello\n"},
-		{Kernel{Symbols: symbols()}, append(rec(5, par), "two\nlines\n\x00"...), "caller: two\nlines\n"},
+		{Kernel{Symbols: symbols()}, append(rec(5, par), "two\nlines\n\x00"...), "caller: two\\012lines\n"},
 		{Kernel{Symbols: symbols(), Options: TraceOptions{SymOffset: true, SymAddr: true}}, append(rec(5, sym), "x\n\x00"...),
 			"tracing_mark_write+0x8/0x10 <ffffffff81000008>: x\n"},
 		{Kernel{Symbols: symbols(), Strings: strings}, append(rec(6, par, 0x1000), "\x07\x00\x00\x00yes\x00"...), "caller: x=7 yes\n"},

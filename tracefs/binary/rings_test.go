@@ -12,6 +12,7 @@ import (
 	"ustack/tracefs"
 	"ustack/tracefs/capturetest"
 	"ustack/tracefs/ring"
+	"ustack/tracefs/text"
 )
 
 // played are the pages of a capture, whose records come when the clock has reached
@@ -193,7 +194,7 @@ func TestLiveOrder(t *testing.T) {
 					if b.Paused {
 						pauses++
 					}
-					if b.Pos != int64(len(got.text)) || len(b.Text) == 0 && !b.Paused && got.err == nil {
+					if b.Pos != int64(len(text.Head)+len(got.text)) || len(b.Text) == 0 && !b.Paused && got.err == nil {
 						t.Fatalf("a batch of %d bytes at byte %d, after %d bytes", len(b.Text), b.Pos, len(got.text))
 					}
 					got.text = append(got.text, b.Text...)

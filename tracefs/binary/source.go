@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"ustack/tracefs"
+	"ustack/tracefs/text"
 )
 
 // batchSize is how much text a batch has, a record more or less. It stays in
@@ -40,14 +41,17 @@ type Source struct {
 	errs    errorList
 }
 
-// place is how far a trace has been printed.
+// place is how far a trace has been printed, behind the head that its text has.
 type place struct {
 	pos, line int64
 }
 
 // begin begins a batch.
 func (p *place) begin(b *tracefs.Batch, printer *Printer) {
-	b.Pos, b.Line = p.pos, p.line
+	if p.line == 0 {
+		p.pos, p.line = int64(len(text.Head)), 1
+	}
+	b.Pos, b.Line, b.Escaped = p.pos, p.line, true
 	b.Heads = append(b.Heads, printer.heads...)
 	printer.shapes.batch++
 }
@@ -96,7 +100,6 @@ func (s *Source) Next(b *tracefs.Batch) error {
 	if len(s.heap) > 0 {
 		return nil
 	}
-	s.unglue(b)
 	if err := s.errs.err(); err != nil {
 		return err
 	}
@@ -137,13 +140,6 @@ func (s *Source) drop(b *tracefs.Batch) {
 		s.printer.Lost(b, c.id, c.count)
 	}
 	s.heap.pop()
-}
-
-// unglue takes back that a record follows the last one of all.
-func (s *Source) unglue(b *tracefs.Batch) {
-	if n := len(b.Records); n > 0 && b.Records[n-1].End == uint32(len(b.Text)) {
-		b.Records[n-1].Flags &^= tracefs.Glued
-	}
 }
 
 // Notes are remarks about how records were printed, each once.

@@ -5,6 +5,7 @@ import (
 
 	"ustack/tracefs"
 	"ustack/tracefs/format"
+	"ustack/tracefs/text"
 )
 
 // newCookie prints "cookie=1a7700000003".
@@ -135,8 +136,9 @@ func (p *Printer) identifier(b *tracefs.Batch, f *tracefs.Frame, s *stack, i int
 	b.Text = f.ID.Append(b.Text)
 }
 
-// cut ends a record as the kernel does whose text has no room for all: pieces
-// of a line that do not fit are left out, and with them all that follows.
+// cut ends a record where the kernel does whose text has no room for all: pieces
+// of a line that do not fit are left out, and with them all that follows. The line
+// says so, where the kernel goes on with the next record.
 func (p *Printer) cut(b *tracefs.Batch, r *tracefs.Record) {
 	last := &b.Frames[len(b.Frames)-1]
 	limit := r.Off + maxSeq
@@ -157,11 +159,13 @@ func (p *Printer) cut(b *tracefs.Batch, r *tracefs.Record) {
 		b.Frames = b.Frames[:len(b.Frames)-1]
 		return
 	}
-	r.Flags |= tracefs.Cut | tracefs.Glued
+	r.Flags |= tracefs.Cut
 	if end < last.Stem {
 		last.Addr, last.HasAddr = 0, false
 	}
-	last.Form, last.ID, last.End, last.Stem = tracefs.FormCut, tracefs.Identifier{}, end, min(last.Stem, end)
+	b.Text = append(b.Text, text.CutMark...)
+	last.Form, last.ID, last.Stem, last.End = tracefs.FormUnresolved, tracefs.Identifier{}, end, uint32(len(b.Text))
+	b.Text = append(b.Text, '\n')
 }
 
 // newKernelStack prints "<stack trace>" and " => SYMBOL" lines. The array has
@@ -184,7 +188,8 @@ func newKernelStack(_ *Printer, f *format.Event) printFunc {
 				b.Text = append(b.Text, "[FTRACE TRAMPOLINE]\n"...)
 				continue
 			}
-			b.Text = append(p.symbol(b.Text, addr), '\n')
+			from := len(b.Text)
+			b.Text = endLine(p.symbol(b.Text, addr), from)
 		}
 	}
 }

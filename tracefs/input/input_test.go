@@ -40,6 +40,7 @@ type result struct {
 	text    string
 	records []string
 	sources []uint8
+	escaped bool
 	events  int64
 	lines   int64
 	err     error // nil for io.EOF
@@ -53,7 +54,12 @@ func drain(t testing.TB, r Reader) (res result) {
 	var b tracefs.Batch
 	for {
 		err := r.Next(&b)
-		if len(b.Text) > 0 && (b.Pos != int64(text.Len()) || b.Line != res.lines) {
+		res.escaped = b.Escaped
+		head, first := int64(0), int64(0)
+		if b.Escaped {
+			head, first = int64(len(ownHead)), 1
+		}
+		if len(b.Text) > 0 && (b.Pos != head+int64(text.Len()) || b.Line != first+res.lines) {
 			t.Fatalf("a batch at byte %d, line %d comes after %d bytes, %d lines", b.Pos, b.Line, text.Len(), res.lines)
 		}
 		for i := range b.Records {

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"ustack/tracefs"
+	"ustack/tracefs/text"
 )
 
 // Merge reads several inputs as one trace, by time. Within an input the order
@@ -15,8 +16,11 @@ type Merge struct {
 	heads []*mergeHead
 	pos   int64
 	line  int64
-	errs  []error // of inputs that have ended with one
-	ns    *bool   // whether the clock counts nanoseconds, once known
+	// escape: what is not escaped is made so. If one input is escaped, all must
+	// be.
+	escape, begun bool
+	errs          []error // of inputs that have ended with one
+	ns            *bool   // whether the clock counts nanoseconds, once known
 }
 
 // mergeHead is where one input stands.
@@ -28,6 +32,19 @@ type mergeHead struct {
 	head  tracefs.HeadDecoder
 	err   error
 	ended bool
+	// escape: its batches must be escaped.
+	escape bool
+}
+
+// escaped makes the batch at hand escaped, if that is asked for.
+func (h *mergeHead) escaped() {
+	if !h.escape {
+		return
+	}
+	text.Escape(&h.batch)
+	if len(h.batch.Heads) > 0 {
+		h.head = h.batch.Heads[0]
+	}
 }
 
 // NewMerge merges sources, which must give events.
@@ -42,7 +59,8 @@ func NewMerge(sources []source) *Merge {
 // Next implements Reader.
 func (m *Merge) Next(b *tracefs.Batch) error {
 	b.Reset()
-	b.Pos, b.Line = m.pos, m.line
+	m.begin()
+	b.Pos, b.Line, b.Escaped = m.pos, m.line, m.escape
 	b.Heads = make([]tracefs.HeadDecoder, len(m.heads))
 	for len(b.Text) < blockSize {
 		n, err := m.first()
@@ -58,6 +76,28 @@ func (m *Merge) Next(b *tracefs.Batch) error {
 	}
 	m.sent(b)
 	return nil
+}
+
+// begin looks whether an input is escaped.
+func (m *Merge) begin() {
+	if m.begun {
+		return
+	}
+	m.begun = true
+	for _, h := range m.heads {
+		if err := h.load(); err != nil {
+			m.errs = append(m.errs, err)
+		}
+		m.escape = m.escape || h.batch.Escaped
+	}
+	if !m.escape {
+		return
+	}
+	m.pos, m.line = int64(len(text.Head)), 1
+	for _, h := range m.heads {
+		h.escape = true
+		h.escaped()
+	}
 }
 
 func (m *Merge) sent(b *tracefs.Batch) {
@@ -135,6 +175,7 @@ func (h *mergeHead) load() error {
 		if len(h.batch.Heads) > 0 {
 			h.head = h.batch.Heads[0]
 		}
+		h.escaped()
 		h.stamp()
 	}
 	return nil

@@ -20,7 +20,12 @@ const (
 // again.
 func TestFolder(t *testing.T) {
 	path := capturetest.Unpack(t, rawEdge2+"/raw.tar.zst")
-	want := string(capturetest.Read(t, rawEdge2+"/trace.txt.zst"))
+	beside, err := OpenAll([]string{rawEdge2 + "/trace.txt.zst"}, nil, Options{Escape: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closed(t, beside)
+	want := drain(t, beside).text
 	want = want[strings.Index(want, "FUNCTION\n")+len("FUNCTION\n"):]
 	_, want, _ = strings.Cut(want, "\n")
 	trace, err := OpenAll([]string{path}, nil, Options{Events: true})

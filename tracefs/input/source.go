@@ -51,6 +51,7 @@ type Source struct {
 	retry  int    // scan again when the text is this long
 	pos    int64  // of tail[0]
 	line   int64
+	headed bool // it has been looked whether the input is a file of ours
 	ended  bool
 	paused bool // the pause has been told
 	skip   bool // inside a line that is longer than any record
@@ -67,14 +68,19 @@ func NewSource(in *File, events bool) *Source {
 // Next implements Reader.
 func (s *Source) Next(b *tracefs.Batch) error {
 	b.Reset()
-	b.Pos, b.Line = s.pos, s.line
+	b.Pos, b.Line, b.Escaped = s.pos, s.line, s.scan.Escaped()
 	b.Text = append(b.Text, s.tail...)
 	if s.ended && len(b.Text) == 0 {
 		return s.end()
 	}
 	more := text.MoreSoon
 	for {
+		wait, err := s.head(b)
+		if err != nil {
+			return err
+		}
 		switch {
+		case wait && more != text.MoreLater:
 		case s.skip:
 			if s.skipLine(b) {
 				return nil
@@ -93,12 +99,37 @@ func (s *Source) Next(b *tracefs.Batch) error {
 			s.retry = 0
 			continue
 		}
-		var err error
 		if more, err = s.fill(b); err != nil {
 			s.ended = true
 			return s.fail(b, err)
 		}
 	}
+}
+
+// head takes the head of a file of ours off the beginning of the input. It must
+// have more of that to decide if wait is true.
+func (s *Source) head(b *tracefs.Batch) (wait bool, err error) {
+	if s.headed {
+		return false, nil
+	}
+	n, wait, err := text.CutHead(b.Text, s.ended)
+	if err != nil {
+		s.headed, s.ended = true, true
+		b.Text = b.Text[:0]
+		return false, fmt.Errorf("%s, line 1: %w", s.in.Name, err)
+	}
+	if wait {
+		return true, nil
+	}
+	s.headed = true
+	if n == 0 {
+		return false, nil
+	}
+	s.scan.UseEscapes()
+	s.pos, s.line = int64(n), 1
+	b.Text = b.Text[:copy(b.Text, b.Text[n:])]
+	b.Pos, b.Line, b.Escaped = s.pos, s.line, true
+	return false, nil
 }
 
 // fill reads more text behind what there is.

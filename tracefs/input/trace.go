@@ -21,6 +21,9 @@ type Options struct {
 	// Bare leaves out text that nobody wants to see (tracefs.Bare), where the input
 	// is binary, and one.
 	Bare bool
+	// Escape makes text escaped that is not (tracefs.Batch.Escaped), for outputs
+	// that say that they are. It asks for events, too.
+	Escape bool
 	// Pause is how long a pipe may give nothing before a batch says so.
 	Pause time.Duration
 }
@@ -62,16 +65,22 @@ func NewTrace(files []*File, opt Options) *Trace {
 		many = many || f.pages != nil && f.pages.instances > 1
 	}
 	if many { // merging needs every record, and takes stacks apart
-		opt = Options{Events: true, NoShapes: true}
+		opt = Options{Events: true, NoShapes: true, Escape: opt.Escape}
 	}
+	opt.Events = opt.Events || opt.Escape
 	for _, f := range files {
 		t.sources = append(t.sources, f.sources(opt)...)
 	}
-	if len(t.sources) == 1 {
-		t.Reader = t.sources[0]
+	if len(t.sources) > 1 {
+		m := NewMerge(t.sources)
+		m.escape = opt.Escape
+		t.Reader = m
 		return t
 	}
-	t.Reader = NewMerge(t.sources)
+	t.Reader = t.sources[0]
+	if s, ok := t.Reader.(*Source); ok && opt.Escape && !s.in.isEscaped() {
+		t.Reader = &escaping{src: s}
+	}
 	return t
 }
 

@@ -4,11 +4,35 @@ import (
 	"bytes"
 
 	"ustack/tracefs"
+	"ustack/tracefs/escape"
 )
 
-// ParseAnnouncement reads the body of a whole mapping event, see
-// parseAnnouncement.
-func ParseAnnouncement(body []byte) tracefs.Announcement { return parseAnnouncement(body, true) }
+// ParseAnnouncement reads the body of a whole mapping event, which is escaped,
+// see parseAnnouncement.
+func ParseAnnouncement(body []byte) tracefs.Announcement {
+	return parseAnnouncement(body, announcementForm{whole: true, escaped: true})
+}
+
+// AppendAnnouncement appends the body of a mapping event, escaped, whose text is not,
+// without its line feed. Where the event has no build ID, no path looks as if it did.
+func AppendAnnouncement(b, body []byte, identified bool) []byte {
+	at := bytes.Index(body, []byte(pathMark))
+	if at < 0 || identified {
+		return escape.Append(b, body)
+	}
+	at += len(pathMark)
+	return AppendName(escape.Append(b, body[:at]), string(body[at:]))
+}
+
+const pathMark = " path="
+
+// announcementForm is how the text of a mapping event is written.
+type announcementForm struct {
+	// whole: it ends with a line feed; one that does not may lack the end of
+	// its path.
+	whole   bool
+	escaped bool
+}
 
 // parseAnnouncement reads the body of a mapping event, which may have several
 // lines because a path may:
@@ -19,11 +43,10 @@ func ParseAnnouncement(body []byte) tracefs.Announcement { return parseAnnouncem
 //
 // The kernel neither quotes nor escapes PATH, so the build ID is the last one
 // that ends the record, and all before it is path. The result's slices point
-// into body. whole says that the record ends with a line feed: one that does
-// not may lack the end of its path.
-func parseAnnouncement(body []byte, whole bool) tracefs.Announcement {
+// into body, or to a path that was escaped.
+func parseAnnouncement(body []byte, form announcementForm) tracefs.Announcement {
 	bad := func(why string) tracefs.Announcement { return tracefs.Announcement{Bad: why} }
-	if !whole {
+	if !form.whole {
 		return bad("cut off")
 	}
 	body = bytes.TrimSuffix(body, []byte("\n"))
@@ -35,12 +58,15 @@ func parseAnnouncement(body []byte, whole bool) tracefs.Announcement {
 	if !ok {
 		return bad("no identifier")
 	}
-	path, ok := bytes.CutPrefix(rest, []byte(" path="))
+	path, ok := bytes.CutPrefix(rest, []byte(pathMark))
 	if !ok {
 		return bad("no path")
 	}
 	if a.Path, a.BuildID = SplitFile(path); a.BuildID == nil && report {
 		a.Path, a.BuildID = splitReportFile(path)
+	}
+	if form.escaped {
+		a.Path = escape.Undo(a.Path)
 	}
 	if !UsablePath(a.Path) {
 		return bad("no usable path")
@@ -116,12 +142,11 @@ func announcedIdentifier(b []byte) (a tracefs.Announcement, rest []byte, ok bool
 // that of resolved frames; buildID is what stands between the braces, nil if b
 // does not end in a build ID: five words, or twenty bytes.
 func SplitFile(b []byte) (path, buildID []byte) {
-	const open = " build_id={"
-	at := bytes.LastIndex(b, []byte(open))
+	at := bytes.LastIndex(b, []byte(WordsMark))
 	if at < 0 || b[len(b)-1] != '}' {
 		return b, nil
 	}
-	words := b[at+len(open) : len(b)-1]
+	words := b[at+len(WordsMark) : len(b)-1]
 	n := 0
 	for w := range bytes.SplitSeq(words, []byte(",")) {
 		digits, hex := bytes.CutPrefix(w, []byte("0x"))

@@ -51,7 +51,7 @@ loop:
 		// Most headers follow one of the same task, with the same flags.
 		if last == nil || !sameTask(p, last) {
 			var ok bool
-			if tid, cpu, ok = usualColumns(p); !ok {
+			if tid, cpu, ok = usualColumns(p); !ok || s.escaped && hasEscapes(p) {
 				break
 			}
 			last = p
@@ -265,6 +265,12 @@ func usualColumns(p *[fastMargin]byte) (tid, cpu int32, ok bool) {
 	cpu = int32(c>>16&15)*100 + int32(c>>24&15)*10 + int32(c>>32&15)
 	tid = int32(decimalWord(x, k))
 	return tid, cpu, tid <= tracefs.MaxTID
+}
+
+// hasEscapes reports whether the comm can have escapes: then it may be longer.
+func hasEscapes(p *[fastMargin]byte) bool {
+	x, y := le64(p[0:])^'\\'*ones, le64(p[8:])^'\\'*ones
+	return ((x-ones)&^x|(y-ones)&^y)&highs != 0
 }
 
 // allFlags reports whether the first five bytes of a word are neither blank nor

@@ -11,6 +11,9 @@ const (
 	// and the reason, which a ')' ends. Reading our own output again must
 	// know it.
 	UnresolvedMark = " (unresolved: "
+	// CutMark ends a frame that the kernel has cut, in text that is escaped: the
+	// reason is filemap.Truncated.
+	CutMark = UnresolvedMark + "truncated)"
 	// FileMark stands between the number of a frame, or the name that ustack
 	// has put behind that, and the file. Names are written so that they do not
 	// contain it: the first one counts.
@@ -18,7 +21,11 @@ const (
 	// InferredMark ends the name of a function that is on the stack although
 	// the kernel did not see it.
 	InferredMark = " (inferred)"
-	arrow        = " => "
+	// WordsMark and HexMark begin the build ID behind a path, as the kernel
+	// writes it and as readelf does.
+	WordsMark = " build_id={"
+	HexMark   = " [build_id="
+	arrow     = " => "
 )
 
 // FileMarks stand before FileMark, after the name of a function if there is one,
@@ -112,7 +119,7 @@ func cutFileMark(name []byte) ([]byte, tracefs.Mark) {
 // nameEnd is how long the name of a function is that ustack has put between
 // number and file, " work+0x1c work.c:33", 0 if there is none.
 func nameEnd(b []byte) int {
-	if len(b) < 2 || b[0] != ' ' || b[1] <= ' ' || b[1] == ':' {
+	if len(b) < 2 || b[0] != ' ' || b[1] == ' ' || b[1] == ':' {
 		return 0
 	}
 	return max(bytes.Index(b, []byte(FileMark)), 0)

@@ -37,13 +37,20 @@ func FuzzScanner(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string, lengths, edits []byte, events bool) {
 		text = edited(text, edits)
-		whole, pieces := NewScanner(), NewScanner()
-		whole.Events, pieces.Events = events, events
-		want := scanPieces(t, whole, []byte(text))
-		if want.err == nil && want.text != text {
-			t.Fatalf("%d of %d bytes came out", len(want.text), len(text))
+		for range 2 {
+			whole, pieces := NewScanner(), NewScanner()
+			whole.Events, pieces.Events = events, events
+			if len(lengths)%2 == 1 {
+				whole.UseEscapes()
+				pieces.UseEscapes()
+			}
+			want := scanPieces(t, whole, []byte(text))
+			if want.err == nil && want.text != text {
+				t.Fatalf("%d of %d bytes came out", len(want.text), len(text))
+			}
+			same(t, scanPieces(t, pieces, cut(text, lengths)...), want)
+			lengths = append(lengths, 7)
 		}
-		same(t, scanPieces(t, pieces, cut(text, lengths)...), want)
 	})
 }
 
@@ -61,11 +68,18 @@ func FuzzFastAgainstSlow(f *testing.F) {
 
 func fastAgainstSlow(t *testing.T, text string, events bool) {
 	t.Helper()
-	slow, fast, shaped := slowScanner(), plainScanner(), shapeScanner()
-	slow.Events, fast.Events, shaped.Events = events, events, events
-	want := scanPieces(t, slow, []byte(text))
-	same(t, scanPieces(t, fast, []byte(text)), want)
-	same(t, scanPieces(t, shaped, []byte(text)), want)
+	for _, escaped := range []bool{false, true} {
+		slow, fast, shaped := slowScanner(), plainScanner(), shapeScanner()
+		slow.Events, fast.Events, shaped.Events = events, events, events
+		if escaped {
+			slow.UseEscapes()
+			fast.UseEscapes()
+			shaped.UseEscapes()
+		}
+		want := scanPieces(t, slow, []byte(text))
+		same(t, scanPieces(t, fast, []byte(text)), want)
+		same(t, scanPieces(t, shaped, []byte(text)), want)
+	}
 }
 
 // TestFastAgainstSlow is the fuzz test with edits of its own making, always
@@ -122,7 +136,8 @@ var fragments = []string{
 	"cookie=", " => ", " =>  <", "<user stack unwind>\n", "CPU:0 [LOST 3 EVENTS]\n", "[LINE TOO BIG]\n",
 	"            deep-1913    [000] .....    43.495981: ", "           labwl-7777777 [001] d..2.    43.495981: ",
 	"file_map: hash=0x1 path=/a\n", " : 0x1", " : 349 : 254:0", " build_id={0x1}", " =>  <0000000000001234> : 0x335e5524\n",
-	"    43.495981: ", " 1.000000: ", "cookie=300000004\n", "123456", "[000] ",
+	"    43.495981: ", " 1.000000: ", "cookie=300000004\n", "123456", "[000] ", `\012`, `\`, `\134012`, "\t", "\x1b",
+	" : path=/x", " (unresolved: truncated)\n", " build_id={0x1,0x2,0x3,0x4,0x5}\n",
 }
 
 // edited applies edits of four bytes each: where (two), which fragment, and
@@ -264,7 +279,7 @@ func FuzzAnnouncement(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, body string) {
-		a := parseAnnouncement([]byte(body), strings.HasSuffix(body, "\n"))
+		a := parseAnnouncement([]byte(body), announcementForm{whole: strings.HasSuffix(body, "\n")})
 		if a.Bad != "" {
 			if a.Path != nil || a.BuildID != nil || !a.ID.IsZero() {
 				t.Fatalf("%q: unusable (%s), and yet %+v", body, a.Bad, a)

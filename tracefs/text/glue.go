@@ -8,9 +8,10 @@ import (
 
 // glued looks for a record that begins in the middle of a frame line: the
 // kernel cuts a record's text at 8 KiB (TRACE_SEQ_BUFFER_SIZE) without a line
-// feed, and the next record follows at once.
+// feed, and the next record follows at once. Text that is escaped has no such
+// lines: see CutMark.
 func (w *walk) glued(line []byte) bool {
-	if w.o.stack != wantFrames && w.o.stack != wantCookie || w.s.layout == nil || !hasPrefix(line, arrow) {
+	if w.s.escaped || w.o.stack != wantFrames && w.o.stack != wantCookie || w.s.layout == nil || !hasPrefix(line, arrow) {
 		return false
 	}
 	f, ok := parseFrame(w.b.Text, w.i, w.i+len(line))

@@ -5,6 +5,7 @@ import (
 	"regexp"
 
 	"ustack/tracefs"
+	"ustack/tracefs/escape"
 )
 
 // header is what stands before a record's body.
@@ -21,16 +22,41 @@ type layout interface {
 	// behind it for any length.
 	parse(text []byte) (header, bool)
 	name() string
+	// escapes is the same layout for text that is escaped.
+	escapes() layout
 }
 
 // layouts in the order they are tried.
-func layouts() []layout {
-	return []layout{&columns{}, latency(), verboseLatency()}
+func layouts(escaped bool) []layout {
+	return []layout{&columns{escaped: escaped}, latency(escaped), verboseLatency(escaped)}
 }
 
-// maxHeader bounds how far a header is looked for: 16 bytes of comm, and
-// numbers, each at its widest.
-const maxHeader = 160
+// maxHeader bounds how far a header is looked for: 16 bytes of comm, all of them
+// escaped, and numbers, each at its widest.
+const maxHeader = 208
+
+// commEnd is where the column of width bytes ends that text begins with, -1 if
+// that is no name: escaped, it can be longer.
+func commEnd(text []byte, width int, escaped bool) int {
+	if !escaped {
+		return min(width, len(text))
+	}
+	end := escape.Len(text, width)
+	if end > 0 && bytes.IndexByte(text[:end], '\n') >= 0 {
+		return -1
+	}
+	return end
+}
+
+// CommEnd is where the column of the task's name ends in a head of the usual
+// layout, -1 if it is no such head.
+func CommEnd(head []byte, escaped bool) int {
+	end := commEnd(head, commWidth, escaped)
+	if end < 0 || end >= len(head) || head[end] != '-' {
+		return -1
+	}
+	return end
+}
 
 // ---- The usual layout ----
 
@@ -44,13 +70,21 @@ const maxHeader = 160
 type columns struct {
 	nanoseconds bool
 	known       bool
+	escaped     bool // the comm's 16 bytes may be more in the text
 }
 
 const commWidth = 16
 
-// ColumnHeads decodes headers of the usual layout, for who writes them himself.
+// ColumnHeads decodes headers of the usual layout, escaped, for sources that write
+// them.
 func ColumnHeads(nanoseconds bool) tracefs.HeadDecoder {
-	return &columns{nanoseconds: nanoseconds, known: true}
+	return &columns{nanoseconds: nanoseconds, known: true, escaped: true}
+}
+
+func (c *columns) escapes() layout {
+	e := *c
+	e.escaped = true
+	return &e
 }
 
 func (c *columns) name() string { return "trace" }
@@ -58,7 +92,7 @@ func (c *columns) name() string { return "trace" }
 func (c *columns) Nanoseconds() bool { return c.nanoseconds }
 
 func (c *columns) parse(text []byte) (header, bool) {
-	h, parts, ok := splitColumns(text)
+	h, parts, ok := splitColumns(text, c.escaped)
 	if !ok {
 		return h, false
 	}
@@ -76,15 +110,16 @@ type columnParts struct {
 // splitColumns takes a header of the usual layout apart. Fields are taken by
 // their order, not by column, from the pid on: trace-cmd report pads them
 // differently.
-func splitColumns(text []byte) (h header, p columnParts, ok bool) {
+func splitColumns(text []byte, escaped bool) (h header, p columnParts, ok bool) {
 	if len(text) > maxHeader {
 		text = text[:maxHeader]
 	}
-	if len(text) < commWidth+2 || text[commWidth] != '-' {
+	i := commEnd(text, commWidth, escaped)
+	if i < 0 || len(text) < i+2 || text[i] != '-' {
 		return h, p, false
 	}
-	p.comm = bytes.TrimLeft(text[:commWidth], " ")
-	i := commWidth + 1
+	p.comm = bytes.TrimLeft(text[:i], " ")
+	i++
 	tid, n := parseDec(text[i:])
 	if n == 0 || tid > tracefs.MaxTID {
 		return h, p, false
@@ -178,10 +213,16 @@ func nextWord(text []byte) []byte {
 
 // Head implements tracefs.HeadDecoder.
 func (c *columns) Head(text []byte) tracefs.Head {
-	if head, ok := usualHead(text); ok {
-		return head
+	odd := c.escaped && bytes.IndexByte(text[:min(commWidth, len(text))], '\\') >= 0
+	if !odd {
+		if head, ok := usualHead(text); ok {
+			return head
+		}
 	}
-	_, p, _ := splitColumns(text)
+	_, p, _ := splitColumns(text, c.escaped)
+	if odd {
+		p.comm = escape.Undo(p.comm)
+	}
 	head := tracefs.Head{Comm: p.comm, TGID: tracefs.NoTID, Flags: p.flags, Stamp: p.stamp}
 	if tgid, n := parseDec(bytes.TrimLeft(p.tgid, " ")); n > 0 {
 		head.TGID = int32(tgid)
@@ -288,15 +329,23 @@ type pattern struct {
 	re    *regexp.Regexp // of what follows it
 	ns    bool
 	known bool
+	// escaped: as in columns.
+	escaped bool
+}
+
+func (p *pattern) escapes() layout {
+	e := *p
+	e.escaped = true
+	return &e
 }
 
 // latency is the layout of option latency-format
 // (trace_print_lat_context in kernel/trace/trace_output.c):
 //
 //	%8.8s-%-7d␠%3d FFFFF ␠%4lldus%c:␠   or, clocks not in ns,   ␠%4lld:␠
-func latency() *pattern {
+func latency(escaped bool) *pattern {
 	return &pattern{
-		title: "latency-format", width: 8,
+		title: "latency-format", width: 8, escaped: escaped,
 		re: regexp.MustCompile(`^-(?P<tid>\d{1,7}) +(?P<cpu>\d{1,5})` +
 			`(?P<flags>[^ \n0-9][^ \n]{3,4}) +(?P<stamp>\d+)(?P<us>us[$@*#!+ ])?: `),
 	}
@@ -306,9 +355,9 @@ func latency() *pattern {
 //
 //	%16s %7d %3d %d %08x %08lx [%08llx] %ld.%03ldms (+%ld.%03ldms):␠
 //	%16s %7d %3d %d %08x %08lx [%016llx] %lld (+%lld):␠
-func verboseLatency() *pattern {
+func verboseLatency(escaped bool) *pattern {
 	return &pattern{
-		title: "latency-format with verbose", width: commWidth,
+		title: "latency-format with verbose", width: commWidth, escaped: escaped,
 		re: regexp.MustCompile(`^ +(?P<tid>\d{1,7}) +(?P<cpu>\d{1,5}) \d+ [0-9a-f]{8} [0-9a-f]{8,16} ` +
 			`\[[0-9a-f]{8,16}\] (?P<stamp>\d+(?:\.\d{3})?)(?P<us>ms)? \(\+[\d.]+(?:ms)?\): `),
 	}
@@ -318,14 +367,16 @@ func (p *pattern) name() string { return p.title }
 
 func (p *pattern) Nanoseconds() bool { return p.ns }
 
-func (p *pattern) match(text []byte) [][]byte {
+// match takes a header apart; the comm ends at end.
+func (p *pattern) match(text []byte) (m [][]byte, end int) {
 	if len(text) > maxHeader {
 		text = text[:maxHeader]
 	}
-	if len(text) < p.width {
-		return nil
+	end = commEnd(text, p.width, p.escaped)
+	if end < p.width {
+		return nil, 0
 	}
-	return p.re.FindSubmatch(text[p.width:])
+	return p.re.FindSubmatch(text[end:]), end
 }
 
 func (p *pattern) group(m [][]byte, name string) []byte {
@@ -336,7 +387,7 @@ func (p *pattern) group(m [][]byte, name string) []byte {
 }
 
 func (p *pattern) parse(text []byte) (header, bool) {
-	m := p.match(text)
+	m, end := p.match(text)
 	if m == nil {
 		return header{}, false
 	}
@@ -348,14 +399,18 @@ func (p *pattern) parse(text []byte) (header, bool) {
 	if !p.known {
 		p.known, p.ns = true, len(p.group(m, "us")) > 0
 	}
-	return header{body: p.width + len(m[0]), tid: int32(tid), cpu: int32(cpu)}, true
+	return header{body: end + len(m[0]), tid: int32(tid), cpu: int32(cpu)}, true
 }
 
 // Head implements tracefs.HeadDecoder.
 func (p *pattern) Head(text []byte) tracefs.Head {
-	m := p.match(text)
+	m, end := p.match(text)
+	comm := bytes.TrimLeft(text[:end], " ")
+	if p.escaped {
+		comm = escape.Undo(comm)
+	}
 	return tracefs.Head{
-		Comm: bytes.TrimLeft(text[:min(p.width, len(text))], " "), TGID: tracefs.NoTID,
+		Comm: comm, TGID: tracefs.NoTID,
 		Flags: p.group(m, "flags"), Stamp: p.group(m, "stamp"),
 	}
 }
@@ -363,7 +418,7 @@ func (p *pattern) Head(text []byte) tracefs.Head {
 // Time implements tracefs.HeadDecoder. Latency stamps count microseconds, or
 // milliseconds with a fraction, from the beginning of the trace.
 func (p *pattern) Time(text []byte) tracefs.Time {
-	m := p.match(text)
+	m, _ := p.match(text)
 	t := parseStamp(p.group(m, "stamp"))
 	switch string(p.group(m, "us")) {
 	case "ms":

@@ -264,7 +264,7 @@ func TestUsualHead(t *testing.T) {
 				continue
 			}
 			taken++
-			_, p, _ := splitColumns(b.Text[r.Off:r.Body])
+			_, p, _ := splitColumns(b.Text[r.Off:r.Body], false)
 			if string(head.Comm) != string(p.comm) || string(head.Flags) != string(p.flags) || string(head.Stamp) != string(p.stamp) {
 				t.Fatalf("%s: %q became %q %q %q", name, b.Text[r.Off:r.Body], head.Comm, head.Flags, head.Stamp)
 			}

@@ -15,7 +15,7 @@ import (
 // Fork returns a scanner that knows the layout that s has found, to be used at
 // the beginning of a record. Forks may be used at the same time.
 func (s *Scanner) Fork() *Scanner {
-	f := &Scanner{Events: s.Events, layout: s.layout, columns: s.columns, clock: s.clock, slow: s.slow}
+	f := &Scanner{Events: s.Events, escaped: s.escaped, layout: s.layout, columns: s.columns, clock: s.clock, slow: s.slow}
 	if s.shapes != nil {
 		f.UseShapes()
 	}
@@ -49,6 +49,7 @@ func (s *Scanner) ScanPart(b *tracefs.Batch, stop int) bool {
 	if s.shapes != nil {
 		s.shapes.newScan()
 	}
+	b.Escaped = s.escaped
 	w := walk{s: s, b: b, o: open{rec: -1}, stop: stop}
 	if s.clock.colon != 0 {
 		w.timed(&s.clock)

@@ -34,6 +34,7 @@ type Scanner struct {
 	// their text passes through unseen.
 	Events bool
 
+	escaped bool   // see UseEscapes
 	layout  layout // nil until the first header
 	columns *columns
 	tries   []layout
@@ -70,12 +71,19 @@ const (
 
 // NewScanner returns a scanner at the beginning of an input.
 func NewScanner() *Scanner {
-	return &Scanner{tries: layouts()}
+	return &Scanner{tries: layouts(false)}
 }
+
+// UseEscapes makes the scanner read text that ustack has written: see CutHead.
+// It must not have read anything yet.
+func (s *Scanner) UseEscapes() { s.escaped, s.tries = true, layouts(true) }
 
 // UseShapes makes the scanner put stacks that it has seen before into batches
 // as Shapes.
 func (s *Scanner) UseShapes() { s.shapes = new(shapes) }
+
+// Escaped reports whether it reads text that ustack has written.
+func (s *Scanner) Escaped() bool { return s.escaped }
 
 // Layout names the layout of the headers, "" before the first one.
 func (s *Scanner) Layout() string {
@@ -99,7 +107,7 @@ func (s *Scanner) Scan(b *tracefs.Batch, more More) (int, error) {
 		s.shapes.newScan()
 	}
 	w := walk{s: s, b: b, o: s.resume(b), stop: len(b.Text)}
-	b.Lines = 0
+	b.Lines, b.Escaped = 0, s.escaped
 	if s.clock.colon != 0 {
 		w.timed(&s.clock)
 	}
@@ -281,7 +289,7 @@ func (w *walk) close(end int) {
 		whole := end > 0 && b.Text[end-1] == '\n'
 		r.Lo = uint32(len(b.Announcements))
 		r.Hi = r.Lo + 1
-		b.Announcements = append(b.Announcements, parseAnnouncement(b.Text[r.Body:r.End], whole))
+		b.Announcements = append(b.Announcements, parseAnnouncement(b.Text[r.Body:r.End], announcementForm{whole, w.s.escaped}))
 	}
 }
 
@@ -416,6 +424,9 @@ func (w *walk) stackLine(line []byte, atEnd bool) {
 	w.o.stack = wantFrames
 	if atEnd && f.Form != tracefs.FormUnresolved && (f.Form != tracefs.FormResolved || mayBeGlued(f.Form, line)) {
 		f.Form = tracefs.FormCut
+	}
+	if w.s.escaped && f.Form == tracefs.FormUnresolved && bytes.HasSuffix(line, []byte(CutMark)) {
+		w.b.Records[w.o.rec].Flags |= tracefs.Cut
 	}
 	w.b.Frames = append(w.b.Frames, f)
 }

@@ -5,12 +5,12 @@ import (
 	"path"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"ustack/filemap"
 	"ustack/filemap/symbol"
 	"ustack/render/futex"
 	"ustack/tracefs"
+	"ustack/tracefs/escape"
 	marks "ustack/tracefs/text"
 )
 
@@ -99,20 +99,7 @@ func thread(tid int32, comm string) string {
 
 // printable makes a name that a stranger chose fit for one line. What else a
 // terminal would take amiss is for render.Output.
-func printable(s string) string {
-	if strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || r == utf8.RuneError }) < 0 {
-		return s
-	}
-	var b strings.Builder
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c == 0x7f {
-			fmt.Fprintf(&b, "\\%03o", c)
-		} else {
-			b.WriteByte(c)
-		}
-	}
-	return b.String()
-}
+func printable(s string) string { return string(escape.Append(nil, []byte(s))) }
 
 // where is where a futex is, in a few words.
 func where(l *futex.Lock) string {

@@ -1,0 +1,38 @@
+package input
+
+import (
+	"ustack/tracefs"
+	"ustack/tracefs/text"
+)
+
+// escaping makes the batches of a source escaped. It implements Reader.
+type escaping struct {
+	src       *Source
+	pos, line int64
+}
+
+// Next implements Reader. Places are those in the text that is made.
+func (e *escaping) Next(b *tracefs.Batch) error {
+	err := e.src.Next(b)
+	if b.Escaped { // a file of ours
+		return err
+	}
+	text.Escape(b)
+	if e.line == 0 {
+		e.pos, e.line = int64(len(text.Head)), 1
+	}
+	b.Pos, b.Line = e.pos, e.line
+	e.pos, e.line = e.pos+int64(len(b.Text)), e.line+b.Lines
+	return err
+}
+
+// isEscaped reports whether a plain file is known to be one of ours.
+func (in *File) isEscaped() bool {
+	if in.plain == nil {
+		return false
+	}
+	head := make([]byte, len(text.Head))
+	n, _ := in.plain.ReadAt(head, in.start)
+	length, _, _ := text.CutHead(head[:n], false)
+	return length > 0
+}
