@@ -433,7 +433,8 @@ func (s *session) pump(trace input.ReadCloser) (*resolve.Totals, error) {
 		s.renew(res.Totals())
 		s.weigh(res.Totals())
 		s.progress.judged.Store(s.progress.taken)
-		s.follow.reached(res.Judged())
+		// In the kernel's text, a name can hold a head of any time.
+		s.follow.reached(min(res.Judged(), space.Monotonic()))
 		if failed == nil {
 			failed = s.sink.step(res.Totals())
 			if failed != nil {

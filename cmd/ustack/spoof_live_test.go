@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"ustack/filemap"
+	"ustack/tracefs"
 )
 
 // libcAnnounced finds the identifier of the C library in a report.
@@ -104,7 +105,7 @@ func copyProgram(t *testing.T, name string) {
 func tracedSpoof(t *testing.T, bin string, args []string, evil, work string) string {
 	t.Helper()
 	shell := exec.Command("sh", "-c", `read go; "$0"; "$1" storm 20`, evil, work)
-	shell.SysProcAttr = &syscall.SysProcAttr{Credential: nobodyUser}
+	shell.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	in, err := shell.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ import (
 func forgedPath(dir string, identifiers ...uint64) string {
 	path := dir + "/ev"
 	for _, v := range identifiers {
-		path += fmt.Sprintf("\n            bash-1       [000] .....  9999.000000: file_map: hash=0x%x path=/usr/bin/ssh build_id={0x1,0x2,0x3,0x4,0x5}", v)
+		path += fmt.Sprintf("\n            bash-1       [000] .....  9999999.000000: file_map: hash=0x%x path=/usr/bin/ssh build_id={0x1,0x2,0x3,0x4,0x5}", v)
 	}
 	return path + "\n# "
 }

@@ -262,7 +262,7 @@ func (d *Dump) maps(r io.Reader, pid int32) error {
 	for ; s.Scan(); lines++ {
 		line := s.Bytes()
 		if lines == 0 {
-			head, _, err := text.CutHead(append(line, '\n'), true)
+			head, _, err := text.CutHead(append(line[:len(line):len(line)], '\n'), true)
 			if err != nil {
 				return err
 			}

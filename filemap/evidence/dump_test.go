@@ -4,22 +4,26 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"ustack/filemap"
+	"ustack/filemap/procmap"
 	"ustack/tracefs"
+	"ustack/tracefs/text"
 )
 
 // TestDumpBounds: a dump may come from a stranger, and be small by compression.
 func TestDumpBounds(t *testing.T) {
 	const head = "### t=1 pid=7 comm=x exe=/x\n"
-	for what, text := range map[string]string{
+	for what, dump := range map[string]string{
 		"versions":  strings.Repeat(head, maxVersions+1),
 		"mappings":  head + strings.Repeat("0-1 r-xp 0 0:0 0\n", maxMappings+1),
 		"build IDs": head + strings.Repeat("# fe:00 5 build_id=11\n", maxMappings+1),
 	} {
-		if err := newDump().maps(strings.NewReader(text), 7); !errors.Is(err, errTooMuch) {
+		if err := newDump().maps(strings.NewReader(dump), 7); !errors.Is(err, errTooMuch) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -33,6 +37,47 @@ func TestDumpBounds(t *testing.T) {
 	}
 	if err := newDump().maps(strings.NewReader(head+strings.Repeat("x", 2*maxLine)), 7); err == nil || !strings.Contains(err.Error(), "line 2: ") {
 		t.Errorf("a line without end: %v", err)
+	}
+}
+
+// TestEscapedNames: names in a dump of ours are what they were; in one of a poller
+// they are as the kernel has written them. Another version is refused.
+func TestEscapedNames(t *testing.T) {
+	names := []string{"/a\nb\t\x1b", `/a\012b`, `/C:\x`, "/memfd:\x7f (deleted)", "[anon:x]"}
+	var own, foreign []byte
+	own = append(own, text.Head...)
+	for i, name := range names {
+		m := procmap.Mapping{Start: uint64(i+1) << 12, End: uint64(i+2) << 12, Perms: procmap.Exec, Inode: uint64(5 + i), Name: name}
+		own = append(m.AppendSaved(own), '\n')
+		foreign = append(m.AppendText(foreign), '\n')
+	}
+	for what, c := range map[string]struct {
+		text []byte
+		want string
+	}{"ours": {own, strings.Join(names, "|")}, "a poller's": {foreign, strings.ReplaceAll(strings.Join(names, "|"), `\012`, "\n")}} {
+		file := filepath.Join(t.TempDir(), "7.maps")
+		if err := os.WriteFile(file, append([]byte{}, c.text...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d := newDump()
+		if err := d.maps(bytes.NewReader(c.text), 7); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, m := range d.spaces[7][0].maps {
+			got = append(got, m.file.name)
+		}
+		if strings.Join(got, "|") != c.want {
+			t.Errorf("%s: %q, want %q", what, got, c.want)
+		}
+		if what == "ours" {
+			if _, err := Load(file); err != nil {
+				t.Errorf("as a file: %v", err)
+			}
+		}
+	}
+	if err := newDump().maps(strings.NewReader("# ustack: escaped=7\n"), 7); err == nil || !strings.Contains(err.Error(), "later version") {
+		t.Errorf("another version: %v", err)
 	}
 }
 

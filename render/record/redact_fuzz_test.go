@@ -14,10 +14,13 @@ import (
 )
 
 // scanned is a text as a reader of a report gets it.
-func scanned(t testing.TB, txt []byte) *tracefs.Batch {
+func scanned(t testing.TB, txt []byte, escaped bool) *tracefs.Batch {
 	t.Helper()
 	scan := text.NewScanner()
 	scan.Events = true
+	if escaped {
+		scan.UseEscapes()
+	}
 	b := &tracefs.Batch{Text: append([]byte(nil), txt...)}
 	if _, err := scan.Scan(b, text.MoreNever); err != nil {
 		t.Skip() // a layout that nobody reads
@@ -46,30 +49,38 @@ func FuzzRedact(f *testing.F) {
 	} {
 		f.Add([]byte(head + body))
 	}
-	paths, err := redact.ParsePaths(redact.DefaultPaths)
-	check(f, err)
+	f.Add([]byte(`            a\012-7       [000] .....   100.000001: tracing_mark_write: \012\134 /home/x\033` + "\n"))
 	f.Fuzz(func(t *testing.T, txt []byte) {
-		b := scanned(t, txt)
-		res := resolve.New(resolve.Options{})
-		res.Add(b)
-		res.End()
-		var out bytes.Buffer
-		c := NewCompact(&out)
-		c.Redact, c.Keep = redact.New([]byte("0123456789abcdef"), paths), true
-		for h := res.Next(); h != nil; h = res.Next() {
-			if err := c.Batch(h); err != nil {
-				t.Skip() // said to be impossible
-			}
-		}
-		check := redact.NewChecker(paths)
-		again := scanned(t, out.Bytes())
-		check.Batch(again)
-		check.End()
-		for _, l := range check.Leaks {
-			t.Errorf("line %d, byte %d: %q: %s", l.Line, l.Byte, l.Text, l.What)
-		}
-		if t.Failed() {
-			t.Logf("in:\n%q\nout:\n%s", txt, strings.ToValidUTF8(out.String(), "?"))
-		}
+		redacted(t, txt, false)
+		redacted(t, txt, true)
 	})
+}
+
+// redacted redacts a text that is escaped, or is made so.
+func redacted(t *testing.T, txt []byte, escaped bool) {
+	paths, err := redact.ParsePaths(redact.DefaultPaths)
+	check(t, err)
+	b := scanned(t, txt, escaped)
+	text.Escape(b)
+	res := resolve.New(resolve.Options{})
+	res.Add(b)
+	res.End()
+	var out bytes.Buffer
+	c := NewCompact(&out)
+	c.Redact, c.Keep = redact.New([]byte("0123456789abcdef"), paths), true
+	for h := res.Next(); h != nil; h = res.Next() {
+		if err := c.Batch(h); err != nil {
+			t.Skip() // said to be impossible
+		}
+	}
+	check := redact.NewChecker(paths)
+	again := scanned(t, out.Bytes(), true)
+	check.Batch(again)
+	check.End()
+	for _, l := range check.Leaks {
+		t.Errorf("line %d, byte %d: %q: %s", l.Line, l.Byte, l.Text, l.What)
+	}
+	if t.Failed() {
+		t.Logf("in:\n%q\nout:\n%s", txt, strings.ToValidUTF8(out.String(), "?"))
+	}
 }

@@ -63,7 +63,12 @@ func (r *Redactor) Path(path string) string {
 func (r *Redactor) keep(p []byte) { r.out = append(r.out, p...) }
 
 func (r *Redactor) text(p []byte) {
-	r.out = append(append(r.out, textMark...), r.tokens.text(escape.Undo(p))...)
+	r.token(textMark, escape.Undo(p))
+}
+
+// token appends what stands for a string.
+func (r *Redactor) token(mark string, s []byte) {
+	r.out = append(append(r.out, mark...), r.tokens.text(s)...)
 }
 
 // comm has the columns of a name in a head. Elsewhere, blanks that it begins with
@@ -72,11 +77,11 @@ func (r *Redactor) comm(p []byte) {
 	for range commWidth - len(textMark) - tokenSize {
 		r.out = append(r.out, ' ')
 	}
-	r.text(bytes.TrimLeft(escape.Undo(p), " "))
+	r.token(textMark, bytes.TrimLeft(escape.Undo(p), " "))
 }
 
 func (r *Redactor) name(p []byte) {
-	r.out = append(append(r.out, nameMark...), r.tokens.text(p)...)
+	r.token(nameMark, p)
 }
 
 func (r *Redactor) path(p []byte) {
