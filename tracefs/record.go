@@ -384,6 +384,9 @@ func StemDigits(stem []byte) []byte {
 		}
 		from--
 	}
+	if from > 0 && stem[from-1] == '\\' {
+		return nil // an escaped character's
+	}
 	return stem[from:end]
 }
 

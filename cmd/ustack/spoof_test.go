@@ -17,6 +17,7 @@ import (
 	"ustack/filemap/resolve"
 	"ustack/render"
 	"ustack/render/record"
+	"ustack/tracefs"
 	"ustack/tracefs/input"
 )
 
@@ -153,7 +154,7 @@ func TestSpoofedReport(t *testing.T) {
 	file := filemap.File{Path: spoofLibc, BuildID: libc, HasID: true}
 	// One identifier is that of this report, the other that of reports before they had
 	// secrets.
-	path := forgedPath("/tmp/x", record.NewIdentifiers(secret).Of(&file), file.Identifier())
+	path := forgedPath("/tmp/x", record.NewIdentifiers(secret).Of(&file, tracefs.NoMark), file.Identifier(tracefs.NoMark))
 	pages := spoofPages(t, path)
 	dump := filepath.Join(t.TempDir(), "7.maps")
 	if err := os.WriteFile(dump, []byte(spoofMaps), 0o600); err != nil {

@@ -425,7 +425,7 @@ func (w *walk) stackLine(line []byte, atEnd bool) {
 	if atEnd && f.Form != tracefs.FormUnresolved && (f.Form != tracefs.FormResolved || mayBeGlued(f.Form, line)) {
 		f.Form = tracefs.FormCut
 	}
-	if w.s.escaped && f.Form == tracefs.FormUnresolved && bytes.HasSuffix(line, []byte(CutMark)) {
+	if f.Form == tracefs.FormUnresolved && bytes.HasSuffix(line, []byte(CutMark)) {
 		w.b.Records[w.o.rec].Flags |= tracefs.Cut
 	}
 	w.b.Frames = append(w.b.Frames, f)
