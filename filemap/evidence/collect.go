@@ -156,7 +156,7 @@ func (e *Evidence) Judge(s *resolve.Subject) {
 		switch {
 		case f.Form == tracefs.FormIdentifier && !f.ID.NoFile() && !f.ID.NoVMA():
 			if e.deciding {
-				e.decide(&m, f.ID, f.Address(s.Text), o)
+				e.decide(&m, f.ID, f.Address(s.Text), s.Time, o)
 			} else {
 				at := sample{f.Address(s.Text), k == 0}
 				e.gather(&m, f.ID, at, k > 0 || s.Syscall, s.Time, o)

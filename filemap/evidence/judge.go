@@ -14,12 +14,12 @@ import (
 
 // decide gives a frame with an identifier the file that is proven, or what is left
 // of the kernel's claim once it is held against what the process had mapped.
-func (e *Evidence) decide(m *moment, id tracefs.Identifier, offset uint64, o *resolve.Outcome) {
+func (e *Evidence) decide(m *moment, id tracefs.Identifier, offset uint64, t tracefs.Time, o *resolve.Outcome) {
 	switch {
 	case len(m.versions) == 0 || m.crowded:
 	case o.Owned() && o.File != nil:
 		e.owned(m, offset, o)
-	case e.byInode(m, id, offset, o), e.byPin(m, id, offset, o):
+	case e.byInode(m, id, offset, o), m.covered && e.byPin(m, id, offset, o), !m.covered && e.byOthers(id, t, o):
 	case o.File != nil:
 		e.claim(m, id, offset, o)
 	}
@@ -33,16 +33,54 @@ func (e *Evidence) unread(s *resolve.Subject) {
 		if f.Form != tracefs.FormIdentifier || f.ID.NoFile() || f.ID.NoVMA() || o.Owned() {
 			continue
 		}
-		pin, ok := e.pinAt(f.ID, s.Time, s.Time)
 		switch {
-		case ok && pin.Inferred:
-			e.name(pin.Mapping, filemap.Inferred, o)
-		case ok:
-			e.name(pin.Mapping, filemap.Verified, o)
-		case o.File != nil && !f.ID.IsInode() && e.reused(f.ID, o.File):
+		case e.byOthers(f.ID, s.Time, o):
+		case o.File == nil || f.ID.IsInode():
+		case e.reused(f.ID, o.File):
 			*o = resolve.Unnamed(filemap.Ambiguous)
+		case e.dump.hasCode(o.File, f.Address(s.Text)) == no:
+			*o = resolve.Unnamed(filemap.Contradicted)
 		}
 	}
+}
+
+// byOthers proves a file by a mapping of any process that carries the identifier
+// at a time. ok is false if there is none.
+func (e *Evidence) byOthers(id tracefs.Identifier, t tracefs.Time, o *resolve.Outcome) (ok bool) {
+	pin, ok := e.pinAt(id, t, t)
+	switch {
+	case ok && pin.Inferred:
+		e.name(pin.Mapping, filemap.Inferred, o)
+	case ok:
+		e.name(pin.Mapping, filemap.Verified, o)
+	}
+	return ok
+}
+
+// answer is yes, no or unknown.
+type answer uint8
+
+const (
+	unknown answer = iota
+	no
+	yes
+)
+
+// hasCode reports whether a file has code at an offset, in any mapping of any
+// file with its name.
+func (d *Dump) hasCode(f *filemap.File, offset uint64) answer {
+	known := unknown
+	for i, m := range d.named[bareName(f.Path)] {
+		switch {
+		case i == maxHolding || len(m.code) == maxCode:
+			return unknown
+		case slices.ContainsFunc(m.code, func(p place) bool { return p.start <= offset && offset < p.end }):
+			return yes
+		case len(m.code) > 0:
+			known = no
+		}
+	}
+	return known
 }
 
 // reused reports whether an identifier was proven to be another file than the one

@@ -230,7 +230,8 @@ func (r *Resolver) stack(h *Held, i int, rec *tracefs.Record) {
 			h.late = append(h.late, int32(i))
 		}
 		r.delivered(t, rec)
-	} else if identified && t.span.held == nil {
+	} else if identified && (t.span.held == nil || t.span.seq <= r.released) {
+		r.closeSpan(t)
 		r.openSpan(t, h, i, rec, pos)
 	}
 	if rec.Flags&tracefs.Cut != 0 {

@@ -107,7 +107,11 @@ func (c *Checker) announcement(rec *tracefs.Record) {
 	c.g.text(a.Path)
 	id, _ := filemap.ParseWords(a.BuildID)
 	f := filemap.File{Path: string(a.Path), BuildID: id}
-	want := append([]byte("file_map: hash=0x"), strconv.FormatUint(f.Identifier(a.Mark), 16)...)
+	key := f.Identifier(a.Mark)
+	if flat := f.Identifier(tracefs.NoMark); a.ID == tracefs.HashIdentifier(flat) {
+		key = flat // of many reports
+	}
+	want := append([]byte("file_map: hash=0x"), strconv.FormatUint(key, 16)...)
 	if a.Report {
 		want = append(strconv.AppendUint(append(want, " dev=[0:"...), uint64(a.Mark), 10), ']')
 	}
@@ -118,7 +122,7 @@ func (c *Checker) announcement(rec *tracefs.Record) {
 		return
 	}
 	if len(c.announced) < maxIdentifiers {
-		c.announced[f.Identifier(a.Mark)] = true
+		c.announced[key] = true
 	}
 }
 
