@@ -42,10 +42,10 @@ type Compact struct {
 	known map[marked]uint64
 	told  map[uint64]bool
 	marks map[uint64]tracefs.Mark // with Flat: the weakest
-	fresh []marked       // of the stack at hand
-	all   []marked       // that were told, with Untold
-	held  Left           // what is in buf
-	files *filemap.Files // that were announced, with Keep
+	fresh []marked                // of the stack at hand
+	all   []marked                // that were told, with Untold
+	held  Left                    // what is in buf
+	files *filemap.Files          // that were announced, with Keep
 	line  []byte
 }
 

@@ -6,7 +6,7 @@
 //
 //	# ustack: version=1
 //	# ustack: clock=mono …                  what is known of the machine
-//	ustack-77 [000] ..... 3.100000: file_map: hash=0x8f21… path=/lib/libc.so.6 build_id={…}
+//	ustack-77 [000] ..... 3.100000: file_map: hash=0x8f21… dev=[0:0] path=/lib/libc.so.6 build_id={…}
 //	…                                       all files that were mapped as code
 //	bank-93 [001] ..... 3.892991: sys_futex(…)
 //	bank-93 [001] ..... 3.893031: <user stack trace>
@@ -16,6 +16,7 @@
 //
 // The identifier of a file is the xxhash of its build ID and path
 // (filemap.File.Key): the same on every machine, where the kernel's own hashes
-// mean something on one machine, and for a time. Frames without a file keep the
-// reason why.
+// mean something on one machine, and for a time. Files that are less sure have
+// identifiers of their own: the device, which no file has, is 0 and the mark of the
+// trust (tracefs.Mark). Frames without a file keep the reason why.
 package record
