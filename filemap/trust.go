@@ -29,6 +29,15 @@ const (
 	trustCount
 )
 
+// Skipped is the trust of a function that is on the stack although the kernel gave
+// no frame of it, after a frame of this trust: never more.
+func (t Trust) Skipped() Trust {
+	if t == Late || t == Claimed {
+		return t
+	}
+	return Inferred
+}
+
 // Mark is what text says of a file of this trust, so that reading it again trusts
 // it no more.
 func (t Trust) Mark() tracefs.Mark {

@@ -18,6 +18,7 @@ import (
 type Explanation struct {
 	w       io.Writer
 	line    int64
+	why     *resolve.Why
 	symbols *symbol.Symbols
 	told    []announced
 	found   bool
@@ -35,10 +36,10 @@ type announced struct {
 // maxTold bounds the announcements that are kept.
 const maxTold = 1 << 16
 
-// NewExplanation returns a renderer that writes to w about the frame in a line
-// of the input, counted from 1.
-func NewExplanation(w io.Writer, line int64, s *symbol.Symbols) *Explanation {
-	return &Explanation{w: w, line: line, symbols: s}
+// NewExplanation returns a renderer that writes to w about the frame in the line of
+// the input that why is about.
+func NewExplanation(w io.Writer, why *resolve.Why, s *symbol.Symbols) *Explanation {
+	return &Explanation{w: w, line: why.Line, why: why, symbols: s}
 }
 
 // Batch implements Renderer.
@@ -84,6 +85,7 @@ func (e *Explanation) stack(h *resolve.Held, i int) {
 		fmt.Fprintf(&e.body, "%s\n\nframe %d of %d, innermost first, of a stack of %s-%d on CPU %d at %s\n",
 			line, k+1, len(frames), escape.Append(nil, head.Comm), rec.TID, rec.CPU, head.Stamp)
 		e.identity(txt, f, &outcomes[k])
+		e.proof()
 		if o := &outcomes[k]; o.File != nil {
 			n := e.symbols.Name(o.File, frameOffset(txt, f, o), ran(rec, k) || f.Inferred)
 			if f.Inferred {
@@ -123,6 +125,17 @@ func (e *Explanation) identity(txt []byte, f *tracefs.Frame, o *resolve.Outcome)
 	fmt.Fprintf(&e.body, "\nfile: %s\n  build ID: %s\n  offset: %#x\n  trust: %s: %s\n",
 		escaped(o.File.Path), id, frameOffset(txt, f, o), o.Trust, why)
 	e.advise(trustAdvice[o.Trust])
+}
+
+// proof writes the steps by which the file was found, or what stands against it.
+func (e *Explanation) proof() {
+	if len(e.why.Steps) == 0 {
+		return
+	}
+	e.body.WriteString("  proof:\n")
+	for i := range e.why.Steps {
+		fmt.Fprintf(&e.body, "    %s\n", stepText(&e.why.Steps[i]))
+	}
 }
 
 // function tells a frame's function, or why it has none.

@@ -20,7 +20,7 @@ func (j *JSON) frames(b, txt []byte, frames []tracefs.Frame, out []resolve.Outco
 		}
 		b = j.appendFrame(b, txt, &frames[k], &out[k], k == 0 && innermost)
 		if s := between(j.symbols, txt, frames, out, k, k == 0 && innermost); s != nil {
-			b = appendSkippedJSON(append(b, ','), s)
+			b = appendSkippedJSON(append(b, ','), s, out[k].Trust.Skipped())
 		}
 	}
 	b = append(b, ']')
@@ -89,10 +89,10 @@ func (j *JSON) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome, 
 const inferredJSON = `,"inferred":true}`
 
 // appendSkippedJSON writes the frame of a function that was left out.
-func appendSkippedJSON(b []byte, s *symbol.Skipped) []byte {
+func appendSkippedJSON(b []byte, s *symbol.Skipped, trust filemap.Trust) []byte {
 	b = appendHex(append(b, `{"offset":`...), s.Offset)
 	b = appendFileJSON(b, s.File)
-	b = append(append(append(b, `,"trust":"`...), filemap.Inferred.String()...), '"')
+	b = append(append(append(b, `,"trust":"`...), trust.String()...), '"')
 	return append(appendFunctionJSON(b, s.Name), inferredJSON...)
 }
 

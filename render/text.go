@@ -327,7 +327,7 @@ func (t *Text) appendSkipped(b, txt []byte, frames []tracefs.Frame, out []resolv
 		return b
 	}
 	b = appendFunction(tracefs.AppendStem(append(b, '\n'), s.Offset), s.Name)
-	if m := out[k].Trust.Mark(); m != tracefs.MarkInferred {
+	if m := out[k].Trust.Skipped().Mark(); m != tracefs.MarkInferred {
 		b = append(b, text.FileMarks[m]...)
 	}
 	return append(b, t.fileText(s.File)...)

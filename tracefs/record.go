@@ -233,6 +233,15 @@ const (
 	markCount
 )
 
+// Weaker is the mark that says less of two.
+func Weaker(a, b Mark) Mark {
+	rank := [MarkCount]int{NoMark: 0, MarkInferred: 1, MarkLate: 2, MarkClaimed: 3}
+	if rank[a] > rank[b] {
+		return a
+	}
+	return b
+}
+
 // MarkCount is the number of marks.
 const MarkCount = int(markCount)
 

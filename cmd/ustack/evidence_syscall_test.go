@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	endian "encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,16 +38,18 @@ func syscallImage(id string, at int, code string) []byte {
 // instruction there is the file; else nobody knows.
 func TestEvidenceSyscall(t *testing.T) {
 	dir := t.TempDir()
-	dump := "### t=100.000000000 pid=7 comm=prog exe=/a\n"
+	mapped := ""
 	for _, name := range []string{"a", "b"} {
 		code := map[string]string{"a": "\x0f\x05", "b": "\x90\x90"}[name]
 		id := strings.Repeat(name, 8)
 		if err := os.WriteFile(filepath.Join(dir, name), syscallImage(id, 0x1000, code), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		dump += "00001000-00003000 r-xp 00000000 fe:00 " + map[string]string{"a": "11", "b": "12"}[name] + " /" + name + "\n" +
+		mapped += "00001000-00003000 r-xp 00000000 fe:00 " + map[string]string{"a": "11", "b": "12"}[name] + " /" + name + "\n" +
 			"# fe:00 " + map[string]string{"a": "11", "b": "12"}[name] + " build_id=" + hex.EncodeToString([]byte(id)) + "\n"
 	}
+	const head = "### t=%d.000000000 pid=7 comm=prog exe=/a\n"
+	dump := fmt.Sprintf(head, 99) + mapped + fmt.Sprintf(head, 101) + mapped
 	maps := filepath.Join(dir, "7.maps")
 	if err := os.WriteFile(maps, []byte(dump), 0o644); err != nil {
 		t.Fatal(err)
@@ -79,8 +82,8 @@ cookie=500000001
 		if code := run([]string{"replay", "-q", "--maps", maps, "--sysroot", dir, file}, nil, &stdout, &stderr); code != exitOK {
 			t.Fatalf("exit %d: %s", code, &stderr)
 		}
-		got := strings.Contains(stdout.String(), "<0000000000001002> : path=/a build_id=")
-		if got != named || strings.Contains(stdout.String(), "1002> : path=/b") {
+		got := strings.Contains(stdout.String(), "<0000000000001002> (by exclusion) : path=/a build_id=")
+		if got != named || strings.Contains(stdout.String(), "path=/b") {
 			t.Errorf("%s: named %v, want %v:\n%s", event, got, named, &stdout)
 		}
 	}

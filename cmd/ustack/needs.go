@@ -97,10 +97,11 @@ func explainCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) in
 	if err == nil {
 		f.noShapes = true
 		line, err = f.splitLine()
+		f.why = &resolve.Why{Line: line}
 	}
 	var e *render.Explanation
 	code := look("explain", f, err, stdin, stderr, func(_ *resolve.Resolver, names *symbol.Symbols) render.Renderer {
-		e = render.NewExplanation(render.Output(stdout), line, names)
+		e = render.NewExplanation(render.Output(stdout), f.why, names)
 		return e
 	})
 	if code == exitOK && e != nil && !e.Found() {

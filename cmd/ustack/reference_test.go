@@ -41,8 +41,9 @@ type refRecord struct {
 	cookie  uint64
 	cut     bool // the last frame lacks its end and its line feed
 	frames  []*refFrame
-	binding *refBinding // of an announcement
-	torn    []refID     // announced after a loss, as other files than before
+	binding *refBinding   // of an announcement
+	torn    []refID       // announced after a loss, as other files than before
+	early   []*refBinding // announced before it, because of it
 }
 
 // refFile is the file an announcement names. Two files are the same if both
@@ -81,7 +82,9 @@ type refFrame struct {
 	cut    bool // ended by the next record, not by a line feed
 	object bool // /path[+0x12], the address is an offset within a mapping
 	file   refFile
-	reason string // "" when resolved
+	// claimed: announced because of another stack.
+	claimed bool
+	reason  string // "" when resolved
 }
 
 // refResult is the model's answer for one replay.
@@ -429,8 +432,43 @@ func refBind(records []*refRecord) map[refID][]*refBinding {
 			}
 		}
 		bindings[b.id] = append(bindings[b.id], b)
+		if s < 0 {
+			if next := refNext(records, pos); next >= 0 {
+				records[next].early = append(records[next].early, b)
+			}
+		}
 	}
 	return bindings
+}
+
+// refNext finds the stack that an announcement was made for and that comes after
+// it: the task's next one, of the cookie that the task has had since before the
+// announcement, and of which there was no stack. It returns -1 if there is none.
+func refNext(records []*refRecord, pos int) int {
+	tid, cookie := records[pos].tid, uint64(0)
+	for _, r := range records[:pos] {
+		switch {
+		case r.tid != tid:
+		case r.kind == refCookie && r.cookie != 0:
+			cookie = r.cookie
+		case r.kind == refDeferred && r.cookie == cookie:
+			cookie = 0
+		}
+	}
+	for s := pos + 1; s < len(records) && cookie != 0; s++ {
+		r := records[s]
+		switch {
+		case r.tid != tid:
+		case r.kind == refCookie && r.cookie != 0 && r.cookie != cookie:
+			return -1
+		case r.kind == refDeferred:
+			if r.cookie == cookie && refUses(r, records[pos].binding.id) {
+				return s
+			}
+			return -1
+		}
+	}
+	return -1
 }
 
 // refOwner walks back from an announcement to the stack it was made for, and
@@ -474,11 +512,19 @@ func refResolve(records []*refRecord, bindings map[refID][]*refBinding, pos int,
 		return
 	}
 	b, ambiguous := refLookup(bindings[f.id], pos, records[pos])
+	for _, x := range records[pos].early {
+		if x.id == f.id && !slices.Contains(records[pos].torn, f.id) {
+			f.file = x.file
+			return
+		}
+	}
 	switch {
 	case ambiguous, slices.Contains(records[pos].torn, f.id):
 		f.reason = "ambiguous"
+	case b != nil && b.from > pos && refLostBetween(records, pos, b.at):
+		f.reason = "lost"
 	case b != nil:
-		f.file = b.file
+		f.file, f.claimed = b.file, b.owner != records[pos]
 	case refHasLoss(records, pos):
 		f.reason = "lost"
 	default:
@@ -570,6 +616,11 @@ func refNested(bindings []*refBinding, b *refBinding) bool {
 	return false
 }
 
+// refLostBetween tells whether records are missing between two.
+func refLostBetween(records []*refRecord, from, to int) bool {
+	return slices.ContainsFunc(records[from:to], func(r *refRecord) bool { return r.kind == refLost })
+}
+
 // refHasLoss is rule 4: whether a loss can be why a name is missing. Before the
 // stack a loss on any CPU can, after it only one on its own.
 func refHasLoss(records []*refRecord, pos int) bool {
@@ -617,7 +668,11 @@ func refFrameText(f *refFrame) string {
 	if f.reason != "" {
 		return fmt.Sprintf("%s (unresolved: %s)", f.text, f.reason)
 	}
-	text := fmt.Sprintf(" =>  <%s> : path=%s", f.hex, strings.ReplaceAll(f.file.path, "\n", `\012`))
+	mark := ""
+	if f.claimed {
+		mark = " (claimed)"
+	}
+	text := fmt.Sprintf(" =>  <%s>%s : path=%s", f.hex, mark, strings.ReplaceAll(f.file.path, "\n", `\012`))
 	if f.file.build != "" {
 		text += " build_id=" + f.file.build
 	}
@@ -656,6 +711,10 @@ func refSpecimens() []refSpecimen {
 		old = " <0000000000001000> : path=/old build_id={0x1,0x2,0x3,0x4,0x5}"
 		neu = " <0000000000001000> : path=/new build_id={0x6,0x7,0x8,0x9,0x0}"
 
+		// claimed: because of another stack
+		oldClaim = " <0000000000001000> (claimed) : path=/old build_id={0x1,0x2,0x3,0x4,0x5}"
+		newClaim = " <0000000000001000> (claimed) : path=/new build_id={0x6,0x7,0x8,0x9,0x0}"
+
 		announceOld = "file_map: hash=0xa path=/old build_id={0x1,0x2,0x3,0x4,0x5}"
 		announceNew = "file_map: hash=0xa path=/new build_id={0x6,0x7,0x8,0x9,0x0}"
 	)
@@ -664,14 +723,14 @@ func refSpecimens() []refSpecimen {
 			"announcement after its stack holds from the stack on",
 			refLine(9, 0, 1, announceOld) + refStack(2, 0, 2, "5", x) + refStack(1, 0, 3, "7", x) +
 				refLine(1, 0, 4, "cookie=7") + refLine(1, 0, 5, "cookie=0") + refStack(2, 1, 6, "9", x) + refLine(1, 0, 7, announceNew),
-			refStack(2, 0, 2, "5", old) + refStack(1, 0, 3, "7", neu) +
-				refLine(1, 0, 4, "cookie=7") + refLine(1, 0, 5, "cookie=0") + refStack(2, 1, 6, "9", neu),
+			refStack(2, 0, 2, "5", oldClaim) + refStack(1, 0, 3, "7", neu) +
+				refLine(1, 0, 4, "cookie=7") + refLine(1, 0, 5, "cookie=0") + refStack(2, 1, 6, "9", newClaim),
 		},
 		{
 			"another entry into the kernel parts stack and announcement",
 			refLine(9, 0, 1, announceOld) + refStack(1, 0, 2, "7", x) + refLine(1, 0, 3, "cookie=9") +
 				refLine(1, 0, 4, announceNew) + refStack(2, 0, 5, "5", x),
-			refStack(1, 0, 2, "7", old) + refLine(1, 0, 3, "cookie=9") + refStack(2, 0, 5, "5", neu),
+			refStack(1, 0, 2, "7", oldClaim) + refLine(1, 0, 3, "cookie=9") + refStack(2, 0, 5, "5", newClaim),
 		},
 		{
 			"a cookie of another task does not",
@@ -683,14 +742,14 @@ func refSpecimens() []refSpecimen {
 			"a later stack of the task without the identifier parts them",
 			refLine(9, 0, 1, announceOld) + refStack(1, 0, 2, "7", x) +
 				refStack(1, 0, 3, "7", " <0000000000123000> : 0x0") + refLine(1, 0, 4, announceNew),
-			refStack(1, 0, 2, "7", old) +
+			refStack(1, 0, 2, "7", oldClaim) +
 				refStack(1, 0, 3, "7", " <0000000000123000> : 0x0 (unresolved: anonymous)"),
 		},
 		{
 			"a loss on the CPU of the stack leaves both possible",
 			refLine(9, 0, 1, announceOld) + refStack(1, 2, 2, "7", x) + "CPU:2 [LOST 5 EVENTS]\n" +
 				refLine(1, 2, 4, announceNew) + refStack(2, 2, 5, "5", x),
-			refStack(1, 2, 2, "7", x+" (unresolved: ambiguous)") + "CPU:2 [LOST 5 EVENTS]\n" + refStack(2, 2, 5, "5", neu),
+			refStack(1, 2, 2, "7", x+" (unresolved: ambiguous)") + "CPU:2 [LOST 5 EVENTS]\n" + refStack(2, 2, 5, "5", newClaim),
 		},
 		{
 			"a loss on another CPU does not",
@@ -703,20 +762,36 @@ func refSpecimens() []refSpecimen {
 			refStack(1, 0, 1, "3", x) + refStack(3, 2, 2, "5", x) + refStack(2, 1, 3, "7", x) + refStack(3, 2, 4, "9", x) +
 				refLine(2, 1, 5, announceNew) + refLine(1, 0, 6, announceOld) + refStack(3, 2, 7, "b", x) +
 				refLine(9, 3, 8, announceNew) + refStack(3, 2, 9, "d", x),
-			refStack(1, 0, 1, "3", old) + refStack(3, 2, 2, "5", old) + refStack(2, 1, 3, "7", neu) +
+			refStack(1, 0, 1, "3", old) + refStack(3, 2, 2, "5", oldClaim) + refStack(2, 1, 3, "7", neu) +
 				refStack(3, 2, 4, "9", x+" (unresolved: ambiguous)") + refStack(3, 2, 7, "b", x+" (unresolved: ambiguous)") +
-				refStack(3, 2, 9, "d", neu),
+				refStack(3, 2, 9, "d", newClaim),
 		},
 		{
 			"nested claims of one file are no contradiction",
 			refStack(1, 0, 1, "3", x) + refStack(2, 1, 3, "7", x) + refStack(3, 2, 4, "9", x) +
 				refLine(2, 1, 5, announceNew) + refLine(1, 0, 6, announceNew),
-			refStack(1, 0, 1, "3", neu) + refStack(2, 1, 3, "7", neu) + refStack(3, 2, 4, "9", neu),
+			refStack(1, 0, 1, "3", neu) + refStack(2, 1, 3, "7", neu) + refStack(3, 2, 4, "9", newClaim),
 		},
 		{
 			"no binding yet: the first announcement to come",
 			refStack(1, 0, 1, "3", x) + refLine(9, 0, 2, announceOld) + refLine(9, 0, 3, announceNew),
-			refStack(1, 0, 1, "3", old),
+			refStack(1, 0, 1, "3", oldClaim),
+		},
+		{
+			"no binding yet, and a loss before the first announcement",
+			refStack(1, 0, 1, "3", x) + "CPU:3 [LOST 7 EVENTS]\n" + refLine(9, 0, 2, announceOld) + refStack(1, 0, 3, "5", x),
+			refStack(1, 0, 1, "3", x+" (unresolved: lost)") + "CPU:3 [LOST 7 EVENTS]\n" + refStack(1, 0, 3, "5", oldClaim),
+		},
+		{
+			"announcement before its stack, of a cookie that has none",
+			refLine(9, 0, 1, announceOld) + refLine(1, 0, 2, "cookie=7") + refLine(1, 0, 3, announceNew) + refLine(1, 0, 4, "cookie=7") +
+				refStack(1, 0, 5, "7", x) + refStack(2, 0, 6, "5", x),
+			refLine(1, 0, 2, "cookie=7") + refLine(1, 0, 4, "cookie=7") + refStack(1, 0, 5, "7", neu) + refStack(2, 0, 6, "5", newClaim),
+		},
+		{
+			"announcement before the stack of another entry into the kernel",
+			refLine(1, 0, 2, "cookie=7") + refLine(1, 0, 3, announceNew) + refLine(1, 0, 4, "cookie=9") + refStack(1, 0, 5, "9", x),
+			refLine(1, 0, 2, "cookie=7") + refLine(1, 0, 4, "cookie=9") + refStack(1, 0, 5, "9", newClaim),
 		},
 		{
 			"identifiers that name no file",
@@ -754,7 +829,7 @@ func refSpecimens() []refSpecimen {
 			refStack(1, 0, 1, "3", " <0000000000001000> : 0xa", " <0000000000001000>"+refLine(2, 1, 2, "cookie=5")) +
 				refStack(1, 0, 3, "7", " <0000000000001000> : 0xa", refLine(1, 1, 4, announceOld)) +
 				refStack(1, 0, 5, "9", refLine(2, 1, 6, "cookie=7")),
-			refStack(1, 0, 1, "3", old, " <0000000000001000> (unresolved: truncated)\n"+refLine(2, 1, 2, "cookie=5")) +
+			refStack(1, 0, 1, "3", oldClaim, " <0000000000001000> (unresolved: truncated)\n"+refLine(2, 1, 2, "cookie=5")) +
 				refStack(1, 0, 3, "7", old, " (unresolved: truncated)") +
 				refStack(1, 0, 5, "9", " (unresolved: truncated)\n"+refLine(2, 1, 6, "cookie=7")),
 		},
@@ -765,7 +840,7 @@ func refSpecimens() []refSpecimen {
 				refLine(1, 0, 5, "<stack trace>\n => do_syscall_64") + refStack(1, 0, 6, "5", x),
 			refLine(1, 0, 2, "tracing_mark_write: <user stack unwind>\ncookie=3\n => "+x) +
 				refLine(1, 0, 3, "tracing_mark_write: two\n => "+x) + refLine(1, 0, 4, "tracing_mark_write: "+announceNew) +
-				refLine(1, 0, 5, "<stack trace>\n => do_syscall_64") + refStack(1, 0, 6, "5", old),
+				refLine(1, 0, 5, "<stack trace>\n => do_syscall_64") + refStack(1, 0, 6, "5", oldClaim),
 		},
 		{
 			"stock stacks",
@@ -791,7 +866,7 @@ func refSpecimens() []refSpecimen {
 				fmt.Sprintf("%16s-%-7d (-------) [000]  1173.590430: %s\n", "a\nb", 7, announceNew) +
 				fmt.Sprintf("%16s-%-7d [000]   12: <user stack unwind>\ncookie=5\n => %s\n", "c\nd: e", 8, x),
 			fmt.Sprintf("%16s-%-7d (%7d) [000]  1173.590424: <user stack unwind>\ncookie=3\n => %s\n", "-5 [001]", 7, 3, neu) +
-				fmt.Sprintf("%16s-%-7d [000]   12: <user stack unwind>\ncookie=5\n => %s\n", "c\nd: e", 8, neu),
+				fmt.Sprintf("%16s-%-7d [000]   12: <user stack unwind>\ncookie=5\n => %s\n", "c\nd: e", 8, newClaim),
 		},
 	}
 }

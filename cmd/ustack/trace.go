@@ -21,8 +21,9 @@ type traceFlags struct {
 	sysroot string
 	symbols symbolFlags // of commands that name functions
 	perfMap string
-	strict  bool // no claimed files
-	saved   bool // mappings that a trace.dat has are of use
+	strict  bool         // no claimed files
+	why     *resolve.Why // the frame to explain
+	saved   bool         // mappings that a trace.dat has are of use
 	files   []string
 
 	dialectName string
@@ -85,7 +86,7 @@ func (f *traceFlags) open(stdin io.Reader, in input.Options, opt resolve.Options
 		return nil, err
 	}
 	in.NoShapes = in.NoShapes || ev.judge != nil || ev.exact != nil || ev.folder != nil || ev.vdso != nil
-	opt.Dialect, opt.Strict = f.dialect, f.strict
+	opt.Dialect, opt.Strict, opt.Why = f.dialect, f.strict, f.why
 	in.NoShapes = in.NoShapes || f.strict
 	if ev.exact != nil {
 		opt.Evidence = ev.exact

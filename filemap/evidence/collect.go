@@ -156,7 +156,7 @@ func (e *Evidence) Judge(s *resolve.Subject) {
 		switch {
 		case f.Form == tracefs.FormIdentifier && !f.ID.NoFile() && !f.ID.NoVMA():
 			if e.deciding {
-				e.decide(&m, f.ID, f.Address(s.Text), o)
+				e.decide(&m, &frame{id: f.ID, offset: f.Address(s.Text), at: s.Time, why: s.Why(k)}, o)
 			} else {
 				at := sample{f.Address(s.Text), k == 0}
 				e.gather(&m, f.ID, at, k > 0 || s.Syscall, s.Time, o)
@@ -164,7 +164,7 @@ func (e *Evidence) Judge(s *resolve.Subject) {
 		case e.deciding && f.Form == tracefs.FormIdentifier && f.ID.NoFile():
 			e.unfiled(m.versions, f.Address(s.Text), o)
 		case e.deciding && f.Form == tracefs.FormPlain && o.Reason == filemap.NoAddressSpace:
-			e.address(&m, tid, f.Address(s.Text), o)
+			e.address(&m, tid, &frame{offset: f.Address(s.Text), why: s.Why(k)}, o)
 		case e.deciding && f.Form == tracefs.FormObject && o.Reason == filemap.VMAOffset:
 			e.object(m.versions, m.covered, s.Plain(s.FrameText(f)), o)
 		}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,6 +27,8 @@ type Dump struct {
 	spaces map[int32][]version
 	tids   map[int32]int32 // thread to process
 	files  map[fileKey]*mapped
+	// named are the files by their bare names.
+	named map[string][]*mapped
 	// byID are the files' generations.
 	byID   map[generation]*mapped
 	memory map[filemap.Memory]*filemap.Memory
@@ -73,6 +76,8 @@ type mapped struct {
 	// generations are the files that had this name and inode, as far as their
 	// build IDs are known.
 	generations []*mapped
+	// code is where in it there was code, in any mapping: offsets.
+	code []place
 	// learned is what the kernel has announced when it looked at this very file;
 	// disputed: it has announced different ones.
 	learned  *filemap.File
@@ -100,6 +105,7 @@ const (
 	maxMappings = 1 << 22
 	maxNames    = 64 << 20 // bytes
 	maxLine     = 1 << 20
+	maxCode     = 16 // ranges of code in a file
 )
 
 var errTooMuch = errors.New("the dump is too large")
@@ -323,6 +329,9 @@ func (d *Dump) mapping(m *procmap.Mapping) mapping {
 		out.file = &mapped{key: key, name: m.Name}
 		d.files[key] = out.file
 		d.names += len(m.Name)
+	}
+	if part := (place{m.Offset, m.Offset + (m.End - m.Start)}); out.exec && len(out.file.code) < maxCode && !slices.Contains(out.file.code, part) {
+		out.file.code = append(out.file.code, part)
 	}
 	return out
 }

@@ -12,16 +12,24 @@ import (
 	"ustack/tracefs/text"
 )
 
+// frame is a frame to be decided about: for a raw address, offset is that.
+type frame struct {
+	id     tracefs.Identifier
+	offset uint64
+	at     tracefs.Time
+	why    *proof.Steps
+}
+
 // decide gives a frame with an identifier the file that is proven, or what is left
 // of the kernel's claim once it is held against what the process had mapped.
-func (e *Evidence) decide(m *moment, id tracefs.Identifier, offset uint64, o *resolve.Outcome) {
+func (e *Evidence) decide(m *moment, f *frame, o *resolve.Outcome) {
 	switch {
 	case len(m.versions) == 0 || m.crowded:
 	case o.Owned() && o.File != nil:
-		e.owned(m, offset, o)
-	case e.byInode(m, id, offset, o), e.byPin(m, id, offset, o):
+		e.owned(m, f, o)
+	case e.byInode(m, f, o), m.covered && e.byPin(m, f, o), !m.covered && e.byOthers(f, o):
 	case o.File != nil:
-		e.claim(m, id, offset, o)
+		e.claim(m, f, o)
 	}
 }
 
@@ -33,16 +41,66 @@ func (e *Evidence) unread(s *resolve.Subject) {
 		if f.Form != tracefs.FormIdentifier || f.ID.NoFile() || f.ID.NoVMA() || o.Owned() {
 			continue
 		}
-		pin, ok := e.pinAt(f.ID, s.Time, s.Time)
+		q := &frame{id: f.ID, offset: f.Address(s.Text), at: s.Time, why: s.Why(k)}
 		switch {
-		case ok && pin.Inferred:
-			e.name(pin.Mapping, filemap.Inferred, o)
-		case ok:
-			e.name(pin.Mapping, filemap.Verified, o)
-		case o.File != nil && !f.ID.IsInode() && e.reused(f.ID, o.File):
+		case e.byOthers(q, o):
+		case o.File == nil:
+		case f.ID.IsInode():
+			q.why.Add(proof.Step{Statement: proof.Claimed, File: o.File.Path})
+		case e.reused(f.ID, o.File):
+			q.why.Add(proof.Step{Statement: proof.Claimed, File: o.File.Path})
+			q.why.Add(proof.Step{Statement: proof.Reused})
 			*o = resolve.Unnamed(filemap.Ambiguous)
+		case e.dump.hasCode(o.File, q.offset) == no:
+			q.why.Add(proof.Step{Statement: proof.Claimed, File: o.File.Path})
+			q.why.Add(proof.Step{Statement: proof.NotMapped, File: o.File.Path})
+			*o = resolve.Unnamed(filemap.Contradicted)
+		default:
+			q.why.Add(proof.Step{Statement: proof.Claimed, File: o.File.Path})
 		}
 	}
+}
+
+// byOthers proves a file by a mapping of any process that carries the identifier
+// at a time. ok is false if there is none.
+func (e *Evidence) byOthers(f *frame, o *resolve.Outcome) (ok bool) {
+	pin, ok := e.pinAt(f.id, f.at, f.at)
+	if !ok {
+		return false
+	}
+	f.carried(pin)
+	trust := filemap.Verified
+	if pin.Inferred {
+		trust = filemap.Inferred
+	}
+	e.name(pin.Mapping, trust, o)
+	return true
+}
+
+// answer is yes, no or unknown.
+type answer uint8
+
+const (
+	unknown answer = iota
+	no
+	yes
+)
+
+// hasCode reports whether a file has code at an offset, in any mapping of any
+// file with its name.
+func (d *Dump) hasCode(f *filemap.File, offset uint64) answer {
+	known := unknown
+	for i, m := range d.named[bareName(f.Path)] {
+		switch {
+		case i == maxHolding || len(m.code) == maxCode:
+			return unknown
+		case slices.ContainsFunc(m.code, func(p place) bool { return p.start <= offset && offset < p.end }):
+			return yes
+		case len(m.code) > 0:
+			known = no
+		}
+	}
+	return known
 }
 
 // reused reports whether an identifier was proven to be another file than the one
@@ -55,32 +113,37 @@ func (e *Evidence) reused(id tracefs.Identifier, f *filemap.File) bool {
 
 // owned is about a frame of which the kernel looked at the mapping because of
 // this very stack.
-func (e *Evidence) owned(m *moment, offset uint64, o *resolve.Outcome) {
-	found, more, known := m.find(offset, func(v *version) []*run { return v.called(o.File) })
+func (e *Evidence) owned(m *moment, f *frame, o *resolve.Outcome) {
+	found, more, known := m.find(f.offset, func(v *version) []*run { return v.called(o.File) })
+	f.why.Add(proof.Step{Statement: proof.Looked, File: o.File.Path})
 	switch {
 	case found.run != nil && !found.code:
-		*o = resolve.Unnamed(filemap.NotCode)
+		f.data(found.run, o)
 	case found.run != nil && !more && m.covered:
+		f.mapped(m, found)
 		*o = resolve.Named(o.File, filemap.Verified)
 	case known && m.whole:
+		f.why.Add(proof.Step{Statement: proof.NotMapped, File: o.File.Path})
 		*o = resolve.Unnamed(filemap.NotCode) // in none of the file's mappings
 	}
 }
 
 // byInode proves a file by the device and inode of its mapping. ok is false if no
 // mapping has them: some file systems have other numbers in /proc (overlayfs).
-func (e *Evidence) byInode(m *moment, id tracefs.Identifier, offset uint64, o *resolve.Outcome) (ok bool) {
-	if !id.IsInode() {
+func (e *Evidence) byInode(m *moment, f *frame, o *resolve.Outcome) (ok bool) {
+	if !f.id.IsInode() {
 		return false
 	}
-	found, _, known := m.find(offset, func(v *version) []*run { return v.numbered(id) })
+	found, _, known := m.find(f.offset, func(v *version) []*run { return v.numbered(f.id) })
 	switch {
 	case !known:
 		return false
 	case found.run != nil && found.code:
+		f.why.Add(proof.Step{Statement: proof.Numbered, File: found.run.file.name})
+		f.mapped(m, found)
 		e.name(found.run, trustOf(m.covered && found.seen == len(m.versions)), o)
 	case found.run != nil:
-		*o = resolve.Unnamed(filemap.NotCode)
+		f.data(found.run, o)
 	default:
 		*o = resolve.Unnamed(filemap.Contradicted)
 	}
@@ -89,42 +152,55 @@ func (e *Evidence) byInode(m *moment, id tracefs.Identifier, offset uint64, o *r
 
 // byPin proves a file by a mapping that carries the identifier. ok is false if
 // there is none.
-func (e *Evidence) byPin(m *moment, id tracefs.Identifier, offset uint64, o *resolve.Outcome) (ok bool) {
-	x := e.seen[observed{m.key, id}]
+func (e *Evidence) byPin(m *moment, f *frame, o *resolve.Outcome) (ok bool) {
+	x := e.seen[observed{m.key, f.id}]
 	if x == nil || !x.proven {
 		return false
 	}
+	f.carried(x.pin)
+	if x.pin.Inferred {
+		e.others(m, f, x.pin.Mapping)
+	}
 	file := x.pin.Mapping.file
-	found, _, known := m.find(offset, func(v *version) []*run { return v.sameFile(file) })
+	found, _, known := m.find(f.offset, func(v *version) []*run { return v.sameFile(file) })
 	switch {
 	case found.run != nil && found.code:
+		f.mapped(m, found)
 		trust := filemap.Verified
 		if x.pin.Inferred {
 			trust = filemap.Inferred
 		}
 		e.name(found.run, trust, o)
 	case found.run != nil:
-		*o = resolve.Unnamed(filemap.NotCode)
+		f.data(found.run, o)
 	case known || m.whole || o.File != nil:
+		f.why.Add(proof.Step{Statement: proof.NotMapped, File: file.name})
 		*o = resolve.Unnamed(filemap.Contradicted)
 	}
 	return true
 }
 
 // claim holds a claim that nothing proves against what the process had mapped.
-func (e *Evidence) claim(m *moment, id tracefs.Identifier, offset uint64, o *resolve.Outcome) {
+func (e *Evidence) claim(m *moment, f *frame, o *resolve.Outcome) {
 	claimed := o.File
-	found, _, _ := m.find(offset, func(v *version) []*run { return v.canBe(id, claimed) })
+	f.why.Add(proof.Step{Statement: proof.Claimed, File: claimed.Path})
+	found, _, _ := m.find(f.offset, func(v *version) []*run { return v.canBe(f.id, claimed) })
 	switch {
-	case found.run != nil && !found.code && id.IsInode():
-		*o = resolve.Unnamed(filemap.NotCode)
+	case found.run != nil && !found.code && f.id.IsInode():
+		f.data(found.run, o)
 	case found.run == nil || !found.code: // code of another file has it, or nothing
+		f.why.Add(proof.Step{Statement: proof.NotMapped, File: claimed.Path})
+		e.others(m, f, nil)
 		*o = resolve.Unnamed(filemap.Contradicted)
-	case e.excluded(id, found.run):
+	case e.excluded(f.id, found.run):
+		e.others(m, f, nil)
 		*o = resolve.Unnamed(filemap.Contradicted)
-	case e.rival(m, id, offset, found.run):
+	case e.rival(m, f.id, f.offset, found.run):
+		f.why.Add(proof.Step{Statement: proof.Reused})
+		e.others(m, f, nil)
 		*o = resolve.Unnamed(filemap.Ambiguous)
 	default:
+		f.mapped(m, found)
 		e.name(found.run, filemap.Claimed, o)
 	}
 }
@@ -172,7 +248,8 @@ func (e *Evidence) file(m *mapped) *filemap.File {
 const notRandom = 1 << 32
 
 // address gives a raw address its file.
-func (e *Evidence) address(m *moment, tid int32, addr uint64, o *resolve.Outcome) {
+func (e *Evidence) address(m *moment, tid int32, f *frame, o *resolve.Outcome) {
+	addr := f.offset
 	found, clash, all := mappingIn(m.versions, addr)
 	if addr < notRandom && m.strange {
 		found, clash = nil, false // it is another program
@@ -199,9 +276,18 @@ func (e *Evidence) address(m *moment, tid int32, addr uint64, o *resolve.Outcome
 	case !found.exec:
 		*o = resolve.Unnamed(filemap.NotCode)
 	default:
+		f.mapped(m, candidate{run: found.run, seen: seenIn(covered, m)})
 		*o = resolve.Named(e.file(found.file), trustOf(covered))
 		o.Offset, o.HasOffset = addr-found.start+found.offset, true
 	}
+}
+
+// seenIn is in how many versions of a moment a mapping counts as seen.
+func seenIn(all bool, m *moment) int {
+	if all {
+		return len(m.versions)
+	}
+	return 0
 }
 
 // bracketed reports whether the process was read before and after.

@@ -60,6 +60,12 @@ func (d *Dump) order() {
 			v.connect(pid, before)
 		}
 	}
+	d.named = make(map[string][]*mapped)
+	for _, f := range d.files {
+		for _, name := range f.names() {
+			d.named[name] = append(d.named[name], f)
+		}
+	}
 	d.skew = (&calibration{least: never, most: ever}).skew()
 }
 

@@ -22,6 +22,9 @@ func (e *Evidence) Solve() bool {
 		for i := range x.owned {
 			e.own(x, &x.owned[i])
 		}
+		if x.id.IsInode() {
+			e.number(x)
+		}
 	}
 	for _, x := range e.list {
 		e.open(x)
@@ -63,6 +66,19 @@ func (e *Evidence) own(x *observation, o *ownedFrame) {
 		r.first, r.last = min(r.first, o.at), max(r.last, o.at)
 		r.file.learn(o.file)
 		e.pinned(x.id, r, e.pins.Add(x.id, r, o.at))
+	}
+}
+
+// number pins an inode to the mapping that has its number and device.
+func (e *Evidence) number(x *observation) {
+	for _, s := range x.samples {
+		found, more, _ := x.moment.find(s.offset, func(v *version) []*run { return v.numbered(x.id) })
+		if found.run == nil || more {
+			continue
+		}
+		found.run.first, found.run.last = min(found.run.first, x.from), max(found.run.last, x.to)
+		a, b := e.pins.Add(x.id, found.run, x.from), e.pins.Add(x.id, found.run, x.to)
+		e.pinned(x.id, found.run, a || b)
 	}
 }
 

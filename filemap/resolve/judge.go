@@ -43,7 +43,24 @@ func (r *Resolver) judge(h *Held) {
 			}
 			s.Syscall = rec.Flags&(tracefs.Deferred|tracefs.Continued) == tracefs.Deferred && rec.Value != 0 &&
 				r.entries[rec.TID].cookie == rec.Value
+			if r.opt.Why != nil {
+				r.opt.Why.ask(h, rec, s)
+			}
 			r.opt.Evidence.Judge(s)
+		}
+	}
+}
+
+// ask asks for the proof of a frame if it is one of a stack.
+func (w *Why) ask(h *Held, rec *tracefs.Record, s *Subject) {
+	line := h.lineOf(rec) + 1
+	if w.Line < line || w.Line > line+int64(bytes.Count(h.Raw(rec), []byte{'\n'})) {
+		return
+	}
+	for k := range s.Frames {
+		if f := &s.Frames[k]; f.Off != f.End && h.Line+int64(bytes.Count(h.Text[:f.Off], []byte{'\n'}))+1 == w.Line {
+			w.Steps = nil
+			s.why, s.asked = &w.Steps, k
 		}
 	}
 }

@@ -108,7 +108,7 @@ func (r *Resolver) lookup(h *Held, i int, rec *tracefs.Record, id tracefs.Identi
 	case b == nil && e.Forgotten:
 		*out = unnamed(filemap.Forgotten)
 	case b == nil:
-		w := waiter{held: h, rec: int32(i), id: id, out: out, losses: r.totals.losses}
+		w := waiter{held: h, rec: int32(i), id: id, out: out, losses: r.losses()}
 		r.waiting[e] = append(r.waiting[e], w)
 		h.waiters = append(h.waiters, w)
 		h.names++
@@ -221,7 +221,12 @@ func (r *Resolver) nameWaiters(e *filemap.Entry, h *Held, rec *tracefs.Record, b
 	}
 	for _, w := range list {
 		w.held.names--
-		if w.out.File == nil && r.within(w.held, &w.held.Records[w.rec], h, rec) {
+		switch {
+		case w.out.File != nil || !r.within(w.held, &w.held.Records[w.rec], h, rec):
+		case w.losses != r.losses() && !b.Report:
+			// Another file's announcement can be among what was lost.
+			w.out.Reason = filemap.Lost
+		default:
 			*w.out = bound(b)
 		}
 	}
@@ -348,6 +353,9 @@ func (r *Resolver) settleWaiters(h *Held) {
 	clear(h.waiters)
 	h.waiters = h.waiters[:0]
 }
+
+// losses is in how many places records may be missing so far.
+func (r *Resolver) losses() int64 { return r.totals.losses + r.totals.Gaps }
 
 // nameLater names a frame by the first announcement of its identifier, however
 // much later that is. Where records were lost in between, it may be another file's

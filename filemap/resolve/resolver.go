@@ -2,6 +2,7 @@ package resolve
 
 import (
 	"ustack/filemap"
+	"ustack/filemap/proof"
 	"ustack/tracefs"
 )
 
@@ -86,6 +87,8 @@ type Subject struct {
 	Frames   []tracefs.Frame
 	Outcomes []Outcome
 
+	why    *proof.Steps // of frame asked
+	asked  int
 	batch  *tracefs.Batch // nil if there is nothing to identify it by
 	record *tracefs.Record
 }
@@ -100,6 +103,21 @@ func (s *Subject) Plain(piece []byte) []byte {
 
 // FrameText is a frame's line without its line feed.
 func (s *Subject) FrameText(f *tracefs.Frame) []byte { return s.Text[f.Off:f.End] }
+
+// Why takes the steps by which evidence comes to the outcome of a frame, nil if
+// they are not asked for.
+func (s *Subject) Why(k int) *proof.Steps {
+	if s.why == nil || s.asked != k {
+		return nil
+	}
+	return s.why
+}
+
+// Why asks for the proof of the frame in a line of the input, counted from 1.
+type Why struct {
+	Line  int64
+	Steps proof.Steps
+}
 
 // Evidence judges stacks once the kernel's announcements have been heard.
 type Evidence interface {
@@ -125,6 +143,8 @@ type Options struct {
 	// Evidence has the last word about frames; nil for none. It judges each
 	// stack by itself, so the source must not use shapes.
 	Evidence Evidence
+	// Why asks for the proof of a frame; nil for none.
+	Why *Why
 	// Strict leaves frames unresolved whose file is only claimed.
 	Strict bool
 	// Sources is the number of inputs that were merged.
@@ -240,7 +260,8 @@ func (r *Resolver) stack(h *Held, i int, rec *tracefs.Record) {
 			h.late = append(h.late, int32(i))
 		}
 		r.delivered(t, rec)
-	} else if identified && t.span.held == nil {
+	} else if identified && (t.span.held == nil || t.span.seq <= r.released) {
+		r.closeSpan(t)
 		r.openSpan(t, h, i, rec, pos)
 	}
 	if rec.Flags&tracefs.Cut != 0 {

@@ -16,7 +16,7 @@ import (
 // is left of the kernel's claim once it is held against what the process had
 // mapped. The side band reports code only, so that what a process has not
 // mapped as code can still be mapped as data: exclusion proves nothing here.
-func (j *Judge) identifier(sp *space.Space, f *tracefs.Frame, raw uint64, s *resolve.Subject, d doubt, o *resolve.Outcome) {
+func (j *Judge) identifier(sp *space.Space, f *tracefs.Frame, raw uint64, s *resolve.Subject, d doubt, why *proof.Steps, o *resolve.Outcome) {
 	switch {
 	case f.ID.NoVMA():
 		return
@@ -33,7 +33,7 @@ func (j *Judge) identifier(sp *space.Space, f *tracefs.Frame, raw uint64, s *res
 		return // the claim stands
 	}
 	offset := f.Address(s.Text)
-	q := query{id: f.ID, pid: sp.PID, t: t, begin: s.Time - j.opt.Stamp.Before, fits: holding(v, offset, t), raw: raw, offset: offset, space: sp, doubt: d}
+	q := query{id: f.ID, pid: sp.PID, t: t, begin: s.Time - j.opt.Stamp.Before, fits: holding(v, offset, t), raw: raw, offset: offset, space: sp, doubt: d, why: why}
 	switch {
 	case !q.settled(): // the identifier can be of what was there before
 		*o = resolve.Unnamed(filemap.Ambiguous)
@@ -59,8 +59,14 @@ type query struct {
 	pid      int
 	space    *space.Space
 	doubt    doubt
-	raw      uint64 // address of the frame, 0 if it is not known
-	offset   uint64 // where the frame is in its file
+	raw      uint64       // address of the frame, 0 if it is not known
+	offset   uint64       // where the frame is in its file
+	why      *proof.Steps // nil if they are not asked for
+}
+
+// step adds a step that is about a mapped file.
+func (q *query) step(s proof.Statement, f *space.File) {
+	q.why.Add(proof.Step{Statement: s, PID: q.pid, File: f.Name, From: q.begin, To: q.t})
 }
 
 // settled reports whether no code was mapped within the precision of the time
@@ -96,6 +102,7 @@ func (q *query) at(file *space.File) bool {
 // owned is about a frame of which the kernel looked at the mapping because of
 // this very stack. If the process has that mapping, it carries the identifier.
 func (j *Judge) owned(q *query, o *resolve.Outcome) {
+	q.why.Add(proof.Step{Statement: proof.Looked, File: o.File.Path})
 	file, only := q.fits.match(o.File)
 	switch {
 	case !only: // two files of one name, and no build ID
@@ -114,6 +121,7 @@ func (j *Judge) owned(q *query, o *resolve.Outcome) {
 	if m, only := q.fits.of(file); only && !j.unsure {
 		j.pins.Add(q.id, placeOf(q.pid, m), q.t)
 	}
+	q.step(proof.Mapped, file)
 	*o = j.proven(file, o.File)
 }
 
@@ -134,7 +142,9 @@ func (j *Judge) bySame(q *query, o *resolve.Outcome) (ok bool) {
 	if file == nil {
 		return false
 	}
+	q.step(proof.Addressed, file)
 	if m, _ := q.fits.of(file); m != nil {
+		q.step(proof.Mapped, file)
 		*o = j.proven(file, nil)
 		return true
 	}
@@ -170,6 +180,8 @@ func (j *Judge) byInode(q *query, o *resolve.Outcome) (ok bool) {
 	for _, m := range q.fits.list {
 		if is(m.File) {
 			j.pins.Add(q.id, placeOf(q.pid, m), q.t)
+			q.step(proof.Numbered, m.File)
+			q.step(proof.Mapped, m.File)
 			*o = j.proven(m.File, nil)
 			return true
 		}
@@ -189,6 +201,10 @@ func (j *Judge) byPin(q *query, o *resolve.Outcome) (ok bool) {
 		return false
 	}
 	file := pin.Mapping.file
+	q.why.Add(proof.Step{Statement: proof.Carried, PID: pin.Mapping.pid, File: file.Name, From: pin.First, To: pin.Last})
+	if stay == proof.Assumed {
+		q.why.Add(proof.Step{Statement: proof.Supposed, PID: pin.Mapping.pid, File: file.Name})
+	}
 	m, only := q.fits.of(file)
 	switch {
 	case m == nil && q.fits.maps(func(f *space.File) bool { return f == file }):
@@ -221,6 +237,7 @@ func (j *Judge) supposed(f *space.File) resolve.Outcome {
 // claim holds a claim that nothing proves against what the process had mapped.
 func (j *Judge) claim(q *query, o *resolve.Outcome) {
 	claimed := o.File
+	q.why.Add(proof.Step{Statement: proof.Claimed, File: claimed.Path})
 	file, only := q.fits.match(claimed)
 	_, _, pinned := j.pins.At(q.id, q.t) // it was proven once, and is not any more
 	switch {
@@ -231,12 +248,15 @@ func (j *Judge) claim(q *query, o *resolve.Outcome) {
 	case file != nil && (q.id.IsInode() || !pinned || !q.fits.newer(file, 0)):
 		// A hash means something else once the mapping that had it has gone;
 		// the number of an inode does so only if the file is deleted.
+		q.step(proof.Mapped, file)
 		*o = j.supposed(file)
 	case file != nil:
+		q.why.Add(proof.Step{Statement: proof.Reused})
 		*o = resolve.Unnamed(filemap.Ambiguous)
 	case q.fits.maps(func(f *space.File) bool { return isFile(f, claimed) }):
 		*o = resolve.Unnamed(filemap.NotCode)
 	default:
+		q.why.Add(proof.Step{Statement: proof.NotMapped, File: claimed.Path})
 		j.nowhere(q, o)
 	}
 }

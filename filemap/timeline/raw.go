@@ -3,6 +3,7 @@ package timeline
 import (
 	"ustack/filemap"
 	"ustack/filemap/procmap"
+	"ustack/filemap/proof"
 	"ustack/filemap/rawstack"
 	"ustack/filemap/resolve"
 	"ustack/filemap/space"
@@ -139,7 +140,7 @@ func (j *Judge) identifiers(pid int, sp *space.Space, s *resolve.Subject, d doub
 			raw = addrs[k]
 		}
 		if f.Form == tracefs.FormIdentifier {
-			j.identifier(sp, f, raw, s, d, &s.Outcomes[k])
+			j.identifier(sp, f, raw, s, d, s.Why(k), &s.Outcomes[k])
 		}
 	}
 }
@@ -152,9 +153,13 @@ func (j *Judge) byAddress(pid int, sp *space.Space, s *resolve.Subject, r *rawst
 		f, o := &s.Frames[k], &s.Outcomes[k]
 		v, place, after := j.lookup(pid, sp, addr, r.Time, d)
 		sp = after
-		proof := j.at(v, place, f, s, o)
-		j.proofs = append(j.proofs, proof)
-		if !proof || !v.found || f.ID.NoFile() || f.ID.NoVMA() || !v.place.Mapping.File.Kind.HasFile() ||
+		proven := j.at(v, place, f, s, o)
+		j.proofs = append(j.proofs, proven)
+		if why := s.Why(k); proven && why != nil && o.File != nil {
+			why.Add(proof.Step{Statement: proof.Addressed, File: o.File.Path})
+			why.Add(proof.Step{Statement: proof.Mapped, PID: pid, File: o.File.Path, From: r.Time, To: s.Time})
+		}
+		if !proven || !v.found || f.ID.NoFile() || f.ID.NoVMA() || !v.place.Mapping.File.Kind.HasFile() ||
 			!j.stayed(sp, &v.place, addr, s.Time+j.opt.Stamp.After) {
 			continue
 		}

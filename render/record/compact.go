@@ -29,6 +29,9 @@ type Compact struct {
 	Untold bool
 	// Keep keeps announcements, also of files that no stack needs.
 	Keep bool
+	// Flat gives a file one identifier, whatever the marks of its frames, and
+	// announces it with the weakest of them: for texts that are compared.
+	Flat bool
 	// Redact, if it is there, takes out what is nobody's business: names, paths,
 	// addresses, free text. The batches must have events.
 	Redact *redact.Redactor
@@ -40,11 +43,12 @@ type Compact struct {
 	buf   []byte
 	known map[marked]uint64
 	told  map[uint64]bool
-	fresh []marked       // of the stack at hand
-	all   []marked       // that were told, with Untold
-	held  Left           // what is in buf
-	open  bool           // what was written last lacks its line feed
-	files *filemap.Files // that were announced, with Keep
+	marks map[uint64]tracefs.Mark // with Flat: the weakest
+	fresh []marked                // of the stack at hand
+	all   []marked                // that were told, with Untold
+	held  Left                    // what is in buf
+	open  bool                    // what was written last lacks its line feed
+	files *filemap.Files          // that were announced, with Keep
 	line  []byte
 }
 
@@ -75,7 +79,7 @@ func (c *Compact) piece() int {
 
 // NewCompact returns a renderer that writes to w.
 func NewCompact(w io.Writer) *Compact {
-	return &Compact{w: w, known: make(map[marked]uint64), files: filemap.NewFiles(), told: make(map[uint64]bool)}
+	return &Compact{w: w, known: make(map[marked]uint64), files: filemap.NewFiles(), told: make(map[uint64]bool), marks: make(map[uint64]tracefs.Mark)}
 }
 
 // errRaw: strings of strangers could pass for records.
@@ -274,6 +278,10 @@ const maxKnown = 1 << 16
 
 // key is the identifier of a file. It notes that the file has to be announced.
 func (c *Compact) key(f marked) uint64 {
+	mark := f.mark
+	if c.Flat {
+		f.mark = tracefs.NoMark
+	}
 	key, ok := c.known[f]
 	if !ok {
 		if len(c.known) >= maxKnown {
@@ -281,6 +289,9 @@ func (c *Compact) key(f marked) uint64 {
 		}
 		key = c.identifier(f)
 		c.known[f] = key
+	}
+	if c.Flat {
+		c.marks[key] = tracefs.Weaker(c.marks[key], mark)
 	}
 	if !c.told[key] {
 		c.told[key] = true
@@ -311,6 +322,7 @@ func (c *Compact) Known(head []byte, files []*filemap.File, more func() bool) er
 // KnownBy announces all files that the stacks of another Compact have needed,
 // which keeps announcements back (Untold).
 func (c *Compact) KnownBy(head []byte, o *Compact, more func() bool) error {
+	c.marks = o.marks
 	return c.tellAll(head, o.all, more)
 }
 
@@ -337,8 +349,12 @@ func (c *Compact) tellAll(head []byte, list []marked, more func() bool) error {
 // that the identifier is the report's own, and the mark.
 func (c *Compact) announce(head []byte, m marked) {
 	f := c.renamed(m.file)
+	key := c.identifier(m)
+	if weakest, ok := c.marks[key]; ok {
+		m.mark = weakest
+	}
 	c.buf = append(c.head(head), "file_map: hash=0x"...)
-	c.buf = strconv.AppendUint(c.buf, c.identifier(m), 16)
+	c.buf = strconv.AppendUint(c.buf, key, 16)
 	c.buf = append(strconv.AppendUint(append(c.buf, " dev=[0:"...), uint64(m.mark), 10), ']')
 	c.buf = text.AppendName(append(c.buf, " path="...), f.Path)
 	words := f.Words

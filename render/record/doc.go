@@ -7,7 +7,7 @@
 //	# ustack: escaped=1                     text.Head
 //	# ustack: version=1
 //	# ustack: clock=mono …                  what is known of the machine
-//	ustack-77 [000] ..... 3.100000: file_map: hash=0x8f21… path=/lib/libc.so.6 build_id={…}
+//	ustack-77 [000] ..... 3.100000: file_map: hash=0x8f21… dev=[0:0] path=/lib/libc.so.6 build_id={…}
 //	…                                       all files that were mapped as code
 //	bank-93 [001] ..... 3.892991: sys_futex(…)
 //	bank-93 [001] ..... 3.893031: <user stack trace>
@@ -17,5 +17,7 @@
 //
 // The identifier of a file means something in its report only, but for all of
 // that, where the kernel's own hashes do for a time: see Identifiers. Frames
-// without a file keep the reason why.
+// without a file keep the reason why. Files that are less sure have identifiers of
+// their own: the device, which no file has, is 0 and the mark of the trust
+// (tracefs.Mark).
 package record

@@ -58,6 +58,7 @@ var errMerged = errors.New("is a merged report: merge those that it is made of")
 // NewMerge returns a Merge without reports.
 func NewMerge() *Merge {
 	m := &Merge{byBoot: make(map[string]*device), stacks: make(map[stackKey]*counted), key: NewCompact(nil)}
+	m.key.Flat = true
 	m.key.Untold = true
 	return m
 }

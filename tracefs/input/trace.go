@@ -202,7 +202,7 @@ const maxFirsts = 1 << 16
 func NewFirsts(again func(Options) (*Trace, error)) *Firsts { return &Firsts{again: again} }
 
 // Find returns the first announcement of an identifier, and how many records
-// before it report a loss (tracefs.KindLost).
+// before it report a loss (tracefs.KindLost, KindGap).
 func (fs *Firsts) Find(id tracefs.Identifier) (a tracefs.Announcement, losses int64, ok bool) {
 	fs.once.Do(fs.read)
 	f, ok := fs.found[id]
@@ -224,7 +224,7 @@ func (fs *Firsts) read() {
 		err := t.Next(&b)
 		for i := range b.Records {
 			switch rec := &b.Records[i]; rec.Kind {
-			case tracefs.KindLost:
+			case tracefs.KindLost, tracefs.KindGap:
 				losses++
 			case tracefs.KindAnnounce:
 				a := b.Announcement(rec)

@@ -440,7 +440,7 @@ func framesOf(s *futex.Stack) []frameJSON {
 		}
 		out = append(out, frameOf(f.File, f.Offset, f.Trust, f.Name, f.Inferred))
 		if s := f.Skipped; s != nil {
-			out = append(out, frameOf(s.File, s.Offset, filemap.Inferred, s.Name, true))
+			out = append(out, frameOf(s.File, s.Offset, f.Trust.Skipped(), s.Name, true))
 		}
 	}
 	return out

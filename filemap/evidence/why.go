@@ -1,0 +1,67 @@
+package evidence
+
+import (
+	"slices"
+
+	"ustack/filemap"
+	"ustack/filemap/proof"
+	"ustack/filemap/resolve"
+)
+
+// mapped adds that the process had the mapping that a frame lies in.
+func (f *frame) mapped(m *moment, c candidate) {
+	if f.why == nil {
+		return
+	}
+	step := proof.Step{Statement: proof.Mapped, PID: int(c.run.pid), File: c.run.file.name}
+	if !m.covered || c.seen < len(m.versions) {
+		step.Statement = proof.MappedSometime
+	}
+	step.From, step.To = m.versions[0].at, m.versions[len(m.versions)-1].at
+	f.why.Add(step)
+}
+
+// data gives a frame that lies in no code the outcome, and adds why.
+func (f *frame) data(r *run, o *resolve.Outcome) {
+	f.why.Add(proof.Step{Statement: proof.Data, File: r.file.name})
+	*o = resolve.Unnamed(filemap.NotCode)
+}
+
+// carried adds that a mapping carries the identifier.
+func (f *frame) carried(pin proof.Pin[*run]) {
+	r := pin.Mapping
+	step := proof.Step{Statement: proof.Carried, PID: int(r.pid), File: r.file.name, From: pin.First, To: pin.Last}
+	if pin.Inferred {
+		step.Statement = proof.Only
+	}
+	f.why.Add(step)
+	if f.at < pin.First || f.at > pin.Last {
+		f.why.Add(proof.Step{Statement: proof.Kept, PID: int(r.pid), File: r.file.name, From: r.first, To: r.last})
+	}
+}
+
+// others adds what is known of the other files that have an offset.
+func (e *Evidence) others(m *moment, f *frame, but *run) {
+	if f.why == nil {
+		return
+	}
+	if !m.whole {
+		f.why.Add(proof.Step{Statement: proof.Unsettled})
+	}
+	list, _ := m.candidates(f.offset)
+	x := e.seen[observed{m.key, f.id}]
+	for _, c := range list {
+		step := proof.Step{Statement: proof.Possible, File: c.run.file.name}
+		switch {
+		case c.run == but:
+			continue
+		case !c.run.carried.IsZero() && c.run.carried != f.id && !c.run.split:
+			step.Statement, step.ID = proof.CarriesOther, c.run.carried
+		case e.excluded(f.id, c.run):
+			step.Statement = proof.WasOther
+		case x != nil && x.open && !slices.Contains(e.look([]*run{c.run}, x.samples), c.run):
+			step.Statement = proof.NoCall
+		}
+		f.why.Add(step)
+	}
+}

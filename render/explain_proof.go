@@ -1,0 +1,57 @@
+package render
+
+import (
+	"fmt"
+
+	"ustack/filemap/proof"
+	"ustack/tracefs"
+)
+
+// stepText is a step of a proof in words.
+func stepText(s *proof.Step) string {
+	file := string(escaped(s.File))
+	process := fmt.Sprintf("process %d", s.PID)
+	between := fmt.Sprintf("from %s to %s", seconds(s.From), seconds(s.To))
+	switch s.Statement {
+	case proof.Looked:
+		return "the kernel looked at the mapping because of this very stack: " + file
+	case proof.Claimed:
+		return "the kernel announced the identifier because of another stack: " + file
+	case proof.Mapped:
+		return fmt.Sprintf("%s had %s mapped there, %s", process, file, between)
+	case proof.MappedSometime:
+		return fmt.Sprintf("%s had %s mapped there, but not always or not known for this time (%s)", process, file, between)
+	case proof.Addressed:
+		return "a raw address of this stack with the identifier lies in " + file
+	case proof.Numbered:
+		return "device and inode are those of " + file
+	case proof.Carried:
+		return fmt.Sprintf("the identifier was that of %s in %s, %s", file, process, between)
+	case proof.Kept:
+		return fmt.Sprintf("there %s stayed, %s", file, between)
+	case proof.Supposed:
+		return fmt.Sprintf("nothing shows that %s went away in %s, but that would not have been seen", file, process)
+	case proof.CarriesOther:
+		return fmt.Sprintf("not %s: it carries %s", file, s.ID.Append(nil))
+	case proof.WasOther:
+		return fmt.Sprintf("not %s: it was mapped when the identifier was another file's", file)
+	case proof.NoCall:
+		return fmt.Sprintf("not %s: no call is before the offset in its code", file)
+	case proof.Possible:
+		return "perhaps " + file
+	case proof.Only:
+		return fmt.Sprintf("only %s is left for the identifier in %s, %s", file, process, between)
+	case proof.NotMapped:
+		return fmt.Sprintf("not %s: the process had no code of it there", file)
+	case proof.Data:
+		return fmt.Sprintf("it is in %s, and not in code", file)
+	case proof.Unsettled:
+		return "what the process had mapped changed around that time"
+	case proof.Reused:
+		return "the identifier was proven to be another file's at some time"
+	}
+	return ""
+}
+
+// seconds is a time of a trace in seconds.
+func seconds(t tracefs.Time) string { return fmt.Sprintf("%.6f", float64(t)/1e9) }
