@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap/elfid"
+	"ustack/filemap/openfile"
 )
 
 // mayHaveID reports whether a mapping's file can be an ELF file. Devices and
@@ -71,8 +72,8 @@ func (h *Handle) openAs(path string, m *Mapping, byMapping bool) (int, error) {
 	if err := unix.Fstat(at, &st); err != nil {
 		return -1, err
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return -1, unix.EINVAL
+	if err := openfile.Check(at); err != nil {
+		return -1, err
 	}
 	if !sameFile(&st, m) && !(byMapping && hidesDevice(at) && h.stillMapped(m)) {
 		return -1, unix.ESTALE

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap/elfid"
+	"ustack/filemap/openfile"
 	"ustack/filemap/procmap"
 	"ustack/tracefs"
 )
@@ -76,7 +77,7 @@ func (c *completer) byPath(m *procmap.Mapping, wall time.Time) (id elfid.ID, ok 
 	}
 	defer unix.Close(at)
 	var st unix.Stat_t
-	if err := unix.Fstat(at, &st); err != nil || !isOf(&st, m) || !time.Unix(st.Ctim.Unix()).Before(wall.Add(-coarse)) {
+	if err := unix.Fstat(at, &st); err != nil || !isOf(&st, m) || openfile.Check(at) != nil || !time.Unix(st.Ctim.Unix()).Before(wall.Add(-coarse)) {
 		return elfid.ID{}, false
 	}
 	is := versionOf(&st)
