@@ -46,9 +46,11 @@ func (f *File) Key() uint64 {
 
 // Identifier is what a file has in a report in the place of the kernel's hash:
 // its Key, but for values that mean something else in a trace
-// (tracefs.Identifier.NoFile, NoVMA).
-func (f *File) Identifier() uint64 {
-	key := f.Key()
+// (tracefs.Identifier.NoFile, NoVMA). With a mark it is another one, for the
+// frames of which it is less sure that they are in the file.
+func (f *File) Identifier(m tracefs.Mark) uint64 {
+	const prime = 0x9e3779b97f4a7c15
+	key := f.Key() ^ uint64(m)*prime
 	if id := tracefs.HashIdentifier(key); id.NoFile() || id.NoVMA() {
 		key ^= 1 << 63
 	}

@@ -24,6 +24,10 @@ type Binding struct {
 	Source uint8
 	// Owned tells that From is that of a stack.
 	Owned bool
+	// Report: it is of a report, which trusts all frames that have the
+	// identifier in this way.
+	Report bool
+	Trust  Trust
 }
 
 // Entry is what is known of one identifier.

@@ -1,5 +1,7 @@
 package filemap
 
+import "ustack/tracefs"
+
 // Trust is how well the file of a frame is known. A frame has either a file
 // and a trust, or a reason why it has no file: never both, never neither.
 type Trust uint8
@@ -7,8 +9,8 @@ type Trust uint8
 const (
 	// NoTrust is the trust of a frame without a file.
 	NoTrust Trust = iota
-	// Announced: the kernel said so, and nobody checked. The kernel can be
-	// wrong: a hash of a pointer goes stale when the memory is used again.
+	// Announced: the kernel looked at this very mapping because of this very
+	// stack, and said so.
 	Announced
 	// Verified: announced, and the process had the file mapped there then.
 	Verified
@@ -18,13 +20,45 @@ const (
 	// Late: found by asking after the fact, when the mapping may have
 	// changed.
 	Late
+	// Claimed: the kernel has announced the identifier because of another
+	// stack, of this process or another one. It can be stale: the hash of a
+	// pointer means something else once the memory is used again, and the
+	// kernel does not notice.
+	Claimed
 
 	trustCount
 )
 
+// Mark is what text says of a file of this trust, so that reading it again trusts
+// it no more.
+func (t Trust) Mark() tracefs.Mark {
+	switch t {
+	case Late:
+		return tracefs.MarkLate
+	case Claimed:
+		return tracefs.MarkClaimed
+	case Inferred:
+		return tracefs.MarkInferred
+	}
+	return tracefs.NoMark
+}
+
+// Marked is the trust of what text says with a mark: at most Announced.
+func Marked(m tracefs.Mark) Trust {
+	switch m {
+	case tracefs.MarkLate:
+		return Late
+	case tracefs.MarkClaimed:
+		return Claimed
+	case tracefs.MarkInferred:
+		return Inferred
+	}
+	return Announced
+}
+
 // String is the word used in all outputs.
 func (t Trust) String() string {
-	return [...]string{"", "announced", "verified", "inferred", "late"}[t]
+	return [...]string{"", "announced", "verified", "inferred", "late", "claimed"}[t]
 }
 
 // Reason is why a frame has no file. The list is closed: outputs, totals and
@@ -72,6 +106,9 @@ const (
 	Forgotten
 	// Unreadable: a frame in no form that ustack knows.
 	Unreadable
+	// OnlyClaimed: it has a file that is Claimed, and who asked wants none of
+	// those (--strict).
+	OnlyClaimed
 
 	reasonCount
 )
@@ -87,7 +124,7 @@ var reasonNames = [...]string{
 	NoReason: "", Unannounced: "unannounced", Lost: "lost", Ambiguous: "ambiguous", Contradicted: "contradicted",
 	Truncated: "truncated", NoVMA: "no-vma", Anonymous: "anonymous", NotCode: "not-code", VDSO: "vdso",
 	NoAddressSpace: "no-address-space", NoIdentifier: "no-identifier",
-	VMAOffset: "vma-offset", Forgotten: "forgotten", Unreadable: "unreadable",
+	VMAOffset: "vma-offset", Forgotten: "forgotten", Unreadable: "unreadable", OnlyClaimed: "claimed",
 }
 
 // String is the word used in all outputs.

@@ -8,7 +8,7 @@ func TestReasonWords(t *testing.T) {
 		Unannounced: "unannounced", Lost: "lost", Ambiguous: "ambiguous",
 		Contradicted: "contradicted", Truncated: "truncated",
 		NoVMA: "no-vma", Anonymous: "anonymous", NotCode: "not-code", VDSO: "vdso", NoAddressSpace: "no-address-space",
-		NoIdentifier: "no-identifier", VMAOffset: "vma-offset", Forgotten: "forgotten", Unreadable: "unreadable",
+		NoIdentifier: "no-identifier", VMAOffset: "vma-offset", Forgotten: "forgotten", Unreadable: "unreadable", OnlyClaimed: "claimed",
 	}
 	if len(words) != ReasonCount-1 {
 		t.Errorf("%d reasons, the list has %d", ReasonCount-1, len(words))
@@ -30,7 +30,7 @@ func TestReasonWords(t *testing.T) {
 }
 
 func TestTrustWords(t *testing.T) {
-	words := []string{NoTrust: "", Announced: "announced", Verified: "verified", Inferred: "inferred", Late: "late"}
+	words := []string{NoTrust: "", Announced: "announced", Verified: "verified", Inferred: "inferred", Late: "late", Claimed: "claimed"}
 	if len(words) != TrustCount {
 		t.Fatalf("%d trusts, the list has %d", TrustCount, len(words))
 	}

@@ -8,18 +8,19 @@ import (
 // What the words in outputs mean, as README.md has it, and what would help.
 
 var trustText = [filemap.TrustCount]string{
-	filemap.Announced: "the kernel said so, and nobody checked",
+	filemap.Announced: "the kernel looked at this very mapping because of this very stack",
 	filemap.Verified:  "the process had the file mapped there then",
-	filemap.Inferred:  "the announcement was wrong or missing, and the evidence leaves this one file",
+	filemap.Inferred:  "the announcement was wrong or missing, and nothing but this file is possible",
 	filemap.Late:      "found in mappings of another time than the trace's",
+	filemap.Claimed:   "the kernel announced the identifier because of another stack, and it can mean something else by now",
 }
 
 // inferredText is the trust of a frame that the kernel did not give.
 const inferredText = "the kernel has no frame here: an earlier run has found that a function was skipped, which begins at this offset"
 
 var trustAdvice = [filemap.TrustCount]string{
-	filemap.Announced: "record the mappings too (ustack live --save, or ustack maps --save during the trace), and replay with --maps",
-	filemap.Late:      "record with ustack live --save, which keeps mappings with their times",
+	filemap.Claimed: "record with ustack live --save, which keeps raw addresses and mappings with their times, or the mappings alone by ustack maps --save, and replay with --maps",
+	filemap.Late:    "record with ustack live --save, which keeps mappings with their times",
 }
 
 var reasonText = [filemap.ReasonCount]string{
@@ -30,13 +31,14 @@ var reasonText = [filemap.ReasonCount]string{
 	filemap.Truncated:      "the frame's text ends before its time",
 	filemap.NoVMA:          "the kernel found no mapping at the address",
 	filemap.Anonymous:      "memory without a file: heap, stack, JIT code",
-	filemap.NotCode:        "the process had no code mapped there, and was gone before it could be asked what else",
+	filemap.NotCode:        "the process had no code mapped there: it is data, or nothing",
 	filemap.VDSO:           "the vDSO, or another small special mapping",
 	filemap.NoAddressSpace: "a raw address, and no mappings to look it up in",
 	filemap.NoIdentifier:   "a file offset and nothing that tells which file",
 	filemap.VMAOffset:      "an offset in a mapping, not in the file",
 	filemap.Forgotten:      "so many identifiers that the announcement may have been dropped",
 	filemap.Unreadable:     "a frame in no known form",
+	filemap.OnlyClaimed:    "the kernel announced a file because of another stack, which --strict leaves out",
 }
 
 var reasonAdvice = [filemap.ReasonCount]string{
@@ -49,6 +51,7 @@ var reasonAdvice = [filemap.ReasonCount]string{
 	filemap.NoIdentifier:   "replay with --maps",
 	filemap.VMAOffset:      "replay with --maps; or switch the option sym-userobj off",
 	filemap.Forgotten:      "replay the parts of the trace by themselves",
+	filemap.OnlyClaimed:    "replay with --maps",
 }
 
 var sourceText = map[symbol.Source]string{

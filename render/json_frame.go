@@ -102,7 +102,7 @@ func appendPlace(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome) []byte {
 	stem := txt[f.Off:f.Stem]
 	raw := f.Form == tracefs.FormPlain && o.Reason != filemap.NoIdentifier
 	switch o.Reason {
-	case filemap.VDSO, filemap.NoIdentifier, filemap.Unannounced, filemap.Lost, filemap.Ambiguous, filemap.Contradicted, filemap.Forgotten:
+	case filemap.VDSO, filemap.NoIdentifier, filemap.Unannounced, filemap.Lost, filemap.Ambiguous, filemap.Contradicted, filemap.Forgotten, filemap.OnlyClaimed:
 		key := `,"offset":`
 		if raw {
 			key = `,"address":`

@@ -23,6 +23,7 @@ type totalsJSON struct {
 	Rebound       int64            `json:"announcements_rebound"`
 	Requests      int64            `json:"stacks_asked"`
 	Missing       map[string]int64 `json:"stacks_missing"`
+	Stackless     map[string]int64 `json:"events_without_stack,omitempty"`
 	HeldTooLong   int64            `json:"events_held_too_long"`
 	Orphans       int64            `json:"stacks_without_request"`
 	Lost          []lossJSON       `json:"lost"`
@@ -50,6 +51,7 @@ func (j *JSON) Close(t *resolve.Totals) error {
 		Files:      t.Files, Announcements: t.Announcements, Unusable: t.BadAnnouncements, Rebound: t.Rebound,
 		Requests:    t.Requests + t.Missing[resolve.Refused],
 		Missing:     counted(t.Missing[:], func(i int) string { return resolve.Missing(i).String() }),
+		Stackless:   counted(stackless(t), stacklessWord),
 		HeldTooLong: t.HeldTooLong,
 		Orphans:     t.Orphans, Gaps: t.Gaps, Lost: []lossJSON{},
 	}

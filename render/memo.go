@@ -30,6 +30,7 @@ type placed struct {
 	file   *filemap.File
 	offset uint64
 	calls  filemap.Begun
+	trust  filemap.Trust
 }
 
 const memoBits = 12
@@ -67,7 +68,7 @@ func (w *rendered) is(out []resolve.Outcome) bool {
 		return false
 	}
 	for k := range out {
-		if p := &w.places[k]; p.offset != out[k].Offset || p.file != out[k].File || p.calls != out[k].Calls {
+		if p := &w.places[k]; p.offset != out[k].Offset || p.file != out[k].File || p.calls != out[k].Calls || p.trust != out[k].Trust {
 			return false
 		}
 	}
@@ -86,7 +87,7 @@ func (m *memo) keep(w *rendered, out []resolve.Outcome, text []byte) {
 	m.kept -= w.cost()
 	w.text, w.places = slices.Clone(text), make([]placed, len(out))
 	for k := range out {
-		w.places[k] = placed{out[k].File, out[k].Offset, out[k].Calls}
+		w.places[k] = placed{out[k].File, out[k].Offset, out[k].Calls, out[k].Trust}
 	}
 	if m.kept += w.cost(); m.kept > keepAtMost {
 		clear(m.slots)

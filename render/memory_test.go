@@ -28,7 +28,7 @@ func TestMemory(t *testing.T) {
 	want := line("jit", 7, "100.000001", "sys_futex -> 0x0") + line("jit", 7, "100.000002", "<user stack trace>") +
 		" =>  <0000000000000123> : [vdso] (unresolved: vdso)\n" +
 		" =>  <00007f0000001234> : [anon:jit\\012 code] (unresolved: anonymous)\n" +
-		" =>  <0000000000005678> : path=/opt/a b\n" +
+		" =>  <0000000000005678> (late) : path=/opt/a b\n" +
 		" =>  <00007f0000009abc> (unresolved: not-code)\n" +
 		" => /opt/a\\012b[+0x1][+0xef0] <00007f000000def0> (unresolved: vma-offset)\n"
 	got := replayed(t, options{evidence: evidence}, in)

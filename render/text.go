@@ -326,6 +326,9 @@ func (t *Text) appendSkipped(b, txt []byte, frames []tracefs.Frame, out []resolv
 		return b
 	}
 	b = appendFunction(tracefs.AppendStem(append(b, '\n'), s.Offset), s.Name)
+	if m := out[k].Trust.Mark(); m != tracefs.MarkInferred {
+		b = append(b, text.FileMarks[m]...)
+	}
 	return append(b, t.fileText(s.File)...)
 }
 
@@ -349,6 +352,9 @@ func (t *Text) appendNamed(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome, 
 	}
 	if t.opt.Symbols != nil {
 		b = appendFunction(b, t.opt.Symbols.Name(o.File, at, ran))
+	}
+	if f.Form != tracefs.FormResolved || o.HasOffset || t.opt.Symbols != nil {
+		b = append(b, text.FileMarks[o.Trust.Mark()]...)
 	}
 	if f.Form == tracefs.FormResolved && !o.HasOffset {
 		return append(b, txt[f.Stem:f.End]...) // as an earlier run wrote it

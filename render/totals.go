@@ -25,6 +25,9 @@ func WriteTotals(w io.Writer, t *resolve.Totals) {
 		fmt.Fprintf(&b, " (%d unusable)", t.BadAnnouncements)
 	}
 	b.WriteByte('\n')
+	if n := t.Trusts[filemap.Claimed]; n > 0 {
+		fmt.Fprintf(&b, "ustack: %d of %d frames rest on claims: announced because of another stack (--maps checks them, --strict leaves them out)\n", n, t.Frames)
+	}
 	if t.Requests+t.Missing[resolve.Refused] > 0 {
 		var never int64
 		for _, n := range t.Missing {
@@ -34,6 +37,7 @@ func WriteTotals(w io.Writer, t *resolve.Totals) {
 		list(&b, " (", ")", words(t.Missing[:], func(i int) string { return resolve.Missing(i).String() }))
 		b.WriteByte('\n')
 	}
+	writeStackless(&b, t)
 	if t.HeldTooLong > 0 {
 		fmt.Fprintf(&b, "ustack: %d events went out before their stacks came\n", t.HeldTooLong)
 	}
@@ -42,6 +46,35 @@ func WriteTotals(w io.Writer, t *resolve.Totals) {
 	}
 	writeLoss(&b, t)
 	_, _ = io.WriteString(w, b.String())
+}
+
+// writeStackless says how many events have no stack.
+func writeStackless(b *strings.Builder, t *resolve.Totals) {
+	var n int64
+	for _, v := range stackless(t) {
+		n += v
+	}
+	if n > 0 {
+		fmt.Fprintf(b, "ustack: %d events without a stack", n)
+		list(b, " (", ")\n", words(stackless(t), stacklessWord))
+	}
+}
+
+// stackless counts events without a stack where the kernel writes one with each:
+// with deferred stacks the requests are counted, and kernel threads have none.
+func stackless(t *resolve.Totals) []int64 {
+	if t.Stacks == 0 || t.Requests+t.Missing[resolve.Refused] > 0 {
+		return nil
+	}
+	return t.Stackless[:]
+}
+
+// stacklessWord is why an event has no stack.
+func stacklessWord(i int) string {
+	if resolve.Missing(i) == resolve.NotMissing {
+		return "not-recorded"
+	}
+	return resolve.Missing(i).String()
 }
 
 // words lists what is not zero as "3 lost".

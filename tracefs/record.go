@@ -137,6 +137,11 @@ func (id Identifier) Compare(other Identifier) int {
 // IsInode reports whether it is an inode and device, not a hash.
 func (id Identifier) IsInode() bool { return id.hi&tagInode != 0 }
 
+// Inode returns the inode and the device, in the kernel's numbers, if IsInode.
+func (id Identifier) Inode() (inode uint64, major, minor uint32) {
+	return id.lo, uint32(id.hi &^ tagInode >> 32), uint32(id.hi)
+}
+
 // Append writes the identifier as the kernel prints it in a frame.
 func (id Identifier) Append(b []byte) []byte {
 	if !id.IsInode() {
@@ -206,7 +211,29 @@ type Frame struct {
 	// Inferred marks a frame that the kernel did not give: an earlier run of
 	// ustack has put it there.
 	Inferred bool
+	// Mark is what an earlier run of ustack has said of the frame's file.
+	Mark Mark
 }
+
+// Mark is how an earlier run of ustack came by the file of a frame, if it was not
+// sure of it.
+type Mark uint8
+
+const (
+	// NoMark: it was sure, or the kernel itself has written the file.
+	NoMark Mark = iota
+	// MarkLate: by mappings of another time.
+	MarkLate
+	// MarkClaimed: by what the kernel announced because of another stack.
+	MarkClaimed
+	// MarkInferred: by exclusion.
+	MarkInferred
+
+	markCount
+)
+
+// MarkCount is the number of marks.
+const MarkCount = int(markCount)
 
 // Shape is the frames of a stack that has been seen before, letter by letter.
 // A trace has few different stacks, each many times, so a source that
@@ -226,6 +253,10 @@ type Announcement struct {
 	// Path and BuildID are the kernel's own words; BuildID is what stands
 	// between the braces of build_id={…}, nil if there was none.
 	Path, BuildID []byte
+	// Report: it is one of a report, whose identifiers never mean anything else,
+	// and Mark is what the report says of the files of all frames that have it.
+	Report bool
+	Mark   Mark
 	// Bad says why the announcement is not usable ("" if it is).
 	Bad string
 }

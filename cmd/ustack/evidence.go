@@ -157,7 +157,8 @@ func loadHistory(name string) (j *timeline.Judge, vdso elfid.ID, err error) {
 		return nil, vdso, fmt.Errorf("%s: %w", name, err)
 	}
 	return timeline.New(timeline.Options{
-		Spaces: spaces, Threads: h.Threads, Doubtful: h.Gaps.Around, Stamp: timeline.TextStamp(),
+		Spaces: spaces, Threads: h.Threads, Doubtful: h.Gaps.Around, Gap: h.Gaps.Between,
+		Stacks: h.Stacks, Unsure: h.Unsure.Doubtful, Unseen: h.Unsure.Between, Stamp: timeline.TextStamp(),
 	}), h.VDSO, nil
 }
 
@@ -203,14 +204,16 @@ func (w *withEvidence) gather(trace *input.Trace, opt resolve.Options) error {
 	if again == nil {
 		return errors.New("--maps reads the trace twice, and this input can be read only once")
 	}
-	first, err := again(input.Options{NoShapes: true, Events: w.judge.LooksAtCode()})
-	if err != nil {
-		return err
-	}
+	w.judge.Clock(trace.Clock())
 	opt.Stitch = false
-	// An error ends the first reading; the second one meets it too, and tells.
-	_, _ = pump(first.Start(), resolve.New(opt), discard{}, func() {})
-	w.judge.Solve()
+	for known := false; !known; known = w.judge.Solve() {
+		reading, err := again(input.Options{NoShapes: true, Events: w.judge.LooksAtCode()})
+		if err != nil {
+			return err
+		}
+		// An error ends the reading; the last one meets it too, and reports it.
+		_, _ = pump(reading.Start(), resolve.New(opt), discard{}, func() {})
+	}
 	return nil
 }
 

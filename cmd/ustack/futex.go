@@ -71,6 +71,7 @@ func parseFutex(args []string, stdout io.Writer) (*futexFlags, error) {
 	var f futexFlags
 	fs := newFlags("futex")
 	f.define(fs)
+	defineStrict(fs, &f.strict)
 	f.definePerfMap(fs)
 	fs.BoolVar(&f.quiet, "q", false, "no progress")
 	fs.Func("p", "only the locks of these `PID`s, processes or threads (a list with commas)", f.addPIDs)

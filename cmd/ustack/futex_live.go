@@ -17,6 +17,7 @@ import (
 	"ustack/render"
 	"ustack/render/futex"
 	"ustack/tracefs"
+	"ustack/tracefs/instance"
 )
 
 const futexLiveHelp = `usage: ustack futex --live [flags] [-- CMD ARGS...]
@@ -133,6 +134,11 @@ func (o *futexOutput) open() error {
 	opt := futex.Options{Calls: o.f.eachWait()}
 	o.f.clock = clock
 	if o.s.follow.follower != nil {
+		if o.s.stacks == instance.DeferredStacks {
+			if o.s.follow.early, err = newEarly(o.s.f, o.s.follow); err != nil {
+				return err
+			}
+		}
 		m := &liveMappings{follow: o.s.follow}
 		opt.Mappings = m
 		if o.names != nil {
@@ -288,6 +294,9 @@ func (fl *following) process(tid int) (int, bool) {
 		// One that has ended may be known from before.
 		pid, _, ok = fl.threads.PID(tid, space.Monotonic()-recently)
 	}
+	if !ok {
+		pid, ok = fl.early.process(tid)
+	}
 	return pid, ok
 }
 
@@ -298,9 +307,12 @@ const recently = 5e9
 func (fl *following) at(pid int, addr uint64) (procmap.Mapping, bool) {
 	h, err := fl.all.Open(pid)
 	if err != nil {
-		return procmap.Mapping{}, false
+		return fl.early.at(pid, addr)
 	}
 	defer h.Close()
 	m, ok, err := h.At(addr)
-	return m, ok && err == nil
+	if err != nil {
+		return fl.early.at(pid, addr)
+	}
+	return m, ok
 }

@@ -40,6 +40,7 @@ type liveFlags struct {
 	format   string
 	buildID  render.BuildIDStyle
 	stitch   bool
+	strict   bool
 	keepMaps bool
 	symbols  symbolFlags
 	out      string
@@ -47,6 +48,7 @@ type liveFlags struct {
 	tracefs  string
 	proc     string
 	mappings string
+	mapsFrom mapsSource
 	source   string
 	command  []string
 
@@ -71,6 +73,7 @@ func parseLive(args []string, stdout io.Writer) (*liveFlags, error) {
 	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text or json (lines)")
 	f.symbols.register(fs)
 	buildID := fs.String("build-id", "kernel", "`FORM` of build IDs in text: kernel (words), hex (as readelf -n) or none")
+	defineStrict(fs, &f.strict)
 	fs.BoolVar(&f.stitch, "stitch", false, "print each event's stack under the event")
 	fs.BoolVar(&f.keepMaps, "keep-maps", false, "keep mapping events in the text")
 	fs.StringVar(&f.out, "o", "", "write to `FILE` instead of standard output")
@@ -95,6 +98,7 @@ func (f *liveFlags) sourceFlags(fs *flag.FlagSet) {
 	fs.StringVar(&f.proc, "proc", "/proc", "where proc is mounted: `DIR`")
 	fs.StringVar(&f.source, "source", sourceAuto, "`WHAT` is read: text (trace_pipe), binary (the ring buffer, which costs less and loses less) or auto")
 	fs.StringVar(&f.mappings, "mappings", "auto", "`HOW` mappings are followed: perf (side band), query (ask processes) or auto")
+	f.mapsFrom.register(fs)
 }
 
 func (f *liveFlags) check(args []string) error {

@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"ustack/filemap/procmap"
+	"ustack/filemap/rawstack"
 	"ustack/filemap/space"
 	"ustack/filemap/tasks"
 	"ustack/filemap/timeline"
 	"ustack/tracefs"
 	"ustack/tracefs/input"
 	"ustack/tracefs/instance"
+	"ustack/tracefs/raw"
 )
 
 // askFollower follows by events of the scheduler, in an instance of its own, and
@@ -24,6 +26,8 @@ type askFollower struct {
 	pipe  *instance.Pipe
 	trace *input.Trace
 	idle  func() bool
+	// stacks are raw ones, if somebody takes them.
+	stacks *rawstack.Stacks
 
 	mu      sync.Mutex // guards what follows, and the trace
 	batch   tracefs.Batch
@@ -37,7 +41,8 @@ type askFollower struct {
 // startAsking switches the events on and reads all processes.
 func startAsking(code *procmap.Reader, root *instance.Root, idle func() bool, opt *timeline.Options) (*askFollower, error) {
 	a := &askFollower{tasks: tasks.New(opt.Spaces, code, space.Monotonic), idle: idle, done: make(chan struct{})}
-	opt.Threads, opt.Late = a.tasks, true
+	a.stacks = rawstack.New(rawstack.MaxStacks)
+	opt.Threads, opt.Late, opt.Stacks = a.tasks, true, a.stacks
 	events, err := tasks.Events(root)
 	if err != nil {
 		return nil, err
@@ -128,7 +133,16 @@ func (a *askFollower) found(pid int, m *procmap.Mapping, t, after tracefs.Time) 
 	a.tasks.Found(pid, m, t, after)
 }
 
-func (a *askFollower) reached(t tracefs.Time) { a.tasks.Reached(t) }
+func (a *askFollower) stack(s *raw.Stack) { a.stacks.Add(int(s.TID), s.Time, s.Addrs) }
+
+func (a *askFollower) loseStacks(l raw.Loss) { a.stacks.Lose(l.Records, l.From, l.To) }
+
+func (a *askFollower) stackCounts() rawstack.Counts { return a.stacks.Counts() }
+
+func (a *askFollower) reached(t tracefs.Time) {
+	a.tasks.Reached(t)
+	a.stacks.Reached(t)
+}
 
 func (a *askFollower) lost() uint64 {
 	a.mu.Lock()

@@ -2,16 +2,19 @@ package main
 
 import (
 	"io"
+	"strings"
 	"sync"
 	"time"
 
 	"ustack/filemap/procmap"
+	"ustack/filemap/rawstack"
 	"ustack/filemap/sideband"
 	"ustack/filemap/space"
 	"ustack/filemap/timeline"
 	"ustack/filemap/unfiled"
 	"ustack/tracefs"
 	"ustack/tracefs/instance"
+	"ustack/tracefs/raw"
 )
 
 // bandFollower follows by the side band of perf. It is used by three goroutines:
@@ -22,17 +25,21 @@ type bandFollower struct {
 
 	mu      sync.Mutex
 	band    *sideband.Band // nil when closed
-	missing uint64         // lost records
+	history *sideband.History
+	missing uint64 // lost records
+	unseen  uint64 // of tracepoints
+	came    int    // CPUs that went on
 
 	refreshed time.Time
 }
 
 // startBand opens the side band and reads all processes once; from then on perf
 // tells. The log gets all that is known, if it is not nil.
-func startBand(root *instance.Root, code *procmap.Reader, log io.Writer, idle func() bool, opt *timeline.Options) (*bandFollower, error) {
+func startBand(root *instance.Root, fl *following, log io.Writer, opt *timeline.Options) (*bandFollower, error) {
 	// Where the kernel has no such event (CONFIG_EVENT_TRACING), it is 0.
 	executed, _ := root.ID(instance.Event{System: "sched", Name: "sched_process_exec"})
-	options := sideband.Options{Clock: clock, Log: log, ExecEvent: executed}
+	options := sideband.Options{Clock: clock, Log: log, ExecEvent: executed, Tracepoints: sideband.Tracepoints(root),
+		Watcher: fl.files, Written: fl.written}
 	if vdso, err := unfiled.OwnVDSO(); err == nil {
 		options.VDSO = vdso.ID()
 	}
@@ -40,9 +47,12 @@ func startBand(root *instance.Root, code *procmap.Reader, log io.Writer, idle fu
 	if err != nil {
 		return nil, err
 	}
-	opt.Threads, opt.Doubtful = band.History.Threads, band.History.Gaps.Around
-	_, err = band.Refresh(code)
-	b := &bandFollower{code: code, idle: idle, band: band}
+	gaps, unsure := band.History.Gaps, band.History.Unsure
+	opt.Threads, opt.Doubtful, opt.Gap = band.History.Threads, gaps.Around, gaps.Between
+	opt.Unsure, opt.Unseen = unsure.Doubtful, unsure.Between
+	opt.Stacks = band.History.Stacks
+	_, err = band.Refresh(fl.code)
+	b := &bandFollower{code: fl.code, idle: fl.idle, band: band, history: band.History}
 	go b.keepUp()
 	return b, err
 }
@@ -87,7 +97,9 @@ func (b *bandFollower) settle() error {
 	}
 	d, err := b.band.Drain()
 	b.missing += d.Lost
-	if err == nil && d.Doubt && time.Since(b.refreshed) >= refreshEvery {
+	b.unseen += d.Unseen
+	b.came += d.Came
+	if err == nil && (d.Doubt || d.Unsure) && time.Since(b.refreshed) >= refreshEvery {
 		b.refreshed = time.Now()
 		_, err = b.band.Refresh(b.code)
 	}
@@ -115,12 +127,27 @@ func (b *bandFollower) found(pid int, m *procmap.Mapping, t, after tracefs.Time)
 	}
 }
 
+func (b *bandFollower) stack(s *raw.Stack) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.history.Stack(int(s.TID), s.Time, s.Addrs)
+}
+
+func (b *bandFollower) loseStacks(l raw.Loss) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.history.LoseStacks(l.Records, l.From, l.To)
+}
+
+func (b *bandFollower) stackCounts() rawstack.Counts { return b.history.Stacks.Counts() }
+
 func (b *bandFollower) reached(t tracefs.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.band != nil {
 		b.band.Reached(t)
 	}
+	b.history.Stacks.Reached(t)
 }
 
 // comm is how a thread was called, until when at least, see sideband.Band.
@@ -131,6 +158,28 @@ func (b *bandFollower) comm(tid int, t tracefs.Time) (comm string, until tracefs
 		return "", t + 1, false
 	}
 	return b.band.Comm(b.code, tid, t)
+}
+
+// words are how mappings are followed.
+func (b *bandFollower) words() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.band == nil || len(b.band.Unseen()) == 0 {
+		return sideband.Name
+	}
+	return sideband.Name + " (files are late: " + strings.Join(b.band.Unseen(), ", ") + " cannot be seen)"
+}
+
+// report says what was lost besides perf's records.
+func (b *bandFollower) report(say func(string, ...any)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.came > 0 {
+		say("CPUs came online %d times: of the moments until they were followed, only what stayed has a file", b.came)
+	}
+	if b.unseen > 0 {
+		say("lost %d records of munmap, mmap and mremap: files of that time are late", b.unseen)
+	}
 }
 
 // lives are those of threads, as perf tells. It implements starts.Lives.

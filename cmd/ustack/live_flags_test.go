@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ustack/filemap/procmap"
 )
 
 // TestLiveProcess: -p takes a process that runs, its threads and what it forks,
@@ -77,6 +79,7 @@ func TestLiveRefused(t *testing.T) {
 		{[]string{"-p", "99999999"}, exitFailure, "99999999"},
 		{[]string{"--", "/nowhere/at-all"}, exitFailure, "starting /nowhere/at-all"},
 		{[]string{"true"}, exitUsage, "behind --"},
+		{[]string{"--maps-source=both"}, exitUsage, "auto, ioctl, text"},
 		{[]string{"-b", "1000000000"}, exitFailure, "buffer"},
 		{[]string{"--tracefs", "/nowhere"}, exitFailure, "looking for tracefs"},
 		{[]string{"-o", "/nowhere/out"}, exitFailure, "creating the output"},
@@ -201,5 +204,42 @@ func TestLiveMemory(t *testing.T) {
 		t.Errorf("resident set of %d KiB, want at most %d", rss, most)
 	} else {
 		t.Logf("resident set of %d KiB", rss)
+	}
+}
+
+// TestMapsSource: all that reads mappings reads them as it is asked to, by both
+// ways of following them.
+func TestMapsSource(t *testing.T) {
+	for _, command := range []string{"live", "record", "futex --live"} {
+		for _, args := range [][]string{nil, {"--maps-source=ioctl"}, {"--maps-source=text"}} {
+			var f *liveFlags
+			var err error
+			switch command {
+			case "live":
+				f, err = parseLive(args, io.Discard)
+			case "record":
+				var r *recordFlags
+				r, err = parseRecord(append(args, "-o", "x"), io.Discard)
+				f = &r.liveFlags
+			default:
+				_, f, err = parseFutexLive(args, io.Discard)
+			}
+			if err != nil || len(args) > 0 && args[0] != "--maps-source="+f.mapsFrom.String() || len(args) == 0 && f.mapsFrom.Source != procmap.Auto {
+				t.Errorf("%s %v: %v, %v", command, args, f.mapsFrom, err)
+			}
+		}
+	}
+	_, work := workload(t)
+	for _, source := range []string{"ioctl", "text"} {
+		for _, how := range []string{"perf", "query"} {
+			cmd := exec.Command(ustackBinary(t), "live", "--mappings="+how, "--maps-source="+source, "--", work, "herd")
+			out, err := cmd.Output()
+			if err != nil {
+				t.Fatalf("%s, %s: %v", source, how, err)
+			}
+			if !bytes.Contains(out, []byte(work)) {
+				t.Errorf("%s, %s: no frame of the program", source, how)
+			}
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/facts"
 	"ustack/filemap/procmap"
+	"ustack/filemap/rawstack"
 	"ustack/filemap/resolve"
 	"ustack/filemap/sideband"
 	"ustack/filemap/space"
@@ -20,6 +21,7 @@ import (
 	"ustack/filemap/watch"
 	"ustack/tracefs"
 	"ustack/tracefs/instance"
+	"ustack/tracefs/raw"
 )
 
 // following keeps the address spaces of all processes up.
@@ -32,8 +34,12 @@ type following struct {
 	own     *procmap.Reader // the same, for who judges
 	all     *procmap.Reader // of all
 	threads timeline.Threads
+	spaces  *space.Spaces
+	early   *early         // nil if nobody needs it
 	files   *watch.Watcher // those whose build IDs are remembered
-	how     string         // "" if nothing is followed
+	ids     *procmap.IDs
+	written *sideband.Written
+	how     string // "" if nothing is followed
 	idle    func() bool
 	say     func(string, ...any)
 }
@@ -50,6 +56,11 @@ type follower interface {
 	// reached tells up to which time stacks have been judged: what a process
 	// was before may be forgotten.
 	reached(t tracefs.Time)
+	// stack notes the raw stack of an event, loseStacks that some are missing;
+	// stackCounts is what became of them.
+	stack(s *raw.Stack)
+	loseStacks(l raw.Loss)
+	stackCounts() rawstack.Counts
 	// lost is how many records of what happened were lost.
 	lost() uint64
 	// close may be called again.
@@ -63,9 +74,15 @@ func startFollowing(f *liveFlags, root *instance.Root, log io.Writer, idle func(
 	fl := &following{idle: idle, say: say}
 	var err error
 	ids := procmap.NewIDs(nil)
-	fl.files = watch.New(watch.Options{Forget: ids.Forget, Proc: f.proc, Log: func(message string) { say("%s", message) }})
+	fl.ids = ids
+	fl.written = new(sideband.Written)
+	forget := func(id procmap.FileID) {
+		ids.Forget(id)
+		fl.written.Changed(id)
+	}
+	fl.files = watch.New(watch.Options{Forget: forget, Proc: f.proc, Log: func(message string) { say("%s", message) }})
 	ids.SetGuard(fl.files)
-	options := procmap.Options{Proc: f.proc, Stat: true, IDs: ids, Filter: procmap.Filter{Perms: procmap.Exec}}
+	options := procmap.Options{Proc: f.proc, Source: f.mapsFrom.Source, Stat: true, IDs: ids, Filter: procmap.Filter{Perms: procmap.Exec}}
 	if fl.code, err = procmap.NewReader(options); err != nil {
 		return nil, errors.Join(err, fl.close())
 	}
@@ -84,18 +101,21 @@ func startFollowing(f *liveFlags, root *instance.Root, log io.Writer, idle func(
 	fl.prober = timeline.NewProber(timeline.ProberOptions{
 		Reader: fl.all, Spaces: opt.Spaces, Clock: space.Monotonic, Settle: fl.settle, Reread: fl.reread, Found: fl.found,
 	})
-	opt.Asker, fl.threads = fl.prober, opt.Threads
+	opt.Asker, fl.threads, fl.spaces = fl.prober, opt.Threads, opt.Spaces
 	fl.judge = timeline.New(opt)
-	fl.layouts = timeline.NewLayouts(fl.judge, timeline.LayoutOptions{Reader: fl.all, Clock: space.Monotonic, Settle: fl.settle})
+	fl.layouts = timeline.NewLayouts(fl.judge, timeline.LayoutOptions{
+		Reader: fl.all, Clock: space.Monotonic, Settle: fl.settle,
+		Early: func(pid int) ([]procmap.Mapping, tracefs.Time, bool) { return fl.early.layout(pid) },
+	})
 	return fl, nil
 }
 
 // choose takes the side band of perf, or what does without the right to use it.
 func (fl *following) choose(f *liveFlags, root *instance.Root, log io.Writer, opt *timeline.Options) error {
 	if f.mappings != "query" {
-		band, err := startBand(root, fl.code, log, fl.idle, opt)
+		band, err := startBand(root, fl, log, opt)
 		if band != nil {
-			fl.follower, fl.how = band, sideband.Name
+			fl.follower, fl.how = band, band.words()
 		}
 		if err == nil || f.mappings == "perf" || !sideband.Unavailable(err) {
 			return err
@@ -171,7 +191,7 @@ func (fl *following) close() error {
 		return nil
 	}
 	var err error
-	if fl.files != nil {
+	if fl.files != nil && !fl.ids.Alone() { // else it may be held up for ever
 		err = fl.files.Close()
 	}
 	if fl.follower != nil {
@@ -229,6 +249,18 @@ func (fl *following) report(say func(string, ...any)) {
 	}
 	if n := fl.prober.Counts(); n.Asked+n.Refused > 0 {
 		say("asked processes %d times what they had mapped, %d times with an answer, %d times too often", n.Asked, n.Found, n.Refused)
+	}
+	if b, ok := fl.follower.(*bandFollower); ok {
+		b.report(say)
+	}
+	if n := fl.spaces.Forgotten(); n.Changes+n.Processes > 0 {
+		say("forgot %d changes of what processes had mapped, and all that %d processes have: more than %d MB", n.Changes, n.Processes, space.MaxBytes>>20)
+	}
+	if n := fl.ids.Slow(); n > 0 {
+		say("%s", noAnswer(n))
+	}
+	if fl.ids.Alone() {
+		say("a directory gave no answer in time: build IDs were read anew each time from then on")
 	}
 	if n := fl.lost(); n > 0 {
 		say("lost %d records of what was mapped: of that time, only what stayed has a file", n)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -32,6 +33,9 @@ func TestLiveQuery(t *testing.T) {
 				until = `"late"`
 			}
 			r := traceLiveUntil(t, until, []string{"--mappings=query"}, append([]string{work}, command...)...)
+			if !strings.Contains(r.stderr, "mappings by queries and scheduler events (most frames of short-lived processes and libraries get no file)") {
+				t.Errorf("the first line does not say what to expect\n%s", r.stderr)
+			}
 			entry := 0
 			for i := range r.events {
 				e := &r.events[i]

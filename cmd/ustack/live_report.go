@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap/resolve"
+	"ustack/filemap/tasks"
 	"ustack/render"
 	"ustack/tracefs/instance"
 )
@@ -24,19 +25,24 @@ func (s *session) startLine() error {
 	if how == "" {
 		how = "nothing but the trace"
 	}
+	if how == tasks.Name {
+		how += " (" + tasks.Limit + ")"
+	}
 	s.say("Linux %s, %s, mappings by %s, %d KB of buffer a CPU read as %s, clock %s, instance %s",
 		release(), s.stackWords(), how, kb, s.sourceWord(), clock, s.in.Name())
 	return nil
 }
 
 func (s *session) stackWords() string {
-	if s.stacks != instance.DeferredStacks {
+	switch {
+	case s.stacks != instance.DeferredStacks && s.in.Refused(s.stacks):
+		return "stock stacks (userstacktrace; the kernel refuses deferred ones: too many instances have them)"
+	case s.stacks != instance.DeferredStacks:
 		return "stock stacks (userstacktrace)"
+	case len(s.maps) == 0:
+		return "deferred stacks, no event that announces files" + s.beside.words()
 	}
-	if len(s.maps) == 0 {
-		return "deferred stacks, no event that announces files"
-	}
-	return fmt.Sprintf("deferred stacks, files announced by %s", s.maps[0].Name)
+	return fmt.Sprintf("deferred stacks, files announced by %s%s", s.maps[0].Name, s.beside.words())
 }
 
 // release is the kernel's (uname -r).
@@ -57,7 +63,9 @@ func (s *session) report(t *resolve.Totals) {
 	if s.renewals > 0 {
 		s.say("asked the kernel %d times to announce all files again", s.renewals)
 	}
+	s.settings.report(s.say)
 	s.follow.report(s.say)
+	s.beside.report(s.say, s.follow)
 	if s.raw != nil {
 		for _, note := range s.raw.Notes() {
 			s.say("%s", note)

@@ -108,11 +108,14 @@ type session struct {
 	stacks instance.StackSource
 	events []instance.Event // that are traced
 	maps   []instance.Event // that announce files
+	beside *rawStacks       // of the same events, nil for none
 	raw    *binary.Live     // the ring buffer, nil if text is read
 	others []int            // PIDs of others like us
 	follow *following
 	child  *child
 	saved  *saver
+
+	settings settings
 
 	reannounced time.Time
 	unannounced int64
@@ -162,12 +165,16 @@ func (p *progress) idle() bool {
 // close takes everything down. It may be called again, and by the goroutine
 // that waits for signals.
 func (s *session) close() {
-	if s.in != nil {
-		if err := s.in.Remove(); err != nil {
+	for _, in := range []*instance.Instance{s.in, s.beside.instance()} {
+		if in == nil {
+			continue
+		}
+		if err := in.Remove(); err != nil {
 			fmt.Fprintf(s.stderr, "ustack %s: removing the tracing instance: %v\n", s.name, err)
 		}
 	}
 	s.stop.end()
+	s.settings.close()
 	_ = s.follow.close() // again, or after an error that is told
 	_ = s.saved.close()
 }
@@ -247,6 +254,10 @@ func (s *session) prepare() error {
 		if s.maps, err = s.in.EnableMappings(); err != nil {
 			return err
 		}
+		s.startBeside()
+	}
+	if err := s.watchSettings(); err != nil {
+		return err
 	}
 	if err := s.in.SetFilters(s.events); err != nil {
 		return err
@@ -255,8 +266,13 @@ func (s *session) prepare() error {
 		return err
 	}
 	// Whoever came first to a tracepoint is told first: when sched_process_exec
-	// is traced, its stack is known to be the new program's.
-	return s.in.Enable(s.events)
+	// is traced, its stack is known to be the new program's. And the raw stack of
+	// an event comes after the event.
+	if err := s.in.Enable(s.events); err != nil {
+		return err
+	}
+	s.beside.set(func(in *instance.Instance) error { return in.Enable(s.events) })
+	return nil
 }
 
 // startFollowing begins to follow address spaces, and to save what is told of
@@ -308,7 +324,7 @@ func (s *session) startCommand() error {
 		if s.child, err = startChild(s.f.command, s.stdin, s.stdout, s.theirs); err != nil {
 			return err
 		}
-		if err = s.in.SetPIDs([]int{s.child.pid()}, true); err != nil {
+		if err = s.trace([]int{s.child.pid()}); err != nil {
 			s.abandon()
 		}
 		return err
@@ -323,7 +339,15 @@ func (s *session) startCommand() error {
 	if err != nil {
 		return err
 	}
-	return s.in.ExcludePIDs(append(own, s.follow.likeUs(s.others)...), true)
+	own = append(own, s.follow.likeUs(s.others)...)
+	s.beside.set(func(in *instance.Instance) error { return in.ExcludePIDs(own, true) })
+	return s.in.ExcludePIDs(own, true)
+}
+
+// trace has only these threads traced. What makes raw stacks knows them first.
+func (s *session) trace(tids []int) error {
+	s.beside.set(func(in *instance.Instance) error { return in.SetPIDs(tids, true) })
+	return s.in.SetPIDs(tids, true)
 }
 
 // restrict has only these processes traced. The kernel follows what threads on
@@ -331,7 +355,7 @@ func (s *session) startCommand() error {
 func (s *session) restrict(pids []int) error {
 	known, err := s.follow.threadsOf(pids)
 	if err == nil {
-		err = s.in.SetPIDs(known, true)
+		err = s.trace(known)
 	}
 	const rounds = 10
 	for range rounds {
@@ -343,6 +367,7 @@ func (s *session) restrict(pids []int) error {
 		if lerr != nil || len(fresh) == 0 {
 			break // a process that has ended meanwhile was there to be traced
 		}
+		s.beside.set(func(in *instance.Instance) error { return in.AddPIDs(fresh) })
 		known, err = now, s.in.AddPIDs(fresh)
 	}
 	return err
@@ -358,9 +383,12 @@ func (s *session) abandon() {
 
 // begin says what it found, switches tracing on and lets the command run.
 func (s *session) begin() error {
+	s.beside.open()
 	if err := s.startLine(); err != nil {
 		return err
 	}
+	s.beside.set((*instance.Instance).Start)
+	s.settings.look() // what we have set ourselves is over
 	if err := s.in.Start(); err != nil {
 		return err
 	}
@@ -379,7 +407,7 @@ func (s *session) pump(trace input.ReadCloser) (*resolve.Totals, error) {
 	if s.f.stitch {
 		hold.Time = tracefs.Time(stitchedHoldTime)
 	}
-	opt := resolve.Options{Hold: hold, Stitch: s.f.stitch, Sources: 1}
+	opt := resolve.Options{Hold: hold, Stitch: s.f.stitch, Strict: s.f.strict, Sources: 1}
 	switch {
 	case s.follow.judge == nil:
 	case s.names != nil:
@@ -394,7 +422,7 @@ func (s *session) pump(trace input.ReadCloser) (*resolve.Totals, error) {
 	counter := render.NewCounter(s.stderr, s.f.quiet || s.noCounter || !render.IsTerminalWriter(s.stderr))
 	defer counter.Done()
 	var failed error
-	pipe := input.NewPipe(&followed{trace, s})
+	pipe := input.NewPipe(&followed{ReadCloser: trace, s: s})
 	if s.tick > 0 {
 		ticker := time.NewTicker(s.tick)
 		defer ticker.Stop()
@@ -420,7 +448,8 @@ func (s *session) pump(trace input.ReadCloser) (*resolve.Totals, error) {
 // before a record is known when the record is read.
 type followed struct {
 	input.ReadCloser
-	s *session
+	s     *session
+	place position
 }
 
 // Next implements input.Reader.
@@ -428,6 +457,11 @@ func (r *followed) Next(b *tracefs.Batch) error {
 	whole := false
 	defer r.s.stop.unless(&whole)
 	err := r.ReadCloser.Next(b)
+	if r.s.settings.look() {
+		r.place.restart()
+		err = r.s.settings.again(r, b)
+	}
+	r.place.move(b)
 	r.s.progress.hasRead(b.Paused)
 	if r.s.raw != nil {
 		r.s.read.Store(r.s.raw.Bytes())
@@ -435,9 +469,11 @@ func (r *followed) Next(b *tracefs.Batch) error {
 		r.s.read.Add(int64(len(b.Text)))
 	}
 	if err == nil || err == io.EOF {
-		if serr := errors.Join(r.s.saved.text(b.Text), r.s.follow.settle()); serr != nil {
+		serr := errors.Join(r.s.saved.text(b.Text), r.s.beside.drain(b, err == io.EOF, r.s.follow), r.s.follow.settle())
+		if serr != nil {
 			err = serr
 		}
+		r.s.follow.early.visit(b)
 	}
 	whole = true
 	return err
@@ -456,7 +492,9 @@ func (s *session) stopTracing() error {
 		}
 		time.Sleep(lastStacks)
 	}
-	return s.in.Stop()
+	err := s.in.Stop()
+	s.beside.stop()
+	return err
 }
 
 // renewEvery is how often the kernel may be asked to announce files again.

@@ -24,6 +24,7 @@ func (s *session) open() (input.ReadCloser, error) {
 	err := s.openRaw()
 	switch {
 	case err == nil:
+		s.settings.reads(s.raw)
 		return s.raw, nil
 	case s.f.source == sourceBinary:
 		return nil, fmt.Errorf("--source=binary: %w", err)
@@ -32,6 +33,7 @@ func (s *session) open() (input.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.settings.reads(pipe)
 	file := input.Live(pipe.Name(), pipe)
 	return input.NewTrace([]*input.File{file}, input.Options{Events: s.wantEvents(), Pause: defaultHoldPause, NoShapes: true}), nil
 }

@@ -146,5 +146,8 @@ func waitSlowly(pid int) {
 func (st *stopper) unless(whole *bool) {
 	if !*whole && st.s.in != nil {
 		_ = st.s.in.Remove()
+		if beside := st.s.beside.instance(); beside != nil {
+			_ = beside.Remove()
+		}
 	}
 }

@@ -48,21 +48,34 @@ of one PID that was asked for), 2 usage.
 type mapsFlags struct {
 	all, files, json bool
 	save, addr       string
-	source           procmap.Source
+	source           mapsSource
 	pids             []int
 	file             string // a trace.dat, "" for live processes
+	ids              *procmap.IDs
+}
+
+// mapsSource is --maps-source, of all commands that read mappings.
+type mapsSource struct{ procmap.Source }
+
+func (s *mapsSource) register(fs *flag.FlagSet) {
+	fs.Var(s, "maps-source", "read mappings by `SOURCE`: auto, ioctl (PROCMAP_QUERY) or text; build IDs come from the files")
+}
+
+// Set implements flag.Value.
+func (s *mapsSource) Set(word string) (err error) {
+	s.Source, err = procmap.ParseSource(word)
+	return err
 }
 
 func parseMaps(args []string, stdout io.Writer) (*mapsFlags, error) {
 	var f mapsFlags
-	var source string
 	fs := newFlags("maps")
 	fs.BoolVar(&f.all, "all", false, "mappings that are not executable too")
 	fs.BoolVar(&f.files, "files", false, "a row for each distinct file, with the number of processes")
 	fs.BoolVar(&f.json, "json", false, "JSON, an object a line")
 	fs.StringVar(&f.save, "save", "", "write a dump of all mappings to `FILE` (a tar archive; - is standard output)")
 	fs.StringVar(&f.addr, "addr", "", "tell what `ADDRESS` is in a process; - reads many from standard input")
-	fs.StringVar(&source, "maps-source", "auto", "read mappings by `SOURCE`: auto, ioctl (PROCMAP_QUERY) or text")
+	f.source.register(fs)
 	// Flags may stand between and after the PIDs.
 	for rest := args; ; {
 		if err := parseFlags(fs, rest, mapsHelp, stdout); err != nil {
@@ -83,9 +96,6 @@ func parseMaps(args []string, stdout io.Writer) (*mapsFlags, error) {
 		}
 	})
 	if err != nil {
-		return nil, err
-	}
-	if f.source, err = procmap.ParseSource(source); err != nil {
 		return nil, err
 	}
 	return &f, f.check()
@@ -160,7 +170,8 @@ func mapsCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 }
 
 func (f *mapsFlags) reader(filter procmap.Filter) (*procmap.Reader, error) {
-	return procmap.NewReader(procmap.Options{Source: f.source, Filter: filter, IDs: procmap.NewIDs(nil), Stat: true})
+	f.ids = procmap.NewIDs(nil)
+	return procmap.NewReader(procmap.Options{Source: f.source.Source, Filter: filter, IDs: f.ids, Stat: true})
 }
 
 // list writes mappings or files.
@@ -214,6 +225,9 @@ func (f *mapsFlags) walk(r *procmap.Reader, stderr io.Writer, fn func(*procmap.P
 		}
 		return nil
 	})
+	if n := f.ids.Slow(); n > 0 {
+		fmt.Fprintf(render.Output(stderr), "ustack maps: %s\n", noAnswer(n))
+	}
 	switch {
 	case err != nil:
 		return err
@@ -223,6 +237,11 @@ func (f *mapsFlags) walk(r *procmap.Reader, stderr io.Writer, fn func(*procmap.P
 		render.WriteMapsCounts(render.Output(stderr), &counts, procmap.CanTrace(), r.Hidden())
 	}
 	return nil
+}
+
+// noAnswer says that file systems, or their servers, gave no answer.
+func noAnswer(n int) string {
+	return fmt.Sprintf("%d file systems gave no answer in time: their files have no build ID", n)
 }
 
 // dump writes all mappings to a file. Until it is complete it has another name,

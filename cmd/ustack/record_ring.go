@@ -190,7 +190,7 @@ func (o *ringOutput) fill(file *record.File, fields []record.Field) (left record
 	if err != nil {
 		return left, err
 	}
-	if err := report.Known(ownHead(), o.text.Files()); err != nil {
+	if err := report.KnownBy(ownHead(), o.text); err != nil {
 		return left, err
 	}
 	dropped, err := o.ring.WriteTo(file, time.Now())

@@ -70,6 +70,7 @@ func parseReplay(args []string, stdout io.Writer) (*replayFlags, error) {
 	var f replayFlags
 	fs := newFlags("replay")
 	f.define(fs)
+	defineStrict(fs, &f.strict)
 	f.definePerfMap(fs)
 	fs.BoolVar(&f.quiet, "q", false, "no totals and no progress")
 	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text, json (lines), or of all stacks, for other programs: "+profileFormats())

@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -44,6 +45,10 @@ func TestMain(m *testing.M) {
 //	unescape FILE...                  make \xHH in the files a byte
 //	chop N FILE                       cut the last N bytes off
 //	compress gzip|zstd FROM TO        compress one file into another one
+//	replace OLD NEW FROM TO           copy a file, but change the one place that has OLD
+//	without PREFIX FILE               cut the lines off that FILE begins with and that
+//	                                  begin with PREFIX
+//	locked DIR PROGRAM [ARG...]       run it while the directory is locked
 //	damage N FILE                     change the byte that is the Nth from the end
 //	begins FILE WANT N                FILE must begin with the first N bytes of WANT, and
 //	                                  be shorter
@@ -72,6 +77,9 @@ func TestScript(t *testing.T) {
 			"chop":      scriptChop,
 			"compress":  scriptCompress,
 			"unpack":    scriptUnpack,
+			"replace":   scriptReplace,
+			"without":   scriptWithout,
+			"locked":    scriptLocked,
 			"damage":    scriptDamage,
 			"begins":    scriptBegins,
 			"generate":  scriptGenerate,
@@ -253,6 +261,33 @@ func scriptChop(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("%s has %d bytes only", args[1], len(text))
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text[:left]), 0o666))
+}
+
+func scriptReplace(ts *testscript.TestScript, neg bool, args []string) {
+	scriptArgs(ts, neg, args, 4, "replace OLD NEW FROM TO")
+	text := ts.ReadFile(args[2])
+	if n := strings.Count(text, args[0]); n != 1 {
+		ts.Fatalf("%s has %q %d times", args[2], args[0], n)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[3]), []byte(strings.Replace(text, args[0], args[1], 1)), 0o666))
+}
+
+func scriptWithout(ts *testscript.TestScript, neg bool, args []string) {
+	scriptArgs(ts, neg, args, 2, "without PREFIX FILE")
+	text := ts.ReadFile(args[1])
+	for strings.HasPrefix(text, args[0]) {
+		_, text, _ = strings.Cut(text, "\n")
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o666))
+}
+
+func scriptLocked(ts *testscript.TestScript, neg bool, args []string) {
+	scriptArgs(ts, neg, args, 2, "locked DIR PROGRAM [ARG...]")
+	dir, err := os.Open(ts.MkAbs(args[0]))
+	ts.Check(err)
+	defer dir.Close()
+	ts.Check(syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB))
+	ts.Check(ts.Exec(args[1], args[2:]...))
 }
 
 func scriptDamage(ts *testscript.TestScript, neg bool, args []string) {

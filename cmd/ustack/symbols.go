@@ -1,17 +1,14 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"os"
 	"runtime/debug"
 
 	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
-	"ustack/filemap/symbol/debuginfod"
 	"ustack/render"
 )
 
@@ -63,21 +60,6 @@ func (f *symbolFlags) open(sysroot string, stderr io.Writer) (*symbol.Symbols, e
 		}
 	}
 	return symbol.New(opt)
-}
-
-// fetcher asks debuginfod. Ctrl-C ends the program as ever.
-func fetcher(home string, stderr io.Writer) (func(id, what string) (string, error), error) {
-	opt, err := debuginfod.Environment(os.Getenv, home)
-	if err != nil {
-		return nil, fmt.Errorf("--debuginfod: %w", err)
-	}
-	client := debuginfod.New(opt)
-	return func(id, what string) (string, error) {
-		if !client.Has(id, what) {
-			fmt.Fprintf(stderr, "ustack: asking debuginfod for the %s of %s\n", what, id)
-		}
-		return client.Fetch(context.Background(), id, what)
-	}, nil
 }
 
 // output is how the trace is written.

@@ -21,6 +21,7 @@ type traceFlags struct {
 	sysroot string
 	symbols symbolFlags // of commands that name functions
 	perfMap string
+	strict  bool // no claimed files
 	saved   bool // mappings that a trace.dat has are of use
 	files   []string
 
@@ -32,6 +33,11 @@ func (f *traceFlags) define(fs *flag.FlagSet) {
 	fs.StringVar(&f.dialectName, "dialect", "auto", "`DIALECT` of the stacks: auto, plain, offset, inode, hash, resolved, stock, or D0 to D5")
 	fs.StringVar(&f.maps, "maps", "", "hold announcements against the mappings in `DUMP` (ustack maps --save, or a folder or tar of PID.maps), and look raw addresses up there")
 	fs.StringVar(&f.sysroot, "sysroot", "", "`DIR` with the ELF files at their paths: for a look at the code with --maps, and for --symbols")
+}
+
+// defineStrict adds what leaves out files that nothing proves.
+func defineStrict(fs *flag.FlagSet, strict *bool) {
+	fs.BoolVar(strict, "strict", false, "leave frames unresolved whose file is only claimed: announced because of another stack")
 }
 
 // definePerfMap adds what is for commands that name functions.
@@ -79,7 +85,8 @@ func (f *traceFlags) open(stdin io.Reader, in input.Options, opt resolve.Options
 		return nil, err
 	}
 	in.NoShapes = in.NoShapes || ev.judge != nil || ev.exact != nil || ev.folder != nil || ev.vdso != nil
-	opt.Dialect = f.dialect
+	opt.Dialect, opt.Strict = f.dialect, f.strict
+	in.NoShapes = in.NoShapes || f.strict
 	if ev.exact != nil {
 		opt.Evidence = ev.exact
 	}

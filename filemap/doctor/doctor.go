@@ -94,12 +94,13 @@ type Findings struct {
 
 // Examine looks at the machine. Nothing is changed.
 func Examine(opt Options) *Findings {
-	f := &Findings{
-		Facts:   facts.Collect(facts.Options{Proc: opt.Proc, Sys: opt.Sys, Clock: opt.Clock}),
-		Clock:   opt.Clock,
-		Program: opt.Program,
-	}
+	f := &Findings{Clock: opt.Clock, Program: opt.Program}
+	look := facts.Options{Proc: opt.Proc, Sys: opt.Sys, Clock: opt.Clock}
 	root, err := instance.Find(opt.Tracefs)
+	if err == nil {
+		look.Tracepoints = sideband.Tracepoints(root)
+	}
+	f.Facts = facts.Collect(look)
 	if err != nil {
 		f.TracingErr = err
 		return f
@@ -138,6 +139,9 @@ func Judge(f *Findings) *Report {
 	r.Verdict = fmt.Sprintf("live works: %s stacks, mappings by %s, clock %s", r.Stacks, r.Mappings, r.Clock)
 	if only := f.only(); len(only) > 0 {
 		r.Verdict += "; only with " + strings.Join(only, ", and with ")
+	}
+	if r.Mappings == tasks.Name {
+		r.Verdict += "; " + tasks.Limit
 	}
 	return r
 }

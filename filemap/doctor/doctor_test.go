@@ -101,8 +101,8 @@ func TestWay(t *testing.T) {
 	}{
 		{nil, nil, false, "live works: stock stacks, mappings by perf side band, clock mono"},
 		{nil, none, false, "live works: stock stacks, mappings by perf side band, clock mono"},
-		{denied, nil, false, "live works: stock stacks, mappings by queries and scheduler events, clock mono"},
-		{sideband.ErrUnsupported, nil, false, "live works: stock stacks, mappings by queries and scheduler events, clock mono"},
+		{denied, nil, false, "live works: stock stacks, mappings by queries and scheduler events, clock mono; most frames of short-lived processes and libraries get no file"},
+		{sideband.ErrUnsupported, nil, false, "live works: stock stacks, mappings by queries and scheduler events, clock mono; most frames of short-lived processes and libraries get no file"},
 		{denied, none, false, "live does not work: scheduler events: no such events"},
 		{memory, nil, false, "live does not work: perf side band: " + memory.Error()},
 		{memory, none, false, "live does not work: perf side band: " + memory.Error()},

@@ -77,13 +77,13 @@ func (f *Findings) lockedMemory() Check {
 	return Check{Name: "locked memory", Found: amount(f.Facts.Limits.LockedMemory, 1<<10, " KiB") + ", beside what perf lends"}
 }
 
-// spareFiles is more than live has open, beside a ring for each CPU.
+// spareFiles is more than live has open, beside the side band.
 const spareFiles = 64
 
 func (f *Findings) openFiles() Check {
 	have := f.Facts.Limits.OpenFiles
 	c := Check{Name: "open files", Found: amount(have, 1, "")}
-	if need := uint64(f.Facts.Band.CPUs + spareFiles); have > 0 && have < need {
+	if need := uint64(f.Facts.Band.CPUs*sideband.FilesPerCPU + spareFiles); have > 0 && have < need {
 		c.State, c.Found = Limited, c.Found+fmt.Sprintf("; %d would do", need)
 		c.Without = "live may run out of them, and ends then"
 		c.Fix = fmt.Sprintf("ulimit -n %d", need)
@@ -107,7 +107,7 @@ func (f *Findings) memory() Check {
 	const own, buffer = 52 << 10, 1408 // KiB
 	have := f.Facts.MemAvailable
 	c := Check{Name: "memory", Found: amount(have, 1<<10, " MiB") + " available"}
-	if need := uint64(own + f.Facts.Band.CPUs*(buffer+sideband.DefaultRing>>10)); have > 0 && have < need {
+	if need := uint64(own + f.Facts.Band.CPUs*(buffer+2*sideband.DefaultRing>>10)); have > 0 && have < need {
 		c.State = Limited
 		c.Found += fmt.Sprintf("; live may need %d MiB", need>>10)
 		c.Without = "live may be killed when memory runs out; its instance goes with the next run"

@@ -8,6 +8,7 @@ import (
 	"ustack/filemap/facts"
 	"ustack/filemap/procmap"
 	"ustack/filemap/sideband"
+	"ustack/filemap/tasks"
 )
 
 // mappings checks how it becomes known what processes have mapped.
@@ -16,7 +17,7 @@ func (f *Findings) mappings() []Check {
 	if f.Tracing != nil {
 		list = append(list, f.scheduler())
 	}
-	list = append(list, f.processes(), f.source(), f.anonymous())
+	list = append(list, f.processes(), f.source(), buildIDs(), f.anonymous())
 	return inGroup(Mappings, list)
 }
 
@@ -29,7 +30,7 @@ func (f *Findings) band() Check {
 		c.State, c.Found, c.Fix = Missing, oneLine(b.Err), f.bandFix()
 		// live takes the same decision.
 		c.Required = !sideband.Unavailable(b.Err) && !f.plain()
-		c.Without = "queries and scheduler events: files are late, and processes that live for moments may have none"
+		c.Without = tasks.Name + ": files are late, and " + tasks.Limit
 		if c.Required {
 			c.Without = "live works with --mappings=query"
 		}
@@ -37,6 +38,9 @@ func (f *Findings) band() Check {
 	case b.RingSize < sideband.DefaultRing:
 		c.State, c.Fix = Limited, f.moreMemory()
 		c.Without = "records are lost sooner when many processes map code at once; files are late then"
+	case len(b.Unseen) > 0 && f.Tracing != nil:
+		c.State = Limited
+		c.Without = "all files are late: the tracepoints of these cannot be used: " + strings.Join(b.Unseen, ", ")
 	case !b.BuildIDs:
 		c.State = Limited
 		c.Without = "build IDs are read from the files, where these are provably the ones that were mapped"
@@ -115,6 +119,13 @@ func (f *Findings) source() Check {
 		c.Without = "the text of /proc/PID/maps is read, which is slower"
 	}
 	return c
+}
+
+// buildIDs says where build IDs come from: see procmap's identify.go. It is the
+// same on all kernels, and worth a line where others ask theirs.
+func buildIDs() Check {
+	return Check{Name: "build IDs", Found: "read from the files; PROCMAP_QUERY is never asked for them: " +
+		"programs can map what makes Linux 6.12 to 6.18 crash, or hang whoever asks"}
 }
 
 // anonymous checks names of memory without a file.

@@ -5,66 +5,98 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/procmap"
+	"ustack/filemap/proof"
 	"ustack/filemap/resolve"
 	"ustack/tracefs"
 )
 
 // Evidence is a dump and what the frames of a trace say about identifiers.
 type Evidence struct {
-	dump   *Dump
-	root   *sysroot
-	groups map[groupKey]*group
-	// ids are the identifiers that each announced file has had: a file with
-	// two of them is one of a kernel that hashes pointers.
-	ids map[*filemap.File]tracefs.Identifier
-	// pointers tells that there is such a file: then announcements go stale.
-	pointers bool
-	byPath   map[string][]*filemap.File
+	dump *Dump
+	root *sysroot
+	// seen are the observations, in the order in which they were made.
+	seen map[observed]*observation
+	list []*observation
+	byID map[tracefs.Identifier][]*observation
+	// pins are the runs that are proven to carry identifiers.
+	pins *proof.Pins[*run]
+	// phantoms are identifiers that the kernel has announced as a file of which
+	// the dump has no mapping then.
+	phantoms map[tracefs.Identifier][]phantom
+	// lived is when a process with the mappings of its last version was last
+	// seen.
+	lived    map[int32]tracefs.Time
+	queue    []*observation
+	clocks   *calibration // while the clocks are compared
 	deciding bool
 
 	layouts map[*version]filemap.Layout
 	areas   int // of all layouts
 }
 
-// groupKey names the frames that must lie in one file: those that carry one
-// identifier in one program.
-type groupKey struct {
-	lineage int
-	id      tracefs.Identifier
+type phantom struct {
+	at   tracefs.Time
+	file *filemap.File
 }
 
-// group is what is known of them.
-type group struct {
-	key groupKey
-	// files are the mapped files that fit all frames so far; any tells that
-	// there has been a frame.
-	files []*mapped
-	any   bool
-	// announced are the files that the kernel announced, owned that which a
-	// stack of this very program made it announce.
-	announced []*filemap.File
-	owned     *filemap.File
-	// samples are places to which something returned, for a look at the code.
-	samples []sample
-	// decided is the file, reason why there is none.
-	decided *mapped
-	reason  filemap.Reason
+// observed names the frames that are one observation: those that carry one
+// identifier at one moment of a process. While nothing is seen to change, it
+// means one open file.
+type observed struct {
+	key momentKey
+	id  tracefs.Identifier
 }
 
-// sample is an offset behind a call, or behind a system call's instruction.
+// observation is what is known of them.
+type observation struct {
+	observed
+	moment moment
+	// from and to are the times of the first and the last of the frames.
+	from, to tracefs.Time
+	samples  []sample
+	owned    []ownedFrame
+	// candidates are the runs in which all frames can lie, if open is set: then
+	// there is no other one.
+	candidates []*run
+	open       bool
+	queued     bool
+	// pin is what is proven.
+	pin    proof.Pin[*run]
+	proven bool
+}
+
+// ownedFrame is a frame of which the kernel looked at the mapping, and what it
+// said.
+type ownedFrame struct {
+	offset uint64
+	at     tracefs.Time
+	file   *filemap.File
+}
+
+// sample is an offset after a call, or after a system call's instruction.
 type sample struct {
 	offset  uint64
 	syscall bool
 }
 
-// maxSamples bounds the samples of a group.
-const maxSamples = 32
+const (
+	// maxSamples bounds the samples of an observation, maxOwned the frames of
+	// which the kernel looked at the mapping.
+	maxSamples = 32
+	maxOwned   = 16
+	// maxSeen bounds the observations: what comes later stays claimed.
+	maxSeen = 1 << 19
+)
 
-// New returns the evidence of a dump. sysroot is a folder with the ELF files at
-// the paths of the dump, "" if there is none.
+// New returns the evidence of a dump. sysroot is a directory with the ELF files
+// at the paths of the dump, "" if there is none.
 func New(d *Dump, sysrootDir string) (*Evidence, error) {
-	e := &Evidence{dump: d, groups: make(map[groupKey]*group), ids: make(map[*filemap.File]tracefs.Identifier),
-		byPath: make(map[string][]*filemap.File)}
+	e := &Evidence{dump: d, seen: make(map[observed]*observation), byID: make(map[tracefs.Identifier][]*observation),
+		phantoms: make(map[tracefs.Identifier][]phantom), lived: make(map[int32]tracefs.Time)}
+	e.pins = proof.NewPins(stays)
+	if d.changes() {
+		e.clocks = newCalibration()
+	}
 	var err error
 	if sysrootDir != "" {
 		e.root, err = openSysroot(sysrootDir)
@@ -72,179 +104,99 @@ func New(d *Dump, sysrootDir string) (*Evidence, error) {
 	return e, err
 }
 
+// stays says what is known of a run between two times.
+func stays(r *run, from, to tracefs.Time) proof.Stay {
+	if r.is(from) && r.is(to) {
+		return proof.Stayed
+	}
+	return proof.Gone
+}
+
 // LooksAtCode reports whether the first reading must tell which stacks are those
 // of system calls, for which events are needed.
 func (e *Evidence) LooksAtCode() bool { return e.root != nil }
 
-// Judge implements resolve.Evidence. On the first reading of a trace it
-// gathers, on the second it decides.
+// Clock says what the clock of the trace is, "" if it is unknown: on a first
+// reading it is compared with that of the dump then.
+func (e *Evidence) Clock(name string) {
+	if name == "mono" {
+		e.clocks = nil
+		e.dump.skew = skew{-unsure, unsure}
+	}
+}
+
+// Judge implements resolve.Evidence. Before the last reading of a trace, in which
+// it decides, it compares the clocks and gathers what there is.
 func (e *Evidence) Judge(s *resolve.Subject) {
 	s.Identify()
 	tid := s.TID
 	if len(e.dump.all(tid)) == 0 {
 		tid = s.TGID // a thread that the dump does not list
 	}
-	versions, covered := e.dump.near(tid, s.Time, s.Timed)
 	if len(e.dump.all(tid)) == 0 {
+		if e.deciding && s.Timed {
+			e.unread(s)
+		}
 		return
 	}
-	versions = e.dump.named(versions, s.TID, s.Comm)
-	v := fitting(versions, s)
+	comm := s.Comm
+	if tid != s.TID {
+		comm = nil
+	}
+	if e.clocks != nil {
+		e.clocks.see(e.dump, tid, s)
+		return
+	}
+	m := e.dump.at(tid, s.Time, s.Timed, comm)
+	if !e.deciding && m.covered && int(m.key.hi) == len(e.dump.spaces[m.key.pid]) {
+		e.lived[m.key.pid] = max(e.lived[m.key.pid], s.Time)
+	}
 	for k := range s.Frames {
 		f, o := &s.Frames[k], &s.Outcomes[k]
 		switch {
 		case f.Form == tracefs.FormIdentifier && !f.ID.NoFile() && !f.ID.NoVMA():
-			switch {
-			case v == nil:
-			case e.deciding:
-				e.decide(v, versions, covered, f.ID, f.Address(s.Text), o)
-			default:
+			if e.deciding {
+				e.decide(&m, f.ID, f.Address(s.Text), o)
+			} else {
 				at := sample{f.Address(s.Text), k == 0}
-				e.gather(v, versions, f.ID, at, k > 0 || s.Syscall, o)
+				e.gather(&m, f.ID, at, k > 0 || s.Syscall, s.Time, o)
 			}
 		case e.deciding && f.Form == tracefs.FormIdentifier && f.ID.NoFile():
-			e.unfiled(versions, f.Address(s.Text), o)
+			e.unfiled(m.versions, f.Address(s.Text), o)
 		case e.deciding && f.Form == tracefs.FormPlain && o.Reason == filemap.NoAddressSpace:
-			e.address(s, tid, versions, covered, f.Address(s.Text), o)
+			e.address(&m, tid, f.Address(s.Text), o)
 		case e.deciding && f.Form == tracefs.FormObject && o.Reason == filemap.VMAOffset:
-			e.object(versions, covered, s.FrameText(f), o)
+			e.object(m.versions, m.covered, s.FrameText(f), o)
 		}
 	}
 }
 
-// fitting is the version whose program the stack is of. Between two programs,
-// around an exec, it is the one in which all frames lie; nil if that is none or
-// not one only.
-func fitting(versions []version, s *resolve.Subject) *version {
-	if len(versions) > 0 && versions[0].lineage == versions[len(versions)-1].lineage {
-		return &versions[0]
+// gather notes a frame with an identifier. returned: something returned there.
+func (e *Evidence) gather(m *moment, id tracefs.Identifier, at sample, returned bool, t tracefs.Time, o *resolve.Outcome) {
+	if !m.covered || m.crowded {
+		return // it proves nothing
 	}
-	var found *version
-	for i := range versions {
-		v := &versions[i]
-		switch {
-		case found != nil && found.lineage == v.lineage, !v.fits(s):
-		case found != nil:
-			return nil
-		default:
-			found = v
-		}
-	}
-	return found
-}
-
-// fits reports whether all frames lie in the version's files.
-func (v *version) fits(s *resolve.Subject) bool {
-	for k := range s.Frames {
-		f := &s.Frames[k]
-		if f.Form == tracefs.FormIdentifier && !f.ID.NoFile() && !f.ID.NoVMA() && len(v.holding(nil, f.Address(s.Text))) == 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// holds reports whether an offset of the mapping's file lies in the mapping.
-func (m *mapping) holds(offset uint64) bool {
-	return m.file != nil && offset >= m.offset && offset-m.offset < m.end-m.start
-}
-
-// holding appends the files of a version that have an offset mapped as code.
-func (v *version) holding(files []*mapped, offset uint64) []*mapped {
-	for i := range v.maps {
-		if m := &v.maps[i]; m.exec && m.holds(offset) && !slices.Contains(files, m.file) {
-			files = append(files, m.file)
-		}
-	}
-	return files
-}
-
-// isData reports whether an offset lies in the data of a file, not in its
-// code. Unwinding can end in such addresses; they say nothing about which file
-// the code is in.
-func (v *version) isData(f *filemap.File, offset uint64) bool {
-	data := false
-	for i := range v.maps {
-		if m := &v.maps[i]; m.holds(offset) && sameMapping(f.Path, m.file.name) {
-			if m.exec {
-				return false
-			}
-			data = true
-		}
-	}
-	return data
-}
-
-// candidates are the files in which an offset can lie: of the program's
-// versions around the time.
-func candidates(v *version, versions []version, offset uint64) []*mapped {
-	var files []*mapped
-	for i := range versions {
-		if versions[i].lineage == v.lineage {
-			files = versions[i].holding(files, offset)
-		}
-	}
-	return files
-}
-
-// gather notes a frame of the identifier. returned tells that something
-// returned there.
-func (e *Evidence) gather(v *version, versions []version, id tracefs.Identifier, at sample, returned bool, o *resolve.Outcome) {
-	key := groupKey{v.lineage, id}
-	g := e.groups[key]
-	if g == nil {
-		g = &group{key: key}
-		e.groups[key] = g
-	}
-	if o.File != nil {
-		e.heard(g, id, o)
-		if g.owned == o.File && v.isData(o.File, at.offset) {
+	key := observed{m.key, id}
+	x := e.seen[key]
+	if x == nil {
+		if len(e.list) >= maxSeen {
 			return
 		}
+		x = &observation{observed: key, moment: *m, from: t, to: t}
+		e.seen[key] = x
+		e.list = append(e.list, x)
+		e.byID[id] = append(e.byID[id], x)
 	}
-	files := candidates(v, versions, at.offset)
-	if len(files) == 0 {
-		return // no code of the program at all: it says nothing about the others
+	x.from, x.to = min(x.from, t), max(x.to, t)
+	if o.Owned() && o.File != nil && len(x.owned) < maxOwned {
+		x.owned = append(x.owned, ownedFrame{at.offset, t, o.File})
 	}
-	if g.any {
-		files = slices.DeleteFunc(g.files, func(f *mapped) bool { return !slices.Contains(files, f) })
+	if !returned {
+		at.syscall = false
 	}
-	g.files, g.any = files, true
-	if returned && len(g.samples) < maxSamples && !slices.Contains(g.samples, at) {
-		g.samples = append(g.samples, at)
+	if len(x.samples) < maxSamples && !slices.Contains(x.samples, at) {
+		x.samples = append(x.samples, at)
 	}
-}
-
-// heard notes what the kernel announced.
-func (e *Evidence) heard(g *group, id tracefs.Identifier, o *resolve.Outcome) {
-	if !slices.Contains(g.announced, o.File) {
-		g.announced = append(g.announced, o.File)
-		e.learn(o.File, id)
-	}
-	if o.Owned() {
-		g.owned = o.File
-	}
-}
-
-// learn notes a file and its identifier.
-func (e *Evidence) learn(f *filemap.File, id tracefs.Identifier) {
-	known, seen := e.ids[f]
-	if !seen {
-		e.ids[f] = id
-		e.byPath[f.Path] = append(e.byPath[f.Path], f)
-	} else if known != id {
-		e.pointers = true
-	}
-}
-
-// mappingAt is the mapping of an address, nil if there is none.
-func (v *version) mappingAt(addr uint64) *mapping {
-	for i := range v.maps {
-		if m := &v.maps[i]; m.start <= addr && addr < m.end {
-			return m
-		}
-	}
-	return nil
 }
 
 // kindReason is why an address in memory without a file has none.

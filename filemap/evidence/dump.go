@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -33,6 +32,7 @@ type Dump struct {
 	vdso elfid.ID
 	// first and last are when the dump was begun and ended.
 	first, last tracefs.Time
+	skew        skew
 	// How many there are of what is bounded.
 	versions, mappings, names, ids int
 }
@@ -42,8 +42,13 @@ type version struct {
 	at      tracefs.Time
 	comm    string    // of the process's first thread, "" if unknown
 	exe     string    // its program
-	maps    []mapping // by address
-	lineage int       // of one program: kept by fork, ended by exec
+	maps    []mapping // by address, if sorted
+	sorted  bool
+	program *program // the same one until the process executes another one
+	runs    []*run
+	// unchanged: the files are those of the version before.
+	unchanged bool
+	index     *index // made when it is needed
 }
 
 // mapping is what evidence needs of a mapping.
@@ -52,6 +57,7 @@ type mapping struct {
 	kind               procmap.Kind
 	exec, shared       bool
 	file               *mapped         // nil if it is none
+	run                *run            // that it is of, nil if it is of no file
 	memory             *filemap.Memory // what it is instead
 }
 
@@ -66,11 +72,12 @@ type mapped struct {
 	// generations are the files that had this name and inode, as far as their
 	// build IDs are known.
 	generations []*mapped
-	// known is the File of announcements that the evidence tied to this very
-	// inode; bytes is the ELF file, if it is at hand.
-	known *filemap.File
-	file  *filemap.File // made of what is known, see result
-	elf   *elfFile
+	// learned is what the kernel has announced when it looked at this very file;
+	// disputed: it has announced different ones.
+	learned  *filemap.File
+	disputed bool
+	file     *filemap.File // made of what is known, see Evidence.file
+	elf      *elfFile      // if it is at hand
 }
 
 // generation is one of the files that had a name and inode one after the other.
@@ -144,6 +151,16 @@ func (d *Dump) folder(dir fs.FS) error {
 		}
 	}
 	return nil
+}
+
+// changes reports whether any process was read more than once.
+func (d *Dump) changes() bool {
+	for _, versions := range d.spaces {
+		if len(versions) > 1 {
+			return true
+		}
+	}
+	return false
 }
 
 func isMember(name string) bool {
@@ -351,64 +368,4 @@ func (d *Dump) identify() {
 			}
 		}
 	}
-}
-
-// slack is how much later than it happened a change can stand in the dump: a
-// poller looks now and then.
-const slack = tracefs.Time(100e6)
-
-// all are the versions of a thread's process.
-func (d *Dump) all(tid int32) []version {
-	if pid, ok := d.tids[tid]; ok {
-		return d.spaces[pid]
-	}
-	return d.spaces[tid]
-}
-
-// near are the versions that a process can have had at a time: the one of that
-// time, and the next, if a poller may have seen it late. covered tells that
-// the dump speaks of that time.
-func (d *Dump) near(tid int32, at tracefs.Time, timed bool) (versions []version, covered bool) {
-	all := d.all(tid)
-	if len(all) == 0 {
-		return nil, false
-	}
-	if !timed || at < d.first-slack || at > d.last+slack {
-		return all, false
-	}
-	i, _ := slices.BinarySearchFunc(all, at, func(v version, t tracefs.Time) int {
-		if v.at <= t {
-			return -1
-		}
-		return 1
-	})
-	from, to := max(i-1, 0), min(i+1, len(all))
-	if i < len(all) && all[i].at-at > slack && i > 0 {
-		to = i
-	}
-	if i == 0 && all[0].at-at > slack {
-		return nil, false
-	}
-	return all[from:to], true
-}
-
-// named leaves the versions in which the process had the thread's name. The
-// dump may have missed that it executed another program: then it tells nothing
-// of a first thread, which bears the program's name. Others may have names of
-// their own.
-func (d *Dump) named(versions []version, tid int32, comm []byte) []version {
-	if comm == nil {
-		return versions
-	}
-	other := func(v version) bool {
-		return v.comm != "" && strings.TrimLeft(v.comm, " ") != string(bytes.TrimLeft(comm, " "))
-	}
-	if !slices.ContainsFunc(versions, other) {
-		return versions
-	}
-	same := slices.DeleteFunc(slices.Clone(versions), other)
-	if pid, ok := d.tids[tid]; len(same) == 0 && ok && pid != tid {
-		return versions
-	}
-	return same
 }

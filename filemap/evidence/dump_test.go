@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"ustack/filemap"
 	"ustack/tracefs"
 )
 
@@ -52,30 +53,31 @@ func TestManyGenerations(t *testing.T) {
 	}
 }
 
-// TestLineages: one place of the vDSO is one program, if places are random.
-func TestLineages(t *testing.T) {
-	space := func(pid int, exe string, vdso int) string {
-		return fmt.Sprintf("### t=1 pid=%d comm=x exe=%s\n1000-2000 r-xp 0 fe:00 5 %s\n%x-%x r-xp 0 00:00 0 [vdso]\n", pid, exe, exe, vdso, vdso+0x2000)
-	}
+// TestRuns: what stays from one version of a process to the next, and what is
+// another mapping, or another program.
+func TestRuns(t *testing.T) {
+	const a = "10000-11000 r--p 0 fe:00 5 /a\n11000-12000 r-xp 1000 fe:00 5 /a\n"
+	const vdso = "70000-72000 r-xp 0 00:00 0 [vdso]\n"
 	for _, test := range []struct {
-		what   string
-		spaces []string
-		same   bool
+		what, first, second string
+		stays               bool
 	}{
-		{"fork", []string{space(1, "/a", 0x10000), space(2, "/a", 0x10000)}, true},
-		{"deleted meanwhile", []string{space(1, "/a", 0x10000), space(2, "/a (deleted)", 0x10000)}, true},
-		{"two programs", []string{space(1, "/a", 0x10000), space(2, "/a", 0x20000)}, false},
-		{"no random places", []string{space(1, "/a", 0x10000), space(2, "/a", 0x10000), space(3, "/b", 0x10000)}, false},
+		{"the same", a + vdso, a + vdso, true},
+		{"deleted meanwhile", a + vdso, strings.ReplaceAll(a, "/a", "/a (deleted)") + vdso, true},
+		{"another file", a + vdso, strings.ReplaceAll(a, " 5 ", " 6 ") + vdso, false},
+		{"elsewhere", a + vdso, "20000-21000 r--p 0 fe:00 5 /a\n" + vdso, false},
+		{"another program", a + vdso, a + "80000-82000 r-xp 0 00:00 0 [vdso]\n", false},
+		{"a part was unmapped", a + vdso, "11000-12000 r-xp 1000 fe:00 5 /a\n" + vdso, true},
 	} {
 		d := newDump()
-		for i, s := range test.spaces {
-			if err := d.maps(strings.NewReader(s), int32(i)); err != nil {
-				t.Fatal(err)
-			}
+		text := "### t=1 pid=1 comm=x exe=/x\n" + test.first + "### t=2 pid=1 comm=x exe=/x\n" + test.second
+		if err := d.maps(strings.NewReader(text), 1); err != nil {
+			t.Fatal(err)
 		}
 		d.order()
-		if got := d.spaces[1][0].lineage == d.spaces[2][0].lineage; got != test.same {
-			t.Errorf("%s: one program is %v", test.what, got)
+		v, w := &d.spaces[1][0], &d.spaces[1][1]
+		if len(v.runs) != 1 || len(w.runs) != 1 || (v.runs[0] == w.runs[0]) != test.stays {
+			t.Errorf("%s: %+v, then %+v", test.what, v.runs, w.runs)
 		}
 	}
 }
@@ -120,12 +122,16 @@ func FuzzDump(f *testing.F) {
 		d.order()
 		for pid, versions := range d.spaces {
 			for i := range versions {
-				if versions[i].lineage == 0 || i > 0 && versions[i-1].at > versions[i].at {
+				if versions[i].program == nil || i > 0 && versions[i-1].at > versions[i].at {
 					t.Fatalf("process %d: %+v", pid, versions)
 				}
 				for _, at := range []tracefs.Time{versions[i].at - 1, versions[i].at, versions[i].at + slack + 1} {
-					near, _ := d.near(pid, at, true)
-					mappingIn(d.named(near, pid, []byte("x")), 0x1800)
+					m := d.at(pid, at, true, []byte("x"))
+					mappingIn(m.versions, 0x1800)
+					for _, offset := range []uint64{0, 0x1800, 1<<64 - 1} {
+						m.candidates(offset)
+						m.find(offset, func(v *version) []*run { return v.called(&filemap.File{Path: "/x"}) })
+					}
 				}
 			}
 		}

@@ -65,8 +65,8 @@ func (x *elfFile) read(f *os.File, m *mapped) bool {
 		return false
 	}
 	want := m.id
-	if m.known != nil {
-		want = m.known.BuildID
+	if !m.hasID && m.learned != nil && !m.disputed {
+		want = m.learned.BuildID
 	}
 	if want.IsZero() || want != buildID(id) {
 		return false
@@ -127,29 +127,29 @@ const (
 	samples = 3 // that a file must fail at to be out when no other has passed
 )
 
-// look drops candidates whose code contradicts the return addresses.
-func (g *group) look(root *sysroot) {
-	if root == nil || len(g.files) == 0 || len(g.samples) == 0 {
-		return
+// look drops the runs whose code contradicts the return addresses.
+func (e *Evidence) look(runs []*run, list []sample) []*run {
+	if e.root == nil || len(runs) == 0 || len(list) == 0 {
+		return runs
 	}
-	var failed []*mapped
+	var failed []*run
 	passed := false
-	for _, m := range g.files {
-		x := root.open(m)
+	for _, r := range runs {
+		x := e.root.open(r.file)
 		if !x.usable {
 			continue // nothing is known against it
 		}
-		switch share := x.share(g.samples); {
+		switch share := x.share(list); {
 		case share >= enough:
 			passed = true
 		case share <= chance:
-			failed = append(failed, m)
+			failed = append(failed, r)
 		}
 	}
-	if !passed && len(g.samples) < samples {
-		return
+	if !passed && len(list) < samples {
+		return runs
 	}
-	g.files = slices.DeleteFunc(slices.Clone(g.files), func(m *mapped) bool { return slices.Contains(failed, m) })
+	return slices.DeleteFunc(slices.Clone(runs), func(r *run) bool { return slices.Contains(failed, r) })
 }
 
 // share is which share of samples fits the code.

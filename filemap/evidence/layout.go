@@ -31,12 +31,19 @@ func (e *Evidence) Layout(tid, tgid int32, comm []byte, at tracefs.Time, timed b
 	if len(e.dump.all(of)) == 0 {
 		of = tgid
 	}
-	versions, covered := e.dump.near(of, at, timed)
-	found := e.agreed(e.dump.named(versions, tid, comm), addr)
-	if found == nil {
-		found, covered = e.agreed(e.dump.named(e.dump.all(of), tid, comm), addr), false
+	if of != tid {
+		comm = nil
+	}
+	m := e.dump.at(of, at, timed, comm)
+	found, covered := e.agreed(m.versions, addr), m.covered
+	if m.strange {
+		return nil, filemap.NoTrust
 	}
 	if found == nil {
+		m = e.dump.at(of, at, false, comm)
+		found, covered = e.agreed(m.versions, addr), false
+	}
+	if found == nil || m.strange {
 		return nil, filemap.NoTrust
 	}
 	return e.layout(found).Around(addr), trustOf(covered)

@@ -1,164 +1,236 @@
 package evidence
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
 	"ustack/filemap"
+	"ustack/filemap/proof"
+	"ustack/tracefs"
 )
 
-// Solve decides what can be decided, and makes the next reading of the trace
-// the one that gets outcomes.
-func (e *Evidence) Solve() {
-	byLineage := make(map[int][]*group)
-	for _, g := range e.groups {
-		byLineage[g.key.lineage] = append(byLineage[g.key.lineage], g)
+// Solve ends a reading of the trace. It reports whether all is known by now that
+// can be, so that the next reading gets outcomes.
+func (e *Evidence) Solve() bool {
+	if e.clocks != nil {
+		e.dump.skew = e.clocks.skew()
+		e.clocks = nil
+		return false
 	}
-	lineages := slices.Sorted(maps.Keys(byLineage))
-	// What the kernel announced of a program's own mappings is the surest, and
-	// tells about the same files in other programs.
-	for _, lineage := range lineages {
-		groups := byLineage[lineage]
-		slices.SortFunc(groups, func(a, b *group) int { return a.key.id.Compare(b.key.id) })
-		for _, g := range groups {
-			g.decideOwned()
+	e.dump.toTrace(e.lived)
+	for _, x := range e.list {
+		for i := range x.owned {
+			e.own(x, &x.owned[i])
 		}
 	}
-	for _, lineage := range lineages {
-		e.solveProgram(byLineage[lineage])
+	for _, x := range e.list {
+		e.open(x)
+		e.push(x)
+	}
+	for len(e.queue) > 0 {
+		x := e.queue[0]
+		e.queue = e.queue[1:]
+		x.queued = false
+		if !x.proven {
+			e.prove(x)
+		}
 	}
 	e.deciding = true
+	return true
 }
 
-// solveProgram decides about the identifiers of one program, the surest first.
-// Each decision takes the file from the others: two identifiers of a program
-// are two files.
-func (e *Evidence) solveProgram(groups []*group) {
-	for _, g := range groups {
-		if g.owned == nil {
-			g.look(e.root)
-		}
-	}
-	e.exclude(groups)
-	for _, g := range groups {
-		if g.decided == nil && !e.pointers {
-			for _, f := range g.announced {
-				if m := g.candidate(f); m != nil {
-					g.decide(m)
-				}
-			}
-		}
-	}
-	e.exclude(groups)
-	for _, g := range groups {
-		g.settle()
+// push has an observation looked at, again if something has changed.
+func (e *Evidence) push(x *observation) {
+	if !x.queued && !x.proven {
+		x.queued = true
+		e.queue = append(e.queue, x)
 	}
 }
 
-// decideOwned decides by an announcement that the kernel made of this program's
-// own mapping. If the dump does not have that mapping, it is the dump that
-// misses something (a library that was loaded for a moment), and the file must
-// not be taken for one of those that it has.
-func (g *group) decideOwned() {
-	if g.owned == nil {
+// own pins an identifier to the mapping that the kernel looked at because of this
+// very stack, by its name and by the offset.
+func (e *Evidence) own(x *observation, o *ownedFrame) {
+	found, more, _ := x.moment.find(o.offset, func(v *version) []*run { return v.called(o.file) })
+	if found.run == nil {
+		// In a chroot the process has another path for it than the dump.
+		found, more, _ = x.moment.find(o.offset, func(v *version) []*run { return v.calledByEnd(o.file) })
+	}
+	switch {
+	case found.run == nil:
+		e.phantoms[x.id] = append(e.phantoms[x.id], phantom{o.at, o.file})
+	case !more:
+		r := found.run
+		r.first, r.last = min(r.first, o.at), max(r.last, o.at)
+		r.file.learn(o.file)
+		e.pinned(x.id, r, e.pins.Add(x.id, r, o.at))
+	}
+}
+
+// calledByEnd are the runs of a version whose name ends in the path that was
+// announced, or is the end of it.
+func (v *version) calledByEnd(f *filemap.File) (list []*run) {
+	a := bareName(f.Path)
+	if !strings.HasPrefix(a, "/") || len(v.runs) > maxHolding {
+		return nil
+	}
+	for _, r := range v.runs {
+		n := bareName(r.file.name)
+		if strings.HasPrefix(n, "/") && (strings.HasSuffix(n, a) || strings.HasSuffix(a, n)) && (!r.file.hasID || !f.HasID || r.file.id == f.BuildID) {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// learn notes what the kernel announced when it looked at the file.
+func (m *mapped) learn(f *filemap.File) {
+	if m.learned != nil && (m.learned.BuildID != f.BuildID || m.learned.HasID != f.HasID) {
+		m.disputed = true
+	}
+	m.learned = f
+}
+
+// pinned notes that a run carries an identifier, and has all looked at that can
+// follow from it.
+func (e *Evidence) pinned(id tracefs.Identifier, r *run, fresh bool) {
+	if !fresh {
 		return
 	}
-	for _, m := range g.files {
-		if sameMapping(g.owned.Path, m.name) && (!m.hasID || !g.owned.HasID || m.id == g.owned.BuildID) {
-			g.decide(m)
-			if m.known == nil {
-				m.known = g.owned
-			}
+	switch {
+	case r.carried.IsZero():
+		r.carried = id
+	case r.carried != id:
+		r.split = true
+	}
+	for _, x := range e.byID[id] {
+		e.push(x)
+	}
+	for _, x := range r.waiting {
+		e.push(x)
+	}
+}
+
+// open finds the runs in which all frames of an observation can lie, if all that
+// the process had is known.
+func (e *Evidence) open(x *observation) {
+	if !x.moment.whole {
+		return
+	}
+	for i, s := range x.samples {
+		list, many := x.moment.candidates(s.offset)
+		if many {
+			x.candidates = nil
 			return
 		}
-	}
-}
-
-// exclude takes decided files from the undecided, and decides where one file
-// is left, until nothing changes.
-func (e *Evidence) exclude(groups []*group) {
-	for changed := true; changed; {
-		changed = false
-		for _, g := range groups {
-			if g.decided == nil && g.owned == nil && len(g.files) == 1 {
-				g.decide(g.files[0])
-				changed = true
-			}
-			if g.decided == nil {
-				continue
-			}
-			for _, other := range groups {
-				if other.decided != nil || len(other.files) < 2 {
-					continue
-				}
-				if at := slices.Index(other.files, g.decided); at >= 0 {
-					other.files = slices.Delete(other.files, at, at+1)
-					changed = true
-				}
+		runs := make([]*run, 0, len(list))
+		for _, c := range list {
+			if i == 0 || slices.Contains(x.candidates, c.run) {
+				runs = append(runs, c.run)
 			}
 		}
+		x.candidates = runs
+	}
+	x.open = true
+	x.candidates = e.look(x.candidates, x.samples)
+	for _, r := range x.candidates {
+		r.waiting = append(r.waiting, x)
 	}
 }
 
-func (g *group) decide(m *mapped) {
-	g.decided = m
-	g.files = []*mapped{m}
-}
-
-// settle says why an undecided group is.
-func (g *group) settle() {
-	if g.decided != nil || g.owned != nil {
+// prove proves which run the frames of an observation are in, if anything does.
+func (e *Evidence) prove(x *observation) {
+	if pin, ok := e.pinAt(x.id, x.from, x.to); ok {
+		e.follow(x, pin)
 		return
 	}
-	g.reason = filemap.Contradicted
-	for _, f := range g.announced {
-		if g.candidate(f) != nil {
-			g.reason = filemap.Ambiguous
+	if !x.open {
+		return
+	}
+	left := x.candidates[:0:0]
+	for _, r := range x.candidates {
+		if !e.excluded(x.id, r) {
+			left = append(left, r)
 		}
 	}
-	if len(g.announced) == 0 {
-		g.reason = filemap.NoReason // keeps the one that it has
+	x.candidates = left
+	if len(left) == 1 && left[0].is(x.from) && left[0].is(x.to) && !e.conflict(x.id, left[0], x.from, x.to) {
+		x.proven = true
+		x.pin = proof.Pin[*run]{Mapping: left[0], First: x.from, Last: x.to, Inferred: true}
+		e.pinned(x.id, left[0], e.pins.Infer(x.id, left[0], x.from, x.to))
 	}
 }
 
-// candidate is the file of the group that an announced file is, nil if none is.
-func (g *group) candidate(f *filemap.File) *mapped {
-	for _, m := range g.files {
-		if m.is(f) {
-			return m
+// pinAt is the pin that says what an identifier is at two times and in between.
+func (e *Evidence) pinAt(id tracefs.Identifier, from, to tracefs.Time) (pin proof.Pin[*run], ok bool) {
+	pin, stay, ok := e.pins.At(id, from)
+	if !ok || stay != proof.Stayed {
+		return pin, false
+	}
+	if to != from && !pin.Mapping.is(to) && !(pin.First <= from && to <= pin.Last) {
+		return pin, false
+	}
+	return pin, true
+}
+
+// follow proves an observation by a pin of its identifier: its frames are in the
+// same file, which the process must have mapped, too.
+func (e *Evidence) follow(x *observation, pin proof.Pin[*run]) {
+	x.proven, x.pin = true, pin
+	file := pin.Mapping.file
+	var own *run
+	for _, s := range x.samples {
+		found, more, _ := x.moment.find(s.offset, func(v *version) []*run { return v.sameFile(file) })
+		if found.run == nil || more || own != nil && own != found.run {
+			return
+		}
+		own = found.run
+	}
+	if own == nil || own == pin.Mapping || !own.is(x.from) || !own.is(x.to) {
+		return
+	}
+	add := func(from, to tracefs.Time) bool {
+		if pin.Inferred {
+			return e.pins.Infer(x.id, own, from, to)
+		}
+		a, b := e.pins.Add(x.id, own, from), e.pins.Add(x.id, own, to)
+		return a || b
+	}
+	e.pinned(x.id, own, add(x.from, x.to))
+}
+
+// sameFile are the runs of a version that are of a file.
+func (v *version) sameFile(f *mapped) (list []*run) {
+	for _, r := range v.offsets().byInode[f.key.inode] {
+		if r.file.isSame(f) {
+			list = append(list, r)
 		}
 	}
-	return nil
+	return list
 }
 
-// is reports whether a mapped file is the one that was announced. What the
-// kernel announced of this inode itself decides; else name and build ID must
-// not differ. A path that only ends alike is no proof: a container has files
-// at the paths of its host's.
-func (m *mapped) is(f *filemap.File) bool {
-	if m.known != nil {
-		// By value: each reading of the trace interns its own files.
-		return sameName(f.Path, m.known.Path) && m.known.BuildID == f.BuildID
+// excluded reports whether a run cannot carry an identifier: it carries another
+// one, or it was there when the identifier was another file's.
+func (e *Evidence) excluded(id tracefs.Identifier, r *run) bool {
+	if !r.carried.IsZero() && r.carried != id && !r.split {
+		return true
 	}
-	return sameName(f.Path, m.name) && (!m.hasID || !f.HasID || m.id == f.BuildID)
+	for _, p := range e.pins.Of(id) {
+		if p.Mapping != r && !p.Mapping.file.isSame(r.file) && (r.is(p.First) || r.is(p.Last)) {
+			return true
+		}
+	}
+	for _, p := range e.phantoms[id] {
+		if r.is(p.at) && !slices.Contains(r.file.names(), bareName(p.file.Path)) {
+			return true
+		}
+	}
+	return false
 }
 
-// sameName reports whether an announcement's path and a mapping's name are the
-// same: a deleted file may be marked in one of them only, and named shared
-// memory is announced by its bare name.
-func sameName(announced, name string) bool {
-	const deleted = " (deleted)"
-	return strings.TrimSuffix(announced, deleted) == strings.TrimSuffix(name, deleted) ||
-		name == "[anon_shmem:"+announced+"]"
-}
-
-// sameMapping is sameName for an announcement that is known to be of one of the
-// program's own mappings. The kernel announces a path as the process sees it,
-// and the dump has it as its reader saw it: in a chroot the one ends the other.
-func sameMapping(announced, name string) bool {
-	const deleted = " (deleted)"
-	a, n := strings.TrimSuffix(announced, deleted), strings.TrimSuffix(name, deleted)
-	return sameName(announced, name) || strings.HasPrefix(a, "/") && strings.HasPrefix(n, "/") &&
-		(strings.HasSuffix(n, a) || strings.HasSuffix(a, n))
+// conflict reports whether an identifier is proven to be another file's in a
+// time in which a run would carry it.
+func (e *Evidence) conflict(id tracefs.Identifier, r *run, from, to tracefs.Time) bool {
+	return slices.ContainsFunc(e.pins.Of(id), func(p proof.Pin[*run]) bool {
+		return !p.Mapping.file.isSame(r.file) && (p.Mapping.is(from) || p.Mapping.is(to) || r.is(p.First))
+	})
 }

@@ -113,10 +113,9 @@ func TestSyscallDecides(t *testing.T) {
 		sample sample
 		left   int
 	}{{sample{0x1002, true}, 1}, {sample{0x1002, false}, 2}, {sample{0x1700, true}, 2}} {
-		g := &group{files: []*mapped{a, b}, samples: []sample{test.sample}}
-		g.look(root)
-		if len(g.files) != test.left || g.files[0] != a {
-			t.Errorf("%+v leaves %d files", test.sample, len(g.files))
+		e := &Evidence{root: root}
+		if left := e.look([]*run{{file: a}, {file: b}}, []sample{test.sample}); len(left) != test.left || left[0].file != a {
+			t.Errorf("%+v leaves %d files", test.sample, len(left))
 		}
 	}
 }
@@ -200,6 +199,7 @@ func TestFolder(t *testing.T) {
 		if r.err != nil {
 			t.Fatal(r.err)
 		}
+		r.d.skew = skew{}
 		v, covered := r.d.near(8, tracefs.Time(1.5e9), true)
 		if len(r.d.spaces) != 1 || len(v) != 1 || !covered || len(v[0].maps) != 1 || v[0].comm != "x" {
 			t.Errorf("%+v %v", v, covered)

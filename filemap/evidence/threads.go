@@ -22,9 +22,9 @@ func (d *Dump) Process(tid int32) (pid int32, ok bool) {
 // one that is not shared.
 func (d *Dump) SharedFile(tid int32, at tracefs.Time, timed bool, addr uint64) (id, path string, offset uint64, ok bool) {
 	versions, _ := d.near(tid, at, timed)
-	found, clash := mappingIn(versions, addr)
+	found, clash, _ := mappingIn(versions, addr)
 	if found == nil && !clash {
-		found, clash = mappingIn(d.all(tid), addr)
+		found, clash, _ = mappingIn(d.all(tid), addr)
 	}
 	switch {
 	case clash || found == nil:

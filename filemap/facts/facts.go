@@ -49,6 +49,8 @@ type Band struct {
 	CPUs     int
 	RingSize int // of each CPU, in bytes
 	BuildIDs bool
+	// Unseen are the changes of memory that cannot be seen.
+	Unseen []string
 }
 
 // Options tell where to look.
@@ -58,6 +60,8 @@ type Options struct {
 	Proc, Sys string
 	// Clock is the trace clock to use, sideband.DefaultClock if empty.
 	Clock string
+	// Tracepoints are those of the side band, see sideband.Tracepoints.
+	Tracepoints []sideband.Tracepoint
 }
 
 // Collect looks around. What cannot be found out stays unknown.
@@ -102,11 +106,11 @@ func (f *Facts) walk() {
 
 // openBand opens a side band on all CPUs, and closes it.
 func openBand(opt Options) Band {
-	b, err := sideband.Open(space.New(), sideband.Options{Clock: opt.Clock, Sys: opt.Sys})
+	b, err := sideband.Open(space.New(), sideband.Options{Clock: opt.Clock, Sys: opt.Sys, Tracepoints: opt.Tracepoints})
 	if err != nil {
 		return Band{Err: err}
 	}
-	found := Band{CPUs: len(b.CPUs()), RingSize: b.RingSize(), BuildIDs: b.BuildIDs()}
+	found := Band{CPUs: len(b.CPUs()), RingSize: b.RingSize(), BuildIDs: b.BuildIDs(), Unseen: b.Unseen()}
 	found.Err = b.Close()
 	return found
 }

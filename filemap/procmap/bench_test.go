@@ -211,8 +211,8 @@ func (c *cWalker) walk() (d time.Duration, processes, mappings, ids int, err err
 }
 
 // BenchmarkMachine reads all executable mappings of all processes with their
-// build IDs, each asked for anew in each walk, against the C program that makes
-// the same ioctls. That one times itself.
+// build IDs, each file read anew in each walk, against the C program that makes
+// the same ioctls and reads a page of each mapping's file. That one times itself.
 func BenchmarkMachine(b *testing.B) {
 	peer := newCWalker(b)
 	r := needIoctl(b, Options{Filter: Filter{Perms: Exec}, IDs: NewIDs(nil)})

@@ -1,7 +1,6 @@
 package procmap
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,7 +14,7 @@ import (
 )
 
 // These tests hold the kernel to what FORMATS 4.1 and 4.2 say of it: the code
-// relies on it.
+// relies on it. None asks for a build ID, see identify.
 
 func TestQueryStruct(t *testing.T) {
 	var q query
@@ -89,10 +88,10 @@ func TestErrno(t *testing.T) {
 	needIoctl(t, Options{})
 	self := openMaps(t, "/proc/self/maps")
 	m := elfMapping(t)
-	name, id := make([]byte, 4096), make([]byte, 20)
+	name := make([]byte, 4096)
 	address := func(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 	good := func() query {
-		return query{size: 104, flags: coveringOrNext, addr: m.Start, nameSize: 4096, name: address(name), buildIDSize: 20, buildID: address(id)}
+		return query{size: 104, flags: coveringOrNext, addr: m.Start, nameSize: 4096, name: address(name)}
 	}
 	page := uint64(os.Getpagesize())
 	for _, test := range []struct {
@@ -111,15 +110,11 @@ func TestErrno(t *testing.T) {
 		{"unknown flag", func(q *query) { q.flags |= 0x40 }, nil, unix.EINVAL},
 		{"name without room", func(q *query) { q.nameSize = 0 }, nil, unix.EINVAL},
 		{"room without name", func(q *query) { q.name = 0 }, nil, unix.EINVAL},
-		{"ID without room", func(q *query) { q.buildIDSize = 0 }, nil, unix.EINVAL},
-		{"room without ID", func(q *query) { q.buildID = 0 }, nil, unix.EINVAL},
 		{"larger than a page", func(q *query) { q.size = page + 1 }, make([]byte, page), unix.E2BIG},
 		{"longer, not zero", func(q *query) { q.size = 112 }, []byte{0, 0, 0, 0, 0, 0, 0, 1}, unix.E2BIG},
 		{"longer, zero", func(q *query) { q.size = 112 }, make([]byte, 8), 0},
 		{"name too long", func(q *query) { q.nameSize = 4 }, nil, unix.ENAMETOOLONG},
-		{"ID too long", func(q *query) { q.buildIDSize = 19 }, nil, unix.ENAMETOOLONG},
 		{"bad pointer to name", func(q *query) { q.name = 1 }, nil, unix.EFAULT},
-		{"bad pointer to ID", func(q *query) { q.buildID = 1 }, nil, unix.EFAULT},
 		{"bad pointer, nothing there", func(q *query) { q.name, q.flags, q.addr = 1, 0, 0 }, nil, unix.ENOENT},
 	} {
 		t.Run(test.what, func(t *testing.T) {
@@ -138,7 +133,6 @@ func TestErrno(t *testing.T) {
 		})
 	}
 	runtime.KeepAlive(name)
-	runtime.KeepAlive(id)
 	t.Run("no argument", func(t *testing.T) {
 		if errno := ioctl(self, nil); errno != unix.EFAULT {
 			t.Errorf("errno %v, want EFAULT", errno)
@@ -158,24 +152,13 @@ func TestErrno(t *testing.T) {
 	})
 }
 
-// TestNoBuildID: a file without one is no error.
-func TestNoBuildID(t *testing.T) {
-	needIoctl(t, Options{})
-	name := writeFile(t, "plain", bytes.Repeat([]byte("no ELF "), 1000))
-	addr := mapFile(t, name, unix.PROT_READ)
-	var b = new(buffers)
-	if errno := b.ask(openMaps(t, "/proc/self/maps"), addr, 0, wantName|wantID); errno != 0 || b.q.buildIDSize != 0 || string(b.answerName()) != name {
-		t.Errorf("errno %v, %d bytes of ID, name %q", errno, b.q.buildIDSize, b.answerName())
-	}
-}
-
 // TestMemoryGone: what is gone is ESRCH for the ioctl, and no text.
 func TestMemoryGone(t *testing.T) {
 	needIoctl(t, Options{})
 	gone := func(t *testing.T, fd int) {
 		t.Helper()
-		b := new(buffers)
-		if errno := b.ask(fd, 0, coveringOrNext, 0); errno != unix.ESRCH {
+		b := newBuffers()
+		if errno := b.ask(fd, 0, coveringOrNext, false); errno != unix.ESRCH {
 			t.Errorf("errno %v, want ESRCH", errno)
 		}
 		var text [100]byte

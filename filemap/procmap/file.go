@@ -9,6 +9,7 @@ import (
 
 	"ustack/filemap/elfid"
 	"ustack/filemap/openfile"
+	"ustack/tracefs/privilege"
 )
 
 // mayHaveID reports whether a mapping's file can be an ELF file. Devices and
@@ -26,48 +27,52 @@ func mayHaveID(m *Mapping) bool {
 	return true
 }
 
-// fileID reads the build ID from the file that is mapped, the zero ID if there
-// is none or the file cannot be had.
-func (h *Handle) fileID(m *Mapping) elfid.ID {
-	fd, err := h.openFile(m)
-	if err != nil {
-		return elfid.ID{}
-	}
-	defer unix.Close(fd)
-	id, err := elfid.Read(fdReader(fd))
-	if err != nil {
-		return elfid.ID{}
-	}
-	return id
+// mappedFile is the file of a mapping, to be read, and what came of it. It has
+// no memory of a Reader's: the read may be given up, and goes on then.
+type mappedFile struct {
+	proc string
+	pid  int
+	m    Mapping
+
+	id  elfid.ID
+	err error
+	// unsure: it was the mapping's file if the mapping has stayed.
+	unsure bool
 }
 
-// openFile opens the very file that is mapped, never another one with its
-// name: through map_files, which the kernel resolves by the mapping, or else by
-// its path as the process sees it, if device and inode are right.
-func (h *Handle) openFile(m *Mapping) (int, error) {
-	defer h.r.raise().Lower()
+// read reads the build ID.
+func (f *mappedFile) read() {
+	fd, err := f.open()
+	if err != nil {
+		f.err = err
+		return
+	}
+	defer closeFD(fd)
+	f.id, f.err = elfid.Read(fdReader(fd))
+}
+
+// open opens the very file that is mapped, never another one with its name:
+// through map_files, which the kernel resolves by the mapping, or else by its
+// path as the process sees it, if device and inode are right.
+func (f *mappedFile) open() (int, error) {
+	defer privilege.RaiseIn(f.proc).Lower()
 	// The name has no leading zeros (proc_map_files_lookup in fs/proc/base.c).
-	h.r.setPath(h.pid, "map_files/")
-	h.r.path = append(strconv.AppendUint(h.r.path, m.Start, 16), '-')
-	h.r.path = strconv.AppendUint(h.r.path, m.End, 16)
-	if fd, err := h.openAs(string(h.r.path), m, true); err == nil {
-		return fd, nil
+	dir := f.proc + "/" + strconv.Itoa(f.pid) + "/"
+	fd, err := f.openAs(dir+"map_files/"+strconv.FormatUint(f.m.Start, 16)+"-"+strconv.FormatUint(f.m.End, 16), true)
+	if err == nil || f.m.Kind != File {
+		return fd, err
 	}
-	if m.Kind != File {
-		return -1, unix.ENOENT
-	}
-	h.r.setPath(h.pid, "root")
-	return h.openAs(string(h.r.path)+m.Name, m, false)
+	return f.openAs(dir+"root"+f.m.Name, false)
 }
 
 // openAs opens a path if it is the mapping's file. The path alone is opened
 // first, which does nothing to devices and pipes.
-func (h *Handle) openAs(path string, m *Mapping, byMapping bool) (int, error) {
+func (f *mappedFile) openAs(path string, byMapping bool) (int, error) {
 	at, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, err
 	}
-	defer unix.Close(at)
+	defer closeFD(at)
 	var st unix.Stat_t
 	if err := unix.Fstat(at, &st); err != nil {
 		return -1, err
@@ -75,10 +80,11 @@ func (h *Handle) openAs(path string, m *Mapping, byMapping bool) (int, error) {
 	if err := openfile.Check(at); err != nil {
 		return -1, err
 	}
-	if !sameFile(&st, m) && !(byMapping && hidesDevice(at) && h.stillMapped(m)) {
+	f.unsure = !sameFile(&st, &f.m)
+	if f.unsure && !(byMapping && hidesDevice(at)) {
 		return -1, unix.ESTALE
 	}
-	return unix.Open(h.r.opt.Proc+"/self/fd/"+strconv.Itoa(at), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	return unix.Open(f.proc+"/self/fd/"+strconv.Itoa(at), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 }
 
 func sameFile(st *unix.Stat_t, m *Mapping) bool {
@@ -96,28 +102,8 @@ func hidesDevice(fd int) bool {
 	return st.Type == unix.BTRFS_SUPER_MAGIC || st.Type == unix.OVERLAYFS_SUPER_MAGIC
 }
 
-// stillMapped reports whether the mapping is what it was, so that what its
-// link in map_files led to meanwhile was its file.
-func (h *Handle) stillMapped(m *Mapping) bool {
-	fd, err := unix.Open(h.r.opt.Proc+"/"+strconv.Itoa(h.pid)+"/maps", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return false
-	}
-	defer unix.Close(fd)
-	still := false
-	_ = scanText(fd, func(t *Mapping) bool {
-		still = t.Start == m.Start && t.End == m.End && t.Dev == m.Dev && t.Inode == m.Inode && t.Offset == m.Offset
-		return t.Start < m.Start
-	})
-	return still
-}
-
-// scanText reads an open /proc/PID/maps with memory of its own, so that it can
-// be done while another one is being read.
-func scanText(fd int, fn func(m *Mapping) bool) error {
-	var r Reader
-	return r.readText(fd, fn)
-}
+// closeFD closes a descriptor that was only read from: nothing can be lost.
+func closeFD(fd int) { _ = unix.Close(fd) }
 
 // fdReader reads a file by its descriptor.
 type fdReader int

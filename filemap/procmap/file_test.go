@@ -80,7 +80,8 @@ func TestNeverAnotherFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := "/proc/self/root"
-	if fd, err := h.openAs(root+m.Name, &m, false); err != nil {
+	f := mappedFile{proc: "/proc", pid: os.Getpid(), m: m}
+	if fd, err := f.openAs(root+m.Name, false); err != nil {
 		t.Errorf("by its path: %v", err)
 	} else {
 		unix.Close(fd)
@@ -95,7 +96,7 @@ func TestNeverAnotherFile(t *testing.T) {
 		if err := replace(); err != nil {
 			t.Fatal(err)
 		}
-		if fd, err := h.openAs(root+m.Name, &m, false); err == nil {
+		if fd, err := f.openAs(root+m.Name, false); err == nil {
 			unix.Close(fd)
 			t.Error("another file is taken for the one that is mapped")
 		}
@@ -103,8 +104,7 @@ func TestNeverAnotherFile(t *testing.T) {
 }
 
 // TestOverlay: on overlayfs the kernel shows the file that the process opened,
-// and the ID is that of the file; without the ioctl none rather than a wrong
-// one.
+// and the ID is that of the file, or there is none rather than a wrong one.
 func TestOverlay(t *testing.T) {
 	needRoot(t)
 	lower := buildWith(t, "lib.so", "-Wl,--build-id=0x0badcafe")

@@ -1,10 +1,6 @@
 package procmap
 
-import (
-	"golang.org/x/sys/unix"
-
-	"ustack/filemap/elfid"
-)
+import "golang.org/x/sys/unix"
 
 // Handle is the open memory of a process: of what the process was when it was
 // opened. After the process has executed another program, or ended, it answers
@@ -129,27 +125,25 @@ func (h *Handle) find(addr, next uint64, m *Mapping) (bool, error) {
 		return h.findText(addr, next, m)
 	}
 	before := m.End
-	ok, err := h.query(addr, next|r.opt.Filter.flags(), wantName, m)
+	ok, err := h.query(addr, next|r.opt.Filter.flags(), m)
 	switch {
 	case err != nil:
 		return false, err
 	case !ok || m.End <= addr:
 		return h.findGate(addr, next, before, m)
 	}
-	if !r.cached(m) {
-		err = h.askID(m)
-	}
-	return true, err
+	h.identify(m)
+	return true, nil
 }
 
 // query makes one query and reads its answer. A name that is too long for the
 // ioctl is taken from the text.
-func (h *Handle) query(addr, flags uint64, want int, m *Mapping) (bool, error) {
+func (h *Handle) query(addr, flags uint64, m *Mapping) (bool, error) {
 	b := h.r.buf
-	errno := b.ask(h.fd, addr, flags, want)
+	errno := b.ask(h.fd, addr, flags, true)
 	long := errno == unix.ENAMETOOLONG
 	if long {
-		errno = b.ask(h.fd, addr, flags, want&^wantName)
+		errno = b.ask(h.fd, addr, flags, false)
 	}
 	switch errno {
 	case 0:
@@ -189,36 +183,6 @@ func (h *Handle) longName(m *Mapping) error {
 	return err
 }
 
-// askID asks for the build ID of a mapping's file. The answer tells of one
-// moment, so it replaces what the mapping was before.
-func (h *Handle) askID(m *Mapping) error {
-	r, was := h.r, *m
-	q := r.opt.IDs.ask(h.pid, m)
-	ok, err := h.query(m.Start, r.opt.Filter.flags(), wantName|wantID, m)
-	if err != nil {
-		return err
-	}
-	if !ok || !mayHaveID(m) {
-		*m = was // unmapped since: it was there when we asked
-		return nil
-	}
-	if n := r.buf.q.buildIDSize; n > 0 && n <= uint32(len(r.buf.id)) {
-		m.BuildID, _ = elfid.New(r.buf.id[:n])
-	} else {
-		m.BuildID = h.fileID(m)
-	}
-	h.remember(q, &was, m)
-	return nil
-}
-
-// remember notes the answer, if it is of the file that was asked for and the
-// device tells its files apart.
-func (h *Handle) remember(q question, was, m *Mapping) {
-	if was.Dev == m.Dev && was.Inode == m.Inode && h.tellsFilesApart(m.Dev) {
-		h.r.opt.IDs.answer(q, m)
-	}
-}
-
 // findGate is find for [vsyscall], which comes after all other mappings. last
 // is the end of the last mapping found, 0 if unknown.
 func (h *Handle) findGate(addr, next, last uint64, m *Mapping) (bool, error) {
@@ -231,7 +195,7 @@ func (h *Handle) findGate(addr, next, last uint64, m *Mapping) (bool, error) {
 	// 4 GiB: the stack.
 	const low = 1 << 32
 	if last <= low {
-		if errno := h.r.buf.ask(h.fd, low, coveringOrNext, 0); errno == unix.ESRCH {
+		if errno := h.r.buf.ask(h.fd, low, coveringOrNext, false); errno == unix.ESRCH {
 			return false, errMemoryGone
 		} else if errno != 0 {
 			return false, nil

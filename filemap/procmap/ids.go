@@ -1,8 +1,11 @@
 package procmap
 
 import (
+	"errors"
 	"sync"
+	"time"
 
+	"ustack/filemap/bounded"
 	"ustack/filemap/elfid"
 )
 
@@ -23,14 +26,21 @@ type Guard interface {
 	Drain()
 }
 
-// IDs remembers the build IDs of files, so that each is asked for once per
+// IDs remembers the build IDs of files, so that each is read once per
 // device, inode and generation, however often it is mapped. An answer holds
 // for a round (see NextRound), that of a guarded file until the guard says
 // otherwise. IDs may be shared by Readers and goroutines.
 type IDs struct {
 	guard Guard
+	// reads open and read files, guarding calls the guard, which looks at the
+	// directories of files: both can take long.
+	reads, guarding *bounded.Calls
 
-	mu    sync.Mutex
+	mu sync.Mutex
+	// slow are devices whose files could not be read in time, and when.
+	slow map[Dev]time.Time
+	// alone: the guard has not come back from a call. It is not called again.
+	alone bool
 	known map[FileID]answer
 	round uint32
 	// forgets counts calls of Forget, so that one between a question and its
@@ -58,13 +68,18 @@ type question struct {
 	forgets uint64
 }
 
-// maxFiles bounds the files remembered.
-const maxFiles = 1 << 16
+// Bounds on what is remembered.
+const (
+	maxFiles = 1 << 16
+	maxSlow  = 1 << 10
+	// slowAge is how long no file of a device is read after one took too long.
+	slowAge = time.Minute
+)
 
 // NewIDs returns an empty memory. Without a guard (nil) all is asked again
 // each round.
 func NewIDs(guard Guard) *IDs {
-	return &IDs{guard: guard, known: make(map[FileID]answer)}
+	return &IDs{guard: guard, known: make(map[FileID]answer), reads: bounded.New(0), guarding: bounded.New(0)}
 }
 
 // SetGuard sets the guard, before the first use.
@@ -99,8 +114,66 @@ func (c *IDs) Asked() int64 {
 // drain lets the guard handle what has happened.
 func (c *IDs) drain() {
 	if c != nil && c.guard != nil {
-		c.guard.Drain()
+		c.call(c.guard.Drain)
 	}
+}
+
+// call calls the guard, and reports whether it came back in time. If it did not,
+// it may be holding a lock for ever: what it has watched is forgotten, and it is
+// not called again.
+func (c *IDs) call(fn func()) bool {
+	c.mu.Lock()
+	alone := c.alone
+	c.mu.Unlock()
+	if alone || c.guarding.Do(fn) == nil {
+		return !alone
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.alone = true
+	c.forgets++
+	for file, a := range c.known {
+		a.guarded = false
+		c.known[file] = a
+	}
+	return false
+}
+
+// Alone reports whether the guard is no longer called, not even to be closed,
+// because a call of it did not come back.
+func (c *IDs) Alone() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.alone
+}
+
+// Slow is the number of devices a file of which could not be read in time: the
+// files there have no build ID.
+func (c *IDs) Slow() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.slow)
+}
+
+// readBounded reads a file that may take as long as somebody else likes, and
+// reports whether that was done.
+func (c *IDs) readBounded(f *mappedFile) bool {
+	c.mu.Lock()
+	since, slow := c.slow[f.m.Dev]
+	c.mu.Unlock()
+	if slow && time.Since(since) < slowAge {
+		return false
+	}
+	err := c.reads.Do(f.read)
+	if errors.Is(err, bounded.ErrSlow) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.slow == nil || len(c.slow) >= maxSlow {
+			c.slow = make(map[Dev]time.Time)
+		}
+		c.slow[f.m.Dev] = time.Now()
+	}
+	return err == nil
 }
 
 // forgotten is the number of calls of Forget. Who takes answers, drains, and
@@ -127,14 +200,18 @@ func (c *IDs) lookup(m *Mapping) bool {
 	return true
 }
 
-// ask begins a question. The guard watches before the answer comes: a file
-// cannot lose its number while it is mapped, and what happens later is seen.
-func (c *IDs) ask(pid int, m *Mapping) question {
+// ask begins a question. The guard, if it can watch the file, does so before the
+// answer comes: a file cannot lose its number while it is mapped, and what
+// happens later is seen.
+func (c *IDs) ask(pid int, m *Mapping, watch bool) question {
 	c.mu.Lock()
 	c.asked++
 	q := question{forgets: c.forgets}
 	c.mu.Unlock()
-	q.guarded = c.guard != nil && c.guard.Watch(pid, m)
+	if watch && c.guard != nil {
+		of, watched := *m, new(bool) // the call may go on without us
+		q.guarded = c.call(func() { *watched = c.guard.Watch(pid, &of) }) && *watched
+	}
 	return q
 }
 

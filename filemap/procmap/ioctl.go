@@ -31,7 +31,7 @@ type query struct {
 	major       uint32
 	minor       uint32
 	nameSize    uint32 // in: of the buffer; out: with the NUL, 0 if none
-	buildIDSize uint32 // the same, without NUL
+	buildIDSize uint32 // always 0, as is buildID: see fileID
 	name        uint64 // address of the buffer
 	buildID     uint64
 }
@@ -43,30 +43,25 @@ const nameRoom = 4096
 type buffers struct {
 	q    query
 	name [nameRoom]byte
-	id   [20]byte
+	// call makes the ioctl; another one stands in for the kernel in tests.
+	call func(fd int, arg unsafe.Pointer) unix.Errno
 }
 
-// What a query asks for beside the numbers.
-const (
-	wantName = 1 << iota
-	wantID
-)
+// newBuffers returns buffers for questions to the kernel.
+func newBuffers() *buffers { return &buffers{call: ioctl} }
 
-// ask makes one query. The buffers must be on the heap, which does not move:
-// the kernel gets their addresses as numbers.
-func (b *buffers) ask(fd int, addr, flags uint64, want int) unix.Errno {
+// ask makes one query: for the numbers, and the name too if it is wanted, but
+// never for the build ID (see fileID). The buffers must be on the heap, which
+// does not move: the kernel gets their addresses as numbers.
+func (b *buffers) ask(fd int, addr, flags uint64, wantName bool) unix.Errno {
 	q := &b.q // what the last answer left in it is overwritten
 	q.size, q.flags, q.addr = uint64(unsafe.Sizeof(*q)), flags, addr
 	q.nameSize, q.name, q.buildIDSize, q.buildID = 0, 0, 0, 0
-	if want&wantName != 0 {
+	if wantName {
 		q.nameSize = nameRoom
 		q.name = uint64(uintptr(unsafe.Pointer(&b.name)))
 	}
-	if want&wantID != 0 {
-		q.buildIDSize = uint32(len(b.id))
-		q.buildID = uint64(uintptr(unsafe.Pointer(&b.id)))
-	}
-	errno := ioctl(fd, unsafe.Pointer(q))
+	errno := b.call(fd, unsafe.Pointer(q))
 	runtime.KeepAlive(b)
 	return errno
 }

@@ -34,6 +34,8 @@ func helper(mode string) {
 		err = mapLibraries(os.Args[1:])
 	case "many":
 		err = mapMany()
+	case "holes":
+		err = mapHoles()
 	case "read":
 		err = readAsOther(os.Args[1])
 	case "exec":
@@ -169,6 +171,20 @@ func needRoot(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		skip(t, "needs root")
+	}
+}
+
+// needMapFiles skips a test that reads files which no path leads to: deleted
+// ones, a memfd. Following a link in /proc/PID/map_files takes a capability
+// (proc_map_files_get_link in fs/proc/base.c), which root of a container lacks.
+func needMapFiles(t testing.TB) {
+	t.Helper()
+	links, err := filepath.Glob("/proc/self/map_files/*")
+	if err == nil && len(links) > 0 {
+		_, err = os.Stat(links[0])
+	}
+	if err != nil || len(links) == 0 {
+		skip(t, "needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN, to follow links in /proc/PID/map_files: %d links, %v", len(links), err)
 	}
 }
 

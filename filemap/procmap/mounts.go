@@ -3,18 +3,33 @@ package procmap
 import (
 	"bytes"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// mounts knows on which devices an inode number is one file. On btrfs it is
-// not: a snapshot has the numbers of its origin, and /proc/PID/maps shows one
-// device for all subvolumes.
+// fileSystem is what matters of the file system on a device.
+type fileSystem struct {
+	// apart: an inode number is one file. On btrfs it is not: a snapshot has the
+	// numbers of its origin, and /proc/PID/maps shows one device for all
+	// subvolumes.
+	apart bool
+	// watched: inotify sees all that changes, and looking at a file takes no
+	// longer than the machine needs.
+	watched bool
+	// disk: reading does not, either.
+	disk bool
+}
+
+// mounts knows what is mounted.
 type mounts struct {
-	apart map[Dev]bool
+	disks map[Dev]fileSystem
 	since time.Time
+	// others are file systems without a disk, as they were in this round: their
+	// devices (major 0) are numbers that any user's mount can get next.
+	others map[Dev]fileSystem
 }
 
 // Bounds on what is remembered, for how long (numbers of devices are used
@@ -25,34 +40,61 @@ const (
 	maxMountInfo = 4 << 20
 )
 
-// tellsFilesApart reports whether a device's inode numbers tell its files
-// apart. Disks do. File systems without a disk of their own have major 0, and
-// are looked up in the mounts that the process has.
-func (h *Handle) tellsFilesApart(dev Dev) bool {
-	if dev.Major != 0 {
-		return true
+// system is the file system that a mapping's file is on: as the mounts that the
+// process has, or we have, show it.
+func (h *Handle) system(m *Mapping) fileSystem {
+	if m.Kind == Memfd {
+		return fileSystem{} // of one that the kernel has mounted for itself
 	}
-	ms := &h.r.mounts
-	if now := time.Now(); ms.apart == nil || len(ms.apart) > maxMounts || now.Sub(ms.since) > maxMountAge {
-		ms.apart, ms.since = make(map[Dev]bool), now
+	ms, dev := &h.r.mounts, m.Dev
+	ms.forget()
+	if s, known := ms.of(dev)[dev]; known {
+		return s
 	}
-	apart, known := ms.apart[dev]
-	if known {
-		return apart
+	ms.read(h.r, strconv.Itoa(h.pid))
+	s, known := ms.of(dev)[dev]
+	if !known {
+		// The process can be in a chroot, which hides what lies above.
+		ms.read(h.r, "self")
+		s, known = ms.of(dev)[dev]
 	}
-	ms.read(h.r, h.pid)
-	apart = ms.apart[dev]
-	ms.apart[dev] = apart // mounted elsewhere, or by the kernel for itself: who knows
-	return apart
+	if !known {
+		// Mounted elsewhere, or by the kernel for itself. A disk tells files apart
+		// whatever is on it.
+		s = fileSystem{apart: dev.Major != 0}
+		ms.of(dev)[dev] = s
+	}
+	return s
 }
 
+// of is where a device is kept.
+func (ms *mounts) of(dev Dev) map[Dev]fileSystem {
+	if dev.Major == 0 {
+		return ms.others
+	}
+	return ms.disks
+}
+
+// forget forgets what is too much, or too old.
+func (ms *mounts) forget() {
+	now := time.Now()
+	if ms.disks == nil || len(ms.disks) > maxMounts || now.Sub(ms.since) > maxMountAge {
+		ms.disks, ms.since = make(map[Dev]fileSystem), now
+	}
+	if ms.others == nil || len(ms.others) > maxMounts {
+		ms.others = make(map[Dev]fileSystem)
+	}
+}
+
+func (ms *mounts) nextRound() { clear(ms.others) }
+
 // read adds the mounts of a process.
-func (ms *mounts) read(r *Reader, pid int) {
-	fd, err := r.openOf(pid, "mountinfo")
+func (ms *mounts) read(r *Reader, process string) {
+	fd, err := r.open(process + "/mountinfo")
 	if err != nil {
 		return
 	}
-	defer unix.Close(fd)
+	defer closeFD(fd)
 	text := make([]byte, 0, 16<<10)
 	for len(text) < maxMountInfo {
 		if len(text) == cap(text) {
@@ -65,10 +107,26 @@ func (ms *mounts) read(r *Reader, pid int) {
 		text = text[:len(text)+n]
 	}
 	for line := range bytes.Lines(text) {
-		if dev, apart, ok := parseMount(line); ok {
-			ms.apart[dev] = apart
+		if dev, kind, ok := parseMount(line); ok {
+			ms.of(dev)[dev] = systemOf(kind, dev)
 		}
 	}
+}
+
+// systemOf is what is known of a type of file systems. Those watched are the
+// ones that only this kernel changes (local in filemap/watch); overlayfs is, but
+// what lies under it can be anything.
+func systemOf(kind string, dev Dev) fileSystem {
+	s := fileSystem{apart: kind != "btrfs"}
+	switch kind {
+	case "ext2", "ext3", "ext4", "xfs", "f2fs", "squashfs", "erofs", "iso9660", "jffs2", "ubifs":
+		s.watched, s.disk = true, dev.Major != 0
+	case "tmpfs", "ramfs", "overlay":
+		s.watched = true
+	case "vfat", "exfat", "ntfs3", "udf", "jfs", "nilfs2", "hfsplus":
+		s.disk = dev.Major != 0
+	}
+	return s
 }
 
 // parseMount reads a line of /proc/PID/mountinfo (man proc_pid_mountinfo):
@@ -76,20 +134,20 @@ func (ms *mounts) read(r *Reader, pid int) {
 //	ID PARENT MAJ:MIN ROOT POINT OPTIONS [TAG]... - TYPE SOURCE OPTIONS
 //
 // The device is in decimal here. Blanks in names are escaped.
-func parseMount(line []byte) (dev Dev, apart, ok bool) {
+func parseMount(line []byte) (dev Dev, kind string, ok bool) {
 	head, tail, found := bytes.Cut(line, []byte(" - "))
 	fields := bytes.Fields(head)
 	if !found || len(fields) < 3 {
-		return dev, false, false
+		return dev, "", false
 	}
 	major, minor, found := bytes.Cut(fields[2], []byte(":"))
 	a, okA := number(major)
 	b, okB := number(minor)
 	if !found || !okA || !okB {
-		return dev, false, false
+		return dev, "", false
 	}
-	kind, _, _ := bytes.Cut(tail, []byte(" "))
-	return Dev{uint32(a), uint32(b)}, string(kind) != "btrfs", true
+	name, _, _ := bytes.Cut(tail, []byte(" "))
+	return Dev{uint32(a), uint32(b)}, string(name), true
 }
 
 // Hidden reports whether proc is mounted such that we may not see all

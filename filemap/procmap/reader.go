@@ -86,7 +86,7 @@ func NewReader(opt Options) (*Reader, error) {
 	if opt.Proc == "" {
 		opt.Proc = "/proc"
 	}
-	r := &Reader{opt: opt, buf: new(buffers)}
+	r := &Reader{opt: opt, buf: newBuffers()}
 	if err := r.detect(); err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (r *Reader) detect() error {
 	fd, err := r.open("self/maps")
 	if err == nil {
 		defer unix.Close(fd)
-		if errno := r.buf.ask(fd, 0, coveringOrNext, 0); errno != 0 {
+		if errno := r.buf.ask(fd, 0, coveringOrNext, false); errno != 0 {
 			err = errno
 		}
 	}
@@ -193,6 +193,7 @@ func (r *Reader) Process(pid int, p *Process) error {
 
 // nextRound lets answers about build IDs hold for what is read next.
 func (r *Reader) nextRound() {
+	r.mounts.nextRound()
 	if r.opt.IDs != nil {
 		r.opt.IDs.NextRound()
 		r.opt.IDs.drain()

@@ -111,7 +111,7 @@ func (h *Handle) eachText(fn func(m *Mapping) bool) error {
 		if !h.r.opt.Filter.match(m) {
 			return true
 		}
-		h.textID(m)
+		h.identify(m)
 		return fn(m)
 	})
 }
@@ -129,7 +129,7 @@ func (h *Handle) findText(addr, next uint64, m *Mapping) (bool, error) {
 		return false
 	})
 	if found && err == nil {
-		h.textID(m)
+		h.identify(m)
 	}
 	return found, err
 }
@@ -140,14 +140,4 @@ func (h *Handle) lookText(fn func(m *Mapping) bool) error {
 		return err
 	}
 	return h.r.readText(h.fd, fn)
-}
-
-// textID gives a mapping its build ID from the file itself.
-func (h *Handle) textID(m *Mapping) {
-	if h.r.cached(m) {
-		return
-	}
-	q := h.r.opt.IDs.ask(h.pid, m)
-	m.BuildID = h.fileID(m)
-	h.remember(q, m, m)
 }

@@ -135,20 +135,49 @@ func FuzzParseStat(f *testing.F) {
 
 func TestParseMount(t *testing.T) {
 	for _, test := range []struct {
-		line  string
-		dev   Dev
-		apart bool
-		ok    bool
+		line string
+		dev  Dev
+		kind string
+		ok   bool
 	}{
-		{"36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue\n", Dev{98, 0}, true, true},
-		{"36 35 0:45 /@ / rw - btrfs /dev/sda2 rw,subvol=/@\n", Dev{0, 45}, false, true},
-		{"36 35 0:50 / /x\\040- rw - overlay overlay rw\n", Dev{0, 50}, true, true},
-		{"36 35 0:50 / /x rw overlay overlay rw\n", Dev{}, false, false},
-		{"36 35 050 / /x rw - overlay overlay rw\n", Dev{}, false, false},
-		{"", Dev{}, false, false},
+		{"36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue\n", Dev{98, 0}, "ext3", true},
+		{"36 35 0:45 /@ / rw - btrfs /dev/sda2 rw,subvol=/@\n", Dev{0, 45}, "btrfs", true},
+		{"36 35 0:50 / /x\\040- rw - overlay overlay rw\n", Dev{0, 50}, "overlay", true},
+		{"36 35 0:50 / /x rw overlay overlay rw\n", Dev{}, "", false},
+		{"36 35 050 / /x rw - overlay overlay rw\n", Dev{}, "", false},
+		{"36 35 8:1 / /x rw - fuseblk.ntfs\\0403g /dev/sda1 rw\n", Dev{8, 1}, `fuseblk.ntfs\0403g`, true},
+		{"", Dev{}, "", false},
 	} {
-		if dev, apart, ok := parseMount([]byte(test.line)); dev != test.dev || apart != test.apart || ok != test.ok {
-			t.Errorf("%q gives %v, %v, %v", test.line, dev, apart, ok)
+		if dev, kind, ok := parseMount([]byte(test.line)); dev != test.dev || kind != test.kind || ok != test.ok {
+			t.Errorf("%q gives %v, %q, %v", test.line, dev, kind, ok)
+		}
+	}
+}
+
+// TestSystemOf: what can keep a reader, or change unseen, is not taken for a disk.
+func TestSystemOf(t *testing.T) {
+	disk, none := Dev{8, 1}, Dev{0, 50}
+	for _, test := range []struct {
+		kind string
+		dev  Dev
+		want fileSystem
+	}{
+		{"ext4", disk, fileSystem{apart: true, watched: true, disk: true}},
+		{"vfat", disk, fileSystem{apart: true, disk: true}},
+		{"ubifs", none, fileSystem{apart: true, watched: true}},
+		{"tmpfs", none, fileSystem{apart: true, watched: true}},
+		{"overlay", none, fileSystem{apart: true, watched: true}},
+		{"btrfs", none, fileSystem{}},
+		{"fuse.sshfs", none, fileSystem{apart: true}},
+		{"fuse", none, fileSystem{apart: true}},
+		{"fuseblk", disk, fileSystem{apart: true}},
+		{"nfs4", none, fileSystem{apart: true}},
+		{"9p", none, fileSystem{apart: true}},
+		{"virtiofs", none, fileSystem{apart: true}},
+		{"zfs", none, fileSystem{apart: true}},
+	} {
+		if got := systemOf(test.kind, test.dev); got != test.want {
+			t.Errorf("%s on %v is %+v, want %+v", test.kind, test.dev, got, test.want)
 		}
 	}
 }

@@ -28,11 +28,11 @@ type Held struct {
 	// Attached is parallel to Records, empty without Options.Stitch.
 	Attached []Attached
 
-	uses  []use     // parallel to Shapes, right as of table
-	table int64     // Version of the table
-	named int64     // frames of the Results that are all Announced
-	mixed []*Result // the others
-	fresh []*Result // all Announced, and their files are not marked as used
+	uses  []use                     // parallel to Shapes, right as of table
+	table int64                     // Version of the table
+	named [filemap.TrustCount]int64 // frames of the Results that all have one trust
+	mixed []*Result                 // the others
+	fresh []*Result                 // all of one trust, and their files are not marked as used
 
 	seq     int64
 	names   int      // spans and frames that an announcement may still come for

@@ -9,7 +9,12 @@ import (
 // entry is what is known of how a thread came into the kernel.
 type entry struct {
 	syscall bool   // its last event is that of a system call
+	losses  int64  // places where records are missing, before that event
 	cookie  uint64 // of the last entry by a system call
+	// asked is the cookie of the last entry, since the time of the first event
+	// that has it.
+	asked uint64
+	since tracefs.Time
 }
 
 // maxEntries bounds the threads of which that is kept.
@@ -22,6 +27,8 @@ func (r *Resolver) judge(h *Held) {
 		switch rec.Kind {
 		case tracefs.KindEvent, tracefs.KindCookie:
 			r.enter(h, rec)
+		case tracefs.KindLost, tracefs.KindGap:
+			r.missed++
 		case tracefs.KindStack:
 			s := &r.subject // one for all: an Evidence may be anything, so it would be made anew for each
 			*s = Subject{TID: rec.TID, TGID: tracefs.NoTID, Continued: rec.Flags&tracefs.Continued != 0, batch: h.Batch, record: rec}
@@ -29,6 +36,10 @@ func (r *Resolver) judge(h *Held) {
 			s.Outcomes, _ = h.StackOutcomes(i)
 			if h.Timed(rec) {
 				s.Timed, s.Time = true, h.Time(rec)
+			}
+			s.Deferred = rec.Flags&tracefs.Deferred != 0
+			if e := r.entries[rec.TID]; s.Deferred && rec.Value != 0 && e.asked == rec.Value {
+				s.Asked = e.since
 			}
 			s.Syscall = rec.Flags&(tracefs.Deferred|tracefs.Continued) == tracefs.Deferred && rec.Value != 0 &&
 				r.entries[rec.TID].cookie == rec.Value
@@ -60,13 +71,18 @@ func known(comm []byte) []byte {
 func (r *Resolver) enter(h *Held, rec *tracefs.Record) {
 	was := r.entries[rec.TID]
 	e := was
+	if rec.Kind == tracefs.KindCookie && e.asked != rec.Value {
+		e.asked, e.since = rec.Value, 0
+		if h.Timed(rec) {
+			e.since = h.Time(rec)
+		}
+	}
 	switch {
 	case rec.Kind == tracefs.KindEvent:
+		e.losses = r.missed
 		e.syscall = rec.Flags&tracefs.Bare != 0 || rec.Body > rec.Off && returnsBehind(h.Text[rec.Body:])
-	case e.syscall:
+	case e.syscall && e.losses == r.missed: // else the cookie can be that of an event that is missing
 		e.cookie = rec.Value
-	default:
-		return
 	}
 	if e == was {
 		return

@@ -42,12 +42,59 @@ func (r *Resolver) closeSpan(t *task) {
 	}
 }
 
+// early is what the kernel announced before a task's stack: some kernels do so
+// before they write it. It belongs to the stack of the same entry into the kernel,
+// which has its cookie.
+type early struct {
+	cookie uint64
+	list   []earlyFile
+}
+
+type earlyFile struct {
+	id tracefs.Identifier
+	b  filemap.Binding
+}
+
+// maxEarly bounds what is announced before one stack.
+const maxEarly = 256
+
+// expect keeps an announcement for the stack that the task has asked for and that
+// has not come.
+func (t *task) expect(id tracefs.Identifier, b *filemap.Binding) {
+	if !t.pending || t.cookie == 0 {
+		return
+	}
+	if t.early == nil {
+		t.early = new(early)
+	}
+	if t.early.cookie != t.cookie {
+		t.early.cookie, t.early.list = t.cookie, t.early.list[:0]
+	}
+	if len(t.early.list) < maxEarly {
+		t.early.list = append(t.early.list, earlyFile{id, *b})
+	}
+}
+
+// nameEarly names the frames of a stack whose files were announced before it.
+func (r *Resolver) nameEarly(t *task, h *Held, i int, rec *tracefs.Record) {
+	if t.early.cookie == rec.Value {
+		for k := range t.early.list {
+			e := &t.early.list[k]
+			r.restateStack(h, i, e.id, owned(&e.b))
+		}
+	}
+	t.early.list = t.early.list[:0]
+	t.early.cookie = 0
+}
+
 // waiter is a frame whose identifier has not been announced yet.
 type waiter struct {
 	held *Held
 	rec  int32
 	id   tracefs.Identifier
 	out  *Outcome
+	// losses is how many there were before the frame.
+	losses int64
 }
 
 // lookup gives a frame with an identifier its file, or lets it wait; then it
@@ -60,7 +107,7 @@ func (r *Resolver) lookup(h *Held, i int, rec *tracefs.Record, id tracefs.Identi
 	case b == nil && e.Forgotten:
 		*out = unnamed(filemap.Forgotten)
 	case b == nil:
-		w := waiter{held: h, rec: int32(i), id: id, out: out}
+		w := waiter{held: h, rec: int32(i), id: id, out: out, losses: r.totals.losses}
 		r.waiting[e] = append(r.waiting[e], w)
 		h.waiters = append(h.waiters, w)
 		h.names++
@@ -69,7 +116,7 @@ func (r *Resolver) lookup(h *Held, i int, rec *tracefs.Record, id tracefs.Identi
 	case ambiguous || r.opt.Sources > 1 && tied(h, rec, e, b):
 		*out = unnamed(filemap.Ambiguous)
 	default:
-		*out = named(b.File)
+		*out = bound(b)
 	}
 	return true
 }
@@ -99,7 +146,10 @@ func (r *Resolver) announce(h *Held, rec *tracefs.Record) {
 	r.boundFiles()
 	pos := h.pos(rec)
 	e := r.table.Entry(a.ID)
-	b := filemap.Binding{File: r.files.Intern(a.Path, a.BuildID), From: pos, At: pos, Source: rec.Source}
+	b := filemap.Binding{File: r.files.Intern(a.Path, a.BuildID), From: pos, At: pos, Source: rec.Source, Report: a.Report}
+	if a.Report {
+		b.Trust = filemap.Marked(a.Mark)
+	}
 	if r.opt.Sources > 1 {
 		b.Time = h.Time(rec)
 	}
@@ -115,10 +165,13 @@ func (r *Resolver) announce(h *Held, rec *tracefs.Record) {
 	if e.Version != version {
 		r.table.Version++
 	}
-	if b.Owned {
-		r.nameOwner(owner, a.ID, b.File)
+	switch {
+	case b.Owned:
+		r.nameOwner(owner, a.ID, &b)
+	case owner == nil:
+		r.task(rec.TID).expect(a.ID, &b)
 	}
-	r.nameWaiters(e, h, rec, b.File)
+	r.nameWaiters(e, h, rec, &b)
 	switch {
 	case !rival:
 	case owner != nil && torn:
@@ -154,15 +207,13 @@ func (r *Resolver) owner(t *task, h *Held, rec *tracefs.Record, id tracefs.Ident
 }
 
 // nameOwner names the frames of the stack that made the kernel announce.
-func (r *Resolver) nameOwner(s *span, id tracefs.Identifier, file *filemap.File) {
-	o := named(file)
-	o.own = true
-	r.restateStack(s.held, s.rec, id, o)
+func (r *Resolver) nameOwner(s *span, id tracefs.Identifier, b *filemap.Binding) {
+	r.restateStack(s.held, s.rec, id, owned(b))
 }
 
 // nameWaiters names the frames that have waited for an identifier's first
 // announcement.
-func (r *Resolver) nameWaiters(e *filemap.Entry, h *Held, rec *tracefs.Record, file *filemap.File) {
+func (r *Resolver) nameWaiters(e *filemap.Entry, h *Held, rec *tracefs.Record, b *filemap.Binding) {
 	list := r.waiting[e]
 	if list == nil {
 		return
@@ -170,7 +221,7 @@ func (r *Resolver) nameWaiters(e *filemap.Entry, h *Held, rec *tracefs.Record, f
 	for _, w := range list {
 		w.held.names--
 		if w.out.File == nil && r.within(w.held, &w.held.Records[w.rec], h, rec) {
-			*w.out = named(file)
+			*w.out = bound(b)
 		}
 	}
 	delete(r.waiting, e)
@@ -185,7 +236,7 @@ func (r *Resolver) rename(e *filemap.Entry, from, to filemap.Pos) {
 		case ambiguous:
 			r.restateStack(h, i, e.ID, unnamed(filemap.Ambiguous))
 		case b != nil:
-			r.restateStack(h, i, e.ID, named(b.File))
+			r.restateStack(h, i, e.ID, bound(b))
 		}
 	})
 }
@@ -265,6 +316,13 @@ func (r *Resolver) settle(h *Held) {
 	if r.opt.Evidence != nil {
 		r.judge(h)
 	}
+	if r.opt.Strict {
+		for i := range h.Outcomes {
+			if o := &h.Outcomes[i]; o.Trust == filemap.Claimed {
+				*o = unnamed(filemap.OnlyClaimed)
+			}
+		}
+	}
 }
 
 func (r *Resolver) settleWaiters(h *Held) {
@@ -284,12 +342,26 @@ func (r *Resolver) settleWaiters(h *Held) {
 		if w.out.File != nil || w.out.Reason == filemap.Ambiguous || r.opt.First == nil || e.Forgotten {
 			continue
 		}
-		if path, words, ok := r.opt.First(w.id); ok {
-			*w.out = named(r.files.Intern(path, words))
-		}
+		r.nameLater(&w)
 	}
 	clear(h.waiters)
 	h.waiters = h.waiters[:0]
+}
+
+// nameLater names a frame by the first announcement of its identifier, however
+// much later that is. Where records were lost in between, it may be another file's
+// by then, and its own announcement be among them.
+func (r *Resolver) nameLater(w *waiter) {
+	a, losses, ok := r.opt.First(w.id)
+	switch {
+	case !ok:
+	case losses != w.losses && !a.Report:
+		*w.out = unnamed(filemap.Lost)
+	case a.Report:
+		*w.out = Named(r.files.Intern(a.Path, a.BuildID), filemap.Marked(a.Mark))
+	default:
+		*w.out = Named(r.files.Intern(a.Path, a.BuildID), filemap.Claimed)
+	}
 }
 
 // other is the outcome of a frame that has no identifier to look up.
@@ -305,8 +377,8 @@ func (r *Resolver) other(txt []byte, f *tracefs.Frame) Outcome {
 		return unnamed(filemap.Anonymous)
 	case tracefs.FormResolved:
 		o := r.alreadyNamed(txt[f.Stem:f.End])
-		if f.Inferred && o.File != nil {
-			o.Trust = filemap.Inferred
+		if o.File != nil {
+			o.Trust = writtenTrust(f)
 		}
 		return o
 	case tracefs.FormUnresolved:
@@ -322,18 +394,28 @@ func (r *Resolver) other(txt []byte, f *tracefs.Frame) Outcome {
 	return unnamed(filemap.Unreadable)
 }
 
+// writtenTrust is the trust of a frame that has its file in the text: never more
+// than an earlier run of ustack had. Where there is no mark, it is that of the
+// kernel, which writes the file of a frame that it looks at.
+func writtenTrust(f *tracefs.Frame) filemap.Trust {
+	if f.Inferred && f.Mark == tracefs.NoMark {
+		return filemap.Inferred
+	}
+	return filemap.Marked(f.Mark)
+}
+
 // alreadyNamed takes " : path=PATH build_id={…}" of a frame as it is.
 func (r *Resolver) alreadyNamed(suffix []byte) Outcome {
 	_, file, _ := bytes.Cut(suffix, []byte("path="))
 	r.boundFiles()
 	if path, id, ok := hexID(file); ok {
-		return named(r.files.InternID(path, id))
+		return Named(r.files.InternID(path, id), filemap.Announced)
 	}
 	path, words := text.SplitFile(file)
 	if !text.UsablePath(path) {
 		return unnamed(filemap.Unreadable)
 	}
-	return named(r.files.Intern(path, words))
+	return Named(r.files.Intern(path, words), filemap.Announced)
 }
 
 // hexID takes "PATH [build_id=HEX]" apart, as render writes it on demand.

@@ -32,7 +32,31 @@ func Named(f *filemap.File, t filemap.Trust) Outcome { return Outcome{File: f, T
 // Unnamed is the outcome of a frame without.
 func Unnamed(r filemap.Reason) Outcome { return Outcome{Reason: r} }
 
-func named(f *filemap.File) Outcome { return Named(f, filemap.Announced) }
+// bound is the outcome of a frame with an identifier that has been announced: by
+// the kernel because of another stack, or in a report.
+func bound(b *filemap.Binding) Outcome {
+	if b.Report {
+		return Named(b.File, b.Trust)
+	}
+	return Named(b.File, filemap.Claimed)
+}
+
+// owned is the outcome of the frames of the stack that made the kernel announce.
+func owned(b *filemap.Binding) Outcome {
+	o := Own(b.File)
+	if b.Report {
+		o.Trust = b.Trust
+	}
+	return o
+}
+
+// Own is the outcome of a frame whose own stack made the kernel announce the
+// file.
+func Own(f *filemap.File) Outcome {
+	o := Named(f, filemap.Announced)
+	o.own = true
+	return o
+}
 
 func unnamed(r filemap.Reason) Outcome { return Unnamed(r) }
 
@@ -53,9 +77,14 @@ type Subject struct {
 	Syscall bool
 	// Continued: the frames are the rest of a stack.
 	Continued bool
-	Text      []byte
-	Frames    []tracefs.Frame
-	Outcomes  []Outcome
+	// Deferred: the stack was unwound on return to user space. Asked is, if not
+	// 0, when the first event asked for it of which that is known: since then the
+	// thread has been in the kernel.
+	Deferred bool
+	Asked    tracefs.Time
+	Text     []byte
+	Frames   []tracefs.Frame
+	Outcomes []Outcome
 
 	batch  *tracefs.Batch // nil if there is nothing to identify it by
 	record *tracefs.Record
@@ -81,13 +110,15 @@ type Options struct {
 	// Dialect is how frames without an identifier are to be understood.
 	Dialect Dialect
 	// First finds the first announcement of an identifier in the whole
-	// input, for inputs that can be read twice; nil for others.
-	First func(tracefs.Identifier) (path, words []byte, ok bool)
+	// input, and how many losses were before it, for inputs that can be read twice; nil for others.
+	First func(tracefs.Identifier) (a tracefs.Announcement, losses int64, ok bool)
 	// Identifiers bounds the table of identifiers, 0 for the default.
 	Identifiers int
 	// Evidence has the last word about frames; nil for none. It judges each
 	// stack by itself, so the source must not use shapes.
 	Evidence Evidence
+	// Strict leaves frames unresolved whose file is only claimed.
+	Strict bool
 	// Sources is the number of inputs that were merged.
 	Sources int
 
@@ -122,6 +153,7 @@ type Resolver struct {
 	lossAt      map[int32]filemap.Pos
 	stitch      stitcher
 	entries     map[int32]entry
+	missed      int64   // places where records are missing, of what has been judged
 	subject     Subject // the one that is judged
 }
 
@@ -156,8 +188,10 @@ func (r *Resolver) Add(b *tracefs.Batch) {
 			}
 		case tracefs.KindLost:
 			r.lost(h, rec)
+			r.loseEvents(rec)
 		case tracefs.KindGap:
 			r.totals.Gaps++
+			r.loseEvents(rec)
 			if rec.CPU >= 0 {
 				r.blame(h, rec) // the CPU's buffer starts late
 			}
@@ -182,6 +216,9 @@ func (r *Resolver) stack(h *Held, i int, rec *tracefs.Record) {
 	} else {
 		frames, text := h.StackFrames(rec)
 		identified, _ = r.frames(h, i, rec, frames, text, h.Outcomes[rec.Lo:rec.Hi])
+	}
+	if t.early != nil && t.early.cookie != 0 && identified {
+		r.nameEarly(t, h, i, rec)
 	}
 	if rec.Flags&tracefs.Continued == 0 {
 		r.totals.Stacks++

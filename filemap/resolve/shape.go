@@ -18,7 +18,8 @@ type Result struct {
 	// processor's cache.
 	table      int64  // of the table, when version was last right
 	marked     uint32 // where the use of entries was noted, see markUse
-	named      uint16 // frames, if all are Announced
+	named      uint16 // frames, if all have one trust
+	trust      filemap.Trust
 	identified bool
 	counted    bool // the files are marked as used
 
@@ -34,7 +35,8 @@ type Result struct {
 // use is what a batch needs to know of the Result of one of its shapes.
 type use struct {
 	res        *Result // nil: look at the shape
-	named      uint16  // frames, if all are Announced
+	named      uint16  // frames, if all have one trust
+	trust      filemap.Trust
 	identified bool
 }
 
@@ -64,7 +66,7 @@ func (r *Resolver) shaped(h *Held, i int, rec *tracefs.Record, pos filemap.Pos) 
 		return r.judgeShape(h, i, rec)
 	}
 	h.Results[i] = u.res
-	h.named += int64(u.named)
+	h.named[u.trust] += int64(u.named)
 	if u.named == 0 {
 		h.mixed = append(h.mixed, u.res)
 	}
@@ -91,7 +93,7 @@ func (r *Resolver) recall(h *Held, u *use, sh *tracefs.Shape) bool {
 		return false
 	}
 	m.table = r.table.Version // nothing to look at until the table changes
-	u.res, u.identified, u.named = m, m.identified, m.named
+	u.res, u.identified, u.named, u.trust = m, m.identified, m.named, m.trust
 	if m.named > 0 && !m.counted {
 		h.fresh = append(h.fresh, m)
 	}
@@ -112,9 +114,7 @@ func (r *Resolver) judgeShape(h *Held, i int, rec *tracefs.Record) (identified b
 		return identified
 	}
 	res.identified = identified
-	if len(res.Outcomes) <= math.MaxUint16 && !slices.ContainsFunc(res.Outcomes, func(o Outcome) bool { return o.Trust != filemap.Announced }) {
-		res.named = uint16(len(res.Outcomes))
-	}
+	res.countNamed()
 	for k := range sh.Frames {
 		if id := sh.Frames[k].ID; !id.NoFile() && !id.NoVMA() {
 			if e := r.table.Entry(id); !slices.Contains(res.entries, e) {
@@ -126,6 +126,18 @@ func (r *Resolver) judgeShape(h *Held, i int, rec *tracefs.Record) (identified b
 	res.markUse(h)
 	sh.Memo = res
 	return identified
+}
+
+// countNamed notes how many frames there are if all have a file, with one trust.
+func (res *Result) countNamed() {
+	n := len(res.Outcomes)
+	if n == 0 || n > math.MaxUint16 {
+		return
+	}
+	t := res.Outcomes[0].Trust
+	if t != filemap.NoTrust && !slices.ContainsFunc(res.Outcomes, func(o Outcome) bool { return o.Trust != t }) {
+		res.named, res.trust = uint16(n), t
+	}
 }
 
 // markUse notes the use of a result's identifiers, once a mebibyte of input: it
@@ -179,5 +191,5 @@ func (h *Held) unshare(res *Result) {
 		h.mixed = slices.Delete(h.mixed, k, k+1)
 		return
 	}
-	h.named -= int64(len(res.Outcomes))
+	h.named[res.trust] -= int64(res.named)
 }

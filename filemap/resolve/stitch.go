@@ -59,86 +59,8 @@ type eventRef struct {
 type taskStitch struct {
 	asked []eventRef // events that wait for the stack of the task's cookie
 	last  *Stack     // the last deferred stack: it serves later events too
+	user  bool       // a cookie or stack has followed one of its events
 }
-
-// maxNested is how many events of a CPU can wait for their own records at
-// once: an interrupt can come between an event and its cookie or stack.
-const maxNested = 4
-
-// stitcher pairs the records that the kernel writes right behind an event,
-// on the same CPU and with the same flag columns, with the event.
-type stitcher struct {
-	open [][]eventRef // by CPU, innermost last
-}
-
-// maxCPU bounds the CPUs that are kept apart (NR_CPUS is 8192 at most).
-const maxCPU = 1 << 13
-
-// on returns the list of a CPU.
-func (s *stitcher) on(cpu int32) *[]eventRef {
-	cpu &= maxCPU - 1
-	for int(cpu) >= len(s.open) {
-		s.open = append(s.open, nil)
-	}
-	return &s.open[cpu]
-}
-
-// openEvent begins an event: a cookie or stack may follow. The events that it
-// shows to be over get nothing any more.
-func (r *Resolver) openEvent(h *Held, i int, rec *tracefs.Record) {
-	if rec.Flags&tracefs.Continued != 0 {
-		return
-	}
-	ref := eventRef{held: h, seq: h.seq, rec: int32(i), tid: rec.TID, ctx: context(h, rec)}
-	open := r.stitch.on(rec.CPU)
-	list := *open
-	for len(list) > 0 {
-		last := &list[len(list)-1]
-		if last.tid == ref.tid && last.ctx != ref.ctx && len(list) < maxNested {
-			break // an interrupt's, or a nested one
-		}
-		r.noStack(last, NotMissing)
-		list = list[:len(list)-1]
-	}
-	a := &h.Attached[i]
-	a.waits = true
-	h.events++
-	*open = append(list, ref)
-}
-
-// context is what the flag columns of a record show.
-func context(h *Held, rec *tracefs.Record) (ctx [8]byte) {
-	if flags, ok := h.Context(rec); ok {
-		copy(ctx[:], flags[:])
-		return ctx
-	}
-	const cpu, flags, end = 29, 31, 36 // in "%16s-%-7d [%03d] FFFFF "
-	head := h.Text[rec.Off:rec.Body]
-	if len(head) > end && head[cpu] == ']' && head[flags] != ' ' && head[end] == ' ' {
-		copy(ctx[:], head[flags:end])
-		return ctx
-	}
-	copy(ctx[:], h.Head(rec).Flags)
-	return ctx
-}
-
-// eventOf finds the event that a cookie or immediate stack belongs to.
-func (r *Resolver) eventOf(h *Held, rec *tracefs.Record) (ref eventRef, ok bool) {
-	open := r.stitch.on(rec.CPU)
-	list := *open
-	for n := len(list) - 1; n >= 0; n-- {
-		ref := list[n]
-		if ref.tid == rec.TID && r.live(&ref) && ref.ctx == context(h, rec) &&
-			r.within(ref.held, &ref.held.Records[ref.rec], h, rec) {
-			*open = append(list[:n], list[n+1:]...)
-			return ref, true
-		}
-	}
-	return eventRef{}, false
-}
-
-// live reports whether an event is still held.
-func (r *Resolver) live(ref *eventRef) bool { return ref.seq > r.released }
 
 // attachCookie hangs a request on its event.
 func (r *Resolver) attachCookie(h *Held, i int, rec *tracefs.Record, t *task) {
@@ -148,6 +70,7 @@ func (r *Resolver) attachCookie(h *Held, i int, rec *tracefs.Record, t *task) {
 		h.Attached[i].Taken = false // its event is gone: let it stand
 		return
 	}
+	t.stitch.user = true
 	a := &ref.held.Attached[ref.rec]
 	a.Cookie = rec.Value
 	switch {
@@ -176,6 +99,7 @@ func (r *Resolver) attachStack(h *Held, i int, rec *tracefs.Record, t *task) {
 	h.stacks = append(h.stacks, s)
 	if rec.Flags&tracefs.Deferred == 0 {
 		if ref, ok := r.eventOf(h, rec); ok {
+			t.stitch.user = true
 			r.give(&ref, s)
 			h.Attached[i].Taken = true
 		}
@@ -225,8 +149,27 @@ func (r *Resolver) noStack(ref *eventRef, why Missing) {
 	if a.waits {
 		a.Missing = why
 		r.findLate(a, ref.tid)
+		r.countBare(ref.held, &ref.held.Records[ref.rec], a)
 	}
 	r.done(ref, a)
+}
+
+// markers begin the bodies of records that the kernel gives no user stack:
+// tracing_mark_write and tracing_mark_raw_write in kernel/trace/trace.c.
+var markers = [...]string{"tracing_mark_write: ", "# "}
+
+// countBare counts an event that has got no stack.
+func (r *Resolver) countBare(h *Held, rec *tracefs.Record, a *Attached) {
+	if a.Stack != nil || rec.Kind != tracefs.KindEvent {
+		return
+	}
+	body := h.Text[rec.Body:rec.End]
+	for _, m := range markers {
+		if len(body) >= len(m) && string(body[:len(m)]) == m {
+			return
+		}
+	}
+	r.totals.Stackless[a.Missing]++
 }
 
 // findLate looks for the stack of an event that could not wait for it.
@@ -268,6 +211,7 @@ func (r *Resolver) settleEvents(h *Held) {
 			a.Missing = HeldTooLong
 			r.findLate(a, h.Records[i].TID)
 		}
+		r.countBare(h, &h.Records[i], a)
 	}
 }
 

@@ -3,6 +3,7 @@ package resolve
 // task is what is known of one thread.
 type task struct {
 	span    span
+	early   *early // what was announced before the stack
 	cookie  uint64 // of its last request
 	pending bool   // the stack of it has not come
 	losses  int64  // Totals.losses when it asked

@@ -62,9 +62,12 @@ type Totals struct {
 	Rebound          int64 // announcements that changed an identifier's meaning
 	Requests         int64 // distinct cookies that were given out
 	Missing          [MissingCount]int64
-	HeldTooLong      int64          // events whose stack came too late for them (stitching)
-	Lost             map[int32]Loss // by CPU
-	Gaps             int64          // places where records may be missing, without a count
+	HeldTooLong      int64 // events whose stack came too late for them (stitching)
+	// Stackless are the events without a stack, by why (stitching): NotMissing
+	// counts those of which the trace has neither a stack nor a request.
+	Stackless [MissingCount]int64
+	Lost      map[int32]Loss // by CPU
+	Gaps      int64          // places where records may be missing, without a count
 
 	losses int64 // gaps so far, over all CPUs
 }
@@ -98,8 +101,10 @@ func (r *Resolver) Totals() *Totals {
 // count adds up the outcomes of a batch that goes out.
 func (r *Resolver) count(h *Held) {
 	r.countOutcomes(h.Outcomes)
-	r.totals.Frames += h.named
-	r.totals.Trusts[filemap.Announced] += h.named
+	for trust, n := range h.named {
+		r.totals.Frames += n
+		r.totals.Trusts[trust] += n
+	}
 	for _, res := range h.mixed {
 		r.countOutcomes(res.Outcomes)
 	}

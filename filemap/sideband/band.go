@@ -43,6 +43,13 @@ type Options struct {
 	// file id), by which the end of an exec is known. 0 if nobody knows: then
 	// stacks of the middle of an exec are not told from those of its program.
 	ExecEvent uint64
+	// Tracepoints are those by which changes are known of which perf itself has
+	// no records, see Tracepoints and Band.Unseen.
+	Tracepoints []Tracepoint
+	// Watcher watches files for writes, nil if nobody does. It calls
+	// Written.Changed.
+	Watcher FileWatcher
+	Written *Written
 	// Sys is where sysfs is mounted, /sys if empty.
 	Sys string
 }
@@ -73,11 +80,24 @@ type Band struct {
 	drained          tracefs.Time // all that happened before is known
 	comms            comms
 
+	// tracepoints are those that are open on all CPUs. moves are the calls of
+	// mremap that have not returned, children the last process that each thread
+	// has made.
+	tracepoints []Tracepoint
+	moves       map[int]*move
+	children    map[int]int
+	values      [6]uint64
+	namings     namings
+
 	batch   batch
 	watch   watch
 	scratch procmap.Process
 	found   Drained // since the last Drain
-	breaks  int     // gaps until now
+	breaks  int     // gaps until now, unseen those of the soft rings
+	unseen  int
+	blind   bool // see Unseen
+	hotplug hotplug
+	files   watchedFiles
 }
 
 // Open opens a ring on every CPU that is on. From then on nothing is missed;
@@ -105,7 +125,7 @@ func Open(spaces *space.Spaces, opt Options) (*Band, error) {
 	if opt.Sys == "" {
 		opt.Sys = "/sys"
 	}
-	b := &Band{History: NewHistory(spaces), opt: opt, clock: clock}
+	b := &Band{History: NewHistory(spaces), opt: opt, clock: clock, tracepoints: slices.Clone(opt.Tracepoints)}
 	if opt.Log != nil {
 		b.History.log = &logWriter{w: opt.Log, buf: []byte(LogHead + opt.Clock + "\n")}
 		if !opt.VDSO.IsZero() {
@@ -115,8 +135,9 @@ func Open(spaces *space.Spaces, opt Options) (*Band, error) {
 	if err := b.openAll(); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
+	b.checkUnseen()
 	b.expired, b.checked = b.Now(), b.Now()
-	b.reached = b.expired
+	b.reached, b.files.checked = b.expired, b.expired
 	return b, nil
 }
 
@@ -135,12 +156,20 @@ func (b *Band) openAll() error {
 			return err
 		}
 		r.last = b.Now()
-		b.rings = append(b.rings, r)
+		b.addRing(r)
 	}
 	if len(b.rings) == 0 {
 		return fmt.Errorf("opening a perf side band: %w", ErrUnsupported)
 	}
 	return nil
+}
+
+// addRing takes a ring of a CPU, with its tracepoints.
+func (b *Band) addRing(r *ring) {
+	b.rings = append(b.rings, r)
+	if soft := b.openTracepoints(r); soft != nil {
+		b.rings = append(b.rings, soft)
+	}
 }
 
 // Now is the time by the clock of the side band.
@@ -151,7 +180,9 @@ func (b *Band) Now() tracefs.Time { return now(b.clock) }
 func (b *Band) RingSize() int {
 	size := len(b.rings[0].data)
 	for _, r := range b.rings {
-		size = min(size, len(r.data))
+		if !r.soft {
+			size = min(size, len(r.data))
+		}
 	}
 	return size
 }
@@ -166,7 +197,9 @@ func (b *Band) tellsLoaded() bool { return len(b.rings) > 0 && b.rings[0].featur
 func (b *Band) CPUs() []int {
 	var list []int
 	for _, r := range b.rings {
-		list = append(list, r.cpu)
+		if !r.soft {
+			list = append(list, r.cpu)
+		}
 	}
 	return list
 }
@@ -204,41 +237,4 @@ func (b *Band) Close() error {
 	}
 	b.rings = nil
 	return err
-}
-
-// listAgain is how often the CPUs are listed to see whether one went on or off.
-const listAgain = tracefs.Time(time.Second)
-
-// followCPUs opens rings for CPUs that went on, and closes those of CPUs that
-// went off: their events do not come back. What happened on a CPU between its
-// coming and our looking is lost. One that goes off and on again within listAgain
-// is not noticed, and its ring stays empty.
-func (b *Band) followCPUs(t tracefs.Time) {
-	if t-b.checked < listAgain {
-		return
-	}
-	since := b.checked
-	b.checked = t
-	cpus, err := onlineCPUs(b.opt.Sys)
-	if err != nil {
-		return
-	}
-	b.rings = slices.DeleteFunc(b.rings, func(r *ring) bool {
-		if len(b.rings) == 1 || slices.Contains(cpus, r.cpu) {
-			return false
-		}
-		_ = r.close() // nothing is written to it any more
-		return true
-	})
-	for _, cpu := range cpus {
-		if slices.ContainsFunc(b.rings, func(r *ring) bool { return r.cpu == cpu }) {
-			continue
-		}
-		r, err := b.opt.newRing(cpu, b.clock)
-		if err == nil {
-			r.last = t
-			b.rings = append(b.rings, r)
-		}
-		b.gap(cpu, 0, since, t)
-	}
 }

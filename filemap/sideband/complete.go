@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap/bounded"
 	"ustack/filemap/elfid"
 	"ustack/filemap/openfile"
 	"ustack/filemap/procmap"
@@ -19,6 +20,7 @@ import (
 // writes, for one, it does not find.
 type completer struct {
 	reader *procmap.Reader // nil if nobody has one
+	calls  *bounded.Calls  // that open files by their path; nil before the first
 	known  map[string]fileID
 }
 
@@ -69,29 +71,53 @@ func inKernel(name string) bool {
 
 // byPath reads the ID of the file that has the name here, if that is the one,
 // and was not changed since it was mapped. The process need not exist any more.
+// What is at the path by now can be a file whose server does not answer.
 func (c *completer) byPath(m *procmap.Mapping, wall time.Time) (id elfid.ID, ok bool) {
-	// The path alone is opened first, which does nothing to devices and pipes.
-	at, err := unix.Open(m.Name, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return elfid.ID{}, false
+	if c.calls == nil {
+		c.calls = bounded.New(0)
 	}
-	defer unix.Close(at)
-	var st unix.Stat_t
-	if err := unix.Fstat(at, &st); err != nil || !isOf(&st, m) || openfile.Check(at) != nil || !time.Unix(st.Ctim.Unix()).Before(wall.Add(-coarse)) {
-		return elfid.ID{}, false
-	}
-	is := versionOf(&st)
-	if f, ok := c.known[m.Name]; ok && f.version == is {
-		return f.id, true
-	}
-	if id, ok = readID(at, is); !ok {
+	f := &namedFile{m: *m, wall: wall}
+	f.known, f.isKnown = c.known[m.Name]
+	if c.calls.Do(f.read) != nil || !f.ok {
 		return elfid.ID{}, false
 	}
 	if c.known == nil || len(c.known) >= maxKnown {
 		c.known = make(map[string]fileID)
 	}
-	c.known[m.Name] = fileID{is, id}
-	return id, true
+	c.known[m.Name] = f.found
+	return f.found.id, true
+}
+
+// namedFile is a file to be read by its name, and what came of it. It has no
+// memory of the completer's: the read may be given up, and goes on then.
+type namedFile struct {
+	m       procmap.Mapping
+	wall    time.Time
+	known   fileID
+	isKnown bool
+
+	found fileID
+	ok    bool
+}
+
+// read reads the ID, unless it is known.
+func (f *namedFile) read() {
+	// The path alone is opened first, which does nothing to devices and pipes.
+	at, err := unix.Open(f.m.Name, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(at)
+	var st unix.Stat_t
+	if err := unix.Fstat(at, &st); err != nil || !isOf(&st, &f.m) || openfile.Check(at) != nil || !time.Unix(st.Ctim.Unix()).Before(f.wall.Add(-coarse)) {
+		return
+	}
+	f.found.version = versionOf(&st)
+	if f.isKnown && f.known.version == f.found.version {
+		f.found, f.ok = f.known, true
+		return
+	}
+	f.found.id, f.ok = readID(at, f.found.version)
 }
 
 // isOf reports whether a file is that of a mapping.
@@ -103,7 +129,7 @@ func isOf(st *unix.Stat_t, m *procmap.Mapping) bool {
 // readID reads the ID of a file by the descriptor of its path, the zero ID if
 // it has none. ok is false if it was written meanwhile.
 func readID(at int, is version) (id elfid.ID, ok bool) {
-	f, err := os.Open("/proc/self/fd/" + strconv.Itoa(at))
+	f, err := os.OpenFile("/proc/self/fd/"+strconv.Itoa(at), os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return elfid.ID{}, false
 	}

@@ -8,7 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap/bounded"
 	"ustack/filemap/elfid"
+	"ustack/filemap/fusetest"
 	"ustack/filemap/procmap"
 )
 
@@ -54,7 +58,7 @@ func TestIDOfTheDead(t *testing.T) {
 		drain(t, b)
 		versions := b.History.Spaces.Space(cmd.Process.Pid).Versions()
 		found := false
-		for _, m := range versions[len(versions)-1].Mappings {
+		for m := range versions[len(versions)-1].Mappings.All() {
 			if m.File.Name == name {
 				found = true
 				if m.File.Inode == 0 {
@@ -83,5 +87,21 @@ func TestInKernel(t *testing.T) {
 	c.complete(os.Getpid(), &m, time.Now())
 	if !m.BuildID.IsZero() || len(c.known) != 0 {
 		t.Errorf("%+v", m)
+	}
+}
+
+// TestSilentServer: who keeps a file from being read keeps no one who wants to.
+func TestSilentServer(t *testing.T) {
+	s := fusetest.Start(t, []byte("a file"))
+	var st unix.Stat_t
+	if err := unix.Stat(s.Path, &st); err != nil {
+		t.Fatal(err)
+	}
+	s.Silence()
+	c := completer{calls: bounded.New(10 * time.Millisecond)}
+	m := procmap.Mapping{Name: s.Path, Inode: st.Ino, Dev: procmap.Dev{Major: unix.Major(st.Dev), Minor: unix.Minor(st.Dev)}}
+	c.complete(os.Getpid(), &m, time.Now())
+	if !m.BuildID.IsZero() || len(c.known) != 0 || s.Asked() == 0 {
+		t.Errorf("%+v, asked %d times", m, s.Asked())
 	}
 }

@@ -38,6 +38,9 @@ type Record struct {
 	BuildID           elfid.ID
 	// Name is that of MMAP2 or COMM. It lies in the bytes that were decoded.
 	Name []byte
+	// Raw is what a tracepoint has recorded (SAMPLE); nil for the end of an exec.
+	// It lies in the bytes that were decoded.
+	Raw []byte
 	// Lost is how many records the kernel had no room for (LOST,
 	// LOST_SAMPLES).
 	Lost uint64
@@ -76,13 +79,21 @@ func size(b []byte) (int, error) {
 	return n, nil
 }
 
-// when is the time of a whole record. Each ends with what sampleType asks for
-// (sample_id_all of man 2 perf_event_open).
+// trailer is what sampleType asks for. It ends each record (sample_id_all of man 2
+// perf_event_open), but for a sample, which begins with it.
+func trailer(b []byte) []byte {
+	if recordType(b) == unix.PERF_RECORD_SAMPLE {
+		return b[headerSize:][:trailerSize]
+	}
+	return b[len(b)-trailerSize:]
+}
+
+// when is the time of a whole record.
 func when(b []byte) (tracefs.Time, error) {
 	if len(b) < headerSize+trailerSize {
 		return 0, bad("it has no time", len(b))
 	}
-	t := binary.NativeEndian.Uint64(b[len(b)-trailerSize+8:])
+	t := binary.NativeEndian.Uint64(trailer(b)[8:])
 	if t > math.MaxInt64 {
 		return 0, bad("its time is impossible", len(b))
 	}
@@ -102,7 +113,8 @@ func Decode(b []byte, r *Record) (int, error) {
 	if r.Time, err = when(b[:n]); err != nil {
 		return 0, err
 	}
-	r.CPU = e.Uint32(b[n-8:])
+	ids := trailer(b[:n])
+	r.CPU = e.Uint32(ids[16:])
 	body := b[headerSize : n-trailerSize]
 	switch r.Type {
 	case unix.PERF_RECORD_MMAP2:
@@ -111,11 +123,9 @@ func Decode(b []byte, r *Record) (int, error) {
 		err = r.comm(body)
 	case unix.PERF_RECORD_FORK, unix.PERF_RECORD_EXIT:
 		err = r.task(body)
-	case unix.PERF_RECORD_SAMPLE: // of what its trailer is, and nothing else
-		if len(body) > 0 {
-			return 0, bad("a sample is too long", n)
-		}
-		r.ids(b[n-trailerSize:], b[n-trailerSize+4:])
+	case unix.PERF_RECORD_SAMPLE:
+		r.ids(ids, ids[4:])
+		err = r.sample(b[headerSize+trailerSize : n])
 	case unix.PERF_RECORD_LOST:
 		if len(body) < lostSize {
 			return 0, bad("a loss without a number", n)
@@ -157,6 +167,20 @@ func (r *Record) mmap2(b []byte) error {
 	if r.Addr+r.Len < r.Addr || r.Len == 0 {
 		return bad("a mapping has impossible addresses", len(b))
 	}
+	return nil
+}
+
+// sample reads PERF_SAMPLE_RAW, if the sample has it.
+func (r *Record) sample(b []byte) error {
+	const sizeOf = 4
+	if len(b) == 0 {
+		return nil
+	}
+	n := uint64(binary.NativeEndian.Uint32(b))
+	if n > uint64(len(b)-sizeOf) {
+		return bad("a sample is cut off", len(b))
+	}
+	r.Raw = b[sizeOf:][:n]
 	return nil
 }
 

@@ -134,7 +134,7 @@ func TestDecodeBad(t *testing.T) {
 		"long build ID":   {append(edit(4, 0, 0x40)[:40], append([]byte{21}, good[41:]...)...), "build ID is too long"},
 		"short mapping":   {short(unix.PERF_RECORD_MMAP2, uint64(1)), "mapping is too short"},
 		"short name":      {short(unix.PERF_RECORD_COMM), "name is too short"},
-		"long sample":     {short(unix.PERF_RECORD_SAMPLE, uint64(1)), "sample is too long"},
+		"long sample":     {append([]byte{9, 0, 0, 0, 0, 0, 40, 0}, append(make([]byte, trailerSize), 5, 0, 0, 0, 0, 0, 0, 0)...), "sample is cut off"},
 		"short fork":      {short(unix.PERF_RECORD_FORK, uint64(1)), "fork or exit is too short"},
 		"loss of nothing": {short(unix.PERF_RECORD_LOST, uint64(1)), "loss without a number"},
 		"no samples lost": {short(unix.PERF_RECORD_LOST_SAMPLES), "loss without a number"},

@@ -17,10 +17,16 @@
 //
 //   - mmap, mprotect to executable, brk, the vDSO: told with the whole VMA, after
 //     it was merged with its neighbours. Only executable memory is asked for.
-//   - munmap, mremap, and mprotect to what is not executable: not told. A
-//     mapping stays until another one takes its place, a reading of the process
-//     misses it, or the process ends. No code runs there meanwhile. Memory that
-//     mremap moved is unknown at its new place until a reading.
+//   - munmap, mmap of other memory over it, mremap, shmdt: not told by perf, but
+//     by tracepoints of the system calls (Options.Tracepoints), whose records
+//     come in the same rings. What they take away is unknown from the entry of the
+//     call on, until it is mapped or read again; what mremap moved is known at its
+//     new place from its return on, if nothing else changed meanwhile.
+//   - System calls of 32-bit processes are not traced by these: what such a
+//     process has mapped is never sure (space.Version.Unseen). A 64-bit process
+//     that enters the kernel as a 32-bit one does (int 0x80) is not noticed.
+//   - mprotect to what is not executable: not told. The file there is still the
+//     same, and no code runs there meanwhile.
 //   - Names are paths from the root of the process that maps
 //     (perf_event_mmap_event in kernel/events/core.c calls d_path as that
 //     process). /proc/PID/maps shows them from the root of who reads, if that
@@ -35,11 +41,12 @@
 //   - Between an exec and the first instruction of the program the process has
 //     the registers of the program before. The tracepoint sched_process_exec
 //     tells when that is over.
-//   - Names of anonymous memory (PR_SET_VMA_ANON_NAME): not told.
+//   - Names of anonymous memory (PR_SET_VMA_ANON_NAME): a tracepoint reports the
+//     call, and the process is asked for the name at once.
 //   - [vsyscall], which is no mapping of a process: readings find it.
 //   - A process that shares its memory with another one (CLONE_VM without
-//     CLONE_THREAD; vfork until the exec) is told as a process of its own: what
-//     it maps in the common memory, its parent does not get.
+//     CLONE_THREAD; vfork until the exec): the tracepoint task_newtask reports it.
+//     What one of them maps, all have; one that ends leaves the others theirs.
 //   - PIDs are those of our own PID namespace. Processes outside of it are left
 //     out.
 package sideband

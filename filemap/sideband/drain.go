@@ -22,6 +22,12 @@ type Drained struct {
 	Lost      uint64
 	Malformed int
 	Doubt     bool
+	// Came is how many CPUs went on.
+	Came int
+	// Unseen is how many records of the tracepoints were lost. After that, or when
+	// Malformed, all is Unsure until Refresh.
+	Unseen uint64
+	Unsure bool
 }
 
 // batch is what is being drained, with memory that is used again.
@@ -48,8 +54,11 @@ type entry struct {
 // effects could come before causes.
 func (b *Band) Drain() (Drained, error) {
 	b.drain()
+	b.askNames()
+	b.checkWritten()
 	d := b.found
 	d.Doubt = b.History.Gaps.Open()
+	d.Unsure = !b.blind && b.History.Unsure.Open()
 	b.found = Drained{}
 	b.History.log.until(d.Until)
 	return d, b.History.log.flush()
@@ -120,7 +129,7 @@ func (b *Band) collectFrom(r *ring, d *Drained) {
 	}
 	if err != nil {
 		d.Malformed++
-		b.gap(r.cpu, 0, r.last, d.Until)
+		b.missed(r, 0, d.Until)
 	}
 	if full {
 		b.lostUntold(r, d)
@@ -159,7 +168,7 @@ func (b *Band) lost(r *ring, e entry) {
 		return
 	}
 	if n := r.loss.record(q.rec.Lost); n > 0 {
-		b.gap(r.cpu, n, r.last, e.time)
+		b.missed(r, n, e.time)
 	}
 }
 
@@ -169,8 +178,17 @@ func (b *Band) lostUntold(r *ring, d *Drained) {
 	all, err := r.count()
 	n := r.loss.report(all)
 	if err != nil || n > 0 {
-		b.gap(r.cpu, n, r.last, d.Until)
+		b.missed(r, n, d.Until)
 	}
+}
+
+// missed notes that n records of a ring are missing, from its last one on.
+func (b *Band) missed(r *ring, n uint64, t tracefs.Time) {
+	if r.soft {
+		b.softGap(r.cpu, n, r.last, t)
+		return
+	}
+	b.gap(r.cpu, n, r.last, t)
 }
 
 // apply makes history of the records of the batch that are of before the call.
@@ -202,6 +220,9 @@ func (b *Band) record(r *Record) {
 	}
 	h := b.History
 	switch {
+	case r.Type == unix.PERF_RECORD_SAMPLE && r.Raw != nil:
+		b.traced(r)
+		return
 	case r.Type == unix.PERF_RECORD_SAMPLE:
 		h.loaded(r.PID, r.Time)
 		return
@@ -210,10 +231,15 @@ func (b *Band) record(r *Record) {
 		if m.Kind.HasFile() && m.BuildID.IsZero() {
 			b.completer.complete(r.PID, &m, wall(r.Time, b.clock))
 		}
-		h.mapped(r.PID, &m, r.Time)
+		if h.mapped(r.PID, &m, r.Time) {
+			b.mapsUnnamed(r, &m)
+			b.watchFile(r.PID, &m, r.Time)
+		}
+		b.overMoves(r)
 	case r.Exec():
 		comm := b.names.Intern(r.Name)
 		b.comms.add(r.TID, called{from: r.Time, comm: comm})
+		delete(b.namings.by, r.PID)
 		h.exec(r.PID, comm, r.Time)
 		if b.tellsLoaded() {
 			h.loading(r.PID, r.Time)
@@ -231,15 +257,17 @@ func (b *Band) record(r *Record) {
 		return
 	case r.Type == unix.PERF_RECORD_FORK:
 		b.forked(r)
+		b.born(r)
 		h.fork(max(r.ParentPID, 0), r.PID, r.Time)
 	case r.Type == unix.PERF_RECORD_EXIT:
+		delete(b.moves, r.TID)
 		if !h.exit(r.PID, r.TID, r.Time) {
 			return
 		}
 	default:
 		return
 	}
-	b.watch.note(r)
+	b.watch.note(r, b.same(r.PID))
 }
 
 // recordType is the type of a whole record.

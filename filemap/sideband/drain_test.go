@@ -83,7 +83,7 @@ func TestMerge(t *testing.T) {
 		t.Errorf("%+v, %v", d, err)
 	}
 	versions := b.History.Spaces.Space(20).Versions()
-	if len(versions) != 2 || versions[1].Comm != "second" || len(versions[1].Mappings) != 1 || versions[1].To != tracefs.Time(now-10) {
+	if len(versions) != 2 || versions[1].Comm != "second" || versions[1].Mappings.Len() != 1 || versions[1].To != tracefs.Time(now-10) {
 		t.Errorf("%+v", versions)
 	}
 	if b.History.Spaces.Space(30) != nil {

@@ -50,6 +50,21 @@ func (g *Gaps) Around(t tracefs.Time) (missed, until tracefs.Time, doubtful bool
 // Since reports whether anything was in doubt from a time on.
 func (g *Gaps) Since(t tracefs.Time) bool { return int64(t) < g.over.Load() }
 
+// Between reports whether anything was in doubt between two times.
+func (g *Gaps) Between(from, to tracefs.Time) bool {
+	if int64(from) >= g.over.Load() {
+		return false
+	}
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	for i := len(g.list) - 1; i >= 0 && from < g.list[i].to; i-- {
+		if to >= g.list[i].from {
+			return true
+		}
+	}
+	return false
+}
+
 // Open reports whether all is in doubt until Refresh.
 func (g *Gaps) Open() bool {
 	g.mu.RLock()

@@ -3,6 +3,7 @@ package sideband
 import (
 	"ustack/filemap/elfid"
 	"ustack/filemap/procmap"
+	"ustack/filemap/rawstack"
 	"ustack/filemap/space"
 	"ustack/tracefs"
 )
@@ -14,18 +15,26 @@ type History struct {
 	Spaces  *space.Spaces
 	Threads *Threads
 	Gaps    *Gaps
+	// Unsure are the times in which changes of memory may have gone unseen for
+	// which perf has no records of its own: code that runs is where it was
+	// reported to be, but it may have been unmapped or moved.
+	Unsure *Gaps
+	// Stacks are the raw user stacks of events, none if nobody takes them.
+	Stacks *rawstack.Stacks
 	// VDSO is the build ID of the kernel's vDSO, as a log has it; the zero ID
 	// if unknown.
 	VDSO elfid.ID
 
-	log *logWriter // nil if nobody wants one
+	log     *logWriter // nil if nobody wants one
+	sharers sharers
 	// missed is the time until which records may be missing.
 	missed tracefs.Time
 }
 
 // NewHistory returns an empty history of the spaces.
 func NewHistory(spaces *space.Spaces) *History {
-	return &History{Spaces: spaces, Threads: NewThreads(), Gaps: new(Gaps)}
+	return &History{Spaces: spaces, Threads: NewThreads(), Gaps: new(Gaps), Unsure: new(Gaps),
+		Stacks: rawstack.New(rawstack.MaxStacks)}
 }
 
 // Place is where an address of a thread was.
@@ -50,6 +59,7 @@ func (h *History) Lookup(tid int, addr uint64, t tracefs.Time) (p Place, ok bool
 	p.Place, ok = h.Spaces.Lookup(pid, addr, t)
 	p.Late = p.Late || ok && late
 	p.Doubtful = h.Gaps.Doubtful(t)
+	p.Late = p.Late || ok && h.Unsure.Doubtful(t)
 	return p, ok
 }
 
@@ -58,6 +68,19 @@ func (h *History) Expire(before tracefs.Time) {
 	h.Spaces.Expire(before)
 	h.Threads.Expire(before)
 	h.Gaps.expire(before)
+	h.Unsure.expire(before)
+}
+
+// Stack notes the raw user stack of a thread at a time, and LoseStacks that stacks
+// are missing of a time, so many records, 0 if that is not known.
+func (h *History) Stack(tid int, t tracefs.Time, addrs []uint64) {
+	h.log.stack(tid, addrs, t)
+	h.Stacks.Add(tid, t, addrs)
+}
+
+func (h *History) LoseStacks(records uint64, from, t tracefs.Time) {
+	h.log.loseStacks(records, from, t)
+	h.Stacks.Lose(records, from, t)
 }
 
 // The changes. Each is told in the order of time, and goes into the log.
@@ -66,6 +89,7 @@ func (h *History) fork(parent, child int, t tracefs.Time) {
 	h.log.fork(parent, child, t)
 	h.Threads.gone(child, t) // a process of the same PID, whose end was lost
 	h.Threads.started(child, child, t)
+	h.sharers.leave(child)
 	h.Spaces.Fork(parent, child, t)
 }
 
@@ -77,6 +101,7 @@ func (h *History) thread(pid, tid int, t tracefs.Time) {
 func (h *History) exec(pid int, comm string, t tracefs.Time) {
 	h.log.exec(pid, comm, t)
 	h.Threads.execed(pid, t)
+	h.sharers.leave(pid)
 	h.Spaces.Exec(pid, comm, t)
 }
 
@@ -96,11 +121,6 @@ func (h *History) comm(pid int, comm string, t tracefs.Time) {
 	h.Spaces.Comm(pid, comm, t)
 }
 
-func (h *History) mapped(pid int, m *procmap.Mapping, t tracefs.Time) {
-	h.log.mapped(pid, m, t)
-	h.Spaces.MapExact(pid, m, t)
-}
-
 // found is what a process was found to have at an address when it was asked, code
 // or not, because of a stack of the time after.
 func (h *History) found(pid int, m *procmap.Mapping, t, after tracefs.Time) {
@@ -113,6 +133,7 @@ func (h *History) exit(pid, tid int, t tracefs.Time) (last bool) {
 	h.log.exit(pid, tid, t)
 	last = h.Threads.ended(pid, tid, t)
 	if last {
+		h.sharers.leave(pid)
 		h.Spaces.Exit(pid, t)
 	}
 	return last
@@ -122,6 +143,7 @@ func (h *History) exit(pid, tid int, t tracefs.Time) (last bool) {
 func (h *History) gone(pid int, t tracefs.Time) {
 	h.log.gone(pid, t)
 	h.Threads.gone(pid, t)
+	h.sharers.leave(pid)
 	h.Spaces.Exit(pid, t)
 }
 
@@ -168,4 +190,18 @@ func (h *History) sure(t tracefs.Time) {
 		h.Spaces.LoadedAll(h.missed, t)
 	}
 	h.missed = 0
+}
+
+// unseen is a loss of records of tracepoints: of unmapping and moving.
+func (h *History) unseen(cpu int, n uint64, from, t tracefs.Time) {
+	h.log.unseen(cpu, n, from, t)
+	h.Unsure.begin(from, t)
+}
+
+// whole is the end of that: all processes were read.
+func (h *History) whole(t tracefs.Time) {
+	if h.Unsure.Open() {
+		h.log.wholeAgain(t)
+		h.Unsure.end(t)
+	}
 }

@@ -255,12 +255,12 @@ func isDynamic(t *testing.T, name string) bool {
 func checkProgram(t *testing.T, b *Band, pid int) int {
 	t.Helper()
 	versions := b.History.Spaces.Space(pid).Versions()
-	for _, m := range versions[len(versions)-1].Mappings {
+	for m := range versions[len(versions)-1].Mappings.All() {
 		if m.File.Name == "/bin/x" && m.Exact && !m.File.BuildID.IsZero() {
 			return len(versions)
 		}
 	}
-	for _, m := range versions[len(versions)-1].Mappings {
+	for m := range versions[len(versions)-1].Mappings.All() {
 		t.Errorf("process %d has %+v", pid, *m.File)
 	}
 	return 0
@@ -308,7 +308,7 @@ func TestLiveLog(t *testing.T) {
 	n := 0
 	for _, pid := range pids {
 		for _, v := range b.History.Spaces.Space(pid).Versions() {
-			for _, m := range v.Mappings {
+			for m := range v.Mappings.All() {
 				for _, at := range []tracefs.Time{from, v.From - 1, v.From, m.Since - 1, m.Since, v.To - 1, v.To, until} {
 					a, okA := b.History.Lookup(pid, m.Start, at)
 					b, okB := again.Lookup(pid, m.Start, at)
@@ -347,7 +347,7 @@ func TestHotplug(t *testing.T) {
 	drain(t, b)
 	b.checked -= listAgain
 	d, err := b.Drain()
-	if err != nil || !d.Doubt || d.Lost != 0 || len(b.CPUs()) != 2 || len(b.FDs()) != 2 {
+	if err != nil || !d.Doubt || d.Lost != 0 || len(b.CPUs()) != 2 || len(b.FDs()) != 4 {
 		t.Errorf("CPUs %v, %+v, %v", b.CPUs(), d, err)
 	}
 	if _, err := b.Refresh(r); err != nil {

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/tracefs"
+	"ustack/tracefs/instance"
 )
 
 // skip skips a test that needs more than this machine has, or fails it where
@@ -31,6 +33,9 @@ func skip(t testing.TB, format string, args ...any) {
 // openBand opens a side band and reads all processes, or skips the test.
 func openBand(t testing.TB, opt Options) (*Band, *procmap.Reader) {
 	t.Helper()
+	if root, err := instance.Find(""); err == nil && opt.Tracepoints == nil {
+		opt.Tracepoints = Tracepoints(root)
+	}
 	b, err := Open(space.New(), opt)
 	if errors.Is(err, ErrDenied) || errors.Is(err, ErrUnsupported) {
 		skip(t, "%v", err)
@@ -122,13 +127,13 @@ func checkShown(t testing.TB, b *Band, s shown, ended bool) {
 	}
 	v := &versions[len(versions)-1]
 	n := 0
-	for i := range v.Mappings {
-		if v.Mappings[i].File.Kind != procmap.Vsyscall { // only readings find that
+	for m := range v.Mappings.All() {
+		if m.File.Kind != procmap.Vsyscall { // only readings find that
 			n++
 		}
 	}
 	if (v.To != space.Forever) != ended || n != len(s.ms) {
-		t.Errorf("process %d until %d: %+v, want %v", s.pid, v.To, v.Mappings, s.ms)
+		t.Errorf("process %d until %d: %+v, want %v", s.pid, v.To, slices.Collect(v.Mappings.All()), s.ms)
 	}
 	for i := range s.ms {
 		checkMapping(t, b, s.pid, &s.ms[i], min(v.To-1, b.Now()))
@@ -369,7 +374,7 @@ func TestReadelf(t *testing.T) {
 	drain(t, b)
 	n := 0
 	versions := b.History.Spaces.Space(cmd.Process.Pid).Versions()
-	for _, m := range versions[len(versions)-1].Mappings {
+	for m := range versions[len(versions)-1].Mappings.All() {
 		if m.File.Kind != procmap.File {
 			continue
 		}

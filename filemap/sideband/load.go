@@ -12,6 +12,7 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/elfid"
 	"ustack/filemap/procmap"
+	"ustack/filemap/rawstack"
 	"ustack/filemap/space"
 	"ustack/tracefs"
 )
@@ -40,6 +41,7 @@ const maxLogLine = 1 << 22
 // NewPlayer reads the head of a log. The history goes into the spaces.
 func NewPlayer(spaces *space.Spaces, log io.Reader) (*Player, error) {
 	p := &Player{History: NewHistory(spaces), in: bufio.NewScanner(log)}
+	p.History.Stacks = rawstack.New(0) // all at once
 	p.in.Buffer(nil, maxLogLine)
 	line, err := p.next()
 	if err == io.EOF {
@@ -125,12 +127,19 @@ var verbs = map[string]func(p *Player, t tracefs.Time, f *fields) error{
 	"comm":    named((*History).comm),
 	"gone":    number((*History).gone),
 	"map":     (*Player).mapped,
+	"unmap":   (*Player).unmapped,
+	"share":   numbers(func(h *History, t tracefs.Time, a, b int) { h.shared(a, b, t) }),
+	"written": (*Player).written,
 	"found":   (*Player).found,
 	"read":    (*Player).read,
-	"lost":    (*Player).lost,
-	"sure":    (*Player).sure,
+	"lost":    missing((*History).lost),
+	"unseen":  missing((*History).unseen),
+	"whole":   moment((*History).whole),
+	"sure":    moment((*History).sure),
 	"until":   (*Player).reach,
 	"vdso":    (*Player).vdso,
+	"stack":   (*Player).stack,
+	"nostack": (*Player).loseStacks,
 }
 
 // number plays a change that is a process.
@@ -178,6 +187,32 @@ func (p *Player) mapped(t tracefs.Time, f *fields) error {
 	return nil
 }
 
+func (p *Player) unmapped(t tracefs.Time, f *fields) error {
+	const hex = 16
+	pid, start, end := f.pid(), f.number(f.word(), hex, 64, "address"), f.number(f.word(), hex, 64, "address")
+	if start >= end {
+		f.fail("range of addresses")
+	}
+	if err := f.end(); err != nil {
+		return err
+	}
+	p.History.Spaces.Unmap(pid, start, end, t)
+	return nil
+}
+
+func (p *Player) written(t tracefs.Time, f *fields) error {
+	id, ok := elfid.Parse(f.word())
+	if !ok {
+		f.fail("build ID")
+	}
+	name := f.name(&p.names)
+	if f.bad != nil {
+		return f.bad
+	}
+	p.History.written([]mappedFile{{name, id}}, t)
+	return nil
+}
+
 func (p *Player) found(t tracefs.Time, f *fields) error {
 	after, pid, m := f.time(), f.pid(), f.mapping(&p.names)
 	if f.bad != nil {
@@ -187,21 +222,53 @@ func (p *Player) found(t tracefs.Time, f *fields) error {
 	return nil
 }
 
-func (p *Player) lost(t tracefs.Time, f *fields) error {
-	from, cpu, n := f.time(), f.pid(), f.decimal(64)
+// missing plays a loss of records.
+func missing(do func(h *History, cpu int, n uint64, from, t tracefs.Time)) func(*Player, tracefs.Time, *fields) error {
+	return func(p *Player, t tracefs.Time, f *fields) error {
+		from, cpu, n := f.time(), f.pid(), f.decimal(64)
+		if err := f.end(); err != nil {
+			return err
+		}
+		do(p.History, cpu, n, from, t)
+		return nil
+	}
+}
+
+func (p *Player) stack(t tracefs.Time, f *fields) error {
+	tid := f.pid()
+	var addrs [rawstack.Depth]uint64
+	n := 0
+	for ; len(f.rest) > 0 && n < len(addrs); n++ {
+		addrs[n] = f.number(f.word(), 16, 64, "address")
+	}
+	if n == 0 {
+		f.fail("address")
+	}
 	if err := f.end(); err != nil {
 		return err
 	}
-	p.History.lost(cpu, n, from, t)
+	p.History.Stack(tid, t, addrs[:n])
 	return nil
 }
 
-func (p *Player) sure(t tracefs.Time, f *fields) error {
+func (p *Player) loseStacks(t tracefs.Time, f *fields) error {
+	from, n := f.time(), f.decimal(64)
 	if err := f.end(); err != nil {
 		return err
 	}
-	p.History.sure(t)
+	p.History.LoseStacks(n, from, t)
 	return nil
+}
+
+// moment plays a change that is a time.
+func moment(do func(h *History, t tracefs.Time)) func(*Player, tracefs.Time, *fields) error {
+	return func(p *Player, t tracefs.Time, f *fields) error {
+		if err := f.end(); err != nil {
+			return err
+		}
+		do(p.History, t)
+		return nil
+	}
 }
 
 func (p *Player) reach(t tracefs.Time, f *fields) error {

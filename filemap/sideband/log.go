@@ -25,10 +25,17 @@ import (
 //	loaded TIME PID                       now it can
 //	comm TIME PID COMM
 //	map TIME PID MAPPING
+//	unmap TIME PID START END              nothing is known there from then on
+//	share TIME PARENT CHILD               after the fork: with CLONE_VM
+//	written TIME BUILDID NAME             since then the file may have been written
 //	found TIME AFTER PID MAPPING          at an address that was asked about
 //	exit TIME PID TID
 //	gone TIME PID                         a reading has not found the process
 //	lost TIME FROM CPU RECORDS            of the time from FROM on
+//	unseen TIME FROM CPU RECORDS          only of unmapping and moving
+//	whole TIME                            until here: as sure, of the unseen
+//	stack TIME TID ADDR...                of an event: raw addresses, in hexadecimal, innermost first
+//	nostack TIME FROM RECORDS             stacks of the time from FROM on are missing
 //	sure TIME                             until here: all was read again
 //	until TIME                            all that happened until then is above
 //
@@ -112,6 +119,26 @@ func (l *logWriter) sure(t tracefs.Time)                       { l.whole("sure",
 func (l *logWriter) exec(pid int, comm string, t tracefs.Time) { l.named("exec", t, pid, comm) }
 func (l *logWriter) comm(pid int, comm string, t tracefs.Time) { l.named("comm", t, pid, comm) }
 
+func (l *logWriter) shared(parent, child int, t tracefs.Time) { l.whole("share", t, parent, child) }
+
+func (l *logWriter) unmapped(pid int, start, end uint64, t tracefs.Time) {
+	if l != nil {
+		l.line("unmap", t, pid)
+		l.buf = strconv.AppendUint(append(l.buf, ' '), start, 16)
+		l.buf = strconv.AppendUint(append(l.buf, ' '), end, 16)
+		l.end()
+	}
+}
+
+func (l *logWriter) written(name string, id elfid.ID, t tracefs.Time) {
+	if l != nil {
+		l.line("written", t)
+		l.buf = id.AppendHex(append(l.buf, ' '))
+		l.buf = procmap.AppendEscaped(append(l.buf, ' '), name)
+		l.end()
+	}
+}
+
 func (l *logWriter) vdso(id elfid.ID) {
 	l.line("vdso", 0)
 	l.buf = id.AppendHex(append(l.buf, ' '))
@@ -134,14 +161,43 @@ func (l *logWriter) found(pid int, m *procmap.Mapping, t, after tracefs.Time) {
 	}
 }
 
-func (l *logWriter) lost(cpu int, n uint64, from, t tracefs.Time) {
+func (l *logWriter) wholeAgain(t tracefs.Time) { l.whole("whole", t) }
+
+func (l *logWriter) lost(cpu int, n uint64, from, t tracefs.Time) { l.missing("lost", cpu, n, from, t) }
+
+func (l *logWriter) unseen(cpu int, n uint64, from, t tracefs.Time) {
+	l.missing("unseen", cpu, n, from, t)
+}
+
+func (l *logWriter) missing(verb string, cpu int, n uint64, from, t tracefs.Time) {
 	if l != nil {
-		l.line("lost", t)
+		l.line(verb, t)
 		l.buf = appendTime(append(l.buf, ' '), from)
 		l.buf = strconv.AppendInt(append(l.buf, ' '), int64(cpu), 10)
 		l.buf = strconv.AppendUint(append(l.buf, ' '), n, 10)
 		l.end()
 	}
+}
+
+func (l *logWriter) stack(tid int, addrs []uint64, t tracefs.Time) {
+	if l == nil {
+		return
+	}
+	l.line("stack", t, tid)
+	for _, a := range addrs {
+		l.buf = strconv.AppendUint(append(l.buf, ' '), a, 16)
+	}
+	l.end()
+}
+
+func (l *logWriter) loseStacks(records uint64, from, t tracefs.Time) {
+	if l == nil {
+		return
+	}
+	l.line("nostack", t)
+	l.buf = appendTime(append(l.buf, ' '), from)
+	l.buf = strconv.AppendUint(append(l.buf, ' '), records, 10)
+	l.end()
 }
 
 func (l *logWriter) read(p *procmap.Process, part bool, t, after tracefs.Time) {

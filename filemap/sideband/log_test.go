@@ -26,7 +26,11 @@ func logged() (*History, *bytes.Buffer) {
 func happen(h *History, rnd *rand.Rand, t tracefs.Time) {
 	pid, other := 1+rnd.IntN(6), 1+rnd.IntN(6)
 	m := randomMapping(rnd)
-	switch rnd.IntN(16) {
+	switch rnd.IntN(21) {
+	case 19:
+		h.Stack(1+rnd.IntN(20), t, []uint64{rnd.Uint64(), 0x401000, rnd.Uint64()}[:1+rnd.IntN(3)])
+	case 20:
+		h.LoseStacks(uint64(rnd.IntN(3)), max(0, t-tracefs.Time(rnd.IntN(20))), t)
 	case 0:
 		h.fork(pid, other, t)
 	case 1:
@@ -55,6 +59,17 @@ func happen(h *History, rnd *rand.Rand, t tracefs.Time) {
 		h.loaded(pid, t)
 	case 12:
 		h.found(pid, &m, t, max(0, t-tracefs.Time(rnd.IntN(20))))
+	case 13:
+		h.unmapped(pid, m.Start, m.End, t)
+	case 14:
+		if pid != other {
+			h.fork(pid, other, t)
+			h.shared(pid, other, t)
+		}
+	case 15:
+		if !m.BuildID.IsZero() {
+			h.written([]mappedFile{{m.Name, m.BuildID}}, t-tracefs.Time(rnd.IntN(10)))
+		}
 	default:
 		h.mapped(pid, &m, t)
 	}
@@ -216,6 +231,11 @@ func TestLogErrors(t *testing.T) {
 		{good + "vdso 1.000000000 11 12\n", "line 3: no end"},
 		{good + "exec 1.000000000 x y\n", "line 3: no number"},
 		{good + "lost 1.000000000 1 0 0\n", "line 3: no time"},
+		{good + "unmap 1.000000000 1 1000 1000\n", "line 3: no range of addresses"},
+		{good + "unmap 1.000000000 1 1000 2000 3\n", "line 3: no end"},
+		{good + "unmap 1.000000000 1 1000 g\n", "line 3: no address"},
+		{good + "written 1.000000000 0g /a\n", "line 3: no build ID"},
+		{good + "share 1.000000000 1\n", "line 3: no number"},
 		{good + "map 1.000000000 1 1000-1000 r-xp 0 0:0 0 0 file - /a\n", "line 3: no range of addresses"},
 		{good + "map 1.000000000 1 1000-2000 rwxq 0 0:0 0 0 file - /a\n", "line 3: no permissions"},
 		{good + "map 1.000000000 1 1000-2000 r-xp 0 0:0 0 0 sock - /a\n", "line 3: no kind of memory"},
@@ -318,10 +338,12 @@ func checkVersions(t *testing.T, s *space.Space) {
 		if v.From >= v.To || i > 0 && versions[i-1].To > v.From {
 			t.Fatalf("process %d: versions overlap: %+v", s.PID, versions)
 		}
-		for k := range v.Mappings {
-			if v.Mappings[k].Start >= v.Mappings[k].End || k > 0 && v.Mappings[k-1].End > v.Mappings[k].Start {
-				t.Fatalf("process %d: mappings overlap: %+v", s.PID, v.Mappings)
+		end := uint64(0)
+		for m := range v.Mappings.All() {
+			if m.Start >= m.End || end > m.Start {
+				t.Fatalf("process %d: mappings overlap at %#x", s.PID, m.Start)
 			}
+			end = m.End
 		}
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+
+	"golang.org/x/sys/unix"
 
 	"ustack/filemap/procmap"
 	"ustack/tracefs"
@@ -11,13 +14,83 @@ import (
 
 // watch tells whether a process changes while it is read.
 type watch struct {
-	pid     int
-	since   tracefs.Time
-	changed bool
+	pid   int
+	since tracefs.Time
+	// start and end are the addresses that matter; all if both are 0.
+	start, end uint64
+	changed    bool
+	// taken is what was unmapped meanwhile, which the reading may or may not
+	// have seen.
+	taken []taken
+	// lost: there was more.
+	lost bool
 }
 
-func (w *watch) note(r *Record) {
+// taken is a range of addresses.
+type taken struct{ start, end uint64 }
+
+// maxTaken bounds the ranges that are remembered; beyond, a reading tells nothing.
+const maxTaken = 1 << 7
+
+// note notes a record. same tells that it is of the memory that is watched.
+func (w *watch) note(r *Record, same bool) {
+	if r.Type == unix.PERF_RECORD_MMAP2 {
+		w.overlap(same && r.Time > w.since, r.Addr, r.Addr+r.Len)
+		return
+	}
 	w.changed = w.changed || r.PID == w.pid && r.Time > w.since
+}
+
+// overlap notes a change between two addresses.
+func (w *watch) overlap(same bool, start, end uint64) {
+	w.changed = w.changed || same && (w.end == 0 || start < w.end && end > w.start)
+}
+
+// took notes that a process takes something away.
+func (w *watch) took(start, end uint64) {
+	switch {
+	case w.end != 0:
+		w.overlap(true, start, end)
+	case len(w.taken) == maxTaken:
+		w.changed, w.lost = true, true
+	default:
+		w.taken = append(w.taken, taken{start, end})
+	}
+}
+
+// overtaken reports whether any of what was read may have been unmapped since.
+func (w *watch) overtaken(ms []procmap.Mapping) bool {
+	return slices.ContainsFunc(w.taken, func(t taken) bool {
+		return slices.ContainsFunc(ms, func(m procmap.Mapping) bool { return m.Start < t.end && t.start < m.End })
+	})
+}
+
+// left returns of what was read what has not been unmapped since.
+func (w *watch) left(ms []procmap.Mapping) []procmap.Mapping {
+	for _, t := range w.taken {
+		var out []procmap.Mapping
+		for _, m := range ms {
+			if m.Start >= t.end || t.start >= m.End {
+				out = append(out, m)
+				continue
+			}
+			if before := m; m.Start < t.start {
+				before.End = t.start
+				out = append(out, before)
+			}
+			if after := m; m.End > t.end {
+				after.Start, after.Offset = t.end, m.Offset+(t.end-m.Start)
+				out = append(out, after)
+			}
+		}
+		ms = out
+	}
+	return ms
+}
+
+// same reports whether a process is the one that is watched, or shares its memory.
+func (b *Band) same(pid int) bool {
+	return b.shares(b.watch.pid, pid)
 }
 
 // maxReads is how often a process is read that changes meanwhile.
@@ -36,7 +109,7 @@ const maxReads = 4
 func (b *Band) Refresh(r *procmap.Reader) (procmap.Counts, error) {
 	b.completer.reader = r
 	met := make(map[int]bool)
-	breaks := b.breaks
+	breaks, unseen := b.breaks, b.unseen
 	t := b.Now()
 	counts, err := r.Walk(nil, func(p *procmap.Process, err error) error {
 		switch {
@@ -57,6 +130,9 @@ func (b *Band) Refresh(r *procmap.Reader) (procmap.Counts, error) {
 	b.drain()
 	if b.breaks == breaks {
 		b.History.sure(b.found.Until)
+	}
+	if b.unseen == unseen && !b.blind {
+		b.History.whole(b.found.Until)
 	}
 	b.History.log.until(b.found.Until)
 	return counts, b.History.log.flush()
@@ -119,8 +195,18 @@ func (b *Band) take(r *procmap.Reader, p *procmap.Process, t, after tracefs.Time
 		}
 		b.watch = watch{pid: p.PID, since: t}
 		b.drain()
-		if !b.watch.changed || reads == maxReads {
-			b.History.read(p, threads, b.watch.changed, t, after)
+		changed := b.watch.changed || b.watch.overtaken(p.Mappings)
+		if b.watch.lost && reads == maxReads {
+			return nil // what it has now is known from what it does, as far as it is
+		}
+		if !changed || reads == maxReads {
+			if changed {
+				p.Mappings = b.watch.left(p.Mappings)
+			}
+			b.History.read(p, threads, changed, t, after)
+			for i := range p.Mappings {
+				b.watchFile(p.PID, &p.Mappings[i], t)
+			}
 			return nil
 		}
 		t = b.Now()

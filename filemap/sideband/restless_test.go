@@ -31,11 +31,11 @@ func TestRestless(t *testing.T) {
 	}
 	waitStopped(t, h.pid())
 	drain(t, b)
-	compareRestless(t, b, h.pid(), false)
+	compareRestless(t, b, h.pid())
 	if err := b.Read(r, h.pid(), 0); err != nil {
 		t.Fatal(err)
 	}
-	compareRestless(t, b, h.pid(), true)
+	compareRestless(t, b, h.pid())
 }
 
 // waitStopped waits until a process stands still.
@@ -63,8 +63,8 @@ func waitStopped(t *testing.T, pid int) {
 }
 
 // compareRestless compares, page by page, what is known of a process with its
-// text. What it has unmapped may be known still, unless it was just read.
-func compareRestless(t *testing.T, b *Band, pid int, read bool) {
+// text: also what it has unmapped is known.
+func compareRestless(t *testing.T, b *Band, pid int) {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {
@@ -89,8 +89,8 @@ func compareRestless(t *testing.T, b *Band, pid int, read bool) {
 		}
 	}
 	versions := b.History.Spaces.Space(pid).Versions()
-	for _, m := range versions[len(versions)-1].Mappings {
-		for addr := m.Start; read && addr < m.End && m.File.Kind != procmap.Vsyscall; addr += page {
+	for m := range versions[len(versions)-1].Mappings.All() {
+		for addr := m.Start; addr < m.End && m.File.Kind != procmap.Vsyscall; addr += page {
 			if !has[addr] {
 				t.Errorf("%#x is still in %+v", addr, m)
 			}

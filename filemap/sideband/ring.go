@@ -18,8 +18,12 @@ import (
 // ring is the ring buffer of a CPU: the kernel writes at its head, we read at
 // its tail.
 type ring struct {
-	cpu      int
-	fd       int
+	cpu   int
+	fd    int
+	extra []int // events whose records go here, too
+	// soft: it has only records of what perf does not report, see
+	// History.Unsure.
+	soft     bool
 	features features
 	mem      []byte // as mapped: a page that describes it, then data
 	data     []byte
@@ -103,11 +107,21 @@ func (r *ring) read(b []byte) (_ []byte, full bool) {
 // count asks how many records the kernel had no room for, since the ring was
 // opened.
 func (r *ring) count() (uint64, error) {
-	var b [16]byte // the value of the event, then PERF_FORMAT_LOST
 	if !r.features.lost {
 		return 0, errors.ErrUnsupported
 	}
-	n, err := unix.Read(r.fd, b[:])
+	all, err := lostOf(r.fd)
+	for _, fd := range r.extra {
+		lost, more := lostOf(fd)
+		all, err = all+lost, errors.Join(err, more)
+	}
+	return all, err
+}
+
+// lostOf asks how many records of an event there was no room for.
+func lostOf(fd int) (uint64, error) {
+	var b [16]byte // the value of the event, then PERF_FORMAT_LOST
+	n, err := unix.Read(fd, b[:])
 	if err != nil {
 		return 0, err
 	}
@@ -119,5 +133,9 @@ func (r *ring) count() (uint64, error) {
 
 // close gives all back.
 func (r *ring) close() error {
-	return errors.Join(unix.Munmap(r.mem), unix.Close(r.fd))
+	err := errors.Join(unix.Munmap(r.mem), unix.Close(r.fd))
+	for _, fd := range r.extra {
+		err = errors.Join(err, unix.Close(fd))
+	}
+	return err
 }

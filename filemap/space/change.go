@@ -1,9 +1,6 @@
 package space
 
 import (
-	"slices"
-	"sort"
-
 	"ustack/filemap/procmap"
 	"ustack/tracefs"
 )
@@ -17,16 +14,18 @@ func (s *Spaces) Replace(p *procmap.Process, t tracefs.Time) bool { return s.Rep
 // (Mapping.After).
 func (s *Spaces) ReplaceAfter(p *procmap.Process, t, after tracefs.Time) bool {
 	return s.update(p.PID, func(old *Space) *Space {
-		if old != nil && t < old.changed {
+		if old != nil && t < old.changed || old.forgotten(t) {
 			return old
 		}
 		v := Version{From: t, To: Forever, StartTime: p.Stat.StartTime, Comm: p.Stat.Comm, Fresh: true}
 		last := old.last()
 		if last == nil || last.StartTime != 0 && last.StartTime != v.StartTime {
-			v.Mappings = s.convert(nil, p.Mappings, t, after)
+			v.Mappings = Mappings{build(s.convert(p.Mappings, t, after))}
+			v.Unseen = isCompat(p.Mappings)
 			return old.with(p.PID, v)
 		}
-		kept, better := len(last.Mappings), false
+		v.Unseen = last.Unseen || isCompat(p.Mappings)
+		kept, better := last.Mappings.Len(), false
 		if s.equal(last.Mappings, p.Mappings) {
 			v.Mappings = last.Mappings
 		} else {
@@ -36,12 +35,12 @@ func (s *Spaces) ReplaceAfter(p *procmap.Process, t, after tracefs.Time) bool {
 			v.Fresh = false
 			return old.with(p.PID, v)
 		}
-		if kept < len(last.Mappings) {
+		if kept < last.Mappings.Len() {
 			v.Fresh = v.Fresh || v.Comm != last.Comm
 			return old.with(p.PID, v)
 		}
 		v.From, v.Fresh, v.Exact = last.From, last.Fresh, last.Exact
-		if len(v.Mappings) == kept && !better && v.Comm == last.Comm && v.StartTime == last.StartTime {
+		if v.Mappings.Len() == kept && !better && v.Comm == last.Comm && v.StartTime == last.StartTime && v.Unseen == last.Unseen {
 			return old
 		}
 		return old.grown(len(old.versions)-1, t, v)
@@ -63,59 +62,93 @@ func (s *Spaces) ReplacePart(p *procmap.Process, t tracefs.Time) {
 	})
 }
 
-// merge converts mappings. Those that a version has already keep their time;
-// kept counts them. fresh tells that there is none but [vsyscall], which is
-// the same everywhere; better, that the reading knows more of one of them.
-func (s *Spaces) merge(last *Version, in []procmap.Mapping, t, after tracefs.Time) (out []Mapping, fresh bool, kept int, better bool) {
-	out, fresh = s.convert(nil, in, t, after), true
-	k := 0
-	for i := range out {
-		for k < len(last.Mappings) && last.Mappings[k].Start < out[i].Start {
-			k++
+// merge makes of the mappings of a version those of a reading. Those that are in
+// both keep their time; kept counts them. fresh tells that there is none but
+// [vsyscall], which is the same everywhere; better, that the reading knows more of
+// one of them.
+func (s *Spaces) merge(last *Version, in []procmap.Mapping, t, after tracefs.Time) (out Mappings, fresh bool, kept int, better bool) {
+	list := s.convert(in, t, after)
+	fresh = true
+	stays := make(map[uint64]bool, len(list))
+	var news []Mapping
+	for i := range list {
+		m := &list[i]
+		known := last.Find(m.Start)
+		if known != nil && m.samePlace(known) {
+			if f, ok := s.files.unite(known, m.File); ok {
+				fresh = fresh && f.Kind == procmap.Vsyscall
+				kept++
+				stays[m.Start] = true
+				if f == known.File {
+					continue
+				}
+				m.File, m.Since, m.After, m.Exact, better = f, known.Since, known.After, known.Exact, true
+			}
 		}
-		if k == len(last.Mappings) || !out[i].samePlace(&last.Mappings[k]) {
-			continue
+		news = append(news, *m)
+	}
+	out = last.Mappings
+	if kept < out.Len() {
+		for m := range last.Mappings.All() {
+			if !stays[m.Start] {
+				out, _ = out.cut(m.Start, m.End)
+			}
 		}
-		known := &last.Mappings[k]
-		f, ok := s.files.unite(known, out[i].File)
-		if !ok {
-			continue
-		}
-		better = better || f != known.File
-		out[i].File, out[i].Since, out[i].After, out[i].Exact = f, known.Since, known.After, known.Exact
-		fresh = fresh && f.Kind == procmap.Vsyscall
-		kept++
+	}
+	for i := range news {
+		out, _ = out.put(news[i])
 	}
 	return out, fresh, kept, better
 }
 
 // equal reports whether mappings are what we have, without making anything.
-func (s *Spaces) equal(have []Mapping, in []procmap.Mapping) bool {
-	if len(have) != len(in) {
+func (s *Spaces) equal(have Mappings, in []procmap.Mapping) bool {
+	if have.Len() != len(in) {
 		return false
 	}
-	for i := range in {
-		h, m := &have[i], &in[i]
+	i := 0
+	for h := range have.All() {
+		m := &in[i]
 		if h.Start != m.Start || h.End != m.End || h.Offset != m.Offset || h.Perms != m.Perms || *h.File != fileOf(m) {
 			return false
 		}
+		i++
 	}
 	return true
 }
 
-// convert appends mappings with their files interned, in order. Of mappings
+// convert returns mappings with their files interned, in order. Of mappings
 // that overlap, because the process changed while it was read, the later one
 // is right.
-func (s *Spaces) convert(out []Mapping, in []procmap.Mapping, t, after tracefs.Time) []Mapping {
-	out = slices.Grow(out, len(in))
+func (s *Spaces) convert(in []procmap.Mapping, t, after tracefs.Time) []Mapping {
+	out := make([]Mapping, 0, len(in))
 	for i := range in {
 		m := s.mapping(&in[i], t)
 		m.After = after
-		if n := len(out); n > 0 && out[n-1].End > m.Start {
-			out, _ = put(out, m)
+		if m.Start >= m.End {
 			continue
 		}
+		if n := len(out); n > 0 && out[n-1].End > m.Start {
+			return s.overlapping(in, t, after)
+		}
 		out = append(out, m)
+	}
+	return out
+}
+
+// overlapping is convert for mappings that overlap.
+func (s *Spaces) overlapping(in []procmap.Mapping, t, after tracefs.Time) []Mapping {
+	var all Mappings
+	for i := range in {
+		m := s.mapping(&in[i], t)
+		m.After = after
+		if m.Start < m.End {
+			all, _ = all.put(m)
+		}
+	}
+	out := make([]Mapping, 0, all.Len())
+	for m := range all.All() {
+		out = append(out, *m)
 	}
 	return out
 }
@@ -136,7 +169,8 @@ func fileOf(m *procmap.Mapping) File {
 func (s *Spaces) Fork(parent, child int, t tracefs.Time) {
 	v := Version{From: t, Fresh: true, Exact: true}
 	if old := s.Space(parent).At(t); old != nil {
-		v.Mappings, v.Comm = old.Mappings, old.Comm
+		v.Mappings, v.Comm, v.Unseen = old.Mappings, old.Comm, old.Unseen
+		v.Partial, v.Forgotten = old.Partial, old.Forgotten
 	}
 	s.update(child, func(old *Space) *Space {
 		next := old.with(child, v)
@@ -191,90 +225,113 @@ func (s *Spaces) MapAfter(pid int, m *procmap.Mapping, t, after tracefs.Time) {
 
 // MapExact notes that a process mapped something at t and not before. What says
 // nothing new is left out: memory that is made writable and executable again,
-// over and over, stays one mapping.
-func (s *Spaces) MapExact(pid int, m *procmap.Mapping, t tracefs.Time) { s.put(pid, m, t, t, true) }
+// over and over, stays one mapping. A file that is mapped in the same place again
+// can be another open file. It reports whether it was news.
+func (s *Spaces) MapExact(pid int, m *procmap.Mapping, t tracefs.Time) bool {
+	return s.put(pid, m, t, t, true)
+}
 
-func (s *Spaces) put(pid int, m *procmap.Mapping, t, after tracefs.Time, exact bool) {
-	s.update(pid, func(old *Space) *Space {
-		fresh := s.mapping(m, t)
-		fresh.After, fresh.Exact = after, exact
-		i := old.at(t)
-		if i < 0 {
-			return old.with(pid, Version{From: t, Fresh: true, Mappings: []Mapping{fresh}})
+func (s *Spaces) put(pid int, m *procmap.Mapping, t, after tracefs.Time, exact bool) bool {
+	if m.Start >= m.End {
+		return false
+	}
+	fresh := s.mapping(m, t)
+	fresh.After, fresh.Exact = after, exact
+	return s.update(pid, func(old *Space) *Space {
+		next := old.mapped(pid, fresh, t)
+		if compat(m) {
+			return next.unseen(t)
 		}
-		v := old.versions[i]
-		was := v.Find(fresh.Start)
-		again := exact && was != nil && was.covers(&fresh)
-		switch {
-		case again && was.Since <= t:
-			return old
-		case again && was.samePlace(&fresh): // a newer reading has found it
-			v.Mappings = slices.Clone(v.Mappings)
-			*v.Find(fresh.Start) = fresh
-			return old.grown(i, t, v)
-		}
-		ms, clash := put(v.Mappings, fresh)
-		if clash {
-			return old.then(i, t, keepNewer(ms, v.Mappings, t))
-		}
-		v.Mappings = ms
-		return old.grown(i, t, v)
+		return next
 	})
 }
 
-// keepNewer puts what came after t back on top.
-func keepNewer(ms, had []Mapping, t tracefs.Time) []Mapping {
-	for _, m := range had {
+// compat reports whether a mapping is the vDSO of a 32-bit process: that of
+// others lies above 4 GiB.
+func compat(m *procmap.Mapping) bool { return m.Kind == procmap.VDSO && m.End <= 1<<32 }
+
+func isCompat(ms []procmap.Mapping) bool {
+	for i := range ms {
+		if compat(&ms[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// Unseen notes that changes of what a process has mapped may go unseen from t on,
+// until it executes another program.
+func (s *Spaces) Unseen(pid int, t tracefs.Time) {
+	s.update(pid, func(old *Space) *Space { return old.unseen(t) })
+}
+
+func (s *Space) unseen(t tracefs.Time) *Space {
+	i := s.at(t)
+	if i < 0 || s.versions[i].Unseen {
+		return s
+	}
+	v := s.versions[i]
+	if v.Unseen = true; v.From == t {
+		return s.grown(i, t, v)
+	}
+	v.From, v.Fresh, v.Exact = t, false, false
+	return s.with(s.PID, v)
+}
+
+// mapped returns the space with a mapping that came at t.
+func (s *Space) mapped(pid int, fresh Mapping, t tracefs.Time) *Space {
+	if s.forgotten(t) {
+		return s
+	}
+	i := s.at(t)
+	if i < 0 {
+		return s.with(pid, Version{From: t, Fresh: true, Mappings: Mappings{build([]Mapping{fresh})}})
+	}
+	v := s.versions[i]
+	was := v.Find(fresh.Start)
+	if fresh.Exact && was != nil && was.renamed(&fresh) {
+		fresh.File = was.File
+	}
+	again := fresh.Exact && was != nil && was.covers(&fresh)
+	switch {
+	case again && was.Since <= t && !(was.File.Kind.HasFile() && was.samePlace(&fresh)):
+		return s
+	case again && was.Since > t && was.samePlace(&fresh): // a newer reading has found it
+		v.Mappings, _ = v.Mappings.put(fresh)
+		return s.grown(i, t, v)
+	}
+	ms, clash := v.Mappings.put(fresh)
+	if clash {
+		return s.then(i, t, ms.under(v.Mappings, fresh.Start, fresh.End, t))
+	}
+	v.Mappings = ms
+	return s.grown(i, t, v)
+}
+
+// under puts back on top what came after t and was there between two addresses.
+func (ms Mappings) under(had Mappings, start, end uint64, t tracefs.Time) Mappings {
+	for m := range had.Between(start, end) {
 		if m.Since > t {
-			ms, _ = put(ms, m)
+			ms, _ = ms.put(*m)
 		}
 	}
 	return ms
 }
 
-// Unmap notes that a process has nothing any more between two addresses.
-func (s *Spaces) Unmap(pid int, start, end uint64, t tracefs.Time) {
-	s.update(pid, func(old *Space) *Space {
+// Unmap notes that from t on a process has nothing any more between two
+// addresses, or that it is not known what it has there: until it is seen again.
+// It reports whether anything was known.
+func (s *Spaces) Unmap(pid int, start, end uint64, t tracefs.Time) bool {
+	return s.update(pid, func(old *Space) *Space {
 		i := old.at(t)
-		if i < 0 {
+		if i < 0 || start >= end {
 			return old
 		}
-		ms, clash := cut(old.versions[i].Mappings, start, end)
+		had := old.versions[i].Mappings
+		ms, clash := had.cut(start, end)
 		if !clash {
 			return old
 		}
-		return old.then(i, t, ms)
+		return old.then(i, t, ms.under(had, start, end, t))
 	})
-}
-
-// put returns a copy of sorted mappings with one more, and whether it took the
-// place of others.
-func put(ms []Mapping, m Mapping) (out []Mapping, clash bool) {
-	out, clash = cut(ms, m.Start, m.End)
-	i := sort.Search(len(out), func(i int) bool { return out[i].Start >= m.End })
-	return slices.Insert(out, i, m), clash
-}
-
-// cut returns a copy of sorted mappings without what lies between two
-// addresses, and whether there was something.
-func cut(ms []Mapping, start, end uint64) (out []Mapping, clash bool) {
-	out = make([]Mapping, 0, len(ms)+1)
-	for _, m := range ms {
-		if m.End <= start || m.Start >= end {
-			out = append(out, m)
-			continue
-		}
-		clash = true
-		if m.Start < start {
-			left := m
-			left.End = start
-			out = append(out, left)
-		}
-		if m.End > end {
-			right := m
-			right.Start, right.Offset = end, m.Offset+(end-m.Start)
-			out = append(out, right)
-		}
-	}
-	return out, clash
 }

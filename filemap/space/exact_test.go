@@ -110,7 +110,7 @@ func TestUnite(t *testing.T) {
 		if s.Replace(process(1, 5, "x", c.read), 30) {
 			t.Errorf("%s: the same reading is news", name)
 		}
-		m := s.Space(1).last().Mappings[0]
+		m := s.Space(1).last().Mappings.first()
 		same := c.want != File{}
 		if !same {
 			c.want = fileOf(&c.read)

@@ -12,6 +12,7 @@ type files struct {
 	mu    sync.Mutex
 	known map[File]*File
 	swept int // how many were left by the last sweep
+	names int // bytes of their names
 }
 
 // sweepAbove is how many more files than at the last sweep make a sweep worth
@@ -26,6 +27,7 @@ func (fs *files) intern(f File) *File {
 	}
 	fresh := &f
 	fs.known[f] = fresh
+	fs.names += len(f.Name)
 	return fresh
 }
 
@@ -88,38 +90,29 @@ func (f *File) Is(m *procmap.Mapping) bool {
 // bareName is a name without what the kernel appends once the file is deleted.
 func bareName(name string) string { return strings.TrimSuffix(name, " (deleted)") }
 
+// size is about how many bytes the files take.
+func (fs *files) size() int64 {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	return int64(len(fs.known))*fileBytes + int64(fs.names)
+}
+
 func (fs *files) due() bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	return len(fs.known) > 2*fs.swept+sweepAbove
 }
 
-// markUsed notes the files of a space.
-func (s *Space) markUsed(used map[*File]bool) {
-	for i := range s.versions {
-		for k := range s.versions[i].Mappings {
-			used[s.versions[i].Mappings[k].File] = true
-		}
-	}
-}
-
-// sweep forgets the files that no mapping of the snapshot has. One that is
-// interned meanwhile may be forgotten too, and will then be another pointer:
-// files do not go wrong by that, they are only kept twice.
-func (fs *files) sweep(snap *Snapshot) {
-	used := make(map[*File]bool)
-	snap.Each(func(s *Space) bool {
-		s.chain(func(link *Space, _ int) bool {
-			link.markUsed(used)
-			return true
-		})
-		return true
-	})
+// sweep forgets the files that are not used. One that is interned meanwhile may be
+// forgotten too, and will then be another pointer: files do not go wrong by that,
+// they are only kept twice.
+func (fs *files) sweep(used map[*File]bool) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	for f, p := range fs.known {
 		if !used[p] {
 			delete(fs.known, f)
+			fs.names -= len(f.Name)
 		}
 	}
 	fs.swept = len(fs.known)

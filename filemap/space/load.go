@@ -101,3 +101,24 @@ func (ls loads) since(t tracefs.Time) loads {
 	}
 	return ls[i:]
 }
+
+// Program is the mapping of code of the program itself that a process was
+// running at a time: the kernel maps it first (load_elf_binary in
+// fs/binfmt_elf.c). It is nil if the process was not seen to execute it.
+func (s *Space) Program(t tracefs.Time) *Mapping {
+	began, exact := s.BeganExactly(t)
+	v := s.At(began)
+	if !exact || v == nil {
+		return nil
+	}
+	var first *Mapping
+	for m := range v.Mappings.All() {
+		if m.Exact && m.Since >= began && m.File.Kind.HasFile() && (first == nil || m.Since < first.Since) {
+			first = m
+		}
+	}
+	if first == nil || !s.Loading(began, began+1) || !s.Loading(first.Since, first.Since+1) {
+		return nil // made by fork, or mapped later
+	}
+	return first
+}

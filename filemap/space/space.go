@@ -55,6 +55,12 @@ func (m *Mapping) covers(o *Mapping) bool {
 		(o.Offset-o.Start == m.Offset-m.Start || !m.File.Kind.HasFile())
 }
 
+// renamed reports whether a mapping is the memory of another one, with the name
+// that it got since: the kernel does not report that with a change of permissions.
+func (m *Mapping) renamed(o *Mapping) bool {
+	return m.File.Kind == procmap.AnonNamed && o.File.Kind == procmap.Anonymous && m.Start <= o.Start && o.End <= m.End
+}
+
 // Version is an address space during a time in which nothing went away from
 // it; mappings that came have their time. It is never changed, and versions
 // share what did not change.
@@ -74,17 +80,21 @@ type Version struct {
 	// Partial: the process had more than is known, and what it has in the next
 	// version says nothing about that.
 	Partial bool
-	// Mappings are in order of address and do not overlap.
-	Mappings []Mapping
+	// Unseen: changes of it may go unseen, so nothing of it is sure: system calls
+	// of 32-bit processes on a 64-bit kernel are not traced as such.
+	Unseen bool
+	// Forgotten: it took too much memory, and is not followed any more (Partial).
+	Forgotten bool
+	Mappings  Mappings
 }
 
-// Find returns the mapping that an address lies in, nil if there is none.
+// Find returns the mapping that an address lies in, nil if there is none, or no
+// version.
 func (v *Version) Find(addr uint64) *Mapping {
-	i := sort.Search(len(v.Mappings), func(i int) bool { return v.Mappings[i].End > addr })
-	if i == len(v.Mappings) || addr < v.Mappings[i].Start {
+	if v == nil {
 		return nil
 	}
-	return &v.Mappings[i]
+	return v.Mappings.Find(addr)
 }
 
 // Space is what one PID had mapped over time. It is never changed.
@@ -159,7 +169,7 @@ func (s *Space) Lookup(addr uint64, t tracefs.Time) (p Place, ok bool) {
 	if m == nil || m.Exact && t < m.Since || t < m.After {
 		return Place{}, false
 	}
-	return Place{Mapping: m, Offset: addr - m.Start + m.Offset, Late: late || t < m.Since}, true
+	return Place{Mapping: m, Offset: addr - m.Start + m.Offset, Late: late || v.Unseen || t < m.Since}, true
 }
 
 // At is the version in force at a time, nil if nothing is known of it.
@@ -276,9 +286,14 @@ func (s *Space) ended(t tracefs.Time) *Space {
 
 // then returns the space with the process of a version having other mappings
 // from t on, in the time of that version.
-func (s *Space) then(i int, t tracefs.Time, ms []Mapping) *Space {
+func (s *Space) then(i int, t tracefs.Time, ms Mappings) *Space {
 	v := &s.versions[i]
-	return s.with(s.PID, Version{From: t, StartTime: v.StartTime, Comm: v.Comm, Mappings: ms})
+	if v.From == t {
+		same := *v
+		same.Mappings = ms
+		return s.grown(i, t, same)
+	}
+	return s.with(s.PID, Version{From: t, StartTime: v.StartTime, Comm: v.Comm, Partial: v.Partial, Unseen: v.Unseen, Forgotten: v.Forgotten, Mappings: ms})
 }
 
 // grown returns the space with a version replaced by one that has more.

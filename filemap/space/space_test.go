@@ -148,7 +148,7 @@ func TestSideBand(t *testing.T) {
 		{0x4000, 29, "/over+0x1000"}, {0x4000, 30, ""}, {0x5fff, 30, ""}, {0x6000, 30, "/a+0x6000"}, {0x3fff, 30, "/over+0xfff"},
 	})
 	check(t, s, 2, []lookup{{0x3000, 25, "/over+0x0"}, {0x5000, 40, "/a+0x5000"}})
-	if &s.Space(1).Versions()[1].Mappings[0] != &s.Space(2).Versions()[0].Mappings[0] {
+	if s.Space(1).Versions()[1].Mappings != s.Space(2).Versions()[0].Mappings {
 		t.Error("parent and child do not share their mappings")
 	}
 	s.Exec(2, "b", 50)

@@ -15,6 +15,7 @@ const shardBits = 8
 type Spaces struct {
 	shards [1 << shardBits]shard
 	files  files
+	budget budget
 	most   int // versions of one PID that are kept
 }
 
@@ -34,7 +35,9 @@ func New() *Spaces { return NewOf(maxVersions) }
 // NewOf returns spaces without any process that keep so many versions of each
 // PID, for what is told at once of a long time.
 func NewOf(versions int) *Spaces {
-	return &Spaces{files: files{known: make(map[File]*File)}, most: versions}
+	s := &Spaces{files: files{known: make(map[File]*File)}, most: versions}
+	s.budget.limit = MaxBytes
+	return s
 }
 
 func (s *Spaces) shard(pid int) *shard { return &s.shards[uint(pid)%(1<<shardBits)] }
@@ -92,21 +95,29 @@ func (s *Snapshot) Each(fn func(*Space) bool) {
 // update replaces the space of a PID by what change makes of it: nil takes it
 // away, the same one leaves all as it is.
 func (s *Spaces) update(pid int, change func(old *Space) *Space) (changed bool) {
+	old, next := s.change(pid, change)
+	if next == old {
+		return false
+	}
+	s.spend(old, next)
+	return true
+}
+
+func (s *Spaces) change(pid int, change func(old *Space) *Space) (old, next *Space) {
 	sh := s.shard(pid)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	spaces := sh.load()
-	old := spaces[pid]
-	next := change(old)
-	if next == old {
-		return false
+	old = spaces[pid]
+	if next = change(old); next == old {
+		return old, old
 	}
 	if next != nil {
 		next.shed()
 		next = next.bounded(s.most)
 	}
 	sh.replace(spaces, pid, next)
-	return true
+	return old, next
 }
 
 // replace publishes a copy of a shard's spaces in which one is another.
@@ -139,7 +150,7 @@ func (s *Spaces) Expire(before tracefs.Time) {
 		s.shards[i].expire(before)
 	}
 	if s.files.due() {
-		s.files.sweep(s.Snapshot())
+		s.sweepFiles()
 	}
 }
 

@@ -15,17 +15,17 @@ func (s *Spaces) ReplaceUnder(p *procmap.Process, t, after tracefs.Time) bool {
 	return s.update(p.PID, func(old *Space) *Space {
 		v := old.last()
 		switch {
-		case v == nil && old != nil && t < old.changed, v != nil && old.remadeSince(t):
+		case v == nil && old != nil && t < old.changed, v != nil && (v.Forgotten || old.remadeSince(t)):
 			return old
 		case v == nil:
 			return old.with(p.PID, Version{From: t, Fresh: true, StartTime: p.Stat.StartTime, Comm: p.Stat.Comm,
-				Mappings: s.convert(nil, p.Mappings, t, after)})
+				Mappings: Mappings{build(s.convert(p.Mappings, t, after))}})
 		}
 		next := *v
 		next.Mappings, _, _, _ = s.merge(v, p.Mappings, t, after)
-		for _, m := range v.Mappings {
+		for m := range v.Mappings.All() {
 			if m.Exact && m.Since > t {
-				next.Mappings, _ = put(next.Mappings, m)
+				next.Mappings, _ = next.Mappings.put(*m)
 			}
 		}
 		if next.StartTime == 0 {
@@ -35,7 +35,7 @@ func (s *Spaces) ReplaceUnder(p *procmap.Process, t, after tracefs.Time) bool {
 			next.Comm = p.Stat.Comm
 		}
 		switch {
-		case next.StartTime == v.StartTime && next.Comm == v.Comm && slices.Equal(next.Mappings, v.Mappings):
+		case next.StartTime == v.StartTime && next.Comm == v.Comm && next.Mappings.same(v.Mappings):
 			return old
 		case v.From >= t || next.hasAll(v):
 			return old.grown(len(old.versions)-1, t, next)
@@ -58,8 +58,8 @@ func (s *Space) remadeSince(t tracefs.Time) bool {
 
 // hasAll reports whether a version has all that another one has.
 func (v *Version) hasAll(o *Version) bool {
-	for i := range o.Mappings {
-		if m := v.Find(o.Mappings[i].Start); m == nil || !m.covers(&o.Mappings[i]) {
+	for was := range o.Mappings.All() {
+		if m := v.Find(was.Start); m == nil || !m.covers(was) {
 			return false
 		}
 	}

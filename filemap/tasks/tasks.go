@@ -20,6 +20,10 @@ import (
 // Name is what this way to follow mappings is called.
 const Name = "queries and scheduler events"
 
+// Limit is what it cannot do: a process that has gone, or has unmapped a library,
+// cannot be asked any more.
+const Limit = "most frames of short-lived processes and libraries get no file"
+
 // Events are the events to feed Record with (include/trace/events/sched.h, and
 // the system calls that map code), as the kernel has them.
 func Events(root *instance.Root) ([]instance.Event, error) {

@@ -90,15 +90,17 @@ func (j *Judge) outcome(v verdict, addr uint64) resolve.Outcome {
 	if !m.File.Kind.HasFile() {
 		return j.memory(v.place)
 	}
+	if m.Perms&procmap.Exec == 0 {
+		return resolve.Unnamed(filemap.NotCode)
+	}
 	o := resolve.Named(j.files.of(m.File), j.trust(v.place))
 	o.Offset, o.HasOffset = v.place.Offset, true
 	return o
 }
 
-// trust is how sure a place in a file is. Of memory that is no code nobody
-// tells that it has become something else.
+// trust is how sure a place in a file is.
 func (j *Judge) trust(p space.Place) filemap.Trust {
-	if j.late || p.Late || p.Mapping.Perms&procmap.Exec == 0 {
+	if j.late || p.Late {
 		return filemap.Late
 	}
 	return filemap.Verified

@@ -6,49 +6,17 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/procmap"
+	"ustack/filemap/proof"
 	"ustack/filemap/resolve"
 	"ustack/filemap/space"
 	"ustack/tracefs"
 )
 
-// groups are what is known of the identifiers of programs: the frames that
-// carry one identifier in one program lie in one file.
-type groups map[groupKey]*group
-
-type groupKey struct {
-	pid   int
-	since tracefs.Time // when the program began
-	id    tracefs.Identifier
-}
-
-type group struct {
-	// files are the mapped files that fit all frames so far.
-	files []*space.File
-	// owned is the file that the kernel announced because of a stack of this
-	// very program: it looked at the mapping then.
-	owned *space.File
-}
-
-// maxGroups bounds what is kept of programs.
-const maxGroups = 1 << 14
-
-func newGroups() groups { return make(groups) }
-
-func (gs groups) of(key groupKey) *group {
-	g := gs[key]
-	if g == nil {
-		if len(gs) >= maxGroups {
-			clear(gs)
-		}
-		g = new(group)
-		gs[key] = g
-	}
-	return g
-}
-
-// identifier holds the file that the kernel announced for a frame against what
-// the process had mapped.
-func (j *Judge) identifier(sp *space.Space, f *tracefs.Frame, s *resolve.Subject, o *resolve.Outcome) {
+// identifier gives a frame with an identifier the file that is proven, or what
+// is left of the kernel's claim once it is held against what the process had
+// mapped. The side band reports code only, so that what a process has not
+// mapped as code can still be mapped as data: exclusion proves nothing here.
+func (j *Judge) identifier(sp *space.Space, f *tracefs.Frame, raw uint64, s *resolve.Subject, d doubt, o *resolve.Outcome) {
 	switch {
 	case f.ID.NoVMA():
 		return
@@ -58,43 +26,228 @@ func (j *Judge) identifier(sp *space.Space, f *tracefs.Frame, s *resolve.Subject
 	}
 	t := s.Time + j.opt.Stamp.After
 	v := sp.At(t)
-	if v == nil || len(v.Mappings) == 0 {
-		return // nothing is known of the process then: the claim stands
+	if v == nil || v.Mappings.Len() == 0 {
+		if j.opt.Late { // nothing is known of the process then
+			j.unfit(f.ID, f.Address(s.Text), t, o)
+		}
+		return // the claim stands
 	}
 	offset := f.Address(s.Text)
-	g := j.groups.of(groupKey{sp.PID, sp.Began(t), f.ID})
-	fits := holding(v, offset, t)
-	if g.files != nil && len(fits) > 0 {
-		fits = slices.DeleteFunc(fits, func(m *space.File) bool { return !slices.Contains(g.files, m) })
+	q := query{id: f.ID, pid: sp.PID, t: t, begin: s.Time - j.opt.Stamp.Before, fits: holding(v, offset, t), raw: raw, offset: offset, space: sp, doubt: d}
+	switch {
+	case !q.settled(): // the identifier can be of what was there before
+		*o = resolve.Unnamed(filemap.Ambiguous)
+	case d.is && !q.stays():
+		*o = resolve.Unnamed(filemap.Lost)
+	case j.bySame(&q, o):
+	case j.byInode(&q, o):
+	case o.Owned() && o.File != nil:
+		j.owned(&q, o)
+	case j.byPin(&q, o):
+	case o.File != nil:
+		j.claim(&q, o)
 	}
-	if len(fits) > 0 {
-		g.files = fits
-	}
-	if o.Owned() && o.File != nil {
-		g.owned = match(fits, o.File)
-	}
-	j.decide(g, fits, f.ID, o)
 }
 
-// decide gives a frame its outcome. fits are the files in which it can lie.
-func (j *Judge) decide(g *group, fits []*space.File, id tracefs.Identifier, o *resolve.Outcome) {
-	claimed := o.File
-	claim := (*space.File)(nil)
-	if claimed != nil {
-		claim = match(fits, claimed)
+// query is a frame with an identifier: of which process, when, and which of the
+// process's code it can lie in.
+type query struct {
+	id tracefs.Identifier
+	// begin and t bound the time of the stack, which its stamp rounds.
+	begin, t tracefs.Time
+	fits     candidates
+	pid      int
+	space    *space.Space
+	doubt    doubt
+	raw      uint64 // address of the frame, 0 if it is not known
+	offset   uint64 // where the frame is in its file
+}
+
+// settled reports whether no code was mapped within the precision of the time
+// stamp that the frame can lie in.
+func (q *query) settled() bool {
+	for _, m := range q.fits.list {
+		if m.Since > q.begin {
+			return false
+		}
 	}
+	return true
+}
+
+// stays reports whether all code that the frame can lie in is there when the time
+// of doubt is over, too: what was mapped in between is unknown.
+func (q *query) stays() bool {
+	for _, m := range q.fits.list {
+		after, ok := q.space.Lookup(m.Start, q.doubt.until)
+		if !q.doubt.stays || !ok || after.Mapping.File != m.File || after.Offset != m.Offset {
+			return false
+		}
+	}
+	return true
+}
+
+// at reports whether the frame can be where the process has a file mapped.
+func (q *query) at(file *space.File) bool {
+	return q.raw == 0 || slices.ContainsFunc(q.fits.list, func(m *space.Mapping) bool {
+		return m.File == file && m.Start <= q.raw && q.raw < m.End
+	})
+}
+
+// owned is about a frame of which the kernel looked at the mapping because of
+// this very stack. If the process has that mapping, it carries the identifier.
+func (j *Judge) owned(q *query, o *resolve.Outcome) {
+	file, only := q.fits.match(o.File)
 	switch {
-	case claim != nil && (len(fits) == 1 || g.owned == claim || id.IsInode()):
-		*o = resolve.Named(claimed, j.sure(filemap.Verified))
-	case g.owned != nil && slices.Contains(fits, g.owned):
-		*o = resolve.Named(j.files.of(g.owned), j.sure(filemap.Inferred))
-	case len(fits) == 1:
-		*o = resolve.Named(j.files.of(fits[0]), j.sure(filemap.Inferred))
-	case claim != nil:
-		*o = resolve.Unnamed(filemap.Ambiguous) // the hash may be another file's by now
-	case claimed != nil:
-		*o = resolve.Unnamed(filemap.Contradicted)
+	case !only: // two files of one name, and no build ID
+		*o = resolve.Unnamed(filemap.Ambiguous)
+		return
+	case file == nil:
+		if !q.fits.maps(func(f *space.File) bool { return isFile(f, o.File) }) {
+			if j.opt.Late {
+				j.unfit(q.id, q.offset, q.t, o)
+			}
+			return // the kernel looked, and knows best
+		}
+		*o = resolve.Unnamed(filemap.NotCode)
+		return
 	}
+	if m, only := q.fits.of(file); only && !j.unsure {
+		j.pins.Add(q.id, placeOf(q.pid, m), q.t)
+	}
+	*o = j.proven(file, o.File)
+}
+
+// proven is the outcome of a frame in a mapped file. claimed is what the kernel
+// called it, nil if it did not: it has the path as the process sees it.
+func (j *Judge) proven(f *space.File, claimed *filemap.File) resolve.Outcome {
+	file := j.files.of(f)
+	if claimed != nil && !file.HasID || claimed != nil && file.BuildID.IsZero() {
+		file = claimed
+	}
+	return resolve.Named(file, j.sure(filemap.Verified))
+}
+
+// bySame proves a file by another frame of the same stack that has the identifier.
+// ok is false if there is none.
+func (j *Judge) bySame(q *query, o *resolve.Outcome) (ok bool) {
+	file := j.sameAs(q.id)
+	if file == nil {
+		return false
+	}
+	if m, _ := q.fits.of(file); m != nil {
+		*o = j.proven(file, nil)
+		return true
+	}
+	if !j.late && !q.fits.v.Partial {
+		*o = resolve.Unnamed(filemap.NotCode) // in another segment of the file
+		return true
+	}
+	return false
+}
+
+// unfit is the outcome of a claim that fits nothing that is known of a process that
+// is asked for its mappings, which is not all. A hash can be another file's.
+func (j *Judge) unfit(id tracefs.Identifier, offset uint64, t tracefs.Time, o *resolve.Outcome) {
+	switch {
+	case o.File == nil:
+	case !o.Owned() && !id.IsInode():
+		*o = resolve.Unnamed(filemap.NoAddressSpace)
+	case j.isData(o.File, offset, t):
+		*o = resolve.Unnamed(filemap.NotCode)
+	}
+}
+
+// byInode proves a file by the device and inode of its mapping, if they are
+// known. ok is false if they are not.
+func (j *Judge) byInode(q *query, o *resolve.Outcome) (ok bool) {
+	if !q.id.IsInode() {
+		return false
+	}
+	inode, major, minor := q.id.Inode()
+	is := func(f *space.File) bool {
+		return f.Inode == inode && f.Dev == (procmap.Dev{Major: major, Minor: minor})
+	}
+	for _, m := range q.fits.list {
+		if is(m.File) {
+			j.pins.Add(q.id, placeOf(q.pid, m), q.t)
+			*o = j.proven(m.File, nil)
+			return true
+		}
+	}
+	if q.fits.maps(is) {
+		*o = resolve.Unnamed(filemap.NotCode)
+		return true
+	}
+	return false
+}
+
+// byPin proves a file by a mapping that carried the identifier at another time,
+// and has stayed. ok is false if there is no such mapping.
+func (j *Judge) byPin(q *query, o *resolve.Outcome) (ok bool) {
+	pin, stay, found := j.pins.At(q.id, q.t)
+	if !found || stay == proof.Gone {
+		return false
+	}
+	file := pin.Mapping.file
+	m, only := q.fits.of(file)
+	switch {
+	case m == nil && q.fits.maps(func(f *space.File) bool { return f == file }):
+		*o = resolve.Unnamed(filemap.NotCode) // in another segment of the file
+	case m == nil && stay == proof.Stayed:
+		*o = resolve.Unnamed(filemap.Contradicted) // what is known of the process is not all
+	case m == nil:
+		return false
+	case stay == proof.Stayed:
+		if only && !j.unsure {
+			j.pins.Add(q.id, placeOf(q.pid, m), q.t)
+		}
+		*o = j.proven(file, nil)
+	case !q.id.IsInode() && (!q.at(file) || q.fits.newer(file, pin.Last)):
+		// The mapping may have gone unseen, and its identifier be the newer
+		// one's.
+		*o = resolve.Unnamed(filemap.Ambiguous)
+	default:
+		*o = j.supposed(file)
+	}
+	return true
+}
+
+// supposed is the outcome of a frame in a mapped file that nothing speaks
+// against, and nothing proves.
+func (j *Judge) supposed(f *space.File) resolve.Outcome {
+	return resolve.Named(j.files.of(f), filemap.Claimed)
+}
+
+// claim holds a claim that nothing proves against what the process had mapped.
+func (j *Judge) claim(q *query, o *resolve.Outcome) {
+	claimed := o.File
+	file, only := q.fits.match(claimed)
+	_, _, pinned := j.pins.At(q.id, q.t) // it was proven once, and is not any more
+	switch {
+	case !only:
+		*o = resolve.Unnamed(filemap.Ambiguous)
+	case file != nil && !q.at(file):
+		j.nowhere(q, o)
+	case file != nil && (q.id.IsInode() || !pinned || !q.fits.newer(file, 0)):
+		// A hash means something else once the mapping that had it has gone;
+		// the number of an inode does so only if the file is deleted.
+		*o = j.supposed(file)
+	case file != nil:
+		*o = resolve.Unnamed(filemap.Ambiguous)
+	case q.fits.maps(func(f *space.File) bool { return isFile(f, claimed) }):
+		*o = resolve.Unnamed(filemap.NotCode)
+	default:
+		j.nowhere(q, o)
+	}
+}
+
+// nowhere is about a frame that is not where the process had the claimed file.
+func (j *Judge) nowhere(q *query, o *resolve.Outcome) {
+	if j.opt.Late && q.fits.v.Partial {
+		j.unfit(q.id, q.offset, q.t, o)
+		return
+	}
+	*o = resolve.Unnamed(filemap.Contradicted)
 }
 
 func (j *Judge) sure(t filemap.Trust) filemap.Trust {
@@ -112,28 +265,9 @@ func (j *Judge) unfiled(sp *space.Space, addr uint64, t tracefs.Time, o *resolve
 	}
 }
 
-// holding are the files of which a version has an offset mapped as code.
-func holding(v *space.Version, offset uint64, t tracefs.Time) []*space.File {
-	var files []*space.File
-	for i := range v.Mappings {
-		m := &v.Mappings[i]
-		if m.File.Kind.HasFile() && m.Perms&procmap.Exec != 0 && m.Since <= t &&
-			offset >= m.Offset && offset-m.Offset < m.End-m.Start && !slices.Contains(files, m.File) {
-			files = append(files, m.File)
-		}
-	}
-	return files
-}
-
-// match is the mapped file that an announced one is, nil if none is.
-func match(files []*space.File, announced *filemap.File) *space.File {
+// isFile reports whether a mapped file is the one that was announced.
+func isFile(f *space.File, announced *filemap.File) bool {
 	const deleted = " (deleted)"
-	path := strings.TrimSuffix(announced.Path, deleted)
-	for _, f := range files {
-		sameID := f.BuildID.IsZero() || !announced.HasID || filemap.BuildID(f.BuildID.Padded()) == announced.BuildID
-		if sameID && strings.TrimSuffix(f.Name, deleted) == path {
-			return f
-		}
-	}
-	return nil
+	sameID := f.BuildID.IsZero() || !announced.HasID || filemap.BuildID(f.BuildID.Padded()) == announced.BuildID
+	return sameID && strings.TrimSuffix(f.Name, deleted) == strings.TrimSuffix(announced.Path, deleted)
 }

@@ -8,6 +8,8 @@ package timeline
 
 import (
 	"ustack/filemap"
+	"ustack/filemap/proof"
+	"ustack/filemap/rawstack"
 	"ustack/filemap/resolve"
 	"ustack/filemap/space"
 	"ustack/tracefs"
@@ -46,6 +48,17 @@ type Options struct {
 	// nothing is missed any more, and until when they may be (space.Forever: it
 	// is not over). nil if they never are.
 	Doubtful func(tracefs.Time) (missed, until tracefs.Time, doubtful bool)
+	// Gap reports whether anything that happened between two times may be
+	// missing. nil if nothing ever is.
+	Gap func(from, to tracefs.Time) bool
+	// Unsure reports whether mappings can have gone or moved unseen by a time:
+	// the files of code are late then. nil if there is no such time.
+	Unsure func(tracefs.Time) bool
+	// Unseen reports whether mappings can have gone or moved unseen (munmap,
+	// mremap) between two times. nil if they always can.
+	Unseen func(from, to tracefs.Time) bool
+	// Stacks are the raw stacks of threads, nil if there are none.
+	Stacks *rawstack.Stacks
 	// Stamp is how exact time stamps are.
 	Stamp Precision
 }
@@ -63,13 +76,25 @@ type Judge struct {
 	opt    Options
 	files  files
 	recent *recent
-	groups groups
-	late   bool // of the stack at hand: it may be of another process or time
+	pins   *proof.Pins[place]
+	// segments are those of files that processes are asked about.
+	segments segments
+	late     bool // of the stack at hand: it may be of another process or time
+	// Of the stack at hand, too.
+	unsure bool         // as late, but for Options.Late
+	space  *space.Space // of its process
+	raws   []rawstack.Stack
+	proofs []bool     // frames that have got the file of their raw address
+	same   []identity // that these prove
+	found  verdict    // of the address looked up last
+	learnt [1 << learntBits]lesson
 }
 
 // New returns a Judge.
 func New(opt Options) *Judge {
-	return &Judge{opt: opt, files: newFiles(), recent: new(recent), groups: newGroups()}
+	j := &Judge{opt: opt, files: newFiles(), recent: new(recent), segments: make(segments)}
+	j.pins = proof.NewPins(j.placeStays)
+	return j
 }
 
 // Judge implements resolve.Evidence.
@@ -82,9 +107,11 @@ func (j *Judge) Judge(s *resolve.Subject) {
 		return
 	}
 	until, doubtful := j.doubtful(sp, s.Time)
-	j.late = j.opt.Late || late || doubtful
+	j.unsure = late || doubtful || j.opt.Unsure != nil && j.opt.Unsure(s.Time)
+	j.late = j.opt.Late || j.unsure
 	stays := doubtful && j.stays(int(s.TID), pid, until)
 	loading := sp.Loading(s.Time-j.opt.Stamp.Before, s.Time+j.opt.Stamp.After+1)
+	identified := false
 	for k := range s.Frames {
 		f, o := &s.Frames[k], &s.Outcomes[k]
 		switch f.Form {
@@ -99,8 +126,11 @@ func (j *Judge) Judge(s *resolve.Subject) {
 				sp = j.address(pid, sp, f.Address(s.Text), s.Time, o)
 			}
 		case tracefs.FormIdentifier:
-			j.identifier(sp, f, s, o)
+			identified = true
 		}
+	}
+	if identified {
+		j.identifiers(pid, sp, s, doubt{is: doubtful, until: until, stays: stays})
 	}
 }
 
@@ -155,7 +185,7 @@ func (j *Judge) process(tid int, t tracefs.Time) (pid int, sp *space.Space, late
 func (j *Judge) address(pid int, sp *space.Space, addr uint64, t tracefs.Time, o *resolve.Outcome) *space.Space {
 	hit := j.recent.slot(pid, addr)
 	if !j.late && hit.is(sp, addr, t) {
-		*o = hit.outcome
+		*o, j.found = hit.outcome, hit.verdict
 		return sp
 	}
 	v, found := j.find(sp, addr, t)
@@ -164,9 +194,9 @@ func (j *Judge) address(pid int, sp *space.Space, addr uint64, t tracefs.Time, o
 		hit = j.recent.slot(pid, addr)
 		v, found = j.find(sp, addr, t)
 	}
-	*o = j.outcome(v, addr)
+	*o, j.found = j.outcome(v, addr), v
 	if found.exact() && !j.late {
-		*hit = entry{space: sp, addr: addr, stretch: found, outcome: *o}
+		*hit = entry{space: sp, addr: addr, stretch: found, outcome: *o, verdict: v}
 	}
 	return sp
 }

@@ -56,7 +56,7 @@ func said(o *resolve.Outcome) string {
 func TestJudgeAddress(t *testing.T) {
 	spaces := space.New()
 	spaces.Map(1, elf("/bin/a b", 0x401000, 0x402000, 0x1000), 1000)
-	spaces.Map(1, memory("[vdso]", 0x7000000, 0x7002000), 1000)
+	spaces.Map(1, memory("[vdso]", 0x7f0007000000, 0x7f0007002000), 1000)
 	spaces.Map(1, memory("", 0x8000000, 0x8002000), 1000)
 	spaces.Map(1, memory("[anon:jit code]", 0x9000000, 0x9002000), 1000)
 	spaces.Exec(1, "next", 50_000)
@@ -74,7 +74,7 @@ func TestJudgeAddress(t *testing.T) {
 	}{
 		{1, 5000, 0x401234, "/bin/a b+0x1234 verified"},
 		{1, 5000, 0x402000, "not-code"},
-		{1, 5000, 0x7000b2f, "[vdso] +0xb2f vdso"},
+		{1, 5000, 0x7f0007000b2f, "[vdso] +0xb2f vdso"},
 		{1, 5000, 0x8000010, "[anon] anonymous"},
 		{1, 5000, 0x9000010, "[anon:jit code] anonymous"},
 		{1, 5000, 0xffffffffff600400, "no-vma"},
@@ -138,22 +138,32 @@ func claimed(t tracefs.Time, hash, offset uint64, file *filemap.File) *resolve.S
 	s.Frames = []tracefs.Frame{{Form: tracefs.FormIdentifier, ID: tracefs.HashIdentifier(hash), Addr: offset, HasAddr: true}}
 	s.Outcomes = []resolve.Outcome{resolve.Unnamed(filemap.Unannounced)}
 	if file != nil {
-		s.Outcomes[0] = resolve.Named(file, filemap.Announced)
+		s.Outcomes[0] = resolve.Named(file, filemap.Claimed)
 	}
 	return s
 }
 
-func TestJudgeIdentifier(t *testing.T) {
+// owning makes a frame one whose own stack made the kernel announce.
+func owning(s *resolve.Subject) *resolve.Subject {
+	s.Outcomes[0] = resolve.Own(s.Outcomes[0].File)
+	return s
+}
+
+var testID = filemap.BuildID{0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff, 0, 0x11, 0x22, 0x33}
+
+// TestJudgeClaim: what the kernel announced because of another stack stays a
+// claim, whatever fits: the process can have more mapped than its code. It never
+// becomes another file.
+func TestJudgeClaim(t *testing.T) {
 	spaces := space.New()
 	spaces.Map(1, elf("/lib/small", 0x100000, 0x120000, 0x1000), 1000)
 	spaces.Map(1, elf("/lib/big", 0x200000, 0x400000, 0x1000), 1000)
-	id := filemap.BuildID{0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff, 0, 0x11, 0x22, 0x33}
-	small := &filemap.File{Path: "/lib/small", HasID: true, BuildID: id}
-	big := &filemap.File{Path: "/lib/big", HasID: true, BuildID: id}
+	small := &filemap.File{Path: "/lib/small", HasID: true, BuildID: testID}
+	big := &filemap.File{Path: "/lib/big", HasID: true, BuildID: testID}
 	rebuilt := &filemap.File{Path: "/lib/big", HasID: true, BuildID: filemap.BuildID{1}}
-	gone := &filemap.File{Path: "/lib/gone", HasID: true, BuildID: id}
+	gone := &filemap.File{Path: "/lib/gone", HasID: true, BuildID: testID}
 
-	j := New(Options{Spaces: spaces, Threads: oneThread{}, Stamp: TextStamp()})
+	j := New(Options{Spaces: spaces, Threads: oneThread{}, Stamp: TextStamp(), Unseen: nothingUnseen})
 	for _, test := range []struct {
 		name   string
 		hash   uint64
@@ -161,14 +171,13 @@ func TestJudgeIdentifier(t *testing.T) {
 		file   *filemap.File
 		want   string
 	}{
-		{"both have it there", 1, 0x5000, small, "ambiguous"},
-		{"only one has it there", 2, 0x80000, big, "/lib/big+0x0 verified"},
-		{"stale: only another one has it there", 3, 0x80000, small, "/lib/big+0x0 inferred"},
-		{"and so for the rest of the program", 3, 0x5000, small, "/lib/big+0x0 inferred"},
+		{"both have it there", 1, 0x5000, small, "/lib/small+0x0 claimed"},
+		{"only one has it there", 2, 0x80000, big, "/lib/big+0x0 claimed"},
+		{"in the data of the claimed file, or stale", 3, 0x80000, small, "not-code"},
 		{"stale: not mapped at all", 4, 0x5000, gone, "contradicted"},
-		{"another build", 5, 0x80000, rebuilt, "/lib/big+0x0 inferred"},
-		{"no code there", 6, 0x900000, big, "contradicted"},
-		{"never announced", 7, 0x80000, nil, "/lib/big+0x0 inferred"},
+		{"another build", 5, 0x80000, rebuilt, "contradicted"},
+		{"no code there", 6, 0x900000, big, "not-code"},
+		{"never announced", 7, 0x80000, nil, "unannounced"},
 		{"never announced, either", 8, 0x5000, nil, "unannounced"},
 	} {
 		s := claimed(5000, test.hash, test.offset, test.file)
@@ -180,15 +189,133 @@ func TestJudgeIdentifier(t *testing.T) {
 	// Before anything is known of the process the claim stands.
 	s := claimed(0, 9, 0x5000, gone)
 	j.Judge(s)
-	if got := said(&s.Outcomes[0]); got != "/lib/gone+0x0 announced" {
+	if got := said(&s.Outcomes[0]); got != "/lib/gone+0x0 claimed" {
 		t.Errorf("before: %q", got)
 	}
-	// An inode is the file itself: it does not go stale.
-	s = claimed(5000, 0, 0x5000, small)
-	s.Frames[0].ID = tracefs.InodeIdentifier(7, 8, 0)
-	j.Judge(s)
-	if got := said(&s.Outcomes[0]); got != "/lib/small+0x0 verified" {
-		t.Errorf("inode: %q", got)
+}
+
+// TestJudgeInode: device and inode of the mapping decide, and it has the build
+// ID.
+func TestJudgeInode(t *testing.T) {
+	spaces := space.New()
+	spaces.Map(1, elf("/lib/one", 0x100000, 0x120000, 0x1000), 1000) // inode 7 of 8:0
+	j := New(Options{Spaces: spaces, Threads: oneThread{}, Stamp: TextStamp()})
+	for _, test := range []struct {
+		inode  uint64
+		offset uint64
+		file   *filemap.File
+		want   string
+	}{
+		{7, 0x5000, nil, "/lib/one+0x0 verified"},
+		{7, 0x5000, &filemap.File{Path: "/lib/recycled"}, "/lib/one+0x0 verified"},
+		{7, 0x90000, &filemap.File{Path: "/lib/one"}, "not-code"},
+		{8, 0x5000, &filemap.File{Path: "/lib/other"}, "contradicted"},
+	} {
+		s := claimed(5000, 0, test.offset, test.file)
+		s.Frames[0].ID = tracefs.InodeIdentifier(test.inode, 8, 0)
+		j.Judge(s)
+		o := &s.Outcomes[0]
+		if got := said(o); got != test.want || o.File != nil && o.File.BuildID != testID {
+			t.Errorf("%d+%#x: %q, want %q; %+v", test.inode, test.offset, got, test.want, o.File)
+		}
+	}
+}
+
+// TestJudgePin: an announcement is about the mapping that the kernel looked at,
+// for as long as that stays.
+func TestJudgePin(t *testing.T) {
+	one := &filemap.File{Path: "/lib/one", HasID: true, BuildID: testID}
+	for _, test := range []struct {
+		name   string
+		unmaps bool
+		then   func(s *space.Spaces)
+		tid    int32
+		want   string
+	}{
+		{"it stays", true, nil, 1, "/lib/one+0x0 verified"},
+		{"munmap is not seen", false, nil, 1, "/lib/one+0x0 claimed"},
+		{"unmapped, and mapped elsewhere", true, func(s *space.Spaces) {
+			s.Unmap(1, 0x100000, 0x120000, 20_000)
+			s.MapExact(1, elf("/lib/one", 0x300000, 0x320000, 0x1000), 21_000)
+			s.MapExact(1, elf("/lib/two", 0x400000, 0x420000, 0x1000), 22_000)
+		}, 1, "ambiguous"},
+		{"mapped again in the same place", false, func(s *space.Spaces) {
+			s.MapExact(1, elf("/lib/one", 0x100000, 0x120000, 0x1000), 21_000)
+			s.MapExact(1, elf("/lib/two", 0x400000, 0x420000, 0x1000), 22_000)
+		}, 1, "ambiguous"},
+		{"perhaps unmapped, and another came", false, func(s *space.Spaces) {
+			s.MapExact(1, elf("/lib/two", 0x400000, 0x420000, 0x1000), 22_000)
+		}, 1, "ambiguous"},
+		{"another came while it stays", true, func(s *space.Spaces) {
+			s.MapExact(1, elf("/lib/two", 0x400000, 0x420000, 0x1000), 22_000)
+		}, 1, "/lib/one+0x0 verified"},
+		{"another program", true, func(s *space.Spaces) {
+			s.Exec(1, "next", 20_000)
+			s.MapExact(1, elf("/lib/two", 0x100000, 0x120000, 0x1000), 22_000)
+		}, 1, "contradicted"},
+		{"a child has it", true, func(s *space.Spaces) { s.Fork(1, 2, 20_000) }, 2, "/lib/one+0x0 verified"},
+		{"a child whose parent has ended", true, func(s *space.Spaces) {
+			s.Fork(1, 2, 20_000)
+			s.Exit(1, 25_000)
+		}, 2, "/lib/one+0x0 verified"},
+	} {
+		var unseen func(from, to tracefs.Time) bool
+		if test.unmaps {
+			unseen = nothingUnseen
+		}
+		spaces := space.New()
+		spaces.Fork(9, 1, 500)
+		spaces.MapExact(1, elf("/lib/one", 0x100000, 0x120000, 0x1000), 1000)
+		if test.then != nil {
+			test.then(spaces)
+		}
+		j := New(Options{Spaces: spaces, Threads: oneThread{}, Stamp: TextStamp(), Unseen: unseen})
+		s := owning(claimed(5000, 1, 0x5000, one))
+		j.Judge(s)
+		if got := said(&s.Outcomes[0]); got != "/lib/one+0x0 verified" {
+			t.Errorf("%s: the announcement's own stack: %q", test.name, got)
+		}
+		s = claimed(30_000, 1, 0x5000, one)
+		s.TID = test.tid
+		j.Judge(s)
+		if got := said(&s.Outcomes[0]); got != test.want {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+// TestJudgeProgram: the program itself stays open for as long as the process
+// runs it, whether or not munmap is seen.
+func TestJudgeProgram(t *testing.T) {
+	spaces := space.New()
+	spaces.Exec(1, "prog", 1000)
+	spaces.Loading(1, 1000)
+	spaces.MapExact(1, elf("/bin/prog", 0x100000, 0x120000, 0x1000), 1100)
+	spaces.MapExact(1, elf("/lib/ld.so", 0x200000, 0x220000, 0x1000), 1200)
+	spaces.Loaded(1, 1300)
+	spaces.MapExact(1, elf("/lib/plug", 0x400000, 0x420000, 0x1000), 8000)
+	spaces.Exec(1, "next", 50_000)
+	spaces.MapExact(1, elf("/bin/prog", 0x100000, 0x120000, 0x1000), 51_000)
+	j := New(Options{Spaces: spaces, Threads: oneThread{}, Stamp: TextStamp()})
+	prog := &filemap.File{Path: "/bin/prog", HasID: true, BuildID: testID}
+	ld := &filemap.File{Path: "/lib/ld.so", HasID: true, BuildID: testID}
+	j.Judge(owning(claimed(5000, 1, 0x5000, prog)))
+	j.Judge(owning(claimed(5000, 2, 0x5000, ld)))
+	for _, test := range []struct {
+		time tracefs.Time
+		hash uint64
+		file *filemap.File
+		want string
+	}{
+		{20_000, 1, prog, "/bin/prog+0x0 verified"},
+		{20_000, 2, ld, "ambiguous"},
+		{55_000, 1, prog, "/bin/prog+0x0 claimed"}, // opened anew
+	} {
+		s := claimed(test.time, test.hash, 0x5000, test.file)
+		j.Judge(s)
+		if got := said(&s.Outcomes[0]); got != test.want {
+			t.Errorf("%#x at %d: %q, want %q", test.hash, test.time, got, test.want)
+		}
 	}
 }
 
@@ -224,10 +351,10 @@ func TestJudgeAsks(t *testing.T) {
 		asked int
 	}{
 		{1, 0x10010, "/lib/one+0x10 verified", 0},
-		{1, 0x30010, "/lib/data+0x10 late", 1},
-		{1, 0x30020, "/lib/data+0x20 late", 1},
+		{1, 0x30010, "not-code", 1},
+		{1, 0x30020, "not-code", 1},
 		{1, 0x50020, "not-code", 2},
-		{2, 0x30010, "/lib/data+0x10 late", 3},
+		{2, 0x30010, "not-code", 3},
 	} {
 		s := stack(test.tid, 5000, test.addr)
 		j.Judge(s)
@@ -236,3 +363,6 @@ func TestJudgeAsks(t *testing.T) {
 		}
 	}
 }
+
+// nothingUnseen is the Unseen of a judge that is told of all that is unmapped.
+func nothingUnseen(_, _ tracefs.Time) bool { return false }

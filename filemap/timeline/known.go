@@ -18,7 +18,7 @@ func (j *Judge) Known() []*filemap.File {
 		if len(versions) == 0 || versions[len(versions)-1].To != space.Forever {
 			return true
 		}
-		for _, m := range versions[len(versions)-1].Mappings {
+		for m := range versions[len(versions)-1].Mappings.All() {
 			if m.Perms&procmap.Exec == 0 || !m.File.Kind.HasFile() || m.File.Name == "" {
 				continue
 			}

@@ -23,6 +23,9 @@ type LayoutOptions struct {
 	Clock func() tracefs.Time
 	// Settle lets the spaces know all that has happened by now.
 	Settle func() error
+	// Early is what a process had mapped when it was read before, and when that
+	// was: for one that has ended. nil if nobody has read it.
+	Early func(pid int) (list []procmap.Mapping, at tracefs.Time, ok bool)
 }
 
 // reading is what a process had mapped when it was read.
@@ -113,18 +116,36 @@ func (ls *Layouts) read(pid int, sp *space.Space, t tracefs.Time) *reading {
 	}
 	var p procmap.Process
 	if err := ls.opt.Reader.Process(pid, &p); err != nil {
-		return nil
+		return ls.early(pid, sp, t)
 	}
 	if err := ls.opt.Settle(); err != nil {
 		return nil
 	}
 	now := ls.opt.Clock()
-	sp = ls.judge.opt.Spaces.Space(pid)
-	if sp.At(now) == nil || sp.Began(t) != sp.Began(now) {
+	return ls.made(pid, p.Mappings, t, now)
+}
+
+// early is the reading of a process that was there before.
+func (ls *Layouts) early(pid int, sp *space.Space, t tracefs.Time) *reading {
+	if ls.opt.Early == nil {
 		return nil
 	}
-	r := &reading{space: sp, began: sp.Began(now), at: now}
-	if !r.lay(ls.judge, sp, p.Mappings, now) {
+	list, at, ok := ls.opt.Early(pid)
+	if known := ls.known[pid].of(sp, t); !ok || known != nil && known.at >= at {
+		return nil
+	}
+	return ls.made(pid, list, t, at)
+}
+
+// made is the reading of a process at a time, if it was the program then that it
+// was at t.
+func (ls *Layouts) made(pid int, list []procmap.Mapping, t, at tracefs.Time) *reading {
+	sp := ls.judge.opt.Spaces.Space(pid)
+	if sp.At(at) == nil || sp.Began(t) != sp.Began(at) {
+		return nil
+	}
+	r := &reading{space: sp, began: sp.Began(at), at: at}
+	if !r.lay(ls.judge, sp, list, at) {
 		return nil
 	}
 	return r

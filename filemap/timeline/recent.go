@@ -19,6 +19,7 @@ type entry struct {
 	addr  uint64
 	stretch
 	outcome resolve.Outcome
+	verdict verdict
 }
 
 // slot is where the answer for an address is kept.

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap/bounded"
 	"ustack/filemap/procmap"
 	"ustack/tracefs"
 	"ustack/tracefs/privilege"
@@ -26,6 +27,9 @@ type Processes struct {
 	same func(Program) bool
 	stat *procmap.Reader
 	now  func() (mono, real tracefs.Time)
+	// calls look at what processes see as their files, which can be of a server
+	// that does not answer.
+	calls *bounded.Calls
 	shelf
 }
 
@@ -60,7 +64,7 @@ func NewProcesses(proc string, same func(Program) bool) (*Processes, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Processes{proc: r.Proc(), same: same, stat: r, now: clocks, shelf: newShelf()}, nil
+	return &Processes{proc: r.Proc(), same: same, stat: r, now: clocks, calls: bounded.New(0), shelf: newShelf()}, nil
 }
 
 // stamp is how exact the times of frames are.
@@ -125,7 +129,20 @@ func (ps *Processes) look(p Program, s *slot, mono, real tracefs.Time) {
 	if p.Exact {
 		began = max(began, p.Began)
 	}
-	_ = s.update(h.root, "tmp/"+mapName(h.inside), fresh(h.user, began+real-mono))
+	ps.update(s, fresh(h.user, began+real-mono))
+}
+
+// update reads what the map of a process has more.
+func (ps *Processes) update(s *slot, may func(fs.FileInfo) error) {
+	file, root, name := new(mapFile), s.life.root, "tmp/"+mapName(s.life.inside)
+	*file = s.mapFile
+	err := ps.calls.Do(func() { _ = file.update(root, name, may) }) // it notes its error
+	switch {
+	case err == nil:
+		s.mapFile = *file
+	case errors.Is(err, bounded.ErrSlow):
+		s.mapFile = mapFile{} // what was read is the call's, which goes on
+	}
 }
 
 // tick is how exact the kernel tells when a process began: USER_HZ is 100
@@ -144,10 +161,20 @@ func (ps *Processes) enter(pid int) (h home, err error) {
 	if h.user, h.inside, err = ps.status(pid); err != nil {
 		return h, err
 	}
-	// What is in it is opened with the rights of our user.
-	defer privilege.RaiseIn(ps.proc).Lower()
-	h.root, err = os.OpenRoot(ps.path(pid, "root"))
-	return h, err
+	var opened struct {
+		root *os.Root
+		err  error
+	}
+	into, path := &opened, ps.path(pid, "root")
+	if err := ps.calls.Do(func() {
+		// What is in it is opened with the rights of our user.
+		defer privilege.RaiseIn(ps.proc).Lower()
+		into.root, into.err = os.OpenRoot(path)
+	}); err != nil {
+		return h, fmt.Errorf("opening the root directory of process %d: %w", pid, err)
+	}
+	h.root = opened.root
+	return h, opened.err
 }
 
 // fresh asks whether a file can be a map of a process of a user. began is by the

@@ -8,12 +8,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap/bounded"
+	"ustack/filemap/fusetest"
 	"ustack/tracefs"
 )
 
@@ -247,5 +250,45 @@ func TestClocks(t *testing.T) {
 	began := ps.slots[cmd.Process.Pid].life.began
 	if began < before-tick || began > clock(unix.CLOCK_MONOTONIC)-tracefs.Time(4*tick) {
 		t.Errorf("began at %d, and was started after %d", began, before)
+	}
+}
+
+// TestSilentServer: a process whose /tmp is of a server that gives no answer has
+// no map, and keeps nobody.
+func TestSilentServer(t *testing.T) {
+	s := fusetest.Start(t, []byte("a file"))
+	proc, pid := t.TempDir(), os.Getpid()
+	if err := os.Mkdir(filepath.Join(proc, strconv.Itoa(pid)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"stat", "status"} {
+		text, err := os.ReadFile("/proc/self/" + name)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(proc, strconv.Itoa(pid), name), text, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	root := t.TempDir()
+	if err := os.Symlink(root, filepath.Join(proc, strconv.Itoa(pid), "root")); err != nil {
+		t.Fatal(err)
+	}
+	ps, err := NewProcesses("", always)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ps.proc = proc
+	ps.calls = bounded.New(10 * time.Millisecond)
+	if err := os.Mkdir(filepath.Join(root, "tmp"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount(s.Dir, filepath.Join(root, "tmp"), "", unix.MS_BIND, ""); err != nil {
+		t.Skipf("mounting: %v", err)
+	}
+	defer unix.Unmount(filepath.Join(root, "tmp"), unix.MNT_DETACH)
+	s.Silence()
+	if got := ps.string(Program{PID: pid}, 0x1000); got != "none" || s.Asked() == 0 {
+		t.Errorf("%q, asked %d times", got, s.Asked())
 	}
 }

@@ -52,6 +52,9 @@ const (
 
 // Analysis adds up the futex calls of a trace.
 type Analysis struct {
+	// claimed are the frames of all whose file is only claimed.
+	claimed, frames int64
+
 	opt     Options
 	threads map[int32]*thread
 	recent  [recentThreads]recentThread // of threads
@@ -166,7 +169,12 @@ func (a *Analysis) Batch(h *resolve.Held) error {
 func (a *Analysis) Flush() error { return nil }
 
 // Close implements render.Renderer.
-func (a *Analysis) Close(*resolve.Totals) error { return nil }
+func (a *Analysis) Close(t *resolve.Totals) error {
+	if t != nil {
+		a.claimed, a.frames = t.Trusts[filemap.Claimed], t.Frames
+	}
+	return nil
+}
 
 // event takes an event if it is of interest.
 func (a *Analysis) event(h *resolve.Held, i int, rec *tracefs.Record) {

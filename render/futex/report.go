@@ -367,6 +367,9 @@ func (a *Analysis) notes(r *Report, locks []*Lock, filtered bool) {
 	case a.calls == 0:
 		note("the trace has returns from futex calls only: enable the event sys_enter_futex")
 	}
+	if a.claimed > 0 {
+		note("%d of %d frames rest on claims, what the kernel announced because of another stack: --maps checks them, --strict leaves them out", a.claimed, a.frames)
+	}
 	unknown := slices.ContainsFunc(locks, func(l *Lock) bool { return l.Process != nil && l.Process.TGID < 0 })
 	switch {
 	case unknown && a.opt.Mappings == nil:

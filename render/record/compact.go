@@ -36,13 +36,20 @@ type Compact struct {
 	w     io.Writer
 	room  func() int64 // how much w has, nil: no end of it
 	buf   []byte
-	known map[*filemap.File]uint64
+	known map[marked]uint64
 	told  map[uint64]bool
-	fresh []*filemap.File // of the stack at hand
-	all   []*filemap.File // that were told, with Untold
-	held  Left            // what is in buf
-	files *filemap.Files  // that were announced, with Keep
+	fresh []marked       // of the stack at hand
+	all   []marked       // that were told, with Untold
+	held  Left           // what is in buf
+	files *filemap.Files // that were announced, with Keep
 	line  []byte
+}
+
+// marked is a file with what a report says of the frames that have it: each mark
+// has an identifier of its own.
+type marked struct {
+	file *filemap.File
+	mark tracefs.Mark
 }
 
 // Left is what was left out.
@@ -65,7 +72,7 @@ func (c *Compact) piece() int {
 
 // NewCompact returns a renderer that writes to w.
 func NewCompact(w io.Writer) *Compact {
-	return &Compact{w: w, known: make(map[*filemap.File]uint64), files: filemap.NewFiles(), told: make(map[uint64]bool)}
+	return &Compact{w: w, known: make(map[marked]uint64), files: filemap.NewFiles(), told: make(map[uint64]bool)}
 }
 
 // Batch implements render.Renderer.
@@ -206,12 +213,9 @@ func (c *Compact) kept(h *resolve.Held, rec *tracefs.Record) {
 	}
 	a := h.Announcement(rec)
 	c.fresh = c.fresh[:0]
-	c.key(c.files.Intern(a.Path, a.BuildID))
+	c.key(marked{c.files.Intern(a.Path, a.BuildID), a.Mark})
 	c.tell(h.Text[rec.Off:rec.Body])
 }
-
-// Files are all files that stacks have needed, with Untold.
-func (c *Compact) Files() []*filemap.File { return c.all }
 
 // frame writes a frame without its line feed.
 func (c *Compact) frame(txt []byte, f *tracefs.Frame, o *resolve.Outcome) {
@@ -222,7 +226,7 @@ func (c *Compact) frame(txt []byte, f *tracefs.Frame, o *resolve.Outcome) {
 			offset = f.Address(txt)
 		}
 		c.buf = tracefs.AppendStem(c.buf, offset)
-		c.buf = tracefs.HashIdentifier(c.key(o.File)).Append(append(c.buf, " : "...))
+		c.buf = tracefs.HashIdentifier(c.key(marked{o.File, o.Trust.Mark()})).Append(append(c.buf, " : "...))
 	case o.Memory != nil:
 		addr := o.Offset
 		if !o.HasOffset {
@@ -250,13 +254,13 @@ const maxKept = 4 << 20
 const maxKnown = 1 << 16
 
 // key is the identifier of a file. It notes that the file has to be announced.
-func (c *Compact) key(f *filemap.File) uint64 {
+func (c *Compact) key(f marked) uint64 {
 	key, ok := c.known[f]
 	if !ok {
 		if len(c.known) >= maxKnown {
 			clear(c.known) // what was told stays told
 		}
-		key = c.renamed(f).Identifier()
+		key = c.renamed(f.file).Identifier(f.mark)
 		c.known[f] = key
 	}
 	if !c.told[key] {
@@ -269,7 +273,21 @@ func (c *Compact) key(f *filemap.File) uint64 {
 // Known announces files that no stack has needed yet, with the head of a record
 // (all of its line before the body), as long as more says so.
 func (c *Compact) Known(head []byte, files []*filemap.File, more func() bool) error {
-	for _, f := range files {
+	list := make([]marked, len(files))
+	for i, f := range files {
+		list[i].file = f
+	}
+	return c.tellAll(head, list, more)
+}
+
+// KnownBy announces all files that the stacks of another Compact have needed,
+// which keeps announcements back (Untold).
+func (c *Compact) KnownBy(head []byte, o *Compact, more func() bool) error {
+	return c.tellAll(head, o.all, more)
+}
+
+func (c *Compact) tellAll(head []byte, list []marked, more func() bool) error {
+	for _, f := range list {
 		if !more() {
 			break
 		}
@@ -287,11 +305,13 @@ func (c *Compact) Known(head []byte, files []*filemap.File, more func() bool) er
 	return c.Flush()
 }
 
-// announce writes a mapping event.
-func (c *Compact) announce(head []byte, f *filemap.File) {
-	f = c.renamed(f)
+// announce writes a mapping event. The device is none that a file has: it says
+// that the identifier is the report's own, and the mark.
+func (c *Compact) announce(head []byte, m marked) {
+	f := c.renamed(m.file)
 	c.buf = append(c.head(head), "file_map: hash=0x"...)
-	c.buf = strconv.AppendUint(c.buf, f.Identifier(), 16)
+	c.buf = strconv.AppendUint(c.buf, f.Identifier(m.mark), 16)
+	c.buf = append(strconv.AppendUint(append(c.buf, " dev=[0:"...), uint64(m.mark), 10), ']')
 	c.buf = render.AppendPath(append(c.buf, " path="...), f.Path)
 	words := f.Words
 	if words == "" {

@@ -215,7 +215,7 @@ func (m *Merge) WriteTo(f *File) error {
 		return err
 	}
 	out := NewCompact(f)
-	if err := out.Known(appendMergedHead(nil, 0), m.key.Files(), func() bool { return true }); err != nil {
+	if err := out.KnownBy(appendMergedHead(nil, 0), m.key, func() bool { return true }); err != nil {
 		return err
 	}
 	for i, s := range m.sorted() {

@@ -104,10 +104,17 @@ func NewReport(file *File, opt ReportOptions) (*Report, error) {
 // was mapped, also of what no stack shows. In a small report it has a quarter of
 // the room at most; files of stacks are announced anyway.
 func (r *Report) Known(head []byte, files []*filemap.File) error {
+	return r.text.Known(head, files, r.roomForKnown)
+}
+
+// KnownBy is Known for the files that the stacks of another text have needed.
+func (r *Report) KnownBy(head []byte, o *Compact) error {
+	return r.text.KnownBy(head, o, r.roomForKnown)
+}
+
+func (r *Report) roomForKnown() bool {
 	const quarter = 4
-	return r.text.Known(head, files, func() bool {
-		return r.file.max == 0 || r.file.out.n+r.file.pending < r.file.max/quarter
-	})
+	return r.file.max == 0 || r.file.out.n+r.file.pending < r.file.max/quarter
 }
 
 // Full reports whether nothing is written any more.

@@ -107,7 +107,10 @@ func (c *Checker) announcement(rec *tracefs.Record) {
 	c.g.text(a.Path)
 	id, _ := filemap.ParseWords(a.BuildID)
 	f := filemap.File{Path: string(a.Path), BuildID: id}
-	want := append([]byte("file_map: hash=0x"), strconv.FormatUint(f.Identifier(), 16)...)
+	want := append([]byte("file_map: hash=0x"), strconv.FormatUint(f.Identifier(a.Mark), 16)...)
+	if a.Report {
+		want = append(strconv.AppendUint(append(want, " dev=[0:"...), uint64(a.Mark), 10), ']')
+	}
 	want = append(append(append(append(want, " path="...), a.Path...), " build_id={"...), id.Words()...)
 	want = append(want, "}\n"...)
 	if body := c.b.Text[rec.Body:rec.End]; !bytes.Equal(body, want) {
@@ -115,7 +118,7 @@ func (c *Checker) announcement(rec *tracefs.Record) {
 		return
 	}
 	if len(c.announced) < maxIdentifiers {
-		c.announced[f.Identifier()] = true
+		c.announced[f.Identifier(a.Mark)] = true
 	}
 }
 

@@ -759,8 +759,9 @@ func checkFirsts(t *testing.T, firsts *Firsts) {
 		{tracefs.HashIdentifier(3), "", "", false},
 		{tracefs.HashIdentifier(4), "", "", false},
 	} {
-		path, words, ok := firsts.Find(c.id)
-		if string(path) != c.path || string(words) != c.words || ok != c.ok || (words != nil) != (c.words != "") {
+		a, losses, ok := firsts.Find(c.id)
+		path, words := a.Path, a.BuildID
+		if losses != 0 || string(path) != c.path || string(words) != c.words || ok != c.ok || (words != nil) != (c.words != "") {
 			t.Errorf("%s is %q, %q, %v, want %q, %q, %v", c.id.Append(nil), path, words, ok, c.path, c.words, c.ok)
 		}
 	}

@@ -1,6 +1,7 @@
 package input
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -179,7 +180,11 @@ type Firsts struct {
 	found map[tracefs.Identifier]first
 }
 
-type first struct{ path, words []byte }
+// first is the announcement, and how many places before it lack records.
+type first struct {
+	tracefs.Announcement
+	losses int64
+}
 
 // maxFirsts bounds the memory; a hostile trace has no end of identifiers.
 const maxFirsts = 1 << 16
@@ -187,11 +192,12 @@ const maxFirsts = 1 << 16
 // NewFirsts returns the announcements of the trace that again opens.
 func NewFirsts(again func(Options) (*Trace, error)) *Firsts { return &Firsts{again: again} }
 
-// Find returns the first announcement of an identifier.
-func (fs *Firsts) Find(id tracefs.Identifier) (path, words []byte, ok bool) {
+// Find returns the first announcement of an identifier, and how many records
+// before it report a loss (tracefs.KindLost).
+func (fs *Firsts) Find(id tracefs.Identifier) (a tracefs.Announcement, losses int64, ok bool) {
 	fs.once.Do(fs.read)
 	f, ok := fs.found[id]
-	return f.path, f.words, ok
+	return f.Announcement, f.losses, ok
 }
 
 // read collects announcements. An error ends it: the first reading of the
@@ -204,16 +210,19 @@ func (fs *Firsts) read() {
 	}
 	defer t.Close()
 	var b tracefs.Batch
+	losses := int64(0)
 	for {
 		err := t.Next(&b)
-		for i := range b.Announcements {
-			a := &b.Announcements[i]
-			if _, seen := fs.found[a.ID]; a.Bad != "" || seen || len(fs.found) >= maxFirsts {
-				continue
-			}
-			fs.found[a.ID] = first{append([]byte(nil), a.Path...), append([]byte(nil), a.BuildID...)}
-			if a.BuildID == nil {
-				fs.found[a.ID] = first{path: append([]byte(nil), a.Path...)}
+		for i := range b.Records {
+			switch rec := &b.Records[i]; rec.Kind {
+			case tracefs.KindLost:
+				losses++
+			case tracefs.KindAnnounce:
+				a := b.Announcement(rec)
+				if _, seen := fs.found[a.ID]; a.Bad == "" && !seen && len(fs.found) < maxFirsts {
+					a.Path, a.BuildID = bytes.Clone(a.Path), bytes.Clone(a.BuildID)
+					fs.found[a.ID] = first{*a, losses}
+				}
 			}
 		}
 		if err != nil {

@@ -7,16 +7,18 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// Prefix begins the names of our instances; the rest is a PID, and a number if
-// a process has several.
-const Prefix = "ustack-"
+// Prefix begins the names of our instances; the rest is a PID, a number if a
+// process has several, and BesideSuffix if it is one beside another.
+const (
+	Prefix       = "ustack-"
+	BesideSuffix = "-raw"
+)
 
-var ourName = regexp.MustCompile(`^` + Prefix + `[0-9]+(\.[0-9]+)?$`)
+var ourName = regexp.MustCompile(`^` + Prefix + `([0-9]+)(\.[0-9]+)?(` + BesideSuffix + `)?$`)
 
 // ErrAlive: the process that an instance belongs to runs.
 var ErrAlive = errors.New("its process runs")
@@ -74,8 +76,11 @@ func (r *Root) Leftovers() ([]string, error) {
 func (c *Cleaned) Alive() []int {
 	var pids []int
 	for _, l := range c.Left {
-		digits, _, _ := strings.Cut(strings.TrimPrefix(l.Name, Prefix), ".")
-		if pid, err := strconv.Atoi(digits); err == nil && errors.Is(l.Err, ErrAlive) {
+		parts := ourName.FindStringSubmatch(l.Name)
+		if parts == nil || !errors.Is(l.Err, ErrAlive) {
+			continue
+		}
+		if pid, err := strconv.Atoi(parts[1]); err == nil {
 			pids = append(pids, pid)
 		}
 	}

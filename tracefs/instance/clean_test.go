@@ -17,7 +17,7 @@ import (
 func TestClean(t *testing.T) {
 	r := fake(t)
 	tree(t, r.path(instances), map[string]string{"ustack-1/events/": "", "ustack-2.7/options/" + optionDeferred: "1",
-		"ustack-2.7/tracing_on": "1", "ustack-3/": "", "bench/": "", "ustack-x/": ""})
+		"ustack-2.7/tracing_on": "1", "ustack-3/": "", "ustack-1-raw/events/": "", "ustack-1.2-raw/": "", "ustack-1-other/": "", "bench/": "", "ustack-x/": ""})
 	check(t, os.Symlink(r.path(instances+"/bench"), r.path(instances+"/ustack-4")))
 	alive, err := lock(r.path(instances + "/ustack-3"))
 	check(t, err)
@@ -32,7 +32,7 @@ func TestClean(t *testing.T) {
 	own := create(t, r)
 	c, err := r.Clean()
 	check(t, err)
-	if !slices.Equal(c.Removed, []string{"ustack-1"}) || len(c.Left) != 4 {
+	if !slices.Equal(c.Removed, []string{"ustack-1", "ustack-1-raw", "ustack-1.2-raw"}) || len(c.Left) != 4 {
 		t.Errorf("%+v", c)
 	}
 	for _, name := range []string{own.Name(), "ustack-3"} {
@@ -53,8 +53,28 @@ func TestClean(t *testing.T) {
 		t.Error("a symbolic link was followed")
 	}
 	names, err := r.Instances()
-	if want := []string{"bench", "ustack-2.7", "ustack-3", "ustack-4", own.Name(), "ustack-x"}; err != nil || !sameNames(names, want) {
+	if want := []string{"bench", "ustack-1-other", "ustack-2.7", "ustack-3", "ustack-4", own.Name(), "ustack-x"}; err != nil || !sameNames(names, want) {
 		t.Errorf("%q (%v), want %q", names, err, want)
+	}
+}
+
+// TestBeside: an instance has another one beside it, whose process is the same.
+func TestBeside(t *testing.T) {
+	r := fake(t)
+	in := create(t, r)
+	beside, err := in.Beside()
+	check(t, err)
+	if beside.Name() != in.Name()+BesideSuffix || !ourName.MatchString(beside.Name()) {
+		t.Errorf("%s beside %s", beside.Name(), in.Name())
+	}
+	c, err := r.Clean()
+	check(t, err)
+	if pids := c.Alive(); len(c.Removed) > 0 || !slices.Equal(pids, []int{os.Getpid()}) {
+		t.Errorf("%+v, alive: %v", c, pids)
+	}
+	check(t, beside.Remove())
+	if names, err := r.Instances(); err != nil || slices.Contains(names, beside.Name()) {
+		t.Errorf("%q are left (%v)", names, err)
 	}
 }
 

@@ -27,6 +27,8 @@ type Instance struct {
 	state   runState
 	readers map[*reading]struct{}
 
+	ownWrites ownWrites
+
 	removing sync.Mutex // guards what follows; taken before the others
 	owned    *os.File   // locked: we live; nil when the instance is gone
 }
@@ -65,6 +67,17 @@ func (r *Root) Create() (*Instance, error) {
 		name = base + "." + strconv.Itoa(n)
 	}
 	return nil, fmt.Errorf("making an instance: %s and %d more exist and cannot be removed (ustack clean tells why)", base, maxInstances-1)
+}
+
+// Beside makes a second instance for the same process, ustack-PID-raw beside
+// ustack-PID. It has settings of its own.
+func (i *Instance) Beside() (*Instance, error) {
+	all, err := i.root.lockAll()
+	if err != nil {
+		return nil, err
+	}
+	defer all.Close()
+	return i.root.create(i.name + BesideSuffix)
 }
 
 // create makes an instance by this name, or fails with fs.ErrExist if there is
@@ -124,6 +137,8 @@ func (i *Instance) write(name, value string) error {
 	if i.removed {
 		return ErrRemoved
 	}
+	defer i.ownWrites.note(name, value)
+	i.ownWrites.note(name, value)
 	return i.dir.write(name, value)
 }
 

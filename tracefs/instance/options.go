@@ -28,6 +28,8 @@ type Config struct {
 	TGID bool
 }
 
+const defaultClock = "mono"
+
 // option is a trace option and what it must be. An instance begins with what
 // somebody has set at the top level.
 type option struct {
@@ -70,7 +72,7 @@ var options = [...]option{
 // and stacks are off then.
 func (i *Instance) Configure(c Config) error {
 	if c.Clock == "" {
-		c.Clock = "mono"
+		c.Clock = defaultClock
 	}
 	if err := i.write("tracing_on", "0"); err != nil {
 		return fmt.Errorf("setting up the instance: %w", err)

@@ -36,22 +36,36 @@ const (
 )
 
 // SetStacks switches user stacks on, for all events of the instance, and
-// returns what it has chosen.
+// returns what it has chosen. BestStacks are stock ones if the kernel refuses
+// deferred ones: about 60 instances can have those at a time
+// (unwind_deferred_init in kernel/unwind/deferred.c).
 func (i *Instance) SetStacks(want StackSource) (StackSource, error) {
 	if want != StockStacks && i.hasOption(optionDeferred) {
 		// Version 5 of the series wants both options; in version 6 the second one
 		// replaces the first (FORMATS 2.1).
-		for _, name := range []string{optionStock, optionDeferred} {
-			if err := i.mustSet(name); err != nil {
-				return 0, err
-			}
+		if err := i.mustSet(optionStock); err != nil {
+			return 0, err
 		}
-		return DeferredStacks, nil
+		err := i.mustSet(optionDeferred)
+		switch {
+		case err == nil:
+			return DeferredStacks, nil
+		case want == DeferredStacks:
+			return 0, err
+		}
+		i.dir.dropDeferred()
+		return StockStacks, i.mustSet(optionStock)
 	}
 	if want == DeferredStacks {
 		return 0, fmt.Errorf("switching deferred stacks on: the kernel has no option %s", optionDeferred)
 	}
 	return StockStacks, i.mustSet(optionStock)
+}
+
+// Refused reports whether the kernel has deferred stacks and has not let this
+// instance have them.
+func (i *Instance) Refused(got StackSource) bool {
+	return got == StockStacks && i.hasOption(optionDeferred)
 }
 
 // mustSet sets an option that the kernel must have.

@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"os"
 	"strings"
 	"testing"
 )
@@ -32,6 +33,21 @@ func TestSetStacks(t *testing.T) {
 			in.is(t, "options/"+optionDeferred, map[StackSource]string{StockStacks: "0", DeferredStacks: "1"}[got])
 		}
 	}
+}
+
+// TestSetStacksRefused: where too many instances have deferred stacks, stock ones do.
+func TestSetStacksRefused(t *testing.T) {
+	in := create(t, fake(t, optionStock))
+	check(t, in.Configure(Config{}))
+	check(t, os.Symlink("/dev/full", in.dir.path("options/"+optionDeferred)))
+	if _, err := in.SetStacks(DeferredStacks); err == nil {
+		t.Error("the kernel refuses deferred stacks, and nobody said so")
+	}
+	got, err := in.SetStacks(BestStacks)
+	if err != nil || got != StockStacks || !in.Refused(got) {
+		t.Errorf("%v (%v), refused: %v", got, err, in.Refused(got))
+	}
+	in.is(t, "options/"+optionStock, "1")
 }
 
 // TestMappingEvents are found by the table of dialects, in whatever system.

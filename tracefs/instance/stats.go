@@ -50,6 +50,19 @@ func (i *Instance) Stats() ([]Stats, error) {
 	return all, nil
 }
 
+// CPUs are the numbers of the CPUs that the instance has buffers of, in order.
+func (i *Instance) CPUs() ([]int32, error) {
+	cpus, err := perCPU(i.dir)
+	if err != nil {
+		return nil, fmt.Errorf("listing the CPUs of the instance: %w", err)
+	}
+	out := make([]int32, len(cpus))
+	for k, cpu := range cpus {
+		out[k] = int32(cpu)
+	}
+	return out, nil
+}
+
 func (i *Instance) cpuStats(cpu int) (Stats, error) {
 	at := "per_cpu/cpu" + strconv.Itoa(cpu) + "/"
 	text, err := i.dir.read(at + "stats")

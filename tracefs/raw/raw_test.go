@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -256,4 +257,33 @@ func TestPace(t *testing.T) {
 			t.Errorf("%d KB: %v, want %v", kb, got, want)
 		}
 	}
+}
+
+// liveStacks is an instance with the stock stacks of our own calls of getppid.
+func liveStacks(t *testing.T) *instance.Instance {
+	t.Helper()
+	in := live(t)
+	tids, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var own []int
+	for _, e := range tids {
+		tid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		own = append(own, tid)
+	}
+	_, serr := in.SetStacks(instance.StockStacks)
+	if err := errors.Join(in.Configure(instance.Config{}), serr, in.SetPIDs(own, true)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.SetStacks(instance.StockStacks); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.Enable([]instance.Event{{System: "syscalls", Name: "sys_enter_getppid"}}); err != nil {
+		t.Fatal(err)
+	}
+	return in
 }

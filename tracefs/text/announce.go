@@ -15,6 +15,8 @@ func ParseAnnouncement(body []byte) tracefs.Announcement { return parseAnnouncem
 //
 //	NAME: (inode|hash)=ID( dev=[MAJ:MIN])? path=PATH( build_id={W(,W)*})?
 //
+// A report has the device 0:MARK after a hash, which no file has.
+//
 // The kernel neither quotes nor escapes PATH, so the build ID is the last one
 // that ends the record, and all before it is path. The result's slices point
 // into body. whole says that the record ends with a line feed: one that does
@@ -29,7 +31,7 @@ func parseAnnouncement(body []byte, whole bool) tracefs.Announcement {
 	rest := bytes.TrimLeft(body[colon+1:], " ")
 	// trace-cmd report pads the event's name, the kernel does not.
 	report := len(body)-len(rest) > colon+2
-	id, rest, ok := announcedIdentifier(rest)
+	a, rest, ok := announcedIdentifier(rest)
 	if !ok {
 		return bad("no identifier")
 	}
@@ -37,7 +39,6 @@ func parseAnnouncement(body []byte, whole bool) tracefs.Announcement {
 	if !ok {
 		return bad("no path")
 	}
-	a := tracefs.Announcement{ID: id}
 	if a.Path, a.BuildID = SplitFile(path); a.BuildID == nil && report {
 		a.Path, a.BuildID = splitReportFile(path)
 	}
@@ -73,7 +74,7 @@ func UsablePath(path []byte) bool {
 
 // announcedIdentifier reads "hash=0x51eff94b", "hash=ffff8881007ed428",
 // "inode=1340007 dev=[254:3]" and returns what follows.
-func announcedIdentifier(b []byte) (id tracefs.Identifier, rest []byte, ok bool) {
+func announcedIdentifier(b []byte) (a tracefs.Announcement, rest []byte, ok bool) {
 	for _, k := range identifierKeys {
 		if !hasPrefix(b, k.key) {
 			continue
@@ -85,26 +86,30 @@ func announcedIdentifier(b []byte) (id tracefs.Identifier, rest []byte, ok bool)
 			v, n = d, m
 		}
 		if n == 0 {
-			return id, b, false
+			return a, b, false
 		}
 		rest = digits[n:]
 		if dev, found := bytes.CutPrefix(rest, []byte(" dev=[")); found {
 			end := bytes.IndexByte(dev, ']')
 			if end < 0 {
-				return id, rest, false
+				return a, rest, false
 			}
 			major, minor, m := parseDevice(dev, end)
 			if m == 0 {
-				return id, rest, false
+				return a, rest, false
 			}
 			rest = dev[end+1:]
 			if k.inode {
-				return tracefs.InodeIdentifier(v, major, minor), rest, true
+				return tracefs.Announcement{ID: tracefs.InodeIdentifier(v, major, minor)}, rest, true
+			}
+			if major == 0 && int(minor) < tracefs.MarkCount {
+				a.Report, a.Mark = true, tracefs.Mark(minor)
 			}
 		}
-		return tracefs.HashIdentifier(v), rest, true
+		a.ID = tracefs.HashIdentifier(v)
+		return a, rest, true
 	}
-	return id, b, false
+	return a, b, false
 }
 
 // SplitFile takes "PATH build_id={W,W,W,W,W}" apart, the kernel's form and

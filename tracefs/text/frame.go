@@ -21,6 +21,10 @@ const (
 	arrow        = " => "
 )
 
+// FileMarks stand before FileMark, after the name of a function if there is one,
+// where an earlier run was not sure of the file.
+var FileMarks = [...]string{tracefs.NoMark: "", tracefs.MarkLate: " (late)", tracefs.MarkClaimed: " (claimed)", tracefs.MarkInferred: " (by exclusion)"}
+
 // parseFrame reads a frame line (without its line feed) at text[off:end].
 func parseFrame(text []byte, off, end int) (tracefs.Frame, bool) {
 	line := text[off:end]
@@ -46,7 +50,9 @@ func parseFrame(text []byte, off, end int) (tracefs.Frame, bool) {
 			if name := nameEnd(rest[n:]); name > 0 {
 				f.Form = tracefs.FormResolved
 				f.Stem += uint32(name)
-				f.Inferred = bytes.HasSuffix(rest[n:n+name], []byte(InferredMark))
+				var function []byte
+				function, f.Mark = cutFileMark(rest[n : n+name])
+				f.Inferred = bytes.HasSuffix(function, []byte(InferredMark))
 			}
 		}
 		return f, true
@@ -91,6 +97,16 @@ func parseSuffix(b []byte) (tracefs.Form, tracefs.Identifier) {
 		}
 	}
 	return tracefs.FormUnknown, none
+}
+
+// cutFileMark takes the mark off what stands before a file.
+func cutFileMark(name []byte) ([]byte, tracefs.Mark) {
+	for m := tracefs.MarkLate; int(m) < len(FileMarks); m++ {
+		if function, ok := bytes.CutSuffix(name, []byte(FileMarks[m])); ok {
+			return function, m
+		}
+	}
+	return name, tracefs.NoMark
 }
 
 // nameEnd is how long the name of a function is that ustack has put between

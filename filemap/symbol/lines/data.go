@@ -59,6 +59,8 @@ type Data struct {
 	table  int // of the abbreviations
 	work   int
 	tick   int
+	// inlined is what was read for inlined functions, of work.
+	inlined int
 }
 
 // Open reads which unit of a file's debug information is about which

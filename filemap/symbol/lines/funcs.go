@@ -127,60 +127,6 @@ func (d *Data) list(u *unit, in *contents) error {
 	return d.spend(len(in.bytes))
 }
 
-// maxDepth bounds how deep entries lie in each other.
-const maxDepth = 512
-
-// inlines finds the functions that are inlined at an address of the function
-// whose entry is at a place.
-func (d *Data) inlines(u *unit, in *contents, t *table, at, addr uint64, l *Location) error {
-	c := cursor{b: in.bytes, at: int(at - u.off), order: d.order}
-	from := c.at
-	defer func() { d.work += c.at - from }()
-	var e entry
-	if err := u.entry(&c, in.tables, &e); err != nil || !e.children {
-		return err
-	}
-	for depth := 1; depth > 0; {
-		if err := u.entry(&c, in.tables, &e); err != nil {
-			return err
-		}
-		if e.tag == 0 {
-			depth--
-			continue
-		}
-		enter := false
-		switch e.tag {
-		case tagInlinedSubroutine:
-			inside, err := d.holds(u, &e, addr)
-			if err == ErrTooMuch {
-				return err
-			}
-			if enter = inside; inside {
-				l.Inlined = append(l.Inlined, d.inline(u, t, &e))
-			}
-		case tagLexicalBlock, tagTryBlock, tagCatchBlock:
-			inside, err := d.holds(u, &e, addr)
-			if err == ErrTooMuch {
-				return err
-			}
-			enter = inside || e.ranges.kind == isNone && e.low.kind == isNone
-		}
-		switch {
-		case !e.children:
-		case enter:
-			if depth++; depth > maxDepth {
-				return errDamaged
-			}
-		default:
-			if err := u.skipChildren(&c, in.tables, &e); err != nil {
-				return err
-			}
-		}
-	}
-	slices.Reverse(l.Inlined)
-	return d.spend(0)
-}
-
 // inline is what an entry of an inlined function tells.
 func (d *Data) inline(u *unit, t *table, e *entry) Inline {
 	i := Inline{CallLine: int(min(e.callLine.n, 1<<31-1))}
@@ -194,27 +140,4 @@ func (d *Data) inline(u *unit, t *table, e *entry) Inline {
 		i.CallFile = t.file(d, u, e.callFile.n)
 	}
 	return i
-}
-
-// skipChildren goes behind the children of an entry.
-func (u *unit) skipChildren(c *cursor, t *abbrevs, e *entry) error {
-	if e.sibling.kind == isRef {
-		if to := e.sibling.n - u.off; to > uint64(c.at) && to <= uint64(len(c.b)) {
-			c.at = int(to)
-			return nil
-		}
-	}
-	var inner entry
-	for depth := 1; depth > 0; {
-		if err := u.entry(c, t, &inner); err != nil {
-			return err
-		}
-		switch {
-		case inner.tag == 0:
-			depth--
-		case inner.children:
-			depth++
-		}
-	}
-	return nil
 }

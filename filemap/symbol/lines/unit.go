@@ -35,6 +35,7 @@ type contents struct {
 	funcs  []function
 	listed bool // funcs is set
 	lines  *table
+	walks  map[uint64]*walked // of functions, by the place of their entry
 	tick   int
 	cost   int
 }

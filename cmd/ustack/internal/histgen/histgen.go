@@ -1,0 +1,181 @@
+package histgen
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// Dialect is what the kernel writes in the place of a file.
+type Dialect int
+
+const (
+	Hash    Dialect = iota // of the struct file's address
+	ByInode                // a hash of the inode number
+	Inode                  // inode and device
+)
+
+// Config says what to make. The same Config always makes the same bytes.
+type Config struct {
+	Seed    uint64
+	Dialect Dialect
+	// Stacks is how many stacks to make.
+	Stacks int
+	// First: the kernel announces files before the stack, not after it.
+	First bool
+	// LoseTrace and LoseLog: the trace loses announcements and stacks, the log
+	// loses changes of spaces.
+	LoseTrace, LoseLog bool
+	// Raw: the log has the raw addresses of stacks.
+	Raw bool
+}
+
+// Frame is what a frame really was in.
+type Frame struct {
+	Path    string // "" if it is in no file
+	BuildID [20]byte
+	Offset  uint64
+	Exec    bool
+}
+
+// Stack is a stack as it really was. Frames are by the mappings when it was
+// unwound, Raw by those when its system call began, as far as raw stacks go.
+type Stack struct {
+	Frames, Raw []Frame
+}
+
+// Result is what was made.
+type Result struct {
+	// Stacks are by the number in val3 of the call.
+	Stacks map[int]Stack
+	Frames int
+}
+
+// rawDepth is how many addresses the option userstacktrace gives
+// (FTRACE_STACK_ENTRIES in kernel/trace/trace_entries.h).
+const rawDepth = 8
+
+type generator struct {
+	*world
+	cfg        Config
+	trace, log *bufio.Writer
+	announced  map[string]bool
+	open       []*thread // in a call
+	calls      int
+	cookies    uint64
+	result     Result
+
+	losing    bool // the log
+	lostFrom  int64
+	lostLines int
+	traceLoss int // records still to be lost
+	traceLost int // records lost
+	lines     int
+}
+
+// Write makes a trace and the log of a side band that watched the machine.
+func Write(trace, log io.Writer, cfg Config) (Result, error) {
+	g := &generator{world: newWorld(cfg.Seed), cfg: cfg, trace: bufio.NewWriter(trace), log: bufio.NewWriter(log),
+		announced: make(map[string]bool), result: Result{Stacks: make(map[int]Stack)}}
+	g.begin()
+	for len(g.result.Stacks) < cfg.Stacks {
+		g.step()
+	}
+	if g.losing {
+		g.endLoss()
+	}
+	for _, t := range slices.Clone(g.open) {
+		g.finish(t)
+	}
+	g.logf("until %s\n", seconds(g.tick()))
+	if err := g.trace.Flush(); err != nil {
+		return g.result, err
+	}
+	return g.result, g.log.Flush()
+}
+
+// begin makes the first processes.
+func (g *generator) begin() {
+	fmt.Fprint(g.log, "# ustack side band 1 clock=mono\n")
+	for range 4 {
+		p := g.newProcess(&mm{users: 1, next: 0x7f0000000000})
+		g.load(p, g.files[10+g.rng.IntN(6)], false)
+		g.insertLibrary(p, g.files[16], false)
+	}
+	for _, p := range g.procs {
+		g.reading(p)
+	}
+	g.logf("sure %s\n", seconds(g.now))
+	g.logf("until %s\n", seconds(g.now))
+}
+
+func (g *generator) newProcess(m *mm) *process {
+	g.pid++
+	p := &process{pid: g.pid, mm: m, comm: fmt.Sprintf("p%d", g.pid)}
+	p.threads = []*thread{{tid: p.pid, cpu: g.rng.IntN(4), proc: p}}
+	g.procs = append(g.procs, p)
+	return p
+}
+
+// tick lets some time go by.
+func (g *generator) tick() int64 {
+	g.now += int64(200 + g.rng.IntN(4000))
+	return g.now
+}
+
+func (g *generator) step() {
+	g.tick()
+	if g.cfg.LoseLog {
+		g.loseLog()
+	}
+	if g.cfg.LoseTrace && g.traceLoss == 0 && g.rng.IntN(2000) == 0 {
+		g.traceLoss = 1 + g.rng.IntN(40)
+	}
+	if len(g.open) > 0 && g.chance(45) {
+		g.finish(g.open[g.rng.IntN(len(g.open))])
+		return
+	}
+	p := g.procs[g.rng.IntN(len(g.procs))]
+	t := p.threads[g.rng.IntN(len(p.threads))]
+	if t.call == nil && g.chance(80) {
+		g.enter(t)
+		return
+	}
+	g.change(p)
+}
+
+// change changes an address space or the processes.
+func (g *generator) change(p *process) {
+	switch n := g.rng.IntN(100); {
+	case n < 35:
+		g.dlopen(p)
+	case n < 65:
+		g.dlclose(p)
+	case n < 70:
+		g.fork(p)
+	case n < 75:
+		g.exec(p)
+	case n < 79:
+		g.exit(p)
+	case n < 84 && len(p.threads) < 6:
+		g.pid++
+		p.threads = append(p.threads, &thread{tid: g.pid, cpu: g.rng.IntN(4), proc: p})
+		g.logf("thread %s %d %d\n", seconds(g.now), p.pid, g.pid)
+	case n < 88:
+		g.jit(p)
+	case n < 91:
+		g.move(p)
+	case n < 95:
+		g.replace()
+	default:
+		g.mapOver(p)
+	}
+	if g.lines > 200 {
+		g.lines = 0
+		g.logf("until %s\n", seconds(g.now))
+	}
+}
+
+// seconds is a time as logs have it.
+func seconds(ns int64) string { return fmt.Sprintf("%d.%09d", ns/1e9, ns%1e9) }

@@ -1,0 +1,166 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// labRun is a command line of ustack in the guest. $W is the directory of the
+// workloads. Its JSON is held against the truth.
+type labRun struct {
+	name string
+	args string
+	// lossy: records are lost, and not all frames can have a name.
+	lossy bool
+}
+
+// labRuns are what is tried on each kernel with deferred stacks.
+var labRuns = []labRun{
+	{name: "tagstorm", args: "-- $W/tagstorm $W 30 4"},
+	{name: "tagstorm-text", args: "--source=text -- $W/tagstorm $W 20 4"},
+	{name: "tagstorm-lossy", args: "-b 8 -- $W/tagstorm $W 30 4", lossy: true},
+	{name: "tagstorm-query", args: "--mappings=query -- $W/tagstorm $W 12 3", lossy: true},
+	{name: "execstorm", args: "-- $W/execstorm $W 12 4"},
+	{name: "execstorm-text", args: "--source=text -- $W/execstorm $W 8 4"},
+	{name: "execstorm-query", args: "--mappings=query -- $W/execstorm $W 6 4", lossy: true},
+	{name: "exe-twice", args: `-- sh -c "$W/exe1 3; $W/exe1 3; $W/exe1 3"`},
+	{name: "jit", args: "-- $W/jit 4"},
+	{name: "jit-query", args: "--mappings=query -- $W/jit 3", lossy: true},
+	{name: "deep", args: "-- $W/deep 5 20 100"},
+	{name: "syscalls", args: "-e 'syscalls:*' -b 16384 -- $W/execstorm $W 2 3"},
+}
+
+// Shares of the tagged frames that must have a name, of runs that lose nothing.
+// A hash names what a process had mapped a moment ago, too.
+var labNamed = map[string]float64{"inode": 0.99, "hash": 0.97}
+
+// TestLab boots the kernels of the lab, which have the posted series of deferred
+// stacks, runs live there, and holds every frame against the truth. It takes
+// minutes: USTACK_LAB=must runs it.
+func TestLab(t *testing.T) {
+	lab, work := needLab(t)
+	for _, kernel := range []struct{ image, arguments string }{
+		{"hash", ""}, {"inode", ""}, {"hash", "deferred_first"}, {"hash", "deferred_byinode"},
+	} {
+		name := strings.TrimSuffix(kernel.image+"-"+kernel.arguments, "-")
+		t.Run(name, func(t *testing.T) {
+			out := lab.boot(t, work, kernel.image, kernel.arguments)
+			sum := &labCounts{unresolved: make(map[string]int)}
+			for _, r := range labRuns {
+				c := checkLabRun(t, work, out, kernel.image, r)
+				t.Logf("%s: %v", r.name, c)
+				sum.add(c)
+			}
+			t.Logf("all: %v", sum)
+		})
+	}
+}
+
+func checkLabRun(t *testing.T, work, out, image string, r labRun) *labCounts {
+	f, err := os.Open(filepath.Join(out, r.name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	truth := newLabTruth(t, work)
+	truth.query = strings.Contains(r.args, "--mappings=query")
+	c := truth.check(r.name, f)
+	switch {
+	case c.tagged == 0 || c.right+c.anonymous == 0 && !truth.query:
+		stderr, _ := os.ReadFile(filepath.Join(out, r.name+".err"))
+		t.Errorf("%s: nothing was named: %v\n%s", r.name, c, stderr)
+	case !r.lossy && c.named() < labNamed[image]:
+		t.Errorf("%s: %.2f%% of the frames have a name, want %.0f%%: %v", r.name, 100*c.named(), 100*labNamed[image], c)
+	}
+	return c
+}
+
+// lab is the directory with the kernels and what boots them.
+type lab string
+
+// needLab skips a test where the lab cannot run, and builds what the guests run
+// into a directory: they see the host's files, but for /tmp.
+func needLab(t *testing.T) (l lab, work string) {
+	t.Helper()
+	if os.Getenv("USTACK_LAB") == "" {
+		t.Skip("USTACK_LAB is unset: the kernels of the lab are not booted")
+	}
+	dir, err := filepath.Abs("../../../shared/lab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Fatalf("USTACK_LAB is set, and the lab is not there: %v", err)
+	}
+	for _, program := range []string{"qemu-system-x86_64", "gcc", "busybox"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Fatalf("USTACK_LAB is set: %v", err)
+		}
+	}
+	work, err = os.MkdirTemp("/var/tmp", "ustack-lab-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(work) })
+	if err := os.Chmod(work, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	labCommand(t, filepath.Join(dir, "workloads/build"), work)
+	build := exec.Command("go", "build", "-o", filepath.Join(work, "ustack"), ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building ustack: %v\n%s", err, out)
+	}
+	return lab(dir), work
+}
+
+func labCommand(t *testing.T, name string, args ...string) {
+	t.Helper()
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", name, err, out)
+	}
+}
+
+// boot runs all labRuns in a guest, and returns the directory of what they wrote.
+func (l lab) boot(t *testing.T, work, image, arguments string) string {
+	t.Helper()
+	out, err := os.MkdirTemp("/var/tmp", "ustack-lab-out-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(out) })
+	var script strings.Builder
+	fmt.Fprintf(&script, "W=%s\n", work)
+	for _, r := range labRuns {
+		fmt.Fprintf(&script, "timeout 150 $W/ustack live --format=json -o /mnt/%s.json %s 2>/mnt/%[1]s.err || echo %[1]s: failed with $? >>/mnt/failed\n", r.name, r.args)
+	}
+	path := filepath.Join(work, "guest.sh")
+	if err := os.WriteFile(path, []byte(script.String()), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(string(l), "boot"), image, path, "2", arguments)
+	cmd.Env = append(os.Environ(), "SHARE="+out, "TMO=900")
+	console, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("booting %s: %v\n%s", image, err, console)
+	}
+	if failed, err := os.ReadFile(filepath.Join(out, "failed")); err == nil {
+		t.Errorf("%s", failed)
+	}
+	dmesg, err := os.ReadFile(filepath.Join(out, "dmesg.txt"))
+	if err != nil {
+		t.Fatalf("the guest did not come to its end: %v\n%s", err, console)
+	}
+	for _, bad := range []string{"Oops", "BUG:", "WARNING:"} {
+		if strings.Contains(string(dmesg), bad) {
+			t.Errorf("the kernel's log has %q:\n%s", bad, dmesg)
+		}
+	}
+	return out
+}

@@ -1,0 +1,146 @@
+package evidence
+
+import (
+	"math"
+
+	"ustack/filemap/resolve"
+	"ustack/tracefs"
+)
+
+// skew is how far the clock of a trace is ahead of that of a dump, at least and at
+// most. The dump has CLOCK_MONOTONIC; the kernel's trace clock, unless it was set,
+// is another one, ahead by a tenth of a second on one machine and by minutes on
+// another, and text does not say which it is. What is in a file was mapped then,
+// so frames of files that came or went between two readings bound it.
+type skew struct{ least, most tracefs.Time }
+
+const (
+	// unsure is how far off times are in any case: reading a process takes
+	// time.
+	unsure = tracefs.Time(2e6)
+	// usual is what the trace's clock is ahead by at most if nothing tells.
+	usual = tracefs.Time(150e6)
+	// behind is how far the trace's clock can be behind if nothing tells.
+	behind = tracefs.Time(10e6)
+)
+
+// calibration finds the skew on a reading of the trace.
+type calibration struct {
+	hulls       map[hullKey]hull
+	least, most tracefs.Time
+	looks       int
+}
+
+// hullKey is a file of a process, by what a frame shows of it.
+type hullKey struct {
+	pid  int32
+	id   tracefs.Identifier
+	name string
+	page uint64
+}
+
+// hull is between which readings a file was mapped: not at from, nor at to.
+type hull struct{ from, to tracefs.Time }
+
+// maxHulls bounds the files that are looked at, maxHullLooks the versions that
+// they are looked for in.
+const (
+	maxHulls     = 1 << 15
+	maxHullLooks = 1 << 22
+)
+
+const (
+	never = tracefs.Time(math.MinInt64)
+	ever  = tracefs.Time(math.MaxInt64)
+)
+
+func newCalibration() *calibration {
+	return &calibration{hulls: make(map[hullKey]hull), least: never, most: ever}
+}
+
+// see takes what a stack says of the clocks.
+func (c *calibration) see(d *Dump, tid int32, s *resolve.Subject) {
+	pid, _ := d.Process(tid)
+	versions := d.spaces[pid]
+	if !s.Timed || len(versions) < 2 {
+		return
+	}
+	for k := range s.Frames {
+		f, o := &s.Frames[k], &s.Outcomes[k]
+		key := hullKey{pid: pid}
+		switch {
+		case f.Form == tracefs.FormIdentifier && !f.ID.NoFile() && !f.ID.NoVMA() && f.ID.IsInode():
+			key.id = f.ID
+		case f.Form == tracefs.FormIdentifier && o.Owned() && o.File != nil:
+			key.name = bareName(o.File.Path)
+		case f.Form == tracefs.FormPlain && f.Address(s.Text) >= notRandom:
+			key.page = f.Address(s.Text) &^ 4095
+		default:
+			continue
+		}
+		h, known := c.hulls[key]
+		if !known {
+			if c.looks += len(versions); len(c.hulls) >= maxHulls || c.looks > maxHullLooks {
+				return
+			}
+			h = key.hull(versions)
+			c.hulls[key] = h
+		}
+		if h.from != never {
+			c.most = min(c.most, s.Time-h.from)
+		}
+		if h.to != ever {
+			c.least = max(c.least, s.Time-h.to)
+		}
+	}
+}
+
+// hull finds when a file was mapped.
+func (k *hullKey) hull(versions []version) hull {
+	first, last := -1, -1
+	for i := range versions {
+		if k.in(&versions[i]) {
+			if first < 0 {
+				first = i
+			}
+			last = i
+		}
+	}
+	h := hull{never, ever}
+	if first > 0 {
+		h.from = versions[first-1].at
+	}
+	if last >= 0 && last+1 < len(versions) {
+		h.to = versions[last+1].at
+	}
+	return h
+}
+
+func (k *hullKey) in(v *version) bool {
+	switch {
+	case k.page != 0:
+		m := v.mappingAt(k.page)
+		return m != nil && m.file != nil
+	case k.name != "":
+		return len(v.offsets().byName[k.name]) > 0
+	}
+	return len(v.numbered(k.id)) > 0
+}
+
+// skew is what the trace says of the clocks.
+func (c *calibration) skew() skew {
+	s := skew{-behind, usual}
+	switch {
+	case c.most < c.least: // by the time that it takes to read processes
+		s = skew{c.most, c.least}
+	case c.least > s.most:
+		s = skew{c.least, min(c.most, c.least+usual)}
+	case c.most < s.least:
+		s = skew{max(c.least, c.most-usual), c.most}
+	default:
+		s = skew{max(s.least, c.least), min(s.most, c.most)}
+	}
+	s.least -= unsure
+	s.most += unsure
+	return s
+}

@@ -1,0 +1,20 @@
+// Package proof has the rules by which the file of a frame is proven, for all
+// histories of address spaces: those that are followed exactly (timeline) and
+// those of which dumps show moments (evidence).
+//
+// A statement has a scope: a process, a place and a time. The statements are
+//
+//   - the kernel looked at this mapping because of this very stack, and said
+//     that it is this file (an owned announcement);
+//   - the process had this mapping, in this place, from then until then;
+//   - a raw address lies in it;
+//   - the identifier of a mapping is this one (a pin): two mappings with
+//     different identifiers at one time are of different open files, and a
+//     mapping keeps its open file for as long as it stays;
+//   - the identifier is the file's own device and inode;
+//   - the frame lies in one of the file mappings of the process, all of which
+//     are known at that time (exclusion).
+//
+// A claim, what the kernel announced because of another stack, is no
+// statement: it can only be confirmed by them, or contradicted.
+package proof

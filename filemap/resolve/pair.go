@@ -1,0 +1,121 @@
+package resolve
+
+import "ustack/tracefs"
+
+// maxNested is how many events of a CPU can wait for their own records at
+// once: an interrupt can come between an event and its cookie or stack.
+const maxNested = 4
+
+// stitcher pairs the records that the kernel writes right after an event,
+// on the same CPU and with the same flag columns, with the event.
+type stitcher struct {
+	open [][][]eventRef // by source and CPU, innermost last
+}
+
+// maxCPU bounds the CPUs that are kept apart (NR_CPUS is 8192 at most).
+const maxCPU = 1 << 13
+
+// on returns the list of a CPU. Two sources have the same CPUs.
+func (s *stitcher) on(rec *tracefs.Record) *[]eventRef {
+	source, cpu := int(rec.Source), int(rec.CPU&(maxCPU-1))
+	if source >= len(s.open) {
+		s.open = append(s.open, make([][][]eventRef, source+1-len(s.open))...)
+	}
+	cpus := &s.open[source]
+	if cpu >= len(*cpus) {
+		*cpus = append(*cpus, make([][]eventRef, cpu+1-len(*cpus))...)
+	}
+	return &(*cpus)[cpu]
+}
+
+// openEvent begins an event: a cookie or stack may follow. The events that it
+// shows to be over get nothing any more.
+func (r *Resolver) openEvent(h *Held, i int, rec *tracefs.Record) {
+	if rec.Flags&tracefs.Continued != 0 {
+		return
+	}
+	ref := eventRef{held: h, seq: h.seq, rec: int32(i), tid: rec.TID, ctx: context(h, rec)}
+	open := r.stitch.on(rec)
+	list := *open
+	for len(list) > 0 {
+		last := &list[len(list)-1]
+		if last.tid == ref.tid && last.ctx != ref.ctx && len(list) < maxNested {
+			break // an interrupt's, or a nested one
+		}
+		r.noStack(last, NotMissing)
+		list = list[:len(list)-1]
+	}
+	a := &h.Attached[i]
+	a.waits = true
+	h.events++
+	*open = append(list, ref)
+}
+
+// context is what the flag columns of a record show, but for the second one: a
+// timer can ask for the CPU between an event and its stack, and kernels before
+// 5.12 look once for each (tracing_generic_entry_update in kernel/trace/trace.c).
+func context(h *Held, rec *tracefs.Record) (ctx [8]byte) {
+	const reschedule = 1
+	if flags, ok := h.Context(rec); ok {
+		copy(ctx[:], flags[:])
+		ctx[reschedule] = 0
+		return ctx
+	}
+	const cpu, flags, end = 29, 31, 36 // in "%16s-%-7d [%03d] FFFFF "
+	head := h.Text[rec.Off:rec.Body]
+	if len(head) > end && head[cpu] == ']' && head[flags] != ' ' && head[end] == ' ' {
+		copy(ctx[:], head[flags:end])
+	} else {
+		copy(ctx[:], h.Head(rec).Flags)
+	}
+	ctx[reschedule] = 0
+	return ctx
+}
+
+// eventOf finds the event that a cookie or immediate stack belongs to.
+func (r *Resolver) eventOf(h *Held, rec *tracefs.Record) (ref eventRef, ok bool) {
+	open := r.stitch.on(rec)
+	list := *open
+	for n := len(list) - 1; n >= 0; n-- {
+		ref := list[n]
+		if ref.tid == rec.TID && r.live(&ref) && ref.ctx == context(h, rec) &&
+			r.within(ref.held, &ref.held.Records[ref.rec], h, rec) {
+			*open = append(list[:n], list[n+1:]...)
+			return ref, true
+		}
+	}
+	return eventRef{}, false
+}
+
+// live reports whether an event is still held.
+func (r *Resolver) live(ref *eventRef) bool { return ref.seq > r.released }
+
+// loseEvents ends the events of a CPU, or of all, that wait for a record of
+// their own where records are missing: what comes next of the thread can be
+// that of an event that is missing, too. The kernel notes a loss right before
+// the first record after it (print_trace_line in kernel/trace/trace.c), and so
+// does the reader of the binary buffer.
+func (r *Resolver) loseEvents(rec *tracefs.Record) {
+	if rec.CPU >= 0 {
+		r.loseOn(r.stitch.on(rec))
+		return
+	}
+	if int(rec.Source) < len(r.stitch.open) {
+		cpus := r.stitch.open[rec.Source]
+		for cpu := range cpus {
+			r.loseOn(&cpus[cpu])
+		}
+	}
+}
+
+// loseOn ends the open events of a CPU.
+func (r *Resolver) loseOn(open *[]eventRef) {
+	for i := range *open {
+		ref, why := &(*open)[i], NotMissing
+		if r.task(ref.tid).stitch.user {
+			why = LostStack
+		}
+		r.noStack(ref, why)
+	}
+	*open = (*open)[:0]
+}

@@ -1,0 +1,110 @@
+package sideband
+
+import (
+	"slices"
+
+	"ustack/filemap/procmap"
+	"ustack/tracefs"
+)
+
+// sharers are processes that share their memory: made by clone with CLONE_VM and
+// without CLONE_THREAD, or by vfork, until they execute a program or end. What
+// one of them maps, all have.
+type sharers struct{ of map[int]*group }
+
+// group is a set of processes that share their memory, two at least.
+type group struct {
+	pids []int
+	// broken: there are too many to note each change for each.
+	broken bool
+}
+
+// maxSharing is how many processes may share their memory. What more of them do
+// goes unseen, see space.Version.Unseen.
+const maxSharing = 64
+
+// all are the processes of the memory of one, itself among them.
+func (s *sharers) all(pid int) []int {
+	if g := s.of[pid]; g != nil && !g.broken {
+		return g.pids
+	}
+	return nil
+}
+
+// join notes that two processes share their memory. broken tells that they are
+// too many now.
+func (s *sharers) join(parent, child int) (g *group, broken bool) {
+	if s.of == nil {
+		s.of = make(map[int]*group)
+	}
+	g = s.of[parent]
+	if g == nil {
+		g = &group{pids: []int{parent}}
+		s.of[parent] = g
+	}
+	if s.of[child] == g {
+		return g, false
+	}
+	s.leave(child)
+	if len(g.pids) >= maxSharing {
+		g.broken = true
+	}
+	g.pids = append(g.pids, child)
+	s.of[child] = g
+	return g, g.broken
+}
+
+// leave notes that a process has memory of its own, or ended.
+func (s *sharers) leave(pid int) {
+	g := s.of[pid]
+	if g == nil {
+		return
+	}
+	delete(s.of, pid)
+	if i := slices.Index(g.pids, pid); i >= 0 {
+		g.pids = slices.Delete(g.pids, i, i+1)
+	}
+	if len(g.pids) == 1 {
+		delete(s.of, g.pids[0])
+	}
+}
+
+// shared notes that a process was made at t that shares the memory of its parent.
+func (h *History) shared(parent, child int, t tracefs.Time) {
+	h.log.shared(parent, child, t)
+	g, broken := h.sharers.join(parent, child)
+	if broken {
+		for _, pid := range g.pids {
+			h.Spaces.Unseen(pid, t)
+		}
+	}
+}
+
+// each calls fn with all processes that share the memory of one.
+func (h *History) each(pid int, fn func(pid int)) {
+	all := h.sharers.all(pid)
+	if all == nil {
+		fn(pid)
+		return
+	}
+	for _, pid := range all {
+		fn(pid)
+	}
+}
+
+// unmapped notes that from t on it is not known what a process has between two
+// addresses, until it is seen: most likely nothing.
+func (h *History) unmapped(pid int, start, end uint64, t tracefs.Time) {
+	h.each(pid, func(pid int) {
+		if h.Spaces.Unmap(pid, start, end, t) {
+			h.log.unmapped(pid, start, end, t)
+		}
+	})
+}
+
+// mapped notes what a process maps, and reports whether it was news.
+func (h *History) mapped(pid int, m *procmap.Mapping, t tracefs.Time) (news bool) {
+	h.log.mapped(pid, m, t)
+	h.each(pid, func(pid int) { news = h.Spaces.MapExact(pid, m, t) || news })
+	return news
+}

@@ -1,0 +1,276 @@
+package sideband
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"slices"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/tracefs"
+	"ustack/tracefs/format"
+	"ustack/tracefs/instance"
+	"ustack/tracefs/privilege"
+)
+
+// change is a change of memory for which perf has no record of its own.
+type change uint8
+
+const (
+	unmapping  change = iota // munmap
+	mapOver                  // mmap with MAP_FIXED; perf then reports it if it is code
+	moving                   // mremap is called
+	moved                    // mremap returns
+	detaching                // shmdt
+	attachOver               // shmat with SHM_REMAP
+	sharing                  // clone with CLONE_VM and without CLONE_THREAD
+	naming                   // prctl with PR_SET_VMA_ANON_NAME
+	switching                // a step of a CPU on its way on or off
+)
+
+// tracepointSpec is a tracepoint that reports a change.
+type tracepointSpec struct {
+	change        change
+	system, event string
+	fields        []string
+	// filter is evaluated by the kernel (Documentation/trace/events.rst).
+	filter string
+	// soon: we have to act on it before it is too late.
+	soon bool
+	// many: some programs do so all the time. It goes into a ring of its own, and
+	// what is lost there is no loss of perf's records.
+	many bool
+	// unseen is what goes unseen without it, for the user.
+	unseen string
+}
+
+// tracepointSpecs are all that we know. System calls are reported when they are
+// entered: what they take away is unknown from then on. Only for mremap the
+// return counts too, for the new place.
+var tracepointSpecs = []tracepointSpec{
+	{change: unmapping, system: "syscalls", event: "sys_enter_munmap", many: true, fields: []string{"addr", "len"}, unseen: "munmap"},
+	{change: mapOver, system: "syscalls", event: "sys_enter_mmap", many: true, fields: []string{"addr", "len"},
+		filter: "flags & 0x10", unseen: "mmap of data over code"},
+	{change: moving, system: "syscalls", event: "sys_enter_mremap", many: true, fields: []string{"addr", "old_len", "new_len", "flags", "new_addr"}, unseen: "mremap"},
+	{change: moved, system: "syscalls", event: "sys_exit_mremap", many: true, fields: []string{"ret"}, unseen: "mremap"},
+	{change: detaching, system: "syscalls", event: "sys_enter_shmdt", many: true, fields: []string{"shmaddr"}, unseen: "shmdt"},
+	{change: attachOver, system: "syscalls", event: "sys_enter_shmat", many: true, fields: []string{"shmaddr"}, filter: "shmflg & 0x4000", unseen: "shmat over code"},
+	{change: sharing, system: "task", event: "task_newtask", fields: []string{"clone_flags"},
+		filter: "clone_flags & 0x100 && !(clone_flags & 0x10000)", unseen: "clone(CLONE_VM)"},
+	{change: naming, system: "syscalls", event: "sys_enter_prctl", fields: []string{"arg3", "arg4"},
+		filter: "option == 0x53564d41 && arg2 == 0", soon: true},
+	{change: switching, system: "cpuhp", event: "cpuhp_enter", fields: []string{"cpu", "target"}, soon: true},
+}
+
+// FilesPerCPU is how many files a Band has open for each CPU.
+const FilesPerCPU = 1 + 9 // perf's own records, and each of the tracepoints
+
+// Tracepoint is a tracepoint that reports what perf has no record for.
+type Tracepoint struct {
+	spec   *tracepointSpec
+	id     uint16
+	fields []format.Field
+}
+
+// Tracepoints finds the tracepoints that a Band needs beside perf's own records.
+// One that the kernel has not (CONFIG_FTRACE_SYSCALLS is unset), or does not let
+// us see, is left out; see Band.Unseen.
+func Tracepoints(root *instance.Root) []Tracepoint {
+	var list []Tracepoint
+	for i := range tracepointSpecs {
+		if tp, err := newTracepoint(root, &tracepointSpecs[i]); err == nil {
+			list = append(list, tp)
+		}
+	}
+	return list
+}
+
+func newTracepoint(root *instance.Root, spec *tracepointSpec) (Tracepoint, error) {
+	found, err := format.Read(os.DirFS(root.Path()), spec.system+"/"+spec.event)
+	if err != nil {
+		return Tracepoint{}, fmt.Errorf("reading the format of %s:%s: %w", spec.system, spec.event, err)
+	}
+	if len(found) != 1 || found[0].ID <= 0 || found[0].ID > 1<<16-1 {
+		return Tracepoint{}, fmt.Errorf("reading the format of %s:%s: no such event", spec.system, spec.event)
+	}
+	tp := Tracepoint{spec: spec, id: uint16(found[0].ID)}
+	for _, name := range spec.fields {
+		f := found[0].Field(name)
+		if f == nil || f.Loc != format.Inline || f.Array || f.Size != 8 && f.Size != 4 {
+			return Tracepoint{}, fmt.Errorf("reading the format of %s:%s: no field %s of 4 or 8 bytes", spec.system, spec.event, name)
+		}
+		tp.fields = append(tp.fields, *f)
+	}
+	return tp, nil
+}
+
+// values decodes the fields of a record; ok is false if it is too short.
+func (tp *Tracepoint) values(raw []byte, out []uint64) (_ []uint64, ok bool) {
+	out = out[:0]
+	for i := range tp.fields {
+		f := &tp.fields[i]
+		if f.Offset+f.Size > len(raw) {
+			return out, false
+		}
+		if f.Size == 8 {
+			out = append(out, binary.NativeEndian.Uint64(raw[f.Offset:]))
+		} else {
+			out = append(out, uint64(binary.NativeEndian.Uint32(raw[f.Offset:])))
+		}
+	}
+	return out, true
+}
+
+// tracepointOf finds the tracepoint that a raw record is of (common_type).
+func (b *Band) tracepointOf(raw []byte) *Tracepoint {
+	if len(raw) < 2 {
+		return nil
+	}
+	id := binary.NativeEndian.Uint16(raw)
+	for i := range b.tracepoints {
+		if b.tracepoints[i].id == id {
+			return &b.tracepoints[i]
+		}
+	}
+	return nil
+}
+
+// openTracepoints opens the tracepoints of a CPU. Those that are seldom go to its
+// ring, among perf's own records; for the others there is another one, soft, nil
+// if there is none of them. What cannot be opened is noted as unseen.
+func (b *Band) openTracepoints(r *ring) (soft *ring) {
+	b.tracepoints = slices.DeleteFunc(b.tracepoints, func(tp Tracepoint) bool {
+		if !tp.spec.many {
+			return r.add(b.openTracepoint(r, &tp)) != nil
+		}
+		if soft == nil {
+			var err error
+			soft, err = b.newSoftRing(r, &tp)
+			return err != nil
+		}
+		return soft.add(b.openTracepoint(soft, &tp)) != nil
+	})
+	return soft
+}
+
+// add notes an event whose records go to the ring.
+func (r *ring) add(fd int, err error) error {
+	if err == nil {
+		r.extra = append(r.extra, fd)
+	}
+	return err
+}
+
+// newSoftRing opens a tracepoint with a ring. If the kernel lends us no memory for
+// one, it is smaller.
+func (b *Band) newSoftRing(like *ring, tp *Tracepoint) (*ring, error) {
+	for size := len(like.data); ; size /= 2 {
+		r := &ring{cpu: like.cpu, features: features{lost: like.features.lost}, soft: true, last: like.last}
+		fd, err := b.openEventOf(r, tp, size)
+		if err != nil {
+			return nil, err
+		}
+		r.fd = fd
+		if err = r.mmap(size); err == nil {
+			err = enable(fd)
+		}
+		if err == nil {
+			return r, nil
+		}
+		_ = unix.Close(fd)
+		if size <= minRing {
+			return nil, err
+		}
+	}
+}
+
+func enable(fd int) error { return unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_ENABLE, 0) }
+
+// openTracepoint opens a tracepoint whose records go to a ring.
+func (b *Band) openTracepoint(r *ring, tp *Tracepoint) (fd int, err error) {
+	if fd, err = b.openEventOf(r, tp, len(r.data)); err != nil {
+		return 0, err
+	}
+	if err = unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_OUTPUT, r.fd); err == nil {
+		err = enable(fd)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return 0, err
+	}
+	return fd, nil
+}
+
+// openEventOf opens a tracepoint, not yet enabled, for a ring of a size.
+func (b *Band) openEventOf(r *ring, tp *Tracepoint, size int) (fd int, err error) {
+	defer privilege.Raise(privilege.Perf).Lower()
+	attr := &unix.PerfEventAttr{
+		Type: unix.PERF_TYPE_TRACEPOINT, Config: uint64(tp.id), Sample: 1,
+		Sample_type: sampleType | unix.PERF_SAMPLE_RAW,
+		Bits:        unix.PerfBitDisabled | unix.PerfBitSampleIDAll | unix.PerfBitUseClockID | unix.PerfBitWatermark,
+		Wakeup:      uint32(size / 4), Clockid: b.clock,
+	}
+	if tp.spec.soon {
+		attr.Bits &^= unix.PerfBitWatermark
+		attr.Wakeup = 1
+	}
+	if r.features.lost {
+		attr.Read_format = unix.PERF_FORMAT_LOST
+	}
+	attr.Size = uint32(unsafe.Sizeof(*attr))
+	if fd, err = unix.PerfEventOpen(attr, -1, r.cpu, -1, unix.PERF_FLAG_FD_CLOEXEC); err != nil {
+		return 0, err
+	}
+	if tp.spec.filter != "" {
+		err = setFilter(fd, tp.spec.filter)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return 0, err
+	}
+	return fd, nil
+}
+
+// setFilter has the kernel leave out what does not match.
+func setFilter(fd int, filter string) error {
+	text, err := unix.BytePtrFromString(filter)
+	if err != nil {
+		return err
+	}
+	if _, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.PERF_EVENT_IOC_SET_FILTER, uintptr(unsafe.Pointer(text))); e != 0 {
+		return e
+	}
+	return nil
+}
+
+// Unseen are the changes of memory that this Band does not see, nil if it sees
+// all. Names are then not proven.
+func (b *Band) Unseen() []string {
+	var list []string
+	for i := range tracepointSpecs {
+		spec := &tracepointSpecs[i]
+		seen := slices.ContainsFunc(b.tracepoints, func(tp Tracepoint) bool { return tp.spec == spec })
+		if !seen && spec.unseen != "" && !slices.Contains(list, spec.unseen) {
+			list = append(list, spec.unseen)
+		}
+	}
+	return list
+}
+
+// checkUnseen notes that some changes are never seen, if that is so. They are
+// those of the tracepoints, so all is unsure from the beginning.
+func (b *Band) checkUnseen() {
+	if !b.blind && len(b.Unseen()) > 0 {
+		b.blind = true
+		b.History.unseen(0, 0, 0, b.Now())
+	}
+}
+
+// softGap notes that records of a soft ring are missing from a time on.
+func (b *Band) softGap(cpu int, n uint64, from, t tracefs.Time) {
+	b.found.Unseen += n
+	b.unseen++
+	b.History.unseen(cpu, n, from, t)
+}

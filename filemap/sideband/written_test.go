@@ -1,0 +1,82 @@
+package sideband
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	filewatch "ustack/filemap/watch"
+	"ustack/tracefs"
+)
+
+// TestWritten: a file that is written in place while it is mapped loses its build
+// ID from then on; one that another file takes the place of keeps it.
+func TestWritten(t *testing.T) {
+	written := new(Written)
+	watcher := filewatch.New(filewatch.Options{Forget: written.Changed})
+	defer func() {
+		if err := watcher.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	b, _ := openBand(t, Options{Watcher: watcher, Written: written})
+	if !b.BuildIDs() {
+		skip(t, "the kernel does not tell build IDs")
+	}
+	library, dir := mappedLibrary(t), t.TempDir()
+	id := buildID(t, library)
+	for name, change := range map[string]func(path string) error{
+		"written": func(path string) error {
+			f, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			_, err = f.WriteAt(make([]byte, 64), page)
+			return errors.Join(err, f.Close())
+		},
+		"replaced": func(path string) error {
+			return errors.Join(os.WriteFile(path+".new", []byte("new"), 0o755), os.Rename(path+".new", path))
+		},
+		"deleted": os.Remove,
+	} {
+		path := filepath.Join(dir, name)
+		copyFile(t, library, path)
+		old := unix.NsecToTimeval(1e9)
+		if err := unix.Utimes(path, []unix.Timeval{old, old}); err != nil {
+			t.Fatal(err)
+		}
+		for w := b.Now(); b.Now() < w+tracefs.Time(3*coarse); { // so that it was not written after it was mapped
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mem, err := unix.Mmap(int(f.Fd()), 0, page, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE)
+		f.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem))))
+		drain(t, b)
+		before := b.Now()
+		if err := change(path); err != nil {
+			t.Fatal(err)
+		}
+		drain(t, b)
+		after := b.Now()
+		if p, ok := b.History.Lookup(os.Getpid(), addr, before); !ok || p.Late || name != "written" && p.Mapping.File.BuildID != id {
+			t.Errorf("%s: before, it is in %+v", name, p)
+		}
+		p, ok := b.History.Lookup(os.Getpid(), addr, after)
+		if !ok || p.Mapping.File.Name != path || p.Mapping.File.BuildID.IsZero() != (name == "written") {
+			t.Errorf("%s: it is in %+v, %v", name, p, ok)
+		}
+		if err := unix.Munmap(mem); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package space
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"ustack/tracefs"
+)
+
+// What programs map must not cost us any amount of memory. How much the history
+// takes is counted from time to time; of what is too much, the past of the spaces
+// that take most is forgotten, then what they have now.
+
+// MaxBytes is how much memory the history of all spaces may take.
+const MaxBytes = 64 << 20
+
+const (
+	nodeBytes    = int64(unsafe.Sizeof(node{}))
+	versionBytes = int64(unsafe.Sizeof(Version{}))
+	fileBytes    = int64(unsafe.Sizeof(File{})) + 64 // with its place in the map
+)
+
+// budget keeps count of what the history takes.
+type budget struct {
+	limit int64
+	// made is about how many bytes have been made since the last census.
+	made   atomic.Int64
+	mu     sync.Mutex // held during a census
+	number uint32     // of the census
+
+	past, present atomic.Int64
+}
+
+// Forgotten is what was forgotten because there was too much of it.
+type Forgotten struct {
+	// Changes are changes of the past, Processes those of which not even the
+	// present is known, until they execute another program.
+	Changes, Processes int64
+}
+
+// Forgotten is what was forgotten until now to save memory.
+func (s *Spaces) Forgotten() Forgotten {
+	return Forgotten{Changes: s.budget.past.Load(), Processes: s.budget.present.Load()}
+}
+
+// spend notes that a space was made of another one, and counts all if that may be
+// too much.
+func (s *Spaces) spend(old, next *Space) {
+	before, after := old.newest().Len(), next.newest().Len()
+	path := int64(2 * bits.Len(uint(after)))
+	grown := int64(max(after-before, before-after))
+	b := &s.budget
+	if b.made.Add((path+2*grown)*nodeBytes+versionBytes) > b.limit/4 {
+		s.census()
+	}
+}
+
+// newest are the mappings of the last version.
+func (s *Space) newest() Mappings {
+	if s == nil || len(s.versions) == 0 {
+		return Mappings{}
+	}
+	return s.versions[len(s.versions)-1].Mappings
+}
+
+// census counts, and forgets what is too much. If one is going on, that will do.
+func (s *Spaces) census() {
+	b := &s.budget
+	if !b.mu.TryLock() {
+		return
+	}
+	defer b.mu.Unlock()
+	b.made.Store(0)
+	if _, sum := s.count(nil); sum <= b.limit {
+		return
+	}
+	for _, less := range []func(*Space, *budget) *Space{(*Space).withoutPast, (*Space).withoutAll, nil} {
+		used := make(map[*File]bool)
+		list, sum := s.count(used)
+		s.files.sweep(used)
+		if sum <= b.limit || less == nil {
+			return
+		}
+		s.forget(list, sum, less)
+	}
+}
+
+// share is what a space takes that no other one counted before does.
+type share struct {
+	pid   int
+	bytes int64
+}
+
+// sweepFiles forgets the files that nothing refers to any more.
+func (s *Spaces) sweepFiles() {
+	s.budget.mu.Lock()
+	defer s.budget.mu.Unlock()
+	used := make(map[*File]bool)
+	s.count(used)
+	s.files.sweep(used)
+}
+
+// count counts what all spaces take, those that take most first. With used, which
+// gets the files that they have, files count for the spaces.
+func (s *Spaces) count(used map[*File]bool) (list []share, sum int64) {
+	s.budget.number++
+	c := counter{census: s.budget.number, files: used}
+	s.Snapshot().Each(func(sp *Space) bool {
+		n := int64(0)
+		sp.chain(func(link *Space, _ int) bool {
+			for i := range link.versions {
+				n += versionBytes + link.versions[i].Mappings.root.count(&c)
+			}
+			return true
+		})
+		list, sum = append(list, share{sp.PID, n}), sum+n
+		return true
+	})
+	slices.SortFunc(list, func(a, b share) int {
+		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.pid, b.pid))
+	})
+	if used == nil {
+		sum += s.files.size()
+	}
+	return list, sum
+}
+
+// counter is a census that is going on.
+type counter struct {
+	census uint32
+	files  map[*File]bool // those that were counted, nil if they are not to be
+}
+
+// count is what nodes take that were not counted before.
+func (n *node) count(c *counter) int64 {
+	if n == nil || n.census == c.census {
+		return 0
+	}
+	n.census = c.census
+	bytes := nodeBytes
+	if c.files != nil && !c.files[n.File] {
+		c.files[n.File] = true
+		bytes += fileBytes + int64(len(n.File.Name))
+	}
+	return bytes + n.left.count(c) + n.right.count(c)
+}
+
+// forget forgets what less leaves out, of the spaces that take most, until there
+// is a quarter of room again.
+func (s *Spaces) forget(list []share, sum int64, less func(sp *Space, b *budget) *Space) {
+	for _, sh := range list {
+		if sum <= s.budget.limit*3/4 {
+			return
+		}
+		sum -= sh.bytes
+		in := s.shard(sh.pid)
+		in.mu.Lock()
+		if sp := in.load()[sh.pid]; sp != nil {
+			if next := less(sp, &s.budget); next != sp {
+				in.replace(in.load(), sh.pid, next)
+			}
+		}
+		in.mu.Unlock()
+	}
+}
+
+// withoutPast is the space with what it is now only.
+func (s *Space) withoutPast(b *budget) *Space {
+	past := s.total() - 1
+	if past <= 0 {
+		return s
+	}
+	b.past.Add(int64(past))
+	last := s.versions[len(s.versions)-1]
+	return &Space{PID: s.PID, versions: []Version{last}, changed: s.changed, loads: s.loads.since(last.From)}
+}
+
+// withoutAll is the space without what it has, now and as long as it is the same
+// program.
+func (s *Space) withoutAll(b *budget) *Space {
+	next := s.withoutPast(b)
+	if len(next.versions) == 0 || next.versions[0].Mappings.Len() == 0 {
+		return next
+	}
+	b.present.Add(1)
+	v := next.versions[0]
+	v.Mappings, v.Partial, v.Forgotten = Mappings{}, true, true
+	return &Space{PID: s.PID, versions: []Version{v}, changed: s.changed, loads: next.loads}
+}
+
+// total is how many versions there are.
+func (s *Space) total() (n int) {
+	s.chain(func(link *Space, newer int) bool {
+		n = newer + len(link.versions)
+		return true
+	})
+	return n
+}
+
+// forgotten reports whether nothing is kept of what is at a time.
+func (s *Space) forgotten(t tracefs.Time) bool {
+	i := s.at(t)
+	return i >= 0 && s.versions[i].Forgotten
+}

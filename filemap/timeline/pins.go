@@ -1,0 +1,153 @@
+package timeline
+
+import (
+	"ustack/filemap"
+	"ustack/filemap/procmap"
+	"ustack/filemap/proof"
+	"ustack/filemap/space"
+	"ustack/tracefs"
+)
+
+// place is a mapping of a process from when it came to light until it goes away:
+// it has one open file all that time.
+type place struct {
+	pid   int
+	addr  uint64 // an address in it
+	since tracefs.Time
+	file  *space.File
+}
+
+// placeOf is the place of a mapping.
+func placeOf(pid int, m *space.Mapping) place { return place{pid, m.Start, m.Since, m.File} }
+
+// placeStays says what is known of a place between two times.
+func (j *Judge) placeStays(p place, from, to tracefs.Time) proof.Stay {
+	sp := j.opt.Spaces.Space(p.pid)
+	gap := j.opt.Gap != nil && j.opt.Gap(from, to)
+	if !gap && p.isProgram(sp, to) {
+		return proof.Stayed
+	}
+	switch {
+	case p.in(sp, from) && p.in(sp, to):
+	case j.space != nil && p.since <= from && p.in(j.space, to):
+		// A copy of it, which a fork has made: it came to light at the same time.
+	default:
+		return proof.Gone
+	}
+	if j.opt.Late {
+		return j.polled(p, gap)
+	}
+	if gap || j.opt.Unseen == nil || j.opt.Unseen(from, to) {
+		return proof.Assumed
+	}
+	return proof.Stayed
+}
+
+// polled says what is known of a place in a process that is asked: since anything
+// was mapped in it last, it has been. Others may have unmapped something meanwhile.
+func (j *Judge) polled(p place, gap bool) proof.Stay {
+	if gap || j.unsure || j.space == nil || p.pid != j.space.PID {
+		return proof.Assumed
+	}
+	return proof.Stayed
+}
+
+// isProgram reports whether the place is of the program itself that the process
+// runs at a time. The kernel maps it first, and keeps it open for as long as the
+// process runs it, mapped or not (mm->exe_file, set_mm_exe_file in fs/exec.c).
+func (p place) isProgram(sp *space.Space, t tracefs.Time) bool {
+	first := sp.Program(t)
+	return first != nil && placeOf(sp.PID, first) == p
+}
+
+// in reports whether the place is there at a time, as far as is known.
+func (p place) in(sp *space.Space, t tracefs.Time) bool {
+	v := sp.At(t)
+	if v == nil {
+		return false
+	}
+	m := v.Find(p.addr)
+	return m != nil && m.File == p.file && m.Since == p.since && sp.Began(t) <= max(p.since, t) && m.Since <= t
+}
+
+// Pin notes that the mapping of a process at an address carried an identifier at
+// t. It reports false if there is no file mapped there.
+func (j *Judge) Pin(id tracefs.Identifier, pid int, addr uint64, t tracefs.Time) bool {
+	p, ok := j.opt.Spaces.Space(pid).Lookup(addr, t)
+	if !ok || p.Late || !p.Mapping.File.Kind.HasFile() {
+		return false
+	}
+	j.pins.Add(id, placeOf(pid, p.Mapping), t)
+	return true
+}
+
+// candidates are the mappings of code of a process at a time that a frame with
+// an offset in a file can lie in, one for each file.
+type candidates struct {
+	list []*space.Mapping
+	v    *space.Version
+	t    tracefs.Time
+}
+
+// holding are the mappings of which a version has an offset mapped as code.
+func holding(v *space.Version, offset uint64, t tracefs.Time) candidates {
+	c := candidates{v: v, t: t}
+	for m := range v.Mappings.All() {
+		if m.File.Kind.HasFile() && m.Perms&procmap.Exec != 0 && m.Since <= t &&
+			offset >= m.Offset && offset-m.Offset < m.End-m.Start {
+			c.list = append(c.list, m)
+		}
+	}
+	return c
+}
+
+// of is the candidate in a file, nil if there is none, and whether there is
+// only one.
+func (c *candidates) of(f *space.File) (found *space.Mapping, only bool) {
+	for _, m := range c.list {
+		if m.File != f {
+			continue
+		}
+		if found != nil {
+			return found, false
+		}
+		found = m
+	}
+	return found, found != nil
+}
+
+// newer reports whether a candidate in another file can have been opened after
+// a time at which the identifier was that of f.
+func (c *candidates) newer(f *space.File, than tracefs.Time) bool {
+	for _, m := range c.list {
+		if m.File != f && m.Since > than {
+			return true
+		}
+	}
+	return false
+}
+
+// maps reports whether the process has any code of a file.
+func (c *candidates) maps(is func(*space.File) bool) bool {
+	for m := range c.v.Mappings.All() {
+		if m.Perms&procmap.Exec != 0 && m.Since <= c.t && is(m.File) {
+			return true
+		}
+	}
+	return false
+}
+
+// match is the mapped file that an announced one is, nil if none is. only reports
+// whether no other one can be it, too.
+func (c *candidates) match(announced *filemap.File) (found *space.File, only bool) {
+	for _, m := range c.list {
+		switch {
+		case m.File == found || !isFile(m.File, announced):
+		case found != nil:
+			return found, false
+		default:
+			found = m.File
+		}
+	}
+	return found, true
+}

@@ -1,0 +1,57 @@
+package instance
+
+import (
+	"sync"
+	"time"
+)
+
+// ownWrites are the settings that we have written ourselves.
+type ownWrites struct {
+	mu   sync.Mutex
+	list map[string]ownWrite
+}
+
+type ownWrite struct {
+	value string
+	at    time.Time
+}
+
+// lately is how long a write of ours may take to be noticed.
+const lately = time.Second
+
+// note remembers a write that is about to be, or has been.
+func (o *ownWrites) note(name, value string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.list == nil {
+		o.list = make(map[string]ownWrite)
+	}
+	o.list[name] = ownWrite{value, time.Now()}
+}
+
+// begin forgets all: a watch begins.
+func (o *ownWrites) begin() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.list = nil
+}
+
+// forget forgets those that have been noticed. (The kernel queues an inotify event
+// before write(2) returns.)
+func (o *ownWrites) forget(names []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, name := range names {
+		delete(o.list, name)
+	}
+}
+
+// wrote returns what we have last written to a file, and whether that was after
+// a time.
+func (i *Instance) wrote(name string, since time.Time) (value string, after bool) {
+	o := &i.ownWrites
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	w, ok := o.list[name]
+	return w.value, ok && w.at.After(since)
+}

@@ -1,0 +1,229 @@
+package raw
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+
+	"ustack/tracefs"
+	tracebinary "ustack/tracefs/binary"
+	"ustack/tracefs/format"
+	"ustack/tracefs/instance"
+	"ustack/tracefs/ring"
+)
+
+// Depth is how many addresses a stack of the option userstacktrace has at most
+// (FTRACE_STACK_ENTRIES in kernel/trace/trace.h).
+const Depth = 8
+
+// Stack is the user stack of an event, as the kernel found it then: addresses,
+// innermost first.
+type Stack struct {
+	Time  tracefs.Time // exact, by the clock of the trace
+	TID   int32
+	Addrs []uint64 // valid until the call that it is given to returns
+}
+
+// Loss is a time in which stacks of a CPU are missing.
+type Loss struct {
+	CPU int32
+	// Records is how many records the kernel had no room for, 0 if it does not
+	// say.
+	Records  uint64
+	From, To tracefs.Time
+}
+
+// Rings are the ring buffers of all CPUs. RawPipe with Copy is one.
+type Rings interface {
+	CPUs() []int32
+	Hold() bool
+	Release()
+	Next(index int) (page []byte, fresh bool, err error)
+	Close() error
+}
+
+// Stacks reads the stock stacks of an instance and nothing else of it.
+type Stacks struct {
+	rings  Rings
+	layout ring.Layout
+	record stackRecord
+	cpus   []stackCPU
+	addrs  [Depth]uint64
+	bytes  int64
+}
+
+// stackCPU is how far a CPU has been read.
+type stackCPU struct {
+	id      int32
+	page    ring.Page
+	begun   bool         // page has been set
+	pending bool         // the record of page is not taken yet
+	last    tracefs.Time // of the last record
+}
+
+// stackRecord is where a record of user_stack has what (struct userstack_entry).
+type stackRecord struct {
+	id            uint16
+	kind, pid     int
+	caller, count int
+	size          int
+}
+
+// StackOptions are how OpenStacks reads.
+type StackOptions struct {
+	// Begun is a time before the first record.
+	Begun tracefs.Time
+}
+
+// OpenStacks begins to read the stock stacks of an instance, whose clock must be
+// mono. Nobody else may read it.
+func OpenStacks(in *instance.Instance, opt StackOptions) (*Stacks, error) {
+	clock, err := in.Clock()
+	if err != nil {
+		return nil, err
+	}
+	if clock != "mono" {
+		return nil, fmt.Errorf("reading the stacks of an instance with the clock %s: it must be mono", clock)
+	}
+	k, err := tracebinary.ReadMeta(os.DirFS(in.Root().Path()), os.DirFS(in.Path()), "ftrace/user_stack")
+	if err != nil {
+		return nil, fmt.Errorf("reading how the ring buffer is laid out: %w", err)
+	}
+	layout := k.Layout
+	if k.Subbuf > 0 {
+		layout.Size = k.Subbuf
+	}
+	var record *format.Event
+	for _, e := range k.Events {
+		if e.System == "ftrace" && e.Name == "user_stack" {
+			record = e
+		}
+	}
+	pipe, err := in.RawPipe(instance.RawOptions{Subbuf: layout.Size, Copy: true})
+	if err != nil {
+		return nil, err
+	}
+	s, err := NewStacks(pipe, layout, record, opt)
+	if err != nil {
+		return nil, errors.Join(err, pipe.Close())
+	}
+	return s, nil
+}
+
+// errNoStackRecord: nothing tells where a stack has its addresses.
+var errNoStackRecord = errors.New("reading stacks: the kernel does not say how they are laid out (events/ftrace/user_stack/format)")
+
+// NewStacks reads stacks, of which e is the format, from rings.
+func NewStacks(rings Rings, layout ring.Layout, e *format.Event, opt StackOptions) (*Stacks, error) {
+	if e == nil {
+		return nil, errNoStackRecord
+	}
+	kind, pid, caller := e.Field("common_type"), e.Field("common_pid"), e.Field("caller")
+	const long = 8
+	if kind == nil || pid == nil || caller == nil || kind.Size != 2 || pid.Size != 4 || layout.LongSize != long ||
+		caller.Loc != format.Inline || caller.Size < long || e.ID < 0 || e.ID > math.MaxUint16 {
+		return nil, errNoStackRecord
+	}
+	s := &Stacks{rings: rings, layout: layout, record: stackRecord{
+		id: uint16(e.ID), kind: kind.Offset, pid: pid.Offset, caller: caller.Offset, count: min(caller.Size/long, Depth),
+	}}
+	s.record.size = max(kind.Offset+2, pid.Offset+4, caller.Offset+s.record.count*long)
+	for _, id := range rings.CPUs() {
+		s.cpus = append(s.cpus, stackCPU{id: id, last: opt.Begun})
+	}
+	return s, nil
+}
+
+// Drain gives all stacks up to a time to take, those of each CPU in their order,
+// and what is missing to lost. What is later stays where it is.
+func (s *Stacks) Drain(until tracefs.Time, take func(*Stack), lost func(Loss)) error {
+	if !s.rings.Hold() {
+		return nil // closed: the end
+	}
+	defer s.rings.Release()
+	for i := range s.cpus {
+		if err := s.drain(i, until, take, lost); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drain gives the stacks of a CPU.
+func (s *Stacks) drain(i int, until tracefs.Time, take func(*Stack), lost func(Loss)) error {
+	c := &s.cpus[i]
+	var st Stack
+	for {
+		for !c.pending {
+			if c.begun && c.page.Next() {
+				c.pending = true
+				break
+			}
+			more, err := s.load(i, until, lost)
+			if err != nil || !more {
+				return err
+			}
+		}
+		t := tracefs.Time(min(c.page.Time, math.MaxInt64))
+		if t > until {
+			return nil
+		}
+		c.pending, c.last = false, max(c.last, t)
+		if s.decode(c.page.Record, &st) {
+			st.Time = t
+			take(&st)
+		}
+	}
+}
+
+// load begins the next sub-buffer of a CPU. It reports whether there is one.
+func (s *Stacks) load(i int, until tracefs.Time, lost func(Loss)) (more bool, err error) {
+	c := &s.cpus[i]
+	if c.begun && c.page.Err() != nil {
+		// The rest of the sub-buffer cannot be read.
+		lost(Loss{CPU: c.id, From: c.last, To: max(c.last, until)})
+	}
+	c.begun = false
+	page, fresh, err := s.rings.Next(i)
+	if err != nil {
+		if errors.Is(err, fs.ErrClosed) {
+			return false, nil
+		}
+		return false, fmt.Errorf("reading raw stacks: %w", err)
+	}
+	if page == nil || !fresh {
+		return false, nil
+	}
+	s.bytes += int64(len(page))
+	c.begun = true
+	_ = c.page.Reset(&s.layout, page) // what is wrong with it comes at its end
+	if c.page.Missed {
+		first := tracefs.Time(min(c.page.Time, math.MaxInt64))
+		lost(Loss{CPU: c.id, Records: c.page.Lost, From: c.last, To: max(c.last, first)})
+	}
+	return true, nil
+}
+
+// decode takes a record apart; it reports false if it is none of a stack.
+func (s *Stacks) decode(rec []byte, st *Stack) bool {
+	r, e := &s.record, binary.NativeEndian
+	if len(rec) < r.size || e.Uint16(rec[r.kind:]) != r.id {
+		return false
+	}
+	st.TID = int32(e.Uint32(rec[r.pid:]))
+	st.Addrs = s.addrs[:0]
+	for at := r.caller; len(st.Addrs) < r.count; at += 8 {
+		addr := e.Uint64(rec[at:])
+		if addr == 0 {
+			break
+		}
+		st.Addrs = append(st.Addrs, addr)
+	}
+	return st.TID > 0 && len(st.Addrs) > 0
+}
+
+// Close ends the reading. It may be called again, and by another goroutine.
+func (s *Stacks) Close() error { return s.rings.Close() }
