@@ -1,7 +1,6 @@
 package space
 
 import (
-	"cmp"
 	"math/bits"
 	"slices"
 	"sync"
@@ -89,11 +88,14 @@ func (s *Spaces) census() {
 	}
 }
 
-// share is what a space takes that no other one counted before does.
-type share struct {
-	pid   int
-	bytes int64
-}
+// share is what a space takes that no other one counted before does: bytes, then
+// the PID in its last pidBits. So shares are in order of size.
+type share int
+
+const pidBits = 22 // PID_MAX_LIMIT
+
+func (sh share) pid() int     { return int(sh & (1<<pidBits - 1)) }
+func (sh share) bytes() int64 { return int64(sh >> pidBits) }
 
 // sweepFiles forgets the files that nothing refers to any more.
 func (s *Spaces) sweepFiles() {
@@ -104,9 +106,9 @@ func (s *Spaces) sweepFiles() {
 	s.files.sweep(used)
 }
 
-// count counts what all spaces take, those that take most first. With used, which
+// count counts what all spaces take, those that take most last. With used, which
 // gets the files that they have, files count for the spaces.
-func (s *Spaces) count(used map[*File]bool) (list []share, sum int64) {
+func (s *Spaces) count(used map[*File]bool) (list []int, sum int64) {
 	s.budget.number++
 	c := counter{census: s.budget.number, files: used}
 	s.Snapshot().Each(func(sp *Space) bool {
@@ -117,12 +119,10 @@ func (s *Spaces) count(used map[*File]bool) (list []share, sum int64) {
 			}
 			return true
 		})
-		list, sum = append(list, share{sp.PID, n}), sum+n
+		list, sum = append(list, int(n)<<pidBits|sp.PID), sum+n
 		return true
 	})
-	slices.SortFunc(list, func(a, b share) int {
-		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.pid, b.pid))
-	})
+	slices.Sort(list)
 	if used == nil {
 		sum += s.files.size()
 	}
@@ -151,17 +151,18 @@ func (n *node) count(c *counter) int64 {
 
 // forget forgets what less leaves out, of the spaces that take most, until there
 // is a quarter of room again.
-func (s *Spaces) forget(list []share, sum int64, less func(sp *Space, b *budget) *Space) {
-	for _, sh := range list {
+func (s *Spaces) forget(list []int, sum int64, less func(sp *Space, b *budget) *Space) {
+	for _, sh := range slices.Backward(list) {
+		sh := share(sh)
 		if sum <= s.budget.limit*3/4 {
 			return
 		}
-		sum -= sh.bytes
-		in := s.shard(sh.pid)
+		sum -= sh.bytes()
+		in := s.shard(sh.pid())
 		in.mu.Lock()
-		if sp := in.load()[sh.pid]; sp != nil {
+		if sp := in.load()[sh.pid()]; sp != nil {
 			if next := less(sp, &s.budget); next != sp {
-				in.replace(in.load(), sh.pid, next)
+				in.replace(in.load(), sh.pid(), next)
 			}
 		}
 		in.mu.Unlock()

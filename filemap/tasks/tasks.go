@@ -33,6 +33,7 @@ func Events(root *instance.Root) ([]instance.Event, error) {
 		{System: "sched", Event: "sched_process_exit"},
 		{System: "syscalls", Event: "sys_enter_mmap", Filter: "prot & 4"},
 		{System: "syscalls", Event: "sys_enter_mprotect", Filter: "prot & 4"},
+		{System: "syscalls", Event: "sys_enter_mremap", Filter: "flags & 2"}, // MREMAP_FIXED
 	})
 	return sel.Events, err
 }
@@ -166,6 +167,7 @@ var events = [...]struct {
 	{"sched_process_exit: ", (*Tasks).exit},
 	{"sys_mmap(", (*Tasks).mapped},
 	{"sys_mprotect(", (*Tasks).mapped},
+	{"sys_mremap(", (*Tasks).mapped},
 }
 
 func (t *Tasks) event(tid int, at tracefs.Time, body []byte) {

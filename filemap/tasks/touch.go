@@ -31,6 +31,10 @@ const everywhere = math.MaxUint64
 // add notes the entry to mmap or mprotect. Memory that has no file is of no
 // concern: for a file to come back, it must be mapped.
 func (t *touched) add(body []byte) {
+	if bytes.HasPrefix(body, []byte("sys_mremap(")) {
+		t.moved(body)
+		return
+	}
 	protect := bytes.HasPrefix(body, []byte("sys_mprotect("))
 	name := "addr: "
 	if protect {
@@ -48,6 +52,21 @@ func (t *touched) add(body []byte) {
 	default:
 		t.span(start, max(start, start+pages(length)))
 	}
+}
+
+// moved notes the entry to mremap with MREMAP_FIXED: there is another mapping at
+// the new place, and none at the old one.
+func (t *touched) moved(body []byte) {
+	from, ok1 := argument(body, "addr: ")
+	size, ok2 := argument(body, "old_len: ")
+	grown, ok3 := argument(body, "new_len: ")
+	to, ok4 := argument(body, "new_addr: ")
+	if !ok1 || !ok2 || !ok3 || !ok4 {
+		t.chosen = everywhere
+		return
+	}
+	t.span(from, max(from, from+pages(size)))
+	t.span(to, max(to, to+pages(grown)))
 }
 
 func (t *touched) span(start, end uint64) {

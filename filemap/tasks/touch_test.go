@@ -95,6 +95,9 @@ func TestBackAgain(t *testing.T) {
 	mmap := func(start, length uintptr, flags int) string {
 		return fmt.Sprintf("sys_mmap(addr: 0x%x, len: 0x%x, prot: 0x00000005, flags: 0x%x, fd: 0x3, off: 0)", start, length, flags)
 	}
+	mremap := func(from, to uintptr) string {
+		return fmt.Sprintf("sys_mremap(addr: 0x%x, old_len: 0x1000, new_len: 0x1000, flags: 0x3, new_addr: 0x%x)", from, to)
+	}
 	const fixed = unix.MAP_PRIVATE | unix.MAP_FIXED
 	far := mmap(x+1<<30, size, fixed)
 	for _, c := range []struct {
@@ -113,6 +116,10 @@ func TestBackAgain(t *testing.T) {
 		{"where the kernel likes, with an address", mmap(x+1<<30, size, unix.MAP_PRIVATE), false},
 		{"made code", fmt.Sprintf("sys_mprotect(start: 0x%x, len: 0x1000, prot: 0x5)", x), false},
 		{"other code", fmt.Sprintf("sys_mprotect(start: 0x%x, len: 0x1000, prot: 0x5)", x+1<<20), true},
+		{"moved over it", mremap(x+1<<30, x), false},
+		{"moved away", mremap(x, x+1<<30), false},
+		{"moved elsewhere", mremap(x+1<<30, x+1<<31), true},
+		{"moved somewhere", "sys_mremap(addr: 1, old_len: 2)", false},
 		{"nobody can read it", "sys_mmap(addr: what, len: ever)", false},
 		{"past the end", mmap(x, ^uintptr(0)-1, fixed), false},
 	} {

@@ -16,8 +16,10 @@ type ownWrite struct {
 	at    time.Time
 }
 
-// lately is how long a write of ours may take to be noticed.
-const lately = time.Second
+// lately is how long a write of ours may take to be noticed: on a slow machine
+// write(2) itself takes seconds (trace_clock waits for all CPUs). What has been
+// noticed is forgotten, so that a longer time hides nothing of others.
+const lately = 30 * time.Second
 
 // note remembers a write that is about to be, or has been.
 func (o *ownWrites) note(name, value string) {

@@ -1,0 +1,91 @@
+package sideband
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"slices"
+	"sort"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap/procmap"
+	"ustack/filemap/space"
+)
+
+// Processes that share their memory since before they were followed are found by
+// kcmp(2). Only those are compared that have the same code at the same addresses:
+// forked servers, mostly, with memory of their own.
+
+// kcmpVM is KCMP_VM (include/uapi/linux/kcmp.h).
+const kcmpVM = 1
+
+// compareMemory orders processes by their memory: 0 tells that it is the same one.
+func compareMemory(a, b int) (order int, ok bool) {
+	const equal, less, greater = 0, 1, 2
+	v, _, e := unix.Syscall6(unix.SYS_KCMP, uintptr(a), uintptr(b), kcmpVM, 0, 0, 0)
+	switch {
+	case e != 0:
+		return 0, false // one has ended, or the kernel has no kcmp for us
+	case v == equal, v == less:
+		return -int(v), true
+	}
+	return 1, v == greater
+}
+
+// findSharers finds processes that share their memory, of which that is not known,
+// and reads them again.
+func (b *Band) findSharers(r *procmap.Reader) {
+	for _, list := range b.alike() {
+		var sorted []int
+		for _, pid := range list {
+			same, ok := 0, true
+			at := sort.Search(len(sorted), func(i int) bool {
+				order, known := compareMemory(sorted[i], pid)
+				if ok = ok && known; order == 0 && known {
+					same = sorted[i]
+				}
+				return order >= 0
+			})
+			switch {
+			case !ok:
+			case same == 0:
+				sorted = slices.Insert(sorted, at, pid)
+			case !b.shares(same, pid):
+				b.History.shared(same, pid, b.Now())
+				for _, each := range []int{same, pid} {
+					_ = b.Read(r, each, b.History.Gaps.from()) // what one did meanwhile, the other has
+				}
+			}
+		}
+	}
+}
+
+// alike are processes that have the same code at the same addresses, two at least
+// each.
+func (b *Band) alike() (lists [][]int) {
+	seed, by := maphash.MakeSeed(), make(map[uint64][]int)
+	b.History.Spaces.Snapshot().Each(func(sp *space.Space) bool {
+		v := sp.At(space.Forever - 1)
+		if v == nil || v.Mappings.Len() == 0 {
+			return true
+		}
+		var h maphash.Hash
+		h.SetSeed(seed)
+		for m := range v.Mappings.All() {
+			var place [24]byte
+			binary.NativeEndian.PutUint64(place[:], m.Start)
+			binary.NativeEndian.PutUint64(place[8:], m.End)
+			binary.NativeEndian.PutUint64(place[16:], m.Offset)
+			_, _ = h.Write(place[:])
+		}
+		by[h.Sum64()] = append(by[h.Sum64()], sp.PID)
+		return true
+	})
+	for _, list := range by {
+		if len(list) > 1 {
+			slices.Sort(list)
+			lists = append(lists, list)
+		}
+	}
+	return lists
+}
