@@ -145,7 +145,11 @@ func logLine(err error) string {
 
 // do verifies a report and makes of it what was asked for.
 func (f *watchFlags) do(report intake.Report, out io.Writer) error {
-	if err := verify(report.Copy); err != nil {
+	err := f.expands(report.Copy)
+	if err == nil {
+		err = verify(report.Copy)
+	}
+	if err != nil {
 		return &copyError{err, report}
 	}
 	args := append(watchFormats[f.format][:len(watchFormats[f.format]):len(watchFormats[f.format])], report.Copy)
@@ -167,6 +171,31 @@ func (e *copyError) Unwrap() error { return e.error }
 
 func (e *copyError) Error() string {
 	return strings.ReplaceAll(e.error.Error(), e.report.Copy, e.report.Path)
+}
+
+// expansion is how many times as much as the largest report a report may be when
+// it is decompressed: a small file can be one without an end.
+const expansion = 16
+
+// expands rejects a report that has too much in it.
+func (f *watchFlags) expands(report string) error {
+	limit := f.dir.MaxSize * expansion
+	if f.dir.MaxSize == 0 || limit/expansion != f.dir.MaxSize {
+		return nil
+	}
+	in, err := input.Open(report, nil)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if !in.Compressed() {
+		return nil
+	}
+	n, err := io.Copy(io.Discard, io.LimitReader(in, limit+1))
+	if n > limit {
+		return fmt.Errorf("%s: %w: more than %d bytes when decompressed", report, intake.ErrTooLarge, limit)
+	}
+	return err
 }
 
 // verify reads a report to its end.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // eventually waits until something is so.
@@ -153,13 +156,30 @@ func TestWatchPlanted(t *testing.T) {
 		}
 	}
 
+	// A small file without an end.
+	var bomb bytes.Buffer
+	z, err := zstd.NewWriter(&bomb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = z.Write(bytes.Repeat([]byte("# entries\n"), 1<<20))
+	if err := errors.Join(err, z.Close()); err != nil || bomb.Len() > 100<<10 {
+		t.Fatalf("%d bytes, %v", bomb.Len(), err)
+	}
+	in = t.TempDir()
+	write(t, filepath.Join(in, "bomb.zst"), bomb.Bytes())
+	_, stderr := runs(t, exitOK, "watch", "--once", "--settle", "100ms", "--give-up", "1s", "--max-size", "100K", "--out", out, in)
+	if !strings.Contains(stderr, "the file is too large: more than 1638400 bytes when decompressed") {
+		t.Error(stderr)
+	}
+
 	elsewhere := t.TempDir()
 	in = t.TempDir()
 	if err := os.Symlink(elsewhere, filepath.Join(in, "rejected")); err != nil {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(in, "x.sh"), []byte("id"))
-	_, stderr := runs(t, exitFailure, "watch", "--once", "--settle", "100ms", "--give-up", "1s", "--out", out, in)
+	_, stderr = runs(t, exitFailure, "watch", "--once", "--settle", "100ms", "--give-up", "1s", "--out", out, in)
 	if !strings.Contains(stderr, "a symbolic link is not followed") || exists(elsewhere, "x.sh") {
 		t.Errorf("moved: %v, %s", exists(elsewhere, "x.sh"), stderr)
 	}

@@ -8,11 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"ustack/filemap"
 	"ustack/filemap/callsite"
 	"ustack/filemap/elfid"
+	"ustack/filemap/openfile"
 )
 
 // sysroot is a folder with files at the paths of another machine. Nothing
@@ -47,16 +46,11 @@ func (r *sysroot) open(m *mapped) *elfFile {
 	if name == "" || name[0] == '[' {
 		return m.elf
 	}
-	// Opening alone does things to devices and pipes.
-	if info, err := r.root.Stat(name); err != nil || !info.Mode().IsRegular() {
-		return m.elf
-	}
-	f, err := r.root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	f, err := openfile.In(r.root, name)
 	if err != nil {
 		return m.elf
 	}
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() || !m.elf.read(f, m) {
+	if !m.elf.read(f, m) {
 		_ = f.Close()
 		return m.elf
 	}

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap/elfid"
+	"ustack/filemap/openfile"
 	"ustack/tracefs/privilege"
 )
 
@@ -76,8 +77,8 @@ func (f *mappedFile) openAs(path string, byMapping bool) (int, error) {
 	if err := unix.Fstat(at, &st); err != nil {
 		return -1, err
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return -1, unix.EINVAL
+	if err := openfile.Check(at); err != nil {
+		return -1, err
 	}
 	f.unsure = !sameFile(&st, &f.m)
 	if f.unsure && !(byMapping && hidesDevice(at)) {

@@ -10,6 +10,7 @@ import (
 
 	"ustack/filemap/bounded"
 	"ustack/filemap/elfid"
+	"ustack/filemap/openfile"
 	"ustack/filemap/procmap"
 	"ustack/tracefs"
 )
@@ -108,7 +109,7 @@ func (f *namedFile) read() {
 	}
 	defer unix.Close(at)
 	var st unix.Stat_t
-	if err := unix.Fstat(at, &st); err != nil || !isOf(&st, &f.m) || !time.Unix(st.Ctim.Unix()).Before(f.wall.Add(-coarse)) {
+	if err := unix.Fstat(at, &st); err != nil || !isOf(&st, &f.m) || openfile.Check(at) != nil || !time.Unix(st.Ctim.Unix()).Before(f.wall.Add(-coarse)) {
 		return
 	}
 	f.found.version = versionOf(&st)

@@ -12,6 +12,7 @@ import (
 	"ustack/tracefs"
 	"ustack/tracefs/format"
 	"ustack/tracefs/instance"
+	"ustack/tracefs/privilege"
 )
 
 // change is a change of memory for which perf has no record of its own.
@@ -204,6 +205,7 @@ func (b *Band) openTracepoint(r *ring, tp *Tracepoint) (fd int, err error) {
 
 // openEventOf opens a tracepoint, not yet enabled, for a ring of a size.
 func (b *Band) openEventOf(r *ring, tp *Tracepoint, size int) (fd int, err error) {
+	defer privilege.Raise(privilege.Perf).Lower()
 	attr := &unix.PerfEventAttr{
 		Type: unix.PERF_TYPE_TRACEPOINT, Config: uint64(tp.id), Sample: 1,
 		Sample_type: sampleType | unix.PERF_SAMPLE_RAW,

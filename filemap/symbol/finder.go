@@ -10,10 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"ustack/filemap"
 	"ustack/filemap/elfid"
+	"ustack/filemap/openfile"
 	"ustack/filemap/symbol/image"
 )
 
@@ -40,36 +39,25 @@ func (o *object) close() {
 	}
 }
 
-// folder is a place where files are looked for: a folder, or everything.
-// Nothing outside of a folder is opened.
+// folder is a place where files are looked for: a directory, or everything.
+// Nothing outside of a directory is opened.
 type folder struct {
 	name string
 	root *os.Root // nil for everything
+	// traced: names in it are those of the trace, not of the user.
+	traced bool
 }
 
 // open opens a regular file. Other things at a path that a trace names, such
 // as a device, are not touched.
 func (f folder) open(name string) (*os.File, error) {
-	if f.root == nil {
-		info, err := os.Stat(name)
-		if err != nil {
-			return nil, err
-		}
-		return regular(info, func() (*os.File, error) { return os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) })
+	switch {
+	case f.root != nil:
+		return openfile.In(f.root, name)
+	case f.traced:
+		return openfile.Named(name)
 	}
-	name = strings.TrimLeft(name, "/")
-	info, err := f.root.Stat(name)
-	if err != nil {
-		return nil, err
-	}
-	return regular(info, func() (*os.File, error) { return f.root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) })
-}
-
-func regular(info fs.FileInfo, open func() (*os.File, error)) (*os.File, error) {
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("not a regular file")
-	}
-	return open()
+	return openfile.Path(name)
 }
 
 // path is how people call a file of the folder.

@@ -161,6 +161,9 @@ func TestBinary(t *testing.T) {
 	if err := os.Symlink(outside, full+".link"); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Symlink("/proc/self/root", full+".proc"); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Mkdir(full+".dir", 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -191,6 +194,9 @@ func TestBinary(t *testing.T) {
 		{"memory", filemap.File{Path: "v8-jit"}, Options{}, NoFile},
 		{"a folder", filemap.File{Path: full + ".dir", BuildID: right}, Options{}, Unreadable},
 		{"a device", filemap.File{Path: "/dev/zero", BuildID: right}, Options{}, Unreadable},
+		{"a file of the kernel's", filemap.File{Path: "/proc/version", BuildID: right}, Options{}, Unreadable},
+		{"through /proc", filemap.File{Path: "/proc/self/root" + full, BuildID: right}, Options{}, Unreadable},
+		{"through a link to /proc", filemap.File{Path: full + ".proc" + full, BuildID: right}, Options{}, Unreadable},
 		{"empty", filemap.File{Path: full + ".empty", BuildID: right}, Options{}, Unreadable},
 		{"cut", filemap.File{Path: full + ".cut", BuildID: right}, Options{}, Unreadable},
 		{"text", filemap.File{Path: full + ".text", BuildID: right}, Options{}, Unreadable},

@@ -69,6 +69,7 @@ func New(opt Options) (*Symbols, error) {
 	}
 	s := &Symbols{opt: opt, files: make(map[*filemap.File]*source)}
 	s.find.debug, s.find.fetch = opt.DebugDirs, opt.Fetch
+	s.find.system.traced = true
 	if opt.Home != "" {
 		s.find.cache = filepath.Join(opt.Home, ".debug")
 	}
@@ -86,7 +87,7 @@ func New(opt Options) (*Symbols, error) {
 		if err != nil {
 			return nil, fmt.Errorf("opening the sysroot: %w", err)
 		}
-		s.find.system, s.find.sysroot = folder{opt.Sysroot, root}, true
+		s.find.system, s.find.sysroot = folder{name: opt.Sysroot, root: root}, true
 	}
 	return s, nil
 }

@@ -130,7 +130,16 @@ func descriptor(name string) (fd int, ok bool) {
 	return 0, false
 }
 
+// duplicate makes a descriptor of our own of one that the shell has given us.
+// Those that we have opened ourselves are closed on exec: they are none of it.
 func duplicate(fd int, name string) (*os.File, error) {
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	if err == nil && flags&unix.FD_CLOEXEC != 0 {
+		err = unix.EBADF
+	}
+	if err != nil {
+		return nil, &os.PathError{Op: "dup", Path: name, Err: err}
+	}
 	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "dup", Path: name, Err: err}

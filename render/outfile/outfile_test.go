@@ -195,6 +195,11 @@ func TestDescriptors(t *testing.T) {
 	defer file.Close()
 	_, err = file.WriteString("before ")
 	check(t, err)
+	if f, err := Create(fmt.Sprintf("/dev/fd/%d", file.Fd())); err == nil {
+		t.Errorf("a file that we have opened ourselves is %s", f.Name())
+	}
+	_, err = unix.FcntlInt(file.Fd(), unix.F_SETFD, 0) // as the shell gives it
+	check(t, err)
 	for _, dir := range []string{"/dev/fd", "/proc/self/fd", "/proc/self/../self/fd/."} {
 		f, err := Create(fmt.Sprintf("%s/%d", dir, file.Fd()))
 		check(t, err)

@@ -92,7 +92,7 @@ func open(name string, r io.Reader) (*File, error) {
 	in.counted = &counter{r: r}
 	in.Done = in.counted.count
 	err := in.decompress(in.counted, r)
-	if in.compressed() || in.pages != nil {
+	if in.Compressed() || in.pages != nil {
 		in.plain = nil
 	}
 	return in, err
@@ -206,8 +206,8 @@ func (in *File) Read(b []byte) (int, error) { return in.r.Read(b) }
 // Again opens the same trace from its beginning, nil if that is not possible.
 func (in *File) Again() func() (*File, error) { return in.again }
 
-// compressed reports whether the file is not read as it is.
-func (in *File) compressed() bool {
+// Compressed reports whether the file is not read as it is.
+func (in *File) Compressed() bool {
 	switch in.r.(type) {
 	case *gzip.Reader, *zstd.Decoder:
 		return true

@@ -246,7 +246,7 @@ func (s *Source) skipLine(b *tracefs.Batch) bool {
 func (s *Source) fail(b *tracefs.Batch, err error) error {
 	at := s.pos + int64(len(b.Text))
 	where := "byte"
-	if s.in.compressed() {
+	if s.in.Compressed() {
 		where = "byte (of the decompressed text)"
 	}
 	used, _ := s.scan.Scan(b, text.MoreNever)

@@ -9,7 +9,6 @@ package debuginfod
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,10 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap/elfid"
 )
 
 // Kinds of files.
@@ -30,6 +33,13 @@ var (
 	ErrMissing = errors.New("no server has it")
 	// ErrBudget is the error when the time for all requests is over.
 	ErrBudget = errors.New("the time for debuginfod is used up")
+	// ErrTotal is the error of a file that is larger than what is left for all
+	// files together.
+	ErrTotal = errors.New("the bytes for all files of debuginfod are used up")
+	// ErrTooLarge is the error of a file that is larger than any may be.
+	ErrTooLarge = errors.New("more bytes than the limit for a file")
+	// ErrWrongFile is the error of a file with another build ID.
+	ErrWrongFile = errors.New("the server has sent another file")
 )
 
 // Options tell a Client how to work.
@@ -42,8 +52,10 @@ type Options struct {
 	Timeout time.Duration
 	// Budget is for all requests of a Client together.
 	Budget time.Duration
-	// MaxSize is the most bytes a file may have, 0 for the default.
-	MaxSize int64
+	// MaxSize is the most bytes a file may have, MaxTotal the most of all files
+	// that a Client fetches, those that turn out to be of no use too; 0 for the
+	// defaults. A trace can name any number of files.
+	MaxSize, MaxTotal int64
 	// Headers are sent with each request.
 	Headers http.Header
 }
@@ -54,7 +66,8 @@ const (
 	DefaultBudget  = 60 * time.Second
 	defaultMaxSize = 4 << 30
 	defaultMiss    = 600 * time.Second
-	maxBuildID     = 64 // bytes, of what is asked for
+	// maxMisses is how many missing files a Client notes in the cache.
+	maxMisses = 1 << 12
 )
 
 // Client fetches files. It is not for several goroutines at once.
@@ -63,6 +76,8 @@ type Client struct {
 	http  *http.Client
 	dead  map[string]bool
 	spent time.Duration
+	bytes int64 // fetched
+	notes int   // of missing files
 }
 
 // New returns a Client.
@@ -76,13 +91,16 @@ func New(opt Options) *Client {
 	if opt.MaxSize <= 0 {
 		opt.MaxSize = defaultMaxSize
 	}
+	if opt.MaxTotal <= 0 {
+		opt.MaxTotal = max(defaultMaxSize, opt.MaxSize)
+	}
 	return &Client{opt: opt, http: &http.Client{}, dead: make(map[string]bool)}
 }
 
 // Fetch returns the path of a file by its build ID in hexadecimal: from the
 // cache, or else from the first server that has it.
 func (c *Client) Fetch(ctx context.Context, id, kind string) (string, error) {
-	if b, err := hex.DecodeString(id); err != nil || len(b) == 0 || len(b) > maxBuildID || kind != Executable && kind != DebugInfo {
+	if known, ok := elfid.Parse([]byte(id)); !ok || known.Hex() != id || kind != Executable && kind != DebugInfo {
 		return "", fmt.Errorf("asking for %s of %q: not a build ID", kind, id)
 	}
 	path := filepath.Join(c.opt.Cache, id, kind)
@@ -101,14 +119,22 @@ func (c *Client) Fetch(ctx context.Context, id, kind string) (string, error) {
 		if c.spent+time.Since(start) >= c.opt.Budget {
 			return "", ErrBudget
 		}
+		if c.bytes >= c.opt.MaxTotal {
+			return "", ErrTotal
+		}
 		err := c.ask(ctx, server, id, kind, path)
 		switch {
 		case err == nil:
 			return path, nil
 		case ctx.Err() != nil:
 			return "", ctx.Err()
+		case errors.Is(err, ErrTotal):
+			return "", err
 		case !errors.Is(err, ErrMissing):
-			c.dead[server] = true
+			// One file that is not to be had is no reason not to ask for others.
+			if !errors.Is(err, ErrWrongFile) && !errors.Is(err, ErrTooLarge) {
+				c.dead[server] = true
+			}
 			failures = errors.Join(failures, err)
 		}
 	}
@@ -138,10 +164,17 @@ func (c *Client) cached(path string) (have, missing bool) {
 
 // remember notes that no server has a file: an empty file says so.
 func (c *Client) remember(path string) error {
+	if c.notes++; c.notes > maxMisses {
+		return nil
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("noting in the cache that a file is missing: %w", err)
 	}
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
 		return fmt.Errorf("noting in the cache that a file is missing: %w", err)
 	}
 	return nil
@@ -173,14 +206,27 @@ func (c *Client) ask(ctx context.Context, server, id, kind, path string) error {
 		return ErrMissing
 	case resp.StatusCode != http.StatusOK:
 		return fmt.Errorf("asking debuginfod: %s: %s", url, resp.Status)
-	case resp.ContentLength > c.opt.MaxSize:
-		return fmt.Errorf("asking debuginfod: %s has %d bytes, more than the limit", url, resp.ContentLength)
 	}
-	return c.save(&patient{r: resp.Body, timer: idle, wait: c.opt.Timeout}, path, url)
+	if err := c.fits(resp.ContentLength); err != nil {
+		return fmt.Errorf("asking debuginfod: %s has %d bytes: %w", url, resp.ContentLength, err)
+	}
+	return c.save(&patient{r: resp.Body, timer: idle, wait: c.opt.Timeout}, id, path, url)
 }
 
-// save writes a file into the cache, so that nobody sees a part of it.
-func (c *Client) save(r io.Reader, path, url string) error {
+// fits checks that a file of so many bytes may be fetched.
+func (c *Client) fits(size int64) error {
+	switch {
+	case size > c.opt.MaxSize:
+		return ErrTooLarge
+	case size > c.opt.MaxTotal-c.bytes:
+		return ErrTotal
+	}
+	return nil
+}
+
+// save writes a file into the cache, so that no part of it is seen there, nor a
+// file with another build ID.
+func (c *Client) save(r io.Reader, id, path, url string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("keeping a file of debuginfod: %w", err)
 	}
@@ -189,15 +235,35 @@ func (c *Client) save(r io.Reader, path, url string) error {
 		return fmt.Errorf("keeping a file of debuginfod: %w", err)
 	}
 	defer os.Remove(temp.Name())
-	n, err := io.Copy(temp, io.LimitReader(r, c.opt.MaxSize+1))
-	if err == nil && (n > c.opt.MaxSize || n == 0) {
-		err = fmt.Errorf("%d bytes", n)
+	n, err := io.Copy(temp, io.LimitReader(r, min(c.opt.MaxSize, c.opt.MaxTotal-c.bytes)+1))
+	if err == nil {
+		err = c.fits(n)
+	}
+	c.bytes += n
+	if err == nil {
+		err = isFile(temp, id)
 	}
 	if err = errors.Join(err, temp.Close()); err != nil {
 		return fmt.Errorf("fetching %s: %w", url, err)
 	}
 	if err := os.Rename(temp.Name(), path); err != nil {
 		return fmt.Errorf("keeping a file of debuginfod: %w", err)
+	}
+	return nil
+}
+
+// isFile checks that a file has a build ID. How long an ID was is not always known:
+// one that was asked for may lack zeros at its end.
+func isFile(f *os.File, id string) error {
+	want, _ := elfid.Parse([]byte(id))
+	got, err := elfid.Read(f)
+	switch {
+	case err != nil:
+		return err
+	case got.IsZero():
+		return fmt.Errorf("%w: it has no build ID", ErrWrongFile)
+	case got.Padded() != want.Padded():
+		return fmt.Errorf("%w: its build ID is %s", ErrWrongFile, got.Hex())
 	}
 	return nil
 }

@@ -2,17 +2,42 @@ package debuginfod
 
 import (
 	"context"
+	"debug/elf"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
 
 const id = "c2e0a63b"
+
+// file is an ELF file with a build ID and some text.
+func file(id, text string) string {
+	raw, _ := hex.DecodeString(id)
+	b := make([]byte, 128)
+	le := binary.LittleEndian
+	copy(b, elf.ELFMAG+"\x02\x01\x01")
+	le.PutUint16(b[16:], uint16(elf.ET_DYN))
+	le.PutUint16(b[18:], uint16(elf.EM_X86_64))
+	le.PutUint64(b[32:], 64) // e_phoff
+	le.PutUint16(b[54:], 56) // e_phentsize
+	le.PutUint16(b[56:], 1)  // e_phnum
+	le.PutUint32(b[64:], uint32(elf.PT_NOTE))
+	le.PutUint64(b[64+8:], 128)
+	le.PutUint64(b[64+32:], uint64(16+(len(raw)+3)&^3))
+	for _, v := range []uint32{4, uint32(len(raw)), 3} {
+		b = le.AppendUint32(b, v)
+	}
+	return string(b) + "GNU\x00" + string(raw) + strings.Repeat("\x00", -len(raw)&3) + text
+}
 
 // server is a debuginfod server that has files by path, and counts requests.
 type server struct {
@@ -70,7 +95,7 @@ func read(t *testing.T, name string) string {
 // TestFetch: the second server has the file; then the cache has it.
 func TestFetch(t *testing.T) {
 	empty := newServer(t, nil)
-	full := newServer(t, map[string]string{"/x/buildid/" + id + "/debuginfo": "debug"})
+	full := newServer(t, map[string]string{"/x/buildid/" + id + "/debuginfo": file(id, "debug")})
 	cache := t.TempDir()
 	opt := Options{URLs: []string{empty.URL, full.URL + "/x"}, Cache: cache, Headers: http.Header{"X-Key": {"k"}}}
 	if c := New(opt); c.Has(id, DebugInfo) {
@@ -78,7 +103,7 @@ func TestFetch(t *testing.T) {
 	}
 	for range 2 {
 		path, err := New(opt).Fetch(t.Context(), id, DebugInfo)
-		if err != nil || path != filepath.Join(cache, id, "debuginfo") || read(t, path) != "debug" {
+		if err != nil || path != filepath.Join(cache, id, "debuginfo") || read(t, path) != file(id, "debug") {
 			t.Fatalf("%q, %v", path, err)
 		}
 	}
@@ -154,10 +179,13 @@ func askBad(t *testing.T, how string, wait time.Duration) int {
 }
 
 func TestLimits(t *testing.T) {
-	s := newServer(t, map[string]string{"/buildid/" + id + "/executable": "0123456789", "/buildid/02/executable": "x"})
-	c := New(Options{URLs: []string{s.URL}, Cache: t.TempDir(), MaxSize: 9})
-	if _, err := c.Fetch(t.Context(), id, Executable); err == nil {
-		t.Error("a file that is too large")
+	s := newServer(t, map[string]string{"/buildid/" + id + "/executable": file(id, "0123456789"), "/buildid/02/executable": file("02", "x")})
+	c := New(Options{URLs: []string{s.URL}, Cache: t.TempDir(), MaxSize: int64(len(file("02", "x")))})
+	if _, err := c.Fetch(t.Context(), id, Executable); !errors.Is(err, ErrTooLarge) {
+		t.Error(err)
+	}
+	if _, err := c.Fetch(t.Context(), "02", Executable); err != nil {
+		t.Errorf("after a file that is too large: %v", err)
 	}
 	c = New(Options{URLs: []string{s.URL}, Cache: t.TempDir()})
 	c.spent = c.opt.Budget
@@ -170,13 +198,98 @@ func TestLimits(t *testing.T) {
 	if _, err := c.Fetch(ctx, "02", Executable); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	for _, bad := range []string{"", "../../etc", "c2e0a63", "zz"} {
+	for _, bad := range []string{"", "../../etc", "c2e0a63", "zz", "C2E0A63B", strings.Repeat("01", 21)} {
 		if _, err := c.Fetch(t.Context(), bad, Executable); err == nil {
 			t.Errorf("%q is asked for", bad)
 		}
 	}
 	if _, err := c.Fetch(t.Context(), "02", "source/etc"); err == nil {
 		t.Error("another kind is asked for")
+	}
+}
+
+// TestWrongFile: a file with another build ID is not kept, and does not keep others
+// from being fetched.
+func TestWrongFile(t *testing.T) {
+	wrong := newServer(t, map[string]string{"/buildid/" + id + "/debuginfo": file("c2e0a63c", ""), "/buildid/02/debuginfo": "no ELF file", "/buildid/03/debuginfo": file("03", "")})
+	right := newServer(t, map[string]string{"/buildid/" + id + "/debuginfo": file(id+"00", "")}) // a zero that is not asked for
+	cache := t.TempDir()
+	c := New(Options{URLs: []string{wrong.URL}, Cache: cache})
+	for _, bad := range []string{id, "02"} {
+		path, err := c.Fetch(t.Context(), bad, DebugInfo)
+		if !errors.Is(err, ErrWrongFile) || errors.Is(err, ErrMissing) {
+			t.Errorf("%s: %q, %v", bad, path, err)
+		}
+		if c.Has(bad, DebugInfo) {
+			t.Errorf("%s is in the cache", bad)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(cache, "*", "*")); len(left) > 0 {
+		t.Errorf("%q in the cache", left)
+	}
+	if _, err := c.Fetch(t.Context(), "03", DebugInfo); err != nil {
+		t.Errorf("another file: %v", err)
+	}
+	path, err := New(Options{URLs: []string{wrong.URL, right.URL}, Cache: cache}).Fetch(t.Context(), id, DebugInfo)
+	if err != nil || read(t, path) != file(id+"00", "") {
+		t.Errorf("from the second server: %q, %v", path, err)
+	}
+}
+
+// TestTotal: all files together have a limit, those that are of no use too, and a
+// file that would pass it is not asked for in vain.
+func TestTotal(t *testing.T) {
+	files := make(map[string]string)
+	for _, id := range []string{"01", "02", "03", "04", "05"} {
+		files["/buildid/"+id+"/executable"] = file(id, "")
+	}
+	files["/buildid/02/executable"] = file("99", "") // another one
+	files["/buildid/06/executable"] = file("06", strings.Repeat("x", 1000))
+	s := newServer(t, files)
+	size := int64(len(file("01", "")))
+	c := New(Options{URLs: []string{s.URL}, Cache: t.TempDir(), MaxTotal: 3*size + size/2})
+	fetched := 0
+	for _, id := range []string{"01", "06", "02", "03", "04", "05"} {
+		if _, err := c.Fetch(t.Context(), id, Executable); err == nil {
+			fetched++
+		} else if !errors.Is(err, ErrTotal) && !errors.Is(err, ErrWrongFile) {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+	if fetched != 2 || c.bytes > c.opt.MaxTotal {
+		t.Errorf("%d files, %d of %d bytes", fetched, c.bytes, c.opt.MaxTotal)
+	}
+	c.bytes = c.opt.MaxTotal
+	before, _ := s.asked()
+	if _, err := c.Fetch(t.Context(), "05", Executable); !errors.Is(err, ErrTotal) {
+		t.Error(err)
+	}
+	if after, _ := s.asked(); after != before {
+		t.Error("a server was asked although nothing may be fetched")
+	}
+}
+
+// TestNotes: what is noted of missing files is bounded, and is written through no
+// link.
+func TestNotes(t *testing.T) {
+	s := newServer(t, nil)
+	cache := t.TempDir()
+	victim := filepath.Join(t.TempDir(), "victim")
+	err := errors.Join(os.WriteFile(victim, nil, 0o600), os.Chtimes(victim, time.Unix(1, 0), time.Unix(1, 0)), os.Mkdir(filepath.Join(cache, id), 0o700),
+		os.Symlink(victim, filepath.Join(cache, id, Executable)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := New(Options{URLs: []string{s.URL}, Cache: cache})
+	if _, err := c.Fetch(t.Context(), id, Executable); !errors.Is(err, ErrMissing) || !errors.Is(err, syscall.ELOOP) {
+		t.Error(err)
+	}
+	if info, err := os.Stat(victim); err != nil || info.ModTime() != time.Unix(1, 0) {
+		t.Errorf("the victim is %v, %v", info, err)
+	}
+	c.notes = maxMisses
+	if _, err := c.Fetch(t.Context(), "07", Executable); !errors.Is(err, ErrMissing) || c.Has("07", Executable) {
+		t.Errorf("%v, noted: %v", err, c.Has("07", Executable))
 	}
 }
 
