@@ -25,9 +25,7 @@ var inferLevel = flag.String("infer.level", "-O2", "optimization of the programs
 // gone, only those are there that the program calls itself.
 func TestLiveInferCallers(t *testing.T) {
 	needLive(t)
-	if testing.Short() {
-		t.Skip("takes a while")
-	}
+	needLong(t)
 	perf, err := exec.LookPath("perf")
 	if err != nil {
 		t.Skip("no perf, which is the truth here")

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"ustack/tracefs/capturetest"
 	"ustack/tracefs/instance"
 )
 
@@ -41,6 +42,14 @@ func needLive(t testing.TB) {
 		t.Fatalf("cannot trace: %s", why)
 	}
 	t.Skipf("cannot trace: %s", why)
+}
+
+// needLong skips a test that takes its time, unless the environment asks for it.
+func needLong(t testing.TB) {
+	t.Helper()
+	if capturetest.Brief() {
+		t.Skip("takes a while: set USTACK_LONG=1, and leave out -short")
+	}
 }
 
 // ustackBinary is a program that is ustack: this test, by another name.
@@ -176,8 +185,16 @@ func traces(t testing.TB, cmd *exec.Cmd) {
 	})
 }
 
-// noInstance fails if a process has left its instance.
+// noInstance fails if a process has left an instance.
 func noInstance(t testing.TB, pid int) {
+	t.Helper()
+	if left := instancesOf(t, pid); len(left) > 0 {
+		t.Errorf("%q is left", left)
+	}
+}
+
+// instancesOf lists the instances of a process.
+func instancesOf(t testing.TB, pid int) []string {
 	t.Helper()
 	root, err := instance.Find("")
 	if err != nil {
@@ -187,9 +204,7 @@ func noInstance(t testing.TB, pid int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range names {
-		if name == "ustack-"+strconv.Itoa(pid) || strings.HasPrefix(name, "ustack-"+strconv.Itoa(pid)+".") {
-			t.Errorf("instance %s is left", name)
-		}
-	}
+	return slices.DeleteFunc(names, func(name string) bool {
+		return name != "ustack-"+strconv.Itoa(pid) && !strings.HasPrefix(name, "ustack-"+strconv.Itoa(pid)+".")
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ustack/render/perfetto/perfettotest"
+	"ustack/tracefs/capturetest"
 )
 
 // perfettoLock is what the report and the slices say of a lock.
@@ -134,7 +135,7 @@ func TestPerfettoFutex(t *testing.T) {
 			}
 		})
 	}
-	if !testing.Short() && (arrows < 1000 || open == 0 || known < 1000) {
+	if !capturetest.Brief() && (arrows < 1000 || open == 0 || known < 1000) {
 		t.Errorf("%d arrows, %d open, %d of known processes", arrows, open, known)
 	}
 }

@@ -132,7 +132,7 @@ func goTool(t *testing.T, args ...string) string {
 	t.Helper()
 	bin, err := exec.LookPath("go")
 	if err != nil {
-		t.Skip("there is no go command to run pprof with")
+		t.Skip(err)
 	}
 	cmd := exec.Command(bin, append([]string{"tool", "pprof"}, args...)...)
 	// It must not find other files than ours, nor write where others look.
@@ -149,6 +149,7 @@ func goTool(t *testing.T, args ...string) string {
 // TestPprofTool: pprof itself counts for each function what the folded lines
 // do, and shows inlined functions as frames.
 func TestPprofTool(t *testing.T) {
+	needLong(t) // pprof may have to be built
 	args := []string{"replay", "-q", "--symbols", "--sysroot", capturetest.Unpack(t, "../../testdata/truth/rootfs.tar.zst"), "../../testdata/captures/hash/pipe_default/trace.txt.zst"}
 	file := filepath.Join(t.TempDir(), "p.pb.gz")
 	if err := os.WriteFile(file, []byte(profileRun(t, slices.Insert(slices.Clone(args), 1, "--format=pprof")...)), 0o666); err != nil {

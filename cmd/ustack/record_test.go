@@ -20,6 +20,7 @@ import (
 
 	"ustack/filemap/space"
 	"ustack/tracefs"
+	"ustack/tracefs/capturetest"
 )
 
 // replayed is what replay makes of files.
@@ -112,9 +113,9 @@ func TestRecordKilled(t *testing.T) {
 	_, work := workload(t)
 	bin := ustackBinary(t)
 	rng := rand.New(rand.NewPCG(5, 6))
-	rounds := 6
-	if os.Getenv("USTACK_LIVE") == "must" {
-		rounds = 20
+	rounds, slow := 20, 0
+	if capturetest.Brief() {
+		rounds = 2
 	}
 	for round := range rounds {
 		report := filepath.Join(t.TempDir(), "report.zst")
@@ -133,14 +134,18 @@ func TestRecordKilled(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "unexpected EOF") {
 			t.Errorf("round %d: nothing said of the missing end: %v", round, err)
 		}
-		// A second is promised; the machine may be busy with other tests.
 		const most = 3 * tracefs.Time(time.Second)
 		if missing := killed - lastTime(t, text); missing > most {
-			t.Errorf("round %d: %v are missing", round, time.Duration(missing))
+			t.Logf("round %d: %v are missing", round, time.Duration(missing))
+			slow++
 		}
 		if out, err := exec.Command(bin, "clean").CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
+	}
+	// A second is promised, but on a busy machine the writer has to wait.
+	if slow > rounds/2 {
+		t.Errorf("in %d of %d rounds, more than 3 s are missing", slow, rounds)
 	}
 }
 

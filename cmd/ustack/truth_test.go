@@ -32,9 +32,16 @@ type truthCapture struct {
 	maps string // the mappings of its processes, as polled
 }
 
-// truthCaptures lists the captures, and fails if there are none: a test of
-// nothing must not pass.
+// truthCaptures lists the captures that a test takes: a sample unless USTACK_LONG
+// is set.
 func truthCaptures(t *testing.T) []truthCapture {
+	t.Helper()
+	return listCaptures(t, capturetest.Brief())
+}
+
+// listCaptures lists the captures, or a sample of them, and fails if there are
+// none: a test of nothing must not pass.
+func listCaptures(t *testing.T, sample bool) []truthCapture {
 	t.Helper()
 	files, err := filepath.Glob("../../testdata/captures/*/*/trace.txt.zst")
 	if err != nil || len(files) == 0 {
@@ -42,8 +49,8 @@ func truthCaptures(t *testing.T) []truthCapture {
 	}
 	var list []truthCapture
 	for i, file := range files {
-		if testing.Short() && i%4 != 0 && !strings.Contains(file, "/fields/") {
-			continue // the race detector takes its time
+		if sample && i%4 != 0 && !strings.Contains(file, "/fields/") {
+			continue
 		}
 		dir := filepath.Dir(file)
 		c := truthCapture{
@@ -79,7 +86,7 @@ func truthRun(t *testing.T, c truthCapture) string {
 
 // TestTruthText holds the text output, byte by byte, against the model.
 func TestTruthText(t *testing.T) {
-	for _, c := range truthCaptures(t) {
+	for _, c := range listCaptures(t, testing.Short()) {
 		if c.isFields() {
 			continue
 		}
@@ -501,7 +508,7 @@ func (v truthView) span(p *truthProcess, program string) (first, last int) {
 // pointer is reused for other files, and no reader of the trace alone can tell.
 func TestTruthMaps(t *testing.T) {
 	n := 0
-	captures := truthCaptures(t)
+	captures := listCaptures(t, testing.Short())
 	anyone := truthAnyone(t, captures)
 	for _, c := range captures {
 		dialect, name, _ := strings.Cut(c.name, "/")

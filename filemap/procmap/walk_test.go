@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ustack/tracefs/capturetest"
 )
 
 // load starts processes that end at once, and others that execute a program
@@ -42,7 +44,7 @@ func load(t *testing.T) {
 
 // loadTime is how long tests go on under load.
 func loadTime(t *testing.T) time.Duration {
-	if testing.Short() {
+	if capturetest.Brief() {
 		return 500 * time.Millisecond
 	}
 	return 3 * time.Second

@@ -21,6 +21,7 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/elfid"
+	"ustack/tracefs/capturetest"
 )
 
 // truthAddresses is how many places of a program are looked up.
@@ -376,8 +377,8 @@ func TestTruthGo(t *testing.T) {
 		{"amd64", "ustack/cmd/ustack"}, {"arm64", "../../cmd/ustack/testdata/live/gowork/main.go"},
 	} {
 		t.Run(p.arch, func(t *testing.T) {
-			if p.arch != runtime.GOARCH && testing.Short() {
-				t.Skip("builds the standard library for another machine")
+			if p.arch != runtime.GOARCH && capturetest.Brief() {
+				t.Skip("builds the standard library for another machine: set USTACK_LONG=1, and leave out -short")
 			}
 			truthGo(t, p.arch, p.program)
 		})

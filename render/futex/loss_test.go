@@ -13,6 +13,7 @@ import (
 
 	"ustack/render/futex"
 	"ustack/tracefs"
+	"ustack/tracefs/capturetest"
 	"ustack/tracefs/input"
 )
 
@@ -156,7 +157,7 @@ func lockID(l *futex.Lock) string {
 // waited for lies within the bounds: in all, and for each lock.
 func TestLossBounds(t *testing.T) {
 	patterns := 250
-	if testing.Short() {
+	if capturetest.Brief() {
 		patterns = 10
 	}
 	for c, name := range []string{"hash/pipe_default", "stock/pipe_default", "hash/tgid", "stock/tgid"} {

@@ -350,11 +350,12 @@ func TestVerdicts(t *testing.T) {
 	} {
 		for _, sched := range []bool{true, false} {
 			var rep *futex.Report
-			// On a busy machine it takes a while until all hangs.
+			// On a busy machine it takes a while until all hangs. Without
+			// the scheduler's events it may stay unseen.
 			for _, after := range []time.Duration{600 * time.Millisecond, 3 * time.Second, 10 * time.Second} {
 				r := traced(t, setup{mode: c.mode, sched: sched, tgid: true, kill: after})
 				rep = analyse(t, futex.Options{}, r.trace).Report(futex.View{})
-				if rep.Verdict.Kind == c.want[0] {
+				if rep.Verdict.Kind == c.want[0] || rep.Verdict.Kind == futex.CannotTell && !sched {
 					break
 				}
 			}

@@ -1,4 +1,5 @@
-// Package capturetest opens the captures of testdata, for tests.
+// Package capturetest opens the captures of testdata for tests, and says how many
+// of them a test takes.
 package capturetest
 
 import (

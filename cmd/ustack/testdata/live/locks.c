@@ -33,6 +33,14 @@ static void nap(void)
 	nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
 }
 
+/* Waits until a thread waits for the lock: glibc has 2 in its first word then. */
+static void contended(pthread_mutex_t *lock)
+{
+	for (int i = 0; i < 1000 && *(volatile int *)lock != 2; i++)
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	nap();
+}
+
 static void *hold(void *lock)
 {
 	pthread_mutex_lock(lock);
@@ -47,7 +55,7 @@ static void wait_for(const char *name, unsigned offset, pthread_mutex_t *lock)
 
 	pthread_mutex_lock(lock);
 	pthread_create(&t, NULL, hold, lock);
-	nap();
+	contended(lock);
 	pthread_mutex_unlock(lock);
 	pthread_join(t, NULL);
 	if (offset)

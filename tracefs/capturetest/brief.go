@@ -1,0 +1,12 @@
+package capturetest
+
+import (
+	"os"
+	"testing"
+)
+
+// Brief reports whether a test takes a sample of its captures, patterns and
+// rounds only: with -short, and unless the environment has USTACK_LONG.
+func Brief() bool {
+	return testing.Short() || os.Getenv("USTACK_LONG") == ""
+}
