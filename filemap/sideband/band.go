@@ -46,7 +46,7 @@ type Options struct {
 	// Tracepoints are those by which changes are known of which perf itself has
 	// no records, see Tracepoints and Band.Unseen.
 	Tracepoints []Tracepoint
-	// Watcher watches files for writes, nil if nobody does. It calls
+	// Watcher watches files for writes, nil for none. It calls
 	// Written.Changed.
 	Watcher FileWatcher
 	Written *Written

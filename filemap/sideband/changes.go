@@ -23,7 +23,7 @@ type move struct {
 	code []space.Mapping
 	// space is what was known of the process right after that: if it is still
 	// the same when the call returns, nothing else that is known has changed.
-	// disturbed tells that another thread has taken something away.
+	// disturbed: another thread has taken something away.
 	space     *space.Space
 	disturbed bool
 }

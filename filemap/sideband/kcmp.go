@@ -19,7 +19,7 @@ import (
 // kcmpVM is KCMP_VM (include/uapi/linux/kcmp.h).
 const kcmpVM = 1
 
-// compareMemory orders processes by their memory: 0 tells that it is the same one.
+// compareMemory orders processes by their memory: 0 means the same one.
 func compareMemory(a, b int) (order int, ok bool) {
 	const equal, less, greater = 0, 1, 2
 	v, _, e := unix.Syscall6(unix.SYS_KCMP, uintptr(a), uintptr(b), kcmpVM, 0, 0, 0)

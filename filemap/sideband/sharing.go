@@ -31,7 +31,7 @@ func (s *sharers) all(pid int) []int {
 	return nil
 }
 
-// join notes that two processes share their memory. broken tells that they are
+// join notes that two processes share their memory. broken reports that they are
 // too many now.
 func (s *sharers) join(parent, child int) (g *group, broken bool) {
 	if s.of == nil {
