@@ -47,7 +47,7 @@ func (f *Findings) band() Check {
 	}
 	ids := "with build IDs"
 	if !b.BuildIDs {
-		ids = "without build IDs (Linux 5.12)"
+		ids = "without build IDs (they need Linux 5.12, and before 6.12 no memfd_secret(2): the two crash it)"
 	}
 	c.Found = fmt.Sprintf("%d CPUs, %d KiB each, %s", b.CPUs, b.RingSize>>10, ids)
 	return c

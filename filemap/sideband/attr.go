@@ -56,12 +56,19 @@ func (o *Options) attributes(clock int32, ringSize int, f features) *unix.PerfEv
 	return attr
 }
 
+// features are those of a step of the ladder that may be asked for.
+func (o *Options) features(f features) features {
+	f.buildID = f.buildID && !o.noIDs
+	return f
+}
+
 // openEvent opens the event of a CPU, with as many features as the kernel has.
 func (o *Options) openEvent(cpu int, clock int32, ringSize int) (fd int, f features, err error) {
 	for _, f = range ladder {
 		if f.exec && o.ExecEvent == 0 {
 			continue
 		}
+		f = o.features(f)
 		fd, err = unix.PerfEventOpen(o.attributes(clock, ringSize, f), -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
 		if err == nil || !f.exec && err != unix.EINVAL && err != unix.E2BIG {
 			break

@@ -52,6 +52,8 @@ type Options struct {
 	Written *Written
 	// Sys is where sysfs is mounted, /sys if empty.
 	Sys string
+
+	noIDs bool // the kernel is not asked for build IDs, see mayAskIDs
 }
 
 const (
@@ -125,6 +127,7 @@ func Open(spaces *space.Spaces, opt Options) (*Band, error) {
 	if opt.Sys == "" {
 		opt.Sys = "/sys"
 	}
+	opt.noIDs = !mayAskIDs()
 	b := &Band{History: NewHistory(spaces), opt: opt, clock: clock, tracepoints: slices.Clone(opt.Tracepoints)}
 	if opt.Log != nil {
 		b.History.log = &logWriter{w: opt.Log, buf: []byte(LogHead + opt.Clock + "\n")}
