@@ -18,7 +18,8 @@ func TestIdentifiers(t *testing.T) {
 	libc := files.Intern([]byte("/lib/libc.so.6"), []byte("0x1,0x2,0x3,0x4,0x5"))
 	rebuilt := files.Intern([]byte("/lib/libc.so.6"), []byte("0x1,0x2,0x3,0x4,0x6"))
 	a, b := NewIdentifiers(nil), NewIdentifiers(nil)
-	if a.Of(libc, tracefs.NoMark) != a.Of(libc, tracefs.NoMark) || a.Of(libc, tracefs.NoMark) == a.Of(rebuilt, tracefs.NoMark) || a.Of(libc, tracefs.NoMark) == b.Of(libc, tracefs.NoMark) {
+	first, again := a.Of(libc, tracefs.NoMark), a.Of(libc, tracefs.NoMark)
+	if first != again || a.Of(libc, tracefs.NoMark) == a.Of(rebuilt, tracefs.NoMark) || a.Of(libc, tracefs.NoMark) == b.Of(libc, tracefs.NoMark) {
 		t.Errorf("%#x, %#x; %#x; elsewhere %#x", a.Of(libc, tracefs.NoMark), a.Of(libc, tracefs.NoMark), a.Of(rebuilt, tracefs.NoMark), b.Of(libc, tracefs.NoMark))
 	}
 	key := bytes.Repeat([]byte("k"), 32)
