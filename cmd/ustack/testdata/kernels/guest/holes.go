@@ -15,11 +15,11 @@ import (
 )
 
 // holes are what a process can map whose build ID is better not asked for: memory
-// whose first page is absent, memory whose page with the note is, and a file whose
-// header names a place that no file has.
-var holes = []string{"memfd", "memfd-note", "anonymous", "sysv", "tmpfs", "hugetlb", "negative", "negative-tmpfs"}
+// whose first page is absent, memory whose page with the note is, a file whose
+// header names a place that no file has, and memory that the kernel cannot read.
+var holes = []string{"memfd", "memfd-note", "anonymous", "sysv", "tmpfs", "hugetlb", "negative", "negative-tmpfs", "secret"}
 
-const nobody = 65534
+const user = 65534
 
 // startHole starts a process of a user without rights that maps a hole.
 func startHole(kind string) (*exec.Cmd, error) {
@@ -35,7 +35,7 @@ func startHole(kind string) (*exec.Cmd, error) {
 		return nil, err
 	}
 	cmd := exec.Command("/disk/guest", "hole", kind)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -59,7 +59,10 @@ func helper(what string, args []string) error {
 		}
 		fmt.Println("ready")
 		for {
-			time.Sleep(time.Hour)
+			time.Sleep(100 * time.Millisecond)
+			if args[0] == "secret" {
+				mapAgain()
+			}
 		}
 	case what == "ask" && len(args) == 1:
 		return ask(args[0])
@@ -93,6 +96,8 @@ func makeHole(kind string) (mem []byte, err error) {
 			return nil, err
 		}
 		return mem, unix.Mprotect(mem, prot)
+	case "secret":
+		return mapSecret()
 	case "tmpfs":
 		fd, err = unix.Open("/dev/shm", unix.O_TMPFILE|unix.O_RDWR, 0o700)
 	case "hugetlb":
@@ -114,6 +119,31 @@ func makeHole(kind string) (mem []byte, err error) {
 		return nil, err
 	}
 	return unix.Mmap(fd, 0, size, prot, unix.MAP_SHARED)
+}
+
+// secret is the descriptor of memory that the kernel cannot read.
+var secret int
+
+// mapSecret maps such memory, and gives it a page.
+func mapSecret() (mem []byte, err error) {
+	if secret, err = unix.MemfdSecret(0); err != nil {
+		return nil, err
+	}
+	if err := unix.Ftruncate(secret, size); err != nil {
+		return nil, err
+	}
+	if mem, err = unix.Mmap(secret, 0, 1<<16, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err == nil {
+		mem[0] = 1
+	}
+	return mem, err
+}
+
+// mapAgain maps it once more: perf has a record of each mapping, with a build ID if
+// one was asked for.
+func mapAgain() {
+	if mem, err := unix.Mmap(secret, 0, 4096, unix.PROT_READ, unix.MAP_SHARED); err == nil {
+		_ = unix.Munmap(mem)
+	}
 }
 
 // header is an ELF header of a shared library (man 5 elf), with a program header

@@ -127,7 +127,7 @@ func newKernelLog() *kernelLog {
 	return k
 }
 
-// faults are the messages that tell of one.
+// faults are the messages that look like one.
 func (k *kernelLog) faults() string {
 	var bad strings.Builder
 	buf := make([]byte, 8192)
