@@ -48,6 +48,7 @@ func TestMain(m *testing.M) {
 //	replace OLD NEW FROM TO           copy a file, but change the one place that has OLD
 //	without PREFIX FILE               cut the lines off that FILE begins with and that
 //	                                  begin with PREFIX
+//	lines [-v] REGEXP FROM TO         copy the lines of a file that match, or do not
 //	locked DIR PROGRAM [ARG...]       run it while the directory is locked
 //	damage N FILE                     change the byte that is the Nth from the end
 //	begins FILE WANT N                FILE must begin with the first N bytes of WANT, and
@@ -79,6 +80,7 @@ func TestScript(t *testing.T) {
 			"unpack":    scriptUnpack,
 			"replace":   scriptReplace,
 			"without":   scriptWithout,
+			"lines":     scriptLines,
 			"locked":    scriptLocked,
 			"damage":    scriptDamage,
 			"begins":    scriptBegins,
@@ -279,6 +281,25 @@ func scriptWithout(ts *testscript.TestScript, neg bool, args []string) {
 		_, text, _ = strings.Cut(text, "\n")
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o666))
+}
+
+func scriptLines(ts *testscript.TestScript, neg bool, args []string) {
+	const usage = "lines [-v] REGEXP FROM TO"
+	scriptArgs(ts, neg, args, 3, usage)
+	invert := args[0] == "-v"
+	if invert {
+		args = args[1:]
+	}
+	scriptArgs(ts, neg, args, 3, usage)
+	pattern, err := regexp.Compile(args[0])
+	ts.Check(err)
+	var kept strings.Builder
+	for line := range strings.Lines(ts.ReadFile(args[1])) {
+		if pattern.MatchString(strings.TrimSuffix(line, "\n")) != invert {
+			kept.WriteString(line)
+		}
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(kept.String()), 0o666))
 }
 
 func scriptLocked(ts *testscript.TestScript, neg bool, args []string) {
