@@ -3,6 +3,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,9 +16,17 @@ import (
 // workloads. Its JSON is held against the truth.
 type labRun struct {
 	name string
-	args string
+	args string // "" for the output of the run before it
 	// lossy: records are lost, and not all frames can have a name.
 	lossy bool
+	// before is shell code that is run first, after is run last.
+	before, after string
+}
+
+// script is the shell code of a run. What it writes begins with the run's name.
+func (r *labRun) script() string {
+	line := fmt.Sprintf("timeout 150 $W/ustack live --format=json -o /mnt/%s.json %s 2>/mnt/%[1]s.err || echo %[1]s: failed with $? >>/mnt/failed\n", r.name, r.args)
+	return r.before + "\n" + line + r.after + "\n"
 }
 
 // labRuns are what is tried on each kernel with deferred stacks.
@@ -33,12 +42,29 @@ var labRuns = []labRun{
 	{name: "jit", args: "-- $W/jit 4"},
 	{name: "jit-query", args: "--mappings=query -- $W/jit 3", lossy: true},
 	{name: "deep", args: "-- $W/deep 5 20 100"},
+	// Six programs at one path, one after the other, each replaced while it runs.
+	{name: "replaced", args: `-- sh -c 'for i in 1 2 3 4 5 6; do cp $0/exe$i /tmp/p.new; mv /tmp/p.new /tmp/p; /tmp/p 4 20 & sleep 0.3; done; wait' $W`},
+	{name: "overlay", args: "-- sh -c 'for i in 1 2 3; do /tmp/merged/exe$i 3; done'",
+		before: "mkdir -p /tmp/lower /tmp/upper /tmp/wd /tmp/merged && cp $W/exe1 $W/exe2 /tmp/lower && cp $W/exe3 /tmp/upper\n" +
+			"mount -t overlay -o lowerdir=/tmp/lower,upperdir=/tmp/upper,workdir=/tmp/wd overlay /tmp/merged || echo no overlay >>/mnt/failed",
+		after: "umount /tmp/merged"},
+	// Two programs at one path, in two roots and in a mount namespace.
+	{name: "roots", args: `-- sh -c 'chroot /tmp/r1 /p 3; chroot /tmp/r2 /p 3; unshare -m sh -c "mount --bind $0/exe5 /tmp/r1/p; chroot /tmp/r1 /p 3"; chroot /tmp/r1 /p 3' $W`,
+		before: "for i in 1 2; do mkdir -p /tmp/r$i; cp $W/exe$i /tmp/r$i/p; for d in lib lib64 usr; do mkdir -p /tmp/r$i/$d; mount --bind /$d /tmp/r$i/$d; done; done"},
+	// Two at once, one of them of the whole machine. Each sees what the other's
+	// kernel cache has made of identifiers.
+	{name: "two", args: "-- $W/execstorm $W 6 4",
+		before: "$W/ustack live --format=json -o /mnt/two-all.json 2>/mnt/two-all.err & all=$!; until grep -q 'clock mono' /mnt/two-all.err; do sleep 0.2; done",
+		after:  "kill -INT $all; wait $all"},
+	{name: "two-all"},
 	{name: "syscalls", args: "-e 'syscalls:*' -b 16384 -- $W/execstorm $W 2 3"},
 }
 
 // Shares of the tagged frames that must have a name, of runs that lose nothing.
 // A hash names what a process had mapped a moment ago, too.
 var labNamed = map[string]float64{"inode": 0.99, "hash": 0.97}
+
+var labRounds = flag.Int("lab-rounds", 1, "how often TestLab boots each kernel of the lab")
 
 // TestLab boots the kernels of the lab, which have the posted series of deferred
 // stacks, runs live there, and holds every frame against the truth. It takes
@@ -50,12 +76,14 @@ func TestLab(t *testing.T) {
 	} {
 		name := strings.TrimSuffix(kernel.image+"-"+kernel.arguments, "-")
 		t.Run(name, func(t *testing.T) {
-			out := lab.boot(t, work, kernel.image, kernel.arguments)
 			sum := &labCounts{unresolved: make(map[string]int)}
-			for _, r := range labRuns {
-				c := checkLabRun(t, work, out, kernel.image, r)
-				t.Logf("%s: %v", r.name, c)
-				sum.add(c)
+			for range *labRounds {
+				out := lab.boot(t, work, kernel.image, kernel.arguments)
+				for _, r := range labRuns {
+					c := checkLabRun(t, work, out, kernel.image, r)
+					t.Logf("%s: %v", r.name, c)
+					sum.add(c)
+				}
 			}
 			t.Logf("all: %v", sum)
 		})
@@ -138,7 +166,9 @@ func (l lab) boot(t *testing.T, work, image, arguments string) string {
 	var script strings.Builder
 	fmt.Fprintf(&script, "W=%s\n", work)
 	for _, r := range labRuns {
-		fmt.Fprintf(&script, "timeout 150 $W/ustack live --format=json -o /mnt/%s.json %s 2>/mnt/%[1]s.err || echo %[1]s: failed with $? >>/mnt/failed\n", r.name, r.args)
+		if r.args != "" {
+			script.WriteString(r.script())
+		}
 	}
 	path := filepath.Join(work, "guest.sh")
 	if err := os.WriteFile(path, []byte(script.String()), 0o755); err != nil {

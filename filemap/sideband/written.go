@@ -23,7 +23,8 @@ import (
 // This is not seen of files that cannot be watched (watch.Reason: those of network
 // file systems, or with several names), of those that are written through a shared
 // mapping, which inotify(7) does not report, and of those that have another file at
-// their path by now: these can be written only by who has them open.
+// their path by now: these can be written only by who has them open. A file that was
+// made after the mapping is such another one.
 
 // FileWatcher watches files that are mapped (watch.Watcher is one). What it finds
 // has to be passed to Written.Changed.
@@ -67,7 +68,12 @@ type mappedFile struct {
 // watchedFile is a file that is watched, as a process sees it.
 type watchedFile struct {
 	mappedFile
-	pid int
+	pid    int
+	at     pathFile
+	mapped tracefs.Time
+	// since is when the watch was there, unsure whether the file was written before.
+	since  time.Time
+	unsure bool
 }
 
 // watchedFiles are the files that are watched.
@@ -87,33 +93,57 @@ func (b *Band) watchFile(pid int, m *procmap.Mapping, t tracefs.Time) {
 	if w.known == nil || len(w.known) >= maxFiles {
 		w.known, w.by = make(map[mappedFile]bool), make(map[procmap.FileID][]watchedFile)
 	}
-	if st, ok := statIn(pid, m.Name); ok {
-		b.watchInode(pid, f, &st, t)
-	} else if st, ok = statIn(os.Getpid(), m.Name); ok { // it has ended
-		b.watchInode(os.Getpid(), f, &st, t)
+	at, ok := statIn(pid, m.Name)
+	if !ok { // the process may have ended
+		pid = os.Getpid()
+		at, ok = statIn(pid, m.Name)
+	}
+	if ok && !at.born.After(wall(t, b.clock).Add(coarse)) { // else it has taken the file's place
+		b.watchInode(watchedFile{mappedFile: f, pid: pid, at: at, mapped: t}, t)
 	}
 }
 
 // watchInode watches a file that is at its path.
-func (b *Band) watchInode(pid int, f mappedFile, st *unix.Stat_t, t tracefs.Time) {
-	dev := procmap.Dev{Major: unix.Major(uint64(st.Dev)), Minor: unix.Minor(uint64(st.Dev))}
-	id := procmap.FileID{Dev: dev, Inode: st.Ino}
-	if !b.opt.Watcher.Watch(pid, &procmap.Mapping{Kind: procmap.File, Name: f.name, Dev: dev, Inode: st.Ino}) {
+func (b *Band) watchInode(f watchedFile, t tracefs.Time) {
+	b.opt.Watcher.Drain() // what happened at the path before is not of this file
+	if !b.opt.Watcher.Watch(f.pid, &procmap.Mapping{Kind: procmap.File, Name: f.name, Dev: f.at.id.Dev, Inode: f.at.id.Inode}) {
 		return
 	}
-	b.files.known[f] = true
-	b.files.by[id] = append(b.files.by[id], watchedFile{f, pid})
 	// What came before the watch is not reported.
-	if now, ok := statIn(pid, f.name); !ok || now.Ino != st.Ino || time.Unix(now.Ctim.Unix()).After(wall(t, b.clock).Add(coarse)) {
-		b.opt.Written.Changed(id)
+	now, ok := statIn(f.pid, f.name)
+	if f.unsure = !ok || !now.same(f.at) || now.changed.After(wall(t, b.clock).Add(coarse)); f.unsure {
+		b.opt.Written.Changed(f.at.id)
 		b.files.checked = min(b.files.checked, t)
 	}
+	f.at.changed, f.since = now.changed, time.Now()
+	b.files.known[f.mappedFile] = true
+	b.files.by[f.at.id] = append(b.files.by[f.at.id], f)
 }
 
-// statIn stats a regular file as a process sees it.
-func statIn(pid int, name string) (st unix.Stat_t, ok bool) {
-	err := unix.Stat("/proc/"+strconv.Itoa(pid)+"/root"+name, &st)
-	return st, err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG
+// pathFile is the regular file that is at a path.
+type pathFile struct {
+	id      procmap.FileID
+	born    time.Time // zero where the file system does not know
+	changed time.Time
+}
+
+// same reports whether both are one file: an inode's number is used again.
+func (f pathFile) same(o pathFile) bool { return f.id == o.id && f.born.Equal(o.born) }
+
+// statIn looks at the file that a process has at a path.
+func statIn(pid int, name string) (f pathFile, ok bool) {
+	var st unix.Statx_t
+	const want = unix.STATX_TYPE | unix.STATX_INO | unix.STATX_CTIME | unix.STATX_BTIME
+	err := unix.Statx(unix.AT_FDCWD, "/proc/"+strconv.Itoa(pid)+"/root"+name, 0, want, &st)
+	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return pathFile{}, false
+	}
+	f.id = procmap.FileID{Dev: procmap.Dev{Major: st.Dev_major, Minor: st.Dev_minor}, Inode: st.Ino}
+	f.changed = time.Unix(st.Ctime.Sec, int64(st.Ctime.Nsec))
+	if st.Mask&unix.STATX_BTIME != 0 {
+		f.born = time.Unix(st.Btime.Sec, int64(st.Btime.Nsec))
+	}
+	return f, true
 }
 
 // checkWritten takes the build IDs from the files that were written since it was
@@ -126,13 +156,19 @@ func (b *Band) checkWritten() {
 	b.opt.Watcher.Drain()
 	var list []mappedFile
 	for _, id := range b.opt.Written.take() {
-		for _, f := range b.files.by[id] {
+		files := b.files.by[id]
+		delete(b.files.by, id)
+		for _, f := range files {
 			delete(b.files.known, f.mappedFile)
-			if f.isAt(id) {
+			switch state := f.state(); {
+			case state == fileGone:
+			case state == fileAsItWas && f.settled():
+				// It was another file, which had the inode's number before.
+				b.watchInode(f, f.mapped)
+			default:
 				list = append(list, f.mappedFile)
 			}
 		}
-		delete(b.files.by, id)
 	}
 	if len(list) > 0 {
 		b.History.written(list, b.files.checked)
@@ -140,19 +176,36 @@ func (b *Band) checkWritten() {
 	b.files.checked = now
 }
 
-// isAt reports whether a file may be at its path still: else it was replaced, or
-// deleted, and who has it mapped runs what was in it.
-func (f *watchedFile) isAt(id procmap.FileID) bool {
+// fileState is what became of a file that is mapped.
+type fileState int
+
+const (
+	fileChanged fileState = iota // it may have been written, or is where we do not see it
+	fileAsItWas                  // as far as its times say
+	fileGone                     // replaced or deleted: who has it mapped runs what was in it
+)
+
+// state looks at the path of a file.
+func (f *watchedFile) state() fileState {
 	pid := f.pid
 	if _, err := os.Stat("/proc/" + strconv.Itoa(pid) + "/root/"); err != nil {
 		pid = os.Getpid()
 		if _, ok := statIn(pid, f.name); !ok {
-			return true // it may be where we do not see it
+			return fileChanged
 		}
 	}
-	st, ok := statIn(pid, f.name)
-	return ok && st.Ino == id.Inode
+	switch now, ok := statIn(pid, f.name); {
+	case !ok || !now.same(f.at):
+		return fileGone
+	case f.unsure || !now.changed.Equal(f.at.changed):
+		return fileChanged
+	}
+	return fileAsItWas
 }
+
+// settled reports whether the file's last change was so long before it was watched
+// that another change would have another time.
+func (f *watchedFile) settled() bool { return f.at.changed.Before(f.since.Add(-coarse)) }
 
 // written notes that files were written in place after t.
 func (h *History) written(files []mappedFile, t tracefs.Time) {

@@ -80,3 +80,47 @@ func TestWritten(t *testing.T) {
 		}
 	}
 }
+
+// TestReplacedBefore: a file that another one has replaced before the mapping was
+// heard of keeps its build ID.
+func TestReplacedBefore(t *testing.T) {
+	written := new(Written)
+	watcher := filewatch.New(filewatch.Options{Forget: written.Changed})
+	defer func() {
+		if err := watcher.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	b, _ := openBand(t, Options{Watcher: watcher, Written: written})
+	if !b.BuildIDs() {
+		skip(t, "the kernel does not tell build IDs")
+	}
+	library := mappedLibrary(t)
+	id := buildID(t, library)
+	path := filepath.Join(t.TempDir(), "replaced")
+	copyFile(t, library, path)
+	if f, ok := statIn(os.Getpid(), path); !ok || f.born.IsZero() {
+		t.Skip("the file system of temporary files has no birth times")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mem, err := unix.Mmap(int(f.Fd()), 0, page, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE)
+	f.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(mem)
+	for w := b.Now(); b.Now() < w+tracefs.Time(3*coarse); { // file systems' times are coarse
+	}
+	if err := errors.Join(os.WriteFile(path+".new", []byte("new"), 0o755), os.Rename(path+".new", path)); err != nil {
+		t.Fatal(err)
+	}
+	drain(t, b)
+	drain(t, b)
+	addr := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem))))
+	if p, ok := b.History.Lookup(os.Getpid(), addr, b.Now()); !ok || p.Mapping.File.Name != path || p.Mapping.File.BuildID != id {
+		t.Errorf("it is in %+v, %v", p, ok)
+	}
+}
