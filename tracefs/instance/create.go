@@ -137,8 +137,10 @@ func (i *Instance) write(name, value string) error {
 	if i.removed {
 		return ErrRemoved
 	}
-	defer i.ownWrites.note(name, value)
+	i.ownWrites.under.RLock()
+	defer i.ownWrites.under.RUnlock()
 	i.ownWrites.note(name, value)
+	defer i.ownWrites.note(name, value) // it may take long
 	return i.dir.write(name, value)
 }
 

@@ -70,7 +70,10 @@ func (i *Instance) writePIDs(name string, flag int, tids []int) error {
 	if i.removed {
 		return ErrRemoved
 	}
+	i.ownWrites.under.RLock()
+	defer i.ownWrites.under.RUnlock()
 	i.ownWrites.note(name, "")
+	defer i.ownWrites.note(name, "")
 	f, err := i.dir.open(name, os.O_WRONLY|flag)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("restricting events to threads: the kernel cannot (Linux 4.4): %w", err)

@@ -147,6 +147,8 @@ func (w *Watch) Look() []Change {
 	if w.closed.Load() {
 		return nil
 	}
+	w.in.ownWrites.under.Lock()
+	defer w.in.ownWrites.under.Unlock()
 	compare := time.Since(w.compared) >= compareEvery || !w.sameClock()
 	touched := w.touched()
 	since := w.looked.Add(-lately)

@@ -125,6 +125,35 @@ func TestWatchOwnWrites(t *testing.T) {
 	}
 }
 
+// What we write is ours, also to who looks while it is written.
+func TestWatchOwnWritesMeanwhile(t *testing.T) {
+	in, w := watched(t)
+	w.Look()
+	end, found := make(chan struct{}), make(chan []Change)
+	go func() {
+		var all []Change
+		for {
+			select {
+			case <-end:
+				found <- append(all, w.Look()...)
+				return
+			default:
+				all = append(all, w.Look()...)
+			}
+		}
+	}()
+	events := []Event{{System: "sched", Name: "sched_process_exec"}}
+	for range 100 {
+		check(t, in.SetPIDs([]int{os.Getpid()}, true))
+		check(t, in.AddPIDs([]int{1}))
+		check(t, in.Enable(events))
+	}
+	close(end)
+	if all := <-found; all != nil {
+		t.Errorf("%d writes of our own are said to be another user's: %q", len(all), texts(all[:1]))
+	}
+}
+
 // The clock and the options are put back, and that is no change.
 func TestWatchRestore(t *testing.T) {
 	in, w := watched(t)
