@@ -28,6 +28,7 @@ var doctorCases = []struct {
 	band  facts.Band
 	set   func(f *doctor.Findings)
 }{
+	{"nostacks", false, facts.Band{CPUs: 4, RingSize: sideband.DefaultRing, BuildIDs: true}, arm},
 	{"stock", true, facts.Band{CPUs: 4, RingSize: sideband.DefaultRing, BuildIDs: true}, named},
 	{"deferred", true, facts.Band{CPUs: 4, RingSize: sideband.DefaultRing, BuildIDs: true}, named},
 	{"unannounced", true, facts.Band{CPUs: 4, RingSize: sideband.DefaultRing, BuildIDs: true}, named},
@@ -41,6 +42,9 @@ var doctorCases = []struct {
 }
 
 func named(f *doctor.Findings) { f.Facts.AnonNames = true }
+
+// arm is an older kernel for arm64, with three programs of 32 bits.
+func arm(f *doctor.Findings) { f.Facts.UserStacks, f.Facts.Compat = facts.StacksNever, 3 }
 
 // nobody has others' processes around it, and no right to read them.
 func nobody(f *doctor.Findings) { f.Facts.Counts.Denied = 12 }
@@ -84,7 +88,7 @@ func TestDoctor(t *testing.T) {
 				t.Fatal("nothing is wanted")
 			}
 			f := examineCase(t, a)
-			f.Facts.Band, f.Facts.AnonNames = c.band, false
+			f.Facts.Band, f.Facts.AnonNames, f.Facts.UserStacks = c.band, false, facts.StacksTaken
 			if f.Tracing != nil {
 				f.Tracing.Plain = false
 			}

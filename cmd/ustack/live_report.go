@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap/facts"
 	"ustack/filemap/resolve"
 	"ustack/filemap/tasks"
 	"ustack/render"
@@ -37,6 +38,8 @@ func (s *session) stackWords() string {
 	switch {
 	case s.stacks != instance.DeferredStacks && s.in.Refused(s.stacks):
 		return "stock stacks (userstacktrace; the kernel refuses deferred ones: too many instances have them)"
+	case s.userStacks == facts.StacksNever:
+		return "no stacks (the kernel takes none: no CONFIG_USER_STACKTRACE_SUPPORT)"
 	case s.stacks != instance.DeferredStacks:
 		return "stock stacks (userstacktrace)"
 	case len(s.maps) == 0:
@@ -60,6 +63,7 @@ func (s *session) report(t *resolve.Totals) {
 		return
 	}
 	render.WriteTotals(s.stderr, t)
+	s.reportKernel(t)
 	if s.renewals > 0 {
 		s.say("asked the kernel %d times to announce all files again", s.renewals)
 	}

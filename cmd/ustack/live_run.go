@@ -106,6 +106,9 @@ type session struct {
 	stop   *stopper
 	in     *instance.Instance
 	stacks instance.StackSource
+	// userStacks is whether stacks can come at all.
+	userStacks facts.Stacks
+
 	events []instance.Event // that are traced
 	maps   []instance.Event // that announce files
 	beside *rawStacks       // of the same events, nil for none
@@ -248,6 +251,9 @@ func (s *session) prepare() error {
 		return err
 	}
 	if s.stacks, err = s.in.SetStacks(instance.BestStacks); err != nil {
+		return err
+	}
+	if err := s.checkStacks(); err != nil {
 		return err
 	}
 	if s.stacks == instance.DeferredStacks {

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap/facts"
 	"ustack/tracefs/instance"
 )
 
@@ -24,7 +25,10 @@ func (f *Findings) tracing() []Check {
 	}
 	list := []Check{{Name: "tracefs", Required: true, Found: t.Path + ", " + kind}}
 	list = append(list, f.files(false)...)
-	list = append(list, f.clock(), f.events(), f.deferred())
+	list = append(list, f.userStacks()...)
+	list = append(list, f.clock(), f.events())
+	list = append(list, f.compat()...)
+	list = append(list, f.deferred())
 	if t.Deferred {
 		list = append(list, f.announcements())
 	}
@@ -125,6 +129,37 @@ func (f *Findings) events() Check {
 		c.Found += "; the kernel lacks " + calls(t.DefaultMissing)
 	}
 	return c
+}
+
+// userStacks checks whether a stack can come at all, where that is not sure.
+func (f *Findings) userStacks() []Check {
+	c := Check{Name: "user stacks", Without: "ustack futex --live and ustack record work, without stacks; perf record -g takes its own"}
+	switch {
+	case f.Tracing.Deferred || f.Tracing.Plain:
+		return nil
+	case f.Facts.UserStacks == facts.StacksNever:
+		c.State, c.Required = Missing, true
+		c.Found = "the kernel takes none: it was built without CONFIG_USER_STACKTRACE_SUPPORT (for arm64, Linux 6.12 has it, 6.1 has not)"
+	case f.Facts.UserStacks == facts.StacksUnknown:
+		c.State = Limited
+		c.Found = "the kernel does not say whether it takes any (CONFIG_USER_STACKTRACE_SUPPORT)"
+		c.Without = "if it does not: " + c.Without
+	default:
+		return nil
+	}
+	return []Check{c}
+}
+
+// compat checks whether there are programs whose system calls are not traced
+// (ARCH_TRACE_IGNORE_COMPAT_SYSCALLS in the kernel).
+func (f *Findings) compat() []Check {
+	if f.Facts.Compat == 0 {
+		return nil
+	}
+	return []Check{{Name: "32-bit programs", State: Limited,
+		Found:   fmt.Sprintf("%d run; the kernel traces none of their system calls as syscalls:*", f.Facts.Compat),
+		Without: "live and futex --live have nothing of them but with -e, for instance -e raw_syscalls:sys_enter or -e sched:sched_switch; their files are late",
+	}}
 }
 
 // calls are the system calls whose entry and exit are the events.

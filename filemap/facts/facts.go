@@ -40,6 +40,11 @@ type Facts struct {
 	Band    Band
 	// AnonNames: anonymous memory can have names (CONFIG_ANON_VMA_NAME).
 	AnonNames bool
+	// UserStacks is whether the kernel can walk stacks.
+	UserStacks Stacks
+	// Compat is how many of the processes are of 32 bits, on a kernel of 64 bits:
+	// it traces none of their system calls as syscalls:*.
+	Compat int
 }
 
 // Band is what came of opening a perf side band, which is closed again.
@@ -85,6 +90,7 @@ func Collect(opt Options) *Facts {
 		MemAvailable: parseMemAvailable(p.text("meminfo")),
 		Band:         openBand(opt),
 		AnonNames:    anonNames(),
+		UserStacks:   UserStacks(opt.Proc),
 	}
 	if f.Proc == privilege.Proc { // those that are not in effect, too
 		f.Rights.Held |= privilege.Held()
@@ -101,7 +107,12 @@ func (f *Facts) walk() {
 		return
 	}
 	f.Source = r.Source()
-	f.Counts, f.WalkErr = r.Walk(nil, func(*procmap.Process, error) error { return nil })
+	f.Counts, f.WalkErr = r.Walk(nil, func(p *procmap.Process, err error) error {
+		if err == nil && space.Compat(p.Mappings) {
+			f.Compat++
+		}
+		return nil
+	})
 }
 
 // openBand opens a side band on all CPUs, and closes it.

@@ -13,6 +13,10 @@ func (s *Spaces) Replace(p *procmap.Process, t tracefs.Time) bool { return s.Rep
 // ReplaceAfter is Replace that says nothing about times before another one
 // (Mapping.After).
 func (s *Spaces) ReplaceAfter(p *procmap.Process, t, after tracefs.Time) bool {
+	is32 := Compat(p.Mappings)
+	if is32 {
+		s.compats.seen(p.PID)
+	}
 	return s.update(p.PID, func(old *Space) *Space {
 		if old != nil && t < old.changed || old.forgotten(t) {
 			return old
@@ -21,10 +25,10 @@ func (s *Spaces) ReplaceAfter(p *procmap.Process, t, after tracefs.Time) bool {
 		last := old.last()
 		if last == nil || last.StartTime != 0 && last.StartTime != v.StartTime {
 			v.Mappings = Mappings{build(s.convert(p.Mappings, t, after))}
-			v.Unseen = isCompat(p.Mappings)
+			v.Unseen = is32
 			return old.with(p.PID, v)
 		}
-		v.Unseen = last.Unseen || isCompat(p.Mappings)
+		v.Unseen = last.Unseen || is32
 		kept, better := last.Mappings.Len(), false
 		if s.equal(last.Mappings, p.Mappings) {
 			v.Mappings = last.Mappings
@@ -240,23 +244,11 @@ func (s *Spaces) put(pid int, m *procmap.Mapping, t, after tracefs.Time, exact b
 	return s.update(pid, func(old *Space) *Space {
 		next := old.mapped(pid, fresh, t)
 		if compat(m) {
+			s.compats.seen(pid)
 			return next.unseen(t)
 		}
 		return next
 	})
-}
-
-// compat reports whether a mapping is the vDSO of a 32-bit process: that of
-// others lies above 4 GiB.
-func compat(m *procmap.Mapping) bool { return m.Kind == procmap.VDSO && m.End <= 1<<32 }
-
-func isCompat(ms []procmap.Mapping) bool {
-	for i := range ms {
-		if compat(&ms[i]) {
-			return true
-		}
-	}
-	return false
 }
 
 // Unseen notes that changes of what a process has mapped may go unseen from t on,

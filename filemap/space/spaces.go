@@ -13,10 +13,11 @@ const shardBits = 8
 // Spaces are the address spaces of all processes. All methods may be called at
 // any time from any goroutine; looking up waits for nobody.
 type Spaces struct {
-	shards [1 << shardBits]shard
-	files  files
-	budget budget
-	most   int // versions of one PID that are kept
+	shards  [1 << shardBits]shard
+	files   files
+	budget  budget
+	compats compats
+	most    int // versions of one PID that are kept
 }
 
 // shard is the part of the processes that a change copies.
