@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 	"unsafe"
@@ -68,6 +69,14 @@ func helper(what string, args []string) error {
 		return ask(args[0])
 	case what == "work":
 		return work()
+	case what == "life" && len(args) == 3:
+		return life(args)
+	case what == "storm" && len(args) == 1:
+		rounds, err := strconv.Atoi(args[0])
+		if err != nil {
+			return err
+		}
+		return storm(rounds)
 	}
 	return fmt.Errorf("what is %q?", what)
 }
@@ -184,7 +193,7 @@ func ask(kind string) error {
 func work() error {
 	var word uint32
 	for range 50 {
-		t := unix.Timespec{Nsec: int64(10 * time.Millisecond)}
+		t := unix.NsecToTimespec(int64(10 * time.Millisecond))
 		unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&word)), 128, 0, uintptr(unsafe.Pointer(&t)), 0, 0)
 	}
 	return nil

@@ -87,6 +87,17 @@ func load(name string) error {
 func run() {
 	release, _ := os.ReadFile("/proc/sys/kernel/osrelease")
 	say("Linux %s", release)
+	if locked() {
+		say("the kernel is locked down: confidentiality")
+		tryLocked()
+		say("done")
+		return
+	}
+	if err := makeCopies(); err != nil {
+		say("FAIL: %v", err)
+	}
+	tryLive()
+	tryClean()
 	var all []*exec.Cmd
 	for _, kind := range holes {
 		cmd, err := startHole(kind)
