@@ -43,7 +43,7 @@ func (s *Spaces) ReplaceAfter(p *procmap.Process, t, after tracefs.Time) bool {
 			v.Fresh = v.Fresh || v.Comm != last.Comm
 			return old.with(p.PID, v)
 		}
-		v.From, v.Fresh, v.Exact = last.From, last.Fresh, last.Exact
+		v.From, v.Fresh, v.Exact, v.Parent = last.From, last.Fresh, last.Exact, last.Parent
 		if v.Mappings.Len() == kept && !better && v.Comm == last.Comm && v.StartTime == last.StartTime && v.Unseen == last.Unseen {
 			return old
 		}
@@ -171,7 +171,7 @@ func fileOf(m *procmap.Mapping) File {
 // happened. A reading of the process (Replace) that is newer may have come
 // before: it stays.
 func (s *Spaces) Fork(parent, child int, t tracefs.Time) {
-	v := Version{From: t, Fresh: true, Exact: true}
+	v := Version{From: t, Fresh: true, Exact: true, Parent: parent}
 	if old := s.Space(parent).At(t); old != nil {
 		v.Mappings, v.Comm, v.Unseen = old.Mappings, old.Comm, old.Unseen
 		v.Partial, v.Forgotten = old.Partial, old.Forgotten
@@ -266,7 +266,7 @@ func (s *Space) unseen(t tracefs.Time) *Space {
 	if v.Unseen = true; v.From == t {
 		return s.grown(i, t, v)
 	}
-	v.From, v.Fresh, v.Exact = t, false, false
+	v.From, v.Fresh, v.Exact, v.Parent = t, false, false, 0
 	return s.with(s.PID, v)
 }
 

@@ -77,6 +77,9 @@ type Version struct {
 	// Exact: the process was made, or executed its program, at From and not
 	// before.
 	Exact bool
+	// Parent is the process whose memory was copied at From, 0 if none was: what is
+	// known of this one is as sure as what was known of that one then.
+	Parent int
 	// Partial: the process had more than is known, and what it has in the next
 	// version says nothing about that.
 	Partial bool

@@ -40,7 +40,7 @@ func (s *Spaces) ReplaceUnder(p *procmap.Process, t, after tracefs.Time) bool {
 		case v.From >= t || next.hasAll(v):
 			return old.grown(len(old.versions)-1, t, next)
 		}
-		next.From, next.Fresh, next.Exact = t, false, false
+		next.From, next.Fresh, next.Exact, next.Parent = t, false, false, 0
 		return old.with(p.PID, next)
 	})
 }

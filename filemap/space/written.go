@@ -40,7 +40,7 @@ func (s *Space) written(all *Spaces, is func(*File) bool, t tracefs.Time) *Space
 	next := s
 	if i := s.at(t); i >= 0 && s.versions[i].From < t {
 		v := s.versions[i]
-		v.From, v.Fresh, v.Exact = t, false, false
+		v.From, v.Fresh, v.Exact, v.Parent = t, false, false, 0
 		next = s.with(s.PID, v)
 	} else {
 		next = s.copy(s.PID, t)

@@ -35,11 +35,16 @@ func TestJudgeDoubt(t *testing.T) {
 	spaces.Fork(1, 5, 61_000) // of a time when all was told again
 	spaces.Exec(5, "new", 62_000)
 	spaces.MapExact(5, elf("/bin/new", page, 2*page, 0), 62_000)
+	spaces.Fork(5, 9, 63_000)
 	spaces.Exit(5, 68_000)
+	spaces.Fork(1, 7, 61_000) // of a process of which nobody knows what it was by then
+	spaces.Fork(7, 8, 62_000)
+	spaces.Fork(77, 10, 62_000)
+	spaces.Map(10, stays, 63_000)
 	spaces.Fork(1, 6, 59_000)
 	spaces.Exec(6, "old", 59_000)
 	spaces.MapExact(6, elf("/bin/old", page, 2*page, 0), 59_000)
-	threads := someThreads{before: map[int]int{1: 1, 2: 2, 3: 1, 4: 1, 5: 5, 6: 6}, after: map[int]int{1: 1, 3: 9}}
+	threads := someThreads{before: map[int]int{1: 1, 2: 2, 3: 1, 4: 1, 5: 5, 6: 6, 7: 7, 8: 8, 9: 9, 10: 10}, after: map[int]int{1: 1, 3: 9}}
 	j := New(Options{Spaces: spaces, Threads: threads, Stamp: TextStamp(), Doubtful: func(at tracefs.Time) (missed, until tracefs.Time, doubtful bool) {
 		switch {
 		case at >= 90_000:
@@ -68,6 +73,10 @@ func TestJudgeDoubt(t *testing.T) {
 		{1, 80_000, 3 * page, "/lib/other+0x0 verified"},
 		{5, 65_000, page, "/bin/new+0x0 verified"},
 		{6, 65_000, page, "lost"},
+		{7, 65_000, 3 * page, "lost"}, // as its parent may have been another one
+		{8, 65_000, 3 * page, "lost"},
+		{9, 65_000, page, "/bin/new+0x0 verified"},
+		{10, 65_000, page, "lost"},
 		{1, 55_000, 1 << 63, "no-vma"},
 	} {
 		s := stack(test.tid, test.time, test.addr)

@@ -144,8 +144,27 @@ func (j *Judge) doubtful(sp *space.Space, t tracefs.Time) (until tracefs.Time, d
 	if !doubtful || until == space.Forever {
 		return until, doubtful
 	}
-	began, exactly := sp.BeganExactly(t + j.opt.Stamp.After)
-	return until, !exactly || began < missed
+	return until, !j.knownSince(sp, t+j.opt.Stamp.After, missed)
+}
+
+// maxForks bounds how far processes are followed to those that they were copied of.
+const maxForks = 64
+
+// knownSince reports whether the program that a process was at a time began when
+// nothing was missed any more. A process that was forked is what its parent was.
+func (j *Judge) knownSince(sp *space.Space, t, missed tracefs.Time) bool {
+	for range maxForks {
+		began, exactly := sp.BeganExactly(t)
+		if !exactly || began < missed {
+			return false
+		}
+		v := sp.At(began)
+		if v.Parent == 0 {
+			return true
+		}
+		sp, t = j.opt.Spaces.Space(v.Parent), began
+	}
+	return false
 }
 
 // stays reports whether a thread is one of the process at the end of the doubt.

@@ -127,6 +127,12 @@ func tryWithout() {
 	}
 	first, _, _ := strings.Cut(out, "\n")
 	say("futex --live without stacks: %s", first)
+	if exec.Command(guest32).Run() != nil {
+		return
+	}
+	if _, errs, err = ustack("futex", "--live", "--", guest32); err != nil || !strings.Contains(errs, "32 bits") {
+		say("FAIL: futex --live of a program of 32 bits: %v\n%s", err, tail(errs))
+	}
 }
 
 // tryReplay compares the output of live with that of replay from what it saved.
