@@ -103,7 +103,8 @@ type Analysis struct {
 	hidden     hidden       // what loss can hide besides what was seen
 	brokenTime tracefs.Time // what calls can hide of which only the entry or the return is there
 	freeWaits  []*wait
-	past       []*wake   // scratch
+	past       []*wake // scratch
+	candidates []candidate
 	segs       []Segment // scratch
 	sys        syscalls.Event
 	task       sched.Event

@@ -56,6 +56,7 @@ const maxLongest = 100
 // count adds a wait of some time to its lock's numbers.
 func (a *Analysis) count(w *wait, l *lock, r Result, end tracefs.Time) {
 	d := w.acc + max(end-w.since, 0)
+	one := l.begin()
 	l.durations.add(d)
 	t := Tally{1, d}
 	l.flows.add(flow{w.stack, w.waker.stackID()}, t)
@@ -77,7 +78,10 @@ func (a *Analysis) count(w *wait, l *lock, r Result, end tracefs.Time) {
 	if len(a.longest[s]) >= maxLongest && d <= a.longest[s][0].Time && l.max != nil && d <= l.max.Time {
 		return
 	}
-	one := &Wait{
+	if one == nil {
+		one = new(Wait)
+	}
+	*one = Wait{
 		TID: w.th.tid, Comm: w.th.comm, From: w.from, Time: d, Result: r, lock: l, stack: w.stack, Missing: w.missing.String(),
 		Waker: w.waker.tid, WakerComm: w.waker.comm, WakerSure: w.waker.sure, waker: w.waker.stack, Holder: h, Segments: someSegments(segs),
 	}
@@ -90,6 +94,25 @@ func (a *Analysis) count(w *wait, l *lock, r Result, end tracefs.Time) {
 		a.longest[s][0] = one
 		heap.Fix(&a.longest[s], 0)
 	}
+}
+
+// firsts is room for what is kept of the first wait at a lock, in one piece of
+// memory: many locks of hostile traces have no other.
+type firsts struct {
+	flow  [1]part[flow]
+	tid   [1]part[int32]
+	exact [1]tracefs.Time
+	max   Wait
+}
+
+// begin makes room for the first wait at a lock. It returns nil if there was one.
+func (l *lock) begin() *Wait {
+	if l.max != nil || l.flows.list != nil || l.waiters.list != nil || l.durations.count > 0 {
+		return nil
+	}
+	f := new(firsts)
+	l.flows.list, l.waiters.list, l.durations.exact = f.flow[:0], f.tid[:0], f.exact[:0]
+	return &f.max
 }
 
 // maxSegments bounds what is kept of who held a lock during one wait.

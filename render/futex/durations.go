@@ -14,8 +14,11 @@ type durations struct {
 	sum    tracefs.Time
 	max    tracefs.Time
 	exact  []tracefs.Time
-	octave [65]*[perOctave]uint32
+	octave *octaves // nil while all are in exact
 }
+
+// octaves are the classes, by octave and part of it.
+type octaves [65]*[perOctave]uint32
 
 const (
 	exactly   = 128
@@ -67,10 +70,26 @@ func bound(o, part int) tracefs.Time {
 
 func (d *durations) put(t tracefs.Time, n uint32) {
 	o, part := class(t)
+	d.parts(o)[part] += n
+}
+
+// parts are the classes of an octave, made if need be.
+func (d *durations) parts(o int) *[perOctave]uint32 {
+	if d.octave == nil {
+		d.octave = new(octaves)
+	}
 	if d.octave[o] == nil {
 		d.octave[o] = new([perOctave]uint32)
 	}
-	d.octave[o][part] += n
+	return d.octave[o]
+}
+
+// all are the classes by octave.
+func (d *durations) all() []*[perOctave]uint32 {
+	if d.octave == nil {
+		return nil
+	}
+	return d.octave[:]
 }
 
 func (d *durations) merge(e *durations) {
@@ -90,15 +109,13 @@ func (d *durations) merge(e *durations) {
 	for _, t := range e.exact {
 		d.put(t, 1)
 	}
-	for o, parts := range e.octave {
+	for o, parts := range e.all() {
 		if parts == nil {
 			continue
 		}
-		if d.octave[o] == nil {
-			d.octave[o] = new([perOctave]uint32)
-		}
+		own := d.parts(o)
 		for i, n := range parts {
-			d.octave[o][i] += n
+			own[i] += n
 		}
 	}
 	d.count += e.count
@@ -118,7 +135,7 @@ func (d *durations) quantile(q float64) tracefs.Time {
 		slices.Sort(sorted)
 		return sorted[rank]
 	}
-	for o, parts := range d.octave {
+	for o, parts := range d.all() {
 		if parts == nil {
 			continue
 		}
@@ -144,7 +161,7 @@ func (d *durations) histogram() []Bucket {
 	for _, t := range d.exact {
 		n[bits.Len64(uint64(t))]++
 	}
-	for o, parts := range d.octave {
+	for o, parts := range d.all() {
 		if parts != nil {
 			for _, c := range parts {
 				n[o] += int64(c)

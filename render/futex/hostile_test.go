@@ -174,3 +174,47 @@ func BenchmarkHostile(b *testing.B) {
 		})
 	}
 }
+
+// TestPassBy: a thread that is seen once takes few pieces of memory.
+func TestPassBy(t *testing.T) {
+	const threads, most = 20_000, 8
+	var h hostile
+	h.passBy(threads, 8)
+	text := h.b.String()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	analyseText(t, futex.Options{Threads: 256, Locks: 256}, text)
+	runtime.ReadMemStats(&after)
+	if n := float64(after.Mallocs-before.Mallocs) / threads; n > most {
+		t.Errorf("%.1f pieces of memory for each thread, want %d at most", n, most)
+	} else {
+		t.Logf("%.1f pieces of memory for each thread", n)
+	}
+}
+
+// BenchmarkThreads compares what an event costs with few and with many threads.
+//
+//	go test -run '^$' -bench Threads ./render/futex
+func BenchmarkThreads(b *testing.B) {
+	const events = 2_000_000
+	var each [2]float64
+	for i, threads := range []int{1000, 1_000_000} {
+		var h hostile
+		for k := range events / 2 {
+			tid := 1000 + k%threads
+			h.wait(tid, 0x1000000+k%16*64)
+			h.result(tid, 0)
+		}
+		text := h.b.String()
+		b.Run(fmt.Sprint(threads), func(b *testing.B) {
+			for b.Loop() {
+				analyseText(b, futex.Options{}, text)
+			}
+			each[i] = float64(b.Elapsed().Nanoseconds()) / float64(b.N) / events
+			b.ReportMetric(each[i], "ns/event")
+			if i == 1 {
+				b.ReportMetric(each[1]/each[0], "times")
+			}
+		})
+	}
+}

@@ -260,7 +260,7 @@ func (l *lock) signal() Kind {
 	switch {
 	case l.key.addr&half != 0 || t.broadcasts > 0:
 		return Condvar
-	case l.proc != nil && l.proc.find().locks[other] != nil:
+	case l.proc != nil && l.proc.find().locks.get(other) != nil:
 		return Condvar
 	case l.results[Woken] > enoughTurns && l.results[TimedOut] == 0:
 		return Semaphore

@@ -118,7 +118,7 @@ func (a *Analysis) lock(th *thread, key lockKey, t tracefs.Time) *lock {
 // known returns a lock only if there is one. Those that have become others are at no
 // address.
 func (a *Analysis) known(th *thread, key lockKey) *lock {
-	l := th.proc.find().locks[key]
+	l := th.proc.find().locks.get(key)
 	if l == nil {
 		return nil
 	}
@@ -217,18 +217,41 @@ func (a *Analysis) foldLocks() {
 		}
 		all, busy = append(all, busy...), nil
 	}
-	slices.SortFunc(all, func(x, y *lock) int {
-		return cmp.Or(cmp.Compare(x.time, y.time), cmp.Compare(x.born, y.born))
-	})
+	compare := func(x, y *lock) int { return cmp.Or(cmp.Compare(x.time, y.time), cmp.Compare(x.born, y.born)) }
 	fold := all[:(len(all)+1)/2]
+	first(all, len(fold), func(x, y **lock) bool { return compare(*x, *y) < 0 })
+	slices.SortFunc(fold, compare) // what goes first counts first
 	a.all = append(busy, all[len(fold):]...)
 	for _, l := range fold {
-		delete(l.proc.find().locks, l.key)
-		delete(a.files, l.file)
+		l.proc.find().locks.drop(l.key)
+		if l.file != (fileKey{}) {
+			delete(a.files, l.file)
+		}
 		other := a.others[l.kind().section()]
+		a.handOver(l, other)
 		l.parent = other
 		l.dropParts()
 		other.merge(l)
 		a.locks--
+	}
+}
+
+// handOver has the thread that holds a lock hold another one, into which it is
+// folded: nothing else keeps it in memory for long.
+func (a *Analysis) handOver(l, other *lock) {
+	if l.owner == 0 {
+		return
+	}
+	th := a.threads[l.owner]
+	if th == nil {
+		return
+	}
+	if th.got == l {
+		th.got = other
+	}
+	for i, x := range th.holds {
+		if x == l {
+			th.holds[i] = other
+		}
 	}
 }

@@ -37,7 +37,7 @@ type process struct {
 	tids   []int32 // some of them
 	count  int     // of its threads
 	comm   string  // of the thread with the process's number, else of the first
-	locks  map[lockKey]*lock
+	locks  lockMap
 	golang bool // its futexes are those of the Go runtime
 	over   bool // it has ended, or runs another program
 }
@@ -59,12 +59,7 @@ func newProcess(tgid int32, how How) *process {
 	return &process{tgid: tgid, how: how}
 }
 
-func (p *process) put(key lockKey, l *lock) {
-	if p.locks == nil {
-		p.locks = make(map[lockKey]*lock)
-	}
-	p.locks[key] = l
-}
+func (p *process) put(key lockKey, l *lock) { p.locks.put(key, l) }
 
 // adopt gives a new thread its process.
 func (a *Analysis) adopt(th *thread) {
@@ -74,7 +69,13 @@ func (a *Analysis) adopt(th *thread) {
 			return
 		}
 	}
-	a.join(th, newProcess(tracefs.NoTID, ByNothing))
+	p := newProcess(tracefs.NoTID, ByNothing)
+	if n := th.alone; n != nil {
+		n.process = *p
+		p = &n.process
+		p.tids = n.tids[:0]
+	}
+	a.join(th, p)
 }
 
 // process is the living process of a number.
@@ -186,7 +187,7 @@ func (a *Analysis) unite(p, q *process) *process {
 	if p == q {
 		return p
 	}
-	if p.tgid == tracefs.NoTID && (q.tgid != tracefs.NoTID || len(q.locks) > len(p.locks)) {
+	if p.tgid == tracefs.NoTID && (q.tgid != tracefs.NoTID || q.locks.count() > p.locks.count()) {
 		p, q = q, p
 	}
 	q.parent = p
@@ -201,14 +202,14 @@ func (a *Analysis) unite(p, q *process) *process {
 			p.tids = append(p.tids, tid)
 		}
 	}
-	for key, l := range q.locks {
-		if own := p.locks[key]; own != nil {
+	q.locks.each(func(key lockKey, l *lock) {
+		if own := p.locks.get(key); own != nil {
 			a.uniteLocks(own, l)
 		} else {
 			p.put(key, l.find())
 		}
-	}
-	q.locks = nil
+	})
+	q.locks = lockMap{}
 	q.tids = nil
 	return p
 }

@@ -40,6 +40,7 @@ type thread struct {
 	holds       []*lock      // got by waiting, and not let go since
 	got         *lock        // the last of them
 	gotAt       tracefs.Time
+	alone       *newcomer // room for a process of its own, nil if there is none
 }
 
 // recentThread is what the table of threads says of a number.
@@ -73,12 +74,23 @@ func (a *Analysis) thread(tid int32) *thread {
 	if len(a.threads) >= a.opt.Threads {
 		a.forgetThreads()
 	}
-	th := &thread{tid: tid, life: a.lives, first: -1, stack: noStack}
+	n := new(newcomer)
+	th := &n.thread
+	*th = thread{tid: tid, life: a.lives, first: -1, stack: noStack, alone: n}
 	a.lives++
 	a.threads[tid] = th
 	a.recent[uint32(tid)%recentThreads] = recentThread{tid, true, th}
 	a.adopt(th)
+	th.alone = nil
 	return th
+}
+
+// newcomer is a new thread with what it needs if its process is unknown, in one
+// piece of memory.
+type newcomer struct {
+	thread
+	process process
+	tids    [1]int32
 }
 
 // reborn makes a new thread of a number that is used again.
@@ -118,31 +130,50 @@ func (a *Analysis) ended(th *thread, t tracefs.Time) {
 	th.proc.find().died(th)
 }
 
+// candidate is a thread that may be forgotten, with what that depends on: all
+// of them are looked through, and few are in the cache of the processor.
+type candidate struct {
+	th   *thread
+	last tracefs.Time
+	tid  int32
+	dead bool
+}
+
+// compare orders candidates by which is to go first.
+func (x *candidate) compare(y *candidate) int {
+	if x.dead != y.dead {
+		if x.dead {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(x.last, y.last), cmp.Compare(x.tid, y.tid))
+}
+
 // forgetThreads makes room: the dead first, then those that were silent for
 // longest. Those in a call go only if there are hardly any others.
 func (a *Analysis) forgetThreads() {
 	defer clear(a.recent[:])
-	var all, busy []*thread
+	all := a.candidates[:0]
 	for _, th := range a.threads {
 		if !th.in && th.paused == nil {
-			all = append(all, th)
-		} else {
-			busy = append(busy, th)
+			all = append(all, candidate{th, th.last, th.tid, th.dead})
 		}
 	}
+	half := (len(all) + 1) / 2
 	if hardlyAny(len(all), len(a.threads)) {
-		all = append(all, busy...)
-	}
-	slices.SortFunc(all, func(x, y *thread) int {
-		if x.dead != y.dead {
-			if x.dead {
-				return -1
+		for _, th := range a.threads {
+			if th.in || th.paused != nil {
+				all = append(all, candidate{th, th.last, th.tid, th.dead})
 			}
-			return 1
 		}
-		return cmp.Or(cmp.Compare(x.last, y.last), cmp.Compare(x.tid, y.tid))
-	})
-	for _, th := range all[:(len(all)+1)/2] {
+		half = (len(all) + 1) / 2
+		slices.SortFunc(all, func(x, y candidate) int { return x.compare(&y) }) // what goes first counts first
+	} else {
+		first(all, half, func(x, y *candidate) bool { return x.compare(y) < 0 })
+	}
+	for i := range all[:half] {
+		th := all[i].th
 		if th.dead {
 			a.buried = true
 		} else {
@@ -150,6 +181,8 @@ func (a *Analysis) forgetThreads() {
 		}
 		delete(a.threads, th.tid)
 	}
+	clear(all)
+	a.candidates = all
 }
 
 // hardlyAny reports whether so few of what is kept can go that each new one would
