@@ -124,6 +124,9 @@ func Judge(f *Findings) *Report {
 		case !c.Required || c.State != Missing:
 		case r.Works:
 			r.Works, why = false, c.Name+": "+c.Found
+		case c.Name == lockdownCheck: // the others follow from it
+			why = c.Name + ": " + c.Found
+			more++
 		default:
 			more++
 		}

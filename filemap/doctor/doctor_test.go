@@ -119,11 +119,12 @@ func TestWay(t *testing.T) {
 	}
 }
 
-// TestVerdict: the first reason is told, and how many more there are.
+// TestVerdict: the first reason is told, or the one that others follow from, and how
+// many more there are.
 func TestVerdict(t *testing.T) {
 	f := &Findings{Tracing: new(instance.Facts), Clock: "mono", Facts: &facts.Facts{WalkErr: errors.New("no proc"), Lockdown: "confidentiality",
 		Namespaces: facts.Namespaces{PID: facts.Other}}}
-	if r := Judge(f); r.Verdict != "live does not work: clock mono: not among the kernel's: none (and 3 more)" {
+	if r := Judge(f); r.Verdict != "live does not work: lockdown: confidentiality: the kernel forbids tracing until it is booted again without (and 3 more)" {
 		t.Error(r.Verdict)
 	}
 }

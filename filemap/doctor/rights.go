@@ -163,10 +163,12 @@ func (f *Findings) userNamespace() Check {
 	return c
 }
 
+const lockdownCheck = "lockdown"
+
 // lockdown: only the second level forbids tracefs (LOCKDOWN_TRACEFS in
 // include/linux/security.h).
 func (f *Findings) lockdown() Check {
-	c := Check{Name: "lockdown", Required: !f.plain(), Found: f.Facts.Lockdown}
+	c := Check{Name: lockdownCheck, Required: !f.plain(), Found: f.Facts.Lockdown}
 	if f.Facts.Lockdown == "confidentiality" {
 		c.State, c.Found = Missing, "confidentiality: the kernel forbids tracing until it is booted again without"
 	}

@@ -150,10 +150,29 @@ func open(path string) (*Root, error) {
 			return nil, r.denied("looking into", err)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("looking for tracefs: %s is none, or the kernel is too old (Linux 3.10): %w", path, err)
+			return nil, noTracefs(path, kernels, lockdown(lockdownFile), err)
 		}
 	}
 	return r, nil
+}
+
+// noTracefs says why a directory is none. Under lockdown the kernel makes no files
+// in tracefs (tracefs_create_file in fs/tracefs/inode.c).
+func noTracefs(path string, kernels bool, level string, err error) error {
+	err = fmt.Errorf("looking for tracefs in %s: %w", path, err)
+	switch {
+	case kernels && level == confidentiality:
+		return &HelpError{err, lockedDown}
+	case kernels && isEmpty(path):
+		return &HelpError{err, "the kernel makes no files there: it was booted with lockdown=confidentiality, or built without tracing (CONFIG_FTRACE)"}
+	}
+	return fmt.Errorf("%w; it is none, or the kernel is too old (Linux 3.10)", err)
+}
+
+// isEmpty reports whether a directory has nothing in it.
+func isEmpty(path string) bool {
+	entries, err := os.ReadDir(path)
+	return err == nil && len(entries) == 0
 }
 
 // denied says which right is missing. The files of tracefs belong to root, and
@@ -163,10 +182,31 @@ func (r *Root) denied(doing string, err error) error { return needRights(doing, 
 
 func needRights(doing, path string, err error) error {
 	err = fmt.Errorf("%s %s: %w", doing, path, err)
-	if errors.Is(err, unix.EPERM) {
-		return &HelpError{err, "the kernel is locked down (see /sys/kernel/security/lockdown), or a security module forbids it"}
+	switch {
+	case !errors.Is(err, unix.EPERM):
+		return &HelpError{err, "it needs root or CAP_DAC_OVERRIDE"}
+	case lockdown(lockdownFile) == confidentiality:
+		return &HelpError{err, lockedDown}
 	}
-	return &HelpError{err, "it needs root or CAP_DAC_OVERRIDE"}
+	return &HelpError{err, "the kernel is locked down (see " + lockdownFile + "), or a security module forbids it"}
+}
+
+const (
+	// lockdownFile has all levels, the current one in brackets (man 7
+	// kernel_lockdown). Only the highest one forbids tracefs.
+	lockdownFile    = "/sys/kernel/security/lockdown"
+	confidentiality = "confidentiality"
+	lockedDown      = "the kernel is locked down (confidentiality) and forbids tracing until it is booted again without"
+)
+
+// lockdown returns the level, "" if it is unknown: without securityfs.
+func lockdown(file string) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	_, level := words(string(text))
+	return level
 }
 
 // Path returns the folder.

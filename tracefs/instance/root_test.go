@@ -121,3 +121,32 @@ func TestDenied(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// TestLockdown: a kernel that is locked down makes no files in tracefs, and says
+// that there are none.
+func TestLockdown(t *testing.T) {
+	empty, full := t.TempDir(), t.TempDir()
+	tree(t, full, map[string]string{"lockdown": "none integrity [confidentiality]\n", "none": "[none] integrity confidentiality\n"})
+	for _, c := range []struct {
+		path    string
+		kernels bool
+		level   string
+		want    string
+	}{
+		{empty, true, "confidentiality", "; the kernel is locked down (confidentiality) and forbids tracing until it is booted again without"},
+		{empty, true, "", "; the kernel makes no files there: it was booted with lockdown=confidentiality, or built without tracing (CONFIG_FTRACE)"},
+		{empty, true, "integrity", "; the kernel makes no files there: it was booted with lockdown=confidentiality, or built without tracing (CONFIG_FTRACE)"},
+		{full, true, "", "; it is none, or the kernel is too old (Linux 3.10)"},
+		{empty, false, "confidentiality", "; it is none, or the kernel is too old (Linux 3.10)"},
+	} {
+		want := "looking for tracefs in " + c.path + ": file does not exist" + c.want
+		if err := noTracefs(c.path, c.kernels, c.level, fs.ErrNotExist); err.Error() != want || !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("level %q: %v", c.level, err)
+		}
+	}
+	for file, want := range map[string]string{"lockdown": confidentiality, "none": "none", "missing": ""} {
+		if got := lockdown(filepath.Join(full, file)); got != want {
+			t.Errorf("%s: level %q, want %q", file, got, want)
+		}
+	}
+}
