@@ -171,7 +171,7 @@ func (w *wait) leavesMark() bool {
 // it again at once: another thread can have taken it meanwhile. It has set the
 // word to "locked, with waiters", so its unlocking will make a system call.
 func (a *Analysis) owns(w *wait, l *lock) {
-	l.owner, l.ownedFrom = w.th.tid, w.end
+	l.owner, l.owning, l.ownedFrom = w.th.tid, w.th, w.end
 	const most = 64
 	th := w.th
 	th.got, th.gotAt = l, w.end

@@ -28,18 +28,24 @@ type flow struct{ wait, wake int32 }
 
 // lock is a futex and what became of the waits on it.
 type lock struct {
+	// What says whether it becomes another's part is together, as in thread.
 	parent *lock
-	key    lockKey
+	active int          // waits and calls that are under way
+	time   tracefs.Time // of all waits that ended
+	born   int64        // how many locks there were before it
 	proc   *process
-	file   fileKey // of a shared futex, if known
-	local  bool    // in memory that is known not to be shared
-	active int     // waits and calls that are under way
-	site   *site
-	born   int64 // how many locks there were before it
-	logged int32 // its number in the log of calls, 0 if it has none
+	key    lockKey
+	// owner is the thread that got the lock by waiting and has not let it go
+	// since, 0 if none is known.
+	owner  int32
+	logged int32   // its number in the log of calls, 0 if it has none
+	owning *thread // that had the number when it got the lock
+
+	site  *site
+	file  fileKey // of a shared futex, if known
+	local bool    // in memory that is known not to be shared
 
 	results   [resultCount]int64
-	time      tracefs.Time // of all waits that ended
 	doubt     tracefs.Time // the part of time that is not certain
 	durations durations
 	traits    traits
@@ -50,9 +56,6 @@ type lock struct {
 	holders   parts[int32]
 	owners    parts[int32] // as often as the lock's memory said so
 	read      reading      // the last time
-	// owner is the thread that got the lock by waiting and has not let it go
-	// since, 0 if none is known.
-	owner     int32
 	ownedFrom tracefs.Time
 	ownedSure bool
 	lastWake  tracefs.Time
@@ -177,7 +180,7 @@ func (l *lock) merge(m *lock) {
 		l.read = m.read
 	}
 	if m.ownedFrom > l.ownedFrom {
-		l.owner, l.ownedFrom, l.ownedSure = m.owner, m.ownedFrom, m.ownedSure
+		l.owner, l.owning, l.ownedFrom, l.ownedSure = m.owner, m.owning, m.ownedFrom, m.ownedSure
 	}
 	l.lastWake, l.lastDone = max(l.lastWake, m.lastWake), max(l.lastDone, m.lastDone)
 	l.partial = l.partial || m.partial
@@ -195,16 +198,29 @@ func (l *lock) dropParts() {
 	l.wakers, l.holders, l.owners = parts[int32]{}, parts[int32]{}, parts[int32]{}
 }
 
+// idleLock is a lock that may become another, with what that depends on: all of them
+// are looked through, and few are in the cache of the processor.
+type idleLock struct {
+	lock *lock
+	time tracefs.Time
+	born int64
+}
+
+// compare orders locks by which is to go first.
+func (x *idleLock) compare(y *idleLock) int {
+	return cmp.Or(cmp.Compare(x.time, y.time), cmp.Compare(x.born, y.born))
+}
+
 // foldLocks makes room: the locks that were waited for least, of those that
 // nobody waits for now, become others. If there are hardly any, the waits go.
 func (a *Analysis) foldLocks() {
 	a.evicted = true
-	var all, busy []*lock
+	all, busy := make([]idleLock, 0, len(a.all)), make([]*lock, 0, cap(a.all))
 	for _, l := range a.all {
 		switch {
 		case l.parent != nil:
 		case l.active == 0:
-			all = append(all, l)
+			all = append(all, idleLock{l, l.time, l.born})
 		default:
 			busy = append(busy, l)
 		}
@@ -215,20 +231,26 @@ func (a *Analysis) foldLocks() {
 				a.letGo(th)
 			}
 		}
-		all, busy = append(all, busy...), nil
+		for _, l := range busy {
+			all = append(all, idleLock{l, l.time, l.born})
+		}
+		busy = busy[:0]
 	}
-	compare := func(x, y *lock) int { return cmp.Or(cmp.Compare(x.time, y.time), cmp.Compare(x.born, y.born)) }
 	fold := all[:(len(all)+1)/2]
-	first(all, len(fold), func(x, y **lock) bool { return compare(*x, *y) < 0 })
-	slices.SortFunc(fold, compare) // what goes first counts first
-	a.all = append(busy, all[len(fold):]...)
-	for _, l := range fold {
+	first(all, len(fold), func(x, y *idleLock) bool { return x.compare(y) < 0 })
+	slices.SortFunc(fold, func(x, y idleLock) int { return x.compare(&y) }) // what goes first counts first
+	a.all = busy
+	for _, x := range all[len(fold):] {
+		a.all = append(a.all, x.lock)
+	}
+	for _, x := range fold {
+		l := x.lock
 		l.proc.find().locks.drop(l.key)
 		if l.file != (fileKey{}) {
 			delete(a.files, l.file)
 		}
 		other := a.others[l.kind().section()]
-		a.handOver(l, other)
+		l.handOver(other)
 		l.parent = other
 		l.dropParts()
 		other.merge(l)
@@ -238,14 +260,12 @@ func (a *Analysis) foldLocks() {
 
 // handOver has the thread that holds a lock hold another one, into which it is
 // folded: nothing else keeps it in memory for long.
-func (a *Analysis) handOver(l, other *lock) {
-	if l.owner == 0 {
+func (l *lock) handOver(other *lock) {
+	th := l.owning
+	if l.owner == 0 || th == nil || th.tid != l.owner {
 		return
 	}
-	th := a.threads[l.owner]
-	if th == nil {
-		return
-	}
+	l.owning = nil
 	if th.got == l {
 		th.got = other
 	}

@@ -12,35 +12,38 @@ import (
 
 // thread is what is known of one thread.
 type thread struct {
+	// What says whether it may be forgotten is together: all threads are looked
+	// through for that, and few are in the cache of the processor.
 	tid  int32
+	in   bool // in the system call that call is
+	dead bool
+	last tracefs.Time // of its system call records, as first
+	// wait is what it waits for, in this call, or in one that a signal broke
+	// off and that may go on (paused). wake is its call that lets others go on.
+	paused *wait
+	wait   *wait
+	wake   *wake
+	got    *lock // the last that it holds
+
 	life int64 // its number among all that there have been, of the same tid too
 	comm string
 	proc *process
 
-	// call is the system call it is in, if in is set.
-	in     bool
 	call   syscalls.Call
 	futex  syscalls.Futex
 	since  tracefs.Time
 	cookie uint64
 	stack  int32
-	// wait is what it waits for, in this call, or in one that a signal broke
-	// off and that may go on (paused). wake is its call that lets others go on.
-	wait   *wait
-	paused *wait
-	wake   *wake
 
-	first, last tracefs.Time // of its system call records
-	lastFree    bool         // last is a return
-	asleep      bool         // off its CPU, not ready to run
-	dead        bool
-	diedAt      tracefs.Time
-	hidden      tracefs.Time // what loss can hide
-	moved       bool         // it, or who had its number before, was of another process
-	holds       []*lock      // got by waiting, and not let go since
-	got         *lock        // the last of them
-	gotAt       tracefs.Time
-	alone       *newcomer // room for a process of its own, nil if there is none
+	first    tracefs.Time
+	lastFree bool // last is a return
+	asleep   bool // off its CPU, not ready to run
+	diedAt   tracefs.Time
+	hidden   tracefs.Time // what loss can hide
+	moved    bool         // it, or who had its number before, was of another process
+	holds    []*lock      // got by waiting, and not let go since
+	gotAt    tracefs.Time
+	alone    *newcomer // room for a process of its own, nil if there is none
 }
 
 // recentThread is what the table of threads says of a number.
