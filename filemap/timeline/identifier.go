@@ -1,7 +1,6 @@
 package timeline
 
 import (
-	"slices"
 	"strings"
 
 	"ustack/filemap"
@@ -33,7 +32,7 @@ func (j *Judge) identifier(sp *space.Space, f *tracefs.Frame, raw uint64, s *res
 		return // the claim stands
 	}
 	offset := f.Address(s.Text)
-	q := query{id: f.ID, pid: sp.PID, t: t, begin: s.Time - j.opt.Stamp.Before, fits: holding(v, offset, t), raw: raw, offset: offset, space: sp, doubt: d, why: why}
+	q := query{id: f.ID, pid: sp.PID, t: t, begin: s.Time - j.opt.Stamp.Before, v: v, fits: j.codes.of(sp.PID, v.Mappings).holding(offset, t), raw: raw, offset: offset, space: sp, doubt: d, why: why}
 	switch {
 	case !q.settled(): // the identifier can be of what was there before
 		*o = resolve.Unnamed(filemap.Ambiguous)
@@ -56,6 +55,7 @@ type query struct {
 	// begin and t bound the time of the stack, which its stamp rounds.
 	begin, t tracefs.Time
 	fits     candidates
+	v        *space.Version
 	pid      int
 	space    *space.Space
 	doubt    doubt
@@ -72,12 +72,7 @@ func (q *query) step(s proof.Statement, f *space.File) {
 // settled reports whether no code was mapped within the precision of the time
 // stamp that the frame can lie in.
 func (q *query) settled() bool {
-	for _, m := range q.fits.list {
-		if m.Since > q.begin {
-			return false
-		}
-	}
-	return true
+	return !q.fits.newer(nil, q.begin)
 }
 
 // stays reports whether all code that the frame can lie in is there when the time
@@ -94,9 +89,11 @@ func (q *query) stays() bool {
 
 // at reports whether the frame can be where the process has a file mapped.
 func (q *query) at(file *space.File) bool {
-	return q.raw == 0 || slices.ContainsFunc(q.fits.list, func(m *space.Mapping) bool {
-		return m.File == file && m.Start <= q.raw && q.raw < m.End
-	})
+	if q.raw == 0 {
+		return true
+	}
+	m := q.v.Find(q.raw)
+	return m != nil && m.File == file && fits(m, q.offset, q.t)
 }
 
 // owned is about a frame of which the kernel looked at the mapping because of
@@ -109,7 +106,7 @@ func (j *Judge) owned(q *query, o *resolve.Outcome) {
 		*o = resolve.Unnamed(filemap.Ambiguous)
 		return
 	case file == nil:
-		if !q.fits.maps(func(f *space.File) bool { return isFile(f, o.File) }) {
+		if !q.fits.mapsAs(o.File) {
 			if j.opt.Late {
 				j.unfit(q.id, q.offset, q.t, o)
 			}
@@ -148,7 +145,7 @@ func (j *Judge) bySame(q *query, o *resolve.Outcome) (ok bool) {
 		*o = j.proven(file, nil)
 		return true
 	}
-	if !j.late && !q.fits.v.Partial {
+	if !j.late && !q.v.Partial {
 		*o = resolve.Unnamed(filemap.NotCode) // in another segment of the file
 		return true
 	}
@@ -174,23 +171,20 @@ func (j *Judge) byInode(q *query, o *resolve.Outcome) (ok bool) {
 		return false
 	}
 	inode, major, minor := q.id.Inode()
-	is := func(f *space.File) bool {
-		return f.Inode == inode && f.Dev == (procmap.Dev{Major: major, Minor: minor})
-	}
-	for _, m := range q.fits.list {
-		if is(m.File) {
-			j.pins.Add(q.id, placeOf(q.pid, m), q.t)
-			q.step(proof.Numbered, m.File)
-			q.step(proof.Mapped, m.File)
-			*o = j.proven(m.File, nil)
-			return true
-		}
-	}
-	if q.fits.maps(is) {
+	n := fileNumber{inode, procmap.Dev{Major: major, Minor: minor}}
+	m := q.fits.numbered(n)
+	switch {
+	case m != nil:
+		j.pins.Add(q.id, placeOf(q.pid, m), q.t)
+		q.step(proof.Numbered, m.File)
+		q.step(proof.Mapped, m.File)
+		*o = j.proven(m.File, nil)
+	case q.fits.mapsNumber(n):
 		*o = resolve.Unnamed(filemap.NotCode)
-		return true
+	default:
+		return false
 	}
-	return false
+	return true
 }
 
 // byPin proves a file by a mapping that carried the identifier at another time,
@@ -207,7 +201,7 @@ func (j *Judge) byPin(q *query, o *resolve.Outcome) (ok bool) {
 	}
 	m, only := q.fits.of(file)
 	switch {
-	case m == nil && q.fits.maps(func(f *space.File) bool { return f == file }):
+	case m == nil && q.fits.maps(file):
 		*o = resolve.Unnamed(filemap.NotCode) // in another segment of the file
 	case m == nil && stay == proof.Stayed:
 		*o = resolve.Unnamed(filemap.Contradicted) // what is known of the process is not all
@@ -253,7 +247,7 @@ func (j *Judge) claim(q *query, o *resolve.Outcome) {
 	case file != nil:
 		q.why.Add(proof.Step{Statement: proof.Reused})
 		*o = resolve.Unnamed(filemap.Ambiguous)
-	case q.fits.maps(func(f *space.File) bool { return isFile(f, claimed) }):
+	case q.fits.mapsAs(claimed):
 		*o = resolve.Unnamed(filemap.NotCode)
 	default:
 		q.why.Add(proof.Step{Statement: proof.NotMapped, File: claimed.Path})
@@ -263,7 +257,7 @@ func (j *Judge) claim(q *query, o *resolve.Outcome) {
 
 // nowhere is about a frame that is not where the process had the claimed file.
 func (j *Judge) nowhere(q *query, o *resolve.Outcome) {
-	if j.opt.Late && q.fits.v.Partial {
+	if j.opt.Late && q.v.Partial {
 		j.unfit(q.id, q.offset, q.t, o)
 		return
 	}
@@ -287,7 +281,9 @@ func (j *Judge) unfiled(sp *space.Space, addr uint64, t tracefs.Time, o *resolve
 
 // isFile reports whether a mapped file is the one that was announced.
 func isFile(f *space.File, announced *filemap.File) bool {
-	const deleted = " (deleted)"
 	sameID := f.BuildID.IsZero() || !announced.HasID || filemap.BuildID(f.BuildID.Padded()) == announced.BuildID
-	return sameID && strings.TrimSuffix(f.Name, deleted) == strings.TrimSuffix(announced.Path, deleted)
+	return sameID && undeleted(f.Name) == undeleted(announced.Path)
 }
+
+// undeleted is a path without the kernel's mark of files that have been deleted.
+func undeleted(path string) string { return strings.TrimSuffix(path, " (deleted)") }

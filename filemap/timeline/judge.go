@@ -77,6 +77,7 @@ type Judge struct {
 	files  files
 	recent *recent
 	pins   *proof.Pins[place]
+	codes  codes
 	// segments are those of files that processes are asked about.
 	segments segments
 	late     bool // of the stack at hand: it may be of another process or time

@@ -1,8 +1,6 @@
 package timeline
 
 import (
-	"ustack/filemap"
-	"ustack/filemap/procmap"
 	"ustack/filemap/proof"
 	"ustack/filemap/space"
 	"ustack/tracefs"
@@ -79,75 +77,4 @@ func (j *Judge) Pin(id tracefs.Identifier, pid int, addr uint64, t tracefs.Time)
 	}
 	j.pins.Add(id, placeOf(pid, p.Mapping), t)
 	return true
-}
-
-// candidates are the mappings of code of a process at a time that a frame with
-// an offset in a file can lie in, one for each file.
-type candidates struct {
-	list []*space.Mapping
-	v    *space.Version
-	t    tracefs.Time
-}
-
-// holding are the mappings of which a version has an offset mapped as code.
-func holding(v *space.Version, offset uint64, t tracefs.Time) candidates {
-	c := candidates{v: v, t: t}
-	for m := range v.Mappings.All() {
-		if m.File.Kind.HasFile() && m.Perms&procmap.Exec != 0 && m.Since <= t &&
-			offset >= m.Offset && offset-m.Offset < m.End-m.Start {
-			c.list = append(c.list, m)
-		}
-	}
-	return c
-}
-
-// of is the candidate in a file, nil if there is none, and whether there is
-// only one.
-func (c *candidates) of(f *space.File) (found *space.Mapping, only bool) {
-	for _, m := range c.list {
-		if m.File != f {
-			continue
-		}
-		if found != nil {
-			return found, false
-		}
-		found = m
-	}
-	return found, found != nil
-}
-
-// newer reports whether a candidate in another file can have been opened after
-// a time at which the identifier was that of f.
-func (c *candidates) newer(f *space.File, than tracefs.Time) bool {
-	for _, m := range c.list {
-		if m.File != f && m.Since > than {
-			return true
-		}
-	}
-	return false
-}
-
-// maps reports whether the process has any code of a file.
-func (c *candidates) maps(is func(*space.File) bool) bool {
-	for m := range c.v.Mappings.All() {
-		if m.Perms&procmap.Exec != 0 && m.Since <= c.t && is(m.File) {
-			return true
-		}
-	}
-	return false
-}
-
-// match is the mapped file that an announced one is, nil if none is. only reports
-// whether no other one can be it, too.
-func (c *candidates) match(announced *filemap.File) (found *space.File, only bool) {
-	for _, m := range c.list {
-		switch {
-		case m.File == found || !isFile(m.File, announced):
-		case found != nil:
-			return found, false
-		default:
-			found = m.File
-		}
-	}
-	return found, true
 }
