@@ -148,7 +148,7 @@ func loadHistory(name string) (j *timeline.Judge, vdso elfid.ID, err error) {
 	}
 	defer f.Close()
 	r := bufio.NewReader(f)
-	if head, _ := r.Peek(len(sideband.LogHead)); string(head) != sideband.LogHead {
+	if head, _ := r.Peek(len(sideband.LogMark)); string(head) != sideband.LogMark {
 		return nil, vdso, nil
 	}
 	spaces := space.NewOf(replayedVersions)

@@ -40,7 +40,7 @@ func BenchmarkReplaySaved(b *testing.B) {
 	const size = 64 << 20
 	dir := b.TempDir()
 	trace, spaces := filepath.Join(dir, "trace.txt"), filepath.Join(dir, "spaces.txt")
-	mappings := "# ustack side band 1 clock=mono\nread 1.000000000 0.000000000 4711 100 all:1 work\n" +
+	mappings := "# ustack side band 2 clock=mono\nread 1.000000000 0.000000000 4711 100 all:1 work\n" +
 		" 7f0000000000-7f0010000000 r-xp 0 fe:00 1 0 file - /opt/work\nseen 1.000000000 4711 4711\n"
 	if err := os.WriteFile(spaces, []byte(mappings), 0o600); err != nil {
 		b.Fatal(err)

@@ -17,8 +17,12 @@ import (
 	"ustack/tracefs"
 )
 
-// ErrLog: the text is no log of a side band, or a later version of one.
-var ErrLog = errors.New("not a log of address spaces (version 1)")
+// ErrLog: the text is no log of a side band. ErrVersion: it is one of another version
+// of ustack.
+var (
+	ErrLog     = errors.New("not a log of address spaces")
+	ErrVersion = errors.New("a log of address spaces of a version that is not known here (1 and 2 are)")
+)
 
 // Player makes of a log the history that was.
 type Player struct {
@@ -26,8 +30,9 @@ type Player struct {
 	// Clock is the trace clock of the times.
 	Clock string
 
-	in   *bufio.Scanner
-	line int
+	in      *bufio.Scanner
+	line    int
+	version int
 	// until is what the log tells up to, as far as it was played.
 	until   tracefs.Time
 	err     error // of the last line; io.EOF after the end
@@ -50,15 +55,32 @@ func NewPlayer(spaces *space.Spaces, log io.Reader) (*Player, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading a log of address spaces: %w", err)
 	}
-	clock, ok := bytes.CutPrefix(line, []byte(LogHead))
-	if !ok {
-		return nil, fmt.Errorf("reading a log of address spaces: %w: it begins with %q", ErrLog, short(line))
-	}
-	p.Clock = string(clock)
-	if _, err := clockID(p.Clock); err != nil {
-		return nil, fmt.Errorf("reading a log of address spaces: %w", err)
+	if err := p.head(line); err != nil {
+		return nil, fmt.Errorf("reading a log of address spaces, line 1: %w", err)
 	}
 	return p, nil
+}
+
+// head reads the first line. In a log of version 1 any mapping can have gone or moved
+// unseen.
+func (p *Player) head(line []byte) error {
+	rest, ok := bytes.CutPrefix(line, []byte(LogMark))
+	version, clock, cut := bytes.Cut(rest, []byte(" clock="))
+	if !ok || !cut {
+		return fmt.Errorf("%w: it begins with %q", ErrLog, short(line))
+	}
+	switch string(version) {
+	case "1":
+		p.version = 1
+		p.History.Unsure.begin(0, 0)
+	case "2":
+		p.version = 2
+	default:
+		return fmt.Errorf("%w: %q", ErrVersion, short(line))
+	}
+	p.Clock = string(clock)
+	_, err := clockID(p.Clock)
+	return err
 }
 
 // Load reads a log to its end. What was told before an error is in the history.
@@ -105,8 +127,8 @@ func (p *Player) step() error {
 	f := fields{rest: line}
 	verb, t := f.word(), f.time()
 	play, ok := verbs[string(verb)]
-	if !ok {
-		return fmt.Errorf("unknown change %q", short(line))
+	if !ok || p.version == 1 && since2[string(verb)] {
+		return fmt.Errorf("unknown change %q in version %d", short(line), p.version)
 	}
 	if f.bad != nil {
 		return f.bad
@@ -141,6 +163,9 @@ var verbs = map[string]func(p *Player, t tracefs.Time, f *fields) error{
 	"stack":   (*Player).stack,
 	"nostack": (*Player).loseStacks,
 }
+
+// since2 are the changes that version 1 does not have.
+var since2 = map[string]bool{"unmap": true, "share": true, "written": true, "unseen": true, "whole": true, "stack": true, "nostack": true}
 
 // number plays a change that is a process.
 func number(do func(h *History, pid int, t tracefs.Time)) func(*Player, tracefs.Time, *fields) error {

@@ -14,7 +14,7 @@ import (
 // A log has a line for each change, in the order in which it came to light.
 // Load makes of it the history that was.
 //
-//	# ustack side band 1 clock=mono
+//	# ustack side band 2 clock=mono
 //	vdso TIME BUILDID                     the kernel's
 //	read TIME AFTER PID STARTTIME READ COMM   a reading, followed by its lines
 //	 MAPPING                              what was mapped
@@ -50,8 +50,14 @@ import (
 // mappings: "all:12". COMM and NAME go to the end of the line and may be empty; they
 // are as package escape writes them.
 
-// LogHead is what a log begins with.
-const LogHead = "# ustack side band 1 clock="
+// Version 1 had no unmap, share, written, unseen, whole, stack and nostack: what is
+// unmapped or moved went unseen.
+
+// LogMark is what logs of all versions begin with, LogHead what ours does.
+const (
+	LogMark = "# ustack side band "
+	LogHead = LogMark + "2 clock="
+)
 
 // logWriter writes a log. A nil one writes nothing.
 type logWriter struct {

@@ -115,7 +115,7 @@ func (j *Judge) owned(q *query, o *resolve.Outcome) {
 		*o = resolve.Unnamed(filemap.NotCode)
 		return
 	}
-	if m, only := q.fits.of(file); only && !j.unsure {
+	if m, only := q.fits.of(file); only && !j.alien {
 		j.pins.Add(q.id, placeOf(q.pid, m), q.t)
 	}
 	q.step(proof.Mapped, file)
@@ -208,7 +208,7 @@ func (j *Judge) byPin(q *query, o *resolve.Outcome) (ok bool) {
 	case m == nil:
 		return false
 	case stay == proof.Stayed:
-		if only && !j.unsure {
+		if only && !j.alien {
 			j.pins.Add(q.id, placeOf(q.pid, m), q.t)
 		}
 		*o = j.proven(file, nil)

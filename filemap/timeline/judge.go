@@ -83,6 +83,7 @@ type Judge struct {
 	late     bool // of the stack at hand: it may be of another process or time
 	// Of the stack at hand, too.
 	unsure bool         // as late, but for Options.Late
+	alien  bool         // unsure, and not only of what can go unseen
 	space  *space.Space // of its process
 	raws   []rawstack.Stack
 	proofs []bool     // frames that have got the file of their raw address
@@ -108,7 +109,8 @@ func (j *Judge) Judge(s *resolve.Subject) {
 		return
 	}
 	until, doubtful := j.doubtful(sp, s.Time)
-	j.unsure = late || doubtful || j.opt.Unsure != nil && j.opt.Unsure(s.Time)
+	j.alien = late || doubtful
+	j.unsure = j.alien || j.opt.Unsure != nil && j.opt.Unsure(s.Time)
 	j.late = j.opt.Late || j.unsure
 	stays := doubtful && j.stays(int(s.TID), pid, until)
 	loading := sp.Loading(s.Time-j.opt.Stamp.Before, s.Time+j.opt.Stamp.After+1)

@@ -227,7 +227,7 @@ const (
 
 // learn notes that an identifier is that of a mapping at a time.
 func (j *Judge) learn(id tracefs.Identifier, pid int, m *space.Mapping, t tracefs.Time) {
-	if j.unsure || m.Since > t {
+	if j.alien || m.Since > t {
 		return
 	}
 	p := placeOf(pid, m)

@@ -97,7 +97,7 @@ func Write(trace, log io.Writer, cfg Config) (Result, error) {
 
 // begin makes the first processes.
 func (g *generator) begin() {
-	fmt.Fprint(g.log, "# ustack side band 1 clock=mono\n")
+	fmt.Fprint(g.log, "# ustack side band 2 clock=mono\n")
 	for range 4 {
 		p := g.newProcess(&mm{users: 1, next: 0x7f0000000000})
 		g.load(p, g.files[10+g.rng.IntN(6)], false)
