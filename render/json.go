@@ -83,10 +83,11 @@ func stacksSize(h *resolve.Held) (size int) {
 	return size
 }
 
-// Flush writes what is complete.
+// Flush writes what is complete. That is nothing while the header waits for the first
+// stack: a pause of the trace must not decide what it says.
 func (j *JSON) Flush() error {
 	if !j.started {
-		j.start()
+		return nil
 	}
 	return j.out.flush()
 }

@@ -235,9 +235,23 @@ func TestJSONPauses(t *testing.T) {
 	}
 }
 
+// TestJSONHeaderWaits: a pause before the first stack leaves the header as it is.
+func TestJSONHeaderWaits(t *testing.T) {
+	event := line("cat", 7, "100.000000", "ev: x")
+	stack := line("cat", 7, "100.000002", "<user stack unwind>") + "cookie=300000002\n =>  <0000000000001234> : 0x1\n"
+	for _, pieces := range [][]string{{event, event, stack, event}, {event, event}} {
+		whole := replayed(t, options{json: true}, strings.Join(pieces, ""))
+		paused := replayed(t, options{json: true, pauses: true}, pieces...)
+		want, _, _ := strings.Cut(whole, "\n")
+		if got, _, _ := strings.Cut(paused, "\n"); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
 func TestJSONWriteError(t *testing.T) {
 	j := NewJSON(&broken{}, nil, 0)
-	if err := j.Flush(); err == nil {
+	if err := j.Close(someTotals()); err == nil {
 		t.Error("no error")
 	}
 }
