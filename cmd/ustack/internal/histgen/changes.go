@@ -7,6 +7,8 @@ const (
 	codeAt, codeSize = 1 * page, 4 * page
 	dataAt, dataSize = 5 * page, 2 * page
 	fileSize         = 7 * page
+
+	kept = 6 // mappings of the program and the linker, which are not unmapped
 )
 
 // insertLibrary maps a file as the dynamic linker does, from one struct file.
@@ -44,7 +46,6 @@ func (g *generator) dlopen(p *process) {
 // dlclose unmaps a library, but for the first two mappings of files.
 func (g *generator) dlclose(p *process) {
 	m := p.mm
-	const kept = 6 // of the program and the linker
 	if len(m.vmas) <= kept {
 		return
 	}
@@ -79,7 +80,7 @@ func (g *generator) jit(p *process) {
 // mapOver maps over the code of a library: anonymous memory or another file.
 func (g *generator) mapOver(p *process) {
 	var code []vma
-	for _, v := range p.mm.vmas[min(6, len(p.mm.vmas)):] {
+	for _, v := range p.mm.vmas[min(kept, len(p.mm.vmas)):] {
 		if v.exec && v.open != nil {
 			code = append(code, v)
 		}
@@ -105,7 +106,7 @@ func (g *generator) mapOver(p *process) {
 func (g *generator) move(p *process) {
 	for i := range p.mm.vmas {
 		v := p.mm.vmas[i]
-		if i < 6 || !v.exec || v.open == nil || g.chance(50) {
+		if i < kept || !v.exec || v.open == nil || g.chance(50) {
 			continue
 		}
 		g.hold(v.open)
@@ -139,6 +140,7 @@ func (g *generator) exec(p *process) {
 	program := g.files[10+g.rng.IntN(6)]
 	g.drop(p.mm)
 	p.mm = &mm{users: 1}
+	g.released(p)
 	g.tick()
 	g.logf("exec %s %d %s\n", seconds(g.now), p.pid, p.comm)
 	g.logf("loading %s %d\n", seconds(g.now), p.pid)
@@ -148,14 +150,18 @@ func (g *generator) exec(p *process) {
 }
 
 func (g *generator) exit(p *process) {
-	if len(g.procs) < 4 {
-		return
+	if len(g.procs) >= 4 {
+		g.end(p)
 	}
+}
+
+func (g *generator) end(p *process) {
 	for _, t := range slices.Clone(p.threads) {
 		g.exitThread(t)
 	}
 	g.drop(p.mm)
 	g.procs = slices.DeleteFunc(g.procs, func(q *process) bool { return q == p })
+	g.released(p)
 }
 
 func (g *generator) exitThread(t *thread) {

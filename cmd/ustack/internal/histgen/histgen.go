@@ -138,16 +138,18 @@ func (g *generator) step() {
 	}
 	p := g.procs[g.rng.IntN(len(g.procs))]
 	t := p.threads[g.rng.IntN(len(p.threads))]
-	if t.call == nil && g.chance(80) {
+	switch {
+	case t.waits != nil:
+	case t.call == nil && g.chance(80):
 		g.enter(t)
-		return
+	default:
+		g.change(p, t)
 	}
-	g.change(p)
 }
 
 // change changes an address space or the processes.
-func (g *generator) change(p *process) {
-	switch n := g.rng.IntN(100); {
+func (g *generator) change(p *process, t *thread) {
+	switch n := g.rng.IntN(115); {
 	case n < 35:
 		g.dlopen(p)
 	case n < 65:
@@ -168,8 +170,16 @@ func (g *generator) change(p *process) {
 		g.move(p)
 	case n < 95:
 		g.replace()
-	default:
+	case n < 100:
 		g.mapOver(p)
+	case n < 103:
+		g.clone(t, g.chance(50))
+	case n < 106:
+		g.spawn(t)
+	case n < 112:
+		g.swap(p)
+	default:
+		g.again(p)
 	}
 	if g.lines > 200 {
 		g.lines = 0

@@ -21,7 +21,9 @@ func (g *generator) mapped(p *process, v *vma) {
 
 // unmapped logs that a range is not mapped, or not executable, any more.
 func (g *generator) unmapped(p *process, start, end uint64) {
-	g.logf("unmap %s %d %x %x\n", seconds(g.now), p.pid, start, end)
+	for _, q := range g.sharing(p.mm) {
+		g.logf("unmap %s %d %x %x\n", seconds(g.now), q.pid, start, end)
+	}
 }
 
 // movedTo logs an mremap.
@@ -72,6 +74,7 @@ func (g *generator) endLoss() {
 			g.logf("gone %s %d\n", seconds(g.now), pid)
 		}
 	}
+	g.compare()
 	g.logf("sure %s\n", seconds(g.tick()))
 	g.logf("until %s\n", seconds(g.tick()))
 }

@@ -54,6 +54,8 @@ type thread struct {
 	cpu  int
 	proc *process
 	call *call // the system call that it is in
+	// waits is the child that it waits for (vfork).
+	waits *process
 }
 
 type process struct {
