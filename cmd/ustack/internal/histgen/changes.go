@@ -139,6 +139,9 @@ func (g *generator) exec(p *process) {
 	}
 	program := g.files[10+g.rng.IntN(6)]
 	g.drop(p.mm)
+	if g.losing && p.mm.users > 0 {
+		g.apart = append(g.apart, p)
+	}
 	p.mm = &mm{users: 1}
 	g.released(p)
 	g.tick()
@@ -171,4 +174,7 @@ func (g *generator) exitThread(t *thread) {
 	p := t.proc
 	p.threads = slices.DeleteFunc(p.threads, func(o *thread) bool { return o == t })
 	g.logf("exit %s %d %d\n", seconds(g.tick()), p.pid, t.tid)
+	if g.losing {
+		g.missing = append(g.missing, t)
+	}
 }

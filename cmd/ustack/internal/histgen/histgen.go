@@ -69,8 +69,10 @@ type generator struct {
 	losing    bool // the log
 	lostFrom  int64
 	lostLines int
-	traceLoss int // records still to be lost
-	traceLost int // records lost
+	missing   []*thread  // that ended meanwhile
+	apart     []*process // that got memory of their own meanwhile
+	traceLoss int        // records still to be lost
+	traceLost int        // records lost
 	lines     int
 }
 

@@ -75,6 +75,7 @@ func (g *generator) endLoss() {
 		}
 	}
 	g.compare()
+	g.missing = nil
 	g.logf("sure %s\n", seconds(g.tick()))
 	g.logf("until %s\n", seconds(g.tick()))
 }
@@ -88,7 +89,7 @@ func (g *generator) lives(pid int) bool {
 	return false
 }
 
-// reading logs all that a process has.
+// reading logs all that a process has. It says nothing of times before the loss.
 func (g *generator) reading(p *process) {
 	g.tick() // each has a time of its own
 	n := 0
@@ -99,8 +100,13 @@ func (g *generator) reading(p *process) {
 			text += " " + v.String() + "\n"
 		}
 	}
-	g.logf("read %s 0.000000000 %d %d all:%d %s\n%s", seconds(g.now), p.pid, p.pid, n, p.comm, text)
+	g.logf("read %s %s %d %d all:%d %s\n%s", seconds(g.now), seconds(g.lostFrom), p.pid, p.pid, n, p.comm, text)
 	for _, t := range p.threads {
 		g.logf("seen %s %d %d\n", seconds(g.now), p.pid, t.tid)
+	}
+	for _, t := range g.missing {
+		if t.proc == p {
+			g.logf("exit %s %d %d\n", seconds(g.now), p.pid, t.tid)
+		}
 	}
 }

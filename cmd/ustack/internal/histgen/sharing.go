@@ -71,6 +71,13 @@ func (g *generator) sharing(m *mm) (list []*process) {
 // compare logs what a side band finds out by kcmp(2): which processes share their
 // memory.
 func (g *generator) compare() {
+	for _, p := range g.apart {
+		g.logf("unshare %s %d\n", seconds(g.tick()), p.pid)
+		if g.lives(p.pid) {
+			g.reading(p)
+		}
+	}
+	g.apart = nil
 	for i, p := range g.procs {
 		all := g.sharing(p.mm)
 		if at := slices.Index(all, p); at > 0 {
