@@ -32,6 +32,49 @@ func compareMemory(a, b int) (order int, ok bool) {
 	return 1, v == greater
 }
 
+// checkSharers looks at processes again that have shared their memory: the record
+// of an exec may be lost.
+func (b *Band) checkSharers(r *procmap.Reader) {
+	for _, g := range b.History.sharers.groups() {
+		pids := slices.Clone(g.pids)
+		first := make(map[int]int) // of those that share their memory
+		for i, pid := range pids {
+			at := slices.IndexFunc(pids[:i], func(p int) bool { return b.sameMemory(p, pid) })
+			first[pid] = pid
+			if at >= 0 {
+				first[pid] = first[pids[at]]
+			}
+		}
+		if len(first) == 0 || !slices.ContainsFunc(pids, func(pid int) bool { return first[pid] != pids[0] }) {
+			continue
+		}
+		now := b.Now()
+		for _, pid := range pids {
+			b.History.unshared(pid, now)
+		}
+		for _, pid := range pids {
+			if first[pid] != pid {
+				b.History.shared(first[pid], pid, now)
+			}
+		}
+		for _, pid := range pids { // what one of them did may have been noted of the others
+			_ = b.Read(r, pid, b.History.Gaps.from())
+		}
+	}
+}
+
+// sameMemory reports whether two processes share their memory. Where the kernel
+// does not compare them, those do not that have different code.
+func (b *Band) sameMemory(a, c int) bool {
+	if order, ok := compareMemory(a, c); ok {
+		return order == 0
+	}
+	now := space.Forever - 1
+	v, w := b.History.Spaces.Space(a).At(now), b.History.Spaces.Space(c).At(now)
+	seed := maphash.MakeSeed()
+	return v != nil && w != nil && placesOf(v, seed) == placesOf(w, seed)
+}
+
 // findSharers finds processes that share their memory, of which that is not known,
 // and reads them again.
 func (b *Band) findSharers(r *procmap.Reader) {
@@ -69,16 +112,8 @@ func (b *Band) alike() (lists [][]int) {
 		if v == nil || v.Mappings.Len() == 0 {
 			return true
 		}
-		var h maphash.Hash
-		h.SetSeed(seed)
-		for m := range v.Mappings.All() {
-			var place [24]byte
-			binary.NativeEndian.PutUint64(place[:], m.Start)
-			binary.NativeEndian.PutUint64(place[8:], m.End)
-			binary.NativeEndian.PutUint64(place[16:], m.Offset)
-			_, _ = h.Write(place[:])
-		}
-		by[h.Sum64()] = append(by[h.Sum64()], sp.PID)
+		h := placesOf(v, seed)
+		by[h] = append(by[h], sp.PID)
 		return true
 	})
 	for _, list := range by {
@@ -88,4 +123,18 @@ func (b *Band) alike() (lists [][]int) {
 		}
 	}
 	return lists
+}
+
+// placesOf is a hash of where a version has code.
+func placesOf(v *space.Version, seed maphash.Seed) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	for m := range v.Mappings.All() {
+		var place [24]byte
+		binary.NativeEndian.PutUint64(place[:], m.Start)
+		binary.NativeEndian.PutUint64(place[8:], m.End)
+		binary.NativeEndian.PutUint64(place[16:], m.Offset)
+		_, _ = h.Write(place[:])
+	}
+	return h.Sum64()
 }

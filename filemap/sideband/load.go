@@ -151,6 +151,7 @@ var verbs = map[string]func(p *Player, t tracefs.Time, f *fields) error{
 	"map":     (*Player).mapped,
 	"unmap":   (*Player).unmapped,
 	"share":   numbers(func(h *History, t tracefs.Time, a, b int) { h.shared(a, b, t) }),
+	"unshare": number((*History).unshared),
 	"written": (*Player).written,
 	"found":   (*Player).found,
 	"read":    (*Player).read,

@@ -28,6 +28,7 @@ import (
 //	map TIME PID MAPPING
 //	unmap TIME PID START END              nothing is known there from then on
 //	share TIME PARENT CHILD               after the fork: with CLONE_VM
+//	unshare TIME PID                      it has memory of its own by then
 //	written TIME BUILDID NAME             since then the file may have been written
 //	found TIME AFTER PID MAPPING          at an address that was asked about
 //	exit TIME PID TID
@@ -127,6 +128,7 @@ func (l *logWriter) exec(pid int, comm string, t tracefs.Time) { l.named("exec",
 func (l *logWriter) comm(pid int, comm string, t tracefs.Time) { l.named("comm", t, pid, comm) }
 
 func (l *logWriter) shared(parent, child int, t tracefs.Time) { l.whole("share", t, parent, child) }
+func (l *logWriter) unshared(pid int, t tracefs.Time)         { l.whole("unshare", t, pid) }
 
 func (l *logWriter) unmapped(pid int, start, end uint64, t tracefs.Time) {
 	if l != nil {

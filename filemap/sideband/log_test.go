@@ -26,7 +26,9 @@ func logged() (*History, *bytes.Buffer) {
 func happen(h *History, rnd *rand.Rand, t tracefs.Time) {
 	pid, other := 1+rnd.IntN(6), 1+rnd.IntN(6)
 	m := randomMapping(rnd)
-	switch rnd.IntN(21) {
+	switch rnd.IntN(22) {
+	case 21:
+		h.unshared(pid, t)
 	case 19:
 		h.Stack(1+rnd.IntN(20), t, []uint64{rnd.Uint64(), 0x401000, rnd.Uint64()}[:1+rnd.IntN(3)])
 	case 20:
@@ -238,6 +240,7 @@ func TestLogErrors(t *testing.T) {
 		{good + "unmap 1.000000000 1 1000 g\n", "line 3: no address"},
 		{good + "written 1.000000000 0g /a\n", "line 3: no build ID"},
 		{good + "share 1.000000000 1\n", "line 3: no number"},
+		{good + "unshare 1.000000000 1 2\n", "line 3: no end"},
 		{good + "map 1.000000000 1 1000-1000 r-xp 0 0:0 0 0 file - /a\n", "line 3: no range of addresses"},
 		{good + "map 1.000000000 1 1000-2000 rwxq 0 0:0 0 0 file - /a\n", "line 3: no permissions"},
 		{good + "map 1.000000000 1 1000-2000 r-xp 0 0:0 0 0 sock - /a\n", "line 3: no kind of memory"},

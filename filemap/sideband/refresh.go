@@ -128,6 +128,7 @@ func (b *Band) Refresh(r *procmap.Reader) (procmap.Counts, error) {
 	}
 	b.readUnmet(r, met)
 	b.drain()
+	b.checkSharers(r)
 	b.findSharers(r)
 	if b.breaks == breaks {
 		b.History.sure(b.found.Until)

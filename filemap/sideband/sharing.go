@@ -54,6 +54,17 @@ func (s *sharers) join(parent, child int) (g *group, broken bool) {
 	return g, g.broken
 }
 
+// groups are the groups of which all is noted.
+func (s *sharers) groups() (list []*group) {
+	for pid, g := range s.of {
+		if !g.broken && g.pids[0] == pid {
+			list = append(list, g)
+		}
+	}
+	slices.SortFunc(list, func(a, b *group) int { return a.pids[0] - b.pids[0] })
+	return list
+}
+
 // leave notes that a process has memory of its own, or ended.
 func (s *sharers) leave(pid int) {
 	g := s.of[pid]
@@ -78,6 +89,12 @@ func (h *History) shared(parent, child int, t tracefs.Time) {
 			h.Spaces.Unseen(pid, t)
 		}
 	}
+}
+
+// unshared notes that a process is known by t to have memory of its own.
+func (h *History) unshared(pid int, t tracefs.Time) {
+	h.log.unshared(pid, t)
+	h.sharers.leave(pid)
 }
 
 // each calls fn with all processes that share the memory of one.

@@ -85,3 +85,45 @@ func TestSharing(t *testing.T) {
 		}
 	}
 }
+
+// TestUnsharing: a process whose exec was lost has not what those map that shared
+// their memory with it; those of them that still do keep theirs.
+func TestUnsharing(t *testing.T) {
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("no gcc")
+	}
+	program := filepath.Join(t.TempDir(), "share")
+	if text, err := exec.Command(gcc, "-w", "-o", program, "testdata/share.c").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	cmd := exec.Command(program)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var first, second int
+	if _, err := fmt.Fscanln(out, &first, &second); err != nil {
+		t.Fatal(err)
+	}
+	other := startHelper(t, "idle").cmd.Process.Pid
+	b, r := openBand(t, Options{})
+	b.History.shared(first, other, b.Now())
+	b.History.shared(first, second, b.Now())
+	if _, err := b.Refresh(r); err != nil {
+		t.Fatal(err)
+	}
+	if b.shares(first, other) || !b.shares(first, second) {
+		t.Errorf("after a refresh: %v shares memory with %d, %v with %d", b.shares(first, other), other, b.shares(first, second), second)
+	}
+	if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
+		t.Fatal(err)
+	}
+}
