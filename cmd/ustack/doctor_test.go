@@ -18,6 +18,7 @@ import (
 	"ustack/filemap/facts"
 	"ustack/filemap/sideband"
 	"ustack/render"
+	"ustack/tracefs/perf"
 )
 
 // doctorCases are the machines of testdata/doctor: what is not in their folders
@@ -34,11 +35,11 @@ var doctorCases = []struct {
 	{"unannounced", true, facts.Band{CPUs: 4, RingSize: sideband.DefaultRing, BuildIDs: true}, named},
 	{"old", true, facts.Band{CPUs: 4, RingSize: sideband.DefaultRing}, nil},
 	{"unusable", false, facts.Band{CPUs: 4, RingSize: sideband.DefaultRing, BuildIDs: true}, named},
-	{"user", true, facts.Band{Err: fmt.Errorf("opening CPU 0: %w", sideband.ErrDenied)}, nobody},
-	{"container", false, facts.Band{Err: fmt.Errorf("opening CPU 0: %w", sideband.ErrDenied)}, nobody},
+	{"user", true, facts.Band{Err: fmt.Errorf("opening CPU 0: %w", perf.ErrDenied)}, nobody},
+	{"container", false, facts.Band{Err: fmt.Errorf("opening CPU 0: %w", perf.ErrDenied)}, nobody},
 	{"rings", true, facts.Band{CPUs: 4, RingSize: 64 << 10, BuildIDs: true}, named},
-	{"memory", false, facts.Band{Err: fmt.Errorf("mapping: %w", sideband.ErrMemory)}, named},
-	{"unlike", false, facts.Band{Err: fmt.Errorf("opening CPU 0: %w", sideband.ErrUnsupported)}, named},
+	{"memory", false, facts.Band{Err: fmt.Errorf("mapping: %w", perf.ErrMemory)}, named},
+	{"unlike", false, facts.Band{Err: fmt.Errorf("opening CPU 0: %w", perf.ErrUnsupported)}, named},
 }
 
 func named(f *doctor.Findings) { f.Facts.AnonNames = true }

@@ -14,6 +14,7 @@ import (
 	"ustack/filemap/unfiled"
 	"ustack/tracefs"
 	"ustack/tracefs/instance"
+	"ustack/tracefs/perf"
 	"ustack/tracefs/raw"
 )
 
@@ -69,7 +70,7 @@ const (
 func (b *bandFollower) keepUp() {
 	for {
 		fds := b.fds()
-		if fds == nil || sideband.Poll(fds, pollAgain) != nil || b.settle() != nil {
+		if fds == nil || perf.Poll(fds, pollAgain) != nil || b.settle() != nil {
 			return // who reads the trace gets the error too
 		}
 		if b.idle() {

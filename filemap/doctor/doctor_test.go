@@ -12,6 +12,7 @@ import (
 	"ustack/filemap/facts"
 	"ustack/filemap/sideband"
 	"ustack/tracefs/instance"
+	"ustack/tracefs/perf"
 )
 
 // TestQuote: a shell gets the word that was meant.
@@ -92,7 +93,7 @@ func TestNoTracefs(t *testing.T) {
 
 // TestWay: the way that live would go, and none.
 func TestWay(t *testing.T) {
-	denied, memory := sideband.ErrDenied, sideband.ErrMemory
+	denied, memory := perf.ErrDenied, perf.ErrMemory
 	none := errors.New("no such events")
 	for _, c := range []struct {
 		band, scheduler error
@@ -102,7 +103,7 @@ func TestWay(t *testing.T) {
 		{nil, nil, false, "live works: stock stacks, mappings by perf side band, clock mono"},
 		{nil, none, false, "live works: stock stacks, mappings by perf side band, clock mono"},
 		{denied, nil, false, "live works: stock stacks, mappings by queries and scheduler events, clock mono; most frames of short-lived processes and libraries get no file"},
-		{sideband.ErrUnsupported, nil, false, "live works: stock stacks, mappings by queries and scheduler events, clock mono; most frames of short-lived processes and libraries get no file"},
+		{perf.ErrUnsupported, nil, false, "live works: stock stacks, mappings by queries and scheduler events, clock mono; most frames of short-lived processes and libraries get no file"},
 		{denied, none, false, "live does not work: scheduler events: no such events"},
 		{memory, nil, false, "live does not work: perf side band: " + memory.Error()},
 		{memory, none, false, "live does not work: perf side band: " + memory.Error()},

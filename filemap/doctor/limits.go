@@ -8,6 +8,7 @@ import (
 
 	"ustack/filemap/facts"
 	"ustack/filemap/sideband"
+	"ustack/tracefs/perf"
 )
 
 // limits checks settings, and how much there is of what is needed.
@@ -33,7 +34,7 @@ func (f *Findings) paranoid(value int) Check {
 		c.Found += ": everybody may watch CPUs"
 	case f.Facts.Band.Err == nil:
 		c.Found += ", of no concern: we have the capability"
-	case errors.Is(f.Facts.Band.Err, sideband.ErrDenied):
+	case errors.Is(f.Facts.Band.Err, perf.ErrDenied):
 		c.State, c.Found = Limited, c.Found+": not everybody may watch CPUs"
 		c.Without = "the perf side band needs CAP_PERFMON"
 		c.Fix = f.lessParanoid()
@@ -54,7 +55,7 @@ func (f *Findings) mlock(value int) Check {
 // lacksMemory reports whether perf had not as much memory for us as we want.
 func (f *Findings) lacksMemory() bool {
 	b := &f.Facts.Band
-	return b.Err == nil && b.RingSize < sideband.DefaultRing || errors.Is(b.Err, sideband.ErrMemory)
+	return b.Err == nil && b.RingSize < sideband.DefaultRing || errors.Is(b.Err, perf.ErrMemory)
 }
 
 // ptraceScope: a command is held at its first instruction by PTRACE_TRACEME.

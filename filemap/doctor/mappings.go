@@ -9,6 +9,7 @@ import (
 	"ustack/filemap/procmap"
 	"ustack/filemap/sideband"
 	"ustack/filemap/tasks"
+	"ustack/tracefs/perf"
 )
 
 // mappings checks how it becomes known what processes have mapped.
@@ -56,9 +57,9 @@ func (f *Findings) band() Check {
 // bandFix is what would give us a side band.
 func (f *Findings) bandFix() string {
 	switch err := f.Facts.Band.Err; {
-	case errors.Is(err, sideband.ErrMemory):
+	case errors.Is(err, perf.ErrMemory):
 		return f.moreMemory()
-	case !errors.Is(err, sideband.ErrDenied):
+	case !errors.Is(err, perf.ErrDenied):
 		return ""
 	}
 	if fix := f.install(); fix != "" {

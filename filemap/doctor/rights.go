@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap/facts"
-	"ustack/filemap/sideband"
+	"ustack/tracefs/perf"
 )
 
 // granted are the capabilities that make live work for others than root.
@@ -119,7 +119,7 @@ func (f *Findings) dacOverride() Check {
 }
 
 func (f *Findings) perfmon() Check {
-	return f.capability("CAP_PERFMON", errors.Is(f.Facts.Band.Err, sideband.ErrDenied), "no perf side band, unless "+facts.PerfParanoid+" is 0 or less",
+	return f.capability("CAP_PERFMON", errors.Is(f.Facts.Band.Err, perf.ErrDenied), "no perf side band, unless "+facts.PerfParanoid+" is 0 or less",
 		unix.CAP_PERFMON, unix.CAP_SYS_ADMIN)
 }
 

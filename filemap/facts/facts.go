@@ -63,7 +63,7 @@ type Options struct {
 	// Proc is where proc is mounted, /proc if empty; Sys is where sysfs is,
 	// /sys if empty.
 	Proc, Sys string
-	// Clock is the trace clock to use, sideband.DefaultClock if empty.
+	// Clock is the trace clock to use, perf.DefaultClock if empty.
 	Clock string
 	// Tracepoints are those of the side band, see sideband.Tracepoints.
 	Tracepoints []sideband.Tracepoint

@@ -14,6 +14,7 @@ import (
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/tracefs"
+	"ustack/tracefs/perf"
 )
 
 // Name is what this way to follow mappings is called.
@@ -21,7 +22,7 @@ const Name = "perf side band"
 
 // Options tell how to open a side band.
 type Options struct {
-	// Clock is the trace clock whose times are wanted: mono (DefaultClock),
+	// Clock is the trace clock whose times are wanted: mono (perf.DefaultClock),
 	// mono_raw, boot or tai.
 	Clock string
 	// RingSize is the room for records on each CPU, in bytes; DefaultRing if
@@ -75,12 +76,11 @@ type Band struct {
 	rings     []*ring
 	names     filemap.Names
 	completer completer
-	// expired is when the History was last expired, checked when the CPUs
-	// were last listed.
-	expired, checked tracefs.Time
-	reached          tracefs.Time
-	drained          tracefs.Time // all that happened before is known
-	comms            comms
+	// expired is when the History was last expired.
+	expired tracefs.Time
+	reached tracefs.Time
+	drained tracefs.Time // all that happened before is known
+	comms   comms
 
 	// tracepoints are those that are open on all CPUs. moves are the calls of
 	// mremap that have not returned, children the last process that each thread
@@ -91,22 +91,23 @@ type Band struct {
 	values      [6]uint64
 	namings     namings
 
-	batch   batch
+	batch   perf.Batch
+	rec     perf.Record
 	watch   watch
 	scratch procmap.Process
 	found   Drained // since the last Drain
 	breaks  int     // gaps until now, unseen those of the soft rings
 	unseen  int
 	blind   bool // see Unseen
-	hotplug hotplug
+	hotplug perf.Hotplug
 	files   watchedFiles
 }
 
 // Open opens a ring on every CPU that is on. From then on nothing is missed;
 // Refresh tells of what was before.
 //
-// errors.Is(err, ErrDenied) and ErrUnsupported say that it cannot be had here,
-// ErrClock that it cannot with this clock.
+// errors.Is(err, perf.ErrDenied) and perf.ErrUnsupported say that it cannot be had here,
+// perf.ErrClock that it cannot with this clock.
 func Open(spaces *space.Spaces, opt Options) (*Band, error) {
 	clock, err := clockID(opt.Clock)
 	if err != nil {
@@ -122,7 +123,7 @@ func Open(spaces *space.Spaces, opt Options) (*Band, error) {
 		opt.Most = DefaultMost
 	}
 	if opt.Clock == "" {
-		opt.Clock = DefaultClock
+		opt.Clock = perf.DefaultClock
 	}
 	if opt.Sys == "" {
 		opt.Sys = "/sys"
@@ -139,14 +140,15 @@ func Open(spaces *space.Spaces, opt Options) (*Band, error) {
 		return nil, errors.Join(err, b.Close())
 	}
 	b.checkUnseen()
-	b.expired, b.checked = b.Now(), b.Now()
+	b.expired = b.Now()
+	b.hotplug = perf.NewHotplug(b.opt.Sys, b.expired)
 	b.reached, b.files.checked = b.expired, b.expired
 	return b, nil
 }
 
 // openAll opens the rings of the CPUs that are on.
 func (b *Band) openAll() error {
-	cpus, err := onlineCPUs(b.opt.Sys)
+	cpus, err := perf.OnlineCPUs(b.opt.Sys)
 	if err != nil {
 		return err
 	}
@@ -158,33 +160,33 @@ func (b *Band) openAll() error {
 		if err != nil {
 			return err
 		}
-		r.last = b.Now()
-		b.addRing(r)
+		b.addRing(r, b.Now())
 	}
 	if len(b.rings) == 0 {
-		return fmt.Errorf("opening a perf side band: %w", ErrUnsupported)
+		return fmt.Errorf("opening a perf side band: %w", perf.ErrUnsupported)
 	}
 	return nil
 }
 
-// addRing takes a ring of a CPU, with its tracepoints.
-func (b *Band) addRing(r *ring) {
+// addRing takes a ring of a CPU that has all since a time, with its tracepoints.
+func (b *Band) addRing(r *ring, since tracefs.Time) {
+	r.Begin(since)
 	b.rings = append(b.rings, r)
-	if soft := b.openTracepoints(r); soft != nil {
+	if soft := b.openTracepoints(r, since); soft != nil {
 		b.rings = append(b.rings, soft)
 	}
 }
 
 // Now is the time by the clock of the side band.
-func (b *Band) Now() tracefs.Time { return now(b.clock) }
+func (b *Band) Now() tracefs.Time { return perf.Now(b.clock) }
 
 // RingSize is the room for records on each CPU, in bytes, that the kernel gave
 // at least.
 func (b *Band) RingSize() int {
-	size := len(b.rings[0].data)
+	size := b.rings[0].Size()
 	for _, r := range b.rings {
 		if !r.soft {
-			size = min(size, len(r.data))
+			size = min(size, r.Size())
 		}
 	}
 	return size
@@ -201,42 +203,28 @@ func (b *Band) CPUs() []int {
 	var list []int
 	for _, r := range b.rings {
 		if !r.soft {
-			list = append(list, r.cpu)
+			list = append(list, r.CPU)
 		}
 	}
 	return list
 }
 
 // FDs are descriptors to poll(2): one is readable when the ring of a CPU is
-// full to a quarter, which is a good time for Drain. They change when CPUs go
+// full to a quarter, which is a good time for Drain, see perf.Poll. They change when CPUs go
 // on or off.
 func (b *Band) FDs() []int {
 	var list []int
 	for _, r := range b.rings {
-		list = append(list, r.fd)
+		list = append(list, r.FD())
 	}
 	return list
-}
-
-// Poll waits until one of the FDs is readable, at most for d. It may be called
-// by another goroutine than that of the Band. A CPU that went off makes it
-// return at once, until the next Drain has noticed.
-func Poll(fds []int, d time.Duration) error {
-	list := make([]unix.PollFd, len(fds))
-	for i, fd := range fds {
-		list[i] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
-	}
-	if _, err := unix.Poll(list, int(d/time.Millisecond)); err != nil && err != unix.EINTR {
-		return fmt.Errorf("waiting for the perf side band: %w", err)
-	}
-	return nil
 }
 
 // Close gives all rings back and ends the log.
 func (b *Band) Close() error {
 	err := b.History.log.flush()
 	for _, r := range b.rings {
-		err = errors.Join(err, r.close())
+		err = errors.Join(err, r.Close())
 	}
 	b.rings = nil
 	return err

@@ -35,13 +35,15 @@ func BenchmarkDrain(b *testing.B) {
 				band.History.log = &logWriter{w: log}
 			}
 			q, d := &band.batch, new(Drained)
+			var records []byte
 			for i := uint64(0); b.Loop(); i++ {
 				b.StopTimer()
-				q.bytes, q.order = q.bytes[:0], q.order[:0]
+				q.Begin()
+				records = records[:0]
 				for pid := range processes {
-					q.bytes = appendProcess(q.bytes, 100+pid, i*1e9+uint64(pid)*1000)
+					records = appendProcess(records, 100+pid, i*1e9+uint64(pid)*1000)
 				}
-				if err := q.index(0); err != nil {
+				if err := q.Add(records); err != nil {
 					b.Fatal(err)
 				}
 				d.Until = tracefs.Time((i + 1) * 1e9)

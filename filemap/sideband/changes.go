@@ -10,6 +10,7 @@ import (
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/tracefs"
+	"ustack/tracefs/perf"
 )
 
 // move is an mremap that has been called and has not returned.
@@ -33,7 +34,7 @@ type move struct {
 const maxMoves = 1 << 10
 
 // traced makes history of a record of a tracepoint.
-func (b *Band) traced(r *Record) {
+func (b *Band) traced(r *perf.Record) {
 	tp := b.tracepointOf(r.Raw)
 	if tp == nil {
 		return
@@ -56,14 +57,14 @@ func (b *Band) traced(r *Record) {
 	case sharing:
 		b.shared(r)
 	case switching:
-		b.switching(int(v[0]), int32(v[1]) > 0, r.Time)
+		b.hotplug.Step(int(v[0]), int32(v[1]) > 0, r.Time)
 	case naming:
 		b.named(r, v[0], v[1])
 	}
 }
 
 // unmapped notes that a process takes something away.
-func (b *Band) unmapped(r *Record, addr, size uint64) {
+func (b *Band) unmapped(r *perf.Record, addr, size uint64) {
 	for tid, m := range b.moves {
 		if tid != r.TID && b.shares(m.pid, r.PID) {
 			m.disturbed = true
@@ -91,7 +92,7 @@ func pages(size uint64) uint64 {
 // moving notes that a process calls mremap: addr, old_len, new_len, flags,
 // new_addr. Neither of the old place nor of the new one is anything known until it
 // returns.
-func (b *Band) moving(r *Record, v []uint64) {
+func (b *Band) moving(r *perf.Record, v []uint64) {
 	m := &move{pid: r.PID, from: v[0], size: pages(v[1]), to: pages(v[2])}
 	if m.from+m.size < m.from || m.from+m.to < m.from {
 		return // refused
@@ -116,7 +117,7 @@ func (b *Band) moving(r *Record, v []uint64) {
 
 // overMoves takes away what a process has mapped where it is moving something, in
 // another thread: which of them comes last is not known.
-func (b *Band) overMoves(r *Record) {
+func (b *Band) overMoves(r *perf.Record) {
 	for _, m := range b.moves {
 		if !b.shares(m.pid, r.PID) {
 			continue
@@ -136,7 +137,7 @@ func (b *Band) shares(pid, other int) bool {
 
 // moved notes that mremap returns: what was at the old place is at the new one,
 // if nothing else has changed since the call.
-func (b *Band) moved(r *Record, ret uint64) {
+func (b *Band) moved(r *perf.Record, ret uint64) {
 	const highestError = 4095 // MAX_ERRNO
 	m, ok := b.moves[r.TID]
 	delete(b.moves, r.TID)
@@ -187,7 +188,7 @@ func (m *move) place(part *space.Mapping, at uint64) (p procmap.Mapping, ok bool
 
 // detached notes shmdt: what was attached at an address goes, in as many parts as
 // it has become (ksys_shmdt in ipc/shm.c).
-func (b *Band) detached(r *Record, addr uint64) {
+func (b *Band) detached(r *perf.Record, addr uint64) {
 	end := addr
 	first := b.History.Spaces.Space(r.PID).At(r.Time).Find(addr)
 	if first == nil {
@@ -218,7 +219,7 @@ func (h *History) codeBetween(pid int, start, end uint64, t tracefs.Time) (list 
 const maxBorn = 1 << 12
 
 // born notes a fork.
-func (b *Band) born(r *Record) {
+func (b *Band) born(r *perf.Record) {
 	if len(b.children) >= maxBorn {
 		clear(b.children)
 	}
@@ -229,7 +230,7 @@ func (b *Band) born(r *Record) {
 }
 
 // shared notes that the process that a thread has just made shares its memory.
-func (b *Band) shared(r *Record) {
+func (b *Band) shared(r *perf.Record) {
 	child, ok := b.children[r.TID]
 	delete(b.children, r.TID)
 	if !ok {

@@ -1,41 +1,6 @@
 package sideband
 
-import (
-	"fmt"
-
-	"golang.org/x/sys/unix"
-
-	"ustack/tracefs"
-)
-
-// clocks are the trace clocks (trace_clocks in kernel/trace/trace.c) that perf
-// has too (perf_event_set_clock in kernel/events/core.c).
-var clocks = map[string]int32{
-	"mono":     unix.CLOCK_MONOTONIC,
-	"mono_raw": unix.CLOCK_MONOTONIC_RAW,
-	"boot":     unix.CLOCK_BOOTTIME,
-	"tai":      unix.CLOCK_TAI,
-}
-
-// DefaultClock is the trace clock that is taken if none is named.
-const DefaultClock = "mono"
+import "ustack/tracefs/perf"
 
 // clockID is the clock that equals a trace clock.
-func clockID(name string) (int32, error) {
-	if name == "" {
-		name = DefaultClock
-	}
-	if id, ok := clocks[name]; ok {
-		return id, nil
-	}
-	return 0, fmt.Errorf("trace clock %q: %w (set trace_clock to mono, boot, tai or mono_raw)", name, ErrClock)
-}
-
-// now is the time of a clock.
-func now(id int32) tracefs.Time {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(id, &ts); err != nil {
-		return 0 // cannot be: perf has taken the clock
-	}
-	return tracefs.Time(ts.Nano())
-}
+func clockID(name string) (int32, error) { return perf.ClockID(name) }

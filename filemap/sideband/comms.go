@@ -5,6 +5,7 @@ import (
 
 	"ustack/filemap/procmap"
 	"ustack/tracefs"
+	"ustack/tracefs/perf"
 )
 
 // comms are the names of threads over time. The zero value knows none.
@@ -97,7 +98,7 @@ func (c *comms) expire(before tracefs.Time, alive func(tid int) bool) {
 }
 
 // forked notes that a thread was made.
-func (b *Band) forked(r *Record) {
+func (b *Band) forked(r *perf.Record) {
 	like := r.ParentTID
 	if like <= 0 {
 		like = -1 // of another PID namespace

@@ -13,6 +13,7 @@ import (
 	"ustack/filemap/openfile"
 	"ustack/filemap/procmap"
 	"ustack/tracefs"
+	"ustack/tracefs/perf"
 )
 
 // completer finds build IDs that the kernel did not tell: it looks only at the
@@ -162,5 +163,5 @@ func (c *completer) ask(pid int, m *procmap.Mapping) {
 
 // wall is about the time of day of a time of a clock.
 func wall(t tracefs.Time, clock int32) time.Time {
-	return time.Now().Add(-time.Duration(now(clock) - t))
+	return time.Now().Add(-time.Duration(perf.Now(clock) - t))
 }

@@ -1,13 +1,10 @@
 package sideband
 
 import (
-	"cmp"
-	"encoding/binary"
-	"slices"
-
 	"golang.org/x/sys/unix"
 
 	"ustack/tracefs"
+	"ustack/tracefs/perf"
 )
 
 // Drained is what was found since the last Drain.
@@ -28,20 +25,6 @@ type Drained struct {
 	// Malformed, all is Unsure until Refresh.
 	Unseen uint64
 	Unsure bool
-}
-
-// batch is what is being drained, with memory that is used again.
-type batch struct {
-	bytes []byte  // records as the kernel wrote them
-	order []entry // of those that count
-	later []byte  // records that are for the next time
-	rec   Record
-}
-
-// entry is a record in a batch.
-type entry struct {
-	time     tracefs.Time
-	at, size int
 }
 
 // Drain brings the History up to date: what any process did before the call is
@@ -104,117 +87,41 @@ func (b *Band) gap(cpu int, n uint64, from, t tracefs.Time) {
 
 // collect reads the rings and puts the records in order.
 func (b *Band) collect(d *Drained) {
-	q := &b.batch
-	q.bytes, q.order = append(q.bytes[:0], q.later...), q.order[:0]
-	q.later = q.later[:0]
-	q.index(0)
+	b.batch.Begin()
 	for _, r := range b.rings {
-		b.collectFrom(r, d)
-	}
-	slices.SortStableFunc(q.order, func(a, b entry) int { return cmp.Compare(a.time, b.time) })
-}
-
-// collectFrom reads a ring.
-func (b *Band) collectFrom(r *ring, d *Drained) {
-	q := &b.batch
-	at, first := len(q.bytes), len(q.order)
-	var full bool
-	q.bytes, full = r.read(q.bytes)
-	err := q.index(at)
-	for _, e := range q.order[first:] {
-		if q.isLoss(e) {
-			b.lost(r, e)
+		if b.batch.Collect(r.Ring, d.Until, func(l perf.Loss) { b.missed(r, l) }) != nil {
+			d.Malformed++
 		}
-		r.last = max(r.last, e.time)
 	}
-	if err != nil {
-		d.Malformed++
-		b.missed(r, 0, d.Until)
-	}
-	if full {
-		b.lostUntold(r, d)
-	}
+	b.batch.Sort()
 }
 
-// index adds the records from a place on to the order, up to one that is none.
-func (q *batch) index(at int) error {
-	for at < len(q.bytes) {
-		n, err := size(q.bytes[at:])
-		if err != nil {
-			return err
-		}
-		t, err := when(q.bytes[at : at+n])
-		if err != nil {
-			return err
-		}
-		q.order = append(q.order, entry{t, at, n})
-		at += n
-	}
-	return nil
-}
-
-func (q *batch) isLoss(e entry) bool {
-	switch recordType(q.bytes[e.at:]) {
-	case unix.PERF_RECORD_LOST, unix.PERF_RECORD_LOST_SAMPLES:
-		return true
-	}
-	return false
-}
-
-// lost notes a record of a loss. If it is malformed, apply will say so.
-func (b *Band) lost(r *ring, e entry) {
-	q := &b.batch
-	if _, err := Decode(q.bytes[e.at:e.at+e.size], &q.rec); err != nil {
-		return
-	}
-	if n := r.loss.record(q.rec.Lost); n > 0 {
-		b.missed(r, n, e.time)
-	}
-}
-
-// lostUntold asks for losses of which no record tells yet, because the ring was
-// full to the end.
-func (b *Band) lostUntold(r *ring, d *Drained) {
-	all, err := r.count()
-	n := r.loss.report(all)
-	if err != nil || n > 0 {
-		b.missed(r, n, d.Until)
-	}
-}
-
-// missed notes that n records of a ring are missing, from its last one on.
-func (b *Band) missed(r *ring, n uint64, t tracefs.Time) {
+// missed notes that records of a ring are missing.
+func (b *Band) missed(r *ring, l perf.Loss) {
 	if r.soft {
-		b.softGap(r.cpu, n, r.last, t)
+		b.softGap(l.CPU, l.Records, l.From, l.To)
 		return
 	}
-	b.gap(r.cpu, n, r.last, t)
+	b.gap(l.CPU, l.Records, l.From, l.To)
 }
 
 // apply makes history of the records of the batch that are of before the call.
 func (b *Band) apply(d *Drained) {
-	q := &b.batch
-	for _, e := range q.order {
-		raw := q.bytes[e.at : e.at+e.size]
-		if e.time > d.Until {
-			if !q.isLoss(e) {
-				q.later = append(q.later, raw...)
-			}
-			continue
-		}
-		if _, err := Decode(raw, &q.rec); err != nil {
+	rec := &b.rec
+	for t, raw := range b.batch.Until(d.Until) {
+		if _, err := layout.Decode(raw, rec); err != nil {
 			d.Malformed++
-			b.gap(int(q.rec.CPU), 0, e.time, e.time)
+			b.gap(int(rec.CPU), 0, t, t)
 			continue
 		}
 		d.Records++
-		b.record(&q.rec)
+		b.record(rec)
 	}
 }
 
 // record makes history of a record. Processes outside of our PID namespace have
 // no number that could be in a trace of ours.
-func (b *Band) record(r *Record) {
+func (b *Band) record(r *perf.Record) {
 	if r.PID <= 0 || r.TID <= 0 {
 		return
 	}
@@ -227,7 +134,7 @@ func (b *Band) record(r *Record) {
 		h.loaded(r.PID, r.Time)
 		return
 	case r.Type == unix.PERF_RECORD_MMAP2:
-		m := r.mapping(&b.names)
+		m := mapping(r, &b.names)
 		if m.Kind.HasFile() && m.BuildID.IsZero() {
 			b.completer.complete(r.PID, &m, wall(r.Time, b.clock))
 		}
@@ -269,6 +176,3 @@ func (b *Band) record(r *Record) {
 	}
 	b.watch.note(r, b.same(r.PID))
 }
-
-// recordType is the type of a whole record.
-func recordType(b []byte) uint32 { return binary.NativeEndian.Uint32(b) }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap/space"
+	"ustack/tracefs/perf"
 )
 
 // helperMode, in the environment, makes the test program a process to look at.
@@ -50,7 +51,7 @@ var helpers = map[string]func(args []string) error{
 
 const page = 4096
 
-func mono() int64 { return int64(now(unix.CLOCK_MONOTONIC)) }
+func mono() int64 { return int64(perf.Now(unix.CLOCK_MONOTONIC)) }
 
 // say prints what was done to memory, and between which times.
 func say(what string, mem []byte, from int64) {
@@ -245,7 +246,7 @@ func helpOpen([]string) error {
 	if err == nil {
 		return b.Close()
 	}
-	fmt.Printf("denied %v %q\n", errors.Is(err, ErrDenied), err)
+	fmt.Printf("denied %v %q\n", errors.Is(err, perf.ErrDenied), err)
 	return nil
 }
 
@@ -267,7 +268,7 @@ func helpMemory([]string) error {
 	}
 	b, err := Open(space.New(), Options{RingSize: 64 << 20})
 	if err != nil {
-		fmt.Printf("refused %v %q\n", errors.Is(err, ErrMemory), err)
+		fmt.Printf("refused %v %q\n", errors.Is(err, perf.ErrMemory), err)
 		return nil
 	}
 	fmt.Println("size", b.RingSize())

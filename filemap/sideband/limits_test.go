@@ -18,19 +18,24 @@ import (
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/tracefs"
+	"ustack/tracefs/perf"
 )
 
 // TestClocks: times are those of the clock.
 func TestClocks(t *testing.T) {
-	for name, id := range clocks {
+	for _, name := range []string{"mono", "mono_raw", "boot", "tai"} {
+		id, err := perf.ClockID(name)
+		if err != nil {
+			t.Fatal(err)
+		}
 		b, _ := openBand(t, Options{Clock: name})
 		for range 20 {
-			before := now(id)
+			before := perf.Now(id)
 			cmd := exec.Command("true")
 			if err := cmd.Run(); err != nil {
 				t.Fatal(err)
 			}
-			after := now(id)
+			after := perf.Now(id)
 			drain(t, b)
 			for _, v := range b.History.Spaces.Space(cmd.Process.Pid).Versions() {
 				if v.From < before || v.To > after {
@@ -40,7 +45,7 @@ func TestClocks(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"local", "global", "counter", "uptime", "perf", "x86-tsc", "real"} {
-		if b, err := Open(space.New(), Options{Clock: name}); !errors.Is(err, ErrClock) || b != nil {
+		if b, err := Open(space.New(), Options{Clock: name}); !errors.Is(err, perf.ErrClock) || b != nil {
 			t.Errorf("clock %s: %v", name, err)
 		}
 	}
@@ -50,7 +55,7 @@ func TestClocks(t *testing.T) {
 // all makes it good.
 func TestLoss(t *testing.T) {
 	b, r := openBand(t, Options{RingSize: 1})
-	if b.RingSize() != minRing {
+	if b.RingSize() != perf.MinRing {
 		t.Errorf("a ring of %d bytes", b.RingSize())
 	}
 	// Two of them, so that each CPU gets some.
@@ -193,7 +198,7 @@ func TestLockedMemory(t *testing.T) {
 	case len(h.said["size"]) != 1:
 		t.Errorf("%v", h.said)
 	default:
-		if _, err := fmt.Sscan(h.said["size"][0], &size); err != nil || size < minRing || size >= 64<<20 {
+		if _, err := fmt.Sscan(h.said["size"][0], &size); err != nil || size < perf.MinRing || size >= 64<<20 {
 			t.Errorf("rings of %d bytes, %v", size, err)
 		}
 	}
@@ -323,17 +328,22 @@ func TestLiveLog(t *testing.T) {
 	t.Logf("%d lookups, a log of %d bytes", n, log.Len())
 }
 
+// lookAgain has the CPUs listed by the next Drain.
+func lookAgain(b *Band, sys string) {
+	b.hotplug = perf.NewHotplug(sys, b.Now()-tracefs.Time(time.Minute))
+}
+
 // TestHotplug: a CPU that goes on makes a gap, one that goes off is let go.
 func TestHotplug(t *testing.T) {
 	sys := t.TempDir()
 	online := func(list string) {
 		t.Helper()
-		name := filepath.Join(sys, onlineFile)
+		name := filepath.Join(sys, perf.OnlineFile)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(list+"\n"), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	real, err := onlineCPUs("/sys")
+	real, err := perf.OnlineCPUs("/sys")
 	if err != nil || len(real) < 2 {
 		t.Skipf("CPUs %v, %v", real, err)
 	}
@@ -345,7 +355,7 @@ func TestHotplug(t *testing.T) {
 	}
 	online(fmt.Sprintf("%d,%d", first, second))
 	drain(t, b)
-	b.checked -= listAgain
+	lookAgain(b, sys)
 	d, err := b.Drain()
 	if err != nil || !d.Doubt || d.Lost != 0 || len(b.CPUs()) != 2 || len(b.FDs()) != 4 {
 		t.Errorf("CPUs %v, %+v, %v", b.CPUs(), d, err)
@@ -354,19 +364,19 @@ func TestHotplug(t *testing.T) {
 		t.Fatal(err)
 	}
 	online(fmt.Sprint(second))
-	b.checked -= listAgain
+	lookAgain(b, sys)
 	drain(t, b)
 	if got := fmt.Sprint(b.CPUs()); got != fmt.Sprint([]int{second}) {
 		t.Errorf("CPUs %s", got)
 	}
 	online("none")
-	b.checked -= listAgain
+	lookAgain(b, sys)
 	drain(t, b)
 	if _, err := Open(space.New(), Options{Sys: t.TempDir()}); err == nil {
 		t.Error("no list of CPUs, and no error")
 	}
 	online("4095")
-	if _, err := Open(space.New(), Options{Sys: sys}); !errors.Is(err, ErrUnsupported) {
+	if _, err := Open(space.New(), Options{Sys: sys}); !errors.Is(err, perf.ErrUnsupported) {
 		t.Errorf("no CPU that is on: %v", err)
 	}
 }

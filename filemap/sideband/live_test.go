@@ -18,6 +18,7 @@ import (
 	"ustack/filemap/space"
 	"ustack/tracefs"
 	"ustack/tracefs/instance"
+	"ustack/tracefs/perf"
 )
 
 // skip skips a test that needs more than this machine has, or fails it where
@@ -37,7 +38,7 @@ func openBand(t testing.TB, opt Options) (*Band, *procmap.Reader) {
 		opt.Tracepoints = Tracepoints(root)
 	}
 	b, err := Open(space.New(), opt)
-	if errors.Is(err, ErrDenied) || errors.Is(err, ErrUnsupported) {
+	if errors.Is(err, perf.ErrDenied) || errors.Is(err, perf.ErrUnsupported) {
 		skip(t, "%v", err)
 	}
 	if err != nil {

@@ -6,18 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap"
+	"ustack/filemap/elfid"
 	"ustack/filemap/procmap"
+	"ustack/tracefs/perf"
 )
 
-// Exec reports whether the record is a process executing another program
-// (COMM; begin_new_exec in fs/exec.c).
-func (r *Record) Exec() bool {
-	return r.Type == unix.PERF_RECORD_COMM && r.Misc&unix.PERF_RECORD_MISC_COMM_EXEC != 0
-}
-
-// Thread reports whether the record is of a thread being made in a process that
-// was there (FORK).
-func (r *Record) Thread() bool { return r.Type == unix.PERF_RECORD_FORK && r.PID == r.ParentPID }
+// layout is that of all our records.
+var layout perf.Layout
 
 // What the kernel puts in place of a name (perf_event_mmap_event in
 // kernel/events/core.c). No path begins so.
@@ -29,9 +24,10 @@ var (
 
 // mapping is what procmap would read of the mapping. A file whose name the
 // kernel could not tell has none.
-func (r *Record) mapping(names *filemap.Names) procmap.Mapping {
+func mapping(r *perf.Record, names *filemap.Names) procmap.Mapping {
 	m := procmap.Mapping{Start: r.Addr, End: r.Addr + r.Len, Offset: r.Offset, Perms: perms(r.Prot, r.Flags),
-		BuildID: r.BuildID, Dev: r.Dev, Inode: r.Inode}
+		Dev: procmap.Dev{Major: r.Major, Minor: r.Minor}, Inode: r.Inode}
+	m.BuildID, _ = elfid.New(r.BuildID)
 	switch {
 	case bytes.Equal(r.Name, nameNone):
 		m.Kind, m.Offset = procmap.Anonymous, 0

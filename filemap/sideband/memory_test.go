@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ustack/tracefs"
+	"ustack/tracefs/perf"
 )
 
 // TestMemory measures: a process that has ended takes at most 2 KB while it is
@@ -20,16 +21,16 @@ func TestMemory(t *testing.T) {
 	}
 	before := heap()
 	b := fakeBand()
-	q, d := &b.batch, new(Drained)
+	d, records := new(Drained), []byte(nil)
 	for pid := range processes {
-		q.bytes = appendProcess(q.bytes, 100+pid, uint64(pid)*1000)
+		records = appendProcess(records, 100+pid, uint64(pid)*1000)
 	}
-	if err := q.index(0); err != nil {
+	if err := b.batch.Add(records); err != nil {
 		t.Fatal(err)
 	}
 	d.Until = tracefs.Time(1e12)
 	b.apply(d)
-	q.bytes, q.order = nil, nil
+	b.batch, records = perf.Batch{}, nil
 	each := (heap() - before) / processes
 	t.Logf("%d bytes each", each)
 	if each > limit {

@@ -31,8 +31,8 @@ type call struct {
 
 type truth struct {
 	rnd    *rand.Rand
-	ring   *ring
-	soft   *ring
+	ring   *testRing
+	soft   *testRing
 	t      uint64
 	memory [truthPIDs]*truthMemory // nil: no such process
 	calls  []*call
@@ -45,10 +45,12 @@ type instant struct {
 	pages [truthPIDs]*truthMemory
 }
 
+const headerSize, idsSize = 8, 24 // of a record, and of what all have
+
 // rawSample is a record of a tracepoint.
 func rawSample(change change, pid, tid int, t uint64, values ...uint64) []byte {
 	e := binary.NativeEndian
-	b := make([]byte, headerSize+trailerSize, 128)
+	b := make([]byte, headerSize+idsSize, 128)
 	e.PutUint32(b, unix.PERF_RECORD_SAMPLE)
 	e.PutUint32(b[headerSize:], uint32(pid))
 	e.PutUint32(b[headerSize+4:], uint32(tid))

@@ -6,6 +6,7 @@ import (
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/tracefs"
+	"ustack/tracefs/perf"
 )
 
 // namings are the parts of memory without a file that may have got a name
@@ -37,7 +38,7 @@ const (
 )
 
 // named notes that a process names memory.
-func (b *Band) named(r *Record, addr, size uint64) {
+func (b *Band) named(r *perf.Record, addr, size uint64) {
 	n := &b.namings
 	if n.by == nil || len(n.by) >= maxNamings {
 		n.by = make(map[int]bool)
@@ -53,7 +54,7 @@ func (b *Band) named(r *Record, addr, size uint64) {
 
 // mapsUnnamed notes that a process has code in memory without a file, which may
 // have had a name before it became code.
-func (b *Band) mapsUnnamed(r *Record, m *procmap.Mapping) {
+func (b *Band) mapsUnnamed(r *perf.Record, m *procmap.Mapping) {
 	if b.namings.by[r.PID] && m.Kind == procmap.Anonymous {
 		b.namings.add(namedPart{r.PID, m.Start, m.End, r.Time})
 	}

@@ -10,6 +10,7 @@ import (
 
 	"ustack/filemap/procmap"
 	"ustack/tracefs"
+	"ustack/tracefs/perf"
 )
 
 // watch tells whether a process changes while it is read.
@@ -33,7 +34,7 @@ type taken struct{ start, end uint64 }
 const maxTaken = 1 << 7
 
 // note notes a record. same tells that it is of the memory that is watched.
-func (w *watch) note(r *Record, same bool) {
+func (w *watch) note(r *perf.Record, same bool) {
 	if r.Type == unix.PERF_RECORD_MMAP2 {
 		w.overlap(same && r.Time > w.since, r.Addr, r.Addr+r.Len)
 		return

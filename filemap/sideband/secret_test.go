@@ -39,11 +39,11 @@ func TestSurvivesSecrets(t *testing.T) {
 // TestNoIDs: without the kernel's build IDs there is a side band all the same.
 func TestNoIDs(t *testing.T) {
 	o := Options{RingSize: DefaultRing, noIDs: true}
-	if attr := o.attributes(0, o.RingSize, o.features(ladder[0])); attr.Bits&bitBuildID != 0 {
+	if o.event(0, o.RingSize, o.features(ladder[0])).BuildIDs {
 		t.Error("the kernel is asked for build IDs")
 	}
 	o.noIDs = false
-	if attr := o.attributes(0, o.RingSize, o.features(ladder[0])); attr.Bits&bitBuildID == 0 {
+	if !o.event(0, o.RingSize, o.features(ladder[0])).BuildIDs {
 		t.Error("the kernel is not asked for build IDs")
 	}
 }

@@ -2,17 +2,17 @@ package sideband
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"ustack/tracefs"
 	"ustack/tracefs/format"
 	"ustack/tracefs/instance"
-	"ustack/tracefs/privilege"
+	"ustack/tracefs/perf"
 )
 
 // change is a change of memory for which perf has no record of its own.
@@ -140,109 +140,60 @@ func (b *Band) tracepointOf(raw []byte) *Tracepoint {
 // openTracepoints opens the tracepoints of a CPU. Those that are seldom go to its
 // ring, among perf's own records; for the others there is another one, soft, nil
 // if there is none of them. What cannot be opened is noted as unseen.
-func (b *Band) openTracepoints(r *ring) (soft *ring) {
+func (b *Band) openTracepoints(r *ring, since tracefs.Time) (soft *ring) {
 	b.tracepoints = slices.DeleteFunc(b.tracepoints, func(tp Tracepoint) bool {
 		if !tp.spec.many {
-			return r.add(b.openTracepoint(r, &tp)) != nil
+			return b.addTracepoint(r, &tp) != nil
 		}
 		if soft == nil {
 			var err error
-			soft, err = b.newSoftRing(r, &tp)
+			if soft, err = b.newSoftRing(r, &tp); err == nil {
+				soft.Begin(since)
+			}
 			return err != nil
 		}
-		return soft.add(b.openTracepoint(soft, &tp)) != nil
+		return b.addTracepoint(soft, &tp) != nil
 	})
 	return soft
-}
-
-// add notes an event whose records go to the ring.
-func (r *ring) add(fd int, err error) error {
-	if err == nil {
-		r.extra = append(r.extra, fd)
-	}
-	return err
 }
 
 // newSoftRing opens a tracepoint with a ring. If the kernel lends us no memory for
 // one, it is smaller.
 func (b *Band) newSoftRing(like *ring, tp *Tracepoint) (*ring, error) {
-	for size := len(like.data); ; size /= 2 {
-		r := &ring{cpu: like.cpu, features: features{lost: like.features.lost}, soft: true, last: like.last}
-		fd, err := b.openEventOf(r, tp, size)
-		if err != nil {
-			return nil, err
-		}
-		r.fd = fd
-		if err = r.mmap(size); err == nil {
-			err = enable(fd)
-		}
-		if err == nil {
-			return r, nil
-		}
-		_ = unix.Close(fd)
-		if size <= minRing {
-			return nil, err
-		}
-	}
-}
-
-func enable(fd int) error { return unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_ENABLE, 0) }
-
-// openTracepoint opens a tracepoint whose records go to a ring.
-func (b *Band) openTracepoint(r *ring, tp *Tracepoint) (fd int, err error) {
-	if fd, err = b.openEventOf(r, tp, len(r.data)); err != nil {
-		return 0, err
-	}
-	if err = unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_OUTPUT, r.fd); err == nil {
-		err = enable(fd)
-	}
+	r, err := perf.OpenRing(like.CPU, like.Size(), func(size int) (int, error) {
+		return b.event(like, tp, size).Open(perf.OnCPU(like.CPU))
+	})
 	if err != nil {
-		_ = unix.Close(fd)
-		return 0, err
+		return nil, err
 	}
-	return fd, nil
+	if err := perf.Enable(r.FD()); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return &ring{Ring: r, features: features{lost: like.features.lost}, soft: true}, nil
 }
 
-// openEventOf opens a tracepoint, not yet enabled, for a ring of a size.
-func (b *Band) openEventOf(r *ring, tp *Tracepoint, size int) (fd int, err error) {
-	defer privilege.Raise(privilege.Perf).Lower()
-	attr := &unix.PerfEventAttr{
-		Type: unix.PERF_TYPE_TRACEPOINT, Config: uint64(tp.id), Sample: 1,
-		Sample_type: sampleType | unix.PERF_SAMPLE_RAW,
-		Bits:        unix.PerfBitDisabled | unix.PerfBitSampleIDAll | unix.PerfBitUseClockID | unix.PerfBitWatermark,
-		Wakeup:      uint32(size / 4), Clockid: b.clock,
-	}
-	if tp.spec.soon {
-		attr.Bits &^= unix.PerfBitWatermark
-		attr.Wakeup = 1
-	}
-	if r.features.lost {
-		attr.Read_format = unix.PERF_FORMAT_LOST
-	}
-	attr.Size = uint32(unsafe.Sizeof(*attr))
-	if fd, err = unix.PerfEventOpen(attr, -1, r.cpu, -1, unix.PERF_FLAG_FD_CLOEXEC); err != nil {
-		return 0, err
-	}
-	if tp.spec.filter != "" {
-		err = setFilter(fd, tp.spec.filter)
-	}
-	if err != nil {
-		_ = unix.Close(fd)
-		return 0, err
-	}
-	return fd, nil
-}
-
-// setFilter has the kernel leave out what does not match.
-func setFilter(fd int, filter string) error {
-	text, err := unix.BytePtrFromString(filter)
+// addTracepoint opens a tracepoint whose records go to a ring.
+func (b *Band) addTracepoint(r *ring, tp *Tracepoint) error {
+	fd, err := b.event(r, tp, r.Size()).Open(perf.OnCPU(r.CPU).Into(r.Ring))
 	if err != nil {
 		return err
 	}
-	if _, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.PERF_EVENT_IOC_SET_FILTER, uintptr(unsafe.Pointer(text))); e != 0 {
-		return e
+	if err := perf.Enable(fd); err != nil {
+		_ = unix.Close(fd)
+		return err
 	}
+	r.Add(fd)
 	return nil
+}
+
+// event is a tracepoint, not yet enabled, for a ring of a size.
+func (b *Band) event(r *ring, tp *Tracepoint, size int) perf.Event {
+	e := perf.Event{Tracepoint: uint64(tp.id), Filter: tp.spec.filter, Raw: true, Disabled: true, CountLost: r.features.lost,
+		Clock: b.clock, Wakeup: size / 4}
+	if tp.spec.soon {
+		e.Wakeup = 0
+	}
+	return e
 }
 
 // Unseen are the changes of memory that this Band does not see, nil if it sees

@@ -1,4 +1,4 @@
-package sideband
+package perf
 
 import (
 	"bytes"
@@ -9,8 +9,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ustack/filemap/elfid"
-	"ustack/filemap/procmap"
 	"ustack/tracefs"
 )
 
@@ -29,13 +27,14 @@ type Record struct {
 	// ParentPID and ParentTID are those of the thread that made it (FORK).
 	ParentPID, ParentTID int
 	// Of MMAP2. Offset is what the kernel calls pgoff, in bytes. Either
-	// BuildID is set or Dev, Inode and InodeGeneration may be.
+	// BuildID is set, at most 20 bytes of those that were decoded, or the numbers
+	// of the device, Inode and InodeGeneration may be.
 	Addr, Len, Offset uint64
 	Prot, Flags       uint32
-	Dev               procmap.Dev
+	Major, Minor      uint32
 	Inode             uint64
 	InodeGeneration   uint64
-	BuildID           elfid.ID
+	BuildID           []byte
 	// Name is that of MMAP2 or COMM. It lies in the bytes that were decoded.
 	Name []byte
 	// Raw is what a tracepoint has recorded (SAMPLE); nil for the end of an exec.
@@ -46,20 +45,33 @@ type Record struct {
 	Lost uint64
 }
 
+// Layout is what all records of a ring have beside their own content: TID, TIME
+// and CPU. The zero value is that of events without ID.
+type Layout struct {
+	// ID: there is the number of the event too (Event.ID).
+	ID bool
+}
+
 // Sizes of parts of a record.
 const (
-	headerSize  = 8
-	trailerSize = 24 // pid, tid; time; cpu and 4 bytes of nothing (sampleType)
-	mmap2Size   = 64 // from pid to flags
-	commSize    = 8  // pid, tid
-	taskSize    = 24 // pid, ppid, tid, ptid, time
-	lostSize    = 16 // id, lost
-	// maxRecord is more than any record of ours has: a name of PATH_MAX and
-	// the rest.
-	maxRecord = 4096 + 256
+	headerSize = 8
+	idsSize    = 24 // pid, tid; time; cpu and 4 bytes of nothing
+	mmap2Size  = 64 // from pid to flags
+	commSize   = 8  // pid, tid
+	taskSize   = 24 // pid, ppid, tid, ptid, time
+	lostSize   = 16 // id, lost
+	maxBuildID = 20 // BUILD_ID_SIZE_MAX
 )
 
-// ErrRecord: the bytes are no record of ours.
+// idsSize is the size of what each record has.
+func (l Layout) idsSize() int {
+	if l.ID {
+		return idsSize + 8
+	}
+	return idsSize
+}
+
+// ErrRecord: the bytes are no record that was asked for.
 var ErrRecord = errors.New("malformed perf record")
 
 func bad(what string, n int) error { return fmt.Errorf("%w: %s (%d bytes)", ErrRecord, what, n) }
@@ -79,21 +91,21 @@ func size(b []byte) (int, error) {
 	return n, nil
 }
 
-// trailer is what sampleType asks for. It ends each record (sample_id_all of man 2
+// ids is what each record has. It ends the record (sample_id_all of man 2
 // perf_event_open), but for a sample, which begins with it.
-func trailer(b []byte) []byte {
+func (l Layout) ids(b []byte) []byte {
 	if recordType(b) == unix.PERF_RECORD_SAMPLE {
-		return b[headerSize:][:trailerSize]
+		return b[headerSize:][:l.idsSize()]
 	}
-	return b[len(b)-trailerSize:]
+	return b[len(b)-l.idsSize():]
 }
 
 // when is the time of a whole record.
-func when(b []byte) (tracefs.Time, error) {
-	if len(b) < headerSize+trailerSize {
+func (l Layout) when(b []byte) (tracefs.Time, error) {
+	if len(b) < headerSize+l.idsSize() {
 		return 0, bad("it has no time", len(b))
 	}
-	t := binary.NativeEndian.Uint64(trailer(b)[8:])
+	t := binary.NativeEndian.Uint64(l.ids(b)[8:])
 	if t > math.MaxInt64 {
 		return 0, bad("its time is impossible", len(b))
 	}
@@ -101,21 +113,21 @@ func when(b []byte) (tracefs.Time, error) {
 }
 
 // Decode decodes the record that b begins with and returns its length. Records
-// of other types than those above have only type, time and CPU. r.Name lies in
-// b.
-func Decode(b []byte, r *Record) (int, error) {
+// of other types than those above have only type, time and CPU. The error wraps
+// ErrRecord.
+func (l Layout) Decode(b []byte, r *Record) (int, error) {
 	n, err := size(b)
 	if err != nil {
 		return 0, err
 	}
 	e := binary.NativeEndian
 	*r = Record{Type: e.Uint32(b), Misc: e.Uint16(b[4:])}
-	if r.Time, err = when(b[:n]); err != nil {
+	if r.Time, err = l.when(b[:n]); err != nil {
 		return 0, err
 	}
-	ids := trailer(b[:n])
-	r.CPU = e.Uint32(ids[16:])
-	body := b[headerSize : n-trailerSize]
+	ids := l.ids(b[:n])
+	r.CPU = e.Uint32(ids[len(ids)-8:])
+	body := b[headerSize : n-len(ids)]
 	switch r.Type {
 	case unix.PERF_RECORD_MMAP2:
 		err = r.mmap2(body)
@@ -125,7 +137,7 @@ func Decode(b []byte, r *Record) (int, error) {
 		err = r.task(body)
 	case unix.PERF_RECORD_SAMPLE:
 		r.ids(ids, ids[4:])
-		err = r.sample(b[headerSize+trailerSize : n])
+		err = r.sample(b[headerSize+len(ids) : n])
 	case unix.PERF_RECORD_LOST:
 		if len(body) < lostSize {
 			return 0, bad("a loss without a number", n)
@@ -154,12 +166,12 @@ func (r *Record) mmap2(b []byte) error {
 	r.Addr, r.Len, r.Offset = e.Uint64(b[8:]), e.Uint64(b[16:]), e.Uint64(b[24:])
 	if r.Misc&unix.PERF_RECORD_MISC_MMAP_BUILD_ID != 0 {
 		n := int(b[32])
-		if n > elfid.Max {
+		if n > maxBuildID {
 			return bad("a build ID is too long", n)
 		}
-		r.BuildID, _ = elfid.New(b[36 : 36+n])
+		r.BuildID = b[36 : 36+n]
 	} else {
-		r.Dev = procmap.Dev{Major: e.Uint32(b[32:]), Minor: e.Uint32(b[36:])}
+		r.Major, r.Minor = e.Uint32(b[32:]), e.Uint32(b[36:])
 		r.Inode, r.InodeGeneration = e.Uint64(b[40:]), e.Uint64(b[48:])
 	}
 	r.Prot, r.Flags = e.Uint32(b[56:]), e.Uint32(b[60:])
@@ -209,3 +221,22 @@ func upToNUL(b []byte) []byte {
 	}
 	return b
 }
+
+// recordType is the type of a whole record.
+func recordType(b []byte) uint32 { return binary.NativeEndian.Uint32(b) }
+
+// isLoss reports whether a whole record counts records that were lost.
+func isLoss(b []byte) bool {
+	t := recordType(b)
+	return t == unix.PERF_RECORD_LOST || t == unix.PERF_RECORD_LOST_SAMPLES
+}
+
+// Exec reports whether the record is a process executing another program
+// (COMM; begin_new_exec in fs/exec.c).
+func (r *Record) Exec() bool {
+	return r.Type == unix.PERF_RECORD_COMM && r.Misc&unix.PERF_RECORD_MISC_COMM_EXEC != 0
+}
+
+// Thread reports whether the record is of a thread being made in a process that
+// was there (FORK).
+func (r *Record) Thread() bool { return r.Type == unix.PERF_RECORD_FORK && r.PID == r.ParentPID }

@@ -1,4 +1,4 @@
-package sideband
+package perf
 
 // loss keeps count of the records that a ring had no room for. The kernel tells
 // of them in a LOST record, which it writes with the next record that has room;

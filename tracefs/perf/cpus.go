@@ -1,4 +1,4 @@
-package sideband
+package perf
 
 import (
 	"fmt"
@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// onlineFile lists the CPUs that are on (Documentation/admin-guide/cputopology.rst).
-const onlineFile = "devices/system/cpu/online"
+// OnlineFile, in sysfs, lists the CPUs that are on (Documentation/admin-guide/cputopology.rst).
+const OnlineFile = "devices/system/cpu/online"
 
-// maxCPUs bounds CPU numbers (NR_CPUS is 8192 at most).
-const maxCPUs = 1 << 14
+// MaxCPUs bounds CPU numbers (NR_CPUS is 8192 at most).
+const MaxCPUs = 1 << 14
 
-// onlineCPUs are the CPUs that are on. sys is where sysfs is mounted.
-func onlineCPUs(sys string) ([]int, error) {
-	text, err := os.ReadFile(sys + "/" + onlineFile)
+// OnlineCPUs are the CPUs that are on. sys is where sysfs is mounted.
+func OnlineCPUs(sys string) ([]int, error) {
+	text, err := os.ReadFile(sys + "/" + OnlineFile)
 	if err != nil {
 		return nil, fmt.Errorf("listing the CPUs: %w", err)
 	}
 	list, err := parseCPUs(strings.TrimSpace(string(text)))
 	if err != nil {
-		return nil, fmt.Errorf("listing the CPUs in %s/%s: %w", sys, onlineFile, err)
+		return nil, fmt.Errorf("listing the CPUs in %s/%s: %w", sys, OnlineFile, err)
 	}
 	return list, nil
 }
@@ -36,10 +36,10 @@ func parseCPUs(text string) ([]int, error) {
 		if err == nil && isRange {
 			to, err = strconv.ParseUint(last, 10, 31)
 		}
-		if err != nil || to < from || to >= maxCPUs {
+		if err != nil || to < from || to >= MaxCPUs {
 			return nil, fmt.Errorf("not a list of CPUs: %q", text[:min(len(text), 100)])
 		}
-		for cpu := from; cpu <= to && len(list) < maxCPUs; cpu++ {
+		for cpu := from; cpu <= to && len(list) < MaxCPUs; cpu++ {
 			list = append(list, int(cpu))
 		}
 	}

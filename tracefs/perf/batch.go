@@ -1,0 +1,143 @@
+package perf
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"ustack/tracefs"
+)
+
+// Loss is a time in which records of a CPU are missing.
+type Loss struct {
+	CPU int
+	// Records is how many the kernel had no room for, 0 if that is not known.
+	Records uint64
+	// From is the time of the last record before it, To that of the record that
+	// reports it, or of the reading.
+	From, To tracefs.Time
+}
+
+// Batch is the records of several rings, copied out of them and in order of time.
+// Its zero value is empty. It is used again and again:
+//
+//	batch.Begin()
+//	for _, ring := range rings {
+//		err = batch.Collect(ring, until, lost)
+//	}
+//	batch.Sort()
+//	for time, record := range batch.Until(until) { … }
+//
+// What happens while the rings are read, one after the other, is left for the next
+// time, or effects could come before causes.
+type Batch struct {
+	layout Layout
+	bytes  []byte  // records as the kernel wrote them
+	order  []entry // of those that count
+	later  []byte  // records that are for the next time
+}
+
+// entry is a record in a batch.
+type entry struct {
+	time     tracefs.Time
+	at, size int
+}
+
+// Begin takes what was left for this time.
+func (q *Batch) Begin() {
+	q.bytes, q.order = append(q.bytes[:0], q.later...), q.order[:0]
+	q.later = q.later[:0]
+	_ = q.index(0) // it was before
+}
+
+// Add adds records that are one after the other. The error wraps ErrRecord: what
+// was before is added, the rest is not.
+func (q *Batch) Add(records []byte) error {
+	at := len(q.bytes)
+	q.bytes = append(q.bytes, records...)
+	return q.index(at)
+}
+
+// Collect adds what a ring has, and gives the room back. Each loss is passed to lost
+// where it was found; one is the rest of the ring, if that has what is no record,
+// and then the error wraps ErrRecord. until is the time of the reading.
+func (q *Batch) Collect(r *Ring, until tracefs.Time, lost func(Loss)) error {
+	at, first := len(q.bytes), len(q.order)
+	var full bool
+	q.bytes, full = r.Read(q.bytes)
+	err := q.index(at)
+	for _, e := range q.order[first:] {
+		r.note(q.layout, q.bytes[e.at:e.at+e.size], e.time, lost)
+	}
+	if err != nil {
+		lost(Loss{r.CPU, 0, r.last, until})
+	}
+	if full {
+		r.unrecorded(until, lost)
+	}
+	return err
+}
+
+// note notes the time of a record, and passes on the loss that it may be. If that is
+// malformed, the reader of the record will find out.
+func (r *Ring) note(l Layout, b []byte, t tracefs.Time, lost func(Loss)) {
+	if isLoss(b) {
+		var rec Record
+		if _, err := l.Decode(b, &rec); err == nil {
+			if n := r.loss.record(rec.Lost); n > 0 {
+				lost(Loss{r.CPU, n, r.last, t})
+			}
+		}
+	}
+	r.last = max(r.last, t)
+}
+
+// unrecorded asks for losses of which there is no record yet, because the ring was
+// full to the end.
+func (r *Ring) unrecorded(until tracefs.Time, lost func(Loss)) {
+	all, err := r.Lost()
+	n := r.loss.report(all)
+	if err != nil || n > 0 {
+		lost(Loss{r.CPU, n, r.last, until})
+	}
+}
+
+// index adds the records from a place on to the order, up to one that is none.
+func (q *Batch) index(at int) error {
+	for at < len(q.bytes) {
+		n, err := size(q.bytes[at:])
+		if err != nil {
+			return err
+		}
+		t, err := q.layout.when(q.bytes[at : at+n])
+		if err != nil {
+			return err
+		}
+		q.order = append(q.order, entry{t, at, n})
+		at += n
+	}
+	return nil
+}
+
+// Sort puts the records in order of time. Those of one time stay as they were
+// added.
+func (q *Batch) Sort() {
+	slices.SortStableFunc(q.order, func(a, b entry) int { return cmp.Compare(a.time, b.time) })
+}
+
+// Until yields the records up to a time. It keeps those that are later for the next
+// batch. A record is valid until the next Begin.
+func (q *Batch) Until(until tracefs.Time) iter.Seq2[tracefs.Time, []byte] {
+	return func(yield func(tracefs.Time, []byte) bool) {
+		more := true
+		for _, e := range q.order {
+			b := q.bytes[e.at : e.at+e.size]
+			switch {
+			case e.time <= until:
+				more = more && yield(e.time, b)
+			case !isLoss(b):
+				q.later = append(q.later, b...)
+			}
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package perf_test
+
+import (
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/tracefs"
+	"ustack/tracefs/perf"
+	"ustack/tracefs/perf/perftest"
+)
+
+func task(t uint64, cpu uint32) []byte {
+	return perftest.Record(unix.PERF_RECORD_FORK, 0, t, cpu, int32(2), int32(1), int32(2), int32(1), t)
+}
+
+func lostRecords(n, t uint64, cpu uint32) []byte {
+	return perftest.Record(unix.PERF_RECORD_LOST, 0, t, cpu, uint64(1), n)
+}
+
+// collect reads rings into a batch.
+func collect(q *perf.Batch, until tracefs.Time, rings ...*perftest.Ring) (times []tracefs.Time, losses []perf.Loss, malformed int) {
+	q.Begin()
+	for _, r := range rings {
+		if q.Collect(r.Ring, until, func(l perf.Loss) { losses = append(losses, l) }) != nil {
+			malformed++
+		}
+	}
+	q.Sort()
+	for t := range q.Until(until) {
+		times = append(times, t)
+	}
+	return times, losses, malformed
+}
+
+// TestBatch: records of several CPUs come in order of time, what is after the call
+// waits for the next one, and a loss is from the last record to the one that reports
+// it.
+func TestBatch(t *testing.T) {
+	a, b := perftest.NewRing(0, 1<<14), perftest.NewRing(1, 1<<14)
+	a.Begin(5)
+	a.Write(task(10, 0), task(40, 0), task(110, 0))
+	b.Write(task(20, 1), lostRecords(5, 30, 1), lostRecords(2, 35, 1), task(50, 1))
+	var q perf.Batch
+	times, losses, malformed := collect(&q, 100, a, b)
+	if want := []tracefs.Time{10, 20, 30, 35, 40, 50}; !slices.Equal(times, want) || malformed != 0 {
+		t.Errorf("times %v, %d malformed", times, malformed)
+	}
+	if want := []perf.Loss{{CPU: 1, Records: 5, From: 20, To: 30}, {CPU: 1, Records: 2, From: 30, To: 35}}; !slices.Equal(losses, want) {
+		t.Errorf("losses %v", losses)
+	}
+	a.Write(make([]byte, 8))
+	times, losses, malformed = collect(&q, 200, a, b)
+	if want := []tracefs.Time{110}; !slices.Equal(times, want) || malformed != 1 {
+		t.Errorf("times %v, %d malformed", times, malformed)
+	}
+	if want := []perf.Loss{{CPU: 0, From: 110, To: 200}}; !slices.Equal(losses, want) {
+		t.Errorf("losses %v", losses)
+	}
+}

@@ -1,0 +1,22 @@
+package perf
+
+import (
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Poll waits until one of the descriptors is readable, at most for d. It may be
+// called by another goroutine than that of the rings. A CPU that went off makes it
+// return at once, until its ring is closed.
+func Poll(fds []int, d time.Duration) error {
+	list := make([]unix.PollFd, len(fds))
+	for i, fd := range fds {
+		list[i] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
+	}
+	if _, err := unix.Poll(list, int(d/time.Millisecond)); err != nil && err != unix.EINTR {
+		return fmt.Errorf("waiting for perf records: %w", err)
+	}
+	return nil
+}
