@@ -6,8 +6,13 @@
 //		return perf.Event{Tracepoint: id, Raw: true, Clock: clock, Wakeup: size / 4}.Open(perf.OnCPU(cpu))
 //	})
 //
-// [Batch] copies what is in the rings, which gives the room back at once, for a
-// reader that needs long for each record.
+// There are two ways to read rings. [Batch] copies what is in them, which gives
+// the room back at once, for a reader that needs long for each record. [Merge]
+// reads the records where the kernel wrote them, for a reader that is quick.
+//
+// [Sampler] is put together of these: it takes the registers of user space, and a
+// copy of the user stack, of each thread that hits a tracepoint. Package
+// tracefs/perf/join finds the record of ftrace that belongs to such a sample.
 //
 // What the records mean is for others to say: filemap/sideband follows mappings
 // with them.

@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"fmt"
 	"runtime"
 	"unsafe"
 
@@ -78,6 +79,9 @@ func (p Place) Into(r *Ring) Place {
 	return p
 }
 
+// Layout is that of its records.
+func (e *Event) Layout() Layout { return Layout{ID: e.ID} }
+
 // attributes are the event as the kernel takes it.
 func (e *Event) attributes() *unix.PerfEventAttr {
 	attr := &unix.PerfEventAttr{
@@ -137,14 +141,16 @@ func (e *Event) sampled(attr *unix.PerfEventAttr) {
 }
 
 // Open opens the event and returns its descriptor. The error is that of
-// perf_event_open(2), or of ioctl(2) if the filter was refused; see Refusal.
+// perf_event_open(2), see Refusal, or wraps ErrFilter.
 func (e Event) Open(at Place) (fd int, err error) {
 	defer privilege.Raise(privilege.Perf).Lower()
 	if fd, err = unix.PerfEventOpen(e.attributes(), at.tid, at.cpu, -1, unix.PERF_FLAG_FD_CLOEXEC); err != nil {
 		return -1, err
 	}
 	if e.Filter != "" {
-		err = setFilter(fd, e.Filter)
+		if err = setFilter(fd, e.Filter); err != nil {
+			err = fmt.Errorf("%w: %q: %w", ErrFilter, e.Filter, err)
+		}
 	}
 	if err == nil && at.output >= 0 {
 		err = unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_OUTPUT, at.output)
@@ -169,4 +175,12 @@ func setFilter(fd int, filter string) error {
 		return e
 	}
 	return nil
+}
+
+// number is the number that records of the event have (Layout.ID).
+func number(fd int) (id uint64, err error) {
+	if _, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.PERF_EVENT_IOC_ID, uintptr(unsafe.Pointer(&id))); e != 0 {
+		return 0, e
+	}
+	return id, nil
 }

@@ -240,3 +240,12 @@ func (r *Record) Exec() bool {
 // Thread reports whether the record is of a thread being made in a process that
 // was there (FORK).
 func (r *Record) Thread() bool { return r.Type == unix.PERF_RECORD_FORK && r.PID == r.ParentPID }
+
+// number is the number of the event that a whole record is of, 0 if the layout has
+// none.
+func (l Layout) number(b []byte) uint64 {
+	if !l.ID {
+		return 0
+	}
+	return binary.NativeEndian.Uint64(l.ids(b)[16:])
+}

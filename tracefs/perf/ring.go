@@ -21,14 +21,15 @@ type Ring struct {
 	// CPU is the CPU whose records the ring has.
 	CPU int
 
-	fd    int
-	extra []int  // events whose records go here, too
-	mem   []byte // as mapped: a page that describes it, then data
-	data  []byte
-	head  *uint64 // of the kernel
-	tail  *uint64 // ours
-	loss  loss
-	last  tracefs.Time // of the last record
+	fd      int
+	extra   []int  // events whose records go here, too
+	mem     []byte // as mapped: a page that describes it, then data
+	data    []byte
+	head    *uint64 // of the kernel
+	tail    *uint64 // ours
+	loss    loss
+	wrapped []byte       // a record that wraps around the end
+	last    tracefs.Time // of the last record
 }
 
 const (
@@ -119,6 +120,17 @@ func (r *Ring) Read(b []byte) (_ []byte, full bool) {
 	}
 	atomic.StoreUint64(r.tail, head)
 	return b, size-n < maxRecord
+}
+
+// view is the memory from a place in the ring on, n bytes of it: where it wraps
+// around the end, a copy.
+func (r *Ring) view(at uint64, n int) []byte {
+	from := r.data[at&uint64(len(r.data)-1):]
+	if len(from) >= n {
+		return from[:n]
+	}
+	r.wrapped = append(append(r.wrapped[:0], from...), r.data[:n-len(from)]...)
+	return r.wrapped
 }
 
 // Lost is how many records the kernel had no room for since the ring was opened.
