@@ -22,7 +22,7 @@ func (r *Reader) Open(pid int) (*Handle, error) {
 }
 
 func (r *Reader) openProcess(pid int) (Handle, error) {
-	fd, err := r.openOf(pid, "maps")
+	fd, err := r.openMaps(pid)
 	if err == unix.ENOENT || err == unix.ESRCH {
 		err = ErrGone // before, or while, its folder was opened
 	}

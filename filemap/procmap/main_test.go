@@ -38,6 +38,12 @@ func helper(mode string) {
 		err = mapHoles()
 	case "read":
 		err = readAsOther(os.Args[1])
+	case "held":
+		if _, err = os.Open(os.Args[1]); err == nil {
+			fmt.Println("ready")
+			waitForEnd()
+			err = syscall.Exec("/proc/self/exe", os.Args[:1], nil)
+		}
 	case "exec":
 		fmt.Println("ready")
 		waitForEnd()

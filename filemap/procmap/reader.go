@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap"
+	"ustack/filemap/bounded"
 	"ustack/filemap/elfid"
 	"ustack/tracefs/privilege"
 )
@@ -21,6 +22,9 @@ var (
 	// ErrNoMemory: there is a process, but no user memory: a kernel thread, a
 	// zombie.
 	ErrNoMemory = errors.New("no user memory (a kernel thread or a zombie)")
+	// ErrHeld: the kernel gives the memory to no reader, as long as the process
+	// executes a program and another party keeps it from the end of that.
+	ErrHeld = errors.New("held up while it executes a program")
 )
 
 // ProcessError tells which process could not be read, and why.
@@ -78,6 +82,8 @@ type Reader struct {
 	kernel map[int]uint64
 	mounts mounts
 	ask    bool // for all build IDs, whatever is remembered
+	opens  *bounded.Calls
+	held   map[int]*opening // the calls that have not come back, by PID
 }
 
 // NewReader finds out what the kernel can do and returns a Reader. It fails if
@@ -86,7 +92,7 @@ func NewReader(opt Options) (*Reader, error) {
 	if opt.Proc == "" {
 		opt.Proc = "/proc"
 	}
-	r := &Reader{opt: opt, buf: newBuffers()}
+	r := &Reader{opt: opt, buf: newBuffers(), opens: bounded.New(openWait)}
 	if err := r.detect(); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,41 @@
+package procmap
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap/bounded"
+	"ustack/filemap/fusetest"
+)
+
+// TestHeldExec: a process that is kept in the middle of an exec by a file system in
+// user space keeps no reader, and is not waited for twice.
+func TestHeldExec(t *testing.T) {
+	bothSources(t, Options{Stat: true}, func(t *testing.T, r *Reader) {
+		s := fusetest.Start(t, []byte("a file"))
+		h := startHelper(t, "held", s.Path)
+		t.Cleanup(func() { _ = unix.Unmount(s.Dir, unix.MNT_FORCE|unix.MNT_DETACH) }) // lets it go, so that it can be killed
+		s.Silence()
+		h.in.Close()
+		for s.Asked() == 0 { // until it closes the file
+			time.Sleep(time.Millisecond)
+		}
+		r.opens = bounded.New(20 * time.Millisecond)
+		var p Process
+		for range 3 {
+			if err := r.Process(h.pid, &p); !errors.Is(err, ErrHeld) {
+				t.Errorf("the process gives %v", err)
+			}
+		}
+		if len(r.held) != 1 {
+			t.Errorf("%d calls have not come back", len(r.held))
+		}
+		if err := r.Process(os.Getpid(), &p); err != nil || len(p.Mappings) == 0 {
+			t.Errorf("another process: %d mappings, %v", len(p.Mappings), err)
+		}
+	})
+}
