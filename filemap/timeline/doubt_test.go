@@ -3,6 +3,7 @@ package timeline
 import (
 	"testing"
 
+	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/tracefs"
 )
@@ -39,12 +40,24 @@ func TestJudgeDoubt(t *testing.T) {
 	spaces.Exit(5, 68_000)
 	spaces.Fork(1, 7, 61_000) // of a process of which nobody knows what it was by then
 	spaces.Fork(7, 8, 62_000)
+	spaces.Map(11, stays, 1000)
+	spaces.Exec(11, "again", 66_000) // and another program before, perhaps
+	spaces.Map(11, stays, 66_000)
+	vdso := func(start uint64) *procmap.Mapping {
+		return &procmap.Mapping{Start: start, End: start + page, Perms: procmap.Read | procmap.Exec, Name: "[vdso]", Kind: procmap.VDSO}
+	}
+	spaces.Map(12, stays, 1000) // executed itself, on a CPU of which nothing is known
+	spaces.Map(12, vdso(0x7fff_0000_1000), 1000)
+	spaces.Unmap(12, 0x7fff_0000_1000, 0x7fff_0000_2000, 70_000)
+	spaces.Map(12, vdso(0x7fff_0000_5000), 70_000)
+	spaces.Map(13, stays, 1000)
+	spaces.Map(13, vdso(0x7fff_0000_1000), 1000)
 	spaces.Fork(77, 10, 62_000)
 	spaces.Map(10, stays, 63_000)
 	spaces.Fork(1, 6, 59_000)
 	spaces.Exec(6, "old", 59_000)
 	spaces.MapExact(6, elf("/bin/old", page, 2*page, 0), 59_000)
-	threads := someThreads{before: map[int]int{1: 1, 2: 2, 3: 1, 4: 1, 5: 5, 6: 6, 7: 7, 8: 8, 9: 9, 10: 10}, after: map[int]int{1: 1, 3: 9}}
+	threads := someThreads{before: map[int]int{1: 1, 2: 2, 3: 1, 4: 1, 5: 5, 6: 6, 7: 7, 8: 8, 9: 9, 10: 10, 11: 11, 12: 12, 13: 13}, after: map[int]int{1: 1, 3: 9, 11: 11, 12: 12, 13: 13}}
 	j := New(Options{Spaces: spaces, Threads: threads, Stamp: TextStamp(), Doubtful: func(at tracefs.Time) (missed, until tracefs.Time, doubtful bool) {
 		switch {
 		case at >= 90_000:
@@ -77,6 +90,10 @@ func TestJudgeDoubt(t *testing.T) {
 		{8, 65_000, 3 * page, "lost"},
 		{9, 65_000, page, "/bin/new+0x0 verified"},
 		{10, 65_000, page, "lost"},
+		{11, 55_000, page, "lost"}, // of the program that it became later
+		{12, 55_000, page, "lost"},
+		{13, 55_000, page, "/lib/stays+0x0 late"},
+		{11, 67_000, page, "/lib/stays+0x0 verified"},
 		{1, 55_000, 1 << 63, "no-vma"},
 	} {
 		s := stack(test.tid, test.time, test.addr)

@@ -176,18 +176,6 @@ func (j *Judge) stays(tid, pid int, until tracefs.Time) bool {
 	return ok && !late && now == pid
 }
 
-// doubted gives an address of a time of doubt its file if it was in the same
-// place of the same file before and after: nothing tells what was in between.
-func (j *Judge) doubted(sp *space.Space, addr uint64, t, until tracefs.Time, stays bool, o *resolve.Outcome) {
-	v, _ := j.find(sp, addr, t)
-	after, ok := sp.Lookup(addr, until)
-	if isUser(addr) && (!stays || !v.found || v.place.Late || !ok || !same(v.place, after)) {
-		*o = resolve.Unnamed(filemap.Lost)
-		return
-	}
-	*o = j.outcome(v, addr)
-}
-
 // process is the process of a thread and its address space, nil if unknown.
 // late tells that it may be another one.
 func (j *Judge) process(tid int, t tracefs.Time) (pid int, sp *space.Space, late bool) {

@@ -57,7 +57,7 @@ func (c *command) run() {
 	case err == nil:
 		say("%s: ok, %v", c.name, took)
 	case c.old != "" && strings.Contains(out.String()+errs.String(), c.old):
-		say("%s: this kernel has none", c.name)
+		say("%s: this kernel lacks what it needs, and that was said", c.name)
 	default:
 		say("FAIL: %s: %v after %v\n%s", c.name, err, took, tail(errs.String()))
 	}

@@ -16,13 +16,14 @@ import (
 
 // frame and event are what live --format=json says of them.
 type frame struct {
-	Offset, Address, Path, Reason string
+	Offset, Address, Path, Reason, Trust string
 }
 
 type event struct {
 	Type, Comm, Name, Args string
 
-	Stack []frame
+	Stack   []frame
+	NoStack string `json:"no_stack"`
 }
 
 // verdict is what came of comparing tagged stacks with the truth.
@@ -99,6 +100,10 @@ func judge(path string) (*verdict, error) {
 
 // compare compares one stack. We have the same code at the same addresses.
 func (v *verdict) compare(e *event, path string, at func(offset uint64) uint64) {
+	if e.NoStack != "" {
+		v.unresolved["lost"] += len(chain)
+		return
+	}
 	v.stacks++
 	calls := 0
 	for i := range e.Stack {
@@ -121,7 +126,7 @@ func (v *verdict) compare(e *event, path string, at func(offset uint64) uint64) 
 		case f.Path == "":
 			v.unresolved[f.Reason]++
 		case f.Path != path || err != nil || at(offset) != address:
-			v.fail(e, "frame %d, of %s, is %s+%s, want %s", i, name, f.Path, f.Offset, path)
+			v.fail(e, "frame %d, of %s, is %s+%s (%s), want %s", i, name, f.Path, f.Offset, f.Trust, path)
 		default:
 			v.right++
 		}
