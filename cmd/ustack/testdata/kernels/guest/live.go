@@ -76,7 +76,7 @@ func (t *trial) run() {
 		defer close(stop)
 		go toggle(stop)
 	}
-	_, errs, err := ustack(append(args, "--", "/disk/guest", "storm", "12")...)
+	_, errs, err := ustack(append(args, "--", "/disk/guest", "storm", rounds())...)
 	if err != nil {
 		say("FAIL: live by %s: %v\n%s", t.name, err, tail(errs))
 		return
@@ -100,6 +100,18 @@ func (t *trial) run() {
 			}
 		}
 	}
+}
+
+// rounds is how many programs start in a trial: what the kernel was booted with
+// (rounds=N), or some.
+func rounds() string {
+	line, _ := os.ReadFile("/proc/cmdline")
+	for word := range strings.FieldsSeq(string(line)) {
+		if n, ok := strings.CutPrefix(word, "rounds="); ok {
+			return n
+		}
+	}
+	return "12"
 }
 
 // toggle switches a processor off and on until it is to stop.
