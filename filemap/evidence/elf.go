@@ -17,7 +17,8 @@ import (
 // sysroot is a folder with files at the paths of another machine. Nothing
 // outside of it is ever opened, whatever a trace calls a path.
 type sysroot struct {
-	root *os.Root
+	root  *os.Root
+	files *openfile.Opener
 }
 
 func openSysroot(dir string) (*sysroot, error) {
@@ -25,14 +26,14 @@ func openSysroot(dir string) (*sysroot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the sysroot: %w", err)
 	}
-	return &sysroot{root}, nil
+	return &sysroot{root, openfile.NewOpener(0)}, nil
 }
 
 // elfFile is the code of a mapped file.
 type elfFile struct {
 	usable  bool
 	machine elf.Machine
-	file    *os.File
+	file    *openfile.File
 }
 
 // open opens the file of a mapping, once. It is usable only if it is the same
@@ -46,7 +47,7 @@ func (r *sysroot) open(m *mapped) *elfFile {
 	if name == "" || name[0] == '[' {
 		return m.elf
 	}
-	f, err := openfile.In(r.root, name)
+	f, err := r.files.In(r.root, name)
 	if err != nil {
 		return m.elf
 	}
@@ -59,7 +60,7 @@ func (r *sysroot) open(m *mapped) *elfFile {
 }
 
 // read looks at the file's headers.
-func (x *elfFile) read(f *os.File, m *mapped) bool {
+func (x *elfFile) read(f *openfile.File, m *mapped) bool {
 	id, err := elfid.Read(f)
 	if err != nil {
 		return false

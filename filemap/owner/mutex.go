@@ -1,6 +1,10 @@
 package owner
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"ustack/filemap/procmem"
+)
 
 // mutex is the beginning of pthread_mutex_t as glibc has it since 2.3 on 64-bit
 // machines, or any 24 bytes.
@@ -10,9 +14,9 @@ type mutex struct {
 
 const mutexSize = 24
 
-func (m *mutex) read(pid int, addr uint64) error {
+func (m *mutex) read(memory *procmem.Reader, pid int, addr uint64) error {
 	var b [mutexSize]byte
-	if err := memory(pid, addr, b[:]); err != nil {
+	if err := memory.Read(pid, procmem.Part{Addr: addr, To: b[:]}); err != nil {
 		return err
 	}
 	m.parse(b[:])

@@ -8,10 +8,8 @@ import (
 	"fmt"
 	"path"
 
-	"golang.org/x/sys/unix"
-
 	"ustack/filemap/procmap"
-	"ustack/tracefs/privilege"
+	"ustack/filemap/procmem"
 )
 
 // Why there is no owner.
@@ -45,13 +43,14 @@ type Owner struct {
 
 // Reader reads owners. It is for one goroutine.
 type Reader struct {
-	maps *procmap.Reader
-	p    procmap.Process
+	maps   *procmap.Reader
+	memory *procmem.Reader
+	p      procmap.Process
 }
 
 // NewReader returns a Reader that finds processes by maps, which must read
 // executable mappings.
-func NewReader(maps *procmap.Reader) *Reader { return &Reader{maps: maps} }
+func NewReader(maps *procmap.Reader) *Reader { return &Reader{maps: maps, memory: procmem.New(0)} }
 
 // Read reads who holds the lock at an address of a process for which one of its
 // threads waits. The thread waits there before the reading and after it, so that
@@ -66,7 +65,7 @@ func (r *Reader) Read(pid, tid int, addr uint64) (Owner, error) {
 		return Owner{}, fmt.Errorf("reading the owner of %#x in process %d: %w", addr, pid, ErrMoved)
 	}
 	var m mutex
-	if err := m.read(pid, addr); err != nil {
+	if err := m.read(r.memory, pid, addr); err != nil {
 		return Owner{}, err
 	}
 	after, err := r.call(pid, tid)
@@ -117,17 +116,3 @@ func (r *Reader) hasGlibc(pid int) bool {
 	return false
 }
 
-// memory is read by process_vm_readv(2), which stops nobody.
-func memory(pid int, addr uint64, to []byte) error {
-	defer privilege.Raise(privilege.Processes).Lower()
-	local := []unix.Iovec{{Base: &to[0]}}
-	local[0].SetLen(len(to))
-	n, err := unix.ProcessVMReadv(pid, local, []unix.RemoteIovec{{Base: uintptr(addr), Len: len(to)}}, 0)
-	if err == nil && n != len(to) {
-		err = unix.EFAULT
-	}
-	if err != nil {
-		return fmt.Errorf("reading the memory of process %d at %#x: %w", pid, addr, err)
-	}
-	return nil
-}

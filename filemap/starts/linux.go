@@ -9,14 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap/procmap"
+	"ustack/filemap/procmem"
 	"ustack/tracefs"
 	"ustack/tracefs/privilege"
 )
 
 // linux asks the kernel.
 type linux struct {
-	stat *procmap.Reader
-	boot tracefs.Time // what the clock of the times that threads began at is ahead, at least
+	stat   *procmap.Reader
+	reader *procmem.Reader
+	boot   tracefs.Time // what the clock of the times that threads began at is ahead, at least
 }
 
 // NewReader returns a Reader of the threads that a proc file system shows, /proc
@@ -34,7 +36,7 @@ func NewReader(proc string, lives Lives) (*Reader, error) {
 	for range tries {
 		boot = max(boot, clock(unix.CLOCK_BOOTTIME)-clock(unix.CLOCK_MONOTONIC))
 	}
-	return &Reader{machine: &linux{stat: stat, boot: boot}, lives: lives}, nil
+	return &Reader{machine: &linux{stat: stat, reader: procmem.New(0), boot: boot}, lives: lives}, nil
 }
 
 func (l *linux) now() tracefs.Time { return clock(unix.CLOCK_MONOTONIC) }
@@ -60,21 +62,9 @@ func (l *linux) list(tid int) (head uint64, err error) {
 	return head, nil
 }
 
-// memory is read by process_vm_readv(2), which stops nobody.
+// memory is read with a time limit.
 func (l *linux) memory(tid int, a uint64, toA []byte, b uint64, toB []byte) error {
-	defer privilege.Raise(privilege.Processes).Lower()
-	local := []unix.Iovec{{Base: &toA[0]}, {Base: &toB[0]}}
-	local[0].SetLen(len(toA))
-	local[1].SetLen(len(toB))
-	remote := []unix.RemoteIovec{{Base: uintptr(a), Len: len(toA)}, {Base: uintptr(b), Len: len(toB)}}
-	n, err := unix.ProcessVMReadv(tid, local, remote, 0)
-	if err == nil && n != len(toA)+len(toB) {
-		err = unix.EFAULT
-	}
-	if err != nil {
-		return fmt.Errorf("reading the memory of thread %d at %#x: %w", tid, a, err)
-	}
-	return nil
+	return l.reader.Read(tid, procmem.Part{Addr: a, To: toA}, procmem.Part{Addr: b, To: toB})
 }
 
 // tick is how exact the kernel tells when threads began: USER_HZ is 100

@@ -28,7 +28,7 @@ type object struct {
 	in    folder
 	name  string // in the folder
 	path  string // as people call it
-	file  *os.File
+	file  *openfile.File
 	image *image.Image
 	id    elfid.ID
 }
@@ -46,18 +46,19 @@ type folder struct {
 	root *os.Root // nil for everything
 	// traced: names in it are those of the trace, not of the user.
 	traced bool
+	files  *openfile.Opener
 }
 
 // open opens a regular file. Other things at a path that a trace names, such
 // as a device, are not touched.
-func (f folder) open(name string) (*os.File, error) {
+func (f folder) open(name string) (*openfile.File, error) {
 	switch {
 	case f.root != nil:
-		return openfile.In(f.root, name)
+		return f.files.In(f.root, name)
 	case f.traced:
-		return openfile.Named(name)
+		return f.files.Named(name)
 	}
-	return openfile.Path(name)
+	return f.files.Path(name)
 }
 
 // path is how people call a file of the folder.
@@ -246,26 +247,19 @@ func openWith(in folder, name string, read func(*object) error) (*object, error)
 }
 
 func (o *object) readAlternative() error {
-	info, err := o.file.Stat()
-	if err != nil {
-		return err
-	}
-	if o.image, err = image.OpenAny(o.file, info.Size()); err != nil {
+	var err error
+	if o.image, err = image.OpenAny(o.file, o.file.Size()); err != nil {
 		return err
 	}
 	o.id, _ = elfid.New(o.image.NoteID())
 	return nil
 }
 
-func (o *object) read() error {
-	info, err := o.file.Stat()
-	if err != nil {
-		return err
-	}
+func (o *object) read() (err error) {
 	if o.id, err = elfid.Read(o.file); err != nil {
 		return err
 	}
-	o.image, err = image.Open(o.file, info.Size())
+	o.image, err = image.Open(o.file, o.file.Size())
 	return err
 }
 
@@ -397,11 +391,8 @@ func (f *finder) alternative(from *object, path string, id []byte, tries *[]Try)
 }
 
 // checksum is the CRC-32 of a file that .gnu_debuglink has.
-func checksum(f *os.File) (uint32, error) {
+func checksum(f *openfile.File) (uint32, error) {
 	h := crc32.NewIEEE()
-	info, err := f.Stat()
-	if err == nil {
-		_, err = io.Copy(h, io.NewSectionReader(f, 0, info.Size()))
-	}
+	_, err := io.Copy(h, io.NewSectionReader(f, 0, f.Size()))
 	return h.Sum32(), err
 }

@@ -15,6 +15,7 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/callsite"
+	"ustack/filemap/openfile"
 )
 
 // Options tell where to look.
@@ -69,7 +70,8 @@ func New(opt Options) (*Symbols, error) {
 	}
 	s := &Symbols{opt: opt, files: make(map[*filemap.File]*source)}
 	s.find.debug, s.find.fetch = opt.DebugDirs, opt.Fetch
-	s.find.system.traced = true
+	files := openfile.NewOpener(0)
+	s.find.system.traced, s.find.system.files, s.find.everyone.files = true, files, files
 	if opt.Home != "" {
 		s.find.cache = filepath.Join(opt.Home, ".debug")
 	}
@@ -85,9 +87,10 @@ func New(opt Options) (*Symbols, error) {
 	if opt.Sysroot != "" {
 		root, err := os.OpenRoot(opt.Sysroot)
 		if err != nil {
+			files.Close()
 			return nil, fmt.Errorf("opening the sysroot: %w", err)
 		}
-		s.find.system, s.find.sysroot = folder{name: opt.Sysroot, root: root}, true
+		s.find.system, s.find.sysroot = folder{name: opt.Sysroot, root: root, files: files}, true
 	}
 	return s, nil
 }
@@ -102,6 +105,7 @@ func (s *Symbols) Close() {
 	if s.find.system.root != nil {
 		_ = s.find.system.root.Close()
 	}
+	s.find.system.files.Close()
 }
 
 // Name names the code at an offset of a file. ran tells that the thread was at

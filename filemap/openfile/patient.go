@@ -1,0 +1,238 @@
+package openfile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap/bounded"
+)
+
+// Opener opens files with a time limit, and has them read with one: a file of a file
+// system in user space, or of a server, can let its reader wait for ever. Files of
+// disks are read as they are. It may be used by several goroutines. The zero value is
+// not ready: see NewOpener.
+type Opener struct {
+	calls *bounded.Calls
+	root  int // the root directory, if files there need no time limit; else negative
+
+	mu   sync.Mutex
+	slow map[string]time.Time // directories in which a file took too long, and when
+}
+
+const (
+	// slowAge is how long no file of a directory is opened after one took too long.
+	slowAge = time.Minute
+	maxSlow = 1 << 10
+	// piece is how much is read at once where there is a limit: a server that is
+	// only slow has time for that.
+	piece = 256 << 10
+)
+
+// NewOpener returns an Opener that waits this long for each answer,
+// bounded.DefaultWait if 0.
+func NewOpener(wait time.Duration) *Opener {
+	o := &Opener{calls: bounded.New(wait), root: -1}
+	var system unix.Statfs_t
+	if unix.Statfs("/", &system) != nil || !isDisk(&system) && system.Type != unix.OVERLAYFS_SUPER_MAGIC {
+		return o
+	}
+	if fd, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
+		o.root = fd
+	}
+	return o
+}
+
+// Close ends the use of the Opener. Files that it has opened stay open.
+func (o *Opener) Close() {
+	if o.root >= 0 {
+		_ = unix.Close(o.root) // of a path
+	}
+	o.root = -1
+}
+
+// Named is Named with a time limit.
+func (o *Opener) Named(name string) (*File, error) {
+	if !below(name) {
+		if fd := o.near(name); fd >= 0 {
+			return nearby(name, fd)
+		}
+	}
+	return o.open(name, name, func() (*os.File, error) { return Named(name) })
+}
+
+// Path is Path with a time limit.
+func (o *Opener) Path(name string) (*File, error) {
+	if fd := o.near(name); fd >= 0 {
+		return nearby(name, fd)
+	}
+	return o.open(name, name, func() (*os.File, error) { return Path(name) })
+}
+
+// In is In with a time limit.
+func (o *Opener) In(root *os.Root, name string) (*File, error) {
+	return o.open(name, path.Join(root.Name(), name), func() (*os.File, error) { return In(root, name) })
+}
+
+// near is the descriptor of a path that stays on the file system of the root
+// directory, so that going there asks no server; negative if it does not.
+func (o *Opener) near(name string) (fd int) {
+	rest := strings.TrimLeft(name, "/")
+	if o.root < 0 || rest == "" || rest == name {
+		return -1
+	}
+	fd, err := unix.Openat2(o.root, rest, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_IN_ROOT})
+	if err != nil {
+		return -1
+	}
+	return fd
+}
+
+// nearby opens a file that is near.
+func nearby(name string, fd int) (*File, error) {
+	r := look(func() (*os.File, error) { return open(name, func() (int, error) { return fd, nil }) })
+	if r.err != nil {
+		return nil, r.err
+	}
+	return &File{file: r.file, size: r.size}, nil
+}
+
+// opened is what became of opening a file.
+type opened struct {
+	file *os.File
+	size int64
+	disk bool
+	err  error
+}
+
+func look(open func() (*os.File, error)) (r opened) {
+	if r.file, r.err = open(); r.err != nil {
+		return r
+	}
+	info, err := r.file.Stat()
+	if err != nil {
+		_ = r.file.Close()
+		return opened{err: err}
+	}
+	var system unix.Statfs_t
+	r.size = info.Size()
+	r.disk = unix.Fstatfs(int(r.file.Fd()), &system) == nil && isDisk(&system)
+	return r
+}
+
+func (o *Opener) open(name, full string, open func() (*os.File, error)) (*File, error) {
+	dir := path.Dir(full)
+	if o.isSlow(dir) {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: bounded.ErrRefused}
+	}
+	r := new(opened) // the call may go on without us
+	err := o.calls.Do(func() { *r = look(open) })
+	if errors.Is(err, bounded.ErrSlow) {
+		o.note(dir)
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	f := &File{file: r.file, size: r.size}
+	if !r.disk {
+		f.calls = o.calls
+	}
+	return f, nil
+}
+
+func (o *Opener) isSlow(dir string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	since, slow := o.slow[dir]
+	return slow && time.Since(since) < slowAge
+}
+
+func (o *Opener) note(dir string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.slow == nil || len(o.slow) >= maxSlow {
+		o.slow = make(map[string]time.Time)
+	}
+	o.slow[dir] = time.Now()
+}
+
+// isDisk reports whether a file system is on a disk or in memory, where no server is
+// asked for what is read (include/uapi/linux/magic.h; fs/xfs/xfs_super.h has xfs's).
+func isDisk(system *unix.Statfs_t) bool {
+	const xfs = 0x58465342
+	switch int64(system.Type) {
+	case unix.EXT4_SUPER_MAGIC, xfs, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.RAMFS_MAGIC,
+		unix.SQUASHFS_MAGIC, unix.EROFS_SUPER_MAGIC_V1:
+		return true
+	}
+	return false
+}
+
+// File is a file that is read with a time limit, if need be. It may be used by
+// several goroutines.
+type File struct {
+	file  *os.File
+	size  int64
+	calls *bounded.Calls // nil on a disk
+
+	mu   sync.Mutex
+	gone error // why it is not read any more
+}
+
+// Size is how many bytes the file had when it was opened.
+func (f *File) Size() int64 { return f.size }
+
+// ReadAt implements io.ReaderAt. After an answer that did not come in time nothing is
+// read any more: bounded.ErrSlow, or bounded.ErrRefused if too many others were slow.
+func (f *File) ReadAt(b []byte, off int64) (n int, err error) {
+	if f.calls == nil {
+		return f.file.ReadAt(b, off)
+	}
+	for n < len(b) && err == nil {
+		var k int
+		k, err = f.piece(b[n:min(len(b), n+piece)], off+int64(n))
+		n += k
+	}
+	return n, err
+}
+
+func (f *File) piece(b []byte, off int64) (n int, err error) {
+	f.mu.Lock()
+	err = f.gone
+	f.mu.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	// The call may go on without us.
+	late := &struct {
+		b   []byte
+		n   int
+		err error
+	}{b: make([]byte, len(b))}
+	if err := f.calls.Do(func() { late.n, late.err = f.file.ReadAt(late.b, off) }); err != nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.gone = &fs.PathError{Op: "read", Path: f.file.Name(), Err: err}
+		return 0, f.gone
+	}
+	return copy(b, late.b[:late.n]), late.err
+}
+
+// Close closes the file. A server is told, too, but not waited for.
+func (f *File) Close() error {
+	if f.calls == nil {
+		return f.file.Close()
+	}
+	go func() { _ = f.file.Close() }() // was only read
+	return nil
+}
