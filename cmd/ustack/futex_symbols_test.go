@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"ustack/filemap/space"
 )
@@ -90,12 +92,33 @@ func TestFutexLiveLocks(t *testing.T) {
 		program, library := buildLocks(t, flags...)
 		cmd := exec.Command(ustackBinary(t), "futex", "--live", "-q", "--symbols", "--json", "--top", "0", "--", program, library)
 		cmd.Stderr = t.Output()
-		out, err := cmd.Output()
+		in, err := cmd.StdinPipe()
 		if err != nil {
 			t.Fatal(err)
 		}
-		words, report, _ := bytes.Cut(out, []byte("done\n"))
-		checkLocks(t, report, readLocks(t, bytes.NewReader(words)), program, library, "verified")
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		r := bufio.NewReader(out)
+		var words bytes.Buffer
+		for !strings.HasSuffix(words.String(), "done\n") {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			words.WriteString(line)
+		}
+		time.Sleep(2 * time.Second) // a process that has ended cannot be asked any more
+		in.Close()
+		report, err := io.ReadAll(r)
+		if err := errors.Join(err, cmd.Wait()); err != nil {
+			t.Fatal(err)
+		}
+		checkLocks(t, report, readLocks(t, &words), program, library, "verified")
 	}
 }
 
