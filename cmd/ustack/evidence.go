@@ -17,6 +17,7 @@ import (
 	"ustack/filemap/unfiled"
 	"ustack/tracefs"
 	"ustack/tracefs/input"
+	"ustack/tracefs/sched"
 )
 
 // withEvidence is what --maps needs: the trace is read twice, first to gather
@@ -207,12 +208,12 @@ func (w *withEvidence) gather(trace *input.Trace, opt resolve.Options) error {
 	w.judge.Clock(trace.Clock())
 	opt.Stitch = false
 	for known := false; !known; known = w.judge.Solve() {
-		reading, err := again(input.Options{NoShapes: true, Events: w.judge.LooksAtCode()})
+		reading, err := again(input.Options{NoShapes: true, Events: w.judge.LooksAtCode() || w.judge.Watches()})
 		if err != nil {
 			return err
 		}
 		// An error ends the reading; the last one meets it too, and reports it.
-		_, _ = pump(reading.Start(), resolve.New(opt), discard{}, func() {})
+		_, _ = pump(reading.Start(), resolve.New(opt), names{judge: w.judge}, func() {})
 	}
 	return nil
 }
@@ -223,3 +224,33 @@ type discard struct{}
 func (discard) Batch(*resolve.Held) error   { return nil }
 func (discard) Flush() error                { return nil }
 func (discard) Close(*resolve.Totals) error { return nil }
+
+// names renders nothing: it lets the evidence know the names of threads.
+type names struct {
+	discard
+	judge *evidence.Evidence
+}
+
+// Batch implements render.Renderer.
+func (n names) Batch(h *resolve.Held) error {
+	if !n.judge.Watches() {
+		return nil
+	}
+	var e sched.Event
+	for i := range h.Records {
+		rec := &h.Records[i]
+		if rec.Kind != tracefs.KindEvent || rec.Flags&tracefs.Bare != 0 || rec.Body <= rec.Off || !h.Timed(rec) ||
+			!sched.Parse(h.Text[rec.Body:rec.End], &e) {
+			continue
+		}
+		t := h.Time(rec)
+		if e.Kind == sched.Switch {
+			n.judge.Called(e.TID, h.Plain(e.Comm), t)
+			if comm := e.PrevComm(); comm != nil {
+				n.judge.Called(rec.TID, h.Plain(comm), t)
+			}
+		}
+	}
+	n.judge.Read()
+	return nil
+}

@@ -29,6 +29,10 @@ type calibration struct {
 	hulls       map[hullKey]hull
 	least, most tracefs.Time
 	looks       int
+	// voices are what processes say of the clocks that can be wrong about one of
+	// them.
+	voices  map[int32]*voice
+	pending []bound
 }
 
 // hullKey is a file of a process, by what a frame shows of it.
@@ -37,6 +41,8 @@ type hullKey struct {
 	id   tracefs.Identifier
 	name string
 	page uint64
+	// of: page is that of an offset in some file.
+	of bool
 }
 
 // hull is between which readings a file was mapped: not at from, nor at to.
@@ -55,7 +61,7 @@ const (
 )
 
 func newCalibration() *calibration {
-	return &calibration{hulls: make(map[hullKey]hull), least: never, most: ever}
+	return &calibration{hulls: make(map[hullKey]hull), voices: make(map[int32]*voice), least: never, most: ever}
 }
 
 // see takes what a stack says of the clocks.
@@ -73,6 +79,8 @@ func (c *calibration) see(d *Dump, tid int32, s *resolve.Subject) {
 			key.id = f.ID
 		case f.Form == tracefs.FormIdentifier && o.Owned() && o.File != nil:
 			key.name = bareName(o.File.Path)
+		case f.Form == tracefs.FormIdentifier && !f.ID.NoFile() && !f.ID.NoVMA() && isProgram(versions, pid, s):
+			key.page, key.of = f.Address(s.Text)&^4095, true
 		case f.Form == tracefs.FormPlain && f.Address(s.Text) >= notRandom:
 			key.page = f.Address(s.Text) &^ 4095
 		default:
@@ -86,13 +94,49 @@ func (c *calibration) see(d *Dump, tid int32, s *resolve.Subject) {
 			h = key.hull(versions)
 			c.hulls[key] = h
 		}
+		least, most := never, ever
 		if h.from != never {
-			c.most = min(c.most, s.Time-h.from)
+			most = s.Time - h.from
 		}
 		if h.to != ever {
-			c.least = max(c.least, s.Time-h.to)
+			least = s.Time - h.to
+		}
+		if least != never || most != ever {
+			c.pending = append(c.pending, bound{pid, s.Time, skew{least, most}, key.of})
 		}
 	}
+	if len(c.pending) >= maxPending {
+		c.take()
+	}
+}
+
+// bound is what a frame says of the clocks, if it is of the program of its
+// process's versions.
+type bound struct {
+	pid int32
+	at  tracefs.Time
+	skew
+	voice bool // it can be wrong all the same
+}
+
+// maxPending bounds the bounds that wait for the names of threads.
+const maxPending = 1 << 16
+
+// take takes the bounds of what was read by now.
+func (c *calibration) take() {
+	for i := range c.pending {
+		b := &c.pending[i]
+		v := c.voices[b.pid]
+		switch {
+		case v != nil && v.foreign != never && (!v.called || b.at < v.since):
+			// Of what the process was before: its program's parent.
+		case b.voice:
+			c.hear(b.pid, b.least, b.most)
+		default:
+			c.least, c.most = max(c.least, b.least), min(c.most, b.most)
+		}
+	}
+	c.pending = c.pending[:0]
 }
 
 // hull finds when a file was mapped.
@@ -118,6 +162,13 @@ func (k *hullKey) hull(versions []version) hull {
 
 func (k *hullKey) in(v *version) bool {
 	switch {
+	case k.of:
+		found := false
+		v.holding(k.page, func(*mapping) bool {
+			found = true
+			return false
+		})
+		return found
 	case k.page != 0:
 		m := v.mappingAt(k.page)
 		return m != nil && m.file != nil
@@ -129,16 +180,22 @@ func (k *hullKey) in(v *version) bool {
 
 // skew is what the trace says of the clocks.
 func (c *calibration) skew() skew {
+	c.take()
 	s := skew{-behind, usual}
+	if least, most := c.agreed(); least <= most {
+		c.least, c.most = max(c.least, least), min(c.most, most)
+	}
 	switch {
 	case c.most < c.least: // by the time that it takes to read processes
 		s = skew{c.most, c.least}
-	case c.least > s.most:
-		s = skew{c.least, min(c.most, c.least+usual)}
 	case c.most < s.least:
 		s = skew{max(c.least, c.most-usual), c.most}
+	case c.least > s.least && c.most != ever: // both are known
+		s = skew{c.least, c.most}
+	case c.least > s.least:
+		s = skew{c.least, c.least + usual}
 	default:
-		s = skew{max(s.least, c.least), min(s.most, c.most)}
+		s.most = min(s.most, c.most)
 	}
 	s.least -= unsure
 	s.most += unsure
