@@ -1,6 +1,8 @@
 package space
 
 import (
+	"slices"
+
 	"ustack/filemap/elfid"
 	"ustack/tracefs"
 )
@@ -18,49 +20,60 @@ func (s *Spaces) Written(is func(*File) bool, t tracefs.Time) {
 }
 
 // maps reports whether one of the files is mapped at t or after.
-func (s *Space) maps(is func(*File) bool, t tracefs.Time) bool {
-	for i := range s.versions {
-		if s.versions[i].To <= t {
-			continue
-		}
-		for m := range s.versions[i].Mappings.All() {
-			if is(m.File) {
-				return true
+func (s *Space) maps(is func(*File) bool, t tracefs.Time) (found bool) {
+	s.chain(func(link *Space, _ int) bool {
+		for i := range link.versions {
+			if link.versions[i].To <= t {
+				continue
+			}
+			for m := range link.versions[i].Mappings.All() {
+				if is(m.File) {
+					found = true
+					return false
+				}
 			}
 		}
-	}
-	return false
+		return len(link.versions) > 0 && t < link.versions[0].From
+	})
+	return found
 }
 
-// written returns the space with the files without their build IDs from t on.
+// written returns the space with the files without their build IDs from t on. That
+// can be long ago for a process that changes all the time: what stands in the chain
+// by then is made anew, or the ID would stay for good.
 func (s *Space) written(all *Spaces, is func(*File) bool, t tracefs.Time) *Space {
-	if s == nil || s.fixed(t) {
+	if s == nil || len(s.versions) == 0 {
 		return s
 	}
-	next := s
+	next := s.copy(s.PID, t)
+	if t < s.versions[0].From {
+		next.older = s.older.written(all, is, t)
+	}
 	if i := s.at(t); i >= 0 && s.versions[i].From < t {
 		v := s.versions[i]
 		v.From, v.Fresh, v.Exact, v.Parent = t, false, false, 0
-		next = s.with(s.PID, v)
-	} else {
-		next = s.copy(s.PID, t)
+		next.versions[i].To = t
+		next.versions = slices.Insert(next.versions, i+1, v)
 	}
 	for i := range next.versions {
-		v := &next.versions[i]
-		if v.From < t {
-			continue
+		if v := &next.versions[i]; v.From >= t {
+			v.Mappings = v.Mappings.written(all, is, t)
 		}
-		ms := v.Mappings
-		for m := range v.Mappings.All() {
-			if !is(m.File) {
-				continue
-			}
-			f, part := *m.File, *m
-			f.BuildID = elfid.ID{}
-			part.File, part.Since = all.files.intern(f), max(m.Since, t)
-			ms, _ = ms.put(part)
-		}
-		v.Mappings = ms
 	}
 	return next
+}
+
+// written are the mappings with the files without their build IDs from t on.
+func (ms Mappings) written(all *Spaces, is func(*File) bool, t tracefs.Time) Mappings {
+	out := ms
+	for m := range ms.All() {
+		if !is(m.File) {
+			continue
+		}
+		f, part := *m.File, *m
+		f.BuildID = elfid.ID{}
+		part.File, part.Since = all.files.intern(f), max(m.Since, t)
+		out, _ = out.put(part)
+	}
+	return out
 }
