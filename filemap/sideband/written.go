@@ -76,9 +76,19 @@ type watchedFile struct {
 	unsure bool
 }
 
+// watchedAs is what a file is watched as. Two files can have one path and one build
+// ID, one after the other, or in two containers.
+type watchedAs struct {
+	mappedFile
+	inode procmap.FileID
+	born  int64
+}
+
+func (f *watchedFile) as() watchedAs { return watchedAs{f.mappedFile, f.at.id, f.at.born.UnixNano()} }
+
 // watchedFiles are the files that are watched.
 type watchedFiles struct {
-	known map[mappedFile]bool
+	known map[watchedAs]bool
 	by    map[procmap.FileID][]watchedFile
 	// checked is the time until which it is known what was written.
 	checked tracefs.Time
@@ -86,21 +96,23 @@ type watchedFiles struct {
 
 // watchFile watches the file of a mapping that was made at t.
 func (b *Band) watchFile(pid int, m *procmap.Mapping, t tracefs.Time) {
-	f, w := mappedFile{m.Name, m.BuildID}, &b.files
-	if b.opt.Watcher == nil || m.Kind != procmap.File || m.BuildID.IsZero() || w.known[f] || inKernel(m.Name) {
+	w := &b.files
+	if b.opt.Watcher == nil || m.Kind != procmap.File || m.BuildID.IsZero() || inKernel(m.Name) {
 		return
-	}
-	if w.known == nil || len(w.known) >= maxFiles {
-		w.known, w.by = make(map[mappedFile]bool), make(map[procmap.FileID][]watchedFile)
 	}
 	at, ok := statIn(pid, m.Name)
 	if !ok { // the process may have ended
 		pid = os.Getpid()
 		at, ok = statIn(pid, m.Name)
 	}
-	if ok && !at.born.After(wall(t, b.clock).Add(coarse)) { // else it has taken the file's place
-		b.watchInode(watchedFile{mappedFile: f, pid: pid, at: at, mapped: t}, t)
+	f := watchedFile{mappedFile: mappedFile{m.Name, m.BuildID}, pid: pid, at: at, mapped: t}
+	if !ok || w.known[f.as()] || at.born.After(wall(t, b.clock).Add(coarse)) { // after: it has taken the file's place
+		return
 	}
+	if w.known == nil || len(w.known) >= maxFiles {
+		w.known, w.by = make(map[watchedAs]bool), make(map[procmap.FileID][]watchedFile)
+	}
+	b.watchInode(f, t)
 }
 
 // watchInode watches a file that is at its path.
@@ -116,7 +128,7 @@ func (b *Band) watchInode(f watchedFile, t tracefs.Time) {
 		b.files.checked = min(b.files.checked, t)
 	}
 	f.at.changed, f.since = now.changed, time.Now()
-	b.files.known[f.mappedFile] = true
+	b.files.known[f.as()] = true
 	b.files.by[f.at.id] = append(b.files.by[f.at.id], f)
 }
 
@@ -159,7 +171,7 @@ func (b *Band) checkWritten() {
 		files := b.files.by[id]
 		delete(b.files.by, id)
 		for _, f := range files {
-			delete(b.files.known, f.mappedFile)
+			delete(b.files.known, f.as())
 			switch state := f.state(); {
 			case state == fileGone:
 			case state == fileAsItWas && f.settled():

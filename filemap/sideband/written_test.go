@@ -124,3 +124,58 @@ func TestReplacedBefore(t *testing.T) {
 		t.Errorf("it is in %+v, %v", p, ok)
 	}
 }
+
+// TestWrittenTwin: of two files with one path and one build ID, one after the other,
+// the second one is watched, too.
+func TestWrittenTwin(t *testing.T) {
+	written := new(Written)
+	watcher := filewatch.New(filewatch.Options{Forget: written.Changed})
+	defer func() {
+		if err := watcher.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	b, _ := openBand(t, Options{Watcher: watcher, Written: written})
+	if !b.BuildIDs() {
+		skip(t, "the kernel does not tell build IDs")
+	}
+	library, path := mappedLibrary(t), filepath.Join(t.TempDir(), "library")
+	copyFile(t, library, path)
+	copyFile(t, library, path+".new")
+	for w := b.Now(); b.Now() < w+tracefs.Time(3*coarse); { // so that it was not written after it was mapped
+	}
+	mapIt := func() uint64 {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		mem, err := unix.Mmap(int(f.Fd()), 0, page, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = unix.Munmap(mem) })
+		return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem))))
+	}
+	mapIt()
+	drain(t, b)
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+	addr := mapIt() // before the side band knows
+	for w := b.Now(); b.Now() < w+tracefs.Time(3*coarse); {
+	}
+	drain(t, b)
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = f.WriteAt(make([]byte, 64), page); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	drain(t, b)
+	if p, ok := b.History.Lookup(os.Getpid(), addr, b.Now()); !ok || !p.Mapping.File.BuildID.IsZero() {
+		t.Errorf("the second file was written, and is %+v, %v", p.Mapping, ok)
+	}
+}
