@@ -171,3 +171,18 @@ func (r *Registers) drop(unreported []int) {
 		r.known &^= 1 << rbp
 	}
 }
+
+// NewRegisters are those of a thread of which no more is known than the stack pointer and
+// the program counter. arch is that of the kernel, by its name in GOARCH.
+func NewRegisters(arch string, abi ABI, sp, pc uint64) Registers {
+	set := registerSets[arch]
+	r := Registers{Machine: set.wide}
+	if abi == ABI32 {
+		r.Machine = set.narrow
+	}
+	if n, ok := special[r.Machine]; ok {
+		r.Set(n.sp, sp)
+		r.Set(n.pc, pc)
+	}
+	return r
+}
