@@ -9,8 +9,8 @@ const FlagColumns = 5
 // Origin is a record's header as a source gives it that has no need of text: who
 // wrote it and when.
 type Origin struct {
-	// Time is rounded as the kernel's text is.
-	Time Time
+	// Time is rounded as the kernel's text is, Exact is not.
+	Time, Exact Time
 	// Comm is the task's name as in Head. It belongs to nobody and stays as it is.
 	Comm []byte
 	// TGID is the process, by the record itself or by the header, NoTID if neither
@@ -53,6 +53,16 @@ func (b *Batch) Time(r *Record) Time {
 		return 0
 	}
 	return b.Heads[r.Source].Time(b.Text[r.Off:r.Body])
+}
+
+// Exact is the record's time stamp as the kernel took it; ok is false if its source has
+// only text, which may be rounded.
+func (b *Batch) Exact(r *Record) (t Time, ok bool) {
+	o := b.origin(r)
+	if o == nil || o.Exact == 0 {
+		return 0, false
+	}
+	return o.Exact, true
 }
 
 // Headed reports whether the record has a header, in words or not.

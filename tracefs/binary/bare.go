@@ -134,7 +134,7 @@ func (p *Printer) origin(b *tracefs.Batch, r *tracefs.Record, t *task, time uint
 	if t.odd || time > math.MaxInt64/2 {
 		return
 	}
-	o := tracefs.Origin{Time: tracefs.Time(time), Comm: t.comm, TGID: t.tgid}
+	o := tracefs.Origin{Time: tracefs.Time(time), Exact: tracefs.Time(time), Comm: t.comm, TGID: t.tgid}
 	if p.nanoseconds {
 		o.Time = tracefs.Time(microseconds(time) * 1000)
 	}

@@ -121,6 +121,35 @@ func TestBare(t *testing.T) {
 	}
 }
 
+// TestExact: the exact time of a record is what its time was rounded from.
+func TestExact(t *testing.T) {
+	dir, err := OpenDir(capturetest.Unpack(t, filepath.Join(captures, "stock/static_raw/raw.tar.zst")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	finer := 0
+	for s, err := dir.Source(Options{Events: true, Bare: true}, nil), error(nil); err == nil; {
+		var b tracefs.Batch
+		if err = s.Next(&b); err != nil && err != io.EOF {
+			t.Fatal(err)
+		}
+		for i := range b.Records {
+			r := &b.Records[i]
+			exact, ok := b.Exact(r)
+			if ok && tracefs.Time(microseconds(uint64(exact))*1000) != b.Time(r) {
+				t.Fatalf("the time is %d, and exactly %d", b.Time(r), exact)
+			}
+			if ok && exact%1000 != 0 {
+				finer++
+			}
+		}
+	}
+	if finer < 100 {
+		t.Errorf("only %d exact times", finer)
+	}
+}
+
 // TestBareMemory: a batch has no calls that no record tells of, and not more frames
 // than its text would have had.
 func TestBareMemory(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"ustack/tracefs/instance"
 	"ustack/tracefs/perf"
+	"ustack/tracefs/syscalls"
 )
 
 // tracepoint is the number of an event of this kernel.
@@ -145,6 +147,29 @@ func TestSamplerInherits(t *testing.T) {
 	s.Read(func(sample *perf.StackSample) { n++ }, func(perf.Loss) {})
 	if n != 1 {
 		t.Errorf("%d samples", n)
+	}
+}
+
+// TestWaitFilter: the kernel takes the filter for calls that can wait, and samples these.
+func TestWaitFilter(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	opReg, valReg := arguments(t)
+	s := openSampler(t, perf.SamplerOptions{Threads: []int{unix.Gettid()},
+		Tracepoints: []perf.Tracepoint{{ID: tracepoint(t, "syscalls", "sys_enter_futex"), Filter: syscalls.WaitFilter()}}})
+	const val = 1000007
+	for _, op := range []int{0, 1, 128, 129, 256, 3, 9, 128 + 9 + 256, 10, 7} {
+		futex(op, val)
+	}
+	var got []uint64
+	s.Read(func(sample *perf.StackSample) {
+		if v, _ := sample.Regs.Get(valReg); v == val {
+			op, _ := sample.Regs.Get(opReg)
+			got = append(got, op)
+		}
+	}, func(perf.Loss) {})
+	if want := []uint64{0, 128, 256, 9, 128 + 9 + 256}; !slices.Equal(got, want) {
+		t.Errorf("operations %d", got)
 	}
 }
 

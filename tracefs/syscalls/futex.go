@@ -1,6 +1,10 @@
 package syscalls
 
-import "bytes"
+import (
+	"bytes"
+	"strconv"
+	"strings"
+)
 
 // Cmd is what a futex call does, as in include/uapi/linux/futex.h. The calls
 // of futex2 are given the commands that do the same.
@@ -57,6 +61,21 @@ func (c Cmd) Wakes() bool {
 		return true
 	}
 	return false
+}
+
+// WaitFilter is a filter of the kernel's (Documentation/trace/events.rst) for the event
+// sys_enter_futex: the operations that can wait, and no others.
+func WaitFilter() string {
+	var terms []string
+	for c := Wait; c < Waitv; c++ {
+		if !c.Waits() {
+			continue
+		}
+		for _, flags := range [...]uint32{0, opPrivate, opRealtime, opPrivate | opRealtime} {
+			terms = append(terms, "op == "+strconv.FormatUint(uint64(uint32(c)|flags), 10))
+		}
+	}
+	return strings.Join(terms, " || ")
 }
 
 // PI reports whether the command is about a lock with priority inheritance.
