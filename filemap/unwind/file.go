@@ -1,0 +1,190 @@
+package unwind
+
+import (
+	"io"
+
+	"ustack/filemap/symbol/image"
+	"ustack/filemap/unwind/table"
+)
+
+// Binary is an ELF file that is open. Its bytes must be those of the file that
+// was mapped.
+type Binary struct {
+	io.ReaderAt
+	Size int64
+	// Close can be nil.
+	Close func()
+}
+
+func (b *Binary) close() {
+	if b != nil && b.Close != nil {
+		b.Close()
+	}
+}
+
+// Source opens what is known about one file. It is asked when a stack leads
+// through the file, and again if the tables had to make room.
+type Source struct {
+	// Key is equal for equal contents: a build ID, or device, inode, size and
+	// time of change.
+	Key string
+	// Name is for people.
+	Name string
+	// Open opens the program or library.
+	Open func() (*Binary, error)
+	// Debug opens the separate file with its debug information. It is nil if
+	// there is none, and not asked while the file itself says enough.
+	Debug func() (*Binary, error)
+}
+
+// File is a file that stacks lead through. Files of one Unwinder that have the
+// same Key are the same pointer.
+type File struct {
+	Source
+
+	u      *Unwinder
+	loaded bool
+	bin    *Binary
+	debug  *Binary
+	image  *image.Image
+	tables []*table.Table
+	sought bool // the debug file
+	plain  bool // frame pointers are to be used
+	entry  uint64
+	err    error
+	steps  map[uint64]*step
+	used   uint64 // when
+}
+
+// File is the file of a source: the first one with this Key.
+func (u *Unwinder) File(s Source) *File {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	f := u.files[s.Key]
+	if f == nil {
+		f = &File{Source: s, u: u}
+		u.files[s.Key] = f
+	}
+	return f
+}
+
+// Memory is about how many bytes the tables of all files need.
+func (u *Unwinder) Memory() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.memory()
+}
+
+func (u *Unwinder) memory() (n int) {
+	for _, f := range u.files {
+		n += f.memory()
+	}
+	return n
+}
+
+// Close closes the files and forgets their tables.
+func (u *Unwinder) Close() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, f := range u.files {
+		f.unload()
+	}
+}
+
+// trim makes room: the files that were used last stay.
+func (u *Unwinder) trim(keep *File) {
+	const often = 512
+	if u.cold++; u.cold < often && keep.loaded {
+		return
+	}
+	u.cold = 0
+	for n := u.memory(); n > u.limit; {
+		var oldest *File
+		for _, f := range u.files {
+			if f.loaded && f != keep && (oldest == nil || f.used < oldest.used) {
+				oldest = f
+			}
+		}
+		if oldest == nil {
+			if keep.loaded {
+				keep.unload()
+			}
+			return
+		}
+		n -= oldest.memory()
+		oldest.unload()
+	}
+}
+
+func (f *File) memory() int {
+	n := 512 + len(f.Key) + len(f.Name)
+	for _, t := range f.tables {
+		n += t.Memory()
+	}
+	const step = 160
+	return n + step*len(f.steps)
+}
+
+func (f *File) unload() {
+	f.bin.close()
+	f.debug.close()
+	*f = File{Source: f.Source, u: f.u, used: f.used}
+}
+
+// load opens the file and its own tables.
+func (f *File) load() {
+	f.loaded = true
+	f.steps = make(map[uint64]*step)
+	if f.bin, f.err = f.Open(); f.err != nil {
+		f.bin = nil
+		return
+	}
+	if f.image, f.err = image.Open(f.bin, f.bin.Size); f.err != nil {
+		return
+	}
+	f.entry = entryOf(f.bin, f.image)
+	for _, form := range [...]table.Form{table.EHFrame, table.DebugFrame, table.SFrame} {
+		f.add(f.image, form)
+	}
+	f.plain = f.image.IsGo() || len(f.tables) == 0 && keepsFramePointers(f.image)
+}
+
+// add adds a table, if there is one.
+func (f *File) add(x *image.Image, form table.Form) {
+	t, err := table.Open(x, f.image, form)
+	if err == nil {
+		f.tables = append(f.tables, t)
+	} else if f.err == nil && err != table.ErrNone {
+		f.err = err
+	}
+}
+
+// seek adds the tables of the separate debug file, once.
+func (f *File) seek() (more bool) {
+	if f.sought || f.Debug == nil {
+		return false
+	}
+	f.sought = true
+	b, err := f.Debug()
+	if err != nil || b == nil {
+		return false
+	}
+	f.debug = b
+	x, err := image.Open(b, b.Size)
+	if err != nil || x.Machine != f.image.Machine {
+		return false
+	}
+	n := len(f.tables)
+	f.add(x, table.DebugFrame)
+	return len(f.tables) > n
+}
+
+// entryOf is the address that a program begins at: e_entry.
+func entryOf(r io.ReaderAt, x *image.Image) uint64 {
+	const at = 24
+	var b [8]byte
+	if _, err := r.ReadAt(b[:], at); err != nil {
+		return 0
+	}
+	return x.Order.Uint64(b[:])
+}

@@ -1,0 +1,321 @@
+package unwind
+
+import (
+	"bufio"
+	"bytes"
+	"debug/elf"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// areas is a Space of /proc/PID/maps.
+type areas []area
+
+type area struct {
+	Mapping
+	name string
+}
+
+func (a areas) Find(addr uint64) (Mapping, bool) {
+	for i := range a {
+		if addr >= a[i].Start && addr < a[i].End {
+			return a[i].Mapping, true
+		}
+	}
+	return Mapping{}, false
+}
+
+// readMaps reads /proc/PID/maps; files are opened by their path.
+func readMaps(t testing.TB, u *Unwinder, text string, vdso []byte) (out areas) {
+	for line := range strings.Lines(text) {
+		var a area
+		var mode, device string
+		var inode uint64
+		if _, err := fmt.Sscanf(line, "%x-%x %s %x %s %d", &a.Start, &a.End, &mode, &a.Offset, &device, &inode); err != nil {
+			t.Fatal(line, err)
+		}
+		words := strings.Fields(line)
+		a.Exec = mode[2] == 'x'
+		if len(words) > 5 {
+			a.name = words[5]
+		}
+		switch {
+		case a.name == "[vdso]":
+			a.File = u.File(Source{Key: "vdso", Name: "[vdso]", Open: func() (*Binary, error) {
+				return &Binary{ReaderAt: bytes.NewReader(vdso), Size: int64(len(vdso))}, nil
+			}})
+		case strings.HasPrefix(a.name, "/"):
+			a.File = u.File(fileSource(a.name))
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// fileSource is a file of this machine, with its debug file by build ID if it is
+// installed.
+func fileSource(name string) Source {
+	return Source{Key: name, Name: name, Open: func() (*Binary, error) { return openBinary(name) }}
+}
+
+func openBinary(name string) (*Binary, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return &Binary{ReaderAt: f, Size: info.Size(), Close: func() { f.Close() }}, nil
+}
+
+// record is a line of testdata/stacks.py.
+type record struct {
+	Maps   string
+	VDSO   []byte
+	Regs   []uint64
+	Frames [][3]any
+	Reason string
+	Stack  []byte
+	Limit  uint64
+	// More is what lay At the stack pointer of what a signal interrupted.
+	At   uint64
+	More []byte
+}
+
+// read reads what a signal interrupted.
+func (r *record) read(addr uint64, b []byte) bool {
+	off := addr - r.At
+	if off > uint64(len(r.More)) || uint64(len(b)) > uint64(len(r.More))-off {
+		return false
+	}
+	copy(b, r.More[off:])
+	return true
+}
+
+// counts are what a comparison has found.
+type counts struct {
+	stacks, frames, wrong, gdbShort, ourShort, roots, ends, signals int
+	why                                                             map[string]int
+}
+
+// compareStacks compares our stacks with gdb's.
+func compareStacks(t *testing.T, r io.Reader) *counts {
+	u := New(0)
+	defer u.Close()
+	c := &counts{why: make(map[string]int)}
+	var space areas
+	sc := bufio.NewReaderSize(r, 1<<20)
+	for {
+		line, err := sc.ReadBytes('\n')
+		if err != nil {
+			break
+		}
+		var rec record
+		d := json.NewDecoder(bytes.NewReader(line))
+		d.UseNumber()
+		if err := d.Decode(&rec); err != nil {
+			t.Fatal(err)
+		}
+		if rec.Maps != "" {
+			space = readMaps(t, u, rec.Maps, rec.VDSO)
+			continue
+		}
+		in := Input{Machine: elf.EM_X86_64, Space: space, Stack: Stack{At: rec.Regs[AMD64SP], Bytes: rec.Stack, Limit: rec.Limit}, Max: 400}
+		for i, v := range rec.Regs {
+			in.Regs.Set(uint8(i), v)
+		}
+		if len(rec.More) > 0 {
+			in.Stack.Read = rec.read
+		}
+		got, end := u.Unwind(&in, nil)
+		c.add(t, &rec, space, got, end)
+	}
+	t.Logf("%d stacks, %d frames (%d of signals), %d to the root; %d wrong; ours ends before gdb's: %d, gdb's before ours: %d; ends: %v; %d bytes of tables",
+		c.stacks, c.frames, c.signals, c.roots, c.wrong, c.ourShort, c.gdbShort, c.why, u.Memory())
+	return c
+}
+
+// add compares one stack.
+func (c *counts) add(t *testing.T, rec *record, space areas, got []Frame, end End) {
+	c.stacks++
+	c.frames += len(got)
+	if end.Why == Root {
+		c.roots++
+	}
+	why := end.Why.String() + " " + end.Detail
+	if end.File != nil && end.Why != Root {
+		why += " " + filepath.Base(end.File.Name)
+	}
+	c.why[why]++
+	rec.cut(space)
+	for i := range min(len(got), len(rec.Frames)) {
+		if got[i].Trampoline {
+			c.signals++
+		}
+		if want := rec.pc(i); got[i].PC != want {
+			if c.wrong++; c.wrong <= 5 {
+				t.Errorf("frame %d is %#x, gdb has %#x\n%s", i, got[i].PC, want, show(rec, got, end))
+			}
+			return
+		}
+	}
+	switch {
+	case len(got) < len(rec.Frames):
+		if c.ourShort++; c.ourShort <= 3 {
+			t.Logf("shorter than gdb's:\n%s", show(rec, got, end))
+		}
+	case len(got) > len(rec.Frames):
+		if c.gdbShort++; c.gdbShort <= 3 {
+			t.Logf("longer than gdb's:\n%s", show(rec, got, end))
+		}
+	}
+}
+
+// pc is gdb's address of a frame.
+func (r *record) pc(i int) uint64 {
+	pc, err := strconv.ParseUint(r.Frames[i][0].(json.Number).String(), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pc
+}
+
+// cut drops the frames that gdb believes in although they are not in code: it
+// takes what lies above the first function of a program for its caller.
+func (r *record) cut(space areas) {
+	for i := range r.Frames {
+		if m, ok := space.Find(r.pc(i)); !ok || !m.Exec {
+			r.Frames = r.Frames[:i]
+			return
+		}
+	}
+}
+
+func show(rec *record, got []Frame, end End) string {
+	var b strings.Builder
+	for i := range max(len(got), len(rec.Frames)) {
+		if i < len(got) {
+			name := "jit"
+			if got[i].File != nil {
+				name = filepath.Base(got[i].File.Name)
+			}
+			fmt.Fprintf(&b, "%2d %#x %s+%#x %v", i, got[i].PC, name, got[i].Offset, got[i].How)
+		}
+		if i < len(rec.Frames) {
+			fmt.Fprintf(&b, "\t| gdb %#x %v", rec.pc(i), rec.Frames[i][1])
+		}
+		b.WriteByte('\n')
+	}
+	fmt.Fprintf(&b, "%v %#x want %d reg %d %s; gdb: %s", end.Why, end.Addr, end.Want, end.Register, end.Detail, rec.Reason)
+	return b.String()
+}
+
+// stopped runs a program in gdb and compares its stacks.
+func stopped(t *testing.T, stops int, env []string, program ...string) *counts {
+	t.Helper()
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the registers here are those of x86-64")
+	}
+	gdb, err := exec.LookPath("gdb")
+	if err != nil {
+		t.Skip(err)
+	}
+	out := filepath.Join(t.TempDir(), "stacks")
+	args := append([]string{"-q", "-nx", "-batch", "-x", "testdata/stacks.py", "--args"}, program...)
+	cmd := exec.Command(gdb, args...)
+	cmd.Env = append(append(os.Environ(), "STACKS_OUT="+out, "STACKS_COPY=65536", fmt.Sprintf("STACKS_STOPS=%d", stops)), env...)
+	text, err := cmd.CombinedOutput()
+	f, openErr := os.Open(out)
+	if openErr != nil {
+		t.Skipf("gdb cannot run the script: %v %v\n%s", err, openErr, text)
+	}
+	defer f.Close()
+	c := compareStacks(t, f)
+	if c.stacks == 0 {
+		t.Skipf("gdb has shown no stacks: %v\n%s", err, text)
+	}
+	return c
+}
+
+// build compiles a program of testdata.
+func build(t *testing.T, compiler, source string, flags ...string) string {
+	t.Helper()
+	if _, err := exec.LookPath(compiler); err != nil {
+		t.Skip(err)
+	}
+	out := filepath.Join(t.TempDir(), "program")
+	args := append([]string{"-o", out, filepath.Join("testdata", source)}, flags...)
+	if text, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
+		t.Skipf("%s: %v\n%s", compiler, err, text)
+	}
+	return out
+}
+
+// stops is how often to stop a program.
+func stops(few, many int) int {
+	if os.Getenv("USTACK_LONG") != "" {
+		return many
+	}
+	return few
+}
+
+func TestGDBNoFramePointers(t *testing.T) {
+	p := build(t, "g++", "work.cc", "-O2", "-fomit-frame-pointer", "-pthread")
+	stopped(t, stops(5, 200), nil, p)
+}
+
+// TestGDBOneStack: signal handlers on the stack of what they interrupt.
+func TestGDBOneStack(t *testing.T) {
+	p := build(t, "g++", "work.cc", "-O2", "-fomit-frame-pointer", "-pthread", "-Wl,-z,lazy")
+	stopped(t, stops(5, 200), []string{"ONE_STACK=1"}, p)
+}
+
+// TestGDBDebugFrame: the program's own code has .debug_frame only, compressed.
+func TestGDBDebugFrame(t *testing.T) {
+	p := build(t, "g++", "work.cc", "-O1", "-g", "-gz", "-fno-asynchronous-unwind-tables", "-fno-exceptions", "-DNO_THROW", "-pthread")
+	stopped(t, stops(5, 200), nil, p)
+}
+
+// TestGDBPrograms: programs of this machine.
+func TestGDBPrograms(t *testing.T) {
+	if os.Getenv("USTACK_LONG") == "" {
+		t.Skip("set USTACK_LONG=1 for this test")
+	}
+	for _, p := range [][]string{
+		{"/usr/bin/python3.11", "-c", pythonWork},
+		{"/usr/bin/sqlite3", ":memory:", "with recursive c(x) as (select 1 union all select x+1 from c where x<100000000) select sum(x*random()), group_concat(x) from c order by random()"},
+		{"/usr/bin/perl", "-e", "my %h; while (1) { my $s = join ',', map { $_ * 3 } sort { $b <=> $a } 1..200; $h{$s =~ s/1(.)2/$1/gr}++; sub f { $_[0] ? f($_[0]-1) : 0 } f(40) }"},
+		{"/usr/bin/openssl", "speed", "-seconds", "60", "rsa2048", "sha256"},
+		{"/usr/bin/xz", "-9e", "-T2", "-k", "-c", "/usr/bin/gdb"},
+	} {
+		t.Run(filepath.Base(p[0]), func(t *testing.T) {
+			if _, err := os.Stat(p[0]); err != nil {
+				t.Skip(err)
+			}
+			stopped(t, 150, nil, p...)
+		})
+	}
+}
+
+const pythonWork = `
+import threading, json, re, time, zlib
+lock = threading.Lock()
+def f(n):
+    with lock:
+        s = json.dumps(sorted([{"a": i, "b": str(i) * 3} for i in range(n)], key=lambda d: -d["a"]))
+    re.sub(r"(\d+)\1", lambda m: m.group(1), s); zlib.compress(s.encode())
+    return f(n - 1) if n > 60 else 0
+for _ in range(4):
+    threading.Thread(target=lambda: [f(80) for _ in iter(int, 1)], daemon=True).start()
+while True: f(70); time.sleep(0.001)
+`

@@ -1,0 +1,193 @@
+package unwind
+
+import (
+	"bytes"
+
+	"ustack/filemap/callsite"
+	"ustack/filemap/unwind/table"
+)
+
+// kind is how to get from code to its caller.
+type kind uint8
+
+const (
+	byNothing kind = iota
+	byRules
+	bySignal
+	byFramePointer
+)
+
+// step is what is known about a place in code.
+type step struct {
+	kind       kind
+	how        How
+	rules      *table.Rules
+	end        End // if nothing is known
+	trampoline bool
+	// called: a call stands before the place. returned: what is called returns
+	// there although nothing has called it. root: there goroutines end.
+	called, returned, root bool
+}
+
+// jitStep is the step of code without a file.
+var jitStep = step{kind: byFramePointer, how: FramePointer}
+
+// maxSteps bounds the places that are kept of a file.
+const maxSteps = 1 << 15
+
+// step is what is known about the code at a file offset. exact: it is the next
+// to run; else a call before it has not returned.
+func (f *File) step(offset uint64, exact bool) *step {
+	key := offset << 1
+	if exact {
+		key |= 1
+	}
+	if s := f.steps[key]; s != nil {
+		return s
+	}
+	f.u.tick++
+	f.used = f.u.tick
+	if !f.loaded {
+		f.load()
+	}
+	f.u.trim(f)
+	if !f.loaded { // too large to be kept with others
+		f.load()
+	}
+	s := f.look(offset, exact)
+	if len(f.steps) >= maxSteps {
+		clear(f.steps)
+	}
+	f.steps[key] = s
+	return s
+}
+
+// look finds out about a place.
+func (f *File) look(offset uint64, exact bool) *step {
+	if f.image == nil {
+		return &step{end: f.nothing(f.err.Error())}
+	}
+	at := offset
+	if !exact && at > 0 {
+		at--
+	}
+	addr, ok := f.image.Address(at)
+	if !ok {
+		return &step{end: f.nothing("no segment of code has this offset")}
+	}
+	s := new(step)
+	if !exact && !f.arrive(s, offset) {
+		return s
+	}
+	if exact && f.sigreturn(offset) {
+		s.kind, s.trampoline = bySignal, true
+		return s
+	}
+	f.rules(s, addr)
+	return s
+}
+
+func (f *File) nothing(detail string) End {
+	return End{Why: NoInformation, File: f, Detail: detail}
+}
+
+// arrive finds out how a return address can be one.
+func (f *File) arrive(s *step, offset uint64) bool {
+	if before, err := f.image.Code(offset, callsite.Longest); err == nil && callsite.Ends(f.image.Machine, before) {
+		s.called = true
+		return true
+	}
+	switch {
+	case f.sigreturn(offset):
+		s.returned = true
+	case f.goexit(offset):
+		s.root = true
+	case f.begins(offset):
+		s.returned = true
+	}
+	return false
+}
+
+// sigreturn reports whether signal handlers return to an offset.
+func (f *File) sigreturn(offset uint64) bool {
+	const most = 1 << 62
+	if offset > most {
+		return false
+	}
+	for n := uint64(callsite.SigreturnSize); n >= 7; n-- { // the code can end there
+		if code, err := f.image.Code(offset+n, n); err == nil {
+			return callsite.Sigreturn(f.image.Machine, code)
+		}
+	}
+	return false
+}
+
+// goexit reports whether an offset is where goroutines return to: behind the
+// first instruction of runtime.goexit, which does nothing (asm_amd64.s,
+// asm_arm64.s of Go's runtime).
+func (f *File) goexit(offset uint64) bool {
+	if !f.image.IsGo() {
+		return false
+	}
+	if before, err := f.image.Code(offset, 1); err == nil && before[0] == 0x90 {
+		after, err := f.image.Code(offset+6, 6)
+		return err == nil && after[0] == 0xe8 && after[5] == 0x90 && f.image.Machine != arm64
+	}
+	code, err := f.image.Code(offset+4, 8)
+	return err == nil && f.image.Machine == arm64 && bytes.HasPrefix(code, []byte("\xe0\x03\x00\xaa")) && code[7]>>2 == 0x25
+}
+
+// begins reports whether an offset is the beginning of code that nothing has
+// called, as a context of makecontext returns to.
+func (f *File) begins(offset uint64) bool {
+	addr, ok := f.image.Address(offset)
+	if !ok {
+		return false
+	}
+	r, t := f.find(addr)
+	if r == nil || r.Return.Kind != table.Undefined {
+		return false
+	}
+	span, ok := t.Span(addr)
+	return ok && addr-span.Start < callsite.SigreturnSize
+}
+
+// find finds the rules of an address in the tables.
+func (f *File) find(addr uint64) (*table.Rules, *table.Table) {
+	for i := 0; ; i++ {
+		if i == len(f.tables) && !f.seek() {
+			return nil, nil
+		}
+		r, err := f.tables[i].Find(addr)
+		if r != nil {
+			return r, f.tables[i]
+		}
+		if err != nil && f.err == nil {
+			f.err = err
+		}
+	}
+}
+
+// rules finds how to get to the caller.
+func (f *File) rules(s *step, addr uint64) {
+	if r, t := f.find(addr); r != nil {
+		s.kind, s.rules, s.how, s.trampoline = byRules, r, CFI, r.Signal
+		if t.Form == table.SFrame {
+			s.how = SFrame
+		}
+		return
+	}
+	const entryCode = 64 // bytes of _start, which has no caller
+	switch {
+	case f.entry != 0 && addr >= f.entry && addr-f.entry < entryCode:
+		s.end = End{Why: Root, File: f}
+	case f.plain:
+		s.kind, s.how = byFramePointer, FramePointer
+	case f.err != nil:
+		s.end = f.nothing(f.err.Error())
+	case len(f.tables) > 0:
+		s.end = f.nothing("the tables leave out this code")
+	default:
+		s.end = f.nothing("")
+	}
+}

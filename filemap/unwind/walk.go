@@ -1,0 +1,231 @@
+package unwind
+
+import (
+	"debug/elf"
+	"sync"
+
+	"ustack/filemap/unwind/table"
+)
+
+// Unwinder finds callers. It keeps the tables of files, which all its Files
+// share; the methods can be called from several goroutines.
+type Unwinder struct {
+	mu    sync.Mutex
+	w     walker
+	files map[string]*File
+	limit int
+	tick  uint64
+	cold  int // locations that were looked up since the last trim
+}
+
+// DefaultMemory is how many bytes of tables New(0) keeps.
+const DefaultMemory = 24 << 20
+
+// New makes an Unwinder that keeps about so many bytes of tables; 0 is
+// DefaultMemory.
+func New(memory int) *Unwinder {
+	if memory <= 0 {
+		memory = DefaultMemory
+	}
+	return &Unwinder{files: make(map[string]*File), limit: memory}
+}
+
+const (
+	defaultFrames = 512
+	maxSignals    = 16 // of handlers within handlers in one stack
+)
+
+// walker is one stack that is being unwound.
+type walker struct {
+	u     *Unwinder
+	in    *Input
+	regs  Registers
+	arm64 bool
+	fp    uint8
+	spn   uint8
+	keeps uint64 // registers that functions keep, as bits
+
+	pc      uint64
+	exact   bool
+	place   place
+	sp0     uint64 // the stack pointer of the first frame
+	floor   uint64 // frames end above this address
+	used    uint64
+	signals int
+	end     End
+	buf     [8]byte
+	values  [table.Registers]uint64
+}
+
+// Unwind appends the frames of a thread, the innermost first. There are none if
+// the program counter is not known, or is not in code.
+func (u *Unwinder) Unwind(in *Input, frames []Frame) ([]Frame, End) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	w := &u.w
+	w.u, w.in = u, in
+	frames, end := w.walk(frames)
+	w.in = nil // the stack is the caller's
+	end.Used = w.used
+	return frames, end
+}
+
+// begin prepares for a machine.
+func (w *walker) begin() bool {
+	w.regs, w.used, w.signals, w.floor = w.in.Regs, 0, 0, 0
+	pc := uint8(AMD64PC)
+	switch w.in.Machine {
+	case elf.EM_X86_64:
+		w.arm64, w.fp, w.spn = false, AMD64FP, AMD64SP
+		w.keeps = 1<<3 | 1<<6 | 0xf<<12
+	case elf.EM_AARCH64:
+		w.arm64, w.fp, w.spn = true, ARM64FP, ARM64SP
+		w.keeps = 0x7ff << 19
+		pc = ARM64PC
+	default:
+		w.end = End{Why: NoInformation, Detail: "a machine that is not known"}
+		return false
+	}
+	var ok bool
+	if w.pc, ok = w.regs.Get(pc); !ok {
+		w.end = End{Why: UnknownRegister, Register: pc}
+		return false
+	}
+	w.exact = true
+	w.sp0, ok = w.regs.Get(w.spn)
+	if !ok {
+		w.sp0 = w.in.Stack.At
+	}
+	w.floor = w.sp0
+	return true
+}
+
+// place is where an address of code lies.
+type place struct {
+	file   *File
+	offset uint64
+	jit    bool
+}
+
+// find finds the code at an address. ok is false if there is none.
+func (w *walker) find(addr uint64) (p place, ok bool) {
+	m, ok := w.in.Space.Find(addr)
+	if !ok || !m.Exec || addr < m.Start || addr >= m.End {
+		return p, false
+	}
+	return place{m.File, addr - m.Start + m.Offset, m.JIT}, m.File != nil || m.JIT
+}
+
+func (w *walker) walk(frames []Frame) ([]Frame, End) {
+	limit := w.in.Max
+	if limit <= 0 {
+		limit = defaultFrames
+	}
+	if !w.begin() {
+		return frames, w.end
+	}
+	var ok bool
+	if w.place, ok = w.find(w.pc); !ok {
+		return frames, End{Why: NoMap, Addr: w.pc}
+	}
+	how := Given
+	for n := 0; ; n++ {
+		if n == limit {
+			return frames, w.ended(End{Why: Limit})
+		}
+		s := w.step()
+		f := Frame{PC: w.pc, Exact: w.exact, File: w.place.file, Offset: w.place.offset, How: how, Trampoline: s.trampoline}
+		f.SP, _ = w.regs.Get(w.spn)
+		frames = append(frames, f)
+		file := w.place.file
+		if how, ok = w.caller(s); !ok {
+			if w.end.File == nil {
+				w.end.File = file
+			}
+			return frames, w.end
+		}
+	}
+}
+
+// ended is an end in the file of the frame at hand.
+func (w *walker) ended(e End) End {
+	e.File = w.place.file
+	return e
+}
+
+// step is what is known about the code of the frame at hand.
+func (w *walker) step() *step {
+	if w.place.file == nil {
+		return &jitStep
+	}
+	return w.place.file.step(w.place.offset, w.exact)
+}
+
+// caller goes to the caller of the frame at hand. If ok is false, w.end says why
+// there is none.
+func (w *walker) caller(s *step) (how How, ok bool) {
+	var to uint64
+	switch s.kind {
+	case byRules:
+		to, ok = w.byRules(s.rules)
+		how = s.how
+	case bySignal:
+		to, ok = w.bySignal()
+		how = Signal
+	case byFramePointer:
+		to, ok = w.byFramePointer()
+		how = FramePointer
+	default:
+		w.end = s.end
+	}
+	if !ok {
+		return how, false
+	}
+	interrupted := s.kind == bySignal || s.kind == byRules && s.rules.Signal
+	if interrupted {
+		how = Signal
+	}
+	return how, w.enter(to, interrupted)
+}
+
+// enter makes an address the frame at hand, if it is proven to be one.
+func (w *walker) enter(to uint64, interrupted bool) bool {
+	if to == 0 && !interrupted {
+		w.end = End{Why: Root}
+		return false
+	}
+	p, ok := w.find(to)
+	if !ok {
+		w.end = w.notCode(to)
+		return false
+	}
+	w.exact = interrupted
+	if p.file != nil && !interrupted {
+		s := p.file.step(p.offset, false)
+		switch {
+		case s.called:
+		case s.returned: // signal handlers return there, or contexts begin
+			w.exact = true
+		case s.root: // where goroutines end
+			w.end = End{Why: Root}
+			return false
+		default:
+			w.end = End{Why: Contradiction, Addr: to, Detail: "no call stands before the return address"}
+			return false
+		}
+	}
+	w.pc, w.place = to, p
+	if w.arm64 && !interrupted {
+		w.regs.Forget(ARM64LR)
+	}
+	return true
+}
+
+// notCode is why an address is no return address.
+func (w *walker) notCode(addr uint64) End {
+	m, ok := w.in.Space.Find(addr)
+	if ok && m.Exec {
+		return End{Why: NoMap, Addr: addr}
+	}
+	return End{Why: Contradiction, Addr: addr, Detail: "the return address is not in code"}
+}
