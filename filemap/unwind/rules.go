@@ -3,7 +3,8 @@ package unwind
 import "ustack/filemap/unwind/table"
 
 // byRules finds the return address and registers of the caller by a table.
-func (w *walker) byRules(r *table.Rules) (to uint64, ok bool) {
+func (w *walker) byRules(s *step) (to uint64, ok bool) {
+	r := s.rules
 	if r.Return.Kind == table.Undefined {
 		w.end = End{Why: Root}
 		return 0, false
@@ -18,7 +19,7 @@ func (w *walker) byRules(r *table.Rules) (to uint64, ok bool) {
 	if r.Signed {
 		to = w.strip(to)
 	}
-	w.restore(r, base)
+	w.restore(r, base, w.exact && s.leaving)
 	return to, true
 }
 
@@ -114,8 +115,11 @@ func (w *walker) byRegister(x *table.Rule) (v uint64, ok bool) {
 }
 
 // restore makes the registers those of the caller. One that cannot be found is
-// unknown; that ends the stack only where it is needed.
-func (w *walker) restore(r *table.Rules, base uint64) {
+// unknown; that ends the stack only where it is needed. leaving: the function has
+// only to take registers off the stack and return, so those whose place is below
+// the stack pointer have their value again. Copies of stacks do not have that
+// place, and tables often say nothing about ends of functions.
+func (w *walker) restore(r *table.Rules, base uint64, leaving bool) {
 	known := w.keeps
 	if r.Few {
 		known = 0
@@ -124,6 +128,9 @@ func (w *walker) restore(r *table.Rules, base uint64) {
 	found := uint64(0)
 	for i := range r.Others {
 		x := &r.Others[i]
+		if leaving && x.Kind == table.At && base+uint64(x.N) < w.sp0 {
+			continue
+		}
 		known &^= 1 << x.Of
 		if x.Kind == table.Undefined {
 			continue

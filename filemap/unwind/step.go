@@ -27,6 +27,8 @@ type step struct {
 	// called: a call stands before the place. returned: what is called returns
 	// there although nothing has called it. root: there goroutines end.
 	called, returned, root bool
+	// leaving: what follows is the end of a function.
+	leaving bool
 }
 
 // jitStep is the step of code without a file.
@@ -172,6 +174,7 @@ func (f *File) find(addr uint64) (*table.Rules, *table.Table) {
 func (f *File) rules(s *step, addr uint64) {
 	if r, t := f.find(addr); r != nil {
 		s.kind, s.rules, s.how, s.trampoline = byRules, r, CFI, r.Signal
+		s.leaving = f.leaves(addr)
 		if t.Form == table.SFrame {
 			s.how = SFrame
 		}
@@ -190,4 +193,27 @@ func (f *File) rules(s *step, addr uint64) {
 	default:
 		s.end = f.nothing("")
 	}
+}
+
+// leaves reports whether code of x86-64 does nothing but take registers off the
+// stack (pop) and return.
+func (f *File) leaves(addr uint64) bool {
+	const most = 24
+	code, err := f.image.CodeAt(addr, most)
+	if err != nil || f.image.Machine == arm64 {
+		return false
+	}
+	for len(code) > 0 {
+		switch {
+		case code[0] == 0xc3 || bytes.HasPrefix(code, []byte("\xf3\xc3")): // ret
+			return true
+		case code[0]>>3 == 0x58>>3:
+			code = code[1:]
+		case code[0] == 0x41 && len(code) > 1 && code[1]>>3 == 0x58>>3:
+			code = code[2:]
+		default:
+			return false
+		}
+	}
+	return false
 }

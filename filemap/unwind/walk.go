@@ -167,7 +167,7 @@ func (w *walker) caller(s *step) (how How, ok bool) {
 	var to uint64
 	switch s.kind {
 	case byRules:
-		to, ok = w.byRules(s.rules)
+		to, ok = w.byRules(s)
 		how = s.how
 	case bySignal:
 		to, ok = w.bySignal()
