@@ -102,6 +102,17 @@ func (r *record) read(addr uint64, b []byte) bool {
 	return true
 }
 
+func (r *record) input(space Space) *Input {
+	in := &Input{Machine: elf.EM_X86_64, Space: space, Stack: Stack{At: r.Regs[AMD64SP], Bytes: r.Stack, Limit: r.Limit}, Max: 400}
+	for i, v := range r.Regs {
+		in.Regs.Set(uint8(i), v)
+	}
+	if len(r.More) > 0 {
+		in.Stack.Read = r.read
+	}
+	return in
+}
+
 // counts are what a comparison has found.
 type counts struct {
 	stacks, frames, wrong, gdbShort, ourShort, roots, ends, signals int
@@ -130,14 +141,7 @@ func compareStacks(t *testing.T, r io.Reader) *counts {
 			space = readMaps(t, u, rec.Maps, rec.VDSO)
 			continue
 		}
-		in := Input{Machine: elf.EM_X86_64, Space: space, Stack: Stack{At: rec.Regs[AMD64SP], Bytes: rec.Stack, Limit: rec.Limit}, Max: 400}
-		for i, v := range rec.Regs {
-			in.Regs.Set(uint8(i), v)
-		}
-		if len(rec.More) > 0 {
-			in.Stack.Read = rec.read
-		}
-		got, end := u.Unwind(&in, nil)
+		got, end := u.Unwind(rec.input(space), nil)
 		c.add(t, &rec, space, got, end)
 	}
 	t.Logf("%d stacks, %d frames (%d of signals), %d to the root; %d wrong; ours ends before gdb's: %d, gdb's before ours: %d; ends: %v; %d bytes of tables",

@@ -36,7 +36,7 @@ func keepsFramePointers(x *image.Image) bool {
 func countFrames(m elf.Machine, code []byte) (sets, functions int) {
 	switch m {
 	case elf.EM_X86_64:
-		sets = bytes.Count(code, []byte("\x55\x48\x89\xe5")) // push %rbp; mov %rsp,%rbp
+		sets = bytes.Count(code, []byte("\x48\x89\xe5")) // mov %rsp,%rbp
 		functions = bytes.Count(code, []byte("\xc3\x0f\x1f")) + bytes.Count(code, []byte("\xc3\x66")) + bytes.Count(code, []byte("\xc3\x55"))
 	case arm64:
 		for ; len(code) >= 4; code = code[4:] {

@@ -177,12 +177,14 @@ func (f *File) rules(s *step, addr uint64) {
 		s.leaving = f.leaves(addr)
 		if t.Form == table.SFrame {
 			s.how = SFrame
+			if span, ok := t.Span(addr); ok && span.Start == f.entry { // version 1 cannot say that there is no caller
+				*s = step{end: End{Why: Root, File: f}, called: s.called}
+			}
 		}
 		return
 	}
-	const entryCode = 64 // bytes of _start, which has no caller
 	switch {
-	case f.entry != 0 && addr >= f.entry && addr-f.entry < entryCode:
+	case f.begin(addr):
 		s.end = End{Why: Root, File: f}
 	case f.plain:
 		s.kind, s.how = byFramePointer, FramePointer
@@ -216,4 +218,11 @@ func (f *File) leaves(addr uint64) bool {
 		}
 	}
 	return false
+}
+
+// begin reports whether an address without a table is in _start, which has no
+// caller.
+func (f *File) begin(addr uint64) bool {
+	const size = 64
+	return f.entry != 0 && addr >= f.entry && addr-f.entry < size
 }

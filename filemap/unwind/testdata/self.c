@@ -1,20 +1,54 @@
-// A program of arm64 that writes its own stacks: at many depths and shapes of
-// frames it copies its registers and its stack, and the chain of callers that it
-// has noted itself. Each record is: registers (x0..x30, sp, pc), how many callers,
-// the callers' return addresses (innermost first), how many bytes of stack, the
-// bytes.
-#include <alloca.h>
-#include <fcntl.h>
+// A program that writes its own stacks: at many depths and shapes of frames it
+// copies its registers and its stack, and the chain of callers that it has noted
+// itself. Each record is: registers by DWARF number (33), how many callers, the
+// callers' return addresses (innermost first), how many bytes of stack, the bytes.
+// With TINY it needs no C library.
+#include <stddef.h>
 #include <stdint.h>
+#ifdef TINY
+#define O_RDONLY 0
+typedef long ssize_t;
+static long call(long n, long a, long b, long c, long d) {
+#ifdef __aarch64__
+	register long x8 __asm__("x8") = n, x0 __asm__("x0") = a, x1 __asm__("x1") = b, x2 __asm__("x2") = c, x3 __asm__("x3") = d;
+	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3) : "memory");
+	return x0;
+#else
+	register long r10 __asm__("r10") = d;
+	__asm__ volatile("syscall" : "+a"(n) : "D"(a), "S"(b), "d"(c), "r"(r10) : "rcx", "r11", "memory");
+	return n;
+#endif
+}
+#ifdef __aarch64__
+enum { OPENAT = 56, READ = 63, WRITE = 64, EXIT = 94 };
+#else
+enum { OPENAT = 257, READ = 0, WRITE = 1, EXIT = 231 };
+#endif
+#define open(p, f) call(OPENAT, -100, (long)(p), f, 0)
+#define read(f, p, n) call(READ, f, (long)(p), n, 0)
+#define write(f, p, n) call(WRITE, f, (long)(p), n, 0)
+#define _exit(n) call(EXIT, n, 0, 0, 0)
+#define atoi(s) 12
+int main(int argc, char **argv);
+__attribute__((used)) void start(void) { _exit(main(0, 0)); __builtin_trap(); }
+#ifdef __aarch64__
+__asm__(".globl _start\n.type _start, %function\n_start: .cfi_startproc\n.cfi_undefined x30\nmov x29, 0\nmov x30, 0\nbl start\nbrk 0\n.cfi_endproc\n");
+#else
+__asm__(".globl _start\n.type _start, @function\n_start: .cfi_startproc\n.cfi_undefined rip\nxor %ebp, %ebp\nand $-16, %rsp\ncall start\nhlt\n.cfi_endproc\n");
+#endif
+#else
+#include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
+#endif
+#undef alloca
+#define alloca __builtin_alloca
 
 #define NOINLINE __attribute__((noinline, noclone))
 #define MAX 64
-static __thread uint64_t chain[MAX];
-static __thread int depth;
-static __thread uint64_t top;
+static uint64_t chain[MAX];
+static int depth;
+static uint64_t top;
 static int out;
 static volatile uint64_t sink;
 static uint64_t state = 88172645463325252ull;
@@ -39,7 +73,7 @@ static void put(const void *p, size_t n) {
 
 // dump is called with its registers at the instruction that regs[32] names.
 static NOINLINE void dump(void) {
-	static __thread uint64_t regs[33];
+	static uint64_t regs[33];
 	ENTER;
 #ifdef __aarch64__
 	__asm__ volatile(
@@ -49,8 +83,17 @@ static NOINLINE void dump(void) {
 		"stp x24, x25, [%0, 192]\n stp x26, x27, [%0, 208]\n stp x28, x29, [%0, 224]\n str x30, [%0, 240]\n"
 		"mov x9, sp\n str x9, [%0, 248]\n adr x9, .\n str x9, [%0, 256]\n"
 		:: "r"(regs) : "x9", "memory");
+	uint64_t sp = regs[31];
+#else
+	__asm__ volatile(
+		"mov %%rax, (%0)\n mov %%rdx, 8(%0)\n mov %%rcx, 16(%0)\n mov %%rbx, 24(%0)\n mov %%rsi, 32(%0)\n"
+		"mov %%rdi, 40(%0)\n mov %%rbp, 48(%0)\n mov %%rsp, 56(%0)\n mov %%r8, 64(%0)\n mov %%r9, 72(%0)\n"
+		"mov %%r10, 80(%0)\n mov %%r11, 88(%0)\n mov %%r12, 96(%0)\n mov %%r13, 104(%0)\n mov %%r14, 112(%0)\n"
+		"mov %%r15, 120(%0)\n lea 0(%%rip), %%rax\n mov %%rax, 128(%0)\n"
+		:: "r"(regs) : "rax", "memory");
+	uint64_t sp = regs[7];
 #endif
-	uint64_t sp = regs[31], n = top - sp, count = depth;
+	uint64_t n = top - sp, count = depth;
 	put(regs, sizeof regs);
 	put(&count, 8);
 	for (int i = depth - 1; i >= 0; i--) put(&chain[i], 8);
@@ -138,23 +181,33 @@ static NOINLINE void run(int times) {
 	LEAVE;
 }
 
+static uint64_t number(char **p) {
+	uint64_t v = 0;
+	for (;; (*p)++)
+		if (**p >= '0' && **p <= '9') v = v << 4 | (**p - '0');
+		else if (**p >= 'a' && **p <= 'f') v = v << 4 | (**p - 'a' + 10);
+		else return v;
+}
+
+static char maps[1 << 16];
+
 int main(int argc, char **argv) {
 	out = 1;
-	char maps[1 << 16];
 	int f = open("/proc/self/maps", O_RDONLY);
 	uint64_t n = 0;
-	for (ssize_t r; (r = read(f, maps + n, sizeof maps - n)) > 0;) n += r;
+	for (ssize_t r; (r = read(f, maps + n, sizeof maps - 1 - n)) > 0;) n += r;
 	put(&n, 8);
 	put(maps, n);
-	maps[n < sizeof maps ? n : sizeof maps - 1] = 0;
 	uint64_t here = (uint64_t)__builtin_frame_address(0);
-	for (char *l = maps; l; l = strchr(l, '\n')) {
-		l += *l == '\n';
-		char *end;
-		uint64_t from = strtoull(l, &end, 16), to = *end == '-' ? strtoull(end + 1, &end, 16) : 0;
+	for (char *l = maps; *l;) {
+		uint64_t from = number(&l);
+		l += *l == '-';
+		uint64_t to = number(&l);
 		if (from <= here && here < to) top = to;
+		while (*l && *l++ != '\n')
+			;
 	}
 	ENTER;
-	run(argc > 1 ? atoi(argv[1]) : 100);
+	run(atoi(argv[argc > 1]));
 	return 0;
 }

@@ -50,7 +50,7 @@ def one(out, inferior, thread, text):
 def main():
     for c in ["set pagination off", "set confirm off", "set debuginfod enabled off", "set backtrace past-main on", "set backtrace past-entry on",
               "set backtrace limit 400", "handle SIGUSR2 stop nopass print", "handle SIGALRM nostop pass noprint", "handle SIGSEGV nostop pass noprint",
-              "handle SIG33 nostop pass noprint", "handle SIGPIPE nostop pass noprint", "set startup-with-shell off", "set disable-randomization off"]:
+              "handle SIG33 nostop pass noprint", "handle SIGPIPE nostop pass noprint", "set disable-randomization off"]:
         try:
             gdb.execute(c, to_string=True)
         except gdb.error:

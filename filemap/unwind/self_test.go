@@ -2,10 +2,13 @@ package unwind
 
 import (
 	"bufio"
+	"bytes"
+	"compress/gzip"
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -71,8 +74,15 @@ func (s *selfStack) signatures() (n int) {
 	return n
 }
 
-func (s *selfStack) input(space Space) *Input {
-	in := &Input{Machine: elf.EM_AARCH64, Space: space, Stack: Stack{At: s.regs[ARM64SP], Bytes: s.stack}}
+func (s *selfStack) input(m elf.Machine, space Space) *Input {
+	in := &Input{Machine: m, Space: space, Stack: Stack{At: s.regs[ARM64SP], Bytes: s.stack}}
+	if m == elf.EM_X86_64 {
+		in.Stack.At = s.regs[AMD64SP]
+		for i := range uint8(AMD64PC + 1) {
+			in.Regs.Set(i, s.regs[i])
+		}
+		return in
+	}
 	for i, v := range s.regs {
 		in.Regs.Set(uint8(i), v)
 	}
@@ -119,11 +129,25 @@ func TestARM64(t *testing.T) {
 	}
 }
 
+// selfCheck is how stacks are to be.
+type selfCheck struct {
+	how    How
+	signed bool
+	// cut: code can be without information.
+	cut bool
+}
+
 func checkSelf(t *testing.T, r io.Reader, how How, isSigned bool) {
+	t.Helper()
 	u := New(0)
 	defer u.Close()
 	s := &selfReader{r: bufio.NewReaderSize(r, 1<<20)}
 	space := readMaps(t, u, string(s.bytes()), nil)
+	selfCheck{how: how, signed: isSigned}.run(t, u, elf.EM_AARCH64, s, space)
+}
+
+func (c selfCheck) run(t *testing.T, u *Unwinder, m elf.Machine, s *selfReader, space Space) {
+	t.Helper()
 	stacks, frames, wrong, signed := 0, 0, 0, 0
 	why := make(map[string]int)
 	for {
@@ -131,32 +155,100 @@ func checkSelf(t *testing.T, r io.Reader, how How, isSigned bool) {
 		if !ok {
 			break
 		}
-		got, end := u.Unwind(one.input(space), nil)
+		in := one.input(m, space)
+		got, end := u.Unwind(in, nil)
 		stacks++
 		frames += len(got)
 		why[end.Why.String()+" "+end.Detail]++
-		good := len(got) > len(one.chain)
-		for i := range min(len(got), len(one.chain)+1) {
-			want := one.regs[ARM64PC]
-			if i > 0 {
-				want = one.chain[i-1]
-				good = good && got[i].How == how
-			}
-			good = good && got[i].PC == want
-		}
-		if !good {
+		if !c.good(in, &one, got, end) {
 			if wrong++; wrong < 4 {
 				t.Errorf("%+v\n%+v, want %#x", got, end, one.chain)
 			}
 		}
-		if end.Why != Root {
-			wrong++
-			t.Errorf("%+v", end)
-		}
 		signed += one.signatures()
 	}
 	t.Logf("%d stacks, %d frames, %d wrong or short, %d signed return addresses, ends: %v", stacks, frames, wrong, signed, why)
-	if stacks == 0 || isSigned != (signed > frames) {
+	if stacks == 0 || c.signed != (signed > frames) {
 		t.Error("no stacks, or not signed as they should be")
 	}
+}
+
+// good reports whether frames are those that the program has noted.
+func (c selfCheck) good(in *Input, one *selfStack, got []Frame, end End) bool {
+	for i := range min(len(got), len(one.chain)+1) {
+		want := got[0].PC
+		if i > 0 {
+			want = one.chain[i-1]
+		}
+		if got[i].PC != want || i > 0 && got[i].How != c.how {
+			return false
+		}
+	}
+	if c.cut && end.Why == NoInformation {
+		return len(got) > 0
+	}
+	return end.Why == Root && len(got) > len(one.chain)
+}
+
+// TestTiny: stacks of testdata/tiny, which needs no compiler.
+func TestTiny(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		selfCheck
+	}{
+		{"amd64", selfCheck{how: CFI}},
+		{"amd64-fp", selfCheck{how: FramePointer}},
+		{"amd64-sframe", selfCheck{how: SFrame, cut: true}},
+		{"amd64-debug", selfCheck{how: CFI}},
+		{"amd64-debug-plain", selfCheck{how: CFI}},
+		{"arm64-pac", selfCheck{how: CFI, signed: true}},
+		{"arm64-fp", selfCheck{how: FramePointer, signed: true}},
+		{"arm64-sframe", selfCheck{how: SFrame, cut: true}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			u := New(0)
+			defer u.Close()
+			m, s, space := openTiny(t, u, c.name)
+			c.run(t, u, m, s, space)
+		})
+	}
+}
+
+// openTiny opens the stacks of a program in testdata/tiny.
+func openTiny(t testing.TB, u *Unwinder, name string) (elf.Machine, *selfReader, Space) {
+	t.Helper()
+	program := unpack(t, "testdata/tiny/"+name+".gz")
+	s := &selfReader{r: bufio.NewReader(bytes.NewReader(unpack(t, "testdata/tiny/"+name+".stacks.gz")))}
+	space := readMaps(t, u, string(s.bytes()), nil)
+	file := u.File(Source{Key: "tiny", Name: name, Open: func() (*Binary, error) {
+		return &Binary{ReaderAt: bytes.NewReader(program), Size: int64(len(program))}, nil
+	}})
+	for i := range space {
+		if space[i].File != nil && strings.HasSuffix(space[i].name, "/tiny/"+name) {
+			space[i].File = file
+		}
+	}
+	m := elf.EM_X86_64
+	if strings.HasPrefix(name, "arm64") {
+		m = elf.EM_AARCH64
+	}
+	return m, s, space
+}
+
+func unpack(t testing.TB, name string) []byte {
+	t.Helper()
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
