@@ -6,8 +6,20 @@ import (
 	"debug/elf"
 	"encoding/json"
 	"os"
+	"runtime"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
+
+// cpu is the time that this thread has run.
+func cpu(b *testing.B) int64 {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
+		b.Fatal(err)
+	}
+	return t.Nano()
+}
 
 // BenchmarkWarm unwinds stacks whose places are all known.
 func BenchmarkWarm(b *testing.B) {
@@ -20,37 +32,45 @@ func BenchmarkWarm(b *testing.B) {
 		frames, _ = u.Unwind(in, frames[:0])
 	}
 	b.ReportAllocs()
+	runtime.LockOSThread()
+	from := cpu(b)
 	for b.Loop() {
 		for _, in := range inputs {
 			frames, _ = u.Unwind(in, frames[:0])
 			n += len(frames)
 		}
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/frame")
+	b.ReportMetric(float64(cpu(b)-from)/float64(n), "cpu-ns/frame")
 }
 
-// BenchmarkCold unwinds them with open tables, but no place is known.
+// BenchmarkCold unwinds them with open tables, but no place is known: what that
+// costs more for each place.
 func BenchmarkCold(b *testing.B) {
 	u := New(0)
 	defer u.Close()
 	inputs := benchInputs(b, u)
 	var frames []Frame
-	n := 0
+	n, took := 0, int64(0)
+	for _, in := range inputs { // open the files
+		frames, _ = u.Unwind(in, frames[:0])
+	}
+	runtime.LockOSThread()
 	for b.Loop() {
-		b.StopTimer()
-		for _, f := range u.files {
-			if f.loaded {
+		for _, in := range inputs {
+			for _, f := range u.files {
 				clear(f.steps)
 			}
-		}
-		b.StartTimer()
-		for _, in := range inputs {
-			before := stepsOf(u)
+			clear(u.hot[:])
+			from := cpu(b)
 			frames, _ = u.Unwind(in, frames[:0])
-			n += stepsOf(u) - before
+			then := cpu(b)
+			frames, _ = u.Unwind(in, frames[:0]) // what would have been without
+			took += then - from - (cpu(b) - then)
+			n += stepsOf(u)
 		}
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/place")
+	b.ReportMetric(float64(took)/float64(n), "cpu-ns/place")
+	b.ReportMetric(float64(u.Memory()), "bytes")
 }
 
 func stepsOf(u *Unwinder) (n int) {

@@ -43,6 +43,7 @@ type File struct {
 	Source
 
 	u      *Unwinder
+	number uint64
 	loaded bool
 	bin    *Binary
 	debug  *Binary
@@ -62,7 +63,7 @@ func (u *Unwinder) File(s Source) *File {
 	defer u.mu.Unlock()
 	f := u.files[s.Key]
 	if f == nil {
-		f = &File{Source: s, u: u}
+		f = &File{Source: s, u: u, number: uint64(len(u.files))}
 		u.files[s.Key] = f
 	}
 	return f
@@ -76,6 +77,7 @@ func (u *Unwinder) Memory() int {
 }
 
 func (u *Unwinder) memory() (n int) {
+	n = maxPages*pageSize + 24<<hotBits
 	for _, f := range u.files {
 		n += f.memory()
 	}
@@ -128,7 +130,17 @@ func (f *File) memory() int {
 func (f *File) unload() {
 	f.bin.close()
 	f.debug.close()
-	*f = File{Source: f.Source, u: f.u, used: f.used}
+	for i := range f.u.hot {
+		if f.u.hot[i].file == f {
+			f.u.hot[i] = hot{}
+		}
+	}
+	for i := range f.u.pages {
+		if f.u.pages[i].file == f {
+			f.u.pages[i].file = nil
+		}
+	}
+	*f = File{Source: f.Source, u: f.u, number: f.number, used: f.used}
 }
 
 // load opens the file and its own tables.

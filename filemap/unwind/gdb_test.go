@@ -25,12 +25,18 @@ type area struct {
 }
 
 func (a areas) Find(addr uint64) (Mapping, bool) {
-	for i := range a {
-		if addr >= a[i].Start && addr < a[i].End {
-			return a[i].Mapping, true
+	low, high := 0, len(a)
+	for low < high {
+		if mid := (low + high) / 2; a[mid].End <= addr {
+			low = mid + 1
+		} else {
+			high = mid
 		}
 	}
-	return Mapping{}, false
+	if low == len(a) || addr < a[low].Start {
+		return Mapping{}, false
+	}
+	return a[low].Mapping, true
 }
 
 // readMaps reads /proc/PID/maps; files are opened by their path.

@@ -19,7 +19,11 @@ func (w *walker) byRules(s *step) (to uint64, ok bool) {
 	if r.Signed {
 		to = w.strip(to)
 	}
-	w.restore(r, base, w.exact && s.leaving)
+	if r.Plain && !w.exact {
+		w.restorePlain(r, base)
+	} else {
+		w.restore(r, base, w.exact && s.leaving)
+	}
 	return to, true
 }
 
@@ -112,6 +116,31 @@ func (w *walker) byRegister(x *table.Rule) (v uint64, ok bool) {
 		return w.word(v + n)
 	}
 	return v + n, true
+}
+
+// restorePlain is restore for rules that do not depend on registers.
+func (w *walker) restorePlain(r *table.Rules, base uint64) {
+	known := w.keeps & w.regs.known
+	if r.Few {
+		known = 0
+	}
+	for i := range r.Others {
+		x := &r.Others[i]
+		v, ok := w.word(base + uint64(x.N))
+		w.regs.v[x.Of] = v
+		known &^= 1 << x.Of
+		if ok {
+			known |= 1 << x.Of
+		}
+	}
+	if known>>w.spn&1 == 0 {
+		w.regs.v[w.spn] = base
+		known |= 1 << w.spn
+	}
+	w.regs.known = known
+	if r.Signal {
+		w.floor = w.regs.v[w.spn]
+	}
 }
 
 // restore makes the registers those of the caller. One that cannot be found is

@@ -11,9 +11,7 @@ func (w *walker) word(addr uint64) (v uint64, ok bool) {
 	s := &w.in.Stack
 	off := addr - s.At
 	if n := uint64(len(s.Bytes)); off < n && n-off >= 8 {
-		if used := addr + 8 - w.sp0; used > w.used && addr >= w.sp0 {
-			w.used = used
-		}
+		w.high = max(w.high, addr)
 		return binary.LittleEndian.Uint64(s.Bytes[off:]), true
 	}
 	return w.beyond(addr)
@@ -24,8 +22,8 @@ func (w *walker) beyond(addr uint64) (v uint64, ok bool) {
 	s := &w.in.Stack
 	if s.Read != nil && addr <= ^uint64(0)-8 {
 		if s.Read(addr, w.buf[:]) {
-			if used := addr + 8 - w.sp0; addr >= w.sp0 && used > w.used && used <= maxStack {
-				w.used = used
+			if addr-w.sp0 < maxStack {
+				w.high = max(w.high, addr)
 			}
 			return binary.LittleEndian.Uint64(w.buf[:]), true
 		}

@@ -86,6 +86,7 @@ func (f *File) look(offset uint64, exact bool) *step {
 		return s
 	}
 	f.rules(s, addr)
+	s.leaving = exact && s.kind == byRules && f.leaves(offset)
 	return s
 }
 
@@ -95,7 +96,10 @@ func (f *File) nothing(detail string) End {
 
 // arrive finds out how a return address can be one.
 func (f *File) arrive(s *step, offset uint64) bool {
-	if before, err := f.image.Code(offset, callsite.Longest); err == nil && callsite.Ends(f.image.Machine, before) {
+	if offset < callsite.Longest {
+		return false
+	}
+	if before := f.code(offset-callsite.Longest, callsite.Longest); len(before) == callsite.Longest && callsite.Ends(f.image.Machine, before) {
 		s.called = true
 		return true
 	}
@@ -112,16 +116,7 @@ func (f *File) arrive(s *step, offset uint64) bool {
 
 // sigreturn reports whether signal handlers return to an offset.
 func (f *File) sigreturn(offset uint64) bool {
-	const most = 1 << 62
-	if offset > most {
-		return false
-	}
-	for n := uint64(callsite.SigreturnSize); n >= 7; n-- { // the code can end there
-		if code, err := f.image.Code(offset+n, n); err == nil {
-			return callsite.Sigreturn(f.image.Machine, code)
-		}
-	}
-	return false
+	return callsite.Sigreturn(f.image.Machine, f.code(offset, callsite.SigreturnSize))
 }
 
 // goexit reports whether an offset is where goroutines return to: behind the
@@ -131,12 +126,12 @@ func (f *File) goexit(offset uint64) bool {
 	if !f.image.IsGo() {
 		return false
 	}
-	if before, err := f.image.Code(offset, 1); err == nil && before[0] == 0x90 {
-		after, err := f.image.Code(offset+6, 6)
-		return err == nil && after[0] == 0xe8 && after[5] == 0x90 && f.image.Machine != arm64
+	if f.image.Machine == arm64 {
+		code := f.code(offset-4, 8)
+		return offset >= 4 && bytes.HasPrefix(code, []byte("\xe0\x03\x00\xaa")) && len(code) == 8 && code[7]>>2 == 0x25
 	}
-	code, err := f.image.Code(offset+4, 8)
-	return err == nil && f.image.Machine == arm64 && bytes.HasPrefix(code, []byte("\xe0\x03\x00\xaa")) && code[7]>>2 == 0x25
+	code := f.code(offset-1, 7)
+	return offset >= 1 && len(code) == 7 && code[0] == 0x90 && code[1] == 0xe8 && code[6] == 0x90
 }
 
 // begins reports whether an offset is the beginning of code that nothing has
@@ -174,7 +169,6 @@ func (f *File) find(addr uint64) (*table.Rules, *table.Table) {
 func (f *File) rules(s *step, addr uint64) {
 	if r, t := f.find(addr); r != nil {
 		s.kind, s.rules, s.how, s.trampoline = byRules, r, CFI, r.Signal
-		s.leaving = f.leaves(addr)
 		if t.Form == table.SFrame {
 			s.how = SFrame
 			if span, ok := t.Span(addr); ok && span.Start == f.entry { // version 1 cannot say that there is no caller
@@ -199,10 +193,10 @@ func (f *File) rules(s *step, addr uint64) {
 
 // leaves reports whether code of x86-64 does nothing but take registers off the
 // stack (pop) and return.
-func (f *File) leaves(addr uint64) bool {
+func (f *File) leaves(offset uint64) bool {
 	const most = 24
-	code, err := f.image.CodeAt(addr, most)
-	if err != nil || f.image.Machine == arm64 {
+	code := f.code(offset, most)
+	if f.image.Machine == arm64 {
 		return false
 	}
 	for len(code) > 0 {

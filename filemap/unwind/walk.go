@@ -16,6 +16,10 @@ type Unwinder struct {
 	limit int
 	tick  uint64
 	cold  int // locations that were looked up since the last trim
+
+	hot    [1 << hotBits]hot
+	pages  [maxPages]page
+	across []byte // code that lies in two pages
 }
 
 // DefaultMemory is how many bytes of tables New(0) keeps.
@@ -30,7 +34,15 @@ func New(memory int) *Unwinder {
 	return &Unwinder{files: make(map[string]*File), limit: memory}
 }
 
+// hot is a step that was used last of those that share a place.
+type hot struct {
+	file *File
+	key  uint64
+	step *step
+}
+
 const (
+	hotBits       = 11
 	defaultFrames = 512
 	maxSignals    = 16 // of handlers within handlers in one stack
 )
@@ -47,10 +59,12 @@ type walker struct {
 
 	pc      uint64
 	exact   bool
+	at      *step // what is known about pc
 	place   place
 	sp0     uint64 // the stack pointer of the first frame
 	floor   uint64 // frames end above this address
-	used    uint64
+	high    uint64 // the highest address that was looked at
+	last    Mapping
 	signals int
 	end     End
 	buf     [8]byte
@@ -66,13 +80,15 @@ func (u *Unwinder) Unwind(in *Input, frames []Frame) ([]Frame, End) {
 	w.u, w.in = u, in
 	frames, end := w.walk(frames)
 	w.in = nil // the stack is the caller's
-	end.Used = w.used
+	if w.high >= w.sp0 && w.high > 0 {
+		end.Used = w.high + 8 - w.sp0
+	}
 	return frames, end
 }
 
 // begin prepares for a machine.
 func (w *walker) begin() bool {
-	w.regs, w.used, w.signals, w.floor = w.in.Regs, 0, 0, 0
+	w.regs, w.high, w.signals, w.floor, w.last = w.in.Regs, 0, 0, 0, Mapping{}
 	pc := uint8(AMD64PC)
 	switch w.in.Machine {
 	case elf.EM_X86_64:
@@ -109,9 +125,13 @@ type place struct {
 
 // find finds the code at an address. ok is false if there is none.
 func (w *walker) find(addr uint64) (p place, ok bool) {
-	m, ok := w.in.Space.Find(addr)
-	if !ok || !m.Exec || addr < m.Start || addr >= m.End {
-		return p, false
+	m := &w.last
+	if addr < m.Start || addr >= m.End {
+		var ok bool
+		if *m, ok = w.in.Space.Find(addr); !ok || !m.Exec || addr < m.Start || addr >= m.End {
+			*m = Mapping{}
+			return p, false
+		}
 	}
 	return place{m.File, addr - m.Start + m.Offset, m.JIT}, m.File != nil || m.JIT
 }
@@ -129,11 +149,12 @@ func (w *walker) walk(frames []Frame) ([]Frame, End) {
 		return frames, End{Why: NoMap, Addr: w.pc}
 	}
 	how := Given
+	w.at = w.step()
 	for n := 0; ; n++ {
 		if n == limit {
 			return frames, w.ended(End{Why: Limit})
 		}
-		s := w.step()
+		s := w.at
 		f := Frame{PC: w.pc, Exact: w.exact, File: w.place.file, Offset: w.place.offset, How: how, Trampoline: s.trampoline}
 		f.SP, _ = w.regs.Get(w.spn)
 		frames = append(frames, f)
@@ -158,7 +179,16 @@ func (w *walker) step() *step {
 	if w.place.file == nil {
 		return &jitStep
 	}
-	return w.place.file.step(w.place.offset, w.exact)
+	key := w.place.offset << 1
+	if w.exact {
+		key |= 1
+	}
+	const spread = 0x9e3779b97f4a7c15
+	h := &w.u.hot[((key^w.place.file.number<<48)*spread)>>(64-hotBits)]
+	if h.file != w.place.file || h.key != key {
+		*h = hot{w.place.file, key, w.place.file.step(w.place.offset, w.exact)}
+	}
+	return h.step
 }
 
 // caller goes to the caller of the frame at hand. If ok is false, w.end says why
@@ -199,13 +229,14 @@ func (w *walker) enter(to uint64, interrupted bool) bool {
 		w.end = w.notCode(to)
 		return false
 	}
-	w.exact = interrupted
+	w.pc, w.place, w.exact = to, p, interrupted
+	s := w.step()
 	if p.file != nil && !interrupted {
-		s := p.file.step(p.offset, false)
 		switch {
 		case s.called:
 		case s.returned: // signal handlers return there, or contexts begin
 			w.exact = true
+			s = w.step()
 		case s.root: // where goroutines end
 			w.end = End{Why: Root}
 			return false
@@ -214,7 +245,7 @@ func (w *walker) enter(to uint64, interrupted bool) bool {
 			return false
 		}
 	}
-	w.pc, w.place = to, p
+	w.at = s
 	if w.arm64 && !interrupted {
 		w.regs.Forget(ARM64LR)
 	}

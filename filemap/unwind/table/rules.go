@@ -81,6 +81,8 @@ type Rules struct {
 	// Few: nothing is known about registers without a rule, not even that they
 	// were kept (SFrame).
 	Few bool
+	// Plain: Base is IsRegister, and all of Others are At.
+	Plain bool
 }
 
 // set interns Rules.
@@ -100,6 +102,7 @@ func (s *set) intern(r *Rules) *Rules {
 		s.known = make(map[string]*Rules)
 	}
 	own := *r
+	own.Plain = r.Base.Kind == IsRegister && !slices.ContainsFunc(r.Others, func(o Rule) bool { return o.Kind != At })
 	own.Others = slices.Clone(r.Others)
 	own.Expressions = slices.Clone(r.Expressions)
 	s.bytes += len(s.key) + 160 + 16*len(own.Others)
