@@ -42,19 +42,20 @@ type Source struct {
 type File struct {
 	Source
 
-	u      *Unwinder
-	number uint64
-	loaded bool
-	bin    *Binary
-	debug  *Binary
-	image  *image.Image
-	tables []*table.Table
-	sought bool // the debug file
-	plain  bool // frame pointers are to be used
-	entry  uint64
-	err    error
-	steps  map[uint64]*step
-	used   uint64 // when
+	u       *Unwinder
+	number  uint64
+	loaded  bool
+	bin     *Binary
+	debug   *Binary
+	image   *image.Image
+	tables  []*table.Table
+	goTable *table.Go // nil if there is none
+	sought  bool      // the debug file
+	plain   bool      // frame pointers are to be used
+	entry   uint64
+	err     error
+	steps   map[uint64]*step
+	used    uint64 // when
 }
 
 // File is the file of a source: the first one with this Key.
@@ -123,7 +124,10 @@ func (f *File) memory() int {
 	for _, t := range f.tables {
 		n += t.Memory()
 	}
-	const step = 160
+	if f.goTable != nil {
+		n += f.goTable.Memory()
+	}
+	const step = 176
 	return n + step*len(f.steps)
 }
 
@@ -157,6 +161,11 @@ func (f *File) load() {
 	f.entry = entryOf(f.bin, f.image)
 	for _, form := range [...]table.Form{table.EHFrame, table.DebugFrame, table.SFrame} {
 		f.add(f.image, form)
+	}
+	if f.image.IsGo() {
+		if g, err := table.OpenGo(f.image); err == nil {
+			f.goTable = g
+		}
 	}
 	f.plain = f.image.IsGo() || len(f.tables) == 0 && keepsFramePointers(f.image)
 }

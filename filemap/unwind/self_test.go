@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -135,6 +137,8 @@ type selfCheck struct {
 	signed bool
 	// cut: code can be without information.
 	cut bool
+	// first is the number of the first caller that is noted well.
+	first int
 }
 
 func checkSelf(t *testing.T, r io.Reader, how How, isSigned bool) {
@@ -176,8 +180,8 @@ func (c selfCheck) run(t *testing.T, u *Unwinder, m elf.Machine, s *selfReader, 
 // good reports whether frames are those that the program has noted.
 func (c selfCheck) good(in *Input, one *selfStack, got []Frame, end End) bool {
 	for i := range min(len(got), len(one.chain)+1) {
-		want := got[0].PC
-		if i > 0 {
+		want := got[i].PC
+		if i > c.first {
 			want = one.chain[i-1]
 		}
 		if got[i].PC != want || i > 0 && got[i].How != c.how {
@@ -251,4 +255,42 @@ func unpack(t testing.TB, name string) []byte {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// TestGo: goroutines of Go, stripped or not.
+func TestGo(t *testing.T) {
+	for _, c := range []struct{ arch, flags, mode string }{
+		{"amd64", "", "exe"}, {"amd64", "-s -w", "exe"}, {"amd64", "-s -w", "pie"}, {"arm64", "-s -w", "exe"}, {"arm64", "", "pie"},
+	} {
+		t.Run(c.arch+c.flags+c.mode, func(t *testing.T) {
+			out := filepath.Join(t.TempDir(), "program")
+			cmd := exec.Command("go", "build", "-buildmode="+c.mode, "-gcflags=-l", "-ldflags="+c.flags, "-o", out, ".")
+			cmd.Dir = "testdata/goself"
+			cmd.Env = append(os.Environ(), "GOARCH="+c.arch, "CGO_ENABLED=0", "GOFLAGS=-mod=mod", "GOWORK=off")
+			if text, err := cmd.CombinedOutput(); err != nil {
+				t.Skipf("%v\n%s", err, text)
+			}
+			run := []string{out, fmt.Sprint(stops(50, 3000))}
+			m := elf.EM_X86_64
+			if c.arch == "arm64" {
+				m = elf.EM_AARCH64
+			}
+			if c.arch != runtime.GOARCH {
+				qemu, err := exec.LookPath("qemu-aarch64-static")
+				if err != nil || c.arch != "arm64" {
+					t.Skip(err)
+				}
+				run = append([]string{qemu}, run...)
+			}
+			text, err := exec.Command(run[0], run[1:]...).Output()
+			if err != nil {
+				t.Skip(err)
+			}
+			u := New(0)
+			defer u.Close()
+			s := &selfReader{r: bufio.NewReader(bytes.NewReader(text))}
+			space := readMaps(t, u, string(s.bytes()), nil)
+			selfCheck{how: GoTable, first: 1}.run(t, u, m, s, space)
+		})
+	}
 }

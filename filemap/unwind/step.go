@@ -15,6 +15,7 @@ const (
 	byRules
 	bySignal
 	byFramePointer
+	byGo
 )
 
 // step is what is known about a place in code.
@@ -22,10 +23,12 @@ type step struct {
 	kind       kind
 	how        How
 	rules      *table.Rules
+	goPlace    table.GoPlace
 	end        End // if nothing is known
 	trampoline bool
 	// called: a call stands before the place. returned: what is called returns
-	// there although nothing has called it. root: there goroutines end.
+	// there although nothing has called it. root: goroutines return there in the
+	// end.
 	called, returned, root bool
 	// leaving: what follows is the end of a function.
 	leaving bool
@@ -107,7 +110,7 @@ func (f *File) arrive(s *step, offset uint64) bool {
 	case f.sigreturn(offset):
 		s.returned = true
 	case f.goexit(offset):
-		s.root = true
+		s.root, s.end = true, End{Why: Root, File: f}
 	case f.begins(offset):
 		s.returned = true
 	}
@@ -167,6 +170,15 @@ func (f *File) find(addr uint64) (*table.Rules, *table.Table) {
 
 // rules finds how to get to the caller.
 func (f *File) rules(s *step, addr uint64) {
+	if f.goTable != nil {
+		if p, has, ok := f.goTable.Find(addr); ok {
+			s.kind, s.how, s.goPlace = byGo, GoTable, p
+			return
+		} else if has {
+			s.end = f.nothing("Go's table leaves out this code")
+			return
+		}
+	}
 	if r, t := f.find(addr); r != nil {
 		s.kind, s.rules, s.how, s.trampoline = byRules, r, CFI, r.Signal
 		if t.Form == table.SFrame {

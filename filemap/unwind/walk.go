@@ -205,6 +205,9 @@ func (w *walker) caller(s *step) (how How, ok bool) {
 	case byFramePointer:
 		to, ok = w.byFramePointer()
 		how = FramePointer
+	case byGo:
+		to, ok = w.byGo(s)
+		how = GoTable
 	default:
 		w.end = s.end
 	}
@@ -233,13 +236,10 @@ func (w *walker) enter(to uint64, interrupted bool) bool {
 	s := w.step()
 	if p.file != nil && !interrupted {
 		switch {
-		case s.called:
+		case s.called, s.root:
 		case s.returned: // signal handlers return there, or contexts begin
 			w.exact = true
 			s = w.step()
-		case s.root: // where goroutines end
-			w.end = End{Why: Root}
-			return false
 		default:
 			w.end = End{Why: Contradiction, Addr: to, Detail: "no call stands before the return address"}
 			return false

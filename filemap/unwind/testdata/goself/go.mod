@@ -1,0 +1,3 @@
+module goself
+
+go 1.22
