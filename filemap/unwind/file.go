@@ -1,6 +1,8 @@
 package unwind
 
 import (
+	"cmp"
+	"errors"
 	"io"
 
 	"ustack/filemap/symbol/image"
@@ -58,6 +60,9 @@ type File struct {
 	used    uint64 // when
 }
 
+// errNotOpen is the error of a source that has opened nothing.
+var errNotOpen = errors.New("the file cannot be opened")
+
 // File is the file of a source: the first one with this Key.
 func (u *Unwinder) File(s Source) *File {
 	u.mu.Lock()
@@ -94,10 +99,11 @@ func (u *Unwinder) Close() {
 	}
 }
 
-// trim makes room: the files that were used last stay.
-func (u *Unwinder) trim(keep *File) {
+// trim makes room now and then, and for each new file: those that were used last
+// stay.
+func (u *Unwinder) trim(keep *File, isNew bool) {
 	const often = 512
-	if u.cold++; u.cold < often && keep.loaded {
+	if u.cold++; u.cold < often && !isNew {
 		return
 	}
 	u.cold = 0
@@ -151,8 +157,8 @@ func (f *File) unload() {
 func (f *File) load() {
 	f.loaded = true
 	f.steps = make(map[uint64]*step)
-	if f.bin, f.err = f.Open(); f.err != nil {
-		f.bin = nil
+	if f.bin, f.err = f.Open(); f.err != nil || f.bin == nil {
+		f.bin, f.err = nil, cmp.Or(f.err, errNotOpen)
 		return
 	}
 	if f.image, f.err = image.Open(f.bin, f.bin.Size); f.err != nil {

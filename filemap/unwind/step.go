@@ -50,12 +50,11 @@ func (f *File) step(offset uint64, exact bool) *step {
 	if s := f.steps[key]; s != nil {
 		return s
 	}
-	f.u.tick++
-	f.used = f.u.tick
-	if !f.loaded {
+	isNew := !f.loaded
+	if isNew {
 		f.load()
 	}
-	f.u.trim(f)
+	f.u.trim(f, isNew)
 	if !f.loaded { // too large to be kept with others
 		f.load()
 	}

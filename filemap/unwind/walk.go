@@ -76,6 +76,7 @@ type walker struct {
 func (u *Unwinder) Unwind(in *Input, frames []Frame) ([]Frame, End) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	u.tick++
 	w := &u.w
 	w.u, w.in = u, in
 	frames, end := w.walk(frames)
@@ -179,6 +180,7 @@ func (w *walker) step() *step {
 	if w.place.file == nil {
 		return &jitStep
 	}
+	w.place.file.used = w.u.tick
 	key := w.place.offset << 1
 	if w.exact {
 		key |= 1

@@ -97,3 +97,19 @@ func FuzzSFrame(f *testing.F) {
 		}
 	})
 }
+
+// FuzzGo: the table of Go's runtime.
+func FuzzGo(f *testing.F) {
+	b := make([]byte, 200)
+	copy(b, "\xf1\xff\xff\xff\x00\x00\x01\x08\x02")
+	b[8+8*6], b[8+8*7] = 72, 80
+	f.Add(b, uint64(0x1000))
+	f.Fuzz(func(t *testing.T, section []byte, addr uint64) {
+		g := &Go{data: newBlocks(image.MemoryData(section)), start: 0x1000, n: 3, funcs: 24, numbers: 8, quantum: 1, startsA: true}
+		for _, a := range [...]uint64{addr, 0x1000, 0x1001, 0x1000 + uint64(g.entry(1))} {
+			if p, has, ok := g.Find(a); ok && (!has || p.Frame >= maxGoFrame) {
+				t.Fatalf("%#x: %+v", a, p)
+			}
+		}
+	})
+}
