@@ -121,8 +121,8 @@ func (r *record) input(space Space) *Input {
 
 // counts are what a comparison has found.
 type counts struct {
-	stacks, frames, wrong, gdbShort, ourShort, roots, ends, signals int
-	why                                                             map[string]int
+	stacks, frames, wrong, gdbShort, ourShort, roots, signals int
+	why                                                       map[string]int
 }
 
 // compareStacks compares our stacks with gdb's.

@@ -272,7 +272,9 @@ func TestDebugFile(t *testing.T) {
 	stripped := bytes.ReplaceAll(whole, []byte(".debug_frame\x00"), []byte(".other_frame\x00"))
 	asked := 0
 	source := Source{Key: "stripped", Name: "x",
-		Open: func() (*Binary, error) { return &Binary{ReaderAt: bytes.NewReader(stripped), Size: int64(len(stripped))}, nil },
+		Open: func() (*Binary, error) {
+			return &Binary{ReaderAt: bytes.NewReader(stripped), Size: int64(len(stripped))}, nil
+		},
 	}
 	a := append(areas(nil), space.(areas)...)
 	for round, want := range []Why{NoInformation, Root} {
