@@ -20,6 +20,9 @@ type index interface {
 	// find is the offset of the last FDE that begins at an address or before.
 	find(addr uint64) (off uint64, ok bool)
 	memory() int
+	// count is how many FDEs there are, at the offset of one of them.
+	count() int
+	at(i int) uint64
 }
 
 // header is the table of .eh_frame_hdr (LSB, 10.6.2), sorted by the linker.
