@@ -34,8 +34,9 @@ const (
 	// GoTable: by the table of Go's runtime (.gopclntab).
 	GoTable
 	// FramePointer: by the frame pointer, where there is no table. If the frame
-	// before it is the Given one or an interrupted one, a caller in between can
-	// be missing: a function that has not yet set up its frame has none.
+	// before it is code of a JIT compiler and is the Given one or an interrupted
+	// one, a caller in between can be missing: a function that has not yet set up
+	// its frame has none, and there is no code to look at.
 	FramePointer
 	// Signal: by the registers that the kernel kept for a signal handler.
 	Signal

@@ -53,7 +53,8 @@ type File struct {
 	tables  []*table.Table
 	goTable *table.Go // nil if there is none
 	sought  bool      // the debug file
-	plain   bool      // frame pointers are to be used
+	plain   bool      // frame pointers are to be used where no table is
+	judged  bool      // plain is known
 	entry   uint64
 	err     error
 	steps   map[uint64]*step
@@ -173,7 +174,6 @@ func (f *File) load() {
 			f.goTable = g
 		}
 	}
-	f.plain = f.image.IsGo() || len(f.tables) == 0 && keepsFramePointers(f.image)
 }
 
 // add adds a table, if there is one.

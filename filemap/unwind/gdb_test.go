@@ -281,7 +281,10 @@ func stops(few, many int) int {
 
 func TestGDBNoFramePointers(t *testing.T) {
 	p := build(t, "g++", "work.cc", "-O2", "-fomit-frame-pointer", "-pthread")
-	stopped(t, stops(5, 200), nil, p)
+	c := stopped(t, stops(5, 200), nil, p)
+	if c.ourShort*20 > c.stacks {
+		t.Errorf("%d of %d stacks are shorter than gdb's", c.ourShort, c.stacks)
+	}
 }
 
 // TestGDBOneStack: signal handlers on the stack of what they interrupt.
@@ -293,6 +296,12 @@ func TestGDBOneStack(t *testing.T) {
 // TestGDBDebugFrame: the program's own code has .debug_frame only, compressed.
 func TestGDBDebugFrame(t *testing.T) {
 	p := build(t, "g++", "work.cc", "-O1", "-g", "-gz", "-fno-asynchronous-unwind-tables", "-fno-exceptions", "-DNO_THROW", "-pthread")
+	stopped(t, stops(5, 200), nil, p)
+}
+
+// TestGDBFramePointers: the program's own code has no table, but frame pointers.
+func TestGDBFramePointers(t *testing.T) {
+	p := build(t, "g++", "work.cc", "-O1", "-fno-omit-frame-pointer", "-fno-asynchronous-unwind-tables", "-fno-exceptions", "-DNO_THROW", "-pthread")
 	stopped(t, stops(5, 200), nil, p)
 }
 

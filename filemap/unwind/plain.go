@@ -30,6 +30,10 @@ func (w *walker) byFramePointer() (to uint64, ok bool) {
 	if w.arm64 {
 		to = w.strip(to)
 	}
+	if w.exact && w.place.file != nil && !w.isSetUp(to) {
+		w.end = End{Why: NoInformation, Detail: "no table, and it is not sure that this frame has a frame pointer"}
+		return 0, false
+	}
 	w.floor = fp + record
 	w.regs.known = 0
 	w.regs.Set(w.fp, above)

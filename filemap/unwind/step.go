@@ -191,7 +191,7 @@ func (f *File) rules(s *step, addr uint64) {
 	switch {
 	case f.begin(addr):
 		s.end = End{Why: Root, File: f}
-	case f.plain:
+	case f.isPlain():
 		s.kind, s.how = byFramePointer, FramePointer
 	case f.err != nil:
 		s.end = f.nothing(f.err.Error())

@@ -9,31 +9,11 @@ import (
 	"io"
 	"slices"
 
-	"ustack/filemap/callsite"
 	"ustack/filemap/elfid"
 	"ustack/filemap/symbol/image"
+	"ustack/filemap/unwind/frames"
 	"ustack/filemap/unwind/table"
 )
-
-// FramePointers is whether code keeps frame pointers.
-type FramePointers uint8
-
-const (
-	// Unknown: there is too little code to tell.
-	Unknown FramePointers = iota
-	// Kept by eight of ten functions that call others.
-	Kept
-	// Dropped: by six of ten at least. The others need them, for a frame whose
-	// size varies.
-	Dropped
-	// Mixed: neither.
-	Mixed
-)
-
-// String is one word.
-func (f FramePointers) String() string {
-	return [...]string{"unknown", "kept", "dropped", "mixed"}[min(f, Mixed)]
-}
 
 // Table is what a file has of one kind of table.
 type Table struct {
@@ -56,7 +36,7 @@ type Report struct {
 	BuildID elfid.ID
 	// Go: the file was linked by Go.
 	Go            bool
-	FramePointers FramePointers
+	FramePointers frames.Keep
 	// Keeping of Looked functions that call others keep frame pointers.
 	Keeping, Looked int
 	EHFrame         Table
@@ -112,7 +92,8 @@ func Open(r io.ReaderAt, size int64, debug *image.Image) (*Report, error) {
 			look(t, &p.Separate)
 		}
 	}
-	p.framePointers(x, functions)
+	p.Keeping, p.Looked = frames.Count(x, functions)
+	p.FramePointers = frames.Judge(p.Keeping, p.Looked)
 	return p, nil
 }
 
@@ -192,6 +173,3 @@ func covered(code, functions []table.Span) (share float64, missing uint64) {
 	}
 	return float64(has) / float64(total), total - has
 }
-
-// known reports whether calls of a machine can be told.
-func known(m elf.Machine) bool { return m == elf.EM_X86_64 || m == elf.EM_AARCH64 && callsite.Known(m) }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"ustack/filemap/symbol/image"
+	"ustack/filemap/unwind/frames"
 )
 
 func unpack(t testing.TB, name string) []byte {
@@ -36,19 +37,19 @@ func unpack(t testing.TB, name string) []byte {
 func TestTiny(t *testing.T) {
 	for _, c := range []struct {
 		name      string
-		pointers  FramePointers
+		pointers  frames.Keep
 		eh, debug bool
 		sframe    int
 		follows   bool
 	}{
-		{"amd64", Dropped, true, false, 0, true},
-		{"amd64-fp", Kept, false, false, 0, true},
-		{"amd64-sframe", Dropped, false, false, 1, true},
-		{"amd64-debug", Dropped, false, true, 0, true},
-		{"amd64-debug-plain", Dropped, false, true, 0, true},
-		{"arm64-pac", Kept, true, false, 0, true},
-		{"arm64-fp", Kept, false, false, 0, true},
-		{"arm64-sframe", Dropped, false, false, 1, true},
+		{"amd64", frames.Dropped, true, false, 0, true},
+		{"amd64-fp", frames.Kept, false, false, 0, true},
+		{"amd64-sframe", frames.Dropped, false, false, 1, true},
+		{"amd64-debug", frames.Dropped, false, true, 0, true},
+		{"amd64-debug-plain", frames.Dropped, false, true, 0, true},
+		{"arm64-pac", frames.Kept, true, false, 0, true},
+		{"arm64-fp", frames.Kept, false, false, 0, true},
+		{"arm64-sframe", frames.Dropped, false, false, 1, true},
 	} {
 		b := unpack(t, "../testdata/tiny/"+c.name+".gz")
 		p, err := Open(bytes.NewReader(b), int64(len(b)), nil)

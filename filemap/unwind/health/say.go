@@ -1,6 +1,10 @@
 package health
 
-import "fmt"
+import (
+	"fmt"
+
+	"ustack/filemap/unwind/frames"
+)
 
 // Advice is what becomes of stacks that lead through a file, and what to do.
 type Advice struct {
@@ -21,7 +25,7 @@ func (t *Table) enough() bool {
 
 // Advice says what becomes of stacks through the file.
 func (p *Report) Advice() (a Advice) {
-	a.Kernel = p.FramePointers == Kept
+	a.Kernel = p.FramePointers == frames.Kept
 	a.Follows = a.Kernel
 	best := 0.0
 	for _, t := range [...]*Table{&p.EHFrame, &p.DebugFrame, &p.SFrame, &p.GoTable, &p.Separate} {

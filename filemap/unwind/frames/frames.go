@@ -1,4 +1,6 @@
-package health
+// Package frames looks at machine code to find out whether it keeps frame
+// pointers (psABI of x86-64, 3.2.2; AAPCS64, 6.4.6).
+package frames
 
 import (
 	"bytes"
@@ -15,11 +17,34 @@ const (
 	maxFunction = 16 << 10
 )
 
-// framePointers takes functions apart that call others: what calls nothing needs
-// no frame, with or without frame pointers.
-func (p *Report) framePointers(x *image.Image, functions []table.Span) {
-	if !known(x.Machine) {
-		return
+// Keep is whether code keeps frame pointers.
+type Keep uint8
+
+const (
+	// Unknown: there is too little code to tell.
+	Unknown Keep = iota
+	// Kept by seven of ten functions that call others: all but those of the
+	// compiler's start files in a small program.
+	Kept
+	// Dropped: by six of ten at least. The others need them, for a frame whose
+	// size varies.
+	Dropped
+	// Mixed: neither.
+	Mixed
+)
+
+// String is one word.
+func (k Keep) String() string {
+	return [...]string{"unknown", "kept", "dropped", "mixed"}[min(k, Mixed)]
+}
+
+// Count takes functions apart that call others: what calls nothing needs no
+// frame, with or without frame pointers. keeping of looked functions set up a
+// frame pointer. Functions that no table has named are guessed from the code if
+// there are none.
+func Count(x *image.Image, functions []table.Span) (keeping, looked int) {
+	if x.Machine != elf.EM_X86_64 && x.Machine != elf.EM_AARCH64 {
+		return 0, 0
 	}
 	if len(functions) == 0 {
 		functions = guessed(x)
@@ -31,21 +56,26 @@ func (p *Report) framePointers(x *image.Image, functions []table.Span) {
 		if err != nil || !calls(x.Machine, code, f.Start) {
 			continue
 		}
-		p.Looked++
+		looked++
 		if keeps(x.Machine, code) {
-			p.Keeping++
+			keeping++
 		}
 	}
+	return keeping, looked
+}
+
+// Judge says what the numbers of Count mean.
+func Judge(keeping, looked int) Keep {
 	const few = 4
 	switch {
-	case p.Looked < few:
-	case p.Keeping*10 >= p.Looked*8:
-		p.FramePointers = Kept
-	case p.Keeping*10 <= p.Looked*4:
-		p.FramePointers = Dropped
-	default:
-		p.FramePointers = Mixed
+	case looked < few:
+		return Unknown
+	case keeping*10 >= looked*7:
+		return Kept
+	case keeping*10 <= looked*4:
+		return Dropped
 	}
+	return Mixed
 }
 
 // calls reports whether code has a call that is not its last instruction. What

@@ -1,0 +1,47 @@
+package frames
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"ustack/filemap/symbol/image"
+)
+
+// TestCompiled: programs without tables, compiled with and without frame
+// pointers.
+func TestCompiled(t *testing.T) {
+	for _, c := range []struct {
+		compiler, flag string
+		want           Keep
+	}{
+		{"gcc", "-fno-omit-frame-pointer", Kept},
+		{"gcc", "-fomit-frame-pointer", Dropped},
+		{"aarch64-linux-gnu-gcc", "-fno-omit-frame-pointer", Kept},
+		{"aarch64-linux-gnu-gcc", "-fomit-frame-pointer", Dropped},
+	} {
+		t.Run(c.compiler+c.flag, func(t *testing.T) {
+			if _, err := exec.LookPath(c.compiler); err != nil {
+				t.Skip(err)
+			}
+			out := filepath.Join(t.TempDir(), "program")
+			if text, err := exec.Command(c.compiler, "-O2", "-w", c.flag, "-o", out, "../testdata/self.c").CombinedOutput(); err != nil {
+				t.Skipf("%v\n%s", err, text)
+			}
+			b, err := os.ReadFile(out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, err := image.Open(bytes.NewReader(b), int64(len(b)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			keeping, looked := Count(x, nil)
+			if got := Judge(keeping, looked); got != c.want {
+				t.Errorf("%v, %d of %d, want %v", got, keeping, looked, c.want)
+			}
+		})
+	}
+}
