@@ -24,7 +24,7 @@ type code struct {
 	known   map[uint64]*function // by address
 	slots   map[uint64]string
 	exports map[string][]uint64
-	size    int // about how many bytes are kept
+	size    int // about how many bytes are kept beside the table
 }
 
 // function is a function, or a part of one, taken apart.
@@ -43,7 +43,7 @@ func newCode(x *image.Image) *code {
 	if err != nil {
 		return nil
 	}
-	c := &code{image: x, table: table, known: make(map[uint64]*function), size: table.Memory()}
+	c := &code{image: x, table: table, known: make(map[uint64]*function)}
 	c.regs, _ = cfi.RegistersOf(x.Machine)
 	return c
 }
@@ -56,7 +56,7 @@ func (c *code) function(addr uint64) *function {
 	}
 	if len(c.known) >= maxFunctions {
 		clear(c.known)
-		c.size = c.table.Memory()
+		c.size = 0
 	}
 	const each = 64
 	c.size += each

@@ -164,7 +164,7 @@ func (s *source) memory() int {
 		n += s.lines.Memory()
 	}
 	if s.code != nil {
-		n += s.code.size
+		n += s.code.size + s.code.table.Memory()
 	}
 	return n
 }
