@@ -122,6 +122,7 @@ func (r *record) input(space Space) *Input {
 // counts are what a comparison has found.
 type counts struct {
 	stacks, frames, wrong, gdbShort, ourShort, roots, signals int
+	blindRoots, blindCallers                                  int
 	why                                                       map[string]int
 }
 
@@ -149,9 +150,10 @@ func compareStacks(t *testing.T, r io.Reader) *counts {
 		}
 		got, end := u.Unwind(rec.input(space), nil)
 		c.add(t, &rec, space, got, end)
+		c.blind(t, u, rec.input(space), &rec)
 	}
-	t.Logf("%d stacks, %d frames (%d of signals), %d to the root; %d wrong; ours ends before gdb's: %d, gdb's before ours: %d; ends: %v; %d bytes of tables",
-		c.stacks, c.frames, c.signals, c.roots, c.wrong, c.ourShort, c.gdbShort, c.why, u.Memory())
+	t.Logf("%d stacks, %d frames (%d of signals), %d to the root; %d wrong; ours ends before gdb's: %d, gdb's before ours: %d; ends: %v; without registers %d have a caller, %d the root; %d bytes of tables",
+		c.stacks, c.frames, c.signals, c.roots, c.wrong, c.ourShort, c.gdbShort, c.why, c.blindCallers, c.blindRoots, u.Memory())
 	return c
 }
 
@@ -187,6 +189,32 @@ func (c *counts) add(t *testing.T, rec *record, space areas, got []Frame, end En
 	case len(got) > len(rec.Frames):
 		if c.gdbShort++; c.gdbShort <= 3 {
 			t.Logf("longer than gdb's:\n%s", show(rec, got, end))
+		}
+	}
+}
+
+// blind compares the stack that is found with the program counter and the stack
+// pointer only, as they are known of a blocked thread.
+func (c *counts) blind(t *testing.T, u *Unwinder, in *Input, rec *record) {
+	known := in.Regs
+	in.Regs = Registers{}
+	for _, n := range [...]uint8{AMD64PC, AMD64SP} {
+		if v, ok := known.Get(n); ok {
+			in.Regs.Set(n, v)
+		}
+	}
+	got, end := u.Unwind(in, nil)
+	if end.Why == Root {
+		c.blindRoots++
+	}
+	if len(got) > 1 {
+		c.blindCallers++
+	}
+	for i := range min(len(got), len(rec.Frames)) {
+		if got[i].PC != rec.pc(i) {
+			c.wrong++
+			t.Errorf("without registers:\n%s", show(rec, got, end))
+			return
 		}
 	}
 }
@@ -271,6 +299,14 @@ func build(t *testing.T, compiler, source string, flags ...string) string {
 	return out
 }
 
+// long skips a test that takes long.
+func long(t *testing.T) {
+	t.Helper()
+	if os.Getenv("USTACK_LONG") == "" {
+		t.Skip("set USTACK_LONG=1 for this test")
+	}
+}
+
 // stops is how often to stop a program.
 func stops(few, many int) int {
 	if os.Getenv("USTACK_LONG") != "" {
@@ -287,29 +323,43 @@ func TestGDBNoFramePointers(t *testing.T) {
 	}
 }
 
+// TestGDBWaits: threads that wait, with and without the registers that are not
+// known of them.
+func TestGDBWaits(t *testing.T) {
+	long(t)
+	for _, flag := range []string{"-O2", "-O1", "-O3"} {
+		p := build(t, "g++", "waits.cc", flag, "-fomit-frame-pointer", "-pthread")
+		c := stopped(t, stops(1, 3), []string{"STACKS_FIRST=2.5"}, p)
+		if c.ourShort > 0 || c.blindCallers < c.stacks {
+			t.Errorf("%s: %d of %d stacks are shorter than gdb's, %d have a caller without registers", flag, c.ourShort, c.stacks, c.blindCallers)
+		}
+	}
+}
+
 // TestGDBOneStack: signal handlers on the stack of what they interrupt.
 func TestGDBOneStack(t *testing.T) {
+	long(t)
 	p := build(t, "g++", "work.cc", "-O2", "-fomit-frame-pointer", "-pthread", "-Wl,-z,lazy")
 	stopped(t, stops(5, 200), []string{"ONE_STACK=1"}, p)
 }
 
 // TestGDBDebugFrame: the program's own code has .debug_frame only, compressed.
 func TestGDBDebugFrame(t *testing.T) {
+	long(t)
 	p := build(t, "g++", "work.cc", "-O1", "-g", "-gz", "-fno-asynchronous-unwind-tables", "-fno-exceptions", "-DNO_THROW", "-pthread")
 	stopped(t, stops(5, 200), nil, p)
 }
 
 // TestGDBFramePointers: the program's own code has no table, but frame pointers.
 func TestGDBFramePointers(t *testing.T) {
+	long(t)
 	p := build(t, "g++", "work.cc", "-O1", "-fno-omit-frame-pointer", "-fno-asynchronous-unwind-tables", "-fno-exceptions", "-DNO_THROW", "-pthread")
 	stopped(t, stops(5, 200), nil, p)
 }
 
 // TestGDBPrograms: programs of this machine.
 func TestGDBPrograms(t *testing.T) {
-	if os.Getenv("USTACK_LONG") == "" {
-		t.Skip("set USTACK_LONG=1 for this test")
-	}
+	long(t)
 	for _, p := range [][]string{
 		{"/usr/bin/python3.11", "-c", pythonWork},
 		{"/usr/bin/sqlite3", ":memory:", "with recursive c(x) as (select 1 union all select x+1 from c where x<100000000) select sum(x*random()), group_concat(x) from c order by random()"},

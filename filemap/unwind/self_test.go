@@ -280,7 +280,7 @@ func TestGo(t *testing.T) {
 				if err != nil || c.arch != "arm64" {
 					t.Skip(err)
 				}
-				run = append([]string{qemu}, run...)
+				run = append([]string{qemu, "-L", "/usr/aarch64-linux-gnu"}, run...)
 			}
 			text, err := exec.Command(run[0], run[1:]...).Output()
 			if err != nil {

@@ -61,7 +61,7 @@ def main():
     last = None
     with open(os.environ["STACKS_OUT"], "w") as out:
         for n in range(int(os.environ["STACKS_STOPS"])):
-            wait = 0.3 if n == 0 else random.uniform(0.001, 0.03)
+            wait = float(os.environ.get("STACKS_FIRST", "0.3")) if n == 0 else random.uniform(0.001, 0.03)
             # A thread of Python does not run while gdb waits.
             t = subprocess.Popen(["sh", "-c", "sleep %f; kill -USR2 %d" % (wait, pid)])
             gdb.execute("continue", to_string=True)
