@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime/debug"
 
+	"ustack/cmd/ustack/help"
 	"ustack/tracefs/privilege"
 )
 
@@ -83,7 +84,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		}
 	}
 	switch args[0] {
-	case "help", "-h", "-help", "--help":
+	case "help":
+		return helpCommand(args[1:], stdin, stdout, stderr)
+	case "-h", "-help", "--help":
 		usage(stdout)
 		return exitOK
 	}
@@ -93,9 +96,12 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 }
 
 func usage(w io.Writer) {
-	fmt.Fprint(w, "usage: ustack COMMAND [flags] ...\n\n")
+	fmt.Fprint(w, "usage: ustack COMMAND [flags] ...\n\nCommands (flags: ustack COMMAND --help):\n\n")
 	for _, c := range commands() {
 		fmt.Fprintf(w, "  %-15s %s\n", c.name, c.summary)
 	}
-	fmt.Fprint(w, "\nustack COMMAND --help tells more.\n")
+	fmt.Fprint(w, "\nTopics of the manual (ustack help TOPIC):\n\n")
+	for _, t := range help.Topics() {
+		fmt.Fprintf(w, "  %-15s %s\n", t.Name, t.Summary)
+	}
 }

@@ -1,0 +1,124 @@
+package help
+
+import (
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+)
+
+// TestTopics: each file is in the list and each topic of the list has a file,
+// with a title for the list, no line over 80 columns and no control characters.
+func TestTopics(t *testing.T) {
+	names, err := fs.Glob(files, "*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	topics := Topics()
+	if len(topics) != len(order) || len(names) != len(order) {
+		t.Errorf("%d topics, %d files, %d names in the order", len(topics), len(names), len(order))
+	}
+	for _, topic := range topics {
+		if topic.Summary == "" || strings.HasPrefix(topic.Summary, "#") || len(topic.Summary) > 60 {
+			t.Errorf("%s: the first line is not \"# %s: SUMMARY\" of at most 60 bytes: %q", topic.Name, topic.Name, topic.Summary)
+		}
+		if !utf8.ValidString(topic.Text) || !strings.HasSuffix(topic.Text, "\n") {
+			t.Errorf("%s: not UTF-8, or no line feed at its end", topic.Name)
+		}
+		for i, line := range strings.Split(topic.Text, "\n") {
+			if n := utf8.RuneCountInString(line); n > 80 {
+				t.Errorf("%s.md:%d: %d columns: %s", topic.Name, i+1, n, line)
+			}
+			if strings.ContainsFunc(line, unicode.IsControl) {
+				t.Errorf("%s.md:%d: control character: %q", topic.Name, i+1, line)
+			}
+		}
+	}
+}
+
+// TestFindHostile: a name finds no file but a topic.
+func TestFindHostile(t *testing.T) {
+	for _, name := range []string{"", ".", "..", "/", "../main", "help.go", "glossary.md", "glossary\x00", strings.Repeat("x", 1<<16)} {
+		if topic, ok := Find(name); ok {
+			t.Errorf("%.20q is the topic %q", name, topic.Name)
+		}
+	}
+}
+
+// TestTopicsName: a topic cites topics that exist.
+func TestTopicsName(t *testing.T) {
+	for _, topic := range Topics() {
+		for rest := topic.Text; ; {
+			var found bool
+			if _, rest, found = strings.Cut(rest, "`ustack help "); !found {
+				break
+			}
+			name, _, _ := strings.Cut(rest, "`")
+			if _, ok := Find(name); !ok && name != "TOPIC" {
+				t.Errorf("%s.md cites the topic %q", topic.Name, name)
+			}
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	var names []string
+	for _, topic := range Topics() {
+		names = append(names, topic.Name)
+	}
+	for from, want := range map[string]string{
+		"glosary": "glossary",
+		"":        "", "ZZZZ": "", strings.Repeat("x", longestName+1): "",
+	} {
+		if got, ok := Nearest(from, names); got != want || ok != (want != "") {
+			t.Errorf("nearest to %.20q is %q, want %q", from, got, want)
+		}
+	}
+}
+
+func FuzzNearest(f *testing.F) {
+	f.Add("repaly", "replay")
+	f.Add("", "x")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		a, b = a[:min(len(a), longestName)], b[:min(len(b), longestName)]
+		d := distance(a, b)
+		if d != distance(b, a) || (d == 0) != (a == b) || d > max(len(a), len(b)) {
+			t.Errorf("distance(%q, %q) = %d", a, b, d)
+		}
+	})
+}
+
+// TestFilesAreTopics: the directory holds nothing that embed leaves out.
+func TestFilesAreTopics(t *testing.T) {
+	entries, err := filepath.Glob("*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range entries {
+		if ext := filepath.Ext(name); ext != ".go" && ext != ".md" && name != "testdata" {
+			t.Errorf("%s is neither code nor a topic", name)
+		}
+	}
+}
+
+// TestGlossary: at most 40 terms, in order, each once.
+func TestGlossary(t *testing.T) {
+	topic, _ := Find("glossary")
+	last, terms := "", 0
+	for line := range strings.Lines(topic.Text) {
+		if !strings.HasPrefix(line, "- ") {
+			continue
+		}
+		term, _, ok := strings.Cut(line[2:], ":")
+		terms++
+		if !ok || strings.ToLower(term) <= strings.ToLower(last) {
+			t.Errorf("%q after %q", line, last)
+		}
+		last = term
+	}
+	if terms == 0 || terms > 40 {
+		t.Errorf("%d terms", terms)
+	}
+}
