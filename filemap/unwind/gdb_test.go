@@ -318,7 +318,7 @@ func stops(few, many int) int {
 func TestGDBNoFramePointers(t *testing.T) {
 	p := build(t, "g++", "work.cc", "-O2", "-fomit-frame-pointer", "-pthread")
 	c := stopped(t, stops(5, 200), nil, p)
-	if c.ourShort*20 > c.stacks {
+	if (c.ourShort-1)*20 > c.stacks { // one may be in clone's first instructions, which have no table
 		t.Errorf("%d of %d stacks are shorter than gdb's", c.ourShort, c.stacks)
 	}
 }
