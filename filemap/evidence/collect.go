@@ -20,9 +20,6 @@ type Evidence struct {
 	byID map[tracefs.Identifier][]*observation
 	// pins are the runs that are proven to carry identifiers.
 	pins *proof.Pins[*run]
-	// phantoms are identifiers that the kernel has announced as a file of which
-	// the dump has no mapping then.
-	phantoms map[tracefs.Identifier][]phantom
 	// lived is when a process with the mappings of its last version was last
 	// seen.
 	lived    map[int32]tracefs.Time
@@ -32,11 +29,6 @@ type Evidence struct {
 
 	layouts map[*version]filemap.Layout
 	areas   int // of all layouts
-}
-
-type phantom struct {
-	at   tracefs.Time
-	file *filemap.File
 }
 
 // observed names the frames that are one observation: those that carry one
@@ -92,8 +84,8 @@ const (
 // at the paths of the dump, "" if there is none.
 func New(d *Dump, sysrootDir string) (*Evidence, error) {
 	e := &Evidence{dump: d, seen: make(map[observed]*observation), byID: make(map[tracefs.Identifier][]*observation),
-		phantoms: make(map[tracefs.Identifier][]phantom), lived: make(map[int32]tracefs.Time)}
-	e.pins = proof.NewPins(stays)
+		lived: make(map[int32]tracefs.Time)}
+	e.pins = proof.NewPins(runs{})
 	if d.changes() {
 		e.clocks = newCalibration()
 	}
@@ -104,12 +96,26 @@ func New(d *Dump, sysrootDir string) (*Evidence, error) {
 	return e, err
 }
 
-// stays says what is known of a run between two times.
-func stays(r *run, from, to tracefs.Time) proof.Stay {
+// runs are what a dump knows of mappings.
+type runs struct{}
+
+// Stays implements proof.Mappings.
+func (runs) Stays(r *run, from, to tracefs.Time) proof.Stay {
 	if r.is(from) && r.is(to) {
 		return proof.Stayed
 	}
 	return proof.Gone
+}
+
+// There implements proof.Mappings.
+func (runs) There(r *run, t tracefs.Time) bool { return r.is(t) }
+
+// Same implements proof.Mappings.
+func (runs) Same(a, b *run) bool { return a.file.isSame(b.file) }
+
+// Called implements proof.Mappings.
+func (runs) Called(r *run, f *filemap.File) bool {
+	return slices.Contains(r.file.names(), bareName(f.Path))
 }
 
 // LooksAtCode reports whether the first reading must tell which stacks are those

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"iter"
 	"slices"
 	"strings"
 
@@ -64,7 +65,7 @@ func (e *Evidence) unread(s *resolve.Subject) {
 // byOthers proves a file by a mapping of any process that carries the identifier
 // at a time. ok is false if there is none.
 func (e *Evidence) byOthers(f *frame, o *resolve.Outcome) (ok bool) {
-	pin, ok := e.pinAt(f.id, f.at, f.at)
+	pin, ok := e.pins.Through(f.id, f.at, f.at)
 	if !ok {
 		return false
 	}
@@ -192,10 +193,23 @@ func (e *Evidence) claim(m *moment, f *frame, o *resolve.Outcome) {
 		f.why.Add(proof.Step{Statement: proof.NotMapped, File: claimed.Path})
 		e.others(m, f, nil)
 		*o = resolve.Unnamed(filemap.Contradicted)
-	case e.excluded(f.id, found.run):
+	default:
+		e.left(m, f, found, o)
+	}
+}
+
+// left is what is left of a claim of a run that has the frame.
+func (e *Evidence) left(m *moment, f *frame, found candidate, o *resolve.Outcome) {
+	list, many := m.candidates(f.offset)
+	left := e.pins.Claim(f.id, found.run, code(list))
+	if many && left == proof.Stands && !f.id.IsInode() && e.pins.Known(f.id) {
+		left = proof.Open
+	}
+	switch left {
+	case proof.Refuted:
 		e.others(m, f, nil)
 		*o = resolve.Unnamed(filemap.Contradicted)
-	case e.rival(m, f.id, f.offset, found.run):
+	case proof.Open:
 		f.why.Add(proof.Step{Statement: proof.Reused})
 		e.others(m, f, nil)
 		*o = resolve.Unnamed(filemap.Ambiguous)
@@ -205,16 +219,15 @@ func (e *Evidence) claim(m *moment, f *frame, o *resolve.Outcome) {
 	}
 }
 
-// rival reports whether an identifier that once was proven to be a mapping's,
-// which has gone, can be another file's by now.
-func (e *Evidence) rival(m *moment, id tracefs.Identifier, offset uint64, r *run) bool {
-	if id.IsInode() || len(e.pins.Of(id)) == 0 {
-		return false
+// code are the runs of candidates that have code there.
+func code(list []candidate) iter.Seq[*run] {
+	return func(yield func(*run) bool) {
+		for _, c := range list {
+			if c.code && !yield(c.run) {
+				return
+			}
+		}
 	}
-	list, many := m.candidates(offset)
-	return many || slices.ContainsFunc(list, func(c candidate) bool {
-		return c.code && !c.run.file.isSame(r.file) && !e.excluded(id, c.run)
-	})
 }
 
 // name gives a frame the file of a run, as the kernel called it if that is the

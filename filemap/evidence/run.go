@@ -20,10 +20,6 @@ type run struct {
 	// first and last are when it is known to have been there, at both ends of
 	// that time and in between: by the clock of the trace, see toTrace.
 	first, last tracefs.Time
-	// carried is the identifier that it is proven to carry; split: it has
-	// carried two, so that it went away and came back unseen.
-	carried tracefs.Identifier
-	split   bool
 	// waiting are the observations that it is a candidate of.
 	waiting []*observation
 }
@@ -194,4 +190,4 @@ func (m *mapped) isSame(o *mapped) bool {
 func bareName(name string) string { return strings.TrimSuffix(name, " (deleted)") }
 
 // is reports whether the run was there at a time for certain.
-func (r *run) is(t tracefs.Time) bool { return !r.split && r.first <= t && t <= r.last }
+func (r *run) is(t tracefs.Time) bool { return r.first <= t && t <= r.last }

@@ -60,7 +60,7 @@ func (e *Evidence) own(x *observation, o *ownedFrame) {
 	}
 	switch {
 	case found.run == nil:
-		e.phantoms[x.id] = append(e.phantoms[x.id], phantom{o.at, o.file})
+		e.pins.Absent(x.id, o.file, o.at)
 	case !more:
 		r := found.run
 		r.first, r.last = min(r.first, o.at), max(r.last, o.at)
@@ -106,17 +106,10 @@ func (m *mapped) learn(f *filemap.File) {
 	m.learned = f
 }
 
-// pinned notes that a run carries an identifier, and has all looked at that can
-// follow from it.
+// pinned has all looked at that can follow from what is known of a run now.
 func (e *Evidence) pinned(id tracefs.Identifier, r *run, fresh bool) {
 	if !fresh {
 		return
-	}
-	switch {
-	case r.carried.IsZero():
-		r.carried = id
-	case r.carried != id:
-		r.split = true
 	}
 	for _, x := range e.byID[id] {
 		e.push(x)
@@ -155,37 +148,20 @@ func (e *Evidence) open(x *observation) {
 
 // prove proves which run the frames of an observation are in, if anything does.
 func (e *Evidence) prove(x *observation) {
-	if pin, ok := e.pinAt(x.id, x.from, x.to); ok {
+	if pin, ok := e.pins.Through(x.id, x.from, x.to); ok {
 		e.follow(x, pin)
 		return
 	}
 	if !x.open {
 		return
 	}
-	left := x.candidates[:0:0]
-	for _, r := range x.candidates {
-		if !e.excluded(x.id, r) {
-			left = append(left, r)
-		}
-	}
+	left, only := e.pins.Only(x.id, x.candidates, x.from, x.to)
 	x.candidates = left
-	if len(left) == 1 && left[0].is(x.from) && left[0].is(x.to) && !e.conflict(x.id, left[0], x.from, x.to) {
+	if only {
 		x.proven = true
 		x.pin = proof.Pin[*run]{Mapping: left[0], First: x.from, Last: x.to, Inferred: true}
 		e.pinned(x.id, left[0], e.pins.Infer(x.id, left[0], x.from, x.to))
 	}
-}
-
-// pinAt is the pin that says what an identifier is at two times and in between.
-func (e *Evidence) pinAt(id tracefs.Identifier, from, to tracefs.Time) (pin proof.Pin[*run], ok bool) {
-	pin, stay, ok := e.pins.At(id, from)
-	if !ok || stay != proof.Stayed {
-		return pin, false
-	}
-	if to != from && !pin.Mapping.is(to) && !(pin.First <= from && to <= pin.Last) {
-		return pin, false
-	}
-	return pin, true
 }
 
 // follow proves an observation by a pin of its identifier: its frames are in the
@@ -201,7 +177,7 @@ func (e *Evidence) follow(x *observation, pin proof.Pin[*run]) {
 		}
 		own = found.run
 	}
-	if own == nil || own == pin.Mapping || !own.is(x.from) || !own.is(x.to) {
+	if own == nil || own == pin.Mapping || !e.pins.There(own, x.from) || !e.pins.There(own, x.to) {
 		return
 	}
 	add := func(from, to tracefs.Time) bool {
@@ -222,31 +198,4 @@ func (v *version) sameFile(f *mapped) (list []*run) {
 		}
 	}
 	return list
-}
-
-// excluded reports whether a run cannot carry an identifier: it carries another
-// one, or it was there when the identifier was another file's.
-func (e *Evidence) excluded(id tracefs.Identifier, r *run) bool {
-	if !r.carried.IsZero() && r.carried != id && !r.split {
-		return true
-	}
-	for _, p := range e.pins.Of(id) {
-		if p.Mapping != r && !p.Mapping.file.isSame(r.file) && (r.is(p.First) || r.is(p.Last)) {
-			return true
-		}
-	}
-	for _, p := range e.phantoms[id] {
-		if r.is(p.at) && !slices.Contains(r.file.names(), bareName(p.file.Path)) {
-			return true
-		}
-	}
-	return false
-}
-
-// conflict reports whether an identifier is proven to be another file's in a
-// time in which a run would carry it.
-func (e *Evidence) conflict(id tracefs.Identifier, r *run, from, to tracefs.Time) bool {
-	return slices.ContainsFunc(e.pins.Of(id), func(p proof.Pin[*run]) bool {
-		return !p.Mapping.file.isSame(r.file) && (p.Mapping.is(from) || p.Mapping.is(to) || r.is(p.First))
-	})
 }

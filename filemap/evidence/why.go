@@ -52,13 +52,14 @@ func (e *Evidence) others(m *moment, f *frame, but *run) {
 	x := e.seen[observed{m.key, f.id}]
 	for _, c := range list {
 		step := proof.Step{Statement: proof.Possible, File: c.run.file.name}
+		why, excluded := e.pins.Excluded(f.id, c.run)
 		switch {
 		case c.run == but:
 			continue
-		case !c.run.carried.IsZero() && c.run.carried != f.id && !c.run.split:
-			step.Statement, step.ID = proof.CarriesOther, c.run.carried
-		case e.excluded(f.id, c.run):
-			step.Statement = proof.WasOther
+		case excluded && why == proof.CarriesOther:
+			step.Statement, step.ID = why, e.pins.Carries(c.run)
+		case excluded:
+			step.Statement = why
 		case x != nil && x.open && !slices.Contains(e.look([]*run{c.run}, x.samples), c.run):
 			step.Statement = proof.NoCall
 		}

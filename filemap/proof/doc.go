@@ -15,6 +15,11 @@
 //   - the frame lies in one of the file mappings of the process, all of which
 //     are known at that time (exclusion).
 //
+// Pins keeps the pins and decides: which mapping an identifier means at a time (At,
+// Through), which cannot carry it (Excluded), which is left (Only), and what becomes
+// of a claim (Claim). Histories feed it with statements and say what they know of
+// mappings (Mappings).
+//
 // A claim, what the kernel announced because of another stack, is no
 // statement: it can only be confirmed by them, or contradicted.
 package proof

@@ -20,12 +20,20 @@ const (
 )
 
 // Pins say which mappings carry an identifier: since a mapping keeps its open
-// file, the identifier means that file for as long as the mapping stays. M
-// names a mapping of a process from when it was made until it goes away.
+// file, the identifier means that file for as long as the mapping stays. What
+// follows from that, the rules say (rules.go).
 type Pins[M comparable] struct {
-	stays func(m M, from, to tracefs.Time) Stay
-	byID  map[tracefs.Identifier][]Pin[M]
-	count int
+	maps     Mappings[M]
+	byID     map[tracefs.Identifier][]Pin[M]
+	carried  map[M]carriage
+	phantoms map[tracefs.Identifier][]phantom
+	count    int
+}
+
+// carriage is the identifier of a mapping; split: it has carried two.
+type carriage struct {
+	id    tracefs.Identifier
+	split bool
 }
 
 // Pin is the statement that a mapping carries an identifier at a time.
@@ -45,10 +53,10 @@ const (
 	maxPerID = 16
 )
 
-// NewPins returns no pins. stays says what is known of a mapping between two
-// times, the earlier one first.
-func NewPins[M comparable](stays func(m M, from, to tracefs.Time) Stay) *Pins[M] {
-	return &Pins[M]{stays: stays, byID: make(map[tracefs.Identifier][]Pin[M])}
+// NewPins returns no pins of mappings.
+func NewPins[M comparable](maps Mappings[M]) *Pins[M] {
+	return &Pins[M]{maps: maps, byID: make(map[tracefs.Identifier][]Pin[M]), carried: make(map[M]carriage),
+		phantoms: make(map[tracefs.Identifier][]phantom)}
 }
 
 // Add notes that a mapping carries an identifier at a time. It reports whether
@@ -73,16 +81,24 @@ func (p *Pins[M]) add(id tracefs.Identifier, pin Pin[M]) bool {
 		x.First, x.Last = min(x.First, pin.First), max(x.Last, pin.Last)
 		return false
 	}
-	if p.count++; p.count > maxPins {
+	if p.count++; p.count > maxPins || len(p.carried) > maxPins {
 		clear(p.byID)
+		clear(p.carried)
 		list, p.count = nil, 1
 	}
+	p.carry(id, pin.Mapping)
 	if len(list) == maxPerID {
 		list = slices.Delete(list, 0, 1)
 		p.count--
 	}
 	p.byID[id] = append(list, pin)
 	return true
+}
+
+// carry notes that a mapping carries an identifier.
+func (p *Pins[M]) carry(id tracefs.Identifier, m M) {
+	c, known := p.carried[m]
+	p.carried[m] = carriage{id, c.split || known && c.id != id}
 }
 
 // Of returns the pins of an identifier. They are not to be changed.
@@ -109,4 +125,11 @@ func (p *Pins[M]) At(id tracefs.Identifier, t tracefs.Time) (best Pin[M], stay S
 		}
 	}
 	return best, stay, ok
+}
+
+func (p *Pins[M]) stays(m M, from, to tracefs.Time) Stay {
+	if p.carried[m].split {
+		return Gone
+	}
+	return p.maps.Stays(m, from, to)
 }

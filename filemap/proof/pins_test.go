@@ -9,19 +9,10 @@ import (
 // TestPins: an identifier means the mapping that carries it for as long as that
 // stays, and nothing more after it has gone.
 func TestPins(t *testing.T) {
-	type life struct{ from, to tracefs.Time }
-	p := NewPins(func(m life, from, to tracefs.Time) Stay {
-		switch {
-		case m.from <= from && to < m.to:
-			return Stayed
-		case m.to < 0 && m.from <= from:
-			return Assumed
-		}
-		return Gone
-	})
+	p := NewPins(lives{})
 	id, other := tracefs.HashIdentifier(1), tracefs.HashIdentifier(2)
-	p.Add(id, life{10, 20}, 12)
-	p.Add(id, life{30, -1}, 35)
+	p.Add(id, life{from: 10, to: 20}, 12)
+	p.Add(id, life{from: 30, to: -1}, 35)
 	for _, test := range []struct {
 		at   tracefs.Time
 		from tracefs.Time
@@ -39,12 +30,12 @@ func TestPins(t *testing.T) {
 
 // TestPinsBounded: however many identifiers there are, few are kept.
 func TestPinsBounded(t *testing.T) {
-	p := NewPins(func(int, tracefs.Time, tracefs.Time) Stay { return Stayed })
+	p := NewPins(lives{})
 	for i := range uint64(3 * maxPins) {
-		p.Add(tracefs.HashIdentifier(i), 1, 1)
+		p.Add(tracefs.HashIdentifier(i), life{file: 1}, 1)
 	}
 	for i := range 3 * maxPerID {
-		p.Add(tracefs.HashIdentifier(1), i, 1)
+		p.Add(tracefs.HashIdentifier(1), life{file: i}, 1)
 	}
 	n := 0
 	for _, list := range p.byID {

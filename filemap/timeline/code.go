@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"ustack/filemap"
@@ -118,6 +119,17 @@ func (c *candidates) of(f *space.File) (found *space.Mapping, only bool) {
 		}
 	}
 	return found, count == 1
+}
+
+// places are those of the candidates.
+func (c *candidates) places(pid int) iter.Seq[place] {
+	return func(yield func(place) bool) {
+		for _, m := range c.list {
+			if !yield(placeOf(pid, m)) {
+				return
+			}
+		}
+	}
 }
 
 // newer reports whether a candidate in another file than f can have been opened

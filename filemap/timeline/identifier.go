@@ -212,7 +212,7 @@ func (j *Judge) byPin(q *query, o *resolve.Outcome) (ok bool) {
 			j.pins.Add(q.id, placeOf(q.pid, m), q.t)
 		}
 		*o = j.proven(file, nil)
-	case !q.id.IsInode() && (!q.at(file) || q.fits.newer(file, pin.Last)):
+	case !q.id.IsInode() && (!q.at(file) || j.pins.Rival(q.id, placeOf(q.pid, m), q.fits.places(q.pid))):
 		// The mapping may have gone unseen, and its identifier be the newer
 		// one's.
 		*o = resolve.Unnamed(filemap.Ambiguous)
@@ -233,25 +233,36 @@ func (j *Judge) claim(q *query, o *resolve.Outcome) {
 	claimed := o.File
 	q.why.Add(proof.Step{Statement: proof.Claimed, File: claimed.Path})
 	file, only := q.fits.match(claimed)
-	_, _, pinned := j.pins.At(q.id, q.t) // it was proven once, and is not any more
 	switch {
 	case !only:
 		*o = resolve.Unnamed(filemap.Ambiguous)
 	case file != nil && !q.at(file):
 		j.nowhere(q, o)
-	case file != nil && (q.id.IsInode() || !pinned || !q.fits.newer(file, 0)):
-		// A hash means something else once the mapping that had it has gone;
-		// the number of an inode does so only if the file is deleted.
-		q.step(proof.Mapped, file)
-		*o = j.supposed(file)
 	case file != nil:
-		q.why.Add(proof.Step{Statement: proof.Reused})
-		*o = resolve.Unnamed(filemap.Ambiguous)
+		j.left(q, file, o)
 	case q.fits.mapsAs(claimed):
 		*o = resolve.Unnamed(filemap.NotCode)
 	default:
 		q.why.Add(proof.Step{Statement: proof.NotMapped, File: claimed.Path})
 		j.nowhere(q, o)
+	}
+}
+
+// left is what is left of a claim of a mapped file that has the frame. A hash means
+// something else once the mapping that had it has gone; the number of an inode does
+// so only if the file is deleted.
+func (j *Judge) left(q *query, file *space.File, o *resolve.Outcome) {
+	m, _ := q.fits.of(file)
+	switch j.pins.Claim(q.id, placeOf(q.pid, m), q.fits.places(q.pid)) {
+	case proof.Refuted:
+		q.step(proof.WasOther, file)
+		*o = resolve.Unnamed(filemap.Contradicted)
+	case proof.Open:
+		q.why.Add(proof.Step{Statement: proof.Reused})
+		*o = resolve.Unnamed(filemap.Ambiguous)
+	default:
+		q.step(proof.Mapped, file)
+		*o = j.supposed(file)
 	}
 }
 

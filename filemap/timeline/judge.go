@@ -95,7 +95,7 @@ type Judge struct {
 // New returns a Judge.
 func New(opt Options) *Judge {
 	j := &Judge{opt: opt, files: newFiles(), recent: new(recent), segments: make(segments)}
-	j.pins = proof.NewPins(j.placeStays)
+	j.pins = proof.NewPins(places{j})
 	return j
 }
 

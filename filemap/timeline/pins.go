@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"ustack/filemap"
 	"ustack/filemap/proof"
 	"ustack/filemap/space"
 	"ustack/tracefs"
@@ -18,8 +19,23 @@ type place struct {
 // placeOf is the place of a mapping.
 func placeOf(pid int, m *space.Mapping) place { return place{pid, m.Start, m.Since, m.File} }
 
-// placeStays says what is known of a place between two times.
-func (j *Judge) placeStays(p place, from, to tracefs.Time) proof.Stay {
+// places are what is known of places.
+type places struct{ *Judge }
+
+// There implements proof.Mappings: as far as is known, which is not that it did not
+// go away and come back unseen.
+func (j places) There(p place, t tracefs.Time) bool {
+	return p.since <= t && p.in(j.opt.Spaces.Space(p.pid), t)
+}
+
+// Same implements proof.Mappings.
+func (j places) Same(a, b place) bool { return a.file == b.file }
+
+// Called implements proof.Mappings.
+func (j places) Called(p place, f *filemap.File) bool { return isFile(p.file, f) }
+
+// Stays implements proof.Mappings.
+func (j places) Stays(p place, from, to tracefs.Time) proof.Stay {
 	sp := j.opt.Spaces.Space(p.pid)
 	gap := j.opt.Gap != nil && j.opt.Gap(from, to)
 	if !gap && p.isProgram(sp, to) {

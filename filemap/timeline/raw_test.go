@@ -337,7 +337,7 @@ func frameHash(id tracefs.Identifier) uint64 { return id.Hash() }
 
 // TestRawChaos: whatever processes do, no frame gets a wrong file for sure.
 func TestRawChaos(t *testing.T) {
-	frames, wrong, proven, claims, stale := 0, 0, 0, 0, 0
+	frames, wrong, proven, claims, stale, lies := 0, 0, 0, 0, 0, 0
 	for seed := range uint64(40) {
 		c := &chaos{rnd: rand.New(rand.NewPCG(seed, 7)), w: newWorld(nil), t: 1_000_000, refs: make(map[uint64]int),
 			is: make(map[uint64]string), said: make(map[uint64]*filemap.File), procs: make(map[int]map[uint64]uint64)}
@@ -349,6 +349,11 @@ func TestRawChaos(t *testing.T) {
 		for range 600 {
 			c.happen()
 			s, truth := c.stack()
+			for k := range truth {
+				if s.Outcomes[k].File.Path != truth[k] {
+					lies++
+				}
+			}
 			c.w.j.Judge(s)
 			for k := range truth {
 				frames++
@@ -373,9 +378,12 @@ func TestRawChaos(t *testing.T) {
 			break
 		}
 	}
-	t.Logf("%d frames: %d proven, %d claimed, of which %d are stale", frames, proven, claims, stale)
-	if proven*2 < frames || stale == 0 {
-		t.Errorf("%d of %d frames proven, %d claims stale: this is no test", proven, frames, stale)
+	t.Logf("%d frames, %d announced as something else: %d proven, %d claimed, of which %d are stale", frames, lies, proven, claims, stale)
+	if proven*2 < frames || lies == 0 || claims == 0 {
+		t.Errorf("%d of %d frames proven, %d claimed, %d announced as something else: this is no test", proven, frames, claims, lies)
+	}
+	if stale*50 > claims {
+		t.Errorf("%d of %d claims are stale", stale, claims)
 	}
 }
 
