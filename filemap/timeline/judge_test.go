@@ -319,6 +319,28 @@ func TestJudgeProgram(t *testing.T) {
 	}
 }
 
+// TestJudgeProgramBefore: a stack of before the program ran, judged when it has
+// run, has not its file: stacks that come too late are looked for in a second
+// reading.
+func TestJudgeProgramBefore(t *testing.T) {
+	spaces := space.New()
+	spaces.MapExact(2, elf("/bin/prog", 0x100000, 0x120000, 0x1000), 100)
+	spaces.MapExact(2, elf("/lib/old", 0x200000, 0x220000, 0x1000), 100)
+	spaces.Unmap(2, 0x200000, 0x220000, 2000)
+	spaces.Exec(1, "prog", 3000)
+	spaces.Loading(1, 3000)
+	spaces.MapExact(1, elf("/bin/prog", 0x100000, 0x120000, 0x1000), 3100)
+	spaces.Loaded(1, 3300)
+	j := New(Options{Spaces: spaces, Threads: oneThread{}, Stamp: TextStamp()})
+	j.Judge(owning(claimed(5000, 1, 0x5000, &filemap.File{Path: "/bin/prog", HasID: true, BuildID: testID})))
+	s := claimed(700, 1, 0x5000, &filemap.File{Path: "/lib/old", HasID: true, BuildID: testID})
+	s.TID = 2
+	j.Judge(s)
+	if got := said(&s.Outcomes[0]); got != "ambiguous" {
+		t.Errorf("%q, want ambiguous", got)
+	}
+}
+
 // answers is an Asker that knows.
 type answers struct {
 	spaces *space.Spaces

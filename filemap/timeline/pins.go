@@ -38,7 +38,7 @@ func (j places) Called(p place, f *filemap.File) bool { return isFile(p.file, f)
 func (j places) Stays(p place, from, to tracefs.Time) proof.Stay {
 	sp := j.opt.Spaces.Space(p.pid)
 	gap := j.opt.Gap != nil && j.opt.Gap(from, to)
-	if !gap && p.isProgram(sp, to) {
+	if !gap && p.since <= from && p.isProgram(sp, to) {
 		return proof.Stayed
 	}
 	switch {
