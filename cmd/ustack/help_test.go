@@ -3,8 +3,11 @@ package main
 import (
 	"bytes"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -78,4 +81,73 @@ func TestHelpPager(t *testing.T) {
 			t.Errorf("PAGER=%q: the terminal shows\n%s\nwant\n%s", pager, seen, want)
 		}
 	}
+}
+
+// TestReadmeCommands: README's table has each command, and its manual each topic.
+func TestReadmeCommands(t *testing.T) {
+	readme := manual(t)["README"]
+	for _, c := range commands() {
+		if !strings.Contains(readme, "\n| `ustack "+c.name+"` | ") {
+			t.Errorf("README's table has no row for %s", c.name)
+		}
+	}
+	for _, topic := range help.Topics() {
+		if !strings.Contains(readme, "](cmd/ustack/help/"+topic.Name+".md)") {
+			t.Errorf("README has no link to the topic %s", topic.Name)
+		}
+	}
+	if n := strings.Count(readme, "\n"); n > 150 {
+		t.Errorf("README has %d lines", n)
+	}
+}
+
+// TestReadmeNames: tests and files that README, the manual and CONTRIBUTING
+// name exist.
+func TestReadmeNames(t *testing.T) {
+	tests := testNames(t)
+	pages := manual(t)
+	contributing, err := os.ReadFile("../../.github/CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages["CONTRIBUTING"] = string(contributing)
+	for name, page := range pages {
+		for _, m := range testName.FindAllString(page, -1) {
+			if !tests[m] {
+				t.Errorf("%s: there is no %s", name, m)
+			}
+		}
+		for _, m := range fileName.FindAllStringSubmatch(page, -1) {
+			if found, err := filepath.Glob("../../" + m[1]); err != nil || len(found) == 0 {
+				t.Errorf("%s: there is no %s", name, m[1])
+			}
+		}
+	}
+}
+
+var (
+	testName = regexp.MustCompile(`\b(?:Test|Benchmark|Fuzz)[A-Z]\w+`)
+	testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)\w+)\(`)
+	// fileName is a path of the source tree that a page has in code quotes.
+	fileName = regexp.MustCompile("`((?:cmd|tracefs|filemap|render|testdata|\\.ci|\\.github)/[-\\w./*]+)`")
+)
+
+// testNames returns the names of all tests, benchmarks and fuzz targets.
+func testNames(t *testing.T) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	err := fs.WalkDir(os.DirFS("../.."), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile("../../" + name)
+		for _, m := range testFunc.FindAllSubmatch(text, -1) {
+			names[string(m[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
 }

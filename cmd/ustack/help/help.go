@@ -13,7 +13,8 @@ var files embed.FS
 // order is the order of the topics in the list: the commands first, then what
 // all of them share.
 var order = [...]string{
-	"glossary",
+	"replay", "live", "futex", "record", "maps", "symbols",
+	"formats", "correctness", "benchmarks", "architecture", "glossary",
 }
 
 // Topic is one page of the manual.
@@ -50,14 +51,18 @@ func Find(name string) (Topic, bool) {
 // longestName bounds the names that Nearest compares.
 const longestName = 64
 
-// Nearest returns the name that takes the fewest changes of one byte to become
-// from, the first of several, and none if all would have to be rewritten.
+// Nearest returns the name that from is the beginning of, else the one that takes
+// the fewest changes of one byte to become from, the first of several, and none if
+// all would have to be rewritten.
 func Nearest(from string, names []string) (string, bool) {
 	if len(from) > longestName {
 		return "", false
 	}
 	best, least := "", 0
 	for _, name := range names {
+		if from != "" && strings.HasPrefix(name, from) {
+			return name, true
+		}
 		n := distance(from, name)
 		if n < max(len(from), len(name)) && (best == "" || n < least) {
 			best, least = name, n

@@ -69,8 +69,8 @@ func TestNearest(t *testing.T) {
 		names = append(names, topic.Name)
 	}
 	for from, want := range map[string]string{
-		"glosary": "glossary",
-		"":        "", "ZZZZ": "", strings.Repeat("x", longestName+1): "",
+		"repaly": "replay", "symbol": "symbols", "bench": "benchmarks", "glosary": "glossary", "futexes": "futex",
+		"": "", "ZZZZ": "", strings.Repeat("x", longestName+1): "",
 	} {
 		if got, ok := Nearest(from, names); got != want || ok != (want != "") {
 			t.Errorf("nearest to %.20q is %q, want %q", from, got, want)
