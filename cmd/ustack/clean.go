@@ -14,7 +14,7 @@ const cleanHelp = `usage: ustack clean [flags]
 
 Removes the tracing instances (instances/ustack-PID in tracefs) of ustack
 processes that have been killed. ustack live does that too when it starts.
-Instances whose process runs, and those of others, stay.
+Instances whose process runs, and instances of other programs, stay.
 
 Exit codes: 0 ok, 1 failure (also if an instance could not be removed), 2 usage.
 
@@ -26,7 +26,7 @@ func cleanCommand(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	dir := fs.String("tracefs", "", "the tracing interface is in `DIR`")
 	err := parseFlags(fs, args, cleanHelp, stdout)
 	if err == nil && fs.NArg() > 0 {
-		err = fmt.Errorf("unexpected %q", fs.Arg(0))
+		err = fmt.Errorf("unexpected argument %q", fs.Arg(0))
 	}
 	switch {
 	case errors.Is(err, flag.ErrHelp):

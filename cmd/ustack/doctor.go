@@ -13,9 +13,9 @@ import (
 
 const doctorHelp = `usage: ustack doctor [flags]
 
-Says whether ustack live works here and how well: every file, option, event,
+Checks whether ustack live works here and how well: every file, option, event,
 capability and setting that matters, what works without it, and the command
-(for root) that would help. Nothing is changed.
+(for root) that would help. Changes nothing. Manual: ustack help live.
 
 Exit codes: 0 live works, 1 it does not (or another failure), 2 usage.
 
@@ -30,7 +30,7 @@ func doctorCommand(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	fs.StringVar(&opt.Proc, "proc", "/proc", "where proc is mounted: `DIR`")
 	err := parseFlags(fs, args, doctorHelp, stdout)
 	if err == nil && fs.NArg() > 0 {
-		err = fmt.Errorf("unexpected %q", fs.Arg(0))
+		err = fmt.Errorf("unexpected argument %q", fs.Arg(0))
 	}
 	switch {
 	case errors.Is(err, flag.ErrHelp):

@@ -108,7 +108,7 @@ func (w *withEvidence) load(f *traceFlags, stdin io.Reader) error {
 			w.openVDSO(vdso)
 		}
 		if err == nil && f.sysroot != "" && !f.symbols.on {
-			err = errors.New("--sysroot is of no use with what live has saved")
+			err = errors.New("--sysroot has no use with a trace that live has saved")
 		}
 		w.exact = exact
 		return err

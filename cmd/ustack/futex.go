@@ -25,10 +25,11 @@ import (
 
 const futexHelp = `usage: ustack futex [flags] [FILE... | -]
 
-Says who waits for whom in a saved trace: which futexes threads wait on, for
-how long, where in which program, who let them go on, who held the lock, and
+Reports who waits for which lock in a saved trace: which futexes threads wait on,
+for how long, where in which program, who released them, who held the lock, and
 what hangs at the end. Needs the events sys_enter_futex and sys_exit_futex;
-sched_switch and sched_waking make it surer. Reads what replay reads.
+sched_switch and sched_waking make it surer. Reads what replay reads. Manual:
+ustack help futex.
 
   ustack futex trace.zst
   ustack futex --maps maps.tar --json trace.txt | jq '.locks[0]'
@@ -100,7 +101,7 @@ func (f *futexFlags) addPIDs(list string) error {
 	for s := range strings.SplitSeq(list, ",") {
 		pid, err := strconv.ParseInt(s, 10, 32)
 		if err != nil || pid < 1 {
-			return fmt.Errorf("%q is no process or thread", s)
+			return fmt.Errorf("%q is not a PID or TID", s)
 		}
 		f.view.PIDs = append(f.view.PIDs, int32(pid))
 	}
@@ -125,7 +126,7 @@ func (f *futexFlags) check() error {
 func (f *futexFlags) checkFormat() error {
 	if f.json {
 		if f.format != "text" && f.format != "json" {
-			return fmt.Errorf("--json and --format=%s are two formats", f.format)
+			return fmt.Errorf("--json and --format=%s cannot be combined", f.format)
 		}
 		f.format = "json"
 	}

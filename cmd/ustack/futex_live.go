@@ -23,14 +23,14 @@ import (
 const futexLiveHelp = `usage: ustack futex --live [flags] [-- CMD ARGS...]
 
 Traces futex calls as ustack live does, until CMD ends, --duration is over or
-Ctrl-C comes, and then says who waits for whom.
+Ctrl-C comes, and then reports who waits for which lock. Manual: ustack help futex.
 
   ustack futex --live -- ./program
   ustack futex --live -p 1234 --duration 10s
   ustack futex --live -e sched:sched_switch -e sched:sched_waking --duration 10s
 
 Events of -e are traced besides the futex calls; sched_switch and sched_waking
-make the answer surer. On a terminal, the answer so far is shown every second.
+make the report surer. On a terminal the report so far is updated every second.
 
 `
 
@@ -84,7 +84,7 @@ func (f *futexFlags) setInterval(text string) error {
 		d, err = 0, nil
 	}
 	if err != nil || d < 0 {
-		return fmt.Errorf("%q is no time like 1s", text)
+		return fmt.Errorf("%q is not a time like 1s", text)
 	}
 	f.interval = &d
 	return nil
@@ -110,7 +110,7 @@ func (o *futexOutput) open() error {
 	}
 	if o.f.owners {
 		if o.s.follow.follower == nil {
-			return errors.New("--owners: the processes of this trace are not here")
+			return errors.New("--owners needs the processes of the trace, and they are not on this machine")
 		}
 		o.owners = newOwners(o.s.follow)
 	}

@@ -14,19 +14,19 @@ import (
 
 const liveHelp = `usage: ustack live [flags] [-- CMD ARGS...]
 
-Traces events with user stacks and gives every frame its file: path, build ID
-and offset, as they happen. Without -e the events are the futex system calls.
-On kernels with deferred unwinding the kernel's own stacks are used, elsewhere
-userstacktrace; the output is the same, and is that of replay.
+Traces events with user stacks and resolves every frame, as they happen, to path,
+build ID and offset of its file. Without -e the events are the futex system calls.
+Uses deferred stacks where the kernel has them, else userstacktrace; the output is
+the same, and the same as replay's. Manual: ustack help live.
 
   ustack live                                # futexes of all processes
   ustack live -p 1234 --duration 10s -o out  # of one, its threads and children
   ustack live -e sched:sched_switch/prev_state\>0/ -- make -j2
   ustack live --save DIR                     # keep what replay needs, too
 
-Ctrl-C stops the tracing and prints what is left, twice stops at once. The
-instance that is used is ustack-PID; it is removed at the end. With CMD the
-exit code is that of CMD.
+Ctrl-C stops the tracing and prints what is left, twice stops at once. ustack
+traces in the instance ustack-PID, and removes it at the end. With CMD the exit
+code is CMD's.
 
 `
 
@@ -93,7 +93,7 @@ func (f *liveFlags) sourceFlags(fs *flag.FlagSet) {
 	fs.Var(&f.pids, "p", "trace the process `PID` with its threads, and their children; may be repeated")
 	fs.DurationVar(&f.duration, "duration", 0, "stop after this `TIME`")
 	fs.IntVar(&f.bufferKB, "b", 0, "ring buffer of so many `KB` for each CPU (default: what the kernel gives)")
-	fs.StringVar(&f.save, "save", "", "save the raw trace and all mappings in the folder `DIR`, for replay")
+	fs.StringVar(&f.save, "save", "", "save the raw trace and all mappings in the directory `DIR`, for replay")
 	fs.StringVar(&f.tracefs, "tracefs", "", "where tracefs is mounted, if not where it usually is: `DIR`")
 	fs.StringVar(&f.proc, "proc", "/proc", "where proc is mounted: `DIR`")
 	fs.StringVar(&f.source, "source", sourceAuto, "`WHAT` is read: text (trace_pipe), binary (the ring buffer, which costs less and loses less) or auto")
@@ -128,10 +128,10 @@ func (f *liveFlags) checkSource(args []string) error {
 		return errors.New("--duration and -b must not be negative")
 	}
 	if len(f.command) > 0 && len(f.pids) > 0 {
-		return errors.New("-p and a command: one of them")
+		return errors.New("-p and a command cannot be combined")
 	}
 	if n := len(f.command); n > 0 && (len(args) == n || args[len(args)-n-1] != "--") {
-		return fmt.Errorf("what is %q? A command goes behind --", f.command[0])
+		return fmt.Errorf("unexpected argument %q (a command to run goes after --)", f.command[0])
 	}
 	return f.parsePIDs()
 }

@@ -122,7 +122,7 @@ func (fl *following) choose(f *liveFlags, root *instance.Root, log io.Writer, op
 		}
 	}
 	if f.save != "" {
-		return errors.New("--save needs the perf side band: what is found out by asking is not exact enough to be told again")
+		return errors.New("--save needs the perf side band: queried mappings are not exact enough to replay")
 	}
 	asking, err := startAsking(fl.code, root, fl.idle, opt)
 	if asking != nil {

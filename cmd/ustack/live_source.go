@@ -51,7 +51,7 @@ func (s *session) openRaw() (err error) {
 	case s.f.source == sourceText || s.in.Root().Plain():
 		return errNoRaw
 	case names == nil:
-		return errors.New("only the perf side band tells how tasks are called, and it is not used")
+		return errors.New("names of tasks come from the perf side band only, and it is not in use")
 	}
 	s.raw, err = raw.Open(s.in, raw.Options{
 		LiveOptions: binary.LiveOptions{

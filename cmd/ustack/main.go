@@ -30,18 +30,18 @@ type command struct {
 
 func commands() []command {
 	return []command{
-		{"replay", "give the stacks of a saved trace their files", replay},
-		{"live", "trace, and give the stacks their files as they come", live},
+		{"replay", "resolve the stacks in a saved trace", replay},
+		{"live", "trace now, and resolve the stacks as they happen", live},
 		{"record", "trace into a small file for another machine", recordCommand},
-		{"redact", "take names, paths and addresses out of a report", redactCommand},
-		{"check-redaction", "prove that nothing but tokens is left of them", checkRedactionCommand},
-		{"merge", "make one report of those of many devices", mergeCommand},
-		{"watch", "do each report that arrives in a folder", watchCommand},
-		{"futex", "say who waits for whom in a saved trace", futexCommand},
-		{"doctor", "say whether live works here, and what would help", doctorCommand},
-		{"maps", "show which files processes have mapped where", mapsCommand},
+		{"redact", "replace names, paths and addresses in a report by tokens", redactCommand},
+		{"check-redaction", "verify that nothing but tokens is left of them", checkRedactionCommand},
+		{"merge", "merge reports of many devices into one", mergeCommand},
+		{"watch", "process reports as they arrive in a directory", watchCommand},
+		{"futex", "report who waits for which lock, and who holds it", futexCommand},
+		{"doctor", "check whether live works here, and what would help", doctorCommand},
+		{"maps", "list which files processes have mapped where", mapsCommand},
 		{"needs", "list the files that are missing to name functions", needsCommand},
-		{"explain", "tell where the file and function of a frame came from", explainCommand},
+		{"explain", "show where the file and function of a frame came from", explainCommand},
 		{"clean", "remove the tracing instances of killed ustack processes", cleanCommand},
 	}
 }

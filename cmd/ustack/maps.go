@@ -25,8 +25,8 @@ const mapsHelp = `usage: ustack maps [flags] [PID...]
        ustack maps --addr=ADDRESS [flags] PID
        ustack maps [flags] TRACE.DAT [PID...]
 
-Shows the executable mappings of processes, of all without PID: which file is
-mapped where, from which offset on, and its build ID.
+Lists the executable mappings of processes, of all without PID: which file is
+mapped where, from which offset on, and its build ID. Manual: ustack help maps.
 
   ustack maps 1234
   ustack maps --files
@@ -74,7 +74,7 @@ func parseMaps(args []string, stdout io.Writer) (*mapsFlags, error) {
 	fs.BoolVar(&f.files, "files", false, "a row for each distinct file, with the number of processes")
 	fs.BoolVar(&f.json, "json", false, "JSON, an object a line")
 	fs.StringVar(&f.save, "save", "", "write a dump of all mappings to `FILE` (a tar archive; - is standard output)")
-	fs.StringVar(&f.addr, "addr", "", "tell what `ADDRESS` is in a process; - reads many from standard input")
+	fs.StringVar(&f.addr, "addr", "", "print what `ADDRESS` is in a process; - reads many from standard input")
 	f.source.register(fs)
 	// Flags may stand between and after the PIDs.
 	for rest := args; ; {

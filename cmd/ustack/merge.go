@@ -15,10 +15,10 @@ import (
 
 const mergeHelp = `usage: ustack merge [flags] -o FILE REPORT...
 
-Makes one report of those of many devices: each stack once, with how often it was
+Merges reports of many devices into one: each stack once, with how often it was
 seen on which device, the most frequent first. Times and numbers of threads mean
 something on one device only: events stay in the reports. A device is a boot, by
-the boot_id in a report's head.
+the boot_id in a report's head. Manual: ustack help record.
 
   ustack merge -o all.zst device-*.zst && ustack replay --stitch all.zst | head
 

@@ -19,7 +19,7 @@ const needsHelp = `usage: ustack needs [flags] FILE...
 
 Lists the files that are missing here to name the functions of a saved trace,
 one a line: build ID (or -), what to fetch (executable or debuginfo), number of
-frames, path.
+frames, path. Manual: ustack help symbols.
 
   ustack needs t | while read id kind n path; do debuginfod-find $kind $id; done
 
@@ -27,7 +27,7 @@ frames, path.
 
 const explainHelp = `usage: ustack explain [flags] FILE:LINE
 
-Tells of the frame in a line of a saved trace where its file and function came
+Shows for the frame in a line of a saved trace where its file and function came
 from, what was tried, and what would help.
 
   ustack replay --symbols t > out; grep -n 'no symbol' out
@@ -42,7 +42,7 @@ func parseLooking(name, help string, args []string, stdout io.Writer) (*replayFl
 	f.quiet, f.symbols.on = true, true
 	fs := newFlags(name)
 	fs.StringVar(&f.dialectName, "dialect", "auto", "`DIALECT` of the stacks, as for replay")
-	fs.StringVar(&f.maps, "maps", "", "hold announcements against the mappings in `DUMP`, as for replay")
+	fs.StringVar(&f.maps, "maps", "", "check file mapping events against the mappings in `DUMP`, as for replay")
 	fs.StringVar(&f.sysroot, "sysroot", "", "`DIR` with the ELF files at their paths")
 	fs.Var(&f.symbols.debugDirs, "debug-dir", "look for debug information in `DIR`, too; may be repeated")
 	f.definePerfMap(fs)
@@ -114,7 +114,7 @@ func explainCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) in
 // splitLine takes the line off the one file that is given.
 func (f *replayFlags) splitLine() (int64, error) {
 	if len(f.files) != 1 {
-		return 0, errors.New("FILE:LINE is needed, once")
+		return 0, errors.New("one FILE:LINE is required")
 	}
 	at := strings.LastIndexByte(f.files[0], ':')
 	if at < 0 {

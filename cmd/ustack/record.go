@@ -14,14 +14,15 @@ import (
 
 const recordHelp = `usage: ustack record [flags] -o FILE [-- CMD ARGS...]
 
-Traces as live does, into one small file that another person can open on another
-machine: ustack replay FILE, ustack futex FILE, zstdcat FILE | less.
+Traces as live does, into one small file that anyone can open on another machine:
+ustack replay FILE, ustack futex FILE, zstdcat FILE | less. Manual: ustack help
+record.
 
   ustack record -o report.zst --duration 30s --max-size 1M
   ustack record -o report.zst -- ./program
   ustack record -o report.zst --ring --keep 30s --trigger 'futex-wait>500ms'
 
-Until it is whole the file is called FILE.partial; what was written more than a
+Until it is complete the file is named FILE.partial; what was written more than a
 second ago can be read from it whatever happens.
 
 `
@@ -91,7 +92,7 @@ func (f *recordFlags) checkRecord(args []string) error {
 	case f.keep < 0 || f.after < 0 || f.coolDown < 0 || f.maxFiles < 1:
 		return errors.New("times must not be negative, and --max-files at least 1")
 	case f.redactor != nil && f.save != "":
-		return errors.New("--save keeps what --redact takes out")
+		return errors.New("--save and --redact cannot be combined")
 	case f.ring && f.keep == 0 && f.keepSize == 0:
 		return errors.New("--ring needs a bound: --keep or --keep-size")
 	}

@@ -19,7 +19,7 @@ const redactHelp = `usage: ustack redact [flags] -o FILE [TRACE... | -]
 Writes a trace as a report in which names of tasks, paths outside of the system,
 addresses and free text are tokens: the same thing is the same token. Build IDs,
 offsets, paths of the system, time stamps and numbers of processes and threads
-stay. What replay and futex count is the same before and after.
+stay. replay and futex count the same before and after. Manual: ustack help record.
 
   ustack redact report.zst -o public.zst && ustack check-redaction public.zst
 
@@ -36,11 +36,11 @@ type redactFlags struct {
 
 func (f *redactFlags) define(fs *flag.FlagSet) {
 	defineAllow(fs, &f.allow)
-	fs.StringVar(&f.keyFile, "redact-key", "", "make tokens with the key in `FILE`, so that reports can be compared (default: a key that nobody knows)")
+	fs.StringVar(&f.keyFile, "redact-key", "", "make tokens with the key in `FILE`, so that reports can be compared (default: a new key, forgotten at the end)")
 }
 
 func defineAllow(fs *flag.FlagSet, to *string) {
-	fs.StringVar(to, "redact-allow", redact.DefaultPaths, "`FOLDERS` whose paths may stay, colons between")
+	fs.StringVar(to, "redact-allow", redact.DefaultPaths, "`DIRS` whose paths may stay, colons between")
 }
 
 // makeRedactor makes what the flags ask for.

@@ -14,11 +14,11 @@ import (
 
 const checkRedactionHelp = `usage: ustack check-redaction [flags] [FILE... | -]
 
-Looks at every byte of a redacted report and names all that is neither a number,
-a word of the kernel where the kernel puts it, an allowed path, nor a token. No
-key is needed.
+Checks every byte of a redacted report and names all that is neither a number, a
+word of the kernel where the kernel puts it, an allowed path, nor a token. Needs no
+key. Manual: ustack help record.
 
-Exit codes: 0 nothing found, 1 something was, or failure, 2 usage.
+Exit codes: 0 nothing found, 1 leaks found, or failure, 2 usage.
 
 `
 

@@ -19,11 +19,12 @@ import (
 
 const replayHelp = `usage: ustack replay [flags] [FILE... | -]
 
-Gives every frame of the user stacks in a saved trace its file: path, build ID
-and offset. Reads the text of trace_pipe, trace or trace-cmd report, plain,
-gzip or zstd, from standard input if no FILE is given; a trace.dat of trace-cmd;
-or a folder with the ring buffer's pages, rawN.bin of each CPU and meta/ laid
-out like tracefs. Several FILEs are one trace, merged by time.
+Resolves every frame of the user stacks in a saved trace to path, build ID and
+offset of its file. Reads the text of trace_pipe, trace or trace-cmd report, plain,
+gzip or zstd, from standard input if no FILE is given; a report of ustack record; a
+trace.dat of trace-cmd; or a directory with pages of the ring buffer, rawN.bin of
+each CPU and meta/ laid out like tracefs. Several FILEs are one trace, merged by
+time. Manual: ustack help replay.
 
   cat /sys/kernel/tracing/trace_pipe > t; ustack replay t
   ustack replay --format=json t.zst | jq 'select(.stack)'
@@ -108,7 +109,7 @@ func (f *replayFlags) check() error {
 		}
 	}
 	if f.hold.Bytes < 0 || f.hold.Lines < 0 || f.holdTime < 0 || f.pause < 0 {
-		return errors.New("limits for holding back must not be negative")
+		return errors.New("the --hold limits must not be negative")
 	}
 	if f.hold.Bytes == 0 {
 		f.hold.Bytes = defaultHoldBytes

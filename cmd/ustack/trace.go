@@ -32,7 +32,7 @@ type traceFlags struct {
 // define adds the flags to those of a command.
 func (f *traceFlags) define(fs *flag.FlagSet) {
 	fs.StringVar(&f.dialectName, "dialect", "auto", "`DIALECT` of the stacks: auto, plain, offset, inode, hash, resolved, stock, or D0 to D5")
-	fs.StringVar(&f.maps, "maps", "", "hold announcements against the mappings in `DUMP` (ustack maps --save, or a folder or tar of PID.maps), and look raw addresses up there")
+	fs.StringVar(&f.maps, "maps", "", "check file mapping events against the mappings in `DUMP` (ustack maps --save, or a directory or tar of PID.maps), and look raw addresses up there")
 	fs.StringVar(&f.sysroot, "sysroot", "", "`DIR` with the ELF files at their paths: for a look at the code with --maps, and for --symbols")
 }
 

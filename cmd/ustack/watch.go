@@ -22,16 +22,17 @@ import (
 
 const watchHelp = `usage: ustack watch [flags] --out DIR INBOX
 
-Waits for reports in the directory INBOX, and writes for each one what replay or
-futex makes of it to DIR/NAME.FORMAT. A file is taken when it has not changed for a
-while and has its end; names that end in .partial, .part or .tmp, and hidden ones,
-are waited for to be renamed. What cannot be read goes to INBOX/rejected, with the
-reason in NAME.reason. A report whose result is there is not processed again, also
+Processes reports as they arrive in the directory INBOX: writes the output of
+replay or futex for each one to DIR/NAME.FORMAT. Takes a file when it has not
+changed for a while and has its end; one whose name ends in .partial, .part or .tmp,
+or is hidden, once it is renamed. What cannot be read goes to INBOX/rejected, with
+the reason in NAME.reason. A report whose result exists is not processed again, also
 after a restart.
 
 Others may write to INBOX: links in it are not followed, files with hard links are
-rejected, and INBOX/rejected must be ours. In the names above, a NAME that is long
-or has control characters is cut, and has a hash at its end.
+rejected, and INBOX/rejected must belong to the user of watch. In the names above, a
+NAME that is long or has control characters is cut, and has a hash at its end.
+Manual: ustack help record.
 
 Exit codes: 0 ended by SIGTERM or SIGINT, 1 failure, 2 usage.
 
@@ -75,7 +76,7 @@ func parseWatch(args []string, stdout io.Writer) (*watchFlags, error) {
 	case err != nil:
 		return nil, err
 	case fs.NArg() != 1:
-		return nil, errors.New("one INBOX is needed, after the flags")
+		return nil, errors.New("one INBOX is required, after the flags")
 	case f.dir.Out == "":
 		return nil, errors.New("--out DIR is missing")
 	case watchFormats[f.format] == nil:
@@ -91,14 +92,14 @@ func parseWatch(args []string, stdout io.Writer) (*watchFlags, error) {
 func (f *watchFlags) apart() error {
 	dir, err := filepath.Abs(f.dir.Dir)
 	if err != nil {
-		return fmt.Errorf("finding the directory: %w", err)
+		return fmt.Errorf("resolving the directory: %w", err)
 	}
 	out, err := filepath.Abs(f.dir.Out)
 	if err != nil {
-		return fmt.Errorf("finding the directory: %w", err)
+		return fmt.Errorf("resolving the directory: %w", err)
 	}
 	if dir == out {
-		return errors.New("reports and results cannot be in one directory")
+		return errors.New("INBOX and --out cannot be the same directory")
 	}
 	f.dir.Dir = dir // a name that begins with "-" is a file
 	return nil
