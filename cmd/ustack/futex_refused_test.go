@@ -60,7 +60,7 @@ func TestFutexRefused(t *testing.T) {
 	stdout, _ := live(3, "-q")
 	for _, want := range []string{
 		"3.10 ms (seen, records were lost) waited for 1 lock",
-		"(low confidence: the kernel refused records, nobody knows when)",
+		"(low confidence: the kernel refused records, at an unknown time)",
 		"\nLoss: the kernel refused 3 records (commit overrun); where they are missing is not known, so all sums are what was seen.\n",
 	} {
 		if !strings.Contains(stdout, want) {

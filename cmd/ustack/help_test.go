@@ -151,3 +151,34 @@ func testNames(t *testing.T) map[string]bool {
 	}
 	return names
 }
+
+// TestReadmeWords: README, the manual and the help of all commands do without
+// words that the glossary has better ones for.
+func TestReadmeWords(t *testing.T) {
+	var text strings.Builder
+	for _, page := range manual(t) {
+		text.WriteString(page)
+	}
+	text.WriteString(helpOutput(t, "help"))
+	for _, c := range commands() {
+		text.WriteString(helpOutput(t, c.name, "--help"))
+	}
+	text.WriteString(helpOutput(t, "futex", "--live", "--help"))
+	words := len(regexp.MustCompile(`\pL[\pL\pN_'-]*`).FindAllString(text.String(), -1))
+	for pattern, most := range map[string]int{ // in 10,000 words
+		`tells?|told|telling`:                   1,
+		`(?:no|some|any)body|whoever`:           1,
+		`behind`:                                1,
+		`folders?`:                              0,
+		`th(?:at|ose) of`:                       2,
+		`stems?|askers?|unfiled memory|judged?`: 0,
+		`hold(?:s|ing)? back|held back`:         0,
+		`let(?:s|ting)? go`:                     0,
+	} {
+		found := regexp.MustCompile(`(?i)[^\n]*\b(?:`+pattern+`)\b[^\n]*`).FindAllString(text.String(), -1)
+		if len(found)*10_000 > most*words {
+			t.Errorf("%s: %d in %d words, at most %d in 10,000:\n%s", pattern, len(found), words, most, strings.Join(found, "\n"))
+		}
+	}
+	t.Logf("%d words", words)
+}

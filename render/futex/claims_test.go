@@ -85,7 +85,7 @@ func TestNotWoken(t *testing.T) {
 		t.Fatalf("%d futexes", len(r.Signals))
 	}
 	for _, f := range r.Signals[0].Flows {
-		if woken := f.Time == 4_921_000; woken == (f.Wake.None == "nobody is seen") {
+		if woken := f.Time == 4_921_000; woken == (f.Wake.None == "no release seen") {
 			t.Errorf("waited for %d: %q", f.Time, f.Wake.None)
 		}
 	}
@@ -314,7 +314,7 @@ func TestWakeOp(t *testing.T) {
 		let[w.TID] = w.Count
 	}
 	if l.Results[futex.Woken] != 2 || let[12] != 1 || let[13] != 1 {
-		t.Errorf("results %v, let go by %v", l.Results, let)
+		t.Errorf("results %v, released by %v", l.Results, let)
 	}
 }
 

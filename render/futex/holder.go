@@ -60,7 +60,7 @@ func (a *Analysis) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []
 	}
 	if len(a.segs) == 0 {
 		if w.waker.tid == 0 {
-			return Holder{Why: "nobody is seen to let go"}, nil
+			return Holder{Why: "no release is in the trace"}, nil
 		}
 		a.segs = append(a.segs, Segment{w.waker.tid, w.began, end})
 	}
@@ -68,11 +68,11 @@ func (a *Analysis) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []
 	h.TID, h.Share = tid, float64(most)/float64(max(w.before+end-w.began, 1))
 	switch {
 	case w.before > 0:
-		h.Why = "a signal broke the wait off meanwhile"
+		h.Why = "a signal interrupted the wait meanwhile"
 	case !complete:
-		h.Why = "too many threads let go meanwhile"
+		h.Why = "too many threads released it meanwhile"
 	case w.waker.tid == 0:
-		h.Why = "nobody is seen to let the thread go on"
+		h.Why = "no wake-up of the thread is in the trace"
 	case float64(most) < clearly*float64(second):
 		h.Why = "several threads held it for about as long"
 	case float64(most) < clearly*float64(unseen):
@@ -123,7 +123,7 @@ func (w *Wait) check(gaps *Gaps) {
 		h.Sure, h.Why = false, "not known to be a mutex"
 	}
 	if h.foreign || slices.ContainsFunc(h.locks, func(x *lock) bool { return x.find() != l }) {
-		h.Sure, h.Why = false, "it is not proven that all who let go use the same lock"
+		h.Sure, h.Why = false, "it is not proven that all releases are of the same lock"
 	}
 	if _, _, lost := gaps.within(w.From, w.From+w.Time); lost {
 		h.Sure, h.Why = false, "records were lost meanwhile"

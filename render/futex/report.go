@@ -312,7 +312,7 @@ func (a *Analysis) share(id int32, t *Tally) StackShare {
 	case otherStacks:
 		s.None = "other stacks"
 	case noWaker:
-		s.None = "nobody is seen"
+		s.None = "no release seen"
 	}
 	return s
 }
@@ -350,7 +350,7 @@ func (u *underway) wait(w *Wait, l *Lock) *Wait {
 	one := *w
 	one.check(u.gaps)
 	if h := &one.Holder; h.Sure && u.a.refused > 0 {
-		h.Sure, h.Why = false, "the kernel refused records, nobody knows when"
+		h.Sure, h.Why = false, "the kernel refused records, at an unknown time"
 	}
 	one.Lock, one.Stack, one.WakerStack = l, u.a.stacks.get(w.stack), u.a.stacks.get(w.waker)
 	return &one
@@ -368,14 +368,14 @@ func (a *Analysis) notes(r *Report, locks []*Lock, filtered bool) {
 		note("the trace has returns from futex calls only: enable the event sys_enter_futex")
 	}
 	if a.claimed > 0 {
-		note("%d of %d frames rest on claims, what the kernel announced because of another stack: --maps checks them, --strict leaves them out", a.claimed, a.frames)
+		note("%d of %d frames rest on claims, which the kernel made because of another stack: --maps checks them, --strict leaves them unresolved", a.claimed, a.frames)
 	}
 	unknown := slices.ContainsFunc(locks, func(l *Lock) bool { return l.Process != nil && l.Process.TGID < 0 })
 	switch {
 	case unknown && a.opt.Mappings == nil:
-		note("processes are told apart by who wakes whom: option record-tgid, or --maps, would tell for sure")
+		note("processes are distinguished by which thread wakes which: the option record-tgid, or --maps, would make it sure")
 	case unknown:
-		note("processes whose mappings are not known are told apart by who wakes whom: option record-tgid would tell for sure")
+		note("processes without known mappings are distinguished by which thread wakes which: the option record-tgid would make it sure")
 	}
 	if a.ticks {
 		note("times are in ticks of the trace's clock, not in seconds")
@@ -383,15 +383,15 @@ func (a *Analysis) notes(r *Report, locks []*Lock, filtered bool) {
 	shared := slices.ContainsFunc(locks, func(l *Lock) bool { return l.Shared && !l.Local && l.File == "" && l.Kind != Join })
 	switch {
 	case shared && a.opt.Mappings == nil:
-		note("futexes without FUTEX_PRIVATE_FLAG may be shared between processes: --maps would tell")
+		note("futexes without FUTEX_PRIVATE_FLAG may be shared between processes: --maps would show it")
 	case shared:
-		note("futexes without FUTEX_PRIVATE_FLAG may be shared between processes: what is known of mappings does not tell")
+		note("futexes without FUTEX_PRIVATE_FLAG may be shared between processes: the known mappings do not show it")
 	}
 	if a.stopped && !a.restarts {
-		note("waits that a signal broke off may have gone on unseen: enable the event sys_enter_restart_syscall, and sys_exit too")
+		note("waits that a signal interrupted may have gone on unseen: enable the event sys_enter_restart_syscall, and sys_exit too")
 	}
 	if a.moves > 0 {
-		note("%d calls of futex_requeue moved waiters from and to futexes that a trace does not tell", a.moves)
+		note("%d calls of futex_requeue moved waiters from and to futexes that a trace does not show", a.moves)
 	}
 	switch {
 	case a.evicted && filtered:

@@ -144,7 +144,7 @@ func (j *judge) nothing() Verdict {
 	for _, b := range j.r.Blocked {
 		if b.Lock != nil && !b.wait.timed && !b.Doubt && b.TID == j.a.tail {
 			return Verdict{Kind: CannotTell, Evidence: []string{j.waits(b)},
-				Text: "The trace ends with the beginning of a wait, too soon to tell whether it hangs."}
+				Text: "The trace ends with the beginning of a wait; whether it hangs is not known."}
 		}
 	}
 	if slices.ContainsFunc(j.r.Blocked, func(b *Blocked) bool { return b.Doubt && b.Time >= stuckAtLeast }) {
@@ -252,7 +252,7 @@ func (j *judge) held(b *Blocked) string {
 	if b.OwnerRead {
 		return fmt.Sprintf("%s held that lock at %s, by the lock's memory", j.name(b.Owner), j.at(b.OwnedFrom))
 	}
-	return fmt.Sprintf("%s got that lock at %s and has not let it go", j.name(b.Owner), j.at(b.OwnedFrom))
+	return fmt.Sprintf("%s got that lock at %s and has not released it", j.name(b.Owner), j.at(b.OwnedFrom))
 }
 
 // deadOwner looks for a lock whose holder is gone. Who was read to hold it before
@@ -319,8 +319,8 @@ func (j *judge) lostWakeUp() *Verdict {
 		v := &Verdict{Kind: LostWakeUp,
 			Text: fmt.Sprintf("Lost wake-up, suspected: %s began to wait after the wake-up that it waits for.", who(b.TID, b.Comm)),
 			Evidence: []string{
-				fmt.Sprintf("at %s %s woke %s, and nobody waited there", j.at(e.at), j.name(e.tid), b.Lock.Name()),
-				j.waits(b), "nobody has woken that futex since"}}
+				fmt.Sprintf("at %s %s woke %s, and no thread waited there", j.at(e.at), j.name(e.tid), b.Lock.Name()),
+				j.waits(b), "that futex had no wake-up since"}}
 		return v
 	}
 	return nil
@@ -365,9 +365,9 @@ func (j *judge) cannotTell() Verdict {
 	case signals:
 		v.Text = fmt.Sprintf("No lock-up seen: %d long waits at the end, all for a signal, which can be idling.", n)
 	case n == 1:
-		v.Text = "1 wait at the end hangs, and the trace does not tell why."
+		v.Text = "1 wait at the end hangs, and the trace does not show why."
 	default:
-		v.Text = fmt.Sprintf("%d waits at the end hang, and the trace does not tell why.", n)
+		v.Text = fmt.Sprintf("%d waits at the end hang, and the trace does not show why.", n)
 	}
 	return v
 }
@@ -381,7 +381,7 @@ func (j *judge) lastUse(b *Blocked) string {
 	case l.lastWake > 0:
 		return fmt.Sprintf("; a thread was last woken there at %s", j.at(l.lastWake))
 	case b.Lock.Kind.exclusive():
-		return "; who holds it is not seen to have waited for it, so the trace does not show who"
+		return "; the trace does not show the holder: it did not wait for the lock"
 	}
 	return ""
 }

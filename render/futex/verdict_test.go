@@ -64,8 +64,8 @@ func TestCannotTell(t *testing.T) {
 		11/9 0 200 ` + waitCall + `
 		12/9 1 900000 sys_getpid()`
 	for trace, want := range map[string]string{
-		hangs:         "; who holds it is not seen to have waited for it, so the trace does not show who",
-		owned + hangs: "; t10-10 got that lock at 0.000100 and has not let it go",
+		hangs:         "; the trace does not show the holder: it did not wait for the lock",
+		owned + hangs: "; t10-10 got that lock at 0.000100 and has not released it",
 	} {
 		v := reportOf(t, trace).Verdict
 		if v.Kind != futex.CannotTell || len(v.Evidence) != 1 || !strings.HasSuffix(v.Evidence[0], want) {

@@ -98,21 +98,21 @@ func TestTimeLineInBrowser(t *testing.T) {
 	b := open(t, scene())
 	const whole = "1.00 ms from 1.000000"
 	shows(t, b, "the whole trace", size, whole)
-	shows(t, b, "what is drawn", `byId("waits-more").textContent`, "7 waits drawn. 1 wait for what is no lock not shown. 1 call that did not sleep not drawn.")
+	shows(t, b, "what is drawn", `byId("waits-more").textContent`, "7 waits drawn. 1 wait outside of lock contention not shown. 1 call that did not sleep not drawn.")
 
 	b.Eval(`document.querySelector("[data-key='0']").focus()`)
 	b.Key("Tab")
-	const first = "second-12 (process 7): 220 us, woken, from 1.000110, #1 mutex 0x1000 in first, process 7; records were lost meanwhile; let go by first-11 at 1.000320\nno stack: not in the trace"
+	const first = "second-12 (process 7): 220 us, woken, from 1.000110, #1 mutex 0x1000 in first, process 7; records were lost meanwhile; released by first-11 at 1.000320\nno stack: not in the trace"
 	shows(t, b, "by Tab", info, first)
 	for _, step := range []struct{ key, want string }{
 		{"ArrowRight", "second-12 (process 7): 300 us, or no longer, as records were lost since, from 1.000700, #2 mutex 0x2000 in first, process 7\nno stack: not in the trace"},
 		{"ArrowRight", "second-12 (process 7): 300 us, or no longer, as records were lost since, from 1.000700, #2 mutex 0x2000 in first, process 7\nno stack: not in the trace"},
 		{"Home", first},
-		{"ArrowDown", "first-11 (process 7): 210 us, woken, from 1.000100, #1 mutex 0x1000 in first, process 7; records were lost meanwhile; let go by owner-13 at 1.000300, probably\nno stack: not in the trace"},
+		{"ArrowDown", "first-11 (process 7): 210 us, woken, from 1.000100, #1 mutex 0x1000 in first, process 7; records were lost meanwhile; released by owner-13 at 1.000300, probably\nno stack: not in the trace"},
 		{"ArrowRight", "first-11 (process 7): no return in the trace, from 1.000400, #2 mutex 0x2000 in first, process 7; records were lost meanwhile\nno stack: not in the trace"},
-		{"ArrowDown", "perhaps-10 (process 7): a wait, or a wake-up of nobody, that began before the trace, at least 10.0 us until 1.000010; the futex is not known\nno stack: not in the trace"},
+		{"ArrowDown", "perhaps-10 (process 7): a wait, or a wake-up without a waiter, that began before the trace, at least 10.0 us until 1.000010; the futex is not known\nno stack: not in the trace"},
 		{"ArrowDown", "early-9 (process 7): a wait that began before the trace, at least 0 until 1.000000, timed out; the futex is not known\nno stack: not in the trace"},
-		{"ArrowUp", "perhaps-10 (process 7): a wait, or a wake-up of nobody, that began before the trace, at least 10.0 us until 1.000010; the futex is not known\nno stack: not in the trace"},
+		{"ArrowUp", "perhaps-10 (process 7): a wait, or a wake-up without a waiter, that began before the trace, at least 10.0 us until 1.000010; the futex is not known\nno stack: not in the trace"},
 	} {
 		b.Key(step.key)
 		shows(t, b, step.key, info, step.want)
@@ -163,7 +163,7 @@ func TestMouseInBrowser(t *testing.T) {
 	}
 	mx, my := at(200, 1)
 	b.Move(mx, my)
-	shows(t, b, "over a bar", info, "second-12 (process 7): 220 us, woken, from 1.000110, #1 mutex 0x1000 in first, process 7; records were lost meanwhile; let go by first-11 at 1.000320\nno stack: not in the trace")
+	shows(t, b, "over a bar", info, "second-12 (process 7): 220 us, woken, from 1.000110, #1 mutex 0x1000 in first, process 7; records were lost meanwhile; released by first-11 at 1.000320\nno stack: not in the trace")
 	b.Move(x+10, my)
 	shows(t, b, "over a name", info, "second-12 (process 7): 2 waits, 520 us")
 	mx, my = at(500, 1)

@@ -32,7 +32,7 @@ func Text(w io.Writer, r *futex.Report, opt Options) error {
 	t.blocked()
 	t.longest()
 	t.threads()
-	t.section("Not locks: waits for a signal, a thread's exit, a time", r.Signals, r.SignalCount, r.OtherSignals)
+	t.section("Not contention: condition variables, joins, parked threads, timeouts", r.Signals, r.SignalCount, r.OtherSignals)
 	t.odd()
 	t.loss()
 	_, err := io.WriteString(w, t.b.String())
@@ -53,7 +53,7 @@ func (t *text) f(format string, args ...any) { fmt.Fprintf(&t.b, format, args...
 func (t *text) summary() {
 	r := t.r
 	if r.NoReturns || r.Calls == 0 {
-		t.f("Nothing to tell: %s.\n", r.Notes[0])
+		t.f("No report: %s.\n", r.Notes[0])
 		t.told = 1
 		return
 	}
@@ -64,13 +64,17 @@ func (t *text) summary() {
 	if r.ThreadRest.Count > 0 {
 		threads = "at least " + threads
 	}
-	t.f("%s waited for %s, by %s in %s of trace", t.sum(&r.Contended), locks, threads, t.time(r.End-r.Start))
+	if r.LockCount == 0 && r.OtherLocks == nil {
+		t.f("No lock contention in %s of trace", t.time(r.End-r.Start))
+	} else {
+		t.f("%s waited for %s, by %s in %s of trace", t.sum(&r.Contended), locks, threads, t.time(r.End-r.Start))
+	}
 	if r.SignalCount > 0 {
-		what := "futexes that are no locks"
+		what := "condition variables, joins and parked threads"
 		if r.SignalCount == 1 {
-			what = "futex that is no lock"
+			what = "condition variable, join or parked thread"
 		}
-		t.f("; %s for %d %s", t.sum(&r.Signalled), r.SignalCount, what)
+		t.f("; %s of other waiting at %d %s", t.sum(&r.Signalled), r.SignalCount, what)
 	}
 	t.b.WriteByte('\n')
 	switch {
@@ -82,7 +86,6 @@ func (t *text) summary() {
 		t.f("All of them were too many to keep apart.\n")
 		return
 	default:
-		t.f("No lock is contended.\n")
 		return
 	}
 	l := r.Locks[0]
@@ -99,7 +102,7 @@ func (t *text) summary() {
 		t.f("  holding     %s\n", t.who(l.Holders, l.Rest.Holders, most))
 	}
 	if len(l.WakerTIDs) > 0 {
-		t.f("  letting go  %s\n              at %s\n", t.who(l.WakerTIDs, l.Rest.Wakers, most), t.place(l.Wakers))
+		t.f("  releasing   %s\n              at %s\n", t.who(l.WakerTIDs, l.Rest.Wakers, most), t.place(l.Wakers))
 	}
 }
 
@@ -211,17 +214,17 @@ func (t *text) lock(l *futex.Lock) {
 		t.f("      mean %s, p50 %s, p99 %s, max %s  %s\n", t.time(l.Mean), t.time(l.P50), t.time(l.P99), t.time(l.Max), t.histogram(l.Histogram))
 	}
 	if len(l.Waiters) > 0 {
-		t.f("      who waits: %s\n", t.who(l.Waiters, l.Rest.Waiters, 6))
+		t.f("      waiters: %s\n", t.who(l.Waiters, l.Rest.Waiters, 6))
 	}
 	if len(l.Holders) > 0 {
-		t.f("      who held it: %s\n", t.who(l.Holders, l.Rest.Holders, 6))
+		t.f("      holders: %s\n", t.who(l.Holders, l.Rest.Holders, 6))
 	}
 	if l.Readings > 0 {
 		t.f("      its owner, read %s: %s\n", times(l.Readings), t.owners(l, 6))
 	}
 	t.stacks("waits at", 'a', l.WaitStacks, l.Time)
 	if len(l.WakerTIDs) > 0 {
-		t.stacks("let go at", 'A', l.Wakers, l.Time)
+		t.stacks("released at", 'A', l.Wakers, l.Time)
 	}
 	t.flows(l)
 	if l.Longest != nil {
@@ -250,11 +253,11 @@ func (t *text) stacks(title string, first byte, list []futex.StackShare, whole t
 	n := t.shown(len(list))
 	for i := range list[:n] {
 		s := &list[i]
-		t.f("      %-9s %s %5s %6dx  %s\n", title, label(first, i), percent(s.Time, whole), s.Count, stack(s))
+		t.f("      %-11s %s %5s %6dx  %s\n", title, label(first, i), percent(s.Time, whole), s.Count, stack(s))
 		title = ""
 	}
 	if n < len(list) {
-		t.f("      %-9s %d more\n", "", len(list)-n)
+		t.f("      %-11s %d more\n", "", len(list)-n)
 	}
 }
 
@@ -267,9 +270,9 @@ func (t *text) flows(l *futex.Lock) {
 	var out []string
 	for _, f := range l.Flows[:min(t.shown(len(l.Flows))+1, len(l.Flows))] {
 		wait, wake := index(l.WaitStacks, &f.Wait), index(l.Wakers, &f.Wake)
-		out = append(out, fmt.Sprintf("%s after %s %s", label('a', wait), label('A', wake), percent(f.Time, l.Time)))
+		out = append(out, fmt.Sprintf("%s ← %s %s", label('a', wait), label('A', wake), percent(f.Time, l.Time)))
 	}
-	t.f("      %-9s %s\n", "in pairs", strings.Join(out, ", "))
+	t.f("      %-11s %s\n", "pairs", strings.Join(out, ", "))
 }
 
 // index is where in a list a stack is.
@@ -287,7 +290,7 @@ func (t *text) blocked() {
 		n = min(n, 2*t.opt.Top)
 	}
 	for _, b := range t.r.Blocked[:n] {
-		name := "several futexes, which the trace does not tell"
+		name := "one of several futexes; the trace does not show which"
 		if b.Lock != nil {
 			name = t.lockName(b.Lock)
 		}
@@ -305,7 +308,7 @@ func (t *text) blocked() {
 		case b.OwnerRead:
 			t.f("      held by thread %d at %s, by the lock's memory\n", b.Owner, stamp(b.OwnedFrom, t.r.Ticks))
 		case b.Owner != 0:
-			t.f("      held by thread %d, which got it at %s and has not let it go\n", b.Owner, stamp(b.OwnedFrom, t.r.Ticks))
+			t.f("      held by thread %d, which got it at %s and has not released it\n", b.Owner, stamp(b.OwnedFrom, t.r.Ticks))
 		}
 	}
 	if n < len(t.r.Blocked) {
@@ -344,7 +347,7 @@ func (t *text) wait(w *futex.Wait) string {
 		s += ", " + w.Result.String()
 	}
 	if w.Waker != 0 {
-		s += ", let go by " + thread(w.Waker, w.WakerComm)
+		s += ", released by " + thread(w.Waker, w.WakerComm)
 	}
 	return s
 }
@@ -364,7 +367,7 @@ func evidence(w *futex.Wait, t *text) []string {
 		out = append(out, fmt.Sprintf("%d for %s, till %s", s.TID, t.time(s.To-s.From), stamp(s.To, t.r.Ticks)))
 	}
 	if w.WakerStack != nil {
-		out = append(out, "let go at "+frames(w.WakerStack))
+		out = append(out, "released at "+frames(w.WakerStack))
 	}
 	return out
 }
@@ -401,7 +404,7 @@ func (t *text) odd() {
 		t.f("  %s %s and lasted %s %s in it; the futex is not known\n", plural64(b.Waits, "wait"), began, bound, t.time(b.Time))
 	}
 	if b.Unclear > 0 {
-		t.f("  %s %s and returned 0: waits, of %s %s in all, or wake-ups of nobody\n", plural64(b.Unclear, "call"), began, bound, t.time(b.UnclearTime))
+		t.f("  %s %s and returned 0: waits, of %s %s in all, or wake-ups without a waiter\n", plural64(b.Unclear, "call"), began, bound, t.time(b.UnclearTime))
 	}
 	if r.Waitv.Waits > 0 {
 		t.f("  %s for one of several futexes (futex_waitv), %s; which ones is not in a trace\n", plural64(r.Waitv.Waits, "wait"), t.time(r.Waitv.Time))

@@ -40,7 +40,7 @@ function describe(bar) {
   let text = who + ": ";
   if (bar.flags & before) {
     const lossy = data.moreLost > 0 || data.lost.some(([from]) => from <= bar.to);
-    text += (bar.result === "woken" ? "a wait, or a wake-up of nobody," : "a wait") + " that began before the trace" +
+    text += (bar.result === "woken" ? "a wait, or a wake-up without a waiter," : "a wait") + " that began before the trace" +
       (lossy ? ", or where records were lost, at most " : ", at least ") + span + " until " + stamp(bar.to);
     if (bar.result !== "woken") text += ", " + bar.result;
     text += "; the futex is not known";
@@ -51,7 +51,7 @@ function describe(bar) {
     if (bar.flags & resumed) text += ", goes on after a signal";
   }
   if (!(bar.flags & (doubt | before)) && data.lost.some(([from, time]) => from <= bar.to && from + time >= bar.from)) text += "; records were lost meanwhile";
-  if (bar.waker !== undefined) text += "; let go by " + data.names[bar.waker] + " at " + stamp(bar.wakeAt) + (bar.flags & sure ? "" : ", probably");
+  if (bar.waker !== undefined) text += "; released by " + data.names[bar.waker] + " at " + stamp(bar.wakeAt) + (bar.flags & sure ? "" : ", probably");
   return text + "\n" + data.stacks[bar.stack].map(n => data.names[n]).join(" < ");
 }
 
@@ -86,7 +86,7 @@ function left() {
   }
   const short = rest[0] + (showSignals ? rest[1] : 0), text = [plural(drawn[0] + (showSignals ? drawn[1] : 0), "wait") + " drawn."];
   if (short > 0) text.push(plural(short, "shorter wait") + ", " + time(rest[2]) + " in all, not drawn one by one: the strips at the feet of the lines say how much of the time they take.");
-  if (!showSignals && drawn[1] + rest[1] > 0) text.push(plural(drawn[1] + rest[1], "wait") + " for what is no lock not shown.");
+  if (!showSignals && drawn[1] + rest[1] > 0) text.push(plural(drawn[1] + rest[1], "wait") + " outside of lock contention not shown.");
   if (data.moreThreads > 0) text.push((data.atLeast ? "At least " : "") + plural(data.moreThreads, "more thread") + " without a line, with " + plural(data.moreWaits, "wait") + ", " + time(data.moreTime) + ".");
   if (data.moreLost > 0) text.push(plural(data.moreLost, "shorter time") + " in which records were lost not drawn.");
   if (data.awake > 0) text.push(plural(data.awake, "call") + " that did not sleep not drawn.");
