@@ -193,7 +193,7 @@ func (e *Explanation) Close(*resolve.Totals) error {
 		fmt.Fprintf(&e.body, "\nidentifier: %s\n", e.id.Append(nil))
 		for _, a := range e.told {
 			if a.id == e.id {
-				fmt.Fprintf(&e.body, "  line %d announces it as %s\n", a.line, escaped(a.path))
+				fmt.Fprintf(&e.body, "  line %d reports it as %s\n", a.line, escaped(a.path))
 			}
 		}
 	}

@@ -16,7 +16,7 @@ func stepText(s *proof.Step) string {
 	case proof.Looked:
 		return "the kernel looked at the mapping because of this very stack: " + file
 	case proof.Claimed:
-		return "the kernel announced the identifier because of another stack: " + file
+		return "the kernel reported the identifier because of another stack: " + file
 	case proof.Mapped:
 		return fmt.Sprintf("%s had %s mapped there, %s", process, file, between)
 	case proof.MappedSometime:
@@ -24,7 +24,7 @@ func stepText(s *proof.Step) string {
 	case proof.Addressed:
 		return "a raw address of this stack with the identifier lies in " + file
 	case proof.Numbered:
-		return "device and inode are those of " + file
+		return "device and inode match " + file
 	case proof.Carried:
 		return fmt.Sprintf("the identifier was that of %s in %s, %s", file, process, between)
 	case proof.Kept:

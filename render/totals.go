@@ -17,29 +17,29 @@ func WriteTotals(w io.Writer, t *resolve.Totals) {
 	list(&b, " (", ")", words(t.Trusts[:], func(i int) string { return filemap.Trust(i).String() }))
 	fmt.Fprintf(&b, ", %d unresolved", t.Frames-t.Resolved())
 	list(&b, " (", ")", words(t.Reasons[:], func(i int) string { return filemap.Reason(i).String() }))
-	fmt.Fprintf(&b, "\nustack: %d distinct files, %d announcements", t.Files, t.Announcements)
+	fmt.Fprintf(&b, "\nustack: %d distinct files, %d file mapping events", t.Files, t.Announcements)
 	if t.Rebound > 0 {
-		fmt.Fprintf(&b, " (%d of an identifier known as another file)", t.Rebound)
+		fmt.Fprintf(&b, " (%d with an identifier of another file)", t.Rebound)
 	}
 	if t.BadAnnouncements > 0 {
 		fmt.Fprintf(&b, " (%d unusable)", t.BadAnnouncements)
 	}
 	b.WriteByte('\n')
 	if n := t.Trusts[filemap.Claimed]; n > 0 {
-		fmt.Fprintf(&b, "ustack: %d of %d frames rest on claims: announced because of another stack (--maps checks them, --strict leaves them out)\n", n, t.Frames)
+		fmt.Fprintf(&b, "ustack: %d of %d frames rest on claims, made because of another stack (--maps checks them, --strict leaves them unresolved)\n", n, t.Frames)
 	}
 	if t.Requests+t.Missing[resolve.Refused] > 0 {
 		var never int64
 		for _, n := range t.Missing {
 			never += n
 		}
-		fmt.Fprintf(&b, "ustack: %d stacks asked for, %d never seen", t.Requests+t.Missing[resolve.Refused], never)
+		fmt.Fprintf(&b, "ustack: %d stacks requested, %d never seen", t.Requests+t.Missing[resolve.Refused], never)
 		list(&b, " (", ")", words(t.Missing[:], func(i int) string { return resolve.Missing(i).String() }))
 		b.WriteByte('\n')
 	}
 	writeStackless(&b, t)
 	if t.HeldTooLong > 0 {
-		fmt.Fprintf(&b, "ustack: %d events went out before their stacks came\n", t.HeldTooLong)
+		fmt.Fprintf(&b, "ustack: %d events were printed before their stacks came\n", t.HeldTooLong)
 	}
 	if t.Orphans+t.Cut > 0 {
 		fmt.Fprintf(&b, "ustack: %d stacks without their request, %d cut short by the kernel or the end of the input\n", t.Orphans, t.Cut)

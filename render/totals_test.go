@@ -29,22 +29,22 @@ func TestTotals(t *testing.T) {
 		want   string
 	}{
 		{"everything", someTotals(), `ustack: 100 events, 20 stacks, 50 frames: 40 resolved (30 announced, 10 verified), 10 unresolved (9 unannounced, 1 vdso)
-ustack: 7 distinct files, 9 announcements (2 of an identifier known as another file) (1 unusable)
-ustack: 35 stacks asked for, 9 never seen (4 blocked, 5 refused)
-ustack: 3 events went out before their stacks came
+ustack: 7 distinct files, 9 file mapping events (2 with an identifier of another file) (1 unusable)
+ustack: 35 stacks requested, 9 never seen (4 blocked, 5 refused)
+ustack: 3 events were printed before their stacks came
 ustack: 2 stacks without their request, 1 cut short by the kernel or the end of the input
 ustack: lost at least 1017 records (overwritten before the trace was read: 1000, CPU 0: 5 in 1 gaps, CPU 3: 12 in 2 gaps)
 ustack: 3 places where records may be missing (a buffer that starts late, a line too big)
 `},
 		{"nothing", &resolve.Totals{}, `ustack: 0 events, 0 stacks, 0 frames: 0 resolved, 0 unresolved
-ustack: 0 distinct files, 0 announcements
+ustack: 0 distinct files, 0 file mapping events
 `},
 		{"all refused", &resolve.Totals{Missing: [resolve.MissingCount]int64{resolve.Refused: 3}}, `ustack: 0 events, 0 stacks, 0 frames: 0 resolved, 0 unresolved
-ustack: 0 distinct files, 0 announcements
-ustack: 3 stacks asked for, 3 never seen (3 refused)
+ustack: 0 distinct files, 0 file mapping events
+ustack: 3 stacks requested, 3 never seen (3 refused)
 `},
 		{"exact loss", &resolve.Totals{Lost: map[int32]resolve.Loss{1: {Gaps: 1, Records: 3}}}, `ustack: 0 events, 0 stacks, 0 frames: 0 resolved, 0 unresolved
-ustack: 0 distinct files, 0 announcements
+ustack: 0 distinct files, 0 file mapping events
 ustack: lost 3 records (CPU 1: 3 in 1 gaps)
 `},
 	} {

@@ -146,7 +146,7 @@ func (d *Directory) prepare() (err error) {
 		return fmt.Errorf("opening the directory of results: %w", err)
 	}
 	if same, err := sameDirectory(d.inbox, d.out); err != nil || same {
-		return errors.Join(err, fmt.Errorf("%s: reports and results cannot be in one directory", d.Out))
+		return errors.Join(err, fmt.Errorf("%s: reports and results cannot be in the same directory", d.Out))
 	}
 	return d.removeHalfDone()
 }

@@ -161,7 +161,7 @@ func TestOutBelow(t *testing.T) {
 	}
 	for _, out := range []string{f.Dir, real, filepath.Join(f.Dir, "a", "..")} {
 		f.Out = out
-		if err := f.all(t); err == nil || !strings.Contains(err.Error(), "cannot be in one directory") {
+		if err := f.all(t); err == nil || !strings.Contains(err.Error(), "cannot be in the same directory") {
 			t.Errorf("%s: %v", out, err)
 		}
 	}

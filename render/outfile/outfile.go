@@ -61,7 +61,7 @@ func Special(name string) (*os.File, error) {
 		}
 	case fs.ModeDevice | fs.ModeCharDevice:
 	default:
-		return nil, fmt.Errorf("%s is no file, pipe or character device", name)
+		return nil, fmt.Errorf("%s is not a file, pipe or character device", name)
 	}
 	return openSpecial(name, info)
 }
@@ -191,5 +191,5 @@ func removeRegular(dir int, name string) error {
 	case unix.S_IFLNK:
 		return ErrLink
 	}
-	return errors.New("it is no regular file")
+	return errors.New("it is not a regular file")
 }

@@ -53,7 +53,7 @@ const maxStacks, maxStackText = 1 << 16, 64 << 10
 const otherStacks = " (no stack: too many)\n"
 
 // errMerged: counts cannot be told from events any more.
-var errMerged = errors.New("is a merged report: merge those that it is made of")
+var errMerged = errors.New("is a merged report: merge the reports that it is made of")
 
 // NewMerge returns a Merge without reports.
 func NewMerge() *Merge {

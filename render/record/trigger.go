@@ -43,13 +43,13 @@ func ParseTrigger(word string) (Trigger, error) {
 	if after, ok := strings.CutPrefix(word, waitTrigger); ok {
 		d, err := time.ParseDuration(after)
 		if err != nil || d <= 0 {
-			return Trigger{}, fmt.Errorf("trigger %q: %q is no time, like 500ms", word, after)
+			return Trigger{}, fmt.Errorf("trigger %q: %q is not a time like 500ms", word, after)
 		}
 		return Trigger{Wait: d}, nil
 	}
 	if after, ok := strings.CutPrefix(word, eventTrigger); ok {
 		if system, name, ok := strings.Cut(after, ":"); !ok || system == "" || name == "" || strings.ContainsAny(after, "*?[/ ") {
-			return Trigger{}, fmt.Errorf("trigger %q: %q is no SYSTEM:NAME", word, after)
+			return Trigger{}, fmt.Errorf("trigger %q: %q is not SYSTEM:NAME", word, after)
 		}
 		return Trigger{Event: after}, nil
 	}

@@ -121,7 +121,7 @@ func (c *Checker) announcement(rec *tracefs.Record) {
 	want = append(append(append(append(want, before...), path...), text.WordsMark...), id.Words()...)
 	want = append(want, "}\n"...)
 	if !bytes.Equal(body, want) || !c.mayAnnounce(v, path, id, a.Mark) {
-		c.leak(body, "not what a redactor announces")
+		c.leak(body, "not a redactor's file mapping event")
 		return
 	}
 	if len(c.announced) < maxIdentifiers {
@@ -196,10 +196,10 @@ func (c *Checker) identifier(p []byte, v uint64) {
 	switch {
 	case c.announced[v] || IsAddress(v):
 	case len(c.used) >= maxIdentifiers:
-		c.leak(p, "an identifier without an announcement")
+		c.leak(p, "an identifier without a file mapping event")
 	default:
 		if _, ok := c.used[v]; !ok {
-			c.used[v] = c.at(p, "an identifier without an announcement")
+			c.used[v] = c.at(p, "an identifier without a file mapping event")
 		}
 	}
 }

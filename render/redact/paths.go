@@ -26,7 +26,7 @@ func ParsePaths(list string) (Paths, error) {
 	paths := Paths(strings.Split(list, ":"))
 	for _, p := range paths {
 		if !isPlain([]byte(p)) {
-			errs = append(errs, fmt.Errorf("%q is no folder that can be allowed: it must be absolute, below /, and plain", p))
+			errs = append(errs, fmt.Errorf("%q is not a directory that can be allowed: it must be absolute, below /, and plain", p))
 		}
 	}
 	return paths, errors.Join(errs...)
