@@ -176,7 +176,7 @@ func (b *bandFollower) report(say func(string, ...any)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.came > 0 {
-		say("CPUs came online %d times: of the moments until they were followed, only what stayed has a file", b.came)
+		say("CPUs came online %d times: until they were followed, frames resolve only if the mapping existed before and after", b.came)
 	}
 	if b.unseen > 0 {
 		say("lost %d records of munmap, mmap and mremap: files of that time are late", b.unseen)

@@ -80,8 +80,8 @@ func feed(t *testing.T, pipe string, text []byte) {
 // the same text gives.
 func TestLiveDeferred(t *testing.T) {
 	for _, test := range []struct{ capture, event, says string }{
-		{"hash/pipe_default", "file_map:file_map", "deferred stacks, files announced by file_map"},
-		{"inode/pipe_default", "inode_cache:inode_cache", "deferred stacks, files announced by inode_cache"},
+		{"hash/pipe_default", "file_map:file_map", "deferred stacks, file mapping event file_map"},
+		{"inode/pipe_default", "inode_cache:inode_cache", "deferred stacks, file mapping event inode_cache"},
 	} {
 		for _, format := range []string{"text", "json"} {
 			t.Run(test.capture+" "+format, func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestLiveReannounced(t *testing.T) {
 	if code := run([]string{"live", "--tracefs", dir}, nil, &out, &stderr); code != exitOK {
 		t.Fatalf("exit code %d\n%s", code, &stderr)
 	}
-	if !strings.Contains(stderr.String(), "asked the kernel 1 times to announce all files again") {
+	if !strings.Contains(stderr.String(), "asked the kernel 1 times for all file mapping events again") {
 		t.Errorf("%s\n%s", &out, &stderr)
 	}
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 
@@ -213,6 +215,9 @@ func (fl *following) threadsOf(pids []int) ([]int, error) {
 	var tids []int
 	for _, pid := range pids {
 		list, err := fl.own.Threads(pid)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("no process %d", pid)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -248,21 +253,21 @@ func (fl *following) report(say func(string, ...any)) {
 		return
 	}
 	if n := fl.prober.Counts(); n.Asked+n.Refused > 0 {
-		say("asked processes %d times what they had mapped, %d times with an answer, %d times too often", n.Asked, n.Found, n.Refused)
+		say("queried process mappings %d times: %d answered, %d rate-limited", n.Asked, n.Found, n.Refused)
 	}
 	if b, ok := fl.follower.(*bandFollower); ok {
 		b.report(say)
 	}
 	if n := fl.spaces.Forgotten(); n.Changes+n.Processes > 0 {
-		say("forgot %d changes of what processes had mapped, and all that %d processes have: more than %d MB", n.Changes, n.Processes, space.MaxBytes>>20)
+		say("dropped %d changes of mappings, and all mappings of %d processes: more than %d MB", n.Changes, n.Processes, space.MaxBytes>>20)
 	}
 	if n := fl.ids.Slow(); n > 0 {
 		say("%s", noAnswer(n))
 	}
 	if fl.ids.Alone() {
-		say("a directory gave no answer in time: build IDs were read anew each time from then on")
+		say("a directory did not answer in time: build IDs were read again each time from then on")
 	}
 	if n := fl.lost(); n > 0 {
-		say("lost %d records of what was mapped: of that time, only what stayed has a file", n)
+		say("lost %d mapping records: frames from that interval resolve only if the mapping existed before and after", n)
 	}
 }

@@ -139,7 +139,7 @@ func (r *rawStacks) report(say func(string, ...any), fl *following) {
 	}
 	n := fl.stackCounts()
 	if n.Gaps > 0 {
-		say("lost %d records of raw addresses, %d times: of these stacks, only what is proven by others has a file", n.Lost, n.Gaps)
+		say("lost %d records of raw addresses, %d times: their frames resolve only by proofs from other stacks", n.Lost, n.Gaps)
 	}
 	if n.Dropped > 0 {
 		say("dropped %d raw stacks that came too early", n.Dropped)

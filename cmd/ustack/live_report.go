@@ -43,9 +43,9 @@ func (s *session) stackWords() string {
 	case s.stacks != instance.DeferredStacks:
 		return "stock stacks (userstacktrace)"
 	case len(s.maps) == 0:
-		return "deferred stacks, no event that announces files" + s.beside.words()
+		return "deferred stacks, no file mapping event" + s.beside.words()
 	}
-	return fmt.Sprintf("deferred stacks, files announced by %s%s", s.maps[0].Name, s.beside.words())
+	return fmt.Sprintf("deferred stacks, file mapping event %s%s", s.maps[0].Name, s.beside.words())
 }
 
 // release is the kernel's (uname -r).
@@ -65,7 +65,7 @@ func (s *session) report(t *resolve.Totals) {
 	render.WriteTotals(s.stderr, t)
 	s.reportKernel(t)
 	if s.renewals > 0 {
-		s.say("asked the kernel %d times to announce all files again", s.renewals)
+		s.say("asked the kernel %d times for all file mapping events again", s.renewals)
 	}
 	s.settings.report(s.say)
 	s.follow.report(s.say)
