@@ -5,7 +5,8 @@ import (
 	"ustack/filemap/symbol"
 )
 
-// What the words in outputs mean, as README.md has it, and what would help.
+// What the words in outputs mean, as in help/correctness.md and help/symbols.md of
+// cmd/ustack, and what would help.
 
 var trustText = [filemap.TrustCount]string{
 	filemap.Announced: "the kernel looked at this very mapping because of this very stack",

@@ -23,9 +23,9 @@ const JSONSchema = "ustack.replay/1"
 // flushAt is when the output buffer is written out; it fits the caches.
 const flushAt = 256 << 10
 
-// JSON writes one object a line, as README.md documents: a header, an object
-// for each event with its stack in it, for each loss and gap in its place,
-// for each announcement, and at the end the totals.
+// JSON writes one object a line, as help/formats.md of cmd/ustack documents: a
+// header, an object for each event with its stack in it, for each loss and gap in
+// its place, for each file mapping event, and at the end the totals.
 type JSON struct {
 	out     *gather
 	res     *resolve.Resolver

@@ -23,7 +23,7 @@ Exit codes: 0 ok, 1 failure (also if an instance could not be removed), 2 usage.
 // cleanCommand is the subcommand.
 func cleanCommand(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	fs := newFlags("clean")
-	dir := fs.String("tracefs", "", "the tracing interface is in `DIR`")
+	dir := fs.String("tracefs", "", "`DIR` where tracefs is mounted (default: where it usually is)")
 	err := parseFlags(fs, args, cleanHelp, stdout)
 	if err == nil && fs.NArg() > 0 {
 		err = fmt.Errorf("unexpected argument %q", fs.Arg(0))

@@ -26,8 +26,8 @@ func doctorCommand(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	fs := newFlags("doctor")
 	asJSON := fs.Bool("json", false, "print a JSON object")
 	opt := doctor.Options{Clock: clock}
-	fs.StringVar(&opt.Tracefs, "tracefs", "", "where tracefs is mounted, if not where it usually is: `DIR`")
-	fs.StringVar(&opt.Proc, "proc", "/proc", "where proc is mounted: `DIR`")
+	fs.StringVar(&opt.Tracefs, "tracefs", "", "`DIR` where tracefs is mounted (default: where it usually is)")
+	fs.StringVar(&opt.Proc, "proc", "/proc", "`DIR` where proc is mounted")
 	err := parseFlags(fs, args, doctorHelp, stdout)
 	if err == nil && fs.NArg() > 0 {
 		err = fmt.Errorf("unexpected argument %q", fs.Arg(0))

@@ -56,8 +56,8 @@ func parseFutexLive(args []string, stdout io.Writer) (*futexFlags, *liveFlags, e
 	fs := newFlags("futex")
 	source.sourceFlags(fs)
 	f.viewFlags(fs)
-	fs.BoolVar(&f.owners, "owners", false, "read from the memory of locks that threads wait for who holds them")
-	fs.Func("interval", "show the answer so far every `TIME`, 0 for at the end only (default 1s on a terminal, else 0)", f.setInterval)
+	fs.BoolVar(&f.owners, "owners", false, "read the owners of locks that threads wait for from memory")
+	fs.Func("interval", "update the report every `TIME`, 0 for at the end only (default 1s on a terminal, else 0)", f.setInterval)
 	if err := parseFlags(fs, args, futexLiveHelp, stdout); err != nil {
 		return nil, nil, err
 	}

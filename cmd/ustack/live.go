@@ -75,7 +75,7 @@ func parseLive(args []string, stdout io.Writer) (*liveFlags, error) {
 	buildID := fs.String("build-id", "kernel", "`FORM` of build IDs in text: kernel (words), hex (as readelf -n) or none")
 	defineStrict(fs, &f.strict)
 	fs.BoolVar(&f.stitch, "stitch", false, "print each event's stack under the event")
-	fs.BoolVar(&f.keepMaps, "keep-maps", false, "keep mapping events in the text")
+	fs.BoolVar(&f.keepMaps, "keep-maps", false, "keep file mapping events in the text")
 	fs.StringVar(&f.out, "o", "", "write to `FILE` instead of standard output")
 	if err := parseFlags(fs, args, liveHelp, stdout); err != nil {
 		return nil, err
@@ -92,10 +92,10 @@ func (f *liveFlags) sourceFlags(fs *flag.FlagSet) {
 	fs.Var(&f.events, "e", "trace `SYSTEM:EVENT[/FILTER/]`, wildcards allowed; may be repeated")
 	fs.Var(&f.pids, "p", "trace the process `PID` with its threads, and their children; may be repeated")
 	fs.DurationVar(&f.duration, "duration", 0, "stop after this `TIME`")
-	fs.IntVar(&f.bufferKB, "b", 0, "ring buffer of so many `KB` for each CPU (default: what the kernel gives)")
+	fs.IntVar(&f.bufferKB, "b", 0, "ring buffer of so many `KB` for each CPU (default: the kernel's)")
 	fs.StringVar(&f.save, "save", "", "save the raw trace and all mappings in the directory `DIR`, for replay")
-	fs.StringVar(&f.tracefs, "tracefs", "", "where tracefs is mounted, if not where it usually is: `DIR`")
-	fs.StringVar(&f.proc, "proc", "/proc", "where proc is mounted: `DIR`")
+	fs.StringVar(&f.tracefs, "tracefs", "", "`DIR` where tracefs is mounted (default: where it usually is)")
+	fs.StringVar(&f.proc, "proc", "/proc", "`DIR` where proc is mounted")
 	fs.StringVar(&f.source, "source", sourceAuto, "`WHAT` is read: text (trace_pipe), binary (the ring buffer, which costs less and loses less) or auto")
 	fs.StringVar(&f.mappings, "mappings", "auto", "`HOW` mappings are followed: perf (side band), query (ask processes) or auto")
 	f.mapsFrom.register(fs)

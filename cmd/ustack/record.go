@@ -57,7 +57,7 @@ func parseRecord(args []string, stdout io.Writer) (*recordFlags, error) {
 	f.sourceFlags(fs)
 	var triggers list
 	fs.StringVar(&f.out, "o", "", "write the report to `FILE`")
-	maxSize := fs.String("max-size", "0", "never write more than `BYTES` (K, M and G are understood), 0 for no bound")
+	maxSize := fs.String("max-size", "0", "never write more than `BYTES` (suffix K, M or G), 0 means unlimited")
 	drop := fs.String("drop", "newest", "`WHAT` to leave out first when the size is reached: newest, or stacks")
 	fs.BoolVar(&f.ring, "ring", false, "keep the last events in memory, and write a report at the end, at SIGUSR1, or at a --trigger")
 	fs.DurationVar(&f.keep, "keep", defaultKeep, "with --ring: keep the events of this `TIME`")
@@ -66,7 +66,7 @@ func parseRecord(args []string, stdout io.Writer) (*recordFlags, error) {
 	fs.DurationVar(&f.after, "after", defaultAfter, "with --ring: go on for this `TIME` after a trigger")
 	fs.DurationVar(&f.coolDown, "cool-down", defaultCoolDown, "with --ring: `TIME` between two reports")
 	fs.IntVar(&f.maxFiles, "max-files", defaultFiles, "with --ring: at most `N` reports, FILE, FILE.1, …")
-	redact := fs.Bool("redact", false, "put tokens in the place of names, paths, addresses and free text")
+	redact := fs.Bool("redact", false, "replace names, paths, addresses and free text by tokens")
 	f.redactFlags.define(fs)
 	if err := parseFlags(fs, args, recordHelp, stdout); err != nil {
 		return nil, err

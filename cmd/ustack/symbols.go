@@ -25,7 +25,7 @@ type symbolFlags struct {
 func (f *symbolFlags) register(fs *flag.FlagSet) {
 	fs.BoolVar(&f.on, "symbols", false, "name the function of each frame, with source line and inlined functions")
 	fs.BoolVar(&f.noLines, "no-lines", false, "with --symbols: functions only, which is faster")
-	fs.BoolVar(&f.noInfer, "no-infer", false, "with --symbols: leave out functions that unwinding by frame pointers has skipped")
+	fs.BoolVar(&f.noInfer, "no-infer", false, "with --symbols: omit functions that unwinding by frame pointers has skipped")
 	fs.Var(&f.debugDirs, "debug-dir", "with --symbols: look for debug information in `DIR`, too; may be repeated")
 }
 

@@ -33,17 +33,17 @@ type traceFlags struct {
 func (f *traceFlags) define(fs *flag.FlagSet) {
 	fs.StringVar(&f.dialectName, "dialect", "auto", "`DIALECT` of the stacks: auto, plain, offset, inode, hash, resolved, stock, or D0 to D5")
 	fs.StringVar(&f.maps, "maps", "", "check file mapping events against the mappings in `DUMP` (ustack maps --save, or a directory or tar of PID.maps), and look raw addresses up there")
-	fs.StringVar(&f.sysroot, "sysroot", "", "`DIR` with the ELF files at their paths: for a look at the code with --maps, and for --symbols")
+	fs.StringVar(&f.sysroot, "sysroot", "", "`DIR` with the ELF files at their paths: for --symbols, and to check code with --maps")
 }
 
 // defineStrict adds what leaves out files that nothing proves.
 func defineStrict(fs *flag.FlagSet, strict *bool) {
-	fs.BoolVar(strict, "strict", false, "leave frames unresolved whose file is only claimed: announced because of another stack")
+	fs.BoolVar(strict, "strict", false, "leave frames unresolved whose file is only claimed: reported because of another stack")
 }
 
 // definePerfMap adds what is for commands that name functions.
 func (f *traceFlags) definePerfMap(fs *flag.FlagSet) {
-	fs.StringVar(&f.perfMap, "perf-map", "", "with --symbols: name code that programs made while they ran by perf-PID.map in `DIR`")
+	fs.StringVar(&f.perfMap, "perf-map", "", "with --symbols: name JIT code by perf-PID.map in `DIR`")
 }
 
 // parsed checks the flags and takes the names of the files.

@@ -64,9 +64,9 @@ func parseWatch(args []string, stdout io.Writer) (*watchFlags, error) {
 	fs.StringVar(&f.format, "format", "futex", "`FORMAT` of the results: text, stitch or json (replay), futex or futex-json")
 	fs.DurationVar(&f.dir.Settle, "settle", defaultSettle, "take a file that has not changed for this `TIME`")
 	fs.DurationVar(&f.dir.GiveUp, "give-up", defaultGiveUp, "reject a file whose end is missing after this `TIME` without a change")
-	maxSize := fs.String("max-size", "4G", "reject a file of more than `BYTES` (K, M and G are understood), 0 for no limit")
-	fs.BoolVar(&f.once, "once", false, "end when all that is there is done")
-	fs.BoolVar(&f.quiet, "q", false, "say nothing of what is done")
+	maxSize := fs.String("max-size", "4G", "reject a file of more than `BYTES` (suffix K, M or G), 0 means unlimited")
+	fs.BoolVar(&f.once, "once", false, "process what is there, then end")
+	fs.BoolVar(&f.quiet, "q", false, "print nothing about processed reports")
 	if err := parseFlags(fs, args, watchHelp, stdout); err != nil {
 		return nil, err
 	}
