@@ -36,6 +36,7 @@ type File struct {
 	close []func() error
 	again func() (*File, error)
 
+	foreign bool     // the kernel's own text, whatever it begins with
 	plain   *os.File // a regular file that is read as it is, from start on
 	start   int64
 	counted *counter
@@ -121,7 +122,7 @@ type Waiter interface {
 // File closes the pipe.
 func Live(name string, pipe Waiter) *File {
 	counted := &counter{r: pipe}
-	return &File{Name: name, Done: counted.count, r: counted, wait: pipe.Wait, close: []func() error{pipe.Close}}
+	return &File{Name: name, Done: counted.count, r: counted, foreign: true, wait: pipe.Wait, close: []func() error{pipe.Close}}
 }
 
 // decompress looks at the first bytes and puts the right reader in.

@@ -62,7 +62,7 @@ type Source struct {
 func NewSource(in *File, events bool) *Source {
 	s := text.NewScanner()
 	s.Events = events
-	return &Source{in: in, scan: s}
+	return &Source{in: in, scan: s, headed: in.foreign}
 }
 
 // Next implements Reader.
