@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unsafe"
@@ -61,7 +62,7 @@ func openTrace(t *testing.T) *side {
 		}
 	})
 	events := []instance.Event{{System: "syscalls", Name: "sys_enter_futex", Filter: "val > 1000000"}, {System: "syscalls", Name: "sys_exit_futex"}}
-	if err := errors.Join(in.Configure(instance.Config{BufferKB: 32}), in.SetFilters(events), in.Enable(events)); err != nil {
+	if err := errors.Join(in.Configure(instance.Config{BufferKB: 64}), in.SetFilters(events), in.Enable(events)); err != nil {
 		t.Skipf("the events of futex are needed: %v", err)
 	}
 	if _, err := in.SetStacks(instance.StockStacks); err != nil {
@@ -146,15 +147,23 @@ func (s *side) page(t *testing.T, cpu int, data []byte) {
 	}
 }
 
-// hammer makes futex calls that return at once, each with another val.
-func hammer(calls int, ready *sync.WaitGroup, start <-chan bool, tids chan<- int) {
+// hammer makes futex calls that return at once, each with another val, in runs that the
+// buffers have room for and in others that they do not. reads counts the readings of the
+// buffers.
+func hammer(calls int, reads *atomic.Int64, ready *sync.WaitGroup, start <-chan bool, tids chan<- int) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	tids <- unix.Gettid()
 	ready.Done()
 	<-start
 	var word uint32
+	pause := unix.Timespec{Nsec: 1e6}
 	for i := range calls {
+		if at := i % 1100; at == 0 || at == 100 {
+			for want := reads.Load() + 2; reads.Load() < want; {
+				_ = unix.Nanosleep(&pause, nil)
+			}
+		}
 		_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&word)), 128, uintptr(1000001+i), 0, 0, 0)
 	}
 }
@@ -167,18 +176,19 @@ func TestLiveJoin(t *testing.T) {
 		t.Skip("no registers are known of", runtime.GOARCH)
 	}
 	trace := openTrace(t)
-	sampler, err := perf.OpenSampler(perf.SamplerOptions{StackBytes: 512, RingSize: perf.MinRing,
+	sampler, err := perf.OpenSampler(perf.SamplerOptions{StackBytes: 512, RingSize: 128 << 10,
 		Tracepoints: []perf.Tracepoint{{ID: uint64(trace.enter.ID), Filter: "val > 1000000"}}})
 	if err != nil {
 		t.Skip(err)
 	}
 	defer sampler.Close()
-	const calls, threads = 50_000, 2
+	const calls, threads = 11_000, 2
 	var ready, done sync.WaitGroup
+	var reads atomic.Int64
 	start, tids := make(chan bool), make(chan int, threads)
 	for range threads {
 		ready.Add(1)
-		done.Go(func() { hammer(calls, &ready, start, tids) })
+		done.Go(func() { hammer(calls, &reads, &ready, start, tids) })
 	}
 	ready.Wait()
 	ours := map[int]bool{<-tids: true, <-tids: true}
@@ -209,6 +219,7 @@ func TestLiveJoin(t *testing.T) {
 			samples = append(samples, sample{join.Head{TID: s.TID, CPU: s.CPU, Time: s.Time, Tracepoint: s.Tracepoint, IP: pc}, uint32(val)})
 		}, func(l perf.Loss) { lost += l.Records })
 		trace.read(t)
+		reads.Add(1)
 	}
 	j := join.New[uint32, uint32](join.Options{Keep: time.Hour})
 	records, addresses := 0, 0
