@@ -21,6 +21,9 @@
 // always the same one while both are switched on: the kernel calls them in the order
 // in which they were), see Options.Order.
 //
+// Losses have to be reported: a ring buffer that refuses new records when it is full, in
+// place of writing over old ones, counts what it drops, but does not mark the place.
+//
 // The trace and the samples must have the same clock, and it must not go back. What is
 // sampled must be traced, without a filter of the trace that leaves out what the
 // sampler's passes, or some entries have none but another's record.
