@@ -88,6 +88,7 @@ type Band struct {
 	tracepoints []Tracepoint
 	moves       map[int]*move
 	children    map[int]int
+	forking     forkCalls
 	values      [6]uint64
 	namings     namings
 

@@ -56,6 +56,8 @@ func (b *Band) traced(r *perf.Record) {
 		b.unmapped(r, v[0], math.MaxUint64) // how much is attached is not in the record
 	case sharing:
 		b.shared(r)
+	case forking:
+		b.forking.begin(r.TID, r.Time)
 	case switching:
 		b.hotplug.Step(int(v[0]), int32(v[1]) > 0, r.Time)
 	case naming:

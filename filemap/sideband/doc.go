@@ -47,6 +47,9 @@
 //   - A process that shares its memory with another one (CLONE_VM without
 //     CLONE_THREAD; vfork until the exec): the tracepoint task_newtask reports it.
 //     What one of them maps, all have; one that ends leaves the others theirs.
+//   - A fork is reported after the memory was copied: what another thread maps
+//     between the call (tracepoints of fork, clone and clone3) and the record is not
+//     known of the child.
 //   - PIDs are those of our own PID namespace. Processes outside of it are left
 //     out.
 package sideband

@@ -159,6 +159,7 @@ func (b *Band) record(r *perf.Record) {
 		}
 		h.comm(r.PID, comm, r.Time)
 	case r.Thread():
+		_, _ = b.forking.end(r)
 		b.forked(r)
 		h.thread(r.PID, r.TID, r.Time)
 		return
@@ -166,6 +167,7 @@ func (b *Band) record(r *perf.Record) {
 		b.forked(r)
 		b.born(r)
 		h.fork(max(r.ParentPID, 0), r.PID, r.Time)
+		b.copied(r)
 	case r.Type == unix.PERF_RECORD_EXIT:
 		delete(b.moves, r.TID)
 		if !h.exit(r.PID, r.TID, r.Time) {

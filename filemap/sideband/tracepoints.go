@@ -26,6 +26,7 @@ const (
 	detaching                // shmdt
 	attachOver               // shmat with SHM_REMAP
 	sharing                  // clone with CLONE_VM and without CLONE_THREAD
+	forking                  // fork, clone without CLONE_VM, or clone3
 	naming                   // prctl with PR_SET_VMA_ANON_NAME
 	switching                // a step of a CPU on its way on or off
 )
@@ -59,13 +60,16 @@ var tracepointSpecs = []tracepointSpec{
 	{change: attachOver, system: "syscalls", event: "sys_enter_shmat", many: true, fields: []string{"shmaddr"}, filter: "shmflg & 0x4000", unseen: "shmat over code"},
 	{change: sharing, system: "task", event: "task_newtask", fields: []string{"clone_flags"},
 		filter: "clone_flags & 0x100 && !(clone_flags & 0x10000)", unseen: "clone(CLONE_VM)"},
+	{change: forking, system: "syscalls", event: "sys_enter_clone", filter: "!(clone_flags & 0x100)"},
+	{change: forking, system: "syscalls", event: "sys_enter_clone3"},
+	{change: forking, system: "syscalls", event: "sys_enter_fork"}, // which not all machines have
 	{change: naming, system: "syscalls", event: "sys_enter_prctl", fields: []string{"arg3", "arg4"},
 		filter: "option == 0x53564d41 && arg2 == 0", soon: true},
 	{change: switching, system: "cpuhp", event: "cpuhp_enter", fields: []string{"cpu", "target"}, soon: true},
 }
 
 // FilesPerCPU is how many files a Band has open for each CPU.
-const FilesPerCPU = 1 + 9 // perf's own records, and each of the tracepoints
+const FilesPerCPU = 1 + 12 // perf's own records, and each of the tracepoints
 
 // Tracepoint is a tracepoint that reports what perf has no record for.
 type Tracepoint struct {

@@ -1,0 +1,59 @@
+package sideband
+
+import (
+	"time"
+
+	"ustack/tracefs"
+	"ustack/tracefs/perf"
+)
+
+// A fork is reported when all is done (copy_process in kernel/fork.c): the memory
+// was copied long before, and other threads may have changed theirs meanwhile. What
+// they have mapped since the call is in the child, or what was there before.
+
+// forkCalls are the times at which threads have called fork, or clone.
+type forkCalls struct{ by map[int]tracefs.Time }
+
+const (
+	// maxForking bounds the calls that are remembered; those that failed are, too.
+	maxForking = 1 << 12
+	// forkTakes is taken for how long a fork has taken whose call was not seen: of
+	// processes that were in it when the side band was opened.
+	forkTakes = tracefs.Time(100 * time.Millisecond)
+)
+
+func (f *forkCalls) begin(tid int, t tracefs.Time) {
+	if f.by == nil || len(f.by) >= maxForking {
+		f.by = make(map[int]tracefs.Time)
+	}
+	f.by[tid] = t
+}
+
+// end is when the call began that a record of a new process or thread is of; ok is
+// false if it was not seen.
+func (f *forkCalls) end(r *perf.Record) (began tracefs.Time, ok bool) {
+	began, ok = f.by[r.ParentTID]
+	delete(f.by, r.ParentTID)
+	return began, ok && began <= r.Time
+}
+
+// copied notes that it is not known whether a process that was forked has what its
+// parent has mapped since the call.
+func (b *Band) copied(r *perf.Record) {
+	began, ok := b.forking.end(r)
+	if !ok {
+		if b.History.Threads.Live(r.ParentPID) < 2 && b.History.sharers.all(r.ParentPID) == nil {
+			return // nothing can have been mapped meanwhile
+		}
+		began = r.Time - forkTakes
+	}
+	v := b.History.Spaces.Space(r.PID).At(r.Time)
+	if v == nil || v.Parent == 0 {
+		return
+	}
+	for m := range v.Mappings.All() {
+		if m.Since >= began && m.Since <= r.Time {
+			b.History.unmapped(r.PID, m.Start, m.End, r.Time)
+		}
+	}
+}

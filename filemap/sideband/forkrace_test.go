@@ -1,0 +1,122 @@
+package sideband
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap/procmap"
+)
+
+// TestForkWhileMapping: a thread maps one file over another while another thread
+// forks. The kernel copies the memory before it reports the fork, so what was mapped
+// in between is not the child's.
+func TestForkWhileMapping(t *testing.T) {
+	b, _ := openBand(t, Options{})
+	library, dir := mappedLibrary(t), t.TempDir()
+	var fds [2]uintptr
+	for i, name := range []string{"one", "other"} {
+		copyFile(t, library, filepath.Join(dir, name))
+		f, err := os.Open(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		fds[i] = f.Fd()
+	}
+	const rx, private = unix.PROT_READ | unix.PROT_EXEC, unix.MAP_PRIVATE
+	addr, _, e := unix.Syscall6(unix.SYS_MMAP, 0, page, rx, private, fds[0], 0)
+	if e != 0 {
+		t.Fatal(e)
+	}
+	var stop, busy atomic.Bool
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		for !stop.Load() {
+			for i := 1; i <= swaps && busy.Load(); i++ {
+				_, _, _ = unix.RawSyscall6(unix.SYS_MMAP, addr, page, rx, private|unix.MAP_FIXED, fds[i%2], 0)
+			}
+			for busy.Load() && !stop.Load() {
+				runtime.Gosched()
+			}
+		}
+	}()
+	defer func() { stop.Store(true); <-done }()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	named, wrong := 0, 0
+	for range forks {
+		busy.Store(true)
+		pid := forkPaused(t)
+		busy.Store(false)
+		at := b.Now()
+		has := fileAt(t, pid, uint64(addr))
+		drain(t, b)
+		p, ok := b.History.Lookup(pid, uint64(addr), at)
+		if ok && !p.Late {
+			named++
+			if p.Mapping.File.Name != has {
+				wrong++
+			}
+		}
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := unix.Wait4(pid, nil, 0, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%d of %d children named, %d wrong", named, forks, wrong)
+	if wrong > 0 {
+		t.Errorf("%d of %d files are wrong", wrong, named)
+	}
+}
+
+const (
+	forks = 200
+	swaps = 100 // for each fork at most: records must not be lost
+)
+
+// forkPaused forks the calling thread; the child does nothing.
+//
+//go:norace
+func forkPaused(t *testing.T) int {
+	syscall.ForkLock.Lock()
+	defer syscall.ForkLock.Unlock()
+	pid, _, e := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+	if pid == 0 && e == 0 {
+		for {
+			_, _, _ = unix.RawSyscall6(unix.SYS_PPOLL, 0, 0, 0, 0, 0, 0)
+		}
+	}
+	if e != 0 {
+		t.Fatal(e)
+	}
+	return int(pid)
+}
+
+// fileAt is the file that a process has at an address.
+func fileAt(t *testing.T, pid int, addr uint64) string {
+	r, err := procmap.NewReader(procmap.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := r.Open(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	m, ok, err := h.At(addr)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	return strings.Clone(m.Name)
+}
