@@ -125,7 +125,7 @@ func TestLiveSourceRefused(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{"--source=binary", "--mappings=query"}, exitFailure, "--source=binary: only the perf side band"},
+		{[]string{"--source=binary", "--mappings=query"}, exitFailure, "--source=binary: names of tasks come from the perf side band only"},
 		{[]string{"--source=raw"}, exitUsage, `unknown source "raw"`},
 	} {
 		cmd := exec.Command(bin, append([]string{"live", "--duration=1ms"}, test.args...)...)
