@@ -64,3 +64,12 @@ func openMemory() (*os.File, error) {
 	defer privilege.Raise(privilege.Processes).Lower()
 	return os.Open("/proc/self/mem")
 }
+
+// VDSOMemory is the vDSO of this very process, all of it.
+func VDSOMemory() ([]byte, error) {
+	memory, err := readVDSO()
+	if err != nil {
+		return nil, fmt.Errorf("reading the vDSO: %w", err)
+	}
+	return memory, nil
+}

@@ -64,10 +64,10 @@ type File struct {
 // errNotOpen is the error of a source that has opened nothing.
 var errNotOpen = errors.New("the file cannot be opened")
 
-// File is the file of a source: the first one with this Key.
+// File is the file of a source: the first one with this Key. A Space may call it.
 func (u *Unwinder) File(s Source) *File {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+	u.filesMu.Lock()
+	defer u.filesMu.Unlock()
 	f := u.files[s.Key]
 	if f == nil {
 		f = &File{Source: s, u: u, number: uint64(len(u.files))}
@@ -85,6 +85,8 @@ func (u *Unwinder) Memory() int {
 
 func (u *Unwinder) memory() (n int) {
 	n = maxPages*pageSize + 24<<hotBits
+	u.filesMu.Lock()
+	defer u.filesMu.Unlock()
 	for _, f := range u.files {
 		n += f.memory()
 	}
@@ -95,9 +97,23 @@ func (u *Unwinder) memory() (n int) {
 func (u *Unwinder) Close() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	u.filesMu.Lock()
+	defer u.filesMu.Unlock()
 	for _, f := range u.files {
 		f.unload()
 	}
+}
+
+// oldest is the file with tables that was used before all others, but for keep.
+func (u *Unwinder) oldest(keep *File) (oldest *File) {
+	u.filesMu.Lock()
+	defer u.filesMu.Unlock()
+	for _, f := range u.files {
+		if f.loaded && f != keep && (oldest == nil || f.used < oldest.used) {
+			oldest = f
+		}
+	}
+	return oldest
 }
 
 // trim makes room now and then, and for each new file: those that were used last
@@ -109,12 +125,7 @@ func (u *Unwinder) trim(keep *File, isNew bool) {
 	}
 	u.cold = 0
 	for n := u.memory(); n > u.limit; {
-		var oldest *File
-		for _, f := range u.files {
-			if f.loaded && f != keep && (oldest == nil || f.used < oldest.used) {
-				oldest = f
-			}
-		}
+		oldest := u.oldest(keep)
 		if oldest == nil {
 			if keep.loaded {
 				keep.unload()

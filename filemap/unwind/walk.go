@@ -10,12 +10,13 @@ import (
 // Unwinder finds callers. It keeps the tables of files, which all its Files
 // share; the methods can be called from several goroutines.
 type Unwinder struct {
-	mu    sync.Mutex
-	w     walker
-	files map[string]*File
-	limit int
-	tick  uint64
-	cold  int // locations that were looked up since the last trim
+	mu      sync.Mutex
+	w       walker
+	files   map[string]*File
+	filesMu sync.Mutex // of files, which a Space may add to while a stack is unwound
+	limit   int
+	tick    uint64
+	cold    int // locations that were looked up since the last trim
 
 	hot    [1 << hotBits]hot
 	pages  [maxPages]page

@@ -3,10 +3,12 @@ package instance
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 const (
@@ -36,6 +38,33 @@ func (i *Instance) SetPIDs(tids []int, follow bool) error {
 
 // AddPIDs adds threads to what SetPIDs has set.
 func (i *Instance) AddPIDs(tids []int) error { return i.writePIDs(onlyPIDs, os.O_APPEND, tids) }
+
+// PIDs are the threads that events are restricted to now, nil for all.
+func (i *Instance) PIDs() ([]int, error) {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	if i.removed {
+		return nil, ErrRemoved
+	}
+	f, err := i.dir.open(onlyPIDs, os.O_RDONLY)
+	if err != nil {
+		return nil, fmt.Errorf("reading which threads are traced: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(f)
+	if err != nil {
+		return nil, fmt.Errorf("reading which threads are traced: %w", err)
+	}
+	var list []int
+	for _, word := range strings.Fields(string(text)) {
+		tid, err := strconv.Atoi(word)
+		if err != nil {
+			return nil, nil // "no pid": all
+		}
+		list = append(list, tid)
+	}
+	return list, nil
+}
 
 // ExcludePIDs has the events of these threads left out, also if SetPIDs names
 // them: meant for our own threads. With follow, their new threads and children

@@ -1,0 +1,38 @@
+package procmap
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// OpenMapped is a mapped file that is open.
+type OpenMapped struct {
+	io.ReaderAt
+	io.Closer
+	Size int64
+}
+
+// OpenMapped opens the very file that a process has mapped, never another one of its
+// name: m needs the addresses, the name, the device and the inode. The error wraps
+// that of the system, unix.ESTALE if the file at the path is another one.
+func (r *Reader) OpenMapped(pid int, m *Mapping) (*OpenMapped, error) {
+	if !mayHaveID(m) {
+		return nil, fmt.Errorf("opening the mapped file %q: %w", m.Name, errors.ErrUnsupported)
+	}
+	f := mappedFile{proc: r.Proc(), pid: pid, m: *m}
+	fd, err := f.open()
+	if err != nil {
+		return nil, fmt.Errorf("opening the mapped file %q: %w", m.Name, err)
+	}
+	file := os.NewFile(uintptr(fd), m.Name)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		_ = file.Close() // it was only read from
+		return nil, fmt.Errorf("opening the mapped file %q: it is no regular file", m.Name)
+	}
+	return &OpenMapped{file, file, st.Size}, nil
+}

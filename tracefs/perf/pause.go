@@ -1,0 +1,27 @@
+package perf
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Pause ends sampling until Resume. Threads pay nothing meanwhile.
+func (s *Sampler) Pause() error { return s.each(unix.PERF_EVENT_IOC_DISABLE, "pausing") }
+
+// Resume goes on with sampling after Pause.
+func (s *Sampler) Resume() error { return s.each(unix.PERF_EVENT_IOC_ENABLE, "resuming") }
+
+// each does the same to all events.
+func (s *Sampler) each(request uint, doing string) error {
+	var all error
+	for _, r := range s.rings {
+		for _, fd := range append([]int{r.fd}, r.extra...) {
+			if err := unix.IoctlSetInt(fd, request, 0); err != nil {
+				all = errors.Join(all, fmt.Errorf("%s the events of CPU %d: %w", doing, r.CPU, err))
+			}
+		}
+	}
+	return all
+}
