@@ -225,7 +225,7 @@ func (w *walk) closeFast(i int) {
 		return
 	}
 	r := &w.b.Records[w.o.rec]
-	if r.Kind == tracefs.KindAnnounce {
+	if r.Kind == tracefs.KindAnnounce || w.o.unwound != nil {
 		w.close(i)
 		return
 	}

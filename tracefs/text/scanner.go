@@ -56,6 +56,8 @@ type open struct {
 	carried bool
 	start   int // where it begins in the text
 	rec     int // index in Batch.Records, -1 if it has no Record
+	// unwound is, of a stack that ustack has unwound, what its title says of that.
+	unwound []byte
 	left    tracefs.Record
 }
 
@@ -133,7 +135,7 @@ func lineFeeds(text []byte) int64 { return int64(bytes.Count(text, []byte{'\n'})
 func (s *Scanner) resume(b *tracefs.Batch) open {
 	o := s.open
 	s.open = open{}
-	o.start, o.rec = 0, -1
+	o.start, o.rec, o.unwound = 0, -1, nil
 	o.carried = o.kind != 0
 	if o.kind == tracefs.KindStack || o.kind != 0 && s.Events {
 		o.rec = len(b.Records)
@@ -253,6 +255,9 @@ func (w *walk) title(line []byte, h header) {
 	case bodyLines:
 		if w.o.kind == tracefs.KindStack {
 			w.o.stack = wantFrames
+			if rest := body[len(tracefs.StackTitle):]; tracefs.ParseUnwound(rest, nil) {
+				w.o.unwound = rest
+			}
 		}
 	case bodyUnwind:
 		r.Flags |= tracefs.Deferred
@@ -285,11 +290,20 @@ func (w *walk) close(end int) {
 	switch r.Kind {
 	case tracefs.KindStack:
 		r.Hi = uint32(len(b.Frames))
+		w.markUnwound(r)
 	case tracefs.KindAnnounce:
 		whole := end > 0 && b.Text[end-1] == '\n'
 		r.Lo = uint32(len(b.Announcements))
 		r.Hi = r.Lo + 1
 		b.Announcements = append(b.Announcements, parseAnnouncement(b.Text[r.Body:r.End], announcementForm{whole, w.s.escaped}))
+	}
+}
+
+// markUnwound notes how the frames of a stack were found that ustack has unwound.
+func (w *walk) markUnwound(r *tracefs.Record) {
+	if w.o.unwound != nil {
+		tracefs.ParseUnwound(w.o.unwound, w.b.Frames[r.Lo:r.Hi])
+		w.o.unwound = nil
 	}
 }
 

@@ -1,0 +1,140 @@
+package tracefs
+
+import (
+	"slices"
+	"testing"
+)
+
+func unwoundFrames(addrs ...uint64) []Frame {
+	var list []Frame
+	for i, a := range addrs {
+		f := Frame{Addr: a, HasAddr: true, Form: FormPlain}
+		how, stop := ByCFI, NoStop
+		if i == 0 {
+			how = ByRegisters
+		}
+		if i == len(addrs)-1 {
+			stop = AtRoot
+		}
+		f.SetUnwound(how, stop)
+		list = append(list, f)
+	}
+	return list
+}
+
+func TestUnwoundWords(t *testing.T) {
+	frames := unwoundFrames(1, 2, 3)
+	text := AppendUnwound(nil, frames)
+	if want := " unwound=registers,cfi*2 end=root"; string(text) != want {
+		t.Fatalf("got %q, want %q", text, want)
+	}
+	read := []Frame{{Form: FormPlain}, {Form: FormPlain}, {Form: FormPlain}}
+	if !ParseUnwound(text, read) {
+		t.Fatal("not understood")
+	}
+	for i := range read {
+		if read[i].ID != frames[i].ID {
+			t.Errorf("frame %d: %v, want %v", i, read[i].ID, frames[i].ID)
+		}
+	}
+	for _, bad := range []string{"", " unwound=", " unwound=x", " unwound=cfi*0", " unwound=cfi*-1", " unwound=cfi end=", " unwound=cfi end=x", "unwound=cfi"} {
+		if ParseUnwound([]byte(bad), read) {
+			t.Errorf("%q is understood", bad)
+		}
+	}
+	resolved := []Frame{{Form: FormIdentifier, ID: HashIdentifier(5)}}
+	if ParseUnwound([]byte(" unwound=cfi*9999999999"), resolved); resolved[0].ID != HashIdentifier(5) {
+		t.Error("an identifier is gone")
+	}
+}
+
+// stockBatch has an event, a stock stack, an event and another stack.
+func stockBatch() *Batch {
+	const title = "x-1 [000] 1.0: " + StackTitle + "\n"
+	b := &Batch{}
+	stack := func(addrs ...uint64) {
+		r := Record{Kind: KindStack, Off: uint32(len(b.Text)), Body: uint32(len(b.Text) + len("x-1 [000] 1.0: ")), Lo: uint32(len(b.Frames))}
+		b.Text = append(b.Text, title...)
+		for _, a := range addrs {
+			f := Frame{Addr: a, HasAddr: true, Form: FormPlain, Off: uint32(len(b.Text))}
+			b.Text = AppendStem(b.Text, a)
+			f.Stem, f.End = uint32(len(b.Text)), uint32(len(b.Text))
+			b.Text = append(b.Text, '\n')
+			b.Frames = append(b.Frames, f)
+		}
+		r.Hi, r.End = uint32(len(b.Frames)), uint32(len(b.Text))
+		b.Records = append(b.Records, r)
+	}
+	event := func() {
+		b.Text = append(b.Text, "skipped\n"...)
+		r := Record{Kind: KindEvent, Off: uint32(len(b.Text)), Body: uint32(len(b.Text))}
+		b.Text = append(b.Text, "event\n"...)
+		r.End = uint32(len(b.Text))
+		b.Records = append(b.Records, r)
+	}
+	event()
+	stack(1, 2)
+	event()
+	stack(7)
+	event()
+	b.Lines = 14
+	return b
+}
+
+func TestRestack(t *testing.T) {
+	for _, which := range [][]int{{}, {1}, {3}, {1, 3}} {
+		b := stockBatch()
+		var list []Unwound
+		for _, n := range which {
+			list = append(list, Unwound{Record: n, Frames: unwoundFrames(0x10, 0x20, 0x30, uint64(n))})
+		}
+		was := b.Lines - int64(countLines(b.Text))
+		b.Restack(list)
+		if got := b.Lines - int64(countLines(b.Text)); got != was {
+			t.Errorf("%v: lines are counted wrong by %d", which, got-was)
+		}
+		for i := range b.Records {
+			r := &b.Records[i]
+			if r.Kind == KindEvent {
+				if got := string(b.Raw(r)); got != "event\n" {
+					t.Errorf("%v: event %d is %q", which, i, got)
+				}
+				continue
+			}
+			frames, text := b.StackFrames(r)
+			want := []uint64{1, 2}
+			if i == 3 {
+				want = []uint64{7}
+			}
+			if slices.Contains(which, i) {
+				want = []uint64{0x10, 0x20, 0x30, uint64(i)}
+				if how, stop := frames[3].Unwound(); how != ByCFI || stop != AtRoot {
+					t.Errorf("%v: the last frame of %d is %v, %v", which, i, how, stop)
+				}
+			}
+			var got []uint64
+			for k := range frames {
+				f := &frames[k]
+				got = append(got, StemAddress(text[f.Off:f.Stem]))
+				if f.End != f.Stem || text[f.End] != '\n' {
+					t.Errorf("%v: frame %d of %d is %q", which, k, i, text[f.Off:f.End+1])
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%v: stack %d has %x, want %x", which, i, got, want)
+			}
+			if last := b.Text[r.End-1]; last != '\n' || b.Text[r.Off] != 'x' {
+				t.Errorf("%v: stack %d is %q", which, i, b.Raw(r))
+			}
+		}
+	}
+}
+
+func countLines(text []byte) (n int) {
+	for _, c := range text {
+		if c == '\n' {
+			n++
+		}
+	}
+	return n
+}
