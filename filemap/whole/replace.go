@@ -1,0 +1,161 @@
+package whole
+
+import (
+	"cmp"
+	"slices"
+
+	"ustack/filemap/unwind"
+	"ustack/tracefs"
+	"ustack/tracefs/perf"
+)
+
+// MaxFrames is how many frames of a stack are kept: no more than perf's own limit
+// (kernel.perf_event_max_stack), so that they fit into the kernel's text of a record.
+const MaxFrames = 127
+
+// replace gives the stacks of pairs the frames that were found.
+func (s *Stage) replace(b *tracefs.Batch) {
+	slices.SortFunc(s.pairs, func(x, y pair) int { return cmp.Compare(x.call.record, y.call.record) })
+	s.list, s.arena = s.list[:0], s.arena[:0]
+	var c Counts
+	for _, p := range s.pairs {
+		switch {
+		case p.call.record < 0 || p.call.batch != s.batch || !alike(p):
+			c.Alone++
+		default:
+			if frames := s.whole(b, p, &c); frames != nil {
+				s.list = append(s.list, tracefs.Unwound{Record: p.call.record, Frames: frames})
+				c.Whole++
+			} else {
+				c.Kept++
+			}
+		}
+		s.release(p.sample)
+	}
+	b.Restack(s.list)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count.Whole += c.Whole
+	s.count.Kept += c.Kept
+	s.count.Alone += c.Alone
+	s.count.Short += c.Short
+	s.count.Used = max(s.count.Used, c.Used)
+}
+
+// release keeps the memory of a sample for the next.
+func (s *Stage) release(p *perf.StackSample) {
+	const most = 1 << 10
+	if len(s.free) < most {
+		s.free = append(s.free, p)
+	}
+}
+
+// arguments are the registers with the address and the value of a futex call, by
+// their DWARF numbers.
+var arguments = map[perf.Machine][2]int{perf.AMD64: {5, 1}, perf.ARM64: {0, 2}}
+
+// alike reports whether a sample has the arguments of the call.
+func alike(p pair) bool {
+	at, ok := arguments[p.sample.Regs.Machine]
+	if !ok {
+		return false
+	}
+	addr, known := p.sample.Regs.Get(at[0])
+	value, also := p.sample.Regs.Get(at[1])
+	return known && also && addr == p.call.addr && uint32(value) == p.call.value
+}
+
+// whole unwinds a sample. nil is for no more than the kernel's stack.
+func (s *Stage) whole(b *tracefs.Batch, p pair, c *Counts) []tracefs.Frame {
+	pid, sp, ok := s.opt.Space(p.sample.TID, p.sample.Time)
+	if !ok {
+		return nil
+	}
+	in := unwind.Input{Machine: machine(&p.sample.Regs), Max: MaxFrames}
+	for n := range perf.MaxRegisters {
+		if v, ok := p.sample.Regs.Get(n); ok {
+			in.Regs.Set(uint8(n), v)
+		}
+	}
+	in.Stack.At, _ = p.sample.Regs.SP()
+	in.Stack.Bytes = p.sample.Stack
+	in.Space = &view{s: s, pid: pid, space: sp, at: p.sample.Time}
+	var end unwind.End
+	s.frames, end = s.unwinder.Unwind(&in, s.frames[:0])
+	if len(s.frames) == 0 {
+		return nil
+	}
+	c.Used = max(c.Used, end.Used)
+	if end.Why == unwind.Short && !p.sample.Short {
+		c.Short++
+	}
+	kernel, text := b.StackFrames(&b.Records[p.call.record])
+	return s.frameList(kernel, text, end)
+}
+
+// frameList is a stack as it goes into the batch. Where the tables end before what the
+// kernel found by frame pointers, and all that they say is the same, the kernel's
+// frames stay.
+func (s *Stage) frameList(kernel []tracefs.Frame, text []byte, end unwind.End) []tracefs.Frame {
+	from := len(s.arena)
+	stop := stopOf(end.Why)
+	more := stop == tracefs.AtCopy || stop == tracefs.AtFile
+	more = more && len(kernel) > len(s.frames)
+	for i := range s.frames {
+		f := &s.frames[i]
+		if more && kernel[i].Address(text) != f.PC {
+			more = false
+		}
+		out := tracefs.Frame{Addr: f.PC, HasAddr: true, Form: tracefs.FormPlain}
+		out.SetUnwound(howOf(f.How), tracefs.NoStop)
+		s.arena = append(s.arena, out)
+	}
+	if more {
+		for i := len(s.frames); i < len(kernel); i++ {
+			s.arena = append(s.arena, tracefs.Frame{Addr: kernel[i].Address(text), HasAddr: true, Form: tracefs.FormPlain})
+		}
+		return s.arena[from:len(s.arena):len(s.arena)]
+	}
+	last := &s.arena[len(s.arena)-1]
+	how, _ := last.Unwound()
+	last.SetUnwound(how, stop)
+	return s.arena[from:len(s.arena):len(s.arena)]
+}
+
+func howOf(h unwind.How) tracefs.How {
+	switch h {
+	case unwind.CFI:
+		return tracefs.ByCFI
+	case unwind.SFrame:
+		return tracefs.BySFrame
+	case unwind.GoTable:
+		return tracefs.ByGoTable
+	case unwind.FramePointer:
+		return tracefs.ByFramePointer
+	case unwind.Signal:
+		return tracefs.BySignal
+	}
+	return tracefs.ByRegisters
+}
+
+func stopOf(w unwind.Why) tracefs.Stop {
+	switch w {
+	case unwind.Root:
+		return tracefs.AtRoot
+	case unwind.Short:
+		return tracefs.AtCopy
+	case unwind.NoInformation:
+		return tracefs.AtFile
+	case unwind.NoMap:
+		return tracefs.AtNoMap
+	case unwind.Limit:
+		return tracefs.AtLimit
+	case unwind.UnknownRegister:
+		return tracefs.AtRegister
+	case unwind.Elsewhere:
+		return tracefs.AtOtherStack
+	case unwind.Switch:
+		return tracefs.AtSwitch
+	}
+	return tracefs.AtContradiction
+}

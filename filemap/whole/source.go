@@ -1,0 +1,234 @@
+package whole
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/tracefs"
+	"ustack/tracefs/perf"
+)
+
+// Sizes of the copy of a stack, in bytes.
+const (
+	FirstStack = 2 << 10
+	// shortsMost is how many copies may be too short before more is copied.
+	shortsMost = 4
+)
+
+// Keeper holds the tracepoint switched on for perf. The kernel calls those who look at a
+// tracepoint in the order in which they came: while it is open, a sample comes before
+// the record of a trace that was switched on after it.
+type Keeper struct{ fd atomic.Int64 }
+
+// Keep opens a Keeper of a tracepoint.
+func Keep(tracepoint uint64) (*Keeper, error) {
+	clock, err := perf.ClockID(perf.DefaultClock)
+	if err != nil {
+		return nil, err
+	}
+	e := perf.Event{Tracepoint: tracepoint, Clock: clock, Disabled: true}
+	fd, err := e.Open(perf.OfThread(0, -1))
+	if err != nil {
+		return nil, fmt.Errorf("keeping a tracepoint: %w", perf.Refusal(err))
+	}
+	k := new(Keeper)
+	k.fd.Store(int64(fd))
+	return k, nil
+}
+
+// Close lets go. A nil Keeper has nothing.
+func (k *Keeper) Close() error {
+	if k == nil {
+		return nil
+	}
+	fd := k.fd.Swap(-1)
+	if fd < 0 {
+		return nil
+	}
+	return unix.Close(int(fd))
+}
+
+// WaitFilter passes the futex calls that can wait: FUTEX_WAIT, WAIT_BITSET, LOCK_PI,
+// LOCK_PI2 and WAIT_REQUEUE_PI, with and without FUTEX_PRIVATE_FLAG and
+// FUTEX_CLOCK_REALTIME (include/uapi/linux/futex.h). The kernel looks at one after the
+// other: wake-ups, of which there are as many, are sorted out first.
+func WaitFilter() string {
+	const private, realtime = 128, 256
+	var list []string
+	for _, cmd := range [...]int{0, 9, 6, 13, 11} {
+		for _, flags := range [...]int{private, private | realtime, 0, realtime} {
+			list = append(list, "op=="+strconv.Itoa(cmd|flags))
+		}
+	}
+	return "op!=129&&op!=1&&(" + strings.Join(list, "||") + ")"
+}
+
+// SourceOptions are what a Source samples.
+type SourceOptions struct {
+	Options
+	// Threads are those to sample, and what they start, as they are now; it returns
+	// nil for all.
+	Threads func() []int
+	// PerSecond bounds the samples of a second, 0 for no bound: above it, sampling
+	// pauses.
+	PerSecond int
+	Sys       string // see perf.SamplerOptions
+}
+
+// Source samples waits and gives batches their whole stacks.
+type Source struct {
+	*Stage
+	opt     SourceOptions
+	sampler *perf.Sampler
+	size    int
+	sampled int // of window
+	window  tracefs.Time
+	paused  bool
+	err     error
+	began   Counts // when size was set
+	lost    atomic.Uint64
+	total   atomic.Uint64
+	pauses  atomic.Uint64
+	bytes   atomic.Int64 // size
+	fixed   bool         // size stays
+}
+
+// OpenSource begins to sample. There must be a Keeper of the tracepoint.
+func OpenSource(opt SourceOptions) (*Source, error) {
+	s := &Source{opt: opt, size: FirstStack}
+	s.Stage = New(opt.Options)
+	if err := s.open(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// maxThreads bounds the threads that are sampled one by one: each needs a descriptor a
+// CPU.
+const maxThreads = 64
+
+func (s *Source) open() error {
+	threads := s.opt.Threads()
+	if len(threads) > maxThreads {
+		threads = nil
+	}
+	sampler, err := perf.OpenSampler(perf.SamplerOptions{
+		Tracepoints: []perf.Tracepoint{{ID: s.opt.Tracepoint, Filter: WaitFilter()}},
+		Threads:     threads, StackBytes: s.size, Sys: s.opt.Sys,
+	})
+	if err != nil {
+		return err
+	}
+	s.sampler, s.paused = sampler, false
+	s.bytes.Store(int64(s.size))
+	return nil
+}
+
+// Read takes the samples until now, and returns when that was. It must come before the
+// changes of mappings until then are taken.
+func (s *Source) Read() tracefs.Time {
+	if s.sampler == nil {
+		return s.opt.Now()
+	}
+	n := 0
+	until := s.sampler.Read(func(p *perf.StackSample) {
+		n++
+		s.Sample(p)
+	}, func(l perf.Loss) { s.lost.Add(l.Records) })
+	s.total.Add(uint64(n))
+	s.sampled += n
+	return until
+}
+
+// Give gives stacks of a batch the frames that samples prove, see Stage.Batch.
+func (s *Source) Give(b *tracefs.Batch, samplesUntil tracefs.Time) {
+	s.Batch(b, samplesUntil)
+	s.grow()
+	s.bound()
+}
+
+// grow copies more of the stacks, if that is too little.
+func (s *Source) grow() {
+	c := s.Counts()
+	if s.sampler == nil || s.fixed || c.Short-s.began.Short < shortsMost || (c.Short-s.began.Short)*50 < c.Whole-s.began.Whole {
+		return
+	}
+	if s.size = min(2*s.size, perf.MaxStack); s.size == perf.MaxStack {
+		s.fixed = true
+	}
+	s.reopen()
+	s.began = c
+}
+
+// reopen begins anew, with another size. Both sample for a moment: of two samples of one
+// call, one is refused.
+func (s *Source) reopen() {
+	old := s.sampler
+	err := s.open()
+	s.sampler, old = old, s.sampler
+	s.Read()
+	if err == nil {
+		s.sampler, old = old, s.sampler
+	} else {
+		s.fixed, old = true, nil // it goes on as it was
+	}
+	if old != nil {
+		err = errors.Join(err, old.Close())
+	}
+	s.err = errors.Join(s.err, err)
+}
+
+// windows of a second in which samples are counted.
+const windows = 20
+
+// bound pauses sampling while there are too many.
+func (s *Source) bound() {
+	const window = tracefs.Time(1e9 / windows)
+	if s.opt.PerSecond <= 0 || s.sampler == nil {
+		return
+	}
+	now := s.opt.Now()
+	switch {
+	case now-s.window >= window:
+		s.window, s.sampled = now, 0
+		if s.paused {
+			s.err, s.paused = s.sampler.Resume(), false
+		}
+	case !s.paused && s.sampled > s.opt.PerSecond/windows:
+		s.err, s.paused = s.sampler.Pause(), true
+		s.pauses.Add(1)
+	}
+}
+
+// Sampled is how sampling went.
+type Sampled struct {
+	Samples, Lost, Pauses uint64
+	StackBytes            int // of a copy
+}
+
+// Sampled is how sampling went so far.
+func (s *Source) Sampled() Sampled {
+	return Sampled{s.total.Load(), s.lost.Load(), s.pauses.Load(), int(s.bytes.Load())}
+}
+
+// Err is why sampling has ended early, nil if it has not.
+func (s *Source) Err() error { return s.err }
+
+// Close ends sampling. A nil Source has ended.
+func (s *Source) Close() error {
+	if s == nil {
+		return nil
+	}
+	var err error
+	if s.sampler != nil {
+		err = s.sampler.Close()
+		s.sampler = nil
+	}
+	s.Stage.Close()
+	return err
+}

@@ -1,0 +1,292 @@
+package whole
+
+import (
+	"debug/elf"
+	"os"
+	"sync"
+	"time"
+
+	"ustack/filemap/space"
+	"ustack/filemap/unwind"
+	"ustack/tracefs"
+	"ustack/tracefs/perf"
+	"ustack/tracefs/perf/join"
+	"ustack/tracefs/syscalls"
+)
+
+// Options are what a Stage works with.
+type Options struct {
+	// Tracepoint is the number of the tracepoint that is sampled, that of the entry
+	// into futex.
+	Tracepoint uint64
+	// Space is what a thread's process had mapped, and which process that is; ok is
+	// false if that is not known.
+	Space func(tid int, t tracefs.Time) (pid int, sp *space.Space, ok bool)
+	// Open opens what a process has mapped.
+	Open func(pid int, m *space.Mapping) (*unwind.Binary, error)
+	// JIT reports whether a process has code of a compiler that keeps frame
+	// pointers; nil if none has.
+	JIT func(pid int) bool
+	// Now is the time by the clock of the trace.
+	Now func() tracefs.Time
+}
+
+// Counts is what became of the waits of a trace.
+type Counts struct {
+	Waits   uint64 // with a stack
+	Whole   uint64 // whose stack was unwound
+	Kept    uint64 // whose sample proves no more than the kernel's stack
+	Alone   uint64 // without a sample that is proven to be theirs
+	Refused uint64 // samples that are not proven to be of any call
+	// Used is how many bytes of a stack were looked at, at most; Short is how many
+	// copies were too short.
+	Used  uint64
+	Short uint64
+}
+
+// Stage puts whole stacks into batches. Counts may be called by another goroutine than
+// the rest.
+type Stage struct {
+	opt      Options
+	joiner   *join.Joiner[call, *perf.StackSample]
+	unwinder *unwind.Unwinder
+	files    map[*space.File]*unwind.File
+	entries  map[int32]entry
+	free     []*perf.StackSample
+	batch    uint64 // number of the one at hand
+	pairs    []pair
+	list     []tracefs.Unwound
+	frames   []unwind.Frame
+	arena    []tracefs.Frame
+	own      int
+	passed   uint64       // samples
+	until    tracefs.Time // before which all samples have been passed
+	sys      syscalls.Event
+
+	mu    sync.Mutex
+	count Counts
+}
+
+// entry is the entry into a call whose stack has not come.
+type entry struct {
+	head join.Head
+	call call
+}
+
+// call is what the trace has of a call.
+type call struct {
+	waits  bool
+	batch  uint64
+	record int // of the stack, in the batch; -1 if it has none
+	addr   uint64
+	value  uint32
+}
+
+type pair struct {
+	call   call
+	sample *perf.StackSample
+}
+
+// keep is how long samples wait for their records.
+const keep = 2 * time.Second
+
+// New returns a Stage.
+func New(opt Options) *Stage {
+	return &Stage{
+		opt: opt, joiner: join.New[call, *perf.StackSample](join.Options{Order: join.PerfFirst, Keep: keep}),
+		unwinder: unwind.New(0), files: make(map[*space.File]*unwind.File), entries: make(map[int32]entry), own: os.Getpid(),
+	}
+}
+
+// Sample takes a sample, of which it makes a copy.
+func (s *Stage) Sample(p *perf.StackSample) {
+	if p.PID == s.own || p.TID <= 0 || p.ABI != perf.ABI64 || p.Time < s.until {
+		return
+	}
+	var c *perf.StackSample
+	if n := len(s.free); n > 0 {
+		c, s.free = s.free[n-1], s.free[:n-1]
+		stack, chain := c.Stack, c.Chain
+		*c = *p
+		c.Stack, c.Chain = append(stack[:0], p.Stack...), append(chain[:0], p.Chain...)
+	} else {
+		c = p.Clone()
+	}
+	s.passed++
+	ip, _ := c.Regs.PC()
+	s.joiner.Sample(join.Head{TID: c.TID, CPU: c.CPU, Time: c.Time, Tracepoint: c.Tracepoint, IP: ip}, c)
+}
+
+// Restarted notes that records of the trace may be missing before the next one.
+func (s *Stage) Restarted() {
+	s.bare(tracefs.NoCPU)
+	s.joiner.Lost(-1)
+}
+
+// behind is longer than what the joiner waits for a record that contradicts. All records
+// of a batch come in the order of time, and the sample comes before its record: nothing
+// that comes later can say more.
+const behind = tracefs.Time(2 * time.Millisecond)
+
+// Batch gives stacks of a batch the frames that samples prove. All samples of before the
+// last record of the batch must have been passed, and all changes of mappings of before
+// then be known.
+func (s *Stage) Batch(b *tracefs.Batch, samplesUntil tracefs.Time) {
+	s.batch++
+	defer func() { s.until = max(s.until, samplesUntil) }()
+	if s.waiting() == 0 {
+		s.pass(b)
+		return
+	}
+	var last tracefs.Time
+	for i := range b.Records {
+		r := &b.Records[i]
+		switch r.Kind {
+		case tracefs.KindLost, tracefs.KindGap:
+			s.bare(r.CPU)
+			s.joiner.Lost(int(r.CPU))
+			continue
+		case tracefs.KindEvent, tracefs.KindStack:
+		default:
+			continue
+		}
+		t, ok := b.Exact(r)
+		if !ok {
+			continue
+		}
+		last = max(last, t)
+		if r.Kind == tracefs.KindEvent {
+			s.event(b, r, t)
+		} else {
+			s.stack(b, i, r)
+		}
+	}
+	s.pairs = s.pairs[:0]
+	var alone uint64
+	s.joiner.Settle(last+behind, samplesUntil, func(c call, p *perf.StackSample) { s.pairs = append(s.pairs, pair{c, p}) },
+		func(c call) {
+			if c.waits && c.record >= 0 {
+				alone++
+			}
+		})
+	s.replace(b)
+	j := s.joiner.Counts()
+	s.mu.Lock()
+	s.count.Alone += alone
+	s.count.Refused = j.Lost + j.Unlike + j.Unsure + j.Dropped
+	s.mu.Unlock()
+}
+
+// waiting is how many samples have not got their records.
+func (s *Stage) waiting() uint64 {
+	c := s.joiner.Counts()
+	return s.passed - c.Joined - c.Lost - c.Unlike - c.Alone - c.Unsure - c.Dropped
+}
+
+// pass counts the waits of a batch that no sample is of. As a sample comes before its
+// record, none of these records tells anything about one that is still to come.
+func (s *Stage) pass(b *tracefs.Batch) {
+	clear(s.entries)
+	var waits uint64
+	for i := range b.Records {
+		r := &b.Records[i]
+		if r.Kind != tracefs.KindEvent {
+			continue
+		}
+		e := b.Call(r)
+		if e == nil {
+			if e = &s.sys; !syscalls.Parse(b.Text[r.Body:r.End], e) {
+				continue
+			}
+		}
+		if e.Call == syscalls.FutexOp && !e.Exit && e.Futex.Cmd.Waits() {
+			waits++
+		}
+	}
+	s.mu.Lock()
+	s.count.Waits += waits
+	s.count.Alone += waits
+	s.mu.Unlock()
+}
+
+// bare notes that entries on a CPU have no stack: what comes next may be that of another
+// event. A CPU below 0 is for all.
+func (s *Stage) bare(cpu int32) {
+	for tid, e := range s.entries {
+		if cpu < 0 || e.head.CPU == int(cpu) {
+			delete(s.entries, tid)
+			s.joiner.Enter(e.head, e.call)
+		}
+	}
+}
+
+// event takes an event of the trace.
+func (s *Stage) event(b *tracefs.Batch, r *tracefs.Record, t tracefs.Time) {
+	if e, ok := s.entries[r.TID]; ok { // it has no stack
+		delete(s.entries, r.TID)
+		s.joiner.Enter(e.head, e.call)
+	}
+	e := b.Call(r)
+	if e == nil {
+		if e = &s.sys; !syscalls.Parse(b.Text[r.Body:r.End], e) {
+			s.joiner.Saw(int(r.CPU), t)
+			return
+		}
+	}
+	head := join.Head{TID: int(r.TID), CPU: int(r.CPU), Time: t}
+	switch {
+	case e.Call != syscalls.FutexOp:
+		s.joiner.Saw(int(r.CPU), t)
+	case e.Exit:
+		s.joiner.Exit(head)
+	default:
+		head.Tracepoint = s.opt.Tracepoint
+		if len(s.entries) >= maxEntries {
+			s.bare(tracefs.NoCPU)
+		}
+		s.entries[r.TID] = entry{head, call{waits: e.Futex.Cmd.Waits(), record: -1, addr: e.Futex.Addr, value: e.Futex.Val}}
+	}
+}
+
+// maxEntries bounds the threads of which an entry is kept.
+const maxEntries = 1 << 16
+
+// stack takes the stack of an event.
+func (s *Stage) stack(b *tracefs.Batch, i int, r *tracefs.Record) {
+	e, ok := s.entries[r.TID]
+	if !ok || int(r.CPU) != e.head.CPU || r.Flags&(tracefs.Deferred|tracefs.Continued|tracefs.Cut) != 0 {
+		return
+	}
+	delete(s.entries, r.TID)
+	if frames, text := b.StackFrames(r); len(frames) > 0 {
+		e.head.IP = frames[0].Address(text)
+	}
+	e.call.batch, e.call.record = s.batch, i
+	s.joiner.Enter(e.head, e.call)
+	if e.call.waits {
+		s.mu.Lock()
+		s.count.Waits++
+		s.mu.Unlock()
+	}
+}
+
+// Counts is what became of the waits so far.
+func (s *Stage) Counts() Counts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.count
+}
+
+// Close closes the files.
+func (s *Stage) Close() { s.unwinder.Close() }
+
+// machine is the instruction set of a sample.
+func machine(r *perf.Registers) elf.Machine {
+	switch r.Machine {
+	case perf.AMD64:
+		return elf.EM_X86_64
+	case perf.ARM64:
+		return elf.EM_AARCH64
+	}
+	return elf.EM_NONE
+}
