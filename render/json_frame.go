@@ -19,6 +19,9 @@ func (j *JSON) frames(b, txt []byte, frames []tracefs.Frame, out []resolve.Outco
 			b = append(b, ',')
 		}
 		b = j.appendFrame(b, txt, &frames[k], &out[k], k == 0 && innermost)
+		if how, _ := frames[k].Unwound(); how != tracefs.ByKernel {
+			b = append(append(append(b[:len(b)-1], `,"how":"`...), how.String()...), `"}`...)
+		}
 		if s := between(j.symbols, txt, frames, out, k, k == 0 && innermost); s != nil {
 			b = appendSkippedJSON(append(b, ','), s, out[k].Trust.Skipped())
 		}
@@ -26,6 +29,11 @@ func (j *JSON) frames(b, txt []byte, frames []tracefs.Frame, out []resolve.Outco
 	b = append(b, ']')
 	if cut {
 		b = append(b, `,"stack_truncated":true`...)
+	}
+	if n := len(frames); n > 0 {
+		if _, stop := frames[n-1].Unwound(); stop != tracefs.NoStop {
+			b = append(append(append(b, `,"stack_end":"`...), stop.String()...), '"')
+		}
 	}
 	return b
 }

@@ -70,6 +70,7 @@ type Analysis struct {
 	evicted bool              // locks have been folded into others
 	unaware bool              // calls under way have been forgotten: nobody knows whom they wake
 	stacks  stacks
+	reach   reach
 	longest [2]longest // by section
 	empty   emptyWakes
 	order   map[orderKey]*orderSeen // in which threads take locks

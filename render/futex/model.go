@@ -40,8 +40,10 @@ type Report struct {
 	// NoReturns tells that the trace has entries into calls only, so that no
 	// wait has an end.
 	NoReturns bool
-	Verdict   Verdict
-	Loss      Loss
+	// Reach is how far the stacks of waits go, nil if the kernel has unwound all.
+	Reach   *Reach
+	Verdict Verdict
+	Loss    Loss
 	// Notes say what the trace lacks for a better answer.
 	Notes []string
 }

@@ -107,6 +107,7 @@ func (a *Analysis) enter(h *resolve.Held, i int, rec *tracefs.Record) {
 	}
 	switch {
 	case f.Cmd.Waits():
+		a.waited(th.stack, att)
 		a.beginWait(th, t, att)
 	case f.Cmd.Wakes() && f.HasAddr:
 		a.beginWake(th, t)

@@ -33,6 +33,7 @@ func (a *Analysis) Interim(v View) *Report { return a.report(v) }
 func (a *Analysis) report(v View) *Report {
 	u := a.underway()
 	r := &Report{Ticks: a.ticks, Start: a.start, End: u.end, Calls: a.calls, Before: a.before, Waitv: a.waitv, NoReturn: a.unpaired, NoReturns: a.noReturns()}
+	r.Reach = a.reached()
 	a.loss(r)
 	hidden := u.hiding()
 	byLock := make(map[*lock]*Lock)

@@ -7,6 +7,7 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
+	"ustack/tracefs"
 )
 
 // Frame is one frame of a stack: where in which file, or why there is none.
@@ -15,6 +16,7 @@ type Frame struct {
 	Offset uint64        // in the file, or in the vDSO
 	Trust  filemap.Trust
 	Reason filemap.Reason
+	How    tracefs.How
 	// Address is the frame's number as the kernel gave it, if there is no
 	// file.
 	Address uint64
@@ -40,8 +42,10 @@ func (f *Frame) InLibc() bool { return f.File != nil && filemap.CLibrary(f.File.
 // Stack is a user stack, innermost frame first.
 type Stack struct {
 	Frames []Frame
-	// Cut tells that there were more frames than were kept.
+	// Cut tells that there were more frames than are here.
 	Cut bool
+	// End is why it ends, if ustack has unwound it.
+	End tracefs.Stop
 }
 
 // Stacks that are none.
@@ -77,6 +81,7 @@ const (
 // recentStack is a stack as the resolver gave it.
 type recentStack struct {
 	id       int32
+	end      tracefs.Frame // that is the last one
 	addrs    []uint64
 	outcomes []resolve.Outcome
 }
@@ -133,7 +138,7 @@ func (s *stacks) recall(st *resolve.Stack) int32 {
 
 // is reports whether it is this stack.
 func (r *recentStack) is(st *resolve.Stack) bool {
-	if len(r.addrs) != len(st.Frames) {
+	if len(r.addrs) != len(st.Frames) || r.end.ID != st.Frames[len(st.Frames)-1].ID {
 		return false
 	}
 	for i := range r.addrs {
@@ -146,7 +151,7 @@ func (r *recentStack) is(st *resolve.Stack) bool {
 
 // set makes it this stack.
 func (r *recentStack) set(st *resolve.Stack, id int32) {
-	r.id, r.addrs = id, r.addrs[:0]
+	r.id, r.addrs, r.end = id, r.addrs[:0], st.Frames[len(st.Frames)-1]
 	for i := range st.Frames {
 		r.addrs = append(r.addrs, st.Frames[i].Addr)
 	}
@@ -155,7 +160,8 @@ func (r *recentStack) set(st *resolve.Stack, id int32) {
 
 func (s *stacks) intern(st *resolve.Stack) int32 {
 	n := min(len(st.Frames), maxDepth)
-	cut := st.Cut || n < len(st.Frames)
+	_, end := st.Frames[len(st.Frames)-1].Unwound()
+	cut := st.Cut || n < len(st.Frames) || end != tracefs.NoStop && end != tracefs.AtRoot
 	s.work, s.key = s.work[:0], s.key[:0]
 	for i := range n {
 		f := frameOf(st, i)
@@ -165,7 +171,7 @@ func (s *stacks) intern(st *resolve.Stack) int32 {
 	}
 	sum := maphash.Bytes(s.seed, s.key) // of most of what same compares
 	for _, id := range s.byHash[sum] {
-		if same(s.list[id].Frames, s.work) && s.list[id].Cut == cut {
+		if same(s.list[id].Frames, s.work) && s.list[id].Cut == cut && s.list[id].End == end {
 			return id
 		}
 	}
@@ -173,7 +179,7 @@ func (s *stacks) intern(st *resolve.Stack) int32 {
 		return otherStacks
 	}
 	id := int32(len(s.list))
-	s.list = append(s.list, Stack{append([]Frame(nil), s.work...), cut})
+	s.list = append(s.list, Stack{append([]Frame(nil), s.work...), cut, end})
 	s.frames += n
 	s.byHash[sum] = append(s.byHash[sum], id)
 	return id
@@ -186,7 +192,7 @@ func same(a, b []Frame) bool {
 	for i := range a {
 		x, y := &a[i], &b[i]
 		if x.File != y.File || x.Offset != y.Offset || x.Reason != y.Reason || x.Address != y.Address || x.Memory != y.Memory ||
-			x.Mapping != y.Mapping || x.Inferred != y.Inferred || x.Calls != y.Calls {
+			x.Mapping != y.Mapping || x.Inferred != y.Inferred || x.Calls != y.Calls || x.How != y.How {
 			return false
 		}
 	}
@@ -194,6 +200,12 @@ func same(a, b []Frame) bool {
 }
 
 func frameOf(st *resolve.Stack, i int) Frame {
+	out := frameAt(st, i)
+	out.How, _ = st.Frames[i].Unwound()
+	return out
+}
+
+func frameAt(st *resolve.Stack, i int) Frame {
 	f, o := &st.Frames[i], &st.Outcomes[i]
 	if o.File == nil {
 		out := Frame{Reason: o.Reason, Address: f.Address(st.Text)}

@@ -43,7 +43,16 @@ type document struct {
 	NoReturn     int64         `json:"no_return"`
 	Verdict      verdictJSON   `json:"verdict"`
 	Loss         lossJSON      `json:"loss"`
+	Reach        *reachJSON    `json:"stacks,omitempty"`
 	Notes        []string      `json:"notes"`
+}
+
+type reachJSON struct {
+	Waits       int64  `json:"waits"`
+	Unwound     int64  `json:"unwound"`
+	Application int64  `json:"application"`
+	Root        int64  `json:"root"`
+	End         string `json:"others_end_in,omitempty"`
 }
 
 type sumJSON struct {
@@ -122,6 +131,7 @@ type bucketJSON struct {
 type stackJSON struct {
 	Frames []frameJSON  `json:"stack,omitempty"`
 	Cut    bool         `json:"stack_truncated,omitempty"`
+	End    string       `json:"stack_end,omitempty"`
 	None   string       `json:"no_stack,omitempty"`
 	Count  int64        `json:"count"`
 	Time   tracefs.Time `json:"total_ns"`
@@ -146,6 +156,8 @@ type frameJSON struct {
 	Address string `json:"address,omitempty"`
 	// Inferred marks a function that the kernel gave no frame of.
 	Inferred bool `json:"inferred,omitempty"`
+	// How it was found, if ustack has unwound the stack.
+	How string `json:"how,omitempty"`
 	// As in the lines of replay: the offset in a mapping, and its name.
 	VMAOffset string `json:"vma_offset,omitempty"`
 	Text      string `json:"text,omitempty"`
@@ -305,6 +317,9 @@ func JSON(w io.Writer, r *futex.Report) error {
 		Verdict: verdictJSON{Kind: r.Verdict.Kind.String(), Text: r.Verdict.Text, Evidence: append([]string{}, r.Verdict.Evidence...)},
 		Loss:    lossJSON{Gaps: r.Loss.Gaps, Records: r.Loss.Records, Unknown: r.Loss.Unknown, Refused: r.Loss.Refused, Bounded: r.Loss.Bounded, Forgotten: r.Loss.Forgotten},
 	}
+	if x := r.Reach; x != nil {
+		d.Reach = &reachJSON{x.Waits, x.Unwound, x.Application, x.Root, clean(x.End)}
+	}
 	if r.Verdict.Kind != futex.NoLockUp {
 		d.Verdict.Confidence = confidence(r.Verdict.Sure)
 	}
@@ -414,7 +429,7 @@ func stacksOf(list []futex.StackShare, whole tracefs.Time) []stackJSON {
 			x.Share = float64(s.Time) / float64(whole)
 		}
 		if s.Stack != nil {
-			x.Frames, x.Cut = framesOf(s.Stack), s.Stack.Cut
+			x.Frames, x.Cut, x.End = framesOf(s.Stack), s.Stack.Cut, s.Stack.End.String()
 		}
 		out = append(out, x)
 	}
@@ -435,15 +450,24 @@ func framesOf(s *futex.Stack) []frameJSON {
 				without.Text = clean(f.Mapping.Name) + "[+" + hex(f.Offset) + "]"
 			}
 			without.named(f.Name)
+			without.found(f.How)
 			out = append(out, without)
 			continue
 		}
 		out = append(out, frameOf(f.File, f.Offset, f.Trust, f.Name, f.Inferred))
+		out[len(out)-1].found(f.How)
 		if s := f.Skipped; s != nil {
 			out = append(out, frameOf(s.File, s.Offset, f.Trust.Skipped(), s.Name, true))
 		}
 	}
 	return out
+}
+
+// found says how a frame was found, if ustack did.
+func (f *frameJSON) found(how tracefs.How) {
+	if how != tracefs.ByKernel {
+		f.How = how.String()
+	}
 }
 
 // frameOf is a frame with a file.

@@ -24,8 +24,10 @@ func Text(w io.Writer, r *futex.Report, opt Options) error {
 	if r.Verdict.LockUp() {
 		t.verdict()
 		t.summary()
+		t.reach()
 	} else {
 		t.summary()
+		t.reach()
 		t.verdict()
 	}
 	t.section("Contended locks", r.Locks, r.LockCount, r.OtherLocks)
