@@ -27,6 +27,7 @@ Ctrl-C comes, and then reports who waits for which lock. Manual: ustack help fut
 
   ustack futex --live -- ./program
   ustack futex --live -p 1234 --duration 10s
+  ustack futex --live --unwind=auto --symbols -- ./program  # without frame pointers
   ustack futex --live -e sched:sched_switch -e sched:sched_waking --duration 10s
 
 Events of -e are traced besides the futex calls; sched_switch and sched_waking

@@ -50,6 +50,7 @@ type liveFlags struct {
 	mappings string
 	mapsFrom mapsSource
 	source   string
+	unwind   string
 	command  []string
 
 	tids []int // of pids
@@ -97,6 +98,7 @@ func (f *liveFlags) sourceFlags(fs *flag.FlagSet) {
 	fs.StringVar(&f.tracefs, "tracefs", "", "`DIR` where tracefs is mounted (default: where it usually is)")
 	fs.StringVar(&f.proc, "proc", "/proc", "`DIR` where proc is mounted")
 	fs.StringVar(&f.source, "source", sourceAuto, "`WHAT` is read: text (trace_pipe), binary (the ring buffer, which costs less and loses less) or auto")
+	defineUnwind(fs, &f.unwind)
 	fs.StringVar(&f.mappings, "mappings", "auto", "`HOW` mappings are followed: perf (side band), query (ask processes) or auto")
 	f.mapsFrom.register(fs)
 }
@@ -123,6 +125,9 @@ func (f *liveFlags) checkSource(args []string) error {
 	case sourceAuto, sourceText, sourceBinary:
 	default:
 		return fmt.Errorf("unknown source %q (one of auto, text, binary)", f.source)
+	}
+	if err := checkUnwind(f.unwind); err != nil {
+		return err
 	}
 	if f.duration < 0 || f.bufferKB < 0 {
 		return errors.New("--duration and -b must not be negative")

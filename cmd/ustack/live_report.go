@@ -41,7 +41,7 @@ func (s *session) stackWords() string {
 	case s.userStacks == facts.StacksNever:
 		return "no stacks (the kernel takes none: no CONFIG_USER_STACKTRACE_SUPPORT)"
 	case s.stacks != instance.DeferredStacks:
-		return "stock stacks (userstacktrace)"
+		return "stock stacks (userstacktrace)" + s.unwind.words()
 	case len(s.maps) == 0:
 		return "deferred stacks, no file mapping event" + s.beside.words()
 	}
@@ -70,6 +70,7 @@ func (s *session) report(t *resolve.Totals) {
 	s.settings.report(s.say)
 	s.follow.report(s.say)
 	s.beside.report(s.say, s.follow)
+	s.unwind.report(s.say)
 	if s.raw != nil {
 		for _, note := range s.raw.Notes() {
 			s.say("%s", note)

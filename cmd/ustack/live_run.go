@@ -112,8 +112,9 @@ type session struct {
 	events []instance.Event // that are traced
 	maps   []instance.Event // that announce files
 	beside *rawStacks       // of the same events, nil for none
-	raw    *binary.Live     // the ring buffer, nil if text is read
-	others []int            // PIDs of others like us
+	unwind unwinding
+	raw    *binary.Live // the ring buffer, nil if text is read
+	others []int        // PIDs of others like us
 	follow *following
 	child  *child
 	saved  *saver
@@ -178,6 +179,7 @@ func (s *session) close() {
 	}
 	s.stop.end()
 	s.settings.close()
+	s.unwind.close()
 	_ = s.follow.close() // again, or after an error that is told
 	_ = s.saved.close()
 }
@@ -269,6 +271,9 @@ func (s *session) prepare() error {
 		return err
 	}
 	if err := s.startFollowing(root); err != nil {
+		return err
+	}
+	if err := s.keepForUnwinding(); err != nil {
 		return err
 	}
 	// Whoever came first to a tracepoint is told first: when sched_process_exec
@@ -390,6 +395,9 @@ func (s *session) abandon() {
 // begin says what it found, switches tracing on and lets the command run.
 func (s *session) begin() error {
 	s.beside.open()
+	if err := s.startUnwinding(); err != nil {
+		return err
+	}
 	if err := s.startLine(); err != nil {
 		return err
 	}
@@ -466,6 +474,7 @@ func (r *followed) Next(b *tracefs.Batch) error {
 	err := r.ReadCloser.Next(b)
 	if r.s.settings.look() {
 		r.place.restart()
+		r.s.unwind.restarted()
 		err = r.s.settings.again(r, b)
 	}
 	r.place.move(b)
@@ -476,14 +485,21 @@ func (r *followed) Next(b *tracefs.Batch) error {
 		r.s.read.Add(int64(len(b.Text)))
 	}
 	if err == nil || err == io.EOF {
-		serr := errors.Join(r.s.saved.text(b.Text), r.s.beside.drain(b, err == io.EOF, r.s.follow), r.s.follow.settle())
-		if serr != nil {
+		until := r.s.unwind.read()
+		serr := errors.Join(r.s.beside.drain(b, err == io.EOF, r.s.follow), r.s.follow.settle())
+		r.place.grow(r.s.unwind.batch(b, until))
+		if serr = errors.Join(serr, r.s.saved.text(b.Text)); serr != nil {
 			err = serr
 		}
 		r.s.follow.early.visit(b)
 	}
 	whole = true
 	return err
+}
+
+// Close implements input.ReadCloser.
+func (r *followed) Close() error {
+	return errors.Join(r.s.unwind.source.Close(), r.ReadCloser.Close())
 }
 
 // lastStacks is how long deferred stacks that were asked for may take to come.

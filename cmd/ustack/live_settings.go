@@ -216,5 +216,11 @@ func (p *position) move(b *tracefs.Batch) {
 	p.pos, p.line = b.Pos+int64(len(b.Text)), b.Line+b.Lines
 }
 
+// grow notes that the last batch was made longer.
+func (p *position) grow(bytes, lines int64) {
+	p.pos, p.beforePos = p.pos+bytes, p.beforePos+bytes
+	p.line, p.beforeLine = p.line+lines, p.beforeLine+lines
+}
+
 // restart has the places of the next reader count from here.
 func (p *position) restart() { p.beforePos, p.beforeLine = p.pos, p.line }

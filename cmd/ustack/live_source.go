@@ -39,7 +39,7 @@ func (s *session) open() (input.ReadCloser, error) {
 }
 
 // wantEvents reports whether somebody looks at each event.
-func (s *session) wantEvents() bool { return s.f.stitch || s.records }
+func (s *session) wantEvents() bool { return s.f.stitch || s.records || s.unwind.keeper != nil }
 
 // errNoRaw: --source=text, or there is nothing but text.
 var errNoRaw = errors.New("the trace is there as text only")

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"strconv"
+
+	"ustack/filemap/procmap"
+	"ustack/filemap/space"
+	"ustack/filemap/unfiled"
+	"ustack/filemap/whole"
+	"ustack/tracefs"
+	"ustack/tracefs/instance"
+)
+
+// Values of --unwind.
+const (
+	unwindAuto = "auto"
+	unwindFP   = "fp"
+	unwindCopy = "copy"
+)
+
+func defineUnwind(fs *flag.FlagSet, to *string) {
+	fs.StringVar(to, "unwind", unwindFP, "`HOW` stacks of futex waits are found: fp (by the kernel, which goes by frame pointers), copy (a copy of the stack, by the tables of the files: whole stacks of what distributions build) or auto (copy where that can be had, up to 20000 a second)")
+}
+
+func checkUnwind(word string) error {
+	switch word {
+	case unwindAuto, unwindFP, unwindCopy:
+		return nil
+	}
+	return fmt.Errorf("unknown way to unwind %q (one of auto, fp, copy)", word)
+}
+
+// unwinding gives the waits of a trace their whole stacks. Its zero value does not.
+type unwinding struct {
+	keeper *whole.Keeper // nil if nothing is to be unwound
+	source *whole.Source // nil before the start, and if it cannot be done
+	id     uint64        // of the tracepoint
+	why    string        // it is not done, though asked for
+	vdso   []byte
+}
+
+// autoSamples is how many waits of a second are unwound by --unwind=auto.
+const autoSamples = 20000
+
+// keepForUnwinding switches perf's side of the futex tracepoint on, before ours: see
+// whole.Keeper. With --unwind=auto it says why not, else that is an error.
+func (s *session) keepForUnwinding() error {
+	if s.f.unwind == unwindFP {
+		return nil
+	}
+	err := s.unwind.keep(s)
+	if err != nil && s.f.unwind == unwindAuto {
+		s.unwind.why, err = err.Error(), nil
+	}
+	if err != nil {
+		return fmt.Errorf("--unwind=copy: %w", err)
+	}
+	return nil
+}
+
+// Why stacks cannot be unwound.
+var (
+	errNoFutexCalls = errors.New("the trace has not all entries into futex")
+	errNotStock     = errors.New("the kernel's stacks are deferred ones")
+	errNoBand       = errors.New("only the perf side band tells what was mapped at a time, and it is not used")
+)
+
+func (u *unwinding) keep(s *session) error {
+	futex := instance.Event{System: "syscalls", Name: "sys_enter_futex"}
+	traced := false
+	for _, e := range s.events {
+		traced = traced || e == futex // without a filter
+	}
+	_, band := s.follow.follower.(*bandFollower)
+	switch {
+	case !traced:
+		return errNoFutexCalls
+	case s.stacks != instance.StockStacks:
+		return errNotStock
+	case s.f.source == sourceText:
+		return errNoRaw
+	case s.in.Root().Plain() || !band:
+		return errNoBand
+	}
+	var err error
+	if u.id, err = s.in.Root().ID(futex); err != nil {
+		return err
+	}
+	if u.vdso, err = unfiled.VDSOMemory(); err != nil {
+		return err
+	}
+	u.keeper, err = whole.Keep(u.id)
+	return err
+}
+
+// startUnwinding begins to sample, once it is known who is traced.
+func (s *session) startUnwinding() error {
+	u := &s.unwind
+	if u.keeper == nil {
+		return nil
+	}
+	reader, err := procmap.NewReader(procmap.Options{Proc: s.f.proc, Filter: procmap.Filter{Perms: procmap.Exec}})
+	if err != nil {
+		return fmt.Errorf("--unwind: %w", err)
+	}
+	opt := whole.SourceOptions{Threads: s.sampledThreads, Options: whole.Options{
+		Tracepoint: u.id, Space: s.follow.spaceOf, Open: (&whole.Opener{Reader: reader, VDSO: u.vdso}).Open, Now: space.Monotonic,
+	}}
+	if s.f.unwind == unwindAuto {
+		opt.PerSecond = autoSamples
+	}
+	err = errNoRaw
+	if s.raw != nil {
+		u.source, err = whole.OpenSource(opt)
+	}
+	if err == nil {
+		return nil
+	}
+	if s.f.unwind != unwindAuto {
+		return fmt.Errorf("--unwind=copy: %w", err)
+	}
+	u.why = err.Error()
+	return nil
+}
+
+// sampledThreads are those that are traced now, nil for all.
+func (s *session) sampledThreads() []int {
+	if s.child == nil && len(s.f.tids) == 0 {
+		return nil
+	}
+	list, err := s.in.PIDs()
+	if err != nil {
+		return nil
+	}
+	return list
+}
+
+// spaceOf is what the process of a thread had mapped.
+func (fl *following) spaceOf(tid int, t tracefs.Time) (pid int, sp *space.Space, ok bool) {
+	pid, late, ok := fl.threads.PID(tid, t)
+	if !ok || late {
+		return 0, nil, false
+	}
+	sp = fl.spaces.Space(pid)
+	return pid, sp, sp != nil && !sp.Loading(t, t+1)
+}
+
+// read takes the samples until now.
+func (u *unwinding) read() tracefs.Time {
+	if u.source == nil {
+		return 0
+	}
+	return u.source.Read()
+}
+
+// batch gives a batch its whole stacks, and returns how much longer it is, in bytes
+// and in lines.
+func (u *unwinding) batch(b *tracefs.Batch, samplesUntil tracefs.Time) (size, lines int64) {
+	if u.source == nil {
+		return 0, 0
+	}
+	size, lines = int64(len(b.Text)), b.Lines
+	u.source.Give(b, samplesUntil)
+	return int64(len(b.Text)) - size, b.Lines - lines
+}
+
+// restarted notes that records of the trace may be missing.
+func (u *unwinding) restarted() {
+	if u.source != nil {
+		u.source.Restarted()
+	}
+}
+
+// words say in the start-up line how stacks are found.
+func (u *unwinding) words() string {
+	switch {
+	case u.source != nil:
+		return ", waits unwound from copies of " + strconv.Itoa(u.source.Sampled().StackBytes) + " bytes"
+	case u.why != "":
+		return ", not unwound (" + u.why + ")"
+	}
+	return ""
+}
+
+// report says how much was unwound.
+func (u *unwinding) report(say func(string, ...any)) {
+	if u.source == nil {
+		return
+	}
+	c, n := u.source.Counts(), u.source.Sampled()
+	say("%d of %d wait stacks unwound, %d by frame pointers (%d without a sample, %d of which it proves no more); copies of %d bytes, %d too short",
+		c.Whole, c.Waits, c.Waits-min(c.Waits, c.Whole), c.Alone, c.Kept, n.StackBytes, c.Short)
+	if n.Lost+n.Pauses > 0 {
+		say("%d copies of stacks lost, %d pauses as there were too many", n.Lost, n.Pauses)
+	}
+	if err := u.source.Err(); err != nil {
+		say("unwinding ended: %v", err)
+	}
+}
+
+// close ends it. It may be called again.
+func (u *unwinding) close() {
+	_ = u.keeper.Close() // only a tracepoint is let go
+}
