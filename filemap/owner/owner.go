@@ -115,4 +115,3 @@ func (r *Reader) hasGlibc(pid int) bool {
 	}
 	return false
 }
-
