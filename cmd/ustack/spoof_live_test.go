@@ -21,7 +21,7 @@ import (
 )
 
 // libcAnnounced finds the identifier of the C library in a report.
-var libcAnnounced = regexp.MustCompile(`file_map: hash=0x([0-9a-f]+) path=(\S*/libc\.so\.6) build_id=\{([0-9a-fx,]+)\}`)
+var libcAnnounced = regexp.MustCompile(`file_map: hash=0x([0-9a-f]+)(?: dev=\[[0-9:]+\])? path=(\S*/libc\.so\.6) build_id=\{([0-9a-fx,]+)\}`)
 
 // TestLiveSpoof: a user without rights executes a file whose name looks like an
 // announcement of the C library's identifier, while root traces; then another
