@@ -393,11 +393,15 @@ func StemDigits(stem []byte) []byte {
 		}
 		from--
 	}
-	if from > 0 && stem[from-1] == '\\' {
-		return nil // an escaped character's
+	if from > 0 && !beforeNumber(stem[from-1]) {
+		return nil // the end of another word, or of an escaped character
 	}
 	return stem[from:end]
 }
+
+// beforeNumber reports whether a number can follow a character: "<5621", " 5621",
+// "0x5621".
+func beforeNumber(c byte) bool { return c == '<' || c == ' ' || c == 'x' }
 
 func hexDigit(c byte) (byte, bool) {
 	switch {

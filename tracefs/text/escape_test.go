@@ -34,12 +34,7 @@ func values(b *tracefs.Batch) (list []view) {
 			f := &v.Frames[k]
 			if f.Form == tracefs.FormCut {
 				f.Form, f.ID, f.Stem, f.Text = tracefs.FormUnresolved, tracefs.Identifier{}, f.Text, f.Text+CutMark
-			}
-			if f.Form == tracefs.FormUnresolved || f.Form == tracefs.FormUnknown {
-				f.Addr = 0 // it need not have one
-			}
-			if strings.HasSuffix(f.Text, CutMark) {
-				v.Flags |= tracefs.Cut // in text that is not escaped the mark says nothing of the record
+				f.Addr = tracefs.StemAddress([]byte(f.Stem))
 			}
 			f.Text, f.Stem = plain(f.Text), plain(f.Stem)
 		}
