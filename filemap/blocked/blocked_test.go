@@ -31,6 +31,7 @@ func wait(t *testing.T, r *Reader, tid, size int) *Stack {
 		if !errors.Is(err, ErrRunning) && !errors.Is(err, bounded.ErrSlow) || time.Since(from) > 20*time.Second {
 			t.Fatal(err)
 		}
+		time.Sleep(100 * time.Microsecond)
 	}
 }
 
@@ -59,7 +60,8 @@ func TestRead(t *testing.T) {
 		}
 		tid <- unix.Gettid()
 		mark <- uint64(uintptr(unsafe.Pointer(&stack)))
-		_, _, _ = unix.RawSyscall6(unix.SYS_READ, uintptr(pipe[0]), uintptr(unsafe.Pointer(&stack[10])), 8, 0, 0, 0)
+		// Not RawSyscall: the wait would keep a P, and a garbage collection would wait for it.
+		_, _, _ = unix.Syscall(unix.SYS_READ, uintptr(pipe[0]), uintptr(unsafe.Pointer(&stack[10])), 8)
 		runtime.KeepAlive(&stack)
 		done <- true
 	}()
@@ -67,8 +69,14 @@ func TestRead(t *testing.T) {
 	id, at := <-tid, <-mark
 	for _, size := range []int{0, 8, 100, 8 << 10} {
 		var s *Stack
-		for s == nil || s.Call != unix.SYS_READ {
-			s = wait(t, r, id, size)
+		for from := time.Now(); ; {
+			if s = wait(t, r, id, size); s.Call == unix.SYS_READ {
+				break
+			}
+			if time.Since(from) > 20*time.Second {
+				t.Fatalf("the thread does not read: call %d", s.Call)
+			}
+			time.Sleep(time.Millisecond) // with one P it may not have got to run
 		}
 		sp, _ := s.Regs.SP()
 		if pc, ok := s.Regs.PC(); !ok || pc == 0 {
@@ -149,6 +157,7 @@ func TestNeverTorn(t *testing.T) {
 	id, addr := <-tid, <-at
 	read, refused := 0, 0
 	for from := time.Now(); read < 500 && time.Since(from) < 30*time.Second || refused == 0 && time.Since(from) < time.Second; {
+		time.Sleep(50 * time.Microsecond) // with one P the thread would not get to run
 		s, err := r.Read(id, 32<<10)
 		if err != nil {
 			refused++

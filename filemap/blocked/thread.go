@@ -194,6 +194,8 @@ func (t *thread) abi() (perf.ABI, error) {
 		return 0, err
 	case len(auxv) == 0:
 		return 0, ErrKernel
+	case len(bytes.Trim(auxv, "\x00")) == 0: // exec has not written it yet
+		return 0, ErrRunning
 	case hasPageSize(auxv, 8):
 		return perf.ABI64, nil
 	case hasPageSize(auxv, 4):
