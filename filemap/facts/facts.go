@@ -56,6 +56,8 @@ type Band struct {
 	BuildIDs bool
 	// Unseen are the changes of memory that cannot be seen.
 	Unseen []string
+	// CompatUnseen is what sideband.Band.CompatUnseen reports.
+	CompatUnseen bool
 }
 
 // Options tell where to look.
@@ -121,7 +123,7 @@ func openBand(opt Options) Band {
 	if err != nil {
 		return Band{Err: err}
 	}
-	found := Band{CPUs: len(b.CPUs()), RingSize: b.RingSize(), BuildIDs: b.BuildIDs(), Unseen: b.Unseen()}
+	found := Band{CPUs: len(b.CPUs()), RingSize: b.RingSize(), BuildIDs: b.BuildIDs(), Unseen: b.Unseen(), CompatUnseen: b.CompatUnseen()}
 	found.Err = b.Close()
 	return found
 }

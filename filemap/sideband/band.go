@@ -102,6 +102,9 @@ type Band struct {
 	blind   bool // see Unseen
 	hotplug perf.Hotplug
 	files   watchedFiles
+	// probe is the type of events that are kprobes, 0 if there are none.
+	probe        uint32
+	compatUnseen bool
 }
 
 // Open opens a ring on every CPU that is on. From then on nothing is missed;
@@ -137,6 +140,7 @@ func Open(spaces *space.Spaces, opt Options) (*Band, error) {
 			b.History.log.vdso(opt.VDSO)
 		}
 	}
+	b.findProbes()
 	if err := b.openAll(); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
@@ -173,9 +177,11 @@ func (b *Band) openAll() error {
 func (b *Band) addRing(r *ring, since tracefs.Time) {
 	r.Begin(since)
 	b.rings = append(b.rings, r)
-	if soft := b.openTracepoints(r, since); soft != nil {
+	soft := b.openTracepoints(r, since)
+	if soft != nil {
 		b.rings = append(b.rings, soft)
 	}
+	b.openCompat(soft)
 }
 
 // Now is the time by the clock of the side band.

@@ -22,9 +22,10 @@
 //     come in the same rings. What they take away is unknown from the entry of the
 //     call on, until it is mapped or read again; what mremap moved is known at its
 //     new place from its return on, if nothing else changed meanwhile.
-//   - System calls of 32-bit processes are not traced by these: what such a
-//     process has mapped is never sure (space.Version.Unseen). A 64-bit process
-//     that enters the kernel as a 32-bit one does (int 0x80) is not noticed.
+//   - The tracepoints leave out 32-bit system calls. What a 32-bit process has
+//     mapped is never sure (space.Version.Unseen). Of a 64-bit process it is not
+//     either once it calls mremap or munmap that way (int 0x80), which kprobes report.
+//     On a kernel without kprobes such a call goes unseen (Band.CompatUnseen).
 //   - mprotect to what is not executable: not told. The file there is still the
 //     same, and no code runs there meanwhile.
 //   - Names are paths from the root of the process that maps

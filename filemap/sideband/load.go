@@ -152,6 +152,7 @@ var verbs = map[string]func(p *Player, t tracefs.Time, f *fields) error{
 	"unmap":   (*Player).unmapped,
 	"share":   numbers(func(h *History, t tracefs.Time, a, b int) { h.shared(a, b, t) }),
 	"unshare": number((*History).unshared),
+	"compat":  number((*History).compat),
 	"written": (*Player).written,
 	"found":   (*Player).found,
 	"read":    (*Player).read,
@@ -166,7 +167,7 @@ var verbs = map[string]func(p *Player, t tracefs.Time, f *fields) error{
 }
 
 // since2 are the changes that version 1 does not have.
-var since2 = map[string]bool{"unmap": true, "share": true, "written": true, "unseen": true, "whole": true, "stack": true, "nostack": true}
+var since2 = map[string]bool{"unmap": true, "share": true, "compat": true, "written": true, "unseen": true, "whole": true, "stack": true, "nostack": true}
 
 // number plays a change that is a process.
 func number(do func(h *History, pid int, t tracefs.Time)) func(*Player, tracefs.Time, *fields) error {

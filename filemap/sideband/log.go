@@ -29,6 +29,7 @@ import (
 //	unmap TIME PID START END              nothing is known there from then on
 //	share TIME PARENT CHILD               after the fork: with CLONE_VM
 //	unshare TIME PID                      it has memory of its own by then
+//	compat TIME PID                       it has called munmap or the like as a 32-bit process
 //	written TIME BUILDID NAME             since then the file may have been written
 //	found TIME AFTER PID MAPPING          at an address that was asked about
 //	exit TIME PID TID
@@ -51,7 +52,7 @@ import (
 // mappings: "all:12". COMM and NAME go to the end of the line and may be empty; they
 // are as package escape writes them.
 
-// Version 1 had no unmap, share, written, unseen, whole, stack and nostack: what is
+// Version 1 had no unmap, share, compat, written, unseen, whole, stack and nostack: what is
 // unmapped or moved went unseen.
 
 // LogMark is what logs of all versions begin with, LogHead what ours does.
@@ -121,6 +122,7 @@ func (l *logWriter) thread(pid, tid int, t tracefs.Time)       { l.whole("thread
 func (l *logWriter) seen(pid, tid int, t tracefs.Time)         { l.whole("seen", t, pid, tid) }
 func (l *logWriter) exit(pid, tid int, t tracefs.Time)         { l.whole("exit", t, pid, tid) }
 func (l *logWriter) gone(pid int, t tracefs.Time)              { l.whole("gone", t, pid) }
+func (l *logWriter) compat(pid int, t tracefs.Time)            { l.whole("compat", t, pid) }
 func (l *logWriter) loading(pid int, t tracefs.Time)           { l.whole("loading", t, pid) }
 func (l *logWriter) loaded(pid int, t tracefs.Time)            { l.whole("loaded", t, pid) }
 func (l *logWriter) sure(t tracefs.Time)                       { l.whole("sure", t) }

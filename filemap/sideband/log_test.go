@@ -26,13 +26,15 @@ func logged() (*History, *bytes.Buffer) {
 func happen(h *History, rnd *rand.Rand, t tracefs.Time) {
 	pid, other := 1+rnd.IntN(6), 1+rnd.IntN(6)
 	m := randomMapping(rnd)
-	switch rnd.IntN(22) {
+	switch rnd.IntN(23) {
 	case 21:
 		h.unshared(pid, t)
 	case 19:
 		h.Stack(1+rnd.IntN(20), t, []uint64{rnd.Uint64(), 0x401000, rnd.Uint64()}[:1+rnd.IntN(3)])
 	case 20:
 		h.LoseStacks(uint64(rnd.IntN(3)), max(0, t-tracefs.Time(rnd.IntN(20))), t)
+	case 22:
+		h.compat(pid, t)
 	case 0:
 		h.fork(pid, other, t)
 	case 1:

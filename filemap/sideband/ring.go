@@ -1,7 +1,10 @@
 package sideband
 
 import (
+	"errors"
 	"fmt"
+
+	"golang.org/x/sys/unix"
 
 	"ustack/tracefs/perf"
 	"ustack/tracefs/privilege"
@@ -14,6 +17,19 @@ type ring struct {
 	// History.Unsure.
 	soft     bool
 	features features
+}
+
+// add opens one more event of the CPU, whose records go to the ring.
+func (r *ring) add(e *perf.Event) error {
+	fd, err := e.Open(perf.OnCPU(r.CPU).Into(r.Ring))
+	if err != nil {
+		return err
+	}
+	if err := perf.Enable(fd); err != nil {
+		return errors.Join(err, unix.Close(fd))
+	}
+	r.Add(fd)
+	return nil
 }
 
 // newRing opens the ring of a CPU. If the kernel has not as much memory for us,

@@ -7,8 +7,6 @@ import (
 	"os"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"ustack/tracefs"
 	"ustack/tracefs/format"
 	"ustack/tracefs/instance"
@@ -69,7 +67,7 @@ var tracepointSpecs = []tracepointSpec{
 }
 
 // FilesPerCPU is how many files a Band has open for each CPU.
-const FilesPerCPU = 1 + 12 // perf's own records, and each of the tracepoints
+const FilesPerCPU = 1 + 12 + 2 // perf's own records, each of the tracepoints, and kprobes
 
 // Tracepoint is a tracepoint that reports what perf has no record for.
 type Tracepoint struct {
@@ -178,16 +176,8 @@ func (b *Band) newSoftRing(like *ring, tp *Tracepoint) (*ring, error) {
 
 // addTracepoint opens a tracepoint whose records go to a ring.
 func (b *Band) addTracepoint(r *ring, tp *Tracepoint) error {
-	fd, err := b.event(r, tp, r.Size()).Open(perf.OnCPU(r.CPU).Into(r.Ring))
-	if err != nil {
-		return err
-	}
-	if err := perf.Enable(fd); err != nil {
-		_ = unix.Close(fd)
-		return err
-	}
-	r.Add(fd)
-	return nil
+	e := b.event(r, tp, r.Size())
+	return r.add(&e)
 }
 
 // event is a tracepoint, not yet enabled, for a ring of a size.

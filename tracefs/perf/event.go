@@ -21,6 +21,10 @@ type Event struct {
 	// sampled. 0 is for an event that never happens, for the sake of the records
 	// beside it.
 	Tracepoint uint64
+	// Probe and Function are for a kprobe: each call of the kernel's function is
+	// sampled. Probe is what ProbeType returns.
+	Probe    uint32
+	Function string
 	// Filter has the kernel leave out hits that do not match
 	// (Documentation/trace/events.rst, "Event filtering").
 	Filter string
@@ -94,6 +98,9 @@ func (e *Event) attributes() *unix.PerfEventAttr {
 	if e.Tracepoint != 0 {
 		attr.Type, attr.Config, attr.Sample = unix.PERF_TYPE_TRACEPOINT, e.Tracepoint, 1
 	}
+	if e.Probe != 0 {
+		attr.Type, attr.Config, attr.Sample = e.Probe, 0, 1
+	}
 	if e.Wakeup > 0 {
 		attr.Bits |= unix.PerfBitWatermark
 		attr.Wakeup = uint32(e.Wakeup)
@@ -144,7 +151,17 @@ func (e *Event) sampled(attr *unix.PerfEventAttr) {
 // perf_event_open(2), see Refusal, or wraps ErrFilter.
 func (e Event) Open(at Place) (fd int, err error) {
 	defer privilege.Raise(privilege.Perf).Lower()
-	if fd, err = unix.PerfEventOpen(e.attributes(), at.tid, at.cpu, -1, unix.PERF_FLAG_FD_CLOEXEC); err != nil {
+	attr := e.attributes()
+	var function *byte
+	if e.Probe != 0 {
+		if function, err = unix.BytePtrFromString(e.Function); err != nil {
+			return -1, err
+		}
+		attr.Ext1 = uint64(uintptr(unsafe.Pointer(function))) // kprobe_func
+	}
+	fd, err = unix.PerfEventOpen(attr, at.tid, at.cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	runtime.KeepAlive(function)
+	if err != nil {
 		return -1, err
 	}
 	if e.Filter != "" {

@@ -96,6 +96,7 @@ func run() {
 	if err := makeCopies(); err != nil {
 		say("FAIL: %v", err)
 	}
+	tryTests()
 	tryLive()
 	tryClean()
 	var all []*exec.Cmd

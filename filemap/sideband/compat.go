@@ -1,0 +1,83 @@
+package sideband
+
+import (
+	"os"
+	"runtime"
+
+	"ustack/tracefs"
+	"ustack/tracefs/perf"
+)
+
+// A 64-bit process of x86 can enter the kernel as a 32-bit one does (int 0x80). The
+// tracepoints of system calls leave such calls out (arch_trace_is_compat_syscall in
+// arch/x86/include/asm/ftrace.h), and that of all calls does not say which kind they
+// are, and slows each of them. But the kernel has separate functions for them, and a
+// kprobe there costs nothing until one is called.
+
+// compatCalls are the functions of 32-bit system calls that move or remove code
+// (arch/x86/entry/syscalls/syscall_32.tbl). mmap is not among them: perf reports all
+// code that is mapped.
+var compatCalls = []string{"__ia32_sys_mremap", "__ia32_sys_munmap"}
+
+// mayBeCompat reports whether a 64-bit process can make 32-bit system calls:
+// CONFIG_IA32_EMULATION (arch/x86/entry/vdso/vdso32-setup.c).
+func mayBeCompat() bool {
+	if runtime.GOARCH != "amd64" {
+		return false
+	}
+	_, err := os.Stat("/proc/sys/abi/vsyscall32")
+	return err == nil
+}
+
+// findProbes looks for what openCompat needs.
+func (b *Band) findProbes() {
+	if len(b.opt.Tracepoints) == 0 || !mayBeCompat() {
+		return // without tracepoints no name is sure
+	}
+	var err error
+	if b.probe, err = perf.ProbeType(b.opt.Sys); err != nil {
+		b.compatUnseen = true
+	}
+}
+
+// openCompat opens kprobes at the functions, whose records go to the soft ring of a
+// CPU, nil if it has none.
+func (b *Band) openCompat(soft *ring) {
+	if b.probe == 0 {
+		return
+	}
+	for _, name := range compatCalls {
+		if soft == nil || soft.add(b.compatEvent(soft, name)) != nil {
+			b.compatUnseen = true
+		}
+	}
+}
+
+// compatEvent is a kprobe, not yet enabled.
+func (b *Band) compatEvent(r *ring, function string) *perf.Event {
+	return &perf.Event{Probe: b.probe, Function: function, Raw: true, Disabled: true, CountLost: r.features.lost,
+		Clock: b.clock, Wakeup: r.Size() / 4}
+}
+
+// isCompat reports whether a sample is of a kprobe: its number is of no tracepoint that
+// is open.
+func (b *Band) isCompat(r *perf.Record, tp *Tracepoint) bool {
+	const number = 2 // bytes
+	return tp == nil && b.probe != 0 && len(r.Raw) >= number
+}
+
+// CompatUnseen reports whether 32-bit system calls of 64-bit processes go unseen: the
+// kernel takes them and has no kprobes for us.
+func (b *Band) CompatUnseen() bool { return b.compatUnseen }
+
+// compat notes that a process changes its mappings by a 32-bit system call. Its
+// arguments are not known, so nothing of the process is sure from then on.
+func (h *History) compat(pid int, t tracefs.Time) {
+	if s := h.Spaces.Space(pid); s != nil {
+		if v := s.At(t); v != nil && v.Unseen {
+			return // a 32-bit process, say
+		}
+	}
+	h.log.compat(pid, t)
+	h.each(pid, func(pid int) { h.Spaces.Unseen(pid, t) })
+}

@@ -1,0 +1,147 @@
+package sideband
+
+import (
+	"encoding/binary"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// Where the program that int80Program makes maps itself once more.
+const int80Addr = 0x20000000
+
+// int80Program is a 64-bit program that maps its own file, says so, waits, makes a
+// system call as a 32-bit program would (int 0x80), says so, and waits.
+func int80Program(call, b, c, d, s, di uint32) []byte {
+	const base, head, path = 0x400000, 64 + 56, "/proc/self/exe\x00"
+	word := binary.LittleEndian.AppendUint32
+	var code []byte
+	op := func(opcode []byte, imm ...uint32) {
+		code = append(code, opcode...)
+		for _, v := range imm {
+			code = word(code, v)
+		}
+	}
+	const ax, cx, dx, bx, si, reg, r10 = "\xb8", "\xb9", "\xba", "\xbb", "\xbe", "\xbf", "\x41\xba" // mov $imm
+	mov := func(to string, v uint32) { op([]byte(to), v) }
+	syscall := func() { op([]byte{0x0f, 0x05}) }
+	talk := func(call, fd uint32) { // of one byte of the stack
+		mov(ax, call)
+		mov(reg, fd)
+		op([]byte{0x48, 0x89, 0xe6}) // mov %rsp,%rsi
+		mov(dx, 1)
+		syscall()
+	}
+	mov(ax, 2) // open
+	mov(reg, base+head)
+	mov(si, 0)
+	syscall()
+	op([]byte{0x41, 0x89, 0xc0}) // mov %eax,%r8d
+	mov(ax, 9)                   // mmap
+	mov(reg, int80Addr)
+	mov(si, 4096)
+	mov(dx, 5)     // PROT_READ|PROT_EXEC
+	mov(r10, 0x12) // MAP_PRIVATE|MAP_FIXED
+	op([]byte{0x45, 0x31, 0xc9})
+	syscall()
+	talk(1, 1)
+	talk(0, 0)
+	mov(ax, call)
+	mov(bx, b)
+	mov(cx, c)
+	mov(dx, d)
+	mov(si, s)
+	mov(reg, di)
+	op([]byte{0xcd, 0x80})
+	talk(1, 1)
+	talk(0, 0)
+	mov(ax, 231) // exit_group
+	mov(reg, 0)
+	syscall()
+
+	out := make([]byte, head)
+	copy(out, "\x7fELF\x02\x01\x01")
+	le := binary.LittleEndian
+	le.PutUint16(out[16:], 2)  // ET_EXEC
+	le.PutUint16(out[18:], 62) // EM_X86_64
+	le.PutUint32(out[20:], 1)
+	le.PutUint64(out[24:], base+head+uint64(len(path)))
+	le.PutUint64(out[32:], 64)
+	le.PutUint16(out[52:], 64)
+	le.PutUint16(out[54:], 56)
+	le.PutUint16(out[56:], 1)
+	le.PutUint32(out[64:], 1) // PT_LOAD
+	le.PutUint32(out[68:], 5)
+	le.PutUint64(out[80:], base)
+	le.PutUint64(out[88:], base)
+	size := uint64(head + len(path) + len(code))
+	le.PutUint64(out[96:], size)
+	le.PutUint64(out[104:], size)
+	le.PutUint64(out[112:], 4096)
+	return append(append(out, path...), code...)
+}
+
+// TestInt80: what a 64-bit process unmaps or moves by a system call of 32-bit
+// processes is not known to be there any more.
+func TestInt80(t *testing.T) {
+	if runtime.GOARCH != "amd64" || !mayBeCompat() {
+		t.Skip("this machine has no int 0x80")
+	}
+	b, _ := openBand(t, Options{})
+	if b.CompatUnseen() {
+		t.Skip("the kernel has no kprobes (CONFIG_KPROBE_EVENTS)")
+	}
+	const move, there = 163, 0x30000000
+	for what, program := range map[string][]byte{
+		"munmap": int80Program(91, int80Addr, 4096, 0, 0, 0),
+		"mremap": int80Program(move, int80Addr, 4096, 4096, 3, there), // MREMAP_MAYMOVE|MREMAP_FIXED
+		"getpid": int80Program(20, 0, 0, 0, 0, 0),
+	} {
+		t.Run(what, func(t *testing.T) {
+			name := filepath.Join(t.TempDir(), "int80")
+			if err := os.WriteFile(name, program, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command(name)
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				_ = in.Close()
+				_ = cmd.Wait()
+			}()
+			look := func() (found, late bool) {
+				t.Helper()
+				if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
+					t.Fatal(err)
+				}
+				now := b.Now()
+				if _, err := b.Drain(); err != nil {
+					t.Fatal(err)
+				}
+				p, ok := b.History.Lookup(cmd.Process.Pid, int80Addr+0x10, now)
+				return ok && p.Mapping.File.Name == name, p.Late
+			}
+			if found, late := look(); !found || late {
+				t.Fatalf("before: found %t, late %t", found, late)
+			}
+			if _, err := in.Write([]byte("x")); err != nil {
+				t.Fatal(err)
+			}
+			if found, late := look(); found && late != (what != "getpid") {
+				t.Errorf("after: found %t, late %t", found, late)
+			}
+		})
+	}
+}
