@@ -178,6 +178,13 @@ func isDisk(system *unix.Statfs_t) bool {
 	return false
 }
 
+// Local reports whether a file is on a file system whose files only this kernel
+// changes, and of which no server is asked. A server may be asked for that.
+func Local(fd int) bool {
+	var system unix.Statfs_t
+	return unix.Fstatfs(fd, &system) == nil && (isDisk(&system) || system.Type == unix.OVERLAYFS_SUPER_MAGIC)
+}
+
 // File is a file that is read with a time limit, if need be. It may be used by
 // several goroutines.
 type File struct {

@@ -234,5 +234,6 @@ func (b *Band) Close() error {
 		err = errors.Join(err, r.Close())
 	}
 	b.rings = nil
+	b.files.stamps.close()
 	return err
 }

@@ -20,11 +20,10 @@ import (
 // files are watched, and one that is written loses its ID from the time on at which
 // it was known last not to have been.
 //
-// This is not seen of files that cannot be watched (watch.Reason: those of network
-// file systems, or with several names), of those that are written through a shared
-// mapping, which inotify(7) does not report, and of those that have another file at
-// their path by now: these can be written only by who has them open. A file that was
-// made after the mapping is such another one.
+// Two things show it: the file's times, which are compared on each Drain (see stamps),
+// and inotify(7), by which a file is watched at its path. Neither is there for files
+// of network file systems, and of processes that had ended when their mapping was
+// heard of, if the file is not at its path here.
 
 // FileWatcher watches files that are mapped (watch.Watcher is one). What it finds
 // has to be passed to Written.Changed.
@@ -92,6 +91,7 @@ type watchedFiles struct {
 	by    map[procmap.FileID][]watchedFile
 	// checked is the time until which it is known what was written.
 	checked tracefs.Time
+	stamps  stamps
 }
 
 // watchFile watches the file of a mapping that was made at t.
@@ -100,13 +100,16 @@ func (b *Band) watchFile(pid int, m *procmap.Mapping, t tracefs.Time) {
 	if b.opt.Watcher == nil || m.Kind != procmap.File || m.BuildID.IsZero() || inKernel(m.Name) {
 		return
 	}
-	at, ok := statIn(pid, m.Name)
+	in := pid
+	at, ok := statIn(in, m.Name)
 	if !ok { // the process may have ended
-		pid = os.Getpid()
-		at, ok = statIn(pid, m.Name)
+		in = os.Getpid()
+		at, ok = statIn(in, m.Name)
 	}
-	f := watchedFile{mappedFile: mappedFile{m.Name, m.BuildID}, pid: pid, at: at, mapped: t}
-	if !ok || w.known[f.as()] || at.born.After(wall(t, b.clock).Add(coarse)) { // after: it has taken the file's place
+	f := watchedFile{mappedFile: mappedFile{m.Name, m.BuildID}, pid: in, at: at, mapped: t}
+	found := ok && !at.born.After(wall(t, b.clock).Add(coarse)) // after: it has taken the file's place
+	b.stamp(pid, &f, m, t, found)
+	if !found || w.known[f.as()] {
 		return
 	}
 	if w.known == nil || len(w.known) >= maxFiles {
@@ -137,6 +140,7 @@ type pathFile struct {
 	id      procmap.FileID
 	born    time.Time // zero where the file system does not know
 	changed time.Time
+	written time.Time
 }
 
 // same reports whether both are one file: an inode's number is used again.
@@ -144,14 +148,23 @@ func (f pathFile) same(o pathFile) bool { return f.id == o.id && f.born.Equal(o.
 
 // statIn looks at the file that a process has at a path.
 func statIn(pid int, name string) (f pathFile, ok bool) {
+	return statAt(unix.AT_FDCWD, rootPath(pid, name), 0)
+}
+
+// statFD looks at a file that is open. A server is not asked.
+func statFD(fd int) (f pathFile, ok bool) {
+	return statAt(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC)
+}
+
+func statAt(dir int, path string, flags int) (f pathFile, ok bool) {
 	var st unix.Statx_t
-	const want = unix.STATX_TYPE | unix.STATX_INO | unix.STATX_CTIME | unix.STATX_BTIME
-	err := unix.Statx(unix.AT_FDCWD, "/proc/"+strconv.Itoa(pid)+"/root"+name, 0, want, &st)
-	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+	const want = unix.STATX_TYPE | unix.STATX_INO | unix.STATX_CTIME | unix.STATX_MTIME | unix.STATX_BTIME
+	if unix.Statx(dir, path, flags, want, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return pathFile{}, false
 	}
 	f.id = procmap.FileID{Dev: procmap.Dev{Major: st.Dev_major, Minor: st.Dev_minor}, Inode: st.Ino}
 	f.changed = time.Unix(st.Ctime.Sec, int64(st.Ctime.Nsec))
+	f.written = time.Unix(st.Mtime.Sec, int64(st.Mtime.Nsec))
 	if st.Mask&unix.STATX_BTIME != 0 {
 		f.born = time.Unix(st.Btime.Sec, int64(st.Btime.Nsec))
 	}
@@ -161,12 +174,12 @@ func statIn(pid int, name string) (f pathFile, ok bool) {
 // checkWritten takes the build IDs from the files that were written since it was
 // checked last.
 func (b *Band) checkWritten() {
-	if b.opt.Watcher == nil || len(b.files.known) == 0 {
+	if b.opt.Watcher == nil {
 		return
 	}
 	now := b.Now()
 	b.opt.Watcher.Drain()
-	var list []mappedFile
+	list := b.changedFiles()
 	for _, id := range b.opt.Written.take() {
 		files := b.files.by[id]
 		delete(b.files.by, id)

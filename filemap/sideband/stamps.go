@@ -1,0 +1,247 @@
+package sideband
+
+import (
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap/bounded"
+	"ustack/filemap/elfid"
+	"ustack/filemap/openfile"
+	"ustack/filemap/procmap"
+	"ustack/filemap/space"
+	"ustack/tracefs"
+)
+
+// inotify(7) reports a write under the name by which the file was opened for it, and
+// not at all one through AIO or a shared mapping. So the times of the files that are
+// mapped are compared, too, on each Drain: the kernel sets them for a write of any
+// kind before it changes the file (file_update_time in fs/inode.c).
+//
+// Two writes remain that no time shows. Through a shared mapping only the first write
+// to a page sets the times, and the next one after the page was written back: a page
+// that was dirty before the file was mapped as code can change again unseen. And on
+// kernels before 6.13, whose file times are those of ticks, a write in the tick of the
+// one before it, of code alone: the build ID is read again.
+
+// stamped is a file that is mapped, held by a descriptor of its path (O_PATH), so
+// that it is this file whatever has its names.
+type stamped struct {
+	mappedFile
+	fd int
+	at pathFile
+	// young: the file had just been changed when at was read, so that another
+	// change may have the same time.
+	young bool
+}
+
+// stamps are the files whose times are compared.
+type stamps struct {
+	by map[watchedAs]*stamped
+	// lost are files whose build IDs are not known to be right any more.
+	lost []mappedFile
+	// sweep is when to let go of the files that no process has mapped.
+	sweep time.Time
+}
+
+const (
+	// maxStamped bounds the files that are held, stampedShare is the part of all
+	// descriptors that they may take.
+	maxStamped, stampedShare = 1 << 12, 4
+	// sweepEvery is how long a file system can be held that was mapped from:
+	// it cannot be unmounted. sweepCost is the part of all time that looking for
+	// such files takes at most.
+	sweepEvery, sweepCost = time.Second, 1.0 / 200
+)
+
+// roomForStamps is how many files may be held.
+func roomForStamps() int {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return 0
+	}
+	return int(min(limit.Cur/stampedShare, maxStamped))
+}
+
+// stamp begins to compare the times of the file of a mapping that was made at t. f is
+// what is at its path; found is false if that is nothing, or another file.
+func (b *Band) stamp(pid int, f *watchedFile, m *procmap.Mapping, t tracefs.Time, found bool) {
+	s := &b.files.stamps
+	if found && s.by[f.as()] != nil || len(s.by) >= roomForStamps() {
+		return
+	}
+	if b.completer.calls == nil {
+		b.completer.calls = bounded.New(0)
+	}
+	held := &heldFile{pid: pid, m: *m, made: wall(t, b.clock), fd: -1}
+	if found {
+		held.path, held.is = rootPath(f.pid, f.name), f.at
+	}
+	if err := b.completer.calls.Do(held.open); err != nil {
+		held.leave()
+		return
+	}
+	if held.fd < 0 {
+		return
+	}
+	as := watchedAs{f.mappedFile, held.at.id, held.at.born.UnixNano()}
+	switch {
+	case held.changed:
+		_ = unix.Close(held.fd) // of a path
+		s.lost = append(s.lost, f.mappedFile)
+		b.files.checked = min(b.files.checked, t)
+	case s.by[as] != nil:
+		_ = unix.Close(held.fd)
+	default:
+		if s.by == nil {
+			s.by = make(map[watchedAs]*stamped)
+		}
+		s.by[as] = &stamped{mappedFile: f.mappedFile, fd: held.fd, at: held.at, young: held.young}
+	}
+}
+
+// rootPath is a path as a process has it.
+func rootPath(pid int, name string) string { return "/proc/" + strconv.Itoa(pid) + "/root" + name }
+
+// heldFile is a file to be held, and what came of it. Opening it may be given up, and
+// goes on then.
+type heldFile struct {
+	pid  int
+	m    procmap.Mapping
+	made time.Time
+	path string // "" if the file is not at its path
+	is   pathFile
+
+	fd             int // negative if it cannot be held
+	at             pathFile
+	changed, young bool
+
+	over atomic.Bool // open has come to its end, or is left alone
+}
+
+// leave is called by who opens the file, and by who does not wait for that any more:
+// the second one lets go of the file.
+func (h *heldFile) leave() {
+	if !h.over.CompareAndSwap(false, true) && h.fd >= 0 {
+		_ = unix.Close(h.fd) // of a path
+	}
+}
+
+// open opens the file: the one that the process has mapped, or else what is at its
+// path and was there before. A file that may have changed since it was mapped is
+// looked into.
+func (h *heldFile) open() {
+	h.find()
+	h.leave()
+}
+
+func (h *heldFile) find() {
+	mapped := fmt.Sprintf("/proc/%d/map_files/%x-%x", h.pid, h.m.Start, h.m.End)
+	if !h.try(mapped) && (h.path == "" || !h.try(h.path)) {
+		return
+	}
+	// The times of file systems are coarse: what they do not decide, the ID does.
+	if !h.at.changed.Before(h.made.Add(-coarse)) {
+		h.changed = h.at.written.After(h.made) || !hasID(h.fd, h.m.BuildID)
+	}
+	h.young = !h.at.changed.Before(time.Now().Add(-coarse))
+}
+
+// try opens a file by its path alone and reads its times. The process may have
+// mapped something else meanwhile: a file that is not at the path has to have the ID.
+func (h *heldFile) try(path string) (ok bool) {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	if h.at, ok = statFD(fd); ok && openfile.Local(fd) {
+		if h.path != "" && h.at.same(h.is) || path != h.path && hasID(fd, h.m.BuildID) {
+			h.fd = fd
+			return true
+		}
+	}
+	_ = unix.Close(fd) // of a path
+	return false
+}
+
+// hasID reports whether a file that is held has a build ID, and did not change while
+// it was read.
+func hasID(fd int, want elfid.ID) bool {
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil {
+		return false
+	}
+	id, ok := readID(fd, versionOf(&st))
+	return ok && id == want
+}
+
+// changedFiles are the files that were changed since they were looked at last.
+func (b *Band) changedFiles() []mappedFile {
+	s := &b.files.stamps
+	list := s.lost
+	s.lost = nil
+	for as, f := range s.by {
+		if !f.check() {
+			list = append(list, f.mappedFile)
+			s.drop(as)
+		}
+	}
+	b.sweepStamps(time.Now())
+	return list
+}
+
+// check reports whether a file is what it was. New permissions or names set the time
+// of the change of a file, but not that of a write; a program can set that one back.
+func (f *stamped) check() bool {
+	now, ok := statFD(f.fd)
+	switch {
+	case !ok || !now.written.Equal(f.at.written):
+		return false
+	case now.changed.Equal(f.at.changed) && !f.young:
+		return true
+	}
+	f.at, f.young = now, !now.changed.Before(time.Now().Add(-coarse))
+	return hasID(f.fd, f.id)
+}
+
+func (s *stamps) drop(as watchedAs) {
+	_ = unix.Close(s.by[as].fd) // of a path
+	delete(s.by, as)
+}
+
+// sweepStamps lets go of the files that no process has mapped, now and then.
+func (b *Band) sweepStamps(now time.Time) {
+	s := &b.files.stamps
+	if now.Before(s.sweep) || len(s.by) == 0 {
+		return
+	}
+	used := make(map[*space.File]bool)
+	b.History.Spaces.Snapshot().Each(func(sp *space.Space) bool {
+		if v := sp.At(b.drained); v != nil {
+			for m := range v.Mappings.All() {
+				used[m.File] = true
+			}
+		}
+		return true
+	})
+	names := make(map[mappedFile]bool, len(used))
+	for f := range used {
+		names[mappedFile{f.Name, f.BuildID}] = true
+	}
+	for as := range s.by {
+		if !names[as.mappedFile] {
+			s.drop(as)
+		}
+	}
+	s.sweep = now.Add(max(sweepEvery, time.Duration(float64(time.Since(now))/sweepCost)))
+}
+
+// close lets go of all.
+func (s *stamps) close() {
+	for as := range s.by {
+		s.drop(as)
+	}
+}
