@@ -5,6 +5,7 @@ package callsite
 import (
 	"bytes"
 	"debug/elf"
+	"encoding/binary"
 )
 
 // Longest is how many bytes of code the longest call has.
@@ -35,6 +36,26 @@ func Ends(m elf.Machine, code []byte) bool {
 		if code[Longest-n] == 0xff && code[Longest-n+1]>>3&7 == 2 && modRMLength(code[Longest-n+1:]) == n-1 {
 			return true
 		}
+	}
+	return false
+}
+
+// Syscall reports whether code ends in a system call: a thread that is in it, or is
+// about to return from it, is at the address after it. code is what stands before
+// the address.
+func Syscall(m elf.Machine, code []byte) bool {
+	if m == elf.EM_AARCH64 {
+		if len(code) < 4 {
+			return false
+		}
+		return binary.LittleEndian.Uint32(code[len(code)-4:])&0xffe0001f == 0xd4000001 // svc
+	}
+	if m != elf.EM_X86_64 && m != elf.EM_386 || len(code) < 2 {
+		return false
+	}
+	switch string(code[len(code)-2:]) {
+	case "\x0f\x05", "\x0f\x34", "\xcd\x80": // syscall, sysenter, int $0x80
+		return true
 	}
 	return false
 }

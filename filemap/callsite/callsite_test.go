@@ -39,6 +39,29 @@ func TestEnds(t *testing.T) {
 	}
 }
 
+func TestSyscall(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		m    elf.Machine
+		code []byte
+		want bool
+	}{
+		{"syscall", elf.EM_X86_64, []byte{0x90, 0x0f, 0x05}, true},
+		{"int $0x80", elf.EM_386, []byte{0xcd, 0x80}, true},
+		{"sysenter", elf.EM_386, []byte{0x0f, 0x34}, true},
+		{"ret", elf.EM_X86_64, []byte{0x0f, 0x05, 0xc3}, false},
+		{"nothing", elf.EM_X86_64, nil, false},
+		{"svc #0", elf.EM_AARCH64, []byte{0, 0, 1, 0, 0, 0xd4}, true},
+		{"brk #0", elf.EM_AARCH64, []byte{0, 0, 0x20, 0xd4}, false},
+		{"too short", elf.EM_AARCH64, []byte{0, 0, 0xd4}, false},
+		{"of another machine", elf.EM_RISCV, []byte{0x0f, 0x05}, false},
+	} {
+		if got := Syscall(c.m, c.code); got != c.want {
+			t.Errorf("%s: %v, want %v", c.what, got, c.want)
+		}
+	}
+}
+
 func TestSigreturn(t *testing.T) {
 	for _, c := range []struct {
 		m    elf.Machine

@@ -101,6 +101,12 @@ func (c *code) call(offset uint64) (addr uint64, ok bool) {
 	return c.image.Address(offset - 1)
 }
 
+// afterSyscall reports whether a system call is before an offset.
+func (c *code) afterSyscall(offset uint64) bool {
+	text, err := c.image.Code(offset, min(offset, callsite.Longest))
+	return err == nil && callsite.Syscall(c.image.Machine, text)
+}
+
 // start is the call before a return address, if that of the function that a
 // thread begins with.
 func (c *code) start(offset uint64) (callsite.Start, bool) {

@@ -105,7 +105,8 @@ const (
 	// cover the place.
 	Stripped
 	// NoSymbol: the full symbol table has nothing at the place, such as a
-	// linker's stub (PLT).
+	// linker's stub (PLT). Or the thread was where a function begins, after a
+	// system call that ends the one before: it may be in either.
 	NoSymbol
 	// JIT: code in memory without a file, and no map of the program's has it.
 	JIT

@@ -222,6 +222,9 @@ func (p *proof) untouched(inner Place) bool {
 		return false
 	}
 	p.goal = p.inner.function(addr)
+	if inner.Ran && p.goal != nil && p.goal.Start == addr && p.inner.afterSyscall(inner.Offset) {
+		return false // it may be in the function before
+	}
 	return p.goal != nil && !p.goal.Signal && (p.missing == nil || !p.is(p.goal)) && p.inner.intact(p.goal, p.goal.At(addr))
 }
 

@@ -176,6 +176,7 @@ func (s *source) name(offset uint64, ran bool) *Name {
 	}
 	s.load()
 	at := offset
+	innermost := ran
 	ran = ran || s.trampoline(offset)
 	if !ran {
 		if at == 0 {
@@ -193,6 +194,8 @@ func (s *source) name(offset uint64, ran bool) *Name {
 		start, ok = low, true
 	}
 	switch {
+	case innermost && ok && s.entered(offset, addr-start):
+		*n = Name{Reason: NoSymbol}
 	case !ran && !s.returns(offset) && n.Function != goexit && (ok || !s.isGo):
 		*n = Name{Reason: NotACall}
 	case ok:
@@ -203,6 +206,14 @@ func (s *source) name(offset uint64, ran bool) *Name {
 		*n = Name{Reason: Stripped}
 	}
 	return n
+}
+
+// entered reports whether a thread that is at the beginning of a function may be in
+// the one before, whose last instruction is a system call.
+func (s *source) entered(offset, into uint64) bool {
+	x := s.bin.image
+	code, err := x.Code(offset, min(offset, callsite.Longest))
+	return into == 0 && err == nil && callsite.Syscall(x.Machine, code)
 }
 
 // goexit is where goroutines return to in the end: behind its first
