@@ -6,6 +6,7 @@ package bounded
 
 import (
 	"errors"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -36,6 +37,7 @@ const (
 // goroutines. The zero value is not ready: see New.
 type Calls struct {
 	wait time.Duration
+	idle *pool
 
 	mu     sync.Mutex
 	slow   int           // calls that have not come back
@@ -48,45 +50,59 @@ func New(wait time.Duration) *Calls {
 	if wait <= 0 {
 		wait = DefaultWait
 	}
-	return &Calls{wait: wait, left: waits * wait, filled: time.Now()}
+	c := &Calls{wait: wait, left: waits * wait, filled: time.Now(), idle: new(pool)}
+	runtime.AddCleanup(c, (*pool).end, c.idle)
+	return c
 }
 
-// Do calls fn in a goroutine of its own and waits for it. After an error fn may
+// Do calls fn in another goroutine and waits for it. After an error fn may
 // still run, or run later: it must use no memory that the caller uses again.
 func (c *Calls) Do(fn func()) error {
 	start := time.Now()
 	if !c.mayBegin(start) {
 		return ErrRefused
 	}
-	done, given := make(chan struct{}), false // given up: under c.mu
-	go func() {
-		fn()
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if given {
-			c.slow--
-		}
-		close(done)
-	}()
-	timer := time.NewTimer(c.wait)
-	defer timer.Stop()
+	w := c.idle.take()
+	w.calls <- call{fn, c}
+	w.timer.Reset(c.wait)
 	select {
-	case <-done:
-		c.charge(time.Since(start))
-		return nil
-	case <-timer.C:
+	case <-w.done:
+	case <-w.timer.C:
+		if c.giveUp(w, start) {
+			return ErrSlow
+		}
+		<-w.done
 	}
+	w.timer.Stop()
+	c.idle.keep(w)
+	c.charge(time.Since(start))
+	return nil
+}
+
+// giveUp leaves the call of a worker alone, unless it came back at the last moment.
+func (c *Calls) giveUp(w *worker, start time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.left -= time.Since(start)
-	select {
-	case <-done:
-		return nil
-	default:
+	if w.back {
+		return false
 	}
-	given = true
+	c.left -= time.Since(start)
 	c.slow++
-	return ErrSlow
+	w.givenUp = true
+	return true
+}
+
+// comeBack notes that the call of a worker has come back, and reports whether its
+// caller waits for that.
+func (c *Calls) comeBack(w *worker) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if w.givenUp {
+		c.slow--
+		return false
+	}
+	w.back = true
+	return true
 }
 
 // mayBegin reports whether one more call may be made.

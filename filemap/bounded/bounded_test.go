@@ -2,6 +2,7 @@ package bounded
 
 import (
 	"errors"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -90,6 +91,82 @@ func TestConcurrent(t *testing.T) {
 	}
 	all.Wait()
 	close(release)
+}
+
+// TestOneWorker: calls that come back are made by one worker, and take no memory. One
+// that does not keeps its own, and is not taken for a later one when it does.
+func TestOneWorker(t *testing.T) {
+	c := New(never)
+	n := 0
+	count := func() { n++ }
+	if allocs := testing.AllocsPerRun(100, func() {
+		if err := c.Do(count); err != nil {
+			t.Error(err)
+		}
+	}); allocs != 0 || n != 101 || len(c.idle.idle) != 1 {
+		t.Errorf("%d calls take %v allocations each, and leave %d workers", n, allocs, len(c.idle.idle))
+	}
+	first := c.idle.idle[0]
+	c.wait = time.Millisecond
+	release := make(chan struct{})
+	if err := c.Do(func() { <-release }); !errors.Is(err, ErrSlow) {
+		t.Fatal(err)
+	}
+	c.wait = never
+	for i := range 100 {
+		n = 0
+		if err := c.Do(count); err != nil || n != 1 {
+			t.Fatalf("%d calls, %v", n, err)
+		}
+		if i == 0 {
+			close(release)
+		}
+	}
+	if len(c.idle.idle) != 1 || c.idle.idle[0] == first {
+		t.Errorf("%d workers wait, the slow one too", len(c.idle.idle))
+	}
+	await(t, "the slow call comes back", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.slow == 0
+	})
+}
+
+// TestWorkersEnd: workers end with the Calls that they wait for, or if there are too
+// many.
+func TestWorkersEnd(t *testing.T) {
+	const many = 50
+	before := runtime.NumGoroutine()
+	var all, made sync.WaitGroup
+	made.Add(3 * many)
+	release := make(chan struct{})
+	for range many {
+		c := New(never)
+		for range 3 {
+			all.Go(func() {
+				if err := c.Do(func() { made.Done(); <-release }); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	made.Wait()
+	close(release)
+	all.Wait()
+	await(t, "the workers end", func() bool {
+		runtime.GC()
+		return runtime.NumGoroutine() <= before
+	})
+}
+
+// await waits for something that comes soon.
+func await(t *testing.T, what string, come func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !come(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
 }
 
 func BenchmarkDo(b *testing.B) {

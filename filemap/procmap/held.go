@@ -1,7 +1,6 @@
 package procmap
 
 import (
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -21,10 +20,11 @@ import (
 // middle of an exec gives it within microseconds, unless it is held up.
 const openWait = 250 * time.Millisecond
 
-// opening opens the memory of a process, in a goroutine of its own.
+// opening opens the memory of a process, in another goroutine.
 type opening struct {
-	path string
 	proc string
+	path []byte
+	call func() // run, made once
 	fd   int
 	err  error
 	// state: the one who changes it first from 0 decides whose the descriptor is.
@@ -37,11 +37,16 @@ const (
 	givenUp
 )
 
+func newOpening(proc string) *opening {
+	o := &opening{proc: proc}
+	o.call = o.run
+	return o
+}
+
 func (o *opening) run() {
 	defer o.back.Store(true)
 	defer privilege.RaiseIn(o.proc).Lower()
-	path := []byte(o.path)
-	o.fd, o.err = openPath(&path)
+	o.fd, o.err = openPath(&o.path)
 	if !o.state.CompareAndSwap(0, opened) && o.err == nil {
 		_ = unix.Close(o.fd)
 	}
@@ -56,9 +61,20 @@ func (r *Reader) openMaps(pid int) (int, error) {
 		}
 		delete(r.held, pid)
 	}
-	o := &opening{proc: r.opt.Proc, path: r.opt.Proc + "/" + strconv.Itoa(pid) + "/maps"}
-	err := r.opens.Do(o.run)
-	if err == nil || !o.state.CompareAndSwap(0, givenUp) {
+	o := r.opening
+	if r.opening = nil; o == nil { // the last call may still go on
+		o = newOpening(r.opt.Proc)
+	}
+	o.path = appendPath(o.path[:0], o.proc, pid, "maps")
+	o.state.Store(0)
+	o.back.Store(false)
+	err := r.opens.Do(o.call)
+	if err == nil {
+		fd, err := o.fd, o.err
+		r.opening = o // the call has come back: nothing else uses it
+		return fd, err
+	}
+	if !o.state.CompareAndSwap(0, givenUp) {
 		return o.fd, o.err
 	}
 	if err == bounded.ErrSlow {

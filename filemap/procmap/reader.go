@@ -79,11 +79,12 @@ type Reader struct {
 	numbers []entry
 	// kernel are the kernel threads that were seen, with the inode numbers of
 	// their folders.
-	kernel map[int]uint64
-	mounts mounts
-	ask    bool // for all build IDs, whatever is remembered
-	opens  *bounded.Calls
-	held   map[int]*opening // the calls that have not come back, by PID
+	kernel  map[int]uint64
+	mounts  mounts
+	ask     bool // for all build IDs, whatever is remembered
+	opens   *bounded.Calls
+	opening *opening         // used again for each call that comes back
+	held    map[int]*opening // the calls that have not come back, by PID
 }
 
 // NewReader finds out what the kernel can do and returns a Reader. It fails if
@@ -171,8 +172,13 @@ func (r *Reader) openOf(pid int, name string) (int, error) {
 
 // setPath makes path that of a file in the folder of a process.
 func (r *Reader) setPath(pid int, name string) {
-	r.path = append(append(r.path[:0], r.opt.Proc...), '/')
-	r.path = append(append(strconv.AppendInt(r.path, int64(pid), 10), '/'), name...)
+	r.path = appendPath(r.path[:0], r.opt.Proc, pid, name)
+}
+
+// appendPath appends the path of a file in the folder of a process.
+func appendPath(b []byte, proc string, pid int, name string) []byte {
+	b = append(append(b, proc...), '/')
+	return append(append(strconv.AppendInt(b, int64(pid), 10), '/'), name...)
 }
 
 // Process is a process and its mappings.

@@ -282,7 +282,7 @@ func TestNoGarbage(t *testing.T) {
 		n1, allocs1 := count(few.pid)
 		n2, allocs2 := count(many.pid)
 		t.Logf("%d mappings: %v allocations; %d mappings: %v", n1, allocs1, n2, allocs2)
-		if n2 < n1+1000 || allocs2 > allocs1 || allocs2 > 16 { // a bounded open takes some
+		if n2 < n1+1000 || allocs2 > allocs1 || allocs2 > 5 {
 			t.Errorf("%d mappings take %v allocations, %d take %v", n1, allocs1, n2, allocs2)
 		}
 	})
