@@ -158,7 +158,7 @@ func helpChange(args []string) error {
 					fmt.Println("error", err)
 					os.Exit(1)
 				}
-				for t := mono(); mono()-t < 300000; { // a reader that the race detector slows down keeps up
+				for t := mono(); mono()-t < restlessPause; {
 				}
 			}
 		}()
