@@ -279,6 +279,69 @@ func TestLogVersions(t *testing.T) {
 	}
 }
 
+// TestLogManyLives: of a number that many processes and threads had, one after the
+// other, the log says all that live knew, which reads the changes a few at a time and
+// forgets what is long over.
+func TestLogManyLives(t *testing.T) {
+	const lives, tid, parent, step = 400, 7, 1, 100
+	h, log := logged()
+	rnd := rand.New(rand.NewPCG(1, 1))
+	var live []string
+	ask := func(h *History, i int) string {
+		at := tracefs.Time(step * (i + 1))
+		var b strings.Builder
+		for _, after := range []tracefs.Time{-1, 2, 20, 39, 45} {
+			p, ok := h.Lookup(tid, 0x1800, at+after)
+			born, ended, known := h.Threads.Life(tid, at+after)
+			fmt.Fprint(&b, after, " ", p.PID, p.Late, p.Doubtful, ok, known)
+			if known {
+				fmt.Fprint(&b, " ", born, ended)
+			}
+			if ok {
+				fmt.Fprint(&b, " ", p.Mapping.File.Name)
+			}
+			fmt.Fprintln(&b)
+		}
+		return b.String()
+	}
+	for i := range lives {
+		at, pid := tracefs.Time(step*(i+1)), tid
+		if rnd.IntN(2) == 0 {
+			h.fork(parent, tid, at)
+			h.exec(tid, "x", at+1)
+		} else { // a thread of another process
+			pid = 100 + i
+			h.fork(parent, pid, at)
+			h.thread(pid, tid, at+1)
+		}
+		h.mapped(pid, &procmap.Mapping{Start: 0x1000, End: 0x2000, Perms: procmap.Exec, Name: fmt.Sprint("/lib", i)}, at+10)
+		h.exit(pid, tid, at+40)
+		if pid != tid {
+			h.exit(pid, pid, at+41)
+		}
+		h.log.until(at + 50)
+		live = append(live, ask(h, i))
+		h.Expire(at - 10*step)
+	}
+	if err := h.log.flush(); err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	got, err := Load(space.NewOf(10*lives), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range live {
+		if again := ask(got, i); again != want {
+			t.Fatalf("life %d: the log gives\n%slive gave\n%s", i, again, want)
+		}
+		named += strings.Count(want, fmt.Sprint("/lib", i, "\n"))
+	}
+	if named != 2*lives {
+		t.Errorf("%d names of %d", named, 2*lives)
+	}
+}
+
 // TestPlayer plays a log bit by bit.
 func TestPlayer(t *testing.T) {
 	text := LogHead + "boot\nfork 1.000000000 1 2\nuntil 2.000000000\nfork 3.000000000 1 3\nuntil 4.000000000\nfork 5.000000000 1 4\n"

@@ -17,18 +17,28 @@ type Threads struct {
 	byTID map[int][]span
 	// live are the threads of each process that have not ended.
 	live map[int][]int
+	// past is how many of them have ended. Above limit those that ended first are
+	// forgotten.
+	past, limit int
 	// recent are threads that were asked for, by number: the same few are, for
 	// every stack.
 	recent [recentThreads]atomic.Pointer[thread]
 }
 
+// maxPast bounds the ended lives of threads that are known, however few numbers they
+// share: a log may tell of all the lives of a long trace at once. Those that have not
+// ended are as many as the kernel lets be.
+const maxPast = 1 << 20
+
 // recentThreads is how many threads have a place in recent.
 const recentThreads = 1 << 8
 
-// thread is what byTID has of a number. It is never changed.
+// thread is what byTID has of a number for the times from one to before another. It
+// is never changed.
 type thread struct {
-	tid   int
-	spans []span
+	tid      int
+	from, to tracefs.Time
+	spans    []span
 }
 
 // span is the time in which a number was a thread of a process.
@@ -41,18 +51,15 @@ type span struct {
 
 // NewThreads returns an empty table.
 func NewThreads() *Threads {
-	return &Threads{byTID: make(map[int][]span), live: make(map[int][]int)}
+	return &Threads{byTID: make(map[int][]span), live: make(map[int][]int), limit: maxPast}
 }
 
 // PID is the process that a thread was of at a time. late tells that the thread
 // was seen only after that time, and may be another one.
 func (th *Threads) PID(tid int, t tracefs.Time) (pid int, late, ok bool) {
-	k := th.recent[tid&(recentThreads-1)].Load()
-	if k == nil || k.tid != tid {
-		k = th.recall(tid)
-	}
-	for i := range k.spans {
-		s := &k.spans[i]
+	spans := th.around(tid, t)
+	for i := range spans {
+		s := &spans[i]
 		switch {
 		case t >= s.to:
 		case t >= s.from:
@@ -70,25 +77,54 @@ func (th *Threads) PID(tid int, t tracefs.Time) (pid int, late, ok bool) {
 // space.Forever if it has not. ok is false if nobody has told, and of the first
 // thread of a process, which may be another program by then.
 func (th *Threads) Life(tid int, t tracefs.Time) (born, ended tracefs.Time, ok bool) {
-	k := th.recent[tid&(recentThreads-1)].Load()
-	if k == nil || k.tid != tid {
-		k = th.recall(tid)
-	}
-	for i := range k.spans {
-		if s := &k.spans[i]; s.from <= t && t < s.to {
+	spans := th.around(tid, t)
+	for i := range spans {
+		if s := &spans[i]; s.from <= t && t < s.to {
 			return s.from, s.to, s.exact && s.pid != tid
 		}
 	}
 	return 0, 0, false
 }
 
-// recall takes a thread into recent.
-func (th *Threads) recall(tid int) *thread {
+// around is what is known of a number at a time: the first span that ends after it
+// is there, and none that does not count.
+func (th *Threads) around(tid int, t tracefs.Time) []span {
+	k := th.recent[tid&(recentThreads-1)].Load()
+	if k == nil || k.tid != tid || t < k.from || t >= k.to {
+		k = th.recall(tid, t)
+	}
+	return k.spans
+}
+
+// recall takes a thread into recent, as it was around a time: of a number with many
+// lives that is not all.
+func (th *Threads) recall(tid int, t tracefs.Time) *thread {
+	const before, after = 2, 14
 	th.mu.RLock()
 	defer th.mu.RUnlock() // after which it may be changed
-	k := &thread{tid, slices.Clone(th.byTID[tid])}
+	list := th.byTID[tid]
+	at := ends(list, t)
+	first, last := max(0, at-before), min(len(list), at+after)
+	k := &thread{tid: tid, to: space.Forever, spans: slices.Clone(list[first:last])}
+	if first > 0 {
+		k.from = list[first-1].to
+	}
+	if last < len(list) {
+		k.to = list[last-1].to
+	}
 	th.recent[tid&(recentThreads-1)].Store(k)
 	return k
+}
+
+// ends is where in a list the first span is that ends after a time.
+func ends(list []span, t tracefs.Time) int {
+	i, _ := slices.BinarySearchFunc(list, t, func(s span, t tracefs.Time) int {
+		if s.to <= t {
+			return -1
+		}
+		return 1
+	})
+	return i
 }
 
 // changed takes a thread out of recent. It is called with mu locked.
@@ -207,7 +243,6 @@ func (th *Threads) missing(pid int, found []int, t tracefs.Time) []int {
 
 // begin adds a thread.
 func (th *Threads) begin(pid, tid int, t tracefs.Time, exact bool) {
-	const maxSpans = 64
 	defer th.changed(tid)
 	list := th.byTID[tid]
 	if n := len(list); n > 0 {
@@ -215,10 +250,23 @@ func (th *Threads) begin(pid, tid int, t tracefs.Time, exact bool) {
 			return // this is older news than that one
 		}
 		t = max(t, list[n-1].to)
-		list = slices.Delete(list, 0, max(0, n-maxSpans+1))
 	}
 	th.byTID[tid] = append(list, span{pid: pid, from: t, to: space.Forever, exact: exact})
 	th.live[pid] = append(th.live[pid], tid)
+}
+
+// shed forgets half of what has ended, what ended first.
+func (th *Threads) shed() {
+	ended := make([]tracefs.Time, 0, th.past)
+	for _, list := range th.byTID {
+		for i := range list {
+			if list[i].to != space.Forever {
+				ended = append(ended, list[i].to)
+			}
+		}
+	}
+	slices.Sort(ended)
+	th.expire(ended[len(ended)/2])
 }
 
 // end ends a thread if it is there.
@@ -232,6 +280,9 @@ func (th *Threads) end(tid int, t tracefs.Time) {
 	if t < s.from && s.exact {
 		return // it is another one that ended
 	}
+	if n := len(list); n > 1 {
+		t = max(t, list[n-2].to) // the one before ends first
+	}
 	s.from, s.to = min(s.from, t), t
 	live := th.live[s.pid]
 	if i := slices.Index(live, tid); i >= 0 {
@@ -242,24 +293,32 @@ func (th *Threads) end(tid int, t tracefs.Time) {
 	} else {
 		th.live[s.pid] = live
 	}
+	if th.past++; th.past > th.limit {
+		th.shed()
+	}
 }
 
 // Expire forgets what ended before a time.
 func (th *Threads) Expire(before tracefs.Time) {
 	th.mu.Lock()
 	defer th.mu.Unlock()
+	th.expire(before)
+}
+
+// expire is Expire with mu locked.
+func (th *Threads) expire(before tracefs.Time) {
 	for tid, list := range th.byTID {
-		th.changed(tid)
-		old := 0
-		for old < len(list) && list[old].to <= before {
-			old++
+		old := ends(list, before)
+		if old > 0 {
+			th.changed(tid)
+			th.past -= old
 		}
 		switch old {
 		case 0:
 		case len(list):
 			delete(th.byTID, tid)
 		default:
-			th.byTID[tid] = slices.Delete(list, 0, old)
+			th.byTID[tid] = slices.Clone(list[old:])
 		}
 	}
 }

@@ -2,6 +2,7 @@ package sideband
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"ustack/filemap/space"
@@ -100,12 +101,55 @@ func TestThreadTable(t *testing.T) {
 	if len(th.byTID) != 2 || len(th.live) != 2 {
 		t.Errorf("left are %v, %v", th.byTID, th.live)
 	}
-	for i := range tracefs.Time(1000) {
-		th.started(1, 1, 2*i)
-		th.ended(1, 1, 2*i+1)
+}
+
+// TestManyLives: however often a number is used again, each of its lives is known, in
+// any order of questions, until there are too many of all numbers.
+func TestManyLives(t *testing.T) {
+	const lives, limit = 1000, 1500
+	th := NewThreads()
+	th.limit = limit
+	check := func(first, number int) {
+		t.Helper()
+		rnd := rand.New(rand.NewPCG(1, 1))
+		for _, i := range rnd.Perm(lives) {
+			at := tracefs.Time(10 * i)
+			known := i >= first
+			if pid, late, ok := th.PID(1, at+5); ok != known || known && (pid != number+i || late) {
+				t.Fatalf("life %d is of %d, late %v, %v", i, pid, late, ok)
+			}
+			if born, ended, ok := th.Life(1, at+5); ok != known || known && (born != at || ended != at+9) {
+				t.Fatalf("life %d is from %d to %d, %v", i, born, ended, ok)
+			}
+			if pid, _, ok := th.PID(1, at+9); ok {
+				t.Fatalf("after life %d it is of %d", i, pid)
+			}
+		}
 	}
-	if n := len(th.byTID[1]); n > 64 {
-		t.Errorf("%d times of one number are kept", n)
+	for i := range tracefs.Time(lives) {
+		th.started(int(100+i), 1, 10*i)
+		th.ended(int(100+i), 1, 10*i+9)
+	}
+	check(0, 100)
+	th.Expire(10*300 + 9)
+	check(301, 100)
+	for i := range tracefs.Time(limit) { // of other numbers
+		th.started(int(100+i), int(100+i), 10*lives+i)
+	}
+	check(301, 100) // they live
+	for i := range tracefs.Time(limit) {
+		th.ended(int(100+i), int(100+i), 20*lives+i)
+	}
+	check(lives, 100)
+	if pid, _, ok := th.PID(100+limit-1, 20*lives); !ok || pid != 100+limit-1 || th.past > limit || len(th.live) != 0 {
+		t.Errorf("the last one was of %d, %v; %d are kept, %d live", pid, ok, th.past, len(th.live))
+	}
+	sum := 0
+	for _, list := range th.byTID {
+		sum += len(list)
+	}
+	if sum != th.past {
+		t.Errorf("there are %d lives, %d were counted", sum, th.past)
 	}
 }
 
