@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"ustack/filemap"
@@ -231,6 +232,17 @@ type chaos struct {
 	is    map[uint64]string // the file it is of
 	said  map[uint64]*filemap.File
 	procs map[int]map[uint64]uint64 // struct file by address
+	blind bool                      // what is unmapped goes unseen at times, and raw stacks are rare
+	gaps  []between                 // those times
+	gone  []unseen                  // in the last one
+}
+
+type between struct{ from, to tracefs.Time }
+
+// unseen is what a process has unmapped unseen.
+type unseen struct {
+	pid int
+	at  uint64
 }
 
 const (
@@ -291,15 +303,43 @@ func (c *chaos) happen() {
 	case n == 1:
 		c.w.spaces.Exec(pid, "x", c.t)
 		c.end(pid)
+	case n < 5 && c.unsure(c.t):
+		c.gone = append(c.gone, unseen{pid, at})
+		c.drop(pid, at)
 	case n < 5:
 		c.w.spaces.Unmap(pid, at, at+slotSize, c.t)
 		c.drop(pid, at)
+	case n == 39 && c.blind:
+		c.look()
 	case n < 10:
 		c.open(pid, at)
 	default:
 		return
 	}
 	c.t += 2000
+}
+
+// look begins or ends a time in which what is unmapped goes unseen. At its end all
+// processes are read.
+func (c *chaos) look() {
+	if !c.unsure(c.t) {
+		c.gaps = append(c.gaps, between{c.t, space.Forever})
+		return
+	}
+	for _, u := range c.gone {
+		if _, ok := c.procs[u.pid][u.at]; !ok {
+			c.w.spaces.Unmap(u.pid, u.at, u.at+slotSize, c.t)
+		}
+	}
+	c.gone = nil
+	c.gaps[len(c.gaps)-1].to = c.t
+}
+
+// unsure and unseen are what a history says of the times.
+func (c *chaos) unsure(t tracefs.Time) bool { return c.unseen(t, t) }
+
+func (c *chaos) unseen(from, to tracefs.Time) bool {
+	return slices.ContainsFunc(c.gaps, func(g between) bool { return from < g.to && g.from <= to })
 }
 
 // stack makes a stack of a process, and what is true of it.
@@ -317,7 +357,7 @@ func (c *chaos) stack() (s *resolve.Subject, truth []string) {
 		addrs, frames, truth = append(addrs, at+offset), append(frames, number{offset, hash(h)}), append(truth, c.is[h])
 	}
 	asked := c.t
-	if len(addrs) > 0 && c.rnd.IntN(3) > 0 {
+	if len(addrs) > 0 && c.rnd.IntN(3) > 0 && (!c.blind || c.rnd.IntN(40) == 0) {
 		c.w.stacks.Add(pid, asked+100, addrs[:min(len(addrs), 1+c.rnd.IntN(rawstack.Depth))])
 	}
 	c.t += 1000
@@ -335,55 +375,71 @@ func (c *chaos) stack() (s *resolve.Subject, truth []string) {
 
 func frameHash(id tracefs.Identifier) uint64 { return id.Hash() }
 
-// TestRawChaos: whatever processes do, no frame gets a wrong file for sure.
+// TestRawChaos: whatever processes do, no frame gets a wrong file for sure. Where all
+// of it is seen, hardly a claim is stale; where not, and raw stacks are rare, many are,
+// and stay claims.
 func TestRawChaos(t *testing.T) {
-	frames, wrong, proven, claims, stale, lies := 0, 0, 0, 0, 0, 0
-	for seed := range uint64(40) {
-		c := &chaos{rnd: rand.New(rand.NewPCG(seed, 7)), w: newWorld(nil), t: 1_000_000, refs: make(map[uint64]int),
-			is: make(map[uint64]string), said: make(map[uint64]*filemap.File), procs: make(map[int]map[uint64]uint64)}
-		for pid := 1; pid <= 4; pid++ {
-			c.procs[pid] = make(map[uint64]uint64)
-			c.t += 2000
-			c.open(pid, slotSize)
+	for _, blind := range []bool{false, true} {
+		n := new(chaosCounts)
+		for seed := uint64(0); seed < 40 && n.wrong <= 10; seed++ {
+			newChaos(seed, blind).run(t, seed, n)
 		}
-		for range 600 {
-			c.happen()
-			s, truth := c.stack()
-			for k := range truth {
-				if s.Outcomes[k].File.Path != truth[k] {
-					lies++
-				}
-			}
-			c.w.j.Judge(s)
-			for k := range truth {
-				frames++
-				o := &s.Outcomes[k]
-				switch {
-				case o.File == nil:
-				case o.Trust == filemap.Claimed:
-					claims++
-					if o.File.Path != truth[k] {
-						stale++
-					}
-				default:
-					proven++
-					if o.File.Path != truth[k] {
-						wrong++
-						t.Errorf("seed %d: frame %d of %d at %d is %s, and got %s", seed, k, s.TID, s.Time, truth[k], said(o))
-					}
-				}
-			}
+		t.Logf("blind %v: %+v", blind, *n)
+		if n.lies == 0 || n.claims == 0 || !blind && n.proven*2 < n.frames || blind && (n.proven == 0 || n.late == 0 || n.stale == 0) {
+			t.Errorf("blind %v: %+v: this is no test", blind, *n)
 		}
-		if wrong > 10 {
-			break
+		if !blind && n.stale*50 > n.claims {
+			t.Errorf("%d of %d claims are stale", n.stale, n.claims)
 		}
 	}
-	t.Logf("%d frames, %d announced as something else: %d proven, %d claimed, of which %d are stale", frames, lies, proven, claims, stale)
-	if proven*2 < frames || lies == 0 || claims == 0 {
-		t.Errorf("%d of %d frames proven, %d claimed, %d announced as something else: this is no test", proven, frames, claims, lies)
+}
+
+// chaosCounts are frames: lies were announced as something else.
+type chaosCounts struct{ frames, lies, proven, late, wrong, claims, stale int }
+
+func newChaos(seed uint64, blind bool) *chaos {
+	c := &chaos{rnd: rand.New(rand.NewPCG(seed, 7)), t: 1_000_000, refs: make(map[uint64]int), blind: blind,
+		is: make(map[uint64]string), said: make(map[uint64]*filemap.File), procs: make(map[int]map[uint64]uint64)}
+	c.w = newWorld(func(o *Options) { o.Unsure, o.Unseen = c.unsure, c.unseen })
+	for pid := 1; pid <= 4; pid++ {
+		c.procs[pid] = make(map[uint64]uint64)
+		c.t += 2000
+		c.open(pid, slotSize)
 	}
-	if stale*50 > claims {
-		t.Errorf("%d of %d claims are stale", stale, claims)
+	return c
+}
+
+func (c *chaos) run(t *testing.T, seed uint64, n *chaosCounts) {
+	for range 600 {
+		c.happen()
+		s, truth := c.stack()
+		for k := range truth {
+			if s.Outcomes[k].File.Path != truth[k] {
+				n.lies++
+			}
+		}
+		c.w.j.Judge(s)
+		for k := range truth {
+			n.frames++
+			o := &s.Outcomes[k]
+			switch {
+			case o.File == nil:
+			case o.Trust == filemap.Claimed:
+				n.claims++
+				if o.File.Path != truth[k] {
+					n.stale++
+				}
+			default:
+				n.proven++
+				if o.Trust == filemap.Late {
+					n.late++
+				}
+				if o.File.Path != truth[k] {
+					n.wrong++
+					t.Errorf("seed %d: frame %d of %d at %d is %s, and got %s", seed, k, s.TID, s.Time, truth[k], said(o))
+				}
+			}
+		}
 	}
 }
 
