@@ -28,6 +28,10 @@ import (
 	"ustack/cmd/ustack/internal/tracegen"
 )
 
+// raceOptions is the variable with the options of the race detector, which every
+// program of a script gets, too: by default each of them ends a second later.
+const raceOptions = "GORACE"
+
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"ustack": main})
 }
@@ -68,6 +72,9 @@ func TestScript(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("CAPTURES", captures)
+			if v, ok := os.LookupEnv(raceOptions); ok {
+				env.Setenv(raceOptions, v)
+			}
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
