@@ -12,294 +12,6 @@ import (
 	"ustack/tracefs"
 )
 
-// Schema names the form of the JSON document. The number changes when a
-// program that reads it would have to change; new keys do not change it.
-const Schema = "ustack.futex/1"
-
-// document is the whole JSON document. Keys that end in _ns are nanoseconds,
-// or ticks of the trace's clock if time_unit says so.
-type document struct {
-	Schema       string        `json:"schema"`
-	TimeUnit     string        `json:"time_unit"`
-	Start        tracefs.Time  `json:"start_ns"`
-	End          tracefs.Time  `json:"end_ns"`
-	Calls        int64         `json:"calls"`
-	Contended    sumJSON       `json:"contended"`
-	Signalled    sumJSON       `json:"not_locks"`
-	All          sumJSON       `json:"all"`
-	LockCount    int           `json:"locks_total"`
-	Locks        []lockJSON    `json:"locks"`
-	OtherLocks   *lockJSON     `json:"locks_others,omitempty"`
-	SignalCount  int           `json:"condvars_total"`
-	Condvars     []lockJSON    `json:"condvars"`
-	OtherSignals *lockJSON     `json:"condvars_others,omitempty"`
-	Blocked      []blockedJSON `json:"blocked"`
-	Longest      []waitJSON    `json:"longest"`
-	ThreadCount  int           `json:"threads_total"`
-	Threads      []threadJSON  `json:"threads"`
-	ThreadRest   *restJSON     `json:"threads_others,omitempty"`
-	Before       beforeJSON    `json:"began_before"`
-	Waitv        waitvJSON     `json:"waitv"`
-	NoReturn     int64         `json:"no_return"`
-	Verdict      verdictJSON   `json:"verdict"`
-	Loss         lossJSON      `json:"loss"`
-	Reach        *reachJSON    `json:"stacks,omitempty"`
-	Notes        []string      `json:"notes"`
-}
-
-type reachJSON struct {
-	Waits       int64  `json:"waits"`
-	Unwound     int64  `json:"unwound"`
-	Application int64  `json:"application"`
-	Root        int64  `json:"root"`
-	End         string `json:"others_end_in,omitempty"`
-}
-
-type sumJSON struct {
-	Waits int64        `json:"waits"`
-	Total tracefs.Time `json:"total_ns"`
-	Open  tracefs.Time `json:"blocked_ns"`
-	boundsJSON
-}
-
-// boundsJSON are the bounds of total and blocked together; absent if there are
-// none.
-type boundsJSON struct {
-	Low  *tracefs.Time `json:"low_ns,omitempty"`
-	High *tracefs.Time `json:"high_ns,omitempty"`
-}
-
-type processJSON struct {
-	TGID    *int32  `json:"tgid,omitempty"`
-	Known   string  `json:"known_by"`
-	Comm    string  `json:"comm"`
-	Threads int     `json:"threads"`
-	TIDs    []int32 `json:"tids"`
-}
-
-type lockJSON struct {
-	Address string `json:"address,omitempty"`
-	Shared  bool   `json:"shared"`
-	File    string `json:"file,omitempty"`
-	Offset  string `json:"offset,omitempty"`
-	symbolJSON
-	Process     *processJSON  `json:"process,omitempty"`
-	Kind        string        `json:"kind"`
-	Waits       int64         `json:"waits"`
-	Woken       int64         `json:"woken"`
-	Changed     int64         `json:"changed"`
-	TimedOut    int64         `json:"timed_out"`
-	Interrupted int64         `json:"interrupted"`
-	Requeued    int64         `json:"requeued"`
-	Failed      int64         `json:"failed"`
-	NoReturn    int64         `json:"no_return"`
-	Open        int64         `json:"open"`
-	Total       tracefs.Time  `json:"total_ns"`
-	OpenTime    tracefs.Time  `json:"blocked_ns"`
-	Bounds      boundsJSON    `json:"bounds"`
-	Mean        tracefs.Time  `json:"mean_ns"`
-	P50         tracefs.Time  `json:"p50_ns"`
-	P99         tracefs.Time  `json:"p99_ns"`
-	Max         tracefs.Time  `json:"max_ns"`
-	Histogram   []bucketJSON  `json:"histogram"`
-	WaitStacks  []stackJSON   `json:"wait_stacks"`
-	Wakers      []stackJSON   `json:"wakers"`
-	Flows       []flowJSON    `json:"flows"`
-	Waiters     []threadJSON  `json:"waiter_threads"`
-	WakerTIDs   []threadJSON  `json:"waker_threads"`
-	Holders     []threadJSON  `json:"holder_threads"`
-	Owners      []ownerJSON   `json:"owners,omitempty"`
-	More        int64         `json:"not_kept_apart,omitempty"`
-	MoreTime    *tracefs.Time `json:"not_kept_apart_ns,omitempty"`
-	Longest     *waitJSON     `json:"longest,omitempty"`
-	Partial     bool          `json:"partial,omitempty"`
-}
-
-// symbolJSON is the static variable that a lock is in.
-type symbolJSON struct {
-	Symbol string `json:"symbol,omitempty"`
-	Path   string `json:"symbol_path,omitempty"`
-	Trust  string `json:"symbol_trust,omitempty"`
-	Source string `json:"symbol_source,omitempty"`
-}
-
-type bucketJSON struct {
-	From  tracefs.Time `json:"from_ns"`
-	Count int64        `json:"count"`
-}
-
-type stackJSON struct {
-	Frames []frameJSON  `json:"stack,omitempty"`
-	Cut    bool         `json:"stack_truncated,omitempty"`
-	End    string       `json:"stack_end,omitempty"`
-	None   string       `json:"no_stack,omitempty"`
-	Count  int64        `json:"count"`
-	Time   tracefs.Time `json:"total_ns"`
-	Share  float64      `json:"share"`
-}
-
-// flowJSON has the places of its stacks in wait_stacks and wakers.
-type flowJSON struct {
-	Wait  int          `json:"wait_stack"`
-	Wake  int          `json:"waker"`
-	Count int64        `json:"count"`
-	Time  tracefs.Time `json:"total_ns"`
-}
-
-// frameJSON is a frame as replay's JSON has it.
-type frameJSON struct {
-	Offset  string `json:"offset,omitempty"`
-	Path    string `json:"path,omitempty"`
-	BuildID string `json:"build_id,omitempty"`
-	Trust   string `json:"trust,omitempty"`
-	Reason  string `json:"reason,omitempty"`
-	Address string `json:"address,omitempty"`
-	// Inferred marks a function that the kernel gave no frame of.
-	Inferred bool `json:"inferred,omitempty"`
-	// How it was found, if ustack has unwound the stack.
-	How string `json:"how,omitempty"`
-	// As in the lines of replay: the offset in a mapping, and its name.
-	VMAOffset string `json:"vma_offset,omitempty"`
-	Text      string `json:"text,omitempty"`
-
-	// With symbols, as in the lines of replay.
-	Function       string     `json:"function,omitempty"`
-	FunctionOffset string     `json:"function_offset,omitempty"`
-	File           string     `json:"file,omitempty"`
-	Line           int        `json:"line,omitempty"`
-	Inlined        []callJSON `json:"inlined,omitempty"`
-	Source         string     `json:"symbol_source,omitempty"`
-	NoSymbol       string     `json:"no_function,omitempty"`
-}
-
-type callJSON struct {
-	Function string `json:"function"`
-	File     string `json:"file,omitempty"`
-	Line     int    `json:"line,omitempty"`
-}
-
-// named puts a function into a frame.
-func (f *frameJSON) named(n *symbol.Name) {
-	switch {
-	case n == nil:
-		return
-	case n.Reason != symbol.NoReason:
-		f.NoSymbol = n.Reason.String()
-		return
-	}
-	f.Function, f.Source = clean(n.Function), n.Source.String()
-	if f.Inferred {
-		return
-	}
-	f.FunctionOffset = hex(n.Offset)
-	f.File, f.Line = clean(n.File), n.Line
-	for _, in := range n.Inlined {
-		f.Inlined = append(f.Inlined, callJSON{clean(in.Function), clean(in.File), in.Line})
-	}
-}
-
-type threadJSON struct {
-	TID   int32        `json:"tid"`
-	Comm  string       `json:"comm"`
-	Count int64        `json:"count"`
-	Time  tracefs.Time `json:"total_ns"`
-}
-
-// restJSON is of threads that were too many to keep apart.
-type restJSON struct {
-	Count int64        `json:"count"`
-	Time  tracefs.Time `json:"total_ns"`
-}
-
-// ownerJSON is who held a lock, Count times of those that its memory was read.
-type ownerJSON struct {
-	TID   int32  `json:"tid"`
-	Comm  string `json:"comm"`
-	Count int64  `json:"count"`
-}
-
-type blockedJSON struct {
-	TID       int32         `json:"tid"`
-	Comm      string        `json:"comm"`
-	Address   string        `json:"address,omitempty"`
-	Kind      string        `json:"kind,omitempty"`
-	Since     tracefs.Time  `json:"since_ns"`
-	Time      tracefs.Time  `json:"at_least_ns"`
-	Stack     []frameJSON   `json:"stack,omitempty"`
-	NoStack   string        `json:"no_stack,omitempty"`
-	Owner     int32         `json:"owner,omitempty"`
-	OwnedFrom *tracefs.Time `json:"owned_from_ns,omitempty"`
-	OwnerDead bool          `json:"owner_exited,omitempty"`
-	OwnerRead bool          `json:"owner_from_memory,omitempty"`
-	Doubt     bool          `json:"end_may_be_lost,omitempty"`
-}
-
-type waitJSON struct {
-	TID        int32         `json:"tid"`
-	Comm       string        `json:"comm"`
-	Address    string        `json:"address"`
-	From       tracefs.Time  `json:"from_ns"`
-	Time       tracefs.Time  `json:"time_ns"`
-	Result     string        `json:"result"`
-	Stack      []frameJSON   `json:"stack,omitempty"`
-	Waker      int32         `json:"waker,omitempty"`
-	WakerComm  string        `json:"waker_comm,omitempty"`
-	WakerSure  bool          `json:"waker_sure"`
-	WakerStack []frameJSON   `json:"waker_stack,omitempty"`
-	Holder     int32         `json:"holder,omitempty"`
-	Confidence string        `json:"holder_confidence,omitempty"`
-	Share      float64       `json:"holder_share,omitempty"`
-	Why        string        `json:"holder_doubt,omitempty"`
-	Segments   []segmentJSON `json:"evidence,omitempty"`
-}
-
-type segmentJSON struct {
-	TID  int32        `json:"let_go_by"`
-	From tracefs.Time `json:"from_ns"`
-	To   tracefs.Time `json:"to_ns"`
-}
-
-// beforeJSON has lower bounds; upper ones if records were lost, as the calls may
-// have begun there.
-type beforeJSON struct {
-	Waits          int64         `json:"waits"`
-	AtLeast        *tracefs.Time `json:"at_least_ns,omitempty"`
-	AtMost         *tracefs.Time `json:"at_most_ns,omitempty"`
-	Unclear        int64         `json:"unclear"`
-	UnclearAtLeast *tracefs.Time `json:"unclear_at_least_ns,omitempty"`
-	UnclearAtMost  *tracefs.Time `json:"unclear_at_most_ns,omitempty"`
-}
-
-func beforeOf(r *futex.Report) beforeJSON {
-	b := &r.Before
-	if r.Loss.Any() {
-		return beforeJSON{Waits: b.Waits, AtMost: &b.Time, Unclear: b.Unclear, UnclearAtMost: &b.UnclearTime}
-	}
-	return beforeJSON{Waits: b.Waits, AtLeast: &b.Time, Unclear: b.Unclear, UnclearAtLeast: &b.UnclearTime}
-}
-
-type waitvJSON struct {
-	Waits int64        `json:"waits"`
-	Total tracefs.Time `json:"total_ns"`
-}
-
-type verdictJSON struct {
-	Kind       string   `json:"kind"`
-	Confidence string   `json:"confidence,omitempty"`
-	Text       string   `json:"text"`
-	Evidence   []string `json:"evidence"`
-}
-
-type lossJSON struct {
-	Gaps      int64         `json:"gaps"`
-	Records   uint64        `json:"records"`
-	Unknown   bool          `json:"more,omitempty"`
-	Refused   uint64        `json:"refused"`
-	Bounded   bool          `json:"bounded"`
-	Unseen    *tracefs.Time `json:"unseen_threads_ns,omitempty"`
-	Forgotten int64         `json:"threads_forgotten"`
-}
-
 // JSON writes a report as one document.
 func JSON(w io.Writer, r *futex.Report) error {
 	unit := "ns"
@@ -371,6 +83,14 @@ func boundsOf(s *futex.Sum, r *futex.Report) boundsJSON {
 
 func sumOf(s *futex.Sum, r *futex.Report) sumJSON {
 	return sumJSON{s.Waits, s.Time, s.OpenTime, boundsOf(s, r)}
+}
+
+func beforeOf(r *futex.Report) beforeJSON {
+	b := &r.Before
+	if r.Loss.Any() {
+		return beforeJSON{Waits: b.Waits, AtMost: &b.Time, Unclear: b.Unclear, UnclearAtMost: &b.UnclearTime}
+	}
+	return beforeJSON{Waits: b.Waits, AtLeast: &b.Time, Unclear: b.Unclear, UnclearAtLeast: &b.UnclearTime}
 }
 
 func locksOf(list []*futex.Lock, r *futex.Report) []lockJSON {
@@ -475,6 +195,26 @@ func frameOf(f *filemap.File, offset uint64, trust filemap.Trust, n *symbol.Name
 	out := frameJSON{Offset: hex(offset), Path: clean(f.Path), BuildID: f.BuildID.Hex(), Trust: trust.String(), Inferred: inferred}
 	out.named(n)
 	return out
+}
+
+// named puts a function into a frame.
+func (f *frameJSON) named(n *symbol.Name) {
+	switch {
+	case n == nil:
+		return
+	case n.Reason != symbol.NoReason:
+		f.NoSymbol = n.Reason.String()
+		return
+	}
+	f.Function, f.Source = clean(n.Function), n.Source.String()
+	if f.Inferred {
+		return
+	}
+	f.FunctionOffset = hex(n.Offset)
+	f.File, f.Line = clean(n.File), n.Line
+	for _, in := range n.Inlined {
+		f.Inlined = append(f.Inlined, callJSON{clean(in.Function), clean(in.File), in.Line})
+	}
 }
 
 func threadsOf(list []futex.ThreadTime) []threadJSON {
