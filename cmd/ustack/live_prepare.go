@@ -1,0 +1,184 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"ustack/filemap/facts"
+	"ustack/tracefs/instance"
+)
+
+// errForeignPIDs: what is known of a process would be taken for that of another
+// one, and its files for those of the other.
+var errForeignPIDs = errors.New("a trace has the PIDs of the initial PID namespace, and we are in another one: " +
+	"run ustack outside of the container, or the container with --pid=host")
+
+// prepare makes the instance, all of it but the threads that it is for. Nothing
+// is switched on before all that was asked for is known to exist.
+func (s *session) prepare() error {
+	root, err := instance.Find(s.f.tracefs)
+	if err != nil {
+		return err
+	}
+	if !root.Plain() {
+		if facts.PIDNamespace(s.f.proc) == facts.Other {
+			return errForeignPIDs
+		}
+		if cleaned, err := root.Clean(); err == nil {
+			s.others = cleaned.Alive()
+			if len(cleaned.Removed) > 0 {
+				s.say("removed what dead processes had left: %s", strings.Join(cleaned.Removed, ", "))
+			}
+		}
+	}
+	if s.events, err = s.selected(root); err != nil {
+		return err
+	}
+	if s.in, err = root.Create(); err != nil {
+		return err
+	}
+	if err := s.in.Configure(instance.Config{Clock: clock, BufferKB: s.f.bufferKB}); err != nil {
+		return err
+	}
+	if s.stacks, err = s.in.SetStacks(instance.BestStacks); err != nil {
+		return err
+	}
+	if err := s.checkStacks(); err != nil {
+		return err
+	}
+	if s.stacks == instance.DeferredStacks {
+		if s.maps, err = s.in.EnableMappings(); err != nil {
+			return err
+		}
+		s.startBeside()
+	}
+	if err := s.watchSettings(); err != nil {
+		return err
+	}
+	if err := s.in.SetFilters(s.events); err != nil {
+		return err
+	}
+	if err := s.startFollowing(root); err != nil {
+		return err
+	}
+	if err := s.keepForUnwinding(); err != nil {
+		return err
+	}
+	// Whoever came first to a tracepoint is told first: when sched_process_exec
+	// is traced, its stack is known to be the new program's. And the raw stack of
+	// an event comes after the event.
+	if err := s.in.Enable(s.events); err != nil {
+		return err
+	}
+	s.beside.set(func(in *instance.Instance) error { return in.Enable(s.events) })
+	return nil
+}
+
+// startFollowing begins to follow address spaces, and to save what is told of
+// them.
+func (s *session) startFollowing(root *instance.Root) error {
+	if root.Plain() {
+		s.follow = new(following) // the processes of its stacks are none of ours
+		return nil
+	}
+	var log io.Writer
+	var err error
+	if s.f.save != "" {
+		if s.saved, err = newSaver(s.f.save); err != nil {
+			return err
+		}
+		log = s.saved.spaces
+	}
+	s.follow, err = startFollowing(s.f, root, log, s.progress.idle, s.say)
+	return err
+}
+
+// clock is the trace_clock that is used: perf can use it too, and it never
+// jumps.
+const clock = "mono"
+
+// selected finds the events to trace.
+func (s *session) selected(root *instance.Root) ([]instance.Event, error) {
+	specs := instance.Defaults()
+	if len(s.f.events) > 0 {
+		specs = nil
+	}
+	for _, text := range append(s.f.events, s.f.more...) {
+		spec, err := instance.ParseSpec(text)
+		if err != nil {
+			return nil, err
+		}
+		specs = append(specs, spec)
+	}
+	sel, err := root.Select(specs)
+	return sel.Events, err
+}
+
+// startCommand starts the command, if there is one, and chooses whose events
+// are traced. Our own are not: each would make another one. Nor are those of
+// others like us who began before: each would make one there that makes one here.
+func (s *session) startCommand() error {
+	var err error
+	if len(s.f.command) > 0 {
+		if s.child, err = startChild(s.f.command, s.stdin, s.stdout, s.theirs); err != nil {
+			return err
+		}
+		if err = s.trace([]int{s.child.pid()}); err != nil {
+			s.abandon()
+		}
+		return err
+	}
+	if len(s.f.tids) > 0 {
+		return s.restrict(s.f.tids)
+	}
+	if s.in.Root().Plain() {
+		return nil
+	}
+	own, err := s.follow.threadsOf([]int{os.Getpid()})
+	if err != nil {
+		return err
+	}
+	own = append(own, s.follow.likeUs(s.others)...)
+	s.beside.set(func(in *instance.Instance) error { return in.ExcludePIDs(own, true) })
+	return s.in.ExcludePIDs(own, true)
+}
+
+// trace has only these threads traced. What makes raw stacks knows them first.
+func (s *session) trace(tids []int) error {
+	s.beside.set(func(in *instance.Instance) error { return in.SetPIDs(tids, true) })
+	return s.in.SetPIDs(tids, true)
+}
+
+// restrict has only these processes traced. The kernel follows what threads on
+// its list make; those that were made while we wrote the list are added.
+func (s *session) restrict(pids []int) error {
+	known, err := s.follow.threadsOf(pids)
+	if err == nil {
+		err = s.trace(known)
+	}
+	const rounds = 10
+	for range rounds {
+		if err != nil {
+			break
+		}
+		now, lerr := s.follow.threadsOf(pids)
+		fresh := slices.DeleteFunc(slices.Clone(now), func(tid int) bool { return slices.Contains(known, tid) })
+		if lerr != nil || len(fresh) == 0 {
+			break // a process that has ended meanwhile was there to be traced
+		}
+		s.beside.set(func(in *instance.Instance) error { return in.AddPIDs(fresh) })
+		known, err = now, s.in.AddPIDs(fresh)
+	}
+	return err
+}
+
+// abandon ends a command that was never let run.
+func (s *session) abandon() {
+	if s.child != nil {
+		s.child.kill()
+		s.child = nil
+	}
+}

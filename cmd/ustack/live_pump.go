@@ -1,0 +1,134 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"ustack/filemap/resolve"
+	"ustack/filemap/space"
+	"ustack/render"
+	"ustack/tracefs"
+	"ustack/tracefs/input"
+)
+
+// progress is how far the trace has been read and judged.
+type progress struct {
+	batches, judged atomic.Int64
+	taken           int64       // batches, by who judges them
+	paused          atomic.Bool // the last batch that was read
+}
+
+// counted are batches that are counted.
+type counted struct {
+	*input.Pipe
+	s *session
+}
+
+// Next implements input.Batches.
+func (c *counted) Next() (*tracefs.Batch, error) {
+	b, err := c.Pipe.Next()
+	if b != nil {
+		c.s.progress.taken++
+	}
+	return b, err
+}
+
+// hasRead notes that a batch has been read.
+func (p *progress) hasRead(paused bool) {
+	p.paused.Store(paused)
+	p.batches.Add(1)
+}
+
+// idle reports whether all that the trace has had until a moment ago is judged.
+func (p *progress) idle() bool {
+	return p.judged.Load() == p.batches.Load() && p.paused.Load()
+}
+
+// pump writes the trace as it comes.
+func (s *session) pump(trace input.ReadCloser) (*resolve.Totals, error) {
+	hold := resolve.Limits{Lines: defaultHoldLines, Bytes: defaultHoldBytes, Time: tracefs.Time(defaultHoldTime)}
+	if s.f.stitch {
+		hold.Time = tracefs.Time(stitchedHoldTime)
+	}
+	opt := resolve.Options{Hold: hold, Stitch: s.f.stitch, Strict: s.f.strict, Sources: 1}
+	switch {
+	case s.follow.judge == nil:
+	case s.names != nil:
+		var err error
+		if opt.Evidence, err = s.follow.named(s.f.proc, s.names); err != nil {
+			return nil, err
+		}
+	default:
+		opt.Evidence = s.follow.judge
+	}
+	res := resolve.New(opt)
+	counter := render.NewCounter(s.stderr, s.f.quiet || s.noCounter || !render.IsTerminalWriter(s.stderr))
+	defer counter.Done()
+	var failed error
+	pipe := input.NewPipe(&followed{ReadCloser: trace, s: s})
+	if s.tick > 0 {
+		ticker := time.NewTicker(s.tick)
+		defer ticker.Stop()
+		pipe.Tick(ticker.C)
+	}
+	totals, err := pump(&counted{pipe, s}, res, s.sink.renderer(res), func() {
+		counter.Step(res.Totals())
+		s.renew(res.Totals())
+		s.weigh(res.Totals())
+		s.progress.judged.Store(s.progress.taken)
+		// In the kernel's text, a name can hold a head of any time.
+		s.follow.reached(min(res.Judged(), space.Monotonic()))
+		if failed == nil {
+			failed = s.sink.step(res.Totals())
+			if failed != nil {
+				s.stop.finish()
+			}
+		}
+	})
+	return totals, errors.Join(err, failed)
+}
+
+// followed is the trace with the address spaces kept up: all that happened
+// before a record is known when the record is read.
+type followed struct {
+	input.ReadCloser
+	s     *session
+	place position
+}
+
+// Next implements input.Reader.
+func (r *followed) Next(b *tracefs.Batch) error {
+	whole := false
+	defer r.s.stop.unless(&whole)
+	err := r.ReadCloser.Next(b)
+	if r.s.settings.look() {
+		r.place.restart()
+		r.s.unwind.restarted()
+		err = r.s.settings.again(r, b)
+	}
+	r.place.move(b)
+	r.s.progress.hasRead(b.Paused)
+	if r.s.raw != nil {
+		r.s.read.Store(r.s.raw.Bytes())
+	} else {
+		r.s.read.Add(int64(len(b.Text)))
+	}
+	if err == nil || err == io.EOF {
+		until := r.s.unwind.read()
+		serr := errors.Join(r.s.beside.drain(b, err == io.EOF, r.s.follow), r.s.follow.settle())
+		r.place.grow(r.s.unwind.batch(b, until))
+		if serr = errors.Join(serr, r.s.saved.text(b.Text)); serr != nil {
+			err = serr
+		}
+		r.s.follow.early.visit(b)
+	}
+	whole = true
+	return err
+}
+
+// Close implements input.ReadCloser.
+func (r *followed) Close() error {
+	return errors.Join(r.s.unwind.source.Close(), r.ReadCloser.Close())
+}
