@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/tracefs"
+	"ustack/tracefs/perf/perftest"
 )
 
 func BenchmarkDrainNothing(b *testing.B) {
@@ -20,8 +21,8 @@ func BenchmarkDrainNothing(b *testing.B) {
 
 // rawMapID is a mapping with a build ID.
 func rawMapID(pid int, addr uint64, name string, t uint64) []byte {
-	return raw(unix.PERF_RECORD_MMAP2, unix.PERF_RECORD_MISC_MMAP_BUILD_ID, t, 1, int32(pid), int32(pid), addr, uint64(0x2000), uint64(0),
-		[4]byte{20}, [20]byte{1, 2, 3}, uint32(rx), uint32(unix.MAP_PRIVATE), name)
+	return raw(unix.PERF_RECORD_MMAP2, unix.PERF_RECORD_MISC_MMAP_BUILD_ID, t, 1, perftest.IDs(pid, pid), perftest.U64(addr, 0x2000, 0),
+		[]byte{20, 3: 0}, []byte{1, 2, 3, 19: 0}, perftest.U32(rx, unix.MAP_PRIVATE), perftest.Name(name))
 }
 
 // BenchmarkDrain drains the records of 1,000 processes that execute a program,

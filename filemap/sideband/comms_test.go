@@ -11,6 +11,7 @@ import (
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/tracefs"
+	"ustack/tracefs/perf/perftest"
 )
 
 // nobody reads processes where there are none.
@@ -67,7 +68,7 @@ func TestComms(t *testing.T) {
 	}
 	// What is lost may have been another name, also of a thread of which the same
 	// batch tells something older.
-	ring.write(rawComm(fourth, fourth, 0, "older", at(8), 0), raw(unix.PERF_RECORD_LOST, 0, at(5), 0, uint64(1), uint64(7)))
+	ring.write(rawComm(fourth, fourth, 0, "older", at(8), 0), raw(unix.PERF_RECORD_LOST, 0, at(5), 0, perftest.U64(1, 7)))
 	if _, err := b.Drain(); err != nil {
 		t.Fatal(err)
 	}

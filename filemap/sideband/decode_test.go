@@ -12,22 +12,22 @@ import (
 )
 
 // raw makes a record as the kernel does.
-func raw(kind uint32, misc uint16, t uint64, cpu uint32, body ...any) []byte {
+func raw(kind uint32, misc uint16, t uint64, cpu uint32, body ...[]byte) []byte {
 	return perftest.Record(kind, misc, t, cpu, body...)
 }
 
 // rawMap is a mapping without build ID.
 func rawMap(pid, tid int, addr, length, pgoff uint64, prot, flags uint32, name string, t uint64) []byte {
-	return raw(unix.PERF_RECORD_MMAP2, unix.PERF_RECORD_MISC_USER, t, 1, int32(pid), int32(tid), addr, length, pgoff,
-		uint32(8), uint32(1), uint64(77), uint64(3), prot, flags, name)
+	return raw(unix.PERF_RECORD_MMAP2, unix.PERF_RECORD_MISC_USER, t, 1, perftest.IDs(pid, tid), perftest.U64(addr, length, pgoff),
+		perftest.U32(8, 1), perftest.U64(77, 3), perftest.U32(prot, flags), perftest.Name(name))
 }
 
 func rawTask(kind uint32, pid, ppid, tid, ptid int, t uint64, cpu uint32) []byte {
-	return raw(kind, 0, t, cpu, int32(pid), int32(ppid), int32(tid), int32(ptid), t)
+	return raw(kind, 0, t, cpu, perftest.IDs(pid, ppid, tid, ptid), perftest.U64(t))
 }
 
 func rawComm(pid, tid int, misc uint16, name string, t uint64, cpu uint32) []byte {
-	return raw(unix.PERF_RECORD_COMM, misc, t, cpu, int32(pid), int32(tid), name)
+	return raw(unix.PERF_RECORD_COMM, misc, t, cpu, perftest.IDs(pid, tid), perftest.Name(name))
 }
 
 const rx = unix.PROT_READ | unix.PROT_EXEC

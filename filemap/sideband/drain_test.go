@@ -79,7 +79,7 @@ func TestLost(t *testing.T) {
 	b := fakeBand(r)
 	b.History.log = &logWriter{w: &log}
 	now := uint64(b.Now())
-	lost := func(n, t uint64) []byte { return raw(unix.PERF_RECORD_LOST, 0, t, 3, uint64(1), n) }
+	lost := func(n, t uint64) []byte { return raw(unix.PERF_RECORD_LOST, 0, t, 3, perftest.U64(1, n)) }
 	r.write(rawTask(unix.PERF_RECORD_FORK, 20, 1, 20, 1, now-500, 3), lost(5, now-400), lost(2, now-390))
 	d, err := b.Drain()
 	if err != nil || d.Lost != 7 || !d.Doubt {
@@ -105,7 +105,7 @@ func TestMalformed(t *testing.T) {
 	b := fakeBand(a, c)
 	now := uint64(b.Now())
 	a.write(rawTask(unix.PERF_RECORD_FORK, 20, 1, 20, 1, now-5, 0), make([]byte, 64))
-	c.write(rawTask(unix.PERF_RECORD_FORK, 21, 1, 21, 1, now-4, 0), raw(unix.PERF_RECORD_MMAP2, 0, now-4, 1, uint64(1)))
+	c.write(rawTask(unix.PERF_RECORD_FORK, 21, 1, 21, 1, now-4, 0), raw(unix.PERF_RECORD_MMAP2, 0, now-4, 1, perftest.U64(1)))
 	d, err := b.Drain()
 	if err != nil || d.Malformed != 2 || !d.Doubt || d.Records != 2 {
 		t.Errorf("%+v, %v", d, err)
@@ -140,7 +140,7 @@ func TestForeign(t *testing.T) {
 func FuzzDrain(f *testing.F) {
 	f.Add(bytes.Join([][]byte{
 		rawTask(unix.PERF_RECORD_FORK, 20, 1, 20, 1, 50, 0), rawComm(20, 20, unix.PERF_RECORD_MISC_COMM_EXEC, "second", 60, 1),
-		rawMap(20, 20, 0x1000, 0x1000, 0, rx, 2, "//anon", 70), raw(unix.PERF_RECORD_LOST, 0, 71, 3, uint64(1), uint64(4)),
+		rawMap(20, 20, 0x1000, 0x1000, 0, rx, 2, "//anon", 70), raw(unix.PERF_RECORD_LOST, 0, 71, 3, perftest.U64(1, 4)),
 		rawTask(unix.PERF_RECORD_FORK, 20, 20, 21, 20, 72, 0), rawTask(unix.PERF_RECORD_EXIT, 20, 1, 20, 1, 80, 1),
 	}, nil))
 	f.Fuzz(func(t *testing.T, in []byte) {

@@ -12,11 +12,11 @@ import (
 )
 
 func task(t uint64, cpu uint32) []byte {
-	return perftest.Record(unix.PERF_RECORD_FORK, 0, t, cpu, int32(2), int32(1), int32(2), int32(1), t)
+	return perftest.Record(unix.PERF_RECORD_FORK, 0, t, cpu, perftest.IDs(2, 1, 2, 1), perftest.U64(t))
 }
 
 func lostRecords(n, t uint64, cpu uint32) []byte {
-	return perftest.Record(unix.PERF_RECORD_LOST, 0, t, cpu, uint64(1), n)
+	return perftest.Record(unix.PERF_RECORD_LOST, 0, t, cpu, perftest.U64(1, n))
 }
 
 // collect reads rings into a batch.

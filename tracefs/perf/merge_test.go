@@ -35,10 +35,10 @@ func TestMergeLikeBatch(t *testing.T) {
 				at += uint64(1 + rnd.IntN(100))
 				cpu := rnd.IntN(cpus)
 				record := perftest.Record(unix.PERF_RECORD_SAMPLE, 0, at, uint32(cpu), make([]byte, 8*(8+rnd.IntN(60))))
-				copy(record[8:], perftest.Body(uint32(1), uint32(2), at, uint32(cpu), uint32(0)))
+				copy(record[8:], slices.Concat(perftest.U32(1, 2), perftest.U64(at), perftest.U32(uint32(cpu), 0)))
 				if rnd.IntN(20) == 0 {
 					n := uint64(1 + rnd.IntN(9))
-					record = perftest.Record(unix.PERF_RECORD_LOST, 0, at, uint32(cpu), uint64(1), n)
+					record = perftest.Record(unix.PERF_RECORD_LOST, 0, at, uint32(cpu), perftest.U64(1, n))
 					if kernels[cpu].Write(record) {
 						lost += n
 					}

@@ -20,16 +20,16 @@ const headerSize, trailerSize = 8, 24
 
 // rawMap is a mapping without build ID.
 func rawMap(pid, tid int, addr, length, pgoff uint64, prot, flags uint32, name string, t uint64) []byte {
-	return perftest.Record(unix.PERF_RECORD_MMAP2, unix.PERF_RECORD_MISC_USER, t, 1, int32(pid), int32(tid), addr, length, pgoff,
-		uint32(8), uint32(1), uint64(77), uint64(3), prot, flags, name)
+	return perftest.Record(unix.PERF_RECORD_MMAP2, unix.PERF_RECORD_MISC_USER, t, 1, perftest.IDs(pid, tid), perftest.U64(addr, length, pgoff),
+		perftest.U32(8, 1), perftest.U64(77, 3), perftest.U32(prot, flags), perftest.Name(name))
 }
 
 func rawTask(kind uint32, pid, ppid, tid, ptid int, t uint64, cpu uint32) []byte {
-	return perftest.Record(kind, 0, t, cpu, int32(pid), int32(ppid), int32(tid), int32(ptid), t)
+	return perftest.Record(kind, 0, t, cpu, perftest.IDs(pid, ppid, tid, ptid), perftest.U64(t))
 }
 
 func rawComm(pid, tid int, misc uint16, name string, t uint64, cpu uint32) []byte {
-	return perftest.Record(unix.PERF_RECORD_COMM, misc, t, cpu, int32(pid), int32(tid), name)
+	return perftest.Record(unix.PERF_RECORD_COMM, misc, t, cpu, perftest.IDs(pid, tid), perftest.Name(name))
 }
 
 const rx = unix.PROT_READ | unix.PROT_EXEC
@@ -46,8 +46,8 @@ func TestDecode(t *testing.T) {
 	}
 
 	id := [20]byte{1, 2, 3, 19: 20}
-	b = perftest.Record(unix.PERF_RECORD_MMAP2, unix.PERF_RECORD_MISC_MMAP_BUILD_ID, 5, 0, int32(1), int32(2), uint64(0x1000), uint64(0x1000), uint64(0),
-		[4]byte{16}, id, uint32(rx), uint32(unix.MAP_SHARED), "/a")
+	b = perftest.Record(unix.PERF_RECORD_MMAP2, unix.PERF_RECORD_MISC_MMAP_BUILD_ID, 5, 0, perftest.IDs(1, 2), perftest.U64(0x1000, 0x1000, 0),
+		[]byte{16, 3: 0}, id[:], perftest.U32(rx, unix.MAP_SHARED), perftest.Name("/a"))
 	if _, err := layout.Decode(b, &r); err != nil {
 		t.Fatal(err)
 	}
@@ -73,11 +73,11 @@ func TestDecode(t *testing.T) {
 	if _, err := layout.Decode(b, &r); err != nil || r.PID != 5 || r.TID != 6 || r.Time != 12 || r.CPU != 1 {
 		t.Errorf("a sample is %+v, %v", r, err)
 	}
-	b = perftest.Record(unix.PERF_RECORD_LOST, 0, 11, 0, uint64(99), uint64(42))
+	b = perftest.Record(unix.PERF_RECORD_LOST, 0, 11, 0, perftest.U64(99, 42))
 	if _, err := layout.Decode(b, &r); err != nil || r.Lost != 42 {
 		t.Errorf("a loss is %+v, %v", r, err)
 	}
-	b = perftest.Record(unix.PERF_RECORD_LOST_SAMPLES, 0, 11, 0, uint64(43))
+	b = perftest.Record(unix.PERF_RECORD_LOST_SAMPLES, 0, 11, 0, perftest.U64(43))
 	if _, err := layout.Decode(b, &r); err != nil || r.Lost != 43 {
 		t.Errorf("a loss is %+v, %v", r, err)
 	}
@@ -95,7 +95,7 @@ func TestDecodeBad(t *testing.T) {
 		copy(b[at:], v)
 		return b
 	}
-	short := func(kind uint32, body ...any) []byte { return perftest.Record(kind, 0, 1, 0, body...) }
+	short := func(kind uint32, body ...[]byte) []byte { return perftest.Record(kind, 0, 1, 0, body...) }
 	for name, c := range map[string]struct {
 		b    []byte
 		want string
@@ -110,11 +110,11 @@ func TestDecodeBad(t *testing.T) {
 		"addresses wrap":  {edit(16, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff), "impossible addresses"},
 		"no length":       {edit(24, 0, 0, 0), "impossible addresses"},
 		"long build ID":   {append(edit(4, 0, 0x40)[:40], append([]byte{21}, good[41:]...)...), "build ID is too long"},
-		"short mapping":   {short(unix.PERF_RECORD_MMAP2, uint64(1)), "mapping is too short"},
+		"short mapping":   {short(unix.PERF_RECORD_MMAP2, perftest.U64(1)), "mapping is too short"},
 		"short name":      {short(unix.PERF_RECORD_COMM), "name is too short"},
 		"long sample":     {append([]byte{9, 0, 0, 0, 0, 0, 40, 0}, append(make([]byte, trailerSize), 5, 0, 0, 0, 0, 0, 0, 0)...), "sample is cut off"},
-		"short fork":      {short(unix.PERF_RECORD_FORK, uint64(1)), "fork or exit is too short"},
-		"loss of nothing": {short(unix.PERF_RECORD_LOST, uint64(1)), "loss without a number"},
+		"short fork":      {short(unix.PERF_RECORD_FORK, perftest.U64(1)), "fork or exit is too short"},
+		"loss of nothing": {short(unix.PERF_RECORD_LOST, perftest.U64(1)), "loss without a number"},
 		"no samples lost": {short(unix.PERF_RECORD_LOST_SAMPLES), "loss without a number"},
 	} {
 		var r perf.Record
@@ -129,7 +129,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(rawMap(10, 11, 0x400000, 0x2000, 0x1000, rx, 2, "/a", 1234))
 	f.Add(rawComm(5, 6, unix.PERF_RECORD_MISC_COMM_EXEC, "name", 9, 3))
 	f.Add(rawTask(unix.PERF_RECORD_FORK, 5, 5, 7, 5, 10, 0))
-	f.Add(perftest.Record(unix.PERF_RECORD_LOST, 0, 11, 0, uint64(99), uint64(42)))
+	f.Add(perftest.Record(unix.PERF_RECORD_LOST, 0, 11, 0, perftest.U64(99, 42)))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for len(b) > 0 {
 			var r perf.Record

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"os"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -51,30 +52,47 @@ func (r *Ring) Overrun(n uint64) { *r.head += n }
 // Unread is how many bytes of records were not read.
 func (r *Ring) Unread() uint64 { return *r.head - *r.tail }
 
-// Record makes a record as the kernel does: header, body, and the PID 1, the TID 2, the
-// time and the CPU. Strings end with NUL and are padded.
-func Record(kind uint32, misc uint16, t uint64, cpu uint32, body ...any) []byte {
-	b := Body(body...)
+// Record returns a record as the kernel writes it: header, body, and the PID 1, the
+// TID 2, the time and the CPU.
+func Record(kind uint32, misc uint16, t uint64, cpu uint32, body ...[]byte) []byte {
+	body = slices.Concat(body, [][]byte{U32(1, 2), U64(t), U32(cpu, 0)})
+	size := 8
+	for _, part := range body {
+		size += len(part)
+	}
 	put := binary.NativeEndian
 	out := put.AppendUint32(nil, kind)
 	out = put.AppendUint16(out, misc)
-	out = put.AppendUint16(out, uint16(8+len(b)+24))
-	out = append(out, b...)
-	return append(out, Body(uint32(1), uint32(2), t, cpu, uint32(0))...)
+	out = put.AppendUint16(out, uint16(size))
+	return append(out, bytes.Join(body, nil)...)
 }
 
-// Body are values as the kernel lays them out.
-func Body(values ...any) []byte {
-	var b bytes.Buffer
+// U32 returns the bytes of 32-bit fields.
+func U32(values ...uint32) []byte {
+	var b []byte
 	for _, v := range values {
-		if s, ok := v.(string); ok {
-			b.WriteString(s)
-			b.Write(make([]byte, 8-len(s)%8)) // at least one NUL
-			continue
-		}
-		if err := binary.Write(&b, binary.NativeEndian, v); err != nil {
-			panic(err) // a mistake of the test
-		}
+		b = binary.NativeEndian.AppendUint32(b, v)
 	}
-	return b.Bytes()
+	return b
 }
+
+// U64 returns the bytes of 64-bit fields.
+func U64(values ...uint64) []byte {
+	var b []byte
+	for _, v := range values {
+		b = binary.NativeEndian.AppendUint64(b, v)
+	}
+	return b
+}
+
+// IDs returns the bytes of PIDs and TIDs, 32 bits each.
+func IDs(values ...int) []byte {
+	var b []byte
+	for _, v := range values {
+		b = binary.NativeEndian.AppendUint32(b, uint32(v))
+	}
+	return b
+}
+
+// Name returns the bytes of a name: NUL-terminated and padded to 8 bytes.
+func Name(s string) []byte { return append([]byte(s), make([]byte, 8-len(s)%8)...) }

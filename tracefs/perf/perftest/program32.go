@@ -1,9 +1,6 @@
 package perftest
 
-import (
-	"bytes"
-	"encoding/binary"
-)
+import "encoding/binary"
 
 // What Program32 has in its registers, and at the top of its stack.
 const (
@@ -34,16 +31,20 @@ func Program32() []byte {
 		base    = 0x08048000
 	)
 	size := uint32(headers + len(code))
-	var b bytes.Buffer
-	for _, v := range []any{
-		[16]byte{0x7f, 'E', 'L', 'F', 1, 1, 1},
-		uint16(2), uint16(3), uint32(1), uint32(base + headers), uint32(52), uint32(0), uint32(0), // ET_EXEC, EM_386
-		uint16(52), uint16(32), uint16(1), uint16(0), uint16(0), uint16(0),
-		uint32(1), uint32(0), uint32(base), uint32(base), size, size, uint32(5), uint32(0x1000), // PT_LOAD
-	} {
-		if err := binary.Write(&b, binary.LittleEndian, v); err != nil {
-			panic(err) // a mistake of this function
+	out := []byte{0x7f, 'E', 'L', 'F', 1, 1, 1, 15: 0}
+	halves := func(values ...uint16) {
+		for _, v := range values {
+			out = binary.LittleEndian.AppendUint16(out, v)
 		}
 	}
-	return append(b.Bytes(), code...)
+	words := func(values ...uint32) {
+		for _, v := range values {
+			out = binary.LittleEndian.AppendUint32(out, v)
+		}
+	}
+	halves(2, 3) // ET_EXEC, EM_386
+	words(1, base+headers, 52, 0, 0)
+	halves(52, 32, 1, 0, 0, 0)
+	words(1, 0, base, base, size, size, 5, 0x1000) // PT_LOAD
+	return append(out, code...)
 }
