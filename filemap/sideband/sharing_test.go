@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -11,54 +12,85 @@ import (
 	"ustack/filemap/procmap"
 )
 
-// TestSharing: what a process maps and unmaps, those have that share its memory,
-// whether it was made before they were followed or after; one that ends leaves the
-// others theirs.
-func TestSharing(t *testing.T) {
+// buildShare compiles testdata/share.c: two processes that share their memory.
+func buildShare(t *testing.T) (program string) {
+	t.Helper()
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
 		t.Skip("no gcc")
 	}
-	program := filepath.Join(t.TempDir(), "share")
+	program = filepath.Join(t.TempDir(), "share")
 	if text, err := exec.Command(gcc, "-w", "-o", program, "testdata/share.c").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
+	return program
+}
+
+// shareProgram is a running share.c.
+type shareProgram struct {
+	pids [2]int
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	out  *bufio.Reader
+}
+
+func startShare(t *testing.T, program string) *shareProgram {
+	t.Helper()
+	s := &shareProgram{cmd: exec.Command(program)}
+	var err error
+	if s.in, err = s.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.out = bufio.NewReader(out)
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fscanln(s.out, &s.pids[0], &s.pids[1]); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// step has the program do its next step, and returns the address it prints.
+func (s *shareProgram) step(t *testing.T) (addr uint64) {
+	t.Helper()
+	if _, err := fmt.Fprintln(s.in); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fscanln(s.out, &addr); err != nil {
+		t.Fatal(err)
+	}
+	return addr
+}
+
+func (s *shareProgram) end(t *testing.T) {
+	t.Helper()
+	if err := errors.Join(s.in.Close(), s.cmd.Wait()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSharing: what a process maps and unmaps, those have that share its memory,
+// whether it was made before they were followed or after; one that ends leaves the
+// others theirs.
+func TestSharing(t *testing.T) {
+	program := buildShare(t)
 	for _, before := range []bool{true, false} {
-		cmd := exec.Command(program)
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		start := func() (first, second int) {
-			if err = cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := fmt.Fscanln(out, &first, &second); err != nil {
-				t.Fatal(err)
-			}
-			return first, second
-		}
 		var b *Band
-		var pids [2]int
+		var s *shareProgram
 		if before {
-			pids[0], pids[1] = start()
+			s = startShare(t, program)
 			b, _ = openBand(t, Options{})
 		} else {
 			b, _ = openBand(t, Options{})
-			pids[0], pids[1] = start()
+			s = startShare(t, program)
 		}
-		lines := bufio.NewReader(out)
 		step := func() (addr uint64) {
-			if _, err := fmt.Fprintln(in); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := fmt.Fscanln(lines, &addr); err != nil {
-				t.Fatal(err)
-			}
+			addr = s.step(t)
 			drain(t, b)
 			return addr
 		}
@@ -70,49 +102,25 @@ func TestSharing(t *testing.T) {
 			}
 		}
 		addr := step()
-		for _, pid := range pids {
+		for _, pid := range s.pids {
 			check("mapped", pid, addr, true)
 		}
 		step()
-		for _, pid := range pids {
+		for _, pid := range s.pids {
 			check("unmapped", pid, addr, false)
 			check("unmapped", pid, addr+page, true)
 		}
 		step()
-		check("alone", pids[0], addr+page, true)
-		if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
-			t.Fatal(err)
-		}
+		check("alone", s.pids[0], addr+page, true)
+		s.end(t)
 	}
 }
 
 // TestUnsharing: a process whose exec was lost has not what those map that shared
 // their memory with it; those of them that still do keep theirs.
 func TestUnsharing(t *testing.T) {
-	gcc, err := exec.LookPath("gcc")
-	if err != nil {
-		t.Skip("no gcc")
-	}
-	program := filepath.Join(t.TempDir(), "share")
-	if text, err := exec.Command(gcc, "-w", "-o", program, "testdata/share.c").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	cmd := exec.Command(program)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var first, second int
-	if _, err := fmt.Fscanln(out, &first, &second); err != nil {
-		t.Fatal(err)
-	}
+	s := startShare(t, buildShare(t))
+	first, second := s.pids[0], s.pids[1]
 	other := startHelper(t, "idle").cmd.Process.Pid
 	b, r := openBand(t, Options{})
 	b.History.shared(first, other, b.Now())
@@ -123,7 +131,5 @@ func TestUnsharing(t *testing.T) {
 	if b.shares(first, other) || !b.shares(first, second) {
 		t.Errorf("after a refresh: %v shares memory with %d, %v with %d", b.shares(first, other), other, b.shares(first, second), second)
 	}
-	if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
-		t.Fatal(err)
-	}
+	s.end(t)
 }

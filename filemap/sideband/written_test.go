@@ -13,20 +13,53 @@ import (
 	"ustack/tracefs"
 )
 
-// TestWritten: a file that is written in place while it is mapped loses its build
-// ID from then on; one that another file takes the place of keeps it.
-func TestWritten(t *testing.T) {
+// watchingBand opens a side band that watches the files it knows for writes. It skips
+// the test where the kernel reports no build IDs.
+func watchingBand(t *testing.T) *Band {
+	t.Helper()
 	written := new(Written)
 	watcher := filewatch.New(filewatch.Options{Forget: written.Changed})
-	defer func() {
+	b, _ := openBand(t, Options{Watcher: watcher, Written: written})
+	t.Cleanup(func() { // before the side band is closed
 		if err := watcher.Close(); err != nil {
 			t.Error(err)
 		}
-	}()
-	b, _ := openBand(t, Options{Watcher: watcher, Written: written})
+	})
 	if !b.BuildIDs() {
-		skip(t, "the kernel does not tell build IDs")
+		skip(t, "the kernel reports no build IDs")
 	}
+	return b
+}
+
+// mapCode maps the first page of a file as code.
+func mapCode(t *testing.T, path string) (addr uint64, unmap func()) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mem, err := unix.Mmap(int(f.Fd()), 0, page, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE)
+	if err = errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))), func() {
+		if err := unix.Munmap(mem); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// passCoarse waits until changes before and after it have different times in the
+// file system, whose clock advances by ticks.
+func passCoarse(b *Band) {
+	for from := b.Now(); b.Now() < from+tracefs.Time(3*coarse); {
+	}
+}
+
+// TestWritten: a file that is written in place while it is mapped loses its build
+// ID from then on; one that another file takes the place of keeps it.
+func TestWritten(t *testing.T) {
+	b := watchingBand(t)
 	library, dir := mappedLibrary(t), t.TempDir()
 	id := buildID(t, library)
 	for name, change := range map[string]func(path string) error{
@@ -49,18 +82,8 @@ func TestWritten(t *testing.T) {
 		if err := unix.Utimes(path, []unix.Timeval{old, old}); err != nil {
 			t.Fatal(err)
 		}
-		for w := b.Now(); b.Now() < w+tracefs.Time(3*coarse); { // so that it was not written after it was mapped
-		}
-		f, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		mem, err := unix.Mmap(int(f.Fd()), 0, page, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE)
-		f.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		addr := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem))))
+		passCoarse(b) // so that it was not written after it was mapped
+		addr, unmap := mapCode(t, path)
 		drain(t, b)
 		before := b.Now()
 		if err := change(path); err != nil {
@@ -75,26 +98,14 @@ func TestWritten(t *testing.T) {
 		if !ok || p.Mapping.File.Name != path || p.Mapping.File.BuildID.IsZero() != (name == "written") {
 			t.Errorf("%s: it is in %+v, %v", name, p, ok)
 		}
-		if err := unix.Munmap(mem); err != nil {
-			t.Fatal(err)
-		}
+		unmap()
 	}
 }
 
 // TestReplacedBefore: a file that another one has replaced before the mapping was
 // heard of keeps its build ID.
 func TestReplacedBefore(t *testing.T) {
-	written := new(Written)
-	watcher := filewatch.New(filewatch.Options{Forget: written.Changed})
-	defer func() {
-		if err := watcher.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	b, _ := openBand(t, Options{Watcher: watcher, Written: written})
-	if !b.BuildIDs() {
-		skip(t, "the kernel does not tell build IDs")
-	}
+	b := watchingBand(t)
 	library := mappedLibrary(t)
 	id := buildID(t, library)
 	path := filepath.Join(t.TempDir(), "replaced")
@@ -102,24 +113,14 @@ func TestReplacedBefore(t *testing.T) {
 	if f, ok := statIn(os.Getpid(), path); !ok || f.born.IsZero() {
 		t.Skip("the file system of temporary files has no birth times")
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mem, err := unix.Mmap(int(f.Fd()), 0, page, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE)
-	f.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Munmap(mem)
-	for w := b.Now(); b.Now() < w+tracefs.Time(3*coarse); { // file systems' times are coarse
-	}
+	addr, unmap := mapCode(t, path)
+	defer unmap()
+	passCoarse(b)
 	if err := errors.Join(os.WriteFile(path+".new", []byte("new"), 0o755), os.Rename(path+".new", path)); err != nil {
 		t.Fatal(err)
 	}
 	drain(t, b)
 	drain(t, b)
-	addr := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem))))
 	if p, ok := b.History.Lookup(os.Getpid(), addr, b.Now()); !ok || p.Mapping.File.Name != path || p.Mapping.File.BuildID != id {
 		t.Errorf("it is in %+v, %v", p, ok)
 	}
@@ -128,43 +129,20 @@ func TestReplacedBefore(t *testing.T) {
 // TestWrittenTwin: of two files with one path and one build ID, one after the other,
 // the second one is watched, too.
 func TestWrittenTwin(t *testing.T) {
-	written := new(Written)
-	watcher := filewatch.New(filewatch.Options{Forget: written.Changed})
-	defer func() {
-		if err := watcher.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	b, _ := openBand(t, Options{Watcher: watcher, Written: written})
-	if !b.BuildIDs() {
-		skip(t, "the kernel does not tell build IDs")
-	}
+	b := watchingBand(t)
 	library, path := mappedLibrary(t), filepath.Join(t.TempDir(), "library")
 	copyFile(t, library, path)
 	copyFile(t, library, path+".new")
-	for w := b.Now(); b.Now() < w+tracefs.Time(3*coarse); { // so that it was not written after it was mapped
-	}
-	mapIt := func() uint64 {
-		f, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		mem, err := unix.Mmap(int(f.Fd()), 0, page, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = unix.Munmap(mem) })
-		return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem))))
-	}
-	mapIt()
+	passCoarse(b) // so that it was not written after it was mapped
+	_, unmap := mapCode(t, path)
+	defer unmap()
 	drain(t, b)
 	if err := os.Rename(path+".new", path); err != nil {
 		t.Fatal(err)
 	}
-	addr := mapIt() // before the side band knows
-	for w := b.Now(); b.Now() < w+tracefs.Time(3*coarse); {
-	}
+	addr, unmap := mapCode(t, path) // before the side band knows
+	defer unmap()
+	passCoarse(b)
 	drain(t, b)
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
