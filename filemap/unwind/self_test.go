@@ -3,7 +3,6 @@ package unwind
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"testing"
 
 	"ustack/filemap/unwind/table"
+	"ustack/tracefs/capturetest"
 )
 
 // selfStack is a record of testdata/self.c.
@@ -221,8 +221,8 @@ func TestTiny(t *testing.T) {
 // openTiny opens the stacks of a program in testdata/tiny.
 func openTiny(t testing.TB, u *Unwinder, name string) (elf.Machine, *selfReader, Space) {
 	t.Helper()
-	program := unpack(t, "testdata/tiny/"+name+".gz")
-	s := &selfReader{r: bufio.NewReader(bytes.NewReader(unpack(t, "testdata/tiny/"+name+".stacks.gz")))}
+	program := capturetest.Gunzip(t, "testdata/tiny/"+name+".gz")
+	s := &selfReader{r: bufio.NewReader(bytes.NewReader(capturetest.Gunzip(t, "testdata/tiny/"+name+".stacks.gz")))}
 	space := readMaps(t, u, string(s.bytes()), nil)
 	file := u.File(Source{Key: "tiny", Name: name, Open: func() (*Binary, error) {
 		return &Binary{ReaderAt: bytes.NewReader(program), Size: int64(len(program))}, nil
@@ -237,24 +237,6 @@ func openTiny(t testing.TB, u *Unwinder, name string) (elf.Machine, *selfReader,
 		m = elf.EM_AARCH64
 	}
 	return m, s, space
-}
-
-func unpack(t testing.TB, name string) []byte {
-	t.Helper()
-	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
 }
 
 // TestGo: goroutines of Go, stripped or not.

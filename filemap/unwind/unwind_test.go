@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"testing"
+
+	"ustack/tracefs/capturetest"
 )
 
 // tinyStacks are the stacks of a program in testdata/tiny.
@@ -236,7 +238,7 @@ func TestMemory(t *testing.T) {
 	u := New(maxPages*pageSize + 24<<hotBits + 64<<10)
 	m, all, space := tinyStacks(t, u, "amd64")
 	opened, closed := 0, 0
-	var data = unpack(t, "testdata/tiny/amd64.gz")
+	var data = capturetest.Gunzip(t, "testdata/tiny/amd64.gz")
 	for round := range 3 {
 		for i := range 100 {
 			s := Source{Key: fmt.Sprint(i), Name: "x", Open: func() (*Binary, error) {
@@ -268,7 +270,7 @@ func TestDebugFile(t *testing.T) {
 	u := New(0)
 	defer u.Close()
 	m, all, space := tinyStacks(t, u, "amd64-debug")
-	whole := unpack(t, "testdata/tiny/amd64-debug.gz")
+	whole := capturetest.Gunzip(t, "testdata/tiny/amd64-debug.gz")
 	stripped := bytes.ReplaceAll(whole, []byte(".debug_frame\x00"), []byte(".other_frame\x00"))
 	asked := 0
 	source := Source{Key: "stripped", Name: "x",

@@ -5,6 +5,7 @@ package capturetest
 import (
 	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"io"
 	"os"
 	"path/filepath"
@@ -31,8 +32,27 @@ func Read(t testing.TB, name string) []byte {
 	return data
 }
 
-// Unpack puts the files, folders and symbolic links of a tar.zst file into a
-// folder of the test, which it returns. No name leads out of it.
+// Gunzip returns the contents of a gzip file. It fails the test if it cannot.
+func Gunzip(t testing.TB, name string) []byte {
+	t.Helper()
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	b, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return b
+}
+
+// Unpack puts the files, directories and symbolic links of a tar.zst file into a
+// directory of the test, which it returns. No name leads out of it.
 func Unpack(t testing.TB, name string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

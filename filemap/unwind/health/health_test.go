@@ -2,8 +2,6 @@ package health
 
 import (
 	"bytes"
-	"compress/gzip"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,25 +11,8 @@ import (
 
 	"ustack/filemap/symbol/image"
 	"ustack/filemap/unwind/frames"
+	"ustack/tracefs/capturetest"
 )
-
-func unpack(t testing.TB, name string) []byte {
-	t.Helper()
-	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
 
 // TestTiny: programs that were compiled with known flags.
 func TestTiny(t *testing.T) {
@@ -51,7 +32,7 @@ func TestTiny(t *testing.T) {
 		{"arm64-fp", frames.Kept, false, false, 0, true},
 		{"arm64-sframe", frames.Dropped, false, false, 1, true},
 	} {
-		b := unpack(t, "../testdata/tiny/"+c.name+".gz")
+		b := capturetest.Gunzip(t, "../testdata/tiny/"+c.name+".gz")
 		p, err := Open(bytes.NewReader(b), int64(len(b)), nil)
 		if err != nil {
 			t.Fatal(err)
