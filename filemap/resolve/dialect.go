@@ -99,8 +99,8 @@ func (r *Resolver) PlainDialect() Dialect {
 	return Plain
 }
 
-// DialectOf tells the dialect of a stack by its first frame that shows it,
-// Auto if none does.
+// DialectOf returns the dialect of a stack by the first frame that shows it, Auto
+// if no frame does.
 func (r *Resolver) DialectOf(b *tracefs.Batch, rec *tracefs.Record) Dialect {
 	if r.opt.Dialect != Auto {
 		return r.opt.Dialect

@@ -7,7 +7,7 @@ import (
 	"ustack/tracefs"
 )
 
-// Limits bound how far behind a record something that belongs to it may come.
+// Limits bound how far after a record something that belongs to it may come.
 // Zero fields do not bound.
 type Limits struct {
 	Lines int64

@@ -97,7 +97,7 @@ func (r *Resolver) enter(h *Held, rec *tracefs.Record) {
 	switch {
 	case rec.Kind == tracefs.KindEvent:
 		e.losses = r.missed
-		e.syscall = rec.Flags&tracefs.Bare != 0 || rec.Body > rec.Off && returnsBehind(h.Text[rec.Body:])
+		e.syscall = rec.Flags&tracefs.Bare != 0 || rec.Body > rec.Off && returnsAfter(h.Text[rec.Body:])
 	case e.syscall && e.losses == r.missed: // else the cookie can be that of an event that is missing
 		e.cookie = rec.Value
 	}
@@ -110,10 +110,10 @@ func (r *Resolver) enter(h *Held, rec *tracefs.Record) {
 	r.entries[rec.TID] = e
 }
 
-// returnsBehind reports whether an event's text is that of a system call that
-// returns behind its instruction: sys_NAME from the kernel, sys_enter_NAME and
+// returnsAfter reports whether an event's text is that of a system call that
+// returns to the instruction after its own: sys_NAME from the kernel, sys_enter_NAME and
 // sys_exit_NAME from perf.
-func returnsBehind(text []byte) bool {
+func returnsAfter(text []byte) bool {
 	name, ok := bytes.CutPrefix(text, []byte("sys_"))
 	if !ok {
 		return false

@@ -14,12 +14,11 @@ import (
 // pages, while mmap_min_addr keeps all other memory above.
 const specialMappings = 1 << 16
 
-// A span is the time in which announcements of a task belong to its stack.
-// The kernel reserves the stack record first and announces new files right
-// after, from the same task, before that returns to user space; so the span
-// ends with the task's next entry into the kernel, that is with a cookie that
-// is not the stack's, and where records of its CPU are missing nobody can
-// tell.
+// A span is the time in which announcements of a task belong to its stack. The
+// kernel reserves the stack record first and announces new files right after, from
+// the same task, before that returns to user space; so the span ends with the
+// task's next entry into the kernel, that is with a cookie that is not the stack's.
+// Where records of its CPU are missing, the end is unknown.
 type span struct {
 	held   *Held
 	seq    int64
@@ -122,8 +121,8 @@ func (r *Resolver) lookup(h *Held, i int, rec *tracefs.Record, id tracefs.Identi
 	return true
 }
 
-// tied reports whether the binding in force has the stack's own time stamp
-// but comes from another input: then nobody can tell which was first.
+// tied reports whether the binding in force has the stack's own time stamp but
+// comes from another input: then their order is unknown.
 func tied(h *Held, rec *tracefs.Record, e *filemap.Entry, b *filemap.Binding) bool {
 	return !b.Owned && b.Source != rec.Source && e.Rival(b) && b.Time == h.Time(rec)
 }
@@ -185,9 +184,9 @@ func (r *Resolver) announce(h *Held, rec *tracefs.Record) {
 	}
 }
 
-// owner is the stack that an announcement of its task belongs to, nil if none.
-// torn tells that records of the stack's CPU were lost in between, so that
-// nobody knows.
+// owner is the stack that an announcement of its task belongs to, nil if none. torn
+// means that records of the stack's CPU were lost in between, so the owner is
+// unknown.
 func (r *Resolver) owner(t *task, h *Held, rec *tracefs.Record, id tracefs.Identifier) (s *span, torn bool) {
 	s = &t.span
 	if s.held == nil || s.seq <= r.released {
@@ -275,8 +274,8 @@ func (r *Resolver) held(from, to filemap.Pos, f func(h *Held, i int)) {
 	}
 }
 
-// restateStack gives the frames of a stack with an identifier a new outcome,
-// but for those that own an announcement if o does not.
+// restateStack gives the frames of a stack with an identifier a new outcome. Frames
+// that own an announcement keep theirs if o does not own one.
 func (r *Resolver) restateStack(h *Held, i int, id tracefs.Identifier, o Outcome) {
 	frames, _ := h.StackFrames(&h.Records[i])
 	var out []Outcome

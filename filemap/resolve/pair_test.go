@@ -80,8 +80,8 @@ func (w *writer) lossy() string {
 	return b.String()
 }
 
-// checkPairs stitches a trace and counts the events that have their own stack, and
-// those that have another one's.
+// checkPairs stitches a trace and counts the events with their own stack, and the
+// events with the stack of another event.
 func checkPairs(t *testing.T, trace string) (right, wrong int) {
 	t.Helper()
 	scan := text.NewScanner()

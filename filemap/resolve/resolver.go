@@ -9,7 +9,7 @@ import (
 // Outcome is what became of a frame.
 type Outcome struct {
 	File *filemap.File
-	// Memory is what a frame without a file lies in, nil if nobody knows. With
+	// Memory is what a frame without a file lies in, nil if unknown. With
 	// reason VMAOffset it is a mapping whose name may be that of a file, and
 	// Offset is the one in the mapping.
 	Memory *filemap.Memory
@@ -19,8 +19,8 @@ type Outcome struct {
 	HasOffset bool
 	Trust     filemap.Trust
 	Reason    filemap.Reason
-	// own tells that the frame's own stack made the kernel announce the
-	// file: no other announcement says more about it.
+	// own is set if the frame's own stack made the kernel announce the file: no
+	// other announcement says more about it.
 	own bool
 	// Calls is the function that the thread began with, if it is known and was
 	// called right before the frame's address.
@@ -124,9 +124,9 @@ type Evidence interface {
 	Judge(s *Subject)
 }
 
-// Options are what a Resolver can be told.
+// Options configure a Resolver.
 type Options struct {
-	// Hold bounds how far names are looked for behind a stack.
+	// Hold bounds how far after a stack names are looked for.
 	Hold Limits
 	// Stitch ties stacks to the events that asked for them.
 	Stitch bool
@@ -272,8 +272,8 @@ func (r *Resolver) stack(h *Held, i int, rec *tracefs.Record) {
 	}
 }
 
-// frames gives the frames of a stack their outcomes. identified tells that
-// announcements can be about the stack, waits that one is waited for.
+// frames gives the frames of a stack their outcomes. identified means that
+// announcements can be about the stack, waits that it waits for one.
 func (r *Resolver) frames(h *Held, i int, rec *tracefs.Record, frames []tracefs.Frame, text []byte, out []Outcome) (identified, waits bool) {
 	pos := h.pos(rec)
 	plain := 0
@@ -388,7 +388,7 @@ func (r *Resolver) blame(h *Held, rec *tracefs.Record) {
 	r.lossAt[rec.CPU] = pos
 }
 
-// End tells the resolver that no batch follows.
+// End notes that no batch follows.
 func (r *Resolver) End() {
 	r.ended = true
 	r.tasks.each(func(t *task) {

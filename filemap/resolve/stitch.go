@@ -16,7 +16,7 @@ type Attached struct {
 	// they need not be shown by themselves.
 	Taken bool
 
-	waits bool // for a stack, or to be told that none comes
+	waits bool // for a stack, or for the note that none comes
 }
 
 // Stack is a user stack that events share.
@@ -191,7 +191,7 @@ func (r *Resolver) done(ref *eventRef, a *Attached) {
 	}
 }
 
-// giveUp tells the events of a task's request that no stack will come.
+// giveUp marks the events of a task's request: no stack will come.
 func (r *Resolver) giveUp(t *task, why Missing) {
 	for k := range t.stitch.asked {
 		r.noStack(&t.stitch.asked[k], why)
@@ -215,8 +215,7 @@ func (r *Resolver) settleEvents(h *Held) {
 	}
 }
 
-// detachStacks lets stacks outlive the batch they came in: those that a later
-// event may share.
+// detachStacks lets the stacks that a later event may share outlive their batch.
 func (r *Resolver) detachStacks(h *Held) {
 	for _, s := range h.stacks {
 		last := s.task.stitch.last == s
@@ -246,7 +245,7 @@ func (r *Resolver) newStack() *Stack {
 // detach copies what belongs to the batch, and returns how much memory it took.
 func (s *Stack) detach() (size int) {
 	if s.Result != nil {
-		return 0 // a shape belongs to nobody
+		return 0 // a shape has no process
 	}
 	if len(s.Frames) == 0 {
 		s.Text, s.Frames, s.Outcomes = nil, nil, nil

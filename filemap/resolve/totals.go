@@ -40,8 +40,8 @@ func (m Missing) String() string { return missingNames[m] }
 
 // Loss is what was lost on a CPU.
 type Loss struct {
-	// Gaps is the number of places, Records the sum of the counts; Unknown
-	// tells that a gap had no count.
+	// Gaps is the number of places, Records the sum of the counts; Unknown is set
+	// if a gap had no count.
 	Gaps    int64
 	Records uint64
 	Unknown bool
