@@ -33,12 +33,12 @@ func TestJudgeDoubt(t *testing.T) {
 	spaces.Map(1, comes, 70_000)
 	spaces.Map(2, stays, 1000)
 	spaces.Exit(2, 60_000)
-	spaces.Fork(1, 5, 61_000) // of a time when all was told again
+	spaces.Fork(1, 5, 61_000) // when the history is complete again
 	spaces.Exec(5, "new", 62_000)
 	spaces.MapExact(5, elf("/bin/new", page, 2*page, 0), 62_000)
 	spaces.Fork(5, 9, 63_000)
 	spaces.Exit(5, 68_000)
-	spaces.Fork(1, 7, 61_000) // of a process of which nobody knows what it was by then
+	spaces.Fork(1, 7, 61_000) // of a process that is unknown by then
 	spaces.Fork(7, 8, 62_000)
 	spaces.Map(11, stays, 1000)
 	spaces.Exec(11, "again", 66_000) // and another program before, perhaps
@@ -82,7 +82,7 @@ func TestJudgeDoubt(t *testing.T) {
 		{2, 55_000, page, "lost"},     // the process has ended
 		{3, 55_000, page, "lost"},     // the thread is another one's
 		{4, 55_000, page, "lost"},     // the thread has ended
-		{1, 95_000, page, "lost"},     // nobody knows yet
+		{1, 95_000, page, "lost"},     // not known yet
 		{1, 80_000, 3 * page, "/lib/other+0x0 verified"},
 		{5, 65_000, page, "/bin/new+0x0 verified"},
 		{6, 65_000, page, "lost"},

@@ -8,9 +8,9 @@ import (
 	"ustack/tracefs"
 )
 
-// doubted gives an address of a time of doubt its file if it was in the same
-// place of the same file before and after: nothing tells what was in between. A
-// process that has executed a program since was another one.
+// doubted gives an address of a time of doubt its file if it was in the same place
+// of the same file before and after: no record says what was in between. A process
+// that has executed a program since was another one.
 func (j *Judge) doubted(sp *space.Space, addr uint64, t, until tracefs.Time, stays bool, o *resolve.Outcome) {
 	v, _ := j.find(sp, addr, t)
 	after, ok := sp.Lookup(addr, until)

@@ -6,8 +6,7 @@ import (
 	"ustack/filemap/space"
 )
 
-// files turns the files of address spaces into those that frames get, one for
-// one.
+// files maps each file of an address space to the file that frames get.
 type files struct {
 	set    *filemap.Files
 	known  map[*space.File]*filemap.File

@@ -12,17 +12,17 @@ import (
 type verdict struct {
 	place space.Place
 	found bool
-	// clash tells that the address was two things within the precision of the
-	// time stamp.
+	// clash is set if the address was two things within the precision of the time
+	// stamp.
 	clash bool
-	// partial tells that the process may have had more than is known.
+	// partial is set if the process may have had more mappings than are known.
 	partial bool
 }
 
 func (v *verdict) none() bool { return !v.found && !v.clash }
 
 // nameless reports whether it was memory that may have a name, which the kernel
-// tells only who asks (PR_SET_VMA_ANON_NAME).
+// reports only on request (PR_SET_VMA_ANON_NAME).
 func (v *verdict) nameless() bool {
 	return v.found && v.place.Mapping.Exact && v.place.Mapping.File.Kind == procmap.Anonymous
 }

@@ -15,11 +15,10 @@ import (
 	"ustack/tracefs"
 )
 
-// Threads tells which process a thread belonged to.
+// Threads finds the process that a thread belonged to.
 type Threads interface {
-	// PID is the process that a thread was of at a time; ok is false if
-	// nothing is known of the thread. late tells that the thread was seen only
-	// after that time.
+	// PID returns the process of a thread at a time; ok is false if the thread is
+	// unknown. late means that the thread was first seen after that time.
 	PID(tid int, t tracefs.Time) (pid int, late, ok bool)
 }
 
@@ -38,15 +37,15 @@ type Asker interface {
 type Options struct {
 	Spaces  *space.Spaces
 	Threads Threads
-	// Asker is asked about addresses that lie in nothing known, nil if there
-	// is nobody to ask.
+	// Asker looks up addresses outside of all known mappings; nil means that they
+	// stay unknown.
 	Asker Asker
-	// Late marks all files as late: what changes the spaces is not told by
-	// the kernel, but found out by asking.
+	// Late marks all files as late: changes of the spaces are not reported by the
+	// kernel, but found by reading processes.
 	Late bool
-	// Doubtful tells whether the spaces may be wrong at a time, from when on
-	// nothing is missed any more, and until when they may be (space.Forever: it
-	// is not over). nil if they never are.
+	// Doubtful reports whether the spaces may be wrong at a time, from when on
+	// nothing is missed any more, and until when they may be wrong (space.Forever:
+	// not over yet). nil means that they never are.
 	Doubtful func(tracefs.Time) (missed, until tracefs.Time, doubtful bool)
 	// Gap reports whether anything that happened between two times may be
 	// missing. nil if nothing ever is.
@@ -150,7 +149,7 @@ func (j *Judge) doubtful(sp *space.Space, t tracefs.Time) (until tracefs.Time, d
 	return until, !j.knownSince(sp, t+j.opt.Stamp.After, missed)
 }
 
-// maxForks bounds how far processes are followed to those that they were copied of.
+// maxForks bounds how many generations of parents are searched.
 const maxForks = 64
 
 // knownSince reports whether the program that a process was at a time began when
@@ -177,7 +176,7 @@ func (j *Judge) stays(tid, pid int, until tracefs.Time) bool {
 }
 
 // process is the process of a thread and its address space, nil if unknown.
-// late tells that it may be another one.
+// late means that it may be another one.
 func (j *Judge) process(tid int, t tracefs.Time) (pid int, sp *space.Space, late bool) {
 	pid, late, ok := j.opt.Threads.PID(tid, t+j.opt.Stamp.After)
 	if !ok {

@@ -86,8 +86,8 @@ func TestJudgeAddress(t *testing.T) {
 		{1, 60_000, 0x9000010, "not-code"},
 		{1, 89_000, 0x401234, "/bin/next+0x3234 verified"},
 		{3, 70_000, 0x401234, "/bin/next+0x3234 verified"},
-		// Within a microsecond of the exec nobody knows which program it was,
-		// but only one of them had anything there.
+		// Within a microsecond of the exec the program is ambiguous, but only one
+		// of them had anything there.
 		{1, 49_500, 0x401234, "/bin/a b+0x1234 verified"},
 		{2, 5000, 0x401234, "no-address-space"},
 	} {
@@ -386,5 +386,5 @@ func TestJudgeAsks(t *testing.T) {
 	}
 }
 
-// nothingUnseen is the Unseen of a judge that is told of all that is unmapped.
+// nothingUnseen is the Unseen of a judge to which all unmapping is reported.
 func nothingUnseen(_, _ tracefs.Time) bool { return false }

@@ -7,8 +7,8 @@ import (
 	"ustack/tracefs"
 )
 
-// Layouts tell all that processes have mapped, data too, which the spaces do not
-// have: the processes are read, while they run.
+// Layouts has all mappings of processes, also data, which the spaces do not have:
+// it reads the processes while they run.
 type Layouts struct {
 	judge *Judge
 	opt   LayoutOptions
@@ -24,7 +24,7 @@ type LayoutOptions struct {
 	// Settle lets the spaces know all that has happened by now.
 	Settle func() error
 	// Early is what a process had mapped when it was read before, and when that
-	// was: for one that has ended. nil if nobody has read it.
+	// was: for one that has ended. nil if it has not been read.
 	Early func(pid int) (list []procmap.Mapping, at tracefs.Time, ok bool)
 }
 
@@ -51,11 +51,10 @@ func NewLayouts(j *Judge, opt LayoutOptions) *Layouts {
 	return &Layouts{judge: j, opt: opt, known: make(map[int]*reading)}
 }
 
-// Layout is the part of what a thread's process had mapped at t that tells
-// whether an address is in the data of a program or library (Layout.Around); nil
-// if that is not known. The process may have been
-// read at another time. It counts only if the code of the program or library was
-// in its place at t.
+// Layout is the part of what a thread's process had mapped at t that decides
+// whether an address is in the data of a program or library (Layout.Around); nil if
+// that is not known. The process may have been read at another time. It counts only
+// if the code of the program or library was in its place at t.
 func (ls *Layouts) Layout(tid int, t tracefs.Time, addr uint64) (filemap.Layout, filemap.Trust) {
 	j := ls.judge
 	pid, sp, late := j.process(tid, t)
@@ -80,7 +79,7 @@ func (ls *Layouts) Layout(tid int, t tracefs.Time, addr uint64) (filemap.Layout,
 }
 
 // reading is the last one of the program that a process was at t, nil if there
-// is none. It reads the process if that may tell more.
+// is none. It reads the process if that may add something.
 func (ls *Layouts) reading(pid int, sp *space.Space, t tracefs.Time, addr uint64) *reading {
 	r := ls.known[pid]
 	if r.of(sp, t) != nil && !r.stale(sp, addr, ls.opt.Clock()) {
@@ -103,7 +102,7 @@ func (r *reading) of(sp *space.Space, t tracefs.Time) *reading {
 	return r
 }
 
-// stale reports whether reading the process again may tell more of an address.
+// stale reports whether reading the process again may add something about an address.
 func (r *reading) stale(sp *space.Space, addr uint64, now tracefs.Time) bool {
 	age := now - r.at
 	return r.space != sp && age >= afterChange || r.layout.At(addr) == nil && age >= readAgain

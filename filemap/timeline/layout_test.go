@@ -15,8 +15,8 @@ import (
 
 var testedVariable [1 << 16]int64
 
-// TestLayouts: of this very process, a variable is told of from when its code is
-// known to be there, and no longer than the process is this program.
+// TestLayouts: a variable of this very process is found from when its code is known
+// to be mapped, and only while the process runs this program.
 func TestLayouts(t *testing.T) {
 	reader := func(f procmap.Filter) *procmap.Reader {
 		r, err := procmap.NewReader(procmap.Options{Stat: true, Filter: f})

@@ -81,7 +81,7 @@ func TestProber(t *testing.T) {
 	if p.Ask(pid, data, p.now) {
 		t.Error("it asked again")
 	}
-	// Code that came without anybody telling: all is read again.
+	// Code that was mapped without a report: all is read again.
 	code := page(t, unix.PROT_READ|unix.PROT_EXEC)
 	p.spaces.Unmap(pid, code, code+4096, p.now)
 	if !p.Ask(pid, code, p.now) || p.reread != 2 {

@@ -3,7 +3,7 @@ package timeline
 import "ustack/tracefs"
 
 // Program is the process of a thread at a time, and when the program that it was
-// then began to run or was first seen; exact tells that it did not run before.
+// then began to run or was first seen; exact means that it did not run before.
 // ok is false if that is not known for sure.
 func (j *Judge) Program(tid int, t tracefs.Time) (pid int, began tracefs.Time, exact, ok bool) {
 	t += j.opt.Stamp.After

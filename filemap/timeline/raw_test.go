@@ -122,7 +122,7 @@ func TestRawReuse(t *testing.T) {
 	w.is(t, "until it goes", deferred(1, 22_000, 23_000, nil, number{0x300, hash(1)}), "unannounced")
 }
 
-// TestRawUnseen: where nobody tells what goes away, only the stack itself proves.
+// TestRawUnseen: where unmapping is not reported, only the stack itself is proof.
 func TestRawUnseen(t *testing.T) {
 	w := newWorld(func(o *Options) { o.Unseen = nil })
 	w.spaces.MapExact(1, elf("/lib/one", 0x100000, 0x110000, 0), 1000)
@@ -190,7 +190,7 @@ func TestRawLost(t *testing.T) {
 	for name, s := range map[string]*resolve.Subject{
 		"asked for later":  deferred(1, 21_000, 22_000, nil, number{0x234, hash(3)}),
 		"came before":      deferred(1, 18_000, 19_000, nil, number{0x234, hash(4)}),
-		"nobody asked":     deferred(1, 0, 22_000, nil, number{0x234, hash(5)}),
+		"not asked":        deferred(1, 0, 22_000, nil, number{0x234, hash(5)}),
 		"another thread's": deferred(2, 19_000, 22_000, nil, number{0x234, hash(6)}),
 	} {
 		w.is(t, name, s, "unannounced")
