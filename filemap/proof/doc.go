@@ -1,6 +1,6 @@
-// Package proof has the rules by which the file of a frame is proven, for all
-// histories of address spaces: those that are followed exactly (timeline) and
-// those of which dumps show moments (evidence).
+// Package proof has the rules by which the file of a frame is proven. They hold for
+// exact histories of address spaces (timeline) and for histories of which dumps
+// show moments (evidence).
 //
 // A statement has a scope: a process, a place and a time. The statements are
 //

@@ -17,7 +17,7 @@ type Mappings[M comparable] interface {
 	Stays(m M, from, to tracefs.Time) Stay
 	// There reports whether a mapping was there at a time.
 	There(m M, t tracefs.Time) bool
-	// Same reports whether two mappings are of one file, whoever opened it.
+	// Same reports whether two mappings are of one file, opened once or several times.
 	Same(a, b M) bool
 	// Called reports whether an announcement can call the file of a mapping so.
 	Called(m M, f *filemap.File) bool
@@ -82,10 +82,10 @@ func (p *Pins[M]) Excluded(id tracefs.Identifier, m M) (why Statement, excluded 
 	return WasOther, was
 }
 
-// Only is exclusion: of the mappings that frames with an identifier between two times
-// can lie in, and there are no others, it leaves those that can carry it. If one is
-// left that was there all the time, and the identifier was no other file's meanwhile,
-// it is that one's.
+// Only is exclusion. of has all mappings that frames with an identifier between two
+// times can lie in; Only leaves the ones that can carry it. If one is left that was
+// there all the time, and the identifier was no other file's meanwhile, the
+// identifier is that mapping's.
 func (p *Pins[M]) Only(id tracefs.Identifier, of []M, from, to tracefs.Time) (left []M, only bool) {
 	for _, m := range of {
 		if _, excluded := p.Excluded(id, m); !excluded {
@@ -107,9 +107,9 @@ func (p *Pins[M]) conflict(id tracefs.Identifier, m M, from, to tracefs.Time) bo
 // maxRivals bounds the mappings of other files that are looked at for a claim.
 const maxRivals = 64
 
-// Rival reports whether an identifier of an open file that once was proven to be a
-// mapping's, which has gone, can be by now that of another file than the one that it
-// is claimed to be, one of those that the frame can lie in.
+// Rival reports whether an identifier of an open file can by now be that of another
+// file than claimed. The identifier was once proven to be that of a mapping that has
+// gone; others are the mappings that the frame can lie in.
 func (p *Pins[M]) Rival(id tracefs.Identifier, claimed M, others iter.Seq[M]) bool {
 	if id.IsInode() || !p.Known(id) {
 		return false

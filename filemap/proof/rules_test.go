@@ -9,8 +9,8 @@ import (
 	"ustack/tracefs"
 )
 
-// life is a mapping of a test: of which file, and how long it was there; to is
-// negative if nothing tells.
+// life is a mapping of a test: its file, and how long it was there; to is negative
+// if unknown.
 type life struct {
 	file     int
 	from, to tracefs.Time
