@@ -8,7 +8,7 @@ import (
 	"ustack/tracefs"
 )
 
-// Symbols tells where functions are missing; symbol.Symbols does.
+// Symbols reports where functions are missing. symbol.Symbols implements it.
 type Symbols interface {
 	Start(inner, outer symbol.Place) *callsite.Start
 	Begun(f *filemap.File, offset uint64) filemap.Begun
@@ -23,8 +23,8 @@ type Options struct {
 	Reader        *Reader
 }
 
-// Evidence tells of stacks that lack the function that their thread began with
-// which one it is (resolve.Outcome.Calls). It implements resolve.Evidence.
+// Evidence adds the function that a thread began with to stacks that lack it
+// (resolve.Outcome.Calls). It implements resolve.Evidence.
 type Evidence struct {
 	opt Options
 	// Of the address at hand.
@@ -59,7 +59,7 @@ func (e *Evidence) Judge(s *resolve.Subject) {
 		return
 	}
 	outer.Calls = e.function(s, addr)
-	if outer.Calls != 0 && e.opt.Symbols.Missing(inner, outer) { // else stacks would differ by what nobody sees
+	if outer.Calls != 0 && e.opt.Symbols.Missing(inner, outer) { // else stacks would differ by what is not shown
 		out.Calls = outer.Calls
 	}
 }

@@ -67,8 +67,7 @@ func (l *linux) memory(tid int, a uint64, toA []byte, b uint64, toB []byte) erro
 	return l.reader.Read(tid, procmem.Part{Addr: a, To: toA}, procmem.Part{Addr: b, To: toB})
 }
 
-// tick is how exact the kernel tells when threads began: USER_HZ is 100
-// everywhere.
+// tick is the precision of the start times of threads: USER_HZ is 100 everywhere.
 const tick = tracefs.Time(time.Second / 100)
 
 // began is by field 22 of /proc/TID/stat (proc_pid_stat(5)): by the tick in which it

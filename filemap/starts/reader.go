@@ -15,7 +15,8 @@ import (
 type machine interface {
 	// now is the time of the trace.
 	now() tracefs.Time
-	// list is where a thread has told the kernel that its robust list is.
+	// list returns the address of a thread's robust list, as it was registered with the
+	// kernel.
 	list(tid int) (head uint64, err error)
 	// memory reads memory of a thread into two places.
 	memory(tid int, a uint64, toA []byte, b uint64, toB []byte) error
@@ -27,12 +28,12 @@ type machine interface {
 // Reader reads with which functions threads began. It is for one goroutine.
 type Reader struct {
 	machine
-	lives   Lives // nil if nobody tells
+	lives   Lives // nil if unknown
 	threads map[int]*thread
 	budget  budget
 }
 
-// Lives tell of threads what the kernel told when they began and ended.
+// Lives has the reports of the kernel on when threads began and ended.
 type Lives interface {
 	// Life is when the thread began that had a number at a time, and when it ended,
 	// space.Forever if it has not; ok is false if that is not known for sure, and of
@@ -47,7 +48,7 @@ type thread struct {
 	site callsite.Start
 	addr uint64 // of the function
 	// From from to to the number was that of the thread that began with it, and as
-	// long as that lived, if it is told that it was born.
+	// long as that lived, if its birth was reported.
 	from, to, born tracefs.Time
 	looked         tracefs.Time // when it was last tried to find out
 }
@@ -62,9 +63,9 @@ const stamp = tracefs.Time(time.Microsecond)
 // number at a time, if a call of its stack is that of it. ok is false if it has
 // ended, or nothing proves which function it is.
 //
-// It is that very thread: the one that is asked began before, and still has the
-// number. So what it tells holds for all stacks until then, or for all of its life
-// if that is told: it is not asked for each.
+// It is that very thread: the one that is read began before, and still has the
+// number. So what was read holds for all stacks until then, or for all of its life
+// if that was reported: it is not read for each.
 func (r *Reader) Start(tid int, t tracefs.Time, site *callsite.Start) (addr uint64, ok bool) {
 	th := r.threads[tid]
 	if th == nil {
@@ -81,8 +82,8 @@ func (r *Reader) Start(tid int, t tracefs.Time, site *callsite.Start) (addr uint
 	return th.addr, known && th.addr != 0 && th.site == *site
 }
 
-// lived reports whether the number was that of the thread at a time as its life is
-// told.
+// lived reports whether the number was that of the thread at a time, by the reports
+// of its life.
 func (r *Reader) lived(tid int, th *thread, t tracefs.Time) bool {
 	if th.born == 0 {
 		return false
@@ -116,7 +117,7 @@ func (r *Reader) look(tid int, t tracefs.Time, site *callsite.Start, th *thread)
 		*th = thread{site: *site, addr: addr, from: now, to: now, looked: now}
 		return
 	}
-	born := r.told(tid, now)
+	born := r.bornAt(tid, now)
 	if born < earliest || born > from {
 		born = 0
 	}
@@ -126,9 +127,9 @@ func (r *Reader) look(tid int, t tracefs.Time, site *callsite.Start, th *thread)
 	*th = thread{site: *site, addr: addr, born: born, from: from, to: now, looked: now}
 }
 
-// told is when the thread began that has had a number since a time, and still has
-// it; 0 if nobody has told.
-func (r *Reader) told(tid int, now tracefs.Time) tracefs.Time {
+// bornAt is when the thread began that has had a number since a time, and still has
+// it; 0 if that was not reported.
+func (r *Reader) bornAt(tid int, now tracefs.Time) tracefs.Time {
 	if r.lives == nil || r.lives.Settle() != nil {
 		return 0
 	}

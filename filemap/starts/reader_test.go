@@ -34,7 +34,7 @@ type fake struct {
 	asked   int
 	listed  int
 	ended   map[int][]life
-	sure    bool // what is told of lives
+	sure    bool // the reports of lives
 	settled int
 	then    func() // after the memory was read
 }
@@ -87,7 +87,7 @@ func (f *fake) word(t *task, at uint64) uint64 {
 	return 0x7777
 }
 
-// began is the tick in which it began, as proc tells.
+// began is the tick in which it began, as proc says.
 func (f *fake) began(tid int) (earliest, latest tracefs.Time, err error) {
 	f.clock++
 	t := f.tasks[tid]
@@ -155,7 +155,7 @@ func TestReader(t *testing.T) {
 	f.clock = 2e9
 	start(1.5e9, 0x401000, 2)
 	start(1.9e9, 0x401000, 2)
-	start(2e9+1e6, 0, 3) // not asked behind it: nobody knows
+	start(2e9+1e6, 0, 3) // not read after it: unknown
 	delete(f.tasks, 7)
 	f.clock = 3e9
 	start(1.9e9, 0x401000, 3) // it has ended, and what was so was so
@@ -166,8 +166,8 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// TestReaderLives: of a thread of which it is told when it began and ended, all is
-// known once it was asked.
+// TestReaderLives: reading a thread once is enough if its beginning and end are
+// reported.
 func TestReaderLives(t *testing.T) {
 	f, r := newFake()
 	r.lives = f
@@ -203,8 +203,8 @@ func TestReaderLives(t *testing.T) {
 	}
 }
 
-// TestReaderLivesRefused: what is told is not believed if proc says otherwise, or
-// it may be of another thread.
+// TestReaderLivesRefused: a report is not believed if proc contradicts it, or it
+// may be of another thread.
 func TestReaderLivesRefused(t *testing.T) {
 	for what, change := range map[string]func(*fake){
 		"in the tick before": func(f *fake) { f.ended[7] = []life{{task{from: 4.9999e8}, space.Forever}} },
@@ -220,7 +220,7 @@ func TestReaderLivesRefused(t *testing.T) {
 			t.Errorf("%s: believed", what)
 		}
 		if _, ok := r.Start(7, 5.15e8, &site); !ok {
-			t.Errorf("%s: what proc tells is not", what)
+			t.Errorf("%s: what proc says is not", what)
 		}
 		if _, ok := r.Start(7, 5.3e8, &site); ok {
 			t.Errorf("%s: believed of what comes", what)
@@ -270,13 +270,13 @@ func TestReaderRefuses(t *testing.T) {
 // Whatever is said of a stack is what its own thread began with.
 func TestReaderReuse(t *testing.T) {
 	t.Run("by proc", func(t *testing.T) { testReuse(t, false) })
-	t.Run("told", func(t *testing.T) { testReuse(t, true) })
+	t.Run("reported", func(t *testing.T) { testReuse(t, true) })
 }
 
-func testReuse(t *testing.T, told bool) {
+func testReuse(t *testing.T, reported bool) {
 	random := rand.New(rand.NewPCG(3, 4))
 	f, r := newFake()
-	if told {
+	if reported {
 		r.lives = f
 	}
 	clear(f.tasks)
