@@ -9,8 +9,8 @@ import (
 	"ustack/tracefs"
 )
 
-// change is a process whose mappings change: the time of the first and of the
-// last event that tells so, and what was read after that.
+// change is a process whose mappings change: the times of the first and the last
+// event that say so, and what was read after that.
 type change struct {
 	first, last tracefs.Time
 	touched     touched
@@ -41,8 +41,7 @@ func (t *Tasks) change(pid int, at tracefs.Time, body []byte) {
 	c.last, c.stale = max(at, c.last), true
 }
 
-// giveUp is for a process that has changed and cannot be read any more as what it
-// was.
+// giveUp ends the history of a process that has changed and can no longer be read.
 func (t *Tasks) giveUp(pid int) {
 	if c := t.changing[pid]; c != nil {
 		t.unknown(pid, c.first)
@@ -92,8 +91,8 @@ func (t *Tasks) read() bool {
 	return some
 }
 
-// soon is how long a system call takes that maps a file, mostly: the event tells
-// of its beginning.
+// soon is how long a system call that maps a file mostly takes: the event marks its
+// beginning.
 const soon = 200 * time.Microsecond
 
 // wait lets the system calls that were begun end.
@@ -106,10 +105,10 @@ func (t *Tasks) wait() {
 	}
 }
 
-// apply notes what was read, as of the last event before the reading. Between
-// the first event and the last nobody knows more than that what was there before
-// and after, and not mapped anew, was there all the time; of a process that is
-// gone, or does not hold still, nobody knows anything from the first event on.
+// apply notes what was read, as of the last event before the reading. Between the
+// first event and the last, only what was there before and after, and not mapped
+// anew, is known to have been there all the time. If a process is gone, or keeps
+// changing, all is unknown from the first event on.
 func (t *Tasks) apply() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

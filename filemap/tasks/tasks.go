@@ -1,9 +1,9 @@
 // Package tasks keeps address spaces up where perf may not be used: from the
 // scheduler's tracepoints, and by asking the processes.
 //
-// Tracepoints tell of programs that begin and end, and that a process is about
-// to map code; what it has mapped is found by reading it, a moment later. So
-// what comes of this is late: mostly right, never sure.
+// Tracepoints report programs that begin and end, and that a process is about to
+// map code; what it has mapped is found by reading it, a moment later. So the
+// result is late: mostly right, never sure.
 package tasks
 
 import (
@@ -97,8 +97,8 @@ func (t *Tasks) again(pid int) (known bool, err error) {
 // the trace has reached: far more than its records are out of order.
 const keep = tracefs.Time(10e9)
 
-// Reached tells up to which time the spaces have been looked up: what ended long
-// before is forgotten.
+// Reached sets the time up to which the spaces have been looked up. It drops what
+// ended long before.
 func (t *Tasks) Reached(at tracefs.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -139,7 +139,7 @@ func (t *Tasks) pid(tid int) int {
 	return pid
 }
 
-// Record notes what the events of a batch tell. Settle is to follow.
+// Record notes the events of a batch. The caller calls Settle next.
 func (t *Tasks) Record(b *tracefs.Batch) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -179,8 +179,8 @@ func (t *Tasks) event(tid int, at tracefs.Time, body []byte) {
 	}
 }
 
-// fork is "comm=… pid=… child_comm=… child_pid=…". Of the child nobody says
-// whether it is a thread or a process; it has what its parent has.
+// fork is "comm=… pid=… child_comm=… child_pid=…". The event does not say whether
+// the child is a thread or a process; it has what its parent has.
 func (t *Tasks) fork(tid int, at tracefs.Time, body []byte) {
 	const key = " child_pid="
 	i := bytes.LastIndex(body, []byte(key))

@@ -22,7 +22,7 @@ type touched struct {
 
 type span struct{ start, end uint64 }
 
-// maxSpans bounds the places that are told apart.
+// maxSpans bounds the spans that are kept apart.
 const maxSpans = 256
 
 // everywhere is a length that nothing is longer than.

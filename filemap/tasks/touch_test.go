@@ -120,7 +120,7 @@ func TestBackAgain(t *testing.T) {
 		{"moved away", mremap(x, x+1<<30), false},
 		{"moved elsewhere", mremap(x+1<<30, x+1<<31), true},
 		{"moved somewhere", "sys_mremap(addr: 1, old_len: 2)", false},
-		{"nobody can read it", "sys_mmap(addr: what, len: ever)", false},
+		{"unreadable", "sys_mmap(addr: what, len: ever)", false},
 		{"past the end", mmap(x, ^uintptr(0)-1, fixed), false},
 	} {
 		t.Run(c.what, func(t *testing.T) {
@@ -162,8 +162,7 @@ func TestTooMany(t *testing.T) {
 }
 
 // TestUnread: of a process that changes and then ends, executes a program or makes
-// another one before it could be read, nobody knows what it had from the change
-// on.
+// another one before it could be read, its mappings are unknown from the change on.
 func TestUnread(t *testing.T) {
 	addr, name := mapFile(t, nil)
 	x := uint64(uintptr(addr))
