@@ -7,8 +7,8 @@ import (
 	"ustack/tracefs"
 )
 
-// TestAfter: what comes to light late says nothing about the time of which
-// somebody was told already.
+// TestAfter: what comes to light late does not change answers for times that were
+// looked up before.
 func TestAfter(t *testing.T) {
 	code := procmap.Mapping{Start: 0x1000, End: 0x2000, Name: "/a", Inode: 1, Perms: procmap.Read | procmap.Exec, Kind: procmap.File}
 	heap := procmap.Mapping{Start: 0x5000, End: 0x6000, Name: "[heap]", Kind: procmap.Heap}

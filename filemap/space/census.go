@@ -106,8 +106,8 @@ func (s *Spaces) sweepFiles() {
 	s.files.sweep(used)
 }
 
-// count counts what all spaces take, those that take most last. With used, which
-// gets the files that they have, files count for the spaces.
+// count sums the size of all spaces, and lists them by size, the largest last. With
+// used, which gets the files that they have, files count for the spaces.
 func (s *Spaces) count(used map[*File]bool) (list []int, sum int64) {
 	s.budget.number++
 	c := counter{census: s.budget.number, files: used}
@@ -132,7 +132,7 @@ func (s *Spaces) count(used map[*File]bool) (list []int, sum int64) {
 // counter is a census that is going on.
 type counter struct {
 	census uint32
-	files  map[*File]bool // those that were counted, nil if they are not to be
+	files  map[*File]bool // that were counted, nil if files do not count
 }
 
 // count is what nodes take that were not counted before.

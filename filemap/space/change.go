@@ -5,9 +5,9 @@ import (
 	"ustack/tracefs"
 )
 
-// Replace notes what a process had mapped at t, when its mappings began to be
-// read. It reports whether anything changed. What is older than the last change
-// is refused: somebody knows better.
+// Replace notes what a process had mapped at t, when its mappings began to be read.
+// It reports whether anything changed. A reading older than the last change is
+// refused.
 func (s *Spaces) Replace(p *procmap.Process, t tracefs.Time) bool { return s.ReplaceAfter(p, t, 0) }
 
 // ReplaceAfter is Replace that says nothing about times before another one
@@ -66,10 +66,10 @@ func (s *Spaces) ReplacePart(p *procmap.Process, t tracefs.Time) {
 	})
 }
 
-// merge makes of the mappings of a version those of a reading. Those that are in
-// both keep their time; kept counts them. fresh tells that there is none but
-// [vsyscall], which is the same everywhere; better, that the reading knows more of
-// one of them.
+// merge replaces the mappings of a version by those of a reading. Mappings in both
+// keep their time; kept counts them. fresh means that there is none but [vsyscall],
+// which is the same everywhere; better, that the reading knows more about one of
+// them.
 func (s *Spaces) merge(last *Version, in []procmap.Mapping, t, after tracefs.Time) (out Mappings, fresh bool, kept int, better bool) {
 	list := s.convert(in, t, after)
 	fresh = true
@@ -167,9 +167,9 @@ func fileOf(m *procmap.Mapping) File {
 
 // Fork notes that a process was made at t with all mappings of its parent.
 //
-// This and the following tell what happened at a time, in the order in which it
-// happened. A reading of the process (Replace) that is newer may have come
-// before: it stays.
+// This and the following note what happened at a time, in the order in which it
+// happened. A reading of the process (Replace) that is newer may have come before:
+// it stays.
 func (s *Spaces) Fork(parent, child int, t tracefs.Time) {
 	v := Version{From: t, Fresh: true, Exact: true, Parent: parent}
 	if old := s.Space(parent).At(t); old != nil {
@@ -185,8 +185,8 @@ func (s *Spaces) Fork(parent, child int, t tracefs.Time) {
 	})
 }
 
-// Exec notes that a process has replaced its memory at t. What it maps then has
-// to be told by Map or Replace.
+// Exec notes that a process has replaced its memory at t. Map or Replace note what
+// it maps then.
 func (s *Spaces) Exec(pid int, comm string, t tracefs.Time) {
 	s.update(pid, func(old *Space) *Space {
 		v := Version{From: t, Comm: comm, Fresh: true, Exact: true}

@@ -31,7 +31,7 @@ type compats struct {
 	pids map[int]bool
 }
 
-// maxCompats bounds those that are remembered.
+// maxCompats bounds the processes that are remembered.
 const maxCompats = 1 << 12
 
 func (c *compats) seen(pid int) {

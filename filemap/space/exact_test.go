@@ -59,15 +59,15 @@ func TestSaidAgain(t *testing.T) {
 	check(t, s, 2, []lookup{{0x1000, 39, ""}, {0x1000, 45, "/a+0x1000"}, {0x1000, 55, "/a+0x1000"}})
 }
 
-// TestUnite: a reading knows more of a mapping than the kernel told when it was
-// made, and less of its name.
+// TestUnite: a reading has more of a mapping than the kernel's record, but not the
+// name at that time.
 func TestUnite(t *testing.T) {
 	id, _ := elfid.New([]byte("identity"))
 	other, _ := elfid.New([]byte("other"))
 	dev := procmap.Dev{Major: 8}
 	for name, c := range map[string]struct {
-		told, read procmap.Mapping
-		want       File // nil name: it is another file
+		record, read procmap.Mapping
+		want         File // nil name: it is another file
 	}{
 		"device and inode": {
 			procmap.Mapping{Name: "/a", BuildID: id}, procmap.Mapping{Name: "/a", BuildID: id, Dev: dev, Inode: 5, Generation: 2},
@@ -93,17 +93,17 @@ func TestUnite(t *testing.T) {
 			procmap.Mapping{Name: "/dev/zero (deleted)", Kind: procmap.SharedAnon}, procmap.Mapping{Name: "[anon_shmem:jit]", Kind: procmap.AnonShmem},
 			File{Name: "[anon_shmem:jit]", Kind: procmap.AnonShmem},
 		},
-		"other build ID":  {told: procmap.Mapping{Name: "/a", BuildID: id}, read: procmap.Mapping{Name: "/a", BuildID: other, Dev: dev, Inode: 5}},
-		"other inode":     {told: procmap.Mapping{Name: "/a", Dev: dev, Inode: 4}, read: procmap.Mapping{Name: "/a", BuildID: id, Dev: dev, Inode: 5}},
-		"other device":    {told: procmap.Mapping{Name: "/a", Inode: 5}, read: procmap.Mapping{Name: "/a", BuildID: id, Dev: dev, Inode: 5}},
-		"other name":      {told: procmap.Mapping{Name: "/a", BuildID: id}, read: procmap.Mapping{Name: "/b", Dev: dev, Inode: 5}},
-		"memory, no file": {told: procmap.Mapping{Name: "/a", BuildID: id}, read: procmap.Mapping{Kind: procmap.Anonymous}},
-		"a file, not JIT": {told: procmap.Mapping{Kind: procmap.Anonymous}, read: procmap.Mapping{Name: "/a", Dev: dev, Inode: 5}},
-		"vDSO, not stack": {told: procmap.Mapping{Name: "[vdso]", Kind: procmap.VDSO}, read: procmap.Mapping{Name: "[stack]", Kind: procmap.Stack}},
+		"other build ID":  {record: procmap.Mapping{Name: "/a", BuildID: id}, read: procmap.Mapping{Name: "/a", BuildID: other, Dev: dev, Inode: 5}},
+		"other inode":     {record: procmap.Mapping{Name: "/a", Dev: dev, Inode: 4}, read: procmap.Mapping{Name: "/a", BuildID: id, Dev: dev, Inode: 5}},
+		"other device":    {record: procmap.Mapping{Name: "/a", Inode: 5}, read: procmap.Mapping{Name: "/a", BuildID: id, Dev: dev, Inode: 5}},
+		"other name":      {record: procmap.Mapping{Name: "/a", BuildID: id}, read: procmap.Mapping{Name: "/b", Dev: dev, Inode: 5}},
+		"memory, no file": {record: procmap.Mapping{Name: "/a", BuildID: id}, read: procmap.Mapping{Kind: procmap.Anonymous}},
+		"a file, not JIT": {record: procmap.Mapping{Kind: procmap.Anonymous}, read: procmap.Mapping{Name: "/a", Dev: dev, Inode: 5}},
+		"vDSO, not stack": {record: procmap.Mapping{Name: "[vdso]", Kind: procmap.VDSO}, read: procmap.Mapping{Name: "[stack]", Kind: procmap.Stack}},
 	} {
-		c.told.Start, c.told.End, c.read.Start, c.read.End = 0x1000, 0x2000, 0x1000, 0x2000
+		c.record.Start, c.record.End, c.read.Start, c.read.End = 0x1000, 0x2000, 0x1000, 0x2000
 		s := New()
-		s.MapExact(1, &c.told, 10)
+		s.MapExact(1, &c.record, 10)
 		if !s.Replace(process(1, 5, "x", c.read), 20) {
 			t.Errorf("%s: the reading is no news", name)
 		}
@@ -165,8 +165,8 @@ func TestUnder(t *testing.T) {
 	}
 }
 
-// TestAnswerTooLate: what a process was found to have is told after what took
-// its place.
+// TestAnswerTooLate: a reading of a process is noted after what took the place of
+// its mappings.
 func TestAnswerTooLate(t *testing.T) {
 	a, jit := mapping(0x1000, 0x2000, 0, "/a"), procmap.Mapping{Start: 0x4000, End: 0x5000, Kind: procmap.Anonymous, Name: "jit"}
 	found := procmap.Mapping{Start: 0x3000, End: 0x8000, Kind: procmap.Anonymous, Name: "found"}
@@ -180,7 +180,7 @@ func TestAnswerTooLate(t *testing.T) {
 
 func TestComm(t *testing.T) {
 	s := New()
-	s.Comm(1, "nobody", 5)
+	s.Comm(1, "name", 5)
 	s.Fork(9, 1, 10)
 	s.Comm(1, "first", 20)
 	s.Exec(1, "second", 30)
@@ -199,6 +199,6 @@ func TestComm(t *testing.T) {
 		t.Error(got)
 	}
 	if v := s.Space(77).Versions(); v != nil {
-		t.Errorf("nobody has %+v", v)
+		t.Errorf("the unnamed process has %+v", v)
 	}
 }

@@ -34,9 +34,9 @@ func (fs *files) intern(f File) *File {
 // unite is the file of a mapping that a reading has found again, with what
 // either knows of it. ok is false if it is another file.
 //
-// Two readings must agree in all. What the kernel told when the mapping was made
-// (Exact) is less than a reading tells: a build ID, or else device and inode;
-// and the name of that time, by which the file need not be known any more.
+// Two readings must agree in all. The kernel's record of the mapping (Exact) has
+// less than a reading: a build ID, or else device and inode; and the name of that
+// time, which the file need not have any more.
 func (fs *files) unite(known *Mapping, read *File) (f *File, ok bool) {
 	have := known.File
 	if have == read {

@@ -25,8 +25,8 @@ func longHistory(programs int) *Spaces {
 	return s
 }
 
-// TestLongHistory: what a process was long ago is known as well as what it is
-// now, however often it has changed since.
+// TestLongHistory: the mappings of a process long ago are known as well as those of
+// now, however often they have changed since.
 func TestLongHistory(t *testing.T) {
 	const programs = 3000
 	s := longHistory(programs)
@@ -86,8 +86,8 @@ func TestLongHistoryExpired(t *testing.T) {
 	}
 }
 
-// TestLongHistoryLate: what is told of a time so long ago that nothing of it can
-// be changed changes nothing.
+// TestLongHistoryLate: a change at a time that is too long ago to change has no
+// effect.
 func TestLongHistoryLate(t *testing.T) {
 	const programs = 500
 	s := longHistory(programs)

@@ -13,16 +13,16 @@ import (
 // Forever is the end of what has not ended.
 const Forever = tracefs.Time(math.MaxInt64)
 
-// File is what is behind mappings: a file, or what the kernel calls memory
-// that has none (Kind tells). Files are interned: within one Spaces, equal
-// pointers are equal files.
+// File is what is mapped: a file, or memory without one, by the kernel's name for
+// it (see Kind). Files are interned: within one Spaces, equal pointers are equal
+// files.
 type File struct {
 	Name    string // as procmap.Mapping.Name
 	BuildID elfid.ID
 	Inode   uint64
 	Dev     procmap.Dev
-	// Generation tells files apart that had the same device and inode one
-	// after the other.
+	// Generation distinguishes files that had the same device and inode one after
+	// the other.
 	Generation uint32
 	Kind       procmap.Kind
 }
@@ -142,7 +142,7 @@ type Place struct {
 	Mapping *Mapping
 	// Offset is the address as an offset in the mapping's file.
 	Offset uint64
-	// Late tells that the mapping came to light only after the time asked for.
+	// Late is set if the mapping was first seen after the time asked for.
 	Late bool
 }
 
@@ -202,7 +202,7 @@ func (s *Space) Began(t tracefs.Time) tracefs.Time {
 	return from
 }
 
-// BeganExactly is Began, if the kernel told when that was.
+// BeganExactly is Began, if the kernel reported when that was.
 func (s *Space) BeganExactly(t tracefs.Time) (began tracefs.Time, ok bool) {
 	began = s.Began(t)
 	v := s.At(began)

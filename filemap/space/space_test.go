@@ -90,7 +90,7 @@ func TestReplace(t *testing.T) {
 	check(t, s, 7, []lookup{{0x1000, 75, ""}, {0x1000, 85, "/a+0x5000"}, {0x8000, 85, ""}})
 }
 
-// TestOldNews: what is told after a newer reading counts until that one.
+// TestOldNews: a change noted after a newer reading counts until that reading.
 func TestOldNews(t *testing.T) {
 	a, b, c := mapping(0x1000, 0x2000, 0, "/a"), mapping(0x1000, 0x2000, 0x1000, "/b"), mapping(0x3000, 0x4000, 0, "/c")
 	s := New()
@@ -133,7 +133,7 @@ func TestUnknownThen(t *testing.T) {
 	check(t, s, 2, []lookup{{0x8000, 15, ""}, {1 << 63, 15, "[vsyscall]+0x0"}})
 }
 
-// TestSideBand: changes told one by one.
+// TestSideBand: changes are noted one by one.
 func TestSideBand(t *testing.T) {
 	a := mapping(0x1000, 0x9000, 0x1000, "/a")
 	over := mapping(0x3000, 0x5000, 0, "/over")

@@ -10,8 +10,8 @@ import (
 
 const shardBits = 8
 
-// Spaces are the address spaces of all processes. All methods may be called at
-// any time from any goroutine; looking up waits for nobody.
+// Spaces are the address spaces of all processes. All methods may be called at any
+// time from any goroutine; lookups never block.
 type Spaces struct {
 	shards  [1 << shardBits]shard
 	files   files
@@ -33,8 +33,8 @@ const maxVersions = 1 << 13
 // New returns spaces without any process, for what happens now.
 func New() *Spaces { return NewOf(maxVersions) }
 
-// NewOf returns spaces without any process that keep so many versions of each
-// PID, for what is told at once of a long time.
+// NewOf returns spaces without any process that keep so many versions of each PID,
+// for a long history that is noted at once.
 func NewOf(versions int) *Spaces {
 	s := &Spaces{files: files{known: make(map[File]*File)}, most: versions}
 	s.budget.limit = MaxBytes
