@@ -35,7 +35,7 @@ func (o *Opener) Open(pid int, m *space.Mapping) (*unwind.Binary, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Where perf tells the build ID, it does not tell the inode.
+	// Where perf reports the build ID, it does not report the inode.
 	if !m.File.BuildID.IsZero() {
 		if id, err := elfid.Read(f); err != nil || id != m.File.BuildID {
 			_ = f.Close() // it was only read from

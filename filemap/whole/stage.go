@@ -123,10 +123,10 @@ func (s *Stage) Restarted() {
 	s.joiner.Lost(-1)
 }
 
-// behind is longer than what the joiner waits for a record that contradicts. All records
+// margin is longer than the joiner waits for a record that contradicts. All records
 // of a batch come in the order of time, and the sample comes before its record: nothing
 // that comes later can say more.
-const behind = tracefs.Time(2 * time.Millisecond)
+const margin = tracefs.Time(2 * time.Millisecond)
 
 // Batch gives stacks of a batch the frames that samples prove. All samples of before the
 // last record of the batch must have been passed, and all changes of mappings of before
@@ -163,7 +163,7 @@ func (s *Stage) Batch(b *tracefs.Batch, samplesUntil tracefs.Time) {
 	}
 	s.pairs = s.pairs[:0]
 	var alone uint64
-	s.joiner.Settle(last+behind, samplesUntil, func(c call, p *perf.StackSample) { s.pairs = append(s.pairs, pair{c, p}) },
+	s.joiner.Settle(last+margin, samplesUntil, func(c call, p *perf.StackSample) { s.pairs = append(s.pairs, pair{c, p}) },
 		func(c call) {
 			if c.waits && c.record >= 0 {
 				alone++
@@ -184,7 +184,7 @@ func (s *Stage) waiting() uint64 {
 }
 
 // pass counts the waits of a batch that no sample is of. As a sample comes before its
-// record, none of these records tells anything about one that is still to come.
+// record, none of these records says anything about one that is still to come.
 func (s *Stage) pass(b *tracefs.Batch) {
 	clear(s.entries)
 	var waits uint64

@@ -55,7 +55,7 @@ func (f *fakeTrace) record(r tracefs.Record, call *syscalls.Event, addrs ...uint
 	b.Records = append(b.Records, r)
 }
 
-// call has a thread wait, or wake; number is what tells the call from others.
+// call has a thread wait, or wake; number identifies the call.
 func (f *fakeTrace) call(tid, cpu int32, number uint32, waits bool) {
 	f.t += tracefs.Time(1 + f.rnd.IntN(500))
 	if waits && f.rnd.IntN(20) > 0 {
@@ -80,7 +80,7 @@ func (f *fakeTrace) call(tid, cpu int32, number uint32, waits bool) {
 	e.Enter(syscalls.FutexOp, &args)
 	f.t += tracefs.Time(1 + f.rnd.IntN(500))
 	f.record(tracefs.Record{Kind: tracefs.KindEvent, TID: tid, CPU: cpu}, &e)
-	// The second frame tells which call it is.
+	// The second frame identifies the call.
 	f.record(tracefs.Record{Kind: tracefs.KindStack, TID: tid, CPU: cpu}, nil, returnsTo, uint64(number))
 }
 
@@ -92,7 +92,7 @@ func (f *fakeTrace) exit(tid, cpu int32) {
 	f.record(tracefs.Record{Kind: tracefs.KindStack, TID: tid, CPU: cpu}, nil, returnsTo)
 }
 
-// run has threads make calls, and counts the pairs, and those that are wrong.
+// run has threads make calls, and counts the pairs and the wrong ones.
 func (f *fakeTrace) run(calls int) (pairs, wrong int, c Counts) {
 	s := New(Options{Tracepoint: futexPoint, Now: func() tracefs.Time { return f.t },
 		Space: func(int, tracefs.Time) (int, *space.Space, bool) { return 0, nil, false }})
