@@ -60,7 +60,7 @@ type Band struct {
 	CompatUnseen bool
 }
 
-// Options tell where to look.
+// Options are the directories to look in.
 type Options struct {
 	// Proc is where proc is mounted, /proc if empty; Sys is where sysfs is,
 	// /sys if empty.
@@ -79,14 +79,14 @@ func Collect(opt Options) *Facts {
 	if opt.Sys == "" {
 		opt.Sys = "/sys"
 	}
-	p := folder(opt.Proc)
+	p := mountPoint(opt.Proc)
 	f := &Facts{
 		Proc:         opt.Proc,
 		Release:      p.line("sys/kernel/osrelease"),
 		Rights:       parseStatus(p.text("self/status")),
 		Namespaces:   p.namespaces(),
 		HidePID:      procmap.HidePID(opt.Proc),
-		Lockdown:     chosen(folder(opt.Sys).line("kernel/security/lockdown")),
+		Lockdown:     chosen(mountPoint(opt.Sys).line("kernel/security/lockdown")),
 		Sysctls:      p.sysctls(),
 		Limits:       parseLimits(p.text("self/limits")),
 		MemAvailable: parseMemAvailable(p.text("meminfo")),
@@ -94,7 +94,7 @@ func Collect(opt Options) *Facts {
 		AnonNames:    anonNames(),
 		UserStacks:   UserStacks(opt.Proc),
 	}
-	if f.Proc == privilege.Proc { // those that are not in effect, too
+	if f.Proc == privilege.Proc { // also capabilities that are not in effect
 		f.Rights.Held |= privilege.Held()
 	}
 	f.walk()

@@ -12,7 +12,7 @@ import (
 	"ustack/filemap/sideband"
 )
 
-// tree makes files below a folder; what is "-> TEXT" is a symbolic link.
+// tree makes files below a directory; contents of the form "-> TEXT" make a symbolic link.
 func tree(t testing.TB, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
@@ -79,8 +79,8 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// TestNothing: an empty folder is no reason to fail, but for reading processes,
-// of which there are none.
+// TestNothing: an empty directory is an error only for reading processes, of which
+// there are none.
 func TestNothing(t *testing.T) {
 	f := Collect(Options{Proc: t.TempDir(), Sys: t.TempDir()})
 	if f.Rights != (Rights{}) || f.Namespaces != (Namespaces{}) || len(f.Sysctls) > 0 || f.Limits != (Limits{}) || f.Lockdown != "" {
@@ -90,7 +90,7 @@ func TestNothing(t *testing.T) {
 		t.Errorf("%+v, %v", f.Counts, f.WalkErr)
 	}
 	if f := Collect(Options{Proc: filepath.Join(t.TempDir(), "none")}); f.WalkErr == nil {
-		t.Error("processes were listed where there is no folder")
+		t.Error("processes were listed where there is no directory")
 	}
 }
 
@@ -123,7 +123,7 @@ func TestLive(t *testing.T) {
 // FuzzProc: whatever proc says, there is an answer, and numbers are numbers.
 func FuzzProc(f *testing.F) {
 	for _, name := range []string{"self/status", "self/limits", "meminfo"} {
-		f.Add(folder("/proc").text(name))
+		f.Add(mountPoint("/proc").text(name))
 	}
 	f.Add("Uid:\t0\t99999999999\nCapEff:\nCapBnd:x\nMax open files \nMemAvailable:\n[")
 	f.Add("none [integrity confidentiality]")

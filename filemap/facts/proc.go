@@ -17,8 +17,8 @@ type Rights struct {
 	Known bool
 	// User is the effective user ID.
 	User int
-	// Held are the capabilities we have, in effect or for package privilege,
-	// Bounding those that a file could give us.
+	// Held are the capabilities we have, in effect or for package privilege;
+	// Bounding are the ones that a file could give us.
 	Held, Bounding privilege.Set
 	// Filtered: a seccomp filter is on, which may refuse what the rights allow.
 	Filtered bool
@@ -30,7 +30,7 @@ func (r *Rights) Has(capability int) bool { return r.Held.Has(capability) }
 // MayGet reports whether a file could give us a capability.
 func (r *Rights) MayGet(capability int) bool { return r.Bounding.Has(capability) }
 
-// Namespaces tell whether we are in the namespaces that the kernel begins with.
+// Namespaces reports whether we are in the initial namespaces of the kernel.
 type Namespaces struct {
 	PID, User Namespace
 }
@@ -53,7 +53,7 @@ const (
 	initialUser = "user:[4026531837]"
 )
 
-// Sysctls are settings, by their names; those that the kernel does not have are
+// Sysctls are settings, by their names. Settings that the kernel does not have are
 // missing.
 type Sysctls map[string]int
 
@@ -75,14 +75,14 @@ type Limits struct {
 // NoLimit is a limit that is none.
 const NoLimit = math.MaxUint64
 
-// folder is where proc or sysfs is mounted.
-type folder string
+// mountPoint is where proc or sysfs is mounted.
+type mountPoint string
 
 // maxFile bounds what is read of a file.
 const maxFile = 1 << 20
 
 // text is what a file has, "" if it cannot be read.
-func (f folder) text(name string) string {
+func (f mountPoint) text(name string) string {
 	file, err := os.Open(filepath.Join(string(f), name))
 	if err != nil {
 		return ""
@@ -96,7 +96,7 @@ func (f folder) text(name string) string {
 }
 
 // line is the only line of a file.
-func (f folder) line(name string) string { return strings.TrimSpace(f.text(name)) }
+func (f mountPoint) line(name string) string { return strings.TrimSpace(f.text(name)) }
 
 // parseStatus reads /proc/self/status (man 5 proc_pid_status).
 func parseStatus(text string) Rights {
@@ -133,16 +133,18 @@ func mask(s string) privilege.Set {
 	return privilege.Set(v)
 }
 
-func (f folder) namespaces() Namespaces {
+func (f mountPoint) namespaces() Namespaces {
 	return Namespaces{PID: PIDNamespace(string(f)), User: f.namespace("self/ns/user", initialUser)}
 }
 
-// PIDNamespace tells whether we are in the initial PID namespace, as proc says.
-// The PIDs in a trace are those of the initial one, wherever it is read; those
-// of perf and proc are those of ours.
-func PIDNamespace(proc string) Namespace { return folder(proc).namespace("self/ns/pid", initialPID) }
+// PIDNamespace reports whether we are in the initial PID namespace, as proc says. A
+// trace has the PIDs of the initial one, wherever it is read; perf and proc have
+// the PIDs of ours.
+func PIDNamespace(proc string) Namespace {
+	return mountPoint(proc).namespace("self/ns/pid", initialPID)
+}
 
-func (f folder) namespace(link, initial string) Namespace {
+func (f mountPoint) namespace(link, initial string) Namespace {
 	to, err := os.Readlink(filepath.Join(string(f), link))
 	switch {
 	case err != nil:
@@ -153,7 +155,7 @@ func (f folder) namespace(link, initial string) Namespace {
 	return Other
 }
 
-func (f folder) sysctls() Sysctls {
+func (f mountPoint) sysctls() Sysctls {
 	s := make(Sysctls)
 	for _, name := range []string{PerfParanoid, PerfMlock, PtraceScope} {
 		if v, err := strconv.Atoi(f.line("sys/" + strings.ReplaceAll(name, ".", "/"))); err == nil {
