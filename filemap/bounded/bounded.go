@@ -1,7 +1,7 @@
 // Package bounded makes calls that can stay in the kernel for as long as another
-// party likes. A file of a file system in user space (FUSE), or of a server that
-// does not answer, does that to whoever opens, reads or only looks at it. Any
-// user can mount one in a user namespace of their own and map its files.
+// party likes: opening, reading or only stat(2) of a file of a FUSE file system, or
+// of a network file system whose server does not answer. Any user can mount one in
+// a user namespace of their own and map its files.
 package bounded
 
 import (

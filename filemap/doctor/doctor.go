@@ -69,7 +69,7 @@ type Report struct {
 	Checks []Check
 }
 
-// Options tell where to look.
+// Options are the directories to look in.
 type Options struct {
 	// Tracefs is where tracefs is mounted, if not where it usually is; Proc is
 	// where proc is, /proc if empty; Sys is where sysfs is, /sys if empty.
@@ -190,6 +190,6 @@ func (f *Findings) how() string {
 	return sideband.Name
 }
 
-// plain reports whether the tracing interface is a folder that somebody made:
-// the processes of its stacks are none of this machine's.
+// plain reports whether the tracing interface is an ordinary directory: the
+// processes of its stacks did not run on this machine.
 func (f *Findings) plain() bool { return f.Tracing != nil && f.Tracing.Plain }

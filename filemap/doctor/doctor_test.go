@@ -120,8 +120,8 @@ func TestWay(t *testing.T) {
 	}
 }
 
-// TestVerdict: the first reason is told, or the one that others follow from, and how
-// many more there are.
+// TestVerdict: the verdict has the first reason, or the one that others follow from,
+// and how many more there are.
 func TestVerdict(t *testing.T) {
 	f := &Findings{Tracing: new(instance.Facts), Clock: "mono", Facts: &facts.Facts{WalkErr: errors.New("no proc"), Lockdown: "confidentiality",
 		Namespaces: facts.Namespaces{PID: facts.Other}}}

@@ -33,7 +33,7 @@ const (
 // members of a group, "" if it would not help: root has them, we have them, or
 // they cannot be had here.
 //
-// Whoever runs the copy traces all processes: so not everybody may. The
+// The copy traces all processes, so not every user may run it. The
 // capabilities are permitted, not in effect: package privilege puts them into
 // effect where they are needed, and nowhere else.
 func (f *Findings) install() string {
@@ -90,8 +90,8 @@ func (f *Findings) rights() []Check {
 	return inGroup(Rights, append(list, f.hidepid()))
 }
 
-// capability checks one, or what another one gives too: by numbers. needed tells
-// that something does not work for the lack of it.
+// capability checks one, or what another one gives too: by numbers. needed means
+// that something does not work without it.
 func (f *Findings) capability(name string, needed bool, without string, numbers ...int) Check {
 	c := Check{Name: name, Found: "held"}
 	for _, number := range numbers {
@@ -138,7 +138,8 @@ func (f *Findings) ipcLock() Check {
 	return c
 }
 
-// pidNamespace: the trace has the PIDs of the initial one, whoever reads it.
+// pidNamespace checks the PID namespace: a trace has the PIDs of the initial one,
+// whatever the reader's is.
 func (f *Findings) pidNamespace() Check {
 	c := Check{Name: "PID namespace", Required: !f.plain(), Found: "the initial one"}
 	switch f.Facts.Namespaces.PID {

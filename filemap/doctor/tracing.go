@@ -63,8 +63,7 @@ func (f *Findings) noTracefs() Check {
 // deferredOption is the file of the option for deferred stacks.
 const deferredOption = "options/userstacktrace_delay"
 
-// files checks the files of the interface, those that are needed or the
-// optional ones.
+// files checks the needed or the optional files of the interface.
 func (f *Findings) files(optional bool) []Check {
 	var list []Check
 	for i := range f.Tracing.Files {
@@ -116,8 +115,8 @@ func (f *Findings) clock() Check {
 	return c
 }
 
-// events checks those that are traced if none are named. What the kernel does
-// not have, programs cannot call.
+// events checks the events that are traced by default. A system call that the
+// kernel does not have cannot be called, so its event is not missed.
 func (f *Findings) events() Check {
 	t := f.Tracing
 	c := Check{Name: "futex events", Found: fmt.Sprintf("%d, of %d events", len(t.Default), t.Events)}

@@ -29,7 +29,7 @@ const (
 // sections: the Go linker puts its GNU note outside of any segment of notes.
 // Go's own note (name "Go") is not a build ID.
 //
-// The error tells of a file that could not be read. A file whose headers are
+// The error is of a file that could not be read. A file whose headers are
 // nonsense is not an error: it has no build ID.
 func Read(r io.ReaderAt) (ID, error) {
 	f := file{r: r}

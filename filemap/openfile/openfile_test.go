@@ -62,8 +62,8 @@ func TestRegular(t *testing.T) {
 	}
 }
 
-// TestNotOpened: what is no regular file of a file system is not opened, by no
-// way there is.
+// TestNotOpened: only regular files of a file system are opened, by each of the
+// ways to open one.
 func TestNotOpened(t *testing.T) {
 	dir := tree(t)
 	for name, want := range map[string]error{

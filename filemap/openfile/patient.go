@@ -235,7 +235,7 @@ func (f *File) piece(b []byte, off int64) (n int, err error) {
 	return copy(b, late.b[:late.n]), late.err
 }
 
-// Close closes the file. A server is told, too, but not waited for.
+// Close closes the file. It does not wait for the server of the file to answer.
 func (f *File) Close() error {
 	if f.calls == nil {
 		return f.file.Close()

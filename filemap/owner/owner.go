@@ -23,7 +23,7 @@ var (
 	ErrNoThread = errors.New("the owner is no thread of the process")
 )
 
-// How tells where an owner's number stands.
+// How says where an owner's number is stored.
 type How uint8
 
 const (
@@ -101,8 +101,8 @@ func (r *Reader) number(pid int, c *call, m *mutex) (int, How, error) {
 	return 0, PI, ErrNoLock
 }
 
-// hasGlibc reports whether a process runs with glibc, by the library's name,
-// which nobody else uses.
+// hasGlibc reports whether a process runs with glibc, by the library's name, which
+// no other library uses.
 func (r *Reader) hasGlibc(pid int) bool {
 	if r.maps.Process(pid, &r.p) != nil {
 		return false

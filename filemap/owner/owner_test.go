@@ -81,9 +81,8 @@ func newReader(t *testing.T) *Reader {
 	return NewReader(maps)
 }
 
-// TestRead: the owners of locks of all kinds are those that hold them, whatever
-// number they have in the PID namespace of the program, and what is no lock has
-// none.
+// TestRead: Read returns the threads that hold locks of all kinds, whatever their
+// numbers in the PID namespace of the program, and no owner for other memory.
 func TestRead(t *testing.T) {
 	want := map[string]any{
 		"plain": Glibc, "recursive": Glibc, "errorcheck": Glibc, "adaptive": Glibc, "shared": Glibc, "robust": Glibc, "pi": PI,
@@ -121,7 +120,7 @@ func TestRead(t *testing.T) {
 				t.Errorf("%s: a thread that does not wait there: %v", l.kind, err)
 			}
 			if _, err := r.Read(pid, waiter, l.addr+64); !errors.Is(err, ErrMoved) {
-				t.Errorf("%s: a lock that nobody waits for: %v", l.kind, err)
+				t.Errorf("%s: a lock without waiters: %v", l.kind, err)
 			}
 		}
 	}

@@ -48,8 +48,8 @@ func (r *Reader) call(pid, tid int) (call, error) {
 	return parseCall(text), nil
 }
 
-// parseCall parses the file; what is no call in which a thread sleeps has the
-// number -1.
+// parseCall parses the file. The number is -1 if the thread does not sleep in a
+// system call.
 func parseCall(text string) (c call) {
 	none := call{number: -1}
 	fields := strings.Fields(text)

@@ -1,8 +1,8 @@
 // Package procmem reads the memory of running processes, which stops nothing.
 //
-// A page of it can be one that the process, or the server of a file system in user
-// space, has to bring first, and need never bring (userfaultfd(2), FUSE): whoever
-// reads it waits for as long. So reading has a time limit.
+// A page of it may have to be supplied by the process (userfaultfd(2)) or by the
+// server of a FUSE file system, which may never do so; a read waits for that long.
+// So reading has a time limit.
 package procmem
 
 import (

@@ -36,7 +36,7 @@ type Stacks struct {
 // Counts is what became of the stacks.
 type Counts struct {
 	Kept    int64 // stacks that came
-	Dropped int64 // for want of room, before anybody looked
+	Dropped int64 // for want of room, before they were looked up
 	Gaps    int64 // times of which stacks are missing
 	Lost    int64 // records that are known to be lost then
 }
@@ -60,7 +60,7 @@ func New(most int) *Stacks {
 	return &Stacks{most: most, byTID: make(map[int][]Stack), known: make(map[[Depth]uint64][]uint64)}
 }
 
-// Add adds the stack of a thread. Those that come late are put in their place.
+// Add adds the stack of a thread. A stack that comes late is put in its place.
 func (s *Stacks) Add(tid int, t tracefs.Time, addrs []uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,8 +166,8 @@ func (s *Stacks) Between(out []Stack, tid int, from, to tracefs.Time, most int) 
 	return out
 }
 
-// Reached tells up to which time stacks have been looked at: what was long before
-// is forgotten.
+// Reached sets the time up to which stacks have been looked up. It drops stacks
+// that are much older.
 func (s *Stacks) Reached(t tracefs.Time) {
 	const (
 		keep  = tracefs.Time(1e9) // more than CPUs differ
