@@ -11,10 +11,10 @@ import (
 // (BUILD_ID_SIZE_MAX in include/linux/buildid.h).
 const BuildIDSize = 20
 
-// A BuildID is the identity of an ELF file's contents as the kernel hands it
-// out: its bytes in file order, zero filled to BuildIDSize. The length is not
-// transmitted, so a short ID (md5: 16 bytes, lld: 8) cannot be told from one
-// that ends in zeros. All zeros means that the file has none.
+// A BuildID is the identity of an ELF file's contents as the kernel hands it out:
+// its bytes in file order, zero filled to BuildIDSize. The length is not
+// transmitted, so a short ID (md5: 16 bytes, lld: 8) looks like one that ends in
+// zeros. All zeros means that the file has none.
 type BuildID [BuildIDSize]byte
 
 // IsZero reports whether there is no build ID.

@@ -20,7 +20,7 @@ type File struct {
 	// Words is the kernel's own text of the build ID, "" if it is the usual
 	// one (BuildID.Words).
 	Words string
-	// HasID tells that the announcement carried a build ID, be it all zeros:
+	// HasID is set if the announcement carried a build ID, even one of all zeros:
 	// the kernel then says that the file has none.
 	HasID bool
 	// Used is set when a frame got this file.
@@ -120,8 +120,8 @@ func (fs *Files) add(path []byte, id BuildID, hasID bool) *File {
 	return f
 }
 
-// Retain drops all files but those that keep says yes to, and counts the used
-// ones that are dropped as still counted.
+// Retain drops the files that are not in keep. Used files that are dropped stay in
+// the count.
 func (fs *Files) Retain(keep map[*File]bool) {
 	for key, list := range fs.byKey {
 		kept := list[:0]

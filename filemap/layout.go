@@ -46,9 +46,9 @@ func (l Layout) Owner(addr uint64) *Area {
 // .bss, which are one or two.
 const maxBetween = 64
 
-// Around is the part of a layout that tells whether an address is in the data of
-// a program or library: all areas of its Owner, and the memory without a file
-// from there to the address. It is nil if the address cannot be in such data.
+// Around is the part of a layout that decides whether an address is in the data of
+// a program or library: all areas of its Owner, and the memory without a file from
+// there to the address. It is nil if the address cannot be in such data.
 func (l Layout) Around(addr uint64) Layout {
 	last := l.index(addr)
 	near, at := l.Owner(addr), l.At(addr)

@@ -6,8 +6,8 @@ type Memory struct {
 	Name string
 	// Exec: code can run there.
 	Exec bool
-	// Code is the function that the frame is in, nil if it is not known, or
-	// nobody asked.
+	// Code is the function that the frame is in, nil if it is unknown or was not
+	// looked up.
 	Code *Code
 }
 

@@ -22,7 +22,7 @@ type Binding struct {
 	At     Pos
 	Time   tracefs.Time
 	Source uint8
-	// Owned tells that From is that of a stack.
+	// Owned is set if From is that of a stack.
 	Owned bool
 	// Report: it is of a report, which trusts all frames that have the
 	// identifier in this way.
@@ -38,7 +38,7 @@ type Entry struct {
 	// Version changes when the identifier's meaning may have changed. It only
 	// grows.
 	Version int64
-	// Forgotten tells that the table may have dropped bindings of it.
+	// Forgotten is set if the table may have dropped bindings of it.
 	Forgotten bool
 	// bindings are the last announcements, in the order they came.
 	bindings []Binding
@@ -48,8 +48,8 @@ type Entry struct {
 // repeats or reuses within what is held back; older ones no longer matter.
 const maxBindings = 32
 
-// Bind adds an announcement. It reports whether the identifier has meant
-// another file among those that are kept.
+// Bind adds an announcement. It reports whether one of the kept bindings of the
+// identifier is to another file.
 func (e *Entry) Bind(b Binding) (rival bool) {
 	if len(e.bindings) == maxBindings {
 		e.bindings = slices.Delete(e.bindings, 0, 1)
@@ -62,10 +62,9 @@ func (e *Entry) Bind(b Binding) (rival bool) {
 	return rival
 }
 
-// At is the binding in force at a place, the one with the latest start before
-// it; nil if there is none. It is ambiguous if an older claim than that came to
-// light after it: the kernel then had both at once, and which one it kept
-// nobody knows.
+// At is the binding in force at a place, the one with the latest start before it;
+// nil if there is none. It is ambiguous if an older claim than that came to light
+// after it: the kernel then had both at once, and which one it kept is unknown.
 func (e *Entry) At(pos Pos) (b *Binding, ambiguous bool) {
 	for i := range e.bindings {
 		if x := &e.bindings[i]; x.From <= pos && (b == nil || x.From >= b.From) {

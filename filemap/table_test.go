@@ -144,10 +144,10 @@ func TestBind(t *testing.T) {
 		}
 	}
 	if first := e.First(15); first == nil || first.At != 20 {
-		t.Errorf("the first announcement behind 15 is %+v, want that at 20", first)
+		t.Errorf("the first announcement after 15 is %+v, want that at 20", first)
 	}
 	if e.First(40) != nil {
-		t.Error("an announcement behind the last one")
+		t.Error("an announcement after the last one")
 	}
 }
 

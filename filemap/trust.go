@@ -83,7 +83,7 @@ const (
 	// could have been. Of a raw address: records of what was mapped were lost,
 	// and what was there before is not what was there after.
 	Lost
-	// Ambiguous: two announcements fit, and time does not tell them apart.
+	// Ambiguous: two announcements fit, and their times do not decide between them.
 	Ambiguous
 	// Contradicted: the kernel announced a file that the process had not
 	// mapped there, and the evidence leaves no single other one.
@@ -104,8 +104,8 @@ const (
 	// NoAddressSpace: a raw address, and no mappings of the process to look
 	// it up in.
 	NoAddressSpace
-	// NoIdentifier: an offset in a file, and nothing that tells which file
-	// (dialect D1).
+	// NoIdentifier: an offset in a file, without an identifier of the file (dialect
+	// D1).
 	NoIdentifier
 	// VMAOffset: an offset from the beginning of a mapping, which is not one
 	// in the file (option sym-userobj), and no mappings to convert it.
