@@ -61,8 +61,8 @@ func Syscall(m elf.Machine, code []byte) bool {
 }
 
 // Sigreturn reports whether code begins with the system call that ends a signal
-// handler (rt_sigreturn): a handler returns there although nobody has called
-// it, so the return address is where its function begins.
+// handler (rt_sigreturn): a handler returns there although it did not call it, so
+// the return address is where the function begins.
 func Sigreturn(m elf.Machine, code []byte) bool {
 	for _, want := range sigreturns(m) {
 		if bytes.HasPrefix(code, []byte(want)) {

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 )
 
-// StepKind tells where an instruction leads.
+// StepKind is where an instruction leads.
 type StepKind uint8
 
 const (

@@ -80,7 +80,7 @@ func TestStub(t *testing.T) {
 	}
 }
 
-// TestFlowTruth: calls and jumps of a large program are those that objdump sees.
+// TestFlowTruth: calls and jumps of a large program are the same as objdump's.
 func TestFlowTruth(t *testing.T) {
 	objdump, err := exec.LookPath("objdump")
 	if err != nil {
@@ -194,7 +194,7 @@ func FuzzFlow(f *testing.F) {
 		end := uint64(0x1000)
 		Flow(m, code, 0x1000, func(s Step) {
 			if s.Addr < end || s.Len <= 0 || s.End() > 0x1000+uint64(len(code)) {
-				t.Errorf("% x: %+v behind %#x", code, s, end)
+				t.Errorf("% x: %+v after %#x", code, s, end)
 			}
 			end = s.End()
 		})

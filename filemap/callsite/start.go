@@ -9,7 +9,7 @@ import (
 // counted from what the thread was given when it began.
 type Start struct {
 	// Head is where the head of the thread's robust list is, which the same code
-	// tells the kernel (set_robust_list(2)).
+	// registers with the kernel (set_robust_list(2)).
 	Head int64
 	// Pointer is where the pointer is that the call goes by.
 	Pointer int64
@@ -26,15 +26,15 @@ type Start struct {
 //     from what is there;
 //   - the pointer that it calls by is counted from the same.
 //
-// So where the kernel has the thread's robust list tells where the pointer is.
-// height is how far above the stack pointer the upper end of the frame is before
-// an instruction; ok is false if nobody knows.
+// So the address of the thread's robust list in the kernel gives the address of the
+// pointer. height is how far above the stack pointer the upper end of the frame is
+// before an instruction; ok is false if unknown.
 func StartCall(code []byte, addr, ret uint64, height func(addr uint64) (n int64, ok bool)) (Start, bool) {
 	w := starter{height: height, ret: ret, targets: make(map[uint64]bool), lowest: math.MaxUint64}
 	if !eachX86(code, addr, w.target) || !w.enters(code, addr) || !eachX86(code, addr, w.next) {
 		return Start{}, false
 	}
-	return w.start, w.told && w.called
+	return w.start, w.registered && w.called
 }
 
 // eachX86 decodes instructions until f is false of one.
@@ -71,8 +71,8 @@ type starter struct {
 	store uint64 // the instruction that puts it there
 	regs  [16]value
 
-	start        Start
-	told, called bool
+	start              Start
+	registered, called bool
 }
 
 // value is what is known of a register.
@@ -184,14 +184,14 @@ const (
 	robustListHead = 24
 )
 
-// syscall is false if the function tells the kernel of two lists.
+// syscall is false if the function registers two lists.
 func (w *starter) syscall() bool {
 	head := w.regs[rdi]
 	if w.regs[rax] == (value{constant, setRobustList}) {
-		if w.told || head.is != counted || w.regs[rsi] != (value{constant, robustListHead}) {
+		if w.registered || head.is != counted || w.regs[rsi] != (value{constant, robustListHead}) {
 			return false
 		}
-		w.start.Head, w.told = head.n, true
+		w.start.Head, w.registered = head.n, true
 	}
 	w.regs[rax], w.regs[rcx], w.regs[r11] = value{}, value{}, value{}
 	return true

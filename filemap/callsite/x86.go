@@ -43,7 +43,7 @@ func operandsOf(op byte) operands {
 	return oneByte[op]
 }
 
-// twoByte are the operands of the opcodes behind 0x0f.
+// twoByte returns the operands of the opcodes after 0x0f.
 func twoByte(op byte) operands {
 	switch {
 	case op >= 0x80 && op <= 0x8f:
@@ -57,7 +57,7 @@ func twoByte(op byte) operands {
 	return vector(op) | modRM
 }
 
-// vector tells whether an opcode of the map of 0x0f has an immediate byte, with
+// vector reports whether an opcode of the map of 0x0f has an immediate byte, with
 // VEX and EVEX, too.
 func vector(op byte) operands {
 	switch {
@@ -193,7 +193,7 @@ func (d *x86) opcode() (operands, bool) {
 	}
 }
 
-// escape reads an opcode behind 0x0f.
+// escape reads an opcode after 0x0f.
 func (d *x86) escape() (operands, bool) {
 	c, ok := d.next()
 	d.op, d.escaped = c, true
@@ -210,7 +210,7 @@ func (d *x86) escape() (operands, bool) {
 	return twoByte(c), true
 }
 
-// prefixed reads an opcode behind a VEX or EVEX prefix.
+// prefixed reads an opcode after a VEX or EVEX prefix.
 func (d *x86) prefixed() (operands, bool) {
 	prefix, more, chart := d.op, 1, byte(1)
 	if prefix != 0xc5 {
@@ -265,7 +265,7 @@ func (d *x86) group() operands {
 	return 0
 }
 
-// immediate is how many bytes operands need behind ModRM.
+// immediate is how many bytes operands need after ModRM.
 func (d *x86) immediate(need operands) (n int) {
 	if need&(imm8|rel8) != 0 {
 		n++
