@@ -129,7 +129,7 @@ var announcements = []struct {
 	{"d_path failed", "file_map: hash=0x1 path=(null) build_id={0x1,0x2,0x3,0x4,0x5}\n", fileView{Bad: "no usable path"}},
 	{"an error pointer", "inode_cache: inode=1 dev=[1:2] path=(efault)\n", fileView{Bad: "no usable path"}},
 	{"empty path", "file_map: hash=0x1 path= build_id={0x1,0x2,0x3,0x4,0x5}\n", fileView{Bad: "no usable path"}},
-	{"nothing behind path=", "file_map: hash=0x1 path=\n", fileView{Bad: "no usable path"}},
+	{"nothing after path=", "file_map: hash=0x1 path=\n", fileView{Bad: "no usable path"}},
 	{"binary path", "file_map: hash=0x1 path=\x00\x01\xff\n", fileView{Bad: "no usable path"}},
 	{"no path", "file_map: hash=0x1\n", fileView{Bad: "no path"}},
 	{"no hash", "file_map: hash= path=/a\n", fileView{Bad: "no identifier"}},

@@ -57,7 +57,7 @@ var titles = [...]struct {
 	{"UNKNOWN TYPE ", tracefs.KindEvent, bodyRefused},
 }
 
-// bodyForm tells how the text behind a title goes on.
+// bodyForm is how the text after a title goes on.
 type bodyForm uint8
 
 const (
@@ -83,7 +83,7 @@ var interesting = func() (t [256]bool) {
 	return t
 }()
 
-// classify tells what a record is by the first line of its body.
+// classify returns the kind of a record by the first line of its body.
 func classify(body []byte) (tracefs.Kind, bodyForm) {
 	for i := range titles {
 		t := &titles[i]

@@ -12,9 +12,9 @@ import (
 // is read of it is what was in the batch. The batch must have Records of all
 // events. Announcements keep pointing into the text that was there before.
 //
-// What the kernel has printed so that it passes for a record, a name with a line
-// feed and a head in it, is in the batch as that record already; text alone does
-// not tell the two apart.
+// If a name with a line feed and a head in it makes the kernel print what looks
+// like a record, the batch already has it as a record; text alone cannot
+// distinguish the two.
 func Escape(b *tracefs.Batch) {
 	if b.Escaped {
 		return
@@ -89,8 +89,8 @@ func (e *escaper) record(r *tracefs.Record) {
 	r.End = uint32(len(e.out))
 }
 
-// head writes the head of a record, which ends at body. Behind the name there are no
-// strings: what must be escaped there is damage, and would make the columns longer.
+// head writes the head of a record, which ends at body. There are no strings after
+// the name: what must be escaped there is damage, and would make the columns longer.
 func (e *escaper) head(body uint32) {
 	if body <= e.from {
 		return
@@ -110,9 +110,9 @@ func (e *escaper) head(body uint32) {
 	e.from = body
 }
 
-// event writes what an event has behind its head, on one line: what a string of its
-// has behind a line feed is no line. If that made something else of it, the lines
-// are kept.
+// event writes the rest of an event, after its head, on one line: a line feed in
+// one of its strings does not begin a line. If the result would read as something
+// else, the lines are kept.
 func (e *escaper) event(r *tracefs.Record, end uint32) {
 	body, feed := cutFeed(e.text[e.from:end])
 	if kind, _ := classify(body); kind != tracefs.KindEvent && r.Flags&tracefs.Continued == 0 {
@@ -149,7 +149,7 @@ func (e *escaper) lines(to uint32) {
 	}
 }
 
-// stack writes what a stack has behind its head.
+// stack writes the rest of a stack, after its head.
 func (e *escaper) stack(r *tracefs.Record, end uint32) {
 	if r.Shape != 0 {
 		e.lines(r.Lo)

@@ -14,7 +14,7 @@ type EventName struct {
 // SplitEvent takes the body of an event apart. The kernel prints system calls
 // without the event's name, as "sys_futex(uaddr: …)" and "sys_futex -> 0x0"
 // (kernel/trace/trace_syscalls.c); their names are made sys_enter_futex and
-// sys_exit_futex, and args what stands in the brackets or behind the arrow.
+// sys_exit_futex, and args is the text in the brackets or after the arrow.
 // Other events are "name: args"; text in no such form has no name.
 func SplitEvent(body []byte) (name EventName, args []byte) {
 	body = bytes.TrimSuffix(body, []byte("\n"))

@@ -18,7 +18,7 @@ func mask(n int) uint64 { return 1<<(8*n) - 1 }
 // Words that lines and bodies begin with, as le64 loads them.
 const (
 	frameStart  = ' ' | '='<<8 | '>'<<16 | ' '<<24 | ' '<<32 | '<'<<40 // " =>  <"
-	frameMiddle = '>' | ' '<<8 | ':'<<16 | ' '<<24 | '0'<<32 | 'x'<<40 // "> : 0x", behind 16 digits
+	frameMiddle = '>' | ' '<<8 | ':'<<16 | ' '<<24 | '0'<<32 | 'x'<<40 // "> : 0x", after 16 digits
 	cookieStart = 'c' | 'o'<<8 | 'o'<<16 | 'k'<<24 | 'i'<<32 | 'e'<<40 | '='<<48
 	unwindStart = '<' | 'u'<<8 | 's'<<16 | 'e'<<24 | 'r'<<32 | ' '<<40 | 's'<<48 | 't'<<56
 	unwindGoes  = 'a' | 'c'<<8 | 'k'<<16 | ' '<<24 | 'u'<<32 | 'n'<<40 | 'w'<<48 | 'i'<<56
@@ -280,9 +280,9 @@ func allFlags(w uint64) bool {
 	return (w-('!'*ones))&^w&highs == 0
 }
 
-// clock is what the time of one header, read the long way, has in common with
-// those that follow. What stands between the flags and the microseconds,
-// "     3.", changes once a second.
+// clock is what the time of one header, read the long way, has in common with the
+// following ones. What stands between the flags and the microseconds, "     3.",
+// changes once a second.
 type clock struct {
 	colon       int // where the time ends, 0 if nothing is known
 	first, last uint64
@@ -309,8 +309,8 @@ func newClock(text []byte, colon int) (c clock) {
 
 const second tracefs.Time = 1e9
 
-// timed notes the time of a header that was read the long way, or of those that
-// a scan begins with: that of a clock, if there is one.
+// timed notes the time of a header that was read the long way. At the beginning of
+// a scan it is that of the clock, if there is one.
 func (w *walk) timed(c *clock) {
 	b := w.b
 	switch {

@@ -14,14 +14,14 @@ const (
 	// CutMark ends a frame that the kernel has cut, in text that is escaped: the
 	// reason is filemap.Truncated.
 	CutMark = UnresolvedMark + "truncated)"
-	// FileMark stands between the number of a frame, or the name that ustack
-	// has put behind that, and the file. Names are written so that they do not
-	// contain it: the first one counts.
+	// FileMark stands between the number of a frame, or the name that ustack has
+	// put after that, and the file. Names are written so that they do not contain
+	// it: the first one counts.
 	FileMark = " : path="
 	// InferredMark ends the name of a function that is on the stack although
 	// the kernel did not see it.
 	InferredMark = " (inferred)"
-	// WordsMark and HexMark begin the build ID behind a path, as the kernel
+	// WordsMark and HexMark begin the build ID after a path, as the kernel
 	// writes it and as readelf does.
 	WordsMark = " build_id={"
 	HexMark   = " [build_id="
@@ -86,7 +86,7 @@ func angleAddress(b []byte) int {
 	return n + 3
 }
 
-// parseSuffix reads what stands behind a frame's address.
+// parseSuffix reads the text after a frame's address.
 func parseSuffix(b []byte) (tracefs.Form, tracefs.Identifier) {
 	var none tracefs.Identifier
 	switch {

@@ -114,8 +114,8 @@ var frameLines = []struct {
 	{name: "symbol", line: " => do_syscall_64", form: tracefs.FormUnknown},
 }
 
-// TestFrames reads each frame three times over: alone, behind itself, and
-// among frames that fill a trace, where the fast path is at work.
+// TestFrames reads each frame three times over: alone, after itself, and among
+// frames that fill a trace, where the fast path is at work.
 func TestFrames(t *testing.T) {
 	const usual = " =>  <0000000000097d8c> : 0x9bcf40b4\n"
 	const title = "[007] .....  1290.400226: <user stack unwind>\ncookie=300000008\n"
@@ -149,8 +149,7 @@ func sameFrames(t *testing.T, text, line string, want frameView) {
 				continue
 			}
 			found++
-			// What stands for the address of a frame that has none is
-			// nobody's business.
+			// The address of a frame that has none is undefined.
 			if want.Form == tracefs.FormUnknown && want.Addr == 0 || want.Form == tracefs.FormUnresolved {
 				f.Addr = want.Addr
 				f.Stem = want.Stem

@@ -200,7 +200,7 @@ func everyCut(t *testing.T, text string) {
 	}
 }
 
-// TestEveryPause breaks real text off behind every line, as a pause of a pipe
+// TestEveryPause breaks real text off after every line, as a pause of a pipe
 // does: what comes after the pause goes on with the record that was open.
 func TestEveryPause(t *testing.T) {
 	for _, c := range []string{"hash/pipe_default", "inode/pipe_default", "stock/symuserobj"} {
@@ -297,7 +297,7 @@ func FuzzAnnouncement(f *testing.F) {
 		for _, part := range [][]byte{[]byte(" path="), a.Path, a.BuildID, []byte("\n")} {
 			at := bytes.Index(rest, part)
 			if at < 0 {
-				t.Fatalf("%q: %q is not behind what comes before it in %+v", body, part, a)
+				t.Fatalf("%q: %q is not after the part before it in %+v", body, part, a)
 			}
 			rest = rest[at+len(part):]
 		}

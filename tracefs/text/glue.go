@@ -80,7 +80,7 @@ func innerMark(line []byte) int {
 
 // innerHeader finds a header inside a line, -1 if there is none.
 //
-// A comm may hold a line feed, so the header may go on behind the line; unless
+// A comm may hold a line feed, so the header may go on after the line; unless
 // strict, which is for lines that are probably whole.
 func (w *walk) innerHeader(line []byte, strict bool) int {
 	text := w.b.Text[w.i:]

@@ -18,8 +18,8 @@ type header struct {
 // with "time: ".
 type layout interface {
 	tracefs.HeadDecoder
-	// parse reads the header at the beginning of text, which may go on
-	// behind it for any length.
+	// parse reads the header at the beginning of text, which may go on after it for
+	// any length.
 	parse(text []byte) (header, bool)
 	name() string
 	// escapes is the same layout for text that is escaped.
@@ -271,7 +271,7 @@ func parseStamp(text []byte) tracefs.Time {
 	}
 	i := len(text)
 	v, scale := int64(0), int64(1)
-	fraction := int64(0) // the scale of what stands behind the point
+	fraction := int64(0) // the scale of the digits after the point
 	for i > 0 {
 		c := text[i-1]
 		if c == '.' && fraction == 0 {

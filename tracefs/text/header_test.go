@@ -22,7 +22,7 @@ func columnsLine(comm string, tid int, rest string) string {
 
 // oddComms are names that tasks may give themselves, each with something that
 // reading by words instead of columns takes for a part of the header. Leading
-// blanks cannot be told from padding, so none has any.
+// blanks look like padding, so none has any.
 var oddComms = []string{
 	"cat", "a b-7 c: [x]", "-5 [001]", "a-123", "", "trail  ", "<...>", "<idle>", "(-------)",
 	"ünïcödé", "äöüßäöü", "x234567890äöc", "fifteen-bytes-x", "\xff\xfe\x80", "\t\x1b[31m", "nul\x00byte", "tool (deleted)",
@@ -58,7 +58,7 @@ func TestOddComms(t *testing.T) {
 }
 
 // TestOddCommsInStream: an odd comm among usual ones changes neither its
-// neighbours nor how the lines behind it are read.
+// neighbours nor how the lines after it are read.
 func TestOddCommsInStream(t *testing.T) {
 	usual := columnsLine("cat", 7, "[000] .....     1.000001: ev: some usual text that is long enough\n")
 	odd := "[001] d..2.     1.000002: cookie=7000000000009\n"
@@ -148,7 +148,7 @@ func TestNarrowHeaders(t *testing.T) {
 	}
 }
 
-// TestClocks: the stamp alone tells whether a clock counts nanoseconds.
+// TestClocks: the stamp alone shows whether a clock counts nanoseconds.
 func TestClocks(t *testing.T) {
 	for _, c := range []struct {
 		stamp string

@@ -35,8 +35,8 @@ func parseLost(line []byte) (cpu int32, count uint64, ok bool) {
 // maxCPUs is the largest NR_CPUS that Linux can be built for.
 const maxCPUs = 8192
 
-// overwritten takes the comment at the head of a trace file that tells how
-// much of it is gone:
+// overwritten takes the comment at the head of a trace file that says how much of
+// it is gone:
 //
 //	# entries-in-buffer/entries-written: 3351/18660   #P:4
 //

@@ -6,8 +6,7 @@ import (
 	"ustack/tracefs/escape"
 )
 
-// marks are what tells the parts of a frame's line apart. Each begins with a
-// blank.
+// marks separate the parts of a frame's line. Each begins with a blank.
 var marks = [...]string{FileMark, UnresolvedMark, InferredMark, WordsMark, HexMark}
 
 // AppendName appends a string of a stranger's, a path or the name of a function

@@ -26,7 +26,7 @@ func (s *Scanner) Fork() *Scanner {
 // record, so that a Fork can go on for s.
 func (s *Scanner) Whole() bool { return s.layout != nil && s.open.kind == 0 }
 
-// FirstHeader finds the first line behind a line feed that looks like a header.
+// FirstHeader finds the first line after a line feed that looks like a header.
 // It returns -1 if there is none, or it stands too near to the end of the text
 // for a decision.
 func (s *Scanner) FirstHeader(text []byte) int {
@@ -42,9 +42,9 @@ func (s *Scanner) FirstHeader(text []byte) int {
 	}
 }
 
-// ScanPart finds the records up to stop, where FirstHeader has found a header;
-// the text goes on behind it. It returns false if no record begins at stop, or
-// the text cannot be used: then what it has put in b is worth nothing.
+// ScanPart finds the records up to stop, where FirstHeader has found a header; the
+// text goes on after it. It returns false if no record begins at stop, or the text
+// cannot be used: then the contents of b are invalid.
 func (s *Scanner) ScanPart(b *tracefs.Batch, stop int) bool {
 	if s.shapes != nil {
 		s.shapes.newScan()

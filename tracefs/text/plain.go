@@ -17,7 +17,7 @@ func isStock(first uint64, body *[32]byte) bool {
 	return first == stockStart[0] && le64(body[8:]) == stockStart[1] && le64(body[16:])&mask(3) == stockStart[2]
 }
 
-// plainAddress reads the line of a frame without anything behind the address,
+// plainAddress reads the line of a frame that ends with the address,
 // which is plainLine long. The two words are below 2^32 each.
 func plainAddress(line []byte) (addr uint64, ok bool) {
 	const digits = 6

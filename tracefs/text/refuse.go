@@ -42,7 +42,7 @@ func refuse(line []byte) error {
 			"it was written with the option hex")
 	case isBareBody(line):
 		return layoutError("switch the option context-info on (echo 1 > options/context-info)",
-			"it was written without context-info, so no task can be told")
+			"it was written without context-info, so the tasks are unknown")
 	}
 	return nil
 }

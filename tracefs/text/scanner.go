@@ -2,7 +2,7 @@ package text
 
 import "ustack/tracefs"
 
-// More tells a Scanner what may follow the text it is given.
+// More is what may follow the text that a Scanner is given.
 type More uint8
 
 const (
@@ -46,8 +46,8 @@ type open struct {
 	kind  tracefs.Kind // 0: none yet
 	form  bodyForm
 	stack stackState
-	// carried tells that an earlier batch has the record's beginning, and
-	// left is what a Record of the rest needs to have.
+	// carried is set if an earlier batch has the record's beginning; left is what a
+	// Record of the rest needs to have.
 	carried bool
 	start   int // where it begins in the text
 	rec     int // index in Batch.Records, -1 if it has no Record
@@ -56,7 +56,7 @@ type open struct {
 	left    tracefs.Record
 }
 
-// stackState tells whether lines can be frames.
+// stackState is whether lines can be frames.
 type stackState uint8
 
 const (
@@ -95,7 +95,7 @@ func (s *Scanner) Seen() bool { return s.layout != nil }
 
 // Scan finds the records in b.Text, which goes on where the last Scan
 // stopped, and appends them to b. It returns how much of the text they are;
-// the caller gives the rest again, with more behind it.
+// the caller gives the rest again, with more after it.
 //
 // An error is about the whole input (a layout that cannot be used); what was
 // found before it is in b.
@@ -137,8 +137,7 @@ func (s *Scanner) resume(b *tracefs.Batch) open {
 	return o
 }
 
-// Skip tells the scanner that the next text is the inside of a line that
-// belongs to no record.
+// Skip notes that the next text is the inside of a line that belongs to no record.
 func (s *Scanner) Skip() {
 	s.open = open{kind: tracefs.KindNote, rec: -1}
 	s.refusal.lines++

@@ -372,8 +372,8 @@ func gluedRecord(t *testing.T, v view) {
 	}
 }
 
-// TestGlued puts all kinds of record behind all places in which the kernel
-// can cut a frame line: between two of its calls to trace_seq_printf.
+// TestGlued puts all kinds of record after all places in which the kernel can cut a
+// frame line: between two of its calls to trace_seq_printf.
 func TestGlued(t *testing.T) {
 	const frame = " =>  <00000000000011f4> : 0x335e5524\n"
 	title := columnsLine("deep", 1913, "[000] .....    43.495980: <user stack unwind>\ncookie=4\n")
@@ -400,7 +400,7 @@ func TestGlued(t *testing.T) {
 			{"gap", "##### CPU 1 buffer started ####\n" + columnsLine("deep", 7, "[001] .....    43.495981: ev: x\n"),
 				[]string{"gap tid=-1 cpu=1", "event tid=7 cpu=1"}},
 		} {
-			t.Run(c.name+" behind"+cut, func(t *testing.T) {
+			t.Run(c.name+" after"+cut, func(t *testing.T) {
 				want := append([]string{"stack,deferred,cut,glued tid=1913 cpu=0 value=4 frames=2"}, c.want...)
 				var got []string
 				list := scan(t, title+frame+cut+c.text)

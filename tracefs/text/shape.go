@@ -72,12 +72,12 @@ func shapeKey(text []byte) (key uint64, size int) {
 	return 0, 0
 }
 
-// place is where a key belongs: a set, and what tells it apart there.
+// place is where a key belongs: a set, and the tag that identifies it there.
 func place(key uint64) (set int, tag uint32) {
 	return int(key >> (64 - setBits)), uint32(key>>16) | 1
 }
 
-// newScan tells that a batch without shapes comes next.
+// newScan notes that a batch without shapes comes next.
 func (s *shapes) newScan() {
 	if s.scans++; s.scans != 0 {
 		return
@@ -90,9 +90,9 @@ func (s *shapes) newScan() {
 	s.scans = 1
 }
 
-// find looks whether the frames that begin at i are known, and puts the shape
-// in the batch, where its way then tells where it is. build tells that the stack
-// should be given to add once its frames are parsed.
+// find looks up the frames that begin at i, and puts the shape in the batch if it
+// is known; its way then has the place. build means that the stack should be given
+// to add once its frames are parsed.
 func (s *shapes) find(b *tracefs.Batch, i int) (known *shapeWay, size int, build bool) {
 	text := b.Text[i:]
 	key, size := shapeKey(text)

@@ -109,8 +109,8 @@ func (all *scanned) scan(t *testing.T, s *Scanner, text []byte, more More) []byt
 	return bytes.Clone(text[used:])
 }
 
-// scanPieces takes a text that comes in pieces, as input.Source does: what a
-// Scan leaves is given again with the next piece behind it.
+// scanPieces takes a text that comes in pieces, as input.Source does: what a Scan
+// leaves is given again with the next piece after it.
 func scanPieces(t *testing.T, s *Scanner, pieces ...[]byte) scanned {
 	t.Helper()
 	var all scanned
@@ -244,8 +244,8 @@ func wellFormed(t *testing.T, b *tracefs.Batch) {
 	}
 }
 
-// framesInOrder looks for each frame's text in the record, behind the frame
-// before it.
+// framesInOrder looks for each frame's text in the record, after the frame before
+// it.
 func framesInOrder(t *testing.T, b *tracefs.Batch, r *tracefs.Record) {
 	t.Helper()
 	rest := b.Raw(r)

@@ -176,7 +176,7 @@ func (w *walk) markUnwound(r *tracefs.Record) {
 // must wait for more text.
 func (w *walk) anyLine(line []byte, more More) (done bool, err error) {
 	if len(line) < maxHeader && more == MoreSoon {
-		return true, nil // too short to tell a header from a line feed in a comm
+		return true, nil // a line feed in a comm could pass for the end of so short a header
 	}
 	if h, ok := w.parseHeader(line); ok {
 		nl := bytes.IndexByte(line[h.body:], '\n')
@@ -275,7 +275,7 @@ func (w *walk) other(line []byte, atEnd bool) {
 	}
 }
 
-// announcementEnded reports whether a line behind a mapping event is not of its
+// announcementEnded reports whether a line after a mapping event is not of its
 // path: the event was whole, or is longer than any path.
 func (w *walk) announcementEnded(line []byte) bool {
 	const longest = 2 * 4096
