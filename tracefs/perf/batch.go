@@ -33,7 +33,7 @@ type Loss struct {
 type Batch struct {
 	layout Layout
 	bytes  []byte  // records as the kernel wrote them
-	order  []entry // of those that count
+	order  []entry // of the records that count
 	later  []byte  // records that are for the next time
 }
 
@@ -59,8 +59,8 @@ func (q *Batch) Add(records []byte) error {
 }
 
 // Collect adds what a ring has, and gives the room back. Each loss is passed to lost
-// where it was found; one is the rest of the ring, if that has what is no record,
-// and then the error wraps ErrRecord. until is the time of the reading.
+// where it was found. If the ring has bytes that are no record, the rest of it is a
+// loss and the error wraps ErrRecord. until is the time of the reading.
 func (q *Batch) Collect(r *Ring, until tracefs.Time, lost func(Loss)) error {
 	at, first := len(q.bytes), len(q.order)
 	var full bool
@@ -125,8 +125,8 @@ func (q *Batch) Sort() {
 	slices.SortStableFunc(q.order, func(a, b entry) int { return cmp.Compare(a.time, b.time) })
 }
 
-// Until yields the records up to a time. It keeps those that are later for the next
-// batch. A record is valid until the next Begin.
+// Until yields the records up to a time. It keeps later ones for the next batch. A
+// record is valid until the next Begin.
 func (q *Batch) Until(until tracefs.Time) iter.Seq2[tracefs.Time, []byte] {
 	return func(yield func(tracefs.Time, []byte) bool) {
 		more := true

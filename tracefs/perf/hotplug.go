@@ -18,7 +18,7 @@ type Hotplug struct {
 	// since is when the first step of each was seen, of which it is not known yet
 	// where it leads.
 	since map[int]tracefs.Time
-	// stale are those that went off: what was opened for them does not come back.
+	// stale are CPUs that went offline: what was opened for them does not come back.
 	stale map[int]bool
 }
 

@@ -1,8 +1,8 @@
 package perf
 
-// loss keeps count of the records that a ring had no room for. The kernel tells
-// of them in a LOST record, which it writes with the next record that has room;
-// until then only its counter knows.
+// loss counts the records that a ring had no room for. The kernel reports them in a
+// LOST record, which it writes with the next record that has room; until then only
+// its counter has them.
 type loss struct {
 	recorded uint64 // in LOST records
 	reported uint64 // to our caller

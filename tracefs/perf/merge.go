@@ -29,8 +29,8 @@ type cursor struct {
 
 // Read passes the records up to a time to take, and each loss to lost, all in order of
 // time. A record is valid until take returns; its room is the kernel's after that.
-// What is later stays in the rings. The error wraps ErrRecord: a ring had what is no
-// record, and was emptied; this is a loss, too.
+// Later records stay in the rings. The error wraps ErrRecord: a ring had bytes that
+// are no record, and was emptied; this is a loss, too.
 func (m *Merge) Read(rings []*Ring, until tracefs.Time, take func(tracefs.Time, []byte), lost func(Loss)) error {
 	m.heap, m.all = m.heap[:0], m.all[:0]
 	for _, r := range rings { // all at first: a cursor must not move

@@ -72,8 +72,8 @@ func TestMergeLikeBatch(t *testing.T) {
 	}
 }
 
-// TestMergeMalformed: what is no record empties its ring, is a loss, and the other
-// rings go on.
+// TestMergeMalformed: bytes that are no record empty their ring and are a loss; the
+// other rings go on.
 func TestMergeMalformed(t *testing.T) {
 	a, b := perftest.NewRing(0, 1<<12), perftest.NewRing(1, 1<<12)
 	a.Write(task(10, 0), make([]byte, 16), task(15, 0))

@@ -27,7 +27,7 @@ type Record struct {
 	// ParentPID and ParentTID are those of the thread that made it (FORK).
 	ParentPID, ParentTID int
 	// Of MMAP2. Offset is what the kernel calls pgoff, in bytes. Either
-	// BuildID is set, at most 20 bytes of those that were decoded, or the numbers
+	// BuildID is set, at most 20 bytes of the decoded data, or the numbers
 	// of the device, Inode and InodeGeneration may be.
 	Addr, Len, Offset uint64
 	Prot, Flags       uint32

@@ -87,7 +87,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestDecodeBad: what is no record is an error that says why.
+// TestDecodeBad: bytes that are no record are an error that says why.
 func TestDecodeBad(t *testing.T) {
 	good := rawMap(10, 11, 0x400000, 0x2000, 0x1000, rx, 2, "/a", 1234)
 	edit := func(at int, v ...byte) []byte {

@@ -270,8 +270,8 @@ func (s *Sampler) Read(take func(*StackSample), lost func(Loss)) tracefs.Time {
 }
 
 // followCPUs opens the rings of CPUs that went on, and closes those of CPUs that went
-// off. Of given threads, only those that were named are sampled on a CPU that
-// went on, and what they start from then on.
+// off. If threads are given, a CPU that went online samples these threads, and what
+// they start from then on.
 func (s *Sampler) followCPUs(t tracefs.Time) {
 	cpus := s.hotplug.Online(t)
 	if cpus == nil {

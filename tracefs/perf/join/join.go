@@ -226,25 +226,25 @@ func (j *Joiner[C, S]) decide(t *thread[C, S], s *sample[S]) (*record[C], *uint6
 	if next > first { // at the very time of the sample
 		return j.same(t.records[first:next], s)
 	}
-	var before, behind *record[C]
+	var before, after *record[C]
 	if first > 0 {
 		before = &t.records[first-1]
 	}
 	if next < len(t.records) && t.records[next].Time < j.traceUntil {
-		behind = &t.records[next]
+		after = &t.records[next]
 	}
 	in := j.opt.Order != PerfFirst && before != nil && !before.exit && !j.losses.between(before.Time, s.Time)
-	comes := j.opt.Order != TraceFirst && behind != nil && !behind.exit && !j.losses.between(s.Time, behind.Time)
+	comes := j.opt.Order != TraceFirst && after != nil && !after.exit && !j.losses.between(s.Time, after.Time)
 	switch {
 	case in && comes:
 		return nil, &j.count.Unsure // it has no exit, though none was lost
 	case in:
 		return j.match(before, s)
 	case comes:
-		return j.match(behind, s)
-	case behind == nil && j.opt.Order != TraceFirst && j.traceUntil-s.Time <= tracefs.Time(j.opt.Keep):
+		return j.match(after, s)
+	case after == nil && j.opt.Order != TraceFirst && j.traceUntil-s.Time <= tracefs.Time(j.opt.Keep):
 		return nil, nil
-	case behind != nil && j.losses.between(s.Time, behind.Time), before != nil && j.losses.between(before.Time, s.Time),
+	case after != nil && j.losses.between(s.Time, after.Time), before != nil && j.losses.between(before.Time, s.Time),
 		j.losses.between(s.Time, s.Time):
 		return nil, &j.count.Lost
 	}

@@ -132,7 +132,7 @@ func (w *world) join(opt Options) (outcome, Counts) {
 				j.Enter(e.Head, e.number)
 			}
 		}
-		for cpu := range missing { // the reader has found nothing behind it
+		for cpu := range missing { // the reader has found nothing after it
 			j.Lost(cpu)
 		}
 		late := until - tracefs.Time(w.rnd.IntN(3000))
