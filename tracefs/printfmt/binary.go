@@ -6,7 +6,7 @@ import (
 )
 
 // CompileBinary makes a program of a format string whose arguments lie in the
-// record one behind the other, as vbin_printf leaves them (lib/vsprintf.c):
+// record one after the other, as vbin_printf leaves them (lib/vsprintf.c):
 // trace_printk writes such records.
 func CompileBinary(format string, longSize int) (*Program, error) {
 	c := compiler{rest: format, longBits: uint8(8 * longSize), args: func(s *spec) (value, error) {

@@ -295,7 +295,7 @@ func (p *parser) printFlags() (value, error) {
 		delim.text = ""
 	}
 	if !p.take(",") && !p.is(")") {
-		return value{}, errors.New("no list behind the delimiter")
+		return value{}, errors.New("no list after the delimiter")
 	}
 	list, err := p.pairs()
 	if err != nil {
@@ -359,7 +359,7 @@ func (p *parser) longNumber() (func(*Env) uint64, error) {
 		return nil, errors.New("a value that is no number")
 	}
 	if !p.take(",") && !p.is(")") {
-		return nil, fmt.Errorf("%q behind the value", p.peek().text)
+		return nil, fmt.Errorf("%q after the value", p.peek().text)
 	}
 	return v.num, nil
 }

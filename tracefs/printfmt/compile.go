@@ -11,7 +11,7 @@ import (
 // Program is a compiled print fmt. It is safe for use by several goroutines.
 type Program struct {
 	steps []step
-	tail  string // text behind the last conversion
+	tail  string // text after the last conversion
 }
 
 // step is some text and one conversion.
@@ -64,7 +64,7 @@ func compile(e *format.Event, longSize int) (*Program, error) {
 		return nil, err
 	}
 	if p.pos != len(toks) {
-		return nil, fmt.Errorf("%.20q behind the last argument", p.peek().text)
+		return nil, fmt.Errorf("%.20q after the last argument", p.peek().text)
 	}
 	return &c.out, nil
 }
@@ -260,7 +260,7 @@ func (c *compiler) modifier(s *spec) {
 	}
 }
 
-// pointerLetters are those behind %p that pointer() looks at.
+// pointerLetters are the letters after %p that pointer() looks at.
 func (c *compiler) pointerLetters() string {
 	n := 0
 	for n < len(c.rest) && isLetter(c.rest[n]) || n > 0 && n < len(c.rest) && isDigit(c.rest[n]) {
@@ -281,7 +281,7 @@ func (c *compiler) bind(s *step, arg value) error {
 	switch s.spec.verb {
 	case 'd', 'i', 'u', 'x', 'X', 'o', 'c':
 		if arg.num == nil {
-			return fmt.Errorf("%%%c of what is no number", s.spec.verb)
+			return fmt.Errorf("%%%c of an argument that is not a number", s.spec.verb)
 		}
 		s.num = arg.num
 		plain := s.spec
@@ -295,7 +295,7 @@ func (c *compiler) bind(s *step, arg value) error {
 	case 's':
 		text, ok := arg.asString()
 		if !ok {
-			return errors.New("%s of what is no text")
+			return errors.New("%s of an argument that is not text")
 		}
 		s.str = text.str
 	case 'p':

@@ -10,7 +10,7 @@ type spec struct {
 	// bits are those of the argument by the length modifier.
 	bits uint8
 	verb byte
-	// sub are the letters behind %p.
+	// sub are the letters after %p.
 	sub string
 }
 

@@ -7,12 +7,12 @@ import (
 	"ustack/tracefs/format"
 )
 
-// operator is a binary operator of C. level tells how tight it binds.
+// operator is a binary operator of C. level is how tightly it binds.
 type operator struct {
 	level int
 	// compute has both operands in the common type.
 	compute func(t ctype, a, b uint64) uint64
-	// truth tells that the result is 0 or 1, an int.
+	// truth is set if the result is 0 or 1, an int.
 	truth bool
 }
 
@@ -81,7 +81,7 @@ func combine(name string, op operator, left, right value) (value, error) {
 		return value{typ: left.typ, mem: func(e *Env) []byte { return skip(mem(e), num(e), size) }}, nil
 	}
 	if left.num == nil || right.num == nil {
-		return value{}, fmt.Errorf("operator %s on what is no number", name)
+		return value{}, fmt.Errorf("operator %s on an operand that is not a number", name)
 	}
 	in := common(left.typ, right.typ)
 	if name == "<<" || name == ">>" {
@@ -120,7 +120,7 @@ func skip(mem []byte, n, size uint64) []byte {
 // prefix applies a unary operator.
 func prefix(name string, v value) (value, error) {
 	if v.num == nil {
-		return v, fmt.Errorf("operator %s on what is no number", name)
+		return v, fmt.Errorf("operator %s on an operand that is not a number", name)
 	}
 	num, t := v.num, v.typ.promote()
 	var out value
@@ -143,7 +143,7 @@ func prefix(name string, v value) (value, error) {
 // index is one element of an array.
 func index(v, at value) (value, error) {
 	if v.mem == nil || at.num == nil {
-		return v, errors.New("an index of what is no array")
+		return v, errors.New("an index of a value that is not an array")
 	}
 	mem, num, t := v.mem, at.num, ctype{bits: v.typ.bits, signed: v.typ.signed}
 	size := int(t.bits / 8)

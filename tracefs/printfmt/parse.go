@@ -210,7 +210,7 @@ func (p *parser) address() (value, error) {
 	return v, nil
 }
 
-// postfix reads a primary expression and the indexes behind it.
+// postfix reads a primary expression and the indexes after it.
 func (p *parser) postfix() (value, error) {
 	v, err := p.primary()
 	for err == nil && p.take("[") {
@@ -277,11 +277,11 @@ func (p *parser) name(name string) (value, error) {
 	}
 	p.pos++
 	if !p.take("(") {
-		return value{}, fmt.Errorf("nobody knows %.40q", name)
+		return value{}, fmt.Errorf("unknown name %.40q", name)
 	}
 	call, ok := calls(name)
 	if !ok {
-		return value{}, fmt.Errorf("nobody knows %.40q()", name)
+		return value{}, fmt.Errorf("unknown function %.40q()", name)
 	}
 	v, err := call(p)
 	if err != nil {
@@ -330,8 +330,8 @@ func (p *parser) field(name string) (*format.Field, error) {
 // maxLocals bounds the variables of one print fmt.
 const maxLocals = 16
 
-// statements reads "int a = X; int b = Y; VALUE; })" behind "({", what min()
-// and its like leave. The variables are numbers and live in the Env, so that
+// statements reads "int a = X; int b = Y; VALUE; })" after "({", the expansion of
+// min() and similar macros. The variables are numbers and live in the Env, so that
 // each is computed once.
 func (p *parser) statements() (value, error) {
 	var sets []func(*Env)

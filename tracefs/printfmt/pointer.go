@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// pointerSpecs are the letters behind %p that are understood, longer ones
+// pointerSpecs are the supported letters after %p, longer ones
 // first (pointer() in lib/vsprintf.c).
 var pointerSpecs = [...]string{
 	"ISpfsc", "ISpfc", "ISpsc", "ISpc", "ISp", "ISc", "IS",
@@ -21,7 +21,7 @@ func bindPointer(s *step, arg value) error {
 	switch s.spec.sub {
 	case "", "x", "K", "S", "SR", "SB", "Sb", "s", "sR", "B":
 		if arg.num == nil {
-			return fmt.Errorf("%%p%s of what is no number", s.spec.sub)
+			return fmt.Errorf("%%p%s of an argument that is not a number", s.spec.sub)
 		}
 		s.num = arg.num
 		return nil

@@ -85,7 +85,7 @@ type value struct {
 
 	constant bool
 	k        uint64
-	// isConst tells that a string is always text.
+	// isConst is set if a string is always text.
 	isConst bool
 	text    string
 	// read is set for a plain field, so that it can be read without a call.

@@ -67,8 +67,8 @@ const (
 	maxPage    = ring.MaxSubbuf
 )
 
-// Open reads all of a trace.dat but the trace data. If a part cannot be read
-// the error tells, and the File has the buffers that were found nevertheless;
+// Open reads all of a trace.dat but the trace data. If a part cannot be read, the
+// error names it, and the File has the buffers that were found nevertheless; it is
 // nil if there are none.
 func Open(r io.ReaderAt, size int64) (*File, error) {
 	f := &File{r: r, size: size, order: binary.LittleEndian, seen: make(map[uint64]bool)}
@@ -130,8 +130,8 @@ func (f *File) at(off int64) *cursor {
 	return c.within(off, max(0, f.size-off))
 }
 
-// Source reads one buffer from its beginning. read is told how many bytes were
-// read, for progress; it may be nil.
+// Source reads one buffer from its beginning. It calls read with the number of
+// bytes read, for progress; read may be nil.
 func (f *File) Source(b *Buffer, opt ring.Options, read func(int)) *ring.Source {
 	k := f.kernel
 	k.Clock, k.Subbuf = b.Clock, b.PageSize

@@ -342,7 +342,7 @@ func TestMemory(t *testing.T) {
 	m := &maker{order: binary.LittleEndian}
 	m.u64(int(f.Buffers[0].cpus[1].at))
 	if n := bytes.Count(shared, m.Bytes()); n != 1 {
-		t.Fatalf("%d places tell where the data of CPU 1 lies", n)
+		t.Fatalf("%d places have the offset of the data of CPU 1", n)
 	}
 	same := m.sub()
 	same.u64(int(at))

@@ -10,15 +10,14 @@ import (
 	"ustack/tracefs"
 )
 
-// Process is what trace-cmd record --proc-map has saved of a process, in an
-// option PROCMAPS (get_pid_addr_maps and add_pid_maps in
-// tracecmd/trace-record.c). It is the first 4096 bytes of each name in
-// /proc/PID/maps, up to the first blank, and where that was mapped: a path with
-// a blank is cut, and " (deleted)" is gone. Permissions, file offsets, devices
-// and inodes are not saved, nor is memory without a name. It was read when the
-// recording began (-P), and once more when the process ended if trace-cmd
-// followed it (-F, -c): not when an event happened, and what program the
-// process had executed until then is not told.
+// Process is what trace-cmd record --proc-map has saved of a process, in an option
+// PROCMAPS (get_pid_addr_maps and add_pid_maps in tracecmd/trace-record.c). It is
+// the first 4096 bytes of each name in /proc/PID/maps, up to the first blank, and
+// where that was mapped: a path with a blank is cut, and " (deleted)" is gone.
+// Permissions, file offsets, devices and inodes are not saved, nor is memory
+// without a name. It was read when the recording began (-P), and once more when the
+// process ended if trace-cmd followed it (-F, -c): not when an event happened. The
+// programs that the process had executed until then are not recorded.
 type Process struct {
 	// PID is the process, or the thread, that was asked for.
 	PID int32
@@ -83,7 +82,7 @@ func ParseProcMap(text string) (Process, error) {
 		case err != nil:
 			return p, fmt.Errorf("line %d: %w", line, err)
 		case last >= 0 && r.Start < p.Ranges[last].End:
-			return p, fmt.Errorf("line %d: %.100q does not lie behind the range before it", line, head)
+			return p, fmt.Errorf("line %d: %.100q does not lie after the range before it", line, head)
 		}
 		p.Ranges = append(p.Ranges, r)
 	}
@@ -125,8 +124,8 @@ func twoNumbers(line string) (a, b uint64, text string, ok bool) {
 const maxProcMaps = 16 << 20
 
 // Processes are the mappings that the file has, in its order. A process that
-// several instances asked for is there several times. If some cannot be read
-// the error tells which, and the rest is returned.
+// several instances asked for is there several times. If some cannot be read, the
+// error names them, and the rest is returned.
 func (f *File) Processes() ([]Process, error) {
 	var out []Process
 	var errs []error

@@ -30,7 +30,7 @@ func TestParseProcMap(t *testing.T) {
 		{"7 2 /a\n1000 2000 /a\n3000 4000\n", Process{7, "/a", []Range{{0x1000, 0x2000, "/a"}}},
 			`line 3: "3000 4000" is not start, end and name of a mapping`},
 		{"7 2 /a\n1000 2000 /a\n1fff 4000 /\x1b\n", Process{7, "/a", []Range{{0x1000, 0x2000, "/a"}}},
-			`line 3: "1fff 4000 /\x1b" does not lie behind the range before it`},
+			`line 3: "1fff 4000 /\x1b" does not lie after the range before it`},
 		{"7 3 /a\n1000 2000 /a\n", Process{7, "/a", []Range{{0x1000, 0x2000, "/a"}}}, `line 2: the end, with 2 ranges missing`},
 		{"7 ffffffffffffffff /a\n1000 2000 /a\n", Process{7, "/a", []Range{{0x1000, 0x2000, "/a"}}}, `line 2: the end, with 18446744073709551614 ranges missing`},
 		{"7 1 /a\n1000 2000 /a", Process{7, "/a", []Range{{0x1000, 0x2000, "/a"}}}, `line 2: the end, in the middle of the line`},
@@ -55,8 +55,8 @@ func errText(err error) string {
 	return err.Error()
 }
 
-// TestProcesses: of several options the good ones are kept, and the error tells
-// of the others.
+// TestProcesses: of several options the good ones are kept, and the error names the
+// others.
 func TestProcesses(t *testing.T) {
 	f := File{ProcMaps: []string{"7 1 /a\n1000 2000 /a\n", "8 1 /b\nx\n", "9 2 /c\n1000 2000 /c\n"}}
 	got, err := f.Processes()

@@ -109,7 +109,7 @@ func (f *File) optionsV7(at int64) (next uint64, errs []error) {
 	return 0, append(errs, fmt.Errorf("more than %d options", maxOptions))
 }
 
-// maxErrors bounds the errors that are told one by one.
+// maxErrors bounds the errors that are reported one by one.
 const maxErrors = 10
 
 func (f *File) optionV7(o option, c *cursor) error {
