@@ -1,7 +1,6 @@
-// Package tracefs holds what the kernel's tracing interface writes, as
-// records. A source (text, ring buffer pages, trace.dat files) fills a [Batch]
-// with [Record] values; whoever comes after it, the resolver
-// of package filemap and the renderers, reads them there.
+// Package tracefs holds what the kernel's tracing interface writes, as records. A
+// source (text, ring buffer pages, trace.dat files) fills a [Batch] with [Record]
+// values; the resolver of package filemap and the renderers read them there.
 //
 // The parsers live below: tracefs/text decodes trace_pipe, trace and
 // trace-cmd report text; tracefs/binary decodes records of the ring buffer,

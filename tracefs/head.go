@@ -15,8 +15,8 @@ type Head struct {
 	Flags []byte
 	// Stamp is the time stamp, all digits kept.
 	Stamp []byte
-	// Usual tells that the first UsualHead bytes of the header say all but the
-	// stamp, which follows them behind blanks and goes on to the ": ".
+	// Usual is set if the first UsualHead bytes of the header say all but the
+	// stamp, which follows after blanks and goes on to the ": ".
 	Usual bool
 }
 

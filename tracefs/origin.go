@@ -11,7 +11,7 @@ const FlagColumns = 5
 type Origin struct {
 	// Time is rounded as the kernel's text is, Exact is not.
 	Time, Exact Time
-	// Comm is the task's name as in Head. It belongs to nobody and stays as it is.
+	// Comm is the task's name as in Head. It is never changed, so it may be kept.
 	Comm []byte
 	// TGID is the process, by the record itself or by the header, NoTID if neither
 	// has it.
@@ -82,7 +82,7 @@ func (b *Batch) Who(r *Record) (comm []byte, tgid int32) {
 }
 
 // Context is the irq-info columns of a record: what kind of code wrote it. ok is
-// false if there is no text that would tell, and no Origin.
+// false if there is neither text nor an Origin.
 func (b *Batch) Context(r *Record) (flags [FlagColumns]byte, ok bool) {
 	if o := b.origin(r); o != nil {
 		return o.Flags, true

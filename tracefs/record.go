@@ -9,7 +9,7 @@ import (
 	"ustack/tracefs/syscalls"
 )
 
-// Kind tells what a record is.
+// Kind is the kind of a record.
 type Kind uint8
 
 // The kinds of record. Every source sorts what it reads into these.
@@ -130,7 +130,7 @@ func InodeIdentifier(inode uint64, major, minor uint32) Identifier {
 // IsZero reports whether there is no identifier at all.
 func (id Identifier) IsZero() bool { return id.hi == 0 }
 
-// Compare orders identifiers, for whoever needs an order.
+// Compare orders identifiers, for sorting.
 func (id Identifier) Compare(other Identifier) int {
 	return cmp.Or(cmp.Compare(id.hi, other.hi), cmp.Compare(id.lo, other.lo))
 }
@@ -172,7 +172,7 @@ func (id Identifier) NoVMA() bool {
 	return id.hi != 0 && (id.lo == ^uint64(0) || id.hi == tagHash && id.lo == 0xffffffff)
 }
 
-// Form tells how a frame is written.
+// Form is how a frame is written.
 type Form uint8
 
 const (
@@ -186,7 +186,7 @@ const (
 	// FormObject has a path and an offset in the VMA (option sym-userobj).
 	FormObject
 	// FormUnresolved is a frame that an earlier run of ustack gave up on; the
-	// reason stands behind it.
+	// reason follows it.
 	FormUnresolved
 	// FormUnknown is a frame line in no known form.
 	FormUnknown
@@ -204,7 +204,7 @@ type Frame struct {
 	Addr uint64
 	// Off is where the line begins in Batch.Text, End where it ends (the
 	// line feed is not part of it), Stem where the kernel's address ends, or
-	// the function's name that ustack has put behind it.
+	// the function's name that ustack has put after it.
 	Off, End uint32
 	Stem     uint32
 	Form     Form
@@ -293,14 +293,14 @@ type Batch struct {
 	Pos, Line int64
 	// Lines is the number of line feeds in Text.
 	Lines int64
-	// Events counts the records of KindEvent, also those that are not in
+	// Events counts the records of KindEvent, including ones that are not in
 	// Records.
 	Events int64
 	// Early and Late bound the times of the records, in nanoseconds; Late is 0
 	// if that is not known.
 	Early, Late Time
 	// Paused says that the input had nothing more to give when the batch was
-	// made: whoever holds something back should let it go.
+	// made: a consumer that buffers records should release them.
 	Paused bool
 	// Heads decodes headers, by Record.Source.
 	Heads []HeadDecoder
@@ -341,8 +341,8 @@ func (b *Batch) StackFrames(r *Record) ([]Frame, []byte) {
 // Announcement is the claim of a KindAnnounce record.
 func (b *Batch) Announcement(r *Record) *Announcement { return &b.Announcements[r.Lo] }
 
-// Address is the frame's number, text what the frame points into. Sources of
-// text leave it unparsed until somebody asks.
+// Address is the frame's number, text what the frame points into. Sources of text
+// parse it only here.
 func (f *Frame) Address(text []byte) uint64 {
 	if f.HasAddr {
 		return f.Addr

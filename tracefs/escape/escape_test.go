@@ -36,7 +36,7 @@ func TestAppend(t *testing.T) {
 			t.Errorf("%q is read as %q, want %q", c.text, back, c.raw)
 		}
 		if tail := string(Tail([]byte("\n:"+c.raw), 2)); tail != "\n:"+c.text {
-			t.Errorf("%q behind other text becomes %q", c.raw, tail)
+			t.Errorf("%q after other text becomes %q", c.raw, tail)
 		}
 	}
 }

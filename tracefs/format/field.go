@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Loc tells where a field's data is.
+// Loc is where a field's data is.
 type Loc uint8
 
 const (

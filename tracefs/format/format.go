@@ -8,9 +8,9 @@ import (
 	"strconv"
 )
 
-// Event is what a format file tells of one event.
+// Event is the contents of an event's format file.
 type Event struct {
-	// System is the folder of the format file, "" if unknown.
+	// System is the directory of the format file, "" if unknown.
 	System string
 	Name   string
 	// ID is the number that records of the event carry (common_type).
@@ -83,7 +83,7 @@ func (e *Event) Field(name string) *Field {
 	return nil
 }
 
-// Read reads the format files of a folder laid out as tracefs has it,
+// Read reads the format files of a directory laid out as in tracefs,
 // events/SYSTEM/EVENT/format, for the events that a pattern SYSTEM/EVENT of
 // path.Match fits.
 func Read(root fs.FS, patterns ...string) ([]*Event, error) {

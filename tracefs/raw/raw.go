@@ -17,9 +17,9 @@ import (
 // Options are how an instance is read.
 type Options struct {
 	binary.LiveOptions
-	// Events are those that are traced; others are not decoded.
+	// Events are the traced events; others are not decoded.
 	Events []instance.Event
-	// Names tells how tasks are called.
+	// Names has the names of tasks.
 	Names binary.Names
 	// Symbols are those of the kernel.
 	Symbols *binary.Symbols
@@ -27,8 +27,8 @@ type Options struct {
 	Copy bool
 }
 
-// Open begins to read the ring buffers of an instance, whose clock must be mono.
-// Nobody else may read them.
+// Open begins to read the ring buffers of an instance, whose clock must be mono. It
+// must be their only reader.
 func Open(in *instance.Instance, opt Options) (*binary.Live, error) {
 	clock, err := in.Clock()
 	if err != nil {

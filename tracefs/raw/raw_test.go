@@ -45,9 +45,9 @@ func live(t *testing.T) *instance.Instance {
 	return in
 }
 
-// TestLiveOpen: what all CPUs write comes in the order of time, nothing is
-// missing, and what is there when tracing stops still comes, from pages that are
-// copied and from those that are mapped.
+// TestLiveOpen: what all CPUs write comes in the order of time, nothing is missing,
+// and what is there when tracing stops still comes, from copied pages and from
+// mapped ones.
 func TestLiveOpen(t *testing.T) {
 	for name, copied := range map[string]bool{"read": true, "mapped": false} {
 		t.Run(name, func(t *testing.T) { testOpen(t, copied) })
@@ -145,9 +145,8 @@ func write(t *testing.T, in *instance.Instance, writers, each int) {
 	}()
 }
 
-// TestLiveLost: a reader that is too slow is told where records are missing, and
-// how many, to the last one; from pages that are copied only if the kernel had
-// room for the number.
+// TestLiveLost: a reader that is too slow learns where records are missing, and
+// exactly how many; from copied pages only if the kernel had room for the number.
 func TestLiveLost(t *testing.T) {
 	for name, copied := range map[string]bool{"read": true, "mapped": false} {
 		t.Run(name, func(t *testing.T) { testLost(t, copied) })
@@ -184,7 +183,7 @@ func testLost(t *testing.T, copied bool) {
 				next[r.CPU] += int(r.Value)
 				gaps++
 				if unknown[r.CPU] = r.Value == 0; unknown[r.CPU] && !copied {
-					t.Error("lost nobody knows how many")
+					t.Error("lost an unknown number")
 				}
 				continue
 			}

@@ -79,7 +79,7 @@ type StackOptions struct {
 }
 
 // OpenStacks begins to read the stock stacks of an instance, whose clock must be
-// mono. Nobody else may read it.
+// mono. It must be its only reader.
 func OpenStacks(in *instance.Instance, opt StackOptions) (*Stacks, error) {
 	clock, err := in.Clock()
 	if err != nil {
@@ -113,7 +113,7 @@ func OpenStacks(in *instance.Instance, opt StackOptions) (*Stacks, error) {
 	return s, nil
 }
 
-// errNoStackRecord: nothing tells where a stack has its addresses.
+// errNoStackRecord: the place of the addresses in a stack record is unknown.
 var errNoStackRecord = errors.New("reading stacks: the kernel does not say how they are laid out (events/ftrace/user_stack/format)")
 
 // NewStacks reads stacks, of which e is the format, from rings.

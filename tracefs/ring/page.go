@@ -33,8 +33,8 @@ func (l *Layout) commit(data []byte) uint32 {
 	return l.Order().Uint32(data[at:])
 }
 
-// committed is the lower half of the commit word of a sub-buffer that may be being
-// written: what it counts is there for whoever has read it so.
+// committed is the lower half of the commit word of a sub-buffer that may still be
+// written to: the bytes that it counts are complete.
 func (l *Layout) committed(data []byte) uint32 {
 	word := unsafe.Pointer(&data[l.Commit])
 	if l.LongSize != 8 || uintptr(word)%8 != 0 {
@@ -94,7 +94,7 @@ type Page struct {
 	// follows. It is a part of the data given to Reset.
 	Record []byte
 	// Missed says that records were lost before the first one of this
-	// sub-buffer, Lost how many, 0 if the kernel did not tell.
+	// sub-buffer, Lost how many, 0 if the kernel did not say.
 	Missed bool
 	Lost   uint64
 
@@ -129,7 +129,7 @@ func (p *Page) Reset(l *Layout, data []byte) error {
 	}
 	p.data = data[:l.Data+size]
 	p.Missed = commit&missedEvents != 0
-	// The count stands behind the records, if it fits there.
+	// The count stands after the records, if it fits there.
 	if rest := data[len(p.data):]; p.Missed && commit&missedStored != 0 && len(rest) >= l.LongSize {
 		if l.LongSize == 4 {
 			p.Lost = uint64(order.Uint32(rest))
@@ -154,8 +154,8 @@ func (p *Page) Grow(l *Layout) bool {
 	return true
 }
 
-// Next finds the next record. It reports false at the end, and at the first
-// byte that makes no sense; Err tells which.
+// Next finds the next record. It reports false at the end, and at the first byte
+// that makes no sense; then Err is set.
 func (p *Page) Next() bool {
 	for {
 		data, at := p.data, p.pos
@@ -193,8 +193,8 @@ func (p *Page) Next() bool {
 	}
 }
 
-// long takes a record whose first word does not say all. done tells that Next
-// is to return.
+// long takes a record whose first word does not say all. done means that Next must
+// return.
 func (p *Page) long(typ, delta uint32) (done, ok bool) {
 	at := p.at
 	word := binary.LittleEndian.Uint32(p.data[at+4:])

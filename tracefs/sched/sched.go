@@ -5,7 +5,7 @@ package sched
 
 import "bytes"
 
-// Kind tells which event it is.
+// Kind is the kind of an event.
 type Kind uint8
 
 // The events that are decoded.
@@ -19,11 +19,11 @@ const (
 	Wakeup
 	// Exec: TID, OldTID before, runs another program now.
 	Exec
-	// Exit: the header's task ends. Group tells that it is the last one of
-	// its process.
+	// Exit: the header's task ends. Group is set if it is the last one of its
+	// process.
 	Exit
-	// NewTask: the header's task has made the task TID; Thread tells that it
-	// is a thread of the same process.
+	// NewTask: the header's task has made the task TID; Thread is set if that is a
+	// thread of the same process.
 	NewTask
 )
 
@@ -234,7 +234,7 @@ func (e *Event) newTask(text []byte) bool {
 	return true
 }
 
-// last reads the number behind the last occurrence of key that stands before
+// last reads the number after the last occurrence of key that stands before
 // the last occurrence of limit, "" for none.
 func (e *Event) last(text []byte, key string, to *int32, limit string) bool {
 	if limit != "" {

@@ -32,7 +32,7 @@ var calls = [...]struct {
 // Event is the entry to a system call or the return from it.
 type Event struct {
 	Call Call
-	// Exit tells that it is a return; Result is then what the call returned,
+	// Exit is set for a return; Result is then what the call returned,
 	// a negative error number, valid if HasResult. The calls of the futex family
 	// return an int; a kernel of 32 bits has no more of it.
 	Exit      bool

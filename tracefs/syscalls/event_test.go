@@ -96,8 +96,7 @@ func usualAgainstAny(t *testing.T, args []byte) bool {
 	return true
 }
 
-// TestUsual changes usual arguments, each byte to each of those that may stand
-// there.
+// TestUsual changes usual arguments: each byte to each byte that may stand there.
 func TestUsual(t *testing.T) {
 	const args = "uaddr: 0x55ded87d003c, op: 0x80, val: ffffffff, utime: 0, uaddr2: 7f00, val3: 0)"
 	taken := 0

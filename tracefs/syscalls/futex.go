@@ -112,10 +112,10 @@ const (
 // Futex is what an entry into a call of the futex family asks for.
 type Futex struct {
 	Cmd Cmd
-	// Private tells that only threads of the caller's process can use the
-	// futex; Realtime that the timeout is on CLOCK_REALTIME.
+	// Private is set if only threads of the caller's process can use the futex,
+	// Realtime if the timeout is on CLOCK_REALTIME.
 	Private, Realtime bool
-	// Timeout tells that there is one.
+	// Timeout is set if there is one.
 	Timeout bool
 	// Addr is the futex, Addr2 that which waiters are moved to. HasAddr is
 	// false if the text lacks it, as for Waitv and RequeueV always.
