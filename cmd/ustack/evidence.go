@@ -25,8 +25,8 @@ import (
 type withEvidence struct {
 	judge *evidence.Evidence // nil without --maps
 	exact *timeline.Judge    // of mappings that live has saved, nil for others
-	// folder has the perf maps of --perf-map, nil for none.
-	folder *unfiled.Folder
+	// perfMaps are of --perf-map, nil for none.
+	perfMaps *unfiled.Directory
 	// vdso is ours, if --symbols is on and the trace's is the same.
 	vdso  *symbol.Kernel
 	files []string // the inputs, all of which can be read twice
@@ -46,7 +46,7 @@ func (f *traceFlags) evidence(stdin io.Reader) (*withEvidence, error) {
 	return w, nil
 }
 
-// openPerfMaps opens the folder of --perf-map.
+// openPerfMaps opens the directory of --perf-map.
 func (w *withEvidence) openPerfMaps(f *traceFlags) (err error) {
 	switch {
 	case f.perfMap == "":
@@ -54,16 +54,16 @@ func (w *withEvidence) openPerfMaps(f *traceFlags) (err error) {
 	case !f.symbols.on:
 		return errors.New("--perf-map needs --symbols")
 	}
-	w.folder, err = unfiled.OpenFolder(f.perfMap)
+	w.perfMaps, err = unfiled.OpenDirectory(f.perfMap)
 	return err
 }
 
 // named names code in no file besides what inner, which may be nil, says.
 func (w *withEvidence) named(inner resolve.Evidence) resolve.Evidence {
-	if w.folder == nil && w.vdso == nil {
+	if w.perfMaps == nil && w.vdso == nil {
 		return inner
 	}
-	opt := unfiled.Options{Inner: inner, Folder: w.folder, Program: w.program, VDSO: w.vdso}
+	opt := unfiled.Options{Inner: inner, Directory: w.perfMaps, Program: w.program, VDSO: w.vdso}
 	if w.exact != nil {
 		opt.Program = programOf(w.exact)
 	}
@@ -194,8 +194,8 @@ func (w *withEvidence) close() {
 	for _, name := range w.temp {
 		_ = os.Remove(name)
 	}
-	if w.folder != nil {
-		_ = w.folder.Close()
+	if w.perfMaps != nil {
+		_ = w.perfMaps.Close()
 	}
 }
 

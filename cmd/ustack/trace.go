@@ -85,7 +85,7 @@ func (f *traceFlags) open(stdin io.Reader, in input.Options, opt resolve.Options
 	if err != nil {
 		return nil, err
 	}
-	in.NoShapes = in.NoShapes || ev.judge != nil || ev.exact != nil || ev.folder != nil || ev.vdso != nil
+	in.NoShapes = in.NoShapes || ev.judge != nil || ev.exact != nil || ev.perfMaps != nil || ev.vdso != nil
 	opt.Dialect, opt.Strict, opt.Why = f.dialect, f.strict, f.why
 	in.NoShapes = in.NoShapes || f.strict
 	if ev.exact != nil {

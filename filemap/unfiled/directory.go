@@ -8,27 +8,27 @@ import (
 	"ustack/tracefs"
 )
 
-// Folder has the perf maps of processes of another time or machine,
-// perf-PID.map. That they are of the traced processes is for the user to know.
-type Folder struct {
+// Directory has the perf maps of processes of another time or machine,
+// perf-PID.map. The user vouches that they are of the traced processes.
+type Directory struct {
 	root *os.Root
 	shelf
 }
 
-// OpenFolder opens a folder.
-func OpenFolder(dir string) (*Folder, error) {
+// OpenDirectory opens a directory.
+func OpenDirectory(dir string) (*Directory, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, fmt.Errorf("opening the folder of perf maps: %w", err)
+		return nil, fmt.Errorf("opening the directory of perf maps: %w", err)
 	}
-	return &Folder{root: root, shelf: newShelf()}, nil
+	return &Directory{root: root, shelf: newShelf()}, nil
 }
 
-// Close closes the folder. What was read stays.
-func (f *Folder) Close() error { return f.root.Close() }
+// Close closes the directory. What was read stays.
+func (f *Directory) Close() error { return f.root.Close() }
 
 // find implements maps.
-func (f *Folder) find(p Program, _ tracefs.Time) *perfMap {
+func (f *Directory) find(p Program, _ tracefs.Time) *perfMap {
 	if s, ok := f.take(p.PID); ok {
 		return s.perf
 	}

@@ -20,9 +20,9 @@ func write(t *testing.T, name, text string) {
 	}
 }
 
-// TestFolder: maps of a folder are regular files in it, of a size that a map can
-// have.
-func TestFolder(t *testing.T) {
+// TestDirectory: maps of a directory are regular files in it, of a size that a map
+// can have.
+func TestDirectory(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	name := func(n string) string { return filepath.Join(dir, n) }
 	const text = "1000 100 f\n"
@@ -44,7 +44,7 @@ func TestFolder(t *testing.T) {
 	if err := os.Truncate(name("perf-15.map"), maxMapSize+1); err != nil {
 		t.Fatal(err)
 	}
-	f, err := OpenFolder(dir)
+	f, err := OpenDirectory(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,17 +56,17 @@ func TestFolder(t *testing.T) {
 			}
 		}
 	}
-	if _, err := OpenFolder(name("perf-10.map")); err == nil {
-		t.Error("a file is a folder")
+	if _, err := OpenDirectory(name("perf-10.map")); err == nil {
+		t.Error("a file is a directory")
 	}
-	if _, err := OpenFolder(name("none")); err == nil || !strings.Contains(err.Error(), "none") {
-		t.Errorf("a folder that is not there: %v", err)
+	if _, err := OpenDirectory(name("none")); err == nil || !strings.Contains(err.Error(), "none") {
+		t.Errorf("a directory that is not there: %v", err)
 	}
 }
 
 // TestShelf: the maps that were used last are kept.
 func TestShelf(t *testing.T) {
-	f := &Folder{shelf: newShelf()}
+	f := &Directory{shelf: newShelf()}
 	dir := t.TempDir()
 	var err error
 	if f.root, err = os.OpenRoot(dir); err != nil {
@@ -86,13 +86,13 @@ func TestShelf(t *testing.T) {
 func TestJudge(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "perf-7.map"), "1000 100 first\n2000 100 second\n")
-	f, err := OpenFolder(dir)
+	f, err := OpenDirectory(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
 	asked := 0
-	e := New(Options{Folder: f, Program: func(s *resolve.Subject) (Program, bool) {
+	e := New(Options{Directory: f, Program: func(s *resolve.Subject) (Program, bool) {
 		asked++
 		return Program{PID: int(s.TID)}, s.TID != 9
 	}})

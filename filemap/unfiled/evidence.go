@@ -26,12 +26,12 @@ type maps interface {
 
 // Options are what names are found by.
 type Options struct {
-	// Inner judges stacks first; nil for nobody.
+	// Inner judges stacks first; nil for none.
 	Inner resolve.Evidence
 	// Program is that of a stack.
 	Program func(s *resolve.Subject) (p Program, ok bool)
-	// Folder and Processes have perf maps; nil for none.
-	Folder    *Folder
+	// Directory and Processes have perf maps; nil for none.
+	Directory *Directory
 	Processes *Processes
 	// VDSO is that of the kernel of the trace, nil if that is not at hand, or
 	// not known to be the same.
@@ -49,8 +49,8 @@ type Evidence struct {
 // New returns an Evidence.
 func New(opt Options) *Evidence {
 	e := &Evidence{opt: opt, known: make(map[filemap.Memory]*filemap.Memory)}
-	if opt.Folder != nil {
-		e.maps = append(e.maps, opt.Folder)
+	if opt.Directory != nil {
+		e.maps = append(e.maps, opt.Directory)
 	}
 	if opt.Processes != nil {
 		e.maps = append(e.maps, opt.Processes)
@@ -63,7 +63,7 @@ func (e *Evidence) Judge(s *resolve.Subject) {
 	if e.opt.Inner != nil {
 		e.opt.Inner.Judge(s)
 	}
-	var of []*perfMap // those of the process, once somebody needs them
+	var of []*perfMap // those of the process, once they are needed
 	asked := false
 	for k := range s.Frames {
 		o := &s.Outcomes[k]

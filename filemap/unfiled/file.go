@@ -36,7 +36,7 @@ func (m *mapFile) update(root *os.Root, name string, may func(fs.FileInfo) error
 	info, err := root.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && m.perf != nil:
-		return nil // the program has taken it away; what it told is true
+		return nil // the program has removed it; what it said is true
 	case err != nil:
 	case !info.Mode().IsRegular():
 		err = errNotRegular
@@ -82,15 +82,15 @@ func (m *mapFile) open(root *os.Root, name string, info fs.FileInfo) error {
 	return m.take(f)
 }
 
-// grown reports whether what was read is still the beginning of the file, as far
-// as its end tells.
+// grown reports whether what was read is still the beginning of the file, as far as
+// its end shows.
 func (m *mapFile) grown(f *os.File) bool {
 	b := make([]byte, len(m.tail))
 	_, err := f.ReadAt(b, m.read-int64(len(b)))
 	return err == nil && bytes.Equal(b, m.tail)
 }
 
-// take reads the lines behind those that were read.
+// take reads the lines after the ones that were read.
 func (m *mapFile) take(f *os.File) error {
 	text, err := io.ReadAll(io.NewSectionReader(f, m.read, maxMapSize-m.read+1))
 	if err != nil {

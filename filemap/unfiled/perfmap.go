@@ -14,8 +14,8 @@ import (
 //
 //	START SIZE NAME
 //
-// with numbers in hexadecimal. A program appends lines, so of those that have an
-// address the last one counts.
+// with numbers in hexadecimal. A program appends lines, so the last line with an
+// address counts.
 type perfMap struct {
 	batches []batch // the oldest first, each much larger than the next
 	names   []byte
@@ -229,10 +229,10 @@ func (m *perfMap) at(addr uint64) *entry {
 	return nil
 }
 
-// code is the function that a frame is in, nil if the map does not tell. ran
-// tells that the thread was at the address itself. Others are return addresses,
-// and the call is before them. Only of one at which a function begins that is
-// not sure: a signal may have interrupted the thread there, and nothing tells.
+// code is the function that a frame is in, nil if it is not in the map. ran means
+// that the thread was at the address itself. Others are return addresses, and the
+// call is before them. If a function begins at the address, that is not sure: a
+// signal may have interrupted the thread there, which the stack does not show.
 func (m *perfMap) code(addr uint64, ran bool) *filemap.Code {
 	e := m.at(addr)
 	if !ran {

@@ -43,8 +43,8 @@ func TestPerfMap(t *testing.T) {
 		{0x108f, true, "inner+0xf"}, {0x1090, true, "alpha+0x90"}, {0x10ff, true, "alpha+0xff"},
 		{0x1100, true, "LazyCompile:*b c /x y.js:3:1+0x0"}, {0x117f, true, "LazyCompile:*b c /x y.js:3:1+0x7f"}, {0x1180, true, "-"},
 		{0x2000, true, "-"}, {0x3008, true, "new+0x8"}, {0x4001, true, "-"}, {1<<63 - 1, true, "last+0xfff"}, {0, true, "-"},
-		// Return addresses are behind the call, which may be the last of a
-		// function; where another one begins it is not sure.
+		// Return addresses are after the call, which may be the last instruction of
+		// a function; where another function begins, the caller is not sure.
 		{0, false, "-"}, {0x1000, false, "-"}, {0x1001, false, "alpha+0x1"}, {0x1100, false, "-"}, {0x1080, false, "-"}, {0x1090, false, "-"},
 		{0x1180, false, "LazyCompile:*b c /x y.js:3:1+0x80"}, {1 << 63, false, "last+0x1000"}, {0x3010, false, "new+0x10"}, {0x3011, false, "-"},
 	} {
@@ -57,7 +57,7 @@ func TestPerfMap(t *testing.T) {
 	}
 }
 
-// TestPerfMapBad: what is no line is passed over and counted.
+// TestPerfMapBad: malformed lines are skipped and counted.
 func TestPerfMapBad(t *testing.T) {
 	for _, line := range []string{"", " ", "1000", "1000 ", "1000 10", "1000 10 ", "10 00 ", " 1000 10 a", "0x1000 10 a", "1000 0x10 a", "1000  10 a",
 		"g000 10 a", "1000 1g a", "-1000 10 a", "10000000000000000 1 a", "ffffffffffffffff 2 a", "1000\t10\ta", "1000 10 " + strings.Repeat("x", maxName+1)} {

@@ -51,14 +51,14 @@ type home struct {
 
 func (h *home) close() {
 	if h.root != nil {
-		_ = h.root.Close() // of a folder: nothing to lose
+		_ = h.root.Close() // of a directory: nothing to lose
 	}
 	h.root = nil
 }
 
 // NewProcesses returns the maps of the processes that a proc file system shows,
-// /proc if that is "". same tells whether a process is no other
-// program by now; one that has ended is none.
+// /proc if that is "". same reports whether a process still runs the same program;
+// one that has ended does not.
 func NewProcesses(proc string, same func(Program) bool) (*Processes, error) {
 	r, err := procmap.NewReader(procmap.Options{Proc: proc, Source: procmap.Text})
 	if err != nil {
@@ -70,14 +70,14 @@ func NewProcesses(proc string, same func(Program) bool) (*Processes, error) {
 // stamp is how exact the times of frames are.
 const stamp = tracefs.Time(time.Microsecond)
 
-// find implements maps. The map is as it was at t or later: programs tell of
-// their code before they run it.
+// find implements maps. The map is as it was at t or later: programs write code to
+// it before they run the code.
 func (ps *Processes) find(p Program, t tracefs.Time) *perfMap {
 	mono, real := ps.now()
 	s, ok := ps.take(p.PID)
 	if !ok || s.life.program != p.Began {
 		if !ps.same(p) {
-			return nil // it has become another program, and nobody has looked before
+			return nil // it has become another program, and was not read before
 		}
 		if ok {
 			s.life.close()
@@ -145,8 +145,7 @@ func (ps *Processes) update(s *slot, may func(fs.FileInfo) error) {
 	}
 }
 
-// tick is how exact the kernel tells when a process began: USER_HZ is 100
-// everywhere.
+// tick is the precision of the start times of processes: USER_HZ is 100 everywhere.
 const tick = tracefs.Time(time.Second / 100)
 
 func sinceBoot(ticks uint64) tracefs.Time { return tracefs.Time(min(ticks, 1<<40)) * tick }
@@ -156,7 +155,7 @@ var (
 	errOld   = errors.New("it is older than the process")
 )
 
-// enter opens the root folder of a process, and finds out its user and number.
+// enter opens the root directory of a process, and finds out its user and number.
 func (ps *Processes) enter(pid int) (h home, err error) {
 	if h.user, h.inside, err = ps.status(pid); err != nil {
 		return h, err
@@ -241,8 +240,8 @@ func clocks() (mono, real tracefs.Time) {
 	return clock(unix.CLOCK_MONOTONIC), clock(unix.CLOCK_REALTIME)
 }
 
-// bootNow is the time since boot, by which the kernel tells when processes
-// began, at a moment of the monotonic clock.
+// bootNow is the time since boot, in which the kernel has the start times of
+// processes, at a moment of the monotonic clock.
 func bootNow(mono tracefs.Time) tracefs.Time {
 	return mono + clock(unix.CLOCK_BOOTTIME) - clock(unix.CLOCK_MONOTONIC)
 }

@@ -73,8 +73,8 @@ func (ps *Processes) string(p Program, addr uint64) string {
 	return m.string(addr, true)
 }
 
-// TestProcesses: what a program has told by a time is known, however its map
-// comes to have it; and what is no map of that program is not used.
+// TestProcesses: what a program has written to its map by a time is known, by
+// whatever way the map came to have it; and a map of another program is not used.
 func TestProcesses(t *testing.T) {
 	cmd := exec.Command("cat")
 	end := start(t, cmd)
@@ -144,7 +144,7 @@ func TestProcesses(t *testing.T) {
 	same = false
 	expect("the process has ended, and another one has its number", "five+0x10")
 	same = true
-	expect("the process has ended, and told of more before", "six+0x10")
+	expect("the process has ended, and wrote more before", "six+0x10")
 	if got := ps.string(Program{PID: pid, Began: 3}, 0x1010); got != "none" {
 		t.Errorf("never read before it ended: %s", got)
 	}
@@ -155,9 +155,9 @@ func TestProcessesOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		cannot(t, "files of others need root")
 	}
-	const nobody, other = 65534, 12345
+	const overflow, other = 65534, 12345
 	cmd := exec.Command("cat")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: overflow, Gid: overflow}}
 	start(t, cmd)
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d/root/", cmd.Process.Pid)); err != nil {
 		cannot(t, "the root directory of another user's process needs CAP_SYS_PTRACE: %v", err)
@@ -165,7 +165,7 @@ func TestProcessesOwner(t *testing.T) {
 	name := fmt.Sprintf("/tmp/perf-%d.map", cmd.Process.Pid)
 	defer os.Remove(name)
 	write(t, name, "1000 100 one\n")
-	for uid, want := range map[int]string{0: "one+0x1", nobody: "one+0x1", other: "none"} {
+	for uid, want := range map[int]string{0: "one+0x1", overflow: "one+0x1", other: "none"} {
 		if err := os.Chown(name, uid, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -176,9 +176,9 @@ func TestProcessesOwner(t *testing.T) {
 	}
 }
 
-// TestProcessesElsewhere: of a process that has another root folder and another
-// number there, the map is in that folder and has that number, and no symbolic
-// link leads out of it.
+// TestProcessesElsewhere: if a process has another root directory and another PID
+// there, its map is in that directory and has that PID, and no symbolic link leads
+// out of it.
 func TestProcessesElsewhere(t *testing.T) {
 	if os.Geteuid() != 0 {
 		cannot(t, "chroot needs root")
@@ -205,7 +205,7 @@ func TestProcessesElsewhere(t *testing.T) {
 		{"a link in it", func() error {
 			return os.Symlink("var", filepath.Join(root, "tmp"))
 		}, "inside+0x1"},
-		{"a folder", func() error { return os.Rename(filepath.Join(root, "var"), filepath.Join(root, "tmp")) }, "inside+0x1"},
+		{"a directory", func() error { return os.Rename(filepath.Join(root, "var"), filepath.Join(root, "tmp")) }, "inside+0x1"},
 	} {
 		_ = os.Remove(filepath.Join(root, "tmp"))
 		_ = os.Mkdir(filepath.Join(root, "var"), 0o700)
@@ -256,8 +256,8 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// TestSilentServer: a process whose /tmp is of a server that gives no answer has
-// no map, and keeps nobody.
+// TestSilentServer: a process whose /tmp is of a server that gives no answer has no
+// map, and blocks no reader.
 func TestSilentServer(t *testing.T) {
 	s := fusetest.Start(t, []byte("a file"))
 	proc, pid := t.TempDir(), os.Getpid()
