@@ -13,7 +13,7 @@ import (
 	"ustack/filemap/procmap"
 )
 
-// dir is a watched directory and the files in it that somebody maps.
+// dir is a watched directory and the mapped files in it.
 type dir struct {
 	path  string // as fsnotify has it
 	inode procmap.FileID
@@ -21,15 +21,15 @@ type dir struct {
 	noise int // events of no file that is mapped
 }
 
-// maxNoise is how many events of other files a directory may have. fsnotify
-// asks for every write, and somebody may keep logs beside a library.
+// maxNoise is how many events of other files a directory may have. fsnotify asks
+// for every write, and there may be logs beside a library.
 const maxNoise = 1 << 14
 
-// Watch begins to watch a mapped file, in the directory where the process sees
-// it, and reports whether it does. It does not if changes could go unseen: the
-// file is not there under its name (deleted, hidden by a mount, not to be told
-// by device and inode), other names lead to it, or others can change it behind
-// the kernel's back (a network file system).
+// Watch begins to watch a mapped file, in the directory where the process sees it,
+// and reports whether it does. It does not if changes could go unseen: the file is
+// not there under its name (deleted, hidden by a mount, not identified by device
+// and inode), other names lead to it, or it can change without this kernel (a
+// network file system).
 func (w *Watcher) Watch(pid int, m *procmap.Mapping) bool {
 	if m.Kind != procmap.File || !strings.HasPrefix(m.Name, "/") {
 		return false
@@ -54,15 +54,15 @@ func (w *Watcher) watch(pid int, m *procmap.Mapping, changed map[procmap.FileID]
 		return Full
 	}
 	root := w.opt.Proc + "/" + strconv.Itoa(pid) + "/root"
-	folder, name := path.Split(m.Name)
-	d, reason := w.folder(path.Clean(root+folder), changed)
+	parent, name := path.Split(m.Name)
+	d, reason := w.dir(path.Clean(root+parent), changed)
 	if reason != watched {
 		return reason
 	}
 	id := procmap.FileID{Dev: m.Dev, Inode: m.Inode}
 	// Look only now: what happens to the file from here on is seen.
 	reason = check(root+m.Name, id)
-	if now, _, err := inodeOf(path.Clean(root + folder)); err != nil || now != d.inode {
+	if now, _, err := inodeOf(path.Clean(root + parent)); err != nil || now != d.inode {
 		reason = NotThere // it was looked for in another directory
 	}
 	switch {
@@ -86,10 +86,10 @@ func (d *dir) knows(name string, id procmap.FileID) bool {
 	return false
 }
 
-// folder watches a directory, which may be watched already, by this path or
+// dir watches a directory, which may be watched already, by this path or
 // another one. fsnotify must not get a path again that leads elsewhere by now
 // (the PID is another process's): it would lose the first directory.
-func (w *Watcher) folder(at string, changed map[procmap.FileID]bool) (*dir, Reason) {
+func (w *Watcher) dir(at string, changed map[procmap.FileID]bool) (*dir, Reason) {
 	inode, local, err := inodeOf(at)
 	switch {
 	case err != nil:
@@ -126,8 +126,8 @@ func (w *Watcher) event(name string, h happening, changed map[procmap.FileID]boo
 	if d := w.dirs[name]; d != nil && h.op.Has(fsnotify.Remove|fsnotify.Rename) {
 		w.drop(d, changed)
 	}
-	folder, base := path.Split(name)
-	d := w.dirs[path.Clean(folder)]
+	parent, base := path.Split(name)
+	d := w.dirs[path.Clean(parent)]
 	switch {
 	case d == nil:
 	case h.op == fsnotify.Chmod || d.files[base] == nil:
@@ -145,8 +145,8 @@ func (w *Watcher) event(name string, h happening, changed map[procmap.FileID]boo
 	}
 }
 
-// dropUnmounted drops the directories that fsnotify no longer watches: it does
-// not tell of file systems that were unmounted.
+// dropUnmounted drops the directories that fsnotify no longer watches: it does not
+// report file systems that were unmounted.
 func (w *Watcher) dropUnmounted(changed map[procmap.FileID]bool) {
 	list := w.in.fs.WatchList()
 	if len(list) == len(w.dirs)+1 { // all, and the barrier

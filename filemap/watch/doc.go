@@ -8,7 +8,7 @@
 // over all that were queued before. So who drains, and then finds an answer
 // still remembered, can rely on it.
 //
-// Two changes of a file in place are not seen, because inotify(7) does not tell
-// of them: through a shared mapping, and through a hard link in another
-// directory that was made after the file began to be watched.
+// Two changes of a file in place are not seen, because inotify(7) does not report
+// them: through a shared mapping, and through a hard link in another directory that
+// was made after the file began to be watched.
 package watch

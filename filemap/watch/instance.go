@@ -27,7 +27,7 @@ type instance struct {
 	broken  error // events were lost
 }
 
-// happening is what events tell of a path.
+// happening is what events say about a path.
 type happening struct {
 	op    fsnotify.Op
 	count int
@@ -42,7 +42,7 @@ const (
 )
 
 var (
-	errUseless = errors.New("inotify does not tell what happens here")
+	errUseless = errors.New("inotify does not report what happens here")
 	errLost    = errors.New("too many events")
 )
 
@@ -85,7 +85,7 @@ func (i *instance) close() error {
 	if i.in != nil {
 		err = errors.Join(err, i.in.Close(), i.out.Close())
 	}
-	i.pass() // whoever waits: all is forgotten
+	i.pass() // for waiters: all is forgotten
 	return err
 }
 

@@ -132,8 +132,8 @@ func TestOtherMounts(t *testing.T) {
 	}
 }
 
-// TestRemote: a file of a file system that can change without the kernel's
-// doing is not watched. That of proc is one of those that are not in the list.
+// TestRemote: a file of a file system that can change without this kernel is not
+// watched. Proc is not in the list of local file systems.
 func TestRemote(t *testing.T) {
 	f := newFixture(t, Options{})
 	var st unix.Stat_t

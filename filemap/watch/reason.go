@@ -47,8 +47,8 @@ var local = [...]int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.F2FS_SU
 
 const ubifsMagic = 0x24051905 // UBIFS_SUPER_MAGIC, fs/ubifs/ubifs.h
 
-// inodeOf tells which directory is at a path, and whether its file system is
-// local.
+// inodeOf returns the inode of the directory at a path, and whether its file system
+// is local.
 func inodeOf(at string) (id procmap.FileID, isLocal bool, err error) {
 	var st unix.Stat_t
 	if err := unix.Stat(at, &st); err != nil {
@@ -84,7 +84,7 @@ func check(at string, id procmap.FileID) Reason {
 	return watched
 }
 
-// degrade tells that files can no longer be watched, and what that means.
+// degrade reports that files can no longer be watched, and what that means.
 func (w *Watcher) degrade(err error) {
 	if w.full {
 		return

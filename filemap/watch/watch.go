@@ -9,7 +9,7 @@ import (
 	"ustack/filemap/procmap"
 )
 
-// Options tell a Watcher what to do.
+// Options configure a Watcher.
 type Options struct {
 	// Forget is called for each file that was replaced, deleted, renamed or
 	// written, once for a Drain. procmap.IDs.Forget fits.
@@ -36,7 +36,7 @@ type Watcher struct {
 
 	mu sync.Mutex
 	in *instance // nil if there is no inotify for us
-	// useless tells that inotify was tried and does not do: never again.
+	// useless is set if inotify was tried and does not work: it is never tried again.
 	useless bool
 	dirs    map[string]*dir         // by path, as fsnotify has it
 	byInode map[procmap.FileID]*dir // the same
@@ -104,7 +104,7 @@ func (w *Watcher) Close() error {
 	return w.end(in)
 }
 
-// end ends an instance of inotify, if nobody else has, and forgets all files.
+// end ends an instance of inotify, unless it has ended, and forgets all files.
 func (w *Watcher) end(in *instance) error {
 	w.mu.Lock()
 	if w.in != in {
@@ -121,7 +121,7 @@ func (w *Watcher) end(in *instance) error {
 	return nil
 }
 
-// Stats tells what the Watcher does and did.
+// Stats returns what the Watcher does and did.
 func (w *Watcher) Stats() Stats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -174,7 +174,7 @@ func (w *Watcher) handle(in *instance, happened map[string]happening) (changed m
 	return changed
 }
 
-// forget tells of files without holding the lock.
+// forget reports files without holding the lock.
 func (w *Watcher) forget(changed map[procmap.FileID]bool) {
 	for id := range maps.Keys(changed) {
 		w.opt.Forget(id)

@@ -243,7 +243,7 @@ func TestRefused(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	if len(f.messages) > 0 {
-		t.Errorf("these are nothing to tell of: %q", f.messages)
+		t.Errorf("these should not be reported: %q", f.messages)
 	}
 }
 
@@ -311,8 +311,8 @@ func TestOverflow(t *testing.T) {
 	}
 }
 
-// TestNoInotify: without inotify nothing is watched, and nothing breaks. What
-// was watched is forgotten: nobody would tell that it changed.
+// TestNoInotify: without inotify nothing is watched, and nothing breaks. What was
+// watched is forgotten: a change of it would not be reported.
 func TestNoInotify(t *testing.T) {
 	f := newFixture(t, Options{})
 	m := file(t, t.TempDir()+"/x", "x")
