@@ -30,7 +30,7 @@ type Left struct {
 	Err error
 }
 
-// Cleaned tells what Clean did.
+// Cleaned is what Clean did.
 type Cleaned struct {
 	Removed []string
 	Left    []Left
@@ -88,10 +88,9 @@ func (c *Cleaned) Alive() []int {
 	return slices.Compact(pids)
 }
 
-// Clean removes the instances of ustack processes that have ended. rmdir
-// switches all off that was on in them, and is refused while somebody has a
-// file of the instance open. Nothing else is done to them, but for deferred
-// stacks (see dropDeferred).
+// Clean removes the instances of ustack processes that have ended. rmdir switches
+// all off that was on in them, and is refused while a file of the instance is open.
+// Nothing else is done to them, except for deferred stacks (see dropDeferred).
 func (r *Root) Clean() (Cleaned, error) {
 	var c Cleaned
 	all, err := r.lockAll()
@@ -151,14 +150,14 @@ func (r *Root) remove(path string) error {
 	return r.rmdir(path)
 }
 
-// removeDir removes an instance's folder.
+// removeDir removes an instance's directory.
 func (r *Root) removeDir(path string) error {
 	err := r.remove(path)
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, unix.EBUSY):
-		return fmt.Errorf("removing the instance %s: somebody has one of its files open: %w", path, err)
+		return fmt.Errorf("removing the instance %s: another process has one of its files open: %w", path, err)
 	case errors.Is(err, fs.ErrPermission):
 		return r.denied("removing "+path+" from", err)
 	}

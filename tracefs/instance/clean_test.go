@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestClean in a plain folder: only what is ours and dead goes.
+// TestClean in a plain directory: only what is ours and dead goes.
 func TestClean(t *testing.T) {
 	r := fake(t)
 	tree(t, r.path(instances), map[string]string{"ustack-1/events/": "", "ustack-2.7/options/" + optionDeferred: "1",
@@ -40,7 +40,7 @@ func TestClean(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := c.left("ustack-2.7"); !errors.Is(err, unix.EBUSY) || !strings.Contains(c.Failed().Error(), "somebody has one of its files open") {
+	if err := c.left("ustack-2.7"); !errors.Is(err, unix.EBUSY) || !strings.Contains(c.Failed().Error(), "another process has one of its files open") {
 		t.Errorf("a busy one: %v", err)
 	}
 	if got, _ := dir(r.path(instances + "/ustack-2.7")).read("options/" + optionDeferred); got != "0" {
@@ -83,7 +83,7 @@ func sameNames(a, b []string) bool {
 	return slices.Equal(a, b)
 }
 
-// TestCreate in a plain folder: what is prepared is used, and what another
+// TestCreate in a plain directory: what is prepared is used, and what another
 // process has (of another PID namespace) is not.
 func TestCreate(t *testing.T) {
 	r := fake(t)
@@ -127,8 +127,8 @@ func TestLockAll(t *testing.T) {
 	}
 }
 
-// TestLiveKill: what a process leaves behind that is killed with -9 is removed,
-// with the events it had on, and nothing of one that runs.
+// TestLiveKill: what a process killed with -9 leaves is removed, with the events it
+// had on, and nothing of one that runs.
 func TestLiveKill(t *testing.T) {
 	r := live(t)
 	dead, alive := startOwner(t, r), startOwner(t, r)
@@ -156,8 +156,8 @@ func gone(t *testing.T, r *Root, name string, c *Cleaned) {
 	}
 }
 
-// leave makes an instance that belongs to nobody. What prepare does to it is
-// done before anybody can clean.
+// leave makes an instance without an owner. What prepare does to it is done before
+// it can be cleaned.
 func leave(t *testing.T, r *Root, name string, prepare func(d dir)) {
 	t.Helper()
 	all, err := r.lockAll()
@@ -227,7 +227,7 @@ func TestLiveNamespace(t *testing.T) {
 }
 
 // TestLiveForeign: instances of others are not looked into, and one of ours
-// that somebody reads stays as it is.
+// that is being read stays as it is.
 func TestLiveForeign(t *testing.T) {
 	r := live(t)
 	held := Prefix + "4000000000" // no PID

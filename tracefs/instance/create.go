@@ -66,7 +66,7 @@ func (r *Root) Create() (*Instance, error) {
 		}
 		name = base + "." + strconv.Itoa(n)
 	}
-	return nil, fmt.Errorf("making an instance: %s and %d more exist and cannot be removed (ustack clean tells why)", base, maxInstances-1)
+	return nil, fmt.Errorf("making an instance: %s and %d more exist and cannot be removed (ustack clean says why)", base, maxInstances-1)
 }
 
 // Beside makes a second instance for the same process, ustack-PID-raw beside
@@ -103,7 +103,7 @@ func (r *Root) create(name string) (*Instance, error) {
 		return nil, fmt.Errorf("making an instance: %w", err)
 	}
 	own, err := lock(path)
-	if errors.Is(err, errLocked) { // only a plain folder can be
+	if errors.Is(err, errLocked) { // only a plain directory can be
 		return nil, fs.ErrExist
 	}
 	if err != nil {
@@ -121,13 +121,13 @@ func mkdir(path string) error {
 // Name returns the instance's name.
 func (i *Instance) Name() string { return i.name }
 
-// Path returns the instance's folder.
+// Path returns the instance's directory.
 func (i *Instance) Path() string { return string(i.dir) }
 
 // FS returns the instance's control files.
 func (i *Instance) FS() fs.FS { return i.dir.FS() }
 
-// Root returns the top folder it was made in.
+// Root returns the top directory it was made in.
 func (i *Instance) Root() *Root { return i.root }
 
 // write sets a control file of the instance.
@@ -185,7 +185,7 @@ func (i *Instance) Remove() error {
 		err = i.root.removeDir(string(i.dir))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		err = nil // somebody else was faster
+		err = nil // another process was faster
 	}
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	"ustack/tracefs/privilege"
 )
 
-// dir is a folder of control files.
+// dir is a directory of control files.
 type dir string
 
 // maxFile bounds what is read of a control file. The longest, available_events

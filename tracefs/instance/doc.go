@@ -4,7 +4,7 @@
 // else's. It writes into instances that it has made and nowhere else.
 //
 //	root, err := instance.Find("")     // where tracefs is
-//	left, err := root.Clean()          // what dead processes left behind
+//	left, err := root.Clean()          // what dead processes left
 //	chosen, err := root.Select(specs)  // events, by name
 //	in, err := root.Create()           // instances/ustack-PID
 //	defer in.Remove()
@@ -18,7 +18,7 @@
 // how the owner of an instance is known to live in lock.go; the grammar of -e
 // in spec.go.
 //
-// A plain folder with the files of tracefs in it does as a root, for tests:
-// there, mkdir makes an empty folder, so Create takes instances/ustack-PID as it
+// A plain directory with the files of tracefs in it serves as a root, for tests:
+// there, mkdir makes an empty directory, so Create takes instances/ustack-PID as it
 // is if it exists, and trace_pipe can be a FIFO.
 package instance

@@ -105,7 +105,7 @@ func (r *Root) events() ([]Event, error) {
 	for line := range strings.Lines(text) {
 		system, event, ok := strings.Cut(strings.TrimSpace(line), ":")
 		if !ok || checkPattern(system) != nil || checkPattern(event) != nil || system == "" || event == "" {
-			continue // nothing that has a folder
+			continue // nothing that has a directory
 		}
 		all = append(all, Event{System: system, Name: event})
 	}

@@ -19,28 +19,27 @@ type Facts struct {
 	Deferred bool
 	// Mappings are the events that announce files.
 	Mappings []Event
-	// Default are the events that are traced when nothing is asked for, none if
-	// that does not work here; DefaultMissing are those that the kernel does not
-	// have.
+	// Default are the events that are traced by default, none if that does not work
+	// here; DefaultMissing are the ones that the kernel does not have.
 	Default        []Event
 	DefaultMissing []Spec
 	// Events is how many events the kernel has.
 	Events int
 	// Instances are all there are, ours and those of others.
 	Instances []string
-	// Leftovers are those that Clean would remove.
+	// Leftovers are the instances that Clean would remove.
 	Leftovers []string
 	// Errors are what could not be found out.
 	Errors []error
 }
 
-// FileFact is a file or folder of the interface.
+// FileFact is a file or directory of the interface.
 type FileFact struct {
 	Name string
 	// Use is what it is needed for.
 	Use                        string
 	Exists, Readable, Writable bool
-	// NeedRead and NeedWrite tell what ustack does with it.
+	// NeedRead and NeedWrite say what ustack does with it.
 	NeedRead, NeedWrite bool
 	// Optional: ustack works without it, and Without is how.
 	Optional bool

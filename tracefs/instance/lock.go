@@ -9,18 +9,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An instance belongs to a process that holds a lock (flock(2)) on its folder.
+// An instance belongs to a process that holds a lock (flock(2)) on its directory.
 // The kernel drops the lock when the process ends, however that happens. This
 // says more than the PID in the name does: the PID may be in use again, or of
 // another PID namespace, where we see another process or none by that number.
 //
-// Whoever makes or removes instances holds a lock on the folder of all of them
-// meanwhile, so that nobody sees an instance that has not been locked yet.
+// A process that makes or removes instances holds a lock on the directory of all of
+// them meanwhile, so that no other process sees an instance that has not been
+// locked yet.
 
-// errLocked: somebody else has the lock.
+// errLocked: another process has the lock.
 var errLocked = errors.New("locked by another process")
 
-// lock opens a folder and locks it until it is closed, or fails with
+// lock opens a directory and locks it until it is closed, or fails with
 // errLocked.
 func lock(path string) (*os.File, error) {
 	f, err := dir(path).open(".", os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
@@ -44,8 +45,8 @@ func lock(path string) (*os.File, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// Patience with others. What is waited for takes microseconds, unless somebody
-// is stopped in the middle of it.
+// Patience with others. What is waited for takes microseconds, unless the other
+// process is stopped in the middle of it.
 const (
 	lockPatience = 3 * time.Second
 	lockPause    = 5 * time.Millisecond

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// own makes an instance, traces with it, tells its name and waits to be killed,
+// own makes an instance, traces with it, prints its name and waits to be killed,
 // or, once, removes the instance again.
 func own(once bool) error {
 	r, err := Find("")
@@ -150,7 +150,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// tree makes files below a folder; a name with / at its end is a folder.
+// tree makes files below a directory; a name with / at its end is a directory.
 func tree(t testing.TB, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {

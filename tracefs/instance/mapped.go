@@ -30,7 +30,7 @@ const (
 	ioctlGetReader = 'R'<<8 | 0x20
 )
 
-// mapCPU maps the buffer behind a trace_pipe_raw.
+// mapCPU maps the buffer of a trace_pipe_raw.
 func mapCPU(fd int) (*mappedCPU, error) {
 	meta, err := unix.Mmap(fd, 0, os.Getpagesize(), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
@@ -63,7 +63,7 @@ func (m *mappedCPU) unmap() {
 }
 
 // next has the kernel take what was to be read of the sub-buffer as read, and go
-// on to the next one if that was all. fresh tells that it is another one now.
+// on to the next one if that was all. fresh means that it is another one now.
 func (m *mappedCPU) next(fd int) (page []byte, fresh bool, err error) {
 	for {
 		_, _, e := unix.RawSyscall(unix.SYS_IOCTL, uintptr(fd), ioctlGetReader, 0)

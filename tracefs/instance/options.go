@@ -22,7 +22,7 @@ type Config struct {
 	// old ones.
 	Discard bool
 	// TGID has the text carry the process of each thread, where the kernel knows
-	// it. If it is false, whatever somebody has set stays: switching the option
+	// it. If it is false, the setting stays as it is: switching the option
 	// off would do so for the events of all instances
 	// (trace_event_enable_tgid_record).
 	TGID bool
@@ -30,21 +30,21 @@ type Config struct {
 
 const defaultClock = "mono"
 
-// option is a trace option and what it must be. An instance begins with what
-// somebody has set at the top level.
+// option is a trace option and what it must be. An instance begins with the
+// settings of the top level.
 type option struct {
 	name string
 	on   bool
 	why  string // what it is for, or what breaks
 }
 
-// options are set in this order. (Instances have no file for some of them:
-// see setWord.) Those that a kernel does not have are of no
-// concern: it then does what they say, or cannot do what they forbid.
+// options are set in this order. (Instances have no file for some of them: see
+// setWord.) An option that a kernel does not have is skipped: the kernel then does
+// what it asks for, or cannot do what it forbids.
 var options = [...]option{
 	// Columns of the text (FORMATS 1.1, 1.2).
 	{"context-info", true, "task, CPU and time"},
-	{"irq-info", true, "the flags tell which event a stack belongs to"},
+	{"irq-info", true, "the flags show which event a stack belongs to"},
 	{"latency-format", false, "other columns, cut names"},
 	{"verbose", false, "other columns, types before arguments"},
 	{"raw", false, "numbers in place of text"},
@@ -55,17 +55,17 @@ var options = [...]option{
 	{"printk-msg-only", false, "markers without columns"},
 	{"record-cmd", true, "names of tasks"},
 	// Stacks.
-	{"stacktrace", false, "the kernel's own stacks, which nobody asked for"},
+	{"stacktrace", false, "the kernel's own stacks, which are not needed"},
 	{"userstacktrace", false, "set by SetStacks"},
 	{"userstacktrace_delay", false, "set by SetStacks"},
 	{"sym-userobj", false, "offsets in mappings, of whatever runs when the text is read"},
-	{"sym-addr", false, "addresses behind the symbols"},
+	{"sym-addr", false, "addresses after the symbols"},
 	// Whose events.
 	{"event-fork", false, "set with the list of threads"},
 	{"copy_trace_marker", false, "what others write to the top level"},
 	// Reading.
 	{"block", false, "poll would always say that there is something"},
-	{"pause-on-trace", false, "whoever looks would stop us"},
+	{"pause-on-trace", false, "a reader would stop us"},
 }
 
 // Configure sets an instance up, before anything else is done with it. Tracing

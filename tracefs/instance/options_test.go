@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestConfigure: in a plain folder, all that is written can be seen. Options
-// that are not there are of no concern.
+// TestConfigure: in a plain directory, all that is written can be seen. Options
+// that are not there are skipped.
 func TestConfigure(t *testing.T) {
 	r := fake(t, "irq-info", "context-info", "fields", "record-tgid", "overwrite", optionStock, optionDeferred)
 	in := create(t, r)

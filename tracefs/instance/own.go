@@ -42,7 +42,7 @@ func (o *ownWrites) begin() {
 	o.list = nil
 }
 
-// forget forgets those that have been noticed. (The kernel queues an inotify event
+// forget forgets the writes that have been noticed. (The kernel queues an inotify event
 // before write(2) returns.)
 func (o *ownWrites) forget(names []string) {
 	o.mu.Lock()

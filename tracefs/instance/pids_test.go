@@ -132,7 +132,7 @@ func shell(t *testing.T) (pid int, end func()) {
 }
 
 // TestLivePIDs: only the threads on the list are traced, and with follow their
-// children; those that are to be left out are, too.
+// children; excluded threads are not traced.
 func TestLivePIDs(t *testing.T) {
 	r := live(t)
 	runtime.LockOSThread()

@@ -43,10 +43,10 @@ func (i *Instance) Stop() error {
 // text. Reading takes them out of the buffer. While it is open the kernel
 // refuses to remove the instance.
 //
-// The end: after Stop, Read gives what is left in the buffer and then io.EOF.
-// (The kernel itself ends a blocking read so, a non-blocking one never.)
-// Somebody else writing to tracing_on is no end. In a test's folder the end of
-// a file is one, and of a FIFO, when a writer has come and gone.
+// The end: after Stop, Read gives what is left in the buffer and then io.EOF. (The
+// kernel itself ends a blocking read so, a non-blocking one never.) Another process
+// that writes to tracing_on does not end it. In a test's directory the end of a
+// file is one, and of a FIFO, when a writer has come and gone.
 type Pipe struct {
 	reading
 	name string
@@ -82,13 +82,13 @@ func (p *Pipe) open() (err error) {
 	return nil
 }
 
-// pipeKind tells what it means when a read gives nothing.
+// pipeKind is what it means when a read returns nothing.
 type pipeKind uint8
 
 const (
 	regular    pipeKind = iota // a test's: the end
 	fifo                       // a test's: no writer, yet or any more
-	kernelPipe                 // somebody else has emptied the buffer; more will come
+	kernelPipe                 // another reader has emptied the buffer; more will come
 )
 
 // Name returns the path of the pipe.

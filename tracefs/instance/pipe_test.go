@@ -184,7 +184,7 @@ func TestLiveInput(t *testing.T) {
 	check(t, in.Remove())
 }
 
-// TestFIFO stands for trace_pipe in a plain folder: it waits for a writer, and
+// TestFIFO stands for trace_pipe in a plain directory: it waits for a writer, and
 // ends with it.
 func TestFIFO(t *testing.T) {
 	for _, text := range []string{"", "hello\n", strings.Repeat("0123456789abcde\n", 20_000)} {
@@ -193,7 +193,7 @@ func TestFIFO(t *testing.T) {
 		check(t, unix.Mkfifo(path, 0o600))
 		p := pipe(t, in)
 		if ready, err := p.Wait(time.Millisecond); ready || err != nil {
-			t.Errorf("nobody writes: ready %v (%v)", ready, err)
+			t.Errorf("no writer: ready %v (%v)", ready, err)
 		}
 		got, err, done := background(p)
 		w, werr := os.OpenFile(path, os.O_WRONLY, 0)

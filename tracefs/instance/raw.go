@@ -39,8 +39,7 @@ type RawOptions struct {
 	Copy bool
 }
 
-// RawPipe opens trace_pipe_raw of all CPUs there may be, also of those that are
-// not online.
+// RawPipe opens trace_pipe_raw of all possible CPUs, also of CPUs that are offline.
 func (i *Instance) RawPipe(opt RawOptions) (*RawPipe, error) {
 	p := &RawPipe{name: i.dir.path("per_cpu"), subbuf: opt.Subbuf}
 	// A wait is for a record, not for a part of the buffer that is full (Linux 5.0).
@@ -102,7 +101,7 @@ func perCPU(d dir) ([]int, error) {
 	return cpus, nil
 }
 
-// Name returns the folder with the files.
+// Name returns the directory of the files.
 func (p *RawPipe) Name() string { return p.name }
 
 // CPUs are the numbers of the CPUs, in order.
@@ -157,10 +156,10 @@ func (p *RawPipe) Hold() bool {
 // Release is the end of Hold.
 func (p *RawPipe) Release() { p.using.Unlock() }
 
-// Next takes what was there of the sub-buffer of the CPU with this index in CPUs
-// as read, and returns what there is to read. It never waits. fresh tells that
-// it is another sub-buffer, or another part of one; without it, it is the one that
-// was there before, which may have grown. nil is for nothing.
+// Next takes what was there of the sub-buffer of the CPU with this index in CPUs as
+// read, and returns what there is to read. It never waits. fresh means that it is
+// another sub-buffer, or another part of one; without it, it is the one that was
+// there before, which may have grown. nil is for nothing.
 func (p *RawPipe) Next(index int) (page []byte, fresh bool, err error) {
 	c := &p.cpus[index]
 	if c.mapped != nil {

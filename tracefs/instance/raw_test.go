@@ -19,8 +19,8 @@ func rawPipe(t testing.TB, in *Instance, opt RawOptions) *RawPipe {
 	return p
 }
 
-// TestLiveRaw: pages come out as they are, after a wait, and the end is told, read
-// and mapped.
+// TestLiveRaw: pages come out as they are, after a wait, and the end is reported,
+// read and mapped.
 func TestLiveRaw(t *testing.T) {
 	for name, copied := range map[string]bool{"read": true, "mapped": false} {
 		t.Run(name, func(t *testing.T) {

@@ -82,7 +82,7 @@ func (r *reading) kick() {
 	_, _ = unix.Write(r.wake, one[:]) // EAGAIN: it has been kicked often enough
 }
 
-// calm takes kicks back. There is nothing else to tell by them.
+// calm takes kicks back. They carry no other information.
 func (r *reading) calm(wake unix.PollFd) {
 	if wake.Revents&unix.POLLIN != 0 {
 		var count [8]byte

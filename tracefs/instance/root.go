@@ -11,19 +11,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Root is the tracing interface's top folder. Nothing is written there.
+// Root is the tracing interface's top directory. Nothing is written there.
 type Root struct {
 	dir
-	// plain: a folder made by a test, no tracefs.
+	// plain: a directory made by a test, not tracefs.
 	plain bool
 	rmdir func(path string) error
 }
 
-// instances is the folder in which mkdir makes an instance.
+// instances is the directory in which mkdir makes an instance.
 const instances = "instances"
 
 // usual are the places where distributions mount tracefs; the second one is
-// mounted by the kernel when somebody looks (kernel/trace/trace.c,
+// mounted by the kernel on first access (kernel/trace/trace.c,
 // trace_automount).
 var usual = [...]string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"}
 
@@ -42,7 +42,7 @@ func (e *HelpError) Error() string { return e.Err.Error() + "; " + e.Help }
 // Unwrap returns Err.
 func (e *HelpError) Unwrap() error { return e.Err }
 
-// ErrNoTracefs: no tracefs is mounted where anybody would look.
+// ErrNoTracefs: no tracefs is mounted in the usual places.
 var ErrNoTracefs = errors.New("no tracefs is mounted")
 
 // Find returns the tracing interface: dir if that is given, else where it is
@@ -71,7 +71,7 @@ func find(given string, places []string, table string) (*Root, error) {
 	return nil, &HelpError{ErrNoTracefs, "mount -t tracefs nodev " + places[0]}
 }
 
-// isTracefs asks the file system itself. Before Linux 4.1 tracing was a folder
+// isTracefs asks the file system itself. Before Linux 4.1 tracing was a directory
 // of debugfs.
 func isTracefs(path string) (bool, error) {
 	defer dir(path).raise(".").Lower()
@@ -133,7 +133,7 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// open looks whether a folder is what we need.
+// open checks that a directory is what we need.
 func open(path string) (*Root, error) {
 	kernels, err := isTracefs(path)
 	if err != nil {
@@ -143,7 +143,7 @@ func open(path string) (*Root, error) {
 	if r.plain {
 		r.rmdir = os.RemoveAll // as the kernel does with the files of its own
 	}
-	// A folder that has both of these is no other folder.
+	// A directory that has both of these is the right one.
 	for _, name := range []string{availableEvents, instances} {
 		err := r.stat(name)
 		if errors.Is(err, fs.ErrPermission) {
@@ -209,8 +209,8 @@ func lockdown(file string) string {
 	return level
 }
 
-// Path returns the folder.
+// Path returns the directory.
 func (r *Root) Path() string { return string(r.dir) }
 
-// Plain reports whether the root is a plain folder, as tests have it.
+// Plain reports whether the root is a plain directory, as in tests.
 func (r *Root) Plain() bool { return r.plain }

@@ -15,12 +15,12 @@ import (
 func TestFind(t *testing.T) {
 	r := fake(t)
 	if !r.Plain() {
-		t.Error("a plain folder is taken for tracefs")
+		t.Error("a plain directory is taken for tracefs")
 	}
 	empty := t.TempDir()
 	for _, c := range []struct{ name, given, want string }{
 		{"missing", filepath.Join(empty, "x"), "no such file"},
-		{"an empty folder", empty, "is none"},
+		{"an empty directory", empty, "is none"},
 		{"a file", filepath.Join(r.Path(), availableEvents), "is none"},
 	} {
 		if _, err := Find(c.given); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.given) {
@@ -67,7 +67,7 @@ func TestMountPoints(t *testing.T) {
 func TestLiveFind(t *testing.T) {
 	r := live(t)
 	if r.Plain() {
-		t.Errorf("%s is taken for a plain folder", r.Path())
+		t.Errorf("%s is taken for a plain directory", r.Path())
 	}
 	again, err := find("", nil, mountTable)
 	if err != nil {
@@ -78,14 +78,14 @@ func TestLiveFind(t *testing.T) {
 	}
 }
 
-// TestLiveRights: who may not enter is told which right is missing, and with
-// that right all works.
+// TestLiveRights: without the right to enter, the error names the missing right,
+// and with that right all works.
 func TestLiveRights(t *testing.T) {
 	r := live(t)
 	if os.Geteuid() != 0 {
-		t.Skip("already somebody else")
+		t.Skip("already another user")
 	}
-	const nobody = 65534
+	const overflow = 65534
 	run := func(caps ...uintptr) (string, error) {
 		self, err := os.Open("/proc/self/exe")
 		check(t, err)
@@ -94,7 +94,7 @@ func TestLiveRights(t *testing.T) {
 		cmd.ExtraFiles = []*os.File{self}
 		cmd.Dir = "/"
 		cmd.Env = []string{helperMode + "=once"}
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}, AmbientCaps: caps}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: overflow, Gid: overflow}, AmbientCaps: caps}
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}

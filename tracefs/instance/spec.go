@@ -11,7 +11,7 @@ import (
 //	SYSTEM:EVENT    events of a system; both may have *, ? and [...]
 //	NAME            all events of the system, and all events, by that name
 //
-// each with /FILTER/ behind it if need be (Documentation/trace/events.rst,
+// each with /FILTER/ after it if need be (Documentation/trace/events.rst,
 // "Event filtering"). A filter may have slashes of its own.
 type Spec struct {
 	// System and Event are patterns (man 7 glob). System is empty in the form
@@ -91,7 +91,7 @@ func parseFilter(rest string) (string, error) {
 	case filter == "":
 		return "", fmt.Errorf("the filter is empty")
 	case filter == "0":
-		return "", fmt.Errorf("the filter 0 is how the kernel is told to have none")
+		return "", fmt.Errorf("the kernel takes the filter 0 as no filter")
 	case strings.HasSuffix(filter, "&&"), strings.HasSuffix(filter, "||"):
 		// The kernel would take it.
 		return "", fmt.Errorf("the filter ends with %s", filter[len(filter)-2:])
@@ -113,7 +113,7 @@ func checkPattern(p string) error {
 			return fmt.Errorf("%q cannot be in the name of an event", c)
 		}
 	}
-	// Names of the kernel that only look like folders.
+	// Names of the kernel that only look like directories.
 	if strings.Trim(p, ".") == "" && p != "" {
 		return fmt.Errorf("%q is no name", p)
 	}

@@ -64,7 +64,7 @@ func TestParseSpecRefuses(t *testing.T) {
 	}
 }
 
-// long is a filter of n bytes, and the slash behind it.
+// long is a filter of n bytes, and the slash after it.
 func long(n int) string { return strings.Repeat("x", n) + "/" }
 
 func TestSelect(t *testing.T) {

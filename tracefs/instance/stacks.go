@@ -77,8 +77,8 @@ func (i *Instance) mustSet(name string) error {
 	return err
 }
 
-// EnableMappings switches the events on that announce files, by all the names
-// they go by, and returns those that the kernel has.
+// EnableMappings switches the events on that announce files, by all their names,
+// and returns the ones that the kernel has.
 func (i *Instance) EnableMappings() ([]Event, error) {
 	list, err := i.root.MappingEvents()
 	if err != nil || len(list) == 0 {

@@ -41,7 +41,7 @@ func TestSetStacksRefused(t *testing.T) {
 	check(t, in.Configure(Config{}))
 	check(t, os.Symlink("/dev/full", in.dir.path("options/"+optionDeferred)))
 	if _, err := in.SetStacks(DeferredStacks); err == nil {
-		t.Error("the kernel refuses deferred stacks, and nobody said so")
+		t.Error("the kernel refuses deferred stacks without a report")
 	}
 	got, err := in.SetStacks(BestStacks)
 	if err != nil || got != StockStacks || !in.Refused(got) {

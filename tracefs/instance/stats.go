@@ -12,7 +12,7 @@ type Stats struct {
 	CPU int
 	// Entries are in the buffer now, ReadEvents have been read.
 	Entries, ReadEvents uint64
-	// Overrun were written over before anybody read them. Dropped were refused
+	// Overrun were overwritten before they were read. Dropped were refused
 	// by a full buffer (Config.Discard), CommitOverrun by one in which a record
 	// had been begun too long ago.
 	Overrun, CommitOverrun, Dropped uint64
@@ -25,7 +25,7 @@ type Stats struct {
 	Oldest, Now string
 }
 
-// Lost is how many records nobody will see.
+// Lost is how many records will never be read.
 func (s *Stats) Lost() uint64 { return s.Overrun + s.CommitOverrun + s.Dropped }
 
 // Stats reads the numbers of all CPUs, in their order.
