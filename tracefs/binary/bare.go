@@ -12,8 +12,8 @@ import (
 // decodeFunc fills in what r says of a record without putting it into words.
 type decodeFunc = func(p *Printer, b *tracefs.Batch, r *tracefs.Record, rec []byte)
 
-// bare is how records of an event are decoded without text, nil for those that
-// must have some.
+// bare decodes records of an event without text; it is nil for events that must
+// have text.
 func (p *Printer) bare(f *format.Event) decodeFunc {
 	switch {
 	case (f.System == "ftrace" || f.System == "") && f.Name == "user_stack":
@@ -122,14 +122,14 @@ func (p *Printer) lines(b *tracefs.Batch, n int) {
 	b.Text = append(b.Text, feeds[:n]...)
 }
 
-// process notes the process that the last record tells of.
+// process notes the process that the last record has.
 func (p *Printer) process(b *tracefs.Batch, tgid uint64) {
 	if n := len(b.Origins); n > 0 && int32(tgid) > 0 && b.Records[len(b.Records)-1].Origin == uint32(n) {
 		b.Origins[n-1].TGID = int32(tgid)
 	}
 }
 
-// origin gives the record an Origin: what whoever reads its text would find there.
+// origin gives the record an Origin: what a reader of its text would find there.
 func (p *Printer) origin(b *tracefs.Batch, r *tracefs.Record, t *task, time uint64, rec []byte) {
 	if t.odd || time > math.MaxInt64/2 {
 		return

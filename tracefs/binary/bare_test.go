@@ -12,7 +12,7 @@ import (
 	"ustack/tracefs/syscalls"
 )
 
-// said is what a record says to whoever asks, in whatever way it is there.
+// said is what a record says, in whatever form it has that.
 type said struct {
 	kind     tracefs.Kind
 	flags    tracefs.Flags
@@ -100,7 +100,7 @@ func TestBare(t *testing.T) {
 			defer dir.Close()
 			want, none := allSaid(t, dir.Source(Options{Events: true, NoShapes: true}, nil))
 			if none != 0 {
-				t.Fatalf("%d bare records that nobody asked for", none)
+				t.Fatalf("%d bare records that were not asked for", none)
 			}
 			for _, opt := range []Options{{Events: true, Bare: true}, {Events: true, Bare: true, NoShapes: true}} {
 				got, bare := allSaid(t, dir.Source(opt, nil))
@@ -150,8 +150,8 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// TestBareMemory: a batch has no calls that no record tells of, and not more frames
-// than its text would have had.
+// TestBareMemory: a batch has no calls without a record, and not more frames than
+// its text would have had.
 func TestBareMemory(t *testing.T) {
 	dir, err := OpenDir(capturetest.Unpack(t, filepath.Join(captures, "stock/static_raw/raw.tar.zst")))
 	if err != nil {

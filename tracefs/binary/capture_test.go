@@ -230,8 +230,8 @@ func TestWithoutEvents(t *testing.T) {
 	}
 }
 
-// TestBroken: a page that makes no sense costs its own rest and nothing else,
-// and is told with its place.
+// TestBroken: a malformed page costs its own rest and nothing else, and is reported
+// with its place.
 func TestBroken(t *testing.T) {
 	capture := captures + "/hash/tgid_raw"
 	for _, x := range [...]struct {
@@ -278,7 +278,7 @@ func TestBroken(t *testing.T) {
 				lost = lost || v.Kind == tracefs.KindLost && v.CPU == 2 && v.Value == 0
 			}
 			if len(perCPU) < 3 || lost != x.lost || x.lost && perCPU[2] < 50 && x.name != "cut off" {
-				t.Errorf("records by CPU %v, loss told %v", perCPU, lost)
+				t.Errorf("records by CPU %v, loss reported %v", perCPU, lost)
 			}
 		})
 	}
@@ -287,11 +287,11 @@ func TestBroken(t *testing.T) {
 // TestOpenDirRefuses: what is missing is named.
 func TestOpenDirRefuses(t *testing.T) {
 	if IsDir(t.TempDir()) {
-		t.Error("an empty folder is taken for one with pages")
+		t.Error("an empty directory is taken for one with pages")
 	}
 	path := capturetest.Unpack(t, captures+"/hash/tgid_raw/raw.tar.zst")
 	if !IsDir(path) {
-		t.Error("a folder with pages is not taken for one")
+		t.Error("a directory with pages is not taken for one")
 	}
 	if err := os.RemoveAll(filepath.Join(path, "meta", "events")); err != nil {
 		t.Fatal(err)

@@ -54,7 +54,7 @@ func NewPrinter(k *Kernel) *Printer {
 	return p
 }
 
-// want tells what is asked for.
+// want sets what the consumer needs.
 func (p *Printer) want(opt Options) {
 	p.wantEvents, p.wantBare, p.shapes.off = opt.Events, opt.Bare, opt.NoShapes
 }
@@ -106,7 +106,7 @@ type task struct {
 	pid         int32
 	from, until uint64
 	text        string
-	// What whoever reads the text finds there. odd: nothing.
+	// What a reader of the text finds there. odd: nothing.
 	comm []byte
 	tgid int32
 	odd  bool
@@ -256,9 +256,9 @@ const (
 	migrateDepthShift = 4
 )
 
-// appendFlags prints the five columns of option irq-info
-// (trace_print_lat_fmt). Before lazy preemption its bit said that the
-// architecture cannot tell whether interrupts are off.
+// appendFlags prints the five columns of option irq-info (trace_print_lat_fmt).
+// Before lazy preemption its bit said that the architecture does not know whether
+// interrupts are off.
 func appendFlags(b []byte, flags, preempt uint8, lazy bool) []byte {
 	irqs := byte('.')
 	if !lazy && flags&flagReschedLazy != 0 {

@@ -32,15 +32,15 @@ type cpu struct {
 	number int // of the sub-buffer, from 0
 	begun  bool
 	ended  bool
-	cut    bool // the sub-buffer lacks its end, which has been told
-	// lost tells that records are missing before the next one, count how
-	// many, 0 if nobody knows.
+	cut    bool // the sub-buffer lacks its end, which has been reported
+	// lost is set if records are missing before the next one; count is how many, 0
+	// if unknown.
 	lost  bool
 	count uint64
 	errs  *errorList
 	// lostOf makes the number of records that are missing before a sub-buffer of
 	// the one it says, nil for the same.
-	lostOf func(told uint64) uint64
+	lostOf func(reported uint64) uint64
 }
 
 // next finds the next record, which is in c.page. It reports false at the end,
@@ -119,8 +119,8 @@ func (c *cpu) missed(count uint64) {
 	c.lost, c.count = true, count
 }
 
-// broken notes that a sub-buffer could not be read to its end: how much was in
-// the rest nobody knows.
+// broken notes that a sub-buffer could not be read to its end: how much was in the
+// rest is unknown.
 func (c *cpu) broken(err error) {
 	var bad *ring.Error
 	if err == nil || !errors.As(err, &bad) {
@@ -132,7 +132,7 @@ func (c *cpu) broken(err error) {
 	c.missed(0)
 }
 
-// maxErrors bounds the errors that are told one by one.
+// maxErrors bounds the errors that are reported one by one.
 const maxErrors = 10
 
 // errorList keeps the first errors, and counts the others.

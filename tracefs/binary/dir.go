@@ -12,10 +12,10 @@ import (
 	"strconv"
 )
 
-// Dir is a folder with the sub-buffers of each CPU, rawN.bin as read from
+// Dir is a directory with the sub-buffers of each CPU, rawN.bin as read from
 // per_cpu/cpuN/trace_pipe_raw, and a meta/ laid out like tracefs.
 type Dir struct {
-	// Kernel is what meta/ tells.
+	// Kernel is described by meta/.
 	Kernel *Kernel
 	// Size is the number of bytes of all buffers.
 	Size  int64
@@ -25,13 +25,13 @@ type Dir struct {
 
 var rawName = regexp.MustCompile(`^raw(\d{1,5})\.bin$`)
 
-// IsDir reports whether a folder is one for OpenDir.
+// IsDir reports whether a directory is one for OpenDir.
 func IsDir(name string) bool {
 	entries, err := os.ReadDir(name)
 	return err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return rawName.MatchString(e.Name()) })
 }
 
-// OpenDir opens such a folder.
+// OpenDir opens such a directory.
 func OpenDir(name string) (*Dir, error) {
 	meta := os.DirFS(filepath.Join(name, "meta"))
 	k, err := ReadMeta(meta, meta)
@@ -71,8 +71,8 @@ func (d *Dir) open(name string, cpu int32) error {
 	return nil
 }
 
-// Source reads the folder from its beginning. read is told how many bytes were
-// read, for progress.
+// Source reads the directory from its beginning. It calls read with the number of
+// bytes read, for progress.
 func (d *Dir) Source(opt Options, read func(int)) *Source {
 	var buffers []Buffer
 	for i, f := range d.files {
@@ -102,7 +102,7 @@ func (d *Dir) Close() error {
 // readSize is how much of a file is read at once.
 const readSize = 64 << 10
 
-// filePages reads sub-buffers that lie one behind the other.
+// filePages reads sub-buffers that lie one after the other.
 type filePages struct {
 	r    io.Reader
 	size int
@@ -113,8 +113,9 @@ type filePages struct {
 	err  error
 }
 
-// NewPages reads sub-buffers of one size from r; read, if not nil, is told how
-// many bytes came. Memory is only taken for what r has, if r can tell.
+// NewPages reads sub-buffers of one size from r; it calls read, if not nil, with
+// the number of bytes that came. It takes memory only for what r has, if r knows
+// its size.
 func NewPages(r io.Reader, size int, read func(int)) Pages {
 	room := max(1, readSize/size) * size
 	if sized, ok := r.(interface{ Size() int64 }); ok {

@@ -2,9 +2,9 @@
 // ones, and the same text, as the kernel would have printed for trace_pipe.
 //
 // Where to look: kernel.go is what must be known of the traced kernel, meta.go
-// reads it from a folder laid out like tracefs; context.go prints the columns
+// reads it from a directory laid out like tracefs; context.go prints the columns
 // before a record's body, event.go tells which printer an event has, syscall.go,
-// stack.go and internal.go (the records of ftrace itself) are those that have
-// no print fmt of their own; cpu.go walks the sub-buffers of one CPU, source.go
-// merges CPUs by time into batches, dir.go reads a folder of rawN.bin.
+// stack.go and internal.go (the records of ftrace itself) print events without a
+// print fmt of their own; cpu.go walks the sub-buffers of one CPU, source.go merges
+// CPUs by time into batches, dir.go reads a directory of rawN.bin.
 package binary

@@ -100,8 +100,8 @@ func (p *Printer) compile(f *format.Event) *event {
 	return e
 }
 
-// byPrintFmt prints "NAME: " and what the print fmt says, or the fields if
-// nobody can tell what it says.
+// byPrintFmt prints "NAME: " and what the print fmt says, or the fields if the
+// print fmt cannot be evaluated.
 func (p *Printer) byPrintFmt(f *format.Event) printFunc {
 	byFields := func(p *Printer, b *tracefs.Batch, _ *tracefs.Record, rec []byte) {
 		p.env.Record = rec
@@ -181,8 +181,8 @@ func announce(f *format.Event, print printFunc) printFunc {
 	}
 }
 
-// Print appends a record to the batch: its text, and a Record unless it is of
-// an event and nobody asked for these.
+// Print appends a record to the batch: its text, and a Record unless it is of an
+// event and Options.Events is unset.
 func (p *Printer) Print(b *tracefs.Batch, cpu int32, time uint64, rec []byte) {
 	n := len(b.Records)
 	b.Records = append(b.Records, tracefs.Record{
@@ -230,7 +230,7 @@ func (p *Printer) Lost(b *tracefs.Batch, cpu int32, count uint64) {
 	b.Records = append(b.Records, r)
 }
 
-// notes are what is to be told once.
+// notes are what is to be reported once.
 type notes struct {
 	said map[string]bool
 	list []string

@@ -6,10 +6,10 @@ import (
 	"ustack/tracefs/ring"
 )
 
-// guess finds the byte order, which no file tells, and the size of a
-// sub-buffer if buffer_subbuf_size_kb is not there: header_page is about the
-// top level buffer, and an instance can have another one. In the right ones the
-// sizes that sub-buffers have at their heads fit, and their times go on.
+// guess finds the byte order, which is in no file, and the size of a sub-buffer if
+// buffer_subbuf_size_kb is not there: header_page is about the top level buffer,
+// and an instance can have another one. In the right ones the sizes that
+// sub-buffers have at their heads fit, and their times go on.
 //
 // header_page is believed unless a smaller size fits everywhere, or it does not
 // fit itself and a larger one does everywhere: a corrupt page is no reason to
@@ -40,8 +40,8 @@ func (d *Dir) guess() {
 	d.try(said)
 }
 
-// try counts the heads that fit a size, of those that there are, and sets the
-// byte order in which more of them do.
+// try counts the heads that fit a size, out of all, and sets the byte order in
+// which more of them fit.
 func (d *Dir) try(size int) (good, all int) {
 	var fit [2]int
 	for i, big := range [...]bool{false, true} {

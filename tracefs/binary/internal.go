@@ -42,7 +42,7 @@ func cString(b []byte) []byte {
 	return b
 }
 
-// from is the part of a record behind a fixed offset.
+// from is the part of a record from a fixed offset on.
 func from(rec []byte, off int) []byte { return rec[min(off, len(rec)):] }
 
 // newMarker prints what was written to trace_marker, or by trace_puts and
@@ -53,7 +53,7 @@ func newMarker(_ *Printer, f *format.Event) printFunc {
 	return func(p *Printer, b *tracefs.Batch, _ *tracefs.Record, rec []byte) {
 		addr := ip.get(p, rec)
 		if p.k.Symbols == nil {
-			// Nothing tells who wrote it. In kernels without debugging
+			// The record does not say who wrote it. In kernels without debugging
 			// aids only trace_marker writes these.
 			b.Text = append(b.Text, "tracing_mark_write"...)
 		} else {

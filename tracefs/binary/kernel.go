@@ -9,8 +9,8 @@ import (
 )
 
 // Kernel is what must be known of a kernel to print what it recorded. All but
-// Layout and Events may be missing; what cannot be told without it is printed
-// as the kernel prints what it has forgotten.
+// Layout and Events may be missing; what is unknown without it is printed as the
+// kernel prints what it has forgotten.
 type Kernel struct {
 	Layout ring.Layout
 	// Subbuf is the size of a sub-buffer in bytes, Layout.Size if 0.
@@ -20,8 +20,8 @@ type Kernel struct {
 	// (saved_tgids).
 	Comms map[int32]string
 	TGIDs map[int32]int32
-	// Names, if not nil, tells the names of tasks in the place of Comms, which
-	// then is for those it does not know.
+	// Names, if not nil, has the names of tasks; Comms is then for tasks that it
+	// does not know.
 	Names Names
 	// Clock is the name of the trace clock.
 	Clock string
@@ -34,7 +34,7 @@ type Kernel struct {
 	Strings map[uint64]string
 }
 
-// Names tells how tasks were called while the trace is being made.
+// Names finds the names of tasks while the trace is being made.
 type Names interface {
 	// Comm is the name that a thread had at a time of the trace clock. What it
 	// says, also that it does not know, is good for the times before until.
@@ -53,8 +53,8 @@ type TraceOptions struct {
 	NoParent bool
 }
 
-// ParseOptions reads the text of trace_options, one option a line, "no" before
-// those that are off.
+// ParseOptions reads the text of trace_options, one option a line, with "no" before
+// an option that is off.
 func ParseOptions(text string) TraceOptions {
 	set := make(map[string]bool)
 	for name := range strings.FieldsSeq(text) {

@@ -62,7 +62,7 @@ type Live struct {
 	dry     []*cpu  // CPUs without
 	limit   uint64  // the lowest time up to which one of these is known to be empty
 	asked   time.Time
-	paused  bool // the pause has been told
+	paused  bool // the pause has been reported
 	place   place
 	errs    errorList
 	failed  error
@@ -99,20 +99,20 @@ type livePages struct {
 	l     *Live
 	index int
 	empty uint64 // the time up to which there is nothing more
-	lostN uint64 // records that are told to be lost
+	lostN uint64 // records that are reported as lost
 }
 
 // lost is how many records are missing before a sub-buffer that says how many, or
 // 0 if it had no room for that: the kernel makes the number of the same counter
 // (rb_get_reader_page in kernel/trace/ring_buffer.c). Had the counter gone on when
 // it was used here, that is taken back the next time.
-func (p *livePages) lost(told uint64) uint64 {
+func (p *livePages) lost(reported uint64) uint64 {
 	all, ok := p.l.rings.Overrun(p.index)
-	if ok && (told == 0 || p.lostN+told > all) {
-		told = all - min(all, p.lostN)
+	if ok && (reported == 0 || p.lostN+reported > all) {
+		reported = all - min(all, p.lostN)
 	}
-	p.lostN += told
-	return told
+	p.lostN += reported
+	return reported
 }
 
 // Page implements Pages. A failure is the end for all CPUs.
@@ -156,7 +156,7 @@ func (l *Live) Next(b *tracefs.Batch) error {
 // the end of the trace.
 func (l *Live) fill(b *tracefs.Batch) (end bool, err error) {
 	for {
-		told := false
+		reported := false
 		switch l.round(b) {
 		case goOut:
 			return false, l.failed
@@ -165,9 +165,9 @@ func (l *Live) fill(b *tracefs.Batch) (end bool, err error) {
 		case rest:
 			err = l.gather()
 		case wait:
-			told, err = l.wait(b)
+			reported, err = l.wait(b)
 		}
-		if told || err != nil {
+		if reported || err != nil {
 			return false, err
 		}
 	}
@@ -280,8 +280,8 @@ func (l *Live) gather() error {
 	return nil
 }
 
-// wait waits for a record. told is a batch that says that there is none.
-func (l *Live) wait(b *tracefs.Batch) (told bool, err error) {
+// wait waits for a record. reported means that b says that there is none.
+func (l *Live) wait(b *tracefs.Batch) (reported bool, err error) {
 	d := l.opt.Pause
 	if l.paused || d == 0 {
 		d = -1

@@ -14,12 +14,12 @@ import (
 // maxMeta bounds what is read of one file; kallsyms is the largest.
 const maxMeta = 64 << 20
 
-// ReadMeta reads what tracefs, or a copy of it, tells of its kernel: top is the
-// top level, instance the folder of the instance that was traced with. Without
-// event formats nothing can be printed, so these must be there; header_page
-// need not, if the machine is a usual one. A copy may have kallsyms and uname,
-// too, files of that name. Without events ("SYSTEM/EVENT") all are read; with
-// them, these and what ftrace itself records.
+// ReadMeta reads what tracefs, or a copy of it, says about its kernel: top is the
+// top level, instance the directory of the instance that was traced with. Without
+// event formats nothing can be printed, so these must be there; header_page need
+// not, if the machine is a usual one. A copy may have kallsyms and uname, too,
+// files of that name. Without events ("SYSTEM/EVENT") all are read; with them,
+// these and what ftrace itself records.
 func ReadMeta(top, instance fs.FS, events ...string) (*Kernel, error) {
 	if len(events) == 0 {
 		events = []string{"*/*"}
@@ -62,8 +62,8 @@ func ReadMeta(top, instance fs.FS, events ...string) (*Kernel, error) {
 	return k, errors.Join(m.err, in.err)
 }
 
-// MaxSubbuf is the largest sub-buffer, in bytes, that the kernel can be told to
-// have (RB_WRITE_MASK in kernel/trace/ring_buffer.c).
+// MaxSubbuf is the largest sub-buffer, in bytes, that the kernel can be set to have
+// (RB_WRITE_MASK in kernel/trace/ring_buffer.c).
 const MaxSubbuf = 1 << 20
 
 // metaFiles reads files that may be missing.

@@ -16,7 +16,7 @@ import (
 )
 
 // played are the pages of a capture, whose records come when the clock has reached
-// them. The clock goes on by any steps while somebody waits.
+// them. The clock goes on by any steps while a reader waits.
 type played struct {
 	layout ring.Layout
 	cpus   []int32
@@ -222,7 +222,7 @@ func firstDifference(got, want string) string {
 	return "one of them ends"
 }
 
-// TestLiveFails: a failure to read is told, and what came before it is not lost.
+// TestLiveFails: a failure to read is reported, and what came before it is not lost.
 func TestLiveFails(t *testing.T) {
 	dir, err := OpenDir(capturetest.Unpack(t, rawCaptures(t)[0]+"/raw.tar.zst"))
 	if err != nil {

@@ -34,7 +34,7 @@ type shapeSlot struct {
 	index  uint32
 }
 
-// arrays are the parts of a stack that tell it apart.
+// arrays are the parts of a stack that identify it.
 func (s *stack) arrays() [3][]byte {
 	if s.hashed {
 		return [3][]byte{s.addrs, s.hashes}

@@ -26,7 +26,7 @@ type Options struct {
 	// NoShapes makes every stack stand for itself.
 	NoShapes bool
 	// Bare leaves out the text of records that can be had decoded
-	// (tracefs.Bare): for whoever asks what calls there were, and shows none.
+	// (tracefs.Bare): for consumers that need the calls and show no record.
 	Bare bool
 }
 
@@ -41,7 +41,7 @@ type Source struct {
 	errs    errorList
 }
 
-// place is how far a trace has been printed, behind the head that its text has.
+// place is how far a trace has been printed, after the head that its text has.
 type place struct {
 	pos, line int64
 }
@@ -116,8 +116,8 @@ func full(b *tracefs.Batch, size int) bool {
 	return len(b.Text) >= size || len(b.Records) >= size/perRecord || len(b.Frames) >= size/perFrame
 }
 
-// begin finds the first record of each CPU. What is lost of those that have
-// none is told here.
+// begin finds the first record of each CPU. It reports the loss of CPUs that have
+// none.
 func (s *Source) begin(b *tracefs.Batch) {
 	if s.begun {
 		return

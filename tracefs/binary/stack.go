@@ -39,7 +39,7 @@ func newUserStack(_ *Printer, f *format.Event) printFunc {
 	}
 }
 
-// newUnwind prints a deferred stack. Which dialect it is tell the fields.
+// newUnwind prints a deferred stack, in the dialect that the fields show.
 func newUnwind(_ *Printer, f *format.Event) printFunc {
 	cookie, addrs := fieldOf(f, "cookie"), f.Field("stack")
 	hash, inodes, dev := f.Field("hash"), f.Field("inodes"), f.Field("dev")
@@ -112,7 +112,7 @@ func (p *Printer) stem(b []byte, addr uint64) []byte {
 	return append(appendPadded(append(b, " =>  <"...), addr, 8), '>')
 }
 
-// identifier prints what stands behind the address in the dialects that have
+// identifier prints what stands after the address in the dialects that have
 // identifiers: " : 0x%x" or " : %ld : %d:%d".
 func (p *Printer) identifier(b *tracefs.Batch, f *tracefs.Frame, s *stack, i int) {
 	long := p.env.LongSize

@@ -15,8 +15,8 @@ type argument struct {
 	// user is the field with what a pointer points to, if the kernel copied
 	// it (since 6.19).
 	user *format.Field
-	// array tells that user is bytes, not a string; length is the argument
-	// that tells how many there were.
+	// array is set if user is bytes, not a string; length is the argument with the
+	// number of bytes.
 	array  bool
 	length field
 }

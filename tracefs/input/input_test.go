@@ -132,8 +132,8 @@ func zstandard(t testing.TB, data string) []byte {
 
 // ---- What a trace comes in ----
 
-// TestMagic: what a file is is told by its first bytes, never by its name, and
-// standard input is like any file.
+// TestMagic: the format of a file is found by its first bytes, never by its name,
+// and standard input is like any file.
 func TestMagic(t *testing.T) {
 	trace := events(5000)
 	skippable := append([]byte{0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 'a', 'b', 'c'}, zstandard(t, trace)...)
@@ -226,7 +226,7 @@ func TestBrokenCompression(t *testing.T) {
 	}{
 		{"truncated gzip", gz[:len(gz)/2]},
 		{"gzip without its checksum", gz[:len(gz)-8]},
-		{"garbage behind a gzip", append(slices.Clone(gz), "garbage"...)},
+		{"garbage after a gzip", append(slices.Clone(gz), "garbage"...)},
 		{"truncated zstd", zs[:len(zs)/2]},
 		{"corrupt zstd", flipped},
 	} {
@@ -346,8 +346,8 @@ func measure(t *testing.T, r Reader) (size int64, last []string, err error) {
 	return size, last, err
 }
 
-// TestLongLine: a line of 100 MB goes through in pieces, and the record behind
-// it is found.
+// TestLongLine: a line of 100 MB goes through in pieces, and the record after it is
+// found.
 func TestLongLine(t *testing.T) {
 	next := event("cat", 8, 0, "100.000002", "sys_futex -> 0x0")
 	for _, c := range []struct {
@@ -372,7 +372,7 @@ func TestLongLine(t *testing.T) {
 				t.Errorf("%d bytes, error %v, want %d", size, err, want)
 			}
 			if len(last) == 0 || last[len(last)-1] != next {
-				t.Errorf("the last record is not the one behind the line: %.100q", last)
+				t.Errorf("the last record is not the one after the line: %.100q", last)
 			}
 		})
 	}
@@ -522,7 +522,7 @@ func writePaused(path string, seen <-chan string, parts ...string) error {
 	return f.Close()
 }
 
-// readPaused reads to the end, and tells at each pause what it has.
+// readPaused reads to the end, and sends at each pause what it has.
 func readPaused(t *testing.T, trace Reader, seen chan<- string) (text string, frames []string) {
 	t.Helper()
 	defer close(seen)
@@ -582,7 +582,7 @@ func TestPipe(t *testing.T) {
 // ---- Several inputs ----
 
 // TestMerge: by time over the inputs, by place within one, of equal times the
-// earlier input first; what has no time goes with the record behind it.
+// earlier input first; what has no time goes with the record after it.
 func TestMerge(t *testing.T) {
 	e := func(tid int, stamp string) string { return event("cat", tid, 0, stamp, "x") }
 	const lost = "CPU:0 [LOST 3 EVENTS]\n"

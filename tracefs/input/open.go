@@ -46,7 +46,7 @@ type File struct {
 
 // Open opens a file by name; "-" is standard input, given as stdin. What it is,
 // text, compressed text or a trace.dat, is recognised by the first bytes, never
-// by the name. A folder with rawN.bin in it is a trace, too.
+// by the name. A directory with rawN.bin in it is a trace, too.
 func Open(name string, stdin io.Reader) (*File, error) {
 	if name == "-" {
 		return open("standard input", stdin)

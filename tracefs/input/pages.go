@@ -12,12 +12,12 @@ import (
 	"ustack/tracefs/tracedat"
 )
 
-// pages are the ring buffers of a binary trace: those of a folder with rawN.bin
-// have one instance, a trace.dat can have several.
+// pages are the ring buffers of a binary trace: a directory with rawN.bin has one
+// instance, a trace.dat can have several.
 type pages struct {
 	instances int
 	source    func(instance int, opt binary.Options, read func(int)) *binary.Source
-	// processes are what a trace.dat tells of their mappings.
+	// processes returns the mappings of processes that a trace.dat has.
 	processes func() ([]tracedat.Process, error)
 	// err is about parts of the file that could not be read; the rest is
 	// read first.
@@ -25,7 +25,7 @@ type pages struct {
 	done atomic.Int64
 }
 
-// openPages opens a folder with the sub-buffers of each CPU.
+// openPages opens a directory with the sub-buffers of each CPU.
 func openPages(name string) (*File, error) {
 	d, err := binary.OpenDir(name)
 	if err != nil {
@@ -98,7 +98,7 @@ func (in *File) setPages(p *pages) {
 type binarySource struct {
 	*binary.Source
 	in  *File
-	err error // told at the end
+	err error // reported at the end
 }
 
 func (s *binarySource) name() string { return s.in.Name }

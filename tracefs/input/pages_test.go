@@ -16,9 +16,9 @@ const (
 	rawEdge2 = "../../testdata/captures/hash/edge2_raw"
 )
 
-// TestFolder: a folder with pages is read like the text of the same run, and
+// TestDirectory: a directory with pages is read like the text of the same run, and
 // again.
-func TestFolder(t *testing.T) {
+func TestDirectory(t *testing.T) {
 	path := capturetest.Unpack(t, rawEdge2+"/raw.tar.zst")
 	beside, err := OpenAll([]string{rawEdge2 + "/trace.txt.zst"}, nil, Options{Escape: true})
 	if err != nil {

@@ -36,8 +36,8 @@ func newParts(t *Trace, s *Source, workers int, size, seam int64) *Parts {
 	return &Parts{trace: t, src: s, workers: workers, size: size, seam: seam, patience: 1, wait: 1}
 }
 
-// maxWorkers bounds how many scan at once. More would wait for what comes
-// behind them.
+// maxWorkers bounds how many scan at once. More would wait for what comes after
+// them.
 const maxWorkers = 4
 
 // Parts reads a plain file in parts that are scanned at the same time. Where
@@ -183,8 +183,8 @@ func (a *ahead) work(scan *text.Scanner) {
 	}
 }
 
-// scan reads a part and finds its records. It goes from the first header behind
-// its border to that behind the next part's border.
+// scan reads a part and finds its records. It goes from the first header after its
+// border to the first one after the next part's border.
 func (a *ahead) scan(scan *text.Scanner, b *tracefs.Batch, n int64, edge []byte) bool {
 	from, to := a.pos+n*a.p.size, a.pos+(n+1)*a.p.size
 	near := min(a.p.seam, nearSeam)
@@ -216,8 +216,8 @@ func (a *ahead) scan(scan *text.Scanner, b *tracefs.Batch, n int64, edge []byte)
 // not depend on how much that is.
 const nearSeam = 2 << 10
 
-// header fills text from a place of the file, and finds the first header behind
-// a border in it, -1 if there is none.
+// header fills text from a place of the file, and finds the first header after a
+// border in it, -1 if there is none.
 func (a *ahead) header(scan *text.Scanner, text []byte, border int, pos int64) int {
 	if !a.read(text, pos) {
 		return -1

@@ -80,8 +80,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestPartsFallBack: text that looks like a header where none is, lines longer
-// than a part, what is no text at all.
+// TestPartsFallBack: text that looks like a header where none is, lines longer than
+// a part, and bytes that are not text at all.
 func TestPartsFallBack(t *testing.T) {
 	inner := event("cat", 8, 1, "100.000000", "ev: y")
 	for name, odd := range map[string]string{

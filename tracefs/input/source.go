@@ -53,7 +53,7 @@ type Source struct {
 	line   int64
 	headed bool // it has been looked whether the input is a file of ours
 	ended  bool
-	paused bool // the pause has been told
+	paused bool // the pause has been reported
 	skip   bool // inside a line that is longer than any record
 }
 
@@ -132,7 +132,7 @@ func (s *Source) head(b *tracefs.Batch) (wait bool, err error) {
 	return false, nil
 }
 
-// fill reads more text behind what there is.
+// fill reads more text after what there is.
 func (s *Source) fill(b *tracefs.Batch) (text.More, error) {
 	if len(b.Text) >= maxRecord {
 		return text.MoreLater, nil
@@ -171,7 +171,7 @@ func room(b *tracefs.Batch) {
 	b.Text = grown
 }
 
-// take scans the text. done tells that the batch is to go out.
+// take scans the text. done means that the batch is to go out.
 func (s *Source) take(b *tracefs.Batch, more text.More) (done bool, err error) {
 	all := b.Text
 	if s.ended {

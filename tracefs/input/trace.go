@@ -18,7 +18,7 @@ type Options struct {
 	Events bool
 	// NoShapes makes every stack stand for itself.
 	NoShapes bool
-	// Bare leaves out text that nobody wants to see (tracefs.Bare), where the input
+	// Bare leaves out text that is not shown (tracefs.Bare), where the input
 	// is binary, and one.
 	Bare bool
 	// Escape makes text escaped that is not (tracefs.Batch.Escaped), for outputs
@@ -88,9 +88,9 @@ func NewTrace(files []*File, opt Options) *Trace {
 // that one trace.dat can have several. Record.Source counts them.
 func (t *Trace) Sources() int { return len(t.sources) }
 
-// Processes are what the inputs tell of the mappings of processes: a trace.dat
-// of trace-cmd record --proc-map does. If some of that cannot be read the error
-// tells, and the rest is returned.
+// Processes are the mappings of processes that the inputs have: a trace.dat of
+// trace-cmd record --proc-map does. If some cannot be read, the error names them,
+// and the rest is returned.
 func (t *Trace) Processes() (all []tracedat.Process, err error) {
 	var errs []error
 	for _, f := range t.files {
@@ -119,7 +119,7 @@ func (t *Trace) Notes() []string {
 	return out
 }
 
-// Clock is the name of the trace clock, "" if the trace does not tell: text does
+// Clock is the name of the trace clock, "" if the trace does not have it: text does
 // not.
 func (t *Trace) Clock() string {
 	clock := ""
@@ -154,7 +154,7 @@ func (t *Trace) Again() func(Options) (*Trace, error) {
 	}
 }
 
-// Progress returns how far the reading is, nil if nobody can know.
+// Progress returns how far the reading is, nil if that is unknown.
 func (t *Trace) Progress() func() (read, size int64) {
 	for _, f := range t.files {
 		if f.Size == 0 {
@@ -209,8 +209,8 @@ func (fs *Firsts) Find(id tracefs.Identifier) (a tracefs.Announcement, losses in
 	return f.Announcement, f.losses, ok
 }
 
-// read collects announcements. An error ends it: the first reading of the
-// trace meets the same one and tells it.
+// read collects announcements. An error ends it: the first reading of the trace
+// meets the same one and reports it.
 func (fs *Firsts) read() {
 	fs.found = make(map[tracefs.Identifier]first)
 	t, err := fs.again(Options{NoShapes: true})
