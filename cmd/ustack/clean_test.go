@@ -15,7 +15,7 @@ import (
 )
 
 // TestLiveClean: in the real tracefs, the instance of a process that is dead
-// goes; while somebody reads it, the command fails and says so.
+// goes; while it is being read, the command fails and says so.
 func TestLiveClean(t *testing.T) {
 	root, err := instance.Find("")
 	if err == nil && os.Geteuid() != 0 {
@@ -42,7 +42,7 @@ func TestLiveClean(t *testing.T) {
 		code = run([]string{"clean"}, nil, &out, &errs)
 		return code, out.String(), errs.String()
 	}
-	if code, stdout, stderr := clean(); code != exitFailure || strings.Contains(stdout, name) || !strings.Contains(stderr, name+": somebody has one of its files open") {
+	if code, stdout, stderr := clean(); code != exitFailure || strings.Contains(stdout, name) || !strings.Contains(stderr, name+": another process has one of its files open") {
 		t.Errorf("while it is read: %d, %q, %q", code, stdout, stderr)
 	}
 	if err := reader.Close(); err != nil {
@@ -56,7 +56,7 @@ func TestLiveClean(t *testing.T) {
 	}
 }
 
-// leaveBusy makes an instance and opens its pipe, while nobody else can clean.
+// leaveBusy makes an instance and opens its pipe, while no other process can clean.
 func leaveBusy(t *testing.T, path string) *os.File {
 	t.Helper()
 	all, err := os.Open(filepath.Dir(path))

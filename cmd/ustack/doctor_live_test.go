@@ -93,9 +93,9 @@ func needProgram(t testing.TB, name string) {
 	}
 }
 
-// TestLiveDoctorNobody: a user without rights is told which are missing, and the
-// command that gives them does.
-func TestLiveDoctorNobody(t *testing.T) {
+// TestLiveDoctorNoRights: for a user without rights, doctor names the missing ones,
+// and the command that gives them works.
+func TestLiveDoctorNoRights(t *testing.T) {
 	needLive(t)
 	bin := privilegetest.Program(t, "ustack")
 	r := runDoctor(t, bin, privilegetest.Attributes().Credential)
@@ -152,7 +152,7 @@ func TestLiveDoctorNobody(t *testing.T) {
 }
 
 // TestLiveDoctorNamespace: from inside a PID namespace, the processes of a trace
-// cannot be told. Doctor says so, and live does not try.
+// are unknown. Doctor says so, and live does not try.
 func TestLiveDoctorNamespace(t *testing.T) {
 	needLive(t)
 	needProgram(t, "unshare")

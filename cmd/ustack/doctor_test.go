@@ -21,7 +21,7 @@ import (
 	"ustack/tracefs/perf"
 )
 
-// doctorCases are the machines of testdata/doctor: what is not in their folders
+// doctorCases are the machines of testdata/doctor: what is not in their directories
 // is set here. Their tracefs counts as the kernel's.
 var doctorCases = []struct {
 	name  string
@@ -35,8 +35,8 @@ var doctorCases = []struct {
 	{"unannounced", true, facts.Band{CPUs: 4, RingSize: sideband.DefaultRing, BuildIDs: true}, named},
 	{"old", true, facts.Band{CPUs: 4, RingSize: sideband.DefaultRing}, nil},
 	{"unusable", false, facts.Band{CPUs: 4, RingSize: sideband.DefaultRing, BuildIDs: true}, named},
-	{"user", true, facts.Band{Err: fmt.Errorf("opening CPU 0: %w", perf.ErrDenied)}, nobody},
-	{"container", false, facts.Band{Err: fmt.Errorf("opening CPU 0: %w", perf.ErrDenied)}, nobody},
+	{"user", true, facts.Band{Err: fmt.Errorf("opening CPU 0: %w", perf.ErrDenied)}, deniedProcesses},
+	{"container", false, facts.Band{Err: fmt.Errorf("opening CPU 0: %w", perf.ErrDenied)}, deniedProcesses},
 	{"rings", true, facts.Band{CPUs: 4, RingSize: 64 << 10, BuildIDs: true}, named},
 	{"memory", false, facts.Band{Err: fmt.Errorf("mapping: %w", perf.ErrMemory)}, named},
 	{"unlike", false, facts.Band{Err: fmt.Errorf("opening CPU 0: %w", perf.ErrUnsupported)}, named},
@@ -47,10 +47,10 @@ func named(f *doctor.Findings) { f.Facts.AnonNames = true }
 // arm is an older kernel for arm64, with three programs of 32 bits.
 func arm(f *doctor.Findings) { f.Facts.UserStacks, f.Facts.Compat = facts.StacksNever, 3 }
 
-// nobody has others' processes around it, and no right to read them.
-func nobody(f *doctor.Findings) { f.Facts.Counts.Denied = 12 }
+// deniedProcesses adds processes of other users, and no right to read them.
+func deniedProcesses(f *doctor.Findings) { f.Facts.Counts.Denied = 12 }
 
-// examineCase makes the folders of a machine and looks at them.
+// examineCase makes the directories of a machine and examines them.
 func examineCase(t *testing.T, a *txtar.Archive) *doctor.Findings {
 	t.Helper()
 	t.Chdir(t.TempDir()) // short names, the same everywhere
@@ -166,8 +166,8 @@ func checkDoctorJSON(t *testing.T, r *doctor.Report) {
 	}
 }
 
-// TestDoctorDenied: files that are there and may not be used, which cannot be
-// had in a folder when we are root.
+// TestDoctorDenied: files that are there and may not be used, which root cannot
+// have in a directory.
 func TestDoctorDenied(t *testing.T) {
 	a, err := txtar.ParseFile("testdata/doctor/stock.txtar")
 	if err != nil {
@@ -192,7 +192,7 @@ func TestDoctorDenied(t *testing.T) {
 	}
 	is(true, "tracefs is mounted read-only", "mount -o remount,rw tracefs")
 	is(false, "we may not write it", install)
-	f.Facts.Rights.Bounding = 1 << 1 // nobody may be given the others
+	f.Facts.Rights.Bounding = 1 << 1 // the others cannot be given
 	is(false, "we may not write it", "")
 
 	f.Tracing, f.Facts.Rights.Bounding = nil, 1<<63-1

@@ -130,7 +130,7 @@ func (f *Findings) source() Check {
 // same on all kernels, and worth a line where others ask theirs.
 func buildIDs() Check {
 	return Check{Name: "build IDs", Found: "read from the files; PROCMAP_QUERY is never asked for them: " +
-		"programs can map what makes Linux 6.12 to 6.18 crash, or hang whoever asks"}
+		"programs can map what makes Linux 6.12 to 6.18 crash, or hang their readers"}
 }
 
 // anonymous checks names of memory without a file.

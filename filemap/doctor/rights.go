@@ -128,7 +128,7 @@ func (f *Findings) sysPtrace() Check {
 }
 
 func (f *Findings) checkpointRestore() Check {
-	return f.capability("CAP_CHECKPOINT_RESTORE", true, "deleted files have no build ID if the kernel does not tell it",
+	return f.capability("CAP_CHECKPOINT_RESTORE", true, "deleted files have no build ID if the kernel does not report it",
 		unix.CAP_CHECKPOINT_RESTORE, unix.CAP_SYS_ADMIN)
 }
 
@@ -145,7 +145,7 @@ func (f *Findings) pidNamespace() Check {
 	switch f.Facts.Namespaces.PID {
 	case facts.Other:
 		c.State, c.Found = Missing, "not the initial one: PIDs in the trace are others than ours"
-		c.Without = "live cannot tell whose stacks they are: run it outside of the container, or the container with --pid=host"
+		c.Without = "live cannot attribute stacks to processes: run it outside of the container, or the container with --pid=host"
 	case facts.Unknown:
 		c.Found = "the kernel does not say"
 	}

@@ -21,7 +21,7 @@ func (f *Findings) tracing() []Check {
 	}
 	kind := "tracefs"
 	if t.Plain {
-		kind = "a plain folder"
+		kind = "a plain directory"
 	}
 	list := []Check{{Name: "tracefs", Required: true, Found: t.Path + ", " + kind}}
 	list = append(list, f.files(false)...)
@@ -36,7 +36,7 @@ func (f *Findings) tracing() []Check {
 	list = append(list, f.leftovers())
 	if err := errors.Join(t.Errors...); err != nil {
 		list = append(list, Check{Name: "what could not be read", State: Limited, Found: err.Error(),
-			Without: "the lines above tell less than there may be"})
+			Without: "the lines above may be incomplete"})
 	}
 	return inGroup(Tracing, list)
 }

@@ -69,7 +69,7 @@ var needed = [...]FileFact{
 		Without: "live needs -p or a command (the file is there from Linux 5.7 on)"},
 	{Name: onlyPIDs, Use: "tracing some processes only", NeedWrite: true, Optional: true,
 		Without: "live traces all processes: no -p, no command (the file is there from Linux 4.4 on)"},
-	{Name: "options/irq-info", Use: "telling which event a stack belongs to", NeedWrite: true, Optional: true,
+	{Name: "options/irq-info", Use: "finding the event that a stack belongs to", NeedWrite: true, Optional: true,
 		Without: "which event a stack belongs to is less sure"},
 	{Name: "per_cpu", Use: "counting losses", NeedRead: true, Optional: true,
 		Without: "no hint how large a buffer would have lost nothing"},
