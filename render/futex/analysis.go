@@ -8,8 +8,8 @@ import (
 	"ustack/tracefs/syscalls"
 )
 
-// Mappings tells what a trace may lack: which process a thread belongs to,
-// and what file is shared at an address.
+// Mappings has what a trace may lack: the process of a thread, and the file that is
+// shared at an address.
 type Mappings interface {
 	// Process is the process of a thread.
 	Process(tid int32) (pid int32, ok bool)
@@ -20,20 +20,20 @@ type Mappings interface {
 	SharedFile(tid int32, at tracefs.Time, timed bool, addr uint64) (id, path string, offset uint64, ok bool)
 }
 
-// Layouts tells what a process had mapped, for the names of its variables.
+// Layouts has what a process had mapped, for the names of its variables.
 type Layouts interface {
-	// Layout is the part of that of a thread at a time that tells whether an
-	// address is in the data of a program or library, nil if it is not known. tgid is the process,
+	// Layout is the part of that of a thread at a time that decides whether an address is
+	// in the data of a program or library, nil if it is not known. tgid is the process,
 	// tracefs.NoTID if unknown, and comm the thread's name, nil if unknown.
 	Layout(tid, tgid int32, comm []byte, at tracefs.Time, timed bool, addr uint64) (filemap.Layout, filemap.Trust)
 }
 
-// Options are what an Analysis can be told.
+// Options configure an Analysis.
 type Options struct {
 	// Mappings may be nil.
 	Mappings Mappings
-	// Layouts are asked for each futex, so that NameLocks can name it; nil for
-	// nobody to ask.
+	// Layouts has the mappings around each futex, so that NameLocks can name it;
+	// nil means none.
 	Layouts Layouts
 	// Gaps are those of the whole trace, if it has been read before.
 	Gaps *Gaps
@@ -62,13 +62,13 @@ type Analysis struct {
 	sites   map[lockKey]*site
 	files   map[fileKey]*lock // shared futexes whose file is known
 	others  [2]*lock          // locks that were too many, by section
-	all     []*lock           // with those that have been united or folded, till the next folding
+	all     []*lock           // with locks that have been united or folded, till the next folding
 	locks   int               // how many there are
 	born    int64             // how many there have been
 	forgot  int64             // threads
 	buried  bool              // threads that had ended have been forgotten, and what loss hides of them
 	evicted bool              // locks have been folded into others
-	unaware bool              // calls under way have been forgotten: nobody knows whom they wake
+	unaware bool              // calls under way have been forgotten: whom they wake is unknown
 	stacks  stacks
 	reach   reach
 	longest [2]longest // by section
@@ -245,9 +245,8 @@ func (a *Analysis) sched(h *resolve.Held, rec *tracefs.Record) {
 	}
 }
 
-// interrupt reports whether the flag columns of a record tell that it was made
-// in an interrupt, not by the task it names (trace_print_lat_fmt in
-// kernel/trace/trace_output.c).
+// interrupt reports whether a record was made in an interrupt, by its flag columns,
+// not by the task it names (trace_print_lat_fmt in kernel/trace/trace_output.c).
 func interrupt(flags []byte) bool {
 	const context = 2
 	return len(flags) > context && flags[context] != '.'

@@ -13,8 +13,9 @@ import (
 	"ustack/tracefs"
 )
 
-// callLog keeps calls that wait, until the end of the trace tells what they waited
-// for. What does not fit into a buffer goes to a temporary file without a name.
+// callLog keeps calls that wait, until what they waited for is known at the end of
+// the trace. What does not fit into a buffer goes to a temporary file without a
+// name.
 type callLog struct {
 	buf  []byte
 	file *os.File
@@ -138,7 +139,7 @@ func (g *callLog) spill() {
 	g.buf = g.buf[:0]
 }
 
-// each reads the log. What a call waited for is told besides it, nil if that is
+// each reads the log. It passes each call with what it waited for, nil if that is
 // unknown.
 func (g *callLog) each(a *Analysis, wait func(*lock, *WaitCall) error, lost func(*LostTime) error) error {
 	r := logReader{a: a}
@@ -247,7 +248,7 @@ func (r *logReader) wait(c *WaitCall) (l *lock) {
 	return l
 }
 
-// DropCalls forgets the calls that were kept: nobody will ask for them any more.
+// DropCalls forgets the calls that were kept: they are no longer needed.
 func (a *Analysis) DropCalls() {
 	if a.log.file != nil {
 		_ = a.log.file.Close()

@@ -12,8 +12,8 @@ type WaitCall struct {
 	TID, PID int32
 	Comm     string
 	// Lock is what it waits for: nil if that is not in the report, as there were
-	// too many futexes; then Address and Shared are all that is known, and HasLock
-	// tells whether they are (a call of futex_waitv has several).
+	// too many futexes; then only Address and Shared are known, and only if HasLock
+	// is set (a call of futex_waitv has several).
 	Lock    *Lock
 	Address uint64
 	Shared  bool
@@ -22,15 +22,15 @@ type WaitCall struct {
 	// NoReturn.
 	From, To tracefs.Time
 	Result   Result
-	// Resumed tells that it goes on with what a signal broke off: the wait has
+	// Resumed is set if it goes on with a wait that a signal broke off, which has
 	// been counted.
 	Resumed bool
-	// Before tells that it began before the trace, or where records were lost:
-	// From is when the trace begins, and the futex is not known. If it is Woken, all that is known is that it
-	// returned 0: it may have been no wait, but a wake-up of nobody.
+	// Before is set if it began before the trace, or where records were lost: From is when
+	// the trace begins, and the futex is not known. If it is Woken, all that is known is
+	// that it returned 0: it may have been a wake-up without a waiter.
 	Before  bool
 	Stack   *Stack
-	Missing string // why there is no stack, "" if the trace does not tell
+	Missing string // why there is no stack, "" if unknown
 	// Waker is who ended it, TID 0 if unknown, with when and where.
 	Waker struct {
 		TID, PID int32
@@ -57,9 +57,9 @@ type LostTime struct {
 }
 
 // WaitCalls calls wait for each call that waits at a lock that is in the report,
-// which must have been made with View.Top 0; those that have ended in the order in
-// which they did, then those that have not. Each time in which records were lost is
-// told by lost. It needs Options.Calls.
+// which must have been made with View.Top 0; calls that have ended in the order in
+// which they did, then calls that have not. It calls lost for each time in which
+// records were lost. It needs Options.Calls.
 func (a *Analysis) WaitCalls(r *Report, v View, wait func(*WaitCall) error, lost func(*LostTime) error) error {
 	shown := make(map[*lock]*Lock)
 	for _, list := range [][]*Lock{r.Locks, r.Signals} {
@@ -101,7 +101,7 @@ func (a *Analysis) WaitCalls(r *Report, v View, wait func(*WaitCall) error, lost
 	return nil
 }
 
-// waitCall is what a wait tells of a call, the stacks left out.
+// waitCall returns a call with what its wait has, except for the stacks.
 func (a *Analysis) waitCall(w *wait, from, to tracefs.Time, r Result) WaitCall {
 	c := WaitCall{TID: w.th.tid, PID: w.th.proc.find().tgid, Comm: w.th.comm, From: from, To: max(from, to), Result: r, Resumed: w.resumed}
 	if w.lock != nil {

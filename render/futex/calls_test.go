@@ -174,9 +174,9 @@ func TestWaitCallsSpill(t *testing.T) {
 	a.DropCalls()
 }
 
-// TestWaitCallsNoRoom: that there is no place for the file is told.
+// TestWaitCallsNoRoom: a missing place for the file is an error.
 func TestWaitCallsNoRoom(t *testing.T) {
-	t.Setenv("TMPDIR", "/no/such/folder")
+	t.Setenv("TMPDIR", "/no/such/directory")
 	var b strings.Builder
 	for i := range 100_000 {
 		fmt.Fprintf(&b, "10/10 0 %d %s\n10/10 0 %d sys_futex -> 0x0\n", 10*i, waitCall, 10*i+5)

@@ -32,8 +32,9 @@ func TestBoundsExec(t *testing.T) {
 	}
 }
 
-// TestNoOwner: who got a lock by waiting may have let it go unseen, if the word
-// need not say that threads wait; and what is no mutex has no owner.
+// TestNoOwner: a thread that got a lock by waiting may have released it unseen, if
+// the word need not say that threads wait; and a futex that is not a mutex has no
+// owner.
 func TestNoOwner(t *testing.T) {
 	const (
 		musl   = "sys_futex(uaddr: 0x1000, op: 0x80, val: 0x80000010, utime: 0, uaddr2: 0, val3: 0)"
@@ -286,8 +287,8 @@ func TestOthersFiltered(t *testing.T) {
 	if n := int64(len(r.Locks)); n == 0 || r.All.Waits != n || r.OtherLocks != nil || !strings.Contains(strings.Join(r.Notes, "\n"), "left out") {
 		t.Errorf("%d locks, %+v, notes %q", n, r.All, r.Notes)
 	}
-	if r = a.Report(futex.View{Comms: []string{"nobody"}}); r.All.Waits != 0 {
-		t.Errorf("nobody waited %d times", r.All.Waits)
+	if r = a.Report(futex.View{Comms: []string{"absent"}}); r.All.Waits != 0 {
+		t.Errorf("absent threads waited %d times", r.All.Waits)
 	}
 }
 

@@ -149,5 +149,5 @@ func (k *waker) stackID() int32 {
 	return k.stack
 }
 
-// noWaker stands for the stack of nobody: time ran out, a thread exited.
+// noWaker stands for a missing waker: a timeout, or a thread's exit.
 const noWaker = -3

@@ -18,14 +18,14 @@ func (a *Analysis) Seen() bool { return a.begun }
 // Gaps are the gaps found.
 func (a *Analysis) Gaps() *Gaps { return &a.gaps }
 
-// Until tells that the trace has all until a time, though it may have no record
-// of it: waits that have not ended have lasted so long. 0 tells nothing.
+// Until notes that the trace has all records until a time, even if the last one is
+// older: waits that have not ended have lasted so long. 0 has no effect.
 func (a *Analysis) Until(t tracefs.Time) {
 	a.until = max(a.until, t)
 }
 
-// Refused tells how many records the kernel refused to take since the trace began, as
-// far as the trace itself does not say so: nobody knows when that was, so nothing is
+// Refused notes how many records the kernel refused to take since the trace began, as
+// far as the trace itself does not say so: when that was is unknown, so nothing is
 // sure any more.
 func (a *Analysis) Refused(n uint64) { a.refused = n }
 
@@ -106,7 +106,7 @@ func (a *Analysis) loss(r *Report) {
 	}
 }
 
-// blocked lists the waits that had not ended, and tells which of them are wanted.
+// blocked lists the waits that had not ended, and marks the ones that are wanted.
 func (a *Analysis) blocked(r *Report, u *underway, byLock map[*lock]*Lock) (all []*Blocked) {
 	if a.noReturns() {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The first ones of a list are those that sorting it would put there.
+// The first ones of a list are the ones that sorting it would put there.
 func TestFirst(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {

@@ -11,8 +11,8 @@ import (
 // without overlap, and how many.
 type Gaps struct {
 	list []gap
-	// Records is how many records the kernel counted as lost; Unknown tells
-	// that for some gaps it did not.
+	// Records is how many records the kernel counted as lost; Unknown is set if it
+	// did not count some gaps.
 	Records uint64
 	Unknown bool
 	// Count is the number of gaps as the trace has them.
@@ -210,7 +210,7 @@ func (a *Analysis) settleUp(h *resolve.Held) {
 	a.settle(low)
 }
 
-// endGap tells of a gap that no record has ended.
+// endGap reports a gap that no record has ended.
 func (c *cpu) endGap(a *Analysis, buffer int, n int32) {
 	if !c.lost {
 		return

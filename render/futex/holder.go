@@ -25,19 +25,18 @@ type Holder struct {
 	Sure bool
 	// Why says what is missing for high confidence, "" if nothing.
 	Why string
-	// locks are those that the threads let go which held it, as far as it was
-	// not known that they are one; foreign tells that of some nothing is known.
+	// locks are the ones that the threads released which held it, as far as it was
+	// not known that they are one; foreign is set if nothing is known of some.
 	locks   []*lock
 	foreign bool
 }
 
-// holder finds who held a mutex during a wait that has ended. While a thread
-// waits the word says so, so each unlocking makes a call: who makes it has
-// held the lock since the one before, or since the wait began, or if it has
-// itself waited, since that ended. While nobody has marked the lock as waited
-// for, it can change hands unseen: that counts as if it was one more thread. Who
-// held it before a signal broke the wait off, or until it went on, is not looked
-// for.
+// holder finds who held a mutex during a wait that has ended. While a thread waits
+// the word says so, so each unlocking makes a call: who makes it has held the lock
+// since the one before, or since the wait began, or if it has itself waited, since
+// that ended. While no thread has marked the lock as waited for, it can change
+// owners unseen: that counts as if it was one more thread. Who held it before a
+// signal broke the wait off, or until it went on, is not looked for.
 func (a *Analysis) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []Segment) {
 	var complete bool
 	a.past, a.segs = a.past[:0], a.segs[:0]
@@ -85,8 +84,8 @@ func (a *Analysis) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []
 
 // seenTaken is from when on it is sure that a lock which a call let go was held by who
 // then let it go by the next call: since that thread got it by waiting, else since who
-// was woken ran and marked it as waited for. Before, anybody can have taken it and let
-// it go without a system call.
+// was woken ran and marked it as waited for. Before, any thread can have taken and
+// released it without a system call.
 func (k *wake) seenTaken(next *wake) tracefs.Time {
 	switch {
 	case next.got > k.at:

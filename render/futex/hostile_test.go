@@ -79,8 +79,8 @@ func TestStays(t *testing.T) {
 	}
 }
 
-// TestWakesInUse: calls that have not returned go, too, at futexes where nobody waits.
-// From then on nobody knows who can have woken a thread.
+// TestWakesInUse: calls that have not returned are dropped, too, at futexes without
+// waiters. From then on the possible wakers of a thread are unknown.
 func TestWakesInUse(t *testing.T) {
 	for _, wakes := range []int{10, 100} {
 		var b strings.Builder
@@ -114,7 +114,7 @@ func TestMoved(t *testing.T) {
 	}
 }
 
-// TestWakesGone: calls that wake are kept no longer than anybody waits for them.
+// TestWakesGone: calls that wake are kept no longer than there are waiters.
 func TestWakesGone(t *testing.T) {
 	const futexes, wakes, most = 500, 64, 4 << 20
 	var h hostile

@@ -23,8 +23,8 @@ const (
 	GoLock
 	GoPark
 	Condvar
-	// Signal is a condition variable, a semaphore or another flag that threads
-	// wait for: nothing tells which.
+	// Signal is a condition variable, a semaphore or another flag that threads wait
+	// for; which one is unknown.
 	Signal
 	Join
 	// NotLock is a futex that only ever times out: a way to sleep.
@@ -70,8 +70,7 @@ type traits struct {
 // threads wait.
 const futexWaiters = 1 << 31
 
-// wait notes how a wait begins. thread tells that the value is a thread's
-// number.
+// wait notes how a wait begins. thread means that the value is a thread's number.
 func (t *traits) wait(f *syscalls.Futex, thread bool) {
 	t.waits++
 	switch {
@@ -113,7 +112,7 @@ func (t *traits) wait(f *syscalls.Futex, thread bool) {
 }
 
 // rwlockReaders are the flags in the word of a glibc rwlock's readers while they
-// wait behind a writer: PTHREAD_RWLOCK_WRLOCKED and PTHREAD_RWLOCK_RWAITING. How many
+// wait for a writer: PTHREAD_RWLOCK_WRLOCKED and PTHREAD_RWLOCK_RWAITING. How many
 // readers there are is above them (nptl/pthread_rwlock_common.c).
 const rwlockReaders = 6
 
@@ -239,9 +238,9 @@ func (t *traits) counted() bool {
 	return t.two > 0 && t.wakes > t.broadcasts
 }
 
-// isJoin reports whether threads wait for a thread to exit. glibc waits with
-// the number of the thread, on a futex that the kernel wakes when the thread
-// is gone (set_tid_address(2)), and nobody else.
+// isJoin reports whether threads wait for a thread to exit. glibc waits with the
+// number of the thread, on a futex that only the kernel wakes, when the thread is
+// gone (set_tid_address(2)).
 func (l *lock) isJoin() bool {
 	t := &l.traits
 	if !l.key.shared || t.bitset != t.waits || t.wakes > 0 || t.zero+t.two > 0 {
@@ -250,7 +249,7 @@ func (l *lock) isJoin() bool {
 	return t.thread > 0 || t.unexplained > 0
 }
 
-// signal tells a condition variable from a semaphore. pthread_cond_t has two
+// signal distinguishes a condition variable from a semaphore. pthread_cond_t has two
 // words to wait at, at offsets 40 and 44, which take turns; sem_t has one, at
 // offset 0. Both are aligned to eight bytes.
 func (l *lock) signal() Kind {

@@ -46,8 +46,8 @@ func TestKindOfCounts(t *testing.T) {
 		{"2 only, and one is woken", forEver, []int{2, 2}, one, futex.Condvar},
 		{"with a time limit", timed, []int{4, 4, 6}, one, futex.Condvar},
 		{"readers and writers in turn", forEver, []int{2, 3, 2}, all, futex.RWLock},
-		{"writers behind a writer", forEver, []int{3, 3}, one, futex.RWLock},
-		{"readers behind a writer", forEver, []int{14, 22}, all, futex.Unknown},
+		{"writers after a writer", forEver, []int{3, 3}, one, futex.RWLock},
+		{"readers after a writer", forEver, []int{14, 22}, all, futex.Unknown},
 		{"a semaphore", forEver, []int{0, 0, 0, 0}, one, futex.Semaphore},
 		{"a mutex with a time limit", timed, []int{2, 2}, one, futex.Mutex},
 	} {

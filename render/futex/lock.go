@@ -49,7 +49,7 @@ type lock struct {
 	doubt     tracefs.Time // the part of time that is not certain
 	durations durations
 	traits    traits
-	byName    Kind // by the functions that wait, Unknown if nobody asked
+	byName    Kind // by the functions that wait, Unknown if not looked up
 	flows     parts[flow]
 	waiters   parts[int32]
 	wakers    parts[int32]
@@ -63,7 +63,7 @@ type lock struct {
 	partial   bool // it may have had waits that went into others
 	max       *Wait
 	// layout is what the process had mapped when the lock was first seen, nil if
-	// unknown; the variable is nil if it is none, or nobody asked.
+	// unknown; the variable is nil if it is in none, or was not looked up.
 	layout   filemap.Layout
 	trust    filemap.Trust // of the layout
 	variable *symbol.Variable
@@ -118,8 +118,7 @@ func (a *Analysis) lock(th *thread, key lockKey, t tracefs.Time) *lock {
 	return l
 }
 
-// known returns a lock only if there is one. Those that have become others are at no
-// address.
+// known returns a lock only if there is one. Folded locks are at no address.
 func (a *Analysis) known(th *thread, key lockKey) *lock {
 	l := th.proc.find().locks.get(key)
 	if l == nil {
@@ -131,7 +130,7 @@ func (a *Analysis) known(th *thread, key lockKey) *lock {
 	return l
 }
 
-// folded reports whether a lock is the sum of those that were too many.
+// folded reports whether a lock is the sum of folded ones.
 func (a *Analysis) folded(l *lock) bool { return l == a.others[0] || l == a.others[1] }
 
 // uniteLocks makes one lock of two.
@@ -211,8 +210,8 @@ func (x *idleLock) compare(y *idleLock) int {
 	return cmp.Or(cmp.Compare(x.time, y.time), cmp.Compare(x.born, y.born))
 }
 
-// foldLocks makes room: the locks that were waited for least, of those that
-// nobody waits for now, become others. If there are hardly any, the waits go.
+// foldLocks makes room: of the locks without waiters now, the ones with the least
+// waiting become others. If there are hardly any, the waits go.
 func (a *Analysis) foldLocks() {
 	a.evicted = true
 	all, busy := make([]idleLock, 0, len(a.all)), make([]*lock, 0, cap(a.all))

@@ -71,7 +71,7 @@ func textRecords(t testing.TB, text string) []textRecord {
 // damage drops runs of records of each CPU and puts the kernel's notes where
 // they were: before the next record of the CPU. The first record of the trace
 // stays, so that the time it spans is the same, and the last one of each CPU:
-// what is lost behind it no kernel tells.
+// no kernel reports what is lost after it.
 func damage(records []textRecord, rnd *rand.Rand) string {
 	last := make(map[int]int)
 	for i := range records {

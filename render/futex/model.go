@@ -18,7 +18,7 @@ type Report struct {
 	Calls      int64
 	// Locks are the futexes that threads wait for as for a lock, Signals all
 	// others: condition variables, joins, timers. OtherLocks and OtherSignals
-	// sum up those that were too many to keep, nil if none.
+	// sum up the ones that were too many to keep, nil if none.
 	Locks, Signals           []*Lock
 	OtherLocks, OtherSignals *Lock
 	// LockCount and SignalCount are how many there are, shown or not.
@@ -37,8 +37,8 @@ type Report struct {
 	Before      Before
 	Waitv       Waitv
 	NoReturn    int64
-	// NoReturns tells that the trace has entries into calls only, so that no
-	// wait has an end.
+	// NoReturns is set if the trace has entries into calls only, so that no wait
+	// has an end.
 	NoReturns bool
 	// Reach is how far the stacks of waits go, nil if the kernel has unwound all.
 	Reach   *Reach
@@ -48,7 +48,7 @@ type Report struct {
 	Notes []string
 }
 
-// Sum is the time of many waits, those that had not ended included. Low and
+// Sum is the time of many waits, including open ones. Low and
 // High bound what it can have been, if records were lost.
 type Sum struct {
 	Waits     int64
@@ -65,13 +65,13 @@ type Lock struct {
 	born    int64        // their order in the trace
 	openMax tracefs.Time // the longest wait that had not ended
 	// Shared: it may be, between processes, as FUTEX_PRIVATE_FLAG is not set;
-	// File and Offset are where, if known. Local tells that it is not.
+	// File and Offset are where, if known. Local is set if it is not.
 	Shared bool
 	Local  bool
 	File   string
 	Offset uint64
-	// Variable is the static variable that it is in, nil if it is in none, or
-	// nobody asked; VariableTrust is how well that is known.
+	// Variable is the static variable that it is in, nil if it is in none, or was
+	// not looked up; VariableTrust is how well that is known.
 	Variable      *symbol.Variable
 	VariableTrust filemap.Trust
 	// Process is whose it is; nil for others.
@@ -95,7 +95,7 @@ type Lock struct {
 	Readings int64
 	// Rest is what these lists lack, as there was too much to keep apart.
 	Rest Rest
-	// Partial tells that earlier waits may be in the others.
+	// Partial is set if earlier waits may be in the others.
 	Partial bool
 	Longest *Wait
 	lock    *lock
@@ -176,10 +176,9 @@ type Blocked struct {
 	Owner       int32  // who holds the lock, 0 if unknown
 	OwnedFrom   tracefs.Time
 	OwnerDead   bool
-	// OwnerRead tells that the owner is that in the lock's memory, at
-	// OwnedFrom.
+	// OwnerRead is set if the owner was read from the lock's memory, at OwnedFrom.
 	OwnerRead bool
-	// Doubt tells that its end may be among the lost records.
+	// Doubt is set if its end may be among the lost records.
 	Doubt bool
 	wait  *wait
 }
@@ -212,11 +211,11 @@ type Loss struct {
 	Gaps    int64
 	Records uint64
 	Unknown bool // some gaps have no count
-	// Refused are records that the kernel did not take, nobody knows when: see
+	// Refused are records that the kernel did not take, at an unknown time: see
 	// Analysis.Refused.
 	Refused uint64
-	// Bounded tells that Low and High of the sums hold, for the threads of
-	// which the trace has any call.
+	// Bounded is set if Low and High of the sums hold, for the threads of which the
+	// trace has any call.
 	Bounded bool
 	// Unseen is how much more threads can have waited of which it has none,
 	// -1 if there is no bound.

@@ -10,7 +10,7 @@ import (
 )
 
 // Name names the functions of all stacks that have no names yet, before a
-// report. What the functions are tells what futexes are used as.
+// report. The functions show what futexes are used as.
 func (a *Analysis) Name(symbols render.Symbols) {
 	for i := range a.stacks.list {
 		frames := a.stacks.list[i].Frames
@@ -92,8 +92,8 @@ var kindFunctions = [...]kindFunction{
 	{"SpinningMutex::LockSlow", Mutex}, {"SpinningMutex::FutexWait", Mutex},
 }
 
-// compilerParts begin what compilers put behind the name of a part or a copy of a
-// function.
+// compilerParts begin the suffixes that compilers give to the name of a part or a
+// copy of a function.
 var compilerParts = [...]string{".part.", ".isra.", ".constprop.", ".cold"}
 
 // kindOf is what a function waits for.
@@ -141,8 +141,8 @@ func (s *Stack) kind() (Kind, bool) {
 	return Unknown, false
 }
 
-// kindByName is what most waits on a futex are for by the functions that wait,
-// Unknown if those do not tell. open are the stacks of those that go on.
+// kindByName is the kind of a futex by the functions of most waits, Unknown if they
+// do not show it. open are the stacks of waits that go on.
 func (a *Analysis) kindByName(l *lock, open []int32) Kind {
 	var votes [len(kindNames)]int64
 	var all int64
@@ -168,7 +168,7 @@ func (a *Analysis) kindByName(l *lock, open []int32) Kind {
 	return Unknown
 }
 
-// named is the kind by name, if the calls do not tell another story: a condition
+// named is the kind by name, if the calls do not contradict it: a condition
 // variable's function also waits for the mutex that goes with it, with a plain
 // FUTEX_WAIT, and an owner's number in the word makes a lock.
 func (l *lock) named() (Kind, bool) {

@@ -13,7 +13,7 @@ import (
 // asNames gives frames the function names that a list has, by offset.
 type asNames []string
 
-// Name implements render.Symbols. What stands behind "<-" is inlined in it.
+// Name implements render.Symbols. What stands after "<-" is inlined in it.
 func (n asNames) Name(_ *filemap.File, offset uint64, _ bool) *symbol.Name {
 	inlined, function, found := strings.Cut(n[offset], "<-")
 	if !found {
@@ -49,8 +49,8 @@ func waitWith(call string, frames int, ends bool) string {
 	return b.String()
 }
 
-// TestKindByName: the functions that wait tell what a futex is, unless the calls
-// cannot be those of such a thing.
+// TestKindByName: the functions that wait determine the kind of a futex, unless the
+// calls contradict it.
 func TestKindByName(t *testing.T) {
 	const (
 		plain2 = "sys_futex(uaddr: 0x1000, op: 0x80, val: 2, utime: 0, uaddr2: 0, val3: 0)"

@@ -109,6 +109,6 @@ func TestOwnersStale(t *testing.T) {
 		t.Errorf("what was read for another wait counts: %+v", l.Owners)
 	}
 	if b := r.Blocked[0]; b.Owner == 78 || b.OwnerRead {
-		t.Errorf("what was read for another wait is told: %+v", b)
+		t.Errorf("the owner that was read for another wait is reported: %+v", b)
 	}
 }

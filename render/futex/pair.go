@@ -17,7 +17,7 @@ const (
 	Woken Result = iota
 	// Changed: the value was another one already, the thread did not sleep.
 	Changed
-	// TimedOut: nobody came in time.
+	// TimedOut: the timeout expired.
 	TimedOut
 	// Interrupted: by a signal, and not taken up again.
 	Interrupted
@@ -43,7 +43,7 @@ func (r Result) String() string { return resultNames[r] }
 // broke in.
 type wait struct {
 	th   *thread
-	lock *lock // nil if the trace does not tell (waitv)
+	lock *lock // nil if unknown (waitv)
 	site *site // at which it queues, nil if it does not
 	cmd  syscalls.Cmd
 	val  uint32
@@ -60,10 +60,10 @@ type wait struct {
 	crossed       bool // a wake-up was under way when it began
 	moves         int  // from one futex to another
 	waker         waker
-	// mayRestart tells that restart_syscall takes the wait up, which a signal
+	// mayRestart is set if restart_syscall may resume the wait, which a signal
 	// broke off.
 	mayRestart bool
-	// resumed tells that this call goes on with what a signal broke off.
+	// resumed is set if this call goes on with a wait that a signal broke off.
 	resumed bool
 }
 
@@ -315,7 +315,7 @@ func (a *Analysis) beginning(t tracefs.Time) tracefs.Time {
 	return a.start
 }
 
-// strayReturn takes a return whose entry is not in the trace. ok tells that it may
+// strayReturn takes a return whose entry is not in the trace. ok means that it may
 // be that of a wait that began before.
 func (a *Analysis) strayReturn(th *thread, e *syscalls.Event, t tracefs.Time) (r Result, ok bool) {
 	if th.first >= 0 {

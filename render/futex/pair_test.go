@@ -121,7 +121,7 @@ func TestPairs(t *testing.T) {
 			10 0 300 sys_futex -> 0x0
 			20 1 301 sys_futex -> 0x0`,
 			[]string{"mutex 0x1000 -1 [1 0 0 0 0 0 0 0] 200+0 by 10", "mutex 0x1000 -1 [1 0 0 0 0 0 0 0] 200+0 by 20"}},
-		{"processes unknown: the scheduler tells who woke whom", `
+		{"processes unknown: the scheduler's events have the wakers", `
 			10 0 100 ` + waitCall + `
 			20 1 101 ` + waitCall + `
 			11 0 200 ` + wakeCall + `

@@ -44,7 +44,7 @@ func (a *Analysis) waited(stack int32, att *resolve.Attached) {
 }
 
 // reached is how far the stacks go, nil if the kernel has unwound all of them: it does
-// not tell where a stack is complete.
+// not say where a stack is complete.
 func (a *Analysis) reached() *Reach {
 	if !a.reach.unwound {
 		return nil

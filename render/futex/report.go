@@ -59,7 +59,7 @@ func (a *Analysis) report(v View) *Report {
 			sums[s].add(&l.Sum)
 		}
 	}
-	if !filtered { // nobody knows who used them
+	if !filtered { // their users are unknown
 		r.OtherLocks, r.OtherSignals = u.folded(0, &r.Contended, hidden), u.folded(1, &r.Signalled, hidden)
 	}
 	r.All.add(&r.Contended)
@@ -197,8 +197,8 @@ func (a *Analysis) detail(out *Lock) {
 	a.flowsOf(out, l)
 }
 
-// process describes a lock's process. One whose number is unknown is the
-// threads that are proven to be of it; of a shared futex, those that use it.
+// process describes a lock's process. One whose PID is unknown is the threads that
+// are proven to be of it; of a shared futex, the threads that use it.
 func (u *underway) process(p *process, l *lock) *Process {
 	out := &Process{TGID: p.tgid, How: p.how, Comm: p.comm, TIDs: slices.Sorted(slices.Values(p.tids)), Threads: p.count}
 	if p.tgid != tracefs.NoTID || !l.key.shared {
@@ -245,8 +245,8 @@ func sortThreads(list []ThreadTime) {
 	})
 }
 
-// threadTimes adds up what threads lost at locks, up to now. rest is of those that were
-// not kept apart.
+// threadTimes adds up what threads lost at locks, up to now. rest is the time of
+// threads that were not kept apart.
 func (u *underway) threadTimes(locks []*Lock) (out []ThreadTime, rest Tally) {
 	sums := make(map[int32]*Tally)
 	sum := func(tid int32, t Tally) {
@@ -357,7 +357,7 @@ func (u *underway) wait(w *Wait, l *Lock) *Wait {
 	return &one
 }
 
-// notes say what the trace lacks to tell more of some futexes.
+// notes says what the trace lacks for more about some futexes.
 func (a *Analysis) notes(r *Report, locks []*Lock, filtered bool) {
 	note := func(format string, args ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, args...)) }
 	switch {

@@ -29,7 +29,7 @@ type Frame struct {
 	Mapping *filemap.Memory
 	// Calls is the function that the thread began with, see resolve.Outcome.
 	Calls filemap.Begun
-	// Name is the function, nil if nobody asked. See Analysis.Name.
+	// Name is the function, nil if not looked up. See Analysis.Name.
 	Name *symbol.Name
 	// Skipped is the function that was left out between this frame and the next
 	// outer one, nil if none is known.
@@ -42,7 +42,7 @@ func (f *Frame) InLibc() bool { return f.File != nil && filemap.CLibrary(f.File.
 // Stack is a user stack, innermost frame first.
 type Stack struct {
 	Frames []Frame
-	// Cut tells that there were more frames than are here.
+	// Cut is set if there were more frames than are here.
 	Cut bool
 	// End is why it ends, if ustack has unwound it.
 	End tracefs.Stop

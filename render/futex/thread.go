@@ -54,7 +54,7 @@ type recentThread struct {
 }
 
 // recentThreads is how many of the last lookups are kept. Most are of few threads,
-// and of those that never call futex.
+// and of threads that never call futex.
 const recentThreads = 512
 
 // threadOf is a thread's state, nil if there is none.
@@ -153,8 +153,8 @@ func (x *candidate) compare(y *candidate) int {
 	return cmp.Or(cmp.Compare(x.last, y.last), cmp.Compare(x.tid, y.tid))
 }
 
-// forgetThreads makes room: the dead first, then those that were silent for
-// longest. Those in a call go only if there are hardly any others.
+// forgetThreads makes room: exited threads go first, then the ones that were silent
+// for longest. Threads in a call go only if there are hardly any others.
 func (a *Analysis) forgetThreads() {
 	defer clear(a.recent[:])
 	all := a.candidates[:0]

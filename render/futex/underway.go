@@ -13,7 +13,7 @@ import (
 type underway struct {
 	a       *Analysis
 	end     tracefs.Time
-	gaps    *Gaps // with those that have not ended
+	gaps    *Gaps // with gaps that have not ended
 	hidden  hidden
 	broken  tracefs.Time
 	threads map[*thread]tracefs.Time // what loss can hide

@@ -54,8 +54,8 @@ const (
 	stuckAtLeast = tracefs.Time(100e6)
 )
 
-// stuck reports whether a wait hangs: it has lasted for long, or nobody is left
-// who could end it. To wait for long for a thread's exit is usual.
+// stuck reports whether a wait hangs: it has lasted for long, or no thread is left
+// that could end it. To wait for long for a thread's exit is usual.
 func (j *judge) stuck(b *Blocked) bool {
 	if b.Lock == nil || b.Lock.Kind == GoPark || b.Lock.Kind == NotLock || b.wait.timed || b.Doubt {
 		return false
@@ -102,7 +102,7 @@ type judge struct {
 	a    *Analysis
 	r    *Report
 	hang []*Blocked
-	by   map[int32]*Blocked // by thread, with those that are not wanted
+	by   map[int32]*Blocked // by thread, with unwanted ones
 	run  *running
 }
 
@@ -135,8 +135,8 @@ func (a *Analysis) verdict(r *Report, all []*Blocked) {
 	v.Sure = v.Sure && a.refused == 0
 }
 
-// nothing says that no wait hangs. A trace that ends with the beginning of a
-// wait does not tell.
+// nothing says that no wait hangs. A trace that ends with the beginning of a wait
+// does not show it.
 func (j *judge) nothing() Verdict {
 	if len(j.r.Blocked) == 0 {
 		return Verdict{}
@@ -305,9 +305,9 @@ func (j *judge) inversion() *Verdict {
 			fmt.Sprintf("at %s %s waited for %s while it held %s", j.at(second.at), j.name(second.tid), c.Lock.Name(), b.Lock.Name())}}
 }
 
-// lostWakeUp looks for a wait that began just after a wake-up which found
-// nobody, and after which none came: nothing else happened in between that
-// could have made the waiter's value right.
+// lostWakeUp looks for a wait that began just after a wake-up which found no
+// waiter, and after which none came: nothing else happened in between that could
+// have made the waiter's value right.
 func (j *judge) lostWakeUp() *Verdict {
 	for _, b := range j.hang {
 		l := b.Lock.lock
@@ -372,7 +372,7 @@ func (j *judge) cannotTell() Verdict {
 	return v
 }
 
-// lastUse says when anybody last used the lock that a thread waits for.
+// lastUse says when the lock that a thread waits for was last used.
 func (j *judge) lastUse(b *Blocked) string {
 	l := b.Lock.lock
 	switch {

@@ -18,8 +18,8 @@ func (oneFile) SharedFile(_ int32, _ tracefs.Time, _ bool, addr uint64) (id, pat
 	return "0:1:2", "/dev/shm/locks", addr & 0xfff, true
 }
 
-// TestCircleFiltered: a circle is one whoever of it is asked for, though only two of
-// its threads have ever waited for the locks of one.
+// TestCircleFiltered: a circle is found for each of its threads, though only two of
+// them have ever waited for the locks of one.
 func TestCircleFiltered(t *testing.T) {
 	wait := func(addr string) string {
 		return "sys_futex(uaddr: " + addr + ", op: 0, val: 2, utime: 0, uaddr2: 0, val3: 0)"
@@ -74,7 +74,7 @@ func TestCannotTell(t *testing.T) {
 	}
 }
 
-// TestLongCircle: a circle of many threads is told in few words.
+// TestLongCircle: a circle of many threads is described in few words.
 func TestLongCircle(t *testing.T) {
 	const threads = 500
 	var h hostile

@@ -17,7 +17,7 @@ type site struct {
 	past    pastWakes
 }
 
-// pastWakes are the last calls at a site while anybody waited there, as a ring.
+// pastWakes are the last calls at a site while there were waiters, as a ring.
 type pastWakes struct {
 	list []pastWake
 	next int
@@ -59,9 +59,10 @@ func (p *pastWakes) between(to []*wake, after, upTo tracefs.Time) (list []*wake,
 	return to, all
 }
 
-// wakers tells of the calls that can have woken a waiter which has returned: whether
-// there was but one, and whether all are of the process of its waker, which then woke
-// it, whichever thread it was. A call whose waiters are surely others cannot have been it.
+// wakers examines the calls that can have woken a waiter which has returned. one means
+// that there is only one such call, oneProcess that all are of the process of its waker,
+// which then woke it by one of its threads. A call whose waiters are surely others cannot
+// have been it.
 func (a *Analysis) wakers(w *wait) (one, oneProcess bool) {
 	if w.site == nil || w.crossed || w.waker.wake == nil {
 		return false, false
@@ -104,7 +105,7 @@ type wake struct {
 	claimed, left int
 	done          tracefs.Time
 	returned      bool
-	woke          bool // somebody
+	woke          bool // a waiter
 	woken, proven int  // how many, and of how many of those it is sure
 	elsewhere     bool // it may have woken threads at another futex, too (WAKE_OP)
 	pi            bool
@@ -112,12 +113,12 @@ type wake struct {
 
 // waker is who ended a wait.
 type waker struct {
-	tid   int32 // 0: nobody is known
+	tid   int32 // 0: unknown
 	comm  string
 	at    tracefs.Time
 	stack int32
 	lock  *lock
-	// sure tells that nobody else can have been it, seen that the scheduler says so.
+	// sure is set if no other thread can have been it, seen if the scheduler says so.
 	sure, seen bool
 	wake       *wake // its call
 }
@@ -155,7 +156,7 @@ func (a *Analysis) site(key lockKey, l *lock) *site {
 	return s
 }
 
-// boundSites forgets sites at which nobody waits: first those where nothing goes on.
+// boundSites forgets sites without waiters: first the ones without calls under way.
 func (a *Analysis) boundSites() {
 	if len(a.sites) < 4*a.opt.Locks {
 		return
@@ -176,8 +177,8 @@ func (a *Analysis) forgetSites(which func(*site) bool) {
 	}
 }
 
-// idle forgets calls when nobody waits any more: a later waiter is not that of one
-// that has returned.
+// idle forgets calls when there are no more waiters: a call that has returned does
+// not wake later ones.
 func (s *site) idle() {
 	if len(s.waiters) == 0 {
 		clear(s.past.list)
@@ -213,10 +214,10 @@ func (a *Analysis) wakeReturned(k *wake, n int, t tracefs.Time) {
 // in that order (plist_for_each_entry in kernel/futex/waitwake.c; threads of
 // higher priority go before).
 //
-// FUTEX_CMP_REQUEUE_PI gives the mutex to the first one if nobody holds it, else all
-// are moved (futex_proxy_trylock_atomic in kernel/futex/requeue.c). Only the scheduler
-// tells; without its word the first one is moved, too: if it was woken, all that counts
-// for the mutex is the time until it runs.
+// FUTEX_CMP_REQUEUE_PI gives the mutex to the first one if it is free, else all are
+// moved (futex_proxy_trylock_atomic in kernel/futex/requeue.c). Only the scheduler's
+// events show which; without them the first one counts as moved, too: if it was woken,
+// all that counts for the mutex is the time until it runs.
 //
 // ended is a waiter that was none of them, nil if there is none.
 func (a *Analysis) assign(k *wake, t tracefs.Time, ended *wait) {
@@ -354,7 +355,7 @@ func (a *Analysis) requeued(w *wait, k *wake, sure bool) {
 	a.enterWait(w, to)
 }
 
-// emptyWakes remembers the last calls that woke nobody, in two generations: a
+// emptyWakes remembers the last calls that woke no thread, in two generations: a
 // wait that begins after one, and never ends, may have missed it.
 type emptyWakes struct {
 	young, old map[lockKey]emptyWake

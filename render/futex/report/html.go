@@ -43,8 +43,8 @@ var (
 )
 
 // HTML writes a page with the answer, a table of the locks, a time line of the
-// waits and a flame graph of them. The report must be of a, which must have been
-// told to keep calls, made with the View, whose Top must be 0. symbols name the
+// waits and a flame graph of them. The report must be of a, which must have
+// Options.Calls, and made with the View, whose Top must be 0. symbols name the
 // functions of the flame graph, and may be nil.
 //
 // What is shown is bounded, see maxRows and limits; the page says what it leaves
@@ -76,8 +76,8 @@ func jsonData(id string, v any) page.Data {
 
 // answer is what the page begins with, in the lines of the text report.
 type answer struct {
-	// Hangs tells that threads do; the verdict comes first then. Lossy tells
-	// that records were lost.
+	// Hangs is set if threads hang; then the verdict comes first. Lossy is set if
+	// records were lost.
 	Hangs   bool     `json:"hangs"`
 	Lossy   bool     `json:"lossy"`
 	Verdict []string `json:"verdict"`
@@ -102,6 +102,6 @@ func newAnswer(r *futex.Report) *answer {
 		return list
 	}
 	out := &answer{Hangs: r.Verdict.LockUp(), Lossy: r.Loss.Any(), Verdict: words(t.verdict), Summary: words(t.summary)}
-	out.Loss, out.Blocked, out.Besides = words(t.loss), words(t.blocked), words(t.odd) // loss is what summary has not told
+	out.Loss, out.Blocked, out.Besides = words(t.loss), words(t.blocked), words(t.odd) // loss is what summary does not have
 	return out
 }

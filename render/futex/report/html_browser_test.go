@@ -73,7 +73,7 @@ func TestTableInBrowser(t *testing.T) {
 	shows(t, b, "what began before", `document.querySelector("details:last-of-type").textContent.includes("1 call began before the trace, or where records were lost, and returned 0")`, "true")
 
 	b.ClickOn(`byId("signals")`)
-	shows(t, b, "with what is no lock", ranks, "#1 #2 ")
+	shows(t, b, "with other futexes", ranks, "#1 #2 ")
 	b.ClickOn(`[...document.querySelectorAll("#locks th button")].find(e => e.textContent === "waits")`)
 	shows(t, b, "most waits first", ranks, "#1 #2 ")
 	b.Key("Enter") // the heading still has the focus
@@ -147,8 +147,8 @@ func TestTimeLineInBrowser(t *testing.T) {
 	b.Quiet()
 }
 
-// TestMouseInBrowser: the wheel zooms and moves, what is pulled moves, and what the
-// mouse is over is told.
+// TestMouseInBrowser: the wheel zooms and moves, dragging moves, and the element
+// under the mouse is described.
 func TestMouseInBrowser(t *testing.T) {
 	b := open(t, scene())
 	var x, y, width float64

@@ -18,8 +18,8 @@ const maxName = 300
 // table is the table of the locks.
 type table struct {
 	Unit string `json:"unit"`
-	// Lossy tells that records were lost, Bounded that there are bounds for
-	// what that hides.
+	// Lossy is set if records were lost, Bounded if there are bounds for what that
+	// hides.
 	Lossy   bool      `json:"lossy"`
 	Bounded bool      `json:"bounded"`
 	Results []string  `json:"results"` // what the Results of a row are of
@@ -95,7 +95,7 @@ func rowOf(l *futex.Lock) lockRow {
 	return row
 }
 
-// add adds a lock to those that a row stands for.
+// add adds a lock to the locks of a row.
 func (row *lockRow) add(l *futex.Lock) {
 	row.Waits += l.Waits
 	for i, n := range l.Results {

@@ -20,7 +20,7 @@ type limits struct {
 	// slots is into how many parts the trace is cut: in each of them, the waits
 	// of a thread that are not drawn one by one are summed up.
 	slots int
-	seen  int // threads that are told apart, to find those that waited longest
+	seen  int // threads that are kept apart, to find the longest waits
 }
 
 var defaultLimits = limits{threads: 100, waits: [2]int{16000, 4000}, lost: 1000, slots: 400, seen: 1 << 16}
@@ -40,7 +40,7 @@ type timeLines struct {
 	Names  []string  `json:"names"`
 	Lost   []row     `json:"lost"`
 	// What is not there: threads and their waits, times in which records were
-	// lost, waits that did not sleep. AtLeast tells that there are more threads.
+	// lost, waits that did not sleep. AtLeast is set if there are more threads.
 	MoreThreads int          `json:"moreThreads"`
 	AtLeast     bool         `json:"atLeast"`
 	MoreWaits   int64        `json:"moreWaits"`
@@ -146,7 +146,7 @@ func (c *collector) duration(w *futex.WaitCall) tracefs.Time {
 	return max(w.To-w.From, 0)
 }
 
-// section is 0 for waits for locks, and for what nobody knows, 1 for others.
+// section is 0 for waits for locks and for unknown ones, 1 for others.
 func section(w *futex.WaitCall) int {
 	if w.Lock != nil && !w.Lock.Kind.Contention() {
 		return 1
@@ -216,7 +216,7 @@ func (c *collector) lost(l *futex.LostTime) error {
 	return nil
 }
 
-// sumUp adds a wait to those that are not drawn.
+// sumUp adds a wait to the ones that are not drawn.
 func (c *collector) sumUp(w *keptWait) {
 	d := c.duration(&w.WaitCall)
 	at := int64(0)

@@ -181,7 +181,8 @@ type restJSON struct {
 	Time  tracefs.Time `json:"total_ns"`
 }
 
-// ownerJSON is who held a lock, Count times of those that its memory was read.
+// ownerJSON is an owner of a lock. Count is how many readings of the lock's memory
+// found it.
 type ownerJSON struct {
 	TID   int32  `json:"tid"`
 	Comm  string `json:"comm"`

@@ -42,7 +42,7 @@ func (l *longest[T]) add(thing T, length tracefs.Time) {
 	}
 }
 
-// each calls f for those that are kept, the longest first.
+// each calls f for the kept ones, the longest first.
 func (l *longest[T]) each(f func(*T)) {
 	l.cut()
 	for _, x := range l.list {

@@ -42,10 +42,10 @@ func Text(w io.Writer, r *futex.Report, opt Options) error {
 }
 
 type text struct {
-	b    strings.Builder
-	r    *futex.Report
-	opt  Options
-	told int // how many of the notes are in the summary
+	b     strings.Builder
+	r     *futex.Report
+	opt   Options
+	noted int // how many of the notes are in the summary
 }
 
 func (t *text) f(format string, args ...any) { fmt.Fprintf(&t.b, format, args...) }
@@ -56,7 +56,7 @@ func (t *text) summary() {
 	r := t.r
 	if r.NoReturns || r.Calls == 0 {
 		t.f("No report: %s.\n", r.Notes[0])
-		t.told = 1
+		t.noted = 1
 		return
 	}
 	locks, threads := plural(r.LockCount, "lock"), plural(r.ThreadCount, "thread")
@@ -146,7 +146,7 @@ func times(n int64) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// who lists the first n threads. rest is of those that were not kept apart.
+// who lists the first n threads. rest is of threads that were not kept apart.
 func (t *text) who(list []futex.ThreadTime, rest futex.Tally, n int) string {
 	whole := rest.Time
 	for _, x := range list {
@@ -420,7 +420,7 @@ func (t *text) odd() {
 func (t *text) loss() {
 	r := t.r
 	l := &r.Loss
-	if !l.Any() && l.Forgotten == 0 && len(r.Notes) == t.told {
+	if !l.Any() && l.Forgotten == 0 && len(r.Notes) == t.noted {
 		return
 	}
 	t.b.WriteByte('\n')
@@ -445,7 +445,7 @@ func (t *text) loss() {
 	if l.Forgotten > 0 {
 		t.f("%s were too many to keep: their waits at that time are not counted.\n", plural64(l.Forgotten, "thread"))
 	}
-	for _, n := range r.Notes[t.told:] {
+	for _, n := range r.Notes[t.noted:] {
 		t.f("Note: %s.\n", n)
 	}
 }

@@ -208,7 +208,7 @@ func frame(f *futex.Frame) string {
 	return name
 }
 
-// appendFrame names a frame, and the function that was left out behind it.
+// appendFrame names a frame, and the function that was left out after it.
 func appendFrame(list []string, f *futex.Frame) []string {
 	list = append(list, frame(f))
 	if f.Skipped != nil {
