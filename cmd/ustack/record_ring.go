@@ -58,7 +58,7 @@ func (o *ringOutput) open() error {
 		return err
 	}
 	o.text = record.NewCompact(ringWriter{o.ring})
-	o.text.Untold = true
+	o.text.Unannounced = true
 	o.text.Redact = o.f.redactor
 	o.text.Identifiers = record.IdentifiersFor(o.f.redactor)
 	o.head = o.s.fields(o.f)
@@ -68,8 +68,8 @@ func (o *ringOutput) open() error {
 	return nil
 }
 
-// asking is what is written into the trace when somebody asks for a report, and
-// when one is due: it wakes us, and marks the place.
+// asking is written into the trace when a user asks for a report, writing when one
+// is due: it wakes us, and marks the place.
 const asking, writing = "ustack: a report was asked for", "ustack: a report is due"
 
 // listen waits for the signal.

@@ -20,36 +20,36 @@ import (
 // returned ErrFull nothing is written any more, and all that comes is counted as
 // left out: by records, so the batches must have events.
 type Compact struct {
-	// Full tells that there is no more room, Left what was left out.
+	// Full is set if there is no more room; Left is what was left out.
 	Full bool
 	Left Left
 	// NoStacks leaves stacks out.
 	NoStacks bool
-	// Untold keeps announcements back: Files has them.
-	Untold bool
+	// Unannounced keeps announcements back: Files has them.
+	Unannounced bool
 	// Keep keeps announcements, also of files that no stack needs.
 	Keep bool
 	// Flat gives a file one identifier, whatever the marks of its frames, and
 	// announces it with the weakest of them: for texts that are compared.
 	Flat bool
-	// Redact, if it is there, takes out what is nobody's business: names, paths,
-	// addresses, free text. The batches must have events.
+	// Redact, if set, removes private data: names, paths, addresses, free text. The
+	// batches must have events.
 	Redact *redact.Redactor
 	// Identifiers are those of the files, nil for new ones.
 	Identifiers *Identifiers
 
-	w     io.Writer
-	room  func() int64 // how much w has, nil: no end of it
-	buf   []byte
-	known map[marked]uint64
-	told  map[uint64]bool
-	marks map[uint64]tracefs.Mark // with Flat: the weakest
-	fresh []marked                // of the stack at hand
-	all   []marked                // that were told, with Untold
-	held  Left                    // what is in buf
-	open  bool                    // what was written last lacks its line feed
-	files *filemap.Files          // that were announced, with Keep
-	line  []byte
+	w         io.Writer
+	room      func() int64 // how much w has, nil: no end of it
+	buf       []byte
+	known     map[marked]uint64
+	announced map[uint64]bool
+	marks     map[uint64]tracefs.Mark // with Flat: the weakest
+	fresh     []marked                // of the stack at hand
+	all       []marked                // that were announced, with Unannounced
+	held      Left                    // what is in buf
+	open      bool                    // what was written last lacks its line feed
+	files     *filemap.Files          // that were announced, with Keep
+	line      []byte
 }
 
 // marked is a file with what a report says of the frames that have it: each mark
@@ -79,7 +79,7 @@ func (c *Compact) piece() int {
 
 // NewCompact returns a renderer that writes to w.
 func NewCompact(w io.Writer) *Compact {
-	return &Compact{w: w, known: make(map[marked]uint64), files: filemap.NewFiles(), told: make(map[uint64]bool), marks: make(map[uint64]tracefs.Mark)}
+	return &Compact{w: w, known: make(map[marked]uint64), files: filemap.NewFiles(), announced: make(map[uint64]bool), marks: make(map[uint64]tracefs.Mark)}
 }
 
 // errRaw: strings of strangers could pass for records.
@@ -168,9 +168,9 @@ func (c *Compact) End(t *resolve.Totals, left Left) []byte {
 	return appendEnd(b, t, left)
 }
 
-// stack writes a stack from its body on, and behind it what its files are: that
-// is where the kernel puts it, and where it does not come between an event and
-// its stack. It returns the place behind the stack.
+// stack writes a stack from its body on, and after it its files: the kernel puts
+// them there, where they do not come between an event and its stack. It returns the
+// place after the stack.
 func (c *Compact) stack(h *resolve.Held, i int) uint32 {
 	rec := &h.Records[i]
 	frames, txt := h.StackFrames(rec)
@@ -185,7 +185,7 @@ func (c *Compact) stack(h *resolve.Held, i int) uint32 {
 		f := &frames[k]
 		c.buf = append(c.buf, txt[from:f.Off]...)
 		if f.Inferred {
-			from = behind(f, txt)
+			from = lineEnd(f, txt)
 			continue
 		}
 		c.frame(txt, f, &out[k])
@@ -198,13 +198,13 @@ func (c *Compact) stack(h *resolve.Held, i int) uint32 {
 		c.buf = append(c.buf, txt[from:rec.End]...)
 	}
 	c.endLine() // cut by the kernel, or at the end
-	c.tell(h.Text[rec.Off:rec.Body])
+	c.announceFiles(h.Text[rec.Off:rec.Body])
 	return rec.End
 }
 
-// behind is where the line of a frame is over that does not go into a report: a
-// report has the kernel's frames, and whoever replays it infers the others again.
-func behind(f *tracefs.Frame, txt []byte) uint32 { return min(f.End+1, uint32(len(txt))) }
+// lineEnd is the end of the line of a frame that does not go into a report: a
+// report has the kernel's frames, and replay infers the others again.
+func lineEnd(f *tracefs.Frame, txt []byte) uint32 { return min(f.End+1, uint32(len(txt))) }
 
 // endLine ends a line that has begun.
 func (c *Compact) endLine() {
@@ -213,10 +213,10 @@ func (c *Compact) endLine() {
 	}
 }
 
-// tell announces the files that a stack is the first to need, with the stack's
+// announceFiles announces the files that a stack is the first to need, with the stack's
 // head.
-func (c *Compact) tell(head []byte) {
-	if c.Untold {
+func (c *Compact) announceFiles(head []byte) {
+	if c.Unannounced {
 		c.all = append(c.all, c.fresh...)
 		return
 	}
@@ -237,7 +237,7 @@ func (c *Compact) kept(h *resolve.Held, rec *tracefs.Record) {
 	a := h.Announcement(rec)
 	c.fresh = c.fresh[:0]
 	c.key(marked{c.files.Intern(a.Path, a.BuildID), a.Mark})
-	c.tell(h.Text[rec.Off:rec.Body])
+	c.announceFiles(h.Text[rec.Off:rec.Body])
 }
 
 // frame writes a frame without its line feed.
@@ -285,7 +285,7 @@ func (c *Compact) key(f marked) uint64 {
 	key, ok := c.known[f]
 	if !ok {
 		if len(c.known) >= maxKnown {
-			clear(c.known) // what was told stays told
+			clear(c.known) // what was announced stays announced
 		}
 		key = c.identifier(f)
 		c.known[f] = key
@@ -293,8 +293,8 @@ func (c *Compact) key(f marked) uint64 {
 	if c.Flat {
 		c.marks[key] = tracefs.Weaker(c.marks[key], mark)
 	}
-	if !c.told[key] {
-		c.told[key] = true
+	if !c.announced[key] {
+		c.announced[key] = true
 		c.fresh = append(c.fresh, f)
 	}
 	return key
@@ -320,7 +320,7 @@ func (c *Compact) Known(head []byte, files []*filemap.File, more func() bool) er
 }
 
 // KnownBy announces all files that the stacks of another Compact have needed,
-// which keeps announcements back (Untold).
+// which keeps announcements back (Unannounced).
 func (c *Compact) KnownBy(head []byte, o *Compact, more func() bool) error {
 	c.marks = o.marks
 	return c.tellAll(head, o.all, more)

@@ -22,7 +22,7 @@ type Identifiers struct {
 	seen map[uint64]uint64
 }
 
-// NewIdentifiers makes identifiers with a secret, nil for one that nobody knows.
+// NewIdentifiers makes identifiers with a secret, nil for a random one.
 func NewIdentifiers(secret []byte) *Identifiers {
 	if secret == nil {
 		secret = redact.NewKey()

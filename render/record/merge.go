@@ -52,14 +52,14 @@ const maxStacks, maxStackText = 1 << 16, 64 << 10
 // otherStacks takes the place of the frames of stacks that were too many.
 const otherStacks = " (no stack: too many)\n"
 
-// errMerged: counts cannot be told from events any more.
+// errMerged: counts look like events.
 var errMerged = errors.New("is a merged report: merge the reports that it is made of")
 
 // NewMerge returns a Merge without reports.
 func NewMerge() *Merge {
 	m := &Merge{byBoot: make(map[string]*device), stacks: make(map[stackKey]*counted), key: NewCompact(nil)}
 	m.key.Flat = true
-	m.key.Untold = true
+	m.key.Unannounced = true
 	return m
 }
 

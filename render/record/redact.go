@@ -84,7 +84,7 @@ func (c *Compact) redactStack(h *resolve.Held, i int) error {
 	c.fresh = c.fresh[:0]
 	if rec.Flags&tracefs.Continued == 0 && h.Text[rec.Body] != '<' {
 		c.redactReport(rec, frames, txt, out)
-		c.tell(head)
+		c.announceFiles(head)
 		return nil
 	}
 	from := rec.Body
@@ -96,7 +96,7 @@ func (c *Compact) redactStack(h *resolve.Held, i int) error {
 		f := &frames[k]
 		c.buf = c.Redact.AppendFree(c.buf, txt[from:f.Off])
 		if f.Inferred {
-			from = behind(f, txt)
+			from = lineEnd(f, txt)
 			continue
 		}
 		c.redactFrame(txt, f, &out[k])
@@ -109,7 +109,7 @@ func (c *Compact) redactStack(h *resolve.Held, i int) error {
 		c.buf = c.Redact.AppendFree(c.buf, txt[from:rec.End])
 	}
 	c.endLine() // cut by the kernel, or at the end
-	c.tell(head)
+	c.announceFiles(head)
 	return nil
 }
 

@@ -23,7 +23,7 @@ func scanned(t testing.TB, txt []byte, escaped bool) *tracefs.Batch {
 	}
 	b := &tracefs.Batch{Text: append([]byte(nil), txt...)}
 	if _, err := scan.Scan(b, text.MoreNever); err != nil {
-		t.Skip() // a layout that nobody reads
+		t.Skip() // a layout that cannot be read
 	}
 	return b
 }

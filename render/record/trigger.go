@@ -17,7 +17,7 @@ type Trigger struct {
 	Wait time.Duration
 	// Event: this event happened, SYSTEM:NAME. "" for none.
 	Event string
-	// Signal: somebody asked (SIGUSR1).
+	// Signal: a user asked (SIGUSR1).
 	Signal bool
 }
 
