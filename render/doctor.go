@@ -76,8 +76,8 @@ func (p *doctorText) check(c *doctor.Check) {
 	}
 }
 
-// wrap prints a text behind head, and goes on behind indent where a line ends.
-// Whatever space there is in the text, it is a blank or a new line then.
+// wrap prints a text after head, and goes on after indent where a line ends. All
+// white space in the text becomes a blank or a new line.
 func (p *doctorText) wrap(head, indent, text string) {
 	column := utf8.RuneCountInString(head)
 	p.WriteString(head)

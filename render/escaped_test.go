@@ -46,7 +46,7 @@ func shown(t *testing.T, own string, json bool, evidence resolve.Evidence) strin
 // escaped, too, and read again it says the same; JSON has the strings themselves.
 func TestEscaped(t *testing.T) {
 	paths := []string{"/tmp/a\n# x\t\x1b", `/tmp/\012`, "/x build_id={0x1,0x2,0x3,0x4,0x5}", "/x : path=/y (unresolved: no-vma)", "/z (inferred)"}
-	var evidence told
+	var evidence fixedOutcomes
 	in := text.Head + `             a\012b-7       [001] .....   100.000001: ev: one\012two\134012` + "\n" + line("cat", 7, "100.000002", "<user stack trace>")
 	for i, path := range paths {
 		evidence = append(evidence, resolve.Outcome{File: &filemap.File{Path: path}, Trust: filemap.Verified, Offset: uint64(i + 1), HasOffset: true})

@@ -13,17 +13,17 @@ import (
 	"ustack/tracefs/escape"
 )
 
-// Explanation tells where the identity and the name of one frame came from.
+// Explanation says where the identity and the name of one frame came from.
 // The resolver must get every stack by itself (input.Options.NoShapes).
 type Explanation struct {
-	w       io.Writer
-	line    int64
-	why     *resolve.Why
-	symbols *symbol.Symbols
-	told    []announced
-	found   bool
-	body    bytes.Buffer
-	id      tracefs.Identifier
+	w         io.Writer
+	line      int64
+	why       *resolve.Why
+	symbols   *symbol.Symbols
+	announced []announced
+	found     bool
+	body      bytes.Buffer
+	id        tracefs.Identifier
 }
 
 // announced is a place where the kernel said what an identifier is.
@@ -33,8 +33,8 @@ type announced struct {
 	path string
 }
 
-// maxTold bounds the announcements that are kept.
-const maxTold = 1 << 16
+// maxAnnounced bounds the announcements that are kept.
+const maxAnnounced = 1 << 16
 
 // NewExplanation returns a renderer that writes to w about the frame in the line of
 // the input that why is about.
@@ -48,8 +48,8 @@ func (e *Explanation) Batch(h *resolve.Held) error {
 		rec := &h.Records[i]
 		switch rec.Kind {
 		case tracefs.KindAnnounce:
-			if a := h.Announcement(rec); a.Bad == "" && len(e.told) < maxTold {
-				e.told = append(e.told, announced{lineAt(h, rec.Off), a.ID, string(a.Path)})
+			if a := h.Announcement(rec); a.Bad == "" && len(e.announced) < maxAnnounced {
+				e.announced = append(e.announced, announced{lineAt(h, rec.Off), a.ID, string(a.Path)})
 			}
 		case tracefs.KindStack:
 			if from := lineAt(h, rec.Off); e.found || e.line < from || e.line > from+int64(bytes.Count(h.Raw(rec), []byte("\n"))) {
@@ -99,7 +99,7 @@ func (e *Explanation) stack(h *resolve.Held, i int) {
 	}
 }
 
-// identity tells which file the frame is in.
+// identity prints the file that the frame is in.
 func (e *Explanation) identity(txt []byte, f *tracefs.Frame, o *resolve.Outcome) {
 	if o.File == nil {
 		fmt.Fprintf(&e.body, "\nno file: %s: %s\n", o.Reason, reasonText[o.Reason])
@@ -138,7 +138,7 @@ func (e *Explanation) proof() {
 	}
 }
 
-// function tells a frame's function, or why it has none.
+// function prints a frame's function, or why it has none.
 func (e *Explanation) function(n *symbol.Name) {
 	if n.Reason == symbol.NoReason {
 		fmt.Fprintf(&e.body, "\nfunction:%s\n  from: %s\n", nameText(nil, n), sourceText[n.Source])
@@ -147,8 +147,8 @@ func (e *Explanation) function(n *symbol.Name) {
 	}
 }
 
-// name tells what function a frame with a file is in, and where that was looked
-// for.
+// name prints the function that a frame with a file is in, and where that was
+// looked for.
 func (e *Explanation) name(f *filemap.File, n *symbol.Name) {
 	e.function(n)
 	if n.Reason == symbol.IDMismatch {
@@ -191,7 +191,7 @@ func (e *Explanation) Close(*resolve.Totals) error {
 	}
 	if !e.id.IsZero() && !e.id.NoFile() && !e.id.NoVMA() {
 		fmt.Fprintf(&e.body, "\nidentifier: %s\n", e.id.Append(nil))
-		for _, a := range e.told {
+		for _, a := range e.announced {
 			if a.id == e.id {
 				fmt.Fprintf(&e.body, "  line %d reports it as %s\n", a.line, escaped(a.path))
 			}

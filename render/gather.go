@@ -19,7 +19,7 @@ type gather struct {
 	w       io.Writer
 	file    syscall.RawConn // of w, nil if w is no file
 	pieces  []unix.Iovec
-	from    int // where in buf the text behind the last piece begins
+	from    int // where in buf the text after the last piece begins
 	size    int // of the pieces
 	flushes int64
 	step    func(fd uintptr) bool // g.write, made once
@@ -74,7 +74,7 @@ func (g *gather) piece(text []byte) {
 // len is how much waits for flush.
 func (g *gather) len() int { return g.size + len(g.buf) - g.from }
 
-// full tells that it is time for flush.
+// full reports that it is time for flush.
 func (g *gather) full() bool {
 	return len(g.pieces) >= maxPieces-4 || g.len() > spillAt
 }

@@ -84,7 +84,7 @@ type oddReader struct{ r io.Reader }
 
 func (s oddReader) Read(b []byte) (int, error) { return s.r.Read(b[:min(len(b), 1777)]) }
 
-// TestGatherBrokenPipe: nobody reads any more.
+// TestGatherBrokenPipe: the reader has gone.
 func TestGatherBrokenPipe(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

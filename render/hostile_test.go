@@ -51,8 +51,8 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
-// headerInPath is a name with the header of a record in it: behind a frame that
-// is as good as a record that follows a cut one.
+// headerInPath is a name with the header of a record in it: in a frame, that reads
+// like a record that follows a cut one.
 var headerInPath = regexp.MustCompile(` : path=[^\n]*-\d+ [^\n]*\[\d{3}\] `)
 
 // misplace puts a fragment somewhere: between, in the place of as much text,

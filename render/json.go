@@ -313,7 +313,7 @@ func appendText(b []byte, key string, txt []byte) []byte {
 	return appendQuoted(b, key, txt)
 }
 
-// appendQuoted is appendText behind the first quote of the text.
+// appendQuoted is appendText after the first quote of the text.
 func appendQuoted(b []byte, key string, txt []byte) []byte {
 	start := len(b)
 	b = append(appendEscaped(b, txt), '"')

@@ -10,8 +10,8 @@ import (
 	"ustack/tracefs/text"
 )
 
-// frames writes a stack. innermost tells that the first frame is where the
-// thread ran.
+// frames writes a stack. innermost means that the first frame is where the thread
+// ran.
 func (j *JSON) frames(b, txt []byte, frames []tracefs.Frame, out []resolve.Outcome, cut, innermost bool) []byte {
 	b = append(b, `,"stack":[`...)
 	for k := range frames {

@@ -14,7 +14,7 @@ import (
 type headCache [1 << headBits]struct {
 	head   [tracefs.UsualHead]byte // as in the trace
 	source uint8
-	keys   []byte // what stands behind the time stamp, with its quote
+	keys   []byte // what follows the time stamp, with its quote
 }
 
 const headBits = 9

@@ -63,7 +63,7 @@ func TestEscapedAnywhere(t *testing.T) {
 				in := strings.Repeat("x", before) + string([]byte{byte(c)}) + strings.Repeat("y", after)
 				got := string(appendEscaped([]byte("kept"), []byte(in)))
 				if want := "kept" + strings.Repeat("x", before) + alone + strings.Repeat("y", after); got != want {
-					t.Errorf("byte %#x behind %d and before %d others is %q, want %q", c, before, after, got, want)
+					t.Errorf("byte %#x after %d and before %d others is %q, want %q", c, before, after, got, want)
 				}
 			}
 			if t.Failed() {

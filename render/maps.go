@@ -138,8 +138,8 @@ type MapsFiles struct {
 	rows map[fileRowKey]*fileRow
 }
 
-// fileRowKey is what makes a file distinct. The build ID is part of it where
-// device and inode do not tell files apart (btrfs).
+// fileRowKey is what makes a file distinct. The build ID is part of it where device
+// and inode do not identify files (btrfs).
 type fileRowKey struct {
 	id         procmap.FileID
 	generation uint32

@@ -7,9 +7,8 @@ import (
 	"ustack/filemap/procmap"
 )
 
-// WriteMapsCounts prints what could not be read, nothing if all could. may
-// tells that we have CAP_SYS_PTRACE, hidden that proc may not list all
-// processes.
+// WriteMapsCounts prints what could not be read, nothing if all could. may is set
+// if we have CAP_SYS_PTRACE, hidden if proc may not list all processes.
 func WriteMapsCounts(w io.Writer, c *procmap.Counts, may, hidden bool) {
 	switch {
 	case c.Denied == 0:

@@ -18,7 +18,7 @@ import (
 // columns and keys of MapsTable, MapsJSON and MapsFiles. What is not saved is "?"
 // in text, and no key in JSON: name of the task, permissions, offset, device,
 // inode, build ID, and of what has a path the kind. A path that is known to be
-// cut at a blank has "?" behind the blank, and the key path_prefix in JSON.
+// cut at a blank has "?" after the blank, and the key path_prefix in JSON.
 type SavedMaps struct {
 	w     io.Writer
 	buf   []byte

@@ -8,11 +8,10 @@ import (
 	"ustack/tracefs"
 )
 
-// memo remembers how stacks were written, with names. Stacks of raw addresses
-// are no shapes: what each is of is found out anew, at its own time. But what is
-// then written of a frame depends on its place in a file, on the next frame and on
-// what that is known to have called alone, so it is those that a stack is
-// remembered by.
+// memo remembers how stacks were written, with names. Stacks of raw addresses are
+// no shapes: what each is of is found out anew, at its own time. But the text of a
+// frame depends only on its place in a file, on the next frame and on what that is
+// known to have called, so these are the key of a remembered stack.
 type memo struct {
 	slots []rendered // by hash
 	kept  int        // bytes, about
@@ -35,10 +34,9 @@ type placed struct {
 
 const memoBits = 12
 
-// find returns where a stack has its place, nil if it is not to be remembered:
-// a frame is not in a file, or its line is not made of its place alone. seen
-// tells that the stack before in that place was this one, too, as far as the
-// hash tells.
+// find returns where a stack has its place, nil if it is not to be remembered: a
+// frame is not in a file, or its line is not made of its place alone. seen means
+// that the stack before in that place had the same hash.
 func (m *memo) find(txt []byte, frames []tracefs.Frame, out []resolve.Outcome) (w *rendered, seen bool) {
 	const prime = 0x9e3779b97f4a7c15
 	hash := uint64(len(out))

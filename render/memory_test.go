@@ -8,17 +8,17 @@ import (
 	"ustack/filemap/resolve"
 )
 
-// told is evidence that gives the frames of every stack these outcomes.
-type told []resolve.Outcome
+// fixedOutcomes is evidence that gives the frames of every stack these outcomes.
+type fixedOutcomes []resolve.Outcome
 
-func (list told) Judge(s *resolve.Subject) { copy(s.Outcomes, list) }
+func (list fixedOutcomes) Judge(s *resolve.Subject) { copy(s.Outcomes, list) }
 
 // TestMemory: frames outside files say what they are in.
 func TestMemory(t *testing.T) {
 	in := line("jit", 7, "100.000001", "sys_futex -> 0x0") + line("jit", 7, "100.000002", "<user stack trace>") +
 		" =>  <00007ffd5a7fe123>\n =>  <00007f0000001234>\n =>  <00007f0000005678>\n =>  <00007f0000009abc>\n =>  <00007f000000def0>\n"
 	vdso := resolve.Outcome{Reason: filemap.VDSO, Memory: &filemap.Memory{Name: "[vdso]"}, Offset: 0x123, HasOffset: true}
-	evidence := told{
+	evidence := fixedOutcomes{
 		vdso,
 		{Reason: filemap.Anonymous, Memory: &filemap.Memory{Name: "[anon:jit\n code]"}},
 		{File: &filemap.File{Path: "/opt/a b"}, Trust: filemap.Late, Offset: 0x5678, HasOffset: true},

@@ -25,7 +25,7 @@ func NewScreen(w io.Writer) *Screen {
 	return nil
 }
 
-// What a terminal is told (ECMA-48; every terminal since the VT100 knows it).
+// Control sequences of a terminal (ECMA-48; every terminal since the VT100 knows it).
 const (
 	clearAll  = "\033[2J"
 	goHome    = "\033[H"
@@ -57,7 +57,7 @@ func (s *Screen) Show(text []byte) error {
 	}
 	for line := range bytes.Lines(clean.Bytes()) {
 		if rows--; rows == 0 {
-			break // the last row stays free: behind it, the terminal would scroll
+			break // the last row stays free: after it, the terminal would scroll
 		}
 		s.buf = append(s.buf, head(bytes.TrimSuffix(line, []byte("\n")), columns)...)
 		s.buf = append(s.buf, clearLine+"\n"...)

@@ -17,8 +17,7 @@ func TestHead(t *testing.T) {
 	}
 }
 
-// TestNoScreen: what is no terminal is no screen, and taking nothing away is no
-// error.
+// TestNoScreen: only a terminal is a screen, and clearing nothing is no error.
 func TestNoScreen(t *testing.T) {
 	s := NewScreen(new(bytes.Buffer))
 	if s != nil {

@@ -10,8 +10,8 @@ import (
 	"ustack/tracefs/text"
 )
 
-// Symbols names the code of frames; symbol.Symbols does. ran tells that the
-// thread was at the offset itself, and not that it will return there.
+// Symbols names the code of frames; symbol.Symbols implements it. ran means that
+// the thread was at the offset itself, and not that it will return there.
 type Symbols interface {
 	Name(f *filemap.File, offset uint64, ran bool) *symbol.Name
 	// Skipped is the function that unwinding has left out between two frames,
@@ -37,8 +37,8 @@ func between(s Symbols, txt []byte, frames []tracefs.Frame, out []resolve.Outcom
 //	work (inferred)
 //	(no symbol: stripped)
 //
-// What stands before "<-" is inlined in what stands behind it. It is made once
-// a name.
+// The function before "<-" is inlined in the one after it. The text is made once a
+// name.
 func appendFunction(b []byte, n *symbol.Name) []byte {
 	if n.Text == nil {
 		n.Text = nameText(nil, n)
@@ -141,8 +141,8 @@ func appendPlaceJSON(b []byte, file string, line int) []byte {
 	return b
 }
 
-// number is how much of a frame's line is the arrow and the address, without
-// the name that an earlier run has put behind it.
+// number is how much of a frame's line is the arrow and the address, without the
+// name that an earlier run has put after it.
 func number(txt []byte, f *tracefs.Frame) []byte {
 	stem := txt[f.Off:f.Stem]
 	for i, c := range stem {

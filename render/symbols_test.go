@@ -9,11 +9,11 @@ import (
 	"ustack/filemap/symbol"
 )
 
-// toldNames are names by offset; those of return addresses have "return" in
+// fixedNames are names by offset; those of return addresses have "return" in
 // their source file.
-type toldNames map[uint64]*symbol.Name
+type fixedNames map[uint64]*symbol.Name
 
-func (m toldNames) Name(_ *filemap.File, offset uint64, ran bool) *symbol.Name {
+func (m fixedNames) Name(_ *filemap.File, offset uint64, ran bool) *symbol.Name {
 	if !ran {
 		offset |= 1 << 60
 	}
@@ -24,7 +24,7 @@ func (m toldNames) Name(_ *filemap.File, offset uint64, ran bool) *symbol.Name {
 }
 
 // Skipped has functions by the offset of the inner frame.
-func (m toldNames) Skipped(inner, outer symbol.Place) *symbol.Skipped {
+func (m fixedNames) Skipped(inner, outer symbol.Place) *symbol.Skipped {
 	if n := m[inner.Offset|skipped]; n != nil {
 		return &symbol.Skipped{File: outer.File, Offset: n.Offset, Name: n}
 	}
@@ -36,10 +36,10 @@ const (
 	skipped = 1 << 61
 )
 
-// specimenNames are names of all kinds, also those that a hostile file has.
-func specimenNames() toldNames {
+// specimenNames are names of all kinds, including those of hostile files.
+func specimenNames() fixedNames {
 	found, _ := elfid.New([]byte{0xc2, 0xe0})
-	return toldNames{
+	return fixedNames{
 		0x10:           {Function: "work", Offset: 0x1c, Source: symbol.Symtab},
 		returns | 0x20: {Function: "work", Offset: 0x2c, File: "src/work.c", Line: 33, Source: symbol.DebugFile},
 		returns | 0x30: {Function: "work", Offset: 0x3c, File: "work.c", Line: 40, Source: symbol.Symtab, Inlined: []symbol.Call{

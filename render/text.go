@@ -13,7 +13,7 @@ import (
 	"ustack/tracefs/text"
 )
 
-// TextOptions are what the text output can be told.
+// TextOptions configure the text output.
 type TextOptions struct {
 	BuildID BuildIDStyle
 	// KeepMaps keeps mapping events.
@@ -31,7 +31,7 @@ type TextOptions struct {
 type Text struct {
 	out *gather
 	opt TextOptions
-	// begun tells that there was a batch, escaped what its text was.
+	// begun is set after the first batch; escaped is of its text.
 	begun, escaped bool
 	// kept counts what was kept of rendered shapes. Nothing is taken off when
 	// a shape goes, so a trace of ever new stacks ends by keeping none.
@@ -319,8 +319,8 @@ func (t *Text) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome, 
 	return b
 }
 
-// appendSkipped writes the line of the function that was left out behind a
-// frame, with a line feed before it; nothing if there is none.
+// appendSkipped writes the line of the function that was left out after a frame,
+// with a line feed before it; nothing if there is none.
 func (t *Text) appendSkipped(b, txt []byte, frames []tracefs.Frame, out []resolve.Outcome, k int, ran bool) []byte {
 	s := between(t.opt.Symbols, txt, frames, out, k, ran)
 	if s == nil {

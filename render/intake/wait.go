@@ -131,7 +131,7 @@ func (d *Directory) arrived(name string) {
 }
 
 // makeRoom scans again for what was left, now and then. Files that change all the
-// time, and those that cannot be moved, give way to others.
+// time, and files that cannot be moved, give way to others.
 func (d *Directory) makeRoom(now time.Time) error {
 	if !d.left || now.Before(d.next) {
 		return nil

@@ -131,7 +131,7 @@ func descriptor(name string) (fd int, ok bool) {
 }
 
 // duplicate makes a descriptor of our own of one that the shell has given us.
-// Those that we have opened ourselves are closed on exec: they are none of it.
+// Descriptors that we have opened ourselves are closed on exec, so they are not taken.
 func duplicate(fd int, name string) (*os.File, error) {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 	if err == nil && flags&unix.FD_CLOEXEC != 0 {

@@ -83,8 +83,8 @@ func hash(text string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// escaper writes JSON so that nothing in it can end the script that it is in,
-// whoever has encoded it: in JSON a "<" is in a string, and may be written thus.
+// escaper writes JSON so that nothing in it can end the script that it is in, with
+// any encoder: a "<" in JSON is in a string, where it may be escaped.
 type escaper struct{ out *bufio.Writer }
 
 func (e *escaper) Write(b []byte) (int, error) {

@@ -123,7 +123,7 @@ func (e *Events) seen(h *resolve.Held, rec *tracefs.Record) {
 	}
 }
 
-// maxCPUs bounds the CPUs that are told apart: a hostile trace has any.
+// maxCPUs bounds the CPUs that are kept apart: a hostile trace may have any number.
 const maxCPUs = 1 << 13
 
 // cpu is what is known of a CPU, nil if there are too many.

@@ -8,7 +8,7 @@ import (
 	"ustack/tracefs"
 )
 
-// TestManyCPUs: what is lost of more CPUs than are told apart is told all the same.
+// TestManyCPUs: losses are reported also for more CPUs than are kept apart.
 func TestManyCPUs(t *testing.T) {
 	var out bytes.Buffer
 	e := NewEvents(&out, Options{})

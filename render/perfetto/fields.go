@@ -100,7 +100,7 @@ const (
 	mergeNone               = 2 // TrackDescriptor.SiblingMergeBehavior
 )
 
-// clocks are the trace clocks of the kernel (trace_clocks in
-// kernel/trace/trace.c) that are BuiltinClocks, common/builtin_clock.proto. What
-// the others count is nobody else's time.
+// clocks are the trace clocks of the kernel (trace_clocks in kernel/trace/trace.c)
+// that are BuiltinClocks, common/builtin_clock.proto. The others count a time of
+// their own.
 var clocks = map[string]uint64{"mono": 3, "mono_raw": 5, "boot": 6}

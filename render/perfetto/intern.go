@@ -9,7 +9,7 @@ import (
 )
 
 // maxInterned bounds the entries of all tables, and so the memory of a Writer and
-// of whoever reads; a generation of interned data ends there.
+// of a reader; a generation of interned data ends there.
 const maxInterned = 1 << 17
 
 // maxTexts bounds the bytes of their texts.

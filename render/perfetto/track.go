@@ -6,7 +6,7 @@ import (
 	"ustack/tracefs"
 )
 
-// Thread is a thread as the trace tells of it. PID is its process,
+// Thread is a thread as the trace has it. PID is its process,
 // tracefs.NoTID if unknown.
 type Thread struct {
 	PID, TID int32
@@ -98,8 +98,8 @@ func (w *Writer) orphan(tid int32, comm string, at tracefs.Time) Track {
 	return track
 }
 
-// Lost is the track of what was lost of one CPU of one ring buffer, or of nobody
-// knows which CPU.
+// Lost is the track of what was lost of one CPU, or of an unknown CPU, of one ring
+// buffer.
 func (w *Writer) Lost(buffer int, cpu int32, at tracefs.Time) Track {
 	const cpus = 1 << 24
 	name := fmt.Sprintf("CPU %d", cpu)

@@ -17,7 +17,7 @@ type Options struct {
 	Clock string
 	// Symbols name functions; nil for files and offsets.
 	Symbols render.Symbols
-	// Process tells the processes of threads that the trace says none of; may be
+	// Process returns the process of a thread of which the trace has none; may be
 	// nil.
 	Process func(tid int32) (pid int32, ok bool)
 }
@@ -43,8 +43,8 @@ type Event struct {
 	Track    Track
 	Category string
 	Name     string
-	// Stack is innermost frame first, nil for none; Cut tells that more frames
-	// are missing.
+	// Stack is innermost frame first, nil for none; Cut is set if more frames are
+	// missing.
 	Stack []profile.Frame
 	Cut   bool
 	// Flow is an arrow that begins here, FlowEnd one that ends here; 0 for none.
@@ -62,14 +62,14 @@ type Note struct {
 type Address uint64
 
 // Writer writes a trace. Its methods write a packet each, or several; Err and Flush
-// tell of errors.
+// return errors.
 type Writer struct {
 	out   *bufio.Writer
 	err   error  // the first one
 	clock uint64 // BuiltinClock, 0 if it is none
 	pids  func(tid int32) (pid int32, ok bool)
 	begun bool
-	// cleared tells that the next packet begins a generation of interned data.
+	// cleared is set if the next packet begins a generation of interned data.
 	cleared bool
 	tables  tables
 	tracks  map[Track]string // by which name they have been announced

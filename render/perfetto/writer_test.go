@@ -114,7 +114,7 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// TestProcessAsked: a thread's process is asked for if the trace does not tell.
+// TestProcessAsked: a thread's process is looked up if the trace does not have it.
 func TestProcessAsked(t *testing.T) {
 	process := func(tid int32) (int32, bool) { return 5, tid == 7 }
 	trace := written(t, Options{Process: process}, func(w *Writer) {
@@ -247,7 +247,7 @@ var errFull = errors.New("no room left")
 
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
-// TestWriteError: an error is told in the end.
+// TestWriteError: an error is reported in the end.
 func TestWriteError(t *testing.T) {
 	w := NewWriter(full{}, Options{})
 	for range 10_000 {
@@ -291,6 +291,6 @@ func TestReaderFinds(t *testing.T) {
 		}
 	}
 	if _, err := perfettotest.Read(good.Bytes()[:good.Len()-1]); err == nil {
-		t.Error("a packet is cut, and nobody says so")
+		t.Error("a packet is cut without an error")
 	}
 }

@@ -9,9 +9,9 @@ import (
 // Events is a renderer that counts the stacks of a trace, and writes the
 // profile at the end. The resolver must have stitched.
 //
-// A stack counts one for each event that asked for it: what a deferred stack
-// tells is true for all of them. A stack whose event is not in the trace counts
-// one. Mapping events are the kernel's own, and count nothing.
+// A stack counts one for each event that asked for it: a deferred stack is true for
+// all of them. A stack whose event is not in the trace counts one. Mapping events
+// are the kernel's own, and count nothing.
 type Events struct {
 	p     *Profile
 	write func(*Profile) error
@@ -49,7 +49,7 @@ func (e *Events) count(h *resolve.Held, rec *tracefs.Record, stack int32) {
 	e.p.Add(stack, Labels{PID: rec.TID, Comm: e.comms.Intern(h.Head(rec).Comm)}, Value{Count: 1})
 }
 
-// stack is the number of a stack. Those that are a shape keep it.
+// stack is the number of a stack. Stacks that are a shape keep it.
 func (e *Events) stack(s *resolve.Stack) int32 {
 	if s.Result == nil || s.Cut {
 		return e.p.intern(s)

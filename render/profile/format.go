@@ -12,12 +12,12 @@ import (
 type Format struct {
 	// Name is the value of --format.
 	Name string
-	// Binary tells that a terminal cannot show it.
+	// Binary is set if a terminal cannot show it.
 	Binary bool
-	// Timed tells that it shows each stack and each wait at its time, and so is
+	// Timed is set if it shows each stack and each wait at its time, and so is
 	// not of a Profile: package perfetto writes it.
 	Timed bool
-	// Page tells that of waits it shows more than their profile: package report
+	// Page is set if it shows more of waits than their profile: package report
 	// of futex writes it then.
 	Page bool
 	// Write writes a profile. symbols may be nil: frames are a file and an
@@ -36,8 +36,8 @@ func Formats() []Format {
 	}
 }
 
-// ParseFormat finds a format by its name. others are names of what is no
-// profile, for the error.
+// ParseFormat finds a format by its name. others are names of formats that are not
+// profiles, for the error.
 func ParseFormat(name string, others ...string) (Format, error) {
 	for _, f := range Formats() {
 		if f.Name == name {

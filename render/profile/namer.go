@@ -33,9 +33,9 @@ func NewNamer(symbols render.Symbols) *Namer {
 	return &Namer{names: names{symbols: symbols, files: make(map[*filemap.File]string)}}
 }
 
-// Lines are the functions of a frame, innermost first: one at least. ran tells
-// that the thread was there, and will not return there. The list is good until
-// the next call.
+// Lines are the functions of a frame, innermost first: one at least. ran means that
+// the thread was there, and will not return there. The list is valid until the next
+// call.
 func (n *Namer) Lines(f *Frame, ran bool) []Line {
 	if _, ok := n.names.files[f.File]; f.File != nil && !ok {
 		if len(n.names.files) >= maxNamerFiles {
@@ -65,7 +65,7 @@ func (n *Namer) Skipped(frames []Frame, k int) (Frame, bool) {
 func (f *Frame) Call(ran bool) uint64 { return f.call(ran) }
 
 // AppendFrames adds the frames of a stack of a trace, innermost first, as many as
-// are kept. cut tells that its outermost ones are missing, and none says so.
+// are kept. cut means that its outermost ones are missing, and no frame says so.
 func AppendFrames(list []Frame, st *resolve.Stack) (frames []Frame, cut bool) {
 	n := min(len(st.Frames), maxDepth)
 	for i := range st.Frames[:n] {

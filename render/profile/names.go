@@ -19,7 +19,7 @@ type line struct {
 	line int
 }
 
-// Words for what is no frame.
+// Words in the place of frames.
 const (
 	truncated = "[truncated]" // outermost: more frames are missing
 	noFrames  = "[no frames]"
@@ -78,9 +78,9 @@ func fileNames(p *Profile) map[*filemap.File]string {
 	return all
 }
 
-// of are the functions of a frame, innermost first; one if it has no names.
-// ran tells that the thread was there, and will not return there. The list is
-// good until the next call.
+// of are the functions of a frame, innermost first; one if it has no names. ran
+// means that the thread was there, and will not return there. The list is valid
+// until the next call.
 func (n *names) of(f *Frame, ran bool) []line {
 	n.lines = n.lines[:0]
 	if f.File == nil {

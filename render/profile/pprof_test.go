@@ -66,7 +66,7 @@ func TestPprof(t *testing.T) {
 	}
 	for _, m := range parsed(t, p, nil).Mapping {
 		if m.HasFunctions {
-			t.Errorf("mapping %+v has functions, but nobody asked for them", m)
+			t.Errorf("mapping %+v has functions that were not asked for", m)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func TestPprofHostile(t *testing.T) {
 	}
 	for i, m := range out.Mapping {
 		if i > 0 && m.Start < out.Mapping[i-1].Limit || m.Start >= m.Limit {
-			t.Fatalf("%+v behind %+v", m, out.Mapping[i-1])
+			t.Fatalf("%+v after %+v", m, out.Mapping[i-1])
 		}
 	}
 	if u := out.SampleType[1].Unit; u != "ticks" {

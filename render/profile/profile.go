@@ -18,9 +18,9 @@ import (
 type Frame struct {
 	File   *filemap.File // nil if none is known
 	Offset uint64        // in the file
-	// Reason is why there is no file, Memory what the frame lies in then, "" if
-	// nobody knows: the function, if that is known, else what the kernel calls it. Where exactly it lies there is left out: the addresses
-	// of two processes have nothing in common.
+	// Reason is why there is no file, Memory what the frame lies in then, "" if unknown:
+	// the function, if that is known, else what the kernel calls it. Where exactly it lies
+	// there is left out: the addresses of two processes have nothing in common.
 	Reason filemap.Reason
 	Memory string
 	// Inferred marks a frame that is the beginning of a function: an earlier run
@@ -30,14 +30,14 @@ type Frame struct {
 	Calls filemap.Begun
 }
 
-// Labels are what samples of the same stack are told apart by. Zero values are
+// Labels distinguish samples of the same stack. Zero values are
 // unknown.
 type Labels struct {
 	PID  int32
 	Comm string
 	Lock string
-	// Row tells locks with the same name apart: the row of a table, from 1; 0
-	// for none.
+	// Row distinguishes locks with the same name: the row of a table, from 1; 0 for
+	// none.
 	Row int32
 }
 
@@ -116,9 +116,9 @@ func New(unit Unit) *Profile {
 		byHash: make(map[uint64][]int32), place: make(map[sampleKey]int32)}
 }
 
-// Stack interns a stack, innermost frame first, and returns its number. cut
-// tells that its outermost frames are missing. The number is that of all
-// others if there are too many.
+// Stack interns a stack, innermost frame first, and returns its number. cut means
+// that its outermost frames are missing. The number is that of all others if there
+// are too many.
 func (p *Profile) Stack(frames []Frame, cut bool) int32 {
 	if len(frames) > maxDepth {
 		frames, cut = frames[:maxDepth], true

@@ -45,8 +45,8 @@ func readSchema(t *testing.T) *schema {
 }
 
 // check says what of a value is not as the schema s has it, at a path in the
-// document. Properties that the schema does not know are wrong, too: nobody
-// would read them.
+// document. Properties that the schema does not know are wrong, too: they would not
+// be read.
 func (root *schema) check(s *schema, v any, at string) error {
 	if name, ok := strings.CutPrefix(s.Ref, "#/definitions/"); ok {
 		def := root.Definitions[name]
@@ -107,7 +107,7 @@ func (root *schema) checkObject(s *schema, v map[string]any, at string) error {
 	}
 	for key, x := range v {
 		if s.Properties[key] == nil {
-			return fmt.Errorf("%s: nobody knows %s", at, key)
+			return fmt.Errorf("%s: unknown property %s", at, key)
 		}
 		if err := root.check(s.Properties[key], x, at+"."+key); err != nil {
 			return err

@@ -53,7 +53,7 @@ func newTree(p *Profile, symbols render.Symbols) *tree {
 		t.nodes[at].self.Count += s.Count
 		t.nodes[at].self.Time += s.Time
 	}
-	// A child is behind its parent.
+	// A child comes after its parent.
 	for i := len(t.nodes) - 1; i >= 0; i-- {
 		nd := &t.nodes[i]
 		nd.total.Count += nd.self.Count

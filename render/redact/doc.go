@@ -11,6 +11,6 @@
 //
 // What stays and why: build IDs, offsets and time stamps are what a report is
 // for. Numbers of processes and threads stay, too: the kernel hands them out in
-// order, they say nothing about anybody outside of one boot, and the values of
+// order, they identify nothing outside of one boot, and the values of
 // futexes hold them.
 package redact

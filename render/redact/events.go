@@ -41,8 +41,8 @@ func (g *grammar) event(p []byte) {
 	}
 }
 
-// isMarker tells events of the tracer's own whose text is free, and mapping
-// events that nobody could read.
+// isMarker reports whether an event is one of the tracer's own with free text, or a
+// mapping event that could not be read.
 func isMarker(name string) bool {
 	switch name {
 	case "tracing_mark_write", "print", "bprint", "bputs", "raw_data", "file_map", "file_cache", "inode_cache":
@@ -55,14 +55,14 @@ func isMarker(name string) bool {
 // between.
 func (g *grammar) fields(p []byte) {
 	// A name can hold " ==> " too: the last one counts.
-	behind := len(p) - bytes.LastIndex(p, []byte(" ==> "))
+	rest := len(p) - bytes.LastIndex(p, []byte(" ==> "))
 	for len(p) > 0 {
 		if key := wordEnd(p); g.isKey(p, key, "=") {
 			g.out.keep(p[:key+1])
 			name := string(p[:key])
 			p = p[key+1:]
 			end := g.nextKey(p, " ", "=")
-			if at := len(p) - behind; at >= 0 {
+			if at := len(p) - rest; at >= 0 {
 				end = min(end, at)
 			}
 			if at := bytes.IndexByte(p[:end], '\n'); at >= 0 && !isNameKey(name) {
@@ -124,7 +124,7 @@ func isIdleComm(p []byte) bool {
 	return ok && len(n) > 0 && digits(n) == len(n)
 }
 
-// isDelimiter tells what stands between words.
+// isDelimiter reports whether a character stands between words.
 func isDelimiter(c byte) bool { return bytes.IndexByte([]byte(" \t\n,;()[]{}<>|=:\"'"), c) >= 0 }
 
 // wordsEnd is where the word at the beginning ends.

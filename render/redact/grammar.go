@@ -65,10 +65,10 @@ func (g *grammar) head(p []byte) {
 	}
 }
 
-// bodies are those that are known letter by letter.
+// bodies are the bodies with fixed text.
 var bodies = regexp.MustCompile(`^(<user stack trace>|<user stack unwind>|<user stack unwind> cookie=[0-9a-f]{1,16}|<stack trace>|cookie=[0-9a-f]{1,16})$`)
 
-// body takes what stands behind a record's head, all lines of it.
+// body takes what stands after a record's head, all lines of it.
 func (g *grammar) body(p []byte) {
 	line, _ := cutLine(p)
 	if text, feed := cutFeed(line); bodies.Match(text) {

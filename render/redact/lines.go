@@ -117,8 +117,8 @@ var ofDevice = regexp.MustCompile(`^device[0-9]{1,9}\.`)
 // version is what versions of ours look like.
 var version = regexp.MustCompile(`^(\(devel\)|unknown|v[0-9]+\.[0-9]+\.[0-9]+(-[0-9.]+-[0-9a-f]{12})?(\+dirty)?)?( ?[0-9a-f]{40})?$`)
 
-// release is the part of a kernel's release that says which kernel it is: what
-// comes behind was chosen by who built it.
+// release is the part of a kernel's release that says which kernel it is: the rest
+// was chosen by its builder.
 var release = regexp.MustCompile(`^[0-9]+\.[0-9]+(\.[0-9]+)?(-rc[0-9]+)?`)
 
 // report takes a line of a report's own, "# ustack: KEY=VALUE".
@@ -181,8 +181,8 @@ func (g *grammar) reportValue(name string, value []byte) {
 	}
 }
 
-// kernelStack takes "<stack trace>" and its lines. Names of the kernel's
-// functions can be those of somebody's module.
+// kernelStack takes "<stack trace>" and its lines. Names of the kernel's functions
+// can be those of a private module.
 func (g *grammar) kernelStack(p []byte) {
 	const arrow = " => "
 	line, p := cutLine(p)
@@ -262,7 +262,7 @@ func cutReason(p []byte) (body, mark []byte) {
 // inode is the identifier of the inode dialects.
 var inode = regexp.MustCompile(`^-?[0-9]{1,20} : [0-9]{1,10}:[0-9]{1,10}$`)
 
-// suffix takes what stands behind a frame's number.
+// suffix takes what stands after a frame's number.
 func (g *grammar) suffix(p []byte) {
 	const colon = " : "
 	if len(p) == 0 {

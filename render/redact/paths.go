@@ -10,11 +10,11 @@ import (
 	"ustack/filemap"
 )
 
-// Paths is an allow-list of paths: the folders in which names are the system's.
+// Paths is an allow-list of paths: the directories in which names are the system's.
 type Paths []string
 
-// DefaultPaths are the folders of a distribution's own files. /usr/local, /opt,
-// /etc and /var are none: what is there belongs to somebody.
+// DefaultPaths are the directories of a distribution's own files. /usr/local, /opt,
+// /etc and /var are not among them: their files may be private.
 const DefaultPaths = "/usr/bin:/usr/sbin:/usr/lib:/usr/lib32:/usr/lib64:/usr/libx32:/usr/libexec:/lib:/lib32:/lib64:/libx32:/bin:/sbin"
 
 // ParsePaths reads a list with colons between.
@@ -32,7 +32,7 @@ func ParsePaths(list string) (Paths, error) {
 	return paths, errors.Join(errs...)
 }
 
-// Allow reports whether a path is below one of the folders.
+// Allow reports whether a path is below one of the directories.
 func (ps Paths) Allow(p []byte) bool {
 	return isPlain(p) && slices.ContainsFunc(ps, func(dir string) bool {
 		return bytes.HasPrefix(p, []byte(dir)) && (len(p) == len(dir) || p[len(dir)] == '/')
@@ -40,7 +40,7 @@ func (ps Paths) Allow(p []byte) bool {
 }
 
 // isPlain reports whether a path is absolute, of letters, digits and a few marks
-// only, and names each folder once: no "..", nothing empty.
+// only, and names each directory once: no "..", nothing empty.
 func isPlain(p []byte) bool {
 	if len(p) < 2 || p[0] != '/' {
 		return false
@@ -58,7 +58,7 @@ func isPlain(p []byte) bool {
 	return true
 }
 
-// deletedMark is what the kernel puts behind the path of a file that is gone
+// deletedMark is what the kernel puts after the path of a file that is gone
 // (d_path in fs/d_path.c).
 const deletedMark = " (deleted)"
 

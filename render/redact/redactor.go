@@ -14,8 +14,8 @@ type Redactor struct {
 	out    []byte
 }
 
-// New returns a Redactor with a key: without it nobody can tell what a token
-// stands for, not even by trying.
+// New returns a Redactor with a key: without it a token cannot be reversed, not
+// even by trying names.
 func New(key []byte, paths Paths) *Redactor {
 	r := &Redactor{tokens: newTokens(key)}
 	r.g = grammar{paths: paths, words: vocabulary(), out: r, escaped: true}
@@ -39,10 +39,10 @@ func (r *Redactor) AppendHead(b, head []byte) []byte {
 	return r.with(b, r.g.head, head)
 }
 
-// AppendBody appends what stands behind the head of an event or cookie.
+// AppendBody appends what stands after the head of an event or cookie.
 func (r *Redactor) AppendBody(b, body []byte) []byte { return r.with(b, r.g.body, body) }
 
-// AppendKernelStack appends what stands behind the head of a kernel stack.
+// AppendKernelStack appends what stands after the head of a kernel stack.
 func (r *Redactor) AppendKernelStack(b, body []byte) []byte { return r.with(b, r.g.kernelStack, body) }
 
 // AppendFree appends lines that continue a record.

@@ -14,9 +14,9 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// A token is ten characters of an HMAC-SHA256, 50 bits, and two that check
-// them. The check needs no key: it lets a reader tell a token from a string
-// that happens to look like one.
+// A token is ten characters of an HMAC-SHA256, 50 bits, and two that check them.
+// The check needs no key: it lets a reader distinguish a token from a string that
+// happens to look like one.
 const (
 	alphabet    = "abcdefghijklmnopqrstuvwxyz234567"
 	tokenSecret = 10
@@ -38,7 +38,7 @@ func appendCheck(b, secret []byte) []byte {
 	return b
 }
 
-// isToken reports whether b is a token behind a mark.
+// isToken reports whether b is a token after a mark.
 func isToken(b []byte, mark string) bool {
 	if len(b) != len(mark)+tokenSize || string(b[:len(mark)]) != mark {
 		return false
@@ -53,10 +53,10 @@ func isToken(b []byte, mark string) bool {
 	return string(appendCheck(check[:0], b[:tokenSecret])) == string(b[tokenSecret:])
 }
 
-// An address becomes a number that is no address: 4 bits that tell its class,
-// 12 that check, 45 of the address but encrypted, and its lowest 3 as they are.
-// Those tell the words of one lock apart, which render/futex needs, and the
-// class keeps what it reads from a range of addresses.
+// An address becomes a number that is no address: 4 bits of its class, 12 that
+// check, 45 of the address but encrypted, and its lowest 3 as they are. These
+// distinguish the words of one lock, which render/futex needs, and the class keeps
+// what it reads from a range of addresses.
 const (
 	classFile   = 4 // the identifier of a file: no address, and no secret of its own
 	classGoHeap = 5 // below 0xc1_00000000 in Go programs (runtime/malloc.go)
@@ -70,7 +70,7 @@ const (
 )
 
 // Identifier makes a number that shows to be the identifier of a file of any number:
-// of 48 bits of it, behind a class and a check as those of addresses.
+// of 48 bits of it, after a class and a check as in addresses.
 func Identifier(v uint64) uint64 {
 	v &= 1<<checkShift - 1
 	return classFile<<classShift | checkOf(classFile, v>>lowBits)<<checkShift | v

@@ -69,8 +69,9 @@ func narrow(key string) bool {
 	return false
 }
 
-// isAddressKey tells arguments that are addresses however small they are.
+// isAddressKey reports whether an argument is an address, however small.
 func isAddressKey(key string) bool { return key == "uaddr" || key == "uaddr2" }
 
-// isNameKey tells fields that hold a name to the next field, blanks and all.
+// isNameKey reports whether a field holds a name that ends at the next field, with any
+// blanks.
 func isNameKey(key string) bool { return key == "filename" || strings.HasSuffix(key, "comm") }

@@ -45,7 +45,7 @@ type Slice struct {
 	Name, Category string
 	Notes          map[string]any
 	Stack          []Frame // innermost first, nil if there is none
-	// Flow are the flows that begin here, FlowEnd those that end here.
+	// Flow are the flows that begin here, FlowEnd the ones that end here.
 	Flow, FlowEnd []uint64
 }
 
