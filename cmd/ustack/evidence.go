@@ -141,7 +141,7 @@ const replayedVersions = 1 << 17
 // file is something else. vdso is the build ID of the kernel's vDSO, if known.
 func loadHistory(name string) (j *timeline.Judge, vdso elfid.ID, err error) {
 	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
-		return nil, vdso, nil // evidence.Load tells
+		return nil, vdso, nil // evidence.Load reports it
 	}
 	f, err := input.Open(name, nil)
 	if err != nil {

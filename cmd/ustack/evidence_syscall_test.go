@@ -35,7 +35,7 @@ func syscallImage(id string, at int, code string) []byte {
 
 // TestEvidenceSyscall: two files of a process can hold the only frame of a
 // stale identifier. If it is that of a system call, the one with the
-// instruction there is the file; else nobody knows.
+// instruction there is the file; else the file is unknown.
 func TestEvidenceSyscall(t *testing.T) {
 	dir := t.TempDir()
 	mapped := ""

@@ -227,7 +227,7 @@ func TestEvidenceTruth(t *testing.T) {
 			named, all = named+n, all+n+m
 		}
 		t.Logf("%s: %d of %d frames named, %.2f %%", mode.name, named, all, 100*float64(named)/float64(all))
-		t.Logf("%s: %d system calls return behind their instruction, %d do not", mode.name, calls-strays, strays)
+		t.Logf("%s: %d system calls return after their instruction, %d do not", mode.name, calls-strays, strays)
 		if calls == 0 {
 			t.Error("no system call was looked at")
 		}

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// newFlags returns the flags of a command, of which there are none yet. What is
-// wrong with arguments is an error to be told, not a text that is printed.
+// newFlags returns an empty set of flags of a command. It returns an error for
+// wrong arguments, and prints nothing.
 func newFlags(command string) *flag.FlagSet {
 	fs := flag.NewFlagSet(command, flag.ContinueOnError)
 	fs.SetOutput(io.Discard)

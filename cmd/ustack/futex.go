@@ -157,7 +157,7 @@ func futexCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int 
 	defer debug.SetGCPercent(debug.SetGCPercent(futexGarbage))
 	a, err := f.run(stdin, stdout, stderr)
 	if a != nil && (err == nil || a.Seen()) {
-		// What was read before an error is told.
+		// What was read before an error is reported.
 		werr := f.report(stdout, stderr, a)
 		if errors.Is(werr, unix.EPIPE) {
 			return exitOK
@@ -208,8 +208,8 @@ func (f *futexFlags) reportNamed(stdout, stderr io.Writer, a *futex.Analysis, na
 	return nil
 }
 
-// writeNotes says what a profile has no place for: what the trace lacks. Those that
-// show each wait have those that have not ended.
+// writeNotes prints what a profile has no place for: what the trace lacks. Profiles
+// that show each wait also have the open ones.
 func writeNotes(w io.Writer, r *futex.Report, eachWait bool) {
 	for _, note := range r.Notes {
 		fmt.Fprintf(w, "ustack: %s\n", note)

@@ -70,7 +70,7 @@ func parseFutexLive(args []string, stdout io.Writer) (*futexFlags, *liveFlags, e
 		*f.interval = defaultInterval
 	}
 	source.command = fs.Args()
-	source.stitch = true // a wait is told with its stack
+	source.stitch = true // a wait is reported with its stack
 	source.more, source.events = source.events, nil
 	return &f, &source, errors.Join(f.check(), source.checkSource(args))
 }
@@ -97,10 +97,10 @@ type futexOutput struct {
 	s      *session
 	f      *futexFlags
 	a      *futex.Analysis
-	names  *symbol.Symbols // nil if nobody asked
+	names  *symbol.Symbols // nil without --symbols
 	screen *render.Screen  // nil if there is none, or nothing is shown on it
 	shown  time.Time
-	owners *owners        // nil if nobody asked
+	owners *owners        // nil if owners are not read
 	lockUp *futex.Verdict // that was seen last, nil if none was then
 	looked time.Time
 }
@@ -196,7 +196,8 @@ func (o *futexOutput) lookForLockUp() {
 	}
 }
 
-// countRefused tells an analysis of records that no reader of the buffer is told of.
+// countRefused adds the records that the kernel refused, of which readers of the buffer
+// see nothing, to an analysis.
 func (o *futexOutput) countRefused(a *futex.Analysis) {
 	var n uint64
 	for _, st := range o.s.refused() {
@@ -206,7 +207,7 @@ func (o *futexOutput) countRefused(a *futex.Analysis) {
 }
 
 // show shows the answer so far: on a terminal in the place of the one before,
-// elsewhere behind it.
+// elsewhere after it.
 func (o *futexOutput) show(t *resolve.Totals) error {
 	if o.names != nil {
 		o.a.Name(o.names)
@@ -252,7 +253,7 @@ func (o *futexOutput) close() error {
 	return err
 }
 
-// liveMappings tell of threads and shared memory while they are there.
+// liveMappings has threads and shared memory while they are there.
 type liveMappings struct {
 	follow *following
 }
@@ -263,8 +264,8 @@ func (m *liveMappings) Process(tid int32) (int32, bool) {
 	return int32(pid), ok
 }
 
-// SharedFile implements futex.Mappings. Of data nobody tells: the process is
-// asked, if it still runs.
+// SharedFile implements futex.Mappings. Mappings of data are not reported: the
+// process is read, if it still runs.
 func (m *liveMappings) SharedFile(tid int32, _ tracefs.Time, _ bool, addr uint64) (id, path string, offset uint64, ok bool) {
 	pid, ok := m.Process(tid)
 	if !ok {

@@ -148,7 +148,7 @@ func lockWorkload(t *testing.T) string {
 }
 
 // TestFutexOwners: two locks that were got without waiting, of which a trace has
-// nothing, have their owners in memory: the deadlock is seen. Nobody is disturbed.
+// nothing, have their owners in memory: the deadlock is seen. No process is disturbed.
 func TestFutexOwners(t *testing.T) {
 	bin := lockWorkload(t)
 	work := exec.Command(bin, "abba")
@@ -242,9 +242,9 @@ func TestFutexKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	select {
-	case <-seen: // it was told while it hung
+	case <-seen: // it was reported while it hung
 	case <-time.After(time.Minute):
-		t.Error("nothing was told while it hung")
+		t.Error("nothing was reported while it hung")
 	}
 	time.Sleep(1500 * time.Millisecond)
 	if err := syscall.Kill(-live.Process.Pid, syscall.SIGINT); err != nil {
@@ -257,7 +257,7 @@ func TestFutexKilled(t *testing.T) {
 	}
 	if final := out.text.String(); !strings.HasPrefix(final[strings.LastIndex(final, "Deadlock: "):], "Deadlock: workload-") ||
 		strings.Count(final, " of trace") != strings.Count(final, "Deadlock: ")+strings.Count(strings.SplitN(final, "Deadlock: ", 2)[0], " of trace") {
-		t.Errorf("after it was told, it was not told again:\n%s", final)
+		t.Errorf("after the first report, it was not reported again:\n%s", final)
 	}
 	noInstance(t, live.Process.Pid)
 }

@@ -27,8 +27,8 @@ func newOwners(follow *following) *owners {
 	return &owners{follow: follow, reader: owner.NewReader(follow.own)}
 }
 
-// now reads the locks, if it is time to. The trace goes on meanwhile: it tells
-// whether those who waited went on waiting.
+// now reads the locks, if it is time to. The trace goes on meanwhile: it shows
+// whether the waiters went on waiting.
 func (o *owners) now(a *futex.Analysis) {
 	if now := time.Now(); now.After(o.next) {
 		o.next = now.Add(ownersEvery)

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestFutexRefused: records that the kernel refuses, and that the trace does not tell
-// of, are lost as others are: there are no bounds, and nothing is sure.
+// TestFutexRefused: records that the kernel refuses, and that the trace does not
+// report, are lost like others: there are no bounds, and nothing is sure.
 func TestFutexRefused(t *testing.T) {
 	const trace = `            prog-10      [000] .....     1.000000: sys_futex(uaddr: 0x1000, op: 0x80, val: 2, utime: 0, uaddr2: 0, val3: 0)
             prog-11      [001] .....     1.003000: sys_futex(uaddr: 0x1000, op: 0x81, val: 1, utime: 0, uaddr2: 0, val3: 0)
@@ -27,11 +27,11 @@ func TestFutexRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		go feed(t, pipe, []byte(trace))
-		var out, told bytes.Buffer
-		if code := run(append([]string{"futex", "--live", "--tracefs", dir}, flags...), nil, &out, &told); code != exitOK {
-			t.Fatalf("exit code %d\n%s", code, &told)
+		var out, messages bytes.Buffer
+		if code := run(append([]string{"futex", "--live", "--tracefs", dir}, flags...), nil, &out, &messages); code != exitOK {
+			t.Fatalf("exit code %d\n%s", code, &messages)
 		}
-		return out.String(), told.String()
+		return out.String(), messages.String()
 	}
 	for _, overrun := range []int{0, 3} {
 		var doc struct {

@@ -14,8 +14,8 @@ import (
 )
 
 // TestFutexBare: the pages of a ring buffer, which are not put into words for this,
-// give the same answer as the text that the kernel has made of them. (What the pages
-// tell of records that were overwritten before the text began is left aside.)
+// give the same answer as the text that the kernel has made of them. (Records that
+// were overwritten before the text began, which the pages report, are left aside.)
 func TestFutexBare(t *testing.T) {
 	captures, err := filepath.Glob("../../testdata/captures/*/*/raw.tar.zst")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 var inferLevel = flag.String("infer.level", "-O2", "optimization of the programs of TestLiveInferCallers")
 
 // TestLiveInferCallers: of the functions that call the C library to wait for a lock,
-// or to let one go, and that the kernel's unwinder leaves out, those that are
+// or to release one, and that the kernel's unwinder leaves out: how many are
 // inferred, in all our workloads. perf takes the same stacks at the same time, with
 // what is on the stack, and unwinds them by call frame information: no function is
 // inferred that is not there, at any level of any stack, and nearly all are. What is
@@ -99,7 +99,7 @@ func compileCC(t testing.TB, out, source string, flags ...string) {
 type callers struct {
 	inferred, pointed, jumped int // left out: inferred; not, called by a library; not, called by the program
 	seen                      int // the kernel has the caller
-	broken                    int // the kernel has nobody behind the library
+	broken                    int // the kernel has no frame after the library
 	unknown                   int // perf does not know the caller, or has not all stacks of the thread
 	frames, wrong             int // inferred ones, of callers or not
 	why                       map[string]int
@@ -111,7 +111,7 @@ func (c *callers) String() string {
 	for _, k := range slices.Sorted(maps.Keys(c.why)) {
 		why += fmt.Sprintf("\n\t%6d %s", c.why[k], k)
 	}
-	return fmt.Sprintf("left out %d, inferred %d (%.1f %%), not inferred %d that a library calls and %d others; not left out %d, nothing left behind the library %d, unknown %d; inferred in all %d, wrong %d%s",
+	return fmt.Sprintf("left out %d, inferred %d (%.1f %%), not inferred %d that a library calls and %d others; not left out %d, nothing left after the library %d, unknown %d; inferred in all %d, wrong %d%s",
 		left, c.inferred, 100*float64(c.inferred)/float64(max(1, left)), c.pointed, c.jumped, c.seen, c.broken, c.unknown, c.frames, c.wrong, why)
 }
 
@@ -172,7 +172,7 @@ func (c *callers) stack(t *testing.T, truth, our []perfNamed) {
 			c.inferred++
 		case !f.inferred && f.returnsTo(caller):
 			c.seen++
-		case !f.inferred && slices.ContainsFunc(truth[at+1:], func(behind perfNamed) bool { return f.returnsTo(&behind) }):
+		case !f.inferred && slices.ContainsFunc(truth[at+1:], func(outer perfNamed) bool { return f.returnsTo(&outer) }):
 			if next.ofLibraries() {
 				c.pointed++
 			} else {

@@ -17,7 +17,7 @@ import (
 // TestInferredCaptures: the functions that are inferred in captures are those of
 // a list that was looked through by hand, with the sources of the programs and
 // the machine code of the libraries. Each line is the frame before, the function,
-// and the frame behind. And what was inferred hides nothing: without those
+// and the frame after it. And what was inferred hides nothing: without those
 // frames the output is that of --no-infer.
 func TestInferredCaptures(t *testing.T) {
 	const golden = "testdata/inferred.txt"

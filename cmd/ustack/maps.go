@@ -206,8 +206,8 @@ func (f *mapsFlags) list(stdout, stderr io.Writer) error {
 	return err
 }
 
-// errSome tells that some of the processes asked for could not be read; what
-// was wrong with each has been said.
+// errSome: some of the processes asked for could not be read; the reason for each
+// has been printed.
 var errSome = errors.New("not all of the processes could be read")
 
 // walk reads the processes asked for, and says what could not be read: of each
@@ -261,7 +261,7 @@ func (f *mapsFlags) dump(stdout, stderr io.Writer) error {
 		return fmt.Errorf("creating the dump: %w", err)
 	}
 	stop := make(chan os.Signal, 1)
-	if !special { // a pipe that nobody reads is left at once, and has nothing to take away
+	if !special { // a pipe without a reader is left at once, and has nothing to remove
 		signal.Notify(stop, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 		defer signal.Stop(stop)
 	}

@@ -12,7 +12,7 @@ import (
 	"ustack/render"
 )
 
-// addresses tells what addresses of a process are.
+// addresses prints what addresses of a process are.
 func (f *mapsFlags) addresses(stdin io.Reader, stdout io.Writer) error {
 	r, err := f.reader(procmap.Filter{})
 	if err != nil {

@@ -43,8 +43,8 @@ func (f *mapsFlags) saved(stdin io.Reader, stdout io.Writer) error {
 	return errors.Join(err, missing)
 }
 
-// savedAddresses tells what addresses of a process were. Of several readings of
-// it, each that has the address is told.
+// savedAddresses prints what addresses of a process were, in each of its readings
+// that has the address.
 func (f *mapsFlags) savedAddresses(stdin io.Reader, stdout io.Writer, readings []tracedat.Process) error {
 	out := render.NewSavedAddresses(render.Output(stdout), f.json)
 	ask := func(word string) error {

@@ -291,7 +291,7 @@ func TestMapsAddressesPIDReuse(t *testing.T) {
 }
 
 // TestMapsSaveElsewhere: a pipe or device is written to and stays what it is,
-// and nobody can make us write to another file.
+// and no other user can make us write to another file.
 func TestMapsSaveElsewhere(t *testing.T) {
 	dir := t.TempDir()
 	self := strconv.Itoa(os.Getpid())
@@ -330,7 +330,7 @@ func TestMapsSaveElsewhere(t *testing.T) {
 		t.Errorf("the dump: %v (%v)", info, err)
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != 4 {
-		t.Errorf("left behind: %v", entries)
+		t.Errorf("left over: %v", entries)
 	}
 }
 

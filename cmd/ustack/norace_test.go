@@ -2,5 +2,5 @@
 
 package main
 
-// raceDetector tells that the tests are built with it.
+// raceDetector is set if the tests are built with it.
 const raceDetector = false

@@ -31,9 +31,9 @@ type twice struct {
 }
 
 // traceTwice runs a program that begins once both are ready. It has its files by
-// then: of those that come while both trace, Linux 6.18 tells perf as if with build
-// IDs, which only ustack has asked for, and perf 6.1 aborts on them. callGraph is
-// how perf unwinds.
+// then: files that are mapped while both trace are reported to perf by Linux 6.18
+// as if with build IDs, which only ustack has asked for, and perf 6.1 aborts on
+// them. callGraph is how perf unwinds.
 func traceTwice(t testing.TB, perf, ustack, callGraph string, program ...string) *twice {
 	t.Helper()
 	r := &twice{perf: perf, ustack: ustack, callGraph: callGraph}
@@ -118,7 +118,7 @@ func fifo(t testing.TB, name string) *os.File {
 	return f
 }
 
-// perfNamed is a frame as both tell it.
+// perfNamed is a frame as both report it.
 type perfNamed struct {
 	function string // "" if there is no name
 	at       uint64 // in the function

@@ -20,7 +20,7 @@ func profileFormats() string {
 	return strings.Join(names, ", ")
 }
 
-// checkProfile refuses to write what is no text to a terminal.
+// checkProfile refuses to write a binary profile to a terminal.
 func checkProfile(w io.Writer, f profile.Format) error {
 	if f.Binary && render.IsTerminalWriter(render.Output(w)) {
 		return fmt.Errorf("%s is not for a terminal: send it to a file", f.Name)
@@ -55,7 +55,7 @@ func newTimedProfile(w io.Writer, trace *savedTrace, names *symbol.Symbols) rend
 	return perfetto.NewEvents(w, opt)
 }
 
-// perfettoOptions are those of a trace by a clock, "" if nobody knows which. names
+// perfettoOptions are those of a trace by a clock, "" if unknown. names
 // may be nil.
 func perfettoOptions(clock string, names *symbol.Symbols) perfetto.Options {
 	return perfetto.Options{Clock: clock, Symbols: symbolsOf(names)}

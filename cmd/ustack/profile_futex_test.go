@@ -72,7 +72,7 @@ func TestFutexProfiles(t *testing.T) {
 		})
 	}
 	if seen == 0 {
-		t.Error("nobody waits in any of the captures")
+		t.Error("no thread waits in any of the captures")
 	}
 }
 

@@ -121,6 +121,6 @@ func TestFutexHTML(t *testing.T) {
 		})
 	}
 	if waits == 0 {
-		t.Error("nobody waits in any of the captures")
+		t.Error("no thread waits in any of the captures")
 	}
 }

@@ -81,7 +81,7 @@ func TestPerfettoCaptures(t *testing.T) {
 				t.Errorf("%d different events, want %d", len(got), len(want))
 			}
 			if lost != 0 {
-				t.Errorf("%d more records are lost than the trace tells", lost)
+				t.Errorf("%d more records are lost than the trace says", lost)
 			}
 		})
 	}

@@ -2,6 +2,6 @@
 
 package main
 
-// raceDetector tells that the tests are built with it: it needs memory itself,
+// raceDetector is set if the tests are built with it: it needs memory itself,
 // several times as much as the program.
 const raceDetector = true

@@ -72,7 +72,7 @@ func (f *convertFlags) define(fs *flag.FlagSet) {
 	fs.StringVar(&f.out, "o", "", "write the report to `FILE`")
 }
 
-// parse parses args, in which flags may stand behind the files also.
+// parse parses args, in which flags may also stand after the files.
 func (f *convertFlags) parse(fs *flag.FlagSet, args []string, help string, stdout io.Writer) error {
 	var files []string
 	for {

@@ -195,7 +195,7 @@ func refStart(data string, pos int) (*refRecord, bool) {
 	return r, true
 }
 
-// refIsAlone tells lines that are no records and carry no others: losses, the
+// refIsAlone reports whether a line is no record and carries no others: losses, the
 // notes of the kernel's reader, and the head of a trace file.
 func refIsAlone(line string, head bool) bool {
 	line = strings.TrimSuffix(line, "\n")
@@ -473,7 +473,7 @@ func refNext(records []*refRecord, pos int) int {
 
 // refOwner walks back from an announcement to the stack it was made for, and
 // returns -1 if the task went through another entry into the kernel since. If
-// the CPU of the stack lost records it is torn, since then nobody knows.
+// the CPU of the stack lost records it is torn: the owner is unknown.
 func refOwner(records []*refRecord, pos int) (owner int, torn bool) {
 	a := records[pos]
 	s := pos - 1
@@ -496,7 +496,7 @@ func refOwner(records []*refRecord, pos int) (owner int, torn bool) {
 	return s, torn
 }
 
-// refUses tells whether a stack has a frame with the identifier.
+// refUses reports whether a stack has a frame with the identifier.
 func refUses(r *refRecord, id refID) bool {
 	for _, f := range r.frames {
 		if f.hasID && f.id == id {
@@ -604,9 +604,9 @@ func refLookup(bindings []*refBinding, pos int, stack *refRecord) (b *refBinding
 	return nil, false
 }
 
-// refNested tells whether the claim of b lies within that of another: begun
+// refNested reports whether the claim of b lies within that of another: begun
 // later, announced earlier, with another file. Which of the two held after b
-// began cannot be told.
+// began is unknown.
 func refNested(bindings []*refBinding, b *refBinding) bool {
 	for _, x := range bindings {
 		if x.file != b.file && x.from < b.from && x.at > b.at {
@@ -616,7 +616,7 @@ func refNested(bindings []*refBinding, b *refBinding) bool {
 	return false
 }
 
-// refLostBetween tells whether records are missing between two.
+// refLostBetween reports whether records are missing between two.
 func refLostBetween(records []*refRecord, from, to int) bool {
 	return slices.ContainsFunc(records[from:to], func(r *refRecord) bool { return r.kind == refLost })
 }

@@ -25,8 +25,8 @@ var libcAnnounced = regexp.MustCompile(`file_map: hash=0x([0-9a-f]+)(?: dev=\[[0
 
 // TestLiveSpoof: a user without rights executes a file whose name looks like an
 // announcement of the C library's identifier, while root traces; then another
-// program of that user's makes calls. No frame of that is renamed, and what is
-// written is read as what it was.
+// program of that user's makes calls. No frame of that is renamed, and the output
+// reads back as the same records.
 func TestLiveSpoof(t *testing.T) {
 	_, work := workload(t)
 	bin := ustackBinary(t)
@@ -80,7 +80,7 @@ func TestLiveSpoof(t *testing.T) {
 	}
 }
 
-// copyProgram makes a program of any name that anybody may execute.
+// copyProgram makes a program of any name that all users may execute.
 func copyProgram(t *testing.T, name string) {
 	t.Helper()
 	program, err := exec.LookPath("true")
@@ -91,11 +91,11 @@ func copyProgram(t *testing.T, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const anybody = 0o755
-	if err := os.MkdirAll(filepath.Dir(name), anybody); err != nil {
+	const allMayRun = 0o755
+	if err := os.MkdirAll(filepath.Dir(name), allMayRun); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(name, data, anybody); err != nil {
+	if err := os.WriteFile(name, data, allMayRun); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -140,7 +140,7 @@ func tracedSpoof(t *testing.T, bin string, args []string, evil, work string) str
 	return said.String()
 }
 
-// checkSpoof reads what was written. raw tells that the ring buffer was read: of the
+// checkSpoof reads what was written. raw means that the ring buffer was read: in the
 // kernel's own text, the lines in a name are records.
 func checkSpoof(t *testing.T, out, evil, libc string, raw bool) {
 	t.Helper()

@@ -249,8 +249,8 @@ func TestStreamParts(t *testing.T) {
 	}
 }
 
-// TestStreamCuts: a text that ends anywhere behind its first record is no
-// failure, and all of it that is no frame and no mapping event comes out again.
+// TestStreamCuts: a text that ends anywhere after its first record is no failure,
+// and all of it but frames and mapping events comes out again.
 func TestStreamCuts(t *testing.T) {
 	text := streamRead(t, "hash/edge3")
 	text = text[:24<<10]
@@ -265,8 +265,7 @@ func TestStreamCuts(t *testing.T) {
 	}
 }
 
-// streamEvents is what replay has no business with, as far as whole lines
-// tell.
+// streamEvents is the text that replay must not change, by whole lines.
 func streamEvents(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

@@ -38,9 +38,9 @@ func (f *symbolFlags) registerNetwork(fs *flag.FlagSet) {
 // more than the traces.
 const symbolMemory = 384 << 20
 
-// open opens the symbols of the files of a machine whose root is sysroot, of
-// this one if that is "". It is nil without --symbols. What is fetched is told
-// on stderr.
+// open opens the symbols of the files of a machine whose root is sysroot, of this
+// one if that is "". It is nil without --symbols. It prints what is fetched on
+// stderr.
 func (f *symbolFlags) open(sysroot string, stderr io.Writer) (*symbol.Symbols, error) {
 	if !f.on {
 		if f.noLines || f.noInfer || len(f.debugDirs) > 0 || f.debuginfod {

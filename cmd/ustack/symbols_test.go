@@ -36,7 +36,7 @@ type symbolFrame struct {
 	first bool
 }
 
-// key tells frames apart that are looked up differently.
+// key differs for frames that are looked up differently.
 func (f *symbolFrame) key() string { return fmt.Sprint(f.Path, f.Offset, f.first, f.Inferred) }
 
 func symbolHex(t *testing.T, s string) uint64 {
@@ -203,7 +203,7 @@ type namedFrame struct {
 
 // lines holds lines and inlined functions against addr2line. Of a program
 // whose first file is included by another one, addr2line of binutils 2.40
-// tells the line of the right file but the name of the other one, so the names
+// has the line of the right file but the name of the other one, so the names
 // of files are left out.
 func (s *symbolFile) lines(t *testing.T, addr2line string, list []namedFrame) {
 	var in strings.Builder

@@ -115,8 +115,8 @@ func (f *traceFlags) open(stdin io.Reader, in input.Options, opt resolve.Options
 	return t, nil
 }
 
-// useSaved takes what a trace.dat tells of mappings as evidence, if there is no
-// better one.
+// useSaved takes the mappings in a trace.dat as evidence, if there is no better
+// one.
 func (t *savedTrace) useSaved() error {
 	again := t.Again()
 	if !t.flags.saved || t.flags.maps != "" || again == nil {

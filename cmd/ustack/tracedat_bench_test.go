@@ -62,7 +62,7 @@ func repeat(b *testing.B, data []byte, times int) []byte {
 	b.Helper()
 	const (
 		tag       = "flyrecord\x00"
-		entry     = 16 // of the table behind it: offset and size, for each CPU
+		entry     = 16 // of the table after it: offset and size, for each CPU
 		page      = 4096
 		stampSpan = uint64(10e9) // more than the capture is long
 	)
@@ -76,7 +76,7 @@ func repeat(b *testing.B, data []byte, times int) []byte {
 	for at := table; at+entry <= first; at += entry {
 		from, size := int(order.Uint64(data[at:])), int(order.Uint64(data[at+8:]))
 		if from < first || size == 0 || from+size > len(data) {
-			break // behind the table
+			break // after the table
 		}
 		order.PutUint64(out[at:], uint64(len(out)))
 		order.PutUint64(out[at+8:], uint64(size*times))

@@ -69,7 +69,7 @@ func listCaptures(t *testing.T, sample bool) []truthCapture {
 	return list
 }
 
-// isFields tells a capture made with the option "fields", in which the kernel
+// isFields reports whether a capture was made with the option "fields", in which the kernel
 // leaves out the stacks.
 func (c truthCapture) isFields() bool { return strings.HasSuffix(c.name, "/fields") }
 
@@ -311,7 +311,7 @@ func truthAnyone(t *testing.T, captures []truthCapture) *truthProcess {
 	return anyone
 }
 
-// has tells whether the process had offset of path in a mapping, executable or
+// has reports whether the process had offset of path in a mapping, executable or
 // not as asked.
 func (p *truthProcess) has(path string, offset uint64, exec bool) bool {
 	return slices.ContainsFunc(p.mappings, func(m truthMapping) bool {
@@ -319,7 +319,7 @@ func (p *truthProcess) has(path string, offset uint64, exec bool) bool {
 	})
 }
 
-// maps tells whether the process had any part of path mapped.
+// maps reports whether the process had any part of path mapped.
 func (p *truthProcess) maps(path string) bool {
 	return slices.ContainsFunc(p.mappings, func(m truthMapping) bool { return m.path == path })
 }
@@ -398,7 +398,7 @@ func truthNamedMemory(p *truthProcess, f truthFrame) bool {
 }
 
 // truthChroot: the event gives the path as the process sees it, the poller
-// stands outside. There is one such program, in one folder.
+// stands outside. There is one such program, in one directory.
 func truthChroot(p *truthProcess, f truthFrame) bool {
 	const jail = "/opt/jail"
 	return f.path == "/bin/jailprog" && p.has(jail+f.path, f.offset, true)
@@ -477,7 +477,7 @@ func (v truthView) isOtherImage(i int, f truthFrame) bool {
 	return true
 }
 
-// codeOfAnother tells whether another process had the frame in code.
+// codeOfAnother reports whether another process had the frame in code.
 func (v truthView) codeOfAnother(p *truthProcess, f truthFrame) bool {
 	for _, other := range v.spaces.processes {
 		if other != p && other.has(f.path, f.offset, true) {
@@ -505,7 +505,7 @@ func (v truthView) span(p *truthProcess, program string) (first, last int) {
 
 // TestTruthMaps holds every resolved frame against the mappings of its process.
 // The captures are those whose identifiers name a file; the hash of a kernel
-// pointer is reused for other files, and no reader of the trace alone can tell.
+// pointer is reused for other files, which the trace alone does not show.
 func TestTruthMaps(t *testing.T) {
 	n := 0
 	captures := listCaptures(t, testing.Short())
@@ -558,9 +558,8 @@ func truthCheckMaps(t *testing.T, c truthCapture, anyone *truthProcess) {
 	t.Log(strings.Join(line, ", "))
 }
 
-// truthCheckBuild: a path can be two files, one after the other, and mappings
-// tell them apart by their inodes. Then so must the build IDs: one inode, one
-// build ID.
+// truthCheckBuild: a path can be two files, one after the other, which mappings
+// distinguish by their inodes. Then so must the build IDs: one inode, one build ID.
 func truthCheckBuild(t *testing.T, builds map[string]string, s truthStack, f truthFrame) {
 	t.Helper()
 	inodes := map[string]bool{}

@@ -2,7 +2,7 @@
 // writes into a trace with deferred user stacks, what a side band logs of address
 // spaces meanwhile, and which file each frame really was in.
 //
-// The machine is hostile to whoever attributes frames: files have equal layouts,
+// The machine is hostile to the attribution of frames: files have equal layouts,
 // new mappings take the addresses of old ones, struct files are allocated where
 // the last one was freed, so that hashes of their addresses come back, inode
 // numbers are used again, processes fork, share memory, execute programs and load

@@ -60,7 +60,7 @@ func (g *generator) loseLog() {
 	}
 }
 
-// endLoss tells of the loss and reads all processes again, as a side band does.
+// endLoss reports the loss and reads all processes again, as a side band does.
 func (g *generator) endLoss() {
 	g.losing = false
 	g.tick()
