@@ -25,8 +25,8 @@ type Try struct {
 // object is an ELF file on this machine that was found good for a file of the
 // trace.
 type object struct {
-	in    folder
-	name  string // in the folder
+	in    lookupRoot
+	name  string // below the root
 	path  string // as people call it
 	file  *openfile.File
 	image *image.Image
@@ -39,9 +39,9 @@ func (o *object) close() {
 	}
 }
 
-// folder is a place where files are looked for: a directory, or everything.
-// Nothing outside of a directory is opened.
-type folder struct {
+// lookupRoot is where files are looked for: a directory, or everything. Nothing
+// outside of a directory is opened.
+type lookupRoot struct {
 	name string
 	root *os.Root // nil for everything
 	// traced: names in it are those of the trace, not of the user.
@@ -51,7 +51,7 @@ type folder struct {
 
 // open opens a regular file. Other things at a path that a trace names, such
 // as a device, are not touched.
-func (f folder) open(name string) (*openfile.File, error) {
+func (f lookupRoot) open(name string) (*openfile.File, error) {
 	switch {
 	case f.root != nil:
 		return f.files.In(f.root, name)
@@ -61,8 +61,8 @@ func (f folder) open(name string) (*openfile.File, error) {
 	return f.files.Path(name)
 }
 
-// path is how people call a file of the folder.
-func (f folder) path(name string) string {
+// path is the name of a file below the root, for users.
+func (f lookupRoot) path(name string) string {
 	if f.root == nil {
 		return name
 	}
@@ -71,11 +71,11 @@ func (f folder) path(name string) string {
 
 // finder looks for files.
 type finder struct {
-	system   folder   // where the paths of the trace are
-	sysroot  bool     // that the user has named
-	everyone folder   // this machine
-	debug    []string // --debug-dir
-	cache    string   // perf's ~/.debug, "" if there is none
+	system   lookupRoot //  where the paths of the trace are
+	sysroot  bool       // that the user has named
+	everyone lookupRoot //  this machine
+	debug    []string   // --debug-dir
+	cache    string     // perf's ~/.debug, "" if there is none
 	fetch    func(id, what string) (string, error)
 }
 
@@ -147,7 +147,7 @@ func spellings(path string) []string {
 	return list
 }
 
-// byID is where files are kept by build ID: perf's cache, and the folders that
+// byID is where files are kept by build ID: perf's cache, and the directories that
 // the user has named. debug and cached are the ends of the names there.
 func (f *finder) byID(hex, debug, cached string) []string {
 	if hex == "" {
@@ -177,7 +177,7 @@ func ShortHex(id filemap.BuildID) string {
 }
 
 // candidate opens a file and checks that it is the one that is wanted.
-func (f *finder) candidate(in folder, name string, want *filemap.File, vouched bool, tries *[]Try) (*object, searchError) {
+func (f *finder) candidate(in lookupRoot, name string, want *filemap.File, vouched bool, tries *[]Try) (*object, searchError) {
 	o, err := openObject(in, name)
 	note := func(format string, args ...any) {
 		*tries = append(*tries, Try{in.path(name), fmt.Sprintf(format, args...)})
@@ -205,7 +205,7 @@ func (f *finder) candidate(in folder, name string, want *filemap.File, vouched b
 		note("found, without a build ID in the trace: taken because of --sysroot")
 		return o, searchError{}
 	default:
-		note("not used: the trace has no build ID to check it by; --sysroot vouches for a folder")
+		note("not used: the trace has no build ID to check it by; --sysroot vouches for a directory")
 		found.reason = Unverified
 	}
 	o.close()
@@ -226,14 +226,16 @@ func (o *object) hasLoadedID() bool {
 }
 
 // openObject opens a program, a library, or what goes with one.
-func openObject(in folder, name string) (*object, error) { return openWith(in, name, (*object).read) }
+func openObject(in lookupRoot, name string) (*object, error) {
+	return openWith(in, name, (*object).read)
+}
 
 // openAlternative opens what dwz has made.
-func openAlternative(in folder, name string) (*object, error) {
+func openAlternative(in lookupRoot, name string) (*object, error) {
 	return openWith(in, name, (*object).readAlternative)
 }
 
-func openWith(in folder, name string, read func(*object) error) (*object, error) {
+func openWith(in lookupRoot, name string, read func(*object) error) (*object, error) {
 	file, err := in.open(name)
 	if err != nil {
 		return nil, err
@@ -266,8 +268,7 @@ func (o *object) read() (err error) {
 const debugRoot = "/usr/lib/debug"
 
 // companion finds the separate file with debug information of a binary, nil if
-// there is none. It has the same build ID, or the checksum that the binary
-// tells.
+// there is none. It has the same build ID, or the checksum that the binary has.
 func (f *finder) companion(bin *object, name string, tries *[]Try) *object {
 	if o := f.companionHere(bin, name, tries); o != nil {
 		return o
@@ -314,12 +315,12 @@ func (f *finder) companionHere(bin *object, name string, tries *[]Try) *object {
 	return nil
 }
 
-func (f *finder) debugByID(in folder, name string, bin *object, tries *[]Try) *object {
+func (f *finder) debugByID(in lookupRoot, name string, bin *object, tries *[]Try) *object {
 	return f.debugFile(in, name, bin.id, openObject, tries)
 }
 
 // debugFile opens a file with debug information that has to have a build ID.
-func (f *finder) debugFile(in folder, name string, id elfid.ID, open func(folder, string) (*object, error), tries *[]Try) *object {
+func (f *finder) debugFile(in lookupRoot, name string, id elfid.ID, open func(lookupRoot, string) (*object, error), tries *[]Try) *object {
 	o, err := open(in, name)
 	result := "found, same build ID"
 	switch {
@@ -336,7 +337,7 @@ func (f *finder) debugFile(in folder, name string, id elfid.ID, open func(folder
 	return o
 }
 
-func (f *finder) debugByLink(in folder, name string, bin *object, crc uint32, tries *[]Try) *object {
+func (f *finder) debugByLink(in lookupRoot, name string, bin *object, crc uint32, tries *[]Try) *object {
 	o, err := openObject(in, name)
 	result := "found, the checksum is that of .gnu_debuglink"
 	switch {

@@ -192,7 +192,7 @@ func TestBinary(t *testing.T) {
 		{"another one fetched", filemap.File{Path: "/elsewhere", BuildID: wrong}, Options{Fetch: fetch}, IDMismatch},
 		{"not there", filemap.File{Path: full + ".not", BuildID: right}, Options{}, NoFile},
 		{"memory", filemap.File{Path: "v8-jit"}, Options{}, NoFile},
-		{"a folder", filemap.File{Path: full + ".dir", BuildID: right}, Options{}, Unreadable},
+		{"a directory", filemap.File{Path: full + ".dir", BuildID: right}, Options{}, Unreadable},
 		{"a device", filemap.File{Path: "/dev/zero", BuildID: right}, Options{}, Unreadable},
 		{"a file of the kernel's", filemap.File{Path: "/proc/version", BuildID: right}, Options{}, Unreadable},
 		{"through /proc", filemap.File{Path: "/proc/self/root" + full, BuildID: right}, Options{}, Unreadable},
@@ -241,8 +241,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestTrampoline: a signal handler returns to the begin of a function that
-// nobody has called.
+// TestTrampoline: a signal handler returns to the begin of a function that was
+// never called.
 func TestTrampoline(t *testing.T) {
 	full := build(t, "gcc", "-O1", "-static", "-no-pie", "testdata/src/work.c")
 	out, err := exec.Command("nm", full).Output()

@@ -44,9 +44,9 @@ func (x *index) find(addr uint64) (name string, start uint64, ok bool) {
 	return name, s.start - uint64(s.back), ok && name != ""
 }
 
-// whole tells whether a table has all symbols of a file: then what has no size
-// reaches to the next symbol. A table that was thinned out has gaps in which
-// other functions lie.
+// whole is whether a table has all symbols of a file: then a symbol without a size
+// reaches to the next one. A table that was thinned out has gaps in which other
+// functions lie.
 type whole bool
 
 // newIndex makes an index of the symbols of a table that lie in code.
@@ -114,7 +114,7 @@ func byPlace(a, b image.Symbol) int {
 }
 
 // unalias sorts symbols by place and leaves the best one of each. Marks of the
-// assembler go; marked tells that functions can be such, too.
+// assembler are dropped; marked means that functions can be marks, too.
 func unalias(x *image.Image, names *image.Data, list []image.Symbol, marked bool) []image.Symbol {
 	slices.SortStableFunc(list, byPlace)
 	out := list[:0]

@@ -206,7 +206,7 @@ func TestSkippedDamaged(t *testing.T) {
 	}
 }
 
-// TestSkippedARM64: on arm64, functions without a frame are those that call none.
+// TestSkippedARM64: on arm64, functions without a frame are the ones that call none.
 // The file is made of testdata/src/skipped-arm64.s.
 func TestSkippedARM64(t *testing.T) {
 	name, err := filepath.Abs("testdata/skipped-arm64.elf")

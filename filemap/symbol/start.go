@@ -5,11 +5,11 @@ import (
 	"ustack/filemap/callsite"
 )
 
-// Start tells of two frames whether unwinding by frame pointers may have skipped
-// the function that the thread began with: the call before the outer frame's
-// address is that of it, and the code of the inner frame has left the frame
-// pointer alone. Which function it is only the thread itself tells, in its
-// memory; then Skipped proves the rest. It is nil if they are no such frames.
+// Start reports whether unwinding by frame pointers may have skipped the function
+// that the thread began with, between two frames: the call before the outer frame's
+// address is that of it, and the code of the inner frame has left the frame pointer
+// alone. Which function it is only the memory of the thread shows; then Skipped
+// proves the rest. It is nil for other frames.
 func (s *Symbols) Start(inner, outer Place) *callsite.Start {
 	if s.opt.NoInfer || inner.File == nil || outer.File == nil || outer.Ran {
 		return nil

@@ -68,7 +68,7 @@ func TestSkippedStart(t *testing.T) {
 			t.Errorf("%s, rbp was used: %q", name, got)
 		}
 		if got := call(inside, outer, program.file, at+1); got != "" {
-			t.Errorf("%s, behind its beginning: %q", name, got)
+			t.Errorf("%s, after its beginning: %q", name, got)
 		}
 	}
 	other := *program.file

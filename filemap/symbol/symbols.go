@@ -18,17 +18,17 @@ import (
 	"ustack/filemap/openfile"
 )
 
-// Options tell where to look.
+// Options are where to look.
 type Options struct {
-	// Sysroot is a folder with the files of the traced machine at their paths.
+	// Sysroot is a directory with the files of the traced machine at their paths.
 	// The user vouches for it: files without a build ID are believed. Without
 	// it the paths are those of this machine. Paths of a trace never leave it.
 	Sysroot string
-	// DebugDirs are more folders with debug information, in the order in which
+	// DebugDirs are more directories with debug information, in the order in which
 	// they are asked: DIR/.build-id/xx/yyyy.debug, DIR/xx/yyyy.debug, and by
 	// path for .gnu_debuglink.
 	DebugDirs []string
-	// Home is the user's home folder, for perf's cache in .debug; "" for none.
+	// Home is the user's home directory, for perf's cache in .debug; "" for none.
 	Home string
 	// Fetch gets a file that is nowhere here by its build ID in hexadecimal
 	// from somewhere else, and returns its path; nil for nothing of the kind.
@@ -78,7 +78,7 @@ func New(opt Options) (*Symbols, error) {
 	for _, dir := range opt.DebugDirs {
 		info, err := os.Stat(dir)
 		if err == nil && !info.IsDir() {
-			err = errors.New("not a folder")
+			err = errors.New("not a directory")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("--debug-dir %s: %w", dir, err)
@@ -90,7 +90,7 @@ func New(opt Options) (*Symbols, error) {
 			files.Close()
 			return nil, fmt.Errorf("opening the sysroot: %w", err)
 		}
-		s.find.system, s.find.sysroot = folder{name: opt.Sysroot, root: root, files: files}, true
+		s.find.system, s.find.sysroot = lookupRoot{name: opt.Sysroot, root: root, files: files}, true
 	}
 	return s, nil
 }
@@ -108,10 +108,10 @@ func (s *Symbols) Close() {
 	s.find.system.files.Close()
 }
 
-// Name names the code at an offset of a file. ran tells that the thread was at
-// the offset itself: it is the innermost frame of a stack. Others are return
-// addresses, and the call is before them. Equal arguments give the same
-// pointer for some time; it is never nil.
+// Name names the code at an offset of a file. ran means that the thread was at the
+// offset itself: it is the innermost frame of a stack. Others are return addresses,
+// and the call is before them. Equal arguments give the same pointer for some time;
+// it is never nil.
 func (s *Symbols) Name(f *filemap.File, offset uint64, ran bool) *Name {
 	src := s.last
 	if src == nil || src.want != f {

@@ -12,7 +12,7 @@ import (
 type Variable struct {
 	// Name is the variable's, as its symbol has it, demangled.
 	Name string
-	// Offset is how far behind the variable's beginning the place is.
+	// Offset is the distance of the place from the variable's beginning.
 	Offset uint64
 	File   *filemap.File
 	Source Source
@@ -29,12 +29,12 @@ func (v *Variable) String() string {
 // Variable finds the static variable at an address of a process, nil if nothing
 // proves that there is one.
 //
-// The proof is that the process has all segments of the file in place, moved by
-// one and the same distance (the load bias), so that a dynamic linker or exec
-// has loaded it; that the address lies in a segment for writing; and that what
-// is mapped from the segment's beginning to the address is that file, or behind
-// the file's part of it memory without a file, which is the .bss. The variable's
-// size must cover the address.
+// The proof is that the process has all segments of the file in place, moved by one
+// and the same distance (the load bias), so that a dynamic linker or exec has
+// loaded it; that the address lies in a segment for writing; and that what is
+// mapped from the segment's beginning to the address is that file, or after the
+// file's part of it memory without a file, which is the .bss. The variable's size
+// must cover the address.
 func (s *Symbols) Variable(l filemap.Layout, addr uint64) *Variable {
 	near := l.Owner(addr)
 	if near == nil {

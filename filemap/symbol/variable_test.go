@@ -25,7 +25,7 @@ type variableAt struct {
 }
 
 // layoutOf runs a program until the test ends and returns the places that it
-// tells, and what it has mapped. files are what programs it has.
+// prints, and what it has mapped. files are its programs.
 func layoutOf(t *testing.T, bin string) (list []variableAt, l filemap.Layout, files map[string]*filemap.File) {
 	t.Helper()
 	cmd := exec.Command(bin)

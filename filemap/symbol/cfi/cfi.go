@@ -1,4 +1,4 @@
-// Package cfi tells where functions begin and end, and where the frame pointer is
+// Package cfi finds where functions begin and end, and where the frame pointer is
 // at each of their instructions, by the call frame information of a file
 // (.eh_frame), which package table reads.
 package cfi
@@ -13,11 +13,11 @@ import (
 	"ustack/filemap/unwind/table"
 )
 
-// Where tells where the value is that a register had in the caller.
+// Where is the place of the value that a register had in the caller.
 type Where uint8
 
 const (
-	// Same: in the register, nobody has touched it.
+	// Same: in the register, which is unchanged.
 	Same Where = iota
 	// Saved: in the stack, at Offset from the canonical frame address.
 	Saved

@@ -39,7 +39,7 @@ func open(t testing.TB, b []byte) (*image.Image, *Table, error) {
 	return x, table, err
 }
 
-// TestTruth: functions and rows of a large library are those that readelf tells.
+// TestTruth: functions and rows of a large library are the same as readelf's.
 func TestTruth(t *testing.T) {
 	readelf, err := exec.LookPath("readelf")
 	if err != nil {
@@ -102,8 +102,8 @@ func TestTruth(t *testing.T) {
 }
 
 // columnsOf are the columns of a row of readelf's that count. What is neither in
-// its register nor at a place in the stack is "exp". A return address that
-// nobody knows is "u".
+// its register nor at a place in the stack is "exp". An unknown return address is
+// "u".
 func columnsOf(words, columns []string) (out []string) {
 	words = slices.DeleteFunc(words, func(w string) bool { return w[0] == '(' }) // "r10 (r10)"
 	for i, c := range columns[:min(len(columns), len(words))] {

@@ -42,18 +42,18 @@ var (
 	ErrWrongFile = errors.New("the server has sent another file")
 )
 
-// Options tell a Client how to work.
+// Options configure a Client.
 type Options struct {
 	// URLs are the servers, in the order in which they are asked.
 	URLs []string
-	// Cache is the folder of what was fetched.
+	// Cache is the directory of what was fetched.
 	Cache string
 	// Timeout is for a server to begin its answer, and between its parts.
 	Timeout time.Duration
 	// Budget is for all requests of a Client together.
 	Budget time.Duration
 	// MaxSize is the most bytes a file may have, MaxTotal the most of all files
-	// that a Client fetches, those that turn out to be of no use too; 0 for the
+	// that a Client fetches, including files that turn out to be useless; 0 for the
 	// defaults. A trace can name any number of files.
 	MaxSize, MaxTotal int64
 	// Headers are sent with each request.

@@ -236,8 +236,8 @@ func TestWrongFile(t *testing.T) {
 	}
 }
 
-// TestTotal: all files together have a limit, those that are of no use too, and a
-// file that would pass it is not asked for in vain.
+// TestTotal: all files together have a limit, including useless ones, and a file
+// that would exceed it is not requested.
 func TestTotal(t *testing.T) {
 	files := make(map[string]string)
 	for _, id := range []string{"01", "02", "03", "04", "05"} {

@@ -12,14 +12,13 @@ import (
 )
 
 // Environment reads the variables of libdebuginfod: DEBUGINFOD_URLS,
-// DEBUGINFOD_CACHE_PATH, DEBUGINFOD_TIMEOUT, DEBUGINFOD_MAXTIME,
-// DEBUGINFOD_MAXSIZE and DEBUGINFOD_HEADERS_FILE. home is the user's home
-// folder.
+// DEBUGINFOD_CACHE_PATH, DEBUGINFOD_TIMEOUT, DEBUGINFOD_MAXTIME, DEBUGINFOD_MAXSIZE
+// and DEBUGINFOD_HEADERS_FILE. home is the user's home directory.
 func Environment(getenv func(string) string, home string) (Options, error) {
 	var opt Options
 	for _, word := range strings.Fields(getenv("DEBUGINFOD_URLS")) {
 		switch {
-		case strings.HasPrefix(word, "ima:"): // how signatures are checked, for the URLs behind it
+		case strings.HasPrefix(word, "ima:"): // how signatures are checked, for the URLs after it
 		case strings.HasPrefix(word, "http://"), strings.HasPrefix(word, "https://"):
 			opt.URLs = append(opt.URLs, strings.TrimSuffix(strings.TrimRight(word, "/"), "/buildid"))
 		default:
@@ -31,7 +30,7 @@ func Environment(getenv func(string) string, home string) (Options, error) {
 	}
 	opt.Cache = cacheFolder(getenv, home)
 	if opt.Cache == "" {
-		return opt, fmt.Errorf("no folder for the cache of debuginfod: set DEBUGINFOD_CACHE_PATH")
+		return opt, fmt.Errorf("no directory for the cache of debuginfod: set DEBUGINFOD_CACHE_PATH")
 	}
 	for _, v := range []struct {
 		name string

@@ -30,7 +30,7 @@ var ErrNotELF = errors.New("not an ELF program or library")
 type Segment struct {
 	Exec, Write         bool
 	Off, Addr, FileSize uint64
-	MemSize             uint64 // what is behind FileSize is zeros: .bss
+	MemSize             uint64 // what is after FileSize is zeros: .bss
 }
 
 // Section is one section header with its name.
@@ -107,7 +107,7 @@ func OpenAny(r io.ReaderAt, size int64) (*Image, error) {
 	return x, x.headers(h)
 }
 
-// headers reads the tables that the ELF header tells of.
+// headers reads the tables that the ELF header names.
 func (x *Image) headers(h []byte) error {
 	phoff, shoff, tail := uint64(0), uint64(0), h[42:]
 	if x.wide {
@@ -177,7 +177,7 @@ func (x *Image) sections(off, each, n, names uint64) error {
 	if each != want {
 		return fmt.Errorf("section headers of %d bytes", each)
 	}
-	if n == 0 || names == uint64(elf.SHN_XINDEX) { // then the first header tells
+	if n == 0 || names == uint64(elf.SHN_XINDEX) { // then the first header has them
 		first, err := x.read(off, each)
 		if err != nil {
 			return fmt.Errorf("reading the section headers: %w", err)
@@ -276,8 +276,8 @@ func (x *Image) Section(name string) *Section {
 	return nil
 }
 
-// Has reports whether the file has the bytes of a section: the section headers
-// of a separate debug file tell of code that is not in it (SHT_NOBITS).
+// Has reports whether the file has the bytes of a section: the section headers of a
+// separate debug file describe code that is not in it (SHT_NOBITS).
 func (x *Image) Has(name string) bool {
 	s := x.Section(name)
 	return s != nil && s.Type != elf.SHT_NOBITS && s.Size > 0

@@ -125,7 +125,7 @@ type counted struct {
 	n int
 }
 
-var _ io.ByteReader = (*counted)(nil) // so that nobody puts a buffer before it
+var _ io.ByteReader = (*counted)(nil) // so that no buffer is put before it
 
 func (c *counted) Read(p []byte) (int, error) {
 	if c.n == len(c.b) {

@@ -1,8 +1,8 @@
 // Package lines reads DWARF debug information, versions 2 to 5, as far as it
-// takes to tell the source line of an address and the functions inlined there.
+// takes to find the source line of an address and the functions inlined there.
 //
-// It is read lazily: opening a file reads what tells which unit an address is
-// in, and only the units asked for are read further. The work for one file and
+// It is read lazily: opening a file reads only which unit an address is
+// in; the units asked for are read later. The work for one file and
 // the memory that it takes are bounded.
 package lines
 
@@ -63,9 +63,9 @@ type Data struct {
 	inlined int
 }
 
-// Open reads which unit of a file's debug information is about which
-// addresses. It returns nil if there is no debug information. alt is the file
-// that .gnu_debugaltlink tells of, opened by OpenAlt; nil if there is none.
+// Open reads which unit of a file's debug information is about which addresses. It
+// returns nil if there is no debug information. alt is the file that
+// .gnu_debugaltlink names, opened by OpenAlt; nil if there is none.
 func Open(x *image.Image, alt *Data) (*Data, error) {
 	d, err := open(x)
 	if d == nil || err != nil {

@@ -246,7 +246,7 @@ func (u *unit) bulk(c *cursor, form uint16) {
 	case formRefSig8:
 		c.skip(8)
 	default:
-		c.bad = true // of unknown length, so nothing behind it can be read
+		c.bad = true // of unknown length, so nothing after it can be read
 	}
 }
 

@@ -1,6 +1,6 @@
 package lines
 
-// oldEntries reads the folders and files of versions 2 to 4, which are strings
+// oldEntries reads the directories and files of versions 2 to 4, which are strings
 // in place.
 func (p *program) oldEntries(t *table) {
 	for p.left() > 0 && len(t.dirs) < maxFiles {
@@ -37,7 +37,7 @@ const (
 	contentDir  = 2
 )
 
-// entries reads the folders and files of version 5, each in a format of its
+// entries reads the directories and files of version 5, each in a format of its
 // own.
 func (p *program) entries(t *table) error {
 	err := p.list(func(f file) { t.dirs = append(t.dirs, f.name) })

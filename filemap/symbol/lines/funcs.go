@@ -11,7 +11,7 @@ type function struct {
 	entry     uint64 // its place in .debug_info
 }
 
-// Location is what debug information tells of an address.
+// Location is what debug information has of an address.
 type Location struct {
 	// File and Line are the place in the source: in the innermost inlined
 	// function if there is one. Line 0 is code without a line.
@@ -32,8 +32,8 @@ type Inline struct {
 	CallLine int
 }
 
-// Find looks an address up. ok is false if the debug information does not
-// tell of it. An error is of the file, not of the address.
+// Find looks an address up. ok is false if the debug information does not have it.
+// An error is of the file, not of the address.
 func (d *Data) Find(addr uint64) (l Location, ok bool, err error) {
 	d.candidates(addr, func(u *unit) bool {
 		var in bool
@@ -127,7 +127,7 @@ func (d *Data) list(u *unit, in *contents) error {
 	return d.spend(len(in.bytes))
 }
 
-// inline is what an entry of an inlined function tells.
+// inline reads an entry of an inlined function.
 func (d *Data) inline(u *unit, t *table, e *entry) Inline {
 	i := Inline{CallLine: int(min(e.callLine.n, 1<<31-1))}
 	switch {

@@ -132,7 +132,7 @@ func scopeOf(e *entry) scope {
 	return noScope
 }
 
-// skipChildren goes behind the children of an entry.
+// skipChildren goes past the children of an entry.
 func (u *unit) skipChildren(c *cursor, t *abbrevs, e *entry) error {
 	if e.sibling.kind == isRef {
 		if to := e.sibling.n - u.off; to > uint64(c.at) && to <= uint64(len(c.b)) {

@@ -27,7 +27,7 @@ type table struct {
 	files     []file
 }
 
-// file is a source file: its name, and the number of its folder.
+// file is a source file: its name, and the number of its directory.
 type file struct {
 	name value
 	dir  uint64
@@ -69,8 +69,8 @@ func (t *table) find(addr uint64) *row {
 	return nil
 }
 
-// file is the path of a source file by its number. Before version 5, number 0
-// is none, and folder 0 that of the unit.
+// file is the path of a source file by its number. Before version 5, number 0 is
+// none, and directory 0 that of the unit.
 func (t *table) file(d *Data, u *unit, n uint64) string {
 	if t.version < 5 {
 		n--
@@ -83,13 +83,13 @@ func (t *table) file(d *Data, u *unit, n uint64) string {
 	if !ok || name == "" || name[0] == '/' {
 		return name
 	}
-	if dir := t.folder(d, u, f.dir); dir != "" {
+	if dir := t.directory(d, u, f.dir); dir != "" {
 		return dir + "/" + name
 	}
 	return name
 }
 
-func (t *table) folder(d *Data, u *unit, n uint64) string {
+func (t *table) directory(d *Data, u *unit, n uint64) string {
 	home, _ := d.text(u, u.dir)
 	if t.version < 5 {
 		if n == 0 {

@@ -154,7 +154,7 @@ func apart(list []span) []span {
 		}
 	}
 	var out []span
-	var open spanHeap // those that begin before at, and perhaps end, too
+	var open spanHeap // spans that begin before at, and perhaps end, too
 	for at, next := uint64(0), 0; next < len(list) || len(open) > 0; {
 		if len(open) == 0 {
 			at = max(at, list[next].low)

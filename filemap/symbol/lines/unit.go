@@ -116,8 +116,8 @@ func (d *Data) root(u *unit) (entry, error) {
 	return e, d.spend(c.at)
 }
 
-// defaultBase is where a unit's part of a section begins, if it does not say:
-// behind the section's header.
+// defaultBase is where a unit's part of a section begins, if it does not say: after
+// the section's header.
 func (d *Data) defaultBase(v value, wide bool, header uint64) uint64 {
 	if v.kind != isNone {
 		return v.n
