@@ -79,7 +79,7 @@ const (
 	whyCount
 )
 
-// String is what to say to people; File and Addr belong behind it.
+// String is the text for users; File and Addr follow it.
 func (w Why) String() string {
 	if w >= whyCount {
 		return "?"

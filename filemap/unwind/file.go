@@ -116,7 +116,7 @@ func (u *Unwinder) oldest(keep *File) (oldest *File) {
 	return oldest
 }
 
-// trim makes room now and then, and for each new file: those that were used last
+// trim makes room now and then, and for each new file: the most recently used files
 // stay.
 func (u *Unwinder) trim(keep *File, isNew bool) {
 	const often = 512

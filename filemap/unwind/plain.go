@@ -3,7 +3,7 @@ package unwind
 import "ustack/filemap/unwind/table"
 
 // byFramePointer finds the caller by the record that the frame pointer points
-// to: the caller's frame pointer, and the return address behind it (psABI of
+// to: the caller's frame pointer, and the return address after it (psABI of
 // x86-64, 3.2.2; AAPCS64, 6.4.6).
 func (w *walker) byFramePointer() (to uint64, ok bool) {
 	fp, ok := w.regs.Get(w.fp)

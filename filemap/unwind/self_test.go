@@ -177,7 +177,7 @@ func (c selfCheck) run(t *testing.T, u *Unwinder, m elf.Machine, s *selfReader, 
 	}
 }
 
-// good reports whether frames are those that the program has noted.
+// good reports whether frames are the ones that the program has noted.
 func (c selfCheck) good(in *Input, one *selfStack, got []Frame, end End) bool {
 	for i := range min(len(got), len(one.chain)+1) {
 		want := got[i].PC

@@ -121,9 +121,9 @@ func (f *File) sigreturn(offset uint64) bool {
 	return callsite.Sigreturn(f.image.Machine, f.code(offset, callsite.SigreturnSize))
 }
 
-// goexit reports whether an offset is where goroutines return to: behind the
-// first instruction of runtime.goexit, which does nothing (asm_amd64.s,
-// asm_arm64.s of Go's runtime).
+// goexit reports whether an offset is where goroutines return to: after the first
+// instruction of runtime.goexit, which does nothing (asm_amd64.s, asm_arm64.s of
+// Go's runtime).
 func (f *File) goexit(offset uint64) bool {
 	if !f.image.IsGo() {
 		return false

@@ -35,7 +35,7 @@ func New(memory int) *Unwinder {
 	return &Unwinder{files: make(map[string]*File), limit: memory}
 }
 
-// hot is a step that was used last of those that share a place.
+// hot is the last used step of the ones that share a place.
 type hot struct {
 	file *File
 	key  uint64

@@ -21,7 +21,7 @@ const (
 type Keep uint8
 
 const (
-	// Unknown: there is too little code to tell.
+	// Unknown: there is too little code to decide.
 	Unknown Keep = iota
 	// Kept by seven of ten functions that call others: all but those of the
 	// compiler's start files in a small program.

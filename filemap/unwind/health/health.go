@@ -112,7 +112,7 @@ func (p *Report) symbols(x *image.Image) {
 }
 
 // codeOf are the sections of code, or, in a file without sections, its segments.
-// Stubs of the linker are left out: nobody waits there.
+// Stubs of the linker are left out: no thread waits there.
 func codeOf(x *image.Image) (all []table.Span) {
 	for i := range x.Sections {
 		s := &x.Sections[i]

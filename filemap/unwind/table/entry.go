@@ -23,7 +23,7 @@ type frames struct {
 	commons map[uint64]*common
 }
 
-// entry is a CIE or FDE behind its length.
+// entry is a CIE or FDE after its length.
 type entry struct {
 	reader
 	at   uint64 // the offset of its length

@@ -32,7 +32,7 @@ const (
 	Unsaid Kind = iota
 	// Undefined: the value is lost. For the return address: there is no caller.
 	Undefined
-	// Same: nobody has touched the register.
+	// Same: the register is unchanged.
 	Same
 	// At: in memory, N bytes from the canonical frame address.
 	At
@@ -114,7 +114,7 @@ func (s *set) intern(r *Rules) *Rules {
 	return &own
 }
 
-// appendKey appends what tells Rules from others.
+// appendKey appends a key that identifies Rules.
 func (r *Rules) appendKey(b []byte) []byte {
 	flags := byte(0)
 	for i, f := range [...]bool{r.Signal, r.Signed, r.Few} {

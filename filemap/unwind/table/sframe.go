@@ -101,8 +101,7 @@ func (s *simple) start(i uint64) uint64 {
 	return from + uint64(int64(int32(binary.LittleEndian.Uint32(b))))
 }
 
-// sort makes an index of a section that is not sorted, as those that no linker
-// has seen.
+// sort makes an index of a section that is not sorted, as before linking.
 func (s *simple) sort() {
 	s.base = ^uint64(0)
 	for i := range s.n {

@@ -12,7 +12,7 @@ import (
 	"ustack/filemap/symbol/image"
 )
 
-// simpleRowOf is a row for tests: words are those that follow the row's info.
+// simpleRowOf is a row for tests: words are the ones that follow the row's info.
 type simpleRowOf struct {
 	start byte
 	info  byte
