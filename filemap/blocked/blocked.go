@@ -185,7 +185,7 @@ func (t *thread) stack(size int) (*Stack, error) {
 }
 
 // memory reads memory of a thread's process, up to where it cannot be read: page by page,
-// as what is partly readable is refused else (man 2 process_vm_readv).
+// because a partly readable range is refused (man 2 process_vm_readv).
 func memory(tid int, addr uint64, size int) ([]byte, error) {
 	const page = 4096 // or a part of one
 	b := make([]byte, size)

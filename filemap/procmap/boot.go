@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// BootID tells this boot of the machine from all others, "" if it cannot be
-// read (man 5 proc_sys_kernel, random/boot_id).
+// BootID identifies this boot of the machine, "" if it cannot be read (man 5
+// proc_sys_kernel, random/boot_id).
 func BootID(proc string) string {
 	id, err := os.ReadFile(proc + "/sys/kernel/random/boot_id")
 	if err != nil {

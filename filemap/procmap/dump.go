@@ -10,7 +10,7 @@ import (
 	"ustack/tracefs/escape"
 )
 
-// A dump of mappings is a tar archive, or a folder, with a file PID.maps for
+// A dump of mappings is a tar archive, or a directory, with a file PID.maps for
 // each process, which holds one or more versions of its mappings, the oldest
 // first:
 //

@@ -11,8 +11,8 @@ import (
 	"ustack/filemap/fusetest"
 )
 
-// TestSilentServer: a file of a server that gives no answer keeps nobody, the
-// next files of it are not tried, and it is not looked at for changes.
+// TestSilentServer: a file of a server that gives no answer blocks no reader, the
+// next files of it are not tried, and it is not checked for changes.
 func TestSilentServer(t *testing.T) {
 	elf, err := os.ReadFile(buildWith(t, "lib.so", "-Wl,--build-id=0x0badcafe"))
 	if err != nil {

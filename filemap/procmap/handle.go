@@ -24,7 +24,7 @@ func (r *Reader) Open(pid int) (*Handle, error) {
 func (r *Reader) openProcess(pid int) (Handle, error) {
 	fd, err := r.openMaps(pid)
 	if err == unix.ENOENT || err == unix.ESRCH {
-		err = ErrGone // before, or while, its folder was opened
+		err = ErrGone // before, or while, its directory was opened
 	}
 	return Handle{r: r, pid: pid, fd: fd}, err
 }

@@ -70,7 +70,7 @@ func unmapHole(kind string, mem []byte) {
 	_ = unix.Munmap(mem)
 }
 
-// mapHoles is the helper that maps all of them, but those that TestHoles skips.
+// mapHoles is the helper that maps all of them, except the ones that TestHoles skips.
 func mapHoles() error {
 	for _, kind := range holeKinds {
 		if _, _, err := makeHole(kind); err != nil && kind != "hugetlb" {

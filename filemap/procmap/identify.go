@@ -12,12 +12,12 @@ import "ustack/filemap/elfid"
 //     build_id_parse() API") it calls a_ops->read_folio, which is NULL for shmem
 //     (memfd, shared memory, tmpfs), hugetlb and DAX, for a page that is not
 //     there, with the process's memory locked. Seen on Debian's 6.16.12 and
-//     6.17.13. Mended by 777a8560fd29 ("lib/buildid: use __kernel_read() for
+//     6.17.13. Fixed by 777a8560fd29 ("lib/buildid: use __kernel_read() for
 //     sleepable context"), in 6.12.67 and 6.19.
 //   - With that, it waits for the inode's lock with the memory locked
-//     (CVE-2026-23199). Mended by b5cbacd7f86f, in 6.12.70.
+//     (CVE-2026-23199). Fixed by b5cbacd7f86f, in 6.12.70.
 //   - With that, an ID longer than the room for it drops a reference too many.
-//     Mended by 61dc9f776705, in 7.0.
+//     Fixed by 61dc9f776705, in 7.0.
 //   - It reads at any offset that the ELF header names, and 6.12 has no check that
 //     this is not negative (9d926f10b7ff, "filemap: filemap_read() should check
 //     that the offset is positive or zero", 6.13): a file of 64 bytes on ext4

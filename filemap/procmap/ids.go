@@ -9,15 +9,15 @@ import (
 	"ustack/filemap/elfid"
 )
 
-// FileID tells the files of one machine apart while they exist: the inode
+// FileID identifies a file of one machine while it exists: the inode
 // number of a deleted file is soon another file's.
 type FileID struct {
 	Dev   Dev
 	Inode uint64
 }
 
-// A Guard is told of the files whose build IDs are remembered and says when
-// that is over (filemap/watch is one).
+// A Guard gets the files whose build IDs are remembered and says when they no
+// longer hold (filemap/watch is one).
 type Guard interface {
 	// Watch reports whether, from now on, Drain will call IDs.Forget when the
 	// file that a process has mapped is replaced, deleted or written.
@@ -155,7 +155,7 @@ func (c *IDs) Slow() int {
 	return len(c.slow)
 }
 
-// readBounded reads a file that may take as long as somebody else likes, and
+// readBounded reads a file of a server that may take any time to answer, and
 // reports whether that was done.
 func (c *IDs) readBounded(f *mappedFile) bool {
 	c.mu.Lock()

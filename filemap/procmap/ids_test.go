@@ -133,7 +133,7 @@ func TestOddBuildIDs(t *testing.T) {
 			t.Fatalf("%s: readelf says %q", file, want)
 		}
 		if size == 0 {
-			want = "" // readelf shows those that are too long
+			want = "" // readelf shows build IDs that are too long
 		}
 		m := checkAt(t, mapFile(t, file, unix.PROT_READ|unix.PROT_EXEC), file, File)
 		if m.BuildID.Hex() != want {

@@ -11,8 +11,8 @@ type Kind uint8
 const (
 	// File is a file that has a name.
 	File Kind = iota
-	// Deleted is a file whose name is gone: PATH (deleted). A name that really
-	// ends so cannot be told from it.
+	// Deleted is a file whose name is gone: PATH (deleted). A name that really ends
+	// so looks the same.
 	Deleted
 	// Memfd is a file of memfd_create(2): /memfd:NAME (deleted).
 	Memfd
@@ -65,7 +65,7 @@ func (k Kind) IsData() bool { return k == Anonymous || k == AnonNamed || k == He
 
 const deletedSuffix = " (deleted)" // d_path, fs/d_path.c
 
-// Classify tells the kind of a mapping by its name, unescaped, and its device
+// Classify returns the kind of a mapping by its name, unescaped, and its device
 // and inode: fs/proc/task_mmu.c prints names of files, which begin with a
 // slash, or what stands in brackets.
 func Classify(name string, dev Dev, inode uint64) Kind {

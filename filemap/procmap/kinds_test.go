@@ -267,7 +267,7 @@ func TestLongNames(t *testing.T) {
 	}
 	for _, length := range []int{4000, 4094, 4095, 4096, 4097, 9000, 70000} {
 		dir := t.TempDir()
-		fd, path := deepFolder(t, dir, length)
+		fd, path := deepDirectory(t, dir, length)
 		name := strings.Repeat("n", length-len(path)-1)
 		path += "/" + name
 		file, err := unix.Openat(fd, name, unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC, 0o755)
@@ -295,9 +295,9 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
-// deepFolder makes folders in dir until a name of at most 255 bytes is missing
+// deepDirectory makes directories in dir until a name of at most 255 bytes is missing
 // for a path of this length.
-func deepFolder(t *testing.T, dir string, length int) (fd int, path string) {
+func deepDirectory(t *testing.T, dir string, length int) (fd int, path string) {
 	t.Helper()
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// helper maps what its mode says, tells that it has, and waits for the end of
+// helper maps what its mode says, reports that, and waits for the end of
 // its standard input.
 func helper(mode string) {
 	var err error

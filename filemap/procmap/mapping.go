@@ -56,7 +56,7 @@ func (d Dev) Append(b []byte) []byte {
 // String is the device in the form of /proc/PID/maps, "fe:00".
 func (d Dev) String() string { return string(d.Append(nil)) }
 
-// Mapping is one mapping of a process, a VMA, as fs/proc/task_mmu.c tells it.
+// Mapping is one mapping of a process, a VMA, as fs/proc/task_mmu.c prints it.
 type Mapping struct {
 	// Start and End are addresses; End is the first one after the mapping.
 	Start, End uint64
@@ -67,7 +67,7 @@ type Mapping struct {
 	// Name is the path as the process sees it, or what the kernel calls the
 	// memory ("[heap]"), or "". Bytes, not necessarily UTF-8, not escaped.
 	Name string
-	// BuildID is that of the file, zero if it has none or nobody asked.
+	// BuildID is that of the file, zero if it has none or it was not read.
 	BuildID elfid.ID
 	Perms   Perms
 	Kind    Kind

@@ -59,8 +59,8 @@ func (h *Handle) system(m *Mapping) fileSystem {
 		s, known = ms.of(dev)[dev]
 	}
 	if !known {
-		// Mounted elsewhere, or by the kernel for itself. A disk tells files apart
-		// whatever is on it.
+		// Mounted elsewhere, or by the kernel for itself. Files on a disk are
+		// distinct on any file system.
 		s = fileSystem{apart: dev.Major != 0}
 		ms.of(dev)[dev] = s
 	}

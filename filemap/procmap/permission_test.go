@@ -19,7 +19,7 @@ import (
 // come and go would be counted too.
 func stranger() uint32 { return 20_000 + uint32(os.Getpid())%40_000 }
 
-// readAsOther is the helper that reads all processes and tells the counts.
+// readAsOther is the helper that reads all processes and prints the counts.
 // Then it looks at one it may not read.
 func readAsOther(pid string) error {
 	for _, stat := range []bool{true, false} {
@@ -49,7 +49,7 @@ func asStranger(t *testing.T, pid int) []string {
 	t.Helper()
 	attr := new(syscall.SysProcAttr)
 	attr.Credential = &syscall.Credential{Uid: stranger(), Gid: stranger()}
-	// The test program may be in a folder that the other user cannot enter.
+	// The test program may be in a directory that the other user cannot enter.
 	self, err := os.Open("/proc/self/exe")
 	if err != nil {
 		t.Fatal(err)

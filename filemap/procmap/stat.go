@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stat is what /proc/PID/stat tells of a process (man proc_pid_stat).
+// Stat is the contents of /proc/PID/stat (man proc_pid_stat).
 type Stat struct {
 	// Comm is the name, at most 15 bytes of anything (field 2).
 	Comm string

@@ -8,8 +8,8 @@ import (
 
 const (
 	textRoom = 64 << 10
-	// maxLine bounds a line. The kernel has no bound of its own: folders can
-	// be nested until a path has megabytes.
+	// maxLine bounds a line. The kernel has no bound of its own: directories can be
+	// nested until a path has megabytes.
 	maxLine = 1 << 20
 )
 

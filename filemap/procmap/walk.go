@@ -88,7 +88,7 @@ func (r *Reader) list(pids []int) ([]entry, error) {
 }
 
 // listed reads a process of a list. Kernel threads are many, stay, and have no
-// memory: one that was seen is known by the inode number of its folder, which a
+// memory: one that was seen is known by the inode number of its directory, which a
 // process that gets its PID does not have.
 func (r *Reader) listed(e entry, p *Process) error {
 	if e.inode != 0 && r.kernel[e.number] == e.inode {
@@ -113,8 +113,8 @@ func (r *Reader) listed(e entry, p *Process) error {
 // isDenied is errors.Is(err, fs.ErrPermission) for an error that is not wrapped.
 func isDenied(err error) bool { return err == unix.EACCES || err == unix.EPERM }
 
-// isKernelThread tells whether a process that we may not read has nothing to
-// read anyway. Anyone may ask.
+// isKernelThread reports whether a process that we may not read has nothing to read
+// anyway. That needs no rights.
 func (r *Reader) isKernelThread(pid int) bool {
 	s, err := r.stat(pid)
 	return err == nil && s.KernelThread
@@ -149,7 +149,7 @@ func (r *Reader) Threads(pid int) ([]int, error) {
 	return numbersOf(list), nil
 }
 
-// entry is an entry of a folder of proc that is a number.
+// entry is an entry of a directory of proc that is a number.
 type entry struct {
 	number int
 	inode  uint64
@@ -163,7 +163,7 @@ func numbersOf(list []entry) []int {
 	return numbers
 }
 
-// listNumbers lists the entries of a folder that are numbers, in order. The
+// listNumbers lists the entries of a directory that are numbers, in order. The
 // result is valid until the next call.
 func (r *Reader) listNumbers(dir string) ([]entry, error) {
 	defer r.raise().Lower()
