@@ -31,9 +31,8 @@ type Evidence struct {
 	areas   int // of all layouts
 }
 
-// observed names the frames that are one observation: those that carry one
-// identifier at one moment of a process. While nothing is seen to change, it
-// means one open file.
+// observed is the key of one observation: the frames with one identifier at one
+// moment of a process. While nothing is seen to change, it means one open file.
 type observed struct {
 	key momentKey
 	id  tracefs.Identifier
@@ -118,8 +117,8 @@ func (runs) Called(r *run, f *filemap.File) bool {
 	return slices.Contains(r.file.names(), bareName(f.Path))
 }
 
-// LooksAtCode reports whether the first reading must tell which stacks are those
-// of system calls, for which events are needed.
+// LooksAtCode reports whether the first reading must find the stacks of system
+// calls, for which events are needed.
 func (e *Evidence) LooksAtCode() bool { return e.root != nil }
 
 // Clock says what the clock of the trace is, "" if it is unknown: on a first

@@ -12,5 +12,5 @@
 // dump.go reads mappings that were saved, collect.go and solve.go gather the
 // frames of a trace and decide which file each identifier was in each program,
 // judge.go gives the frames of a second reading their outcome. saved.go is the
-// little that a trace.dat itself can tell.
+// little that a trace.dat itself has.
 package evidence

@@ -115,7 +115,7 @@ func newDump() *Dump {
 		memory: make(map[filemap.Memory]*filemap.Memory)}
 }
 
-// Load reads a dump: a tar (plain, gzip or zstd) or a folder of PID.maps and
+// Load reads a dump: a tar (plain, gzip or zstd) or a directory of PID.maps and
 // tids.txt, or one PID.maps.
 func Load(name string) (*Dump, error) {
 	d := newDump()
@@ -124,7 +124,7 @@ func Load(name string) (*Dump, error) {
 		return nil, fmt.Errorf("reading mappings: %w", err)
 	}
 	if info.IsDir() {
-		err = d.folder(os.DirFS(name))
+		err = d.directory(os.DirFS(name))
 	} else {
 		err = d.archive(name)
 	}
@@ -139,7 +139,7 @@ func Load(name string) (*Dump, error) {
 	return d, nil
 }
 
-func (d *Dump) folder(dir fs.FS) error {
+func (d *Dump) directory(dir fs.FS) error {
 	entries, err := fs.ReadDir(dir, ".")
 	if err != nil {
 		return err

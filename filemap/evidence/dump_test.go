@@ -149,7 +149,7 @@ func TestGenerations(t *testing.T) {
 		t.Errorf("replaced: %x, %x, %v; the other process: %x", file(1, 0).id, file(1, 1).id, file(1, 2).hasID, file(2, 0).id)
 	}
 	if file(4, 0) != file(3, 0) {
-		t.Error("one file whose build ID only one process could tell is two")
+		t.Error("one file whose build ID only one process has is two")
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"ustack/filemap/openfile"
 )
 
-// sysroot is a folder with files at the paths of another machine. Nothing
+// sysroot is a directory with files at the paths of another machine. Nothing
 // outside of it is ever opened, whatever a trace calls a path.
 type sysroot struct {
 	root  *os.Root

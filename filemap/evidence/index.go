@@ -110,9 +110,9 @@ func (m *moment) candidates(offset uint64) (list []candidate, many bool) {
 	return list, many
 }
 
-// find is the run of a moment that has an offset, of those that of finds in a
-// version. more: there are several, of different files. known: there are any,
-// with the offset or without.
+// find is the run of a moment that has an offset, of the runs that of finds in a
+// version. more: there are several, of different files. known: there are any, with
+// the offset or without.
 func (m *moment) find(offset uint64, of func(v *version) []*run) (found candidate, more, known bool) {
 	for i := range m.versions {
 		v := &m.versions[i]

@@ -20,12 +20,12 @@ const (
 	maxAgreed = 1 << 10
 )
 
-// Layout is the part of what a thread's process had mapped that tells whether an
-// address is in the data of a program or library (Layout.Around): in all versions that the process can have had then, the
-// next program or library below must be the same one in the same place, and the
-// thread's name must be that of the dump. comm is nil if the name is unknown;
-// tgid is the process, if the dump does not list the thread. The trust tells
-// whether the dump speaks of that time.
+// Layout is the part of what a thread's process had mapped that decides whether an address
+// is in the data of a program or library (Layout.Around): in all versions that the process
+// can have had then, the next program or library below must be the same one in the same
+// place, and the thread's name must be that of the dump. comm is nil if the name is
+// unknown; tgid is the process, if the dump does not list the thread. The trust says
+// whether the dump covers that time.
 func (e *Evidence) Layout(tid, tgid int32, comm []byte, at tracefs.Time, timed bool, addr uint64) (filemap.Layout, filemap.Trust) {
 	of := tid
 	if len(e.dump.all(of)) == 0 {

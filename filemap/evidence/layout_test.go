@@ -32,8 +32,8 @@ const layoutDump = `### t=1.000000000 pid=10 comm=app exe=/app
 00401000-00402000 rw-p 00001000 08:01 8 /other
 `
 
-// TestLayout: an address is told of only if all that the process can have had
-// then agree about whose it is.
+// TestLayout: an address has a layout only if all versions that the process can
+// have had then agree on it.
 func TestLayout(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"10.maps": layoutDump, "tids.txt": "10 10\n11 10\n", "vdso.txt": "0123abcd\n"} {
@@ -66,7 +66,7 @@ func TestLayout(t *testing.T) {
 		{"data", 10, "app", 1.5, 0x401010, "/app", 2, filemap.Verified},
 		{"bss", 10, "app", 1.5, 0x403fff, "/app", 3, filemap.Verified},
 		{"of a thread", 11, "worker", 1.5, 0x403fff, "/app", 3, filemap.Verified},
-		{"behind", 10, "app", 1.5, 0x404000, "", 0, none},
+		{"after", 10, "app", 1.5, 0x404000, "", 0, none},
 		{"named bss", 10, "app", 3, 0x7f0000001fff + 0x1000, "/lib", 2, filemap.Verified},
 		{"the library has moved at some time until the next reading", 10, "app", 1.5, 0x7f0000002010, "", 0, none},
 		{"shared", 10, "app", 1.5, 0x7f0000003010, "", 0, none},
@@ -93,7 +93,7 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// TestLayoutOverlap: a process that has changed while it was read tells nothing.
+// TestLayoutOverlap: a process that has changed while it was read has no layout.
 func TestLayoutOverlap(t *testing.T) {
 	d := newDump()
 	if err := d.maps(strings.NewReader("### t=1 pid=7 comm=x exe=/x\n1000-3000 r-xp 0 8:1 5 /x\n2000-4000 rw-p 1000 8:1 5 /x\n"), 7); err != nil {

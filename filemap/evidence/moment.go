@@ -42,7 +42,7 @@ func (d *Dump) all(tid int32) []version {
 	return d.spaces[pid]
 }
 
-// at is what the dump knows of a thread's process at a time. timed tells that the
+// at is what the dump knows of a thread's process at a time. timed means that the
 // time is nanoseconds. comm is the thread's name, nil if unknown.
 func (d *Dump) at(tid int32, at tracefs.Time, timed bool, comm []byte) moment {
 	pid, _ := d.Process(tid)
@@ -90,8 +90,8 @@ func agree(versions []version) bool {
 
 // ofName holds a moment against the name of the thread. A first thread bears the
 // name of its program: where that is another one, the dump has missed an exec, or
-// the thread has renamed itself, and nothing tells which. Other threads may have
-// names of their own.
+// the thread has renamed itself; which one is unknown. Other threads may have names
+// of their own.
 func (m moment) ofName(first bool, comm []byte) moment {
 	if !first || comm == nil {
 		return m

@@ -66,7 +66,7 @@ func (d *Dump) order() {
 }
 
 // toTrace gives the runs the times of the trace. lived is when processes with the
-// mappings of their last version were last seen: the dump does not tell when they
+// mappings of their last version were last seen: the dump does not say when they
 // ended.
 func (d *Dump) toTrace(lived map[int32]tracefs.Time) {
 	seen := make(map[*run]bool)

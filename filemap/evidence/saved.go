@@ -19,7 +19,7 @@ import (
 // address gets what option sym-userobj of the kernel would have printed, the
 // name and the offset in the mapping (reason vma-offset), and memory that is no
 // file its name. The rest stays as it is: the dump lacks memory without a name,
-// so that it never tells that there was nothing.
+// so it never shows that there was nothing.
 type Saved struct {
 	spaces map[int32][]saved
 }
@@ -32,7 +32,7 @@ type saved struct {
 
 // NewSaved returns the evidence of what a trace.dat has. Processes whose
 // programs are not at random places are left out: before an exec others were at
-// the same places, and nothing tells when that was.
+// the same places, and the time of the exec is unknown.
 func NewSaved(processes []tracedat.Process) *Saved {
 	s := &Saved{spaces: make(map[int32][]saved)}
 	memory := make(map[string]*filemap.Memory)

@@ -18,10 +18,10 @@ const (
 	// unsure is how far off times are in any case: reading a process takes
 	// time.
 	unsure = tracefs.Time(2e6)
-	// usual is what the trace's clock is ahead by at most if nothing tells.
+	// usual is what the trace's clock is ahead by at most if nothing shows it.
 	usual = tracefs.Time(150e6)
-	// behind is how far the trace's clock can be behind if nothing tells.
-	behind = tracefs.Time(10e6)
+	// lag is how far the trace's clock can lag if nothing shows it.
+	lag = tracefs.Time(10e6)
 )
 
 // calibration finds the skew on a reading of the trace.
@@ -181,7 +181,7 @@ func (k *hullKey) in(v *version) bool {
 // skew is what the trace says of the clocks.
 func (c *calibration) skew() skew {
 	c.take()
-	s := skew{-behind, usual}
+	s := skew{-lag, usual}
 	if least, most := c.agreed(); least <= most {
 		c.least, c.most = max(c.least, least), min(c.most, most)
 	}

@@ -36,9 +36,9 @@ func TestNamesOfThreads(t *testing.T) {
 // TestSkew: what is known of the clocks is not bounded by what is usual.
 func TestSkew(t *testing.T) {
 	for _, c := range []struct{ least, most, wantLeast, wantMost tracefs.Time }{
-		{never, ever, -behind, usual},
-		{never, 50e6, -behind, 50e6},
-		{never, 200e6, -behind, usual},
+		{never, ever, -lag, usual},
+		{never, 50e6, -lag, 50e6},
+		{never, 200e6, -lag, usual},
 		{140e6, 200e6, 140e6, 200e6},
 		{140e6, ever, 140e6, 140e6 + usual},
 		{300e6, 310e6, 300e6, 310e6},

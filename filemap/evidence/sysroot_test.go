@@ -120,8 +120,8 @@ func TestSyscallDecides(t *testing.T) {
 	}
 }
 
-// TestSysroot: only the very file is used, nothing outside of the folder, and
-// what is no file is not opened.
+// TestSysroot: only the very file is used, nothing outside of the directory, and
+// only regular files are opened.
 func TestSysroot(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	good := image(elf.EM_X86_64, "aaaaaaaa", nil)
@@ -131,7 +131,7 @@ func TestSysroot(t *testing.T) {
 		}
 	}
 	for name, to := range map[string]string{"inside": "good", "out": outside + "/good", "up": "../../../../../../" + outside + "/good",
-		"folder": outside, "loop": "loop", "tty": "/dev/tty"} {
+		"directory": outside, "loop": "loop", "tty": "/dev/tty"} {
 		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +149,7 @@ func TestSysroot(t *testing.T) {
 	}{
 		{"/good", "aaaaaaaa", true}, {"/inside", "aaaaaaaa", true}, {"/good (deleted)", "aaaaaaaa", true},
 		{"/good", "aaaaaaab", false}, {"/good", "", false}, {"/out", "aaaaaaaa", false}, {"/up", "aaaaaaaa", false},
-		{"/folder/good", "aaaaaaaa", false}, {"/../" + filepath.Base(outside) + "/good", "aaaaaaaa", false},
+		{"/directory/good", "aaaaaaaa", false}, {"/../" + filepath.Base(outside) + "/good", "aaaaaaaa", false},
 		{"/loop", "aaaaaaaa", false}, {"/tty", "aaaaaaaa", false}, {"/fifo", "aaaaaaaa", false},
 		{"/", "aaaaaaaa", false}, {"", "aaaaaaaa", false}, {"[heap]", "aaaaaaaa", false}, {"/none", "aaaaaaaa", false},
 		{"/good\x00x", "aaaaaaaa", false},
@@ -167,8 +167,8 @@ func TestSysroot(t *testing.T) {
 	}
 }
 
-// TestFolder: a folder of mappings may hold anything.
-func TestFolder(t *testing.T) {
+// TestDirectory: a directory of mappings may hold anything.
+func TestDirectory(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mkfifo(dir+"/5.maps", 0o644); err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ func (d *Dump) Process(tid int32) (pid int32, ok bool) {
 
 // SharedFile is the file that a thread's process had mapped shared at an
 // address: its device and inode, which make it the same file in all processes,
-// its path, and where in it the address is. timed tells that at is nanoseconds.
+// its path, and where in it the address is. timed means that at is nanoseconds.
 // ok is false if no mapping of the address is known; the id is empty if it is
 // one that is not shared.
 func (d *Dump) SharedFile(tid int32, at tracefs.Time, timed bool, addr uint64) (id, path string, offset uint64, ok bool) {
