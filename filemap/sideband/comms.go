@@ -43,9 +43,9 @@ func (c *comms) forget(t tracefs.Time) {
 	c.since = max(c.since, t)
 }
 
-// at finds how a thread was called at a time, and until when that is known to be
-// so if all changes up to now are known. found is false if nobody knows, known too
-// if nothing was told of the thread at all.
+// at finds the name of a thread at a time, and until when that is known to hold if
+// all changes up to now are known. found is false if the name is unknown, known is
+// false if there is no record of the thread at all.
 func (c *comms) at(tid int, t, now tracefs.Time) (call called, until tracefs.Time, found, known bool) {
 	list := c.byTID[tid]
 	next := sort.Search(len(list), func(i int) bool { return list[i].from > t })
@@ -82,8 +82,8 @@ func (c *comms) asked(tid int, comm string, at tracefs.Time) {
 	}
 }
 
-// expire forgets what was before a time, and threads that have ended; alive tells
-// of a thread number whether it may have been one since.
+// expire forgets what was before a time, and threads that have ended; alive reports
+// whether a thread number may have been in use since.
 func (c *comms) expire(before tracefs.Time, alive func(tid int) bool) {
 	for tid, list := range c.byTID {
 		if list[len(list)-1].from <= before && !alive(tid) {
@@ -106,10 +106,9 @@ func (b *Band) forked(r *perf.Record) {
 	b.comms.add(r.TID, called{from: r.Time, like: like})
 }
 
-// Comm is how a thread was called at a time before now: "" and false if nobody
-// knows. That is so, also that nobody knows, until the time that is returned,
-// exclusive. A thread that was there when the side band was opened is asked
-// itself.
+// Comm is the name of a thread at a time before now: "" and false if unknown. The
+// answer, also that it is unknown, holds until the returned time, exclusive. The
+// name of a thread that was there when the side band was opened is read from proc.
 func (b *Band) Comm(r *procmap.Reader, tid int, t tracefs.Time) (comm string, until tracefs.Time, ok bool) {
 	if t > b.drained {
 		b.drain()
@@ -144,7 +143,7 @@ func (b *Band) comm(r *procmap.Reader, tid int, t tracefs.Time, generations int)
 
 // ask asks a thread for its name, and reports whether it is there.
 func (b *Band) ask(r *procmap.Reader, tid int) bool {
-	at := b.Now() // before: what changes while it is asked is told
+	at := b.Now() // before: a change while it is read is recorded
 	s, err := r.Stat(tid)
 	if err != nil {
 		return false

@@ -14,8 +14,8 @@ import (
 	"ustack/tracefs/perf/perftest"
 )
 
-// nobody reads processes where there are none.
-func nobody(t *testing.T) *procmap.Reader {
+// emptyProc reads processes where there are none.
+func emptyProc(t *testing.T) *procmap.Reader {
 	t.Helper()
 	r, err := procmap.NewReader(procmap.Options{Stat: true})
 	if err != nil {
@@ -24,11 +24,11 @@ func nobody(t *testing.T) *procmap.Reader {
 	return r
 }
 
-// TestComms: what was told of a thread is its name of that time, and nothing else.
+// TestComms: the name of a thread at a time is the recorded one, and nothing else.
 func TestComms(t *testing.T) {
 	ring := fakeRing(0, 1<<14)
 	b := fakeBand(ring)
-	r := nobody(t)
+	r := emptyProc(t)
 	now := uint64(b.Now())
 	at := func(ago int) uint64 { return now - uint64(ago)*1000 }
 	const first, second, third, fourth = 1 << 29, 1<<29 + 1, 1<<29 + 2, 1<<29 + 3 // no threads of this machine
@@ -39,7 +39,7 @@ func TestComms(t *testing.T) {
 		rawComm(first, first, 0, "two", at(60), 0),
 		rawComm(second, third, 0, "", at(50), 0),
 		rawComm(second, second, unix.PERF_RECORD_MISC_COMM_EXEC, "executed", at(40), 0),
-		rawTask(unix.PERF_RECORD_FORK, first, 1, first, 1<<29+9, at(30), 0), // another one of that number, by somebody unknown
+		rawTask(unix.PERF_RECORD_FORK, first, 1, first, 1<<29+9, at(30), 0), // another one of that number, made by an unknown thread
 	)
 	for _, test := range []struct {
 		tid, ago, until int
@@ -67,7 +67,7 @@ func TestComms(t *testing.T) {
 		t.Errorf("after forgetting what was before: %q, %v", comm, ok)
 	}
 	// What is lost may have been another name, also of a thread of which the same
-	// batch tells something older.
+	// batch has an older one.
 	ring.write(rawComm(fourth, fourth, 0, "older", at(8), 0), raw(unix.PERF_RECORD_LOST, 0, at(5), 0, perftest.U64(1, 7)))
 	if _, err := b.Drain(); err != nil {
 		t.Fatal(err)
@@ -79,12 +79,12 @@ func TestComms(t *testing.T) {
 	}
 }
 
-// TestCommAsked: a thread that was there before is asked, once, and what it is
-// called then holds from the beginning, if nothing else was told.
+// TestCommAsked: the name of a thread that was there before is read once, and holds
+// from the beginning if there is no record of another one.
 func TestCommAsked(t *testing.T) {
 	ring := fakeRing(0, 1<<14)
 	b := fakeBand(ring)
-	r := nobody(t)
+	r := emptyProc(t)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	tid := unix.Gettid()
@@ -94,7 +94,7 @@ func TestCommAsked(t *testing.T) {
 		if comm, _, ok := b.Comm(r, tid, start); comm != "asked" || !ok {
 			t.Errorf("%q, %v", comm, ok)
 		}
-		rename(t, "later") // of which the fake ring does not tell
+		rename(t, "later") // which the fake ring does not have
 	}
 	now := uint64(b.Now())
 	other := make(chan int)
@@ -132,7 +132,7 @@ func TestLiveComms(t *testing.T) {
 		from, to tracefs.Time
 	}
 	var all []when
-	r := nobody(t)
+	r := emptyProc(t)
 	done := make(chan []when)
 	there, begin := make(chan struct{}), make(chan struct{})
 	thread := func(first string) {

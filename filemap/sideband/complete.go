@@ -16,11 +16,11 @@ import (
 	"ustack/tracefs/perf"
 )
 
-// completer finds build IDs that the kernel did not tell: it looks only at the
+// completer finds build IDs that the kernel did not report: it looks only at the
 // notes of program headers, and only at what is in memory. What the Go linker
 // writes, for one, it does not find.
 type completer struct {
-	reader *procmap.Reader // nil if nobody has one
+	reader *procmap.Reader // nil if there is none
 	calls  *bounded.Calls  // that open files by their path; nil before the first
 	known  map[string]fileID
 }
@@ -31,7 +31,7 @@ type fileID struct {
 	id      elfid.ID
 }
 
-// version tells what a file is, and whether it was written meanwhile.
+// version identifies a file, and shows whether it was written meanwhile.
 type version struct {
 	dev, inode     uint64
 	size           int64
@@ -44,7 +44,7 @@ func versionOf(st *unix.Stat_t) version {
 
 const (
 	maxKnown = 1 << 14
-	// coarse is more than the time of a change lags behind: a tick.
+	// coarse is more than the lag of a change's time: a tick.
 	coarse = 20 * time.Millisecond
 )
 

@@ -16,8 +16,8 @@ import (
 	"ustack/filemap/procmap"
 )
 
-// TestIDOfTheDead: the build ID of a program that has ended, and that the
-// kernel does not tell, is read from the file if that is still the same.
+// TestIDOfTheDead: the build ID of a program that has ended, and that the kernel
+// does not report, is read from the file if that is still the same.
 func TestIDOfTheDead(t *testing.T) {
 	b, _ := openBand(t, Options{})
 	b.completer.calls = bounded.New(time.Minute) // a busy machine may take longer than a second
@@ -63,7 +63,7 @@ func TestIDOfTheDead(t *testing.T) {
 			if m.File.Name == name {
 				found = true
 				if m.File.Inode == 0 {
-					t.Skip("this kernel tells the build ID that the Go linker writes")
+					t.Skip("this kernel reports the build ID that the Go linker writes")
 				}
 				if m.File.BuildID != c.want {
 					t.Errorf("%s: build ID %s, want %s", c.what, m.File.BuildID.Hex(), c.want.Hex())

@@ -32,7 +32,7 @@ func rawComm(pid, tid int, misc uint16, name string, t uint64, cpu uint32) []byt
 
 const rx = unix.PROT_READ | unix.PROT_EXEC
 
-// TestMapping: what the kernel tells of mappings is what procmap reads of them.
+// TestMapping: the kernel's records of mappings are equal to what procmap reads.
 func TestMapping(t *testing.T) {
 	var ns filemap.Names
 	for _, c := range []struct {

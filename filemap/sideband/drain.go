@@ -13,9 +13,9 @@ type Drained struct {
 	Until tracefs.Time
 	// Records were applied.
 	Records int
-	// Lost is how many records the kernel had no room for, Malformed how often
-	// a ring had what is no record. After either, or when a CPU went on, all is
-	// in Doubt from then on: it is time for Refresh.
+	// Lost is how many records the kernel had no room for, Malformed how often a
+	// ring had bytes that are no record. After either, or when a CPU went on, all
+	// is in Doubt from then on: it is time for Refresh.
 	Lost      uint64
 	Malformed int
 	Doubt     bool
@@ -30,7 +30,7 @@ type Drained struct {
 // Drain brings the History up to date: what any process did before the call is
 // in it when Drain returns. The error is that of writing the log.
 //
-// A record is in its ring before what it tells of can have an effect: an mmap
+// A record is in its ring before the recorded change can have an effect: an mmap
 // before a thread can run in the mapping, a fork before the child runs. So what
 // a stack in a trace that was read before the call needs is there. What happens
 // while the rings are read, one after the other, is left for the next time, or
@@ -58,8 +58,8 @@ func (b *Band) drain() {
 	b.expire(d.Until)
 }
 
-// Reached tells up to which time the History has been looked up: what ended long
-// before is forgotten.
+// Reached sets the time up to which the History has been looked up. It drops what
+// ended long before.
 func (b *Band) Reached(t tracefs.Time) { b.reached = max(b.reached, t) }
 
 // expire forgets what is looked up no more.
@@ -77,7 +77,7 @@ func (b *Band) expire(now tracefs.Time) {
 }
 
 // gap notes that records of a CPU are missing from a time on, n of them, 0 if
-// nobody knows.
+// unknown.
 func (b *Band) gap(cpu int, n uint64, from, t tracefs.Time) {
 	b.found.Lost += n
 	b.breaks++

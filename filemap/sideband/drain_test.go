@@ -71,8 +71,8 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestLost: losses are counted once, whoever tells first, and begin after the
-// last record that was not lost.
+// TestLost: losses are counted once, whichever report comes first, and begin after
+// the last record that was not lost.
 func TestLost(t *testing.T) {
 	r := fakeRing(3, 1<<14)
 	var log bytes.Buffer
@@ -99,7 +99,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestMalformed: what is no record makes doubt, and the other rings go on.
+// TestMalformed: bytes that are no record make doubt, and the other rings go on.
 func TestMalformed(t *testing.T) {
 	a, c := fakeRing(0, 1<<14), fakeRing(1, 1<<14)
 	b := fakeBand(a, c)

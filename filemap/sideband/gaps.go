@@ -12,12 +12,12 @@ import (
 type Gaps struct {
 	mu   sync.RWMutex
 	list []gap // in order, not overlapping
-	// over is when the last of them ends, 0 if there was none: most times are
-	// behind it, and need not look further.
+	// over is when the last of them ends, 0 if there was none: most times are after
+	// it, and need not look further.
 	over atomic.Int64
 }
 
-// gap is a time of doubt. Records until missed are those that are lost.
+// gap is a time of doubt. Records until missed are lost.
 type gap struct{ from, missed, to tracefs.Time }
 
 // maxGaps bounds the gaps that are kept; the oldest are joined beyond.
@@ -30,9 +30,9 @@ func (g *Gaps) Doubtful(t tracefs.Time) bool {
 	return doubtful
 }
 
-// Around tells, if what is known may be wrong at t, from when on no records are
-// missing any more, and until when all is right again: space.Forever if nobody
-// knows yet.
+// Around reports whether what is known may be wrong at t, from when on no records
+// are missing any more, and until when all is right again: space.Forever if that is
+// not known yet.
 func (g *Gaps) Around(t tracefs.Time) (missed, until tracefs.Time, doubtful bool) {
 	if int64(t) >= g.over.Load() {
 		return 0, 0, false

@@ -19,13 +19,13 @@ type History struct {
 	// which perf has no records of its own: code that runs is where it was
 	// reported to be, but it may have been unmapped or moved.
 	Unsure *Gaps
-	// Stacks are the raw user stacks of events, none if nobody takes them.
+	// Stacks are the raw user stacks of events, none if they are not taken.
 	Stacks *rawstack.Stacks
 	// VDSO is the build ID of the kernel's vDSO, as a log has it; the zero ID
 	// if unknown.
 	VDSO elfid.ID
 
-	log     *logWriter // nil if nobody wants one
+	log     *logWriter // nil for none
 	sharers sharers
 	// missed is the time until which records may be missing.
 	missed tracefs.Time
@@ -83,7 +83,7 @@ func (h *History) LoseStacks(records uint64, from, t tracefs.Time) {
 	h.Stacks.Lose(records, from, t)
 }
 
-// The changes. Each is told in the order of time, and goes into the log.
+// The changes. They are noted in the order of time, and go into the log.
 
 func (h *History) fork(parent, child int, t tracefs.Time) {
 	h.log.fork(parent, child, t)
@@ -147,9 +147,9 @@ func (h *History) gone(pid int, t tracefs.Time) {
 	h.Spaces.Exit(pid, t)
 }
 
-// read is a reading of a process that began at t, with its threads. part tells
-// that the process has changed since. Nothing is learned of the time before
-// after. What says nothing new is not in the log.
+// read is a reading of a process that began at t, with its threads. part means that
+// the process has changed since. Nothing is learned of the time before after. What
+// says nothing new is not in the log.
 func (h *History) read(p *procmap.Process, threads []int, part bool, t, after tracefs.Time) {
 	take := h.Spaces.ReplaceAfter
 	if part {

@@ -37,7 +37,7 @@ func compareMemory(a, b int) (order int, ok bool) {
 func (b *Band) checkSharers(r *procmap.Reader) {
 	for _, g := range b.History.sharers.groups() {
 		pids := slices.Clone(g.pids)
-		first := make(map[int]int) // of those that share their memory
+		first := make(map[int]int) // of processes that share their memory
 		for i, pid := range pids {
 			at := slices.IndexFunc(pids[:i], func(p int) bool { return b.sameMemory(p, pid) })
 			first[pid] = pid

@@ -111,7 +111,7 @@ func madeGood(t *testing.T, b *Band, r *procmap.Reader) bool {
 	if err := exec.Command("true").Run(); err != nil {
 		t.Fatal(err)
 	}
-	// The LOST record comes now. It tells nothing new.
+	// The LOST record comes now. It adds nothing.
 	if _, whole = drained(); !whole {
 		return false
 	}
@@ -211,9 +211,9 @@ func needRoot(t testing.TB) {
 	}
 }
 
-// TestRoots: the kernel tells names as the process sees them. So does /proc of
-// containers, but of a process in a chroot it shows them as we do. A reading
-// does not take the one for another file than the other.
+// TestRoots: the kernel reports names as the process sees them. So does /proc of
+// containers, but for a process in a chroot it shows them as we see them. Both
+// names are of one file.
 func TestRoots(t *testing.T) {
 	needRoot(t)
 	if isDynamic(t, "/proc/self/exe") {

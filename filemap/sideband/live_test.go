@@ -118,7 +118,7 @@ func parseShown(t testing.TB, text []byte) []shown {
 }
 
 // checkShown holds what is known of a process against what it has shown. ended
-// tells that it has.
+// means that it has ended.
 func checkShown(t testing.TB, b *Band, s shown, ended bool) {
 	t.Helper()
 	versions := b.History.Spaces.Space(s.pid).Versions()
@@ -325,7 +325,7 @@ func TestMappings(t *testing.T) {
 		t.Errorf("memory that changes back and forth makes %d versions", n)
 	}
 
-	// What the kernel does not tell shows in a reading.
+	// A reading shows what the kernel does not report.
 	if err := b.Read(r, h.pid(), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -361,7 +361,7 @@ func mappedLibrary(t testing.TB) string {
 	return ""
 }
 
-// TestReadelf: build IDs are those that readelf shows.
+// TestReadelf: build IDs are the same as readelf's.
 func TestReadelf(t *testing.T) {
 	readelf, err := exec.LookPath("readelf")
 	if err != nil {

@@ -22,8 +22,8 @@ var (
 	nameNoMem   = []byte("//enomem")
 )
 
-// mapping is what procmap would read of the mapping. A file whose name the
-// kernel could not tell has none.
+// mapping is what procmap would read of the mapping. A file whose name the kernel
+// could not report has none.
 func mapping(r *perf.Record, names *filemap.Names) procmap.Mapping {
 	m := procmap.Mapping{Start: r.Addr, End: r.Addr + r.Len, Offset: r.Offset, Perms: perms(r.Prot, r.Flags),
 		Dev: procmap.Dev{Major: r.Major, Minor: r.Minor}, Inode: r.Inode}

@@ -90,8 +90,8 @@ func (b *Band) askNames() {
 	b.namings.pending = nil
 }
 
-// overtaken reports whether one of those that came later is of the same memory: the
-// answer would be of that one.
+// overtaken reports whether a later call is of the same memory: the answer would be
+// of that one.
 func (n *namedPart) overtaken(later []namedPart) bool {
 	return slices.ContainsFunc(later, func(o namedPart) bool {
 		return n.pid == o.pid && n.start < o.end && o.start < n.end

@@ -13,7 +13,7 @@ import (
 	"ustack/tracefs/perf"
 )
 
-// watch tells whether a process changes while it is read.
+// watch notes whether a process changes while it is read.
 type watch struct {
 	pid   int
 	since tracefs.Time
@@ -30,10 +30,10 @@ type watch struct {
 // taken is a range of addresses.
 type taken struct{ start, end uint64 }
 
-// maxTaken bounds the ranges that are remembered; beyond, a reading tells nothing.
+// maxTaken bounds the ranges that are remembered; beyond it, a reading is not used.
 const maxTaken = 1 << 7
 
-// note notes a record. same tells that it is of the memory that is watched.
+// note notes a record. same means that it is of the memory that is watched.
 func (w *watch) note(r *perf.Record, same bool) {
 	if r.Type == unix.PERF_RECORD_MMAP2 {
 		w.overlap(same && r.Time > w.since, r.Addr, r.Addr+r.Len)
@@ -97,16 +97,16 @@ func (b *Band) same(pid int) bool {
 // maxReads is how often a process is read that changes meanwhile.
 const maxReads = 4
 
-// Refresh reads the executable mappings and the threads of all processes, at
-// the start and after a loss. When it returns, what is known of the time from
-// then on is right again. The Reader must have Stat, IDs and the filter
-// procmap.Exec. It is kept, for build IDs that the kernel does not tell, and is
-// for the goroutine of the Band.
+// Refresh reads the executable mappings and the threads of all processes, at the
+// start and after a loss. When it returns, what is known of the time from then on
+// is right again. The Reader must have Stat, IDs and the filter procmap.Exec. It is
+// kept, for build IDs that the kernel does not report, and is for the goroutine of
+// the Band.
 //
-// Nothing falls between a reading and the records: those that came while a
-// process was read are drained right after it. If they change that process, it
-// is read again, and if it never holds still, the reading goes under what they
-// tell.
+// Nothing falls between a reading and the records: records that came while a
+// process was read are drained right after it. If they change that process, it is
+// read again, and if it never stops changing, the records have precedence over the
+// reading.
 func (b *Band) Refresh(r *procmap.Reader) (procmap.Counts, error) {
 	b.completer.reader = r
 	met := make(map[int]bool)
@@ -170,9 +170,9 @@ func (b *Band) Read(r *procmap.Reader, pid int, after tracefs.Time) error {
 	return err
 }
 
-// Found notes what a process was found to have at an address when it was asked
-// at t: memory that is no code, of which the side band does not tell. For after,
-// see Read.
+// Found notes what a process was found to have at an address when it was read at t:
+// memory that is not code, which the side band does not report. For after, see
+// Read.
 func (b *Band) Found(pid int, m *procmap.Mapping, t, after tracefs.Time) {
 	b.History.found(pid, m, t, after)
 }
