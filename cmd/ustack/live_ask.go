@@ -26,7 +26,7 @@ type askFollower struct {
 	pipe  *instance.Pipe
 	trace *input.Trace
 	idle  func() bool
-	// stacks are raw ones, if somebody takes them.
+	// stacks are raw ones, nil if they are not used.
 	stacks *rawstack.Stacks
 
 	mu      sync.Mutex // guards what follows, and the trace
@@ -70,7 +70,7 @@ func startAsking(code *procmap.Reader, root *instance.Root, idle func() bool, op
 // traced meanwhile.
 const askAgain = 100 * time.Millisecond
 
-// keepUp settles while the trace has nothing to tell: the sooner a process is
+// keepUp settles while the trace has no records: the sooner a process is
 // read, the more is known of it.
 func (a *askFollower) keepUp() {
 	for {

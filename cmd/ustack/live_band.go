@@ -35,7 +35,7 @@ type bandFollower struct {
 }
 
 // startBand opens the side band and reads all processes once; from then on perf
-// tells. The log gets all that is known, if it is not nil.
+// reports changes. The log, if not nil, gets all that is known.
 func startBand(root *instance.Root, fl *following, log io.Writer, opt *timeline.Options) (*bandFollower, error) {
 	// Where the kernel has no such event (CONFIG_EVENT_TRACING), it is 0.
 	executed, _ := root.ID(instance.Event{System: "sched", Name: "sched_process_exec"})
@@ -65,7 +65,7 @@ const (
 	pollPause = 10 * time.Millisecond
 )
 
-// keepUp empties the rings when they fill while the trace has nothing to tell:
+// keepUp empties the rings when they fill while the trace has no records:
 // what the whole machine does goes into them, however little is traced.
 func (b *bandFollower) keepUp() {
 	for {
@@ -183,7 +183,7 @@ func (b *bandFollower) report(say func(string, ...any)) {
 	}
 }
 
-// lives are those of threads, as perf tells. It implements starts.Lives.
+// lives are those of threads, as perf reports them. It implements starts.Lives.
 type lives struct {
 	band    *bandFollower
 	history *sideband.History

@@ -164,7 +164,7 @@ type storm struct {
 	threads, kb int
 }
 
-// four share two CPUs with whoever reads.
+// four share two CPUs with the reader.
 var four = storm{threads: 4}
 
 // hammer starts a process that hammers once start is called.
@@ -234,8 +234,8 @@ func catHammer(b *testing.B, work, out string, how storm) (h hammered) {
 	if err := in.Stop(); err != nil {
 		b.Fatal(err)
 	}
-	// It ends at the end of the buffer. But if it was just about to wait, nobody
-	// wakes it.
+	// It ends at the end of the buffer. But if it was just about to wait, it is not
+	// woken.
 	late := time.AfterFunc(5*time.Second, func() { _ = cat.Process.Kill() })
 	if err := cat.Wait(); err != nil && late.Stop() {
 		b.Fatal(err)
@@ -293,17 +293,17 @@ func liveHammer(b *testing.B, bin, work string, how storm, command ...string) (h
 	return h
 }
 
-// startLine is an output that tells when it has a first line.
+// startLine is an output that signals its first line.
 type startLine struct {
 	text  bytes.Buffer
 	begun chan struct{}
-	told  bool
+	ended bool
 }
 
 func (s *startLine) Write(b []byte) (int, error) {
 	s.text.Write(b)
-	if !s.told && strings.Contains(s.text.String(), "\n") {
-		s.told = true
+	if !s.ended && strings.Contains(s.text.String(), "\n") {
+		s.ended = true
 		close(s.begun)
 	}
 	return len(b), nil

@@ -15,7 +15,7 @@ import (
 	"ustack/tracefs/capturetest"
 )
 
-// fakeTracefs is a folder that looks like the tracefs of a kernel, with the
+// fakeTracefs is a directory that looks like the tracefs of a kernel, with the
 // instance that live in this very process will use. It returns the FIFO that is
 // its trace_pipe.
 func fakeTracefs(t *testing.T, mappingEvent string, options ...string) (dir, pipe string) {

@@ -87,7 +87,7 @@ func TestLiveRefused(t *testing.T) {
 		cmd := exec.Command(bin, append([]string{"live", "--duration=1ms"}, test.args...)...)
 		var out, stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &stderr
-		_ = cmd.Run() // the code tells
+		_ = cmd.Run() // the exit code is checked
 		if code := cmd.ProcessState.ExitCode(); code != test.code || !strings.Contains(stderr.String(), test.says) || out.Len() > 0 {
 			t.Errorf("%q: exit code %d, want %d and %q on stderr:\n%s%s", test.args, code, test.code, test.says, &stderr, &out)
 		}
@@ -95,7 +95,7 @@ func TestLiveRefused(t *testing.T) {
 	}
 }
 
-// slowly runs live with an output that nobody reads while the command runs.
+// slowly runs live with an output that is not read while the command runs.
 func slowly(t *testing.T, work string, kb int) (text []byte, stderr string) {
 	t.Helper()
 	done := filepath.Join(t.TempDir(), "done")

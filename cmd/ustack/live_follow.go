@@ -37,7 +37,7 @@ type following struct {
 	all     *procmap.Reader // of all
 	threads timeline.Threads
 	spaces  *space.Spaces
-	early   *early         // nil if nobody needs it
+	early   *early         // nil if it is not needed
 	files   *watch.Watcher // those whose build IDs are remembered
 	ids     *procmap.IDs
 	written *sideband.Written
@@ -55,8 +55,8 @@ type follower interface {
 	// after stays.
 	reread(pid int, after tracefs.Time) error
 	found(pid int, m *procmap.Mapping, t, after tracefs.Time)
-	// reached tells up to which time stacks have been judged: what a process
-	// was before may be forgotten.
+	// reached sets the time up to which stacks have been judged: what a process was
+	// before may be forgotten.
 	reached(t tracefs.Time)
 	// stack notes the raw stack of an event, loseStacks that some are missing;
 	// stackCounts is what became of them.
@@ -69,9 +69,9 @@ type follower interface {
 	close() error
 }
 
-// startFollowing begins to follow what all processes have mapped, and reads
-// them. It must come before tracing is switched on. idle tells that all stacks
-// until now have been judged; say tells what can be done only in part.
+// startFollowing begins to follow what all processes have mapped, and reads them.
+// It must come before tracing is switched on. idle reports whether all stacks until
+// now have been judged; say prints what can be done only in part.
 func startFollowing(f *liveFlags, root *instance.Root, log io.Writer, idle func() bool, say func(string, ...any)) (*following, error) {
 	fl := &following{idle: idle, say: say}
 	var err error
@@ -133,15 +133,15 @@ func (fl *following) choose(f *liveFlags, root *instance.Root, log io.Writer, op
 	return err
 }
 
-// reached tells up to which time stacks have been judged.
+// reached sets the time up to which stacks have been judged.
 func (fl *following) reached(t tracefs.Time) {
 	if fl.follower != nil {
 		fl.follower.reached(t)
 	}
 }
 
-// named is the judge of stacks, which names code in no file besides, and tells with
-// which functions threads began.
+// named is the judge of stacks, which also names code in no file and the functions
+// with which threads began.
 func (fl *following) named(proc string, names *symbol.Symbols) (resolve.Evidence, error) {
 	processes, err := unfiled.NewProcesses(proc, func(p unfiled.Program) bool {
 		return fl.settle() == nil && fl.judge.Same(p.PID, p.Began, space.Monotonic())
@@ -157,11 +157,11 @@ func (fl *following) named(proc string, names *symbol.Symbols) (resolve.Evidence
 	if facts.PIDNamespace(proc) != facts.Initial {
 		return all, nil // threads have other numbers in the trace
 	}
-	var told starts.Lives
+	var reported starts.Lives
 	if b, ok := fl.follower.(*bandFollower); ok {
-		told = &lives{b, b.band.History}
+		reported = &lives{b, b.band.History}
 	}
-	reader, err := starts.NewReader(proc, told)
+	reader, err := starts.NewReader(proc, reported)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestLiveIdle: a trace that has nothing to tell, while the machine maps more
+// TestLiveIdle: a trace without records, while the machine maps more
 // code than the side band has room for.
 func TestLiveIdle(t *testing.T) {
 	tr, work := workload(t)

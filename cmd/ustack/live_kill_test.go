@@ -50,8 +50,8 @@ func cleanAfter(t *testing.T, bin string, pid int) {
 	})
 }
 
-// TestLiveKilled: however live ends, and whenever, nothing is left behind, and
-// what it traced runs on.
+// TestLiveKilled: however live ends, and whenever, it leaves nothing, and what it
+// traced runs on.
 func TestLiveKilled(t *testing.T) {
 	_, work := workload(t)
 	bin := ustackBinary(t)
@@ -101,7 +101,7 @@ func TestLiveKilled(t *testing.T) {
 // TestLiveTwice: a second signal ends live at once, while it still drains.
 func TestLiveTwice(t *testing.T) {
 	needLive(t)
-	r, w, err := os.Pipe() // nobody reads: what is written does not go away
+	r, w, err := os.Pipe() // not read: what is written does not go away
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,14 +166,14 @@ func TestLiveBrokenPipe(t *testing.T) {
 func TestLiveOutlived(t *testing.T) {
 	_, work := workload(t)
 	bin := ustackBinary(t)
-	told := filepath.Join(t.TempDir(), "told")
-	cmd := exec.Command(bin, "live", "-q", "--", "sh", "-c", "echo $$ >"+told+"; exec \"$0\" sleeper 1; echo never", work)
+	pidFile := filepath.Join(t.TempDir(), "pid")
+	cmd := exec.Command(bin, "live", "-q", "--", "sh", "-c", "echo $$ >"+pidFile+"; exec \"$0\" sleeper 1; echo never", work)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	var pid int
 	eventually(t, "the command begins", func() bool {
-		text, _ := os.ReadFile(told)
+		text, _ := os.ReadFile(pidFile)
 		pid, _ = strconv.Atoi(string(bytes.TrimSpace(text)))
 		return pid > 0
 	})

@@ -22,7 +22,7 @@ type jitFrame struct {
 }
 
 // jitFrames are the frames in the code that jit.c makes, and how often each was
-// seen. Without its path a frame is told by nothing but what it lies in.
+// seen. Without its path, a frame is identified only by what it lies in.
 func jitFrames(t *testing.T, out []byte) map[jitFrame]int {
 	t.Helper()
 	frames := make(map[jitFrame]int)
@@ -156,6 +156,6 @@ func TestLivePerfMapSaved(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	if got := again("replay", "-q"); strings.Contains(got, "symbol") || strings.Contains(got, "first") {
-		t.Errorf("names that nobody asked for: %s", got)
+		t.Errorf("names that were not asked for: %s", got)
 	}
 }

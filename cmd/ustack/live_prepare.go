@@ -67,9 +67,9 @@ func (s *session) prepare() error {
 	if err := s.keepForUnwinding(); err != nil {
 		return err
 	}
-	// Whoever came first to a tracepoint is told first: when sched_process_exec
-	// is traced, its stack is known to be the new program's. And the raw stack of
-	// an event comes after the event.
+	// The first to register with a tracepoint is called first: when
+	// sched_process_exec is traced, its stack is known to be the new program's. And
+	// the raw stack of an event comes after the event.
 	if err := s.in.Enable(s.events); err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (s *session) prepare() error {
 	return nil
 }
 
-// startFollowing begins to follow address spaces, and to save what is told of
+// startFollowing begins to follow address spaces, and to save what is reported of
 // them.
 func (s *session) startFollowing(root *instance.Root) error {
 	if root.Plain() {
@@ -152,8 +152,9 @@ func (s *session) trace(tids []int) error {
 	return s.in.SetPIDs(tids, true)
 }
 
-// restrict has only these processes traced. The kernel follows what threads on
-// its list make; those that were made while we wrote the list are added.
+// restrict has only these processes traced. The kernel also traces the children of
+// threads on its list; restrict adds the ones that were made while we wrote the
+// list.
 func (s *session) restrict(pids []int) error {
 	known, err := s.follow.threadsOf(pids)
 	if err == nil {

@@ -12,8 +12,8 @@ import (
 
 // rawStacks are the raw user stacks of the events that are traced, beside the
 // deferred ones: the addresses that the kernel makes offsets and identifiers of.
-// They come from a second instance with the same events, filters and threads. What
-// fails there is told, and live goes on without. A nil one has no stacks.
+// They come from a second instance with the same events, filters and threads. A
+// failure there is reported, and live goes on without. A nil one has no stacks.
 type rawStacks struct {
 	in     *instance.Instance
 	stacks *raw.Stacks // nil before open, and after an error
@@ -65,7 +65,7 @@ func (r *rawStacks) fail(err error) {
 	}
 	r.err, r.stacks = err, nil
 	if r.in != nil {
-		_ = r.in.Remove() // close does it again, and tells
+		_ = r.in.Remove() // close does it again, and reports errors
 	}
 }
 

@@ -84,8 +84,8 @@ func (s *session) report(t *resolve.Totals) {
 	}
 }
 
-// refused are the CPUs with records that the kernel did not take, and which it tells
-// nobody who reads the buffer: one that came while another had been begun a whole
+// refused are the CPUs with records that the kernel did not take and does not report
+// to readers of the buffer: a record that came while another had been begun a whole
 // buffer ago (commit overrun in Documentation/trace/ftrace.rst).
 func (s *session) refused() (list []instance.Stats) {
 	stats, err := s.in.Stats()

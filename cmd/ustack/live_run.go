@@ -57,7 +57,7 @@ func (s *session) main(f *liveFlags, to sink) int {
 	return code
 }
 
-// complain tells of an error.
+// complain prints an error.
 func (s *session) complain(err error) { fmt.Fprintf(s.stderr, "ustack %s: %v\n", s.name, err) }
 
 // sink is where a session's trace goes.
@@ -85,8 +85,8 @@ type session struct {
 	f    *liveFlags
 	name string // of the command
 	sink sink
-	// records tells that the sink looks at each event, noCounter that it shows
-	// itself how far it is.
+	// records is set if the sink looks at each event, noCounter if it shows its own
+	// progress.
 	records   bool
 	noCounter bool
 	bare      bool            // the sink shows no record, only what is made of them
@@ -142,7 +142,7 @@ func (s *session) close() {
 	s.stop.end()
 	s.settings.close()
 	s.unwind.close()
-	_ = s.follow.close() // again, or after an error that is told
+	_ = s.follow.close() // again, or after an error that is reported
 	_ = s.saved.close()
 }
 
@@ -239,7 +239,7 @@ func (s *session) renew(t *resolve.Totals) {
 	}
 }
 
-// say tells something on stderr.
+// say prints a message on stderr.
 func (s *session) say(format string, args ...any) {
 	if !s.f.quiet {
 		fmt.Fprintf(s.stderr, "ustack: "+format+"\n", args...)

@@ -38,7 +38,7 @@ func (s *session) open() (input.ReadCloser, error) {
 	return input.NewTrace([]*input.File{file}, input.Options{Events: s.wantEvents(), Escape: true, Pause: defaultHoldPause, NoShapes: true}), nil
 }
 
-// wantEvents reports whether somebody looks at each event.
+// wantEvents reports whether each event is needed.
 func (s *session) wantEvents() bool { return s.f.stitch || s.records || s.unwind.keeper != nil }
 
 // errNoRaw: --source=text, or there is nothing but text.
@@ -73,7 +73,7 @@ func (s *session) sourceWord() string {
 	return sourceText
 }
 
-// names tells how tasks are called, nil if nobody can.
+// names has the names of tasks, nil if they are unknown.
 func (fl *following) names() binary.Names {
 	if band, ok := fl.follower.(*bandFollower); ok {
 		return taskNames{band}

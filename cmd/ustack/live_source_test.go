@@ -129,7 +129,7 @@ func TestLiveSourceRefused(t *testing.T) {
 		{[]string{"--source=raw"}, exitUsage, `unknown source "raw"`},
 	} {
 		cmd := exec.Command(bin, append([]string{"live", "--duration=1ms"}, test.args...)...)
-		out, _ := cmd.CombinedOutput() // the code tells
+		out, _ := cmd.CombinedOutput() // the exit code is checked
 		if code := cmd.ProcessState.ExitCode(); code != test.code || !strings.Contains(string(out), test.says) {
 			t.Errorf("%q: exit code %d, want %d and %q:\n%s", test.args, code, test.code, test.says, out)
 		}

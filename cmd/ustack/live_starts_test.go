@@ -146,8 +146,8 @@ func TestLiveStartsText(t *testing.T) {
 	}
 }
 
-// TestLiveStartsFutex: futex --live tells the stacks apart that only these
-// functions differ in, in all its outputs.
+// TestLiveStartsFutex: futex --live keeps stacks apart that differ only in these
+// functions, in all its outputs.
 func TestLiveStartsFutex(t *testing.T) {
 	needStarts(t)
 	for _, format := range []string{"text", "json", "folded", "perfetto", "html"} {

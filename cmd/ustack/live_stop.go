@@ -65,7 +65,7 @@ func (st *stopper) wait() {
 	defer st.unless(&whole)
 	st.watch()
 	reason := st.reason
-	stopped, told := false, false // told: by a signal
+	stopped, signalled := false, false
 	for {
 		select {
 		case sig := <-st.signals:
@@ -73,11 +73,11 @@ func (st *stopper) wait() {
 				continue // the writer gets the error
 			}
 			st.typed.CompareAndSwap(false, sig == syscall.SIGINT)
-			if told {
+			if signalled {
 				st.s.close()
 				os.Exit(signalBase + int(sig.(syscall.Signal)))
 			}
-			told = true // the end of the command, by the same Ctrl-C, may have come first
+			signalled = true // the end of the command, by the same Ctrl-C, may have come first
 		case <-reason:
 			reason = nil
 		case <-st.quit:

@@ -159,7 +159,7 @@ func traceLiveUntil(t testing.TB, word string, flags []string, command ...string
 type awaited struct {
 	text bytes.Buffer
 	word []byte
-	seen func() // nil if nobody waits
+	seen func() // nil if not waited for
 }
 
 func (a *awaited) Write(b []byte) (int, error) {

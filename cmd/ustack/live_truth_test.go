@@ -300,8 +300,8 @@ func TestLiveJIT(t *testing.T) {
 	}
 }
 
-// TestLiveMoved: code whose mapping was moved by mremap, of which the kernel
-// tells nobody.
+// TestLiveMoved: code whose mapping was moved by mremap, which the kernel does not
+// report.
 func TestLiveMoved(t *testing.T) {
 	tr, work := workload(t)
 	file := filepath.Join(filepath.Dir(work), "moved")

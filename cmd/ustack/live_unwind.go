@@ -65,7 +65,7 @@ func (s *session) keepForUnwinding() error {
 var (
 	errNoFutexCalls = errors.New("the trace has not all entries into futex")
 	errNotStock     = errors.New("the kernel's stacks are deferred ones")
-	errNoBand       = errors.New("only the perf side band tells what was mapped at a time, and it is not used")
+	errNoBand       = errors.New("only the perf side band knows what was mapped at a time, and it is not used")
 )
 
 func (u *unwinding) keep(s *session) error {
@@ -126,7 +126,7 @@ func (s *session) startUnwinding() error {
 	return nil
 }
 
-// sampledThreads are those that are traced now, nil for all.
+// sampledThreads are the threads that are traced now, nil for all.
 func (s *session) sampledThreads() []int {
 	if s.child == nil && len(s.f.tids) == 0 {
 		return nil

@@ -85,7 +85,7 @@ func TestLiveVDSO(t *testing.T) {
 		t.Errorf("with the mappings of maps:\n%s", got)
 	}
 	if got := again(spaces); len(bare.FindAll(got, -1)) != 20 {
-		t.Errorf("names that nobody asked for:\n%s", got)
+		t.Errorf("names that were not asked for:\n%s", got)
 	}
 	text, err := os.ReadFile(spaces)
 	if err != nil {
