@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"ustack/filemap/openfile"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/filemap/unfiled"
@@ -40,6 +41,7 @@ type unwinding struct {
 	id     uint64        // of the tracepoint
 	why    string        // it is not done, though asked for
 	vdso   []byte
+	files  *openfile.Opener // nil before the start
 }
 
 // autoSamples is how many waits of a second are unwound by --unwind=auto.
@@ -107,7 +109,7 @@ func (s *session) startUnwinding() error {
 		return fmt.Errorf("--unwind: %w", err)
 	}
 	opt := whole.SourceOptions{Threads: s.sampledThreads, Options: whole.Options{
-		Tracepoint: u.id, Space: s.follow.spaceOf, Open: (&whole.Opener{Reader: reader, VDSO: u.vdso}).Open, Now: space.Monotonic,
+		Tracepoint: u.id, Space: s.follow.spaceOf, Open: u.opener(reader).Open, Now: space.Monotonic,
 	}}
 	if s.f.unwind == unwindAuto {
 		opt.PerSecond = autoSamples
@@ -124,6 +126,12 @@ func (s *session) startUnwinding() error {
 	}
 	u.why = err.Error()
 	return nil
+}
+
+// opener opens the files that are unwound through, until close.
+func (u *unwinding) opener(reader *procmap.Reader) *whole.Opener {
+	u.files = openfile.NewOpener(0)
+	return &whole.Opener{Reader: reader, VDSO: u.vdso, Files: u.files}
 }
 
 // sampledThreads are the threads that are traced now, nil for all.
@@ -204,4 +212,7 @@ func (u *unwinding) report(say func(string, ...any)) {
 // close ends it. It may be called again.
 func (u *unwinding) close() {
 	_ = u.keeper.Close() // only a tracepoint is let go
+	if u.files != nil {
+		u.files.Close()
+	}
 }

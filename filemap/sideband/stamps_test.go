@@ -66,7 +66,8 @@ func TestWrittenUnreported(t *testing.T) {
 			}
 			defer f.Close()
 			pass(b, 3*coarse) // so that it was not written after it was mapped
-			addr := mapCode(t, path)
+			addr, unmap := mapCode(t, path)
+			defer unmap()
 			before := b.Now() // the Drain finds that it was not written by then
 			drain(t, b)
 			pass(b, 3*coarse)
@@ -150,14 +151,6 @@ func mapPage(t *testing.T, path string) []byte {
 		t.Fatal(err)
 	}
 	return mem
-}
-
-// mapCode maps a page of a file as code, until the end of the test.
-func mapCode(t *testing.T, path string) uint64 {
-	t.Helper()
-	mem := mapPage(t, path)
-	t.Cleanup(func() { _ = unix.Munmap(mem) })
-	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem))))
 }
 
 // fill writes the library to a file.

@@ -34,14 +34,7 @@ func watchingBand(t *testing.T) *Band {
 // mapCode maps the first page of a file as code.
 func mapCode(t *testing.T, path string) (addr uint64, unmap func()) {
 	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mem, err := unix.Mmap(int(f.Fd()), 0, page, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE)
-	if err = errors.Join(err, f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	mem := mapPage(t, path)
 	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))), func() {
 		if err := unix.Munmap(mem); err != nil {
 			t.Error(err)

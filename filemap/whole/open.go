@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"ustack/filemap/elfid"
+	"ustack/filemap/openfile"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/filemap/unwind"
@@ -17,16 +18,32 @@ type Opener struct {
 	Reader *procmap.Reader
 	// VDSO is the vDSO of 64-bit processes.
 	VDSO []byte
+	// Files opens files at their paths, of processes that have ended. nil is for not
+	// at all.
+	Files *openfile.Opener
 }
 
 // errOther: the file at hand is not the one that was mapped.
 var errOther = errors.New("another file is mapped there now")
 
-// Open opens the file of a mapping. It must be there still, or its process.
+// Open opens the file of a mapping. If the process has ended, it is the file at the
+// path, which must have the build ID that the kernel reported.
 func (o *Opener) Open(pid int, m *space.Mapping) (*unwind.Binary, error) {
 	if m.File.Kind == procmap.VDSO {
 		return &unwind.Binary{ReaderAt: bytes.NewReader(o.VDSO), Size: int64(len(o.VDSO))}, nil
 	}
+	b, err := o.mapped(pid, m)
+	if err == nil || errors.Is(err, errOther) {
+		return b, err
+	}
+	if b, also := o.atPath(m.File); also == nil {
+		return b, nil
+	}
+	return nil, err
+}
+
+// mapped opens the file that a process has mapped.
+func (o *Opener) mapped(pid int, m *space.Mapping) (*unwind.Binary, error) {
 	at, err := o.mapping(pid, m)
 	if err != nil {
 		return nil, err
@@ -35,14 +52,34 @@ func (o *Opener) Open(pid int, m *space.Mapping) (*unwind.Binary, error) {
 	if err != nil {
 		return nil, err
 	}
+	b := &unwind.Binary{ReaderAt: f, Size: f.Size, Close: func() { _ = f.Close() }} // it was only read from
 	// Where perf reports the build ID, it does not report the inode.
 	if !m.File.BuildID.IsZero() {
-		if id, err := elfid.Read(f); err != nil || id != m.File.BuildID {
-			_ = f.Close() // it was only read from
-			return nil, fmt.Errorf("opening %q: %w", m.File.Name, errors.Join(err, errOther))
-		}
+		return withID(b, m.File)
 	}
-	return &unwind.Binary{ReaderAt: f, Size: f.Size, Close: func() { _ = f.Close() }}, nil // it was only read from
+	return b, nil
+}
+
+// atPath opens the file at the path of a file.
+func (o *Opener) atPath(f *space.File) (*unwind.Binary, error) {
+	if o.Files == nil || f.Kind != procmap.File || f.BuildID.IsZero() {
+		return nil, errOther
+	}
+	at, err := o.Files.Named(f.Name)
+	if err != nil {
+		return nil, err
+	}
+	return withID(&unwind.Binary{ReaderAt: at, Size: at.Size(), Close: func() { _ = at.Close() }}, f) // it was only read from
+}
+
+// withID passes a file on if it has the build ID of the mapped file.
+func withID(b *unwind.Binary, f *space.File) (*unwind.Binary, error) {
+	id, err := elfid.Read(b)
+	if err != nil || id != f.BuildID {
+		b.Close()
+		return nil, fmt.Errorf("opening %q: %w", f.Name, errors.Join(err, errOther))
+	}
+	return b, nil
 }
 
 // mapping asks for what is not known of a mapping.
