@@ -23,8 +23,10 @@ func TestLiveReplayed(t *testing.T) {
 	bin := ustackBinary(t)
 	turns := filepath.Join(filepath.Dir(work), "turns")
 	compile(t, turns, "turns.c", "-static", "-no-pie")
+	reuse := filepath.Join(filepath.Dir(work), "reuse")
+	compile(t, reuse, "reuse.c")
 	for name, command := range map[string][]string{
-		"storm": {work, "storm", "60"}, "herd": {work, "herd"}, "jit": {work, "jit"}, "ghost": {work, "ghost"}, "turns": {turns, turns, turns, "300"},
+		"storm": {work, "storm", "60"}, "herd": {work, "herd"}, "jit": {work, "jit"}, "ghost": {work, "ghost"}, "turns": {turns, turns, turns, "300"}, "reuse": {reuse, "2000"},
 		"shell": {"sh", "-c", "for i in 1 2 3; do ls / >/dev/null; date; done"},
 	} {
 		formats := []string{"text", "json"}
