@@ -20,7 +20,7 @@ import (
 // Name is what this way to follow mappings is called.
 const Name = "perf side band"
 
-// Options tell how to open a side band.
+// Options configure a side band.
 type Options struct {
 	// Clock is the trace clock whose times are wanted: mono (perf.DefaultClock),
 	// mono_raw, boot or tai.
@@ -32,17 +32,17 @@ type Options struct {
 	// time that the trace has Reached; DefaultKeep if 0.
 	Keep time.Duration
 	// Most is of how many processes anything is kept, and of four times as many
-	// threads, for a trace that is read ever later, because nobody takes what
-	// comes of it; DefaultMost if 0. Beyond that, Keep is counted from now.
+	// threads, for a trace that is read ever later because its output is blocked;
+	// DefaultMost if 0. Beyond that, Keep is counted from now.
 	Most int
 	// Log gets a line for each change, see Load. nil for none.
 	Log io.Writer
 	// VDSO is the build ID of the kernel's vDSO, for the log; the zero ID if
 	// unknown.
 	VDSO elfid.ID
-	// ExecEvent is the number of the tracepoint sched:sched_process_exec (its
-	// file id), by which the end of an exec is known. 0 if nobody knows: then
-	// stacks of the middle of an exec are not told from those of its program.
+	// ExecEvent is the number of the tracepoint sched:sched_process_exec (its file
+	// id), by which the end of an exec is known. 0 if unknown: then stacks of the
+	// middle of an exec look like stacks of its program.
 	ExecEvent uint64
 	// Tracepoints are those by which changes are known of which perf itself has
 	// no records, see Tracepoints and Band.Unseen.
@@ -108,7 +108,7 @@ type Band struct {
 }
 
 // Open opens a ring on every CPU that is on. From then on nothing is missed;
-// Refresh tells of what was before.
+// Refresh finds what was before.
 //
 // errors.Is(err, perf.ErrDenied) and perf.ErrUnsupported say that it cannot be had here,
 // perf.ErrClock that it cannot with this clock.
@@ -199,11 +199,11 @@ func (b *Band) RingSize() int {
 	return size
 }
 
-// BuildIDs reports whether the kernel tells build IDs (Linux 5.12 and later).
+// BuildIDs reports whether the kernel sends build IDs (Linux 5.12 and later).
 func (b *Band) BuildIDs() bool { return b.rings[0].features.buildID }
 
-// tellsLoaded reports whether the kernel tells the end of an exec.
-func (b *Band) tellsLoaded() bool { return len(b.rings) > 0 && b.rings[0].features.exec }
+// reportsLoaded reports whether the kernel reports the end of an exec.
+func (b *Band) reportsLoaded() bool { return len(b.rings) > 0 && b.rings[0].features.exec }
 
 // CPUs are the CPUs that have a ring.
 func (b *Band) CPUs() []int {

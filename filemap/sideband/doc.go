@@ -1,6 +1,6 @@
-// Package sideband keeps address spaces exact in time: the kernel tells of
-// every executable mapping, exec, fork and exit on every CPU when it happens,
-// through perf_event_open(2), by the clock that the trace has.
+// Package sideband keeps address spaces exact in time: the kernel reports every
+// executable mapping, exec, fork and exit on every CPU when it happens, through
+// perf_event_open(2), by the clock that the trace has.
 //
 //	band, err := sideband.Open(space.New(), sideband.Options{Clock: "mono"})
 //	…
@@ -13,11 +13,11 @@
 //		place, ok := band.History.Lookup(tid, address, time)
 //	}
 //
-// What the kernel tells, and what it does not:
+// What the kernel reports, and what it does not:
 //
-//   - mmap, mprotect to executable, brk, the vDSO: told with the whole VMA, after
+//   - mmap, mprotect to executable, brk, the vDSO: reported with the whole VMA, after
 //     it was merged with its neighbours. Only executable memory is asked for.
-//   - munmap, mmap of other memory over it, mremap, shmdt: not told by perf, but
+//   - munmap, mmap of other memory over it, mremap, shmdt: not reported by perf, but
 //     by tracepoints of the system calls (Options.Tracepoints), whose records
 //     come in the same rings. What they take away is unknown from the entry of the
 //     call on, until it is mapped or read again; what mremap moved is known at its
@@ -41,7 +41,7 @@
 //     file, if that provably is still what was mapped.
 //   - Between an exec and the first instruction of the program the process has
 //     the registers of the program before. The tracepoint sched_process_exec
-//     tells when that is over.
+//     shows when that is over.
 //   - Names of anonymous memory (PR_SET_VMA_ANON_NAME): a tracepoint reports the
 //     call, and the process is asked for the name at once.
 //   - [vsyscall], which is no mapping of a process: readings find it.

@@ -148,7 +148,7 @@ func (b *Band) record(r *perf.Record) {
 		b.comms.add(r.TID, called{from: r.Time, comm: comm})
 		delete(b.namings.by, r.PID)
 		h.exec(r.PID, comm, r.Time)
-		if b.tellsLoaded() {
+		if b.reportsLoaded() {
 			h.loading(r.PID, r.Time)
 		}
 	case r.Type == unix.PERF_RECORD_COMM:

@@ -187,16 +187,16 @@ func helpExec(args []string) error {
 func helpThreads([]string) error {
 	for i := range 20 {
 		t := mono()
-		told := make(chan bool)
+		done := make(chan bool)
 		go func() {
 			runtime.LockOSThread() // the thread ends with the goroutine
 			fmt.Println("thread", unix.Gettid(), t, mono())
-			told <- true
+			done <- true
 			if i%2 == 0 {
 				select {}
 			}
 		}()
-		<-told
+		<-done
 	}
 	return nil
 }
@@ -317,7 +317,7 @@ func (h *helper) stop() {
 
 func (h *helper) pid() int { return h.cmd.Process.Pid }
 
-// memory is what say told of.
+// memory is what say printed.
 type memory struct {
 	addr, size uint64
 	from, to   int64

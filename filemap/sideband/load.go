@@ -33,7 +33,7 @@ type Player struct {
 	in      *bufio.Scanner
 	line    int
 	version int
-	// until is what the log tells up to, as far as it was played.
+	// until is the time of the log up to which it was played.
 	until   tracefs.Time
 	err     error // of the last line; io.EOF after the end
 	process procmap.Process
@@ -83,7 +83,7 @@ func (p *Player) head(line []byte) error {
 	return err
 }
 
-// Load reads a log to its end. What was told before an error is in the history.
+// Load reads a log to its end. What was read before an error is in the history.
 //
 // Nothing is forgotten, as a Band does after a while, and everything is known at
 // once: what a live lookup missed, because the process was read only later, this
@@ -96,9 +96,9 @@ func Load(spaces *space.Spaces, log io.Reader) (*History, error) {
 	return p.History, p.To(space.Forever)
 }
 
-// To plays what was known when all that had happened up to t was: up to the
-// first Drain after t. Players need not come to the end: what a long log tells
-// need not be in memory all at once (see History.Expire).
+// To plays what was known when all that had happened up to t was: up to the first
+// Drain after t. A player need not come to the end: the contents of a long log need
+// not be in memory all at once (see History.Expire).
 func (p *Player) To(t tracefs.Time) error {
 	for p.err == nil && (p.until < t || t == space.Forever) {
 		p.err = p.step()

@@ -54,8 +54,8 @@ func NewThreads() *Threads {
 	return &Threads{byTID: make(map[int][]span), live: make(map[int][]int), limit: maxPast}
 }
 
-// PID is the process that a thread was of at a time. late tells that the thread
-// was seen only after that time, and may be another one.
+// PID is the process that a thread was of at a time. late means that the thread was
+// first seen after that time, and may be another one.
 func (th *Threads) PID(tid int, t tracefs.Time) (pid int, late, ok bool) {
 	spans := th.around(tid, t)
 	for i := range spans {
@@ -74,7 +74,7 @@ func (th *Threads) PID(tid int, t tracefs.Time) (pid int, late, ok bool) {
 }
 
 // Life is when the thread began that had a number at a time, and when it ended:
-// space.Forever if it has not. ok is false if nobody has told, and of the first
+// space.Forever if it has not. ok is false if that is unknown, and for the first
 // thread of a process, which may be another program by then.
 func (th *Threads) Life(tid int, t tracefs.Time) (born, ended tracefs.Time, ok bool) {
 	spans := th.around(tid, t)
@@ -159,7 +159,7 @@ func (th *Threads) started(pid, tid int, t tracefs.Time) {
 	th.begin(pid, tid, t, true)
 }
 
-// dying is for how long the kernel may list a thread whose end it has told.
+// dying is for how long the kernel may list a thread whose end it has reported.
 const dying = tracefs.Time(1e9)
 
 // seen notes that a reading begun at t has found a thread. One that is known
@@ -178,8 +178,8 @@ func (th *Threads) seen(pid, tid int, t tracefs.Time) bool {
 	return true
 }
 
-// ended notes that a thread ended at t. last tells that its process has no
-// other, as far as its threads are known.
+// ended notes that a thread ended at t. last means that its process has no other,
+// as far as its threads are known.
 func (th *Threads) ended(pid, tid int, t tracefs.Time) (last bool) {
 	th.mu.Lock()
 	defer th.mu.Unlock()

@@ -60,7 +60,7 @@ func TestThreadTable(t *testing.T) {
 	if th.Live(100) != 2 || th.Live(200) != 1 {
 		t.Errorf("%d and %d live", th.Live(100), th.Live(200))
 	}
-	// The end of the one before is told late.
+	// The end of the one before is reported late.
 	th.ended(100, 101, 85)
 	check(101, 95, 200, false, true)
 
