@@ -135,7 +135,7 @@ func stub(s *image.Section) bool {
 }
 
 // end is where a call or jump leads to: an address in this file, or a name that
-// the dynamic linker looks up. Both are zero if nobody knows.
+// the dynamic linker looks up. Both are zero if unknown.
 func (c *code) end(s callsite.Step) (addr uint64, name string) {
 	if s.Slot {
 		return 0, c.slot(s.Target)
@@ -192,7 +192,7 @@ func (c *code) intact(f *function, r *cfi.Row) bool {
 }
 
 // popped reports whether the frame pointer was taken off the stack again before
-// a place. GCC does not tell of it: the rule still names the place in the stack,
+// a place. GCC does not describe it: the rule still names the place in the stack,
 // which is below the stack pointer by then. It was above, or it never was pushed,
 // and lies in the red zone.
 func (c *code) popped(f *function, r *cfi.Row) bool {
@@ -221,7 +221,7 @@ func (c *code) fresh(f *function, r *cfi.Row) bool {
 }
 
 // framed reports whether the frame pointer points to the function's own frame
-// at a place: the caller's frame pointer, and the return address behind it.
+// at a place: the caller's frame pointer, and the return address after it.
 func (c *code) framed(f *function, r *cfi.Row) bool {
 	saved := r.Frame.Where == cfi.Saved && r.Return == cfi.Rule{Where: cfi.Saved, Offset: r.Frame.Offset + 8}
 	if c.image.Machine == elf.EM_AARCH64 {

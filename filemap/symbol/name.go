@@ -8,7 +8,7 @@ type Name struct {
 	// Function is the function that the code is part of, as its symbol has it,
 	// demangled. "" if there is a Reason.
 	Function string
-	// Offset is how far behind the function's beginning the frame is.
+	// Offset is the distance of the frame from the function's beginning.
 	Offset uint64
 	// File and Line are the place in the source, "" and 0 if unknown. If
 	// functions are inlined there, it is where the outermost of them is called.
@@ -18,7 +18,7 @@ type Name struct {
 	Inlined []Call
 	Source  Source
 	Reason  Reason
-	// Inferred tells that the kernel gave no frame of the function: see
+	// Inferred is set if the kernel gave no frame of the function: see
 	// Symbols.Skipped. Offset, File and Line are unknown then.
 	Inferred bool
 	// Found is the build ID of the file that was found, if Reason is
@@ -90,8 +90,8 @@ const (
 	NoFile
 	// IDMismatch: the file that was found is another one, by its build ID.
 	IDMismatch
-	// Unverified: the trace has no build ID of the file, so nobody knows
-	// whether the one that was found is the same.
+	// Unverified: the trace has no build ID of the file, so whether the one that
+	// was found is the same is unknown.
 	Unverified
 	// Unreadable: the file could not be read, or is damaged.
 	Unreadable

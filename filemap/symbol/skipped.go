@@ -8,8 +8,8 @@ import (
 	"ustack/filemap/callsite"
 )
 
-// Place is a frame of a stack: an offset in a file. Ran tells that the thread
-// was there; other frames are return addresses.
+// Place is a frame of a stack: an offset in a file. Ran is set if the thread was
+// there; other frames are return addresses.
 type Place struct {
 	File   *filemap.File
 	Offset uint64
@@ -23,8 +23,7 @@ type Place struct {
 // unwinder did not see it.
 type Skipped struct {
 	File *filemap.File
-	// Offset is where the function begins. Where in it the thread was, nobody
-	// knows.
+	// Offset is where the function begins. The thread's place in it is unknown.
 	Offset uint64
 	Name   *Name // has Inferred set
 }
@@ -53,8 +52,7 @@ type pair struct{ inner, outer Place }
 //   - the function does not jump, at its end, to another one that may have a
 //     frame: that one could be on the stack in its place.
 //
-// The frame pointer's part is told by .eh_frame, which is what a debugger
-// unwinds by.
+// The frame pointer's part is proven by .eh_frame, by which debuggers unwind.
 func (s *Symbols) Skipped(inner, outer Place) *Skipped {
 	i := s.inference(inner, outer)
 	if i != nil && !i.named {
@@ -277,8 +275,7 @@ func (p *proof) alone() bool {
 	return !(p.inner == p.home && p.parts[p.goal.Start])
 }
 
-// jumps are the functions that a jump can lead to. ok is false if nobody
-// knows.
+// jumps are the functions that a jump can lead to. ok is false if unknown.
 func (p *proof) jumps(in *code, s callsite.Step) (list []place, ok bool) {
 	addr, name := in.end(s)
 	if addr != 0 {

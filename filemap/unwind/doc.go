@@ -60,7 +60,7 @@ const (
 	// Short: bytes of the stack are needed that are not in the copy.
 	Short
 	// NoInformation: File says nothing about the code of the last frame, or
-	// what makes no sense.
+	// malformed data.
 	NoInformation
 	// NoMap: Addr is code of no file and no known JIT compiler, or nothing is
 	// known to be mapped there.

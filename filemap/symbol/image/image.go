@@ -3,7 +3,7 @@
 // information.
 //
 // An ELF file is a stranger's: no number in it is believed further than the
-// file's own size, what is compressed has a bound, and what makes no sense is
+// file's own size, compressed data has a bound, and malformed data is
 // an error or is not there.
 package image
 

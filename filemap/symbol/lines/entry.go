@@ -24,7 +24,7 @@ const (
 	isProgram      // one that begins at that place of .debug_line
 	isAltRef       // a place in .debug_info of the file that dwz has made
 	isAltStr       // a string in .debug_str there
-	isOther        // of no use, such as larger than a number
+	isOther        // not used, such as larger than a number
 )
 
 // value is the value of an attribute.
@@ -230,7 +230,7 @@ func (u *unit) str(c *cursor, form uint16) (value, bool) {
 	return value{}, false
 }
 
-// bulk skips a value that is of no use.
+// bulk skips a value that is not used.
 func (u *unit) bulk(c *cursor, form uint16) {
 	switch form {
 	case formBlock1:

@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// errDamaged is the error of information that makes no sense.
+// errDamaged is the error of malformed information.
 var errDamaged = errors.New("damaged unwind information")
 
 // Bounds on what a file can have.
@@ -99,7 +99,7 @@ type common struct {
 	augmented bool
 	signal    bool
 	program   reader
-	initial   *state // after the program, nil if that makes no sense
+	initial   *state // after the program, nil if that is malformed
 }
 
 // common is the CIE at an offset, nil if it is damaged.

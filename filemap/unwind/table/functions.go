@@ -1,7 +1,7 @@
 package table
 
 // Functions calls f for the code that each entry of the table is about, until it
-// returns false. Entries that make no sense are left out.
+// returns false. Malformed entries are left out.
 func (t *Table) Functions(f func(Span) bool) {
 	if t.simple != nil {
 		for i := range t.simple.n {

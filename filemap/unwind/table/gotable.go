@@ -119,7 +119,7 @@ func (g *Go) entry(i uint64) uint32 {
 func (g *Go) Memory() int { return 256 + g.data.memory() }
 
 // Find is what holds at an address. has is false if it is no code of Go's; ok is
-// false if the table makes no sense there.
+// false if the table is malformed there.
 func (g *Go) Find(addr uint64) (p GoPlace, has, ok bool) {
 	if addr < g.start || addr-g.start >= uint64(g.entry(g.n)) {
 		return p, false, false

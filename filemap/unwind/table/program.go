@@ -83,7 +83,7 @@ const (
 )
 
 // run runs a program up to the row of an address; it is false if the program
-// makes no sense up to there.
+// is malformed up to there.
 func (u *runner) run(r reader) bool {
 	for len(r.b) > 0 && !r.bad && !u.done {
 		op := r.u8()

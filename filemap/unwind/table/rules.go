@@ -3,7 +3,7 @@
 // caller had.
 //
 // Four forms are read. All are a stranger's: no number is believed further than
-// its section, and what makes no sense is an error.
+// its section, and malformed data is an error.
 //
 //   - .eh_frame, with or without the index of .eh_frame_hdr: Linux Standard Base
 //     Core 5.0, 10.6 "Exception Frames".

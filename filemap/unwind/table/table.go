@@ -91,7 +91,7 @@ func (t *Table) Memory() int {
 }
 
 // Find is what holds at an address, nil if the table says nothing about it. It
-// is an error if what it says makes no sense.
+// is an error if it is malformed.
 func (t *Table) Find(addr uint64) (*Rules, error) {
 	if t.simple != nil {
 		return t.simple.find(addr, t)
@@ -169,7 +169,7 @@ func (t *Table) own() *Rules {
 const maxRows = 1 << 13
 
 // Rows calls f for all rows of the code around an address, in order: the row
-// holds from addr on. ok is false if there are none, or they make no sense; f
+// holds from addr on. ok is false if there are none, or they are malformed; f
 // may have been called then for those before.
 func (t *Table) Rows(addr uint64, f func(addr uint64, r *Rules)) (span Span, ok bool) {
 	if t.simple != nil {
