@@ -8,7 +8,7 @@ import (
 // WaitCall is one call that waits: a wait, or, if signals broke in, a part of one;
 // or the part of a call up to where the waiter was moved to another futex.
 type WaitCall struct {
-	// TID is who waits, PID its process, tracefs.NoTID if unknown.
+	// TID is the waiting thread, PID its process, tracefs.NoTID if unknown.
 	TID, PID int32
 	Comm     string
 	// Lock is what it waits for: nil if that is not in the report, as there were

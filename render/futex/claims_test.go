@@ -92,7 +92,7 @@ func TestNotWoken(t *testing.T) {
 	}
 }
 
-// TestRequeuePI: who waits to be moved to a PI mutex waits for a signal.
+// TestRequeuePI: a thread that waits to be moved to a PI mutex waits for a signal.
 func TestRequeuePI(t *testing.T) {
 	r := reportOf(t, `
 		10/10 0 100 sys_futex(uaddr: 0x1000, op: 0x8b, val: 5, utime: 0, uaddr2: 0x2000, val3: 0)

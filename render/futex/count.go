@@ -115,7 +115,7 @@ func (l *lock) begin() *Wait {
 	return &f.max
 }
 
-// maxSegments bounds what is kept of who held a lock during one wait.
+// maxSegments bounds the owners of a lock that are kept for one wait.
 const maxSegments = 8
 
 func someSegments(segs []Segment) []Segment {
@@ -129,7 +129,7 @@ func someSegments(segs []Segment) []Segment {
 	return longest
 }
 
-// heldUntil is when a wait's lock was let go: the waiter needs a while to get
+// heldUntil is when a wait's lock was released: the waiter needs a while to get
 // going then.
 func (w *wait) heldUntil(end tracefs.Time) tracefs.Time {
 	if w.waker.sure && w.waker.at > w.began && w.waker.at < end {

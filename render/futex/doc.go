@@ -1,5 +1,5 @@
 // Package futex finds out of a resolved trace who waits for whom: which
-// futexes threads wait on and for how long, which threads let them go on, who
+// futexes threads wait on and for how long, which threads wake them, who
 // held a lock meanwhile, and what hangs at the end.
 //
 // An Analysis takes batches of records like a renderer and gives a Report;

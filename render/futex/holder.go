@@ -31,7 +31,7 @@ type Holder struct {
 	foreign bool
 }
 
-// holder finds who held a mutex during a wait that has ended. While a thread waits
+// holder finds the owners of a mutex during a wait that has ended. While a thread waits
 // the word says so, so each unlocking makes a call: who makes it has held the lock
 // since the one before, or since the wait began, or if it has itself waited, since
 // that ended. While no thread has marked the lock as waited for, it can change
@@ -98,7 +98,7 @@ func (k *wake) seenTaken(next *wake) tracefs.Time {
 	return next.at
 }
 
-// let notes that a call let go a lock.
+// let notes that a call released a lock.
 func (h *Holder) let(k *wake, l *lock) {
 	const most = 16
 	switch {
@@ -154,11 +154,12 @@ func mostOf(segs []Segment) (tid int32, most, second tracefs.Time) {
 	return tid, most, second
 }
 
-// leavesMark reports whether who got a lock by this wait cannot let it go without
-// a system call. Who is woken from value 2 sets the word to 2, and UNLOCK_PI leaves
-// FUTEX_WAITERS to whom it hands the lock (wake_futex_pi in kernel/futex/pi.c); not
-// so LOCK_PI that did not have to wait, nor musl, whose words have that bit only
-// while threads wait (src/thread/pthread_mutex_timedlock.c).
+// leavesMark reports whether a thread that got a lock by this wait cannot release
+// it without a system call. Who is woken from value 2 sets the word to 2, and
+// UNLOCK_PI leaves FUTEX_WAITERS to whom it hands the lock (wake_futex_pi in
+// kernel/futex/pi.c); not so LOCK_PI that did not have to wait, nor musl, whose
+// words have that bit only while threads wait
+// (src/thread/pthread_mutex_timedlock.c).
 func (w *wait) leavesMark() bool {
 	if w.cmd.PI() {
 		return w.waker.tid != 0
@@ -179,7 +180,7 @@ func (a *Analysis) owns(w *wait, l *lock) {
 	}
 }
 
-// releasedBy notes that a thread lets go of a lock.
+// releasedBy notes that a thread releases a lock.
 func (a *Analysis) releasedBy(th *thread, l *lock) {
 	l.owner = 0
 	th.holds = slices.DeleteFunc(th.holds, func(x *lock) bool { return x.find() == l || x.find().owner != th.tid })

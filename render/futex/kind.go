@@ -165,7 +165,7 @@ func goNote(f *syscalls.Futex, s *Stack) bool {
 	return !slices.ContainsFunc(s.Frames, func(f Frame) bool { return f.File != s.Frames[0].File })
 }
 
-// heard notes who waits, once the stack of a wait is known.
+// heard notes the waiting functions, once the stack of a wait is known.
 func (a *Analysis) heard(th *thread, l *lock, f *syscalls.Futex, stack int32) {
 	s := a.stacks.get(stack)
 	if goNote(f, s) {

@@ -35,7 +35,7 @@ type lock struct {
 	born   int64        // how many locks there were before it
 	proc   *process
 	key    lockKey
-	// owner is the thread that got the lock by waiting and has not let it go
+	// owner is the thread that got the lock by waiting and has not released it
 	// since, 0 if none is known.
 	owner  int32
 	logged int32   // its number in the log of calls, 0 if it has none

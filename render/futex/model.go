@@ -90,7 +90,7 @@ type Lock struct {
 	Flows               []Flow
 	Waiters, WakerTIDs  []ThreadTime
 	Holders             []ThreadTime
-	// Owners are who held it as often as its memory was read, Readings times.
+	// Owners are the owners that were read from its memory, in Readings readings.
 	Owners   []ThreadTime
 	Readings int64
 	// Rest is what these lists lack, as there was too much to keep apart.
@@ -173,7 +173,7 @@ type Blocked struct {
 	Val         uint32
 	Stack       *Stack
 	Missing     string // why there is no stack
-	Owner       int32  // who holds the lock, 0 if unknown
+	Owner       int32  // of the lock, 0 if unknown
 	OwnedFrom   tracefs.Time
 	OwnerDead   bool
 	// OwnerRead is set if the owner was read from the lock's memory, at OwnedFrom.

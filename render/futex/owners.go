@@ -7,7 +7,7 @@ import (
 	"ustack/tracefs"
 )
 
-// Waiting is a wait that goes on, for who can ask who holds the lock.
+// Waiting is a wait that goes on, whose lock's owner can be read.
 type Waiting struct {
 	TID     int32
 	Address uint64
@@ -15,7 +15,7 @@ type Waiting struct {
 	since   tracefs.Time
 }
 
-// reading is who held a lock, by its memory.
+// reading is the owner of a lock, by its memory.
 type reading struct {
 	owner int32
 	at    tracefs.Time
@@ -85,7 +85,7 @@ func (a *Analysis) readings(l *lock) (list []ThreadTime, all int64) {
 	return list, all
 }
 
-// owned says who holds the lock of a wait: by its memory, if that was read since
+// owned returns the owner of the lock of a wait: by its memory, if that was read since
 // the wait began, or by the trace, which also knows since when. What was read at a
 // time that the trace has not reached says nothing yet: who waited by the trace may
 // have gone on before.

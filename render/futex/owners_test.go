@@ -73,7 +73,7 @@ func TestOwnersAhead(t *testing.T) {
 	}
 }
 
-// TestOwnersStale: what was read for a wait that has ended is of no use, and a
+// TestOwnersStale: an owner that was read for a wait that has ended is not used, and a
 // name that only memory knows is shown.
 func TestOwnersStale(t *testing.T) {
 	const text = `

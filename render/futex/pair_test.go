@@ -301,7 +301,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestHolderEvidence: who let go during a wait held the lock one after the
+// TestHolderEvidence: the threads that released a lock during a wait held it one after the
 // other.
 func TestHolderEvidence(t *testing.T) {
 	r := reportOf(t, `
@@ -360,7 +360,7 @@ func TestWokenInVain(t *testing.T) {
 	}
 }
 
-// TestWakerOfFile: who lets others go on, in another process and at another address
+// TestWakerOfFile: the waker, in another process and at another address
 // of it, need not wait there itself.
 func TestWakerOfFile(t *testing.T) {
 	a := analyseText(t, futex.Options{Mappings: oneFile{}}, script(`

@@ -5,7 +5,7 @@ import (
 	"ustack/tracefs/syscalls"
 )
 
-// beginWake begins a call that lets others go on.
+// beginWake begins a call that wakes others.
 func (a *Analysis) beginWake(th *thread, t tracefs.Time) {
 	f := &th.futex
 	key := keyOf(f)

@@ -19,7 +19,7 @@ type thread struct {
 	dead bool
 	last tracefs.Time // of its system call records, as first
 	// wait is what it waits for, in this call, or in one that a signal broke
-	// off and that may go on (paused). wake is its call that lets others go on.
+	// off and that may go on (paused). wake is its call that wakes others.
 	paused *wait
 	wait   *wait
 	wake   *wake
@@ -41,7 +41,7 @@ type thread struct {
 	diedAt   tracefs.Time
 	hidden   tracefs.Time // what loss can hide
 	moved    bool         // it, or who had its number before, was of another process
-	holds    []*lock      // got by waiting, and not let go since
+	holds    []*lock      // got by waiting, and not released since
 	gotAt    tracefs.Time
 	alone    *newcomer // room for a process of its own, nil if there is none
 }

@@ -59,7 +59,7 @@ func newTable(r *futex.Report) *table {
 	return t
 }
 
-// section adds the rows of locks, or of what is none.
+// section adds the rows of locks, or of other futexes.
 func (t *table) section(locks bool, list []*futex.Lock, others *futex.Lock) {
 	rest := list[min(len(list), maxRows):]
 	for _, l := range list[:len(list)-len(rest)] {

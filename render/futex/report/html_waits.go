@@ -65,7 +65,7 @@ type threadLine struct {
 // and if it is known who ended it, that thread's name, its line or -1, and when.
 //
 // A slot sums up waits that are not drawn: the part of the trace in which they ended,
-// 0 for locks or 1 for what is none, how many, and how long they had lasted.
+// 0 for locks or 1 for other futexes, how many, and how long they had lasted.
 //
 // A time in which records were lost is from when, how long, CPU, ring buffer, how many.
 type row = []int64

@@ -51,7 +51,7 @@ type text struct {
 func (t *text) f(format string, args ...any) { fmt.Fprintf(&t.b, format, args...) }
 
 // summary is the answer in a few lines: what is contended most, who waits
-// there, and who lets them go on.
+// there, and what wakes them.
 func (t *text) summary() {
 	r := t.r
 	if r.NoReturns || r.Calls == 0 {
@@ -354,7 +354,7 @@ func (t *text) wait(w *futex.Wait) string {
 	return s
 }
 
-// evidence says who held the lock, how sure that is, and why.
+// evidence prints the owner of the lock, how sure that is, and why.
 func evidence(w *futex.Wait, t *text) []string {
 	h := &w.Holder
 	if h.TID == 0 {

@@ -98,7 +98,7 @@ func thread(tid int32, comm string) string {
 }
 
 // printable makes a name that a stranger chose fit for one line. What else a
-// terminal would take amiss is for render.Output.
+// terminal would misread is for render.Output.
 func printable(s string) string { return string(escape.Append(nil, []byte(s))) }
 
 // where is where a futex is, in a few words.
