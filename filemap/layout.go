@@ -28,7 +28,7 @@ func (l Layout) At(addr uint64) *Area {
 }
 
 // Owner is the last area of a program or library that begins at an address or
-// before: if the address is in the data of any, of that one. It is nil if the
+// before: an address in the data of any is in the data of that one. It is nil if the
 // address is in no area.
 func (l Layout) Owner(addr uint64) *Area {
 	if l.At(addr) == nil {

@@ -198,8 +198,8 @@ func (t *Table) markDropped(id tracefs.Identifier) {
 	}
 }
 
-// wasDropped reports whether an identifier may have been dropped. Seldom it
-// says so of one that was not, which costs that one its name.
+// wasDropped reports whether an identifier may have been dropped. It has rare false
+// positives, which cost an identifier its name.
 func (t *Table) wasDropped(id tracefs.Identifier) bool {
 	for _, bit := range bloom(id) {
 		if t.dropped[bit/64]&(1<<(bit%64)) == 0 {

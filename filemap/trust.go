@@ -17,7 +17,7 @@ const (
 	// Inferred: the announcement was wrong or missing, and the evidence
 	// leaves this one file only.
 	Inferred
-	// Late: found by asking after the fact, when the mapping may have
+	// Late: found by reading the process afterwards, when the mapping may have
 	// changed.
 	Late
 	// Claimed: the kernel has announced the identifier because of another
@@ -96,13 +96,12 @@ const (
 	// Anonymous: memory without a file: heap, stack, JIT code.
 	Anonymous
 	// NotCode: the process had no executable mapping at the address, and could
-	// not be asked any more what else it had there.
+	// no longer be read for what else it had there.
 	NotCode
 	// VDSO: the vDSO, or another of the small special mappings that the
 	// kernel gives a process.
 	VDSO
-	// NoAddressSpace: a raw address, and no mappings of the process to look
-	// it up in.
+	// NoAddressSpace: a raw address of a process whose mappings are unknown.
 	NoAddressSpace
 	// NoIdentifier: an offset in a file, without an identifier of the file (dialect
 	// D1).
@@ -115,8 +114,8 @@ const (
 	Forgotten
 	// Unreadable: a frame in no form that ustack knows.
 	Unreadable
-	// OnlyClaimed: it has a file that is Claimed, and who asked wants none of
-	// those (--strict).
+	// OnlyClaimed: its file is only Claimed, and such frames stay unresolved
+	// (--strict).
 	OnlyClaimed
 
 	reasonCount

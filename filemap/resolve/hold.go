@@ -17,13 +17,13 @@ type Limits struct {
 	Time tracefs.Time
 }
 
-// Held is a batch with what became of its frames.
+// Held is a batch with the outcomes of its frames.
 type Held struct {
 	*tracefs.Batch
 	// Outcomes is parallel to Frames.
 	Outcomes []Outcome
-	// Results is parallel to Records if the batch has Shapes: what became of
-	// the stacks that are one.
+	// Results is parallel to Records if the batch has Shapes: the results of the
+	// stacks that are shapes.
 	Results []*Result
 	// Attached is parallel to Records, empty without Options.Stitch.
 	Attached []Attached
@@ -158,8 +158,8 @@ func (r *Resolver) reached(h *Held) {
 	}
 }
 
-// Judged is the time up to which all stacks have got what they get, give or take
-// what the clocks of CPUs differ.
+// Judged is the time up to which all stacks have their final outcomes, within the
+// difference of the clocks of CPUs.
 func (r *Resolver) Judged() tracefs.Time { return r.judged }
 
 // settled reports whether nothing can change any more in the oldest batch:

@@ -20,7 +20,7 @@ type entry struct {
 // maxEntries bounds the threads of which that is kept.
 const maxEntries = 1 << 16
 
-// judge asks the evidence about every stack of a batch.
+// judge passes every stack of a batch to the evidence.
 func (r *Resolver) judge(h *Held) {
 	for i := range h.Records {
 		rec := &h.Records[i]
@@ -66,7 +66,7 @@ func (w *Why) ask(h *Held, rec *tracefs.Record, s *Subject) {
 }
 
 // Identify sets Comm and TGID, if the text has them. It takes time, and not all
-// evidence goes by them.
+// evidence uses them.
 func (s *Subject) Identify() {
 	if s.record == nil {
 		return

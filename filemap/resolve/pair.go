@@ -28,8 +28,8 @@ func (s *stitcher) on(rec *tracefs.Record) *[]eventRef {
 	return &(*cpus)[cpu]
 }
 
-// openEvent begins an event: a cookie or stack may follow. The events that it
-// shows to be over get nothing any more.
+// openEvent begins an event: a cookie or stack may follow. Events that it shows to
+// be over get no cookie or stack any more.
 func (r *Resolver) openEvent(h *Held, i int, rec *tracefs.Record) {
 	if rec.Flags&tracefs.Continued != 0 {
 		return

@@ -6,7 +6,7 @@ import (
 	"ustack/tracefs"
 )
 
-// Outcome is what became of a frame.
+// Outcome is the file of a frame, or the reason why it has none.
 type Outcome struct {
 	File *filemap.File
 	// Memory is what a frame without a file lies in, nil if unknown. With
@@ -104,8 +104,8 @@ func (s *Subject) Plain(piece []byte) []byte {
 // FrameText is a frame's line without its line feed.
 func (s *Subject) FrameText(f *tracefs.Frame) []byte { return s.Text[f.Off:f.End] }
 
-// Why takes the steps by which evidence comes to the outcome of a frame, nil if
-// they are not asked for.
+// Why receives the steps by which evidence finds the outcome of a frame, nil if
+// they are not needed.
 func (s *Subject) Why(k int) *proof.Steps {
 	if s.why == nil || s.asked != k {
 		return nil
@@ -119,7 +119,7 @@ type Why struct {
 	Steps proof.Steps
 }
 
-// Evidence judges stacks once the kernel's announcements have been heard.
+// Evidence judges stacks after the kernel's announcements have been applied.
 type Evidence interface {
 	Judge(s *Subject)
 }
@@ -133,7 +133,7 @@ type Options struct {
 	// Late finds stacks that come too late for their events; nil if the
 	// input can be read only once.
 	Late *LateStacks
-	// Dialect is how frames without an identifier are to be understood.
+	// Dialect is how to read frames without an identifier.
 	Dialect Dialect
 	// First finds the first announcement of an identifier in the whole
 	// input, and how many losses were before it, for inputs that can be read twice; nil for others.
@@ -333,8 +333,8 @@ func (r *Resolver) requested(t *task, cookie uint64) {
 	r.totals.Requests++
 }
 
-// hopeless gives up a request: the task has gone on, so its stack will not
-// come any more (FORMATS 2.3).
+// hopeless gives up a request: the task has gone on, so its stack will not come
+// (FORMATS 2.3).
 func (r *Resolver) hopeless(t *task) {
 	if !t.pending {
 		return
@@ -402,5 +402,5 @@ func (r *Resolver) End() {
 	})
 }
 
-// Files are the files of the frames that went by.
+// Files are the files of all frames so far.
 func (r *Resolver) Files() *filemap.Files { return r.files }

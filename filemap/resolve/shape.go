@@ -8,7 +8,7 @@ import (
 	"ustack/tracefs"
 )
 
-// Result is what became of the frames of a shape. All stacks of the shape
+// Result has the outcomes of the frames of a shape. All stacks of the shape
 // share it until an announcement changes what identifiers mean.
 type Result struct {
 	// Text and JSON are for renderers: how they write the frames.
@@ -27,8 +27,8 @@ type Result struct {
 	entries  []*filemap.Entry
 	Outcomes []Outcome
 	private  bool // belongs to one stack
-	// Mark is what a renderer that counts stacks calls this one, 0 for nothing
-	// yet.
+	// Mark is the number that a renderer which counts stacks has given this one, 0
+	// for none yet.
 	Mark int32
 }
 
@@ -101,8 +101,8 @@ func (r *Resolver) recall(h *Held, u *use, sh *tracefs.Shape) bool {
 	return true
 }
 
-// judgeShape finds out what the frames of a stack are, for all stacks of its
-// shape if they do not wait for an announcement.
+// judgeShape resolves the frames of a stack, for all stacks of its shape if they do
+// not wait for an announcement.
 func (r *Resolver) judgeShape(h *Held, i int, rec *tracefs.Record) (identified bool) {
 	sh := h.Shapes[rec.Shape-1]
 	res := &Result{Outcomes: make([]Outcome, len(sh.Frames))}

@@ -6,13 +6,13 @@ import (
 	"ustack/tracefs"
 )
 
-// Attached is what hangs on an event: the stack it asked for, or why it has
-// none. Cookie is the kernel's cookie of the request, 0 if there was none.
+// Attached is what belongs to an event: the stack it asked for, or why it has none.
+// Cookie is the kernel's cookie of the request, 0 if there was none.
 type Attached struct {
 	Stack   *Stack
 	Cookie  uint64
 	Missing Missing
-	// Taken marks a stack record that hangs on an event, and a cookie record:
+	// Taken marks a stack record that is attached to an event, and a cookie record:
 	// they need not be shown by themselves.
 	Taken bool
 
@@ -62,7 +62,7 @@ type taskStitch struct {
 	user  bool       // a cookie or stack has followed one of its events
 }
 
-// attachCookie hangs a request on its event.
+// attachCookie attaches a request to its event.
 func (r *Resolver) attachCookie(h *Held, i int, rec *tracefs.Record, t *task) {
 	h.Attached[i].Taken = true
 	ref, ok := r.eventOf(h, rec)
@@ -85,7 +85,7 @@ func (r *Resolver) attachCookie(h *Held, i int, rec *tracefs.Record, t *task) {
 	}
 }
 
-// attachStack hangs a stack on the events that asked for it.
+// attachStack attaches a stack to the events that asked for it.
 func (r *Resolver) attachStack(h *Held, i int, rec *tracefs.Record, t *task) {
 	if rec.Flags&tracefs.Continued != 0 {
 		return
@@ -128,7 +128,7 @@ func (r *Resolver) attachStack(h *Held, i int, rec *tracefs.Record, t *task) {
 	t.stitch.asked = t.stitch.asked[:0]
 }
 
-// give hangs a stack on an event.
+// give attaches a stack to an event.
 func (r *Resolver) give(ref *eventRef, s *Stack) {
 	a := &ref.held.Attached[ref.rec]
 	a.Stack = s
@@ -158,7 +158,7 @@ func (r *Resolver) noStack(ref *eventRef, why Missing) {
 // tracing_mark_write and tracing_mark_raw_write in kernel/trace/trace.c.
 var markers = [...]string{"tracing_mark_write: ", "# "}
 
-// countBare counts an event that has got no stack.
+// countBare counts an event without a stack.
 func (r *Resolver) countBare(h *Held, rec *tracefs.Record, a *Attached) {
 	if a.Stack != nil || rec.Kind != tracefs.KindEvent {
 		return

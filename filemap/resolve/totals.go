@@ -21,8 +21,8 @@ const (
 	Dropped
 	// Refused: the kernel refused (cookie 0: a task that exits).
 	Refused
-	// HeldTooLong: it came later than the limits for holding events back; it
-	// stands by itself.
+	// HeldTooLong: it came later than the limits for buffering events; it stands by
+	// itself.
 	HeldTooLong
 	// Forgot: there were more tasks than ustack keeps.
 	Forgot
