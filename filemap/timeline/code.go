@@ -11,14 +11,14 @@ import (
 	"ustack/tracefs"
 )
 
-// codes are the mappings of code of processes, as of the last time that they were
-// asked for: until a process maps something, they stay.
+// codes caches the code mappings of processes. They stay valid until a process maps
+// something.
 type codes struct {
 	by   map[int]*code
 	size int // mappings in all of them
 }
 
-// Bounds on what is kept. What is asked for more often than it changes has an index.
+// Bounds on the cache. A list that is used more often than it changes gets an index.
 const (
 	maxCodes    = 1 << 18 // mappings
 	maxPieces   = 1 << 12 // of files, in one process, whose mappings are kept
@@ -168,7 +168,7 @@ func (c *candidates) mapsAs(announced *filemap.File) bool {
 	return c.any(is)
 }
 
-// fileNumber is what the kernel knows a file by.
+// fileNumber identifies a file in the kernel.
 type fileNumber struct {
 	inode uint64
 	dev   procmap.Dev
@@ -202,8 +202,8 @@ func (c *candidates) numbered(n fileNumber) (found *space.Mapping) {
 	return found
 }
 
-// match is the mapped file that an announced one is, nil if none is. only reports
-// whether no other one can be it, too.
+// match is the mapped file that is the announced one, nil if there is none. only
+// means that no other mapped file can be the announced one.
 func (c *candidates) match(announced *filemap.File) (found *space.File, only bool) {
 	if x := c.code.index; x != nil {
 		for _, f := range x.names[undeleted(announced.Path)] {
@@ -245,7 +245,7 @@ func (c *candidates) anyOf(files []*space.File, is func(*space.File) bool) bool 
 	return slices.ContainsFunc(files, func(f *space.File) bool { return c.code.index.files[f] <= c.t && is(f) })
 }
 
-// codeIndex finds mappings of code by what frames say of them.
+// codeIndex finds mappings of code by the offset or the file of a frame.
 type codeIndex struct {
 	// list are those of files by offset. It is an implicit tree, with the middle
 	// of each part as its root; reach is by root how far into files the part does.

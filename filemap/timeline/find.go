@@ -8,7 +8,7 @@ import (
 	"ustack/tracefs"
 )
 
-// verdict is what an address was.
+// verdict is the result of a lookup: what an address was.
 type verdict struct {
 	place space.Place
 	found bool
@@ -74,7 +74,7 @@ func same(a, b space.Place) bool {
 	return a.Mapping.File == b.Mapping.File && a.Offset == b.Offset
 }
 
-// outcome says what was found in the words of all outputs.
+// outcome converts the result to an Outcome.
 func (j *Judge) outcome(v verdict, addr uint64) resolve.Outcome {
 	switch {
 	case v.clash:

@@ -11,10 +11,10 @@ import (
 	"ustack/tracefs"
 )
 
-// identifier gives a frame with an identifier the file that is proven, or what
-// is left of the kernel's claim once it is held against what the process had
-// mapped. The side band reports code only, so that what a process has not
-// mapped as code can still be mapped as data: exclusion proves nothing here.
+// identifier gives a frame with an identifier the proven file, or what is left of
+// the kernel's claim after a check against the mappings of the process. The side
+// band reports code only: what a process has not mapped as code can still be mapped
+// as data, so exclusion proves nothing here.
 func (j *Judge) identifier(sp *space.Space, f *tracefs.Frame, raw uint64, s *resolve.Subject, d doubt, why *proof.Steps, o *resolve.Outcome) {
 	switch {
 	case f.ID.NoVMA():
@@ -96,7 +96,7 @@ func (q *query) at(file *space.File) bool {
 	return m != nil && m.File == file && fits(m, q.offset, q.t)
 }
 
-// owned is about a frame of which the kernel looked at the mapping because of
+// owned is the outcome of a frame whose mapping the kernel looked up because of
 // this very stack. If the process has that mapping, it carries the identifier.
 func (j *Judge) owned(q *query, o *resolve.Outcome) {
 	q.why.Add(proof.Step{Statement: proof.Looked, File: o.File.Path})
@@ -152,8 +152,8 @@ func (j *Judge) bySame(q *query, o *resolve.Outcome) (ok bool) {
 	return false
 }
 
-// unfit is the outcome of a claim that fits nothing that is known of a process that
-// is asked for its mappings, which is not all. A hash can be another file's.
+// unfit is the outcome of a claim that fits no known mapping of a process whose
+// mappings were read, which may not be all. A hash can be another file's.
 func (j *Judge) unfit(id tracefs.Identifier, offset uint64, t tracefs.Time, o *resolve.Outcome) {
 	switch {
 	case o.File == nil:
@@ -222,13 +222,13 @@ func (j *Judge) byPin(q *query, o *resolve.Outcome) (ok bool) {
 	return true
 }
 
-// supposed is the outcome of a frame in a mapped file that nothing speaks
-// against, and nothing proves.
+// supposed is the outcome of a frame in a mapped file that is neither proven nor
+// contradicted.
 func (j *Judge) supposed(f *space.File) resolve.Outcome {
 	return resolve.Named(j.files.of(f), filemap.Claimed)
 }
 
-// claim holds a claim that nothing proves against what the process had mapped.
+// claim checks an unproven claim against the mappings of the process.
 func (j *Judge) claim(q *query, o *resolve.Outcome) {
 	claimed := o.File
 	q.why.Add(proof.Step{Statement: proof.Claimed, File: claimed.Path})
@@ -266,7 +266,7 @@ func (j *Judge) left(q *query, file *space.File, o *resolve.Outcome) {
 	}
 }
 
-// nowhere is about a frame that is not where the process had the claimed file.
+// nowhere is the outcome of a frame outside of the mappings of the claimed file.
 func (j *Judge) nowhere(q *query, o *resolve.Outcome) {
 	if j.opt.Late && q.v.Partial {
 		j.unfit(q.id, q.offset, q.t, o)
@@ -282,8 +282,8 @@ func (j *Judge) sure(t filemap.Trust) filemap.Trust {
 	return t
 }
 
-// unfiled says what memory without a file is. The kernel gives the address of
-// anonymous memory, and the offset in the vDSO.
+// unfiled is the outcome of a frame in memory without a file. The kernel gives the
+// address of anonymous memory, and the offset in the vDSO.
 func (j *Judge) unfiled(sp *space.Space, addr uint64, t tracefs.Time, o *resolve.Outcome) {
 	if p, ok := sp.Lookup(addr, t+j.opt.Stamp.After); ok && !p.Mapping.File.Kind.HasFile() {
 		o.Memory = j.files.memory(p.Mapping)

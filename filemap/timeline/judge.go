@@ -22,18 +22,17 @@ type Threads interface {
 	PID(tid int, t tracefs.Time) (pid int, late, ok bool)
 }
 
-// Asker asks a process that still runs.
+// Asker reads the mappings of a process that still runs.
 type Asker interface {
 	// Ask notes what a process has at an address now in the Spaces, if it is
 	// still the program that it was at t. It reports whether it did, which it
 	// does not do for the same place over and over.
 	Ask(pid int, addr uint64, t tracefs.Time) bool
-	// Meet does the same for all that a process has, of which nothing is
-	// known.
+	// Meet does the same for all mappings of a process that is not known yet.
 	Meet(pid int, t tracefs.Time) bool
 }
 
-// Options are what a Judge works with.
+// Options configure a Judge.
 type Options struct {
 	Spaces  *space.Spaces
 	Threads Threads
@@ -77,7 +76,7 @@ type Judge struct {
 	recent *recent
 	pins   *proof.Pins[place]
 	codes  codes
-	// segments are those of files that processes are asked about.
+	// segments are the code segments of files.
 	segments segments
 	late     bool // of the stack at hand: it may be of another process or time
 	// Of the stack at hand, too.
@@ -136,7 +135,7 @@ func (j *Judge) Judge(s *resolve.Subject) {
 	}
 }
 
-// doubtful asks whether what is known of a process at a time may be wrong, and
+// doubtful reports whether what is known of a process at a time may be wrong, and
 // until when. A program that began when nothing was missed any more is known.
 func (j *Judge) doubtful(sp *space.Space, t tracefs.Time) (until tracefs.Time, doubtful bool) {
 	if j.opt.Doubtful == nil {
@@ -189,8 +188,8 @@ func (j *Judge) process(tid int, t tracefs.Time) (pid int, sp *space.Space, late
 	return pid, sp, late
 }
 
-// address gives a raw address its file, or says what it is in. It returns the
-// space, which is another one after asking.
+// address gives a raw address its file, or the memory that it is in. It returns the
+// space, which is a new one if the process was read.
 func (j *Judge) address(pid int, sp *space.Space, addr uint64, t tracefs.Time, o *resolve.Outcome) *space.Space {
 	hit := j.recent.slot(pid, addr)
 	if !j.late && hit.is(sp, addr, t) {

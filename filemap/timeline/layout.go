@@ -15,20 +15,20 @@ type Layouts struct {
 	known map[int]*reading
 }
 
-// LayoutOptions are what Layouts work with.
+// LayoutOptions configure Layouts.
 type LayoutOptions struct {
 	// Reader reads all mappings, whatever their permissions.
 	Reader *procmap.Reader
 	// Clock is the clock of the trace.
 	Clock func() tracefs.Time
-	// Settle lets the spaces know all that has happened by now.
+	// Settle brings the spaces up to date.
 	Settle func() error
 	// Early is what a process had mapped when it was read before, and when that
 	// was: for one that has ended. nil if it has not been read.
 	Early func(pid int) (list []procmap.Mapping, at tracefs.Time, ok bool)
 }
 
-// reading is what a process had mapped when it was read.
+// reading is the mappings of a process when it was read.
 type reading struct {
 	space  *space.Space // that was known then
 	began  tracefs.Time // the program
@@ -151,7 +151,7 @@ func (ls *Layouts) made(pid int, list []procmap.Mapping, t, at tracefs.Time) *re
 }
 
 // lay makes the layout. Programs and libraries are the files of which the
-// process has code, by what the spaces know of that.
+// process has code, by the spaces.
 func (r *reading) lay(j *Judge, sp *space.Space, list []procmap.Mapping, now tracefs.Time) bool {
 	type key struct {
 		dev   procmap.Dev

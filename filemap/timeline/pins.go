@@ -22,8 +22,8 @@ func placeOf(pid int, m *space.Mapping) place { return place{pid, m.Start, m.Sin
 // places are what is known of places.
 type places struct{ *Judge }
 
-// There implements proof.Mappings: as far as is known, which is not that it did not
-// go away and come back unseen.
+// There implements proof.Mappings. The place may have gone away and come back
+// unseen.
 func (j places) There(p place, t tracefs.Time) bool {
 	return p.since <= t && p.in(j.opt.Spaces.Space(p.pid), t)
 }
@@ -57,8 +57,9 @@ func (j places) Stays(p place, from, to tracefs.Time) proof.Stay {
 	return proof.Stayed
 }
 
-// polled says what is known of a place in a process that is asked: since anything
-// was mapped in it last, it has been. Others may have unmapped something meanwhile.
+// polled is the Stay of a place in a process whose mappings are read: since
+// anything was mapped in it last, it has been there. Something may have been
+// unmapped meanwhile.
 func (j *Judge) polled(p place, gap bool) proof.Stay {
 	if gap || j.unsure || j.space == nil || p.pid != j.space.PID {
 		return proof.Assumed

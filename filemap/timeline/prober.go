@@ -6,40 +6,40 @@ import (
 	"ustack/tracefs"
 )
 
-// Prober asks processes that still run what they have at an address. It is the
-// Asker of live tracing.
+// Prober reads what running processes have mapped at an address. It is the Asker of
+// live tracing.
 type Prober struct {
 	opt ProberOptions
-	// asked are the pages of programs that were asked about already, and
-	// whether there was something.
+	// asked are the pages of programs that were looked up already, and whether
+	// there was something.
 	asked map[question]bool
-	// second is the one that is running, left the questions it still has.
+	// second is the current second, left is how many queries it still has.
 	second tracefs.Time
 	left   int
 	counts ProberCounts
 }
 
-// ProberOptions are what a Prober works with.
+// ProberOptions configure a Prober.
 type ProberOptions struct {
 	// Reader reads all mappings, whatever their permissions.
 	Reader *procmap.Reader
 	Spaces *space.Spaces
 	// Clock is the clock of the trace.
 	Clock func() tracefs.Time
-	// Settle lets the spaces know all that has happened by now.
+	// Settle brings the spaces up to date.
 	Settle func() error
-	// Reread reads all code that a process has mapped. Found notes what it has
-	// at an address at t, memory that is no code. What is said of times before
-	// after must stay as it is: stacks have been given their files by that.
+	// Reread reads all code that a process has mapped. Found notes what it has at
+	// an address at t: memory that is not code. The history before after must not
+	// change: stacks have been resolved by it.
 	Reread func(pid int, after tracefs.Time) error
 	Found  func(pid int, m *procmap.Mapping, t, after tracefs.Time)
 }
 
-// ProberCounts is what became of the questions.
+// ProberCounts counts the queries by result.
 type ProberCounts struct {
 	Asked int64 // of processes
 	Found int64 // with an answer
-	// Refused are questions that were not asked: there were too many.
+	// Refused are queries that were not made: there were too many.
 	Refused int64
 }
 
@@ -51,7 +51,7 @@ type question struct {
 
 const (
 	pageSize = 4096
-	// maxQuestions bounds what is remembered, perSecond what is asked: a
+	// maxQuestions bounds the remembered queries, perSecond the rate of queries: a
 	// program whose stacks are garbage must not keep us busy.
 	maxQuestions = 1 << 13
 	perSecond    = 1000
@@ -62,7 +62,7 @@ func NewProber(opt ProberOptions) *Prober {
 	return &Prober{opt: opt, asked: make(map[question]bool)}
 }
 
-// Counts is what became of the questions so far.
+// Counts counts the queries so far by result.
 func (p *Prober) Counts() ProberCounts { return p.counts }
 
 // Ask implements Asker.
@@ -103,15 +103,14 @@ func (p *Prober) Meet(pid int, t tracefs.Time) bool {
 	return true
 }
 
-// known reports whether an answer is what was known: memory without a name that
-// has none.
+// known reports whether an answer adds nothing: memory without a name.
 func (p *Prober) known(pid int, addr uint64, now tracefs.Time, m *procmap.Mapping) bool {
 	at, ok := p.opt.Spaces.Lookup(pid, addr, now)
 	return ok && m.Kind == procmap.Anonymous && at.Mapping.File.Kind == procmap.Anonymous
 }
 
-// repeated reports whether a question was asked before, in this second: what was
-// not there may be by now.
+// repeated reports whether a query was made before, in this second: what was not
+// there may be by now.
 func (p *Prober) repeated(q question) bool {
 	if second := p.opt.Clock() / 1e9; second != p.second {
 		p.second, p.left = second, perSecond
@@ -127,7 +126,7 @@ func (p *Prober) repeated(q question) bool {
 	return false
 }
 
-// mayAsk counts a question, and refuses it if there were too many lately.
+// mayAsk counts a query, and refuses it if there were too many lately.
 func (p *Prober) mayAsk() bool {
 	if p.left == 0 {
 		p.counts.Refused++

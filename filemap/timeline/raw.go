@@ -86,8 +86,8 @@ func (j *Judge) at(v verdict, place resolve.Outcome, f *tracefs.Frame, s *resolv
 
 // another reports whether an identifier is that of another inode than a mapped
 // file's. What the kernel's own identifiers have on overlayfs is the inode below,
-// of another device; then the announced name decides, where mappings are found out
-// by asking.
+// of another device; then the announced name decides, where mappings are found by
+// reading the process.
 func (j *Judge) another(file *space.File, id tracefs.Identifier, announced *filemap.File) bool {
 	if !id.IsInode() || file.Inode == 0 {
 		return false
@@ -99,8 +99,8 @@ func (j *Judge) another(file *space.File, id tracefs.Identifier, announced *file
 	return j.opt.Late && announced != nil && !isFile(file, announced)
 }
 
-// lookup finds what an address was, and says so, as it does for a stock stack. It
-// returns the space, which is another one after asking.
+// lookup finds what an address was, as for a stock stack. It returns the space,
+// which is a new one if the process was read.
 func (j *Judge) lookup(pid int, sp *space.Space, addr uint64, t tracefs.Time, d doubt) (v verdict, o resolve.Outcome, _ *space.Space) {
 	o = resolve.Unnamed(filemap.NoAddressSpace)
 	if d.is {
@@ -122,7 +122,7 @@ type doubt struct {
 }
 
 // identifiers gives the frames with identifiers their files. First those whose raw
-// address is known; what they prove of identifiers is of use to the others.
+// address is known; what they prove of identifiers helps the others.
 func (j *Judge) identifiers(pid int, sp *space.Space, s *resolve.Subject, d doubt) {
 	j.proofs, j.space = j.proofs[:0], sp
 	j.same = j.same[:0]
@@ -147,7 +147,7 @@ func (j *Judge) identifiers(pid int, sp *space.Space, s *resolve.Subject, d doub
 
 // byAddress gives frames the files of their raw addresses. j.proofs says which got
 // theirs, and j.same what that proves of identifiers. It returns the space, which is
-// another one after asking.
+// a new one if the process was read.
 func (j *Judge) byAddress(pid int, sp *space.Space, s *resolve.Subject, r *rawstack.Stack, d doubt) *space.Space {
 	for k, addr := range r.Addrs {
 		f, o := &s.Frames[k], &s.Outcomes[k]
@@ -211,7 +211,7 @@ func (j *Judge) sameAs(id tracefs.Identifier) *space.File {
 	return nil
 }
 
-// lesson is what was learnt of an identifier lately, which need not be learnt for
+// lesson is what was learnt of an identifier lately, to avoid repeating it for
 // every stack.
 type lesson struct {
 	id    tracefs.Identifier

@@ -8,8 +8,8 @@ import (
 )
 
 // segments are where in a file code is, by what processes have mapped. They are for
-// frames of processes of which nothing is known: where others have only data, there
-// is no code.
+// frames of unknown processes: where other processes have only data, there is no
+// code.
 type segments map[string]*segment
 
 type segment struct {
@@ -23,7 +23,7 @@ type span struct{ from, to uint64 }
 const (
 	// maxSegments bounds the files that are kept.
 	maxSegments = 1 << 12
-	// segmentsAgain is how soon processes are looked at again.
+	// segmentsAgain is how soon processes are examined again.
 	segmentsAgain = tracefs.Time(1e9)
 )
 
