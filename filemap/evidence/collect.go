@@ -10,7 +10,7 @@ import (
 	"ustack/tracefs"
 )
 
-// Evidence is a dump and what the frames of a trace say about identifiers.
+// Evidence is a dump, and what the frames of a trace show about identifiers.
 type Evidence struct {
 	dump *Dump
 	root *sysroot
@@ -38,7 +38,7 @@ type observed struct {
 	id  tracefs.Identifier
 }
 
-// observation is what is known of them.
+// observation is what is known of the frames of one observed.
 type observation struct {
 	observed
 	moment moment
@@ -56,8 +56,8 @@ type observation struct {
 	proven bool
 }
 
-// ownedFrame is a frame of which the kernel looked at the mapping, and what it
-// said.
+// ownedFrame is a frame whose mapping the kernel looked up, and the file that it
+// announced.
 type ownedFrame struct {
 	offset uint64
 	at     tracefs.Time
@@ -95,7 +95,7 @@ func New(d *Dump, sysrootDir string) (*Evidence, error) {
 	return e, err
 }
 
-// runs are what a dump knows of mappings.
+// runs are the mappings of a dump.
 type runs struct{}
 
 // Stays implements proof.Mappings.
@@ -131,7 +131,7 @@ func (e *Evidence) Clock(name string) {
 }
 
 // Judge implements resolve.Evidence. Before the last reading of a trace, in which
-// it decides, it compares the clocks and gathers what there is.
+// it decides, it compares the clocks and collects the frames.
 func (e *Evidence) Judge(s *resolve.Subject) {
 	s.Identify()
 	tid := s.TID

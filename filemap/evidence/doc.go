@@ -1,5 +1,5 @@
-// Package evidence holds what the kernel announced against what processes had
-// mapped.
+// Package evidence checks the kernel's announcements against the mappings of
+// processes.
 //
 // An announcement is a claim: pointer hashes go stale when the memory of a
 // struct file is used again. The mappings of the process are the evidence: a

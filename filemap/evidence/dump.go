@@ -55,7 +55,7 @@ type version struct {
 	index     *index // made when it is needed
 }
 
-// mapping is what evidence needs of a mapping.
+// mapping has the fields of a mapping that evidence needs.
 type mapping struct {
 	start, end, offset uint64
 	kind               procmap.Kind
@@ -78,8 +78,8 @@ type mapped struct {
 	generations []*mapped
 	// code is where in it there was code, in any mapping: offsets.
 	code []place
-	// learned is what the kernel has announced when it looked at this very file;
-	// disputed: it has announced different ones.
+	// learned is the file that the kernel has announced when it looked at this very
+	// file; disputed: it has announced different ones.
 	learned  *filemap.File
 	disputed bool
 	file     *filemap.File // made of what is known, see Evidence.file
@@ -98,7 +98,7 @@ type fileKey struct {
 	name  string
 }
 
-// Bounds of a dump: a dump may come from a stranger.
+// Bounds of a dump, which is untrusted input.
 const (
 	maxDump     = 1 << 30 // bytes of text
 	maxVersions = 1 << 20

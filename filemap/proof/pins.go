@@ -19,9 +19,9 @@ const (
 	Stayed
 )
 
-// Pins say which mappings carry an identifier: since a mapping keeps its open
-// file, the identifier means that file for as long as the mapping stays. What
-// follows from that, the rules say (rules.go).
+// Pins say which mappings carry an identifier: since a mapping keeps its open file,
+// the identifier means that file for as long as the mapping stays. rules.go has the
+// consequences.
 type Pins[M comparable] struct {
 	maps     Mappings[M]
 	byID     map[tracefs.Identifier][]Pin[M]
@@ -101,7 +101,7 @@ func (p *Pins[M]) carry(id tracefs.Identifier, m M) {
 	p.carried[m] = carriage{id, c.split || known && c.id != id}
 }
 
-// Of returns the pins of an identifier. They are not to be changed.
+// Of returns the pins of an identifier. The caller must not change them.
 func (p *Pins[M]) Of(id tracefs.Identifier) []Pin[M] { return p.byID[id] }
 
 // At returns the pin of an identifier whose mapping is known best to be there

@@ -8,7 +8,7 @@ import (
 	"ustack/tracefs"
 )
 
-// Mappings is what the rules ask of the mappings of all processes over time. M names
+// Mappings is the history of the mappings of all processes that the rules use. M names
 // a mapping of a process from when it was made until it goes away: all that time it
 // has one open file.
 type Mappings[M comparable] interface {
@@ -133,16 +133,16 @@ func (p *Pins[M]) Rival(id tracefs.Identifier, claimed M, others iter.Seq[M]) bo
 type Left uint8
 
 const (
-	// Stands: nothing speaks against it.
+	// Stands: nothing contradicts it.
 	Stands Left = iota
 	// Refuted: the mapping cannot carry the identifier.
 	Refuted
-	// Open: another file's mapping can carry it as well.
+	// Open: a mapping of another file can carry the identifier as well.
 	Open
 )
 
-// Claim holds a claim against what is proven: that an identifier is a mapping's in
-// which the frame lies, as it can in others.
+// Claim checks a claim against the proofs. The claim is that an identifier is that
+// of a mapping in which the frame lies; the frame can lie in others, too.
 func (p *Pins[M]) Claim(id tracefs.Identifier, claimed M, others iter.Seq[M]) Left {
 	if _, excluded := p.Excluded(id, claimed); excluded {
 		return Refuted

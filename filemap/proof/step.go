@@ -2,7 +2,7 @@ package proof
 
 import "ustack/tracefs"
 
-// Statement is what a step of a proof says.
+// Statement is the kind of a step of a proof.
 type Statement uint8
 
 const (
@@ -54,8 +54,8 @@ const (
 // StatementCount is the number of statements.
 const StatementCount = int(statementCount)
 
-// Step is a step of a proof, or of what stands against one. Fields that its
-// Statement does not speak of are zero.
+// Step is a step of a proof, or a reason against one. Fields that its Statement
+// does not use are zero.
 type Step struct {
 	Statement Statement
 	PID       int
