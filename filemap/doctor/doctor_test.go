@@ -53,7 +53,7 @@ func TestInstall(t *testing.T) {
 			t.Errorf("%s: %q", c.name, got)
 		}
 	}
-	// What not everybody may run, and nothing that is in effect by itself.
+	// Only some users may run the copy, and nothing is in effect by itself.
 	f := &Findings{Facts: &facts.Facts{Rights: facts.Rights{Known: true, User: 1000, Bounding: all}, Namespaces: facts.Namespaces{User: facts.Initial}}}
 	const copies = "groupadd -f ustack && install -o root -g ustack -m 0750 '/my tools/ustack' /usr/local/sbin/ustack && " +
 		"setcap cap_dac_override,cap_perfmon,cap_sys_ptrace,cap_checkpoint_restore=p /usr/local/sbin/ustack"

@@ -31,18 +31,18 @@ func (f *Findings) paranoid(value int) Check {
 	c := Check{Name: facts.PerfParanoid, Found: fmt.Sprint(value)}
 	switch {
 	case value <= 0:
-		c.Found += ": everybody may watch CPUs"
+		c.Found += ": all users may watch CPUs"
 	case f.Facts.Band.Err == nil:
 		c.Found += ", of no concern: we have the capability"
 	case errors.Is(f.Facts.Band.Err, perf.ErrDenied):
-		c.State, c.Found = Limited, c.Found+": not everybody may watch CPUs"
+		c.State, c.Found = Limited, c.Found+": not every user may watch CPUs"
 		c.Without = "the perf side band needs CAP_PERFMON"
 		c.Fix = f.lessParanoid()
 	}
 	return c
 }
 
-// mlock checks what perf lends everybody for each CPU, perf_mmap in
+// mlock checks what perf lends each user for each CPU, perf_mmap in
 // kernel/events/core.c.
 func (f *Findings) mlock(value int) Check {
 	c := Check{Name: facts.PerfMlock, Found: fmt.Sprintf("%d KiB for each CPU", value)}

@@ -72,14 +72,14 @@ func (f *Findings) bandFix() string {
 	return f.lessParanoid()
 }
 
-// moreMemory lets perf lend everybody as much for each CPU as is wanted, or
+// moreMemory lets perf lend each user as much for each CPU as is wanted, or
 // twice as much if others have taken that.
 func (f *Findings) moreMemory() string {
 	const enough = sideband.DefaultRing>>10 + 4
 	return fmt.Sprintf("sysctl -w %s=%d", facts.PerfMlock, max(enough, 2*f.Facts.Sysctls[facts.PerfMlock]))
 }
 
-// lessParanoid lets everybody watch CPUs, if that is not so and is all that is
+// lessParanoid lets all users watch CPUs, if that is not so and is all that is
 // in the way: seccomp filters of containers forbid perf_event_open altogether.
 func (f *Findings) lessParanoid() string {
 	if f.Facts.Sysctls[facts.PerfParanoid] <= 0 || f.Facts.Rights.Filtered {

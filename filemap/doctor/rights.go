@@ -133,7 +133,7 @@ func (f *Findings) checkpointRestore() Check {
 }
 
 func (f *Findings) ipcLock() Check {
-	c := f.capability("CAP_IPC_LOCK", f.lacksMemory(), "perf lends us as much memory as everybody", unix.CAP_IPC_LOCK)
+	c := f.capability("CAP_IPC_LOCK", f.lacksMemory(), "perf lends us as much memory as any user", unix.CAP_IPC_LOCK)
 	c.Fix = "" // more memory for all is the better way, see moreMemory
 	return c
 }
