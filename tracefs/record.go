@@ -33,12 +33,12 @@ const (
 	// KindGap marks a place where records may be missing without a count:
 	// "buffer started", "[LINE TOO BIG]".
 	KindGap
-	// KindNote is text that is no record: header comments, blank lines,
-	// anything that was not understood.
+	// KindNote is text outside of records: header comments, blank lines, and lines
+	// in no known form.
 	KindNote
 )
 
-// Flags are properties of a record that have nothing to do with its kind.
+// Flags are properties of a record besides its kind.
 type Flags uint8
 
 const (
@@ -57,7 +57,7 @@ const (
 	// Arrays marks a stack that the text has as arrays of bytes on one line
 	// (trace-cmd report): its frames have a number and no text.
 	Arrays
-	// Bare marks a record that its source has decoded and not put into words: its
+	// Bare marks a record that its source has decoded without making its text: the
 	// text is empty lines, as many as it would have. It has an Origin, and an event
 	// is a Call.
 	Bare
@@ -212,11 +212,11 @@ type Frame struct {
 	// Inferred marks a frame that the kernel did not give: an earlier run of
 	// ustack has put it there.
 	Inferred bool
-	// Mark is what an earlier run of ustack has said of the frame's file.
+	// Mark is what an earlier run of ustack has written about the frame's file.
 	Mark Mark
 }
 
-// Mark is how an earlier run of ustack came by the file of a frame, if it was not
+// Mark is how an earlier run of ustack found the file of a frame, if it was not
 // sure of it.
 type Mark uint8
 
@@ -233,7 +233,7 @@ const (
 	markCount
 )
 
-// Weaker is the mark that says less of two.
+// Weaker is the less certain one of two marks.
 func Weaker(a, b Mark) Mark {
 	rank := [MarkCount]int{NoMark: 0, MarkInferred: 1, MarkLate: 2, MarkClaimed: 3}
 	if rank[a] > rank[b] {
@@ -245,10 +245,10 @@ func Weaker(a, b Mark) Mark {
 // MarkCount is the number of marks.
 const MarkCount = int(markCount)
 
-// Shape is the frames of a stack that has been seen before, letter by letter.
-// A trace has few different stacks, each many times, so a source that
-// recognises them saves everybody the work on the frames. A Shape does not
-// change once it is in a batch.
+// Shape is the frames of a stack that has been seen before, letter by letter. A
+// trace has few different stacks, each many times, so a source that recognises them
+// saves its consumers the work on the frames. A Shape does not change once it is in
+// a batch.
 type Shape struct {
 	// Text is the frame lines, Frames point into it.
 	Text   []byte
@@ -274,8 +274,8 @@ type Announcement struct {
 // Batch is a run of whole records in input order. Its memory belongs to the
 // source and is used again once the batch has been given back.
 type Batch struct {
-	// Text is the kernel's text of the run, without gaps. Text between two
-	// Records belongs to events that the consumer did not ask for.
+	// Text is the kernel's text of the run, without gaps. Text between two Records
+	// belongs to events that the consumer did not request.
 	Text []byte
 	// Escaped: strings in Text are as package escape writes them, so that no
 	// string can pass for a record. Otherwise they are as the kernel printed them.

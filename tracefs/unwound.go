@@ -112,7 +112,7 @@ func AppendUnwound(b []byte, frames []Frame) []byte {
 }
 
 // ParseUnwound reads what AppendUnwound writes, and notes it in the frames, which may
-// be nil. It reports false if it is nothing of the kind.
+// be nil. It reports false for any other text.
 func ParseUnwound(text []byte, frames []Frame) bool {
 	rest, ok := bytes.CutPrefix(text, []byte(" unwound="))
 	if !ok {
@@ -162,7 +162,7 @@ func wordIndex(list []string, word []byte) int {
 	return -1
 }
 
-// Unwound is what a stack becomes that ustack has unwound. Record is its index in
+// Unwound is a stack that ustack has unwound. Record is its index in
 // Batch.Records; its Frames are of FormPlain.
 type Unwound struct {
 	Record int
@@ -192,7 +192,7 @@ func (b *Batch) Restack(list []Unwound) {
 	b.Lines += s.lines
 }
 
-// restacker makes the text and the frames of a batch anew.
+// restacker rebuilds the text and the frames of a batch.
 type restacker struct {
 	b      *Batch
 	old    []byte

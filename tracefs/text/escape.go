@@ -7,10 +7,10 @@ import (
 	"ustack/tracefs/escape"
 )
 
-// Escape makes the text of a batch that of a file of ours: what the kernel has
-// printed is escaped, so that a record is one line, or a stack's lines, and what
-// is read of it is what was in the batch. The batch must have Records of all
-// events. Announcements keep pointing into the text that was there before.
+// Escape rewrites the text of a batch as ustack writes it to files: the kernel's
+// strings are escaped, so that a record is one line, or a stack's lines, and
+// reading it back gives the records of the batch. The batch must have Records of
+// all events. Announcements keep pointing into the text that was there before.
 //
 // If a name with a line feed and a head in it makes the kernel print what looks
 // like a record, the batch already has it as a record; text alone cannot
@@ -38,8 +38,8 @@ func Escape(b *tracefs.Batch) {
 	b.Text, b.Lines = e.out, lineFeeds(e.out)
 }
 
-// isEscaped reports whether a batch is as Escape would write it. It may say no
-// without need.
+// isEscaped reports whether a batch is as Escape would write it. It may report
+// false needlessly.
 func isEscaped(b *tracefs.Batch) bool {
 	for i := range b.Records {
 		switch r := &b.Records[i]; {
@@ -59,7 +59,7 @@ func isEscaped(b *tracefs.Batch) bool {
 	}
 }
 
-// escaper writes the text of a batch anew.
+// escaper rewrites the text of a batch.
 type escaper struct {
 	b    *tracefs.Batch
 	text []byte // as it was

@@ -25,11 +25,10 @@ const (
 	unwindEnds  = 'n' | 'd'<<8 | '>'<<16 | '\n'<<24
 )
 
-// fast takes as many lines as it can of the kinds that fill a trace of the
-// hash dialect or of a stock kernel in its usual columns: events, cookies, stacks
-// with their cookie lines and frames. It stops at the first line that needs a
-// closer look, which is for anyLine to say. What it takes it takes exactly as
-// anyLine would (see FuzzFastAgainstSlow).
+// fast takes as many lines as it can of the kinds that fill a trace of the hash
+// dialect or of a stock kernel in its usual columns: events, cookies, stacks with
+// their cookie lines and frames. It stops at the first other line, which is left to
+// anyLine. It takes lines exactly as anyLine would (see FuzzFastAgainstSlow).
 func (w *walk) fast() {
 	s, b := w.s, w.b
 	if s.columns == nil || s.clock.colon == 0 || s.slow {
@@ -196,9 +195,9 @@ func (w *walk) hashFrames() (all bool) {
 	return all
 }
 
-// oneMore returns s with one element more, whose fields are for the caller to
-// set: all of them, what stands there is of an earlier batch. (A composite
-// literal would be built on the stack and copied; it shows.)
+// oneMore returns s with one element more. The caller must set all of its fields:
+// they have values of an earlier batch. (A composite literal would be built on the
+// stack and copied; it shows.)
 func oneMore[T any](s []T) []T {
 	if len(s) == cap(s) {
 		s = slices.Grow(s, 1)
@@ -219,7 +218,7 @@ func (w *walk) beginFast(kind tracefs.Kind, i, body int, tid, cpu int32) *tracef
 	return r
 }
 
-// closeFast is close without detours.
+// closeFast is close for the fast path.
 func (w *walk) closeFast(i int) {
 	if w.o.rec < 0 {
 		return

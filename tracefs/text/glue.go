@@ -49,7 +49,7 @@ func (w *walk) glued(line []byte) bool {
 	return true
 }
 
-// mayBeGlued reports whether a frame line can have a record at its end. What
+// mayBeGlued reports whether a frame line can have a record at its end. A line that
 // ends as the kernel ends a frame is whole.
 func mayBeGlued(form tracefs.Form, line []byte) bool {
 	switch form {

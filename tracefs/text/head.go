@@ -10,15 +10,15 @@ import (
 // file does not begin with it, the kernel or another program has written the
 // strings, and a backslash in them is one.
 //
-// No string of a stranger's can be at the beginning of what the kernel prints: a
-// record begins with a name of 15 bytes at most, in 16 columns.
+// No untrusted string can be at the beginning of what the kernel prints: a record
+// begins with a name of 15 bytes at most, in 16 columns.
 const Head = headKey + "1\n"
 
 const headKey = "# ustack: escaped="
 
-// CutHead looks for the head at the beginning of an input, and returns its
-// length, 0 if there is none. It needs more of the input to decide if more is
-// true; whole says that this is all of it.
+// CutHead looks for the head at the beginning of an input, and returns its length,
+// 0 if there is none. It needs more of the input to decide if more is true; whole
+// means that this is all of it.
 func CutHead(text []byte, whole bool) (n int, more bool, err error) {
 	if !bytes.HasPrefix(text, []byte(headKey)) {
 		return 0, !whole && bytes.HasPrefix([]byte(headKey), text), nil

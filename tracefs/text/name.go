@@ -9,7 +9,7 @@ import (
 // marks separate the parts of a frame's line. Each begins with a blank.
 var marks = [...]string{FileMark, UnresolvedMark, InferredMark, WordsMark, HexMark}
 
-// AppendName appends a string of a stranger's, a path or the name of a function
+// AppendName appends an untrusted string, a path or the name of a function
 // or memory, so that it stays in its place in a frame's line or a mapping event:
 // escaped, and where it has one of the marks that stand between the parts of the
 // line, with the mark's blank as \040. escape.Undo gives the string back.
