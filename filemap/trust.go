@@ -101,7 +101,8 @@ const (
 	// VDSO: the vDSO, or another of the small special mappings that the
 	// kernel gives a process.
 	VDSO
-	// NoAddressSpace: a raw address of a process whose mappings are unknown.
+	// NoAddressSpace: a raw address, and no mappings of the process to look
+	// it up in.
 	NoAddressSpace
 	// NoIdentifier: an offset in a file, without an identifier of the file (dialect
 	// D1).

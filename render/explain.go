@@ -168,7 +168,7 @@ func (e *Explanation) name(f *filemap.File, n *symbol.Name) {
 	e.advise(advice)
 }
 
-// escaped is a stranger's string as it stands in a line.
+// escaped is an untrusted string as it stands in a line.
 func escaped(s string) []byte { return escape.Append(nil, []byte(s)) }
 
 func (e *Explanation) advise(text string) {

@@ -15,7 +15,7 @@ func IsTerminal(f *os.File) bool {
 }
 
 // Output returns w, or if w is a terminal, a writer to it that shows control
-// characters as escapes: a trace is full of strings that strangers chose.
+// characters as escapes: a trace is full of untrusted strings.
 func Output(w io.Writer) io.Writer {
 	if f, ok := w.(*os.File); ok && IsTerminal(f) {
 		return NewSanitizer(w)

@@ -34,13 +34,13 @@ func TestLiveSpoof(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const everybody = 0o777
+	const allMayWrite = 0o777
 	for _, open := range []string{filepath.Dir(dir), dir, filepath.Dir(filepath.Dir(work)), filepath.Dir(work)} {
-		if err := os.Chmod(open, everybody); err != nil {
+		if err := os.Chmod(open, allMayWrite); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// What a stranger can find out: the identifier in a report of his own, and the
+	// What another user can find out: the identifier in a report of their own, and the
 	// hash of path and build ID that reports once had.
 	probe := filepath.Join(dir, "probe.zst")
 	if out, err := exec.Command(bin, "record", "-q", "-o", probe, "--", work, "storm", "3").CombinedOutput(); err != nil {

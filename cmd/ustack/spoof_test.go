@@ -1,6 +1,6 @@
 package main
 
-// Strings of strangers in traces: the name of a file that looks like lines of a
+// Untrusted strings in traces: the name of a file that looks like lines of a
 // trace must not become lines of one.
 
 import (

@@ -140,7 +140,7 @@ func testRead(t *testing.T, wide bool, order binary.ByteOrder, align int) {
 	gnu := func(n int) []byte { return note(order, align, "GNU\x00", 3, id[:n]) }
 	goNote := note(order, align, "Go\x00\x00", 4, []byte("aaaa/bbbb/cccc/dddd"))
 	property := note(order, align, "GNU\x00", 5, make([]byte, 16))
-	stranger := note(order, align, "GNU\x01", 3, id[:20])
+	otherName := note(order, align, "GNU\x01", 3, id[:20])
 	short := gnu(20)[:20]
 	empty := note(order, align, "GNU\x00", 3, nil)
 	for _, test := range []struct {
@@ -163,7 +163,7 @@ func testRead(t *testing.T, wide bool, order binary.ByteOrder, align int) {
 		{"as Go does it", [][]byte{goNote}, [][]byte{goNote, gnu(20)}, 3, "0123456789abcdefghij"},
 		{"Go's own only", [][]byte{goNote}, [][]byte{goNote}, 0, ""},
 		{"segments come first", [][]byte{gnu(16)}, [][]byte{gnu(20)}, 0, "0123456789abcdef"},
-		{"another name", [][]byte{stranger}, nil, 0, ""},
+		{"another name", [][]byte{otherName}, nil, 0, ""},
 		{"cut short", [][]byte{short}, nil, 0, ""},
 		{"cut short, then whole", [][]byte{short, gnu(20)}, nil, 0, "0123456789abcdefghij"},
 		{"too long, then short", [][]byte{append(gnu(24), gnu(20)...)}, nil, 0, "0123456789abcdefghij"},

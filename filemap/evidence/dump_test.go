@@ -15,7 +15,7 @@ import (
 	"ustack/tracefs/text"
 )
 
-// TestDumpBounds: a dump may come from a stranger, and be small by compression.
+// TestDumpBounds: a dump is untrusted, and may be small by compression.
 func TestDumpBounds(t *testing.T) {
 	const head = "### t=1 pid=7 comm=x exe=/x\n"
 	for what, dump := range map[string]string{

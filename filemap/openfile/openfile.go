@@ -1,6 +1,6 @@
 // Package openfile opens files that a trace names.
 //
-// A trace can come from a stranger, and can name anything: reading some files of
+// A trace is untrusted, and can name anything: reading some files of
 // the kernel does things (a trace_pipe is emptied, a trace stops for its reader),
 // and so does opening pipes and devices. So a path is opened as a path first, which
 // does nothing, and is looked at: only regular files of file systems that keep

@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stranger is a user without rights whose only processes are ours: others that
+// otherUser is a user without rights whose only processes are ours: others that
 // come and go would be counted too.
-func stranger() uint32 { return 20_000 + uint32(os.Getpid())%40_000 }
+func otherUser() uint32 { return 20_000 + uint32(os.Getpid())%40_000 }
 
 // readAsOther is the helper that reads all processes and prints the counts.
 // Then it looks at one it may not read.
@@ -48,7 +48,7 @@ func readAsOther(pid string) error {
 func asStranger(t *testing.T, pid int) []string {
 	t.Helper()
 	attr := new(syscall.SysProcAttr)
-	attr.Credential = &syscall.Credential{Uid: stranger(), Gid: stranger()}
+	attr.Credential = &syscall.Credential{Uid: otherUser(), Gid: otherUser()}
 	// The test program may be in a directory that the other user cannot enter.
 	self, err := os.Open("/proc/self/exe")
 	if err != nil {

@@ -58,7 +58,7 @@ type Options struct {
 }
 
 const (
-	// DefaultRing is what the kernel lends to everybody for each CPU: the
+	// DefaultRing is what the kernel lends to each user for each CPU: the
 	// sysctl kernel.perf_event_mlock_kb is 512 KiB and a page.
 	DefaultRing = 512 << 10
 	// DefaultKeep is far more than the records of a trace are out of order.

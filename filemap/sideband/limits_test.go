@@ -176,7 +176,7 @@ func TestReached(t *testing.T) {
 func TestDenied(t *testing.T) {
 	needRoot(t)
 	if text, err := os.ReadFile("/proc/sys/kernel/perf_event_paranoid"); err != nil || strings.TrimSpace(string(text)) < "1" {
-		t.Skipf("everybody may use perf here: %s (%v)", text, err)
+		t.Skipf("all users may use perf here: %s (%v)", text, err)
 	}
 	h := startHelper(t, "open")
 	if said := h.said["denied"]; len(said) != 1 || !strings.HasPrefix(said[0], "true ") || !strings.Contains(said[0], "CAP_PERFMON") {

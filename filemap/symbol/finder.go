@@ -71,12 +71,12 @@ func (f lookupRoot) path(name string) string {
 
 // finder looks for files.
 type finder struct {
-	system   lookupRoot //  where the paths of the trace are
-	sysroot  bool       // that the user has named
-	everyone lookupRoot //  this machine
-	debug    []string   // --debug-dir
-	cache    string     // perf's ~/.debug, "" if there is none
-	fetch    func(id, what string) (string, error)
+	system  lookupRoot //  where the paths of the trace are
+	sysroot bool       // that the user has named
+	local   lookupRoot // this machine
+	debug   []string   // --debug-dir
+	cache   string     // perf's ~/.debug, "" if there is none
+	fetch   func(id, what string) (string, error)
 }
 
 // searchError is the error of a search that found nothing, with the reason.
@@ -105,14 +105,14 @@ func (f *finder) binary(want *filemap.File, tries *[]Try) (*object, searchError)
 		worse(e)
 	}
 	for _, c := range f.byID(ShortHex(want.BuildID), "", "/elf") {
-		o, e := f.candidate(f.everyone, c, want, false, tries)
+		o, e := f.candidate(f.local, c, want, false, tries)
 		if o != nil {
 			return o, e
 		}
 		worse(e)
 	}
 	if name := f.fetched(ShortHex(want.BuildID), "executable", tries); name != "" {
-		o, e := f.candidate(f.everyone, name, want, false, tries)
+		o, e := f.candidate(f.local, name, want, false, tries)
 		if o != nil {
 			return o, e
 		}
@@ -274,7 +274,7 @@ func (f *finder) companion(bin *object, name string, tries *[]Try) *object {
 		return o
 	}
 	if name := f.fetched(bin.id.Hex(), "debuginfo", tries); name != "" {
-		return f.debugByID(f.everyone, name, bin, tries)
+		return f.debugByID(f.local, name, bin, tries)
 	}
 	return nil
 }
@@ -290,7 +290,7 @@ func (f *finder) companionHere(bin *object, name string, tries *[]Try) *object {
 			}
 		}
 		for _, c := range append([]string{debugRoot + two}, f.byID(hex, ".debug", "/debug")...) {
-			if o := f.debugByID(f.everyone, c, bin, tries); o != nil {
+			if o := f.debugByID(f.local, c, bin, tries); o != nil {
 				return o
 			}
 		}
@@ -307,7 +307,7 @@ func (f *finder) companionHere(bin *object, name string, tries *[]Try) *object {
 	}
 	for _, d := range f.debug {
 		for _, c := range []string{filepath.Join(d, dir, link), filepath.Join(d, link)} {
-			if o := f.debugByLink(f.everyone, c, bin, crc, tries); o != nil {
+			if o := f.debugByLink(f.local, c, bin, crc, tries); o != nil {
 				return o
 			}
 		}
@@ -384,7 +384,7 @@ func (f *finder) alternative(from *object, path string, id []byte, tries *[]Try)
 	hex := want.Hex()
 	list := []string{debugRoot + "/.build-id/" + hex[:2] + "/" + hex[2:] + ".debug"}
 	for _, c := range append(list, f.byID(hex, ".debug", "/debug")...) {
-		if o := f.debugFile(f.everyone, c, want, openAlternative, tries); o != nil {
+		if o := f.debugFile(f.local, c, want, openAlternative, tries); o != nil {
 			return o
 		}
 	}

@@ -71,7 +71,7 @@ func New(opt Options) (*Symbols, error) {
 	s := &Symbols{opt: opt, files: make(map[*filemap.File]*source)}
 	s.find.debug, s.find.fetch = opt.DebugDirs, opt.Fetch
 	files := openfile.NewOpener(0)
-	s.find.system.traced, s.find.system.files, s.find.everyone.files = true, files, files
+	s.find.system.traced, s.find.system.files, s.find.local.files = true, files, files
 	if opt.Home != "" {
 		s.find.cache = filepath.Join(opt.Home, ".debug")
 	}

@@ -92,9 +92,9 @@ func TestOwnersStale(t *testing.T) {
 		t.Fatalf("%+v", now)
 	}
 	stale = append(stale, now[0])
-	a.Owned(now[0], 77, "stranger", 4_000_000)
+	a.Owned(now[0], 77, "unknown", 4_000_000)
 	r := a.Report(futex.View{})
-	if l := r.Locks[0]; l.Readings != 1 || l.Owners[0].TID != 77 || l.Owners[0].Comm != "stranger" {
+	if l := r.Locks[0]; l.Readings != 1 || l.Owners[0].TID != 77 || l.Owners[0].Comm != "unknown" {
 		t.Errorf("%+v", l.Owners)
 	}
 	if b := r.Blocked[0]; b.Owner != 77 || b.OwnedFrom != 4_000_000 {

@@ -100,7 +100,7 @@ func files(t *testing.T, dir string) []string {
 	return names
 }
 
-// odd are names that a stranger can choose.
+// odd are names that untrusted users can choose.
 var odd = []string{
 	strings.Repeat("n", 255), strings.Repeat("n", 254), strings.Repeat("n", 250), strings.Repeat("ü", 127), strings.Repeat("n", maxName+1),
 	"line\nfeed", "\x1b[31mred", "\xff\xfe", "-rf", "--out=x", "a b", "*", "x.text", "x.reason", "x~0123456789abcdef0123456789abcdef",

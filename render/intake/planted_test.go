@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestPlanted: nothing that strangers put there is followed or opened but files,
+// TestPlanted: of what other users put there, only files are followed or opened,
 // and what is moved is only their own name of it.
 func TestPlanted(t *testing.T) {
 	f := newFixture(t)

@@ -82,7 +82,7 @@ func NewCompact(w io.Writer) *Compact {
 	return &Compact{w: w, known: make(map[marked]uint64), files: filemap.NewFiles(), announced: make(map[uint64]bool), marks: make(map[uint64]tracefs.Mark)}
 }
 
-// errRaw: strings of strangers could pass for records.
+// errRaw: untrusted strings could pass for records.
 var errRaw = errors.New("writing text that is not escaped")
 
 // Batch implements render.Renderer.

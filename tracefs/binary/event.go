@@ -146,7 +146,7 @@ var probeFmt = strings.NewReplacer(
 	`REC->__probe_func, REC->__probe_ret_ip`, `REC->__probe_ret_ip, REC->__probe_func`,
 )
 
-// numbersOnly reports whether a system call's text has no string of a stranger's.
+// numbersOnly reports whether a system call's text has no untrusted string.
 func numbersOnly(f *format.Event) bool {
 	words := f.Name
 	for i := range f.Fields {

@@ -161,7 +161,7 @@ var strangeNames = []string{
 	"/x pid=9 old_pid=9\n", "/x\\", "/a\\\n12",
 }
 
-// TestStrange: strings of strangers are what is read of them, and nothing else.
+// TestStrange: untrusted strings are read back unchanged, and as nothing else.
 func TestStrange(t *testing.T) {
 	for _, comm := range strangeNames {
 		for _, name := range strangeNames {

@@ -1,4 +1,4 @@
-// Package escape writes strings that strangers chose so that they stay in their
+// Package escape writes untrusted strings so that they stay in their
 // place, and reads them back exactly.
 //
 // A control character (0x00 to 0x1f, and 0x7f) is written as a backslash and

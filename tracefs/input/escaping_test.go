@@ -56,7 +56,7 @@ func reads(t testing.TB, names []string, opt Options) (out []read) {
 	return out
 }
 
-// hostile are records in which strings are what a stranger chose.
+// hostile are records with untrusted strings.
 var hostile = event("a\nb", 7, 0, "1.000001", "tick: one\ntwo\\012\x1b[31m\nthree") +
 	event("plain", 8, 0, "1.000002", "tick: C:\\dir ü\xff") +
 	event("x\\012", 9, 0, "1.000003", "file_map: hash=0xa path=/tmp/\tx\ny\\134 build_id={0x1,0x2,0x3,0x4,0x5}") +

@@ -1,7 +1,7 @@
 // Package instance makes and removes tracing instances of our own
 // (Documentation/trace/ftrace.rst, "Instances"): a buffer with its own events,
-// options and pipe, apart from the kernel's top level and from everybody
-// else's. It writes into instances that it has made and nowhere else.
+// options and pipe, separate from the kernel's top level and from the instances of
+// other programs. It writes into instances that it has made and nowhere else.
 //
 //	root, err := instance.Find("")     // where tracefs is
 //	left, err := root.Clean()          // what dead processes left

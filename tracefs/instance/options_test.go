@@ -78,7 +78,7 @@ func TestLiveConfigure(t *testing.T) {
 	in := create(t, r)
 	for _, o := range options {
 		switch o.name {
-		case "record-cmd": // would switch it off for everybody
+		case "record-cmd": // would switch it off for all
 			continue
 		}
 		if _, err := in.SetOption(o.name, !o.on); err != nil {

@@ -180,7 +180,7 @@ func TestFileCapabilities(t *testing.T) {
 	}
 }
 
-// TestSetUserID: a program that is root's for everybody is not run.
+// TestSetUserID: a set-user-ID or set-group-ID program of root is not run.
 func TestSetUserID(t *testing.T) {
 	for _, bit := range []os.FileMode{os.ModeSetuid, os.ModeSetgid} {
 		bin := privilegetest.Program(t, "test")

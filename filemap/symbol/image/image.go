@@ -2,7 +2,7 @@
 // its sections, its symbol tables and its links to files with debug
 // information.
 //
-// An ELF file is a stranger's: no number in it is believed further than the
+// An ELF file is untrusted: no number in it is believed further than the
 // file's own size, compressed data has a bound, and malformed data is
 // an error or is not there.
 package image

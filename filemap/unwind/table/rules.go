@@ -2,7 +2,7 @@
 // where the frame of its caller begins, and where the registers are that the
 // caller had.
 //
-// Four forms are read. All are a stranger's: no number is believed further than
+// Four forms are read. All are untrusted: no number is believed further than
 // its section, and malformed data is an error.
 //
 //   - .eh_frame, with or without the index of .eh_frame_hdr: Linux Standard Base

@@ -97,7 +97,7 @@ func thread(tid int32, comm string) string {
 	return printable(comm) + "-" + strconv.Itoa(int(tid))
 }
 
-// printable makes a name that a stranger chose fit for one line. What else a
+// printable makes an untrusted name fit for one line. What else a
 // terminal would misread is for render.Output.
 func printable(s string) string { return string(escape.Append(nil, []byte(s))) }
 
