@@ -8,7 +8,7 @@ import (
 	"ustack/tracefs/perf"
 )
 
-// comms are the names of threads over time. The zero value knows none.
+// comms are the names of threads over time. The zero value has none.
 type comms struct {
 	byTID map[int][]called
 	// since is when records were lost last: of the time before, nothing is known
@@ -141,7 +141,7 @@ func (b *Band) comm(r *procmap.Reader, tid int, t tracefs.Time, generations int)
 	return comm, ok
 }
 
-// ask asks a thread for its name, and reports whether it is there.
+// ask reads the name of a thread from proc, and reports whether it is there.
 func (b *Band) ask(r *procmap.Reader, tid int) bool {
 	at := b.Now() // before: a change while it is read is recorded
 	s, err := r.Stat(tid)

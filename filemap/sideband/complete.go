@@ -145,7 +145,7 @@ func readID(at int, is version) (id elfid.ID, ok bool) {
 	return id, true
 }
 
-// ask asks the process itself, if it still is there and has the mapping.
+// ask reads the process itself, if it is still there and has the mapping.
 func (c *completer) ask(pid int, m *procmap.Mapping) {
 	if c.reader == nil {
 		return

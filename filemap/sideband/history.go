@@ -121,7 +121,7 @@ func (h *History) comm(pid int, comm string, t tracefs.Time) {
 	h.Spaces.Comm(pid, comm, t)
 }
 
-// found is what a process was found to have at an address when it was asked, code
+// found is what a process was found to have at an address when it was read, code
 // or not, because of a stack of the time after.
 func (h *History) found(pid int, m *procmap.Mapping, t, after tracefs.Time) {
 	h.log.found(pid, m, t, after)

@@ -24,7 +24,7 @@ var (
 	ErrVersion = errors.New("a log of address spaces of a version that is not known here (1 and 2 are)")
 )
 
-// Player makes of a log the history that was.
+// Player rebuilds the history from a log.
 type Player struct {
 	History *History
 	// Clock is the trace clock of the times.

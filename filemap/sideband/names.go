@@ -11,12 +11,12 @@ import (
 
 // namings are the parts of memory without a file that may have got a name
 // (PR_SET_VMA_ANON_NAME). The kernel reports that there was a call, its text is in
-// the memory of the process: it is asked, as soon as we know.
+// the memory of the process: it is read as soon as possible.
 type namings struct {
 	pending []namedPart
 	// by are the processes that have named anything.
 	by map[int]bool
-	// second is the one that is running, asked how many questions it had.
+	// second is the current second, asked how many queries it had.
 	second tracefs.Time
 	asked  int
 }
@@ -28,12 +28,12 @@ type namedPart struct {
 }
 
 const (
-	// maxNamings bounds what waits to be asked, and the processes that are known
-	// to name memory; maxQuestions what is asked in a second: a process must not
-	// keep us busy.
+	// maxNamings bounds the pending queries, and the processes that are known to
+	// name memory; maxQuestions the queries in a second: a process must not keep us
+	// busy.
 	maxNamings   = 1 << 12
 	maxQuestions = 1000
-	// maxNamed bounds the mappings that are asked for because of one call.
+	// maxNamed bounds the mappings that are read because of one call.
 	maxNamed = 16
 )
 
@@ -75,7 +75,7 @@ func (n *namings) mayAsk(now tracefs.Time) bool {
 	return n.asked <= maxQuestions
 }
 
-// askNames asks for the names of memory that got one, and drains what has happened
+// askNames reads the names of memory that got one, and drains what has happened
 // meanwhile.
 func (b *Band) askNames() {
 	for len(b.namings.pending) > 0 && b.completer.reader != nil {
@@ -98,7 +98,7 @@ func (n *namedPart) overtaken(later []namedPart) bool {
 	})
 }
 
-// askName asks for the names of the parts of a range that are code.
+// askName reads the names of the parts of a range that are code.
 func (b *Band) askName(n *namedPart) {
 	for _, m := range b.History.codeBetween(n.pid, n.start, n.end, n.at) {
 		if m.File.Kind != procmap.Anonymous && m.File.Kind != procmap.AnonNamed {
@@ -122,7 +122,7 @@ func (b *Band) askName(n *namedPart) {
 	}
 }
 
-// askAt asks a process what it has at an address. ok is false if it is not known
+// askAt reads what a process has mapped at an address. ok is false if it is not known
 // that it had that all the time since the call: in the mapping that was there then.
 func (b *Band) askAt(n *namedPart, was *space.Mapping, from, to uint64) (m procmap.Mapping, ok bool) {
 	h, err := b.completer.reader.Open(n.pid)

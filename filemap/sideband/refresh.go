@@ -153,7 +153,7 @@ func (b *Band) readUnmet(r *procmap.Reader, met map[int]bool) {
 
 // Read reads one process again: when an address is in no mapping that is known,
 // or in memory whose name is not. A process that has ended is noted as such.
-// What is said of times before after stays as it is: it has been said.
+// The history before after does not change: it has been used.
 func (b *Band) Read(r *procmap.Reader, pid int, after tracefs.Time) error {
 	t := b.Now()
 	err := r.Process(pid, &b.scratch)
@@ -189,7 +189,7 @@ func (b *Band) takeThreads(r *procmap.Reader, pid int, t tracefs.Time) {
 	}
 }
 
-// take notes a reading that began at t, once it holds still.
+// take notes a reading that began at t, once the process no longer changes meanwhile.
 func (b *Band) take(r *procmap.Reader, p *procmap.Process, t, after tracefs.Time) error {
 	for reads := 1; ; reads++ {
 		threads, err := r.Threads(p.PID)

@@ -10,7 +10,7 @@ import (
 // refused.
 func (s *Spaces) Replace(p *procmap.Process, t tracefs.Time) bool { return s.ReplaceAfter(p, t, 0) }
 
-// ReplaceAfter is Replace that says nothing about times before another one
+// ReplaceAfter is Replace without effect on times before another one
 // (Mapping.After).
 func (s *Spaces) ReplaceAfter(p *procmap.Process, t, after tracefs.Time) bool {
 	is32 := Compat(p.Mappings)
@@ -221,7 +221,7 @@ func (s *Spaces) Comm(pid int, comm string, t tracefs.Time) {
 // of what was there.
 func (s *Spaces) Map(pid int, m *procmap.Mapping, t tracefs.Time) { s.put(pid, m, t, 0, false) }
 
-// MapAfter is Map that says nothing about times before another one
+// MapAfter is Map without effect on times before another one
 // (Mapping.After).
 func (s *Spaces) MapAfter(pid int, m *procmap.Mapping, t, after tracefs.Time) {
 	s.put(pid, m, t, after, false)

@@ -48,8 +48,8 @@ func (m *Mapping) samePlace(o *Mapping) bool {
 	return m.Start == o.Start && m.End == o.End && m.Offset == o.Offset && m.Perms == o.Perms
 }
 
-// covers reports whether a mapping says of all addresses of another one what
-// that one says.
+// covers reports whether a mapping has the same contents at all addresses of
+// another one.
 func (m *Mapping) covers(o *Mapping) bool {
 	return m.Start <= o.Start && o.End <= m.End && m.File == o.File && m.Perms == o.Perms &&
 		(o.Offset-o.Start == m.Offset-m.Start || !m.File.Kind.HasFile())

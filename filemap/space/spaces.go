@@ -64,7 +64,7 @@ type Snapshot struct {
 	shards [1 << shardBits]map[int]*Space
 }
 
-// Snapshot holds on to what is known now. It costs a pointer for each shard,
+// Snapshot keeps what is known now. It costs a pointer for each shard,
 // however many processes there are.
 func (s *Spaces) Snapshot() *Snapshot {
 	var snap Snapshot
