@@ -42,7 +42,7 @@ func cleanCommand(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// clean removes what it may and says what became of each instance. The error
+// clean removes what it may and prints the result for each instance. The error
 // is what should have been removed and was not.
 func clean(dir string, w io.Writer) error {
 	root, err := instance.Find(dir)

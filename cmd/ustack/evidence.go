@@ -58,7 +58,7 @@ func (w *withEvidence) openPerfMaps(f *traceFlags) (err error) {
 	return err
 }
 
-// named names code in no file besides what inner, which may be nil, says.
+// named adds the names of code in no file to the outcomes of inner, which may be nil.
 func (w *withEvidence) named(inner resolve.Evidence) resolve.Evidence {
 	if w.perfMaps == nil && w.vdso == nil {
 		return inner
@@ -225,7 +225,7 @@ func (discard) Batch(*resolve.Held) error   { return nil }
 func (discard) Flush() error                { return nil }
 func (discard) Close(*resolve.Totals) error { return nil }
 
-// names renders nothing: it lets the evidence know the names of threads.
+// names renders nothing: it passes the names of threads to the evidence.
 type names struct {
 	discard
 	judge *evidence.Evidence

@@ -305,7 +305,7 @@ func (fl *following) process(tid int) (int, bool) {
 // recently is how far back a thread is looked for that has ended.
 const recently = 5e9
 
-// at asks a process what it has at an address.
+// at reads what a process has mapped at an address.
 func (fl *following) at(pid int, addr uint64) (procmap.Mapping, bool) {
 	h, err := fl.all.Open(pid)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 )
 
 // askFollower follows by events of the scheduler, in an instance of its own, and
-// by asking processes.
+// by reading processes.
 type askFollower struct {
 	tasks *tasks.Tasks
 	in    *instance.Instance

@@ -171,7 +171,7 @@ func (b *bandFollower) words() string {
 	return sideband.Name + " (files are late: " + strings.Join(b.band.Unseen(), ", ") + " cannot be seen)"
 }
 
-// report says what was lost besides perf's records.
+// report prints what was lost besides perf's records.
 func (b *bandFollower) report(say func(string, ...any)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

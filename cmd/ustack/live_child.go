@@ -61,7 +61,7 @@ func (c *child) master(started chan<- error) {
 // pid is the child's PID.
 func (c *child) pid() int { return c.cmd.Process.Pid }
 
-// release lets the child run.
+// release continues the child.
 func (c *child) release() error {
 	result := make(chan error)
 	c.orders <- func() { result <- unix.PtraceDetach(c.pid()) }

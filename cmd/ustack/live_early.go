@@ -34,7 +34,7 @@ const (
 	earlyAgain = tracefs.Time(50e6)
 )
 
-// newEarly returns an early that reads for who follows.
+// newEarly returns an early that reads with a follower.
 func newEarly(f *liveFlags, fl *following) (*early, error) {
 	reader, err := procmap.NewReader(procmap.Options{Proc: f.proc, Stat: true})
 	if err != nil {

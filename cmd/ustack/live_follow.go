@@ -48,7 +48,7 @@ type following struct {
 
 // follower is a way to do that.
 type follower interface {
-	// settle lets the spaces know all that has happened by now.
+	// settle brings the spaces up to date.
 	settle() error
 	// reread reads all code that a process has mapped now; found notes what it
 	// has at an address, memory that is no code. What is said of times before
@@ -59,7 +59,7 @@ type follower interface {
 	// before may be forgotten.
 	reached(t tracefs.Time)
 	// stack notes the raw stack of an event, loseStacks that some are missing;
-	// stackCounts is what became of them.
+	// stackCounts counts them by result.
 	stack(s *raw.Stack)
 	loseStacks(l raw.Loss)
 	stackCounts() rawstack.Counts
@@ -179,7 +179,7 @@ func programOf(j *timeline.Judge) func(*resolve.Subject) (unfiled.Program, bool)
 	}
 }
 
-// settle lets the spaces know all that has happened by now.
+// settle brings the spaces up to date.
 func (fl *following) settle() error {
 	if fl.follower == nil {
 		return nil
@@ -247,7 +247,7 @@ func (fl *following) likeUs(pids []int) []int {
 	return tids
 }
 
-// report says what became of the questions.
+// report prints the queries by result.
 func (fl *following) report(say func(string, ...any)) {
 	if fl.follower == nil {
 		return

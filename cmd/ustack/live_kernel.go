@@ -26,7 +26,7 @@ func (s *session) checkStacks() error {
 	return nil
 }
 
-// reportKernel says what of the trace this kernel does not have.
+// reportKernel prints what this kernel cannot trace.
 func (s *session) reportKernel(t *resolve.Totals) {
 	if s.userStacks == facts.StacksUnknown && t.Events > 0 && t.Stacks == 0 {
 		s.say("no event has a stack: the kernel may have been built without CONFIG_USER_STACKTRACE_SUPPORT")

@@ -146,7 +146,7 @@ func (s *session) startCommand() error {
 	return s.in.ExcludePIDs(own, true)
 }
 
-// trace has only these threads traced. What makes raw stacks knows them first.
+// trace traces only these threads. The instance of raw stacks gets the list first.
 func (s *session) trace(tids []int) error {
 	s.beside.set(func(in *instance.Instance) error { return in.SetPIDs(tids, true) })
 	return s.in.SetPIDs(tids, true)
@@ -176,7 +176,7 @@ func (s *session) restrict(pids []int) error {
 	return err
 }
 
-// abandon ends a command that was never let run.
+// abandon ends a command that was never released.
 func (s *session) abandon() {
 	if s.child != nil {
 		s.child.kill()

@@ -129,7 +129,7 @@ func (r *rawStacks) words() string {
 	return ", raw addresses by " + r.in.Name()
 }
 
-// report says what is missing.
+// report prints what is missing.
 func (r *rawStacks) report(say func(string, ...any), fl *following) {
 	if r == nil || fl.follower == nil {
 		return

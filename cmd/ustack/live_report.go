@@ -13,7 +13,7 @@ import (
 	"ustack/tracefs/instance"
 )
 
-// startLine says in one line what is traced by which means.
+// startLine prints one line: what is traced, by which means.
 func (s *session) startLine() error {
 	if s.f.quiet {
 		return nil

@@ -64,7 +64,7 @@ func (s *session) complain(err error) { fmt.Fprintf(s.stderr, "ustack %s: %v\n",
 type sink interface {
 	// open is called when all is ready and nothing is traced yet.
 	open() error
-	// renderer is asked for once.
+	// renderer is called once.
 	renderer(res *resolve.Resolver) render.Renderer
 	// step is called after each batch.
 	step(t *resolve.Totals) error
@@ -182,7 +182,7 @@ func (s *session) run() (int, error) {
 	return exitOK, nil
 }
 
-// begin says what it found, switches tracing on and lets the command run.
+// begin prints the start line, switches tracing on and releases the command.
 func (s *session) begin() error {
 	s.beside.open()
 	if err := s.startUnwinding(); err != nil {
@@ -208,7 +208,7 @@ func (s *session) begin() error {
 // lastStacks is how long deferred stacks that were asked for may take to come.
 const lastStacks = 50 * time.Millisecond
 
-// stopTracing lets the reader come to an end.
+// stopTracing stops tracing, so that the reader reaches the end.
 func (s *session) stopTracing() error {
 	s.until.Store(int64(space.Monotonic()))
 	if s.stacks == instance.DeferredStacks && !s.in.Root().Plain() {

@@ -183,7 +183,7 @@ func writeGap(b *tracefs.Batch, cpus []int32, changes []instance.Change) {
 	add(tracefs.KindNote, tracefs.NoCPU, "##### ustack: another user has written "+strings.Join(words, ", ")+" ####\n")
 }
 
-// report says what was changed in all.
+// report prints all changes.
 func (st *settings) report(say func(string, ...any)) {
 	if st.gaps.Load() == 0 {
 		return

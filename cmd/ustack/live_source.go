@@ -81,7 +81,7 @@ func (fl *following) names() binary.Names {
 	return nil
 }
 
-// taskNames are the names of tasks that the side band knows.
+// taskNames are the names of tasks that the side band has.
 type taskNames struct{ band *bandFollower }
 
 // Comm implements binary.Names.

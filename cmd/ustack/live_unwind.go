@@ -48,7 +48,7 @@ type unwinding struct {
 const autoSamples = 20000
 
 // keepForUnwinding switches perf's side of the futex tracepoint on, before ours: see
-// whole.Keeper. With --unwind=auto it says why not, else that is an error.
+// whole.Keeper. With --unwind=auto it prints why not, else that is an error.
 func (s *session) keepForUnwinding() error {
 	if s.f.unwind == unwindFP {
 		return nil
@@ -193,7 +193,7 @@ func (u *unwinding) words() string {
 	return ""
 }
 
-// report says how much was unwound.
+// report prints how much was unwound.
 func (u *unwinding) report(say func(string, ...any)) {
 	if u.source == nil {
 		return

@@ -210,7 +210,7 @@ func (f *mapsFlags) list(stdout, stderr io.Writer) error {
 // has been printed.
 var errSome = errors.New("not all of the processes could be read")
 
-// walk reads the processes asked for, and says what could not be read: of each
+// walk reads the requested processes, and prints what could not be read: of each
 // process that was named, and how many of all.
 func (f *mapsFlags) walk(r *procmap.Reader, stderr io.Writer, fn func(*procmap.Process) error) error {
 	named := len(f.pids) > 0
@@ -239,7 +239,7 @@ func (f *mapsFlags) walk(r *procmap.Reader, stderr io.Writer, fn func(*procmap.P
 	return nil
 }
 
-// noAnswer says that file systems, or their servers, gave no answer.
+// noAnswer prints that file systems, or their servers, gave no answer.
 func noAnswer(n int) string {
 	return fmt.Sprintf("%d file systems gave no answer in time: their files have no build ID", n)
 }

@@ -34,7 +34,7 @@ func (f *mapsFlags) addresses(stdin io.Reader, stdout io.Writer) error {
 	return err
 }
 
-// asker asks for addresses of one process, whose memory stays open.
+// asker looks up addresses of one process, whose memory stays open.
 type asker struct {
 	r   *procmap.Reader
 	h   *procmap.Handle
@@ -57,7 +57,7 @@ func (a *asker) open(pid int) error {
 // maxAddress bounds a word of the input.
 const maxAddress = 4096
 
-// askAll asks for the addresses on the input, with blanks or line feeds
+// askAll looks up the addresses on the input, with blanks or line feeds
 // between. What is known is written before the input makes us wait.
 func askAll(stdin io.Reader, ask func(word string) error, flush func() error) error {
 	in := bufio.NewReader(stdin)
@@ -91,7 +91,7 @@ func parseAddress(word string) (uint64, error) {
 	return addr, nil
 }
 
-// ask asks for one address.
+// ask looks up one address.
 func (a *asker) ask(word string) error {
 	addr, err := parseAddress(word)
 	if err != nil {

@@ -89,7 +89,7 @@ func (o *recordOutput) close() error {
 	return err
 }
 
-// fields are what a report's head says.
+// fields are the contents of a report's head.
 func (s *session) fields(f *recordFlags) []record.Field {
 	mono, wall := space.Monotonic(), time.Now()
 	redacted := ""

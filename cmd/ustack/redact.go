@@ -139,7 +139,7 @@ func (f *convertFlags) redact(r *redactFlags, stdin io.Reader, stderr io.Writer)
 	return totals, finishConverted(file, err)
 }
 
-// finishConverted gives a report its name, or takes what there is away.
+// finishConverted gives a report its name, or removes the unfinished file.
 func finishConverted(file *record.File, err error) error {
 	if err != nil {
 		return errors.Join(err, file.Discard())

@@ -144,7 +144,7 @@ func logLine(err error) string {
 	return strings.ReplaceAll(b.String(), "\n", "; ")
 }
 
-// do verifies a report and makes of it what was asked for.
+// do verifies a report and converts it as requested.
 func (f *watchFlags) do(report intake.Report, out io.Writer) error {
 	err := f.expands(report.Copy)
 	if err == nil {
