@@ -102,7 +102,7 @@ const (
 	// kernel gives a process.
 	VDSO
 	// NoAddressSpace: a raw address, and no mappings of the process to look
-	// it up in.
+	// it up in, or it is not known what the process had at that address.
 	NoAddressSpace
 	// NoIdentifier: an offset in a file, without an identifier of the file (dialect
 	// D1).

@@ -57,7 +57,7 @@ func (b *Band) traced(r *perf.Record) {
 	case detaching:
 		b.detached(r, v[0])
 	case attachOver:
-		b.unmapped(r, v[0], math.MaxUint64) // how much is attached is not in the record
+		b.unknown(r, v[0], math.MaxUint64) // how much is attached is not in the record
 	case sharing:
 		b.shared(r)
 	case forking:
@@ -71,19 +71,30 @@ func (b *Band) traced(r *perf.Record) {
 
 // unmapped notes that a process takes something away.
 func (b *Band) unmapped(r *perf.Record, addr, size uint64) {
+	b.History.unmapped(r.PID, addr, b.takes(r, addr, size), r.Time)
+}
+
+// unknown notes that it is not known what a process has between two addresses.
+func (b *Band) unknown(r *perf.Record, addr, size uint64) {
+	b.History.unknown(r.PID, addr, b.takes(r, addr, size), r.Time)
+}
+
+// takes has all who follow changes know that a process takes something away, and
+// returns where that ends.
+func (b *Band) takes(r *perf.Record, addr, size uint64) (end uint64) {
 	for tid, m := range b.moves {
 		if tid != r.TID && b.shares(m.pid, r.PID) {
 			m.disturbed = true
 		}
 	}
-	end := addr + pages(size)
-	if end < addr {
+	if end = addr + pages(size); end < addr {
 		end = math.MaxUint64
 	}
 	if r.Time > b.watch.since && b.same(r.PID) {
 		b.watch.took(addr, end)
 	}
-	b.History.unmapped(r.PID, addr, end, r.Time)
+	b.forking.took(r, addr, end)
+	return end
 }
 
 // pages is a size in whole pages, as the kernel takes it.
@@ -130,7 +141,7 @@ func (b *Band) overMoves(r *perf.Record) {
 		}
 		end := r.Addr + r.Len
 		if r.Addr < m.from+m.size && m.from < end || m.fixed && r.Addr < m.at+m.to && m.at < end {
-			b.unmapped(r, r.Addr, r.Len)
+			b.unknown(r, r.Addr, r.Len)
 			return
 		}
 	}
@@ -151,7 +162,7 @@ func (b *Band) moved(r *perf.Record, ret uint64) {
 	case ret > math.MaxUint64-highestError:
 		return // what has become of the memory is not known
 	case !ok:
-		b.unmapped(r, ret, math.MaxUint64) // how much it is neither
+		b.unknown(r, ret, math.MaxUint64) // how much it is neither
 		return
 	}
 	quiet := !m.disturbed && m.pid == r.PID && m.space == b.History.Spaces.Space(r.PID)

@@ -12,7 +12,19 @@ import (
 // they have mapped since the call is in the child, or what was there before.
 
 // forkCalls are the times at which threads have called fork, or clone.
-type forkCalls struct{ by map[int]tracefs.Time }
+type forkCalls struct {
+	by map[int]tracefs.Time
+	// gone are the last ranges that were unmapped, last the newest one.
+	gone [maxGone]goneRange
+	last int
+}
+
+// goneRange is a range that a process has called for to be unmapped.
+type goneRange struct {
+	pid, tid   int
+	start, end uint64
+	at         tracefs.Time
+}
 
 const (
 	// maxForking bounds the calls that are remembered; those that failed are, too.
@@ -20,6 +32,9 @@ const (
 	// forkTakes is taken for how long a fork has taken whose call was not seen: of
 	// processes that were in it when the side band was opened.
 	forkTakes = tracefs.Time(100 * time.Millisecond)
+	// maxGone bounds the ranges that are remembered, unmapTakes how long a call
+	// takes until something is unmapped.
+	maxGone, unmapTakes = 1 << 8, tracefs.Time(10 * time.Millisecond)
 )
 
 func (f *forkCalls) begin(tid int, t tracefs.Time) {
@@ -53,7 +68,28 @@ func (b *Band) copied(r *perf.Record) {
 	}
 	for m := range v.Mappings.All() {
 		if m.Since >= began && m.Since <= r.Time {
-			b.History.unmapped(r.PID, m.Start, m.End, r.Time)
+			b.History.unknown(r.PID, m.Start, m.End, r.Time)
 		}
 	}
+	b.copiedGone(r, began-unmapTakes)
+}
+
+// copiedGone notes that it is not known whether a process that was forked has what
+// its parent has unmapped since a time, in another thread: calls are reported when
+// they begin.
+func (b *Band) copiedGone(r *perf.Record, since tracefs.Time) {
+	for _, g := range b.forking.gone {
+		if g.at < since || g.at > r.Time || g.tid == r.ParentTID || g.pid == 0 || !b.shares(g.pid, r.ParentPID) {
+			continue
+		}
+		if b.History.codeBetween(r.PID, g.start, g.end, r.Time) == nil { // else it was mapped since
+			b.History.unknown(r.PID, g.start, g.end, r.Time)
+		}
+	}
+}
+
+// took notes that a process unmaps a range.
+func (f *forkCalls) took(r *perf.Record, start, end uint64) {
+	f.last = (f.last + 1) % maxGone
+	f.gone[f.last] = goneRange{r.PID, r.TID, start, end, r.Time}
 }

@@ -61,6 +61,9 @@ func TestForkWhileMapping(t *testing.T) {
 		has := fileAt(t, pid, uint64(addr))
 		drain(t, b)
 		p, ok := b.History.Lookup(pid, uint64(addr), at)
+		if !ok && b.History.Spaces.Space(pid).At(at).Knows(uint64(addr)) {
+			t.Errorf("the child is known to have nothing where it has %s", has)
+		}
 		if ok && !p.Late {
 			named++
 			if p.Mapping.File.Name != has {

@@ -149,7 +149,8 @@ var verbs = map[string]func(p *Player, t tracefs.Time, f *fields) error{
 	"comm":    named((*History).comm),
 	"gone":    number((*History).gone),
 	"map":     (*Player).mapped,
-	"unmap":   (*Player).unmapped,
+	"unmap":   between((*space.Spaces).Unmap),
+	"unknown": between((*space.Spaces).Unknown),
 	"share":   numbers(func(h *History, t tracefs.Time, a, b int) { h.shared(a, b, t) }),
 	"unshare": number((*History).unshared),
 	"compat":  number((*History).compat),
@@ -167,7 +168,9 @@ var verbs = map[string]func(p *Player, t tracefs.Time, f *fields) error{
 }
 
 // since2 are the changes that version 1 does not have.
-var since2 = map[string]bool{"unmap": true, "share": true, "compat": true, "written": true, "unseen": true, "whole": true, "stack": true, "nostack": true}
+var since2 = map[string]bool{
+	"unmap": true, "unknown": true, "share": true, "compat": true, "written": true, "unseen": true, "whole": true, "stack": true, "nostack": true,
+}
 
 // number plays a change that is a process.
 func number(do func(h *History, pid int, t tracefs.Time)) func(*Player, tracefs.Time, *fields) error {
@@ -214,17 +217,20 @@ func (p *Player) mapped(t tracefs.Time, f *fields) error {
 	return nil
 }
 
-func (p *Player) unmapped(t tracefs.Time, f *fields) error {
-	const hex = 16
-	pid, start, end := f.pid(), f.number(f.word(), hex, 64, "address"), f.number(f.word(), hex, 64, "address")
-	if start >= end {
-		f.fail("range of addresses")
+// between plays a change of what a process has between two addresses.
+func between(do func(s *space.Spaces, pid int, start, end uint64, t tracefs.Time) bool) func(*Player, tracefs.Time, *fields) error {
+	return func(p *Player, t tracefs.Time, f *fields) error {
+		const hex = 16
+		pid, start, end := f.pid(), f.number(f.word(), hex, 64, "address"), f.number(f.word(), hex, 64, "address")
+		if start >= end {
+			f.fail("range of addresses")
+		}
+		if err := f.end(); err != nil {
+			return err
+		}
+		do(p.History.Spaces, pid, start, end, t)
+		return nil
 	}
-	if err := f.end(); err != nil {
-		return err
-	}
-	p.History.Spaces.Unmap(pid, start, end, t)
-	return nil
 }
 
 func (p *Player) written(t tracefs.Time, f *fields) error {

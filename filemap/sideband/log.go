@@ -26,7 +26,8 @@ import (
 //	loaded TIME PID                       now it can
 //	comm TIME PID COMM
 //	map TIME PID MAPPING
-//	unmap TIME PID START END              nothing is known there from then on
+//	unmap TIME PID START END              nothing is there from then on, most likely
+//	unknown TIME PID START END            it is not known what is there from then on
 //	share TIME PARENT CHILD               after the fork: with CLONE_VM
 //	unshare TIME PID                      it has memory of its own by then
 //	compat TIME PID                       it has called munmap or the like as a 32-bit process
@@ -52,8 +53,8 @@ import (
 // mappings: "all:12". COMM and NAME go to the end of the line and may be empty; they
 // are as package escape writes them.
 
-// Version 1 had no unmap, share, compat, written, unseen, whole, stack and nostack: what is
-// unmapped or moved went unseen.
+// Version 1 had no unmap, unknown, share, compat, written, unseen, whole, stack and
+// nostack: what is unmapped or moved went unseen.
 
 // LogMark is what logs of all versions begin with, LogHead what ours does.
 const (
@@ -133,8 +134,16 @@ func (l *logWriter) shared(parent, child int, t tracefs.Time) { l.whole("share",
 func (l *logWriter) unshared(pid int, t tracefs.Time)         { l.whole("unshare", t, pid) }
 
 func (l *logWriter) unmapped(pid int, start, end uint64, t tracefs.Time) {
+	l.between("unmap", pid, start, end, t)
+}
+
+func (l *logWriter) unknown(pid int, start, end uint64, t tracefs.Time) {
+	l.between("unknown", pid, start, end, t)
+}
+
+func (l *logWriter) between(verb string, pid int, start, end uint64, t tracefs.Time) {
 	if l != nil {
-		l.line("unmap", t, pid)
+		l.line(verb, t, pid)
 		l.buf = strconv.AppendUint(append(l.buf, ' '), start, 16)
 		l.buf = strconv.AppendUint(append(l.buf, ' '), end, 16)
 		l.end()

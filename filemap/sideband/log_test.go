@@ -65,6 +65,8 @@ func happen(h *History, rnd *rand.Rand, t tracefs.Time) {
 		h.found(pid, &m, t, max(0, t-tracefs.Time(rnd.IntN(20))))
 	case 13:
 		h.unmapped(pid, m.Start, m.End, t)
+	case 16:
+		h.unknown(pid, m.Start, m.End, t)
 	case 14:
 		if pid != other {
 			h.fork(pid, other, t)

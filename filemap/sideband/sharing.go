@@ -109,12 +109,22 @@ func (h *History) each(pid int, fn func(pid int)) {
 	}
 }
 
-// unmapped notes that from t on it is not known what a process has between two
-// addresses, until it is seen: most likely nothing.
+// unmapped notes that from t on a process has nothing between two addresses, most
+// likely, until it is seen to have something.
 func (h *History) unmapped(pid int, start, end uint64, t tracefs.Time) {
 	h.each(pid, func(pid int) {
 		if h.Spaces.Unmap(pid, start, end, t) {
 			h.log.unmapped(pid, start, end, t)
+		}
+	})
+}
+
+// unknown notes that from t on it is not known what a process has between two
+// addresses, until it is seen.
+func (h *History) unknown(pid int, start, end uint64, t tracefs.Time) {
+	h.each(pid, func(pid int) {
+		if h.Spaces.Unknown(pid, start, end, t) {
+			h.log.unknown(pid, start, end, t)
 		}
 	})
 }

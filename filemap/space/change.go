@@ -1,6 +1,8 @@
 package space
 
 import (
+	"slices"
+
 	"ustack/filemap/procmap"
 	"ustack/tracefs"
 )
@@ -35,7 +37,7 @@ func (s *Spaces) ReplaceAfter(p *procmap.Process, t, after tracefs.Time) bool {
 		} else {
 			v.Mappings, v.Fresh, kept, better = s.merge(last, p.Mappings, t, after)
 		}
-		if last.Partial { // what is new to us may be old
+		if last.Partial || len(last.unknown) > 0 { // what is new to us may be old
 			v.Fresh = false
 			return old.with(p.PID, v)
 		}
@@ -174,7 +176,7 @@ func (s *Spaces) Fork(parent, child int, t tracefs.Time) {
 	v := Version{From: t, Fresh: true, Exact: true, Parent: parent}
 	if old := s.Space(parent).At(t); old != nil {
 		v.Mappings, v.Comm, v.Unseen = old.Mappings, old.Comm, old.Unseen
-		v.Partial, v.Forgotten = old.Partial, old.Forgotten
+		v.Partial, v.Forgotten, v.unknown = old.Partial, old.Forgotten, old.unknown
 	}
 	s.update(child, func(old *Space) *Space {
 		next := old.with(child, v)
@@ -294,7 +296,7 @@ func (s *Space) mapped(pid int, fresh Mapping, t tracefs.Time) *Space {
 	}
 	ms, clash := v.Mappings.put(fresh)
 	if clash {
-		return s.then(i, t, ms.under(v.Mappings, fresh.Start, fresh.End, t))
+		return s.then(i, t, ms.under(v.Mappings, fresh.Start, fresh.End, t), v.unknown)
 	}
 	v.Mappings = ms
 	return s.grown(i, t, v)
@@ -311,19 +313,25 @@ func (ms Mappings) under(had Mappings, start, end uint64, t tracefs.Time) Mappin
 }
 
 // Unmap notes that from t on a process has nothing any more between two
-// addresses, or that it is not known what it has there: until it is seen again.
-// It reports whether anything was known.
+// addresses. It reports whether anything was known.
 func (s *Spaces) Unmap(pid int, start, end uint64, t tracefs.Time) bool {
 	return s.update(pid, func(old *Space) *Space {
-		i := old.at(t)
-		if i < 0 || start >= end {
-			return old
-		}
-		had := old.versions[i].Mappings
-		ms, clash := had.cut(start, end)
-		if !clash {
-			return old
-		}
-		return old.then(i, t, ms.under(had, start, end, t))
+		return old.unmapped(start, end, t, func(u unknown) unknown { return u.without(addresses{start, end}) })
 	})
+}
+
+// unmapped returns the space without what it has between two addresses from t on, and
+// with what is made of the addresses of which nothing is known.
+func (s *Space) unmapped(start, end uint64, t tracefs.Time, change func(unknown) unknown) *Space {
+	i := s.at(t)
+	if i < 0 || start >= end {
+		return s
+	}
+	v := &s.versions[i]
+	ms, clash := v.Mappings.cut(start, end)
+	next := change(v.unknown)
+	if !clash && slices.Equal(next, v.unknown) {
+		return s
+	}
+	return s.then(i, t, ms.under(v.Mappings, start, end, t), next)
 }

@@ -89,6 +89,7 @@ type Version struct {
 	// Forgotten: it took too much memory, and is not followed any more (Partial).
 	Forgotten bool
 	Mappings  Mappings
+	unknown   unknown // see Unknown
 }
 
 // Find returns the mapping that an address lies in, nil if there is none, or no
@@ -288,15 +289,15 @@ func (s *Space) ended(t tracefs.Time) *Space {
 }
 
 // then returns the space with the process of a version having other mappings
-// from t on, in the time of that version.
-func (s *Space) then(i int, t tracefs.Time, ms Mappings) *Space {
+// from t on, in the time of that version, and u the addresses that are unknown.
+func (s *Space) then(i int, t tracefs.Time, ms Mappings, u unknown) *Space {
 	v := &s.versions[i]
 	if v.From == t {
 		same := *v
-		same.Mappings = ms
+		same.Mappings, same.unknown = ms, u
 		return s.grown(i, t, same)
 	}
-	return s.with(s.PID, Version{From: t, StartTime: v.StartTime, Comm: v.Comm, Partial: v.Partial, Unseen: v.Unseen, Forgotten: v.Forgotten, Mappings: ms})
+	return s.with(s.PID, Version{From: t, StartTime: v.StartTime, Comm: v.Comm, Partial: v.Partial, Unseen: v.Unseen, Forgotten: v.Forgotten, Mappings: ms, unknown: u})
 }
 
 // grown returns the space with a version replaced by one that has more.

@@ -42,7 +42,7 @@ func (j *Judge) find(sp *space.Space, addr uint64, t tracefs.Time) (v verdict, s
 	if span = j.holds(sp, end, ok, t); span.exact() {
 		return v, span
 	}
-	if in := sp.At(t + j.opt.Stamp.After); in == nil || in.Partial {
+	if !sp.At(t + j.opt.Stamp.After).Knows(addr) {
 		v.partial = true
 	}
 	begin, had := sp.Lookup(addr, t-j.opt.Stamp.Before)

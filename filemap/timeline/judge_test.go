@@ -65,6 +65,11 @@ func TestJudgeAddress(t *testing.T) {
 	spaces.Map(1, elf("/bin/next", 0x401000, 0x402000, 0x3000), 51_000)
 	spaces.Exit(1, 90_000)
 	spaces.Fork(1, 3, 60_000)
+	spaces.Fork(3, 4, 70_000)
+	spaces.Unknown(4, 0x401000, 0x402000, 70_000) // a thread mapped while another one forked
+	spaces.Fork(4, 5, 75_000)
+	spaces.Map(5, elf("/bin/seen", 0x401000, 0x402000, 0), 80_000)
+	spaces.Unmap(5, 0x401000, 0x402000, 85_000)
 
 	for _, test := range []struct {
 		tid  int32
@@ -86,6 +91,10 @@ func TestJudgeAddress(t *testing.T) {
 		{1, 60_000, 0x9000010, "not-code"},
 		{1, 89_000, 0x401234, "/bin/next+0x3234 verified"},
 		{3, 70_000, 0x401234, "/bin/next+0x3234 verified"},
+		{4, 74_000, 0x401234, "no-address-space"},
+		{4, 74_000, 0x9000010, "not-code"},
+		{5, 82_000, 0x401234, "/bin/seen+0x234 verified"},
+		{5, 89_000, 0x401234, "not-code"},
 		// Within a microsecond of the exec the program is ambiguous, but only one
 		// of them had anything there.
 		{1, 49_500, 0x401234, "/bin/a b+0x1234 verified"},
