@@ -51,6 +51,9 @@ type Options struct {
 	// Written.Changed.
 	Watcher FileWatcher
 	Written *Written
+	// Forget is called for each file that was written, as the times of files tell,
+	// which Watcher need not see. It may be nil.
+	Forget func(procmap.FileID)
 	// Sys is where sysfs is mounted, /sys if empty.
 	Sys string
 

@@ -93,6 +93,7 @@ func (b *Band) stamp(pid int, f *watchedFile, m *procmap.Mapping, t tracefs.Time
 		_ = unix.Close(held.fd) // of a path
 		s.lost = append(s.lost, f.mappedFile)
 		b.files.checked = min(b.files.checked, t)
+		b.forget(held.at.id)
 	case s.by[as] != nil:
 		_ = unix.Close(held.fd)
 	default:
@@ -187,10 +188,18 @@ func (b *Band) changedFiles() []mappedFile {
 		if !f.check() {
 			list = append(list, f.mappedFile)
 			s.drop(as)
+			b.forget(as.inode)
 		}
 	}
 	b.sweepStamps(time.Now())
 	return list
+}
+
+// forget has others forget what they know of a file.
+func (b *Band) forget(id procmap.FileID) {
+	if b.opt.Forget != nil {
+		b.opt.Forget(id)
+	}
 }
 
 // check reports whether a file is what it was. New permissions or names set the time

@@ -14,6 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap/elfid"
+	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	filewatch "ustack/filemap/watch"
 	"ustack/tracefs"
@@ -49,13 +51,19 @@ func TestWrittenUnreported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
 			written := new(Written)
-			watcher := filewatch.New(filewatch.Options{Forget: written.Changed})
+			ids := procmap.NewIDs(nil)
+			watcher := filewatch.New(filewatch.Options{Forget: func(id procmap.FileID) { written.Changed(id); ids.Forget(id) }})
+			ids.SetGuard(watcher)
 			defer func() {
 				if err := watcher.Close(); err != nil {
 					t.Error(err)
 				}
 			}()
-			b, _ := openBand(t, Options{Watcher: watcher, Written: written, Log: &log})
+			b, _ := openBand(t, Options{Watcher: watcher, Written: written, Log: &log, Forget: ids.Forget})
+			reader, err := procmap.NewReader(procmap.Options{Filter: procmap.Filter{Perms: procmap.Exec}, IDs: ids, Stat: true, Source: procmap.Text})
+			if err != nil {
+				t.Fatal(err)
+			}
 			if !b.BuildIDs() {
 				skip(t, "the kernel does not tell build IDs")
 			}
@@ -66,8 +74,10 @@ func TestWrittenUnreported(t *testing.T) {
 			}
 			defer f.Close()
 			pass(b, 3*coarse) // so that it was not written after it was mapped
-			addr, unmap := mapCode(t, path)
-			defer unmap()
+			addr := keptCode(t, path)
+			if err := b.Read(reader, os.Getpid(), 0); err != nil { // which remembers the ID
+				t.Fatal(err)
+			}
 			before := b.Now() // the Drain finds that it was not written by then
 			drain(t, b)
 			pass(b, 3*coarse)
@@ -91,7 +101,75 @@ func TestWrittenUnreported(t *testing.T) {
 					t.Errorf("%s: after, it is in %+v, %v", what, p.Mapping, ok)
 				}
 			}
+			// The process is read again: the ID that is remembered is not that of
+			// the file any more.
+			if err := b.Read(reader, os.Getpid(), 0); err != nil {
+				t.Fatal(err)
+			}
+			now, err := elfid.Read(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p, ok := b.History.Lookup(os.Getpid(), addr, b.Now()); ok && !p.Mapping.File.BuildID.IsZero() && p.Mapping.File.BuildID != now {
+				t.Errorf("read again, it is %v, and the file %v", p.Mapping.File.BuildID, now)
+			}
 		})
+	}
+}
+
+// TestWrittenInNoise: so does a file in a directory in which so much is written that
+// it is not watched any more.
+func TestWrittenInNoise(t *testing.T) {
+	written := new(Written)
+	watcher := filewatch.New(filewatch.Options{Forget: written.Changed})
+	defer func() {
+		if err := watcher.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	b, _ := openBand(t, Options{Watcher: watcher, Written: written})
+	if !b.BuildIDs() {
+		skip(t, "the kernel does not tell build IDs")
+	}
+	path := filepath.Join(t.TempDir(), "library")
+	f, err := newFile(mappedLibrary(t), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	pass(b, 3*coarse)
+	addr := keptCode(t, path)
+	drain(t, b)
+	watched := watcher.Stats().Dirs
+	var logs [2]*os.File // the kernel makes one event of several of one file
+	for i := range logs {
+		if logs[i], err = os.Create(fmt.Sprintf("%s.log%d", path, i)); err != nil {
+			t.Fatal(err)
+		}
+		defer logs[i].Close()
+	}
+	const rounds, each = 40, 1000
+	for range rounds {
+		for i := range each {
+			if _, err := logs[i%len(logs)].WriteAt([]byte("x"), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		drain(t, b)
+	}
+	if now := watcher.Stats().Dirs; now >= watched {
+		t.Fatalf("%d directories are watched, %d before the noise", now, watched)
+	}
+	if p, ok := b.History.Lookup(os.Getpid(), addr, b.Now()); !ok || p.Mapping.File.BuildID.IsZero() {
+		t.Errorf("in the noise, it is in %+v, %v", p.Mapping, ok)
+	}
+	if err := writeCode(f, path); err != nil {
+		t.Fatal(err)
+	}
+	after := b.Now()
+	drain(t, b)
+	if p, ok := b.History.Lookup(os.Getpid(), addr, after); !ok || !p.Mapping.File.BuildID.IsZero() {
+		t.Errorf("once it was written, it is in %+v, %v", p.Mapping, ok)
 	}
 }
 
@@ -151,6 +229,14 @@ func mapPage(t *testing.T, path string) []byte {
 		t.Fatal(err)
 	}
 	return mem
+}
+
+// keptCode maps a page of a file as code, until the end of the test.
+func keptCode(t *testing.T, path string) uint64 {
+	t.Helper()
+	addr, unmap := mapCode(t, path)
+	t.Cleanup(unmap)
+	return addr
 }
 
 // fill writes the library to a file.
@@ -232,7 +318,7 @@ func writeAIO(f *os.File, _ string) error {
 	}
 	defer unix.Syscall(unix.SYS_IO_DESTROY, ring, 0, 0)
 	const write = 1 // IOCB_CMD_PWRITE
-	data := make([]byte, 64)
+	data := make([]byte, page-64) // the headers of the program and the notes
 	var pin runtime.Pinner
 	defer pin.Unpin()
 	pin.Pin(&data[0])
@@ -242,7 +328,7 @@ func writeAIO(f *os.File, _ string) error {
 	binary.NativeEndian.PutUint32(block[20:], uint32(f.Fd()))
 	binary.NativeEndian.PutUint64(block[24:], uint64(uintptr(unsafe.Pointer(&data[0]))))
 	binary.NativeEndian.PutUint64(block[32:], uint64(len(data)))
-	binary.NativeEndian.PutUint64(block[40:], page)
+	binary.NativeEndian.PutUint64(block[40:], 64)
 	blocks := [1]*[64]byte{block}
 	if n, _, e := unix.Syscall(unix.SYS_IO_SUBMIT, ring, 1, uintptr(unsafe.Pointer(&blocks))); e != 0 || n != 1 {
 		return fmt.Errorf("submitting %d writes: %w", n, e)
