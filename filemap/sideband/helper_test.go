@@ -47,6 +47,8 @@ var helpers = map[string]func(args []string) error{
 	"pivot":  helpPivot,
 	"open":   helpOpen,
 	"memory": helpMemory,
+	"within": helpWithin,
+	"mapped": helpMapped,
 }
 
 const page = 4096
@@ -212,11 +214,60 @@ func helpChroot(args []string) error {
 	return syscall.Exec("/bin/x", []string{"x"}, []string{helperMode + "=idle"})
 }
 
+// helpWithin runs a program in a mount namespace with another root, as in a container,
+// and stays when that has ended.
+func helpWithin(args []string) error {
+	if unix.Gettid() != os.Getpid() { // /proc/PID/root is that of the first thread
+		return syscall.Exec("/proc/self/exe", os.Args, os.Environ())
+	}
+	if err := pivot(args[0]); err != nil {
+		return err
+	}
+	if err := os.Mkdir("/dev", 0o755); err != nil {
+		return err
+	}
+	null, err := os.Create("/dev/null") // for the program's output of errors
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	cmd := exec.Command("/bin/x", args[1])
+	cmd.Env = []string{helperMode + "=mapped"}
+	cmd.Stdin, cmd.Stdout = os.Stdin, os.Stdout
+	if err := cmd.Run(); err != nil {
+		return err
+	}
+	fmt.Println("gone")
+	for {
+		_ = unix.Pause()
+	}
+}
+
+// helpMapped maps a page of a file as code.
+func helpMapped(args []string) error {
+	f, err := os.Open(args[0])
+	if err != nil {
+		return err
+	}
+	mem, err := unix.Mmap(int(f.Fd()), 0, page, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE)
+	if err == nil {
+		fmt.Println("mapped", os.Getpid(), uintptr(unsafe.Pointer(unsafe.SliceData(mem))))
+	}
+	return err
+}
+
 // helpPivot executes a program in a mount namespace with another root, as in a
 // container.
 func helpPivot(args []string) error {
+	if err := pivot(args[0]); err != nil {
+		return err
+	}
+	return syscall.Exec("/bin/x", []string{"x"}, []string{helperMode + "=idle"})
+}
+
+// pivot makes a directory the root of the thread, in a mount namespace of its own.
+func pivot(root string) error {
 	runtime.LockOSThread()
-	root := args[0]
 	old := root + "/old"
 	if err := os.Mkdir(old, 0o755); err != nil {
 		return err
@@ -228,7 +279,6 @@ func helpPivot(args []string) error {
 		func() error { return unix.PivotRoot(root, old) },
 		func() error { return os.Chdir("/") },
 		func() error { return unix.Unmount("/old", unix.MNT_DETACH) },
-		func() error { return syscall.Exec("/bin/x", []string{"x"}, []string{helperMode + "=idle"}) },
 	} {
 		if err := step(); err != nil {
 			return err

@@ -41,6 +41,8 @@ type stamped struct {
 // stamps are the files whose times are compared.
 type stamps struct {
 	by map[watchedAs]*stamped
+	// refused are files that cannot be held, those of servers.
+	refused map[watchedAs]bool
 	// lost are files whose build IDs are not known to be right any more.
 	lost []mappedFile
 	// sweep is when to let go of the files that no process has mapped.
@@ -70,7 +72,7 @@ func roomForStamps() int {
 // what is at its path; found is false if that is nothing, or another file.
 func (b *Band) stamp(pid int, f *watchedFile, m *procmap.Mapping, t tracefs.Time, found bool) {
 	s := &b.files.stamps
-	if found && s.by[f.as()] != nil || len(s.by) >= roomForStamps() {
+	if found && (s.by[f.as()] != nil || s.refused[f.as()]) || len(s.by) >= roomForStamps() {
 		return
 	}
 	if b.completer.calls == nil {
@@ -78,13 +80,16 @@ func (b *Band) stamp(pid int, f *watchedFile, m *procmap.Mapping, t tracefs.Time
 	}
 	held := &heldFile{pid: pid, m: *m, made: wall(t, b.clock), fd: -1}
 	if found {
-		held.path, held.is = rootPath(f.pid, f.name), f.at
+		held.path, held.is, held.other = rootPath(f.pid, f.name), f.at, f.pid != pid
 	}
 	if err := b.completer.calls.Do(held.open); err != nil {
 		held.leave()
 		return
 	}
 	if held.fd < 0 {
+		if found && held.remote {
+			s.refuse(f)
+		}
 		return
 	}
 	as := watchedAs{f.mappedFile, held.at.id, held.at.born.UnixNano()}
@@ -115,10 +120,13 @@ type heldFile struct {
 	made time.Time
 	path string // "" if the file is not at its path
 	is   pathFile
+	// other: the path is that of another process, which may have another file there.
+	other bool
 
 	fd             int // negative if it cannot be held
 	at             pathFile
 	changed, young bool
+	remote         bool // it is of a server
 
 	over atomic.Bool // open has come to its end, or is left alone
 }
@@ -158,8 +166,13 @@ func (h *heldFile) try(path string) (ok bool) {
 	if err != nil {
 		return false
 	}
-	if h.at, ok = statFD(fd); ok && openfile.Local(fd) {
-		if h.path != "" && h.at.same(h.is) || path != h.path && hasID(fd, h.m.BuildID) {
+	h.remote = !openfile.Local(fd)
+	if h.at, ok = statFD(fd); ok && !h.remote {
+		is := h.path != "" && h.at.same(h.is)
+		if is && path == h.path && h.other { // not another file of that name
+			is = hasID(fd, h.m.BuildID) || !h.at.changed.Before(h.made.Add(-coarse))
+		}
+		if is || path != h.path && hasID(fd, h.m.BuildID) {
 			h.fd = fd
 			return true
 		}
@@ -214,6 +227,14 @@ func (f *stamped) check() bool {
 	}
 	f.at, f.young = now, !now.changed.Before(time.Now().Add(-coarse))
 	return hasID(f.fd, f.id)
+}
+
+// refuse notes that a file cannot be held.
+func (s *stamps) refuse(f *watchedFile) {
+	if s.refused == nil || len(s.refused) >= maxStamped {
+		s.refused = make(map[watchedAs]bool)
+	}
+	s.refused[f.as()] = true
 }
 
 func (s *stamps) drop(as watchedAs) {

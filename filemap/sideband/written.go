@@ -23,7 +23,8 @@ import (
 // Two things show it: the file's times, which are compared on each Drain (see stamps),
 // and inotify(7), by which a file is watched at its path. Neither is there for files
 // of network file systems, and of processes that had ended when their mapping was
-// heard of, if the file is not at its path here.
+// heard of, if the file is neither at its path here nor where the processes see it that
+// they were forked of.
 
 // FileWatcher watches files that are mapped (watch.Watcher is one). What it finds
 // has to be passed to Written.Changed.
@@ -100,12 +101,7 @@ func (b *Band) watchFile(pid int, m *procmap.Mapping, t tracefs.Time) {
 	if b.opt.Watcher == nil || m.Kind != procmap.File || m.BuildID.IsZero() || inKernel(m.Name) {
 		return
 	}
-	in := pid
-	at, ok := statIn(in, m.Name)
-	if !ok { // the process may have ended
-		in = os.Getpid()
-		at, ok = statIn(in, m.Name)
-	}
+	in, at, ok := b.atPath(pid, m.Name, t)
 	f := watchedFile{mappedFile: mappedFile{m.Name, m.BuildID}, pid: in, at: at, mapped: t}
 	found := ok && !at.born.After(wall(t, b.clock).Add(coarse)) // after: it has taken the file's place
 	b.stamp(pid, &f, m, t, found)
@@ -116,6 +112,27 @@ func (b *Band) watchFile(pid int, m *procmap.Mapping, t tracefs.Time) {
 		w.known, w.by = make(map[watchedAs]bool), make(map[procmap.FileID][]watchedFile)
 	}
 	b.watchInode(f, t)
+}
+
+// atPath looks at the file that a process had at a path at t. If it has ended, those
+// that it was forked of may still see the file, in a container for one, or we may: the
+// file can be another one then.
+func (b *Band) atPath(pid int, name string, t tracefs.Time) (in int, at pathFile, ok bool) {
+	if at, ok = statIn(pid, name); ok {
+		return pid, at, true
+	}
+	const generations = 4
+	in = pid
+	for range generations {
+		if in = b.History.Spaces.Space(in).ForkedOf(t); in == 0 {
+			break
+		}
+		if at, ok = statIn(in, name); ok {
+			return in, at, true
+		}
+	}
+	at, ok = statIn(os.Getpid(), name)
+	return os.Getpid(), at, ok
 }
 
 // watchInode watches a file that is at its path.

@@ -210,6 +210,16 @@ func (s *Space) BeganExactly(t tracefs.Time) (began tracefs.Time, ok bool) {
 	return began, s.At(t) != nil && v != nil && v.Exact && v.From == began
 }
 
+// ForkedOf is the process that the one of a time was forked of, 0 if that is not known.
+func (s *Space) ForkedOf(t tracefs.Time) (pid int) {
+	for _, v := range s.Versions() {
+		if v.From <= t && v.Parent != 0 {
+			pid = v.Parent
+		}
+	}
+	return pid
+}
+
 // last is the version still in force, nil if the process has ended.
 func (s *Space) last() *Version {
 	if s == nil || len(s.versions) == 0 {
