@@ -103,6 +103,7 @@ type Band struct {
 	breaks  int     // gaps until now, unseen those of the soft rings
 	unseen  int
 	blind   bool // see Unseen
+	noData  bool // mappings that are not code go unseen
 	hotplug perf.Hotplug
 	files   watchedFiles
 	// probe is the type of events that are kprobes, 0 if there are none.
@@ -184,6 +185,7 @@ func (b *Band) addRing(r *ring, since tracefs.Time) {
 	if soft != nil {
 		b.rings = append(b.rings, soft)
 	}
+	b.openData(soft)
 	b.openCompat(soft)
 }
 

@@ -16,7 +16,7 @@ import (
 
 // compatCalls are the functions of 32-bit system calls that move or remove code
 // (arch/x86/entry/syscalls/syscall_32.tbl). mmap is not among them: perf reports all
-// code that is mapped.
+// that is mapped.
 var compatCalls = []string{"__ia32_sys_mremap", "__ia32_sys_munmap"}
 
 // mayBeCompat reports whether a 64-bit process can make 32-bit system calls:

@@ -133,6 +133,9 @@ func (b *Band) record(r *perf.Record) {
 	case r.Type == unix.PERF_RECORD_SAMPLE:
 		h.loaded(r.PID, r.Time)
 		return
+	case r.Type == unix.PERF_RECORD_MMAP:
+		b.dataMapped(r)
+		return
 	case r.Type == unix.PERF_RECORD_MMAP2:
 		m := mapping(r, &b.names)
 		if m.Kind.HasFile() && m.BuildID.IsZero() {

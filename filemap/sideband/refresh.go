@@ -52,11 +52,26 @@ func (w *watch) took(start, end uint64) {
 	switch {
 	case w.end != 0:
 		w.overlap(true, start, end)
+	case w.grew(start, end):
 	case len(w.taken) == maxTaken:
 		w.changed, w.lost = true, true
 	default:
 		w.taken = append(w.taken, taken{start, end})
 	}
+}
+
+// grew takes a range into the last one if they touch: the heaps of some programs grow
+// by a page at a time.
+func (w *watch) grew(start, end uint64) bool {
+	if len(w.taken) == 0 {
+		return false
+	}
+	last := &w.taken[len(w.taken)-1]
+	if start > last.end || end < last.start {
+		return false
+	}
+	last.start, last.end = min(start, last.start), max(end, last.end)
+	return true
 }
 
 // overtaken reports whether any of what was read may have been unmapped since.

@@ -67,7 +67,7 @@ var tracepointSpecs = []tracepointSpec{
 }
 
 // FilesPerCPU is how many files a Band has open for each CPU.
-const FilesPerCPU = 1 + 12 + 2 // perf's own records, each of the tracepoints, and kprobes
+const FilesPerCPU = 1 + 12 + 1 + 2 // perf's own records, each of the tracepoints, mappings of data, and kprobes
 
 // Tracepoint is a tracepoint that reports what perf has no record for.
 type Tracepoint struct {
@@ -200,6 +200,9 @@ func (b *Band) Unseen() []string {
 		if !seen && spec.unseen != "" && !slices.Contains(list, spec.unseen) {
 			list = append(list, spec.unseen)
 		}
+	}
+	if b.noData {
+		list = append(list, "data over code")
 	}
 	return list
 }

@@ -69,6 +69,10 @@ func (q *Batch) Collect(r *Ring, until tracefs.Time, lost func(Loss)) error {
 	for _, e := range q.order[first:] {
 		r.note(q.layout, q.bytes[e.at:e.at+e.size], e.time, lost)
 	}
+	if r.WithoutTasks {
+		kept := slices.DeleteFunc(q.order[first:], func(e entry) bool { return isTask(q.bytes[e.at:]) })
+		q.order = q.order[:first+len(kept)]
+	}
 	if err != nil {
 		lost(Loss{r.CPU, 0, r.last, until})
 	}

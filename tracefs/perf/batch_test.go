@@ -59,3 +59,25 @@ func TestBatch(t *testing.T) {
 		t.Errorf("losses %v", losses)
 	}
 }
+
+// TestWithoutTasks: of a ring that is beside another one, forks do not count twice.
+func TestWithoutTasks(t *testing.T) {
+	a, b := perftest.NewRing(0, 1<<14), perftest.NewRing(0, 1<<14)
+	b.WithoutTasks = true
+	a.Write(task(10, 0), task(30, 0))
+	data := func(t uint64) []byte {
+		return perftest.Record(unix.PERF_RECORD_MMAP, unix.PERF_RECORD_MISC_MMAP_DATA, t, 0, perftest.IDs(2, 2),
+			perftest.U64(0x1000, 0x2000, 0), perftest.Name("//anon"))
+	}
+	b.Write(task(11, 0), data(20), task(31, 0), data(40))
+	var q perf.Batch
+	times, _, _ := collect(&q, 35, a, b)
+	more, _, _ := collect(&q, 50, a, b)
+	if got := slices.Concat(times, more); !slices.Equal(got, []tracefs.Time{10, 20, 30, 40}) {
+		t.Errorf("times %v", got)
+	}
+	var r perf.Record
+	if _, err := (perf.Layout{}).Decode(data(20), &r); err != nil || r.PID != 2 || r.Addr != 0x1000 || r.Len != 0x2000 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}

@@ -26,8 +26,8 @@ type Record struct {
 	PID, TID int
 	// ParentPID and ParentTID are those of the thread that made it (FORK).
 	ParentPID, ParentTID int
-	// Of MMAP2. Offset is what the kernel calls pgoff, in bytes. Either
-	// BuildID is set, at most 20 bytes of the decoded data, or the numbers
+	// Of MMAP2; MMAP has Addr and Len only. Offset is what the kernel calls pgoff, in
+	// bytes. Either BuildID is set, at most 20 bytes of the decoded data, or the numbers
 	// of the device, Inode and InodeGeneration may be.
 	Addr, Len, Offset uint64
 	Prot, Flags       uint32
@@ -56,6 +56,7 @@ type Layout struct {
 const (
 	headerSize = 8
 	idsSize    = 24 // pid, tid; time; cpu and 4 bytes of nothing
+	mmapSize   = 24 // from pid to len
 	mmap2Size  = 64 // from pid to flags
 	commSize   = 8  // pid, tid
 	taskSize   = 24 // pid, ppid, tid, ptid, time
@@ -129,6 +130,8 @@ func (l Layout) Decode(b []byte, r *Record) (int, error) {
 	r.CPU = e.Uint32(ids[len(ids)-8:])
 	body := b[headerSize : n-len(ids)]
 	switch r.Type {
+	case unix.PERF_RECORD_MMAP:
+		err = r.mmap(body)
 	case unix.PERF_RECORD_MMAP2:
 		err = r.mmap2(body)
 	case unix.PERF_RECORD_COMM:
@@ -157,13 +160,27 @@ func (r *Record) ids(pid, tid []byte) {
 	r.PID, r.TID = int(int32(binary.NativeEndian.Uint32(pid))), int(int32(binary.NativeEndian.Uint32(tid)))
 }
 
+func (r *Record) mmap(b []byte) error {
+	if len(b) < mmapSize {
+		return bad("a mapping is too short", len(b))
+	}
+	r.ids(b, b[4:])
+	r.Addr, r.Len = binary.NativeEndian.Uint64(b[8:]), binary.NativeEndian.Uint64(b[16:])
+	if r.Addr+r.Len < r.Addr || r.Len == 0 {
+		return bad("a mapping has impossible addresses", len(b))
+	}
+	return nil
+}
+
 func (r *Record) mmap2(b []byte) error {
 	if len(b) < mmap2Size {
 		return bad("a mapping is too short", len(b))
 	}
 	e := binary.NativeEndian
-	r.ids(b, b[4:])
-	r.Addr, r.Len, r.Offset = e.Uint64(b[8:]), e.Uint64(b[16:]), e.Uint64(b[24:])
+	if err := r.mmap(b); err != nil {
+		return err
+	}
+	r.Offset = e.Uint64(b[24:])
 	if r.Misc&unix.PERF_RECORD_MISC_MMAP_BUILD_ID != 0 {
 		n := int(b[32])
 		if n > maxBuildID {
@@ -176,9 +193,6 @@ func (r *Record) mmap2(b []byte) error {
 	}
 	r.Prot, r.Flags = e.Uint32(b[56:]), e.Uint32(b[60:])
 	r.Name = upToNUL(b[mmap2Size:])
-	if r.Addr+r.Len < r.Addr || r.Len == 0 {
-		return bad("a mapping has impossible addresses", len(b))
-	}
 	return nil
 }
 
@@ -229,6 +243,12 @@ func recordType(b []byte) uint32 { return binary.NativeEndian.Uint32(b) }
 func isLoss(b []byte) bool {
 	t := recordType(b)
 	return t == unix.PERF_RECORD_LOST || t == unix.PERF_RECORD_LOST_SAMPLES
+}
+
+// isTask reports whether a whole record is of a fork or an exit.
+func isTask(b []byte) bool {
+	t := recordType(b)
+	return t == unix.PERF_RECORD_FORK || t == unix.PERF_RECORD_EXIT
 }
 
 // Exec reports whether the record is a process executing another program

@@ -20,6 +20,10 @@ import (
 type Ring struct {
 	// CPU is the CPU whose records the ring has.
 	CPU int
+	// WithoutTasks leaves out forks and exits, which the kernel reports beside
+	// mappings whether they were asked for or not (perf_event_task_match in
+	// kernel/events/core.c): for a ring beside another one that has them.
+	WithoutTasks bool
 
 	fd      int
 	extra   []int  // events whose records go here, too

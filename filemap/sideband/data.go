@@ -1,0 +1,48 @@
+package sideband
+
+import (
+	"slices"
+
+	"ustack/filemap/procmap"
+	"ustack/filemap/space"
+	"ustack/tracefs/perf"
+)
+
+// Code can go without a system call that says so, and without one that is traced:
+// shrinking the heap (brk) and io_destroy unmap what was put there, mmap with
+// MAP_HUGETLB takes more than its length says, a child does not get what its parent
+// has marked with MADV_DONTFORK, 32-bit calls are not traced (see compat.go), and the
+// segments of a program may lie over each other. Whatever then comes to the place is
+// reported: code as such, and data by an event of its own. As some programs map data
+// all the time, its records go to the soft ring.
+
+// openData opens that event on a CPU, whose records go to its soft ring, nil if there
+// is none.
+func (b *Band) openData(soft *ring) {
+	if soft == nil {
+		return // all goes unseen, see Unseen
+	}
+	e := perf.Event{Data: true, UserOnly: true, Disabled: true, CountLost: soft.features.lost, Clock: b.clock, Wakeup: soft.Size() / 4}
+	soft.WithoutTasks = true
+	if soft.add(&e) != nil {
+		b.noData = true
+	}
+}
+
+// dataMapped notes that a process has data in a place. Anonymous memory stays:
+// some programs make it writable and executable by turns, over and over.
+func (b *Band) dataMapped(r *perf.Record) {
+	end := b.takes(r, r.Addr, r.Len)
+	over := false
+	b.History.each(r.PID, func(pid int) {
+		over = over || slices.ContainsFunc(b.History.codeBetween(pid, r.Addr, end, r.Time), goes)
+	})
+	if over {
+		b.History.unmapped(r.PID, r.Addr, end, r.Time)
+	}
+}
+
+// goes reports whether a mapping is not there any more once data is.
+func goes(m space.Mapping) bool {
+	return m.File.Kind != procmap.Anonymous && m.File.Kind != procmap.AnonNamed
+}
