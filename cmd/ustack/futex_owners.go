@@ -9,7 +9,7 @@ import (
 	"ustack/tracefs"
 )
 
-// owners reads who holds the locks for which threads wait.
+// owners reads the owners of the locks that threads wait for.
 type owners struct {
 	follow *following
 	reader *owner.Reader

@@ -70,7 +70,7 @@ func stockTrace(size int) []byte {
 // benchmarkRun runs a command again and again.
 func benchmarkRun(b *testing.B, args ...string) {
 	b.Helper()
-	// A file, as the output is written otherwise to what is none.
+	// A file, because other outputs are written differently.
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
 		b.Fatal(err)

@@ -80,7 +80,7 @@ func (a *askFollower) keepUp() {
 		case <-time.After(askAgain):
 		}
 		if a.settle() != nil {
-			return // who reads the trace gets the error too
+			return // the reader of the trace gets the error too
 		}
 		if a.idle() {
 			a.reached(space.Monotonic())

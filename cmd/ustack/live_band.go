@@ -71,7 +71,7 @@ func (b *bandFollower) keepUp() {
 	for {
 		fds := b.fds()
 		if fds == nil || perf.Poll(fds, pollAgain) != nil || b.settle() != nil {
-			return // who reads the trace gets the error too
+			return // the reader of the trace gets the error too
 		}
 		if b.idle() {
 			b.reached(space.Monotonic())

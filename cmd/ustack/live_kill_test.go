@@ -137,7 +137,7 @@ func TestLiveTwice(t *testing.T) {
 	noInstance(t, cmd.Process.Pid)
 }
 
-// TestLiveBrokenPipe: who reads goes away.
+// TestLiveBrokenPipe: the reader of the output goes away.
 func TestLiveBrokenPipe(t *testing.T) {
 	needLive(t)
 	r, w, err := os.Pipe()

@@ -48,7 +48,7 @@ func (s *session) main(f *liveFlags, to sink) int {
 	defer debug.SetGCPercent(debug.SetGCPercent(s.garbage))
 	code, err := s.run()
 	if errors.Is(err, unix.EPIPE) {
-		return exitOK // who reads us has seen enough
+		return exitOK // the reader of our output has gone
 	}
 	if err != nil {
 		s.complain(err)

@@ -67,7 +67,7 @@ func TestLiveStarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	inferred, missed := 0, 0
-	frames := make(map[string]map[string]bool) // who has the same ones
+	frames := make(map[string]map[string]bool) // by thread
 	for line := range strings.Lines(string(text)) {
 		var event struct {
 			PID   int

@@ -98,7 +98,7 @@ func (u *unwinding) keep(s *session) error {
 	return err
 }
 
-// startUnwinding begins to sample, once it is known who is traced.
+// startUnwinding begins to sample, once the traced threads are known.
 func (s *session) startUnwinding() error {
 	u := &s.unwind
 	if u.keeper == nil {
@@ -211,7 +211,7 @@ func (u *unwinding) report(say func(string, ...any)) {
 
 // close ends it. It may be called again.
 func (u *unwinding) close() {
-	_ = u.keeper.Close() // only a tracepoint is let go
+	_ = u.keeper.Close() // it only releases a tracepoint
 	if u.files != nil {
 		u.files.Close()
 	}

@@ -121,7 +121,7 @@ func streamPipe(t *testing.T, text []byte, random *rand.Rand) io.Reader {
 }
 
 // streamReplay replays what comes in. A pause of the machine is none of the
-// pipe's: it must not let records go early.
+// pipe's: it must not release records early.
 func streamReplay(t *testing.T, args []string, stdin io.Reader) string {
 	t.Helper()
 	var stdout, stderr bytes.Buffer

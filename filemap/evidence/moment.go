@@ -88,7 +88,7 @@ func agree(versions []version) bool {
 	return true
 }
 
-// ofName holds a moment against the name of the thread. A first thread bears the
+// ofName checks a moment against the name of the thread. A first thread bears the
 // name of its program: where that is another one, the dump has missed an exec, or
 // the thread has renamed itself; which one is unknown. Other threads may have names
 // of their own.

@@ -43,7 +43,7 @@ func mappedFile(name, id string) *mapped {
 	return m
 }
 
-// TestCode: what is a place to return to, and what is not.
+// TestCode: which places can be return addresses.
 func TestCode(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, b []byte) {

@@ -1,5 +1,5 @@
 // Package fusetest has a file system in user space (include/uapi/linux/fuse.h)
-// for tests of what becomes of those who read its file when it does not answer.
+// for tests of readers of its file when it does not answer.
 package fusetest
 
 import (

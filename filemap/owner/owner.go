@@ -35,7 +35,7 @@ const (
 	Glibc
 )
 
-// Owner is who holds a lock.
+// Owner is the owner of a lock.
 type Owner struct {
 	TID int // as /proc has it
 	How How

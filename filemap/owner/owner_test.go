@@ -160,7 +160,7 @@ func TestParseCall(t *testing.T) {
 	}
 }
 
-// TestMutex: what is not exactly a mutex that is waited for has no owner.
+// TestMutex: only memory that is exactly a mutex with waiters has an owner.
 func TestMutex(t *testing.T) {
 	good := mutex{lock: 2, owner: 77, users: 1}
 	if n := good.glibc(); n != 77 {

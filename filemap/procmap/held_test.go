@@ -18,7 +18,7 @@ func TestHeldExec(t *testing.T) {
 	bothSources(t, Options{Stat: true}, func(t *testing.T, r *Reader) {
 		s := fusetest.Start(t, []byte("a file"))
 		h := startHelper(t, "held", s.Path)
-		t.Cleanup(func() { _ = unix.Unmount(s.Dir, unix.MNT_FORCE|unix.MNT_DETACH) }) // lets it go, so that it can be killed
+		t.Cleanup(func() { _ = unix.Unmount(s.Dir, unix.MNT_FORCE|unix.MNT_DETACH) }) // releases it, so that it can be killed
 		s.Silence()
 		h.in.Close()
 		for s.Asked() == 0 { // until it closes the file

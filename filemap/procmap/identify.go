@@ -22,7 +22,7 @@ import "ustack/filemap/elfid"
 //     this is not negative (9d926f10b7ff, "filemap: filemap_read() should check
 //     that the offset is positive or zero", 6.13): a file of 64 bytes on ext4
 //     keeps Debian's 6.12.107 in this loop until who asked is killed.
-//   - Whatever the version, a file of a file system in user space keeps who asks
+//   - Whatever the version, a file of a file system in user space blocks the caller
 //     for as long as its server likes, and there is no way to ask with a time
 //     limit: a signal does not end it.
 //

@@ -27,7 +27,7 @@ var (
 	ErrHeld = errors.New("held up while it executes a program")
 )
 
-// ProcessError tells which process could not be read, and why.
+// ProcessError names the process that could not be read, and why.
 type ProcessError struct {
 	PID int
 	Err error
@@ -49,7 +49,7 @@ func (e *ProcessError) Unwrap() error { return e.Err }
 // process has ended or executed another program since.
 var errMemoryGone = errors.New("the memory is gone")
 
-// Options tell a Reader what to read.
+// Options configure a Reader.
 type Options struct {
 	// Proc is where proc is mounted, /proc if empty.
 	Proc string
@@ -74,7 +74,7 @@ type Reader struct {
 	// scratch is the mapping being read.
 	scratch Mapping
 	gate    Mapping // [vsyscall], if the machine has it
-	// entries is a part of a folder, numbers are those in it.
+	// entries is a part of a directory, numbers are its numeric names.
 	entries []byte
 	numbers []entry
 	// kernel are the kernel threads that were seen, with the inode numbers of
@@ -163,7 +163,7 @@ func (r *Reader) open(name string) (int, error) {
 	return openPath(&r.path)
 }
 
-// openOf opens a file in the folder of a process.
+// openOf opens a file in the directory of a process.
 func (r *Reader) openOf(pid int, name string) (int, error) {
 	defer r.raise().Lower()
 	r.setPath(pid, name)
@@ -214,7 +214,7 @@ func (r *Reader) nextRound() {
 
 // process reads the mappings of a process. If it executes another program
 // meanwhile, its old memory is gone, and the new one is read: once, so that
-// nobody can keep us busy.
+// no process can keep us busy.
 func (r *Reader) process(pid int, p *Process) error {
 	for try := 0; ; try++ {
 		err := r.sure(func() error { return r.once(pid, p) })

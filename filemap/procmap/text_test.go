@@ -248,7 +248,7 @@ func FuzzDumpLines(f *testing.F) {
 	})
 }
 
-// TestTextBounds: a text that is no text of mappings does no harm.
+// TestTextBounds: malformed text of mappings does no harm.
 func TestTextBounds(t *testing.T) {
 	long := "7f0000000000-7f0000001000 r--p 00000000 fe:00 9                          /" + strings.Repeat("x", 3<<20)
 	next := "7f0000001000-7f0000002000 r--p 00000000 fe:00 9                          /y"

@@ -338,7 +338,7 @@ func startWithPID(t *testing.T, pid int) *exec.Cmd {
 			return cmd
 		}
 	}
-	t.Skip("somebody else always took the PID")
+	t.Skip("another process always took the PID")
 	return nil
 }
 
@@ -354,7 +354,7 @@ func TestThreads(t *testing.T) {
 		t.Errorf("the program is %q", got)
 	}
 	if _, err := r.Threads(1 << 30); err == nil || !strings.Contains(err.Error(), fmt.Sprint(1<<30)) {
-		t.Errorf("threads of nobody: %v", err)
+		t.Errorf("threads of a PID without a process: %v", err)
 	}
 }
 

@@ -75,7 +75,7 @@ func (r *Reader) Read(pid int, parts ...Part) error {
 	return nil
 }
 
-// copying is a call, which can go on without who has made it.
+// copying is a call, which can go on without its caller.
 type copying struct {
 	pid    int
 	remote []unix.RemoteIovec

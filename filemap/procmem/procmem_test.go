@@ -37,7 +37,7 @@ func never(t *testing.T) []byte {
 	if errno != 0 {
 		t.Skipf("no userfaultfd for us: %v", errno)
 	}
-	t.Cleanup(func() { _ = unix.Close(int(fd)) }) // who waits then gets memory
+	t.Cleanup(func() { _ = unix.Close(int(fd)) }) // then the waiter gets memory
 	mem, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ func TestLoading(t *testing.T) {
 	s.Fork(2, 1, 50)
 	s.Exec(1, "c", 60)
 	s.Loading(1, 60)
-	s.LoadedAll(59, 65) // what was missed before is of no concern
+	s.LoadedAll(59, 65) // what was missed before does not count
 	held := s.Space(1)
 	s.LoadedAll(60, 70)
 	s.Loaded(1, 80) // it had not been missed

@@ -228,7 +228,7 @@ func TestReaderLivesRefused(t *testing.T) {
 	}
 }
 
-// TestReaderRefuses: what is not exactly a thread as the C library lays it out has
+// TestReaderRefuses: memory that is not exactly a thread of the C library has
 // begun with nothing.
 func TestReaderRefuses(t *testing.T) {
 	for what, change := range map[string]func(*fake){

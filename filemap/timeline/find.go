@@ -81,7 +81,7 @@ func (j *Judge) outcome(v verdict, addr uint64) resolve.Outcome {
 		return resolve.Unnamed(filemap.Ambiguous)
 	case !v.found && !isUser(addr):
 		return resolve.Unnamed(filemap.NoVMA)
-	case !v.found && (v.partial || j.late): // who is asked later says nothing of what has gone
+	case !v.found && (v.partial || j.late): // a later reading does not show what has gone
 		return resolve.Unnamed(filemap.NoAddressSpace)
 	case !v.found:
 		return resolve.Unnamed(filemap.NotCode)

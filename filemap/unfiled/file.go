@@ -17,7 +17,7 @@ type mapFile struct {
 	read  int64       // bytes, up to the end of a line
 	tail  []byte      // the last of them
 	perf  *perfMap
-	wrong error // why the file is of no use, nil if it is
+	wrong error // why the file cannot be used, nil if it can
 }
 
 // maxTail bounds what is kept of the end, to see that a file has only grown.

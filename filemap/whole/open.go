@@ -82,7 +82,7 @@ func withID(b *unwind.Binary, f *space.File) (*unwind.Binary, error) {
 	return b, nil
 }
 
-// mapping asks for what is not known of a mapping.
+// mapping completes an incomplete mapping.
 func (o *Opener) mapping(pid int, m *space.Mapping) (procmap.Mapping, error) {
 	f := m.File
 	if f.Inode != 0 {

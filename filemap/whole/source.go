@@ -41,7 +41,7 @@ func Keep(tracepoint uint64) (*Keeper, error) {
 	return k, nil
 }
 
-// Close lets go. A nil Keeper has nothing.
+// Close releases the tracepoint. A nil Keeper has none.
 func (k *Keeper) Close() error {
 	if k == nil {
 		return nil

@@ -3,7 +3,7 @@
 //
 // Where to look: kernel.go is what must be known of the traced kernel, meta.go
 // reads it from a directory laid out like tracefs; context.go prints the columns
-// before a record's body, event.go tells which printer an event has, syscall.go,
+// before a record's body, event.go selects the printer of an event, syscall.go,
 // stack.go and internal.go (the records of ftrace itself) print events without a
 // print fmt of their own; cpu.go walks the sub-buffers of one CPU, source.go merges
 // CPUs by time into batches, dir.go reads a directory of rawN.bin.

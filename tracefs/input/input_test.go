@@ -776,7 +776,7 @@ func checkFirsts(t *testing.T, firsts *Firsts) {
 // TestAgain: only what is all regular files can be read twice, redirected
 // standard input among it, from where it stood.
 func TestAgain(t *testing.T) {
-	skipped, trace := "skipped by somebody\n", event("cat", 7, 0, "200.000002", "file_map: hash=0x1 path=/first")
+	skipped, trace := "skipped by a reader\n", event("cat", 7, 0, "200.000002", "file_map: hash=0x1 path=/first")
 	path := file(t, "trace", []byte(skipped+trace))
 	f, err := os.Open(path)
 	if err != nil {
