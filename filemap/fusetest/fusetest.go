@@ -22,6 +22,7 @@ type Server struct {
 	file   []byte
 	silent atomic.Bool
 	asked  atomic.Int32 // since it fell silent
+	polled atomic.Int32
 }
 
 // Name is the name of the file.
@@ -56,6 +57,9 @@ func (s *Server) Silence() { s.silent.Store(true) }
 // Asked is the number of requests that got no answer.
 func (s *Server) Asked() int { return int(s.asked.Load()) }
 
+// Polled is the number of requests to poll the file.
+func (s *Server) Polled() int { return int(s.polled.Load()) }
+
 // request is struct fuse_in_header.
 type request struct {
 	length, opcode uint32
@@ -76,6 +80,10 @@ func (s *Server) serve() {
 		}
 		r := (*request)(unsafe.Pointer(unsafe.SliceData(buf)))
 		body := buf[unsafe.Sizeof(*r):n]
+		const poll = 40
+		if r.opcode == poll {
+			s.polled.Add(1)
+		}
 		if s.silent.Load() {
 			s.asked.Add(1)
 			continue

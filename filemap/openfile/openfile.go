@@ -130,7 +130,19 @@ func open(name string, find func() (int, error)) (*os.File, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
-	return os.NewFile(uintptr(file), name), nil
+	return AsFile(file, name)
+}
+
+// AsFile makes a file of the descriptor of a regular file that was opened with
+// O_NONBLOCK. os.NewFile alone would have the kernel poll it, in a call that the
+// scheduler of Go waits for: a server in user space that does not answer that one
+// would stop all of the program at its next garbage collection.
+func AsFile(fd int, name string) (*os.File, error) {
+	if err := unix.SetNonblock(fd, false); err != nil {
+		_ = unix.Close(fd)
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
 }
 
 // Check returns nil for the descriptor of a regular file that is none of the

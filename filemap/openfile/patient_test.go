@@ -28,6 +28,9 @@ func TestOpenerSilentServer(t *testing.T) {
 	if n, err := f.ReadAt(got, 0); n != len(want) || err != nil || !bytes.Equal(got, want) || f.Size() != int64(len(want)) {
 		t.Fatalf("%d of %d bytes, %v", n, f.Size(), err)
 	}
+	if n := s.Polled(); n > 0 {
+		t.Errorf("the server was asked %d times whether the file is ready: the scheduler waits for the answer", n)
+	}
 	dir, err := os.OpenRoot(s.Dir)
 	if err != nil {
 		t.Fatal(err)

@@ -4,9 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"golang.org/x/sys/unix"
+
+	"ustack/filemap/openfile"
 )
 
 // OpenMapped is a mapped file that is open.
@@ -28,7 +29,10 @@ func (r *Reader) OpenMapped(pid int, m *Mapping) (*OpenMapped, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the mapped file %q: %w", m.Name, err)
 	}
-	file := os.NewFile(uintptr(fd), m.Name)
+	file, err := openfile.AsFile(fd, m.Name)
+	if err != nil {
+		return nil, fmt.Errorf("opening the mapped file %q: %w", m.Name, err)
+	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		_ = file.Close() // it was only read from

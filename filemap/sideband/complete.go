@@ -1,7 +1,6 @@
 package sideband
 
 import (
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -130,7 +129,11 @@ func isOf(st *unix.Stat_t, m *procmap.Mapping) bool {
 // readID reads the ID of a file by the descriptor of its path, the zero ID if
 // it has none. ok is false if it was written meanwhile.
 func readID(at int, is version) (id elfid.ID, ok bool) {
-	f, err := os.OpenFile("/proc/self/fd/"+strconv.Itoa(at), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(at), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return elfid.ID{}, false
+	}
+	f, err := openfile.AsFile(fd, "")
 	if err != nil {
 		return elfid.ID{}, false
 	}
