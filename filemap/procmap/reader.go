@@ -78,7 +78,7 @@ type Reader struct {
 	entries []byte
 	numbers []entry
 	// kernel are the kernel threads that were seen, with the inode numbers of
-	// their folders.
+	// their directories.
 	kernel  map[int]uint64
 	mounts  mounts
 	ask     bool // for all build IDs, whatever is remembered
@@ -170,12 +170,12 @@ func (r *Reader) openOf(pid int, name string) (int, error) {
 	return openPath(&r.path)
 }
 
-// setPath makes path that of a file in the folder of a process.
+// setPath makes path that of a file in the directory of a process.
 func (r *Reader) setPath(pid int, name string) {
 	r.path = appendPath(r.path[:0], r.opt.Proc, pid, name)
 }
 
-// appendPath appends the path of a file in the folder of a process.
+// appendPath appends the path of a file in the directory of a process.
 func appendPath(b []byte, proc string, pid int, name string) []byte {
 	b = append(append(b, proc...), '/')
 	return append(append(strconv.AppendInt(b, int64(pid), 10), '/'), name...)

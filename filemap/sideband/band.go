@@ -51,7 +51,7 @@ type Options struct {
 	// Written.Changed.
 	Watcher FileWatcher
 	Written *Written
-	// Forget is called for each file that was written, as the times of files tell,
+	// Forget is called for each file that was written, as the times of files show,
 	// which Watcher need not see. It may be nil.
 	Forget func(procmap.FileID)
 	// Sys is where sysfs is mounted, /sys if empty.

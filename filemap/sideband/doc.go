@@ -26,7 +26,7 @@
 //     mapped is never sure (space.Version.Unseen). Of a 64-bit process it is not
 //     either once it calls mremap or munmap that way (int 0x80), which kprobes report.
 //     On a kernel without kprobes such a call goes unseen (Band.CompatUnseen).
-//   - mprotect to what is not executable: not told. The file there is still the
+//   - mprotect to what is not executable: not reported. The file there is still the
 //     same, and no code runs there meanwhile.
 //   - Names are paths from the root of the process that maps
 //     (perf_event_mmap_event in kernel/events/core.c calls d_path as that

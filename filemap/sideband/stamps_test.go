@@ -23,7 +23,7 @@ import (
 )
 
 // writing is a way to change a file that has been made, opened for that before it is
-// mapped as code. loses tells whether the file is another one then.
+// mapped as code. loses is set if the file is another one then.
 type writing struct {
 	make  func(library, path string) (*os.File, error)
 	write func(f *os.File, path string) error
@@ -66,7 +66,7 @@ func TestWrittenUnreported(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !b.BuildIDs() {
-				skip(t, "the kernel does not tell build IDs")
+				skip(t, "the kernel does not report build IDs")
 			}
 			library, path := mappedLibrary(t), filepath.Join(t.TempDir(), "library")
 			f, err := w.make(library, path)
@@ -130,7 +130,7 @@ func TestWrittenInNoise(t *testing.T) {
 	}()
 	b, _ := openBand(t, Options{Watcher: watcher, Written: written})
 	if !b.BuildIDs() {
-		skip(t, "the kernel does not tell build IDs")
+		skip(t, "the kernel does not report build IDs")
 	}
 	path := filepath.Join(t.TempDir(), "library")
 	f, err := newFile(mappedLibrary(t), path)
@@ -180,7 +180,7 @@ func TestLetGo(t *testing.T) {
 	defer watcher.Close()
 	b, _ := openBand(t, Options{Watcher: watcher, Written: written})
 	if !b.BuildIDs() {
-		skip(t, "the kernel does not tell build IDs")
+		skip(t, "the kernel does not report build IDs")
 	}
 	path := filepath.Join(t.TempDir(), "library")
 	copyFile(t, mappedLibrary(t), path)
@@ -357,7 +357,7 @@ func TestWrittenWithin(t *testing.T) {
 	}()
 	b, _ := openBand(t, Options{Watcher: watcher, Written: written})
 	if !b.BuildIDs() {
-		skip(t, "the kernel does not tell build IDs")
+		skip(t, "the kernel does not report build IDs")
 	}
 	root := t.TempDir()
 	copyFile(t, "/proc/self/exe", filepath.Join(root, "bin/x"))

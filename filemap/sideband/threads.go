@@ -26,7 +26,7 @@ type Threads struct {
 }
 
 // maxPast bounds the ended lives of threads that are known, however few numbers they
-// share: a log may tell of all the lives of a long trace at once. Those that have not
+// share: a log may have all the lives of a long trace. Those that have not
 // ended are as many as the kernel lets be.
 const maxPast = 1 << 20
 

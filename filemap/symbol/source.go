@@ -216,8 +216,8 @@ func (s *source) entered(offset, into uint64) bool {
 	return into == 0 && err == nil && callsite.Syscall(x.Machine, code)
 }
 
-// goexit is where goroutines return to in the end: behind its first
-// instruction, which is no call. In a stripped program it cannot be told.
+// goexit is where goroutines return to in the end: after its first
+// instruction, which is no call. A stripped program does not show it.
 const goexit = "runtime.goexit"
 
 // returns reports whether an offset can be a return address: a call is before
