@@ -7,8 +7,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"ustack/filemap/openfile"
 )
 
 // mapFile is a perf map in a file, as far as it was read.
@@ -63,7 +66,7 @@ func (m *mapFile) unchanged(info fs.FileInfo) bool {
 
 // open opens the file that was looked at and no other, and reads it.
 func (m *mapFile) open(root *os.Root, name string, info fs.FileInfo) error {
-	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	f, err := openIn(root, name)
 	if err != nil {
 		return err
 	}
@@ -80,6 +83,24 @@ func (m *mapFile) open(root *os.Root, name string, info fs.FileInfo) error {
 	}
 	m.info = info
 	return m.take(f)
+}
+
+// openIn opens a regular file in a directory. Its path alone is opened first: os.Root
+// would have the kernel poll it (see openfile.AsFile).
+func openIn(root *os.Root, name string) (*os.File, error) {
+	at, err := root.OpenFile(name, unix.O_PATH|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer at.Close()
+	if err := openfile.Check(int(at.Fd())); err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(int(at.Fd())), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	return openfile.AsFile(fd, name)
 }
 
 // grown reports whether what was read is still the beginning of the file, as far as

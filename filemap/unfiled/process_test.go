@@ -5,6 +5,7 @@ package unfiled
 import (
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -293,5 +294,23 @@ func TestSilentServer(t *testing.T) {
 	s.Silence()
 	if got := ps.string(Program{PID: pid}, 0x1000); got != "none" || s.Asked() == 0 {
 		t.Errorf("%q, asked %d times", got, s.Asked())
+	}
+}
+
+// TestNoPoll: a map's server is not asked whether the file is ready (see
+// openfile.AsFile).
+func TestNoPoll(t *testing.T) {
+	s := fusetest.Start(t, []byte("1000 100 function\n"))
+	root, err := os.OpenRoot(s.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	m := new(mapFile)
+	if err := m.update(root, fusetest.Name, func(fs.FileInfo) error { return nil }); err != nil || m.perf == nil || m.read == 0 {
+		t.Errorf("%d bytes are read, %v", m.read, err)
+	}
+	if n := s.Polled(); n > 0 {
+		t.Errorf("asked %d times", n)
 	}
 }
