@@ -106,6 +106,18 @@ func pages(size uint64) uint64 {
 	return (size + page - 1) &^ (page - 1)
 }
 
+// huge is how much the kernel moves over a place at most: sizes of huge pages are rounded
+// up to whole ones, and both addresses are multiples of that (check_mremap_params in
+// mm/mremap.c).
+func huge(addrs, size uint64) uint64 {
+	const largest = 16 << 30 // of arm64, with pages of 64 KiB
+	unit := min(addrs&-addrs, largest)
+	if unit == 0 || size > math.MaxUint64-unit {
+		return size
+	}
+	return (size + unit - 1) &^ (unit - 1)
+}
+
 // moving notes that a process calls mremap: addr, old_len, new_len, flags,
 // new_addr. Neither of the old place nor of the new one is anything known until it
 // returns.
@@ -119,7 +131,7 @@ func (b *Band) moving(r *perf.Record, v []uint64) {
 		b.unmapped(r, m.from, m.size)
 	}
 	if m.at, m.fixed = v[4], v[3]&unix.MREMAP_FIXED != 0; m.fixed {
-		b.unmapped(r, m.at, m.to)
+		b.unmapped(r, m.at, huge(m.from|m.at, m.to))
 	}
 	m.space = b.History.Spaces.Space(r.PID)
 	if len(b.moves) >= maxMoves {

@@ -2,6 +2,7 @@ package sideband
 
 import (
 	"encoding/binary"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,14 +13,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const rw = unix.PROT_READ | unix.PROT_WRITE
+const (
+	rw        = unix.PROT_READ | unix.PROT_WRITE
+	hugePage  = 1 << hugeBits
+	hugeBits  = 21
+	hugeFlags = unix.MAP_PRIVATE | unix.MAP_ANON | unix.MAP_FIXED | unix.MAP_HUGETLB | unix.MAP_NORESERVE | hugeBits<<26 // MAP_HUGE_SHIFT
+)
 
 // TestDataOverCode: code that goes by other ways than those that are traced is not
 // taken to be there once data is.
 func TestDataOverCode(t *testing.T) {
 	for what, replace := range map[string]func(t *testing.T, code func(at unsafe.Pointer)) unsafe.Pointer{
-		"huge page":  underHugePage,
-		"io_destroy": inRing,
+		"huge page":       underHugePage,
+		"io_destroy":      inRing,
+		"moved huge page": underMovedPage,
 		"mprotect": func(t *testing.T, code func(unsafe.Pointer)) unsafe.Pointer {
 			at := reserve(t, page)
 			code(at)
@@ -71,15 +78,31 @@ func reserve(t *testing.T, size uintptr) unsafe.Pointer {
 
 // underHugePage maps a huge page over code, by a length of less.
 func underHugePage(t *testing.T, code func(at unsafe.Pointer)) unsafe.Pointer {
-	const huge, size21 = 1 << 21, 21 << 26 // MAP_HUGE_SHIFT
-	area := reserve(t, 2*huge)
-	first := unsafe.Add(area, -uintptr(area)&(huge-1))
-	at := unsafe.Add(first, huge/2)
+	area := reserve(t, 2*hugePage)
+	first := unsafe.Add(area, -uintptr(area)&(hugePage-1))
+	at := unsafe.Add(first, hugePage/2)
 	code(at)
-	const flags = unix.MAP_PRIVATE | unix.MAP_ANON | unix.MAP_FIXED | unix.MAP_HUGETLB | unix.MAP_NORESERVE | size21
-	if _, err := unix.MmapPtr(-1, 0, first, page, rw, flags); err != nil {
+	if _, err := unix.MmapPtr(-1, 0, first, page, rw, hugeFlags); err != nil {
 		t.Skipf("no huge pages of 2 MiB here: %v", err)
 	}
+	return at
+}
+
+// underMovedPage moves a huge page over code, by a length of less.
+func underMovedPage(t *testing.T, code func(at unsafe.Pointer)) unsafe.Pointer {
+	area := reserve(t, 3*hugePage)
+	first := unsafe.Add(area, -uintptr(area)&(hugePage-1))
+	if _, err := unix.MmapPtr(-1, 0, first, hugePage, rw, hugeFlags); err != nil {
+		t.Skipf("no huge pages of 2 MiB here: %v", err)
+	}
+	to := unsafe.Add(first, hugePage)
+	at := unsafe.Add(to, hugePage/2)
+	code(at)
+	_, err := unix.MremapPtr(first, page, to, page, unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED)
+	if errors.Is(err, unix.EINVAL) {
+		t.Skip("the kernel moves no huge pages (before Linux 5.16)")
+	}
+	check(t, err)
 	return at
 }
 
