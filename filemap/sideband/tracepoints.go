@@ -66,8 +66,9 @@ var tracepointSpecs = []tracepointSpec{
 	{change: switching, system: "cpuhp", event: "cpuhp_enter", fields: []string{"cpu", "target"}, soon: true},
 }
 
-// FilesPerCPU is how many files a Band has open for each CPU.
-const FilesPerCPU = 1 + 12 + 1 + 2 // perf's own records, each of the tracepoints, mappings of data, and kprobes
+// FilesPerCPU is how many files a Band has open for each CPU: one for
+// perf's own records, each of the tracepoints, mappings of data, and kprobes.
+const FilesPerCPU = 1 + 12 + 1 + 2
 
 // Tracepoint is a tracepoint that reports what perf has no record for.
 type Tracepoint struct {
