@@ -27,14 +27,19 @@ type stopper struct {
 	typed atomic.Bool // SIGINT has come
 }
 
-// newStopper begins to listen. A write to a closed pipe becomes an error. Who
-// started us with nohup does not want SIGHUP to end us, or the command.
+// hangup is SIGHUP, or nothing if it is ignored: a user who started us with nohup does
+// not want it to end us, or the command.
+func hangup() []os.Signal {
+	if signal.Ignored(syscall.SIGHUP) {
+		return nil
+	}
+	return []os.Signal{syscall.SIGHUP}
+}
+
+// newStopper begins to listen. A write to a closed pipe becomes an error.
 func newStopper(s *session) *stopper {
 	st := &stopper{s: s, signals: make(chan os.Signal, 4), quit: make(chan struct{}), reason: make(chan struct{})}
-	signal.Notify(st.signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE)
-	if !signal.Ignored(syscall.SIGHUP) {
-		signal.Notify(st.signals, syscall.SIGHUP)
-	}
+	signal.Notify(st.signals, append(hangup(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE)...)
 	return st
 }
 

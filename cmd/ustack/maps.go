@@ -262,7 +262,7 @@ func (f *mapsFlags) dump(stdout, stderr io.Writer) error {
 	}
 	stop := make(chan os.Signal, 1)
 	if !special { // a pipe without a reader is left at once, and has nothing to remove
-		signal.Notify(stop, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+		signal.Notify(stop, append(hangup(), unix.SIGINT, unix.SIGTERM)...)
 		defer signal.Stop(stop)
 	}
 	err = f.writeDump(&stoppable{file, stop}, stderr)

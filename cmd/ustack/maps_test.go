@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -488,5 +489,23 @@ func TestMapsSaveStopped(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "*.part-*")); len(left) > 0 {
 		t.Errorf("%v is left", left)
+	}
+}
+
+// TestHangup: a user who ignores hangups (nohup) does not have one end a command.
+func TestHangup(t *testing.T) {
+	if signal.Ignored(syscall.SIGHUP) {
+		t.Skip("hangups are ignored here (nohup)")
+	}
+	if len(hangup()) != 1 {
+		t.Error("a hangup ends no command")
+	}
+	signal.Ignore(syscall.SIGHUP)
+	defer signal.Reset(syscall.SIGHUP)
+	if _, errs, code := mapsRun(t, "", "--save="+filepath.Join(t.TempDir(), "dump"), strconv.Itoa(os.Getpid())); code != exitOK {
+		t.Errorf("exit %d, %s", code, errs)
+	}
+	if !signal.Ignored(syscall.SIGHUP) {
+		t.Error("maps --save has a hangup end it, though hangups are ignored")
 	}
 }
