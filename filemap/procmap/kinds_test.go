@@ -27,12 +27,12 @@ func writeFile(t *testing.T, name string, content []byte) string {
 // mapFile maps a page of a file into this process.
 func mapFile(t *testing.T, name string, prot int) uint64 {
 	t.Helper()
-	f, err := os.Open(name)
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0) // os.Open would poll it, and keep a P
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	return mapFD(t, int(f.Fd()), prot, unix.MAP_PRIVATE)
+	defer unix.Close(fd)
+	return mapFD(t, fd, prot, unix.MAP_PRIVATE)
 }
 
 func mapFD(t *testing.T, fd, prot, flags int) uint64 {
