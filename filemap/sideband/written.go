@@ -141,8 +141,9 @@ func (b *Band) watchInode(f watchedFile, t tracefs.Time) {
 	if !b.opt.Watcher.Watch(f.pid, &procmap.Mapping{Kind: procmap.File, Name: f.name, Dev: f.at.id.Dev, Inode: f.at.id.Inode}) {
 		return
 	}
-	// What came before the watch is not reported.
-	now, ok := statIn(f.pid, f.name)
+	// What came before the watch is not reported. The process may have ended meanwhile.
+	in, now, ok := b.atPath(f.pid, f.name, t)
+	f.pid = in
 	if f.unsure = !ok || !now.same(f.at) || now.changed.After(wall(t, b.clock).Add(coarse)); f.unsure {
 		b.opt.Written.Changed(f.at.id)
 		b.files.checked = min(b.files.checked, t)

@@ -2,13 +2,18 @@ package sideband
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap/procmap"
 	filewatch "ustack/filemap/watch"
 	"ustack/tracefs"
 )
@@ -148,5 +153,80 @@ func TestWrittenTwin(t *testing.T) {
 	drain(t, b)
 	if p, ok := b.History.Lookup(os.Getpid(), addr, b.Now()); !ok || !p.Mapping.File.BuildID.IsZero() {
 		t.Errorf("the second file was written, and is %+v, %v", p.Mapping, ok)
+	}
+}
+
+// endingWatcher ends a process once its file is watched.
+type endingWatcher struct {
+	FileWatcher
+	pid   int
+	end   func()
+	ended bool
+}
+
+func (w *endingWatcher) Watch(pid int, m *procmap.Mapping) bool {
+	ok := w.FileWatcher.Watch(pid, m)
+	if pid == w.pid && !w.ended {
+		w.ended = true
+		w.end()
+	}
+	return ok
+}
+
+// codeOf waits until a process runs a program, and returns the address of its code.
+func codeOf(t *testing.T, pid int, program string) uint64 {
+	t.Helper()
+	for from := time.Now(); time.Since(from) < 10*time.Second; time.Sleep(time.Millisecond) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			var addr uint64
+			if strings.HasSuffix(line, " "+program+"\n") && strings.Contains(line, " r-xp ") {
+				if _, err := fmt.Sscanf(line, "%x-", &addr); err != nil {
+					t.Fatal(err)
+				}
+				return addr
+			}
+		}
+	}
+	t.Fatalf("process %d does not run %s", pid, program)
+	return 0
+}
+
+// TestWatchedEnds: a process that ends while its file is being watched keeps the file's
+// build ID.
+func TestWatchedEnds(t *testing.T) {
+	b := watchingBand(t)
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Skipf("sleep is needed: %v", err)
+	}
+	if buildID(t, sleep).IsZero() {
+		t.Skip("a program with a build ID is needed")
+	}
+	program := filepath.Join(t.TempDir(), "program")
+	copyFile(t, sleep, program)
+	passCoarse(b)
+	cmd := exec.Command(program, "1000")
+	cmd.Args[0] = "sleep" // as coreutils may be one program
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	addr := codeOf(t, cmd.Process.Pid, program)
+	at := b.Now()
+	w := &endingWatcher{FileWatcher: b.opt.Watcher, pid: cmd.Process.Pid, end: func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}}
+	b.opt.Watcher = w
+	drain(t, b)
+	drain(t, b)
+	if !w.ended {
+		t.Fatal("the file was not watched")
+	}
+	if p, ok := b.History.Lookup(cmd.Process.Pid, addr, at); !ok || p.Mapping.File.Name != program || p.Mapping.File.BuildID.IsZero() {
+		t.Errorf("the code is in %+v, %v", p.Mapping, ok)
 	}
 }
