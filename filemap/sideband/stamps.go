@@ -1,6 +1,7 @@
 package sideband
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"sync/atomic"
@@ -75,14 +76,11 @@ func (b *Band) stamp(pid int, f *watchedFile, m *procmap.Mapping, t tracefs.Time
 	if found && (s.by[f.as()] != nil || s.refused[f.as()]) || len(s.by) >= roomForStamps() {
 		return
 	}
-	if b.completer.calls == nil {
-		b.completer.calls = bounded.New(0)
-	}
 	held := &heldFile{pid: pid, m: *m, made: wall(t, b.clock), fd: -1}
 	if found {
 		held.path, held.is, held.other = rootPath(f.pid, f.name), f.at, f.pid != pid
 	}
-	if err := b.completer.calls.Do(held.open); err != nil {
+	if err := b.bounded().Do(held.open); err != nil {
 		held.leave()
 		return
 	}
@@ -198,7 +196,7 @@ func (b *Band) changedFiles() []mappedFile {
 	list := s.lost
 	s.lost = nil
 	for as, f := range s.by {
-		if !f.check() {
+		if !f.check(b.bounded()) {
 			list = append(list, f.mappedFile)
 			s.drop(as)
 			b.forget(as.inode)
@@ -217,8 +215,8 @@ func (b *Band) forget(id procmap.FileID) {
 
 // check reports whether a file is what it was. New permissions or names set the time
 // of the change of a file, but not that of a write; a program can set that one back.
-func (f *stamped) check() bool {
-	now, ok := statFD(f.fd)
+func (f *stamped) check(calls *bounded.Calls) bool {
+	now, ok := statFD(f.fd) // asks no server
 	switch {
 	case !ok || !now.written.Equal(f.at.written):
 		return false
@@ -226,7 +224,24 @@ func (f *stamped) check() bool {
 		return true
 	}
 	f.at, f.young = now, !now.changed.Before(time.Now().Add(-coarse))
-	return hasID(f.fd, f.id)
+	return f.stillHasID(calls)
+}
+
+// stillHasID is hasID with a time limit: what an overlay has can be of a server.
+func (f *stamped) stillHasID(calls *bounded.Calls) bool {
+	fd, err := unix.FcntlInt(uintptr(f.fd), unix.F_DUPFD_CLOEXEC, 0) // of the call, which may be given up
+	if err != nil {
+		return false
+	}
+	want, has := f.id, make(chan bool, 1)
+	err = calls.Do(func() {
+		defer unix.Close(fd)
+		has <- hasID(fd, want)
+	})
+	if errors.Is(err, bounded.ErrRefused) { // it was not made
+		_ = unix.Close(fd) // of a path
+	}
+	return err == nil && <-has
 }
 
 // refuse notes that a file cannot be held.

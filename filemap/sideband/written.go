@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap/bounded"
 	"ustack/filemap/elfid"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
@@ -101,7 +102,10 @@ func (b *Band) watchFile(pid int, m *procmap.Mapping, t tracefs.Time) {
 	if b.opt.Watcher == nil || m.Kind != procmap.File || m.BuildID.IsZero() || inKernel(m.Name) {
 		return
 	}
-	in, at, ok := b.atPath(pid, m.Name, t)
+	in, at, ok, err := b.atPath(pid, m.Name, t)
+	if err != nil {
+		return // of a server, most likely
+	}
 	f := watchedFile{mappedFile: mappedFile{m.Name, m.BuildID}, pid: in, at: at, mapped: t}
 	found := ok && !at.born.After(wall(t, b.clock).Add(coarse)) // after: it has taken the file's place
 	b.stamp(pid, &f, m, t, found)
@@ -116,23 +120,46 @@ func (b *Band) watchFile(pid int, m *procmap.Mapping, t tracefs.Time) {
 
 // atPath looks at the file that a process had at a path at t. If it has ended, those
 // that it was forked of may still see the file, in a container for one, or we may: the
-// file can be another one then.
-func (b *Band) atPath(pid int, name string, t tracefs.Time) (in int, at pathFile, ok bool) {
-	if at, ok = statIn(pid, name); ok {
-		return pid, at, true
-	}
+// file can be another one then. It is an error if a server gives no answer.
+func (b *Band) atPath(pid int, name string, t tracefs.Time) (in int, at pathFile, ok bool, err error) {
 	const generations = 4
-	in = pid
-	for range generations {
-		if in = b.History.Spaces.Space(in).ForkedOf(t); in == 0 {
-			break
-		}
-		if at, ok = statIn(in, name); ok {
-			return in, at, true
+	l := &pathLook{pids: make([]int, 0, 2+generations), name: name}
+	for in = pid; in != 0 && len(l.pids) <= generations; in = b.History.Spaces.Space(in).ForkedOf(t) {
+		l.pids = append(l.pids, in)
+	}
+	l.pids = append(l.pids, os.Getpid())
+	if err := b.bounded().Do(l.look); err != nil {
+		return 0, pathFile{}, false, err
+	}
+	return l.in, l.at, l.ok, nil
+}
+
+// bounded makes the calls that a server can hold up. A process can have any file system
+// at a path, and a mapped file of a server whose answers have come so far.
+func (b *Band) bounded() *bounded.Calls {
+	if b.completer.calls == nil {
+		b.completer.calls = bounded.New(0)
+	}
+	return b.completer.calls
+}
+
+// pathLook looks for a path in processes, and has the first file that is there. The call
+// may be given up, and goes on then.
+type pathLook struct {
+	pids []int
+	name string
+
+	in int
+	at pathFile
+	ok bool
+}
+
+func (l *pathLook) look() {
+	for _, l.in = range l.pids {
+		if l.at, l.ok = statIn(l.in, l.name); l.ok {
+			return
 		}
 	}
-	at, ok = statIn(os.Getpid(), name)
-	return os.Getpid(), at, ok
 }
 
 // watchInode watches a file that is at its path.
@@ -142,9 +169,9 @@ func (b *Band) watchInode(f watchedFile, t tracefs.Time) {
 		return
 	}
 	// What came before the watch is not reported. The process may have ended meanwhile.
-	in, now, ok := b.atPath(f.pid, f.name, t)
+	in, now, ok, err := b.atPath(f.pid, f.name, t)
 	f.pid = in
-	if f.unsure = !ok || !now.same(f.at) || now.changed.After(wall(t, b.clock).Add(coarse)); f.unsure {
+	if f.unsure = err != nil || !ok || !now.same(f.at) || now.changed.After(wall(t, b.clock).Add(coarse)); f.unsure {
 		b.opt.Written.Changed(f.at.id)
 		b.files.checked = min(b.files.checked, t)
 	}
@@ -203,7 +230,7 @@ func (b *Band) checkWritten() {
 		delete(b.files.by, id)
 		for _, f := range files {
 			delete(b.files.known, f.as())
-			switch state := f.state(); {
+			switch state := b.stateOf(f); {
 			case state == fileGone:
 			case state == fileAsItWas && f.settled():
 				// It was another file, which had the inode's number before.
@@ -228,7 +255,16 @@ const (
 	fileGone                     // replaced or deleted: who has it mapped runs what was in it
 )
 
-// state looks at the path of a file.
+// stateOf looks at the path of a file. It may have changed if there is no answer.
+func (b *Band) stateOf(f watchedFile) fileState {
+	state := make(chan fileState, 1)
+	if b.bounded().Do(func() { state <- f.state() }) != nil {
+		return fileChanged
+	}
+	return <-state
+}
+
+// state looks at the path of a file, for as long as that takes.
 func (f *watchedFile) state() fileState {
 	pid := f.pid
 	if _, err := os.Stat("/proc/" + strconv.Itoa(pid) + "/root/"); err != nil {

@@ -34,7 +34,13 @@ func (w *Watcher) Watch(pid int, m *procmap.Mapping) bool {
 	if m.Kind != procmap.File || !strings.HasPrefix(m.Name, "/") {
 		return false
 	}
+	answers := w.answers(pid, m.Name)
 	w.mu.Lock()
+	if !answers {
+		w.stats.Refused[Remote]++
+		w.mu.Unlock()
+		return false
+	}
 	changed := make(map[procmap.FileID]bool)
 	reason := w.watch(pid, m, changed)
 	if reason != watched {
@@ -43,6 +49,16 @@ func (w *Watcher) Watch(pid int, m *procmap.Mapping) bool {
 	w.mu.Unlock()
 	w.forget(changed)
 	return reason == watched
+}
+
+// answers reports whether looking at a file and its directory takes only so long: all
+// that follows waits for the same answers, with the lock held.
+func (w *Watcher) answers(pid int, name string) bool {
+	at := w.opt.Proc + "/" + strconv.Itoa(pid) + "/root" + name
+	return w.calls.Do(func() {
+		_, _, _ = inodeOf(path.Dir(at))
+		_ = check(at, procmap.FileID{})
+	}) == nil
 }
 
 func (w *Watcher) watch(pid int, m *procmap.Mapping, changed map[procmap.FileID]bool) Reason {

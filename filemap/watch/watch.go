@@ -6,6 +6,7 @@ import (
 	"maps"
 	"sync"
 
+	"ustack/filemap/bounded"
 	"ustack/filemap/procmap"
 )
 
@@ -30,7 +31,8 @@ const (
 
 // Watcher is a procmap.Guard. Its methods may be called from any goroutine.
 type Watcher struct {
-	opt Options
+	opt   Options
+	calls *bounded.Calls // that look at paths, which a server can hold up
 
 	draining sync.Mutex // held by the one that waits at the barrier
 
@@ -68,7 +70,7 @@ func New(opt Options) *Watcher {
 	if opt.MaxFiles <= 0 {
 		opt.MaxFiles = defaultFiles
 	}
-	w := &Watcher{opt: opt, noisy: make(map[procmap.FileID]bool)}
+	w := &Watcher{opt: opt, noisy: make(map[procmap.FileID]bool), calls: bounded.New(0)}
 	w.forgetAll()
 	_ = w.start() // it has been said, and will be tried again
 	return w
