@@ -12,7 +12,7 @@ import (
 	"ustack/filemap/unwind"
 )
 
-// Opener opens the files that processes have mapped.
+// Opener opens the files that processes have mapped. It is for one goroutine.
 type Opener struct {
 	// Reader reads all mappings, or those of code.
 	Reader *procmap.Reader
@@ -21,6 +21,9 @@ type Opener struct {
 	// Files opens files at their paths, of processes that have ended. nil is for not
 	// at all.
 	Files *openfile.Opener
+
+	// gone are files that were not at their paths: many frames can be in one.
+	gone map[*space.File]bool
 }
 
 // errOther: the file at hand is not the one that was mapped.
@@ -65,6 +68,21 @@ func (o *Opener) atPath(f *space.File) (*unwind.Binary, error) {
 	if o.Files == nil || f.Kind != procmap.File || f.BuildID.IsZero() {
 		return nil, errOther
 	}
+	if o.gone[f] {
+		return nil, errOther
+	}
+	b, err := o.named(f)
+	if err != nil {
+		if o.gone == nil || len(o.gone) >= maxFiles {
+			o.gone = make(map[*space.File]bool)
+		}
+		o.gone[f] = true
+	}
+	return b, err
+}
+
+// named opens the file at the path of a file, if it has the build ID.
+func (o *Opener) named(f *space.File) (*unwind.Binary, error) {
 	at, err := o.Files.Named(f.Name)
 	if err != nil {
 		return nil, err

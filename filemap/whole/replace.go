@@ -98,7 +98,7 @@ func (s *Stage) whole(b *tracefs.Batch, p pair, c *Counts) []tracefs.Frame {
 // frames stay.
 func (s *Stage) frameList(kernel []tracefs.Frame, text []byte, end unwind.End) []tracefs.Frame {
 	from := len(s.arena)
-	stop := stopOf(end.Why)
+	stop := stops[end.Why]
 	more := stop == tracefs.AtCopy || stop == tracefs.AtFile
 	more = more && len(kernel) > len(s.frames)
 	for i := range s.frames {
@@ -107,7 +107,7 @@ func (s *Stage) frameList(kernel []tracefs.Frame, text []byte, end unwind.End) [
 			more = false
 		}
 		out := tracefs.Frame{Addr: f.PC, HasAddr: true, Form: tracefs.FormPlain}
-		out.SetUnwound(howOf(f.How), tracefs.NoStop)
+		out.SetUnwound(hows[f.How], tracefs.NoStop)
 		s.arena = append(s.arena, out)
 	}
 	if more {
@@ -122,40 +122,16 @@ func (s *Stage) frameList(kernel []tracefs.Frame, text []byte, end unwind.End) [
 	return s.arena[from:len(s.arena):len(s.arena)]
 }
 
-func howOf(h unwind.How) tracefs.How {
-	switch h {
-	case unwind.CFI:
-		return tracefs.ByCFI
-	case unwind.SFrame:
-		return tracefs.BySFrame
-	case unwind.GoTable:
-		return tracefs.ByGoTable
-	case unwind.FramePointer:
-		return tracefs.ByFramePointer
-	case unwind.Signal:
-		return tracefs.BySignal
+// hows and stops have the unwinder's results in the terms of a trace. Their indexes
+// cannot be too large.
+var (
+	hows = [1 << 8]tracefs.How{
+		unwind.Given: tracefs.ByRegisters, unwind.CFI: tracefs.ByCFI, unwind.SFrame: tracefs.BySFrame,
+		unwind.GoTable: tracefs.ByGoTable, unwind.FramePointer: tracefs.ByFramePointer, unwind.Signal: tracefs.BySignal,
 	}
-	return tracefs.ByRegisters
-}
-
-func stopOf(w unwind.Why) tracefs.Stop {
-	switch w {
-	case unwind.Root:
-		return tracefs.AtRoot
-	case unwind.Short:
-		return tracefs.AtCopy
-	case unwind.NoInformation:
-		return tracefs.AtFile
-	case unwind.NoMap:
-		return tracefs.AtNoMap
-	case unwind.Limit:
-		return tracefs.AtLimit
-	case unwind.UnknownRegister:
-		return tracefs.AtRegister
-	case unwind.Elsewhere:
-		return tracefs.AtOtherStack
-	case unwind.Switch:
-		return tracefs.AtSwitch
+	stops = [1 << 8]tracefs.Stop{
+		unwind.Root: tracefs.AtRoot, unwind.Short: tracefs.AtCopy, unwind.NoInformation: tracefs.AtFile,
+		unwind.NoMap: tracefs.AtNoMap, unwind.Contradiction: tracefs.AtContradiction, unwind.Limit: tracefs.AtLimit,
+		unwind.UnknownRegister: tracefs.AtRegister, unwind.Elsewhere: tracefs.AtOtherStack, unwind.Switch: tracefs.AtSwitch,
 	}
-	return tracefs.AtContradiction
-}
+)
