@@ -121,17 +121,7 @@ func TestWrittenUnreported(t *testing.T) {
 // TestWrittenInNoise: so does a file in a directory in which so much is written that
 // it is not watched any more.
 func TestWrittenInNoise(t *testing.T) {
-	written := new(Written)
-	watcher := filewatch.New(filewatch.Options{Forget: written.Changed})
-	defer func() {
-		if err := watcher.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	b, _ := openBand(t, Options{Watcher: watcher, Written: written})
-	if !b.BuildIDs() {
-		skip(t, "the kernel does not report build IDs")
-	}
+	b := watchingBand(t)
 	path := filepath.Join(t.TempDir(), "library")
 	f, err := newFile(mappedLibrary(t), path)
 	if err != nil {
@@ -157,7 +147,7 @@ func TestWrittenInNoise(t *testing.T) {
 		}
 		drain(t, b)
 	}
-	if watcher.Stats().Refused[filewatch.Noisy] == 0 {
+	if b.opt.Watcher.(*filewatch.Watcher).Stats().Refused[filewatch.Noisy] == 0 {
 		t.Fatal("the directory is watched still")
 	}
 	if p, ok := b.History.Lookup(os.Getpid(), addr, b.Now()); !ok || p.Mapping.File.BuildID.IsZero() {
@@ -348,17 +338,7 @@ func TestWrittenWithin(t *testing.T) {
 	if isDynamic(t, "/proc/self/exe") {
 		t.Skip("this test needs libraries, which are not in the other root (CGO_ENABLED=0 makes one that does not)")
 	}
-	written := new(Written)
-	watcher := filewatch.New(filewatch.Options{Forget: written.Changed})
-	defer func() {
-		if err := watcher.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	b, _ := openBand(t, Options{Watcher: watcher, Written: written})
-	if !b.BuildIDs() {
-		skip(t, "the kernel does not report build IDs")
-	}
+	b := watchingBand(t)
 	root := t.TempDir()
 	copyFile(t, "/proc/self/exe", filepath.Join(root, "bin/x"))
 	f, err := newFile(mappedLibrary(t), filepath.Join(root, "library"))
