@@ -123,15 +123,24 @@ func (b *Band) watchFile(pid int, m *procmap.Mapping, t tracefs.Time) {
 // file can be another one then. It is an error if a server gives no answer.
 func (b *Band) atPath(pid int, name string, t tracefs.Time) (in int, at pathFile, ok bool, err error) {
 	const generations = 4
-	l := &pathLook{pids: make([]int, 0, 2+generations), name: name}
-	for in = pid; in != 0 && len(l.pids) <= generations; in = b.History.Spaces.Space(in).ForkedOf(t) {
-		l.pids = append(l.pids, in)
+	in = pid
+	for n := 0; in != 0 && n <= generations; n++ {
+		if at, ok, err = b.lookAt(in, name); ok || err != nil {
+			return in, at, ok, err
+		}
+		in = b.History.Spaces.Space(in).ForkedOf(t)
 	}
-	l.pids = append(l.pids, os.Getpid())
+	at, ok, err = b.lookAt(os.Getpid(), name)
+	return os.Getpid(), at, ok, err
+}
+
+// lookAt looks at the file that a process has at a path.
+func (b *Band) lookAt(pid int, name string) (at pathFile, ok bool, err error) {
+	l := &pathLook{pid: pid, name: name}
 	if err := b.bounded().Do(l.look); err != nil {
-		return 0, pathFile{}, false, err
+		return pathFile{}, false, err
 	}
-	return l.in, l.at, l.ok, nil
+	return l.at, l.ok, nil
 }
 
 // bounded makes the calls that a server can hold up. A process can have any file system
@@ -143,24 +152,16 @@ func (b *Band) bounded() *bounded.Calls {
 	return b.completer.calls
 }
 
-// pathLook looks for a path in processes, and has the first file that is there. The call
-// may be given up, and goes on then.
+// pathLook looks at a path in a process. The call may be given up, and goes on then.
 type pathLook struct {
-	pids []int
+	pid  int
 	name string
 
-	in int
 	at pathFile
 	ok bool
 }
 
-func (l *pathLook) look() {
-	for _, l.in = range l.pids {
-		if l.at, l.ok = statIn(l.in, l.name); l.ok {
-			return
-		}
-	}
-}
+func (l *pathLook) look() { l.at, l.ok = statIn(l.pid, l.name) }
 
 // watchInode watches a file that is at its path.
 func (b *Band) watchInode(f watchedFile, t tracefs.Time) {

@@ -21,7 +21,12 @@ func (s *Space) shed() {
 		return
 	}
 	border := s.versions[chunk].From
-	s.older = &Space{PID: s.PID, versions: s.versions[: chunk+1 : chunk+1], loads: s.loads.until(border), older: s.older}
+	s.older = &Space{PID: s.PID, versions: s.versions[: chunk+1 : chunk+1], loads: s.loads.until(border), older: s.older, forked: s.forked}
+	for i := range chunk {
+		if parent := s.versions[i].Parent; parent != 0 {
+			s.forked = parent
+		}
+	}
 	s.versions, s.loads = slices.Clone(s.versions[chunk:]), s.loads.since(border)
 }
 

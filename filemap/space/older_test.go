@@ -147,3 +147,41 @@ func TestLongHistoryBorder(t *testing.T) {
 		t.Errorf("of %d processes something is left", s.Len())
 	}
 }
+
+// TestForkedOf: of a process that changes all the time, too, it is known at any time of
+// which other process it was forked, and looking costs no more then.
+func TestForkedOf(t *testing.T) {
+	s := New()
+	s.Fork(1, 7, 10)
+	const changes = 40 * chunk
+	for i := range tracefs.Time(changes) {
+		if i == changes/2 {
+			s.Fork(2, 7, 100+i)
+			continue
+		}
+		l := mapping(0x8000, 0x9000, 0, "/library")
+		s.MapExact(7, &l, 100+i)
+		s.Unmap(7, 0x8000, 0x9000, 100+i)
+	}
+	sp := s.Space(7)
+	if links := 0; sp != nil {
+		sp.chain(func(*Space, int) bool { links++; return true })
+		if links < 10 {
+			t.Fatalf("%d links are no chain", links)
+		}
+	}
+	for _, test := range []struct {
+		at   tracefs.Time
+		want int
+	}{{5, 0}, {10, 1}, {100, 1}, {99 + changes/2, 1}, {100 + changes/2, 2}, {100 + changes, 2}} {
+		if got := sp.ForkedOf(test.at); got != test.want {
+			t.Errorf("at %d, it was forked of %d, want %d", test.at, got, test.want)
+		}
+	}
+	if sp := sp.withoutPast(&s.budget); sp.ForkedOf(100+changes) != 2 {
+		t.Error("without its past, it is of unknown origin")
+	}
+	if n := testing.AllocsPerRun(10, func() { sp.ForkedOf(100 + changes) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -108,6 +108,8 @@ type Space struct {
 	// older, nil if there are none, or they have been forgotten.
 	versions []Version
 	older    *Space
+	// forked is ForkedOf of the time before the first of versions.
+	forked int
 	// changed is the time of the last change.
 	changed tracefs.Time
 	loads   loads
@@ -212,12 +214,16 @@ func (s *Space) BeganExactly(t tracefs.Time) (began tracefs.Time, ok bool) {
 
 // ForkedOf is the process that the one of a time was forked of, 0 if that is not known.
 func (s *Space) ForkedOf(t tracefs.Time) (pid int) {
-	for _, v := range s.Versions() {
+	s = s.of(t)
+	if s == nil {
+		return 0
+	}
+	for _, v := range slices.Backward(s.versions) {
 		if v.From <= t && v.Parent != 0 {
-			pid = v.Parent
+			return v.Parent
 		}
 	}
-	return pid
+	return s.forked
 }
 
 // last is the version still in force, nil if the process has ended.
@@ -250,7 +256,7 @@ func (s *Space) copy(pid int, t tracefs.Time) *Space {
 	if s != nil {
 		next.versions = slices.Clone(s.versions)
 		next.changed = max(t, s.changed)
-		next.loads, next.older = s.loads, s.older
+		next.loads, next.older, next.forked = s.loads, s.older, s.forked
 	}
 	return next
 }
