@@ -154,6 +154,7 @@ type judgeSet map[uint64]bool
 // the kernel that hashes pointers, against the machine code, and counts how
 // many are named.
 func TestEvidenceTruth(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("reads all captures twice")
 	}
@@ -240,6 +241,7 @@ func TestEvidenceTruth(t *testing.T) {
 // TestEvidenceAgrees: a kernel that does not hash pointers is right, so nearly
 // all that its announcements name is verified, and little else is made of it.
 func TestEvidenceAgrees(t *testing.T) {
+	t.Parallel()
 	for _, c := range truthCaptures(t) {
 		// Dumps say little about traces whose clock is not theirs.
 		if !strings.HasPrefix(c.name, "inode/") && !strings.HasPrefix(c.name, "hash/byinode") || c.isFields() ||

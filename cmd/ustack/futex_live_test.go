@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ustack/tracefs/capturetest"
 )
 
 // TestFutexLive: the answer of a trace that is made now.
@@ -67,6 +69,7 @@ func TestFutexLive(t *testing.T) {
 // TestFutexInterval: the answer so far comes again and again, and the whole one
 // at the end.
 func TestFutexInterval(t *testing.T) {
+	capturetest.NeedLong(t)
 	_, work := workload(t)
 	cmd := exec.Command(ustackBinary(t), "futex", "--live", "--interval=200ms", "--json", "--", work, "sleeper", "2")
 	out, err := cmd.Output()
@@ -99,6 +102,7 @@ func TestFutexInterval(t *testing.T) {
 // TestFutexScreen: on a terminal the answer so far takes the place of the one
 // before, in the room that there is, and the whole one comes at the end.
 func TestFutexScreen(t *testing.T) {
+	capturetest.NeedLong(t)
 	_, work := workload(t)
 	person, tty := terminal(t)
 	if err := unix.IoctlSetWinsize(int(tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 6, Col: 40}); err != nil {
@@ -224,6 +228,7 @@ func TestFutexOwners(t *testing.T) {
 // TestFutexKilled: a program that hangs is seen to while nothing happens, and the
 // answer is the same after a Ctrl-C has ended it with us.
 func TestFutexKilled(t *testing.T) {
+	capturetest.NeedLong(t)
 	bin := lockWorkload(t)
 	live := exec.Command(ustackBinary(t), "futex", "--live", "-q", "--owners", "--interval=500ms", "--", bin, "abba")
 	live.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -283,6 +288,7 @@ func hangs(t *testing.T, pid int) {
 
 // TestFutexOwnersHerd: the owners that are read are the threads of the program.
 func TestFutexOwnersHerd(t *testing.T) {
+	capturetest.NeedLong(t)
 	_, work := workload(t)
 	out, err := exec.Command(ustackBinary(t), "futex", "--live", "-q", "--owners", "--", work, "herds", "40").Output()
 	if err != nil {

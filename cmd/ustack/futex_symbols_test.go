@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"ustack/filemap/space"
+	"ustack/tracefs/capturetest"
 )
 
 // namedLock is a lock of the program locks.c, and the variable that it is in,
@@ -98,6 +99,7 @@ func wrongLocks(t *testing.T, report []byte, locks []namedLock, program, library
 // that has ended cannot be asked what it had mapped: one that ends with its last lock
 // is asked in time, unless others keep us from it each time.
 func TestFutexLiveLocks(t *testing.T) {
+	capturetest.NeedLong(t)
 	needLive(t)
 	const tries = 5
 	for _, flags := range [][]string{{"-fPIE", "-pie"}, {"-fno-pie", "-no-pie"}} {

@@ -13,20 +13,31 @@ import (
 	"testing"
 
 	"ustack/cmd/ustack/internal/histgen"
+	"ustack/tracefs/capturetest"
 )
 
 // histories is how many stacks of each kind of history are checked.
-var histories = flag.Int("histories", 3000, "stacks of each random history that are checked")
+var histories = flag.Int("histories", 0, "stacks of each random history that are checked (400, with USTACK_LONG=1 3000)")
 
 // TestHistories: whatever a hostile machine does, no frame has a wrong file.
 // Claims may be wrong, and are counted.
 func TestHistories(t *testing.T) {
+	t.Parallel()
+	stacks := *histories
+	if stacks == 0 && capturetest.Brief() {
+		stacks = 400
+	} else if stacks == 0 {
+		stacks = 3000
+	}
 	dialects := map[string]histgen.Dialect{"hash": histgen.Hash, "byinode": histgen.ByInode, "inode": histgen.Inode}
 	for name, dialect := range dialects {
 		for k := range 16 {
-			cfg := histgen.Config{Seed: uint64(k), Dialect: dialect, Stacks: *histories, First: k&1 != 0,
+			cfg := histgen.Config{Seed: uint64(k), Dialect: dialect, Stacks: stacks, First: k&1 != 0,
 				LoseTrace: k&2 != 0, LoseLog: k&4 != 0, Raw: k&8 != 0}
-			t.Run(fmt.Sprintf("%s/%d", name, k), func(t *testing.T) { checkHistory(t, cfg) })
+			t.Run(fmt.Sprintf("%s/%d", name, k), func(t *testing.T) {
+				t.Parallel()
+				checkHistory(t, cfg)
+			})
 		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ustack/tracefs/capturetest"
 )
 
 var inferLevel = flag.String("infer.level", "-O2", "optimization of the programs of TestLiveInferCallers")
@@ -25,7 +27,7 @@ var inferLevel = flag.String("infer.level", "-O2", "optimization of the programs
 // gone, only those are there that the program calls itself.
 func TestLiveInferCallers(t *testing.T) {
 	needLive(t)
-	needLong(t)
+	capturetest.NeedLong(t)
 	perf, err := exec.LookPath("perf")
 	if err != nil {
 		t.Skip("no perf, which is the truth here")

@@ -20,6 +20,7 @@ import (
 // and the frame after it. And what was inferred hides nothing: without those
 // frames the output is that of --no-infer.
 func TestInferredCaptures(t *testing.T) {
+	t.Parallel()
 	const golden = "testdata/inferred.txt"
 	root := capturetest.Unpack(t, "../../testdata/truth/rootfs.tar.zst")
 	seen := make(map[string]bool)
@@ -64,6 +65,7 @@ func TestInferredCaptures(t *testing.T) {
 // TestInferredAgain: our own output keeps inferred frames as they are, and the
 // mark with them, whatever it is made into; a report has none.
 func TestInferredAgain(t *testing.T) {
+	t.Parallel()
 	root := capturetest.Unpack(t, "../../testdata/truth/rootfs.tar.zst")
 	const trace = "../../testdata/captures/hash/pipe_default/trace.txt.zst"
 	own := t.TempDir() + "/own.txt"

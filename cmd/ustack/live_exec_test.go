@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+
+	"ustack/tracefs/capturetest"
 )
 
 // TestLiveExec: in the middle of an exec a process has the memory of the new
 // program and the registers of the old one, whose addresses are no places in
 // the new one.
 func TestLiveExec(t *testing.T) {
+	capturetest.NeedLong(t)
 	needLive(t)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

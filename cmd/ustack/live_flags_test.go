@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"ustack/filemap/procmap"
+	"ustack/tracefs/capturetest"
 )
 
 // TestLiveProcess: -p takes a process that runs, its threads and what it forks,
@@ -137,6 +138,7 @@ var hint = regexp.MustCompile(`nothing would have been lost with -b (\d+)`)
 
 // TestLiveLoss: what is lost is said where it was, and how to lose nothing.
 func TestLiveLoss(t *testing.T) {
+	capturetest.NeedLong(t)
 	_, work := workload(t)
 	text, stderr := slowly(t, work, 64)
 	if !bytes.Contains(text, []byte(" [LOST ")) || !lostLine.MatchString(stderr) {
@@ -159,6 +161,7 @@ func TestLiveLoss(t *testing.T) {
 
 // TestLiveMemory: with 200 processes.
 func TestLiveMemory(t *testing.T) {
+	capturetest.NeedLong(t)
 	_, work := workload(t)
 	for range 200 {
 		cmd := exec.Command(work, "hammer", "0", "0")
@@ -210,6 +213,7 @@ func TestLiveMemory(t *testing.T) {
 // TestMapsSource: all that reads mappings reads them as it is asked to, by both
 // ways of following them.
 func TestMapsSource(t *testing.T) {
+	capturetest.NeedLong(t)
 	for _, command := range []string{"live", "record", "futex --live"} {
 		for _, args := range [][]string{nil, {"--maps-source=ioctl"}, {"--maps-source=text"}} {
 			var f *liveFlags

@@ -6,11 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"ustack/tracefs/capturetest"
 )
 
 // TestLiveIdle: a trace without records, while the machine maps more
 // code than the side band has room for.
 func TestLiveIdle(t *testing.T) {
+	capturetest.NeedLong(t)
 	tr, work := workload(t)
 	script := `"$0" mapper 15000; exec "$0" status 3`
 	var r liveRun

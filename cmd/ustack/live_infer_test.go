@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"ustack/tracefs/capturetest"
 )
 
 // inferFrame is a frame of replay's JSON.
@@ -43,7 +45,7 @@ var unproven = map[string]bool{"take_by_pointer": true, "take_behind": true, "ta
 // is that is not on the stack by gdb, which unwinds by call frame information.
 func TestLiveInfer(t *testing.T) {
 	needLive(t)
-	needLong(t)
+	capturetest.NeedLong(t)
 	gdb, err := exec.LookPath("gdb")
 	if err != nil {
 		t.Skip("no gdb, which is the truth here")

@@ -53,6 +53,7 @@ func cleanAfter(t *testing.T, bin string, pid int) {
 // TestLiveKilled: however live ends, and whenever, it leaves nothing, and what it
 // traced runs on.
 func TestLiveKilled(t *testing.T) {
+	capturetest.NeedLong(t)
 	_, work := workload(t)
 	bin := ustackBinary(t)
 	before := topLevel(t)

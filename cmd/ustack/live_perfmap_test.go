@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"ustack/tracefs/capturetest"
 )
 
 // jitFrame is a frame of the JSON output that lies in no file.
@@ -66,6 +68,7 @@ func jitWords(t *testing.T, out []byte) (first, second uint64, name string) {
 // TestLivePerfMap: code that a program makes while it runs has the names of the map
 // that it writes for perf, if the map is the program's, and else the reason jit.
 func TestLivePerfMap(t *testing.T) {
+	capturetest.NeedLong(t)
 	needLive(t)
 	program := filepath.Join(t.TempDir(), "jit")
 	compile(t, program, "jit.c")
@@ -103,6 +106,7 @@ func TestLivePerfMap(t *testing.T) {
 
 // TestLivePerfMapSaved: what was saved has the names of --perf-map, in all outputs.
 func TestLivePerfMapSaved(t *testing.T) {
+	capturetest.NeedLong(t)
 	needLive(t)
 	program, dir := filepath.Join(t.TempDir(), "jit"), t.TempDir()
 	compile(t, program, "jit.c")

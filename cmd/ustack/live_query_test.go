@@ -8,11 +8,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ustack/tracefs/capturetest"
 )
 
 // TestLiveQuery: without perf there is less that can be known, and all of it is
 // late; but no name is wrong.
 func TestLiveQuery(t *testing.T) {
+	capturetest.NeedLong(t)
 	tr, work := workload(t)
 	var libs []string
 	for i, pad := range []string{"1", "7"} {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ustack/tracefs/capturetest"
 )
 
 // TestLiveRemap: code that comes to where other code was has its own file, or
@@ -14,6 +16,7 @@ import (
 // mapped, over what was unmapped, as a copy, and by a process that shares the
 // memory. None of these has a record of perf.
 func TestLiveRemap(t *testing.T) {
+	capturetest.NeedLong(t)
 	needLive(t)
 	dir := t.TempDir()
 	program, first, second := filepath.Join(dir, "remap"), filepath.Join(dir, "first.so"), filepath.Join(dir, "second.so")

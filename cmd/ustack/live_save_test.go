@@ -19,6 +19,7 @@ import (
 
 // TestLiveReplayed: what live saves, replayed, gives what live gave.
 func TestLiveReplayed(t *testing.T) {
+	capturetest.NeedLong(t)
 	_, work := workload(t)
 	bin := ustackBinary(t)
 	turns := filepath.Join(filepath.Dir(work), "turns")
@@ -74,6 +75,7 @@ func sameReplayed(t *testing.T, live []byte, saved, format string) {
 // sees every frame named all the same, of a process too that has executed a
 // thousand programs since.
 func TestLiveReadLate(t *testing.T) {
+	capturetest.NeedLong(t)
 	_, work := workload(t)
 	dir := t.TempDir()
 	turns, done, saved := filepath.Join(dir, "turns"), filepath.Join(dir, "done"), filepath.Join(dir, "saved")
@@ -107,6 +109,7 @@ func firstDifference(a, b []byte) string {
 // TestLiveSaveFull: a full disk ends live with an error that says what it was
 // doing; the instance goes.
 func TestLiveSaveFull(t *testing.T) {
+	capturetest.NeedLong(t)
 	needLive(t)
 	// The address spaces come first, and are small.
 	for size, doing := range map[string]string{"4k": "logging the address spaces", "1m": "saving the trace"} {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"ustack/tracefs/capturetest"
 	"ustack/tracefs/instance"
 )
 
@@ -59,6 +60,7 @@ func otherUser(t *testing.T, dir, name, value string) {
 // Where another user changes a setting of our instance there is a gap, and what
 // comes after it is right.
 func TestLiveSettings(t *testing.T) {
+	capturetest.NeedLong(t)
 	tr, work := workload(t)
 	both := []string{sourceText, sourceBinary}
 	for _, test := range []struct {

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"ustack/tracefs/capturetest"
 )
 
 // startRun is a run of starts.c: what its threads began with, by number.
@@ -59,6 +61,7 @@ func needStarts(t *testing.T) {
 // unwinder has skipped it, and it is that of this very thread, although all have
 // the same frames.
 func TestLiveStarts(t *testing.T) {
+	capturetest.NeedLong(t)
 	needStarts(t)
 	out := filepath.Join(t.TempDir(), "out")
 	r := runStarts(t, "live", "-q", "--symbols", "--no-lines", "-e", "syscalls:sys_enter_futex", "--format=json", "-o", out)
@@ -110,6 +113,7 @@ func TestLiveStarts(t *testing.T) {
 // TestLiveStartsText: the same in text, where stacks that came before are written
 // as they were then.
 func TestLiveStartsText(t *testing.T) {
+	capturetest.NeedLong(t)
 	needStarts(t)
 	out := filepath.Join(t.TempDir(), "out")
 	for _, flag := range []string{"", "--no-infer"} {
@@ -149,6 +153,7 @@ func TestLiveStartsText(t *testing.T) {
 // TestLiveStartsFutex: futex --live keeps stacks apart that differ only in these
 // functions, in all its outputs.
 func TestLiveStartsFutex(t *testing.T) {
+	capturetest.NeedLong(t)
 	needStarts(t)
 	for _, format := range []string{"text", "json", "folded", "perfetto", "html"} {
 		out := filepath.Join(t.TempDir(), "out")

@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"ustack/tracefs/capturetest"
 	"ustack/tracefs/instance"
 )
 
@@ -42,14 +41,6 @@ func needLive(t testing.TB) {
 		t.Fatalf("cannot trace: %s", why)
 	}
 	t.Skipf("cannot trace: %s", why)
-}
-
-// needLong skips a test that takes its time, unless the environment asks for it.
-func needLong(t testing.TB) {
-	t.Helper()
-	if capturetest.Brief() {
-		t.Skip("takes a while: set USTACK_LONG=1, and leave out -short")
-	}
 }
 
 // ustackBinary is a program that is ustack: this test, by another name.

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ustack/tracefs/capturetest"
 )
 
 // program is what is true of an ELF file: by readers that are not ours.
@@ -210,6 +212,7 @@ func TestLiveThreads(t *testing.T) {
 
 // TestLiveStorm: processes that live for 2 ms, made by fork and vfork.
 func TestLiveStorm(t *testing.T) {
+	capturetest.NeedLong(t)
 	tr, work := workload(t)
 	const processes = 400
 	r := traceLive(t, nil, work, "storm", fmt.Sprint(processes))
@@ -258,6 +261,7 @@ func TestLiveGo(t *testing.T) {
 }
 
 func TestLiveForks(t *testing.T) {
+	capturetest.NeedLong(t)
 	tr, work := workload(t)
 	r := traceLive(t, nil, work, "forks", "50")
 	if n := tr.count(r.events, append(slices.Clone(waits), "forks")...); n != 100 {
@@ -267,6 +271,7 @@ func TestLiveForks(t *testing.T) {
 
 // TestLivePlugins: libraries that come and go at one address.
 func TestLivePlugins(t *testing.T) {
+	capturetest.NeedLong(t)
 	tr, work := workload(t)
 	var libs []string
 	for i, pad := range []string{"1", "7"} {
@@ -293,6 +298,7 @@ func TestLivePlugins(t *testing.T) {
 
 // TestLiveJIT: code in memory without a file.
 func TestLiveJIT(t *testing.T) {
+	capturetest.NeedLong(t)
 	tr, work := workload(t)
 	r := traceLive(t, nil, work, "jit")
 	if n := tr.count(r.events, append(slices.Clone(waits), "[anon]", "jit")...); n != 2 {
@@ -303,6 +309,7 @@ func TestLiveJIT(t *testing.T) {
 // TestLiveMoved: code whose mapping was moved by mremap, which the kernel does not
 // report.
 func TestLiveMoved(t *testing.T) {
+	capturetest.NeedLong(t)
 	tr, work := workload(t)
 	file := filepath.Join(filepath.Dir(work), "moved")
 	if out, err := exec.Command(work, "jitfile", file).CombinedOutput(); err != nil {
@@ -326,6 +333,7 @@ func TestLiveMoved(t *testing.T) {
 // TestLiveReplaced: the program is another one at the second run, and has no
 // name any more at the third.
 func TestLiveReplaced(t *testing.T) {
+	capturetest.NeedLong(t)
 	tr, work := workload(t)
 	other := filepath.Join(t.TempDir(), "other")
 	compile(t, other, "work.c", "-ldl", "-DPAD", "-O1")

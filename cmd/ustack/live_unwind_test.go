@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"ustack/filemap"
+	"ustack/tracefs/capturetest"
 )
 
 // unwoundEvent is a line of live --format=json.
@@ -102,6 +103,7 @@ func checkReach(t *testing.T, list []unwoundEvent) {
 // TestLiveUnwindsCompiled: a program without frame pointers, whose functions can call
 // each other in one way only.
 func TestLiveUnwindsCompiled(t *testing.T) {
+	capturetest.NeedLong(t)
 	needLive(t)
 	needProgram(t, "g++")
 	program := filepath.Join(t.TempDir(), "waits")
@@ -156,6 +158,7 @@ for t in threads: t.join()
 
 // TestLiveUnwindsPython: waits for the interpreter's lock.
 func TestLiveUnwindsPython(t *testing.T) {
+	capturetest.NeedLong(t)
 	needLive(t)
 	needProgram(t, "python3")
 	script := filepath.Join(t.TempDir(), "threads.py")

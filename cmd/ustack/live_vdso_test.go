@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ustack/tracefs/capturetest"
 )
 
 // childOf waits for the child of a process that runs a program of a name.
@@ -40,6 +42,7 @@ func childOf(t *testing.T, parent int, name string) (pid int) {
 // what live has saved, and of mappings that maps has saved, if the vDSO is known
 // to be ours.
 func TestLiveVDSO(t *testing.T) {
+	capturetest.NeedLong(t)
 	needLive(t)
 	dir := t.TempDir()
 	program, saved, dump, out := filepath.Join(dir, "vdso"), filepath.Join(dir, "saved"), filepath.Join(dir, "maps.tar"), filepath.Join(dir, "out")

@@ -12,6 +12,7 @@ import (
 // TestFutexProfiles: the profiles of the waits for locks have the time and the
 // number of waits that the report has, of all locks, and each lock has its own.
 func TestFutexProfiles(t *testing.T) {
+	t.Parallel()
 	seen := int64(0)
 	for _, c := range truthCaptures(t) {
 		if c.isFields() {

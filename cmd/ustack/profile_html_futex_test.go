@@ -51,6 +51,7 @@ func readFutexHTML(t *testing.T, page string) (table htmlTable, lines htmlLines,
 // bars of the time line are as many and as long as it says, and the flame graph as
 // wide.
 func TestFutexHTML(t *testing.T) {
+	t.Parallel()
 	waits := int64(0)
 	for _, c := range truthCaptures(t) {
 		if c.isFields() {

@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	"ustack/render/perfetto/perfettotest"
+	"ustack/tracefs/capturetest"
 )
 
 // TestPerfettoLive: a traced program's waits are slices of its threads, by the
 // clock that is used, with its own functions in their stacks.
 func TestPerfettoLive(t *testing.T) {
+	capturetest.NeedLong(t)
 	_, work := workload(t)
 	cmd := exec.Command(ustackBinary(t), "futex", "--live", "-q", "--symbols", "--format=perfetto", "--", work, "herd")
 	var out, stderr bytes.Buffer

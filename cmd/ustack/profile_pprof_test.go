@@ -33,6 +33,7 @@ func pprofFrame(l *profile.Location, innermost bool) string {
 // TestPprofCaptures: the profile of each capture has the very stacks of the
 // JSON lines, with file, build ID and offset of each frame.
 func TestPprofCaptures(t *testing.T) {
+	t.Parallel()
 	for _, c := range truthCaptures(t) {
 		if c.isFields() {
 			continue
@@ -149,7 +150,7 @@ func goTool(t *testing.T, args ...string) string {
 // TestPprofTool: pprof itself counts for each function what the folded lines
 // do, and shows inlined functions as frames.
 func TestPprofTool(t *testing.T) {
-	needLong(t) // pprof may have to be built
+	capturetest.NeedLong(t) // pprof may have to be built
 	args := []string{"replay", "-q", "--symbols", "--sysroot", capturetest.Unpack(t, "../../testdata/truth/rootfs.tar.zst"), "../../testdata/captures/hash/pipe_default/trace.txt.zst"}
 	file := filepath.Join(t.TempDir(), "p.pb.gz")
 	if err := os.WriteFile(file, []byte(profileRun(t, slices.Insert(slices.Clone(args), 1, "--format=pprof")...)), 0o666); err != nil {

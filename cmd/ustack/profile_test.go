@@ -53,6 +53,7 @@ func profileStacks(t *testing.T, args []string) (stacks map[string]int64, frames
 // TestFoldedCaptures: the folded lines of each capture have all stacks that the
 // JSON lines have, and no frame is missing.
 func TestFoldedCaptures(t *testing.T) {
+	t.Parallel()
 	seen := false
 	for _, c := range truthCaptures(t) {
 		if c.isFields() {

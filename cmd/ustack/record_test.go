@@ -49,6 +49,7 @@ func records(text []byte) []byte {
 // TestRecordReplayed: a report, replayed anywhere, shows what the trace showed
 // on the machine that it is of.
 func TestRecordReplayed(t *testing.T) {
+	capturetest.NeedLong(t)
 	_, work := workload(t)
 	bin := ustackBinary(t)
 	for name, command := range map[string][]string{
@@ -110,6 +111,7 @@ func lastTime(t *testing.T, text []byte) tracefs.Time {
 
 // TestRecordKilled: what was recorded a second before a kill is there.
 func TestRecordKilled(t *testing.T) {
+	capturetest.NeedLong(t)
 	_, work := workload(t)
 	bin := ustackBinary(t)
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -151,6 +153,7 @@ func TestRecordKilled(t *testing.T) {
 
 // TestRecordFull: a full disk is an error, and the file is good up to there.
 func TestRecordFull(t *testing.T) {
+	capturetest.NeedLong(t)
 	_, work := workload(t)
 	bin := ustackBinary(t)
 	dir := t.TempDir()
@@ -173,6 +176,7 @@ func TestRecordFull(t *testing.T) {
 
 // TestRecordSize: never more than --max-size, and what is left out is counted.
 func TestRecordSize(t *testing.T) {
+	capturetest.NeedLong(t)
 	_, work := workload(t)
 	bin := ustackBinary(t)
 	for _, drop := range []string{"newest", "stacks"} {
@@ -212,6 +216,7 @@ func TestRecordSize(t *testing.T) {
 
 // TestRecordRing: a long wait makes a report of what was before and after it.
 func TestRecordRing(t *testing.T) {
+	capturetest.NeedLong(t)
 	_, work := workload(t)
 	bin := ustackBinary(t)
 	dir := t.TempDir()

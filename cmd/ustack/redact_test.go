@@ -105,6 +105,7 @@ func keysOf(maps ...map[string]any) []string {
 // TestRedactSame: what is counted, compared and paired comes out the same, with
 // other names.
 func TestRedactSame(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"hash/pipe_default", "hash/edge", "hash/edge2", "hash/tgid", "hash/lost", "hash/noirq", "hash/kstack", "inode/pipe_default", "stock/mono", "stock/lost"} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -268,6 +269,7 @@ var heads = []string{
 // TestRedactLeaks plants more than a hundred secrets, each in a place of its own:
 // the check finds every one, and the redactor takes every one out.
 func TestRedactLeaks(t *testing.T) {
+	t.Parallel()
 	good := "           <...>-77      [001] .....     4.000001: sys_futex -> 0x0\n"
 	end := "           <...>-77      [001] .....     6.000001: sys_futex -> 0x1\n# ustack: end events=2 stacks=0\n"
 	var all []string
@@ -352,6 +354,7 @@ func asReport(t *testing.T, trace, name string) {
 // TestRecordRedacted: record itself writes nothing that check-redaction finds,
 // and the right frames.
 func TestRecordRedacted(t *testing.T) {
+	capturetest.NeedLong(t)
 	_, work := workload(t)
 	bin := ustackBinary(t)
 	for _, more := range [][]string{nil, {"--ring"}} {

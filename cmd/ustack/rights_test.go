@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/tracefs/capturetest"
 	"ustack/tracefs/privilege"
 	"ustack/tracefs/privilege/privilegetest"
 )
@@ -136,6 +137,7 @@ func TestRightsOfOthers(t *testing.T) {
 // TestRightsInEffect: the same if the capabilities are in effect from the start,
 // as former versions advised.
 func TestRightsInEffect(t *testing.T) {
+	capturetest.NeedLong(t)
 	needLive(t)
 	needProgram(t, "go")
 	bin, plain := privilegetest.Program(t, "ustack"), privilegetest.Program(t, "ustack")

@@ -18,6 +18,7 @@ import (
 // TestSilentServer: a file system that gives no answer does not keep a command from
 // its output.
 func TestSilentServer(t *testing.T) {
+	t.Parallel()
 	s := fusetest.Start(t, []byte("a file"))
 	trace := filepath.Join(t.TempDir(), "trace")
 	line := fmt.Sprintf("            task-7       [000] .....     1.000001: <user stack unwind>\ncookie=3\n =>  <0000000000001234> : path=%s build_id={0x1,0x2,0x3,0x4,0x5}\n", s.Path)

@@ -18,6 +18,7 @@ import (
 
 	"ustack/filemap"
 	"ustack/tracefs"
+	"ustack/tracefs/capturetest"
 )
 
 // libcAnnounced finds the identifier of the C library in a report.
@@ -28,6 +29,7 @@ var libcAnnounced = regexp.MustCompile(`file_map: hash=0x([0-9a-f]+)(?: dev=\[[0
 // program of that user's makes calls. No frame of that is renamed, and the output
 // reads back as the same records.
 func TestLiveSpoof(t *testing.T) {
+	capturetest.NeedLong(t)
 	_, work := workload(t)
 	bin := ustackBinary(t)
 	dir, err := filepath.EvalSymlinks(t.TempDir())

@@ -23,6 +23,7 @@ import (
 // the symbol tables as the standard library reads them, and the places where the
 // dump has the code of the files.
 func TestSymbolLocksTruth(t *testing.T) {
+	t.Parallel()
 	root := capturetest.Unpack(t, "../../testdata/truth/rootfs.tar.zst")
 	names := make(map[string]int)
 	for _, c := range truthCaptures(t) {

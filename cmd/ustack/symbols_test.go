@@ -139,6 +139,7 @@ func (s *symbolFile) names(function string, start, addr uint64) bool {
 // symbol tables as the standard library reads them, and lines and inlined
 // functions against addr2line.
 func TestSymbolsTruth(t *testing.T) {
+	t.Parallel()
 	root := capturetest.Unpack(t, "../../testdata/truth/rootfs.tar.zst")
 	files := make(map[string]*symbolFile)
 	named, reasons := make(map[string][]namedFrame), make(map[string]int)
@@ -242,6 +243,7 @@ func (s *symbolFile) lines(t *testing.T, addr2line string, list []namedFrame) {
 // stays as it is, and with it, too; the same text without names comes out
 // with them.
 func TestSymbolsAgain(t *testing.T) {
+	t.Parallel()
 	root := capturetest.Unpack(t, "../../testdata/truth/rootfs.tar.zst")
 	replayText := func(in string, args ...string) string {
 		var stdout, stderr bytes.Buffer
@@ -250,7 +252,11 @@ func TestSymbolsAgain(t *testing.T) {
 		}
 		return stdout.String()
 	}
-	for _, c := range []string{"hash/pipe_default", "hash/pipe_odd", "inode/edge", "inode/static_raw"} {
+	captures := []string{"hash/pipe_default", "inode/edge", "hash/pipe_odd", "inode/static_raw"}
+	if capturetest.Brief() {
+		captures = captures[:2]
+	}
+	for _, c := range captures {
 		in := string(capturetest.Read(t, "../../testdata/captures/"+c+"/trace.txt.zst"))
 		for _, style := range []string{"kernel", "hex"} {
 			build := "--build-id=" + style

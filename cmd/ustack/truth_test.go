@@ -86,6 +86,7 @@ func truthRun(t *testing.T, c truthCapture) string {
 
 // TestTruthText holds the text output, byte by byte, against the model.
 func TestTruthText(t *testing.T) {
+	t.Parallel()
 	for _, c := range listCaptures(t, testing.Short()) {
 		if c.isFields() {
 			continue
@@ -507,6 +508,7 @@ func (v truthView) span(p *truthProcess, program string) (first, last int) {
 // The captures are those whose identifiers name a file; the hash of a kernel
 // pointer is reused for other files, which the trace alone does not show.
 func TestTruthMaps(t *testing.T) {
+	t.Parallel()
 	n := 0
 	captures := listCaptures(t, testing.Short())
 	anyone := truthAnyone(t, captures)

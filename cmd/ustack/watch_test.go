@@ -41,6 +41,7 @@ func write(t *testing.T, name string, b []byte) {
 // TestWatch: reports that are there, that are renamed into place and that come
 // slowly are done, once; bad ones are rejected with the reason; SIGTERM ends it.
 func TestWatch(t *testing.T) {
+	t.Parallel()
 	bin := ustackBinary(t)
 	report, err := os.ReadFile(filepath.Join("..", "..", "testdata", "captures", "hash", "edge2", "trace.txt.zst"))
 	if err != nil {

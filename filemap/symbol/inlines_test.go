@@ -6,6 +6,8 @@ import (
 	"debug/elf"
 	"slices"
 	"testing"
+
+	"ustack/tracefs/capturetest"
 )
 
 // library reads inlined functions with the standard library.
@@ -100,6 +102,7 @@ func (l *library) name(e *dwarf.Entry) string {
 // also reads the ranges of DWARF 5 as LLVM and Go write them; addr2line of
 // binutils 2.40 does not.
 func TestInlines(t *testing.T) {
+	capturetest.NeedLong(t)
 	for _, p := range []struct {
 		what string
 		args []string

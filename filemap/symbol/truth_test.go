@@ -308,6 +308,7 @@ func (c *tally) inlines(addr uint64, n *Name, want binutils) {
 // code. Where addr2line names what lies after a function by that function,
 // there is no name.
 func TestTruth(t *testing.T) {
+	capturetest.NeedLong(t)
 	for _, p := range []struct {
 		what string
 		args []string

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"ustack/filemap/unwind/table"
+	"ustack/tracefs/capturetest"
 )
 
 // areas is a Space of /proc/PID/maps.
@@ -327,22 +328,6 @@ func build(t *testing.T, compiler, source string, flags ...string) string {
 	return out
 }
 
-// long skips a test that takes long.
-func long(t *testing.T) {
-	t.Helper()
-	if os.Getenv("USTACK_LONG") == "" {
-		t.Skip("set USTACK_LONG=1 for this test")
-	}
-}
-
-// stops is how often to stop a program.
-func stops(few, many int) int {
-	if os.Getenv("USTACK_LONG") != "" {
-		return many
-	}
-	return few
-}
-
 // TestInClone: of all code of a C library, the stops that are excused are those from
 // the system call of a clone on, up to where the new thread is alone.
 func TestInClone(t *testing.T) {
@@ -388,8 +373,9 @@ func TestInClone(t *testing.T) {
 }
 
 func TestGDBNoFramePointers(t *testing.T) {
+	capturetest.NeedLong(t)
 	p := build(t, "g++", "work.cc", "-O2", "-fomit-frame-pointer", "-pthread")
-	c := stopped(t, stops(5, 200), nil, p)
+	c := stopped(t, 200, nil, p)
 	if c.ourShort*20 > c.stacks {
 		t.Errorf("%d of %d stacks are shorter than gdb's", c.ourShort, c.stacks)
 	}
@@ -398,10 +384,10 @@ func TestGDBNoFramePointers(t *testing.T) {
 // TestGDBWaits: threads that wait, with and without the registers that are not
 // known of them.
 func TestGDBWaits(t *testing.T) {
-	long(t)
+	capturetest.NeedLong(t)
 	for _, flag := range []string{"-O2", "-O1", "-O3"} {
 		p := build(t, "g++", "waits.cc", flag, "-fomit-frame-pointer", "-pthread")
-		c := stopped(t, stops(1, 3), []string{"STACKS_FIRST=2.5"}, p)
+		c := stopped(t, 3, []string{"STACKS_FIRST=2.5"}, p)
 		if c.ourShort > 0 || c.blindCallers < c.stacks {
 			t.Errorf("%s: %d of %d stacks are shorter than gdb's, %d have a caller without registers", flag, c.ourShort, c.stacks, c.blindCallers)
 		}
@@ -410,28 +396,28 @@ func TestGDBWaits(t *testing.T) {
 
 // TestGDBOneStack: signal handlers on the stack of what they interrupt.
 func TestGDBOneStack(t *testing.T) {
-	long(t)
+	capturetest.NeedLong(t)
 	p := build(t, "g++", "work.cc", "-O2", "-fomit-frame-pointer", "-pthread", "-Wl,-z,lazy")
-	stopped(t, stops(5, 200), []string{"ONE_STACK=1"}, p)
+	stopped(t, 200, []string{"ONE_STACK=1"}, p)
 }
 
 // TestGDBDebugFrame: the program's own code has .debug_frame only, compressed.
 func TestGDBDebugFrame(t *testing.T) {
-	long(t)
+	capturetest.NeedLong(t)
 	p := build(t, "g++", "work.cc", "-O1", "-g", "-gz", "-fno-asynchronous-unwind-tables", "-fno-exceptions", "-DNO_THROW", "-pthread")
-	stopped(t, stops(5, 200), nil, p)
+	stopped(t, 200, nil, p)
 }
 
 // TestGDBFramePointers: the program's own code has no table, but frame pointers.
 func TestGDBFramePointers(t *testing.T) {
-	long(t)
+	capturetest.NeedLong(t)
 	p := build(t, "g++", "work.cc", "-O1", "-fno-omit-frame-pointer", "-fno-asynchronous-unwind-tables", "-fno-exceptions", "-DNO_THROW", "-pthread")
-	stopped(t, stops(5, 200), nil, p)
+	stopped(t, 200, nil, p)
 }
 
 // TestGDBPrograms: programs of this machine.
 func TestGDBPrograms(t *testing.T) {
-	long(t)
+	capturetest.NeedLong(t)
 	for _, p := range [][]string{
 		{"/usr/bin/python3.11", "-c", pythonWork},
 		{"/usr/bin/sqlite3", ":memory:", "with recursive c(x) as (select 1 union all select x+1 from c where x<100000000) select sum(x*random()), group_concat(x) from c order by random()"},

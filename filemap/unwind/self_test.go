@@ -91,6 +91,14 @@ func (s *selfStack) input(m elf.Machine, space Space) *Input {
 	return in
 }
 
+// stops is how often a program under test stops.
+func stops(few, many int) int {
+	if capturetest.Brief() {
+		return few
+	}
+	return many
+}
+
 // TestARM64 compares the stacks that programs of arm64 write with the callers
 // that they have noted.
 func TestARM64(t *testing.T) {

@@ -10,3 +10,11 @@ import (
 func Brief() bool {
 	return testing.Short() || os.Getenv("USTACK_LONG") == ""
 }
+
+// NeedLong skips a test that takes long, unless the environment has USTACK_LONG.
+func NeedLong(t testing.TB) {
+	t.Helper()
+	if Brief() {
+		t.Skip("takes long: set USTACK_LONG=1, and leave out -short")
+	}
+}

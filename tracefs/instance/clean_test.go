@@ -106,6 +106,7 @@ func TestCreate(t *testing.T) {
 
 // TestLockAll: who makes instances waits for who cleans, but not for ever.
 func TestLockAll(t *testing.T) {
+	t.Parallel() // the lock is waited for
 	r := fake(t)
 	all, err := r.lockAll()
 	check(t, err)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ustack/tracefs/capturetest"
 )
 
 // watched is an instance that traces, with its watch.
@@ -143,7 +145,11 @@ func TestWatchOwnWritesMeanwhile(t *testing.T) {
 		}
 	}()
 	events := []Event{{System: "sched", Name: "sched_process_exec"}}
-	for range 100 {
+	rounds := 100
+	if capturetest.Brief() {
+		rounds = 10
+	}
+	for range rounds {
 		check(t, in.SetPIDs([]int{os.Getpid()}, true))
 		check(t, in.AddPIDs([]int{1}))
 		check(t, in.Enable(events))

@@ -10,6 +10,7 @@ import (
 
 	"ustack/render/futex"
 	"ustack/render/page/browser"
+	"ustack/tracefs/capturetest"
 )
 
 // open opens the page of a trace.
@@ -63,6 +64,7 @@ const (
 )
 
 func TestTableInBrowser(t *testing.T) {
+	capturetest.NeedLong(t)
 	b := open(t, scene())
 	row := `[...byId("locks").tBodies[0].rows[%d].cells].map(c => c.innerText.trim()).join("|")`
 	shows(t, b, "the headings", `[...byId("locks").tHead.rows[0].cells].map(c => c.innerText.trim()).join("|")`,
@@ -95,6 +97,7 @@ func TestTableInBrowser(t *testing.T) {
 }
 
 func TestTimeLineInBrowser(t *testing.T) {
+	capturetest.NeedLong(t)
 	b := open(t, scene())
 	const whole = "1.00 ms from 1.000000"
 	shows(t, b, "the whole trace", size, whole)
@@ -150,6 +153,7 @@ func TestTimeLineInBrowser(t *testing.T) {
 // TestMouseInBrowser: the wheel zooms and moves, dragging moves, and the element
 // under the mouse is described.
 func TestMouseInBrowser(t *testing.T) {
+	capturetest.NeedLong(t)
 	b := open(t, scene())
 	var x, y, width float64
 	b.Eval(`byId("lines").scrollIntoView({block: "center"})`)
@@ -185,6 +189,7 @@ func TestMouseInBrowser(t *testing.T) {
 // TestColorsInBrowser: bars have the color of their lock, by light and dark, and the
 // ones of other locks fade if one is chosen.
 func TestColorsInBrowser(t *testing.T) {
+	capturetest.NeedLong(t)
 	b := open(t, scene())
 	count := func(name string) (n int) {
 		t.Helper()
@@ -212,6 +217,7 @@ func TestColorsInBrowser(t *testing.T) {
 // TestHostileInBrowser: names are shown as they are, escaped where they would not be
 // seen or turn what is around them.
 func TestHostileInBrowser(t *testing.T) {
+	capturetest.NeedLong(t)
 	evil := "</script>\x07\u202ex"
 	b := open(t, call(evil, 11, 0, 1_000_100, wait(0x1000))+call(evil, 11, 0, 1_000_300, woken))
 	b.Eval(`document.querySelector("[data-key='0']").focus()`)
