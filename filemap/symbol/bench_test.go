@@ -2,6 +2,8 @@ package symbol
 
 import (
 	"bytes"
+	"debug/dwarf"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"os"
@@ -153,4 +155,72 @@ func BenchmarkWarm(b *testing.B) {
 		n++
 	}
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "names/s")
+}
+
+// BenchmarkColdLibrary is BenchmarkCold by the standard library, without inlined
+// functions.
+func BenchmarkColdLibrary(b *testing.B) {
+	f := benchFile(b)
+	list := benchOffsets(b, f)
+	b.ReportAllocs()
+	for b.Loop() {
+		d, x, err := openDWARF(f.Path)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := libraryLine(d, vaddr(x, list[len(list)/2])); err != nil {
+			b.Fatal(err)
+		}
+		x.Close()
+	}
+}
+
+// BenchmarkNewLibrary is BenchmarkNew by the standard library.
+func BenchmarkNewLibrary(b *testing.B) {
+	f := benchFile(b)
+	list := benchOffsets(b, f)
+	d, x, err := openDWARF(f.Path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer x.Close()
+	n := 0
+	for b.Loop() {
+		// Some places are between functions: an error.
+		_, _ = libraryLine(d, vaddr(x, list[n%len(list)]+uint64(n/len(list))))
+		n++
+	}
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "names/s")
+}
+
+func openDWARF(name string) (*dwarf.Data, *elf.File, error) {
+	x, err := elf.Open(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := x.DWARF()
+	return d, x, err
+}
+
+func vaddr(x *elf.File, off uint64) uint64 {
+	for _, p := range x.Progs {
+		if p.Type == elf.PT_LOAD && off >= p.Off && off < p.Off+p.Filesz {
+			return off - p.Off + p.Vaddr
+		}
+	}
+	return 0
+}
+
+func libraryLine(d *dwarf.Data, addr uint64) (line int, err error) {
+	unit, err := d.Reader().SeekPC(addr)
+	if err != nil {
+		return 0, err
+	}
+	lines, err := d.LineReader(unit)
+	if err != nil {
+		return 0, err
+	}
+	var e dwarf.LineEntry
+	err = lines.SeekPC(addr, &e)
+	return e.Line, err
 }
