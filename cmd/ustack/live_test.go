@@ -146,16 +146,17 @@ func traceLiveUntil(t testing.TB, word string, flags []string, command ...string
 	return r
 }
 
-// awaited is an output that waits for a word.
+// awaited is an output that waits for a word, or for it to come several times.
 type awaited struct {
-	text bytes.Buffer
-	word []byte
-	seen func() // nil if not waited for
+	text  bytes.Buffer
+	word  []byte
+	times int
+	seen  func() // nil if not waited for
 }
 
 func (a *awaited) Write(b []byte) (int, error) {
 	a.text.Write(b)
-	if a.seen != nil && bytes.Contains(a.text.Bytes(), a.word) {
+	if a.seen != nil && bytes.Count(a.text.Bytes(), a.word) >= max(a.times, 1) {
 		a.seen()
 	}
 	return len(b), nil
