@@ -2,10 +2,10 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 
+	"ustack/cmd/ustack/internal/command"
 	"ustack/render"
 	"ustack/tracefs/instance"
 )
@@ -21,25 +21,13 @@ Exit codes: 0 ok, 1 failure (also if an instance could not be removed), 2 usage.
 `
 
 // cleanCommand is the subcommand.
-func cleanCommand(args []string, _ io.Reader, stdout, stderr io.Writer) int {
-	fs := newFlags("clean")
+func cleanCommand(args []string, std command.Streams) error {
+	fs := command.NewFlags("clean")
 	dir := fs.String("tracefs", "", "`DIR` where tracefs is mounted (default: where it usually is)")
-	err := parseFlags(fs, args, cleanHelp, stdout)
-	if err == nil && fs.NArg() > 0 {
-		err = fmt.Errorf("unexpected argument %q", fs.Arg(0))
+	if err := command.ParseOnly(fs, args, cleanHelp, std.Out); err != nil {
+		return command.UsageError(err)
 	}
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case err != nil:
-		fmt.Fprintf(render.Output(stderr), "ustack clean: %v\n", err)
-		return exitUsage
-	}
-	if err := clean(*dir, render.Output(stdout)); err != nil {
-		fmt.Fprintf(render.Output(stderr), "ustack clean: %v\n", err)
-		return exitFailure
-	}
-	return exitOK
+	return clean(*dir, render.Output(std.Out))
 }
 
 // clean removes what it may and prints the result for each instance. The error

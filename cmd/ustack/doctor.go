@@ -1,12 +1,9 @@
 package main
 
 import (
-	"errors"
-	"flag"
-	"fmt"
-	"io"
 	"os"
 
+	"ustack/cmd/ustack/internal/command"
 	"ustack/filemap/doctor"
 	"ustack/render"
 )
@@ -22,22 +19,14 @@ Exit codes: 0 live works, 1 it does not (or another failure), 2 usage.
 `
 
 // doctorCommand is the subcommand.
-func doctorCommand(args []string, _ io.Reader, stdout, stderr io.Writer) int {
-	fs := newFlags("doctor")
+func doctorCommand(args []string, std command.Streams) error {
+	fs := command.NewFlags("doctor")
 	asJSON := fs.Bool("json", false, "print a JSON object")
 	opt := doctor.Options{Clock: clock}
 	fs.StringVar(&opt.Tracefs, "tracefs", "", "`DIR` where tracefs is mounted (default: where it usually is)")
 	fs.StringVar(&opt.Proc, "proc", "/proc", "`DIR` where proc is mounted")
-	err := parseFlags(fs, args, doctorHelp, stdout)
-	if err == nil && fs.NArg() > 0 {
-		err = fmt.Errorf("unexpected argument %q", fs.Arg(0))
-	}
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case err != nil:
-		fmt.Fprintf(render.Output(stderr), "ustack doctor: %v\n", err)
-		return exitUsage
+	if err := command.ParseOnly(fs, args, doctorHelp, std.Out); err != nil {
+		return command.UsageError(err)
 	}
 	opt.Program, _ = os.Executable() // without it there is a hint less
 	report := doctor.Judge(doctor.Examine(opt))
@@ -45,12 +34,11 @@ func doctorCommand(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	if *asJSON {
 		write = render.WriteDoctorJSON
 	}
-	if err := write(render.Output(stdout), report); err != nil {
-		fmt.Fprintf(render.Output(stderr), "ustack doctor: %v\n", err)
-		return exitFailure
+	if err := write(render.Output(std.Out), report); err != nil {
+		return err
 	}
 	if !report.Works {
-		return exitFailure
+		return command.Exit(exitFailure)
 	}
-	return exitOK
+	return nil
 }

@@ -11,8 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"ustack/cmd/ustack/internal/command"
 	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
 	"ustack/render"
@@ -70,14 +69,14 @@ const (
 
 func parseFutex(args []string, stdout io.Writer) (*futexFlags, error) {
 	var f futexFlags
-	fs := newFlags("futex")
+	fs := command.NewFlags("futex")
 	f.define(fs)
 	defineStrict(fs, &f.strict)
 	f.definePerfMap(fs)
 	fs.BoolVar(&f.quiet, "q", false, "no progress")
 	fs.Func("p", "only the locks of these `PID`s, processes or threads (a list with commas)", f.addPIDs)
 	f.viewFlags(fs)
-	if err := parseFlags(fs, args, futexHelp, stdout); err != nil {
+	if err := command.Parse(fs, args, futexHelp, stdout); err != nil {
 		return nil, err
 	}
 	return &f, errors.Join(f.parsed(fs.Args()), f.check())
@@ -140,35 +139,22 @@ func (f *futexFlags) checkFormat() error {
 }
 
 // futexCommand is the subcommand.
-func futexCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func futexCommand(args []string, std command.Streams) error {
 	if len(args) > 0 && (args[0] == "--live" || args[0] == "-live") {
-		return futexLive(args[1:], stdin, stdout, stderr)
+		return futexLive(args[1:], std)
 	}
-	stderr = render.Output(stderr)
-	f, err := parseFutex(args, stdout)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case err != nil:
-		fmt.Fprintf(stderr, "ustack futex: %v\n", err)
-		return exitUsage
+	f, err := parseFutex(args, std.Out)
+	if err != nil {
+		return command.UsageError(err)
 	}
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(futexMemory))
 	defer debug.SetGCPercent(debug.SetGCPercent(futexGarbage))
-	a, err := f.run(stdin, stdout, stderr)
+	a, err := f.run(std.In, std.Out, std.Messages())
 	if a != nil && (err == nil || a.Seen()) {
 		// What was read before an error is reported.
-		werr := f.report(stdout, stderr, a)
-		if errors.Is(werr, unix.EPIPE) {
-			return exitOK
-		}
-		err = errors.Join(err, werr)
+		err = errors.Join(err, f.report(std.Out, std.Messages(), a))
 	}
-	if err != nil {
-		fmt.Fprintf(stderr, "ustack futex: %v\n", err)
-		return exitFailure
-	}
-	return exitOK
+	return err
 }
 
 // report names the functions, if that is wanted, and writes the report.

@@ -3,12 +3,12 @@ package main
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"runtime/debug"
 	"time"
 
+	"ustack/cmd/ustack/internal/command"
 	"ustack/filemap"
 	"ustack/filemap/procmap"
 	"ustack/filemap/resolve"
@@ -36,17 +36,13 @@ make the report surer. On a terminal the report so far is updated every second.
 `
 
 // futexLive is "futex --live".
-func futexLive(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	s := newSession("futex", stdin, stdout, stderr)
-	f, source, err := parseFutexLive(args, stdout)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case err != nil:
-		s.complain(err)
-		return exitUsage
+func futexLive(args []string, std command.Streams) error {
+	f, source, err := parseFutexLive(args, std.Out)
+	if err != nil {
+		return command.UsageError(err)
 	}
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(futexMemory))
+	s := newSession("futex", std)
 	s.bare = true
 	return s.main(source, &futexOutput{s: s, f: f})
 }
@@ -54,12 +50,12 @@ func futexLive(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 func parseFutexLive(args []string, stdout io.Writer) (*futexFlags, *liveFlags, error) {
 	var f futexFlags
 	var source liveFlags
-	fs := newFlags("futex")
+	fs := command.NewFlags("futex")
 	source.sourceFlags(fs)
 	f.viewFlags(fs)
 	fs.BoolVar(&f.owners, "owners", false, "read the owners of locks that threads wait for from memory")
 	fs.Func("interval", "update the report every `TIME`, 0 for at the end only (default 1s on a terminal, else 0)", f.setInterval)
-	if err := parseFlags(fs, args, futexLiveHelp, stdout); err != nil {
+	if err := command.Parse(fs, args, futexLiveHelp, stdout); err != nil {
 		return nil, nil, err
 	}
 	if f.interval != nil && f.format != "text" && f.format != "json" && !f.json {

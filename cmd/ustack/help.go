@@ -10,43 +10,38 @@ import (
 	"strings"
 
 	"ustack/cmd/ustack/help"
+	"ustack/cmd/ustack/internal/command"
 	"ustack/render"
 )
 
 // helpCommand prints the list of commands and topics, a topic, or the flags of a
 // command that has no topic of its name.
-func helpCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func helpCommand(args []string, std command.Streams) error {
 	if len(args) == 0 {
-		usage(stdout)
-		return exitOK
+		usage(std.Out)
+		return nil
 	}
 	if len(args) > 1 {
-		fmt.Fprintln(stderr, "ustack help: one topic at a time")
-		return exitUsage
+		return command.UsageError(errors.New("one topic at a time"))
 	}
 	if topic, ok := help.Find(args[0]); ok {
-		if err := page(topic.Text, stdout); err != nil {
-			fmt.Fprintf(render.Output(stderr), "ustack help: %v\n", err)
-			return exitFailure
-		}
-		return exitOK
+		return page(topic.Text, std.Out)
 	}
 	var names []string
 	for _, t := range help.Topics() {
 		names = append(names, t.Name)
 	}
 	for _, c := range commands() {
-		if c.name == args[0] {
-			return c.run([]string{"--help"}, stdin, stdout, stderr)
+		if c.Name == args[0] {
+			return c.Run([]string{"--help"}, std)
 		}
-		names = append(names, c.name)
+		names = append(names, c.Name)
 	}
-	fmt.Fprintf(stderr, "ustack help: unknown topic %.80q", args[0])
+	text := fmt.Sprintf("unknown topic %.80q", args[0])
 	if nearest, ok := help.Nearest(args[0], names); ok {
-		fmt.Fprintf(stderr, ", the nearest is %s", nearest)
+		text += ", the nearest is " + nearest
 	}
-	fmt.Fprint(stderr, "; ustack help lists all\n")
-	return exitUsage
+	return command.UsageError(errors.New(text + "; ustack help lists all"))
 }
 
 // page prints a text, on a terminal by the user's pager.

@@ -30,16 +30,16 @@ func helpOutput(t *testing.T, args ...string) string {
 func TestHelpReaches(t *testing.T) {
 	list := helpOutput(t, "help")
 	for _, c := range commands() {
-		if !strings.Contains(list, "\n  "+c.name+" ") {
-			t.Errorf("help does not list the command %s", c.name)
+		if !strings.Contains(list, "\n  "+c.Name+" ") {
+			t.Errorf("help does not list the command %s", c.Name)
 		}
-		text := helpOutput(t, "help", c.name)
-		topic, ok := help.Find(c.name)
+		text := helpOutput(t, "help", c.Name)
+		topic, ok := help.Find(c.Name)
 		if !ok {
-			topic.Text = helpOutput(t, c.name, "--help")
+			topic.Text = helpOutput(t, c.Name, "--help")
 		}
 		if text != topic.Text {
-			t.Errorf("help %s prints\n%s", c.name, text)
+			t.Errorf("help %s prints\n%s", c.Name, text)
 		}
 	}
 	for _, topic := range help.Topics() {
@@ -87,8 +87,8 @@ func TestHelpPager(t *testing.T) {
 func TestReadmeCommands(t *testing.T) {
 	readme := manual(t)["README"]
 	for _, c := range commands() {
-		if !strings.Contains(readme, "\n| `ustack "+c.name+"` | ") {
-			t.Errorf("README's table has no row for %s", c.name)
+		if !strings.Contains(readme, "\n| `ustack "+c.Name+"` | ") {
+			t.Errorf("README's table has no row for %s", c.Name)
 		}
 	}
 	for _, topic := range help.Topics() {
@@ -161,7 +161,7 @@ func TestReadmeWords(t *testing.T) {
 	}
 	text.WriteString(helpOutput(t, "help"))
 	for _, c := range commands() {
-		text.WriteString(helpOutput(t, c.name, "--help"))
+		text.WriteString(helpOutput(t, c.Name, "--help"))
 	}
 	text.WriteString(helpOutput(t, "futex", "--live", "--help"))
 	words := len(regexp.MustCompile(`\pL[\pL\pN_'-]*`).FindAllString(text.String(), -1))

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"ustack/cmd/ustack/internal/command"
 	"ustack/render"
 )
 
@@ -33,8 +34,8 @@ code is CMD's.
 // liveFlags are the flags of live.
 type liveFlags struct {
 	quiet    bool
-	events   list
-	pids     list
+	events   command.List
+	pids     command.List
 	duration time.Duration
 	bufferKB int
 	format   string
@@ -53,23 +54,13 @@ type liveFlags struct {
 	unwind   string
 	command  []string
 
-	tids []int // of pids
-	more list  // events to trace besides
-}
-
-// list is a flag that may be given several times.
-type list []string
-
-func (l *list) String() string { return strings.Join(*l, " ") }
-
-func (l *list) Set(s string) error {
-	*l = append(*l, s)
-	return nil
+	tids []int        // of pids
+	more command.List // events to trace besides
 }
 
 func parseLive(args []string, stdout io.Writer) (*liveFlags, error) {
 	var f liveFlags
-	fs := newFlags("live")
+	fs := command.NewFlags("live")
 	f.sourceFlags(fs)
 	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text or json (lines)")
 	f.symbols.register(fs)
@@ -78,7 +69,7 @@ func parseLive(args []string, stdout io.Writer) (*liveFlags, error) {
 	fs.BoolVar(&f.stitch, "stitch", false, "print each event's stack under the event")
 	fs.BoolVar(&f.keepMaps, "keep-maps", false, "keep file mapping events in the text")
 	fs.StringVar(&f.out, "o", "", "write to `FILE` instead of standard output")
-	if err := parseFlags(fs, args, liveHelp, stdout); err != nil {
+	if err := command.Parse(fs, args, liveHelp, stdout); err != nil {
 		return nil, err
 	}
 	f.command = fs.Args()

@@ -2,15 +2,13 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"ustack/cmd/ustack/internal/command"
 	"ustack/filemap"
 	"ustack/filemap/facts"
 	"ustack/filemap/resolve"
@@ -22,39 +20,31 @@ import (
 )
 
 // live is the subcommand.
-func live(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	s := newSession("live", stdin, stdout, stderr)
-	f, err := parseLive(args, stdout)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case err != nil:
-		s.complain(err)
-		return exitUsage
+func live(args []string, std command.Streams) error {
+	f, err := parseLive(args, std.Out)
+	if err != nil {
+		return command.UsageError(err)
 	}
+	s := newSession("live", std)
 	return s.main(f, &liveOutput{s: s})
 }
 
 // newSession returns a session of a command.
-func newSession(name string, stdin io.Reader, stdout, stderr io.Writer) *session {
-	return &session{name: name, garbage: garbage, stdin: stdin, stdout: stdout, theirs: stderr, stderr: render.Output(stderr)}
+func newSession(name string, std command.Streams) *session {
+	return &session{name: name, garbage: garbage, stdin: std.In, stdout: std.Out, theirs: std.Err, stderr: std.Messages()}
 }
 
-// main is a command that traces, from the beginning to the exit code.
-func (s *session) main(f *liveFlags, to sink) int {
+// main is a command that traces, from the beginning to its end.
+func (s *session) main(f *liveFlags, to sink) error {
 	s.f, s.sink = f, to
 	s.stop = newStopper(s)
 	defer s.close()
 	defer debug.SetGCPercent(debug.SetGCPercent(s.garbage))
 	code, err := s.run()
-	if errors.Is(err, unix.EPIPE) {
-		return exitOK // the reader of our output has gone
-	}
 	if err != nil {
-		s.complain(err)
-		code = exitFailure
+		return err
 	}
-	return code
+	return command.Exit(code)
 }
 
 // complain prints an error.

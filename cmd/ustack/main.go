@@ -7,42 +7,38 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 
 	"ustack/cmd/ustack/help"
+	"ustack/cmd/ustack/internal/command"
 	"ustack/tracefs/privilege"
 )
 
 // Exit codes, the same for all commands.
 const (
-	exitOK         = 0
-	exitFailure    = 1
-	exitUsage      = 2
+	exitOK         = command.OK
+	exitFailure    = command.Failure
+	exitUsage      = command.Usage
 	exitLoss       = 3 // --fail-on-loss
 	exitUnresolved = 4 // --max-unresolved
 )
 
-// command is one subcommand. Each has a file of its own.
-type command struct {
-	name    string
-	summary string
-	run     func(args []string, stdin io.Reader, stdout, stderr io.Writer) int
-}
-
-func commands() []command {
-	return []command{
-		{"replay", "resolve the stacks in a saved trace", replay},
-		{"live", "trace now, and resolve the stacks as they happen", live},
-		{"record", "trace into a small file for another machine", recordCommand},
-		{"redact", "replace names, paths and addresses in a report by tokens", redactCommand},
-		{"check-redaction", "verify that nothing but tokens is left of them", checkRedactionCommand},
-		{"merge", "merge reports of many devices into one", mergeCommand},
-		{"watch", "process reports as they arrive in a directory", watchCommand},
-		{"futex", "report who waits for which lock, and who holds it", futexCommand},
-		{"doctor", "check whether live works here, and what would help", doctorCommand},
-		{"maps", "list which files processes have mapped where", mapsCommand},
-		{"needs", "list the files that are missing to name functions", needsCommand},
-		{"explain", "show where the file and function of a frame came from", explainCommand},
-		{"clean", "remove the tracing instances of killed ustack processes", cleanCommand},
+// commands are all commands. Each has a file of its own.
+func commands() []command.Command {
+	return []command.Command{
+		{Name: "replay", Summary: "resolve the stacks in a saved trace", Stream: true, Run: replay},
+		{Name: "live", Summary: "trace now, and resolve the stacks as they happen", Privileged: true, Stream: true, Run: live},
+		{Name: "record", Summary: "trace into a small file for another machine", Privileged: true, Stream: true, Run: recordCommand},
+		{Name: "redact", Summary: "replace names, paths and addresses in a report by tokens", Run: redactCommand},
+		{Name: "check-redaction", Summary: "verify that nothing but tokens is left of them", Run: checkRedactionCommand},
+		{Name: "merge", Summary: "merge reports of many devices into one", Run: mergeCommand},
+		{Name: "watch", Summary: "process reports as they arrive in a directory", Run: watchCommand},
+		{Name: "futex", Summary: "report who waits for which lock, and who holds it", Privileged: true, Stream: true, Run: futexCommand},
+		{Name: "doctor", Summary: "check whether live works here, and what would help", Privileged: true, Run: doctorCommand},
+		{Name: "maps", Summary: "list which files processes have mapped where", Privileged: true, Stream: true, Run: mapsCommand},
+		{Name: "needs", Summary: "list the files that are missing to name functions", Stream: true, Run: needsCommand},
+		{Name: "explain", Summary: "show where the file and function of a frame came from", Stream: true, Run: explainCommand},
+		{Name: "clean", Summary: "remove the tracing instances of killed ustack processes", Privileged: true, Run: cleanCommand},
 	}
 }
 
@@ -62,14 +58,9 @@ func main() {
 // needsRights reports whether a command may need rights that its user does not
 // have (see package privilege). All others do without.
 func needsRights(args []string) bool {
-	if len(args) == 0 {
-		return false
-	}
-	switch args[0] {
-	case "live", "record", "futex", "doctor", "maps", "clean":
-		return true
-	}
-	return false
+	return len(args) > 0 && slices.ContainsFunc(commands(), func(c command.Command) bool {
+		return c.Name == args[0] && c.Privileged
+	})
 }
 
 // run is main with its surroundings as arguments.
@@ -78,14 +69,12 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		usage(stderr)
 		return exitUsage
 	}
-	for _, c := range commands() {
-		if c.name == args[0] {
-			return c.run(args[1:], stdin, stdout, stderr)
+	for _, c := range append(commands(), command.Command{Name: "help", Run: helpCommand}) {
+		if c.Name == args[0] {
+			return c.Main(args[1:], command.Streams{In: stdin, Out: stdout, Err: stderr})
 		}
 	}
 	switch args[0] {
-	case "help":
-		return helpCommand(args[1:], stdin, stdout, stderr)
 	case "-h", "-help", "--help":
 		usage(stdout)
 		return exitOK
@@ -98,7 +87,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 func usage(w io.Writer) {
 	fmt.Fprint(w, "usage: ustack COMMAND [flags] ...\n\nCommands (flags: ustack COMMAND --help):\n\n")
 	for _, c := range commands() {
-		fmt.Fprintf(w, "  %-15s %s\n", c.name, c.summary)
+		fmt.Fprintf(w, "  %-15s %s\n", c.Name, c.Summary)
 	}
 	fmt.Fprint(w, "\nTopics of the manual (ustack help TOPIC):\n\n")
 	for _, t := range help.Topics() {

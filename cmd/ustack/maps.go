@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/cmd/ustack/internal/command"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/filemap/unfiled"
@@ -69,7 +70,7 @@ func (s *mapsSource) Set(word string) (err error) {
 
 func parseMaps(args []string, stdout io.Writer) (*mapsFlags, error) {
 	var f mapsFlags
-	fs := newFlags("maps")
+	fs := command.NewFlags("maps")
 	fs.BoolVar(&f.all, "all", false, "mappings that are not executable too")
 	fs.BoolVar(&f.files, "files", false, "a row for each distinct file, with the number of processes")
 	fs.BoolVar(&f.json, "json", false, "JSON, an object a line")
@@ -78,7 +79,7 @@ func parseMaps(args []string, stdout io.Writer) (*mapsFlags, error) {
 	f.source.register(fs)
 	// Flags may stand between and after the PIDs.
 	for rest := args; ; {
-		if err := parseFlags(fs, rest, mapsHelp, stdout); err != nil {
+		if err := command.Parse(fs, rest, mapsHelp, stdout); err != nil {
 			return nil, err
 		}
 		if fs.NArg() == 0 {
@@ -140,33 +141,21 @@ func (f *mapsFlags) check() error {
 }
 
 // mapsCommand is the subcommand.
-func mapsCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	f, err := parseMaps(args, stdout)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case err != nil:
-		fmt.Fprintf(stderr, "ustack maps: %v\n", err)
-		return exitUsage
+func mapsCommand(args []string, std command.Streams) error {
+	f, err := parseMaps(args, std.Out)
+	if err != nil {
+		return command.UsageError(err)
 	}
 	switch {
 	case f.file != "":
-		err = f.saved(stdin, stdout)
+		return f.saved(std.In, std.Out)
 	case f.addr != "":
-		err = f.addresses(stdin, stdout)
+		return f.addresses(std.In, std.Out)
 	case f.save != "":
-		err = f.dump(stdout, stderr)
+		return f.dump(std.Out, std.Err)
 	default:
-		err = f.list(stdout, stderr)
+		return f.list(std.Out, std.Err)
 	}
-	if errors.Is(err, unix.EPIPE) {
-		return exitOK
-	}
-	if err != nil {
-		fmt.Fprintf(render.Output(stderr), "ustack maps: %v\n", err)
-		return exitFailure
-	}
-	return exitOK
 }
 
 func (f *mapsFlags) reader(filter procmap.Filter) (*procmap.Reader, error) {

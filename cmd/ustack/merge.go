@@ -1,11 +1,10 @@
 package main
 
 import (
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 
+	"ustack/cmd/ustack/internal/command"
 	"ustack/filemap/resolve"
 	"ustack/render"
 	"ustack/render/record"
@@ -27,26 +26,16 @@ Exit codes: 0 ok, 1 failure, 2 usage.
 `
 
 // mergeCommand is the subcommand.
-func mergeCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	stderr = render.Output(stderr)
+func mergeCommand(args []string, std command.Streams) error {
 	var f convertFlags
-	fs := newFlags("merge")
+	fs := command.NewFlags("merge")
 	fs.BoolVar(&f.quiet, "q", false, "no progress")
 	fs.StringVar(&f.out, "o", "", "write the report to `FILE`")
 	f.dialectName = "auto"
-	err := f.parse(fs, args, mergeHelp, stdout)
-	if errors.Is(err, flag.ErrHelp) {
-		return exitOK
+	if err := f.parse(fs, args, mergeHelp, std.Out); err != nil {
+		return command.UsageError(err)
 	}
-	if err != nil {
-		fmt.Fprintf(stderr, "ustack merge: %v\n", err)
-		return exitUsage
-	}
-	if err := f.merge(stdin, stderr); err != nil {
-		fmt.Fprintf(stderr, "ustack merge: %v\n", err)
-		return exitFailure
-	}
-	return exitOK
+	return f.merge(std.In, std.Messages())
 }
 
 func (f *convertFlags) merge(stdin io.Reader, stderr io.Writer) error {

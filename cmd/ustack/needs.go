@@ -2,14 +2,12 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
+	"ustack/cmd/ustack/internal/command"
 	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
 	"ustack/render"
@@ -40,14 +38,14 @@ from, what was tried, and what would help.
 func parseLooking(name, help string, args []string, stdout io.Writer) (*replayFlags, error) {
 	var f replayFlags
 	f.quiet, f.symbols.on = true, true
-	fs := newFlags(name)
+	fs := command.NewFlags(name)
 	fs.StringVar(&f.dialectName, "dialect", "auto", "`DIALECT` of the stacks, as for replay")
 	fs.StringVar(&f.maps, "maps", "", "check file mapping events against the mappings in `DUMP`, as for replay")
 	fs.StringVar(&f.sysroot, "sysroot", "", "`DIR` with the ELF files at their paths")
 	fs.Var(&f.symbols.debugDirs, "debug-dir", "look for debug information in `DIR`, too; may be repeated")
 	f.definePerfMap(fs)
 	f.symbols.registerNetwork(fs)
-	if err := parseFlags(fs, args, help, stdout); err != nil {
+	if err := command.Parse(fs, args, help, stdout); err != nil {
 		return nil, err
 	}
 	f.format, f.maxUnresolved = "text", unlimitedPercents
@@ -56,59 +54,48 @@ func parseLooking(name, help string, args []string, stdout io.Writer) (*replayFl
 }
 
 // look runs such a command.
-func look(name string, f *replayFlags, err error, stdin io.Reader, stderr io.Writer, renderer func(*resolve.Resolver, *symbol.Symbols) render.Renderer) int {
-	if err == nil {
-		err = f.check()
+func look(f *replayFlags, std command.Streams, renderer func(names *symbol.Symbols) render.Renderer) error {
+	if err := f.check(); err != nil {
+		return command.UsageError(err)
 	}
-	if errors.Is(err, flag.ErrHelp) {
-		return exitOK
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "ustack %s: %v\n", name, err)
-		return exitUsage
-	}
-	drive := func(_ *savedTrace, res *resolve.Resolver, names *symbol.Symbols) render.Renderer {
-		return renderer(res, names)
-	}
-	if _, err := f.drive(stdin, stderr, drive); err != nil && !errors.Is(err, unix.EPIPE) {
-		fmt.Fprintf(stderr, "ustack %s: %v\n", name, err)
-		return exitFailure
-	}
-	return exitOK
+	_, err := f.drive(std.In, std.Messages(), func(_ *savedTrace, _ *resolve.Resolver, names *symbol.Symbols) render.Renderer {
+		return renderer(names)
+	})
+	return err
 }
 
 // needsCommand is the subcommand.
-func needsCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	stderr = render.Output(stderr)
-	f, err := parseLooking("needs", needsHelp, args, stdout)
-	if err == nil {
-		f.symbols.noLines = true
+func needsCommand(args []string, std command.Streams) error {
+	f, err := parseLooking("needs", needsHelp, args, std.Out)
+	if err != nil {
+		return command.UsageError(err)
 	}
-	return look("needs", f, err, stdin, stderr, func(_ *resolve.Resolver, names *symbol.Symbols) render.Renderer {
-		return render.NewNeeds(render.Output(stdout), names)
+	f.symbols.noLines = true
+	return look(f, std, func(names *symbol.Symbols) render.Renderer {
+		return render.NewNeeds(render.Output(std.Out), names)
 	})
 }
 
 // explainCommand is the subcommand.
-func explainCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	stderr = render.Output(stderr)
-	f, err := parseLooking("explain", explainHelp, args, stdout)
-	line := int64(0)
-	if err == nil {
-		f.noShapes = true
-		line, err = f.splitLine()
-		f.why = &resolve.Why{Line: line}
+func explainCommand(args []string, std command.Streams) error {
+	f, err := parseLooking("explain", explainHelp, args, std.Out)
+	if err != nil {
+		return command.UsageError(err)
 	}
+	line, err := f.splitLine()
+	if err != nil {
+		return command.UsageError(err)
+	}
+	f.noShapes, f.why = true, &resolve.Why{Line: line}
 	var e *render.Explanation
-	code := look("explain", f, err, stdin, stderr, func(_ *resolve.Resolver, names *symbol.Symbols) render.Renderer {
-		e = render.NewExplanation(render.Output(stdout), f.why, names)
+	err = look(f, std, func(names *symbol.Symbols) render.Renderer {
+		e = render.NewExplanation(render.Output(std.Out), f.why, names)
 		return e
 	})
-	if code == exitOK && e != nil && !e.Found() {
-		fmt.Fprintf(stderr, "ustack explain: line %d of %s is not a frame of a user stack\n", line, f.files[0])
-		return exitFailure
+	if err == nil && !e.Found() {
+		return fmt.Errorf("line %d of %s is not a frame of a user stack", line, f.files[0])
 	}
-	return code
+	return err
 }
 
 // splitLine takes the line off the one file that is given.

@@ -2,13 +2,13 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 	"time"
 
+	"ustack/cmd/ustack/internal/command"
 	"ustack/render/record"
 )
 
@@ -53,9 +53,9 @@ const (
 
 func parseRecord(args []string, stdout io.Writer) (*recordFlags, error) {
 	var f recordFlags
-	fs := newFlags("record")
+	fs := command.NewFlags("record")
 	f.sourceFlags(fs)
-	var triggers list
+	var triggers command.List
 	fs.StringVar(&f.out, "o", "", "write the report to `FILE`")
 	maxSize := fs.String("max-size", "0", "never write more than `BYTES` (suffix K, M or G), 0 means unlimited")
 	drop := fs.String("drop", "newest", "`WHAT` to leave out first when the size is reached: newest, or stacks")
@@ -68,7 +68,7 @@ func parseRecord(args []string, stdout io.Writer) (*recordFlags, error) {
 	fs.IntVar(&f.maxFiles, "max-files", defaultFiles, "with --ring: at most `N` reports, FILE, FILE.1, …")
 	redact := fs.Bool("redact", false, "replace names, paths, addresses and free text by tokens")
 	f.redactFlags.define(fs)
-	if err := parseFlags(fs, args, recordHelp, stdout); err != nil {
+	if err := command.Parse(fs, args, recordHelp, stdout); err != nil {
 		return nil, err
 	}
 	f.command = fs.Args()
@@ -130,16 +130,12 @@ func parseSize(name, word string) (int64, error) {
 }
 
 // recordCommand is the subcommand.
-func recordCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	s := newSession("record", stdin, stdout, stderr)
-	f, err := parseRecord(args, stdout)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case err != nil:
-		s.complain(err)
-		return exitUsage
+func recordCommand(args []string, std command.Streams) error {
+	f, err := parseRecord(args, std.Out)
+	if err != nil {
+		return command.UsageError(err)
 	}
+	s := newSession("record", std)
 	s.records, s.garbage = f.redactor != nil, recordGarbage
 	if f.ring {
 		return s.main(&f.liveFlags, newRingOutput(s, f))

@@ -3,9 +3,9 @@ package main
 import (
 	"errors"
 	"flag"
-	"fmt"
 	"io"
 
+	"ustack/cmd/ustack/internal/command"
 	"ustack/filemap/resolve"
 	"ustack/render"
 	"ustack/render/record"
@@ -76,7 +76,7 @@ func (f *convertFlags) define(fs *flag.FlagSet) {
 func (f *convertFlags) parse(fs *flag.FlagSet, args []string, help string, stdout io.Writer) error {
 	var files []string
 	for {
-		if err := parseFlags(fs, args, help, stdout); err != nil {
+		if err := command.Parse(fs, args, help, stdout); err != nil {
 			return err
 		}
 		if args = fs.Args(); len(args) == 0 {
@@ -91,30 +91,20 @@ func (f *convertFlags) parse(fs *flag.FlagSet, args []string, help string, stdou
 }
 
 // redactCommand is the subcommand.
-func redactCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	stderr = render.Output(stderr)
+func redactCommand(args []string, std command.Streams) error {
 	var f convertFlags
 	var r redactFlags
-	fs := newFlags("redact")
+	fs := command.NewFlags("redact")
 	f.define(fs)
 	r.define(fs)
-	err := f.parse(fs, args, redactHelp, stdout)
-	if errors.Is(err, flag.ErrHelp) {
-		return exitOK
+	if err := errors.Join(f.parse(fs, args, redactHelp, std.Out), r.makeRedactor()); err != nil {
+		return command.UsageError(err)
 	}
-	if err = errors.Join(err, r.makeRedactor()); err != nil {
-		fmt.Fprintf(stderr, "ustack redact: %v\n", err)
-		return exitUsage
-	}
-	totals, err := f.redact(&r, stdin, stderr)
+	totals, err := f.redact(&r, std.In, std.Messages())
 	if totals != nil && !f.quiet {
-		render.WriteTotals(stderr, totals)
+		render.WriteTotals(std.Messages(), totals)
 	}
-	if err != nil {
-		fmt.Fprintf(stderr, "ustack redact: %v\n", err)
-		return exitFailure
-	}
-	return exitOK
+	return err
 }
 
 // convertHold bounds how far names are looked for.

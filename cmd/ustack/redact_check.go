@@ -2,10 +2,10 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 
+	"ustack/cmd/ustack/internal/command"
 	"ustack/render"
 	"ustack/render/redact"
 	"ustack/tracefs"
@@ -23,27 +23,23 @@ Exit codes: 0 nothing found, 1 leaks found, or failure, 2 usage.
 `
 
 // checkRedactionCommand is the subcommand.
-func checkRedactionCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	stderr, stdout = render.Output(stderr), render.Output(stdout)
+func checkRedactionCommand(args []string, std command.Streams) error {
 	var allow string
-	fs := newFlags("check-redaction")
+	fs := command.NewFlags("check-redaction")
 	defineAllow(fs, &allow)
-	err := parseFlags(fs, args, checkRedactionHelp, stdout)
-	if errors.Is(err, flag.ErrHelp) {
-		return exitOK
-	}
+	err := command.Parse(fs, args, checkRedactionHelp, std.Out)
 	paths, perr := redact.ParsePaths(allow)
 	if err = errors.Join(err, perr); err != nil {
-		fmt.Fprintf(stderr, "ustack check-redaction: %v\n", err)
-		return exitUsage
+		return command.UsageError(err)
 	}
+	stdout, stderr := render.Output(std.Out), std.Messages()
 	files := fs.Args()
 	if len(files) == 0 {
 		files = []string{"-"}
 	}
 	code := exitOK
 	for _, name := range files {
-		c, err := checkRedaction(name, stdin, paths)
+		c, err := checkRedaction(name, std.In, paths)
 		for _, l := range c.Leaks {
 			fmt.Fprintf(stdout, "%s:%d: byte %d: %q: %s\n", name, l.Line, l.Byte, l.Text, l.What)
 		}
@@ -56,7 +52,7 @@ func checkRedactionCommand(args []string, stdin io.Reader, stdout, stderr io.Wri
 			code = exitFailure
 		}
 	}
-	return code
+	return command.Exit(code)
 }
 
 // checkRedaction reads a report.

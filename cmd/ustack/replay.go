@@ -2,13 +2,12 @@ package main
 
 import (
 	"errors"
-	"flag"
-	"fmt"
 	"io"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"ustack/cmd/ustack/internal/command"
 	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
 	"ustack/render"
@@ -70,7 +69,7 @@ const (
 
 func parseReplay(args []string, stdout io.Writer) (*replayFlags, error) {
 	var f replayFlags
-	fs := newFlags("replay")
+	fs := command.NewFlags("replay")
 	f.define(fs)
 	defineStrict(fs, &f.strict)
 	f.definePerfMap(fs)
@@ -88,7 +87,7 @@ func parseReplay(args []string, stdout io.Writer) (*replayFlags, error) {
 	fs.DurationVar(&f.pause, "hold-pause", defaultHoldPause, "print all pending records when the input pauses for this `TIME`")
 	f.symbols.register(fs)
 	f.symbols.registerNetwork(fs)
-	if err := parseFlags(fs, args, replayHelp, stdout); err != nil {
+	if err := command.Parse(fs, args, replayHelp, stdout); err != nil {
 		return nil, err
 	}
 	var err error
@@ -131,28 +130,22 @@ func (f *replayFlags) check() error {
 }
 
 // replay is the subcommand.
-func replay(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	stderr = render.Output(stderr)
-	f, err := parseReplay(args, stdout)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case err != nil:
-		fmt.Fprintf(stderr, "ustack replay: %v\n", err)
-		return exitUsage
+func replay(args []string, std command.Streams) error {
+	f, err := parseReplay(args, std.Out)
+	if err != nil {
+		return command.UsageError(err)
 	}
-	totals, err := f.run(stdin, stdout, stderr)
+	totals, err := f.run(std.In, std.Out, std.Messages())
 	if errors.Is(err, unix.EPIPE) {
-		return exitOK
+		return err // without totals
 	}
 	if totals != nil && !f.quiet && (err == nil || totals.Events+totals.Stacks > 0) {
-		render.WriteTotals(stderr, totals)
+		render.WriteTotals(std.Messages(), totals)
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "ustack replay: %v\n", err)
-		return exitFailure
+		return err
 	}
-	return f.verdict(totals)
+	return command.Exit(f.verdict(totals))
 }
 
 // verdict is the exit code of a trace that could be read.

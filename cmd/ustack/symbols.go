@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime/debug"
 
+	"ustack/cmd/ustack/internal/command"
 	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
 	"ustack/render"
@@ -18,7 +19,7 @@ type symbolFlags struct {
 	on         bool
 	noLines    bool
 	noInfer    bool
-	debugDirs  list
+	debugDirs  command.List
 	debuginfod bool
 }
 

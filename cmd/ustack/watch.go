@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"ustack/cmd/ustack/internal/command"
 	"ustack/render"
 	"ustack/render/intake"
 	"ustack/tracefs"
@@ -59,7 +59,7 @@ const defaultSettle, defaultGiveUp = time.Second, time.Minute
 
 func parseWatch(args []string, stdout io.Writer) (*watchFlags, error) {
 	var f watchFlags
-	fs := newFlags("watch")
+	fs := command.NewFlags("watch")
 	fs.StringVar(&f.dir.Out, "out", "", "write results to `DIR`")
 	fs.StringVar(&f.format, "format", "futex", "`FORMAT` of the results: text, stitch or json (replay), futex or futex-json")
 	fs.DurationVar(&f.dir.Settle, "settle", defaultSettle, "take a file that has not changed for this `TIME`")
@@ -67,7 +67,7 @@ func parseWatch(args []string, stdout io.Writer) (*watchFlags, error) {
 	maxSize := fs.String("max-size", "4G", "reject a file of more than `BYTES` (suffix K, M or G), 0 means unlimited")
 	fs.BoolVar(&f.once, "once", false, "process what is there, then end")
 	fs.BoolVar(&f.quiet, "q", false, "print nothing about processed reports")
-	if err := parseFlags(fs, args, watchHelp, stdout); err != nil {
+	if err := command.Parse(fs, args, watchHelp, stdout); err != nil {
 		return nil, err
 	}
 	var err error
@@ -106,16 +106,12 @@ func (f *watchFlags) apart() error {
 }
 
 // watchCommand is the subcommand.
-func watchCommand(args []string, _ io.Reader, stdout, stderr io.Writer) int {
-	stderr = render.Output(stderr)
-	f, err := parseWatch(args, stdout)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case err != nil:
-		fmt.Fprintf(stderr, "ustack watch: %v\n", err)
-		return exitUsage
+func watchCommand(args []string, std command.Streams) error {
+	f, err := parseWatch(args, std.Out)
+	if err != nil {
+		return command.UsageError(err)
 	}
+	stderr := std.Messages()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	f.dir.Do = f.do
@@ -129,11 +125,7 @@ func watchCommand(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 			fmt.Fprintf(stderr, "ustack watch: %q is done\n", name)
 		}
 	}
-	if err := f.dir.Run(ctx, f.once); err != nil {
-		fmt.Fprintf(stderr, "ustack watch: %v\n", err)
-		return exitFailure
-	}
-	return exitOK
+	return f.dir.Run(ctx, f.once)
 }
 
 // logLine is an error in one line of a log, with control characters as escapes:

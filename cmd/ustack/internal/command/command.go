@@ -1,0 +1,105 @@
+// Package command runs the commands of a program: their flags, their help, and how
+// they end.
+//
+// A command returns an error, and never ends the program itself. What an error
+// means for the user is decided here, the same for all commands: a request for help
+// is success, wrong arguments are a usage error, a reader that has left ends a
+// stream, an ExitCode is an exit code without a message, and everything else is a
+// failure with a message on standard error. Messages never send control characters
+// to a terminal.
+package command
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/render"
+)
+
+// Exit codes of all commands.
+const (
+	OK      = 0
+	Failure = 1
+	Usage   = 2
+)
+
+// Streams are the standard streams of a command, as the program got them.
+type Streams struct {
+	In  io.Reader
+	Out io.Writer
+	Err io.Writer
+}
+
+// Messages returns standard error for messages: with control characters as escapes if
+// it is a terminal.
+func (s Streams) Messages() io.Writer { return render.Output(s.Err) }
+
+// Command is one command of the program.
+type Command struct {
+	Name    string
+	Summary string
+	// Privileged is set if the command may need rights that its user does not have.
+	Privileged bool
+	// Stream is set if the output is a stream, whose reader may leave early: EPIPE
+	// (man 2 write) is success. Without it the output counts as a whole.
+	Stream bool
+	// Run parses the arguments and runs the command.
+	Run func(args []string, std Streams) error
+}
+
+// Main runs the command and returns its exit code. It prints the error, if there is one.
+func (c *Command) Main(args []string, std Streams) int {
+	err := c.Run(args, std)
+	var code ExitCode
+	var usage *usageError
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+		return OK
+	case errors.As(err, &code):
+		return int(code)
+	case errors.As(err, &usage):
+		c.complain(std, err)
+		return Usage
+	case c.Stream && errors.Is(err, unix.EPIPE):
+		return OK
+	}
+	c.complain(std, err)
+	return Failure
+}
+
+func (c *Command) complain(std Streams, err error) {
+	fmt.Fprintf(std.Messages(), "ustack %s: %v\n", c.Name, err)
+}
+
+// ExitCode is the error of a command that has printed what there is to say.
+type ExitCode int
+
+// Error implements error.
+func (c ExitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
+
+// Exit returns the error for an exit code, nil for OK.
+func Exit(code int) error {
+	if code == OK {
+		return nil
+	}
+	return ExitCode(code)
+}
+
+// usageError is an error of the arguments.
+type usageError struct{ error }
+
+// Unwrap returns the error of the arguments.
+func (e *usageError) Unwrap() error { return e.error }
+
+// UsageError returns an error of the arguments as one that ends the program with
+// Usage. A nil error stays nil, and a request for help one.
+func UsageError(err error) error {
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return err
+	}
+	return &usageError{err}
+}

@@ -1,0 +1,63 @@
+package command
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestMain: each kind of error has its exit code, and its message or none.
+func TestMain(t *testing.T) {
+	broken := fmt.Errorf("writing the output: %w", unix.EPIPE)
+	for _, test := range []struct {
+		name    string
+		err     error
+		stream  bool
+		code    int
+		message string
+	}{
+		{"success", nil, false, OK, ""},
+		{"help", UsageError(flag.ErrHelp), false, OK, ""},
+		{"usage", UsageError(errors.New("no FILE")), false, Usage, "ustack some: no FILE\n"},
+		{"two usage errors", UsageError(errors.Join(errors.New("a"), errors.New("b"))), true, Usage, "ustack some: a\nb\n"},
+		{"failure", errors.New("no trace"), true, Failure, "ustack some: no trace\n"},
+		{"stream without a reader", errors.Join(errors.New("first"), broken), true, OK, ""},
+		{"file without a reader", broken, false, Failure, "ustack some: writing the output: broken pipe\n"},
+		{"exit code", fmt.Errorf("replaying: %w", Exit(4)), true, 4, ""},
+		{"exit code of success", Exit(OK), true, OK, ""},
+	} {
+		c := Command{Name: "some", Stream: test.stream, Run: func([]string, Streams) error { return test.err }}
+		var out, errs bytes.Buffer
+		code := c.Main(nil, Streams{In: strings.NewReader(""), Out: &out, Err: &errs})
+		if code != test.code || errs.String() != test.message || out.Len() > 0 {
+			t.Errorf("%s: exit code %d, %q, want %d, %q", test.name, code, errs.String(), test.code, test.message)
+		}
+	}
+}
+
+// TestParse: help goes to standard output with the flags, and wrong flags print nothing.
+func TestParse(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		out  string
+		err  string
+	}{
+		{[]string{"-q"}, "", ""},
+		{[]string{"--help"}, "usage: some\n\n  -q\tbe quiet\n", "flag: help requested"},
+		{[]string{"--none"}, "", "flag provided but not defined: -none"},
+		{[]string{"-q", "more"}, "", `unexpected argument "more"`},
+	} {
+		fs := NewFlags("some")
+		fs.Bool("q", false, "be quiet")
+		var out bytes.Buffer
+		err := ParseOnly(fs, test.args, "usage: some\n\n", &out)
+		if out.String() != test.out || fmt.Sprint(err) != test.err && (err != nil || test.err != "") {
+			t.Errorf("%q: %q, %v", test.args, out.String(), err)
+		}
+	}
+}
