@@ -27,3 +27,8 @@ func WriteMapsCounts(w io.Writer, c *procmap.Counts, may, hidden bool) {
 		fmt.Fprintf(w, "ustack maps: %d processes could not be read, the first: %v\n", c.Failed, c.Err)
 	}
 }
+
+// NoAnswer is the note that file systems, or their servers, gave no answer.
+func NoAnswer(n int) string {
+	return fmt.Sprintf("%d file systems gave no answer in time: their files have no build ID", n)
+}

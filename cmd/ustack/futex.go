@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/output"
+	"ustack/cmd/ustack/internal/pump"
 	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
 	"ustack/render"
@@ -71,9 +73,9 @@ func parseFutex(args []string, stdout io.Writer) (*futexFlags, error) {
 	var f futexFlags
 	fs := command.NewFlags("futex")
 	f.define(fs)
-	defineStrict(fs, &f.strict)
+	defineStrict(fs, &f.Strict)
 	f.definePerfMap(fs)
-	fs.BoolVar(&f.quiet, "q", false, "no progress")
+	fs.BoolVar(&f.Quiet, "q", false, "no progress")
 	fs.Func("p", "only the locks of these `PID`s, processes or threads (a list with commas)", f.addPIDs)
 	f.viewFlags(fs)
 	if err := command.Parse(fs, args, futexHelp, stdout); err != nil {
@@ -84,7 +86,7 @@ func parseFutex(args []string, stdout io.Writer) (*futexFlags, error) {
 
 // viewFlags defines the flags that say what is shown.
 func (f *futexFlags) viewFlags(fs *flag.FlagSet) {
-	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text, json (one document), or of the waits and their stacks, for other programs: "+profileFormats())
+	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text, json (one document), or of the waits and their stacks, for other programs: "+output.ProfileFormats())
 	fs.BoolVar(&f.json, "json", false, "the same as --format=json")
 	f.symbols.register(fs)
 	fs.IntVar(&f.view.Top, "top", defaultTop, "show the first `N` locks, waits and threads, 0 for all")
@@ -159,7 +161,7 @@ func futexCommand(args []string, std command.Streams) error {
 
 // report names the functions, if that is wanted, and writes the report.
 func (f *futexFlags) report(stdout, stderr io.Writer, a *futex.Analysis) error {
-	names, err := f.symbols.open(f.sysroot, stderr)
+	names, err := f.symbols.Open(f.Sysroot, stderr)
 	if err != nil {
 		return err
 	}
@@ -188,7 +190,7 @@ func (f *futexFlags) reportNamed(stdout, stderr io.Writer, a *futex.Analysis, na
 	if err := write(render.Output(stdout), r, names); err != nil {
 		return fmt.Errorf("writing the output: %w", err)
 	}
-	if f.profile.Name != "" && !f.quiet {
+	if f.profile.Name != "" && !f.Quiet {
 		writeNotes(stderr, r, f.eachWait())
 	}
 	return nil
@@ -214,32 +216,32 @@ func writeNotes(w io.Writer, r *futex.Report, eachWait bool) {
 // run reads the trace, and once more if records are lost in places that could
 // not be foreseen.
 func (f *futexFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*futex.Analysis, error) {
-	if err := checkProfile(stdout, f.profile); err != nil {
+	if err := output.CheckProfile(stdout, f.profile); err != nil {
 		return nil, err
 	}
-	hold := resolve.Limits{Lines: defaultHoldLines, Bytes: futexHoldBytes, Time: tracefs.Time(futexHoldTime.Nanoseconds())}
-	f.saved = true
-	trace, err := f.open(stdin, input.Options{Events: true, Bare: true}, resolve.Options{Hold: hold, Stitch: true})
+	hold := resolve.Limits{Lines: pump.HoldLines, Bytes: futexHoldBytes, Time: tracefs.Time(futexHoldTime.Nanoseconds())}
+	f.Own = true
+	trace, err := f.Open(stdin, input.Options{Events: true, Bare: true}, resolve.Options{Hold: hold, Stitch: true})
 	if err != nil {
 		return nil, err
 	}
-	defer trace.close()
+	defer trace.Close()
 	opt := futex.Options{Calls: f.eachWait()}
 	f.clock = trace.Clock()
-	if ev := trace.evidence.judge; ev != nil {
+	if ev := trace.Dump(); ev != nil {
 		opt.Mappings = ev
-		if f.symbols.on {
+		if f.symbols.On {
 			opt.Layouts = ev
 		}
 	}
 	a := futex.New(opt)
-	_, err = trace.read(func(*resolve.Resolver) render.Renderer { return a }, stderr)
+	_, err = trace.Read(func(*resolve.Resolver) render.Renderer { return a }, stderr)
 	if err != nil || !a.NeedsGaps() {
 		return a, err
 	}
 	opt.Gaps = a.Gaps()
 	second := futex.New(opt)
-	if ok, err := trace.readAgain(second, stderr); !ok || err != nil {
+	if ok, err := trace.ReadAgain(second, stderr); !ok || err != nil {
 		second.DropCalls()
 		return a, err
 	}
@@ -255,16 +257,16 @@ func (f *futexFlags) writeWaits(a *futex.Analysis) func(io.Writer, *futex.Report
 	return func(w io.Writer, r *futex.Report, names *symbol.Symbols) error {
 		defer a.DropCalls()
 		if f.profile.Page {
-			return futexreport.HTML(w, a, r, f.view, symbolsOf(names))
+			return futexreport.HTML(w, a, r, f.view, output.SymbolsOf(names))
 		}
-		return futexreport.Perfetto(w, a, r, f.view, perfettoOptions(f.clock, names))
+		return futexreport.Perfetto(w, a, r, f.view, output.PerfettoOptions(f.clock, names))
 	}
 }
 
 func (f *futexFlags) write(w io.Writer, r *futex.Report, names *symbol.Symbols) error {
 	switch {
 	case f.profile.Write != nil:
-		return writeProfile(w, f.profile, futexreport.Profile(r), names)
+		return output.WriteProfile(w, f.profile, futexreport.Profile(r), names)
 	case f.format == "json":
 		return futexreport.JSON(w, r)
 	}

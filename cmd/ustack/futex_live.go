@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/output"
 	"ustack/filemap"
 	"ustack/filemap/procmap"
 	"ustack/filemap/resolve"
@@ -102,7 +103,7 @@ type futexOutput struct {
 }
 
 func (o *futexOutput) open() error {
-	if err := checkProfile(o.s.stdout, o.f.profile); err != nil {
+	if err := output.CheckProfile(o.s.stdout, o.f.profile); err != nil {
 		return err
 	}
 	if o.f.owners {
@@ -112,7 +113,7 @@ func (o *futexOutput) open() error {
 		o.owners = newOwners(o.s.follow)
 	}
 	var err error
-	if o.names, err = o.f.symbols.open("", o.s.stderr); err != nil {
+	if o.names, err = o.f.symbols.Open("", o.s.stderr); err != nil {
 		return err
 	}
 	o.s.names = o.names

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ustack/cmd/ustack/internal/signals"
 )
 
 // child is the command of "live -- CMD". It is held at its first instruction
@@ -93,13 +95,10 @@ func (c *child) exitCode() int {
 		return exitOK
 	}
 	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return signalBase + int(status.Signal())
+		return signals.Base + int(status.Signal())
 	}
 	return exit.ExitCode()
 }
-
-// signalBase is what shells add to the number of a signal.
-const signalBase = 128
 
 // ended reports whether the child has ended, or does so within a time.
 func (c *child) ended(within time.Duration) bool {

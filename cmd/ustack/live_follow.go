@@ -21,6 +21,7 @@ import (
 	"ustack/filemap/timeline"
 	"ustack/filemap/unfiled"
 	"ustack/filemap/watch"
+	"ustack/render"
 	"ustack/tracefs"
 	"ustack/tracefs/instance"
 	"ustack/tracefs/raw"
@@ -149,7 +150,7 @@ func (fl *following) named(proc string, names *symbol.Symbols) (resolve.Evidence
 	if err != nil {
 		return nil, err
 	}
-	opt := unfiled.Options{Inner: fl.judge, Processes: processes, Program: programOf(fl.judge)}
+	opt := unfiled.Options{Inner: fl.judge, Processes: processes, Program: unfiled.ProgramOf(fl.judge)}
 	if opt.VDSO, err = unfiled.OwnVDSO(); err != nil {
 		fl.say("functions of the vDSO have no names: %v", err)
 	}
@@ -166,17 +167,6 @@ func (fl *following) named(proc string, names *symbol.Symbols) (resolve.Evidence
 		return nil, err
 	}
 	return starts.New(starts.Options{Inner: all, Places: fl.judge, Symbols: names, Reader: reader}), nil
-}
-
-// programOf finds the program of a stack.
-func programOf(j *timeline.Judge) func(*resolve.Subject) (unfiled.Program, bool) {
-	return func(s *resolve.Subject) (unfiled.Program, bool) {
-		if !s.Timed {
-			return unfiled.Program{}, false
-		}
-		pid, began, exact, ok := j.Program(int(s.TID), s.Time)
-		return unfiled.Program{PID: pid, Began: began, Exact: exact}, ok
-	}
 }
 
 // settle brings the spaces up to date.
@@ -262,7 +252,7 @@ func (fl *following) report(say func(string, ...any)) {
 		say("dropped %d changes of mappings, and all mappings of %d processes: more than %d MB", n.Changes, n.Processes, space.MaxBytes>>20)
 	}
 	if n := fl.ids.Slow(); n > 0 {
-		say("%s", noAnswer(n))
+		say("%s", render.NoAnswer(n))
 	}
 	if fl.ids.Alone() {
 		say("a directory did not answer in time: build IDs were read again each time from then on")

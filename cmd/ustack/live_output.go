@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 
+	"ustack/cmd/ustack/internal/output"
+	"ustack/cmd/ustack/internal/pump"
 	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
 	"ustack/render"
@@ -23,7 +25,7 @@ type liveOutput struct {
 func (o *liveOutput) open() error {
 	o.out = o.s.stdout
 	var err error
-	o.names, err = o.s.f.symbols.open("", o.s.stderr)
+	o.names, err = o.s.f.symbols.Open("", o.s.stderr)
 	o.s.names = o.names
 	if err != nil || o.s.f.out == "" {
 		return err
@@ -37,11 +39,11 @@ func (o *liveOutput) open() error {
 
 func (o *liveOutput) renderer(res *resolve.Resolver) render.Renderer {
 	f := o.s.f
-	out := output{
-		json: f.format == "json", wait: defaultHoldBytes,
-		text: render.TextOptions{BuildID: f.buildID, KeepMaps: f.keepMaps, Stitch: f.stitch},
+	out := output.Events{
+		JSON: f.format == "json", Wait: pump.HoldBytes,
+		Text: render.TextOptions{BuildID: f.buildID, KeepMaps: f.keepMaps, Stitch: f.stitch},
 	}
-	return out.renderer(render.Output(o.out), res, o.names)
+	return out.Renderer(render.Output(o.out), res, o.names)
 }
 
 func (o *liveOutput) step(*resolve.Totals) error { return nil }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ustack/cmd/ustack/internal/pump"
 	"ustack/filemap/resolve"
 	"ustack/filemap/space"
 	"ustack/render"
@@ -48,9 +49,9 @@ func (p *progress) idle() bool {
 
 // pump writes the trace as it comes.
 func (s *session) pump(trace input.ReadCloser) (*resolve.Totals, error) {
-	hold := resolve.Limits{Lines: defaultHoldLines, Bytes: defaultHoldBytes, Time: tracefs.Time(defaultHoldTime)}
+	hold := pump.Hold()
 	if s.f.stitch {
-		hold.Time = tracefs.Time(stitchedHoldTime)
+		hold = pump.StitchedHold()
 	}
 	opt := resolve.Options{Hold: hold, Stitch: s.f.stitch, Strict: s.f.strict, Sources: 1}
 	switch {
@@ -73,7 +74,7 @@ func (s *session) pump(trace input.ReadCloser) (*resolve.Totals, error) {
 		defer ticker.Stop()
 		pipe.Tick(ticker.C)
 	}
-	totals, err := pump(&counted{pipe, s}, res, s.sink.renderer(res), func() {
+	totals, err := pump.Run(&counted{pipe, s}, res, s.sink.renderer(res), func() {
 		counter.Step(res.Totals())
 		s.renew(res.Totals())
 		s.weigh(res.Totals())

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"ustack/cmd/ustack/internal/pump"
 	"ustack/filemap/facts"
 	"ustack/tracefs"
 	"ustack/tracefs/binary"
@@ -35,7 +36,7 @@ func (s *session) open() (input.ReadCloser, error) {
 	}
 	s.settings.reads(pipe)
 	file := input.Live(pipe.Name(), pipe)
-	return input.NewTrace([]*input.File{file}, input.Options{Events: s.wantEvents(), Escape: true, Pause: defaultHoldPause, NoShapes: true}), nil
+	return input.NewTrace([]*input.File{file}, input.Options{Events: s.wantEvents(), Escape: true, Pause: pump.HoldPause, NoShapes: true}), nil
 }
 
 // wantEvents reports whether each event is needed.
@@ -56,7 +57,7 @@ func (s *session) openRaw() (err error) {
 	s.raw, err = raw.Open(s.in, raw.Options{
 		LiveOptions: binary.LiveOptions{
 			Options: binary.Options{Events: s.wantEvents(), NoShapes: true, Bare: s.bare && s.saved == nil},
-			Pause:   defaultHoldPause,
+			Pause:   pump.HoldPause,
 		},
 		Events:  append(s.events[:len(s.events):len(s.events)], s.maps...),
 		Names:   names,

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ustack/cmd/ustack/internal/signals"
 )
 
 // stopper ends a session: when a signal comes, the time is over, or what is
@@ -27,19 +29,10 @@ type stopper struct {
 	typed atomic.Bool // SIGINT has come
 }
 
-// hangup is SIGHUP, or nothing if it is ignored: a user who started us with nohup does
-// not want it to end us, or the command.
-func hangup() []os.Signal {
-	if signal.Ignored(syscall.SIGHUP) {
-		return nil
-	}
-	return []os.Signal{syscall.SIGHUP}
-}
-
 // newStopper begins to listen. A write to a closed pipe becomes an error.
 func newStopper(s *session) *stopper {
 	st := &stopper{s: s, signals: make(chan os.Signal, 4), quit: make(chan struct{}), reason: make(chan struct{})}
-	signal.Notify(st.signals, append(hangup(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE)...)
+	signal.Notify(st.signals, append(signals.Hangup(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE)...)
 	return st
 }
 
@@ -80,7 +73,7 @@ func (st *stopper) wait() {
 			st.typed.CompareAndSwap(false, sig == syscall.SIGINT)
 			if signalled {
 				st.s.close()
-				os.Exit(signalBase + int(sig.(syscall.Signal)))
+				os.Exit(signals.Base + int(sig.(syscall.Signal)))
 			}
 			signalled = true // the end of the command, by the same Ctrl-C, may have come first
 		case <-reason:

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/signals"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/filemap/unfiled"
@@ -215,7 +216,7 @@ func (f *mapsFlags) walk(r *procmap.Reader, stderr io.Writer, fn func(*procmap.P
 		return nil
 	})
 	if n := f.ids.Slow(); n > 0 {
-		fmt.Fprintf(render.Output(stderr), "ustack maps: %s\n", noAnswer(n))
+		fmt.Fprintf(render.Output(stderr), "ustack maps: %s\n", render.NoAnswer(n))
 	}
 	switch {
 	case err != nil:
@@ -226,11 +227,6 @@ func (f *mapsFlags) walk(r *procmap.Reader, stderr io.Writer, fn func(*procmap.P
 		render.WriteMapsCounts(render.Output(stderr), &counts, procmap.CanTrace(), r.Hidden())
 	}
 	return nil
-}
-
-// noAnswer prints that file systems, or their servers, gave no answer.
-func noAnswer(n int) string {
-	return fmt.Sprintf("%d file systems gave no answer in time: their files have no build ID", n)
 }
 
 // dump writes all mappings to a file. Until it is complete it has another name,
@@ -251,7 +247,7 @@ func (f *mapsFlags) dump(stdout, stderr io.Writer) error {
 	}
 	stop := make(chan os.Signal, 1)
 	if !special { // a pipe without a reader is left at once, and has nothing to remove
-		signal.Notify(stop, append(hangup(), unix.SIGINT, unix.SIGTERM)...)
+		signal.Notify(stop, append(signals.Hangup(), unix.SIGINT, unix.SIGTERM)...)
 		defer signal.Stop(stop)
 	}
 	err = f.writeDump(&stoppable{file, stop}, stderr)

@@ -22,6 +22,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/cmd/ustack/internal/signals"
 	"ustack/filemap/unfiled"
 )
 
@@ -497,7 +498,7 @@ func TestHangup(t *testing.T) {
 	if signal.Ignored(syscall.SIGHUP) {
 		t.Skip("hangups are ignored here (nohup)")
 	}
-	if len(hangup()) != 1 {
+	if len(signals.Hangup()) != 1 {
 		t.Error("a hangup ends no command")
 	}
 	signal.Ignore(syscall.SIGHUP)

@@ -5,10 +5,10 @@ import (
 	"io"
 
 	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/pump"
 	"ustack/filemap/resolve"
 	"ustack/render"
 	"ustack/render/record"
-	"ustack/tracefs"
 	"ustack/tracefs/input"
 )
 
@@ -29,7 +29,7 @@ Exit codes: 0 ok, 1 failure, 2 usage.
 func mergeCommand(args []string, std command.Streams) error {
 	var f convertFlags
 	fs := command.NewFlags("merge")
-	fs.BoolVar(&f.quiet, "q", false, "no progress")
+	fs.BoolVar(&f.Quiet, "q", false, "no progress")
 	fs.StringVar(&f.out, "o", "", "write the report to `FILE`")
 	f.dialectName = "auto"
 	if err := f.parse(fs, args, mergeHelp, std.Out); err != nil {
@@ -40,7 +40,7 @@ func mergeCommand(args []string, std command.Streams) error {
 
 func (f *convertFlags) merge(stdin io.Reader, stderr io.Writer) error {
 	m := record.NewMerge()
-	for _, name := range f.files {
+	for _, name := range f.Files {
 		if err := f.count(m, name, stdin, stderr); err != nil {
 			return err
 		}
@@ -55,16 +55,15 @@ func (f *convertFlags) merge(stdin io.Reader, stderr io.Writer) error {
 // count adds a report.
 func (f *convertFlags) count(m *record.Merge, name string, stdin io.Reader, stderr io.Writer) error {
 	one := f.traceFlags
-	one.files = []string{name}
-	opt := convertHold()
-	opt.Stitch, opt.Hold.Time = true, tracefs.Time(stitchedHoldTime.Nanoseconds())
-	trace, err := one.open(stdin, input.Options{Events: true}, opt)
+	one.Files = []string{name}
+	opt := resolve.Options{Hold: pump.StitchedHold(), Stitch: true}
+	trace, err := one.Open(stdin, input.Options{Events: true}, opt)
 	if err != nil {
 		return err
 	}
-	defer trace.close()
-	trace.findLateStacks()
-	if _, err = trace.read(func(*resolve.Resolver) render.Renderer { return m.Report() }, stderr); err != nil {
+	defer trace.Close()
+	trace.FindLateStacks()
+	if _, err = trace.Read(func(*resolve.Resolver) render.Renderer { return m.Report() }, stderr); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil

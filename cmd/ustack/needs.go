@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/pump"
+	"ustack/cmd/ustack/internal/saved"
 	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
 	"ustack/render"
@@ -37,19 +39,19 @@ from, what was tried, and what would help.
 // --symbols does.
 func parseLooking(name, help string, args []string, stdout io.Writer) (*replayFlags, error) {
 	var f replayFlags
-	f.quiet, f.symbols.on = true, true
+	f.Quiet, f.symbols.On = true, true
 	fs := command.NewFlags(name)
 	fs.StringVar(&f.dialectName, "dialect", "auto", "`DIALECT` of the stacks, as for replay")
-	fs.StringVar(&f.maps, "maps", "", "check file mapping events against the mappings in `DUMP`, as for replay")
-	fs.StringVar(&f.sysroot, "sysroot", "", "`DIR` with the ELF files at their paths")
-	fs.Var(&f.symbols.debugDirs, "debug-dir", "look for debug information in `DIR`, too; may be repeated")
+	fs.StringVar(&f.Maps, "maps", "", "check file mapping events against the mappings in `DUMP`, as for replay")
+	fs.StringVar(&f.Sysroot, "sysroot", "", "`DIR` with the ELF files at their paths")
+	fs.Var((*command.List)(&f.symbols.DebugDirs), "debug-dir", "look for debug information in `DIR`, too; may be repeated")
 	f.definePerfMap(fs)
 	f.symbols.registerNetwork(fs)
 	if err := command.Parse(fs, args, help, stdout); err != nil {
 		return nil, err
 	}
 	f.format, f.maxUnresolved = "text", unlimitedPercents
-	f.hold.Lines = defaultHoldLines
+	f.hold.Lines = pump.HoldLines
 	return &f, f.parsed(fs.Args())
 }
 
@@ -58,7 +60,7 @@ func look(f *replayFlags, std command.Streams, renderer func(names *symbol.Symbo
 	if err := f.check(); err != nil {
 		return command.UsageError(err)
 	}
-	_, err := f.drive(std.In, std.Messages(), func(_ *savedTrace, _ *resolve.Resolver, names *symbol.Symbols) render.Renderer {
+	_, err := f.drive(std.In, std.Messages(), func(_ *saved.Trace, _ *resolve.Resolver, names *symbol.Symbols) render.Renderer {
 		return renderer(names)
 	})
 	return err
@@ -70,7 +72,7 @@ func needsCommand(args []string, std command.Streams) error {
 	if err != nil {
 		return command.UsageError(err)
 	}
-	f.symbols.noLines = true
+	f.symbols.NoLines = true
 	return look(f, std, func(names *symbol.Symbols) render.Renderer {
 		return render.NewNeeds(render.Output(std.Out), names)
 	})
@@ -86,31 +88,31 @@ func explainCommand(args []string, std command.Streams) error {
 	if err != nil {
 		return command.UsageError(err)
 	}
-	f.noShapes, f.why = true, &resolve.Why{Line: line}
+	f.noShapes, f.Why = true, &resolve.Why{Line: line}
 	var e *render.Explanation
 	err = look(f, std, func(names *symbol.Symbols) render.Renderer {
-		e = render.NewExplanation(render.Output(std.Out), f.why, names)
+		e = render.NewExplanation(render.Output(std.Out), f.Why, names)
 		return e
 	})
 	if err == nil && !e.Found() {
-		return fmt.Errorf("line %d of %s is not a frame of a user stack", line, f.files[0])
+		return fmt.Errorf("line %d of %s is not a frame of a user stack", line, f.Files[0])
 	}
 	return err
 }
 
 // splitLine takes the line off the one file that is given.
 func (f *replayFlags) splitLine() (int64, error) {
-	if len(f.files) != 1 {
+	if len(f.Files) != 1 {
 		return 0, errors.New("one FILE:LINE is required")
 	}
-	at := strings.LastIndexByte(f.files[0], ':')
+	at := strings.LastIndexByte(f.Files[0], ':')
 	if at < 0 {
-		return 0, fmt.Errorf("%s: no :LINE at its end", f.files[0])
+		return 0, fmt.Errorf("%s: no :LINE at its end", f.Files[0])
 	}
-	line, err := strconv.ParseInt(f.files[0][at+1:], 10, 64)
+	line, err := strconv.ParseInt(f.Files[0][at+1:], 10, 64)
 	if err != nil || line <= 0 {
-		return 0, fmt.Errorf("%s: no :LINE at its end", f.files[0])
+		return 0, fmt.Errorf("%s: no :LINE at its end", f.Files[0])
 	}
-	f.files[0] = f.files[0][:at]
+	f.Files[0] = f.Files[0][:at]
 	return line, nil
 }

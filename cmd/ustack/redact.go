@@ -6,11 +6,11 @@ import (
 	"io"
 
 	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/pump"
 	"ustack/filemap/resolve"
 	"ustack/render"
 	"ustack/render/record"
 	"ustack/render/redact"
-	"ustack/tracefs"
 	"ustack/tracefs/input"
 )
 
@@ -68,7 +68,7 @@ type convertFlags struct {
 // define adds them to those of a command.
 func (f *convertFlags) define(fs *flag.FlagSet) {
 	f.traceFlags.define(fs)
-	fs.BoolVar(&f.quiet, "q", false, "no totals and no progress")
+	fs.BoolVar(&f.Quiet, "q", false, "no totals and no progress")
 	fs.StringVar(&f.out, "o", "", "write the report to `FILE`")
 }
 
@@ -101,31 +101,24 @@ func redactCommand(args []string, std command.Streams) error {
 		return command.UsageError(err)
 	}
 	totals, err := f.redact(&r, std.In, std.Messages())
-	if totals != nil && !f.quiet {
+	if totals != nil && !f.Quiet {
 		render.WriteTotals(std.Messages(), totals)
 	}
 	return err
 }
 
-// convertHold bounds how far names are looked for.
-func convertHold() resolve.Options {
-	return resolve.Options{Hold: resolve.Limits{
-		Lines: defaultHoldLines, Bytes: defaultHoldBytes, Time: tracefs.Time(defaultHoldTime.Nanoseconds()),
-	}}
-}
-
 func (f *convertFlags) redact(r *redactFlags, stdin io.Reader, stderr io.Writer) (*resolve.Totals, error) {
-	trace, err := f.open(stdin, input.Options{Events: true, Escape: true}, convertHold())
+	trace, err := f.Open(stdin, input.Options{Events: true, Escape: true}, resolve.Options{Hold: pump.Hold()})
 	if err != nil {
 		return nil, err
 	}
-	defer trace.close()
+	defer trace.Close()
 	file, err := record.Create(f.out, 0)
 	if err != nil {
 		return nil, err
 	}
 	out := record.NewConverter(file, r.redactor)
-	totals, err := trace.read(func(*resolve.Resolver) render.Renderer { return out }, stderr)
+	totals, err := trace.Read(func(*resolve.Resolver) render.Renderer { return out }, stderr)
 	return totals, finishConverted(file, err)
 }
 

@@ -342,7 +342,8 @@ func TestRedactAddresses(t *testing.T) {
 // asReport makes a report of any trace.
 func asReport(t *testing.T, trace, name string) {
 	t.Helper()
-	f := convertFlags{out: name, traceFlags: traceFlags{quiet: true, dialectName: "auto"}}
+	f := convertFlags{out: name, traceFlags: traceFlags{dialectName: "auto"}}
+	f.Quiet = true
 	if err := f.parsed([]string{trace}); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/output"
+	"ustack/cmd/ustack/internal/pump"
+	"ustack/cmd/ustack/internal/saved"
 	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
 	"ustack/render"
@@ -52,39 +55,27 @@ type replayFlags struct {
 	noShapes      bool // each stack by itself
 }
 
-// Limits for holding records back. In the captures, of a slow machine with four
-// CPUs, an announcement comes at most 13 ms, 157 lines and 10 KB after its
-// stack; these leave room for a hundred times as many CPUs, and no more, as what
-// is held back falls out of the processor's caches. Stitching holds for longer:
-// tasks sleep.
-const (
-	defaultHoldLines  = 200_000
-	defaultHoldBytes  = 1 << 20
-	stitchedHoldBytes = 2 << 20
-	defaultHoldTime   = time.Second
-	stitchedHoldTime  = 10 * time.Second
-	defaultHoldPause  = 200 * time.Millisecond
-	unlimitedPercents = 100
-)
+// unlimitedPercents is the default of --max-unresolved.
+const unlimitedPercents = 100
 
 func parseReplay(args []string, stdout io.Writer) (*replayFlags, error) {
 	var f replayFlags
 	fs := command.NewFlags("replay")
 	f.define(fs)
-	defineStrict(fs, &f.strict)
+	defineStrict(fs, &f.Strict)
 	f.definePerfMap(fs)
-	fs.BoolVar(&f.quiet, "q", false, "no totals and no progress")
-	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text, json (lines), or of all stacks, for other programs: "+profileFormats())
+	fs.BoolVar(&f.Quiet, "q", false, "no totals and no progress")
+	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text, json (lines), or of all stacks, for other programs: "+output.ProfileFormats())
 	buildID := fs.String("build-id", "kernel", "`FORM` of build IDs in text: kernel (words), hex (as readelf -n) or none")
 	fs.BoolVar(&f.keepMaps, "keep-maps", false, "keep file mapping events in the text")
 	fs.BoolVar(&f.stitch, "stitch", false, "print each event's stack under the event")
 	fs.BoolVar(&f.escape, "escape", false, "write control characters in names and arguments as octal escapes, also of a trace that the kernel has printed")
 	fs.BoolVar(&f.failOnLoss, "fail-on-loss", false, "exit with 3 if events were lost")
 	fs.Float64Var(&f.maxUnresolved, "max-unresolved", unlimitedPercents, "exit with 4 if more than `PERCENT` of the frames have no file")
-	fs.Int64Var(&f.hold.Lines, "hold-lines", defaultHoldLines, "keep a record pending for at most `N` lines, 0 means unlimited")
+	fs.Int64Var(&f.hold.Lines, "hold-lines", pump.HoldLines, "keep a record pending for at most `N` lines, 0 means unlimited")
 	fs.Int64Var(&f.hold.Bytes, "hold-bytes", 0, "keep a record pending for at most `N` bytes (default 1 MiB, 2 MiB when stacks go to their events)")
 	fs.DurationVar(&f.holdTime, "hold-time", 0, "keep a record pending for at most this `TIME` of the trace (default 1s, 10s when stacks go to their events)")
-	fs.DurationVar(&f.pause, "hold-pause", defaultHoldPause, "print all pending records when the input pauses for this `TIME`")
+	fs.DurationVar(&f.pause, "hold-pause", pump.HoldPause, "print all pending records when the input pauses for this `TIME`")
 	f.symbols.register(fs)
 	f.symbols.registerNetwork(fs)
 	if err := command.Parse(fs, args, replayHelp, stdout); err != nil {
@@ -111,18 +102,18 @@ func (f *replayFlags) check() error {
 		return errors.New("the --hold limits must not be negative")
 	}
 	if f.hold.Bytes == 0 {
-		f.hold.Bytes = defaultHoldBytes
+		f.hold.Bytes = pump.HoldBytes
 		if f.stitch {
-			f.hold.Bytes = stitchedHoldBytes
+			f.hold.Bytes = pump.StitchedHoldBytes
 		}
 	}
 	if !(f.maxUnresolved >= 0 && f.maxUnresolved <= 100) {
 		return errors.New("--max-unresolved takes 0 to 100")
 	}
 	if f.holdTime == 0 {
-		f.holdTime = defaultHoldTime
+		f.holdTime = pump.HoldTime
 		if f.stitch {
-			f.holdTime = stitchedHoldTime
+			f.holdTime = pump.StitchedHoldTime
 		}
 	}
 	f.hold.Time = tracefs.Time(f.holdTime.Nanoseconds())
@@ -139,7 +130,7 @@ func replay(args []string, std command.Streams) error {
 	if errors.Is(err, unix.EPIPE) {
 		return err // without totals
 	}
-	if totals != nil && !f.quiet && (err == nil || totals.Events+totals.Stacks > 0) {
+	if totals != nil && !f.Quiet && (err == nil || totals.Events+totals.Stacks > 0) {
 		render.WriteTotals(std.Messages(), totals)
 	}
 	if err != nil {
@@ -161,41 +152,41 @@ func (f *replayFlags) verdict(t *resolve.Totals) int {
 
 // run replays to the output that the flags ask for.
 func (f *replayFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*resolve.Totals, error) {
-	if err := checkProfile(stdout, f.profile); err != nil {
+	if err := output.CheckProfile(stdout, f.profile); err != nil {
 		return nil, err
 	}
 	w := render.Output(stdout)
-	return f.drive(stdin, stderr, func(trace *savedTrace, res *resolve.Resolver, names *symbol.Symbols) render.Renderer {
+	return f.drive(stdin, stderr, func(trace *saved.Trace, res *resolve.Resolver, names *symbol.Symbols) render.Renderer {
 		switch {
 		case f.profile.Timed:
-			return newTimedProfile(w, trace, names)
+			return output.NewTimedProfile(w, trace, names)
 		case f.profile.Write != nil:
-			return newEventProfile(w, f.profile, names)
+			return output.NewEventProfile(w, f.profile, names)
 		}
-		out := output{
-			json: f.format == "json", wait: f.hold.Bytes,
-			text: render.TextOptions{BuildID: f.buildID, KeepMaps: f.keepMaps, Stitch: f.stitch},
+		out := output.Events{
+			JSON: f.format == "json", Wait: f.hold.Bytes,
+			Text: render.TextOptions{BuildID: f.buildID, KeepMaps: f.keepMaps, Stitch: f.stitch},
 		}
-		return out.renderer(w, res, names)
+		return out.Renderer(w, res, names)
 	})
 }
 
 // drive replays to a renderer. names are nil without --symbols.
-func (f *replayFlags) drive(stdin io.Reader, stderr io.Writer, renderer func(trace *savedTrace, res *resolve.Resolver, names *symbol.Symbols) render.Renderer) (*resolve.Totals, error) {
-	names, err := f.symbols.open(f.sysroot, stderr)
+func (f *replayFlags) drive(stdin io.Reader, stderr io.Writer, renderer func(trace *saved.Trace, res *resolve.Resolver, names *symbol.Symbols) render.Renderer) (*resolve.Totals, error) {
+	names, err := f.symbols.Open(f.Sysroot, stderr)
 	if err != nil {
 		return nil, err
 	}
 	if names != nil {
 		defer names.Close()
 	}
-	f.saved = true
+	f.Own = true
 	in := input.Options{Events: f.stitch, Escape: f.escape, Pause: f.pause, NoShapes: f.noShapes}
-	trace, err := f.open(stdin, in, resolve.Options{Hold: f.hold, Stitch: f.stitch})
+	trace, err := f.Open(stdin, in, resolve.Options{Hold: f.hold, Stitch: f.stitch})
 	if err != nil {
 		return nil, err
 	}
-	defer trace.close()
-	trace.findLateStacks()
-	return trace.read(func(res *resolve.Resolver) render.Renderer { return renderer(trace, res, names) }, stderr)
+	defer trace.Close()
+	trace.FindLateStacks()
+	return trace.Read(func(res *resolve.Resolver) render.Renderer { return renderer(trace, res, names) }, stderr)
 }

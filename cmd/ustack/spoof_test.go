@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"ustack/cmd/ustack/internal/pump"
+	"ustack/cmd/ustack/internal/saved"
 	"ustack/filemap"
 	"ustack/filemap/resolve"
 	"ustack/render"
@@ -161,17 +163,17 @@ func TestSpoofedReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	report := filepath.Join(t.TempDir(), "report.zst")
-	f := traceFlags{quiet: true, maps: dump, files: []string{pages}, dialectName: "auto"}
-	trace, err := f.open(nil, input.Options{Events: true, Escape: true}, convertHold())
+	from := saved.Options{Quiet: true, Maps: dump, Files: []string{pages}}
+	trace, err := from.Open(nil, input.Options{Events: true, Escape: true}, resolve.Options{Hold: pump.Hold()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer trace.close()
+	defer trace.Close()
 	out, err := record.Create(report, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = trace.read(func(*resolve.Resolver) render.Renderer {
+	_, err = trace.Read(func(*resolve.Resolver) render.Renderer {
 		w, werr := record.NewReport(out, record.ReportOptions{Identifiers: record.NewIdentifiers(secret)})
 		if werr != nil {
 			t.Fatal(werr)

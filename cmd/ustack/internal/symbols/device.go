@@ -1,6 +1,6 @@
 //go:build device
 
-package main
+package symbols
 
 import (
 	"errors"

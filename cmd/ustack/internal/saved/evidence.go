@@ -1,4 +1,4 @@
-package main
+package saved
 
 import (
 	"bufio"
@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 
+	"ustack/cmd/ustack/internal/pump"
 	"ustack/filemap/elfid"
 	"ustack/filemap/evidence"
 	"ustack/filemap/resolve"
@@ -34,12 +35,12 @@ type withEvidence struct {
 }
 
 // evidence loads the dump of --maps.
-func (f *traceFlags) evidence(stdin io.Reader) (*withEvidence, error) {
-	w := &withEvidence{files: f.files}
-	if err := w.openPerfMaps(f); err != nil {
+func (opt *Options) evidence(stdin io.Reader) (*withEvidence, error) {
+	w := &withEvidence{files: opt.Files}
+	if err := w.openPerfMaps(opt); err != nil {
 		return nil, err
 	}
-	if err := w.load(f, stdin); err != nil {
+	if err := w.load(opt, stdin); err != nil {
 		w.close()
 		return nil, err
 	}
@@ -47,14 +48,14 @@ func (f *traceFlags) evidence(stdin io.Reader) (*withEvidence, error) {
 }
 
 // openPerfMaps opens the directory of --perf-map.
-func (w *withEvidence) openPerfMaps(f *traceFlags) (err error) {
+func (w *withEvidence) openPerfMaps(opt *Options) (err error) {
 	switch {
-	case f.perfMap == "":
+	case opt.PerfMap == "":
 		return nil
-	case !f.symbols.on:
+	case !opt.Symbols:
 		return errors.New("--perf-map needs --symbols")
 	}
-	w.perfMaps, err = unfiled.OpenDirectory(f.perfMap)
+	w.perfMaps, err = unfiled.OpenDirectory(opt.PerfMap)
 	return err
 }
 
@@ -65,7 +66,7 @@ func (w *withEvidence) named(inner resolve.Evidence) resolve.Evidence {
 	}
 	opt := unfiled.Options{Inner: inner, Directory: w.perfMaps, Program: w.program, VDSO: w.vdso}
 	if w.exact != nil {
-		opt.Program = programOf(w.exact)
+		opt.Program = unfiled.ProgramOf(w.exact)
 	}
 	return unfiled.New(opt)
 }
@@ -96,35 +97,35 @@ func (w *withEvidence) program(s *resolve.Subject) (unfiled.Program, bool) {
 }
 
 // load loads what --maps has.
-func (w *withEvidence) load(f *traceFlags, stdin io.Reader) error {
-	if f.maps == "" {
-		if f.sysroot != "" && !f.symbols.on {
+func (w *withEvidence) load(opt *Options, stdin io.Reader) error {
+	if opt.Maps == "" {
+		if opt.Sysroot != "" && !opt.Symbols {
 			return errors.New("--sysroot needs --maps or --symbols")
 		}
 		return nil
 	}
-	if exact, vdso, err := loadHistory(f.maps); exact != nil || err != nil {
-		if f.symbols.on {
+	if exact, vdso, err := loadHistory(opt.Maps); exact != nil || err != nil {
+		if opt.Symbols {
 			w.openVDSO(vdso)
 		}
-		if err == nil && f.sysroot != "" && !f.symbols.on {
+		if err == nil && opt.Sysroot != "" && !opt.Symbols {
 			err = errors.New("--sysroot has no use with a trace that live has saved")
 		}
 		w.exact = exact
 		return err
 	}
-	dump, err := evidence.Load(f.maps)
+	dump, err := evidence.Load(opt.Maps)
 	if err != nil {
 		return err
 	}
-	if w.judge, err = evidence.New(dump, f.sysroot); err != nil {
+	if w.judge, err = evidence.New(dump, opt.Sysroot); err != nil {
 		return err
 	}
-	if f.symbols.on {
+	if opt.Symbols {
 		w.openVDSO(dump.VDSO())
 	}
 	w.files = nil
-	for _, name := range f.files {
+	for _, name := range opt.Files {
 		if name, err = w.spool(name, stdin); err != nil {
 			return err
 		}
@@ -213,7 +214,7 @@ func (w *withEvidence) gather(trace *input.Trace, opt resolve.Options) error {
 			return err
 		}
 		// An error ends the reading; the last one meets it too, and reports it.
-		_, _ = pump(reading.Start(), resolve.New(opt), names{judge: w.judge}, func() {})
+		_, _ = pump.Run(reading.Start(), resolve.New(opt), names{judge: w.judge}, func() {})
 	}
 	return nil
 }

@@ -1,0 +1,161 @@
+// Package saved opens saved traces, with all that gives their frames files: the dumps
+// and histories of what processes had mapped, the mappings in the trace itself, and maps
+// of JIT code.
+//
+// A trace may be read several times, and gives the same records each time; an input that
+// can be read only once is kept in a temporary file where that is needed. What was
+// opened is closed, and removed, by Trace.Close.
+package saved
+
+import (
+	"fmt"
+	"io"
+
+	"ustack/cmd/ustack/internal/pump"
+	"ustack/filemap/evidence"
+	"ustack/filemap/resolve"
+	"ustack/render"
+	"ustack/tracefs/input"
+)
+
+// Options say which trace is read, and with what.
+type Options struct {
+	Files   []string // the trace, "-" is standard input
+	Dialect resolve.Dialect
+	Maps    string       // dump or history of mappings, "" for none
+	Sysroot string       // directory with the files of the machine, "" for this one
+	PerfMap string       // directory with perf-PID.map, "" for none
+	Symbols bool         // functions will be named
+	Strict  bool         // no claimed files
+	Own     bool         // mappings that a trace.dat has are of use
+	Why     *resolve.Why // the frame to explain, nil for none
+	Quiet   bool         // no progress
+}
+
+// Trace is an opened trace and how its frames get their files.
+type Trace struct {
+	*input.Trace
+	options  *Options
+	opt      resolve.Options
+	in       input.Options
+	evidence *withEvidence
+	note     string // what is wrong with the mappings that a trace.dat has
+}
+
+// Open opens the trace, and with Maps reads it for the first time.
+func (o *Options) Open(stdin io.Reader, in input.Options, opt resolve.Options) (*Trace, error) {
+	ev, err := o.evidence(stdin)
+	if err != nil {
+		return nil, err
+	}
+	in.NoShapes = in.NoShapes || ev.judge != nil || ev.exact != nil || ev.perfMaps != nil || ev.vdso != nil
+	opt.Dialect, opt.Strict, opt.Why = o.Dialect, o.Strict, o.Why
+	in.NoShapes = in.NoShapes || o.Strict
+	if ev.exact != nil {
+		opt.Evidence = ev.exact
+	}
+	t := &Trace{options: o, opt: opt, in: in, evidence: ev}
+	if t.Trace, err = input.OpenAll(ev.files, stdin, in); err != nil {
+		ev.close()
+		return nil, err
+	}
+	if err := t.useSaved(); err != nil {
+		ev.close()
+		return nil, err
+	}
+	t.opt.Sources = t.Trace.Sources()
+	if again := t.Again(); again != nil {
+		t.opt.First = input.NewFirsts(again).Find
+	}
+	if ev.judge != nil {
+		t.opt.Evidence = ev.judge
+		if err := ev.gather(t.Trace, t.opt); err != nil {
+			ev.close()
+			return nil, err
+		}
+	}
+	t.opt.Evidence = ev.named(t.opt.Evidence)
+	return t, nil
+}
+
+// useSaved takes the mappings in a trace.dat as evidence, if there is no better
+// one.
+func (t *Trace) useSaved() error {
+	again := t.Again()
+	if !t.options.Own || t.options.Maps != "" || again == nil {
+		return nil
+	}
+	processes, err := t.Processes()
+	if err != nil {
+		t.note = err.Error()
+	}
+	if len(processes) == 0 {
+		return nil
+	}
+	t.opt.Evidence = evidence.NewSaved(processes)
+	if t.in.NoShapes {
+		return nil
+	}
+	t.in.NoShapes = true // evidence looks at every stack
+	if err := t.Trace.Close(); err != nil {
+		return err
+	}
+	t.Trace, err = again(t.in)
+	return err
+}
+
+// Close closes what the trace was opened with, and removes temporary files.
+func (t *Trace) Close() { t.evidence.close() }
+
+// Dump returns the mappings of a dump, nil if there is none.
+func (t *Trace) Dump() *evidence.Evidence { return t.evidence.judge }
+
+// FindLateStacks has stacks that come too late for their events looked for in
+// the whole trace, if it can be read again.
+func (t *Trace) FindLateStacks() {
+	again := t.Again()
+	if again == nil {
+		return
+	}
+	t.opt.Late = resolve.NewLateStacks(func(opt resolve.Options) error {
+		trace, err := again(input.Options{NoShapes: t.in.NoShapes, Bare: t.in.Bare})
+		if err != nil {
+			return err
+		}
+		_, err = pump.Run(trace.Start(), resolve.New(opt), discard{}, func() {})
+		return err
+	})
+}
+
+// Read reads the trace into the renderer that make gives for its resolver.
+func (t *Trace) Read(make func(*resolve.Resolver) render.Renderer, stderr io.Writer) (*resolve.Totals, error) {
+	res := resolve.New(t.opt)
+	progress := render.NewProgress(stderr, t.Progress(), t.options.Quiet || !render.IsTerminalWriter(stderr))
+	defer progress.Done()
+	totals, err := pump.Run(t.Start(), res, make(res), progress.Step)
+	if totals != nil { // all is read
+		for _, note := range t.Notes() {
+			fmt.Fprintf(stderr, "ustack: %s\n", note)
+		}
+		if t.note != "" {
+			fmt.Fprintf(stderr, "ustack: %s\n", t.note)
+		}
+	}
+	return totals, err
+}
+
+// ReadAgain reads it once more; false if that is not possible.
+func (t *Trace) ReadAgain(w render.Renderer, stderr io.Writer) (bool, error) {
+	again := t.Again()
+	if again == nil {
+		return false, nil
+	}
+	trace, err := again(t.in)
+	if err != nil {
+		return false, err
+	}
+	progress := render.NewProgress(stderr, trace.Progress(), t.options.Quiet || !render.IsTerminalWriter(stderr))
+	defer progress.Done()
+	_, err = pump.Run(trace.Start(), resolve.New(t.opt), w, progress.Step)
+	return err == nil, err
+}

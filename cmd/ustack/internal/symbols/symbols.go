@@ -1,0 +1,48 @@
+// Package symbols opens the symbols of files as the flags of a command ask for it.
+package symbols
+
+import (
+	"errors"
+	"io"
+	"os"
+	"runtime/debug"
+
+	"ustack/filemap/symbol"
+)
+
+// Options say whether and how functions are named.
+type Options struct {
+	On         bool
+	NoLines    bool     // functions only
+	NoInfer    bool     // without those that unwinding by frame pointers has skipped
+	DebugDirs  []string // with debug information
+	Debuginfod bool     // files are fetched from servers
+}
+
+// memory is the memory limit with symbols: those of large programs need more than the
+// traces.
+const memory = 384 << 20
+
+// Open opens the symbols of the files of a machine whose root is sysroot, of this
+// one if that is "". It is nil if they are not wanted. It prints what is fetched on
+// stderr.
+func (opt *Options) Open(sysroot string, stderr io.Writer) (*symbol.Symbols, error) {
+	if !opt.On {
+		if opt.NoLines || opt.NoInfer || len(opt.DebugDirs) > 0 || opt.Debuginfod {
+			return nil, errors.New("--no-lines, --no-infer, --debug-dir and --debuginfod need --symbols")
+		}
+		return nil, nil
+	}
+	debug.SetMemoryLimit(memory)
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = "" // then there is no cache of perf's
+	}
+	sopt := symbol.Options{Sysroot: sysroot, DebugDirs: opt.DebugDirs, Home: home, NoLines: opt.NoLines, NoInfer: opt.NoInfer}
+	if opt.Debuginfod {
+		if sopt.Fetch, err = fetcher(home, stderr); err != nil {
+			return nil, err
+		}
+	}
+	return symbol.New(sopt)
+}

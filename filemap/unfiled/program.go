@@ -1,0 +1,18 @@
+package unfiled
+
+import (
+	"ustack/filemap/resolve"
+	"ustack/filemap/timeline"
+)
+
+// ProgramOf returns Options.Program for a history of what was mapped: the program that
+// the thread of a stack ran at its time. A stack without a time has none.
+func ProgramOf(j *timeline.Judge) func(*resolve.Subject) (Program, bool) {
+	return func(s *resolve.Subject) (Program, bool) {
+		if !s.Timed {
+			return Program{}, false
+		}
+		pid, began, exact, ok := j.Program(int(s.TID), s.Time)
+		return Program{PID: pid, Began: began, Exact: exact}, ok
+	}
+}
