@@ -4,6 +4,7 @@ import (
 	"os"
 
 	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/live"
 	"ustack/filemap/doctor"
 	"ustack/render"
 )
@@ -22,7 +23,7 @@ Exit codes: 0 live works, 1 it does not (or another failure), 2 usage.
 func doctorCommand(args []string, std command.Streams) error {
 	fs := command.NewFlags("doctor")
 	asJSON := fs.Bool("json", false, "print a JSON object")
-	opt := doctor.Options{Clock: clock}
+	opt := doctor.Options{Clock: live.Clock}
 	fs.StringVar(&opt.Tracefs, "tracefs", "", "`DIR` where tracefs is mounted (default: where it usually is)")
 	fs.StringVar(&opt.Proc, "proc", "/proc", "`DIR` where proc is mounted")
 	if err := command.ParseOnly(fs, args, doctorHelp, std.Out); err != nil {

@@ -12,16 +12,11 @@ import (
 	"time"
 
 	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/contention"
 	"ustack/cmd/ustack/internal/output"
-	"ustack/cmd/ustack/internal/pump"
-	"ustack/filemap/resolve"
-	"ustack/filemap/symbol"
-	"ustack/render"
 	"ustack/render/futex"
-	futexreport "ustack/render/futex/report"
 	"ustack/render/profile"
 	"ustack/tracefs"
-	"ustack/tracefs/input"
 )
 
 const futexHelp = `usage: ustack futex [flags] [FILE... | -]
@@ -52,15 +47,10 @@ type futexFlags struct {
 	// interval is how often the answer so far is shown, nil if not said.
 	interval *time.Duration
 	owners   bool
-	clock    string // of the trace, "" if unknown
 }
 
-// Limits for holding records back. Few are needed: a wait's stack is found at
-// its end, too.
 const (
-	futexHoldBytes = 1 << 20
-	futexHoldTime  = 2 * time.Second
-	defaultTop     = 5
+	defaultTop = 5
 	// futexMemory is memoryLimit for the analysis, which keeps more: ten
 	// million events must do with 256 MB.
 	futexMemory = 160 << 20
@@ -151,124 +141,26 @@ func futexCommand(args []string, std command.Streams) error {
 	}
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(futexMemory))
 	defer debug.SetGCPercent(debug.SetGCPercent(futexGarbage))
-	a, err := f.run(std.In, std.Out, std.Messages())
-	if a != nil && (err == nil || a.Seen()) {
-		// What was read before an error is reported.
-		err = errors.Join(err, f.report(std.Out, std.Messages(), a))
-	}
-	return err
-}
-
-// report names the functions, if that is wanted, and writes the report.
-func (f *futexFlags) report(stdout, stderr io.Writer, a *futex.Analysis) error {
-	names, err := f.symbols.Open(f.Sysroot, stderr)
-	if err != nil {
+	if err := output.CheckProfile(std.Out, f.profile); err != nil {
 		return err
+	}
+	out := f.output()
+	a, err := out.Read(&f.Options, std.In, std.Messages())
+	if a == nil || err != nil && !a.Seen() {
+		return err
+	}
+	// What was read before an error is reported.
+	names, nerr := f.symbols.Open(f.Sysroot, std.Messages())
+	if nerr != nil {
+		return errors.Join(err, nerr)
 	}
 	if names != nil {
 		defer names.Close()
 	}
-	return f.reportNamed(stdout, stderr, a, names, nil)
+	return errors.Join(err, out.Report(std.Out, std.Messages(), a, names, nil))
 }
 
-// reportNamed writes the report at the end. names may be nil, and so may a lock-up
-// that was seen before.
-func (f *futexFlags) reportNamed(stdout, stderr io.Writer, a *futex.Analysis, names *symbol.Symbols, lockUp *futex.Verdict) error {
-	if names != nil {
-		a.Name(names)
-		a.NameLocks(names)
-	}
-	r := a.Report(f.view)
-	if lockUp != nil && !r.Verdict.LockUp() {
-		r.Verdict = *lockUp
-		r.Verdict.Text += " That was seen shortly before the end; the waits have ended since, as they do when a program is killed."
-	}
-	write := f.write
-	if f.eachWait() {
-		write = f.writeWaits(a)
-	}
-	if err := write(render.Output(stdout), r, names); err != nil {
-		return fmt.Errorf("writing the output: %w", err)
-	}
-	if f.profile.Name != "" && !f.Quiet {
-		writeNotes(stderr, r, f.eachWait())
-	}
-	return nil
-}
-
-// writeNotes prints what a profile has no place for: what the trace lacks. Profiles
-// that show each wait also have the open ones.
-func writeNotes(w io.Writer, r *futex.Report, eachWait bool) {
-	for _, note := range r.Notes {
-		fmt.Fprintf(w, "ustack: %s\n", note)
-	}
-	if r.Loss.Gaps > 0 {
-		fmt.Fprintf(w, "ustack: places where records were lost, and waits may be missing: %d\n", r.Loss.Gaps)
-	}
-	if r.Loss.Refused > 0 {
-		fmt.Fprintf(w, "ustack: records that the kernel refused, and waits may be missing: %d\n", r.Loss.Refused)
-	}
-	if n := len(r.Blocked); n > 0 && !eachWait {
-		fmt.Fprintf(w, "ustack: waits that had not ended, and are left out: %d\n", n)
-	}
-}
-
-// run reads the trace, and once more if records are lost in places that could
-// not be foreseen.
-func (f *futexFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*futex.Analysis, error) {
-	if err := output.CheckProfile(stdout, f.profile); err != nil {
-		return nil, err
-	}
-	hold := resolve.Limits{Lines: pump.HoldLines, Bytes: futexHoldBytes, Time: tracefs.Time(futexHoldTime.Nanoseconds())}
-	f.Own = true
-	trace, err := f.Open(stdin, input.Options{Events: true, Bare: true}, resolve.Options{Hold: hold, Stitch: true})
-	if err != nil {
-		return nil, err
-	}
-	defer trace.Close()
-	opt := futex.Options{Calls: f.eachWait()}
-	f.clock = trace.Clock()
-	if ev := trace.Dump(); ev != nil {
-		opt.Mappings = ev
-		if f.symbols.On {
-			opt.Layouts = ev
-		}
-	}
-	a := futex.New(opt)
-	_, err = trace.Read(func(*resolve.Resolver) render.Renderer { return a }, stderr)
-	if err != nil || !a.NeedsGaps() {
-		return a, err
-	}
-	opt.Gaps = a.Gaps()
-	second := futex.New(opt)
-	if ok, err := trace.ReadAgain(second, stderr); !ok || err != nil {
-		second.DropCalls()
-		return a, err
-	}
-	a.DropCalls()
-	return second, nil
-}
-
-// eachWait reports whether the format shows each wait at its time.
-func (f *futexFlags) eachWait() bool { return f.profile.Timed || f.profile.Page }
-
-// writeWaits is write for such a format.
-func (f *futexFlags) writeWaits(a *futex.Analysis) func(io.Writer, *futex.Report, *symbol.Symbols) error {
-	return func(w io.Writer, r *futex.Report, names *symbol.Symbols) error {
-		defer a.DropCalls()
-		if f.profile.Page {
-			return futexreport.HTML(w, a, r, f.view, output.SymbolsOf(names))
-		}
-		return futexreport.Perfetto(w, a, r, f.view, output.PerfettoOptions(f.clock, names))
-	}
-}
-
-func (f *futexFlags) write(w io.Writer, r *futex.Report, names *symbol.Symbols) error {
-	switch {
-	case f.profile.Write != nil:
-		return output.WriteProfile(w, f.profile, futexreport.Profile(r), names)
-	case f.format == "json":
-		return futexreport.JSON(w, r)
-	}
-	return futexreport.Text(w, r, futexreport.Options{Top: f.view.Top})
+// output is what the report shows, and how it is written.
+func (f *futexFlags) output() contention.Output {
+	return contention.Output{JSON: f.format == "json", Profile: f.profile, View: f.view, Quiet: f.Quiet}
 }

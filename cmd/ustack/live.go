@@ -5,11 +5,14 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
+	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/live"
 	"ustack/render"
 )
 
@@ -31,31 +34,18 @@ code is CMD's.
 
 `
 
-// liveFlags are the flags of live.
+// liveFlags are the flags of live; those of all commands that trace are options of the
+// engine.
 type liveFlags struct {
+	live.Options
 	quiet    bool
-	events   command.List
 	pids     command.List
-	duration time.Duration
-	bufferKB int
+	mapsFrom mapsSource
 	format   string
 	buildID  render.BuildIDStyle
-	stitch   bool
-	strict   bool
 	keepMaps bool
 	symbols  symbolFlags
 	out      string
-	save     string
-	tracefs  string
-	proc     string
-	mappings string
-	mapsFrom mapsSource
-	source   string
-	unwind   string
-	command  []string
-
-	tids []int        // of pids
-	more command.List // events to trace besides
 }
 
 func parseLive(args []string, stdout io.Writer) (*liveFlags, error) {
@@ -65,14 +55,14 @@ func parseLive(args []string, stdout io.Writer) (*liveFlags, error) {
 	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text or json (lines)")
 	f.symbols.register(fs)
 	buildID := fs.String("build-id", "kernel", "`FORM` of build IDs in text: kernel (words), hex (as readelf -n) or none")
-	defineStrict(fs, &f.strict)
-	fs.BoolVar(&f.stitch, "stitch", false, "print each event's stack under the event")
+	defineStrict(fs, &f.Strict)
+	fs.BoolVar(&f.Stitch, "stitch", false, "print each event's stack under the event")
 	fs.BoolVar(&f.keepMaps, "keep-maps", false, "keep file mapping events in the text")
 	fs.StringVar(&f.out, "o", "", "write to `FILE` instead of standard output")
 	if err := command.Parse(fs, args, liveHelp, stdout); err != nil {
 		return nil, err
 	}
-	f.command = fs.Args()
+	f.Command = fs.Args()
 	var err error
 	f.buildID, err = render.ParseBuildIDStyle(*buildID)
 	return &f, errors.Join(err, f.check(args))
@@ -81,16 +71,16 @@ func parseLive(args []string, stdout io.Writer) (*liveFlags, error) {
 // sourceFlags defines the flags of all commands that trace.
 func (f *liveFlags) sourceFlags(fs *flag.FlagSet) {
 	fs.BoolVar(&f.quiet, "q", false, "no start-up line, no counter and no totals")
-	fs.Var(&f.events, "e", "trace `SYSTEM:EVENT[/FILTER/]`, wildcards allowed; may be repeated")
+	fs.Var((*command.List)(&f.Events), "e", "trace `SYSTEM:EVENT[/FILTER/]`, wildcards allowed; may be repeated")
 	fs.Var(&f.pids, "p", "trace the process `PID` with its threads, and their children; may be repeated")
-	fs.DurationVar(&f.duration, "duration", 0, "stop after this `TIME`")
-	fs.IntVar(&f.bufferKB, "b", 0, "ring buffer of so many `KB` for each CPU (default: the kernel's)")
-	fs.StringVar(&f.save, "save", "", "save the raw trace and all mappings in the directory `DIR`, for replay")
-	fs.StringVar(&f.tracefs, "tracefs", "", "`DIR` where tracefs is mounted (default: where it usually is)")
-	fs.StringVar(&f.proc, "proc", "/proc", "`DIR` where proc is mounted")
-	fs.StringVar(&f.source, "source", sourceAuto, "`WHAT` is read: text (trace_pipe), binary (the ring buffer, which costs less and loses less) or auto")
-	defineUnwind(fs, &f.unwind)
-	fs.StringVar(&f.mappings, "mappings", "auto", "`HOW` mappings are followed: perf (side band), query (ask processes) or auto")
+	fs.DurationVar(&f.Duration, "duration", 0, "stop after this `TIME`")
+	fs.IntVar(&f.BufferKB, "b", 0, "ring buffer of so many `KB` for each CPU (default: the kernel's)")
+	fs.StringVar(&f.Save, "save", "", "save the raw trace and all mappings in the directory `DIR`, for replay")
+	fs.StringVar(&f.Tracefs, "tracefs", "", "`DIR` where tracefs is mounted (default: where it usually is)")
+	fs.StringVar(&f.Proc, "proc", "/proc", "`DIR` where proc is mounted")
+	fs.StringVar(&f.Source, "source", live.SourceAuto, "`WHAT` is read: text (trace_pipe), binary (the ring buffer, which costs less and loses less) or auto")
+	fs.StringVar(&f.Unwind, "unwind", live.UnwindFP, "`HOW` stacks of futex waits are found: fp (by the kernel, which goes by frame pointers), copy (a copy of the stack, by the tables of the files: whole stacks of what distributions build) or auto (copy where that can be had, up to 20000 a second)")
+	fs.StringVar(&f.Mappings, "mappings", live.MappingsAuto, "`HOW` mappings are followed: perf (side band), query (ask processes) or auto")
 	f.mapsFrom.register(fs)
 }
 
@@ -98,7 +88,7 @@ func (f *liveFlags) check(args []string) error {
 	switch f.format {
 	case "text":
 	case "json":
-		f.stitch = true
+		f.Stitch = true
 	default:
 		return fmt.Errorf("unknown format %q (one of text, json)", f.format)
 	}
@@ -107,27 +97,26 @@ func (f *liveFlags) check(args []string) error {
 
 // checkSource checks the flags of all commands that trace.
 func (f *liveFlags) checkSource(args []string) error {
-	switch f.mappings {
-	case "auto", "perf", "query":
-	default:
-		return fmt.Errorf("unknown way to follow mappings %q (one of auto, perf, query)", f.mappings)
+	for _, word := range []struct {
+		what, word string
+		known      []string
+	}{
+		{"way to follow mappings", f.Mappings, []string{live.MappingsAuto, live.MappingsPerf, live.MappingsQuery}},
+		{"source", f.Source, []string{live.SourceAuto, live.SourceText, live.SourceBinary}},
+		{"way to unwind", f.Unwind, []string{live.UnwindAuto, live.UnwindFP, live.UnwindCopy}},
+	} {
+		if !slices.Contains(word.known, word.word) {
+			return fmt.Errorf("unknown %s %q (one of %s)", word.what, word.word, strings.Join(word.known, ", "))
+		}
 	}
-	switch f.source {
-	case sourceAuto, sourceText, sourceBinary:
-	default:
-		return fmt.Errorf("unknown source %q (one of auto, text, binary)", f.source)
-	}
-	if err := checkUnwind(f.unwind); err != nil {
-		return err
-	}
-	if f.duration < 0 || f.bufferKB < 0 {
+	if f.Duration < 0 || f.BufferKB < 0 {
 		return errors.New("--duration and -b must not be negative")
 	}
-	if len(f.command) > 0 && len(f.pids) > 0 {
+	if len(f.Command) > 0 && len(f.pids) > 0 {
 		return errors.New("-p and a command cannot be combined")
 	}
-	if n := len(f.command); n > 0 && (len(args) == n || args[len(args)-n-1] != "--") {
-		return fmt.Errorf("unexpected argument %q (a command to run goes after --)", f.command[0])
+	if n := len(f.Command); n > 0 && (len(args) == n || args[len(args)-n-1] != "--") {
+		return fmt.Errorf("unexpected argument %q (a command to run goes after --)", f.Command[0])
 	}
 	return f.parsePIDs()
 }
@@ -141,8 +130,47 @@ func (f *liveFlags) parsePIDs() error {
 			if err != nil || pid <= 0 {
 				return fmt.Errorf("-p takes process IDs, not %q", word)
 			}
-			f.tids = append(f.tids, pid)
+			f.PIDs = append(f.PIDs, pid)
 		}
 	}
 	return nil
+}
+
+// How much garbage there may be, in percent of what is in use: some megabytes with
+// live, so that the time of the collector is better spent on the trace; more with
+// record, which compresses.
+const (
+	liveGarbage   = 200
+	recordGarbage = 100
+)
+
+// engine returns the options of the engine for a command.
+func (f *liveFlags) engine(name string, std command.Streams) *live.Options {
+	opt := &f.Options
+	opt.MapsSource = f.mapsFrom.Source
+	opt.Stdin, opt.Stdout, opt.Stderr = std.In, std.Out, std.Err
+	opt.Reporter = &live.Reporter{Command: name, Out: std.Messages(), Quiet: f.quiet}
+	opt.Exit = os.Exit
+	return opt
+}
+
+// trace runs the engine into a sink, with so much garbage.
+func trace(opt *live.Options, to live.Sink, garbage int) error {
+	defer debug.SetGCPercent(debug.SetGCPercent(garbage))
+	code, err := live.Run(opt, to)
+	if err != nil {
+		return err
+	}
+	return command.Exit(code)
+}
+
+// liveCommand is the subcommand.
+func liveCommand(args []string, std command.Streams) error {
+	f, err := parseLive(args, std.Out)
+	if err != nil {
+		return command.UsageError(err)
+	}
+	opt := f.engine("live", std)
+	opt.NeedStacks = true
+	return trace(opt, &liveOutput{f: f, stdout: std.Out}, liveGarbage)
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 
+	"ustack/cmd/ustack/internal/live"
 	"ustack/cmd/ustack/internal/output"
 	"ustack/cmd/ustack/internal/pump"
 	"ustack/filemap/resolve"
@@ -15,49 +16,53 @@ import (
 
 // liveOutput is the output of live.
 type liveOutput struct {
-	s   *session
-	out io.Writer
-	f   *os.File // nil: not ours to close
+	f      *liveFlags
+	stdout io.Writer
+	out    io.Writer
+	file   *os.File // nil: not ours to close
 	// names are those of functions, nil for none.
 	names *symbol.Symbols
 }
 
-func (o *liveOutput) open() error {
-	o.out = o.s.stdout
-	var err error
-	o.names, err = o.s.f.symbols.Open("", o.s.stderr)
-	o.s.names = o.names
-	if err != nil || o.s.f.out == "" {
-		return err
+// Open implements live.Sink.
+func (o *liveOutput) Open(*live.Start) (needs live.Needs, err error) {
+	o.out = o.stdout
+	o.names, err = o.f.symbols.Open("", o.f.Reporter.Out)
+	needs.Symbols = o.names
+	if err != nil || o.f.out == "" {
+		return needs, err
 	}
-	if o.f, err = outfile.Create(o.s.f.out); err != nil {
-		return fmt.Errorf("creating the output: %w", err)
+	if o.file, err = outfile.Create(o.f.out); err != nil {
+		return needs, fmt.Errorf("creating the output: %w", err)
 	}
-	o.out = o.f
-	return nil
+	o.out = o.file
+	return needs, nil
 }
 
-func (o *liveOutput) renderer(res *resolve.Resolver) render.Renderer {
-	f := o.s.f
+// Renderer implements live.Sink.
+func (o *liveOutput) Renderer(res *resolve.Resolver) render.Renderer {
+	f := o.f
 	out := output.Events{
 		JSON: f.format == "json", Wait: pump.HoldBytes,
-		Text: render.TextOptions{BuildID: f.buildID, KeepMaps: f.keepMaps, Stitch: f.stitch},
+		Text: render.TextOptions{BuildID: f.buildID, KeepMaps: f.keepMaps, Stitch: f.Stitch},
 	}
 	return out.Renderer(render.Output(o.out), res, o.names)
 }
 
-func (o *liveOutput) step(*resolve.Totals) error { return nil }
+// Step implements live.Sink. It is never done.
+func (o *liveOutput) Step(*resolve.Totals) (done bool, err error) { return false, nil }
 
-func (o *liveOutput) close() error {
+// End implements live.Sink.
+func (o *liveOutput) End() error {
 	if o.names != nil {
 		o.names.Close()
 		o.names = nil
 	}
-	if o.f == nil {
+	if o.file == nil {
 		return nil
 	}
-	err := o.f.Close()
-	o.f = nil
+	err := o.file.Close()
+	o.file = nil
 	if err != nil {
 		return fmt.Errorf("writing the output: %w", err)
 	}

@@ -27,7 +27,7 @@ const (
 func commands() []command.Command {
 	return []command.Command{
 		{Name: "replay", Summary: "resolve the stacks in a saved trace", Stream: true, Run: replay},
-		{Name: "live", Summary: "trace now, and resolve the stacks as they happen", Privileged: true, Stream: true, Run: live},
+		{Name: "live", Summary: "trace now, and resolve the stacks as they happen", Privileged: true, Stream: true, Run: liveCommand},
 		{Name: "record", Summary: "trace into a small file for another machine", Privileged: true, Stream: true, Run: recordCommand},
 		{Name: "redact", Summary: "replace names, paths and addresses in a report by tokens", Run: redactCommand},
 		{Name: "check-redaction", Summary: "verify that nothing but tokens is left of them", Run: checkRedactionCommand},

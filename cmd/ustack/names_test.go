@@ -1,6 +1,16 @@
 package main
 
-import "ustack/cmd/ustack/internal/signals"
+import (
+	"ustack/cmd/ustack/internal/live"
+	"ustack/cmd/ustack/internal/signals"
+)
 
-// signalBase is what tests use.
-const signalBase = signals.Base
+// Names that tests use.
+const (
+	clock           = live.Clock
+	savedTraceFile  = live.SavedTrace
+	savedSpacesFile = live.SavedSpaces
+	sourceText      = live.SourceText
+	sourceBinary    = live.SourceBinary
+	signalBase      = signals.Base
+)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/recorder"
 	"ustack/render/record"
 )
 
@@ -30,15 +31,10 @@ second ago can be read from it whatever happens.
 // recordFlags are the flags of record.
 type recordFlags struct {
 	liveFlags
-	maxSize  int64
-	drop     record.Drop
-	ring     bool
-	keep     time.Duration
-	keepSize int64
-	after    time.Duration
-	coolDown time.Duration
-	maxFiles int
-	triggers []record.Trigger
+	maxSize int64
+	drop    record.Drop
+	ring    bool
+	flight  recorder.RingOptions
 	redactFlags
 }
 
@@ -60,21 +56,21 @@ func parseRecord(args []string, stdout io.Writer) (*recordFlags, error) {
 	maxSize := fs.String("max-size", "0", "never write more than `BYTES` (suffix K, M or G), 0 means unlimited")
 	drop := fs.String("drop", "newest", "`WHAT` to leave out first when the size is reached: newest, or stacks")
 	fs.BoolVar(&f.ring, "ring", false, "keep the last events in memory, and write a report at the end, at SIGUSR1, or at a --trigger")
-	fs.DurationVar(&f.keep, "keep", defaultKeep, "with --ring: keep the events of this `TIME`")
+	fs.DurationVar(&f.flight.Keep, "keep", defaultKeep, "with --ring: keep the events of this `TIME`")
 	keepSize := fs.String("keep-size", "8M", "with --ring: keep at most `BYTES`, compressed")
 	fs.Var(&triggers, "trigger", "with --ring: write a report when `WHAT` happens: futex-wait>TIME, event=SYSTEM:NAME or signal; may be repeated")
-	fs.DurationVar(&f.after, "after", defaultAfter, "with --ring: go on for this `TIME` after a trigger")
-	fs.DurationVar(&f.coolDown, "cool-down", defaultCoolDown, "with --ring: `TIME` between two reports")
-	fs.IntVar(&f.maxFiles, "max-files", defaultFiles, "with --ring: at most `N` reports, FILE, FILE.1, …")
+	fs.DurationVar(&f.flight.After, "after", defaultAfter, "with --ring: go on for this `TIME` after a trigger")
+	fs.DurationVar(&f.flight.CoolDown, "cool-down", defaultCoolDown, "with --ring: `TIME` between two reports")
+	fs.IntVar(&f.flight.MaxFiles, "max-files", defaultFiles, "with --ring: at most `N` reports, FILE, FILE.1, …")
 	redact := fs.Bool("redact", false, "replace names, paths, addresses and free text by tokens")
 	f.redactFlags.define(fs)
 	if err := command.Parse(fs, args, recordHelp, stdout); err != nil {
 		return nil, err
 	}
-	f.command = fs.Args()
+	f.Command = fs.Args()
 	var errs [5]error
 	f.maxSize, errs[0] = parseSize("--max-size", *maxSize)
-	f.keepSize, errs[1] = parseSize("--keep-size", *keepSize)
+	f.flight.KeepSize, errs[1] = parseSize("--keep-size", *keepSize)
 	f.drop, errs[2] = record.ParseDrop(*drop)
 	errs[3] = f.parseTriggers(triggers)
 	if *redact {
@@ -87,13 +83,13 @@ func (f *recordFlags) checkRecord(args []string) error {
 	switch {
 	case f.out == "":
 		return errors.New("-o FILE is missing")
-	case !f.ring && len(f.triggers) > 0:
+	case !f.ring && len(f.flight.Triggers) > 0:
 		return errors.New("--trigger needs --ring")
-	case f.keep < 0 || f.after < 0 || f.coolDown < 0 || f.maxFiles < 1:
+	case f.flight.Keep < 0 || f.flight.After < 0 || f.flight.CoolDown < 0 || f.flight.MaxFiles < 1:
 		return errors.New("times must not be negative, and --max-files at least 1")
-	case f.redactor != nil && f.save != "":
+	case f.redactor != nil && f.Save != "":
 		return errors.New("--save and --redact cannot be combined")
-	case f.ring && f.keep == 0 && f.keepSize == 0:
+	case f.ring && f.flight.Keep == 0 && f.flight.KeepSize == 0:
 		return errors.New("--ring needs a bound: --keep or --keep-size")
 	}
 	return f.checkSource(args)
@@ -106,9 +102,9 @@ func (f *recordFlags) parseTriggers(words []string) error {
 		if err != nil {
 			return err
 		}
-		f.triggers = append(f.triggers, t)
+		f.flight.Triggers = append(f.flight.Triggers, t)
 		if t.Event != "" {
-			f.more = append(f.more, t.Event)
+			f.More = append(f.More, t.Event)
 		}
 	}
 	return nil
@@ -135,11 +131,15 @@ func recordCommand(args []string, std command.Streams) error {
 	if err != nil {
 		return command.UsageError(err)
 	}
-	s := newSession("record", std)
-	s.records, s.garbage = f.redactor != nil, recordGarbage
-	if f.ring {
-		return s.main(&f.liveFlags, newRingOutput(s, f))
+	opt := f.engine("record", std)
+	report := recorder.Options{
+		Name: f.out, MaxSize: f.maxSize, Redactor: f.redactor, Command: f.Command,
+		Proc: f.Proc, Version: buildVersion(), Reporter: opt.Reporter,
 	}
-	s.records = s.records || f.maxSize > 0
-	return s.main(&f.liveFlags, &recordOutput{s: s, f: f})
+	if f.ring {
+		opt.EachEvent = f.redactor != nil || f.flight.LooksAtEvents()
+		return trace(opt, recorder.NewRing(report, f.flight), recordGarbage)
+	}
+	opt.EachEvent = f.redactor != nil || f.maxSize > 0
+	return trace(opt, recorder.NewReport(report, f.drop), recordGarbage)
 }

@@ -1,4 +1,4 @@
-package main
+package live
 
 import (
 	"io"
@@ -39,7 +39,7 @@ type bandFollower struct {
 func startBand(root *instance.Root, fl *following, log io.Writer, opt *timeline.Options) (*bandFollower, error) {
 	// Where the kernel has no such event (CONFIG_EVENT_TRACING), it is 0.
 	executed, _ := root.ID(instance.Event{System: "sched", Name: "sched_process_exec"})
-	options := sideband.Options{Clock: clock, Log: log, ExecEvent: executed, Tracepoints: sideband.Tracepoints(root),
+	options := sideband.Options{Clock: Clock, Log: log, ExecEvent: executed, Tracepoints: sideband.Tracepoints(root),
 		Watcher: fl.files, Written: fl.written, Forget: fl.ids.Forget}
 	if vdso, err := unfiled.OwnVDSO(); err == nil {
 		options.VDSO = vdso.ID()

@@ -1,4 +1,4 @@
-package main
+package live
 
 import (
 	"errors"
@@ -90,9 +90,9 @@ func (c *child) exitCode() int {
 	var exit *exec.ExitError
 	if !errors.As(c.err, &exit) {
 		if c.err != nil {
-			return exitFailure
+			return 1
 		}
-		return exitOK
+		return 0
 	}
 	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return signals.Base + int(status.Signal())

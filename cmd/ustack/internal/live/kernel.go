@@ -1,4 +1,4 @@
-package main
+package live
 
 import (
 	"errors"
@@ -13,14 +13,14 @@ import (
 var errNoStacks = errors.New("this kernel takes no user stacks: it was built without CONFIG_USER_STACKTRACE_SUPPORT " +
 	"(for arm64, Linux 6.12 has it, 6.1 has not); ustack futex --live and ustack record work without stacks, and perf record -g takes its own")
 
-// checkStacks finds out whether a stack can come at all. Commands that have more
-// to show than stacks go on without.
+// checkStacks finds out whether a stack can come at all. Sinks that have more to
+// show than stacks go on without.
 func (s *session) checkStacks() error {
 	if s.stacks == instance.DeferredStacks || s.in.Root().Plain() {
 		s.userStacks = facts.StacksTaken
 		return nil
 	}
-	if s.userStacks = facts.UserStacks(s.f.proc); s.userStacks == facts.StacksNever && s.name == "live" {
+	if s.userStacks = facts.UserStacks(s.opt.Proc); s.userStacks == facts.StacksNever && s.opt.NeedStacks {
 		return errNoStacks
 	}
 	return nil
@@ -43,8 +43,8 @@ func (s *session) compats() int {
 		return 0
 	}
 	switch {
-	case len(s.f.tids) > 0:
-		return s.follow.spaces.Compats(func(pid int) bool { return slices.Contains(s.f.tids, pid) })
+	case len(s.opt.PIDs) > 0:
+		return s.follow.spaces.Compats(func(pid int) bool { return slices.Contains(s.opt.PIDs, pid) })
 	case s.child != nil:
 		return s.follow.spaces.Compats(func(pid int) bool { return pid >= s.child.pid() })
 	}

@@ -1,8 +1,7 @@
-package main
+package live
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"strconv"
 
@@ -14,25 +13,6 @@ import (
 	"ustack/tracefs"
 	"ustack/tracefs/instance"
 )
-
-// Values of --unwind.
-const (
-	unwindAuto = "auto"
-	unwindFP   = "fp"
-	unwindCopy = "copy"
-)
-
-func defineUnwind(fs *flag.FlagSet, to *string) {
-	fs.StringVar(to, "unwind", unwindFP, "`HOW` stacks of futex waits are found: fp (by the kernel, which goes by frame pointers), copy (a copy of the stack, by the tables of the files: whole stacks of what distributions build) or auto (copy where that can be had, up to 20000 a second)")
-}
-
-func checkUnwind(word string) error {
-	switch word {
-	case unwindAuto, unwindFP, unwindCopy:
-		return nil
-	}
-	return fmt.Errorf("unknown way to unwind %q (one of auto, fp, copy)", word)
-}
 
 // unwinding gives the waits of a trace their whole stacks. Its zero value does not.
 type unwinding struct {
@@ -50,11 +30,11 @@ const autoSamples = 20000
 // keepForUnwinding switches perf's side of the futex tracepoint on, before ours: see
 // whole.Keeper. With --unwind=auto it prints why not, else that is an error.
 func (s *session) keepForUnwinding() error {
-	if s.f.unwind == unwindFP {
+	if s.opt.Unwind == UnwindFP {
 		return nil
 	}
 	err := s.unwind.keep(s)
-	if err != nil && s.f.unwind == unwindAuto {
+	if err != nil && s.opt.Unwind == UnwindAuto {
 		s.unwind.why, err = err.Error(), nil
 	}
 	if err != nil {
@@ -82,7 +62,7 @@ func (u *unwinding) keep(s *session) error {
 		return errNoFutexCalls
 	case s.stacks != instance.StockStacks:
 		return errNotStock
-	case s.f.source == sourceText:
+	case s.opt.Source == SourceText:
 		return errNoRaw
 	case s.in.Root().Plain() || !band:
 		return errNoBand
@@ -104,24 +84,24 @@ func (s *session) startUnwinding() error {
 	if u.keeper == nil {
 		return nil
 	}
-	reader, err := procmap.NewReader(procmap.Options{Proc: s.f.proc, Filter: procmap.Filter{Perms: procmap.Exec}})
+	reader, err := procmap.NewReader(procmap.Options{Proc: s.opt.Proc, Filter: procmap.Filter{Perms: procmap.Exec}})
 	if err != nil {
 		return fmt.Errorf("--unwind: %w", err)
 	}
 	opt := whole.SourceOptions{Threads: s.sampledThreads, Options: whole.Options{
 		Tracepoint: u.id, Space: s.follow.spaceOf, Open: u.opener(reader).Open, Now: space.Monotonic,
 	}}
-	if s.f.unwind == unwindAuto {
+	if s.opt.Unwind == UnwindAuto {
 		opt.PerSecond = autoSamples
 	}
 	err = errNoRaw
-	if s.raw != nil {
+	if s.source.Name() == SourceBinary {
 		u.source, err = whole.OpenSource(opt)
 	}
 	if err == nil {
 		return nil
 	}
-	if s.f.unwind != unwindAuto {
+	if s.opt.Unwind != UnwindAuto {
 		return fmt.Errorf("--unwind=copy: %w", err)
 	}
 	u.why = err.Error()
@@ -136,7 +116,7 @@ func (u *unwinding) opener(reader *procmap.Reader) *whole.Opener {
 
 // sampledThreads are the threads that are traced now, nil for all.
 func (s *session) sampledThreads() []int {
-	if s.child == nil && len(s.f.tids) == 0 {
+	if s.child == nil && len(s.opt.PIDs) == 0 {
 		return nil
 	}
 	list, err := s.in.PIDs()

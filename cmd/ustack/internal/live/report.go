@@ -1,4 +1,4 @@
-package main
+package live
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 
 // startLine prints one line: what is traced, by which means.
 func (s *session) startLine() error {
-	if s.f.quiet {
+	if s.opt.Reporter.Quiet {
 		return nil
 	}
 	kb, err := s.in.BufferKB()
@@ -30,7 +30,7 @@ func (s *session) startLine() error {
 		how += " (" + tasks.Limit + ")"
 	}
 	s.say("Linux %s, %s, mappings by %s, %d KB of buffer a CPU read as %s, clock %s, instance %s",
-		release(), s.stackWords(), how, kb, s.sourceWord(), clock, s.in.Name())
+		Release(), s.stackWords(), how, kb, s.source.Name(), Clock, s.in.Name())
 	return nil
 }
 
@@ -48,8 +48,8 @@ func (s *session) stackWords() string {
 	return fmt.Sprintf("deferred stacks, file mapping event %s%s", s.maps[0].Name, s.beside.words())
 }
 
-// release is the kernel's (uname -r).
-func release() string {
+// Release is the kernel's (uname -r).
+func Release() string {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
 		return "?"
@@ -59,10 +59,10 @@ func release() string {
 
 // report prints the totals, and what would have been needed to lose nothing.
 func (s *session) report(t *resolve.Totals) {
-	if s.f.quiet {
+	if s.opt.Reporter.Quiet {
 		return
 	}
-	render.WriteTotals(s.stderr, t)
+	render.WriteTotals(s.opt.Reporter.Out, t)
 	s.reportKernel(t)
 	if s.renewals > 0 {
 		s.say("asked the kernel %d times for all file mapping events again", s.renewals)
@@ -71,10 +71,8 @@ func (s *session) report(t *resolve.Totals) {
 	s.follow.report(s.say)
 	s.beside.report(s.say, s.follow)
 	s.unwind.report(s.say)
-	if s.raw != nil {
-		for _, note := range s.raw.Notes() {
-			s.say("%s", note)
-		}
+	for _, note := range s.source.Notes() {
+		s.say("%s", note)
 	}
 	for _, st := range s.refused() {
 		s.say("besides, CPU %d refused %d records (commit overrun); where they are missing is not known", st.CPU, st.CommitOverrun)
@@ -98,6 +96,14 @@ func (s *session) refused() (list []instance.Stats) {
 		}
 	}
 	return list
+}
+
+// overruns is the number of all records that the kernel did not take.
+func (s *session) overruns() (n uint64) {
+	for _, st := range s.refused() {
+		n += st.CommitOverrun
+	}
+	return n
 }
 
 // weighEvery is how often records are weighed.

@@ -1,92 +1,32 @@
-package main
+package live
 
 import (
 	"errors"
 	"fmt"
-	"io"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 
-	"ustack/cmd/ustack/internal/command"
 	"ustack/filemap"
 	"ustack/filemap/facts"
 	"ustack/filemap/resolve"
 	"ustack/filemap/space"
-	"ustack/filemap/symbol"
-	"ustack/render"
-	"ustack/tracefs/binary"
 	"ustack/tracefs/instance"
 )
 
-// live is the subcommand.
-func live(args []string, std command.Streams) error {
-	f, err := parseLive(args, std.Out)
-	if err != nil {
-		return command.UsageError(err)
-	}
-	s := newSession("live", std)
-	return s.main(f, &liveOutput{s: s})
-}
-
-// newSession returns a session of a command.
-func newSession(name string, std command.Streams) *session {
-	return &session{name: name, garbage: garbage, stdin: std.In, stdout: std.Out, theirs: std.Err, stderr: std.Messages()}
-}
-
-// main is a command that traces, from the beginning to its end.
-func (s *session) main(f *liveFlags, to sink) error {
-	s.f, s.sink = f, to
+// Run traces until the sink is done, the time is over, what is traced has ended or a
+// signal comes. It returns the exit code of the command that was traced, 0 without one.
+func Run(opt *Options, to Sink) (code int, err error) {
+	s := &session{opt: opt, sink: to}
 	s.stop = newStopper(s)
 	defer s.close()
-	defer debug.SetGCPercent(debug.SetGCPercent(s.garbage))
-	code, err := s.run()
-	if err != nil {
-		return err
-	}
-	return command.Exit(code)
+	return s.run()
 }
 
-// complain prints an error.
-func (s *session) complain(err error) { fmt.Fprintf(s.stderr, "ustack %s: %v\n", s.name, err) }
-
-// sink is where a session's trace goes.
-type sink interface {
-	// open is called when all is ready and nothing is traced yet.
-	open() error
-	// renderer is called once.
-	renderer(res *resolve.Resolver) render.Renderer
-	// step is called after each batch.
-	step(t *resolve.Totals) error
-	// close is called at the end, whatever that is.
-	close() error
-}
-
-// How much garbage there may be, in percent of what is in use: some megabytes with
-// live, so that the time of the collector is better spent on the trace; more with
-// record, which compresses.
-const (
-	garbage       = 200
-	recordGarbage = 100
-)
-
-// session is one run of a command that traces: what has to be taken down again.
+// session is one run of the engine: what has to be taken down again.
 type session struct {
-	f    *liveFlags
-	name string // of the command
-	sink sink
-	// records is set if the sink looks at each event, noCounter if it shows its own
-	// progress.
-	records   bool
-	noCounter bool
-	bare      bool            // the sink shows no record, only what is made of them
-	garbage   int             // in percent
-	names     *symbol.Symbols // of functions, nil for none
-	tick      time.Duration   // how often the sink has a step at least, 0 for after batches only
-	stdin     io.Reader
-	stdout    io.Writer
-	theirs    io.Writer // standard error as it is, for the command
-	stderr    io.Writer // the same for us
+	opt   *Options
+	sink  Sink
+	needs Needs // of the sink
 
 	stop   *stopper
 	in     *instance.Instance
@@ -98,8 +38,8 @@ type session struct {
 	maps   []instance.Event // that announce files
 	beside *rawStacks       // of the same events, nil for none
 	unwind unwinding
-	raw    *binary.Live // the ring buffer, nil if text is read
-	others []int        // PIDs of others like us
+	source Source
+	others []int // PIDs of others like us
 	follow *following
 	child  *child
 	saved  *saver
@@ -126,7 +66,7 @@ func (s *session) close() {
 			continue
 		}
 		if err := in.Remove(); err != nil {
-			fmt.Fprintf(s.stderr, "ustack %s: removing the tracing instance: %v\n", s.name, err)
+			s.opt.Reporter.Complain(fmt.Errorf("removing the tracing instance: %w", err))
 		}
 	}
 	s.stop.end()
@@ -139,37 +79,37 @@ func (s *session) close() {
 // run traces from the beginning to the end.
 func (s *session) run() (int, error) {
 	if err := s.prepare(); err != nil {
-		return exitFailure, err
+		return 0, err
 	}
 	if err := s.startCommand(); err != nil {
-		return exitFailure, err
+		return 0, err
 	}
 	trace, err := s.open()
 	if err != nil {
 		s.abandon()
-		return exitFailure, err
+		return 0, err
 	}
-	if err := s.sink.open(); err != nil {
+	if err := s.openSink(); err != nil {
 		s.abandon()
-		return exitFailure, errors.Join(err, trace.Close())
+		return 0, errors.Join(err, trace.Close())
 	}
 	if err := s.begin(); err != nil {
 		s.abandon()
-		return exitFailure, errors.Join(err, trace.Close(), s.sink.close())
+		return 0, errors.Join(err, trace.Close(), s.sink.End())
 	}
 	totals, err := s.pump(trace)
-	cerr := errors.Join(s.sink.close(), s.follow.close(), s.saved.close())
+	cerr := errors.Join(s.sink.End(), s.follow.close(), s.saved.close())
 	if err == nil {
 		err = cerr // after another error it says the same again
 	}
 	if err != nil {
-		return exitFailure, err
+		return 0, err
 	}
 	s.report(totals)
 	if s.child != nil && s.child.ended(s.stop.patience()) {
 		return s.child.exitCode(), nil
 	}
-	return exitOK, nil
+	return 0, nil
 }
 
 // begin prints the start line, switches tracing on and releases the command.
@@ -229,9 +169,5 @@ func (s *session) renew(t *resolve.Totals) {
 	}
 }
 
-// say prints a message on stderr.
-func (s *session) say(format string, args ...any) {
-	if !s.f.quiet {
-		fmt.Fprintf(s.stderr, "ustack: "+format+"\n", args...)
-	}
-}
+// say prints a message.
+func (s *session) say(format string, args ...any) { s.opt.Reporter.Say(format, args...) }

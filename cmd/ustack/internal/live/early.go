@@ -1,4 +1,4 @@
-package main
+package live
 
 import (
 	"sync"
@@ -35,8 +35,8 @@ const (
 )
 
 // newEarly returns an early that reads with a follower.
-func newEarly(f *liveFlags, fl *following) (*early, error) {
-	reader, err := procmap.NewReader(procmap.Options{Proc: f.proc, Stat: true})
+func newEarly(proc string, fl *following) (*early, error) {
+	reader, err := procmap.NewReader(procmap.Options{Proc: proc, Stat: true})
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,7 @@
-package main
+package live
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"ustack/tracefs"
-	"ustack/tracefs/input"
 	"ustack/tracefs/instance"
 )
 
@@ -25,7 +23,7 @@ type settings struct {
 
 	mu      sync.Mutex
 	pending []instance.Change // noticed, and not yet placed in the trace
-	reader  io.Closer         // of the trace
+	reader  Source            // of the trace
 	changes map[string]int    // how often each was made
 	gaps    atomic.Int64
 	end     chan struct{}
@@ -45,7 +43,7 @@ func (s *session) watchSettings() error {
 	if s.in.Root().Plain() {
 		return nil
 	}
-	w, err := s.in.Watch(instance.Config{Clock: clock}, append(s.events[:len(s.events):len(s.events)], s.maps...))
+	w, err := s.in.Watch(instance.Config{Clock: Clock}, append(s.events[:len(s.events):len(s.events)], s.maps...))
 	if err != nil {
 		return err
 	}
@@ -68,7 +66,7 @@ func (st *settings) keepUp() {
 		st.look()
 		st.mu.Lock()
 		if len(st.pending) > 0 && st.reader != nil {
-			_ = st.reader.Close() // of reading: Next returns, and opens it again
+			_ = st.reader.Interrupt() // of reading: Next returns, and opens it again
 			st.reader = nil
 		}
 		st.mu.Unlock()
@@ -108,7 +106,7 @@ func (st *settings) say(c instance.Change) {
 }
 
 // reads notes what reads the trace.
-func (st *settings) reads(reader io.Closer) {
+func (st *settings) reads(reader Source) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.reader = reader
@@ -129,7 +127,7 @@ const maxReopens = 100
 
 // reopen puts settings back and opens the trace, which fails if the clock is
 // changed meanwhile.
-func (st *settings) reopen() (changes []instance.Change, next input.ReadCloser, err error) {
+func (st *settings) reopen() (changes []instance.Change, next Source, err error) {
 	for range maxReopens {
 		changes = append(changes, st.take()...)
 		if err = st.watch.Restore(); err != nil {
@@ -146,12 +144,13 @@ func (st *settings) reopen() (changes []instance.Change, next input.ReadCloser, 
 // clock, if only to what it is, empties the buffer: nothing that was recorded
 // before is left to be paired with what comes.
 func (st *settings) again(r *followed, b *tracefs.Batch) error {
-	_ = r.ReadCloser.Close() // of reading, and again if we have closed it to come here
+	_ = r.Source.Close() // of reading, and again if we have closed it to come here
 	changes, next, err := st.reopen()
 	if err != nil {
 		return err
 	}
-	r.ReadCloser = next
+	r.before += r.Source.Size()
+	r.Source = next
 	cpus, err := st.s.in.CPUs()
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package main
+package live
 
 import (
 	"errors"
@@ -33,7 +33,7 @@ func (s *session) startBeside() {
 	s.beside = new(rawStacks)
 	s.beside.in, s.beside.err = s.in.Beside()
 	s.beside.set(func(in *instance.Instance) error {
-		return in.Configure(instance.Config{Clock: clock, BufferKB: max(s.f.bufferKB, leastRawKB)})
+		return in.Configure(instance.Config{Clock: Clock, BufferKB: max(s.opt.BufferKB, leastRawKB)})
 	})
 	s.beside.set(func(in *instance.Instance) error {
 		_, err := in.SetStacks(instance.StockStacks)

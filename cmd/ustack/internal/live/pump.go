@@ -1,4 +1,4 @@
-package main
+package live
 
 import (
 	"errors"
@@ -47,34 +47,35 @@ func (p *progress) idle() bool {
 	return p.judged.Load() == p.batches.Load() && p.paused.Load()
 }
 
-// pump writes the trace as it comes.
-func (s *session) pump(trace input.ReadCloser) (*resolve.Totals, error) {
+// pump passes the trace to the sink as it comes.
+func (s *session) pump(trace Source) (*resolve.Totals, error) {
 	hold := pump.Hold()
-	if s.f.stitch {
+	if s.opt.Stitch {
 		hold = pump.StitchedHold()
 	}
-	opt := resolve.Options{Hold: hold, Stitch: s.f.stitch, Strict: s.f.strict, Sources: 1}
+	opt := resolve.Options{Hold: hold, Stitch: s.opt.Stitch, Strict: s.opt.Strict, Sources: 1}
 	switch {
 	case s.follow.judge == nil:
-	case s.names != nil:
+	case s.needs.Symbols != nil:
 		var err error
-		if opt.Evidence, err = s.follow.named(s.f.proc, s.names); err != nil {
+		if opt.Evidence, err = s.follow.named(s.opt.Proc, s.needs.Symbols); err != nil {
 			return nil, err
 		}
 	default:
 		opt.Evidence = s.follow.judge
 	}
 	res := resolve.New(opt)
-	counter := render.NewCounter(s.stderr, s.f.quiet || s.noCounter || !render.IsTerminalWriter(s.stderr))
+	r := s.opt.Reporter
+	counter := render.NewCounter(r.Out, r.Quiet || s.needs.OwnProgress || !render.IsTerminalWriter(r.Out))
 	defer counter.Done()
 	var failed error
-	pipe := input.NewPipe(&followed{ReadCloser: trace, s: s})
-	if s.tick > 0 {
-		ticker := time.NewTicker(s.tick)
+	pipe := input.NewPipe(&followed{Source: trace, s: s})
+	if s.needs.Tick > 0 {
+		ticker := time.NewTicker(s.needs.Tick)
 		defer ticker.Stop()
 		pipe.Tick(ticker.C)
 	}
-	totals, err := pump.Run(&counted{pipe, s}, res, s.sink.renderer(res), func() {
+	totals, err := pump.Run(&counted{pipe, s}, res, s.sink.Renderer(res), func() {
 		counter.Step(res.Totals())
 		s.renew(res.Totals())
 		s.weigh(res.Totals())
@@ -82,8 +83,8 @@ func (s *session) pump(trace input.ReadCloser) (*resolve.Totals, error) {
 		// In the kernel's text, a name can hold a head of any time.
 		s.follow.reached(min(res.Judged(), space.Monotonic()))
 		if failed == nil {
-			failed = s.sink.step(res.Totals())
-			if failed != nil {
+			var done bool
+			if done, failed = s.sink.Step(res.Totals()); done || failed != nil {
 				s.stop.finish()
 			}
 		}
@@ -94,16 +95,17 @@ func (s *session) pump(trace input.ReadCloser) (*resolve.Totals, error) {
 // followed is the trace with the address spaces kept up: all that happened
 // before a record is known when the record is read.
 type followed struct {
-	input.ReadCloser
-	s     *session
-	place position
+	Source
+	s      *session
+	place  position
+	before int64 // bytes that earlier sources have read
 }
 
 // Next implements input.Reader.
 func (r *followed) Next(b *tracefs.Batch) error {
 	whole := false
 	defer r.s.stop.unless(&whole)
-	err := r.ReadCloser.Next(b)
+	err := r.Source.Next(b)
 	if r.s.settings.look() {
 		r.place.restart()
 		r.s.unwind.restarted()
@@ -111,11 +113,7 @@ func (r *followed) Next(b *tracefs.Batch) error {
 	}
 	r.place.move(b)
 	r.s.progress.hasRead(b.Paused)
-	if r.s.raw != nil {
-		r.s.read.Store(r.s.raw.Bytes())
-	} else {
-		r.s.read.Add(int64(len(b.Text)))
-	}
+	r.s.read.Store(r.before + r.Source.Size())
 	if err == nil || err == io.EOF {
 		until := r.s.unwind.read()
 		serr := errors.Join(r.s.beside.drain(b, err == io.EOF, r.s.follow), r.s.follow.settle())
@@ -131,5 +129,5 @@ func (r *followed) Next(b *tracefs.Batch) error {
 
 // Close implements input.ReadCloser.
 func (r *followed) Close() error {
-	return errors.Join(r.s.unwind.source.Close(), r.ReadCloser.Close())
+	return errors.Join(r.s.unwind.source.Close(), r.Source.Close())
 }

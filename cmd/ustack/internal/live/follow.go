@@ -1,4 +1,4 @@
-package main
+package live
 
 import (
 	"errors"
@@ -72,9 +72,9 @@ type follower interface {
 
 // startFollowing begins to follow what all processes have mapped, and reads them.
 // It must come before tracing is switched on. idle reports whether all stacks until
-// now have been judged; say prints what can be done only in part.
-func startFollowing(f *liveFlags, root *instance.Root, log io.Writer, idle func() bool, say func(string, ...any)) (*following, error) {
-	fl := &following{idle: idle, say: say}
+// now have been judged.
+func startFollowing(o *Options, root *instance.Root, log io.Writer, idle func() bool) (*following, error) {
+	fl := &following{idle: idle, say: o.Reporter.Say}
 	var err error
 	ids := procmap.NewIDs(nil)
 	fl.ids = ids
@@ -83,9 +83,9 @@ func startFollowing(f *liveFlags, root *instance.Root, log io.Writer, idle func(
 		ids.Forget(id)
 		fl.written.Changed(id)
 	}
-	fl.files = watch.New(watch.Options{Forget: forget, Proc: f.proc, Log: func(message string) { say("%s", message) }})
+	fl.files = watch.New(watch.Options{Forget: forget, Proc: o.Proc, Log: func(message string) { fl.say("%s", message) }})
 	ids.SetGuard(fl.files)
-	options := procmap.Options{Proc: f.proc, Source: f.mapsFrom.Source, Stat: true, IDs: ids, Filter: procmap.Filter{Perms: procmap.Exec}}
+	options := procmap.Options{Proc: o.Proc, Source: o.MapsSource, Stat: true, IDs: ids, Filter: procmap.Filter{Perms: procmap.Exec}}
 	if fl.code, err = procmap.NewReader(options); err != nil {
 		return nil, errors.Join(err, fl.close())
 	}
@@ -97,7 +97,7 @@ func startFollowing(f *liveFlags, root *instance.Root, log io.Writer, idle func(
 		return nil, errors.Join(err, fl.close())
 	}
 	opt := timeline.Options{Spaces: space.New(), Stamp: timeline.TextStamp()}
-	if err := fl.choose(f, root, log, &opt); err != nil {
+	if err := fl.choose(o, root, log, &opt); err != nil {
 		_ = fl.close() // it would say the same again
 		return nil, err
 	}
@@ -114,17 +114,17 @@ func startFollowing(f *liveFlags, root *instance.Root, log io.Writer, idle func(
 }
 
 // choose takes the side band of perf, or what does without the right to use it.
-func (fl *following) choose(f *liveFlags, root *instance.Root, log io.Writer, opt *timeline.Options) error {
-	if f.mappings != "query" {
+func (fl *following) choose(o *Options, root *instance.Root, log io.Writer, opt *timeline.Options) error {
+	if o.Mappings != MappingsQuery {
 		band, err := startBand(root, fl, log, opt)
 		if band != nil {
 			fl.follower, fl.how = band, band.words()
 		}
-		if err == nil || f.mappings == "perf" || !sideband.Unavailable(err) {
+		if err == nil || o.Mappings == MappingsPerf || !sideband.Unavailable(err) {
 			return err
 		}
 	}
-	if f.save != "" {
+	if o.Save != "" {
 		return errors.New("--save needs the perf side band: queried mappings are not exact enough to replay")
 	}
 	asking, err := startAsking(fl.code, root, fl.idle, opt)

@@ -1,8 +1,9 @@
-package main
+package contention
 
 import (
 	"time"
 
+	"ustack/cmd/ustack/internal/live"
 	"ustack/filemap/owner"
 	"ustack/filemap/space"
 	"ustack/render/futex"
@@ -11,9 +12,9 @@ import (
 
 // owners reads the owners of the locks that threads wait for.
 type owners struct {
-	follow *following
-	reader *owner.Reader
-	next   time.Time
+	processes *live.Processes
+	reader    *owner.Reader
+	next      time.Time
 }
 
 const (
@@ -23,8 +24,8 @@ const (
 	ownersAfter = tracefs.Time(time.Millisecond)
 )
 
-func newOwners(follow *following) *owners {
-	return &owners{follow: follow, reader: owner.NewReader(follow.own)}
+func newOwners(processes *live.Processes) *owners {
+	return &owners{processes: processes, reader: owner.NewReader(processes.Reader())}
 }
 
 // now reads the locks, if it is time to. The trace goes on meanwhile: it shows
@@ -40,13 +41,13 @@ func (o *owners) now(a *futex.Analysis) {
 // nothing can be said has no owner.
 func (o *owners) read(a *futex.Analysis, since tracefs.Time) {
 	for _, w := range a.Waiting(since) {
-		pid, ok := o.follow.process(int(w.TID))
+		pid, ok := o.processes.Process(w.TID)
 		if !ok {
 			continue
 		}
 		at := space.Monotonic()
-		if held, err := o.reader.Read(pid, int(w.TID), w.Address); err == nil {
-			a.Owned(w, int32(held.TID), o.reader.Comm(pid, held.TID), at)
+		if held, err := o.reader.Read(int(pid), int(w.TID), w.Address); err == nil {
+			a.Owned(w, int32(held.TID), o.reader.Comm(int(pid), held.TID), at)
 		}
 	}
 }

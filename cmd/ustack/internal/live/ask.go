@@ -1,4 +1,4 @@
-package main
+package live
 
 import (
 	"errors"
@@ -50,7 +50,7 @@ func startAsking(code *procmap.Reader, root *instance.Root, idle func() bool, op
 	if a.in, err = root.Create(); err != nil {
 		return nil, err
 	}
-	if err = errors.Join(a.in.Configure(instance.Config{Clock: clock}), a.in.Enable(events)); err != nil {
+	if err = errors.Join(a.in.Configure(instance.Config{Clock: Clock}), a.in.Enable(events)); err != nil {
 		return a, err
 	}
 	if a.pipe, err = a.in.Pipe(); err != nil {

@@ -1,4 +1,4 @@
-package main
+package live
 
 import (
 	"os"
@@ -73,7 +73,7 @@ func (st *stopper) wait() {
 			st.typed.CompareAndSwap(false, sig == syscall.SIGINT)
 			if signalled {
 				st.s.close()
-				os.Exit(signals.Base + int(sig.(syscall.Signal)))
+				st.s.opt.Exit(signals.Base + int(sig.(syscall.Signal)))
 			}
 			signalled = true // the end of the command, by the same Ctrl-C, may have come first
 		case <-reason:
@@ -85,7 +85,7 @@ func (st *stopper) wait() {
 		if !stopped {
 			stopped = true
 			if err := st.s.stopTracing(); err != nil {
-				st.s.complain(err)
+				st.s.opt.Reporter.Complain(err)
 				st.s.close() // the reader ends with an error then
 			}
 		}
@@ -97,7 +97,7 @@ func (st *stopper) finish() { st.finished.Do(func() { close(st.reason) }) }
 
 // watch waits for what ends the tracing by itself.
 func (st *stopper) watch() {
-	if d := st.s.f.duration; d > 0 {
+	if d := st.s.opt.Duration; d > 0 {
 		time.AfterFunc(d, st.finish)
 	}
 	if c := st.s.child; c != nil {
@@ -106,9 +106,9 @@ func (st *stopper) watch() {
 			st.finish()
 		}()
 	}
-	if len(st.s.f.tids) > 0 {
+	if len(st.s.opt.PIDs) > 0 {
 		go func() {
-			waitForAll(st.s.f.tids)
+			waitForAll(st.s.opt.PIDs)
 			st.finish()
 		}()
 	}

@@ -1,4 +1,4 @@
-package main
+package live
 
 import (
 	"errors"
@@ -21,8 +21,8 @@ type saver struct {
 
 // Names of the files of --save.
 const (
-	savedTraceFile  = "trace.txt"
-	savedSpacesFile = "spaces.txt"
+	SavedTrace  = "trace.txt"
+	SavedSpaces = "spaces.txt"
 )
 
 // newSaver creates the directory, if it does not exist, and the files. They are
@@ -34,7 +34,7 @@ func newSaver(name string) (*saver, error) {
 	}
 	defer dir.Close()
 	s := new(saver)
-	for name, f := range map[string]**os.File{savedTraceFile: &s.raw, savedSpacesFile: &s.spaces} {
+	for name, f := range map[string]**os.File{SavedTrace: &s.raw, SavedSpaces: &s.spaces} {
 		if *f, err = dir.New(name); err != nil {
 			return nil, errors.Join(fmt.Errorf("saving the trace: %w", err), s.close())
 		}

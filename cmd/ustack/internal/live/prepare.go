@@ -1,4 +1,4 @@
-package main
+package live
 
 import (
 	"errors"
@@ -19,12 +19,12 @@ var errForeignPIDs = errors.New("a trace has the PIDs of the initial PID namespa
 // prepare makes the instance, all of it but the threads that it is for. Nothing
 // is switched on before all that was asked for is known to exist.
 func (s *session) prepare() error {
-	root, err := instance.Find(s.f.tracefs)
+	root, err := instance.Find(s.opt.Tracefs)
 	if err != nil {
 		return err
 	}
 	if !root.Plain() {
-		if facts.PIDNamespace(s.f.proc) == facts.Other {
+		if facts.PIDNamespace(s.opt.Proc) == facts.Other {
 			return errForeignPIDs
 		}
 		if cleaned, err := root.Clean(); err == nil {
@@ -40,7 +40,7 @@ func (s *session) prepare() error {
 	if s.in, err = root.Create(); err != nil {
 		return err
 	}
-	if err := s.in.Configure(instance.Config{Clock: clock, BufferKB: s.f.bufferKB}); err != nil {
+	if err := s.in.Configure(instance.Config{Clock: Clock, BufferKB: s.opt.BufferKB}); err != nil {
 		return err
 	}
 	if s.stacks, err = s.in.SetStacks(instance.BestStacks); err != nil {
@@ -86,27 +86,23 @@ func (s *session) startFollowing(root *instance.Root) error {
 	}
 	var log io.Writer
 	var err error
-	if s.f.save != "" {
-		if s.saved, err = newSaver(s.f.save); err != nil {
+	if s.opt.Save != "" {
+		if s.saved, err = newSaver(s.opt.Save); err != nil {
 			return err
 		}
 		log = s.saved.spaces
 	}
-	s.follow, err = startFollowing(s.f, root, log, s.progress.idle, s.say)
+	s.follow, err = startFollowing(s.opt, root, log, s.progress.idle)
 	return err
 }
-
-// clock is the trace_clock that is used: perf can use it too, and it never
-// jumps.
-const clock = "mono"
 
 // selected finds the events to trace.
 func (s *session) selected(root *instance.Root) ([]instance.Event, error) {
 	specs := instance.Defaults()
-	if len(s.f.events) > 0 {
+	if len(s.opt.Events) > 0 {
 		specs = nil
 	}
-	for _, text := range append(s.f.events, s.f.more...) {
+	for _, text := range slices.Concat(s.opt.Events, s.opt.More) {
 		spec, err := instance.ParseSpec(text)
 		if err != nil {
 			return nil, err
@@ -122,8 +118,8 @@ func (s *session) selected(root *instance.Root) ([]instance.Event, error) {
 // others like us who began before: each would make one there that makes one here.
 func (s *session) startCommand() error {
 	var err error
-	if len(s.f.command) > 0 {
-		if s.child, err = startChild(s.f.command, s.stdin, s.stdout, s.theirs); err != nil {
+	if len(s.opt.Command) > 0 {
+		if s.child, err = startChild(s.opt.Command, s.opt.Stdin, s.opt.Stdout, s.opt.Stderr); err != nil {
 			return err
 		}
 		if err = s.trace([]int{s.child.pid()}); err != nil {
@@ -131,8 +127,8 @@ func (s *session) startCommand() error {
 		}
 		return err
 	}
-	if len(s.f.tids) > 0 {
-		return s.restrict(s.f.tids)
+	if len(s.opt.PIDs) > 0 {
+		return s.restrict(s.opt.PIDs)
 	}
 	if s.in.Root().Plain() {
 		return nil

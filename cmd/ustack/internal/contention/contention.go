@@ -1,0 +1,141 @@
+// Package contention analyses who waits for which lock, in a saved trace or while the
+// trace is made, and writes the report.
+//
+// A report during the trace shows what is known so far, and changes nothing in the
+// analysis. Memory is bounded by the analysis; a saved trace is read a second time only
+// if records were lost in places that could not be foreseen.
+package contention
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"ustack/cmd/ustack/internal/output"
+	"ustack/cmd/ustack/internal/pump"
+	"ustack/cmd/ustack/internal/saved"
+	"ustack/filemap/resolve"
+	"ustack/filemap/symbol"
+	"ustack/render"
+	"ustack/render/futex"
+	futexreport "ustack/render/futex/report"
+	"ustack/render/profile"
+	"ustack/tracefs"
+	"ustack/tracefs/input"
+)
+
+// Limits for holding records back. Few are needed: a wait's stack is found at
+// its end, too.
+const (
+	holdBytes = 1 << 20
+	holdTime  = 2 * time.Second
+)
+
+// Output is what the report shows, and how it is written: as text, without more.
+type Output struct {
+	JSON    bool
+	Profile profile.Format // if it has a name, for other programs
+	View    futex.View
+	Quiet   bool   // no notes on standard error
+	Clock   string // of the trace, "" if unknown
+}
+
+// Report writes the report at the end. names may be nil, and so may a lock-up
+// that was seen before.
+func (o *Output) Report(stdout, stderr io.Writer, a *futex.Analysis, names *symbol.Symbols, lockUp *futex.Verdict) error {
+	if names != nil {
+		a.Name(names)
+		a.NameLocks(names)
+	}
+	r := a.Report(o.View)
+	if lockUp != nil && !r.Verdict.LockUp() {
+		r.Verdict = *lockUp
+		r.Verdict.Text += " That was seen shortly before the end; the waits have ended since, as they do when a program is killed."
+	}
+	write := o.Write
+	if o.EachWait() {
+		write = o.writeWaits(a)
+	}
+	if err := write(render.Output(stdout), r, names); err != nil {
+		return fmt.Errorf("writing the output: %w", err)
+	}
+	if o.Profile.Name != "" && !o.Quiet {
+		writeNotes(stderr, r, o.EachWait())
+	}
+	return nil
+}
+
+// writeNotes prints what a profile has no place for: what the trace lacks. Profiles
+// that show each wait also have the open ones.
+func writeNotes(w io.Writer, r *futex.Report, eachWait bool) {
+	for _, note := range r.Notes {
+		fmt.Fprintf(w, "ustack: %s\n", note)
+	}
+	if r.Loss.Gaps > 0 {
+		fmt.Fprintf(w, "ustack: places where records were lost, and waits may be missing: %d\n", r.Loss.Gaps)
+	}
+	if r.Loss.Refused > 0 {
+		fmt.Fprintf(w, "ustack: records that the kernel refused, and waits may be missing: %d\n", r.Loss.Refused)
+	}
+	if n := len(r.Blocked); n > 0 && !eachWait {
+		fmt.Fprintf(w, "ustack: waits that had not ended, and are left out: %d\n", n)
+	}
+}
+
+// Read analyses a saved trace: it reads it, and once more if records are lost in places that could
+// not be foreseen.
+func (o *Output) Read(from *saved.Options, stdin io.Reader, stderr io.Writer) (*futex.Analysis, error) {
+	hold := resolve.Limits{Lines: pump.HoldLines, Bytes: holdBytes, Time: tracefs.Time(holdTime)}
+	from.Own = true
+	trace, err := from.Open(stdin, input.Options{Events: true, Bare: true}, resolve.Options{Hold: hold, Stitch: true})
+	if err != nil {
+		return nil, err
+	}
+	defer trace.Close()
+	opt := futex.Options{Calls: o.EachWait()}
+	o.Clock = trace.Clock()
+	if ev := trace.Dump(); ev != nil {
+		opt.Mappings = ev
+		if from.Symbols {
+			opt.Layouts = ev
+		}
+	}
+	a := futex.New(opt)
+	_, err = trace.Read(func(*resolve.Resolver) render.Renderer { return a }, stderr)
+	if err != nil || !a.NeedsGaps() {
+		return a, err
+	}
+	opt.Gaps = a.Gaps()
+	second := futex.New(opt)
+	if ok, err := trace.ReadAgain(second, stderr); !ok || err != nil {
+		second.DropCalls()
+		return a, err
+	}
+	a.DropCalls()
+	return second, nil
+}
+
+// EachWait reports whether the format shows each wait at its time.
+func (o *Output) EachWait() bool { return o.Profile.Timed || o.Profile.Page }
+
+// writeWaits is write for such a format.
+func (o *Output) writeWaits(a *futex.Analysis) func(io.Writer, *futex.Report, *symbol.Symbols) error {
+	return func(w io.Writer, r *futex.Report, names *symbol.Symbols) error {
+		defer a.DropCalls()
+		if o.Profile.Page {
+			return futexreport.HTML(w, a, r, o.View, output.SymbolsOf(names))
+		}
+		return futexreport.Perfetto(w, a, r, o.View, output.PerfettoOptions(o.Clock, names))
+	}
+}
+
+// Write writes a report. names may be nil.
+func (o *Output) Write(w io.Writer, r *futex.Report, names *symbol.Symbols) error {
+	switch {
+	case o.Profile.Write != nil:
+		return output.WriteProfile(w, o.Profile, futexreport.Profile(r), names)
+	case o.JSON:
+		return futexreport.JSON(w, r)
+	}
+	return futexreport.Text(w, r, futexreport.Options{Top: o.View.Top})
+}

@@ -1,0 +1,176 @@
+package contention
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"ustack/cmd/ustack/internal/live"
+	"ustack/cmd/ustack/internal/output"
+	"ustack/cmd/ustack/internal/symbols"
+	"ustack/filemap/resolve"
+	"ustack/filemap/space"
+	"ustack/filemap/symbol"
+	"ustack/render"
+	"ustack/render/futex"
+)
+
+// LiveOptions say what a sink does besides writing the report at the end.
+type LiveOptions struct {
+	Interval time.Duration // how often the report so far is written, 0 for never
+	Owners   bool          // the owners of locks are read from memory
+	Symbols  symbols.Options
+	Stdout   io.Writer
+	Reporter *live.Reporter
+}
+
+// Live is a sink that writes the report at the end of a trace, and what it is so far.
+type Live struct {
+	out    Output
+	opt    LiveOptions
+	start  *live.Start
+	a      *futex.Analysis
+	names  *symbol.Symbols // nil without --symbols
+	screen *render.Screen  // nil if there is none, or nothing is shown on it
+	shown  time.Time
+	owners *owners        // nil if owners are not read
+	lockUp *futex.Verdict // that was seen last, nil if none was then
+	looked time.Time
+}
+
+// NewLive returns a sink.
+func NewLive(out Output, opt LiveOptions) *Live {
+	out.Clock = live.Clock
+	return &Live{out: out, opt: opt}
+}
+
+// Open implements live.Sink.
+func (o *Live) Open(start *live.Start) (needs live.Needs, err error) {
+	o.start = start
+	if err := output.CheckProfile(o.opt.Stdout, o.out.Profile); err != nil {
+		return needs, err
+	}
+	if o.opt.Owners {
+		if start.Processes == nil {
+			return needs, errors.New("--owners needs the processes of the trace, and they are not on this machine")
+		}
+		o.owners = newOwners(start.Processes)
+	}
+	if o.names, err = o.opt.Symbols.Open("", o.opt.Reporter.Out); err != nil {
+		return needs, err
+	}
+	if o.opt.Interval > 0 {
+		o.screen = render.NewScreen(o.opt.Stdout)
+	}
+	o.shown = time.Now()
+	opt := futex.Options{Calls: o.out.EachWait()}
+	if start.Processes != nil {
+		opt.Mappings = start.Processes
+		if o.names != nil {
+			opt.Layouts = start.Processes
+		}
+	}
+	o.a = futex.New(opt)
+	return live.Needs{Symbols: o.names, Tick: o.tick(), OwnProgress: o.screen != nil, Processes: true}, nil
+}
+
+// tick is how often there is something to do without records.
+func (o *Live) tick() time.Duration {
+	tick := time.Second / 2
+	if o.owners != nil {
+		tick = ownersEvery
+	}
+	if o.opt.Interval > 0 {
+		tick = min(tick, o.opt.Interval)
+	}
+	return tick
+}
+
+// Renderer implements live.Sink.
+func (o *Live) Renderer(*resolve.Resolver) render.Renderer { return o.a }
+
+// Step implements live.Sink. It is never done.
+func (o *Live) Step(t *resolve.Totals) (done bool, err error) {
+	if o.owners != nil && o.start.Stopped() == 0 { // what is read later is of after the trace
+		o.owners.now(o.a)
+	}
+	if o.start.Processes != nil && o.start.Idle() {
+		o.a.Until(space.Monotonic())
+	}
+	o.lookForLockUp()
+	if o.opt.Interval == 0 || time.Since(o.shown) < o.opt.Interval || !o.a.Seen() {
+		return false, nil
+	}
+	err = o.show(t)
+	o.shown = time.Now() // a slow terminal gets less
+	return false, err
+}
+
+// lockUpEvery is how often a trace in which nothing happens is looked at for why.
+const lockUpEvery = time.Second
+
+// lookForLockUp remembers a lock-up while its threads hang: they may be killed,
+// by what stops the tracing, too.
+func (o *Live) lookForLockUp() {
+	if o.start.Stopped() != 0 || !o.start.Idle() && o.lockUp == nil || time.Since(o.looked) < lockUpEvery || !o.a.Seen() {
+		return
+	}
+	o.looked = time.Now()
+	if o.names != nil {
+		o.a.NameLocks(o.names)
+	}
+	o.a.Refused(o.start.Refused())
+	r := o.a.Interim(futex.View{})
+	if o.lockUp = nil; r.Verdict.LockUp() {
+		o.lockUp = &r.Verdict
+	}
+}
+
+// show shows the answer so far: on a terminal in the place of the one before,
+// elsewhere after it.
+func (o *Live) show(t *resolve.Totals) error {
+	if o.names != nil {
+		o.a.Name(o.names)
+		o.a.NameLocks(o.names)
+	}
+	o.a.Refused(o.start.Refused())
+	var text bytes.Buffer
+	if o.screen != nil {
+		lost, _ := t.LostRecords()
+		fmt.Fprintf(&text, "%d events, %d lost; Ctrl-C for the whole answer\n\n", t.Events, lost)
+	}
+	if err := o.out.Write(&text, o.a.Interim(o.out.View), o.names); err != nil {
+		return fmt.Errorf("writing the output: %w", err)
+	}
+	if o.screen != nil {
+		return o.screen.Show(text.Bytes())
+	}
+	text.WriteByte('\n')
+	if _, err := o.opt.Stdout.Write(text.Bytes()); err != nil {
+		return fmt.Errorf("writing the output: %w", err)
+	}
+	return nil
+}
+
+// End implements live.Sink. It writes the report, of an interrupted trace too.
+func (o *Live) End() error {
+	if o.a == nil {
+		return nil
+	}
+	a := o.a
+	o.a = nil
+	var err error
+	if o.start.Processes != nil {
+		a.Until(o.start.Stopped())
+	}
+	if a.Seen() {
+		a.Refused(o.start.Refused())
+		err = errors.Join(o.screen.Clear(), o.out.Report(o.opt.Stdout, o.opt.Reporter.Out, a, o.names, o.lockUp))
+	}
+	if o.names != nil {
+		o.names.Close()
+	}
+	return err
+}

@@ -1,0 +1,100 @@
+// Package live is the engine of live tracing: it traces in an instance of its own,
+// follows what processes have mapped meanwhile, and passes what the kernel records,
+// resolved, to a sink.
+//
+// A Source delivers the records in batches; a Sink gets them, and what the engine
+// knows, and never reaches into the engine. The options are a plain struct. The
+// engine reads no flags and no arguments, and prints through the Reporter that it is
+// given.
+//
+// Invariants:
+//   - Nothing is switched on before all that was asked for is known to exist.
+//   - Who follows mappings begins before tracing is switched on, and is settled
+//     before the records of a batch are attributed.
+//   - The instances are removed at the end, whatever that is: an error, a signal, a
+//     panic.
+//   - A record that is missing is a gap in the trace, or counted.
+package live
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"ustack/filemap/procmap"
+)
+
+// Clock is the trace_clock that is used: perf can use it too, and it never
+// jumps.
+const Clock = "mono"
+
+// Sources of the records.
+const (
+	SourceAuto   = "auto"
+	SourceText   = "text"   // trace_pipe
+	SourceBinary = "binary" // the ring buffer
+)
+
+// Ways to find the stacks of futex waits.
+const (
+	UnwindAuto = "auto"
+	UnwindFP   = "fp"   // by the kernel
+	UnwindCopy = "copy" // from copies of the stacks
+)
+
+// Ways to follow mappings.
+const (
+	MappingsAuto  = "auto"
+	MappingsPerf  = "perf"  // by the side band of perf
+	MappingsQuery = "query" // by asking processes
+)
+
+// Options say what is traced and how.
+type Options struct {
+	// Events are SYSTEM:EVENT[/FILTER/], with wildcards; the system calls of futexes if
+	// there are none. More are traced besides.
+	Events, More []string
+	// PIDs are the processes to trace, with their children; all without any.
+	PIDs []int
+	// Command is run and traced, if there is one, with these standard streams.
+	Command        []string
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Duration       time.Duration // of the trace, 0 for no limit
+	BufferKB       int           // of the ring buffer of each CPU, 0 for the kernel's default
+	Save           string        // directory for the raw trace and the mappings, "" for none
+	Tracefs        string        // where tracefs is mounted, "" for where it usually is
+	Proc           string        // where proc is mounted
+	Source         string        // SourceAuto, SourceText or SourceBinary
+	Unwind         string        // UnwindAuto, UnwindFP or UnwindCopy
+	Mappings       string        // MappingsAuto, MappingsPerf or MappingsQuery
+	MapsSource     procmap.Source
+	// Stitch passes each stack with its event, Strict leaves out files that are only
+	// claimed, see resolve.Options.
+	Stitch, Strict bool
+	// NeedStacks makes it an error if the kernel takes no user stacks.
+	NeedStacks bool
+	// EachEvent is set if the sink looks at events that have no stack, too; Bare if it
+	// shows no record, only what is made of them.
+	EachEvent, Bare bool
+	Reporter        *Reporter
+	// Exit ends the program with an exit code at once: a second signal has come.
+	Exit func(code int)
+}
+
+// Reporter prints the messages of a run.
+type Reporter struct {
+	Command string // whose messages they are
+	Out     io.Writer
+	Quiet   bool // errors only
+}
+
+// Say prints a message.
+func (r *Reporter) Say(format string, args ...any) {
+	if !r.Quiet {
+		fmt.Fprintf(r.Out, "ustack: "+format+"\n", args...)
+	}
+}
+
+// Complain prints an error that does not end the run.
+func (r *Reporter) Complain(err error) { fmt.Fprintf(r.Out, "ustack %s: %v\n", r.Command, err) }

@@ -1,0 +1,80 @@
+package live
+
+import (
+	"fmt"
+
+	"ustack/filemap"
+	"ustack/filemap/procmap"
+	"ustack/filemap/space"
+	"ustack/tracefs"
+)
+
+// Processes has the processes of a trace while they are there. It is for the goroutine
+// of the sink. It implements futex.Mappings and futex.Layouts of package render/futex.
+type Processes struct {
+	follow *following
+}
+
+// Reader returns the reader of executable mappings for the goroutine of the sink.
+func (p *Processes) Reader() *procmap.Reader { return p.follow.own }
+
+// Process returns the process of a thread.
+func (p *Processes) Process(tid int32) (int32, bool) {
+	pid, ok := p.follow.process(int(tid))
+	return int32(pid), ok
+}
+
+// SharedFile returns the file of shared memory at an address, "" for private memory.
+// Mappings of data are not reported: the process is read, if it still runs.
+func (p *Processes) SharedFile(tid int32, _ tracefs.Time, _ bool, addr uint64) (id, path string, offset uint64, ok bool) {
+	pid, ok := p.Process(tid)
+	if !ok {
+		return "", "", 0, false
+	}
+	at, ok := p.follow.at(int(pid), addr)
+	if !ok {
+		return "", "", 0, false
+	}
+	if at.Perms&procmap.Shared == 0 || at.Inode == 0 {
+		return "", "", 0, true
+	}
+	return fmt.Sprintf("%s:%d", at.Dev, at.Inode), at.Name, at.FileOffset(addr), true
+}
+
+// Layout returns what a process had mapped around an address at a time.
+func (p *Processes) Layout(tid, _ int32, _ []byte, at tracefs.Time, timed bool, addr uint64) (filemap.Layout, filemap.Trust) {
+	if !timed {
+		return nil, filemap.NoTrust
+	}
+	return p.follow.layouts.Layout(int(tid), at, addr)
+}
+
+// process is the process of a thread.
+func (fl *following) process(tid int) (int, bool) {
+	pid, _, ok := fl.threads.PID(tid, space.Monotonic())
+	if !ok {
+		// One that has ended may be known from before.
+		pid, _, ok = fl.threads.PID(tid, space.Monotonic()-recently)
+	}
+	if !ok {
+		pid, ok = fl.early.process(tid)
+	}
+	return pid, ok
+}
+
+// recently is how far back a thread is looked for that has ended.
+const recently = 5e9
+
+// at reads what a process has mapped at an address.
+func (fl *following) at(pid int, addr uint64) (procmap.Mapping, bool) {
+	h, err := fl.all.Open(pid)
+	if err != nil {
+		return fl.early.at(pid, addr)
+	}
+	defer h.Close()
+	m, ok, err := h.At(addr)
+	if err != nil {
+		return fl.early.at(pid, addr)
+	}
+	return m, ok
+}

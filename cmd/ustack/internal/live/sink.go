@@ -1,0 +1,93 @@
+package live
+
+import (
+	"time"
+
+	"ustack/filemap"
+	"ustack/filemap/resolve"
+	"ustack/filemap/symbol"
+	"ustack/render"
+	"ustack/tracefs"
+	"ustack/tracefs/instance"
+)
+
+// Sink gets what a run delivers. Its methods are called by one goroutine, in the order
+// Open, Renderer, then Step after each batch, then End. If Open fails, nothing else
+// is called.
+//
+// Lost records, and changes of the settings by other users, are records of the
+// batches (tracefs.KindLost, tracefs.KindNote).
+type Sink interface {
+	// Open is called when all is ready and nothing is traced yet. It returns what the
+	// sink needs.
+	Open(start *Start) (Needs, error)
+	// Renderer returns what gets the batches.
+	Renderer(res *resolve.Resolver) render.Renderer
+	// Step is called after each batch, and now and then without one (Needs.Tick). It
+	// returns true to have the tracing stopped: what is in the buffer still comes.
+	Step(totals *resolve.Totals) (done bool, err error)
+	// End is called at the end, whatever that is.
+	End() error
+}
+
+// Start is what a sink gets before the trace begins: how it is made, and functions that
+// report on the run. They change nothing in it, but for Wake.
+type Start struct {
+	Events   []instance.Event     // that are traced
+	Stacks   instance.StackSource // of the kernel
+	Mappings string               // how mappings are followed, "" if they are not
+	// Processes has the processes of the trace, nil if they are not on this machine.
+	Processes *Processes
+	// Files returns the files that are mapped as code now.
+	Files func() []*filemap.File
+	// Refused returns the number of records that the kernel refused, of which readers
+	// of the buffer see nothing.
+	Refused func() uint64
+	// Stopped returns the time when tracing was stopped, 0 if it was not.
+	Stopped func() tracefs.Time
+	// Idle reports whether all records until a moment ago have been rendered.
+	Idle func() bool
+	// Wake writes a text into the trace: Step follows soon. Any goroutine may call it.
+	Wake func(text string) error
+}
+
+// Needs are what a sink needs of a run.
+type Needs struct {
+	// Symbols name the functions that threads began with, and code in no file; nil for
+	// no names.
+	Symbols *symbol.Symbols
+	// Tick is how often Step is called at least, 0 for after batches only.
+	Tick time.Duration
+	// OwnProgress is set if the sink shows its own progress on the terminal.
+	OwnProgress bool
+	// Processes is set if Start.Processes is used: processes are read early then, if
+	// stacks come long after their events.
+	Processes bool
+}
+
+// start is what the sink gets.
+func (s *session) start() *Start {
+	st := &Start{
+		Events: s.events, Stacks: s.stacks, Mappings: s.follow.how,
+		Files:   s.follow.known,
+		Refused: s.overruns,
+		Stopped: func() tracefs.Time { return tracefs.Time(s.until.Load()) },
+		Idle:    s.progress.idle,
+		Wake:    s.in.Mark,
+	}
+	if s.follow.follower != nil {
+		st.Processes = &Processes{s.follow}
+	}
+	return st
+}
+
+// openSink opens the sink, and prepares what it needs.
+func (s *session) openSink() (err error) {
+	if s.needs, err = s.sink.Open(s.start()); err != nil {
+		return err
+	}
+	if s.needs.Processes && s.follow.follower != nil && s.stacks == instance.DeferredStacks {
+		s.follow.early, err = newEarly(s.opt.Proc, s.follow)
+	}
+	return err
+}
