@@ -38,6 +38,16 @@ func (s *Step) End() uint64 { return s.Addr + uint64(s.Len) }
 // then what came before is not to be trusted either. Known machines are x86-64
 // and arm64.
 func Flow(m elf.Machine, code []byte, addr uint64, f func(Step)) bool {
+	return flow(m, code, addr, false, f)
+}
+
+// Scan is Flow for code with data in between: it goes on after what it cannot decode,
+// so what it finds there need not be so.
+func Scan(m elf.Machine, code []byte, addr uint64, f func(Step)) {
+	flow(m, code, addr, true, f)
+}
+
+func flow(m elf.Machine, code []byte, addr uint64, on bool, f func(Step)) bool {
 	decode := decodeX86
 	switch m {
 	case elf.EM_X86_64:
@@ -48,10 +58,12 @@ func Flow(m elf.Machine, code []byte, addr uint64, f func(Step)) bool {
 	}
 	for len(code) > 0 {
 		s, n, ok := decode(code, addr)
-		if !ok {
+		switch {
+		case !ok && !on:
 			return false
-		}
-		if s.Kind != Straight {
+		case !ok:
+			n = 1
+		case s.Kind != Straight:
 			f(s)
 		}
 		code, addr = code[n:], addr+uint64(n)

@@ -38,13 +38,21 @@ func (k Keep) String() string {
 	return [...]string{"unknown", "kept", "dropped", "mixed"}[min(k, Mixed)]
 }
 
+// Counts is what Count has found.
+type Counts struct {
+	// Looked functions call others; Keeping of them set up a frame pointer.
+	Keeping, Looked int
+	// Calls are how many calls there are in Bytes of code that was taken apart.
+	Calls, Bytes uint64
+}
+
 // Count takes functions apart that call others: what calls nothing needs no
-// frame, with or without frame pointers. keeping of looked functions set up a
-// frame pointer. Functions that no table has named are guessed from the code if
-// there are none.
-func Count(x *image.Image, functions []table.Span) (keeping, looked int) {
+// frame, with or without frame pointers. Functions are guessed from the code if
+// there are none. part, which can be nil, reports whether one is a piece of a
+// function that has its beginning elsewhere.
+func Count(x *image.Image, functions []table.Span, part func(table.Span) bool) (c Counts) {
 	if x.Machine != elf.EM_X86_64 && x.Machine != elf.EM_AARCH64 {
-		return 0, 0
+		return c
 	}
 	if len(functions) == 0 {
 		functions = guessed(x)
@@ -53,56 +61,90 @@ func Count(x *image.Image, functions []table.Span) (keeping, looked int) {
 	for i := 0; i < len(functions); i += every {
 		f := functions[i]
 		code, err := x.CodeAt(f.Start, min(f.End-f.Start, maxFunction))
-		if err != nil || !calls(x.Machine, code, f.Start) {
+		if err != nil {
 			continue
 		}
-		looked++
-		if keeps(x.Machine, code) {
-			keeping++
+		calls := Calls(x.Machine, code, f.Start)
+		c.Calls += calls
+		c.Bytes += uint64(len(code))
+		if calls == 0 || part != nil && part(f) {
+			continue
+		}
+		c.Looked++
+		if callsite.KeepsFrame(x.Machine, code) {
+			c.Keeping++
 		}
 	}
-	return keeping, looked
+	return c
 }
 
 // Judge says what the numbers of Count mean.
-func Judge(keeping, looked int) Keep {
+func (c *Counts) Judge() Keep {
 	const few = 4
 	switch {
-	case looked < few:
+	case c.Looked < few:
 		return Unknown
-	case keeping*10 >= looked*7:
+	case c.Keeping*10 >= c.Looked*7:
 		return Kept
-	case keeping*10 <= looked*4:
+	case c.Keeping*10 <= c.Looked*4:
 		return Dropped
 	}
 	return Mixed
 }
 
-// calls reports whether code has a call that is not its last instruction. What
-// cannot be decoded is taken for no call.
-func calls(m elf.Machine, code []byte, addr uint64) (yes bool) {
-	n := 0
+// Calls is how many calls code has. What comes after something that cannot be
+// decoded is not looked at.
+func Calls(m elf.Machine, code []byte, addr uint64) (n uint64) {
 	callsite.Flow(m, code, addr, func(s callsite.Step) {
 		if s.Kind == callsite.Call || s.Kind == callsite.CallIndirect {
 			n++
 		}
 	})
-	return n > 0
+	return n
 }
 
-// keeps reports whether code makes the frame pointer point to its frame: mov
-// %rsp,%rbp or lea n(%rsp),%rbp on x86-64, the latter as Go does; add x29, sp, n
-// on arm64.
-func keeps(m elf.Machine, code []byte) bool {
-	if m == elf.EM_AARCH64 {
-		return callsite.SetsFrame(code) || setsGo(code)
+// AllCalls is how many calls there are in code that is not known to be a function, and
+// can have data in between: calls that do not lead to code of the file are none.
+func AllCalls(x *image.Image, code []byte, addr uint64) (n uint64) {
+	callsite.Scan(x.Machine, code, addr, func(s callsite.Step) {
+		if s.Kind == callsite.CallIndirect || s.Kind == callsite.Call && (len(x.Sections) == 0 || x.InCode(s.Target) != nil) {
+			n++
+		}
+	})
+	return n
+}
+
+// Plain reports whether frame pointers lead through what a file has no table for: in
+// Go's code, and in files whose code keeps them and has hardly any table but for the
+// start files of the compiler. What a file with tables leaves out is written by hand
+// and has its own ways with registers.
+func Plain(x *image.Image, tables []*table.Table) bool {
+	if x.IsGo() {
+		return true
 	}
-	return bytes.Contains(code, []byte("\x48\x89\xe5")) || bytes.Contains(code, []byte("\x48\x8b\xec")) ||
-		bytes.Contains(code, []byte("\x48\x8d\x6c\x24")) || bytes.Contains(code, []byte("\x48\x8d\xac\x24"))
+	if !hardlyCovered(x, tables) {
+		return false
+	}
+	c := Count(x, nil, nil)
+	return c.Judge() == Kept
 }
 
-// setsGo reports whether code of arm64 has sub x29, sp, #8, as Go's has.
-func setsGo(code []byte) bool { return bytes.Contains(code, []byte("\xfd\x23\x00\xd1")) }
+// hardlyCovered reports whether tables are about less than half of the code.
+func hardlyCovered(x *image.Image, tables []*table.Table) bool {
+	code, has := uint64(0), uint64(0)
+	for i := range x.Sections {
+		if s := &x.Sections[i]; s.Flags&elf.SHF_EXECINSTR != 0 {
+			code += s.Size
+		}
+	}
+	for _, t := range tables {
+		t.Functions(func(s table.Span) bool {
+			has += s.End - s.Start
+			return has < code
+		})
+	}
+	return has < code/2
+}
 
 // guessed are functions of a file without a table: what lies between a return
 // with padding after it and the next such place.

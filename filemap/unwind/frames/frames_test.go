@@ -38,9 +38,9 @@ func TestCompiled(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			keeping, looked := Count(x, nil)
-			if got := Judge(keeping, looked); got != c.want {
-				t.Errorf("%v, %d of %d, want %v", got, keeping, looked, c.want)
+			counts := Count(x, nil, nil)
+			if got := counts.Judge(); got != c.want {
+				t.Errorf("%v, %+v, want %v", got, counts, c.want)
 			}
 		})
 	}
