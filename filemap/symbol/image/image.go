@@ -161,6 +161,9 @@ func (s *Segment) permit(flags elf.ProgFlag) {
 	s.Exec, s.Write = flags&elf.PF_X != 0, flags&elf.PF_W != 0
 }
 
+// Wide reports whether the file is one of 64 bits.
+func (x *Image) Wide() bool { return x.wide }
+
 // Fixed reports whether the file is linked to the addresses that it has in
 // memory.
 func (x *Image) Fixed() bool { return x.kind == elf.ET_EXEC }

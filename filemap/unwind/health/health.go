@@ -24,35 +24,92 @@ type Table struct {
 	Functions int
 	// Covered is the share of the file's code that it is about, from 0 to 1.
 	Covered float64
-	// Missing is how many bytes of code it says nothing about.
-	Missing uint64
 	// Version is that of .sframe.
 	Version int
+}
+
+// Names says which functions of a file have names.
+type Names uint8
+
+const (
+	// NoNames: none.
+	NoNames Names = iota
+	// Exported functions, by .dynsym.
+	Exported
+	// Packed: those of .gnu_debugdata, and exported ones.
+	Packed
+	// All, by .symtab.
+	All
+)
+
+// String is the section with the names, "" if there is none.
+func (n Names) String() string {
+	return [...]string{"", "dynsym", "debugdata", "symtab"}[min(n, All)]
 }
 
 // Report is what is known about a file.
 type Report struct {
 	Machine elf.Machine
+	// Wide: of 64 bits.
+	Wide    bool
 	BuildID elfid.ID
-	// Go: the file was linked by Go.
-	Go            bool
+	// Go: the file was linked by Go. Static: it is a program that needs no dynamic
+	// linker.
+	Go, Static bool
+
+	// Code is how many bytes of code there are, without the linker's stubs.
+	Code uint64
+	// FramePointers is what the code of functions says.
 	FramePointers frames.Keep
 	// Keeping of Looked functions that call others keep frame pointers.
 	Keeping, Looked int
-	EHFrame         Table
-	DebugFrame      Table
-	SFrame          Table
-	GoTable         Table
-	// Symbols names the best table of functions' names: "symtab",
-	// "debugdata" (.gnu_debugdata), "dynsym" or "".
-	Symbols string
+
+	// EHFrame, DebugFrame, SFrame and GoTable are the tables of the file itself.
+	EHFrame, DebugFrame, SFrame, GoTable Table
+	// Damaged are the tables that are there and cannot be read, with why.
+	Damaged []string
+	// Covered is the share of the code that any of these tables is about, from 0
+	// to 1; Missing is how many bytes they leave out, and Gap is the largest piece
+	// of those.
+	Covered float64
+	Missing uint64
+	Gap     Gap
+	// Plain: the unwinder goes by frame pointers where no table is.
+	Plain bool
+	// Reach is the share of the calls of the file whose callers the unwinder finds,
+	// from 0 to 1, estimated by a sample of the functions.
+	Reach float64
+
+	// Names are the names in the file itself.
+	Names Names
 	// DebugInfo: there is .debug_info. DebugLink is the name of the separate
 	// debug file, "" if the file names none.
 	DebugInfo bool
 	DebugLink string
-	// Separate: the separate debug file was given and has .debug_frame.
-	Separate Table
+	// Separate is what the separate debug file has; zero if there is none.
+	Separate Separate
 }
+
+// Gap is code that no table is about.
+type Gap struct {
+	table.Span
+	// Section is the section that it is in, "" if the file has none.
+	Section string
+}
+
+// Separate is what a separate debug file has.
+type Separate struct {
+	// Found: there is one.
+	Found bool
+	// DebugInfo: it has .debug_info.
+	DebugInfo bool
+	Names     Names
+	// DebugFrame is its .debug_frame.
+	DebugFrame Table
+}
+
+// functions is a table.
+type functions interface{ Functions(func(table.Span) bool) }
 
 // Open looks at a program or library of so many bytes. debug is its separate
 // debug file, nil if there is none.
@@ -61,115 +118,99 @@ func Open(r io.ReaderAt, size int64, debug *image.Image) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the file: %w", err)
 	}
-	p := &Report{Machine: x.Machine, Go: x.IsGo()}
-	if p.BuildID, err = elfid.Read(r); err != nil {
+	return Look(r, x, debug)
+}
+
+// Look is Open for a file that is open.
+func Look(r io.ReaderAt, x, debug *image.Image) (*Report, error) {
+	id, err := elfid.Read(r)
+	if err != nil {
 		return nil, fmt.Errorf("reading the build ID: %w", err)
 	}
-	p.symbols(x)
-	all := codeOf(x)
-	var functions []table.Span
-	look := func(t interface{ Functions(func(table.Span) bool) }, out *Table) {
-		out.Present = true
-		spans := spansOf(t)
-		out.Functions = len(spans)
-		out.Covered, out.Missing = covered(all, spans)
-		if len(spans) > len(functions) {
-			functions = spans
-		}
-	}
-	for form, out := range map[table.Form]*Table{table.EHFrame: &p.EHFrame, table.DebugFrame: &p.DebugFrame, table.SFrame: &p.SFrame} {
-		if t, err := table.Open(x, x, form); err == nil {
-			look(t, out)
-			out.Indexed, out.Version = t.Indexed, t.Version()
-		}
-	}
-	if g, err := table.OpenGo(x); err == nil {
-		look(g, &p.GoTable)
-		p.GoTable.Indexed = true
-	}
+	p := &Report{Machine: x.Machine, Wide: x.Wide(), BuildID: id, Go: x.IsGo()}
+	p.Static = x.Section(".interp") == nil && x.Section(".dynamic") == nil && len(x.Sections) > 0
+	p.Names, p.DebugInfo = namesOf(x), x.Has(".debug_info")
+	p.DebugLink, _ = x.DebugLink()
+	e := examiner{Report: p, image: x, pieces: codeOf(x)}
+	p.Code = sizeOf(e.pieces)
+	e.tables()
 	if debug != nil && debug.Machine == x.Machine {
-		if t, err := table.Open(debug, x, table.DebugFrame); err == nil {
-			look(t, &p.Separate)
-		}
+		e.separate(debug)
 	}
-	p.Keeping, p.Looked = frames.Count(x, functions)
-	p.FramePointers = frames.Judge(p.Keeping, p.Looked)
+	e.code()
 	return p, nil
 }
 
-// symbols finds out which names there are.
-func (p *Report) symbols(x *image.Image) {
+func namesOf(x *image.Image) Names {
 	switch {
 	case x.Table(elf.SHT_SYMTAB) != nil:
-		p.Symbols = "symtab"
+		return All
 	case x.Section(".gnu_debugdata") != nil:
-		p.Symbols = "debugdata"
+		return Packed
 	case x.Table(elf.SHT_DYNSYM) != nil:
-		p.Symbols = "dynsym"
+		return Exported
 	}
-	p.DebugInfo = x.Has(".debug_info")
-	p.DebugLink, _ = x.DebugLink()
+	return NoNames
 }
 
-// codeOf are the sections of code, or, in a file without sections, its segments.
-// Stubs of the linker are left out: no thread waits there.
-func codeOf(x *image.Image) (all []table.Span) {
-	for i := range x.Sections {
-		s := &x.Sections[i]
-		stub := s.Name == ".init" || s.Name == ".fini" || len(s.Name) >= 4 && s.Name[:4] == ".plt"
-		if s.Flags&elf.SHF_EXECINSTR != 0 && s.Type != elf.SHT_NOBITS && !stub && s.Addr+s.Size > s.Addr {
-			all = append(all, table.Span{Start: s.Addr, End: s.Addr + s.Size})
-		}
-	}
-	for i := range x.Segments {
-		if s := &x.Segments[i]; len(x.Sections) == 0 && s.Exec && s.Addr+s.FileSize > s.Addr {
-			all = append(all, table.Span{Start: s.Addr, End: s.Addr + s.FileSize})
-		}
-	}
-	return all
+// examiner is a file that is being looked at.
+type examiner struct {
+	*Report
+	image  *image.Image
+	pieces []piece // of code
+	opened []*table.Table
+	all    []table.Span // the code that tables are about
+	most   []table.Span // that of the largest one, and which
+	by     *table.Table
 }
 
-// maxFunctions bounds the functions of a table that are looked at.
-const maxFunctions = 4 << 20
-
-func spansOf(t interface{ Functions(func(table.Span) bool) }) (spans []table.Span) {
-	t.Functions(func(s table.Span) bool {
-		spans = append(spans, s)
-		return len(spans) < maxFunctions
-	})
-	slices.SortFunc(spans, func(a, b table.Span) int {
-		if a.Start < b.Start {
-			return -1
-		} else if a.Start > b.Start {
-			return 1
+// tables looks at the tables of the file itself.
+func (e *examiner) tables() {
+	for _, form := range [...]table.Form{table.EHFrame, table.DebugFrame, table.SFrame} {
+		out := [...]*Table{&e.EHFrame, &e.DebugFrame, &e.SFrame}[form]
+		t, err := table.Open(e.image, e.image, form)
+		if err == nil {
+			e.opened = append(e.opened, t)
+			out.Indexed, out.Version = t.Indexed, t.Version()
+			e.look(t, t, out)
+		} else if err != table.ErrNone {
+			e.Damaged = append(e.Damaged, err.Error())
 		}
-		return 0
-	})
-	return spans
+	}
+	if !e.Go {
+		return
+	}
+	if g, err := table.OpenGo(e.image); err == nil {
+		e.GoTable.Indexed = true
+		e.look(g, nil, &e.GoTable)
+	} else if err != table.ErrNone {
+		e.Damaged = append(e.Damaged, err.Error())
+	}
 }
 
-// covered is the share of code that functions, in order of address, take up, and
-// how many bytes they leave out.
-// Padding up to 15 bytes between two functions belongs to the first.
-func covered(code, functions []table.Span) (share float64, missing uint64) {
-	const padding = 15
-	total, has := uint64(0), uint64(0)
-	for _, c := range code {
-		total += c.End - c.Start
-		done := c.Start
-		for _, f := range functions {
-			from, to := max(f.Start, done), min(f.End, c.End)
-			if f.Start > done && f.Start-done <= padding && f.Start <= c.End && done > c.Start {
-				from = done
-			}
-			if from < to {
-				has += to - from
-				done = to
-			}
-		}
+// look looks at one table.
+func (e *examiner) look(f functions, t *table.Table, out *Table) {
+	spans := spansOf(f)
+	out.Present, out.Functions = true, len(spans)
+	out.Covered = e.share(spans)
+	e.all = append(e.all, spans...)
+	if len(spans) > len(e.most) {
+		e.most, e.by = spans, t
 	}
-	if total == 0 {
-		return 0, 0
+}
+
+// separate looks at the separate debug file.
+func (e *examiner) separate(debug *image.Image) {
+	s := &e.Separate
+	s.Found, s.DebugInfo, s.Names = true, debug.Has(".debug_info"), namesOf(debug)
+	if t, err := table.Open(debug, e.image, table.DebugFrame); err == nil {
+		spans := spansOf(t)
+		s.DebugFrame = Table{Present: true, Indexed: t.Indexed, Functions: len(spans)}
+		s.DebugFrame.Covered = e.share(spans)
 	}
-	return float64(has) / float64(total), total - has
+}
+
+// share is how much of the code spans are about, from 0 to 1.
+func (e *examiner) share(spans []table.Span) float64 {
+	return share(e.Code, cover(e.pieces, flat(slices.Clone(spans)), nil))
 }

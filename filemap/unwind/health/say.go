@@ -1,52 +1,152 @@
 package health
 
 import (
-	"fmt"
+	"debug/elf"
 
 	"ustack/filemap/unwind/frames"
 )
 
-// Advice is what becomes of stacks that lead through a file, and what to do.
-type Advice struct {
-	// Follows: whole stacks go through the file. Kernel: the kernel's own
-	// stacks do.
-	Follows, Kernel bool
-	// Stops is why they stop, "" if they do not; Do is what to do, "" if there
-	// is nothing to.
-	Stops, Do string
+// Passage is what becomes of stacks that lead through a file.
+type Passage uint8
+
+const (
+	// Through: they go on.
+	Through Passage = iota
+	// Mostly: in most places they do.
+	Mostly
+	// Stops: they end there.
+	Stops
+	// Unsure: there is too little code to say.
+	Unsure
+)
+
+// String is the word in JSON.
+func (p Passage) String() string {
+	return [...]string{"through", "mostly", "stops", "unknown"}[min(p, Unsure)]
 }
 
-// enough reports whether a table is about so much code that it can be relied on.
-// What the compiler's own start files add to each program has no information.
-func (t *Table) enough() bool {
-	const share, startFiles = 0.9, 256
-	return t.Present && t.Functions > 0 && (t.Covered >= share || t.Missing <= startFiles)
-}
+// Shares of the calls, from 0 to 1: Through from whole on, Mostly from most on.
+const (
+	whole = 0.995
+	most  = 0.9
+)
 
-// Advice says what becomes of stacks through the file.
-func (p *Report) Advice() (a Advice) {
-	a.Kernel = p.FramePointers == frames.Kept
-	a.Follows = a.Kernel
-	best := 0.0
-	for _, t := range [...]*Table{&p.EHFrame, &p.DebugFrame, &p.SFrame, &p.GoTable, &p.Separate} {
-		a.Follows = a.Follows || t.enough()
-		best = max(best, t.Covered)
-	}
-	if p.GoTable.Present { // Go's code and C's in one file
-		best = min(p.GoTable.Covered+p.EHFrame.Covered, 1)
-		a.Follows = a.Follows || best >= 0.9
-	}
+// startFiles is about how much code of the compiler's own start files a program or
+// library has, for which there is no information, and in which no thread waits.
+const startFiles = 384
+
+// Unwound is what becomes of them by package unwind, the way of --unwind=auto.
+func (p *Report) Unwound() Passage {
 	switch {
-	case a.Follows && a.Kernel:
-	case a.Follows:
-		a.Stops = "the kernel's own stacks stop there: the code keeps no frame pointers"
-		a.Do = "let ustack unwind by tables, or build the file with -fno-omit-frame-pointer"
-	case best > 0:
-		a.Stops = fmt.Sprintf("stacks can stop there: unwind tables cover %.0f %% of the code, and it keeps no frame pointers", 100*best)
-		a.Do = "build the file with -fasynchronous-unwind-tables, or install its debug file"
-	default:
-		a.Stops = "stacks stop there: it has no unwind tables, and keeps no frame pointers"
-		a.Do = "build the file with -fasynchronous-unwind-tables or -fno-omit-frame-pointer, or install its debug file"
+	case !p.Known() || p.Code == 0:
+		return Unsure
+	case p.Plain || p.Missing <= startFiles || p.Reach >= whole:
+		return Through
+	case p.Reach >= most:
+		return Mostly
 	}
-	return a
+	return Stops
 }
+
+// Kernel is what becomes of the kernel's own stacks, which go by frame pointers.
+func (p *Report) Kernel() Passage {
+	if !p.Known() || p.Code == 0 {
+		return Unsure
+	}
+	return [...]Passage{frames.Unknown: Unsure, frames.Kept: Through, frames.Dropped: Stops, frames.Mixed: Mostly}[p.FramePointers]
+}
+
+// Known reports whether package unwind knows the machine.
+func (p *Report) Known() bool {
+	return p.Wide && (p.Machine == elf.EM_X86_64 || p.Machine == elf.EM_AARCH64)
+}
+
+// HasTable reports whether there is any table in the file.
+func (p *Report) HasTable() bool {
+	return p.EHFrame.Present || p.DebugFrame.Present || p.SFrame.Present || p.GoTable.Present
+}
+
+// Reason is why stacks through a file stop, or lack something.
+type Reason uint8
+
+// The reasons, those that matter most first.
+const (
+	// NoInformation: no tables, and no frame pointers.
+	NoInformation Reason = iota
+	// LeftOut: tables leave out code that calls.
+	LeftOut
+	// Damaged: a table cannot be read.
+	Damaged
+	// OtherMachine: the unwinder does not know the machine.
+	OtherMachine
+	// NoFramePointers: the kernel's stacks stop.
+	NoFramePointers
+	// SomeFramePointers: the kernel's stacks stop at some functions.
+	SomeFramePointers
+	// NoCode: there is none in the file.
+	NoCode
+	// NoSymbols: no function has a name. ExportsOnly: only exported ones have.
+	NoSymbols
+	ExportsOnly
+	// NoBuildID: there is none.
+	NoBuildID
+	reasonCount
+)
+
+// reasons are the words of a reason: for JSON, why, and what to do.
+var reasons = [reasonCount]struct{ word, why, do string }{
+	NoInformation: {"no-information", "stacks stop here: there are no unwind tables (.eh_frame, .debug_frame, .sframe), and not all code keeps frame pointers",
+		"build with -fasynchronous-unwind-tables, or with -fno-omit-frame-pointer"},
+	LeftOut: {"left-out", "whole stacks (--unwind=auto) can stop here: the unwind tables leave out code that calls",
+		"build that code with -fasynchronous-unwind-tables; assembler code needs .cfi directives"},
+	Damaged: {"damaged", "an unwind table cannot be read",
+		"install or build the file again; if readelf --debug-dump=frames reads it, report that"},
+	OtherMachine: {"other-machine", "whole stacks stop here: code of a machine that is not unwound",
+		"nothing: only 64-bit x86-64 and arm64 are unwound"},
+	NoFramePointers: {"no-frame-pointers", "the kernel's stacks (--unwind=fp, perf, bpftrace, ftrace) stop here: the code keeps no frame pointers",
+		"use --unwind=auto (ustack help live), or build with -fno-omit-frame-pointer"},
+	SomeFramePointers: {"some-frame-pointers", "the kernel's stacks (--unwind=fp, perf, bpftrace, ftrace) stop here, or lack callers: some code keeps no frame pointers",
+		"use --unwind=auto (ustack help live), or build all with -fno-omit-frame-pointer"},
+	NoCode: {"no-code", "no stack leads through this file: it has no code, as separate debug files and libraries of data have none",
+		"look at the program or library itself"},
+	NoSymbols: {"no-symbols", "functions have no names: stripped, and no debug file is here",
+		"install the debug file: debuginfod-find debuginfo BUILD-ID, or the package with -dbgsym or -debuginfo"},
+	ExportsOnly: {"exports-only", "only exported functions have names: stripped, and no debug file is here",
+		"install the debug file: debuginfod-find debuginfo BUILD-ID, or the package with -dbgsym or -debuginfo"},
+	NoBuildID: {"no-build-id", "no build ID: no debug file can be found by it, and a trace cannot show that it is this file",
+		"link with -Wl,--build-id; Go: -ldflags=-B=gobuildid"},
+}
+
+// String is the word in JSON.
+func (r Reason) String() string { return reasons[min(r, reasonCount-1)].word }
+
+// Why is what the reason means for stacks, Do is what to do, for people.
+func (r Reason) Why() string { return reasons[min(r, reasonCount-1)].why }
+
+// Do is what to do.
+func (r Reason) Do() string { return reasons[min(r, reasonCount-1)].do }
+
+// Reasons are what stops stacks, and what they lack, in the order of Reason.
+func (p *Report) Reasons() (list []Reason) {
+	auto := p.Unwound() != Stops || p.HasTable() // gets further than the kernel
+	for r, holds := range [...]bool{
+		NoInformation:     p.Unwound() == Stops && !p.HasTable(),
+		LeftOut:           p.Unwound() == Stops && p.HasTable() || p.Unwound() == Mostly,
+		Damaged:           len(p.Damaged) > 0,
+		OtherMachine:      !p.Known(),
+		NoFramePointers:   p.Kernel() == Stops && auto,
+		SomeFramePointers: p.Kernel() == Mostly && auto,
+		NoCode:            p.Code == 0,
+		NoSymbols:         p.Code > 0 && p.BestNames() == NoNames,
+		ExportsOnly:       p.Code > 0 && p.BestNames() == Exported,
+		NoBuildID:         p.BuildID.IsZero(),
+	} {
+		if holds {
+			list = append(list, Reason(r))
+		}
+	}
+	return list
+}
+
+// BestNames are the names in the file and its separate debug file.
+func (p *Report) BestNames() Names { return max(p.Names, p.Separate.Names) }
