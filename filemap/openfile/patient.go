@@ -80,6 +80,12 @@ func (o *Opener) In(root *os.Root, name string) (*File, error) {
 	return o.open(name, path.Join(root.Name(), name), func() (*os.File, error) { return In(root, name) })
 }
 
+// By opens a regular file by a function, with a time limit. name is for messages, and
+// what lies in its directory has been slow if this is.
+func (o *Opener) By(name string, open func() (*os.File, error)) (*File, error) {
+	return o.open(name, name, open)
+}
+
 // near is the descriptor of a path that stays on the file system of the root
 // directory, so that going there asks no server; negative if it does not.
 func (o *Opener) near(name string) (fd int) {

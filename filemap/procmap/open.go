@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"golang.org/x/sys/unix"
 
@@ -39,4 +40,23 @@ func (r *Reader) OpenMapped(pid int, m *Mapping) (*OpenMapped, error) {
 		return nil, fmt.Errorf("opening the mapped file %q: it is no regular file", m.Name)
 	}
 	return &OpenMapped{file, file, st.Size}, nil
+}
+
+// OpenPatiently is OpenMapped with the time limits of an Opener, for opening and reading.
+func (r *Reader) OpenPatiently(files *openfile.Opener, pid int, m *Mapping) (*openfile.File, error) {
+	if !mayHaveID(m) {
+		return nil, fmt.Errorf("opening the mapped file %q: %w", m.Name, errors.ErrUnsupported)
+	}
+	f := mappedFile{proc: r.Proc(), pid: pid, m: *m} // the call may go on without us
+	file, err := files.By(m.Name, func() (*os.File, error) {
+		fd, err := f.open()
+		if err != nil {
+			return nil, err
+		}
+		return openfile.AsFile(fd, f.m.Name)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("opening the mapped file %q: %w", m.Name, err)
+	}
+	return file, nil
 }

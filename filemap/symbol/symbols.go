@@ -7,7 +7,6 @@
 package symbol
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -75,14 +74,9 @@ func New(opt Options) (*Symbols, error) {
 	if opt.Home != "" {
 		s.find.cache = filepath.Join(opt.Home, ".debug")
 	}
-	for _, dir := range opt.DebugDirs {
-		info, err := os.Stat(dir)
-		if err == nil && !info.IsDir() {
-			err = errors.New("not a directory")
-		}
-		if err != nil {
-			return nil, fmt.Errorf("--debug-dir %s: %w", dir, err)
-		}
+	if err := checkDirectories(opt.DebugDirs); err != nil {
+		files.Close()
+		return nil, err
 	}
 	if opt.Sysroot != "" {
 		root, err := os.OpenRoot(opt.Sysroot)

@@ -148,15 +148,14 @@ func (e *examiner) code() {
 			lost += e.callsIn(at, n)
 		}
 	})
-	e.Missing = e.Code - has
-	e.Covered = share(e.Code, has)
+	e.Missing, e.Covered = e.Code-has, share(e.Code, has)
 	e.reach(&c, lost, has)
 }
 
 // reach estimates whose callers are found: lost calls are in code without a table.
 func (e *examiner) reach(c *frames.Counts, lost, has uint64) {
 	switch {
-	case e.Plain || e.Code > 0 && lost == 0:
+	case e.Plain || e.Code > 0 && (lost == 0 || e.Missing <= startFiles):
 		e.Reach = 1
 	case c.Bytes == 0 || has == 0:
 		e.Reach = 0

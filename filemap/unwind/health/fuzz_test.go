@@ -93,12 +93,12 @@ func TestPassage(t *testing.T) {
 	}{
 		{"as distributions build", Report{Code: 1 << 20, Reach: 1, EHFrame: Table{Present: true}, FramePointers: 2, Names: Exported}, Through, Stops, "no-frame-pointers exports-only no-build-id"},
 		{"neither", Report{Code: 1 << 20, Missing: 1 << 20, FramePointers: 2, Names: All}, Stops, Stops, "no-information no-build-id"},
-		{"only frame pointers", Report{Code: 1 << 20, Missing: 1 << 20, Plain: true, FramePointers: 1, Names: All}, Through, Through, "no-build-id"},
+		{"only frame pointers", Report{Code: 1 << 20, Missing: 1 << 20, Plain: true, Reach: 1, FramePointers: 1, Names: All}, Through, Through, "no-build-id"},
 		{"half", Report{Code: 1 << 20, Missing: 1 << 19, Reach: 0.5, EHFrame: Table{Present: true}, FramePointers: 3}, Stops, Mostly, "left-out some-frame-pointers no-symbols no-build-id"},
 		{"nearly all", Report{Code: 1 << 20, Missing: 1 << 19, Reach: 0.95, EHFrame: Table{Present: true}, FramePointers: 1, Names: All}, Mostly, Through, "left-out no-build-id"},
-		{"start files alone", Report{Code: 300, Missing: 300, Names: All}, Through, Unsure, "no-build-id"},
+		{"start files alone", Report{Code: 300, Missing: 300, Reach: 1, Names: All}, Through, Unsure, "no-build-id"},
 		{"a debug file", Report{Names: All}, Unsure, Unsure, "no-code no-build-id"},
-		{"names in a debug file", Report{Code: 300, Separate: Separate{Names: All}}, Through, Unsure, "no-build-id"},
+		{"names in a debug file", Report{Code: 300, Reach: 1, Separate: Separate{Names: All}}, Through, Unsure, "no-build-id"},
 	} {
 		c.p.Machine, c.p.Wide = elf.EM_X86_64, true
 		words := ""

@@ -137,7 +137,9 @@ func Look(r io.ReaderAt, x, debug *image.Image) (*Report, error) {
 	if debug != nil && debug.Machine == x.Machine {
 		e.separate(debug)
 	}
-	e.code()
+	if p.Known() {
+		e.code()
+	}
 	return p, nil
 }
 

@@ -40,7 +40,7 @@ func (p *Report) Unwound() Passage {
 	switch {
 	case !p.Known() || p.Code == 0:
 		return Unsure
-	case p.Plain || p.Missing <= startFiles || p.Reach >= whole:
+	case p.Reach >= whole:
 		return Through
 	case p.Reach >= most:
 		return Mostly

@@ -1,0 +1,216 @@
+// Package inspect looks at the programs and libraries that the user names, or that a
+// process has mapped, to say how far stacks through them can be followed (package
+// health), and finds their separate debug files.
+package inspect
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"ustack/filemap/elfid"
+	"ustack/filemap/openfile"
+	"ustack/filemap/procmap"
+	"ustack/filemap/symbol"
+	"ustack/filemap/symbol/image"
+	"ustack/filemap/unwind/health"
+)
+
+// Subject is a file that was looked at.
+type Subject struct {
+	// Path is as the user has named it, or as the process sees it.
+	Path string
+	// PID is the process that has it mapped, 0 for a file that the user has named.
+	PID int
+	// Report is nil if Err says why there is none.
+	Report *health.Report
+	Err    error
+	// Debug is the path of the separate debug file, "" if none was found. Tries are
+	// the places where it was looked for.
+	Debug string
+	Tries []symbol.Try
+}
+
+// NotELF reports whether the file is no program or library.
+func (s *Subject) NotELF() bool { return errors.Is(s.Err, image.ErrNotELF) }
+
+// Process is what is known of the code of a process, besides its files.
+type Process struct {
+	PID  int
+	Name string // comm
+	// Bare mappings, of so many bytes, are code of no file: of a JIT compiler.
+	Bare      int
+	BareBytes uint64
+}
+
+// Options are where to look.
+type Options struct {
+	// DebugDirs and Home are as in symbol.Options.
+	DebugDirs []string
+	Home      string
+	// Proc is where proc is mounted, "" for /proc.
+	Proc string
+	// VDSO reads the vDSO of 64-bit processes.
+	VDSO func() ([]byte, error)
+}
+
+// Inspector looks at files. It is for one goroutine.
+type Inspector struct {
+	opt       Options
+	files     *openfile.Opener
+	separates *symbol.Separates
+	reader    *procmap.Reader         // nil before the first process
+	seen      map[procmap.FileID]bool // files of processes
+	vdso      bool                    // it was seen
+}
+
+// New returns an Inspector.
+func New(opt Options) (*Inspector, error) {
+	i := &Inspector{opt: opt, files: openfile.NewOpener(0), seen: make(map[procmap.FileID]bool)}
+	var err error
+	if i.separates, err = symbol.NewSeparates(opt.DebugDirs, opt.Home, i.files); err != nil {
+		i.Close()
+		return nil, err
+	}
+	return i, nil
+}
+
+// Close ends it.
+func (i *Inspector) Close() { i.files.Close() }
+
+// errDirectory is the error of a directory.
+var errDirectory = errors.New("a directory: name the files in it")
+
+// File looks at a file that the user has named.
+func (i *Inspector) File(name string) *Subject {
+	s := &Subject{Path: name}
+	f, err := i.files.Path(name)
+	if err != nil {
+		s.Err = err
+		if errors.Is(err, openfile.ErrIrregular) && isDirectory(name) {
+			s.Err = &fs.PathError{Op: "open", Path: name, Err: errDirectory}
+		}
+		return s
+	}
+	defer f.Close() // it was only read from
+	where, err := filepath.Abs(name)
+	if err == nil {
+		if to, err := filepath.EvalSymlinks(where); err == nil {
+			where = to
+		}
+	}
+	i.look(s, f, f.Size(), where)
+	return s
+}
+
+func isDirectory(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
+}
+
+// look looks at a file that is open.
+func (i *Inspector) look(s *Subject, r io.ReaderAt, size int64, where string) {
+	if s.Err = i.report(s, r, size, where); s.Err != nil {
+		s.Err = fmt.Errorf("%s: %w", s.Path, s.Err)
+	}
+}
+
+func (i *Inspector) report(s *Subject, r io.ReaderAt, size int64, where string) error {
+	x, err := image.Open(r, size)
+	if err != nil {
+		return err
+	}
+	id, err := elfid.Read(r)
+	if err != nil {
+		return err
+	}
+	var debug *image.Image
+	if filepath.IsAbs(where) {
+		var found *symbol.Separate
+		if found, s.Tries = i.separates.Find(x, id, where); found != nil {
+			defer found.Close() // it was only read from
+			if found.Path != where {
+				s.Debug, debug = found.Path, found.Image
+			}
+		}
+	}
+	s.Report, err = health.Look(r, x, debug)
+	return err
+}
+
+// Process looks at the files that a process can run code of, but for those of other
+// processes before, and calls f with each.
+func (i *Inspector) Process(pid int, f func(*Subject) error) (p Process, err error) {
+	if i.reader == nil {
+		i.reader, err = procmap.NewReader(procmap.Options{Proc: i.opt.Proc, Filter: procmap.Filter{Perms: procmap.Exec}, Stat: true})
+		if err != nil {
+			return p, err
+		}
+	}
+	p.PID = pid
+	_, err = i.reader.Walk([]int{pid}, func(has *procmap.Process, err error) error {
+		if err != nil {
+			return err
+		}
+		p.Name = has.Stat.Comm
+		for k := range has.Mappings {
+			if err := i.mapping(&p, &has.Mappings[k], f); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return p, err
+}
+
+// mapping looks at what is mapped.
+func (i *Inspector) mapping(p *Process, m *procmap.Mapping, f func(*Subject) error) error {
+	s := &Subject{Path: m.Name, PID: p.PID}
+	switch {
+	case m.Kind == procmap.VDSO:
+		if i.vdso || i.opt.VDSO == nil {
+			return nil
+		}
+		i.vdso = true
+		i.ownVDSO(s)
+	case m.Kind == procmap.Vsyscall || m.Kind == procmap.Special:
+		return nil // no frames of theirs wait
+	case !m.Kind.HasFile():
+		p.Bare++
+		p.BareBytes += m.End - m.Start
+		return nil
+	default:
+		id := procmap.FileID{Dev: m.Dev, Inode: m.Inode}
+		if i.seen[id] {
+			return nil
+		}
+		i.seen[id] = true
+		i.mapped(s, m)
+	}
+	return f(s)
+}
+
+// mapped looks at the very file of a mapping.
+func (i *Inspector) mapped(s *Subject, m *procmap.Mapping) {
+	f, err := i.reader.OpenPatiently(i.files, s.PID, m)
+	if err != nil {
+		s.Err = err
+		return
+	}
+	defer f.Close() // it was only read from
+	i.look(s, f, f.Size(), strings.TrimSuffix(m.Name, " (deleted)"))
+}
+
+// ownVDSO looks at the vDSO, which all 64-bit processes share.
+func (i *Inspector) ownVDSO(s *Subject) {
+	b, err := i.opt.VDSO()
+	if err != nil {
+		s.Err = fmt.Errorf("%s: %w", s.Path, err)
+		return
+	}
+	i.look(s, strings.NewReader(string(b)), int64(len(b)), "")
+}

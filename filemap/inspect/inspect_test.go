@@ -1,0 +1,161 @@
+package inspect
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap/fusetest"
+	"ustack/filemap/openfile"
+	"ustack/filemap/unfiled"
+	"ustack/filemap/unwind/frames"
+	"ustack/filemap/unwind/health"
+	"ustack/tracefs/capturetest"
+)
+
+func inspector(t *testing.T, opt Options) *Inspector {
+	t.Helper()
+	i, err := New(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(i.Close)
+	return i
+}
+
+// tiny writes a small program of the tests of package unwind.
+func tiny(t *testing.T, program, to string) string {
+	t.Helper()
+	b := capturetest.Gunzip(t, "../unwind/testdata/tiny/"+program+".gz")
+	if err := os.WriteFile(to, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// TestFile: files that the user names.
+func TestFile(t *testing.T) {
+	dir := t.TempDir()
+	i := inspector(t, Options{})
+	s := i.File(tiny(t, "amd64-fp", filepath.Join(dir, "fp")))
+	if s.Err != nil || s.Report.FramePointers != frames.Kept || s.Debug != "" || len(s.Tries) == 0 {
+		t.Errorf("%+v", s)
+	}
+	text, pipe, link := filepath.Join(dir, "text"), filepath.Join(dir, "pipe"), filepath.Join(dir, "link")
+	if err := errors.Join(os.WriteFile(text, []byte("text"), 0o600), unix.Mkfifo(pipe, 0o600), os.Symlink("fp", link)); err != nil {
+		t.Fatal(err)
+	}
+	if s := i.File(link); s.Err != nil || s.Path != link {
+		t.Errorf("a link: %+v", s)
+	}
+	if s := i.File(text); !s.NotELF() || !strings.Contains(s.Err.Error(), text) {
+		t.Errorf("a text: %v", s.Err)
+	}
+	for name, want := range map[string]error{
+		dir: errDirectory, pipe: openfile.ErrIrregular, filepath.Join(dir, "none"): fs.ErrNotExist, "/dev/null": openfile.ErrIrregular,
+		"/proc/self/environ": openfile.ErrKernel, "": fs.ErrNotExist,
+	} {
+		if s := i.File(name); !errors.Is(s.Err, want) || s.Report != nil {
+			t.Errorf("%q: %v, want %v", name, s.Err, want)
+		}
+	}
+}
+
+// TestDebugFile: the separate debug file is found by its build ID, and has to have it.
+func TestDebugFile(t *testing.T) {
+	dir := t.TempDir()
+	program := tiny(t, "amd64", filepath.Join(dir, "program"))
+	id := inspector(t, Options{}).File(program).Report.BuildID.Hex()
+	place := filepath.Join(dir, "debug", id[:2], id[2:]+".debug")
+	if err := os.MkdirAll(filepath.Dir(place), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	i := inspector(t, Options{DebugDirs: []string{filepath.Join(dir, "debug")}})
+	tiny(t, "amd64-debug", place) // of another program
+	if s := i.File(program); s.Err != nil || s.Debug != "" || s.Report.Separate.Found {
+		t.Errorf("another file: %+v", s)
+	}
+	b, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(place, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if s := i.File(program); s.Err != nil || s.Debug != place || s.Report.Separate.Names != s.Report.Names {
+		t.Errorf("%+v", s)
+	}
+	if s := i.File(place); s.Err != nil || s.Debug != "" {
+		t.Errorf("a file that is its own debug file: %+v", s)
+	}
+	if _, err := New(Options{DebugDirs: []string{program}}); err == nil {
+		t.Error("a debug directory that is none")
+	}
+}
+
+// TestProcess: the files that a process runs code of, also one that is deleted; and
+// each only once.
+func TestProcess(t *testing.T) {
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Skip(err)
+	}
+	b, err := os.ReadFile(sleep)
+	if err != nil {
+		t.Skip(err)
+	}
+	name := filepath.Join(t.TempDir(), "sleep\x1b[31m")
+	if err := os.WriteFile(name, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(name, "600")
+	cmd.Args[0] = "sleep" // for programs with many names
+	if err := cmd.Start(); err != nil {
+		t.Skip(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	i := inspector(t, Options{VDSO: unfiled.VDSOMemory})
+	var seen []string
+	for _, pid := range []int{cmd.Process.Pid, cmd.Process.Pid} {
+		p, err := i.Process(pid, func(s *Subject) error {
+			seen = append(seen, s.Path)
+			if errors.Is(s.Err, fs.ErrPermission) {
+				t.Skip(s.Err) // map_files needs CAP_CHECKPOINT_RESTORE
+			}
+			if s.Err != nil || s.Report.Unwound() != health.Through || s.PID != pid {
+				t.Errorf("%+v", s)
+			}
+			return nil
+		})
+		if err != nil || p.PID != pid || p.Name == "" {
+			t.Errorf("%+v, %v", p, err)
+		}
+	}
+	list := strings.Join(seen, "\n")
+	if strings.Count(list, name+" (deleted)") != 1 || strings.Count(list, "[vdso]") != 1 {
+		t.Errorf("%q", list)
+	}
+	if _, err := i.Process(1<<22, func(*Subject) error { return nil }); err == nil {
+		t.Error("a process that cannot be")
+	}
+}
+
+// TestSilentServer: a server that gives no answer keeps no one waiting.
+func TestSilentServer(t *testing.T) {
+	s := fusetest.Start(t, []byte("\x7fELF"))
+	i := inspector(t, Options{})
+	s.Silence()
+	if s := i.File(s.Dir + "/other.so"); s.Err == nil || !strings.Contains(s.Err.Error(), "no answer in time") {
+		t.Errorf("%+v", s)
+	}
+}
