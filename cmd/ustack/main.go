@@ -38,6 +38,7 @@ func commands() []command.Command {
 		{Name: "maps", Summary: "list which files processes have mapped where", Privileged: true, Stream: true, Run: mapsCommand},
 		{Name: "needs", Summary: "list the files that are missing to name functions", Stream: true, Run: needsCommand},
 		{Name: "explain", Summary: "show where the file and function of a frame came from", Stream: true, Run: explainCommand},
+		{Name: "health", Summary: "show where stacks through a program or process stop, and why", Privileged: true, Stream: true, Run: healthCommand},
 		{Name: "clean", Summary: "remove the tracing instances of killed ustack processes", Privileged: true, Run: cleanCommand},
 	}
 }

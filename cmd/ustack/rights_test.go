@@ -103,7 +103,7 @@ func (f *rootsFiles) forbidden() (read, write [][]string) {
 	for _, file := range []string{f.secret + "/trace", f.public + "/unreadable", "/etc/shadow", pid + "/environ", pid + "/maps", pid + "/auxv", pid + "/root/etc/hostname",
 		pid + "/cwd/go.mod"} {
 		read = append(read, []string{"check-redaction", file}, []string{"replay", file}, []string{"futex", file}, []string{"needs", file}, []string{"explain", file + ":1"},
-			[]string{"redact", file, "-o", "/dev/null"}, []string{"merge", "-o", "/dev/null", file}, []string{"maps", file},
+			[]string{"redact", file, "-o", "/dev/null"}, []string{"merge", "-o", "/dev/null", file}, []string{"maps", file}, []string{"health", file},
 			[]string{"redact", "--redact-key", file, f.public + "/trace", "-o", "/dev/null"}, []string{"replay", "--maps", file, f.public + "/trace"},
 			[]string{"live", "--redact-key", file}, []string{"record", "--redact", "--redact-key", file, "-o", f.own + "/none"})
 	}

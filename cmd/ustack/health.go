@@ -1,0 +1,121 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+
+	"ustack/cmd/ustack/internal/command"
+	"ustack/filemap/inspect"
+	"ustack/filemap/unfiled"
+	"ustack/render"
+	"ustack/render/health"
+)
+
+const healthHelp = `usage: ustack health [flags] FILE...
+       ustack health [flags] -p PID
+
+Shows how far stacks can be followed through programs and libraries, or through
+all that a process has mapped: frame pointers, unwind tables, names, build ID,
+debug file; then where stacks stop, why, and what to do.
+Manual: ustack help health.
+
+  ustack health /usr/sbin/mariadbd /usr/lib/x86_64-linux-gnu/*.so.*
+  ustack health -p $(pidof redis-server)
+  ustack health --json FILE | jq -r '.files[].reasons[].reason'
+
+Other users' processes need CAP_SYS_PTRACE. Exit codes: 0 ok, 1 failure (also
+of one file or process of several), 2 usage.
+
+`
+
+// healthFlags are the flags of health.
+type healthFlags struct {
+	json, verbose bool
+	debugDirs     command.List
+	pids          []int
+	files         []string
+}
+
+func parseHealth(args []string, stdout io.Writer) (*healthFlags, error) {
+	var f healthFlags
+	fs := command.NewFlags("health")
+	fs.BoolVar(&f.json, "json", false, "print a JSON object")
+	fs.BoolVar(&f.verbose, "v", false, "print all that is known of each file")
+	fs.Var(&f.debugDirs, "debug-dir", "look for debug files in `DIR`, too; may be repeated")
+	fs.Func("p", "look at the files that the process `PID` can run code of; may be repeated", func(arg string) error {
+		pid, err := strconv.ParseInt(arg, 10, 32)
+		if err != nil || pid <= 0 {
+			return errors.New("not a PID")
+		}
+		f.pids = append(f.pids, int(pid))
+		return nil
+	})
+	if err := command.Parse(fs, args, healthHelp, stdout); err != nil {
+		return nil, err
+	}
+	f.files = fs.Args()
+	if len(f.files)+len(f.pids) == 0 {
+		return nil, errors.New("a FILE, or -p PID, is required")
+	}
+	return &f, nil
+}
+
+// healthCommand is the subcommand.
+func healthCommand(args []string, std command.Streams) error {
+	f, err := parseHealth(args, std.Out)
+	if err != nil {
+		return command.UsageError(err)
+	}
+	failed := false
+	err = f.run(render.Output(std.Out), func(err error) {
+		failed = true
+		fmt.Fprintf(std.Messages(), "ustack health: %v\n", err)
+	})
+	if err == nil && failed {
+		return command.Exit(exitFailure)
+	}
+	return err
+}
+
+// run looks at all. complain is called with what cannot be looked at.
+func (f *healthFlags) run(stdout io.Writer, complain func(error)) error {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = "" // then there is no cache of perf's
+	}
+	i, err := inspect.New(inspect.Options{DebugDirs: f.debugDirs, Home: home, VDSO: unfiled.VDSOMemory})
+	if err != nil {
+		return err
+	}
+	defer i.Close()
+	w := health.NewText(stdout, f.verbose)
+	if f.json {
+		w = health.NewJSON(stdout)
+	}
+	write := func(s *inspect.Subject) error {
+		if s.Err != nil && (s.PID == 0 || !s.NotELF()) {
+			complain(s.Err)
+			return nil
+		}
+		return w.File(s)
+	}
+	for _, name := range f.files {
+		if err := write(i.File(name)); err != nil {
+			return err
+		}
+	}
+	for _, pid := range f.pids {
+		p, err := i.Process(pid, write)
+		if err != nil {
+			complain(err)
+			continue
+		}
+		if err := w.Process(&p); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}

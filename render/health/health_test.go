@@ -1,0 +1,173 @@
+package health
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"ustack/filemap/inspect"
+	"ustack/filemap/symbol/image"
+	"ustack/filemap/unwind/frames"
+	"ustack/filemap/unwind/health"
+	"ustack/filemap/unwind/table"
+)
+
+// good is a file through which all stacks go.
+func good() *health.Report {
+	return &health.Report{
+		Machine: elf.EM_X86_64, Wide: true, Code: 1000, FramePointers: frames.Kept, Keeping: 9, Looked: 10, Covered: 1, Reach: 1,
+		EHFrame: health.Table{Present: true, Functions: 10, Covered: 1, Indexed: true}, Names: health.All,
+	}
+}
+
+// stripped is one through which none goes.
+func stripped() *health.Report {
+	return &health.Report{Machine: elf.EM_AARCH64, Wide: true, Code: 1000, FramePointers: frames.Dropped, Looked: 10, Missing: 1000, DebugLink: "x\ny"}
+}
+
+func write(t *testing.T, w Writer, list []*inspect.Subject, processes ...*inspect.Process) {
+	t.Helper()
+	for _, s := range list {
+		if err := w.File(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, p := range processes {
+		if err := w.Process(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestText: the table, then the reasons with their files.
+func TestText(t *testing.T) {
+	some := stripped()
+	some.EHFrame, some.Covered, some.Reach = health.Table{Present: true}, 0.5, 0.999*0.5
+	some.SFrame = health.Table{Present: true, Version: 2}
+	list := []*inspect.Subject{
+		{Path: "/good", Report: good()}, {Path: "/bad\x1b\n", Report: stripped()}, {Path: "/half", Report: some},
+		{Path: "/data", PID: 7, Err: image.ErrNotELF},
+	}
+	const want = `UNWIND  FP           TABLES               NAMES             BUILD-ID  FILE
+whole   kept 90 %    eh_frame 100 %       symtab            none      /good
+stops   dropped 0 %  none                 none              none      /bad\033\012
+49 %    dropped 0 %  eh_frame+sframe v2 50 %  none              none      /half
+-       -            not ELF              -                 -         /data
+
+1 of 4 files: stacks stop here: there are no unwind tables (.eh_frame,
+    .debug_frame, .sframe), and not all code keeps frame pointers
+    do: build with -fasynchronous-unwind-tables, or with
+        -fno-omit-frame-pointer
+    in: bad\033\012
+`
+	var b bytes.Buffer
+	write(t, NewText(&b, false), list, &inspect.Process{PID: 7, Name: "j\nava", Bare: 3, BareBytes: 4096}, &inspect.Process{PID: 8})
+	got := b.String()
+	if !strings.HasPrefix(got, want) {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	for _, part := range []string{"process 7 (j\\012ava): whole stacks", "3 executable mappings", "\n4 files: stacks go whole through 1 of them"} {
+		if !strings.Contains(got, part) {
+			t.Errorf("no %q in\n%s", part, got)
+		}
+	}
+	if strings.Contains(got, "process 8") || strings.ContainsAny(got, "\x1b\u00a0") {
+		t.Error(got)
+	}
+}
+
+// TestDetails: -v has all, and no control characters.
+func TestDetails(t *testing.T) {
+	r := stripped()
+	r.Gap, r.Static, r.Go = health.Gap{Span: table.Span{Start: 1, End: 1001}, Section: ".te\x1bxt"}, true, true
+	r.Damaged = []string{"reading .eh_\x07frame: bad"}
+	r.Separate = health.Separate{Found: true, Names: health.All, DebugInfo: true, DebugFrame: health.Table{Present: true, Functions: 3, Covered: 0.9999}}
+	var b bytes.Buffer
+	write(t, NewText(&b, true), []*inspect.Subject{{Path: "a", Report: r, Debug: "/d\x1b"}})
+	for _, part := range []string{"AARCH64, static, Go: 1000 bytes", "0 of 10 functions", "0x1 to 0x3e9 in .te\\033xt", "damaged: reading .eh_\\007frame", "x\\012y",
+		"/d\\033: names: symtab, lines: yes, .debug_frame: 3 functions, 99.9 %", "debug file+lines"} {
+		if !strings.Contains(b.String(), part) {
+			t.Errorf("no %q in\n%s", part, b.String())
+		}
+	}
+}
+
+// TestLists: long lists are cut, those of nearly all files say which are not meant, and
+// base names that are not unique are paths.
+func TestLists(t *testing.T) {
+	var many, most []*inspect.Subject
+	for i := range 30 {
+		r := good()
+		if i%2 == 0 {
+			r = stripped()
+		}
+		many = append(many, &inspect.Subject{Path: fmt.Sprintf("/lib/lib%d.so", i), Report: r})
+	}
+	for i := range 10 {
+		r := stripped()
+		if i == 4 {
+			r = good()
+		}
+		most = append(most, &inspect.Subject{Path: fmt.Sprintf("/%d/same.so", i), Report: r})
+	}
+	for _, c := range []struct {
+		list    []*inspect.Subject
+		verbose bool
+		want    string
+	}{
+		{many, false, "lib14.so, and 7 more (-v lists all)"},
+		{many, true, "lib28.so"},
+		{most, false, "in: all but /4/same.so"},
+	} {
+		var b bytes.Buffer
+		write(t, NewText(&b, c.verbose), c.list)
+		if !strings.Contains(strings.Join(strings.Fields(b.String()), " "), c.want) {
+			t.Errorf("no %q in\n%s", c.want, b.String())
+		}
+	}
+}
+
+// TestJSON: it is one object, whatever there is.
+func TestJSON(t *testing.T) {
+	for _, list := range [][]*inspect.Subject{
+		nil,
+		{{Path: "a\xff\x1b", Report: stripped()}, {Path: "b", Err: errors.New("no"), PID: 3}, {Path: "c", Report: good(), Debug: "/d"}},
+	} {
+		var b bytes.Buffer
+		write(t, NewJSON(&b), list, &inspect.Process{PID: 3, Name: "x"})
+		var o struct {
+			Schema    string
+			Files     []map[string]any
+			Processes []map[string]any
+		}
+		if err := json.Unmarshal(b.Bytes(), &o); err != nil {
+			t.Fatalf("%v\n%s", err, b.Bytes())
+		}
+		if o.Schema != Schema || len(o.Files) != len(list) || len(o.Processes) != 1 || bytes.IndexByte(b.Bytes(), 0x1b) >= 0 {
+			t.Errorf("%s", b.Bytes())
+		}
+		if len(list) > 0 && (o.Files[1]["error"] != "no" || o.Files[1]["machine"] != nil || o.Files[2]["debug_file"] == nil || o.Files[0]["unwind"] != "stops") {
+			t.Errorf("%s", b.Bytes())
+		}
+	}
+}
+
+// full refuses to be written to.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("full") }
+
+func TestWriteFails(t *testing.T) {
+	for _, w := range []Writer{NewText(full{}, false), NewJSON(full{})} {
+		if err := w.File(&inspect.Subject{Path: "a", Report: good()}); err == nil {
+			t.Error("no error")
+		}
+	}
+}
