@@ -2,6 +2,10 @@ package health
 
 import (
 	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
 	"testing"
 
 	"ustack/filemap/symbol/image"
@@ -54,5 +58,38 @@ func TestTiny(t *testing.T) {
 		if p, err = Open(bytes.NewReader(bare), int64(len(bare)), x); err != nil || !p.Separate.DebugFrame.Present || p.Separate.DebugFrame.Covered < 0.9 {
 			t.Errorf("%s: %+v, %v", c.name, p, err)
 		}
+	}
+}
+
+// TestGo: programs of Go, whose code has its own table and keeps frame pointers.
+func TestGo(t *testing.T) {
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, arch := range [...]string{"amd64", "arm64"} {
+		t.Run(arch, func(t *testing.T) {
+			if arch != runtime.GOARCH && capturetest.Brief() {
+				t.Skip("builds the standard library for another machine: set USTACK_LONG=1, and leave out -short")
+			}
+			out := filepath.Join(t.TempDir(), "program")
+			cmd := exec.Command(goTool, "build", "-buildvcs=false", "-ldflags=-s -w -B=0x1234", "-o", out, "../../../cmd/ustack/testdata/live/gowork/main.go")
+			cmd.Env = append(os.Environ(), "GOARCH="+arch, "CGO_ENABLED=0")
+			if text, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, text)
+			}
+			b, err := os.ReadFile(out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := Open(bytes.NewReader(b), int64(len(b)), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !p.Go || !p.Static || !p.GoTable.Present || p.GoTable.Covered < 0.99 || p.FramePointers != frames.Kept || p.Unwound() != Through ||
+				p.Kernel() != Through || p.Names != NoNames || p.BuildID.Hex() != "1234" {
+				t.Errorf("%+v", *p)
+			}
+		})
 	}
 }

@@ -129,7 +129,7 @@ func (v *view) headers(text string) {
 // frames reads what readelf --debug-dump=frames prints.
 func (v *view) frames() func([]byte) {
 	section, cie := "", ""
-	roots := make(map[string]bool) // CIEs whose functions have no caller
+	roots := make(map[string]bool) // CIEs of code that is no whole function with a caller
 	var last *fde                  // before its first advance
 	return func(line []byte) {
 		if rest, found := bytes.CutPrefix(line, []byte("Contents of the ")); found {
@@ -145,15 +145,20 @@ func (v *view) frames() func([]byte) {
 			return
 		}
 		switch op := bytes.TrimSpace(line); {
-		case cie != "" && (bytes.HasPrefix(op, []byte("DW_CFA_undefined: r16 ")) || bytes.HasPrefix(op, []byte("DW_CFA_undefined: r30 "))):
+		case cie != "" && (bytes.HasPrefix(op, []byte("DW_CFA_def_cfa_offset")) || isRoot(op)):
 			roots[cie] = true
 		case last == nil:
-		case bytes.HasPrefix(op, []byte("DW_CFA_def_cfa")), bytes.HasPrefix(op, []byte("DW_CFA_undefined: r16 ")), bytes.HasPrefix(op, []byte("DW_CFA_undefined: r30 ")):
+		case bytes.HasPrefix(op, []byte("DW_CFA_def_cfa")), isRoot(op):
 			last.part = true
 		case bytes.HasPrefix(op, []byte("DW_CFA_advance_loc")):
 			last = nil
 		}
 	}
+}
+
+// isRoot reports whether a row says that there is no caller.
+func isRoot(op []byte) bool {
+	return bytes.HasPrefix(op, []byte("DW_CFA_undefined: r16 ")) || bytes.HasPrefix(op, []byte("DW_CFA_undefined: r30 "))
 }
 
 // fde reads "CIE pc=START..END". It is nil if there is no code in between.
@@ -236,6 +241,9 @@ func (d *disassembly) function(addr uint64) *fde {
 
 func (f *fde) amd64(text []byte) {
 	op, rest, _ := bytes.Cut(bytes.TrimSpace(text), []byte(" "))
+	for string(op) == "data16" || bytes.HasPrefix(op, []byte("rex")) || string(op) == "bnd" || string(op) == "notrack" { // prefixes
+		op, rest, _ = bytes.Cut(bytes.TrimSpace(rest), []byte(" "))
+	}
 	args := string(bytes.TrimSpace(rest))
 	switch word := string(op); {
 	case word == "push" && args == "%rbp":
