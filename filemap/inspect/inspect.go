@@ -4,6 +4,7 @@
 package inspect
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -212,5 +213,8 @@ func (i *Inspector) ownVDSO(s *Subject) {
 		s.Err = fmt.Errorf("%s: %w", s.Path, err)
 		return
 	}
-	i.look(s, strings.NewReader(string(b)), int64(len(b)), "")
+	i.look(s, bytes.NewReader(b), int64(len(b)), "")
+	if s.Report != nil {
+		s.Report.Kernels = true
+	}
 }

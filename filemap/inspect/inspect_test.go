@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -131,6 +132,9 @@ func TestProcess(t *testing.T) {
 			seen = append(seen, s.Path)
 			if errors.Is(s.Err, fs.ErrPermission) {
 				t.Skip(s.Err) // map_files needs CAP_CHECKPOINT_RESTORE
+			}
+			if s.Path == "[vdso]" && s.Err == nil && slices.Contains(s.Report.Reasons(), health.ExportsOnly) {
+				t.Error("the vDSO lacks names")
 			}
 			if s.Err != nil || s.Report.Unwound() != health.Through || s.PID != pid {
 				t.Errorf("%+v", s)

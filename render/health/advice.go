@@ -115,7 +115,7 @@ func (t *text) name(i int) string {
 func (t *text) bareCode(p *inspect.Process) {
 	const indent = "    "
 	t.wrap(fmt.Sprintf("\nprocess %d (%s): ", p.PID, clean(p.Name)), indent,
-		fmt.Sprintf("whole stacks (--unwind=auto) stop in code of a JIT compiler, which has no tables: %d executable mappings without a file, %d KB", p.Bare, p.BareBytes>>10))
+		fmt.Sprintf("whole stacks (--unwind=auto) stop in code of a JIT compiler, which has no tables (executable mappings without a file: %d, %dK)", p.Bare, p.BareBytes>>10))
 	t.wrap(indent+"do: ", indent+"    ", "let the compiler keep frame pointers and write names (java -XX:+PreserveFramePointer, node --perf-basic-prof), and use --unwind=fp")
 }
 

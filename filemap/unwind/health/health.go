@@ -56,6 +56,8 @@ type Report struct {
 	// Go: the file was linked by Go. Static: it is a program that needs no dynamic
 	// linker.
 	Go, Static bool
+	// Kernels: it is the kernel's own, the vDSO, all of whose functions are exported.
+	Kernels bool
 
 	// Code is how many bytes of code there are, without the linker's stubs.
 	Code uint64

@@ -138,7 +138,7 @@ func (p *Report) Reasons() (list []Reason) {
 		SomeFramePointers: p.Kernel() == Mostly && auto,
 		NoCode:            p.Code == 0,
 		NoSymbols:         p.Code > 0 && p.BestNames() == NoNames,
-		ExportsOnly:       p.Code > 0 && p.BestNames() == Exported,
+		ExportsOnly:       p.Code > 0 && p.BestNames() == Exported && !p.Kernels,
 		NoBuildID:         p.BuildID.IsZero(),
 	} {
 		if holds {
