@@ -127,7 +127,7 @@ func sitesOf(x *image.Image) (list []uint64) {
 			continue
 		}
 		callsite.Scan(x.Machine, code, s.Addr, func(c callsite.Step) {
-			if c.Kind == callsite.CallIndirect || c.Kind == callsite.Call && x.InCode(c.Target) != nil {
+			if c.Kind == callsite.CallIndirect || c.Kind == callsite.Call && x.IsCode(c.Target) {
 				list = append(list, c.End())
 			}
 		})

@@ -266,6 +266,16 @@ func (x *Image) read(off, n uint64) ([]byte, error) {
 	return b, nil
 }
 
+// IsCode reports whether an address lies in a segment of code.
+func (x *Image) IsCode(addr uint64) bool {
+	for i := range x.Segments {
+		if s := &x.Segments[i]; s.Exec && addr >= s.Addr && addr-s.Addr < s.FileSize {
+			return true
+		}
+	}
+	return false
+}
+
 // Size is the number of bytes of the file.
 func (x *Image) Size() int64 { return int64(x.size) }
 

@@ -107,7 +107,7 @@ func Calls(m elf.Machine, code []byte, addr uint64) (n uint64) {
 // can have data in between: calls that do not lead to code of the file are none.
 func AllCalls(x *image.Image, code []byte, addr uint64) (n uint64) {
 	callsite.Scan(x.Machine, code, addr, func(s callsite.Step) {
-		if s.Kind == callsite.CallIndirect || s.Kind == callsite.Call && (len(x.Sections) == 0 || x.InCode(s.Target) != nil) {
+		if s.Kind == callsite.CallIndirect || s.Kind == callsite.Call && x.IsCode(s.Target) {
 			n++
 		}
 	})

@@ -42,7 +42,7 @@ func codeOf(x *image.Image) (all []piece) {
 }
 
 // maxFunctions bounds the functions of a table that are looked at.
-const maxFunctions = 4 << 20
+const maxFunctions = 2 << 20
 
 // spansOf are the pieces of code that a table is about, in order of address.
 func spansOf(t functions) (spans []table.Span) {
@@ -133,7 +133,7 @@ const (
 
 // code looks at the code itself: who keeps frame pointers, and what no table is about.
 func (e *examiner) code() {
-	c := frames.Count(e.image, e.most, e.isPart)
+	c := frames.Count(e.image, e.sample, e.isPart)
 	e.Keeping, e.Looked, e.FramePointers = c.Keeping, c.Looked, c.Judge()
 	e.Plain = frames.Plain(e.image, e.opened)
 	e.all = flat(e.all)

@@ -7,7 +7,6 @@ import (
 	"debug/elf"
 	"fmt"
 	"io"
-	"slices"
 
 	"ustack/filemap/elfid"
 	"ustack/filemap/symbol/image"
@@ -164,7 +163,8 @@ type examiner struct {
 	pieces []piece // of code
 	opened []*table.Table
 	all    []table.Span // the code that tables are about
-	most   []table.Span // that of the largest one, and which
+	number int          // of functions in the largest one
+	sample []table.Span // of those
 	by     *table.Table
 }
 
@@ -196,11 +196,25 @@ func (e *examiner) tables() {
 func (e *examiner) look(f functions, t *table.Table, out *Table) {
 	spans := spansOf(f)
 	out.Present, out.Functions = true, len(spans)
-	out.Covered = e.share(spans)
-	e.all = append(e.all, spans...)
-	if len(spans) > len(e.most) {
-		e.most, e.by = spans, t
+	if len(spans) > e.number {
+		e.number, e.sample, e.by = len(spans), sampled(spans), t
 	}
+	spans = flat(spans)
+	out.Covered = e.share(spans)
+	if e.all == nil {
+		e.all = spans // they can be many: no copy
+	} else {
+		e.all = append(e.all, spans...)
+	}
+}
+
+// sampled are some of many functions.
+func sampled(spans []table.Span) (some []table.Span) {
+	const about = 3000
+	for i := 0; i < len(spans); i += max(len(spans)/about, 1) {
+		some = append(some, spans[i])
+	}
+	return some
 }
 
 // separate looks at the separate debug file.
@@ -210,11 +224,11 @@ func (e *examiner) separate(debug *image.Image) {
 	if t, err := table.Open(debug, e.image, table.DebugFrame); err == nil {
 		spans := spansOf(t)
 		s.DebugFrame = Table{Present: true, Indexed: t.Indexed, Functions: len(spans)}
-		s.DebugFrame.Covered = e.share(spans)
+		s.DebugFrame.Covered = e.share(flat(spans))
 	}
 }
 
-// share is how much of the code spans are about, from 0 to 1.
+// share is how much of the code flat spans are about, from 0 to 1.
 func (e *examiner) share(spans []table.Span) float64 {
-	return share(e.Code, cover(e.pieces, flat(slices.Clone(spans)), nil))
+	return share(e.Code, cover(e.pieces, spans, nil))
 }
