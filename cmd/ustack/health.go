@@ -95,27 +95,5 @@ func (f *healthFlags) run(stdout io.Writer, complain func(error)) error {
 	if f.json {
 		w = health.NewJSON(stdout)
 	}
-	write := func(s *inspect.Subject) error {
-		if s.Err != nil && (s.PID == 0 || !s.NotELF()) {
-			complain(s.Err)
-			return nil
-		}
-		return w.File(s)
-	}
-	for _, name := range f.files {
-		if err := write(i.File(name)); err != nil {
-			return err
-		}
-	}
-	for _, pid := range f.pids {
-		p, err := i.Process(pid, write)
-		if err != nil {
-			complain(err)
-			continue
-		}
-		if err := w.Process(&p); err != nil {
-			return err
-		}
-	}
-	return w.Close()
+	return health.Print(w, i, f.files, f.pids, complain)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -168,6 +169,43 @@ func TestWriteFails(t *testing.T) {
 	for _, w := range []Writer{NewText(full{}, false), NewJSON(full{})} {
 		if err := w.File(&inspect.Subject{Path: "a", Report: good()}); err == nil {
 			t.Error("no error")
+		}
+	}
+}
+
+// TestPrint: what cannot be looked at is complained of, and the rest printed; an error of
+// writing is no complaint, in a process either.
+func TestPrint(t *testing.T) {
+	i, err := inspect.New(inspect.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer i.Close()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	var complaints []error
+	complain := func(err error) { complaints = append(complaints, err) }
+	if err := Print(NewText(&out, false), i, []string{"/", self, "/none"}, []int{os.Getpid(), 1 << 30}, complain); err != nil {
+		t.Fatal(err)
+	}
+	if len(complaints) != 3 || !strings.Contains(out.String(), self) {
+		t.Errorf("%v\n%s", complaints, out.String())
+	}
+	complaints = nil
+	j, err := inspect.New(inspect.Options{}) // i has seen all files
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	for _, args := range []struct {
+		files []string
+		pids  []int
+	}{{[]string{self}, nil}, {nil, []int{os.Getpid()}}} {
+		if err := Print(NewText(full{}, false), j, args.files, args.pids, complain); err == nil || len(complaints) > 0 {
+			t.Errorf("%+v: %v, %v", args, err, complaints)
 		}
 	}
 }

@@ -1,0 +1,43 @@
+package health
+
+import "ustack/filemap/inspect"
+
+// Print prints files that the user has named, then those of processes. It calls complain
+// with what cannot be looked at, and goes on; the error is of writing.
+func Print(w Writer, i *inspect.Inspector, files []string, pids []int, complain func(error)) error {
+	write := func(s *inspect.Subject) error {
+		if s.Err != nil && (s.PID == 0 || !s.NotELF()) { // a process can map what it likes
+			complain(s.Err)
+			return nil
+		}
+		return w.File(s)
+	}
+	for _, name := range files {
+		if err := write(i.File(name)); err != nil {
+			return err
+		}
+	}
+	for _, pid := range pids {
+		if err := printProcess(w, i, pid, write, complain); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+// printProcess prints the files of a process.
+func printProcess(w Writer, i *inspect.Inspector, pid int, write func(*inspect.Subject) error, complain func(error)) error {
+	var failed error // to write
+	p, err := i.Process(pid, func(s *inspect.Subject) error {
+		failed = write(s)
+		return failed
+	})
+	if failed != nil {
+		return failed
+	}
+	if err != nil {
+		complain(err)
+		return nil
+	}
+	return w.Process(&p)
+}
