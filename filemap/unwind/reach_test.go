@@ -2,7 +2,6 @@ package unwind
 
 import (
 	"debug/elf"
-
 	"io/fs"
 	"math"
 	"os"
