@@ -86,6 +86,9 @@ type candidate struct {
 	run  *run
 	code bool // it is code there
 	seen int  // in how many versions
+	// several: others of the same file have the offset, too. Each can be of an open
+	// file of its own.
+	several bool
 }
 
 // candidates are the runs that an offset can be in, at a moment. many: there are
@@ -122,9 +125,12 @@ func (m *moment) find(offset uint64, of func(v *version) []*run) (found candidat
 			switch {
 			case !ok:
 			case found.run == nil || found.run == r || code && !found.code && found.run.file.isSame(r.file):
+				found.several = found.several || found.run != nil && found.run != r
 				found.run, found.code = r, found.code || code
 				found.seen++
-			case !found.run.file.isSame(r.file):
+			case found.run.file.isSame(r.file):
+				found.several = true
+			default:
 				more = true
 			}
 		}

@@ -61,7 +61,7 @@ func (e *Evidence) own(x *observation, o *ownedFrame) {
 	switch {
 	case found.run == nil:
 		e.pins.Absent(x.id, o.file, o.at)
-	case !more:
+	case !more && !found.several:
 		r := found.run
 		r.first, r.last = min(r.first, o.at), max(r.last, o.at)
 		r.file.learn(o.file)
@@ -73,7 +73,7 @@ func (e *Evidence) own(x *observation, o *ownedFrame) {
 func (e *Evidence) number(x *observation) {
 	for _, s := range x.samples {
 		found, more, _ := x.moment.find(s.offset, func(v *version) []*run { return v.numbered(x.id) })
-		if found.run == nil || more {
+		if found.run == nil || more || found.several && !(found.run.is(x.from) && found.run.is(x.to)) {
 			continue
 		}
 		found.run.first, found.run.last = min(found.run.first, x.from), max(found.run.last, x.to)
@@ -172,7 +172,7 @@ func (e *Evidence) follow(x *observation, pin proof.Pin[*run]) {
 	var own *run
 	for _, s := range x.samples {
 		found, more, _ := x.moment.find(s.offset, func(v *version) []*run { return v.sameFile(file) })
-		if found.run == nil || more || own != nil && own != found.run {
+		if found.run == nil || more || found.several || own != nil && own != found.run {
 			return
 		}
 		own = found.run
