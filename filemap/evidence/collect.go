@@ -27,6 +27,8 @@ type Evidence struct {
 	clocks   *calibration // while the clocks are compared
 	deciding bool
 
+	at frame // the frame at hand
+
 	layouts map[*version]filemap.Layout
 	areas   int // of all layouts
 }
@@ -161,7 +163,7 @@ func (e *Evidence) Judge(s *resolve.Subject) {
 		switch {
 		case f.Form == tracefs.FormIdentifier && !f.ID.NoFile() && !f.ID.NoVMA():
 			if e.deciding {
-				e.decide(&m, &frame{id: f.ID, offset: f.Address(s.Text), at: s.Time, why: s.Why(k)}, o)
+				e.decide(&m, e.frame(s, k), o)
 			} else {
 				at := sample{f.Address(s.Text), k == 0}
 				e.gather(&m, f.ID, at, k > 0 || s.Syscall, s.Time, o)

@@ -3,9 +3,7 @@ package evidence
 import (
 	"slices"
 
-	"ustack/filemap"
 	"ustack/filemap/proof"
-	"ustack/filemap/resolve"
 )
 
 // mapped adds that the process had the mapping that a frame lies in.
@@ -19,12 +17,6 @@ func (f *frame) mapped(m *moment, c candidate) {
 	}
 	step.From, step.To = m.versions[0].at, m.versions[len(m.versions)-1].at
 	f.why.Add(step)
-}
-
-// data gives a frame that lies in no code the outcome, and adds why.
-func (f *frame) data(r *run, o *resolve.Outcome) {
-	f.why.Add(proof.Step{Statement: proof.Data, File: r.file.name})
-	*o = resolve.Unnamed(filemap.NotCode)
 }
 
 // carried adds that a mapping carries the identifier.

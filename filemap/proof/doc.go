@@ -15,10 +15,13 @@
 //   - the frame lies in one of the file mappings of the process, all of which
 //     are known at that time (exclusion).
 //
-// Pins keeps the pins and decides: which mapping an identifier means at a time (At,
-// Through), which cannot carry it (Excluded), which is left (Only), and what becomes
-// of a claim (Claim). Histories feed it with statements and say what they know of
-// mappings (Mappings).
+// Pins keeps the pins and says what follows from them: which mapping an identifier means
+// at a time (At, Through), which cannot carry it (Excluded), which is left (Only), and
+// what becomes of a claim (Claim). Histories feed it with statements and say what they
+// know of mappings (Mappings).
+//
+// Decide decides what becomes of a frame: which statement about it counts, and what
+// file, trust or reason it gets by that. A history is its Witness.
 //
 // A claim, what the kernel announced because of another stack, is no
 // statement: it can only be confirmed by them, or contradicted.

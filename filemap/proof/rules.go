@@ -82,6 +82,12 @@ func (p *Pins[M]) Excluded(id tracefs.Identifier, m M) (why Statement, excluded 
 	return WasOther, was
 }
 
+// Reused reports whether an identifier was proven to be that of another file than
+// an announced one, at any time.
+func (p *Pins[M]) Reused(id tracefs.Identifier, f *filemap.File) bool {
+	return slices.ContainsFunc(p.byID[id], func(x Pin[M]) bool { return !p.maps.Called(x.Mapping, f) })
+}
+
 // Only is exclusion. of has all mappings that frames with an identifier between two
 // times can lie in; Only leaves the ones that can carry it. If one is left that was
 // there all the time, and the identifier was no other file's meanwhile, the
@@ -139,6 +145,8 @@ const (
 	Refuted
 	// Open: a mapping of another file can carry the identifier as well.
 	Open
+
+	leftCount
 )
 
 // Claim checks a claim against the proofs. The claim is that an identifier is that

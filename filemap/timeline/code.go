@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"ustack/filemap"
+	"ustack/filemap/elfid"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/tracefs"
@@ -185,21 +186,36 @@ func (c *candidates) mapsNumber(n fileNumber) bool {
 	return c.any(is)
 }
 
-// numbered is the first candidate in an inode, nil if there is none.
-func (c *candidates) numbered(n fileNumber) (found *space.Mapping) {
+// numbered is the first candidate in an inode, nil if there is none. several means
+// that candidates have different build IDs.
+func (c *candidates) numbered(n fileNumber) (found *space.Mapping, several bool) {
+	var id elfid.ID
+	add := func(m *space.Mapping) {
+		if m == nil {
+			return
+		}
+		found = first(found, m)
+		switch its := m.File.BuildID; {
+		case its.IsZero():
+		case id.IsZero():
+			id = its
+		default:
+			several = several || its != id
+		}
+	}
 	if x := c.code.index; x != nil {
 		for _, f := range x.numbers[n] {
 			m, _ := c.of(f)
-			found = first(found, m)
+			add(m)
 		}
-		return found
+		return found, several
 	}
 	for _, m := range c.list {
 		if numberOf(m.File) == n {
-			found = first(found, m)
+			add(m)
 		}
 	}
-	return found
+	return found, several
 }
 
 // match is the mapped file that is the announced one, nil if there is none. only

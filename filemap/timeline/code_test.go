@@ -58,7 +58,8 @@ func TestCodeIndex(t *testing.T) {
 				if !one {
 					is = nil // any of them
 				}
-				return fmt.Sprintf("%p %t, %t, %t %t %t, %p, %p %t", in, only, c.newer(f, than), c.maps(f), c.mapsAs(name), c.mapsNumber(n), c.numbered(n), is, one)
+				numbered, several := c.numbered(n)
+				return fmt.Sprintf("%p %t, %t, %t %t %t, %p %t, %p %t", in, only, c.newer(f, than), c.maps(f), c.mapsAs(name), c.mapsNumber(n), numbered, several, is, one)
 			}
 			if want, got := answers(&x), answers(&y); got != want {
 				t.Fatalf("%#x at %d: %s, want %s", offset, at, got, want)

@@ -87,6 +87,7 @@ type Judge struct {
 	proofs []bool     // frames that have got the file of their raw address
 	same   []identity // that these prove
 	found  verdict    // of the address looked up last
+	query  query      // the frame at hand
 	learnt [1 << learntBits]lesson
 }
 
@@ -103,13 +104,14 @@ func (j *Judge) Judge(s *resolve.Subject) {
 		return // its clock is not that of the spaces
 	}
 	pid, sp, late := j.process(int(s.TID), s.Time)
-	if sp == nil {
-		return
-	}
 	until, doubtful := j.doubtful(sp, s.Time)
 	j.alien = late || doubtful
 	j.unsure = j.alien || j.opt.Unsure != nil && j.opt.Unsure(s.Time)
 	j.late = j.opt.Late || j.unsure
+	if sp == nil {
+		j.unread(pid, s, doubt{is: doubtful, until: until})
+		return
+	}
 	stays := doubtful && j.stays(int(s.TID), pid, until)
 	loading := sp.Loading(s.Time-j.opt.Stamp.Before, s.Time+j.opt.Stamp.After+1)
 	identified := false
@@ -132,6 +134,21 @@ func (j *Judge) Judge(s *resolve.Subject) {
 	}
 	if identified {
 		j.identifiers(pid, sp, s, doubt{is: doubtful, until: until, stays: stays})
+	}
+}
+
+// unread is about a stack of a process of which nothing is known at any time. What
+// is proven of the identifiers in other processes holds for it, too. Where processes
+// are read, it is one that ended before.
+func (j *Judge) unread(pid int, s *resolve.Subject, d doubt) {
+	if j.opt.Late {
+		return
+	}
+	j.same, j.space = j.same[:0], nil
+	for k := range s.Frames {
+		if f := &s.Frames[k]; f.Form == tracefs.FormIdentifier {
+			j.identifier(pid, nil, f, 0, s, d, s.Why(k), &s.Outcomes[k])
+		}
 	}
 }
 

@@ -140,7 +140,7 @@ func (j *Judge) identifiers(pid int, sp *space.Space, s *resolve.Subject, d doub
 			raw = addrs[k]
 		}
 		if f.Form == tracefs.FormIdentifier {
-			j.identifier(sp, f, raw, s, d, s.Why(k), &s.Outcomes[k])
+			j.identifier(pid, sp, f, raw, s, d, s.Why(k), &s.Outcomes[k])
 		}
 	}
 }
