@@ -56,7 +56,7 @@ type Analysis struct {
 	claimed, frames int64
 
 	opt     Options
-	threads map[int32]*thread
+	threads threadTable
 	recent  [recentThreads]recentThread // of threads
 	byTGID  map[int32]*process
 	sites   map[lockKey]*site
@@ -123,7 +123,7 @@ func New(opt Options) *Analysis {
 		opt.Threads = defaultThreads
 	}
 	a := &Analysis{
-		opt: opt, threads: make(map[int32]*thread), byTGID: make(map[int32]*process),
+		opt: opt, byTGID: make(map[int32]*process),
 		sites: make(map[lockKey]*site), files: make(map[fileKey]*lock), order: make(map[orderKey]*orderSeen),
 	}
 	a.stacks.init(opt.Stacks)

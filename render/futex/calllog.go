@@ -218,7 +218,7 @@ func (r *logReader) text() string {
 // now if it is still the same thread.
 func (r *logReader) process(tid int32) int32 {
 	pid, life := int32(r.int()), r.int()
-	if th := r.a.threads[tid]; th != nil && th.life == life {
+	if th := r.a.threads.get(tid); th != nil && th.life == life {
 		if now := th.proc.find().tgid; now != tracefs.NoTID {
 			return now
 		}

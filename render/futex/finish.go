@@ -2,7 +2,6 @@ package futex
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"ustack/tracefs"
@@ -50,7 +49,7 @@ func (a *Analysis) finish() {
 
 // inOrder are the threads in the order of their numbers.
 func (a *Analysis) inOrder() []*thread {
-	return slices.SortedFunc(maps.Values(a.threads), func(x, y *thread) int { return cmp.Compare(x.tid, y.tid) })
+	return slices.SortedFunc(a.threads.all(), func(x, y *thread) int { return cmp.Compare(x.tid, y.tid) })
 }
 
 // noReturns reports whether the trace has no returns from calls. If no thread
@@ -73,7 +72,7 @@ func (u *underway) hiding() *hiding {
 		return h
 	}
 	h.more = u.broken + u.hidden.by(u.gaps.Records, u.gaps.Unknown)
-	for _, th := range u.a.threads {
+	for th := range u.a.threads.all() {
 		hidden := th.hidden + u.threads[th]
 		h.all += hidden
 		if p := th.proc.find(); p.tgid == tracefs.NoTID || th.moved {
@@ -111,7 +110,7 @@ func (a *Analysis) blocked(r *Report, u *underway, byLock map[*lock]*Lock) (all 
 	if a.noReturns() {
 		return nil
 	}
-	for _, th := range a.threads {
+	for th := range a.threads.all() {
 		w := th.wait
 		if !th.in || w == nil {
 			continue

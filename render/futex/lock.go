@@ -225,7 +225,7 @@ func (a *Analysis) foldLocks() {
 		}
 	}
 	if hardlyAny(len(all), a.locks) {
-		for _, th := range a.threads {
+		for th := range a.threads.all() {
 			if th.wait != nil || th.wake != nil {
 				a.letGo(th)
 			}

@@ -30,7 +30,7 @@ func (a *Analysis) Name(symbols render.Symbols) {
 		}
 	}
 	open := make(map[*lock][]int32)
-	for _, th := range a.threads {
+	for th := range a.threads.all() {
 		if w := th.wait; th.in && w != nil && w.lock != nil {
 			open[w.lock.find()] = append(open[w.lock.find()], w.stack)
 		}

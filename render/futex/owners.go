@@ -28,7 +28,7 @@ const maxReadings = 64
 // of each futex, and of the first few of those.
 func (a *Analysis) Waiting(since tracefs.Time) []Waiting {
 	oldest := make(map[*lock]*wait)
-	for _, th := range a.threads {
+	for th := range a.threads.all() {
 		w := th.wait
 		if !th.in || w == nil || w.lock == nil || w.since > since {
 			continue
@@ -67,7 +67,7 @@ func (a *Analysis) Owned(w Waiting, owner int32, comm string, at tracefs.Time) {
 	l := w.wait.lock.find()
 	l.owners.add(owner, Tally{Count: 1})
 	l.read = reading{owner, at}
-	if th := a.threads[owner]; th == nil || th.comm == "" {
+	if th := a.threads.get(owner); th == nil || th.comm == "" {
 		if a.ownerComms == nil || len(a.ownerComms) >= a.opt.Threads {
 			a.ownerComms = make(map[int32]string)
 		}
@@ -101,7 +101,7 @@ func (u *underway) owned(b *Blocked, w *wait, l *lock) {
 	default:
 		return
 	}
-	if owner := a.threads[b.Owner]; owner != nil {
+	if owner := a.threads.get(b.Owner); owner != nil {
 		b.OwnerDead = owner.dead
 	}
 }

@@ -141,7 +141,7 @@ func (a *Analysis) belongs(th *thread, tgid int32) {
 
 // newTask learns that one task has made another.
 func (a *Analysis) newTask(parent, child int32, thread bool, t tracefs.Time) {
-	if th := a.threads[child]; th != nil && !th.dead {
+	if th := a.threads.get(child); th != nil && !th.dead {
 		a.ended(th, t) // the number is used again
 	}
 	if !thread {
@@ -159,14 +159,14 @@ func (a *Analysis) newTask(parent, child int32, thread bool, t tracefs.Time) {
 // execed notes that a process runs another program: its memory is new.
 func (a *Analysis) execed(tid, old int32, t tracefs.Time) {
 	if old != tid {
-		if th := a.threads[old]; th != nil {
+		if th := a.threads.get(old); th != nil {
 			a.ended(th, t)
 		}
 	}
 	if p := a.byTGID[tid]; p != nil {
 		p.find().over = true
 	}
-	if th := a.threads[tid]; th != nil && !th.dead {
+	if th := a.threads.get(tid); th != nil && !th.dead {
 		a.ended(th, t)
 		th.proc.find().over = true
 	}

@@ -147,7 +147,7 @@ func (v *View) list(locks []*Lock) []*Lock {
 }
 
 func (a *Analysis) commOfTID(tid int32) string {
-	if th := a.threads[tid]; th != nil && th.comm != "" {
+	if th := a.threads.get(tid); th != nil && th.comm != "" {
 		return th.comm
 	}
 	return a.ownerComms[tid]

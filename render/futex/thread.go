@@ -61,7 +61,7 @@ const recentThreads = 512
 func (a *Analysis) threadOf(tid int32) *thread {
 	slot := &a.recent[uint32(tid)%recentThreads]
 	if slot.tid != tid || !slot.set {
-		*slot = recentThread{tid, true, a.threads[tid]}
+		*slot = recentThread{tid, true, a.threads.get(tid)}
 	}
 	return slot.th
 }
@@ -74,14 +74,14 @@ func (a *Analysis) thread(tid int32) *thread {
 		}
 		return th
 	}
-	if len(a.threads) >= a.opt.Threads {
+	if a.threads.count() >= a.opt.Threads {
 		a.forgetThreads()
 	}
 	n := new(newcomer)
 	th := &n.thread
 	*th = thread{tid: tid, life: a.lives, first: -1, stack: noStack, alone: n}
 	a.lives++
-	a.threads[tid] = th
+	a.threads.put(th)
 	a.recent[uint32(tid)%recentThreads] = recentThread{tid, true, th}
 	a.adopt(th)
 	th.alone = nil
@@ -139,6 +139,7 @@ type candidate struct {
 	th   *thread
 	last tracefs.Time
 	tid  int32
+	at   int32 // in the list of the table
 	dead bool
 }
 
@@ -158,16 +159,16 @@ func (x *candidate) compare(y *candidate) int {
 func (a *Analysis) forgetThreads() {
 	defer clear(a.recent[:])
 	all := a.candidates[:0]
-	for _, th := range a.threads {
-		if !th.in && th.paused == nil {
-			all = append(all, candidate{th, th.last, th.tid, th.dead})
+	for i, n := range a.threads.list {
+		if th := n.th; !th.in && th.paused == nil {
+			all = append(all, candidate{th, th.last, n.tid, int32(i), th.dead})
 		}
 	}
 	half := (len(all) + 1) / 2
-	if hardlyAny(len(all), len(a.threads)) {
-		for _, th := range a.threads {
-			if th.in || th.paused != nil {
-				all = append(all, candidate{th, th.last, th.tid, th.dead})
+	if hardlyAny(len(all), a.threads.count()) {
+		for i, n := range a.threads.list {
+			if th := n.th; th.in || th.paused != nil {
+				all = append(all, candidate{th, th.last, n.tid, int32(i), th.dead})
 			}
 		}
 		half = (len(all) + 1) / 2
@@ -182,8 +183,8 @@ func (a *Analysis) forgetThreads() {
 		} else {
 			a.letGo(th)
 		}
-		delete(a.threads, th.tid)
 	}
+	a.threads.forget(all[:half])
 	clear(all)
 	a.candidates = all
 }
