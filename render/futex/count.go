@@ -110,7 +110,11 @@ func (l *lock) begin() *Wait {
 	if l.max != nil || l.flows.list != nil || l.waiters.list != nil || l.durations.count > 0 {
 		return nil
 	}
-	f := new(firsts)
+	f := l.room
+	if f == nil {
+		f = new(firsts)
+	}
+	l.room = nil
 	l.flows.list, l.waiters.list, l.durations.exact = f.flow[:0], f.tid[:0], f.exact[:0]
 	return &f.max
 }

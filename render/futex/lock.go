@@ -67,6 +67,18 @@ type lock struct {
 	layout   filemap.Layout
 	trust    filemap.Trust // of the layout
 	variable *symbol.Variable
+	room     *firsts // for its first wait, nil if it had one
+}
+
+// newLock makes a lock with the room for its first wait in one piece of memory: hardly
+// any lock has none.
+func newLock() *lock {
+	n := new(struct {
+		lock
+		firsts
+	})
+	n.room = &n.firsts
+	return &n.lock
 }
 
 func (l *lock) find() *lock {
@@ -91,7 +103,8 @@ func (a *Analysis) lock(th *thread, key lockKey, t tracefs.Time) *lock {
 	if a.locks >= a.opt.Locks {
 		a.foldLocks()
 	}
-	l := &lock{key: key, proc: p, partial: a.evicted, born: a.born}
+	l := newLock()
+	l.key, l.proc, l.partial, l.born = key, p, a.evicted, a.born
 	a.born++
 	if key.shared && a.opt.Mappings != nil {
 		tid := th.tid
