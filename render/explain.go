@@ -87,7 +87,7 @@ func (e *Explanation) stack(h *resolve.Held, i int) {
 		e.identity(txt, f, &outcomes[k])
 		e.proof()
 		if o := &outcomes[k]; o.File != nil {
-			n := e.symbols.Name(o.File, frameOffset(txt, f, o), ran(rec, k) || f.Inferred)
+			n := e.symbols.Name(o.File, frameOffset(txt, f, o), ran(rec, frames, k) || f.Inferred)
 			if f.Inferred {
 				n = &symbol.Name{Function: n.Function, Source: n.Source, Reason: n.Reason, Found: n.Found, Inferred: true}
 			}

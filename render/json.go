@@ -284,7 +284,7 @@ func (j *JSON) stack(h *resolve.Held, i int) {
 	}
 	frames, txt := h.StackFrames(rec)
 	out, _ := h.StackOutcomes(i)
-	j.out.buf = j.frames(j.out.buf, txt, frames, out, rec.Flags&tracefs.Cut != 0, ran(rec, 0))
+	j.out.buf = j.frames(j.out.buf, txt, frames, out, rec.Flags&tracefs.Cut != 0, rec.Flags&tracefs.Continued == 0)
 	j.end()
 }
 

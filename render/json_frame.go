@@ -18,11 +18,12 @@ func (j *JSON) frames(b, txt []byte, frames []tracefs.Frame, out []resolve.Outco
 		if k > 0 {
 			b = append(b, ',')
 		}
-		b = j.appendFrame(b, txt, &frames[k], &out[k], k == 0 && innermost)
+		ran := k == 0 && innermost || frames[k].Interrupted()
+		b = j.appendFrame(b, txt, &frames[k], &out[k], ran)
 		if how, _ := frames[k].Unwound(); how != tracefs.ByKernel {
 			b = append(append(append(b[:len(b)-1], `,"how":"`...), how.String()...), `"}`...)
 		}
-		if s := between(j.symbols, txt, frames, out, k, k == 0 && innermost); s != nil {
+		if s := between(j.symbols, txt, frames, out, k, ran); s != nil {
 			b = appendSkippedJSON(append(b, ','), s, out[k].Trust.Skipped())
 		}
 	}

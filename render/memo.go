@@ -11,7 +11,7 @@ import (
 // memo remembers how stacks were written, with names. Stacks of raw addresses are
 // no shapes: what each is of is found out anew, at its own time. But the text of a
 // frame depends only on its place in a file, on the next frame and on what that is
-// known to have called, so these are the key of a remembered stack.
+// known to have called, and on how it was found, so these are the key of a remembered stack.
 type memo struct {
 	slots []rendered // by hash
 	kept  int        // bytes, about
@@ -30,6 +30,7 @@ type placed struct {
 	offset uint64
 	calls  filemap.Begun
 	trust  filemap.Trust
+	how    tracefs.How
 }
 
 const memoBits = 12
@@ -61,12 +62,13 @@ func (m *memo) find(txt []byte, frames []tracefs.Frame, out []resolve.Outcome) (
 func follows(txt []byte, a, b *tracefs.Frame) bool { return b.Off == a.End+1 && txt[a.End] == '\n' }
 
 // is reports whether a stack is the one that was written.
-func (w *rendered) is(out []resolve.Outcome) bool {
+func (w *rendered) is(frames []tracefs.Frame, out []resolve.Outcome) bool {
 	if len(w.places) != len(out) {
 		return false
 	}
 	for k := range out {
-		if p := &w.places[k]; p.offset != out[k].Offset || p.file != out[k].File || p.calls != out[k].Calls || p.trust != out[k].Trust {
+		how, _ := frames[k].Unwound()
+		if p := &w.places[k]; p.how != how || p.offset != out[k].Offset || p.file != out[k].File || p.calls != out[k].Calls || p.trust != out[k].Trust {
 			return false
 		}
 	}
@@ -75,17 +77,18 @@ func (w *rendered) is(out []resolve.Outcome) bool {
 
 // cost is about how many bytes are kept.
 func (w *rendered) cost() int {
-	const each = 24 // a placed
+	const each = 32 // a placed
 	return len(w.text) + each*len(w.places)
 }
 
 // keep remembers a stack. What was there before may still wait to be rendered,
 // so nothing is rendered over it.
-func (m *memo) keep(w *rendered, out []resolve.Outcome, text []byte) {
+func (m *memo) keep(w *rendered, frames []tracefs.Frame, out []resolve.Outcome, text []byte) {
 	m.kept -= w.cost()
 	w.text, w.places = slices.Clone(text), make([]placed, len(out))
 	for k := range out {
-		w.places[k] = placed{out[k].File, out[k].Offset, out[k].Calls, out[k].Trust}
+		how, _ := frames[k].Unwound()
+		w.places[k] = placed{out[k].File, out[k].Offset, out[k].Calls, out[k].Trust, how}
 	}
 	if m.kept += w.cost(); m.kept > keepAtMost {
 		clear(m.slots)

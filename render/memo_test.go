@@ -50,14 +50,14 @@ func TestMemo(t *testing.T) {
 		switch {
 		case w == nil:
 			t.Fatalf("%q has no place", txt)
-		case w.is(out):
+		case w.is(frames, out):
 			hits++
 			if string(w.text) != want {
 				t.Fatalf("%q, want %q", w.text, want)
 			}
 		case seen:
 			kept++
-			m.keep(w, out, []byte(want))
+			m.keep(w, frames, out, []byte(want))
 		}
 		if m.kept > keepAtMost {
 			t.Fatalf("%d bytes are kept", m.kept)
@@ -69,8 +69,8 @@ func TestMemo(t *testing.T) {
 	m.kept = keepAtMost // as after many others
 	txt, frames, out := memoStack(random, files[:1])
 	w, _ := m.find([]byte(txt), frames, out)
-	m.keep(w, out, []byte(long+long+long))
-	if m.kept != 0 || w.is(out) {
+	m.keep(w, frames, out, []byte(long+long+long))
+	if m.kept != 0 || w.is(frames, out) {
 		t.Errorf("%d bytes are kept", m.kept)
 	}
 }

@@ -52,7 +52,7 @@ func (n *Needs) Batch(h *resolve.Held) error {
 			if o.File == nil || frames[k].Inferred {
 				continue
 			}
-			if kind := missing(n.symbols.Name(o.File, frameOffset(txt, &frames[k], o), ran(rec, k)).Reason); kind != "" {
+			if kind := missing(n.symbols.Name(o.File, frameOffset(txt, &frames[k], o), ran(rec, frames, k)).Reason); kind != "" {
 				n.frames[need{o.File, kind}]++
 			}
 		}

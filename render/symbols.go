@@ -22,7 +22,8 @@ type Symbols interface {
 // between is the function that was left out between a frame and the next outer
 // one, nil if none is known.
 func between(s Symbols, txt []byte, frames []tracefs.Frame, out []resolve.Outcome, k int, ran bool) *symbol.Skipped {
-	if s == nil || k+1 >= len(frames) || frames[k].Inferred || frames[k+1].Inferred || out[k].File == nil || out[k+1].File == nil {
+	if s == nil || k+1 >= len(frames) || frames[k].Inferred || frames[k+1].Inferred || frames[k+1].Followed() ||
+		out[k].File == nil || out[k+1].File == nil {
 		return nil
 	}
 	return s.Skipped(

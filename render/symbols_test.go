@@ -110,3 +110,37 @@ func TestSymbolsJSON(t *testing.T) {
 		}
 	}
 }
+
+// TestSymbolsUnwound: of a stack that ustack has unwound, no function is missing, and a
+// frame that a signal has interrupted is no return address. That is so whatever form
+// the frames have, and in a stack with the same frames that the kernel has unwound it
+// is not.
+func TestSymbolsUnwound(t *testing.T) {
+	names := fixedNames{
+		0x10: {Function: "handler"}, returns | 0x30: {Function: "caller"}, 0x20: {Function: "interrupted"},
+		returns | 0x20: {Function: "before"}, skipped | 0x20: {Function: "missing", Inferred: true},
+	}
+	const (
+		unwound = " unwound=registers,signal,cfi end=root"
+		file    = " : path=/z build_id={" + noWords + "}"
+	)
+	stack := func(how, ending string) string {
+		return line("cat", 7, "100.000002", "<user stack trace>"+how) +
+			" =>  <0000000000000010>" + ending + "\n =>  <0000000000000020>" + ending + "\n =>  <0000000000000030>" + ending + "\n"
+	}
+	for form, ending := range map[string]string{"identifiers": " : 0x1", "files": file} {
+		in := ""
+		for range 4 { // which are remembered
+			in += stack("", ending) + stack(unwound, ending)
+		}
+		in += line("cat", 7, "100.000003", "file_map: hash=0x1 path=/z build_id={"+noWords+"}")
+		for format, words := range map[bool][3]string{false: {"> interrupted+", "> before+", "> missing"}, true: {`"interrupted"`, `"before"`, `"missing"`}} {
+			out := replayed(t, options{json: format, text: TextOptions{Symbols: names}}, in)
+			for _, word := range words {
+				if n := strings.Count(out, word); n != 4 {
+					t.Errorf("%s, JSON %v: %s is there %d times of 4:\n%s", form, format, word, n, out)
+				}
+			}
+		}
+	}
+}

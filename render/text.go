@@ -118,14 +118,14 @@ func (t *Text) again(h *resolve.Held, rec *tracefs.Record, frames []tracefs.Fram
 		return t.once(h, rec, frames, out, from)
 	}
 	t.out.refer(h.Text[from:frames[0].Off])
-	if w.is(out) {
+	if w.is(frames, out) {
 		t.out.refer(w.text)
 		return frames[len(frames)-1].End
 	}
 	start := len(t.out.buf)
 	from = t.once(h, rec, frames, out, frames[0].Off)
 	if seen {
-		t.memo.keep(w, out, t.out.buf[start:])
+		t.memo.keep(w, frames, out, t.out.buf[start:])
 	}
 	return from
 }
@@ -135,8 +135,8 @@ func (t *Text) once(h *resolve.Held, rec *tracefs.Record, frames []tracefs.Frame
 	for k := range frames {
 		f, o := &frames[k], &out[k]
 		t.out.refer(h.Text[from:f.Off])
-		t.out.buf = t.appendFrame(t.out.buf, h.Text, f, o, ran(rec, k))
-		t.out.buf = t.appendSkipped(t.out.buf, h.Text, frames, out, k, ran(rec, k))
+		t.out.buf = t.appendFrame(t.out.buf, h.Text, f, o, ran(rec, frames, k))
+		t.out.buf = t.appendSkipped(t.out.buf, h.Text, frames, out, k, ran(rec, frames, k))
 		from = f.End
 	}
 	if rec.Flags&tracefs.Glued != 0 {
@@ -163,7 +163,7 @@ func (t *Text) frames(res *resolve.Result, txt []byte, frames []tracefs.Frame) {
 		return
 	}
 	start := len(t.out.buf)
-	for k := range frames {
+	for k := range frames { // of the kernel: shapes have no raw addresses
 		t.out.buf = t.appendFrame(t.out.buf, txt, &frames[k], &res.Outcomes[k], k == 0)
 		t.out.buf = append(t.appendSkipped(t.out.buf, txt, frames, res.Outcomes, k, k == 0), '\n')
 	}
@@ -180,8 +180,8 @@ func (t *Text) arrays(h *resolve.Held, rec *tracefs.Record, from uint32) uint32 
 	b = append(strconv.AppendUint(b, rec.Value, 16), '\n')
 	frames, out := h.Frames[rec.Lo:rec.Hi], h.Outcomes[rec.Lo:rec.Hi]
 	for k := range frames {
-		b = t.appendFrame(b, h.Text, &frames[k], &out[k], ran(rec, k))
-		b = append(t.appendSkipped(b, h.Text, frames, out, k, ran(rec, k)), '\n')
+		b = t.appendFrame(b, h.Text, &frames[k], &out[k], ran(rec, frames, k))
+		b = append(t.appendSkipped(b, h.Text, frames, out, k, ran(rec, frames, k)), '\n')
 	}
 	t.out.buf = b
 	return rec.End
@@ -276,9 +276,11 @@ func (t *Text) attached(a *resolve.Attached) {
 	}
 }
 
-// ran reports whether a frame of a stack is the innermost one: the thread was
-// there. Others are return addresses.
-func ran(rec *tracefs.Record, k int) bool { return k == 0 && rec.Flags&tracefs.Continued == 0 }
+// ran reports whether a frame of a stack is the innermost one, or one that a signal
+// has interrupted: the thread was there. Others are return addresses.
+func ran(rec *tracefs.Record, frames []tracefs.Frame, k int) bool {
+	return k == 0 && rec.Flags&tracefs.Continued == 0 || frames[k].Interrupted()
+}
 
 // appendFrame writes one frame line, without its line feed.
 func (t *Text) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome, ran bool) []byte {

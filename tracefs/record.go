@@ -212,8 +212,7 @@ type Frame struct {
 	// Inferred marks a frame that the kernel did not give: an earlier run of
 	// ustack has put it there.
 	Inferred bool
-	// Mark is what an earlier run of ustack has written about the frame's file.
-	Mark Mark
+	noted    noted
 }
 
 // Mark is how an earlier run of ustack found the file of a frame, if it was not

@@ -60,23 +60,54 @@ var stopWords = [stopCount]string{"", "root", "copy-too-short", "no-unwind-infor
 // String is the word used in all outputs.
 func (s Stop) String() string { return stopWords[min(s, stopCount-1)] }
 
-// tagUnwound marks what stands in the place of the identifier of a frame that has
-// none, as its stack was unwound by ustack.
-const tagUnwound = 1 << 61
+// noted is what ustack has noted of a frame, in one byte, as there are many frames: a
+// Mark in the highest bits, and below it how the frame was found and why the stack ends
+// with it, 0 for what the kernel has unwound.
+type noted uint8
 
-// SetUnwound notes how a frame of FormPlain was found, and whether the stack ends
-// with it.
+const markShift = 6
+
+// All that can be noted has to fit into the bits below the Mark.
+const _ = uint(1<<markShift - 1 - int(howCount-1)*StopCount)
+
+// SetUnwound notes how a frame was found, and why the stack ends with it. A frame of
+// the kernel's has no stop.
 func (f *Frame) SetUnwound(how How, stop Stop) {
-	f.ID = Identifier{tagUnwound, uint64(how) | uint64(stop)<<8}
+	f.noted = f.noted >> markShift << markShift
+	if how != ByKernel {
+		f.noted |= noted(how-1)*noted(StopCount) + noted(stop) + 1
+	}
 }
 
 // Unwound is how a frame was found, and why the stack ends with it; ByKernel and
 // NoStop for what the kernel has unwound.
 func (f *Frame) Unwound() (How, Stop) {
-	if f.ID.hi != tagUnwound {
+	n := f.noted & (1<<markShift - 1)
+	if n == 0 {
 		return ByKernel, NoStop
 	}
-	return How(f.ID.lo), Stop(f.ID.lo >> 8)
+	n--
+	return How(n/noted(StopCount)) + 1, Stop(n % noted(StopCount))
+}
+
+// Mark is what an earlier run of ustack has written about the frame's file.
+func (f *Frame) Mark() Mark { return Mark(f.noted >> markShift) }
+
+// SetMark notes a Mark.
+func (f *Frame) SetMark(m Mark) { f.noted = f.noted&(1<<markShift-1) | noted(m)<<markShift }
+
+// Interrupted reports whether a signal has interrupted the thread at the frame's
+// address: it is no return address.
+func (f *Frame) Interrupted() bool {
+	how, _ := f.Unwound()
+	return how == BySignal
+}
+
+// Followed reports whether ustack has found a frame by what is before it in the stack:
+// then no function is missing between the two.
+func (f *Frame) Followed() bool {
+	how, _ := f.Unwound()
+	return how != ByKernel
 }
 
 // StackTitle is what the kernel's text of a stock stack begins with.
@@ -138,14 +169,14 @@ func ParseUnwound(text []byte, frames []Frame) bool {
 		if how < 0 || n < 1 {
 			return false
 		}
-		for ; n > 0 && at < len(frames); n-- {
-			if frames[at].Form == FormPlain {
+		for ; n > 0 && at < len(frames); at++ {
+			if !frames[at].Inferred { // which an earlier run has put there
 				frames[at].SetUnwound(How(how), NoStop)
+				n--
 			}
-			at++
 		}
 	}
-	if n := len(frames); stop != NoStop && at == n && n > 0 && frames[n-1].Form == FormPlain {
+	if n := len(frames); stop != NoStop && at == n && n > 0 {
 		how, _ := frames[n-1].Unwound()
 		frames[n-1].SetUnwound(how, stop)
 	}

@@ -33,8 +33,9 @@ func TestUnwoundWords(t *testing.T) {
 		t.Fatal("not understood")
 	}
 	for i := range read {
-		if read[i].ID != frames[i].ID {
-			t.Errorf("frame %d: %v, want %v", i, read[i].ID, frames[i].ID)
+		how, stop := read[i].Unwound()
+		if wantHow, wantStop := frames[i].Unwound(); how != wantHow || stop != wantStop {
+			t.Errorf("frame %d: %v %v, want %v %v", i, how, stop, wantHow, wantStop)
 		}
 	}
 	for _, bad := range []string{"", " unwound=", " unwound=x", " unwound=cfi*0", " unwound=cfi*-1", " unwound=cfi end=", " unwound=cfi end=x", "unwound=cfi"} {
@@ -45,6 +46,36 @@ func TestUnwoundWords(t *testing.T) {
 	resolved := []Frame{{Form: FormIdentifier, ID: HashIdentifier(5)}}
 	if ParseUnwound([]byte(" unwound=cfi*9999999999"), resolved); resolved[0].ID != HashIdentifier(5) {
 		t.Error("an identifier is gone")
+	}
+}
+
+// TestUnwoundForms: how a frame was found, and why the stack ends, is noted whatever the
+// frame has besides, and frames of an earlier run are not counted.
+func TestUnwoundForms(t *testing.T) {
+	for _, mark := range []Mark{NoMark, MarkLate, MarkClaimed, MarkInferred} {
+		for how := range howCount {
+			for stop := range stopCount {
+				f := Frame{Form: FormIdentifier, ID: HashIdentifier(5)}
+				f.SetUnwound(ByGoTable, AtLimit)
+				f.SetMark(MarkClaimed)
+				f.SetUnwound(how, stop)
+				f.SetMark(mark)
+				want := stop
+				if how == ByKernel {
+					want = NoStop
+				}
+				if h, s := f.Unwound(); h != how || s != want || f.Mark() != mark || f.ID != HashIdentifier(5) {
+					t.Fatalf("%v %v %v: got %v %v %v", how, stop, mark, h, s, f.Mark())
+				}
+			}
+		}
+	}
+	frames := []Frame{{Form: FormIdentifier}, {Form: FormResolved, Inferred: true}, {Form: FormResolved}}
+	if !ParseUnwound([]byte(" unwound=registers,signal end=copy-too-short"), frames) {
+		t.Fatal("not understood")
+	}
+	if frames[0].Interrupted() || !frames[0].Followed() || frames[1].Followed() || !frames[2].Interrupted() {
+		t.Errorf("got %+v", frames)
 	}
 }
 

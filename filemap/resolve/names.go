@@ -406,10 +406,10 @@ func (r *Resolver) other(txt []byte, f *tracefs.Frame) Outcome {
 // than an earlier run of ustack had. Where there is no mark, it is that of the
 // kernel, which writes the file of a frame that it looks at.
 func writtenTrust(f *tracefs.Frame) filemap.Trust {
-	if f.Inferred && f.Mark == tracefs.NoMark {
+	if f.Inferred && f.Mark() == tracefs.NoMark {
 		return filemap.Inferred
 	}
-	return filemap.Marked(f.Mark)
+	return filemap.Marked(f.Mark())
 }
 
 // alreadyNamed takes " : path=PATH build_id={…}" of a frame as it is.

@@ -41,7 +41,7 @@ func New(opt Options) *Evidence { return &Evidence{opt: opt} }
 func (e *Evidence) Judge(s *resolve.Subject) {
 	e.opt.Inner.Judge(s)
 	n := len(s.Frames) - 1
-	if n < 1 || !s.Timed || s.Frames[n-1].Inferred || s.Frames[n].Inferred {
+	if n < 1 || !s.Timed || s.Frames[n-1].Inferred || s.Frames[n].Inferred || s.Frames[n].Followed() {
 		return
 	}
 	in, out := &s.Outcomes[n-1], &s.Outcomes[n]

@@ -23,9 +23,10 @@ func (a *Analysis) Name(symbols render.Symbols) {
 				f.Name = render.CodeName(f.Memory, f.Reason, f.Offset)
 				continue
 			}
-			f.Name = symbols.Name(f.File, f.Offset, k == 0 || f.Inferred)
-			if k+1 < len(frames) && frames[k+1].File != nil && !f.Inferred && !frames[k+1].Inferred {
-				f.Skipped = symbols.Skipped(symbol.Place{File: f.File, Offset: f.Offset, Ran: k == 0}, symbol.Place{File: frames[k+1].File, Offset: frames[k+1].Offset, Calls: frames[k+1].Calls})
+			ran := k == 0 || f.How == tracefs.BySignal
+			f.Name = symbols.Name(f.File, f.Offset, ran || f.Inferred)
+			if k+1 < len(frames) && frames[k+1].File != nil && !f.Inferred && !frames[k+1].Inferred && frames[k+1].How == tracefs.ByKernel {
+				f.Skipped = symbols.Skipped(symbol.Place{File: f.File, Offset: f.Offset, Ran: ran}, symbol.Place{File: frames[k+1].File, Offset: frames[k+1].Offset, Calls: frames[k+1].Calls})
 			}
 		}
 	}

@@ -104,10 +104,10 @@ func (n *names) between(st *stack, k int) *symbol.Skipped {
 		return nil
 	}
 	inner, outer := &st.frames[k], &st.frames[k+1]
-	if inner.File == nil || outer.File == nil || inner.Inferred || outer.Inferred {
+	if inner.File == nil || outer.File == nil || inner.Inferred || outer.Inferred || outer.Followed {
 		return nil
 	}
-	return n.symbols.Skipped(symbol.Place{File: inner.File, Offset: inner.Offset, Ran: k == 0}, symbol.Place{File: outer.File, Offset: outer.Offset, Calls: outer.Calls})
+	return n.symbols.Skipped(symbol.Place{File: inner.File, Offset: inner.Offset, Ran: k == 0 || inner.Interrupted}, symbol.Place{File: outer.File, Offset: outer.Offset, Calls: outer.Calls})
 }
 
 // symbol is a frame's name, nil if it has none.
@@ -115,7 +115,7 @@ func (n *names) symbol(f *Frame, ran bool) *symbol.Name {
 	if n.symbols == nil || f.File == nil {
 		return nil
 	}
-	if s := n.symbols.Name(f.File, f.Offset, ran || f.Inferred); s.Reason == symbol.NoReason {
+	if s := n.symbols.Name(f.File, f.Offset, ran || f.Inferred || f.Interrupted); s.Reason == symbol.NoReason {
 		return s
 	}
 	return nil

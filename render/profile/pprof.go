@@ -78,7 +78,7 @@ const pageSize = 4096
 // call is where in the file a frame is: in the instruction that called, if it
 // is not the innermost one.
 func (f *Frame) call(ran bool) uint64 {
-	if ran || f.Inferred || f.Offset == 0 {
+	if ran || f.Inferred || f.Interrupted || f.Offset == 0 {
 		return f.Offset
 	}
 	return f.Offset - 1

@@ -28,6 +28,8 @@ type Frame struct {
 	Inferred bool
 	// Calls is the function that the thread began with, see resolve.Outcome.
 	Calls filemap.Begun
+	// Interrupted and Followed: see tracefs.Frame.
+	Interrupted, Followed bool
 }
 
 // Labels distinguish samples of the same stack. Zero values are
@@ -204,7 +206,7 @@ func frameOf(text []byte, f *tracefs.Frame, o *resolve.Outcome) Frame {
 	case o.File == nil:
 		return Frame{Reason: o.Reason}
 	case o.HasOffset:
-		return Frame{File: o.File, Offset: o.Offset, Calls: o.Calls}
+		return Frame{File: o.File, Offset: o.Offset, Calls: o.Calls, Interrupted: f.Interrupted(), Followed: f.Followed()}
 	}
 	return Frame{File: o.File, Offset: f.Address(text), Inferred: f.Inferred}
 }

@@ -58,7 +58,9 @@ func parseFrame(text []byte, off, end int) (tracefs.Frame, bool) {
 				f.Form = tracefs.FormResolved
 				f.Stem += uint32(name)
 				var function []byte
-				function, f.Mark = cutFileMark(rest[n : n+name])
+				var mark tracefs.Mark
+				function, mark = cutFileMark(rest[n : n+name])
+				f.SetMark(mark)
 				f.Inferred = bytes.HasSuffix(function, []byte(InferredMark))
 			}
 		}

@@ -5,6 +5,7 @@ import (
 
 	"ustack/render/futex"
 	"ustack/render/profile"
+	"ustack/tracefs"
 )
 
 // Profile makes a profile of the waits for locks that slept and ended, by the
@@ -55,7 +56,8 @@ func appendFrames(list []profile.Frame, s *futex.StackShare) (frames []profile.F
 	}
 	for i := range s.Stack.Frames {
 		f := &s.Stack.Frames[i]
-		one := profile.Frame{File: f.File, Reason: f.Reason, Inferred: f.Inferred, Calls: f.Calls}
+		one := profile.Frame{File: f.File, Reason: f.Reason, Inferred: f.Inferred, Calls: f.Calls,
+			Interrupted: f.How == tracefs.BySignal, Followed: f.How != tracefs.ByKernel}
 		if f.File != nil {
 			one.Offset = f.Offset
 		} else if f.Name != nil {
