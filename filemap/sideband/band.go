@@ -40,6 +40,8 @@ type Options struct {
 	// VDSO is the build ID of the kernel's vDSO, for the log; the zero ID if
 	// unknown.
 	VDSO elfid.ID
+	// Trace is the identifier of the trace that is saved with the log, "" for none.
+	Trace string
 	// ExecEvent is the number of the tracepoint sched:sched_process_exec (its file
 	// id), by which the end of an exec is known. 0 if unknown: then stacks of the
 	// middle of an exec look like stacks of its program.
@@ -140,6 +142,9 @@ func Open(spaces *space.Spaces, opt Options) (*Band, error) {
 	b := &Band{History: NewHistory(spaces), opt: opt, clock: clock, tracepoints: slices.Clone(opt.Tracepoints)}
 	if opt.Log != nil {
 		b.History.log = &logWriter{w: opt.Log, buf: []byte(LogHead + opt.Clock + "\n")}
+		if opt.Trace != "" {
+			b.History.log.trace(opt.Trace)
+		}
 		if !opt.VDSO.IsZero() {
 			b.History.log.vdso(opt.VDSO)
 		}

@@ -24,6 +24,9 @@ type History struct {
 	// VDSO is the build ID of the kernel's vDSO, as a log has it; the zero ID
 	// if unknown.
 	VDSO elfid.ID
+	// Trace is the identifier of the trace that a log was saved with, "" if it has
+	// none, and Clock the trace clock of its times.
+	Trace, Clock string
 
 	log     *logWriter // nil for none
 	sharers sharers

@@ -79,6 +79,7 @@ func (p *Player) head(line []byte) error {
 		return fmt.Errorf("%w: %q", ErrVersion, short(line))
 	}
 	p.Clock = string(clock)
+	p.History.Clock = p.Clock
 	_, err := clockID(p.Clock)
 	return err
 }
@@ -162,6 +163,7 @@ var verbs = map[string]func(p *Player, t tracefs.Time, f *fields) error{
 	"whole":   moment((*History).whole),
 	"sure":    moment((*History).sure),
 	"until":   (*Player).reach,
+	"trace":   (*Player).trace,
 	"vdso":    (*Player).vdso,
 	"stack":   (*Player).stack,
 	"nostack": (*Player).loseStacks,
@@ -169,7 +171,7 @@ var verbs = map[string]func(p *Player, t tracefs.Time, f *fields) error{
 
 // since2 are the changes that version 1 does not have.
 var since2 = map[string]bool{
-	"unmap": true, "unknown": true, "share": true, "compat": true, "written": true, "unseen": true, "whole": true, "stack": true, "nostack": true,
+	"unmap": true, "unknown": true, "share": true, "compat": true, "written": true, "unseen": true, "whole": true, "stack": true, "nostack": true, "trace": true,
 }
 
 // number plays a change that is a process.
@@ -309,6 +311,15 @@ func (p *Player) reach(t tracefs.Time, f *fields) error {
 		return err
 	}
 	p.until = t
+	return nil
+}
+
+func (p *Player) trace(_ tracefs.Time, f *fields) error {
+	id := string(f.word())
+	if err := f.end(); err != nil {
+		return err
+	}
+	p.History.Trace = id
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 // Load makes of it the history that was.
 //
 //	# ustack side band 2 clock=mono
+//	trace TIME ID                         the trace that was saved with this has that in its head
 //	vdso TIME BUILDID                     the kernel's
 //	read TIME AFTER PID STARTTIME READ COMM   a reading, followed by its lines
 //	 MAPPING                              what was mapped
@@ -53,8 +54,8 @@ import (
 // mappings: "all:12". COMM and NAME go to the end of the line and may be empty; they
 // are as package escape writes them.
 
-// Version 1 had no unmap, unknown, share, compat, written, unseen, whole, stack and
-// nostack: what is unmapped or moved went unseen.
+// Version 1 had no unmap, unknown, share, compat, written, unseen, whole, trace, stack
+// and nostack: what is unmapped or moved went unseen.
 
 // LogMark is what logs of all versions begin with, LogHead what ours does.
 const (
@@ -157,6 +158,12 @@ func (l *logWriter) written(name string, id elfid.ID, t tracefs.Time) {
 		l.buf = escape.Append(append(l.buf, ' '), []byte(name))
 		l.end()
 	}
+}
+
+func (l *logWriter) trace(id string) {
+	l.line("trace", 0)
+	l.buf = append(append(l.buf, ' '), id...)
+	l.end()
 }
 
 func (l *logWriter) vdso(id elfid.ID) {

@@ -55,6 +55,9 @@ type Options struct {
 	// Unseen reports whether mappings can have gone or moved unseen (munmap,
 	// mremap) between two times. nil if they always can.
 	Unseen func(from, to tracefs.Time) bool
+	// Foreign reports whether the trace may have another clock than the Spaces have:
+	// then all files are late. nil if it has the same.
+	Foreign func() bool
 	// Stacks are the raw stacks of threads, nil if there are none.
 	Stacks *rawstack.Stacks
 	// Stamp is how exact time stamps are.
@@ -104,6 +107,7 @@ func (j *Judge) Judge(s *resolve.Subject) {
 		return // its clock is not that of the spaces
 	}
 	pid, sp, late := j.process(int(s.TID), s.Time)
+	late = late || j.opt.Foreign != nil && j.opt.Foreign()
 	until, doubtful := j.doubtful(sp, s.Time)
 	j.alien = late || doubtful
 	j.unsure = j.alien || j.opt.Unsure != nil && j.opt.Unsure(s.Time)

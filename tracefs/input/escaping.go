@@ -27,12 +27,15 @@ func (e *escaping) Next(b *tracefs.Batch) error {
 }
 
 // isEscaped reports whether a plain file is known to be one of ours.
-func (in *File) isEscaped() bool {
-	if in.plain == nil {
-		return false
+func (in *File) isEscaped() bool { return len(in.head()) > 0 }
+
+// head is the head of a plain file of ours, nil for others.
+func (in *File) head() []byte {
+	if in.plain == nil || in.foreign {
+		return nil
 	}
-	head := make([]byte, len(text.Head))
+	head := make([]byte, text.MaxHead)
 	n, _ := in.plain.ReadAt(head, in.start)
 	length, _, _ := text.CutHead(head[:n], false)
-	return length > 0
+	return head[:length]
 }

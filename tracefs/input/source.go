@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"ustack/tracefs"
@@ -55,6 +56,8 @@ type Source struct {
 	ended  bool
 	paused bool // the pause has been reported
 	skip   bool // inside a line that is longer than any record
+	// saved is the identifier in the head, nil as long as there is none.
+	saved atomic.Pointer[string]
 }
 
 // NewSource reads the records of an opened trace. With events the batches
@@ -126,6 +129,8 @@ func (s *Source) head(b *tracefs.Batch) (wait bool, err error) {
 		return false, nil
 	}
 	s.scan.UseEscapes()
+	saved := text.SavedID(b.Text[:n])
+	s.saved.Store(&saved)
 	s.pos, s.line = int64(n), 1
 	b.Text = b.Text[:copy(b.Text, b.Text[n:])]
 	b.Pos, b.Line, b.Escaped = s.pos, s.line, true

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ustack/tracefs"
+	"ustack/tracefs/text"
 	"ustack/tracefs/tracedat"
 )
 
@@ -131,6 +132,31 @@ func (t *Trace) Clock() string {
 		clock = b.Clock()
 	}
 	return clock
+}
+
+// SavedID is the identifier of the address spaces that all inputs were saved with, ""
+// if they have none in common, or an input is a pipe and was not read yet.
+func (t *Trace) SavedID() string {
+	common := ""
+	for i, s := range t.sources {
+		own, ok := s.(*Source)
+		if !ok {
+			return ""
+		}
+		id := own.savedID()
+		if i > 0 && id != common {
+			return ""
+		}
+		common = id
+	}
+	return common
+}
+
+func (s *Source) savedID() string {
+	if id := s.saved.Load(); id != nil {
+		return *id
+	}
+	return text.SavedID(s.in.head())
 }
 
 // Again returns how to read the trace a second time, nil if an input can be

@@ -1,7 +1,6 @@
 package live
 
 import (
-	"io"
 	"strings"
 	"sync"
 	"time"
@@ -36,11 +35,14 @@ type bandFollower struct {
 
 // startBand opens the side band and reads all processes once; from then on perf
 // reports changes. The log, if not nil, gets all that is known.
-func startBand(root *instance.Root, fl *following, log io.Writer, opt *timeline.Options) (*bandFollower, error) {
+func startBand(root *instance.Root, fl *following, saved *saver, opt *timeline.Options) (*bandFollower, error) {
 	// Where the kernel has no such event (CONFIG_EVENT_TRACING), it is 0.
 	executed, _ := root.ID(instance.Event{System: "sched", Name: "sched_process_exec"})
-	options := sideband.Options{Clock: Clock, Log: log, ExecEvent: executed, Tracepoints: sideband.Tracepoints(root),
+	options := sideband.Options{Clock: Clock, ExecEvent: executed, Tracepoints: sideband.Tracepoints(root),
 		Watcher: fl.files, Written: fl.written, Forget: fl.ids.Forget}
+	if saved != nil {
+		options.Log, options.Trace = saved.spaces, saved.id
+	}
 	if vdso, err := unfiled.OwnVDSO(); err == nil {
 		options.VDSO = vdso.ID()
 	}

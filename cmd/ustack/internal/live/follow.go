@@ -3,7 +3,6 @@ package live
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -73,7 +72,7 @@ type follower interface {
 // startFollowing begins to follow what all processes have mapped, and reads them.
 // It must come before tracing is switched on. idle reports whether all stacks until
 // now have been judged.
-func startFollowing(o *Options, root *instance.Root, log io.Writer, idle func() bool) (*following, error) {
+func startFollowing(o *Options, root *instance.Root, saved *saver, idle func() bool) (*following, error) {
 	fl := &following{idle: idle, say: o.Reporter.Say}
 	var err error
 	ids := procmap.NewIDs(nil)
@@ -97,7 +96,7 @@ func startFollowing(o *Options, root *instance.Root, log io.Writer, idle func() 
 		return nil, errors.Join(err, fl.close())
 	}
 	opt := timeline.Options{Spaces: space.New(), Stamp: timeline.TextStamp()}
-	if err := fl.choose(o, root, log, &opt); err != nil {
+	if err := fl.choose(o, root, saved, &opt); err != nil {
 		_ = fl.close() // it would say the same again
 		return nil, err
 	}
@@ -114,9 +113,9 @@ func startFollowing(o *Options, root *instance.Root, log io.Writer, idle func() 
 }
 
 // choose takes the side band of perf, or what does without the right to use it.
-func (fl *following) choose(o *Options, root *instance.Root, log io.Writer, opt *timeline.Options) error {
+func (fl *following) choose(o *Options, root *instance.Root, saved *saver, opt *timeline.Options) error {
 	if o.Mappings != MappingsQuery {
-		band, err := startBand(root, fl, log, opt)
+		band, err := startBand(root, fl, saved, opt)
 		if band != nil {
 			fl.follower, fl.how = band, band.words()
 		}

@@ -2,7 +2,6 @@ package live
 
 import (
 	"errors"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -84,15 +83,13 @@ func (s *session) startFollowing(root *instance.Root) error {
 		s.follow = new(following) // the processes of its stacks are none of ours
 		return nil
 	}
-	var log io.Writer
 	var err error
 	if s.opt.Save != "" {
 		if s.saved, err = newSaver(s.opt.Save); err != nil {
 			return err
 		}
-		log = s.saved.spaces
 	}
-	s.follow, err = startFollowing(s.opt, root, log, s.progress.idle)
+	s.follow, err = startFollowing(s.opt, root, s.saved, s.progress.idle)
 	return err
 }
 

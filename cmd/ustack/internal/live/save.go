@@ -1,6 +1,8 @@
 package live
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +17,7 @@ import (
 type saver struct {
 	raw    *os.File
 	spaces *os.File
+	id     string // in both
 	once   sync.Once
 	err    error
 }
@@ -33,13 +36,15 @@ func newSaver(name string) (*saver, error) {
 		return nil, fmt.Errorf("saving the trace: %w", err)
 	}
 	defer dir.Close()
-	s := new(saver)
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // it does not fail
+	s := &saver{id: hex.EncodeToString(random[:])}
 	for name, f := range map[string]**os.File{SavedTrace: &s.raw, SavedSpaces: &s.spaces} {
 		if *f, err = dir.New(name); err != nil {
 			return nil, errors.Join(fmt.Errorf("saving the trace: %w", err), s.close())
 		}
 	}
-	return s, s.text([]byte(text.Head))
+	return s, s.text([]byte(text.SavedHead(s.id)))
 }
 
 // text saves text of the trace. A nil saver saves nothing.

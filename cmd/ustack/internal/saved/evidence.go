@@ -26,6 +26,8 @@ import (
 type withEvidence struct {
 	judge *evidence.Evidence // nil without --maps
 	exact *timeline.Judge    // of mappings that live has saved, nil for others
+	saved *sideband.History  // of exact
+	trace *input.Trace       // that exact judges
 	// perfMaps are of --perf-map, nil for none.
 	perfMaps *unfiled.Directory
 	// vdso is ours, if --symbols is on and the trace's is the same.
@@ -104,14 +106,13 @@ func (w *withEvidence) load(opt *Options, stdin io.Reader) error {
 		}
 		return nil
 	}
-	if exact, vdso, err := loadHistory(opt.Maps); exact != nil || err != nil {
-		if opt.Symbols {
-			w.openVDSO(vdso)
+	if found, err := w.loadHistory(opt.Maps); found || err != nil {
+		if opt.Symbols && err == nil {
+			w.openVDSO(w.saved.VDSO)
 		}
 		if err == nil && opt.Sysroot != "" && !opt.Symbols {
 			err = errors.New("--sysroot has no use with a trace that live has saved")
 		}
-		w.exact = exact
 		return err
 	}
 	dump, err := evidence.Load(opt.Maps)
@@ -138,30 +139,58 @@ func (w *withEvidence) load(opt *Options, stdin io.Reader) error {
 // keeps less, but of the last seconds only.
 const replayedVersions = 1 << 17
 
-// loadHistory loads the address spaces that live --save has saved; nil if the
-// file is something else. vdso is the build ID of the kernel's vDSO, if known.
-func loadHistory(name string) (j *timeline.Judge, vdso elfid.ID, err error) {
+// loadHistory loads the address spaces that live --save has saved, if the file is
+// that.
+func (w *withEvidence) loadHistory(name string) (found bool, err error) {
 	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
-		return nil, vdso, nil // evidence.Load reports it
+		return false, nil // evidence.Load reports it
 	}
 	f, err := input.Open(name, nil)
 	if err != nil {
-		return nil, vdso, err
+		return false, err
 	}
 	defer f.Close()
 	r := bufio.NewReader(f)
 	if head, _ := r.Peek(len(sideband.LogMark)); string(head) != sideband.LogMark {
-		return nil, vdso, nil
+		return false, nil
 	}
 	spaces := space.NewOf(replayedVersions)
 	h, err := sideband.Load(spaces, r)
 	if err != nil {
-		return nil, vdso, fmt.Errorf("%s: %w", name, err)
+		return false, fmt.Errorf("%s: %w", name, err)
 	}
-	return timeline.New(timeline.Options{
+	w.saved = h
+	w.exact = timeline.New(timeline.Options{
 		Spaces: spaces, Threads: h.Threads, Doubtful: h.Gaps.Around, Gap: h.Gaps.Between,
-		Stacks: h.Stacks, Unsure: h.Unsure.Doubtful, Unseen: h.Unsure.Between, Stamp: timeline.TextStamp(),
-	}), h.VDSO, nil
+		Stacks: h.Stacks, Unsure: h.Unsure.Doubtful, Unseen: h.Unsure.Between, Foreign: w.foreign, Stamp: timeline.TextStamp(),
+	})
+	return true, nil
+}
+
+// foreign reports whether nothing shows that the trace has the clock of the saved
+// address spaces: it was not saved with them, and does not say which clock it has. What
+// former versions have saved does not show it either way, and is believed.
+func (w *withEvidence) foreign() bool {
+	return w.saved.Trace != "" && w.trace.Clock() == "" && w.trace.SavedID() != w.saved.Trace
+}
+
+// judged has exact judge a trace, if it has the right clock.
+func (w *withEvidence) judged(trace *input.Trace) error {
+	if w.trace = trace; w.exact == nil {
+		return nil
+	}
+	if clock := trace.Clock(); clock != "" && clock != w.saved.Clock {
+		return fmt.Errorf("the trace's clock is %s, that of the mappings %s: record it with the clock %s", clock, w.saved.Clock, w.saved.Clock)
+	}
+	return nil
+}
+
+// note is a remark for when all is read, "" for none.
+func (w *withEvidence) note() string {
+	if w.exact == nil || !w.foreign() {
+		return ""
+	}
+	return "this trace was not saved with these mappings, and may have another clock: all files are late"
 }
 
 // spool copies an input that can be read only once to a temporary file.

@@ -8,6 +8,7 @@
 package saved
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -59,7 +60,7 @@ func (o *Options) Open(stdin io.Reader, in input.Options, opt resolve.Options) (
 		ev.close()
 		return nil, err
 	}
-	if err := t.useSaved(); err != nil {
+	if err := errors.Join(ev.judged(t.Trace), t.useSaved()); err != nil {
 		ev.close()
 		return nil, err
 	}
@@ -135,6 +136,9 @@ func (t *Trace) Read(make func(*resolve.Resolver) render.Renderer, stderr io.Wri
 	totals, err := pump.Run(t.Start(), res, make(res), progress.Step)
 	if totals != nil { // all is read
 		for _, note := range t.Notes() {
+			fmt.Fprintf(stderr, "ustack: %s\n", note)
+		}
+		if note := t.evidence.note(); note != "" {
 			fmt.Fprintf(stderr, "ustack: %s\n", note)
 		}
 		if t.note != "" {
