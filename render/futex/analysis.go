@@ -28,6 +28,13 @@ type Layouts interface {
 	Layout(tid, tgid int32, comm []byte, at tracefs.Time, timed bool, addr uint64) (filemap.Layout, filemap.Trust)
 }
 
+// Programs knows which program a thread runs.
+type Programs interface {
+	// Program is when the program that a thread runs at a time began to run in its
+	// process. ok is false if that is not known exactly.
+	Program(tid int32, at tracefs.Time) (began tracefs.Time, ok bool)
+}
+
 // Options configure an Analysis.
 type Options struct {
 	// Mappings may be nil.
@@ -35,6 +42,9 @@ type Options struct {
 	// Layouts has the mappings around each futex, so that NameLocks can name it;
 	// nil means none.
 	Layouts Layouts
+	// Programs shows where processes execute another program, or their numbers are
+	// used again, if the trace has no events of that; nil if nothing does.
+	Programs Programs
 	// Gaps are those of the whole trace, if it has been read before.
 	Gaps *Gaps
 	// Calls keeps all calls that wait for WaitCalls.

@@ -79,7 +79,7 @@ func (a *Analysis) enter(h *resolve.Held, i int, rec *tracefs.Record) {
 		}
 		return
 	}
-	th := a.thread(rec.TID)
+	th := a.calling(a.thread(rec.TID), h.Time(rec))
 	comm, tgid := h.Who(rec)
 	th.named(comm, a)
 	if tgid >= 0 {

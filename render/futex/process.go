@@ -40,6 +40,9 @@ type process struct {
 	locks  lockMap
 	golang bool // its futexes are those of the Go runtime
 	over   bool // it has ended, or runs another program
+	// called: it has called futex, at first then.
+	called bool
+	first  tracefs.Time
 }
 
 // maxTIDs bounds the threads that a process or lock lists.
@@ -172,6 +175,37 @@ func (a *Analysis) execed(tid, old int32, t tracefs.Time) {
 	}
 }
 
+// calling is the thread that calls futex at a time. If its process has become another
+// program since it called first, that is over, with its locks, and the thread is new.
+func (a *Analysis) calling(th *thread, t tracefs.Time) *thread {
+	p := th.proc.find()
+	if !p.called {
+		p.called, p.first = true, t
+		return th
+	}
+	if a.opt.Programs == nil || a.ticks || p.tgid == tracefs.NoTID {
+		return th
+	}
+	if began, ok := a.opt.Programs.Program(th.tid, t); !ok || began <= p.first {
+		return th
+	}
+	a.replaced(p, t)
+	th = a.thread(th.tid)
+	p = th.proc.find()
+	p.called, p.first = true, t
+	return th
+}
+
+// replaced notes that a process is over, with the threads of it that are listed.
+func (a *Analysis) replaced(p *process, t tracefs.Time) {
+	for _, tid := range p.tids {
+		if th := a.threads.get(tid); th != nil && !th.dead && th.proc.find() == p {
+			a.ended(th, t)
+		}
+	}
+	p.over = true
+}
+
 // died notes the end of a thread. A process is over when the thread is that
 // has its number: another process may get the number then. (Other threads may
 // live on; they keep the process they are in.)
@@ -192,6 +226,9 @@ func (a *Analysis) unite(p, q *process) *process {
 	}
 	q.parent = p
 	p.count += q.count
+	if q.called && (!p.called || q.first < p.first) {
+		p.called, p.first = true, q.first
+	}
 	p.golang = p.golang || q.golang
 	p.how = max(p.how, q.how)
 	if p.comm == "" {

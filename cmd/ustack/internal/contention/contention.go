@@ -100,6 +100,9 @@ func (o *Output) Read(from *saved.Options, stdin io.Reader, stderr io.Writer) (*
 			opt.Layouts = ev
 		}
 	}
+	if p := trace.Programs(); p != nil {
+		opt.Programs = p
+	}
 	a := futex.New(opt)
 	_, err = trace.Read(func(*resolve.Resolver) render.Renderer { return a }, stderr)
 	if err != nil || !a.NeedsGaps() {

@@ -10,7 +10,7 @@ import (
 )
 
 // Processes has the processes of a trace while they are there. It is for the goroutine
-// of the sink. It implements futex.Mappings and futex.Layouts of package render/futex.
+// of the sink. It implements futex.Mappings, futex.Layouts and futex.Programs of package render/futex.
 type Processes struct {
 	follow *following
 }
@@ -39,6 +39,13 @@ func (p *Processes) SharedFile(tid int32, _ tracefs.Time, _ bool, addr uint64) (
 		return "", "", 0, true
 	}
 	return fmt.Sprintf("%s:%d", at.Dev, at.Inode), at.Name, at.FileOffset(addr), true
+}
+
+// Program returns when the program that a thread runs at a time began. ok is false if
+// that is not known exactly.
+func (p *Processes) Program(tid int32, at tracefs.Time) (began tracefs.Time, ok bool) {
+	_, began, exact, ok := p.follow.judge.Program(int(tid), at)
+	return began, ok && exact
 }
 
 // Layout returns what a process had mapped around an address at a time.

@@ -11,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"ustack/filemap/timeline"
+	"ustack/tracefs"
 
 	"ustack/cmd/ustack/internal/pump"
 	"ustack/filemap/evidence"
@@ -107,6 +109,26 @@ func (t *Trace) useSaved() error {
 
 // Close closes what the trace was opened with, and removes temporary files.
 func (t *Trace) Close() { t.evidence.close() }
+
+// Programs has when programs began. It implements futex.Programs of package
+// render/futex.
+type Programs struct{ judge *timeline.Judge }
+
+// Program returns when the program that a thread runs at a time began. ok is false if
+// that is not known exactly.
+func (p *Programs) Program(tid int32, at tracefs.Time) (began tracefs.Time, ok bool) {
+	_, began, exact, ok := p.judge.Program(int(tid), at)
+	return began, ok && exact
+}
+
+// Programs returns what address spaces that were saved with the trace say of programs,
+// nil if there are none.
+func (t *Trace) Programs() *Programs {
+	if t.evidence.exact == nil || t.evidence.foreign() {
+		return nil
+	}
+	return &Programs{t.evidence.exact}
+}
 
 // Dump returns the mappings of a dump, nil if there is none.
 func (t *Trace) Dump() *evidence.Evidence { return t.evidence.judge }
