@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"ustack/filemap/symbol/cfi"
 	"ustack/filemap/symbol/image"
 )
 
@@ -23,6 +24,7 @@ type index struct {
 	source Source
 	spans  []span
 	names  image.Data
+	whole  whole
 }
 
 // spanBytes is what a span needs.
@@ -46,7 +48,8 @@ func (x *index) find(addr uint64) (name string, start uint64, ok bool) {
 
 // whole is whether a table has all symbols of a file: then a symbol without a size
 // reaches to the next one. A table that was thinned out has gaps in which other
-// functions lie.
+// functions lie. What is left out first, by strip -x and ld -x, are the local symbols:
+// a table that has none of code is not whole, as what all programs begin with has some.
 type whole bool
 
 // newIndex makes an index of the symbols of a table that lie in code.
@@ -58,7 +61,8 @@ type whole bool
 //     the order of better;
 //   - in a whole table, a symbol without a size covers what is up to the next
 //     symbol or the end of its section, unless it lies inside a symbol with a
-//     size: code written in assembly often has no sizes. addr2line goes as far
+//     size; in another one, what the call frame information says, if that begins
+//     there: code written in assembly often has no sizes. addr2line goes as far
 //     for symbols with a size too, and so names code that is not theirs.
 func newIndex(x *image.Image, table *image.Section, source Source, all whole) (*index, error) {
 	names, err := x.Strings(table)
@@ -67,9 +71,14 @@ func newIndex(x *image.Image, table *image.Section, source Source, all whole) (*
 	}
 	var list []image.Symbol
 	var edges []uint64 // where anything begins
+	text, local := near(&names), whole(false)
 	err = x.Symbols(table, func(s image.Symbol) {
 		if !x.Sections[s.Section].Holds(s.Addr) {
 			return
+		}
+		if all && !local && s.Bind == elf.STB_LOCAL {
+			name, ok := text.String(uint64(s.Name))
+			local = whole(ok && !x.IsMarker(name))
 		}
 		if all {
 			edges = append(edges, s.Addr)
@@ -88,9 +97,30 @@ func newIndex(x *image.Image, table *image.Section, source Source, all whole) (*
 		room := in.Size - (s.Addr - in.Addr)
 		s.Size = min(s.Size, room)
 	}
-	list = unalias(x, near(&names), list, x.IsGo())
+	if all && !local {
+		list = framed(x, list)
+	}
+	list = unalias(x, text, list, x.IsGo())
 	list = extend(x, list, edges)
-	return &index{source: source, spans: flatten(list), names: names}, nil
+	return &index{source: source, spans: flatten(list), names: names, whole: all && local}, nil
+}
+
+// framed gives symbols without a size that of the call frame information that begins
+// there, or drops them.
+func framed(x *image.Image, list []image.Symbol) []image.Symbol {
+	table, err := cfi.Open(x)
+	out := list[:0]
+	for _, s := range list {
+		if s.Size == 0 && err == nil {
+			if f := table.Find(s.Addr); f != nil && f.Start == s.Addr && f.End > f.Start {
+				s.Size = min(f.End-f.Start, x.Sections[s.Section].Addr+x.Sections[s.Section].Size-s.Addr)
+			}
+		}
+		if s.Size > 0 {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // near is a string table for reading many names: in memory, if it is not too

@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -82,5 +83,47 @@ func TestExtend(t *testing.T) {
 	want := []image.Symbol{list[0], {Addr: 120, Size: 10, Section: 1}, list[4], {Addr: 180, Size: 20, Section: 1}}
 	if !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestThinned: in a table that has lost the symbols that other files do not see, a
+// symbol without a size is not taken for what comes after it.
+func TestThinned(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the lengths of the instructions are those of x86-64")
+	}
+	full := build(t, "gcc", "-O1", "-fno-toplevel-reorder", "testdata/src/thinned.c")
+	thinned, linked := full+".thinned", full+".linked"
+	tool(t, "strip", "-x", "-o", thinned, full)
+	tool(t, "gcc", "-O1", "-fno-toplevel-reorder", "-Wl,-x", "-o", linked, "testdata/src/thinned.c")
+	for _, bin := range []string{full, thinned, linked} {
+		s, f := newSymbols(t, Options{}), fileOf(t, bin)
+		src := s.source(f)
+		src.load()
+		var start uint64 // of framed
+		for _, i := range src.indexes {
+			for _, p := range i.spans {
+				if name, _ := i.names.String(uint64(p.name)); name == "framed" {
+					start = p.start
+				}
+			}
+		}
+		if start == 0 {
+			t.Fatalf("%s: framed has no place", bin)
+		}
+		at := func(addr uint64) *Name {
+			off, ok := src.bin.image.Offset(addr)
+			if !ok {
+				t.Fatalf("%s: no segment has %#x", bin, addr)
+			}
+			return s.Name(f, off, true)
+		}
+		if n := at(start + 1); n.Function != "framed" || n.Offset != 1 {
+			t.Errorf("%s: framed is %+v", bin, n)
+		}
+		before, after := at(start-1), at(start+4) // three bytes of each function, then hidden
+		if bin == full && (before.Function != "plain" || after.Function != "hidden") || bin != full && (before.Reason != Stripped || after.Reason != Stripped) {
+			t.Errorf("%s: plain is %+v, hidden %+v", bin, before, after)
+		}
 	}
 }

@@ -75,11 +75,9 @@ func (s *source) load() {
 func (s *source) tables() {
 	x := s.bin.image
 	if s.add(x, elf.SHT_SYMTAB, Symtab, true) {
-		s.whole = true
 		return
 	}
 	if s.debug != nil && s.add(s.debug.image, elf.SHT_SYMTAB, DebugFile, true) {
-		s.whole = true
 		return
 	}
 	s.add(x, elf.SHT_DYNSYM, Dynsym, false)
@@ -105,6 +103,7 @@ func (s *source) add(x *image.Image, kind elf.SectionType, from Source, all whol
 		return false
 	}
 	s.indexes = append(s.indexes, i)
+	s.whole = s.whole || bool(i.whole)
 	return len(i.spans) > 0
 }
 
