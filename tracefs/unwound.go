@@ -70,6 +70,9 @@ const markShift = 6
 // All that can be noted has to fit into the bits below the Mark.
 const _ = uint(1<<markShift - 1 - int(howCount-1)*StopCount)
 
+// Unnote forgets all that ustack has noted of a frame, by Inferred too.
+func (f *Frame) Unnote() { f.Inferred, f.noted = false, 0 }
+
 // SetUnwound notes how a frame was found, and why the stack ends with it. A frame of
 // the kernel's has no stop.
 func (f *Frame) SetUnwound(how How, stop Stop) {

@@ -187,6 +187,7 @@ func (w *walk) hashFrames() (all bool) {
 		f := &frames[len(frames)-1]
 		f.ID, f.Addr, f.HasAddr, f.Form = tracefs.HashIdentifier(hash), 0, false, tracefs.FormIdentifier
 		f.Off, f.Stem, f.End = off, off+stem+1, off+digits+uint32(k)
+		f.Unnote()
 		i += digits + k + 1
 		w.o.stack = wantFrames
 	}

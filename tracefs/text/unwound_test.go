@@ -1,6 +1,8 @@
 package text
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"ustack/tracefs"
@@ -36,6 +38,36 @@ func TestUnwoundStack(t *testing.T) {
 			}
 			if how != want[i][k] || stop != end || list[k].Form != tracefs.FormPlain {
 				t.Errorf("stack %d, frame %d: %v, %v, want %v, %v", i, k, how, stop, want[i][k], end)
+			}
+		}
+	}
+}
+
+// TestNotesOfEarlierBatch: frames in the memory of an earlier batch have nothing of what
+// was noted of the frames there.
+func TestNotesOfEarlierBatch(t *testing.T) {
+	const head = "            prog-123     [000] .....     1.000001: "
+	long := strings.Repeat(" =>  <0000000000003000>\n", 8) // for the fast paths
+	hashes := strings.Repeat(" =>  <0000000000003000> : 0x1\n", 8)
+	noted := head + "<user stack trace> unwound=registers,cfi*9 end=root\n" +
+		strings.Repeat(" =>  <0000000000001000> work (inferred) (late) : path=/z build_id={0x1,0x2,0x3,0x4,0x5}\n", 5) + long
+	for _, frames := range []string{long, hashes} {
+		b := new(tracefs.Batch)
+		for _, in := range []string{noted, head + "first: \n" + head + "<user stack trace>\n" + frames + head + "last: " + strings.Repeat(" ", 200) + "\n"} {
+			b.Reset()
+			b.Text = append(b.Text, in...)
+			if _, err := NewScanner().Scan(b, MoreNever); err != nil {
+				t.Fatal(err)
+			}
+		}
+		at := slices.IndexFunc(b.Records, func(r tracefs.Record) bool { return r.Kind == tracefs.KindStack })
+		list, _ := b.StackFrames(&b.Records[at])
+		if len(list) != 8 {
+			t.Fatalf("%d frames", len(list))
+		}
+		for k := range list {
+			if f := &list[k]; f.Inferred || f.Followed() || f.Mark() != tracefs.NoMark {
+				t.Errorf("frame %d of %q: %+v", k, frames[:30], *f)
 			}
 		}
 	}
