@@ -37,8 +37,10 @@ type Programs interface {
 
 // Options configure an Analysis.
 type Options struct {
-	// Mappings may be nil.
-	Mappings Mappings
+	// Mappings may be nil. SharedLate: they have shared files as they are when they are
+	// asked, and not when the futex was called.
+	Mappings   Mappings
+	SharedLate bool
 	// Layouts has the mappings around each futex, so that NameLocks can name it;
 	// nil means none.
 	Layouts Layouts

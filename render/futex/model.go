@@ -65,11 +65,13 @@ type Lock struct {
 	born    int64        // their order in the trace
 	openMax tracefs.Time // the longest wait that had not ended
 	// Shared: it may be, between processes, as FUTEX_PRIVATE_FLAG is not set;
-	// File and Offset are where, if known. Local is set if it is not.
-	Shared bool
-	Local  bool
-	File   string
-	Offset uint64
+	// File and Offset are where, if known; FileLate: at another time than that of the
+	// calls. Local is set if it is not.
+	Shared   bool
+	Local    bool
+	File     string
+	Offset   uint64
+	FileLate bool
 	// Variable is the static variable that it is in, nil if it is in none, or was
 	// not looked up; VariableTrust is how well that is known.
 	Variable      *symbol.Variable

@@ -116,6 +116,9 @@ func lockOf(l *futex.Lock, r *futex.Report) lockJSON {
 	}
 	if l.File != "" {
 		out.Offset = hex(l.Offset)
+		if l.FileLate {
+			out.FileTrust = filemap.Late.String()
+		}
 	}
 	if v := l.Variable; v != nil {
 		out.symbolJSON = symbolJSON{clean(v.String()), clean(v.File.Path), l.VariableTrust.String(), v.Source.String()}

@@ -72,6 +72,8 @@ type lockJSON struct {
 	Shared  bool   `json:"shared"`
 	File    string `json:"file,omitempty"`
 	Offset  string `json:"offset,omitempty"`
+	// FileTrust is that of File if it is late.
+	FileTrust string `json:"file_trust,omitempty"`
 	symbolJSON
 	Process     *processJSON  `json:"process,omitempty"`
 	Kind        string        `json:"kind"`

@@ -91,7 +91,7 @@ func (t *timeLine) about(c *futex.WaitCall) {
 	if l := c.Lock; l != nil {
 		t.note("kind", l.Kind.String())
 		if l.File != "" {
-			t.note("file", l.File)
+			t.note("file", l.File+late(l))
 			t.note("offset", perfetto.Address(l.Offset))
 		}
 		if l.Shared && !l.Local && l.File == "" {

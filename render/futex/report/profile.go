@@ -72,7 +72,7 @@ func appendFrames(list []profile.Frame, s *futex.StackShare) (frames []profile.F
 func lockLabel(l *futex.Lock) string {
 	s := fmt.Sprintf("%s %s", l.Kind, l.Name())
 	if l.File != "" {
-		s += fmt.Sprintf(" at %#x of %s", l.Offset, l.File)
+		s += fmt.Sprintf(" at %#x of %s", l.Offset, l.File) + late(l)
 	}
 	return s
 }

@@ -101,12 +101,20 @@ func thread(tid int32, comm string) string {
 // terminal would misread is for render.Output.
 func printable(s string) string { return string(escape.Append(nil, []byte(s))) }
 
+// late marks a file that was mapped at another time.
+func late(l *futex.Lock) string {
+	if l.FileLate {
+		return " (late)"
+	}
+	return ""
+}
+
 // where is where a futex is, in a few words.
 func where(l *futex.Lock) string {
 	s := printable(l.Name())
 	switch {
 	case l.File != "":
-		s += fmt.Sprintf(", at %#x of %s", l.Offset, printable(l.File))
+		s += fmt.Sprintf(", at %#x of %s", l.Offset, printable(l.File)) + late(l)
 	case l.Shared && !l.Local && l.Kind != futex.Join:
 		s += " (maybe shared)"
 	}

@@ -67,7 +67,7 @@ func (o *Live) Open(start *live.Start) (needs live.Needs, err error) {
 	o.shown = time.Now()
 	opt := futex.Options{Calls: o.out.EachWait()}
 	if start.Processes != nil {
-		opt.Mappings, opt.Programs = start.Processes, start.Processes
+		opt.Mappings, opt.SharedLate, opt.Programs = start.Processes, true, start.Processes
 		if o.names != nil {
 			opt.Layouts = start.Processes
 		}
