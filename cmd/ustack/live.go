@@ -13,6 +13,7 @@ import (
 
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/live"
+	"ustack/cmd/ustack/internal/signals"
 	"ustack/render"
 )
 
@@ -156,6 +157,7 @@ func (f *liveFlags) engine(name string, std command.Streams) *live.Options {
 
 // trace runs the engine into a sink, with so much garbage.
 func trace(opt *live.Options, to live.Sink, garbage int) error {
+	signals.CatchPipe()
 	defer debug.SetGCPercent(debug.SetGCPercent(garbage))
 	code, err := live.Run(opt, to)
 	if err != nil {

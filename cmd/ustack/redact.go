@@ -97,7 +97,11 @@ func redactCommand(args []string, std command.Streams) error {
 	fs := command.NewFlags("redact")
 	f.define(fs)
 	r.define(fs)
-	if err := errors.Join(f.parse(fs, args, redactHelp, std.Out), r.makeRedactor()); err != nil {
+	err := f.parse(fs, args, redactHelp, std.Out)
+	if err == nil {
+		err = r.makeRedactor()
+	}
+	if err != nil {
 		return command.UsageError(err)
 	}
 	totals, err := f.redact(&r, std.In, std.Messages())

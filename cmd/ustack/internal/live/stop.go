@@ -29,10 +29,10 @@ type stopper struct {
 	typed atomic.Bool // SIGINT has come
 }
 
-// newStopper begins to listen. A write to a closed pipe becomes an error.
+// newStopper begins to listen.
 func newStopper(s *session) *stopper {
 	st := &stopper{s: s, signals: make(chan os.Signal, 4), quit: make(chan struct{}), reason: make(chan struct{})}
-	signal.Notify(st.signals, append(signals.Hangup(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE)...)
+	signal.Notify(st.signals, append(signals.Hangup(), syscall.SIGINT, syscall.SIGTERM)...)
 	return st
 }
 
@@ -67,9 +67,6 @@ func (st *stopper) wait() {
 	for {
 		select {
 		case sig := <-st.signals:
-			if sig == syscall.SIGPIPE {
-				continue // the writer gets the error
-			}
 			st.typed.CompareAndSwap(false, sig == syscall.SIGINT)
 			if signalled {
 				st.s.close()

@@ -19,3 +19,8 @@ func Hangup() []os.Signal {
 	}
 	return []os.Signal{syscall.SIGHUP}
 }
+
+// CatchPipe makes an error of a write to a pipe without a reader, for standard output
+// and standard error, too, until the program ends. Otherwise such a write ends the
+// program (os/signal, "SIGPIPE"), before it has taken down what it has set up.
+func CatchPipe() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
