@@ -8,8 +8,8 @@ import (
 // Names that tests use.
 const (
 	clock           = live.Clock
-	savedTraceFile  = live.SavedTrace
-	savedSpacesFile = live.SavedSpaces
+	savedTraceFile  = "trace.txt"
+	savedSpacesFile = "spaces.txt"
 	sourceText      = live.SourceText
 	sourceBinary    = live.SourceBinary
 	signalBase      = signals.Base

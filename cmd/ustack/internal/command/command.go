@@ -1,12 +1,12 @@
 // Package command runs the commands of a program: their flags, their help, and how
 // they end.
 //
-// A command returns an error, and never ends the program itself. What an error
-// means for the user is decided here, the same for all commands: a request for help
-// is success, wrong arguments are a usage error, a reader that has left ends a
-// stream, an ExitCode is an exit code without a message, and everything else is a
-// failure with a message on standard error. Messages never send control characters
-// to a terminal.
+// A command returns an error and does not end the program itself, but for a second
+// Ctrl-C while it traces. What an error means for the user is decided here, the same
+// for all commands: a request for help is success, wrong arguments are a usage error,
+// a reader that has left ends a stream, an ExitCode is an exit code without a message,
+// and everything else is a failure with a message on standard error. Messages never
+// send control characters to a terminal.
 package command
 
 import (

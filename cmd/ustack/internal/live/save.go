@@ -24,8 +24,8 @@ type saver struct {
 
 // Names of the files of --save.
 const (
-	SavedTrace  = "trace.txt"
-	SavedSpaces = "spaces.txt"
+	savedTrace  = "trace.txt"
+	savedSpaces = "spaces.txt"
 )
 
 // newSaver creates the directory, if it does not exist, and the files. They are
@@ -39,7 +39,7 @@ func newSaver(name string) (*saver, error) {
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // it does not fail
 	s := &saver{id: hex.EncodeToString(random[:])}
-	for name, f := range map[string]**os.File{SavedTrace: &s.raw, SavedSpaces: &s.spaces} {
+	for name, f := range map[string]**os.File{savedTrace: &s.raw, savedSpaces: &s.spaces} {
 		if *f, err = dir.New(name); err != nil {
 			return nil, errors.Join(fmt.Errorf("saving the trace: %w", err), s.close())
 		}

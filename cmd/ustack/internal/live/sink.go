@@ -1,6 +1,7 @@
 package live
 
 import (
+	"errors"
 	"time"
 
 	"ustack/filemap"
@@ -87,7 +88,9 @@ func (s *session) openSink() (err error) {
 		return err
 	}
 	if s.needs.Processes && s.follow.follower != nil && s.stacks == instance.DeferredStacks {
-		s.follow.early, err = newEarly(s.opt.Proc, s.follow)
+		if s.follow.early, err = newEarly(s.opt.Proc, s.follow); err != nil {
+			return errors.Join(err, s.sink.End())
+		}
 	}
-	return err
+	return nil
 }

@@ -3,21 +3,22 @@
 // of JIT code.
 //
 // A trace may be read several times, and gives the same records each time; an input that
-// can be read only once is kept in a temporary file where that is needed. What was
-// opened is closed, and removed, by Trace.Close.
+// can be read only once is kept in a temporary file where that is needed. Trace.Close
+// closes and removes what was opened beside the trace; who reads the trace to its end
+// closes it.
 package saved
 
 import (
 	"errors"
 	"fmt"
 	"io"
-	"ustack/filemap/timeline"
-	"ustack/tracefs"
 
 	"ustack/cmd/ustack/internal/pump"
 	"ustack/filemap/evidence"
 	"ustack/filemap/resolve"
+	"ustack/filemap/timeline"
 	"ustack/render"
+	"ustack/tracefs"
 	"ustack/tracefs/input"
 )
 
@@ -107,7 +108,8 @@ func (t *Trace) useSaved() error {
 	return err
 }
 
-// Close closes what the trace was opened with, and removes temporary files.
+// Close closes what was opened beside the trace, and removes temporary files. The trace
+// itself is closed by Read.
 func (t *Trace) Close() { t.evidence.close() }
 
 // Programs has when programs began. It implements futex.Programs of package
