@@ -62,7 +62,7 @@ func (c *Command) Main(args []string, std Streams) int {
 	case errors.As(err, &code):
 		return int(code)
 	case errors.As(err, &usage):
-		c.complain(std, err)
+		c.complain(std, usage.error)
 		return Usage
 	case c.Stream && errors.Is(err, unix.EPIPE):
 		return OK
@@ -71,8 +71,27 @@ func (c *Command) Main(args []string, std Streams) int {
 	return Failure
 }
 
+// complain prints each of the errors that an error joins as a message of its own.
 func (c *Command) complain(std Streams, err error) {
-	fmt.Fprintf(std.Messages(), "ustack %s: %v\n", c.Name, err)
+	for _, one := range joined(err) {
+		fmt.Fprintf(std.Messages(), "ustack %s: %v\n", c.Name, one)
+	}
+}
+
+// joined returns the errors that errors.Join has joined, or the error itself.
+func joined(err error) []error {
+	list, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	if all := errors.Join(list.Unwrap()...); all == nil || all.Error() != err.Error() {
+		return []error{err} // of fmt.Errorf, with words of its own
+	}
+	var all []error
+	for _, one := range list.Unwrap() {
+		all = append(all, joined(one)...)
+	}
+	return all
 }
 
 // ExitCode is the error of a command that has printed what there is to say.
