@@ -33,8 +33,9 @@ const (
 	// processes that were in it when the side band was opened.
 	forkTakes = tracefs.Time(100 * time.Millisecond)
 	// maxGone bounds the ranges that are remembered, unmapTakes how long a call
-	// takes until something is unmapped.
-	maxGone, unmapTakes = 1 << 8, tracefs.Time(10 * time.Millisecond)
+	// takes until something is unmapped: on a busy machine the thread can wait for
+	// a processor meanwhile.
+	maxGone, unmapTakes = 1 << 8, tracefs.Time(time.Second)
 )
 
 func (f *forkCalls) begin(tid int, t tracefs.Time) {
