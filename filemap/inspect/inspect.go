@@ -139,8 +139,8 @@ func (i *Inspector) report(s *Subject, r io.ReaderAt, size int64, where string) 
 			}
 		}
 	}
-	s.Report, err = health.Look(r, x, debug)
-	return err
+	s.Report = health.Look(x, id, debug)
+	return nil
 }
 
 // Process looks at the files that a process can run code of, but for those of other

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ustack/filemap/callsite"
+	"ustack/filemap/elfid"
 	"ustack/filemap/symbol/image"
 	"ustack/filemap/unwind/health"
 	"ustack/tracefs/capturetest"
@@ -89,9 +90,15 @@ func reachOf(t *testing.T, name string) (found, asked int, p *health.Report) {
 	if err != nil || info.Size() > largest {
 		return 0, 0, nil
 	}
-	if p, err = health.Open(f, info.Size(), nil); err != nil {
+	x, err := image.Open(f, info.Size())
+	if err != nil {
 		return 0, 0, nil
 	}
+	id, err := elfid.Read(f)
+	if err != nil {
+		return 0, 0, nil
+	}
+	p = health.Look(x, id, nil)
 	u := New(0)
 	defer u.Close()
 	file := u.File(Source{Key: name, Name: name, Open: func() (*Binary, error) { return &Binary{ReaderAt: f, Size: info.Size()}, nil }})

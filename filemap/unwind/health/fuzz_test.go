@@ -12,9 +12,9 @@ import (
 	"ustack/tracefs/capturetest"
 )
 
-// FuzzOpen looks at files of any bytes: shares are shares, no more functions are counted
+// FuzzLook looks at files of any bytes: shares are shares, no more functions are counted
 // than the file has room for, and there are reasons for what does not go through.
-func FuzzOpen(f *testing.F) {
+func FuzzLook(f *testing.F) {
 	names, err := filepath.Glob("../testdata/tiny/*.gz")
 	if err != nil || len(names) == 0 {
 		f.Fatalf("no seeds: %v", err)
@@ -30,7 +30,7 @@ func FuzzOpen(f *testing.F) {
 		if x, err := image.Open(bytes.NewReader(b), int64(len(b))); err == nil {
 			debug = x // a file can be its own debug file
 		}
-		p, err := Open(bytes.NewReader(b), int64(len(b)), debug)
+		p, err := look(b, debug)
 		if err != nil {
 			return
 		}

@@ -5,8 +5,6 @@ package health
 
 import (
 	"debug/elf"
-	"fmt"
-	"io"
 
 	"ustack/filemap/elfid"
 	"ustack/filemap/symbol/image"
@@ -112,22 +110,9 @@ type Separate struct {
 // functions is a table.
 type functions interface{ Functions(func(table.Span) bool) }
 
-// Open looks at a program or library of so many bytes. debug is its separate
-// debug file, nil if there is none.
-func Open(r io.ReaderAt, size int64, debug *image.Image) (*Report, error) {
-	x, err := image.Open(r, size)
-	if err != nil {
-		return nil, fmt.Errorf("reading the file: %w", err)
-	}
-	return Look(r, x, debug)
-}
-
-// Look is Open for a file that is open.
-func Look(r io.ReaderAt, x, debug *image.Image) (*Report, error) {
-	id, err := elfid.Read(r)
-	if err != nil {
-		return nil, fmt.Errorf("reading the build ID: %w", err)
-	}
+// Look looks at a program or library with its build ID, which can be zero. debug is its
+// separate debug file, nil if there is none.
+func Look(x *image.Image, id elfid.ID, debug *image.Image) *Report {
 	p := &Report{Machine: x.Machine, Wide: x.Wide(), BuildID: id, Go: x.IsGo()}
 	p.Static = x.Section(".interp") == nil && x.Section(".dynamic") == nil && len(x.Sections) > 0
 	p.Names, p.DebugInfo = namesOf(x), x.Has(".debug_info")
@@ -141,7 +126,7 @@ func Look(r io.ReaderAt, x, debug *image.Image) (*Report, error) {
 	if p.Known() {
 		e.code()
 	}
-	return p, nil
+	return p
 }
 
 func namesOf(x *image.Image) Names {

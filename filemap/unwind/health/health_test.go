@@ -8,10 +8,25 @@ import (
 	"runtime"
 	"testing"
 
+	"ustack/filemap/elfid"
 	"ustack/filemap/symbol/image"
 	"ustack/filemap/unwind/frames"
 	"ustack/tracefs/capturetest"
 )
+
+// look looks at a file of these bytes.
+func look(b []byte, debug *image.Image) (*Report, error) {
+	r := bytes.NewReader(b)
+	x, err := image.Open(r, r.Size())
+	if err != nil {
+		return nil, err
+	}
+	id, err := elfid.Read(r)
+	if err != nil {
+		return nil, err
+	}
+	return Look(x, id, debug), nil
+}
 
 // TestTiny: programs that were compiled with known flags.
 func TestTiny(t *testing.T) {
@@ -32,7 +47,7 @@ func TestTiny(t *testing.T) {
 		{"arm64-sframe", frames.Dropped, false, false, 1, true},
 	} {
 		b := capturetest.Gunzip(t, "../testdata/tiny/"+c.name+".gz")
-		p, err := Open(bytes.NewReader(b), int64(len(b)), nil)
+		p, err := look(b, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,10 +67,10 @@ func TestTiny(t *testing.T) {
 			t.Fatal(err)
 		}
 		bare := bytes.ReplaceAll(b, []byte(".debug_frame\x00"), []byte(".other_frame\x00"))
-		if p, err = Open(bytes.NewReader(bare), int64(len(bare)), nil); err != nil || p.Unwound() != Stops || p.Reasons()[0] != NoInformation {
+		if p, err = look(bare, nil); err != nil || p.Unwound() != Stops || p.Reasons()[0] != NoInformation {
 			t.Errorf("%s: %+v, %v", c.name, p, err)
 		}
-		if p, err = Open(bytes.NewReader(bare), int64(len(bare)), x); err != nil || !p.Separate.DebugFrame.Present || p.Separate.DebugFrame.Covered < 0.9 {
+		if p, err = look(bare, x); err != nil || !p.Separate.DebugFrame.Present || p.Separate.DebugFrame.Covered < 0.9 {
 			t.Errorf("%s: %+v, %v", c.name, p, err)
 		}
 	}
@@ -82,7 +97,7 @@ func TestGo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := Open(bytes.NewReader(b), int64(len(b)), nil)
+			p, err := look(b, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,7 +1,6 @@
 package health
 
 import (
-	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -110,7 +109,7 @@ func (c *comparison) compare(t *testing.T, tools *tools, name string) {
 		return
 	}
 	v := tools.view(t, name)
-	p, err := Open(bytes.NewReader(b), int64(len(b)), nil)
+	p, err := look(b, nil)
 	if !v.loaded {
 		if c.others++; err == nil {
 			c.files++
