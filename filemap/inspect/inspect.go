@@ -5,6 +5,7 @@ package inspect
 
 import (
 	"bytes"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
@@ -66,7 +67,7 @@ type Inspector struct {
 	separates *symbol.Separates
 	reader    *procmap.Reader         // nil before the first process
 	seen      map[procmap.FileID]bool // files of processes
-	vdso      bool                    // it was seen
+	vdso      bool                    // that of 64-bit processes was seen
 }
 
 // New returns an Inspector.
@@ -173,7 +174,7 @@ func (i *Inspector) mapping(p *Process, m *procmap.Mapping, f func(*Subject) err
 	s := &Subject{Path: m.Name, PID: p.PID}
 	switch {
 	case m.Kind == procmap.VDSO:
-		if i.vdso || i.opt.VDSO == nil {
+		if i.vdso || i.opt.VDSO == nil || !i.isWide(p.PID) {
 			return nil
 		}
 		i.vdso = true
@@ -204,6 +205,21 @@ func (i *Inspector) mapped(s *Subject, m *procmap.Mapping) {
 	}
 	defer f.Close() // it was only read from
 	i.look(s, f, f.Size(), strings.TrimSuffix(m.Name, " (deleted)"))
+}
+
+// isWide reports whether a process runs a program of 64 bits. It is false if the program
+// cannot be read: then the vDSO can be another one than ours.
+func (i *Inspector) isWide(pid int) bool {
+	f, err := i.reader.OpenExe(i.files, pid)
+	if err != nil {
+		return false
+	}
+	defer f.Close() // it was only read from
+	var ident [elf.EI_NIDENT]byte
+	if _, err := f.ReadAt(ident[:], 0); err != nil {
+		return false
+	}
+	return string(ident[:len(elf.ELFMAG)]) == elf.ELFMAG && elf.Class(ident[elf.EI_CLASS]) == elf.ELFCLASS64
 }
 
 // ownVDSO looks at the vDSO, which all 64-bit processes share.

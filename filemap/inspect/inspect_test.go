@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"ustack/filemap/unwind/frames"
 	"ustack/filemap/unwind/health"
 	"ustack/tracefs/capturetest"
+	"ustack/tracefs/perf/perftest"
 )
 
 func inspector(t *testing.T, opt Options) *Inspector {
@@ -151,6 +153,56 @@ func TestProcess(t *testing.T) {
 	}
 	if _, err := i.Process(1<<22, func(*Subject) error { return nil }); err == nil {
 		t.Error("a process that cannot be")
+	}
+}
+
+// run starts a program that waits, until the end of the test.
+func run(t *testing.T, name string, args ...string) (pid int) {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Args[0] = "sleep" // for programs with many names
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Skipf("starting %s: %v", name, err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()
+	})
+	return cmd.Process.Pid
+}
+
+// TestVDSO32: the vDSO of a 32-bit process is not the one that is looked at, which a
+// 64-bit process after it has.
+func TestVDSO32(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the program is for amd64")
+	}
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Skip(err)
+	}
+	name := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(name, perftest.Program32(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	i := inspector(t, Options{VDSO: unfiled.VDSOMemory})
+	for _, c := range []struct {
+		pid  int
+		vdso bool
+	}{{run(t, name), false}, {run(t, sleep, "600"), true}} {
+		var seen []string
+		p, err := i.Process(c.pid, func(s *Subject) error {
+			seen = append(seen, s.Path)
+			return nil
+		})
+		if err != nil || slices.Contains(seen, "[vdso]") != c.vdso {
+			t.Errorf("%+v, %v: %q, want the vDSO: %v", p, err, seen, c.vdso)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap/openfile"
+	"ustack/tracefs/privilege"
 )
 
 // OpenMapped is a mapped file that is open.
@@ -57,6 +58,24 @@ func (r *Reader) OpenPatiently(files *openfile.Opener, pid int, m *Mapping) (*op
 	})
 	if err != nil {
 		return nil, fmt.Errorf("opening the mapped file %q: %w", m.Name, err)
+	}
+	return file, nil
+}
+
+// OpenExe opens the very program that a process runs, with the time limits of an Opener
+// (man 5 proc: /proc/PID/exe).
+func (r *Reader) OpenExe(files *openfile.Opener, pid int) (*openfile.File, error) {
+	proc, name := r.Proc(), string(appendPath(nil, r.Proc(), pid, "exe")) // the call may go on without us
+	file, err := files.By(name, func() (*os.File, error) {
+		defer privilege.RaiseIn(proc).Lower()
+		fd, err := unix.Open(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, err
+		}
+		return openfile.AsFile(fd, name)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("opening the program of process %d: %w", pid, err)
 	}
 	return file, nil
 }
