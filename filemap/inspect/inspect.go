@@ -44,7 +44,8 @@ func (s *Subject) NotELF() bool { return errors.Is(s.Err, image.ErrNotELF) }
 type Process struct {
 	PID  int
 	Name string // comm
-	// Bare mappings, of so many bytes, are code of no file: of a JIT compiler.
+	// Bare mappings, of so many bytes, are executable and of no file, perhaps of a JIT
+	// compiler. The stack and the heap are not counted, nor what is the kernel's.
 	Bare      int
 	BareBytes uint64
 }
@@ -181,6 +182,8 @@ func (i *Inspector) mapping(p *Process, m *procmap.Mapping, f func(*Subject) err
 		i.ownVDSO(s)
 	case m.Kind == procmap.Vsyscall || m.Kind == procmap.Special:
 		return nil // no frames of theirs wait
+	case m.Kind == procmap.Stack || m.Kind == procmap.Heap:
+		return nil // executable, as gcc -z execstack links programs: no compiler's code
 	case !m.Kind.HasFile():
 		p.Bare++
 		p.BareBytes += m.End - m.Start

@@ -1,11 +1,15 @@
 package inspect
 
 import (
+	"debug/elf"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -203,6 +207,57 @@ func TestVDSO32(t *testing.T) {
 		if err != nil || slices.Contains(seen, "[vdso]") != c.vdso {
 			t.Errorf("%+v, %v: %q, want the vDSO: %v", p, err, seen, c.vdso)
 		}
+	}
+}
+
+// TestExecutableStack: a program whose stack is executable, as gcc -z execstack links it,
+// is no JIT compiler.
+func TestExecutableStack(t *testing.T) {
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Skip(err)
+	}
+	b, err := os.ReadFile(sleep)
+	if err != nil {
+		t.Skip(err)
+	}
+	const header, flagsAt = 56, 4 // of Elf64_Phdr
+	phoff, changed := binary.NativeEndian.Uint64(b[32:]), false
+	for k := range uint64(binary.NativeEndian.Uint16(b[56:])) {
+		if h := b[phoff+k*header:]; elf.ProgType(binary.NativeEndian.Uint32(h)) == elf.PT_GNU_STACK {
+			binary.NativeEndian.PutUint32(h[flagsAt:], uint32(elf.PF_R|elf.PF_W|elf.PF_X))
+			changed = true
+		}
+	}
+	if !changed {
+		t.Skipf("%s has no PT_GNU_STACK", sleep)
+	}
+	name := filepath.Join(t.TempDir(), "sleep")
+	if err := os.WriteFile(name, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	pid := run(t, name, "600")
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil || !regexp.MustCompile(`(?m) rwxp .*\[stack\]$`).Match(maps) {
+		t.Skipf("no executable stack (%v):\n%s", err, maps)
+	}
+	p, err := inspector(t, Options{}).Process(pid, func(*Subject) error { return nil })
+	if err != nil || p.Bare != 0 || p.BareBytes != 0 {
+		t.Errorf("%+v, %v: the stack is no compiler's code", p, err)
+	}
+}
+
+// TestBareCode: code that a process has made itself.
+func TestBareCode(t *testing.T) {
+	const size = 1 << 20
+	code, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer unix.Munmap(code)
+	p, err := inspector(t, Options{}).Process(os.Getpid(), func(*Subject) error { return nil })
+	if err != nil || p.Bare == 0 || p.BareBytes < size {
+		t.Errorf("%+v, %v", p, err)
 	}
 }
 

@@ -115,8 +115,8 @@ func (t *text) name(i int) string {
 func (t *text) bareCode(p *inspect.Process) {
 	const indent = "    "
 	t.wrap(fmt.Sprintf("\nprocess %d (%s): ", p.PID, clean(p.Name)), indent,
-		fmt.Sprintf("whole stacks (--unwind=auto) stop in code of a JIT compiler, which has no tables (executable mappings without a file: %d, %dK)", p.Bare, p.BareBytes>>10))
-	t.wrap(indent+"do: ", indent+"    ", "let the compiler keep frame pointers and write names (java -XX:+PreserveFramePointer, node --perf-basic-prof), and use --unwind=fp")
+		fmt.Sprintf("whole stacks (--unwind=auto) stop in code that has no tables, perhaps of a JIT compiler (executable mappings without a file: %d, %dK)", p.Bare, p.BareBytes>>10))
+	t.wrap(indent+"do: ", indent+"    ", "if it is one, let the compiler keep frame pointers and write names (java -XX:+PreserveFramePointer, node --perf-basic-prof), and use --unwind=fp")
 }
 
 // sum prints what holds for all.
