@@ -35,7 +35,11 @@ func (t *text) details(s *inspect.Subject) {
 	if r.Known() && r.Code > 0 {
 		detail("callers found: those of %.1f %% of the calls (estimated)", floor(r.Reach))
 	}
-	detail("names: %s, lines: %s, .gnu_debuglink: %s", orNone(r.Names.String()), has(r.DebugInfo), orNone(clean(r.DebugLink)))
+	if r.NoSections {
+		detail("no section headers: names, lines and .gnu_debuglink are not found")
+	} else {
+		detail("names: %s, lines: %s, .gnu_debuglink: %s", orNone(r.Names.String()), has(r.DebugInfo), orNone(clean(r.DebugLink)))
+	}
 	if s.Debug != "" {
 		detail("debug file: %s: names: %s, lines: %s%s", clean(s.Debug), orNone(r.Separate.Names.String()), has(r.Separate.DebugInfo), separateFrames(r))
 		return

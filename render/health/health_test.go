@@ -100,6 +100,18 @@ func TestDetails(t *testing.T) {
 	}
 }
 
+// TestNoSections: what is not found is not said to be missing.
+func TestNoSections(t *testing.T) {
+	r := stripped()
+	r.NoSections, r.DebugLink = true, ""
+	var b bytes.Buffer
+	write(t, NewText(&b, true), []*inspect.Subject{{Path: "a", Report: r}})
+	lines := strings.Split(b.String(), "\n\n")
+	if !strings.HasPrefix(b.String(), "UNWIND") || strings.Count(lines[0], "none") != 2 || !strings.Contains(lines[0], "no section headers: names, lines") { // it has no build ID
+		t.Error(lines[0])
+	}
+}
+
 // TestLists: long lists are cut, those of nearly all files say which are not meant, and
 // base names that are not unique are paths.
 func TestLists(t *testing.T) {

@@ -123,7 +123,7 @@ func tables(r *health.Report) string {
 		list = append(list, name)
 	}
 	if len(list) == 0 {
-		return "none"
+		return none(r)
 	}
 	return strings.Join(list, "+") + " " + percent(r.Covered)
 }
@@ -150,12 +150,20 @@ func names(r *health.Report) string {
 	case r.Separate.Names > r.Names:
 		name = "debug file"
 	case name == "":
-		name = "none"
+		name = none(r)
 	}
 	if r.DebugInfo || r.Separate.DebugInfo {
 		name += "+lines"
 	}
 	return name
+}
+
+// none is what is printed where a file has no tables or names, or they are not found.
+func none(r *health.Report) string {
+	if r.NoSections {
+		return "-"
+	}
+	return "none"
 }
 
 // shortID is the beginning of a build ID.

@@ -96,7 +96,9 @@ func TestPassage(t *testing.T) {
 		{"only frame pointers", Report{Code: 1 << 20, Missing: 1 << 20, Plain: true, Reach: 1, FramePointers: 1, Names: All}, Through, Through, "no-build-id"},
 		{"half", Report{Code: 1 << 20, Missing: 1 << 19, Reach: 0.5, EHFrame: Table{Present: true}, FramePointers: 3}, Stops, Mostly, "left-out some-frame-pointers no-symbols no-build-id"},
 		{"nearly all", Report{Code: 1 << 20, Missing: 1 << 19, Reach: 0.95, EHFrame: Table{Present: true}, FramePointers: 1, Names: All}, Mostly, Through, "left-out no-build-id"},
+		{"neither, without section headers", Report{NoSections: true, Code: 1 << 20, Missing: 1 << 20}, Stops, Unsure, "no-sections no-build-id"},
 		{"start files alone", Report{Code: 300, Missing: 300, Reach: 1, Names: All}, Through, Unsure, "no-build-id"},
+		{"data without section headers", Report{NoSections: true}, Unsure, Unsure, "no-code no-build-id"},
 		{"a debug file", Report{Names: All}, Unsure, Unsure, "no-code no-build-id"},
 		{"names in a debug file", Report{Code: 300, Reach: 1, Separate: Separate{Names: All}}, Through, Unsure, "no-build-id"},
 	} {

@@ -56,6 +56,10 @@ type Report struct {
 	// Kernels: it is the kernel's own, the vDSO, all of whose functions are exported.
 	Kernels bool
 
+	// NoSections: there are no section headers, so neither tables nor names are found,
+	// which can be there.
+	NoSections bool
+
 	// Code is how many bytes of code there are, without the linker's stubs.
 	Code uint64
 	// FramePointers is what the code of functions says.
@@ -113,8 +117,8 @@ type functions interface{ Functions(func(table.Span) bool) }
 // Look looks at a program or library with its build ID, which can be zero. debug is its
 // separate debug file, nil if there is none.
 func Look(x *image.Image, id elfid.ID, debug *image.Image) *Report {
-	p := &Report{Machine: x.Machine, Wide: x.Wide(), BuildID: id, Go: x.IsGo()}
-	p.Static = x.Section(".interp") == nil && x.Section(".dynamic") == nil && len(x.Sections) > 0
+	p := &Report{Machine: x.Machine, Wide: x.Wide(), BuildID: id, Go: x.IsGo(), NoSections: len(x.Sections) == 0}
+	p.Static = x.Section(".interp") == nil && x.Section(".dynamic") == nil && !p.NoSections
 	p.Names, p.DebugInfo = namesOf(x), x.Has(".debug_info")
 	p.DebugLink, _ = x.DebugLink()
 	e := examiner{Report: p, image: x, pieces: codeOf(x)}

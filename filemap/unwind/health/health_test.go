@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 
 	"ustack/filemap/elfid"
@@ -72,6 +73,28 @@ func TestTiny(t *testing.T) {
 		}
 		if p, err = look(bare, x); err != nil || !p.Separate.DebugFrame.Present || p.Separate.DebugFrame.Covered < 0.9 {
 			t.Errorf("%s: %+v, %v", c.name, p, err)
+		}
+	}
+}
+
+// TestNoSections: a file whose section headers were taken away still has its tables and
+// names, so it lacks neither; only its debug file can give names.
+func TestNoSections(t *testing.T) {
+	b := capturetest.Gunzip(t, "../testdata/tiny/amd64.gz")
+	x, err := image.Open(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare := bytes.Clone(b)
+	clear(bare[40:48]) // e_shoff
+	clear(bare[60:64]) // e_shnum, e_shstrndx
+	for _, debug := range [...]*image.Image{nil, x} {
+		p, err := look(bare, debug)
+		if err != nil || p.Unwound() != Stops || p.BuildID.IsZero() {
+			t.Fatalf("%+v, %v", p, err)
+		}
+		if list := p.Reasons(); !slices.Equal(list, []Reason{NoSections}) {
+			t.Errorf("%v, want no-sections alone", list)
 		}
 	}
 }

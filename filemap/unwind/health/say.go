@@ -71,8 +71,10 @@ type Reason uint8
 
 // The reasons, those that matter most first.
 const (
+	// NoSections: no section headers, by which tables and names are found.
+	NoSections Reason = iota
 	// NoInformation: no tables, and no frame pointers.
-	NoInformation Reason = iota
+	NoInformation
 	// LeftOut: tables leave out code that calls.
 	LeftOut
 	// Damaged: a table cannot be read.
@@ -95,6 +97,8 @@ const (
 
 // reasons are the words of a reason: for JSON, why, and what to do.
 var reasons = [reasonCount]struct{ word, why, do string }{
+	NoSections: {"no-sections", "no section headers: unwind tables and names cannot be found",
+		"use the file as it was before sstrip or a packer"},
 	NoInformation: {"no-information", "stacks stop here: there are no unwind tables (.eh_frame, .debug_frame, .sframe), and not all code keeps frame pointers",
 		"build with -fasynchronous-unwind-tables, or with -fno-omit-frame-pointer"},
 	LeftOut: {"left-out", "whole stacks (--unwind=auto) can stop here: the unwind tables leave out code that calls",
@@ -128,16 +132,18 @@ func (r Reason) Do() string { return reasons[min(r, reasonCount-1)].do }
 
 // Reasons are what stops stacks, and what they lack, in the order of Reason.
 func (p *Report) Reasons() (list []Reason) {
+	lacksNames := p.Code > 0 && p.BestNames() == NoNames
 	auto := p.Unwound() != Stops || p.HasTable() // gets further than the kernel
 	for r, holds := range [...]bool{
-		NoInformation:     p.Unwound() == Stops && !p.HasTable(),
+		NoSections:        p.NoSections && (p.Unwound() == Stops || lacksNames),
+		NoInformation:     p.Unwound() == Stops && !p.HasTable() && !p.NoSections,
 		LeftOut:           p.Unwound() == Stops && p.HasTable() || p.Unwound() == Mostly,
 		Damaged:           len(p.Damaged) > 0,
 		OtherMachine:      !p.Known(),
 		NoFramePointers:   p.Kernel() == Stops && auto,
 		SomeFramePointers: p.Kernel() == Mostly && auto,
 		NoCode:            p.Code == 0,
-		NoSymbols:         p.Code > 0 && p.BestNames() == NoNames,
+		NoSymbols:         lacksNames && !p.NoSections,
 		ExportsOnly:       p.Code > 0 && p.BestNames() == Exported && !p.Kernels,
 		NoBuildID:         p.BuildID.IsZero(),
 	} {
