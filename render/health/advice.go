@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path"
 	"strconv"
-	"strings"
 
 	"ustack/filemap/inspect"
 	"ustack/filemap/unwind/health"
@@ -41,14 +40,36 @@ func (t *text) Close() error {
 func (t *text) reason(r health.Reason, list []int) {
 	const indent = "    "
 	t.wrap("\n"+t.count(len(list))+": ", indent, r.Why())
-	do := r.Do()
-	if id := t.files[list[0]].id; len(list) == 1 && id != "" {
-		do = strings.ReplaceAll(do, "BUILD-ID", id)
+	for _, do := range t.do(r, list) {
+		t.wrap(indent+"do: ", indent+"    ", do)
 	}
-	t.wrap(indent+"do: ", indent+"    ", do)
 	if len(t.files) > 1 {
 		t.wrapWords(indent+"in: ", indent+"    ", t.which(list))
 	}
+}
+
+// do is what to do with the files of a reason: those without a build ID can need another
+// thing. If others have several build IDs, "BUILD-ID" stands for them.
+func (t *text) do(r health.Reason, list []int) (do []string) {
+	const several = "BUILD-ID"
+	id, without := "", false
+	for _, i := range list {
+		switch this := t.files[i].id; {
+		case this == "":
+			without = true
+		case id == "" || id == this:
+			id = this
+		default:
+			id = several
+		}
+	}
+	if id != "" {
+		do = append(do, r.Do(id))
+	}
+	if without && (id == "" || r.Do("") != do[0]) {
+		do = append(do, r.Do(""))
+	}
+	return do
 }
 
 // count is a number of files.

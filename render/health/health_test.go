@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"ustack/filemap/elfid"
 	"ustack/filemap/inspect"
 	"ustack/filemap/symbol/image"
 	"ustack/filemap/unwind/frames"
@@ -109,6 +110,59 @@ func TestNoSections(t *testing.T) {
 	lines := strings.Split(b.String(), "\n\n")
 	if !strings.HasPrefix(b.String(), "UNWIND") || strings.Count(lines[0], "none") != 2 || !strings.Contains(lines[0], "no section headers: names, lines") { // it has no build ID
 		t.Error(lines[0])
+	}
+}
+
+// TestBuildID: advice names the build ID of the file, a place for it where several files
+// have others, and none where there is none.
+func TestBuildID(t *testing.T) {
+	with := func(id byte) *health.Report {
+		r := stripped()
+		r.BuildID, _ = elfid.New([]byte{0xde, 0xb0, id})
+		return r
+	}
+	const (
+		find    = "do: install the debug file: debuginfod-find debuginfo "
+		without = "do: without a build ID: use the unstripped file, or install the package with -dbgsym or -debuginfo"
+	)
+	for _, c := range []struct {
+		reports  []*health.Report
+		want, no []string
+	}{
+		{[]*health.Report{with(1)}, []string{find + "deb001,"}, []string{"BUILD-ID,", without}},
+		{[]*health.Report{with(1), with(1)}, []string{find + "deb001,"}, []string{"BUILD-ID,", without}},
+		{[]*health.Report{with(1), with(2)}, []string{find + "BUILD-ID,"}, []string{"deb001,", without}},
+		{[]*health.Report{stripped()}, []string{without}, []string{"debuginfod-find"}},
+		{[]*health.Report{stripped(), with(1)}, []string{find + "deb001,", without}, []string{"BUILD-ID,"}},
+		{[]*health.Report{with(1), stripped(), with(2)}, []string{find + "BUILD-ID,", without}, []string{"deb001,"}},
+	} {
+		var list []*inspect.Subject
+		for _, r := range c.reports {
+			list = append(list, &inspect.Subject{Path: "/a", Report: r})
+		}
+		var text, object bytes.Buffer
+		write(t, NewText(&text, false), list)
+		write(t, NewJSON(&object), list)
+		got := strings.Join(strings.Fields(text.String()), " ")
+		for _, want := range c.want {
+			if strings.Count(got, want) != 1 {
+				t.Errorf("no %q, or twice, in\n%s", want, text.String())
+			}
+		}
+		for _, no := range c.no {
+			if strings.Contains(got, no) {
+				t.Errorf("%q in\n%s", no, text.String())
+			}
+		}
+		for _, r := range c.reports {
+			want := "debuginfod-find debuginfo " + r.BuildID.Hex() + ","
+			if r.BuildID.IsZero() {
+				want = without[len("do: "):]
+			}
+			if !strings.Contains(object.String(), want) || strings.Contains(object.String(), "BUILD-ID") {
+				t.Errorf("no %q in, or BUILD-ID\n%s", want, object.String())
+			}
+		}
 	}
 }
 

@@ -172,7 +172,7 @@ func reportObject(s *inspect.Subject) *report {
 		o.DebugFile = debugObject(s.Debug, &r.Separate)
 	}
 	for _, reason := range r.Reasons() {
-		o.Reasons = append(o.Reasons, reasonObject{reason.String(), reason.Why(), reason.Do()})
+		o.Reasons = append(o.Reasons, reasonObject{reason.String(), reason.Why(), reason.Do(o.BuildID)})
 	}
 	return o
 }

@@ -109,7 +109,7 @@ func TestPassage(t *testing.T) {
 				words += " "
 			}
 			words += r.String()
-			if r.Why() == "" || r.Do() == "" {
+			if r.Why() == "" || r.Do("") == "" || r.Do("1234") == "" {
 				t.Errorf("%v has no words", r)
 			}
 		}

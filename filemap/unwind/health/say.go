@@ -2,6 +2,7 @@ package health
 
 import (
 	"debug/elf"
+	"strings"
 
 	"ustack/filemap/unwind/frames"
 )
@@ -114,21 +115,35 @@ var reasons = [reasonCount]struct{ word, why, do string }{
 	NoCode: {"no-code", "no stack leads through this file: it has no code, as separate debug files and libraries of data have none",
 		"look at the program or library itself"},
 	NoSymbols: {"no-symbols", "functions have no names: stripped, and no debug file is here",
-		"install the debug file: debuginfod-find debuginfo BUILD-ID, or the package with -dbgsym or -debuginfo"},
+		installDebug},
 	ExportsOnly: {"exports-only", "only exported functions have names: stripped, and no debug file is here",
-		"install the debug file: debuginfod-find debuginfo BUILD-ID, or the package with -dbgsym or -debuginfo"},
+		installDebug},
 	NoBuildID: {"no-build-id", "no build ID: no debug file can be found by it, and a trace cannot show that it is this file",
 		"link with -Wl,--build-id; Go: -ldflags=-B=gobuildid"},
 }
 
+// What to do for names, with idPlace where the build ID goes, and without one.
+const (
+	idPlace      = "BUILD-ID"
+	installDebug = "install the debug file: debuginfod-find debuginfo " + idPlace + ", or the package with -dbgsym or -debuginfo"
+	installFile  = "without a build ID: use the unstripped file, or install the package with -dbgsym or -debuginfo"
+)
+
 // String is the word in JSON.
 func (r Reason) String() string { return reasons[min(r, reasonCount-1)].word }
 
-// Why is what the reason means for stacks, Do is what to do, for people.
+// Why is what the reason means for stacks, for people.
 func (r Reason) Why() string { return reasons[min(r, reasonCount-1)].why }
 
-// Do is what to do.
-func (r Reason) Do() string { return reasons[min(r, reasonCount-1)].do }
+// Do is what to do with a file of this build ID, in hex, "" if it has none. It can be a
+// word for several, such as BUILD-ID.
+func (r Reason) Do(buildID string) string {
+	do := reasons[min(r, reasonCount-1)].do
+	if do == installDebug && buildID == "" {
+		return installFile
+	}
+	return strings.ReplaceAll(do, idPlace, buildID)
+}
 
 // Reasons are what stops stacks, and what they lack, in the order of Reason.
 func (p *Report) Reasons() (list []Reason) {
