@@ -77,7 +77,7 @@ func (t *Tasks) read() bool {
 	defer t.mu.Unlock()
 	some := false
 	for pid, c := range t.changing {
-		if !c.stale || c.gone {
+		if !c.stale || c.gone || t.executing[pid] {
 			continue
 		}
 		var p procmap.Process
@@ -108,7 +108,7 @@ func (t *Tasks) wait() {
 // apply notes what was read, as of the last event before the reading. Between the
 // first event and the last, only what was there before and after, and not mapped
 // anew, is known to have been there all the time. If a process is gone, or keeps
-// changing, all is unknown from the first event on.
+// changing, or is executing a program, all is unknown from the first event on.
 func (t *Tasks) apply() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -25,7 +25,7 @@ const Name = "queries and scheduler events"
 const Limit = "most frames of short-lived processes and libraries get no file"
 
 // Events are the events to feed Record with (include/trace/events/sched.h, and
-// the system calls that map code), as the kernel has them.
+// the system calls that map code or execute a program), as the kernel has them.
 func Events(root *instance.Root) ([]instance.Event, error) {
 	sel, err := root.Select([]instance.Spec{
 		{System: "sched", Event: "sched_process_fork"},
@@ -34,6 +34,10 @@ func Events(root *instance.Root) ([]instance.Event, error) {
 		{System: "syscalls", Event: "sys_enter_mmap", Filter: "prot & 4"},
 		{System: "syscalls", Event: "sys_enter_mprotect", Filter: "prot & 4"},
 		{System: "syscalls", Event: "sys_enter_mremap", Filter: "flags & 2"}, // MREMAP_FIXED
+		{System: "syscalls", Event: "sys_enter_execve"},
+		{System: "syscalls", Event: "sys_exit_execve"},
+		{System: "syscalls", Event: "sys_enter_execveat"},
+		{System: "syscalls", Event: "sys_exit_execveat"},
 	})
 	return sel.Events, err
 }
@@ -50,12 +54,15 @@ type Tasks struct {
 	owner map[int]int
 	// changing are the processes that have to be read.
 	changing map[int]*change
-	expired  tracefs.Time // what ended before is forgotten
+	// executing are the processes that have called execve. They have the mappings of
+	// the new program before sched_process_exec reports it.
+	executing map[int]bool
+	expired   tracefs.Time // what ended before is forgotten
 }
 
 // New returns Tasks that read processes with r and feed spaces.
 func New(spaces *space.Spaces, r *procmap.Reader, clock func() tracefs.Time) *Tasks {
-	return &Tasks{spaces: spaces, reader: r, clock: clock, owner: make(map[int]int), changing: make(map[int]*change)}
+	return &Tasks{spaces: spaces, reader: r, clock: clock, owner: make(map[int]int), changing: make(map[int]*change), executing: make(map[int]bool)}
 }
 
 // Refresh reads all processes.
@@ -83,6 +90,9 @@ func (t *Tasks) again(pid int) (known bool, err error) {
 	defer t.mu.Unlock()
 	now := t.clock()
 	v := t.spaces.Space(pid).At(now)
+	if v == nil && t.executing[pid] {
+		return false, nil
+	}
 	if v == nil {
 		return false, t.spaces.RefreshProcess(t.reader, pid, &t.p, now)
 	}
@@ -168,6 +178,10 @@ var events = [...]struct {
 	{"sys_mmap(", (*Tasks).mapped},
 	{"sys_mprotect(", (*Tasks).mapped},
 	{"sys_mremap(", (*Tasks).mapped},
+	{"sys_execve(", (*Tasks).execute},
+	{"sys_execveat(", (*Tasks).execute},
+	{"sys_execve -> ", (*Tasks).executed},
+	{"sys_execveat -> ", (*Tasks).executed},
 }
 
 func (t *Tasks) event(tid int, at tracefs.Time, body []byte) {
@@ -194,6 +208,7 @@ func (t *Tasks) fork(tid int, at tracefs.Time, body []byte) {
 	parent := t.pid(tid)
 	delete(t.owner, child)
 	delete(t.changing, child)
+	delete(t.executing, child)
 	t.spaces.Fork(parent, child, at)
 	if t.changing[parent] != nil { // then it is not known what the child has
 		t.change(child, at, nil)
@@ -203,6 +218,7 @@ func (t *Tasks) fork(tid int, at tracefs.Time, body []byte) {
 // exec is "filename=… pid=… old_pid=…": the thread is the process from now on.
 func (t *Tasks) exec(tid int, at tracefs.Time, _ []byte) {
 	t.owner[tid] = tid
+	delete(t.executing, tid)
 	t.giveUp(tid)
 	t.spaces.Exec(tid, "", at)
 	t.change(tid, at, nil)
@@ -210,6 +226,7 @@ func (t *Tasks) exec(tid int, at tracefs.Time, _ []byte) {
 
 func (t *Tasks) exit(tid int, at tracefs.Time, _ []byte) {
 	if pid, known := t.owner[tid]; !known || pid == tid {
+		delete(t.executing, tid)
 		t.giveUp(tid)
 		t.spaces.Exit(tid, at)
 	}
@@ -217,3 +234,24 @@ func (t *Tasks) exit(tid int, at tracefs.Time, _ []byte) {
 
 // mapped is a process that is about to map code.
 func (t *Tasks) mapped(tid int, at tracefs.Time, body []byte) { t.change(t.pid(tid), at, body) }
+
+// execute is a process that is about to execute a program. What is read from now on
+// may be the new one's, and what runs until sched_process_exec is the old one.
+func (t *Tasks) execute(tid int, _ tracefs.Time, _ []byte) {
+	pid := t.pid(tid)
+	if len(t.executing) >= maxChanges {
+		clear(t.executing)
+	}
+	t.executing[pid] = true
+	if c := t.changing[pid]; c != nil {
+		c.stale = true
+	}
+}
+
+// executed is a process that has executed a program, or could not.
+func (t *Tasks) executed(tid int, at tracefs.Time, _ []byte) {
+	if pid := t.pid(tid); t.executing[pid] {
+		delete(t.executing, pid)
+		t.change(pid, at, nil)
+	}
+}

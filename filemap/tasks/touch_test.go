@@ -195,6 +195,56 @@ func TestUnread(t *testing.T) {
 	}
 }
 
+// TestExecuting: between the call of execve and sched_process_exec a process has the
+// mappings of the new program, but what runs is the old one.
+func TestExecuting(t *testing.T) {
+	const call, failed, done = "000200 sys_execve(filename: 1, argv: 2, envp: 3)", "000400 sys_execve -> 0xfffffffffffffffe",
+		"000400 sched_process_exec: filename=/x pid=1 old_pid=1"
+	pid := os.Getpid()
+	for what, c := range map[string]struct {
+		before, after []string // the reading
+		event         string
+		known         bool // at the call; at the end it always is
+	}{
+		"failed":     {[]string{call}, nil, failed, true},
+		"done":       {[]string{call}, nil, done, true},
+		"changing":   {[]string{"000100 sched_process_exec: filename=/x pid=1 old_pid=1", call}, nil, failed, false},
+		"comes late": {[]string{"000100 sched_process_exec: filename=/x pid=1 old_pid=1"}, []string{call}, done, false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			addr, name := mapFile(t, nil)
+			x := uint64(uintptr(addr))
+			tasks := fresh(t)
+			settle := func(events ...string) {
+				t.Helper()
+				drains := 0
+				err := tasks.Settle(func() error {
+					if drains++; drains == 2 {
+						record(t, tasks, events...)
+					}
+					return nil
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			record(t, tasks, c.before...)
+			settle(c.after...)
+			if p, ok := tasks.spaces.Space(pid).Lookup(x, at(250)); ok != c.known || ok && p.Mapping.File.Name != name {
+				t.Errorf("while it executes: %+v %v", p, ok)
+			}
+			record(t, tasks, c.event)
+			settle()
+			if p, ok := tasks.spaces.Space(pid).Lookup(x, at(450)); !ok || p.Mapping.File.Name != name {
+				t.Errorf("at the end: %+v %v", p, ok)
+			}
+			if p, ok := tasks.spaces.Space(pid).Lookup(x, at(250)); ok && !c.known {
+				t.Errorf("later, while it executes: %+v %v", p, ok)
+			}
+		})
+	}
+}
+
 // TestReread: what a process is found to have is not there before, and what it had
 // is not there if it may have been mapped anew.
 func TestReread(t *testing.T) {
