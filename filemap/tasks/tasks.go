@@ -55,7 +55,8 @@ type Tasks struct {
 	// changing are the processes that have to be read.
 	changing map[int]*change
 	// executing are the processes that have called execve. They have the mappings of
-	// the new program before sched_process_exec reports it.
+	// the new program before sched_process_exec reports it. They are no more than
+	// there are PIDs: an exit and a fork forget what was lost.
 	executing map[int]bool
 	expired   tracefs.Time // what ended before is forgotten
 }
@@ -90,10 +91,10 @@ func (t *Tasks) again(pid int) (known bool, err error) {
 	defer t.mu.Unlock()
 	now := t.clock()
 	v := t.spaces.Space(pid).At(now)
-	if v == nil && t.executing[pid] {
+	switch {
+	case t.executing[pid]:
 		return false, nil
-	}
-	if v == nil {
+	case v == nil:
 		return false, t.spaces.RefreshProcess(t.reader, pid, &t.p, now)
 	}
 	t.change(pid, now, nil)
@@ -163,6 +164,9 @@ func (t *Tasks) Record(b *tracefs.Batch) {
 				t.giveUp(pid)
 			}
 			_, _ = t.spaces.Refresh(t.reader, t.clock) // what can be read is read again
+			for pid := range t.executing {
+				t.unknown(pid, t.clock())
+			}
 		}
 	}
 }
@@ -239,9 +243,6 @@ func (t *Tasks) mapped(tid int, at tracefs.Time, body []byte) { t.change(t.pid(t
 // may be the new one's, and what runs until sched_process_exec is the old one.
 func (t *Tasks) execute(tid int, _ tracefs.Time, _ []byte) {
 	pid := t.pid(tid)
-	if len(t.executing) >= maxChanges {
-		clear(t.executing)
-	}
 	t.executing[pid] = true
 	if c := t.changing[pid]; c != nil {
 		c.stale = true

@@ -245,6 +245,26 @@ func TestExecuting(t *testing.T) {
 	}
 }
 
+// TestExecutingLost: nor is what is read of it because events were lost.
+func TestExecutingLost(t *testing.T) {
+	addr, name := mapFile(t, nil)
+	tasks := fresh(t)
+	tasks.clock = func() tracefs.Time { return at(300) }
+	record(t, tasks, "000200 sys_execve(filename: 1, argv: 2, envp: 3)")
+	tasks.Record(&tracefs.Batch{Records: []tracefs.Record{{Kind: tracefs.KindLost}}})
+	sp := func() *space.Space { return tasks.spaces.Space(os.Getpid()) }
+	if p, ok := sp().Lookup(uint64(uintptr(addr)), at(350)); ok {
+		t.Errorf("while it executes: %+v", p)
+	}
+	record(t, tasks, "000400 sys_execve -> 0xfffffffffffffffe")
+	if err := tasks.Settle(func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if p, ok := sp().Lookup(uint64(uintptr(addr)), at(450)); !ok || p.Mapping.File.Name != name {
+		t.Errorf("then: %+v %v", p, ok)
+	}
+}
+
 // TestReread: what a process is found to have is not there before, and what it had
 // is not there if it may have been mapped anew.
 func TestReread(t *testing.T) {
