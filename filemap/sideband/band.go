@@ -101,8 +101,9 @@ type Band struct {
 	rec     perf.Record
 	watch   watch
 	scratch procmap.Process
-	found   Drained // since the last Drain
-	breaks  int     // gaps until now, unseen those of the soft rings
+	found   Drained      // since the last Drain
+	opened  tracefs.Time // all rings are open
+	breaks  int          // gaps until now, unseen those of the soft rings
 	unseen  int
 	blind   bool // see Unseen
 	noData  bool // mappings that are not code go unseen
@@ -154,7 +155,8 @@ func Open(spaces *space.Spaces, opt Options) (*Band, error) {
 		return nil, errors.Join(err, b.Close())
 	}
 	b.checkUnseen()
-	b.expired = b.Now()
+	b.opened = b.Now()
+	b.expired = b.opened
 	b.hotplug = perf.NewHotplug(b.opt.Sys, b.expired)
 	b.reached, b.files.checked = b.expired, b.expired
 	return b, nil

@@ -262,6 +262,9 @@ func (b *Band) born(r *perf.Record) {
 func (b *Band) shared(r *perf.Record) {
 	child, ok := b.children[r.TID]
 	delete(b.children, r.TID)
+	if r.Time < b.opened {
+		return // Refresh finds them
+	}
 	if !ok {
 		b.gap(int(r.CPU), 0, r.Time, r.Time) // one of another PID namespace, or it was lost
 		return

@@ -119,10 +119,25 @@ func (b *Band) apply(d *Drained) {
 	}
 }
 
+// early reports whether a record of a process is of the time while the rings were
+// opened, one CPU after the other. A fork on one CPU may have been followed by an exec
+// on another, of which there is no record: the process would be known to have what its
+// parent has. Refresh reads what all this has led to. Calls are not left out: they are
+// recorded when they begin, and may have their effect later.
+func (b *Band) early(r *perf.Record) bool {
+	if r.Time >= b.opened || r.Type == unix.PERF_RECORD_SAMPLE {
+		return false
+	}
+	if r.Type == unix.PERF_RECORD_FORK && !r.Thread() {
+		b.born(r) // whether it shares memory may be reported after
+	}
+	return true
+}
+
 // record makes history of a record. Processes outside of our PID namespace have
 // no number that could be in a trace of ours.
 func (b *Band) record(r *perf.Record) {
-	if r.PID <= 0 || r.TID <= 0 {
+	if r.PID <= 0 || r.TID <= 0 || b.early(r) {
 		return
 	}
 	h := b.History

@@ -136,6 +136,28 @@ func TestForeign(t *testing.T) {
 	}
 }
 
+// TestOpening: a fork that was recorded while the rings of other CPUs were not open yet
+// makes no process that is known exactly.
+func TestOpening(t *testing.T) {
+	a, c := fakeRing(0, 1<<14), fakeRing(1, 1<<14)
+	b := fakeBand(a, c)
+	now := uint64(b.Now())
+	b.opened = tracefs.Time(now - 50)
+	const exec = unix.PERF_RECORD_MISC_COMM_EXEC
+	a.write(rawTask(unix.PERF_RECORD_FORK, 20, 1, 20, 1, now-60, 0), // its exec was on the other CPU
+		rawTask(unix.PERF_RECORD_FORK, 21, 1, 21, 1, now-59, 0), rawComm(21, 21, exec, "seen", now-50, 0))
+	c.write(rawTask(unix.PERF_RECORD_EXIT, 20, 1, 20, 1, now-40, 1), rawTask(unix.PERF_RECORD_FORK, 22, 1, 22, 1, now-30, 1))
+	if _, err := b.Drain(); err != nil {
+		t.Fatal(err)
+	}
+	for pid, exact := range map[int]bool{20: false, 21: true, 22: true} {
+		v := b.History.Spaces.Space(pid).Versions()
+		if got := len(v) > 0 && v[0].Exact; got != exact {
+			t.Errorf("process %d: %+v", pid, v)
+		}
+	}
+}
+
 // FuzzDrain: whatever is in a ring, the history does not contradict itself.
 func FuzzDrain(f *testing.F) {
 	f.Add(bytes.Join([][]byte{

@@ -247,11 +247,12 @@ func TestStorm(t *testing.T) {
 
 // TestStartInStorm: what began while all processes were read is known as well.
 func TestStartInStorm(t *testing.T) {
-	const script = `i=0; while [ $i -lt 200 ]; do i=$((i+1)); ` + showMaps + `; done; read x`
+	const script = `while [ ! -e "$0" ]; do ` + showMaps + `; done; read x`
+	end := filepath.Join(t.TempDir(), "end")
 	var outs [2]bytes.Buffer
 	var cmds [2]*exec.Cmd
 	for i := range cmds {
-		cmds[i] = exec.Command("sh", "-c", script)
+		cmds[i] = exec.Command("sh", "-c", script, end)
 		cmds[i].Stdout = &outs[i]
 		in, err := cmds[i].StdinPipe()
 		if err != nil {
@@ -267,6 +268,9 @@ func TestStartInStorm(t *testing.T) {
 		if _, err := b.Refresh(r); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := os.WriteFile(end, nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	drain(t, b)
 	for _, cmd := range cmds {
