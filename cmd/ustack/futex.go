@@ -62,16 +62,35 @@ const (
 func parseFutex(args []string, stdout io.Writer) (*futexFlags, error) {
 	var f futexFlags
 	fs := command.NewFlags("futex")
+	f.defineAll(fs)
+	if err := command.Parse(fs, args, futexHelp, stdout); err != nil {
+		return nil, err
+	}
+	return &f, f.complete(fs.Args())
+}
+
+// defaultFutex returns the flags for files without any flag said, as far as change
+// does not set them.
+func defaultFutex(files []string, change func(*futexFlags)) (*futexFlags, error) {
+	var f futexFlags
+	f.defineAll(command.NewFlags("futex"))
+	change(&f)
+	return &f, f.complete(files)
+}
+
+// defineAll defines all flags, and gives them their defaults.
+func (f *futexFlags) defineAll(fs *flag.FlagSet) {
 	f.define(fs)
 	defineStrict(fs, &f.Strict)
 	f.definePerfMap(fs)
 	fs.BoolVar(&f.Quiet, "q", false, "no progress")
 	fs.Func("p", "only the locks of these `PID`s, processes or threads (a list with commas)", f.addPIDs)
 	f.viewFlags(fs)
-	if err := command.Parse(fs, args, futexHelp, stdout); err != nil {
-		return nil, err
-	}
-	return &f, errors.Join(f.parsed(fs.Args()), f.check())
+}
+
+// complete checks the flags and takes the names of the files.
+func (f *futexFlags) complete(files []string) error {
+	return errors.Join(f.parsed(files), f.check())
 }
 
 // viewFlags defines the flags that say what is shown.
@@ -139,6 +158,11 @@ func futexCommand(args []string, std command.Streams) error {
 	if err != nil {
 		return command.UsageError(err)
 	}
+	return f.run(std)
+}
+
+// run reads the trace and writes the report.
+func (f *futexFlags) run(std command.Streams) error {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(futexMemory))
 	defer debug.SetGCPercent(debug.SetGCPercent(futexGarbage))
 	if err := output.CheckProfile(std.Out, f.profile); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"io"
 	"time"
 
@@ -52,7 +53,8 @@ type replayFlags struct {
 	hold          resolve.Limits
 	holdTime      time.Duration
 	pause         time.Duration
-	noShapes      bool // each stack by itself
+	noShapes      bool   // each stack by itself
+	buildIDName   string // not yet understood
 }
 
 // unlimitedPercents is the default of --max-unresolved.
@@ -61,12 +63,30 @@ const unlimitedPercents = 100
 func parseReplay(args []string, stdout io.Writer) (*replayFlags, error) {
 	var f replayFlags
 	fs := command.NewFlags("replay")
+	f.defineAll(fs)
+	if err := command.Parse(fs, args, replayHelp, stdout); err != nil {
+		return nil, err
+	}
+	return &f, f.complete(fs.Args())
+}
+
+// defaultReplay returns the flags for files without any flag said, as far as change
+// does not set them.
+func defaultReplay(files []string, change func(*replayFlags)) (*replayFlags, error) {
+	var f replayFlags
+	f.defineAll(command.NewFlags("replay"))
+	change(&f)
+	return &f, f.complete(files)
+}
+
+// defineAll defines all flags, and gives them their defaults.
+func (f *replayFlags) defineAll(fs *flag.FlagSet) {
 	f.define(fs)
 	defineStrict(fs, &f.Strict)
 	f.definePerfMap(fs)
 	fs.BoolVar(&f.Quiet, "q", false, "no totals and no progress")
 	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text, json (lines), or of all stacks, for other programs: "+output.ProfileFormats())
-	buildID := fs.String("build-id", "kernel", "`FORM` of build IDs in text: kernel (words), hex (as readelf -n) or none")
+	fs.StringVar(&f.buildIDName, "build-id", "kernel", "`FORM` of build IDs in text: kernel (words), hex (as readelf -n) or none")
 	fs.BoolVar(&f.keepMaps, "keep-maps", false, "keep file mapping events in the text")
 	fs.BoolVar(&f.stitch, "stitch", false, "print each event's stack under the event")
 	fs.BoolVar(&f.escape, "escape", false, "write control characters in names and arguments as octal escapes, also of a trace that the kernel has printed")
@@ -78,12 +98,13 @@ func parseReplay(args []string, stdout io.Writer) (*replayFlags, error) {
 	fs.DurationVar(&f.pause, "hold-pause", pump.HoldPause, "print all pending records when the input pauses for this `TIME`")
 	f.symbols.register(fs)
 	f.symbols.registerNetwork(fs)
-	if err := command.Parse(fs, args, replayHelp, stdout); err != nil {
-		return nil, err
-	}
+}
+
+// complete checks the flags and takes the names of the files.
+func (f *replayFlags) complete(files []string) error {
 	var err error
-	f.buildID, err = render.ParseBuildIDStyle(*buildID)
-	return &f, errors.Join(err, f.parsed(fs.Args()), f.check())
+	f.buildID, err = render.ParseBuildIDStyle(f.buildIDName)
+	return errors.Join(err, f.parsed(files), f.check())
 }
 
 func (f *replayFlags) check() error {

@@ -46,13 +46,38 @@ type watchFlags struct {
 	quiet  bool
 }
 
-// watchFormats are what can be made of a report.
-var watchFormats = map[string][]string{
-	"text":       {"replay", "-q"},
-	"stitch":     {"replay", "-q", "--stitch"},
-	"json":       {"replay", "-q", "--format=json"},
-	"futex":      {"futex", "-q"},
-	"futex-json": {"futex", "-q", "--json"},
+// watchFormats write what can be made of a report.
+var watchFormats = map[string]func(report string, out io.Writer) error{
+	"text":   watchReplay(func(f *replayFlags) {}),
+	"stitch": watchReplay(func(f *replayFlags) { f.stitch = true }),
+	"json":   watchReplay(func(f *replayFlags) { f.format = "json" }),
+
+	"futex":      watchFutex("text"),
+	"futex-json": watchFutex("json"),
+}
+
+// watchReplay writes what replay writes.
+func watchReplay(change func(*replayFlags)) func(report string, out io.Writer) error {
+	return func(report string, out io.Writer) error {
+		f, err := defaultReplay([]string{report}, change)
+		if err != nil {
+			return err
+		}
+		f.Quiet = true
+		_, err = f.run(nil, out, io.Discard)
+		return err
+	}
+}
+
+// watchFutex writes the report of futex.
+func watchFutex(format string) func(report string, out io.Writer) error {
+	return func(report string, out io.Writer) error {
+		f, err := defaultFutex([]string{report}, func(f *futexFlags) { f.format, f.Quiet = format, true })
+		if err != nil {
+			return err
+		}
+		return f.run(command.Streams{Out: out, Err: io.Discard})
+	}
 }
 
 const defaultSettle, defaultGiveUp = time.Second, time.Minute
@@ -145,10 +170,8 @@ func (f *watchFlags) do(report intake.Report, out io.Writer) error {
 	if err != nil {
 		return &copyError{err, report}
 	}
-	args := append(watchFormats[f.format][:len(watchFormats[f.format]):len(watchFormats[f.format])], report.Copy)
-	var said bytes.Buffer
-	if code := run(args, strings.NewReader(""), out, &said); code != exitOK {
-		return &copyError{errors.New(strings.TrimSpace(said.String())), report}
+	if err := watchFormats[f.format](report.Copy, out); err != nil {
+		return &copyError{err, report}
 	}
 	return nil
 }
