@@ -55,7 +55,7 @@ type lock struct {
 	wakers    parts[int32]
 	holders   parts[int32]
 	owners    parts[int32] // as often as the lock's memory said so
-	read      reading      // the last time
+	read      recent       // the last times
 	ownedFrom tracefs.Time
 	ownedSure bool
 	lastWake  tracefs.Time
@@ -188,9 +188,7 @@ func (l *lock) merge(m *lock) {
 	l.wakers.merge(&m.wakers)
 	l.holders.merge(&m.holders)
 	l.owners.merge(&m.owners)
-	if m.read.at > l.read.at {
-		l.read = m.read
-	}
+	l.read = l.read.merged(m.read)
 	if m.ownedFrom > l.ownedFrom {
 		l.owner, l.owning, l.ownedFrom, l.ownedSure = m.owner, m.owning, m.ownedFrom, m.ownedSure
 	}

@@ -21,6 +21,42 @@ type reading struct {
 	at    tracefs.Time
 }
 
+// recent are the last readings of a lock, the newest last. The newest ones may be ahead
+// of the trace.
+type recent []reading
+
+// maxRecent bounds them: with readings 50 ms apart the trace may be 150 ms late.
+const maxRecent = 4
+
+// with returns the readings with one more.
+func (r recent) with(one reading) recent {
+	if len(r) == maxRecent {
+		r = r[:copy(r, r[1:])]
+	}
+	return append(r, one)
+}
+
+// merged returns the newest readings of two locks that are one.
+func (r recent) merged(other recent) recent {
+	if len(other) == 0 {
+		return r
+	}
+	all := slices.Concat(r, other)
+	slices.SortStableFunc(all, func(a, b reading) int { return cmp.Compare(a.at, b.at) })
+	return all[max(0, len(all)-maxRecent):]
+}
+
+// between returns the newest reading between two times, the zero value if there is
+// none or nothing held the lock.
+func (r recent) between(from, to tracefs.Time) reading {
+	for _, one := range slices.Backward(r) {
+		if one.at <= to && one.at >= from {
+			return one
+		}
+	}
+	return reading{}
+}
+
 // maxReadings is how many locks are asked for at once.
 const maxReadings = 64
 
@@ -66,7 +102,7 @@ func (a *Analysis) Owned(w Waiting, owner int32, comm string, at tracefs.Time) {
 	}
 	l := w.wait.lock.find()
 	l.owners.add(owner, Tally{Count: 1})
-	l.read = reading{owner, at}
+	l.read = l.read.with(reading{owner, at})
 	if th := a.threads.get(owner); th == nil || th.comm == "" {
 		if a.ownerComms == nil || len(a.ownerComms) >= a.opt.Threads {
 			a.ownerComms = make(map[int32]string)
@@ -93,9 +129,9 @@ func (u *underway) owned(b *Blocked, w *wait, l *lock) {
 	a := u.a
 	_, _, lost := u.gaps.within(l.ownedFrom, u.end)
 	seen := l.owner != 0 && !lost && l.kind().exclusive()
-	switch read := l.read.owner != 0 && l.read.at >= w.since && l.read.at <= u.end; {
-	case read && (!seen || l.owner != l.read.owner):
-		b.Owner, b.OwnedFrom, b.OwnerRead = l.read.owner, l.read.at, true
+	switch read := l.read.between(w.since, u.end); {
+	case read.owner != 0 && (!seen || l.owner != read.owner):
+		b.Owner, b.OwnedFrom, b.OwnerRead = read.owner, read.at, true
 	case seen:
 		b.Owner, b.OwnedFrom = l.owner, l.ownedFrom
 	default:

@@ -71,6 +71,14 @@ func TestOwnersAhead(t *testing.T) {
 	if r := a.Interim(futex.View{}); r.Verdict.Kind != futex.Deadlock || !r.Verdict.Sure {
 		t.Errorf("%+v", r.Verdict)
 	}
+	// What was read before still counts when the newest readings are ahead.
+	for _, at := range []tracefs.Time{6_100_000_000, 6_150_000_000, 6_200_000_000} {
+		a.Owned(list[0], 11, "t11", at)
+		a.Owned(list[1], 10, "t10", at)
+	}
+	if r := a.Interim(futex.View{}); r.Verdict.Kind != futex.Deadlock || r.Blocked[0].OwnedFrom != 6_000_000_000 {
+		t.Errorf("%+v, %+v", r.Verdict, r.Blocked[0])
+	}
 }
 
 // TestOwnersStale: an owner that was read for a wait that has ended is not used, and a
