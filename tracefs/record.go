@@ -2,7 +2,6 @@ package tracefs
 
 import (
 	"bytes"
-	"cmp"
 	"strconv"
 
 	"ustack/tracefs/escape"
@@ -129,11 +128,6 @@ func InodeIdentifier(inode uint64, major, minor uint32) Identifier {
 
 // IsZero reports whether there is no identifier at all.
 func (id Identifier) IsZero() bool { return id.hi == 0 }
-
-// Compare orders identifiers, for sorting.
-func (id Identifier) Compare(other Identifier) int {
-	return cmp.Or(cmp.Compare(id.hi, other.hi), cmp.Compare(id.lo, other.lo))
-}
 
 // IsInode reports whether it is an inode and device, not a hash.
 func (id Identifier) IsInode() bool { return id.hi&tagInode != 0 }

@@ -101,9 +101,6 @@ func (p *Pins[M]) carry(id tracefs.Identifier, m M) {
 	p.carried[m] = carriage{id, c.split || known && c.id != id}
 }
 
-// Of returns the pins of an identifier. The caller must not change them.
-func (p *Pins[M]) Of(id tracefs.Identifier) []Pin[M] { return p.byID[id] }
-
 // At returns the pin of an identifier whose mapping is known best to be there
 // at a time, and how well. ok is false if the identifier was never pinned.
 func (p *Pins[M]) At(id tracefs.Identifier, t tracefs.Time) (best Pin[M], stay Stay, ok bool) {

@@ -267,6 +267,3 @@ func (s *Stack) detach() (size int) {
 // maxKeptStacks bounds the memory of stacks that are kept for events that may
 // come later in the same entry into the kernel.
 const maxKeptStacks = 8 << 20
-
-// FrameText is a frame's line without its line feed.
-func (s *Stack) FrameText(f *tracefs.Frame) []byte { return s.Text[f.Off:f.End] }

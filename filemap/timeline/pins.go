@@ -84,14 +84,3 @@ func (p place) in(sp *space.Space, t tracefs.Time) bool {
 	m := v.Find(p.addr)
 	return m != nil && m.File == p.file && m.Since == p.since && sp.Began(t) <= max(p.since, t) && m.Since <= t
 }
-
-// Pin notes that the mapping of a process at an address carried an identifier at
-// t. It reports false if there is no file mapped there.
-func (j *Judge) Pin(id tracefs.Identifier, pid int, addr uint64, t tracefs.Time) bool {
-	p, ok := j.opt.Spaces.Space(pid).Lookup(addr, t)
-	if !ok || p.Late || !p.Mapping.File.Kind.HasFile() {
-		return false
-	}
-	j.pins.Add(id, placeOf(pid, p.Mapping), t)
-	return true
-}

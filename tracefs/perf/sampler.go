@@ -222,15 +222,6 @@ func (s *Sampler) CallChain() int { return s.event.CallChain }
 // Now is the time by the clock of the samples.
 func (s *Sampler) Now() tracefs.Time { return Now(s.clock) }
 
-// FDs are descriptors to poll, see Poll. They change when CPUs go on or off.
-func (s *Sampler) FDs() []int {
-	var list []int
-	for _, r := range s.rings {
-		list = append(list, r.fd)
-	}
-	return list
-}
-
 // Counts is what was read so far.
 func (s *Sampler) Counts() SampleCounts { return s.count }
 

@@ -54,6 +54,3 @@ func (m *machine) keeps(register uint8) bool {
 	}
 	return register == 3 || register == 6 || register >= 12 && register <= 15
 }
-
-// Keeps reports whether functions of the table's machine must keep a register.
-func (t *Table) Keeps(register uint8) bool { return t.machine.keeps(register) }

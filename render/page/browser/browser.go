@@ -6,7 +6,6 @@ package browser
 import (
 	"bufio"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -277,20 +276,6 @@ func (p *Page) ClickOn(element string) {
 func (p *Page) Dark() {
 	p.t.Helper()
 	p.call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": "dark"}}}, nil)
-}
-
-// Screenshot is a picture of the window, as PNG.
-func (p *Page) Screenshot() []byte {
-	p.t.Helper()
-	var out struct {
-		Data string `json:"data"`
-	}
-	p.call("Page.captureScreenshot", map[string]any{"format": "png"}, &out)
-	png, err := base64.StdEncoding.DecodeString(out.Data)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return png
 }
 
 // Quiet fails the test if the browser has complained, or the page has fetched

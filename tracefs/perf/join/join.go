@@ -148,9 +148,6 @@ func (j *Joiner[C, S]) Saw(cpu int, t tracefs.Time) { j.losses.saw(cpu, t) }
 // was passed and the next one. A CPU below 0 is for all.
 func (j *Joiner[C, S]) Lost(cpu int) { j.losses.begin(cpu) }
 
-// LostBetween notes that records of the trace may be missing between two times.
-func (j *Joiner[C, S]) LostBetween(from, to tracefs.Time) { j.losses.add(from, to) }
-
 // Sample adds a sample of an entry.
 func (j *Joiner[C, S]) Sample(h Head, s S) {
 	if h.Time < j.samplesUntil { // its call may have been forgotten
