@@ -114,7 +114,9 @@ func Examine(opt Options) *Findings {
 // Judge makes a Report of Findings.
 func Judge(f *Findings) *Report {
 	r := &Report{Kernel: f.Facts.Release, Works: true}
-	for _, checks := range [][]Check{f.tracing(), f.mappings(), f.rights(), f.limits()} {
+	for _, checks := range [][]Check{
+		tracingChecks{f}.all(), mappingChecks{f}.all(), rightChecks{f}.all(), limitChecks{f}.all(),
+	} {
 		r.Checks = append(r.Checks, checks...)
 	}
 	why, more := "", 0

@@ -11,8 +11,11 @@ import (
 	"ustack/tracefs/perf"
 )
 
-// limits checks settings, and how much there is of what is needed.
-func (f *Findings) limits() []Check {
+// limitChecks make the checks of the group Limits.
+type limitChecks struct{ *Findings }
+
+// all checks settings, and how much there is of what is needed.
+func (f limitChecks) all() []Check {
 	var list []Check
 	if value, known := f.Facts.Sysctls[facts.PerfParanoid]; known {
 		list = append(list, f.paranoid(value))
@@ -27,7 +30,7 @@ func (f *Findings) limits() []Check {
 	return inGroup(Limits, list)
 }
 
-func (f *Findings) paranoid(value int) Check {
+func (f limitChecks) paranoid(value int) Check {
 	c := Check{Name: facts.PerfParanoid, Found: fmt.Sprint(value)}
 	switch {
 	case value <= 0:
@@ -44,7 +47,7 @@ func (f *Findings) paranoid(value int) Check {
 
 // mlock checks what perf lends each user for each CPU, perf_mmap in
 // kernel/events/core.c.
-func (f *Findings) mlock(value int) Check {
+func (f limitChecks) mlock(value int) Check {
 	c := Check{Name: facts.PerfMlock, Found: fmt.Sprintf("%d KiB for each CPU", value)}
 	if f.lacksMemory() {
 		c.State, c.Without, c.Fix = Limited, "the rings of the side band are smaller than they should be", f.moreMemory()
@@ -60,7 +63,7 @@ func (f *Findings) lacksMemory() bool {
 
 // ptraceScope: a command is held at its first instruction by PTRACE_TRACEME.
 // Reading mappings is of no concern to Yama (yama_ptrace_access_check).
-func (f *Findings) ptraceScope(value int) Check {
+func (f limitChecks) ptraceScope(value int) Check {
 	const admin, none = 2, 3
 	c := Check{Name: facts.PtraceScope, Found: fmt.Sprint(value)}
 	switch {
@@ -74,14 +77,14 @@ func (f *Findings) ptraceScope(value int) Check {
 	return c
 }
 
-func (f *Findings) lockedMemory() Check {
+func (f limitChecks) lockedMemory() Check {
 	return Check{Name: "locked memory", Found: amount(f.Facts.Limits.LockedMemory, 1<<10, " KiB") + ", beside what perf lends"}
 }
 
 // spareFiles is more than live has open, beside the side band.
 const spareFiles = 64
 
-func (f *Findings) openFiles() Check {
+func (f limitChecks) openFiles() Check {
 	have := f.Facts.Limits.OpenFiles
 	c := Check{Name: "open files", Found: amount(have, 1, "")}
 	if need := uint64(f.Facts.Band.CPUs*sideband.FilesPerCPU + spareFiles); have > 0 && have < need {
@@ -104,7 +107,7 @@ func amount(n, unit uint64, name string) string {
 
 // memory checks what is free. The ring buffer of the trace is what the kernel
 // chooses, some 1.4 MB for each CPU.
-func (f *Findings) memory() Check {
+func (f limitChecks) memory() Check {
 	const own, buffer = 52 << 10, 1408 // KiB
 	have := f.Facts.MemAvailable
 	c := Check{Name: "memory", Found: amount(have, 1<<10, " MiB") + " available"}

@@ -12,8 +12,11 @@ import (
 	"ustack/tracefs/perf"
 )
 
-// mappings checks how it becomes known what processes have mapped.
-func (f *Findings) mappings() []Check {
+// mappingChecks make the checks of the group Mappings.
+type mappingChecks struct{ *Findings }
+
+// all checks how it becomes known what processes have mapped.
+func (f mappingChecks) all() []Check {
 	list := []Check{f.band()}
 	if f.Tracing != nil {
 		list = append(list, f.scheduler())
@@ -23,7 +26,7 @@ func (f *Findings) mappings() []Check {
 }
 
 // band checks the side band of perf.
-func (f *Findings) band() Check {
+func (f mappingChecks) band() Check {
 	b := &f.Facts.Band
 	c := Check{Name: sideband.Name}
 	switch {
@@ -59,7 +62,7 @@ func (f *Findings) band() Check {
 }
 
 // bandFix is what would give us a side band.
-func (f *Findings) bandFix() string {
+func (f mappingChecks) bandFix() string {
 	switch err := f.Facts.Band.Err; {
 	case errors.Is(err, perf.ErrMemory):
 		return f.moreMemory()
@@ -89,7 +92,7 @@ func (f *Findings) lessParanoid() string {
 }
 
 // scheduler checks what is used in place of the side band.
-func (f *Findings) scheduler() Check {
+func (f mappingChecks) scheduler() Check {
 	c := Check{Name: "scheduler events", Found: "in place of the side band, if need be"}
 	if f.Scheduler != nil {
 		c.State, c.Found = Missing, oneLine(f.Scheduler)
@@ -100,7 +103,7 @@ func (f *Findings) scheduler() Check {
 }
 
 // processes checks whether all can be read.
-func (f *Findings) processes() Check {
+func (f mappingChecks) processes() Check {
 	n := &f.Facts.Counts
 	c := Check{Name: "processes", Required: !f.plain()}
 	if err := errors.Join(f.Facts.SourceErr, f.Facts.WalkErr); err != nil {
@@ -117,7 +120,7 @@ func (f *Findings) processes() Check {
 }
 
 // source checks how mappings are read.
-func (f *Findings) source() Check {
+func (f mappingChecks) source() Check {
 	c := Check{Name: "PROCMAP_QUERY", Found: "the kernel answers single questions"}
 	if f.Facts.Source != procmap.Ioctl {
 		c.State, c.Found = Missing, "the kernel has none (Linux 6.11), or a filter forbids it"
@@ -134,7 +137,7 @@ func buildIDs() Check {
 }
 
 // anonymous checks names of memory without a file.
-func (f *Findings) anonymous() Check {
+func (f mappingChecks) anonymous() Check {
 	c := Check{Name: "names of anonymous memory", Found: "the kernel keeps them"}
 	if !f.Facts.AnonNames {
 		c.State, c.Found = Missing, "the kernel keeps none (CONFIG_ANON_VMA_NAME)"

@@ -77,8 +77,11 @@ func quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// rights checks what we may do.
-func (f *Findings) rights() []Check {
+// rightChecks make the checks of the group Rights.
+type rightChecks struct{ *Findings }
+
+// all checks what we may do.
+func (f rightChecks) all() []Check {
 	list := []Check{f.pidNamespace()}
 	if f.Facts.Rights.Known {
 		list = append(list, f.dacOverride(), f.perfmon(), f.sysPtrace(), f.checkpointRestore(), f.ipcLock())
@@ -92,7 +95,7 @@ func (f *Findings) rights() []Check {
 
 // capability checks one, or what another one gives too: by numbers. needed means
 // that something does not work without it.
-func (f *Findings) capability(name string, needed bool, without string, numbers ...int) Check {
+func (f rightChecks) capability(name string, needed bool, without string, numbers ...int) Check {
 	c := Check{Name: name, Found: "held"}
 	for _, number := range numbers {
 		if f.Facts.Rights.Has(number) {
@@ -107,7 +110,7 @@ func (f *Findings) capability(name string, needed bool, without string, numbers 
 	return c
 }
 
-func (f *Findings) dacOverride() Check {
+func (f rightChecks) dacOverride() Check {
 	needed := f.Tracing == nil
 	if !needed {
 		for i := range f.Tracing.Files {
@@ -118,21 +121,21 @@ func (f *Findings) dacOverride() Check {
 	return f.capability("CAP_DAC_OVERRIDE", needed, "tracefs is for root alone", unix.CAP_DAC_OVERRIDE)
 }
 
-func (f *Findings) perfmon() Check {
+func (f rightChecks) perfmon() Check {
 	return f.capability("CAP_PERFMON", errors.Is(f.Facts.Band.Err, perf.ErrDenied), "no perf side band, unless "+facts.PerfParanoid+" is 0 or less",
 		unix.CAP_PERFMON, unix.CAP_SYS_ADMIN)
 }
 
-func (f *Findings) sysPtrace() Check {
+func (f rightChecks) sysPtrace() Check {
 	return f.capability("CAP_SYS_PTRACE", true, "processes of other users are not read", unix.CAP_SYS_PTRACE)
 }
 
-func (f *Findings) checkpointRestore() Check {
+func (f rightChecks) checkpointRestore() Check {
 	return f.capability("CAP_CHECKPOINT_RESTORE", true, "deleted files have no build ID if the kernel does not report it",
 		unix.CAP_CHECKPOINT_RESTORE, unix.CAP_SYS_ADMIN)
 }
 
-func (f *Findings) ipcLock() Check {
+func (f rightChecks) ipcLock() Check {
 	c := f.capability("CAP_IPC_LOCK", f.lacksMemory(), "perf lends us as much memory as any user", unix.CAP_IPC_LOCK)
 	c.Fix = "" // more memory for all is the better way, see moreMemory
 	return c
@@ -140,7 +143,7 @@ func (f *Findings) ipcLock() Check {
 
 // pidNamespace checks the PID namespace: a trace has the PIDs of the initial one,
 // whatever the reader's is.
-func (f *Findings) pidNamespace() Check {
+func (f rightChecks) pidNamespace() Check {
 	c := Check{Name: "PID namespace", Required: !f.plain(), Found: "the initial one"}
 	switch f.Facts.Namespaces.PID {
 	case facts.Other:
@@ -152,7 +155,7 @@ func (f *Findings) pidNamespace() Check {
 	return c
 }
 
-func (f *Findings) userNamespace() Check {
+func (f rightChecks) userNamespace() Check {
 	c := Check{Name: "user namespace", Found: "the initial one"}
 	switch f.Facts.Namespaces.User {
 	case facts.Other:
@@ -168,7 +171,7 @@ const lockdownCheck = "lockdown"
 
 // lockdown: only the second level forbids tracefs (LOCKDOWN_TRACEFS in
 // include/linux/security.h).
-func (f *Findings) lockdown() Check {
+func (f rightChecks) lockdown() Check {
 	c := Check{Name: lockdownCheck, Required: !f.plain(), Found: f.Facts.Lockdown}
 	if f.Facts.Lockdown == "confidentiality" {
 		c.State, c.Found = Missing, "confidentiality: the kernel forbids tracing until it is booted again without"
@@ -176,7 +179,7 @@ func (f *Findings) lockdown() Check {
 	return c
 }
 
-func (f *Findings) hidepid() Check {
+func (f rightChecks) hidepid() Check {
 	c := Check{Name: "hidepid", Found: "off: proc shows all processes"}
 	switch hide := f.Facts.HidePID; {
 	case hide == "":

@@ -13,8 +13,11 @@ import (
 	"ustack/tracefs/instance"
 )
 
-// tracing checks the tracing interface.
-func (f *Findings) tracing() []Check {
+// tracingChecks make the checks of the group Tracing.
+type tracingChecks struct{ *Findings }
+
+// all checks the tracing interface.
+func (f tracingChecks) all() []Check {
 	t := f.Tracing
 	if t == nil {
 		return []Check{f.noTracefs()}
@@ -48,7 +51,7 @@ func inGroup(group string, list []Check) []Check {
 	return list
 }
 
-func (f *Findings) noTracefs() Check {
+func (f tracingChecks) noTracefs() Check {
 	c := Check{Group: Tracing, Name: "tracefs", State: Missing, Required: true, Found: f.TracingErr.Error()}
 	help := new(instance.HelpError)
 	switch {
@@ -64,7 +67,7 @@ func (f *Findings) noTracefs() Check {
 const deferredOption = "options/userstacktrace_delay"
 
 // files checks the needed or the optional files of the interface.
-func (f *Findings) files(optional bool) []Check {
+func (f tracingChecks) files(optional bool) []Check {
 	var list []Check
 	for i := range f.Tracing.Files {
 		file := &f.Tracing.Files[i]
@@ -83,7 +86,7 @@ func (f *Findings) files(optional bool) []Check {
 }
 
 // wrong says why a file cannot be used.
-func (f *Findings) wrong(file *instance.FileFact) string {
+func (f tracingChecks) wrong(file *instance.FileFact) string {
 	switch {
 	case !file.Exists:
 		return "the kernel has no such file"
@@ -96,7 +99,7 @@ func (f *Findings) wrong(file *instance.FileFact) string {
 }
 
 // permit adds to a check what lets us use a file which is there.
-func (f *Findings) permit(c *Check, file *instance.FileFact) {
+func (f tracingChecks) permit(c *Check, file *instance.FileFact) {
 	switch {
 	case !file.Exists:
 	case f.Tracing.ReadOnly:
@@ -106,7 +109,7 @@ func (f *Findings) permit(c *Check, file *instance.FileFact) {
 	}
 }
 
-func (f *Findings) clock() Check {
+func (f tracingChecks) clock() Check {
 	c := Check{Name: "clock " + f.Clock, Required: true, Found: "the kernel has it, as perf does"}
 	if !slices.Contains(f.Tracing.Clocks, f.Clock) {
 		c.State = Missing
@@ -117,7 +120,7 @@ func (f *Findings) clock() Check {
 
 // events checks the events that are traced by default. A system call that the
 // kernel does not have cannot be called, so its event is not missed.
-func (f *Findings) events() Check {
+func (f tracingChecks) events() Check {
 	t := f.Tracing
 	c := Check{Name: "futex events", Found: fmt.Sprintf("%d, of %d events", len(t.Default), t.Events)}
 	if len(t.Default) == 0 {
@@ -131,7 +134,7 @@ func (f *Findings) events() Check {
 }
 
 // userStacks checks whether a stack can come at all, where that is not sure.
-func (f *Findings) userStacks() []Check {
+func (f tracingChecks) userStacks() []Check {
 	c := Check{Name: "user stacks", Without: "ustack futex --live and ustack record work, without stacks; perf record -g takes its own"}
 	switch {
 	case f.Tracing.Deferred || f.Tracing.Plain:
@@ -151,7 +154,7 @@ func (f *Findings) userStacks() []Check {
 
 // compat checks whether there are programs whose system calls are not traced
 // (ARCH_TRACE_IGNORE_COMPAT_SYSCALLS in the kernel).
-func (f *Findings) compat() []Check {
+func (f tracingChecks) compat() []Check {
 	if f.Facts.Compat == 0 {
 		return nil
 	}
@@ -174,7 +177,7 @@ func calls(specs []instance.Spec) string {
 }
 
 // deferred checks the option for stacks that are taken late.
-func (f *Findings) deferred() Check {
+func (f tracingChecks) deferred() Check {
 	c := Check{Name: "deferred stacks", Found: "taken on return to user space"}
 	if file := f.file(deferredOption); file != nil && !file.OK() {
 		c.State, c.Without, c.Found = Missing, file.Without, f.wrong(file)
@@ -187,7 +190,7 @@ func (f *Findings) deferred() Check {
 }
 
 // announcements checks the events that announce files.
-func (f *Findings) announcements() Check {
+func (f tracingChecks) announcements() Check {
 	c := Check{Name: "mapping events"}
 	var list []string
 	for _, e := range f.Tracing.Mappings {
@@ -201,7 +204,7 @@ func (f *Findings) announcements() Check {
 }
 
 // leftovers checks what killed processes have left.
-func (f *Findings) leftovers() Check {
+func (f tracingChecks) leftovers() Check {
 	t := f.Tracing
 	c := Check{Name: "left-over instances", Found: fmt.Sprintf("none, of %d instances", len(t.Instances))}
 	if len(t.Leftovers) > 0 {

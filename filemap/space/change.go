@@ -26,13 +26,13 @@ func (s *Spaces) ReplaceAfter(p *procmap.Process, t, after tracefs.Time) bool {
 		v := Version{From: t, To: Forever, StartTime: p.Stat.StartTime, Comm: p.Stat.Comm, Fresh: true}
 		last := old.last()
 		if last == nil || last.StartTime != 0 && last.StartTime != v.StartTime {
-			v.Mappings = Mappings{build(s.convert(p.Mappings, t, after))}
+			v.Mappings = Mappings{build(s.files.convert(p.Mappings, t, after))}
 			v.Unseen = is32
 			return old.with(p.PID, v)
 		}
 		v.Unseen = last.Unseen || is32
 		kept, better := last.Mappings.Len(), false
-		if s.equal(last.Mappings, p.Mappings) {
+		if equal(last.Mappings, p.Mappings) {
 			v.Mappings = last.Mappings
 		} else {
 			v.Mappings, v.Fresh, kept, better = s.merge(last, p.Mappings, t, after)
@@ -73,7 +73,7 @@ func (s *Spaces) ReplacePart(p *procmap.Process, t tracefs.Time) {
 // which is the same everywhere; better, that the reading knows more about one of
 // them.
 func (s *Spaces) merge(last *Version, in []procmap.Mapping, t, after tracefs.Time) (out Mappings, fresh bool, kept int, better bool) {
-	list := s.convert(in, t, after)
+	list := s.files.convert(in, t, after)
 	fresh = true
 	stays := make(map[uint64]bool, len(list))
 	var news []Mapping
@@ -108,7 +108,7 @@ func (s *Spaces) merge(last *Version, in []procmap.Mapping, t, after tracefs.Tim
 }
 
 // equal reports whether mappings are what we have, without making anything.
-func (s *Spaces) equal(have Mappings, in []procmap.Mapping) bool {
+func equal(have Mappings, in []procmap.Mapping) bool {
 	if have.Len() != len(in) {
 		return false
 	}
@@ -126,16 +126,16 @@ func (s *Spaces) equal(have Mappings, in []procmap.Mapping) bool {
 // convert returns mappings with their files interned, in order. Of mappings
 // that overlap, because the process changed while it was read, the later one
 // is right.
-func (s *Spaces) convert(in []procmap.Mapping, t, after tracefs.Time) []Mapping {
+func (fs *files) convert(in []procmap.Mapping, t, after tracefs.Time) []Mapping {
 	out := make([]Mapping, 0, len(in))
 	for i := range in {
-		m := s.mapping(&in[i], t)
+		m := fs.mapping(&in[i], t)
 		m.After = after
 		if m.Start >= m.End {
 			continue
 		}
 		if n := len(out); n > 0 && out[n-1].End > m.Start {
-			return s.overlapping(in, t, after)
+			return fs.overlapping(in, t, after)
 		}
 		out = append(out, m)
 	}
@@ -143,10 +143,10 @@ func (s *Spaces) convert(in []procmap.Mapping, t, after tracefs.Time) []Mapping 
 }
 
 // overlapping is convert for mappings that overlap.
-func (s *Spaces) overlapping(in []procmap.Mapping, t, after tracefs.Time) []Mapping {
+func (fs *files) overlapping(in []procmap.Mapping, t, after tracefs.Time) []Mapping {
 	var all Mappings
 	for i := range in {
-		m := s.mapping(&in[i], t)
+		m := fs.mapping(&in[i], t)
 		m.After = after
 		if m.Start < m.End {
 			all, _ = all.put(m)
@@ -159,8 +159,8 @@ func (s *Spaces) overlapping(in []procmap.Mapping, t, after tracefs.Time) []Mapp
 	return out
 }
 
-func (s *Spaces) mapping(m *procmap.Mapping, t tracefs.Time) Mapping {
-	return Mapping{Start: m.Start, End: m.End, Offset: m.Offset, Perms: m.Perms, Since: t, File: s.files.intern(fileOf(m))}
+func (fs *files) mapping(m *procmap.Mapping, t tracefs.Time) Mapping {
+	return Mapping{Start: m.Start, End: m.End, Offset: m.Offset, Perms: m.Perms, Since: t, File: fs.intern(fileOf(m))}
 }
 
 func fileOf(m *procmap.Mapping) File {
@@ -241,7 +241,7 @@ func (s *Spaces) put(pid int, m *procmap.Mapping, t, after tracefs.Time, exact b
 	if m.Start >= m.End {
 		return false
 	}
-	fresh := s.mapping(m, t)
+	fresh := s.files.mapping(m, t)
 	fresh.After, fresh.Exact = after, exact
 	return s.update(pid, func(old *Space) *Space {
 		next := old.mapped(pid, fresh, t)

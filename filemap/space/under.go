@@ -19,7 +19,7 @@ func (s *Spaces) ReplaceUnder(p *procmap.Process, t, after tracefs.Time) bool {
 			return old
 		case v == nil:
 			return old.with(p.PID, Version{From: t, Fresh: true, StartTime: p.Stat.StartTime, Comm: p.Stat.Comm,
-				Mappings: Mappings{build(s.convert(p.Mappings, t, after))}})
+				Mappings: Mappings{build(s.files.convert(p.Mappings, t, after))}})
 		}
 		next := *v
 		next.Mappings, _, _, _ = s.merge(v, p.Mappings, t, after)
