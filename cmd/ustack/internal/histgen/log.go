@@ -21,7 +21,7 @@ func (g *generator) mapped(p *process, v *vma) {
 
 // unmapped logs that a range is not mapped, or not executable, any more.
 func (g *generator) unmapped(p *process, start, end uint64) {
-	for _, q := range g.sharing(p.mm) {
+	for _, q := range sharing(g.procs, p.mm) {
 		g.logf("unmap %s %d %x %x\n", seconds(g.now), q.pid, start, end)
 	}
 }

@@ -58,9 +58,9 @@ func (g *generator) released(c *process) {
 	}
 }
 
-// sharing are the processes of an address space.
-func (g *generator) sharing(m *mm) (list []*process) {
-	for _, p := range g.procs {
+// sharing are those of the processes that have an address space.
+func sharing(procs []*process, m *mm) (list []*process) {
+	for _, p := range procs {
 		if p.mm == m {
 			list = append(list, p)
 		}
@@ -79,7 +79,7 @@ func (g *generator) compare() {
 	}
 	g.apart = nil
 	for i, p := range g.procs {
-		all := g.sharing(p.mm)
+		all := sharing(g.procs, p.mm)
 		if at := slices.Index(all, p); at > 0 {
 			g.tick()
 			g.logf("share %s %d %d\n", seconds(g.now), all[0].pid, g.procs[i].pid)
