@@ -142,7 +142,7 @@ func (i *Instance) setWord(name string, on bool) (known bool, err error) {
 }
 
 // hasOption reports whether the kernel has a trace option with a file.
-func (i *Instance) hasOption(name string) bool { return i.dir.has("options/" + name) }
+func (d dir) hasOption(name string) bool { return d.has("options/" + name) }
 
 func (i *Instance) setClock(name string) error {
 	err := i.write("trace_clock", name)

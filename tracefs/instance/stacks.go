@@ -40,7 +40,7 @@ const (
 // deferred ones: about 60 instances can have those at a time
 // (unwind_deferred_init in kernel/unwind/deferred.c).
 func (i *Instance) SetStacks(want StackSource) (StackSource, error) {
-	if want != StockStacks && i.hasOption(optionDeferred) {
+	if want != StockStacks && i.dir.hasOption(optionDeferred) {
 		// Version 5 of the series wants both options; in version 6 the second one
 		// replaces the first (FORMATS 2.1).
 		if err := i.mustSet(optionStock); err != nil {
@@ -65,7 +65,7 @@ func (i *Instance) SetStacks(want StackSource) (StackSource, error) {
 // Refused reports whether the kernel has deferred stacks and has not let this
 // instance have them.
 func (i *Instance) Refused(got StackSource) bool {
-	return got == StockStacks && i.hasOption(optionDeferred)
+	return got == StockStacks && i.dir.hasOption(optionDeferred)
 }
 
 // mustSet sets an option that the kernel must have.

@@ -29,7 +29,7 @@ func TestSetStacks(t *testing.T) {
 			continue
 		}
 		in.is(t, "options/"+optionStock, "1") // v5 wants both
-		if in.hasOption(optionDeferred) {
+		if in.dir.hasOption(optionDeferred) {
 			in.is(t, "options/"+optionDeferred, map[StackSource]string{StockStacks: "0", DeferredStacks: "1"}[got])
 		}
 	}

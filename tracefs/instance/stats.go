@@ -41,7 +41,7 @@ func (i *Instance) Stats() ([]Stats, error) {
 	}
 	var all []Stats
 	for _, cpu := range cpus {
-		s, err := i.cpuStats(cpu)
+		s, err := i.dir.cpuStats(cpu)
 		if err != nil {
 			return nil, fmt.Errorf("reading the statistics of CPU %d: %w", cpu, err)
 		}
@@ -63,9 +63,9 @@ func (i *Instance) CPUs() ([]int32, error) {
 	return out, nil
 }
 
-func (i *Instance) cpuStats(cpu int) (Stats, error) {
+func (d dir) cpuStats(cpu int) (Stats, error) {
 	at := "per_cpu/cpu" + strconv.Itoa(cpu) + "/"
-	text, err := i.dir.read(at + "stats")
+	text, err := d.read(at + "stats")
 	if err != nil {
 		return Stats{}, err
 	}
@@ -74,7 +74,7 @@ func (i *Instance) cpuStats(cpu int) (Stats, error) {
 		return s, err
 	}
 	s.CPU = cpu
-	if size, err := i.dir.read(at + "buffer_size_kb"); err == nil {
+	if size, err := d.read(at + "buffer_size_kb"); err == nil {
 		s.BufferKB, _ = parseKB(size) // a help for hints only
 	}
 	return s, nil
