@@ -83,6 +83,7 @@ type Analysis struct {
 	unaware bool              // calls under way have been forgotten: whom they wake is unknown
 	stacks  stacks
 	reach   reach
+	losses  losses
 	longest [2]longest // by section
 	empty   emptyWakes
 	order   map[orderKey]*orderSeen // in which threads take locks
@@ -92,14 +93,6 @@ type Analysis struct {
 	log        callLog // of Options.Calls
 	lives      int64   // how many threads there have been
 
-	gaps  Gaps
-	spans spans
-	cpus  [][]cpu
-
-	start, end tracefs.Time
-	until      tracefs.Time // the trace is whole up to then
-	begun      bool
-	ticks      bool // the clock does not count nanoseconds
 	events     int64
 	calls      int64 // entries into the futex family
 	exits      int64 // returns from it
@@ -109,12 +102,9 @@ type Analysis struct {
 	moves      int64 // calls of futex_requeue
 	before     Before
 	waitv      Waitv
-	unpaired   int64        // waits without a return
-	broke      bool         // a call without its return was seen
-	refused    uint64       // records, by the kernel
-	tail       int32        // thread whose wait began with the last event, 0 if none
-	hidden     hidden       // what loss can hide besides what was seen
-	brokenTime tracefs.Time // what calls can hide of which only the entry or the return is there
+	unpaired   int64 // waits without a return
+	broke      bool  // a call without its return was seen
+	tail       int32 // thread whose wait began with the last event, 0 if none
 	freeWaits  []*wait
 	past       []*wake // scratch
 	candidates []candidate
@@ -139,12 +129,16 @@ func New(opt Options) *Analysis {
 		sites: make(map[lockKey]*site), files: make(map[fileKey]*lock), order: make(map[orderKey]*orderSeen),
 	}
 	a.stacks.init(opt.Stacks)
+	a.losses.sameLock = a.provenSame
+	if opt.Calls {
+		a.losses.lostTime = a.log.lost
+	}
 	for i := range a.others {
 		a.others[i] = &lock{}
 	}
 	if opt.Gaps != nil {
-		a.gaps = *opt.Gaps
-		a.spans.known = true
+		a.losses.gaps = *opt.Gaps
+		a.losses.spans.known = true
 	}
 	return a
 }
@@ -161,21 +155,21 @@ func (a *Analysis) Batch(h *resolve.Held) error {
 		case tracefs.KindEvent:
 			a.event(h, i, rec)
 		case tracefs.KindLost, tracefs.KindGap:
-			a.lost(h, rec)
+			a.losses.lost(h, rec)
 			continue
 		}
-		a.seen(h, i, rec)
+		a.losses.seen(h, i, rec)
 		if rec.Kind != tracefs.KindEvent {
 			continue
 		}
 		if a.events++; a.events%settleEvery == 0 {
-			a.settleUp(h)
+			a.losses.settleUp(h)
 		}
 	}
 	if h.Paused {
-		a.settleUp(h)
+		a.losses.settleUp(h)
 	}
-	a.settleTimes(h)
+	a.losses.settleTimes(h)
 	return nil
 }
 

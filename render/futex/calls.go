@@ -86,7 +86,7 @@ func (a *Analysis) WaitCalls(r *Report, v View, wait func(*WaitCall) error, lost
 		if !th.in || w == nil {
 			continue
 		}
-		c := a.waitCall(w, max(w.since, th.since), a.end, Open)
+		c := a.waitCall(w, max(w.since, th.since), a.losses.end, Open)
 		c.Stack, c.Missing = a.stacks.get(w.stack), w.missing.String()
 		if w.lock != nil {
 			c.Lock = shown[w.lock.find()]
@@ -130,18 +130,10 @@ func (a *Analysis) beforeEnded(th *thread, head tracefs.Head, att *resolve.Attac
 		return
 	}
 	w := wait{th: th, stack: a.stacks.of(att), waker: waker{stack: noStack}}
-	c := a.waitCall(&w, a.beginning(to), to, r)
+	c := a.waitCall(&w, a.losses.beginning(to), to, r)
 	c.Before, c.Comm = true, a.comms.Intern(head.Comm)
 	if c.PID == tracefs.NoTID {
 		c.PID = head.TGID
 	}
 	a.log.wait(&w, &c)
-}
-
-// gapEnded keeps a time in which records were lost.
-func (a *Analysis) gapEnded(g LostTime) {
-	if a.opt.Calls {
-		g.To = max(g.From, g.To)
-		a.log.lost(&g)
-	}
 }

@@ -9,42 +9,33 @@ import (
 
 // NeedsGaps reports whether loss was found too late to judge what it could
 // hide: then a second reading, with Options.Gaps, can.
-func (a *Analysis) NeedsGaps() bool { return a.spans.late }
+func (a *Analysis) NeedsGaps() bool { return a.losses.spans.late }
 
 // Seen reports whether there was any record.
-func (a *Analysis) Seen() bool { return a.begun }
+func (a *Analysis) Seen() bool { return a.losses.begun }
 
 // Gaps are the gaps found.
-func (a *Analysis) Gaps() *Gaps { return &a.gaps }
+func (a *Analysis) Gaps() *Gaps { return &a.losses.gaps }
 
 // Until notes that the trace has all records until a time, even if the last one is
 // older: waits that have not ended have lasted so long. 0 has no effect.
 func (a *Analysis) Until(t tracefs.Time) {
-	a.until = max(a.until, t)
+	a.losses.until = max(a.losses.until, t)
 }
 
 // Refused notes how many records the kernel refused to take since the trace began, as
 // far as the trace itself does not say so: when that was is unknown, so nothing is
 // sure any more.
-func (a *Analysis) Refused(n uint64) { a.refused = n }
+func (a *Analysis) Refused(n uint64) { a.losses.refused = n }
 
 // finish ends what is under way at the end of the trace.
 func (a *Analysis) finish() {
-	for from := range a.openGaps() {
-		a.gaps.add(from, a.end)
-		a.spans.disturbed(from)
-	}
-	for s := range a.cpus {
-		for n := range a.cpus[s] {
-			a.cpus[s][n].endGap(a, s, int32(n))
-			a.cpus[s][n].lost = false
-		}
-	}
-	a.settle(a.end + 1) // locks may become one
+	a.losses.closeGaps()
+	a.losses.settleAll() // locks may become one
 	for _, th := range a.inOrder() {
 		a.stopPaused(th)
 	}
-	a.settle(a.end + 1)
+	a.losses.settleAll()
 }
 
 // inOrder are the threads in the order of their numbers.
@@ -94,13 +85,13 @@ func (h *hiding) from(l *lock) tracefs.Time {
 
 // loss says what loss does to the numbers.
 func (a *Analysis) loss(r *Report) {
-	r.Loss = Loss{Gaps: a.gaps.Count, Records: a.gaps.Records, Unknown: a.gaps.Unknown, Refused: a.refused, Forgotten: a.forgot}
-	r.Loss.Bounded = a.refused == 0 && !a.spans.late && a.forgot == 0 && !(a.buried && a.gaps.Any())
+	r.Loss = Loss{Gaps: a.losses.gaps.Count, Records: a.losses.gaps.Records, Unknown: a.losses.gaps.Unknown, Refused: a.losses.refused, Forgotten: a.forgot}
+	r.Loss.Bounded = a.losses.refused == 0 && !a.losses.spans.late && a.forgot == 0 && !(a.buried && a.losses.gaps.Any())
 	r.Loss.Unseen = -1
-	if !a.gaps.Unknown && a.refused == 0 {
-		window := uint64(max(a.end-a.start, 1))
-		if a.gaps.Records < uint64(1<<62)/window {
-			r.Loss.Unseen = tracefs.Time(a.gaps.Records * window)
+	if !a.losses.gaps.Unknown && a.losses.refused == 0 {
+		window := uint64(max(a.losses.end-a.losses.start, 1))
+		if a.losses.gaps.Records < uint64(1<<62)/window {
+			r.Loss.Unseen = tracefs.Time(a.losses.gaps.Records * window)
 		}
 	}
 }

@@ -96,85 +96,82 @@ type cpu struct {
 
 const maxCPU = 1 << 13
 
-func (a *Analysis) cpu(rec *tracefs.Record) *cpu {
+func (ls *losses) cpu(rec *tracefs.Record) *cpu {
 	s := int(rec.Source)
-	for len(a.cpus) <= s {
-		a.cpus = append(a.cpus, nil)
+	for len(ls.cpus) <= s {
+		ls.cpus = append(ls.cpus, nil)
 	}
 	n := int(rec.CPU) & (maxCPU - 1)
-	for len(a.cpus[s]) <= n {
-		a.cpus[s] = append(a.cpus[s], cpu{})
+	for len(ls.cpus[s]) <= n {
+		ls.cpus[s] = append(ls.cpus[s], cpu{})
 	}
-	return &a.cpus[s][n]
+	return &ls.cpus[s][n]
 }
 
 // seen notes that a CPU has a record.
-func (a *Analysis) seen(h *resolve.Held, i int, rec *tracefs.Record) {
+func (ls *losses) seen(h *resolve.Held, i int, rec *tracefs.Record) {
 	if rec.CPU < 0 || !h.Headed(rec) {
 		return
 	}
 	s := int(rec.Source)
-	if s >= len(a.cpus) || int(rec.CPU) >= len(a.cpus[s]) {
-		a.cpu(rec)
+	if s >= len(ls.cpus) || int(rec.CPU) >= len(ls.cpus[s]) {
+		ls.cpu(rec)
 	}
-	c := &a.cpus[s][int(rec.CPU)&(maxCPU-1)]
+	c := &ls.cpus[s][int(rec.CPU)&(maxCPU-1)]
 	c.rec = int32(i) + 1
-	if c.lost || !a.begun {
-		a.afterGap(h, rec, c)
+	if c.lost || !ls.begun {
+		ls.afterGap(h, rec, c)
 	}
 }
 
 // afterGap takes the first record of the trace, and the first one of a CPU
 // after a gap.
-func (a *Analysis) afterGap(h *resolve.Held, rec *tracefs.Record, c *cpu) {
+func (ls *losses) afterGap(h *resolve.Held, rec *tracefs.Record, c *cpu) {
 	t := h.Time(rec)
-	if !a.begun {
-		a.begun, a.start, a.end = true, t, t
-		a.ticks = !h.Heads[rec.Source].Nanoseconds()
+	if !ls.begun {
+		ls.begun, ls.start, ls.end = true, t, t
+		ls.ticks = !h.Heads[rec.Source].Nanoseconds()
 	}
 	if !c.lost {
 		return
 	}
 	c.lost = false
-	from := a.start
-	if c.seen {
-		from = c.last
-	}
-	a.gapEnded(LostTime{int(rec.Source), rec.CPU, from, t, c.records})
+	from := ls.since(c)
+	ls.gapEnded(LostTime{int(rec.Source), rec.CPU, from, t, c.records})
 	c.records = 0
-	if a.spans.known {
+	if ls.spans.known {
 		return
 	}
-	a.gaps.add(from, t)
-	a.spans.disturbed(from)
+	ls.gaps.add(from, t)
+	ls.spans.disturbed(from)
 }
 
 // lost notes a gap. It ends with the next record of the CPU.
-func (a *Analysis) lost(h *resolve.Held, rec *tracefs.Record) {
+func (ls *losses) lost(h *resolve.Held, rec *tracefs.Record) {
 	if rec.Kind == tracefs.KindLost && rec.CPU < 0 {
 		return // overwritten before the trace began
 	}
-	if !a.spans.known {
-		a.gaps.Count++
+	if !ls.spans.known {
+		ls.gaps.Count++
 		switch {
 		case rec.Kind == tracefs.KindGap && rec.CPU < 0:
-			a.gaps.Records++ // [LINE TOO BIG]
+			ls.gaps.Records++ // [LINE TOO BIG]
 		case rec.Value > 0:
-			a.gaps.Records += rec.Value
+			ls.gaps.Records += rec.Value
 		default:
-			a.gaps.Unknown = true
+			ls.gaps.Unknown = true
 		}
 	}
 	if rec.CPU < 0 { // one record of any CPU
-		a.gapEnded(LostTime{int(rec.Source), rec.CPU, a.end, a.end, 1})
-		if a.begun && !a.spans.known {
-			a.settleTimes(h)
-			a.gaps.add(a.end, a.end)
-			a.spans.disturbed(a.end)
+		ls.gapEnded(LostTime{int(rec.Source), rec.CPU, ls.end, ls.end, 1})
+		if ls.begun && !ls.spans.known {
+			ls.settleTimes(h)
+			ls.gaps.add(ls.end, ls.end)
+			ls.spans.disturbed(ls.end)
 		}
 		return
 	}
-	c := a.cpu(rec)
+	c := ls.cpu(rec)
 	if c.rec > 0 {
 		c.last, c.seen, c.rec = h.Time(&h.Records[c.rec-1]), true, 0
 	}
@@ -183,13 +180,13 @@ func (a *Analysis) lost(h *resolve.Held, rec *tracefs.Record) {
 }
 
 // settleTimes reads the times of the CPUs' last records.
-func (a *Analysis) settleTimes(h *resolve.Held) {
-	for s := range a.cpus {
-		for n := range a.cpus[s] {
-			c := &a.cpus[s][n]
+func (ls *losses) settleTimes(h *resolve.Held) {
+	for s := range ls.cpus {
+		for n := range ls.cpus[s] {
+			c := &ls.cpus[s][n]
 			if c.rec > 0 {
 				c.last, c.seen, c.rec = h.Time(&h.Records[c.rec-1]), true, 0
-				a.end = max(a.end, c.last)
+				ls.end = max(ls.end, c.last)
 			}
 		}
 	}
@@ -197,27 +194,15 @@ func (a *Analysis) settleTimes(h *resolve.Held) {
 
 // settleUp brings what is known of the CPUs up to date, and settles spans
 // that no later gap can reach.
-func (a *Analysis) settleUp(h *resolve.Held) {
-	a.settleTimes(h)
-	low := a.end
-	for s := range a.cpus {
-		for n := range a.cpus[s] {
-			if c := &a.cpus[s][n]; c.seen {
+func (ls *losses) settleUp(h *resolve.Held) {
+	ls.settleTimes(h)
+	low := ls.end
+	for s := range ls.cpus {
+		for n := range ls.cpus[s] {
+			if c := &ls.cpus[s][n]; c.seen {
 				low = min(low, c.last)
 			}
 		}
 	}
-	a.settle(low)
-}
-
-// endGap reports a gap that no record has ended.
-func (c *cpu) endGap(a *Analysis, buffer int, n int32) {
-	if !c.lost {
-		return
-	}
-	from := a.start
-	if c.seen {
-		from = c.last
-	}
-	a.gapEnded(LostTime{buffer, n, from, a.end, c.records})
+	ls.settle(low)
 }

@@ -111,7 +111,7 @@ func (a *Analysis) lock(th *thread, key lockKey, t tracefs.Time) *lock {
 		if p.tgid != tracefs.NoTID {
 			tid = p.tgid
 		}
-		id, path, offset, ok := a.opt.Mappings.SharedFile(tid, t, !a.ticks, key.addr)
+		id, path, offset, ok := a.opt.Mappings.SharedFile(tid, t, !a.losses.ticks, key.addr)
 		if l.local = ok && id == ""; ok && !l.local {
 			l.file = fileKey{id, path, offset}
 			if same := a.files[l.file]; same != nil {

@@ -55,7 +55,7 @@ func (a *Analysis) lay(l *lock, th *thread, t tracefs.Time) {
 	if th.comm != "" {
 		comm = []byte(th.comm)
 	}
-	l.layout, l.trust = a.opt.Layouts.Layout(th.tid, th.proc.find().tgid, comm, t, !a.ticks, l.key.addr)
+	l.layout, l.trust = a.opt.Layouts.Layout(th.tid, th.proc.find().tgid, comm, t, !a.losses.ticks, l.key.addr)
 }
 
 // NameLocks names the locks that are static variables and have no name yet.

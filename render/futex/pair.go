@@ -137,14 +137,14 @@ func attached(h *resolve.Held, i int) *resolve.Attached {
 // entered notes that a thread is in a system call.
 func (a *Analysis) entered(th *thread, h *resolve.Held, i int, rec *tracefs.Record) tracefs.Time {
 	t := h.Time(rec)
-	a.end = max(a.end, t)
+	a.losses.reached(t)
 	switch {
 	case th.in:
 		a.broken(th, t)
 	case th.first < 0:
 		th.first = t
 	default:
-		a.span(span{th: th, from: th.last, to: t, kind: spanFree})
+		a.losses.span(span{th: th, from: th.last, to: t, kind: spanFree})
 	}
 	th.in, th.since, th.last = true, t, t
 	th.call, th.futex = a.sys.Call, a.sys.Futex
@@ -177,7 +177,7 @@ func (a *Analysis) broken(th *thread, t tracefs.Time) {
 		}
 	}
 	th.in = false
-	a.span(s)
+	a.losses.span(s)
 }
 
 // beginWait begins a wait.
@@ -267,7 +267,7 @@ func (a *Analysis) exit(h *resolve.Held, i int, rec *tracefs.Record) {
 		th = a.thread(rec.TID)
 	}
 	t := h.Time(rec)
-	a.end = max(a.end, t)
+	a.losses.reached(t)
 	if e.Call != syscalls.Other && e.Call != syscalls.RestartSyscall {
 		a.exits++
 	}
@@ -303,30 +303,20 @@ func (a *Analysis) exit(h *resolve.Held, i int, rec *tracefs.Record) {
 		a.wakeEnded(k, t, e)
 	}
 	th.in, th.last = false, t
-	a.span(s)
-}
-
-// beginning is when the trace begins, for who takes a record of time t: the first
-// one, perhaps.
-func (a *Analysis) beginning(t tracefs.Time) tracefs.Time {
-	if !a.begun {
-		return t
-	}
-	return a.start
+	a.losses.span(s)
 }
 
 // strayReturn takes a return whose entry is not in the trace. ok means that it may
 // be that of a wait that began before.
 func (a *Analysis) strayReturn(th *thread, e *syscalls.Event, t tracefs.Time) (r Result, ok bool) {
 	if th.first >= 0 {
-		a.span(span{th: th, from: th.last, to: t, kind: spanBroken})
+		a.losses.span(span{th: th, from: th.last, to: t, kind: spanBroken})
 		th.last = t
 		return NoReturn, false
 	}
 	th.first, th.last = t, t
-	since := max(t-a.beginning(t), 0)
-	a.brokenTime += since
-	th.hidden += since
+	since := max(t-a.losses.beginning(t), 0)
+	a.losses.unknownWait(th, since)
 	if e.Call == syscalls.Other || !e.HasResult {
 		return NoReturn, false
 	}

@@ -183,7 +183,7 @@ func (a *Analysis) calling(th *thread, t tracefs.Time) *thread {
 		p.called, p.first = true, t
 		return th
 	}
-	if a.opt.Programs == nil || a.ticks || p.tgid == tracefs.NoTID {
+	if a.opt.Programs == nil || a.losses.ticks || p.tgid == tracefs.NoTID {
 		return th
 	}
 	if began, ok := a.opt.Programs.Program(th.tid, t); !ok || began <= p.first {

@@ -59,6 +59,10 @@ func drive(t testing.TB, trace *input.Trace, a *futex.Analysis, sources int) {
 	driveSteps(t, trace, a, resolve.Options{Stitch: true, Sources: sources, Hold: hold}, func(int) bool { return true })
 }
 
+// checkedRecords is up to how many records of a batch invariants are checked after
+// each; TestInvariants does it with longer ones.
+const checkedRecords = 512
+
 // driveSteps reads a trace and calls step after each batch, while it wants more.
 func driveSteps(t testing.TB, trace *input.Trace, a *futex.Analysis, opt resolve.Options, step func(n int) (more bool)) {
 	t.Helper()
@@ -75,7 +79,11 @@ func driveSteps(t testing.TB, trace *input.Trace, a *futex.Analysis, opt resolve
 			res.End()
 		}
 		for h := res.Next(); h != nil; h = res.Next() {
-			if err := a.Batch(h); err != nil {
+			batch := a.Batch
+			if len(h.Records) <= checkedRecords {
+				batch = func(h *resolve.Held) error { return futex.CheckEach(a, h) }
+			}
+			if err := batch(h); err != nil {
 				t.Fatal(err)
 			}
 			res.Release(h)

@@ -32,7 +32,7 @@ func (a *Analysis) Interim(v View) *Report { return a.report(v) }
 
 func (a *Analysis) report(v View) *Report {
 	u := a.underway()
-	r := &Report{Ticks: a.ticks, Start: a.start, End: u.end, Calls: a.calls, Before: a.before, Waitv: a.waitv, NoReturn: a.unpaired, NoReturns: a.noReturns()}
+	r := &Report{Ticks: a.losses.ticks, Start: a.losses.start, End: u.end, Calls: a.calls, Before: a.before, Waitv: a.waitv, NoReturn: a.unpaired, NoReturns: a.noReturns()}
 	r.Reach = a.reached()
 	a.loss(r)
 	hidden := u.hiding()
@@ -350,7 +350,7 @@ func (u *underway) longest(r *Report, byLock map[*lock]*Lock, atLeast tracefs.Ti
 func (u *underway) wait(w *Wait, l *Lock) *Wait {
 	one := *w
 	one.check(u.gaps)
-	if h := &one.Holder; h.Sure && u.a.refused > 0 {
+	if h := &one.Holder; h.Sure && u.a.losses.refused > 0 {
 		h.Sure, h.Why = false, "the kernel refused records, at an unknown time"
 	}
 	one.Lock, one.Stack, one.WakerStack = l, u.a.stacks.get(w.stack), u.a.stacks.get(w.waker)
@@ -378,7 +378,7 @@ func (a *Analysis) notes(r *Report, locks []*Lock, filtered bool) {
 	case unknown:
 		note("processes without known mappings are distinguished by which thread wakes which: the option record-tgid would make it sure")
 	}
-	if a.ticks {
+	if a.losses.ticks {
 		note("times are in ticks of the trace's clock, not in seconds")
 	}
 	shared := slices.ContainsFunc(locks, func(l *Lock) bool { return l.Shared && !l.Local && l.File == "" && l.Kind != Join })

@@ -56,11 +56,11 @@ func (s *spans) disturbed(from tracefs.Time) {
 }
 
 // span adds a span.
-func (a *Analysis) span(s span) {
+func (ls *losses) span(s span) {
 	s.to = max(s.to, s.from) // clocks of CPUs differ
-	q := &a.spans
+	q := &ls.spans
 	if len(q.list)-q.head >= maxSpans {
-		a.settleFirst(maxSpans / 8)
+		ls.settleFirst(maxSpans / 8)
 	}
 	if len(q.list) == cap(q.list) && q.head > len(q.list)/2 {
 		n := copy(q.list, q.list[q.head:])
@@ -72,10 +72,10 @@ func (a *Analysis) span(s span) {
 
 // settle judges the spans that ended before a time: no later gap begins
 // earlier.
-func (a *Analysis) settle(before tracefs.Time) {
-	q := &a.spans
+func (ls *losses) settle(before tracefs.Time) {
+	q := &ls.spans
 	for q.head < len(q.list) && (q.list[q.head].to < before || q.known) {
-		a.judge(&q.list[q.head])
+		ls.judge(&q.list[q.head])
 		q.list[q.head] = span{}
 		q.head++
 	}
@@ -86,12 +86,12 @@ func (a *Analysis) settle(before tracefs.Time) {
 }
 
 // settleFirst judges the n oldest spans.
-func (a *Analysis) settleFirst(n int) {
-	q := &a.spans
+func (ls *losses) settleFirst(n int) {
+	q := &ls.spans
 	for ; n > 0 && q.head < len(q.list); n-- {
 		s := &q.list[q.head]
 		q.settled = max(q.settled, s.to)
-		a.judge(s)
+		ls.judge(s)
 		*s = span{}
 		q.head++
 	}
@@ -124,28 +124,27 @@ func (g *Gaps) judge(s *span) judgement {
 }
 
 // judge counts what is certain of a span, once no gap can reach it any more.
-func (a *Analysis) judge(s *span) {
-	j := a.gaps.judge(s)
+func (ls *losses) judge(s *span) {
+	j := ls.gaps.judge(s)
 	switch {
 	case j.broken:
-		s.th.hidden += j.hide
-		a.brokenTime += j.hide
+		ls.unknownWait(s.th, j.hide)
 	case j.hides:
-		a.hide(s.th, j.hide, j.counted)
+		ls.hide(s.th, j.hide, j.counted)
 		if j.doubt && s.lock != nil {
 			s.lock.find().doubt += s.time
 		}
 	case s.waker != nil:
-		a.provenSame(s)
+		ls.sameLock(s)
 	}
 }
 
 // hide notes how long a thread can have waited unseen, of which a part was
 // counted as something else. At least one record must have been lost for that.
-func (a *Analysis) hide(th *thread, d, counted tracefs.Time) {
+func (ls *losses) hide(th *thread, d, counted tracefs.Time) {
 	d = max(d, counted, 0)
 	th.hidden += d
-	a.hidden.add(d - counted)
+	ls.hidden.add(d - counted)
 }
 
 // hidden is the time that loss can hide: all of it, and the largest parts, the

@@ -204,7 +204,7 @@ func (a *Analysis) letGo(th *thread) {
 	if k := th.wake; k != nil {
 		th.wake = nil
 		k.woke = true // perhaps
-		a.wakeReturned(k, k.claimed, a.end)
+		a.wakeReturned(k, k.claimed, a.losses.end)
 		if k.lock != nil {
 			k.lock.find().active--
 		}

@@ -2,7 +2,6 @@ package futex
 
 import (
 	"container/heap"
-	"iter"
 	"slices"
 
 	"ustack/tracefs"
@@ -32,42 +31,21 @@ type pending struct {
 
 // underway finds what has not ended.
 func (a *Analysis) underway() *underway {
-	u := &underway{a: a, end: max(a.end, a.until), gaps: &a.gaps, hidden: a.hidden.clone(), broken: a.brokenTime,
+	u := &underway{a: a, end: max(a.losses.end, a.losses.until), gaps: &a.losses.gaps, hidden: a.losses.hidden.clone(), broken: a.losses.broken,
 		threads: make(map[*thread]tracefs.Time), locks: make(map[*lock]*pending)}
-	for from := range a.openGaps() {
-		if u.gaps == &a.gaps {
-			u.gaps = a.gaps.clone()
+	for from := range a.losses.openGaps() {
+		if u.gaps == &a.losses.gaps {
+			u.gaps = a.losses.gaps.clone()
 		}
-		u.gaps.add(from, a.end)
+		u.gaps.add(from, a.losses.end)
 	}
-	for i := range a.spans.list[a.spans.head:] {
-		u.judge(&a.spans.list[a.spans.head+i])
+	for i := range a.losses.spans.list[a.losses.spans.head:] {
+		u.judge(&a.losses.spans.list[a.losses.spans.head+i])
 	}
 	for _, th := range a.inOrder() {
 		u.thread(th)
 	}
 	return u
-}
-
-// openGaps are the beginnings of the gaps that no record has ended.
-func (a *Analysis) openGaps() iter.Seq[tracefs.Time] {
-	return func(yield func(tracefs.Time) bool) {
-		if a.spans.known {
-			return
-		}
-		for s := range a.cpus {
-			for n := range a.cpus[s] {
-				c := &a.cpus[s][n]
-				from := a.start
-				if c.seen {
-					from = c.last
-				}
-				if c.lost && !yield(from) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // of is what is pending at a lock.
@@ -110,8 +88,8 @@ func (u *underway) thread(th *thread) {
 	if th.first < 0 {
 		return
 	}
-	if _, last, ok := u.gaps.within(a.start, th.first); ok {
-		u.hide(th, last-a.start, 0)
+	if _, last, ok := u.gaps.within(a.losses.start, th.first); ok {
+		u.hide(th, last-a.losses.start, 0)
 	}
 	var counted tracefs.Time
 	if w := th.wait; th.in && w != nil && w.lock != nil && !a.noReturns() {

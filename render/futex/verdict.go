@@ -132,7 +132,7 @@ func (a *Analysis) verdict(r *Report, all []*Blocked) {
 	if v.Kind == NoLockUp {
 		*v = j.cannotTell()
 	}
-	v.Sure = v.Sure && a.refused == 0
+	v.Sure = v.Sure && a.losses.refused == 0
 }
 
 // nothing says that no wait hangs. A trace that ends with the beginning of a wait

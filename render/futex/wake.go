@@ -340,7 +340,7 @@ func (a *Analysis) giveBack(w *wait, t tracefs.Time) {
 func (a *Analysis) requeued(w *wait, k *wake, sure bool) {
 	from := w.lock.find()
 	a.addTime(w, from, k.at)
-	a.span(span{th: w.th, from: w.since, to: k.at, kind: spanCall, lock: from, time: max(k.at-w.since, 0)})
+	a.losses.span(span{th: w.th, from: w.since, to: k.at, kind: spanCall, lock: from, time: max(k.at-w.since, 0)})
 	w.waker, w.end = k.waker(sure), k.at
 	a.callEnded(w, w.since, k.at, Requeued)
 	a.counted(w, Requeued)

@@ -1,0 +1,153 @@
+package futex
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+
+	"ustack/tracefs"
+)
+
+// losses knows the time that a trace spans, what of it was lost, and what a thread can
+// have done unseen then. It is the lowest part of an Analysis: the others ask it. Of
+// what they keep it changes only thread.hidden and lock.doubt.
+//
+// Invariants:
+//   - start ≤ end if there was a record.
+//   - Gaps are in order and do not overlap; there are no more than maxGaps.
+//   - No CPU's last record is after end, unless records of it were lost since.
+//   - No span ends before it begins, and no more than maxSpans wait.
+//   - hidden.most has the largest parts of hidden.all, no more than maxHidden.
+//   - Times that were hidden are not negative.
+type losses struct {
+	gaps  Gaps
+	spans spans
+	cpus  [][]cpu // by input
+
+	start, end tracefs.Time
+	until      tracefs.Time // the trace is whole up to then
+	begun      bool
+	ticks      bool         // the clock does not count nanoseconds
+	refused    uint64       // records, by the kernel
+	hidden     hidden       // what loss can hide besides what was seen
+	broken     tracefs.Time // what calls can hide of which only the entry or the return is there
+
+	// sameLock takes a span in which nothing was lost, so that its lock and that of the
+	// waker are proven to be one. lostTime takes each time of loss, nil if that is not
+	// wanted.
+	sameLock func(*span)
+	lostTime func(*LostTime)
+}
+
+// reached notes the time of a record.
+func (ls *losses) reached(t tracefs.Time) { ls.end = max(ls.end, t) }
+
+// beginning is when the trace begins, for who takes a record of time t: the first
+// one, perhaps.
+func (ls *losses) beginning(t tracefs.Time) tracefs.Time {
+	if !ls.begun {
+		return t
+	}
+	return ls.start
+}
+
+// gapEnded passes a time in which records were lost.
+func (ls *losses) gapEnded(g LostTime) {
+	if ls.lostTime != nil {
+		g.To = max(g.From, g.To)
+		ls.lostTime(&g)
+	}
+}
+
+// since is when what a CPU lost last began to be lost.
+func (ls *losses) since(c *cpu) tracefs.Time {
+	if c.seen {
+		return c.last
+	}
+	return ls.start
+}
+
+// openGaps are the beginnings of the gaps that no record has ended.
+func (ls *losses) openGaps() iter.Seq[tracefs.Time] {
+	return func(yield func(tracefs.Time) bool) {
+		if ls.spans.known {
+			return
+		}
+		for s := range ls.cpus {
+			for n := range ls.cpus[s] {
+				if c := &ls.cpus[s][n]; c.lost && !yield(ls.since(c)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// closeGaps ends the gaps that no record has ended, at the end of the trace.
+func (ls *losses) closeGaps() {
+	for from := range ls.openGaps() {
+		ls.gaps.add(from, ls.end)
+		ls.spans.disturbed(from)
+	}
+	for s := range ls.cpus {
+		for n := range ls.cpus[s] {
+			if c := &ls.cpus[s][n]; c.lost {
+				ls.gapEnded(LostTime{s, int32(n), ls.since(c), ls.end, c.records})
+				c.lost = false
+			}
+		}
+	}
+}
+
+// settleAll judges all spans: the trace has ended.
+func (ls *losses) settleAll() { ls.settle(ls.end + 1) }
+
+// unknownWait notes a call of unknown end or beginning, all of which a thread may have
+// waited.
+func (ls *losses) unknownWait(th *thread, d tracefs.Time) {
+	th.hidden += d
+	ls.broken += d
+}
+
+// check returns what of the invariants does not hold.
+func (ls *losses) check() error {
+	if ls.begun && ls.start > ls.end {
+		return fmt.Errorf("the trace begins at %d and ends at %d", ls.start, ls.end)
+	}
+	if ls.hidden.all < 0 || ls.broken < 0 || len(ls.hidden.most) > maxHidden {
+		return fmt.Errorf("%d hidden in %d parts, %d in broken calls", ls.hidden.all, len(ls.hidden.most), ls.broken)
+	}
+	for s := range ls.cpus {
+		for n := range ls.cpus[s] {
+			if c := &ls.cpus[s][n]; c.seen && !c.lost && c.last > ls.end {
+				return fmt.Errorf("CPU %d of input %d has a record at %d, after the end %d", n, s, c.last, ls.end)
+			}
+		}
+	}
+	return errors.Join(ls.gaps.check(), ls.spans.check())
+}
+
+func (g *Gaps) check() error {
+	if len(g.list) > maxGaps {
+		return fmt.Errorf("%d gaps are kept", len(g.list))
+	}
+	for i, x := range g.list {
+		if x.to < x.from || i > 0 && x.from <= g.list[i-1].to {
+			return fmt.Errorf("gap %d is %d to %d", i, x.from, x.to)
+		}
+	}
+	return nil
+}
+
+func (s *spans) check() error {
+	waiting := s.list[s.head:]
+	if len(waiting) > maxSpans {
+		return fmt.Errorf("%d spans wait", len(waiting))
+	}
+	for i := range waiting {
+		if x := &waiting[i]; x.th == nil || x.to < x.from {
+			return fmt.Errorf("span %d is %d to %d of %v", i, x.from, x.to, x.th)
+		}
+	}
+	return nil
+}
