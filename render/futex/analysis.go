@@ -68,49 +68,40 @@ type Analysis struct {
 	claimed, frames int64
 
 	opt     Options
-	threads threadTable
-	recent  [recentThreads]recentThread // of threads
-	byTGID  map[int32]*process
 	sites   map[lockKey]*site
 	files   map[fileKey]*lock // shared futexes whose file is known
 	others  [2]*lock          // locks that were too many, by section
 	all     []*lock           // with locks that have been united or folded, till the next folding
 	locks   int               // how many there are
 	born    int64             // how many there have been
-	forgot  int64             // threads
-	buried  bool              // threads that had ended have been forgotten, and what loss hides of them
 	evicted bool              // locks have been folded into others
 	unaware bool              // calls under way have been forgotten: whom they wake is unknown
 	stacks  stacks
 	reach   reach
 	losses  losses
+	tasks   tasks
 	longest [2]longest // by section
 	empty   emptyWakes
 	order   map[orderKey]*orderSeen // in which threads take locks
-	comms   filemap.Names
-	// ownerComms are the names of owners that the trace has nothing of.
-	ownerComms map[int32]string
-	log        callLog // of Options.Calls
-	lives      int64   // how many threads there have been
+	log     callLog                 // of Options.Calls
 
-	events     int64
-	calls      int64 // entries into the futex family
-	exits      int64 // returns from it
-	switches   bool  // the trace has sched_switch
-	restarts   bool  // the trace has sys_restart_syscall
-	stopped    bool  // a wait was broken off that it would take up
-	moves      int64 // calls of futex_requeue
-	before     Before
-	waitv      Waitv
-	unpaired   int64 // waits without a return
-	broke      bool  // a call without its return was seen
-	tail       int32 // thread whose wait began with the last event, 0 if none
-	freeWaits  []*wait
-	past       []*wake // scratch
-	candidates []candidate
-	segs       []Segment // scratch
-	sys        syscalls.Event
-	task       sched.Event
+	events    int64
+	calls     int64 // entries into the futex family
+	exits     int64 // returns from it
+	switches  bool  // the trace has sched_switch
+	restarts  bool  // the trace has sys_restart_syscall
+	stopped   bool  // a wait was broken off that it would take up
+	moves     int64 // calls of futex_requeue
+	before    Before
+	waitv     Waitv
+	unpaired  int64 // waits without a return
+	broke     bool  // a call without its return was seen
+	tail      int32 // thread whose wait began with the last event, 0 if none
+	freeWaits []*wait
+	past      []*wake   // scratch
+	segs      []Segment // scratch
+	sys       syscalls.Event
+	task      sched.Event
 }
 
 // New returns an empty Analysis.
@@ -125,11 +116,13 @@ func New(opt Options) *Analysis {
 		opt.Threads = defaultThreads
 	}
 	a := &Analysis{
-		opt: opt, byTGID: make(map[int32]*process),
+		opt:   opt,
 		sites: make(map[lockKey]*site), files: make(map[fileKey]*lock), order: make(map[orderKey]*orderSeen),
 	}
 	a.stacks.init(opt.Stacks)
 	a.losses.sameLock = a.provenSame
+	a.tasks = tasks{byTGID: make(map[int32]*process), most: opt.Threads, mappings: opt.Mappings, programs: opt.Programs,
+		losses: &a.losses, stop: a.stop, release: a.release, united: a.moveLocks}
 	if opt.Calls {
 		a.losses.lostTime = a.log.lost
 	}
@@ -227,27 +220,27 @@ func (a *Analysis) sched(h *resolve.Held, rec *tracefs.Record) {
 	switch e.Kind {
 	case sched.Switch:
 		a.switches = true
-		if th := a.threadOf(e.TID); th != nil {
+		if th := a.tasks.threadOf(e.TID); th != nil {
 			th.asleep = false
 		}
-		if th := a.threadOf(rec.TID); th != nil {
-			th.switched(e, h, a)
+		if th := a.tasks.threadOf(rec.TID); th != nil {
+			a.tasks.switched(th, e, h)
 			if e.State == 'X' || e.State == 'Z' {
-				a.ended(th, h.Time(rec))
+				a.tasks.ended(th, h.Time(rec))
 			}
 		}
 	case sched.Waking, sched.Wakeup:
-		if th := a.threadOf(e.TID); th != nil && th.wait != nil && rec.TID != e.TID && !interrupt(h.Head(rec).Flags) {
+		if th := a.tasks.threadOf(e.TID); th != nil && th.wait != nil && rec.TID != e.TID && !interrupt(h.Head(rec).Flags) {
 			a.wokenBy(th.wait, rec.TID)
 		}
 	case sched.Exec:
-		a.execed(e.TID, e.OldTID, h.Time(rec))
+		a.tasks.execed(e.TID, e.OldTID, h.Time(rec))
 	case sched.Exit:
-		if th := a.threadOf(rec.TID); th != nil {
-			a.ended(th, h.Time(rec))
+		if th := a.tasks.threadOf(rec.TID); th != nil {
+			a.tasks.ended(th, h.Time(rec))
 		}
 	case sched.NewTask:
-		a.newTask(rec.TID, e.TID, e.Thread, h.Time(rec))
+		a.tasks.newTask(rec.TID, e.TID, e.Thread, h.Time(rec))
 	}
 }
 

@@ -211,14 +211,14 @@ func (r *logReader) text() string {
 	r.buf = append(r.buf[:0], make([]byte, n)...)
 	_, err := io.ReadFull(r.in, r.buf)
 	r.fail(err)
-	return r.a.comms.Intern(r.buf)
+	return r.a.tasks.comms.Intern(r.buf)
 }
 
 // process is the process of a thread, by what was known then, and what is known
 // now if it is still the same thread.
 func (r *logReader) process(tid int32) int32 {
 	pid, life := int32(r.int()), r.int()
-	if th := r.a.threads.get(tid); th != nil && th.life == life {
+	if th := r.a.tasks.threads.get(tid); th != nil && th.life == life {
 		if now := th.proc.find().tgid; now != tracefs.NoTID {
 			return now
 		}

@@ -81,7 +81,7 @@ func (a *Analysis) WaitCalls(r *Report, v View, wait func(*WaitCall) error, lost
 	if err != nil || a.noReturns() {
 		return err
 	}
-	for _, th := range a.inOrder() {
+	for _, th := range a.tasks.inOrder() {
 		w := th.wait
 		if !th.in || w == nil {
 			continue
@@ -131,7 +131,7 @@ func (a *Analysis) beforeEnded(th *thread, head tracefs.Head, att *resolve.Attac
 	}
 	w := wait{th: th, stack: a.stacks.of(att), waker: waker{stack: noStack}}
 	c := a.waitCall(&w, a.losses.beginning(to), to, r)
-	c.Before, c.Comm = true, a.comms.Intern(head.Comm)
+	c.Before, c.Comm = true, a.tasks.comms.Intern(head.Comm)
 	if c.PID == tracefs.NoTID {
 		c.PID = head.TGID
 	}

@@ -32,15 +32,10 @@ func (a *Analysis) Refused(n uint64) { a.losses.refused = n }
 func (a *Analysis) finish() {
 	a.losses.closeGaps()
 	a.losses.settleAll() // locks may become one
-	for _, th := range a.inOrder() {
+	for _, th := range a.tasks.inOrder() {
 		a.stopPaused(th)
 	}
 	a.losses.settleAll()
-}
-
-// inOrder are the threads in the order of their numbers.
-func (a *Analysis) inOrder() []*thread {
-	return slices.SortedFunc(a.threads.all(), func(x, y *thread) int { return cmp.Compare(x.tid, y.tid) })
 }
 
 // noReturns reports whether the trace has no returns from calls. If no thread
@@ -63,7 +58,7 @@ func (u *underway) hiding() *hiding {
 		return h
 	}
 	h.more = u.broken + u.hidden.by(u.gaps.Records, u.gaps.Unknown)
-	for th := range u.a.threads.all() {
+	for th := range u.a.tasks.threads.all() {
 		hidden := th.hidden + u.threads[th]
 		h.all += hidden
 		if p := th.proc.find(); p.tgid == tracefs.NoTID || th.moved {
@@ -85,8 +80,8 @@ func (h *hiding) from(l *lock) tracefs.Time {
 
 // loss says what loss does to the numbers.
 func (a *Analysis) loss(r *Report) {
-	r.Loss = Loss{Gaps: a.losses.gaps.Count, Records: a.losses.gaps.Records, Unknown: a.losses.gaps.Unknown, Refused: a.losses.refused, Forgotten: a.forgot}
-	r.Loss.Bounded = a.losses.refused == 0 && !a.losses.spans.late && a.forgot == 0 && !(a.buried && a.losses.gaps.Any())
+	r.Loss = Loss{Gaps: a.losses.gaps.Count, Records: a.losses.gaps.Records, Unknown: a.losses.gaps.Unknown, Refused: a.losses.refused, Forgotten: a.tasks.forgot}
+	r.Loss.Bounded = a.losses.refused == 0 && !a.losses.spans.late && a.tasks.forgot == 0 && !(a.tasks.buried && a.losses.gaps.Any())
 	r.Loss.Unseen = -1
 	if !a.losses.gaps.Unknown && a.losses.refused == 0 {
 		window := uint64(max(a.losses.end-a.losses.start, 1))
@@ -101,7 +96,7 @@ func (a *Analysis) blocked(r *Report, u *underway, byLock map[*lock]*Lock) (all 
 	if a.noReturns() {
 		return nil
 	}
-	for th := range a.threads.all() {
+	for th := range a.tasks.threads.all() {
 		w := th.wait
 		if !th.in || w == nil {
 			continue

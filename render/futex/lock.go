@@ -236,9 +236,9 @@ func (a *Analysis) foldLocks() {
 		}
 	}
 	if hardlyAny(len(all), a.locks) {
-		for th := range a.threads.all() {
+		for th := range a.tasks.threads.all() {
 			if th.wait != nil || th.wake != nil {
-				a.letGo(th)
+				a.tasks.letGo(th)
 			}
 		}
 		for _, l := range busy {
@@ -284,4 +284,38 @@ func (l *lock) handOver(other *lock) {
 			th.holds[i] = other
 		}
 	}
+}
+
+// provenSame takes the evidence of a wake-up: the waker's lock and the waiter's
+// are one. Private futexes work within one process only, so then the two
+// processes are one, too.
+func (a *Analysis) provenSame(s *span) {
+	l, k := s.lock.find(), s.waker.find()
+	if l == k || l.proc == nil || k.proc == nil {
+		return
+	}
+	if l.key.shared || k.key.shared {
+		if l.key.shared == k.key.shared {
+			a.uniteLocks(l, k)
+		}
+		return
+	}
+	p, q := l.proc.find(), k.proc.find()
+	if l.key == k.key && !distinct(p, q) && p != q {
+		if root := a.tasks.unite(p, q); root.how < ByWakes {
+			root.how = ByWakes
+		}
+	}
+}
+
+// moveLocks gives a process the locks of another one that proved to be the same.
+func (a *Analysis) moveLocks(to, from *process) {
+	from.locks.each(func(key lockKey, l *lock) {
+		if own := to.locks.get(key); own != nil {
+			a.uniteLocks(own, l)
+		} else {
+			to.put(key, l.find())
+		}
+	})
+	from.locks = lockMap{}
 }

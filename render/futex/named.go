@@ -31,7 +31,7 @@ func (a *Analysis) Name(symbols render.Symbols) {
 		}
 	}
 	open := make(map[*lock][]int32)
-	for th := range a.threads.all() {
+	for th := range a.tasks.threads.all() {
 		if w := th.wait; th.in && w != nil && w.lock != nil {
 			open[w.lock.find()] = append(open[w.lock.find()], w.stack)
 		}

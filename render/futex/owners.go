@@ -64,7 +64,7 @@ const maxReadings = 64
 // of each futex, and of the first few of those.
 func (a *Analysis) Waiting(since tracefs.Time) []Waiting {
 	oldest := make(map[*lock]*wait)
-	for th := range a.threads.all() {
+	for th := range a.tasks.threads.all() {
 		w := th.wait
 		if !th.in || w == nil || w.lock == nil || w.since > since {
 			continue
@@ -103,11 +103,11 @@ func (a *Analysis) Owned(w Waiting, owner int32, comm string, at tracefs.Time) {
 	l := w.wait.lock.find()
 	l.owners.add(owner, Tally{Count: 1})
 	l.read = l.read.with(reading{owner, at})
-	if th := a.threads.get(owner); th == nil || th.comm == "" {
-		if a.ownerComms == nil || len(a.ownerComms) >= a.opt.Threads {
-			a.ownerComms = make(map[int32]string)
+	if th := a.tasks.threads.get(owner); th == nil || th.comm == "" {
+		if a.tasks.ownerComms == nil || len(a.tasks.ownerComms) >= a.opt.Threads {
+			a.tasks.ownerComms = make(map[int32]string)
 		}
-		a.ownerComms[owner] = comm
+		a.tasks.ownerComms[owner] = comm
 	}
 }
 
@@ -137,7 +137,7 @@ func (u *underway) owned(b *Blocked, w *wait, l *lock) {
 	default:
 		return
 	}
-	if owner := a.threads.get(b.Owner); owner != nil {
+	if owner := a.tasks.threads.get(b.Owner); owner != nil {
 		b.OwnerDead = owner.dead
 	}
 }

@@ -71,7 +71,7 @@ type wait struct {
 func (a *Analysis) enter(h *resolve.Held, i int, rec *tracefs.Record) {
 	e := &a.sys
 	if e.Call == syscalls.Other {
-		if th := a.threadOf(rec.TID); th != nil {
+		if th := a.tasks.threadOf(rec.TID); th != nil {
 			if th.paused != nil { // a signal handler's, or its end
 				th.paused.mayRestart = false
 			}
@@ -79,13 +79,13 @@ func (a *Analysis) enter(h *resolve.Held, i int, rec *tracefs.Record) {
 		}
 		return
 	}
-	th := a.calling(a.thread(rec.TID), h.Time(rec))
+	th := a.tasks.calling(a.tasks.thread(rec.TID), h.Time(rec))
 	comm, tgid := h.Who(rec)
-	th.named(comm, a)
+	a.tasks.named(th, comm)
 	if tgid >= 0 {
-		a.belongs(th, tgid)
+		a.tasks.belongs(th, tgid)
 	}
-	a.commOf(th)
+	a.tasks.commOf(th)
 	t := a.entered(th, h, i, rec)
 	att := attached(h, i)
 	th.stack, th.cookie = a.stacks.of(att), att.Cookie
@@ -114,16 +114,6 @@ func (a *Analysis) enter(h *resolve.Held, i int, rec *tracefs.Record) {
 	case f.Cmd == syscalls.RequeueV:
 		a.moves++
 	}
-}
-
-// mayBeThread reports whether a value can be the number of a thread that
-// another one has made: it is known, or was given out not long after.
-func (a *Analysis) mayBeThread(val uint32, maker int32) bool {
-	const near = 1 << 12
-	if val > tracefs.MaxTID {
-		return false
-	}
-	return a.threadOf(int32(val)) != nil || int32(val) > maker && int32(val)-maker < near
 }
 
 // attached is what hangs on an event.
@@ -193,7 +183,7 @@ func (a *Analysis) beginWait(th *thread, t tracefs.Time, att *resolve.Attached) 
 	}
 	l := a.lock(th, keyOf(f), t) // for which others may have to go
 	th.wait = w
-	l.traits.wait(f, a.mayBeThread(f.Val, th.tid))
+	l.traits.wait(f, a.tasks.mayBeThread(f.Val, th.tid))
 	a.heard(th, l, f, th.stack)
 	a.ordered(th, w, l)
 	a.enterWait(w, l)
@@ -259,12 +249,12 @@ func (a *Analysis) stopPaused(th *thread) {
 // exit takes the return from a system call.
 func (a *Analysis) exit(h *resolve.Held, i int, rec *tracefs.Record) {
 	e := &a.sys
-	th := a.threadOf(rec.TID)
+	th := a.tasks.threadOf(rec.TID)
 	if e.Call == syscalls.Other && th == nil {
 		return
 	}
 	if th == nil || th.dead {
-		th = a.thread(rec.TID)
+		th = a.tasks.thread(rec.TID)
 	}
 	t := h.Time(rec)
 	a.losses.reached(t)
@@ -443,4 +433,30 @@ func (a *Analysis) lockOf(k *wake) *lock {
 		}
 	}
 	return k.lock.find()
+}
+
+// stop ends what a thread does that is gone.
+func (a *Analysis) stop(th *thread, t tracefs.Time) {
+	a.stopPaused(th)
+	if th.in {
+		a.broken(th, t)
+	}
+}
+
+// release forgets what a thread does, so that it can be forgotten itself.
+func (a *Analysis) release(th *thread) {
+	a.stopPaused(th)
+	if w := th.wait; w != nil {
+		th.wait = nil
+		a.leave(w)
+	}
+	if k := th.wake; k != nil {
+		th.wake = nil
+		k.woke = true // perhaps
+		a.wakeReturned(k, k.claimed, a.losses.end)
+		if k.lock != nil {
+			k.lock.find().active--
+		}
+		a.unaware = true
+	}
 }

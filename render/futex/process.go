@@ -65,10 +65,10 @@ func newProcess(tgid int32, how How) *process {
 func (p *process) put(key lockKey, l *lock) { p.locks.put(key, l) }
 
 // adopt gives a new thread its process.
-func (a *Analysis) adopt(th *thread) {
-	if a.opt.Mappings != nil {
-		if tgid, ok := a.opt.Mappings.Process(th.tid); ok {
-			a.join(th, a.process(tgid, ByMappings))
+func (ts *tasks) adopt(th *thread) {
+	if ts.mappings != nil {
+		if tgid, ok := ts.mappings.Process(th.tid); ok {
+			ts.join(th, ts.process(tgid, ByMappings))
 			return
 		}
 	}
@@ -78,81 +78,81 @@ func (a *Analysis) adopt(th *thread) {
 		p = &n.process
 		p.tids = n.tids[:0]
 	}
-	a.join(th, p)
+	ts.join(th, p)
 }
 
 // process is the living process of a number.
-func (a *Analysis) process(tgid int32, how How) *process {
-	p := a.byTGID[tgid]
+func (ts *tasks) process(tgid int32, how How) *process {
+	p := ts.byTGID[tgid]
 	if p == nil || p.find().over {
 		p = newProcess(tgid, how)
-		a.byTGID[tgid] = p
-		a.boundProcesses()
+		ts.byTGID[tgid] = p
+		ts.boundProcesses()
 	}
 	return p.find()
 }
 
 // boundProcesses forgets the numbers of processes that are over, and if need
 // be of all: then a later thread makes a process of its own.
-func (a *Analysis) boundProcesses() {
-	if len(a.byTGID) <= a.opt.Threads {
+func (ts *tasks) boundProcesses() {
+	if len(ts.byTGID) <= ts.most {
 		return
 	}
-	for tgid, p := range a.byTGID {
+	for tgid, p := range ts.byTGID {
 		if p.find().over {
-			delete(a.byTGID, tgid)
+			delete(ts.byTGID, tgid)
 		}
 	}
-	if len(a.byTGID) > a.opt.Threads {
-		clear(a.byTGID)
+	if len(ts.byTGID) > ts.most {
+		clear(ts.byTGID)
 	}
 }
 
-func (a *Analysis) join(th *thread, p *process) {
+func (ts *tasks) join(th *thread, p *process) {
 	th.proc = p
 	p.count++
 	if len(p.tids) < maxTIDs && !slices.Contains(p.tids, th.tid) {
 		p.tids = append(p.tids, th.tid)
 	}
-	a.commOf(th)
+	ts.commOf(th)
 }
 
 // commOf gives a process the name of its first thread, until the thread comes
 // that has the process's number.
-func (a *Analysis) commOf(th *thread) {
+func (ts *tasks) commOf(th *thread) {
 	if p := th.proc.find(); p.comm == "" || th.tid == p.tgid && th.comm != "" {
 		p.comm = th.comm
 	}
 }
 
 // belongs learns from a header which process a thread is of.
-func (a *Analysis) belongs(th *thread, tgid int32) {
+func (ts *tasks) belongs(th *thread, tgid int32) {
 	p := th.proc.find()
 	if p.tgid == tgid {
 		p.how = max(p.how, ByHeader)
 		return
 	}
-	known := a.process(tgid, ByHeader)
+	known := ts.process(tgid, ByHeader)
 	if p.tgid != tracefs.NoTID {
 		th.moved = true
-		a.join(th, known) // the number is another thread's now
+		ts.join(th, known) // the number is another thread's now
 		return
 	}
-	a.unite(known, p)
+	ts.unite(known, p)
 	known.how = ByHeader
 }
 
 // newTask learns that one task has made another.
-func (a *Analysis) newTask(parent, child int32, thread bool, t tracefs.Time) {
-	if th := a.threads.get(child); th != nil && !th.dead {
-		a.ended(th, t) // the number is used again
+func (ts *tasks) newTask(parent, child int32, thread bool, t tracefs.Time) {
+	if th := ts.threads.get(child); th != nil && !th.dead {
+		ts.ended(th, t) // the number is used again
 	}
 	if !thread {
 		return
 	}
-	p, c := a.thread(parent), a.thread(child)
+	p, c := ts.thread(parent), ts.thread(child)
 	if c.proc.find().tgid == tracefs.NoTID {
-		a.unite(p.proc.find(), c.proc.find())
+		ts.unite(p.proc.find(), c.proc.find())
 		if root := p.proc.find(); root.how < ByEvents {
 			root.how = ByEvents
 		}
@@ -160,47 +160,47 @@ func (a *Analysis) newTask(parent, child int32, thread bool, t tracefs.Time) {
 }
 
 // execed notes that a process runs another program: its memory is new.
-func (a *Analysis) execed(tid, old int32, t tracefs.Time) {
+func (ts *tasks) execed(tid, old int32, t tracefs.Time) {
 	if old != tid {
-		if th := a.threads.get(old); th != nil {
-			a.ended(th, t)
+		if th := ts.threads.get(old); th != nil {
+			ts.ended(th, t)
 		}
 	}
-	if p := a.byTGID[tid]; p != nil {
+	if p := ts.byTGID[tid]; p != nil {
 		p.find().over = true
 	}
-	if th := a.threads.get(tid); th != nil && !th.dead {
-		a.ended(th, t)
+	if th := ts.threads.get(tid); th != nil && !th.dead {
+		ts.ended(th, t)
 		th.proc.find().over = true
 	}
 }
 
 // calling is the thread that calls futex at a time. If its process has become another
 // program since it called first, that is over, with its locks, and the thread is new.
-func (a *Analysis) calling(th *thread, t tracefs.Time) *thread {
+func (ts *tasks) calling(th *thread, t tracefs.Time) *thread {
 	p := th.proc.find()
 	if !p.called {
 		p.called, p.first = true, t
 		return th
 	}
-	if a.opt.Programs == nil || a.losses.ticks || p.tgid == tracefs.NoTID {
+	if ts.programs == nil || ts.losses.ticks || p.tgid == tracefs.NoTID {
 		return th
 	}
-	if began, ok := a.opt.Programs.Program(th.tid, t); !ok || began <= p.first {
+	if began, ok := ts.programs.Program(th.tid, t); !ok || began <= p.first {
 		return th
 	}
-	a.replaced(p, t)
-	th = a.thread(th.tid)
+	ts.replaced(p, t)
+	th = ts.thread(th.tid)
 	p = th.proc.find()
 	p.called, p.first = true, t
 	return th
 }
 
 // replaced notes that a process is over, with the threads of it that are listed.
-func (a *Analysis) replaced(p *process, t tracefs.Time) {
+func (ts *tasks) replaced(p *process, t tracefs.Time) {
 	for _, tid := range p.tids {
-		if th := a.threads.get(tid); th != nil && !th.dead && th.proc.find() == p {
-			a.ended(th, t)
+		if th := ts.threads.get(tid); th != nil && !th.dead && th.proc.find() == p {
+			ts.ended(th, t)
 		}
 	}
 	p.over = true
@@ -215,8 +215,8 @@ func (p *process) died(th *thread) {
 	}
 }
 
-// unite makes one process of two, and its locks one.
-func (a *Analysis) unite(p, q *process) *process {
+// unite makes one process of two.
+func (ts *tasks) unite(p, q *process) *process {
 	p, q = p.find(), q.find()
 	if p == q {
 		return p
@@ -239,41 +239,12 @@ func (a *Analysis) unite(p, q *process) *process {
 			p.tids = append(p.tids, tid)
 		}
 	}
-	q.locks.each(func(key lockKey, l *lock) {
-		if own := p.locks.get(key); own != nil {
-			a.uniteLocks(own, l)
-		} else {
-			p.put(key, l.find())
-		}
-	})
-	q.locks = lockMap{}
 	q.tids = nil
+	ts.united(p, q)
 	return p
 }
 
 // distinct reports whether two processes are known to be two.
 func distinct(p, q *process) bool {
 	return p != q && p.tgid != tracefs.NoTID && q.tgid != tracefs.NoTID
-}
-
-// provenSame takes the evidence of a wake-up: the waker's lock and the waiter's
-// are one. Private futexes work within one process only, so then the two
-// processes are one, too.
-func (a *Analysis) provenSame(s *span) {
-	l, k := s.lock.find(), s.waker.find()
-	if l == k || l.proc == nil || k.proc == nil {
-		return
-	}
-	if l.key.shared || k.key.shared {
-		if l.key.shared == k.key.shared {
-			a.uniteLocks(l, k)
-		}
-		return
-	}
-	p, q := l.proc.find(), k.proc.find()
-	if l.key == k.key && !distinct(p, q) && p != q {
-		if root := a.unite(p, q); root.how < ByWakes {
-			root.how = ByWakes
-		}
-	}
 }

@@ -146,13 +146,6 @@ func (v *View) list(locks []*Lock) []*Lock {
 	return cut(locks, v.Top)
 }
 
-func (a *Analysis) commOfTID(tid int32) string {
-	if th := a.threads.get(tid); th != nil && th.comm != "" {
-		return th.comm
-	}
-	return a.ownerComms[tid]
-}
-
 // lock makes the row of a lock.
 func (u *underway) lock(l *lock, hidden *hiding) *Lock {
 	open := u.at(l)
@@ -213,7 +206,7 @@ func (u *underway) process(p *process, l *lock) *Process {
 	}
 	if len(users) > 0 {
 		out.TIDs, out.Threads = slices.Sorted(maps.Keys(users)), len(users)
-		out.Comm = u.a.commOfTID(out.TIDs[0])
+		out.Comm = u.a.tasks.commOfTID(out.TIDs[0])
 	}
 	return out
 }
@@ -233,7 +226,7 @@ func (u *underway) folded(section int, sum *Sum, hidden *hiding) *Lock {
 func (a *Analysis) times(list parts[int32]) []ThreadTime {
 	var out []ThreadTime
 	for _, p := range list.list {
-		out = append(out, ThreadTime{p.key, a.commOfTID(p.key), p.Count, p.Time})
+		out = append(out, ThreadTime{p.key, a.tasks.commOfTID(p.key), p.Count, p.Time})
 	}
 	sortThreads(out)
 	return out
@@ -266,7 +259,7 @@ func (u *underway) threadTimes(locks []*Lock) (out []ThreadTime, rest Tally) {
 		}
 	}
 	for tid, t := range sums {
-		out = append(out, ThreadTime{tid, u.a.commOfTID(tid), t.Count, t.Time})
+		out = append(out, ThreadTime{tid, u.a.tasks.commOfTID(tid), t.Count, t.Time})
 	}
 	sortThreads(out)
 	return out, rest

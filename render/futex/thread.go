@@ -58,32 +58,32 @@ type recentThread struct {
 const recentThreads = 512
 
 // threadOf is a thread's state, nil if there is none.
-func (a *Analysis) threadOf(tid int32) *thread {
-	slot := &a.recent[uint32(tid)%recentThreads]
+func (ts *tasks) threadOf(tid int32) *thread {
+	slot := &ts.recent[uint32(tid)%recentThreads]
 	if slot.tid != tid || !slot.set {
-		*slot = recentThread{tid, true, a.threads.get(tid)}
+		*slot = recentThread{tid, true, ts.threads.get(tid)}
 	}
 	return slot.th
 }
 
 // thread returns a thread's state; nil if there are too many.
-func (a *Analysis) thread(tid int32) *thread {
-	if th := a.threadOf(tid); th != nil {
+func (ts *tasks) thread(tid int32) *thread {
+	if th := ts.threadOf(tid); th != nil {
 		if th.dead {
-			a.reborn(th)
+			ts.reborn(th)
 		}
 		return th
 	}
-	if a.threads.count() >= a.opt.Threads {
-		a.forgetThreads()
+	if ts.threads.count() >= ts.most {
+		ts.forgetThreads()
 	}
 	n := new(newcomer)
 	th := &n.thread
-	*th = thread{tid: tid, life: a.lives, first: -1, stack: noStack, alone: n}
-	a.lives++
-	a.threads.put(th)
-	a.recent[uint32(tid)%recentThreads] = recentThread{tid, true, th}
-	a.adopt(th)
+	*th = thread{tid: tid, life: ts.lives, first: -1, stack: noStack, alone: n}
+	ts.lives++
+	ts.threads.put(th)
+	ts.recent[uint32(tid)%recentThreads] = recentThread{tid, true, th}
+	ts.adopt(th)
 	th.alone = nil
 	return th
 }
@@ -97,38 +97,35 @@ type newcomer struct {
 }
 
 // reborn makes a new thread of a number that is used again.
-func (a *Analysis) reborn(th *thread) {
-	*th = thread{tid: th.tid, life: a.lives, first: th.first, last: th.last, lastFree: th.lastFree, hidden: th.hidden, moved: true, stack: noStack}
-	a.lives++
-	a.adopt(th)
+func (ts *tasks) reborn(th *thread) {
+	*th = thread{tid: th.tid, life: ts.lives, first: th.first, last: th.last, lastFree: th.lastFree, hidden: th.hidden, moved: true, stack: noStack}
+	ts.lives++
+	ts.adopt(th)
 }
 
 // switched learns whether the thread sleeps, and if need be its name, when it
 // goes off a CPU.
-func (th *thread) switched(e *sched.Event, h *resolve.Held, a *Analysis) {
+func (ts *tasks) switched(th *thread, e *sched.Event, h *resolve.Held) {
 	th.asleep = e.State != 'R'
 	if th.comm != "" {
 		return
 	}
 	if comm := e.PrevComm(); len(comm) > 0 {
-		th.comm = a.comms.Intern(h.Plain(comm))
-		a.commOf(th)
+		th.comm = ts.comms.Intern(h.Plain(comm))
+		ts.commOf(th)
 	}
 }
 
 // named learns the thread's name from a header.
-func (th *thread) named(comm []byte, a *Analysis) {
+func (ts *tasks) named(th *thread, comm []byte) {
 	if string(comm) != th.comm && string(comm) != tracefs.CommUnknown && len(comm) > 0 {
-		th.comm = a.comms.Intern(comm)
+		th.comm = ts.comms.Intern(comm)
 	}
 }
 
 // ended notes that a thread is gone.
-func (a *Analysis) ended(th *thread, t tracefs.Time) {
-	a.stopPaused(th)
-	if th.in {
-		a.broken(th, t)
-	}
+func (ts *tasks) ended(th *thread, t tracefs.Time) {
+	ts.stop(th, t)
 	th.dead, th.diedAt = true, t
 	th.proc.find().died(th)
 }
@@ -156,17 +153,17 @@ func (x *candidate) compare(y *candidate) int {
 
 // forgetThreads makes room: exited threads go first, then the ones that were silent
 // for longest. Threads in a call go only if there are hardly any others.
-func (a *Analysis) forgetThreads() {
-	defer clear(a.recent[:])
-	all := a.candidates[:0]
-	for i, n := range a.threads.list {
+func (ts *tasks) forgetThreads() {
+	defer clear(ts.recent[:])
+	all := ts.candidates[:0]
+	for i, n := range ts.threads.list {
 		if th := n.th; !th.in && th.paused == nil {
 			all = append(all, candidate{th, th.last, n.tid, int32(i), th.dead})
 		}
 	}
 	half := (len(all) + 1) / 2
-	if hardlyAny(len(all), a.threads.count()) {
-		for i, n := range a.threads.list {
+	if hardlyAny(len(all), ts.threads.count()) {
+		for i, n := range ts.threads.list {
 			if th := n.th; th.in || th.paused != nil {
 				all = append(all, candidate{th, th.last, n.tid, int32(i), th.dead})
 			}
@@ -179,36 +176,39 @@ func (a *Analysis) forgetThreads() {
 	for i := range all[:half] {
 		th := all[i].th
 		if th.dead {
-			a.buried = true
+			ts.buried = true
 		} else {
-			a.letGo(th)
+			ts.letGo(th)
 		}
 	}
-	a.threads.forget(all[:half])
+	ts.threads.forget(all[:half])
 	clear(all)
-	a.candidates = all
+	ts.candidates = all
 }
 
 // hardlyAny reports whether so few of what is kept can go that each new one would
 // soon have to look for room again: nearly all is in use, as in a hostile trace.
 func hardlyAny(n, of int) bool { return n <= of/32 }
 
-// letGo forgets what a thread does.
-func (a *Analysis) letGo(th *thread) {
-	a.forgot++
-	a.stopPaused(th)
-	if w := th.wait; w != nil {
-		th.wait = nil
-		a.leave(w)
+// inOrder are the threads in the order of their numbers.
+func (ts *tasks) inOrder() []*thread {
+	return slices.SortedFunc(ts.threads.all(), func(x, y *thread) int { return cmp.Compare(x.tid, y.tid) })
+}
+
+// mayBeThread reports whether a value can be the number of a thread that
+// another one has made: it is known, or was given out not long after.
+func (ts *tasks) mayBeThread(val uint32, maker int32) bool {
+	const near = 1 << 12
+	if val > tracefs.MaxTID {
+		return false
 	}
-	if k := th.wake; k != nil {
-		th.wake = nil
-		k.woke = true // perhaps
-		a.wakeReturned(k, k.claimed, a.losses.end)
-		if k.lock != nil {
-			k.lock.find().active--
-		}
-		a.unaware = true
+	return ts.threadOf(int32(val)) != nil || int32(val) > maker && int32(val)-maker < near
+}
+
+// commOfTID is the last name of a thread, "" if unknown.
+func (ts *tasks) commOfTID(tid int32) string {
+	if th := ts.threads.get(tid); th != nil && th.comm != "" {
+		return th.comm
 	}
-	th.in = false
+	return ts.ownerComms[tid]
 }

@@ -42,7 +42,7 @@ func (a *Analysis) underway() *underway {
 	for i := range a.losses.spans.list[a.losses.spans.head:] {
 		u.judge(&a.losses.spans.list[a.losses.spans.head+i])
 	}
-	for _, th := range a.inOrder() {
+	for _, th := range a.tasks.inOrder() {
 		u.thread(th)
 	}
 	return u

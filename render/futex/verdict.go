@@ -73,7 +73,7 @@ type running struct {
 
 func (a *Analysis) running() *running {
 	n := &running{of: make(map[*process]int)}
-	for th := range a.threads.all() {
+	for th := range a.tasks.threads.all() {
 		waits := th.in && th.wait != nil && !th.wait.timed
 		if th.dead || waits || a.switches && th.asleep {
 			continue
@@ -160,7 +160,7 @@ func who(tid int32, comm string) string {
 	return fmt.Sprintf("%s-%d", comm, tid)
 }
 
-func (j *judge) name(tid int32) string { return who(tid, j.a.commOfTID(tid)) }
+func (j *judge) name(tid int32) string { return who(tid, j.a.tasks.commOfTID(tid)) }
 
 func (j *judge) at(t tracefs.Time) string {
 	if j.r.Ticks {
@@ -191,7 +191,7 @@ func (j *judge) next(b *Blocked) int32 {
 // joined is the thread whose exit is waited for, nil if unknown. In a PID namespace
 // the number can be that of a thread of another process.
 func (j *judge) joined(b *Blocked) *thread {
-	th := j.a.threads.get(int32(min(b.Val, 1<<30)))
+	th := j.a.tasks.threads.get(int32(min(b.Val, 1<<30)))
 	if th == nil || distinct(th.proc.find(), b.wait.th.proc.find()) {
 		return nil
 	}
@@ -262,7 +262,7 @@ func (j *judge) deadOwner() *Verdict {
 		if b.Owner == 0 || !b.OwnerDead || b.OwnerRead || b.Doubt {
 			continue
 		}
-		owner := j.a.threads.get(b.Owner)
+		owner := j.a.tasks.threads.get(b.Owner)
 		return &Verdict{Kind: DeadOwner, Sure: true,
 			Text: fmt.Sprintf("Dead owner: %s waits for a lock that %s held when it exited.", who(b.TID, b.Comm), j.name(b.Owner)),
 			Evidence: []string{j.waits(b),

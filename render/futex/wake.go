@@ -259,7 +259,7 @@ func (k *wake) waker(sure bool) waker {
 // wokenBy takes the word of the scheduler for who wakes a waiter, if that thread
 // is in a call that can.
 func (a *Analysis) wokenBy(w *wait, tid int32) {
-	by := a.threads.get(tid)
+	by := a.tasks.threads.get(tid)
 	if by == nil || by.wake == nil || by.wake.returned {
 		return
 	}
