@@ -69,17 +69,12 @@ type Analysis struct {
 
 	opt     Options
 	sites   map[lockKey]*site
-	files   map[fileKey]*lock // shared futexes whose file is known
-	others  [2]*lock          // locks that were too many, by section
-	all     []*lock           // with locks that have been united or folded, till the next folding
-	locks   int               // how many there are
-	born    int64             // how many there have been
-	evicted bool              // locks have been folded into others
-	unaware bool              // calls under way have been forgotten: whom they wake is unknown
+	unaware bool // calls under way have been forgotten: whom they wake is unknown
 	stacks  stacks
 	reach   reach
 	losses  losses
 	tasks   tasks
+	locks   locks
 	longest [2]longest // by section
 	empty   emptyWakes
 	order   map[orderKey]*orderSeen // in which threads take locks
@@ -117,17 +112,16 @@ func New(opt Options) *Analysis {
 	}
 	a := &Analysis{
 		opt:   opt,
-		sites: make(map[lockKey]*site), files: make(map[fileKey]*lock), order: make(map[orderKey]*orderSeen),
+		sites: make(map[lockKey]*site), order: make(map[orderKey]*orderSeen),
 	}
 	a.stacks.init(opt.Stacks)
-	a.losses.sameLock = a.provenSame
+	a.losses.sameLock = a.locks.provenSame
+	a.locks = locks{files: make(map[fileKey]*lock), others: [2]*lock{{}, {}}, most: opt.Locks,
+		mappings: opt.Mappings, layouts: opt.Layouts, stacks: &a.stacks, tasks: &a.tasks, losses: &a.losses}
 	a.tasks = tasks{byTGID: make(map[int32]*process), most: opt.Threads, mappings: opt.Mappings, programs: opt.Programs,
-		losses: &a.losses, stop: a.stop, release: a.release, united: a.moveLocks}
+		losses: &a.losses, stop: a.stop, release: a.release, united: a.locks.moveLocks}
 	if opt.Calls {
 		a.losses.lostTime = a.log.lost
-	}
-	for i := range a.others {
-		a.others[i] = &lock{}
 	}
 	if opt.Gaps != nil {
 		a.losses.gaps = *opt.Gaps

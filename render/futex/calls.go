@@ -107,7 +107,7 @@ func (a *Analysis) waitCall(w *wait, from, to tracefs.Time, r Result) WaitCall {
 	if w.lock != nil {
 		l := w.lock.find()
 		c.HasLock, c.Address, c.Shared = true, l.key.addr, l.key.shared
-		if a.folded(l) {
+		if a.locks.folded(l) {
 			c.HasLock = false
 		}
 	}

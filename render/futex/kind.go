@@ -166,8 +166,8 @@ func goNote(f *syscalls.Futex, s *Stack) bool {
 }
 
 // heard notes the waiting functions, once the stack of a wait is known.
-func (a *Analysis) heard(th *thread, l *lock, f *syscalls.Futex, stack int32) {
-	s := a.stacks.get(stack)
+func (lk *locks) heard(th *thread, l *lock, f *syscalls.Futex, stack int32) {
+	s := lk.stacks.get(stack)
 	if goNote(f, s) {
 		th.proc.find().golang = true
 	}

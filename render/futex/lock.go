@@ -95,71 +95,83 @@ func (l *lock) find() *lock {
 func keyOf(f *syscalls.Futex) lockKey { return lockKey{f.Addr, !f.Private} }
 
 // lock returns the lock at an address of a thread's process.
-func (a *Analysis) lock(th *thread, key lockKey, t tracefs.Time) *lock {
+func (lk *locks) lock(th *thread, key lockKey, t tracefs.Time) *lock {
 	p := th.proc.find()
-	if l := a.known(th, key); l != nil {
+	if l := lk.known(th, key); l != nil {
 		return l
 	}
-	if a.locks >= a.opt.Locks {
-		a.foldLocks()
+	if lk.count >= lk.most {
+		lk.fold()
 	}
 	l := newLock()
-	l.key, l.proc, l.partial, l.born = key, p, a.evicted, a.born
-	a.born++
-	if key.shared && a.opt.Mappings != nil {
+	l.key, l.proc, l.partial, l.born = key, p, lk.evicted, lk.born
+	lk.born++
+	if key.shared && lk.mappings != nil {
 		tid := th.tid
 		if p.tgid != tracefs.NoTID {
 			tid = p.tgid
 		}
-		id, path, offset, ok := a.opt.Mappings.SharedFile(tid, t, !a.losses.ticks, key.addr)
+		id, path, offset, ok := lk.mappings.SharedFile(tid, t, !lk.losses.ticks, key.addr)
 		if l.local = ok && id == ""; ok && !l.local {
 			l.file = fileKey{id, path, offset}
-			if same := a.files[l.file]; same != nil {
+			if same := lk.files[l.file]; same != nil {
 				p.put(key, same.find())
 				return same.find()
 			}
-			a.files[l.file] = l
+			lk.files[l.file] = l
 		}
 	}
-	a.lay(l, th, t)
+	lk.lay(l, th, t)
 	p.put(key, l)
-	if len(a.all) >= 2*a.opt.Locks {
-		a.all = slices.DeleteFunc(a.all, func(l *lock) bool { return l.parent != nil })
+	if len(lk.all) >= 2*lk.most {
+		lk.all = slices.DeleteFunc(lk.all, func(l *lock) bool { return l.parent != nil })
 	}
-	a.all = append(a.all, l)
-	a.locks++
+	lk.all = append(lk.all, l)
+	lk.count++
 	return l
 }
 
+// lay asks what the process of a thread has mapped, for a lock that is new.
+func (lk *locks) lay(l *lock, th *thread, t tracefs.Time) {
+	if lk.layouts == nil {
+		return
+	}
+	var comm []byte
+	if th.comm != "" {
+		comm = []byte(th.comm)
+	}
+	l.layout, l.trust = lk.layouts.Layout(th.tid, th.proc.find().tgid, comm, t, !lk.losses.ticks, l.key.addr)
+}
+
 // known returns a lock only if there is one. Folded locks are at no address.
-func (a *Analysis) known(th *thread, key lockKey) *lock {
+func (lk *locks) known(th *thread, key lockKey) *lock {
 	l := th.proc.find().locks.get(key)
 	if l == nil {
 		return nil
 	}
-	if l = l.find(); a.folded(l) {
+	if l = l.find(); lk.folded(l) {
 		return nil
 	}
 	return l
 }
 
 // folded reports whether a lock is the sum of folded ones.
-func (a *Analysis) folded(l *lock) bool { return l == a.others[0] || l == a.others[1] }
+func (lk *locks) folded(l *lock) bool { return l == lk.others[0] || l == lk.others[1] }
 
-// uniteLocks makes one lock of two.
-func (a *Analysis) uniteLocks(l, m *lock) {
+// unite makes one lock of two.
+func (lk *locks) unite(l, m *lock) {
 	l, m = l.find(), m.find()
 	if l == m {
 		return
 	}
-	if m == a.others[0] || m == a.others[1] {
+	if m == lk.others[0] || m == lk.others[1] {
 		l, m = m, l
 	}
 	if l.proc != nil && m.proc != nil && l.proc.find() != m.proc.find() && len(m.waiters.list) > len(l.waiters.list) {
 		l, m = m, l
 	}
 	m.parent = l
-	a.locks--
+	lk.count--
 	if m.proc != nil {
 		m.proc.find().put(m.key, l)
 	}
@@ -221,12 +233,12 @@ func (x *idleLock) compare(y *idleLock) int {
 	return cmp.Or(cmp.Compare(x.time, y.time), cmp.Compare(x.born, y.born))
 }
 
-// foldLocks makes room: of the locks without waiters now, the ones with the least
+// fold makes room: of the locks without waiters now, the ones with the least
 // waiting become others. If there are hardly any, the waits go.
-func (a *Analysis) foldLocks() {
-	a.evicted = true
-	all, busy := make([]idleLock, 0, len(a.all)), make([]*lock, 0, cap(a.all))
-	for _, l := range a.all {
+func (lk *locks) fold() {
+	lk.evicted = true
+	all, busy := make([]idleLock, 0, len(lk.all)), make([]*lock, 0, cap(lk.all))
+	for _, l := range lk.all {
 		switch {
 		case l.parent != nil:
 		case l.active == 0:
@@ -235,10 +247,10 @@ func (a *Analysis) foldLocks() {
 			busy = append(busy, l)
 		}
 	}
-	if hardlyAny(len(all), a.locks) {
-		for th := range a.tasks.threads.all() {
+	if hardlyAny(len(all), lk.count) {
+		for th := range lk.tasks.threads.all() {
 			if th.wait != nil || th.wake != nil {
-				a.tasks.letGo(th)
+				lk.tasks.letGo(th)
 			}
 		}
 		for _, l := range busy {
@@ -249,22 +261,22 @@ func (a *Analysis) foldLocks() {
 	fold := all[:(len(all)+1)/2]
 	first(all, len(fold), func(x, y *idleLock) bool { return x.compare(y) < 0 })
 	slices.SortFunc(fold, func(x, y idleLock) int { return x.compare(&y) }) // what goes first counts first
-	a.all = busy
+	lk.all = busy
 	for _, x := range all[len(fold):] {
-		a.all = append(a.all, x.lock)
+		lk.all = append(lk.all, x.lock)
 	}
 	for _, x := range fold {
 		l := x.lock
 		l.proc.find().locks.drop(l.key)
 		if l.file != (fileKey{}) {
-			delete(a.files, l.file)
+			delete(lk.files, l.file)
 		}
-		other := a.others[l.kind().section()]
+		other := lk.others[l.kind().section()]
 		l.handOver(other)
 		l.parent = other
 		l.dropParts()
 		other.merge(l)
-		a.locks--
+		lk.count--
 	}
 }
 
@@ -289,30 +301,30 @@ func (l *lock) handOver(other *lock) {
 // provenSame takes the evidence of a wake-up: the waker's lock and the waiter's
 // are one. Private futexes work within one process only, so then the two
 // processes are one, too.
-func (a *Analysis) provenSame(s *span) {
+func (lk *locks) provenSame(s *span) {
 	l, k := s.lock.find(), s.waker.find()
 	if l == k || l.proc == nil || k.proc == nil {
 		return
 	}
 	if l.key.shared || k.key.shared {
 		if l.key.shared == k.key.shared {
-			a.uniteLocks(l, k)
+			lk.unite(l, k)
 		}
 		return
 	}
 	p, q := l.proc.find(), k.proc.find()
 	if l.key == k.key && !distinct(p, q) && p != q {
-		if root := a.tasks.unite(p, q); root.how < ByWakes {
+		if root := lk.tasks.unite(p, q); root.how < ByWakes {
 			root.how = ByWakes
 		}
 	}
 }
 
 // moveLocks gives a process the locks of another one that proved to be the same.
-func (a *Analysis) moveLocks(to, from *process) {
+func (lk *locks) moveLocks(to, from *process) {
 	from.locks.each(func(key lockKey, l *lock) {
 		if own := to.locks.get(key); own != nil {
-			a.uniteLocks(own, l)
+			lk.unite(own, l)
 		} else {
 			to.put(key, l.find())
 		}

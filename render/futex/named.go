@@ -12,8 +12,14 @@ import (
 // Name names the functions of all stacks that have no names yet, before a
 // report. The functions show what futexes are used as.
 func (a *Analysis) Name(symbols render.Symbols) {
-	for i := range a.stacks.list {
-		frames := a.stacks.list[i].Frames
+	a.stacks.name(symbols)
+	a.locks.nameKinds()
+}
+
+// name names the functions of all stacks that have no names yet.
+func (s *stacks) name(symbols render.Symbols) {
+	for i := range s.list {
+		frames := s.list[i].Frames
 		for k := range frames {
 			f := &frames[k]
 			if f.Name != nil {
@@ -30,14 +36,18 @@ func (a *Analysis) Name(symbols render.Symbols) {
 			}
 		}
 	}
+}
+
+// nameKinds notes what futexes are used as by the functions that wait.
+func (lk *locks) nameKinds() {
 	open := make(map[*lock][]int32)
-	for th := range a.tasks.threads.all() {
+	for th := range lk.tasks.threads.all() {
 		if w := th.wait; th.in && w != nil && w.lock != nil {
 			open[w.lock.find()] = append(open[w.lock.find()], w.stack)
 		}
 	}
-	for _, l := range a.all {
-		l.byName = a.kindByName(l, open[l])
+	for _, l := range lk.all {
+		l.byName = lk.kindByName(l, open[l])
 	}
 }
 
@@ -46,21 +56,9 @@ type Variables interface {
 	Variable(l filemap.Layout, addr uint64) *symbol.Variable
 }
 
-// lay asks what the process of a thread has mapped, for a lock that is new.
-func (a *Analysis) lay(l *lock, th *thread, t tracefs.Time) {
-	if a.opt.Layouts == nil {
-		return
-	}
-	var comm []byte
-	if th.comm != "" {
-		comm = []byte(th.comm)
-	}
-	l.layout, l.trust = a.opt.Layouts.Layout(th.tid, th.proc.find().tgid, comm, t, !a.losses.ticks, l.key.addr)
-}
-
 // NameLocks names the locks that are static variables and have no name yet.
 func (a *Analysis) NameLocks(names Variables) {
-	for _, l := range a.all {
+	for _, l := range a.locks.all {
 		if l.parent == nil && l.layout != nil && l.variable == nil {
 			l.variable = names.Variable(l.layout, l.key.addr)
 		}
@@ -144,12 +142,12 @@ func (s *Stack) kind() (Kind, bool) {
 
 // kindByName is the kind of a futex by the functions of most waits, Unknown if they
 // do not show it. open are the stacks of waits that go on.
-func (a *Analysis) kindByName(l *lock, open []int32) Kind {
+func (lk *locks) kindByName(l *lock, open []int32) Kind {
 	var votes [len(kindNames)]int64
 	var all int64
 	vote := func(stack int32, n int64) {
 		all += n
-		if s := a.stacks.get(stack); s != nil {
+		if s := lk.stacks.get(stack); s != nil {
 			if kind, ok := s.kind(); ok {
 				votes[kind] += n
 			}

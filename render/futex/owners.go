@@ -70,7 +70,7 @@ func (a *Analysis) Waiting(since tracefs.Time) []Waiting {
 			continue
 		}
 		l := w.lock.find()
-		if a.known(th, keyOf(&th.futex)) != l {
+		if a.locks.known(th, keyOf(&th.futex)) != l {
 			continue // it has been moved to another futex
 		}
 		if old := oldest[l]; old == nil || older(w, old) < 0 {

@@ -99,7 +99,7 @@ func (a *Analysis) enter(h *resolve.Held, i int, rec *tracefs.Record) {
 	a.calls++
 	f := &e.Futex
 	if w := th.paused; w != nil {
-		if f.Cmd == w.cmd && f.HasAddr && f.Val == w.val && w.lock != nil && w.lock.find() == a.known(th, keyOf(f)) {
+		if f.Cmd == w.cmd && f.HasAddr && f.Val == w.val && w.lock != nil && w.lock.find() == a.locks.known(th, keyOf(f)) {
 			a.resume(th, t)
 			return
 		}
@@ -181,10 +181,10 @@ func (a *Analysis) beginWait(th *thread, t tracefs.Time, att *resolve.Attached) 
 		th.wait = w
 		return
 	}
-	l := a.lock(th, keyOf(f), t) // for which others may have to go
+	l := a.locks.lock(th, keyOf(f), t) // for which others may have to go
 	th.wait = w
 	l.traits.wait(f, a.tasks.mayBeThread(f.Val, th.tid))
-	a.heard(th, l, f, th.stack)
+	a.locks.heard(th, l, f, th.stack)
 	a.ordered(th, w, l)
 	a.enterWait(w, l)
 }
@@ -197,7 +197,7 @@ const maxMoves = 16
 func (a *Analysis) enterWait(w *wait, l *lock) {
 	w.lock, w.counts = l, true
 	l.active++
-	if w.moves > maxMoves || a.folded(l) {
+	if w.moves > maxMoves || a.locks.folded(l) {
 		return // who wakes it is not known
 	}
 	if s := a.site(l.key, l); len(s.waiters) < maxSiteWaiters {
@@ -281,7 +281,7 @@ func (a *Analysis) exit(h *resolve.Held, i int, rec *tracefs.Record) {
 	case th.wait != nil:
 		if w := th.wait; w.stack == noStack {
 			w.stack = a.stacks.of(att)
-			a.heard(th, w.lock, &th.futex, w.stack)
+			a.locks.heard(th, w.lock, &th.futex, w.stack)
 		}
 		a.waitReturned(th, t, e, &s)
 	case th.wake != nil:
@@ -420,19 +420,6 @@ func (a *Analysis) counted(w *wait, r Result) {
 		return
 	}
 	a.count(w, l, r, w.end)
-}
-
-// lockOf is the lock of a wake-up, made if need be.
-func (a *Analysis) lockOf(k *wake) *lock {
-	if k.lock == nil {
-		k.lock = a.lock(k.th, k.key, k.at)
-		k.lock.active++
-		k.lock.traits.wake(k.asked, k.move != nil)
-		if k.returned {
-			k.lock.active--
-		}
-	}
-	return k.lock.find()
 }
 
 // stop ends what a thread does that is gone.

@@ -9,9 +9,9 @@ import (
 func (a *Analysis) beginWake(th *thread, t tracefs.Time) {
 	f := &th.futex
 	key := keyOf(f)
-	l := a.known(th, key)
-	if l == nil && key.shared && len(a.files) > 0 {
-		l = a.lock(th, key, t) // that of another process, if it is in a file
+	l := a.locks.known(th, key)
+	if l == nil && key.shared && len(a.locks.files) > 0 {
+		l = a.locks.lock(th, key, t) // that of another process, if it is in a file
 	}
 	k := &wake{th: th, lock: l, key: key, asked: f.Val, at: t, stack: th.stack, first: int(min(f.Val, 1<<30)), pi: f.Cmd.PI(),
 		elsewhere: f.Cmd == syscalls.WakeOp && f.Val2 > 0}
@@ -19,7 +19,7 @@ func (a *Analysis) beginWake(th *thread, t tracefs.Time) {
 		k.asked = 1
 	}
 	if f.Cmd.Moves() && f.Addr2 != 0 {
-		k.move = a.lock(th, lockKey{f.Addr2, key.shared}, t)
+		k.move = a.locks.lock(th, lockKey{f.Addr2, key.shared}, t)
 	}
 	k.site = a.site(key, l)
 	if len(k.site.wakes) < maxSiteCalls {

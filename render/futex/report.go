@@ -39,7 +39,7 @@ func (a *Analysis) report(v View) *Report {
 	byLock := make(map[*lock]*Lock)
 	var locks [2][]*Lock
 	filtered := len(v.PIDs)+len(v.Comms) > 0
-	for _, l := range a.all {
+	for _, l := range a.locks.all {
 		if l.parent != nil || l.traits.waits == 0 && l.durations.count == 0 && len(u.at(l).waits) == 0 {
 			continue
 		}
@@ -213,7 +213,7 @@ func (u *underway) process(p *process, l *lock) *Process {
 
 // folded makes the row of locks that were too many.
 func (u *underway) folded(section int, sum *Sum, hidden *hiding) *Lock {
-	l := u.a.others[section]
+	l := u.a.locks.others[section]
 	if l.durations.count == 0 && len(u.at(l).waits) == 0 && l.results == [resultCount]int64{} {
 		return nil
 	}
@@ -388,9 +388,9 @@ func (a *Analysis) notes(r *Report, locks []*Lock, filtered bool) {
 		note("%d calls of futex_requeue moved waiters from and to futexes that a trace does not show", a.moves)
 	}
 	switch {
-	case a.evicted && filtered:
+	case a.locks.evicted && filtered:
 		note("more than %d futexes: those with the least time, of all processes, are left out", a.opt.Locks)
-	case a.evicted:
+	case a.locks.evicted:
 		note("more than %d futexes: those with the least time are summed up as others", a.opt.Locks)
 	}
 }

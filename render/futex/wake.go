@@ -384,3 +384,16 @@ func (e *emptyWakes) get(key lockKey) (emptyWake, bool) {
 	w, ok := e.old[key]
 	return w, ok
 }
+
+// lockOf is the lock of a wake-up, made if need be.
+func (a *Analysis) lockOf(k *wake) *lock {
+	if k.lock == nil {
+		k.lock = a.locks.lock(k.th, k.key, k.at)
+		k.lock.active++
+		k.lock.traits.wake(k.asked, k.move != nil)
+		if k.returned {
+			k.lock.active--
+		}
+	}
+	return k.lock.find()
+}
