@@ -68,15 +68,13 @@ type Analysis struct {
 	claimed, frames int64
 
 	opt     Options
-	sites   map[lockKey]*site
-	unaware bool // calls under way have been forgotten: whom they wake is unknown
 	stacks  stacks
 	reach   reach
 	losses  losses
 	tasks   tasks
 	locks   locks
-	longest [2]longest // by section
-	empty   emptyWakes
+	sites   sites
+	longest [2]longest              // by section
 	order   map[orderKey]*orderSeen // in which threads take locks
 	log     callLog                 // of Options.Calls
 
@@ -112,12 +110,13 @@ func New(opt Options) *Analysis {
 	}
 	a := &Analysis{
 		opt:   opt,
-		sites: make(map[lockKey]*site), order: make(map[orderKey]*orderSeen),
+		order: make(map[orderKey]*orderSeen),
 	}
 	a.stacks.init(opt.Stacks)
 	a.losses.sameLock = a.locks.provenSame
 	a.locks = locks{files: make(map[fileKey]*lock), others: [2]*lock{{}, {}}, most: opt.Locks,
 		mappings: opt.Mappings, layouts: opt.Layouts, stacks: &a.stacks, tasks: &a.tasks, losses: &a.losses}
+	a.sites = sites{byKey: make(map[lockKey]*site), most: sitesOfLock * opt.Locks, tasks: &a.tasks, locks: &a.locks, moved: a.moved}
 	a.tasks = tasks{byTGID: make(map[int32]*process), most: opt.Threads, mappings: opt.Mappings, programs: opt.Programs,
 		losses: &a.losses, stop: a.stop, release: a.release, united: a.locks.moveLocks}
 	if opt.Calls {
@@ -225,7 +224,7 @@ func (a *Analysis) sched(h *resolve.Held, rec *tracefs.Record) {
 		}
 	case sched.Waking, sched.Wakeup:
 		if th := a.tasks.threadOf(e.TID); th != nil && th.wait != nil && rec.TID != e.TID && !interrupt(h.Head(rec).Flags) {
-			a.wokenBy(th.wait, rec.TID)
+			a.sites.wokenBy(th.wait, rec.TID)
 		}
 	case sched.Exec:
 		a.tasks.execed(e.TID, e.OldTID, h.Time(rec))

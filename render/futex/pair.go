@@ -1,8 +1,6 @@
 package futex
 
 import (
-	"slices"
-
 	"ustack/filemap/resolve"
 	"ustack/tracefs"
 	"ustack/tracefs/syscalls"
@@ -149,10 +147,10 @@ func (a *Analysis) broken(th *thread, t tracefs.Time) {
 	if w := th.wait; w != nil {
 		th.wait = nil
 		if w.waker.tid != 0 {
-			a.giveBack(w, t)
+			a.sites.giveBack(w, t)
 		}
 		a.callEnded(w, w.since, w.since, NoReturn)
-		a.leave(w)
+		a.sites.leave(w)
 		if w.lock != nil {
 			w.lock.find().results[NoReturn]++
 		}
@@ -161,7 +159,7 @@ func (a *Analysis) broken(th *thread, t tracefs.Time) {
 	if k := th.wake; k != nil {
 		th.wake = nil
 		k.woke = true // perhaps
-		a.wakeReturned(k, k.claimed, t)
+		a.sites.wakeReturned(k, k.claimed, t)
 		if k.lock != nil {
 			k.lock.find().active--
 		}
@@ -186,41 +184,7 @@ func (a *Analysis) beginWait(th *thread, t tracefs.Time, att *resolve.Attached) 
 	l.traits.wait(f, a.tasks.mayBeThread(f.Val, th.tid))
 	a.locks.heard(th, l, f, th.stack)
 	a.ordered(th, w, l)
-	a.enterWait(w, l)
-}
-
-// maxMoves bounds how often a waiter is moved from one futex to another: one call
-// moves them all.
-const maxMoves = 16
-
-// enterWait queues a wait at a lock.
-func (a *Analysis) enterWait(w *wait, l *lock) {
-	w.lock, w.counts = l, true
-	l.active++
-	if w.moves > maxMoves || a.locks.folded(l) {
-		return // who wakes it is not known
-	}
-	if s := a.site(l.key, l); len(s.waiters) < maxSiteWaiters {
-		w.site, w.crossed = s, a.crosses(s, w)
-		s.waiters = append(s.waiters, w)
-	}
-}
-
-// leave takes a wait out of the queue.
-func (a *Analysis) leave(w *wait) {
-	if w.counts {
-		w.counts = false
-		w.lock.find().active--
-	}
-	if w.site == nil {
-		return
-	}
-	s := w.site
-	w.site = nil
-	if i := slices.Index(s.waiters, w); i >= 0 {
-		s.waiters = slices.Delete(s.waiters, i, i+1)
-	}
-	s.idle()
+	a.sites.enterWait(w, l)
 }
 
 // resume takes up a wait that a signal broke off.
@@ -230,7 +194,7 @@ func (a *Analysis) resume(th *thread, t tracefs.Time) {
 	w.since, w.began, w.before, w.resumed = t, t, w.acc, true
 	w.waker = waker{stack: noStack}
 	if w.lock != nil {
-		a.enterWait(w, w.lock.find())
+		a.sites.enterWait(w, w.lock.find())
 	}
 }
 
@@ -354,8 +318,8 @@ func (a *Analysis) waitReturned(th *thread, t tracefs.Time, e *syscalls.Event, s
 		return
 	}
 	if r == Woken {
-		a.claim(w)
-		one, oneProcess := a.wakers(w)
+		a.sites.claim(w)
+		one, oneProcess := a.sites.wakers(w)
 		if one = one || w.waker.seen; one {
 			w.waker.wake.proven++
 		}
@@ -364,10 +328,10 @@ func (a *Analysis) waitReturned(th *thread, t tracefs.Time, e *syscalls.Event, s
 			k.ran = t
 		}
 		if k := w.waker.wake; k != nil && !k.of(w.lock.find()) && (w.waker.sure || oneProcess) {
-			s.waker = a.lockOf(k)
+			s.waker = a.sites.lockOf(k)
 		}
 	} else if w.waker.tid != 0 {
-		a.giveBack(w, t)
+		a.sites.giveBack(w, t)
 	}
 	a.callEnded(w, w.since, t, r)
 	l := w.lock.find()
@@ -382,11 +346,11 @@ func (a *Analysis) waitReturned(th *thread, t tracefs.Time, e *syscalls.Event, s
 	} else if r == Interrupted {
 		w.acc += max(t-w.since, 0)
 		th.paused, w.mayRestart = w, e.Result == syscalls.ERESTARTRESTARTBLOCK
-		a.leave(w)
+		a.sites.leave(w)
 		return
 	}
 	a.counted(w, r)
-	a.leave(w)
+	a.sites.leave(w)
 	a.freeWaits = append(a.freeWaits, w)
 }
 
@@ -435,15 +399,24 @@ func (a *Analysis) release(th *thread) {
 	a.stopPaused(th)
 	if w := th.wait; w != nil {
 		th.wait = nil
-		a.leave(w)
+		a.sites.leave(w)
 	}
 	if k := th.wake; k != nil {
 		th.wake = nil
 		k.woke = true // perhaps
-		a.wakeReturned(k, k.claimed, a.losses.end)
+		a.sites.wakeReturned(k, k.claimed, a.losses.end)
 		if k.lock != nil {
 			k.lock.find().active--
 		}
-		a.unaware = true
+		a.sites.unaware = true
 	}
+}
+
+// moved counts a wait whose thread goes on waiting at another futex.
+func (a *Analysis) moved(w *wait) {
+	from := w.lock.find()
+	a.addTime(w, from, w.end)
+	a.losses.span(span{th: w.th, from: w.since, to: w.end, kind: spanCall, lock: from, time: max(w.end-w.since, 0)})
+	a.callEnded(w, w.since, w.end, Requeued)
+	a.counted(w, Requeued)
 }

@@ -21,7 +21,7 @@ func (a *Analysis) beginWake(th *thread, t tracefs.Time) {
 	if f.Cmd.Moves() && f.Addr2 != 0 {
 		k.move = a.locks.lock(th, lockKey{f.Addr2, key.shared}, t)
 	}
-	k.site = a.site(key, l)
+	k.site = a.sites.site(key, l)
 	if len(k.site.wakes) < maxSiteCalls {
 		k.site.wakes = append(k.site.wakes, k)
 	}
@@ -58,11 +58,11 @@ func (a *Analysis) wakeEnded(k *wake, t tracefs.Time, e *syscalls.Event) {
 	}
 	k.woke, k.woken = n > 0, n
 	if n > 0 && (k.lock != nil || len(k.site.waiters) > 0 || k.claimed > 0) {
-		l := a.lockOf(k)
+		l := a.sites.lockOf(k)
 		l.lastWake = max(l.lastWake, k.at)
 	}
 	if n == 0 && e.HasResult && e.Result == 0 {
-		a.empty.add(k.site.key, emptyWake{k.th.proc.find(), k.th.tid, k.at, k.stack})
+		a.sites.empty.add(k.site.key, emptyWake{k.th.proc.find(), k.th.tid, k.at, k.stack})
 		if k.lock != nil {
 			k.lock.find().traits.empties++
 		}
@@ -70,5 +70,5 @@ func (a *Analysis) wakeEnded(k *wake, t tracefs.Time, e *syscalls.Event) {
 	if l := k.lock; l != nil {
 		l.find().active--
 	}
-	a.wakeReturned(k, n, t)
+	a.sites.wakeReturned(k, n, t)
 }

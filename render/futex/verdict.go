@@ -311,7 +311,7 @@ func (j *judge) inversion() *Verdict {
 func (j *judge) lostWakeUp() *Verdict {
 	for _, b := range j.hang {
 		l := b.Lock.lock
-		e, ok := j.a.empty.get(l.key)
+		e, ok := j.a.sites.empty.get(l.key)
 		if !ok || b.Lock.Kind == Join || b.Lock.Kind.exclusive() || e.tid == b.TID ||
 			!l.key.shared && distinct(e.proc.find(), l.proc.find()) || l.lastWake > e.at || e.at > b.Since {
 			continue

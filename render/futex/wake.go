@@ -63,15 +63,15 @@ func (p *pastWakes) between(to []*wake, after, upTo tracefs.Time) (list []*wake,
 // that there is only one such call, oneProcess that all are of the process of its waker,
 // which then woke it by one of its threads. A call whose waiters are surely others cannot
 // have been it.
-func (a *Analysis) wakers(w *wait) (one, oneProcess bool) {
+func (st *sites) wakers(w *wait) (one, oneProcess bool) {
 	if w.site == nil || w.crossed || w.waker.wake == nil {
 		return false, false
 	}
 	var all bool
-	a.past, all = w.site.past.between(a.past[:0], w.since-1, w.end)
+	st.past, all = w.site.past.between(st.past[:0], w.since-1, w.end)
 	p := w.waker.wake.th.proc.find()
 	one, oneProcess = all, all
-	for _, k := range a.past {
+	for _, k := range st.past {
 		if k.may(w) && (k.woke || !k.returned) && (k.woken == 0 || k.proven < k.woken) {
 			one = one && k == w.waker.wake
 			oneProcess = oneProcess && k.th.proc.find() == p
@@ -81,8 +81,8 @@ func (a *Analysis) wakers(w *wait) (one, oneProcess bool) {
 }
 
 // crosses reports whether a call may be under way that can wake who begins to wait now.
-func (a *Analysis) crosses(s *site, w *wait) bool {
-	return a.unaware || len(s.wakes) >= maxSiteCalls || slices.ContainsFunc(s.wakes, func(k *wake) bool { return !k.returned && k.may(w) })
+func (st *sites) crosses(s *site, w *wait) bool {
+	return st.unaware || len(s.wakes) >= maxSiteCalls || slices.ContainsFunc(s.wakes, func(k *wake) bool { return !k.returned && k.may(w) })
 }
 
 // wake is a call that lets others go on.
@@ -134,20 +134,20 @@ const (
 
 // site is where a thread's futex is; l is the lock there, nil if there is none.
 // The address of a futex in a file says nothing: its lock has a site of its own.
-func (a *Analysis) site(key lockKey, l *lock) *site {
+func (st *sites) site(key lockKey, l *lock) *site {
 	if l != nil && l.site != nil && !l.site.gone {
 		return l.site
 	}
 	var s *site
 	inFile := l != nil && l.file != (fileKey{})
 	if !inFile {
-		s = a.sites[key]
+		s = st.byKey[key]
 	}
 	if s == nil {
 		s = &site{key: key}
 		if !inFile {
-			a.boundSites()
-			a.sites[key] = s
+			st.boundSites()
+			st.byKey[key] = s
 		}
 	}
 	if l != nil {
@@ -157,22 +157,22 @@ func (a *Analysis) site(key lockKey, l *lock) *site {
 }
 
 // boundSites forgets sites without waiters: first the ones without calls under way.
-func (a *Analysis) boundSites() {
-	if len(a.sites) < 4*a.opt.Locks {
+func (st *sites) boundSites() {
+	if len(st.byKey) < st.most {
 		return
 	}
-	a.forgetSites(func(s *site) bool { return len(s.waiters)+len(s.wakes) == 0 })
-	if hardlyAny(4*a.opt.Locks-len(a.sites), 4*a.opt.Locks) {
-		a.unaware = true
-		a.forgetSites(func(s *site) bool { return len(s.waiters) == 0 })
+	st.forgetSites(func(s *site) bool { return len(s.waiters)+len(s.wakes) == 0 })
+	if hardlyAny(st.most-len(st.byKey), st.most) {
+		st.unaware = true
+		st.forgetSites(func(s *site) bool { return len(s.waiters) == 0 })
 	}
 }
 
-func (a *Analysis) forgetSites(which func(*site) bool) {
-	for key, s := range a.sites {
+func (st *sites) forgetSites(which func(*site) bool) {
+	for key, s := range st.byKey {
 		if which(s) {
 			s.gone = true
-			delete(a.sites, key)
+			delete(st.byKey, key)
 		}
 	}
 }
@@ -196,11 +196,11 @@ func (k *wake) may(w *wait) bool {
 func (k *wake) of(l *lock) bool { return k.lock != nil && k.lock.find() == l }
 
 // wakeReturned gives the n waiters that a call has woken to it.
-func (a *Analysis) wakeReturned(k *wake, n int, t tracefs.Time) {
+func (st *sites) wakeReturned(k *wake, n int, t tracefs.Time) {
 	k.returned, k.left, k.done = true, max(n-k.claimed, 0), t
 	s := k.site
 	if k.left > 0 {
-		a.assign(k, t, nil)
+		st.assign(k, t, nil)
 	}
 	if k.left == 0 {
 		s.wakes = slices.DeleteFunc(s.wakes, func(x *wake) bool { return x == k })
@@ -220,7 +220,7 @@ func (a *Analysis) wakeReturned(k *wake, n int, t tracefs.Time) {
 // all that counts for the mutex is the time until it runs.
 //
 // ended is a waiter that was none of them, nil if there is none.
-func (a *Analysis) assign(k *wake, t tracefs.Time, ended *wait) {
+func (st *sites) assign(k *wake, t tracefs.Time, ended *wait) {
 	own := k.th.proc.find()
 	var fit int
 	for _, w := range k.site.waiters {
@@ -243,7 +243,7 @@ func (a *Analysis) assign(k *wake, t tracefs.Time, ended *wait) {
 			k.left--
 			k.claimed++
 			if k.move != nil && (k.claimed > k.first || k.pi) {
-				a.requeued(w, k, sure)
+				st.requeued(w, k, sure)
 				i-- // it has left the site
 				continue
 			}
@@ -258,8 +258,8 @@ func (k *wake) waker(sure bool) waker {
 
 // wokenBy takes the word of the scheduler for who wakes a waiter, if that thread
 // is in a call that can.
-func (a *Analysis) wokenBy(w *wait, tid int32) {
-	by := a.tasks.threads.get(tid)
+func (st *sites) wokenBy(w *wait, tid int32) {
+	by := st.tasks.threads.get(tid)
 	if by == nil || by.wake == nil || by.wake.returned {
 		return
 	}
@@ -281,7 +281,7 @@ func (a *Analysis) wokenBy(w *wait, tid int32) {
 }
 
 // claim finds the call that has woken a waiter which returns.
-func (a *Analysis) claim(w *wait) {
+func (st *sites) claim(w *wait) {
 	if w.waker.tid != 0 || w.site == nil {
 		return
 	}
@@ -318,7 +318,7 @@ func (a *Analysis) claim(w *wait) {
 }
 
 // giveBack returns the wake-up of a waiter that ended without it.
-func (a *Analysis) giveBack(w *wait, t tracefs.Time) {
+func (st *sites) giveBack(w *wait, t tracefs.Time) {
 	k := w.waker.wake
 	w.waker = waker{stack: noStack}
 	if k == nil {
@@ -329,22 +329,52 @@ func (a *Analysis) giveBack(w *wait, t tracefs.Time) {
 		return
 	}
 	k.left++
-	a.assign(k, t, w)
+	st.assign(k, t, w)
 	if k.left > 0 && !slices.Contains(k.site.wakes, k) && len(k.site.wakes) < maxSiteWakes {
 		k.site.wakes = append(k.site.wakes, k)
 	}
 }
 
+// maxMoves bounds how often a waiter is moved from one futex to another: one call
+// moves them all.
+const maxMoves = 16
+
+// enterWait queues a wait at a lock.
+func (st *sites) enterWait(w *wait, l *lock) {
+	w.lock, w.counts = l, true
+	l.active++
+	if w.moves > maxMoves || st.locks.folded(l) {
+		return // who wakes it is not known
+	}
+	if s := st.site(l.key, l); len(s.waiters) < maxSiteWaiters {
+		w.site, w.crossed = s, st.crosses(s, w)
+		s.waiters = append(s.waiters, w)
+	}
+}
+
+// leave takes a wait out of the queue.
+func (st *sites) leave(w *wait) {
+	if w.counts {
+		w.counts = false
+		w.lock.find().active--
+	}
+	if w.site == nil {
+		return
+	}
+	s := w.site
+	w.site = nil
+	if i := slices.Index(s.waiters, w); i >= 0 {
+		s.waiters = slices.Delete(s.waiters, i, i+1)
+	}
+	s.idle()
+}
+
 // requeued moves a waiter to another futex: its wait here ends, and one there
 // begins.
-func (a *Analysis) requeued(w *wait, k *wake, sure bool) {
-	from := w.lock.find()
-	a.addTime(w, from, k.at)
-	a.losses.span(span{th: w.th, from: w.since, to: k.at, kind: spanCall, lock: from, time: max(k.at-w.since, 0)})
+func (st *sites) requeued(w *wait, k *wake, sure bool) {
 	w.waker, w.end = k.waker(sure), k.at
-	a.callEnded(w, w.since, k.at, Requeued)
-	a.counted(w, Requeued)
-	a.leave(w)
+	st.moved(w)
+	st.leave(w)
 	w.waker, w.since, w.acc, w.from = waker{stack: noStack}, k.at, 0, k.at
 	w.began, w.before, w.resumed = k.at, 0, false
 	w.moves++
@@ -352,7 +382,7 @@ func (a *Analysis) requeued(w *wait, k *wake, sure bool) {
 	if w.cmd.PI() {
 		to.traits.pi++
 	}
-	a.enterWait(w, to)
+	st.enterWait(w, to)
 }
 
 // emptyWakes remembers the last calls that woke no thread, in two generations: a
@@ -386,9 +416,9 @@ func (e *emptyWakes) get(key lockKey) (emptyWake, bool) {
 }
 
 // lockOf is the lock of a wake-up, made if need be.
-func (a *Analysis) lockOf(k *wake) *lock {
+func (st *sites) lockOf(k *wake) *lock {
 	if k.lock == nil {
-		k.lock = a.locks.lock(k.th, k.key, k.at)
+		k.lock = st.locks.lock(k.th, k.key, k.at)
 		k.lock.active++
 		k.lock.traits.wake(k.asked, k.move != nil)
 		if k.returned {
