@@ -74,9 +74,9 @@ type Analysis struct {
 	tasks   tasks
 	locks   locks
 	sites   sites
-	longest [2]longest              // by section
-	order   map[orderKey]*orderSeen // in which threads take locks
-	log     callLog                 // of Options.Calls
+	holders holders
+	longest [2]longest // by section
+	log     callLog    // of Options.Calls
 
 	events    int64
 	calls     int64 // entries into the futex family
@@ -91,8 +91,6 @@ type Analysis struct {
 	broke     bool  // a call without its return was seen
 	tail      int32 // thread whose wait began with the last event, 0 if none
 	freeWaits []*wait
-	past      []*wake   // scratch
-	segs      []Segment // scratch
 	sys       syscalls.Event
 	task      sched.Event
 }
@@ -109,14 +107,14 @@ func New(opt Options) *Analysis {
 		opt.Threads = defaultThreads
 	}
 	a := &Analysis{
-		opt:   opt,
-		order: make(map[orderKey]*orderSeen),
+		opt: opt,
 	}
 	a.stacks.init(opt.Stacks)
 	a.losses.sameLock = a.locks.provenSame
 	a.locks = locks{files: make(map[fileKey]*lock), others: [2]*lock{{}, {}}, most: opt.Locks,
 		mappings: opt.Mappings, layouts: opt.Layouts, stacks: &a.stacks, tasks: &a.tasks, losses: &a.losses}
 	a.sites = sites{byKey: make(map[lockKey]*site), most: sitesOfLock * opt.Locks, tasks: &a.tasks, locks: &a.locks, moved: a.moved}
+	a.holders = holders{order: make(map[orderKey]*orderSeen), tasks: &a.tasks, locks: &a.locks}
 	a.tasks = tasks{byTGID: make(map[int32]*process), most: opt.Threads, mappings: opt.Mappings, programs: opt.Programs,
 		losses: &a.losses, stop: a.stop, release: a.release, united: a.locks.moveLocks}
 	if opt.Calls {

@@ -67,7 +67,7 @@ func (a *Analysis) count(w *wait, l *lock, r Result, end tracefs.Time) {
 	var h Holder
 	var segs []Segment
 	if l.traits.exclusive(w) {
-		h, segs = a.holder(w, l, w.heldUntil(end))
+		h, segs = a.holders.holder(w, l, w.heldUntil(end))
 		if h.TID != 0 {
 			l.holders.add(h.TID, t)
 		}

@@ -1,6 +1,7 @@
 package futex
 
 import (
+	"fmt"
 	"slices"
 
 	"ustack/tracefs"
@@ -31,39 +32,86 @@ type Holder struct {
 	foreign bool
 }
 
+// holders knows who owns which lock, and in which order threads take them. It reads the
+// past calls at the site of a wait.
+//
+// Invariants:
+//   - A lock is owned by one thread by the trace: owner is the number of owning, or there
+//     is no owning any more.
+//   - A thread holds no more than maxHolds locks.
+//   - An order is of two locks; there are no more than maxOrder.
+//   - A lock has no more than maxRecent readings.
+type holders struct {
+	order map[orderKey]*orderSeen // in which threads take locks
+	past  []*wake                 // scratch, as segs
+	segs  []Segment
+
+	tasks *tasks
+	locks *locks
+}
+
+// check returns what of the invariants does not hold.
+func (hs *holders) check() error {
+	if len(hs.order) > maxOrder {
+		return fmt.Errorf("%d orders of locks", len(hs.order))
+	}
+	for k := range hs.order {
+		if k.held == k.wanted {
+			return fmt.Errorf("lock %#x is held and waited for", k.held.key.addr)
+		}
+	}
+	for _, l := range hs.locks.all {
+		if l.parent != nil {
+			continue
+		}
+		if l.owner != 0 && l.owning != nil && l.owning.tid != l.owner {
+			return fmt.Errorf("lock %#x is owned by %d, and by %d", l.key.addr, l.owner, l.owning.tid)
+		}
+		if len(l.read) > maxRecent {
+			return fmt.Errorf("lock %#x has %d readings", l.key.addr, len(l.read))
+		}
+	}
+	for th := range hs.tasks.threads.all() {
+		if len(th.holds) > maxHolds {
+			return fmt.Errorf("thread %d holds %d locks", th.tid, len(th.holds))
+		}
+	}
+	return nil
+}
+
 // holder finds the owners of a mutex during a wait that has ended. While a thread waits
 // the word says so, so each unlocking makes a call: who makes it has held the lock
 // since the one before, or since the wait began, or if it has itself waited, since
 // that ended. While no thread has marked the lock as waited for, it can change
 // owners unseen: that counts as if it was one more thread. Who held it before a
 // signal broke the wait off, or until it went on, is not looked for.
-func (a *Analysis) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []Segment) {
+func (hs *holders) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []Segment) {
 	var complete bool
-	a.past, a.segs = a.past[:0], a.segs[:0]
+	hs.past, hs.segs = hs.past[:0], hs.segs[:0]
 	if w.site != nil {
-		a.past, complete = w.site.past.between(a.past, w.began, end)
+		hs.past, complete = w.site.past.between(hs.past, w.began, end)
 	}
 	from := w.began
 	var unseen tracefs.Time
 	var last *wake
-	for _, k := range a.past {
+	for _, k := range hs.past {
 		if k.th == w.th || !k.may(w) {
 			continue
 		}
 		h.let(k, l)
-		a.segs = append(a.segs, Segment{k.th.tid, max(from, k.got), k.at})
+		hs.segs = append(hs.segs, Segment{k.th.tid, max(from, k.got), k.at})
 		if last != nil {
 			unseen += min(last.seenTaken(k), k.at) - from
 		}
 		from, last = k.at, k
 	}
-	if len(a.segs) == 0 {
+	if len(hs.segs) == 0 {
 		if w.waker.tid == 0 {
 			return Holder{Why: "no release is in the trace"}, nil
 		}
-		a.segs = append(a.segs, Segment{w.waker.tid, w.began, end})
+		hs.segs = append(hs.segs, Segment{w.waker.tid, w.began, end})
 	}
-	tid, most, second := mostOf(a.segs)
+	tid, most, second := mostOf(hs.segs)
 	h.TID, h.Share = tid, float64(most)/float64(max(w.before+end-w.began, 1))
 	switch {
 	case w.before > 0:
@@ -79,7 +127,7 @@ func (a *Analysis) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []
 	default:
 		h.Sure = true
 	}
-	return h, a.segs
+	return h, hs.segs
 }
 
 // seenTaken is from when on it is sure that a lock which a call let go was held by who
@@ -170,18 +218,20 @@ func (w *wait) leavesMark() bool {
 // owns notes that a thread has got a lock by waiting, if it does not wait for
 // it again at once: another thread can have taken it meanwhile. It has set the
 // word to "locked, with waiters", so its unlocking will make a system call.
-func (a *Analysis) owns(w *wait, l *lock) {
+func (hs *holders) owns(w *wait, l *lock) {
 	l.owner, l.owning, l.ownedFrom = w.th.tid, w.th, w.end
-	const most = 64
 	th := w.th
 	th.got, th.gotAt = l, w.end
-	if len(th.holds) < most {
+	if len(th.holds) < maxHolds {
 		th.holds = append(th.holds, l)
 	}
 }
 
+// maxHolds bounds the locks that a thread is known to hold.
+const maxHolds = 64
+
 // releasedBy notes that a thread releases a lock.
-func (a *Analysis) releasedBy(th *thread, l *lock) {
+func (hs *holders) releasedBy(th *thread, l *lock) {
 	l.owner = 0
 	th.holds = slices.DeleteFunc(th.holds, func(x *lock) bool { return x.find() == l || x.find().owner != th.tid })
 }
@@ -199,7 +249,7 @@ type orderSeen struct {
 const maxOrder = 1 << 12
 
 // ordered notes which locks a thread holds that begins to wait for another.
-func (a *Analysis) ordered(th *thread, w *wait, l *lock) {
+func (hs *holders) ordered(th *thread, w *wait, l *lock) {
 	if l.owner == th.tid {
 		l.owner = 0 // it was woken, but another thread was faster
 	}
@@ -210,11 +260,11 @@ func (a *Analysis) ordered(th *thread, w *wait, l *lock) {
 			continue
 		}
 		held = append(held, x)
-		if len(a.order) >= maxOrder {
+		if len(hs.order) >= maxOrder {
 			continue
 		}
-		if key := (orderKey{x, l}); a.order[key] == nil {
-			a.order[key] = &orderSeen{th.tid, w.from}
+		if key := (orderKey{x, l}); hs.order[key] == nil {
+			hs.order[key] = &orderSeen{th.tid, w.from}
 		}
 	}
 	clear(th.holds[len(held):])

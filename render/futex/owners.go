@@ -62,15 +62,17 @@ const maxReadings = 64
 
 // Waiting are the waits that have gone on since a time at least, the oldest one
 // of each futex, and of the first few of those.
-func (a *Analysis) Waiting(since tracefs.Time) []Waiting {
+func (a *Analysis) Waiting(since tracefs.Time) []Waiting { return a.holders.waiting(since) }
+
+func (hs *holders) waiting(since tracefs.Time) []Waiting {
 	oldest := make(map[*lock]*wait)
-	for th := range a.tasks.threads.all() {
+	for th := range hs.tasks.threads.all() {
 		w := th.wait
 		if !th.in || w == nil || w.lock == nil || w.since > since {
 			continue
 		}
 		l := w.lock.find()
-		if a.locks.known(th, keyOf(&th.futex)) != l {
+		if hs.locks.known(th, keyOf(&th.futex)) != l {
 			continue // it has been moved to another futex
 		}
 		if old := oldest[l]; old == nil || older(w, old) < 0 {
@@ -97,18 +99,17 @@ func older(w, v *wait) int {
 // Owned notes that a thread held the lock of a wait at a time, as its memory had
 // it while the other waited.
 func (a *Analysis) Owned(w Waiting, owner int32, comm string, at tracefs.Time) {
+	a.holders.owned(w, owner, comm, at)
+}
+
+func (hs *holders) owned(w Waiting, owner int32, comm string, at tracefs.Time) {
 	if w.wait.th.wait != w.wait || w.wait.since != w.since {
 		return // it has ended since
 	}
 	l := w.wait.lock.find()
 	l.owners.add(owner, Tally{Count: 1})
 	l.read = l.read.with(reading{owner, at})
-	if th := a.tasks.threads.get(owner); th == nil || th.comm == "" {
-		if a.tasks.ownerComms == nil || len(a.tasks.ownerComms) >= a.opt.Threads {
-			a.tasks.ownerComms = make(map[int32]string)
-		}
-		a.tasks.ownerComms[owner] = comm
-	}
+	hs.tasks.nameOwner(owner, comm)
 }
 
 // readings lists the owners of a lock by how often each was read, and how often

@@ -183,7 +183,7 @@ func (a *Analysis) beginWait(th *thread, t tracefs.Time, att *resolve.Attached) 
 	th.wait = w
 	l.traits.wait(f, a.tasks.mayBeThread(f.Val, th.tid))
 	a.locks.heard(th, l, f, th.stack)
-	a.ordered(th, w, l)
+	a.holders.ordered(th, w, l)
 	a.sites.enterWait(w, l)
 }
 
@@ -378,7 +378,7 @@ func (a *Analysis) counted(w *wait, r Result) {
 		l.traits.unexplained++
 	}
 	if r == Woken && w.leavesMark() && l.traits.exclusive(w) {
-		a.owns(w, l)
+		a.holders.owns(w, l)
 	}
 	if r == Changed && w.acc == 0 || r == Failed || r == NoReturn {
 		return

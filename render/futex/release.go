@@ -37,7 +37,7 @@ func (a *Analysis) beginWake(th *thread, t tracefs.Time) {
 	if th.got != nil && th.got.find() == l {
 		k.got, th.got = th.gotAt, nil
 	}
-	a.releasedBy(th, l)
+	a.holders.releasedBy(th, l)
 }
 
 // wakeEnded ends such a call.

@@ -205,6 +205,17 @@ func (ts *tasks) mayBeThread(val uint32, maker int32) bool {
 	return ts.threadOf(int32(val)) != nil || int32(val) > maker && int32(val)-maker < near
 }
 
+// nameOwner notes the name of a thread of which the trace may have nothing.
+func (ts *tasks) nameOwner(tid int32, comm string) {
+	if th := ts.threads.get(tid); th != nil && th.comm != "" {
+		return
+	}
+	if ts.ownerComms == nil || len(ts.ownerComms) >= ts.most {
+		ts.ownerComms = make(map[int32]string)
+	}
+	ts.ownerComms[tid] = comm
+}
+
 // commOfTID is the last name of a thread, "" if unknown.
 func (ts *tasks) commOfTID(tid int32) string {
 	if th := ts.threads.get(tid); th != nil && th.comm != "" {

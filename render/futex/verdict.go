@@ -284,7 +284,7 @@ func (j *judge) inversion() *Verdict {
 	orders := make(map[orderKey]*orderSeen)
 	var first *orderSeen
 	var found orderKey
-	for k, seen := range j.a.order {
+	for k, seen := range j.a.holders.order {
 		k = orderKey{k.held.find(), k.wanted.find()}
 		orders[k] = seen
 		if orders[orderKey{k.wanted, k.held}] == nil || at[k.held] == nil || at[k.wanted] == nil || at[k.held].TID == at[k.wanted].TID {
