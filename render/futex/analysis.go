@@ -113,6 +113,7 @@ func New(opt Options) *Analysis {
 	a.losses.sameLock = a.locks.provenSame
 	a.locks = locks{files: make(map[fileKey]*lock), others: [2]*lock{{}, {}}, most: opt.Locks,
 		mappings: opt.Mappings, layouts: opt.Layouts, stacks: &a.stacks, tasks: &a.tasks, losses: &a.losses}
+	a.log = callLog{on: opt.Calls, stacks: &a.stacks, locks: &a.locks, tasks: &a.tasks, losses: &a.losses}
 	a.sites = sites{byKey: make(map[lockKey]*site), most: sitesOfLock * opt.Locks, tasks: &a.tasks, locks: &a.locks, moved: a.moved}
 	a.holders = holders{order: make(map[orderKey]*orderSeen), tasks: &a.tasks, locks: &a.locks}
 	a.tasks = tasks{byTGID: make(map[int32]*process), most: opt.Threads, mappings: opt.Mappings, programs: opt.Programs,

@@ -16,14 +16,37 @@ import (
 // callLog keeps calls that wait, until what they waited for is known at the end of
 // the trace. What does not fit into a buffer goes to a temporary file without a
 // name.
+//
+// Invariants:
+//   - What is in buf is whole records: each was added at once.
+//   - The lock of number n is numbered[n-1], or has become a part of it.
+//   - size is how much is in the file.
 type callLog struct {
-	buf  []byte
-	file *os.File
-	size int64
-	err  error
-	// locks are numbered from 1; a folded lock is the one it has been folded into.
-	locks []*lock
-	tidy  int // how long locks was when they were looked through
+	buf      []byte
+	file     *os.File
+	size     int64
+	err      error
+	numbered []*lock // from 1; a folded lock is the one it has been folded into
+	tidy     int     // how long numbered was when they were looked through
+
+	on     bool // calls are kept
+	stacks *stacks
+	locks  *locks
+	tasks  *tasks
+	losses *losses
+}
+
+// check returns what of the invariants does not hold.
+func (g *callLog) check() error {
+	for _, l := range g.locks.all {
+		if n := int(l.logged); l.parent == nil && n > 0 && (n > len(g.numbered) || g.numbered[n-1].find() != l) {
+			return fmt.Errorf("lock %#x has number %d, which is another one's", l.key.addr, n)
+		}
+	}
+	if g.file == nil && g.err == nil && g.size > 0 {
+		return fmt.Errorf("%d bytes are in no file", g.size)
+	}
+	return nil
 }
 
 // logBuffer is how much of a log is in memory.
@@ -41,17 +64,17 @@ const (
 
 // number is the number of a lock, 0 if it has none.
 func (g *callLog) number(l *lock) int32 {
-	if l.logged != 0 || len(g.locks) >= maxLogLocks {
+	if l.logged != 0 || len(g.numbered) >= maxLogLocks {
 		return l.logged
 	}
-	if len(g.locks) >= 2*g.tidy+1024 { // so that folded locks are not kept alive
-		for i := range g.locks {
-			g.locks[i] = g.locks[i].find()
+	if len(g.numbered) >= 2*g.tidy+1024 { // so that folded locks are not kept alive
+		for i := range g.numbered {
+			g.numbered[i] = g.numbered[i].find()
 		}
-		g.tidy = len(g.locks)
+		g.tidy = len(g.numbered)
 	}
-	g.locks = append(g.locks, l)
-	l.logged = int32(len(g.locks))
+	g.numbered = append(g.numbered, l)
+	l.logged = int32(len(g.numbered))
 	return l.logged
 }
 
@@ -141,8 +164,8 @@ func (g *callLog) spill() {
 
 // each reads the log. It passes each call with what it waited for, nil if that is
 // unknown.
-func (g *callLog) each(a *Analysis, wait func(*lock, *WaitCall) error, lost func(*LostTime) error) error {
-	r := logReader{a: a}
+func (g *callLog) each(wait func(*lock, *WaitCall) error, lost func(*LostTime) error) error {
+	r := logReader{log: g}
 	if g.err != nil {
 		return fmt.Errorf("keeping the waits in a temporary file: %w", g.err)
 	}
@@ -177,7 +200,7 @@ func (g *callLog) each(a *Analysis, wait func(*lock, *WaitCall) error, lost func
 
 // logReader decodes a log.
 type logReader struct {
-	a   *Analysis
+	log *callLog
 	in  *bufio.Reader
 	err error
 	buf []byte
@@ -211,14 +234,14 @@ func (r *logReader) text() string {
 	r.buf = append(r.buf[:0], make([]byte, n)...)
 	_, err := io.ReadFull(r.in, r.buf)
 	r.fail(err)
-	return r.a.tasks.comms.Intern(r.buf)
+	return r.log.tasks.comms.Intern(r.buf)
 }
 
 // process is the process of a thread, by what was known then, and what is known
 // now if it is still the same thread.
 func (r *logReader) process(tid int32) int32 {
 	pid, life := int32(r.int()), r.int()
-	if th := r.a.tasks.threads.get(tid); th != nil && th.life == life {
+	if th := r.log.tasks.threads.get(tid); th != nil && th.life == life {
 		if now := th.proc.find().tgid; now != tracefs.NoTID {
 			return now
 		}
@@ -231,27 +254,29 @@ func (r *logReader) wait(c *WaitCall) (l *lock) {
 	c.PID = r.process(c.TID)
 	c.Comm = r.text()
 	if n := r.int(); n > 0 {
-		l = r.a.log.locks[n-1]
+		l = r.log.numbered[n-1]
 	}
 	c.HasLock, c.Address, c.Shared = r.bool(), r.uint(), r.bool()
 	c.From = tracefs.Time(r.int())
 	c.To = c.From + tracefs.Time(r.int())
 	c.Result, c.Resumed = Result(r.uint()), r.bool()
 	c.Before = r.bool()
-	c.Stack, c.Missing = r.a.stacks.get(int32(r.int())), resolve.Missing(r.uint()).String()
+	c.Stack, c.Missing = r.log.stacks.get(int32(r.int())), resolve.Missing(r.uint()).String()
 	if c.Waker.TID = int32(r.int()); c.Waker.TID != 0 {
 		k := &c.Waker
 		k.PID = r.process(k.TID)
 		k.Comm = r.text()
-		k.At, k.Stack, k.Sure = tracefs.Time(r.int()), r.a.stacks.get(int32(r.int())), r.bool()
+		k.At, k.Stack, k.Sure = tracefs.Time(r.int()), r.log.stacks.get(int32(r.int())), r.bool()
 	}
 	return l
 }
 
 // DropCalls forgets the calls that were kept: they are no longer needed.
-func (a *Analysis) DropCalls() {
-	if a.log.file != nil {
-		_ = a.log.file.Close()
+func (a *Analysis) DropCalls() { a.log.drop() }
+
+func (g *callLog) drop() {
+	if g.file != nil {
+		_ = g.file.Close()
 	}
-	a.log = callLog{}
+	g.buf, g.file, g.size, g.err, g.numbered, g.tidy = nil, nil, 0, nil, nil, 0
 }

@@ -69,7 +69,7 @@ func (a *Analysis) WaitCalls(r *Report, v View, wait func(*WaitCall) error, lost
 	}
 	// Futexes that were too many to keep are left out if not all are wanted.
 	all := len(v.PIDs)+len(v.Comms) == 0 && v.MinWait == 0
-	err := a.log.each(a, func(l *lock, c *WaitCall) error {
+	err := a.log.each(func(l *lock, c *WaitCall) error {
 		if l != nil {
 			c.Lock = shown[l.find()]
 		}
@@ -86,7 +86,7 @@ func (a *Analysis) WaitCalls(r *Report, v View, wait func(*WaitCall) error, lost
 		if !th.in || w == nil {
 			continue
 		}
-		c := a.waitCall(w, max(w.since, th.since), a.losses.end, Open)
+		c := a.log.call(w, max(w.since, th.since), a.losses.end, Open)
 		c.Stack, c.Missing = a.stacks.get(w.stack), w.missing.String()
 		if w.lock != nil {
 			c.Lock = shown[w.lock.find()]
@@ -102,38 +102,38 @@ func (a *Analysis) WaitCalls(r *Report, v View, wait func(*WaitCall) error, lost
 }
 
 // waitCall returns a call with what its wait has, except for the stacks.
-func (a *Analysis) waitCall(w *wait, from, to tracefs.Time, r Result) WaitCall {
+func (g *callLog) call(w *wait, from, to tracefs.Time, r Result) WaitCall {
 	c := WaitCall{TID: w.th.tid, PID: w.th.proc.find().tgid, Comm: w.th.comm, From: from, To: max(from, to), Result: r, Resumed: w.resumed}
 	if w.lock != nil {
 		l := w.lock.find()
 		c.HasLock, c.Address, c.Shared = true, l.key.addr, l.key.shared
-		if a.locks.folded(l) {
+		if g.locks.folded(l) {
 			c.HasLock = false
 		}
 	}
 	return c
 }
 
-// callEnded keeps a call that has ended, if that is wanted.
-func (a *Analysis) callEnded(w *wait, from, to tracefs.Time, r Result) {
-	if !a.opt.Calls {
+// ended keeps a call that has ended, if that is wanted.
+func (g *callLog) ended(w *wait, from, to tracefs.Time, r Result) {
+	if !g.on {
 		return
 	}
 	// A wait that has been moved can count from a time before its call.
-	c := a.waitCall(w, max(from, w.th.since), to, r)
-	a.log.wait(w, &c)
+	c := g.call(w, max(from, w.th.since), to, r)
+	g.wait(w, &c)
 }
 
-// beforeEnded keeps a call that began before the trace, if that is wanted.
-func (a *Analysis) beforeEnded(th *thread, head tracefs.Head, att *resolve.Attached, to tracefs.Time, r Result) {
-	if !a.opt.Calls {
+// endedBefore keeps a call that began before the trace, if that is wanted.
+func (g *callLog) endedBefore(th *thread, head tracefs.Head, att *resolve.Attached, to tracefs.Time, r Result) {
+	if !g.on {
 		return
 	}
-	w := wait{th: th, stack: a.stacks.of(att), waker: waker{stack: noStack}}
-	c := a.waitCall(&w, a.losses.beginning(to), to, r)
-	c.Before, c.Comm = true, a.tasks.comms.Intern(head.Comm)
+	w := wait{th: th, stack: g.stacks.of(att), waker: waker{stack: noStack}}
+	c := g.call(&w, g.losses.beginning(to), to, r)
+	c.Before, c.Comm = true, g.tasks.comms.Intern(head.Comm)
 	if c.PID == tracefs.NoTID {
 		c.PID = head.TGID
 	}
-	a.log.wait(&w, &c)
+	g.wait(&w, &c)
 }

@@ -149,7 +149,7 @@ func (a *Analysis) broken(th *thread, t tracefs.Time) {
 		if w.waker.tid != 0 {
 			a.sites.giveBack(w, t)
 		}
-		a.callEnded(w, w.since, w.since, NoReturn)
+		a.log.ended(w, w.since, w.since, NoReturn)
 		a.sites.leave(w)
 		if w.lock != nil {
 			w.lock.find().results[NoReturn]++
@@ -232,7 +232,7 @@ func (a *Analysis) exit(h *resolve.Held, i int, rec *tracefs.Record) {
 	}
 	if !th.in {
 		if r, ok := a.strayReturn(th, e, t); ok {
-			a.beforeEnded(th, h.Head(rec), attached(h, i), t, r)
+			a.log.endedBefore(th, h.Head(rec), attached(h, i), t, r)
 		}
 		return
 	}
@@ -311,7 +311,7 @@ func (a *Analysis) waitReturned(th *thread, t tracefs.Time, e *syscalls.Event, s
 	w.end = t
 	r := resultOf(e)
 	if w.lock == nil {
-		a.callEnded(w, w.since, t, r)
+		a.log.ended(w, w.since, t, r)
 		if r == Woken || r == TimedOut || r == Interrupted {
 			a.waitv.add(max(t-w.since, 0), r)
 		}
@@ -333,7 +333,7 @@ func (a *Analysis) waitReturned(th *thread, t tracefs.Time, e *syscalls.Event, s
 	} else if w.waker.tid != 0 {
 		a.sites.giveBack(w, t)
 	}
-	a.callEnded(w, w.since, t, r)
+	a.log.ended(w, w.since, t, r)
 	l := w.lock.find()
 	if r != Changed && r != Failed && r != NoReturn {
 		a.addTime(w, l, t)
@@ -417,6 +417,6 @@ func (a *Analysis) moved(w *wait) {
 	from := w.lock.find()
 	a.addTime(w, from, w.end)
 	a.losses.span(span{th: w.th, from: w.since, to: w.end, kind: spanCall, lock: from, time: max(w.end-w.since, 0)})
-	a.callEnded(w, w.since, w.end, Requeued)
+	a.log.ended(w, w.since, w.end, Requeued)
 	a.counted(w, Requeued)
 }
