@@ -69,30 +69,17 @@ type Analysis struct {
 
 	opt     Options
 	stacks  stacks
-	reach   reach
 	losses  losses
 	tasks   tasks
 	locks   locks
 	sites   sites
 	holders holders
-	longest [2]longest // by section
-	log     callLog    // of Options.Calls
+	calls   calls
+	log     callLog // of Options.Calls
 
-	events    int64
-	calls     int64 // entries into the futex family
-	exits     int64 // returns from it
-	switches  bool  // the trace has sched_switch
-	restarts  bool  // the trace has sys_restart_syscall
-	stopped   bool  // a wait was broken off that it would take up
-	moves     int64 // calls of futex_requeue
-	before    Before
-	waitv     Waitv
-	unpaired  int64 // waits without a return
-	broke     bool  // a call without its return was seen
-	tail      int32 // thread whose wait began with the last event, 0 if none
-	freeWaits []*wait
-	sys       syscalls.Event
-	task      sched.Event
+	events   int64
+	switches bool // the trace has sched_switch
+	task     sched.Event
 }
 
 // New returns an empty Analysis.
@@ -106,18 +93,17 @@ func New(opt Options) *Analysis {
 	if opt.Threads == 0 {
 		opt.Threads = defaultThreads
 	}
-	a := &Analysis{
-		opt: opt,
-	}
+	a := &Analysis{opt: opt}
 	a.stacks.init(opt.Stacks)
 	a.losses.sameLock = a.locks.provenSame
 	a.locks = locks{files: make(map[fileKey]*lock), others: [2]*lock{{}, {}}, most: opt.Locks,
 		mappings: opt.Mappings, layouts: opt.Layouts, stacks: &a.stacks, tasks: &a.tasks, losses: &a.losses}
 	a.log = callLog{on: opt.Calls, stacks: &a.stacks, locks: &a.locks, tasks: &a.tasks, losses: &a.losses}
-	a.sites = sites{byKey: make(map[lockKey]*site), most: sitesOfLock * opt.Locks, tasks: &a.tasks, locks: &a.locks, moved: a.moved}
+	a.sites = sites{byKey: make(map[lockKey]*site), most: sitesOfLock * opt.Locks, tasks: &a.tasks, locks: &a.locks, moved: a.calls.moved}
 	a.holders = holders{order: make(map[orderKey]*orderSeen), tasks: &a.tasks, locks: &a.locks}
+	a.calls = calls{stacks: &a.stacks, losses: &a.losses, tasks: &a.tasks, locks: &a.locks, sites: &a.sites, holders: &a.holders, log: &a.log}
 	a.tasks = tasks{byTGID: make(map[int32]*process), most: opt.Threads, mappings: opt.Mappings, programs: opt.Programs,
-		losses: &a.losses, stop: a.stop, release: a.release, united: a.locks.moveLocks}
+		losses: &a.losses, stop: a.calls.stop, release: a.calls.release, united: a.locks.moveLocks}
 	if opt.Calls {
 		a.losses.lostTime = a.log.lost
 	}
@@ -174,11 +160,9 @@ func (a *Analysis) event(h *resolve.Held, i int, rec *tracefs.Record) {
 	if rec.Flags&tracefs.Continued != 0 || rec.End <= rec.Body || rec.TID == tracefs.NoTID {
 		return // bare ones have a line feed; corrupt ones are of no thread
 	}
-	if rec.TID != a.tail {
-		a.tail = 0
-	}
+	a.calls.event(rec.TID)
 	if call := h.Call(rec); call != nil {
-		a.sys = *call
+		a.calls.sys = *call
 		a.call(h, i, rec)
 		return
 	}
@@ -187,7 +171,7 @@ func (a *Analysis) event(h *resolve.Held, i int, rec *tracefs.Record) {
 		return
 	}
 	if body[1] == 'y' {
-		if syscalls.Parse(body, &a.sys) {
+		if syscalls.Parse(body, &a.calls.sys) {
 			a.call(h, i, rec)
 		}
 		return
@@ -199,10 +183,10 @@ func (a *Analysis) event(h *resolve.Held, i int, rec *tracefs.Record) {
 
 // call takes a system call.
 func (a *Analysis) call(h *resolve.Held, i int, rec *tracefs.Record) {
-	if a.sys.Exit {
-		a.exit(h, i, rec)
+	if a.calls.sys.Exit {
+		a.calls.exit(h, i, rec)
 	} else {
-		a.enter(h, i, rec)
+		a.calls.enter(h, i, rec)
 	}
 }
 

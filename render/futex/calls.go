@@ -78,7 +78,7 @@ func (a *Analysis) WaitCalls(r *Report, v View, wait func(*WaitCall) error, lost
 		}
 		return wait(c)
 	}, lost)
-	if err != nil || a.noReturns() {
+	if err != nil || a.calls.noReturns() {
 		return err
 	}
 	for _, th := range a.tasks.inOrder() {

@@ -15,7 +15,7 @@ import (
 
 // check returns what of the invariants of the parts of an analysis does not hold.
 func (a *Analysis) check() error {
-	return errors.Join(a.losses.check(), a.tasks.check(), a.locks.check(), a.sites.check(), a.holders.check(), a.log.check())
+	return errors.Join(a.losses.check(), a.tasks.check(), a.locks.check(), a.sites.check(), a.holders.check(), a.log.check(), a.calls.check())
 }
 
 // CheckEach is a renderer for tests of the package: it passes an Analysis one record

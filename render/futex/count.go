@@ -54,7 +54,7 @@ func longer(a, b *Wait) int {
 const maxLongest = 100
 
 // count adds a wait of some time to its lock's numbers.
-func (a *Analysis) count(w *wait, l *lock, r Result, end tracefs.Time) {
+func (c *calls) count(w *wait, l *lock, r Result, end tracefs.Time) {
 	d := w.acc + max(end-w.since, 0)
 	one := l.begin()
 	l.durations.add(d)
@@ -67,7 +67,7 @@ func (a *Analysis) count(w *wait, l *lock, r Result, end tracefs.Time) {
 	var h Holder
 	var segs []Segment
 	if l.traits.exclusive(w) {
-		h, segs = a.holders.holder(w, l, w.heldUntil(end))
+		h, segs = c.holders.holder(w, l, w.heldUntil(end))
 		if h.TID != 0 {
 			l.holders.add(h.TID, t)
 		}
@@ -75,7 +75,7 @@ func (a *Analysis) count(w *wait, l *lock, r Result, end tracefs.Time) {
 		h.Why = "not known to be a mutex"
 	}
 	s := l.kind().section()
-	if len(a.longest[s]) >= maxLongest && d <= a.longest[s][0].Time && l.max != nil && d <= l.max.Time {
+	if len(c.longest[s]) >= maxLongest && d <= c.longest[s][0].Time && l.max != nil && d <= l.max.Time {
 		return
 	}
 	if one == nil {
@@ -88,11 +88,11 @@ func (a *Analysis) count(w *wait, l *lock, r Result, end tracefs.Time) {
 	if l.max == nil || d > l.max.Time {
 		l.max = one
 	}
-	if len(a.longest[s]) < maxLongest {
-		heap.Push(&a.longest[s], one)
-	} else if d > a.longest[s][0].Time {
-		a.longest[s][0] = one
-		heap.Fix(&a.longest[s], 0)
+	if len(c.longest[s]) < maxLongest {
+		heap.Push(&c.longest[s], one)
+	} else if d > c.longest[s][0].Time {
+		c.longest[s][0] = one
+		heap.Fix(&c.longest[s], 0)
 	}
 }
 

@@ -33,14 +33,10 @@ func (a *Analysis) finish() {
 	a.losses.closeGaps()
 	a.losses.settleAll() // locks may become one
 	for _, th := range a.tasks.inOrder() {
-		a.stopPaused(th)
+		a.calls.stopPaused(th)
 	}
 	a.losses.settleAll()
 }
-
-// noReturns reports whether the trace has no returns from calls. If no thread
-// makes a second call, it may be that all of the first ones hang.
-func (a *Analysis) noReturns() bool { return a.exits == 0 && a.broke }
 
 // hiding is how much longer threads can have waited than was seen: all, those
 // whose process is unknown or was another one before, and those of each process.
@@ -93,7 +89,7 @@ func (a *Analysis) loss(r *Report) {
 
 // blocked lists the waits that had not ended, and marks the ones that are wanted.
 func (a *Analysis) blocked(r *Report, u *underway, byLock map[*lock]*Lock) (all []*Blocked) {
-	if a.noReturns() {
+	if a.calls.noReturns() {
 		return nil
 	}
 	for th := range a.tasks.threads.all() {

@@ -66,51 +66,51 @@ type wait struct {
 }
 
 // enter takes the entry into a system call.
-func (a *Analysis) enter(h *resolve.Held, i int, rec *tracefs.Record) {
-	e := &a.sys
+func (c *calls) enter(h *resolve.Held, i int, rec *tracefs.Record) {
+	e := &c.sys
 	if e.Call == syscalls.Other {
-		if th := a.tasks.threadOf(rec.TID); th != nil {
+		if th := c.tasks.threadOf(rec.TID); th != nil {
 			if th.paused != nil { // a signal handler's, or its end
 				th.paused.mayRestart = false
 			}
-			a.entered(th, h, i, rec)
+			c.entered(th, h, i, rec)
 		}
 		return
 	}
-	th := a.tasks.calling(a.tasks.thread(rec.TID), h.Time(rec))
+	th := c.tasks.calling(c.tasks.thread(rec.TID), h.Time(rec))
 	comm, tgid := h.Who(rec)
-	a.tasks.named(th, comm)
+	c.tasks.named(th, comm)
 	if tgid >= 0 {
-		a.tasks.belongs(th, tgid)
+		c.tasks.belongs(th, tgid)
 	}
-	a.tasks.commOf(th)
-	t := a.entered(th, h, i, rec)
+	c.tasks.commOf(th)
+	t := c.entered(th, h, i, rec)
 	att := attached(h, i)
-	th.stack, th.cookie = a.stacks.of(att), att.Cookie
+	th.stack, th.cookie = c.stacks.of(att), att.Cookie
 	if e.Call == syscalls.RestartSyscall {
-		a.restarts = true
+		c.restarts = true
 		if th.paused != nil && th.paused.mayRestart {
-			a.resume(th, t)
+			c.resume(th, t)
 		}
 		return
 	}
-	a.calls++
+	c.entries++
 	f := &e.Futex
 	if w := th.paused; w != nil {
-		if f.Cmd == w.cmd && f.HasAddr && f.Val == w.val && w.lock != nil && w.lock.find() == a.locks.known(th, keyOf(f)) {
-			a.resume(th, t)
+		if f.Cmd == w.cmd && f.HasAddr && f.Val == w.val && w.lock != nil && w.lock.find() == c.locks.known(th, keyOf(f)) {
+			c.resume(th, t)
 			return
 		}
-		a.stopPaused(th)
+		c.stopPaused(th)
 	}
 	switch {
 	case f.Cmd.Waits():
-		a.waited(th.stack, att)
-		a.beginWait(th, t, att)
+		c.reach.waited(th.stack, att)
+		c.beginWait(th, t, att)
 	case f.Cmd.Wakes() && f.HasAddr:
-		a.beginWake(th, t)
+		c.beginWake(th, t)
 	case f.Cmd == syscalls.RequeueV:
-		a.moves++
+		c.moves++
 	}
 }
 
@@ -123,116 +123,116 @@ func attached(h *resolve.Held, i int) *resolve.Attached {
 }
 
 // entered notes that a thread is in a system call.
-func (a *Analysis) entered(th *thread, h *resolve.Held, i int, rec *tracefs.Record) tracefs.Time {
+func (c *calls) entered(th *thread, h *resolve.Held, i int, rec *tracefs.Record) tracefs.Time {
 	t := h.Time(rec)
-	a.losses.reached(t)
+	c.losses.reached(t)
 	switch {
 	case th.in:
-		a.broken(th, t)
+		c.broken(th, t)
 	case th.first < 0:
 		th.first = t
 	default:
-		a.losses.span(span{th: th, from: th.last, to: t, kind: spanFree})
+		c.losses.span(span{th: th, from: th.last, to: t, kind: spanFree})
 	}
 	th.in, th.since, th.last = true, t, t
-	th.call, th.futex = a.sys.Call, a.sys.Futex
+	th.call, th.futex = c.sys.Call, c.sys.Futex
 	th.stack, th.cookie = noStack, 0
 	return t
 }
 
 // broken ends a call whose return is not in the trace.
-func (a *Analysis) broken(th *thread, t tracefs.Time) {
+func (c *calls) broken(th *thread, t tracefs.Time) {
 	s := span{th: th, from: th.since, to: t, kind: spanBroken}
-	a.broke = true
+	c.broke = true
 	if w := th.wait; w != nil {
 		th.wait = nil
 		if w.waker.tid != 0 {
-			a.sites.giveBack(w, t)
+			c.sites.giveBack(w, t)
 		}
-		a.log.ended(w, w.since, w.since, NoReturn)
-		a.sites.leave(w)
+		c.log.ended(w, w.since, w.since, NoReturn)
+		c.sites.leave(w)
 		if w.lock != nil {
 			w.lock.find().results[NoReturn]++
 		}
-		a.unpaired++
+		c.unpaired++
 	}
 	if k := th.wake; k != nil {
 		th.wake = nil
 		k.woke = true // perhaps
-		a.sites.wakeReturned(k, k.claimed, t)
+		c.sites.wakeReturned(k, k.claimed, t)
 		if k.lock != nil {
 			k.lock.find().active--
 		}
 	}
 	th.in = false
-	a.losses.span(s)
+	c.losses.span(s)
 }
 
 // beginWait begins a wait.
-func (a *Analysis) beginWait(th *thread, t tracefs.Time, att *resolve.Attached) {
+func (c *calls) beginWait(th *thread, t tracefs.Time, att *resolve.Attached) {
 	f := &th.futex
-	a.tail = th.tid
-	w := a.newWait()
+	c.tail = th.tid
+	w := c.newWait()
 	*w = wait{th: th, cmd: f.Cmd, val: f.Val, from: t, since: t, began: t, stack: th.stack, missing: att.Missing, timed: f.Timeout,
 		waker: waker{stack: noStack}}
 	if !f.HasAddr {
 		th.wait = w
 		return
 	}
-	l := a.locks.lock(th, keyOf(f), t) // for which others may have to go
+	l := c.locks.lock(th, keyOf(f), t) // for which others may have to go
 	th.wait = w
-	l.traits.wait(f, a.tasks.mayBeThread(f.Val, th.tid))
-	a.locks.heard(th, l, f, th.stack)
-	a.holders.ordered(th, w, l)
-	a.sites.enterWait(w, l)
+	l.traits.wait(f, c.tasks.mayBeThread(f.Val, th.tid))
+	c.locks.heard(th, l, f, th.stack)
+	c.holders.ordered(th, w, l)
+	c.sites.enterWait(w, l)
 }
 
 // resume takes up a wait that a signal broke off.
-func (a *Analysis) resume(th *thread, t tracefs.Time) {
+func (c *calls) resume(th *thread, t tracefs.Time) {
 	w := th.paused
 	th.paused, th.wait = nil, w
 	w.since, w.began, w.before, w.resumed = t, t, w.acc, true
 	w.waker = waker{stack: noStack}
 	if w.lock != nil {
-		a.sites.enterWait(w, w.lock.find())
+		c.sites.enterWait(w, w.lock.find())
 	}
 }
 
 // stopPaused ends a wait that a signal broke off and that did not go on.
-func (a *Analysis) stopPaused(th *thread) {
+func (c *calls) stopPaused(th *thread) {
 	w := th.paused
 	if w == nil {
 		return
 	}
 	th.paused = nil
-	a.stopped = a.stopped || w.mayRestart
+	c.stopped = c.stopped || w.mayRestart
 	w.since = w.end
-	a.counted(w, Interrupted)
+	c.counted(w, Interrupted)
 }
 
 // exit takes the return from a system call.
-func (a *Analysis) exit(h *resolve.Held, i int, rec *tracefs.Record) {
-	e := &a.sys
-	th := a.tasks.threadOf(rec.TID)
+func (c *calls) exit(h *resolve.Held, i int, rec *tracefs.Record) {
+	e := &c.sys
+	th := c.tasks.threadOf(rec.TID)
 	if e.Call == syscalls.Other && th == nil {
 		return
 	}
 	if th == nil || th.dead {
-		th = a.tasks.thread(rec.TID)
+		th = c.tasks.thread(rec.TID)
 	}
 	t := h.Time(rec)
-	a.losses.reached(t)
+	c.losses.reached(t)
 	if e.Call != syscalls.Other && e.Call != syscalls.RestartSyscall {
-		a.exits++
+		c.exits++
 	}
 	if th.in && th.call != e.Call {
-		a.broken(th, t)
+		c.broken(th, t)
 		th.last = t
 		return
 	}
 	if !th.in {
-		if r, ok := a.strayReturn(th, e, t); ok {
-			a.log.endedBefore(th, h.Head(rec), attached(h, i), t, r)
+		if r, ok := c.strayReturn(th, e, t); ok {
+			c.log.endedBefore(th, h.Head(rec), attached(h, i), t, r)
 		}
 		return
 	}
@@ -244,44 +244,44 @@ func (a *Analysis) exit(h *resolve.Held, i int, rec *tracefs.Record) {
 	switch {
 	case th.wait != nil:
 		if w := th.wait; w.stack == noStack {
-			w.stack = a.stacks.of(att)
-			a.locks.heard(th, w.lock, &th.futex, w.stack)
+			w.stack = c.stacks.of(att)
+			c.locks.heard(th, w.lock, &th.futex, w.stack)
 		}
-		a.waitReturned(th, t, e, &s)
+		c.waitReturned(th, t, e, &s)
 	case th.wake != nil:
 		k := th.wake
 		th.wake = nil
 		if k.stack == noStack {
-			k.stack = a.stacks.of(att)
+			k.stack = c.stacks.of(att)
 		}
-		a.wakeEnded(k, t, e)
+		c.wakeEnded(k, t, e)
 	}
 	th.in, th.last = false, t
-	a.losses.span(s)
+	c.losses.span(s)
 }
 
 // strayReturn takes a return whose entry is not in the trace. ok means that it may
 // be that of a wait that began before.
-func (a *Analysis) strayReturn(th *thread, e *syscalls.Event, t tracefs.Time) (r Result, ok bool) {
+func (c *calls) strayReturn(th *thread, e *syscalls.Event, t tracefs.Time) (r Result, ok bool) {
 	if th.first >= 0 {
-		a.losses.span(span{th: th, from: th.last, to: t, kind: spanBroken})
+		c.losses.span(span{th: th, from: th.last, to: t, kind: spanBroken})
 		th.last = t
 		return NoReturn, false
 	}
 	th.first, th.last = t, t
-	since := max(t-a.losses.beginning(t), 0)
-	a.losses.unknownWait(th, since)
+	since := max(t-c.losses.beginning(t), 0)
+	c.losses.unknownWait(th, since)
 	if e.Call == syscalls.Other || !e.HasResult {
 		return NoReturn, false
 	}
 	switch e.Result {
 	case syscalls.ETIMEDOUT, syscalls.ERESTARTSYS, syscalls.ERESTARTRESTARTBLOCK, syscalls.ERESTARTNOINTR, syscalls.ERESTARTNOHAND:
-		a.before.Waits++
-		a.before.Time += since
+		c.before.Waits++
+		c.before.Time += since
 		return resultOf(e), true
 	case 0:
-		a.before.Unclear++
-		a.before.UnclearTime += since
+		c.before.Unclear++
+		c.before.UnclearTime += since
 		return Woken, true
 	}
 	return NoReturn, false
@@ -305,21 +305,21 @@ func resultOf(e *syscalls.Event) Result {
 }
 
 // waitReturned ends a wait, or breaks it off.
-func (a *Analysis) waitReturned(th *thread, t tracefs.Time, e *syscalls.Event, s *span) {
+func (c *calls) waitReturned(th *thread, t tracefs.Time, e *syscalls.Event, s *span) {
 	w := th.wait
 	th.wait = nil
 	w.end = t
 	r := resultOf(e)
 	if w.lock == nil {
-		a.log.ended(w, w.since, t, r)
+		c.log.ended(w, w.since, t, r)
 		if r == Woken || r == TimedOut || r == Interrupted {
-			a.waitv.add(max(t-w.since, 0), r)
+			c.waitv.add(max(t-w.since, 0), r)
 		}
 		return
 	}
 	if r == Woken {
-		a.sites.claim(w)
-		one, oneProcess := a.sites.wakers(w)
+		c.sites.claim(w)
+		one, oneProcess := c.sites.wakers(w)
 		if one = one || w.waker.seen; one {
 			w.waker.wake.proven++
 		}
@@ -328,15 +328,15 @@ func (a *Analysis) waitReturned(th *thread, t tracefs.Time, e *syscalls.Event, s
 			k.ran = t
 		}
 		if k := w.waker.wake; k != nil && !k.of(w.lock.find()) && (w.waker.sure || oneProcess) {
-			s.waker = a.sites.lockOf(k)
+			s.waker = c.sites.lockOf(k)
 		}
 	} else if w.waker.tid != 0 {
-		a.sites.giveBack(w, t)
+		c.sites.giveBack(w, t)
 	}
-	a.log.ended(w, w.since, t, r)
+	c.log.ended(w, w.since, t, r)
 	l := w.lock.find()
 	if r != Changed && r != Failed && r != NoReturn {
-		a.addTime(w, l, t)
+		c.addTime(w, l, t)
 		s.lock, s.time = l, max(t-w.since, 0)
 	} else {
 		w.since = t
@@ -346,31 +346,31 @@ func (a *Analysis) waitReturned(th *thread, t tracefs.Time, e *syscalls.Event, s
 	} else if r == Interrupted {
 		w.acc += max(t-w.since, 0)
 		th.paused, w.mayRestart = w, e.Result == syscalls.ERESTARTRESTARTBLOCK
-		a.sites.leave(w)
+		c.sites.leave(w)
 		return
 	}
-	a.counted(w, r)
-	a.sites.leave(w)
-	a.freeWaits = append(a.freeWaits, w)
+	c.counted(w, r)
+	c.sites.leave(w)
+	c.freeWaits = append(c.freeWaits, w)
 }
 
-func (a *Analysis) newWait() *wait {
-	n := len(a.freeWaits) - 1
+func (c *calls) newWait() *wait {
+	n := len(c.freeWaits) - 1
 	if n < 0 {
 		return new(wait)
 	}
-	w := a.freeWaits[n]
-	a.freeWaits = a.freeWaits[:n]
+	w := c.freeWaits[n]
+	c.freeWaits = c.freeWaits[:n]
 	return w
 }
 
 // addTime adds a part of a wait to its lock's time.
-func (a *Analysis) addTime(w *wait, l *lock, to tracefs.Time) {
+func (c *calls) addTime(w *wait, l *lock, to tracefs.Time) {
 	l.time += max(to-w.since, 0)
 }
 
 // counted counts a wait that has ended.
-func (a *Analysis) counted(w *wait, r Result) {
+func (c *calls) counted(w *wait, r Result) {
 	l := w.lock.find()
 	l.results[r]++
 	l.lastDone = max(l.lastDone, w.end)
@@ -378,45 +378,41 @@ func (a *Analysis) counted(w *wait, r Result) {
 		l.traits.unexplained++
 	}
 	if r == Woken && w.leavesMark() && l.traits.exclusive(w) {
-		a.holders.owns(w, l)
+		c.holders.owns(w, l)
 	}
 	if r == Changed && w.acc == 0 || r == Failed || r == NoReturn {
 		return
 	}
-	a.count(w, l, r, w.end)
-}
-
-// stop ends what a thread does that is gone.
-func (a *Analysis) stop(th *thread, t tracefs.Time) {
-	a.stopPaused(th)
-	if th.in {
-		a.broken(th, t)
-	}
+	c.count(w, l, r, w.end)
 }
 
 // release forgets what a thread does, so that it can be forgotten itself.
-func (a *Analysis) release(th *thread) {
-	a.stopPaused(th)
+func (c *calls) release(th *thread) {
+	c.stopPaused(th)
 	if w := th.wait; w != nil {
 		th.wait = nil
-		a.sites.leave(w)
+		c.sites.leave(w)
 	}
 	if k := th.wake; k != nil {
 		th.wake = nil
 		k.woke = true // perhaps
-		a.sites.wakeReturned(k, k.claimed, a.losses.end)
+		c.sites.wakeReturned(k, k.claimed, c.losses.end)
 		if k.lock != nil {
 			k.lock.find().active--
 		}
-		a.sites.unaware = true
+		c.sites.unaware = true
 	}
 }
 
 // moved counts a wait whose thread goes on waiting at another futex.
-func (a *Analysis) moved(w *wait) {
+func (c *calls) moved(w *wait) {
 	from := w.lock.find()
-	a.addTime(w, from, w.end)
-	a.losses.span(span{th: w.th, from: w.since, to: w.end, kind: spanCall, lock: from, time: max(w.end-w.since, 0)})
-	a.log.ended(w, w.since, w.end, Requeued)
-	a.counted(w, Requeued)
+	c.addTime(w, from, w.end)
+	c.losses.span(span{th: w.th, from: w.since, to: w.end, kind: spanCall, lock: from, time: max(w.end-w.since, 0)})
+	c.log.ended(w, w.since, w.end, Requeued)
+	c.counted(w, Requeued)
 }
+
+// noReturns reports whether the trace has no returns from calls. If no thread
+// makes a second call, it may be that all of the first ones hang.
+func (c *calls) noReturns() bool { return c.exits == 0 && c.broke }

@@ -28,11 +28,10 @@ type reach struct {
 }
 
 // waited notes a wait with a stack.
-func (a *Analysis) waited(stack int32, att *resolve.Attached) {
+func (r *reach) waited(stack int32, att *resolve.Attached) {
 	if stack < 0 {
 		return
 	}
-	r := &a.reach
 	if !r.unwound {
 		how, _ := att.Stack.Frames[0].Unwound()
 		r.unwound = how != tracefs.ByKernel
@@ -46,12 +45,12 @@ func (a *Analysis) waited(stack int32, att *resolve.Attached) {
 // reached is how far the stacks go, nil if the kernel has unwound all of them: it does
 // not say where a stack is complete.
 func (a *Analysis) reached() *Reach {
-	if !a.reach.unwound {
+	if !a.calls.reach.unwound {
 		return nil
 	}
 	out := new(Reach)
 	ends := make(map[string]int64)
-	for id, n := range a.reach.waits {
+	for id, n := range a.calls.reach.waits {
 		s := a.stacks.get(id)
 		out.Waits += n
 		if s.Frames[0].How != tracefs.ByKernel {

@@ -34,7 +34,7 @@ func TestReach(t *testing.T) {
 	a := New(Options{})
 	wait := func(n int, att *resolve.Attached) {
 		for range n {
-			a.waited(a.stacks.of(att), att)
+			a.calls.reach.waited(a.stacks.of(att), att)
 		}
 	}
 	wait(2, unwoundStack(tracefs.NoStop, libc))

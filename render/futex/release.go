@@ -6,12 +6,12 @@ import (
 )
 
 // beginWake begins a call that wakes others.
-func (a *Analysis) beginWake(th *thread, t tracefs.Time) {
+func (c *calls) beginWake(th *thread, t tracefs.Time) {
 	f := &th.futex
 	key := keyOf(f)
-	l := a.locks.known(th, key)
-	if l == nil && key.shared && len(a.locks.files) > 0 {
-		l = a.locks.lock(th, key, t) // that of another process, if it is in a file
+	l := c.locks.known(th, key)
+	if l == nil && key.shared && len(c.locks.files) > 0 {
+		l = c.locks.lock(th, key, t) // that of another process, if it is in a file
 	}
 	k := &wake{th: th, lock: l, key: key, asked: f.Val, at: t, stack: th.stack, first: int(min(f.Val, 1<<30)), pi: f.Cmd.PI(),
 		elsewhere: f.Cmd == syscalls.WakeOp && f.Val2 > 0}
@@ -19,9 +19,9 @@ func (a *Analysis) beginWake(th *thread, t tracefs.Time) {
 		k.asked = 1
 	}
 	if f.Cmd.Moves() && f.Addr2 != 0 {
-		k.move = a.locks.lock(th, lockKey{f.Addr2, key.shared}, t)
+		k.move = c.locks.lock(th, lockKey{f.Addr2, key.shared}, t)
 	}
-	k.site = a.sites.site(key, l)
+	k.site = c.sites.site(key, l)
 	if len(k.site.wakes) < maxSiteCalls {
 		k.site.wakes = append(k.site.wakes, k)
 	}
@@ -37,11 +37,11 @@ func (a *Analysis) beginWake(th *thread, t tracefs.Time) {
 	if th.got != nil && th.got.find() == l {
 		k.got, th.got = th.gotAt, nil
 	}
-	a.holders.releasedBy(th, l)
+	c.holders.releasedBy(th, l)
 }
 
 // wakeEnded ends such a call.
-func (a *Analysis) wakeEnded(k *wake, t tracefs.Time, e *syscalls.Event) {
+func (c *calls) wakeEnded(k *wake, t tracefs.Time, e *syscalls.Event) {
 	n := 0
 	switch {
 	case !e.HasResult:
@@ -58,11 +58,11 @@ func (a *Analysis) wakeEnded(k *wake, t tracefs.Time, e *syscalls.Event) {
 	}
 	k.woke, k.woken = n > 0, n
 	if n > 0 && (k.lock != nil || len(k.site.waiters) > 0 || k.claimed > 0) {
-		l := a.sites.lockOf(k)
+		l := c.sites.lockOf(k)
 		l.lastWake = max(l.lastWake, k.at)
 	}
 	if n == 0 && e.HasResult && e.Result == 0 {
-		a.sites.empty.add(k.site.key, emptyWake{k.th.proc.find(), k.th.tid, k.at, k.stack})
+		c.sites.empty.add(k.site.key, emptyWake{k.th.proc.find(), k.th.tid, k.at, k.stack})
 		if k.lock != nil {
 			k.lock.find().traits.empties++
 		}
@@ -70,5 +70,5 @@ func (a *Analysis) wakeEnded(k *wake, t tracefs.Time, e *syscalls.Event) {
 	if l := k.lock; l != nil {
 		l.find().active--
 	}
-	a.sites.wakeReturned(k, n, t)
+	c.sites.wakeReturned(k, n, t)
 }

@@ -32,7 +32,7 @@ func (a *Analysis) Interim(v View) *Report { return a.report(v) }
 
 func (a *Analysis) report(v View) *Report {
 	u := a.underway()
-	r := &Report{Ticks: a.losses.ticks, Start: a.losses.start, End: u.end, Calls: a.calls, Before: a.before, Waitv: a.waitv, NoReturn: a.unpaired, NoReturns: a.noReturns()}
+	r := &Report{Ticks: a.losses.ticks, Start: a.losses.start, End: u.end, Calls: a.calls.entries, Before: a.calls.before, Waitv: a.calls.waitv, NoReturn: a.calls.unpaired, NoReturns: a.calls.noReturns()}
 	r.Reach = a.reached()
 	a.loss(r)
 	hidden := u.hiding()
@@ -323,8 +323,8 @@ func (s *StackShare) compare(t *StackShare) int {
 
 // longest lists the longest waits for locks.
 func (u *underway) longest(r *Report, byLock map[*lock]*Lock, atLeast tracefs.Time) {
-	for s := range u.a.longest {
-		for _, w := range u.a.longest[s] {
+	for s := range u.a.calls.longest {
+		for _, w := range u.a.calls.longest[s] {
 			w = u.wait(w, byLock[w.lock.find()])
 			if w.Lock != nil && w.Lock.Kind.Contention() && w.Time >= atLeast && w.Lock.wanted {
 				r.Longest = append(r.Longest, w)
@@ -354,11 +354,11 @@ func (u *underway) wait(w *Wait, l *Lock) *Wait {
 func (a *Analysis) notes(r *Report, locks []*Lock, filtered bool) {
 	note := func(format string, args ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, args...)) }
 	switch {
-	case a.calls == 0 && a.exits == 0:
+	case a.calls.entries == 0 && a.calls.exits == 0:
 		note("the trace has no futex calls: enable the events sys_enter_futex and sys_exit_futex")
-	case a.exits == 0:
+	case a.calls.exits == 0:
 		note("the trace has no returns from futex calls: all of them hang, or the event sys_exit_futex was not enabled")
-	case a.calls == 0:
+	case a.calls.entries == 0:
 		note("the trace has returns from futex calls only: enable the event sys_enter_futex")
 	}
 	if a.claimed > 0 {
@@ -381,11 +381,11 @@ func (a *Analysis) notes(r *Report, locks []*Lock, filtered bool) {
 	case shared:
 		note("futexes without FUTEX_PRIVATE_FLAG may be shared between processes: the known mappings do not show it")
 	}
-	if a.stopped && !a.restarts {
+	if a.calls.stopped && !a.calls.restarts {
 		note("waits that a signal interrupted may have gone on unseen: enable the event sys_enter_restart_syscall, and sys_exit too")
 	}
-	if a.moves > 0 {
-		note("%d calls of futex_requeue moved waiters from and to futexes that a trace does not show", a.moves)
+	if a.calls.moves > 0 {
+		note("%d calls of futex_requeue moved waiters from and to futexes that a trace does not show", a.calls.moves)
 	}
 	switch {
 	case a.locks.evicted && filtered:

@@ -92,7 +92,7 @@ func (u *underway) thread(th *thread) {
 		u.hide(th, last-a.losses.start, 0)
 	}
 	var counted tracefs.Time
-	if w := th.wait; th.in && w != nil && w.lock != nil && !a.noReturns() {
+	if w := th.wait; th.in && w != nil && w.lock != nil && !a.calls.noReturns() {
 		p := u.of(w.lock)
 		p.waits = append(p.waits, w)
 		counted = max(u.end-w.since, 0)

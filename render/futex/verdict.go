@@ -142,7 +142,7 @@ func (j *judge) nothing() Verdict {
 		return Verdict{}
 	}
 	for _, b := range j.r.Blocked {
-		if b.Lock != nil && !b.wait.timed && !b.Doubt && b.TID == j.a.tail {
+		if b.Lock != nil && !b.wait.timed && !b.Doubt && b.TID == j.a.calls.tail {
 			return Verdict{Kind: CannotTell, Evidence: []string{j.waits(b)},
 				Text: "The trace ends with the beginning of a wait; whether it hangs is not known."}
 		}

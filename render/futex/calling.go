@@ -1,0 +1,91 @@
+package futex
+
+import (
+	"fmt"
+
+	"ustack/tracefs"
+	"ustack/tracefs/syscalls"
+)
+
+// calls puts entries into system calls and their returns together, and adds up the
+// waits that end: pair.go has waits, release.go calls that wake others, count.go what is
+// added up. It leads the parts below it; none of them knows it.
+//
+// Invariants:
+//   - A thread waits or wakes only in a call of that kind, and its wait, or the one that
+//     a signal broke off, is its own.
+//   - A wait in a call is at a lock, unless it is one of futex_waitv; it counts there as
+//     under way, and only there. One that was broken off counts nowhere.
+//   - A wait that may be used again is that of no thread.
+//   - longest has the shortest one first, and no more than maxLongest of a section.
+type calls struct {
+	sys syscalls.Event // that is being taken
+
+	entries   int64 // into the futex family
+	exits     int64 // returns from it
+	restarts  bool  // the trace has sys_restart_syscall
+	stopped   bool  // a wait was broken off that it would take up
+	moves     int64 // calls of futex_requeue
+	before    Before
+	waitv     Waitv
+	unpaired  int64      // waits without a return
+	broke     bool       // a call without its return was seen
+	tail      int32      // thread whose wait began with the last event, 0 if none
+	longest   [2]longest // by section
+	reach     reach
+	freeWaits []*wait
+
+	stacks  *stacks
+	losses  *losses
+	tasks   *tasks
+	locks   *locks
+	sites   *sites
+	holders *holders
+	log     *callLog
+}
+
+// event takes an event of any kind: a wait that began with the one before, of another
+// thread, is not the last thing that a trace shows.
+func (c *calls) event(tid int32) {
+	if tid != c.tail {
+		c.tail = 0
+	}
+}
+
+// stop ends what a thread does that is gone.
+func (c *calls) stop(th *thread, t tracefs.Time) {
+	c.stopPaused(th)
+	if th.in {
+		c.broken(th, t)
+	}
+}
+
+// check returns what of the invariants does not hold.
+func (c *calls) check() error {
+	free := make(map[*wait]bool, len(c.freeWaits))
+	for _, w := range c.freeWaits {
+		if free[w] || w.counts || w.site != nil {
+			return fmt.Errorf("a wait of thread %d may be used twice", w.th.tid)
+		}
+		free[w] = true
+	}
+	for th := range c.tasks.threads.all() {
+		if w := th.wait; w != nil && (w.th != th || free[w] || w.counts != (w.lock != nil) || !th.futex.Cmd.Waits() && !w.resumed) {
+			return fmt.Errorf("thread %d waits with a wait of %d: free %v, counts %v", th.tid, w.th.tid, free[w], w.counts)
+		}
+		if w := th.paused; w != nil && (w.th != th || free[w] || w.counts || w.site != nil) {
+			return fmt.Errorf("thread %d is to go on with a wait of %d: free %v, counts %v", th.tid, w.th.tid, free[w], w.counts)
+		}
+		if k := th.wake; k != nil && (k.th != th || k.returned) {
+			return fmt.Errorf("thread %d is in a call of %d, returned: %v", th.tid, k.th.tid, k.returned)
+		}
+	}
+	for s, list := range c.longest {
+		for i := range list {
+			if len(list) > maxLongest || list[i].Time < list[0].Time {
+				return fmt.Errorf("wait %d of the %d longest of section %d is shorter than the first", i, len(list), s)
+			}
+		}
+	}
+	return nil
+}
