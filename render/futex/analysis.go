@@ -62,24 +62,21 @@ const (
 	defaultThreads = 1 << 16
 )
 
-// Analysis adds up the futex calls of a trace.
+// Analysis adds up the futex calls of a trace. It takes records apart and passes them to
+// its parts, of which each knows only those above it here.
 type Analysis struct {
-	// claimed are the frames of all whose file is only claimed.
-	claimed, frames int64
+	stacks   stacks
+	losses   losses
+	tasks    tasks
+	locks    locks
+	sites    sites
+	holders  holders
+	log      callLog // of Options.Calls
+	calls    calls
+	reporter reporter
 
-	opt     Options
-	stacks  stacks
-	losses  losses
-	tasks   tasks
-	locks   locks
-	sites   sites
-	holders holders
-	calls   calls
-	log     callLog // of Options.Calls
-
-	events   int64
-	switches bool // the trace has sched_switch
-	task     sched.Event
+	events int64
+	task   sched.Event
 }
 
 // New returns an empty Analysis.
@@ -93,25 +90,33 @@ func New(opt Options) *Analysis {
 	if opt.Threads == 0 {
 		opt.Threads = defaultThreads
 	}
-	a := &Analysis{opt: opt}
+	a := new(Analysis)
 	a.stacks.init(opt.Stacks)
-	a.losses.sameLock = a.locks.provenSame
-	a.locks = locks{files: make(map[fileKey]*lock), others: [2]*lock{{}, {}}, most: opt.Locks,
-		mappings: opt.Mappings, layouts: opt.Layouts, stacks: &a.stacks, tasks: &a.tasks, losses: &a.losses}
-	a.log = callLog{on: opt.Calls, stacks: &a.stacks, locks: &a.locks, tasks: &a.tasks, losses: &a.losses}
-	a.sites = sites{byKey: make(map[lockKey]*site), most: sitesOfLock * opt.Locks, tasks: &a.tasks, locks: &a.locks, moved: a.calls.moved}
-	a.holders = holders{order: make(map[orderKey]*orderSeen), tasks: &a.tasks, locks: &a.locks}
-	a.calls = calls{stacks: &a.stacks, losses: &a.losses, tasks: &a.tasks, locks: &a.locks, sites: &a.sites, holders: &a.holders, log: &a.log}
-	a.tasks = tasks{byTGID: make(map[int32]*process), most: opt.Threads, mappings: opt.Mappings, programs: opt.Programs,
-		losses: &a.losses, stop: a.calls.stop, release: a.calls.release, united: a.locks.moveLocks}
-	if opt.Calls {
-		a.losses.lostTime = a.log.lost
-	}
+	a.connect(&opt)
 	if opt.Gaps != nil {
 		a.losses.gaps = *opt.Gaps
 		a.losses.spans.known = true
 	}
 	return a
+}
+
+// connect gives each part the lower ones that it asks, and what it calls of the higher
+// ones.
+func (a *Analysis) connect(opt *Options) {
+	a.losses = losses{sameLock: a.locks.provenSame}
+	if opt.Calls {
+		a.losses.lostTime = a.log.lost
+	}
+	a.tasks = tasks{byTGID: make(map[int32]*process), most: opt.Threads, mappings: opt.Mappings, programs: opt.Programs,
+		losses: &a.losses, stop: a.calls.stop, release: a.calls.release, united: a.locks.moveLocks}
+	a.locks = locks{files: make(map[fileKey]*lock), others: [2]*lock{{}, {}}, most: opt.Locks, mappings: opt.Mappings, layouts: opt.Layouts,
+		stacks: &a.stacks, losses: &a.losses, tasks: &a.tasks}
+	a.sites = sites{byKey: make(map[lockKey]*site), most: sitesOfLock * opt.Locks, tasks: &a.tasks, locks: &a.locks, moved: a.calls.moved}
+	a.holders = holders{order: make(map[orderKey]*orderSeen), tasks: &a.tasks, locks: &a.locks}
+	a.log = callLog{on: opt.Calls, stacks: &a.stacks, losses: &a.losses, tasks: &a.tasks, locks: &a.locks}
+	a.calls = calls{stacks: &a.stacks, losses: &a.losses, tasks: &a.tasks, locks: &a.locks, sites: &a.sites, holders: &a.holders, log: &a.log}
+	a.reporter = reporter{opt: *opt, stacks: &a.stacks, losses: &a.losses, tasks: &a.tasks, locks: &a.locks, sites: &a.sites, holders: &a.holders,
+		calls: &a.calls}
 }
 
 // settleEvery is after how many events spans are settled: what comes of that must
@@ -150,7 +155,7 @@ func (a *Analysis) Flush() error { return nil }
 // Close implements render.Renderer.
 func (a *Analysis) Close(t *resolve.Totals) error {
 	if t != nil {
-		a.claimed, a.frames = t.Trusts[filemap.Claimed], t.Frames
+		a.reporter.claimed, a.reporter.frames = t.Trusts[filemap.Claimed], t.Frames
 	}
 	return nil
 }
@@ -195,7 +200,7 @@ func (a *Analysis) sched(h *resolve.Held, rec *tracefs.Record) {
 	e := &a.task
 	switch e.Kind {
 	case sched.Switch:
-		a.switches = true
+		a.tasks.switches = true
 		if th := a.tasks.threadOf(e.TID); th != nil {
 			th.asleep = false
 		}

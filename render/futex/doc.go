@@ -3,8 +3,10 @@
 // held a lock meanwhile, and what hangs at the end.
 //
 // An Analysis takes batches of records like a renderer and gives a Report;
-// package report writes that. The way of a record: pair.go puts entries and
-// returns together, wake.go finds who ended a wait, lock.go adds up,
-// process.go says which threads share memory, gaps.go and span.go what loss
-// could hide, kind.go, holder.go and verdict.go draw conclusions.
+// package report writes that. It has parts, each a type with its invariants in its doc
+// comment, and each knows only the ones before it: stacks, losses (time, and what loss
+// can hide), tasks (threads and processes), locks, sites (who waits where, and who wakes
+// it), holders (who owns a lock), callLog, calls (which puts entries and returns
+// together, and leads the others), and reporter, which draws conclusions and changes
+// nothing.
 package futex

@@ -54,7 +54,7 @@ func (u *underway) hiding() *hiding {
 		return h
 	}
 	h.more = u.broken + u.hidden.by(u.gaps.Records, u.gaps.Unknown)
-	for th := range u.a.tasks.threads.all() {
+	for th := range u.rp.tasks.threads.all() {
 		hidden := th.hidden + u.threads[th]
 		h.all += hidden
 		if p := th.proc.find(); p.tgid == tracefs.NoTID || th.moved {
@@ -75,29 +75,29 @@ func (h *hiding) from(l *lock) tracefs.Time {
 }
 
 // loss says what loss does to the numbers.
-func (a *Analysis) loss(r *Report) {
-	r.Loss = Loss{Gaps: a.losses.gaps.Count, Records: a.losses.gaps.Records, Unknown: a.losses.gaps.Unknown, Refused: a.losses.refused, Forgotten: a.tasks.forgot}
-	r.Loss.Bounded = a.losses.refused == 0 && !a.losses.spans.late && a.tasks.forgot == 0 && !(a.tasks.buried && a.losses.gaps.Any())
+func (rp *reporter) loss(r *Report) {
+	r.Loss = Loss{Gaps: rp.losses.gaps.Count, Records: rp.losses.gaps.Records, Unknown: rp.losses.gaps.Unknown, Refused: rp.losses.refused, Forgotten: rp.tasks.forgot}
+	r.Loss.Bounded = rp.losses.refused == 0 && !rp.losses.spans.late && rp.tasks.forgot == 0 && !(rp.tasks.buried && rp.losses.gaps.Any())
 	r.Loss.Unseen = -1
-	if !a.losses.gaps.Unknown && a.losses.refused == 0 {
-		window := uint64(max(a.losses.end-a.losses.start, 1))
-		if a.losses.gaps.Records < uint64(1<<62)/window {
-			r.Loss.Unseen = tracefs.Time(a.losses.gaps.Records * window)
+	if !rp.losses.gaps.Unknown && rp.losses.refused == 0 {
+		window := uint64(max(rp.losses.end-rp.losses.start, 1))
+		if rp.losses.gaps.Records < uint64(1<<62)/window {
+			r.Loss.Unseen = tracefs.Time(rp.losses.gaps.Records * window)
 		}
 	}
 }
 
 // blocked lists the waits that had not ended, and marks the ones that are wanted.
-func (a *Analysis) blocked(r *Report, u *underway, byLock map[*lock]*Lock) (all []*Blocked) {
-	if a.calls.noReturns() {
+func (rp *reporter) blocked(r *Report, u *underway, byLock map[*lock]*Lock) (all []*Blocked) {
+	if rp.calls.noReturns() {
 		return nil
 	}
-	for th := range a.tasks.threads.all() {
+	for th := range rp.tasks.threads.all() {
 		w := th.wait
 		if !th.in || w == nil {
 			continue
 		}
-		b := &Blocked{TID: th.tid, Comm: th.comm, Since: w.from, Time: u.end - w.from, Val: w.val, Stack: a.stacks.get(w.stack),
+		b := &Blocked{TID: th.tid, Comm: th.comm, Since: w.from, Time: u.end - w.from, Val: w.val, Stack: rp.stacks.get(w.stack),
 			Missing: w.missing.String(), wait: w}
 		_, _, b.Doubt = u.gaps.within(th.since, u.end)
 		if w.lock != nil {

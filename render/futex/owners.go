@@ -114,8 +114,8 @@ func (hs *holders) owned(w Waiting, owner int32, comm string, at tracefs.Time) {
 
 // readings lists the owners of a lock by how often each was read, and how often
 // that was.
-func (a *Analysis) readings(l *lock) (list []ThreadTime, all int64) {
-	list = a.times(l.owners)
+func (rp *reporter) readings(l *lock) (list []ThreadTime, all int64) {
+	list = rp.times(l.owners)
 	for _, o := range list {
 		all += o.Count
 	}
@@ -127,7 +127,7 @@ func (a *Analysis) readings(l *lock) (list []ThreadTime, all int64) {
 // time that the trace has not reached says nothing yet: who waited by the trace may
 // have gone on before.
 func (u *underway) owned(b *Blocked, w *wait, l *lock) {
-	a := u.a
+	rp := u.rp
 	_, _, lost := u.gaps.within(l.ownedFrom, u.end)
 	seen := l.owner != 0 && !lost && l.kind().exclusive()
 	switch read := l.read.between(w.since, u.end); {
@@ -138,7 +138,7 @@ func (u *underway) owned(b *Blocked, w *wait, l *lock) {
 	default:
 		return
 	}
-	if owner := a.tasks.threads.get(b.Owner); owner != nil {
+	if owner := rp.tasks.threads.get(b.Owner); owner != nil {
 		b.OwnerDead = owner.dead
 	}
 }

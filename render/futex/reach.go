@@ -44,14 +44,14 @@ func (r *reach) waited(stack int32, att *resolve.Attached) {
 
 // reached is how far the stacks go, nil if the kernel has unwound all of them: it does
 // not say where a stack is complete.
-func (a *Analysis) reached() *Reach {
-	if !a.calls.reach.unwound {
+func (rp *reporter) reached() *Reach {
+	if !rp.calls.reach.unwound {
 		return nil
 	}
 	out := new(Reach)
 	ends := make(map[string]int64)
-	for id, n := range a.calls.reach.waits {
-		s := a.stacks.get(id)
+	for id, n := range rp.calls.reach.waits {
+		s := rp.stacks.get(id)
 		out.Waits += n
 		if s.Frames[0].How != tracefs.ByKernel {
 			out.Unwound += n

@@ -38,13 +38,13 @@ func TestReach(t *testing.T) {
 		}
 	}
 	wait(2, unwoundStack(tracefs.NoStop, libc))
-	if a.reached() != nil {
+	if a.reporter.reached() != nil {
 		t.Error("stacks of the kernel alone have a reach")
 	}
 	wait(5, unwoundStack(tracefs.AtRoot, libc, "/bin/app", libc))
 	wait(3, unwoundStack(tracefs.AtCopy, libc, "/bin/app"))
 	wait(1, unwoundStack(tracefs.AtRoot, libc, libc))
-	got := a.reached()
+	got := a.reporter.reached()
 	want := Reach{Waits: 11, Unwound: 9, Application: 8, Root: 6, End: "app", Ends: 3}
 	if got == nil || *got != want {
 		t.Errorf("got %+v, want %+v", got, want)

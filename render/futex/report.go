@@ -22,31 +22,31 @@ type View struct {
 // Report finishes the analysis: nothing can be added after it.
 func (a *Analysis) Report(v View) *Report {
 	a.finish()
-	return a.report(v)
+	return a.reporter.report(v)
 }
 
 // Interim is the report of what has been until now. The analysis goes on. A wait
 // that a signal has broken off is not counted before it is known what becomes of
 // it.
-func (a *Analysis) Interim(v View) *Report { return a.report(v) }
+func (a *Analysis) Interim(v View) *Report { return a.reporter.report(v) }
 
-func (a *Analysis) report(v View) *Report {
-	u := a.underway()
-	r := &Report{Ticks: a.losses.ticks, Start: a.losses.start, End: u.end, Calls: a.calls.entries, Before: a.calls.before, Waitv: a.calls.waitv, NoReturn: a.calls.unpaired, NoReturns: a.calls.noReturns()}
-	r.Reach = a.reached()
-	a.loss(r)
+func (rp *reporter) report(v View) *Report {
+	u := rp.underway()
+	r := &Report{Ticks: rp.losses.ticks, Start: rp.losses.start, End: u.end, Calls: rp.calls.entries, Before: rp.calls.before, Waitv: rp.calls.waitv, NoReturn: rp.calls.unpaired, NoReturns: rp.calls.noReturns()}
+	r.Reach = rp.reached()
+	rp.loss(r)
 	hidden := u.hiding()
 	byLock := make(map[*lock]*Lock)
 	var locks [2][]*Lock
 	filtered := len(v.PIDs)+len(v.Comms) > 0
-	for _, l := range a.locks.all {
+	for _, l := range rp.locks.all {
 		if l.parent != nil || l.traits.waits == 0 && l.durations.count == 0 && len(u.at(l).waits) == 0 {
 			continue
 		}
 		out := u.lock(l, hidden)
 		byLock[l] = out
 		if filtered {
-			a.detail(out)
+			rp.detail(out)
 		}
 		if out.wanted = v.wants(u, out); out.wanted {
 			s := out.Kind.section()
@@ -75,14 +75,14 @@ func (a *Analysis) report(v View) *Report {
 	}
 	r.Threads, r.ThreadRest = u.threadTimes(lost)
 	r.ThreadCount = len(r.Threads)
-	blocked := a.blocked(r, u, byLock)
+	blocked := rp.blocked(r, u, byLock)
 	u.longest(r, byLock, v.MinWait)
-	a.verdict(r, blocked)
-	a.notes(r, slices.Concat(locks[0], locks[1]), filtered)
+	rp.verdict(r, blocked)
+	rp.notes(r, slices.Concat(locks[0], locks[1]), filtered)
 	r.Locks, r.LockCount = v.list(locks[0]), len(locks[0])
 	r.Signals, r.SignalCount = v.list(locks[1]), len(locks[1])
 	for _, l := range slices.Concat(r.Locks, r.Signals) {
-		a.detail(l)
+		rp.detail(l)
 	}
 	r.Threads = cut(r.Threads, v.Top)
 	r.Longest = cut(r.Longest, v.Top)
@@ -152,7 +152,7 @@ func (u *underway) lock(l *lock, hidden *hiding) *Lock {
 	openTime, doubt := open.time, l.doubt+open.doubt
 	d := &l.durations
 	out := &Lock{
-		born: l.born, openMax: open.most, Address: l.key.addr, Shared: l.key.shared, Local: l.local, File: l.file.path, Offset: l.file.offset, FileLate: l.file.path != "" && u.a.opt.SharedLate, Kind: l.kind(), Results: l.results,
+		born: l.born, openMax: open.most, Address: l.key.addr, Shared: l.key.shared, Local: l.local, File: l.file.path, Offset: l.file.offset, FileLate: l.file.path != "" && u.rp.opt.SharedLate, Kind: l.kind(), Results: l.results,
 		Slept: d.count, Max: d.max, Partial: l.partial, Longest: l.max, lock: l,
 	}
 	if d.count > 0 {
@@ -177,17 +177,17 @@ func (u *underway) lock(l *lock, hidden *hiding) *Lock {
 }
 
 // detail adds what is needed only of a lock that is shown.
-func (a *Analysis) detail(out *Lock) {
+func (rp *reporter) detail(out *Lock) {
 	l := out.lock
 	d := &l.durations
 	out.P50, out.P99, out.Histogram = d.quantile(0.5), d.quantile(0.99), d.histogram()
-	out.Waiters, out.WakerTIDs = a.times(l.waiters), a.times(l.wakers)
+	out.Waiters, out.WakerTIDs = rp.times(l.waiters), rp.times(l.wakers)
 	out.Rest = Rest{Flows: l.flows.rest, Waiters: l.waiters.rest, Wakers: l.wakers.rest}
 	if out.Kind.exclusive() {
-		out.Holders, out.Rest.Holders = a.times(l.holders), l.holders.rest
+		out.Holders, out.Rest.Holders = rp.times(l.holders), l.holders.rest
 	}
-	out.Owners, out.Readings = a.readings(l)
-	a.flowsOf(out, l)
+	out.Owners, out.Readings = rp.readings(l)
+	rp.flowsOf(out, l)
 }
 
 // process describes a lock's process. One whose PID is unknown is the threads that
@@ -206,14 +206,14 @@ func (u *underway) process(p *process, l *lock) *Process {
 	}
 	if len(users) > 0 {
 		out.TIDs, out.Threads = slices.Sorted(maps.Keys(users)), len(users)
-		out.Comm = u.a.tasks.commOfTID(out.TIDs[0])
+		out.Comm = u.rp.tasks.commOfTID(out.TIDs[0])
 	}
 	return out
 }
 
 // folded makes the row of locks that were too many.
 func (u *underway) folded(section int, sum *Sum, hidden *hiding) *Lock {
-	l := u.a.locks.others[section]
+	l := u.rp.locks.others[section]
 	if l.durations.count == 0 && len(u.at(l).waits) == 0 && l.results == [resultCount]int64{} {
 		return nil
 	}
@@ -223,10 +223,10 @@ func (u *underway) folded(section int, sum *Sum, hidden *hiding) *Lock {
 }
 
 // times lists threads by time.
-func (a *Analysis) times(list parts[int32]) []ThreadTime {
+func (rp *reporter) times(list parts[int32]) []ThreadTime {
 	var out []ThreadTime
 	for _, p := range list.list {
-		out = append(out, ThreadTime{p.key, a.tasks.commOfTID(p.key), p.Count, p.Time})
+		out = append(out, ThreadTime{p.key, rp.tasks.commOfTID(p.key), p.Count, p.Time})
 	}
 	sortThreads(out)
 	return out
@@ -259,14 +259,14 @@ func (u *underway) threadTimes(locks []*Lock) (out []ThreadTime, rest Tally) {
 		}
 	}
 	for tid, t := range sums {
-		out = append(out, ThreadTime{tid, u.a.tasks.commOfTID(tid), t.Count, t.Time})
+		out = append(out, ThreadTime{tid, u.rp.tasks.commOfTID(tid), t.Count, t.Time})
 	}
 	sortThreads(out)
 	return out, rest
 }
 
 // flowsOf lists the stacks of a lock's waits and wakes.
-func (a *Analysis) flowsOf(out *Lock, l *lock) {
+func (rp *reporter) flowsOf(out *Lock, l *lock) {
 	out.Flows = nil
 	waits, wakes := make(map[int32]*Tally), make(map[int32]*Tally)
 	sum := func(m map[int32]*Tally, id int32, t *Tally) {
@@ -279,18 +279,18 @@ func (a *Analysis) flowsOf(out *Lock, l *lock) {
 		f, t := l.flows.list[i].key, &l.flows.list[i].Tally
 		sum(waits, f.wait, t)
 		sum(wakes, f.wake, t)
-		out.Flows = append(out.Flows, Flow{a.share(f.wait, t), a.share(f.wake, t), t.Count, t.Time})
+		out.Flows = append(out.Flows, Flow{rp.share(f.wait, t), rp.share(f.wake, t), t.Count, t.Time})
 	}
 	slices.SortFunc(out.Flows, func(x, y Flow) int {
 		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(y.Count, x.Count), x.Wait.compare(&y.Wait), x.Wake.compare(&y.Wake))
 	})
-	out.WaitStacks, out.Wakers = a.shares(waits), a.shares(wakes)
+	out.WaitStacks, out.Wakers = rp.shares(waits), rp.shares(wakes)
 }
 
-func (a *Analysis) shares(m map[int32]*Tally) []StackShare {
+func (rp *reporter) shares(m map[int32]*Tally) []StackShare {
 	var out []StackShare
 	for id, t := range m {
-		out = append(out, a.share(id, t))
+		out = append(out, rp.share(id, t))
 	}
 	slices.SortFunc(out, func(x, y StackShare) int {
 		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(y.Count, x.Count), x.compare(&y))
@@ -298,8 +298,8 @@ func (a *Analysis) shares(m map[int32]*Tally) []StackShare {
 	return out
 }
 
-func (a *Analysis) share(id int32, t *Tally) StackShare {
-	s := StackShare{Stack: a.stacks.get(id), Count: t.Count, Time: t.Time}
+func (rp *reporter) share(id int32, t *Tally) StackShare {
+	s := StackShare{Stack: rp.stacks.get(id), Count: t.Count, Time: t.Time}
 	switch id {
 	case noStack:
 		s.None = "no stack in the trace"
@@ -323,8 +323,8 @@ func (s *StackShare) compare(t *StackShare) int {
 
 // longest lists the longest waits for locks.
 func (u *underway) longest(r *Report, byLock map[*lock]*Lock, atLeast tracefs.Time) {
-	for s := range u.a.calls.longest {
-		for _, w := range u.a.calls.longest[s] {
+	for s := range u.rp.calls.longest {
+		for _, w := range u.rp.calls.longest[s] {
 			w = u.wait(w, byLock[w.lock.find()])
 			if w.Lock != nil && w.Lock.Kind.Contention() && w.Time >= atLeast && w.Lock.wanted {
 				r.Longest = append(r.Longest, w)
@@ -343,54 +343,54 @@ func (u *underway) longest(r *Report, byLock map[*lock]*Lock, atLeast tracefs.Ti
 func (u *underway) wait(w *Wait, l *Lock) *Wait {
 	one := *w
 	one.check(u.gaps)
-	if h := &one.Holder; h.Sure && u.a.losses.refused > 0 {
+	if h := &one.Holder; h.Sure && u.rp.losses.refused > 0 {
 		h.Sure, h.Why = false, "the kernel refused records, at an unknown time"
 	}
-	one.Lock, one.Stack, one.WakerStack = l, u.a.stacks.get(w.stack), u.a.stacks.get(w.waker)
+	one.Lock, one.Stack, one.WakerStack = l, u.rp.stacks.get(w.stack), u.rp.stacks.get(w.waker)
 	return &one
 }
 
 // notes says what the trace lacks for more about some futexes.
-func (a *Analysis) notes(r *Report, locks []*Lock, filtered bool) {
+func (rp *reporter) notes(r *Report, locks []*Lock, filtered bool) {
 	note := func(format string, args ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, args...)) }
 	switch {
-	case a.calls.entries == 0 && a.calls.exits == 0:
+	case rp.calls.entries == 0 && rp.calls.exits == 0:
 		note("the trace has no futex calls: enable the events sys_enter_futex and sys_exit_futex")
-	case a.calls.exits == 0:
+	case rp.calls.exits == 0:
 		note("the trace has no returns from futex calls: all of them hang, or the event sys_exit_futex was not enabled")
-	case a.calls.entries == 0:
+	case rp.calls.entries == 0:
 		note("the trace has returns from futex calls only: enable the event sys_enter_futex")
 	}
-	if a.claimed > 0 {
-		note("%d of %d frames rest on claims, which the kernel made because of another stack: --maps checks them, --strict leaves them unresolved", a.claimed, a.frames)
+	if rp.claimed > 0 {
+		note("%d of %d frames rest on claims, which the kernel made because of another stack: --maps checks them, --strict leaves them unresolved", rp.claimed, rp.frames)
 	}
 	unknown := slices.ContainsFunc(locks, func(l *Lock) bool { return l.Process != nil && l.Process.TGID < 0 })
 	switch {
-	case unknown && a.opt.Mappings == nil:
+	case unknown && rp.opt.Mappings == nil:
 		note("processes are distinguished by which thread wakes which: the option record-tgid, or --maps, would make it sure")
 	case unknown:
 		note("processes without known mappings are distinguished by which thread wakes which: the option record-tgid would make it sure")
 	}
-	if a.losses.ticks {
+	if rp.losses.ticks {
 		note("times are in ticks of the trace's clock, not in seconds")
 	}
 	shared := slices.ContainsFunc(locks, func(l *Lock) bool { return l.Shared && !l.Local && l.File == "" && l.Kind != Join })
 	switch {
-	case shared && a.opt.Mappings == nil:
+	case shared && rp.opt.Mappings == nil:
 		note("futexes without FUTEX_PRIVATE_FLAG may be shared between processes: --maps would show it")
 	case shared:
 		note("futexes without FUTEX_PRIVATE_FLAG may be shared between processes: the known mappings do not show it")
 	}
-	if a.calls.stopped && !a.calls.restarts {
+	if rp.calls.stopped && !rp.calls.restarts {
 		note("waits that a signal interrupted may have gone on unseen: enable the event sys_enter_restart_syscall, and sys_exit too")
 	}
-	if a.calls.moves > 0 {
-		note("%d calls of futex_requeue moved waiters from and to futexes that a trace does not show", a.calls.moves)
+	if rp.calls.moves > 0 {
+		note("%d calls of futex_requeue moved waiters from and to futexes that a trace does not show", rp.calls.moves)
 	}
 	switch {
-	case a.locks.evicted && filtered:
-		note("more than %d futexes: those with the least time, of all processes, are left out", a.opt.Locks)
-	case a.locks.evicted:
-		note("more than %d futexes: those with the least time are summed up as others", a.opt.Locks)
+	case rp.locks.evicted && filtered:
+		note("more than %d futexes: those with the least time, of all processes, are left out", rp.opt.Locks)
+	case rp.locks.evicted:
+		note("more than %d futexes: those with the least time are summed up as others", rp.opt.Locks)
 	}
 }

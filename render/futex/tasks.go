@@ -31,6 +31,7 @@ type tasks struct {
 	forgot     int64       // threads
 	buried     bool        // threads that had ended have been forgotten, and what loss hides of them
 	most       int         // threads, and processes
+	switches   bool        // the trace has sched_switch: asleep is right
 
 	mappings Mappings // may be nil, as programs
 	programs Programs

@@ -8,9 +8,9 @@ import (
 )
 
 // underway is what a report says of what has not ended, besides what has been
-// counted. The Analysis stays as it is: it may go on.
+// counted. The parts of the analysis stay as they are: it may go on.
 type underway struct {
-	a       *Analysis
+	rp      *reporter
 	end     tracefs.Time
 	gaps    *Gaps // with gaps that have not ended
 	hidden  hidden
@@ -30,19 +30,19 @@ type pending struct {
 }
 
 // underway finds what has not ended.
-func (a *Analysis) underway() *underway {
-	u := &underway{a: a, end: max(a.losses.end, a.losses.until), gaps: &a.losses.gaps, hidden: a.losses.hidden.clone(), broken: a.losses.broken,
+func (rp *reporter) underway() *underway {
+	u := &underway{rp: rp, end: max(rp.losses.end, rp.losses.until), gaps: &rp.losses.gaps, hidden: rp.losses.hidden.clone(), broken: rp.losses.broken,
 		threads: make(map[*thread]tracefs.Time), locks: make(map[*lock]*pending)}
-	for from := range a.losses.openGaps() {
-		if u.gaps == &a.losses.gaps {
-			u.gaps = a.losses.gaps.clone()
+	for from := range rp.losses.openGaps() {
+		if u.gaps == &rp.losses.gaps {
+			u.gaps = rp.losses.gaps.clone()
 		}
-		u.gaps.add(from, a.losses.end)
+		u.gaps.add(from, rp.losses.end)
 	}
-	for i := range a.losses.spans.list[a.losses.spans.head:] {
-		u.judge(&a.losses.spans.list[a.losses.spans.head+i])
+	for i := range rp.losses.spans.list[rp.losses.spans.head:] {
+		u.judge(&rp.losses.spans.list[rp.losses.spans.head+i])
 	}
-	for _, th := range a.tasks.inOrder() {
+	for _, th := range rp.tasks.inOrder() {
 		u.thread(th)
 	}
 	return u
@@ -59,7 +59,7 @@ func (u *underway) of(l *lock) *pending {
 	return p
 }
 
-// hide notes how long a thread can have waited unseen, see Analysis.hide.
+// hide notes how long a thread can have waited unseen, see losses.hide.
 func (u *underway) hide(th *thread, d, counted tracefs.Time) {
 	d = max(d, counted, 0)
 	u.threads[th] += d
@@ -84,15 +84,15 @@ func (u *underway) judge(s *span) {
 // thread takes a wait that goes on, and what may be hidden before the first and
 // after the last call of a thread.
 func (u *underway) thread(th *thread) {
-	a := u.a
+	rp := u.rp
 	if th.first < 0 {
 		return
 	}
-	if _, last, ok := u.gaps.within(a.losses.start, th.first); ok {
-		u.hide(th, last-a.losses.start, 0)
+	if _, last, ok := u.gaps.within(rp.losses.start, th.first); ok {
+		u.hide(th, last-rp.losses.start, 0)
 	}
 	var counted tracefs.Time
-	if w := th.wait; th.in && w != nil && w.lock != nil && !a.calls.noReturns() {
+	if w := th.wait; th.in && w != nil && w.lock != nil && !rp.calls.noReturns() {
 		p := u.of(w.lock)
 		p.waits = append(p.waits, w)
 		counted = max(u.end-w.since, 0)

@@ -71,11 +71,11 @@ type running struct {
 	of           map[*process]int
 }
 
-func (a *Analysis) running() *running {
+func (rp *reporter) running() *running {
 	n := &running{of: make(map[*process]int)}
-	for th := range a.tasks.threads.all() {
+	for th := range rp.tasks.threads.all() {
 		waits := th.in && th.wait != nil && !th.wait.timed
-		if th.dead || waits || a.switches && th.asleep {
+		if th.dead || waits || rp.tasks.switches && th.asleep {
 			continue
 		}
 		n.all++
@@ -99,7 +99,7 @@ func (n *running) quiet(p *process) bool {
 
 // judge is what a verdict is made from.
 type judge struct {
-	a    *Analysis
+	rp   *reporter
 	r    *Report
 	hang []*Blocked
 	by   map[int32]*Blocked // by thread, with unwanted ones
@@ -108,8 +108,8 @@ type judge struct {
 
 // verdict finds out why threads hang. The surest explanation comes first. all are the
 // waits that had not ended: who is wanted may wait for who is not.
-func (a *Analysis) verdict(r *Report, all []*Blocked) {
-	j := &judge{a: a, r: r, by: make(map[int32]*Blocked), run: a.running()}
+func (rp *reporter) verdict(r *Report, all []*Blocked) {
+	j := &judge{rp: rp, r: r, by: make(map[int32]*Blocked), run: rp.running()}
 	for _, b := range all {
 		j.by[b.TID] = b
 	}
@@ -132,7 +132,7 @@ func (a *Analysis) verdict(r *Report, all []*Blocked) {
 	if v.Kind == NoLockUp {
 		*v = j.cannotTell()
 	}
-	v.Sure = v.Sure && a.losses.refused == 0
+	v.Sure = v.Sure && rp.losses.refused == 0
 }
 
 // nothing says that no wait hangs. A trace that ends with the beginning of a wait
@@ -142,7 +142,7 @@ func (j *judge) nothing() Verdict {
 		return Verdict{}
 	}
 	for _, b := range j.r.Blocked {
-		if b.Lock != nil && !b.wait.timed && !b.Doubt && b.TID == j.a.calls.tail {
+		if b.Lock != nil && !b.wait.timed && !b.Doubt && b.TID == j.rp.calls.tail {
 			return Verdict{Kind: CannotTell, Evidence: []string{j.waits(b)},
 				Text: "The trace ends with the beginning of a wait; whether it hangs is not known."}
 		}
@@ -160,7 +160,7 @@ func who(tid int32, comm string) string {
 	return fmt.Sprintf("%s-%d", comm, tid)
 }
 
-func (j *judge) name(tid int32) string { return who(tid, j.a.tasks.commOfTID(tid)) }
+func (j *judge) name(tid int32) string { return who(tid, j.rp.tasks.commOfTID(tid)) }
 
 func (j *judge) at(t tracefs.Time) string {
 	if j.r.Ticks {
@@ -191,7 +191,7 @@ func (j *judge) next(b *Blocked) int32 {
 // joined is the thread whose exit is waited for, nil if unknown. In a PID namespace
 // the number can be that of a thread of another process.
 func (j *judge) joined(b *Blocked) *thread {
-	th := j.a.tasks.threads.get(int32(min(b.Val, 1<<30)))
+	th := j.rp.tasks.threads.get(int32(min(b.Val, 1<<30)))
 	if th == nil || distinct(th.proc.find(), b.wait.th.proc.find()) {
 		return nil
 	}
@@ -262,7 +262,7 @@ func (j *judge) deadOwner() *Verdict {
 		if b.Owner == 0 || !b.OwnerDead || b.OwnerRead || b.Doubt {
 			continue
 		}
-		owner := j.a.tasks.threads.get(b.Owner)
+		owner := j.rp.tasks.threads.get(b.Owner)
 		return &Verdict{Kind: DeadOwner, Sure: true,
 			Text: fmt.Sprintf("Dead owner: %s waits for a lock that %s held when it exited.", who(b.TID, b.Comm), j.name(b.Owner)),
 			Evidence: []string{j.waits(b),
@@ -284,7 +284,7 @@ func (j *judge) inversion() *Verdict {
 	orders := make(map[orderKey]*orderSeen)
 	var first *orderSeen
 	var found orderKey
-	for k, seen := range j.a.holders.order {
+	for k, seen := range j.rp.holders.order {
 		k = orderKey{k.held.find(), k.wanted.find()}
 		orders[k] = seen
 		if orders[orderKey{k.wanted, k.held}] == nil || at[k.held] == nil || at[k.wanted] == nil || at[k.held].TID == at[k.wanted].TID {
@@ -311,7 +311,7 @@ func (j *judge) inversion() *Verdict {
 func (j *judge) lostWakeUp() *Verdict {
 	for _, b := range j.hang {
 		l := b.Lock.lock
-		e, ok := j.a.sites.empty.get(l.key)
+		e, ok := j.rp.sites.empty.get(l.key)
 		if !ok || b.Lock.Kind == Join || b.Lock.Kind.exclusive() || e.tid == b.TID ||
 			!l.key.shared && distinct(e.proc.find(), l.proc.find()) || l.lastWake > e.at || e.at > b.Since {
 			continue
