@@ -20,6 +20,9 @@ func (c *calls) beginWake(th *thread, t tracefs.Time) {
 	}
 	if f.Cmd.Moves() && f.Addr2 != 0 {
 		k.move = c.locks.lock(th, lockKey{f.Addr2, key.shared}, t)
+		if l != nil {
+			l = l.find() // it may have been folded to make room
+		}
 	}
 	k.site = c.sites.site(key, l)
 	if len(k.site.wakes) < maxSiteCalls {
