@@ -1,8 +1,6 @@
 package futex
 
 import (
-	"fmt"
-
 	"ustack/tracefs"
 	"ustack/tracefs/syscalls"
 )
@@ -58,34 +56,4 @@ func (c *calls) stop(th *thread, t tracefs.Time) {
 	if th.in {
 		c.broken(th, t)
 	}
-}
-
-// check returns what of the invariants does not hold.
-func (c *calls) check() error {
-	free := make(map[*wait]bool, len(c.freeWaits))
-	for _, w := range c.freeWaits {
-		if free[w] || w.counts || w.site != nil {
-			return fmt.Errorf("a wait of thread %d may be used twice", w.th.tid)
-		}
-		free[w] = true
-	}
-	for th := range c.tasks.threads.all() {
-		if w := th.wait; w != nil && (w.th != th || free[w] || w.counts != (w.lock != nil) || !th.futex.Cmd.Waits() && !w.resumed) {
-			return fmt.Errorf("thread %d waits with a wait of %d: free %v, counts %v", th.tid, w.th.tid, free[w], w.counts)
-		}
-		if w := th.paused; w != nil && (w.th != th || free[w] || w.counts || w.site != nil) {
-			return fmt.Errorf("thread %d is to go on with a wait of %d: free %v, counts %v", th.tid, w.th.tid, free[w], w.counts)
-		}
-		if k := th.wake; k != nil && (k.th != th || k.returned) {
-			return fmt.Errorf("thread %d is in a call of %d, returned: %v", th.tid, k.th.tid, k.returned)
-		}
-	}
-	for s, list := range c.longest {
-		for i := range list {
-			if len(list) > maxLongest || list[i].Time < list[0].Time {
-				return fmt.Errorf("wait %d of the %d longest of section %d is shorter than the first", i, len(list), s)
-			}
-		}
-	}
-	return nil
 }

@@ -36,19 +36,6 @@ type callLog struct {
 	losses *losses
 }
 
-// check returns what of the invariants does not hold.
-func (g *callLog) check() error {
-	for _, l := range g.locks.all {
-		if n := int(l.logged); l.parent == nil && n > 0 && (n > len(g.numbered) || g.numbered[n-1].find() != l) {
-			return fmt.Errorf("lock %#x has number %d, which is another one's", l.key.addr, n)
-		}
-	}
-	if g.file == nil && g.err == nil && g.size > 0 {
-		return fmt.Errorf("%d bytes are in no file", g.size)
-	}
-	return nil
-}
-
 // logBuffer is how much of a log is in memory.
 const logBuffer = 1 << 20
 

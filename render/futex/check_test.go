@@ -13,11 +13,6 @@ import (
 	"ustack/tracefs/input"
 )
 
-// check returns what of the invariants of the parts of an analysis does not hold.
-func (a *Analysis) check() error {
-	return errors.Join(a.losses.check(), a.tasks.check(), a.locks.check(), a.sites.check(), a.holders.check(), a.log.check(), a.calls.check())
-}
-
 // CheckEach is a renderer for tests of the package: it passes an Analysis one record
 // after another, and fails after the first one with which an invariant breaks.
 func CheckEach(a *Analysis, h *resolve.Held) error {

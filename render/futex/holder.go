@@ -1,7 +1,6 @@
 package futex
 
 import (
-	"fmt"
 	"slices"
 
 	"ustack/tracefs"
@@ -48,35 +47,6 @@ type holders struct {
 
 	tasks *tasks
 	locks *locks
-}
-
-// check returns what of the invariants does not hold.
-func (hs *holders) check() error {
-	if len(hs.order) > maxOrder {
-		return fmt.Errorf("%d orders of locks", len(hs.order))
-	}
-	for k := range hs.order {
-		if k.held == k.wanted {
-			return fmt.Errorf("lock %#x is held and waited for", k.held.key.addr)
-		}
-	}
-	for _, l := range hs.locks.all {
-		if l.parent != nil {
-			continue
-		}
-		if l.owner != 0 && l.owning != nil && l.owning.tid != l.owner {
-			return fmt.Errorf("lock %#x is owned by %d, and by %d", l.key.addr, l.owner, l.owning.tid)
-		}
-		if len(l.read) > maxRecent {
-			return fmt.Errorf("lock %#x has %d readings", l.key.addr, len(l.read))
-		}
-	}
-	for th := range hs.tasks.threads.all() {
-		if len(th.holds) > maxHolds {
-			return fmt.Errorf("thread %d holds %d locks", th.tid, len(th.holds))
-		}
-	}
-	return nil
 }
 
 // holder finds the owners of a mutex during a wait that has ended. While a thread waits

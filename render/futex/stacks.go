@@ -61,6 +61,11 @@ const (
 )
 
 // stacks interns stacks.
+//
+// Invariants:
+//   - list has no two stacks that are the same, each under the hash of what it is made of,
+//     and no more than limit; their frames are no more than maxFrames.
+//   - A stack has a frame, and no more than maxDepth.
 type stacks struct {
 	limit  int
 	frames int

@@ -1,10 +1,6 @@
 package futex
 
 import (
-	"errors"
-	"fmt"
-	"slices"
-
 	"ustack/filemap"
 	"ustack/tracefs"
 )
@@ -17,7 +13,7 @@ import (
 //   - There are no more threads than most.
 //   - A thread has a process; whoever it was united with has the same root.
 //   - Only a thread in a call waits or wakes, and none does both. One that is dead does
-//     nothing.
+//     neither; who has its number next may be in another call.
 //   - A root of byTGID has that number; it has as many threads as joined it.
 type tasks struct {
 	threads threadTable
@@ -49,48 +45,4 @@ func (ts *tasks) letGo(th *thread) {
 	ts.forgot++
 	ts.release(th)
 	th.in = false
-}
-
-// check returns what of the invariants does not hold.
-func (ts *tasks) check() error {
-	if n := ts.threads.count(); n > ts.most {
-		return fmt.Errorf("%d threads of %d", n, ts.most)
-	}
-	for th := range ts.threads.all() {
-		if err := ts.checkThread(th); err != nil {
-			return fmt.Errorf("thread %d: %w", th.tid, err)
-		}
-	}
-	for i := range ts.recent {
-		if r := &ts.recent[i]; r.set && r.th != ts.threads.get(r.tid) {
-			return fmt.Errorf("the last lookup of thread %d is not that of the table", r.tid)
-		}
-	}
-	for tgid, p := range ts.byTGID {
-		if root := p.find(); root.tgid != tgid || len(root.tids) > root.count || len(root.tids) > maxTIDs {
-			return fmt.Errorf("process %d has number %d, %d threads, %v", tgid, root.tgid, root.count, root.tids)
-		}
-	}
-	return nil
-}
-
-func (ts *tasks) checkThread(th *thread) error {
-	switch {
-	case ts.threads.get(th.tid) != th:
-		return errors.New("another one has its number")
-	case th.proc == nil:
-		return errors.New("no process")
-	case !th.in && (th.wait != nil || th.wake != nil):
-		return errors.New("waits or wakes, and is in no call")
-	case th.wait != nil && (th.wake != nil || th.paused != nil):
-		return errors.New("does two things at once")
-	case th.dead && (th.in || th.paused != nil):
-		return errors.New("is dead and in a call")
-	case th.hidden < 0:
-		return fmt.Errorf("loss hides %d of it", th.hidden)
-	}
-	if p := th.proc.find(); len(p.tids) < maxTIDs && !slices.Contains(p.tids, th.tid) {
-		return fmt.Errorf("its process has only %v", p.tids)
-	}
-	return nil
 }
