@@ -330,8 +330,8 @@ func (st *sites) giveBack(w *wait, t tracefs.Time) {
 	}
 	k.left++
 	st.assign(k, t, w)
-	if k.left > 0 && !slices.Contains(k.site.wakes, k) && len(k.site.wakes) < maxSiteWakes {
-		k.site.wakes = append(k.site.wakes, k)
+	if s := k.site; k.left > 0 && len(s.waiters) > 0 && !slices.Contains(s.wakes, k) && len(s.wakes) < maxSiteWakes {
+		s.wakes = append(s.wakes, k)
 	}
 }
 
