@@ -26,7 +26,7 @@ func generated(rnd *rand.Rand, events int) string {
 			task = fmt.Sprintf("%d/%d", who, 10+who%2)
 		}
 		var body string
-		switch rnd.IntN(16) {
+		switch rnd.IntN(19) {
 		case 0, 1, 2, 3:
 			body = call(pick("0x80", "0x89", "0x0", "0x86", "0x8b"), rnd.IntN(4), rnd.IntN(2), addr())
 		case 4, 5, 6:
@@ -37,9 +37,9 @@ func generated(rnd *rand.Rand, events int) string {
 			body = "sys_futex -> " + pick("0x0", "0x1", "0x2", "0x3", "0xffffffffffffff92", "0xfffffffffffffff5", "0xfffffffffffffe00", "0xfffffffffffffdfc")
 		case 12:
 			body = pick("sys_restart_syscall()", "sys_close(fd: 0)", "sys_close -> 0x0")
-		case 13:
+		case 13, 14, 15, 16:
 			body = fmt.Sprintf("sched_waking: comm=a pid=%d prio=120 target_cpu=000", tid())
-		case 14:
+		case 17:
 			body = pick("sched_process_exit: comm=a pid=%[1]d prio=120", "sched_process_exec: filename=/bin/x pid=%[1]d old_pid=%[1]d",
 				"task_newtask: pid=%d comm=a clone_flags=3d0f00 oom_score_adj=0",
 				"sched_switch: prev_comm=a prev_pid=%[1]d prev_prio=120 prev_state=S ==> next_comm=s next_pid=0 next_prio=120")

@@ -6,9 +6,10 @@ import (
 	"slices"
 )
 
-// check returns what of the invariants of the parts of an analysis does not hold.
-func (a *Analysis) check() error {
-	return errors.Join(a.stacks.check(), a.losses.check(), a.tasks.check(), a.locks.check(), a.sites.check(), a.holders.check(), a.log.check(), a.calls.check())
+// check returns what of the invariants of the parts of an analysis does not hold. due is
+// how many waiters calls that have returned were given or are owed, by earlier checks.
+func (a *Analysis) check(due map[*wake]int) error {
+	return errors.Join(a.stacks.check(), a.losses.check(), a.tasks.check(), a.locks.check(), a.sites.check(due), a.holders.check(), a.log.check(), a.calls.check())
 }
 
 // check returns what of the invariants does not hold.
@@ -183,7 +184,7 @@ func (lk *locks) checkActive(roots map[*lock]bool) error {
 }
 
 // check returns what of the invariants does not hold.
-func (st *sites) check() error {
+func (st *sites) check(due map[*wake]int) error {
 	given := make(map[*wake]int)
 	calls := make(map[*wake]bool)
 	seen := make(map[*site]bool)
@@ -222,6 +223,12 @@ func (st *sites) check() error {
 		if err := k.check(given[k]); err != nil {
 			return fmt.Errorf("call of thread %d at %#x: %w", k.th.tid, k.key.addr, err)
 		}
+		if was, ok := due[k]; ok && was != k.claimed+k.left {
+			return fmt.Errorf("call of thread %d at %#x had %d waiters in all: %s", k.th.tid, k.key.addr, was, k.counters())
+		}
+		if k.returned {
+			due[k] = k.claimed + k.left
+		}
 	}
 	return nil
 }
@@ -250,8 +257,8 @@ func (s *site) check(calls map[*wake]bool) error {
 		}
 	}
 	for _, k := range s.wakes {
-		if k.site != s || k.returned && k.left == 0 {
-			return fmt.Errorf("a call of thread %d is kept that is over", k.th.tid)
+		if len(s.waiters) == 0 && k.returned || k.site != s || k.returned && k.left == 0 {
+			return fmt.Errorf("a call of thread %d is kept that is over, %d wait: %s", k.th.tid, len(s.waiters), k.counters())
 		}
 		calls[k] = true
 	}

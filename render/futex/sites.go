@@ -7,14 +7,14 @@ package futex
 // Invariants of a call, see wake:
 //   - claimed, left, woken and proven are not negative; left and woken are 0 until it has
 //     returned.
-//   - Once it has returned, claimed + left ≥ woken: each thread that the kernel says it
-//     has woken is one that it was given, or one that it is owed.
+//   - Once it has returned, claimed + left ≥ woken and stays what it is: each thread that
+//     the kernel says it has woken is one that it was given, or one that it is owed.
 //   - proven, and waiters that have been given to it and not returned, are of the claimed.
 //
 // Invariants of a site:
 //   - A thread is in waiters once, and that is its wait; a wait with a site is in there.
 //   - A call in wakes has not returned, or is owed a waiter.
-//   - past is empty while no thread waits.
+//   - While no thread waits past is empty, and no call in wakes has returned.
 //   - A site in byKey is there under its key, and not gone; one that is gone has no waiters.
 type sites struct {
 	byKey   map[lockKey]*site
