@@ -362,3 +362,18 @@ func TestBarging(t *testing.T) {
 		}
 	}
 }
+
+// TestGivenBack: when a waiter turns out not to have been woken by a call, no thread was
+// that began to wait after the call had returned.
+func TestGivenBack(t *testing.T) {
+	r := reportOf(t, `
+		10/9 0 100 `+waitCall+`
+		11/9 1 200 sys_futex(uaddr: 0x1000, op: 0x81, val: 2, utime: 0, uaddr2: 0, val3: 0)
+		11/9 1 210 sys_futex -> 0x2
+		12/9 2 300 `+waitCall+`
+		10/9 0 400 `+timedOut+`
+		12/9 2 500 sys_futex -> 0x0`)
+	if len(r.Locks) != 1 || len(r.Locks[0].WakerTIDs) > 0 {
+		t.Fatalf("%d locks, released by %+v", len(r.Locks), r.Locks[0].WakerTIDs)
+	}
+}

@@ -147,7 +147,7 @@ func (c *calls) broken(th *thread, t tracefs.Time) {
 	if w := th.wait; w != nil {
 		th.wait = nil
 		if w.waker.tid != 0 {
-			c.sites.giveBack(w, t)
+			c.sites.giveBack(w)
 		}
 		c.log.ended(w, w.since, w.since, NoReturn)
 		c.sites.leave(w)
@@ -331,7 +331,7 @@ func (c *calls) waitReturned(th *thread, t tracefs.Time, e *syscalls.Event, s *s
 			s.waker = c.sites.lockOf(k)
 		}
 	} else if w.waker.tid != 0 {
-		c.sites.giveBack(w, t)
+		c.sites.giveBack(w)
 	}
 	c.log.ended(w, w.since, t, r)
 	l := w.lock.find()

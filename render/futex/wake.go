@@ -317,8 +317,9 @@ func (st *sites) claim(w *wait) {
 	}
 }
 
-// giveBack returns the wake-up of a waiter that ended without it.
-func (st *sites) giveBack(w *wait, t tracefs.Time) {
+// giveBack returns the wake-up of a waiter that ended without it. If its call has returned,
+// another thread had it that waited then.
+func (st *sites) giveBack(w *wait) {
 	k := w.waker.wake
 	w.waker = waker{stack: noStack}
 	if k == nil {
@@ -329,7 +330,7 @@ func (st *sites) giveBack(w *wait, t tracefs.Time) {
 		return
 	}
 	k.left++
-	st.assign(k, t, w)
+	st.assign(k, k.done, w)
 	if s := k.site; k.left > 0 && len(s.waiters) > 0 && !slices.Contains(s.wakes, k) && len(s.wakes) < maxSiteWakes {
 		s.wakes = append(s.wakes, k)
 	}
