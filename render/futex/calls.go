@@ -1,139 +1,59 @@
 package futex
 
 import (
-	"ustack/filemap/resolve"
 	"ustack/tracefs"
+	"ustack/tracefs/syscalls"
 )
 
-// WaitCall is one call that waits: a wait, or, if signals broke in, a part of one;
-// or the part of a call up to where the waiter was moved to another futex.
-type WaitCall struct {
-	// TID is the waiting thread, PID its process, tracefs.NoTID if unknown.
-	TID, PID int32
-	Comm     string
-	// Lock is what it waits for: nil if that is not in the report, as there were
-	// too many futexes; then only Address and Shared are known, and only if HasLock
-	// is set (a call of futex_waitv has several).
-	Lock    *Lock
-	Address uint64
-	Shared  bool
-	HasLock bool
-	// From is when it began, To when it ended; meaningless if it is Open, or has
-	// NoReturn.
-	From, To tracefs.Time
-	Result   Result
-	// Resumed is set if it goes on with a wait that a signal broke off, which has
-	// been counted.
-	Resumed bool
-	// Before is set if it began before the trace, or where records were lost: From is when
-	// the trace begins, and the futex is not known. If it is Woken, all that is known is
-	// that it returned 0: it may have been a wake-up without a waiter.
-	Before  bool
-	Stack   *Stack
-	Missing string // why there is no stack, "" if unknown
-	// Waker is who ended it, TID 0 if unknown, with when and where.
-	Waker struct {
-		TID, PID int32
-		Comm     string
-		At       tracefs.Time
-		Stack    *Stack
-		Sure     bool
+// calls puts entries into system calls and their returns together, and adds up the
+// waits that end: pair.go has waits, release.go calls that wake others, count.go what is
+// added up. It leads the parts below it; none of them knows it.
+//
+// Invariants:
+//   - A thread waits or wakes only in a call of that kind, and its wait, or the one that
+//     a signal broke off, is its own.
+//   - A wait in a call is at a lock, unless it is one of futex_waitv; it counts there as
+//     under way, and only there. One that was broken off counts nowhere.
+//   - A wait that may be used again is that of no thread.
+//   - longest has the shortest one first, and no more than maxLongest of a section.
+type calls struct {
+	sys syscalls.Event // that is being taken
+
+	entries   int64 // into the futex family
+	exits     int64 // returns from it
+	restarts  bool  // the trace has sys_restart_syscall
+	stopped   bool  // a wait was broken off that it would take up
+	moves     int64 // calls of futex_requeue
+	before    Before
+	waitv     Waitv
+	unpaired  int64      // waits without a return
+	broke     bool       // a call without its return was seen
+	tail      int32      // thread whose wait began with the last event, 0 if none
+	longest   [2]longest // by section
+	reach     reach
+	freeWaits []*wait
+
+	stacks  *stacks
+	losses  *losses
+	tasks   *tasks
+	locks   *locks
+	sites   *sites
+	holders *holders
+	log     *callLog
+}
+
+// event takes an event of any kind: a wait that began with the one before, of another
+// thread, is not the last thing that a trace shows.
+func (c *calls) event(tid int32) {
+	if tid != c.tail {
+		c.tail = 0
 	}
 }
 
-// Slept reports whether its time counts.
-func (c *WaitCall) Slept() bool {
-	return c.Result != Changed && c.Result != Failed && c.Result != NoReturn
-}
-
-// LostTime is a time in which records of a CPU were lost, of one of the ring
-// buffers of the trace. Records is how many, 0 if the kernel has not counted them.
-// CPU is tracefs.NoCPU if unknown.
-type LostTime struct {
-	Buffer   int
-	CPU      int32
-	From, To tracefs.Time
-	Records  uint64
-}
-
-// WaitCalls calls wait for each call that waits at a lock that is in the report,
-// which must have been made with View.Top 0; calls that have ended in the order in
-// which they did, then calls that have not. It calls lost for each time in which
-// records were lost. It needs Options.Calls.
-func (a *Analysis) WaitCalls(r *Report, v View, wait func(*WaitCall) error, lost func(*LostTime) error) error {
-	shown := make(map[*lock]*Lock)
-	for _, list := range [][]*Lock{r.Locks, r.Signals} {
-		for _, l := range list {
-			shown[l.lock] = l
-		}
+// stop ends what a thread does that is gone.
+func (c *calls) stop(th *thread, t tracefs.Time) {
+	c.stopPaused(th)
+	if th.in {
+		c.broken(th, t)
 	}
-	// Futexes that were too many to keep are left out if not all are wanted.
-	all := len(v.PIDs)+len(v.Comms) == 0 && v.MinWait == 0
-	err := a.log.each(func(l *lock, c *WaitCall) error {
-		if l != nil {
-			c.Lock = shown[l.find()]
-		}
-		if c.Lock == nil && !all || c.Result != NoReturn && c.To-c.From < v.MinWait {
-			return nil
-		}
-		return wait(c)
-	}, lost)
-	if err != nil || a.calls.noReturns() {
-		return err
-	}
-	for _, th := range a.tasks.inOrder() {
-		w := th.wait
-		if !th.in || w == nil {
-			continue
-		}
-		c := a.log.call(w, max(w.since, th.since), a.losses.end, Open)
-		c.Stack, c.Missing = a.stacks.get(w.stack), w.missing.String()
-		if w.lock != nil {
-			c.Lock = shown[w.lock.find()]
-		}
-		if c.Lock == nil && !all {
-			continue
-		}
-		if err := wait(&c); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// waitCall returns a call with what its wait has, except for the stacks.
-func (g *callLog) call(w *wait, from, to tracefs.Time, r Result) WaitCall {
-	c := WaitCall{TID: w.th.tid, PID: w.th.proc.find().tgid, Comm: w.th.comm, From: from, To: max(from, to), Result: r, Resumed: w.resumed}
-	if w.lock != nil {
-		l := w.lock.find()
-		c.HasLock, c.Address, c.Shared = true, l.key.addr, l.key.shared
-		if g.locks.folded(l) {
-			c.HasLock = false
-		}
-	}
-	return c
-}
-
-// ended keeps a call that has ended, if that is wanted.
-func (g *callLog) ended(w *wait, from, to tracefs.Time, r Result) {
-	if !g.on {
-		return
-	}
-	// A wait that has been moved can count from a time before its call.
-	c := g.call(w, max(from, w.th.since), to, r)
-	g.wait(w, &c)
-}
-
-// endedBefore keeps a call that began before the trace, if that is wanted.
-func (g *callLog) endedBefore(th *thread, head tracefs.Head, att *resolve.Attached, to tracefs.Time, r Result) {
-	if !g.on {
-		return
-	}
-	w := wait{th: th, stack: g.stacks.of(att), waker: waker{stack: noStack}}
-	c := g.call(&w, g.losses.beginning(to), to, r)
-	c.Before, c.Comm = true, g.tasks.comms.Intern(head.Comm)
-	if c.PID == tracefs.NoTID {
-		c.PID = head.TGID
-	}
-	g.wait(&w, &c)
 }

@@ -11,10 +11,10 @@ import (
 // Invariants:
 //   - A thread is at its number in the table, once; the last lookups say the same.
 //   - There are no more threads than most.
-//   - A thread has a process; whoever it was united with has the same root.
+//   - A thread has a process, of which it is one of the listed threads if there is room.
 //   - Only a thread in a call waits or wakes, and none does both. One that is dead does
 //     neither; who has its number next may be in another call.
-//   - A root of byTGID has that number; it has as many threads as joined it.
+//   - The root of a process in byTGID has that number; it lists no more threads than joined it.
 type tasks struct {
 	threads threadTable
 	recent  [recentThreads]recentThread
