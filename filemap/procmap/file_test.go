@@ -70,7 +70,7 @@ func TestNeverAnotherFile(t *testing.T) {
 	name := writeFile(t, "lib.so", elf)
 	addr := mapFile(t, name, unix.PROT_READ|unix.PROT_EXEC)
 	r := needText(t, Options{IDs: NewIDs(nil)})
-	h, err := r.openProcess(os.Getpid())
+	h, err := r.openAs(os.Getpid(), os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,25 +8,38 @@ import "golang.org/x/sys/unix"
 type Handle struct {
 	r   *Reader
 	pid int
+	as  int // the thread by which the memory was opened
 	fd  int
 }
 
 // Open opens the memory of a process, for queries about several addresses. It
 // uses the Reader's memory, so it is for the same goroutine.
 func (r *Reader) Open(pid int) (*Handle, error) {
-	h, err := r.openProcess(pid)
+	tid := pid
+	if heir, ok := r.heir(pid); ok {
+		tid = heir
+	}
+	h, err := r.openAs(pid, tid)
 	if err != nil {
 		return nil, &ProcessError{pid, err}
 	}
 	return &h, nil
 }
 
-func (r *Reader) openProcess(pid int) (Handle, error) {
-	fd, err := r.openMaps(pid)
+// openAs opens the memory of a process by one of its threads.
+func (r *Reader) openAs(pid, tid int) (Handle, error) {
+	fd, err := r.openMaps(tid)
 	if err == unix.ENOENT || err == unix.ESRCH {
 		err = ErrGone // before, or while, its directory was opened
 	}
-	return Handle{r: r, pid: pid, fd: fd}, err
+	h := Handle{r: r, pid: pid, as: tid, fd: fd}
+	if err == nil && tid != pid {
+		if owner, err := r.ThreadGroup(tid); err != nil || owner != pid {
+			h.Close()
+			return h, ErrGone // the thread has, and its number may be another one's
+		}
+	}
+	return h, err
 }
 
 // Close closes the handle. Closing it again does nothing.

@@ -42,7 +42,7 @@ func (h *Handle) identify(m *Mapping) {
 		return
 	}
 	ids, system := h.r.opt.IDs, h.system(m)
-	q := ids.ask(h.pid, m, system.watched)
+	q := ids.ask(h.as, m, system.watched)
 	id, ok := h.fileID(m, system)
 	if !ok {
 		return
@@ -56,7 +56,7 @@ func (h *Handle) identify(m *Mapping) {
 // fileID reads the build ID from the file that is mapped, the zero ID if it has
 // none. ok is false if the file could not be had.
 func (h *Handle) fileID(m *Mapping, system fileSystem) (id elfid.ID, ok bool) {
-	f := &mappedFile{proc: h.r.opt.Proc, pid: h.pid, m: *m}
+	f := &mappedFile{proc: h.r.opt.Proc, pid: h.as, m: *m}
 	if system.disk {
 		f.read()
 	} else if !h.r.opt.IDs.readBounded(f) {
@@ -79,7 +79,7 @@ func (h *Handle) stillMapped(m *Mapping) bool {
 		return b.ask(h.fd, m.Start, 0, false) == 0 &&
 			same(b.q.start, b.q.end, b.q.offset, b.q.inode, Dev{b.q.major, b.q.minor})
 	}
-	fd, err := h.r.openMaps(h.pid)
+	fd, err := h.r.openMaps(h.as)
 	if err != nil {
 		return false
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,6 +17,13 @@ import (
 
 // helperMode, in the environment, makes the test program a process to look at.
 const helperMode = "USTACK_TEST_HELPER"
+
+// init keeps the first thread for who will end it.
+func init() {
+	if os.Getenv(helperMode) == "heir" {
+		runtime.LockOSThread()
+	}
+}
 
 func TestMain(m *testing.M) {
 	if mode := os.Getenv(helperMode); mode != "" {
@@ -38,6 +46,13 @@ func helper(mode string) {
 		err = mapHoles()
 	case "read":
 		err = readAsOther(os.Args[1])
+	case "heir":
+		go func() {
+			fmt.Println("ready")
+			waitForEnd()
+			os.Exit(0)
+		}()
+		syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0) // of the first thread, see init
 	case "held":
 		if _, err = os.Open(os.Args[1]); err == nil {
 			fmt.Println("ready")

@@ -51,7 +51,7 @@ func (h *Handle) system(m *Mapping) fileSystem {
 	if s, known := ms.of(dev)[dev]; known {
 		return s
 	}
-	ms.read(h.r, strconv.Itoa(h.pid))
+	ms.read(h.r, strconv.Itoa(h.as))
 	s, known := ms.of(dev)[dev]
 	if !known {
 		// The process can be in a chroot, which hides what lies above.

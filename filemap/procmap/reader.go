@@ -216,11 +216,19 @@ func (r *Reader) nextRound() {
 // meanwhile, its old memory is gone, and the new one is read: once, so that
 // no process can keep us busy.
 func (r *Reader) process(pid int, p *Process) error {
+	as := pid
 	for try := 0; ; try++ {
-		err := r.sure(func() error { return r.once(pid, p) })
-		switch {
-		case err != errMemoryGone:
+		err := r.sure(func() error { return r.once(pid, as, p) })
+		if err != errMemoryGone {
 			return err
+		}
+		if as == pid {
+			if tid, ok := r.heir(pid); ok {
+				as = tid
+				continue
+			}
+		}
+		switch {
 		case r.opt.Stat && !p.Stat.hadMemory(), !r.hasProgram(pid):
 			return ErrNoMemory
 		case try > 0:
@@ -250,10 +258,10 @@ func (r *Reader) sure(read func() error) error {
 	return err
 }
 
-// once opens and reads the mappings of a process.
-func (r *Reader) once(pid int, p *Process) error {
+// once opens and reads the mappings of a process by one of its threads.
+func (r *Reader) once(pid, as int, p *Process) error {
 	p.PID, p.Mappings = pid, p.Mappings[:0]
-	h, err := r.openProcess(pid)
+	h, err := r.openAs(pid, as)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,11 @@ type Stat struct {
 }
 
 // hadMemory reports whether the process was one with user memory then.
-func (s *Stat) hadMemory() bool { return !s.KernelThread && s.State != 'Z' }
+func (s *Stat) hadMemory() bool { return !s.KernelThread && !s.Ended() }
+
+// Ended reports whether the first thread of the process had ended then. The others may
+// have gone on.
+func (s *Stat) Ended() bool { return s.State == 'Z' }
 
 // TaskComm is the name as it is in the kernel (task_struct.comm). For its own
 // threads /proc adds to it: to a worker "-WORK" or "+WORK" (wq_worker_comm in
