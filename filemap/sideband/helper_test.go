@@ -49,6 +49,7 @@ var helpers = map[string]func(args []string) error{
 	"memory": helpMemory,
 	"within": helpWithin,
 	"mapped": helpMapped,
+	"heir":   helpHeir,
 }
 
 const page = 4096
@@ -329,7 +330,8 @@ func helpMemory([]string) error {
 type helper struct {
 	cmd  *exec.Cmd
 	said map[string][]string
-	in   io.Closer
+	in   io.WriteCloser
+	out  *bufio.Scanner
 }
 
 // startHelper starts a helper and waits until it is ready, or has ended.
@@ -349,14 +351,21 @@ func startHelper(t testing.TB, mode string, args ...string) *helper {
 		t.Fatal(err)
 	}
 	t.Cleanup(h.stop)
-	for in := bufio.NewScanner(out); in.Scan() && in.Text() != "ready"; {
-		word, rest, _ := strings.Cut(in.Text(), " ")
+	h.out = bufio.NewScanner(out)
+	h.listen(t)
+	return h
+}
+
+// listen takes what the helper says until it is ready.
+func (h *helper) listen(t testing.TB) {
+	t.Helper()
+	for h.out.Scan() && h.out.Text() != "ready" {
+		word, rest, _ := strings.Cut(h.out.Text(), " ")
 		if word == "error" {
-			t.Fatalf("the helper %s says: %s", mode, rest)
+			t.Fatalf("the helper says: %s", rest)
 		}
 		h.said[word] = append(h.said[word], rest)
 	}
-	return h
 }
 
 func (h *helper) stop() {

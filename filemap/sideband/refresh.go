@@ -168,8 +168,16 @@ func (b *Band) readUnmet(r *procmap.Reader, met map[int]bool) {
 
 // Read reads one process again: when an address is in no mapping that is known,
 // or in memory whose name is not. A process that has ended is noted as such.
-// The history before after does not change: it has been used.
+// The history before after does not change: it has been used. A thread that is not
+// known is taken for its process.
 func (b *Band) Read(r *procmap.Reader, pid int, after tracefs.Time) error {
+	if b.History.Threads.Live(pid) == 0 {
+		owner, err := r.ThreadGroup(pid)
+		if err != nil {
+			return err
+		}
+		pid = owner
+	}
 	t := b.Now()
 	err := r.Process(pid, &b.scratch)
 	if err == nil {
@@ -208,8 +216,11 @@ func (b *Band) takeThreads(r *procmap.Reader, pid int, t tracefs.Time) {
 func (b *Band) take(r *procmap.Reader, p *procmap.Process, t, after tracefs.Time) error {
 	for reads := 1; ; reads++ {
 		threads, err := r.Threads(p.PID)
-		if err != nil {
+		switch {
+		case err != nil:
 			threads = nil // it has just ended
+		case p.Stat.Ended(): // the first one, which is listed until the last one ends
+			threads = slices.DeleteFunc(threads, func(tid int) bool { return tid == p.PID })
 		}
 		b.watch = watch{pid: p.PID, since: t}
 		b.drain()

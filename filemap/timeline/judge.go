@@ -28,8 +28,9 @@ type Asker interface {
 	// still the program that it was at t. It reports whether it did, which it
 	// does not do for the same place over and over.
 	Ask(pid int, addr uint64, t tracefs.Time) bool
-	// Meet does the same for all mappings of a process that is not known yet.
-	Meet(pid int, t tracefs.Time) bool
+	// Meet does the same for all mappings of a process that is not known yet, by the
+	// number of any of its threads, and notes which these are.
+	Meet(tid int, t tracefs.Time) bool
 }
 
 // Options configure a Judge.
@@ -204,6 +205,9 @@ func (j *Judge) process(tid int, t tracefs.Time) (pid int, sp *space.Space, late
 	}
 	sp = j.opt.Spaces.Space(pid)
 	if sp == nil && j.opt.Asker != nil && j.opt.Asker.Meet(pid, t) {
+		if of, _, ok := j.opt.Threads.PID(tid, t+j.opt.Stamp.After); ok {
+			pid = of // it was no first thread
+		}
 		sp = j.opt.Spaces.Space(pid)
 	}
 	return pid, sp, late

@@ -92,11 +92,11 @@ func (p *Prober) Ask(pid int, addr uint64, t tracefs.Time) bool {
 }
 
 // Meet implements Asker.
-func (p *Prober) Meet(pid int, t tracefs.Time) bool {
-	if p.repeated(question{pid: pid}) || !p.mayAsk() {
+func (p *Prober) Meet(tid int, t tracefs.Time) bool {
+	if p.repeated(question{pid: tid}) || !p.mayAsk() {
 		return false
 	}
-	if err := p.opt.Reread(pid, t); err != nil {
+	if err := p.opt.Reread(tid, t); err != nil {
 		return false
 	}
 	p.counts.Found++
