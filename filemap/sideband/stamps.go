@@ -3,6 +3,7 @@ package sideband
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -84,21 +85,19 @@ func (b *Band) stamp(pid int, f *watchedFile, m *procmap.Mapping, t tracefs.Time
 		held.leave()
 		return
 	}
-	if held.fd < 0 {
-		if found && held.remote {
-			s.refuse(f)
-		}
-		return
-	}
 	as := watchedAs{f.mappedFile, held.at.id, held.at.born.UnixNano()}
 	switch {
 	case held.changed:
-		_ = unix.Close(held.fd) // of a path
+		held.close()
 		s.lost = append(s.lost, f.mappedFile)
 		b.files.checked = min(b.files.checked, t)
 		b.forget(held.at.id)
+	case held.fd < 0:
+		if found && held.remote {
+			s.refuse(f)
+		}
 	case s.by[as] != nil:
-		_ = unix.Close(held.fd)
+		held.close()
 	default:
 		if s.by == nil {
 			s.by = make(map[watchedAs]*stamped)
@@ -132,7 +131,13 @@ type heldFile struct {
 // leave is called by who opens the file, and by who does not wait for that any more:
 // the second one lets go of the file.
 func (h *heldFile) leave() {
-	if !h.over.CompareAndSwap(false, true) && h.fd >= 0 {
+	if !h.over.CompareAndSwap(false, true) {
+		h.close()
+	}
+}
+
+func (h *heldFile) close() {
+	if h.fd >= 0 {
 		_ = unix.Close(h.fd) // of a path
 	}
 }
@@ -148,6 +153,7 @@ func (h *heldFile) open() {
 func (h *heldFile) find() {
 	mapped := fmt.Sprintf("/proc/%d/map_files/%x-%x", h.pid, h.m.Start, h.m.End)
 	if !h.try(mapped) && (h.path == "" || !h.try(h.path)) {
+		h.changed = h.path == "" && h.lacksID(mapped)
 		return
 	}
 	// The times of file systems are coarse: what they do not decide, the ID does.
@@ -177,6 +183,13 @@ func (h *heldFile) try(path string) (ok bool) {
 	}
 	_ = unix.Close(fd) // of a path
 	return false
+}
+
+// lacksID reports whether a file that is mapped has the name, and not the build ID:
+// then it was written since, or another one without a name has come to its place.
+func (h *heldFile) lacksID(mapped string) bool {
+	name, err := os.Readlink(mapped)
+	return err == nil && name == h.m.Name && h.at != pathFile{} && !h.remote
 }
 
 // hasID reports whether a file that is held has a build ID, and did not change while

@@ -99,7 +99,11 @@ type watchedFiles struct {
 // watchFile watches the file of a mapping that was made at t.
 func (b *Band) watchFile(pid int, m *procmap.Mapping, t tracefs.Time) {
 	w := &b.files
-	if b.opt.Watcher == nil || m.Kind != procmap.File || m.BuildID.IsZero() || inKernel(m.Name) {
+	if b.opt.Watcher == nil || !m.Kind.HasFile() || m.BuildID.IsZero() || inKernel(m.Name) {
+		return
+	}
+	if m.Kind != procmap.File { // it is at no path: only its times show
+		b.stamp(pid, &watchedFile{mappedFile: mappedFile{m.Name, m.BuildID}, pid: pid, mapped: t}, m, t, false)
 		return
 	}
 	in, at, ok, err := b.atPath(pid, m.Name, t)
