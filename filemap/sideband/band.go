@@ -87,10 +87,11 @@ type Band struct {
 	drained tracefs.Time // all that happened before is known
 	comms   comms
 
-	// tracepoints are those that are open on all CPUs. moves are the calls of
-	// mremap that have not returned, children the last process that each thread
-	// has made.
+	// tracepoints are those that are open on all CPUs. takings are by thread the
+	// calls that may not have returned, moves those of mremap, children the last
+	// process that each thread has made.
 	tracepoints []Tracepoint
+	takings     map[int]*taking
 	moves       map[int]*move
 	children    map[int]int
 	forking     forkCalls

@@ -20,8 +20,12 @@ type move struct {
 	// goes, if fixed.
 	from, size, to, at uint64
 	fixed              bool
-	// code is what was known of that, as it was when the call began.
-	code []space.Mapping
+	// keeps: the old place keeps its mapping, without what was written to it.
+	keeps bool
+	// code is what was known of that, as it was when the call began, parts where it
+	// was, and what was where it goes.
+	code  []space.Mapping
+	parts []taken
 	// space is what was known of the process right after that: if it is still
 	// the same when the call returns, nothing else that is known has changed.
 	// disturbed: another thread has taken something away.
@@ -49,7 +53,11 @@ func (b *Band) traced(r *perf.Record) {
 	}
 	switch tp.spec.change {
 	case unmapping, mapOver:
-		b.unmapped(r, v[0], v[1])
+		b.begins(r, tp.spec.change, v[0], v[1])
+	case unmapFailed:
+		b.failed(r, unmapping)
+	case mapFailed:
+		b.failed(r, mapOver)
 	case moving:
 		b.moving(r, v)
 	case moved:
@@ -126,12 +134,16 @@ func (b *Band) moving(r *perf.Record, v []uint64) {
 	if m.from+m.size < m.from || m.from+m.to < m.from {
 		return // refused
 	}
-	m.code = b.History.codeBetween(r.PID, m.from, m.sourceEnd(), r.Time)
+	h := b.hadBetween(r, m.from, m.sourceEnd())
+	m.code, m.parts = h.code, h.parts
 	if m.size > 0 {
 		b.unmapped(r, m.from, m.size)
 	}
+	m.keeps = v[3]&unix.MREMAP_DONTUNMAP != 0
 	if m.at, m.fixed = v[4], v[3]&unix.MREMAP_FIXED != 0; m.fixed {
-		b.unmapped(r, m.at, huge(m.from|m.at, m.to))
+		size := huge(m.from|m.at, m.to)
+		m.parts = append(m.parts, b.hadBetween(r, m.at, m.at+size).parts...)
+		b.unmapped(r, m.at, size)
 	}
 	m.space = b.History.Spaces.Space(r.PID)
 	if len(b.moves) >= maxMoves {
@@ -171,8 +183,11 @@ func (b *Band) moved(r *perf.Record, ret uint64) {
 	m, ok := b.moves[r.TID]
 	delete(b.moves, r.TID)
 	switch {
+	case ret > math.MaxUint64-highestError && ok:
+		b.untracked(r, m.parts)
+		return
 	case ret > math.MaxUint64-highestError:
-		return // what has become of the memory is not known
+		return // of what is not known
 	case !ok:
 		b.unknown(r, ret, math.MaxUint64) // how much it is neither
 		return
@@ -187,6 +202,9 @@ func (b *Band) moved(r *perf.Record, ret uint64) {
 			b.watch.overlap(b.same(r.PID), p.Start, p.End)
 			b.History.mapped(r.PID, &p, r.Time)
 		}
+	}
+	if m.keeps {
+		b.restored(r, m.code, m.from, m.from+m.size)
 	}
 }
 

@@ -81,6 +81,7 @@ func (b *Band) expire(now tracefs.Time) {
 func (b *Band) gap(cpu int, n uint64, from, t tracefs.Time) {
 	b.found.Lost += n
 	b.breaks++
+	clear(b.takings) // the records of their success may be lost
 	b.comms.forget(t)
 	b.History.lost(cpu, n, from, t)
 }
@@ -149,9 +150,11 @@ func (b *Band) record(r *perf.Record) {
 		h.loaded(r.PID, r.Time)
 		return
 	case r.Type == unix.PERF_RECORD_MMAP:
+		delete(b.takings, r.TID) // it has succeeded
 		b.dataMapped(r)
 		return
 	case r.Type == unix.PERF_RECORD_MMAP2:
+		delete(b.takings, r.TID)
 		m := mapping(r, &b.names)
 		if m.Kind.HasFile() && m.BuildID.IsZero() {
 			b.completer.complete(r.PID, &m, wall(r.Time, b.clock))
@@ -188,6 +191,7 @@ func (b *Band) record(r *perf.Record) {
 		b.copied(r)
 	case r.Type == unix.PERF_RECORD_EXIT:
 		delete(b.moves, r.TID)
+		delete(b.takings, r.TID)
 		if !h.exit(r.PID, r.TID, r.Time) {
 			return
 		}

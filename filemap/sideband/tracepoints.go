@@ -17,16 +17,18 @@ import (
 type change uint8
 
 const (
-	unmapping  change = iota // munmap
-	mapOver                  // mmap with MAP_FIXED; perf then reports it if it is code
-	moving                   // mremap is called
-	moved                    // mremap returns
-	detaching                // shmdt
-	attachOver               // shmat with SHM_REMAP
-	sharing                  // clone with CLONE_VM and without CLONE_THREAD
-	forking                  // fork, clone without CLONE_VM, or clone3
-	naming                   // prctl with PR_SET_VMA_ANON_NAME
-	switching                // a step of a CPU on its way on or off
+	unmapping   change = iota // munmap
+	mapOver                   // mmap with MAP_FIXED; perf then reports what is mapped
+	moving                    // mremap is called
+	moved                     // mremap returns
+	detaching                 // shmdt
+	attachOver                // shmat with SHM_REMAP
+	sharing                   // clone with CLONE_VM and without CLONE_THREAD
+	forking                   // fork, clone without CLONE_VM, or clone3
+	naming                    // prctl with PR_SET_VMA_ANON_NAME
+	switching                 // a step of a CPU on its way on or off
+	unmapFailed               // munmap returns with an error
+	mapFailed                 // mmap does
 )
 
 // tracepointSpec is a tracepoint that reports a change.
@@ -47,11 +49,13 @@ type tracepointSpec struct {
 
 // tracepointSpecs are all that we know. System calls are reported when they are
 // entered: what they take away is unknown from then on. Only for mremap the
-// return counts too, for the new place.
+// return counts too, for the new place, and of the others errors, see taking.
 var tracepointSpecs = []tracepointSpec{
 	{change: unmapping, system: "syscalls", event: "sys_enter_munmap", many: true, fields: []string{"addr", "len"}, unseen: "munmap"},
 	{change: mapOver, system: "syscalls", event: "sys_enter_mmap", many: true, fields: []string{"addr", "len"},
-		filter: "flags & 0x10", unseen: "mmap of data over code"},
+		filter: "flags & 0x10 && !(flags & 0x100000)", unseen: "mmap of data over code"},
+	{change: unmapFailed, system: "syscalls", event: "sys_exit_munmap", many: true, filter: "ret < 0"},
+	{change: mapFailed, system: "syscalls", event: "sys_exit_mmap", many: true, filter: "ret < 0"},
 	{change: moving, system: "syscalls", event: "sys_enter_mremap", many: true, fields: []string{"addr", "old_len", "new_len", "flags", "new_addr"}, unseen: "mremap"},
 	{change: moved, system: "syscalls", event: "sys_exit_mremap", many: true, fields: []string{"ret"}, unseen: "mremap"},
 	{change: detaching, system: "syscalls", event: "sys_enter_shmdt", many: true, fields: []string{"shmaddr"}, unseen: "shmdt"},
@@ -68,7 +72,7 @@ var tracepointSpecs = []tracepointSpec{
 
 // FilesPerCPU is how many files a Band has open for each CPU: one for
 // perf's own records, each of the tracepoints, mappings of data, and kprobes.
-const FilesPerCPU = 1 + 12 + 1 + 2
+const FilesPerCPU = 1 + 14 + 1 + 2
 
 // Tracepoint is a tracepoint that reports what perf has no record for.
 type Tracepoint struct {
@@ -221,5 +225,6 @@ func (b *Band) checkUnseen() {
 func (b *Band) softGap(cpu int, n uint64, from, t tracefs.Time) {
 	b.found.Unseen += n
 	b.unseen++
+	clear(b.takings)
 	b.History.unseen(cpu, n, from, t)
 }

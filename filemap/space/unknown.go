@@ -28,6 +28,19 @@ func (v *Version) Knows(addr uint64) bool {
 	return v != nil && !v.Partial && !slices.ContainsFunc(v.unknown, func(a addresses) bool { return a.start <= addr && addr < a.end })
 }
 
+// UnknownBetween calls fn with the parts between two addresses of which it is not known
+// what the process has there.
+func (v *Version) UnknownBetween(start, end uint64, fn func(start, end uint64)) {
+	if v == nil {
+		return
+	}
+	for _, a := range v.unknown {
+		if from, to := max(a.start, start), min(a.end, end); from < to {
+			fn(from, to)
+		}
+	}
+}
+
 // unknown are the addresses of a version at which it may have had more than its
 // mappings. They are never changed.
 type unknown []addresses

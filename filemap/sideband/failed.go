@@ -1,0 +1,110 @@
+package sideband
+
+import (
+	"math"
+
+	"ustack/filemap/procmap"
+	"ustack/filemap/space"
+	"ustack/tracefs/perf"
+)
+
+// Calls are recorded when they begin, and what they take away is taken for gone from
+// then on. They can fail: of mmap and munmap that is recorded, too. A munmap that fails
+// has taken nothing away. An mmap that fails may have taken away what was there (before
+// Linux 6.12), and so may mremap: what the process has there is unknown then, until it
+// is seen again.
+
+// taking is a call that takes code away and has not returned, as far as is known.
+type taking struct {
+	change change
+	pid    int
+	had    had
+	// space is what was known of the process right after it began.
+	space *space.Space
+}
+
+// had is what a process had between two addresses when a call began.
+type had struct {
+	code []space.Mapping
+	// parts are the addresses of the code there, and those of which nothing was
+	// known. unknown counts the latter, which come last.
+	parts   []taken
+	unknown int
+}
+
+// maxTaking bounds the calls that are remembered: most return without a record.
+const maxTaking = 1 << 8
+
+// hadBetween is what a process has between two addresses.
+func (b *Band) hadBetween(r *perf.Record, start, end uint64) (h had) {
+	h.code = b.History.codeBetween(r.PID, start, end, r.Time)
+	for i := range h.code {
+		h.parts = append(h.parts, taken{max(start, h.code[i].Start), min(end, h.code[i].End)})
+	}
+	b.History.Spaces.Space(r.PID).At(r.Time).UnknownBetween(start, end, func(start, end uint64) {
+		h.parts = append(h.parts, taken{start, end})
+		h.unknown++
+	})
+	return h
+}
+
+// begins notes that a thread calls munmap, or mmap over what is there.
+func (b *Band) begins(r *perf.Record, c change, addr, size uint64) {
+	delete(b.takings, r.TID)
+	end := b.takes(r, addr, size)
+	h := b.hadBetween(r, addr, end)
+	b.History.unmapped(r.PID, addr, end, r.Time)
+	if len(h.parts) == 0 {
+		return
+	}
+	if b.takings == nil || len(b.takings) >= maxTaking {
+		b.takings = make(map[int]*taking)
+	}
+	b.takings[r.TID] = &taking{change: c, pid: r.PID, had: h, space: b.History.Spaces.Space(r.PID)}
+}
+
+// failed notes that such a call of a thread has failed. If nothing else was changed
+// meanwhile, all is there as before a munmap.
+func (b *Band) failed(r *perf.Record, c change) {
+	t := b.takings[r.TID]
+	if t == nil || t.change != c || t.pid != r.PID {
+		return
+	}
+	delete(b.takings, r.TID)
+	if c != unmapping || t.space != b.History.Spaces.Space(r.PID) {
+		b.untracked(r, t.had.parts)
+		return
+	}
+	b.restored(r, t.had.code, 0, math.MaxUint64) // also the parts beside
+	b.untracked(r, t.had.parts[len(t.had.parts)-t.had.unknown:])
+}
+
+// restored notes that a process has again what it had between two addresses.
+func (b *Band) restored(r *perf.Record, code []space.Mapping, start, end uint64) {
+	for i := range code {
+		m := code[i]
+		if m.Start < start && m.File.Kind.HasFile() {
+			m.Offset += start - m.Start
+		}
+		m.Start, m.End = max(m.Start, start), min(m.End, end)
+		if m.Start >= m.End {
+			continue
+		}
+		b.watch.overlap(b.same(r.PID), m.Start, m.End)
+		b.History.mapped(r.PID, asRead(&m), r.Time)
+	}
+}
+
+// asRead is a mapping as procmap would read it.
+func asRead(m *space.Mapping) *procmap.Mapping {
+	f := m.File
+	return &procmap.Mapping{Start: m.Start, End: m.End, Offset: m.Offset, Perms: m.Perms,
+		Name: f.Name, BuildID: f.BuildID, Inode: f.Inode, Dev: f.Dev, Generation: f.Generation, Kind: f.Kind}
+}
+
+// untracked notes that it is not known what a process has in some places.
+func (b *Band) untracked(r *perf.Record, parts []taken) {
+	for _, p := range parts {
+		b.unknown(r, p.start, p.end-p.start)
+	}
+}
