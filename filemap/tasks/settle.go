@@ -128,7 +128,7 @@ func (t *Tasks) note(c *change) {
 	if c.first < c.last {
 		t.spaces.ReplacePart(t.common(c), c.first)
 	}
-	t.spaces.Replace(c.read, c.last)
+	t.spaces.ReplaceAfter(c.read, c.last, c.first)
 }
 
 // common is what a process had mapped before a change and after it, and has not

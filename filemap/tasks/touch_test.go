@@ -306,3 +306,22 @@ func TestSpans(t *testing.T) {
 		t.Error("forgotten")
 	}
 }
+
+// TestMappedSince: what a process has mapped since a stack was not there at its time, not
+// even late: another file may have been there, at the same address and by the same name.
+func TestMappedSince(t *testing.T) {
+	tasks := fresh(t)
+	addr, name := mapFile(t, nil)
+	x := uint64(uintptr(addr))
+	record(t, tasks, fmt.Sprintf("000100 sys_mmap(addr: 0x%x, len: 0x%x, prot: 0x5, flags: 0x12, fd: 0x3, off: 0)", x, size))
+	if err := tasks.Settle(func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	sp := tasks.spaces.Space(os.Getpid())
+	if p, ok := sp.Lookup(x, at(50)); ok {
+		t.Errorf("before: %+v", p)
+	}
+	if p, ok := sp.Lookup(x, at(150)); !ok || p.Mapping.File.Name != name {
+		t.Errorf("then: %+v %v", p, ok)
+	}
+}
