@@ -134,8 +134,8 @@ func (b *Band) moving(r *perf.Record, v []uint64) {
 	if m.from+m.size < m.from || m.from+m.to < m.from {
 		return // refused
 	}
-	h := b.hadBetween(r, m.from, m.sourceEnd())
-	m.code, m.parts = h.code, h.parts
+	m.code = b.History.codeBetween(r.PID, m.from, m.sourceEnd(), r.Time)
+	m.parts = b.hadBetween(r, m.from, m.sourceEnd()).parts
 	if m.size > 0 {
 		b.unmapped(r, m.from, m.size)
 	}

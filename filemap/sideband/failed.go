@@ -2,6 +2,7 @@ package sideband
 
 import (
 	"math"
+	"os"
 
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
@@ -32,12 +33,20 @@ type had struct {
 	unknown int
 }
 
-// maxTaking bounds the calls that are remembered: most return without a record.
-const maxTaking = 1 << 8
+const (
+	// maxTaking bounds the calls that are remembered: most return without a record.
+	maxTaking = 1 << 8
+	// maxHad bounds the mappings that a call is taken to leave when it fails. Calls
+	// that fail can be many, and of large ranges.
+	maxHad = 1 << 6
+)
 
 // hadBetween is what a process has between two addresses.
 func (b *Band) hadBetween(r *perf.Record, start, end uint64) (h had) {
 	h.code = b.History.codeBetween(r.PID, start, end, r.Time)
+	if len(h.code) > maxHad {
+		return had{parts: []taken{{start, end}}, unknown: 1}
+	}
 	for i := range h.code {
 		h.parts = append(h.parts, taken{max(start, h.code[i].Start), min(end, h.code[i].End)})
 	}
@@ -51,6 +60,9 @@ func (b *Band) hadBetween(r *perf.Record, start, end uint64) (h had) {
 // begins notes that a thread calls munmap, or mmap over what is there.
 func (b *Band) begins(r *perf.Record, c change, addr, size uint64) {
 	delete(b.takings, r.TID)
+	if c == unmapping && refused(addr, size) {
+		return
+	}
 	end := b.takes(r, addr, size)
 	h := b.hadBetween(r, addr, end)
 	b.History.unmapped(r.PID, addr, end, r.Time)
@@ -61,6 +73,13 @@ func (b *Band) begins(r *perf.Record, c change, addr, size uint64) {
 		b.takings = make(map[int]*taking)
 	}
 	b.takings[r.TID] = &taking{change: c, pid: r.PID, had: h, space: b.History.Spaces.Space(r.PID)}
+}
+
+// refused reports whether the kernel refuses a range to munmap, on all machines
+// (do_vmi_munmap in mm/vma.c).
+func refused(addr, size uint64) bool {
+	const largest = 1 << 57 // of all address spaces
+	return size == 0 || size > largest || addr%uint64(os.Getpagesize()) != 0
 }
 
 // failed notes that such a call of a thread has failed. If nothing else was changed
