@@ -1,6 +1,7 @@
 package sideband
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"ustack/filemap/procmap"
 	"ustack/tracefs"
 	"ustack/tracefs/perf"
+	"ustack/tracefs/privilege"
 )
 
 // completer finds build IDs that the kernel did not report: it looks only at the
@@ -59,7 +61,7 @@ func (c *completer) complete(pid int, m *procmap.Mapping, wall time.Time) {
 			return
 		}
 	}
-	c.ask(pid, m)
+	c.ask(pid, m, wall)
 }
 
 // inKernel reports whether a file is one of the kernel's: reading those can do
@@ -148,8 +150,10 @@ func readID(at int, is version) (id elfid.ID, ok bool) {
 	return id, true
 }
 
-// ask reads the process itself, if it is still there and has the mapping.
-func (c *completer) ask(pid int, m *procmap.Mapping) {
+// ask reads the process itself, if it is still there and has the mapping. The number of
+// an inode can be another file's by then, at the same place: a file that is not older
+// than the mapping does not count.
+func (c *completer) ask(pid int, m *procmap.Mapping, wall time.Time) {
 	if c.reader == nil {
 		return
 	}
@@ -159,9 +163,25 @@ func (c *completer) ask(pid int, m *procmap.Mapping) {
 	}
 	defer h.Close()
 	found, ok, err := h.At(m.Start)
-	if err == nil && ok && found.Inode == m.Inode && found.Dev == m.Dev {
+	if err != nil || !ok || found.Inode != m.Inode || found.Dev != m.Dev {
+		return
+	}
+	if c.older(pid, &found, wall) {
 		m.BuildID, m.Generation = found.BuildID, found.Generation
 	}
+}
+
+// older reports whether the file that a process has mapped was made before a time. No
+// server is asked.
+func (c *completer) older(pid int, m *procmap.Mapping, wall time.Time) bool {
+	defer privilege.RaiseIn(c.reader.Proc()).Lower()
+	link := fmt.Sprintf("%s/%d/map_files/%x-%x", c.reader.Proc(), pid, m.Start, m.End)
+	f, ok := statAt(unix.AT_FDCWD, link, unix.AT_STATX_DONT_SYNC)
+	made := f.born
+	if made.IsZero() {
+		made = f.changed
+	}
+	return ok && f.id.Inode == m.Inode && made.Before(wall.Add(-coarse))
 }
 
 // wall is about the time of day of a time of a clock.
