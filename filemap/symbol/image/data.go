@@ -14,9 +14,13 @@ import (
 // maxUnpacked bounds what the compressed sections of a file may become in all,
 // maxRatio how many times more than it is one may become. Debug information
 // shrinks to a third or a tenth.
+//
+// maxGrowth is how much larger than its contents the packed section may be: linkers leave
+// those as they are that packing makes larger.
 const (
 	maxUnpacked = 1 << 29
 	maxRatio    = 100
+	maxGrowth   = 4 << 10
 )
 
 // maxWindow bounds the memory of the decoder itself.
@@ -111,18 +115,20 @@ func (x *Image) raw(s *Section, atMost uint64) ([]byte, error) {
 	return x.read(s.Off, s.Size)
 }
 
-// unpack reads a compressed section (SHF_COMPRESSED, man 5 elf: Elf64_Chdr).
+// unpack reads a compressed section (SHF_COMPRESSED, man 5 elf: Elf64_Chdr). Only what
+// it becomes is in memory: a file with holes can say that the packed bytes are more than
+// any memory.
 func (x *Image) unpack(s *Section) ([]byte, error) {
-	b, err := x.raw(s, x.size)
-	if err != nil {
-		return nil, err
-	}
-	head := 12
+	head := uint64(12)
 	if x.wide {
 		head = 24
 	}
-	if len(b) < head {
+	if s.Type == elf.SHT_NOBITS || s.Size < head || s.Off > x.size || s.Size > x.size-s.Off {
 		return nil, io.ErrUnexpectedEOF
+	}
+	b, err := x.read(s.Off, head)
+	if err != nil {
+		return nil, err
 	}
 	size := uint64(0)
 	if x.wide {
@@ -130,32 +136,33 @@ func (x *Image) unpack(s *Section) ([]byte, error) {
 	} else {
 		size = uint64(x.Order.Uint32(b[4:]))
 	}
-	kind := elf.CompressionType(x.Order.Uint32(b))
-	b = b[head:]
-	if x.unpacked += min(size, maxUnpacked+1); x.unpacked > maxUnpacked || size > maxRatio*uint64(len(b)) {
-		return nil, fmt.Errorf("%d bytes packed as %d: %w", size, len(b), errTooLarge)
+	packed := s.Size - head
+	if x.unpacked += min(size, maxUnpacked+1); x.unpacked > maxUnpacked || size/maxRatio > packed || packed > size+maxGrowth {
+		return nil, fmt.Errorf("%d bytes packed as %d: %w", size, packed, errTooLarge)
 	}
-	var r io.Reader
-	switch kind {
-	case elf.COMPRESS_ZLIB:
-		z, err := zlib.NewReader(bytes.NewReader(b))
-		if err != nil {
-			return nil, err
-		}
-		r = z
-	case elf.COMPRESS_ZSTD:
-		z, err := zstd.NewReader(bytes.NewReader(b), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxWindow))
-		if err != nil {
-			return nil, err
-		}
-		defer z.Close()
-		r = z
-	default:
-		return nil, fmt.Errorf("%v is not known", kind)
+	r, err := decompress(elf.CompressionType(x.Order.Uint32(b)), io.NewSectionReader(x.r, int64(s.Off+head), int64(packed)))
+	if err != nil {
+		return nil, err
 	}
+	defer r.Close()
 	out := make([]byte, size)
 	if _, err := io.ReadFull(r, out); err != nil {
 		return nil, err
 	}
 	return out, nil
+}
+
+// decompress reads what was packed in this way.
+func decompress(kind elf.CompressionType, packed io.Reader) (io.ReadCloser, error) {
+	switch kind {
+	case elf.COMPRESS_ZLIB:
+		return zlib.NewReader(packed)
+	case elf.COMPRESS_ZSTD:
+		z, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxWindow))
+		if err != nil {
+			return nil, err
+		}
+		return z.IOReadCloser(), nil
+	}
+	return nil, fmt.Errorf("%v is not known", kind)
 }
