@@ -3,8 +3,6 @@ package symbol
 import (
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -77,6 +75,7 @@ type finder struct {
 	debug   []string   // --debug-dir
 	cache   string     // perf's ~/.debug, "" if there is none
 	fetch   func(id, what string) (string, error)
+	summed  int64 // bytes that were read for checksums
 }
 
 // searchError is the error of a search that found nothing, with the reason.
@@ -192,6 +191,9 @@ func (f *finder) candidate(in lookupRoot, name string, want *filemap.File, vouch
 	}
 	found := searchError{found: o.id}
 	switch {
+	case o.image.LacksCode():
+		note("debug information only: the code is not in it")
+		found = searchError{reason: NoFile}
 	case !want.BuildID.IsZero() && filemap.BuildID(o.id.Padded()) != want.BuildID:
 		note("another file: its build ID is %s, not %s", orNone(o.id.Hex()), want.BuildID.Hex())
 		found.reason = IDMismatch
@@ -316,7 +318,13 @@ func (f *finder) companionHere(bin *object, name string, tries *[]Try) *object {
 }
 
 func (f *finder) debugByID(in lookupRoot, name string, bin *object, tries *[]Try) *object {
-	return f.debugFile(in, name, bin.id, openObject, tries)
+	o := f.debugFile(in, name, bin.id, openObject, tries)
+	if o != nil && !bin.image.SameCode(o.image) {
+		(*tries)[len(*tries)-1].Result = moved
+		o.close()
+		return nil
+	}
+	return o
 }
 
 // debugFile opens a file with debug information that has to have a build ID.
@@ -348,9 +356,8 @@ func (f *finder) debugByLink(in lookupRoot, name string, bin *object, crc uint32
 	case !bin.id.IsZero() && !o.id.IsZero() && bin.id != o.id:
 		result = fmt.Sprintf("another file: its build ID is %s", o.id.Hex())
 	default:
-		var sum uint32
-		if sum, err = checksum(o.file); err == nil && sum != crc {
-			err = errors.New("another file: its checksum is not that of .gnu_debuglink")
+		if err = f.linked(o.file, crc); err == nil && !bin.image.SameCode(o.image) {
+			err = errors.New(moved)
 		}
 		if err != nil {
 			result = err.Error()
@@ -389,11 +396,4 @@ func (f *finder) alternative(from *object, path string, id []byte, tries *[]Try)
 		}
 	}
 	return nil
-}
-
-// checksum is the CRC-32 of a file that .gnu_debuglink has.
-func checksum(f *openfile.File) (uint32, error) {
-	h := crc32.NewIEEE()
-	_, err := io.Copy(h, io.NewSectionReader(f, 0, f.Size()))
-	return h.Sum32(), err
 }

@@ -85,6 +85,10 @@ func (s *source) tables() {
 	if err != nil {
 		s.tries = append(s.tries, Try{s.bin.path, err.Error()})
 	}
+	if mini != nil && !x.SameCode(mini) {
+		s.tries = append(s.tries, Try{s.bin.path, ".gnu_debugdata: " + moved})
+		mini = nil
+	}
 	if mini != nil {
 		s.mini = mini.Size()
 		s.add(mini, elf.SHT_SYMTAB, DebugData, false)
