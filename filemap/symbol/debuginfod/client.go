@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap/elfid"
+	"ustack/filemap/symbol/image"
 )
 
 // Kinds of files.
@@ -38,8 +39,11 @@ var (
 	ErrTotal = errors.New("the bytes for all files of debuginfod are used up")
 	// ErrTooLarge is the error of a file that is larger than any may be.
 	ErrTooLarge = errors.New("more bytes than the limit for a file")
-	// ErrWrongFile is the error of a file with another build ID.
+	// ErrWrongFile is the error of a file with another build ID, or of the other kind.
 	ErrWrongFile = errors.New("the server has sent another file")
+	// ErrDamaged is the error of a file with the right build ID that is no ELF file
+	// otherwise, or not all of it.
+	ErrDamaged = errors.New("the server has sent a damaged file, or a part of it")
 )
 
 // Options configure a Client.
@@ -132,7 +136,7 @@ func (c *Client) Fetch(ctx context.Context, id, kind string) (string, error) {
 			return "", err
 		case !errors.Is(err, ErrMissing):
 			// One file that is not to be had is no reason not to ask for others.
-			if !errors.Is(err, ErrWrongFile) && !errors.Is(err, ErrTooLarge) {
+			if !errors.Is(err, ErrWrongFile) && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrTooLarge) {
 				c.dead[server] = true
 			}
 			failures = errors.Join(failures, err)
@@ -235,13 +239,14 @@ func (c *Client) save(r io.Reader, id, path, url string) error {
 		return fmt.Errorf("keeping a file of debuginfod: %w", err)
 	}
 	defer os.Remove(temp.Name())
+	kind := filepath.Base(path)
 	n, err := io.Copy(temp, io.LimitReader(r, min(c.opt.MaxSize, c.opt.MaxTotal-c.bytes)+1))
 	if err == nil {
 		err = c.fits(n)
 	}
 	c.bytes += n
 	if err == nil {
-		err = isFile(temp, id)
+		err = isFile(temp, n, id, kind)
 	}
 	if err = errors.Join(err, temp.Close()); err != nil {
 		return fmt.Errorf("fetching %s: %w", url, err)
@@ -252,9 +257,10 @@ func (c *Client) save(r io.Reader, id, path, url string) error {
 	return nil
 }
 
-// isFile checks that a file has a build ID. How long an ID was is not always known:
-// one that was asked for may lack zeros at its end.
-func isFile(f *os.File, id string) error {
+// isFile checks that a file of so many bytes has a build ID, and is whole and of a kind:
+// what is kept is not asked for again. How long an ID was is not always known: one that
+// was asked for may lack zeros at its end.
+func isFile(f *os.File, size int64, id, kind string) error {
 	want, _ := elfid.Parse([]byte(id))
 	got, err := elfid.Read(f)
 	switch {
@@ -264,6 +270,16 @@ func isFile(f *os.File, id string) error {
 		return fmt.Errorf("%w: it has no build ID", ErrWrongFile)
 	case got.Padded() != want.Padded():
 		return fmt.Errorf("%w: its build ID is %s", ErrWrongFile, got.Hex())
+	}
+	x, err := image.Open(f, size)
+	if err == nil {
+		err = x.Whole()
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	case kind == Executable && x.LacksCode():
+		return fmt.Errorf("%w: debug information only", ErrWrongFile)
 	}
 	return nil
 }

@@ -344,3 +344,51 @@ func TestEnvironment(t *testing.T) {
 		t.Error("no URL is taken")
 	}
 }
+
+// section is an ELF file with a build ID and one section of this kind, which goes from the
+// beginning of the file to an offset.
+func section(id string, kind elf.SectionType, to int) string {
+	b := []byte(file(id, ""))
+	le := binary.LittleEndian
+	le.PutUint64(b[40:], uint64(len(b))) // e_shoff
+	le.PutUint16(b[58:], 64)             // e_shentsize
+	le.PutUint16(b[60:], 1)              // e_shnum
+	le.PutUint16(b[62:], 1)              // e_shstrndx: there is none
+	h := make([]byte, 64)
+	le.PutUint32(h[4:], uint32(kind))
+	le.PutUint64(h[8:], uint64(elf.SHF_ALLOC|elf.SHF_EXECINSTR))
+	le.PutUint64(h[32:], uint64(to))
+	return string(append(b, h...))
+}
+
+// TestKept: only a whole file of the right kind is kept, and what is not is no reason not
+// to ask for another one.
+func TestKept(t *testing.T) {
+	size := len(section(id, elf.SHT_PROGBITS, 0))
+	whole := section(id, elf.SHT_PROGBITS, size)
+	for _, c := range []struct {
+		what, kind, text string
+		want             error
+	}{
+		{"whole", Executable, whole, nil},
+		{"whole, with more", Executable, whole + "more", nil},
+		{"whole", DebugInfo, whole, nil},
+		{"cut in the headers", Executable, whole[:size-1], ErrDamaged},
+		{"cut in a section", Executable, section(id, elf.SHT_PROGBITS, size+1), ErrDamaged},
+		{"cut in a section", DebugInfo, section(id, elf.SHT_PROGBITS, size+1), ErrDamaged},
+		{"debug information", Executable, section(id, elf.SHT_NOBITS, size), ErrWrongFile},
+		{"debug information", DebugInfo, section(id, elf.SHT_NOBITS, 1<<40), nil},
+	} {
+		s := newServer(t, map[string]string{"/buildid/" + id + "/" + c.kind: c.text, "/buildid/02/debuginfo": file("02", "")})
+		client := New(Options{URLs: []string{s.URL}, Cache: t.TempDir()})
+		if path, err := client.Fetch(t.Context(), id, c.kind); !errors.Is(err, c.want) || (err == nil) != client.Has(id, c.kind) {
+			t.Errorf("%s, %s: %q, %v", c.what, c.kind, path, err)
+		}
+		if left, _ := filepath.Glob(filepath.Join(client.opt.Cache, id, "*")); c.want != nil && len(left) > 0 {
+			t.Errorf("%s, %s: %v in the cache", c.what, c.kind, left)
+		}
+		if _, err := client.Fetch(t.Context(), "02", DebugInfo); err != nil {
+			t.Errorf("%s, %s: then %v", c.what, c.kind, err)
+		}
+	}
+}
