@@ -27,6 +27,8 @@ type History struct {
 	// Trace is the identifier of the trace that a log was saved with, "" if it has
 	// none, and Clock the trace clock of its times.
 	Trace, Clock string
+	// Until is when a log ends: all that happened up to then is in it.
+	Until tracefs.Time
 
 	log     *logWriter // nil for none
 	sharers sharers

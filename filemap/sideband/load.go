@@ -310,7 +310,7 @@ func (p *Player) reach(t tracefs.Time, f *fields) error {
 	if err := f.end(); err != nil {
 		return err
 	}
-	p.until = t
+	p.until, p.History.Until = t, t
 	return nil
 }
 

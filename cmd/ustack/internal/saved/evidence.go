@@ -162,16 +162,34 @@ func (w *withEvidence) loadHistory(name string) (found bool, err error) {
 	w.saved = h
 	w.exact = timeline.New(timeline.Options{
 		Spaces: spaces, Threads: h.Threads, Doubtful: h.Gaps.Around, Gap: h.Gaps.Between,
-		Stacks: h.Stacks, Unsure: h.Unsure.Doubtful, Unseen: h.Unsure.Between, Foreign: w.foreign, Stamp: timeline.TextStamp(),
+		Stacks: h.Stacks, Unsure: w.unsure, Unseen: w.unseen, Foreign: w.foreign, Stamp: timeline.TextStamp(),
 	})
 	return true, nil
 }
 
+// unsure reports whether changes of memory may have gone unseen at a time, and unseen
+// between two. What has no identifier may be of another boot, and what is after its end
+// surely is of another time.
+func (w *withEvidence) unsure(t tracefs.Time) bool {
+	return w.beyond(t) || w.saved.Unsure.Doubtful(t)
+}
+
+func (w *withEvidence) unseen(from, to tracefs.Time) bool {
+	return w.beyond(to) || w.saved.Unsure.Between(from, to)
+}
+
+func (w *withEvidence) beyond(t tracefs.Time) bool { return w.saved.Trace == "" && t > w.saved.Until }
+
 // foreign reports whether nothing shows that the trace has the clock of the saved
 // address spaces: it was not saved with them, and does not say which clock it has. What
-// former versions have saved does not show it either way, and is believed.
+// former versions have saved has no identifier; that is believed (see note), unless the
+// trace has one: it was saved with others then.
 func (w *withEvidence) foreign() bool {
-	return w.saved.Trace != "" && w.trace.Clock() == "" && w.trace.SavedID() != w.saved.Trace
+	if w.trace.Clock() != "" {
+		return false
+	}
+	id := w.trace.SavedID()
+	return id != w.saved.Trace && (id != "" || w.saved.Trace != "")
 }
 
 // judged has exact judge a trace, if it has the right clock.
@@ -187,10 +205,17 @@ func (w *withEvidence) judged(trace *input.Trace) error {
 
 // note is a remark for when all is read, "" for none.
 func (w *withEvidence) note() string {
-	if w.exact == nil || !w.foreign() {
+	switch {
+	case w.exact == nil:
 		return ""
+	case w.foreign():
+		return "this trace was not saved with these mappings, and may have another clock: all files are late"
+	case w.saved.Trace == "":
+		return "these mappings do not name their trace, as former versions of ustack saved them: that it is this one is not proven"
+	case w.trace.SavedID() != w.saved.Trace:
+		return "this trace has the clock of these mappings, but was not saved with them: that it is of the same boot is not proven"
 	}
-	return "this trace was not saved with these mappings, and may have another clock: all files are late"
+	return ""
 }
 
 // spool copies an input that can be read only once to a temporary file.
