@@ -393,6 +393,34 @@ func TestManyLines(t *testing.T) {
 	}
 }
 
+// TestNoEnd: an input without end that is no trace is not read for ever; one that is goes
+// on.
+func TestNoEnd(t *testing.T) {
+	const bound, n = 4 << 20, 16 << 20
+	for _, c := range []struct {
+		name, head string
+		fill       byte
+		endless    bool
+	}{
+		{"zeros", "", 0, true}, {"text", "", 'x', true}, {"lines", "", '\n', true}, {"comments", "# tracer: nop\n", '#', true},
+		{"a record", event("cat", 7, 0, "100.000001", "tracing_mark_write: x"), 'x', false},
+	} {
+		trace, err := OpenAll([]string{"-"}, &generated{head: c.head, fill: c.fill, n: n}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := trace.sources[0].(*Source)
+		s.prologue = bound
+		size, _, err := measure(t, trace)
+		if c.fill == '\n' && size > bound/shortLine+2*maxRecord {
+			t.Errorf("%d bytes of empty lines were read", size)
+		}
+		if errors.Is(err, text.ErrNoRecords) != c.endless || c.endless != (size < bound+2*maxRecord) || !c.endless && err != io.EOF {
+			t.Errorf("%s: %d bytes, error %v", c.name, size, err)
+		}
+	}
+}
+
 // TestBomb: a small file that decompresses to zeros without end.
 func TestBomb(t *testing.T) {
 	const n = 256 << 20

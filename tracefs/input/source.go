@@ -18,6 +18,11 @@ const (
 	// maxRecord bounds a record; a larger one goes out in pieces. The
 	// kernel's own bound is 8 KiB of text.
 	maxRecord = 256 << 10
+	// maxPrologue bounds what may stand before the first record: an input that is no
+	// trace may have no end.
+	maxPrologue = 1 << 30
+	// shortLine is how many bytes a line counts as there, at least: each one is looked at.
+	shortLine = 64
 )
 
 // Reader gives batches of records, io.EOF after the last one. A batch may
@@ -56,6 +61,8 @@ type Source struct {
 	ended  bool
 	paused bool // the pause has been reported
 	skip   bool // inside a line that is longer than any record
+	// prologue is maxPrologue, but in tests.
+	prologue int64
 	// saved is the identifier in the head, nil as long as there is none.
 	saved atomic.Pointer[string]
 }
@@ -65,13 +72,17 @@ type Source struct {
 func NewSource(in *File, events bool) *Source {
 	s := text.NewScanner()
 	s.Events = events
-	return &Source{in: in, scan: s, headed: in.foreign}
+	return &Source{in: in, scan: s, headed: in.foreign, prologue: maxPrologue}
 }
 
 // Next implements Reader.
 func (s *Source) Next(b *tracefs.Batch) error {
 	b.Reset()
 	b.Pos, b.Line, b.Escaped = s.pos, s.line, s.scan.Escaped()
+	if max(s.pos, s.line*shortLine) > s.prologue && !s.scan.Seen() {
+		s.ended, s.tail = true, nil
+		return fmt.Errorf("%s: %w: %d bytes, %d lines without one", s.in.Name, text.ErrNoRecords, s.pos, s.line)
+	}
 	b.Text = append(b.Text, s.tail...)
 	if s.ended && len(b.Text) == 0 {
 		return s.end()
