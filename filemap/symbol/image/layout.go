@@ -33,28 +33,22 @@ func (x *Image) SameCode(o *Image) bool {
 	if len(x.Sections) == 0 {
 		return x.sameSegments(o)
 	}
+	type place struct {
+		name       string
+		addr, size uint64
+	}
+	here, named := make(map[place]bool), make(map[string]bool)
+	for i := range x.Sections {
+		if s := &x.Sections[i]; s.isCode() {
+			here[place{s.Name, s.Addr, s.Size}], named[s.Name] = true, true
+		}
+	}
 	for i := range o.Sections {
-		if s := &o.Sections[i]; s.isCode() && !x.placedAs(s) {
+		if s := &o.Sections[i]; s.isCode() && named[s.Name] && !here[place{s.Name, s.Addr, s.Size}] {
 			return false
 		}
 	}
 	return true
-}
-
-// placedAs reports whether the file has a section where s is, or none of its name.
-func (x *Image) placedAs(s *Section) bool {
-	other := false
-	for i := range x.Sections {
-		own := &x.Sections[i]
-		if own.Name != s.Name || !own.isCode() {
-			continue
-		}
-		if own.Addr == s.Addr && own.Size == s.Size {
-			return true
-		}
-		other = true
-	}
-	return !other
 }
 
 // sameSegments is SameCode by segments. Those of a separate file have no bytes in it, but
