@@ -250,17 +250,23 @@ func (d *Dump) threads(r io.Reader) error {
 	return s.Err()
 }
 
-// maps reads versions of a process's mappings. Lines that are no mapping are
-// passed over.
+// damaged reports whether a line that is no mapping was to be one: it begins as one.
+func damaged(line []byte) bool {
+	return len(line) > 0 && (line[0]-'0' <= 9 || line[0]-'a' <= 'f'-'a')
+}
+
+// maps reads versions of a process's mappings. Lines that are no mapping are passed over.
+// A version with a damaged one is none: what is not known to be there would prove that
+// it was not.
 func (d *Dump) maps(r io.Reader, pid int32) error {
 	s := bufio.NewScanner(r)
 	s.Buffer(nil, maxLine)
 	cur := version{}
 	ids := map[procmap.FileID]filemap.BuildID{}
-	begun := false
+	begun, broken := false, false
 	parse := procmap.ParseLine
 	flush := func() {
-		if begun {
+		if begun && !broken {
 			d.add(pid, cur, ids)
 		}
 	}
@@ -286,7 +292,7 @@ func (d *Dump) maps(r io.Reader, pid int32) error {
 			if d.versions++; d.versions > maxVersions {
 				return fmt.Errorf("%w: more than %d versions of processes", errTooMuch, maxVersions)
 			}
-			begun = true
+			begun, broken = true, false
 			pid = int32(head.PID)
 			clear(ids)
 			cur = version{at: tracefs.Time(head.Time), comm: head.Comm, exe: strings.TrimSuffix(head.Exe, " (deleted)")}
@@ -301,6 +307,7 @@ func (d *Dump) maps(r io.Reader, pid int32) error {
 			begun = true
 			m, err := parse(line)
 			if err != nil {
+				broken = broken || damaged(line)
 				continue
 			}
 			if d.mappings++; d.mappings > maxMappings || d.names > maxNames {
