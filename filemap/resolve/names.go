@@ -184,28 +184,6 @@ func (r *Resolver) announce(h *Held, rec *tracefs.Record) {
 	}
 }
 
-// owner is the stack that an announcement of its task belongs to, nil if none. torn
-// means that records of the stack's CPU were lost in between, so the owner is
-// unknown.
-func (r *Resolver) owner(t *task, h *Held, rec *tracefs.Record, id tracefs.Identifier) (s *span, torn bool) {
-	s = &t.span
-	if s.held == nil || s.seq <= r.released {
-		return nil, false
-	}
-	stack := &s.held.Records[s.rec]
-	if !r.within(s.held, stack, h, rec) {
-		return nil, false
-	}
-	frames, _ := s.held.StackFrames(stack)
-	for k := range frames {
-		if frames[k].ID == id {
-			at, lost := r.lossAt[s.cpu]
-			return s, lost && at > s.pos
-		}
-	}
-	return nil, false
-}
-
 // nameOwner names the frames of the stack that made the kernel announce.
 func (r *Resolver) nameOwner(s *span, id tracefs.Identifier, b *filemap.Binding) {
 	r.restateStack(s.held, s.rec, id, owned(b))
