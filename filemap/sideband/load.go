@@ -43,10 +43,18 @@ type Player struct {
 // maxLogLine bounds a line: a name with each byte escaped.
 const maxLogLine = 1 << 22
 
+// maxSavedStacks bounds the raw stacks of a log, all of which are in memory at once. A
+// packed log of some megabytes can have billions.
+const maxSavedStacks = 1 << 24
+
 // NewPlayer reads the head of a log. The history goes into the spaces.
 func NewPlayer(spaces *space.Spaces, log io.Reader) (*Player, error) {
+	return newPlayer(spaces, log, maxSavedStacks)
+}
+
+func newPlayer(spaces *space.Spaces, log io.Reader, stacks int) (*Player, error) {
 	p := &Player{History: NewHistory(spaces), in: bufio.NewScanner(log)}
-	p.History.Stacks = rawstack.New(0) // all at once
+	p.History.Stacks = rawstack.New(stacks)
 	p.in.Buffer(nil, maxLogLine)
 	line, err := p.next()
 	if err == io.EOF {
