@@ -17,6 +17,7 @@ type totalsJSON struct {
 	Frames        int64            `json:"frames"`
 	Resolved      map[string]int64 `json:"resolved"`
 	Unresolved    map[string]int64 `json:"unresolved"`
+	Reach         *reachJSON       `json:"reach,omitempty"`
 	Files         int              `json:"files"`
 	Announcements int64            `json:"announcements"`
 	Unusable      int64            `json:"announcements_unusable"`
@@ -48,6 +49,7 @@ func (j *JSON) Close(t *resolve.Totals) error {
 		Type: "totals", Events: t.Events, Stacks: t.Stacks, StacksCut: t.Cut, Frames: t.Frames,
 		Resolved:   counted(t.Trusts[:], func(i int) string { return filemap.Trust(i).String() }),
 		Unresolved: counted(t.Reasons[:], func(i int) string { return filemap.Reason(i).String() }),
+		Reach:      reachOf(t),
 		Files:      t.Files, Announcements: t.Announcements, Unusable: t.BadAnnouncements, Rebound: t.Rebound,
 		Requests:    t.Requests + t.Missing[resolve.Refused],
 		Missing:     counted(t.Missing[:], func(i int) string { return resolve.Missing(i).String() }),

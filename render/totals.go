@@ -25,6 +25,7 @@ func WriteTotals(w io.Writer, t *resolve.Totals) {
 		fmt.Fprintf(&b, " (%d unusable)", t.BadAnnouncements)
 	}
 	b.WriteByte('\n')
+	writeReach(&b, t)
 	if n := t.Trusts[filemap.Claimed]; n > 0 {
 		fmt.Fprintf(&b, "ustack: %d of %d frames rest on claims, made because of another stack (--maps checks them, --strict leaves them unresolved)\n", n, t.Frames)
 	}

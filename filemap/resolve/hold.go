@@ -43,6 +43,7 @@ type Held struct {
 	end     mark
 	late    []int32 // late stacks
 	final   bool    // settled
+	waits   []int32 // stacks of futex calls that can wait
 }
 
 // mark is a point in the stream.
@@ -68,7 +69,7 @@ func (r *Resolver) hold(b *tracefs.Batch) *Held {
 	}
 	r.seq++
 	*h = Held{Batch: b, seq: r.seq, Outcomes: grown(h.Outcomes, len(b.Frames)),
-		Results: h.Results[:0], Attached: h.Attached[:0], waiters: h.waiters[:0], stacks: h.stacks[:0], late: h.late[:0],
+		Results: h.Results[:0], Attached: h.Attached[:0], waiters: h.waiters[:0], stacks: h.stacks[:0], late: h.late[:0], waits: h.waits[:0],
 		uses: h.uses[:0], table: noTable, mixed: h.mixed[:0], fresh: h.fresh[:0]}
 	if len(b.Shapes) > 0 {
 		h.Results = grown(h.Results, len(b.Records))

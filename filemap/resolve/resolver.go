@@ -130,6 +130,8 @@ type Options struct {
 	Hold Limits
 	// Stitch ties stacks to the events that asked for them.
 	Stitch bool
+	// Waits counts stacks of waits apart, as Stitch does: all events have records.
+	Waits bool
 	// Late finds stacks that come too late for their events; nil if the
 	// input can be read only once.
 	Late *LateStacks
@@ -226,6 +228,9 @@ func (r *Resolver) Add(b *tracefs.Batch) {
 				r.blame(h, rec) // the CPU's buffer starts late
 			}
 		case tracefs.KindEvent:
+			if r.opt.waits() && waitEntry(h, rec) {
+				r.task(rec.TID).waits = r.losses() + 1
+			}
 			if r.opt.Stitch {
 				r.openEvent(h, i, rec)
 			}
@@ -252,6 +257,10 @@ func (r *Resolver) stack(h *Held, i int, rec *tracefs.Record) {
 	}
 	if rec.Flags&tracefs.Continued == 0 {
 		r.totals.Stacks++
+		if t.waits == r.losses()+1 {
+			h.waits = append(h.waits, int32(i))
+		}
+		t.waits = 0
 		r.closeSpan(t)
 		if identified {
 			r.openSpan(t, h, i, rec, pos)

@@ -9,6 +9,7 @@ type task struct {
 	losses  int64  // Totals.losses when it asked
 	asked   asked  // for the late stacks
 	stitch  taskStitch
+	waits   int64 // the next stack is of a futex call that can wait, if losses is one less by then
 }
 
 // tasks is a table of threads by number. The hot path looks a thread up for

@@ -70,6 +70,9 @@ type Totals struct {
 	Gaps      int64          // places where records may be missing, without a count
 
 	losses int64 // gaps so far, over all CPUs
+	// waits are the stacks of futex calls that can wait, all those of a trace that has
+	// none so far.
+	waits, all Reaches
 }
 
 // Resolved is the number of frames with a file.
@@ -100,6 +103,7 @@ func (r *Resolver) Totals() *Totals {
 
 // count adds up the outcomes of a batch that goes out.
 func (r *Resolver) count(h *Held) {
+	r.countReach(h)
 	r.countOutcomes(h.Outcomes)
 	for trust, n := range h.named {
 		r.totals.Frames += n

@@ -30,7 +30,7 @@ type calls struct {
 	broke     bool       // a call without its return was seen
 	tail      int32      // thread whose wait began with the last event, 0 if none
 	longest   [2]longest // by section
-	reach     reach
+	waits     waitStacks
 	freeWaits []*wait
 
 	stacks  *stacks

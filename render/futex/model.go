@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"ustack/filemap"
+	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
 	"ustack/tracefs"
 )
@@ -40,8 +41,8 @@ type Report struct {
 	// NoReturns is set if the trace has entries into calls only, so that no wait
 	// has an end.
 	NoReturns bool
-	// Reach is how far the stacks of waits go, nil if the kernel has unwound all.
-	Reach   *Reach
+	// Reach is how far the stacks of waits go, nil if that is not known.
+	Reach   *resolve.Reach
 	Verdict Verdict
 	Loss    Loss
 	// Notes say what the trace lacks for a better answer.

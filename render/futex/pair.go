@@ -105,7 +105,7 @@ func (c *calls) enter(h *resolve.Held, i int, rec *tracefs.Record) {
 	}
 	switch {
 	case f.Cmd.Waits():
-		c.reach.waited(th.stack, att)
+		c.waits.add(th.stack)
 		c.beginWait(th, t, att)
 	case f.Cmd.Wakes() && f.HasAddr:
 		c.beginWake(th, t)

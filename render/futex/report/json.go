@@ -30,7 +30,7 @@ func JSON(w io.Writer, r *futex.Report) error {
 		Loss:    lossJSON{Gaps: r.Loss.Gaps, Records: r.Loss.Records, Unknown: r.Loss.Unknown, Refused: r.Loss.Refused, Bounded: r.Loss.Bounded, Forgotten: r.Loss.Forgotten},
 	}
 	if x := r.Reach; x != nil {
-		d.Reach = &reachJSON{x.Waits, x.Unwound, x.Application, x.Root, clean(x.End)}
+		d.Reach = &reachJSON{x.Stacks, x.Unwound, x.Application, x.Root, clean(x.End)}
 	}
 	if r.Verdict.Kind != futex.NoLockUp {
 		d.Verdict.Confidence = confidence(r.Verdict.Sure)

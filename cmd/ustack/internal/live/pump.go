@@ -53,7 +53,7 @@ func (s *session) pump(trace Source) (*resolve.Totals, error) {
 	if s.opt.Stitch {
 		hold = pump.StitchedHold()
 	}
-	opt := resolve.Options{Hold: hold, Stitch: s.opt.Stitch, Strict: s.opt.Strict, Sources: 1}
+	opt := resolve.Options{Hold: hold, Stitch: s.opt.Stitch, Strict: s.opt.Strict, Sources: 1, Waits: s.wantEvents()}
 	switch {
 	case s.follow.judge == nil:
 	case s.needs.Symbols != nil:

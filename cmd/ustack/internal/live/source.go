@@ -51,7 +51,7 @@ func (s *session) open() (Source, error) {
 
 // wantEvents reports whether each event is needed.
 func (s *session) wantEvents() bool {
-	return s.opt.Stitch || s.opt.EachEvent || s.unwind.keeper != nil
+	return s.opt.Stitch || s.opt.EachEvent || s.unwind.keeper != nil || s.tracesWaits()
 }
 
 // textSource is the text that the kernel makes of the ring buffer.

@@ -3,6 +3,7 @@ package live
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"ustack/filemap/openfile"
@@ -50,12 +51,17 @@ var (
 	errNoBand       = errors.New("only the perf side band knows what was mapped at a time, and it is not used")
 )
 
+// enterFutex is the event of the entry into futex.
+const enterFutex = "sys_enter_futex"
+
+// tracesWaits reports whether calls of futex are traced, filtered or not.
+func (s *session) tracesWaits() bool {
+	return slices.ContainsFunc(s.events, func(e instance.Event) bool { return e.System == "syscalls" && e.Name == enterFutex })
+}
+
 func (u *unwinding) keep(s *session) error {
-	futex := instance.Event{System: "syscalls", Name: "sys_enter_futex"}
-	traced := false
-	for _, e := range s.events {
-		traced = traced || e == futex // without a filter
-	}
+	futex := instance.Event{System: "syscalls", Name: enterFutex}
+	traced := slices.Contains(s.events, futex) // without a filter
 	_, band := s.follow.follower.(*bandFollower)
 	switch {
 	case !traced:

@@ -1,0 +1,192 @@
+package resolve
+
+import (
+	"path"
+
+	"ustack/filemap"
+	"ustack/tracefs"
+	"ustack/tracefs/syscalls"
+)
+
+// Reach is how far stacks go.
+type Reach struct {
+	// Stacks are those with a frame, Unwound those of them that ustack has unwound. The
+	// others are the kernel's, which does not say where a stack is complete.
+	Stacks, Unwound int64
+	// Application are those with a frame of code that is in no C library, dynamic
+	// linker or vDSO; Root those that are known to be complete.
+	Application, Root int64
+	// End is the name of the file in which most of the others end, "" if there are none
+	// or that is not known; Ends is how many do. The others are those that ustack has
+	// unwound and that are not complete, and those of the kernel that do not reach
+	// application code.
+	End  string
+	Ends int64
+}
+
+// Far is how far one stack goes.
+type Far struct {
+	Unwound, Application, Root bool
+	// Last is the file of the last frame, nil if it has none.
+	Last *filemap.File
+}
+
+// others reports whether a stack is among those of which End is said.
+func (f *Far) others() bool {
+	if f.Unwound {
+		return !f.Root
+	}
+	return !f.Application
+}
+
+// Reaches counts stacks by how far they go. Its zero value has none.
+type Reaches struct {
+	sum   Reach
+	named bool // a frame had a file
+	ends  map[*filemap.File]int64
+}
+
+// maxEnds bounds the files in which stacks are counted to end.
+const maxEnds = 1 << 12
+
+// Add adds n stacks.
+func (r *Reaches) Add(f Far, n int64) {
+	s := &r.sum
+	s.Stacks += n
+	if f.Unwound {
+		s.Unwound += n
+	}
+	if f.Application {
+		s.Application += n
+	}
+	if f.Root {
+		s.Root += n
+	}
+	r.named = r.named || f.Application || f.Last != nil
+	if !f.others() {
+		return
+	}
+	if r.ends == nil {
+		r.ends = make(map[*filemap.File]int64)
+	}
+	if _, ok := r.ends[f.Last]; ok || len(r.ends) < maxEnds {
+		r.ends[f.Last] += n
+	}
+}
+
+// Sum is how far the stacks go, nil if there are none or none of them has a file.
+func (r *Reaches) Sum() *Reach {
+	if !r.named {
+		return nil
+	}
+	out, names := r.sum, make(map[string]int64)
+	for f, n := range r.ends {
+		if f == nil {
+			names[""] += n
+		} else {
+			names[path.Base(f.Path)] += n
+		}
+	}
+	for name, n := range names {
+		if n > out.Ends || n == out.Ends && name < out.End {
+			out.End, out.Ends = name, n
+		}
+	}
+	return &out
+}
+
+// Application reports whether a frame with an outcome is code of a program.
+func (o *Outcome) Application() bool {
+	if o.File != nil {
+		return filemap.CLibrary(o.File.Path) == ""
+	}
+	return o.Memory != nil && (o.Memory.Exec || o.Memory.Code != nil) && o.Reason != filemap.VDSO && o.Reason != filemap.VMAOffset
+}
+
+// farOf is how far a stack with a frame goes.
+func farOf(frames []tracefs.Frame, out []Outcome) Far {
+	last := len(frames) - 1
+	how, _ := frames[0].Unwound()
+	_, stop := frames[last].Unwound()
+	f := Far{Unwound: how != tracefs.ByKernel, Root: stop == tracefs.AtRoot, Last: out[last].File}
+	for i := range out {
+		if out[i].Application() {
+			f.Application = true
+			break
+		}
+	}
+	return f
+}
+
+// waits reports whether the stacks of waits are counted apart. Where some inputs have no
+// records of events, it must not depend on the input.
+func (o *Options) waits() bool { return o.Stitch || o.Waits }
+
+// waitEntry reports whether an event is the entry into a futex call that can wait.
+func waitEntry(h *Held, rec *tracefs.Record) bool {
+	if e := h.Call(rec); e != nil {
+		return !e.Exit && e.Futex.Cmd.Waits() && futexCall(e.Call)
+	}
+	body := h.Text[rec.Body:rec.End]
+	const short, long = "sys_futex", "sys_enter_futex"
+	if len(body) < len(long) || string(body[:len(short)]) != short && string(body[:len(long)]) != long {
+		return false
+	}
+	var e syscalls.Event
+	return syscalls.Parse(body, &e) && !e.Exit && e.Futex.Cmd.Waits() && futexCall(e.Call)
+}
+
+// futexCall reports whether a call is one of the futex family.
+func futexCall(c syscalls.Call) bool { return c != syscalls.Other && c != syscalls.RestartSyscall }
+
+// countReach counts the stacks of a batch that goes out.
+func (r *Resolver) countReach(h *Held) {
+	waits := h.waits
+	for i := range h.Records {
+		rec := &h.Records[i]
+		if rec.Kind != tracefs.KindStack || rec.Flags&tracefs.Continued != 0 {
+			continue
+		}
+		wait := len(waits) > 0 && waits[0] == int32(i)
+		if wait {
+			waits = waits[1:]
+		}
+		f, ok := h.far(i, rec)
+		switch {
+		case !ok:
+		case wait:
+			r.totals.waits.Add(f, 1)
+		case r.totals.waits.sum.Stacks == 0:
+			r.totals.all.Add(f, 1)
+		}
+	}
+}
+
+// far is how far a stack goes; ok is false if it has no frame. Stacks that share their
+// outcomes share that, too.
+func (h *Held) far(i int, rec *tracefs.Record) (f Far, ok bool) {
+	out, res := h.StackOutcomes(i)
+	switch {
+	case len(out) == 0:
+		return f, false
+	case res == nil || res.private:
+	case res.far == nil:
+		frames, _ := h.StackFrames(rec)
+		f = farOf(frames, out)
+		res.far = &f
+		return f, true
+	default:
+		return *res.far, true
+	}
+	frames, _ := h.StackFrames(rec)
+	return farOf(frames, out), true
+}
+
+// Reach is how far the stacks of waits go, of a trace without those all stacks; waits
+// says which. It is nil if no frame of them has a file.
+func (t *Totals) Reach() (reach *Reach, waits bool) {
+	if t.waits.sum.Stacks > 0 {
+		return t.waits.Sum(), true
+	}
+	return t.all.Sum(), false
+}
