@@ -258,7 +258,7 @@ func (j *JSON) shared(s *resolve.Stack) {
 			return
 		}
 		from := len(j.out.buf)
-		j.out.buf = j.frames(j.out.buf, s.Text, s.Frames, s.Outcomes, false, true)
+		j.out.buf = j.frames(j.out.buf, s.Text, s.Frames, s.Outcomes, false, s.Stock, true)
 		if j.kept += len(j.out.buf) - from; j.kept < keepAtMost {
 			r.JSON = bytes.Clone(j.out.buf[from:])
 		}
@@ -269,7 +269,7 @@ func (j *JSON) shared(s *resolve.Stack) {
 		return
 	}
 	from := len(j.out.buf)
-	j.out.buf = j.frames(j.out.buf, s.Text, s.Frames, s.Outcomes, s.Cut, true)
+	j.out.buf = j.frames(j.out.buf, s.Text, s.Frames, s.Outcomes, s.Cut, s.Stock, true)
 	if j.started {
 		s.Written = resolve.Written{Output: j.out.flushes, From: from, End: len(j.out.buf)}
 	}
@@ -284,7 +284,7 @@ func (j *JSON) stack(h *resolve.Held, i int) {
 	}
 	frames, txt := h.StackFrames(rec)
 	out, _ := h.StackOutcomes(i)
-	j.out.buf = j.frames(j.out.buf, txt, frames, out, rec.Flags&tracefs.Cut != 0, rec.Flags&tracefs.Continued == 0)
+	j.out.buf = j.frames(j.out.buf, txt, frames, out, rec.Flags&tracefs.Cut != 0, rec.Flags&(tracefs.Deferred|tracefs.Continued) == 0, rec.Flags&tracefs.Continued == 0)
 	j.end()
 }
 

@@ -11,8 +11,8 @@ import (
 )
 
 // frames writes a stack. innermost means that the first frame is where the thread
-// ran.
-func (j *JSON) frames(b, txt []byte, frames []tracefs.Frame, out []resolve.Outcome, cut, innermost bool) []byte {
+// ran, stock that the kernel took the stack at the event.
+func (j *JSON) frames(b, txt []byte, frames []tracefs.Frame, out []resolve.Outcome, cut, stock, innermost bool) []byte {
 	b = append(b, `,"stack":[`...)
 	for k := range frames {
 		if k > 0 {
@@ -30,6 +30,9 @@ func (j *JSON) frames(b, txt []byte, frames []tracefs.Frame, out []resolve.Outco
 	b = append(b, ']')
 	if cut {
 		b = append(b, `,"stack_truncated":true`...)
+	}
+	if resolve.AtLimit(frames, stock) {
+		return append(b, `,"stack_end":"`+resolve.KernelLimit+`"`...)
 	}
 	if n := len(frames); n > 0 {
 		if _, stop := frames[n-1].Unwound(); stop != tracefs.NoStop {

@@ -96,7 +96,8 @@ func perfettoJSON(t *testing.T, args []string) (events map[string]int, lost int6
 		var r struct {
 			Type, TS, Comm, Name string
 			PID                  int
-			Cut                  bool `json:"stack_truncated"`
+			Cut                  bool   `json:"stack_truncated"`
+			End                  string `json:"stack_end"`
 			Continued            bool
 			Missing              string `json:"no_stack"`
 			Count                int64
@@ -129,7 +130,7 @@ func perfettoJSON(t *testing.T, args []string) (events map[string]int, lost int6
 				stack.WriteString("\n[" + f.Reason + "]")
 			}
 		}
-		if n := len(r.Stack); r.Cut && n > 0 && r.Stack[n-1].Reason != "truncated" {
+		if n := len(r.Stack); endsEarly(r.Cut, r.End) && n > 0 && r.Stack[n-1].Reason != "truncated" {
 			stack.WriteString("\n[truncated]")
 		} else if n == 0 && r.Missing == "" {
 			r.Missing = "no frames"

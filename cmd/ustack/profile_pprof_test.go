@@ -44,7 +44,8 @@ func TestPprofCaptures(t *testing.T) {
 				var r struct {
 					Type, Comm string
 					PID        int
-					Cut        bool `json:"stack_truncated"`
+					Cut        bool   `json:"stack_truncated"`
+					End        string `json:"stack_end"`
 					Continued  bool
 					Stack      []struct {
 						Path, Offset, Reason, Memory string
@@ -72,7 +73,7 @@ func TestPprofCaptures(t *testing.T) {
 						key += "\n[" + f.Reason + "]"
 					}
 				}
-				if n := len(r.Stack); r.Cut && (n == 0 || r.Stack[n-1].Reason != "truncated") {
+				if n := len(r.Stack); endsEarly(r.Cut, r.End) && (n == 0 || r.Stack[n-1].Reason != "truncated") {
 					key += "\n[truncated]"
 				} else if n == 0 {
 					key += "\n[no frames]"

@@ -33,7 +33,8 @@ func profileStacks(t *testing.T, args []string) (stacks map[string]int64, frames
 		var record struct {
 			Type, Comm string
 			Continued  bool
-			Cut        bool `json:"stack_truncated"`
+			Cut        bool   `json:"stack_truncated"`
+			End        string `json:"stack_end"`
 			Stack      []struct{ Reason string }
 		}
 		if err := json.Unmarshal([]byte(line), &record); err != nil {
@@ -42,13 +43,16 @@ func profileStacks(t *testing.T, args []string) (stacks map[string]int64, frames
 		if record.Stack != nil && record.Type != "file_map" && !record.Continued {
 			stacks[record.Comm]++
 			frames += int64(max(len(record.Stack), 1)) // "[no frames]"
-			if n := len(record.Stack); record.Cut && (n == 0 || record.Stack[n-1].Reason != "truncated") {
+			if n := len(record.Stack); endsEarly(record.Cut, record.End) && (n == 0 || record.Stack[n-1].Reason != "truncated") {
 				frames++ // "[truncated]"
 			}
 		}
 	}
 	return stacks, frames
 }
+
+// endsEarly reports whether JSON says that the outermost frames of a stack are missing.
+func endsEarly(cut bool, end string) bool { return cut || end != "" && end != "root" }
 
 // TestFoldedCaptures: the folded lines of each capture have all stacks that the
 // JSON lines have, and no frame is missing.

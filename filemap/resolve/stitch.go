@@ -24,7 +24,8 @@ type Stack struct {
 	// Result is what the stack shares with others, nil if it is like none.
 	Result *Result
 	Cookie uint64
-	Cut    bool
+	// Cut is set if its text ends too early, Stock if the kernel took it at the event.
+	Cut, Stock bool
 	// Text holds the frame lines; Frames point into it, Outcomes is parallel
 	// to them.
 	Text     []byte
@@ -92,7 +93,7 @@ func (r *Resolver) attachStack(h *Held, i int, rec *tracefs.Record, t *task) {
 	}
 	s := r.newStack()
 	*s = Stack{
-		Cookie: rec.Value, Cut: rec.Flags&tracefs.Cut != 0, task: t, seq: h.seq, rec: int32(i),
+		Cookie: rec.Value, Cut: rec.Flags&tracefs.Cut != 0, Stock: rec.Flags&tracefs.Deferred == 0, task: t, seq: h.seq, rec: int32(i),
 	}
 	s.Frames, s.Text = h.StackFrames(rec)
 	s.Outcomes, s.Result = h.StackOutcomes(i)

@@ -159,7 +159,7 @@ func goNote(f *syscalls.Futex, s *Stack) bool {
 	if f.Addr>>32 == heap || redact.IsGoHeap(f.Addr) {
 		return true
 	}
-	if s == nil || s.Cut || len(s.Frames) < 3 || s.Frames[0].File == nil || s.Frames[0].InLibc() {
+	if s == nil || s.Cut && !s.Limit || len(s.Frames) < 3 || s.Frames[0].File == nil || s.Frames[0].InLibc() {
 		return false
 	}
 	return !slices.ContainsFunc(s.Frames, func(f Frame) bool { return f.File != s.Frames[0].File })

@@ -42,10 +42,19 @@ func (f *Frame) InLibc() bool { return f.File != nil && filemap.CLibrary(f.File.
 // Stack is a user stack, innermost frame first.
 type Stack struct {
 	Frames []Frame
-	// Cut is set if there were more frames than are here.
-	Cut bool
+	// Cut is set if there were more frames than are here, Limit if that is because the
+	// kernel takes no more.
+	Cut, Limit bool
 	// End is why it ends, if ustack has unwound it.
 	End tracefs.Stop
+}
+
+// EndWord is why the stack ends, "" if that is not known.
+func (s *Stack) EndWord() string {
+	if s.Limit {
+		return resolve.KernelLimit
+	}
+	return s.End.String()
 }
 
 // Stacks that are none.
@@ -86,7 +95,9 @@ const (
 // recentStack is a stack as the resolver gave it.
 type recentStack struct {
 	id       int32
+	first    tracefs.Frame
 	end      tracefs.Frame // that is the last one
+	stock    bool
 	addrs    []uint64
 	outcomes []resolve.Outcome
 }
@@ -143,7 +154,9 @@ func (s *stacks) recall(st *resolve.Stack) int32 {
 
 // is reports whether it is this stack.
 func (r *recentStack) is(st *resolve.Stack) bool {
-	if len(r.addrs) != len(st.Frames) || r.end.ID != st.Frames[len(st.Frames)-1].ID {
+	last := len(st.Frames) - 1
+	if len(r.addrs) != len(st.Frames) || r.end.ID != st.Frames[last].ID || r.stock != st.Stock ||
+		!sameEnds(&r.first, &st.Frames[0]) || !sameEnds(&r.end, &st.Frames[last]) {
 		return false
 	}
 	for i := range r.addrs {
@@ -154,9 +167,18 @@ func (r *recentStack) is(st *resolve.Stack) bool {
 	return true
 }
 
+// sameEnds reports whether two frames were found the same way, and end a stack for the
+// same reason.
+func sameEnds(a, b *tracefs.Frame) bool {
+	how, stop := a.Unwound()
+	other, also := b.Unwound()
+	return how == other && stop == also
+}
+
 // set makes it this stack.
 func (r *recentStack) set(st *resolve.Stack, id int32) {
-	r.id, r.addrs, r.end = id, r.addrs[:0], st.Frames[len(st.Frames)-1]
+	r.id, r.addrs = id, r.addrs[:0]
+	r.first, r.end, r.stock = st.Frames[0], st.Frames[len(st.Frames)-1], st.Stock
 	for i := range st.Frames {
 		r.addrs = append(r.addrs, st.Frames[i].Addr)
 	}
@@ -166,7 +188,7 @@ func (r *recentStack) set(st *resolve.Stack, id int32) {
 func (s *stacks) intern(st *resolve.Stack) int32 {
 	n := min(len(st.Frames), maxDepth)
 	_, end := st.Frames[len(st.Frames)-1].Unwound()
-	cut := st.Cut || n < len(st.Frames) || end != tracefs.NoStop && end != tracefs.AtRoot
+	cut, limit := st.EndsEarly() || n < len(st.Frames), resolve.AtLimit(st.Frames, st.Stock)
 	s.work, s.key = s.work[:0], s.key[:0]
 	for i := range n {
 		f := frameOf(st, i)
@@ -176,7 +198,7 @@ func (s *stacks) intern(st *resolve.Stack) int32 {
 	}
 	sum := maphash.Bytes(s.seed, s.key) // of most of what same compares
 	for _, id := range s.byHash[sum] {
-		if same(s.list[id].Frames, s.work) && s.list[id].Cut == cut && s.list[id].End == end {
+		if same(s.list[id].Frames, s.work) && s.list[id].Cut == cut && s.list[id].Limit == limit && s.list[id].End == end {
 			return id
 		}
 	}
@@ -184,7 +206,7 @@ func (s *stacks) intern(st *resolve.Stack) int32 {
 		return otherStacks
 	}
 	id := int32(len(s.list))
-	s.list = append(s.list, Stack{append([]Frame(nil), s.work...), cut, end})
+	s.list = append(s.list, Stack{append([]Frame(nil), s.work...), cut, limit, end})
 	s.frames += n
 	s.byHash[sum] = append(s.byHash[sum], id)
 	return id

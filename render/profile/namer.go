@@ -71,14 +71,14 @@ func AppendFrames(list []Frame, st *resolve.Stack) (frames []Frame, cut bool) {
 	for i := range st.Frames[:n] {
 		list = append(list, frameOf(st.Text, &st.Frames[i], &st.Outcomes[i]))
 	}
-	s := stack{frames: list, cut: st.Cut || n < len(st.Frames)}
+	s := stack{frames: list, cut: st.EndsEarly() || n < len(st.Frames)}
 	return list, s.incomplete()
 }
 
 // StackOf is the stack that is a record of its own.
 func StackOf(h *resolve.Held, i int) resolve.Stack {
 	rec := &h.Records[i]
-	s := resolve.Stack{Cut: rec.Flags&tracefs.Cut != 0}
+	s := resolve.Stack{Cut: rec.Flags&tracefs.Cut != 0, Stock: rec.Flags&tracefs.Deferred == 0}
 	s.Frames, s.Text = h.StackFrames(rec)
 	s.Outcomes, s.Result = h.StackOutcomes(i)
 	return s

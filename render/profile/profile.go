@@ -194,7 +194,7 @@ func (p *Profile) intern(st *resolve.Stack) int32 {
 	for i := range st.Frames[:min(len(st.Frames), maxDepth+1)] {
 		p.work = append(p.work, frameOf(st.Text, &st.Frames[i], &st.Outcomes[i]))
 	}
-	return p.Stack(p.work, st.Cut)
+	return p.Stack(p.work, st.EndsEarly())
 }
 
 func frameOf(text []byte, f *tracefs.Frame, o *resolve.Outcome) Frame {

@@ -152,7 +152,7 @@ func stacksOf(list []futex.StackShare, whole tracefs.Time) []stackJSON {
 			x.Share = float64(s.Time) / float64(whole)
 		}
 		if s.Stack != nil {
-			x.Frames, x.Cut, x.End = framesOf(s.Stack), s.Stack.Cut, s.Stack.End.String()
+			x.Frames, x.Cut, x.End = framesOf(s.Stack), s.Stack.Cut, s.Stack.EndWord()
 		}
 		out = append(out, x)
 	}
