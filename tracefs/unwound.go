@@ -159,7 +159,7 @@ func ParseUnwound(text []byte, frames []Frame) bool {
 			return false
 		}
 	}
-	at := 0
+	at, fewer := 0, false // frames than there were
 	for item := range bytes.SplitSeq(list, []byte(",")) {
 		word, count, counted := bytes.Cut(item, []byte("*"))
 		how, n := wordIndex(howWords[:], word), 1
@@ -178,8 +178,9 @@ func ParseUnwound(text []byte, frames []Frame) bool {
 				n--
 			}
 		}
+		fewer = fewer || n > 0
 	}
-	if n := len(frames); stop != NoStop && at == n && n > 0 {
+	if n := len(frames); stop != NoStop && at == n && n > 0 && !fewer {
 		how, _ := frames[n-1].Unwound()
 		frames[n-1].SetUnwound(how, stop)
 	}

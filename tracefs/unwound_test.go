@@ -169,3 +169,16 @@ func countLines(text []byte) (n int) {
 	}
 	return n
 }
+
+// TestParseUnwoundCut: a stack whose last frames are missing does not end where it did.
+func TestParseUnwoundCut(t *testing.T) {
+	for n, want := range map[int]Stop{1: NoStop, 2: NoStop, 3: AtRoot, 4: NoStop} {
+		frames := make([]Frame, n)
+		if !ParseUnwound([]byte(" unwound=registers,cfi*2 end=root"), frames) {
+			t.Fatal("it is refused")
+		}
+		if _, stop := frames[n-1].Unwound(); stop != want {
+			t.Errorf("of %d frames, the last one ends the stack with %q, not %q", n, stop, want)
+		}
+	}
+}

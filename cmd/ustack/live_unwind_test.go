@@ -186,3 +186,31 @@ func TestLiveUnwindsPython(t *testing.T) {
 		t.Errorf("of %d waits, %d are in Python, %d in its interpreter", len(list), python, eval)
 	}
 }
+
+// TestRecordUnwound: a report, and what was saved of the same run, have the stacks that
+// live has unwound.
+func TestRecordUnwound(t *testing.T) {
+	needLive(t)
+	needProgram(t, "python3")
+	bin, dir := ustackBinary(t), t.TempDir()
+	script, saved, report := filepath.Join(dir, "threads.py"), filepath.Join(dir, "saved"), filepath.Join(dir, "report.zst")
+	if err := os.WriteFile(script, []byte(pythonThreads), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"record", "-q", "--unwind=copy", "-b", "8192", "--save", saved, "-o", report, "--", "python3", script}
+	if text, err := exec.Command(bin, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	live, err := replayed(t, bin, "--maps", filepath.Join(saved, savedSpacesFile), filepath.Join(saved, savedTraceFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := replayed(t, bin, report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live, again = records(live), records(again)
+	if !bytes.Equal(live, again) || !bytes.Contains(live, []byte(" end=root\n")) {
+		t.Errorf("%d and %d bytes\n%s", len(live), len(again), firstDifference(live, again))
+	}
+}

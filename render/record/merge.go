@@ -25,7 +25,8 @@ type Merge struct {
 	byBoot  map[string]*device
 	stacks  map[stackKey]*counted
 	key     *Compact // makes frames and identifiers
-	many    bool     // there were too many stacks
+	found   []tracefs.Frame
+	many    bool // there were too many stacks
 }
 
 // device is a boot of a machine.
@@ -178,7 +179,7 @@ func (r *MergedReport) add(event, frames string) {
 // addresses mean nothing on another device.
 func (m *Merge) text(txt []byte, frames []tracefs.Frame, out []resolve.Outcome) string {
 	c := m.key
-	c.buf = c.buf[:0]
+	c.buf = m.appendHow(c.buf[:0], frames)
 	for k := range frames {
 		if len(c.buf) > maxStackText {
 			break
@@ -200,6 +201,24 @@ func (m *Merge) text(txt []byte, frames []tracefs.Frame, out []resolve.Outcome) 
 	c.all = append(c.all, c.fresh...)
 	c.fresh = c.fresh[:0]
 	return string(c.buf)
+}
+
+// unwoundMark begins the text of a stack that ustack has unwound, which then has the rest
+// of its title, too.
+const unwoundMark = " unwound="
+
+// appendHow appends how the frames of a stack were found, if ustack has unwound it.
+func (m *Merge) appendHow(b []byte, frames []tracefs.Frame) []byte {
+	if len(frames) == 0 || !frames[0].Followed() {
+		return b
+	}
+	m.found = m.found[:0]
+	for k := range frames {
+		if !frames[k].Inferred {
+			m.found = append(m.found, frames[k])
+		}
+	}
+	return append(tracefs.AppendUnwound(b, m.found), '\n')
 }
 
 // WriteTo writes the merged report to a file, the most frequent stacks first.
@@ -270,5 +289,9 @@ func (m *Merge) appendCounted(b []byte, place int, s stackKey) []byte {
 	if s.frames == "" {
 		return b
 	}
-	return append(append(appendMergedHead(b, place), "<user stack trace>\n"...), s.frames...)
+	b = append(appendMergedHead(b, place), tracefs.StackTitle...)
+	if strings.HasPrefix(s.frames, unwoundMark) {
+		return append(b, s.frames...)
+	}
+	return append(append(b, '\n'), s.frames...)
 }

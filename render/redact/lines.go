@@ -18,7 +18,7 @@ func (g *grammar) free(p []byte) {
 		line, p = cutLine(p)
 		txt, feed := cutFeed(line)
 		switch {
-		case bodies.Match(txt): // of a stack
+		case fixedBody(txt): // of a stack
 			g.out.keep(txt)
 		case !g.report(txt):
 			g.text(txt)
