@@ -31,7 +31,7 @@ func ReachWords(r *resolve.Reach) string {
 
 // reachJSON is how far stacks go. The numbers are of stacks.
 type reachJSON struct {
-	Of          string `json:"of"` // waits, or all
+	Of          string `json:"of"` // resolve.OfWaits or another such word
 	Stacks      int64  `json:"stacks"`
 	Unwound     int64  `json:"unwound"`
 	Application int64  `json:"application"`
@@ -41,26 +41,19 @@ type reachJSON struct {
 
 // reachOf is how far the stacks of a trace go, nil if that is not known.
 func reachOf(t *resolve.Totals) *reachJSON {
-	r, waits := t.Reach()
+	r, of := t.Reach()
 	if r == nil {
 		return nil
 	}
-	out := &reachJSON{"all", r.Stacks, r.Unwound, r.Application, r.Root, strings.ToValidUTF8(r.End, "\ufffd")}
-	if waits {
-		out.Of = "waits"
-	}
-	return out
+	return &reachJSON{of, r.Stacks, r.Unwound, r.Application, r.Root, strings.ToValidUTF8(r.End, "\ufffd")}
 }
 
 // writeReach says how far the stacks go.
 func writeReach(b *strings.Builder, t *resolve.Totals) {
-	r, waits := t.Reach()
+	r, of := t.Reach()
 	if r == nil {
 		return
 	}
-	what := "stacks"
-	if waits {
-		what = "stacks of waits"
-	}
+	what := map[string]string{resolve.OfWaits: "stacks of waits", resolve.OfUnwound: "stacks that ustack has unwound", resolve.OfAll: "stacks"}[of]
 	fmt.Fprintf(b, "ustack: of %d %s, %s\n", r.Stacks, what, ReachWords(r))
 }

@@ -158,6 +158,9 @@ func (r *Resolver) countReach(h *Held) {
 			r.totals.waits.Add(f, 1)
 		case r.totals.waits.sum.Stacks == 0:
 			r.totals.all.Add(f, 1)
+			if f.Unwound {
+				r.totals.unwound.Add(f, 1)
+			}
 		}
 	}
 }
@@ -182,11 +185,22 @@ func (h *Held) far(i int, rec *tracefs.Record) (f Far, ok bool) {
 	return farOf(frames, out), true
 }
 
-// Reach is how far the stacks of waits go, of a trace without those all stacks; waits
-// says which. It is nil if no frame of them has a file.
-func (t *Totals) Reach() (reach *Reach, waits bool) {
-	if t.waits.sum.Stacks > 0 {
-		return t.waits.Sum(), true
+// Words for the stacks that Totals.Reach is about.
+const (
+	OfWaits   = "waits"   // of futex calls that can wait
+	OfUnwound = "unwound" // of those that ustack has unwound
+	OfAll     = "all"
+)
+
+// Reach is how far the stacks of waits go. Where it is not known which stacks these are,
+// it is about those that ustack has unwound, as it unwinds waits only, and if there are
+// none, about all. It is nil if no frame of them has a file.
+func (t *Totals) Reach() (reach *Reach, of string) {
+	switch {
+	case t.waits.sum.Stacks > 0:
+		return t.waits.Sum(), OfWaits
+	case t.unwound.sum.Stacks > 0:
+		return t.unwound.Sum(), OfUnwound
 	}
-	return t.all.Sum(), false
+	return t.all.Sum(), OfAll
 }

@@ -29,7 +29,7 @@ const reachTrace = `              ab-71      [000] .....     1.000001: sys_futex
 `
 
 // reachOf is how far the stacks of a trace go.
-func reachOf(t *testing.T, trace string, opt resolve.Options) (*resolve.Reach, bool) {
+func reachOf(t *testing.T, trace string, opt resolve.Options) (*resolve.Reach, string) {
 	t.Helper()
 	scan := text.NewScanner()
 	scan.Events = true
@@ -46,22 +46,27 @@ func reachOf(t *testing.T, trace string, opt resolve.Options) (*resolve.Reach, b
 	return r.Totals().Reach()
 }
 
-// TestReachOfTrace: of waits, where their events are at hand, else of all stacks.
+// TestReachOfTrace: of waits, where their events are at hand, else of what was unwound, and
+// if nothing was, of all stacks.
 func TestReachOfTrace(t *testing.T) {
 	waits := resolve.Reach{Stacks: 2, Unwound: 1, Application: 1, Root: 1, End: "libc.so.6", Ends: 1}
-	all := resolve.Reach{Stacks: 4, Unwound: 1, Application: 2, Root: 1, End: "libc.so.6", Ends: 2}
+	unwound := resolve.Reach{Stacks: 1, Unwound: 1, Application: 1, Root: 1}
+	all := resolve.Reach{Stacks: 4, Application: 2, End: "libc.so.6", Ends: 2}
+	kernel := strings.ReplaceAll(reachTrace, " unwound=registers,cfi*2 end=root", "")
 	for _, c := range []struct {
+		trace string
 		opt   resolve.Options
-		waits bool
+		of    string
 		want  resolve.Reach
 	}{
-		{resolve.Options{Stitch: true}, true, waits},
-		{resolve.Options{Waits: true}, true, waits},
-		{resolve.Options{}, false, all},
+		{reachTrace, resolve.Options{Stitch: true}, resolve.OfWaits, waits},
+		{reachTrace, resolve.Options{Waits: true}, resolve.OfWaits, waits},
+		{reachTrace, resolve.Options{}, resolve.OfUnwound, unwound},
+		{kernel, resolve.Options{}, resolve.OfAll, all},
 	} {
-		got, waits := reachOf(t, reachTrace, c.opt)
-		if got == nil || *got != c.want || waits != c.waits {
-			t.Errorf("got %+v, of waits: %t; want %+v, %t", got, waits, c.want, c.waits)
+		got, of := reachOf(t, c.trace, c.opt)
+		if got == nil || *got != c.want || of != c.of {
+			t.Errorf("got %+v of %s; want %+v of %s", got, of, c.want, c.of)
 		}
 	}
 }

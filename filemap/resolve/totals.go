@@ -70,9 +70,9 @@ type Totals struct {
 	Gaps      int64          // places where records may be missing, without a count
 
 	losses int64 // gaps so far, over all CPUs
-	// waits are the stacks of futex calls that can wait, all those of a trace that has
-	// none so far.
-	waits, all Reaches
+	// waits are the stacks of futex calls that can wait, all and unwound those of a trace
+	// that has none so far.
+	waits, all, unwound Reaches
 }
 
 // Resolved is the number of frames with a file.
