@@ -75,7 +75,7 @@ type SourceOptions struct {
 	// nil for all.
 	Threads func() []int
 	// PerSecond bounds the samples of a second, 0 for no bound: above it, sampling
-	// pauses.
+	// pauses. So it does if the trace is read late because there are many.
 	PerSecond int
 	Sys       string // see perf.SamplerOptions
 }
@@ -149,7 +149,17 @@ func (s *Source) Read() tracefs.Time {
 func (s *Source) Give(b *tracefs.Batch, samplesUntil tracefs.Time) {
 	s.Batch(b, samplesUntil)
 	s.grow()
-	s.bound()
+	s.bound(lastTime(b))
+}
+
+// lastTime is when the last record of a batch was written, 0 if that is not known.
+func lastTime(b *tracefs.Batch) tracefs.Time {
+	for i := len(b.Records) - 1; i >= 0; i-- {
+		if t, ok := b.Exact(&b.Records[i]); ok {
+			return t
+		}
+	}
+	return 0
 }
 
 // grow copies more of the stacks, if that is too little.
@@ -186,20 +196,37 @@ func (s *Source) reopen() {
 // windows of a second in which samples are counted.
 const windows = 20
 
-// bound pauses sampling while there are too many.
-func (s *Source) bound() {
+// lateRead is how long after they were written records are read at most, with many
+// samples: a full buffer holds the records of some 50 ms of such a time.
+const lateRead = tracefs.Time(20e6)
+
+// tooMany reports whether a window had too many samples, or so many that the trace is
+// read late. perWindow are the most that it may have.
+func tooMany(sampled, perWindow int, late tracefs.Time) bool {
+	const many = 4 // of as many parts of perWindow, one
+	return sampled > perWindow || sampled > perWindow/many && late > lateRead
+}
+
+// bound pauses sampling while there are too many. last is when the last record that was
+// read was written, 0 if that is not known.
+func (s *Source) bound(last tracefs.Time) {
 	const window = tracefs.Time(1e9 / windows)
 	if s.opt.PerSecond <= 0 || s.sampler == nil {
 		return
 	}
-	now := s.opt.Now()
+	now, late := s.opt.Now(), tracefs.Time(0)
+	if last > 0 {
+		late = now - last
+	}
 	switch {
+	case s.paused && late > lateRead: // until it has caught up
+		s.window = now
 	case now-s.window >= window:
 		s.window, s.sampled = now, 0
 		if s.paused {
 			s.err, s.paused = s.sampler.Resume(), false
 		}
-	case !s.paused && s.sampled > s.opt.PerSecond/windows:
+	case !s.paused && tooMany(s.sampled, s.opt.PerSecond/windows, late):
 		s.err, s.paused = s.sampler.Pause(), true
 		s.pauses.Add(1)
 	}
