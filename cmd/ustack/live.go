@@ -173,6 +173,6 @@ func liveCommand(args []string, std command.Streams) error {
 		return command.UsageError(err)
 	}
 	opt := f.engine("live", std)
-	opt.NeedStacks = true
+	opt.NeedStacks, opt.DebugDirs = true, f.symbols.DebugDirs
 	return trace(opt, &liveOutput{f: f, stdout: std.Out}, liveGarbage)
 }

@@ -35,6 +35,8 @@ func NewSeparates(debugDirs []string, home string, files *openfile.Opener) (*Sep
 type Separate struct {
 	Path string
 	*image.Image
+	io.ReaderAt
+	Size int64
 	io.Closer
 }
 
@@ -45,7 +47,7 @@ func (s *Separates) Find(x *image.Image, id elfid.ID, name string) (found *Separ
 	if o == nil {
 		return nil, tries
 	}
-	return &Separate{Path: o.path, Image: o.image, Closer: o.file}, tries
+	return &Separate{Path: o.path, Image: o.image, ReaderAt: o.file, Size: o.file.Size(), Closer: o.file}, tries
 }
 
 // checkDirectories checks what was given by --debug-dir.

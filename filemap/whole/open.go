@@ -9,6 +9,7 @@ import (
 	"ustack/filemap/openfile"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
+	"ustack/filemap/symbol"
 	"ustack/filemap/unwind"
 )
 
@@ -21,6 +22,8 @@ type Opener struct {
 	// Files opens files at their paths, of processes that have ended. nil is for not
 	// at all.
 	Files *openfile.Opener
+	// Separates finds separate files with debug information, nil for none.
+	Separates *symbol.Separates
 
 	// gone are files that were not at their paths: many frames can be in one.
 	gone map[*space.File]bool
@@ -33,7 +36,7 @@ var errOther = errors.New("another file is mapped there now")
 // path, which must have the build ID that the kernel reported.
 func (o *Opener) Open(pid int, m *space.Mapping) (*unwind.Binary, error) {
 	if m.File.Kind == procmap.VDSO {
-		return &unwind.Binary{ReaderAt: bytes.NewReader(o.VDSO), Size: int64(len(o.VDSO))}, nil
+		return &unwind.Binary{ReaderAt: bytes.NewReader(o.VDSO), Size: int64(len(o.VDSO)), Close: func() {}}, nil
 	}
 	b, err := o.mapped(pid, m)
 	if err == nil || errors.Is(err, errOther) {

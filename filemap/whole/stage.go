@@ -24,6 +24,9 @@ type Options struct {
 	Space func(tid int, t tracefs.Time) (pid int, sp *space.Space, ok bool)
 	// Open opens what a process has mapped.
 	Open func(pid int, m *space.Mapping) (*unwind.Binary, error)
+	// Debug opens the separate file with debug information of what a process has
+	// mapped; nil for none.
+	Debug func(pid int, m *space.Mapping) (*unwind.Binary, error)
 	// JIT reports whether a process has code of a compiler that keeps frame
 	// pointers; nil if none has.
 	JIT func(pid int) bool

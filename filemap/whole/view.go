@@ -57,7 +57,11 @@ func (s *Stage) file(pid int, m *space.Mapping) *unwind.File {
 	if err != nil {
 		return nil // another process may have it, and be there still
 	}
-	out := s.unwinder.File(unwind.Source{Key: key, Name: f.Name, Open: func() (*unwind.Binary, error) {
+	var debug func() (*unwind.Binary, error)
+	if s.opt.Debug != nil {
+		debug = func() (*unwind.Binary, error) { return s.opt.Debug(pid, &mapped) }
+	}
+	out := s.unwinder.File(unwind.Source{Debug: debug, Key: key, Name: f.Name, Open: func() (*unwind.Binary, error) {
 		if b := first; b != nil {
 			first = nil
 			return b, nil

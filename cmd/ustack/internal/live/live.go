@@ -67,6 +67,7 @@ type Options struct {
 	Proc           string        // where proc is mounted
 	Source         string        // SourceAuto, SourceText or SourceBinary
 	Unwind         string        // UnwindAuto, UnwindFP or UnwindCopy
+	DebugDirs      []string      // with separate debug files, for unwinding, beside the system's
 	Mappings       string        // MappingsAuto, MappingsPerf or MappingsQuery
 	MapsSource     procmap.Source
 	// Stitch passes each stack with its event, Strict leaves out files that are only

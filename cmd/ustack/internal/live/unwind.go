@@ -9,6 +9,7 @@ import (
 	"ustack/filemap/openfile"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
+	"ustack/filemap/symbol"
 	"ustack/filemap/unfiled"
 	"ustack/filemap/whole"
 	"ustack/tracefs"
@@ -94,8 +95,12 @@ func (s *session) startUnwinding() error {
 	if err != nil {
 		return fmt.Errorf("--unwind: %w", err)
 	}
+	opener, err := u.opener(reader, s.opt.DebugDirs)
+	if err != nil {
+		return err
+	}
 	opt := whole.SourceOptions{Threads: s.sampledThreads, Options: whole.Options{
-		Tracepoint: u.id, Space: s.follow.spaceOf, Open: u.opener(reader).Open, Now: space.Monotonic,
+		Tracepoint: u.id, Space: s.follow.spaceOf, Open: opener.Open, Debug: opener.Debug, Now: space.Monotonic,
 	}}
 	if s.opt.Unwind == UnwindAuto {
 		opt.PerSecond = autoSamples
@@ -115,9 +120,13 @@ func (s *session) startUnwinding() error {
 }
 
 // opener opens the files that are unwound through, until close.
-func (u *unwinding) opener(reader *procmap.Reader) *whole.Opener {
+func (u *unwinding) opener(reader *procmap.Reader, debugDirs []string) (*whole.Opener, error) {
 	u.files = openfile.NewOpener(0)
-	return &whole.Opener{Reader: reader, VDSO: u.vdso, Files: u.files}
+	separates, err := symbol.NewSeparates(debugDirs, "", u.files)
+	if err != nil {
+		return nil, err
+	}
+	return &whole.Opener{Reader: reader, VDSO: u.vdso, Files: u.files, Separates: separates}, nil
 }
 
 // sampledThreads are the threads that are traced now, nil for all.
