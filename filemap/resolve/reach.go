@@ -44,6 +44,10 @@ type Reaches struct {
 	sum   Reach
 	named bool // a frame had a file
 	ends  map[*filemap.File]int64
+
+	// last is the file in which the last stacks have ended, run how many did.
+	last *filemap.File
+	run  int64
 }
 
 // maxEnds bounds the files in which stacks are counted to end.
@@ -66,12 +70,25 @@ func (r *Reaches) Add(f Far, n int64) {
 	if !f.others() {
 		return
 	}
+	if f.Last != r.last {
+		r.endRun()
+		r.last = f.Last
+	}
+	r.run += n
+}
+
+// endRun counts the stacks that have ended in one file in a row.
+func (r *Reaches) endRun() {
+	if r.run == 0 {
+		return
+	}
 	if r.ends == nil {
 		r.ends = make(map[*filemap.File]int64)
 	}
-	if _, ok := r.ends[f.Last]; ok || len(r.ends) < maxEnds {
-		r.ends[f.Last] += n
+	if _, ok := r.ends[r.last]; ok || len(r.ends) < maxEnds {
+		r.ends[r.last] += r.run
 	}
+	r.run = 0
 }
 
 // Sum is how far the stacks go, nil if there are none or none of them has a file.
@@ -79,6 +96,7 @@ func (r *Reaches) Sum() *Reach {
 	if !r.named {
 		return nil
 	}
+	r.endRun()
 	out, names := r.sum, make(map[string]int64)
 	for f, n := range r.ends {
 		if f == nil {
@@ -129,7 +147,14 @@ func waitEntry(h *Held, rec *tracefs.Record) bool {
 	}
 	body := h.Text[rec.Body:rec.End]
 	const short, long = "sys_futex", "sys_enter_futex"
-	if len(body) < len(long) || string(body[:len(short)]) != short && string(body[:len(long)]) != long {
+	switch {
+	case len(body) < len(long):
+		return false
+	case string(body[:len(short)]) == short:
+		if body[len(short)] == ' ' { // a return, which need not be parsed
+			return false
+		}
+	case string(body[:len(long)]) != long:
 		return false
 	}
 	var e syscalls.Event
