@@ -20,7 +20,10 @@ const (
 // TestText has traces and what is made of them, byte for byte.
 func TestText(t *testing.T) {
 	frame := " =>  <0000000000001234>"
-	names := line("cat", 7, "100.000003", "file_map: hash=0x1 path=/lib/libz.so build_id={"+zlibWords+"}")
+	namesAt := func(time string) string {
+		return line("cat", 7, time, "file_map: hash=0x1 path=/lib/libz.so build_id={"+zlibWords+"}")
+	}
+	names := namesAt("100.000003")
 	none := line("cat", 7, "100.000003", "file_map: hash=0x1 path=/lib/libz.so build_id={"+noWords+"}")
 	bare := line("cat", 7, "100.000003", "inode_cache: inode=26 dev=[254:0] path=/bin/ba sh")
 	event := line("cat", 7, "100.000004", "ev: x")
@@ -96,7 +99,7 @@ func TestText(t *testing.T) {
 		{
 			"stitched", TextOptions{Stitch: true},
 			line("cat", 7, "100.000001", "ev: y") + line("cat", 7, "100.000001", "cookie=300000002") + event + line("cat", 7, "100.000004", "cookie=300000002") +
-				title(7, "100.000005") + frame + " : 0x1\n" + names,
+				title(7, "100.000005") + frame + " : 0x1\n" + namesAt("100.000006"),
 			line("cat", 7, "100.000001", "ev: y") + frame + " : path=/lib/libz.so build_id={" + zlibWords + "}\n" +
 				event + frame + " : path=/lib/libz.so build_id={" + zlibWords + "}\n",
 		},
