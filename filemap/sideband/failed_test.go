@@ -67,12 +67,12 @@ func firstOf(errs ...error) error { return errs[0] }
 // there, or that is not known until the process is read again.
 func TestFailedCalls(t *testing.T) {
 	library := mappedLibrary(t)
+	b, r := openBand(t, Options{})
+	if len(b.Unseen()) > 0 {
+		skip(t, "%v cannot be seen", b.Unseen())
+	}
 	for name, c := range callings {
 		t.Run(name, func(t *testing.T) {
-			b, r := openBand(t, Options{})
-			if len(b.Unseen()) > 0 {
-				skip(t, "%v cannot be seen", b.Unseen())
-			}
 			at := twoPages(t, library)
 			drain(t, b)
 			if err := c.call(at); (err != nil) != c.fails {
