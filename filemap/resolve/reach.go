@@ -176,38 +176,37 @@ func (r *Resolver) countReach(h *Held) {
 		if wait {
 			waits = waits[1:]
 		}
-		f, ok := h.far(i, rec)
+		f := r.farOf(h, i, rec)
 		switch {
-		case !ok:
+		case f == nil:
 		case wait:
-			r.totals.waits.Add(f, 1)
+			r.totals.waits.Add(*f, 1)
 		case r.totals.waits.sum.Stacks == 0:
-			r.totals.all.Add(f, 1)
+			r.totals.all.Add(*f, 1)
 			if f.Unwound {
-				r.totals.unwound.Add(f, 1)
+				r.totals.unwound.Add(*f, 1)
 			}
 		}
 	}
 }
 
-// far is how far a stack goes; ok is false if it has no frame. Stacks that share their
-// outcomes share that, too.
-func (h *Held) far(i int, rec *tracefs.Record) (f Far, ok bool) {
+// farOf is how far a stack goes, nil if it has no frame, until the next call. Stacks that
+// share their outcomes share that, too.
+func (r *Resolver) farOf(h *Held, i int, rec *tracefs.Record) *Far {
 	out, res := h.StackOutcomes(i)
-	switch {
-	case len(out) == 0:
-		return f, false
-	case res == nil || res.private:
-	case res.far == nil:
-		frames, _ := h.StackFrames(rec)
-		f = farOf(frames, out)
-		res.far = &f
-		return f, true
-	default:
-		return *res.far, true
+	if len(out) == 0 {
+		return nil
+	}
+	far := &r.far
+	if res != nil && !res.private {
+		if far = &res.far; res.looked {
+			return far
+		}
+		res.looked = true
 	}
 	frames, _ := h.StackFrames(rec)
-	return farOf(frames, out), true
+	*far = farOf(frames, out)
+	return far
 }
 
 // Words for the stacks that Totals.Reach is about.

@@ -186,6 +186,7 @@ type Resolver struct {
 	entries     map[int32]entry
 	missed      int64   // places where records are missing, of what has been judged
 	subject     Subject // the one that is judged
+	far         Far     // of the stack that is counted
 }
 
 // New returns a Resolver.

@@ -30,7 +30,9 @@ type Result struct {
 	// Mark is the number that a renderer which counts stacks has given this one, 0
 	// for none yet.
 	Mark int32
-	far  *Far // nil if not looked at
+	// far is how far the stacks go, if looked is set.
+	far    Far
+	looked bool
 }
 
 // use is what a batch needs to know of the Result of one of its shapes.
