@@ -261,7 +261,11 @@ func TestStartInStorm(t *testing.T) {
 		if err := cmds[i].Start(); err != nil {
 			t.Fatal(err)
 		}
-		defer in.Close()
+		t.Cleanup(func() { // also where the test is skipped
+			in.Close()
+			_ = cmds[i].Process.Kill()
+			_ = cmds[i].Wait()
+		})
 	}
 	b, r := openBand(t, Options{})
 	for range 5 {
