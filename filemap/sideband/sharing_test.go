@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"ustack/filemap/procmap"
 )
 
@@ -130,6 +132,9 @@ func TestUnsharing(t *testing.T) {
 	}
 	if b.shares(first, other) || !b.shares(first, second) {
 		t.Errorf("after a refresh: %v shares memory with %d, %v with %d", b.shares(first, other), other, b.shares(first, second), second)
+	}
+	if err := unix.Kill(second, unix.SIGKILL); err != nil { // which does not end with the first one
+		t.Error(err)
 	}
 	s.end(t)
 }
