@@ -14,10 +14,9 @@ import (
 	"time"
 
 	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/incoming"
 	"ustack/render"
 	"ustack/render/intake"
-	"ustack/tracefs"
-	"ustack/tracefs/input"
 )
 
 const watchHelp = `usage: ustack watch [flags] --out DIR INBOX
@@ -163,72 +162,8 @@ func logLine(err error) string {
 
 // do verifies a report and converts it as requested.
 func (f *watchFlags) do(report intake.Report, out io.Writer) error {
-	err := f.expands(report.Copy)
-	if err == nil {
-		err = verify(report.Copy)
-	}
-	if err != nil {
-		return &copyError{err, report}
-	}
-	if err := watchFormats[f.format](report.Copy, out); err != nil {
-		return &copyError{err, report}
-	}
-	return nil
-}
-
-// copyError is an error of reading the copy of a report, which names the report.
-type copyError struct {
-	error
-	report intake.Report
-}
-
-// Unwrap returns the error as it was.
-func (e *copyError) Unwrap() error { return e.error }
-
-func (e *copyError) Error() string {
-	return strings.ReplaceAll(e.error.Error(), e.report.Copy, e.report.Path)
-}
-
-// expansion is how many times as much as the largest report a report may be when
-// it is decompressed: a small file can be one without an end.
-const expansion = 16
-
-// expands rejects a report that has too much in it.
-func (f *watchFlags) expands(report string) error {
-	limit := f.dir.MaxSize * expansion
-	if f.dir.MaxSize == 0 || limit/expansion != f.dir.MaxSize {
-		return nil
-	}
-	in, err := input.Open(report, nil)
-	if err != nil {
+	if err := incoming.Check(report, f.dir.MaxSize); err != nil {
 		return err
 	}
-	defer in.Close()
-	if !in.Compressed() {
-		return nil
-	}
-	n, err := io.Copy(io.Discard, io.LimitReader(in, limit+1))
-	if n > limit {
-		return fmt.Errorf("%s: %w: more than %d bytes when decompressed", report, intake.ErrTooLarge, limit)
-	}
-	return err
-}
-
-// verify reads a report to its end.
-func verify(report string) error {
-	trace, err := input.OpenAll([]string{report}, nil, input.Options{})
-	if err != nil {
-		return err
-	}
-	defer trace.Close()
-	var b tracefs.Batch
-	for {
-		switch err := trace.Next(&b); err {
-		case nil:
-		case io.EOF:
-			return nil
-		default:
-			return err
-		}
-	}
+	return incoming.Error(watchFormats[f.format](report.Copy, out), report)
 }
