@@ -2,6 +2,8 @@ package procmap
 
 import (
 	"encoding/binary"
+	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -40,7 +42,11 @@ func Test32Bit(t *testing.T) {
 	}
 	defer func() { cmd.Process.Kill(); cmd.Wait() }()
 	var want []string
-	waitFor(t, func() bool { // until execve(2) is done
+	waitFor(t, func() bool { // until execve(2) is done, and the program calls pause(2)
+		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
+		if err != nil || !strings.Contains(string(state), " (elf32) S ") {
+			return false
+		}
 		lines, err := rawLines(cmd.Process.Pid, "x")
 		settled := err == nil && slices.Equal(lines, want) && strings.Contains(strings.Join(lines, "\n"), "elf32")
 		want = lines
