@@ -16,7 +16,7 @@ import (
 // CheckEach is a renderer for tests of the package: it passes an Analysis one record
 // after another, and fails after the first one with which an invariant breaks.
 func CheckEach(a *Analysis, h *resolve.Held) error {
-	whole, due := *h.Batch, make(map[*wake]int)
+	whole := *h.Batch
 	for i := range whole.Records {
 		one, b := *h, whole
 		b.Records = whole.Records[i : i+1]
@@ -28,7 +28,7 @@ func CheckEach(a *Analysis, h *resolve.Held) error {
 		if err := a.Batch(&one); err != nil {
 			return err
 		}
-		if err := a.check(due); err != nil {
+		if err := a.check(); err != nil {
 			return fmt.Errorf("after record %d, %q: %w", i, whole.Text[b.Records[0].Off:b.Records[0].End], err)
 		}
 	}
@@ -62,11 +62,11 @@ func checkTrace(t *testing.T, trace *input.Trace, opt Options) *Analysis {
 		}
 	}
 	a.Interim(View{})
-	if err := a.check(make(map[*wake]int)); err != nil {
+	if err := a.check(); err != nil {
 		t.Errorf("after an interim report: %v", err)
 	}
 	a.Report(View{})
-	if err := a.check(make(map[*wake]int)); err != nil {
+	if err := a.check(); err != nil {
 		t.Errorf("after the report: %v", err)
 	}
 	return a

@@ -377,3 +377,23 @@ func TestGivenBack(t *testing.T) {
 		t.Fatalf("%d locks, released by %+v", len(r.Locks), r.Locks[0].WakerTIDs)
 	}
 }
+
+// TestGivenBackTooMany: a call that was given more waiters than it has woken is owed none
+// when one of them turns out not to have been woken by it.
+func TestGivenBackTooMany(t *testing.T) {
+	r := reportOf(t, `
+		10/9 0 100 `+waitCall+`
+		12/9 0 110 `+waitCall+`
+		13/9 0 120 `+waitCall+`
+		11/9 1 200 sys_futex(uaddr: 0x1000, op: 0x81, val: 2, utime: 0, uaddr2: 0, val3: 0)
+		11/9 1 201 sched_waking: comm=x pid=10 prio=120 target_cpu=000
+		11/9 1 202 sched_waking: comm=x pid=12 prio=120 target_cpu=000
+		11/9 1 210 sys_futex -> 0x1
+		10/9 0 300 `+timedOut+`
+		14/9 1 400 sys_futex(uaddr: 0x1000, op: 0x81, val: 1, utime: 0, uaddr2: 0, val3: 0)
+		14/9 1 410 sys_futex -> 0x1
+		13/9 0 500 sys_futex -> 0x0`)
+	if len(r.Locks) != 1 || len(r.Locks[0].WakerTIDs) != 1 || r.Locks[0].WakerTIDs[0].TID != 14 {
+		t.Fatalf("%d locks, released by %+v", len(r.Locks), r.Locks[0].WakerTIDs)
+	}
+}

@@ -6,10 +6,9 @@ import (
 	"slices"
 )
 
-// check returns what of the invariants of the parts of an analysis does not hold. due is
-// how many waiters calls that have returned were given or are owed, by earlier checks.
-func (a *Analysis) check(due map[*wake]int) error {
-	return errors.Join(a.stacks.check(), a.losses.check(), a.tasks.check(), a.locks.check(), a.sites.check(due), a.holders.check(), a.log.check(), a.calls.check())
+// check returns what of the invariants of the parts of an analysis does not hold.
+func (a *Analysis) check() error {
+	return errors.Join(a.stacks.check(), a.losses.check(), a.tasks.check(), a.locks.check(), a.sites.check(), a.holders.check(), a.log.check(), a.calls.check())
 }
 
 // check returns what of the invariants does not hold.
@@ -184,7 +183,7 @@ func (lk *locks) checkActive(roots map[*lock]bool) error {
 }
 
 // check returns what of the invariants does not hold.
-func (st *sites) check(due map[*wake]int) error {
+func (st *sites) check() error {
 	given := make(map[*wake]int)
 	calls := make(map[*wake]bool)
 	seen := make(map[*site]bool)
@@ -222,12 +221,6 @@ func (st *sites) check(due map[*wake]int) error {
 	for k := range calls {
 		if err := k.check(given[k]); err != nil {
 			return fmt.Errorf("call of thread %d at %#x: %w", k.th.tid, k.key.addr, err)
-		}
-		if was, ok := due[k]; ok && was != k.claimed+k.left {
-			return fmt.Errorf("call of thread %d at %#x had %d waiters in all: %s", k.th.tid, k.key.addr, was, k.counters())
-		}
-		if k.returned {
-			due[k] = k.claimed + k.left
 		}
 	}
 	return nil
@@ -276,8 +269,8 @@ func (k *wake) check(given int) error {
 		return errors.New(k.counters())
 	case !k.returned && (k.left > 0 || k.woken > 0 || k.th.wake != k):
 		return errors.New("has not returned: " + k.counters())
-	case k.returned && k.claimed+k.left < k.woken:
-		return errors.New("lacks a waiter: " + k.counters())
+	case k.returned && k.left != max(k.woken-k.claimed, 0):
+		return errors.New("is not owed what it lacks: " + k.counters())
 	case k.proven+given > k.claimed:
 		return fmt.Errorf("%d wait that were given to it: %s", given, k.counters())
 	case slices.Contains(k.site.wakes, k) && k.returned && k.left == 0:

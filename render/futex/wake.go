@@ -269,10 +269,7 @@ func (st *sites) wokenBy(w *wait, tid int32) {
 	}
 	if w.waker.wake != k {
 		if other := w.waker.wake; other != nil {
-			other.claimed--
-			if other.returned {
-				other.left++
-			}
+			other.release()
 		}
 		k.claimed++
 	}
@@ -317,6 +314,15 @@ func (st *sites) claim(w *wait) {
 	}
 }
 
+// release takes a waiter from a call that was given it. If the call has woken more than it
+// has then, it is owed one.
+func (k *wake) release() {
+	k.claimed--
+	if k.returned {
+		k.left = max(k.woken-k.claimed, 0)
+	}
+}
+
 // giveBack returns the wake-up of a waiter that ended without it. If its call has returned,
 // another thread had it that waited then.
 func (st *sites) giveBack(w *wait) {
@@ -325,11 +331,10 @@ func (st *sites) giveBack(w *wait) {
 	if k == nil {
 		return
 	}
-	k.claimed--
+	k.release()
 	if !k.returned {
 		return
 	}
-	k.left++
 	st.assign(k, k.done, w)
 	if s := k.site; k.left > 0 && len(s.waiters) > 0 && !slices.Contains(s.wakes, k) && len(s.wakes) < maxSiteWakes {
 		s.wakes = append(s.wakes, k)
