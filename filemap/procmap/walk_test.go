@@ -108,7 +108,11 @@ type comparison struct {
 // another one between. It does not have so over and over.
 func (c *comparison) again(readers []*Reader, kinds map[string]int) bool {
 	c.differs, c.changed = "", false
-	before, err := rawLines(c.pid, c.perms)
+	as := c.pid
+	if tid, ok := readers[0].heir(c.pid); ok {
+		as = tid // what /proc shows of the process is nothing
+	}
+	before, err := rawLines(as, c.perms)
 	if err != nil {
 		c.changed = true
 		return false
@@ -124,7 +128,7 @@ func (c *comparison) again(readers []*Reader, kinds map[string]int) bool {
 			}
 		}
 	}
-	after, err := rawLines(c.pid, c.perms)
+	after, err := rawLines(as, c.perms)
 	if err != nil || !slices.Equal(before, after) {
 		c.changed = true
 		return false
