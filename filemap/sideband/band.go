@@ -59,7 +59,8 @@ type Options struct {
 	// Sys is where sysfs is mounted, /sys if empty.
 	Sys string
 
-	noIDs bool // the kernel is not asked for build IDs, see mayAskIDs
+	noIDs    bool          // the kernel is not asked for build IDs, see mayAskIDs
+	patience time.Duration // see patience, which it is if 0
 }
 
 const (

@@ -1,10 +1,12 @@
 package sideband
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -122,12 +124,19 @@ const maxReads = 4
 // process was read are drained right after it. If they change that process, it is
 // read again, and if it never stops changing, the records have precedence over the
 // reading.
+//
+// Where processes change memory faster than the records can be taken, more are lost
+// meanwhile. Then Refresh ends early: the doubt goes on whatever else it reads.
 func (b *Band) Refresh(r *procmap.Reader) (procmap.Counts, error) {
 	b.completer.reader = r
 	met := make(map[int]bool)
 	breaks, unseen := b.breaks, b.unseen
+	began := b.beginRefresh(time.Now())
 	t := b.Now()
 	counts, err := r.Walk(nil, func(p *procmap.Process, err error) error {
+		if began.futile(b, time.Now()) {
+			return errFutile
+		}
 		switch {
 		case err == nil:
 			err = b.take(r, p, t, b.History.Gaps.from())
@@ -139,10 +148,13 @@ func (b *Band) Refresh(r *procmap.Reader) (procmap.Counts, error) {
 		t = b.Now()
 		return nil
 	})
-	if err != nil {
+	switch {
+	case err == errFutile:
+		return counts, b.History.log.flush()
+	case err != nil:
 		return counts, fmt.Errorf("refreshing the address spaces: %w", err)
 	}
-	b.readUnmet(r, met)
+	b.readUnmet(r, met, &began)
 	b.drain()
 	b.checkSharers(r)
 	b.findSharers(r)
@@ -156,11 +168,36 @@ func (b *Band) Refresh(r *procmap.Reader) (procmap.Counts, error) {
 	return counts, b.History.log.flush()
 }
 
+// refreshing is a Refresh that goes on: what had been lost when it began, and whether
+// there was doubt of all that is recorded.
+type refreshing struct {
+	began          time.Time
+	breaks, unseen int
+	doubt          bool
+}
+
+func (b *Band) beginRefresh(now time.Time) refreshing {
+	return refreshing{now, b.breaks, b.unseen, b.History.Gaps.Open()}
+}
+
+// patience is how long a Refresh goes on that can end no doubt: what it reads is of use
+// all the same.
+const patience = time.Second
+
+// errFutile is the early end of a Refresh.
+var errFutile = errors.New("records are lost faster than processes are read")
+
+// futile reports whether a Refresh can end no doubt any more, and has gone on for long.
+func (r *refreshing) futile(b *Band, now time.Time) bool {
+	ends := b.breaks == r.breaks && (r.doubt || b.unseen == r.unseen)
+	return !ends && now.Sub(r.began) >= cmp.Or(b.opt.patience, patience)
+}
+
 // readUnmet reads the processes that are known to run and were not met on the
 // walk: they came after it began, or have gone and the record of that is lost.
-func (b *Band) readUnmet(r *procmap.Reader, met map[int]bool) {
+func (b *Band) readUnmet(r *procmap.Reader, met map[int]bool, began *refreshing) {
 	for _, pid := range b.History.Threads.processes() {
-		if !met[pid] {
+		if !met[pid] && !began.futile(b, time.Now()) {
 			_ = b.Read(r, pid, b.History.Gaps.from()) // it may have ended again: then that is known
 		}
 	}

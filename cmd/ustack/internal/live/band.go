@@ -26,11 +26,12 @@ type bandFollower struct {
 	mu      sync.Mutex
 	band    *sideband.Band // nil when closed
 	history *sideband.History
-	missing uint64 // lost records
-	unseen  uint64 // of tracepoints
-	came    int    // CPUs that went on
+	missing uint64       // lost records
+	unseen  uint64       // of tracepoints
+	came    int          // CPUs that went on
+	until   tracefs.Time // all that happened before is known
 
-	refreshed time.Time
+	refresh time.Time // when all processes may be read again
 }
 
 // startBand opens the side band and reads all processes once; from then on perf
@@ -102,16 +103,26 @@ func (b *bandFollower) settle() error {
 	b.missing += d.Lost
 	b.unseen += d.Unseen
 	b.came += d.Came
-	if err == nil && (d.Doubt || d.Unsure) && time.Since(b.refreshed) >= refreshEvery {
-		b.refreshed = time.Now()
+	b.until = d.Until
+	if err == nil && (d.Doubt || d.Unsure) && time.Now().After(b.refresh) {
+		began := time.Now()
 		_, err = b.band.Refresh(b.code)
+		b.refresh = time.Now().Add(max(refreshEvery, refreshCost*time.Since(began)))
 	}
 	return err
 }
 
+// settled implements follower.
+func (b *bandFollower) settled(t tracefs.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return t < b.until
+}
+
 // refreshEvery is how often all processes are read again when records keep
-// getting lost: reading them takes time, too.
-const refreshEvery = time.Second
+// getting lost. That takes time, in which the trace is not read: a part of all time
+// that refreshCost divides.
+const refreshEvery, refreshCost = time.Second, 10
 
 func (b *bandFollower) reread(pid int, after tracefs.Time) error {
 	b.mu.Lock()
