@@ -94,6 +94,9 @@ func (a *askFollower) settle() error {
 	return a.tasks.Settle(a.drain)
 }
 
+// settled implements follower. What processes have mapped is read, not reported.
+func (a *askFollower) settled(tracefs.Time) bool { return false }
+
 // drain takes the events that have come.
 func (a *askFollower) drain() error {
 	for {

@@ -48,8 +48,9 @@ type following struct {
 
 // follower is a way to do that.
 type follower interface {
-	// settle brings the spaces up to date.
+	// settle brings the spaces up to date. settled reports whether they are, up to t.
 	settle() error
+	settled(t tracefs.Time) bool
 	// reread reads all code that a process has mapped now; found notes what it
 	// has at an address, memory that is no code. What is said of times before
 	// after stays.
@@ -171,6 +172,14 @@ func (fl *following) named(proc string, names *symbol.Symbols) (resolve.Evidence
 // settle brings the spaces up to date.
 func (fl *following) settle() error {
 	if fl.follower == nil {
+		return nil
+	}
+	return fl.follower.settle()
+}
+
+// upTo brings the spaces up to date, up to t at least.
+func (fl *following) upTo(t tracefs.Time) error {
+	if fl.follower == nil || fl.follower.settled(t) {
 		return nil
 	}
 	return fl.follower.settle()

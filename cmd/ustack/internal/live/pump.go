@@ -116,7 +116,7 @@ func (r *followed) Next(b *tracefs.Batch) error {
 	r.s.read.Store(r.before + r.Source.Size())
 	if err == nil || err == io.EOF {
 		until := r.s.unwind.read()
-		serr := errors.Join(r.s.beside.drain(b, err == io.EOF, r.s.follow), r.s.follow.settle())
+		serr := errors.Join(r.s.beside.drain(b, err == io.EOF, r.s.follow), r.settle(b, err == io.EOF))
 		r.place.grow(r.s.unwind.batch(b, until))
 		if serr = errors.Join(serr, r.s.saved.text(b.Text)); serr != nil {
 			err = serr
@@ -125,6 +125,20 @@ func (r *followed) Next(b *tracefs.Batch) error {
 	}
 	whole = true
 	return err
+}
+
+// settle brings the address spaces up to date. When records come fast, most batches are
+// of a time that an earlier one has been brought up to already. Of a batch of the
+// kernel's text that is not known: a name in it can hold a head of any time.
+func (r *followed) settle(b *tracefs.Batch, end bool) error {
+	t := tracefs.Time(0)
+	if r.Source.Name() == SourceBinary && !b.Paused && !end {
+		t = batchTime(b)
+	}
+	if t == 0 {
+		return r.s.follow.settle()
+	}
+	return r.s.follow.upTo(t + stampSlack)
 }
 
 // Close implements input.ReadCloser.
