@@ -60,6 +60,9 @@ const (
 	// text is empty lines, as many as it would have. It has an Origin, and an event
 	// is a Call.
 	Bare
+	// CanWait marks the entry into a call of the futex family that can wait. Only
+	// sources that read the kernel's binary records set it, in records with an Origin.
+	CanWait
 )
 
 // NoTID stands for an unknown thread, NoCPU for an unknown CPU.

@@ -145,6 +145,9 @@ func waitEntry(h *Held, rec *tracefs.Record) bool {
 	if e := h.Call(rec); e != nil {
 		return !e.Exit && e.Futex.Cmd.Waits() && futexCall(e.Call)
 	}
+	if rec.Origin != 0 {
+		return rec.Flags&tracefs.CanWait != 0
+	}
 	body := h.Text[rec.Body:rec.End]
 	const short, long = "sys_futex", "sys_enter_futex"
 	switch {

@@ -6,6 +6,7 @@ import (
 
 	"ustack/tracefs"
 	"ustack/tracefs/format"
+	"ustack/tracefs/syscalls"
 )
 
 // argument is one argument of a system call.
@@ -49,7 +50,14 @@ func newSyscallEnter(p *Printer, f *format.Event) printFunc {
 		args = append(args, a)
 	}
 	prefixed := p.k.atLeast(6, 18)
-	return func(p *Printer, b *tracefs.Batch, _ *tracefs.Record, rec []byte) {
+	call, op := syscalls.Named(strings.TrimPrefix(f.Name, "sys_enter_")), fieldOf(f, "op")
+	if call == syscalls.FutexOp && !op.ok {
+		call = syscalls.Other
+	}
+	return func(p *Printer, b *tracefs.Batch, r *tracefs.Record, rec []byte) {
+		if call != syscalls.Other && syscalls.CanWait(call, uint32(op.get(p, rec))) {
+			r.Flags |= tracefs.CanWait
+		}
 		out := append(b.Text, name...)
 		for i := range args {
 			a := &args[i]

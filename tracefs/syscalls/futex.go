@@ -78,6 +78,18 @@ func WaitFilter() string {
 	return strings.Join(terms, " || ")
 }
 
+// CanWait reports whether a call of the futex family can wait; op is an argument that only
+// FutexOp has.
+func CanWait(call Call, op uint32) bool {
+	switch call {
+	case Other, RestartSyscall:
+		return false
+	}
+	var f Futex
+	f.fill(call, &raw{op: op, hasOp: true})
+	return f.Cmd.Waits()
+}
+
 // PI reports whether the command is about a lock with priority inheritance.
 func (c Cmd) PI() bool {
 	switch c {
