@@ -148,14 +148,18 @@ func TestJoin(t *testing.T) {
 	for _, sched := range []bool{false, true} {
 		r := traced(t, setup{mode: "join", tgid: true, sched: sched})
 		rep := analyse(t, futex.Options{}, r.trace).Report(futex.View{})
-		want := 0
+		want, short := 0, 0 // of a short one it is not known whether the thread had ended
 		for _, x := range r.truth {
-			if x.kind == "join" && x.to-x.from > 1e6 {
+			switch {
+			case x.kind != "join":
+			case x.to-x.from > 1e6:
 				want++
+			default:
+				short++
 			}
 		}
-		if len(rep.Signals) != want || len(rep.Locks) != 0 {
-			t.Fatalf("%d joins and %d locks, want %d and 0", len(rep.Signals), len(rep.Locks), want)
+		if n := len(rep.Signals); n < want || n > want+short || len(rep.Locks) != 0 {
+			t.Fatalf("%d joins and %d locks, want %d, or %d more, and 0", n, len(rep.Locks), want, short)
 		}
 		for i, l := range rep.Signals {
 			if l.Kind != futex.Join || l.Results[futex.Woken] != 1 {
@@ -360,7 +364,7 @@ func TestVerdicts(t *testing.T) {
 				}
 			}
 			v := rep.Verdict
-			t.Logf("%s: %s sure=%v %s %q", c.mode, v.Kind, v.Sure, v.Text, v.Evidence)
+			t.Logf("%s: %+v", c.mode, v)
 			if v.Kind == futex.CannotTell && (!sched || c.mode == "abba") {
 				continue
 			}
