@@ -44,6 +44,9 @@ type Options struct {
 	// Layouts has the mappings around each futex, so that NameLocks can name it;
 	// nil means none.
 	Layouts Layouts
+	// GoHeap reports whether a number that stands for an address, in a trace without
+	// addresses, is one of the heap of a Go program. It may be nil.
+	GoHeap func(addr uint64) bool
 	// Programs shows where processes execute another program, or their numbers are
 	// used again, if the trace has no events of that; nil if nothing does.
 	Programs Programs
@@ -109,7 +112,7 @@ func (a *Analysis) connect(opt *Options) {
 	}
 	a.tasks = tasks{byTGID: make(map[int32]*process), most: opt.Threads, mappings: opt.Mappings, programs: opt.Programs,
 		losses: &a.losses, stop: a.calls.stop, release: a.calls.release, united: a.locks.moveLocks}
-	a.locks = locks{files: make(map[fileKey]*lock), others: [2]*lock{{}, {}}, most: opt.Locks, mappings: opt.Mappings, layouts: opt.Layouts,
+	a.locks = locks{files: make(map[fileKey]*lock), others: [2]*lock{{}, {}}, most: opt.Locks, mappings: opt.Mappings, layouts: opt.Layouts, goHeap: opt.GoHeap,
 		stacks: &a.stacks, losses: &a.losses, tasks: &a.tasks}
 	a.sites = sites{byKey: make(map[lockKey]*site), most: sitesOfLock * opt.Locks, tasks: &a.tasks, locks: &a.locks, moved: a.calls.moved}
 	a.holders = holders{order: make(map[orderKey]*orderSeen), tasks: &a.tasks, locks: &a.locks}

@@ -112,7 +112,7 @@ func TestCaptures(t *testing.T) {
 				t.Errorf("%+v, want %+v", got, want)
 			}
 			if r.Verdict.Kind != futex.NoLockUp || r.Loss.Gaps > 0 {
-				t.Errorf("%s: %s %q", r.Verdict.Kind, r.Verdict.Text, r.Verdict.Evidence)
+				t.Errorf("%+v", r.Verdict)
 			}
 			for _, l := range r.Locks {
 				if l.Results[futex.TimedOut] > 0 && l.Kind == futex.Mutex {

@@ -184,7 +184,8 @@ func TestJoinNamespace(t *testing.T) {
 			1000/1000 0 200 `+join+`
 			7/`+tgid+` 0 250 sys_pause()
 			7/`+tgid+` 0 260 sched_switch: prev_comm=t7 prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=s next_pid=0 next_prio=120`)
-		if v := r.Verdict; v.Kind != futex.ThreadExit || strings.Contains(strings.Join(v.Evidence, "\n"), "t7-7") != names {
+		of7 := func(f futex.Fact) bool { return f.Task == futex.Task{TID: 7, Comm: "t7"} }
+		if v := r.Verdict; v.Kind != futex.ThreadExit || slices.ContainsFunc(v.Evidence, of7) != names {
 			t.Errorf("process %s: %+v", tgid, v)
 		}
 	}

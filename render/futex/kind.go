@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"ustack/render/redact"
 	"ustack/tracefs/syscalls"
 )
 
@@ -151,12 +150,12 @@ func (t *traits) merge(u *traits) {
 // that has nothing to run (runtime/lock_futex.go: notesleep waits while the
 // key is 0), which makes the call itself: all of its stack, back to where the
 // thread began, is in one file, and that is no C library.
-func goNote(f *syscalls.Futex, s *Stack) bool {
+func (lk *locks) goNote(f *syscalls.Futex, s *Stack) bool {
 	if f.Cmd != syscalls.Wait || !f.Private || f.Val != 0 {
 		return false
 	}
 	const heap = 0xc0 // runtime/malloc.go, up to Go 1.25
-	if f.Addr>>32 == heap || redact.IsGoHeap(f.Addr) {
+	if f.Addr>>32 == heap || lk.goHeap != nil && lk.goHeap(f.Addr) {
 		return true
 	}
 	if s == nil || s.Cut && !s.Limit || len(s.Frames) < 3 || s.Frames[0].File == nil || s.Frames[0].InLibc() {
@@ -168,7 +167,7 @@ func goNote(f *syscalls.Futex, s *Stack) bool {
 // heard notes the waiting functions, once the stack of a wait is known.
 func (lk *locks) heard(th *thread, l *lock, f *syscalls.Futex, stack int32) {
 	s := lk.stacks.get(stack)
-	if goNote(f, s) {
+	if lk.goNote(f, s) {
 		th.proc.find().golang = true
 	}
 	if l != nil && s != nil && len(s.Frames) > 0 && s.Frames[0].InLibc() {

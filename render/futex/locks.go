@@ -23,6 +23,7 @@ type locks struct {
 
 	mappings Mappings // may be nil, as layouts
 	layouts  Layouts
+	goHeap   func(uint64) bool // may be nil
 	stacks   *stacks
 	tasks    *tasks
 	losses   *losses

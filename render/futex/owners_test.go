@@ -31,7 +31,7 @@ func TestOwnersCircle(t *testing.T) {
 		a.Owned(list[1], 10, "t10", 400_000_000)
 		r := a.Report(futex.View{})
 		if r.Verdict.Kind != c.want {
-			t.Errorf("read at %d: %s %q, want %s", c.at, r.Verdict.Text, r.Verdict.Evidence, c.want)
+			t.Errorf("read at %d: %+v, want %s", c.at, r.Verdict, c.want)
 		}
 		if b := r.Blocked[0]; b.TID != 10 || b.Owner != 11 || !b.OwnerRead || b.OwnedFrom != c.at {
 			t.Errorf("%+v", b)
@@ -65,7 +65,7 @@ func TestOwnersAhead(t *testing.T) {
 	a.Owned(list[0], 11, "t11", 6_000_000_000)
 	a.Owned(list[1], 10, "t10", 6_000_000_000)
 	if r := a.Interim(futex.View{}); r.Verdict.LockUp() || r.Blocked[0].Owner != 0 {
-		t.Errorf("%s, owner %d", r.Verdict.Text, r.Blocked[0].Owner)
+		t.Errorf("%+v, owner %d", r.Verdict, r.Blocked[0].Owner)
 	}
 	a.Until(6_000_000_000)
 	if r := a.Interim(futex.View{}); r.Verdict.Kind != futex.Deadlock || !r.Verdict.Sure {

@@ -356,7 +356,7 @@ func TestWokenInVain(t *testing.T) {
 		11/10 1 900000 sys_getpid()
 		11/10 1 900001 sys_getpid -> 0x1`)
 	if b := r.Blocked[0]; b.Owner != 0 || r.Verdict.Kind != futex.CannotTell {
-		t.Errorf("owner %d, verdict %s: %s", b.Owner, r.Verdict.Kind, r.Verdict.Text)
+		t.Errorf("owner %d, verdict %+v", b.Owner, r.Verdict)
 	}
 }
 

@@ -1,9 +1,7 @@
 package futex
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"ustack/tracefs"
 )
@@ -37,10 +35,16 @@ type Verdict struct {
 	Kind VerdictKind
 	// Sure is high confidence: each step of the evidence was seen, and
 	// nothing was lost meanwhile.
-	Sure bool
-	Text string
-	// Evidence are the lines that support it.
-	Evidence []string
+	Sure   bool
+	Case   Case
+	Tasks  []Task
+	More   int
+	Count  int
+	Number uint32
+	// Ended: this was so shortly before the end, and the waits have ended since.
+	Ended bool
+	// Evidence are the facts that support it.
+	Evidence []Fact
 }
 
 // LockUp reports whether it says what threads hang for.
@@ -143,35 +147,24 @@ func (j *judge) nothing() Verdict {
 	}
 	for _, b := range j.r.Blocked {
 		if b.Lock != nil && !b.wait.timed && !b.Doubt && b.TID == j.rp.calls.tail {
-			return Verdict{Kind: CannotTell, Evidence: []string{j.waits(b)},
-				Text: "The trace ends with the beginning of a wait; whether it hangs is not known."}
+			return Verdict{Kind: CannotTell, Case: EndsInWait, Evidence: []Fact{waits(b)}}
 		}
 	}
 	if slices.ContainsFunc(j.r.Blocked, func(b *Blocked) bool { return b.Doubt && b.Time >= stuckAtLeast }) {
-		return Verdict{Kind: CannotTell, Text: "Some waits have no end in the trace, but records were lost that can have been it."}
+		return Verdict{Kind: CannotTell, Case: LostEnds}
 	}
-	return Verdict{Text: fmt.Sprintf("No lock-up: no wait at the end is unusually long (%d had not ended).", len(j.r.Blocked))}
+	return Verdict{Case: NothingHangs, Count: len(j.r.Blocked)}
 }
 
-func who(tid int32, comm string) string {
-	if comm == "" {
-		comm = tracefs.CommUnknown
-	}
-	return fmt.Sprintf("%s-%d", comm, tid)
-}
+func (j *judge) task(tid int32) Task { return Task{tid, j.rp.tasks.commOfTID(tid)} }
 
-func (j *judge) name(tid int32) string { return who(tid, j.rp.tasks.commOfTID(tid)) }
+func (b *Blocked) task() Task { return Task{b.TID, b.Comm} }
 
-func (j *judge) at(t tracefs.Time) string {
-	if j.r.Ticks {
-		return fmt.Sprint(int64(t))
-	}
-	return fmt.Sprintf("%d.%06d", t/1e9, t%1e9/1e3)
-}
+func (l *Lock) named() LockName { return LockName{l.Kind, l.Name()} }
 
 // waits is the evidence that a thread waits.
-func (j *judge) waits(b *Blocked) string {
-	return fmt.Sprintf("%s waits for %s %s since %s", who(b.TID, b.Comm), b.Lock.Kind, b.Lock.Name(), j.at(b.Since))
+func waits(b *Blocked) Fact {
+	return Fact{Kind: WaitsSince, Task: b.task(), Lock: b.Lock.named(), At: b.Since}
 }
 
 // next is the thread that a blocked thread waits for, 0 if unknown: who holds
@@ -231,28 +224,24 @@ func (j *judge) circle() *Verdict {
 
 func (j *judge) circleOf(path []*Blocked) *Verdict {
 	const most = 16 // that are named
-	v := &Verdict{Kind: Deadlock, Sure: true}
-	var names []string
+	v := &Verdict{Kind: Deadlock, Sure: true, Case: Circle, More: max(len(path)-most, 0)}
 	for _, b := range path[:min(len(path), most)] {
-		names = append(names, who(b.TID, b.Comm))
-		v.Evidence = append(v.Evidence, j.waits(b))
+		v.Tasks = append(v.Tasks, b.task())
+		v.Evidence = append(v.Evidence, waits(b))
 		if b.Owner != 0 {
 			v.Evidence = append(v.Evidence, j.held(b))
 		}
 	}
-	if more := len(path) - most; more > 0 {
-		names = append(names, fmt.Sprintf("%d more", more))
-	}
-	v.Text = fmt.Sprintf("Deadlock: %s wait for each other.", strings.Join(names, ", "))
 	return v
 }
 
 // held is the evidence that a thread holds the lock of a wait.
-func (j *judge) held(b *Blocked) string {
+func (j *judge) held(b *Blocked) Fact {
+	f := Fact{Kind: HoldsSince, Task: j.task(b.Owner), Lock: b.Lock.named(), At: b.OwnedFrom}
 	if b.OwnerRead {
-		return fmt.Sprintf("%s held that lock at %s, by the lock's memory", j.name(b.Owner), j.at(b.OwnedFrom))
+		f.Kind = HeldAt
 	}
-	return fmt.Sprintf("%s got that lock at %s and has not released it", j.name(b.Owner), j.at(b.OwnedFrom))
+	return f
 }
 
 // deadOwner looks for a lock whose holder is gone. Who was read to hold it before
@@ -263,11 +252,8 @@ func (j *judge) deadOwner() *Verdict {
 			continue
 		}
 		owner := j.rp.tasks.threads.get(b.Owner)
-		return &Verdict{Kind: DeadOwner, Sure: true,
-			Text: fmt.Sprintf("Dead owner: %s waits for a lock that %s held when it exited.", who(b.TID, b.Comm), j.name(b.Owner)),
-			Evidence: []string{j.waits(b),
-				j.held(b),
-				fmt.Sprintf("%s exited at %s", j.name(b.Owner), j.at(owner.diedAt))}}
+		return &Verdict{Kind: DeadOwner, Sure: true, Case: HolderExited, Tasks: []Task{b.task(), j.task(b.Owner)},
+			Evidence: []Fact{waits(b), j.held(b), {Kind: ExitedAt, Task: j.task(b.Owner), At: owner.diedAt}}}
 	}
 	return nil
 }
@@ -298,11 +284,10 @@ func (j *judge) inversion() *Verdict {
 		return nil
 	}
 	b, c, second := at[found.wanted], at[found.held], orders[orderKey{found.wanted, found.held}]
-	return &Verdict{Kind: Deadlock,
-		Text: fmt.Sprintf("Deadlock, likely: %s and %s hang at two locks that threads take in both orders.", who(b.TID, b.Comm), who(c.TID, c.Comm)),
-		Evidence: []string{j.waits(b), j.waits(c),
-			fmt.Sprintf("at %s %s waited for %s while it held %s", j.at(first.at), j.name(first.tid), b.Lock.Name(), c.Lock.Name()),
-			fmt.Sprintf("at %s %s waited for %s while it held %s", j.at(second.at), j.name(second.tid), c.Lock.Name(), b.Lock.Name())}}
+	return &Verdict{Kind: Deadlock, Case: BothOrders, Tasks: []Task{b.task(), c.task()},
+		Evidence: []Fact{waits(b), waits(c),
+			{Kind: WaitedHolding, Task: j.task(first.tid), At: first.at, Lock: b.Lock.named(), Held: c.Lock.named()},
+			{Kind: WaitedHolding, Task: j.task(second.tid), At: second.at, Lock: c.Lock.named(), Held: b.Lock.named()}}}
 }
 
 // lostWakeUp looks for a wait that began just after a wake-up which found no
@@ -316,12 +301,8 @@ func (j *judge) lostWakeUp() *Verdict {
 			!l.key.shared && distinct(e.proc.find(), l.proc.find()) || l.lastWake > e.at || e.at > b.Since {
 			continue
 		}
-		v := &Verdict{Kind: LostWakeUp,
-			Text: fmt.Sprintf("Lost wake-up, suspected: %s began to wait after the wake-up that it waits for.", who(b.TID, b.Comm)),
-			Evidence: []string{
-				fmt.Sprintf("at %s %s woke %s, and no thread waited there", j.at(e.at), j.name(e.tid), b.Lock.Name()),
-				j.waits(b), "that futex had no wake-up since"}}
-		return v
+		return &Verdict{Kind: LostWakeUp, Case: WokenBefore, Tasks: []Task{b.task()},
+			Evidence: []Fact{{Kind: WokeNone, Task: j.task(e.tid), At: e.at, Lock: b.Lock.named()}, waits(b), {Kind: NoWakeSince, Lock: b.Lock.named()}}}
 	}
 	return nil
 }
@@ -335,53 +316,48 @@ func (j *judge) threadExit() *Verdict {
 		}
 	}
 	b := j.hang[0]
-	v := &Verdict{Kind: ThreadExit, Sure: true, Evidence: []string{j.waits(b)},
-		Text: fmt.Sprintf("Waiting for a thread's exit: %s waits for thread %d (its number as the process sees it).", who(b.TID, b.Comm), b.Val)}
+	v := &Verdict{Kind: ThreadExit, Sure: true, Case: WaitsForExit, Tasks: []Task{b.task()}, Number: b.Val, Evidence: []Fact{waits(b)}}
 	if th := j.joined(b); th != nil {
-		what := "was last seen at " + j.at(th.last)
+		f := Fact{Kind: SeenAt, Task: j.task(th.tid), At: th.last}
 		if other := j.by[th.tid]; other != nil && other.Lock != nil {
-			what = fmt.Sprintf("waits for %s %s since %s", other.Lock.Kind, other.Lock.Name(), j.at(other.Since))
+			f = waits(other)
+			f.Task = j.task(th.tid)
 		}
-		v.Evidence = append(v.Evidence, fmt.Sprintf("%s %s", j.name(th.tid), what))
+		v.Evidence = append(v.Evidence, f)
 	}
 	return v
 }
 
-// cannotTell says what is known.
+// cannotTell is what is known of waits that nothing explains.
 func (j *judge) cannotTell() Verdict {
-	v := Verdict{Kind: CannotTell}
-	signals := true
+	v := Verdict{Kind: CannotTell, Case: OnlySignals, Count: len(j.hang)}
 	for i, b := range j.hang {
-		signals = signals && !b.Lock.Kind.Contention()
+		if b.Lock.Kind.Contention() {
+			v.Case = Unexplained
+		}
 		const most = 6
 		if i < most {
-			v.Evidence = append(v.Evidence, j.waits(b)+j.lastUse(b))
+			f := waits(b)
+			f.LastUse = j.lastUse(b)
+			v.Evidence = append(v.Evidence, f)
 		}
-	}
-	n := len(j.hang)
-	switch {
-	case signals && n == 1:
-		v.Text = "No lock-up seen: 1 long wait at the end, for a signal, which can be idling."
-	case signals:
-		v.Text = fmt.Sprintf("No lock-up seen: %d long waits at the end, all for a signal, which can be idling.", n)
-	case n == 1:
-		v.Text = "1 wait at the end hangs, and the trace does not show why."
-	default:
-		v.Text = fmt.Sprintf("%d waits at the end hang, and the trace does not show why.", n)
 	}
 	return v
 }
 
-// lastUse says when the lock that a thread waits for was last used.
-func (j *judge) lastUse(b *Blocked) string {
-	l := b.Lock.lock
-	switch {
+// lastUse is how the lock that a thread waits for was last used, nil if nothing is known
+// of that.
+func (j *judge) lastUse(b *Blocked) *Fact {
+	f := Fact{Lock: b.Lock.named()}
+	switch l := b.Lock.lock; {
 	case b.Owner != 0:
-		return "; " + j.held(b)
+		f = j.held(b)
 	case l.lastWake > 0:
-		return fmt.Sprintf("; a thread was last woken there at %s", j.at(l.lastWake))
+		f.Kind, f.At = LastWoken, l.lastWake
 	case b.Lock.Kind.exclusive():
-		return "; the trace does not show the holder: it did not wait for the lock"
+		f.Kind = HolderUnseen
+	default:
+		return nil
 	}
-	return ""
+	return &f
 }

@@ -26,14 +26,11 @@ func JSON(w io.Writer, r *futex.Report) error {
 		Before:   beforeOf(r),
 		Waitv:    waitvJSON{r.Waitv.Waits, r.Waitv.Time},
 		NoReturn: r.NoReturn, Notes: append([]string{}, r.Notes...),
-		Verdict: verdictJSON{Kind: r.Verdict.Kind.String(), Text: r.Verdict.Text, Evidence: append([]string{}, r.Verdict.Evidence...)},
+		Verdict: verdictOf(r),
 		Loss:    lossJSON{Gaps: r.Loss.Gaps, Records: r.Loss.Records, Unknown: r.Loss.Unknown, Refused: r.Loss.Refused, Bounded: r.Loss.Bounded, Forgotten: r.Loss.Forgotten},
 	}
 	if x := r.Reach; x != nil {
 		d.Reach = &reachJSON{x.Stacks, x.Unwound, x.Application, x.Root, clean(x.End)}
-	}
-	if r.Verdict.Kind != futex.NoLockUp {
-		d.Verdict.Confidence = confidence(r.Verdict.Sure)
 	}
 	if r.Loss.Unseen >= 0 {
 		d.Loss.Unseen = &r.Loss.Unseen
@@ -262,4 +259,14 @@ func waitOf(w *futex.Wait) waitJSON {
 		out.Segments = append(out.Segments, segmentJSON{s.TID, s.From, s.To})
 	}
 	return out
+}
+
+func verdictOf(r *futex.Report) verdictJSON {
+	v := verdictJSON{Kind: r.Verdict.Kind.String(), Evidence: []string{}}
+	text, evidence := verdict(&r.Verdict, r.Ticks)
+	v.Text, v.Evidence = text, append(v.Evidence, evidence...)
+	if r.Verdict.Kind != futex.NoLockUp {
+		v.Confidence = confidence(r.Verdict.Sure)
+	}
+	return v
 }

@@ -171,14 +171,15 @@ func (t *text) who(list []futex.ThreadTime, rest futex.Tally, n int) string {
 
 func (t *text) verdict() {
 	v := &t.r.Verdict
-	if v.Text == "" {
+	said, evidence := verdict(v, t.r.Ticks)
+	if said == "" {
 		return
 	}
 	if t.b.Len() > 0 {
 		t.b.WriteByte('\n')
 	}
-	t.f("%s\n", printable(v.Text))
-	for _, e := range v.Evidence {
+	t.f("%s\n", printable(said))
+	for _, e := range evidence {
 		t.f("  - %s\n", printable(e))
 	}
 	if v.LockUp() {

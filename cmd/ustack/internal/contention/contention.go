@@ -20,6 +20,7 @@ import (
 	"ustack/render/futex"
 	futexreport "ustack/render/futex/report"
 	"ustack/render/profile"
+	"ustack/render/redact"
 	"ustack/tracefs"
 	"ustack/tracefs/input"
 )
@@ -50,7 +51,7 @@ func (o *Output) Report(stdout, stderr io.Writer, a *futex.Analysis, names *symb
 	r := a.Report(o.View)
 	if lockUp != nil && !r.Verdict.LockUp() {
 		r.Verdict = *lockUp
-		r.Verdict.Text += " That was seen shortly before the end; the waits have ended since, as they do when a program is killed."
+		r.Verdict.Ended = true
 	}
 	write := o.Write
 	if o.EachWait() {
@@ -92,7 +93,7 @@ func (o *Output) Read(from *saved.Options, stdin io.Reader, stderr io.Writer) (*
 		return nil, err
 	}
 	defer trace.Close()
-	opt := futex.Options{Calls: o.EachWait()}
+	opt := futex.Options{Calls: o.EachWait(), GoHeap: redact.IsGoHeap}
 	o.Clock = trace.Clock()
 	if ev := trace.Dump(); ev != nil {
 		opt.Mappings = ev
