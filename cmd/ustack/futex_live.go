@@ -19,7 +19,7 @@ Ctrl-C comes, and then reports who waits for which lock. Manual: ustack help fut
 
   ustack futex --live -- ./program
   ustack futex --live -p 1234 --duration 10s
-  ustack futex --live --unwind=auto --symbols -- ./program  # without frame pointers
+  ustack futex --live --symbols -- ./program
   ustack futex --live -e sched:sched_switch -e sched:sched_waking --duration 10s
 
 Events of -e are traced besides the futex calls; sched_switch and sched_waking
@@ -46,6 +46,7 @@ func parseFutexLive(args []string, stdout io.Writer) (*futexFlags, *liveFlags, e
 	var source liveFlags
 	fs := command.NewFlags("futex")
 	source.sourceFlags(fs)
+	source.unwindByDefault(fs)
 	f.viewFlags(fs)
 	fs.BoolVar(&f.owners, "owners", false, "read the owners of locks that threads wait for from memory")
 	fs.Func("interval", "update the report every `TIME`, 0 for at the end only (default 1s on a terminal, else 0)", f.setInterval)

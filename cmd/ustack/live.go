@@ -85,6 +85,12 @@ func (f *liveFlags) sourceFlags(fs *flag.FlagSet) {
 	f.mapsFrom.register(fs)
 }
 
+// unwindByDefault makes auto the default of --unwind.
+func (f *liveFlags) unwindByDefault(fs *flag.FlagSet) {
+	u := fs.Lookup("unwind")
+	u.DefValue, f.Unwind = live.UnwindAuto, live.UnwindAuto
+}
+
 func (f *liveFlags) check(args []string) error {
 	switch f.format {
 	case "text":

@@ -100,18 +100,50 @@ func checkReach(t *testing.T, list []unwoundEvent) {
 	}
 }
 
-// TestLiveUnwindsCompiled: a program without frame pointers, whose functions can call
-// each other in one way only.
-func TestLiveUnwindsCompiled(t *testing.T) {
-	capturetest.NeedLong(t)
-	needLive(t)
+// compileWaits compiles a program without frame pointers.
+func compileWaits(t *testing.T, program string) {
+	t.Helper()
 	needProgram(t, "g++")
-	program := filepath.Join(t.TempDir(), "waits")
 	compiler := exec.Command("g++", "-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-rdynamic", "-pthread", "-Wl,--build-id=sha1",
 		"-o", program, filepath.Join("testdata", "live", "waits.cc"))
 	if text, err := compiler.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
+}
+
+// TestFutexLiveUnwinds: futex --live has whole stacks of waits, unless told otherwise.
+func TestFutexLiveUnwinds(t *testing.T) {
+	needLive(t)
+	program := filepath.Join(t.TempDir(), "waits")
+	compileWaits(t, program)
+	for _, test := range []struct {
+		flag  string
+		whole bool
+	}{{"-q", true}, {"--unwind=fp", false}} {
+		text, err := exec.Command(ustackBinary(t), "futex", "--live", test.flag, "-b", "8192", "--json", "--", program, "200").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var report struct {
+			Stacks struct{ Waits, Application, Root int }
+		}
+		if err := json.Unmarshal(text, &report); err != nil {
+			t.Fatal(err)
+		}
+		s := report.Stacks
+		if s.Waits < 100 || s.Application*100 >= 99*s.Waits != test.whole || s.Root*100 >= 95*s.Waits != test.whole {
+			t.Errorf("%s: %+v", test.flag, s)
+		}
+	}
+}
+
+// TestLiveUnwindsCompiled: a program without frame pointers, whose functions can call
+// each other in one way only.
+func TestLiveUnwindsCompiled(t *testing.T) {
+	capturetest.NeedLong(t)
+	needLive(t)
+	program := filepath.Join(t.TempDir(), "waits")
+	compileWaits(t, program)
 	list := liveUnwound(t, program, "300")
 	checkReach(t, list)
 	callers := map[string]string{"hold_lock": "deep", "wait_turn": "deep", "deep": "deep work"}
