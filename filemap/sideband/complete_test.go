@@ -102,7 +102,10 @@ func TestSilentServer(t *testing.T) {
 	c := completer{calls: bounded.New(10 * time.Millisecond)}
 	m := procmap.Mapping{Name: s.Path, Inode: st.Ino, Dev: procmap.Dev{Major: unix.Major(st.Dev), Minor: unix.Minor(st.Dev)}}
 	c.complete(os.Getpid(), &m, time.Now())
-	if !m.BuildID.IsZero() || len(c.known) != 0 || s.Asked() == 0 {
-		t.Errorf("%+v, asked %d times", m, s.Asked())
+	if !m.BuildID.IsZero() || len(c.known) != 0 {
+		t.Errorf("%+v", m)
+	}
+	for s.Asked() == 0 { // who asks may not have run yet when it is given up
+		time.Sleep(time.Millisecond)
 	}
 }

@@ -292,8 +292,11 @@ func TestSilentServer(t *testing.T) {
 	}
 	defer unix.Unmount(filepath.Join(root, "tmp"), unix.MNT_DETACH)
 	s.Silence()
-	if got := ps.string(Program{PID: pid}, 0x1000); got != "none" || s.Asked() == 0 {
-		t.Errorf("%q, asked %d times", got, s.Asked())
+	for s.Asked() == 0 { // on a busy machine what comes before that may take longer, too
+		if got := ps.string(Program{PID: pid}, 0x1000); got != "none" {
+			t.Fatalf("%q, asked %d times", got, s.Asked())
+		}
+		time.Sleep(time.Millisecond)
 	}
 }
 
