@@ -32,9 +32,16 @@ func skip(t testing.TB, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
+// roomy is a ring that has room for what a busy machine does while a test waits for a
+// CPU.
+const roomy = 16 * DefaultRing
+
 // openBand opens a side band and reads all processes, or skips the test.
 func openBand(t testing.TB, opt Options) (*Band, *procmap.Reader) {
 	t.Helper()
+	if opt.RingSize == 0 {
+		opt.RingSize = roomy
+	}
 	if root, err := instance.Find(""); err == nil && opt.Tracepoints == nil {
 		opt.Tracepoints = Tracepoints(root)
 	}
