@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -55,7 +56,7 @@ func TestForkWhileMapping(t *testing.T) {
 	named, wrong := 0, 0
 	for range forks {
 		busy.Store(true)
-		pid := forkPaused(t)
+		pid, end := forked(t)
 		busy.Store(false)
 		at := b.Now()
 		has := fileAt(t, pid, uint64(addr))
@@ -70,12 +71,7 @@ func TestForkWhileMapping(t *testing.T) {
 				wrong++
 			}
 		}
-		if err := unix.Kill(pid, unix.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := unix.Wait4(pid, nil, 0, nil); err != nil {
-			t.Fatal(err)
-		}
+		end()
 	}
 	t.Logf("%d of %d children named, %d wrong", named, forks, wrong)
 	if wrong > 0 {
@@ -87,6 +83,24 @@ const (
 	forks = 200
 	swaps = 100 // for each fork at most: records must not be lost
 )
+
+// forked is paused, with an end that comes with the test at the latest: what is left has
+// the events of the side band open for ever.
+func forked(t *testing.T) (pid int, end func()) {
+	t.Helper()
+	pid = forkPaused(t)
+	end = sync.OnceFunc(func() {
+		err := unix.Kill(pid, unix.SIGKILL)
+		if err == nil {
+			_, err = unix.Wait4(pid, nil, 0, nil)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(end)
+	return pid, end
+}
 
 // forkPaused forks the calling thread; the child does nothing.
 //
