@@ -161,13 +161,9 @@ func TestOwnPause(t *testing.T) {
 	}
 	defer closed(t, r)
 	body := event("cat", 5, 0, "0.500000", `tick: a\012b`)
-	go func() {
-		for _, part := range []string{ownHead[:7], ownHead[7:] + body} {
-			time.Sleep(20 * time.Millisecond)
-			_, _ = w.WriteString(part)
-		}
-		_ = w.Close()
-	}()
+	if _, err := w.WriteString(ownHead[:7]); err != nil {
+		t.Fatal(err)
+	}
 	in, err := open("pipe", r)
 	if err != nil {
 		t.Fatal(err)
@@ -179,8 +175,12 @@ func TestOwnPause(t *testing.T) {
 	pauses := 0
 	for err = s.Next(&b); err == nil; err = s.Next(&b) {
 		text = append(text, b.Text...)
-		if b.Paused {
-			pauses++
+		if !b.Paused {
+			continue
+		}
+		if pauses++; pauses == 1 { // not sooner, or a slow reader sees no pause
+			_, _ = w.WriteString(ownHead[7:] + body)
+			_ = w.Close()
 		}
 	}
 	text = append(text, b.Text...)
