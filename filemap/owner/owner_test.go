@@ -128,11 +128,11 @@ func TestRead(t *testing.T) {
 
 // asleep reads the owner once the waiter waits.
 func asleep(r *Reader, pid, waiter int, addr uint64) (o Owner, err error) {
-	for range 1000 {
+	const patience = 20 * time.Second
+	for from := time.Now(); time.Since(from) < patience; time.Sleep(time.Millisecond) {
 		if o, err = r.Read(pid, waiter, addr); !errors.Is(err, ErrMoved) {
-			return o, err
+			break
 		}
-		time.Sleep(time.Millisecond)
 	}
 	return o, err
 }
