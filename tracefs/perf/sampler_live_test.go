@@ -80,15 +80,15 @@ func TestSampler(t *testing.T) {
 		for _, bytes := range []int{0, 512, 8 << 10} {
 			id := tracepoint(t, "syscalls", "sys_enter_futex")
 			s := openSampler(t, perf.SamplerOptions{StackBytes: bytes, Threads: threads, CallChain: 127,
-				Tracepoints: []perf.Tracepoint{{ID: id, Filter: "val > 1000000 && val < 2000000 && op == 128"}}})
-			const op, calls = 128, 100
-			var mark [4]uint64 // on the stack
+				Tracepoints: []perf.Tracepoint{{ID: id, Filter: "val > 3000000 && val < 4000000 && op == 128"}}})
+			const op, calls, first = 128, 100, 3_000_001 // not what the tests of package join call at the same time
+			var mark [4]uint64                           // on the stack
 			from := s.Now()
 			for i := range calls {
 				mark[1] = 0x600dcafe00000000 + uint64(i)
-				futex(op, 1000001+i)
+				futex(op, first+i)
 				futex(op, 1+i)
-				futex(0, 1000001+i)
+				futex(0, first+i)
 			}
 			n := 0
 			until := s.Read(func(sample *perf.StackSample) {
@@ -97,7 +97,7 @@ func TestSampler(t *testing.T) {
 				}
 				op, _ := sample.Regs.Get(opReg)
 				val, _ := sample.Regs.Get(valReg)
-				if sample.PID != os.Getpid() || op != 128 || val != uint64(1000001+n) || sample.ABI != perf.ABI64 ||
+				if sample.PID != os.Getpid() || op != 128 || val != uint64(first+n) || sample.ABI != perf.ABI64 ||
 					sample.Time < from || sample.Tracepoint != id || sample.CPU >= perf.MaxCPUs {
 					t.Fatalf("%s, %d: sample %d is %+v", name, bytes, n, sample)
 				}
