@@ -72,14 +72,17 @@ func testOpen(t *testing.T, copied bool) {
 	}
 	const each = 20_000
 	writers := runtime.NumCPU()
-	write(t, in, writers, each)
+	begin := make(chan struct{})
+	paused := sync.OnceFunc(func() { close(begin) })
+	defer paused()
+	write(t, in, writers, each, begin)
 	var b tracefs.Batch
 	next := make([]int, writers)
-	pauses, last := 0, tracefs.Time(0)
+	last := tracefs.Time(0)
 	for err == nil {
 		err = l.Next(&b)
 		if b.Paused {
-			pauses++
+			paused()
 		}
 		for i := range b.Records {
 			r := &b.Records[i]
@@ -96,8 +99,8 @@ func testOpen(t *testing.T, copied bool) {
 			next[w]++
 		}
 	}
-	if err != io.EOF || pauses == 0 {
-		t.Errorf("%d pauses, then %v", pauses, err)
+	if err != io.EOF {
+		t.Error(err)
 	}
 	for w, n := range next {
 		if n != each {
@@ -109,15 +112,15 @@ func testOpen(t *testing.T, copied bool) {
 	}
 }
 
-// write has a thread on each CPU write numbered markers, and stops the tracing
-// when all are written.
-func write(t *testing.T, in *instance.Instance, writers, each int) {
+// write has a thread on each CPU write numbered markers from a moment on, and stops the
+// tracing when all are written.
+func write(t *testing.T, in *instance.Instance, writers, each int, begin <-chan struct{}) {
 	t.Helper()
 	var wait sync.WaitGroup
 	for w := range writers {
 		wait.Go(func() {
-			time.Sleep(100 * time.Millisecond) // so that there is a pause
-			runtime.LockOSThread()             // and never unlocks it: the thread ends
+			<-begin
+			runtime.LockOSThread() // and never unlocks it: the thread ends
 			var one unix.CPUSet
 			one.Set(w)
 			if err := unix.SchedSetaffinity(0, &one); err != nil {
@@ -171,7 +174,9 @@ func testLost(t *testing.T, copied bool) {
 	}
 	const each = 30_000
 	writers := runtime.NumCPU()
-	write(t, in, writers, each)
+	begin := make(chan struct{})
+	close(begin)
+	write(t, in, writers, each, begin)
 	var b tracefs.Batch
 	next, gaps := make([]int, writers), 0
 	unknown := make([]bool, writers)
