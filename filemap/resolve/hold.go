@@ -54,40 +54,28 @@ type mark struct {
 	timed bool
 }
 
-// pos is the place of a record in the input.
-func (h *Held) pos(rec *tracefs.Record) filemap.Pos {
-	return filemap.Pos(h.Pos + int64(rec.Off))
-}
-
-// hold puts a batch in the queue.
-func (r *Resolver) hold(b *tracefs.Batch) *Held {
-	var h *Held
-	if n := len(r.free); n > 0 {
-		h, r.free = r.free[n-1], r.free[:n-1]
-	} else {
-		h = new(Held)
-	}
-	r.seq++
-	*h = Held{Batch: b, seq: r.seq, Outcomes: grown(h.Outcomes, len(b.Frames)),
-		Results: h.Results[:0], Attached: h.Attached[:0], waiters: h.waiters[:0], stacks: h.stacks[:0], late: h.late[:0], waits: h.waits[:0],
-		uses: h.uses[:0], table: noTable, mixed: h.mixed[:0], fresh: h.fresh[:0]}
-	if len(b.Shapes) > 0 {
-		h.Results = grown(h.Results, len(b.Records))
-		h.uses = grown(h.uses, len(b.Shapes))
-	}
-	if r.opt.Stitch {
-		h.Attached = grown(h.Attached, len(b.Records))
-	}
-	h.end = mark{pos: b.Pos + int64(len(b.Text)), lines: b.Line + b.Lines, time: r.now.time, timed: r.now.timed}
+// endOf is the end of a batch, where the one before ends at now.
+func endOf(b *tracefs.Batch, now mark) mark {
+	end := mark{pos: b.Pos + int64(len(b.Text)), lines: b.Line + b.Lines, time: now.time, timed: now.timed}
 	for i := len(b.Records) - 1; i >= 0; i-- {
 		if rec := &b.Records[i]; b.Timed(rec) {
-			h.end.time, h.end.timed = b.Time(rec), true
+			end.time, end.timed = b.Time(rec), true
 			break
 		}
 	}
-	r.now = h.end
-	r.queue = append(r.queue, h)
-	return h
+	return end
+}
+
+// expired reports whether what ends at one mark is out of the limits at another one.
+func (l *Limits) expired(end, now *mark) bool {
+	return l.Bytes > 0 && now.pos-end.pos > l.Bytes ||
+		l.Lines > 0 && now.lines-end.lines > l.Lines ||
+		l.Time > 0 && now.timed && end.timed && now.time-end.time > l.Time
+}
+
+// pos is the place of a record in the input.
+func (h *Held) pos(rec *tracefs.Record) filemap.Pos {
+	return filemap.Pos(h.Pos + int64(rec.Off))
 }
 
 // grown returns s with n zero elements.
@@ -102,8 +90,7 @@ func grown[T any](s []T, n int) []T {
 
 // within reports whether a later record is within the limits of an earlier
 // one. It depends on the two records alone, not on how the input came in.
-func (r *Resolver) within(h *Held, rec *tracefs.Record, lh *Held, later *tracefs.Record) bool {
-	l := &r.opt.Hold
+func (l *Limits) within(h *Held, rec *tracefs.Record, lh *Held, later *tracefs.Record) bool {
 	if l.Bytes > 0 && int64(lh.pos(later)-h.pos(rec)) > l.Bytes {
 		return false
 	}
@@ -122,82 +109,4 @@ func (r *Resolver) within(h *Held, rec *tracefs.Record, lh *Held, later *tracefs
 
 func (h *Held) lineOf(rec *tracefs.Record) int64 {
 	return h.Line + int64(bytes.Count(h.Text[:rec.Off], []byte{'\n'}))
-}
-
-// Next returns the oldest batch if nothing can change in it any more, nil if
-// it has to wait. The caller gives it back with Release.
-func (r *Resolver) Next() *Held {
-	if len(r.queue) == 0 {
-		return nil
-	}
-	h := r.queue[0]
-	if !r.ended && !r.paused && !r.settled() {
-		return nil
-	}
-	for _, later := range r.queue {
-		if later.seq <= max(h.needs, h.seq) {
-			r.settle(later)
-		}
-	}
-	r.queue = r.queue[:copy(r.queue, r.queue[1:])]
-	if r.opt.Stitch {
-		r.settleEvents(h)
-	}
-	r.released = h.seq
-	r.reached(h)
-	r.count(h)
-	if r.opt.collect != nil {
-		r.opt.collect.collect(h)
-	}
-	return h
-}
-
-// reached notes how far the trace has been judged.
-func (r *Resolver) reached(h *Held) {
-	if h.end.timed {
-		r.judged = max(r.judged, h.end.time)
-	}
-}
-
-// Judged is the time up to which all stacks have their final outcomes, within the
-// difference of the clocks of CPUs.
-func (r *Resolver) Judged() tracefs.Time { return r.judged }
-
-// settled reports whether nothing can change any more in the oldest batch:
-// neither the names of its frames, nor which stacks its events have, nor the
-// names in those.
-func (r *Resolver) settled() bool {
-	h := r.queue[0]
-	if (h.names > 0 || h.events > 0) && !r.expired(h) {
-		return false
-	}
-	for _, later := range r.queue[1:] {
-		if later.seq > h.needs {
-			break
-		}
-		if later.names > 0 && !r.expired(later) {
-			return false
-		}
-	}
-	return true
-}
-
-// expired reports whether all of a batch is beyond the limits.
-func (r *Resolver) expired(h *Held) bool {
-	l := &r.opt.Hold
-	return l.Bytes > 0 && r.now.pos-h.end.pos > l.Bytes ||
-		l.Lines > 0 && r.now.lines-h.end.lines > l.Lines ||
-		l.Time > 0 && r.now.timed && h.end.timed && r.now.time-h.end.time > l.Time
-}
-
-// Release takes back a batch that Next gave out and returns its Batch, free
-// to be filled again.
-func (r *Resolver) Release(h *Held) *tracefs.Batch {
-	if r.opt.Stitch {
-		r.detachStacks(h)
-	}
-	b := h.Batch
-	h.Batch = nil
-	r.free = append(r.free, h)
-	return b
 }

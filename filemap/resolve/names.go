@@ -35,7 +35,7 @@ func (r *Resolver) openSpan(t *task, h *Held, i int, rec *tracefs.Record, pos fi
 
 func (r *Resolver) closeSpan(t *task) {
 	if s := &t.span; s.held != nil {
-		if s.seq > r.released {
+		if r.queue.holds(s.seq) {
 			s.held.names--
 		}
 		s.held = nil
@@ -199,7 +199,7 @@ func (r *Resolver) nameWaiters(e *filemap.Entry, h *Held, rec *tracefs.Record, b
 	for _, w := range list {
 		w.held.names--
 		switch {
-		case w.out.File != nil || !r.within(w.held, &w.held.Records[w.rec], h, rec):
+		case w.out.File != nil || !r.queue.limits.within(w.held, &w.held.Records[w.rec], h, rec):
 		case w.losses != r.losses() && !b.Report:
 			// Another file's announcement can be among what was lost.
 			w.out.Reason = filemap.Lost
@@ -213,7 +213,7 @@ func (r *Resolver) nameWaiters(e *filemap.Entry, h *Held, rec *tracefs.Record, b
 // rename corrects what was said of frames between the place from which an
 // announcement is in force and the announcement.
 func (r *Resolver) rename(e *filemap.Entry, from, to filemap.Pos) {
-	r.held(from, to, func(h *Held, i int) {
+	r.queue.stacks(from, to, func(h *Held, i int) {
 		b, ambiguous := e.At(h.pos(&h.Records[i]))
 		switch {
 		case ambiguous:
@@ -227,29 +227,11 @@ func (r *Resolver) rename(e *filemap.Entry, from, to filemap.Pos) {
 // renameTied marks the frames of stacks of other inputs that have an
 // announcement's own time stamp.
 func (r *Resolver) renameTied(e *filemap.Entry, b filemap.Binding) {
-	r.held(0, b.At, func(h *Held, i int) {
+	r.queue.stacks(0, b.At, func(h *Held, i int) {
 		if rec := &h.Records[i]; rec.Source != b.Source && h.Time(rec) == b.Time {
 			r.restateStack(h, i, e.ID, unnamed(filemap.Ambiguous))
 		}
 	})
-}
-
-// held calls f for all held stacks from one place to before another, the
-// latest first.
-func (r *Resolver) held(from, to filemap.Pos, f func(h *Held, i int)) {
-	for n := len(r.queue) - 1; n >= 0; n-- {
-		h := r.queue[n]
-		for i := len(h.Records) - 1; i >= 0; i-- {
-			rec := &h.Records[i]
-			pos := h.pos(rec)
-			if pos < from {
-				return
-			}
-			if pos < to && rec.Kind == tracefs.KindStack {
-				f(h, i)
-			}
-		}
-	}
 }
 
 // restateStack gives the frames of a stack with an identifier a new outcome. Frames
@@ -281,7 +263,7 @@ func (r *Resolver) blameLoss(h *Held, rec *tracefs.Record) {
 	for _, list := range r.waiting {
 		for _, w := range list {
 			stack := &w.held.Records[w.rec]
-			if stack.CPU == rec.CPU && w.out.File == nil && r.within(w.held, stack, h, rec) {
+			if stack.CPU == rec.CPU && w.out.File == nil && r.queue.limits.within(w.held, stack, h, rec) {
 				w.out.Reason = filemap.Lost
 			}
 		}

@@ -7,11 +7,11 @@ import "ustack/tracefs"
 // unknown.
 func (r *Resolver) owner(t *task, h *Held, rec *tracefs.Record, id tracefs.Identifier) (s *span, torn bool) {
 	s = &t.span
-	if s.held == nil || s.seq <= r.released {
+	if s.held == nil || !r.queue.holds(s.seq) {
 		return nil, false
 	}
 	stack := &s.held.Records[s.rec]
-	if !r.within(s.held, stack, h, rec) || before(h, rec, s.held, stack) {
+	if !r.queue.limits.within(s.held, stack, h, rec) || before(h, rec, s.held, stack) {
 		return nil, false
 	}
 	frames, _ := s.held.StackFrames(stack)

@@ -79,7 +79,7 @@ func (r *Resolver) eventOf(h *Held, rec *tracefs.Record) (ref eventRef, ok bool)
 	for n := len(list) - 1; n >= 0; n-- {
 		ref := list[n]
 		if ref.tid == rec.TID && r.live(&ref) && ref.ctx == context(h, rec) &&
-			r.within(ref.held, &ref.held.Records[ref.rec], h, rec) {
+			r.queue.limits.within(ref.held, &ref.held.Records[ref.rec], h, rec) {
 			*open = append(list[:n], list[n+1:]...)
 			return ref, true
 		}
@@ -88,7 +88,7 @@ func (r *Resolver) eventOf(h *Held, rec *tracefs.Record) (ref eventRef, ok bool)
 }
 
 // live reports whether an event is still held.
-func (r *Resolver) live(ref *eventRef) bool { return ref.seq > r.released }
+func (r *Resolver) live(ref *eventRef) bool { return r.queue.holds(ref.seq) }
 
 // loseEvents ends the events of a CPU, or of all, that wait for a record of
 // their own where records are missing: what comes next of the thread can be

@@ -167,16 +167,10 @@ type Resolver struct {
 	votes  votes
 	totals Totals
 
-	queue      []*Held // held batches, oldest first
-	free       []*Held
+	queue queue
+
 	freeStacks []*Stack
-	keptStacks int   // bytes of detached stacks
-	seq        int64 // of the newest batch
-	released   int64 // seq of the newest batch that went out
-	judged     tracefs.Time
-	now        mark
-	paused     bool
-	ended      bool
+	keptStacks int  // bytes of detached stacks
 	escaped    bool // the text of the batches is
 
 	waiting     map[*filemap.Entry][]waiter
@@ -196,6 +190,7 @@ func New(opt Options) *Resolver {
 	}
 	r := &Resolver{
 		opt: opt, files: filemap.NewFiles(), table: filemap.NewTable(opt.Identifiers),
+		queue:   queue{limits: opt.Hold},
 		waiting: make(map[*filemap.Entry][]waiter), lossAt: make(map[int32]filemap.Pos),
 	}
 	r.totals.Lost = make(map[int32]Loss)
@@ -205,41 +200,83 @@ func New(opt Options) *Resolver {
 // Add takes the next batch. It belongs to the resolver until Next has given
 // it back.
 func (r *Resolver) Add(b *tracefs.Batch) {
-	h := r.hold(b)
-	r.escaped = b.Escaped
+	h := r.begin(b)
 	for i := range b.Records {
-		rec := &b.Records[i]
-		switch rec.Kind {
-		case tracefs.KindStack:
-			r.stack(h, i, rec)
-		case tracefs.KindCookie:
-			r.cookie(h, i, rec)
-		case tracefs.KindAnnounce:
-			r.announce(h, rec)
-			if r.opt.Stitch {
-				r.openEvent(h, i, rec)
-			}
-		case tracefs.KindLost:
-			r.lost(h, rec)
-			r.loseEvents(rec)
-		case tracefs.KindGap:
-			r.totals.Gaps++
-			r.loseEvents(rec)
-			if rec.CPU >= 0 {
-				r.blame(h, rec) // the CPU's buffer starts late
-			}
-		case tracefs.KindEvent:
-			if r.opt.waits() && waitEntry(h, rec) {
-				r.task(rec.TID).waits = r.losses() + 1
-			}
-			if r.opt.Stitch {
-				r.openEvent(h, i, rec)
-			}
+		r.record(h, i, &b.Records[i])
+	}
+}
+
+// begin holds a batch whose records come next.
+func (r *Resolver) begin(b *tracefs.Batch) *Held {
+	r.escaped = b.Escaped
+	r.totals.Events += b.Events
+	return r.queue.hold(b, r.opt.Stitch)
+}
+
+// record takes the next record of the newest batch.
+func (r *Resolver) record(h *Held, i int, rec *tracefs.Record) {
+	switch rec.Kind {
+	case tracefs.KindStack:
+		r.stack(h, i, rec)
+	case tracefs.KindCookie:
+		r.cookie(h, i, rec)
+	case tracefs.KindAnnounce:
+		r.announce(h, rec)
+		if r.opt.Stitch {
+			r.openEvent(h, i, rec)
+		}
+	case tracefs.KindLost:
+		r.lost(h, rec)
+		r.loseEvents(rec)
+	case tracefs.KindGap:
+		r.totals.Gaps++
+		r.loseEvents(rec)
+		if rec.CPU >= 0 {
+			r.blame(h, rec) // the CPU's buffer starts late
+		}
+	case tracefs.KindEvent:
+		if r.opt.waits() && waitEntry(h, rec) {
+			r.task(rec.TID).waits = r.losses() + 1
+		}
+		if r.opt.Stitch {
+			r.openEvent(h, i, rec)
 		}
 	}
-	r.totals.Events += b.Events
-	r.paused = b.Paused
 }
+
+// Next returns the oldest batch if nothing can change in it any more, nil if
+// it has to wait. The caller gives it back with Release.
+func (r *Resolver) Next() *Held {
+	h := r.queue.oldest()
+	if h == nil {
+		return nil
+	}
+	for _, needed := range r.queue.needed() {
+		r.settle(needed)
+	}
+	if r.opt.Stitch {
+		r.settleEvents(h)
+	}
+	r.queue.pop()
+	r.count(h)
+	if r.opt.collect != nil {
+		r.opt.collect.collect(h)
+	}
+	return h
+}
+
+// Release takes back a batch that Next gave out and returns its Batch, free
+// to be filled again.
+func (r *Resolver) Release(h *Held) *tracefs.Batch {
+	if r.opt.Stitch {
+		r.detachStacks(h)
+	}
+	return r.queue.release(h)
+}
+
+// Judged is the time up to which all stacks have their final outcomes, within the
+// difference of the clocks of CPUs.
+func (r *Resolver) Judged() tracefs.Time { return r.queue.judged }
 
 // stack resolves a stack's frames and opens the span in which announcements
 // belong to it.
@@ -270,7 +307,7 @@ func (r *Resolver) stack(h *Held, i int, rec *tracefs.Record) {
 			h.late = append(h.late, int32(i))
 		}
 		r.delivered(t, rec)
-	} else if identified && (t.span.held == nil || t.span.seq <= r.released) {
+	} else if identified && (t.span.held == nil || !r.queue.holds(t.span.seq)) {
 		r.closeSpan(t)
 		r.openSpan(t, h, i, rec, pos)
 	}
@@ -400,7 +437,7 @@ func (r *Resolver) blame(h *Held, rec *tracefs.Record) {
 
 // End notes that no batch follows.
 func (r *Resolver) End() {
-	r.ended = true
+	r.queue.ended = true
 	r.tasks.each(func(t *task) {
 		if t.pending {
 			t.pending = false

@@ -116,7 +116,7 @@ func (r *Resolver) attachStack(h *Held, i int, rec *tracefs.Record, t *task) {
 		if !r.live(ref) {
 			continue
 		}
-		if !r.within(ref.held, &ref.held.Records[ref.rec], h, rec) {
+		if !r.queue.limits.within(ref.held, &ref.held.Records[ref.rec], h, rec) {
 			r.noStack(ref, HeldTooLong)
 			continue
 		}

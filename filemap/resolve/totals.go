@@ -149,7 +149,7 @@ func (r *Resolver) boundFiles() {
 	}
 	r.table.Forget()
 	keep := r.table.Files()
-	for _, h := range r.queue {
+	for _, h := range r.queue.list {
 		for i := range h.Outcomes {
 			keep[h.Outcomes[i].File] = true
 		}

@@ -1,0 +1,121 @@
+package resolve
+
+import (
+	"ustack/filemap"
+	"ustack/tracefs"
+)
+
+// queue is the batches that are held until nothing can change in them any more.
+// Batches are numbered in the order in which they come, from 1 on.
+//
+// Invariants: the batches of the queue are the ones after released, without a gap, and
+// the last one is that of seq and ends at now. A batch needs no batch but later ones
+// that have come. Free batches are in no queue.
+type queue struct {
+	limits   Limits
+	list     []*Held // oldest first
+	free     []*Held
+	seq      int64 // of the newest batch
+	released int64 // seq of the newest batch that went out
+	now      mark
+	judged   tracefs.Time
+	paused   bool
+	ended    bool
+}
+
+// hold puts a batch in the queue. stitched: events get their stacks.
+func (q *queue) hold(b *tracefs.Batch, stitched bool) *Held {
+	var h *Held
+	if n := len(q.free); n > 0 {
+		h, q.free = q.free[n-1], q.free[:n-1]
+	} else {
+		h = new(Held)
+	}
+	q.seq++
+	*h = Held{Batch: b, seq: q.seq, Outcomes: grown(h.Outcomes, len(b.Frames)),
+		Results: h.Results[:0], Attached: h.Attached[:0], waiters: h.waiters[:0], stacks: h.stacks[:0], late: h.late[:0], waits: h.waits[:0],
+		uses: h.uses[:0], table: noTable, mixed: h.mixed[:0], fresh: h.fresh[:0]}
+	if len(b.Shapes) > 0 {
+		h.Results = grown(h.Results, len(b.Records))
+		h.uses = grown(h.uses, len(b.Shapes))
+	}
+	if stitched {
+		h.Attached = grown(h.Attached, len(b.Records))
+	}
+	h.end = endOf(b, q.now)
+	q.now, q.paused = h.end, b.Paused
+	q.list = append(q.list, h)
+	return h
+}
+
+// holds reports whether the batch of a number has not gone out.
+func (q *queue) holds(seq int64) bool { return seq > q.released }
+
+// oldest is the batch that goes out next, nil if it has to wait.
+func (q *queue) oldest() *Held {
+	if len(q.list) == 0 || !q.ended && !q.paused && !q.settled() {
+		return nil
+	}
+	return q.list[0]
+}
+
+// settled reports whether nothing can change any more in the oldest batch:
+// neither the names of its frames, nor which stacks its events have, nor the
+// names in those.
+func (q *queue) settled() bool {
+	h := q.list[0]
+	if (h.names > 0 || h.events > 0) && !q.limits.expired(&h.end, &q.now) {
+		return false
+	}
+	for _, later := range q.list[1:] {
+		if later.seq > h.needs {
+			break
+		}
+		if later.names > 0 && !q.limits.expired(&later.end, &q.now) {
+			return false
+		}
+	}
+	return true
+}
+
+// needed are the oldest batch and those whose stacks its events have.
+func (q *queue) needed() []*Held {
+	h := q.list[0]
+	return q.list[:max(h.needs, h.seq)-q.released]
+}
+
+// pop takes the oldest batch out.
+func (q *queue) pop() {
+	h := q.list[0]
+	q.list = q.list[:copy(q.list, q.list[1:])]
+	q.released = h.seq
+	if h.end.timed {
+		q.judged = max(q.judged, h.end.time)
+	}
+}
+
+// release takes back a batch that has gone out, and returns its Batch.
+func (q *queue) release(h *Held) *tracefs.Batch {
+	b := h.Batch
+	h.Batch = nil
+	q.free = append(q.free, h)
+	return b
+}
+
+// stacks calls f for all held stacks from one place to before another, the
+// latest first.
+func (q *queue) stacks(from, to filemap.Pos, f func(h *Held, i int)) {
+	for n := len(q.list) - 1; n >= 0; n-- {
+		h := q.list[n]
+		for i := len(h.Records) - 1; i >= 0; i-- {
+			rec := &h.Records[i]
+			pos := h.pos(rec)
+			if pos < from {
+				return
+			}
+			if pos < to && rec.Kind == tracefs.KindStack {
+				f(h, i)
+			}
+		}
+	}
+}
