@@ -18,7 +18,7 @@ func (r *Resolver) addEach(b *tracefs.Batch) error {
 	for i := range b.Records {
 		rec := &b.Records[i]
 		r.record(h, i, rec)
-		if err := r.check(); err != nil {
+		if err := r.checkAfter(rec); err != nil {
 			return fmt.Errorf("after record %d, %q: %w", i, b.Text[rec.Off:rec.End], err)
 		}
 	}

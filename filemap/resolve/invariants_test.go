@@ -3,11 +3,30 @@ package resolve
 import (
 	"errors"
 	"fmt"
+
+	"ustack/tracefs"
 )
 
-// check returns what of the invariants of the parts of a resolver does not hold.
+// check returns what of the invariants of the parts of a resolver does not hold; of the
+// threads it looks at all.
 func (r *Resolver) check() error {
-	return errors.Join(r.queue.check())
+	var errs error
+	r.tasks.each(func(t *task) { errs = errors.Join(errs, r.checkTask(t)) })
+	return errors.Join(errs, r.tasks.check(), r.checkParts())
+}
+
+// checkAfter returns what does not hold after a record.
+func (r *Resolver) checkAfter(rec *tracefs.Record) error {
+	return errors.Join(r.checkTask(r.tasks.get(rec.TID)), r.checkParts())
+}
+
+func (r *Resolver) checkParts() error {
+	return errors.Join(r.queue.check(), r.losses.check())
+}
+
+// checkTask returns what does not hold of a thread.
+func (r *Resolver) checkTask(t *task) error {
+	return nil
 }
 
 // check returns what of the invariants does not hold.
@@ -33,6 +52,37 @@ func (q *queue) check() error {
 		if h.Batch != nil {
 			return fmt.Errorf("batch %d is free and has text", i)
 		}
+	}
+	return nil
+}
+
+// check returns what of the invariants does not hold.
+func (l *losses) check() error {
+	var noted int64
+	for _, n := range l.lost {
+		noted += n.Gaps
+	}
+	if noted != l.noted {
+		return fmt.Errorf("%d losses are counted, CPUs have %d", l.noted, noted)
+	}
+	for cpu, pos := range l.last {
+		if l.first == 0 || pos < l.first-1 {
+			return fmt.Errorf("the last loss of CPU %d is at %d, the first of all at %d", cpu, pos, l.first-1)
+		}
+	}
+	return nil
+}
+
+// check returns what of the invariants does not hold.
+func (ts *tasks) check() error {
+	used := 0
+	for _, p := range ts.pages {
+		if p != nil {
+			used++
+		}
+	}
+	if used != ts.used || used > maxPages {
+		return fmt.Errorf("%d pages of threads, %d are counted", used, ts.used)
 	}
 	return nil
 }

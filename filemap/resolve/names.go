@@ -107,11 +107,11 @@ func (r *Resolver) lookup(h *Held, i int, rec *tracefs.Record, id tracefs.Identi
 	case b == nil && e.Forgotten:
 		*out = unnamed(filemap.Forgotten)
 	case b == nil:
-		w := waiter{held: h, rec: int32(i), id: id, out: out, losses: r.losses()}
+		w := waiter{held: h, rec: int32(i), id: id, out: out, losses: r.losses.count()}
 		r.waiting[e] = append(r.waiting[e], w)
 		h.waiters = append(h.waiters, w)
 		h.names++
-		*out = unnamed(r.unannounced())
+		*out = unnamed(r.losses.unannounced())
 		return false
 	case ambiguous || r.opt.Sources > 1 && tied(h, rec, e, b):
 		*out = unnamed(filemap.Ambiguous)
@@ -125,14 +125,6 @@ func (r *Resolver) lookup(h *Held, i int, rec *tracefs.Record, id tracefs.Identi
 // comes from another input: then their order is unknown.
 func tied(h *Held, rec *tracefs.Record, e *filemap.Entry, b *filemap.Binding) bool {
 	return !b.Owned && b.Source != rec.Source && e.Rival(b) && b.Time == h.Time(rec)
-}
-
-// unannounced is why an identifier without an announcement has none.
-func (r *Resolver) unannounced() filemap.Reason {
-	if r.firstLossAt != 0 {
-		return filemap.Lost
-	}
-	return filemap.Unannounced
 }
 
 // announce puts an announcement in force and names the frames that it is for.
@@ -153,7 +145,7 @@ func (r *Resolver) announce(h *Held, rec *tracefs.Record) {
 	if r.opt.Sources > 1 {
 		b.Time = h.Time(rec)
 	}
-	owner, torn := r.owner(r.task(rec.TID), h, rec, a.ID)
+	owner, torn := r.owner(r.tasks.get(rec.TID), h, rec, a.ID)
 	if owner != nil && !torn {
 		b.From, b.Owned = owner.pos, true
 	}
@@ -169,7 +161,7 @@ func (r *Resolver) announce(h *Held, rec *tracefs.Record) {
 	case b.Owned:
 		r.nameOwner(owner, a.ID, &b)
 	case owner == nil:
-		r.task(rec.TID).expect(a.ID, &b)
+		r.tasks.get(rec.TID).expect(a.ID, &b)
 	}
 	r.nameWaiters(e, h, rec, &b)
 	switch {
@@ -200,7 +192,7 @@ func (r *Resolver) nameWaiters(e *filemap.Entry, h *Held, rec *tracefs.Record, b
 		w.held.names--
 		switch {
 		case w.out.File != nil || !r.queue.limits.within(w.held, &w.held.Records[w.rec], h, rec):
-		case w.losses != r.losses() && !b.Report:
+		case w.losses != r.losses.count() && !b.Report:
 			// Another file's announcement can be among what was lost.
 			w.out.Reason = filemap.Lost
 		default:
@@ -312,9 +304,6 @@ func (r *Resolver) settleWaiters(h *Held) {
 	clear(h.waiters)
 	h.waiters = h.waiters[:0]
 }
-
-// losses is in how many places records may be missing so far.
-func (r *Resolver) losses() int64 { return r.totals.losses + r.totals.Gaps }
 
 // nameLater names a frame by the first announcement of its identifier, however
 // much later that is. Where records were lost in between, it may be another file's

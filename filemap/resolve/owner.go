@@ -17,8 +17,7 @@ func (r *Resolver) owner(t *task, h *Held, rec *tracefs.Record, id tracefs.Ident
 	frames, _ := s.held.StackFrames(stack)
 	for k := range frames {
 		if frames[k].ID == id {
-			at, lost := r.lossAt[s.cpu]
-			return s, lost && at > s.pos
+			return s, r.losses.after(s.pos, s.cpu)
 		}
 	}
 	return nil, false

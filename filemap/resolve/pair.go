@@ -112,7 +112,7 @@ func (r *Resolver) loseEvents(rec *tracefs.Record) {
 func (r *Resolver) loseOn(open *[]eventRef) {
 	for i := range *open {
 		ref, why := &(*open)[i], NotMissing
-		if r.task(ref.tid).stitch.user {
+		if r.tasks.get(ref.tid).stitch.user {
 			why = LostStack
 		}
 		r.noStack(ref, why)

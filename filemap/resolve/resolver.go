@@ -173,14 +173,13 @@ type Resolver struct {
 	keptStacks int  // bytes of detached stacks
 	escaped    bool // the text of the batches is
 
-	waiting     map[*filemap.Entry][]waiter
-	firstLossAt filemap.Pos // 0: none, else place + 1
-	lossAt      map[int32]filemap.Pos
-	stitch      stitcher
-	entries     map[int32]entry
-	missed      int64   // places where records are missing, of what has been judged
-	subject     Subject // the one that is judged
-	far         Far     // of the stack that is counted
+	waiting map[*filemap.Entry][]waiter
+	losses  losses
+	stitch  stitcher
+	entries map[int32]entry
+	missed  int64   // places where records are missing, of what has been judged
+	subject Subject // the one that is judged
+	far     Far     // of the stack that is counted
 }
 
 // New returns a Resolver.
@@ -191,9 +190,15 @@ func New(opt Options) *Resolver {
 	r := &Resolver{
 		opt: opt, files: filemap.NewFiles(), table: filemap.NewTable(opt.Identifiers),
 		queue:   queue{limits: opt.Hold},
-		waiting: make(map[*filemap.Entry][]waiter), lossAt: make(map[int32]filemap.Pos),
+		waiting: make(map[*filemap.Entry][]waiter),
+		losses:  losses{lost: make(map[int32]Loss), last: make(map[int32]filemap.Pos)},
 	}
-	r.totals.Lost = make(map[int32]Loss)
+	r.tasks.drop = func(t *task) {
+		if t.pending {
+			r.totals.Missing[Forgot]++
+		}
+		r.closeSpan(t)
+	}
 	return r
 }
 
@@ -226,17 +231,18 @@ func (r *Resolver) record(h *Held, i int, rec *tracefs.Record) {
 			r.openEvent(h, i, rec)
 		}
 	case tracefs.KindLost:
-		r.lost(h, rec)
+		r.losses.lose(rec)
+		r.blame(h, rec)
 		r.loseEvents(rec)
 	case tracefs.KindGap:
-		r.totals.Gaps++
+		r.losses.gaps++
 		r.loseEvents(rec)
 		if rec.CPU >= 0 {
 			r.blame(h, rec) // the CPU's buffer starts late
 		}
 	case tracefs.KindEvent:
 		if r.opt.waits() && waitEntry(h, rec) {
-			r.task(rec.TID).waits = r.losses() + 1
+			r.tasks.get(rec.TID).waits = r.losses.count() + 1
 		}
 		if r.opt.Stitch {
 			r.openEvent(h, i, rec)
@@ -281,7 +287,7 @@ func (r *Resolver) Judged() tracefs.Time { return r.queue.judged }
 // stack resolves a stack's frames and opens the span in which announcements
 // belong to it.
 func (r *Resolver) stack(h *Held, i int, rec *tracefs.Record) {
-	t := r.task(rec.TID)
+	t := r.tasks.get(rec.TID)
 	pos := h.pos(rec)
 	var identified bool
 	if rec.Shape != 0 {
@@ -295,7 +301,7 @@ func (r *Resolver) stack(h *Held, i int, rec *tracefs.Record) {
 	}
 	if rec.Flags&tracefs.Continued == 0 {
 		r.totals.Stacks++
-		if t.waits == r.losses()+1 {
+		if t.waits == r.losses.count()+1 {
 			h.waits = append(h.waits, int32(i))
 		}
 		t.waits = 0
@@ -351,7 +357,7 @@ func (r *Resolver) cookie(h *Held, i int, rec *tracefs.Record) {
 	if rec.Flags&tracefs.Cut != 0 {
 		return
 	}
-	t := r.task(rec.TID)
+	t := r.tasks.get(rec.TID)
 	switch {
 	case rec.Value == 0:
 		r.totals.Missing[Refused]++
@@ -376,7 +382,7 @@ func (r *Resolver) requested(t *task, cookie uint64) {
 		return
 	}
 	r.hopeless(t)
-	t.cookie, t.pending, t.losses = cookie, true, r.totals.losses
+	t.cookie, t.pending, t.losses = cookie, true, r.losses.noted
 	r.totals.Requests++
 }
 
@@ -388,7 +394,7 @@ func (r *Resolver) hopeless(t *task) {
 	}
 	t.pending = false
 	why := Dropped
-	if t.losses != r.totals.losses {
+	if t.losses != r.losses.noted {
 		why = LostStack
 	}
 	r.totals.Missing[why]++
@@ -410,29 +416,11 @@ func (r *Resolver) delivered(t *task, rec *tracefs.Record) {
 	t.pending = false
 }
 
-// lost notes a gap.
-func (r *Resolver) lost(h *Held, rec *tracefs.Record) {
-	r.totals.losses++
-	l := r.totals.Lost[rec.CPU]
-	l.Gaps++
-	l.Records += rec.Value
-	if rec.Value == 0 {
-		l.Unknown = true
-	}
-	r.totals.Lost[rec.CPU] = l
-	r.blame(h, rec)
-}
-
 // blame notes that an announcement may be missing before this place.
 func (r *Resolver) blame(h *Held, rec *tracefs.Record) {
-	pos := h.pos(rec)
-	if r.firstLossAt == 0 {
-		r.firstLossAt = pos + 1
-	}
-	if _, seen := r.lossAt[rec.CPU]; !seen {
+	if r.losses.mark(h.pos(rec), rec.CPU) {
 		r.blameLoss(h, rec)
 	}
-	r.lossAt[rec.CPU] = pos
 }
 
 // End notes that no batch follows.

@@ -15,9 +15,13 @@ type task struct {
 // tasks is a table of threads by number. The hot path looks a thread up for
 // every cookie and stack, so it is an array of pages, not a map. Pages are
 // bounded: a trace may name four million threads.
+//
+// Invariants: used is the number of pages, at most maxPages. What a thread that is
+// dropped waits for has ended: drop does that.
 type tasks struct {
 	pages [maxTask >> pageBits]*page
 	used  int
+	drop  func(*task)
 }
 
 const (
@@ -28,24 +32,23 @@ const (
 
 type page [1 << pageBits]task
 
-// task returns a thread's state.
-func (r *Resolver) task(tid int32) *task {
+// get returns a thread's state.
+func (ts *tasks) get(tid int32) *task {
 	n := uint32(tid) >> pageBits
 	if n < maxTask>>pageBits {
-		if p := r.tasks.pages[n]; p != nil {
+		if p := ts.pages[n]; p != nil {
 			return &p[uint32(tid)&(1<<pageBits-1)]
 		}
 	}
-	return r.newTask(tid)
+	return ts.add(tid)
 }
 
-// newTask makes room for a thread. Threads that cannot be share one place.
-func (r *Resolver) newTask(tid int32) *task {
-	ts := &r.tasks
+// add makes room for a thread. Threads that cannot be share one place.
+func (ts *tasks) add(tid int32) *task {
 	n := min(uint32(tid)>>pageBits, maxTask>>pageBits-1)
 	if ts.pages[n] == nil {
 		if ts.used >= maxPages {
-			r.forgetTasks()
+			ts.forget()
 		}
 		ts.pages[n] = new(page)
 		ts.used++
@@ -65,20 +68,16 @@ func (ts *tasks) each(f func(*task)) {
 	}
 }
 
-// forgetTasks makes room: pages of threads that wait for nothing go first,
-// and if there is none, all go, and their open requests are counted.
-func (r *Resolver) forgetTasks() {
-	ts := &r.tasks
+// forget makes room: pages of threads that wait for nothing go first,
+// and if there is none, all go.
+func (ts *tasks) forget() {
 	for pass := range 2 {
 		for n, p := range ts.pages {
 			if p == nil || pass == 0 && p.busy() {
 				continue
 			}
 			for i := range p {
-				if p[i].pending {
-					r.totals.Missing[Forgot]++
-				}
-				r.closeSpan(&p[i])
+				ts.drop(&p[i])
 			}
 			ts.pages[n] = nil
 			ts.used--

@@ -69,7 +69,6 @@ type Totals struct {
 	Lost      map[int32]Loss // by CPU
 	Gaps      int64          // places where records may be missing, without a count
 
-	losses int64 // gaps so far, over all CPUs
 	// waits are the stacks of futex calls that can wait, all and unwound those of a trace
 	// that has none so far.
 	waits, all, unwound Reaches
@@ -98,6 +97,7 @@ func (t *Totals) LostRecords() (n uint64, exact bool) {
 // Totals returns the sums so far.
 func (r *Resolver) Totals() *Totals {
 	r.totals.Files = r.files.Count()
+	r.totals.Lost, r.totals.Gaps = r.losses.lost, r.losses.gaps
 	return &r.totals
 }
 
