@@ -12,7 +12,7 @@ import (
 func (r *Resolver) check() error {
 	var errs error
 	r.tasks.each(func(t *task) { errs = errors.Join(errs, r.checkTask(t)) })
-	return errors.Join(errs, r.tasks.check(), r.checkParts())
+	return errors.Join(errs, r.tasks.check(), r.stitch.checkAll(), r.checkParts())
 }
 
 // checkAfter returns what does not hold after a record.
@@ -21,7 +21,7 @@ func (r *Resolver) checkAfter(rec *tracefs.Record) error {
 }
 
 func (r *Resolver) checkParts() error {
-	return errors.Join(r.queue.check(), r.losses.check())
+	return errors.Join(r.queue.check(), r.losses.check(), r.stitch.check())
 }
 
 // checkTask returns what does not hold of a thread.
@@ -83,6 +83,66 @@ func (ts *tasks) check() error {
 	}
 	if used != ts.used || used > maxPages {
 		return fmt.Errorf("%d pages of threads, %d are counted", used, ts.used)
+	}
+	return nil
+}
+
+// check returns what of the invariants does not hold.
+func (s *stitcher) check() error {
+	for _, h := range s.queue.list {
+		n := 0
+		for i := range h.Attached {
+			if h.Attached[i].waits {
+				n++
+			}
+		}
+		if n != h.events {
+			return fmt.Errorf("%d events of batch %d wait, %d are counted", n, h.seq, h.events)
+		}
+	}
+	for _, cpus := range s.open {
+		for cpu, list := range cpus {
+			if len(list) > maxNested {
+				return fmt.Errorf("%d events are open on CPU %d", len(list), cpu)
+			}
+			for i := range list {
+				if !s.checkRef(&list[i]) {
+					return fmt.Errorf("open event %d of CPU %d is of thread %d", i, cpu, list[i].tid)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// checkRef reports whether what is known of an event is that of its record, if that is
+// held.
+func (s *stitcher) checkRef(ref *eventRef) bool {
+	return !s.live(ref) || ref.held.seq == ref.seq && ref.held.Records[ref.rec].TID == ref.tid
+}
+
+// checkAll returns what of the invariants does not hold of all threads.
+func (s *stitcher) checkAll() error {
+	known := make(map[*Attached]bool)
+	add := func(list []eventRef) {
+		for i := range list {
+			if ref := &list[i]; s.live(ref) {
+				known[&ref.held.Attached[ref.rec]] = true
+			}
+		}
+	}
+	for _, cpus := range s.open {
+		for _, list := range cpus {
+			add(list)
+		}
+	}
+	s.tasks.each(func(t *task) { add(t.stitch.asked) })
+	for _, h := range s.queue.list {
+		for i := range h.Attached {
+			if a := &h.Attached[i]; a.waits && !known[a] {
+				return fmt.Errorf("event %d of batch %d waits for no request", i, h.seq)
+			}
+		}
 	}
 	return nil
 }

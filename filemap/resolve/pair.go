@@ -6,10 +6,23 @@ import "ustack/tracefs"
 // once: an interrupt can come between an event and its cookie or stack.
 const maxNested = 4
 
-// stitcher pairs the records that the kernel writes right after an event,
-// on the same CPU and with the same flag columns, with the event.
+// stitcher gives events their stacks. It pairs the records that the kernel writes right
+// after an event, on the same CPU and with the same flag columns, with the event, and
+// the stack of a request with the events that asked for it.
+//
+// Invariants: of a held batch, as many events wait as it counts. An event that waits is of
+// a thread that asked for a stack that has not come, or is open. Few events of a CPU are
+// open.
 type stitcher struct {
-	open [][][]eventRef // by source and CPU, innermost last
+	open      [][][]eventRef // by source and CPU, innermost last
+	free      []*Stack
+	kept      int                 // bytes of detached stacks
+	stackless [MissingCount]int64 // events, see Totals
+	tooLate   int64               // events
+
+	again Options // how late stacks are read
+	queue *queue
+	tasks *tasks
 }
 
 // maxCPU bounds the CPUs that are kept apart (NR_CPUS is 8192 at most).
@@ -30,19 +43,19 @@ func (s *stitcher) on(rec *tracefs.Record) *[]eventRef {
 
 // openEvent begins an event: a cookie or stack may follow. Events that it shows to
 // be over get no cookie or stack any more.
-func (r *Resolver) openEvent(h *Held, i int, rec *tracefs.Record) {
+func (s *stitcher) openEvent(h *Held, i int, rec *tracefs.Record) {
 	if rec.Flags&tracefs.Continued != 0 {
 		return
 	}
 	ref := eventRef{held: h, seq: h.seq, rec: int32(i), tid: rec.TID, ctx: context(h, rec)}
-	open := r.stitch.on(rec)
+	open := s.on(rec)
 	list := *open
 	for len(list) > 0 {
 		last := &list[len(list)-1]
 		if last.tid == ref.tid && last.ctx != ref.ctx && len(list) < maxNested {
 			break // an interrupt's, or a nested one
 		}
-		r.noStack(last, NotMissing)
+		s.noStack(last, NotMissing)
 		list = list[:len(list)-1]
 	}
 	a := &h.Attached[i]
@@ -73,13 +86,13 @@ func context(h *Held, rec *tracefs.Record) (ctx [8]byte) {
 }
 
 // eventOf finds the event that a cookie or immediate stack belongs to.
-func (r *Resolver) eventOf(h *Held, rec *tracefs.Record) (ref eventRef, ok bool) {
-	open := r.stitch.on(rec)
+func (s *stitcher) eventOf(h *Held, rec *tracefs.Record) (ref eventRef, ok bool) {
+	open := s.on(rec)
 	list := *open
 	for n := len(list) - 1; n >= 0; n-- {
 		ref := list[n]
-		if ref.tid == rec.TID && r.live(&ref) && ref.ctx == context(h, rec) &&
-			r.queue.limits.within(ref.held, &ref.held.Records[ref.rec], h, rec) {
+		if ref.tid == rec.TID && s.live(&ref) && ref.ctx == context(h, rec) &&
+			s.queue.limits.within(ref.held, &ref.held.Records[ref.rec], h, rec) {
 			*open = append(list[:n], list[n+1:]...)
 			return ref, true
 		}
@@ -88,34 +101,34 @@ func (r *Resolver) eventOf(h *Held, rec *tracefs.Record) (ref eventRef, ok bool)
 }
 
 // live reports whether an event is still held.
-func (r *Resolver) live(ref *eventRef) bool { return r.queue.holds(ref.seq) }
+func (s *stitcher) live(ref *eventRef) bool { return s.queue.holds(ref.seq) }
 
 // loseEvents ends the events of a CPU, or of all, that wait for a record of
 // their own where records are missing: what comes next of the thread can be
 // that of an event that is missing, too. The kernel notes a loss right before
 // the first record after it (print_trace_line in kernel/trace/trace.c), and so
 // does the reader of the binary buffer.
-func (r *Resolver) loseEvents(rec *tracefs.Record) {
+func (s *stitcher) loseEvents(rec *tracefs.Record) {
 	if rec.CPU >= 0 {
-		r.loseOn(r.stitch.on(rec))
+		s.loseOn(s.on(rec))
 		return
 	}
-	if int(rec.Source) < len(r.stitch.open) {
-		cpus := r.stitch.open[rec.Source]
+	if int(rec.Source) < len(s.open) {
+		cpus := s.open[rec.Source]
 		for cpu := range cpus {
-			r.loseOn(&cpus[cpu])
+			s.loseOn(&cpus[cpu])
 		}
 	}
 }
 
 // loseOn ends the open events of a CPU.
-func (r *Resolver) loseOn(open *[]eventRef) {
+func (s *stitcher) loseOn(open *[]eventRef) {
 	for i := range *open {
 		ref, why := &(*open)[i], NotMissing
-		if r.tasks.get(ref.tid).stitch.user {
+		if s.tasks.get(ref.tid).stitch.user {
 			why = LostStack
 		}
-		r.noStack(ref, why)
+		s.noStack(ref, why)
 	}
 	*open = (*open)[:0]
 }

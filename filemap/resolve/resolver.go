@@ -169,9 +169,7 @@ type Resolver struct {
 
 	queue queue
 
-	freeStacks []*Stack
-	keptStacks int  // bytes of detached stacks
-	escaped    bool // the text of the batches is
+	escaped bool // the text of the batches is
 
 	waiting map[*filemap.Entry][]waiter
 	losses  losses
@@ -193,6 +191,7 @@ func New(opt Options) *Resolver {
 		waiting: make(map[*filemap.Entry][]waiter),
 		losses:  losses{lost: make(map[int32]Loss), last: make(map[int32]filemap.Pos)},
 	}
+	r.stitch = stitcher{again: opt, queue: &r.queue, tasks: &r.tasks}
 	r.tasks.drop = func(t *task) {
 		if t.pending {
 			r.totals.Missing[Forgot]++
@@ -228,15 +227,15 @@ func (r *Resolver) record(h *Held, i int, rec *tracefs.Record) {
 	case tracefs.KindAnnounce:
 		r.announce(h, rec)
 		if r.opt.Stitch {
-			r.openEvent(h, i, rec)
+			r.stitch.openEvent(h, i, rec)
 		}
 	case tracefs.KindLost:
 		r.losses.lose(rec)
 		r.blame(h, rec)
-		r.loseEvents(rec)
+		r.stitch.loseEvents(rec)
 	case tracefs.KindGap:
 		r.losses.gaps++
-		r.loseEvents(rec)
+		r.stitch.loseEvents(rec)
 		if rec.CPU >= 0 {
 			r.blame(h, rec) // the CPU's buffer starts late
 		}
@@ -245,7 +244,7 @@ func (r *Resolver) record(h *Held, i int, rec *tracefs.Record) {
 			r.tasks.get(rec.TID).waits = r.losses.count() + 1
 		}
 		if r.opt.Stitch {
-			r.openEvent(h, i, rec)
+			r.stitch.openEvent(h, i, rec)
 		}
 	}
 }
@@ -260,9 +259,7 @@ func (r *Resolver) Next() *Held {
 	for _, needed := range r.queue.needed() {
 		r.settle(needed)
 	}
-	if r.opt.Stitch {
-		r.settleEvents(h)
-	}
+	r.stitch.settleEvents(h)
 	r.queue.pop()
 	r.count(h)
 	if r.opt.collect != nil {
@@ -274,9 +271,7 @@ func (r *Resolver) Next() *Held {
 // Release takes back a batch that Next gave out and returns its Batch, free
 // to be filled again.
 func (r *Resolver) Release(h *Held) *tracefs.Batch {
-	if r.opt.Stitch {
-		r.detachStacks(h)
-	}
+	r.stitch.detachStacks(h)
 	return r.queue.release(h)
 }
 
@@ -321,7 +316,7 @@ func (r *Resolver) stack(h *Held, i int, rec *tracefs.Record) {
 		r.totals.Cut++
 	}
 	if r.opt.Stitch {
-		r.attachStack(h, i, rec, t)
+		r.stitch.attachStack(h, i, rec, t)
 	}
 }
 
@@ -371,7 +366,7 @@ func (r *Resolver) cookie(h *Held, i int, rec *tracefs.Record) {
 		r.requested(t, rec.Value)
 	}
 	if r.opt.Stitch {
-		r.attachCookie(h, i, rec, t)
+		r.stitch.attachCookie(h, i, rec, t)
 	}
 }
 
@@ -398,9 +393,7 @@ func (r *Resolver) hopeless(t *task) {
 		why = LostStack
 	}
 	r.totals.Missing[why]++
-	if r.opt.Stitch {
-		r.giveUp(t, why)
-	}
+	r.stitch.giveUp(t, why)
 }
 
 // delivered notes that the stack of a cookie has come.
@@ -430,9 +423,7 @@ func (r *Resolver) End() {
 		if t.pending {
 			t.pending = false
 			r.totals.Missing[Blocked]++
-			if r.opt.Stitch {
-				r.giveUp(t, Blocked)
-			}
+			r.stitch.giveUp(t, Blocked)
 		}
 	})
 }

@@ -64,9 +64,9 @@ type taskStitch struct {
 }
 
 // attachCookie attaches a request to its event.
-func (r *Resolver) attachCookie(h *Held, i int, rec *tracefs.Record, t *task) {
+func (s *stitcher) attachCookie(h *Held, i int, rec *tracefs.Record, t *task) {
 	h.Attached[i].Taken = true
-	ref, ok := r.eventOf(h, rec)
+	ref, ok := s.eventOf(h, rec)
 	if !ok {
 		h.Attached[i].Taken = false // its event is gone: let it stand
 		return
@@ -76,83 +76,83 @@ func (r *Resolver) attachCookie(h *Held, i int, rec *tracefs.Record, t *task) {
 	a.Cookie = rec.Value
 	switch {
 	case rec.Value == 0:
-		r.noStack(&ref, Refused)
+		s.noStack(&ref, Refused)
 	case t.stitch.last != nil && t.stitch.last.Cookie == rec.Value:
-		r.give(&ref, t.stitch.last)
+		s.give(&ref, t.stitch.last)
 	case !t.pending:
-		r.noStack(&ref, HeldTooLong)
+		s.noStack(&ref, HeldTooLong)
 	default:
 		t.stitch.asked = append(t.stitch.asked, ref)
 	}
 }
 
 // attachStack attaches a stack to the events that asked for it.
-func (r *Resolver) attachStack(h *Held, i int, rec *tracefs.Record, t *task) {
+func (s *stitcher) attachStack(h *Held, i int, rec *tracefs.Record, t *task) {
 	if rec.Flags&tracefs.Continued != 0 {
 		return
 	}
-	s := r.newStack()
-	*s = Stack{
+	stack := s.newStack()
+	*stack = Stack{
 		Cookie: rec.Value, Cut: rec.Flags&tracefs.Cut != 0, Stock: rec.Flags&tracefs.Deferred == 0, task: t, seq: h.seq, rec: int32(i),
 	}
-	s.Frames, s.Text = h.StackFrames(rec)
-	s.Outcomes, s.Result = h.StackOutcomes(i)
-	h.stacks = append(h.stacks, s)
+	stack.Frames, stack.Text = h.StackFrames(rec)
+	stack.Outcomes, stack.Result = h.StackOutcomes(i)
+	h.stacks = append(h.stacks, stack)
 	if rec.Flags&tracefs.Deferred == 0 {
-		if ref, ok := r.eventOf(h, rec); ok {
+		if ref, ok := s.eventOf(h, rec); ok {
 			t.stitch.user = true
-			r.give(&ref, s)
+			s.give(&ref, stack)
 			h.Attached[i].Taken = true
 		}
 		return
 	}
 	if last := t.stitch.last; last != nil {
-		r.keptStacks -= last.size
+		s.kept -= last.size
 		last.size = 0
 	}
-	t.stitch.last = s
+	t.stitch.last = stack
 	for k := range t.stitch.asked {
 		ref := &t.stitch.asked[k]
-		if !r.live(ref) {
+		if !s.live(ref) {
 			continue
 		}
-		if !r.queue.limits.within(ref.held, &ref.held.Records[ref.rec], h, rec) {
-			r.noStack(ref, HeldTooLong)
+		if !s.queue.limits.within(ref.held, &ref.held.Records[ref.rec], h, rec) {
+			s.noStack(ref, HeldTooLong)
 			continue
 		}
-		r.give(ref, s)
+		s.give(ref, stack)
 		h.Attached[i].Taken = true
 	}
-	if !h.Attached[i].Taken && r.opt.Late.has(rec.TID, rec.Value) {
+	if !h.Attached[i].Taken && s.again.Late.has(rec.TID, rec.Value) {
 		h.Attached[i].Taken = true // by an event that is gone
 	}
 	t.stitch.asked = t.stitch.asked[:0]
 }
 
 // give attaches a stack to an event.
-func (r *Resolver) give(ref *eventRef, s *Stack) {
+func (s *stitcher) give(ref *eventRef, stack *Stack) {
 	a := &ref.held.Attached[ref.rec]
-	a.Stack = s
-	if s.seq > ref.seq {
-		ref.held.needs = max(ref.held.needs, s.seq)
-	} else if s.seq < ref.seq {
-		s.shared = true
+	a.Stack = stack
+	if stack.seq > ref.seq {
+		ref.held.needs = max(ref.held.needs, stack.seq)
+	} else if stack.seq < ref.seq {
+		stack.shared = true
 	}
-	r.done(ref, a)
+	s.done(ref, a)
 }
 
 // noStack ends the wait of an event.
-func (r *Resolver) noStack(ref *eventRef, why Missing) {
-	if !r.live(ref) {
+func (s *stitcher) noStack(ref *eventRef, why Missing) {
+	if !s.live(ref) {
 		return
 	}
 	a := &ref.held.Attached[ref.rec]
 	if a.waits {
 		a.Missing = why
-		r.findLate(a, ref.tid)
-		r.countBare(ref.held, &ref.held.Records[ref.rec], a)
+		s.findLate(a, ref.tid)
+		s.countBare(ref.held, &ref.held.Records[ref.rec], a)
 	}
-	r.done(ref, a)
+	s.done(ref, a)
 }
 
 // markers begin the bodies of records that the kernel gives no user stack:
@@ -160,7 +160,7 @@ func (r *Resolver) noStack(ref *eventRef, why Missing) {
 var markers = [...]string{"tracing_mark_write: ", "# "}
 
 // countBare counts an event without a stack.
-func (r *Resolver) countBare(h *Held, rec *tracefs.Record, a *Attached) {
+func (s *stitcher) countBare(h *Held, rec *tracefs.Record, a *Attached) {
 	if a.Stack != nil || rec.Kind != tracefs.KindEvent {
 		return
 	}
@@ -170,22 +170,22 @@ func (r *Resolver) countBare(h *Held, rec *tracefs.Record, a *Attached) {
 			return
 		}
 	}
-	r.totals.Stackless[a.Missing]++
+	s.stackless[a.Missing]++
 }
 
 // findLate looks for the stack of an event that could not wait for it.
-func (r *Resolver) findLate(a *Attached, tid int32) {
+func (s *stitcher) findLate(a *Attached, tid int32) {
 	if a.Missing != HeldTooLong {
 		return
 	}
-	if s := r.opt.Late.find(tid, a.Cookie, r.opt); s != nil {
-		a.Stack, a.Missing = s, NotMissing
+	if late := s.again.Late.find(tid, a.Cookie, s.again); late != nil {
+		a.Stack, a.Missing = late, NotMissing
 	} else {
-		r.totals.HeldTooLong++
+		s.tooLate++
 	}
 }
 
-func (r *Resolver) done(ref *eventRef, a *Attached) {
+func (s *stitcher) done(ref *eventRef, a *Attached) {
 	if a.waits {
 		a.waits = false
 		ref.held.events--
@@ -193,15 +193,15 @@ func (r *Resolver) done(ref *eventRef, a *Attached) {
 }
 
 // giveUp marks the events of a task's request: no stack will come.
-func (r *Resolver) giveUp(t *task, why Missing) {
+func (s *stitcher) giveUp(t *task, why Missing) {
 	for k := range t.stitch.asked {
-		r.noStack(&t.stitch.asked[k], why)
+		s.noStack(&t.stitch.asked[k], why)
 	}
 	t.stitch.asked = t.stitch.asked[:0]
 }
 
 // settleEvents ends the waiting of a batch that goes out.
-func (r *Resolver) settleEvents(h *Held) {
+func (s *stitcher) settleEvents(h *Held) {
 	for i := range h.Attached {
 		a := &h.Attached[i]
 		if !a.waits {
@@ -210,23 +210,23 @@ func (r *Resolver) settleEvents(h *Held) {
 		a.waits = false
 		if a.Cookie != 0 {
 			a.Missing = HeldTooLong
-			r.findLate(a, h.Records[i].TID)
+			s.findLate(a, h.Records[i].TID)
 		}
-		r.countBare(h, &h.Records[i], a)
+		s.countBare(h, &h.Records[i], a)
 	}
 }
 
 // detachStacks lets the stacks that a later event may share outlive their batch.
-func (r *Resolver) detachStacks(h *Held) {
-	for _, s := range h.stacks {
-		last := s.task.stitch.last == s
-		if last && !s.shared && r.keptStacks > maxKeptStacks {
-			s.task.stitch.last, last = nil, false
+func (s *stitcher) detachStacks(h *Held) {
+	for _, x := range h.stacks {
+		last := x.task.stitch.last == x
+		if last && !x.shared && s.kept > maxKeptStacks {
+			x.task.stitch.last, last = nil, false
 		}
-		if s.shared || last {
-			r.keptStacks += s.detach()
+		if x.shared || last {
+			s.kept += x.detach()
 		} else {
-			r.freeStacks = append(r.freeStacks, s)
+			s.free = append(s.free, x)
 		}
 	}
 	clear(h.stacks)
@@ -234,11 +234,11 @@ func (r *Resolver) detachStacks(h *Held) {
 }
 
 // newStack returns a Stack to be set.
-func (r *Resolver) newStack() *Stack {
-	if n := len(r.freeStacks) - 1; n >= 0 {
-		s := r.freeStacks[n]
-		r.freeStacks = r.freeStacks[:n]
-		return s
+func (s *stitcher) newStack() *Stack {
+	if n := len(s.free) - 1; n >= 0 {
+		x := s.free[n]
+		s.free = s.free[:n]
+		return x
 	}
 	return new(Stack)
 }

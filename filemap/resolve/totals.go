@@ -97,6 +97,7 @@ func (t *Totals) LostRecords() (n uint64, exact bool) {
 // Totals returns the sums so far.
 func (r *Resolver) Totals() *Totals {
 	r.totals.Files = r.files.Count()
+	r.totals.Stackless, r.totals.HeldTooLong = r.stitch.stackless, r.stitch.tooLate
 	r.totals.Lost, r.totals.Gaps = r.losses.lost, r.losses.gaps
 	return &r.totals
 }
