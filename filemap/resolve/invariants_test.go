@@ -136,7 +136,16 @@ func (s *stitcher) checkAll() error {
 			add(list)
 		}
 	}
-	s.tasks.each(func(t *task) { add(t.stitch.asked) })
+	kept := 0
+	s.tasks.each(func(t *task) {
+		add(t.stitch.asked)
+		if t.stitch.last != nil {
+			kept += t.stitch.last.size
+		}
+	})
+	if kept != s.kept {
+		return fmt.Errorf("%d bytes of stacks are kept, %d are counted", kept, s.kept)
+	}
 	for _, h := range s.queue.list {
 		for i := range h.Attached {
 			if a := &h.Attached[i]; a.waits && !known[a] {

@@ -12,7 +12,8 @@ const maxNested = 4
 //
 // Invariants: of a held batch, as many events wait as it counts. An event that waits is of
 // a thread that asked for a stack that has not come, or is open. Few events of a CPU are
-// open.
+// open. Detached stacks are the last ones of threads, or an event has them; kept is the
+// size of the former.
 type stitcher struct {
 	open      [][][]eventRef // by source and CPU, innermost last
 	free      []*Stack

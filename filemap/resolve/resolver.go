@@ -197,6 +197,7 @@ func New(opt Options) *Resolver {
 			r.totals.Missing[Forgot]++
 		}
 		r.closeSpan(t)
+		r.stitch.forget(t)
 	}
 	return r
 }

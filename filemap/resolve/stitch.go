@@ -223,14 +223,26 @@ func (s *stitcher) detachStacks(h *Held) {
 		if last && !x.shared && s.kept > maxKeptStacks {
 			x.task.stitch.last, last = nil, false
 		}
-		if x.shared || last {
+		switch {
+		case last:
 			s.kept += x.detach()
-		} else {
+		case x.shared:
+			x.detach()
+			x.size = 0 // it lives as long as the batch of its event
+		default:
 			s.free = append(s.free, x)
 		}
 	}
 	clear(h.stacks)
 	h.stacks = h.stacks[:0]
+}
+
+// forget ends what a task that is dropped has asked for.
+func (s *stitcher) forget(t *task) {
+	if t.stitch.last != nil {
+		s.kept -= t.stitch.last.size
+	}
+	t.stitch = taskStitch{}
 }
 
 // newStack returns a Stack to be set.
