@@ -78,6 +78,29 @@ func (h *Held) pos(rec *tracefs.Record) filemap.Pos {
 	return filemap.Pos(h.Pos + int64(rec.Off))
 }
 
+// restate gives the frames of a stack with an identifier a new outcome. Frames
+// that own an announcement keep theirs if o does not own one.
+func (h *Held) restate(i int, id tracefs.Identifier, o Outcome) {
+	frames, _ := h.StackFrames(&h.Records[i])
+	var out []Outcome
+	for k := range frames {
+		if f := &frames[k]; f.ID != id || f.Form != tracefs.FormIdentifier {
+			continue
+		}
+		if out == nil {
+			out = h.ownOutcomes(i)
+		}
+		switch {
+		case !out[k].own:
+			out[k] = o
+		case o.own && out[k].File != o.File:
+			// Two announcements of one identifier, both this stack's.
+			out[k] = unnamed(filemap.Ambiguous)
+			out[k].own = true
+		}
+	}
+}
+
 // grown returns s with n zero elements.
 func grown[T any](s []T, n int) []T {
 	if cap(s) < n {

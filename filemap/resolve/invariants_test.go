@@ -3,6 +3,7 @@ package resolve
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"ustack/tracefs"
 )
@@ -12,7 +13,7 @@ import (
 func (r *Resolver) check() error {
 	var errs error
 	r.tasks.each(func(t *task) { errs = errors.Join(errs, r.checkTask(t)) })
-	return errors.Join(errs, r.tasks.check(), r.stitch.checkAll(), r.checkParts())
+	return errors.Join(errs, r.tasks.check(), r.stitch.checkAll(), r.checkCounts(), r.checkParts())
 }
 
 // checkAfter returns what does not hold after a record.
@@ -26,6 +27,56 @@ func (r *Resolver) checkParts() error {
 
 // checkTask returns what does not hold of a thread.
 func (r *Resolver) checkTask(t *task) error {
+	return errors.Join(r.owners.check(t), r.requests.check(t))
+}
+
+// checkCounts returns what does not hold of counts of different parts.
+func (r *Resolver) checkCounts() error {
+	var pending, missing int64
+	r.tasks.each(func(t *task) {
+		if t.pending {
+			pending++
+		}
+	})
+	for why, n := range r.requests.missing {
+		if why != int(Refused) {
+			missing += n
+		}
+	}
+	if come := r.requests.made - pending - missing; come < 0 || come > r.totals.Stacks {
+		return fmt.Errorf("of %d requests %d wait and %d are missing, with %d stacks", r.requests.made, pending, missing, r.totals.Stacks)
+	}
+	return nil
+}
+
+// check returns what of the invariants does not hold of a thread.
+func (o *owners) check(t *task) error {
+	if t.early != nil && (len(t.early.list) > maxEarly || t.early.cookie == 0 && len(t.early.list) > 0) {
+		return fmt.Errorf("%d files were announced before the stack of %#x", len(t.early.list), t.early.cookie)
+	}
+	s := &t.span
+	if s.held == nil || !o.queue.holds(s.seq) {
+		return nil
+	}
+	if s.held.seq != s.seq || s.held.names == 0 {
+		return fmt.Errorf("the span is of batch %d, which is %d, with %d names", s.seq, s.held.seq, s.held.names)
+	}
+	rec := &s.held.Records[s.rec]
+	frames, _ := s.held.StackFrames(rec)
+	if rec.Kind != tracefs.KindStack || s.held.pos(rec) != s.pos || !slices.ContainsFunc(frames, func(f tracefs.Frame) bool { return f.Form == tracefs.FormIdentifier }) {
+		return fmt.Errorf("the span begins at record %d of batch %d", s.rec, s.seq)
+	}
+	return nil
+}
+
+// check returns what of the invariants does not hold of a thread.
+func (r *requests) check(t *task) error {
+	if t.pending && t.cookie == 0 {
+		return errors.New("a thread waits for a stack and has no cookie")
+	}
+	if !t.pending && len(t.stitch.asked) > 0 {
+		return fmt.Errorf("%d events wait for a stack that their thread does not ask for", len(t.stitch.asked))
+	}
 	return nil
 }
 

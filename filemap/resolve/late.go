@@ -67,8 +67,8 @@ func (h *Held) mark(rec *tracefs.Record) asked {
 }
 
 // late reports whether a stack is, or may be, beyond the limits of its request.
-func (r *Resolver) late(a asked, h *Held, rec *tracefs.Record) bool {
-	l, b := &r.opt.Hold, h.mark(rec)
+func (l *Limits) late(a *asked, h *Held, rec *tracefs.Record) bool {
+	b := h.mark(rec)
 	if h.Late > 0 {
 		b.time = h.Late
 	}

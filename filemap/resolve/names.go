@@ -14,79 +14,6 @@ import (
 // pages, while mmap_min_addr keeps all other memory above.
 const specialMappings = 1 << 16
 
-// A span is the time in which announcements of a task belong to its stack. The
-// kernel reserves the stack record first and announces new files right after, from
-// the same task, before that returns to user space; so the span ends with the
-// task's next entry into the kernel, that is with a cookie that is not the stack's.
-// Where records of its CPU are missing, the end is unknown.
-type span struct {
-	held   *Held
-	seq    int64
-	rec    int
-	pos    filemap.Pos
-	cookie uint64
-	cpu    int32
-}
-
-func (r *Resolver) openSpan(t *task, h *Held, i int, rec *tracefs.Record, pos filemap.Pos) {
-	t.span = span{held: h, seq: h.seq, rec: i, pos: pos, cookie: rec.Value, cpu: rec.CPU}
-	h.names++
-}
-
-func (r *Resolver) closeSpan(t *task) {
-	if s := &t.span; s.held != nil {
-		if r.queue.holds(s.seq) {
-			s.held.names--
-		}
-		s.held = nil
-	}
-}
-
-// early is what the kernel announced before a task's stack: some kernels do so
-// before they write it. It belongs to the stack of the same entry into the kernel,
-// which has its cookie.
-type early struct {
-	cookie uint64
-	list   []earlyFile
-}
-
-type earlyFile struct {
-	id tracefs.Identifier
-	b  filemap.Binding
-}
-
-// maxEarly bounds what is announced before one stack.
-const maxEarly = 256
-
-// expect keeps an announcement for the stack that the task has asked for and that
-// has not come.
-func (t *task) expect(id tracefs.Identifier, b *filemap.Binding) {
-	if !t.pending || t.cookie == 0 {
-		return
-	}
-	if t.early == nil {
-		t.early = new(early)
-	}
-	if t.early.cookie != t.cookie {
-		t.early.cookie, t.early.list = t.cookie, t.early.list[:0]
-	}
-	if len(t.early.list) < maxEarly {
-		t.early.list = append(t.early.list, earlyFile{id, *b})
-	}
-}
-
-// nameEarly names the frames of a stack whose files were announced before it.
-func (r *Resolver) nameEarly(t *task, h *Held, i int, rec *tracefs.Record) {
-	if t.early.cookie == rec.Value {
-		for k := range t.early.list {
-			e := &t.early.list[k]
-			r.restateStack(h, i, e.id, owned(&e.b))
-		}
-	}
-	t.early.list = t.early.list[:0]
-	t.early.cookie = 0
-}
-
 // waiter is a frame whose identifier has not been announced yet.
 type waiter struct {
 	held *Held
@@ -145,7 +72,7 @@ func (r *Resolver) announce(h *Held, rec *tracefs.Record) {
 	if r.opt.Sources > 1 {
 		b.Time = h.Time(rec)
 	}
-	owner, torn := r.owner(r.tasks.get(rec.TID), h, rec, a.ID)
+	owner, torn := r.owners.of(r.tasks.get(rec.TID), h, rec, a.ID)
 	if owner != nil && !torn {
 		b.From, b.Owned = owner.pos, true
 	}
@@ -161,14 +88,14 @@ func (r *Resolver) announce(h *Held, rec *tracefs.Record) {
 	case b.Owned:
 		r.nameOwner(owner, a.ID, &b)
 	case owner == nil:
-		r.tasks.get(rec.TID).expect(a.ID, &b)
+		r.owners.expect(r.tasks.get(rec.TID), a.ID, &b)
 	}
 	r.nameWaiters(e, h, rec, &b)
 	switch {
 	case !rival:
 	case owner != nil && torn:
 		// It may be this stack's, and may be that of one that was lost.
-		r.restateStack(owner.held, owner.rec, a.ID, unnamed(filemap.Ambiguous))
+		owner.held.restate(owner.rec, a.ID, unnamed(filemap.Ambiguous))
 	case b.Owned:
 		r.rename(e, b.From, pos)
 	case !b.Owned && r.opt.Sources > 1:
@@ -178,7 +105,7 @@ func (r *Resolver) announce(h *Held, rec *tracefs.Record) {
 
 // nameOwner names the frames of the stack that made the kernel announce.
 func (r *Resolver) nameOwner(s *span, id tracefs.Identifier, b *filemap.Binding) {
-	r.restateStack(s.held, s.rec, id, owned(b))
+	s.held.restate(s.rec, id, owned(b))
 }
 
 // nameWaiters names the frames that have waited for an identifier's first
@@ -209,9 +136,9 @@ func (r *Resolver) rename(e *filemap.Entry, from, to filemap.Pos) {
 		b, ambiguous := e.At(h.pos(&h.Records[i]))
 		switch {
 		case ambiguous:
-			r.restateStack(h, i, e.ID, unnamed(filemap.Ambiguous))
+			h.restate(i, e.ID, unnamed(filemap.Ambiguous))
 		case b != nil:
-			r.restateStack(h, i, e.ID, bound(b))
+			h.restate(i, e.ID, bound(b))
 		}
 	})
 }
@@ -221,32 +148,9 @@ func (r *Resolver) rename(e *filemap.Entry, from, to filemap.Pos) {
 func (r *Resolver) renameTied(e *filemap.Entry, b filemap.Binding) {
 	r.queue.stacks(0, b.At, func(h *Held, i int) {
 		if rec := &h.Records[i]; rec.Source != b.Source && h.Time(rec) == b.Time {
-			r.restateStack(h, i, e.ID, unnamed(filemap.Ambiguous))
+			h.restate(i, e.ID, unnamed(filemap.Ambiguous))
 		}
 	})
-}
-
-// restateStack gives the frames of a stack with an identifier a new outcome. Frames
-// that own an announcement keep theirs if o does not own one.
-func (r *Resolver) restateStack(h *Held, i int, id tracefs.Identifier, o Outcome) {
-	frames, _ := h.StackFrames(&h.Records[i])
-	var out []Outcome
-	for k := range frames {
-		if f := &frames[k]; f.ID != id || f.Form != tracefs.FormIdentifier {
-			continue
-		}
-		if out == nil {
-			out = h.ownOutcomes(i)
-		}
-		switch {
-		case !out[k].own:
-			out[k] = o
-		case o.own && out[k].File != o.File:
-			// Two announcements of one identifier, both this stack's.
-			out[k] = unnamed(filemap.Ambiguous)
-			out[k].own = true
-		}
-	}
 }
 
 // blameLoss marks waiting frames of a CPU that has lost records: their

@@ -1,23 +1,83 @@
 package resolve
 
-import "ustack/tracefs"
+import (
+	"ustack/filemap"
+	"ustack/tracefs"
+)
 
-// owner is the stack that an announcement of its task belongs to, nil if none. torn
+// owners finds the stack that an announcement belongs to.
+//
+// Invariants: the span of a thread whose stack is held begins at that stack, which has an
+// identifier. Few files are kept that were announced before a
+// stack, and of one cookie.
+type owners struct {
+	queue  *queue
+	losses *losses
+}
+
+// A span is the time in which announcements of a task belong to its stack. The
+// kernel reserves the stack record first and announces new files right after, from
+// the same task, before that returns to user space; so the span ends with the
+// task's next entry into the kernel, that is with a cookie that is not the stack's.
+// Where records of its CPU are missing, the end is unknown.
+type span struct {
+	held   *Held
+	seq    int64
+	rec    int
+	pos    filemap.Pos
+	cookie uint64
+	cpu    int32
+}
+
+// stack ends the span of a thread at its next stack, and begins that of the stack if
+// announcements can be about it. What continues a stack has a span if that has none.
+func (o *owners) stack(t *task, h *Held, i int, rec *tracefs.Record, identified bool) {
+	if rec.Flags&tracefs.Continued != 0 && (!identified || t.span.held != nil && o.queue.holds(t.span.seq)) {
+		return
+	}
+	o.end(t)
+	if identified {
+		t.span = span{held: h, seq: h.seq, rec: i, pos: h.pos(rec), cookie: rec.Value, cpu: rec.CPU}
+		h.names++
+	}
+}
+
+// enter ends the span of a thread if it is not that of a cookie. It reports whether it
+// was not.
+func (o *owners) enter(t *task, cookie uint64) (ended bool) {
+	if t.span.held == nil || t.span.cookie == cookie {
+		return false
+	}
+	o.end(t)
+	return true
+}
+
+// end ends the span of a thread, if it has one.
+func (o *owners) end(t *task) {
+	if s := &t.span; s.held != nil {
+		if o.queue.holds(s.seq) {
+			s.held.names--
+		}
+		s.held = nil
+	}
+}
+
+// of is the stack that an announcement of its task belongs to, nil if none. torn
 // means that records of the stack's CPU were lost in between, so the owner is
 // unknown.
-func (r *Resolver) owner(t *task, h *Held, rec *tracefs.Record, id tracefs.Identifier) (s *span, torn bool) {
+func (o *owners) of(t *task, h *Held, rec *tracefs.Record, id tracefs.Identifier) (s *span, torn bool) {
 	s = &t.span
-	if s.held == nil || !r.queue.holds(s.seq) {
+	if s.held == nil || !o.queue.holds(s.seq) {
 		return nil, false
 	}
 	stack := &s.held.Records[s.rec]
-	if !r.queue.limits.within(s.held, stack, h, rec) || before(h, rec, s.held, stack) {
+	if !o.queue.limits.within(s.held, stack, h, rec) || before(h, rec, s.held, stack) {
 		return nil, false
 	}
 	frames, _ := s.held.StackFrames(stack)
 	for k := range frames {
 		if frames[k].ID == id {
-			return s, r.losses.after(s.pos, s.cpu)
+			return s, o.losses.after(s.pos, s.cpu)
 		}
 	}
 	return nil, false
@@ -27,4 +87,49 @@ func (r *Resolver) owner(t *task, h *Held, rec *tracefs.Record, id tracefs.Ident
 // before it: then another trace begins in between, of another boot perhaps.
 func before(h *Held, rec *tracefs.Record, in *Held, stack *tracefs.Record) bool {
 	return h.Timed(rec) && in.Timed(stack) && h.Time(rec) < in.Time(stack)
+}
+
+// early is what the kernel announced before a task's stack: some kernels do so
+// before they write it. It belongs to the stack of the same entry into the kernel,
+// which has its cookie.
+type early struct {
+	cookie uint64
+	list   []earlyFile
+}
+
+type earlyFile struct {
+	id tracefs.Identifier
+	b  filemap.Binding
+}
+
+// maxEarly bounds what is announced before one stack.
+const maxEarly = 256
+
+// expect keeps an announcement for the stack that the task has asked for and that
+// has not come.
+func (o *owners) expect(t *task, id tracefs.Identifier, b *filemap.Binding) {
+	if !t.pending || t.cookie == 0 {
+		return
+	}
+	if t.early == nil {
+		t.early = new(early)
+	}
+	if t.early.cookie != t.cookie {
+		t.early.cookie, t.early.list = t.cookie, t.early.list[:0]
+	}
+	if len(t.early.list) < maxEarly {
+		t.early.list = append(t.early.list, earlyFile{id, *b})
+	}
+}
+
+// nameEarly names the frames of a stack whose files were announced before it.
+func (o *owners) nameEarly(t *task, h *Held, i int, rec *tracefs.Record) {
+	if t.early.cookie == rec.Value {
+		for k := range t.early.list {
+			e := &t.early.list[k]
+			h.restate(i, e.id, owned(&e.b))
+		}
+	}
+	t.early.list = t.early.list[:0]
+	t.early.cookie = 0
 }

@@ -171,13 +171,15 @@ type Resolver struct {
 
 	escaped bool // the text of the batches is
 
-	waiting map[*filemap.Entry][]waiter
-	losses  losses
-	stitch  stitcher
-	entries map[int32]entry
-	missed  int64   // places where records are missing, of what has been judged
-	subject Subject // the one that is judged
-	far     Far     // of the stack that is counted
+	waiting  map[*filemap.Entry][]waiter
+	losses   losses
+	owners   owners
+	stitch   stitcher
+	requests requests
+	entries  map[int32]entry
+	missed   int64   // places where records are missing, of what has been judged
+	subject  Subject // the one that is judged
+	far      Far     // of the stack that is counted
 }
 
 // New returns a Resolver.
@@ -192,11 +194,11 @@ func New(opt Options) *Resolver {
 		losses:  losses{lost: make(map[int32]Loss), last: make(map[int32]filemap.Pos)},
 	}
 	r.stitch = stitcher{again: opt, queue: &r.queue, tasks: &r.tasks}
+	r.owners = owners{queue: &r.queue, losses: &r.losses}
+	r.requests = requests{late: opt.collect != nil, queue: &r.queue, losses: &r.losses, owners: &r.owners, stitch: &r.stitch}
 	r.tasks.drop = func(t *task) {
-		if t.pending {
-			r.totals.Missing[Forgot]++
-		}
-		r.closeSpan(t)
+		r.requests.forget(t)
+		r.owners.end(t)
 		r.stitch.forget(t)
 	}
 	return r
@@ -224,7 +226,9 @@ func (r *Resolver) record(h *Held, i int, rec *tracefs.Record) {
 	case tracefs.KindStack:
 		r.stack(h, i, rec)
 	case tracefs.KindCookie:
-		r.cookie(h, i, rec)
+		if rec.Flags&tracefs.Cut == 0 {
+			r.cookie(h, i, rec)
+		}
 	case tracefs.KindAnnounce:
 		r.announce(h, rec)
 		if r.opt.Stitch {
@@ -293,7 +297,7 @@ func (r *Resolver) stack(h *Held, i int, rec *tracefs.Record) {
 		identified, _ = r.frames(h, i, rec, frames, text, h.Outcomes[rec.Lo:rec.Hi])
 	}
 	if t.early != nil && t.early.cookie != 0 && identified {
-		r.nameEarly(t, h, i, rec)
+		r.owners.nameEarly(t, h, i, rec)
 	}
 	if rec.Flags&tracefs.Continued == 0 {
 		r.totals.Stacks++
@@ -301,18 +305,9 @@ func (r *Resolver) stack(h *Held, i int, rec *tracefs.Record) {
 			h.waits = append(h.waits, int32(i))
 		}
 		t.waits = 0
-		r.closeSpan(t)
-		if identified {
-			r.openSpan(t, h, i, rec, pos)
-		}
-		if r.opt.collect != nil && t.pending && t.cookie == rec.Value && r.late(t.asked, h, rec) {
-			h.late = append(h.late, int32(i))
-		}
-		r.delivered(t, rec)
-	} else if identified && (t.span.held == nil || !r.queue.holds(t.span.seq)) {
-		r.closeSpan(t)
-		r.openSpan(t, h, i, rec, pos)
+		r.requests.stack(t, h, i, rec)
 	}
+	r.owners.stack(t, h, i, rec, identified)
 	if rec.Flags&tracefs.Cut != 0 {
 		r.totals.Cut++
 	}
@@ -348,66 +343,13 @@ func (r *Resolver) frames(h *Held, i int, rec *tracefs.Record, frames []tracefs.
 	return identified, waits
 }
 
-// cookie notes that a task asked for a stack.
+// cookie notes that a thread asked for a stack.
 func (r *Resolver) cookie(h *Held, i int, rec *tracefs.Record) {
-	if rec.Flags&tracefs.Cut != 0 {
-		return
-	}
 	t := r.tasks.get(rec.TID)
-	switch {
-	case rec.Value == 0:
-		r.totals.Missing[Refused]++
-	case rec.Value != t.cookie || t.span.held != nil && t.span.cookie != rec.Value:
-		if t.span.held != nil && t.span.cookie != rec.Value {
-			r.closeSpan(t)
-		}
-		if r.opt.collect != nil {
-			t.asked = h.mark(rec)
-		}
-		r.requested(t, rec.Value)
-	}
+	r.requests.cookie(t, h, rec)
 	if r.opt.Stitch {
 		r.stitch.attachCookie(h, i, rec, t)
 	}
-}
-
-// requested notes the cookie that a task's events carry now. One cookie is
-// one request, however many events carry it.
-func (r *Resolver) requested(t *task, cookie uint64) {
-	if t.cookie == cookie {
-		return
-	}
-	r.hopeless(t)
-	t.cookie, t.pending, t.losses = cookie, true, r.losses.noted
-	r.totals.Requests++
-}
-
-// hopeless gives up a request: the task has gone on, so its stack will not come
-// (FORMATS 2.3).
-func (r *Resolver) hopeless(t *task) {
-	if !t.pending {
-		return
-	}
-	t.pending = false
-	why := Dropped
-	if t.losses != r.losses.noted {
-		why = LostStack
-	}
-	r.totals.Missing[why]++
-	r.stitch.giveUp(t, why)
-}
-
-// delivered notes that the stack of a cookie has come.
-func (r *Resolver) delivered(t *task, rec *tracefs.Record) {
-	if rec.Flags&tracefs.Deferred == 0 || rec.Value == 0 {
-		return
-	}
-	if t.cookie != rec.Value {
-		r.hopeless(t)
-		t.cookie = rec.Value
-		r.totals.Orphans++
-	}
-	t.pending = false
 }
 
 // blame notes that an announcement may be missing before this place.
@@ -420,13 +362,7 @@ func (r *Resolver) blame(h *Held, rec *tracefs.Record) {
 // End notes that no batch follows.
 func (r *Resolver) End() {
 	r.queue.ended = true
-	r.tasks.each(func(t *task) {
-		if t.pending {
-			t.pending = false
-			r.totals.Missing[Blocked]++
-			r.stitch.giveUp(t, Blocked)
-		}
-	})
+	r.tasks.each(func(t *task) { r.requests.giveUp(t, Blocked) })
 }
 
 // Files are the files of all frames so far.

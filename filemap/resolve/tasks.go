@@ -6,7 +6,7 @@ type task struct {
 	early   *early // what was announced before the stack
 	cookie  uint64 // of its last request
 	pending bool   // the stack of it has not come
-	losses  int64  // Totals.losses when it asked
+	losses  int64  // those noted when it asked
 	asked   asked  // for the late stacks
 	stitch  taskStitch
 	waits   int64 // the next stack is of a futex call that can wait, if losses is one less by then

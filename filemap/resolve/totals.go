@@ -98,6 +98,7 @@ func (t *Totals) LostRecords() (n uint64, exact bool) {
 func (r *Resolver) Totals() *Totals {
 	r.totals.Files = r.files.Count()
 	r.totals.Stackless, r.totals.HeldTooLong = r.stitch.stackless, r.stitch.tooLate
+	r.totals.Requests, r.totals.Orphans, r.totals.Missing = r.requests.made, r.requests.orphans, r.requests.missing
 	r.totals.Lost, r.totals.Gaps = r.losses.lost, r.losses.gaps
 	return &r.totals
 }
