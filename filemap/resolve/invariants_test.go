@@ -13,7 +13,7 @@ import (
 func (r *Resolver) check() error {
 	var errs error
 	r.tasks.each(func(t *task) { errs = errors.Join(errs, r.checkTask(t)) })
-	return errors.Join(errs, r.tasks.check(), r.stitch.checkAll(), r.checkCounts(), r.checkParts())
+	return errors.Join(errs, r.tasks.check(), r.stitch.checkAll(), r.bindings.check(), r.checkCounts(), r.checkParts())
 }
 
 // checkAfter returns what does not hold after a record.
@@ -22,7 +22,7 @@ func (r *Resolver) checkAfter(rec *tracefs.Record) error {
 }
 
 func (r *Resolver) checkParts() error {
-	return errors.Join(r.queue.check(), r.losses.check(), r.stitch.check())
+	return errors.Join(r.queue.check(), r.losses.check(), r.texts.check(), r.names.check(), r.shapes.check(r.queue.list), r.stitch.check())
 }
 
 // checkTask returns what does not hold of a thread.
@@ -45,6 +45,67 @@ func (r *Resolver) checkCounts() error {
 	}
 	if come := r.requests.made - pending - missing; come < 0 || come > r.totals.Stacks {
 		return fmt.Errorf("of %d requests %d wait and %d are missing, with %d stacks", r.requests.made, pending, missing, r.totals.Stacks)
+	}
+	return nil
+}
+
+// check returns what of the invariants does not hold.
+func (b *bindings) check() error {
+	if n := b.table.Len(); n > b.limit {
+		return fmt.Errorf("%d identifiers of %d", n, b.limit)
+	}
+	for f := range b.table.Files() {
+		kept := b.files.Intern([]byte(f.Path), nil)
+		if f.HasID {
+			kept = b.files.InternID([]byte(f.Path), f.BuildID)
+		}
+		if kept != f {
+			return fmt.Errorf("an identifier means %s, which is not kept", f.Path)
+		}
+	}
+	return nil
+}
+
+// check returns what of the invariants does not hold.
+func (t *texts) check() error {
+	if d := t.plainDialect(); d != Plain && d != Offset || (t.dialect == Plain || t.dialect == Offset) && d != t.dialect {
+		return fmt.Errorf("plain frames are taken for %v with %v asked for", d, t.dialect)
+	}
+	return nil
+}
+
+// check returns what of the invariants does not hold.
+func (n *names) check() error {
+	for e, list := range n.waiting {
+		if len(list) == 0 || e.Last() != nil {
+			return fmt.Errorf("%d frames wait for %v, which means %v", len(list), e.ID, e.Last())
+		}
+	}
+	return nil
+}
+
+// check returns what of the invariants does not hold of held batches.
+func (s *shapes) check(list []*Held) error {
+	for _, h := range list {
+		have, counted := 0, 0
+		for _, res := range h.Results {
+			if res == nil {
+				continue
+			}
+			have += len(res.Outcomes)
+			if res.named > 0 && (int(res.named) != len(res.Outcomes) || slices.ContainsFunc(res.Outcomes, func(o Outcome) bool { return o.Trust != res.trust })) {
+				return fmt.Errorf("of %d frames %d have trust %v", len(res.Outcomes), res.named, res.trust)
+			}
+		}
+		for _, n := range h.named {
+			counted += int(n)
+		}
+		for _, res := range h.mixed {
+			counted += len(res.Outcomes)
+		}
+		if have != counted {
+			return fmt.Errorf("stacks of batch %d have %d frames of shapes, %d are counted", h.seq, have, counted)
+		}
 	}
 	return nil
 }

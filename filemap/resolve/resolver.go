@@ -161,19 +161,16 @@ const defaultIdentifiers = 1 << 17
 // Batches go in by Add and come out, in the same order, by Next.
 type Resolver struct {
 	opt    Options
-	files  *filemap.Files
-	table  *filemap.Table
-	tasks  tasks
-	votes  votes
 	totals Totals
 
-	queue queue
-
-	escaped bool // the text of the batches is
-
-	waiting  map[*filemap.Entry][]waiter
+	queue    queue
 	losses   losses
+	tasks    tasks
+	bindings bindings
+	texts    texts
 	owners   owners
+	names    names
+	shapes   shapes
 	stitch   stitcher
 	requests requests
 	entries  map[int32]entry
@@ -187,21 +184,29 @@ func New(opt Options) *Resolver {
 	if opt.Identifiers == 0 {
 		opt.Identifiers = defaultIdentifiers
 	}
-	r := &Resolver{
-		opt: opt, files: filemap.NewFiles(), table: filemap.NewTable(opt.Identifiers),
-		queue:   queue{limits: opt.Hold},
-		waiting: make(map[*filemap.Entry][]waiter),
-		losses:  losses{lost: make(map[int32]Loss), last: make(map[int32]filemap.Pos)},
-	}
-	r.stitch = stitcher{again: opt, queue: &r.queue, tasks: &r.tasks}
+	r := &Resolver{opt: opt}
+	r.connect()
+	return r
+}
+
+// connect gives each part the lower ones that it asks.
+func (r *Resolver) connect() {
+	opt := &r.opt
+	r.queue = queue{limits: opt.Hold}
+	r.losses = losses{lost: make(map[int32]Loss), last: make(map[int32]filemap.Pos)}
+	r.bindings = bindings{limit: opt.Identifiers, files: filemap.NewFiles(), table: filemap.NewTable(opt.Identifiers), queue: &r.queue}
+	r.texts = texts{dialect: opt.Dialect, bindings: &r.bindings}
 	r.owners = owners{queue: &r.queue, losses: &r.losses}
+	r.names = names{waiting: make(map[*filemap.Entry][]waiter), sources: opt.Sources, first: opt.First,
+		queue: &r.queue, losses: &r.losses, bindings: &r.bindings, texts: &r.texts, owners: &r.owners}
+	r.shapes = shapes{table: r.bindings.table, names: &r.names}
+	r.stitch = stitcher{again: *opt, queue: &r.queue, tasks: &r.tasks}
 	r.requests = requests{late: opt.collect != nil, queue: &r.queue, losses: &r.losses, owners: &r.owners, stitch: &r.stitch}
 	r.tasks.drop = func(t *task) {
 		r.requests.forget(t)
 		r.owners.end(t)
 		r.stitch.forget(t)
 	}
-	return r
 }
 
 // Add takes the next batch. It belongs to the resolver until Next has given
@@ -215,7 +220,7 @@ func (r *Resolver) Add(b *tracefs.Batch) {
 
 // begin holds a batch whose records come next.
 func (r *Resolver) begin(b *tracefs.Batch) *Held {
-	r.escaped = b.Escaped
+	r.texts.escaped = b.Escaped
 	r.totals.Events += b.Events
 	return r.queue.hold(b, r.opt.Stitch)
 }
@@ -230,19 +235,19 @@ func (r *Resolver) record(h *Held, i int, rec *tracefs.Record) {
 			r.cookie(h, i, rec)
 		}
 	case tracefs.KindAnnounce:
-		r.announce(h, rec)
+		r.names.announce(r.tasks.get(rec.TID), h, rec)
 		if r.opt.Stitch {
 			r.stitch.openEvent(h, i, rec)
 		}
 	case tracefs.KindLost:
 		r.losses.lose(rec)
-		r.blame(h, rec)
+		r.names.blame(h, rec)
 		r.stitch.loseEvents(rec)
 	case tracefs.KindGap:
 		r.losses.gaps++
 		r.stitch.loseEvents(rec)
 		if rec.CPU >= 0 {
-			r.blame(h, rec) // the CPU's buffer starts late
+			r.names.blame(h, rec) // the CPU's buffer starts late
 		}
 	case tracefs.KindEvent:
 		if r.opt.waits() && waitEntry(h, rec) {
@@ -273,6 +278,26 @@ func (r *Resolver) Next() *Held {
 	return h
 }
 
+// settle decides about the frames of a batch that still wait, and lets the
+// evidence judge: the batch goes out, or its stacks do with an earlier one.
+func (r *Resolver) settle(h *Held) {
+	if h.final {
+		return
+	}
+	h.final = true
+	r.names.settle(h)
+	if r.opt.Evidence != nil {
+		r.judge(h)
+	}
+	if r.opt.Strict {
+		for i := range h.Outcomes {
+			if o := &h.Outcomes[i]; o.Trust == filemap.Claimed {
+				*o = unnamed(filemap.OnlyClaimed)
+			}
+		}
+	}
+}
+
 // Release takes back a batch that Next gave out and returns its Batch, free
 // to be filled again.
 func (r *Resolver) Release(h *Held) *tracefs.Batch {
@@ -288,13 +313,12 @@ func (r *Resolver) Judged() tracefs.Time { return r.queue.judged }
 // belong to it.
 func (r *Resolver) stack(h *Held, i int, rec *tracefs.Record) {
 	t := r.tasks.get(rec.TID)
-	pos := h.pos(rec)
 	var identified bool
 	if rec.Shape != 0 {
-		identified = r.shaped(h, i, rec, pos)
+		identified = r.shapes.stack(h, i, rec)
 	} else {
 		frames, text := h.StackFrames(rec)
-		identified, _ = r.frames(h, i, rec, frames, text, h.Outcomes[rec.Lo:rec.Hi])
+		identified, _ = r.names.frames(h, i, rec, frames, text, h.Outcomes[rec.Lo:rec.Hi])
 	}
 	if t.early != nil && t.early.cookie != 0 && identified {
 		r.owners.nameEarly(t, h, i, rec)
@@ -316,46 +340,12 @@ func (r *Resolver) stack(h *Held, i int, rec *tracefs.Record) {
 	}
 }
 
-// frames gives the frames of a stack their outcomes. identified means that
-// announcements can be about the stack, waits that it waits for one.
-func (r *Resolver) frames(h *Held, i int, rec *tracefs.Record, frames []tracefs.Frame, text []byte, out []Outcome) (identified, waits bool) {
-	pos := h.pos(rec)
-	plain := 0
-	for k := range frames {
-		f := &frames[k]
-		switch {
-		case f.Form == tracefs.FormIdentifier && !f.ID.NoFile() && !f.ID.NoVMA():
-			identified = true
-			if !r.lookup(h, i, rec, f.ID, pos, &out[k]) {
-				waits = true
-			}
-			continue
-		case f.Form == tracefs.FormPlain:
-			plain++
-			out[k] = unnamed(filemap.NoAddressSpace)
-			continue
-		}
-		out[k] = r.other(text, f)
-	}
-	if plain > 0 && rec.Flags&tracefs.Deferred != 0 {
-		r.plainStack(text, frames, out)
-	}
-	return identified, waits
-}
-
 // cookie notes that a thread asked for a stack.
 func (r *Resolver) cookie(h *Held, i int, rec *tracefs.Record) {
 	t := r.tasks.get(rec.TID)
 	r.requests.cookie(t, h, rec)
 	if r.opt.Stitch {
 		r.stitch.attachCookie(h, i, rec, t)
-	}
-}
-
-// blame notes that an announcement may be missing before this place.
-func (r *Resolver) blame(h *Held, rec *tracefs.Record) {
-	if r.losses.mark(h.pos(rec), rec.CPU) {
-		r.blameLoss(h, rec)
 	}
 }
 
@@ -366,4 +356,14 @@ func (r *Resolver) End() {
 }
 
 // Files are the files of all frames so far.
-func (r *Resolver) Files() *filemap.Files { return r.files }
+func (r *Resolver) Files() *filemap.Files { return r.bindings.files }
+
+// PlainDialect is Plain or Offset, what frames with a number and nothing else
+// are taken for.
+func (r *Resolver) PlainDialect() Dialect { return r.texts.plainDialect() }
+
+// DialectOf returns the dialect of a stack by the first frame that shows it, Auto
+// if no frame does.
+func (r *Resolver) DialectOf(b *tracefs.Batch, rec *tracefs.Record) Dialect {
+	return r.texts.dialectOf(b, rec)
+}

@@ -43,6 +43,16 @@ type use struct {
 	identified bool
 }
 
+// shapes gives the stacks that are shapes their results, which they share until an
+// announcement changes one.
+//
+// Invariants: of a held batch, the results that stacks have are those that it counts: named
+// the frames of the ones whose frames all have one trust, mixed the others.
+type shapes struct {
+	table *filemap.Table
+	names *names
+}
+
 // versions sums the versions of the result's identifiers. Versions only grow,
 // so the sum changes when one of them does.
 func (res *Result) versions() int64 {
@@ -53,20 +63,20 @@ func (res *Result) versions() int64 {
 	return n
 }
 
-// shaped gives a stack that is a shape its result. A batch looks at a shape
+// stack gives a stack that is a shape its result. A batch looks at a shape
 // once, until an announcement changes something.
-func (r *Resolver) shaped(h *Held, i int, rec *tracefs.Record, pos filemap.Pos) (identified bool) {
+func (s *shapes) stack(h *Held, i int, rec *tracefs.Record) (identified bool) {
 	switch h.table {
-	case r.table.Version:
+	case s.table.Version:
 	case noTable:
-		r.recallAll(h)
+		s.recallAll(h)
 	default:
-		h.table = r.table.Version
+		h.table = s.table.Version
 		clear(h.uses)
 	}
 	u := &h.uses[rec.Shape-1]
-	if u.res == nil && !r.recall(h, u, h.Shapes[rec.Shape-1]) {
-		return r.judgeShape(h, i, rec)
+	if u.res == nil && !s.recall(h, u, h.Shapes[rec.Shape-1]) {
+		return s.judgeShape(h, i, rec)
 	}
 	h.Results[i] = u.res
 	h.named[u.trust] += int64(u.named)
@@ -81,21 +91,21 @@ const noTable = -1
 
 // recallAll looks up all shapes of a batch. They are far away in memory, and
 // here they come all at once instead of one after the other.
-func (r *Resolver) recallAll(h *Held) {
-	h.table = r.table.Version
+func (s *shapes) recallAll(h *Held) {
+	h.table = s.table.Version
 	for k := range h.uses {
-		r.recall(h, &h.uses[k], h.Shapes[k])
+		s.recall(h, &h.uses[k], h.Shapes[k])
 	}
 }
 
 // recall takes the result that the last stack of a shape had, if it still
 // holds.
-func (r *Resolver) recall(h *Held, u *use, sh *tracefs.Shape) bool {
+func (s *shapes) recall(h *Held, u *use, sh *tracefs.Shape) bool {
 	m, ok := sh.Memo.(*Result)
-	if !ok || m.table != r.table.Version && m.version != m.versions() {
+	if !ok || m.table != s.table.Version && m.version != m.versions() {
 		return false
 	}
-	m.table = r.table.Version // nothing to look at until the table changes
+	m.table = s.table.Version // nothing to look at until the table changes
 	u.res, u.identified, u.named, u.trust = m, m.identified, m.named, m.trust
 	if m.named > 0 && !m.counted {
 		h.fresh = append(h.fresh, m)
@@ -106,12 +116,12 @@ func (r *Resolver) recall(h *Held, u *use, sh *tracefs.Shape) bool {
 
 // judgeShape resolves the frames of a stack, for all stacks of its shape if they do
 // not wait for an announcement.
-func (r *Resolver) judgeShape(h *Held, i int, rec *tracefs.Record) (identified bool) {
+func (s *shapes) judgeShape(h *Held, i int, rec *tracefs.Record) (identified bool) {
 	sh := h.Shapes[rec.Shape-1]
 	res := &Result{Outcomes: make([]Outcome, len(sh.Frames))}
 	h.Results[i] = res
 	h.mixed = append(h.mixed, res)
-	identified, waits := r.frames(h, i, rec, sh.Frames, sh.Text, res.Outcomes)
+	identified, waits := s.names.frames(h, i, rec, sh.Frames, sh.Text, res.Outcomes)
 	if waits {
 		res.private = true
 		return identified
@@ -120,12 +130,12 @@ func (r *Resolver) judgeShape(h *Held, i int, rec *tracefs.Record) (identified b
 	res.countNamed()
 	for k := range sh.Frames {
 		if id := sh.Frames[k].ID; !id.NoFile() && !id.NoVMA() {
-			if e := r.table.Entry(id); !slices.Contains(res.entries, e) {
+			if e := s.table.Entry(id); !slices.Contains(res.entries, e) {
 				res.entries = append(res.entries, e)
 			}
 		}
 	}
-	res.version, res.table = res.versions(), r.table.Version
+	res.version, res.table = res.versions(), s.table.Version
 	res.markUse(h)
 	sh.Memo = res
 	return identified

@@ -96,9 +96,10 @@ func (t *Totals) LostRecords() (n uint64, exact bool) {
 
 // Totals returns the sums so far.
 func (r *Resolver) Totals() *Totals {
-	r.totals.Files = r.files.Count()
+	r.totals.Files = r.bindings.files.Count()
 	r.totals.Stackless, r.totals.HeldTooLong = r.stitch.stackless, r.stitch.tooLate
 	r.totals.Requests, r.totals.Orphans, r.totals.Missing = r.requests.made, r.requests.orphans, r.requests.missing
+	r.totals.Announcements, r.totals.BadAnnouncements, r.totals.Rebound = r.names.announced, r.names.bad, r.names.rebound
 	r.totals.Lost, r.totals.Gaps = r.losses.lost, r.losses.gaps
 	return &r.totals
 }
@@ -119,7 +120,7 @@ func (r *Resolver) count(h *Held) {
 		if !res.counted && slices.Contains(h.Results, res) {
 			res.counted = true
 			for i := range res.Outcomes {
-				r.files.MarkUsed(res.Outcomes[i].File)
+				r.bindings.files.MarkUsed(res.Outcomes[i].File)
 			}
 		}
 	}
@@ -132,29 +133,9 @@ func (r *Resolver) countOutcomes(out []Outcome) {
 	for i := range out {
 		if o := &out[i]; o.File != nil {
 			t.Trusts[o.Trust]++
-			r.files.MarkUsed(o.File)
+			r.bindings.files.MarkUsed(o.File)
 		} else {
 			t.Reasons[o.Reason]++
 		}
 	}
-}
-
-// maxFileBytes bounds the memory of the set of files; it is far above what a
-// machine runs.
-const maxFileBytes = 8 << 20
-
-// boundFiles drops files that no identifier means any more, when there are
-// too many.
-func (r *Resolver) boundFiles() {
-	if r.files.Bytes() < maxFileBytes {
-		return
-	}
-	r.table.Forget()
-	keep := r.table.Files()
-	for _, h := range r.queue.list {
-		for i := range h.Outcomes {
-			keep[h.Outcomes[i].File] = true
-		}
-	}
-	r.files.Retain(keep)
 }

@@ -1,0 +1,193 @@
+package resolve
+
+import (
+	"bytes"
+	"encoding/hex"
+
+	"ustack/filemap"
+	"ustack/tracefs"
+	"ustack/tracefs/escape"
+	"ustack/tracefs/text"
+)
+
+// texts gives frames that have no identifier to look up what their own text says of
+// them. It remembers only what the plain frames before them looked like.
+//
+// Invariants: a dialect that was asked for is what plain frames are taken for, if it is one
+// of theirs, whatever they look like.
+type texts struct {
+	dialect  Dialect // Auto to find out
+	escaped  bool    // the text of the newest batch is
+	votes    votes
+	bindings *bindings
+}
+
+// specialMappings bounds the offsets of the vDSO and its like: they are a few
+// pages, while mmap_min_addr keeps all other memory above.
+const specialMappings = 1 << 16
+
+// outcome is that of a frame that has no identifier to look up.
+func (t *texts) outcome(txt []byte, f *tracefs.Frame) Outcome {
+	switch f.Form {
+	case tracefs.FormIdentifier:
+		switch {
+		case f.ID.NoVMA():
+			return unnamed(filemap.NoVMA)
+		case f.Address(txt) < specialMappings:
+			return unnamed(filemap.VDSO)
+		}
+		return unnamed(filemap.Anonymous)
+	case tracefs.FormResolved:
+		o := t.alreadyNamed(txt[f.Stem:f.End])
+		if o.File != nil {
+			o.Trust = writtenTrust(f)
+		}
+		return o
+	case tracefs.FormUnresolved:
+		return unnamed(givenReason(txt[f.Stem:f.End]))
+	case tracefs.FormObject:
+		if text.ObjectOffset(txt[f.Off:f.Stem]) >= 1<<63 {
+			return unnamed(filemap.NoVMA)
+		}
+		return unnamed(filemap.VMAOffset)
+	case tracefs.FormCut:
+		return unnamed(filemap.Truncated)
+	}
+	return unnamed(filemap.Unreadable)
+}
+
+// writtenTrust is the trust of a frame that has its file in the text: never more
+// than an earlier run of ustack had. Where there is no mark, it is that of the
+// kernel, which writes the file of a frame that it looks at.
+func writtenTrust(f *tracefs.Frame) filemap.Trust {
+	if f.Inferred && f.Mark() == tracefs.NoMark {
+		return filemap.Inferred
+	}
+	return filemap.Marked(f.Mark())
+}
+
+// alreadyNamed takes " : path=PATH build_id={…}" of a frame as it is.
+func (t *texts) alreadyNamed(suffix []byte) Outcome {
+	_, file, _ := bytes.Cut(suffix, []byte("path="))
+	t.bindings.bound()
+	if path, id, ok := hexID(file); ok {
+		return Named(t.bindings.files.InternID(t.plain(path), id), filemap.Announced)
+	}
+	path, words := text.SplitFile(file)
+	path = t.plain(path)
+	if !text.UsablePath(path) {
+		return unnamed(filemap.Unreadable)
+	}
+	return Named(t.bindings.files.Intern(path, words), filemap.Announced)
+}
+
+// plain is a piece of a batch's text as it was before it was escaped.
+func (t *texts) plain(piece []byte) []byte {
+	if t.escaped {
+		return escape.Undo(piece)
+	}
+	return piece
+}
+
+// hexID takes "PATH [build_id=HEX]" apart, as render writes it on demand.
+func hexID(file []byte) (path []byte, id filemap.BuildID, ok bool) {
+	const open = text.HexMark
+	at := bytes.LastIndex(file, []byte(open))
+	if at < 0 || file[len(file)-1] != ']' {
+		return nil, id, false
+	}
+	n, err := hex.Decode(id[:], file[at+len(open):min(len(file)-1, at+len(open)+2*len(id))])
+	return file[:at], id, err == nil && at+len(open)+2*n == len(file)-1
+}
+
+// givenReason reads the reason an earlier run gave.
+func givenReason(suffix []byte) filemap.Reason {
+	word := bytes.TrimSuffix(bytes.TrimPrefix(suffix, []byte(text.UnresolvedMark)), []byte(")"))
+	if reason, ok := filemap.ParseReason(string(word)); ok {
+		return reason
+	}
+	return filemap.Unreadable
+}
+
+// votes count what the plain deferred stacks look like. Offsets in files are
+// small, addresses of position independent programs and libraries are not;
+// one stack of a program that is linked to 0x400000 proves nothing.
+type votes struct {
+	plain, offset int
+}
+
+const (
+	largestFile = 1 << 32  // offsets are below
+	lowestText  = 0x400000 // of a program that is not position independent
+)
+
+// plainStack decides what a deferred stack without identifiers is made of.
+func (t *texts) plainStack(text []byte, frames []tracefs.Frame, out []Outcome) {
+	low, high, tiny := 0, 0, 0
+	for k := range frames {
+		if frames[k].Form != tracefs.FormPlain {
+			continue
+		}
+		switch a := frames[k].Address(text); {
+		case a < lowestText:
+			tiny++
+			low++
+		case a < largestFile:
+			low++
+		default:
+			high++
+		}
+	}
+	switch {
+	case tiny > 0 && low > high:
+		t.votes.offset++
+	case high > low:
+		t.votes.plain++
+	}
+	reason := filemap.NoAddressSpace
+	if t.plainDialect() == Offset {
+		reason = filemap.NoIdentifier
+	}
+	for k := range frames {
+		if frames[k].Form == tracefs.FormPlain {
+			out[k] = unnamed(reason)
+		}
+	}
+}
+
+// plainDialect is Plain or Offset, what frames with a number and nothing else
+// are taken for.
+func (t *texts) plainDialect() Dialect {
+	if t.dialect == Plain || t.dialect == Offset {
+		return t.dialect
+	}
+	if t.votes.offset > t.votes.plain {
+		return Offset
+	}
+	return Plain
+}
+
+// dialectOf returns the dialect of a stack by the first frame that shows it, Auto
+// if no frame does.
+func (t *texts) dialectOf(b *tracefs.Batch, rec *tracefs.Record) Dialect {
+	if t.dialect != Auto {
+		return t.dialect
+	}
+	if rec.Flags&tracefs.Deferred == 0 {
+		return Stock
+	}
+	frames, _ := b.StackFrames(rec)
+	for k := range frames {
+		switch f := &frames[k]; {
+		case f.Form == tracefs.FormIdentifier && f.ID.IsInode():
+			return Inode
+		case f.Form == tracefs.FormIdentifier:
+			return Hash
+		case f.Form == tracefs.FormResolved:
+			return Resolved
+		case f.Form == tracefs.FormPlain:
+			return t.plainDialect()
+		}
+	}
+	return Auto
+}
