@@ -13,7 +13,7 @@ import (
 func (r *Resolver) check() error {
 	var errs error
 	r.tasks.each(func(t *task) { errs = errors.Join(errs, r.checkTask(t)) })
-	return errors.Join(errs, r.tasks.check(), r.stitch.checkAll(), r.bindings.check(), r.checkCounts(), r.checkParts())
+	return errors.Join(errs, r.tasks.check(), r.stitch.checkAll(), r.names.checkAll(&r.tasks), r.bindings.check(), r.checkCounts(), r.checkParts())
 }
 
 // checkAfter returns what does not hold after a record.
@@ -79,6 +79,38 @@ func (n *names) check() error {
 	for e, list := range n.waiting {
 		if len(list) == 0 || e.Last() != nil {
 			return fmt.Errorf("%d frames wait for %v, which means %v", len(list), e.ID, e.Last())
+		}
+		for i, w := range list {
+			if i > 0 && w.held.seq < list[i-1].held.seq {
+				return fmt.Errorf("a frame of batch %d waits after one of %d", w.held.seq, list[i-1].held.seq)
+			}
+			if w.held.Batch == nil || !n.queue.holds(w.held.seq) {
+				return fmt.Errorf("a frame waits for %v in batch %d, which has gone", e.ID, w.held.seq)
+			}
+			if w.out.File != nil && !w.out.own {
+				return fmt.Errorf("a frame waits for %v and has %s", e.ID, w.out.File.Path)
+			}
+		}
+	}
+	return nil
+}
+
+// checkAll returns what of the invariants does not hold with all threads.
+func (n *names) checkAll(ts *tasks) error {
+	open := make(map[*Held]int)
+	ts.each(func(t *task) {
+		if t.span.held != nil && n.queue.holds(t.span.seq) {
+			open[t.span.held]++
+		}
+	})
+	for _, list := range n.waiting {
+		for _, w := range list {
+			open[w.held]++
+		}
+	}
+	for _, h := range n.queue.list {
+		if !h.final && open[h] != h.names {
+			return fmt.Errorf("%d frames wait and spans are open in batch %d, %d are counted", open[h], h.seq, h.names)
 		}
 	}
 	return nil

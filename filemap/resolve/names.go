@@ -9,8 +9,8 @@ import (
 // or, while their batch is held, after them.
 //
 // Invariants: of a held batch that is not final, as many frames wait and spans are open as
-// it counts. Frames wait in the order of their batches, for an identifier that is not
-// announced, and have no file, or had an announcement of their own.
+// it counts. Frames wait in the order of their batches, which are held, for an identifier
+// that is not announced, and have no file, or had an announcement of their own.
 type names struct {
 	waiting map[*filemap.Entry][]waiter
 	// announced are announcements, bad those of them that cannot be used, rebound those
@@ -28,10 +28,10 @@ type names struct {
 
 // waiter is a frame whose identifier has not been announced yet.
 type waiter struct {
-	held *Held
-	rec  int32
-	id   tracefs.Identifier
-	out  *Outcome
+	held  *Held
+	rec   int32
+	entry *filemap.Entry // the table may have forgotten it
+	out   *Outcome
 	// losses is how many there were before the frame.
 	losses int64
 }
@@ -73,7 +73,7 @@ func (n *names) lookup(h *Held, i int, rec *tracefs.Record, id tracefs.Identifie
 	case b == nil && e.Forgotten:
 		*out = unnamed(filemap.Forgotten)
 	case b == nil:
-		w := waiter{held: h, rec: int32(i), id: id, out: out, losses: n.losses.count()}
+		w := waiter{held: h, rec: int32(i), entry: e, out: out, losses: n.losses.count()}
 		n.waiting[e] = append(n.waiting[e], w)
 		h.waiters = append(h.waiters, w)
 		h.names++
@@ -212,19 +212,18 @@ func (n *names) blame(h *Held, rec *tracefs.Record) {
 // stacks do with an earlier one.
 func (n *names) settle(h *Held) {
 	for _, w := range h.waiters {
-		e := n.bindings.table.Entry(w.id)
-		if list := n.waiting[e]; len(list) > 0 && list[0].held == h {
+		if list := n.waiting[w.entry]; len(list) > 0 && list[0].held == h {
 			k := 0
 			for k < len(list) && list[k].held == h {
 				k++
 			}
 			if k == len(list) {
-				delete(n.waiting, e)
+				delete(n.waiting, w.entry)
 			} else {
-				n.waiting[e] = list[k:]
+				n.waiting[w.entry] = list[k:]
 			}
 		}
-		if w.out.File != nil || w.out.Reason == filemap.Ambiguous || n.first == nil || e.Forgotten {
+		if w.out.File != nil || w.out.Reason == filemap.Ambiguous || n.first == nil || n.bindings.table.Entry(w.entry.ID).Forgotten {
 			continue
 		}
 		n.nameLater(&w)
@@ -237,7 +236,7 @@ func (n *names) settle(h *Held) {
 // much later that is. Where records were lost in between, it may be another file's
 // by then, and its own announcement be among them.
 func (n *names) nameLater(w *waiter) {
-	a, losses, ok := n.first(w.id)
+	a, losses, ok := n.first(w.entry.ID)
 	switch {
 	case !ok:
 	case losses != w.losses && !a.Report:
