@@ -13,7 +13,7 @@ import (
 func (r *Resolver) check() error {
 	var errs error
 	r.tasks.each(func(t *task) { errs = errors.Join(errs, r.checkTask(t)) })
-	return errors.Join(errs, r.tasks.check(), r.stitch.checkAll(), r.names.checkAll(&r.tasks), r.bindings.check(), r.checkCounts(), r.checkParts())
+	return errors.Join(errs, r.tasks.check(), r.stitch.checkAll(), r.names.checkAll(&r.tasks), r.bindings.check(), r.judge.check(), r.tally.check(), r.checkCounts(), r.checkParts())
 }
 
 // checkAfter returns what does not hold after a record.
@@ -43,8 +43,8 @@ func (r *Resolver) checkCounts() error {
 			missing += n
 		}
 	}
-	if come := r.requests.made - pending - missing; come < 0 || come > r.totals.Stacks {
-		return fmt.Errorf("of %d requests %d wait and %d are missing, with %d stacks", r.requests.made, pending, missing, r.totals.Stacks)
+	if come := r.requests.made - pending - missing; come < 0 || come > r.tally.totals.Stacks {
+		return fmt.Errorf("of %d requests %d wait and %d are missing, with %d stacks", r.requests.made, pending, missing, r.tally.totals.Stacks)
 	}
 	return nil
 }
@@ -295,6 +295,40 @@ func (s *stitcher) checkAll() error {
 			if a := &h.Attached[i]; a.waits && !known[a] {
 				return fmt.Errorf("event %d of batch %d waits for no request", i, h.seq)
 			}
+		}
+	}
+	return nil
+}
+
+// check returns what of the invariants does not hold.
+func (j *judge) check() error {
+	if len(j.entries) > maxEntries {
+		return fmt.Errorf("%d threads are known", len(j.entries))
+	}
+	if s := &j.subject; len(s.Frames) != len(s.Outcomes) {
+		return fmt.Errorf("a stack has %d frames and %d outcomes", len(s.Frames), len(s.Outcomes))
+	}
+	for tid, e := range j.entries {
+		if e.losses > j.missed {
+			return fmt.Errorf("thread %d has %d losses of %d", tid, e.losses, j.missed)
+		}
+	}
+	return nil
+}
+
+// check returns what of the invariants does not hold.
+func (r *tally) check() error {
+	t := &r.totals
+	frames := t.Resolved()
+	for _, n := range t.Reasons {
+		frames += n
+	}
+	if frames != t.Frames {
+		return fmt.Errorf("%d frames, %d have a file or a reason", t.Frames, frames)
+	}
+	for _, far := range []Reach{t.waits.sum, t.all.sum, t.unwound.sum} {
+		if max(far.Unwound, far.Application, far.Root) > far.Stacks || far.Stacks > t.Stacks {
+			return fmt.Errorf("%+v of %d stacks", far, t.Stacks)
 		}
 	}
 	return nil

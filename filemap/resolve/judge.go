@@ -20,17 +20,33 @@ type entry struct {
 // maxEntries bounds the threads of which that is kept.
 const maxEntries = 1 << 16
 
-// judge passes every stack of a batch to the evidence.
-func (r *Resolver) judge(h *Held) {
+// judge passes stacks to the evidence, with what it knows of how their threads came into
+// the kernel.
+//
+// Invariants: few threads are known, and of none more losses than of all. The stack that is
+// judged has an outcome for each frame.
+type judge struct {
+	evidence Evidence // nil for none
+	why      *Why
+	entries  map[int32]entry
+	missed   int64   // places where records are missing, of what has been judged
+	subject  Subject // the one that is judged
+}
+
+// batch passes every stack of a batch to the evidence.
+func (j *judge) batch(h *Held) {
+	if j.evidence == nil {
+		return
+	}
 	for i := range h.Records {
 		rec := &h.Records[i]
 		switch rec.Kind {
 		case tracefs.KindEvent, tracefs.KindCookie:
-			r.enter(h, rec)
+			j.enter(h, rec)
 		case tracefs.KindLost, tracefs.KindGap:
-			r.missed++
+			j.missed++
 		case tracefs.KindStack:
-			s := &r.subject // one for all: an Evidence may be anything, so it would be made anew for each
+			s := &j.subject // one for all: an Evidence may be anything, so it would be made anew for each
 			*s = Subject{TID: rec.TID, TGID: tracefs.NoTID, Continued: rec.Flags&tracefs.Continued != 0, batch: h.Batch, record: rec}
 			s.Frames, s.Text = h.StackFrames(rec)
 			s.Outcomes, _ = h.StackOutcomes(i)
@@ -38,15 +54,15 @@ func (r *Resolver) judge(h *Held) {
 				s.Timed, s.Time = true, h.Time(rec)
 			}
 			s.Deferred = rec.Flags&tracefs.Deferred != 0
-			if e := r.entries[rec.TID]; s.Deferred && rec.Value != 0 && e.asked == rec.Value {
+			if e := j.entries[rec.TID]; s.Deferred && rec.Value != 0 && e.asked == rec.Value {
 				s.Asked = e.since
 			}
 			s.Syscall = rec.Flags&(tracefs.Deferred|tracefs.Continued) == tracefs.Deferred && rec.Value != 0 &&
-				r.entries[rec.TID].cookie == rec.Value
-			if r.opt.Why != nil {
-				r.opt.Why.ask(h, rec, s)
+				j.entries[rec.TID].cookie == rec.Value
+			if j.why != nil {
+				j.why.ask(h, rec, s)
 			}
-			r.opt.Evidence.Judge(s)
+			j.evidence.Judge(s)
 		}
 	}
 }
@@ -85,8 +101,8 @@ func known(comm []byte) []byte {
 
 // enter notes the cookies of system calls: all events between an entry into
 // the kernel and the return from it have the same one.
-func (r *Resolver) enter(h *Held, rec *tracefs.Record) {
-	was := r.entries[rec.TID]
+func (j *judge) enter(h *Held, rec *tracefs.Record) {
+	was := j.entries[rec.TID]
 	e := was
 	if rec.Kind == tracefs.KindCookie && e.asked != rec.Value {
 		e.asked, e.since = rec.Value, 0
@@ -96,18 +112,18 @@ func (r *Resolver) enter(h *Held, rec *tracefs.Record) {
 	}
 	switch {
 	case rec.Kind == tracefs.KindEvent:
-		e.losses = r.missed
+		e.losses = j.missed
 		e.syscall = rec.Flags&tracefs.Bare != 0 || rec.Body > rec.Off && returnsAfter(h.Text[rec.Body:])
-	case e.syscall && e.losses == r.missed: // else the cookie can be that of an event that is missing
+	case e.syscall && e.losses == j.missed: // else the cookie can be that of an event that is missing
 		e.cookie = rec.Value
 	}
 	if e == was {
 		return
 	}
-	if r.entries == nil || len(r.entries) >= maxEntries {
-		r.entries = make(map[int32]entry)
+	if j.entries == nil || len(j.entries) >= maxEntries {
+		j.entries = make(map[int32]entry)
 	}
-	r.entries[rec.TID] = e
+	j.entries[rec.TID] = e
 }
 
 // returnsAfter reports whether an event's text is that of a system call that

@@ -168,7 +168,7 @@ func waitEntry(h *Held, rec *tracefs.Record) bool {
 func futexCall(c syscalls.Call) bool { return c != syscalls.Other && c != syscalls.RestartSyscall }
 
 // countReach counts the stacks of a batch that goes out.
-func (r *Resolver) countReach(h *Held) {
+func (r *tally) countReach(h *Held) {
 	waits := h.waits
 	for i := range h.Records {
 		rec := &h.Records[i]
@@ -195,7 +195,7 @@ func (r *Resolver) countReach(h *Held) {
 
 // farOf is how far a stack goes, nil if it has no frame, until the next call. Stacks that
 // share their outcomes share that, too.
-func (r *Resolver) farOf(h *Held, i int, rec *tracefs.Record) *Far {
+func (r *tally) farOf(h *Held, i int, rec *tracefs.Record) *Far {
 	out, res := h.StackOutcomes(i)
 	if len(out) == 0 {
 		return nil

@@ -160,8 +160,7 @@ const defaultIdentifiers = 1 << 17
 // Resolver gives every frame of a stream of batches its file or a reason.
 // Batches go in by Add and come out, in the same order, by Next.
 type Resolver struct {
-	opt    Options
-	totals Totals
+	opt Options
 
 	queue    queue
 	losses   losses
@@ -173,10 +172,8 @@ type Resolver struct {
 	shapes   shapes
 	stitch   stitcher
 	requests requests
-	entries  map[int32]entry
-	missed   int64   // places where records are missing, of what has been judged
-	subject  Subject // the one that is judged
-	far      Far     // of the stack that is counted
+	judge    judge
+	tally    tally
 }
 
 // New returns a Resolver.
@@ -202,6 +199,8 @@ func (r *Resolver) connect() {
 	r.shapes = shapes{table: r.bindings.table, names: &r.names}
 	r.stitch = stitcher{again: *opt, queue: &r.queue, tasks: &r.tasks}
 	r.requests = requests{late: opt.collect != nil, queue: &r.queue, losses: &r.losses, owners: &r.owners, stitch: &r.stitch}
+	r.judge = judge{evidence: opt.Evidence, why: opt.Why}
+	r.tally = tally{files: r.bindings.files}
 	r.tasks.drop = func(t *task) {
 		r.requests.forget(t)
 		r.owners.end(t)
@@ -221,7 +220,7 @@ func (r *Resolver) Add(b *tracefs.Batch) {
 // begin holds a batch whose records come next.
 func (r *Resolver) begin(b *tracefs.Batch) *Held {
 	r.texts.escaped = b.Escaped
-	r.totals.Events += b.Events
+	r.tally.totals.Events += b.Events
 	return r.queue.hold(b, r.opt.Stitch)
 }
 
@@ -271,7 +270,7 @@ func (r *Resolver) Next() *Held {
 	}
 	r.stitch.settleEvents(h)
 	r.queue.pop()
-	r.count(h)
+	r.tally.count(h)
 	if r.opt.collect != nil {
 		r.opt.collect.collect(h)
 	}
@@ -286,9 +285,7 @@ func (r *Resolver) settle(h *Held) {
 	}
 	h.final = true
 	r.names.settle(h)
-	if r.opt.Evidence != nil {
-		r.judge(h)
-	}
+	r.judge.batch(h)
 	if r.opt.Strict {
 		for i := range h.Outcomes {
 			if o := &h.Outcomes[i]; o.Trust == filemap.Claimed {
@@ -324,7 +321,7 @@ func (r *Resolver) stack(h *Held, i int, rec *tracefs.Record) {
 		r.owners.nameEarly(t, h, i, rec)
 	}
 	if rec.Flags&tracefs.Continued == 0 {
-		r.totals.Stacks++
+		r.tally.totals.Stacks++
 		if t.waits == r.losses.count()+1 {
 			h.waits = append(h.waits, int32(i))
 		}
@@ -333,7 +330,7 @@ func (r *Resolver) stack(h *Held, i int, rec *tracefs.Record) {
 	}
 	r.owners.stack(t, h, i, rec, identified)
 	if rec.Flags&tracefs.Cut != 0 {
-		r.totals.Cut++
+		r.tally.totals.Cut++
 	}
 	if r.opt.Stitch {
 		r.stitch.attachStack(h, i, rec, t)
@@ -353,6 +350,17 @@ func (r *Resolver) cookie(h *Held, i int, rec *tracefs.Record) {
 func (r *Resolver) End() {
 	r.queue.ended = true
 	r.tasks.each(func(t *task) { r.requests.giveUp(t, Blocked) })
+}
+
+// Totals returns the sums so far.
+func (r *Resolver) Totals() *Totals {
+	t := &r.tally.totals
+	t.Files = r.bindings.files.Count()
+	t.Announcements, t.BadAnnouncements, t.Rebound = r.names.announced, r.names.bad, r.names.rebound
+	t.Requests, t.Orphans, t.Missing = r.requests.made, r.requests.orphans, r.requests.missing
+	t.Stackless, t.HeldTooLong = r.stitch.stackless, r.stitch.tooLate
+	t.Lost, t.Gaps = r.losses.lost, r.losses.gaps
+	return t
 }
 
 // Files are the files of all frames so far.

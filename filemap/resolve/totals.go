@@ -94,18 +94,18 @@ func (t *Totals) LostRecords() (n uint64, exact bool) {
 	return n, exact
 }
 
-// Totals returns the sums so far.
-func (r *Resolver) Totals() *Totals {
-	r.totals.Files = r.bindings.files.Count()
-	r.totals.Stackless, r.totals.HeldTooLong = r.stitch.stackless, r.stitch.tooLate
-	r.totals.Requests, r.totals.Orphans, r.totals.Missing = r.requests.made, r.requests.orphans, r.requests.missing
-	r.totals.Announcements, r.totals.BadAnnouncements, r.totals.Rebound = r.names.announced, r.names.bad, r.names.rebound
-	r.totals.Lost, r.totals.Gaps = r.losses.lost, r.losses.gaps
-	return &r.totals
+// tally counts what has gone out.
+//
+// Invariants: each frame has a file of some trust, or a reason. No stack goes farther than
+// there are stacks.
+type tally struct {
+	totals Totals // but what the other parts count
+	far    Far    // of the stack that is counted
+	files  *filemap.Files
 }
 
 // count adds up the outcomes of a batch that goes out.
-func (r *Resolver) count(h *Held) {
+func (r *tally) count(h *Held) {
 	r.countReach(h)
 	r.countOutcomes(h.Outcomes)
 	for trust, n := range h.named {
@@ -120,20 +120,20 @@ func (r *Resolver) count(h *Held) {
 		if !res.counted && slices.Contains(h.Results, res) {
 			res.counted = true
 			for i := range res.Outcomes {
-				r.bindings.files.MarkUsed(res.Outcomes[i].File)
+				r.files.MarkUsed(res.Outcomes[i].File)
 			}
 		}
 	}
 	clear(h.fresh)
 }
 
-func (r *Resolver) countOutcomes(out []Outcome) {
+func (r *tally) countOutcomes(out []Outcome) {
 	t := &r.totals
 	t.Frames += int64(len(out))
 	for i := range out {
 		if o := &out[i]; o.File != nil {
 			t.Trusts[o.Trust]++
-			r.bindings.files.MarkUsed(o.File)
+			r.files.MarkUsed(o.File)
 		} else {
 			t.Reasons[o.Reason]++
 		}
