@@ -165,8 +165,8 @@ func TestEvidenceTruth(t *testing.T) {
 		args []string
 		want float64 // share of the frames of polled processes that must be named
 	}{
-		{"mappings alone", nil, 0.90},
-		{"with ELF files", []string{"--sysroot", root}, 0.96},
+		{"mappings alone", nil, 0.93},
+		{"with ELF files", []string{"--sysroot", root}, 0.98},
 	} {
 		named, all := 0, 0
 		calls, strays := 0, 0 // innermost frames of system calls

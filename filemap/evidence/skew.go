@@ -33,6 +33,8 @@ type calibration struct {
 	// them.
 	voices  map[int32]*voice
 	pending []bound
+	// ends are those of threads that were not seen later.
+	ends map[int32]end
 }
 
 // hullKey is a file of a process, by what a frame shows of it.
@@ -61,7 +63,7 @@ const (
 )
 
 func newCalibration() *calibration {
-	return &calibration{hulls: make(map[hullKey]hull), voices: make(map[int32]*voice), least: never, most: ever}
+	return &calibration{hulls: make(map[hullKey]hull), voices: make(map[int32]*voice), ends: make(map[int32]end), least: never, most: ever}
 }
 
 // see takes what a stack says of the clocks.

@@ -13,6 +13,7 @@ import (
 // can be, so that the next reading gets outcomes.
 func (e *Evidence) Solve() bool {
 	if e.clocks != nil {
+		e.clocks.hearEnds(e.dump)
 		e.dump.skew = e.clocks.skew()
 		e.clocks = nil
 		return false

@@ -116,6 +116,7 @@ func (e *Evidence) Read() {
 // as sched_switch has it, not the header of a line, which has the last one.
 func (e *Evidence) Called(tid int32, comm []byte, t tracefs.Time) {
 	if e.clocks != nil && tid > 0 {
+		e.Lives(tid, t)
 		e.clocks.called(e.dump, tid, strings.TrimLeft(string(comm), " "), t)
 	}
 }

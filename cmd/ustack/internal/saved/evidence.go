@@ -291,21 +291,31 @@ func (n names) Batch(h *resolve.Held) error {
 	if !n.judge.Watches() {
 		return nil
 	}
-	var e sched.Event
 	for i := range h.Records {
 		rec := &h.Records[i]
-		if rec.Kind != tracefs.KindEvent || rec.Flags&tracefs.Bare != 0 || rec.Body <= rec.Off || !h.Timed(rec) ||
-			!sched.Parse(h.Text[rec.Body:rec.End], &e) {
-			continue
-		}
-		t := h.Time(rec)
-		if e.Kind == sched.Switch {
-			n.judge.Called(e.TID, h.Plain(e.Comm), t)
-			if comm := e.PrevComm(); comm != nil {
-				n.judge.Called(rec.TID, h.Plain(comm), t)
-			}
+		if rec.Kind == tracefs.KindEvent && rec.Flags&tracefs.Bare == 0 && rec.Body > rec.Off && h.Timed(rec) {
+			n.event(h, rec)
 		}
 	}
 	n.judge.Read()
 	return nil
+}
+
+// event passes what an event says of threads.
+func (n names) event(h *resolve.Held, rec *tracefs.Record) {
+	t := h.Time(rec)
+	n.judge.Lives(rec.TID, t)
+	var e sched.Event
+	if !sched.Parse(h.Text[rec.Body:rec.End], &e) || e.Kind != sched.Switch {
+		return
+	}
+	n.judge.Called(e.TID, h.Plain(e.Comm), t)
+	comm := e.PrevComm()
+	if comm == nil {
+		return
+	}
+	n.judge.Called(rec.TID, h.Plain(comm), t)
+	if e.State == 'X' || e.State == 'Z' {
+		n.judge.Ended(rec.TID, h.Plain(comm), t)
+	}
 }
