@@ -66,10 +66,33 @@ type ownedFrame struct {
 	file   *filemap.File
 }
 
-// sample is an offset after a call, or after a system call's instruction.
+// sample is an offset, and what its thread did there.
 type sample struct {
-	offset  uint64
-	syscall bool
+	offset uint64
+	did    deed
+}
+
+// deed is what a thread did at the place of a frame.
+type deed uint8
+
+const (
+	// calls: it has called what is in the frame before.
+	calls deed = iota
+	// entersKernel: it has made a system call.
+	entersKernel
+	// stops: it was interrupted, or no one knows. Any instruction can be there.
+	stops
+)
+
+// deedAt is what a thread did at frame k of a stack.
+func deedAt(s *resolve.Subject, k int) deed {
+	switch {
+	case k > 0:
+		return calls
+	case s.Syscall:
+		return entersKernel
+	}
+	return stops
 }
 
 const (
@@ -165,8 +188,7 @@ func (e *Evidence) Judge(s *resolve.Subject) {
 			if e.deciding {
 				e.decide(&m, e.frame(s, k), o)
 			} else {
-				at := sample{f.Address(s.Text), k == 0}
-				e.gather(&m, f.ID, at, k > 0 || s.Syscall, s.Time, o)
+				e.gather(&m, f.ID, sample{f.Address(s.Text), deedAt(s, k)}, s.Time, o)
 			}
 		case e.deciding && f.Form == tracefs.FormIdentifier && f.ID.NoFile():
 			e.unfiled(m.versions, f.Address(s.Text), o)
@@ -178,8 +200,8 @@ func (e *Evidence) Judge(s *resolve.Subject) {
 	}
 }
 
-// gather notes a frame with an identifier. returned: something returned there.
-func (e *Evidence) gather(m *moment, id tracefs.Identifier, at sample, returned bool, t tracefs.Time, o *resolve.Outcome) {
+// gather notes a frame with an identifier.
+func (e *Evidence) gather(m *moment, id tracefs.Identifier, at sample, t tracefs.Time, o *resolve.Outcome) {
 	if !m.covered || m.crowded {
 		return // it proves nothing
 	}
@@ -197,9 +219,6 @@ func (e *Evidence) gather(m *moment, id tracefs.Identifier, at sample, returned 
 	x.from, x.to = min(x.from, t), max(x.to, t)
 	if o.Owned() && o.File != nil && len(x.owned) < maxOwned {
 		x.owned = append(x.owned, ownedFrame{at.offset, t, o.File})
-	}
-	if !returned {
-		at.syscall = false
 	}
 	if len(x.samples) < maxSamples && !slices.Contains(x.samples, at) {
 		x.samples = append(x.samples, at)

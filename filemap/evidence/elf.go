@@ -130,7 +130,11 @@ const (
 
 // look drops the runs whose code contradicts the return addresses.
 func (e *Evidence) look(runs []*run, list []sample) []*run {
-	if e.root == nil || len(runs) == 0 || len(list) == 0 {
+	if e.root == nil || len(runs) == 0 {
+		return runs
+	}
+	list = slices.DeleteFunc(slices.Clone(list), func(s sample) bool { return s.did == stops })
+	if len(list) == 0 {
 		return runs
 	}
 	var failed []*run
@@ -157,7 +161,7 @@ func (e *Evidence) look(runs []*run, list []sample) []*run {
 func (x *elfFile) share(list []sample) float64 {
 	n := 0
 	for _, s := range list {
-		if s.syscall && x.atSyscall(s.offset) || !s.syscall && x.followsCall(s.offset) {
+		if s.did == entersKernel && x.atSyscall(s.offset) || s.did == calls && x.followsCall(s.offset) {
 			n++
 		}
 	}

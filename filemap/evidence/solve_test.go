@@ -23,6 +23,12 @@ type witnessed struct {
 // judged has a dump judge frames, in words.
 func judged(t *testing.T, dumps map[int32]string, frames ...witnessed) (got []string) {
 	t.Helper()
+	return judgedIn(t, "", dumps, frames...)
+}
+
+// judgedIn is judged with the ELF files of a sysroot.
+func judgedIn(t *testing.T, sysroot string, dumps map[int32]string, frames ...witnessed) (got []string) {
+	t.Helper()
 	d := newDump()
 	for pid, text := range dumps {
 		if err := d.maps(strings.NewReader(text), pid); err != nil {
@@ -31,7 +37,7 @@ func judged(t *testing.T, dumps map[int32]string, frames ...witnessed) (got []st
 	}
 	d.identify()
 	d.order()
-	e, err := New(d, "")
+	e, err := New(d, sysroot)
 	if err != nil {
 		t.Fatal(err)
 	}

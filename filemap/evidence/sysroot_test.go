@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap"
+	"ustack/filemap/resolve"
 	"ustack/tracefs"
 )
 
@@ -112,10 +114,29 @@ func TestSyscallDecides(t *testing.T) {
 	for _, test := range []struct {
 		sample sample
 		left   int
-	}{{sample{0x1002, true}, 1}, {sample{0x1002, false}, 2}, {sample{0x1700, true}, 2}} {
+	}{{sample{0x1002, entersKernel}, 1}, {sample{0x1002, calls}, 2}, {sample{0x1700, entersKernel}, 2}, {sample{0x1002, stops}, 2}} {
 		e := &Evidence{root: root}
 		if left := e.look([]*run{{file: a}, {file: b}}, []sample{test.sample}); len(left) != test.left || left[0].file != a {
 			t.Errorf("%+v leaves %d files", test.sample, len(left))
+		}
+	}
+}
+
+// TestStopped: a thread can be interrupted at any instruction. Where it was says nothing
+// against a file whose code is known, and so nothing for another one.
+func TestStopped(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a"), image(elf.EM_X86_64, "aaaaaaaa", nil), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	maps := "10000-20000 r-xp 0 fe:00 5 /a\n# fe:00 5 build_id=6161616161616161\n50000-60000 r-xp 0 fe:00 6 /b\n"
+	var frames []witnessed
+	for i := range 2 * samples {
+		frames = append(frames, witnessed{1, 5e9, tracefs.HashIdentifier(1), uint64(0x1000 + 7*i), resolve.Unnamed(filemap.Unannounced)})
+	}
+	for i, got := range judgedIn(t, dir, map[int32]string{1: twice(maps)}, frames...) {
+		if got != "unannounced" {
+			t.Errorf("frame %d can be in /a and in /b: %s", i, got)
 		}
 	}
 }
