@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -160,6 +161,7 @@ func TestEvidenceTruth(t *testing.T) {
 	}
 	root := capturetest.Unpack(t, "../../testdata/truth/rootfs.tar.zst")
 	files := map[string]*judgeFile{}
+	var without []string // frames in files that have none, and of how many, as the manual has it
 	for _, mode := range []struct {
 		name string
 		args []string
@@ -168,7 +170,7 @@ func TestEvidenceTruth(t *testing.T) {
 		{"mappings alone", nil, 0.93},
 		{"with ELF files", []string{"--sysroot", root}, 0.98},
 	} {
-		named, all := 0, 0
+		named, all, frames := 0, 0, 0
 		calls, strays := 0, 0 // innermost frames of system calls
 		for _, c := range truthCaptures(t) {
 			if !strings.HasPrefix(c.name, "hash/") || c.isFields() || c.maps == "" {
@@ -225,7 +227,7 @@ func TestEvidenceTruth(t *testing.T) {
 			n := r["verified"] + r["inferred"] + r["late"]
 			m := u["contradicted"] + u["ambiguous"] + u["lost"] + u["unannounced"]
 			t.Logf("%s, %s: %d of %d named (%d inferred)", mode.name, c.name, n, n+m, r["inferred"])
-			named, all = named+n, all+n+m
+			named, all, frames = named+n, all+n+m, frames+n+m+r["announced"]+r["claimed"]
 		}
 		t.Logf("%s: %d of %d frames named, %.2f %%", mode.name, named, all, 100*float64(named)/float64(all))
 		t.Logf("%s: %d system calls return after their instruction, %d do not", mode.name, calls-strays, strays)
@@ -235,7 +237,24 @@ func TestEvidenceTruth(t *testing.T) {
 		if float64(named) < mode.want*float64(all) {
 			t.Errorf("%s: only %d of %d frames named", mode.name, named, all)
 		}
+		without = append(without, thousands(all-named), thousands(frames))
 	}
+	manual, err := os.ReadFile("help/correctness.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("leaves %s of %s frames in files without one, and %s with the ELF files at hand", without[0], without[1], without[2])
+	if text := strings.Join(strings.Fields(string(manual)), " "); !capturetest.Brief() && !strings.Contains(text, want) {
+		t.Errorf("the manual does not say that replay %s", want)
+	}
+}
+
+// thousands is a number below a million as the manual has it.
+func thousands(n int) string {
+	if n < 1000 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
 }
 
 // TestEvidenceAgrees: a kernel that does not hash pointers is right, so nearly
