@@ -27,7 +27,13 @@ func readAsOther(pid string) error {
 		if err != nil {
 			return err
 		}
-		c, err := r.Walk(nil, func(*Process, error) error { return nil })
+		held := 0 // in the middle of execve(2), where it waits for a CPU
+		c, err := r.Walk(nil, func(_ *Process, err error) error {
+			if errors.Is(err, ErrHeld) {
+				held++
+			}
+			return nil
+		})
 		if err != nil {
 			return err
 		}
@@ -39,7 +45,7 @@ func readAsOther(pid string) error {
 		err = r.Process(n, &p)
 		refused := errors.Is(err, fs.ErrPermission) && strings.Contains(err.Error(), "CAP_SYS_PTRACE")
 		fmt.Printf("processes=%d denied=%d nomemory=%d gone=%d failed=%d capable=%v hidden=%v refused=%v\n", c.Processes, c.Denied,
-			c.NoMemory, c.Gone, c.Failed, CanTrace(), r.Hidden(), refused)
+			c.NoMemory, c.Gone, c.Failed-held, CanTrace(), r.Hidden(), refused)
 	}
 	return nil
 }

@@ -152,9 +152,12 @@ func TestWalkUnderLoad(t *testing.T) {
 		load(t)
 		var all Counts
 		for end := time.Now().Add(loadTime(t)); time.Now().Before(end); {
-			calls, last := 0, 0
+			calls, last, held := 0, 0, 0
 			c, err := r.Walk(nil, func(p *Process, err error) error {
 				calls++
+				if errorIs(err, ErrHeld) {
+					held++ // it waits for a CPU in the middle of execve(2)
+				}
 				if p.PID <= last {
 					t.Errorf("process %d comes after %d", p.PID, last)
 				}
@@ -170,7 +173,7 @@ func TestWalkUnderLoad(t *testing.T) {
 			if sum := c.Processes + c.NoMemory + c.Gone + c.Denied + c.Failed; sum != calls {
 				t.Errorf("%d processes, but the counts are %+v", calls, c)
 			}
-			if c.Failed > 0 {
+			if c.Failed > held {
 				t.Errorf("failed: %v", c.Err)
 			}
 			all.Processes, all.Gone, all.NoMemory, all.Denied = all.Processes+c.Processes, all.Gone+c.Gone, all.NoMemory+c.NoMemory, all.Denied+c.Denied
@@ -209,10 +212,10 @@ func TestExecLoop(t *testing.T) {
 		var p Process
 		for end := time.Now().Add(loadTime(t)); time.Now().Before(end); {
 			if err := r.Process(cmd.Process.Pid, &p); err != nil {
-				if !errorIs(err, ErrGone) && !errorIs(err, ErrNoMemory) {
+				if !errorIs(err, ErrGone) && !errorIs(err, ErrNoMemory) && !errorIs(err, ErrHeld) {
 					t.Fatal(err)
 				}
-				gone++ // it executed twice while we looked
+				gone++ // it executed twice while we looked, or waits for a CPU in the middle
 				continue
 			}
 			stacks := map[string]int{}
