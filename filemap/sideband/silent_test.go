@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap/bounded"
 	"ustack/filemap/fusetest"
 )
 
@@ -19,6 +20,7 @@ func TestSilentMapped(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := watchingBand(t)
+	b.completer.calls = bounded.New(0)
 	fd := -1
 	t.Cleanup(func() { _ = unix.Close(fd) }) // once it is unmounted: the server is asked
 	s := fusetest.Start(t, library)

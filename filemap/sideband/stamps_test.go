@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap/bounded"
 	"ustack/filemap/elfid"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
@@ -61,6 +62,7 @@ func TestWrittenUnreported(t *testing.T) {
 				}
 			}()
 			b, _ := openBand(t, Options{Watcher: watcher, Written: written, Log: &log, Forget: ids.Forget})
+			b.completer.calls = bounded.New(time.Minute) // see watchingBand
 			reader, err := procmap.NewReader(procmap.Options{Filter: procmap.Filter{Perms: procmap.Exec}, IDs: ids, Stat: true, Source: procmap.Text})
 			if err != nil {
 				t.Fatal(err)
