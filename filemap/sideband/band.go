@@ -93,6 +93,7 @@ type Band struct {
 	// process that each thread has made.
 	tracepoints []Tracepoint
 	takings     map[int]*taking
+	flights     flights
 	moves       map[int]*move
 	children    map[int]int
 	forking     forkCalls
@@ -158,6 +159,7 @@ func Open(spaces *space.Spaces, opt Options) (*Band, error) {
 	}
 	b.checkUnseen()
 	b.opened = b.Now()
+	b.flights.lose(b.opened)
 	b.expired = b.opened
 	b.hotplug = perf.NewHotplug(b.opt.Sys, b.expired)
 	b.reached, b.files.checked = b.expired, b.expired

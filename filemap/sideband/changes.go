@@ -66,6 +66,7 @@ func (b *Band) traced(r *perf.Record) {
 		b.detached(r, v[0])
 	case attachOver:
 		b.unknown(r, v[0], math.MaxUint64) // how much is attached is not in the record
+		b.takeoff(r, attachOver, v[0], math.MaxUint64)
 	case sharing:
 		b.shared(r)
 	case forking:
@@ -138,12 +139,14 @@ func (b *Band) moving(r *perf.Record, v []uint64) {
 	m.parts = b.hadBetween(r, m.from, m.sourceEnd()).parts
 	if m.size > 0 {
 		b.unmapped(r, m.from, m.size)
+		b.takeoff(r, moving, m.from, m.from+m.size)
 	}
 	m.keeps = v[3]&unix.MREMAP_DONTUNMAP != 0
 	if m.at, m.fixed = v[4], v[3]&unix.MREMAP_FIXED != 0; m.fixed {
 		size := huge(m.from|m.at, m.to)
 		m.parts = append(m.parts, b.hadBetween(r, m.at, m.at+size).parts...)
 		b.unmapped(r, m.at, size)
+		b.takeoff(r, moving, m.at, m.at+size)
 	}
 	m.space = b.History.Spaces.Space(r.PID)
 	if len(b.moves) >= maxMoves {
@@ -194,6 +197,7 @@ func (b *Band) moved(r *perf.Record, ret uint64) {
 	}
 	quiet := !m.disturbed && m.pid == r.PID && m.space == b.History.Spaces.Space(r.PID)
 	b.unmapped(r, ret, m.to)
+	b.landed(r.PID, ret, ret+m.to)
 	if !quiet {
 		return
 	}
@@ -237,8 +241,12 @@ func (m *move) place(part *space.Mapping, at uint64) (p procmap.Mapping, ok bool
 // it has become (ksys_shmdt in ipc/shm.c).
 func (b *Band) detached(r *perf.Record, addr uint64) {
 	end := addr
-	first := b.History.Spaces.Space(r.PID).At(r.Time).Find(addr)
+	v := b.History.Spaces.Space(r.PID).At(r.Time)
+	first := v.Find(addr)
 	if first == nil {
+		if !v.Knows(addr) {
+			b.takeoff(r, detaching, addr, math.MaxUint64) // how much is not in the record
+		}
 		return
 	}
 	for _, m := range b.History.codeBetween(r.PID, addr, math.MaxUint64, r.Time) {
@@ -246,7 +254,9 @@ func (b *Band) detached(r *perf.Record, addr uint64) {
 			end = m.End
 		}
 	}
-	b.unmapped(r, addr, max(end, first.End)-addr)
+	end = max(end, first.End)
+	b.unmapped(r, addr, end-addr)
+	b.takeoff(r, detaching, addr, end)
 }
 
 // codeBetween are the mappings of a process between two addresses at a time.

@@ -82,6 +82,7 @@ func (b *Band) gap(cpu int, n uint64, from, t tracefs.Time) {
 	b.found.Lost += n
 	b.breaks++
 	clear(b.takings) // the records of their success may be lost
+	b.flights.lose(t)
 	b.comms.forget(t)
 	b.History.lost(cpu, n, from, t)
 }
@@ -138,7 +139,11 @@ func (b *Band) early(r *perf.Record) bool {
 // record makes history of a record. Processes outside of our PID namespace have
 // no number that could be in a trace of ours.
 func (b *Band) record(r *perf.Record) {
-	if r.PID <= 0 || r.TID <= 0 || b.early(r) {
+	if r.PID <= 0 || r.TID <= 0 {
+		return
+	}
+	b.landings(r)
+	if b.early(r) {
 		return
 	}
 	h := b.History

@@ -64,6 +64,7 @@ func (b *Band) begins(r *perf.Record, c change, addr, size uint64) {
 		return
 	}
 	end := b.takes(r, addr, size)
+	b.takeoff(r, c, addr, end)
 	h := b.hadBetween(r, addr, end)
 	b.History.unmapped(r.PID, addr, end, r.Time)
 	if len(h.parts) == 0 {

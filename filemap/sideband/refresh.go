@@ -249,7 +249,8 @@ func (b *Band) takeThreads(r *procmap.Reader, pid int, t tracefs.Time) {
 	}
 }
 
-// take notes a reading that began at t, once the process no longer changes meanwhile.
+// take notes a reading that began at t, once the process no longer changes meanwhile, nor
+// is in a call that takes away what was found.
 func (b *Band) take(r *procmap.Reader, p *procmap.Process, t, after tracefs.Time) error {
 	for reads := 1; ; reads++ {
 		threads, err := r.Threads(p.PID)
@@ -262,16 +263,21 @@ func (b *Band) take(r *procmap.Reader, p *procmap.Process, t, after tracefs.Time
 		b.watch = watch{pid: p.PID, since: t}
 		b.drain()
 		changed := b.watch.changed || b.watch.overtaken(p.Mappings)
+		flying := b.flying(p.PID, p.Mappings)
 		if b.watch.lost && reads == maxReads {
 			return nil // what it has now is known from what it does, as far as it is
 		}
-		if !changed || reads == maxReads {
-			if changed {
+		if !changed && len(flying) == 0 || reads == maxReads {
+			if changed || len(flying) > 0 {
+				b.watch.taken = append(b.watch.taken, flying...)
 				p.Mappings = b.watch.left(p.Mappings)
 			}
 			b.History.read(p, threads, changed, t, after)
 			for i := range p.Mappings {
 				b.watchFile(p.PID, &p.Mappings[i], t)
+			}
+			for _, c := range flying {
+				b.History.unknown(p.PID, c.start, c.end, b.drained)
 			}
 			return nil
 		}
