@@ -10,8 +10,10 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -131,7 +133,12 @@ func helpMap(args []string) error {
 	return nil
 }
 
-// helpChange maps and unmaps pages of a library for ever, by two threads.
+// burst is how many changes each thread of a restless process makes for a byte.
+const burst = 1000
+
+// helpChange maps and unmaps pages of a library, by two threads, so many times for each
+// byte that it reads: a reader that gets no processor for long has not to go through all
+// that a process can do meanwhile.
 func helpChange(args []string) error {
 	const pages = 64
 	f, err := os.Open(args[0])
@@ -142,10 +149,14 @@ func helpChange(args []string) error {
 	if err != nil {
 		return err
 	}
+	var may atomic.Int64
 	for thread := range uint64(2) {
 		go func() {
 			rnd := rand.New(rand.NewPCG(thread, 1))
-			for {
+			for n := int64(0); ; n++ {
+				for n >= may.Load() {
+					time.Sleep(time.Millisecond)
+				}
 				at := thread*pages + uint64(rnd.IntN(pages-4))
 				to, size := unsafe.Pointer(&area[at*page]), uintptr(page*(1+rnd.IntN(4)))
 				var err error
@@ -166,7 +177,12 @@ func helpChange(args []string) error {
 			}
 		}()
 	}
-	return nil
+	fmt.Println("ready")
+	for in := bufio.NewReader(os.Stdin); ; may.Add(burst) {
+		if _, err := in.ReadByte(); err != nil {
+			return err
+		}
+	}
 }
 
 // helpExec executes a program by a thread that is not the first.

@@ -10,13 +10,20 @@ import (
 	"ustack/filemap/procmap"
 )
 
-// TestRestless reads a process over and over that never stops to change its
+// TestRestless reads a process over and over that goes on to change its
 // memory. Once it is stopped, what is known is what it has.
 func TestRestless(t *testing.T) {
 	h := startHelper(t, "change", mappedLibrary(t))
+	change := func() {
+		if _, err := h.in.Write([]byte{0}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change()
 	b, r := openBand(t, Options{RingSize: 8 << 20})
 	under := 0
 	for range 10 {
+		change()
 		if err := b.Read(r, h.pid(), 0); err != nil {
 			t.Fatal(err)
 		}
