@@ -153,6 +153,8 @@ func Open(spaces *space.Spaces, opt Options) (*Band, error) {
 			b.History.log.vdso(opt.VDSO)
 		}
 	}
+	b.files = watchedFiles{history: b.History, clock: clock, completer: &b.completer,
+		watcher: opt.Watcher, reported: opt.Written, forget: opt.Forget}
 	b.findProbes()
 	if err := b.openAll(); err != nil {
 		return nil, errors.Join(err, b.Close())

@@ -64,6 +64,15 @@ func (c *completer) complete(pid int, m *procmap.Mapping, wall time.Time) {
 	c.ask(pid, m, wall)
 }
 
+// bounded makes the calls that a server can hold up. A process can have any file system
+// at a path, and a mapped file of a server whose answers have come so far.
+func (c *completer) bounded() *bounded.Calls {
+	if c.calls == nil {
+		c.calls = bounded.New(0)
+	}
+	return c.calls
+}
+
 // inKernel reports whether a file is one of the kernel's: reading those can do
 // things.
 func inKernel(name string) bool {
@@ -75,12 +84,9 @@ func inKernel(name string) bool {
 // and was not changed since it was mapped. The process need not exist any more.
 // What is at the path by now can be a file whose server does not answer.
 func (c *completer) byPath(m *procmap.Mapping, wall time.Time) (id elfid.ID, ok bool) {
-	if c.calls == nil {
-		c.calls = bounded.New(0)
-	}
 	f := &namedFile{m: *m, wall: wall}
 	f.known, f.isKnown = c.known[m.Name]
-	if c.calls.Do(f.read) != nil || !f.ok {
+	if c.bounded().Do(f.read) != nil || !f.ok {
 		return elfid.ID{}, false
 	}
 	if c.known == nil || len(c.known) >= maxKnown {

@@ -38,7 +38,7 @@ type Drained struct {
 func (b *Band) Drain() (Drained, error) {
 	b.drain()
 	b.askNames()
-	b.checkWritten()
+	b.files.checkWritten(b.drained)
 	d := b.found
 	d.Doubt = b.History.Gaps.Open()
 	d.Unsure = !b.blind && b.History.Unsure.Open()
@@ -166,7 +166,7 @@ func (b *Band) record(r *perf.Record) {
 		}
 		if h.mapped(r.PID, &m, r.Time) {
 			b.mapsUnnamed(r, &m)
-			b.watchFile(r.PID, &m, r.Time)
+			b.files.watch(r.PID, &m, r.Time)
 		}
 		b.overMoves(r)
 	case r.Exec():

@@ -274,7 +274,7 @@ func (b *Band) take(r *procmap.Reader, p *procmap.Process, t, after tracefs.Time
 			}
 			b.History.read(p, threads, changed, t, after)
 			for i := range p.Mappings {
-				b.watchFile(p.PID, &p.Mappings[i], t)
+				b.files.watch(p.PID, &p.Mappings[i], t)
 			}
 			for _, c := range flying {
 				b.History.unknown(p.PID, c.start, c.end, b.drained)

@@ -72,16 +72,16 @@ func roomForStamps() int {
 
 // stamp begins to compare the times of the file of a mapping that was made at t. f is
 // what is at its path; found is false if that is nothing, or another file.
-func (b *Band) stamp(pid int, f *watchedFile, m *procmap.Mapping, t tracefs.Time, found bool) {
-	s := &b.files.stamps
+func (w *watchedFiles) stamp(pid int, f *watchedFile, m *procmap.Mapping, t tracefs.Time, found bool) {
+	s := &w.stamps
 	if found && (s.by[f.as()] != nil || s.refused[f.as()]) || len(s.by) >= roomForStamps() {
 		return
 	}
-	held := &heldFile{pid: pid, m: *m, made: wall(t, b.clock), fd: -1}
+	held := &heldFile{pid: pid, m: *m, made: wall(t, w.clock), fd: -1}
 	if found {
 		held.path, held.is, held.other = rootPath(f.pid, f.name), f.at, f.pid != pid
 	}
-	if err := b.bounded().Do(held.open); err != nil {
+	if err := w.completer.bounded().Do(held.open); err != nil {
 		held.leave()
 		return
 	}
@@ -90,8 +90,8 @@ func (b *Band) stamp(pid int, f *watchedFile, m *procmap.Mapping, t tracefs.Time
 	case held.changed:
 		held.close()
 		s.lost = append(s.lost, f.mappedFile)
-		b.files.checked = min(b.files.checked, t)
-		b.forget(held.at.id)
+		w.checked = min(w.checked, t)
+		w.forgotten(held.at.id)
 	case held.fd < 0:
 		if found && held.remote {
 			s.refuse(f)
@@ -204,25 +204,25 @@ func hasID(fd int, want elfid.ID) bool {
 }
 
 // changedFiles are the files that were changed since they were looked at last.
-func (b *Band) changedFiles() []mappedFile {
-	s := &b.files.stamps
+func (w *watchedFiles) changedFiles(drained tracefs.Time) []mappedFile {
+	s := &w.stamps
 	list := s.lost
 	s.lost = nil
 	for as, f := range s.by {
-		if !f.check(b.bounded()) {
+		if !f.check(w.completer.bounded()) {
 			list = append(list, f.mappedFile)
 			s.drop(as)
-			b.forget(as.inode)
+			w.forgotten(as.inode)
 		}
 	}
-	b.sweepStamps(time.Now())
+	w.sweepStamps(time.Now(), drained)
 	return list
 }
 
-// forget has others forget what they know of a file.
-func (b *Band) forget(id procmap.FileID) {
-	if b.opt.Forget != nil {
-		b.opt.Forget(id)
+// forgotten has others forget what they know of a file.
+func (w *watchedFiles) forgotten(id procmap.FileID) {
+	if w.forget != nil {
+		w.forget(id)
 	}
 }
 
@@ -271,14 +271,14 @@ func (s *stamps) drop(as watchedAs) {
 }
 
 // sweepStamps lets go of the files that no process has mapped, now and then.
-func (b *Band) sweepStamps(now time.Time) {
-	s := &b.files.stamps
+func (w *watchedFiles) sweepStamps(now time.Time, drained tracefs.Time) {
+	s := &w.stamps
 	if now.Before(s.sweep) || len(s.by) == 0 {
 		return
 	}
 	used := make(map[*space.File]bool)
-	b.History.Spaces.Snapshot().Each(func(sp *space.Space) bool {
-		if v := sp.At(b.drained); v != nil {
+	w.history.Spaces.Snapshot().Each(func(sp *space.Space) bool {
+		if v := sp.At(drained); v != nil {
 			for m := range v.Mappings.All() {
 				used[m.File] = true
 			}

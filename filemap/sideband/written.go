@@ -9,11 +9,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ustack/filemap/bounded"
 	"ustack/filemap/elfid"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/tracefs"
+	"ustack/tracefs/perf"
 )
 
 // A build ID is that of a file when it was mapped. A file that is written in place
@@ -89,6 +89,14 @@ func (f *watchedFile) as() watchedAs { return watchedAs{f.mappedFile, f.at.id, f
 
 // watchedFiles are the files that are watched.
 type watchedFiles struct {
+	history   *History
+	clock     int32
+	completer *completer
+	watcher   FileWatcher // nil for none
+	reported  *Written
+	// forget has others forget what they know of a file; it may be nil.
+	forget func(procmap.FileID)
+
 	known map[watchedAs]bool
 	by    map[procmap.FileID][]watchedFile
 	// checked is the time until which it is known what was written.
@@ -96,64 +104,54 @@ type watchedFiles struct {
 	stamps  stamps
 }
 
-// watchFile watches the file of a mapping that was made at t.
-func (b *Band) watchFile(pid int, m *procmap.Mapping, t tracefs.Time) {
-	w := &b.files
-	if b.opt.Watcher == nil || !m.Kind.HasFile() || m.BuildID.IsZero() || inKernel(m.Name) {
+// watch watches the file of a mapping that was made at t.
+func (w *watchedFiles) watch(pid int, m *procmap.Mapping, t tracefs.Time) {
+	if w.watcher == nil || !m.Kind.HasFile() || m.BuildID.IsZero() || inKernel(m.Name) {
 		return
 	}
 	if m.Kind != procmap.File { // it is at no path: only its times show
-		b.stamp(pid, &watchedFile{mappedFile: mappedFile{m.Name, m.BuildID}, pid: pid, mapped: t}, m, t, false)
+		w.stamp(pid, &watchedFile{mappedFile: mappedFile{m.Name, m.BuildID}, pid: pid, mapped: t}, m, t, false)
 		return
 	}
-	in, at, ok, err := b.atPath(pid, m.Name, t)
+	in, at, ok, err := w.atPath(pid, m.Name, t)
 	if err != nil {
 		return // of a server, most likely
 	}
 	f := watchedFile{mappedFile: mappedFile{m.Name, m.BuildID}, pid: in, at: at, mapped: t}
-	found := ok && !at.born.After(wall(t, b.clock).Add(coarse)) // after: it has taken the file's place
-	b.stamp(pid, &f, m, t, found)
+	found := ok && !at.born.After(wall(t, w.clock).Add(coarse)) // after: it has taken the file's place
+	w.stamp(pid, &f, m, t, found)
 	if !found || w.known[f.as()] {
 		return
 	}
 	if w.known == nil || len(w.known) >= maxFiles {
 		w.known, w.by = make(map[watchedAs]bool), make(map[procmap.FileID][]watchedFile)
 	}
-	b.watchInode(f, t)
+	w.watchInode(f, t)
 }
 
 // atPath looks at the file that a process had at a path at t. If it has ended, those
 // that it was forked of may still see the file, in a container for one, or we may: the
 // file can be another one then. It is an error if a server gives no answer.
-func (b *Band) atPath(pid int, name string, t tracefs.Time) (in int, at pathFile, ok bool, err error) {
+func (w *watchedFiles) atPath(pid int, name string, t tracefs.Time) (in int, at pathFile, ok bool, err error) {
 	const generations = 4
 	in = pid
 	for n := 0; in != 0 && n <= generations; n++ {
-		if at, ok, err = b.lookAt(in, name); ok || err != nil {
+		if at, ok, err = w.lookAt(in, name); ok || err != nil {
 			return in, at, ok, err
 		}
-		in = b.History.Spaces.Space(in).ForkedOf(t)
+		in = w.history.Spaces.Space(in).ForkedOf(t)
 	}
-	at, ok, err = b.lookAt(os.Getpid(), name)
+	at, ok, err = w.lookAt(os.Getpid(), name)
 	return os.Getpid(), at, ok, err
 }
 
 // lookAt looks at the file that a process has at a path.
-func (b *Band) lookAt(pid int, name string) (at pathFile, ok bool, err error) {
+func (w *watchedFiles) lookAt(pid int, name string) (at pathFile, ok bool, err error) {
 	l := &pathLook{pid: pid, name: name}
-	if err := b.bounded().Do(l.look); err != nil {
+	if err := w.completer.bounded().Do(l.look); err != nil {
 		return pathFile{}, false, err
 	}
 	return l.at, l.ok, nil
-}
-
-// bounded makes the calls that a server can hold up. A process can have any file system
-// at a path, and a mapped file of a server whose answers have come so far.
-func (b *Band) bounded() *bounded.Calls {
-	if b.completer.calls == nil {
-		b.completer.calls = bounded.New(0)
-	}
-	return b.completer.calls
 }
 
 // pathLook looks at a path in a process. The call may be given up, and goes on then.
@@ -168,21 +166,21 @@ type pathLook struct {
 func (l *pathLook) look() { l.at, l.ok = statIn(l.pid, l.name) }
 
 // watchInode watches a file that is at its path.
-func (b *Band) watchInode(f watchedFile, t tracefs.Time) {
-	b.opt.Watcher.Drain() // what happened at the path before is not of this file
-	if !b.opt.Watcher.Watch(f.pid, &procmap.Mapping{Kind: procmap.File, Name: f.name, Dev: f.at.id.Dev, Inode: f.at.id.Inode}) {
+func (w *watchedFiles) watchInode(f watchedFile, t tracefs.Time) {
+	w.watcher.Drain() // what happened at the path before is not of this file
+	if !w.watcher.Watch(f.pid, &procmap.Mapping{Kind: procmap.File, Name: f.name, Dev: f.at.id.Dev, Inode: f.at.id.Inode}) {
 		return
 	}
 	// What came before the watch is not reported. The process may have ended meanwhile.
-	in, now, ok, err := b.atPath(f.pid, f.name, t)
+	in, now, ok, err := w.atPath(f.pid, f.name, t)
 	f.pid = in
-	if f.unsure = err != nil || !ok || !now.same(f.at) || now.changed.After(wall(t, b.clock).Add(coarse)); f.unsure {
-		b.opt.Written.Changed(f.at.id)
-		b.files.checked = min(b.files.checked, t)
+	if f.unsure = err != nil || !ok || !now.same(f.at) || now.changed.After(wall(t, w.clock).Add(coarse)); f.unsure {
+		w.reported.Changed(f.at.id)
+		w.checked = min(w.checked, t)
 	}
 	f.at.changed, f.since = now.changed, time.Now()
-	b.files.known[f.as()] = true
-	b.files.by[f.at.id] = append(b.files.by[f.at.id], f)
+	w.known[f.as()] = true
+	w.by[f.at.id] = append(w.by[f.at.id], f)
 }
 
 // pathFile is the regular file that is at a path.
@@ -222,33 +220,33 @@ func statAt(dir int, path string, flags int) (f pathFile, ok bool) {
 }
 
 // checkWritten takes the build IDs from the files that were written since it was
-// checked last.
-func (b *Band) checkWritten() {
-	if b.opt.Watcher == nil {
+// checked last. All that happened before drained is known.
+func (w *watchedFiles) checkWritten(drained tracefs.Time) {
+	if w.watcher == nil {
 		return
 	}
-	now := b.Now()
-	b.opt.Watcher.Drain()
-	list := b.changedFiles()
-	for _, id := range b.opt.Written.take() {
-		files := b.files.by[id]
-		delete(b.files.by, id)
+	now := perf.Now(w.clock)
+	w.watcher.Drain()
+	list := w.changedFiles(drained)
+	for _, id := range w.reported.take() {
+		files := w.by[id]
+		delete(w.by, id)
 		for _, f := range files {
-			delete(b.files.known, f.as())
-			switch state := b.stateOf(f); {
+			delete(w.known, f.as())
+			switch state := w.stateOf(f); {
 			case state == fileGone:
 			case state == fileAsItWas && f.settled():
 				// It was another file, which had the inode's number before.
-				b.watchInode(f, f.mapped)
+				w.watchInode(f, f.mapped)
 			default:
 				list = append(list, f.mappedFile)
 			}
 		}
 	}
 	if len(list) > 0 {
-		b.History.written(list, b.files.checked)
+		w.history.written(list, w.checked)
 	}
-	b.files.checked = now
+	w.checked = now
 }
 
 // fileState is what became of a file that is mapped.
@@ -261,9 +259,9 @@ const (
 )
 
 // stateOf looks at the path of a file. It may have changed if there is no answer.
-func (b *Band) stateOf(f watchedFile) fileState {
+func (w *watchedFiles) stateOf(f watchedFile) fileState {
 	state := make(chan fileState, 1)
-	if b.bounded().Do(func() { state <- f.state() }) != nil {
+	if w.completer.bounded().Do(func() { state <- f.state() }) != nil {
 		return fileChanged
 	}
 	return <-state

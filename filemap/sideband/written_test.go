@@ -219,11 +219,11 @@ func TestWatchedEnds(t *testing.T) {
 	}
 	addr := codeOf(t, cmd.Process.Pid, program)
 	at := b.Now()
-	w := &endingWatcher{FileWatcher: b.opt.Watcher, pid: cmd.Process.Pid, end: func() {
+	w := &endingWatcher{FileWatcher: b.files.watcher, pid: cmd.Process.Pid, end: func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	}}
-	b.opt.Watcher = w
+	b.files.watcher = w
 	drain(t, b)
 	drain(t, b)
 	if !w.ended {
