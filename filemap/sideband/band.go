@@ -88,15 +88,9 @@ type Band struct {
 	drained tracefs.Time // all that happened before is known
 	comms   comms
 
-	// tracepoints are those that are open on all CPUs. takings are by thread the
-	// calls that may not have returned, moves those of mremap, children the last
-	// process that each thread has made.
+	// tracepoints are those that are open on all CPUs.
 	tracepoints []Tracepoint
-	takings     map[int]*taking
-	flights     flights
-	moves       map[int]*move
-	children    map[int]int
-	forking     forkCalls
+	calls       calls
 	values      [6]uint64
 	namings     namings
 
@@ -104,9 +98,8 @@ type Band struct {
 	rec     perf.Record
 	watch   watch
 	scratch procmap.Process
-	found   Drained      // since the last Drain
-	opened  tracefs.Time // all rings are open
-	breaks  int          // gaps until now, unseen those of the soft rings
+	found   Drained // since the last Drain
+	breaks  int     // gaps until now, unseen those of the soft rings
 	unseen  int
 	blind   bool // see Unseen
 	noData  bool // mappings that are not code go unseen
@@ -143,7 +136,7 @@ func Open(spaces *space.Spaces, opt Options) (*Band, error) {
 		opt.Sys = "/sys"
 	}
 	opt.noIDs = !mayAskIDs()
-	b := &Band{History: NewHistory(spaces), opt: opt, clock: clock, tracepoints: slices.Clone(opt.Tracepoints)}
+	b := newBand(spaces, opt, clock)
 	if opt.Log != nil {
 		b.History.log = &logWriter{w: opt.Log, buf: []byte(LogHead + opt.Clock + "\n")}
 		if opt.Trace != "" {
@@ -153,19 +146,28 @@ func Open(spaces *space.Spaces, opt Options) (*Band, error) {
 			b.History.log.vdso(opt.VDSO)
 		}
 	}
-	b.files = watchedFiles{history: b.History, clock: clock, completer: &b.completer,
-		watcher: opt.Watcher, reported: opt.Written, forget: opt.Forget}
 	b.findProbes()
 	if err := b.openAll(); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
 	b.checkUnseen()
-	b.opened = b.Now()
-	b.flights.lose(b.opened)
-	b.expired = b.opened
+	b.calls.opened = b.Now()
+	b.calls.flights.lose(b.calls.opened)
+	b.expired = b.calls.opened
 	b.hotplug = perf.NewHotplug(b.opt.Sys, b.expired)
 	b.reached, b.files.checked = b.expired, b.expired
 	return b, nil
+}
+
+// newBand is a Band without rings.
+func newBand(spaces *space.Spaces, opt Options, clock int32) *Band {
+	b := &Band{History: NewHistory(spaces), opt: opt, clock: clock, tracepoints: slices.Clone(opt.Tracepoints)}
+	b.calls = calls{history: b.History, watch: &b.watch, lose: b.gap, loseSoft: b.softGap, seen: func(c change) bool {
+		return slices.ContainsFunc(b.tracepoints, func(tp Tracepoint) bool { return tp.spec.change == c })
+	}}
+	b.files = watchedFiles{history: b.History, clock: clock, completer: &b.completer,
+		watcher: opt.Watcher, reported: opt.Written, forget: opt.Forget}
+	return b
 }
 
 // openAll opens the rings of the CPUs that are on.

@@ -3,7 +3,6 @@ package sideband
 import (
 	"math"
 	"os"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -33,6 +32,39 @@ type move struct {
 	disturbed bool
 }
 
+// calls are the system calls that change memory, of which perf has no record of its own,
+// and what they change.
+type calls struct {
+	history *History
+	watch   *watch // of the process that is read
+	// opened is when all rings were open.
+	opened tracefs.Time
+	// seen reports whether there are records of a change. lose and loseSoft note that
+	// records of a CPU are missing, see History.
+	seen           func(change) bool
+	lose, loseSoft func(cpu int, n uint64, from, t tracefs.Time)
+
+	// takings are by thread the calls that may not have returned, moves those of
+	// mremap, children the last process that each thread has made.
+	takings  map[int]*taking
+	flights  flights
+	moves    map[int]*move
+	children map[int]int
+	forking  forkCalls
+}
+
+// missed notes that records are missing until a time.
+func (c *calls) missed(t tracefs.Time) {
+	clear(c.takings) // the records of their success may be lost
+	c.flights.lose(t)
+}
+
+// ended notes the end of a thread.
+func (c *calls) ended(tid int) {
+	delete(c.moves, tid)
+	delete(c.takings, tid)
+}
+
 // maxMoves bounds the calls of mremap that are waited for. More threads than that
 // are not in it at once.
 const maxMoves = 1 << 10
@@ -53,24 +85,24 @@ func (b *Band) traced(r *perf.Record) {
 	}
 	switch tp.spec.change {
 	case unmapping, mapOver:
-		b.begins(r, tp.spec.change, v[0], v[1])
+		b.calls.begins(r, tp.spec.change, v[0], v[1])
 	case unmapFailed:
-		b.failed(r, unmapping)
+		b.calls.failed(r, unmapping)
 	case mapFailed:
-		b.failed(r, mapOver)
+		b.calls.failed(r, mapOver)
 	case moving:
-		b.moving(r, v)
+		b.calls.moving(r, v)
 	case moved:
-		b.moved(r, v[0])
+		b.calls.moved(r, v[0])
 	case detaching:
-		b.detached(r, v[0])
+		b.calls.detached(r, v[0])
 	case attachOver:
-		b.unknown(r, v[0], math.MaxUint64) // how much is attached is not in the record
-		b.takeoff(r, attachOver, v[0], math.MaxUint64)
+		b.calls.unknown(r, v[0], math.MaxUint64) // how much is attached is not in the record
+		b.calls.takeoff(r, attachOver, v[0], math.MaxUint64)
 	case sharing:
-		b.shared(r)
+		b.calls.shared(r)
 	case forking:
-		b.forking.begin(r.TID, r.Time)
+		b.calls.forking.begin(r.TID, r.Time)
 	case switching:
 		b.hotplug.Step(int(v[0]), int32(v[1]) > 0, r.Time)
 	case naming:
@@ -79,30 +111,30 @@ func (b *Band) traced(r *perf.Record) {
 }
 
 // unmapped notes that a process takes something away.
-func (b *Band) unmapped(r *perf.Record, addr, size uint64) {
-	b.History.unmapped(r.PID, addr, b.takes(r, addr, size), r.Time)
+func (c *calls) unmapped(r *perf.Record, addr, size uint64) {
+	c.history.unmapped(r.PID, addr, c.takes(r, addr, size), r.Time)
 }
 
 // unknown notes that it is not known what a process has between two addresses.
-func (b *Band) unknown(r *perf.Record, addr, size uint64) {
-	b.History.unknown(r.PID, addr, b.takes(r, addr, size), r.Time)
+func (c *calls) unknown(r *perf.Record, addr, size uint64) {
+	c.history.unknown(r.PID, addr, c.takes(r, addr, size), r.Time)
 }
 
 // takes has all who follow changes know that a process takes something away, and
 // returns where that ends.
-func (b *Band) takes(r *perf.Record, addr, size uint64) (end uint64) {
-	for tid, m := range b.moves {
-		if tid != r.TID && b.shares(m.pid, r.PID) {
+func (c *calls) takes(r *perf.Record, addr, size uint64) (end uint64) {
+	for tid, m := range c.moves {
+		if tid != r.TID && c.history.shares(m.pid, r.PID) {
 			m.disturbed = true
 		}
 	}
 	if end = addr + pages(size); end < addr {
 		end = math.MaxUint64
 	}
-	if r.Time > b.watch.since && b.same(r.PID) {
-		b.watch.took(addr, end)
+	if r.Time > c.watch.since && c.same(r.PID) {
+		c.watch.took(addr, end)
 	}
-	b.forking.took(r, addr, end)
+	c.forking.took(r, addr, end)
 	return end
 }
 
@@ -130,85 +162,80 @@ func huge(addrs, size uint64) uint64 {
 // moving notes that a process calls mremap: addr, old_len, new_len, flags,
 // new_addr. Neither of the old place nor of the new one is anything known until it
 // returns.
-func (b *Band) moving(r *perf.Record, v []uint64) {
+func (c *calls) moving(r *perf.Record, v []uint64) {
 	m := &move{pid: r.PID, from: v[0], size: pages(v[1]), to: pages(v[2])}
 	if m.from+m.size < m.from || m.from+m.to < m.from {
 		return // refused
 	}
-	m.code = b.History.codeBetween(r.PID, m.from, m.sourceEnd(), r.Time)
-	m.parts = b.hadBetween(r, m.from, m.sourceEnd()).parts
+	m.code = c.history.codeBetween(r.PID, m.from, m.sourceEnd(), r.Time)
+	m.parts = c.hadBetween(r, m.from, m.sourceEnd()).parts
 	if m.size > 0 {
-		b.unmapped(r, m.from, m.size)
-		b.takeoff(r, moving, m.from, m.from+m.size)
+		c.unmapped(r, m.from, m.size)
+		c.takeoff(r, moving, m.from, m.from+m.size)
 	}
 	m.keeps = v[3]&unix.MREMAP_DONTUNMAP != 0
 	if m.at, m.fixed = v[4], v[3]&unix.MREMAP_FIXED != 0; m.fixed {
 		size := huge(m.from|m.at, m.to)
-		m.parts = append(m.parts, b.hadBetween(r, m.at, m.at+size).parts...)
-		b.unmapped(r, m.at, size)
-		b.takeoff(r, moving, m.at, m.at+size)
+		m.parts = append(m.parts, c.hadBetween(r, m.at, m.at+size).parts...)
+		c.unmapped(r, m.at, size)
+		c.takeoff(r, moving, m.at, m.at+size)
 	}
-	m.space = b.History.Spaces.Space(r.PID)
-	if len(b.moves) >= maxMoves {
-		clear(b.moves)
-		b.softGap(int(r.CPU), 0, r.Time, r.Time)
+	m.space = c.history.Spaces.Space(r.PID)
+	if len(c.moves) >= maxMoves {
+		clear(c.moves)
+		c.loseSoft(int(r.CPU), 0, r.Time, r.Time)
 	}
-	if b.moves == nil {
-		b.moves = make(map[int]*move)
+	if c.moves == nil {
+		c.moves = make(map[int]*move)
 	}
-	b.moves[r.TID] = m
+	c.moves[r.TID] = m
 }
 
 // overMoves takes away what a process has mapped where it is moving something, in
 // another thread: which of them comes last is not known.
-func (b *Band) overMoves(r *perf.Record) {
-	for _, m := range b.moves {
-		if !b.shares(m.pid, r.PID) {
+func (c *calls) overMoves(r *perf.Record) {
+	for _, m := range c.moves {
+		if !c.history.shares(m.pid, r.PID) {
 			continue
 		}
 		end := r.Addr + r.Len
 		if r.Addr < m.from+m.size && m.from < end || m.fixed && r.Addr < m.at+m.to && m.at < end {
-			b.unknown(r, r.Addr, r.Len)
+			c.unknown(r, r.Addr, r.Len)
 			return
 		}
 	}
 }
 
-// shares reports whether two processes have the same memory.
-func (b *Band) shares(pid, other int) bool {
-	return pid == other || slices.Contains(b.History.sharers.all(pid), other)
-}
-
 // moved notes that mremap returns: what was at the old place is at the new one,
 // if nothing else has changed since the call.
-func (b *Band) moved(r *perf.Record, ret uint64) {
+func (c *calls) moved(r *perf.Record, ret uint64) {
 	const highestError = 4095 // MAX_ERRNO
-	m, ok := b.moves[r.TID]
-	delete(b.moves, r.TID)
+	m, ok := c.moves[r.TID]
+	delete(c.moves, r.TID)
 	switch {
 	case ret > math.MaxUint64-highestError && ok:
-		b.untracked(r, m.parts)
+		c.untracked(r, m.parts)
 		return
 	case ret > math.MaxUint64-highestError:
 		return // of what is not known
 	case !ok:
-		b.unknown(r, ret, math.MaxUint64) // how much it is neither
+		c.unknown(r, ret, math.MaxUint64) // how much it is neither
 		return
 	}
-	quiet := !m.disturbed && m.pid == r.PID && m.space == b.History.Spaces.Space(r.PID)
-	b.unmapped(r, ret, m.to)
-	b.landed(r.PID, ret, ret+m.to)
+	quiet := !m.disturbed && m.pid == r.PID && m.space == c.history.Spaces.Space(r.PID)
+	c.unmapped(r, ret, m.to)
+	c.landed(r.PID, ret, ret+m.to)
 	if !quiet {
 		return
 	}
 	for i := range m.code {
 		if p, ok := m.place(&m.code[i], ret); ok {
-			b.watch.overlap(b.same(r.PID), p.Start, p.End)
-			b.History.mapped(r.PID, &p, r.Time)
+			c.watch.overlap(c.same(r.PID), p.Start, p.End)
+			c.history.mapped(r.PID, &p, r.Time)
 		}
 	}
 	if m.keeps {
-		b.restored(r, m.code, m.from, m.from+m.size)
+		c.restored(r, m.code, m.from, m.from+m.size)
 	}
 }
 
@@ -239,24 +266,24 @@ func (m *move) place(part *space.Mapping, at uint64) (p procmap.Mapping, ok bool
 
 // detached notes shmdt: what was attached at an address goes, in as many parts as
 // it has become (ksys_shmdt in ipc/shm.c).
-func (b *Band) detached(r *perf.Record, addr uint64) {
+func (c *calls) detached(r *perf.Record, addr uint64) {
 	end := addr
-	v := b.History.Spaces.Space(r.PID).At(r.Time)
+	v := c.history.Spaces.Space(r.PID).At(r.Time)
 	first := v.Find(addr)
 	if first == nil {
 		if !v.Knows(addr) {
-			b.takeoff(r, detaching, addr, math.MaxUint64) // how much is not in the record
+			c.takeoff(r, detaching, addr, math.MaxUint64) // how much is not in the record
 		}
 		return
 	}
-	for _, m := range b.History.codeBetween(r.PID, addr, math.MaxUint64, r.Time) {
+	for _, m := range c.history.codeBetween(r.PID, addr, math.MaxUint64, r.Time) {
 		if m.File == first.File && m.Start-addr == m.Offset {
 			end = m.End
 		}
 	}
 	end = max(end, first.End)
-	b.unmapped(r, addr, end-addr)
-	b.takeoff(r, detaching, addr, end)
+	c.unmapped(r, addr, end-addr)
+	c.takeoff(r, detaching, addr, end)
 }
 
 // codeBetween are the mappings of a process between two addresses at a time.
@@ -276,27 +303,27 @@ func (h *History) codeBetween(pid int, start, end uint64, t tracefs.Time) (list 
 const maxBorn = 1 << 12
 
 // born notes a fork.
-func (b *Band) born(r *perf.Record) {
-	if len(b.children) >= maxBorn {
-		clear(b.children)
+func (c *calls) born(r *perf.Record) {
+	if len(c.children) >= maxBorn {
+		clear(c.children)
 	}
-	if b.children == nil {
-		b.children = make(map[int]int)
+	if c.children == nil {
+		c.children = make(map[int]int)
 	}
-	b.children[r.ParentTID] = r.PID
+	c.children[r.ParentTID] = r.PID
 }
 
 // shared notes that the process that a thread has just made shares its memory.
-func (b *Band) shared(r *perf.Record) {
-	child, ok := b.children[r.TID]
-	delete(b.children, r.TID)
-	if r.Time < b.opened {
+func (c *calls) shared(r *perf.Record) {
+	child, ok := c.children[r.TID]
+	delete(c.children, r.TID)
+	if r.Time < c.opened {
 		return // Refresh finds them
 	}
 	if !ok {
-		b.gap(int(r.CPU), 0, r.Time, r.Time) // one of another PID namespace, or it was lost
+		c.lose(int(r.CPU), 0, r.Time, r.Time) // one of another PID namespace, or it was lost
 		return
 	}
-	b.watch.changed = b.watch.changed || b.watch.pid == r.PID || b.watch.pid == child
-	b.History.shared(r.PID, child, r.Time)
+	c.watch.changed = c.watch.changed || c.watch.pid == r.PID || c.watch.pid == child
+	c.history.shared(r.PID, child, r.Time)
 }

@@ -31,14 +31,14 @@ func (b *Band) openData(soft *ring) {
 
 // dataMapped notes that a process has data in a place. Anonymous memory stays:
 // some programs make it writable and executable by turns, over and over.
-func (b *Band) dataMapped(r *perf.Record) {
-	end := b.takes(r, r.Addr, r.Len)
+func (c *calls) dataMapped(r *perf.Record) {
+	end := c.takes(r, r.Addr, r.Len)
 	over := false
-	b.History.each(r.PID, func(pid int) {
-		over = over || slices.ContainsFunc(b.History.codeBetween(pid, r.Addr, end, r.Time), goes)
+	c.history.each(r.PID, func(pid int) {
+		over = over || slices.ContainsFunc(c.history.codeBetween(pid, r.Addr, end, r.Time), goes)
 	})
 	if over {
-		b.History.unmapped(r.PID, r.Addr, end, r.Time)
+		c.history.unmapped(r.PID, r.Addr, end, r.Time)
 	}
 }
 

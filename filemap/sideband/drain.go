@@ -81,8 +81,7 @@ func (b *Band) expire(now tracefs.Time) {
 func (b *Band) gap(cpu int, n uint64, from, t tracefs.Time) {
 	b.found.Lost += n
 	b.breaks++
-	clear(b.takings) // the records of their success may be lost
-	b.flights.lose(t)
+	b.calls.missed(t)
 	b.comms.forget(t)
 	b.History.lost(cpu, n, from, t)
 }
@@ -127,11 +126,11 @@ func (b *Band) apply(d *Drained) {
 // parent has. Refresh reads what all this has led to. Calls are not left out: they are
 // recorded when they begin, and may have their effect later.
 func (b *Band) early(r *perf.Record) bool {
-	if r.Time >= b.opened || r.Type == unix.PERF_RECORD_SAMPLE {
+	if r.Time >= b.calls.opened || r.Type == unix.PERF_RECORD_SAMPLE {
 		return false
 	}
 	if r.Type == unix.PERF_RECORD_FORK && !r.Thread() {
-		b.born(r) // whether it shares memory may be reported after
+		b.calls.born(r) // whether it shares memory may be reported after
 	}
 	return true
 }
@@ -142,7 +141,7 @@ func (b *Band) record(r *perf.Record) {
 	if r.PID <= 0 || r.TID <= 0 {
 		return
 	}
-	b.landings(r)
+	b.calls.landings(r)
 	if b.early(r) {
 		return
 	}
@@ -155,11 +154,11 @@ func (b *Band) record(r *perf.Record) {
 		h.loaded(r.PID, r.Time)
 		return
 	case r.Type == unix.PERF_RECORD_MMAP:
-		delete(b.takings, r.TID) // it has succeeded
-		b.dataMapped(r)
+		delete(b.calls.takings, r.TID) // it has succeeded
+		b.calls.dataMapped(r)
 		return
 	case r.Type == unix.PERF_RECORD_MMAP2:
-		delete(b.takings, r.TID)
+		delete(b.calls.takings, r.TID)
 		m := mapping(r, &b.names)
 		if m.Kind.HasFile() && m.BuildID.IsZero() {
 			b.completer.complete(r.PID, &m, wall(r.Time, b.clock))
@@ -168,7 +167,7 @@ func (b *Band) record(r *perf.Record) {
 			b.mapsUnnamed(r, &m)
 			b.files.watch(r.PID, &m, r.Time)
 		}
-		b.overMoves(r)
+		b.calls.overMoves(r)
 	case r.Exec():
 		comm := b.names.Intern(r.Name)
 		b.comms.add(r.TID, called{from: r.Time, comm: comm})
@@ -185,23 +184,22 @@ func (b *Band) record(r *perf.Record) {
 		}
 		h.comm(r.PID, comm, r.Time)
 	case r.Thread():
-		_, _ = b.forking.end(r)
+		_, _ = b.calls.forking.end(r)
 		b.forked(r)
 		h.thread(r.PID, r.TID, r.Time)
 		return
 	case r.Type == unix.PERF_RECORD_FORK:
 		b.forked(r)
-		b.born(r)
+		b.calls.born(r)
 		h.fork(max(r.ParentPID, 0), r.PID, r.Time)
-		b.copied(r)
+		b.calls.copied(r)
 	case r.Type == unix.PERF_RECORD_EXIT:
-		delete(b.moves, r.TID)
-		delete(b.takings, r.TID)
+		b.calls.ended(r.TID)
 		if !h.exit(r.PID, r.TID, r.Time) {
 			return
 		}
 	default:
 		return
 	}
-	b.watch.note(r, b.same(r.PID))
+	b.watch.note(r, b.calls.same(r.PID))
 }

@@ -30,7 +30,8 @@ func (r *testRing) write(records ...[]byte) bool { return r.kernel.Write(records
 // fakeBand is a band of fake rings.
 func fakeBand(rings ...*testRing) *Band {
 	far := tracefs.Time(space.Forever / 2)
-	b := &Band{History: NewHistory(space.New()), clock: unix.CLOCK_MONOTONIC, expired: far, hotplug: perf.NewHotplug("", far)}
+	b := newBand(space.New(), Options{}, unix.CLOCK_MONOTONIC)
+	b.expired, b.hotplug = far, perf.NewHotplug("", far)
 	for _, r := range rings {
 		b.rings = append(b.rings, r.ring)
 	}
@@ -142,7 +143,7 @@ func TestOpening(t *testing.T) {
 	a, c := fakeRing(0, 1<<14), fakeRing(1, 1<<14)
 	b := fakeBand(a, c)
 	now := uint64(b.Now())
-	b.opened = tracefs.Time(now - 50)
+	b.calls.opened = tracefs.Time(now - 50)
 	const exec = unix.PERF_RECORD_MISC_COMM_EXEC
 	a.write(rawTask(unix.PERF_RECORD_FORK, 20, 1, 20, 1, now-60, 0), // its exec was on the other CPU
 		rawTask(unix.PERF_RECORD_FORK, 21, 1, 21, 1, now-59, 0), rawComm(21, 21, exec, "seen", now-50, 0))

@@ -42,15 +42,15 @@ const (
 )
 
 // hadBetween is what a process has between two addresses.
-func (b *Band) hadBetween(r *perf.Record, start, end uint64) (h had) {
-	h.code = b.History.codeBetween(r.PID, start, end, r.Time)
+func (c *calls) hadBetween(r *perf.Record, start, end uint64) (h had) {
+	h.code = c.history.codeBetween(r.PID, start, end, r.Time)
 	if len(h.code) > maxHad {
 		return had{parts: []taken{{start, end}}, unknown: 1}
 	}
 	for i := range h.code {
 		h.parts = append(h.parts, taken{max(start, h.code[i].Start), min(end, h.code[i].End)})
 	}
-	b.History.Spaces.Space(r.PID).At(r.Time).UnknownBetween(start, end, func(start, end uint64) {
+	c.history.Spaces.Space(r.PID).At(r.Time).UnknownBetween(start, end, func(start, end uint64) {
 		h.parts = append(h.parts, taken{start, end})
 		h.unknown++
 	})
@@ -58,22 +58,22 @@ func (b *Band) hadBetween(r *perf.Record, start, end uint64) (h had) {
 }
 
 // begins notes that a thread calls munmap, or mmap over what is there.
-func (b *Band) begins(r *perf.Record, c change, addr, size uint64) {
-	delete(b.takings, r.TID)
-	if c == unmapping && refused(addr, size) {
+func (c *calls) begins(r *perf.Record, what change, addr, size uint64) {
+	delete(c.takings, r.TID)
+	if what == unmapping && refused(addr, size) {
 		return
 	}
-	end := b.takes(r, addr, size)
-	b.takeoff(r, c, addr, end)
-	h := b.hadBetween(r, addr, end)
-	b.History.unmapped(r.PID, addr, end, r.Time)
+	end := c.takes(r, addr, size)
+	c.takeoff(r, what, addr, end)
+	h := c.hadBetween(r, addr, end)
+	c.history.unmapped(r.PID, addr, end, r.Time)
 	if len(h.parts) == 0 {
 		return
 	}
-	if b.takings == nil || len(b.takings) >= maxTaking {
-		b.takings = make(map[int]*taking)
+	if c.takings == nil || len(c.takings) >= maxTaking {
+		c.takings = make(map[int]*taking)
 	}
-	b.takings[r.TID] = &taking{change: c, pid: r.PID, had: h, space: b.History.Spaces.Space(r.PID)}
+	c.takings[r.TID] = &taking{change: what, pid: r.PID, had: h, space: c.history.Spaces.Space(r.PID)}
 }
 
 // refused reports whether the kernel refuses a range to munmap, on all machines
@@ -85,22 +85,22 @@ func refused(addr, size uint64) bool {
 
 // failed notes that such a call of a thread has failed. If nothing else was changed
 // meanwhile, all is there as before a munmap.
-func (b *Band) failed(r *perf.Record, c change) {
-	t := b.takings[r.TID]
-	if t == nil || t.change != c || t.pid != r.PID {
+func (c *calls) failed(r *perf.Record, what change) {
+	t := c.takings[r.TID]
+	if t == nil || t.change != what || t.pid != r.PID {
 		return
 	}
-	delete(b.takings, r.TID)
-	if c != unmapping || t.space != b.History.Spaces.Space(r.PID) {
-		b.untracked(r, t.had.parts)
+	delete(c.takings, r.TID)
+	if what != unmapping || t.space != c.history.Spaces.Space(r.PID) {
+		c.untracked(r, t.had.parts)
 		return
 	}
-	b.restored(r, t.had.code, 0, math.MaxUint64) // also the parts beside
-	b.untracked(r, t.had.parts[len(t.had.parts)-t.had.unknown:])
+	c.restored(r, t.had.code, 0, math.MaxUint64) // also the parts beside
+	c.untracked(r, t.had.parts[len(t.had.parts)-t.had.unknown:])
 }
 
 // restored notes that a process has again what it had between two addresses.
-func (b *Band) restored(r *perf.Record, code []space.Mapping, start, end uint64) {
+func (c *calls) restored(r *perf.Record, code []space.Mapping, start, end uint64) {
 	for i := range code {
 		m := code[i]
 		if m.Start < start && m.File.Kind.HasFile() {
@@ -110,8 +110,8 @@ func (b *Band) restored(r *perf.Record, code []space.Mapping, start, end uint64)
 		if m.Start >= m.End {
 			continue
 		}
-		b.watch.overlap(b.same(r.PID), m.Start, m.End)
-		b.History.mapped(r.PID, asRead(&m), r.Time)
+		c.watch.overlap(c.same(r.PID), m.Start, m.End)
+		c.history.mapped(r.PID, asRead(&m), r.Time)
 	}
 }
 
@@ -123,8 +123,8 @@ func asRead(m *space.Mapping) *procmap.Mapping {
 }
 
 // untracked notes that it is not known what a process has in some places.
-func (b *Band) untracked(r *perf.Record, parts []taken) {
+func (c *calls) untracked(r *perf.Record, parts []taken) {
 	for _, p := range parts {
-		b.unknown(r, p.start, p.end-p.start)
+		c.unknown(r, p.start, p.end-p.start)
 	}
 }

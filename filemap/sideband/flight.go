@@ -102,9 +102,9 @@ func (f *flights) going(c *flight, now tracefs.Time) bool {
 
 // takeoff notes that a thread calls for a range to be taken away. Of calls that are not
 // among failures, the range may be more than that.
-func (b *Band) takeoff(r *perf.Record, c change, start, end uint64) {
-	fails, ok := failures[c]
-	b.flights.begin(r, taken{start, end}, ok && slices.ContainsFunc(b.tracepoints, func(tp Tracepoint) bool { return tp.spec.change == fails }))
+func (c *calls) takeoff(r *perf.Record, what change, start, end uint64) {
+	fails, ok := failures[what]
+	c.flights.begin(r, taken{start, end}, ok && c.seen(fails))
 }
 
 // failures are by what it is recorded that a call has failed.
@@ -112,24 +112,24 @@ var failures = map[change]change{unmapping: unmapFailed, mapOver: mapFailed, mov
 
 // landings notes what a record says of the calls: also one of the time while the rings
 // were opened.
-func (b *Band) landings(r *perf.Record) {
-	b.flights.returned(r)
+func (c *calls) landings(r *perf.Record) {
+	c.flights.returned(r)
 	if r.Type == unix.PERF_RECORD_MMAP || r.Type == unix.PERF_RECORD_MMAP2 {
-		b.landed(r.PID, r.Addr, r.Addr+r.Len)
+		c.landed(r.PID, r.Addr, r.Addr+r.Len)
 	}
 }
 
 // landed notes that a process has mapped something.
-func (b *Band) landed(pid int, start, end uint64) {
-	b.History.each(pid, func(pid int) { b.flights.landed(pid, start, end) })
+func (c *calls) landed(pid int, start, end uint64) {
+	c.history.each(pid, func(pid int) { c.flights.landed(pid, start, end) })
 }
 
 // flying are the ranges that calls may yet take away from what a reading has found.
-func (b *Band) flying(pid int, found []procmap.Mapping) (list []taken) {
-	b.History.each(pid, func(pid int) {
-		for _, c := range b.flights.of(pid) {
-			if w := (watch{taken: []taken{c.taken}}); b.flights.going(&c, b.drained) && w.overtaken(found) {
-				list = append(list, c.taken)
+func (c *calls) flying(pid int, found []procmap.Mapping, now tracefs.Time) (list []taken) {
+	c.history.each(pid, func(pid int) {
+		for _, f := range c.flights.of(pid) {
+			if w := (watch{taken: []taken{f.taken}}); c.flights.going(&f, now) && w.overtaken(found) {
+				list = append(list, f.taken)
 			}
 		}
 	})

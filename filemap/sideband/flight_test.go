@@ -30,7 +30,7 @@ func (f *flying) sample(ago tracefs.Time) *perf.Record {
 	return &perf.Record{Type: unix.PERF_RECORD_SAMPLE, PID: f.pid, TID: noThread, Time: f.b.Now() - ago, Raw: []byte{0, 0}}
 }
 
-func (f *flying) begin(ago tracefs.Time) { f.b.begins(f.sample(ago), unmapping, f.at, page) }
+func (f *flying) begin(ago tracefs.Time) { f.b.calls.begins(f.sample(ago), unmapping, f.at, page) }
 
 // know reads the process. The code is there then, or that is not known.
 func (f *flying) know(what string, there bool) {
@@ -63,12 +63,12 @@ func TestInFlight(t *testing.T) {
 	f.know("while the call goes on", false)
 	f.b.record(f.sample(0))
 	f.know("after the next call of the thread", true)
-	b.flights.lost = 0 // the rings are open for long
+	b.calls.flights.lost = 0 // the rings are open for long
 	f.begin(2 * unmapTakes)
 	f.know("while it takes long", false)
 	f.b.record(&perf.Record{Type: unix.PERF_RECORD_COMM, PID: pid, TID: noThread, Name: []byte("it"), Time: b.Now()})
 	f.know("after another thread has named it", false)
-	f.b.failed(f.sample(0), unmapping)
+	f.b.calls.failed(f.sample(0), unmapping)
 	f.begin(0)
 	f.mapAgain()
 	f.know("after it was mapped", true)
@@ -111,7 +111,7 @@ func TestInFlightFails(t *testing.T) {
 	f := &flying{t, b, pid, h.memory(t, "file").addr, func() error { return b.Read(r, pid, 0) }, library}
 	f.begin(0)
 	f.know("while the call goes on", false)
-	b.failed(f.sample(0), unmapping)
+	b.calls.failed(f.sample(0), unmapping)
 	b.record(f.sample(0))
 	f.know("after it has failed", true)
 }
@@ -124,14 +124,14 @@ func TestInFlightOfSharers(t *testing.T) {
 	const other = 1 << 22
 	f := &flying{t, b, pid, at, func() error { return b.Read(r, pid, 0) }, library}
 	call := &perf.Record{Type: unix.PERF_RECORD_SAMPLE, PID: other, TID: noThread, Time: b.Now()}
-	b.begins(call, unmapping, at, page)
+	b.calls.begins(call, unmapping, at, page)
 	f.know("of another process", true)
 	b.History.shared(pid, other, b.Now())
 	f.know("of one that shares the memory", false)
 	b.History.unshared(other, b.Now())
 	f.know("of one that shares it no more", true)
 	b.record(&perf.Record{Type: unix.PERF_RECORD_COMM, Misc: unix.PERF_RECORD_MISC_COMM_EXEC, PID: other, TID: other, Time: b.Now()})
-	if n := len(b.flights.of(other)); n > 0 {
+	if n := len(b.calls.flights.of(other)); n > 0 {
 		t.Errorf("%d calls of before an exec are remembered", n)
 	}
 }
@@ -144,17 +144,17 @@ func TestFlightsEarly(t *testing.T) {
 		b := fakeBand(ring, soft)
 		b.tracepoints, soft.soft = fakeTracepoints(), true
 		now := uint64(b.Now())
-		b.opened = tracefs.Time(now)
-		b.flights.lose(b.opened)
+		b.calls.opened = tracefs.Time(now)
+		b.calls.flights.lose(b.calls.opened)
 		soft.write(rawSample(unmapping, 1, 1, now-20, page, page))
 		drain(t, b)
 		found := []procmap.Mapping{{Start: page, End: 2 * page}}
-		if n := len(b.flying(1, found)); n != 1 {
+		if n := len(b.calls.flying(1, found, b.drained)); n != 1 {
 			t.Fatalf("%s: %d calls", name, n)
 		}
 		ring.write(rawMap(1, tid, page, page, 0, rx, unix.MAP_PRIVATE, "/code", now-10))
 		drain(t, b)
-		if n := len(b.flying(1, found)); n != 0 {
+		if n := len(b.calls.flying(1, found, b.drained)); n != 0 {
 			t.Errorf("%s: %d calls may go on", name, n)
 		}
 	}

@@ -55,36 +55,36 @@ func (f *forkCalls) end(r *perf.Record) (began tracefs.Time, ok bool) {
 
 // copied notes that it is not known whether a process that was forked has what its
 // parent has mapped since the call.
-func (b *Band) copied(r *perf.Record) {
-	began, ok := b.forking.end(r)
+func (c *calls) copied(r *perf.Record) {
+	began, ok := c.forking.end(r)
 	if !ok {
-		if b.History.Threads.Live(r.ParentPID) < 2 && b.History.sharers.all(r.ParentPID) == nil {
+		if c.history.Threads.Live(r.ParentPID) < 2 && c.history.sharers.all(r.ParentPID) == nil {
 			return // nothing can have been mapped meanwhile
 		}
 		began = r.Time - forkTakes
 	}
-	v := b.History.Spaces.Space(r.PID).At(r.Time)
+	v := c.history.Spaces.Space(r.PID).At(r.Time)
 	if v == nil || v.Parent == 0 {
 		return
 	}
 	for m := range v.Mappings.All() {
 		if m.Since >= began && m.Since <= r.Time {
-			b.History.unknown(r.PID, m.Start, m.End, r.Time)
+			c.history.unknown(r.PID, m.Start, m.End, r.Time)
 		}
 	}
-	b.copiedGone(r, began-unmapTakes)
+	c.copiedGone(r, began-unmapTakes)
 }
 
 // copiedGone notes that it is not known whether a process that was forked has what
 // its parent has unmapped since a time, in another thread: calls are reported when
 // they begin.
-func (b *Band) copiedGone(r *perf.Record, since tracefs.Time) {
-	for _, g := range b.forking.gone {
-		if g.at < since || g.at > r.Time || g.tid == r.ParentTID || g.pid == 0 || !b.shares(g.pid, r.ParentPID) {
+func (c *calls) copiedGone(r *perf.Record, since tracefs.Time) {
+	for _, g := range c.forking.gone {
+		if g.at < since || g.at > r.Time || g.tid == r.ParentTID || g.pid == 0 || !c.history.shares(g.pid, r.ParentPID) {
 			continue
 		}
-		if b.History.codeBetween(r.PID, g.start, g.end, r.Time) == nil { // else it was mapped since
-			b.History.unknown(r.PID, g.start, g.end, r.Time)
+		if c.history.codeBetween(r.PID, g.start, g.end, r.Time) == nil { // else it was mapped since
+			c.history.unknown(r.PID, g.start, g.end, r.Time)
 		}
 	}
 }

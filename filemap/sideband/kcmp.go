@@ -93,7 +93,7 @@ func (b *Band) findSharers(r *procmap.Reader) {
 			case !ok:
 			case same == 0:
 				sorted = slices.Insert(sorted, at, pid)
-			case !b.shares(same, pid):
+			case !b.History.shares(same, pid):
 				b.History.shared(same, pid, b.Now())
 				for _, each := range []int{same, pid} {
 					_ = b.Read(r, each, b.History.Gaps.from()) // what one did meanwhile, the other has

@@ -48,7 +48,7 @@ func (b *Band) named(r *perf.Record, addr, size uint64) {
 	if end <= addr {
 		return
 	}
-	b.watch.overlap(b.same(r.PID), addr, end)
+	b.watch.overlap(b.calls.same(r.PID), addr, end)
 	n.add(namedPart{r.PID, addr, end, r.Time})
 }
 

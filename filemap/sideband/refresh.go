@@ -107,8 +107,8 @@ func (w *watch) left(ms []procmap.Mapping) []procmap.Mapping {
 }
 
 // same reports whether a process is the one that is watched, or shares its memory.
-func (b *Band) same(pid int) bool {
-	return b.shares(b.watch.pid, pid)
+func (c *calls) same(pid int) bool {
+	return c.history.shares(c.watch.pid, pid)
 }
 
 // maxReads is how often a process is read that changes meanwhile.
@@ -263,7 +263,7 @@ func (b *Band) take(r *procmap.Reader, p *procmap.Process, t, after tracefs.Time
 		b.watch = watch{pid: p.PID, since: t}
 		b.drain()
 		changed := b.watch.changed || b.watch.overtaken(p.Mappings)
-		flying := b.flying(p.PID, p.Mappings)
+		flying := b.calls.flying(p.PID, p.Mappings, b.drained)
 		if b.watch.lost && reads == maxReads {
 			return nil // what it has now is known from what it does, as far as it is
 		}

@@ -109,6 +109,11 @@ func (h *History) each(pid int, fn func(pid int)) {
 	}
 }
 
+// shares reports whether two processes have the same memory.
+func (h *History) shares(pid, other int) bool {
+	return pid == other || slices.Contains(h.sharers.all(pid), other)
+}
+
 // unmapped notes that from t on a process has nothing between two addresses, most
 // likely, until it is seen to have something.
 func (h *History) unmapped(pid int, start, end uint64, t tracefs.Time) {

@@ -130,8 +130,8 @@ func TestUnsharing(t *testing.T) {
 	if _, err := b.Refresh(r); err != nil {
 		t.Fatal(err)
 	}
-	if b.shares(first, other) || !b.shares(first, second) {
-		t.Errorf("after a refresh: %v shares memory with %d, %v with %d", b.shares(first, other), other, b.shares(first, second), second)
+	if b.History.shares(first, other) || !b.History.shares(first, second) {
+		t.Errorf("after a refresh: %v shares memory with %d, %v with %d", b.History.shares(first, other), other, b.History.shares(first, second), second)
 	}
 	if err := unix.Kill(second, unix.SIGKILL); err != nil { // which does not end with the first one
 		t.Error(err)

@@ -225,7 +225,6 @@ func (b *Band) checkUnseen() {
 func (b *Band) softGap(cpu int, n uint64, from, t tracefs.Time) {
 	b.found.Unseen += n
 	b.unseen++
-	clear(b.takings)
-	b.flights.lose(t)
+	b.calls.missed(t)
 	b.History.unseen(cpu, n, from, t)
 }
