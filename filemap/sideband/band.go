@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"ustack/filemap"
 	"ustack/filemap/elfid"
 	"ustack/filemap/procmap"
@@ -79,7 +77,7 @@ type Band struct {
 
 	opt       Options
 	clock     int32
-	rings     []*ring
+	rings     rings
 	names     filemap.Names
 	completer completer
 	// expired is when the History was last expired.
@@ -88,11 +86,9 @@ type Band struct {
 	drained tracefs.Time // all that happened before is known
 	comms   comms
 
-	// tracepoints are those that are open on all CPUs.
-	tracepoints []Tracepoint
-	calls       calls
-	values      [6]uint64
-	namings     namings
+	calls   calls
+	values  [6]uint64
+	namings namings
 
 	batch   perf.Batch
 	rec     perf.Record
@@ -102,12 +98,8 @@ type Band struct {
 	breaks  int     // gaps until now, unseen those of the soft rings
 	unseen  int
 	blind   bool // see Unseen
-	noData  bool // mappings that are not code go unseen
 	hotplug perf.Hotplug
 	files   watchedFiles
-	// probe is the type of events that are kprobes, 0 if there are none.
-	probe        uint32
-	compatUnseen bool
 }
 
 // Open opens a ring on every CPU that is on. From then on nothing is missed;
@@ -146,8 +138,8 @@ func Open(spaces *space.Spaces, opt Options) (*Band, error) {
 			b.History.log.vdso(opt.VDSO)
 		}
 	}
-	b.findProbes()
-	if err := b.openAll(); err != nil {
+	b.rings.findProbes()
+	if err := b.rings.openAll(); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
 	b.checkUnseen()
@@ -161,47 +153,12 @@ func Open(spaces *space.Spaces, opt Options) (*Band, error) {
 
 // newBand is a Band without rings.
 func newBand(spaces *space.Spaces, opt Options, clock int32) *Band {
-	b := &Band{History: NewHistory(spaces), opt: opt, clock: clock, tracepoints: slices.Clone(opt.Tracepoints)}
-	b.calls = calls{history: b.History, watch: &b.watch, lose: b.gap, loseSoft: b.softGap, seen: func(c change) bool {
-		return slices.ContainsFunc(b.tracepoints, func(tp Tracepoint) bool { return tp.spec.change == c })
-	}}
+	b := &Band{History: NewHistory(spaces), opt: opt, clock: clock}
+	b.rings = rings{opt: &b.opt, clock: clock, tracepoints: slices.Clone(opt.Tracepoints)}
+	b.calls = calls{history: b.History, watch: &b.watch, lose: b.gap, loseSoft: b.softGap, seen: b.rings.reports}
 	b.files = watchedFiles{history: b.History, clock: clock, completer: &b.completer,
 		watcher: opt.Watcher, reported: opt.Written, forget: opt.Forget}
 	return b
-}
-
-// openAll opens the rings of the CPUs that are on.
-func (b *Band) openAll() error {
-	cpus, err := perf.OnlineCPUs(b.opt.Sys)
-	if err != nil {
-		return err
-	}
-	for _, cpu := range cpus {
-		r, err := b.opt.newRing(cpu, b.clock)
-		if errors.Is(err, unix.ENODEV) {
-			continue // it has gone off since
-		}
-		if err != nil {
-			return err
-		}
-		b.addRing(r, b.Now())
-	}
-	if len(b.rings) == 0 {
-		return fmt.Errorf("opening a perf side band: %w", perf.ErrUnsupported)
-	}
-	return nil
-}
-
-// addRing takes a ring of a CPU that has all since a time, with its tracepoints.
-func (b *Band) addRing(r *ring, since tracefs.Time) {
-	r.Begin(since)
-	b.rings = append(b.rings, r)
-	soft := b.openTracepoints(r, since)
-	if soft != nil {
-		b.rings = append(b.rings, soft)
-	}
-	b.openData(soft)
-	b.openCompat(soft)
 }
 
 // Now is the time by the clock of the side band.
@@ -210,8 +167,8 @@ func (b *Band) Now() tracefs.Time { return perf.Now(b.clock) }
 // RingSize is the room for records on each CPU, in bytes, that the kernel gave
 // at least.
 func (b *Band) RingSize() int {
-	size := b.rings[0].Size()
-	for _, r := range b.rings {
+	size := b.rings.list[0].Size()
+	for _, r := range b.rings.list {
 		if !r.soft {
 			size = min(size, r.Size())
 		}
@@ -220,15 +177,12 @@ func (b *Band) RingSize() int {
 }
 
 // BuildIDs reports whether the kernel sends build IDs (Linux 5.12 and later).
-func (b *Band) BuildIDs() bool { return b.rings[0].features.buildID }
-
-// reportsLoaded reports whether the kernel reports the end of an exec.
-func (b *Band) reportsLoaded() bool { return len(b.rings) > 0 && b.rings[0].features.exec }
+func (b *Band) BuildIDs() bool { return b.rings.list[0].features.buildID }
 
 // CPUs are the CPUs that have a ring.
 func (b *Band) CPUs() []int {
 	var list []int
-	for _, r := range b.rings {
+	for _, r := range b.rings.list {
 		if !r.soft {
 			list = append(list, r.CPU)
 		}
@@ -241,7 +195,7 @@ func (b *Band) CPUs() []int {
 // on or off.
 func (b *Band) FDs() []int {
 	var list []int
-	for _, r := range b.rings {
+	for _, r := range b.rings.list {
 		list = append(list, r.FD())
 	}
 	return list
@@ -250,10 +204,10 @@ func (b *Band) FDs() []int {
 // Close gives all rings back and ends the log.
 func (b *Band) Close() error {
 	err := b.History.log.flush()
-	for _, r := range b.rings {
+	for _, r := range b.rings.list {
 		err = errors.Join(err, r.Close())
 	}
-	b.rings = nil
+	b.rings.list = nil
 	b.files.stamps.close()
 	return err
 }

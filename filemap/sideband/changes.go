@@ -71,8 +71,8 @@ const maxMoves = 1 << 10
 
 // traced makes history of a record of a tracepoint.
 func (b *Band) traced(r *perf.Record) {
-	tp := b.tracepointOf(r.Raw)
-	if b.isCompat(r, tp) {
+	tp := b.rings.tracepointOf(r.Raw)
+	if b.rings.isCompat(r, tp) {
 		b.History.compat(r.PID, r.Time)
 		return
 	}

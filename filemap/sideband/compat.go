@@ -30,45 +30,45 @@ func mayBeCompat() bool {
 }
 
 // findProbes looks for what openCompat needs.
-func (b *Band) findProbes() {
-	if len(b.opt.Tracepoints) == 0 || !mayBeCompat() {
+func (rs *rings) findProbes() {
+	if len(rs.opt.Tracepoints) == 0 || !mayBeCompat() {
 		return // without tracepoints no name is sure
 	}
 	var err error
-	if b.probe, err = perf.ProbeType(b.opt.Sys); err != nil {
-		b.compatUnseen = true
+	if rs.probe, err = perf.ProbeType(rs.opt.Sys); err != nil {
+		rs.compatUnseen = true
 	}
 }
 
 // openCompat opens kprobes at the functions, whose records go to the soft ring of a
 // CPU, nil if it has none.
-func (b *Band) openCompat(soft *ring) {
-	if b.probe == 0 {
+func (rs *rings) openCompat(soft *ring) {
+	if rs.probe == 0 {
 		return
 	}
 	for _, name := range compatCalls {
-		if soft == nil || soft.add(b.compatEvent(soft, name)) != nil {
-			b.compatUnseen = true
+		if soft == nil || soft.add(rs.compatEvent(soft, name)) != nil {
+			rs.compatUnseen = true
 		}
 	}
 }
 
 // compatEvent is a kprobe, not yet enabled.
-func (b *Band) compatEvent(r *ring, function string) *perf.Event {
-	return &perf.Event{Probe: b.probe, Function: function, Raw: true, Disabled: true, CountLost: r.features.lost,
-		Clock: b.clock, Wakeup: r.Size() / 4}
+func (rs *rings) compatEvent(r *ring, function string) *perf.Event {
+	return &perf.Event{Probe: rs.probe, Function: function, Raw: true, Disabled: true, CountLost: r.features.lost,
+		Clock: rs.clock, Wakeup: r.Size() / 4}
 }
 
 // isCompat reports whether a sample is of a kprobe: its number is of no tracepoint that
 // is open.
-func (b *Band) isCompat(r *perf.Record, tp *Tracepoint) bool {
+func (rs *rings) isCompat(r *perf.Record, tp *Tracepoint) bool {
 	const number = 2 // bytes
-	return tp == nil && b.probe != 0 && len(r.Raw) >= number
+	return tp == nil && rs.probe != 0 && len(r.Raw) >= number
 }
 
 // CompatUnseen reports whether 32-bit system calls of 64-bit processes go unseen: the
 // kernel takes them and has no kprobes for us.
-func (b *Band) CompatUnseen() bool { return b.compatUnseen }
+func (b *Band) CompatUnseen() bool { return b.rings.compatUnseen }
 
 // compat notes that a process changes its mappings by a 32-bit system call. Its
 // arguments are not known, so nothing of the process is sure from then on.

@@ -18,14 +18,14 @@ import (
 
 // openData opens that event on a CPU, whose records go to its soft ring, nil if there
 // is none.
-func (b *Band) openData(soft *ring) {
+func (rs *rings) openData(soft *ring) {
 	if soft == nil {
 		return // all goes unseen, see Unseen
 	}
-	e := perf.Event{Data: true, UserOnly: true, Disabled: true, CountLost: soft.features.lost, Clock: b.clock, Wakeup: soft.Size() / 4}
+	e := perf.Event{Data: true, UserOnly: true, Disabled: true, CountLost: soft.features.lost, Clock: rs.clock, Wakeup: soft.Size() / 4}
 	soft.WithoutTasks = true
 	if soft.add(&e) != nil {
-		b.noData = true
+		rs.noData = true
 	}
 }
 

@@ -89,7 +89,7 @@ func (b *Band) gap(cpu int, n uint64, from, t tracefs.Time) {
 // collect reads the rings and puts the records in order.
 func (b *Band) collect(d *Drained) {
 	b.batch.Begin()
-	for _, r := range b.rings {
+	for _, r := range b.rings.list {
 		if b.batch.Collect(r.Ring, d.Until, func(l perf.Loss) { b.missed(r, l) }) != nil {
 			d.Malformed++
 		}
@@ -173,7 +173,7 @@ func (b *Band) record(r *perf.Record) {
 		b.comms.add(r.TID, called{from: r.Time, comm: comm})
 		delete(b.namings.by, r.PID)
 		h.exec(r.PID, comm, r.Time)
-		if b.reportsLoaded() {
+		if b.rings.reportsLoaded() {
 			h.loading(r.PID, r.Time)
 		}
 	case r.Type == unix.PERF_RECORD_COMM:

@@ -33,7 +33,7 @@ func fakeBand(rings ...*testRing) *Band {
 	b := newBand(space.New(), Options{}, unix.CLOCK_MONOTONIC)
 	b.expired, b.hotplug = far, perf.NewHotplug("", far)
 	for _, r := range rings {
-		b.rings = append(b.rings, r.ring)
+		b.rings.list = append(b.rings.list, r.ring)
 	}
 	return b
 }

@@ -142,7 +142,7 @@ func TestFlightsEarly(t *testing.T) {
 	for name, tid := range map[string]int{"by the thread": 1, "by another": 2} {
 		ring, soft := fakeRing(0, 1<<14), fakeRing(0, 1<<14)
 		b := fakeBand(ring, soft)
-		b.tracepoints, soft.soft = fakeTracepoints(), true
+		b.rings.tracepoints, soft.soft = fakeTracepoints(), true
 		now := uint64(b.Now())
 		b.calls.opened = tracefs.Time(now)
 		b.calls.flights.lose(b.calls.opened)

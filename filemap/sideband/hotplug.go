@@ -13,26 +13,13 @@ func (b *Band) followCPUs(t tracefs.Time) {
 	if cpus == nil {
 		return
 	}
-	b.closeOff(cpus)
+	b.rings.closeOff(&b.hotplug, cpus)
 	for _, cpu := range cpus {
-		if !slices.ContainsFunc(b.rings, func(r *ring) bool { return r.CPU == cpu }) {
+		if !slices.ContainsFunc(b.rings.list, func(r *ring) bool { return r.CPU == cpu }) {
 			b.cameOn(cpu, t)
 		}
 	}
 	b.hotplug.Done(t)
-}
-
-// closeOff closes the rings of CPUs that are off, or were since they were opened.
-func (b *Band) closeOff(cpus []int) {
-	none := !slices.ContainsFunc(b.rings, func(r *ring) bool { return slices.Contains(cpus, r.CPU) })
-	b.rings = slices.DeleteFunc(b.rings, func(r *ring) bool {
-		if none || !b.hotplug.Off(r.CPU, cpus) {
-			return false
-		}
-		_ = r.Close() // nothing is written to it any more
-		return true
-	})
-	b.hotplug.Closed()
 }
 
 // cameOn opens the ring of a CPU that went on.
@@ -42,7 +29,7 @@ func (b *Band) cameOn(cpu int, t tracefs.Time) {
 	switch {
 	case err == nil:
 		t = b.Now() // nothing before that is in the ring
-		b.addRing(r, t)
+		b.rings.addRing(r, t)
 		b.hotplug.Opened(cpu)
 	case soon:
 		return // perf will have it in a moment

@@ -238,7 +238,7 @@ func TestHistories(t *testing.T) {
 	for seed := range uint64(60) {
 		w := &truth{rnd: rand.New(rand.NewPCG(seed, 4)), ring: fakeRing(0, 1<<20), soft: fakeRing(0, 1<<20)}
 		b := fakeBand(w.ring, w.soft)
-		b.tracepoints, w.soft.soft = fakeTracepoints(), true
+		b.rings.tracepoints, w.soft.soft = fakeTracepoints(), true
 		w.t = uint64(b.Now()) - 1e9
 		for range 700 {
 			w.happen()

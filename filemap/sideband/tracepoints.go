@@ -131,14 +131,14 @@ func (tp *Tracepoint) values(raw []byte, out []uint64) (_ []uint64, ok bool) {
 }
 
 // tracepointOf finds the tracepoint that a raw record is of (common_type).
-func (b *Band) tracepointOf(raw []byte) *Tracepoint {
+func (rs *rings) tracepointOf(raw []byte) *Tracepoint {
 	if len(raw) < 2 {
 		return nil
 	}
 	id := binary.NativeEndian.Uint16(raw)
-	for i := range b.tracepoints {
-		if b.tracepoints[i].id == id {
-			return &b.tracepoints[i]
+	for i := range rs.tracepoints {
+		if rs.tracepoints[i].id == id {
+			return &rs.tracepoints[i]
 		}
 	}
 	return nil
@@ -147,28 +147,28 @@ func (b *Band) tracepointOf(raw []byte) *Tracepoint {
 // openTracepoints opens the tracepoints of a CPU. Those that are seldom go to its
 // ring, among perf's own records; for the others there is another one, soft, nil
 // if there is none of them. What cannot be opened is noted as unseen.
-func (b *Band) openTracepoints(r *ring, since tracefs.Time) (soft *ring) {
-	b.tracepoints = slices.DeleteFunc(b.tracepoints, func(tp Tracepoint) bool {
+func (rs *rings) openTracepoints(r *ring, since tracefs.Time) (soft *ring) {
+	rs.tracepoints = slices.DeleteFunc(rs.tracepoints, func(tp Tracepoint) bool {
 		if !tp.spec.many {
-			return b.addTracepoint(r, &tp) != nil
+			return rs.addTracepoint(r, &tp) != nil
 		}
 		if soft == nil {
 			var err error
-			if soft, err = b.newSoftRing(r, &tp); err == nil {
+			if soft, err = rs.newSoftRing(r, &tp); err == nil {
 				soft.Begin(since)
 			}
 			return err != nil
 		}
-		return b.addTracepoint(soft, &tp) != nil
+		return rs.addTracepoint(soft, &tp) != nil
 	})
 	return soft
 }
 
 // newSoftRing opens a tracepoint with a ring. If the kernel lends us no memory for
 // one, it is smaller.
-func (b *Band) newSoftRing(like *ring, tp *Tracepoint) (*ring, error) {
+func (rs *rings) newSoftRing(like *ring, tp *Tracepoint) (*ring, error) {
 	r, err := perf.OpenRing(like.CPU, like.Size(), func(size int) (int, error) {
-		return b.event(like, tp, size).Open(perf.OnCPU(like.CPU))
+		return rs.event(like, tp, size).Open(perf.OnCPU(like.CPU))
 	})
 	if err != nil {
 		return nil, err
@@ -180,33 +180,40 @@ func (b *Band) newSoftRing(like *ring, tp *Tracepoint) (*ring, error) {
 }
 
 // addTracepoint opens a tracepoint whose records go to a ring.
-func (b *Band) addTracepoint(r *ring, tp *Tracepoint) error {
-	e := b.event(r, tp, r.Size())
+func (rs *rings) addTracepoint(r *ring, tp *Tracepoint) error {
+	e := rs.event(r, tp, r.Size())
 	return r.add(&e)
 }
 
 // event is a tracepoint, not yet enabled, for a ring of a size.
-func (b *Band) event(r *ring, tp *Tracepoint, size int) perf.Event {
+func (rs *rings) event(r *ring, tp *Tracepoint, size int) perf.Event {
 	e := perf.Event{Tracepoint: uint64(tp.id), Filter: tp.spec.filter, Raw: true, Disabled: true, CountLost: r.features.lost,
-		Clock: b.clock, Wakeup: size / 4}
+		Clock: rs.clock, Wakeup: size / 4}
 	if tp.spec.soon {
 		e.Wakeup = 0
 	}
 	return e
 }
 
+// reports reports whether a change is recorded on all CPUs.
+func (rs *rings) reports(c change) bool {
+	return slices.ContainsFunc(rs.tracepoints, func(tp Tracepoint) bool { return tp.spec.change == c })
+}
+
 // Unseen are the changes of memory that this Band does not see, nil if it sees
 // all. Names are then not proven.
-func (b *Band) Unseen() []string {
+func (b *Band) Unseen() []string { return b.rings.unseen() }
+
+func (rs *rings) unseen() []string {
 	var list []string
 	for i := range tracepointSpecs {
 		spec := &tracepointSpecs[i]
-		seen := slices.ContainsFunc(b.tracepoints, func(tp Tracepoint) bool { return tp.spec == spec })
+		seen := slices.ContainsFunc(rs.tracepoints, func(tp Tracepoint) bool { return tp.spec == spec })
 		if !seen && spec.unseen != "" && !slices.Contains(list, spec.unseen) {
 			list = append(list, spec.unseen)
 		}
 	}
-	if b.noData {
+	if rs.noData {
 		list = append(list, "data over code")
 	}
 	return list

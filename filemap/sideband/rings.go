@@ -1,0 +1,75 @@
+package sideband
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/tracefs"
+	"ustack/tracefs/perf"
+)
+
+// rings are the rings of all CPUs, with the events whose records they have.
+type rings struct {
+	opt   *Options
+	clock int32
+	list  []*ring
+	// tracepoints are those that are open on all CPUs.
+	tracepoints []Tracepoint
+	noData      bool // mappings that are not code go unseen
+	// probe is the type of events that are kprobes, 0 if there are none.
+	probe        uint32
+	compatUnseen bool
+}
+
+// openAll opens the rings of the CPUs that are on.
+func (rs *rings) openAll() error {
+	cpus, err := perf.OnlineCPUs(rs.opt.Sys)
+	if err != nil {
+		return err
+	}
+	for _, cpu := range cpus {
+		r, err := rs.opt.newRing(cpu, rs.clock)
+		if errors.Is(err, unix.ENODEV) {
+			continue // it has gone off since
+		}
+		if err != nil {
+			return err
+		}
+		rs.addRing(r, perf.Now(rs.clock))
+	}
+	if len(rs.list) == 0 {
+		return fmt.Errorf("opening a perf side band: %w", perf.ErrUnsupported)
+	}
+	return nil
+}
+
+// addRing takes a ring of a CPU that has all since a time, with its tracepoints.
+func (rs *rings) addRing(r *ring, since tracefs.Time) {
+	r.Begin(since)
+	rs.list = append(rs.list, r)
+	soft := rs.openTracepoints(r, since)
+	if soft != nil {
+		rs.list = append(rs.list, soft)
+	}
+	rs.openData(soft)
+	rs.openCompat(soft)
+}
+
+// reportsLoaded reports whether the kernel reports the end of an exec.
+func (rs *rings) reportsLoaded() bool { return len(rs.list) > 0 && rs.list[0].features.exec }
+
+// closeOff closes the rings of CPUs that are off, or were since they were opened.
+func (rs *rings) closeOff(hotplug *perf.Hotplug, cpus []int) {
+	none := !slices.ContainsFunc(rs.list, func(r *ring) bool { return slices.Contains(cpus, r.CPU) })
+	rs.list = slices.DeleteFunc(rs.list, func(r *ring) bool {
+		if none || !hotplug.Off(r.CPU, cpus) {
+			return false
+		}
+		_ = r.Close() // nothing is written to it any more
+		return true
+	})
+	hotplug.Closed()
+}
