@@ -98,12 +98,12 @@ func (c *comms) expire(before tracefs.Time, alive func(tid int) bool) {
 }
 
 // forked notes that a thread was made.
-func (b *Band) forked(r *perf.Record) {
+func (c *comms) forked(r *perf.Record) {
 	like := r.ParentTID
 	if like <= 0 {
 		like = -1 // of another PID namespace
 	}
-	b.comms.add(r.TID, called{from: r.Time, like: like})
+	c.add(r.TID, called{from: r.Time, like: like})
 }
 
 // Comm is the name of a thread at a time before now: "" and false if unknown. The

@@ -164,7 +164,7 @@ func (b *Band) record(r *perf.Record) {
 			b.completer.complete(r.PID, &m, wall(r.Time, b.clock))
 		}
 		if h.mapped(r.PID, &m, r.Time) {
-			b.mapsUnnamed(r, &m)
+			b.namings.mapsUnnamed(r, &m)
 			b.files.watch(r.PID, &m, r.Time)
 		}
 		b.calls.overMoves(r)
@@ -185,11 +185,11 @@ func (b *Band) record(r *perf.Record) {
 		h.comm(r.PID, comm, r.Time)
 	case r.Thread():
 		_, _ = b.calls.forking.end(r)
-		b.forked(r)
+		b.comms.forked(r)
 		h.thread(r.PID, r.TID, r.Time)
 		return
 	case r.Type == unix.PERF_RECORD_FORK:
-		b.forked(r)
+		b.comms.forked(r)
 		b.calls.born(r)
 		h.fork(max(r.ParentPID, 0), r.PID, r.Time)
 		b.calls.copied(r)

@@ -39,7 +39,7 @@ func (b *Band) checkSharers(r *procmap.Reader) {
 		pids := slices.Clone(g.pids)
 		first := make(map[int]int) // of processes that share their memory
 		for i, pid := range pids {
-			at := slices.IndexFunc(pids[:i], func(p int) bool { return b.sameMemory(p, pid) })
+			at := slices.IndexFunc(pids[:i], func(p int) bool { return b.History.sameMemory(p, pid) })
 			first[pid] = pid
 			if at >= 0 {
 				first[pid] = first[pids[at]]
@@ -65,12 +65,12 @@ func (b *Band) checkSharers(r *procmap.Reader) {
 
 // sameMemory reports whether two processes share their memory. Where the kernel
 // does not compare them, those do not that have different code.
-func (b *Band) sameMemory(a, c int) bool {
+func (h *History) sameMemory(a, c int) bool {
 	if order, ok := compareMemory(a, c); ok {
 		return order == 0
 	}
 	now := space.Forever - 1
-	v, w := b.History.Spaces.Space(a).At(now), b.History.Spaces.Space(c).At(now)
+	v, w := h.Spaces.Space(a).At(now), h.Spaces.Space(c).At(now)
 	seed := maphash.MakeSeed()
 	return v != nil && w != nil && placesOf(v, seed) == placesOf(w, seed)
 }
@@ -78,7 +78,7 @@ func (b *Band) sameMemory(a, c int) bool {
 // findSharers finds processes that share their memory, of which that is not known,
 // and reads them again.
 func (b *Band) findSharers(r *procmap.Reader) {
-	for _, list := range b.alike() {
+	for _, list := range b.History.alike() {
 		var sorted []int
 		for _, pid := range list {
 			same, ok := 0, true
@@ -105,15 +105,15 @@ func (b *Band) findSharers(r *procmap.Reader) {
 
 // alike are processes that have the same code at the same addresses, two at least
 // each.
-func (b *Band) alike() (lists [][]int) {
+func (h *History) alike() (lists [][]int) {
 	seed, by := maphash.MakeSeed(), make(map[uint64][]int)
-	b.History.Spaces.Snapshot().Each(func(sp *space.Space) bool {
+	h.Spaces.Snapshot().Each(func(sp *space.Space) bool {
 		v := sp.At(space.Forever - 1)
 		if v == nil || v.Mappings.Len() == 0 {
 			return true
 		}
-		h := placesOf(v, seed)
-		by[h] = append(by[h], sp.PID)
+		places := placesOf(v, seed)
+		by[places] = append(by[places], sp.PID)
 		return true
 	})
 	for _, list := range by {

@@ -54,9 +54,9 @@ func (b *Band) named(r *perf.Record, addr, size uint64) {
 
 // mapsUnnamed notes that a process has code in memory without a file, which may
 // have had a name before it became code.
-func (b *Band) mapsUnnamed(r *perf.Record, m *procmap.Mapping) {
-	if b.namings.by[r.PID] && m.Kind == procmap.Anonymous {
-		b.namings.add(namedPart{r.PID, m.Start, m.End, r.Time})
+func (n *namings) mapsUnnamed(r *perf.Record, m *procmap.Mapping) {
+	if n.by[r.PID] && m.Kind == procmap.Anonymous {
+		n.add(namedPart{r.PID, m.Start, m.End, r.Time})
 	}
 }
 
