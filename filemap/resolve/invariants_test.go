@@ -13,16 +13,17 @@ import (
 func (r *Resolver) check() error {
 	var errs error
 	r.tasks.each(func(t *task) { errs = errors.Join(errs, r.checkTask(t)) })
-	return errors.Join(errs, r.tasks.check(), r.stitch.checkAll(), r.names.checkAll(&r.tasks), r.bindings.check(), r.judge.check(), r.tally.check(), r.checkCounts(), r.checkParts())
+	return errors.Join(errs, r.tasks.check(), r.stitch.checkAll(), r.names.checkAll(&r.tasks), r.bindings.check(), r.judge.check(), r.tally.check(), r.checkCounts(), r.checkParts(r.queue.list))
 }
 
-// checkAfter returns what does not hold after a record.
+// checkAfter returns what does not hold after a record; of the batches it looks at what the
+// one of the record counts.
 func (r *Resolver) checkAfter(rec *tracefs.Record) error {
-	return errors.Join(r.checkTask(r.tasks.get(rec.TID)), r.checkParts())
+	return errors.Join(r.checkTask(r.tasks.get(rec.TID)), r.checkParts(r.queue.list[len(r.queue.list)-1:]))
 }
 
-func (r *Resolver) checkParts() error {
-	return errors.Join(r.queue.check(), r.losses.check(), r.texts.check(), r.names.check(), r.shapes.check(r.queue.list), r.stitch.check())
+func (r *Resolver) checkParts(list []*Held) error {
+	return errors.Join(r.queue.check(), r.losses.check(), r.texts.check(), r.names.check(), r.shapes.check(list), r.stitch.check(list))
 }
 
 // checkTask returns what does not hold of a thread.
@@ -231,9 +232,9 @@ func (ts *tasks) check() error {
 	return nil
 }
 
-// check returns what of the invariants does not hold.
-func (s *stitcher) check() error {
-	for _, h := range s.queue.list {
+// check returns what of the invariants does not hold with held batches.
+func (s *stitcher) check(list []*Held) error {
+	for _, h := range list {
 		n := 0
 		for i := range h.Attached {
 			if h.Attached[i].waits {
