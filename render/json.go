@@ -16,9 +16,9 @@ import (
 	"ustack/tracefs/text"
 )
 
-// JSONSchema names the form of the JSON output. The number changes when a
+// jsonSchema names the form of the JSON output. The number changes when a
 // program that reads it would have to change; new keys do not change it.
-const JSONSchema = "ustack.replay/1"
+const jsonSchema = "ustack.replay/1"
 
 // flushAt is when the output buffer is written out; it fits the caches.
 const flushAt = 256 << 10
@@ -112,7 +112,7 @@ func (j *JSON) header(h *resolve.Held) {
 // start puts the header before what has been rendered so far.
 func (j *JSON) start() {
 	j.started = true
-	b := []byte(`{"type":"header","schema":"` + JSONSchema + `","dialect":"`)
+	b := []byte(`{"type":"header","schema":"` + jsonSchema + `","dialect":"`)
 	if j.dialect == resolve.Auto {
 		b = append(b, `unknown"`...)
 	} else {

@@ -186,7 +186,7 @@ func TestJSON(t *testing.T) {
 	if odd := list[4]; odd["comm"] != "c\ufffdt" || odd["comm_hex"] != "63ff74" || odd["args"] != "\x1b[31m" {
 		t.Errorf("the odd event is %v", odd)
 	}
-	if head := list[0]; head["schema"] != JSONSchema || head["dialect"] != "hash" {
+	if head := list[0]; head["schema"] != jsonSchema || head["dialect"] != "hash" {
 		t.Errorf("the header is %v", head)
 	}
 	if totals := list[len(list)-1]; totals["type"] != "totals" || fmt.Sprint(totals["frames"]) != "5" {

@@ -14,13 +14,13 @@ import (
 
 // Why there is no owner.
 var (
-	// ErrMoved: the thread does not wait at that futex, or not any more.
-	ErrMoved = errors.New("the thread does not wait there any more")
-	// ErrNoLock: what is in memory is no lock that is held, of the kinds whose
+	// errMoved: the thread does not wait at that futex, or not any more.
+	errMoved = errors.New("the thread does not wait there any more")
+	// errNoLock: what is in memory is no lock that is held, of the kinds whose
 	// layout is known.
-	ErrNoLock = errors.New("no mutex of glibc, and no PI futex")
-	// ErrNoThread: the number in the lock is that of no thread of the process.
-	ErrNoThread = errors.New("the owner is no thread of the process")
+	errNoLock = errors.New("no mutex of glibc, and no PI futex")
+	// errNoThread: the number in the lock is that of no thread of the process.
+	errNoThread = errors.New("the owner is no thread of the process")
 )
 
 // How says where an owner's number is stored.
@@ -62,7 +62,7 @@ func (r *Reader) Read(pid, tid int, addr uint64) (Owner, error) {
 		return Owner{}, err
 	}
 	if !before.waits(addr) {
-		return Owner{}, fmt.Errorf("reading the owner of %#x in process %d: %w", addr, pid, ErrMoved)
+		return Owner{}, fmt.Errorf("reading the owner of %#x in process %d: %w", addr, pid, errMoved)
 	}
 	var m mutex
 	if err := m.read(r.memory, pid, addr); err != nil {
@@ -70,7 +70,7 @@ func (r *Reader) Read(pid, tid int, addr uint64) (Owner, error) {
 	}
 	after, err := r.call(pid, tid)
 	if err == nil && after != before {
-		err = ErrMoved
+		err = errMoved
 	}
 	var number int
 	o := Owner{How: PI}
@@ -98,7 +98,7 @@ func (r *Reader) number(pid int, c *call, m *mutex) (int, How, error) {
 			return n, Glibc, nil
 		}
 	}
-	return 0, PI, ErrNoLock
+	return 0, PI, errNoLock
 }
 
 // hasGlibc reports whether a process runs with glibc, by the library's name, which

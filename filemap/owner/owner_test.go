@@ -86,7 +86,7 @@ func newReader(t *testing.T) *Reader {
 func TestRead(t *testing.T) {
 	want := map[string]any{
 		"plain": Glibc, "recursive": Glibc, "errorcheck": Glibc, "adaptive": Glibc, "shared": Glibc, "robust": Glibc, "pi": PI,
-		"word": ErrNoLock, "foreign": ErrNoThread, "seven": ErrNoLock,
+		"word": errNoLock, "foreign": errNoThread, "seven": errNoLock,
 	}
 	for _, namespace := range []bool{false, true} {
 		pid, locks := run(t, namespace)
@@ -116,10 +116,10 @@ func TestRead(t *testing.T) {
 					t.Errorf("%s (namespace %v): %+v, %v, want %v", l.kind, namespace, o, err, w)
 				}
 			}
-			if _, err := r.Read(pid, pid, l.addr); !errors.Is(err, ErrMoved) {
+			if _, err := r.Read(pid, pid, l.addr); !errors.Is(err, errMoved) {
 				t.Errorf("%s: a thread that does not wait there: %v", l.kind, err)
 			}
-			if _, err := r.Read(pid, waiter, l.addr+64); !errors.Is(err, ErrMoved) {
+			if _, err := r.Read(pid, waiter, l.addr+64); !errors.Is(err, errMoved) {
 				t.Errorf("%s: a lock without waiters: %v", l.kind, err)
 			}
 		}
@@ -130,7 +130,7 @@ func TestRead(t *testing.T) {
 func asleep(r *Reader, pid, waiter int, addr uint64) (o Owner, err error) {
 	const patience = 20 * time.Second
 	for from := time.Now(); time.Since(from) < patience; time.Sleep(time.Millisecond) {
-		if o, err = r.Read(pid, waiter, addr); !errors.Is(err, ErrMoved) {
+		if o, err = r.Read(pid, waiter, addr); !errors.Is(err, errMoved) {
 			break
 		}
 	}
@@ -143,7 +143,7 @@ func TestGone(t *testing.T) {
 	if err := cmd.Run(); err != nil {
 		t.Fatal(err)
 	}
-	if o, err := newReader(t).Read(cmd.Process.Pid, cmd.Process.Pid, 0x1000); !errors.Is(err, ErrMoved) {
+	if o, err := newReader(t).Read(cmd.Process.Pid, cmd.Process.Pid, 0x1000); !errors.Is(err, errMoved) {
 		t.Errorf("%+v, %v", o, err)
 	}
 }

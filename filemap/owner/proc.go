@@ -84,7 +84,7 @@ func (r *Reader) thread(pid, number int) (int, error) {
 			return tid, nil
 		}
 	}
-	return 0, ErrNoThread
+	return 0, errNoThread
 }
 
 // ownNumber is the number of a thread in its own PID namespace: the last one of
@@ -112,7 +112,7 @@ func (r *Reader) text(pid, tid int, name string) (string, error) {
 	defer privilege.RaiseIn(r.maps.Proc()).Lower() // the kernel asks for them when it is read
 	b, err := os.ReadFile(filepath.Join(r.maps.Proc(), strconv.Itoa(pid), "task", strconv.Itoa(tid), name))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
-		return "", ErrMoved
+		return "", errMoved
 	}
 	if err != nil {
 		return "", fmt.Errorf("looking at thread %d: %w", tid, err)

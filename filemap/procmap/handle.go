@@ -21,7 +21,7 @@ func (r *Reader) Open(pid int) (*Handle, error) {
 	}
 	h, err := r.openAs(pid, tid)
 	if err != nil {
-		return nil, &ProcessError{pid, err}
+		return nil, &processError{pid, err}
 	}
 	return &h, nil
 }
@@ -87,7 +87,7 @@ func (h *Handle) wrap(err error) error {
 	case errMemoryGone:
 		err = ErrGone
 	}
-	return &ProcessError{h.pid, err}
+	return &processError{h.pid, err}
 }
 
 // each goes through the selected mappings. It returns errMemoryGone if the

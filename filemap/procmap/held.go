@@ -57,7 +57,7 @@ func (o *opening) run() {
 func (r *Reader) openMaps(pid int) (int, error) {
 	if o := r.held[pid]; o != nil {
 		if o.state.Load() == givenUp && !o.back.Load() {
-			return -1, ErrHeld
+			return -1, errHeld
 		}
 		delete(r.held, pid)
 	}
@@ -83,5 +83,5 @@ func (r *Reader) openMaps(pid int) (int, error) {
 		}
 		r.held[pid] = o
 	}
-	return -1, ErrHeld
+	return -1, errHeld
 }

@@ -27,7 +27,7 @@ func TestHeldExec(t *testing.T) {
 		r.opens = bounded.New(20 * time.Millisecond)
 		var p Process
 		for range 3 {
-			if err := r.Process(h.pid, &p); !errors.Is(err, ErrHeld) {
+			if err := r.Process(h.pid, &p); !errors.Is(err, errHeld) {
 				t.Errorf("the process gives %v", err)
 			}
 		}
@@ -37,7 +37,7 @@ func TestHeldExec(t *testing.T) {
 		var err error
 		waitFor(t, func() bool { // on a busy machine ours may take longer than that, too
 			err = r.Process(os.Getpid(), &p)
-			return !errors.Is(err, ErrHeld)
+			return !errors.Is(err, errHeld)
 		})
 		if err != nil || len(p.Mappings) == 0 {
 			t.Errorf("another process: %d mappings, %v", len(p.Mappings), err)

@@ -28,7 +28,7 @@ type Guard interface {
 
 // IDs remembers the build IDs of files, so that each is read once per
 // device, inode and generation, however often it is mapped. An answer holds
-// for a round (see NextRound), that of a guarded file until the guard says
+// for a round (see nextRound), that of a guarded file until the guard says
 // otherwise. IDs may be shared by Readers and goroutines.
 type IDs struct {
 	guard Guard
@@ -85,9 +85,9 @@ func NewIDs(guard Guard) *IDs {
 // SetGuard sets the guard, before the first use.
 func (c *IDs) SetGuard(g Guard) { c.guard = g }
 
-// NextRound ends what was learned of files that no guard watches: their inode
+// nextRound ends what was learned of files that no guard watches: their inode
 // numbers may have gone to other files since.
-func (c *IDs) NextRound() {
+func (c *IDs) nextRound() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.round++

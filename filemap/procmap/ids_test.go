@@ -301,7 +301,7 @@ func TestIDs(t *testing.T) {
 		if _, _, ok := known(c, "/lib/y"); ok {
 			t.Error("another name is taken for the same file")
 		}
-		c.NextRound()
+		c.nextRound()
 		if _, _, ok := known(c, "/lib/x"); ok {
 			t.Error("known beyond the round")
 		}
@@ -316,7 +316,7 @@ func TestIDs(t *testing.T) {
 		g := &fakeGuard{yes: true}
 		c := NewIDs(g)
 		ask(c, file(id1))
-		c.NextRound()
+		c.nextRound()
 		if _, _, ok := known(c, "/lib/x"); !ok {
 			t.Error("a guarded file is forgotten")
 		}
@@ -340,7 +340,7 @@ func TestIDs(t *testing.T) {
 		if _, _, ok := known(c, "/lib/x"); !ok {
 			t.Error("not known in its round")
 		}
-		c.NextRound()
+		c.nextRound()
 		if _, _, ok := known(c, "/lib/x"); ok {
 			t.Error("taken for guarded although it was replaced meanwhile")
 		}
@@ -349,7 +349,7 @@ func TestIDs(t *testing.T) {
 		g := &fakeGuard{yes: true}
 		c := NewIDs(g)
 		ask(c, file(id1))
-		c.NextRound()
+		c.nextRound()
 		c.guarding = bounded.New(time.Millisecond)
 		release := make(chan struct{})
 		defer close(release)

@@ -29,7 +29,7 @@ func readAsOther(pid string) error {
 		}
 		held := 0 // in the middle of execve(2), where it waits for a CPU
 		c, err := r.Walk(nil, func(_ *Process, err error) error {
-			if errors.Is(err, ErrHeld) {
+			if errors.Is(err, errHeld) {
 				held++
 			}
 			return nil

@@ -22,19 +22,19 @@ var (
 	// ErrNoMemory: there is a process, but no user memory: a kernel thread, a
 	// zombie.
 	ErrNoMemory = errors.New("no user memory (a kernel thread or a zombie)")
-	// ErrHeld: the kernel gives the memory to no reader, as long as the process
+	// errHeld: the kernel gives the memory to no reader, as long as the process
 	// executes a program and another party keeps it from the end of that.
-	ErrHeld = errors.New("held up while it executes a program")
+	errHeld = errors.New("held up while it executes a program")
 )
 
-// ProcessError names the process that could not be read, and why.
-type ProcessError struct {
+// processError names the process that could not be read, and why.
+type processError struct {
 	PID int
 	Err error
 }
 
 // Error implements error.
-func (e *ProcessError) Error() string {
+func (e *processError) Error() string {
 	hint := ""
 	if errors.Is(e.Err, fs.ErrPermission) && !CanTrace() {
 		hint = " (processes of others need CAP_SYS_PTRACE)"
@@ -43,7 +43,7 @@ func (e *ProcessError) Error() string {
 }
 
 // Unwrap returns the reason.
-func (e *ProcessError) Unwrap() error { return e.Err }
+func (e *processError) Unwrap() error { return e.Err }
 
 // errMemoryGone is ESRCH: the memory that was opened is gone, because the
 // process has ended or executed another program since.
@@ -198,7 +198,7 @@ type Process struct {
 func (r *Reader) Process(pid int, p *Process) error {
 	r.nextRound()
 	if err := r.process(pid, p); err != nil {
-		return &ProcessError{pid, err}
+		return &processError{pid, err}
 	}
 	return nil
 }
@@ -207,7 +207,7 @@ func (r *Reader) Process(pid int, p *Process) error {
 func (r *Reader) nextRound() {
 	r.mounts.nextRound()
 	if r.opt.IDs != nil {
-		r.opt.IDs.NextRound()
+		r.opt.IDs.nextRound()
 		r.opt.IDs.drain()
 	}
 }

@@ -131,13 +131,13 @@ func (r *Reader) ThreadGroup(tid int) (int, error) {
 		err = ErrGone
 	}
 	if err != nil {
-		return 0, &ProcessError{tid, err}
+		return 0, &processError{tid, err}
 	}
 	defer unix.Close(fd)
 	var b [512]byte // the line is the fourth or so
 	n, err := readFD(fd, b[:])
 	if err != nil {
-		return 0, &ProcessError{tid, err}
+		return 0, &processError{tid, err}
 	}
 	const key = "\nTgid:\t"
 	if i := bytes.Index(b[:n], []byte(key)); i >= 0 {
@@ -145,5 +145,5 @@ func (r *Reader) ThreadGroup(tid int) (int, error) {
 			return pid, nil
 		}
 	}
-	return 0, &ProcessError{tid, errors.New("its status has no Tgid")}
+	return 0, &processError{tid, errors.New("its status has no Tgid")}
 }

@@ -64,7 +64,7 @@ func (r *Reader) Walk(pids []int, fn func(p *Process, err error) error) (Counts,
 	for _, e := range list {
 		err := r.listed(e, &p)
 		if err != nil {
-			err = &ProcessError{e.number, err}
+			err = &processError{e.number, err}
 		}
 		c.Add(&p, err)
 		if err := fn(&p, err); err != nil {

@@ -155,7 +155,7 @@ func TestWalkUnderLoad(t *testing.T) {
 			calls, last, held := 0, 0, 0
 			c, err := r.Walk(nil, func(p *Process, err error) error {
 				calls++
-				if errorIs(err, ErrHeld) {
+				if errorIs(err, errHeld) {
 					held++ // it waits for a CPU in the middle of execve(2)
 				}
 				if p.PID <= last {
@@ -212,7 +212,7 @@ func TestExecLoop(t *testing.T) {
 		var p Process
 		for end := time.Now().Add(loadTime(t)); time.Now().Before(end); {
 			if err := r.Process(cmd.Process.Pid, &p); err != nil {
-				if !errorIs(err, ErrGone) && !errorIs(err, ErrNoMemory) && !errorIs(err, ErrHeld) {
+				if !errorIs(err, ErrGone) && !errorIs(err, ErrNoMemory) && !errorIs(err, errHeld) {
 					t.Fatal(err)
 				}
 				gone++ // it executed twice while we looked, or waits for a CPU in the middle
@@ -275,7 +275,7 @@ func TestNoGarbage(t *testing.T) {
 			if err := r.Process(pid, &p); err != nil { // to have its memory
 				t.Fatal(err)
 			}
-			r.opt.IDs.NextRound()
+			r.opt.IDs.nextRound()
 			for i := range p.Mappings {
 				r.opt.IDs.answer(question{guarded: true, forgets: r.opt.IDs.forgets}, &p.Mappings[i])
 			}

@@ -2,9 +2,9 @@ package resolve
 
 import "ustack/tracefs"
 
-// StockFrames is how many frames the kernel takes at most when it takes a stack at the
+// stockFrames is how many frames the kernel takes at most when it takes a stack at the
 // event (FTRACE_STACK_ENTRIES in kernel/trace/trace.h).
-const StockFrames = 8
+const stockFrames = 8
 
 // KernelLimit is the word for a stack that ends where the kernel takes no more.
 const KernelLimit = "kernel-limit"
@@ -27,7 +27,7 @@ func (s *Stack) EndsEarly() bool {
 // ends where the kernel takes no more.
 func AtLimit(frames []tracefs.Frame, stock bool) bool {
 	last := len(frames) - 1
-	if !stock || last+1 < StockFrames || frames[last].Followed() {
+	if !stock || last+1 < stockFrames || frames[last].Followed() {
 		return false
 	}
 	n := 0
@@ -36,5 +36,5 @@ func AtLimit(frames []tracefs.Frame, stock bool) bool {
 			n++
 		}
 	}
-	return n == StockFrames
+	return n == stockFrames
 }

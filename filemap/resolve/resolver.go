@@ -363,13 +363,6 @@ func (r *Resolver) Totals() *Totals {
 	return t
 }
 
-// Files are the files of all frames so far.
-func (r *Resolver) Files() *filemap.Files { return r.bindings.files }
-
-// PlainDialect is Plain or Offset, what frames with a number and nothing else
-// are taken for.
-func (r *Resolver) PlainDialect() Dialect { return r.texts.plainDialect() }
-
 // DialectOf returns the dialect of a stack by the first frame that shows it, Auto
 // if no frame does.
 func (r *Resolver) DialectOf(b *tracefs.Batch, rec *tracefs.Record) Dialect {

@@ -130,7 +130,7 @@ func Open(spaces *space.Spaces, opt Options) (*Band, error) {
 	opt.noIDs = !mayAskIDs()
 	b := newBand(spaces, opt, clock)
 	if opt.Log != nil {
-		b.History.log = &logWriter{w: opt.Log, buf: []byte(LogHead + opt.Clock + "\n")}
+		b.History.log = &logWriter{w: opt.Log, buf: []byte(logHead + opt.Clock + "\n")}
 		if opt.Trace != "" {
 			b.History.log.trace(opt.Trace)
 		}
@@ -153,7 +153,7 @@ func Open(spaces *space.Spaces, opt Options) (*Band, error) {
 
 // newBand is a Band without rings.
 func newBand(spaces *space.Spaces, opt Options, clock int32) *Band {
-	b := &Band{History: NewHistory(spaces), opt: opt, clock: clock}
+	b := &Band{History: newHistory(spaces), opt: opt, clock: clock}
 	b.rings = rings{opt: &b.opt, clock: clock, tracepoints: slices.Clone(opt.Tracepoints)}
 	b.calls = calls{history: b.History, watch: &b.watch, lose: b.gap, loseSoft: b.softGap, seen: b.rings.reports}
 	b.files = watchedFiles{history: b.History, clock: clock, completer: &b.completer,

@@ -107,7 +107,7 @@ func TestInFlightFails(t *testing.T) {
 	if len(b.Unseen()) > 0 {
 		skip(t, "%v cannot be seen", b.Unseen())
 	}
-	b.History.Spaces, b.History.Threads = space.New(), NewThreads()
+	b.History.Spaces, b.History.Threads = space.New(), newThreads()
 	f := &flying{t, b, pid, h.memory(t, "file").addr, func() error { return b.Read(r, pid, 0) }, library}
 	f.begin(0)
 	f.know("while the call goes on", false)

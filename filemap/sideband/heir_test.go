@@ -73,7 +73,7 @@ func TestUnknownThread(t *testing.T) {
 	h := startHelper(t, "heir", executable(t))
 	drain(t, b)
 	tid := h.thread(t)
-	b.History = NewHistory(space.New())
+	b.History = newHistory(space.New())
 	if err := b.Read(r, tid, 0); err != nil {
 		t.Fatal(err)
 	}

@@ -36,9 +36,9 @@ type History struct {
 	missed tracefs.Time
 }
 
-// NewHistory returns an empty history of the spaces.
-func NewHistory(spaces *space.Spaces) *History {
-	return &History{Spaces: spaces, Threads: NewThreads(), Gaps: new(Gaps), Unsure: new(Gaps),
+// newHistory returns an empty history of the spaces.
+func newHistory(spaces *space.Spaces) *History {
+	return &History{Spaces: spaces, Threads: newThreads(), Gaps: new(Gaps), Unsure: new(Gaps),
 		Stacks: rawstack.New(rawstack.MaxStacks)}
 }
 

@@ -17,11 +17,11 @@ import (
 	"ustack/tracefs"
 )
 
-// ErrLog: the text is no log of a side band. ErrVersion: it is one of another version
+// errLog: the text is no log of a side band. errVersion: it is one of another version
 // of ustack.
 var (
-	ErrLog     = errors.New("not a log of address spaces")
-	ErrVersion = errors.New("a log of address spaces of a version that is not known here (1 and 2 are)")
+	errLog     = errors.New("not a log of address spaces")
+	errVersion = errors.New("a log of address spaces of a version that is not known here (1 and 2 are)")
 )
 
 // Player rebuilds the history from a log.
@@ -53,7 +53,7 @@ func NewPlayer(spaces *space.Spaces, log io.Reader) (*Player, error) {
 }
 
 func newPlayer(spaces *space.Spaces, log io.Reader, stacks int) (*Player, error) {
-	p := &Player{History: NewHistory(spaces), in: bufio.NewScanner(log)}
+	p := &Player{History: newHistory(spaces), in: bufio.NewScanner(log)}
 	p.History.Stacks = rawstack.New(stacks)
 	p.in.Buffer(nil, maxLogLine)
 	line, err := p.next()
@@ -75,7 +75,7 @@ func (p *Player) head(line []byte) error {
 	rest, ok := bytes.CutPrefix(line, []byte(LogMark))
 	version, clock, cut := bytes.Cut(rest, []byte(" clock="))
 	if !ok || !cut {
-		return fmt.Errorf("%w: it begins with %q", ErrLog, short(line))
+		return fmt.Errorf("%w: it begins with %q", errLog, short(line))
 	}
 	switch string(version) {
 	case "1":
@@ -84,7 +84,7 @@ func (p *Player) head(line []byte) error {
 	case "2":
 		p.version = 2
 	default:
-		return fmt.Errorf("%w: %q", ErrVersion, short(line))
+		return fmt.Errorf("%w: %q", errVersion, short(line))
 	}
 	p.Clock = string(clock)
 	p.History.Clock = p.Clock

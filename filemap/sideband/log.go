@@ -57,10 +57,10 @@ import (
 // Version 1 had no unmap, unknown, share, compat, written, unseen, whole, trace, stack
 // and nostack: what is unmapped or moved went unseen.
 
-// LogMark is what logs of all versions begin with, LogHead what ours does.
+// LogMark is what logs of all versions begin with, logHead what ours does.
 const (
 	LogMark = "# ustack side band "
-	LogHead = LogMark + "2 clock="
+	logHead = LogMark + "2 clock="
 )
 
 // logWriter writes a log. A nil one writes nothing.

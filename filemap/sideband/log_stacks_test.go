@@ -13,7 +13,7 @@ import (
 func TestSavedStacks(t *testing.T) {
 	const most, n = 100, 10_000
 	var log strings.Builder
-	log.WriteString(LogHead + "mono\n")
+	log.WriteString(logHead + "mono\n")
 	for i := range n {
 		fmt.Fprintf(&log, "stack 1.%09d %d 401010\n", i, i%7+1)
 	}

@@ -17,8 +17,8 @@ import (
 
 // logged returns a history and the log it writes.
 func logged() (*History, *bytes.Buffer) {
-	h, log := NewHistory(space.New()), new(bytes.Buffer)
-	h.log = &logWriter{w: log, buf: []byte(LogHead + "mono\n")}
+	h, log := newHistory(space.New()), new(bytes.Buffer)
+	h.log = &logWriter{w: log, buf: []byte(logHead + "mono\n")}
 	return h, log
 }
 
@@ -214,7 +214,7 @@ until 61.000000000
 // TestLogErrors: what is wrong is named with its line, and what was before it
 // counts.
 func TestLogErrors(t *testing.T) {
-	const head = LogHead + "mono\n"
+	const head = logHead + "mono\n"
 	const good = head + "fork 1.000000000 1 2\n"
 	for _, c := range []struct{ text, want string }{
 		{"", "unexpected EOF"},
@@ -222,7 +222,7 @@ func TestLogErrors(t *testing.T) {
 		{LogMark + "2\n", "line 1: not a log of address spaces"},
 		{LogMark + "3 clock=mono\n", "line 1: a log of address spaces of a version that is not known here (1 and 2 are): \"# ustack side band 3 clock=mono\""},
 		{LogMark + "1 clock=mono\nunmap 1.000000000 1 1000 2000\n", `line 2: unknown change "unmap 1.000000000 1 1000 2000" in version 1`},
-		{LogHead + "local\n", "perf has no such clock"},
+		{logHead + "local\n", "perf has no such clock"},
 		{good + "dance 1.000000000\n", `line 3: unknown change "dance 1.000000000"`},
 		{good + "fork\n", "line 3: no time"},
 		{good + "fork 1.0 1 2\n", "line 3: no time"},
@@ -346,7 +346,7 @@ func TestLogManyLives(t *testing.T) {
 
 // TestPlayer plays a log bit by bit.
 func TestPlayer(t *testing.T) {
-	text := LogHead + "boot\nfork 1.000000000 1 2\nuntil 2.000000000\nfork 3.000000000 1 3\nuntil 4.000000000\nfork 5.000000000 1 4\n"
+	text := logHead + "boot\nfork 1.000000000 1 2\nuntil 2.000000000\nfork 3.000000000 1 3\nuntil 4.000000000\nfork 5.000000000 1 4\n"
 	p, err := NewPlayer(space.New(), strings.NewReader(text))
 	if err != nil || p.Clock != "boot" {
 		t.Fatal(p, err)
@@ -400,7 +400,7 @@ func FuzzLoad(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(log.Bytes())
-	f.Add([]byte(LogHead + "mono\nread 1.000000000 0.000000000 1 5 all:1 x\n 1000-2000 r-xp 0 0:0 0 0 file - /a\n"))
+	f.Add([]byte(logHead + "mono\nread 1.000000000 0.000000000 1 5 all:1 x\n 1000-2000 r-xp 0 0:0 0 0 file - /a\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		h, err := Load(space.New(), bytes.NewReader(text))
 		if h == nil {

@@ -49,8 +49,8 @@ type span struct {
 	exact bool
 }
 
-// NewThreads returns an empty table.
-func NewThreads() *Threads {
+// newThreads returns an empty table.
+func newThreads() *Threads {
 	return &Threads{byTID: make(map[int][]span), live: make(map[int][]int), limit: maxPast}
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 func TestThreadTable(t *testing.T) {
-	th := NewThreads()
+	th := newThreads()
 	check := func(tid int, at tracefs.Time, pid int, late, ok bool) {
 		t.Helper()
 		if p, l, o := th.PID(tid, at); p != pid || l != late || o != ok {
@@ -107,7 +107,7 @@ func TestThreadTable(t *testing.T) {
 // any order of questions, until there are too many of all numbers.
 func TestManyLives(t *testing.T) {
 	const lives, limit = 1000, 1500
-	th := NewThreads()
+	th := newThreads()
 	th.limit = limit
 	check := func(first, number int) {
 		t.Helper()

@@ -194,8 +194,8 @@ func (r *Registers) Set(n uint8, v uint64) {
 	}
 }
 
-// Forget makes a register unknown.
-func (r *Registers) Forget(n uint8) { r.known &^= 1 << n }
+// forget makes a register unknown.
+func (r *Registers) forget(n uint8) { r.known &^= 1 << n }
 
 // Get is the value of a register; ok is false if it is not known.
 func (r *Registers) Get(n uint8) (v uint64, ok bool) {

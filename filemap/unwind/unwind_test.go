@@ -120,11 +120,11 @@ func TestUnknownRegisters(t *testing.T) {
 			t.Errorf("%v, %+v", got, end)
 		}
 		callers += len(got) - 1
-		in.Regs.Forget(AMD64SP)
+		in.Regs.forget(AMD64SP)
 		if got, end = u.Unwind(in, nil); len(got) != 1 || end.Why != UnknownRegister || end.Register != AMD64SP {
 			t.Errorf("%v, %+v", got, end)
 		}
-		in.Regs.Forget(AMD64PC)
+		in.Regs.forget(AMD64PC)
 		if got, end = u.Unwind(in, nil); len(got) != 0 || end.Why != UnknownRegister || end.Register != AMD64PC {
 			t.Errorf("%v, %+v", got, end)
 		}

@@ -250,7 +250,7 @@ func (w *walker) enter(to uint64, interrupted bool) bool {
 	}
 	w.at = s
 	if w.arm64 && !interrupted {
-		w.regs.Forget(ARM64LR)
+		w.regs.forget(ARM64LR)
 	}
 	return true
 }

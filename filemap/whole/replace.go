@@ -9,9 +9,9 @@ import (
 	"ustack/tracefs/perf"
 )
 
-// MaxFrames is how many frames of a stack are kept: no more than perf's own limit
+// maxFrames is how many frames of a stack are kept: no more than perf's own limit
 // (kernel.perf_event_max_stack), so that they fit into the kernel's text of a record.
-const MaxFrames = 127
+const maxFrames = 127
 
 // replace gives the stacks of pairs the frames that were found.
 func (s *Stage) replace(b *tracefs.Batch) {
@@ -71,7 +71,7 @@ func (s *Stage) whole(b *tracefs.Batch, p pair, c *Counts) []tracefs.Frame {
 	if !ok {
 		return nil
 	}
-	in := unwind.Input{Machine: machine(&p.sample.Regs), Max: MaxFrames}
+	in := unwind.Input{Machine: machine(&p.sample.Regs), Max: maxFrames}
 	for n := range perf.MaxRegisters {
 		if v, ok := p.sample.Regs.Get(n); ok {
 			in.Regs.Set(uint8(n), v)

@@ -15,7 +15,7 @@ import (
 
 // Sizes of the copy of a stack, in bytes.
 const (
-	FirstStack = 2 << 10
+	firstStack = 2 << 10
 	// shortsMost is how many copies may be too short before more is copied.
 	shortsMost = 4
 )
@@ -53,11 +53,11 @@ func (k *Keeper) Close() error {
 	return unix.Close(int(fd))
 }
 
-// WaitFilter passes the futex calls that can wait: FUTEX_WAIT, WAIT_BITSET, LOCK_PI,
+// waitFilter passes the futex calls that can wait: FUTEX_WAIT, WAIT_BITSET, LOCK_PI,
 // LOCK_PI2 and WAIT_REQUEUE_PI, with and without FUTEX_PRIVATE_FLAG and
 // FUTEX_CLOCK_REALTIME (include/uapi/linux/futex.h). The kernel looks at one after the
 // other: wake-ups, of which there are as many, are sorted out first.
-func WaitFilter() string {
+func waitFilter() string {
 	const private, realtime = 128, 256
 	var list []string
 	for _, cmd := range [...]int{0, 9, 6, 13, 11} {
@@ -100,7 +100,7 @@ type Source struct {
 
 // OpenSource begins to sample. There must be a Keeper of the tracepoint.
 func OpenSource(opt SourceOptions) (*Source, error) {
-	s := &Source{opt: opt, size: FirstStack}
+	s := &Source{opt: opt, size: firstStack}
 	s.Stage = New(opt.Options)
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -118,7 +118,7 @@ func (s *Source) open() error {
 		threads = nil
 	}
 	sampler, err := perf.OpenSampler(perf.SamplerOptions{
-		Tracepoints: []perf.Tracepoint{{ID: s.opt.Tracepoint, Filter: WaitFilter()}},
+		Tracepoints: []perf.Tracepoint{{ID: s.opt.Tracepoint, Filter: waitFilter()}},
 		Threads:     threads, StackBytes: s.size, Sys: s.opt.Sys,
 	})
 	if err != nil {

@@ -357,7 +357,7 @@ func TestSizes(t *testing.T) {
 	f.put(t, "large", "good, and more")
 	f.put(t, "empty", "")
 	check(t, f.all(t))
-	if !errors.Is(f.errs["large"], ErrTooLarge) || !errors.Is(f.errs["empty"], ErrEmpty) || len(f.done) > 0 {
+	if !errors.Is(f.errs["large"], ErrTooLarge) || !errors.Is(f.errs["empty"], errEmpty) || len(f.done) > 0 {
 		t.Errorf("%v, %v", f.errs, f.done)
 	}
 

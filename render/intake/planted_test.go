@@ -41,7 +41,7 @@ func TestPlanted(t *testing.T) {
 	if got := slices.Collect(maps.Keys(f.done)); len(got) != 1 || f.result("report") != "good" {
 		t.Errorf("%q were processed", got)
 	}
-	if !errors.Is(f.errs["hard"], ErrLinked) {
+	if !errors.Is(f.errs["hard"], errLinked) {
 		t.Error(f.errs["hard"])
 	}
 	if b, err := os.ReadFile(victim); string(b) != "good, and secret" {

@@ -13,12 +13,12 @@ import (
 
 // Why a report is rejected, besides what Do finds.
 var (
-	// ErrEmpty: a file without a byte.
-	ErrEmpty = fmt.Errorf("the file is empty: %w", io.ErrUnexpectedEOF)
-	// ErrLinked: the file has other names. It may be any file of the machine, linked
+	// errEmpty: a file without a byte.
+	errEmpty = fmt.Errorf("the file is empty: %w", io.ErrUnexpectedEOF)
+	// errLinked: the file has other names. It may be any file of the machine, linked
 	// by a user who may not read it. A name that goes away makes it good, so it is
 	// waited for like a missing end.
-	ErrLinked error = linkedError{}
+	errLinked error = linkedError{}
 	// ErrTooLarge: it is larger than MaxSize.
 	ErrTooLarge = errors.New("the file is too large")
 )
@@ -117,9 +117,9 @@ func (d *Directory) do(name string, is *version) error {
 func (d *Directory) openReport(name string, is *version) (*os.File, error) {
 	switch {
 	case is.links != 1:
-		return nil, ErrLinked
+		return nil, errLinked
 	case is.size == 0:
-		return nil, ErrEmpty
+		return nil, errEmpty
 	case d.MaxSize > 0 && is.size > d.MaxSize:
 		return nil, fmt.Errorf("%w: %d bytes, more than %d", ErrTooLarge, is.size, d.MaxSize)
 	}

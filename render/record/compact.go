@@ -17,7 +17,7 @@ import (
 // must be escaped.
 //
 // What is written in one Write is a run of whole records. Once a Write has
-// returned ErrFull nothing is written any more, and all that comes is counted as
+// returned errFull nothing is written any more, and all that comes is counted as
 // left out: by records, so the batches must have events.
 type Compact struct {
 	// Full is set if there is no more room; Left is what was left out.
@@ -146,7 +146,7 @@ func (c *Compact) Flush() error {
 		_, err = c.w.Write(c.buf)
 		c.open = c.buf[len(c.buf)-1] != '\n'
 	}
-	if errors.Is(err, ErrFull) {
+	if errors.Is(err, errFull) {
 		c.Full, err = true, nil
 	}
 	if c.Full {
@@ -319,9 +319,9 @@ func (c *Compact) Known(head []byte, files []*filemap.File, more func() bool) er
 	return c.tellAll(head, list, more)
 }
 
-// KnownBy announces all files that the stacks of another Compact have needed,
+// knownBy announces all files that the stacks of another Compact have needed,
 // which keeps announcements back (Unannounced).
-func (c *Compact) KnownBy(head []byte, o *Compact, more func() bool) error {
+func (c *Compact) knownBy(head []byte, o *Compact, more func() bool) error {
 	c.marks = o.marks
 	return c.tellAll(head, o.all, more)
 }

@@ -14,9 +14,9 @@ import (
 	"ustack/render/outfile"
 )
 
-// ErrFull: what was to be written does not fit below the largest size any more.
+// errFull: what was to be written does not fit below the largest size any more.
 // Nothing of it is in the file.
-var ErrFull = errors.New("the report has its largest size")
+var errFull = errors.New("the report has its largest size")
 
 // File is a report being written: compressed, and never larger than allowed. Up
 // to the last Sync it can be read whatever happens next.
@@ -46,15 +46,15 @@ const (
 	tail = 1 << 10
 )
 
-// SmallestSize is the least that a report can be limited to.
-const SmallestSize = 4 << 10
+// smallestSize is the least that a report can be limited to.
+const smallestSize = 4 << 10
 
 // Create begins a report. The file is private; until Finish it is called
 // NAME.partial, unless NAME is a pipe, a character device or one of our own
 // descriptors (see outfile.Special). max bounds its size, 0 for no bound.
 func Create(name string, max int64) (*File, error) {
-	if max > 0 && max < SmallestSize {
-		return nil, fmt.Errorf("writing a report of at most %d bytes: %d is the least", max, SmallestSize)
+	if max > 0 && max < smallestSize {
+		return nil, fmt.Errorf("writing a report of at most %d bytes: %d is the least", max, smallestSize)
 	}
 	f := &File{name: name, max: max}
 	var err error
@@ -88,14 +88,14 @@ func (f *File) Room() int64 {
 // Name is the name that the report will have.
 func (f *File) Name() string { return f.name }
 
-// Write adds text, all of it or, with ErrFull, nothing.
+// Write adds text, all of it or, with errFull, nothing.
 func (f *File) Write(p []byte) (int, error) {
 	if !f.fits(len(p)) {
 		if err := f.flush(); err != nil {
 			return 0, err
 		}
 		if !f.fits(len(p)) {
-			return 0, ErrFull
+			return 0, errFull
 		}
 	}
 	return f.write(p)

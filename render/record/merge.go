@@ -223,7 +223,7 @@ func (m *Merge) appendHow(b []byte, frames []tracefs.Frame) []byte {
 
 // WriteTo writes the merged report to a file, the most frequent stacks first.
 func (m *Merge) WriteTo(f *File) error {
-	head := AppendHead(nil, FieldsOf("devices", fmt.Sprint(len(m.devices))))
+	head := appendHead(nil, FieldsOf("devices", fmt.Sprint(len(m.devices))))
 	for _, d := range m.devices {
 		for _, field := range d.fields {
 			head = escape.Append(fmt.Appendf(head, "%sdevice%d.", reportLine, d.number), []byte(field))
@@ -237,7 +237,7 @@ func (m *Merge) WriteTo(f *File) error {
 	}
 	out := NewCompact(f)
 	out.Identifiers = m.key.Identifiers
-	if err := out.KnownBy(appendMergedHead(nil, 0), m.key, func() bool { return true }); err != nil {
+	if err := out.knownBy(appendMergedHead(nil, 0), m.key, func() bool { return true }); err != nil {
 		return err
 	}
 	for i, s := range m.sorted() {

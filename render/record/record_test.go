@@ -98,7 +98,7 @@ func TestFileDoesNotFollow(t *testing.T) {
 func TestFileLimit(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 60 {
-		limit := int64(SmallestSize + rng.IntN(40<<10))
+		limit := int64(smallestSize + rng.IntN(40<<10))
 		name := filepath.Join(t.TempDir(), "report")
 		f, err := Create(name, limit)
 		check(t, err)
@@ -112,7 +112,7 @@ func TestFileLimit(t *testing.T) {
 				}
 			}
 			_, err := f.Write(p)
-			if errors.Is(err, ErrFull) {
+			if errors.Is(err, errFull) {
 				continue // a smaller one may fit
 			}
 			check(t, err)

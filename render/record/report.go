@@ -40,8 +40,8 @@ type Field struct{ Key, Value string }
 // Version is that of the report's head.
 const Version = "1"
 
-// AppendHead appends the head of a report.
-func AppendHead(b []byte, fields []Field) []byte {
+// appendHead appends the head of a report.
+func appendHead(b []byte, fields []Field) []byte {
 	b = append(b, text.Head+"# ustack: version="+Version+"\n"...)
 	for _, f := range fields {
 		b = append(append(append(b, "# ustack: "...), f.Key...), '=')
@@ -92,7 +92,7 @@ func NewReport(file *File, opt ReportOptions) (*Report, error) {
 	if file.max > 0 {
 		r.text.room = file.Room
 	}
-	head := AppendHead(nil, opt.Fields)
+	head := appendHead(nil, opt.Fields)
 	if opt.Redact != nil {
 		head = opt.Redact.AppendNote(nil, head)
 	}
@@ -110,9 +110,9 @@ func (r *Report) Known(head []byte, files []*filemap.File) error {
 	return r.text.Known(head, files, r.roomForKnown)
 }
 
-// KnownBy is Known for the files that the stacks of another text have needed.
+// knownBy is Known for the files that the stacks of another text have needed.
 func (r *Report) KnownBy(head []byte, o *Compact) error {
-	return r.text.KnownBy(head, o, r.roomForKnown)
+	return r.text.knownBy(head, o, r.roomForKnown)
 }
 
 func (r *Report) roomForKnown() bool {

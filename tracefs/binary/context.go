@@ -37,8 +37,8 @@ type Printer struct {
 	notes                notes
 }
 
-// NewPrinter compiles the print fmts of a kernel's events as they are met.
-func NewPrinter(k *Kernel) *Printer {
+// newPrinter compiles the print fmts of a kernel's events as they are met.
+func newPrinter(k *Kernel) *Printer {
 	p := &Printer{k: k, nanoseconds: clocksInNanoseconds[k.Clock], lazy: k.atLeast(6, 13)}
 	p.formats = make(map[int]*format.Event, len(k.Events))
 	for _, e := range k.Events {
@@ -47,7 +47,7 @@ func NewPrinter(k *Kernel) *Printer {
 	p.heads = []tracefs.HeadDecoder{text.ColumnHeads(p.nanoseconds)}
 	p.env = printfmt.Env{BigEndian: k.Layout.BigEndian, LongSize: k.Layout.LongSize}
 	if k.Symbols != nil {
-		p.env.Symbol, p.env.IsText = k.Symbols.Append, k.Symbols.IsText
+		p.env.Symbol, p.env.IsText = k.Symbols.Append, k.Symbols.isText
 	}
 	p.env.String = func(addr uint64) (string, bool) { s, ok := k.Strings[addr]; return s, ok }
 	p.common()

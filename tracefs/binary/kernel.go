@@ -53,9 +53,9 @@ type TraceOptions struct {
 	NoParent bool
 }
 
-// ParseOptions reads the text of trace_options, one option a line, with "no" before
+// parseOptions reads the text of trace_options, one option a line, with "no" before
 // an option that is off.
-func ParseOptions(text string) TraceOptions {
+func parseOptions(text string) TraceOptions {
 	set := make(map[string]bool)
 	for name := range strings.FieldsSeq(text) {
 		set[name] = true

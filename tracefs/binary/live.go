@@ -81,7 +81,7 @@ const never = math.MaxUint64
 
 // NewLive reads the rings of a kernel, and closes them in the end.
 func NewLive(k *Kernel, rings Rings, opt LiveOptions) *Live {
-	l := &Live{rings: rings, opt: opt, printer: NewPrinter(k)}
+	l := &Live{rings: rings, opt: opt, printer: newPrinter(k)}
 	l.printer.want(opt.Options)
 	layout := k.Layout
 	if k.Subbuf > 0 {

@@ -51,9 +51,9 @@ func ReadMeta(top, instance fs.FS, events ...string) (*Kernel, error) {
 		k.Subbuf = kb << 10
 	}
 	k.Comms = ParseComms(m.read("saved_cmdlines"))
-	k.TGIDs = ParseTGIDs(m.read("saved_tgids"))
+	k.TGIDs = parseTGIDs(m.read("saved_tgids"))
 	k.Clock = ParseClock(in.read("trace_clock"))
-	k.Options = ParseOptions(in.read("trace_options"))
+	k.Options = parseOptions(in.read("trace_options"))
 	k.Strings = ParseStrings([]byte(m.read("printk_formats")))
 	if text := m.read("kallsyms"); text != "" {
 		k.Symbols = NewSymbols(func() []byte { return []byte(text) })
@@ -112,8 +112,8 @@ const commLen = 15
 
 func cutComm(comm string) string { return comm[:min(len(comm), commLen)] }
 
-// ParseTGIDs reads saved_tgids, "PID TGID" a line.
-func ParseTGIDs(text string) map[int32]int32 {
+// parseTGIDs reads saved_tgids, "PID TGID" a line.
+func parseTGIDs(text string) map[int32]int32 {
 	out := make(map[int32]int32)
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)

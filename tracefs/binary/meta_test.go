@@ -16,7 +16,7 @@ func TestParseComms(t *testing.T) {
 }
 
 func TestParseTGIDs(t *testing.T) {
-	if got := ParseTGIDs("7 3\n8 8\n\n9\n-1 5\nx y\n"); !reflect.DeepEqual(got, map[int32]int32{7: 3, 8: 8}) {
+	if got := parseTGIDs("7 3\n8 8\n\n9\n-1 5\nx y\n"); !reflect.DeepEqual(got, map[int32]int32{7: 3, 8: 8}) {
 		t.Error(got)
 	}
 }
@@ -70,8 +70,8 @@ func TestSymbols(t *testing.T) {
 		{0x1000, true, "", false},
 	} {
 		got, ok := s.Append(nil, x.addr, x.offset)
-		if string(got) != x.want || ok != (x.want != "") || s.IsText(x.addr) != x.text {
-			t.Errorf("%#x is %q, %v, text %v", x.addr, got, ok, s.IsText(x.addr))
+		if string(got) != x.want || ok != (x.want != "") || s.isText(x.addr) != x.text {
+			t.Errorf("%#x is %q, %v, text %v", x.addr, got, ok, s.isText(x.addr))
 		}
 	}
 	if _, ok := (*Symbols)(nil).Append(nil, 1, false); ok {

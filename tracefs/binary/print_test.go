@@ -35,7 +35,7 @@ func words(b []byte, values ...uint64) []byte {
 // printed is the text of one record.
 func printed(k *Kernel, cpu int32, time uint64, rec []byte) string {
 	k.Layout = ring.Layout{Page: *format.DefaultPage()}
-	p := NewPrinter(k)
+	p := newPrinter(k)
 	p.wantEvents = true
 	var b tracefs.Batch
 	p.Print(&b, cpu, time, rec)

@@ -119,7 +119,7 @@ func checkStrange(t *testing.T, comm, name string) {
 	name = name[:min(len(name), 5000)]
 	k := strange()
 	k.Comms = map[int32]string{7: cutComm(comm)}
-	p := NewPrinter(k)
+	p := newPrinter(k)
 	p.want(Options{Events: true, NoShapes: true})
 	var b tracefs.Batch
 	b.Escaped = true

@@ -275,7 +275,7 @@ func TestNames(t *testing.T) {
 	k := *dir.Kernel
 	k.Comms = map[int32]string{9: "of the kernel"}
 	k.Names = names{7: {{0, "first"}, {500, "a name that is too long"}}}
-	p := NewPrinter(&k)
+	p := newPrinter(&k)
 	for _, test := range []struct {
 		pid  int32
 		at   uint64

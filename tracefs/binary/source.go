@@ -65,7 +65,7 @@ func (p *place) end(b *tracefs.Batch) {
 
 // NewSource merges the buffers of a kernel's CPUs.
 func NewSource(k *Kernel, buffers []Buffer, opt Options) *Source {
-	s := &Source{printer: NewPrinter(k)}
+	s := &Source{printer: newPrinter(k)}
 	s.printer.want(opt)
 	layout := k.Layout
 	if k.Subbuf > 0 {

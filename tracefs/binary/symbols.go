@@ -68,8 +68,8 @@ func (s *Symbols) find(addr uint64) (sym *symbol, end uint64) {
 	return &s.list[first], s.list[next].addr
 }
 
-// IsText reports whether an address lies in the kernel's code.
-func (s *Symbols) IsText(addr uint64) bool {
+// isText reports whether an address lies in the kernel's code.
+func (s *Symbols) isText(addr uint64) bool {
 	sym, _ := s.find(addr)
 	return sym != nil && sym.text
 }

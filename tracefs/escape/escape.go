@@ -102,12 +102,12 @@ func Undo(text []byte) []byte {
 	if n < 0 {
 		return text
 	}
-	return AppendUndone(make([]byte, 0, len(text)), text)
+	return appendUndone(make([]byte, 0, len(text)), text)
 }
 
-// AppendUndone appends text with its escapes taken back. A backslash that begins
+// appendUndone appends text with its escapes taken back. A backslash that begins
 // none stays.
-func AppendUndone(b, text []byte) []byte {
+func appendUndone(b, text []byte) []byte {
 	for {
 		n := bytes.IndexByte(text, '\\')
 		if n < 0 {

@@ -140,13 +140,13 @@ func TestOwnHead(t *testing.T) {
 		{ownHead + body, true}, {ownHead, true}, {body, false}, {body + ownHead + body, false}, {"\n" + ownHead + body, false},
 		{ownHead[:10] + "\n" + body, false}, {"# tracer: nop\n" + body, false}, {"", false}, {ownHead[:10], false},
 	} {
-		got := drain(t, NewSource(&File{Name: "x", r: bytes.NewReader([]byte(c.text))}, true))
-		slow := drain(t, NewSource(&File{Name: "x", r: &drips{text: c.text}}, true))
+		got := drain(t, newSource(&File{Name: "x", r: bytes.NewReader([]byte(c.text))}, true))
+		slow := drain(t, newSource(&File{Name: "x", r: &drips{text: c.text}}, true))
 		if got.err != nil || got.escaped != c.escaped || !reflect.DeepEqual(got, slow) {
 			t.Errorf("%q: escaped %v, error %v; byte by byte %+v", c.text, got.escaped, got.err, slow)
 		}
 	}
-	got := drain(t, NewSource(&File{Name: "x", r: strings.NewReader("# ustack: escaped=2\n" + body)}, true))
+	got := drain(t, newSource(&File{Name: "x", r: strings.NewReader("# ustack: escaped=2\n" + body)}, true))
 	if !errors.Is(got.err, text.ErrLayout) || !strings.Contains(fmt.Sprint(got.err), "later version") {
 		t.Errorf("of a later version: %v", got.err)
 	}
@@ -168,7 +168,7 @@ func TestOwnPause(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := NewSource(in, true)
+	s := newSource(in, true)
 	s.Pause = time.Millisecond
 	var b tracefs.Batch
 	var text []byte

@@ -19,7 +19,7 @@ func (readPipe) Close() error                     { return nil }
 // TestLiveIsForeign: the kernel's own text is no file of ours, whatever it begins
 // with: what is escaped in it is not undone.
 func TestLiveIsForeign(t *testing.T) {
-	s := NewSource(Live("trace_pipe", readPipe{strings.NewReader(text.Head + "            a-7       [000] .....     1.000001: ev: x\n")}), true)
+	s := newSource(Live("trace_pipe", readPipe{strings.NewReader(text.Head + "            a-7       [000] .....     1.000001: ev: x\n")}), true)
 	for {
 		var b tracefs.Batch
 		err := s.Next(&b)

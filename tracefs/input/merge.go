@@ -47,8 +47,8 @@ func (h *mergeHead) escaped() {
 	}
 }
 
-// NewMerge merges sources, which must give events.
-func NewMerge(sources []source) *Merge {
+// newMerge merges sources, which must give events.
+func newMerge(sources []source) *Merge {
 	m := new(Merge)
 	for _, s := range sources {
 		m.heads = append(m.heads, &mergeHead{src: s})

@@ -121,7 +121,7 @@ func (s *binarySource) Next(b *tracefs.Batch) error {
 // sources are what the file has to be read of, one for each ring buffer.
 func (in *File) sources(opt Options) []source {
 	if in.pages == nil {
-		s := NewSource(in, opt.Events)
+		s := newSource(in, opt.Events)
 		if !opt.NoShapes {
 			s.scan.UseShapes()
 		}

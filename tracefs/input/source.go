@@ -67,9 +67,9 @@ type Source struct {
 	saved atomic.Pointer[string]
 }
 
-// NewSource reads the records of an opened trace. With events the batches
+// newSource reads the records of an opened trace. With events the batches
 // have Records of events too.
-func NewSource(in *File, events bool) *Source {
+func newSource(in *File, events bool) *Source {
 	s := text.NewScanner()
 	s.Events = events
 	return &Source{in: in, scan: s, headed: in.foreign, prologue: maxPrologue}

@@ -73,7 +73,7 @@ func NewTrace(files []*File, opt Options) *Trace {
 		t.sources = append(t.sources, f.sources(opt)...)
 	}
 	if len(t.sources) > 1 {
-		m := NewMerge(t.sources)
+		m := newMerge(t.sources)
 		m.escape = opt.Escape
 		t.Reader = m
 		return t

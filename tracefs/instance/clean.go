@@ -12,13 +12,13 @@ import (
 )
 
 // Prefix begins the names of our instances; the rest is a PID, a number if a
-// process has several, and BesideSuffix if it is one beside another.
+// process has several, and besideSuffix if it is one beside another.
 const (
 	Prefix       = "ustack-"
-	BesideSuffix = "-raw"
+	besideSuffix = "-raw"
 )
 
-var ourName = regexp.MustCompile(`^` + Prefix + `([0-9]+)(\.[0-9]+)?(` + BesideSuffix + `)?$`)
+var ourName = regexp.MustCompile(`^` + Prefix + `([0-9]+)(\.[0-9]+)?(` + besideSuffix + `)?$`)
 
 // ErrAlive: the process that an instance belongs to runs.
 var ErrAlive = errors.New("its process runs")

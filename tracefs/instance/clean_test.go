@@ -64,7 +64,7 @@ func TestBeside(t *testing.T) {
 	in := create(t, r)
 	beside, err := in.Beside()
 	check(t, err)
-	if beside.Name() != in.Name()+BesideSuffix || !ourName.MatchString(beside.Name()) {
+	if beside.Name() != in.Name()+besideSuffix || !ourName.MatchString(beside.Name()) {
 		t.Errorf("%s beside %s", beside.Name(), in.Name())
 	}
 	c, err := r.Clean()

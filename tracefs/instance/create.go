@@ -77,7 +77,7 @@ func (i *Instance) Beside() (*Instance, error) {
 		return nil, err
 	}
 	defer all.Close()
-	return i.root.create(i.name + BesideSuffix)
+	return i.root.create(i.name + besideSuffix)
 }
 
 // create makes an instance by this name, or fails with fs.ErrExist if there is

@@ -163,8 +163,8 @@ func (i *Instance) Disable(events []Event) error {
 	return nil
 }
 
-// FilterError is a filter that the kernel refuses.
-type FilterError struct {
+// filterError is a filter that the kernel refuses.
+type filterError struct {
 	Event Event
 	// Text is what the kernel says of it: lines, the last one with a caret under
 	// the place. Empty if it says nothing.
@@ -174,7 +174,7 @@ type FilterError struct {
 	Err error
 }
 
-func (e *FilterError) Error() string {
+func (e *filterError) Error() string {
 	if e.Text == "" {
 		return fmt.Sprintf("the kernel refuses the filter %q of the event %s: %v", e.Event.Filter, e.Event, e.Err)
 	}
@@ -199,7 +199,7 @@ func (i *Instance) setFilter(e *Event) error {
 	if rerr != nil { // before Linux 5.2
 		text, _ = i.read(e.file("filter"))
 	}
-	return &FilterError{*e, errorText(text), err}
+	return &filterError{*e, errorText(text), err}
 }
 
 // errorText takes time stamps and blank lines out of what error_log says:

@@ -72,7 +72,7 @@ func TestLiveFilters(t *testing.T) {
 		sel, err := r.Select([]Spec{{System: "sched", Event: "sched_switch", Filter: c.filter}})
 		check(t, err)
 		err = in.Enable(append([]Event{{System: "sched", Name: "sched_waking"}}, sel.Events...))
-		var refused *FilterError
+		var refused *filterError
 		if !errors.As(err, &refused) || refused.Event != sel.Events[0] {
 			t.Errorf("%s: error %v", c.filter, err)
 			continue

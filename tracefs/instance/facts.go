@@ -106,7 +106,7 @@ func (r *Root) Facts() Facts {
 	f.Events = len(all)
 	note(err)
 	if err == nil {
-		f.Mappings, err = r.MappingEvents()
+		f.Mappings, err = r.mappingEvents()
 		note(err)
 		sel, err := r.Select(Defaults())
 		if err != nil { // not even one, or not what must be there

@@ -80,15 +80,15 @@ func (i *Instance) mustSet(name string) error {
 // EnableMappings switches the events on that announce files, by all their names,
 // and returns the ones that the kernel has.
 func (i *Instance) EnableMappings() ([]Event, error) {
-	list, err := i.root.MappingEvents()
+	list, err := i.root.mappingEvents()
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
 	return list, i.Enable(list)
 }
 
-// MappingEvents returns the events of the kernel that announce files.
-func (r *Root) MappingEvents() ([]Event, error) {
+// mappingEvents returns the events of the kernel that announce files.
+func (r *Root) mappingEvents() ([]Event, error) {
 	all, err := r.events()
 	if err != nil {
 		return nil, err

@@ -62,7 +62,7 @@ func TestMappingEvents(t *testing.T) {
 	in.is(t, "events/sched/sched_switch/enable", "0")
 
 	tree(t, r.Path(), map[string]string{availableEvents: "sched:sched_switch\nfs:inode_cache\n"})
-	if got, err := r.MappingEvents(); err != nil || list(got) != "fs:inode_cache" {
+	if got, err := r.mappingEvents(); err != nil || list(got) != "fs:inode_cache" {
 		t.Errorf("%s (%v)", list(got), err)
 	}
 	tree(t, r.Path(), map[string]string{availableEvents: "sched:sched_switch\n"})

@@ -15,8 +15,8 @@ type Merge struct {
 	all    []cursor
 }
 
-// NewMerge reads records of a layout.
-func NewMerge(l Layout) *Merge { return &Merge{layout: l} }
+// newMerge reads records of a layout.
+func newMerge(l Layout) *Merge { return &Merge{layout: l} }
 
 // cursor is how far a ring has been read.
 type cursor struct {

@@ -85,7 +85,7 @@ func OpenSampler(opt SamplerOptions) (*Sampler, error) {
 	s := &Sampler{opt: opt, clock: clock, points: make(map[uint64]uint64)}
 	s.event = Event{Clock: clock, ID: true, CountLost: true, Registers: true, Inherit: opt.Threads != nil, Disabled: true,
 		StackBytes: opt.StackBytes, CallChain: opt.CallChain}
-	s.merge = NewMerge(s.event.Layout())
+	s.merge = newMerge(s.event.Layout())
 	if err := s.openAll(); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening a sampler of stacks: %w", err), s.Close())
 	}
@@ -195,7 +195,7 @@ func (s *Sampler) openEvent(e Event, at Place) (fd int, err error) {
 		switch {
 		case errors.Is(err, unix.EOVERFLOW) && e.CallChain > 1:
 			e.CallChain /= 2 // more than kernel.perf_event_max_stack
-		case errors.Is(err, unix.EINVAL) && e.CountLost && !errors.Is(err, ErrFilter):
+		case errors.Is(err, unix.EINVAL) && e.CountLost && !errors.Is(err, errFilter):
 			e.CountLost = false // before Linux 6.0
 		case err != nil:
 			return -1, Refusal(err)

@@ -13,7 +13,7 @@ func CompileBinary(format string, longSize int) (*Program, error) {
 		return binaryArg(s, longSize)
 	}}
 	if err := c.run(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnknown, err)
+		return nil, fmt.Errorf("%w: %w", errUnknown, err)
 	}
 	return &c.out, nil
 }

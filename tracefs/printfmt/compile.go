@@ -31,15 +31,15 @@ type step struct {
 // maxSteps bounds the conversions of one format string.
 const maxSteps = 256
 
-// ErrUnknown is what errors about a print fmt that cannot be evaluated wrap.
-var ErrUnknown = errors.New("this print fmt cannot be evaluated")
+// errUnknown is what errors about a print fmt that cannot be evaluated wrap.
+var errUnknown = errors.New("this print fmt cannot be evaluated")
 
 // Compile makes a program of an event's print fmt. longSize is the size of a
 // long on the traced machine.
 func Compile(e *format.Event, longSize int) (*Program, error) {
 	p, err := compile(e, longSize)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnknown, err)
+		return nil, fmt.Errorf("%w: %w", errUnknown, err)
 	}
 	return p, nil
 }

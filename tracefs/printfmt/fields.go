@@ -50,7 +50,7 @@ func (e *Env) appendField(b []byte, f *format.Field) []byte {
 		return append(b, ')')
 	case 2, 4, 8:
 		if f.Size == e.LongSize && e.IsText != nil && e.IsText(v) {
-			b = e.AppendSymbol(b, v, true)
+			b = e.appendSymbol(b, v, true)
 		} else {
 			b = appendHex(append(b, "0x"...), v)
 		}

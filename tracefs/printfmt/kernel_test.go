@@ -52,7 +52,7 @@ func TestKernelFormats(t *testing.T) {
 		p, err := Compile(e, 8)
 		if err != nil {
 			text := err.Error()
-			if !errors.Is(err, ErrUnknown) || !strings.Contains(text, "unknown name") && !strings.Contains(text, "unknown function") {
+			if !errors.Is(err, errUnknown) || !strings.Contains(text, "unknown name") && !strings.Contains(text, "unknown function") {
 				t.Errorf("%s: %v", e.Name, err)
 			}
 			unknown++

@@ -62,12 +62,12 @@ func (e *Env) appendPointer(b []byte, s *spec, st *step) []byte {
 		return n.appendNumber(b, addr)
 	}
 	from := len(b)
-	b = e.AppendSymbol(b, addr, s.sub[0] != 's')
+	b = e.appendSymbol(b, addr, s.sub[0] != 's')
 	return s.fitText(b, from)
 }
 
-// AppendSymbol appends the name of a kernel address, or the address.
-func (e *Env) AppendSymbol(b []byte, addr uint64, offset bool) []byte {
+// appendSymbol appends the name of a kernel address, or the address.
+func (e *Env) appendSymbol(b []byte, addr uint64, offset bool) []byte {
 	if e.Symbol != nil {
 		if out, ok := e.Symbol(b, addr, offset); ok {
 			return out

@@ -141,7 +141,7 @@ func TestCompileRefuses(t *testing.T) {
 		`"%s", ({ const char *p = trace_seq_buffer_ptr(p); p; })`, `"%d", sizeof(struct foo)`, `"abc`,
 		`"%s", __print_flags(REC->u, "|", { REC->i, "x" })`, `"%s", __print_array(REC->u, 1, 1)`, `"%s", __print_array(REC->words, 1, 3)`,
 	} {
-		if p, err := Compile(event(s), 8); !errors.Is(err, ErrUnknown) {
+		if p, err := Compile(event(s), 8); !errors.Is(err, errUnknown) {
 			t.Errorf("%s is taken as %+v, error %v", s, p, err)
 		}
 	}

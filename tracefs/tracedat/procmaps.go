@@ -53,10 +53,10 @@ func (p *Process) Cut(name string) bool {
 // maxPath is more than a path has (PATH_MAX and a NUL).
 const maxPath = 4097
 
-// ParseProcMap reads the text of an option PROCMAPS: a line "PID RANGES EXE" and
+// parseProcMap reads the text of an option PROCMAPS: a line "PID RANGES EXE" and
 // for each range a line "START END NAME"; all numbers are hexadecimal. An
 // error names the line, and what stands before it is returned.
-func ParseProcMap(text string) (Process, error) {
+func parseProcMap(text string) (Process, error) {
 	body, whole := strings.CutSuffix(text, "\n")
 	head, rest, _ := strings.Cut(body, "\n")
 	var p Process
@@ -130,7 +130,7 @@ func (f *File) Processes() ([]Process, error) {
 	var out []Process
 	var errs []error
 	for i, text := range f.ProcMaps {
-		p, err := ParseProcMap(text)
+		p, err := parseProcMap(text)
 		if err != nil && len(errs) < maxErrors {
 			errs = append(errs, fmt.Errorf("option PROCMAPS, number %d: %w", i+1, err))
 		}

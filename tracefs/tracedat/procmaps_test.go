@@ -38,7 +38,7 @@ func TestParseProcMap(t *testing.T) {
 			`line 2: "1000 2000 /` + strings.Repeat("a", 89) + `" is not start, end and name of a mapping`},
 		{"7 0 /aaa\n" + strings.Repeat("x\n", 5000), Process{7, "/aaa" + strings.Repeat("\nx", 2047), nil}, `line 2049: "x" is more than line 1 says`},
 	} {
-		got, err := ParseProcMap(test.text)
+		got, err := parseProcMap(test.text)
 		if !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%.80q is %+v, want %+v", test.text, got, test.want)
 		}
@@ -98,7 +98,7 @@ func FuzzProcMap(f *testing.F) {
 	f.Add("50ea 2 /opt/two blank\n5654b83c2000 5654b83c3000 /opt/two\nffffffffff600000 ffffffffff601000 [vsyscall]\n")
 	f.Add("7 ffffffffffffffff /a\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		p, err := ParseProcMap(text)
+		p, err := parseProcMap(text)
 		end := uint64(0)
 		for _, r := range p.Ranges {
 			if r.Start < end || r.End <= r.Start || r.Name == "" || strings.Contains(r.Name, "\n") {
@@ -109,7 +109,7 @@ func FuzzProcMap(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := ParseProcMap(written(&p))
+		again, err := parseProcMap(written(&p))
 		if err != nil || !reflect.DeepEqual(p, again) {
 			t.Fatalf("%+v written and read is %+v, error %v", p, again, err)
 		}

@@ -35,7 +35,7 @@ type Rule struct {
 type Row struct {
 	Addr uint64
 	// Base is the register that the canonical frame address is counted from,
-	// OtherBase if it is an expression; Offset is how far it is from there.
+	// otherBase if it is an expression; Offset is how far it is from there.
 	Base   uint64
 	Offset int64
 	// Frame and Return are the rules of the frame pointer and of the return
@@ -43,8 +43,8 @@ type Row struct {
 	Frame, Return Rule
 }
 
-// OtherBase is a canonical frame address that is no register plus an offset.
-const OtherBase = ^uint64(0)
+// otherBase is a canonical frame address that is no register plus an offset.
+const otherBase = ^uint64(0)
 
 // Function is the information on a run of code: a function, or a part of one
 // that lies elsewhere.
@@ -83,18 +83,18 @@ type Table struct {
 	table *table.Table
 }
 
-// ErrNone is the error of a file without the information.
-var ErrNone = errors.New("no call frame information with a table (.eh_frame_hdr)")
+// errNone is the error of a file without the information.
+var errNone = errors.New("no call frame information with a table (.eh_frame_hdr)")
 
 // Open reads the header of a file's information.
 func Open(x *image.Image) (*Table, error) {
 	regs, ok := RegistersOf(x.Machine)
 	if !ok {
-		return nil, ErrNone
+		return nil, errNone
 	}
 	t, err := table.Open(x, x, table.EHFrame)
 	if errors.Is(err, table.ErrNone) || err == nil && !t.Indexed {
-		return nil, ErrNone
+		return nil, errNone
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading call frame information: %w", err)
@@ -121,7 +121,7 @@ func (t *Table) Find(addr uint64) *Function {
 
 // row is what counts of a row of a table.
 func (t *Table) row(addr uint64, r *table.Rules) Row {
-	row := Row{Addr: addr, Base: OtherBase, Return: rule(r.Return)}
+	row := Row{Addr: addr, Base: otherBase, Return: rule(r.Return)}
 	if r.Base.Kind == table.IsRegister {
 		row.Base, row.Offset = uint64(r.Base.Reg), r.Base.N
 	}

@@ -124,7 +124,7 @@ func columnsOf(words, columns []string) (out []string) {
 func rowText(r *Row, columns []string) []string {
 	names := []string{"rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"}
 	out := []string{"exp"}
-	if r.Base != OtherBase {
+	if r.Base != otherBase {
 		out[0] = fmt.Sprintf("%s%+d", names[r.Base], r.Offset)
 	}
 	for i, x := range [...]Rule{r.Frame, r.Return} {

@@ -30,20 +30,20 @@ const (
 )
 
 var (
-	// ErrMissing is the error of a file that no server has.
-	ErrMissing = errors.New("no server has it")
-	// ErrBudget is the error when the time for all requests is over.
-	ErrBudget = errors.New("the time for debuginfod is used up")
-	// ErrTotal is the error of a file that is larger than what is left for all
+	// errMissing is the error of a file that no server has.
+	errMissing = errors.New("no server has it")
+	// errBudget is the error when the time for all requests is over.
+	errBudget = errors.New("the time for debuginfod is used up")
+	// errTotal is the error of a file that is larger than what is left for all
 	// files together.
-	ErrTotal = errors.New("the bytes for all files of debuginfod are used up")
-	// ErrTooLarge is the error of a file that is larger than any may be.
-	ErrTooLarge = errors.New("more bytes than the limit for a file")
-	// ErrWrongFile is the error of a file with another build ID, or of the other kind.
-	ErrWrongFile = errors.New("the server has sent another file")
-	// ErrDamaged is the error of a file with the right build ID that is no ELF file
+	errTotal = errors.New("the bytes for all files of debuginfod are used up")
+	// errTooLarge is the error of a file that is larger than any may be.
+	errTooLarge = errors.New("more bytes than the limit for a file")
+	// errWrongFile is the error of a file with another build ID, or of the other kind.
+	errWrongFile = errors.New("the server has sent another file")
+	// errDamaged is the error of a file with the right build ID that is no ELF file
 	// otherwise, or not all of it.
-	ErrDamaged = errors.New("the server has sent a damaged file, or a part of it")
+	errDamaged = errors.New("the server has sent a damaged file, or a part of it")
 )
 
 // Options configure a Client.
@@ -111,7 +111,7 @@ func (c *Client) Fetch(ctx context.Context, id, kind string) (string, error) {
 	if have, missing := c.cached(path); have {
 		return path, nil
 	} else if missing {
-		return "", ErrMissing
+		return "", errMissing
 	}
 	start := time.Now()
 	defer func() { c.spent += time.Since(start) }()
@@ -121,10 +121,10 @@ func (c *Client) Fetch(ctx context.Context, id, kind string) (string, error) {
 			continue
 		}
 		if c.spent+time.Since(start) >= c.opt.Budget {
-			return "", ErrBudget
+			return "", errBudget
 		}
 		if c.bytes >= c.opt.MaxTotal {
-			return "", ErrTotal
+			return "", errTotal
 		}
 		err := c.ask(ctx, server, id, kind, path)
 		switch {
@@ -132,11 +132,11 @@ func (c *Client) Fetch(ctx context.Context, id, kind string) (string, error) {
 			return path, nil
 		case ctx.Err() != nil:
 			return "", ctx.Err()
-		case errors.Is(err, ErrTotal):
+		case errors.Is(err, errTotal):
 			return "", err
-		case !errors.Is(err, ErrMissing):
+		case !errors.Is(err, errMissing):
 			// One file that is not to be had is no reason not to ask for others.
-			if !errors.Is(err, ErrWrongFile) && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrTooLarge) {
+			if !errors.Is(err, errWrongFile) && !errors.Is(err, errDamaged) && !errors.Is(err, errTooLarge) {
 				c.dead[server] = true
 			}
 			failures = errors.Join(failures, err)
@@ -148,7 +148,7 @@ func (c *Client) Fetch(ctx context.Context, id, kind string) (string, error) {
 	if len(c.dead) == len(c.opt.URLs) {
 		return "", errors.New("no server answers")
 	}
-	return "", errors.Join(ErrMissing, c.remember(path))
+	return "", errors.Join(errMissing, c.remember(path))
 }
 
 // Has reports whether the cache knows about a file, so that no server is asked.
@@ -207,7 +207,7 @@ func (c *Client) ask(ctx context.Context, server, id, kind, path string) error {
 	defer resp.Body.Close()
 	switch {
 	case resp.StatusCode == http.StatusNotFound:
-		return ErrMissing
+		return errMissing
 	case resp.StatusCode != http.StatusOK:
 		return fmt.Errorf("asking debuginfod: %s: %s", url, resp.Status)
 	}
@@ -221,9 +221,9 @@ func (c *Client) ask(ctx context.Context, server, id, kind, path string) error {
 func (c *Client) fits(size int64) error {
 	switch {
 	case size > c.opt.MaxSize:
-		return ErrTooLarge
+		return errTooLarge
 	case size > c.opt.MaxTotal-c.bytes:
-		return ErrTotal
+		return errTotal
 	}
 	return nil
 }
@@ -267,9 +267,9 @@ func isFile(f *os.File, size int64, id, kind string) error {
 	case err != nil:
 		return err
 	case got.IsZero():
-		return fmt.Errorf("%w: it has no build ID", ErrWrongFile)
+		return fmt.Errorf("%w: it has no build ID", errWrongFile)
 	case got.Padded() != want.Padded():
-		return fmt.Errorf("%w: its build ID is %s", ErrWrongFile, got.Hex())
+		return fmt.Errorf("%w: its build ID is %s", errWrongFile, got.Hex())
 	}
 	x, err := image.Open(f, size)
 	if err == nil {
@@ -277,9 +277,9 @@ func isFile(f *os.File, size int64, id, kind string) error {
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
+		return fmt.Errorf("%w: %w", errDamaged, err)
 	case kind == Executable && x.LacksCode():
-		return fmt.Errorf("%w: debug information only", ErrWrongFile)
+		return fmt.Errorf("%w: debug information only", errWrongFile)
 	}
 	return nil
 }

@@ -126,7 +126,7 @@ func TestMissing(t *testing.T) {
 	s := newServer(t, nil)
 	opt := Options{URLs: []string{s.URL}, Cache: t.TempDir()}
 	for range 2 {
-		if _, err := New(opt).Fetch(t.Context(), id, Executable); !errors.Is(err, ErrMissing) {
+		if _, err := New(opt).Fetch(t.Context(), id, Executable); !errors.Is(err, errMissing) {
 			t.Fatal(err)
 		}
 	}
@@ -137,7 +137,7 @@ func TestMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := New(opt).Fetch(t.Context(), id, Executable)
-	if n, _ := s.asked(); !errors.Is(err, ErrMissing) || n != 2 {
+	if n, _ := s.asked(); !errors.Is(err, errMissing) || n != 2 {
 		t.Errorf("%v, %d requests", err, n)
 	}
 }
@@ -167,7 +167,7 @@ func askBad(t *testing.T, how string, wait time.Duration) int {
 	s := newServer(t, map[string]string{"/buildid/" + id + "/executable": how, "/buildid/01/executable": how})
 	c := New(Options{URLs: []string{s.URL}, Cache: t.TempDir(), Timeout: wait})
 	for _, id := range []string{id, "01"} {
-		if path, err := c.Fetch(t.Context(), id, Executable); err == nil || errors.Is(err, ErrMissing) {
+		if path, err := c.Fetch(t.Context(), id, Executable); err == nil || errors.Is(err, errMissing) {
 			t.Errorf("%q, %v", path, err)
 		}
 		if files, _ := filepath.Glob(filepath.Join(c.opt.Cache, id, "*")); len(files) > 0 {
@@ -181,7 +181,7 @@ func askBad(t *testing.T, how string, wait time.Duration) int {
 func TestLimits(t *testing.T) {
 	s := newServer(t, map[string]string{"/buildid/" + id + "/executable": file(id, "0123456789"), "/buildid/02/executable": file("02", "x")})
 	c := New(Options{URLs: []string{s.URL}, Cache: t.TempDir(), MaxSize: int64(len(file("02", "x")))})
-	if _, err := c.Fetch(t.Context(), id, Executable); !errors.Is(err, ErrTooLarge) {
+	if _, err := c.Fetch(t.Context(), id, Executable); !errors.Is(err, errTooLarge) {
 		t.Error(err)
 	}
 	if _, err := c.Fetch(t.Context(), "02", Executable); err != nil {
@@ -189,7 +189,7 @@ func TestLimits(t *testing.T) {
 	}
 	c = New(Options{URLs: []string{s.URL}, Cache: t.TempDir()})
 	c.spent = c.opt.Budget
-	if _, err := c.Fetch(t.Context(), "02", Executable); !errors.Is(err, ErrBudget) {
+	if _, err := c.Fetch(t.Context(), "02", Executable); !errors.Is(err, errBudget) {
 		t.Error(err)
 	}
 	c = New(Options{URLs: []string{s.URL}, Cache: t.TempDir()})
@@ -217,7 +217,7 @@ func TestWrongFile(t *testing.T) {
 	c := New(Options{URLs: []string{wrong.URL}, Cache: cache})
 	for _, bad := range []string{id, "02"} {
 		path, err := c.Fetch(t.Context(), bad, DebugInfo)
-		if !errors.Is(err, ErrWrongFile) || errors.Is(err, ErrMissing) {
+		if !errors.Is(err, errWrongFile) || errors.Is(err, errMissing) {
 			t.Errorf("%s: %q, %v", bad, path, err)
 		}
 		if c.Has(bad, DebugInfo) {
@@ -252,7 +252,7 @@ func TestTotal(t *testing.T) {
 	for _, id := range []string{"01", "06", "02", "03", "04", "05"} {
 		if _, err := c.Fetch(t.Context(), id, Executable); err == nil {
 			fetched++
-		} else if !errors.Is(err, ErrTotal) && !errors.Is(err, ErrWrongFile) {
+		} else if !errors.Is(err, errTotal) && !errors.Is(err, errWrongFile) {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
@@ -261,7 +261,7 @@ func TestTotal(t *testing.T) {
 	}
 	c.bytes = c.opt.MaxTotal
 	before, _ := s.asked()
-	if _, err := c.Fetch(t.Context(), "05", Executable); !errors.Is(err, ErrTotal) {
+	if _, err := c.Fetch(t.Context(), "05", Executable); !errors.Is(err, errTotal) {
 		t.Error(err)
 	}
 	if after, _ := s.asked(); after != before {
@@ -281,14 +281,14 @@ func TestNotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := New(Options{URLs: []string{s.URL}, Cache: cache})
-	if _, err := c.Fetch(t.Context(), id, Executable); !errors.Is(err, ErrMissing) || !errors.Is(err, syscall.ELOOP) {
+	if _, err := c.Fetch(t.Context(), id, Executable); !errors.Is(err, errMissing) || !errors.Is(err, syscall.ELOOP) {
 		t.Error(err)
 	}
 	if info, err := os.Stat(victim); err != nil || info.ModTime() != time.Unix(1, 0) {
 		t.Errorf("the victim is %v, %v", info, err)
 	}
 	c.notes = maxMisses
-	if _, err := c.Fetch(t.Context(), "07", Executable); !errors.Is(err, ErrMissing) || c.Has("07", Executable) {
+	if _, err := c.Fetch(t.Context(), "07", Executable); !errors.Is(err, errMissing) || c.Has("07", Executable) {
 		t.Errorf("%v, noted: %v", err, c.Has("07", Executable))
 	}
 }
@@ -373,10 +373,10 @@ func TestKept(t *testing.T) {
 		{"whole", Executable, whole, nil},
 		{"whole, with more", Executable, whole + "more", nil},
 		{"whole", DebugInfo, whole, nil},
-		{"cut in the headers", Executable, whole[:size-1], ErrDamaged},
-		{"cut in a section", Executable, section(id, elf.SHT_PROGBITS, size+1), ErrDamaged},
-		{"cut in a section", DebugInfo, section(id, elf.SHT_PROGBITS, size+1), ErrDamaged},
-		{"debug information", Executable, section(id, elf.SHT_NOBITS, size), ErrWrongFile},
+		{"cut in the headers", Executable, whole[:size-1], errDamaged},
+		{"cut in a section", Executable, section(id, elf.SHT_PROGBITS, size+1), errDamaged},
+		{"cut in a section", DebugInfo, section(id, elf.SHT_PROGBITS, size+1), errDamaged},
+		{"debug information", Executable, section(id, elf.SHT_NOBITS, size), errWrongFile},
 		{"debug information", DebugInfo, section(id, elf.SHT_NOBITS, 1<<40), nil},
 	} {
 		s := newServer(t, map[string]string{"/buildid/" + id + "/" + c.kind: c.text, "/buildid/02/debuginfo": file("02", "")})

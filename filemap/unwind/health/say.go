@@ -147,7 +147,7 @@ func (r Reason) Do(buildID string) string {
 
 // Reasons are what stops stacks, and what they lack, in the order of Reason.
 func (p *Report) Reasons() (list []Reason) {
-	lacksNames := p.Code > 0 && p.BestNames() == NoNames
+	lacksNames := p.Code > 0 && p.bestNames() == NoNames
 	auto := p.Unwound() != Stops || p.HasTable() // gets further than the kernel
 	for r, holds := range [...]bool{
 		NoSections:        p.NoSections && (p.Unwound() == Stops || lacksNames),
@@ -159,7 +159,7 @@ func (p *Report) Reasons() (list []Reason) {
 		SomeFramePointers: p.Kernel() == Mostly && auto,
 		NoCode:            p.Code == 0,
 		NoSymbols:         lacksNames && !p.NoSections,
-		ExportsOnly:       p.Code > 0 && p.BestNames() == Exported && !p.Kernels,
+		ExportsOnly:       p.Code > 0 && p.bestNames() == Exported && !p.Kernels,
 		NoBuildID:         p.BuildID.IsZero(),
 	} {
 		if holds {
@@ -169,5 +169,5 @@ func (p *Report) Reasons() (list []Reason) {
 	return list
 }
 
-// BestNames are the names in the file and its separate debug file.
-func (p *Report) BestNames() Names { return max(p.Names, p.Separate.Names) }
+// bestNames are the names in the file and its separate debug file.
+func (p *Report) bestNames() Names { return max(p.Names, p.Separate.Names) }

@@ -54,14 +54,14 @@ func (o *Output) Report(stdout, stderr io.Writer, a *futex.Analysis, names *symb
 		r.Verdict.Ended = true
 	}
 	write := o.Write
-	if o.EachWait() {
+	if o.eachWait() {
 		write = o.writeWaits(a)
 	}
 	if err := write(render.Output(stdout), r, names); err != nil {
 		return fmt.Errorf("writing the output: %w", err)
 	}
 	if o.Profile.Name != "" && !o.Quiet {
-		writeNotes(stderr, r, o.EachWait())
+		writeNotes(stderr, r, o.eachWait())
 	}
 	return nil
 }
@@ -93,7 +93,7 @@ func (o *Output) Read(from *saved.Options, stdin io.Reader, stderr io.Writer) (*
 		return nil, err
 	}
 	defer trace.Close()
-	opt := futex.Options{Calls: o.EachWait(), GoHeap: redact.IsGoHeap}
+	opt := futex.Options{Calls: o.eachWait(), GoHeap: redact.IsGoHeap}
 	o.Clock = trace.Clock()
 	if ev := trace.Dump(); ev != nil {
 		opt.Mappings = ev
@@ -119,8 +119,8 @@ func (o *Output) Read(from *saved.Options, stdin io.Reader, stderr io.Writer) (*
 	return second, nil
 }
 
-// EachWait reports whether the format shows each wait at its time.
-func (o *Output) EachWait() bool { return o.Profile.Timed || o.Profile.Page }
+// eachWait reports whether the format shows each wait at its time.
+func (o *Output) eachWait() bool { return o.Profile.Timed || o.Profile.Page }
 
 // writeWaits is write for such a format.
 func (o *Output) writeWaits(a *futex.Analysis) func(io.Writer, *futex.Report, *symbol.Symbols) error {

@@ -97,5 +97,5 @@ func (r *Reporter) Say(format string, args ...any) {
 	}
 }
 
-// Complain prints an error that does not end the run.
-func (r *Reporter) Complain(err error) { fmt.Fprintf(r.Out, "ustack %s: %v\n", r.Command, err) }
+// complain prints an error that does not end the run.
+func (r *Reporter) complain(err error) { fmt.Fprintf(r.Out, "ustack %s: %v\n", r.Command, err) }

@@ -66,7 +66,7 @@ func (s *session) close() {
 			continue
 		}
 		if err := in.Remove(); err != nil {
-			s.opt.Reporter.Complain(fmt.Errorf("removing the tracing instance: %w", err))
+			s.opt.Reporter.complain(fmt.Errorf("removing the tracing instance: %w", err))
 		}
 	}
 	s.stop.end()

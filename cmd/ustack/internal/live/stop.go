@@ -82,7 +82,7 @@ func (st *stopper) wait() {
 		if !stopped {
 			stopped = true
 			if err := st.s.stopTracing(); err != nil {
-				st.s.opt.Reporter.Complain(err)
+				st.s.opt.Reporter.complain(err)
 				st.s.close() // the reader ends with an error then
 			}
 		}
