@@ -110,7 +110,7 @@ func forked(t *testing.T) (pid int, end func()) {
 	pid = forkPaused(t)
 	end = sync.OnceFunc(func() {
 		err := unix.Kill(pid, unix.SIGKILL)
-		if err == nil {
+		for first := true; first && err == nil || err == unix.EINTR; first = false {
 			_, err = unix.Wait4(pid, nil, 0, nil)
 		}
 		if err != nil {
