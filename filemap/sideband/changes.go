@@ -134,7 +134,9 @@ func (c *calls) takes(r *perf.Record, addr, size uint64) (end uint64) {
 	if r.Time > c.watch.since && c.same(r.PID) {
 		c.watch.took(addr, end)
 	}
-	c.forking.took(r, addr, end)
+	if !c.alone(r.PID) { // else a thread that forks has unmapped nothing meanwhile
+		c.forking.took(r, addr, end)
+	}
 	return end
 }
 

@@ -1,6 +1,7 @@
 package sideband
 
 import (
+	"math"
 	"time"
 
 	"ustack/tracefs"
@@ -14,9 +15,11 @@ import (
 // forkCalls are the times at which threads have called fork, or clone.
 type forkCalls struct {
 	by map[int]tracefs.Time
-	// gone are the last ranges that were unmapped, last the newest one.
-	gone [maxGone]goneRange
-	last int
+	// gone are the last ranges that were unmapped, last the newest one. forgot is when
+	// the newest one was that is not among them any more.
+	gone   [maxGone]goneRange
+	last   int
+	forgot tracefs.Time
 }
 
 // goneRange is a range that a process has called for to be unmapped.
@@ -35,7 +38,7 @@ const (
 	// maxGone bounds the ranges that are remembered, unmapTakes how long a call
 	// takes until something is unmapped: on a busy machine the thread can wait for
 	// a processor meanwhile.
-	maxGone, unmapTakes = 1 << 8, tracefs.Time(time.Second)
+	maxGone, unmapTakes = 1 << 12, tracefs.Time(time.Second)
 )
 
 func (f *forkCalls) begin(tid int, t tracefs.Time) {
@@ -58,7 +61,7 @@ func (f *forkCalls) end(r *perf.Record) (began tracefs.Time, ok bool) {
 func (c *calls) copied(r *perf.Record) {
 	began, ok := c.forking.end(r)
 	if !ok {
-		if c.history.Threads.Live(r.ParentPID) < 2 && c.history.sharers.all(r.ParentPID) == nil {
+		if c.alone(r.ParentPID) {
 			return // nothing can have been mapped meanwhile
 		}
 		began = r.Time - forkTakes
@@ -75,12 +78,29 @@ func (c *calls) copied(r *perf.Record) {
 	c.copiedGone(r, began-unmapTakes)
 }
 
+// alone reports whether no other thread can change the memory of a process of one thread.
+func (c *calls) alone(pid int) bool {
+	return c.history.Threads.Live(pid) < 2 && c.history.sharers.all(pid) == nil
+}
+
 // copiedGone notes that it is not known whether a process that was forked has what
 // its parent has unmapped since a time, in another thread: calls are reported when
 // they begin.
 func (c *calls) copiedGone(r *perf.Record, since tracefs.Time) {
-	for _, g := range c.forking.gone {
-		if g.at < since || g.at > r.Time || g.tid == r.ParentTID || g.pid == 0 || !c.history.shares(g.pid, r.ParentPID) {
+	if c.alone(r.ParentPID) {
+		return
+	}
+	f := &c.forking
+	if f.forgot >= since {
+		c.history.unknown(r.PID, 0, math.MaxUint64, r.Time)
+		return
+	}
+	for i := range f.gone {
+		g := &f.gone[(f.last+maxGone-i)%maxGone]
+		if g.at < since {
+			return // as are all before it
+		}
+		if g.at > r.Time || g.tid == r.ParentTID || !c.history.shares(g.pid, r.ParentPID) {
 			continue
 		}
 		if c.history.codeBetween(r.PID, g.start, g.end, r.Time) == nil { // else it was mapped since
@@ -92,5 +112,6 @@ func (c *calls) copiedGone(r *perf.Record, since tracefs.Time) {
 // took notes that a process unmaps a range.
 func (f *forkCalls) took(r *perf.Record, start, end uint64) {
 	f.last = (f.last + 1) % maxGone
+	f.forgot = max(f.forgot, f.gone[f.last].at)
 	f.gone[f.last] = goneRange{r.PID, r.TID, start, end, r.Time}
 }
