@@ -61,7 +61,7 @@ func TestLoss(t *testing.T) {
 	const size = 16 * perf.MinRing // what else the machine does has room while all is read, mostly
 	b, r := openBand(t, Options{RingSize: size})
 	makeGood(t, b, r)
-	from := b.Now()
+	from := b.drained - 1 // what is lost is of later
 	loseRecords(t)
 	d, err := b.Drain()
 	if err != nil {
@@ -70,8 +70,8 @@ func TestLoss(t *testing.T) {
 	if d.Lost == 0 || !d.Doubt || !b.History.Gaps.Doubtful(b.Now()) || b.History.Gaps.Doubtful(from) {
 		t.Errorf("%+v", d)
 	}
-	if again, err := b.Drain(); err != nil || again.Lost != 0 || !again.Doubt {
-		t.Errorf("after that: %+v, %v", again, err)
+	if again, err := b.Drain(); err != nil || again.Lost >= d.Lost || !again.Doubt {
+		t.Errorf("after that: %+v, %v", again, err) // what was lost counts once
 	}
 	makeGood(t, b, r)
 }
@@ -80,7 +80,7 @@ func TestLoss(t *testing.T) {
 // time, so that each CPU gets some.
 func loseRecords(t *testing.T) {
 	t.Helper()
-	script := fmt.Sprintf("i=0; while [ $i -lt %d ]; do i=$((i+1)); (exec true); done", 400+100*runtime.NumCPU())
+	script := fmt.Sprintf("i=0; while [ $i -lt %d ]; do i=$((i+1)); (exec true); done", 1600+100*runtime.NumCPU())
 	first, second := exec.Command("sh", "-c", script), exec.Command("sh", "-c", script)
 	if err := errors.Join(first.Start(), second.Start(), first.Wait(), second.Wait()); err != nil {
 		t.Fatal(err)
