@@ -159,7 +159,7 @@ func TestLiveStartsFutex(t *testing.T) {
 		out := filepath.Join(t.TempDir(), "out")
 		program := filepath.Join(t.TempDir(), "starts")
 		compile(t, program, "starts.c")
-		script := exec.Command("/bin/sh", "-c", `"$0" "$@" >`+out, ustackBinary(t), "futex", "--live", "-q", "--symbols", "--no-lines", "--format", format, "--", program, "40")
+		script := exec.Command("/bin/sh", "-c", `"$0" "$@" >`+out, ustackBinary(t), "futex", "--live", "-q", "--unwind=fp", "--symbols", "--no-lines", "--format", format, "--", program, "40")
 		if text, err := script.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", format, err, text)
 		}
