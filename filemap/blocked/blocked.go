@@ -16,20 +16,20 @@ import (
 
 // Why there is no stack.
 var (
-	// errRunning: the thread runs, or did while its stack was read.
-	errRunning = errors.New("the thread runs")
-	// errEnded: there is no such thread any more.
-	errEnded = errors.New("the thread has ended")
-	// errKernel: the thread has no stack in user space.
-	errKernel = errors.New("a thread of the kernel")
+	// ErrRunning: the thread runs, or did while its stack was read.
+	ErrRunning = errors.New("the thread runs")
+	// ErrEnded: there is no such thread any more.
+	ErrEnded = errors.New("the thread has ended")
+	// ErrKernel: the thread has no stack in user space.
+	ErrKernel = errors.New("a thread of the kernel")
 )
 
 // DefaultWait is how long the reading of a stack may take. Memory that is in memory
 // takes microseconds.
 const DefaultWait = 50 * time.Millisecond
 
-// maxSize is the most that is read of a stack, in bytes.
-const maxSize = 1 << 20
+// MaxSize is the most that is read of a stack, in bytes.
+const MaxSize = 1 << 20
 
 // Options are how stacks are read.
 type Options struct {
@@ -50,8 +50,8 @@ type Reader struct {
 	slow map[int]int
 }
 
-// newReader returns a reader.
-func newReader(opt Options) *Reader {
+// NewReader returns a reader.
+func NewReader(opt Options) *Reader {
 	if opt.Proc == "" {
 		opt.Proc = privilege.Proc
 	}
@@ -83,13 +83,13 @@ type Stack struct {
 	Memory []byte
 }
 
-// Read reads size bytes of the stack of a thread, at most maxSize.
+// Read reads size bytes of the stack of a thread, at most MaxSize.
 //
-// errors.Is(err, errRunning), errEnded and errKernel say why there is none;
+// errors.Is(err, ErrRunning), ErrEnded and ErrKernel say why there is none;
 // bounded.ErrSlow and bounded.ErrRefused that its memory does not answer, or that of
 // others did not; fs.ErrPermission that we may not read it.
 func (r *Reader) Read(tid, size int) (*Stack, error) {
-	size = min(max(size, 0), maxSize)
+	size = min(max(size, 0), MaxSize)
 	var s *Stack
 	var err error
 	if r.isSlow(tid) {
@@ -177,7 +177,7 @@ func (t *thread) stack(size int) (*Stack, error) {
 		return nil, err
 	}
 	if again != call || after != before {
-		return nil, errRunning
+		return nil, ErrRunning
 	}
 	s.Call, s.Args = call.number, call.args
 	s.Regs = call.registers(s.ABI)
@@ -211,7 +211,7 @@ func memory(tid int, addr uint64, size int) ([]byte, error) {
 		case err == unix.EFAULT:
 			n, err = 0, nil
 		case err == unix.ESRCH:
-			return nil, errEnded
+			return nil, ErrEnded
 		case err != nil:
 			return nil, fmt.Errorf("reading memory at %#x: %w", addr, err)
 		}

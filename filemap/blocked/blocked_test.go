@@ -28,7 +28,7 @@ func wait(t *testing.T, r *Reader, tid, size int) *Stack {
 		if err == nil {
 			return s
 		}
-		if !errors.Is(err, errRunning) && !errors.Is(err, bounded.ErrSlow) || time.Since(from) > 20*time.Second {
+		if !errors.Is(err, ErrRunning) && !errors.Is(err, bounded.ErrSlow) || time.Since(from) > 20*time.Second {
 			t.Fatal(err)
 		}
 		time.Sleep(100 * time.Microsecond)
@@ -65,7 +65,7 @@ func TestRead(t *testing.T) {
 		runtime.KeepAlive(&stack)
 		done <- true
 	}()
-	r := newReader(Options{Wait: 5 * time.Second})
+	r := NewReader(Options{Wait: 5 * time.Second})
 	id, at := <-tid, <-mark
 	for _, size := range []int{0, 8, 100, 8 << 10} {
 		var s *Stack
@@ -117,7 +117,7 @@ func TestEndOfStack(t *testing.T) {
 	}
 	mem[page] = 7
 	at := uint64(uintptr(unsafe.Pointer(&mem[page-100])))
-	for size, want := range map[int]int{0: 0, 50: 50, 100: 100, 101: 101, page: page, maxSize: page + 100} {
+	for size, want := range map[int]int{0: 0, 50: 50, 100: 100, 101: 101, page: page, MaxSize: page + 100} {
 		if b, err := memory(os.Getpid(), at, size); err != nil || len(b) != want || size > 100 && b[100] != 7 {
 			t.Errorf("%d bytes: %d, %v", size, len(b), err)
 		}
@@ -153,7 +153,7 @@ func TestNeverTorn(t *testing.T) {
 		}
 		runtime.KeepAlive(&stack)
 	}()
-	r := newReader(Options{Wait: 5 * time.Second})
+	r := NewReader(Options{Wait: 5 * time.Second})
 	id, addr := <-tid, <-at
 	read, refused := 0, 0
 	for from := time.Now(); read < 500 && time.Since(from) < 30*time.Second || refused == 0 && time.Since(from) < time.Second; {
@@ -187,7 +187,7 @@ func TestNeverTorn(t *testing.T) {
 // TestRunning: a thread that runs has no stack to read.
 func TestRunning(t *testing.T) {
 	needSyscall(t)
-	r := newReader(Options{Wait: 5 * time.Second})
+	r := NewReader(Options{Wait: 5 * time.Second})
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	tid := unix.Gettid()
@@ -201,7 +201,7 @@ func TestRunning(t *testing.T) {
 	for !over.Load() { // another thread reads
 	}
 	// It may have been taken off its CPU all the time, which is as good.
-	if err := <-result; err != nil && !errors.Is(err, errRunning) {
+	if err := <-result; err != nil && !errors.Is(err, ErrRunning) {
 		t.Error(err)
 	}
 }
@@ -213,7 +213,7 @@ func TestKernelThread(t *testing.T) {
 	if comm, err := os.ReadFile("/proc/2/comm"); err != nil || string(comm) != "kthreadd\n" {
 		t.Skip("the thread 2 is not the kernel's")
 	}
-	if _, err := newReader(Options{Wait: 5 * time.Second}).Read(kthreadd, 100); !errors.Is(err, errKernel) && !errors.Is(err, os.ErrPermission) {
+	if _, err := NewReader(Options{Wait: 5 * time.Second}).Read(kthreadd, 100); !errors.Is(err, ErrKernel) && !errors.Is(err, os.ErrPermission) {
 		t.Error(err)
 	}
 }
@@ -252,7 +252,7 @@ func kill(t *testing.T, pid int) {
 // its number taken for it.
 func TestEnded(t *testing.T) {
 	needSyscall(t)
-	r := newReader(Options{Wait: 5 * time.Second})
+	r := NewReader(Options{Wait: 5 * time.Second})
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	pid, e := clone(0)
@@ -266,7 +266,7 @@ func TestEnded(t *testing.T) {
 	}
 	defer old.close()
 	kill(t, pid)
-	if _, err := r.Read(pid, 100); !errors.Is(err, errEnded) {
+	if _, err := r.Read(pid, 100); !errors.Is(err, ErrEnded) {
 		t.Errorf("a thread that has ended: %v", err)
 	}
 	time.Sleep(20 * time.Millisecond) // starts are counted in ticks
@@ -282,7 +282,7 @@ func TestEnded(t *testing.T) {
 	if second.Started == first.Started {
 		t.Errorf("both started at %d", first.Started)
 	}
-	if _, err := old.stack(100); !errors.Is(err, errEnded) {
+	if _, err := old.stack(100); !errors.Is(err, ErrEnded) {
 		t.Errorf("another thread with the number: %v", err)
 	}
 }
@@ -310,7 +310,7 @@ func TestRead32(t *testing.T) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	}()
-	s := wait(t, newReader(Options{Wait: 5 * time.Second}), cmd.Process.Pid, 64)
+	s := wait(t, NewReader(Options{Wait: 5 * time.Second}), cmd.Process.Pid, 64)
 	const read = 3 // its number for i386
 	ebp, _ := s.Regs.Get(5)
 	edx, _ := s.Regs.Get(2)
@@ -365,13 +365,13 @@ func TestHanging(t *testing.T) {
 		t.Fatal(e)
 	}
 	t.Cleanup(func() { kill(t, int(pid)) })
-	r := newReader(Options{Wait: 200 * time.Millisecond})
+	r := NewReader(Options{Wait: 200 * time.Millisecond})
 	for from := time.Now(); ; {
 		_, err := r.Read(int(pid), 1000)
 		if errors.Is(err, bounded.ErrSlow) {
 			break
 		}
-		if !errors.Is(err, errRunning) || time.Since(from) > 20*time.Second {
+		if !errors.Is(err, ErrRunning) || time.Since(from) > 20*time.Second {
 			t.Fatalf("a hanging stack: %v", err)
 		}
 	}
@@ -403,7 +403,7 @@ func TestParse(t *testing.T) {
 	if want := (call{number: -1, sp: 0x7ffd00, pc: 0x401000}); err != nil || c != want {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if _, err := parseCall("running\n"); !errors.Is(err, errRunning) {
+	if _, err := parseCall("running\n"); !errors.Is(err, ErrRunning) {
 		t.Error(err)
 	}
 	for _, text := range []string{"", "1 2", "x 0x1 0x2", "-1 0x1 y", "1 2 3 4 5 6 7 8 9 10"} {
@@ -429,9 +429,9 @@ func BenchmarkRead(b *testing.B) {
 		_ = cmd.Wait()
 	}()
 	time.Sleep(100 * time.Millisecond)
-	r := newReader(Options{})
+	r := NewReader(Options{})
 	for b.Loop() {
-		if _, err := r.Read(cmd.Process.Pid, 8<<10); err != nil && !errors.Is(err, errRunning) {
+		if _, err := r.Read(cmd.Process.Pid, 8<<10); err != nil && !errors.Is(err, ErrRunning) {
 			b.Fatal(err)
 		}
 	}

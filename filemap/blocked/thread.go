@@ -39,7 +39,7 @@ func (t *thread) close() { _ = unix.Close(t.dir) }
 // ended is the error of a file of /proc, of a thread that may have ended.
 func ended(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
-		return errEnded
+		return ErrEnded
 	}
 	return err
 }
@@ -143,7 +143,7 @@ func parseCall(text string) (c call, err error) {
 	const inCall, outside = 9, 3
 	switch {
 	case len(fields) == 1 && fields[0] == "running":
-		return c, errRunning
+		return c, ErrRunning
 	case len(fields) == inCall:
 		for i := range c.args {
 			to = append(to, &c.args[i])
@@ -160,7 +160,7 @@ func parseCall(text string) (c call, err error) {
 		}
 	}
 	if c.sp == 0 {
-		return c, errKernel
+		return c, ErrKernel
 	}
 	return c, nil
 }
@@ -193,9 +193,9 @@ func (t *thread) abi() (perf.ABI, error) {
 	case err != nil:
 		return 0, err
 	case len(auxv) == 0:
-		return 0, errKernel
+		return 0, ErrKernel
 	case len(bytes.Trim(auxv, "\x00")) == 0: // exec has not written it yet
-		return 0, errRunning
+		return 0, ErrRunning
 	case hasPageSize(auxv, 8):
 		return perf.ABI64, nil
 	case hasPageSize(auxv, 4):

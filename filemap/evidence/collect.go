@@ -66,33 +66,30 @@ type ownedFrame struct {
 	file   *filemap.File
 }
 
-// sample is an offset, and what its thread did there.
+// sample is the offset of a frame in its file, and what the code there is.
 type sample struct {
 	offset uint64
-	did    deed
+	site   site
 }
 
-// deed is what a thread did at the place of a frame.
-type deed uint8
+// site is what stands before the address of a frame.
+type site uint8
 
 const (
-	// calls: it has called what is in the frame before.
-	calls deed = iota
-	// entersKernel: it has made a system call.
-	entersKernel
-	// stops: it was interrupted, or no one knows. Any instruction can be there.
-	stops
+	afterCall    site = iota // a call of the function of the frame before
+	afterSyscall             // the instruction of a system call
+	interrupted              // any instruction, or it is not known which
 )
 
-// deedAt is what a thread did at frame k of a stack.
-func deedAt(s *resolve.Subject, k int) deed {
+// siteAt is the site of frame k of a stack.
+func siteAt(s *resolve.Subject, k int) site {
 	switch {
 	case k > 0:
-		return calls
+		return afterCall
 	case s.Syscall:
-		return entersKernel
+		return afterSyscall
 	}
-	return stops
+	return interrupted
 }
 
 const (
@@ -188,7 +185,7 @@ func (e *Evidence) Judge(s *resolve.Subject) {
 			if e.deciding {
 				e.decide(&m, e.frame(s, k), o)
 			} else {
-				e.gather(&m, f.ID, sample{f.Address(s.Text), deedAt(s, k)}, s.Time, o)
+				e.gather(&m, f.ID, sample{f.Address(s.Text), siteAt(s, k)}, s.Time, o)
 			}
 		case e.deciding && f.Form == tracefs.FormIdentifier && f.ID.NoFile():
 			e.unfiled(m.versions, f.Address(s.Text), o)

@@ -133,7 +133,7 @@ func (e *Evidence) look(runs []*run, list []sample) []*run {
 	if e.root == nil || len(runs) == 0 {
 		return runs
 	}
-	list = slices.DeleteFunc(slices.Clone(list), func(s sample) bool { return s.did == stops })
+	list = slices.DeleteFunc(slices.Clone(list), func(s sample) bool { return s.site == interrupted })
 	if len(list) == 0 {
 		return runs
 	}
@@ -161,7 +161,7 @@ func (e *Evidence) look(runs []*run, list []sample) []*run {
 func (x *elfFile) share(list []sample) float64 {
 	n := 0
 	for _, s := range list {
-		if s.did == entersKernel && x.atSyscall(s.offset) || s.did == calls && x.followsCall(s.offset) {
+		if s.site == afterSyscall && x.atSyscall(s.offset) || s.site == afterCall && x.followsCall(s.offset) {
 			n++
 		}
 	}

@@ -114,7 +114,7 @@ func TestSyscallDecides(t *testing.T) {
 	for _, test := range []struct {
 		sample sample
 		left   int
-	}{{sample{0x1002, entersKernel}, 1}, {sample{0x1002, calls}, 2}, {sample{0x1700, entersKernel}, 2}, {sample{0x1002, stops}, 2}} {
+	}{{sample{0x1002, afterSyscall}, 1}, {sample{0x1002, afterCall}, 2}, {sample{0x1700, afterSyscall}, 2}, {sample{0x1002, interrupted}, 2}} {
 		e := &Evidence{root: root}
 		if left := e.look([]*run{{file: a}, {file: b}}, []sample{test.sample}); len(left) != test.left || left[0].file != a {
 			t.Errorf("%+v leaves %d files", test.sample, len(left))

@@ -17,7 +17,7 @@ import (
 // must be escaped.
 //
 // What is written in one Write is a run of whole records. Once a Write has
-// returned errFull nothing is written any more, and all that comes is counted as
+// returned ErrFull nothing is written any more, and all that comes is counted as
 // left out: by records, so the batches must have events.
 type Compact struct {
 	// Full is set if there is no more room; Left is what was left out.
@@ -146,7 +146,7 @@ func (c *Compact) Flush() error {
 		_, err = c.w.Write(c.buf)
 		c.open = c.buf[len(c.buf)-1] != '\n'
 	}
-	if errors.Is(err, errFull) {
+	if errors.Is(err, ErrFull) {
 		c.Full, err = true, nil
 	}
 	if c.Full {

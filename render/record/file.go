@@ -14,9 +14,9 @@ import (
 	"ustack/render/outfile"
 )
 
-// errFull: what was to be written does not fit below the largest size any more.
+// ErrFull: what was to be written does not fit below the largest size any more.
 // Nothing of it is in the file.
-var errFull = errors.New("the report has its largest size")
+var ErrFull = errors.New("the report has its largest size")
 
 // File is a report being written: compressed, and never larger than allowed. Up
 // to the last Sync it can be read whatever happens next.
@@ -88,14 +88,14 @@ func (f *File) Room() int64 {
 // Name is the name that the report will have.
 func (f *File) Name() string { return f.name }
 
-// Write adds text, all of it or, with errFull, nothing.
+// Write adds text, all of it or, with ErrFull, nothing.
 func (f *File) Write(p []byte) (int, error) {
 	if !f.fits(len(p)) {
 		if err := f.flush(); err != nil {
 			return 0, err
 		}
 		if !f.fits(len(p)) {
-			return 0, errFull
+			return 0, ErrFull
 		}
 	}
 	return f.write(p)

@@ -112,7 +112,7 @@ func TestFileLimit(t *testing.T) {
 				}
 			}
 			_, err := f.Write(p)
-			if errors.Is(err, errFull) {
+			if errors.Is(err, ErrFull) {
 				continue // a smaller one may fit
 			}
 			check(t, err)

@@ -108,7 +108,7 @@ func (r *Ring) WriteTo(f *File, now time.Time) (left int64, err error) {
 			return left, fmt.Errorf("reading what the ring has kept: %w", err)
 		}
 		_, err := f.Write(text)
-		if errors.Is(err, errFull) {
+		if errors.Is(err, ErrFull) {
 			for _, c := range chunks[first+i:] {
 				left += c.events
 			}

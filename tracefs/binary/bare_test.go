@@ -91,31 +91,24 @@ func allSaid(t *testing.T, s *Source) (out []said, bare int) {
 // TestBare: records without text say the same as with it.
 func TestBare(t *testing.T) {
 	all := 0
-	for _, capture := range rawCaptures(t) {
-		t.Run(strings.TrimPrefix(capture, captures+"/"), func(t *testing.T) {
-			dir, err := OpenDir(capturetest.Unpack(t, filepath.Join(capture, "raw.tar.zst")))
-			if err != nil {
-				t.Fatal(err)
+	eachRaw(t, func(t *testing.T, _ string, dir *Dir) {
+		want, none := allSaid(t, dir.Source(Options{Events: true, NoShapes: true}, nil))
+		if none != 0 {
+			t.Fatalf("%d bare records that were not asked for", none)
+		}
+		for _, opt := range []Options{{Events: true, Bare: true}, {Events: true, Bare: true, NoShapes: true}} {
+			got, bare := allSaid(t, dir.Source(opt, nil))
+			all += bare
+			if len(got) != len(want) {
+				t.Fatalf("%d records, %d with text", len(got), len(want))
 			}
-			defer dir.Close()
-			want, none := allSaid(t, dir.Source(Options{Events: true, NoShapes: true}, nil))
-			if none != 0 {
-				t.Fatalf("%d bare records that were not asked for", none)
-			}
-			for _, opt := range []Options{{Events: true, Bare: true}, {Events: true, Bare: true, NoShapes: true}} {
-				got, bare := allSaid(t, dir.Source(opt, nil))
-				all += bare
-				if len(got) != len(want) {
-					t.Fatalf("%d records, %d with text", len(got), len(want))
-				}
-				for i := range want {
-					if !reflect.DeepEqual(got[i], want[i]) {
-						t.Fatalf("record %d says\n%+v, with text\n%+v", i, got[i], want[i])
-					}
+			for i := range want {
+				if !reflect.DeepEqual(got[i], want[i]) {
+					t.Fatalf("record %d says\n%+v, with text\n%+v", i, got[i], want[i])
 				}
 			}
-		})
-	}
+		}
+	})
 	if all < 10000 {
 		t.Errorf("only %d bare records", all)
 	}

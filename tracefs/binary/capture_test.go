@@ -31,6 +31,21 @@ func rawCaptures(t testing.TB) []string {
 	return names
 }
 
+// eachRaw calls fn with each of them, open, in a test of its own.
+func eachRaw(t *testing.T, fn func(t *testing.T, capture string, dir *Dir)) {
+	t.Helper()
+	for _, capture := range rawCaptures(t) {
+		t.Run(strings.TrimPrefix(capture, captures+"/"), func(t *testing.T) {
+			dir, err := OpenDir(capturetest.Unpack(t, filepath.Join(capture, "raw.tar.zst")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer dir.Close()
+			fn(t, capture, dir)
+		})
+	}
+}
+
 // view is a record free of its batch.
 type view struct {
 	Kind           tracefs.Kind
@@ -136,48 +151,41 @@ func scanned(t testing.TB, data []byte) (plain []byte, views []view, events int6
 // TestCaptures: pages give the bytes that the kernel printed of them, escaped, and
 // the records that the parser of text makes of these.
 func TestCaptures(t *testing.T) {
-	for _, capture := range rawCaptures(t) {
-		t.Run(strings.TrimPrefix(capture, captures+"/"), func(t *testing.T) {
-			dir, err := OpenDir(capturetest.Unpack(t, filepath.Join(capture, "raw.tar.zst")))
-			if err != nil {
-				t.Fatal(err)
+	eachRaw(t, func(t *testing.T, capture string, dir *Dir) {
+		plain, want, events, overwritten := scanned(t, capturetest.Read(t, filepath.Join(capture, "trace.txt.zst")))
+		for _, opt := range []Options{{Events: true}, {Events: true, NoShapes: true}} {
+			got := readAll(t, dir.Source(opt, nil))
+			if got.err != io.EOF {
+				t.Fatal(got.err)
 			}
-			defer dir.Close()
-			plain, want, events, overwritten := scanned(t, capturetest.Read(t, filepath.Join(capture, "trace.txt.zst")))
-			for _, opt := range []Options{{Events: true}, {Events: true, NoShapes: true}} {
-				got := readAll(t, dir.Source(opt, nil))
-				if got.err != io.EOF {
-					t.Fatal(got.err)
+			// What the pages know of loss the file "trace" has in its head.
+			var lost uint64
+			var records []view
+			var clean []byte
+			for _, v := range got.views {
+				if v.Kind == tracefs.KindLost {
+					lost += v.Value
+					continue
 				}
-				// What the pages know of loss the file "trace" has in its head.
-				var lost uint64
-				var records []view
-				var clean []byte
-				for _, v := range got.views {
-					if v.Kind == tracefs.KindLost {
-						lost += v.Value
-						continue
-					}
-					records = append(records, v)
-					clean = append(clean, v.Text...)
-				}
-				if lost != overwritten {
-					t.Errorf("%d records lost, the text says %d", lost, overwritten)
-				}
-				if overwritten == 0 && !bytes.Equal(got.text, plain) || !bytes.Equal(clean, plain) {
-					t.Errorf("%d bytes are not the %d of the text", len(clean), len(plain))
-				}
-				if got.events != events || len(records) != len(want) {
-					t.Fatalf("%d records, %d events; the text has %d, %d", len(records), got.events, len(want), events)
-				}
-				for i := range want {
-					if !reflect.DeepEqual(records[i], want[i]) {
-						t.Fatalf("record %d is\n%.900s, the text has\n%.900s", i, fmt.Sprintf("%+v", records[i]), fmt.Sprintf("%+v", want[i]))
-					}
+				records = append(records, v)
+				clean = append(clean, v.Text...)
+			}
+			if lost != overwritten {
+				t.Errorf("%d records lost, the text says %d", lost, overwritten)
+			}
+			if overwritten == 0 && !bytes.Equal(got.text, plain) || !bytes.Equal(clean, plain) {
+				t.Errorf("%d bytes are not the %d of the text", len(clean), len(plain))
+			}
+			if got.events != events || len(records) != len(want) {
+				t.Fatalf("%d records, %d events; the text has %d, %d", len(records), got.events, len(want), events)
+			}
+			for i := range want {
+				if !reflect.DeepEqual(records[i], want[i]) {
+					t.Fatalf("record %d is\n%.900s, the text has\n%.900s", i, fmt.Sprintf("%+v", records[i]), fmt.Sprintf("%+v", want[i]))
 				}
 			}
-		})
-	}
+		}
+	})
 }
 
 // TestGuess: the sub-buffers' size is found where header_page is that of

@@ -3,13 +3,11 @@ package binary
 import (
 	"bytes"
 	"encoding/binary"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
 	"ustack/tracefs"
-	"ustack/tracefs/capturetest"
 	"ustack/tracefs/format"
 	"ustack/tracefs/ring"
 	"ustack/tracefs/text"
@@ -43,17 +41,10 @@ func sameViews(t *testing.T, read, printed []view) {
 
 // TestReread: what is printed of pages is read as the same records.
 func TestReread(t *testing.T) {
-	for _, capture := range rawCaptures(t) {
-		t.Run(strings.TrimPrefix(capture, captures+"/"), func(t *testing.T) {
-			dir, err := OpenDir(capturetest.Unpack(t, filepath.Join(capture, "raw.tar.zst")))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer dir.Close()
-			all := readAll(t, dir.Source(Options{Events: true}, nil))
-			sameViews(t, reread(t, all.text), all.views)
-		})
-	}
+	eachRaw(t, func(t *testing.T, _ string, dir *Dir) {
+		all := readAll(t, dir.Source(Options{Events: true}, nil))
+		sameViews(t, reread(t, all.text), all.views)
+	})
 }
 
 // strange is a kernel whose records are full of strings.

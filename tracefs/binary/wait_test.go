@@ -2,50 +2,40 @@ package binary
 
 import (
 	"io"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"ustack/tracefs"
-	"ustack/tracefs/capturetest"
 	"ustack/tracefs/syscalls"
 )
 
 // TestCanWait: the entries into calls that can wait are marked, as the text has them.
 func TestCanWait(t *testing.T) {
 	marked, others := 0, 0
-	for _, capture := range rawCaptures(t) {
-		t.Run(strings.TrimPrefix(capture, captures+"/"), func(t *testing.T) {
-			dir, err := OpenDir(capturetest.Unpack(t, filepath.Join(capture, "raw.tar.zst")))
-			if err != nil {
+	eachRaw(t, func(t *testing.T, _ string, dir *Dir) {
+		source, b := dir.Source(Options{Events: true}, nil), new(tracefs.Batch)
+		for err := error(nil); err == nil; {
+			if err = source.Next(b); err != nil && err != io.EOF {
 				t.Fatal(err)
 			}
-			defer dir.Close()
-			source, b := dir.Source(Options{Events: true}, nil), new(tracefs.Batch)
-			for err = error(nil); err == nil; {
-				if err = source.Next(b); err != nil && err != io.EOF {
-					t.Fatal(err)
+			for i := range b.Records {
+				r := &b.Records[i]
+				if r.Kind != tracefs.KindEvent || r.Origin == 0 {
+					continue
 				}
-				for i := range b.Records {
-					r := &b.Records[i]
-					if r.Kind != tracefs.KindEvent || r.Origin == 0 {
-						continue
-					}
-					var e syscalls.Event
-					want := syscalls.Parse(b.Text[r.Body:r.End], &e) && !e.Exit &&
-						e.Call != syscalls.Other && e.Call != syscalls.RestartSyscall && e.Futex.Cmd.Waits()
-					if got := r.Flags&tracefs.CanWait != 0; got != want {
-						t.Fatalf("marked %v: %s", got, b.Text[r.Off:r.End])
-					}
-					if want {
-						marked++
-					} else {
-						others++
-					}
+				var e syscalls.Event
+				want := syscalls.Parse(b.Text[r.Body:r.End], &e) && !e.Exit &&
+					e.Call != syscalls.Other && e.Call != syscalls.RestartSyscall && e.Futex.Cmd.Waits()
+				if got := r.Flags&tracefs.CanWait != 0; got != want {
+					t.Fatalf("marked %v: %s", got, b.Text[r.Off:r.End])
+				}
+				if want {
+					marked++
+				} else {
+					others++
 				}
 			}
-		})
-	}
+		}
+	})
 	if marked < 1000 || others < 1000 {
 		t.Errorf("only %d that can wait, and %d others", marked, others)
 	}

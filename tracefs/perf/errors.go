@@ -17,15 +17,15 @@ var (
 	ErrClock = errors.New("perf has no such clock")
 	// ErrMemory: the kernel gives us no memory for the rings.
 	ErrMemory = errors.New("the rings need locked memory: raise the sysctl kernel.perf_event_mlock_kb, or RLIMIT_MEMLOCK (ulimit -l), or have CAP_IPC_LOCK, or ask for smaller rings")
-	// errFilter: the kernel does not take a filter.
-	errFilter = errors.New("the kernel refuses the filter")
+	// ErrFilter: the kernel does not take a filter.
+	ErrFilter = errors.New("the kernel refuses the filter")
 )
 
 // Refusal says why perf_event_open(2) refused: the error wraps ErrDenied or
 // ErrUnsupported where one of them is the reason.
 func Refusal(err error) error {
 	switch {
-	case errors.Is(err, errFilter):
+	case errors.Is(err, ErrFilter):
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		return fmt.Errorf("%w: %w", ErrDenied, err)
 	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.ENOENT), errors.Is(err, unix.EINVAL),

@@ -152,7 +152,7 @@ func (e *Event) sampled(attr *unix.PerfEventAttr) {
 }
 
 // Open opens the event and returns its descriptor. The error is that of
-// perf_event_open(2), see Refusal, or wraps errFilter.
+// perf_event_open(2), see Refusal, or wraps ErrFilter.
 func (e Event) Open(at Place) (fd int, err error) {
 	defer privilege.Raise(privilege.Perf).Lower()
 	attr := e.attributes()
@@ -170,7 +170,7 @@ func (e Event) Open(at Place) (fd int, err error) {
 	}
 	if e.Filter != "" {
 		if err = setFilter(fd, e.Filter); err != nil {
-			err = fmt.Errorf("%w: %q: %w", errFilter, e.Filter, err)
+			err = fmt.Errorf("%w: %q: %w", ErrFilter, e.Filter, err)
 		}
 	}
 	if err == nil && at.output >= 0 {

@@ -195,7 +195,7 @@ func (s *Sampler) openEvent(e Event, at Place) (fd int, err error) {
 		switch {
 		case errors.Is(err, unix.EOVERFLOW) && e.CallChain > 1:
 			e.CallChain /= 2 // more than kernel.perf_event_max_stack
-		case errors.Is(err, unix.EINVAL) && e.CountLost && !errors.Is(err, errFilter):
+		case errors.Is(err, unix.EINVAL) && e.CountLost && !errors.Is(err, ErrFilter):
 			e.CountLost = false // before Linux 6.0
 		case err != nil:
 			return -1, Refusal(err)
