@@ -1,6 +1,8 @@
 package timeline
 
 import (
+	"time"
+
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/tracefs"
@@ -14,7 +16,7 @@ type Prober struct {
 	// there was something.
 	asked map[question]bool
 	// second is the current second, left is how many queries it still has.
-	second tracefs.Time
+	second time.Duration
 	left   int
 	counts ProberCounts
 }
@@ -26,6 +28,9 @@ type ProberOptions struct {
 	Spaces *space.Spaces
 	// Clock is the clock of the trace.
 	Clock func() tracefs.Time
+	// Elapsed is how long the trace has run. It is called for each address outside
+	// of all mappings, so it should be no system call, which Clock is.
+	Elapsed func() time.Duration
 	// Settle brings the spaces up to date.
 	Settle func() error
 	// Reread reads all code that a process has mapped. Found notes what it has at
@@ -112,7 +117,7 @@ func (p *Prober) known(pid int, addr uint64, now tracefs.Time, m *procmap.Mappin
 // repeated reports whether a query was made before, in this second: what was not
 // there may be by now.
 func (p *Prober) repeated(q question) bool {
-	if second := p.opt.Clock() / 1e9; second != p.second {
+	if second := p.opt.Elapsed() / time.Second; second != p.second {
 		p.second, p.left = second, perSecond
 		clear(p.asked)
 	}

@@ -3,6 +3,7 @@ package timeline
 import (
 	"os"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -29,6 +30,7 @@ func newProbing(t *testing.T) *probing {
 	p := &probing{spaces: space.New(), now: 5e9}
 	p.Prober = NewProber(ProberOptions{
 		Reader: r, Spaces: p.spaces, Clock: func() tracefs.Time { return p.now },
+		Elapsed: func() time.Duration { return time.Duration(p.now) },
 		Settle: func() error {
 			if p.settled != nil {
 				p.settled()

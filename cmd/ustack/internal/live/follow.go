@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"time"
 
 	"ustack/filemap"
 	"ustack/filemap/facts"
@@ -101,8 +102,10 @@ func startFollowing(o *Options, root *instance.Root, saved *saver, idle func() b
 		_ = fl.close() // it would say the same again
 		return nil, err
 	}
+	begun := time.Now()
 	fl.prober = timeline.NewProber(timeline.ProberOptions{
-		Reader: fl.all, Spaces: opt.Spaces, Clock: space.Monotonic, Settle: fl.settle, Reread: fl.reread, Found: fl.found,
+		Reader: fl.all, Spaces: opt.Spaces, Clock: space.Monotonic, Elapsed: func() time.Duration { return time.Since(begun) },
+		Settle: fl.settle, Reread: fl.reread, Found: fl.found,
 	})
 	opt.Asker, fl.threads, fl.spaces = fl.prober, opt.Threads, opt.Spaces
 	fl.judge = timeline.New(opt)
