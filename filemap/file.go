@@ -28,6 +28,29 @@ type File struct {
 	// Text and JSON are what renderers keep with the file: how they write
 	// it, made once.
 	Text, JSON []byte
+
+	code code // what Application found, once it was asked
+}
+
+// code is whose code is in a file.
+type code uint8
+
+const (
+	_ code = iota // not looked at
+	codeOfLibC
+	codeOfApplication
+)
+
+// Application reports whether the file has code of a program, and not of the C
+// library, in which nearly all waits end.
+func (f *File) Application() bool {
+	if f.code == 0 {
+		f.code = codeOfApplication
+		if CLibrary(f.Path) != "" {
+			f.code = codeOfLibC
+		}
+	}
+	return f.code == codeOfApplication
 }
 
 // Begun is the number of a function that threads have begun with, as

@@ -116,7 +116,7 @@ func (r *Reaches) Sum() *Reach {
 // Application reports whether a frame with an outcome is code of a program.
 func (o *Outcome) Application() bool {
 	if o.File != nil {
-		return filemap.CLibrary(o.File.Path) == ""
+		return o.File.Application()
 	}
 	return o.Memory != nil && (o.Memory.Exec || o.Memory.Code != nil) && o.Reason != filemap.VDSO && o.Reason != filemap.VMAOffset
 }

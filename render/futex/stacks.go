@@ -37,7 +37,7 @@ type Frame struct {
 }
 
 // InLibc reports whether the frame is in a C library, by the file's name.
-func (f *Frame) InLibc() bool { return f.File != nil && filemap.CLibrary(f.File.Path) != "" }
+func (f *Frame) InLibc() bool { return f.File != nil && !f.File.Application() }
 
 // Stack is a user stack, innermost frame first.
 type Stack struct {
