@@ -38,7 +38,7 @@ const (
 )
 
 // Flags are properties of a record besides its kind.
-type Flags uint8
+type Flags uint16
 
 const (
 	// Deferred marks a stack that was unwound on return to user space and is
@@ -63,6 +63,9 @@ const (
 	// CanWait marks the entry into a call of the futex family that can wait. Only
 	// sources that read the kernel's binary records set it, in records with an Origin.
 	CanWait
+	// Returns marks an event of a system call that returns to the instruction after
+	// its own (syscalls.Returns). The same sources set it, in the same records.
+	Returns
 )
 
 // NoTID stands for an unknown thread, NoCPU for an unknown CPU.
@@ -96,9 +99,9 @@ type Record struct {
 	// the record's frames are; Lo is then where their text begins.
 	Shape uint32
 	Kind  Kind
-	Flags Flags
 	// Source is the input the record came from, the index in Batch.Heads.
 	Source uint8
+	Flags  Flags
 	// Origin, if not zero, is one more than the index in Batch.Origins of what the
 	// header says.
 	Origin uint32

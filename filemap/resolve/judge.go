@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"ustack/tracefs"
+	"ustack/tracefs/syscalls"
 )
 
 // entry is what is known of how a thread came into the kernel.
@@ -28,7 +29,9 @@ const maxEntries = 1 << 16
 type judge struct {
 	evidence Evidence // nil for none
 	why      *Why
-	entries  map[int32]entry
+	entries  map[int32]*entry
+	last     *entry // that of lastTID: a thread mostly has many records in a row
+	lastTID  int32
 	missed   int64   // places where records are missing, of what has been judged
 	subject  Subject // the one that is judged
 }
@@ -54,11 +57,9 @@ func (j *judge) batch(h *Held) {
 				s.Timed, s.Time = true, h.Time(rec)
 			}
 			s.Deferred = rec.Flags&tracefs.Deferred != 0
-			if e := j.entries[rec.TID]; s.Deferred && rec.Value != 0 && e.asked == rec.Value {
-				s.Asked = e.since
+			if s.Deferred && rec.Value != 0 {
+				j.ask(s, rec)
 			}
-			s.Syscall = rec.Flags&(tracefs.Deferred|tracefs.Continued) == tracefs.Deferred && rec.Value != 0 &&
-				j.entries[rec.TID].cookie == rec.Value
 			if j.why != nil {
 				j.why.ask(h, rec, s)
 			}
@@ -102,8 +103,7 @@ func known(comm []byte) []byte {
 // enter notes the cookies of system calls: all events between an entry into
 // the kernel and the return from it have the same one.
 func (j *judge) enter(h *Held, rec *tracefs.Record) {
-	was := j.entries[rec.TID]
-	e := was
+	e := j.entry(rec.TID)
 	if rec.Kind == tracefs.KindCookie && e.asked != rec.Value {
 		e.asked, e.since = rec.Value, 0
 		if h.Timed(rec) {
@@ -113,32 +113,38 @@ func (j *judge) enter(h *Held, rec *tracefs.Record) {
 	switch {
 	case rec.Kind == tracefs.KindEvent:
 		e.losses = j.missed
-		e.syscall = rec.Flags&tracefs.Bare != 0 || rec.Body > rec.Off && returnsAfter(h.Text[rec.Body:])
+		if rec.Origin != 0 {
+			e.syscall = rec.Flags&tracefs.Returns != 0
+		} else {
+			e.syscall = rec.Body > rec.Off && syscalls.Returns(h.Text[rec.Body:rec.End])
+		}
 	case e.syscall && e.losses == j.missed: // else the cookie can be that of an event that is missing
 		e.cookie = rec.Value
 	}
-	if e == was {
-		return
-	}
-	if j.entries == nil || len(j.entries) >= maxEntries {
-		j.entries = make(map[int32]entry)
-	}
-	j.entries[rec.TID] = e
 }
 
-// returnsAfter reports whether an event's text is that of a system call that
-// returns to the instruction after its own: sys_NAME from the kernel, sys_enter_NAME and
-// sys_exit_NAME from perf.
-func returnsAfter(text []byte) bool {
-	name, ok := bytes.CutPrefix(text, []byte("sys_"))
-	if !ok {
-		return false
+// entry is what is known of a thread, to be changed.
+func (j *judge) entry(tid int32) *entry {
+	if j.last != nil && j.lastTID == tid {
+		return j.last
 	}
-	name = bytes.TrimPrefix(bytes.TrimPrefix(name, []byte("enter_")), []byte("exit_"))
-	for _, other := range [...]string{"execve", "rt_sigreturn", "sigreturn"} { // and execveat
-		if bytes.HasPrefix(name, []byte(other)) {
-			return false
+	e := j.entries[tid]
+	if e == nil {
+		if j.entries == nil || len(j.entries) >= maxEntries {
+			j.entries = make(map[int32]*entry)
 		}
+		e = new(entry)
+		j.entries[tid] = e
 	}
-	return true
+	j.last, j.lastTID = e, tid
+	return e
+}
+
+// ask sets what is known of the cookie of a deferred stack.
+func (j *judge) ask(s *Subject, rec *tracefs.Record) {
+	e := j.entry(rec.TID)
+	if e.asked == rec.Value {
+		s.Asked = e.since
+	}
+	s.Syscall = rec.Flags&tracefs.Continued == 0 && e.cookie == rec.Value
 }

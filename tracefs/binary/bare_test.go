@@ -28,7 +28,7 @@ type said struct {
 
 func saidBy(t *testing.T, b *tracefs.Batch, r *tracefs.Record) said {
 	t.Helper()
-	out := said{kind: r.Kind, flags: r.Flags &^ (tracefs.Bare | tracefs.CanWait), tid: r.TID, cpu: r.CPU, value: r.Value, time: b.Time(r)}
+	out := said{kind: r.Kind, flags: r.Flags &^ (tracefs.Bare | tracefs.CanWait | tracefs.Returns), tid: r.TID, cpu: r.CPU, value: r.Value, time: b.Time(r)}
 	comm, tgid := b.Who(r)
 	out.comm, out.tgid = string(comm), tgid
 	head := b.Head(r)

@@ -73,7 +73,7 @@ type frameView struct {
 func viewsOf(b *tracefs.Batch) (out []view) {
 	for i := range b.Records {
 		r := &b.Records[i]
-		v := view{Kind: r.Kind, Flags: r.Flags &^ tracefs.CanWait, TID: r.TID, CPU: r.CPU, Value: r.Value, Text: string(b.Raw(r))}
+		v := view{Kind: r.Kind, Flags: r.Flags &^ (tracefs.CanWait | tracefs.Returns), TID: r.TID, CPU: r.CPU, Value: r.Value, Text: string(b.Raw(r))}
 		if r.Body > r.Off {
 			h := b.Head(r)
 			v.Body, v.Comm, v.Columns, v.TGID, v.Time = string(b.Text[r.Body:r.End]), string(h.Comm), string(h.Flags), h.TGID, b.Time(r)

@@ -10,6 +10,7 @@ import (
 	"ustack/tracefs/escape"
 	"ustack/tracefs/format"
 	"ustack/tracefs/printfmt"
+	"ustack/tracefs/syscalls"
 	"ustack/tracefs/text"
 )
 
@@ -21,6 +22,8 @@ type event struct {
 	whole bool
 	// print appends the body to b.Text and fills in what r says of it.
 	print func(p *Printer, b *tracefs.Batch, r *tracefs.Record, rec []byte)
+	// flags are those of every record.
+	flags tracefs.Flags
 	// decode does without text, nil if that cannot be.
 	decode decodeFunc
 }
@@ -82,7 +85,7 @@ func (p *Printer) compile(f *format.Event) *event {
 		}
 		e.print = p.byPrintFmt(f)
 	case f.System == "syscalls" && strings.HasPrefix(f.Name, "sys_enter_"):
-		e.whole = numbersOnly(f)
+		e.whole, e.flags = numbersOnly(f), returns(f)
 		if f.Name == "sys_enter_openat" {
 			e.print = newOpenat(p, f)
 		}
@@ -90,7 +93,7 @@ func (p *Printer) compile(f *format.Event) *event {
 			e.print = newSyscallEnter(p, f)
 		}
 	case f.System == "syscalls" && strings.HasPrefix(f.Name, "sys_exit_"):
-		e.print, e.whole = newSyscallExit(p, f), numbersOnly(f)
+		e.print, e.whole, e.flags = newSyscallExit(p, f), numbersOnly(f), returns(f)
 	default:
 		e.print = p.byPrintFmt(f)
 	}
@@ -98,6 +101,14 @@ func (p *Printer) compile(f *format.Event) *event {
 		e.kind, e.print, e.whole = tracefs.KindAnnounce, announce(f, e.print), true
 	}
 	return e
+}
+
+// returns is the flag Returns, if the event is of a call that does.
+func returns(f *format.Event) tracefs.Flags {
+	if syscalls.Returns([]byte(f.Name + ":")) {
+		return tracefs.Returns
+	}
+	return 0
 }
 
 // byPrintFmt prints "NAME: " and what the print fmt says, or the fields if the
@@ -191,11 +202,11 @@ func (p *Printer) Print(b *tracefs.Batch, cpu int32, time uint64, rec []byte) {
 	})
 	r := &b.Records[n]
 	e, t := p.event(int(p.typ.get(p, rec))), p.task(time, rec)
-	r.Kind = e.kind
+	r.Kind, r.Flags = e.kind, e.flags
 	origins, calls := len(b.Origins), len(b.Calls)
 	p.origin(b, r, t, time, rec)
 	if e.decode != nil && r.Origin != 0 {
-		r.Flags, r.Body = tracefs.Bare, r.Off
+		r.Flags, r.Body = r.Flags|tracefs.Bare, r.Off
 		e.decode(p, b, r, rec)
 		b.Text = append(b.Text, '\n')
 	} else {

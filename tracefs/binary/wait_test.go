@@ -8,7 +8,8 @@ import (
 	"ustack/tracefs/syscalls"
 )
 
-// TestCanWait: the entries into calls that can wait are marked, as the text has them.
+// TestCanWait: the entries into calls that can wait, and calls that return, are marked as
+// the text has them.
 func TestCanWait(t *testing.T) {
 	marked, others := 0, 0
 	eachRaw(t, func(t *testing.T, _ string, dir *Dir) {
@@ -27,6 +28,9 @@ func TestCanWait(t *testing.T) {
 					e.Call != syscalls.Other && e.Call != syscalls.RestartSyscall && e.Futex.Cmd.Waits()
 				if got := r.Flags&tracefs.CanWait != 0; got != want {
 					t.Fatalf("marked %v: %s", got, b.Text[r.Off:r.End])
+				}
+				if got, want := r.Flags&tracefs.Returns != 0, syscalls.Returns(b.Text[r.Body:r.End]); got != want {
+					t.Fatalf("marked to return %v: %s", got, b.Text[r.Off:r.End])
 				}
 				if want {
 					marked++

@@ -85,9 +85,20 @@ func CanWait(call Call, op uint32) bool {
 	case Other, RestartSyscall:
 		return false
 	}
+	if call == FutexOp {
+		return command(op).Waits()
+	}
 	var f Futex
-	f.fill(call, &raw{op: op, hasOp: true})
+	f.fill(call, &raw{})
 	return f.Cmd.Waits()
+}
+
+// command is the command of an argument op of futex(2).
+func command(op uint32) Cmd {
+	if c := op &^ opAllFlags; c < uint32(Waitv) {
+		return Cmd(c)
+	}
+	return Unknown
 }
 
 // PI reports whether the command is about a lock with priority inheritance.
@@ -285,8 +296,8 @@ func (f *Futex) fill(call Call, r *raw) {
 	switch call {
 	case FutexOp:
 		f.Cmd = Unknown
-		if c := r.op &^ opAllFlags; r.hasOp && c < uint32(Waitv) {
-			f.Cmd = Cmd(c)
+		if r.hasOp {
+			f.Cmd = command(r.op)
 		}
 		f.Private, f.Realtime = r.op&opPrivate != 0, r.op&opRealtime != 0
 		if f.Cmd.takesTimeout() {

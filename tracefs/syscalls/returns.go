@@ -1,0 +1,41 @@
+package syscalls
+
+import "bytes"
+
+// Returns reports whether the text of an event is that of a system call that returns to
+// the instruction after its own: "sys_NAME(" and "sys_NAME -> " of the kernel's text,
+// "sys_enter_NAME:" and "sys_exit_NAME:" of trace-cmd and perf. execve(2), which begins a
+// program, and sigreturn(2) do not. The events raw_syscalls:sys_enter and sys_exit are of
+// any call.
+func Returns(event []byte) bool {
+	name, ok := bytes.CutPrefix(event, []byte("sys_"))
+	if !ok {
+		return false
+	}
+	end := bytes.IndexAny(name, "(: ")
+	if end <= 0 {
+		return false
+	}
+	if name[end] == ':' {
+		if name, ok = enterOrExit(name[:end]); !ok {
+			return false
+		}
+	}
+	switch name[0] { // each record of a call comes here
+	case 'e':
+		return !bytes.HasPrefix(name, []byte("execve")) // nor execveat
+	case 'r':
+		return !bytes.HasPrefix(name, []byte("rt_sigreturn"))
+	case 's':
+		return !bytes.HasPrefix(name, []byte("sigreturn"))
+	}
+	return true
+}
+
+// enterOrExit is the name of a call without "enter_" or "exit_", if it has that.
+func enterOrExit(name []byte) (call []byte, ok bool) {
+	if call, ok = bytes.CutPrefix(name, []byte("enter_")); !ok {
+		call, ok = bytes.CutPrefix(name, []byte("exit_"))
+	}
+	return call, ok && len(call) > 0
+}
