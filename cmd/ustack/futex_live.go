@@ -9,7 +9,6 @@ import (
 
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/contention"
-	"ustack/cmd/ustack/internal/live"
 	"ustack/render"
 )
 
@@ -46,7 +45,7 @@ func parseFutexLive(args []string, stdout io.Writer) (*futexFlags, *liveFlags, e
 	var f futexFlags
 	var source liveFlags
 	fs := command.NewFlags("futex")
-	source.sourceFlags(fs, live.UnwindAuto)
+	source.sourceFlags(fs)
 	f.viewFlags(fs)
 	fs.BoolVar(&f.owners, "owners", false, "read the owners of locks that threads wait for from memory")
 	fs.Func("interval", "update the report every `TIME`, 0 for at the end only (default 1s on a terminal, else 0)", f.setInterval)

@@ -52,7 +52,7 @@ type liveFlags struct {
 func parseLive(args []string, stdout io.Writer) (*liveFlags, error) {
 	var f liveFlags
 	fs := command.NewFlags("live")
-	f.sourceFlags(fs, live.UnwindFP)
+	f.sourceFlags(fs)
 	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text or json (lines)")
 	f.symbols.register(fs)
 	buildID := fs.String("build-id", "kernel", "`FORM` of build IDs in text: kernel (words), hex (as readelf -n) or none")
@@ -71,7 +71,7 @@ func parseLive(args []string, stdout io.Writer) (*liveFlags, error) {
 
 // sourceFlags defines the flags of all commands that trace; unwind is the default of
 // --unwind.
-func (f *liveFlags) sourceFlags(fs *flag.FlagSet, unwind string) {
+func (f *liveFlags) sourceFlags(fs *flag.FlagSet) {
 	fs.BoolVar(&f.quiet, "q", false, "no start-up line, no counter and no totals")
 	fs.Var((*command.List)(&f.Events), "e", "trace `SYSTEM:EVENT[/FILTER/]`, wildcards allowed; may be repeated")
 	fs.Var(&f.pids, "p", "trace the process `PID` with its threads, and their children; may be repeated")
@@ -81,7 +81,7 @@ func (f *liveFlags) sourceFlags(fs *flag.FlagSet, unwind string) {
 	fs.StringVar(&f.Tracefs, "tracefs", "", "`DIR` where tracefs is mounted (default: where it usually is)")
 	fs.StringVar(&f.Proc, "proc", "/proc", "`DIR` where proc is mounted")
 	fs.StringVar(&f.Source, "source", live.SourceAuto, "`WHAT` is read: text (trace_pipe), binary (the ring buffer, which costs less and loses less) or auto")
-	fs.StringVar(&f.Unwind, "unwind", unwind, "`HOW` stacks of futex waits are found: fp (by the kernel, which goes by frame pointers), copy (a copy of the stack, by the tables of the files: whole stacks of what distributions build) or auto (copy where that can be had, up to 20000 a second)")
+	fs.StringVar(&f.Unwind, "unwind", live.UnwindAuto, "`HOW` stacks of futex waits are found: fp (by the kernel, which goes by frame pointers), copy (a copy of the stack, by the tables of the files: whole stacks of what distributions build) or auto (copy where that can be had, up to 20000 a second)")
 	fs.StringVar(&f.Mappings, "mappings", live.MappingsAuto, "`HOW` mappings are followed: perf (side band), query (ask processes) or auto")
 	f.mapsFrom.register(fs)
 }

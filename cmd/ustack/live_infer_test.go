@@ -95,7 +95,7 @@ func unwound(t *testing.T, gdb, program string) (stacks [][]string) {
 func inferredStacks(t *testing.T, program string) (stacks [][]inferFrame) {
 	t.Helper()
 	out := filepath.Join(filepath.Dir(program), "out")
-	args := []string{"live", "-q", "--symbols", "--no-lines", "-e", "syscalls:sys_enter_futex", "--format=json", "-o", out, "--", program, "20"}
+	args := []string{"live", "-q", "--unwind=fp", "--symbols", "--no-lines", "-e", "syscalls:sys_enter_futex", "--format=json", "-o", out, "--", program, "20"}
 	if text, err := exec.Command(ustackBinary(t), args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}

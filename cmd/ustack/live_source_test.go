@@ -61,7 +61,7 @@ func TestLiveSources(t *testing.T) {
 	running := make(map[string]*exec.Cmd)
 	for _, source := range []string{sourceText, sourceBinary} {
 		stderr[source] = &startLine{begun: make(chan struct{})}
-		live := exec.Command(bin, "live", "--format=json", "--source="+source, "-b", "16384", "-p", strconv.Itoa(victim.Process.Pid),
+		live := exec.Command(bin, "live", "--format=json", "--unwind=fp", "--source="+source, "-b", "16384", "-p", strconv.Itoa(victim.Process.Pid),
 			"-o", filepath.Join(dir, source), "-e", "syscalls:sys_*_futex", "-e", "sched:sched_process_fork", "-e", "sched:sched_process_exec", "-e", "sched:sched_process_exit", "-e", "syscalls:sys_enter_execve")
 		live.Stderr = stderr[source]
 		if err := live.Start(); err != nil {

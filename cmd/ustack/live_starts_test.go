@@ -64,7 +64,7 @@ func TestLiveStarts(t *testing.T) {
 	capturetest.NeedLong(t)
 	needStarts(t)
 	out := filepath.Join(t.TempDir(), "out")
-	r := runStarts(t, "live", "-q", "--symbols", "--no-lines", "-e", "syscalls:sys_enter_futex", "--format=json", "-o", out)
+	r := runStarts(t, "live", "-q", "--unwind=fp", "--symbols", "--no-lines", "-e", "syscalls:sys_enter_futex", "--format=json", "-o", out)
 	text, err := os.ReadFile(out)
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func TestLiveStartsText(t *testing.T) {
 	needStarts(t)
 	out := filepath.Join(t.TempDir(), "out")
 	for _, flag := range []string{"", "--no-infer"} {
-		args := []string{"live", "-q", "--symbols", "--no-lines", "-e", "syscalls:sys_enter_futex", "-o", out}
+		args := []string{"live", "-q", "--unwind=fp", "--symbols", "--no-lines", "-e", "syscalls:sys_enter_futex", "-o", out}
 		if flag != "" {
 			args = append(args, flag)
 		}

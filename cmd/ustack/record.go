@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"ustack/cmd/ustack/internal/command"
-	"ustack/cmd/ustack/internal/live"
 	"ustack/cmd/ustack/internal/recorder"
 	"ustack/render/record"
 )
@@ -51,7 +50,7 @@ const (
 func parseRecord(args []string, stdout io.Writer) (*recordFlags, error) {
 	var f recordFlags
 	fs := command.NewFlags("record")
-	f.sourceFlags(fs, live.UnwindFP)
+	f.sourceFlags(fs)
 	var triggers command.List
 	fs.StringVar(&f.out, "o", "", "write the report to `FILE`")
 	maxSize := fs.String("max-size", "0", "never write more than `BYTES` (suffix K, M or G), 0 means unlimited")
