@@ -13,6 +13,7 @@ import (
 
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/live"
+	"ustack/cmd/ustack/internal/output"
 	"ustack/cmd/ustack/internal/signals"
 	"ustack/render"
 )
@@ -43,6 +44,7 @@ type liveFlags struct {
 	pids     command.List
 	mapsFrom mapsSource
 	format   string
+	events   output.EventFormat // of format
 	buildID  render.BuildIDStyle
 	keepMaps bool
 	symbols  symbolFlags
@@ -53,7 +55,7 @@ func parseLive(args []string, stdout io.Writer) (*liveFlags, error) {
 	var f liveFlags
 	fs := command.NewFlags("live")
 	f.sourceFlags(fs)
-	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text or json (lines)")
+	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: "+output.EventFormatWords(" or "))
 	f.symbols.register(fs)
 	buildID := fs.String("build-id", "kernel", "`FORM` of build IDs in text: kernel (words), hex (as readelf -n) or none")
 	defineStrict(fs, &f.Strict)
@@ -69,8 +71,7 @@ func parseLive(args []string, stdout io.Writer) (*liveFlags, error) {
 	return &f, errors.Join(err, f.check(args))
 }
 
-// sourceFlags defines the flags of all commands that trace; unwind is the default of
-// --unwind.
+// sourceFlags defines the flags of all commands that trace.
 func (f *liveFlags) sourceFlags(fs *flag.FlagSet) {
 	fs.BoolVar(&f.quiet, "q", false, "no start-up line, no counter and no totals")
 	fs.Var((*command.List)(&f.Events), "e", "trace `SYSTEM:EVENT[/FILTER/]`, wildcards allowed; may be repeated")
@@ -87,13 +88,11 @@ func (f *liveFlags) sourceFlags(fs *flag.FlagSet) {
 }
 
 func (f *liveFlags) check(args []string) error {
-	switch f.format {
-	case "text":
-	case "json":
-		f.Stitch = true
-	default:
-		return fmt.Errorf("unknown format %q (one of text, json)", f.format)
+	var err error
+	if f.events, err = output.ParseEventFormat(f.format); err != nil {
+		return err
 	}
+	f.Stitch = f.Stitch || f.events.Stitched
 	return f.checkSource(args)
 }
 

@@ -42,11 +42,11 @@ func (o *liveOutput) Open(*live.Start) (needs live.Needs, err error) {
 // Renderer implements live.Sink.
 func (o *liveOutput) Renderer(res *resolve.Resolver) render.Renderer {
 	f := o.f
-	out := output.Events{
-		JSON: f.format == "json", Wait: pump.HoldBytes,
+	opt := output.Events{
+		Wait: pump.HoldBytes,
 		Text: render.TextOptions{BuildID: f.buildID, KeepMaps: f.keepMaps, Stitch: f.Stitch},
 	}
-	return out.Renderer(render.Output(o.out), res, o.names)
+	return f.events.New(render.Output(o.out), opt, res, o.names)
 }
 
 // Step implements live.Sink. It is never done.

@@ -43,7 +43,8 @@ Exit codes: 0 ok, 1 failure, 2 usage, 3 with --fail-on-loss, 4 with
 type replayFlags struct {
 	traceFlags
 	format        string
-	profile       profile.Format // if format is one
+	events        output.EventFormat // if format is one
+	profile       profile.Format     // else
 	buildID       render.BuildIDStyle
 	keepMaps      bool
 	stitch        bool
@@ -85,7 +86,7 @@ func (f *replayFlags) defineAll(fs *flag.FlagSet) {
 	defineStrict(fs, &f.Strict)
 	f.definePerfMap(fs)
 	fs.BoolVar(&f.Quiet, "q", false, "no totals and no progress")
-	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text, json (lines), or of all stacks, for other programs: "+output.ProfileFormats())
+	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: "+output.EventFormatWords(", ")+", or of all stacks, for other programs: "+output.ProfileFormats())
 	fs.StringVar(&f.buildIDName, "build-id", "kernel", "`FORM` of build IDs in text: kernel (words), hex (as readelf -n) or none")
 	fs.BoolVar(&f.keepMaps, "keep-maps", false, "keep file mapping events in the text")
 	fs.BoolVar(&f.stitch, "stitch", false, "print each event's stack under the event")
@@ -108,17 +109,11 @@ func (f *replayFlags) complete(files []string) error {
 }
 
 func (f *replayFlags) check() error {
-	switch f.format {
-	case "text":
-	case "json":
-		f.stitch = true
-	default:
-		f.stitch = true
-		var err error
-		if f.profile, err = profile.ParseFormat(f.format, "text", "json"); err != nil {
-			return err
-		}
+	var err error
+	if f.events, f.profile, err = output.ParseFormat(f.format); err != nil {
+		return err
 	}
+	f.stitch = f.stitch || f.events.Stitched || f.events.New == nil
 	if f.hold.Bytes < 0 || f.hold.Lines < 0 || f.holdTime < 0 || f.pause < 0 {
 		return errors.New("the --hold limits must not be negative")
 	}
@@ -184,11 +179,11 @@ func (f *replayFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*resolve.T
 		case f.profile.Write != nil:
 			return output.NewEventProfile(w, f.profile, names)
 		}
-		out := output.Events{
-			JSON: f.format == "json", Wait: f.hold.Bytes,
+		opt := output.Events{
+			Wait: f.hold.Bytes,
 			Text: render.TextOptions{BuildID: f.buildID, KeepMaps: f.keepMaps, Stitch: f.stitch},
 		}
-		return out.Renderer(w, res, names)
+		return f.events.New(w, opt, res, names)
 	})
 }
 

@@ -5,31 +5,84 @@
 package output
 
 import (
+	"fmt"
 	"io"
+	"strings"
 
 	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
 	"ustack/render"
+	"ustack/render/profile"
 )
 
-// Events is how the events of a trace are written.
+// EventFormat is a way to write the events of a trace.
+type EventFormat struct {
+	// Name is the value of --format, Note is what the list of formats adds to it.
+	Name, Note string
+	// Stitched is set if each stack goes to its event, whether that is asked for or not.
+	Stitched bool
+	// New writes the trace to w. names may be nil.
+	New func(w io.Writer, o Events, res *resolve.Resolver, names *symbol.Symbols) render.Renderer
+}
+
+// EventFormats are all of them. A new one is a row here, and a file in render.
+func EventFormats() []EventFormat {
+	return []EventFormat{
+		{Name: "text", New: newText},
+		{Name: "json", Note: " (lines)", Stitched: true, New: newJSON},
+	}
+}
+
+// EventFormatWords lists the formats, with a separator.
+func EventFormatWords(sep string) string {
+	var words []string
+	for _, f := range EventFormats() {
+		words = append(words, f.Name+f.Note)
+	}
+	return strings.Join(words, sep)
+}
+
+// eventFormatNames are the values of --format.
+func eventFormatNames() (names []string) {
+	for _, f := range EventFormats() {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// ParseEventFormat finds a format by its name.
+func ParseEventFormat(name string) (EventFormat, error) {
+	for _, f := range EventFormats() {
+		if f.Name == name {
+			return f, nil
+		}
+	}
+	return EventFormat{}, fmt.Errorf("unknown format %q (one of %s)", name, strings.Join(eventFormatNames(), ", "))
+}
+
+// ParseFormat finds a format of events or, if New of that is nil, of a profile.
+func ParseFormat(name string) (EventFormat, profile.Format, error) {
+	f, err := ParseEventFormat(name)
+	if err == nil {
+		return f, profile.Format{}, nil
+	}
+	p, err := profile.ParseFormat(name, eventFormatNames()...)
+	return EventFormat{}, p, err
+}
+
+// Events are the options of event formats.
 type Events struct {
-	JSON bool
 	Wait int64 // for the dialect in the header of JSON, in bytes of input
 	Text render.TextOptions
 }
 
-// Renderer writes the trace to w, with names if there are any.
-func (out Events) Renderer(w io.Writer, res *resolve.Resolver, names *symbol.Symbols) render.Renderer {
-	if out.JSON {
-		j := render.NewJSON(w, res, out.Wait)
-		if names != nil {
-			j.Symbols(names)
-		}
-		return j
-	}
-	if names != nil {
-		out.Text.Symbols = names
-	}
-	return render.NewText(w, out.Text)
+func newText(w io.Writer, o Events, _ *resolve.Resolver, names *symbol.Symbols) render.Renderer {
+	o.Text.Symbols = SymbolsOf(names)
+	return render.NewText(w, o.Text)
+}
+
+func newJSON(w io.Writer, o Events, res *resolve.Resolver, names *symbol.Symbols) render.Renderer {
+	j := render.NewJSON(w, res, o.Wait)
+	j.Symbols(SymbolsOf(names))
+	return j
 }
