@@ -13,6 +13,7 @@ import (
 
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/live"
+	"ustack/cmd/ustack/internal/live/sources"
 	"ustack/cmd/ustack/internal/output"
 	"ustack/cmd/ustack/internal/signals"
 	"ustack/render"
@@ -81,7 +82,7 @@ func (f *liveFlags) sourceFlags(fs *flag.FlagSet) {
 	fs.StringVar(&f.Save, "save", "", "save the raw trace and all mappings in the directory `DIR`, for replay")
 	fs.StringVar(&f.Tracefs, "tracefs", "", "`DIR` where tracefs is mounted (default: where it usually is)")
 	fs.StringVar(&f.Proc, "proc", "/proc", "`DIR` where proc is mounted")
-	fs.StringVar(&f.Source, "source", live.SourceAuto, "`WHAT` is read: text (trace_pipe), binary (the ring buffer, which costs less and loses less) or auto")
+	fs.StringVar(&f.Source, "source", sources.Auto, "`WHAT` is read: "+sourceWords()+" or auto (the first that can be had)")
 	fs.StringVar(&f.Unwind, "unwind", live.UnwindAuto, "`HOW` stacks of futex waits are found: fp (by the kernel, which goes by frame pointers), copy (a copy of the stack, by the tables of the files: whole stacks of what distributions build) or auto (copy where that can be had, up to 20000 a second)")
 	fs.StringVar(&f.Mappings, "mappings", live.MappingsAuto, "`HOW` mappings are followed: perf (side band), query (ask processes) or auto")
 	f.mapsFrom.register(fs)
@@ -96,6 +97,15 @@ func (f *liveFlags) check(args []string) error {
 	return f.checkSource(args)
 }
 
+// sourceWords lists the sources.
+func sourceWords() string {
+	var words []string
+	for _, k := range sources.All() {
+		words = append(words, k.Name+" ("+k.Help+")")
+	}
+	return strings.Join(words, ", ")
+}
+
 // checkSource checks the flags of all commands that trace.
 func (f *liveFlags) checkSource(args []string) error {
 	for _, word := range []struct {
@@ -103,7 +113,7 @@ func (f *liveFlags) checkSource(args []string) error {
 		known      []string
 	}{
 		{"way to follow mappings", f.Mappings, []string{live.MappingsAuto, live.MappingsPerf, live.MappingsQuery}},
-		{"source", f.Source, []string{live.SourceAuto, live.SourceText, live.SourceBinary}},
+		{"source", f.Source, sources.Names()},
 		{"way to unwind", f.Unwind, []string{live.UnwindAuto, live.UnwindFP, live.UnwindCopy}},
 	} {
 		if !slices.Contains(word.known, word.word) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"ustack/cmd/ustack/internal/live"
+	"ustack/cmd/ustack/internal/live/sources"
 	"ustack/cmd/ustack/internal/signals"
 )
 
@@ -10,7 +11,7 @@ const (
 	clock           = live.Clock
 	savedTraceFile  = "trace.txt"
 	savedSpacesFile = "spaces.txt"
-	sourceText      = live.SourceText
-	sourceBinary    = live.SourceBinary
+	sourceText      = sources.Text
+	sourceBinary    = sources.Binary
 	signalBase      = signals.Base
 )

@@ -28,13 +28,6 @@ import (
 // jumps.
 const Clock = "mono"
 
-// Sources of the records.
-const (
-	SourceAuto   = "auto"
-	SourceText   = "text"   // trace_pipe
-	SourceBinary = "binary" // the ring buffer
-)
-
 // Ways to find the stacks of futex waits.
 const (
 	UnwindAuto = "auto"
@@ -65,7 +58,7 @@ type Options struct {
 	Save           string        // directory for the raw trace and the mappings, "" for none
 	Tracefs        string        // where tracefs is mounted, "" for where it usually is
 	Proc           string        // where proc is mounted
-	Source         string        // SourceAuto, SourceText or SourceBinary
+	Source         string        // of sources.Names
 	Unwind         string        // UnwindAuto, UnwindFP or UnwindCopy
 	DebugDirs      []string      // with separate debug files, for unwinding, beside the system's
 	Mappings       string        // MappingsAuto, MappingsPerf or MappingsQuery

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ustack/cmd/ustack/internal/live/source"
 	"ustack/cmd/ustack/internal/pump"
 	"ustack/filemap/resolve"
 	"ustack/filemap/space"
@@ -48,7 +49,7 @@ func (p *progress) idle() bool {
 }
 
 // pump passes the trace to the sink as it comes.
-func (s *session) pump(trace Source) (*resolve.Totals, error) {
+func (s *session) pump(trace source.Source) (*resolve.Totals, error) {
 	hold := pump.Hold()
 	if s.opt.Stitch {
 		hold = pump.StitchedHold()
@@ -95,7 +96,7 @@ func (s *session) pump(trace Source) (*resolve.Totals, error) {
 // followed is the trace with the address spaces kept up: all that happened
 // before a record is known when the record is read.
 type followed struct {
-	Source
+	source.Source
 	s      *session
 	place  position
 	before int64 // bytes that earlier sources have read
@@ -132,7 +133,7 @@ func (r *followed) Next(b *tracefs.Batch) error {
 // kernel's text that is not known: a name in it can hold a head of any time.
 func (r *followed) settle(b *tracefs.Batch, end bool) error {
 	t := tracefs.Time(0)
-	if r.Source.Name() == SourceBinary && !b.Paused && !end {
+	if r.Source.Exact() && !b.Paused && !end {
 		t = batchTime(b)
 	}
 	if t == 0 {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ustack/cmd/ustack/internal/live/source"
 	"ustack/filemap"
 	"ustack/filemap/facts"
 	"ustack/filemap/resolve"
@@ -38,7 +39,7 @@ type session struct {
 	maps   []instance.Event // that announce files
 	beside *rawStacks       // of the same events, nil for none
 	unwind unwinding
-	source Source
+	source source.Source
 	others []int // PIDs of others like us
 	follow *following
 	child  *child

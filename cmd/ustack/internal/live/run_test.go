@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"ustack/cmd/ustack/internal/live/sources"
 	"ustack/filemap/resolve"
 	"ustack/render"
 	"ustack/tracefs/capturetest"
@@ -119,7 +120,7 @@ func TestRun(t *testing.T) {
 			defer stop()
 			var said bytes.Buffer
 			opt := &Options{
-				Tracefs: dir, Proc: "/proc", Source: SourceAuto, Unwind: UnwindFP, Mappings: MappingsAuto, Stitch: true,
+				Tracefs: dir, Proc: "/proc", Source: sources.Auto, Unwind: UnwindFP, Mappings: MappingsAuto, Stitch: true,
 				Reporter: &Reporter{Command: "test", Out: &said},
 				Exit:     func(code int) { t.Errorf("exit with %d", code) },
 			}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ustack/cmd/ustack/internal/live/source"
 	"ustack/tracefs"
 	"ustack/tracefs/instance"
 )
@@ -23,7 +24,7 @@ type settings struct {
 
 	mu      sync.Mutex
 	pending []instance.Change // noticed, and not yet placed in the trace
-	reader  Source            // of the trace
+	reader  source.Source     // of the trace
 	changes map[string]int    // how often each was made
 	gaps    atomic.Int64
 	end     chan struct{}
@@ -106,7 +107,7 @@ func (st *settings) say(c instance.Change) {
 }
 
 // reads notes what reads the trace.
-func (st *settings) reads(reader Source) {
+func (st *settings) reads(reader source.Source) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.reader = reader
@@ -127,7 +128,7 @@ const maxReopens = 100
 
 // reopen puts settings back and opens the trace, which fails if the clock is
 // changed meanwhile.
-func (st *settings) reopen() (changes []instance.Change, next Source, err error) {
+func (st *settings) reopen() (changes []instance.Change, next source.Source, err error) {
 	for range maxReopens {
 		changes = append(changes, st.take()...)
 		if err = st.watch.Restore(); err != nil {

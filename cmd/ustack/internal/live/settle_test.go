@@ -3,6 +3,8 @@ package live
 import (
 	"testing"
 
+	"ustack/cmd/ustack/internal/live/source"
+	"ustack/cmd/ustack/internal/live/sources"
 	"ustack/tracefs"
 )
 
@@ -20,13 +22,13 @@ func (f *fakeFollower) settle() error {
 
 func (f *fakeFollower) settled(t tracefs.Time) bool { return t < f.until }
 
-// namedSource is a source of which only the name matters.
+// namedSource is a source of which only matters which it is.
 type namedSource struct {
-	Source
+	source.Source
 	name string
 }
 
-func (s namedSource) Name() string { return s.name }
+func (s namedSource) Exact() bool { return s.name == sources.Binary }
 
 // nanoseconds are headers with times in nanoseconds.
 type nanoseconds struct{ tracefs.HeadDecoder }
@@ -53,13 +55,13 @@ func TestSettle(t *testing.T) {
 		end          bool
 		want         int
 	}{
-		{"of before", SourceBinary, batch(until/4, until/2), false, 0},
-		{"of after", SourceBinary, batch(until/2, 2*until), false, 1},
-		{"of the time, as it is rounded", SourceBinary, batch(until - 1), false, 1},
-		{"of text", SourceText, batch(until / 2), false, 1},
-		{"after which there is nothing", SourceBinary, paused, false, 1},
-		{"at the end", SourceBinary, batch(until / 2), true, 1},
-		{"without a time", SourceBinary, new(tracefs.Batch), false, 1},
+		{"of before", sources.Binary, batch(until/4, until/2), false, 0},
+		{"of after", sources.Binary, batch(until/2, 2*until), false, 1},
+		{"of the time, as it is rounded", sources.Binary, batch(until - 1), false, 1},
+		{"of text", sources.Text, batch(until / 2), false, 1},
+		{"after which there is nothing", sources.Binary, paused, false, 1},
+		{"at the end", sources.Binary, batch(until / 2), true, 1},
+		{"without a time", sources.Binary, new(tracefs.Batch), false, 1},
 	} {
 		f := &fakeFollower{until: until}
 		r := &followed{Source: namedSource{name: test.source}, s: &session{follow: &following{follower: f}}}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 
+	"ustack/cmd/ustack/internal/live/source"
+	"ustack/cmd/ustack/internal/live/sources"
 	"ustack/filemap/openfile"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
@@ -69,8 +71,8 @@ func (u *unwinding) keep(s *session) error {
 		return errNoFutexCalls
 	case s.stacks != instance.StockStacks:
 		return errNotStock
-	case s.opt.Source == SourceText:
-		return errNoRaw
+	case s.opt.Source == sources.Text:
+		return source.ErrNoRaw
 	case s.in.Root().Plain() || !band:
 		return errNoBand
 	}
@@ -105,8 +107,8 @@ func (s *session) startUnwinding() error {
 	if s.opt.Unwind == UnwindAuto {
 		opt.PerSecond = autoSamples
 	}
-	err = errNoRaw
-	if s.source.Name() == SourceBinary {
+	err = source.ErrNoRaw
+	if s.source.Exact() {
 		u.source, err = whole.OpenSource(opt)
 	}
 	if err == nil {

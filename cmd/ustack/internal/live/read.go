@@ -1,0 +1,48 @@
+package live
+
+import (
+	"ustack/cmd/ustack/internal/live/source"
+	"ustack/cmd/ustack/internal/live/sources"
+	"ustack/filemap/facts"
+	"ustack/tracefs"
+	"ustack/tracefs/binary"
+)
+
+// open opens the trace.
+func (s *session) open() (src source.Source, err error) {
+	s.source, err = sources.Open(s.opt.Source, &source.Request{
+		Instance: s.in,
+		Enabled:  append(s.events[:len(s.events):len(s.events)], s.maps...),
+		Events:   s.wantEvents(),
+		Bare:     s.opt.Bare && s.saved == nil,
+		Tasks:    s.follow.names(),
+		Symbols:  binary.NewSymbols(func() []byte { return facts.KernelSymbols(s.opt.Proc) }),
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.settings.reads(s.source)
+	return s.source, nil
+}
+
+// wantEvents reports whether each event is needed.
+func (s *session) wantEvents() bool {
+	return s.opt.Stitch || s.opt.EachEvent || s.unwind.keeper != nil || s.tracesWaits()
+}
+
+// names has the names of tasks, nil if they are unknown.
+func (fl *following) names() binary.Names {
+	if band, ok := fl.follower.(*bandFollower); ok {
+		return taskNames{band}
+	}
+	return nil
+}
+
+// taskNames are the names of tasks that the side band has.
+type taskNames struct{ band *bandFollower }
+
+// Comm implements binary.Names.
+func (n taskNames) Comm(tid int32, at uint64) (comm string, until uint64, ok bool) {
+	comm, end, ok := n.band.comm(int(tid), tracefs.Time(at))
+	return comm, uint64(end), ok
+}

@@ -1,0 +1,51 @@
+// Package source is what a way to read the records of an instance has to be: packages
+// ring and pipe are, and package sources lists them.
+package source
+
+import (
+	"errors"
+
+	"ustack/tracefs/binary"
+	"ustack/tracefs/input"
+	"ustack/tracefs/instance"
+)
+
+// Source delivers the records of an instance, in batches. Next and Close are called by
+// one goroutine; Interrupt may be called by any, and has Next return.
+type Source interface {
+	input.ReadCloser
+	// Name is the value of --source.
+	Name() string
+	// Exact reports whether times are those of the kernel's records: a text's can be
+	// forged.
+	Exact() bool
+	// Size returns how many bytes have been read.
+	Size() int64
+	// Notes returns what the user should know of the trace, at its end.
+	Notes() []string
+	Interrupt() error
+}
+
+// Kind is a way to read an instance.
+type Kind struct {
+	// Name is the value of --source, Help says what is read.
+	Name, Help string
+	// Open opens the instance, which traces.
+	Open func(*Request) (Source, error)
+}
+
+// Request says what is to be read.
+type Request struct {
+	Instance *instance.Instance
+	// Enabled are the events that are traced.
+	Enabled []instance.Event
+	// Events asks for a record of each event, Bare for records without text.
+	Events, Bare bool
+	// Tasks has the names of tasks, nil if they are unknown; Symbols has the
+	// kernel's.
+	Tasks   binary.Names
+	Symbols *binary.Symbols
+}
+
+// ErrNoRaw means that a trace is there as text only.
+var ErrNoRaw = errors.New("the trace is there as text only")
