@@ -101,7 +101,8 @@ func newAnswer(r *futex.Report) *answer {
 		}
 		return list
 	}
-	out := &answer{Hangs: r.Verdict.LockUp(), Lossy: r.Loss.Any(), Verdict: words(t.verdict), Summary: words(t.summary)}
+	out := &answer{Hangs: r.Verdict.LockUp(), Lossy: r.Loss.Any(), Verdict: words(t.verdict),
+		Summary: words(func() { t.summary(); t.reach() })}
 	out.Loss, out.Blocked, out.Besides = words(t.loss), words(t.blocked), words(t.odd) // loss is what summary does not have
 	return out
 }
