@@ -4,6 +4,10 @@ package unwind
 // has registers to keep but the frame pointer, which is saved below the return
 // address (amd64) or below the frame (arm64).
 func (w *walker) byGo(s *step) (to uint64, ok bool) {
+	if s.goPlace.Switches && s.goPlace.Top && !w.exact { // after its switch: nothing is above
+		w.end = End{Why: Root}
+		return 0, false
+	}
 	if s.goPlace.Switches {
 		w.end = End{Why: Switch, Detail: "Go goes from one stack to another"}
 		return 0, false

@@ -17,6 +17,7 @@ type Go struct {
 	start   uint64 // the address that functions are counted from
 	n       uint64
 	funcs   uint64 // offset of the list of functions
+	names   uint64 // offset of the names of functions
 	numbers uint64 // offset of the tables by instruction
 	quantum uint64
 	startsA bool // functions have startLine: since Go 1.20
@@ -27,8 +28,9 @@ type GoPlace struct {
 	// Frame is how far the stack pointer has gone down since the function was
 	// called.
 	Frame uint64
-	// Top: nothing has called the function (TOPFRAME). Switches: the function
-	// writes the stack pointer, it goes from one stack to another (SPWRITE).
+	// Top: nothing has called the function (TOPFRAME), or it has come from another
+	// stack and never returns (runtime.mcall). Switches: the function writes the stack
+	// pointer, it goes from one stack to another (SPWRITE).
 	Top, Switches bool
 }
 
@@ -62,8 +64,8 @@ func OpenGo(x *image.Image) (*Go, error) {
 		return nil, ErrNone
 	}
 	g.startsA = magic == go120
-	g.n, g.numbers, g.funcs = word(0), word(6), word(7)
-	if g.n == 0 || g.n > maxGo || g.funcs > d.Size() || g.numbers > d.Size() || (g.n*2+1)*4 > d.Size()-g.funcs {
+	g.n, g.names, g.numbers, g.funcs = word(0), word(3), word(6), word(7)
+	if g.n == 0 || g.n > maxGo || g.names > d.Size() || g.funcs > d.Size() || g.numbers > d.Size() || (g.n*2+1)*4 > d.Size()-g.funcs {
 		return nil, fmt.Errorf("reading .gopclntab: %w", errDamaged)
 	}
 	if !g.place(x, word(2)) {
@@ -143,8 +145,16 @@ func (g *Go) Find(addr uint64) (p GoPlace, has, ok bool) {
 	}
 	flag := f[size-3]
 	p.Top, p.Switches = flag&1 != 0, flag&2 != 0
+	if p.Switches && g.named(binary.LittleEndian.Uint32(f[4:]), "runtime.mcall\x00") {
+		p.Top = true // the scheduler, on the thread's own stack: no frame of it is above
+	}
 	p.Frame, ok = g.frame(g.numbers+uint64(binary.LittleEndian.Uint32(f[16:])), at-uint64(g.entry(uint64(i-1))))
 	return p, true, ok
+}
+
+// named reports whether a name is at an offset.
+func (g *Go) named(off uint32, name string) bool {
+	return string(g.data.bytes(g.names+uint64(off), uint64(len(name)))) == name
 }
 
 // frame runs the table of a function's frame size: pairs of differences, of the
