@@ -6,7 +6,7 @@ import (
 )
 
 // cLibraries is how the file names of C libraries and dynamic linkers begin:
-// those of glibc and musl.
+// glibc's and musl's.
 var cLibraries = [...]string{"libc.so", "libc-", "libpthread", "ld-linux", "ld-musl", "libc.musl"}
 
 // CLibrary is how the name of a C library begins, "" if the path is of none.

@@ -78,8 +78,8 @@ func (l Layout) before(addr uint64) *Area {
 	return nil
 }
 
-// index is that of the last area that begins at an address or before, -1 if
-// there is none.
+// index returns the index of the last area that begins at or before an address,
+// -1 if there is none.
 func (l Layout) index(addr uint64) int {
 	return sort.Search(len(l), func(i int) bool { return l[i].Start > addr }) - 1
 }

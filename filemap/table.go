@@ -22,7 +22,7 @@ type Binding struct {
 	At     Pos
 	Time   tracefs.Time
 	Source uint8
-	// Owned is set if From is that of a stack.
+	// Owned is set if From is the place of a stack.
 	Owned bool
 	// Report: it is of a report, which trusts all frames that have the
 	// identifier in this way.
@@ -122,7 +122,7 @@ type Table struct {
 	limit   int
 	// Forgot counts the identifiers that were dropped.
 	Forgot int64
-	// Version changes when that of an entry does.
+	// Version changes when an entry's Version does.
 	Version int64
 	dropped []uint64 // a Bloom filter of them
 }

@@ -122,8 +122,8 @@ const (
 	reasonCount
 )
 
-// ReasonCount is the number of reasons, NoReason included; TrustCount that of
-// trusts.
+// ReasonCount is the number of reasons, NoReason included; TrustCount the
+// number of trusts.
 const (
 	ReasonCount = int(reasonCount)
 	TrustCount  = int(trustCount)

@@ -38,8 +38,8 @@ type JSON struct {
 	escaped bool // the text of the batches is
 }
 
-// NewJSON returns a renderer that writes to w. The dialect in the header is
-// that of the first stack, if one is within the first limit bytes.
+// NewJSON returns a renderer that writes to w. The header has the dialect of
+// the first stack, if one is within the first limit bytes.
 func NewJSON(w io.Writer, res *resolve.Resolver, limit int64) *JSON {
 	return &JSON{out: newGather(w), res: res, limit: limit}
 }

@@ -130,8 +130,8 @@ func flush(w io.Writer, buf *[]byte) error {
 	return err
 }
 
-// MapsFiles writes the distinct files that are mapped, those of most processes
-// first.
+// MapsFiles writes the distinct files that are mapped, the ones that most
+// processes have first.
 type MapsFiles struct {
 	w    io.Writer
 	json bool

@@ -147,7 +147,7 @@ func (s *SavedMaps) count(p *tracedat.Process, r *tracedat.Range) {
 	f.mappings++
 }
 
-// list writes the files, those of most processes first.
+// list writes the files, the ones that most processes have first.
 func (s *SavedMaps) list() {
 	var rows []*savedFile
 	for _, f := range s.files {

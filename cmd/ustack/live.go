@@ -37,8 +37,8 @@ code is CMD's.
 
 `
 
-// liveFlags are the flags of live; those of all commands that trace are options of the
-// engine.
+// liveFlags are the flags of live; flags of all commands that trace are options of
+// the engine.
 type liveFlags struct {
 	live.Options
 	quiet    bool

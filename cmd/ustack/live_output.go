@@ -20,7 +20,7 @@ type liveOutput struct {
 	stdout io.Writer
 	out    io.Writer
 	file   *os.File // nil: not ours to close
-	// names are those of functions, nil for none.
+	// names are the names of functions, nil for none.
 	names *symbol.Symbols
 }
 

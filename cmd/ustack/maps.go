@@ -261,7 +261,7 @@ func (f *mapsFlags) dump(stdout, stderr io.Writer) error {
 			err = fmt.Errorf("naming the dump: %w", rerr)
 		}
 	default:
-		_ = os.Remove(file.Name()) // the error is that of writing
+		_ = os.Remove(file.Name()) // the error is of writing
 	}
 	return err
 }

@@ -86,7 +86,7 @@ type Stack struct {
 // Read reads size bytes of the stack of a thread, at most MaxSize.
 //
 // errors.Is(err, ErrRunning), ErrEnded and ErrKernel say why there is none;
-// bounded.ErrSlow and bounded.ErrRefused that its memory does not answer, or that of
+// bounded.ErrSlow that its memory does not answer, bounded.ErrRefused that too many
 // others did not; fs.ErrPermission that we may not read it.
 func (r *Reader) Read(tid, size int) (*Stack, error) {
 	size = min(max(size, 0), MaxSize)

@@ -24,8 +24,8 @@ type Step struct {
 	Addr uint64
 	Len  int
 	Kind StepKind
-	// Target is the address that a Call or Jump leads to; if Slot is set, that
-	// of the pointer that an indirect one goes by.
+	// Target is the address that a Call or Jump leads to; if Slot is set, the
+	// address of the pointer that an indirect one reads.
 	Target uint64
 	Slot   bool
 }

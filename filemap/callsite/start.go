@@ -15,10 +15,9 @@ type Start struct {
 	Pointer int64
 }
 
-// StartCall reports whether the call that returns to an address is that of the
-// function that a thread begins with. code, of x86-64 and at addr, is all of the
-// function that calls. It is known if that is like glibc's start_thread
-// (nptl/pthread_create.c):
+// StartCall reports whether the call that returns to ret calls the function that
+// a thread begins with. code is all of the calling function, x86-64 and at addr.
+// It must be like glibc's start_thread (nptl/pthread_create.c):
 //
 //   - first of all it puts its argument into a place of its own frame, into which
 //     it puts nothing else;

@@ -28,7 +28,7 @@ var oneByte = map[byte]operands{
 	0xfe: modRM, 0xff: modRM,
 }
 
-// operandsOf are those of a one-byte opcode.
+// operandsOf returns the operands of a one-byte opcode.
 func operandsOf(op byte) operands {
 	switch {
 	case op < 0x40:

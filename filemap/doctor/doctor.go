@@ -88,7 +88,7 @@ type Findings struct {
 	// Scheduler is why mappings cannot be followed by events, nil if they can.
 	Scheduler error
 	Facts     *facts.Facts
-	// Clock and Program are those of the Options.
+	// Clock and Program are from the Options.
 	Clock, Program string
 }
 

@@ -49,7 +49,8 @@ type Facts struct {
 
 // Band is what came of opening a perf side band, which is closed again.
 type Band struct {
-	// Err is that of sideband.Open; what follows is known if it is nil.
+	// Err is the error of sideband.Open; the fields below are known if it is
+	// nil.
 	Err      error
 	CPUs     int
 	RingSize int // of each CPU, in bytes
@@ -67,7 +68,7 @@ type Options struct {
 	Proc, Sys string
 	// Clock is the trace clock to use, perf.DefaultClock if empty.
 	Clock string
-	// Tracepoints are those of the side band, see sideband.Tracepoints.
+	// Tracepoints are the side band's, see sideband.Tracepoints.
 	Tracepoints []sideband.Tracepoint
 }
 

@@ -15,7 +15,7 @@ import (
 
 // Server is a file system in user space with one file, Name, in its directory.
 type Server struct {
-	// Path is the path of the file, Dir that of its directory.
+	// Path is the path of the file, Dir the path of its directory.
 	Path, Dir string
 
 	dev    int

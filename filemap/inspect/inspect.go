@@ -68,7 +68,7 @@ type Inspector struct {
 	separates *symbol.Separates
 	reader    *procmap.Reader         // nil before the first process
 	seen      map[procmap.FileID]bool // files of processes
-	vdso      bool                    // that of 64-bit processes was seen
+	vdso      bool                    // the vDSO of 64-bit processes was seen
 }
 
 // New returns an Inspector.
@@ -145,8 +145,8 @@ func (i *Inspector) report(s *Subject, r io.ReaderAt, size int64, where string) 
 	return nil
 }
 
-// Process looks at the files that a process can run code of, but for those of other
-// processes before, and calls f with each.
+// Process looks at the files that a process can run code of, without files that it
+// has seen in an earlier process, and calls f with each.
 func (i *Inspector) Process(pid int, f func(*Subject) error) (p Process, err error) {
 	if i.reader == nil {
 		i.reader, err = procmap.NewReader(procmap.Options{Proc: i.opt.Proc, Filter: procmap.Filter{Perms: procmap.Exec}, Stat: true})

@@ -19,7 +19,7 @@ var (
 	// errNoLock: what is in memory is no lock that is held, of the kinds whose
 	// layout is known.
 	errNoLock = errors.New("no mutex of glibc, and no PI futex")
-	// errNoThread: the number in the lock is that of no thread of the process.
+	// errNoThread: no thread of the process has the number in the lock.
 	errNoThread = errors.New("the owner is no thread of the process")
 )
 
@@ -52,9 +52,9 @@ type Reader struct {
 // executable mappings.
 func NewReader(maps *procmap.Reader) *Reader { return &Reader{maps: maps, memory: procmem.New(0)} }
 
-// Read reads who holds the lock at an address of a process for which one of its
-// threads waits. The thread waits there before the reading and after it, so that
-// the owner is that of this wait. It needs the right to trace the process
+// Read reads the owner of the lock at an address of a process, for which thread
+// tid waits. The thread waits there before and after the reading, so the owner
+// belongs to this wait. It needs the right to trace the process
 // (CAP_SYS_PTRACE).
 func (r *Reader) Read(pid, tid int, addr uint64) (Owner, error) {
 	before, err := r.call(pid, tid)

@@ -92,8 +92,8 @@ func sameFile(st *unix.Stat_t, m *Mapping) bool {
 }
 
 // hidesDevice reports whether stat(2) shows other devices or inode numbers on a
-// file system than /proc/PID/maps does: it is that of the subvolume on btrfs,
-// that of a layer on overlayfs.
+// file system than /proc/PID/maps does: stat(2) shows the subvolume's on btrfs,
+// a layer's on overlayfs.
 func hidesDevice(fd int) bool {
 	var st unix.Statfs_t
 	if unix.Fstatfs(fd, &st) != nil {

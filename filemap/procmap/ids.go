@@ -27,9 +27,9 @@ type Guard interface {
 }
 
 // IDs remembers the build IDs of files, so that each is read once per
-// device, inode and generation, however often it is mapped. An answer holds
-// for a round (see nextRound), that of a guarded file until the guard says
-// otherwise. IDs may be shared by Readers and goroutines.
+// device, inode and generation, however often it is mapped. An answer holds for
+// a round (see nextRound), for a guarded file until the guard reports a change.
+// IDs may be shared by Readers and goroutines.
 type IDs struct {
 	guard Guard
 	// reads open and read files, guarding calls the guard, which looks at the

@@ -8,7 +8,7 @@ import (
 	"ustack/tracefs/escape"
 )
 
-// Perms are the permissions of a mapping. The bits are those of the ioctl
+// Perms are the permissions of a mapping. The bits are the ioctl's
 // (PROCMAP_QUERY_VMA_* in include/uapi/linux/fs.h).
 type Perms uint8
 
@@ -67,7 +67,7 @@ type Mapping struct {
 	// Name is the path as the process sees it, or what the kernel calls the
 	// memory ("[heap]"), or "". Bytes, not necessarily UTF-8, not escaped.
 	Name string
-	// BuildID is that of the file, zero if it has none or it was not read.
+	// BuildID is the file's, zero if it has none or it was not read.
 	BuildID elfid.ID
 	Perms   Perms
 	Kind    Kind

@@ -21,7 +21,7 @@ type OpenMapped struct {
 
 // OpenMapped opens the very file that a process has mapped, never another one of its
 // name: m needs the addresses, the name, the device and the inode. The error wraps
-// that of the system, unix.ESTALE if the file at the path is another one.
+// the system call's, unix.ESTALE if the file at the path is another one.
 func (r *Reader) OpenMapped(pid int, m *Mapping) (*OpenMapped, error) {
 	if !mayHaveID(m) {
 		return nil, fmt.Errorf("opening the mapped file %q: %w", m.Name, errors.ErrUnsupported)

@@ -170,7 +170,7 @@ func (r *Reader) openOf(pid int, name string) (int, error) {
 	return openPath(&r.path)
 }
 
-// setPath makes path that of a file in the directory of a process.
+// setPath sets path to a file in the directory of a process.
 func (r *Reader) setPath(pid int, name string) {
 	r.path = appendPath(r.path[:0], r.opt.Proc, pid, name)
 }
@@ -267,7 +267,7 @@ func (r *Reader) once(pid, as int, p *Process) error {
 	}
 	defer h.Close()
 	if r.opt.Stat {
-		// After opening: if the memory still answers below, it is that of the
+		// After opening: if the memory still answers below, it belongs to the
 		// process whose start time this is.
 		if p.Stat, err = r.stat(pid); err != nil {
 			return err

@@ -51,8 +51,8 @@ type Part struct {
 
 // Read reads parts of the memory of a process, by the number of any of its threads,
 // with process_vm_readv(2). It needs the right to trace the process (CAP_SYS_PTRACE).
-// The error is that of the system call, or bounded.ErrSlow, or bounded.ErrRefused for
-// a process that was slow, and if too many were. The parts are as they were then.
+// The error is the system call's, or bounded.ErrSlow, or bounded.ErrRefused for a
+// process that was slow, and if too many were. The parts are as they were then.
 func (r *Reader) Read(pid int, parts ...Part) error {
 	if r.isSlow(pid) {
 		return bounded.ErrRefused

@@ -20,7 +20,8 @@ type Stack struct {
 	Addrs []uint64
 }
 
-// Stacks are those of all threads. All methods may be called by any goroutine.
+// Stacks keeps the stacks of all threads. All methods may be called by any
+// goroutine.
 type Stacks struct {
 	mu    sync.RWMutex
 	most  int

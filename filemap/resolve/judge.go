@@ -9,7 +9,7 @@ import (
 
 // entry is what is known of how a thread came into the kernel.
 type entry struct {
-	syscall bool   // its last event is that of a system call
+	syscall bool   // its last event is a system call's
 	losses  int64  // places where records are missing, before that event
 	cookie  uint64 // of the last entry by a system call
 	// asked is the cookie of the last entry, since the time of the first event
@@ -30,7 +30,7 @@ type judge struct {
 	evidence Evidence // nil for none
 	why      *Why
 	entries  map[int32]*entry
-	last     *entry // that of lastTID: a thread mostly has many records in a row
+	last     *entry // of lastTID: a thread mostly has many records in a row
 	lastTID  int32
 	missed   int64   // places where records are missing, of what has been judged
 	subject  Subject // the one that is judged
@@ -118,7 +118,7 @@ func (j *judge) enter(h *Held, rec *tracefs.Record) {
 		} else {
 			e.syscall = rec.Body > rec.Off && syscalls.Returns(h.Text[rec.Body:rec.End])
 		}
-	case e.syscall && e.losses == j.missed: // else the cookie can be that of an event that is missing
+	case e.syscall && e.losses == j.missed: // else the cookie can belong to a missing event
 		e.cookie = rec.Value
 	}
 }

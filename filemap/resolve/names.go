@@ -13,7 +13,7 @@ import (
 // that is not announced, and have no file, or had an announcement of their own.
 type names struct {
 	waiting map[*filemap.Entry][]waiter
-	// announced are announcements, bad those of them that cannot be used, rebound those
+	// announced counts announcements, bad the unusable ones, rebound the ones
 	// that changed an identifier's meaning.
 	announced, bad, rebound int64
 
@@ -133,7 +133,7 @@ func (n *names) announce(t *task, h *Held, rec *tracefs.Record) {
 	switch {
 	case !rival:
 	case owner != nil && torn:
-		// It may be this stack's, and may be that of one that was lost.
+		// It may be about this stack, or about one that was lost.
 		owner.held.restate(owner.rec, a.ID, unnamed(filemap.Ambiguous))
 	case b.Owned:
 		n.rename(e, b.From, pos)

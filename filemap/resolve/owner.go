@@ -29,8 +29,9 @@ type span struct {
 	cpu    int32
 }
 
-// stack ends the span of a thread at its next stack, and begins that of the stack if
-// announcements can be about it. What continues a stack has a span if that has none.
+// stack ends the span of a thread at its next stack, and begins the stack's span if
+// announcements can be about it. A continuation has a span if the stack before it
+// has none.
 func (o *owners) stack(t *task, h *Held, i int, rec *tracefs.Record, identified bool) {
 	if rec.Flags&tracefs.Continued != 0 && (!identified || t.span.held != nil && o.queue.holds(t.span.seq)) {
 		return
@@ -42,8 +43,8 @@ func (o *owners) stack(t *task, h *Held, i int, rec *tracefs.Record, identified 
 	}
 }
 
-// enter ends the span of a thread if it is not that of a cookie. It reports whether it
-// was not.
+// enter ends the span of a thread if it has another cookie, and reports whether it
+// did.
 func (o *owners) enter(t *task, cookie uint64) (ended bool) {
 	if t.span.held == nil || t.span.cookie == cookie {
 		return false

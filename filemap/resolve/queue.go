@@ -8,9 +8,9 @@ import (
 // queue is the batches that are held until nothing can change in them any more.
 // Batches are numbered in the order in which they come, from 1 on.
 //
-// Invariants: the batches of the queue are the ones after released, without a gap, and
-// the last one is that of seq and ends at now. A batch needs no batch but later ones
-// that have come. Free batches are in no queue.
+// Invariants: the batches of the queue are the ones after released, without a gap,
+// and the last one has the number seq and ends at now. A batch needs no batch but
+// later ones that have come. Free batches are in no queue.
 type queue struct {
 	limits   Limits
 	list     []*Held // oldest first

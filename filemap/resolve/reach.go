@@ -10,16 +10,17 @@ import (
 
 // Reach is how far stacks go.
 type Reach struct {
-	// Stacks are those with a frame, Unwound those of them that ustack has unwound. The
-	// others are the kernel's, which does not say where a stack is complete.
+	// Stacks counts stacks with a frame, Unwound the ones among them that ustack has
+	// unwound. The others are the kernel's, which does not say where a stack is
+	// complete.
 	Stacks, Unwound int64
-	// Application are those with a frame of code that is in no C library, dynamic
-	// linker or vDSO; Root those that are known to be complete.
+	// Application counts stacks with a frame of code that is in no C library,
+	// dynamic linker or vDSO; Root the ones that are known to be complete.
 	Application, Root int64
-	// End is the name of the file in which most of the others end, "" if there are none
-	// or that is not known; Ends is how many do. The others are those that ustack has
-	// unwound and that are not complete, and those of the kernel that do not reach
-	// application code.
+	// End is the name of the file in which most cut stacks end, "" if there are none
+	// or it is unknown; Ends is how many do. A stack is cut if ustack has unwound it
+	// and it is not complete, or if it is the kernel's and does not reach application
+	// code.
 	End  string
 	Ends int64
 }
@@ -31,7 +32,7 @@ type Far struct {
 	Last *filemap.File
 }
 
-// others reports whether a stack is among those of which End is said.
+// others reports whether a stack is cut (see Reach.End).
 func (f *Far) others() bool {
 	if f.Unwound {
 		return !f.Root

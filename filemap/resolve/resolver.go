@@ -10,8 +10,8 @@ import (
 type Outcome struct {
 	File *filemap.File
 	// Memory is what a frame without a file lies in, nil if unknown. With
-	// reason VMAOffset it is a mapping whose name may be that of a file, and
-	// Offset is the one in the mapping.
+	// reason VMAOffset it is a mapping whose name may be a file's, and Offset
+	// is the one in the mapping.
 	Memory *filemap.Memory
 	// Offset is where in the file, or in the vDSO, the frame is, if HasOffset:
 	// then the frame's own number was not that.

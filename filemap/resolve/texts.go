@@ -26,7 +26,7 @@ type texts struct {
 // pages, while mmap_min_addr keeps all other memory above.
 const specialMappings = 1 << 16
 
-// outcome is that of a frame that has no identifier to look up.
+// outcome returns the outcome of a frame that has no identifier to look up.
 func (t *texts) outcome(txt []byte, f *tracefs.Frame) Outcome {
 	switch f.Form {
 	case tracefs.FormIdentifier:
@@ -57,7 +57,7 @@ func (t *texts) outcome(txt []byte, f *tracefs.Frame) Outcome {
 }
 
 // writtenTrust is the trust of a frame that has its file in the text: never more
-// than an earlier run of ustack had. Where there is no mark, it is that of the
+// than an earlier run of ustack had. A frame without a mark has the trust of the
 // kernel, which writes the file of a frame that it looks at.
 func writtenTrust(f *tracefs.Frame) filemap.Trust {
 	if f.Inferred && f.Mark() == tracefs.NoMark {

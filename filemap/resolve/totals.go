@@ -64,12 +64,12 @@ type Totals struct {
 	Missing          [MissingCount]int64
 	HeldTooLong      int64 // events whose stack came too late for them (stitching)
 	// Stackless are the events without a stack, by why (stitching): NotMissing
-	// counts those of which the trace has neither a stack nor a request.
+	// counts events for which the trace has neither a stack nor a request.
 	Stackless [MissingCount]int64
 	Lost      map[int32]Loss // by CPU
 	Gaps      int64          // places where records may be missing, without a count
 
-	// waits are the stacks of futex calls that can wait, all and unwound those of a trace
+	// waits are the stacks of futex calls that can wait, all and unwound count in a trace
 	// that has none so far.
 	waits, all, unwound Reaches
 }

@@ -35,7 +35,7 @@ func (o *Options) event(clock int32, ringSize int, f features) perf.Event {
 	return e
 }
 
-// features are those of a step of the ladder that may be asked for.
+// features returns the features of a step of the ladder that the options allow.
 func (o *Options) features(f features) features {
 	f.buildID = f.buildID && !o.noIDs
 	return f

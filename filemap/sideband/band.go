@@ -95,9 +95,9 @@ type Band struct {
 	watch   watch
 	scratch procmap.Process
 	found   Drained // since the last Drain
-	breaks  int     // gaps until now, unseen those of the soft rings
-	unseen  int
-	blind   bool // see Unseen
+	breaks  int     // gaps until now
+	unseen  int     // gaps of the soft rings
+	blind   bool    // see Unseen
 	hotplug perf.Hotplug
 	files   watchedFiles
 }

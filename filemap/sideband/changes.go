@@ -44,8 +44,8 @@ type calls struct {
 	seen           func(change) bool
 	lose, loseSoft func(cpu int, n uint64, from, t tracefs.Time)
 
-	// takings are by thread the calls that may not have returned, moves those of
-	// mremap, children the last process that each thread has made.
+	// takings has, by thread, the calls that may not have returned, moves the
+	// calls of mremap, children the last process that each thread has made.
 	takings  map[int]*taking
 	flights  flights
 	moves    map[int]*move

@@ -10,9 +10,9 @@ import (
 
 // A 64-bit process of x86 can enter the kernel as a 32-bit one does (int 0x80). The
 // tracepoints of system calls leave such calls out (arch_trace_is_compat_syscall in
-// arch/x86/include/asm/ftrace.h), and that of all calls does not say which kind they
-// are, and slows each of them. But the kernel has separate functions for them, and a
-// kprobe there costs nothing until one is called.
+// arch/x86/include/asm/ftrace.h), and the tracepoint of all calls does not say which
+// kind they are, and slows each of them. But the kernel has separate functions for
+// them, and a kprobe there costs nothing until one is called.
 
 // compatCalls are the functions of 32-bit system calls that move or remove code
 // (arch/x86/entry/syscalls/syscall_32.tbl). mmap is not among them: perf reports all

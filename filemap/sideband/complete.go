@@ -128,7 +128,7 @@ func (f *namedFile) read() {
 	f.found.id, f.ok = readID(at, f.found.version)
 }
 
-// isOf reports whether a file is that of a mapping.
+// isOf reports whether a mapping maps a file.
 func isOf(st *unix.Stat_t, m *procmap.Mapping) bool {
 	dev := procmap.Dev{Major: unix.Major(uint64(st.Dev)), Minor: unix.Minor(uint64(st.Dev))}
 	return st.Mode&unix.S_IFMT == unix.S_IFREG && st.Ino == m.Inode && dev == m.Dev

@@ -51,6 +51,6 @@
 //   - A fork is reported after the memory was copied: what another thread maps
 //     between the call (tracepoints of fork, clone and clone3) and the record is not
 //     known of the child.
-//   - PIDs are those of our own PID namespace. Processes outside of it are left
-//     out.
+//   - PIDs are numbers in our own PID namespace. Processes outside of it are
+//     left out.
 package sideband

@@ -28,7 +28,7 @@ type Drained struct {
 }
 
 // Drain brings the History up to date: what any process did before the call is
-// in it when Drain returns. The error is that of writing the log.
+// in it when Drain returns. The error is of writing the log.
 //
 // A record is in its ring before the recorded change can have an effect: an mmap
 // before a thread can run in the mapping, a fork before the child runs. So what

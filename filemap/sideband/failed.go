@@ -27,8 +27,8 @@ type taking struct {
 // had is what a process had between two addresses when a call began.
 type had struct {
 	code []space.Mapping
-	// parts are the addresses of the code there, and those of which nothing was
-	// known. unknown counts the latter, which come last.
+	// parts are the addresses of the code there, then the addresses at which it
+	// is unknown what there was; unknown counts the latter.
 	parts   []taken
 	unknown int
 }

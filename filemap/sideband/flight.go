@@ -18,7 +18,8 @@ import (
 // flights are the calls that take something away and may not have had their effect: the
 // last one of each thread that has no record since. If the call fails, that is recorded.
 type flights struct {
-	// by are those of each process, older those of processes that are not in by.
+	// by has the flights of each process, older the flights of processes that
+	// are not in by.
 	by, older map[int][]flight
 	// lost is until when records may be missing, by which some would have ended.
 	lost tracefs.Time

@@ -51,10 +51,10 @@ type Place struct {
 }
 
 // Lookup finds what an address of a thread was at a time. ok is false if there
-// is nothing; PID then still is that of the process, if known.
+// is nothing; PID still is the process then, if known.
 //
 // The text of a trace has times rounded to the nearest microsecond: add 499 ns
-// to those, or what was mapped right before would be missed.
+// to them, or what was mapped right before would be missed.
 func (h *History) Lookup(tid int, addr uint64, t tracefs.Time) (p Place, ok bool) {
 	pid, late, ok := h.Threads.PID(tid, t)
 	if !ok {

@@ -6,8 +6,9 @@ import (
 	"ustack/tracefs"
 )
 
-// followCPUs opens rings for CPUs that went on, and closes those of CPUs that
-// went off. What happened on a CPU between its coming and our looking is lost.
+// followCPUs opens rings for CPUs that went online, and closes the rings of
+// CPUs that went offline. Records of a CPU from before its ring was opened are
+// lost.
 func (b *Band) followCPUs(t tracefs.Time) {
 	cpus := b.hotplug.Online(t)
 	if cpus == nil {

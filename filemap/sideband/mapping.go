@@ -11,7 +11,7 @@ import (
 	"ustack/tracefs/perf"
 )
 
-// layout is that of all our records.
+// layout is what all our records have.
 var layout perf.Layout
 
 // What the kernel puts in place of a name (perf_event_mmap_event in

@@ -15,8 +15,8 @@ import (
 // and any user can have one. So build IDs are asked for only where that commit is
 // known to be, or there is no memfd_secret(2).
 
-// secretFixes are the versions with that commit: of a series that was fixed later,
-// its first release with it. That of 6.6 is not known.
+// secretFixes are, of each series that was fixed later, its first release with
+// that commit. The release of 6.6 is not known.
 var secretFixes = [...]struct{ major, minor, patch int }{
 	{5, 15, 180}, // review of 5.15.180, message 063/279
 	{6, 1, 132},  // ChangeLog-6.1.132

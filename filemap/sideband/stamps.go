@@ -26,8 +26,8 @@ import (
 // Two writes remain that no time shows. Through a shared mapping only the first write
 // to a page sets the times, and the next one after the page was written back: a page
 // that was dirty before the file was mapped as code can change again unseen. And on
-// kernels before 6.13, whose file times are those of ticks, a write in the tick of the
-// one before it, of code alone: the build ID is read again.
+// kernels before 6.13, whose file times advance in ticks, a second write in the same
+// tick, unless it changes the build ID, which is read again.
 
 // stamped is a file that is mapped, held by a descriptor of its path (O_PATH), so
 // that it is this file whatever has its names.
@@ -43,11 +43,11 @@ type stamped struct {
 // stamps are the files whose times are compared.
 type stamps struct {
 	by map[watchedAs]*stamped
-	// refused are files that cannot be held, those of servers.
+	// refused are files that cannot be held: they are on a server.
 	refused map[watchedAs]bool
 	// lost are files whose build IDs are not known to be right any more.
 	lost []mappedFile
-	// sweep is when to let go of the files that no process has mapped.
+	// sweep is when to release the files that no process has mapped.
 	sweep time.Time
 }
 
@@ -117,7 +117,7 @@ type heldFile struct {
 	made time.Time
 	path string // "" if the file is not at its path
 	is   pathFile
-	// other: the path is that of another process, which may have another file there.
+	// other: the path is another process's, which may have another file there.
 	other bool
 
 	fd             int // negative if it cannot be held
@@ -226,8 +226,8 @@ func (w *watchedFiles) forgotten(id procmap.FileID) {
 	}
 }
 
-// check reports whether a file is what it was. New permissions or names set the time
-// of the change of a file, but not that of a write; a program can set that one back.
+// check reports whether a file is what it was. New permissions or names set the
+// ctime of a file, but not its mtime; a program can set the mtime back.
 func (f *stamped) check(calls *bounded.Calls) bool {
 	now, ok := statFD(f.fd) // asks no server
 	switch {

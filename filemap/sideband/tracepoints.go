@@ -219,8 +219,8 @@ func (rs *rings) unseen() []string {
 	return list
 }
 
-// checkUnseen notes that some changes are never seen, if that is so. They are
-// those of the tracepoints, so all is unsure from the beginning.
+// checkUnseen makes all unsure from the beginning if the kernel never reports
+// some changes.
 func (b *Band) checkUnseen() {
 	if !b.blind && len(b.Unseen()) > 0 {
 		b.blind = true

@@ -16,16 +16,16 @@ import (
 	"ustack/tracefs/perf"
 )
 
-// A build ID is that of a file when it was mapped. A file that is written in place
-// while it is mapped is another one from then on, for who has it mapped too. So the
-// files are watched, and one that is written loses its ID from the time on at which
-// it was known last not to have been.
+// A build ID is right for a file as it was when it was mapped. A file that is
+// written in place while it is mapped is another one from then on, in each process
+// that has it mapped. So the files are watched, and one that is written loses its
+// ID from the last time on at which it was known not to have been.
 //
 // Two things show it: the file's times, which are compared on each Drain (see stamps),
-// and inotify(7), by which a file is watched at its path. Neither is there for files
-// of network file systems, and of processes that had ended when their mapping was
-// heard of, if the file is neither at its path here nor where the processes see it that
-// they were forked of.
+// and inotify(7), by which a file is watched at its path. Neither works for files of
+// network file systems, nor for processes that had ended when the record of their
+// mapping was read, if the file is neither at its path here nor at its path in the
+// processes that they were forked from.
 
 // FileWatcher watches files that are mapped (watch.Watcher is one). What it finds
 // has to be passed to Written.Changed.

@@ -36,8 +36,8 @@ type budget struct {
 
 // Forgotten is what was forgotten because there was too much of it.
 type Forgotten struct {
-	// Changes are changes of the past, Processes those of which not even the
-	// present is known, until they execute another program.
+	// Changes are changes of the past, Processes the processes of which not
+	// even the present is known, until they execute another program.
 	Changes, Processes int64
 }
 

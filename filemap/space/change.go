@@ -68,10 +68,10 @@ func (s *Spaces) ReplacePart(p *procmap.Process, t tracefs.Time) {
 	})
 }
 
-// merge replaces the mappings of a version by those of a reading. Mappings in both
-// keep their time; kept counts them. fresh means that there is none but [vsyscall],
-// which is the same everywhere; better, that the reading knows more about one of
-// them.
+// merge replaces the mappings of a version by the mappings that a reading found.
+// Mappings in both keep their time; kept counts them. fresh means that there is
+// none but [vsyscall], which is the same everywhere; better, that the reading knows
+// more about one of them.
 func (s *Spaces) merge(last *Version, in []procmap.Mapping, t, after tracefs.Time) (out Mappings, fresh bool, kept int, better bool) {
 	list := s.files.convert(in, t, after)
 	fresh = true

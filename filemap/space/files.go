@@ -81,7 +81,7 @@ func agree(have, read *File) bool {
 	return bareName(have.Name) == bareName(read.Name)
 }
 
-// Is reports whether the file is that of a mapping, by what is known of both.
+// Is reports whether a mapping maps the file, by what is known of both.
 func (f *File) Is(m *procmap.Mapping) bool {
 	read := fileOf(m)
 	return agree(f, &read)

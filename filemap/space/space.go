@@ -158,7 +158,7 @@ func (s *Space) Lookup(addr uint64, t tracefs.Time) (p Place, ok bool) {
 	if s == nil || len(s.versions) == 0 {
 		return Place{}, false
 	}
-	// The first version that had not ended then: that of the time, or the next.
+	// The first version that had not ended then: in force at the time, or the next.
 	i := sort.Search(len(s.versions), func(i int) bool { return s.versions[i].To > t })
 	if i == len(s.versions) {
 		return Place{}, false

@@ -49,7 +49,7 @@ func (ms Mappings) All() iter.Seq[*Mapping] {
 	return func(yield func(*Mapping) bool) { ms.root.each(0, ^uint64(0), yield) }
 }
 
-// Between are those of which a part lies between two addresses.
+// Between yields the mappings of which a part lies between two addresses.
 func (ms Mappings) Between(start, end uint64) iter.Seq[*Mapping] {
 	return func(yield func(*Mapping) bool) { ms.root.each(start, end, yield) }
 }

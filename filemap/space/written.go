@@ -7,9 +7,9 @@ import (
 	"ustack/tracefs"
 )
 
-// Written notes that files, those of which is says so, were written in place after
-// t: who has them mapped runs what is in them now, of which the build ID is not
-// known.
+// Written notes that the files for which is returns true were written in place
+// after t: processes that have them mapped run what is in them now, and its build
+// ID is unknown.
 func (s *Spaces) Written(is func(*File) bool, t tracefs.Time) {
 	s.Snapshot().Each(func(sp *Space) bool {
 		if sp.maps(is, t) {

@@ -22,8 +22,8 @@ type linux struct {
 }
 
 // NewReader returns a Reader of the threads that a proc file system shows, /proc
-// if that is "". It must be that of our own PID namespace, the one of the trace. lives
-// may be nil: then nothing is known of the first and last moments of threads.
+// if that is "". It must show our own PID namespace, which must be the trace's. lives
+// may be nil: then it is unknown when threads began and ended.
 func NewReader(proc string, lives Lives) (*Reader, error) {
 	stat, err := procmap.NewReader(procmap.Options{Proc: proc, Source: procmap.Text})
 	if err != nil {

@@ -47,8 +47,8 @@ type Lives interface {
 type thread struct {
 	site callsite.Start
 	addr uint64 // of the function
-	// From from to to the number was that of the thread that began with it, and as
-	// long as that lived, if its birth was reported.
+	// From from to to the thread that began with the function had the number, and
+	// all its life if its birth was reported.
 	from, to, born tracefs.Time
 	looked         tracefs.Time // when it was last tried to find out
 }
@@ -59,9 +59,9 @@ const maxThreads = 1 << 14
 // stamp is how exact the times of stacks are.
 const stamp = tracefs.Time(time.Microsecond)
 
-// Start is the address of the function with which the thread began that had a
-// number at a time, if a call of its stack is that of it. ok is false if it has
-// ended, or nothing proves which function it is.
+// Start returns the address of the function with which the thread began that
+// had a number at a time; site is the call of it on the thread's stack. ok is
+// false if the thread has ended, or nothing proves which function it is.
 //
 // It is that very thread: the one that is read began before, and still has the
 // number. So what was read holds for all stacks until then, or for all of its life
@@ -82,8 +82,8 @@ func (r *Reader) Start(tid int, t tracefs.Time, site *callsite.Start) (addr uint
 	return th.addr, known && th.addr != 0 && th.site == *site
 }
 
-// lived reports whether the number was that of the thread at a time, by the reports
-// of its life.
+// lived reports whether the thread had the number at a time, by the reports of its
+// life.
 func (r *Reader) lived(tid int, th *thread, t tracefs.Time) bool {
 	if th.born == 0 {
 		return false

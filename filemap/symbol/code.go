@@ -107,8 +107,8 @@ func (c *code) afterSyscall(offset uint64) bool {
 	return err == nil && callsite.Syscall(c.image.Machine, text)
 }
 
-// start is the call before a return address, if that of the function that a
-// thread begins with.
+// start returns the call before a return address, if it calls the function that
+// a thread begins with.
 func (c *code) start(offset uint64) (callsite.Start, bool) {
 	at, ok := c.call(offset)
 	if !ok || c.image.Machine != elf.EM_X86_64 {
@@ -184,7 +184,7 @@ func (c *code) exported(name string) []uint64 {
 	return c.exports[name]
 }
 
-// intact reports whether the frame pointer is that of a caller at a place: the
+// intact reports whether the frame pointer is a caller's at a place: the
 // function has neither set up a frame nor used the register for anything else,
 // or has given it back.
 func (c *code) intact(f *function, r *cfi.Row) bool {

@@ -54,8 +54,8 @@ func doubtfulRust(name string) bool {
 // calling convention that the linker adds to the names of assembly functions.
 func prettyGo(name string) string { return strings.TrimSuffix(name, ".abi0") }
 
-// oldRust demangles the names that Rust used before 2025, which look like those of
-// C++: _ZN, parts with their lengths, the last of them a hash, E. (The demangle
+// oldRust demangles the names that Rust used before 2025, which look like C++
+// names: _ZN, parts with their lengths, the last of them a hash, E. (The demangle
 // package drops underscores from these.) The hash is removed; what the compiler has
 // appended to the name (".llvm.123") stays.
 func oldRust(name string) (string, bool) {

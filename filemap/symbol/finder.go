@@ -42,7 +42,7 @@ func (o *object) close() {
 type lookupRoot struct {
 	name string
 	root *os.Root // nil for everything
-	// traced: names in it are those of the trace, not of the user.
+	// traced: names in it come from the trace, not from the user.
 	traced bool
 	files  *openfile.Opener
 }
@@ -163,8 +163,8 @@ func (f *finder) byID(hex, debug, cached string) []string {
 	return list
 }
 
-// ShortHex is a build ID as files are named after it. How long it was is not
-// known; those of 16 and 8 bytes are common, and end in zeros here.
+// ShortHex is a build ID as files are named after it. Its length is not known;
+// IDs of 16 and 8 bytes are common, and end in zeros here.
 func ShortHex(id filemap.BuildID) string {
 	hex := id.Hex()
 	for _, n := range []int{8, 16} {

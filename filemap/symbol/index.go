@@ -105,7 +105,7 @@ func newIndex(x *image.Image, table *image.Section, source Source, all whole) (*
 	return &index{source: source, spans: flatten(list), names: names, whole: all && local}, nil
 }
 
-// framed gives symbols without a size that of the call frame information that begins
+// framed sizes symbols without a size by the call frame information that begins
 // there, or drops them.
 func framed(x *image.Image, list []image.Symbol) []image.Symbol {
 	table, err := cfi.Open(x)

@@ -14,8 +14,8 @@ type Place struct {
 	File   *filemap.File
 	Offset uint64
 	Ran    bool
-	// Calls is the function that the thread began with, if the call before a
-	// return address is that of it (Start) and the function is known.
+	// Calls is the function that the thread began with, if the function is
+	// known and the call before the return address calls it (Start).
 	Calls filemap.Begun
 }
 
@@ -43,7 +43,7 @@ type pair struct{ inner, outer Place }
 // address. This is proven if
 //
 //   - the instruction before the outer frame's address is a direct call, to the
-//     beginning of a function of the same file, or that of the function that the
+//     beginning of a function of the same file, or calls the function that the
 //     thread began with, and that one is known;
 //   - the code of the inner frame has left the frame pointer alone;
 //   - the function has a frame where it calls on, and calls lead from there to
@@ -205,8 +205,8 @@ func (p *proof) begins(addr uint64) bool {
 	return true
 }
 
-// untouched reports whether the frame pointer is that of a caller at the inner
-// frame, in another function than the missing one.
+// untouched reports whether the frame pointer is a caller's at the inner frame,
+// in another function than the missing one.
 func (p *proof) untouched(inner Place) bool {
 	at := inner.Offset
 	if !inner.Ran {
@@ -305,9 +305,9 @@ func replaced(name string) bool {
 	return false
 }
 
-// leads reports whether calls lead from the missing function to that of the
-// inner frame, with the missing function's frame and through none that touches
-// the frame pointer.
+// leads reports whether calls lead from the missing function to the inner
+// frame's, with the missing function's frame and through none that touches the
+// frame pointer.
 func (p *proof) leads() bool {
 	list := []place{{p.home, p.missing}}
 	for start := range p.parts {

@@ -111,8 +111,8 @@ func (s *source) add(x *image.Image, kind elf.SectionType, from Source, all whol
 	return len(i.spans) > 0
 }
 
-// openLines opens the debug information, the file's own before that of the
-// separate file.
+// openLines opens the debug information, the file's own before the separate
+// file's.
 func (s *source) openLines(f *finder) {
 	for _, o := range []*object{s.bin, s.debug} {
 		if o == nil {
@@ -129,8 +129,8 @@ func (s *source) openLines(f *finder) {
 	}
 }
 
-// openAlt opens the file that dwz has moved to what debug information has in
-// common with that of other files, nil if there is none. Without it, functions
+// openAlt opens the file into which dwz has moved what the debug information of
+// several files has in common, nil if there is none. Without it, functions
 // inlined from there have no name.
 func (s *source) openAlt(f *finder, o *object) *lines.Data {
 	path, id := o.image.AltLink()

@@ -7,9 +7,9 @@ import (
 
 // Start reports whether unwinding by frame pointers may have skipped the function
 // that the thread began with, between two frames: the call before the outer frame's
-// address is that of it, and the code of the inner frame has left the frame pointer
-// alone. Which function it is only the memory of the thread shows; then Skipped
-// proves the rest. It is nil for other frames.
+// address calls it, and the code of the inner frame has left the frame pointer
+// alone. Only the thread's memory shows which function it is; then Skipped proves
+// the rest. It is nil for other frames.
 func (s *Symbols) Start(inner, outer Place) *callsite.Start {
 	if s.opt.NoInfer || inner.File == nil || outer.File == nil || outer.Ran {
 		return nil

@@ -20,8 +20,8 @@ import (
 // Options are where to look.
 type Options struct {
 	// Sysroot is a directory with the files of the traced machine at their paths.
-	// The user vouches for it: files without a build ID are believed. Without
-	// it the paths are those of this machine. Paths of a trace never leave it.
+	// The user vouches for it: files without a build ID are believed. Without it
+	// the paths are this machine's. Paths of a trace never leave it.
 	Sysroot string
 	// DebugDirs are more directories with debug information, in the order in which
 	// they are asked: DIR/.build-id/xx/yyyy.debug, DIR/xx/yyyy.debug, and by

@@ -75,7 +75,7 @@ func (t *Tasks) Refresh() error {
 }
 
 // Reread reads all code that a process has mapped. It is known from then on;
-// before, no more than what was there already. drain is that of Settle.
+// before, no more than what was there already. drain is for Settle.
 func (t *Tasks) Reread(pid int, drain func() error) error {
 	known, err := t.again(pid)
 	if err != nil || !known {

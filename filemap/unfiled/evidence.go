@@ -28,13 +28,13 @@ type maps interface {
 type Options struct {
 	// Inner judges stacks first; nil for none.
 	Inner resolve.Evidence
-	// Program is that of a stack.
+	// Program returns the program of a stack.
 	Program func(s *resolve.Subject) (p Program, ok bool)
 	// Directory and Processes have perf maps; nil for none.
 	Directory *Directory
 	Processes *Processes
-	// VDSO is that of the kernel of the trace, nil if that is not at hand, or
-	// not known to be the same.
+	// VDSO is the vDSO of the traced kernel, nil if it is not at hand, or not
+	// known to be the same.
 	VDSO *symbol.Kernel
 }
 
@@ -63,7 +63,7 @@ func (e *Evidence) Judge(s *resolve.Subject) {
 	if e.opt.Inner != nil {
 		e.opt.Inner.Judge(s)
 	}
-	var of []*perfMap // those of the process, once they are needed
+	var of []*perfMap // the process's, once they are needed
 	asked := false
 	for k := range s.Frames {
 		o := &s.Outcomes[k]
@@ -81,7 +81,7 @@ func (e *Evidence) Judge(s *resolve.Subject) {
 	}
 }
 
-// wide is where addresses begin that only programs of 64 bits have. Those of 32
+// wide is where addresses begin that only 64-bit programs have. 32-bit programs
 // have another vDSO, below.
 const wide = 1 << 32
 

@@ -33,8 +33,8 @@ var (
 )
 
 // update reads what a file has more than when it was read last. may is asked
-// about the file before anything of it is used. The error is that of a file that
-// is not used.
+// about the file before anything of it is used. The error says why a file is not
+// used.
 func (m *mapFile) update(root *os.Root, name string, may func(fs.FileInfo) error) error {
 	info, err := root.Lstat(name)
 	switch {

@@ -235,7 +235,7 @@ func parseStatus(text []byte) (user uint32, inside int, ok bool) {
 	return user, inside, known && inside > 0
 }
 
-// clocks are the time by the clock of the trace, and by that of files.
+// clocks returns the time by the trace's clock, and by the clock of file times.
 func clocks() (mono, real tracefs.Time) {
 	return clock(unix.CLOCK_MONOTONIC), clock(unix.CLOCK_REALTIME)
 }

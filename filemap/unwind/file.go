@@ -9,7 +9,7 @@ import (
 	"ustack/filemap/unwind/table"
 )
 
-// Binary is an ELF file that is open. Its bytes must be those of the file that
+// Binary is an ELF file that is open. It must have the bytes of the file that
 // was mapped.
 type Binary struct {
 	io.ReaderAt

@@ -143,7 +143,7 @@ func (w *walker) restorePlain(r *table.Rules, base uint64) {
 	}
 }
 
-// restore makes the registers those of the caller. One that cannot be found is
+// restore sets the registers to the caller's. One that cannot be found is
 // unknown; that ends the stack only where it is needed. leaving: the function has
 // only to take registers off the stack and return, so those whose place is below
 // the stack pointer have their value again. Copies of stacks do not have that

@@ -8,8 +8,8 @@ import (
 // isSetUp reports whether the frame at hand, which was interrupted and has no
 // table, has its own frame pointer: the call before the return address that the
 // frame record has leads to the function that was interrupted, and that has set
-// its frame pointer and is not yet about to return. Otherwise the record is that
-// of its caller, and a frame would be missing.
+// its frame pointer and is not yet about to return. Otherwise the record is its
+// caller's, and a frame would be missing.
 func (w *walker) isSetUp(to uint64) bool {
 	p, ok := w.find(to)
 	if !ok || p.file != w.place.file || to < 5 {

@@ -15,7 +15,7 @@ import (
 
 // Opener opens the files that processes have mapped. It is for one goroutine.
 type Opener struct {
-	// Reader reads all mappings, or those of code.
+	// Reader reads all mappings, or only mappings of code.
 	Reader *procmap.Reader
 	// VDSO is the vDSO of 64-bit processes.
 	VDSO []byte

@@ -16,8 +16,8 @@ import (
 
 // Options are what a Stage works with.
 type Options struct {
-	// Tracepoint is the number of the tracepoint that is sampled, that of the entry
-	// into futex.
+	// Tracepoint is the number of the tracepoint that is sampled, the entry into
+	// futex.
 	Tracepoint uint64
 	// Space is what a thread's process had mapped, and which process that is; ok is
 	// false if that is not known.
@@ -212,8 +212,8 @@ func (s *Stage) pass(b *tracefs.Batch) {
 	s.mu.Unlock()
 }
 
-// bare notes that entries on a CPU have no stack: what comes next may be that of another
-// event. A CPU below 0 is for all.
+// bare notes that entries on a CPU have no stack: what comes next may belong to
+// another event. A CPU below 0 is for all.
 func (s *Stage) bare(cpu int32) {
 	for tid, e := range s.entries {
 		if cpu < 0 || e.head.CPU == int(cpu) {

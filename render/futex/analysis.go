@@ -22,9 +22,10 @@ type Mappings interface {
 
 // Layouts has what a process had mapped, for the names of its variables.
 type Layouts interface {
-	// Layout is the part of that of a thread at a time that decides whether an address is
-	// in the data of a program or library, nil if it is not known. tgid is the process,
-	// tracefs.NoTID if unknown, and comm the thread's name, nil if unknown.
+	// Layout returns the part of a thread's layout at a time that decides whether an
+	// address is in the data of a program or library, nil if it is unknown. tgid is
+	// the process, tracefs.NoTID if unknown, and comm the thread's name, nil if
+	// unknown.
 	Layout(tid, tgid int32, comm []byte, at tracefs.Time, timed bool, addr uint64) (filemap.Layout, filemap.Trust)
 }
 
@@ -50,7 +51,7 @@ type Options struct {
 	// Programs shows where processes execute another program, or their numbers are
 	// used again, if the trace has no events of that; nil if nothing does.
 	Programs Programs
-	// Gaps are those of the whole trace, if it has been read before.
+	// Gaps are the gaps of the whole trace, if it has been read before.
 	Gaps *Gaps
 	// Calls keeps all calls that wait for WaitCalls.
 	Calls bool

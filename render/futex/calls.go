@@ -14,7 +14,7 @@ import (
 //     a signal broke off, is its own.
 //   - A wait in a call is at a lock, unless it is one of futex_waitv; it counts there as
 //     under way, and only there. One that was broken off counts nowhere.
-//   - A wait that may be used again is that of no thread.
+//   - A wait that may be used again belongs to no thread.
 //   - longest has the shortest one first, and no more than maxLongest of a section.
 type calls struct {
 	sys syscalls.Event // that is being taken

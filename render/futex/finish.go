@@ -38,8 +38,9 @@ func (a *Analysis) finish() {
 	a.losses.settleAll()
 }
 
-// hiding is how much longer threads can have waited than was seen: all, those
-// whose process is unknown or was another one before, and those of each process.
+// hiding is how much longer threads can have waited than was seen: all threads,
+// threads whose process is unknown or was another one before, and the threads of
+// each process.
 type hiding struct {
 	all, unknown tracefs.Time
 	own          map[*process]tracefs.Time

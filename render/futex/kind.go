@@ -146,10 +146,10 @@ func (t *traits) merge(u *traits) {
 	}
 }
 
-// goNote reports whether a wait looks like that of a thread of the Go runtime
-// that has nothing to run (runtime/lock_futex.go: notesleep waits while the
-// key is 0), which makes the call itself: all of its stack, back to where the
-// thread began, is in one file, and that is no C library.
+// goNote reports whether a thread of the Go runtime seems to wait as it has
+// nothing to run (runtime/lock_futex.go: notesleep waits while the key is 0),
+// which makes the call itself: all of its stack, back to where the thread
+// began, is in one file, and that is no C library.
 func (lk *locks) goNote(f *syscalls.Futex, s *Stack) bool {
 	if f.Cmd != syscalls.Wait || !f.Private || f.Val != 0 {
 		return false

@@ -30,8 +30,8 @@ type losses struct {
 	hidden     hidden       // what loss can hide besides what was seen
 	broken     tracefs.Time // what calls can hide of which only the entry or the return is there
 
-	// sameLock takes a span in which nothing was lost, so that its lock and that of the
-	// waker are proven to be one. lostTime takes each time of loss, nil if that is not
+	// sameLock takes a span in which nothing was lost, so that the waiter's lock is
+	// proven to be the waker's. lostTime takes each time of loss, nil if that is not
 	// wanted.
 	sameLock func(*span)
 	lostTime func(*LostTime)

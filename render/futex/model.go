@@ -66,8 +66,8 @@ type Lock struct {
 	born    int64        // their order in the trace
 	openMax tracefs.Time // the longest wait that had not ended
 	// Shared: it may be, between processes, as FUTEX_PRIVATE_FLAG is not set;
-	// File and Offset are where, if known; FileLate: at another time than that of the
-	// calls. Local is set if it is not.
+	// File and Offset are where, if known; FileLate: at another time than the calls.
+	// Local is set if it is not.
 	Shared   bool
 	Local    bool
 	File     string

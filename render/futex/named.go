@@ -71,8 +71,8 @@ type kindFunction struct {
 	kind Kind
 }
 
-// kindFunctions are those of glibc and musl (nptl, src/thread), of the Go runtime
-// (runtime/lock_futex.go, lock_spinbit.go), of Rust's standard library
+// kindFunctions are functions of glibc and musl (nptl, src/thread), of the Go
+// runtime (runtime/lock_futex.go, lock_spinbit.go), of Rust's standard library
 // (library/std/src/sys/sync), of libc++ and libstdc++, and of Chromium's
 // allocator (partition_alloc/spinning_mutex.cc).
 var kindFunctions = [...]kindFunction{

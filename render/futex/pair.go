@@ -260,8 +260,8 @@ func (c *calls) exit(h *resolve.Held, i int, rec *tracefs.Record) {
 	c.losses.span(s)
 }
 
-// strayReturn takes a return whose entry is not in the trace. ok means that it may
-// be that of a wait that began before.
+// strayReturn takes a return whose entry is not in the trace. ok means that a wait
+// may return that began before.
 func (c *calls) strayReturn(th *thread, e *syscalls.Event, t tracefs.Time) (r Result, ok bool) {
 	if th.first >= 0 {
 		c.losses.span(span{th: th, from: th.last, to: t, kind: spanBroken})

@@ -38,7 +38,7 @@ type process struct {
 	count  int     // of its threads
 	comm   string  // of the thread with the process's number, else of the first
 	locks  lockMap
-	golang bool // its futexes are those of the Go runtime
+	golang bool // its futexes are the Go runtime's
 	over   bool // it has ended, or runs another program
 	// called: it has called futex, at first then.
 	called bool

@@ -119,7 +119,7 @@ func (g *Gaps) judge(s *span) judgement {
 		// Whole waits can be hidden between the first and the last loss.
 		return judgement{hides: true, hide: last - first}
 	}
-	// The return may be that of another call.
+	// Another call may return here.
 	return judgement{hides: true, hide: s.to - s.from, counted: s.time, doubt: true}
 }
 

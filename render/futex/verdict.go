@@ -182,7 +182,7 @@ func (j *judge) next(b *Blocked) int32 {
 }
 
 // joined is the thread whose exit is waited for, nil if unknown. In a PID namespace
-// the number can be that of a thread of another process.
+// a thread of another process can have the number.
 func (j *judge) joined(b *Blocked) *thread {
 	th := j.rp.tasks.threads.get(int32(min(b.Val, 1<<30)))
 	if th == nil || distinct(th.proc.find(), b.wait.th.proc.find()) {

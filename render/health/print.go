@@ -2,8 +2,9 @@ package health
 
 import "ustack/filemap/inspect"
 
-// Print prints files that the user has named, then those of processes. It calls complain
-// with what cannot be looked at, and goes on; the error is of writing.
+// Print prints files that the user has named, then the files of processes. It calls
+// complain with the error of each that cannot be looked at, and goes on; its own
+// error is of writing.
 func Print(w Writer, i *inspect.Inspector, files []string, pids []int, complain func(error)) error {
 	write := func(s *inspect.Subject) error {
 		if s.Err != nil && (s.PID == 0 || !s.NotELF()) { // a process can map what it likes

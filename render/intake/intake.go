@@ -52,7 +52,7 @@ type Directory struct {
 
 // Report is a report as Do gets it.
 type Report struct {
-	// Name is that of the file in the directory.
+	// Name is the name of the file in the directory.
 	Name string
 	// Path is the path of the file there for messages: with control characters as
 	// escapes.
@@ -133,7 +133,7 @@ func (d *Directory) listen(ctx context.Context, w *fsnotify.Watcher, tick <-chan
 	}
 }
 
-// prepare opens the directories, creates those of results and of rejected
+// prepare opens the directories, creates the ones for results and for rejected
 // reports, and removes what an earlier run left half done.
 func (d *Directory) prepare() (err error) {
 	if d.inbox, err = openDirectory(d.Dir); err != nil {
@@ -151,8 +151,8 @@ func (d *Directory) prepare() (err error) {
 	return d.removeHalfDone()
 }
 
-// openOut opens the directory of results. Below that of reports, where others may
-// write, each directory on the way must be ours.
+// openOut opens the directory of results. Below the directory of reports, where
+// others may write, each directory on the way must be ours.
 func (d *Directory) openOut() (err error) {
 	if inside := below(d.Dir, d.Out); inside != nil {
 		d.out, err = d.inbox.ownDirectory(inside...)

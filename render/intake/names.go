@@ -50,8 +50,8 @@ func shorten(name string, room int) string {
 	return b.String()
 }
 
-// wanted reports whether a name is that of a report: not hidden, and not one
-// that will have another name when it is whole.
+// wanted reports whether a name can be a report's: not hidden, and not one that
+// changes when the report is whole.
 func wanted(name string) bool {
 	for _, suffix := range [...]string{".partial", ".part", ".tmp", "~"} {
 		if strings.HasSuffix(name, suffix) {

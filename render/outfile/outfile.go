@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrLink: the name is that of a symbolic link.
+// ErrLink: the name leads to a symbolic link.
 var ErrLink = errors.New("a symbolic link is not followed: name the file it leads to, or remove it")
 
 // private is the mode of files: what is in a trace is for its user alone.

@@ -36,7 +36,7 @@ const (
 type Track uint64
 
 // Event is something on a track. Of an End only Time, Track and Ends count, and
-// the annotations, which are added to those of its Begin.
+// the annotations, which are added to its Begin's.
 type Event struct {
 	Type     Type
 	Time     tracefs.Time

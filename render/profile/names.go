@@ -37,7 +37,7 @@ func newNames(p *Profile, symbols render.Symbols) *names {
 	return &names{symbols: symbols, files: fileNames(p)}
 }
 
-// sameFile is what makes two files one, those of different tables too.
+// sameFile is what makes two files one, in different tables too.
 type sameFile struct {
 	path string
 	id   filemap.BuildID

@@ -132,7 +132,7 @@ func (c *converter) mapFrame(files []*filemap.File, f *Frame, ran bool) []*filem
 	return files
 }
 
-// library is 1 if a file's name is that of a shared library.
+// library is 1 if a file's name is a shared library's.
 func library(f *filemap.File) int {
 	if strings.HasSuffix(f.Path, ".so") || strings.Contains(f.Path, ".so.") {
 		return 1

@@ -119,8 +119,8 @@ func New(unit Unit) *Profile {
 }
 
 // Stack interns a stack, innermost frame first, and returns its number. cut means
-// that its outermost frames are missing. The number is that of all others if there
-// are too many.
+// that its outermost frames are missing. If there are too many, all others share
+// one number.
 func (p *Profile) Stack(frames []Frame, cut bool) int32 {
 	if len(frames) > maxDepth {
 		frames, cut = frames[:maxDepth], true

@@ -51,7 +51,7 @@ type speedscope struct {
 	buf    []byte
 }
 
-// names writes the frames: one a name, but not that of the root of all.
+// names writes the frames: one a name, without the root of all.
 func (s *speedscope) names() error {
 	const root = 0
 	for i, name := range s.t.names[root+1:] {

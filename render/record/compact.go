@@ -35,7 +35,7 @@ type Compact struct {
 	// Redact, if set, removes private data: names, paths, addresses, free text. The
 	// batches must have events.
 	Redact *redact.Redactor
-	// Identifiers are those of the files, nil for new ones.
+	// Identifiers are the files' identifiers, nil for new ones.
 	Identifiers *Identifiers
 
 	w         io.Writer
@@ -300,8 +300,8 @@ func (c *Compact) key(f marked) uint64 {
 	return key
 }
 
-// identifier is that of a file by the name that it has in the report, and its
-// mark.
+// identifier returns the identifier of a file by the name that it has in the
+// report, and its mark.
 func (c *Compact) identifier(m marked) uint64 {
 	if c.Identifiers == nil {
 		c.Identifiers = IdentifiersFor(c.Redact)

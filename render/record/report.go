@@ -37,7 +37,7 @@ func ParseDrop(word string) (Drop, error) {
 // Field is a line of a report's head, "# ustack: key=value".
 type Field struct{ Key, Value string }
 
-// Version is that of the report's head.
+// Version is the version in the report's head.
 const Version = "1"
 
 // appendHead appends the head of a report.
@@ -79,7 +79,7 @@ type ReportOptions struct {
 	Fields []Field
 	// Redact takes secrets out, nil for a report that says all.
 	Redact *redact.Redactor
-	// Identifiers are those of the files, nil for new ones.
+	// Identifiers are the files' identifiers, nil for new ones.
 	Identifiers *Identifiers
 }
 

@@ -118,7 +118,7 @@ func (g *grammar) field(key string, p []byte) {
 	}
 }
 
-// isIdleComm reports whether a name is that of an idle task, "swapper/0".
+// isIdleComm reports whether a name is an idle task's, "swapper/0".
 func isIdleComm(p []byte) bool {
 	n, ok := bytes.CutPrefix(p, []byte("swapper/"))
 	return ok && len(n) > 0 && digits(n) == len(n)

@@ -65,7 +65,7 @@ func (f *finder) narrow([]byte, uint64)     { f.secret = true }
 func (f *finder) identifier([]byte, uint64) { f.secret = true }
 func (f *finder) other([]byte, string)      { f.secret = true }
 
-// known takes a text word by word: those of reports, and numbers.
+// known takes a text word by word: words of reports, and numbers.
 func (g *grammar) known(p []byte) {
 	for len(p) > 0 {
 		n := 0
@@ -181,8 +181,8 @@ func (g *grammar) reportValue(name string, value []byte) {
 	}
 }
 
-// kernelStack takes "<stack trace>" and its lines. Names of the kernel's functions
-// can be those of a private module.
+// kernelStack takes "<stack trace>" and its lines. Names of kernel functions can
+// come from a private module.
 func (g *grammar) kernelStack(p []byte) {
 	const arrow = " => "
 	line, p := cutLine(p)

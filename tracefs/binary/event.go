@@ -22,7 +22,7 @@ type event struct {
 	whole bool
 	// print appends the body to b.Text and fills in what r says of it.
 	print func(p *Printer, b *tracefs.Batch, r *tracefs.Record, rec []byte)
-	// flags are those of every record.
+	// flags are the flags of every record.
 	flags tracefs.Flags
 	// decode does without text, nil if that cannot be.
 	decode decodeFunc

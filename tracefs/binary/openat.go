@@ -20,8 +20,8 @@ const openTmpfile = 0x400000
 
 // newOpenat prints openat with its file's name and flags, as kernels do since
 // 6.19 (sys_enter_openat_print in kernel/trace/trace_syscalls.c). It returns nil
-// if the format is not of such a kernel. The values of the flags are those of
-// the print fmt.
+// if the format is not of such a kernel. The flags have the values of the print
+// fmt.
 func newOpenat(p *Printer, f *format.Event) printFunc {
 	user := f.Field("__filename_val")
 	pairs := flagPair.FindAllStringSubmatch(f.PrintFmt, -1)

@@ -25,8 +25,8 @@ type symbol struct {
 	text         bool // code, not data
 }
 
-// NewSymbols are those of the text of /proc/kallsyms that load returns; it is
-// called once, or never.
+// NewSymbols returns the symbols in the text of /proc/kallsyms that load
+// returns; load is called once, or never.
 func NewSymbols(load func() []byte) *Symbols { return &Symbols{load: load} }
 
 func (s *Symbols) parse() {

@@ -108,7 +108,8 @@ func (f *Field) declare(decl string) error {
 	}
 	at := strings.LastIndexByte(decl, ' ')
 	if open := strings.IndexByte(decl, '['); open >= 0 && f.Loc == Inline {
-		// Brackets of an array may hold blanks, those of an enum's name not.
+		// Brackets of an array may hold blanks, brackets of an enum's name do
+		// not.
 		at = strings.LastIndexByte(decl[:open], ' ')
 	}
 	if at <= 0 || at+1 == len(decl) {

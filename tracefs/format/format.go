@@ -15,7 +15,7 @@ type Event struct {
 	Name   string
 	// ID is the number that records of the event carry (common_type).
 	ID int
-	// Common are the fields that every record has, Fields those of the event.
+	// Common are the fields that every record has, Fields the event's own.
 	Common, Fields []Field
 	// PrintFmt is what follows "print fmt: ", as the kernel wrote it.
 	PrintFmt string

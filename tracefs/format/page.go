@@ -11,7 +11,7 @@ import (
 type Page struct {
 	// Timestamp and Commit are where the two words before the data begin.
 	Timestamp, Commit int
-	// LongSize is the size of a kernel long: that of the commit word.
+	// LongSize is the size of a kernel long, and of the commit word.
 	LongSize int
 	// Data is where the records begin.
 	Data int

@@ -44,7 +44,7 @@ const maxWorkers = 4
 // that does not work out, the file is read in order for a while.
 type Parts struct {
 	trace *Trace
-	src   *Source // reads in order; its pos and line are those of the next batch
+	src   *Source // reads in order; the next batch begins at its pos and line
 	pool
 	workers int
 	size    int64 // of a part

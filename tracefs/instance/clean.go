@@ -72,7 +72,7 @@ func (r *Root) Leftovers() ([]string, error) {
 }
 
 // Alive are the processes whose instances stayed because they run. Their numbers
-// are those of the PID namespace that each is in.
+// are from the PID namespace that each is in.
 func (c *Cleaned) Alive() []int {
 	var pids []int
 	for _, l := range c.Left {

@@ -25,7 +25,7 @@ type Facts struct {
 	DefaultMissing []Spec
 	// Events is how many events the kernel has.
 	Events int
-	// Instances are all there are, ours and those of others.
+	// Instances are all there are, ours and others'.
 	Instances []string
 	// Leftovers are the instances that Clean would remove.
 	Leftovers []string

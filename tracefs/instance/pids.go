@@ -17,10 +17,10 @@ const (
 )
 
 // SetPIDs restricts events to these threads (Documentation/trace/ftrace.rst,
-// set_event_pid). The numbers are those of the initial PID namespace. With follow,
-// what they fork or clone from now on is traced too, and a thread that ends is
-// taken off the list (option event-fork). A caller that wants processes lists their
-// threads, and then adds threads that have come meanwhile with AddPIDs.
+// set_event_pid). The numbers are from the initial PID namespace. With follow, what
+// they fork or clone from now on is traced too, and a thread that ends is taken off
+// the list (option event-fork). A caller that wants processes lists their threads,
+// and then adds threads that have come meanwhile with AddPIDs.
 //
 // An empty list would mean all threads, so it is refused. A list that runs
 // empty when its threads end still restricts. Events of the scheduler are

@@ -74,7 +74,7 @@ var watchedFiles = [...]string{fileClock, fileOn, fileOptions, fileSize, "trace"
 // of them in memory.
 const maxWatched = 1024
 
-// Watch begins to watch the settings, those of these events with the others, after
+// Watch begins to watch the settings, and the settings of these events, after
 // Configure.
 func (i *Instance) Watch(c Config, events []Event) (*Watch, error) {
 	if c.Clock == "" {

@@ -110,7 +110,7 @@ func Order(t testing.TB, order []string, plain ...string) {
 	}
 }
 
-// known are those of some types that a type and its methods mention.
+// known returns the types among some that a type and its methods mention.
 func (s *source) known(name string, of map[types.Object]string) (list []string) {
 	nodes := []ast.Node{s.types[name]}
 	for _, m := range s.methods[name] {

@@ -13,8 +13,8 @@ type Loss struct {
 	CPU int
 	// Records is how many the kernel had no room for, 0 if that is not known.
 	Records uint64
-	// From is the time of the last record before it, To that of the record that
-	// reports it, or of the reading.
+	// From is the time of the last record before it, To the time of the record
+	// that reports it, or of the reading.
 	From, To tracefs.Time
 }
 
@@ -123,7 +123,7 @@ func (q *Batch) index(at int) error {
 	return nil
 }
 
-// Sort puts the records in order of time. Those of one time stay as they were
+// Sort puts the records in order of time. Records of one time stay as they were
 // added.
 func (q *Batch) Sort() {
 	slices.SortStableFunc(q.order, func(a, b entry) int { return cmp.Compare(a.time, b.time) })

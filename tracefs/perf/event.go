@@ -86,7 +86,7 @@ func (p Place) Into(r *Ring) Place {
 	return p
 }
 
-// Layout is that of its records.
+// Layout is the layout of its records.
 func (e *Event) Layout() Layout { return Layout{ID: e.ID} }
 
 // attributes are the event as the kernel takes it.
@@ -151,8 +151,8 @@ func (e *Event) sampled(attr *unix.PerfEventAttr) {
 	}
 }
 
-// Open opens the event and returns its descriptor. The error is that of
-// perf_event_open(2), see Refusal, or wraps ErrFilter.
+// Open opens the event and returns its descriptor. The error is
+// perf_event_open(2)'s, see Refusal, or wraps ErrFilter.
 func (e Event) Open(at Place) (fd int, err error) {
 	defer privilege.Raise(privilege.Perf).Lower()
 	attr := e.attributes()

@@ -8,8 +8,8 @@ import (
 )
 
 // Poll waits until one of the descriptors is readable, at most for d. It may be
-// called by another goroutine than that of the rings. A CPU that went off makes it
-// return at once, until its ring is closed.
+// called by another goroutine than the one that reads the rings. A CPU that went
+// offline makes it return at once, until its ring is closed.
 func Poll(fds []int, d time.Duration) error {
 	list := make([]unix.PollFd, len(fds))
 	for i, fd := range fds {

@@ -24,7 +24,7 @@ type Record struct {
 	// that it was taken of); 0 or less
 	// if they are outside of our PID namespace.
 	PID, TID int
-	// ParentPID and ParentTID are those of the thread that made it (FORK).
+	// ParentPID and ParentTID are the process and thread that made it (FORK).
 	ParentPID, ParentTID int
 	// Of MMAP2; MMAP has Addr and Len only. Offset is what the kernel calls pgoff, in
 	// bytes. Either BuildID is set, at most 20 bytes of the decoded data, or the numbers
@@ -35,7 +35,8 @@ type Record struct {
 	Inode             uint64
 	InodeGeneration   uint64
 	BuildID           []byte
-	// Name is that of MMAP2 or COMM. It lies in the bytes that were decoded.
+	// Name is the name in MMAP2 or COMM. It lies in the bytes that were
+	// decoded.
 	Name []byte
 	// Raw is what a tracepoint has recorded (SAMPLE); nil for the end of an exec.
 	// It lies in the bytes that were decoded.
@@ -46,7 +47,7 @@ type Record struct {
 }
 
 // Layout is what all records of a ring have beside their own content: TID, TIME
-// and CPU. The zero value is that of events without ID.
+// and CPU. The zero value is for events without ID.
 type Layout struct {
 	// ID: there is the number of the event too (Event.ID).
 	ID bool

@@ -43,7 +43,7 @@ const (
 // MaxRegisters is how many numbers registers have at most.
 const MaxRegisters = 33
 
-// Registers are those of user space, by the DWARF numbers of their machine: the
+// Registers are user-space registers, by the DWARF numbers of their machine: the
 // psABI of amd64 (figure 3.36), of i386 (table 2.14), AADWARF64 and AADWARF32. The
 // program counter of arm64 has the number 32, as in gdb and libunwind. The zero value
 // has none.
@@ -106,7 +106,7 @@ type registerSet struct {
 	unreported []int // see drop
 }
 
-// registerSets are those of the machines we run on, by GOARCH.
+// registerSets has the registers of the machines we run on, by GOARCH.
 var registerSets = map[string]registerSet{
 	"amd64": {
 		mask: (1<<24 - 1) &^ (0xf << 12), // all but ds, es, fs and gs, which are refused
@@ -172,8 +172,8 @@ func (r *Registers) drop(unreported []int) {
 	}
 }
 
-// NewRegisters are those of a thread of which no more is known than the stack pointer and
-// the program counter. arch is that of the kernel, by its name in GOARCH.
+// NewRegisters returns the registers of a thread of which only the stack pointer and
+// the program counter are known. arch is the kernel's, by its name in GOARCH.
 func NewRegisters(arch string, abi ABI, sp, pc uint64) Registers {
 	set := registerSets[arch]
 	r := Registers{Machine: set.wide}

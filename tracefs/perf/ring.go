@@ -101,7 +101,7 @@ func (r *Ring) Begin(t tracefs.Time) { r.last = t }
 func (r *Ring) Add(fd int) { r.extra = append(r.extra, fd) }
 
 // bounds are what the kernel has written and we have not read. The load of the head
-// comes before those of the data, and those before the store of the tail:
+// comes before the loads of the data, and they before the store of the tail:
 // perf_output_put_handle in kernel/events/ring_buffer.c is the other side.
 func (r *Ring) bounds() (tail, head uint64) {
 	head, tail = atomic.LoadUint64(r.head), atomic.LoadUint64(r.tail)

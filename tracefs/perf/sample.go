@@ -13,8 +13,8 @@ import (
 
 // StackSample is a thread as it was when it hit a tracepoint.
 type StackSample struct {
-	// TID and PID are those of the thread and its process; 0 or less if they are
-	// outside of our PID namespace.
+	// TID and PID are the thread and its process; 0 or less if they are outside
+	// of our PID namespace.
 	TID, PID int
 	CPU      int
 	Time     tracefs.Time

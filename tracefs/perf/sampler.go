@@ -162,7 +162,7 @@ func (s *Sampler) places(cpu int) []Place {
 	return list
 }
 
-// open opens an event with a ring, or with that of an event before it.
+// open opens an event with a ring, or with the ring of an event before it.
 func (s *Sampler) open(ring **Ring, tp Tracepoint, at Place) (fd int, err error) {
 	e := s.event
 	e.Tracepoint, e.Filter = tp.ID, tp.Filter
@@ -260,9 +260,9 @@ func (s *Sampler) Read(take func(*StackSample), lost func(Loss)) tracefs.Time {
 	return until
 }
 
-// followCPUs opens the rings of CPUs that went on, and closes those of CPUs that went
-// off. If threads are given, a CPU that went online samples these threads, and what
-// they start from then on.
+// followCPUs opens the rings of CPUs that went online, and closes the rings of CPUs
+// that went offline. If threads are given, a CPU that went online samples these
+// threads, and what they start from then on.
 func (s *Sampler) followCPUs(t tracefs.Time) {
 	cpus := s.hotplug.Online(t)
 	if cpus == nil {

@@ -22,7 +22,7 @@ var constants = map[string]uint64{
 	"HRTIMER_MODE_ABS_HARD": 8, "HRTIMER_MODE_REL_HARD": 9, "HRTIMER_MODE_ABS_PINNED_HARD": 10, "HRTIMER_MODE_REL_PINNED_HARD": 11,
 }
 
-// calls are the macros that a print fmt can call: those of
+// calls returns the macros that a print fmt can call: the ones in
 // include/trace/stages/stage3_trace_output.h, and a few of the kernel's that
 // are left unexpanded. Each reads its arguments up to the closing bracket.
 func calls(name string) (read func(*parser) (value, error), ok bool) {

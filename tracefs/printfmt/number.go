@@ -7,7 +7,7 @@ type spec struct {
 	minus, plus, blank, alt, zero bool
 	// width and precision are -1 if there is none.
 	width, precision int
-	// bits are those of the argument by the length modifier.
+	// bits is the size of the argument by the length modifier.
 	bits uint8
 	verb byte
 	// sub are the letters after %p.

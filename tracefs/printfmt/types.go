@@ -2,8 +2,8 @@ package printfmt
 
 import "errors"
 
-// typeBits are the sizes and signs of the types that print fmts name; a size of
-// 0 is that of a long.
+// typeBits has the sizes and signs of the types that print fmts name; a size of
+// 0 means a long's.
 var typeBits = map[string]ctype{
 	"char": {bits: 8, signed: true}, "bool": {bits: 8}, "_Bool": {bits: 8}, "void": {bits: 8},
 	"u8": {bits: 8}, "__u8": {bits: 8}, "uint8_t": {bits: 8},

@@ -10,7 +10,7 @@ import (
 type Env struct {
 	// Record is the payload, common_type and all that follows.
 	Record []byte
-	// BigEndian and LongSize are those of the traced machine.
+	// BigEndian and LongSize are the traced machine's.
 	BigEndian bool
 	LongSize  int
 	// Symbol appends the name of a kernel address, with "+0xoff/0xsize" if
@@ -194,8 +194,8 @@ func (e *Env) field(r *fieldRead) uint64 {
 	return e.number(e.Record[r.off:], r.size, r.signed)
 }
 
-// dynamic is the data of a __data_loc or __rel_loc field (its length is that
-// of the array), nil if it lies outside of the record.
+// dynamic is the data of a __data_loc or __rel_loc field (length is the
+// array's), nil if it lies outside of the record.
 func (e *Env) dynamic(off int, relative bool) (data []byte, length int) {
 	if off+4 > len(e.Record) {
 		return nil, 0

@@ -40,7 +40,7 @@ const (
 // Has reports whether the set has a capability, by its number (unix.CAP_*).
 func (s Set) Has(capability int) bool { return s>>capability&1 != 0 }
 
-// sets are those of a thread.
+// sets are the capability sets of a thread.
 type sets struct{ effective, permitted, inheritable Set }
 
 const header = unix.LINUX_CAPABILITY_VERSION_3
@@ -73,7 +73,8 @@ func (s sets) apply() error {
 	return nil
 }
 
-// applyAll sets those of all threads. Programs with C code in them cannot.
+// applyAll sets the capabilities of all threads. Programs with C code in them
+// cannot.
 func (s sets) applyAll() error {
 	head, data := s.kernel()
 	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&head)), uintptr(unsafe.Pointer(&data[0])), 0); errno != 0 {

@@ -21,7 +21,7 @@ type Options struct {
 	Events []instance.Event
 	// Names has the names of tasks.
 	Names binary.Names
-	// Symbols are those of the kernel.
+	// Symbols are the kernel's.
 	Symbols *binary.Symbols
 	// Copy has the kernel copy the pages, also where they could be mapped.
 	Copy bool

@@ -137,8 +137,8 @@ func NewStacks(rings Rings, layout ring.Layout, e *format.Event, opt StackOption
 	return s, nil
 }
 
-// Drain gives all stacks up to a time to take, those of each CPU in their order,
-// and what is missing to lost. What is later stays where it is.
+// Drain calls take with all stacks up to a time, the stacks of each CPU in their
+// order, and lost with what is missing. Later stacks stay where they are.
 func (s *Stacks) Drain(until tracefs.Time, take func(*Stack), lost func(Loss)) error {
 	if !s.rings.Hold() {
 		return nil // closed: the end

@@ -67,7 +67,7 @@ const (
 
 const (
 	deltaBits = 27
-	stampBits = 59 // an absolute stamp has these, the rest is that of the last time
+	stampBits = 59 // an absolute stamp has these, the rest is the last time's
 	stampMask = 1<<stampBits - 1
 )
 
@@ -228,8 +228,8 @@ func (p *Page) long(typ, delta uint32) (done, ok bool) {
 }
 
 // absolute puts the missing upper bits to an absolute stamp
-// (rb_fix_abs_ts): those of the last time, or one more if the 59 bits have
-// begun anew since.
+// (rb_fix_abs_ts): the last time's, or one more if the 59 bits have begun anew
+// since.
 func absolute(stamp, last uint64) uint64 {
 	stamp = stamp&stampMask | last&^stampMask
 	if stamp < last && last-stamp > 1<<(stampBits-1) {

@@ -138,7 +138,7 @@ func (e *Event) usualSwitch(text []byte) bool {
 	if !ok {
 		return false
 	}
-	// The blank before next_pid can be that of an arrow, too.
+	// The blank before next_pid can be an arrow's, too.
 	at := lastIndex(text[:end+1], arrow)
 	name := at + len(arrow+comm)
 	if at < len(state)+2 || name > end || string(text[name-len(comm):name]) != comm {

@@ -2,11 +2,11 @@ package syscalls
 
 import "bytes"
 
-// Returns reports whether the text of an event is that of a system call that returns to
+// Returns reports whether the text is of an event of a system call that returns to
 // the instruction after its own: "sys_NAME(" and "sys_NAME -> " of the kernel's text,
-// "sys_enter_NAME:" and "sys_exit_NAME:" of trace-cmd and perf. execve(2), which begins a
-// program, and sigreturn(2) do not. The events raw_syscalls:sys_enter and sys_exit are of
-// any call.
+// "sys_enter_NAME:" and "sys_exit_NAME:" of trace-cmd and perf. execve(2), which
+// begins a program, and sigreturn(2) do not. The events raw_syscalls:sys_enter and
+// sys_exit are of any call.
 func Returns(event []byte) bool {
 	name, ok := bytes.CutPrefix(event, []byte("sys_"))
 	if !ok {

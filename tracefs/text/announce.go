@@ -138,9 +138,9 @@ func announcedIdentifier(b []byte) (a tracefs.Announcement, rest []byte, ok bool
 	return a, b, false
 }
 
-// SplitFile takes "PATH build_id={W,W,W,W,W}" apart, the kernel's form and
-// that of resolved frames; buildID is what stands between the braces, nil if b
-// does not end in a build ID: five words, or twenty bytes.
+// SplitFile takes "PATH build_id={W,W,W,W,W}" apart, the form of the kernel and
+// of resolved frames; buildID is what stands between the braces, nil if b does
+// not end in a build ID: five words, or twenty bytes.
 func SplitFile(b []byte) (path, buildID []byte) {
 	at := bytes.LastIndex(b, []byte(WordsMark))
 	if at < 0 || b[len(b)-1] != '}' {

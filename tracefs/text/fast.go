@@ -310,7 +310,7 @@ func newClock(text []byte, colon int) (c clock) {
 const second tracefs.Time = 1e9
 
 // timed notes the time of a header that was read the long way. At the beginning of
-// a scan it is that of the clock, if there is one.
+// a scan it is the clock's time, if there is one.
 func (w *walk) timed(c *clock) {
 	b := w.b
 	switch {

@@ -33,7 +33,7 @@ type File struct {
 	cpus     int             // of a version 6 file
 	options  int             // that have been read, in a version 7 file
 	seen     map[uint64]bool // what of the kernel has been read, by option
-	// clock is that of all buffers that do not say their own.
+	// clock is the clock of all buffers that do not name another one.
 	clock string
 	// procMaps is how many bytes of ProcMaps there are, manyProcMaps that some
 	// have been left out.

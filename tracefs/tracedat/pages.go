@@ -58,7 +58,7 @@ func (p *cutOff) Page() ([]byte, error) {
 }
 
 // Bounds of what one chunk is decompressed to: in all, and by the bytes that it
-// has in the file. trace-cmd makes chunks of 10 to 1000 pages; those of nearly
+// has in the file. trace-cmd makes chunks of 10 to 1000 pages; chunks of nearly
 // empty pages have come down to a hundredth.
 const (
 	maxChunk = 16 << 20

@@ -65,8 +65,8 @@ func (f *Function) At(addr uint64) *Row {
 // Registers are the DWARF numbers of a machine's registers.
 type Registers struct{ Frame, Stack, Return uint64 }
 
-// RegistersOf are those of a machine, by the psABI of x86-64 (figure 3.36) and
-// "DWARF for the Arm 64-bit Architecture" (4.1).
+// RegistersOf returns the registers of a machine, by the psABI of x86-64
+// (figure 3.36) and "DWARF for the Arm 64-bit Architecture" (4.1).
 func RegistersOf(m elf.Machine) (r Registers, ok bool) {
 	switch m {
 	case elf.EM_X86_64:

@@ -51,8 +51,8 @@ func (x *Image) SameCode(o *Image) bool {
 	return true
 }
 
-// sameSegments is SameCode by segments. Those of a separate file have no bytes in it, but
-// their addresses.
+// sameSegments is SameCode by segments. The segments of a separate file have no bytes
+// in it, but their addresses.
 func (x *Image) sameSegments(o *Image) bool {
 	for i := range o.Segments {
 		if !o.Segments[i].Exec {

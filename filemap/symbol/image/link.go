@@ -9,8 +9,7 @@ import (
 const maxLink = 4096 + 64
 
 // DebugLink is the name and CRC-32 of the file with the debug information of this
-// one (.gnu_debuglink), "" if it names none. The name is that of a file, without a
-// directory.
+// one (.gnu_debuglink), "" if it names none. The name has no directory.
 func (x *Image) DebugLink() (name string, crc uint32) {
 	b := x.link(".gnu_debuglink")
 	end := bytes.IndexByte(b, 0)

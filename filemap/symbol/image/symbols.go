@@ -94,7 +94,7 @@ func (x *Image) symbol(b []byte) (Symbol, bool) {
 	return s, s.Name != 0 && s.Section != 0 && int(s.Section) < len(x.Sections)
 }
 
-// IsMarker reports whether a name is a mark, not that of a function: the mapping
+// IsMarker reports whether a name is a mark, not a function's: the mapping
 // symbols $x and $d of Arm and RISC-V, with or without more after a dot; local
 // labels; and what Go's linker calls the code of a C object file as a whole,
 // "runtime/cgo(.text)".

@@ -70,7 +70,7 @@ func (t *table) find(addr uint64) *row {
 }
 
 // file is the path of a source file by its number. Before version 5, number 0 is
-// none, and directory 0 that of the unit.
+// no file, and directory 0 is the unit's.
 func (t *table) file(d *Data, u *unit, n uint64) string {
 	if t.version < 5 {
 		n--

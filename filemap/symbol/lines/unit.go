@@ -40,8 +40,8 @@ type contents struct {
 	cost   int
 }
 
-// load reads the bytes of a unit and drops those of others that were not used
-// for the longest time.
+// load reads the bytes of a unit and drops the bytes of the units that were not
+// used for the longest time.
 func (d *Data) load(u *unit) (*contents, error) {
 	d.tick++
 	if u.loaded != nil {

@@ -23,8 +23,8 @@ type Keep uint8
 const (
 	// Unknown: there is too little code to decide.
 	Unknown Keep = iota
-	// Kept by seven of ten functions that call others: all but those of the
-	// compiler's start files in a small program.
+	// Kept by seven of ten functions that call others: all but the compiler's
+	// start files in a small program.
 	Kept
 	// Dropped: by six of ten at least. The others need them, for a frame whose
 	// size varies.

@@ -21,7 +21,7 @@ type Table struct {
 	Functions int
 	// Covered is the share of the file's code that it is about, from 0 to 1.
 	Covered float64
-	// Version is that of .sframe.
+	// Version is the version of .sframe.
 	Version int
 }
 
@@ -33,7 +33,7 @@ const (
 	NoNames Names = iota
 	// Exported functions, by .dynsym.
 	Exported
-	// Packed: those of .gnu_debugdata, and exported ones.
+	// Packed functions, by .gnu_debugdata, and exported ones.
 	Packed
 	// All, by .symtab.
 	All

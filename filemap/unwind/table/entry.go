@@ -154,8 +154,8 @@ func (f *frames) readCommon(off uint64) (*common, error) {
 	return c, nil
 }
 
-// augment reads what the letters of a CIE announce (LSB, 10.6.1.1.1). 'B' is
-// arm64's, signed by key B, 'G' that of tagged memory.
+// augment reads what the letters of a CIE announce (LSB, 10.6.1.1.1). 'B' and
+// 'G' are arm64's: signed with key B, tagged memory.
 func (c *common) augment(r *reader, letters string) bool {
 	if letters == "" {
 		return true

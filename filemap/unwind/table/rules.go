@@ -38,15 +38,15 @@ const (
 	At
 	// Is: the value is the canonical frame address plus N.
 	Is
-	// In: the value is that of register N.
+	// In: the value of register N.
 	In
 	// AtExpression: in memory, where expression N says.
 	AtExpression
-	// IsExpression: the value is that of expression N.
+	// IsExpression: the value of expression N.
 	IsExpression
 	// AtRegister: in memory at register Reg plus N (SFrame's flexible rules).
 	AtRegister
-	// IsRegister: the value is that of register Reg plus N.
+	// IsRegister: the value of register Reg plus N.
 	IsRegister
 )
 
@@ -72,8 +72,8 @@ type Rules struct {
 	Others []Rule
 	// Expressions are programs of DWARF 5, 2.5.
 	Expressions [][]byte
-	// Signal: the frame is that of a signal handler's caller, so the address
-	// before it has been interrupted, not called from (augmentation 'S').
+	// Signal: the frame is a signal handler's caller, so the address before it
+	// has been interrupted, not called from (augmentation 'S').
 	Signal bool
 	// Signed: bits of the return address are a signature
 	// (DW_CFA_AARCH64_negate_ra_state; AADWARF64, 4.4).

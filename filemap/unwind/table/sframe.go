@@ -9,7 +9,7 @@ import (
 )
 
 // simple is a section .sframe. Version 1 is "The SFrame format" of binutils
-// 2.40, version 2 that of 2.41 to 2.45, version 3 that of 2.46.
+// 2.40, version 2 is from 2.41 to 2.45, version 3 from 2.46.
 type simple struct {
 	data      blocks
 	addr      uint64

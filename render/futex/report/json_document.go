@@ -72,7 +72,7 @@ type lockJSON struct {
 	Shared  bool   `json:"shared"`
 	File    string `json:"file,omitempty"`
 	Offset  string `json:"offset,omitempty"`
-	// FileTrust is that of File if it is late.
+	// FileTrust is the trust of File if it is late.
 	FileTrust string `json:"file_trust,omitempty"`
 	symbolJSON
 	Process     *processJSON  `json:"process,omitempty"`

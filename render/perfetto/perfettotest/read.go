@@ -369,8 +369,8 @@ func (r *reader) frame(id uint64) (f Frame, err error) {
 	return f, err
 }
 
-// replay puts the events into the order of their times, those of the same time
-// left as they are, and makes slices of them.
+// replay puts the events into the order of their times, leaves events of the
+// same time as they are, and makes slices of them.
 func (r *reader) replay() error {
 	slices.SortStableFunc(r.events, func(a, b *event) int { return cmp.Compare(a.at, b.at) })
 	flows := make(map[uint64]int)

@@ -50,8 +50,8 @@ type Head struct {
 type Counts struct {
 	Joined uint64
 	Lost   uint64 // refused: records of the trace are missing around it
-	// Unlike: refused, as CPU, tracepoint or address differ from those of the
-	// call that it should be of: the thread moved to another CPU, say.
+	// Unlike: refused, as CPU, tracepoint or address differ from the call's
+	// that it should be of: the thread moved to another CPU, say.
 	Unlike uint64
 	// Alone: refused, as the trace has no entry for it.
 	Alone uint64
@@ -71,8 +71,8 @@ const apart = tracefs.Time(time.Millisecond)
 type Joiner[C, S any] struct {
 	opt     Options
 	threads map[int]*thread[C, S]
-	// active are those of which anything is to be decided, all were looked at when
-	// they were swept last.
+	// active are the threads for which anything is to be decided; all of them were
+	// looked at in the last sweep, at swept.
 	active  map[int]*thread[C, S]
 	swept   tracefs.Time
 	losses  losses
@@ -118,7 +118,7 @@ func (j *Joiner[C, S]) thread(tid int) *thread[C, S] {
 	return t
 }
 
-// insert puts a value into its place by time, after those of the same time.
+// insert puts a value into its place by time, after values of the same time.
 func insert[T any](list []T, v T, time func(*T) tracefs.Time) []T {
 	i := len(list)
 	for i > 0 && time(&list[i-1]) > time(&v) {

@@ -18,7 +18,7 @@ import (
 // Other is a user without rights.
 const Other = 65534
 
-// Group is that of those who may run the programs. No user is in it.
+// Group may run the programs. No user is in it.
 const Group = 64999
 
 // Program copies the program that runs the test to a file called name, in a

@@ -58,7 +58,7 @@ func (g *generator) released(c *process) {
 	}
 }
 
-// sharing are those of the processes that have an address space.
+// sharing returns the processes that have an address space.
 func sharing(procs []*process, m *mm) (list []*process) {
 	for _, p := range procs {
 		if p.mm == m {
@@ -90,7 +90,7 @@ func (g *generator) compare() {
 }
 
 // swap unloads a library and loads another one right away, whose struct file is
-// where that of the old one was, often at its addresses, too.
+// where the old one's was, often at its addresses, too.
 func (g *generator) swap(p *process) {
 	m := p.mm
 	if len(m.vmas) <= kept {

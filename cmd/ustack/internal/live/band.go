@@ -196,7 +196,8 @@ func (b *bandFollower) report(say func(string, ...any)) {
 	}
 }
 
-// lives are those of threads, as perf reports them. It implements starts.Lives.
+// lives are the lives of threads, as perf reports them. It implements
+// starts.Lives.
 type lives struct {
 	band    *bandFollower
 	history *sideband.History

@@ -85,7 +85,8 @@ func (c *child) kill() {
 	_ = c.cmd.Wait()
 }
 
-// exitCode is that of the child, which has ended, as a shell reports it.
+// exitCode returns the exit code of the child, which has ended, as a shell
+// reports it.
 func (c *child) exitCode() int {
 	var exit *exec.ExitError
 	if !errors.As(c.err, &exit) {

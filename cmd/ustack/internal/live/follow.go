@@ -228,8 +228,8 @@ func (fl *following) threadsOf(pids []int) ([]int, error) {
 	return slices.Compact(tids), nil
 }
 
-// likeUs are the threads of those of the processes that have our name. By PID
-// alone it could be another process, if the PID is of another namespace.
+// likeUs returns the threads of the processes that have our name. By PID alone
+// it could be another process, if the PID is from another namespace.
 func (fl *following) likeUs(pids []int) []int {
 	var tids []int
 	var we, they procmap.Process

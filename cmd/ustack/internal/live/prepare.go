@@ -10,8 +10,8 @@ import (
 	"ustack/tracefs/instance"
 )
 
-// errForeignPIDs: what is known of a process would be taken for that of another
-// one, and its files for those of the other.
+// errForeignPIDs: a process would be taken for another one, and its files for
+// the other's.
 var errForeignPIDs = errors.New("a trace has the PIDs of the initial PID namespace, and we are in another one: " +
 	"run ustack outside of the container, or the container with --pid=host")
 
@@ -111,8 +111,9 @@ func (s *session) selected(root *instance.Root) ([]instance.Event, error) {
 }
 
 // startCommand starts the command, if there is one, and chooses whose events
-// are traced. Our own are not: each would make another one. Nor are those of
-// others like us who began before: each would make one there that makes one here.
+// are traced. Our own are not: each would make another one. Nor are the events of
+// other ustack processes that began before: each would make one there that makes
+// one here.
 func (s *session) startCommand() error {
 	var err error
 	if len(s.opt.Command) > 0 {

@@ -210,7 +210,8 @@ func (st *settings) close() {
 // position keeps the places of batches apart when the trace is opened again.
 type position struct{ pos, line, beforePos, beforeLine int64 }
 
-// move puts a batch after the earlier ones, including those of another reader.
+// move puts a batch after the earlier ones, including batches of another
+// reader.
 func (p *position) move(b *tracefs.Batch) {
 	b.Pos, b.Line = b.Pos+p.beforePos, b.Line+p.beforeLine
 	p.pos, p.line = b.Pos+int64(len(b.Text)), b.Line+b.Lines

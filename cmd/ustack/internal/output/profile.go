@@ -57,8 +57,8 @@ func NewTimedProfile(w io.Writer, trace *saved.Trace, names *symbol.Symbols) ren
 	return perfetto.NewEvents(w, opt)
 }
 
-// PerfettoOptions are those of a trace by a clock, "" if unknown. names
-// may be nil.
+// PerfettoOptions returns the options for a trace by a clock, "" if unknown.
+// names may be nil.
 func PerfettoOptions(clock string, names *symbol.Symbols) perfetto.Options {
 	return perfetto.Options{Clock: clock, Symbols: SymbolsOf(names)}
 }

@@ -73,7 +73,7 @@ func (w *withEvidence) named(inner resolve.Evidence) resolve.Evidence {
 	return unfiled.New(opt)
 }
 
-// openVDSO opens our vDSO if it is that of the trace, by its build ID.
+// openVDSO opens our vDSO if its build ID is the trace's.
 func (w *withEvidence) openVDSO(id elfid.ID) {
 	if id.IsZero() {
 		return

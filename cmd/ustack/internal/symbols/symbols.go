@@ -19,8 +19,8 @@ type Options struct {
 	Debuginfod bool     // files are fetched from servers
 }
 
-// memory is the memory limit with symbols: those of large programs need more than the
-// traces.
+// memory is the memory limit with symbols: the symbols of large programs need more
+// than the traces.
 const memory = 384 << 20
 
 // Open opens the symbols of the files of a machine whose root is sysroot, of this

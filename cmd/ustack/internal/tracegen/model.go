@@ -89,8 +89,8 @@ type generator struct {
 	renewAt  int64 // number of stacks
 }
 
-// random is a seeded PCG. Its reduction to a range is spelled out here so
-// that a trace never depends on that of a library.
+// random is a seeded PCG. Its reduction to a range is spelled out here so that
+// a trace never depends on a library's.
 type random struct{ pcg *rand.PCG }
 
 func (r random) n(n int) int {

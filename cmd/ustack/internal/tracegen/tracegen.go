@@ -77,8 +77,7 @@ type Stats struct {
 	Tasks         int64 // tasks that ever existed, kernel threads included
 }
 
-// Write writes a trace to w and says what it wrote. The only errors are those
-// of w.
+// Write writes a trace to w and returns what it wrote. The only errors are w's.
 func Write(w io.Writer, cfg Config) (Stats, error) {
 	g := newGenerator(w, cfg)
 	for g.stats.Bytes < cfg.Bytes {
