@@ -65,7 +65,7 @@ type convertFlags struct {
 	out string
 }
 
-// define adds them to the flags of a command.
+// define adds the flags to a command.
 func (f *convertFlags) define(fs *flag.FlagSet) {
 	f.traceFlags.define(fs)
 	fs.BoolVar(&f.Quiet, "q", false, "no totals and no progress")

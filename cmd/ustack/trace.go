@@ -17,7 +17,7 @@ type traceFlags struct {
 	dialectName string
 }
 
-// define adds the flags to a command's.
+// define adds the flags to a command.
 func (f *traceFlags) define(fs *flag.FlagSet) {
 	fs.StringVar(&f.dialectName, "dialect", "auto", "`DIALECT` of the stacks: auto, plain, offset, inode, hash, resolved, stock, or D0 to D5")
 	fs.StringVar(&f.Maps, "maps", "", "check file mapping events against the mappings in `DUMP` (ustack maps --save, or a directory or tar of PID.maps), and look raw addresses up there")

@@ -38,8 +38,8 @@ var vocabulary = sync.OnceValue(func() *words {
 			FUTEX_WAIT FUTEX_WAKE FUTEX_FD FUTEX_REQUEUE FUTEX_CMP_REQUEUE FUTEX_WAKE_OP FUTEX_LOCK_PI FUTEX_UNLOCK_PI
 			FUTEX_TRYLOCK_PI FUTEX_WAIT_BITSET FUTEX_WAKE_BITSET FUTEX_WAIT_REQUEUE_PI FUTEX_CMP_REQUEUE_PI FUTEX_LOCK_PI2
 			FUTEX_PRIVATE_FLAG FUTEX_CLOCK_REALTIME FUTEX_ROBUST_UNLOCK FUTEX_ROBUST_LIST32`)...),
-		// Words in the lines of a report's own, and in those of a trace that are
-		// no records.
+		// Words in a report's own lines, and in lines of a trace that are no
+		// records.
 		fields: set(strings.Fields(`
 			amd64 arm64 x86-64 mono stock deferred best perf side band queries and scheduler events
 			futex-wait event signal end syscalls sched stacks frames resolved files lost left_out_events left_out_stacks

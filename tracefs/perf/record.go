@@ -20,9 +20,8 @@ type Record struct {
 	// Time is when it happened, on CPU.
 	Time tracefs.Time
 	CPU  uint32
-	// PID and TID are those of the process and thread it is about (of SAMPLE,
-	// that it was taken of); 0 or less
-	// if they are outside of our PID namespace.
+	// PID and TID are the process and thread it is about (in SAMPLE, that it was
+	// taken of); 0 or less if they are outside of our PID namespace.
 	PID, TID int
 	// ParentPID and ParentTID are the process and thread that made it (FORK).
 	ParentPID, ParentTID int

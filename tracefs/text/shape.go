@@ -22,8 +22,8 @@ type shapes struct {
 const (
 	setBits = 11
 	ways    = 4
-	// nearShape is the size of most shapes; maxShape bounds that of one,
-	// maxShapes that of all.
+	// nearShape is the size of most shapes; maxShape bounds the size of
+	// one, maxShapes of all.
 	nearShape = 256
 	maxShape  = 2 << 10
 	maxShapes = 2 << 20
