@@ -44,7 +44,7 @@ func TestFutexBare(t *testing.T) {
 }
 
 // TestFutexBatches: pages come in other batches than their text, which is the same
-// to the answer, also to what wake-ups prove only when no loss can reach them.
+// to the answer, also to what wakeups prove only when no loss can reach them.
 func TestFutexBatches(t *testing.T) {
 	dir := capturetest.Unpack(t, "../../testdata/captures/stock/lost_raw/raw.tar.zst")
 	var names []byte

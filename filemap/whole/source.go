@@ -56,7 +56,7 @@ func (k *Keeper) Close() error {
 // waitFilter passes the futex calls that can wait: FUTEX_WAIT, WAIT_BITSET, LOCK_PI,
 // LOCK_PI2 and WAIT_REQUEUE_PI, with and without FUTEX_PRIVATE_FLAG and
 // FUTEX_CLOCK_REALTIME (include/uapi/linux/futex.h). The kernel looks at one after the
-// other: wake-ups, of which there are as many, are sorted out first.
+// other: wakeups, of which there are as many, are sorted out first.
 func waitFilter() string {
 	const private, realtime = 128, 256
 	var list []string

@@ -89,7 +89,7 @@ func (hs *holders) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []
 	case !complete:
 		h.Why = "too many threads released it meanwhile"
 	case w.waker.tid == 0:
-		h.Why = "no wake-up of the thread is in the trace"
+		h.Why = "no wakeup of the thread is in the trace"
 	case float64(most) < clearly*float64(second):
 		h.Why = "several threads held it for about as long"
 	case float64(most) < clearly*float64(unseen):

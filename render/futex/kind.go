@@ -115,7 +115,7 @@ func (t *traits) wait(f *syscalls.Futex, thread bool) {
 // readers there are is above them (nptl/pthread_rwlock_common.c).
 const rwlockReaders = 6
 
-// wake notes a wake-up of up to n waiters.
+// wake notes a wakeup of up to n waiters.
 func (t *traits) wake(n uint32, moves bool) {
 	t.wakes++
 	if n > 1 {

@@ -298,7 +298,7 @@ func (l *lock) handOver(other *lock) {
 	}
 }
 
-// provenSame takes the evidence of a wake-up: the waker's lock and the waiter's
+// provenSame takes the evidence of a wakeup: the waker's lock and the waiter's
 // are one. Private futexes work within one process only, so then the two
 // processes are one, too.
 func (lk *locks) provenSame(s *span) {

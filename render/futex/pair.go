@@ -55,7 +55,7 @@ type wait struct {
 	missing       resolve.Missing
 	counts        bool // in lock.active
 	timed         bool // it has a timeout
-	crossed       bool // a wake-up was under way when it began
+	crossed       bool // a wakeup was under way when it began
 	moves         int  // from one futex to another
 	waker         waker
 	// mayRestart is set if restart_syscall may resume the wait, which a signal

@@ -6,8 +6,8 @@ import (
 )
 
 // TestNoProof: processes that use a futex at the same address, as after a fork, stay two
-// if it is not proven that one woke the other's thread. The order of wake-ups is no
-// proof, nor is a wake-up the only one if another was under way when the wait began.
+// if it is not proven that one woke the other's thread. The order of wakeups is no
+// proof, nor is a wakeup the only one if another was under way when the wait began.
 func TestNoProof(t *testing.T) {
 	for name, trace := range map[string]string{
 		"given by their order": `

@@ -99,7 +99,7 @@ func TestPairs(t *testing.T) {
 			10/10 0 300 ` + waitCall + `
 			10/10 0 500 sys_futex -> 0xffffffffffffff92`,
 			[]string{"mutex 0x1000 10 [0 0 1 0 0 0 0 0] 100+0 by 10", "mutex 0x1000 10 [0 0 1 0 0 0 0 0] 200+0 by 10"}},
-		{"processes unknown: joined by a wake-up that can only have been theirs", `
+		{"processes unknown: joined by a wakeup that can only have been theirs", `
 			10 0 100 ` + waitCall + `
 			11 1 300 ` + wakeCall + `
 			11 1 310 sys_futex -> 0x1
@@ -137,7 +137,7 @@ func TestPairs(t *testing.T) {
 			11 0 500 sys_futex -> 0xffffffffffffff92
 			21 1 502 sys_futex -> 0xffffffffffffff92`,
 			[]string{"mutex 0x1000 -1 [1 0 1 0 0 0 0 0] 300+0 by 10 11", "mutex 0x1000 -1 [1 0 1 0 0 0 0 0] 301+0 by 20 21"}},
-		{"processes unknown: after a loss no wake-up is proof", `
+		{"processes unknown: after a loss no wakeup is proof", `
 			10 0 100 ` + waitCall + `
 			11 1 200 ` + wakeCall + `
 			CPU:1 [LOST 2 EVENTS]
@@ -250,7 +250,7 @@ func TestBeginAndWaitv(t *testing.T) {
 	}
 }
 
-// TestWaker: the first waiter gets the wake-up, unless it turns out that it
+// TestWaker: the first waiter gets the wakeup, unless it turns out that it
 // did not wake up.
 func TestWaker(t *testing.T) {
 	r := reportOf(t, `
@@ -284,7 +284,7 @@ func TestMovedToItself(t *testing.T) {
 	}
 }
 
-// TestInterrupt: a wake-up from an interrupt is not by the task that it
+// TestInterrupt: a wakeup from an interrupt is not by the task that it
 // interrupts.
 func TestInterrupt(t *testing.T) {
 	text := script(`

@@ -12,7 +12,7 @@ type How uint8
 const (
 	// ByNothing: each thread stands for itself.
 	ByNothing How = iota
-	// ByWakes: a private wake-up that reached the other thread, so both have
+	// ByWakes: a private wakeup that reached the other thread, so both have
 	// the same memory.
 	ByWakes
 	// ByEvents: the event of the thread's making says so.

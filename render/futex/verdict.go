@@ -17,7 +17,7 @@ const (
 	Deadlock
 	// DeadOwner: the thread that held the lock is gone.
 	DeadOwner
-	// LostWakeUp: the wake-up came before the wait.
+	// LostWakeUp: the wakeup came before the wait.
 	LostWakeUp
 	// ThreadExit: all waits lead to a thread that has not exited.
 	ThreadExit
@@ -290,7 +290,7 @@ func (j *judge) inversion() *Verdict {
 			{Kind: WaitedHolding, Task: j.task(second.tid), At: second.at, Lock: c.Lock.named(), Held: b.Lock.named()}}}
 }
 
-// lostWakeUp looks for a wait that began just after a wake-up which found no
+// lostWakeUp looks for a wait that began just after a wakeup which found no
 // waiter, and after which none came: nothing else happened in between that could
 // have made the waiter's value right.
 func (j *judge) lostWakeUp() *Verdict {

@@ -27,7 +27,7 @@ type WaitCall struct {
 	Resumed bool
 	// Before is set if it began before the trace, or where records were lost: From is when
 	// the trace begins, and the futex is not known. If it is Woken, all that is known is
-	// that it returned 0: it may have been a wake-up without a waiter.
+	// that it returned 0: it may have been a wakeup without a waiter.
 	Before  bool
 	Stack   *Stack
 	Missing string // why there is no stack, "" if unknown

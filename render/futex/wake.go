@@ -7,7 +7,7 @@ import (
 )
 
 // site is all that goes on at one address, whatever the process: who waits,
-// in the order in which they came, and wake-ups that are under way or have
+// in the order in which they came, and wakeups that are under way or have
 // not found all their waiters.
 type site struct {
 	key     lockKey
@@ -123,8 +123,8 @@ type waker struct {
 	wake       *wake // its call
 }
 
-// Bounds of what is kept of one site: wake-ups whose waiters are not all known,
-// wake-ups under way, and threads that wait. Who wakes threads beyond that is
+// Bounds of what is kept of one site: wakeups whose waiters are not all known,
+// wakeups under way, and threads that wait. Who wakes threads beyond that is
 // not known.
 const (
 	maxSiteWakes   = 64
@@ -303,7 +303,7 @@ func (st *sites) claim(w *wait) {
 		}
 		return
 	}
-	// All wake-ups went to other waiters: one of those still waits, and was
+	// All wakeups went to other waiters: one of those still waits, and was
 	// not the one.
 	for _, v := range w.site.waiters {
 		if v != w && v.waker.tid != 0 && v.waker.at >= w.since && v.waker.wake != nil && v.waker.wake.may(w) {
@@ -323,7 +323,7 @@ func (k *wake) release() {
 	}
 }
 
-// giveBack returns the wake-up of a waiter that ended without it. If its call has returned,
+// giveBack returns the wakeup of a waiter that ended without it. If its call has returned,
 // another thread had it that waited then.
 func (st *sites) giveBack(w *wait) {
 	k := w.waker.wake
@@ -421,7 +421,7 @@ func (e *emptyWakes) get(key lockKey) (emptyWake, bool) {
 	return w, ok
 }
 
-// lockOf is the lock of a wake-up, made if need be.
+// lockOf is the lock of a wakeup, made if need be.
 func (st *sites) lockOf(k *wake) *lock {
 	if k.lock == nil {
 		k.lock = st.locks.lock(k.th, k.key, k.at)

@@ -20,7 +20,7 @@ type RawPipe struct {
 	name   string
 	subbuf int
 	cpus   []rawCPU
-	poll   []unix.PollFd // all CPUs and the wake-up
+	poll   []unix.PollFd // all CPUs and the wakeup
 }
 
 // rawCPU is the file of one CPU.

@@ -45,7 +45,7 @@ var cmds = [...]string{
 // String is the command's name without FUTEX_.
 func (c Cmd) String() string { return cmds[min(c, Unknown)] }
 
-// Waits reports whether the command waits for a wake-up or a lock.
+// Waits reports whether the command waits for a wakeup or a lock.
 func (c Cmd) Waits() bool {
 	switch c {
 	case Wait, WaitBitset, LockPI, LockPI2, WaitRequeuePI, Waitv:

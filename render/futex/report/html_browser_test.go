@@ -113,9 +113,9 @@ func TestTimeLineInBrowser(t *testing.T) {
 		{"Home", first},
 		{"ArrowDown", "first-11 (process 7): 210 us, woken, from 1.000100, #1 mutex 0x1000 in first, process 7; records were lost meanwhile; released by owner-13 at 1.000300, probably\nno stack: not in the trace"},
 		{"ArrowRight", "first-11 (process 7): no return in the trace, from 1.000400, #2 mutex 0x2000 in first, process 7; records were lost meanwhile\nno stack: not in the trace"},
-		{"ArrowDown", "perhaps-10 (process 7): a wait, or a wake-up without a waiter, that began before the trace, at least 10.0 us until 1.000010; the futex is not known\nno stack: not in the trace"},
+		{"ArrowDown", "perhaps-10 (process 7): a wait, or a wakeup without a waiter, that began before the trace, at least 10.0 us until 1.000010; the futex is not known\nno stack: not in the trace"},
 		{"ArrowDown", "early-9 (process 7): a wait that began before the trace, at least 0 until 1.000000, timed out; the futex is not known\nno stack: not in the trace"},
-		{"ArrowUp", "perhaps-10 (process 7): a wait, or a wake-up without a waiter, that began before the trace, at least 10.0 us until 1.000010; the futex is not known\nno stack: not in the trace"},
+		{"ArrowUp", "perhaps-10 (process 7): a wait, or a wakeup without a waiter, that began before the trace, at least 10.0 us until 1.000010; the futex is not known\nno stack: not in the trace"},
 	} {
 		b.Key(step.key)
 		shows(t, b, step.key, info, step.want)

@@ -78,7 +78,7 @@ func waitName(c *futex.WaitCall) string {
 // resultOf is how a call ended.
 func resultOf(c *futex.WaitCall) string {
 	if c.Before && c.Result == futex.Woken {
-		return "returned 0: a wait, or a wake-up without a waiter"
+		return "returned 0: a wait, or a wakeup without a waiter"
 	}
 	return c.Result.String()
 }

@@ -407,7 +407,7 @@ func (t *text) odd() {
 		t.f("  %s %s and lasted %s %s in it; the futex is not known\n", plural64(b.Waits, "wait"), began, bound, t.time(b.Time))
 	}
 	if b.Unclear > 0 {
-		t.f("  %s %s and returned 0: waits, of %s %s in all, or wake-ups without a waiter\n", plural64(b.Unclear, "call"), began, bound, t.time(b.UnclearTime))
+		t.f("  %s %s and returned 0: waits, of %s %s in all, or wakeups without a waiter\n", plural64(b.Unclear, "call"), began, bound, t.time(b.UnclearTime))
 	}
 	if r.Waitv.Waits > 0 {
 		t.f("  %s for one of several futexes (futex_waitv), %s; which ones is not in a trace\n", plural64(r.Waitv.Waits, "wait"), t.time(r.Waitv.Time))

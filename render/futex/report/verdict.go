@@ -44,7 +44,7 @@ func verdictText(v *futex.Verdict) string {
 	case futex.HolderExited:
 		return fmt.Sprintf("Dead owner: %s waits for a lock that %s held when it exited.", names[0], names[1])
 	case futex.WokenBefore:
-		return fmt.Sprintf("Lost wake-up, suspected: %s began to wait after the wake-up that it waits for.", names[0])
+		return fmt.Sprintf("Lost wakeup, suspected: %s began to wait after the wakeup that it waits for.", names[0])
 	case futex.WaitsForExit:
 		return fmt.Sprintf("Waiting for a thread's exit: %s waits for thread %d (its number as the process sees it).", names[0], v.Number)
 	case futex.EndsInWait:
@@ -84,7 +84,7 @@ func fact(f *futex.Fact, ticks bool) string {
 	case futex.WokeNone:
 		return fmt.Sprintf("at %s %s woke %s, and no thread waited there", at, task, f.Lock.Name)
 	case futex.NoWakeSince:
-		return "that futex had no wake-up since"
+		return "that futex had no wakeup since"
 	case futex.LastWoken:
 		return "a thread was last woken there at " + at
 	case futex.HolderUnseen:

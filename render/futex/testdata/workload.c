@@ -289,7 +289,7 @@ static void *leaves(void *arg) {
 }
 
 static void *misses(void *arg) {
-	nap(50000); // main's wake-up comes meanwhile
+	nap(50000); // main's wakeup comes meanwhile
 	futex(&one, FUTEX_WAIT_PRIVATE, 0, 0, 0, 0);
 	return 0;
 }

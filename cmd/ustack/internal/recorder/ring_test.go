@@ -53,7 +53,7 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// step steps until a report is written, and takes the timer's wake-up.
+// step steps until a report is written, and takes the timer's wakeup.
 func step(t *testing.T, o *Ring, totals *resolve.Totals, woken <-chan string) (done bool) {
 	t.Helper()
 	for before := o.reports; o.reports == before; {

@@ -40,7 +40,7 @@ function describe(bar) {
   let text = who + ": ";
   if (bar.flags & before) {
     const lossy = data.moreLost > 0 || data.lost.some(([from]) => from <= bar.to);
-    text += (bar.result === "woken" ? "a wait, or a wake-up without a waiter," : "a wait") + " that began before the trace" +
+    text += (bar.result === "woken" ? "a wait, or a wakeup without a waiter," : "a wait") + " that began before the trace" +
       (lossy ? ", or where records were lost, at most " : ", at least ") + span + " until " + stamp(bar.to);
     if (bar.result !== "woken") text += ", " + bar.result;
     text += "; the futex is not known";
