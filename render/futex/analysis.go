@@ -15,8 +15,7 @@ type Mappings interface {
 	Process(tid int32) (pid int32, ok bool)
 	// SharedFile is the file that a process maps shared at an address (id is
 	// the same in all processes), and the address's offset in it. ok is false
-	// if nothing is known of the address; an empty id says that it is not
-	// shared.
+	// if the address is unknown; an empty id means that it is not shared.
 	SharedFile(tid int32, at tracefs.Time, timed bool, addr uint64) (id, path string, offset uint64, ok bool)
 }
 

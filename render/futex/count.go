@@ -142,7 +142,7 @@ func (w *wait) heldUntil(end tracefs.Time) tracefs.Time {
 	return end
 }
 
-// stackOr is the stack of who ended a wait.
+// stackID is the stack of the thread that ended a wait.
 func (k *waker) stackID() int32 {
 	if k.tid == 0 {
 		return noWaker

@@ -3,7 +3,7 @@ package futex
 import "math/rand/v2"
 
 // first moves the n elements that come first in an order to the front of a list,
-// in no order of their own, in a time that grows with the length of the list.
+// in any order, in a time that grows with the length of the list.
 func first[T any](list []T, n int, before func(x, y *T) bool) {
 	for from, to := 0, len(list); to-from > 1 && n > from && n < to; {
 		at := from + split(list[from:to], before)

@@ -6,15 +6,15 @@ import (
 	"ustack/tracefs"
 )
 
-// Segment is a part of a wait during which one thread held the lock, up to when
-// it let others go on: since it got it by waiting, or else at most since another
-// thread had let go.
+// Segment is a part of a wait during which one thread held the lock, until it
+// released it: since it acquired it by waiting, or else at most since another
+// thread had released it.
 type Segment struct {
 	TID      int32
 	From, To tracefs.Time
 }
 
-// Holder is who most likely held a lock during a wait.
+// Holder is the thread that most likely held a lock during a wait.
 type Holder struct {
 	TID int32
 	// Share is the part of the wait, 0 to 1.
@@ -25,8 +25,8 @@ type Holder struct {
 	Sure bool
 	// Why says what is missing for high confidence, "" if nothing.
 	Why string
-	// locks are the ones that the threads released which held it, as far as it was
-	// not known that they are one; foreign is set if nothing is known of some.
+	// locks are the ones that the holders released, as far as they are not known
+	// to be one; foreign is set if some of them are unknown.
 	locks   []*lock
 	foreign bool
 }
@@ -50,11 +50,11 @@ type holders struct {
 }
 
 // holder finds the owners of a mutex during a wait that has ended. While a thread waits
-// the word says so, so each unlocking makes a call: who makes it has held the lock
-// since the one before, or since the wait began, or if it has itself waited, since
-// that ended. While no thread has marked the lock as waited for, it can change
-// owners unseen: that counts as if it was one more thread. Who held it before a
-// signal broke the wait off, or until it went on, is not looked for.
+// the word says so, so each unlocking makes a call: the thread that makes it has held
+// the lock since the call before, or since the wait began, or if it has itself
+// waited, since that ended. While no thread has marked the lock as waited for, it can
+// change owners unseen: that counts as if it was one more thread. Owners before a
+// signal broke the wait off, or until it went on, are not looked for.
 func (hs *holders) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []Segment) {
 	var complete bool
 	hs.past, hs.segs = hs.past[:0], hs.segs[:0]
@@ -100,10 +100,10 @@ func (hs *holders) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []
 	return h, hs.segs
 }
 
-// seenTaken is from when on it is sure that a lock which a call let go was held by who
-// then let it go by the next call: since that thread got it by waiting, else since who
-// was woken ran and marked it as waited for. Before, any thread can have taken and
-// released it without a system call.
+// seenTaken is from when on a lock that one call released was surely held by the
+// thread that released it with the next call: since that thread acquired it by
+// waiting, else since the woken thread ran and marked it as waited for. Before, any
+// thread can have acquired and released it without a system call.
 func (k *wake) seenTaken(next *wake) tracefs.Time {
 	switch {
 	case next.got > k.at:
@@ -173,10 +173,10 @@ func mostOf(segs []Segment) (tid int32, most, second tracefs.Time) {
 }
 
 // leavesMark reports whether a thread that got a lock by this wait cannot release
-// it without a system call. Who is woken from value 2 sets the word to 2, and
-// UNLOCK_PI leaves FUTEX_WAITERS to whom it hands the lock (wake_futex_pi in
-// kernel/futex/pi.c); not so LOCK_PI that did not have to wait, nor musl, whose
-// words have that bit only while threads wait
+// it without a system call. A thread woken from value 2 sets the word to 2, and
+// UNLOCK_PI leaves FUTEX_WAITERS to the thread that it hands the lock to
+// (wake_futex_pi in kernel/futex/pi.c); not so LOCK_PI that did not have to wait,
+// nor musl, whose words have that bit only while threads wait
 // (src/thread/pthread_mutex_timedlock.c).
 func (w *wait) leavesMark() bool {
 	if w.cmd.PI() {

@@ -221,8 +221,8 @@ func (l *lock) kind() Kind {
 // counted reports whether threads wait for a count to change, as at the condition
 // variables of glibc since 2.41 (__g_signals in nptl/pthread_cond_wait.c). Its other
 // waits with a time limit, or FUTEX_CLOCK_REALTIME and none, are for a mutex (2), a
-// semaphore (0), or at one of the words of a rwlock: who waits there with 2 is woken
-// with all others.
+// semaphore (0), or at one of the words of a rwlock: a thread that waits there with
+// 2 is woken with all others.
 func (t *traits) counted() bool {
 	switch {
 	case t.bitset < t.waits || t.owner > 0 || t.realtime == 0 && t.timeouts < t.waits:

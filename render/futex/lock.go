@@ -214,7 +214,7 @@ func (l *lock) merge(m *lock) {
 	m.durations = durations{}
 }
 
-// dropParts forgets all parts but who waited.
+// dropParts forgets all parts but the waiters.
 func (l *lock) dropParts() {
 	l.flows = parts[flow]{}
 	l.wakers, l.holders, l.owners = parts[int32]{}, parts[int32]{}, parts[int32]{}

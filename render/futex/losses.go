@@ -40,8 +40,8 @@ type losses struct {
 // reached notes the time of a record.
 func (ls *losses) reached(t tracefs.Time) { ls.end = max(ls.end, t) }
 
-// beginning is when the trace begins, for who takes a record of time t: the first
-// one, perhaps.
+// beginning is when the trace begins, for a caller with a record of time t, which
+// may be the first one.
 func (ls *losses) beginning(t tracefs.Time) tracefs.Time {
 	if !ls.begun {
 		return t

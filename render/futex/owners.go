@@ -123,9 +123,9 @@ func (rp *reporter) readings(l *lock) (list []ThreadTime, all int64) {
 }
 
 // owned returns the owner of the lock of a wait: by its memory, if that was read since
-// the wait began, or by the trace, which also knows since when. What was read at a
-// time that the trace has not reached says nothing yet: who waited by the trace may
-// have gone on before.
+// the wait began, or by the trace, which also knows since when. A reading from a time
+// that the trace has not reached proves nothing yet: the thread that waits by the
+// trace may have gone on before.
 func (u *underway) owned(b *Blocked, w *wait, l *lock) {
 	rp := u.rp
 	_, _, lost := u.gaps.within(l.ownedFrom, u.end)

@@ -92,8 +92,8 @@ func (ts *tasks) process(tgid int32, how How) *process {
 	return p.find()
 }
 
-// boundProcesses forgets the numbers of processes that are over, and if need
-// be of all: then a later thread makes a process of its own.
+// boundProcesses forgets the numbers of processes that are over, and if need be
+// of all: then a later thread makes a new process.
 func (ts *tasks) boundProcesses() {
 	if len(ts.byTGID) <= ts.most {
 		return

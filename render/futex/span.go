@@ -17,8 +17,8 @@ type span struct {
 	// lock and time are what the span was counted as.
 	lock *lock
 	time tracefs.Time
-	// waker is the lock of who woke the thread: evidence that both locks are
-	// one, if nothing was lost.
+	// waker is the waker's lock: evidence that both locks are one, if nothing
+	// was lost.
 	waker *lock
 }
 

@@ -13,14 +13,14 @@ import (
 //   - There are no more threads than most.
 //   - A thread has a process, of which it is one of the listed threads if there is room.
 //   - Only a thread in a call waits or wakes, and none does both. One that is dead does
-//     neither; who has its number next may be in another call.
+//     neither; the next thread with its number may be in another call.
 //   - The root of a process in byTGID has that number; it lists no more threads than joined it.
 type tasks struct {
 	threads threadTable
 	recent  [recentThreads]recentThread
 	byTGID  map[int32]*process
 	comms   filemap.Names
-	// ownerComms are the names of owners that the trace has nothing of.
+	// ownerComms are the names of owners that are not in the trace.
 	ownerComms map[int32]string
 	candidates []candidate // scratch
 	lives      int64       // how many threads there have been

@@ -12,8 +12,9 @@ import (
 
 // thread is what is known of one thread.
 type thread struct {
-	// What says whether it may be forgotten is together: all threads are looked
-	// through for that, and few are in the cache of the processor.
+	// The fields that decide whether it may be forgotten are together: all
+	// threads are looked through for that, and few are in the processor's
+	// cache.
 	tid  int32
 	in   bool // in the system call that call is
 	dead bool
@@ -40,13 +41,13 @@ type thread struct {
 	asleep   bool // off its CPU, not ready to run
 	diedAt   tracefs.Time
 	hidden   tracefs.Time // what loss can hide
-	moved    bool         // it, or who had its number before, was of another process
+	moved    bool         // it, or an earlier thread with its number, was of another process
 	holds    []*lock      // got by waiting, and not released since
 	gotAt    tracefs.Time
-	alone    *newcomer // room for a process of its own, nil if there is none
+	alone    *newcomer // room for a new process, nil if there is none
 }
 
-// recentThread is what the table of threads says of a number.
+// recentThread is the entry for a number in the table of threads.
 type recentThread struct {
 	tid int32
 	set bool

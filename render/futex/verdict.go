@@ -111,7 +111,7 @@ type judge struct {
 }
 
 // verdict finds out why threads hang. The surest explanation comes first. all are the
-// waits that had not ended: who is wanted may wait for who is not.
+// waits that had not ended: a thread that is asked for may wait for one that is not.
 func (rp *reporter) verdict(r *Report, all []*Blocked) {
 	j := &judge{rp: rp, r: r, by: make(map[int32]*Blocked), run: rp.running()}
 	for _, b := range all {
@@ -167,8 +167,8 @@ func waits(b *Blocked) Fact {
 	return Fact{Kind: WaitsSince, Task: b.task(), Lock: b.Lock.named(), At: b.Since}
 }
 
-// next is the thread that a blocked thread waits for, 0 if unknown: who holds
-// the lock, or whose exit is waited for.
+// next is the thread that a blocked thread waits for, 0 if unknown: the owner
+// of the lock, or the thread whose exit is waited for.
 func (j *judge) next(b *Blocked) int32 {
 	if b.Owner != 0 {
 		return b.Owner
@@ -192,8 +192,8 @@ func (j *judge) joined(b *Blocked) *thread {
 }
 
 // after is the wait of the thread that a blocked thread waits for, nil if it does
-// not wait. Who was read to hold a lock before it began to wait may have let it
-// go since.
+// not wait. A thread that was read as the owner before it began to wait may have
+// released the lock since.
 func (j *judge) after(b *Blocked) *Blocked {
 	next := j.by[j.next(b)]
 	if next != nil && b.OwnerRead && b.OwnedFrom < next.Since {
@@ -244,8 +244,8 @@ func (j *judge) held(b *Blocked) Fact {
 	return f
 }
 
-// deadOwner looks for a lock whose holder is gone. Who was read to hold it before
-// may have let it go in time.
+// deadOwner looks for a lock whose holder is gone. A thread that was read as its
+// holder earlier may have released it in time.
 func (j *judge) deadOwner() *Verdict {
 	for _, b := range j.r.Blocked {
 		if b.Owner == 0 || !b.OwnerDead || b.OwnerRead || b.Doubt {
@@ -328,7 +328,7 @@ func (j *judge) threadExit() *Verdict {
 	return v
 }
 
-// cannotTell is what is known of waits that nothing explains.
+// cannotTell gathers the facts about waits that nothing explains.
 func (j *judge) cannotTell() Verdict {
 	v := Verdict{Kind: CannotTell, Case: OnlySignals, Count: len(j.hang)}
 	for i, b := range j.hang {
@@ -345,8 +345,7 @@ func (j *judge) cannotTell() Verdict {
 	return v
 }
 
-// lastUse is how the lock that a thread waits for was last used, nil if nothing is known
-// of that.
+// lastUse is how the lock that a thread waits for was last used, nil if unknown.
 func (j *judge) lastUse(b *Blocked) *Fact {
 	f := Fact{Lock: b.Lock.named()}
 	switch l := b.Lock.lock; {

@@ -31,7 +31,7 @@ type WaitCall struct {
 	Before  bool
 	Stack   *Stack
 	Missing string // why there is no stack, "" if unknown
-	// Waker is who ended it, TID 0 if unknown, with when and where.
+	// Waker is the thread that ended it, TID 0 if unknown, with when and where.
 	Waker struct {
 		TID, PID int32
 		Comm     string

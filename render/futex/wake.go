@@ -6,9 +6,9 @@ import (
 	"ustack/tracefs"
 )
 
-// site is all that goes on at one address, whatever the process: who waits,
-// in the order in which they came, and wakeups that are under way or have
-// not found all their waiters.
+// site is all that goes on at one address, whatever the process: the waiters,
+// in the order in which they came, and wakeups that are under way or have not
+// found all their waiters.
 type site struct {
 	key     lockKey
 	gone    bool // there is another one now
@@ -80,7 +80,8 @@ func (st *sites) wakers(w *wait) (one, oneProcess bool) {
 	return one, oneProcess
 }
 
-// crosses reports whether a call may be under way that can wake who begins to wait now.
+// crosses reports whether a call may be under way that can wake a thread that begins
+// to wait now.
 func (st *sites) crosses(s *site, w *wait) bool {
 	return st.unaware || len(s.wakes) >= maxSiteCalls || slices.ContainsFunc(s.wakes, func(k *wake) bool { return !k.returned && k.may(w) })
 }
@@ -111,7 +112,7 @@ type wake struct {
 	pi            bool
 }
 
-// waker is who ended a wait.
+// waker is the thread that ended a wait.
 type waker struct {
 	tid   int32 // 0: unknown
 	comm  string
@@ -124,8 +125,8 @@ type waker struct {
 }
 
 // Bounds of what is kept of one site: wakeups whose waiters are not all known,
-// wakeups under way, and threads that wait. Who wakes threads beyond that is
-// not known.
+// wakeups under way, and threads that wait. The wakers of threads beyond that
+// are unknown.
 const (
 	maxSiteWakes   = 64
 	maxSiteCalls   = 1 << 10
@@ -133,7 +134,7 @@ const (
 )
 
 // site is where a thread's futex is; l is the lock there, nil if there is none.
-// The address of a futex in a file says nothing: its lock has a site of its own.
+// A futex in a file has no one address: its lock has its own site.
 func (st *sites) site(key lockKey, l *lock) *site {
 	if l != nil && l.site != nil && !l.site.gone {
 		return l.site
@@ -256,8 +257,8 @@ func (k *wake) waker(sure bool) waker {
 	return waker{tid: k.th.tid, comm: k.th.comm, at: k.at, stack: k.stack, lock: k.lock, sure: sure, wake: k}
 }
 
-// wokenBy takes the word of the scheduler for who wakes a waiter, if that thread
-// is in a call that can.
+// wokenBy takes the waker of a waiter from the scheduler, if that thread is in a
+// call that can wake it.
 func (st *sites) wokenBy(w *wait, tid int32) {
 	by := st.tasks.threads.get(tid)
 	if by == nil || by.wake == nil || by.wake.returned {
@@ -350,7 +351,7 @@ func (st *sites) enterWait(w *wait, l *lock) {
 	w.lock, w.counts = l, true
 	l.active++
 	if w.moves > maxMoves || st.locks.folded(l) {
-		return // who wakes it is not known
+		return // its waker is unknown
 	}
 	if s := st.site(l.key, l); len(s.waiters) < maxSiteWaiters {
 		w.site, w.crossed = s, st.crosses(s, w)

@@ -62,7 +62,8 @@ type threadLine struct {
 // row is a list of numbers, of a fixed meaning each; JSON objects would be large.
 //
 // A bar is a wait: from when, how long, row of the table or -1, result, flags, stack;
-// and if it is known who ended it, that thread's name, its line or -1, and when.
+// and if the thread that ended it is known, that thread's name, its line or -1, and
+// when.
 //
 // A slot sums up waits that are not drawn: the part of the trace in which they ended,
 // 0 for locks or 1 for other futexes, how many, and how long they had lasted.
@@ -74,12 +75,12 @@ type row = []int64
 const (
 	barResumed = 1 << iota // goes on with what a signal broke off
 	barBefore              // its beginning is not in the trace
-	barSure                // who ended it is certain
+	barSure                // the thread that ended it is certain
 	barDoubt               // it has not ended, or its end is lost
 )
 
-// waitLines makes the time line. The waits are read twice: the first time to see who
-// waited longest.
+// waitLines makes the time line. The waits are read twice: the first time to find
+// the threads that waited longest.
 func waitLines(a *futex.Analysis, r *futex.Report, v futex.View, t *table, lim limits) (*timeLines, error) {
 	c := &collector{limits: lim, r: r, table: t, threads: make(map[threadKey]*waiter), words: newWords(), doubt: make(map[int32]bool)}
 	for _, b := range r.Blocked {

@@ -77,8 +77,8 @@ func lockLabel(l *futex.Lock) string {
 	return s
 }
 
-// labelsOf are the labels of a lock. Whose the waits for one are that processes
-// may share is known only if all waiters have the same name.
+// labelsOf are the labels of a lock. A lock that processes may share has a name
+// of its waiters only if all of them have the same one.
 func labelsOf(l *futex.Lock) profile.Labels {
 	out := profile.Labels{Lock: lockLabel(l)}
 	switch p := l.Process; {

@@ -93,7 +93,7 @@ func fact(f *futex.Fact, ticks bool) string {
 	return ""
 }
 
-// who is a thread by its name and number.
+// who names a thread by its name and number.
 func who(t futex.Task) string {
 	comm := t.Comm
 	if comm == "" {

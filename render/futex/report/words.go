@@ -121,7 +121,7 @@ func where(l *futex.Lock) string {
 	return s
 }
 
-// lockName is a futex in a few words: kind, place, whose.
+// lockName is a futex in a few words: kind, place, process.
 func (t *text) lockName(l *futex.Lock) string {
 	s := l.Kind.String() + " " + where(l)
 	if p := l.Process; p != nil {
@@ -268,8 +268,8 @@ func stack(s *futex.StackShare) string {
 	return frames(s.Stack)
 }
 
-// callers names the innermost frames outside of the C library: who takes the
-// lock, and who calls that.
+// callers names the innermost frames outside of the C library: the function
+// that takes the lock, and its callers.
 func callers(s *futex.Stack) string {
 	const most = 3
 	var out []string
