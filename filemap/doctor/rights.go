@@ -60,7 +60,7 @@ func (f *Findings) install() string {
 	return fmt.Sprintf("groupadd -f %s && %s && setcap %s=p %s", group, owned, strings.Join(names, ","), installed)
 }
 
-// needRoot adds to a check what helps those who are not root.
+// needRoot adds to a check what helps users that are not root.
 func (f *Findings) needRoot(c *Check) {
 	if c.Fix = f.install(); c.Fix != "" && c.Required && c.Without == "" {
 		c.Without = "live works for root (sudo) only; with the copy that the command makes, for members of the group " + group + ", too"

@@ -1,7 +1,7 @@
 // Package facts finds out what the kernel, and our rights, let us know about
 // the mappings of processes: from /proc, and by trying. Nothing is changed.
 //
-// Who judges what that means for a trace is filemap/doctor.
+// filemap/doctor checks what that means for a trace.
 package facts
 
 import (

@@ -1,6 +1,7 @@
-// Package owner reads who holds a lock from the memory of the process that has
-// it, while a thread waits there. Nothing is stopped, and nothing is guessed:
-// what is not exactly a lock as the C library lays it out has no owner.
+// Package owner reads the owner of a lock from the memory of the process that
+// has it, while a thread waits there. Nothing is stopped, and nothing is
+// guessed: memory that is not exactly a lock as the C library lays it out has
+// no owner.
 package owner
 
 import (

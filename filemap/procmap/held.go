@@ -27,7 +27,7 @@ type opening struct {
 	call func() // run, made once
 	fd   int
 	err  error
-	// state: the one who changes it first from 0 decides whose the descriptor is.
+	// state: the side that first changes it from 0 decides which of them owns the descriptor.
 	state atomic.Int32
 	back  atomic.Bool // run has ended
 }

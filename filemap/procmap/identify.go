@@ -5,8 +5,8 @@ import "ustack/filemap/elfid"
 // Build IDs are read from the files that are mapped, never asked of the kernel
 // (build_id_size of PROCMAP_QUERY, include/uapi/linux/fs.h), on no version of it.
 // For that question the kernel reads and parses a file that any user can have
-// made, and in most versions that have the ioctl this user can hurt it, or who
-// asks, that way:
+// made, and in most versions that have the ioctl this user can hurt the kernel,
+// or the caller, that way:
 //
 //   - From 6.12 on (ad41251c290d, "lib/buildid: implement sleepable
 //     build_id_parse() API") it calls a_ops->read_folio, which is NULL for shmem
@@ -21,14 +21,14 @@ import "ustack/filemap/elfid"
 //   - It reads at any offset that the ELF header names, and 6.12 has no check that
 //     this is not negative (9d926f10b7ff, "filemap: filemap_read() should check
 //     that the offset is positive or zero", 6.13): a file of 64 bytes on ext4
-//     keeps Debian's 6.12.107 in this loop until who asked is killed.
+//     keeps Debian's 6.12.107 in this loop until the caller is killed.
 //   - Whatever the version, a file of a file system in user space blocks the caller
 //     for as long as its server likes, and there is no way to ask with a time
 //     limit: a signal does not end it.
 //
 // What that costs: opening and reading a file takes some 20 µs, the question some
-// 6, once a file; and who has no right to follow the links in /proc/PID/map_files
-// (CAP_CHECKPOINT_RESTORE) gets no build ID of files that were deleted.
+// 6, once a file; and a process without the right to follow the links in
+// /proc/PID/map_files (CAP_CHECKPOINT_RESTORE) gets no build ID of deleted files.
 //
 // A file is opened, looked at and read with a time limit, unless it is on a disk
 // (see bounded.Calls). What a file may do to its reader is otherwise bounded by

@@ -176,8 +176,9 @@ func (c *IDs) readBounded(f *mappedFile) bool {
 	return err == nil
 }
 
-// forgotten is the number of calls of Forget. Who takes answers, drains, and
-// finds it unchanged, knows that they hold for what he had seen before.
+// forgotten is the number of calls of Forget. If it is unchanged after answers
+// were taken and the guard was drained, the answers hold for what was seen
+// before.
 func (c *IDs) forgotten() uint64 {
 	if c == nil {
 		return 0

@@ -157,7 +157,7 @@ func (r *Reader) Hidden() bool {
 }
 
 // HidePID is the mount option hidepid of proc, mounted at this place; "" if all
-// users see all processes. Who has CAP_SYS_PTRACE sees them anyway.
+// users see all processes. CAP_SYS_PTRACE shows them anyway.
 func HidePID(proc string) string {
 	text, err := os.ReadFile(proc + "/self/mountinfo")
 	if err != nil {

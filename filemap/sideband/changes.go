@@ -21,19 +21,19 @@ type move struct {
 	fixed              bool
 	// keeps: the old place keeps its mapping, without what was written to it.
 	keeps bool
-	// code is what was known of that, as it was when the call began, parts where it
-	// was, and what was where it goes.
+	// code is the known code there when the call began, parts where it was, and
+	// what was where it goes.
 	code  []space.Mapping
 	parts []taken
-	// space is what was known of the process right after that: if it is still
-	// the same when the call returns, nothing else that is known has changed.
+	// space is the known memory of the process right after that: if it is the
+	// same when the call returns, nothing else that is known has changed.
 	// disturbed: another thread has taken something away.
 	space     *space.Space
 	disturbed bool
 }
 
-// calls are the system calls that change memory, of which perf has no record of its own,
-// and what they change.
+// calls are the system calls that change memory without a record of perf, and what
+// they change.
 type calls struct {
 	history *History
 	watch   *watch // of the process that is read
@@ -120,8 +120,8 @@ func (c *calls) unknown(r *perf.Record, addr, size uint64) {
 	c.history.unknown(r.PID, addr, c.takes(r, addr, size), r.Time)
 }
 
-// takes has all who follow changes know that a process takes something away, and
-// returns where that ends.
+// takes notes that a process takes something away, for the moves and the reading
+// under way, and returns where the range ends.
 func (c *calls) takes(r *perf.Record, addr, size uint64) (end uint64) {
 	for tid, m := range c.moves {
 		if tid != r.TID && c.history.shares(m.pid, r.PID) {
@@ -162,8 +162,7 @@ func huge(addrs, size uint64) uint64 {
 }
 
 // moving notes that a process calls mremap: addr, old_len, new_len, flags,
-// new_addr. Neither of the old place nor of the new one is anything known until it
-// returns.
+// new_addr. Both the old place and the new one are unknown until it returns.
 func (c *calls) moving(r *perf.Record, v []uint64) {
 	m := &move{pid: r.PID, from: v[0], size: pages(v[1]), to: pages(v[2])}
 	if m.from+m.size < m.from || m.from+m.to < m.from {
@@ -241,7 +240,7 @@ func (c *calls) moved(r *perf.Record, ret uint64) {
 	}
 }
 
-// sourceEnd is where what is moved ends. Of size 0, the mapping stays and gets
+// sourceEnd is where what is moved ends. With size 0 the mapping stays and gets
 // another place besides.
 func (m *move) sourceEnd() uint64 { return m.from + max(m.size, 1) }
 

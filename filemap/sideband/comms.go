@@ -11,8 +11,7 @@ import (
 // comms are the names of threads over time. The zero value has none.
 type comms struct {
 	byTID map[int][]called
-	// since is when records were lost last: of the time before, nothing is known
-	// any more.
+	// since is when records were lost last: names from before are unknown.
 	since tracefs.Time
 }
 

@@ -18,8 +18,8 @@ import (
 )
 
 // completer finds build IDs that the kernel did not report: it looks only at the
-// notes of program headers, and only at what is in memory. What the Go linker
-// writes, for one, it does not find.
+// notes of program headers, and only at what is in memory. It does not find IDs
+// that the Go linker writes, for one.
 type completer struct {
 	reader *procmap.Reader // nil if there is none
 	calls  *bounded.Calls  // that open files by their path; nil before the first
@@ -82,7 +82,7 @@ func inKernel(name string) bool {
 
 // byPath reads the ID of the file that has the name here, if that is the one,
 // and was not changed since it was mapped. The process need not exist any more.
-// What is at the path by now can be a file whose server does not answer.
+// By now the path can lead to a file whose server does not answer.
 func (c *completer) byPath(m *procmap.Mapping, wall time.Time) (id elfid.ID, ok bool) {
 	f := &namedFile{m: *m, wall: wall}
 	f.known, f.isKnown = c.known[m.Name]

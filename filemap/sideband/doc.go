@@ -13,27 +13,28 @@
 //		place, ok := band.History.Lookup(tid, address, time)
 //	}
 //
-// What the kernel reports, and what it does not:
+// Changes that the kernel reports, and others:
 //
 //   - mmap, mprotect to executable, brk, the vDSO: reported with the whole VMA, after
 //     it was merged with its neighbours. Only executable memory is asked for.
 //   - munmap, mmap of other memory over it, mremap, shmdt: not reported by perf, but
 //     by tracepoints of the system calls (Options.Tracepoints), whose records
-//     come in the same rings. What they take away is unknown from the entry of the
-//     call on, until it is mapped or read again; what mremap moved is known at its
-//     new place from its return on, if nothing else changed meanwhile.
-//   - The tracepoints leave out 32-bit system calls. What a 32-bit process has
-//     mapped is never sure (space.Version.Unseen). Of a 64-bit process it is not
-//     either once it calls mremap or munmap that way (int 0x80), which kprobes report.
-//     On a kernel without kprobes such a call goes unseen (Band.CompatUnseen).
+//     come in the same rings. The range that they take away is unknown from the
+//     entry of the call on, until it is mapped or read again; the range that mremap
+//     moved is known at its new place from its return on, if nothing else changed
+//     meanwhile.
+//   - The tracepoints leave out 32-bit system calls. The mappings of a 32-bit process
+//     are never sure (space.Version.Unseen), nor are a 64-bit process's once it calls
+//     mremap or munmap that way (int 0x80), which kprobes report. On a kernel without
+//     kprobes such a call goes unseen (Band.CompatUnseen).
 //   - mprotect to what is not executable: not reported. The file there is still the
 //     same, and no code runs there meanwhile.
 //   - Names are paths from the root of the process that maps
 //     (perf_event_mmap_event in kernel/events/core.c calls d_path as that
-//     process). /proc/PID/maps shows them from the root of who reads, if that
-//     leads there: for a process in a chroot the two differ, /bin/x here and
-//     /srv/jail/bin/x there; for one in a mount namespace with a root of its
-//     own, a container, they do not.
+//     process). /proc/PID/maps shows them from the reader's root, if that leads
+//     there: for a process in a chroot the two differ, /bin/x here and
+//     /srv/jail/bin/x there; for one in a mount namespace with another root, a
+//     container, they do not.
 //   - A file that has a build ID comes with it, and then without device, inode
 //     and generation, whose room it takes. A file that has none, whose note
 //     was not in memory when it was mapped, or is in no segment of notes (the
@@ -47,10 +48,11 @@
 //   - [vsyscall], which is no mapping of a process: readings find it.
 //   - A process that shares its memory with another one (CLONE_VM without
 //     CLONE_THREAD; vfork until the exec): the tracepoint task_newtask reports it.
-//     What one of them maps, all have; one that ends leaves the others theirs.
-//   - A fork is reported after the memory was copied: what another thread maps
-//     between the call (tracepoints of fork, clone and clone3) and the record is not
-//     known of the child.
+//     All of them have what one of them maps; one that ends leaves the others
+//     theirs.
+//   - A fork is reported after the memory was copied: the child's mappings lack what
+//     another thread maps between the call (tracepoints of fork, clone and clone3)
+//     and the record.
 //   - PIDs are numbers in our own PID namespace. Processes outside of it are
 //     left out.
 package sideband

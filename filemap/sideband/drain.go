@@ -31,10 +31,10 @@ type Drained struct {
 // in it when Drain returns. The error is of writing the log.
 //
 // A record is in its ring before the recorded change can have an effect: an mmap
-// before a thread can run in the mapping, a fork before the child runs. So what
-// a stack in a trace that was read before the call needs is there. What happens
-// while the rings are read, one after the other, is left for the next time, or
-// effects could come before causes.
+// before a thread can run in the mapping, a fork before the child runs. So a
+// stack in a trace that was read before the call finds all records that it
+// needs. Records from while the rings are read, one after the other, are left
+// for the next call, or effects could come before causes.
 func (b *Band) Drain() (Drained, error) {
 	b.drain()
 	b.askNames()

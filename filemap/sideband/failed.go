@@ -20,7 +20,7 @@ type taking struct {
 	change change
 	pid    int
 	had    had
-	// space is what was known of the process right after it began.
+	// space is the known memory of the process right after it began.
 	space *space.Space
 }
 

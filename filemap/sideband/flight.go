@@ -12,8 +12,9 @@ import (
 
 // A call that takes code away is recorded when it begins. Until it has its effect, a
 // reading of the process finds the code, although that was recorded to have gone, and no
-// record says so again: a call that succeeds has no second one. So a process is read
-// again that is in such a call, and of what the call takes nothing is known if it lasts.
+// record says so again: a call that succeeds has no second one. So a process in such
+// a call is read again, and the range that the call takes is unknown if the call
+// lasts.
 
 // flights are the calls that take something away and may not have had their effect: the
 // last one of each thread that has no record since. If the call fails, that is recorded.
@@ -95,14 +96,14 @@ func (f *flights) landed(pid int, start, end uint64) {
 // lose notes that records may be missing until a time.
 func (f *flights) lose(t tracefs.Time) { f.lost = max(f.lost, t) }
 
-// going reports whether a call may still have its effect. Of one whose end may have gone
-// unseen that is taken for a while.
+// going reports whether a call may still have its effect. A call whose end may have
+// gone unseen counts for a while.
 func (f *flights) going(c *flight, now tracefs.Time) bool {
 	return c.sure && c.at > f.lost || now-c.at <= unmapTakes
 }
 
-// takeoff notes that a thread calls for a range to be taken away. Of calls that are not
-// among failures, the range may be more than that.
+// takeoff notes that a thread calls for a range to be taken away. Calls that are not
+// among failures may take less than the range.
 func (c *calls) takeoff(r *perf.Record, what change, start, end uint64) {
 	fails, ok := failures[what]
 	c.flights.begin(r, taken{start, end}, ok && c.seen(fails))
@@ -111,8 +112,8 @@ func (c *calls) takeoff(r *perf.Record, what change, start, end uint64) {
 // failures are by what it is recorded that a call has failed.
 var failures = map[change]change{unmapping: unmapFailed, mapOver: mapFailed, moving: moved}
 
-// landings notes what a record says of the calls: also one of the time while the rings
-// were opened.
+// landings notes which calls a record ends: also a record from while the rings were
+// opened.
 func (c *calls) landings(r *perf.Record) {
 	c.flights.returned(r)
 	if r.Type == unix.PERF_RECORD_MMAP || r.Type == unix.PERF_RECORD_MMAP2 {

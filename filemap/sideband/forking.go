@@ -9,8 +9,8 @@ import (
 )
 
 // A fork is reported when all is done (copy_process in kernel/fork.c): the memory
-// was copied long before, and other threads may have changed theirs meanwhile. What
-// they have mapped since the call is in the child, or what was there before.
+// was copied long before, and other threads may have changed theirs meanwhile. The
+// child has what they have mapped since the call, or what was there before.
 
 // forkCalls are the times at which threads have called fork, or clone.
 type forkCalls struct {
@@ -48,8 +48,8 @@ func (f *forkCalls) begin(tid int, t tracefs.Time) {
 	f.by[tid] = t
 }
 
-// end is when the call began that a record of a new process or thread is of; ok is
-// false if it was not seen.
+// end returns when the call began whose new process or thread a record reports; ok
+// is false if it was not seen.
 func (f *forkCalls) end(r *perf.Record) (began tracefs.Time, ok bool) {
 	began, ok = f.by[r.ParentTID]
 	delete(f.by, r.ParentTID)

@@ -23,16 +23,17 @@ type gap struct{ from, missed, to tracefs.Time }
 // maxGaps bounds the gaps that are kept; the oldest are joined beyond.
 const maxGaps = 1 << 10
 
-// Doubtful reports whether what is known of a time may be wrong: records of
-// then, or of before, were lost, and the processes were not read again before.
+// Doubtful reports whether the history may be wrong at a time: records from
+// then, or from before, were lost, and the processes were not read again
+// before.
 func (g *Gaps) Doubtful(t tracefs.Time) bool {
 	_, _, doubtful := g.Around(t)
 	return doubtful
 }
 
-// Around reports whether what is known may be wrong at t, from when on no records
-// are missing any more, and until when all is right again: space.Forever if that is
-// not known yet.
+// Around reports whether the history may be wrong at t, from when on no records are
+// missing any more, and until when all is right again: space.Forever if that is not
+// known yet.
 func (g *Gaps) Around(t tracefs.Time) (missed, until tracefs.Time, doubtful bool) {
 	if int64(t) >= g.over.Load() {
 		return 0, 0, false

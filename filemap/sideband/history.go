@@ -8,16 +8,16 @@ import (
 	"ustack/tracefs"
 )
 
-// History is what is known of all processes over time: what they had mapped,
-// which threads were theirs, and of which times that may be wrong. A Band keeps
-// it up to date; Load reads it from a log.
+// History is all processes over time: what they had mapped, which threads they
+// had, and at which times that may be wrong. A Band keeps it up to date; Load
+// reads it from a log.
 type History struct {
 	Spaces  *space.Spaces
 	Threads *Threads
 	Gaps    *Gaps
-	// Unsure are the times in which changes of memory may have gone unseen for
-	// which perf has no records of its own: code that runs is where it was
-	// reported to be, but it may have been unmapped or moved.
+	// Unsure are the times in which changes of memory that perf does not record
+	// may have gone unseen: code that runs is where it was reported to be, but
+	// it may have been unmapped or moved.
 	Unsure *Gaps
 	// Stacks are the raw user stacks of events, none if they are not taken.
 	Stacks *rawstack.Stacks
@@ -77,7 +77,7 @@ func (h *History) Expire(before tracefs.Time) {
 }
 
 // Stack notes the raw user stack of a thread at a time, and LoseStacks that stacks
-// are missing of a time, so many records, 0 if that is not known.
+// of a time are missing, so many records, 0 if unknown.
 func (h *History) Stack(tid int, t tracefs.Time, addrs []uint64) {
 	h.log.stack(tid, addrs, t)
 	h.Stacks.Add(tid, t, addrs)
@@ -126,8 +126,8 @@ func (h *History) comm(pid int, comm string, t tracefs.Time) {
 	h.Spaces.Comm(pid, comm, t)
 }
 
-// found is what a process was found to have at an address when it was read, code
-// or not, because of a stack of the time after.
+// found notes what a process had at an address when it was read, code or not,
+// because of a stack from after that time.
 func (h *History) found(pid int, m *procmap.Mapping, t, after tracefs.Time) {
 	h.log.found(pid, m, t, after)
 	h.Spaces.MapAfter(pid, m, t, after)
@@ -153,8 +153,8 @@ func (h *History) gone(pid int, t tracefs.Time) {
 }
 
 // read is a reading of a process that began at t, with its threads. part means that
-// the process has changed since. Nothing is learned of the time before after. What
-// says nothing new is not in the log.
+// the process has changed since. It proves nothing of the time before after. The
+// log leaves out readings without news.
 func (h *History) read(p *procmap.Process, threads []int, part bool, t, after tracefs.Time) {
 	take := h.Spaces.ReplaceAfter
 	if part {

@@ -23,7 +23,7 @@ func (b *Band) followCPUs(t tracefs.Time) {
 	b.hotplug.Done(t)
 }
 
-// cameOn opens the ring of a CPU that went on.
+// cameOn opens the ring of a CPU that went online.
 func (b *Band) cameOn(cpu int, t tracefs.Time) {
 	since, soon := b.hotplug.Came(cpu, t)
 	r, err := b.opt.newRing(cpu, b.clock)

@@ -13,8 +13,8 @@ import (
 )
 
 // Processes that share their memory since before they were followed are found by
-// kcmp(2). Only those are compared that have the same code at the same addresses:
-// forked servers, mostly, with memory of their own.
+// kcmp(2). Only processes with the same code at the same addresses are compared:
+// forked servers, mostly, each with its own memory.
 
 // kcmpVM is KCMP_VM (include/uapi/linux/kcmp.h).
 const kcmpVM = 1
@@ -57,14 +57,14 @@ func (b *Band) checkSharers(r *procmap.Reader) {
 				b.History.shared(first[pid], pid, now)
 			}
 		}
-		for _, pid := range pids { // what one of them did may have been noted of the others
+		for _, pid := range pids { // what one of them did may have been noted for the others
 			_ = b.Read(r, pid, b.History.Gaps.from())
 		}
 	}
 }
 
 // sameMemory reports whether two processes share their memory. Where the kernel
-// does not compare them, those do not that have different code.
+// does not compare them, processes with different code do not.
 func (h *History) sameMemory(a, c int) bool {
 	if order, ok := compareMemory(a, c); ok {
 		return order == 0

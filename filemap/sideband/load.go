@@ -92,7 +92,8 @@ func (p *Player) head(line []byte) error {
 	return err
 }
 
-// Load reads a log to its end. What was read before an error is in the history.
+// Load reads a log to its end. After an error the history has all that was read
+// before it.
 //
 // Nothing is forgotten, as a Band does after a while, and everything is known at
 // once: what a live lookup missed, because the process was read only later, this

@@ -30,7 +30,7 @@ import (
 //	unmap TIME PID START END              nothing is there from then on, most likely
 //	unknown TIME PID START END            it is not known what is there from then on
 //	share TIME PARENT CHILD               after the fork: with CLONE_VM
-//	unshare TIME PID                      it has memory of its own by then
+//	unshare TIME PID                      it has its own memory by then
 //	compat TIME PID                       it has called munmap or the like as a 32-bit process
 //	written TIME BUILDID NAME             since then the file may have been written
 //	found TIME AFTER PID MAPPING          at an address that was asked about

@@ -14,7 +14,7 @@ import (
 // layout is what all our records have.
 var layout perf.Layout
 
-// What the kernel puts in place of a name (perf_event_mmap_event in
+// Names that the kernel writes in place of a path (perf_event_mmap_event in
 // kernel/events/core.c). No path begins so.
 var (
 	nameNone    = []byte("//anon")    // memory without file and name

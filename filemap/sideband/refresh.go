@@ -115,10 +115,9 @@ func (c *calls) same(pid int) bool {
 const maxReads = 4
 
 // Refresh reads the executable mappings and the threads of all processes, at the
-// start and after a loss. When it returns, what is known of the time from then on
-// is right again. The Reader must have Stat, IDs and the filter procmap.Exec. It is
-// kept, for build IDs that the kernel does not report, and is for the goroutine of
-// the Band.
+// start and after a loss. When it returns, the history is right again from then on.
+// The Reader must have Stat, IDs and the filter procmap.Exec. It is kept, for build
+// IDs that the kernel does not report, and is for the goroutine of the Band.
 //
 // Nothing falls between a reading and the records: records that came while a
 // process was read are drained right after it. If they change that process, it is
@@ -143,7 +142,7 @@ func (b *Band) Refresh(r *procmap.Reader) (procmap.Counts, error) {
 		case errors.Is(err, fs.ErrPermission):
 			b.takeThreads(r, p.PID, t)
 		}
-		// What we may not look at is there all the same.
+		// A process that we may not read is there all the same.
 		met[p.PID] = !errors.Is(err, procmap.ErrGone) && !errors.Is(err, procmap.ErrNoMemory)
 		t = b.Now()
 		return nil

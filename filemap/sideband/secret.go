@@ -40,7 +40,7 @@ func hasSecrets() bool {
 	return err != unix.ENOSYS
 }
 
-// survivesSecrets reports whether a release of the kernel (uname -r) has the mend,
+// survivesSecrets reports whether a release of the kernel (uname -r) has the fix,
 // or no memfd_secret(2). Vendors that do not count as kernel.org does have a 0 in
 // the third place.
 func survivesSecrets(release string) bool {
@@ -60,7 +60,8 @@ func survivesSecrets(release string) bool {
 }
 
 // parseRelease takes a release apart: "6.12.107+deb13-cloud-amd64". It is not
-// final if it is a candidate, "6.12.0-rc3". What cannot be understood is 0.0.0.
+// final if it is a candidate, "6.12.0-rc3". A release that cannot be parsed is
+// 0.0.0.
 func parseRelease(release string) (major, minor, patch int, final bool) {
 	numbers, rest := release, ""
 	if end := strings.IndexFunc(release, func(c rune) bool { return c != '.' && (c < '0' || c > '9') }); end >= 0 {

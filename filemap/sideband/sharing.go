@@ -8,8 +8,8 @@ import (
 )
 
 // sharers are processes that share their memory: made by clone with CLONE_VM and
-// without CLONE_THREAD, or by vfork, until they execute a program or end. What
-// one of them maps, all have.
+// without CLONE_THREAD, or by vfork, until they execute a program or end. All of
+// them have what one of them maps.
 type sharers struct{ of map[int]*group }
 
 // group is a set of processes that share their memory, two at least.
@@ -19,11 +19,11 @@ type group struct {
 	broken bool
 }
 
-// maxSharing is how many processes may share their memory. What more of them do
-// goes unseen, see space.Version.Unseen.
+// maxSharing is how many processes may share their memory. The changes of more
+// of them go unseen, see space.Version.Unseen.
 const maxSharing = 64
 
-// all are the processes of the memory of one, itself among them.
+// all returns the processes that share the memory of one, itself among them.
 func (s *sharers) all(pid int) []int {
 	if g := s.of[pid]; g != nil && !g.broken {
 		return g.pids
@@ -65,7 +65,7 @@ func (s *sharers) groups() (list []*group) {
 	return list
 }
 
-// leave notes that a process has memory of its own, or ended.
+// leave notes that a process has its own memory, or ended.
 func (s *sharers) leave(pid int) {
 	g := s.of[pid]
 	if g == nil {
@@ -91,7 +91,7 @@ func (h *History) shared(parent, child int, t tracefs.Time) {
 	}
 }
 
-// unshared notes that a process is known by t to have memory of its own.
+// unshared notes that a process is known by t to have its own memory.
 func (h *History) unshared(pid int, t tracefs.Time) {
 	h.log.unshared(pid, t)
 	h.sharers.leave(pid)

@@ -128,8 +128,8 @@ type heldFile struct {
 	over atomic.Bool // open has come to its end, or is left alone
 }
 
-// leave is called by who opens the file, and by who does not wait for that any more:
-// the second one lets go of the file.
+// leave is called by the opener of the file, and by a caller that no longer waits
+// for it: the second call closes the file.
 func (h *heldFile) leave() {
 	if !h.over.CompareAndSwap(false, true) {
 		h.close()
@@ -270,7 +270,7 @@ func (s *stamps) drop(as watchedAs) {
 	delete(s.by, as)
 }
 
-// sweepStamps lets go of the files that no process has mapped, now and then.
+// sweepStamps releases the files that no process has mapped, now and then.
 func (w *watchedFiles) sweepStamps(now time.Time, drained tracefs.Time) {
 	s := &w.stamps
 	if now.Before(s.sweep) || len(s.by) == 0 {
@@ -297,7 +297,7 @@ func (w *watchedFiles) sweepStamps(now time.Time, drained tracefs.Time) {
 	s.sweep = now.Add(max(sweepEvery, time.Duration(float64(time.Since(now))/sweepCost)))
 }
 
-// close lets go of all.
+// close releases all files.
 func (s *stamps) close() {
 	for as := range s.by {
 		s.drop(as)

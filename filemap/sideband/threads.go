@@ -86,8 +86,8 @@ func (th *Threads) Life(tid int, t tracefs.Time) (born, ended tracefs.Time, ok b
 	return 0, 0, false
 }
 
-// around is what is known of a number at a time: the first span that ends after it
-// is there, and none that does not count.
+// around returns the spans of a number at a time: the first span that ends after
+// it is there, and none that does not count.
 func (th *Threads) around(tid int, t tracefs.Time) []span {
 	k := th.recent[tid&(recentThreads-1)].Load()
 	if k == nil || k.tid != tid || t < k.from || t >= k.to {
@@ -137,7 +137,7 @@ func (th *Threads) Len() int {
 	return len(th.byTID)
 }
 
-// known reports whether anything is known of a thread number.
+// known reports whether a thread number has any span.
 func (th *Threads) known(tid int) bool {
 	th.mu.RLock()
 	defer th.mu.RUnlock()
@@ -226,8 +226,8 @@ func (th *Threads) processes() []int {
 	return list
 }
 
-// missing are the threads of a process that a reading begun at t should have
-// found and has not. What it has found is in order.
+// missing returns the threads of a process that a reading begun at t should
+// have found and has not. found is in order.
 func (th *Threads) missing(pid int, found []int, t tracefs.Time) []int {
 	th.mu.RLock()
 	defer th.mu.RUnlock()

@@ -13,7 +13,7 @@ import (
 	"ustack/tracefs/perf"
 )
 
-// change is a change of memory for which perf has no record of its own.
+// change is a change of memory that perf itself does not record.
 type change uint8
 
 const (
@@ -40,8 +40,8 @@ type tracepointSpec struct {
 	filter string
 	// soon: we have to act on it before it is too late.
 	soon bool
-	// many: some programs do so all the time. It goes into a ring of its own, and
-	// what is lost there is no loss of perf's records.
+	// many: some programs do so all the time. It goes into a separate ring, and a
+	// loss there is no loss of perf's records.
 	many bool
 	// unseen is what goes unseen without it, for the user.
 	unseen string
@@ -144,9 +144,9 @@ func (rs *rings) tracepointOf(raw []byte) *Tracepoint {
 	return nil
 }
 
-// openTracepoints opens the tracepoints of a CPU. Those that are seldom go to its
-// ring, among perf's own records; for the others there is another one, soft, nil
-// if there is none of them. What cannot be opened is noted as unseen.
+// openTracepoints opens the tracepoints of a CPU. Rare ones go to its ring, among
+// perf's own records, the others to another one, soft, nil if there are none.
+// Tracepoints that cannot be opened are noted as unseen.
 func (rs *rings) openTracepoints(r *ring, since tracefs.Time) (soft *ring) {
 	rs.tracepoints = slices.DeleteFunc(rs.tracepoints, func(tp Tracepoint) bool {
 		if !tp.spec.many {

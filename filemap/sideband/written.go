@@ -27,8 +27,8 @@ import (
 // mapping was read, if the file is neither at its path here nor at its path in the
 // processes that they were forked from.
 
-// FileWatcher watches files that are mapped (watch.Watcher is one). What it finds
-// has to be passed to Written.Changed.
+// FileWatcher watches files that are mapped (watch.Watcher is one). It has to
+// pass files that were written to Written.Changed.
 type FileWatcher interface {
 	Watch(pid int, m *procmap.Mapping) bool
 	Drain()
@@ -171,7 +171,7 @@ func (w *watchedFiles) watchInode(f watchedFile, t tracefs.Time) {
 	if !w.watcher.Watch(f.pid, &procmap.Mapping{Kind: procmap.File, Name: f.name, Dev: f.at.id.Dev, Inode: f.at.id.Inode}) {
 		return
 	}
-	// What came before the watch is not reported. The process may have ended meanwhile.
+	// Writes before the watch are not reported. The process may have ended meanwhile.
 	in, now, ok, err := w.atPath(f.pid, f.name, t)
 	f.pid = in
 	if f.unsure = err != nil || !ok || !now.same(f.at) || now.changed.After(wall(t, w.clock).Add(coarse)); f.unsure {
@@ -255,7 +255,7 @@ type fileState int
 const (
 	fileChanged fileState = iota // it may have been written, or is where we do not see it
 	fileAsItWas                  // as far as its times say
-	fileGone                     // replaced or deleted: who has it mapped runs what was in it
+	fileGone                     // replaced or deleted: a process that has it mapped runs what was in it
 )
 
 // stateOf looks at the path of a file. It may have changed if there is no answer.

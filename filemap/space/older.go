@@ -15,7 +15,7 @@ import (
 const chunk = 64
 
 // shed moves the first versions into the chain, when there are many. The first
-// one that stays is in the chain too: who looks there sees what came next.
+// one that stays is in the chain too: a lookup there sees what came next.
 func (s *Space) shed() {
 	if len(s.versions) < 2*chunk {
 		return

@@ -35,8 +35,8 @@ type Mapping struct {
 	// Since is when the mapping came to light. It may be older, unless it is
 	// Exact: then it was made at that very time.
 	Since tracefs.Time
-	// After is how far back it may be older: to who looks at a time before, it
-	// is not there. What is said of that time does not change by it.
+	// After is how far back it may be older: a lookup at a time before does not
+	// find it, so answers about that time do not change.
 	After tracefs.Time
 	Perms procmap.Perms
 	Exact bool

@@ -22,7 +22,7 @@ type Spaces struct {
 
 // shard is the part of the processes that a change copies.
 type shard struct {
-	mu     sync.Mutex // held by who changes
+	mu     sync.Mutex // held by writers
 	spaces atomic.Pointer[map[int]*Space]
 }
 

@@ -37,7 +37,7 @@ type Evidence struct {
 func New(opt Options) *Evidence { return &Evidence{opt: opt} }
 
 // Judge implements resolve.Evidence. The outermost frame is the one that called
-// the function: who began the thread has no frame.
+// the function: the creator of the thread has no frame.
 func (e *Evidence) Judge(s *resolve.Subject) {
 	e.opt.Inner.Judge(s)
 	n := len(s.Frames) - 1

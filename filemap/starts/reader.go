@@ -1,6 +1,6 @@
-// Package starts finds out which functions threads have begun with, for who knows
-// that a stack lacks one. The C library keeps it in the memory of the thread,
-// where it is read while the thread runs: nothing is stopped.
+// Package starts finds out which functions threads have begun with, for stacks
+// that lack one. The C library keeps it in the memory of the thread, where it is
+// read while the thread runs: nothing is stopped.
 package starts
 
 import (

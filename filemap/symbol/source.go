@@ -41,8 +41,8 @@ type source struct {
 	loaded    bool // see load
 }
 
-// open finds the file. What only names need is read when the first one is asked
-// for: that takes time, of which those who look at code alone have none.
+// open finds the file. The data that only names need is read when the first one
+// is asked for: it takes time, and lookups in code alone do without.
 func open(f *finder, want *filemap.File, withLines bool) *source {
 	s := &source{want: want, names: make(map[uint64]*Name), find: f, withLines: withLines}
 	bin, failure := f.binary(want, &s.tries)

@@ -31,8 +31,8 @@ func (s *Symbols) Start(inner, outer Place) *callsite.Start {
 	return found
 }
 
-// Begun numbers a function that begins at an offset of a file, for those who know
-// that threads have begun with it: Place.Calls. It is 0 if there are too many.
+// Begun numbers a function that begins at an offset of a file, for threads that
+// are known to have begun with it: Place.Calls. It is 0 if there are too many.
 func (s *Symbols) Begun(f *filemap.File, offset uint64) filemap.Begun {
 	return s.begun.number(begun{f, offset})
 }

@@ -20,7 +20,7 @@ const (
 	shortsMost = 4
 )
 
-// Keeper holds the tracepoint switched on for perf. The kernel calls those who look at a
+// Keeper holds the tracepoint switched on for perf. The kernel calls the probes of a
 // tracepoint in the order in which they came: while it is open, a sample comes before
 // the record of a trace that was switched on after it.
 type Keeper struct{ fd atomic.Int64 }

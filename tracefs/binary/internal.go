@@ -53,7 +53,7 @@ func newMarker(_ *Printer, f *format.Event) printFunc {
 	return func(p *Printer, b *tracefs.Batch, _ *tracefs.Record, rec []byte) {
 		addr := ip.get(p, rec)
 		if p.k.Symbols == nil {
-			// The record does not say who wrote it. In kernels without debugging
+			// The record does not name its writer. In kernels without debugging
 			// aids only trace_marker writes these.
 			b.Text = append(b.Text, "tracing_mark_write"...)
 		} else {

@@ -40,7 +40,7 @@ func openPages(name string) (*File, error) {
 	return in, nil
 }
 
-// errReader is for those who want text of what is none.
+// errReader fails each read: the input is not text.
 type errReader struct{ err error }
 
 func (r errReader) Read([]byte) (int, error) { return 0, r.err }

@@ -154,7 +154,8 @@ func (i *Instance) read(name string) (string, error) {
 	return i.dir.read(name)
 }
 
-// How long Remove waits for others who have a file of the instance open.
+// How long Remove waits for other processes that have a file of the instance
+// open.
 const (
 	removePatience = time.Second
 	removePause    = 2 * time.Millisecond

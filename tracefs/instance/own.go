@@ -9,8 +9,8 @@ import (
 type ownWrites struct {
 	mu   sync.Mutex
 	list map[string]ownWrite
-	// under is held by who writes, shared, and by who looks what was written,
-	// alone: one write makes several inotify events (opening with O_TRUNC is one),
+	// under is locked shared to write, and exclusively to look up what was
+	// written: one write makes several inotify events (opening with O_TRUNC is one),
 	// and what has made the first of them is not forgotten before the last.
 	under sync.RWMutex
 }

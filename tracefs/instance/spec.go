@@ -75,8 +75,8 @@ func parseSpec(text string) (s Spec, err error) {
 	return s, nil
 }
 
-// everything reports whether it is all events by another name. Longer ways to
-// say it exist; who finds them wants it.
+// everything reports whether it is all events by another name. Longer spellings
+// exist, and pass: a user who writes one wants all events.
 func (s *Spec) everything() bool {
 	all := func(p string) bool { return strings.Trim(p, "*") == "" }
 	return s.System == "" && s.Event == "all" || all(s.System) && all(s.Event)

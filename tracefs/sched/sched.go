@@ -1,6 +1,6 @@
 // Package sched decodes the text of scheduler and task events
-// (include/trace/events/sched.h, task.h): who goes off a CPU and in what state,
-// who is woken, which tasks are threads of one process, which end.
+// (include/trace/events/sched.h, task.h): which task leaves a CPU and in what
+// state, which one is woken, which tasks are threads of one process, which end.
 package sched
 
 import "bytes"
@@ -14,7 +14,7 @@ const (
 	// Switch: the header's task goes off the CPU in State, TID comes on.
 	Switch
 	// Waking: the header's task wakes TID. Wakeup: TID has become runnable;
-	// the header's task need not be who did it.
+	// the header's task need not be its waker.
 	Waking
 	Wakeup
 	// Exec: TID, OldTID before, runs another program now.

@@ -131,7 +131,8 @@ const (
 	gapPieces = 64 << 10 // bytes at once
 )
 
-// code looks at the code itself: who keeps frame pointers, and what no table is about.
+// code looks at the code itself: which functions keep frame pointers, and which code
+// no table describes.
 func (e *examiner) code() {
 	c := frames.Count(e.image, e.sample, e.isPart)
 	e.Keeping, e.Looked, e.FramePointers = c.Keeping, c.Looked, c.Judge()

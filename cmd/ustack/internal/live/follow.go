@@ -33,8 +33,8 @@ type following struct {
 	judge   *timeline.Judge
 	prober  *timeline.Prober
 	layouts *timeline.Layouts
-	code    *procmap.Reader // of executable mappings, for who follows
-	own     *procmap.Reader // the same, for who judges
+	code    *procmap.Reader // of executable mappings, to follow them
+	own     *procmap.Reader // the same, to attribute stacks
 	all     *procmap.Reader // of all
 	threads timeline.Threads
 	spaces  *space.Spaces

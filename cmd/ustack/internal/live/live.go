@@ -1,4 +1,4 @@
-// Package live is the engine of live tracing: it traces in an instance of its own,
+// Package live is the engine of live tracing: it traces in its own instance,
 // follows what processes have mapped meanwhile, and passes what the kernel records,
 // resolved, to a sink.
 //
@@ -9,8 +9,8 @@
 //
 // Invariants:
 //   - Nothing is switched on before all that was asked for is known to exist.
-//   - Who follows mappings begins before tracing is switched on, and is settled
-//     before the records of a batch are attributed.
+//   - Mappings are followed before tracing is switched on, and settled before
+//     the records of a batch are attributed.
 //   - The instances are removed at the end, whatever that is: an error, a signal, a
 //     panic.
 //   - A record that is missing is a gap in the trace, or counted.

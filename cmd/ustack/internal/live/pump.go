@@ -18,7 +18,7 @@ import (
 // progress is how far the trace has been read and judged.
 type progress struct {
 	batches, judged atomic.Int64
-	taken           int64       // batches, by who judges them
+	taken           int64       // batches, by the goroutine that attributes them
 	paused          atomic.Bool // the last batch that was read
 }
 

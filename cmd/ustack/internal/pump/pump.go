@@ -1,7 +1,7 @@
 // Package pump drives the records of a trace through the resolver to a renderer, the
 // same for a saved trace and for one that is being made.
 //
-// Batches stay in the order of the trace. Each goes back to who read it once it is
+// Batches stay in the order of the trace. Each goes back to its reader once it is
 // rendered, so that memory is bounded by what the resolver keeps pending.
 package pump
 

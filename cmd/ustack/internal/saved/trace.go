@@ -4,8 +4,8 @@
 //
 // A trace may be read several times, and gives the same records each time; an input that
 // can be read only once is kept in a temporary file where that is needed. Trace.Close
-// closes and removes what was opened beside the trace; who reads the trace to its end
-// closes it.
+// closes and removes what was opened beside the trace; the reader of the trace closes
+// it at its end.
 package saved
 
 import (

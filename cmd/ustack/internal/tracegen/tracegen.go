@@ -412,7 +412,7 @@ func (g *generator) switchTo(c *cpu, t *task) {
 	}
 }
 
-// nextTask chooses who runs next.
+// nextTask chooses the task that runs next.
 func (g *generator) nextTask(c *cpu) *task {
 	x := g.r.n(1000)
 	if x < 365 && c.cur != c.idle {
@@ -428,7 +428,7 @@ func (g *generator) nextTask(c *cpu) *task {
 	if n == 0 {
 		return c.idle
 	}
-	// Those who slept only a little while are more likely to run again.
+	// Tasks that slept only a little while are more likely to run again.
 	i := g.r.n(n)
 	if hot := 24; n > hot && g.r.chance(3, 4) {
 		i = n - 1 - g.r.n(hot)
