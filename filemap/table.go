@@ -30,7 +30,7 @@ type Binding struct {
 	Trust  Trust
 }
 
-// Entry is what is known of one identifier.
+// Entry has the bindings of one identifier.
 type Entry struct {
 	ID tracefs.Identifier
 	// LastUse is about the place of the last stack that carried the identifier.

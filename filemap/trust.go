@@ -80,8 +80,8 @@ const (
 	// Unannounced: the kernel never said what the identifier means.
 	Unannounced
 	// Lost: as Unannounced, and records were lost where the announcement
-	// could have been. Of a raw address: records of what was mapped were lost,
-	// and what was there before is not what was there after.
+	// could have been. For a raw address: mapping records were lost, and the
+	// mapping there before is not the one there after.
 	Lost
 	// Ambiguous: two announcements fit, and their times do not decide between them.
 	Ambiguous

@@ -1,6 +1,6 @@
 package tracefs
 
-// What the kernel prints for the name of a task that it does not have
+// Names that the kernel prints for a task whose name it does not have
 // (__trace_find_cmdline in kernel/trace/trace_sched_switch.c).
 const (
 	// CommUnknown: its name was not noted, or has been forgotten.

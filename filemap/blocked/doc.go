@@ -3,8 +3,8 @@
 // nothing.
 //
 // /proc/TID/syscall has the stack pointer, the program counter and the arguments of the
-// system call of a thread that waits; what is on the stack is read from its memory. Other
-// registers are not to be had so.
+// system call of a thread that waits; the stack is read from its memory. Other
+// registers cannot be read this way.
 //
 // That the thread did not run in between is proven: it was off its CPU before the
 // reading and after it, and it was not switched out meanwhile (the counters of

@@ -11,9 +11,9 @@ type call struct {
 	of *Calls
 }
 
-// worker makes calls, one after the other, in a goroutine of its own: a call costs
+// worker makes calls, one after the other, in its own goroutine: a call costs
 // neither a new goroutine nor memory. A call that is given up is its worker's last.
-// While a worker waits it refers to no Calls, so that those can be collected.
+// While a worker waits it refers to no Calls, so that they can be collected.
 type worker struct {
 	calls chan call
 	done  chan struct{} // a call has come back that was not given up

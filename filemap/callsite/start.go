@@ -74,7 +74,7 @@ type starter struct {
 	registered, called bool
 }
 
-// value is what is known of a register.
+// value is a register's value, as far as it is known.
 type value struct {
 	is valueKind
 	n  int64

@@ -3,8 +3,9 @@ package callsite
 import "encoding/binary"
 
 // How long instructions of x86-64 are, by the opcode maps of the "Intel 64 and
-// IA-32 Architectures Software Developer's Manual", volume 2, appendix A. What
-// is not valid in 64-bit mode, and the rare XOP and far forms, end decoding.
+// IA-32 Architectures Software Developer's Manual", volume 2, appendix A.
+// Instructions that are not valid in 64-bit mode, and the rare XOP and far
+// forms, end decoding.
 
 // operands are what follows an opcode.
 type operands uint8

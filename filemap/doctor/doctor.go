@@ -1,8 +1,8 @@
-// Package doctor judges whether, and how well, stacks can be traced and get
+// Package doctor checks whether, and how well, stacks can be traced and get
 // their files on this machine: each thing that matters is a Check, which says
 // what works without it and which command would help.
 //
-// What is not checked is not needed: CAP_BPF, kernel.kptr_restrict, debug
+// It does not check what is not needed: CAP_BPF, kernel.kptr_restrict, debug
 // information, a compiler.
 package doctor
 

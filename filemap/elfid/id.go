@@ -9,8 +9,8 @@ import "encoding/hex"
 const Max = 20
 
 // ID is a build ID with its length: 20 bytes are a sha1, 16 an md5 or uuid, 8
-// what lld --build-id=fast makes. The zero ID is none. IDs can be compared
-// with == and need no memory of their own.
+// what lld --build-id=fast makes. The zero ID is none. IDs can be compared with
+// == and need no allocation.
 type ID struct {
 	size  uint8
 	bytes [Max]byte

@@ -72,7 +72,7 @@ type Options struct {
 	Tracepoints []sideband.Tracepoint
 }
 
-// Collect looks around. What cannot be found out stays unknown.
+// Collect looks around. Facts that cannot be found out stay unknown.
 func Collect(opt Options) *Facts {
 	if opt.Proc == "" {
 		opt.Proc = "/proc"

@@ -38,8 +38,8 @@ type Namespaces struct {
 // Namespace is one of them.
 type Namespace uint8
 
-// What a namespace is. Unknown: the kernel has none of the kind, or does not
-// say.
+// Values of Namespace. Unknown: the kernel has none of the kind, or does not
+// report it.
 const (
 	Unknown Namespace = iota
 	Initial

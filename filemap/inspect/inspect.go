@@ -40,7 +40,7 @@ type Subject struct {
 // NotELF reports whether the file is no program or library.
 func (s *Subject) NotELF() bool { return errors.Is(s.Err, image.ErrNotELF) }
 
-// Process is what is known of the code of a process, besides its files.
+// Process describes the code of a process that is in no file.
 type Process struct {
 	PID  int
 	Name string // comm

@@ -26,8 +26,8 @@ var (
 	ErrKernel = errors.New("a file of the kernel's own, which is not opened")
 )
 
-// Named opens a file by its path in a trace. What is below /proc and /sys is not
-// opened, nor what a link of /proc leads to.
+// Named opens a file by its path in a trace. It opens nothing below /proc and
+// /sys, nor the target of a link of /proc.
 func Named(name string) (*os.File, error) {
 	if below(name) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: ErrKernel}

@@ -32,8 +32,8 @@ func (m *mutex) parse(b []byte) {
 // "acquired, possibly with waiters").
 const locked = 2
 
-// Of the word of a PI futex (linux/futex.h): the owner's number, and that the
-// owner is gone.
+// Bits of the word of a PI futex (linux/futex.h): the owner's number, and that
+// the owner is gone.
 const (
 	tidMask   = 0x3fffffff
 	ownerDied = 0x40000000

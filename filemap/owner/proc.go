@@ -22,7 +22,7 @@ type call struct {
 	sp, pc uint64
 }
 
-// Of the operation of a futex call (linux/futex.h).
+// Bits of the operation of a futex call (linux/futex.h).
 const (
 	opMask    = 0x7f
 	opWait    = 0

@@ -69,7 +69,7 @@ func (h *Handle) Next(addr uint64) (m Mapping, ok bool, err error) {
 	return h.one(addr, coveringOrNext)
 }
 
-// one is a round of its own: the handle may stay open for long.
+// one begins a new round: the handle may stay open for long.
 func (h *Handle) one(addr, next uint64) (m Mapping, ok bool, err error) {
 	h.r.nextRound()
 	err = h.r.sure(func() error {

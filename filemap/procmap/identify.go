@@ -26,13 +26,13 @@ import "ustack/filemap/elfid"
 //     for as long as its server likes, and there is no way to ask with a time
 //     limit: a signal does not end it.
 //
-// What that costs: opening and reading a file takes some 20 µs, the question some
-// 6, once a file; and a process without the right to follow the links in
+// Its costs: opening and reading a file takes some 20 µs, the question some 6,
+// once a file; and a process without the right to follow the links in
 // /proc/PID/map_files (CAP_CHECKPOINT_RESTORE) gets no build ID of deleted files.
 //
 // A file is opened, looked at and read with a time limit, unless it is on a disk
-// (see bounded.Calls). What a file may do to its reader is otherwise bounded by
-// package elfid.
+// (see bounded.Calls). Package elfid bounds what else a file may do to its
+// reader.
 
 // identify gives a mapping the build ID and generation of its file: as they are
 // known, or from the file itself. A file that could not be read has none, and
@@ -92,8 +92,8 @@ func (h *Handle) stillMapped(m *Mapping) bool {
 	return still
 }
 
-// scanText reads an open /proc/PID/maps with memory of its own, so that it can
-// be done while another one is being read.
+// scanText reads an open /proc/PID/maps with its own memory, so that it can be
+// done while another one is being read.
 func scanText(fd int, fn func(m *Mapping) bool) error {
 	var r Reader
 	return r.readText(fd, fn)

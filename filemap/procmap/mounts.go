@@ -113,9 +113,9 @@ func (ms *mounts) read(r *Reader, process string) {
 	}
 }
 
-// systemOf is what is known of a type of file systems. Those watched are the
-// ones that only this kernel changes (local in filemap/watch); overlayfs is, but
-// what lies under it can be anything.
+// systemOf describes a type of file systems. Those watched are the ones that
+// only this kernel changes (local in filemap/watch); overlayfs is, but what lies
+// under it can be anything.
 func systemOf(kind string, dev Dev) fileSystem {
 	s := fileSystem{apart: kind != "btrfs"}
 	switch kind {

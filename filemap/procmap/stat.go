@@ -90,8 +90,8 @@ func (r *Reader) stat(pid int) (Stat, error) {
 	return s, nil
 }
 
-// parseStat reads a line of /proc/PID/stat. The name, in parentheses, may have
-// parentheses and line feeds of its own; nothing after it has.
+// parseStat reads a line of /proc/PID/stat. The name, in parentheses, may
+// contain parentheses and line feeds; nothing after it does.
 func parseStat(line []byte) (s Stat, comm []byte, ok bool) {
 	open, end := bytes.IndexByte(line, '('), bytes.LastIndexByte(line, ')')
 	if open < 0 || end < open {

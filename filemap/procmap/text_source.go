@@ -8,7 +8,7 @@ import (
 
 const (
 	textRoom = 64 << 10
-	// maxLine bounds a line. The kernel has no bound of its own: directories can be
+	// maxLine bounds a line. The kernel has no bound: directories can be
 	// nested until a path has megabytes.
 	maxLine = 1 << 20
 )

@@ -114,7 +114,7 @@ func (r *Reader) listed(e entry, p *Process) error {
 func isDenied(err error) bool { return err == unix.EACCES || err == unix.EPERM }
 
 // isKernelThread reports whether a process that we may not read has nothing to read
-// anyway. That needs no rights.
+// anyway. It needs no rights.
 func (r *Reader) isKernelThread(pid int) bool {
 	s, err := r.stat(pid)
 	return err == nil && s.KernelThread

@@ -8,6 +8,6 @@
 // missing), tasks (threads), bindings (what identifiers mean), texts (frames without one),
 // owners (which stack an announcement belongs to), names (frames with an identifier),
 // shapes (stacks that are like each other), stitcher (which stack an event has), requests
-// (which stacks were asked for), judge (evidence) and tally (what went out). What a part
-// counts it counts itself; Totals puts that together.
+// (which stacks were asked for), judge (evidence) and tally (what went out). Each
+// part counts for itself; Totals adds up the counts.
 package resolve

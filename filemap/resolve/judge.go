@@ -7,7 +7,7 @@ import (
 	"ustack/tracefs/syscalls"
 )
 
-// entry is what is known of how a thread came into the kernel.
+// entry is how a thread entered the kernel, as far as it is known.
 type entry struct {
 	syscall bool   // its last event is a system call's
 	losses  int64  // places where records are missing, before that event
@@ -123,7 +123,7 @@ func (j *judge) enter(h *Held, rec *tracefs.Record) {
 	}
 }
 
-// entry is what is known of a thread, to be changed.
+// entry returns the entry of a thread, to be changed.
 func (j *judge) entry(tid int32) *entry {
 	if j.last != nil && j.lastTID == tid {
 		return j.last
@@ -140,7 +140,8 @@ func (j *judge) entry(tid int32) *entry {
 	return e
 }
 
-// ask sets what is known of the cookie of a deferred stack.
+// ask sets since when a deferred stack was requested, by its cookie, and whether by a
+// system call.
 func (j *judge) ask(s *Subject, rec *tracefs.Record) {
 	e := j.entry(rec.TID)
 	if e.asked == rec.Value {

@@ -9,8 +9,8 @@ import (
 // or, while their batch is held, after them.
 //
 // Invariants: of a held batch that is not final, as many frames wait and spans are open as
-// it counts. Frames wait in the order of their batches, which are held, for an identifier
-// that is not announced, and have no file, or had an announcement of their own.
+// it counts. Frames wait in the order of their batches, which are held, for an
+// identifier that is not announced, and have no file, or had their own announcement.
 type names struct {
 	waiting map[*filemap.Entry][]waiter
 	// announced counts announcements, bad the unusable ones, rebound the ones
@@ -168,8 +168,8 @@ func (n *names) nameWaiters(e *filemap.Entry, h *Held, rec *tracefs.Record, b *f
 	delete(n.waiting, e)
 }
 
-// rename corrects what was said of frames between the place from which an
-// announcement is in force and the announcement.
+// rename corrects frames between the place from which an announcement is in
+// force and the announcement.
 func (n *names) rename(e *filemap.Entry, from, to filemap.Pos) {
 	n.queue.stacks(from, to, func(h *Held, i int) {
 		b, ambiguous := e.At(h.pos(&h.Records[i]))

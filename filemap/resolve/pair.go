@@ -104,11 +104,11 @@ func (s *stitcher) eventOf(h *Held, rec *tracefs.Record) (ref eventRef, ok bool)
 // live reports whether an event is still held.
 func (s *stitcher) live(ref *eventRef) bool { return s.queue.holds(ref.seq) }
 
-// loseEvents ends the events of a CPU, or of all, that wait for a record of
-// their own where records are missing: what comes next of the thread can belong
-// to a missing event, too. The kernel notes a loss right before the first
-// record after it (print_trace_line in kernel/trace/trace.c), and so does the
-// reader of the binary buffer.
+// loseEvents ends the events of a CPU, or of all, that wait for their stack
+// where records are missing: the thread's next record can belong to a missing
+// event, too. The kernel notes a loss right before the first record after it
+// (print_trace_line in kernel/trace/trace.c), and so does the reader of the
+// binary buffer.
 func (s *stitcher) loseEvents(rec *tracefs.Record) {
 	if rec.CPU >= 0 {
 		s.loseOn(s.on(rec))

@@ -220,9 +220,9 @@ const (
 	OfAll     = "all"
 )
 
-// Reach is how far the stacks of waits go. Where it is not known which stacks these are,
-// it is about those that ustack has unwound, as it unwinds waits only, and if there are
-// none, about all. It is nil if no frame of them has a file.
+// Reach is how far the stacks of waits go. If it is unknown which stacks these are,
+// it is about the stacks that ustack has unwound, as it unwinds waits only, and if
+// there are none, about all. It is nil if no frame of them has a file.
 func (t *Totals) Reach() (reach *Reach, of string) {
 	switch {
 	case t.waits.sum.Stacks > 0:

@@ -14,8 +14,8 @@ type Result struct {
 	// Text and JSON are for renderers: how they write the frames.
 	Text, JSON []byte
 
-	// What is looked at often stands near these, in one line of the
-	// processor's cache.
+	// Fields that are read often are near these, in one line of the processor's
+	// cache.
 	table      int64  // of the table, when version was last right
 	marked     uint32 // where the use of entries was noted, see markUse
 	named      uint16 // frames, if all have one trust

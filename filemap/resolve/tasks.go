@@ -1,6 +1,6 @@
 package resolve
 
-// task is what is known of one thread.
+// task is the state of one thread.
 type task struct {
 	span    span
 	early   *early // what was announced before the stack
@@ -16,8 +16,8 @@ type task struct {
 // every cookie and stack, so it is an array of pages, not a map. Pages are
 // bounded: a trace may name four million threads.
 //
-// Invariants: used is the number of pages, at most maxPages. What a thread that is
-// dropped waits for has ended: drop does that.
+// Invariants: used is the number of pages, at most maxPages. A thread that is
+// dropped waits for nothing: drop ends its waits.
 type tasks struct {
 	pages [maxTask >> pageBits]*page
 	used  int

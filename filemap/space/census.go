@@ -10,9 +10,9 @@ import (
 	"ustack/tracefs"
 )
 
-// What programs map must not cost us any amount of memory. How much the history
-// takes is counted from time to time; of what is too much, the past of the spaces
-// that take most is forgotten, then what they have now.
+// The mappings of programs must not cost us any amount of memory. The size of the
+// history is counted from time to time; if it is too large, the past of the
+// largest spaces is forgotten, then their present.
 
 // MaxBytes is how much memory the history of all spaces may take.
 const MaxBytes = 64 << 20

@@ -123,9 +123,9 @@ func equal(have Mappings, in []procmap.Mapping) bool {
 	return true
 }
 
-// convert returns mappings with their files interned, in order. Of mappings
-// that overlap, because the process changed while it was read, the later one
-// is right.
+// convert returns mappings with their files interned, in order. If mappings
+// overlap, because the process changed while it was read, the later one is
+// right.
 func (fs *files) convert(in []procmap.Mapping, t, after tracefs.Time) []Mapping {
 	out := make([]Mapping, 0, len(in))
 	for i := range in {
@@ -199,8 +199,8 @@ func (s *Spaces) Exec(pid int, comm string, t tracefs.Time) {
 	})
 }
 
-// Exit notes that a process ended at t. What it had mapped can still be looked
-// up for times before.
+// Exit notes that a process ended at t. Its mappings can still be looked up for
+// times before.
 func (s *Spaces) Exit(pid int, t tracefs.Time) {
 	s.update(pid, func(old *Space) *Space { return old.ended(t) })
 }
@@ -229,10 +229,10 @@ func (s *Spaces) MapAfter(pid int, m *procmap.Mapping, t, after tracefs.Time) {
 	s.put(pid, m, t, after, false)
 }
 
-// MapExact notes that a process mapped something at t and not before. What says
-// nothing new is left out: memory that is made writable and executable again,
-// over and over, stays one mapping. A file that is mapped in the same place again
-// can be another open file. It reports whether it was news.
+// MapExact notes that a process mapped something at t and not before. It leaves
+// out repetitions: memory that is made writable and executable again, over and
+// over, stays one mapping. A file that is mapped in the same place again can be
+// another open file. It reports whether it was news.
 func (s *Spaces) MapExact(pid int, m *procmap.Mapping, t tracefs.Time) bool {
 	return s.put(pid, m, t, t, true)
 }
@@ -320,8 +320,8 @@ func (s *Spaces) Unmap(pid int, start, end uint64, t tracefs.Time) bool {
 	})
 }
 
-// unmapped returns the space without what it has between two addresses from t on, and
-// with what is made of the addresses of which nothing is known.
+// unmapped returns the space without its mappings between two addresses from t on;
+// change makes its new unknown addresses of the old ones.
 func (s *Space) unmapped(start, end uint64, t tracefs.Time, change func(unknown) unknown) *Space {
 	i := s.at(t)
 	if i < 0 || start >= end {

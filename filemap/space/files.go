@@ -46,7 +46,7 @@ func (fs *files) unite(known *Mapping, read *File) (f *File, ok bool) {
 		return nil, false
 	}
 	if !have.Kind.HasFile() {
-		return read, true // the memory got a name of its own
+		return read, true // the memory got its own name
 	}
 	both := *have
 	if read.Inode != 0 {

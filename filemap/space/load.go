@@ -55,9 +55,8 @@ func (s *Spaces) LoadedAll(t, now tracefs.Time) {
 	})
 }
 
-// Loading reports whether the process was loading a program at any time between
-// two, of which the second is not one of them. What its registers say then is
-// no place in its memory.
+// Loading reports whether the process was loading a program at any time from
+// from to just before to. Its registers then lead to no place in its memory.
 func (s *Space) Loading(from, to tracefs.Time) bool {
 	if s == nil {
 		return false

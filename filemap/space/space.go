@@ -77,14 +77,14 @@ type Version struct {
 	// Exact: the process was made, or executed its program, at From and not
 	// before.
 	Exact bool
-	// Parent is the process whose memory was copied at From, 0 if none was: what is
-	// known of this one is as sure as what was known of that one then.
+	// Parent is the process whose memory was copied at From, 0 if none was: the
+	// version is as sure as the parent's was then.
 	Parent int
-	// Partial: the process had more than is known, and what it has in the next
-	// version says nothing about that.
+	// Partial: the process had more than is known, and the next version does
+	// not show what that was.
 	Partial bool
-	// Unseen: changes of it may go unseen, so nothing of it is sure: system calls
-	// of 32-bit processes on a 64-bit kernel are not traced as such.
+	// Unseen: changes of it may go unseen, so none of its mappings is sure:
+	// system calls of 32-bit processes on a 64-bit kernel are not traced as such.
 	Unseen bool
 	// Forgotten: it took too much memory, and is not followed any more (Partial).
 	Forgotten bool
@@ -115,8 +115,8 @@ type Space struct {
 	loads   loads
 }
 
-// Versions are what is known of the PID, the oldest first. They are not to be
-// changed.
+// Versions returns the versions of the PID's address space, the oldest first.
+// They must not be changed.
 func (s *Space) Versions() []Version {
 	if s == nil || s.older == nil {
 		return s.recentVersions()
@@ -149,9 +149,9 @@ type Place struct {
 	Late bool
 }
 
-// Lookup finds what an address was at a time. If nothing is known of that time,
-// or nothing was known there then, what came to light next is taken as late,
-// unless it is known to have come later (Exact). ok is false if there is
+// Lookup finds what an address was at a time. If that time is unknown, or no
+// mapping was known there then, the mapping that came to light next is taken as
+// late, unless it is known to have come later (Exact). ok is false if there is
 // nothing.
 func (s *Space) Lookup(addr uint64, t tracefs.Time) (p Place, ok bool) {
 	s = s.of(t)
@@ -178,7 +178,7 @@ func (s *Space) Lookup(addr uint64, t tracefs.Time) (p Place, ok bool) {
 	return Place{Mapping: m, Offset: addr - m.Start + m.Offset, Late: late || v.Unseen || t < m.Since}, true
 }
 
-// At is the version in force at a time, nil if nothing is known of it.
+// At returns the version in force at a time, nil if there is none.
 func (s *Space) At(t tracefs.Time) *Version {
 	s = s.of(t)
 	if i := s.at(t); i >= 0 {
@@ -262,8 +262,8 @@ func (s *Space) copy(pid int, t tracefs.Time) *Space {
 }
 
 // with returns the space with a version that is in force from v.From until the
-// one that was in force then ended, or the next one begins. What comes later
-// stays: the news may be older than a reading that we have. What is older than
+// one that was in force then ended, or the next one begins. Later versions
+// stay: the news may be older than a reading that we have. A version older than
 // all that can be changed is left out.
 func (s *Space) with(pid int, v Version) *Space {
 	if s.fixed(v.From) {

@@ -50,7 +50,8 @@ func (sh *shard) load() map[int]*Space {
 	return nil
 }
 
-// Space is what is known of a PID now, nil if nothing. It does not change.
+// Space returns the history of a PID as of now, nil if there is none. It does
+// not change.
 func (s *Spaces) Space(pid int) *Space { return s.shard(pid).load()[pid] }
 
 // Lookup finds what an address of a process was at a time, by what is known
@@ -74,7 +75,7 @@ func (s *Spaces) Snapshot() *Snapshot {
 	return &snap
 }
 
-// Space is what was known of a PID, nil if nothing.
+// Space returns the history of a PID, nil if there is none.
 func (s *Snapshot) Space(pid int) *Space { return s.shards[uint(pid)%(1<<shardBits)][pid] }
 
 // Lookup finds what an address of a process was at a time. See Space.Lookup.

@@ -104,8 +104,8 @@ func (ms Mappings) cut(start, end uint64) (out Mappings, clash bool) {
 	return Mappings{join2(left, right)}, true
 }
 
-// around are the trees of what lies before and after a range of addresses. What
-// reaches into it is cut off.
+// around returns the trees of the mappings before and after a range of
+// addresses. Mappings that reach into it are cut.
 func (n *node) around(start, end uint64) (left, right *node, clash bool) {
 	left, at, rest := n.split(start)
 	if at != nil { // it begins before the range and reaches into it

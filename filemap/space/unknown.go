@@ -9,27 +9,25 @@ import (
 // addresses are those from start up to end.
 type addresses struct{ start, end uint64 }
 
-// maxUnknown bounds the ranges of a version of which nothing is known: more of them
-// become one.
+// maxUnknown bounds the unknown ranges of a version: more of them become one.
 const maxUnknown = 64
 
-// Unknown notes that from t on it is not known what a process has between two
-// addresses, until it is seen again. After Unmap it is known: nothing. It reports
-// whether that is news.
+// Unknown notes that from t on the mappings of a process between two addresses
+// are unknown, until they are seen again. (After Unmap they are known: there are
+// none.) It reports whether that is news.
 func (s *Spaces) Unknown(pid int, start, end uint64, t tracefs.Time) bool {
 	return s.update(pid, func(old *Space) *Space {
 		return old.unmapped(start, end, t, func(u unknown) unknown { return u.with(addresses{start, end}) })
 	})
 }
 
-// Knows reports whether it is known what a process had at an address, which can be
-// that it had no code there. It is not where changes went unseen.
+// Knows reports whether it is known what a process had at an address, if only that
+// it had no code there. It is false where changes went unseen.
 func (v *Version) Knows(addr uint64) bool {
 	return v != nil && !v.Partial && !slices.ContainsFunc(v.unknown, func(a addresses) bool { return a.start <= addr && addr < a.end })
 }
 
-// UnknownBetween calls fn with the parts between two addresses of which it is not known
-// what the process has there.
+// UnknownBetween calls fn with the unknown ranges between two addresses.
 func (v *Version) UnknownBetween(start, end uint64, fn func(start, end uint64)) {
 	if v == nil {
 		return

@@ -39,8 +39,8 @@ func (s *Space) maps(is func(*File) bool, t tracefs.Time) (found bool) {
 }
 
 // written returns the space with the files without their build IDs from t on. That
-// can be long ago for a process that changes all the time: what stands in the chain
-// by then is made anew, or the ID would stay for good.
+// can be long ago for a process that changes all the time: the chain from then on
+// is made anew, or the ID would stay for good.
 func (s *Space) written(all *Spaces, is func(*File) bool, t tracefs.Time) *Space {
 	if s == nil || len(s.versions) == 0 {
 		return s

@@ -27,7 +27,7 @@ type Options struct {
 // (resolve.Outcome.Calls). It implements resolve.Evidence.
 type Evidence struct {
 	opt Options
-	// Of the address at hand.
+	// For the address at hand.
 	subject resolve.Subject
 	frame   [1]tracefs.Frame
 	outcome [1]resolve.Outcome

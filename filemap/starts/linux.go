@@ -29,8 +29,8 @@ func NewReader(proc string, lives Lives) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	// It only grows, while the machine sleeps. What passes between the two clocks
-	// makes it less than it is.
+	// It only grows, while the machine sleeps. The time between the two readings
+	// makes it too small.
 	var boot tracefs.Time
 	const tries = 8
 	for range tries {

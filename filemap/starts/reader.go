@@ -43,7 +43,7 @@ type Lives interface {
 	Settle() error
 }
 
-// thread is what is known of a number.
+// thread is the last thread that was read with a number.
 type thread struct {
 	site callsite.Start
 	addr uint64 // of the function

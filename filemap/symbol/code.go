@@ -37,7 +37,7 @@ type function struct {
 // holds reports whether an address is in the function.
 func (f *function) holds(addr uint64) bool { return addr >= f.Start && addr < f.End }
 
-// newCode opens the code of a file, nil if not enough is known of it.
+// newCode opens the code of a file, nil without usable call frame information.
 func newCode(x *image.Image) *code {
 	table, err := cfi.Open(x)
 	if err != nil {
@@ -165,7 +165,7 @@ func (c *code) slot(addr uint64) string {
 	if c.slots == nil {
 		var err error
 		if c.slots, err = c.image.Slots(); err != nil {
-			c.slots = make(map[uint64]string) // then nothing is known of them
+			c.slots = make(map[uint64]string) // then they are unknown
 		}
 		c.size += 64 * len(c.slots)
 	}

@@ -48,8 +48,8 @@ func (x *index) find(addr uint64) (name string, start uint64, ok bool) {
 
 // whole is whether a table has all symbols of a file: then a symbol without a size
 // reaches to the next one. A table that was thinned out has gaps in which other
-// functions lie. What is left out first, by strip -x and ld -x, are the local symbols:
-// a table that has none of code is not whole, as what all programs begin with has some.
+// functions lie. strip -x and ld -x leave out the local symbols first: a table that
+// has none of code is not whole, as the start files of all programs have some.
 type whole bool
 
 // newIndex makes an index of the symbols of a table that lie in code.

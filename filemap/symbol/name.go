@@ -2,8 +2,8 @@ package symbol
 
 import "ustack/filemap/elfid"
 
-// Name is what is known of the code at a place of a file: a function, or the
-// reason why there is none.
+// Name names the code at a place of a file: a function, or the reason why there
+// is none.
 type Name struct {
 	// Function is the function that the code is part of, as its symbol has it,
 	// demangled. "" if there is a Reason.

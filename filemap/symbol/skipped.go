@@ -149,7 +149,7 @@ func (s *Symbols) prove(inner, outer Place, home *filemap.File, f func(p *proof,
 	}
 }
 
-// machineCode is the file's code, nil if not enough is known of it.
+// machineCode is the file's code, nil without usable call frame information.
 func (s *source) machineCode() *code {
 	if !s.coded {
 		s.coded, s.code = true, newCode(s.bin.image)

@@ -23,8 +23,7 @@ type change struct {
 const maxChanges = 1 << 12
 
 // change notes that a process maps code at a time, by the entry to a system
-// call, or executes a program, if there is none. What was read before that is of
-// no use.
+// call, or executes a program, if there is none. Earlier readings are of no use.
 func (t *Tasks) change(pid int, at tracefs.Time, body []byte) {
 	c := t.changing[pid]
 	if c == nil {
@@ -49,8 +48,8 @@ func (t *Tasks) giveUp(pid int) {
 	}
 }
 
-// unknown notes that nothing is known of a process from a time on, until it is
-// read again.
+// unknown notes that a process is unknown from a time on, until it is read
+// again.
 func (t *Tasks) unknown(pid int, from tracefs.Time) {
 	t.spaces.ReplacePart(&procmap.Process{PID: pid}, from)
 }

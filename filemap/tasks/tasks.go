@@ -84,8 +84,7 @@ func (t *Tasks) Reread(pid int, drain func() error) error {
 	return t.Settle(drain)
 }
 
-// again notes that a process has to be read, or reads it if nothing is known of
-// it.
+// again notes that a process has to be read, or reads it if it is unknown.
 func (t *Tasks) again(pid int) (known bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -239,8 +238,8 @@ func (t *Tasks) exit(tid int, at tracefs.Time, _ []byte) {
 // mapped is a process that is about to map code.
 func (t *Tasks) mapped(tid int, at tracefs.Time, body []byte) { t.change(t.pid(tid), at, body) }
 
-// execute is a process that is about to execute a program. What is read from now on
-// may be the new one's, and what runs until sched_process_exec is the old one.
+// execute notes that a process is about to execute a program. Mappings read from
+// now on may be the new program's, and until sched_process_exec the old one runs.
 func (t *Tasks) execute(tid int, _ tracefs.Time, _ []byte) {
 	pid := t.pid(tid)
 	t.executing[pid] = true

@@ -24,7 +24,7 @@ func OpenDirectory(dir string) (*Directory, error) {
 	return &Directory{root: root, shelf: newShelf()}, nil
 }
 
-// Close closes the directory. What was read stays.
+// Close closes the directory. Maps that were read stay.
 func (f *Directory) Close() error { return f.root.Close() }
 
 // find implements maps.

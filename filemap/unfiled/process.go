@@ -166,7 +166,7 @@ func (ps *Processes) enter(pid int) (h home, err error) {
 	}
 	into, path := &opened, ps.path(pid, "root")
 	if err := ps.calls.Do(func() {
-		// What is in it is opened with the rights of our user.
+		// Files in it are opened with the rights of our user.
 		defer privilege.RaiseIn(ps.proc).Lower()
 		into.root, into.err = os.OpenRoot(path)
 	}); err != nil {

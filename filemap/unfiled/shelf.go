@@ -31,7 +31,7 @@ func (s *shelf) take(pid int) (*slot, bool) {
 	return p, ok
 }
 
-// put keeps what is known of a process, and drops others if that is too much.
+// put keeps the maps of a process, and drops others' if there are too many.
 func (s *shelf) put(pid int, p *slot) {
 	s.tick++
 	p.tick = s.tick

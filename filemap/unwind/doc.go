@@ -1,18 +1,18 @@
 // Package unwind finds the callers of a thread: from its registers, bytes of its
 // stack and what was mapped at that time.
 //
-// It follows what files say about their own code: .eh_frame (Linux Standard Base
-// Core 5.0, 10.6), .debug_frame (DWARF 5, 6.4; "DWARF for the Arm 64-bit
-// Architecture", 4.4 for signed return addresses), .sframe ("The SFrame format",
-// versions 1 to 3), the table of Go's runtime; frame pointers only where there
-// is no table (psABI of x86-64, 3.2.2; AAPCS64, 6.4.6); and the layout of the
-// kernel's signal frames (arch/x86/include/asm/sigframe.h,
+// It follows the tables in which files describe their code: .eh_frame (Linux
+// Standard Base Core 5.0, 10.6), .debug_frame (DWARF 5, 6.4; "DWARF for the Arm
+// 64-bit Architecture", 4.4 for signed return addresses), .sframe ("The SFrame
+// format", versions 1 to 3), the table of Go's runtime; frame pointers only
+// where there is no table (psABI of x86-64, 3.2.2; AAPCS64, 6.4.6); and the
+// layout of the kernel's signal frames (arch/x86/include/asm/sigframe.h,
 // arch/arm64/kernel/signal.c).
 //
 // A frame is one only if its address is proven to be code that was called: it
 // lies in a mapping of code, and a call stands before it, or a signal handler's
-// return, or the end of a goroutine. What does not fit ends the stack, and End
-// says why: there is never a guess.
+// return, or the end of a goroutine. A frame that does not fit ends the stack,
+// and End says why: there is never a guess.
 package unwind
 
 import (
@@ -62,10 +62,10 @@ const (
 	// NoInformation: File says nothing about the code of the last frame, or
 	// malformed data.
 	NoInformation
-	// NoMap: Addr is code of no file and no known JIT compiler, or nothing is
-	// known to be mapped there.
+	// NoMap: Addr is code of no file and no known JIT compiler, or no mapping
+	// is known there.
 	NoMap
-	// Contradiction: what a table or the frame pointer says cannot be.
+	// Contradiction: a table or the frame pointer leads to what cannot be.
 	Contradiction
 	// Limit: there are more frames than asked for.
 	Limit
@@ -142,7 +142,7 @@ type Mapping struct {
 }
 
 // Space finds what was mapped at an address at the time of a stack. ok is false
-// if nothing is known to be there.
+// if no mapping is known there.
 type Space interface {
 	Find(addr uint64) (m Mapping, ok bool)
 }

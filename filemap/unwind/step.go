@@ -24,13 +24,13 @@ type step struct {
 	how        How
 	rules      *table.Rules
 	goPlace    table.GoPlace
-	end        End // if nothing is known
+	end        End // why the stack ends here, if it does
 	trampoline bool
-	// called: a call stands before the place. returned: what is called returns
-	// there although nothing has called it. root: goroutines return there in the
+	// called: a call stands before the place. returned: a function returns there
+	// although nothing there has called it. root: goroutines return there in the
 	// end.
 	called, returned, root bool
-	// leaving: what follows is the end of a function.
+	// leaving: the end of a function follows.
 	leaving bool
 }
 

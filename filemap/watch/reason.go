@@ -67,8 +67,8 @@ func inodeOf(at string) (id procmap.FileID, isLocal bool, err error) {
 	return procmap.FileID{Dev: procmap.Dev{Major: unix.Major(st.Dev), Minor: unix.Minor(st.Dev)}, Inode: st.Ino}, isLocal, nil
 }
 
-// check reports whether a path is this file, and the only way to it. What
-// happens to a file that is mounted at the path happens in another directory.
+// check reports whether a path is this file, and the only way to it. A file
+// that is mounted at the path changes in another directory.
 func check(at string, id procmap.FileID) Reason {
 	var st unix.Statx_t
 	if unix.Statx(unix.AT_FDCWD, at, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS, &st) != nil {

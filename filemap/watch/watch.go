@@ -94,7 +94,7 @@ func (w *Watcher) start() error {
 	return nil
 }
 
-// Close ends all watching. What is remembered of watched files is forgotten.
+// Close ends all watching. Remembered IDs of watched files are forgotten.
 func (w *Watcher) Close() error {
 	w.mu.Lock()
 	in := w.in

@@ -4,5 +4,6 @@
 // the files that the thread had mapped at that time (filemap/unwind). The batch then has
 // the frames that were found in the place of the kernel's, which go by frame pointers.
 //
-// What cannot be joined or unwound stays as the kernel gave it, and is counted.
+// A stack that cannot be joined or unwound stays as the kernel gave it, and is
+// counted.
 package whole

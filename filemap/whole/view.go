@@ -17,8 +17,8 @@ type view struct {
 	at    tracefs.Time
 }
 
-// Find implements unwind.Space. What came to light only later is not known to have been
-// there.
+// Find implements unwind.Space. A mapping that came to light only later is not known
+// to have been there.
 func (v *view) Find(addr uint64) (m unwind.Mapping, ok bool) {
 	p, ok := v.space.Lookup(addr, v.at)
 	if !ok || p.Late {

@@ -22,7 +22,7 @@ type Printer struct {
 	events  []*event
 	heads   []tracefs.HeadDecoder
 
-	// Where all records have what they have in common.
+	// Fields that all records have.
 	typ, flags, preempt, pid field
 
 	nanoseconds bool
@@ -106,7 +106,7 @@ type task struct {
 	pid         int32
 	from, until uint64
 	text        string
-	// What a reader of the text finds there. odd: nothing.
+	// The columns as a reader of the text finds them. odd: it finds none.
 	comm []byte
 	tgid int32
 	odd  bool

@@ -68,8 +68,8 @@ func (c *cpu) next() bool {
 // load begins the next sub-buffer.
 func (c *cpu) load() bool {
 	data, err := c.pages.Page()
-	// What has been read may be taken as read only now: then there may be another
-	// one. What is written meanwhile is not lost, it grows again.
+	// The page that was read may be released only now: then there may be another
+	// one. Records that are written meanwhile are not lost, it grows again.
 	for again := false; err == errSame; again = true {
 		if c.page.Grow(c.layout) {
 			return true

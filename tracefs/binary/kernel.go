@@ -8,9 +8,9 @@ import (
 	"ustack/tracefs/ring"
 )
 
-// Kernel is what must be known of a kernel to print what it recorded. All but
-// Layout and Events may be missing; what is unknown without it is printed as the
-// kernel prints what it has forgotten.
+// Kernel has the facts about a kernel that its records are printed by. All but
+// Layout and Events may be missing; a value that is unknown then is printed as
+// the kernel prints values that it has forgotten.
 type Kernel struct {
 	Layout ring.Layout
 	// Subbuf is the size of a sub-buffer in bytes, Layout.Size if 0.
@@ -36,8 +36,8 @@ type Kernel struct {
 
 // Names finds the names of tasks while the trace is being made.
 type Names interface {
-	// Comm is the name that a thread had at a time of the trace clock. What it
-	// says, also that it does not know, is good for the times before until.
+	// Comm is the name that a thread had at a time of the trace clock. The
+	// answer, also that the name is unknown, holds for times before until.
 	Comm(tid int32, at uint64) (comm string, until uint64, ok bool)
 }
 

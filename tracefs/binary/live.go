@@ -50,10 +50,10 @@ type LiveOptions struct {
 // It implements input.ReadCloser.
 //
 // Records go out in the order of time, as from a Source. A CPU that has nothing
-// is known to have nothing up to a moment before it was asked: what others have
-// of later times waits until it is asked again. (A record whose writer needs
-// longer than that moment, because the hypervisor took the CPU from it, comes
-// late, as it does in the kernel's own text.)
+// is known to have nothing up to a moment before it was asked: later records of
+// other CPUs wait until it is asked again. (A record whose writer needs longer
+// than that moment, because the hypervisor took the CPU from it, comes late, as
+// it does in the kernel's own text.)
 type Live struct {
 	rings   Rings
 	opt     LiveOptions
@@ -173,7 +173,7 @@ func (l *Live) fill(b *tracefs.Batch) (end bool, err error) {
 	}
 }
 
-// What is to be done after a round.
+// todo is what is to be done after a round.
 type todo uint8
 
 const (

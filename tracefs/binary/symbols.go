@@ -46,7 +46,7 @@ func (s *Symbols) parse() {
 		}
 		s.list = append(s.list, sym)
 	}
-	// Of several names of one address the kernel takes the first.
+	// The kernel takes the first of several names for one address.
 	slices.SortStableFunc(s.list, func(a, b symbol) int { return cmp.Compare(a.addr, b.addr) })
 }
 

@@ -131,7 +131,7 @@ func (m *Merge) first() (int, error) {
 	return best, nil
 }
 
-// before reports whether an input's next record comes before another's. Of
+// before reports whether an input's next record comes before another's. At
 // equal times announcements come last: the kernel makes them after the stack.
 func (h *mergeHead) before(other *mergeHead) bool {
 	if h.time != other.time {
@@ -197,7 +197,8 @@ func (h *mergeHead) move(b *tracefs.Batch, source uint8) {
 	raw := h.batch.Text[r.Off:r.End]
 	if n := len(b.Text); n > 0 && b.Text[n-1] != '\n' && len(raw) > 0 {
 		// The last record lacks its line feed: the end of an input, or a
-		// record cut by the kernel. What follows here is not what followed it.
+		// record cut by the kernel. The text after it here is not what followed
+		// it there.
 		b.Text = append(b.Text, '\n')
 		b.Lines++
 		last := &b.Records[len(b.Records)-1]

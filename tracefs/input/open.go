@@ -44,9 +44,9 @@ type File struct {
 	pages *pages
 }
 
-// Open opens a file by name; "-" is standard input, given as stdin. What it is,
-// text, compressed text or a trace.dat, is recognised by the first bytes, never
-// by the name. A directory with rawN.bin in it is a trace, too.
+// Open opens a file by name; "-" is standard input, given as stdin. The first
+// bytes show whether it is text, compressed text or a trace.dat, never the
+// name. A directory with rawN.bin in it is a trace, too.
 func Open(name string, stdin io.Reader) (*File, error) {
 	if name == "-" {
 		return open("standard input", stdin)

@@ -212,8 +212,8 @@ func (a *ahead) scan(scan *text.Scanner, b *tracefs.Batch, n int64, edge []byte)
 	return last >= 0 && scan.ScanPart(b, border+last)
 }
 
-// nearSeam is how much of a seam is looked at first. What is found there does
-// not depend on how much that is.
+// nearSeam is how much of a seam is looked at first. The result does not depend
+// on it.
 const nearSeam = 2 << 10
 
 // header fills text from a place of the file, and finds the first header after a

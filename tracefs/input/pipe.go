@@ -7,7 +7,7 @@ import (
 	"ustack/tracefs"
 )
 
-// Pipe reads ahead in a goroutine of its own, so that finding records and
+// Pipe reads ahead in a separate goroutine, so that finding records and
 // resolving them share the work of two cores.
 type Pipe struct {
 	pool

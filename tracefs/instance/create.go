@@ -70,7 +70,7 @@ func (r *Root) Create() (*Instance, error) {
 }
 
 // Beside makes a second instance for the same process, ustack-PID-raw beside
-// ustack-PID. It has settings of its own.
+// ustack-PID. It has its own settings.
 func (i *Instance) Beside() (*Instance, error) {
 	all, err := i.root.lockAll()
 	if err != nil {

@@ -14,9 +14,9 @@
 //	pipe, err := in.Pipe()
 //	err = in.Start()
 //
-// Where to look: what is set in a fresh instance is the table in options.go;
-// how the owner of an instance is known to live in lock.go; the grammar of -e
-// in spec.go.
+// Where to look: options.go has the table of what is set in a fresh instance;
+// lock.go how the owner of an instance is known to live; spec.go the grammar of
+// -e.
 //
 // A plain directory with the files of tracefs in it serves as a root, for tests:
 // there, mkdir makes an empty directory, so Create takes instances/ustack-PID as it

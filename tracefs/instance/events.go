@@ -25,8 +25,8 @@ type Selection struct {
 	Missing []Spec
 }
 
-// Select finds the events that specs ask for. Where several ask for the same
-// event, the last one says what its filter is. The error names every spec that
+// Select finds the events that specs ask for. If several ask for the same
+// event, it gets the filter of the last one. The error names every spec that
 // fits no event.
 func (r *Root) Select(specs []Spec) (Selection, error) {
 	var sel Selection
@@ -127,7 +127,7 @@ func (r *Root) ID(e Event) (uint64, error) {
 
 func (e *Event) file(name string) string { return "events/" + e.System + "/" + e.Name + "/" + name }
 
-// SetFilters gives events their filters, which the kernel checks. That switches
+// SetFilters gives events their filters, which the kernel checks. It switches
 // nothing on.
 func (i *Instance) SetFilters(events []Event) error {
 	for k := range events {
@@ -181,7 +181,7 @@ func (e *filterError) Error() string {
 	return fmt.Sprintf("the kernel refuses the filter of the event %s:\n%s", e.Event, e.Text)
 }
 
-// setFilter has the kernel check a filter. That switches nothing on.
+// setFilter has the kernel check a filter. It switches nothing on.
 func (i *Instance) setFilter(e *Event) error {
 	if e.Filter == "" {
 		return nil

@@ -45,8 +45,8 @@ func lock(path string) (*os.File, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// Patience with others. What is waited for takes microseconds, unless the other
-// process is stopped in the middle of it.
+// Patience with other processes, which hold the lock for microseconds, unless
+// they are stopped in the middle of it.
 const (
 	lockPatience = 3 * time.Second
 	lockPause    = 5 * time.Millisecond

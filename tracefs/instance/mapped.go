@@ -9,7 +9,7 @@ import (
 )
 
 // mappedCPU is the ring buffer of one CPU in our memory (Linux 6.10,
-// Documentation/trace/ring-buffer-map.rst). What it costs: its pages count as our
+// Documentation/trace/ring-buffer-map.rst). Its costs: its pages count as our
 // resident set, and the kernel refuses to change its size meanwhile.
 type mappedCPU struct {
 	meta, data []byte
@@ -17,7 +17,7 @@ type mappedCPU struct {
 	reader     int // the sub-buffer that is being read, -1 for none yet
 }
 
-// Where struct trace_buffer_meta (include/uapi/linux/trace_mmap.h) has what.
+// Offsets in struct trace_buffer_meta (include/uapi/linux/trace_mmap.h).
 const (
 	metaPageSize = 0
 	metaSubbuf   = 8

@@ -114,7 +114,7 @@ func (i *Instance) SetOption(name string, on bool) (known bool, err error) {
 }
 
 // setWord sets an option by trace_options, where each is a word: NAME or
-// noNAME. Some have no file of their own in instances.
+// noNAME. Some have no file in instances.
 func (i *Instance) setWord(name string, on bool) (known bool, err error) {
 	const all = "trace_options"
 	text, err := i.read(all)

@@ -21,8 +21,9 @@ type ownWrite struct {
 }
 
 // lately is how long a write of ours may take to be noticed: on a slow machine
-// write(2) itself takes seconds (trace_clock waits for all CPUs). What has been
-// noticed is forgotten, so that a longer time hides nothing of others.
+// write(2) itself takes seconds (trace_clock waits for all CPUs). A write that
+// has been noticed is forgotten, so that a longer time hides no write of
+// others.
 const lately = 30 * time.Second
 
 // note remembers a write that is about to be, or has been.

@@ -141,7 +141,7 @@ func open(path string) (*Root, error) {
 	}
 	r := &Root{dir: dir(path), plain: !kernels, rmdir: unix.Rmdir}
 	if r.plain {
-		r.rmdir = os.RemoveAll // as the kernel does with the files of its own
+		r.rmdir = os.RemoveAll // as the kernel does with its own files
 	}
 	// A directory that has both of these is the right one.
 	for _, name := range []string{availableEvents, instances} {

@@ -12,7 +12,7 @@ import (
 //	NAME            all events of the system, and all events, by that name
 //
 // each with /FILTER/ after it if need be (Documentation/trace/events.rst,
-// "Event filtering"). A filter may have slashes of its own.
+// "Event filtering"). A filter may contain slashes.
 type Spec struct {
 	// System and Event are patterns (man 7 glob). System is empty in the form
 	// NAME.

@@ -103,11 +103,11 @@ func (r *Root) mappingEvents() ([]Event, error) {
 }
 
 // Reannounce makes the kernel forget which identifiers it has announced, so
-// that it announces each again when it meets it next. What it does that by is a
-// write to tracing_on that changes nothing (rb_simple_write in v6 6/6 and what
-// followed it). Switching the option off and on would do it too, but takes the
-// stacks away from all threads that sleep in the kernel now: they have asked
-// for one, and unwind_deferred_cancel drops the request.
+// that it announces each again when it meets it next. It writes to tracing_on
+// without a change (rb_simple_write in v6 6/6 and later versions). Switching
+// the option off and on would do it too, but takes the stacks away from all
+// threads that sleep in the kernel now: they have asked for one, and
+// unwind_deferred_cancel drops the request.
 func (i *Instance) Reannounce() error {
 	i.run.Lock()
 	defer i.run.Unlock()
@@ -124,7 +124,7 @@ func (i *Instance) Reannounce() error {
 // instance. The kernel should do that, but the posted series looks for the
 // option among other flags (__remove_instance in v5 6/9 and v6 3/6: tr->flags,
 // not tr->trace_flags), and the unwinder would call into freed memory. The
-// order matters to v5, which lets go only while both options are set.
+// order matters to v5, which releases it only while both options are set.
 func (d dir) dropDeferred() {
 	if d.has("options/" + optionDeferred) {
 		_ = d.write("options/"+optionDeferred, "0") // we can but try

@@ -112,7 +112,7 @@ func (w *Watch) open(events []Event) (err error) {
 	return nil
 }
 
-// watchAll watches what there is. What is not there cannot be changed.
+// watchAll watches the files that exist. Others cannot be changed.
 func (w *Watch) watchAll(events []Event) {
 	list := append([]string{dirOptions, "events"}, watchedFiles[:]...)
 	systems := make(map[string]bool)
@@ -221,8 +221,9 @@ func (w *Watch) event(b []byte) (name string, rest []byte) {
 	return name, b[end:]
 }
 
-// compare reads a file and returns how it differs from what we have left there.
-// The new value is known from then on. What we have written since a time is ours.
+// compare reads a file and returns how it differs from the value that we have
+// left there. The new value is known from then on. Values that we have written
+// since are no changes.
 func (w *Watch) compare(name string, since time.Time) []Change {
 	now, err := w.in.dir.read(name)
 	if err != nil {
@@ -270,7 +271,7 @@ func optionChanges(was, now string) (changes []Change) {
 // Restore puts the clock and the options back that others have changed: the
 // trace cannot be read without. The buffer is empty then, as it is whenever the
 // clock is set (tracing_set_clock in kernel/trace/trace.c), so no reader should
-// have it open. What is traced, and whether, is left as it is.
+// have it open. It leaves alone which events are traced, and whether they are.
 func (w *Watch) Restore() error {
 	if err := w.restoreOptions(); err != nil {
 		return fmt.Errorf("putting the settings of the instance back: %w", err)

@@ -48,7 +48,7 @@ func parse(t testing.TB, dir string) *source {
 			s.add(file)
 		}
 	}
-	// What the package declares itself is known without its imports.
+	// The package's own declarations are known without its imports.
 	conf := types.Config{Importer: noImports{}, Error: func(error) {}}
 	_, _ = conf.Check(dir, set, files, &types.Info{Uses: s.uses})
 	return s

@@ -28,8 +28,8 @@ type Loss struct {
 //	batch.Sort()
 //	for time, record := range batch.Until(until) { … }
 //
-// What happens while the rings are read, one after the other, is left for the next
-// time, or effects could come before causes.
+// Records from while the rings are read, one after the other, are left for the
+// next batch, or effects could come before causes.
 type Batch struct {
 	layout Layout
 	bytes  []byte  // records as the kernel wrote them

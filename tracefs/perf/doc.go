@@ -14,6 +14,6 @@
 // copy of the user stack, of each thread that hits a tracepoint. Package
 // tracefs/perf/join finds the record of ftrace that belongs to such a sample.
 //
-// What the records mean is for others to say: filemap/sideband follows mappings
-// with them.
+// It does not interpret the records: filemap/sideband follows mappings with
+// them.
 package perf

@@ -4,8 +4,9 @@
 // With them any user of the program traces, and reads what processes have
 // mapped. The same capabilities open every file of the machine: so they are not
 // in effect, but where the kernel's tracing interface, perf or a process is
-// opened, and there for as long as that takes, in the one thread that does it. What
-// the user names, and what a trace names, is opened with the rights of the user.
+// opened, and there for as long as that takes, in the one thread that does it.
+// Files that the user names, and files that a trace names, are opened with the
+// rights of the user.
 //
 // For root, and for users who have been given capabilities themselves (by their
 // service manager, say), all this does nothing.
@@ -26,7 +27,7 @@ import (
 // Set is a set of capabilities, a bit each.
 type Set uint64
 
-// What the kernel asks for.
+// Sets that the kernel asks for.
 const (
 	// Tracing is for tracefs, which is root's alone. The kernel asks for nothing
 	// but the rights to its files.
@@ -174,8 +175,8 @@ type Raised struct{ before sets }
 //
 //	defer privilege.Raise(privilege.Tracing).Lower()
 //
-// What happens in between must open nothing whose path a user can choose. If they
-// cannot be had, nothing changes, and the kernel will refuse what needs them.
+// Code in between must open nothing whose path a user can choose. If they cannot
+// be had, nothing changes, and the kernel will refuse what needs them.
 func Raise(want Set) Raised {
 	if want &= raisable(); want == 0 {
 		return Raised{}

@@ -9,7 +9,8 @@ import (
 	"ustack/tracefs/format"
 )
 
-// Layout is what must be known of a ring buffer to read its sub-buffers.
+// Layout describes the sub-buffers of a ring buffer, as far as reading them
+// needs it.
 type Layout struct {
 	format.Page
 	BigEndian bool

@@ -74,10 +74,10 @@ func parseAnnouncement(body []byte, form announcementForm) tracefs.Announcement 
 	return a
 }
 
-// UsablePath refuses what a kernel writes when d_path failed (FORMATS 2.2):
-// nothing, "(null)", an errno. Every name that stands for a file begins with '/',
-// but for the bare name of named shared memory (captures README 5), so that is the
-// only other form that is accepted: a name that prctl(2) would take.
+// UsablePath refuses the text that a kernel writes when d_path failed (FORMATS
+// 2.2): nothing, "(null)", an errno. Every name that stands for a file begins with
+// '/', but for the bare name of named shared memory (captures README 5), so that
+// is the only other form that is accepted: a name that prctl(2) would take.
 func UsablePath(path []byte) bool {
 	const pathMax = 4096 // PATH_MAX, and d_path's " (deleted)" within it
 	if len(path) == 0 || path[0] == '(' || len(path) > pathMax {

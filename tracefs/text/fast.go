@@ -280,11 +280,11 @@ func allFlags(w uint64) bool {
 	return (w-('!'*ones))&^w&highs == 0
 }
 
-// clock is what the time of one header, read the long way, has in common with the
-// following ones. What stands between the flags and the microseconds, "     3.",
+// clock is the part that the time of one header, read the long way, shares with the
+// following ones. The text between the flags and the microseconds, "     3.",
 // changes once a second.
 type clock struct {
-	colon       int // where the time ends, 0 if nothing is known
+	colon       int // where the time ends, 0 if unknown
 	first, last uint64
 	// The bytes of first, from the flags on, and of last, up to the
 	// microseconds, that count.

@@ -10,7 +10,7 @@ import (
 // file does not begin with it, the kernel or another program has written the
 // strings, and a backslash in them is one.
 //
-// No untrusted string can be at the beginning of what the kernel prints: a record
+// No untrusted string can be at the beginning of the kernel's text: a record
 // begins with a name of 15 bytes at most, in 16 columns.
 const Head = headKey + "1\n"
 

@@ -7,8 +7,8 @@ import (
 )
 
 // A long text can be scanned in parts, by several scanners at once, because a
-// header ends whatever stood before it: what is found from there on does not
-// depend on the text before. What looks like a header need not be one (a comm
+// header ends whatever stood before it: the records from there on do not depend
+// on the text before. A line that looks like a header need not be one (a comm
 // may hold a line feed), so a part counts only if the scanner of the part
 // before ended exactly where it begins.
 

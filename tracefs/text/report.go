@@ -43,7 +43,7 @@ func (w *walk) reportFrame(line []byte, off int) bool {
 //	[FAILED TO PARSE] cookie=38169374359555 stack=ARRAY[33, c3, 06, 00, …] hash=ARRAY[0f, 61, 57, a2]
 //
 // Identifiers are hash (u32 each), or inodes (u64) and dev (u32), or none.
-// The frames have no text of their own; they stand at the end of the line.
+// The frames have no text; they stand at the end of the line.
 func (w *walk) arrayFrames(body []byte, end int) bool {
 	addrs, ok := arrayField(body, "stack=ARRAY[", 8)
 	if !ok {

@@ -172,8 +172,8 @@ func (w *walk) markUnwound(r *tracefs.Record) {
 	}
 }
 
-// anyLine takes a line of which nothing is known. It reports done if the line
-// must wait for more text.
+// anyLine takes a line of an unknown kind. It reports done if the line must
+// wait for more text.
 func (w *walk) anyLine(line []byte, more More) (done bool, err error) {
 	if len(line) < maxHeader && more == MoreSoon {
 		return true, nil // a line feed in a comm could pass for the end of so short a header

@@ -3,8 +3,8 @@
 // kernel, and the ring buffers' pages of each instance and CPU. Package binary
 // decodes the records in them.
 //
-// Where to look: file.go is the head that both versions share and what a file
-// gives, v6.go and v7.go are the two layouts, options.go the options that both
-// have, procmaps.go the mappings of processes, events.go the metadata, pages.go
-// and compress.go the trace data.
+// Where to look: file.go is the head that both versions share and the File,
+// v6.go and v7.go are the two layouts, options.go the options that both have,
+// procmaps.go the mappings of processes, events.go the metadata, pages.go and
+// compress.go the trace data.
 package tracedat

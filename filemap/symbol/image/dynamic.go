@@ -79,8 +79,8 @@ func (x *Image) symbolName(symbols, names *Data, number uint64) (string, bool) {
 }
 
 // Exports are the functions that other files can call, by name: several
-// addresses if there are versions. What a resolver chooses (IFUNC) is not among
-// them.
+// addresses if there are versions. Functions that a resolver chooses (IFUNC)
+// are not among them.
 func (x *Image) Exports() (map[string][]uint64, error) {
 	exports := make(map[string][]uint64)
 	table := x.Table(elf.SHT_DYNSYM)

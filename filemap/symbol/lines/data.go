@@ -139,8 +139,8 @@ func (d *Data) cursor(s *image.Data, off, n uint64) (cursor, error) {
 	return cursor{b: b, order: d.order}, err
 }
 
-// isCode reports whether an address is in code of the file. What the linker
-// has thrown away has an address of 0, or near it.
+// isCode reports whether an address is in code of the file. Code that the
+// linker has thrown away has an address of 0, or near it.
 func (d *Data) isCode(addr uint64) bool {
 	if addr == 0 {
 		return false

@@ -37,8 +37,7 @@ const (
 	contentDir  = 2
 )
 
-// entries reads the directories and files of version 5, each in a format of its
-// own.
+// entries reads the directories and files of version 5, each in its own format.
 func (p *program) entries(t *table) error {
 	err := p.list(func(f file) { t.dirs = append(t.dirs, f.name) })
 	if err != nil {

@@ -73,7 +73,7 @@ func (d *Data) scan(u *unit, in *contents, t *table, at, addr uint64, l *Locatio
 	if err := u.entry(&c, in.tables, &e); err != nil || !e.children {
 		return err
 	}
-	var opaque []bool // of the entries around: it has addresses of its own
+	var opaque []bool // of the entries around: it has its own addresses
 	for {
 		if err := u.entry(&c, in.tables, &e); err != nil {
 			return err
@@ -115,7 +115,7 @@ type scope uint8
 const (
 	noScope      scope = iota // they are of no concern
 	inlinedScope              // an inlined function
-	blockScope                // a block with addresses of its own
+	blockScope                // a block with its own addresses
 	openScope                 // a block without: what is in it is beside it
 )
 

@@ -62,7 +62,7 @@ func (p *program) advance(n uint64) {
 	p.op = n % p.maxOps
 }
 
-// emit adds a row. Of rows for the same address the last one counts.
+// emit adds a row. The last of several rows for one address counts.
 func (p *program) emit(t *table) {
 	r := row{p.addr, clamp(p.file), clamp(p.line)}
 	if n := len(t.rows); n > p.from && t.rows[n-1].addr == r.addr {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// unit is what is known of a unit: first its header, then its first entry,
-// then its contents, which can be dropped again.
+// unit is what was read of a unit: first its header, then its first entry, then
+// its contents, which can be dropped again.
 type unit struct {
 	off, end  uint64 // in .debug_info
 	abbrevOff uint64

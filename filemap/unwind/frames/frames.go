@@ -92,8 +92,7 @@ func (c *Counts) Judge() Keep {
 	return Mixed
 }
 
-// Calls is how many calls code has. What comes after something that cannot be
-// decoded is not looked at.
+// Calls is how many calls code has. It stops at code that cannot be decoded.
 func Calls(m elf.Machine, code []byte, addr uint64) (n uint64) {
 	callsite.Flow(m, code, addr, func(s callsite.Step) {
 		if s.Kind == callsite.Call || s.Kind == callsite.CallIndirect {
@@ -114,10 +113,10 @@ func AllCalls(x *image.Image, code []byte, addr uint64) (n uint64) {
 	return n
 }
 
-// Plain reports whether frame pointers lead through what a file has no table for: in
-// Go's code, and in files whose code keeps them and has hardly any table but for the
-// start files of the compiler. What a file with tables leaves out is written by hand
-// and has its own ways with registers.
+// Plain reports whether frame pointers lead through code that a file has no table
+// for: in Go's code, and in files whose code keeps them and has hardly any table but
+// for the start files of the compiler. Code that a file with tables leaves out is
+// written by hand and has its own ways with registers.
 func Plain(x *image.Image, tables []*table.Table) bool {
 	if x.IsGo() {
 		return true

@@ -166,8 +166,8 @@ func (e *examiner) reach(c *frames.Counts, lost, has uint64) {
 	}
 }
 
-// callsIn is how many calls code has that lies in no function that is known. What
-// cannot be decoded, such as data, is skipped.
+// callsIn is how many calls code has that lies in no known function. Bytes that
+// cannot be decoded, such as data, are skipped.
 func (e *examiner) callsIn(addr, size uint64) (n uint64) {
 	code, err := e.image.CodeAt(addr, size)
 	if err != nil {

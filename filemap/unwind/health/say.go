@@ -122,7 +122,7 @@ var reasons = [reasonCount]struct{ word, why, do string }{
 		"link with -Wl,--build-id; Go: -ldflags=-B=gobuildid"},
 }
 
-// What to do for names, with idPlace where the build ID goes, and without one.
+// Advice for names, with idPlace where the build ID goes, and without one.
 const (
 	idPlace      = "BUILD-ID"
 	installDebug = "install the debug file: debuginfod-find debuginfo " + idPlace + ", or the package with -dbgsym or -debuginfo"

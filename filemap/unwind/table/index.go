@@ -90,8 +90,8 @@ type list struct {
 // place is where an FDE is: both are counted from the beginning.
 type place struct{ start, off uint32 }
 
-// scan looks through a section for FDEs of code. What linkers dropped begins at
-// 0, where there is no code.
+// scan looks through a section for FDEs of code. FDEs of code that linkers
+// dropped begin at 0, where there is no code.
 func (f *frames) scan(x *image.Image) *list {
 	type found struct{ start, off uint64 }
 	var all []found

@@ -200,8 +200,8 @@ func (u *runner) base(op byte, r *reader) bool {
 	return true
 }
 
-// setBase makes the base a register plus an offset; a register that no value is
-// known of makes it unknown.
+// setBase makes the base a register plus an offset; a register that is not
+// tracked makes it unknown.
 func (u *runner) setBase(register uint64, n int64) {
 	u.state.base = Rule{Kind: IsRegister, Reg: uint8(register), N: n}
 	if register >= Registers {

@@ -11,7 +11,8 @@ const (
 	encodingOmitted encoding = 0xff
 )
 
-// reader reads bytes that lie at an address. What is not there is 0, and bad.
+// reader reads bytes that lie at an address. Bytes beyond the end are 0, and
+// set bad.
 type reader struct {
 	b    []byte
 	addr uint64

@@ -78,8 +78,8 @@ type Rules struct {
 	// Signed: bits of the return address are a signature
 	// (DW_CFA_AARCH64_negate_ra_state; AADWARF64, 4.4).
 	Signed bool
-	// Few: nothing is known about registers without a rule, not even that they
-	// were kept (SFrame).
+	// Few: registers without a rule are unknown, not even known to be kept
+	// (SFrame).
 	Few bool
 	// Plain: Base is IsRegister, and all of Others are At.
 	Plain bool

@@ -1,5 +1,5 @@
-// Package join finds the record of a trace that belongs to a sample of perf: both were
-// made by one thread at one hit of one tracepoint, each with a time stamp of its own,
+// Package join finds the record of a trace that belongs to a sample of perf: both
+// were made by one thread at one hit of one tracepoint, each with its own time stamp,
 // a little apart, and either may be lost. Nothing is guessed; a pair is proven or it
 // is refused.
 //
@@ -24,7 +24,8 @@
 // Losses have to be reported: a ring buffer that refuses new records when it is full, in
 // place of writing over old ones, counts what it drops, but does not mark the place.
 //
-// The trace and the samples must have the same clock, and it must not go back. What is
-// sampled must be traced, without a filter of the trace that leaves out what the
-// sampler's passes, or some entries have none but another's record.
+// The trace and the samples must have the same clock, and it must not go back.
+// Sampled calls must be traced, without a filter of the trace that leaves out calls
+// that the sampler's filter passes, or some samples have no record but another
+// call's.
 package join

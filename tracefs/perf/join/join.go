@@ -25,8 +25,8 @@ type Options struct {
 	// Keep is how long a call or a sample waits for the other, by the clock of the
 	// trace; DefaultKeep if 0.
 	Keep time.Duration
-	// Most is how many samples wait, DefaultMost if 0. Of more, the oldest are
-	// refused.
+	// Most is how many samples wait, DefaultMost if 0. If there are more, the
+	// oldest are refused.
 	Most int
 }
 
