@@ -5,8 +5,8 @@ import (
 	"ustack/filemap/symbol"
 )
 
-// What the words in outputs mean, as in help/correctness.md and help/symbols.md of
-// cmd/ustack, and what would help.
+// Meanings of the words in outputs, as in help/correctness.md and help/symbols.md
+// of cmd/ustack, and what would help.
 
 var trustText = [filemap.TrustCount]string{
 	filemap.Announced: "the kernel looked at this very mapping because of this very stack",

@@ -83,8 +83,8 @@ func stacksSize(h *resolve.Held) (size int) {
 	return size
 }
 
-// Flush writes what is complete. That is nothing while the header waits for the first
-// stack: a pause of the trace must not decide what it says.
+// Flush writes complete lines. There are none while the header waits for the first
+// stack: its dialect must not depend on a pause of the trace.
 func (j *JSON) Flush() error {
 	if !j.started {
 		return nil
@@ -206,8 +206,7 @@ func (j *JSON) event(h *resolve.Held, rec *tracefs.Record, a *resolve.Attached) 
 	j.end()
 }
 
-// announcement writes a mapping event. It has a stack of its own, like any
-// event.
+// announcement writes a mapping event. It has a stack, like any event.
 func (j *JSON) announcement(h *resolve.Held, rec *tracefs.Record, a *resolve.Attached) {
 	j.open("file_map", h, rec)
 	ann := h.Announcement(rec)

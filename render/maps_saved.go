@@ -15,10 +15,11 @@ import (
 )
 
 // SavedMaps writes mappings that trace-cmd has saved in a trace.dat, in the
-// columns and keys of MapsTable, MapsJSON and MapsFiles. What is not saved is "?"
-// in text, and no key in JSON: name of the task, permissions, offset, device,
-// inode, build ID, and of what has a path the kind. A path that is known to be
-// cut at a blank has "?" after the blank, and the key path_prefix in JSON.
+// columns and keys of MapsTable, MapsJSON and MapsFiles. Fields that are not
+// saved are "?" in text, and no key in JSON: name of the task, permissions,
+// offset, device, inode, build ID, and the kind of a mapping with a path. A path
+// that is known to be cut at a blank has "?" after the blank, and the key
+// path_prefix in JSON.
 type SavedMaps struct {
 	w     io.Writer
 	buf   []byte

@@ -81,8 +81,8 @@ func (w *rendered) cost() int {
 	return len(w.text) + each*len(w.places)
 }
 
-// keep remembers a stack. What was there before may still wait to be rendered,
-// so nothing is rendered over it.
+// keep remembers a stack. The one before may still wait to be rendered, so
+// nothing is rendered over it.
 func (m *memo) keep(w *rendered, frames []tracefs.Frame, out []resolve.Outcome, text []byte) {
 	m.kept -= w.cost()
 	w.text, w.places = slices.Clone(text), make([]placed, len(out))

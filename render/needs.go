@@ -96,8 +96,8 @@ func (n *Needs) Flush() error { return nil }
 
 // Close writes the list, what most frames need first.
 func (n *Needs) Close(*resolve.Totals) error {
-	// Files are distinguished by what the kernel said of them, so the same one can
-	// be there twice.
+	// Files are distinguished by what the kernel reported about them, so the same
+	// one can be there twice.
 	type row struct{ id, kind, path string }
 	sums := make(map[row]int64)
 	for x, frames := range n.frames {

@@ -23,7 +23,7 @@ const (
 	exitUnresolved = 4 // --max-unresolved
 )
 
-// commands are all commands. Each has a file of its own.
+// commands returns all commands. Each has its own file.
 func commands() []command.Command {
 	return []command.Command{
 		{Name: "replay", Summary: "resolve the stacks in a saved trace", Stream: true, Run: replay},
@@ -44,7 +44,7 @@ func commands() []command.Command {
 }
 
 // memoryLimit makes the garbage collector work harder when memory gets scarce:
-// ustack runs on small devices. What it keeps is bounded well below.
+// ustack runs on small devices. Its bounds keep it well below.
 const memoryLimit = 52 << 20
 
 func main() {

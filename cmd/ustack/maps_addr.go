@@ -58,7 +58,7 @@ func (a *asker) open(pid int) error {
 const maxAddress = 4096
 
 // askAll looks up the addresses on the input, with blanks or line feeds
-// between. What is known is written before the input makes us wait.
+// between. Answers are written before the input makes us wait.
 func askAll(stdin io.Reader, ask func(word string) error, flush func() error) error {
 	in := bufio.NewReader(stdin)
 	words := bufio.NewScanner(in)

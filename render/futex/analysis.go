@@ -58,7 +58,7 @@ type Options struct {
 	Locks, Stacks, Threads int
 }
 
-// Bounds of memory. What goes beyond is added up without its parts.
+// Bounds of memory. Locks, stacks and threads beyond them are added up without their parts.
 const (
 	defaultLocks   = 8192
 	defaultStacks  = 16384

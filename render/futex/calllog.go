@@ -14,11 +14,11 @@ import (
 )
 
 // callLog keeps calls that wait, until what they waited for is known at the end of
-// the trace. What does not fit into a buffer goes to a temporary file without a
+// the trace. Calls that do not fit into a buffer go to a temporary file without a
 // name.
 //
 // Invariants:
-//   - What is in buf is whole records: each was added at once.
+//   - buf has whole records: each was added at once.
 //   - The lock of number n is numbered[n-1], or has become a part of it.
 //   - size is how much is in the file.
 type callLog struct {
@@ -39,11 +39,11 @@ type callLog struct {
 // logBuffer is how much of a log is in memory.
 const logBuffer = 1 << 20
 
-// maxLogLocks bounds the locks that have a number. What later ones are used as is
-// not known.
+// maxLogLocks bounds the locks that have a number. Calls at later ones have no
+// lock.
 const maxLogLocks = 1 << 20
 
-// What a record of the log is.
+// Kinds of records of the log.
 const (
 	logWait = iota
 	logLost
@@ -80,8 +80,8 @@ func (g *callLog) text(v string) {
 	g.buf = append(g.buf, v...)
 }
 
-// wait adds a call. What it was of is known by the end only: the process of a
-// thread is looked up by its life, see thread.
+// wait adds a call. Its process is known at the end only: it is looked up by
+// the thread's life, see thread.
 func (g *callLog) wait(w *wait, c *WaitCall) {
 	lock := int32(0)
 	if w.lock != nil {

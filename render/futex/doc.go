@@ -10,8 +10,8 @@
 // together, and leads the others), and reporter, which draws conclusions and changes
 // nothing.
 //
-// What they keep are threads, processes, locks, waits, sites and wakes, which refer to
-// each other. A part makes and forgets what it is named for; what a lock has added up is
-// counted by the part that sees it. A part that needs something done above it calls a
-// function that it was given, see connect.
+// They keep threads, processes, locks, waits, sites and wakes, which refer to each
+// other. A part makes and forgets the things it is named for; the sums of a lock are
+// counted by the part that sees them. A part that needs something done above it calls
+// a function that it was given, see connect.
 package futex

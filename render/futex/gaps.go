@@ -84,7 +84,7 @@ func (g *Gaps) within(from, to tracefs.Time) (first, last tracefs.Time, ok bool)
 // Any reports whether anything was lost.
 func (g *Gaps) Any() bool { return g.Count > 0 }
 
-// cpu is what is known of the records of one CPU of one input.
+// cpu is the state of one CPU of one input.
 type cpu struct {
 	last tracefs.Time // of its last record in earlier batches
 	rec  int32        // its last record in this batch, plus 1
@@ -192,8 +192,8 @@ func (ls *losses) settleTimes(h *resolve.Held) {
 	}
 }
 
-// settleUp brings what is known of the CPUs up to date, and settles spans
-// that no later gap can reach.
+// settleUp brings the CPUs up to date, and settles spans that no later gap can
+// reach.
 func (ls *losses) settleUp(h *resolve.Held) {
 	ls.settleTimes(h)
 	low := ls.end

@@ -6,9 +6,9 @@ import (
 	"ustack/tracefs"
 )
 
-// losses knows the time that a trace spans, what of it was lost, and what a thread can
-// have done unseen then. It is the lowest part of an Analysis: the others ask it. Of
-// what they keep it changes only thread.hidden and lock.doubt.
+// losses knows the time that a trace spans, which parts of it were lost, and what a
+// thread can have done unseen then. It is the lowest part of an Analysis: the others
+// ask it. It changes only two of their fields, thread.hidden and lock.doubt.
 //
 // Invariants:
 //   - start ≤ end if there was a record.

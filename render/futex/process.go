@@ -28,8 +28,8 @@ var howNames = [...]string{"nothing", "wakes", "events", "maps", "record-tgid"}
 // String is the word used in all outputs.
 func (h How) String() string { return howNames[h] }
 
-// process is a set of threads that share memory. What is first taken for
-// several may prove to be one; then the one is the parent of the others.
+// process is a set of threads that share memory. Several may prove to be one;
+// then the one is the parent of the others.
 type process struct {
 	parent *process
 	tgid   int32 // tracefs.NoTID if unknown

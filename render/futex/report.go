@@ -162,7 +162,7 @@ func (u *underway) lock(l *lock, hidden *hiding) *Lock {
 	for _, n := range out.Results {
 		out.Waits += n
 	}
-	// What is in doubt is part of what is hidden, too.
+	// Doubtful time is part of the hidden time, too.
 	out.Sum = Sum{Waits: out.Waits, Time: l.time, Open: out.Results[Open], OpenTime: openTime,
 		Low: l.time - doubt + openTime - open.openDoubt, High: l.time - doubt + openTime - open.openDoubt + hidden.from(l)}
 	out.High = min(out.High, l.time+openTime+hidden.more)

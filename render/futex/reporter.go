@@ -1,9 +1,9 @@
 package futex
 
-// reporter makes reports of what the parts of an analysis know. It changes none of
-// them: an analysis may go on after a report, and a second one is the same. What a
-// report needs besides is in underway, for waits that have not ended, and judge, for the
-// verdict; both are made anew each time.
+// reporter makes reports of the parts of an analysis. It changes none of them: an
+// analysis may go on after a report, and a second one is the same. The other state of
+// a report is in underway, for waits that have not ended, and judge, for the verdict;
+// both are made anew each time.
 type reporter struct {
 	opt Options
 	// claimed are the frames of all whose file is only claimed.

@@ -10,7 +10,7 @@ import (
 	"ustack/tracefs/syscalls"
 )
 
-// thread is what is known of one thread.
+// thread is the state of one thread.
 type thread struct {
 	// The fields that decide whether it may be forgotten are together: all
 	// threads are looked through for that, and few are in the processor's

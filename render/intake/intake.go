@@ -1,14 +1,14 @@
 // Package intake watches a directory into which reports are put, and has each of
 // them processed once.
 //
-// What has been processed is known by the names of the results alone, and a result
-// gets its name when it is whole: whenever the process ends, the next one goes
-// on where it was, and does nothing twice.
+// The names of the results alone show which reports have been processed, and a
+// result gets its name when it is whole: whenever the process ends, the next one
+// goes on where it was, and does nothing twice.
 //
 // Others may write to the directory, as to /tmp. So no name in it is followed, a
-// report is processed as a copy that they cannot change, and what they put there,
-// whatever its name, size and number, neither ends the process nor keeps other
-// reports waiting for ever.
+// report is processed as a copy that they cannot change, and files that they put
+// there, whatever their names, sizes and number, neither end the process nor keep
+// other reports waiting for ever.
 package intake
 
 import (

@@ -10,7 +10,7 @@ import (
 )
 
 // A report's name may be as long as the file system allows, and of any bytes.
-// What is derived from it, in directories of ours, needs room for more, and is
+// The names derived from it, in our directories, need room for more, and are
 // read by people and their shells.
 
 // maxName is the longest name that is taken as it is, in bytes. File systems have

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Dir is a directory for output. What is created in it is there also if its path
-// leads to another directory by now.
+// Dir is a directory for output. Files are created in this directory even if its
+// path leads to another one by now.
 type Dir struct {
 	path string
 	fd   int

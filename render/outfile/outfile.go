@@ -66,7 +66,7 @@ func Special(name string) (*os.File, error) {
 	return openSpecial(name, info)
 }
 
-// openSpecial opens a pipe or character device. What is opened is looked at
+// openSpecial opens a pipe or character device. The opened file is checked
 // again: the name may lead to something else by now.
 func openSpecial(name string, is fs.FileInfo) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_WRONLY|unix.O_NOFOLLOW|unix.O_NOCTTY, 0)

@@ -2,7 +2,7 @@
 // and data are in the one file, and a policy in it forbids to fetch anything and to
 // run any other script.
 //
-// What a trace says is data, and is shown by scripts as text. Nothing of it is ever
+// Strings of a trace are data, and scripts show them as text. None of them is ever
 // HTML.
 package page
 

@@ -31,7 +31,7 @@ type cpuKey struct {
 	cpu    int32
 }
 
-// cpu is what is known of a CPU's records.
+// cpu is the state of a CPU.
 type cpu struct {
 	last tracefs.Time // of its last record
 	seen bool
@@ -126,7 +126,7 @@ func (e *Events) seen(h *resolve.Held, rec *tracefs.Record) {
 // maxCPUs bounds the CPUs that are kept apart: a hostile trace may have any number.
 const maxCPUs = 1 << 13
 
-// cpu is what is known of a CPU, nil if there are too many.
+// cpu returns the state of a CPU, nil if there are too many.
 func (e *Events) cpu(key cpuKey) *cpu {
 	c := e.cpus[key]
 	if c == nil && len(e.cpus) < maxCPUs {

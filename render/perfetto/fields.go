@@ -5,9 +5,9 @@ import "google.golang.org/protobuf/encoding/protowire"
 // field is the number of a field, as the message says in front of it.
 type field = protowire.Number
 
-// What is written of protos/perfetto/trace. TrackEvent has callstack_iid since
-// October 2025 (github.com/google/perfetto/pull/3299); readers before that show no
-// stacks.
+// The fields of protos/perfetto/trace that are written. TrackEvent has
+// callstack_iid since October 2025 (github.com/google/perfetto/pull/3299); readers
+// before that show no stacks.
 const (
 	tracePacket field = 1 // Trace, trace.proto
 
@@ -101,6 +101,6 @@ const (
 )
 
 // clocks are the trace clocks of the kernel (trace_clocks in kernel/trace/trace.c)
-// that are BuiltinClocks, common/builtin_clock.proto. The others count a time of
-// their own.
+// that are BuiltinClocks, common/builtin_clock.proto. The others count another
+// time.
 var clocks = map[string]uint64{"mono": 3, "mono_raw": 5, "boot": 6}

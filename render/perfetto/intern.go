@@ -192,7 +192,7 @@ func (w *Writer) frame(at frameKey) uint64 {
 
 // mapping is the number of a file. Where it was mapped is left out: frames are
 // places in files, not addresses. rel_pc is the offset in the file, as the mapping
-// has no load_bias: who looks for names adds what the file's own is.
+// has no load_bias: a symbolizer adds the file's own.
 func (w *Writer) mapping(f *filemap.File) uint64 {
 	key := mappingKey{path: w.intern(internedPaths, f.Path)}
 	if !f.BuildID.IsZero() {

@@ -35,7 +35,7 @@ const (
 // Track is the number of a track, from Writer.Thread or Writer.Lost.
 type Track uint64
 
-// Event is something on a track. Of an End only Time, Track and Ends count, and
+// Event is something on a track. In an End only Time, Track and Ends count, and
 // the annotations, which are added to its Begin's.
 type Event struct {
 	Type     Type

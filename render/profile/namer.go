@@ -75,7 +75,7 @@ func AppendFrames(list []Frame, st *resolve.Stack) (frames []Frame, cut bool) {
 	return list, s.incomplete()
 }
 
-// StackOf is the stack that is a record of its own.
+// StackOf returns the stack of a record that is only a stack.
 func StackOf(h *resolve.Held, i int) resolve.Stack {
 	rec := &h.Records[i]
 	s := resolve.Stack{Cut: rec.Flags&tracefs.Cut != 0, Stock: rec.Flags&tracefs.Deferred == 0}

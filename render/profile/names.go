@@ -121,7 +121,7 @@ func (n *names) symbol(f *Frame, ran bool) *symbol.Name {
 	return nil
 }
 
-// appendLines lists the functions of a name. Of one that was inferred only the
+// appendLines lists the functions of a name. In an inferred one only the
 // function is known, not where in it the thread was.
 func appendLines(list []line, s *symbol.Name, inferred bool) []line {
 	if inferred {

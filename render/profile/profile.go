@@ -69,8 +69,7 @@ const (
 	WaitTicks
 )
 
-// Bounds of what is kept. What goes beyond is one sample, of the stack
-// otherStacks.
+// Bounds of memory. Stacks beyond them are one sample, of the stack otherStacks.
 const (
 	maxStacks  = 1 << 15
 	maxFrames  = 1 << 18

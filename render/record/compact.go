@@ -12,13 +12,13 @@ import (
 	"ustack/tracefs/text"
 )
 
-// Compact writes a trace as text in the hash dialect, with identifiers of its
-// own and an announcement of each file. It implements render.Renderer. The batches
-// must be escaped.
+// Compact writes a trace as text in the hash dialect, with its own identifiers and
+// an announcement of each file. It implements render.Renderer. The batches must be
+// escaped.
 //
-// What is written in one Write is a run of whole records. Once a Write has
-// returned ErrFull nothing is written any more, and all that comes is counted as
-// left out: by records, so the batches must have events.
+// Each Write is a run of whole records. Once a Write has returned ErrFull
+// nothing is written any more, and later records are counted as left out, so the
+// batches must have events.
 type Compact struct {
 	// Full is set if there is no more room; Left is what was left out.
 	Full bool
@@ -53,7 +53,7 @@ type Compact struct {
 }
 
 // marked is a file with what a report says of the frames that have it: each mark
-// has an identifier of its own.
+// has its own identifier.
 type marked struct {
 	file *filemap.File
 	mark tracefs.Mark

@@ -1,8 +1,8 @@
 // Package record writes a trace as a report: a small file that gives every
 // stack its files on any other machine, at any later time.
 //
-// A report is no format of its own. It is the text of a trace in the hash
-// dialect, which replay reads as any other, compressed with zstd:
+// A report is not a new format. It is the text of a trace in the hash dialect,
+// which replay reads as any other, compressed with zstd:
 //
 //	# ustack: escaped=1                     text.Head
 //	# ustack: version=1
@@ -16,8 +16,8 @@
 //	# ustack: end events=… stacks=…         the totals; a report without was cut
 //
 // The identifier of a file means something in its report only, but for all of
-// that, where the kernel's own hashes do for a time: see Identifiers. Frames
-// without a file keep the reason why. Files that are less sure have identifiers of
-// their own: the device, which no file has, is 0 and the mark of the trust
+// it, while the kernel's hashes do for a time: see Identifiers. Frames without
+// a file keep the reason why. Files that are less sure have separate
+// identifiers: the device, which no file has, is 0 and the mark of the trust
 // (tracefs.Mark).
 package record

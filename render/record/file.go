@@ -184,7 +184,8 @@ func (f *File) Discard() error {
 	return err
 }
 
-// Abandon closes the file without an end. What is there can be read.
+// Abandon closes the file without an end. The part that was written can be
+// read.
 func (f *File) Abandon() error {
 	var err error
 	if f.z != nil {

@@ -40,7 +40,7 @@ func IdentifiersFor(r *redact.Redactor) *Identifiers {
 	return NewIdentifiers(r.Secret())
 }
 
-// Of is the identifier of a file with a mark, always the same.
+// Of returns the identifier of a file with a mark, always the same.
 func (ids *Identifiers) Of(f *filemap.File, mark tracefs.Mark) uint64 {
 	for try := byte(0); ; try++ {
 		v, rest := ids.number(f, mark, try)

@@ -19,7 +19,7 @@ import (
 // report: each stack does once, with how often it was seen where.
 //
 // A device is a boot: reports that name the same boot_id are of one. A report
-// that names none is a device of its own.
+// that names none counts as a separate device.
 type Merge struct {
 	devices []*device
 	byBoot  map[string]*device
@@ -175,7 +175,7 @@ func (r *MergedReport) add(event, frames string) {
 	c.byDevice[r.d.number]++
 }
 
-// text is a stack as it stands in a report. What lies in no file has no number:
+// text is a stack as it stands in a report. A frame in no file has no number:
 // addresses mean nothing on another device.
 func (m *Merge) text(txt []byte, frames []tracefs.Frame, out []resolve.Outcome) string {
 	c := m.key

@@ -103,14 +103,14 @@ func NewReport(file *File, opt ReportOptions) (*Report, error) {
 	return r, file.Sync()
 }
 
-// Known announces files, with the head of a record: that is known of all that
-// was mapped, also of what no stack shows. In a small report it has a quarter of
-// the room at most; files of stacks are announced anyway.
+// Known announces all files that were mapped, with the head of a record, also
+// files that no stack shows. They take a quarter of a small report at most;
+// files of stacks are announced anyway.
 func (r *Report) Known(head []byte, files []*filemap.File) error {
 	return r.text.Known(head, files, r.roomForKnown)
 }
 
-// knownBy is Known for the files that the stacks of another text have needed.
+// KnownBy is Known for the files that the stacks of another text have needed.
 func (r *Report) KnownBy(head []byte, o *Compact) error {
 	return r.text.knownBy(head, o, r.roomForKnown)
 }

@@ -78,7 +78,7 @@ func (r *Ring) close(now time.Time) {
 	r.buf, r.events = r.buf[:0], 0
 }
 
-// drop lets go of what is too old or too much.
+// drop releases chunks that are too old or too many.
 func (r *Ring) drop(now time.Time) {
 	n := 0
 	for n < len(r.chunks) && (r.opt.Bytes > 0 && r.size > r.opt.Bytes || r.opt.Time > 0 && now.Sub(r.chunks[n].to) > r.opt.Time) {

@@ -85,8 +85,8 @@ func NewDetector(triggers []Trigger) *Detector {
 	return d
 }
 
-// inText is how the text of an event begins. System calls have no name of their
-// own there (kernel/trace/trace_syscalls.c).
+// inText is how the text of an event begins. System calls have other names
+// there (kernel/trace/trace_syscalls.c).
 func inText(event string) []byte {
 	system, name, _ := strings.Cut(event, ":")
 	if system == "syscalls" {

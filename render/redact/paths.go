@@ -68,8 +68,8 @@ func cutDeleted(p []byte) (path, mark []byte) {
 	return p[:n], p[n:]
 }
 
-// appendPath appends the token of a path. That a path is of a C library stays:
-// the innermost frame outside of it is who made a call.
+// appendPath appends the token of a path. It still shows that a path is of a C
+// library: the innermost frame outside of it made the call.
 func appendPath(b []byte, token string, path []byte) []byte {
 	b = append(append(b, '/'), textMark...)
 	b = append(b, token...)

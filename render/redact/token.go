@@ -58,7 +58,7 @@ func isToken(b []byte, mark string) bool {
 // distinguish the words of one lock, which render/futex needs, and the class keeps
 // what it reads from a range of addresses.
 const (
-	classFile   = 4 // the identifier of a file: no address, and no secret of its own
+	classFile   = 4 // the identifier of a file: no address, and no secret by itself
 	classGoHeap = 5 // below 0xc1_00000000 in Go programs (runtime/malloc.go)
 	classUser   = 6
 	classLarge  = 7 // 48 bits and more
@@ -142,7 +142,7 @@ func newTokens(key []byte) *tokens {
 // Domains keep what is made of a text and of a number apart.
 const domainText, domainAddress, domainLarge, domainFile = 't', 'a', 'l', 'f'
 
-// secret is a key of its own for identifiers of files.
+// secret is a separate key for identifiers of files.
 func (t *tokens) secret() []byte {
 	t.mac.Reset()
 	_, _ = t.mac.Write([]byte{domainFile})

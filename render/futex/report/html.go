@@ -47,8 +47,8 @@ var (
 // Options.Calls, and made with the View, whose Top must be 0. symbols name the
 // functions of the flame graph, and may be nil.
 //
-// What is shown is bounded, see maxRows and limits; the page says what it leaves
-// out.
+// The size of the page is bounded, see maxRows and limits; the page says what it
+// leaves out.
 func HTML(w io.Writer, a *futex.Analysis, r *futex.Report, v futex.View, symbols render.Symbols) error {
 	table := newTable(r)
 	lines, err := waitLines(a, r, v, table, defaultLimits)

@@ -39,7 +39,7 @@ type timeLines struct {
 	Stacks [][]int32 `json:"stacks"`
 	Names  []string  `json:"names"`
 	Lost   []row     `json:"lost"`
-	// What is not there: threads and their waits, times in which records were
+	// Left out are: threads and their waits, times in which records were
 	// lost, waits that did not sleep. AtLeast is set if there are more threads.
 	MoreThreads int          `json:"moreThreads"`
 	AtLeast     bool         `json:"atLeast"`

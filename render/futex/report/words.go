@@ -97,8 +97,8 @@ func thread(tid int32, comm string) string {
 	return printable(comm) + "-" + strconv.Itoa(int(tid))
 }
 
-// printable makes an untrusted name fit for one line. What else a
-// terminal would misread is for render.Output.
+// printable makes an untrusted name fit for one line. render.Output escapes
+// what else a terminal would misread.
 func printable(s string) string { return string(escape.Append(nil, []byte(s))) }
 
 // late marks a file that was mapped at another time.

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Page is a page in a browser. What goes wrong with it fails the test.
+// Page is a page in a browser. Its errors fail the test.
 type Page struct {
 	t       testing.TB
 	out     io.Writer
@@ -117,7 +117,7 @@ func (p *Page) send(method string, params any) int {
 	return p.last
 }
 
-// receive reads a message. Of events it keeps what it is here to hear.
+// receive reads a message. It keeps the events that the page needs.
 func (p *Page) receive() *message {
 	p.t.Helper()
 	text, err := p.in.ReadBytes(0)

@@ -2,11 +2,11 @@
 // they end.
 //
 // A command returns an error and does not end the program itself, but for a second
-// Ctrl-C while it traces. What an error means for the user is decided here, the same
-// for all commands: a request for help is success, wrong arguments are a usage error,
-// a reader that has left ends a stream, an ExitCode is an exit code without a message,
-// and everything else is a failure with a message on standard error. Messages never
-// send control characters to a terminal.
+// Ctrl-C while it traces. The meaning of an error for the user is decided here, the
+// same for all commands: a request for help is success, wrong arguments are a usage
+// error, a reader that has left ends a stream, an ExitCode is an exit code without a
+// message, and everything else is a failure with a message on standard error.
+// Messages never send control characters to a terminal.
 package command
 
 import (
@@ -71,7 +71,7 @@ func (c *Command) Main(args []string, std Streams) int {
 	return Failure
 }
 
-// complain prints each of the errors that an error joins as a message of its own.
+// complain prints each of the errors that an error joins as a separate message.
 func (c *Command) complain(std Streams, err error) {
 	for _, one := range joined(err) {
 		fmt.Fprintf(std.Messages(), "ustack %s: %v\n", c.Name, one)
@@ -85,7 +85,7 @@ func joined(err error) []error {
 		return []error{err}
 	}
 	if all := errors.Join(list.Unwrap()...); all == nil || all.Error() != err.Error() {
-		return []error{err} // of fmt.Errorf, with words of its own
+		return []error{err} // of fmt.Errorf, with more words
 	}
 	var all []error
 	for _, one := range list.Unwrap() {

@@ -70,7 +70,7 @@ type generator struct {
 	lostFrom  int64
 	lostLines int
 	missing   []*thread  // that ended meanwhile
-	apart     []*process // that got memory of their own meanwhile
+	apart     []*process // that got their own memory meanwhile
 	traceLoss int        // records still to be lost
 	traceLost int        // records lost
 	lines     int

@@ -89,9 +89,10 @@ func (g *generator) lives(pid int) bool {
 	return false
 }
 
-// reading logs all that a process has. It says nothing of times before the loss.
+// reading logs all that a process has. It proves nothing about times before the
+// loss.
 func (g *generator) reading(p *process) {
-	g.tick() // each has a time of its own
+	g.tick() // each has its own time
 	n := 0
 	text := ""
 	for i := range p.mm.vmas {

@@ -20,8 +20,8 @@ func (g *generator) clone(t *thread, vfork bool) *process {
 	return c
 }
 
-// spawn is posix_spawn: a child on a stack of its own in the parent's memory makes a
-// few calls and executes a program, then the parent unmaps the stack.
+// spawn is posix_spawn: a child on its own stack in the parent's memory makes a few
+// calls and executes a program, then the parent unmaps the stack.
 func (g *generator) spawn(t *thread) {
 	c := g.clone(t, true)
 	if c == nil {

@@ -18,8 +18,8 @@ import (
 	"ustack/tracefs/raw"
 )
 
-// askFollower follows by events of the scheduler, in an instance of its own, and
-// by reading processes.
+// askFollower follows by events of the scheduler, in a separate instance, and by
+// reading processes.
 type askFollower struct {
 	tasks *tasks.Tasks
 	in    *instance.Instance
@@ -70,8 +70,8 @@ func startAsking(code *procmap.Reader, root *instance.Root, idle func() bool, op
 // traced meanwhile.
 const askAgain = 100 * time.Millisecond
 
-// keepUp settles while the trace has no records: the sooner a process is
-// read, the more is known of it.
+// keepUp settles while the trace has no records: the sooner a process is read,
+// the more of it is known.
 func (a *askFollower) keepUp() {
 	for {
 		select {
@@ -94,7 +94,7 @@ func (a *askFollower) settle() error {
 	return a.tasks.Settle(a.drain)
 }
 
-// settled implements follower. What processes have mapped is read, not reported.
+// settled implements follower. The mappings of processes are read, not reported.
 func (a *askFollower) settled(tracefs.Time) bool { return false }
 
 // drain takes the events that have come.

@@ -37,7 +37,7 @@ type bandFollower struct {
 // startBand opens the side band and reads all processes once; from then on perf
 // reports changes. The log, if not nil, gets all that is known.
 func startBand(root *instance.Root, fl *following, saved *saver, opt *timeline.Options) (*bandFollower, error) {
-	// Where the kernel has no such event (CONFIG_EVENT_TRACING), it is 0.
+	// It is 0 if the kernel has no such event (CONFIG_EVENT_TRACING).
 	executed, _ := root.ID(instance.Event{System: "sched", Name: "sched_process_exec"})
 	options := sideband.Options{Clock: Clock, ExecEvent: executed, Tracepoints: sideband.Tracepoints(root),
 		Watcher: fl.files, Written: fl.written, Forget: fl.ids.Forget}
@@ -120,8 +120,8 @@ func (b *bandFollower) settled(t tracefs.Time) bool {
 }
 
 // refreshEvery is how often all processes are read again when records keep
-// getting lost. That takes time, in which the trace is not read: a part of all time
-// that refreshCost divides.
+// getting lost. The trace is not read meanwhile, so it may take 1/refreshCost of
+// all time.
 const refreshEvery, refreshCost = time.Second, 10
 
 func (b *bandFollower) reread(pid int, after tracefs.Time) error {

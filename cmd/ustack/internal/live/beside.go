@@ -22,7 +22,7 @@ type rawStacks struct {
 }
 
 // leastRawKB is the buffer of each CPU that the second instance has at least, about
-// what the kernel gives: without a raw address, less is known of a stack.
+// what the kernel gives: a stack without raw addresses proves less.
 const leastRawKB = 1408
 
 // startBeside makes the second instance, if the first one has deferred stacks.
@@ -79,7 +79,7 @@ func (r *rawStacks) open() {
 }
 
 // drain takes the stacks of all events up to the end of a batch, or all there are.
-// What is later waits: the trace itself is not read faster either.
+// Later stacks wait: the trace itself is not read faster either.
 func (r *rawStacks) drain(b *tracefs.Batch, all bool, to follower) error {
 	if r == nil || r.stacks == nil {
 		return nil

@@ -53,12 +53,12 @@ type follower interface {
 	settle() error
 	settled(t tracefs.Time) bool
 	// reread reads all code that a process has mapped now; found notes what it
-	// has at an address, memory that is no code. What is said of times before
-	// after stays.
+	// has at an address, memory that is no code. Answers about times before
+	// after stay.
 	reread(pid int, after tracefs.Time) error
 	found(pid int, m *procmap.Mapping, t, after tracefs.Time)
-	// reached sets the time up to which stacks have been judged: what a process was
-	// before may be forgotten.
+	// reached sets the time up to which stacks have been attributed: older states
+	// of processes may be forgotten.
 	reached(t tracefs.Time)
 	// stack notes the raw stack of an event, loseStacks that some are missing;
 	// stackCounts counts them by result.

@@ -129,8 +129,8 @@ func (r *followed) Next(b *tracefs.Batch) error {
 }
 
 // settle brings the address spaces up to date. When records come fast, most batches are
-// of a time that an earlier one has been brought up to already. Of a batch of the
-// kernel's text that is not known: a name in it can hold a head of any time.
+// of a time that an earlier one has been brought up to already. A batch of the
+// kernel's text has no sure time: a name in it can contain a head of any time.
 func (r *followed) settle(b *tracefs.Batch, end bool) error {
 	t := tracefs.Time(0)
 	if r.Source.Exact() && !b.Paused && !end {

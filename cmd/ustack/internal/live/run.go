@@ -143,7 +143,7 @@ const lastStacks = 50 * time.Millisecond
 func (s *session) stopTracing() error {
 	s.until.Store(int64(space.Monotonic()))
 	if s.stacks == instance.DeferredStacks && !s.in.Root().Plain() {
-		// What is on its way to user space still gives its stack, if tracing is on.
+		// Threads on their way to user space still record their stacks, if tracing is on.
 		if err := s.in.Disable(s.events); err != nil {
 			return err
 		}

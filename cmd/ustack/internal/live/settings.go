@@ -13,11 +13,11 @@ import (
 	"ustack/tracefs/instance"
 )
 
-// settings watches over the settings of our instance while it traces. Where
-// another user changes one, what was recorded around that time cannot be trusted:
-// times may be of another clock, stacks and their events may be missing. So what
-// has been recorded and not been judged is dropped, clock and options are put back,
-// and the trace has a gap there.
+// settings watches over the settings of our instance while it traces. If another
+// user changes one, records from around that time cannot be trusted: times may be
+// of another clock, stacks and their events may be missing. So records that have
+// not been attributed are dropped, clock and options are put back, and the trace
+// has a gap there.
 type settings struct {
 	s     *session
 	watch *instance.Watch // nil if there is none
@@ -75,7 +75,7 @@ func (st *settings) keepUp() {
 }
 
 // look reports whether something has been changed that the trace has no gap for.
-// Of what comes after we have stopped tracing, nothing matters.
+// Changes after we have stopped tracing do not matter.
 func (st *settings) look() bool {
 	if st.watch == nil {
 		return false

@@ -44,8 +44,8 @@ func StitchedHold() resolve.Limits {
 }
 
 // Run drives records from the trace through the resolver to the renderer, and calls
-// step after each batch, and now and then if p ticks. What was read before an error is
-// written before the error is returned.
+// step after each batch, and now and then if p ticks. Records that were read before
+// an error are written before the error is returned.
 func Run(p input.Batches, res *resolve.Resolver, w render.Renderer, step func()) (*resolve.Totals, error) {
 	defer p.Close()
 	for {

@@ -2,9 +2,9 @@
 // the trace comes, and a flight recorder that keeps the last events in memory until
 // something happens.
 //
-// Until a report is complete its file has another name, and what was written can be read
-// whatever happens. What does not fit is counted. A report that names a file by an
-// identifier announces the file.
+// Until a report is complete its file has another name, and the part that was written
+// can be read whatever happens. Records that do not fit are counted. A report that
+// names a file by an identifier announces the file.
 package recorder
 
 import (

@@ -138,7 +138,8 @@ func (o *Ring) Batch(h *resolve.Held) error {
 // Flush implements render.Renderer.
 func (o *Ring) Flush() error { return o.text.Flush() }
 
-// Close implements render.Renderer. What is kept at the end is a report, too.
+// Close implements render.Renderer. The events that are kept at the end are a
+// report, too.
 func (o *Ring) Close(t *resolve.Totals) error {
 	if o.reports >= o.ropt.MaxFiles || len(o.ropt.Triggers) > 0 && o.why == "" {
 		return nil

@@ -168,8 +168,8 @@ func (w *withEvidence) loadHistory(name string) (found bool, err error) {
 }
 
 // unsure reports whether changes of memory may have gone unseen at a time, and unseen
-// between two. What has no identifier may be of another boot, and what is after its end
-// surely is of another time.
+// between two. A history without an identifier may be of another boot, so it is not
+// sure of times after its end.
 func (w *withEvidence) unsure(t tracefs.Time) bool {
 	return w.beyond(t) || w.saved.Unsure.Doubtful(t)
 }
@@ -181,9 +181,9 @@ func (w *withEvidence) unseen(from, to tracefs.Time) bool {
 func (w *withEvidence) beyond(t tracefs.Time) bool { return w.saved.Trace == "" && t > w.saved.Until }
 
 // foreign reports whether nothing shows that the trace has the clock of the saved
-// address spaces: it was not saved with them, and does not say which clock it has. What
-// former versions have saved has no identifier; that is believed (see note), unless the
-// trace has one: it was saved with others then.
+// address spaces: it was not saved with them, and does not say which clock it has. A
+// history that a former version has saved has no identifier; it is believed (see
+// note), unless the trace has one: then the trace was saved with another history.
 func (w *withEvidence) foreign() bool {
 	if w.trace.Clock() != "" {
 		return false
