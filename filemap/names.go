@@ -9,7 +9,7 @@ type Names struct {
 	bytes int
 }
 
-// Bounds on what is kept of names.
+// Bounds on the names that are kept.
 const (
 	maxNames     = 1 << 17
 	maxNameBytes = 16 << 20

@@ -22,7 +22,7 @@ const counterEvery = time.Second
 // NewCounter shows counts on w, nothing if off.
 func NewCounter(w io.Writer, off bool) *Counter {
 	if s, ok := w.(*Sanitizer); ok {
-		w = s.w // what is written here is ours
+		w = s.w // this text is ours
 	}
 	return &Counter{w: w, off: off, next: time.Now().Add(counterEvery)}
 }

@@ -13,7 +13,7 @@ import (
 	"ustack/tracefs/escape"
 )
 
-// A MapsWriter writes the mappings of processes. Close writes out what is left.
+// A MapsWriter writes the mappings of processes. Close writes the rest.
 type MapsWriter interface {
 	Process(p *procmap.Process) error
 	Close() error

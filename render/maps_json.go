@@ -53,7 +53,7 @@ func appendMapping(b []byte, m *procmap.Mapping, offset uint64) []byte {
 	return appendMapped(b, m)
 }
 
-// appendMapped goes on with what is mapped.
+// appendMapped appends the file or memory of a mapping.
 func appendMapped(b []byte, m *procmap.Mapping) []byte {
 	b = m.Dev.Append(append(b, `,"dev":"`...))
 	b = strconv.AppendUint(append(b, `","inode":`...), m.Inode, 10)

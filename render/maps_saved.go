@@ -82,7 +82,7 @@ func (s *SavedMaps) Process(p *tracedat.Process) error {
 	return nil
 }
 
-// Close writes out what is left.
+// Close writes the rest.
 func (s *SavedMaps) Close() error {
 	if s.files != nil {
 		s.list()

@@ -20,7 +20,7 @@ const progressEvery = 200 * time.Millisecond
 // NewProgress shows progress on w. It shows nothing if off, or if how is nil.
 func NewProgress(w io.Writer, how func() (read, size int64), off bool) *Progress {
 	if s, ok := w.(*Sanitizer); ok {
-		w = s.w // what is written here is ours
+		w = s.w // this text is ours
 	}
 	p := &Progress{w: w, how: how}
 	if off || how == nil {

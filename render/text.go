@@ -42,7 +42,7 @@ type Text struct {
 // NewText returns a renderer that writes to w.
 func NewText(w io.Writer, opt TextOptions) *Text { return &Text{out: newGather(w), opt: opt} }
 
-// keepAtMost bounds what is kept of rendered stacks, in all.
+// keepAtMost bounds the rendered stacks that are kept, in all.
 const keepAtMost = 8 << 20
 
 // Batch implements Renderer.

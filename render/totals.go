@@ -78,7 +78,7 @@ func stacklessWord(i int) string {
 	return resolve.Missing(i).String()
 }
 
-// words lists what is not zero as "3 lost".
+// words lists the counts that are not zero as "3 lost".
 func words(counts []int64, name func(int) string) []string {
 	var out []string
 	for i, n := range counts {

@@ -93,7 +93,7 @@ func (f *futexFlags) complete(files []string) error {
 	return errors.Join(f.parsed(files), f.check())
 }
 
-// viewFlags defines the flags that say what is shown.
+// viewFlags defines the flags that select the output.
 func (f *futexFlags) viewFlags(fs *flag.FlagSet) {
 	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text, json (one document), or of the waits and their stacks, for other programs: "+output.ProfileFormats())
 	fs.BoolVar(&f.json, "json", false, "the same as --format=json")

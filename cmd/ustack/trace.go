@@ -29,7 +29,7 @@ func defineStrict(fs *flag.FlagSet, strict *bool) {
 	fs.BoolVar(strict, "strict", false, "leave frames unresolved whose file is only claimed: reported because of another stack")
 }
 
-// definePerfMap adds what is for commands that name functions.
+// definePerfMap adds the flags of commands that name functions.
 func (f *traceFlags) definePerfMap(fs *flag.FlagSet) {
 	fs.StringVar(&f.PerfMap, "perf-map", "", "with --symbols: name JIT code by perf-PID.map in `DIR`")
 }

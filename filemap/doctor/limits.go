@@ -14,7 +14,7 @@ import (
 // limitChecks make the checks of the group Limits.
 type limitChecks struct{ *Findings }
 
-// all checks settings, and how much there is of what is needed.
+// all checks settings, and resources that are needed.
 func (f limitChecks) all() []Check {
 	var list []Check
 	if value, known := f.Facts.Sysctls[facts.PerfParanoid]; known {
@@ -105,7 +105,7 @@ func amount(n, unit uint64, name string) string {
 	return fmt.Sprintf("%d%s", n/unit, name)
 }
 
-// memory checks what is free. The ring buffer of the trace is what the kernel
+// memory checks free memory. The ring buffer of the trace is what the kernel
 // chooses, some 1.4 MB for each CPU.
 func (f limitChecks) memory() Check {
 	const own, buffer = 52 << 10, 1408 // KiB

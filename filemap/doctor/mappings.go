@@ -91,7 +91,7 @@ func (f *Findings) lessParanoid() string {
 	return "sysctl -w " + facts.PerfParanoid + "=0"
 }
 
-// scheduler checks what is used in place of the side band.
+// scheduler checks the events that are used in place of the side band.
 func (f mappingChecks) scheduler() Check {
 	c := Check{Name: "scheduler events", Found: "in place of the side band, if need be"}
 	if f.Scheduler != nil {

@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// Bounds on what is read of a file, whatever its headers say.
+// Bounds on reading a file, whatever its headers say.
 const (
 	maxSegments = 256     // MAX_PHDR_CNT of lib/buildid.c
 	maxSections = 1 << 16 // e_shnum has 16 bits

@@ -78,7 +78,7 @@ const NoLimit = math.MaxUint64
 // mountPoint is where proc or sysfs is mounted.
 type mountPoint string
 
-// maxFile bounds what is read of a file.
+// maxFile bounds the part of a file that is read.
 const maxFile = 1 << 20
 
 // text is what a file has, "" if it cannot be read.

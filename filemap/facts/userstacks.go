@@ -48,7 +48,7 @@ func userStacks(proc string) Stacks {
 	return readLines(filepath.Join(proc, "kallsyms"), false, symbolStacks)
 }
 
-// maxSymbols bounds what is read of both files, unpacked.
+// maxSymbols bounds the part of both files that is read, unpacked.
 const maxSymbols = 64 << 20
 
 func readLines(path string, packed bool, parse func(*bufio.Scanner) Stacks) Stacks {

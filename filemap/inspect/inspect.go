@@ -45,7 +45,7 @@ type Process struct {
 	PID  int
 	Name string // comm
 	// Bare mappings, of so many bytes, are executable and of no file, perhaps of a JIT
-	// compiler. The stack and the heap are not counted, nor what is the kernel's.
+	// compiler. The stack, the heap and the kernel's own mappings are not counted.
 	Bare      int
 	BareBytes uint64
 }
@@ -170,7 +170,7 @@ func (i *Inspector) Process(pid int, f func(*Subject) error) (p Process, err err
 	return p, err
 }
 
-// mapping looks at what is mapped.
+// mapping looks at a mapping.
 func (i *Inspector) mapping(p *Process, m *procmap.Mapping, f func(*Subject) error) error {
 	s := &Subject{Path: m.Name, PID: p.PID}
 	switch {

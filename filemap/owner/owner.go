@@ -17,8 +17,8 @@ import (
 var (
 	// errMoved: the thread does not wait at that futex, or not any more.
 	errMoved = errors.New("the thread does not wait there any more")
-	// errNoLock: what is in memory is no lock that is held, of the kinds whose
-	// layout is known.
+	// errNoLock: the memory is no lock that is held, of the kinds whose layout
+	// is known.
 	errNoLock = errors.New("no mutex of glibc, and no PI futex")
 	// errNoThread: no thread of the process has the number in the lock.
 	errNoThread = errors.New("the owner is no thread of the process")

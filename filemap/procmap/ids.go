@@ -68,7 +68,7 @@ type question struct {
 	forgets uint64
 }
 
-// Bounds on what is remembered.
+// Bounds on the answers that are kept.
 const (
 	maxFiles = 1 << 16
 	maxSlow  = 1 << 10

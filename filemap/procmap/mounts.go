@@ -23,7 +23,7 @@ type fileSystem struct {
 	disk bool
 }
 
-// mounts knows what is mounted.
+// mounts knows the mounted file systems.
 type mounts struct {
 	disks map[Dev]fileSystem
 	since time.Time
@@ -32,8 +32,8 @@ type mounts struct {
 	others map[Dev]fileSystem
 }
 
-// Bounds on what is remembered, for how long (numbers of devices are used
-// again), and on what is read of a process's mounts.
+// Bounds on the file systems that are kept, for how long (numbers of devices
+// are used again), and on reading a process's mounts.
 const (
 	maxMounts    = 1 << 14
 	maxMountAge  = time.Minute
@@ -75,7 +75,7 @@ func (ms *mounts) of(dev Dev) map[Dev]fileSystem {
 	return ms.disks
 }
 
-// forget forgets what is too much, or too old.
+// forget drops file systems that are too many, or too old.
 func (ms *mounts) forget() {
 	now := time.Now()
 	if ms.disks == nil || len(ms.disks) > maxMounts || now.Sub(ms.since) > maxMountAge {

@@ -203,7 +203,7 @@ func (r *Reader) Process(pid int, p *Process) error {
 	return nil
 }
 
-// nextRound lets answers about build IDs hold for what is read next.
+// nextRound begins a round: answers about build IDs hold until the next one.
 func (r *Reader) nextRound() {
 	r.mounts.nextRound()
 	if r.opt.IDs != nil {

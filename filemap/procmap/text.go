@@ -32,7 +32,7 @@ func parseLine(line []byte, plain func([]byte) []byte) (Mapping, error) {
 	return m, nil
 }
 
-// errLine is what is wrong with a line; ParseLine's error shows the line.
+// errLine is the error of a line; ParseLine's error shows the line.
 var errLine = errors.New("not a line of /proc/PID/maps")
 
 // parse sets all but the name and the kind. The name it returns lies in line, as it

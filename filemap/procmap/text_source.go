@@ -50,8 +50,7 @@ func (r *Reader) readText(fd int, fn func(m *Mapping) bool) error {
 	return nil
 }
 
-// lines parses the whole lines of b and returns what is left, and false if fn
-// did.
+// lines parses the whole lines of b and returns the rest, and false if fn did.
 func (r *Reader) lines(b []byte, skip *bool, fn func(m *Mapping) bool) ([]byte, bool) {
 	for {
 		end := bytes.IndexByte(b, '\n')

@@ -1,7 +1,7 @@
 // Package resolve turns a stream of records into records whose frames have
 // files. It is where the rules of time live: which announcement a frame gets,
 // how long a record may be buffered for one, which stack belongs to which
-// event, and what is counted.
+// event, and the counts.
 //
 // A Resolver has parts, each a type with its invariants in its doc comment, and each
 // knows only the ones before it: queue (the held batches), losses (where records are

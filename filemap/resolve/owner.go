@@ -103,7 +103,7 @@ type earlyFile struct {
 	b  filemap.Binding
 }
 
-// maxEarly bounds what is announced before one stack.
+// maxEarly bounds the announcements before one stack.
 const maxEarly = 256
 
 // expect keeps an announcement for the stack that the task has asked for and that

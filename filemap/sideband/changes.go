@@ -15,8 +15,8 @@ import (
 // move is an mremap that has been called and has not returned.
 type move struct {
 	pid int
-	// from and size are what is moved, to is how large it will be, at where it
-	// goes, if fixed.
+	// from and size are the moved range, to is how large it will be, at where
+	// it goes, if fixed.
 	from, size, to, at uint64
 	fixed              bool
 	// keeps: the old place keeps its mapping, without what was written to it.

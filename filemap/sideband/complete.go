@@ -18,7 +18,7 @@ import (
 )
 
 // completer finds build IDs that the kernel did not report: it looks only at the
-// notes of program headers, and only at what is in memory. It does not find IDs
+// notes of program headers, and only at pages in memory. It does not find IDs
 // that the Go linker writes, for one.
 type completer struct {
 	reader *procmap.Reader // nil if there is none

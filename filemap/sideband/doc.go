@@ -27,8 +27,8 @@
 //     are never sure (space.Version.Unseen), nor are a 64-bit process's once it calls
 //     mremap or munmap that way (int 0x80), which kprobes report. On a kernel without
 //     kprobes such a call goes unseen (Band.CompatUnseen).
-//   - mprotect to what is not executable: not reported. The file there is still the
-//     same, and no code runs there meanwhile.
+//   - mprotect without PROT_EXEC: not reported. The file there is still the same,
+//     and no code runs there meanwhile.
 //   - Names are paths from the root of the process that maps
 //     (perf_event_mmap_event in kernel/events/core.c calls d_path as that
 //     process). /proc/PID/maps shows them from the reader's root, if that leads

@@ -62,7 +62,7 @@ func (b *Band) drain() {
 // ended long before.
 func (b *Band) Reached(t tracefs.Time) { b.reached = max(b.reached, t) }
 
-// expire forgets what is looked up no more.
+// expire forgets times that are no longer looked up.
 func (b *Band) expire(now tracefs.Time) {
 	keep := tracefs.Time(b.opt.Keep)
 	const threads = 4 // which take less room

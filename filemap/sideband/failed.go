@@ -57,7 +57,7 @@ func (c *calls) hadBetween(r *perf.Record, start, end uint64) (h had) {
 	return h
 }
 
-// begins notes that a thread calls munmap, or mmap over what is there.
+// begins notes that a thread calls munmap, or mmap over mapped memory.
 func (c *calls) begins(r *perf.Record, what change, addr, size uint64) {
 	delete(c.takings, r.TID)
 	if what == unmapping && refused(addr, size) {

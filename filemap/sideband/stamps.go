@@ -71,7 +71,7 @@ func roomForStamps() int {
 }
 
 // stamp begins to compare the times of the file of a mapping that was made at t. f is
-// what is at its path; found is false if that is nothing, or another file.
+// the file at its path; found is false if there is none, or another one.
 func (w *watchedFiles) stamp(pid int, f *watchedFile, m *procmap.Mapping, t tracefs.Time, found bool) {
 	s := &w.stamps
 	if found && (s.by[f.as()] != nil || s.refused[f.as()]) || len(s.by) >= roomForStamps() {
@@ -142,7 +142,7 @@ func (h *heldFile) close() {
 	}
 }
 
-// open opens the file: the one that the process has mapped, or else what is at its
+// open opens the file: the one that the process has mapped, or else the one at its
 // path and was there before. A file that may have changed since it was mapped is
 // looked into.
 func (h *heldFile) open() {

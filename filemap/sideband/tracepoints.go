@@ -18,7 +18,7 @@ type change uint8
 
 const (
 	unmapping   change = iota // munmap
-	mapOver                   // mmap with MAP_FIXED; perf then reports what is mapped
+	mapOver                   // mmap with MAP_FIXED; perf then reports the new mapping
 	moving                    // mremap is called
 	moved                     // mremap returns
 	detaching                 // shmdt

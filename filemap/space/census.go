@@ -66,7 +66,8 @@ func (s *Space) newest() Mappings {
 	return s.versions[len(s.versions)-1].Mappings
 }
 
-// census counts, and forgets what is too much. If one is going on, that will do.
+// census counts, and forgets the excess. It does nothing if another one is under
+// way.
 func (s *Spaces) census() {
 	b := &s.budget
 	if !b.mu.TryLock() {
@@ -202,7 +203,7 @@ func (s *Space) total() (n int) {
 	return n
 }
 
-// forgotten reports whether nothing is kept of what is at a time.
+// forgotten reports whether the version of a time was dropped to save memory.
 func (s *Space) forgotten(t tracefs.Time) bool {
 	i := s.at(t)
 	return i >= 0 && s.versions[i].Forgotten

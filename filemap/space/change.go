@@ -37,7 +37,7 @@ func (s *Spaces) ReplaceAfter(p *procmap.Process, t, after tracefs.Time) bool {
 		} else {
 			v.Mappings, v.Fresh, kept, better = s.merge(last, p.Mappings, t, after)
 		}
-		if last.Partial || len(last.unknown) > 0 { // what is new to us may be old
+		if last.Partial || len(last.unknown) > 0 { // the news may be old
 			v.Fresh = false
 			return old.with(p.PID, v)
 		}

@@ -13,9 +13,9 @@ import (
 // Forever is the end of what has not ended.
 const Forever = tracefs.Time(math.MaxInt64)
 
-// File is what is mapped: a file, or memory without one, by the kernel's name for
-// it (see Kind). Files are interned: within one Spaces, equal pointers are equal
-// files.
+// File is the object of a mapping: a file, or memory without one, by the kernel's
+// name for it (see Kind). Files are interned: within one Spaces, equal pointers
+// are equal files.
 type File struct {
 	Name    string // as procmap.Mapping.Name
 	BuildID elfid.ID
@@ -65,7 +65,7 @@ func (m *Mapping) renamed(o *Mapping) bool {
 // it; mappings that came have their time. It is never changed, and versions
 // share what did not change.
 type Version struct {
-	// From and To bound the time; To is Forever for what is still so.
+	// From and To bound the time; To is Forever for the present one.
 	From, To tracefs.Time
 	// StartTime is when the process began, in clock ticks since boot (field 22
 	// of /proc/PID/stat), 0 if unknown: which process it was that had the PID.

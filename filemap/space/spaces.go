@@ -65,8 +65,8 @@ type Snapshot struct {
 	shards [1 << shardBits]map[int]*Space
 }
 
-// Snapshot keeps what is known now. It costs a pointer for each shard,
-// however many processes there are.
+// Snapshot keeps the present state. It costs a pointer for each shard, however
+// many processes there are.
 func (s *Spaces) Snapshot() *Snapshot {
 	var snap Snapshot
 	for i := range s.shards {

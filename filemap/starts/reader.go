@@ -11,7 +11,7 @@ import (
 	"ustack/tracefs"
 )
 
-// machine is what is asked about threads.
+// machine answers questions about threads.
 type machine interface {
 	// now is the time of the trace.
 	now() tracefs.Time
@@ -53,7 +53,7 @@ type thread struct {
 	looked         tracefs.Time // when it was last tried to find out
 }
 
-// maxThreads bounds what is kept.
+// maxThreads bounds the threads that are kept.
 const maxThreads = 1 << 14
 
 // stamp is how exact the times of stacks are.
@@ -92,7 +92,7 @@ func (r *Reader) lived(tid int, th *thread, t tracefs.Time) bool {
 	return ok && born == th.born && t-stamp >= born && t+stamp < ended
 }
 
-// look finds out what is so now.
+// look reads the thread as it is now.
 func (r *Reader) look(tid int, t tracefs.Time, site *callsite.Start, th *thread) {
 	now := r.now()
 	if !r.budget.take(now) {

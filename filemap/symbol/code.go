@@ -10,7 +10,7 @@ import (
 	"ustack/filemap/symbol/image"
 )
 
-// Bounds on what is looked at of the code of a file.
+// Bounds on the code of a file that is looked at.
 const (
 	maxFunction  = 64 << 10 // bytes of a function
 	maxFunctions = 4096     // that are kept

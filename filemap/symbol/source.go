@@ -255,8 +255,8 @@ func (s *source) symbol(addr uint64, n *Name) (start uint64, ok bool) {
 	return 0, false
 }
 
-// locate finds the source line of an address and what is inlined there. If no
-// symbol table has named the function, debug information does.
+// locate finds the source line of an address and the functions inlined there.
+// If no symbol table has named the function, debug information does.
 func (s *source) locate(addr uint64, n *Name, unnamed bool) (low uint64, named bool) {
 	if s.lines == nil {
 		return 0, false

@@ -1,5 +1,5 @@
 // Package symbol names functions: from a file and an offset in it to function,
-// source line and what is inlined there.
+// source line and functions inlined there.
 //
 // Names come from ELF symbol tables and DWARF debug information of files on
 // this machine. A file is used only if it is the one that the trace means, by
@@ -37,11 +37,12 @@ type Options struct {
 	NoLines bool
 	// NoInfer has Skipped find nothing.
 	NoInfer bool
-	// Memory bounds what is kept of files, in bytes; 0 for the default.
+	// Memory bounds the data of files that is kept, in bytes; 0 for the
+	// default.
 	Memory int
 }
 
-// Bounds on what is kept.
+// Bounds on memory.
 const (
 	defaultMemory = 256 << 20
 	maxOpen       = 128 // files

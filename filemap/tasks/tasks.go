@@ -170,7 +170,7 @@ func (t *Tasks) Record(b *tracefs.Batch) {
 	}
 }
 
-// events are what is done about each, by the name that the text has.
+// events are the handlers of events, by the name that the text has.
 var events = [...]struct {
 	name string
 	do   func(t *Tasks, tid int, at tracefs.Time, body []byte)

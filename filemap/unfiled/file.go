@@ -23,7 +23,7 @@ type mapFile struct {
 	wrong error // why the file cannot be used, nil if it can
 }
 
-// maxTail bounds what is kept of the end, to see that a file has only grown.
+// maxTail bounds the end that is kept, to see that a file has only grown.
 const maxTail = 256
 
 var (

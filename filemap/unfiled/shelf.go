@@ -21,7 +21,7 @@ const (
 
 func newShelf() shelf { return shelf{slots: make(map[int]*slot)} }
 
-// take is what is kept of a process.
+// take returns the slot of a process.
 func (s *shelf) take(pid int) (*slot, bool) {
 	p, ok := s.slots[pid]
 	if ok {

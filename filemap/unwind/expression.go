@@ -155,7 +155,7 @@ func (x *expression) register(n uint64) bool {
 	return x.push(v + uint64(offset))
 }
 
-// load replaces an address by what is there.
+// load replaces an address by the value there.
 func (x *expression) load(size uint64) bool {
 	if size == 0 || size > 8 {
 		return false

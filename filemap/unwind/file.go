@@ -24,8 +24,8 @@ func (b *Binary) close() {
 	}
 }
 
-// Source opens what is known about one file. It is asked when a stack leads
-// through the file, and again if the tables had to make room.
+// Source opens the data about one file. It is asked when a stack leads through
+// the file, and again if the tables had to make room.
 type Source struct {
 	// Key is equal for equal contents: a build ID, or device, inode, size and
 	// time of change.

@@ -18,7 +18,7 @@ const (
 	byGo
 )
 
-// step is what is known about a place in code.
+// step is how to unwind a place in code.
 type step struct {
 	kind       kind
 	how        How
@@ -40,7 +40,7 @@ var jitStep = step{kind: byFramePointer, how: FramePointer}
 // maxSteps bounds the places that are kept of a file.
 const maxSteps = 1 << 15
 
-// step is what is known about the code at a file offset. exact: it is the next
+// step returns how to unwind the code at a file offset. exact: it is the next
 // to run; else a call before it has not returned.
 func (f *File) step(offset uint64, exact bool) *step {
 	key := offset << 1

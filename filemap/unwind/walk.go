@@ -60,7 +60,7 @@ type walker struct {
 
 	pc      uint64
 	exact   bool
-	at      *step // what is known about pc
+	at      *step // how to unwind pc
 	place   place
 	sp0     uint64 // the stack pointer of the first frame
 	floor   uint64 // frames end above this address
@@ -176,7 +176,7 @@ func (w *walker) ended(e End) End {
 	return e
 }
 
-// step is what is known about the code of the frame at hand.
+// step returns how to unwind the frame at hand.
 func (w *walker) step() *step {
 	if w.place.file == nil {
 		return &jitStep

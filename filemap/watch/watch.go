@@ -20,7 +20,7 @@ type Options struct {
 	Log func(message string)
 	// Proc is where proc is mounted, /proc if empty.
 	Proc string
-	// MaxDirs and MaxFiles bound what is watched, 0 is a default.
+	// MaxDirs and MaxFiles bound the watches, 0 is a default.
 	MaxDirs, MaxFiles int
 }
 

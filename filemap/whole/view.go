@@ -36,7 +36,7 @@ func (v *view) Find(addr uint64) (m unwind.Mapping, ok bool) {
 	return m, true
 }
 
-// maxFiles bounds the files whose tables are looked for by what is mapped.
+// maxFiles bounds the files whose tables are looked for by mapping.
 const maxFiles = 1 << 14
 
 // file is the file of a mapping, for unwinding.

@@ -96,7 +96,7 @@ func (c *calls) count(w *wait, l *lock, r Result, end tracefs.Time) {
 	}
 }
 
-// firsts is room for what is kept of the first wait at a lock, in one piece of
+// firsts is room for the parts of the first wait at a lock, in one piece of
 // memory: many locks of hostile traces have no other.
 type firsts struct {
 	flow  [1]part[flow]

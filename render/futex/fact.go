@@ -72,7 +72,7 @@ type Fact struct {
 	At   tracefs.Time
 	Lock LockName
 	Held LockName
-	// LastUse is what is known last of the lock that is waited for, nil for nothing.
+	// LastUse is the last known use of the lock that is waited for, nil if unknown.
 	LastUse *Fact
 }
 

@@ -28,7 +28,7 @@ func (a *Analysis) Until(t tracefs.Time) {
 // sure any more.
 func (a *Analysis) Refused(n uint64) { a.losses.refused = n }
 
-// finish ends what is under way at the end of the trace.
+// finish ends the calls under way at the end of the trace.
 func (a *Analysis) finish() {
 	a.losses.closeGaps()
 	a.losses.settleAll() // locks may become one

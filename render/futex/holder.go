@@ -23,7 +23,7 @@ type Holder struct {
 	// threads wait makes a system call, all of those are in the trace, and
 	// the thread's are the most.
 	Sure bool
-	// Why says what is missing for high confidence, "" if nothing.
+	// Why is what is missing for high confidence, "" if nothing.
 	Why string
 	// locks are the ones that the holders released, as far as they are not known
 	// to be one; foreign is set if some of them are unknown.

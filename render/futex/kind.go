@@ -50,7 +50,7 @@ func (k Kind) section() int {
 // exclusive reports whether one thread holds it at a time.
 func (k Kind) exclusive() bool { return k == Mutex || k == PIMutex || k == GoLock }
 
-// traits are what is seen of how a futex is used, for its kind.
+// traits are the uses of a futex that its kind shows in.
 type traits struct {
 	waits, pi, plain, bitset int64
 	realtime, timeouts       int64

@@ -11,7 +11,8 @@ import ()
 //   - A root that is in a process, or in files, is found there under its key.
 //   - The locks that others were folded into are roots, at no address.
 //   - active of all roots is the number of waits and calls under way that count for them.
-//   - A lock's numbers are not negative, and what is in doubt is a part of its time.
+//   - A lock's numbers are not negative, and its doubtful time is a part of its
+//     time.
 type locks struct {
 	files   map[fileKey]*lock // shared futexes whose file is known
 	others  [2]*lock          // locks that were too many, by section

@@ -9,7 +9,7 @@ import (
 	"ustack/tracefs"
 )
 
-// View is what of a report is wanted. It changes what is shown, not what is
+// View selects parts of a report. It changes what is shown, not what is
 // counted.
 type View struct {
 	Sort    string // total, count, max or p99
@@ -125,7 +125,7 @@ func (v *View) wants(u *underway, l *Lock) bool {
 	return pid && comm
 }
 
-// list sorts, leaves out what is too short, and cuts.
+// list sorts, leaves out waits that are too short, and cuts.
 func (v *View) list(locks []*Lock) []*Lock {
 	locks = slices.DeleteFunc(locks, func(l *Lock) bool { return max(l.Max, l.openMax) < v.MinWait })
 	slices.SortFunc(locks, func(x, y *Lock) int {
@@ -176,7 +176,7 @@ func (u *underway) lock(l *lock, hidden *hiding) *Lock {
 	return out
 }
 
-// detail adds what is needed only of a lock that is shown.
+// detail adds the parts of a lock that only its output needs.
 func (rp *reporter) detail(out *Lock) {
 	l := out.lock
 	d := &l.durations

@@ -7,9 +7,9 @@ package futex
 // Invariants of a call, see wake:
 //   - claimed, left, woken and proven are not negative; left and woken are 0 until it has
 //     returned.
-//   - Once it has returned, left is what is missing of claimed to woken, 0 if nothing is:
-//     each thread that the kernel says it has woken is one that it was given, or one that
-//     it is owed.
+//   - Once it has returned, left is how many claimed waiters are missing to woken, 0
+//     if none are: each thread that the kernel says it has woken is one that it was
+//     given, or one that it is owed.
 //   - proven, and waiters that have been given to it and not returned, are of the claimed.
 //
 // Invariants of a site:

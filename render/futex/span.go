@@ -97,7 +97,7 @@ func (ls *losses) settleFirst(n int) {
 	}
 }
 
-// judgement is what is certain of a span, and what is not: how long the thread
+// judgement splits a span into certain and doubtful time: how long the thread
 // can have waited unseen in it, and how much of that was counted.
 type judgement struct {
 	hides         bool
@@ -123,7 +123,7 @@ func (g *Gaps) judge(s *span) judgement {
 	return judgement{hides: true, hide: s.to - s.from, counted: s.time, doubt: true}
 }
 
-// judge counts what is certain of a span, once no gap can reach it any more.
+// judge counts the certain part of a span, once no gap can reach it any more.
 func (ls *losses) judge(s *span) {
 	j := ls.gaps.judge(s)
 	switch {

@@ -63,7 +63,7 @@ const (
 	otherStacks = -2 // too many to keep apart
 )
 
-// Bounds of what is kept.
+// Bounds of memory.
 const (
 	maxDepth  = 128
 	maxFrames = 1 << 18

@@ -48,7 +48,7 @@ func (rp *reporter) underway() *underway {
 	return u
 }
 
-// of is what is pending at a lock.
+// of returns the pending waits at a lock.
 func (u *underway) of(l *lock) *pending {
 	l = l.find()
 	p := u.locks[l]
@@ -66,7 +66,7 @@ func (u *underway) hide(th *thread, d, counted tracefs.Time) {
 	u.hidden.add(d - counted)
 }
 
-// judge says what is certain of a span that a gap may still reach.
+// judge returns the certain part of a span that a gap may still reach.
 func (u *underway) judge(s *span) {
 	j := u.gaps.judge(s)
 	switch {
@@ -117,7 +117,7 @@ func (u *underway) thread(th *thread) {
 	}
 }
 
-// at is what is pending at a lock, without making room for it.
+// at returns the pending waits at a lock, without making room for them.
 func (u *underway) at(l *lock) *pending {
 	if p := u.locks[l]; p != nil {
 		return p

@@ -124,9 +124,8 @@ type waker struct {
 	wake       *wake // its call
 }
 
-// Bounds of what is kept of one site: wakeups whose waiters are not all known,
-// wakeups under way, and threads that wait. The wakers of threads beyond that
-// are unknown.
+// Bounds of one site: wakeups whose waiters are not all known, wakeups under
+// way, and threads that wait. The wakers of threads beyond that are unknown.
 const (
 	maxSiteWakes   = 64
 	maxSiteCalls   = 1 << 10

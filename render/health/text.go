@@ -38,7 +38,7 @@ type text struct {
 	bare    []inspect.Process
 }
 
-// row is what is kept of a file for the end.
+// row is the part of a file's report that is kept for the end.
 type row struct {
 	path, id        string
 	reasons         []health.Reason

@@ -57,7 +57,7 @@ type Report struct {
 	// Path is the path of the file there for messages: with control characters as
 	// escapes.
 	Path string
-	// Copy is the path of what is to be read: it stays as it is.
+	// Copy is the path of the copy to read, which does not change.
 	Copy string
 }
 
@@ -73,8 +73,8 @@ const (
 	Delayed
 )
 
-// Run processes what is in the directory and what arrives, until ctx ends; with
-// once, it returns when nothing is waited for any more.
+// Run processes the reports in the directory and reports that arrive, until ctx
+// ends; with once, it returns when nothing is waited for any more.
 func (d *Directory) Run(ctx context.Context, once bool) error {
 	d.waiting, d.once = make(map[string]*seen), once
 	if d.room == 0 {

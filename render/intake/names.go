@@ -14,7 +14,7 @@ import (
 // read by people and their shells.
 
 // maxName is the longest name that is taken as it is, in bytes. File systems have
-// room for 255 (NAME_MAX), and what is added is shorter than the rest.
+// room for 255 (NAME_MAX), and our additions are shorter than the rest.
 const maxName = 200
 
 // derived matches the end of a name that ownName has made.
@@ -35,7 +35,7 @@ func ownName(name string) string {
 // unfit reports whether a character has no place in a name that is shown.
 func unfit(r rune) bool { return !strconv.IsPrint(r) }
 
-// shorten is the beginning of a name, with _ in place of what is unfit.
+// shorten returns the beginning of a name, with _ in place of unfit characters.
 func shorten(name string, room int) string {
 	var b strings.Builder
 	for i, r := range name {
@@ -69,7 +69,7 @@ const halfDone = ".half"
 
 func (d *Directory) halfName(name string) string { return "." + d.resultName(name) + halfDone }
 
-// shown is a name as it stands in messages, with what is unfit as an escape.
+// shown is a name as it stands in messages, with unfit characters as escapes.
 func shown(name string) string {
 	if strings.IndexFunc(name, unfit) < 0 && utf8.ValidString(name) {
 		return name

@@ -15,7 +15,8 @@ import (
 // rejected is the directory of bad reports in Dir.
 const rejected = "rejected"
 
-// reasonSuffix ends the name of the file that says what is wrong with a report.
+// reasonSuffix ends the name of the file with the reason why a report was
+// rejected.
 const reasonSuffix = ".reason"
 
 // refuse rejects a report. One that cannot be moved stays, and is not looked at
@@ -92,10 +93,10 @@ func (d *Directory) moveAway(name string, s *seen, to string) error {
 	return nil
 }
 
-// maxReason bounds what is written of a reason, in bytes.
+// maxReason bounds a reason, in bytes.
 const maxReason = 4 << 10
 
-// writeReason writes what is wrong with a report, as text that does nothing to a
+// writeReason writes why a report was rejected, as text that does nothing to a
 // terminal: parts of it may be the report's.
 func (d *Directory) writeReason(file, name string, why error) error {
 	text := why.Error()

@@ -22,7 +22,7 @@ import (
 // ErrLink: the name leads to a symbolic link.
 var ErrLink = errors.New("a symbolic link is not followed: name the file it leads to, or remove it")
 
-// private is the mode of files: what is in a trace is for its user alone.
+// private is the mode of files: a trace is for its user alone.
 const private = 0o600
 
 // Create opens the output called name: a pipe, a character device, or one of our

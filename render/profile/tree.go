@@ -10,7 +10,8 @@ import (
 )
 
 // tree is a profile with the samples of the same names put together, and the
-// outermost function of each thread's name as its root. It is what is drawn.
+// outermost function of each thread's name as its root: the form that is
+// drawn.
 type tree struct {
 	names []string
 	byTxt map[string]int32

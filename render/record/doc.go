@@ -6,7 +6,7 @@
 //
 //	# ustack: escaped=1                     text.Head
 //	# ustack: version=1
-//	# ustack: clock=mono …                  what is known of the machine
+//	# ustack: clock=mono …                  facts about the machine
 //	ustack-77 [000] ..... 3.100000: file_map: hash=0x8f21… dev=[0:0] path=/lib/libc.so.6 build_id={…}
 //	…                                       all files that were mapped as code
 //	bank-93 [001] ..... 3.892991: sys_futex(…)

@@ -194,7 +194,7 @@ func (f *File) Abandon() error {
 	return errors.Join(err, f.f.Close())
 }
 
-// counter counts what is written.
+// counter counts the bytes written.
 type counter struct {
 	w io.Writer
 	n int64

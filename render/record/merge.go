@@ -37,8 +37,8 @@ type device struct {
 	events, stacks int64
 }
 
-// stackKey is what is counted: an event by name, and the frames as text, or why
-// there are none.
+// stackKey is the unit of counting: an event by name, and the frames as text,
+// or why there are none.
 type stackKey struct{ event, frames string }
 
 type counted struct {

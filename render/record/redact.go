@@ -151,7 +151,7 @@ func (c *Compact) redactFrame(txt []byte, f *tracefs.Frame, o *resolve.Outcome) 
 	}
 }
 
-// head appends the head of a record to what is held.
+// head appends the head of a record to the pending text.
 func (c *Compact) head(head []byte) []byte {
 	if c.Redact == nil || len(head) == 0 {
 		return append(c.buf, head...)

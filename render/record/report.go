@@ -12,7 +12,8 @@ import (
 	"ustack/tracefs/text"
 )
 
-// Drop says what is left out first when a report gets too large.
+// Drop selects the records that are left out first when a report gets too
+// large.
 type Drop uint8
 
 const (

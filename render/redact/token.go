@@ -139,7 +139,7 @@ func newTokens(key []byte) *tokens {
 	return &tokens{mac: hmac.New(sha256.New, key), texts: make(map[string]string), addresses: make(map[uint64]uint64)}
 }
 
-// Domains keep what is made of a text and of a number apart.
+// Domains keep tokens of texts and of numbers apart.
 const domainText, domainAddress, domainLarge, domainFile = 't', 'a', 'l', 'f'
 
 // secret is a separate key for identifiers of files.

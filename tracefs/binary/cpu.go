@@ -109,7 +109,7 @@ func (c *cpu) load() bool {
 	return true
 }
 
-// missed adds to what is missing before the next record.
+// missed adds to the loss before the next record.
 func (c *cpu) missed(count uint64) {
 	if c.lost && (c.count == 0 || count == 0) {
 		count = 0

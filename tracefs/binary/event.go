@@ -241,7 +241,7 @@ func (p *Printer) Lost(b *tracefs.Batch, cpu int32, count uint64) {
 	b.Records = append(b.Records, r)
 }
 
-// notes are what is to be reported once.
+// notes are facts to be reported once.
 type notes struct {
 	said map[string]bool
 	list []string

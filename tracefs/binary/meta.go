@@ -11,7 +11,7 @@ import (
 	"ustack/tracefs/ring"
 )
 
-// maxMeta bounds what is read of one file; kallsyms is the largest.
+// maxMeta bounds the part of a file that is read; kallsyms is the largest.
 const maxMeta = 64 << 20
 
 // ReadMeta reads what tracefs, or a copy of it, says about its kernel: top is the

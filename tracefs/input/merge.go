@@ -16,8 +16,8 @@ type Merge struct {
 	heads []*mergeHead
 	pos   int64
 	line  int64
-	// escape: what is not escaped is made so. If one input is escaped, all must
-	// be.
+	// escape: text that is not escaped is escaped. If one input is escaped, all
+	// must be.
 	escape, begun bool
 	errs          []error // of inputs that have ended with one
 	ns            *bool   // whether the clock counts nanoseconds, once known

@@ -175,7 +175,7 @@ func (p *peeked) Read(b []byte) (int, error) {
 	return p.r.Read(b)
 }
 
-// counter counts what is read; another goroutine may ask.
+// counter counts the bytes read; another goroutine may ask.
 type counter struct {
 	r io.Reader
 	n atomic.Int64

@@ -17,8 +17,8 @@ import (
 // dir is a directory of control files.
 type dir string
 
-// maxFile bounds what is read of a control file. The longest, available_events
-// and set_event_pid, have some 100 KiB.
+// maxFile bounds the part of a control file that is read. The longest,
+// available_events and set_event_pid, have some 100 KiB.
 const maxFile = 8 << 20
 
 func (d dir) path(name string) string { return filepath.Join(string(d), name) }

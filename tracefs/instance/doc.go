@@ -14,7 +14,7 @@
 //	pipe, err := in.Pipe()
 //	err = in.Start()
 //
-// Where to look: options.go has the table of what is set in a fresh instance;
+// Where to look: options.go has the table of settings of a fresh instance;
 // lock.go how the owner of an instance is known to live; spec.go the grammar of
 // -e.
 //

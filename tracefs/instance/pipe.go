@@ -24,7 +24,7 @@ func (i *Instance) Start() error {
 	return nil
 }
 
-// Stop switches tracing off. Pipes give what is in the buffer and then end.
+// Stop switches tracing off. Pipes give the rest of the buffer and then end.
 func (i *Instance) Stop() error {
 	i.run.Lock()
 	defer i.run.Unlock()
@@ -43,7 +43,7 @@ func (i *Instance) Stop() error {
 // text. Reading takes them out of the buffer. While it is open the kernel
 // refuses to remove the instance.
 //
-// The end: after Stop, Read gives what is left in the buffer and then io.EOF. (The
+// The end: after Stop, Read gives the rest of the buffer and then io.EOF. (The
 // kernel itself ends a blocking read so, a non-blocking one never.) Another process
 // that writes to tracing_on does not end it. In a test's directory the end of a
 // file is one, and of a FIFO, when a writer has come and gone.
@@ -140,9 +140,9 @@ func (p *Pipe) Read(b []byte) (int, error) {
 	}
 }
 
-// read reads what is there. The kernel makes its text then, which takes it more
-// time than the scheduler of Go grants a system call: it would start another
-// thread for each. But it never waits, so the scheduler need not know.
+// read reads the text that is there. The kernel makes it then, which takes it
+// more time than the scheduler of Go grants a system call: it would start
+// another thread for each. But it never waits, so the scheduler need not know.
 func (p *Pipe) read(b []byte) (int, error) {
 	if p.kind != kernelPipe || len(b) == 0 {
 		return unix.Read(p.fd, b)

@@ -46,7 +46,7 @@ func (e *HelpError) Unwrap() error { return e.Err }
 var ErrNoTracefs = errors.New("no tracefs is mounted")
 
 // Find returns the tracing interface: dir if that is given, else where it is
-// mounted. The error says what is missing and what helps.
+// mounted. The error names what is missing, and a remedy.
 func Find(dir string) (*Root, error) { return find(dir, usual[:], mountTable) }
 
 func find(given string, places []string, table string) (*Root, error) {

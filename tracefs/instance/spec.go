@@ -144,7 +144,7 @@ func shellPattern(p string) string { return strings.ReplaceAll(p, "[!", "[^") }
 // goes on (FORMATS 6.3).
 var defaults = [...]string{"futex", "futex_wait", "futex_wake", "futex_waitv", "futex_requeue", "restart_syscall"}
 
-// Defaults returns what is traced when nothing is asked for.
+// Defaults returns the events that are traced by default.
 func Defaults() []Spec {
 	var specs []Spec
 	for _, call := range defaults {

@@ -6,7 +6,7 @@
 //		return perf.Event{Tracepoint: id, Raw: true, Clock: clock, Wakeup: size / 4}.Open(perf.OnCPU(cpu))
 //	})
 //
-// There are two ways to read rings. [Batch] copies what is in them, which gives
+// There are two ways to read rings. [Batch] copies their records, which gives
 // the room back at once, for a reader that needs long for each record. [Merge]
 // reads the records where the kernel wrote them, for a reader that is quick.
 //

@@ -138,7 +138,7 @@ func NewStacks(rings Rings, layout ring.Layout, e *format.Event, opt StackOption
 }
 
 // Drain calls take with all stacks up to a time, the stacks of each CPU in their
-// order, and lost with what is missing. Later stacks stay where they are.
+// order, and lost with the losses. Later stacks stay where they are.
 func (s *Stacks) Drain(until tracefs.Time, take func(*Stack), lost func(Loss)) error {
 	if !s.rings.Hold() {
 		return nil // closed: the end
@@ -199,7 +199,7 @@ func (s *Stacks) load(i int, until tracefs.Time, lost func(Loss)) (more bool, er
 	}
 	s.bytes += int64(len(page))
 	c.begun = true
-	_ = c.page.Reset(&s.layout, page) // what is wrong with it comes at its end
+	_ = c.page.Reset(&s.layout, page) // its error comes at its end
 	if c.page.Missed {
 		first := tracefs.Time(min(c.page.Time, math.MaxInt64))
 		lost(Loss{CPU: c.id, Records: c.page.Lost, From: c.last, To: max(c.last, first)})

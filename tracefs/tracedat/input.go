@@ -25,7 +25,7 @@ func (c *cursor) fail(format string, args ...any) {
 	}
 }
 
-// bytes reads n bytes. Memory is only taken for what is there.
+// bytes reads n bytes. It takes no memory for bytes that are missing.
 func (c *cursor) bytes(n int64) []byte {
 	if c.err != nil {
 		return nil

@@ -15,7 +15,7 @@ func (f *File) pages(b *Buffer, g region, read func(int)) ring.Pages {
 	c := f.at(0)
 	sub := c.within(g.at, g.size)
 	if sub.err != nil && g.at >= 0 && g.at < f.size && g.size > 0 {
-		// Cut off: what is there is read, and the rest is missed.
+		// Cut off: the part that is there is read, and the rest is missed.
 		return &cutOff{short: sub.err, inner: f.reader(b, f.at(g.at), read)}
 	}
 	if sub.err != nil {

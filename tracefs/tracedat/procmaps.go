@@ -66,7 +66,7 @@ func parseProcMap(text string) (Process, error) {
 	}
 	p.PID, p.Exe = int32(pid), exe
 	line := 1
-	// A path of a program can have line feeds: what is too much belongs to it.
+	// A path of a program can have line feeds: surplus lines belong to it.
 	for n := lines(rest); n > ranges && len(p.Exe) < maxPath; n-- {
 		head, rest, _ = strings.Cut(rest, "\n")
 		p.Exe += "\n" + head[:min(len(head), maxPath)]

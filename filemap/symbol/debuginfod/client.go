@@ -34,7 +34,7 @@ var (
 	errMissing = errors.New("no server has it")
 	// errBudget is the error when the time for all requests is over.
 	errBudget = errors.New("the time for debuginfod is used up")
-	// errTotal is the error of a file that is larger than what is left for all
+	// errTotal is the error of a file that is larger than the room left for all
 	// files together.
 	errTotal = errors.New("the bytes for all files of debuginfod are used up")
 	// errTooLarge is the error of a file that is larger than any may be.

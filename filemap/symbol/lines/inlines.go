@@ -116,7 +116,7 @@ const (
 	noScope      scope = iota // they are of no concern
 	inlinedScope              // an inlined function
 	blockScope                // a block with its own addresses
-	openScope                 // a block without: what is in it is beside it
+	openScope                 // a block without: its contents are beside it
 )
 
 func scopeOf(e *entry) scope {

@@ -27,7 +27,7 @@ type span struct {
 
 // level is a node that is being read.
 type level struct {
-	node  int32 // -1: what is in it belongs to the level around
+	node  int32 // -1: its contents belong to the level around
 	spans []span
 }
 

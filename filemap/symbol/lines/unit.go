@@ -28,7 +28,7 @@ type unit struct {
 	loaded *contents
 }
 
-// contents is what is kept of a unit that was asked for.
+// contents is the data of a unit that was asked for.
 type contents struct {
 	bytes  []byte
 	tables *abbrevs

@@ -44,7 +44,7 @@ func (n Names) String() string {
 	return [...]string{"", "dynsym", "debugdata", "symtab"}[min(n, All)]
 }
 
-// Report is what is known about a file.
+// Report describes a file.
 type Report struct {
 	Machine elf.Machine
 	// Wide: of 64 bits.

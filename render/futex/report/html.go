@@ -55,7 +55,7 @@ func HTML(w io.Writer, a *futex.Analysis, r *futex.Report, v futex.View, symbols
 	if err != nil {
 		return err
 	}
-	report := page.Part{ // its scripts use what is defined in those before them
+	report := page.Part{ // its scripts use definitions of the ones before them
 		Style:  answerStyle + locksStyle + waitsStyle,
 		Body:   answerBody + locksBody + waitsBody,
 		Script: answerScript + locksScript + waitsScript + waitsDrawScript + waitsUseScript,

@@ -10,7 +10,7 @@ import (
 	"ustack/tracefs"
 )
 
-// limits bound what the time line has, and what is kept to make it.
+// limits bound the time line, and the memory to make it.
 type limits struct {
 	threads int // that have a line
 	// waits is how many are drawn, the longest ones: for locks, and for what is

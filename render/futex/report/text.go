@@ -417,7 +417,7 @@ func (t *text) odd() {
 	}
 }
 
-// loss says what is not certain, and what would help.
+// loss prints what is uncertain, and what would help.
 func (t *text) loss() {
 	r := t.r
 	l := &r.Loss

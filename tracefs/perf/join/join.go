@@ -159,8 +159,8 @@ func (j *Joiner[C, S]) Sample(h Head, s S) {
 	j.waiting++
 }
 
-// Settle joins what is proven. All records of the trace, and all its losses, of before
-// traceUntil have been passed, and all samples of before samplesUntil.
+// Settle joins the proven pairs. All records of the trace, and all its losses, of
+// before traceUntil have been passed, and all samples of before samplesUntil.
 //
 // Each pair is passed to joined, once. A call of which it is known that there is no
 // sample, or none that is proven, is passed to alone.
@@ -184,7 +184,8 @@ func (j *Joiner[C, S]) Settle(traceUntil, samplesUntil tracefs.Time, joined func
 	j.bound()
 }
 
-// End joins what is proven when nothing more comes. All calls that are left are alone.
+// End joins the proven pairs when nothing more comes. All calls that are left are
+// alone.
 func (j *Joiner[C, S]) End(joined func(C, S), alone func(C)) {
 	j.Settle(never, never, joined, alone)
 }

@@ -1,9 +1,9 @@
 // Package contention analyses who waits for which lock, in a saved trace or while the
 // trace is made, and writes the report.
 //
-// A report during the trace shows what is known so far, and changes nothing in the
-// analysis. Memory is bounded by the analysis; a saved trace is read a second time only
-// if records were lost in places that could not be foreseen.
+// A report during the trace shows the waits so far, and changes nothing in the
+// analysis. Memory is bounded by the analysis; a saved trace is read a second time
+// only if records were lost in places that could not be foreseen.
 package contention
 
 import (

@@ -93,7 +93,7 @@ func (o *Live) Renderer(*resolve.Resolver) render.Renderer { return o.a }
 
 // Step implements live.Sink. It is never done.
 func (o *Live) Step(t *resolve.Totals) (done bool, err error) {
-	if o.owners != nil && o.start.Stopped() == 0 { // what is read later is of after the trace
+	if o.owners != nil && o.start.Stopped() == 0 { // later readings are from after the trace
 		o.owners.now(o.a)
 	}
 	if o.start.Processes != nil && o.start.Idle() {

@@ -42,7 +42,7 @@ const (
 	MappingsQuery = "query" // by asking processes
 )
 
-// Options say what is traced and how.
+// Options select what is traced, and how.
 type Options struct {
 	// Events are SYSTEM:EVENT[/FILTER/], with wildcards; the system calls of futexes if
 	// there are none. More are traced besides.

@@ -13,7 +13,7 @@ import (
 	"ustack/tracefs/instance"
 )
 
-// startLine prints one line: what is traced, by which means.
+// startLine prints one line: the events that are traced, and how.
 func (s *session) startLine() error {
 	if s.opt.Reporter.Quiet {
 		return nil

@@ -14,8 +14,9 @@ import (
 	"ustack/tracefs/instance"
 )
 
-// Run traces until the sink is done, the time is over, what is traced has ended or a
-// signal comes. It returns the exit code of the command that was traced, 0 without one.
+// Run traces until the sink is done, the time is over, the traced processes have
+// ended or a signal comes. It returns the exit code of the command that was traced, 0
+// without one.
 func Run(opt *Options, to Sink) (code int, err error) {
 	s := &session{opt: opt, sink: to}
 	s.stop = newStopper(s)

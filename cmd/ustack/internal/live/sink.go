@@ -25,7 +25,8 @@ type Sink interface {
 	// Renderer returns what gets the batches.
 	Renderer(res *resolve.Resolver) render.Renderer
 	// Step is called after each batch, and now and then without one (Needs.Tick). It
-	// returns true to have the tracing stopped: what is in the buffer still comes.
+	// returns true to have the tracing stopped: the records in the buffer still
+	// come.
 	Step(totals *resolve.Totals) (done bool, err error)
 	// End is called at the end, whatever that is.
 	End() error

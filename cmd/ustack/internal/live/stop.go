@@ -13,8 +13,8 @@ import (
 	"ustack/cmd/ustack/internal/signals"
 )
 
-// stopper ends a session: when a signal comes, the time is over, or what is
-// traced has ended. The first reason stops the tracing, so that what is left in
+// stopper ends a session: when a signal comes, the time is over, or the traced
+// processes have ended. The first reason stops the tracing, so that the rest of
 // the buffer comes out; a second signal takes the instance down at once.
 type stopper struct {
 	s       *session

@@ -180,7 +180,7 @@ func (o *Ring) Step(t *resolve.Totals) (done bool, err error) {
 	return true, nil
 }
 
-// write writes what is kept.
+// write writes the kept events.
 func (o *Ring) write(t *resolve.Totals) error {
 	name := o.name()
 	file, err := record.Create(name, o.opt.MaxSize)

@@ -43,7 +43,7 @@ type Trace struct {
 	opt      resolve.Options
 	in       input.Options
 	evidence *withEvidence
-	note     string // what is wrong with the mappings that a trace.dat has
+	note     string // the error of the mappings that a trace.dat has
 }
 
 // Open opens the trace, and with Maps reads it for the first time.

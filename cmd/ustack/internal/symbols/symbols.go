@@ -24,7 +24,7 @@ type Options struct {
 const memory = 384 << 20
 
 // Open opens the symbols of the files of a machine whose root is sysroot, of this
-// one if that is "". It is nil if they are not wanted. It prints what is fetched on
+// one if that is "". It is nil if they are not wanted. It prints downloads on
 // stderr.
 func (opt *Options) Open(sysroot string, stderr io.Writer) (*symbol.Symbols, error) {
 	if !opt.On {
