@@ -103,8 +103,8 @@ func New(opt Options) *Analysis {
 	return a
 }
 
-// connect gives each part the lower ones that it asks, and what it calls of the higher
-// ones.
+// connect gives each part the lower ones that it asks, and the functions of higher
+// ones that it calls.
 func (a *Analysis) connect(opt *Options) {
 	a.losses = losses{sameLock: a.locks.provenSame}
 	if opt.Calls {
@@ -122,8 +122,8 @@ func (a *Analysis) connect(opt *Options) {
 		calls: &a.calls}
 }
 
-// settleEvery is after how many events spans are settled: what comes of that must
-// not depend on how a trace comes in batches.
+// settleEvery is after how many events spans are settled: the result must not
+// depend on how a trace is cut into batches.
 const settleEvery = 512
 
 // Batch takes the next batch of a trace.

@@ -50,7 +50,7 @@ func (c *calls) event(tid int32) {
 	}
 }
 
-// stop ends what a thread does that is gone.
+// stop ends the call of a thread that is gone.
 func (c *calls) stop(th *thread, t tracefs.Time) {
 	c.stopPaused(th)
 	if th.in {

@@ -133,8 +133,8 @@ func someSegments(segs []Segment) []Segment {
 	return longest
 }
 
-// heldUntil is when a wait's lock was released: the waiter needs a while to get
-// going then.
+// heldUntil is when a wait's lock was released: the waiter needs some time to
+// run after that.
 func (w *wait) heldUntil(end tracefs.Time) tracefs.Time {
 	if w.waker.sure && w.waker.at > w.began && w.waker.at < end {
 		return w.waker.at

@@ -5,7 +5,7 @@ import "ustack/tracefs"
 // Case is what a verdict goes by: some kinds have several.
 type Case uint8
 
-// The cases, after the kind that they are of.
+// The cases, each after its kind of verdict.
 const (
 	// NothingWaits: no wait had not ended. NothingHangs: Count waits had not, and none of
 	// them is unusually long.

@@ -75,7 +75,7 @@ func (h *hiding) from(l *lock) tracefs.Time {
 	return h.own[l.proc.find()] + h.unknown
 }
 
-// loss says what loss does to the numbers.
+// loss reports how loss changes the numbers.
 func (rp *reporter) loss(r *Report) {
 	r.Loss = Loss{Gaps: rp.losses.gaps.Count, Records: rp.losses.gaps.Records, Unknown: rp.losses.gaps.Unknown, Refused: rp.losses.refused, Forgotten: rp.tasks.forgot}
 	r.Loss.Bounded = rp.losses.refused == 0 && !rp.losses.spans.late && rp.tasks.forgot == 0 && !(rp.tasks.buried && rp.losses.gaps.Any())

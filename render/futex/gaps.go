@@ -60,7 +60,7 @@ func (g *Gaps) thin() {
 	g.list = g.list[:n]
 }
 
-// within is the first moment from from on, and the last up to to, at which
+// within returns the first and the last moment between two times at which
 // records were lost; ok is false if none were.
 func (g *Gaps) within(from, to tracefs.Time) (first, last tracefs.Time, ok bool) {
 	i, _ := slices.BinarySearchFunc(g.list, from, func(x gap, t tracefs.Time) int {

@@ -1,7 +1,7 @@
 package futex
 
-// lockMap is the locks of a process by their key. Most threads of which nothing but
-// their number is known have one.
+// lockMap is the locks of a process by their key. A thread of unknown process
+// mostly has one.
 type lockMap struct {
 	key  lockKey
 	one  *lock // at key, nil if there is none

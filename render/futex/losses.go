@@ -57,7 +57,7 @@ func (ls *losses) gapEnded(g LostTime) {
 	}
 }
 
-// since is when what a CPU lost last began to be lost.
+// since returns when the last loss of a CPU began.
 func (ls *losses) since(c *cpu) tracefs.Time {
 	if c.seen {
 		return c.last

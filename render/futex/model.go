@@ -11,8 +11,8 @@ import (
 	"ustack/tracefs"
 )
 
-// Report is what a trace says about futexes. Times are nanoseconds, or what
-// the trace's clock counts (Ticks).
+// Report is the use of futexes in a trace. Times are in nanoseconds, or in the
+// units of the trace's clock (Ticks).
 type Report struct {
 	Ticks      bool
 	Start, End tracefs.Time
@@ -77,7 +77,7 @@ type Lock struct {
 	// not looked up; VariableTrust is how well that is known.
 	Variable      *symbol.Variable
 	VariableTrust filemap.Trust
-	// Process is whose it is; nil for others.
+	// Process is the lock's process; nil for others.
 	Process *Process
 	Kind    Kind
 	// Results count the waits by result, Waits are all of them.
@@ -96,7 +96,8 @@ type Lock struct {
 	// Owners are the owners that were read from its memory, in Readings readings.
 	Owners   []ThreadTime
 	Readings int64
-	// Rest is what these lists lack, as there was too much to keep apart.
+	// Rest are the parts that these lists lack, as they were too many to keep
+	// apart.
 	Rest Rest
 	// Partial is set if earlier waits may be in the others.
 	Partial bool
@@ -209,7 +210,7 @@ func (w *Waitv) add(d tracefs.Time, r Result) {
 	w.Results[r]++
 }
 
-// Loss is what was lost, and what that does to the numbers.
+// Loss is the loss of records, and its effect on the numbers.
 type Loss struct {
 	Gaps    int64
 	Records uint64
@@ -217,10 +218,10 @@ type Loss struct {
 	// Refused are records that the kernel did not take, at an unknown time: see
 	// Analysis.Refused.
 	Refused uint64
-	// Bounded is set if Low and High of the sums hold, for the threads of which the
-	// trace has any call.
+	// Bounded is set if Low and High of the sums hold, for the threads that have a
+	// call in the trace.
 	Bounded bool
-	// Unseen is how much more threads can have waited of which it has none,
+	// Unseen is how long threads without a call in the trace can have waited,
 	// -1 if there is no bound.
 	Unseen tracefs.Time
 	// Forgotten are threads that ustack itself had no room for.

@@ -115,8 +115,8 @@ func kindOf(function string) (Kind, bool) {
 // nearFrames is how far from the system call the function is that waits.
 const nearFrames = 6
 
-// kind is what a thread with a stack waits for, by the function next to the call
-// of which that is known.
+// kind returns what a thread with a stack waits for, by the first function from
+// the call outwards that waits for one kind only.
 func (s *Stack) kind() (Kind, bool) {
 	for i := range s.Frames[:min(len(s.Frames), nearFrames)] {
 		n := s.Frames[i].Name
@@ -141,7 +141,7 @@ func (s *Stack) kind() (Kind, bool) {
 }
 
 // kindByName is the kind of a futex by the functions of most waits, Unknown if they
-// do not show it. open are the stacks of waits that go on.
+// do not show it. open are the stacks of waits that have not ended.
 func (lk *locks) kindByName(l *lock, open []int32) Kind {
 	var votes [len(kindNames)]int64
 	var all int64

@@ -7,7 +7,7 @@ import (
 	"ustack/tracefs"
 )
 
-// Waiting is a wait that goes on, whose lock's owner can be read.
+// Waiting is a wait that has not ended, whose lock's owner can be read.
 type Waiting struct {
 	TID     int32
 	Address uint64
@@ -60,8 +60,8 @@ func (r recent) between(from, to tracefs.Time) reading {
 // maxReadings is how many locks are asked for at once.
 const maxReadings = 64
 
-// Waiting are the waits that have gone on since a time at least, the oldest one
-// of each futex, and of the first few of those.
+// Waiting returns waits that have lasted since a time at least: the oldest one
+// of each futex, of the first few of them.
 func (a *Analysis) Waiting(since tracefs.Time) []Waiting { return a.holders.waiting(since) }
 
 func (hs *holders) waiting(since tracefs.Time) []Waiting {

@@ -114,7 +114,7 @@ func (c *calls) enter(h *resolve.Held, i int, rec *tracefs.Record) {
 	}
 }
 
-// attached is what hangs on an event.
+// attached returns the stack of an event, and what else is attached to it.
 func attached(h *resolve.Held, i int) *resolve.Attached {
 	if i < len(h.Attached) {
 		return &h.Attached[i]
@@ -386,7 +386,7 @@ func (c *calls) counted(w *wait, r Result) {
 	c.count(w, l, r, w.end)
 }
 
-// release forgets what a thread does, so that it can be forgotten itself.
+// release forgets a thread's call, so that the thread can be forgotten.
 func (c *calls) release(th *thread) {
 	c.stopPaused(th)
 	if w := th.wait; w != nil {

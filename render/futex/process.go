@@ -206,9 +206,9 @@ func (ts *tasks) replaced(p *process, t tracefs.Time) {
 	p.over = true
 }
 
-// died notes the end of a thread. A process is over when the thread is that
-// has its number: another process may get the number then. (Other threads may
-// live on; they keep the process they are in.)
+// died notes the end of a thread. A process is over when the thread with its
+// number is: another process may get the number then. (Other threads may live
+// on; they keep the process they are in.)
 func (p *process) died(th *thread) {
 	if th.tid == p.tgid {
 		p.over = true

@@ -106,7 +106,7 @@ func (s *Sum) add(t *Sum) {
 	s.High += t.Time + t.OpenTime
 }
 
-// wants reports whether a lock belongs to the processes that are wanted.
+// wants reports whether a lock belongs to the requested processes.
 func (v *View) wants(u *underway, l *Lock) bool {
 	pid := len(v.PIDs) == 0
 	comm := len(v.Comms) == 0
@@ -339,7 +339,7 @@ func (u *underway) longest(r *Report, byLock map[*lock]*Lock, atLeast tracefs.Ti
 	}
 }
 
-// wait is a single wait as it is known now.
+// wait returns a single wait as of now.
 func (u *underway) wait(w *Wait, l *Lock) *Wait {
 	one := *w
 	one.check(u.gaps)

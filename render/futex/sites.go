@@ -31,5 +31,5 @@ type sites struct {
 	moved func(*wait)
 }
 
-// sitesOfLock is how many sites are kept for each lock that is.
+// sitesOfLock is how many sites are kept for each lock.
 const sitesOfLock = 4

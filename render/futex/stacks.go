@@ -57,7 +57,7 @@ func (s *Stack) EndWord() string {
 	return s.End.String()
 }
 
-// Stacks that are none.
+// Numbers in place of a stack.
 const (
 	noStack     = -1 // not in the trace
 	otherStacks = -2 // too many to keep apart
@@ -108,7 +108,7 @@ func (s *stacks) init(limit int) {
 	s.recent = new([recentStacks]recentStack)
 }
 
-// of is the stack that hangs on an event.
+// of returns the stack of an event.
 func (s *stacks) of(a *resolve.Attached) int32 {
 	st := a.Stack
 	if st == nil || len(st.Frames) == 0 {

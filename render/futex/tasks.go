@@ -33,14 +33,14 @@ type tasks struct {
 	programs Programs
 	losses   *losses
 
-	// stop ends what a thread does that is gone, release forgets it. united gives the
-	// first process what others keep of the second.
+	// stop ends the call of a thread that is gone, release forgets it. united gives
+	// the first process the state that others keep of the second.
 	stop    func(th *thread, t tracefs.Time)
 	release func(th *thread)
 	united  func(p, q *process)
 }
 
-// letGo forgets what a thread does.
+// letGo forgets a thread's call.
 func (ts *tasks) letGo(th *thread) {
 	ts.forgot++
 	ts.release(th)

@@ -206,7 +206,7 @@ func (ts *tasks) mayBeThread(val uint32, maker int32) bool {
 	return ts.threadOf(int32(val)) != nil || int32(val) > maker && int32(val)-maker < near
 }
 
-// nameOwner notes the name of a thread of which the trace may have nothing.
+// nameOwner notes the name of a thread that may not be in the trace.
 func (ts *tasks) nameOwner(tid int32, comm string) {
 	if th := ts.threads.get(tid); th != nil && th.comm != "" {
 		return

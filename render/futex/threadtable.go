@@ -6,10 +6,10 @@ import (
 	"math/rand/v2"
 )
 
-// threadTable are threads by their number. A map that threads pass through has its
-// new ones wait for memory: it keeps the places of those that were forgotten, and is
-// walked in no order. Here those are left out, numbers next to each other are in one
-// line of the processor's cache, and the walk is in the order in which threads came,
+// threadTable are threads by their number. In a Go map that threads pass through,
+// new ones wait for memory: it keeps the places of forgotten threads, and is walked
+// in no order. This table leaves those out, has numbers next to each other in one
+// line of the processor's cache, and is walked in the order in which threads came,
 // as they lie in memory.
 type threadTable struct {
 	list  []numbered // in the order in which they came
@@ -30,8 +30,8 @@ const (
 	lineBits = 2
 )
 
-// slot is where a number is, if its place is not taken: numbers of a line are mixed to
-// one, with what no trace can know.
+// slot returns where a number is, if its place is not taken: numbers of a line have
+// one slot, mixed with a seed that no trace can know.
 func (t *threadTable) slot(tid int32) uint32 {
 	n := uint32(tid)
 	hi, lo := bits.Mul64(uint64(n>>lineBits)^t.seed, 0x9e3779b97f4a7c15)
@@ -64,7 +64,7 @@ func (t *threadTable) all() iter.Seq[*thread] {
 	}
 }
 
-// put adds a thread of which the table does not have the number.
+// put adds a thread whose number is not in the table.
 func (t *threadTable) put(th *thread) {
 	n := numbered{th.tid, th}
 	t.list = append(t.list, n)

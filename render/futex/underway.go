@@ -7,8 +7,8 @@ import (
 	"ustack/tracefs"
 )
 
-// underway is what a report says of what has not ended, besides what has been
-// counted. The parts of the analysis stay as they are: it may go on.
+// underway has a report's numbers of calls that have not ended, besides the
+// counted ones. The parts of the analysis stay as they are: it may go on.
 type underway struct {
 	rp      *reporter
 	end     tracefs.Time
@@ -19,8 +19,8 @@ type underway struct {
 	locks   map[*lock]*pending
 }
 
-// pending are a lock's waits that have not ended, for how long they have lasted,
-// and what of that and of other waits is in doubt.
+// pending are a lock's waits that have not ended, how long they have lasted, and
+// how much of that, and of other waits, is in doubt.
 type pending struct {
 	waits     []*wait
 	time      tracefs.Time
@@ -29,7 +29,7 @@ type pending struct {
 	doubt     tracefs.Time
 }
 
-// underway finds what has not ended.
+// underway finds the calls that have not ended.
 func (rp *reporter) underway() *underway {
 	u := &underway{rp: rp, end: max(rp.losses.end, rp.losses.until), gaps: &rp.losses.gaps, hidden: rp.losses.hidden.clone(), broken: rp.losses.broken,
 		threads: make(map[*thread]tracefs.Time), locks: make(map[*lock]*pending)}
@@ -81,8 +81,8 @@ func (u *underway) judge(s *span) {
 	}
 }
 
-// thread takes a wait that goes on, and what may be hidden before the first and
-// after the last call of a thread.
+// thread takes a wait that has not ended, and the time that may be hidden
+// before the first and after the last call of a thread.
 func (u *underway) thread(th *thread) {
 	rp := u.rp
 	if th.first < 0 {

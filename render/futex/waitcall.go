@@ -101,7 +101,7 @@ func (a *Analysis) WaitCalls(r *Report, v View, wait func(*WaitCall) error, lost
 	return nil
 }
 
-// waitCall returns a call with what its wait has, except for the stacks.
+// call returns a call with what its wait has, except for the stacks.
 func (g *callLog) call(w *wait, from, to tracefs.Time, r Result) WaitCall {
 	c := WaitCall{TID: w.th.tid, PID: w.th.proc.find().tgid, Comm: w.th.comm, From: from, To: max(from, to), Result: r, Resumed: w.resumed}
 	if w.lock != nil {

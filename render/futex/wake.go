@@ -324,7 +324,7 @@ func (k *wake) release() {
 }
 
 // giveBack returns the wakeup of a waiter that ended without it. If its call has returned,
-// another thread had it that waited then.
+// another thread that waited then had it.
 func (st *sites) giveBack(w *wait) {
 	k := w.waker.wake
 	w.waker = waker{stack: noStack}
