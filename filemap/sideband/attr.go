@@ -8,7 +8,7 @@ import (
 	"ustack/tracefs/perf"
 )
 
-// features are what not every kernel has, or lets us have, beside the rest.
+// features are parts of the event that not every kernel has, or lets us have.
 type features struct {
 	// exec: the event is the tracepoint sched_process_exec.
 	exec    bool
@@ -23,7 +23,7 @@ var ladder = [...]features{
 }
 
 // event is opened for the sake of the records beside it. The event itself is the end
-// of an exec, of which there is no other record, or one that never happens.
+// of an exec, which no other record reports, or one that never happens.
 func (o *Options) event(clock int32, ringSize int, f features) perf.Event {
 	e := perf.Event{
 		Mappings: true, Comms: true, Tasks: true, BuildIDs: f.buildID, CountLost: f.lost, UserOnly: !f.exec, Clock: clock,

@@ -15,7 +15,7 @@ import (
 	"ustack/tracefs/perf"
 )
 
-// Name is what this way to follow mappings is called.
+// Name is the name of this way to follow mappings.
 const Name = "perf side band"
 
 // Options configure a side band.
@@ -24,13 +24,14 @@ type Options struct {
 	// mono_raw, boot or tai.
 	Clock string
 	// RingSize is the room for records on each CPU, in bytes; DefaultRing if
-	// 0. It is made smaller if the kernel does not lend us so much memory.
+	// 0. It is made smaller if the kernel does not grant that much memory.
 	RingSize int
-	// Keep is for how long what ended can still be looked up, counted from the
-	// time that the trace has Reached; DefaultKeep if 0.
+	// Keep is for how long processes and mappings that have ended can still be
+	// looked up, counted from the time that the trace has Reached; DefaultKeep
+	// if 0.
 	Keep time.Duration
-	// Most is of how many processes anything is kept, and of four times as many
-	// threads, for a trace that is read ever later because its output is blocked;
+	// Most bounds the processes that are kept, and four times Most the threads,
+	// for a trace that is read ever later because its output is blocked;
 	// DefaultMost if 0. Beyond that, Keep is counted from now.
 	Most int
 	// Log gets a line for each change, see Load. nil for none.
@@ -41,11 +42,11 @@ type Options struct {
 	// Trace is the identifier of the trace that is saved with the log, "" for none.
 	Trace string
 	// ExecEvent is the number of the tracepoint sched:sched_process_exec (its file
-	// id), by which the end of an exec is known. 0 if unknown: then stacks of the
+	// id), which reports the end of an exec. 0 if unknown: then stacks from the
 	// middle of an exec look like stacks of its program.
 	ExecEvent uint64
-	// Tracepoints are those by which changes are known of which perf itself has
-	// no records, see Tracepoints and Band.Unseen.
+	// Tracepoints report the changes that perf itself does not record, see
+	// Tracepoints and Band.Unseen.
 	Tracepoints []Tracepoint
 	// Watcher watches files for writes, nil for none. It calls
 	// Written.Changed.
@@ -62,8 +63,8 @@ type Options struct {
 }
 
 const (
-	// DefaultRing is what the kernel lends to each user for each CPU: the
-	// sysctl kernel.perf_event_mlock_kb is 512 KiB and a page.
+	// DefaultRing is what the kernel grants each user for each CPU: the sysctl
+	// kernel.perf_event_mlock_kb is 512 KiB and a page.
 	DefaultRing = 512 << 10
 	// DefaultKeep is far more than the records of a trace are out of order.
 	DefaultKeep = 10 * time.Second
@@ -102,11 +103,11 @@ type Band struct {
 	files   watchedFiles
 }
 
-// Open opens a ring on every CPU that is on. From then on nothing is missed;
-// Refresh finds what was before.
+// Open opens a ring on every CPU that is online. From then on nothing is
+// missed; Refresh finds earlier mappings.
 //
-// errors.Is(err, perf.ErrDenied) and perf.ErrUnsupported say that it cannot be had here,
-// perf.ErrClock that it cannot with this clock.
+// errors.Is(err, perf.ErrDenied) and perf.ErrUnsupported mean that there is none
+// here, perf.ErrClock that there is none with this clock.
 func Open(spaces *space.Spaces, opt Options) (*Band, error) {
 	clock, err := clockID(opt.Clock)
 	if err != nil {
@@ -191,8 +192,8 @@ func (b *Band) CPUs() []int {
 }
 
 // FDs are descriptors to poll(2): one is readable when the ring of a CPU is
-// full to a quarter, which is a good time for Drain, see perf.Poll. They change when CPUs go
-// on or off.
+// full to a quarter, which is a good time for Drain, see perf.Poll. They change when
+// CPUs go online or offline.
 func (b *Band) FDs() []int {
 	var list []int
 	for _, r := range b.rings.list {
@@ -201,7 +202,7 @@ func (b *Band) FDs() []int {
 	return list
 }
 
-// Close gives all rings back and ends the log.
+// Close releases all rings and ends the log.
 func (b *Band) Close() error {
 	err := b.History.log.flush()
 	for _, r := range b.rings.list {

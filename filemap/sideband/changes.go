@@ -65,8 +65,8 @@ func (c *calls) ended(tid int) {
 	delete(c.takings, tid)
 }
 
-// maxMoves bounds the calls of mremap that are waited for. More threads than that
-// are not in it at once.
+// maxMoves bounds the mremap calls under way that are tracked. More threads than
+// that are not in it at once.
 const maxMoves = 1 << 10
 
 // traced makes history of a record of a tracepoint.
@@ -110,7 +110,7 @@ func (b *Band) traced(r *perf.Record) {
 	}
 }
 
-// unmapped notes that a process takes something away.
+// unmapped notes that a process unmaps a range.
 func (c *calls) unmapped(r *perf.Record, addr, size uint64) {
 	c.history.unmapped(r.PID, addr, c.takes(r, addr, size), r.Time)
 }
@@ -120,8 +120,8 @@ func (c *calls) unknown(r *perf.Record, addr, size uint64) {
 	c.history.unknown(r.PID, addr, c.takes(r, addr, size), r.Time)
 }
 
-// takes notes that a process takes something away, for the moves and the reading
-// under way, and returns where the range ends.
+// takes notes that a process unmaps a range, for the moves and the reading under
+// way, and returns where the range ends.
 func (c *calls) takes(r *perf.Record, addr, size uint64) (end uint64) {
 	for tid, m := range c.moves {
 		if tid != r.TID && c.history.shares(m.pid, r.PID) {
@@ -192,8 +192,8 @@ func (c *calls) moving(r *perf.Record, v []uint64) {
 	c.moves[r.TID] = m
 }
 
-// overMoves takes away what a process has mapped where it is moving something, in
-// another thread: which of them comes last is not known.
+// overMoves makes a range unknown that a process maps where another of its
+// threads is moving something: either may come last.
 func (c *calls) overMoves(r *perf.Record) {
 	for _, m := range c.moves {
 		if !c.history.shares(m.pid, r.PID) {
@@ -207,8 +207,8 @@ func (c *calls) overMoves(r *perf.Record) {
 	}
 }
 
-// moved notes that mremap returns: what was at the old place is at the new one,
-// if nothing else has changed since the call.
+// moved notes that mremap returns: the mappings of the old place are at the new
+// one, if nothing else has changed since the call.
 func (c *calls) moved(r *perf.Record, ret uint64) {
 	const highestError = 4095 // MAX_ERRNO
 	m, ok := c.moves[r.TID]
@@ -265,8 +265,8 @@ func (m *move) place(part *space.Mapping, at uint64) (p procmap.Mapping, ok bool
 	}, true
 }
 
-// detached notes shmdt: what was attached at an address goes, in as many parts as
-// it has become (ksys_shmdt in ipc/shm.c).
+// detached notes shmdt: the segment attached at an address goes, in as many parts
+// as it has become (ksys_shmdt in ipc/shm.c).
 func (c *calls) detached(r *perf.Record, addr uint64) {
 	end := addr
 	v := c.history.Spaces.Space(r.PID).At(r.Time)
@@ -300,7 +300,7 @@ func (h *History) codeBetween(pid int, start, end uint64, t tracefs.Time) (list 
 }
 
 // maxBorn bounds the forks that are remembered until it is known whether they
-// share memory: the kernel says so right after.
+// share memory: the kernel reports it right after.
 const maxBorn = 1 << 12
 
 // born notes a fork.

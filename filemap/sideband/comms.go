@@ -19,13 +19,13 @@ type comms struct {
 type called struct {
 	from tracefs.Time
 	comm string
-	// like, if not 0, is the thread that it has the name of, as that was called
-	// then: the one that made it.
+	// like, if not 0, is the thread that it inherited the name of: its creator,
+	// as that was called then.
 	like int
 }
 
-// add notes a change. One of before records were lost says nothing of what came
-// after it.
+// add notes a change. A change from before a loss does not show what came after
+// it.
 func (c *comms) add(tid int, call called) {
 	if call.from < c.since {
 		return
@@ -58,7 +58,7 @@ func (c *comms) at(tid int, t, now tracefs.Time) (call called, until tracefs.Tim
 	return list[next-1], until, true, true
 }
 
-// resolve notes how the thread was called that this one has its name of.
+// resolve notes the name of the thread that this one inherited its name of.
 func (c *comms) resolve(tid int, call called, comm string) {
 	list := c.byTID[tid]
 	for i := range list {
@@ -68,8 +68,8 @@ func (c *comms) resolve(tid int, call called, comm string) {
 	}
 }
 
-// asked notes what a thread was called when it was asked, at a time at which all
-// changes up to then are known. There were none since it was made, or since it is
+// asked notes the name of a thread that was read from proc, at a time up to which
+// all changes are known. There were none since it was made, or since it is
 // followed, or they would be in the list.
 func (c *comms) asked(tid int, comm string, at tracefs.Time) {
 	list := c.byTID[tid]
@@ -81,8 +81,8 @@ func (c *comms) asked(tid int, comm string, at tracefs.Time) {
 	}
 }
 
-// expire forgets what was before a time, and threads that have ended; alive reports
-// whether a thread number may have been in use since.
+// expire forgets names from before a time, and threads that have ended; alive
+// reports whether a thread number may have been in use since.
 func (c *comms) expire(before tracefs.Time, alive func(tid int) bool) {
 	for tid, list := range c.byTID {
 		if list[len(list)-1].from <= before && !alive(tid) {
@@ -132,7 +132,7 @@ func (b *Band) comm(r *procmap.Reader, tid int, t tracefs.Time, generations int)
 	if !found || generations == 0 {
 		return "", false
 	}
-	// The thread may be over, and the one that made it not.
+	// The thread may have ended, and its creator not.
 	comm, ok := b.comm(r, call.like, call.from, generations-1)
 	if ok {
 		b.comms.resolve(tid, call, comm)

@@ -29,7 +29,7 @@ func mayBeCompat() bool {
 	return err == nil
 }
 
-// findProbes looks for what openCompat needs.
+// findProbes looks for the probes that openCompat needs.
 func (rs *rings) findProbes() {
 	if len(rs.opt.Tracepoints) == 0 || !mayBeCompat() {
 		return // without tracepoints no name is sure
@@ -71,7 +71,7 @@ func (rs *rings) isCompat(r *perf.Record, tp *Tracepoint) bool {
 func (b *Band) CompatUnseen() bool { return b.rings.compatUnseen }
 
 // compat notes that a process changes its mappings by a 32-bit system call. Its
-// arguments are not known, so nothing of the process is sure from then on.
+// arguments are unknown, so none of its mappings is sure from then on.
 func (h *History) compat(pid int, t tracefs.Time) {
 	if s := h.Spaces.Space(pid); s != nil {
 		if v := s.At(t); v != nil && v.Unseen {

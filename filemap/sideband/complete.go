@@ -64,8 +64,8 @@ func (c *completer) complete(pid int, m *procmap.Mapping, wall time.Time) {
 	c.ask(pid, m, wall)
 }
 
-// bounded makes the calls that a server can hold up. A process can have any file system
-// at a path, and a mapped file of a server whose answers have come so far.
+// bounded makes the calls that a server can hold up. A process can have any file
+// system at a path, and a mapped file of a server that may stop answering.
 func (c *completer) bounded() *bounded.Calls {
 	if c.calls == nil {
 		c.calls = bounded.New(0)
@@ -73,8 +73,8 @@ func (c *completer) bounded() *bounded.Calls {
 	return c.calls
 }
 
-// inKernel reports whether a file is one of the kernel's: reading those can do
-// things.
+// inKernel reports whether a file is one of the kernel's: reading it can have
+// effects.
 func inKernel(name string) bool {
 	return strings.HasPrefix(name, "/proc/") || strings.HasPrefix(name, "/sys/") ||
 		strings.HasPrefix(name, "/dev/") && !strings.HasPrefix(name, "/dev/shm/")
@@ -96,8 +96,8 @@ func (c *completer) byPath(m *procmap.Mapping, wall time.Time) (id elfid.ID, ok 
 	return f.found.id, true
 }
 
-// namedFile is a file to be read by its name, and what came of it. It has no
-// memory of the completer's: the read may be given up, and goes on then.
+// namedFile is a file to be read by its name, and the result. It shares no
+// memory with the completer: the read may be given up, and goes on then.
 type namedFile struct {
 	m       procmap.Mapping
 	wall    time.Time

@@ -20,7 +20,7 @@ import (
 // is none.
 func (rs *rings) openData(soft *ring) {
 	if soft == nil {
-		return // all goes unseen, see Unseen
+		return // all of it goes unseen, see Unseen
 	}
 	e := perf.Event{Data: true, UserOnly: true, Disabled: true, CountLost: soft.features.lost, Clock: rs.clock, Wakeup: soft.Size() / 4}
 	soft.WithoutTasks = true
@@ -42,7 +42,7 @@ func (c *calls) dataMapped(r *perf.Record) {
 	}
 }
 
-// goes reports whether a mapping is not there any more once data is.
+// goes reports whether data in its place proves that a mapping is gone.
 func goes(m space.Mapping) bool {
 	return m.File.Kind != procmap.Anonymous && m.File.Kind != procmap.AnonNamed
 }

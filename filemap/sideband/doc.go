@@ -39,7 +39,7 @@
 //     and generation, whose room it takes. A file that has none, whose note
 //     was not in memory when it was mapped, or is in no segment of notes (the
 //     Go linker's), comes with device and inode; its ID is then read from the
-//     file, if that provably is still what was mapped.
+//     file, if it is proven to be the mapped one still.
 //   - Between an exec and the first instruction of the program the process has
 //     the registers of the program before. The tracepoint sched_process_exec
 //     shows when that is over.

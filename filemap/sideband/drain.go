@@ -14,12 +14,12 @@ type Drained struct {
 	// Records were applied.
 	Records int
 	// Lost is how many records the kernel had no room for, Malformed how often a
-	// ring had bytes that are no record. After either, or when a CPU went on, all
-	// is in Doubt from then on: it is time for Refresh.
+	// ring had bytes that are no record. After either, or when a CPU went online,
+	// all is in Doubt from then on: it is time for Refresh.
 	Lost      uint64
 	Malformed int
 	Doubt     bool
-	// Came is how many CPUs went on.
+	// Came is how many CPUs went online.
 	Came int
 	// Unseen is how many records of the tracepoints were lost. After that, or when
 	// Malformed, all is Unsure until Refresh.
@@ -58,8 +58,8 @@ func (b *Band) drain() {
 	b.expire(d.Until)
 }
 
-// Reached sets the time up to which the History has been looked up. It drops what
-// ended long before.
+// Reached sets the time up to which the History has been looked up. It drops
+// processes and mappings that ended long before.
 func (b *Band) Reached(t tracefs.Time) { b.reached = max(b.reached, t) }
 
 // expire forgets times that are no longer looked up.
@@ -106,7 +106,7 @@ func (b *Band) missed(r *ring, l perf.Loss) {
 	b.gap(l.CPU, l.Records, l.From, l.To)
 }
 
-// apply makes history of the records of the batch that are of before the call.
+// apply adds the batch's records from before the call to the history.
 func (b *Band) apply(d *Drained) {
 	rec := &b.rec
 	for t, raw := range b.batch.Until(d.Until) {
@@ -120,11 +120,11 @@ func (b *Band) apply(d *Drained) {
 	}
 }
 
-// early reports whether a record of a process is of the time while the rings were
-// opened, one CPU after the other. A fork on one CPU may have been followed by an exec
-// on another, of which there is no record: the process would be known to have what its
-// parent has. Refresh reads what all this has led to. Calls are not left out: they are
-// recorded when they begin, and may have their effect later.
+// early reports whether a record of a process is from the time while the rings were
+// opened, one CPU after the other. A fork on one CPU may have been followed by an
+// exec on another that is not recorded: the process would be taken to have its
+// parent's mappings. Refresh reads the result of all this. Calls are not left out:
+// they are recorded when they begin, and may have their effect later.
 func (b *Band) early(r *perf.Record) bool {
 	if r.Time >= b.calls.opened || r.Type == unix.PERF_RECORD_SAMPLE {
 		return false
@@ -135,8 +135,8 @@ func (b *Band) early(r *perf.Record) bool {
 	return true
 }
 
-// record makes history of a record. Processes outside of our PID namespace have
-// no number that could be in a trace of ours.
+// record adds a record to the history. Processes outside of our PID namespace
+// have no number that could be in a trace of ours.
 func (b *Band) record(r *perf.Record) {
 	if r.PID <= 0 || r.TID <= 0 {
 		return

@@ -9,13 +9,13 @@ import (
 	"ustack/tracefs/perf"
 )
 
-// Calls are recorded when they begin, and what they take away is taken for gone from
-// then on. They can fail: of mmap and munmap that is recorded, too. A munmap that fails
-// has taken nothing away. An mmap that fails may have taken away what was there (before
-// Linux 6.12), and so may mremap: what the process has there is unknown then, until it
-// is seen again.
+// Calls are recorded when they begin, and their ranges count as unmapped from then
+// on. They can fail: for mmap and munmap that is recorded, too. A munmap that fails
+// has unmapped nothing. An mmap that fails may have unmapped the range (before Linux
+// 6.12), and so may mremap: the mappings there are unknown then, until they are seen
+// again.
 
-// taking is a call that takes code away and has not returned, as far as is known.
+// taking is a call that unmaps code and is not known to have returned.
 type taking struct {
 	change change
 	pid    int
@@ -36,8 +36,8 @@ type had struct {
 const (
 	// maxTaking bounds the calls that are remembered: most return without a record.
 	maxTaking = 1 << 8
-	// maxHad bounds the mappings that a call is taken to leave when it fails. Calls
-	// that fail can be many, and of large ranges.
+	// maxHad bounds the mappings that a call is taken to leave when it fails.
+	// Failing calls can be many, and for large ranges.
 	maxHad = 1 << 6
 )
 
@@ -84,7 +84,7 @@ func refused(addr, size uint64) bool {
 }
 
 // failed notes that such a call of a thread has failed. If nothing else was changed
-// meanwhile, all is there as before a munmap.
+// meanwhile, all mappings are as before a munmap.
 func (c *calls) failed(r *perf.Record, what change) {
 	t := c.takings[r.TID]
 	if t == nil || t.change != what || t.pid != r.PID {
@@ -99,7 +99,8 @@ func (c *calls) failed(r *perf.Record, what change) {
 	c.untracked(r, t.had.parts[len(t.had.parts)-t.had.unknown:])
 }
 
-// restored notes that a process has again what it had between two addresses.
+// restored notes that a process has its former mappings between two addresses
+// again.
 func (c *calls) restored(r *perf.Record, code []space.Mapping, start, end uint64) {
 	for i := range code {
 		m := code[i]
@@ -122,7 +123,7 @@ func asRead(m *space.Mapping) *procmap.Mapping {
 		Name: f.Name, BuildID: f.BuildID, Inode: f.Inode, Dev: f.Dev, Generation: f.Generation, Kind: f.Kind}
 }
 
-// untracked notes that it is not known what a process has in some places.
+// untracked notes that the mappings of a process in some places are unknown.
 func (c *calls) untracked(r *perf.Record, parts []taken) {
 	for _, p := range parts {
 		c.unknown(r, p.start, p.end-p.start)

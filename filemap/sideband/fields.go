@@ -13,8 +13,8 @@ import (
 	"ustack/tracefs/escape"
 )
 
-// fields reads the fields of a line of a log, one after the other. bad is what
-// was wrong with the first that was not what it should be.
+// fields reads the fields of a line of a log, one after the other. bad is the
+// error of the first malformed one.
 type fields struct {
 	rest []byte
 	bad  error
@@ -33,7 +33,7 @@ func (f *fields) word() []byte {
 	return word
 }
 
-// end reports what was wrong, or that there is more.
+// end returns the error, also if there is more.
 func (f *fields) end() error {
 	if len(f.rest) > 0 {
 		f.fail("end of the line")

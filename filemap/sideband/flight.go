@@ -11,8 +11,8 @@ import (
 )
 
 // A call that takes code away is recorded when it begins. Until it has its effect, a
-// reading of the process finds the code, although that was recorded to have gone, and no
-// record says so again: a call that succeeds has no second one. So a process in such
+// reading of the process finds the code, although it was recorded to have gone, and
+// no second record corrects that: a call that succeeds has none. So a process in such
 // a call is read again, and the range that the call takes is unknown if the call
 // lasts.
 
@@ -87,8 +87,8 @@ func (f *flights) returned(r *perf.Record) {
 	}
 }
 
-// landed notes that a process has something between two addresses: what calls have taken
-// away there is gone.
+// landed notes that a process has something between two addresses: calls that unmap
+// there have had their effect.
 func (f *flights) landed(pid int, start, end uint64) {
 	f.drop(pid, func(c *flight) bool { return start < c.end && c.start < end })
 }
@@ -96,7 +96,7 @@ func (f *flights) landed(pid int, start, end uint64) {
 // lose notes that records may be missing until a time.
 func (f *flights) lose(t tracefs.Time) { f.lost = max(f.lost, t) }
 
-// going reports whether a call may still have its effect. A call whose end may have
+// going reports whether a call may yet have its effect. A call whose end may have
 // gone unseen counts for a while.
 func (f *flights) going(c *flight, now tracefs.Time) bool {
 	return c.sure && c.at > f.lost || now-c.at <= unmapTakes
@@ -109,7 +109,7 @@ func (c *calls) takeoff(r *perf.Record, what change, start, end uint64) {
 	c.flights.begin(r, taken{start, end}, ok && c.seen(fails))
 }
 
-// failures are by what it is recorded that a call has failed.
+// failures has, by change, the record of a call that has failed.
 var failures = map[change]change{unmapping: unmapFailed, mapOver: mapFailed, moving: moved}
 
 // landings notes which calls a record ends: also a record from while the rings were

@@ -15,8 +15,8 @@ import (
 // forkCalls are the times at which threads have called fork, or clone.
 type forkCalls struct {
 	by map[int]tracefs.Time
-	// gone are the last ranges that were unmapped, last the newest one. forgot is when
-	// the newest one was that is not among them any more.
+	// gone are the last ranges that were unmapped, last the newest one. forgot is the
+	// time of the newest one that is no longer among them.
 	gone   [maxGone]goneRange
 	last   int
 	forgot tracefs.Time
@@ -32,8 +32,8 @@ type goneRange struct {
 const (
 	// maxForking bounds the calls that are remembered; those that failed are, too.
 	maxForking = 1 << 12
-	// forkTakes is taken for how long a fork has taken whose call was not seen: of
-	// processes that were in it when the side band was opened.
+	// forkTakes is assumed as the duration of a fork whose call was not seen: the
+	// process was in it when the side band was opened.
 	forkTakes = tracefs.Time(100 * time.Millisecond)
 	// maxGone bounds the ranges that are remembered, unmapTakes how long a call
 	// takes until something is unmapped: on a busy machine the thread can wait for
@@ -56,8 +56,8 @@ func (f *forkCalls) end(r *perf.Record) (began tracefs.Time, ok bool) {
 	return began, ok && began <= r.Time
 }
 
-// copied notes that it is not known whether a process that was forked has what its
-// parent has mapped since the call.
+// copied notes that it is unknown whether a forked process has the mappings that
+// its parent has made since the call.
 func (c *calls) copied(r *perf.Record) {
 	began, ok := c.forking.end(r)
 	if !ok {
@@ -83,9 +83,9 @@ func (c *calls) alone(pid int) bool {
 	return c.history.Threads.Live(pid) < 2 && c.history.sharers.all(pid) == nil
 }
 
-// copiedGone notes that it is not known whether a process that was forked has what
-// its parent has unmapped since a time, in another thread: calls are reported when
-// they begin.
+// copiedGone notes that it is unknown whether a forked process has the mappings
+// that its parent has removed since a time, in another thread: calls are reported
+// when they begin.
 func (c *calls) copiedGone(r *perf.Record, since tracefs.Time) {
 	if c.alone(r.ParentPID) {
 		return

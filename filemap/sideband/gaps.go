@@ -32,8 +32,7 @@ func (g *Gaps) Doubtful(t tracefs.Time) bool {
 }
 
 // Around reports whether the history may be wrong at t, from when on no records are
-// missing any more, and until when all is right again: space.Forever if that is not
-// known yet.
+// missing any more, and until when the doubt lasts: space.Forever if unknown yet.
 func (g *Gaps) Around(t tracefs.Time) (missed, until tracefs.Time, doubtful bool) {
 	if int64(t) >= g.over.Load() {
 		return 0, 0, false

@@ -27,7 +27,7 @@ type History struct {
 	// Trace is the identifier of the trace that a log was saved with, "" if it has
 	// none, and Clock the trace clock of its times.
 	Trace, Clock string
-	// Until is when a log ends: all that happened up to then is in it.
+	// Until is when a log ends: it has all changes up to then.
 	Until tracefs.Time
 
 	log     *logWriter // nil for none
@@ -68,7 +68,7 @@ func (h *History) Lookup(tid int, addr uint64, t tracefs.Time) (p Place, ok bool
 	return p, ok
 }
 
-// Expire forgets what ended before a time.
+// Expire forgets processes, threads and mappings that ended before a time.
 func (h *History) Expire(before tracefs.Time) {
 	h.Spaces.Expire(before)
 	h.Threads.Expire(before)
@@ -110,7 +110,7 @@ func (h *History) exec(pid int, comm string, t tracefs.Time) {
 	h.Spaces.Exec(pid, comm, t)
 }
 
-// loading and loaded are the time from an exec until its program can run.
+// loading and loaded note the time from an exec until its program can run.
 func (h *History) loading(pid int, t tracefs.Time) {
 	h.log.loading(pid, t)
 	h.Spaces.Loading(pid, t)
@@ -133,7 +133,7 @@ func (h *History) found(pid int, m *procmap.Mapping, t, after tracefs.Time) {
 	h.Spaces.MapAfter(pid, m, t, after)
 }
 
-// exit is the end of a thread; with the last one the process ends.
+// exit notes the end of a thread; with the last one the process ends.
 func (h *History) exit(pid, tid int, t tracefs.Time) (last bool) {
 	h.log.exit(pid, tid, t)
 	last = h.Threads.ended(pid, tid, t)
@@ -144,7 +144,7 @@ func (h *History) exit(pid, tid int, t tracefs.Time) (last bool) {
 	return last
 }
 
-// gone is a process that is not there any more when all are read.
+// gone notes a process that was missing when all were read.
 func (h *History) gone(pid int, t tracefs.Time) {
 	h.log.gone(pid, t)
 	h.Threads.gone(pid, t)
@@ -152,9 +152,9 @@ func (h *History) gone(pid int, t tracefs.Time) {
 	h.Spaces.Exit(pid, t)
 }
 
-// read is a reading of a process that began at t, with its threads. part means that
-// the process has changed since. It proves nothing of the time before after. The
-// log leaves out readings without news.
+// read notes a reading of a process that began at t, with its threads. part means
+// that the process has changed since. It proves nothing of the time before after.
+// The log leaves out readings without news.
 func (h *History) read(p *procmap.Process, threads []int, part bool, t, after tracefs.Time) {
 	take := h.Spaces.ReplaceAfter
 	if part {
@@ -174,7 +174,7 @@ func (h *History) read(p *procmap.Process, threads []int, part bool, t, after tr
 	}
 }
 
-// seen is a thread that a reading has found.
+// seen notes a thread that a reading has found.
 func (h *History) seen(pid, tid int, t tracefs.Time) {
 	if h.Threads.seen(pid, tid, t) {
 		h.log.seen(pid, tid, t)
@@ -187,7 +187,7 @@ func (h *History) lost(cpu int, n uint64, from, t tracefs.Time) {
 	h.missed = max(h.missed, t)
 }
 
-// sure is the end of doubt: all processes were read.
+// sure ends the doubt: all processes were read.
 func (h *History) sure(t tracefs.Time) {
 	h.log.sure(t)
 	h.Gaps.end(t)
@@ -197,13 +197,13 @@ func (h *History) sure(t tracefs.Time) {
 	h.missed = 0
 }
 
-// unseen is a loss of records of tracepoints: of unmapping and moving.
+// unseen notes a loss of tracepoint records, of unmapping and moving.
 func (h *History) unseen(cpu int, n uint64, from, t tracefs.Time) {
 	h.log.unseen(cpu, n, from, t)
 	h.Unsure.begin(from, t)
 }
 
-// whole is the end of that: all processes were read.
+// whole ends that: all processes were read.
 func (h *History) whole(t tracefs.Time) {
 	if h.Unsure.Open() {
 		h.log.wholeAgain(t)

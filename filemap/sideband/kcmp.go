@@ -75,8 +75,8 @@ func (h *History) sameMemory(a, c int) bool {
 	return v != nil && w != nil && placesOf(v, seed) == placesOf(w, seed)
 }
 
-// findSharers finds processes that share their memory, of which that is not known,
-// and reads them again.
+// findSharers finds processes that share their memory unknown to us, and reads
+// them again.
 func (b *Band) findSharers(r *procmap.Reader) {
 	for _, list := range b.History.alike() {
 		var sorted []int

@@ -69,7 +69,7 @@ func newPlayer(spaces *space.Spaces, log io.Reader, stacks int) (*Player, error)
 	return p, nil
 }
 
-// head reads the first line. In a log of version 1 any mapping can have gone or moved
+// head reads the first line. In a log of version 1, mappings can have gone or moved
 // unseen.
 func (p *Player) head(line []byte) error {
 	rest, ok := bytes.CutPrefix(line, []byte(LogMark))
@@ -106,9 +106,9 @@ func Load(spaces *space.Spaces, log io.Reader) (*History, error) {
 	return p.History, p.To(space.Forever)
 }
 
-// To plays what was known when all that had happened up to t was: up to the first
-// Drain after t. A player need not come to the end: the contents of a long log need
-// not be in memory all at once (see History.Expire).
+// To plays the changes up to the first Drain after t, when all that had happened up
+// to t was known. A player need not come to the end: the contents of a long log
+// need not be in memory all at once (see History.Expire).
 func (p *Player) To(t tracefs.Time) error {
 	for p.err == nil && (p.until < t || t == space.Forever) {
 		p.err = p.step()
@@ -146,8 +146,8 @@ func (p *Player) step() error {
 	return play(p, t, &f)
 }
 
-// verbs are the changes. Each function checks all of its line before it changes
-// anything.
+// verbs has a function for each change. Each function checks all of its line
+// before it changes anything.
 var verbs = map[string]func(p *Player, t tracefs.Time, f *fields) error{
 	"fork":    numbers(func(h *History, t tracefs.Time, a, b int) { h.fork(a, b, t) }),
 	"thread":  numbers(func(h *History, t tracefs.Time, a, b int) { h.thread(a, b, t) }),
@@ -228,7 +228,7 @@ func (p *Player) mapped(t tracefs.Time, f *fields) error {
 	return nil
 }
 
-// between plays a change of what a process has between two addresses.
+// between plays a change of a process between two addresses.
 func between(do func(s *space.Spaces, pid int, start, end uint64, t tracefs.Time) bool) func(*Player, tracefs.Time, *fields) error {
 	return func(p *Player, t tracefs.Time, f *fields) error {
 		const hex = 16

@@ -12,7 +12,7 @@ import (
 )
 
 // A log has a line for each change, in the order in which it came to light.
-// Load makes of it the history that was.
+// Load rebuilds the history from it.
 //
 //	# ustack side band 2 clock=mono
 //	trace TIME ID                         the trace that was saved with this has that in its head
@@ -45,7 +45,7 @@ import (
 //	until TIME                            all that happened until then is above
 //
 // TIME is in seconds, with nine decimals, by the clock of the head line. So is
-// AFTER: of what was before that time, nothing is learned. MAPPING is
+// AFTER: the reading proves nothing about the time before. MAPPING is
 //
 //	START-END PERMS OFFSET MAJ:MIN INODE GENERATION KIND BUILDID NAME
 //
@@ -57,7 +57,7 @@ import (
 // Version 1 had no unmap, unknown, share, compat, written, unseen, whole, trace, stack
 // and nostack: what is unmapped or moved went unseen.
 
-// LogMark is what logs of all versions begin with, logHead what ours does.
+// LogMark begins the logs of all versions, logHead ours.
 const (
 	LogMark = "# ustack side band "
 	logHead = LogMark + "2 clock="
@@ -70,14 +70,14 @@ type logWriter struct {
 	err error
 }
 
-// until ends what a Drain has written, if anything.
+// until ends the lines of a Drain, if it has written any.
 func (l *logWriter) until(t tracefs.Time) {
 	if l != nil && len(l.buf) > 0 {
 		l.whole("until", t)
 	}
 }
 
-// flush writes what there is. After an error nothing is written any more.
+// flush writes the pending lines. After an error nothing is written any more.
 func (l *logWriter) flush() error {
 	if l == nil {
 		return nil
@@ -102,7 +102,7 @@ func (l *logWriter) line(verb string, t tracefs.Time, numbers ...int) {
 
 func (l *logWriter) end() { l.buf = append(l.buf, '\n') }
 
-// whole is a line of numbers only.
+// whole writes a line of numbers only.
 func (l *logWriter) whole(verb string, t tracefs.Time, numbers ...int) {
 	if l != nil {
 		l.line(verb, t, numbers...)
@@ -110,7 +110,7 @@ func (l *logWriter) whole(verb string, t tracefs.Time, numbers ...int) {
 	}
 }
 
-// named is a line of a process and a name.
+// named writes a line of a process and a name.
 func (l *logWriter) named(verb string, t tracefs.Time, pid int, name string) {
 	if l != nil {
 		l.line(verb, t, pid)

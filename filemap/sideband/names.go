@@ -9,7 +9,7 @@ import (
 	"ustack/tracefs/perf"
 )
 
-// namings are the parts of memory without a file that may have got a name
+// namings are the parts of anonymous memory that may have got a name
 // (PR_SET_VMA_ANON_NAME). The kernel reports that there was a call, its text is in
 // the memory of the process: it is read as soon as possible.
 type namings struct {
@@ -75,8 +75,8 @@ func (n *namings) mayAsk(now tracefs.Time) bool {
 	return n.asked <= maxQuestions
 }
 
-// askNames reads the names of memory that got one, and drains what has happened
-// meanwhile.
+// askNames reads the names of memory that got one, and drains the records that
+// came meanwhile.
 func (b *Band) askNames() {
 	for len(b.namings.pending) > 0 && b.completer.reader != nil {
 		list := b.namings.pending
@@ -90,8 +90,8 @@ func (b *Band) askNames() {
 	b.namings.pending = nil
 }
 
-// overtaken reports whether a later call is of the same memory: the answer would be
-// of that one.
+// overtaken reports whether a later call names the same memory: the answer would be
+// its name.
 func (n *namedPart) overtaken(later []namedPart) bool {
 	return slices.ContainsFunc(later, func(o namedPart) bool {
 		return n.pid == o.pid && n.start < o.end && o.start < n.end
@@ -122,8 +122,8 @@ func (b *Band) askName(n *namedPart) {
 	}
 }
 
-// askAt reads what a process has mapped at an address. ok is false if it is not known
-// that it had that all the time since the call: in the mapping that was there then.
+// askAt reads the mapping of a process at an address. ok is false if it may not have
+// been there all the time since the call, as the mapping was then.
 func (b *Band) askAt(n *namedPart, was *space.Mapping, from, to uint64) (m procmap.Mapping, ok bool) {
 	h, err := b.completer.reader.Open(n.pid)
 	if err != nil {

@@ -22,8 +22,8 @@ type watch struct {
 	// start and end are the addresses that matter; all if both are 0.
 	start, end uint64
 	changed    bool
-	// taken is what was unmapped meanwhile, which the reading may or may not
-	// have seen.
+	// taken are the ranges unmapped meanwhile, before or after the reading came
+	// there.
 	taken []taken
 	// lost: there was more.
 	lost bool
@@ -49,7 +49,7 @@ func (w *watch) overlap(same bool, start, end uint64) {
 	w.changed = w.changed || same && (w.end == 0 || start < w.end && end > w.start)
 }
 
-// took notes that a process takes something away.
+// took notes that a process unmaps a range.
 func (w *watch) took(start, end uint64) {
 	switch {
 	case w.end != 0:
@@ -76,14 +76,15 @@ func (w *watch) grew(start, end uint64) bool {
 	return true
 }
 
-// overtaken reports whether any of what was read may have been unmapped since.
+// overtaken reports whether any mapping of a reading may have been unmapped
+// since.
 func (w *watch) overtaken(ms []procmap.Mapping) bool {
 	return slices.ContainsFunc(w.taken, func(t taken) bool {
 		return slices.ContainsFunc(ms, func(m procmap.Mapping) bool { return m.Start < t.end && t.start < m.End })
 	})
 }
 
-// left returns of what was read what has not been unmapped since.
+// left returns the mappings of a reading that have not been unmapped since.
 func (w *watch) left(ms []procmap.Mapping) []procmap.Mapping {
 	for _, t := range w.taken {
 		var out []procmap.Mapping
@@ -125,7 +126,7 @@ const maxReads = 4
 // reading.
 //
 // Where processes change memory faster than the records can be taken, more are lost
-// meanwhile. Then Refresh ends early: the doubt goes on whatever else it reads.
+// meanwhile. Then Refresh ends early: the doubt lasts, whatever else it reads.
 func (b *Band) Refresh(r *procmap.Reader) (procmap.Counts, error) {
 	b.completer.reader = r
 	met := make(map[int]bool)
@@ -167,8 +168,8 @@ func (b *Band) Refresh(r *procmap.Reader) (procmap.Counts, error) {
 	return counts, b.History.log.flush()
 }
 
-// refreshing is a Refresh that goes on: what had been lost when it began, and whether
-// there was doubt of all that is recorded.
+// refreshing is a Refresh under way: the losses when it began, and whether all
+// mappings were in doubt.
 type refreshing struct {
 	began          time.Time
 	breaks, unseen int
@@ -179,14 +180,14 @@ func (b *Band) beginRefresh(now time.Time) refreshing {
 	return refreshing{now, b.breaks, b.unseen, b.History.Gaps.Open()}
 }
 
-// patience is how long a Refresh goes on that can end no doubt: what it reads is of use
-// all the same.
+// patience is how long a Refresh that can end no doubt continues: its readings are of
+// use all the same.
 const patience = time.Second
 
 // errFutile is the early end of a Refresh.
 var errFutile = errors.New("records are lost faster than processes are read")
 
-// futile reports whether a Refresh can end no doubt any more, and has gone on for long.
+// futile reports whether a Refresh can end no doubt any more, and has run for long.
 func (r *refreshing) futile(b *Band, now time.Time) bool {
 	ends := b.breaks == r.breaks && (r.doubt || b.unseen == r.unseen)
 	return !ends && now.Sub(r.began) >= cmp.Or(b.opt.patience, patience)
@@ -204,8 +205,8 @@ func (b *Band) readUnmet(r *procmap.Reader, met map[int]bool, began *refreshing)
 
 // Read reads one process again: when an address is in no mapping that is known,
 // or in memory whose name is not. A process that has ended is noted as such.
-// The history before after does not change: it has been used. A thread that is not
-// known is taken for its process.
+// The history of times before after does not change: it has been used. A thread
+// that is not known is taken for its process.
 func (b *Band) Read(r *procmap.Reader, pid int, after tracefs.Time) error {
 	if b.History.Threads.Live(pid) == 0 {
 		owner, err := r.ThreadGroup(pid)
@@ -229,7 +230,7 @@ func (b *Band) Read(r *procmap.Reader, pid int, after tracefs.Time) error {
 	return err
 }
 
-// Found notes what a process was found to have at an address when it was read at t:
+// Found notes the mapping that a reading of a process at t has found at an address:
 // memory that is not code, which the side band does not report. For after, see
 // Read.
 func (b *Band) Found(pid int, m *procmap.Mapping, t, after tracefs.Time) {
@@ -248,8 +249,8 @@ func (b *Band) takeThreads(r *procmap.Reader, pid int, t tracefs.Time) {
 	}
 }
 
-// take notes a reading that began at t, once the process no longer changes meanwhile, nor
-// is in a call that takes away what was found.
+// take notes a reading that began at t, once the process no longer changes meanwhile,
+// nor is in a call that unmaps what was found.
 func (b *Band) take(r *procmap.Reader, p *procmap.Process, t, after tracefs.Time) error {
 	for reads := 1; ; reads++ {
 		threads, err := r.Threads(p.PID)

@@ -13,8 +13,8 @@ import (
 // ring is the ring buffer of a CPU.
 type ring struct {
 	*perf.Ring
-	// soft: it has only records of what perf does not report, see
-	// History.Unsure.
+	// soft: it has only records of changes that perf itself does not report,
+	// see History.Unsure.
 	soft     bool
 	features features
 }
@@ -32,8 +32,8 @@ func (r *ring) add(e *perf.Event) error {
 	return nil
 }
 
-// newRing opens the ring of a CPU. If the kernel has not as much memory for us,
-// it is made smaller.
+// newRing opens the ring of a CPU. If the kernel does not grant that much
+// memory, it is made smaller.
 func (o *Options) newRing(cpu int, clock int32) (*ring, error) {
 	defer privilege.Raise(privilege.Perf).Lower()
 	r := new(ring)

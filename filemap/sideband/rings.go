@@ -24,7 +24,7 @@ type rings struct {
 	compatUnseen bool
 }
 
-// openAll opens the rings of the CPUs that are on.
+// openAll opens the rings of the CPUs that are online.
 func (rs *rings) openAll() error {
 	cpus, err := perf.OnlineCPUs(rs.opt.Sys)
 	if err != nil {
@@ -46,7 +46,8 @@ func (rs *rings) openAll() error {
 	return nil
 }
 
-// addRing takes a ring of a CPU that has all since a time, with its tracepoints.
+// addRing takes a ring of a CPU that has all records since a time, with its
+// tracepoints.
 func (rs *rings) addRing(r *ring, since tracefs.Time) {
 	r.Begin(since)
 	rs.list = append(rs.list, r)
@@ -61,7 +62,8 @@ func (rs *rings) addRing(r *ring, since tracefs.Time) {
 // reportsLoaded reports whether the kernel reports the end of an exec.
 func (rs *rings) reportsLoaded() bool { return len(rs.list) > 0 && rs.list[0].features.exec }
 
-// closeOff closes the rings of CPUs that are off, or were since they were opened.
+// closeOff closes the rings of CPUs that are offline, or were since they were
+// opened.
 func (rs *rings) closeOff(hotplug *perf.Hotplug, cpus []int) {
 	none := !slices.ContainsFunc(rs.list, func(r *ring) bool { return slices.Contains(cpus, r.CPU) })
 	rs.list = slices.DeleteFunc(rs.list, func(r *ring) bool {

@@ -134,7 +134,7 @@ func (h *History) unknown(pid int, start, end uint64, t tracefs.Time) {
 	})
 }
 
-// mapped notes what a process maps, and reports whether it was news.
+// mapped notes a mapping of a process, and reports whether it was news.
 func (h *History) mapped(pid int, m *procmap.Mapping, t tracefs.Time) (news bool) {
 	h.log.mapped(pid, m, t)
 	h.each(pid, func(pid int) { news = h.Spaces.MapExact(pid, m, t) || news })

@@ -30,7 +30,7 @@ import (
 // tick, unless it changes the build ID, which is read again.
 
 // stamped is a file that is mapped, held by a descriptor of its path (O_PATH), so
-// that it is this file whatever has its names.
+// that it stays this file, whatever takes over its names.
 type stamped struct {
 	mappedFile
 	fd int
@@ -45,7 +45,7 @@ type stamps struct {
 	by map[watchedAs]*stamped
 	// refused are files that cannot be held: they are on a server.
 	refused map[watchedAs]bool
-	// lost are files whose build IDs are not known to be right any more.
+	// lost are files whose build IDs are no longer known to be right.
 	lost []mappedFile
 	// sweep is when to release the files that no process has mapped.
 	sweep time.Time
@@ -55,9 +55,9 @@ const (
 	// maxStamped bounds the files that are held, stampedShare is the part of all
 	// descriptors that they may take.
 	maxStamped, stampedShare = 1 << 12, 4
-	// sweepEvery is how long a file system can be held that was mapped from:
-	// it cannot be unmounted. sweepCost is the part of all time that looking for
-	// such files takes at most.
+	// sweepEvery is how long a file system can be kept from being unmounted
+	// after the last of its files was unmapped. sweepCost is the part of all
+	// time that looking for such files takes at most.
 	sweepEvery, sweepCost = time.Second, 1.0 / 200
 )
 
@@ -109,8 +109,8 @@ func (w *watchedFiles) stamp(pid int, f *watchedFile, m *procmap.Mapping, t trac
 // rootPath is a path as a process has it.
 func rootPath(pid int, name string) string { return "/proc/" + strconv.Itoa(pid) + "/root" + name }
 
-// heldFile is a file to be held, and what came of it. Opening it may be given up, and
-// goes on then.
+// heldFile is a file to be held, and the result. Opening it may be given up, and goes
+// on then.
 type heldFile struct {
 	pid  int
 	m    procmap.Mapping
@@ -156,7 +156,7 @@ func (h *heldFile) find() {
 		h.changed = h.path == "" && h.lacksID(mapped)
 		return
 	}
-	// The times of file systems are coarse: what they do not decide, the ID does.
+	// The times of file systems are coarse: where they do not decide, the ID does.
 	if !h.at.changed.Before(h.made.Add(-coarse)) {
 		h.changed = h.at.written.After(h.made) || !hasID(h.fd, h.m.BuildID)
 	}
@@ -219,7 +219,7 @@ func (w *watchedFiles) changedFiles(drained tracefs.Time) []mappedFile {
 	return list
 }
 
-// forgotten has others forget what they know of a file.
+// forgotten has others forget the build ID of a file.
 func (w *watchedFiles) forgotten(id procmap.FileID) {
 	if w.forget != nil {
 		w.forget(id)
@@ -240,7 +240,8 @@ func (f *stamped) check(calls *bounded.Calls) bool {
 	return f.stillHasID(calls)
 }
 
-// stillHasID is hasID with a time limit: what an overlay has can be of a server.
+// stillHasID is hasID with a time limit: a file of an overlay can be on a
+// server.
 func (f *stamped) stillHasID(calls *bounded.Calls) bool {
 	fd, err := unix.FcntlInt(uintptr(f.fd), unix.F_DUPFD_CLOEXEC, 0) // of the call, which may be given up
 	if err != nil {

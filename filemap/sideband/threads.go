@@ -20,21 +20,21 @@ type Threads struct {
 	// past is how many of them have ended. Above limit those that ended first are
 	// forgotten.
 	past, limit int
-	// recent are threads that were asked for, by number: the same few are, for
-	// every stack.
+	// recent are threads that were looked up, by number: each stack asks for
+	// the same few.
 	recent [recentThreads]atomic.Pointer[thread]
 }
 
 // maxPast bounds the ended lives of threads that are known, however few numbers they
-// share: a log may have all the lives of a long trace. Those that have not
-// ended are as many as the kernel lets be.
+// share: a log may have all the lives of a long trace. The kernel bounds the threads
+// that have not ended.
 const maxPast = 1 << 20
 
 // recentThreads is how many threads have a place in recent.
 const recentThreads = 1 << 8
 
-// thread is what byTID has of a number for the times from one to before another. It
-// is never changed.
+// thread is the part of byTID for a number and the times from one to before
+// another. It is never changed.
 type thread struct {
 	tid      int
 	from, to tracefs.Time
@@ -73,9 +73,9 @@ func (th *Threads) PID(tid int, t tracefs.Time) (pid int, late, ok bool) {
 	return 0, false, false
 }
 
-// Life is when the thread began that had a number at a time, and when it ended:
-// space.Forever if it has not. ok is false if that is unknown, and for the first
-// thread of a process, which may be another program by then.
+// Life returns when the thread that had a number at a time began, and when it
+// ended: space.Forever if it has not. ok is false if that is unknown, and for
+// the first thread of a process, which may be another program by then.
 func (th *Threads) Life(tid int, t tracefs.Time) (born, ended tracefs.Time, ok bool) {
 	spans := th.around(tid, t)
 	for i := range spans {
@@ -96,8 +96,8 @@ func (th *Threads) around(tid int, t tracefs.Time) []span {
 	return k.spans
 }
 
-// recall takes a thread into recent, as it was around a time: of a number with many
-// lives that is not all.
+// recall takes a thread into recent, as it was around a time: not all lives of a
+// number that has many.
 func (th *Threads) recall(tid int, t tracefs.Time) *thread {
 	const before, after = 2, 14
 	th.mu.RLock()
@@ -130,7 +130,7 @@ func ends(list []span, t tracefs.Time) int {
 // changed takes a thread out of recent. It is called with mu locked.
 func (th *Threads) changed(tid int) { th.recent[tid&(recentThreads-1)].Store(nil) }
 
-// Len is of how many thread numbers anything is known.
+// Len is how many thread numbers are known.
 func (th *Threads) Len() int {
 	th.mu.RLock()
 	defer th.mu.RUnlock()
@@ -255,7 +255,7 @@ func (th *Threads) begin(pid, tid int, t tracefs.Time, exact bool) {
 	th.live[pid] = append(th.live[pid], tid)
 }
 
-// shed forgets half of what has ended, what ended first.
+// shed forgets the first half of the threads that have ended.
 func (th *Threads) shed() {
 	ended := make([]tracefs.Time, 0, th.past)
 	for _, list := range th.byTID {

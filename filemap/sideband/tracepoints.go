@@ -38,7 +38,7 @@ type tracepointSpec struct {
 	fields        []string
 	// filter is evaluated by the kernel (Documentation/trace/events.rst).
 	filter string
-	// soon: we have to act on it before it is too late.
+	// soon: its records must be handled at once.
 	soon bool
 	// many: some programs do so all the time. It goes into a separate ring, and a
 	// loss there is no loss of perf's records.
@@ -47,9 +47,9 @@ type tracepointSpec struct {
 	unseen string
 }
 
-// tracepointSpecs are all that we know. System calls are reported when they are
-// entered: what they take away is unknown from then on. Only for mremap the
-// return counts too, for the new place, and of the others errors, see taking.
+// tracepointSpecs are all known ones. System calls are reported when they are
+// entered: their range is unknown from then on. The return counts too, for
+// mremap, for the new place, and for the others if it is an error, see taking.
 var tracepointSpecs = []tracepointSpec{
 	{change: unmapping, system: "syscalls", event: "sys_enter_munmap", many: true, fields: []string{"addr", "len"}, unseen: "munmap"},
 	{change: mapOver, system: "syscalls", event: "sys_enter_mmap", many: true, fields: []string{"addr", "len"},
@@ -82,8 +82,8 @@ type Tracepoint struct {
 }
 
 // Tracepoints finds the tracepoints that a Band needs beside perf's own records.
-// One that the kernel has not (CONFIG_FTRACE_SYSCALLS is unset), or does not let
-// us see, is left out; see Band.Unseen.
+// One that the kernel does not have (CONFIG_FTRACE_SYSCALLS is unset), or does
+// not let us see, is left out; see Band.Unseen.
 func Tracepoints(root *instance.Root) []Tracepoint {
 	var list []Tracepoint
 	for i := range tracepointSpecs {
@@ -164,8 +164,8 @@ func (rs *rings) openTracepoints(r *ring, since tracefs.Time) (soft *ring) {
 	return soft
 }
 
-// newSoftRing opens a tracepoint with a ring. If the kernel lends us no memory for
-// one, it is smaller.
+// newSoftRing opens a tracepoint with a ring. If the kernel does not grant the
+// memory, it is smaller.
 func (rs *rings) newSoftRing(like *ring, tp *Tracepoint) (*ring, error) {
 	r, err := perf.OpenRing(like.CPU, like.Size(), func(size int) (int, error) {
 		return rs.event(like, tp, size).Open(perf.OnCPU(like.CPU))

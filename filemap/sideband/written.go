@@ -72,12 +72,12 @@ type watchedFile struct {
 	pid    int
 	at     pathFile
 	mapped tracefs.Time
-	// since is when the watch was there, unsure whether the file was written before.
+	// since is when the watch began, unsure whether the file was written before.
 	since  time.Time
 	unsure bool
 }
 
-// watchedAs is what a file is watched as. Two files can have one path and one build
+// watchedAs identifies a watched file. Two files can have one path and one build
 // ID, one after the other, or in two containers.
 type watchedAs struct {
 	mappedFile
@@ -94,12 +94,12 @@ type watchedFiles struct {
 	completer *completer
 	watcher   FileWatcher // nil for none
 	reported  *Written
-	// forget has others forget what they know of a file; it may be nil.
+	// forget has others forget the build ID of a file; it may be nil.
 	forget func(procmap.FileID)
 
 	known map[watchedAs]bool
 	by    map[procmap.FileID][]watchedFile
-	// checked is the time until which it is known what was written.
+	// checked is the time up to which all writes are known.
 	checked tracefs.Time
 	stamps  stamps
 }
@@ -129,9 +129,10 @@ func (w *watchedFiles) watch(pid int, m *procmap.Mapping, t tracefs.Time) {
 	w.watchInode(f, t)
 }
 
-// atPath looks at the file that a process had at a path at t. If it has ended, those
-// that it was forked of may still see the file, in a container for one, or we may: the
-// file can be another one then. It is an error if a server gives no answer.
+// atPath looks at the file that a process had at a path at t. If it has ended, the
+// processes that it was forked from may still see the file, in a container for one,
+// or we may: the file can be another one then. It is an error if a server gives no
+// answer.
 func (w *watchedFiles) atPath(pid int, name string, t tracefs.Time) (in int, at pathFile, ok bool, err error) {
 	const generations = 4
 	in = pid
@@ -249,7 +250,7 @@ func (w *watchedFiles) checkWritten(drained tracefs.Time) {
 	w.checked = now
 }
 
-// fileState is what became of a file that is mapped.
+// fileState is the state of a mapped file.
 type fileState int
 
 const (

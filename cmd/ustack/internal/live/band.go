@@ -17,8 +17,8 @@ import (
 	"ustack/tracefs/raw"
 )
 
-// bandFollower follows by the side band of perf. It is used by three goroutines:
-// records are read while others are judged, and rings that fill are emptied.
+// bandFollower follows by the side band of perf. Three goroutines use it: one
+// reads records, one attributes them, one empties rings that fill.
 type bandFollower struct {
 	code *procmap.Reader
 	idle func() bool
@@ -35,7 +35,7 @@ type bandFollower struct {
 }
 
 // startBand opens the side band and reads all processes once; from then on perf
-// reports changes. The log, if not nil, gets all that is known.
+// reports changes. The log, if not nil, gets all changes.
 func startBand(root *instance.Root, fl *following, saved *saver, opt *timeline.Options) (*bandFollower, error) {
 	// It is 0 if the kernel has no such event (CONFIG_EVENT_TRACING).
 	executed, _ := root.ID(instance.Event{System: "sched", Name: "sched_process_exec"})
@@ -62,9 +62,9 @@ func startBand(root *instance.Root, fl *following, saved *saver, opt *timeline.O
 }
 
 const (
-	// pollAgain is how often the CPUs are looked at again, and the end is.
+	// pollAgain is how often it looks for new CPUs, and for the end.
 	pollAgain = time.Second
-	// pollPause keeps us from turning round and round.
+	// pollPause bounds how often the rings are polled.
 	pollPause = 10 * time.Millisecond
 )
 
@@ -83,7 +83,7 @@ func (b *bandFollower) keepUp() {
 	}
 }
 
-// fds are to be polled, nil when all is over.
+// fds returns the descriptors to poll, nil at the end.
 func (b *bandFollower) fds() []int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -184,7 +184,7 @@ func (b *bandFollower) words() string {
 	return sideband.Name + " (files are late: " + strings.Join(b.band.Unseen(), ", ") + " cannot be seen)"
 }
 
-// report prints what was lost besides perf's records.
+// report prints the losses besides perf's records.
 func (b *bandFollower) report(say func(string, ...any)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

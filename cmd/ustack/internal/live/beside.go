@@ -78,7 +78,7 @@ func (r *rawStacks) open() {
 	})
 }
 
-// drain takes the stacks of all events up to the end of a batch, or all there are.
+// drain takes the stacks of all events up to the end of a batch, or all stacks.
 // Later stacks wait: the trace itself is not read faster either.
 func (r *rawStacks) drain(b *tracefs.Batch, all bool, to follower) error {
 	if r == nil || r.stacks == nil {
@@ -129,7 +129,7 @@ func (r *rawStacks) words() string {
 	return ", raw addresses by " + r.in.Name()
 }
 
-// report prints what is missing.
+// report prints the losses.
 func (r *rawStacks) report(say func(string, ...any), fl *following) {
 	if r == nil || fl.follower == nil {
 		return

@@ -9,8 +9,8 @@ import (
 )
 
 // early reads processes when their first events are read. Deferred stacks come long
-// after the event that waits for them; when both are judged, the process may have
-// ended. A nil one reads nothing.
+// after the event that waits for them; when both are attributed, the process may
+// have ended. A nil one reads nothing.
 type early struct {
 	fl     *following
 	reader *procmap.Reader // of all mappings

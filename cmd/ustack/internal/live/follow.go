@@ -65,7 +65,7 @@ type follower interface {
 	stack(s *raw.Stack)
 	loseStacks(l raw.Loss)
 	stackCounts() rawstack.Counts
-	// lost is how many records of what happened were lost.
+	// lost is how many mapping records were lost.
 	lost() uint64
 	// close may be called again.
 	close() error
@@ -73,7 +73,7 @@ type follower interface {
 
 // startFollowing begins to follow what all processes have mapped, and reads them.
 // It must come before tracing is switched on. idle reports whether all stacks until
-// now have been judged.
+// now have been attributed.
 func startFollowing(o *Options, root *instance.Root, saved *saver, idle func() bool) (*following, error) {
 	fl := &following{idle: idle, say: o.Reporter.Say}
 	var err error
@@ -116,7 +116,8 @@ func startFollowing(o *Options, root *instance.Root, saved *saver, idle func() b
 	return fl, nil
 }
 
-// choose takes the side band of perf, or what does without the right to use it.
+// choose takes the side band of perf, or the way without it if we may not use
+// it.
 func (fl *following) choose(o *Options, root *instance.Root, saved *saver, opt *timeline.Options) error {
 	if o.Mappings != MappingsQuery {
 		band, err := startBand(root, fl, saved, opt)
@@ -137,7 +138,7 @@ func (fl *following) choose(o *Options, root *instance.Root, saved *saver, opt *
 	return err
 }
 
-// reached sets the time up to which stacks have been judged.
+// reached sets the time up to which stacks have been attributed.
 func (fl *following) reached(t tracefs.Time) {
 	if fl.follower != nil {
 		fl.follower.reached(t)
@@ -188,7 +189,7 @@ func (fl *following) upTo(t tracefs.Time) error {
 	return fl.follower.settle()
 }
 
-// close ends the following. A nil one has ended.
+// close stops following. A nil one has stopped.
 func (fl *following) close() error {
 	if fl == nil {
 		return nil

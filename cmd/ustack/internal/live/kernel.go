@@ -13,8 +13,8 @@ import (
 var errNoStacks = errors.New("this kernel takes no user stacks: it was built without CONFIG_USER_STACKTRACE_SUPPORT " +
 	"(for arm64, Linux 6.12 has it, 6.1 has not); ustack futex --live and ustack record work without stacks, and perf record -g takes its own")
 
-// checkStacks finds out whether a stack can come at all. Sinks that have more to
-// show than stacks go on without.
+// checkStacks finds out whether a stack can come at all. Sinks that show more
+// than stacks work without.
 func (s *session) checkStacks() error {
 	if s.stacks == instance.DeferredStacks || s.in.Root().Plain() {
 		s.userStacks = facts.StacksTaken

@@ -24,8 +24,7 @@ import (
 	"ustack/filemap/procmap"
 )
 
-// Clock is the trace_clock that is used: perf can use it too, and it never
-// jumps.
+// Clock is the trace_clock in use: perf can use it too, and it never jumps.
 const Clock = "mono"
 
 // Ways to find the stacks of futex waits.
@@ -69,7 +68,7 @@ type Options struct {
 	// NeedStacks makes it an error if the kernel takes no user stacks.
 	NeedStacks bool
 	// EachEvent is set if the sink looks at events that have no stack, too; Bare if it
-	// shows no record, only what is made of them.
+	// shows no records, only results.
 	EachEvent, Bare bool
 	Reporter        *Reporter
 	// Exit ends the program with an exit code at once: a second signal has come.

@@ -15,8 +15,8 @@ import (
 var errForeignPIDs = errors.New("a trace has the PIDs of the initial PID namespace, and we are in another one: " +
 	"run ustack outside of the container, or the container with --pid=host")
 
-// prepare makes the instance, all of it but the threads that it is for. Nothing
-// is switched on before all that was asked for is known to exist.
+// prepare makes the instance, all of it but the threads that it is for. It
+// switches nothing on before it knows that all requested events exist.
 func (s *session) prepare() error {
 	root, err := instance.Find(s.opt.Tracefs)
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *session) prepare() error {
 	return nil
 }
 
-// startFollowing begins to follow address spaces, and to save what is reported of
+// startFollowing begins to follow address spaces, and to save the reports about
 // them.
 func (s *session) startFollowing(root *instance.Root) error {
 	if root.Plain() {

@@ -60,7 +60,7 @@ func (p *Processes) Layout(tid, _ int32, _ []byte, at tracefs.Time, timed bool, 
 func (fl *following) process(tid int) (int, bool) {
 	pid, _, ok := fl.threads.PID(tid, space.Monotonic())
 	if !ok {
-		// One that has ended may be known from before.
+		// A thread that has ended may be known from before.
 		pid, _, ok = fl.threads.PID(tid, space.Monotonic()-recently)
 	}
 	if !ok {
@@ -69,7 +69,7 @@ func (fl *following) process(tid int) (int, bool) {
 	return pid, ok
 }
 
-// recently is how far back a thread is looked for that has ended.
+// recently is how far back to look for a thread that has ended.
 const recently = 5e9
 
 // at reads what a process has mapped at an address.

@@ -15,7 +15,7 @@ import (
 	"ustack/tracefs/input"
 )
 
-// progress is how far the trace has been read and judged.
+// progress is how far the trace has been read and attributed.
 type progress struct {
 	batches, judged atomic.Int64
 	taken           int64       // batches, by the goroutine that attributes them
@@ -43,7 +43,7 @@ func (p *progress) hasRead(paused bool) {
 	p.batches.Add(1)
 }
 
-// idle reports whether all that the trace has had until a moment ago is judged.
+// idle reports whether all records until a moment ago have been attributed.
 func (p *progress) idle() bool {
 	return p.judged.Load() == p.batches.Load() && p.paused.Load()
 }
@@ -93,8 +93,8 @@ func (s *session) pump(trace source.Source) (*resolve.Totals, error) {
 	return totals, errors.Join(err, failed)
 }
 
-// followed is the trace with the address spaces kept up: all that happened
-// before a record is known when the record is read.
+// followed is the trace with up-to-date address spaces: all changes before a
+// record are known when the record is read.
 type followed struct {
 	source.Source
 	s      *session
@@ -128,9 +128,9 @@ func (r *followed) Next(b *tracefs.Batch) error {
 	return err
 }
 
-// settle brings the address spaces up to date. When records come fast, most batches are
-// of a time that an earlier one has been brought up to already. A batch of the
-// kernel's text has no sure time: a name in it can contain a head of any time.
+// settle brings the address spaces up to date. When records come fast, an earlier one
+// has already brought them up to the time of most batches. A batch of the kernel's
+// text has no sure time: a name in it can contain a head of any time.
 func (r *followed) settle(b *tracefs.Batch, end bool) error {
 	t := tracefs.Time(0)
 	if r.Source.Exact() && !b.Paused && !end {

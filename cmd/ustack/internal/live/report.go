@@ -57,7 +57,7 @@ func Release() string {
 	return unix.ByteSliceToString(u.Release[:])
 }
 
-// report prints the totals, and what would have been needed to lose nothing.
+// report prints the totals, and the buffer size that would have lost nothing.
 func (s *session) report(t *resolve.Totals) {
 	if s.opt.Reporter.Quiet {
 		return
@@ -130,8 +130,8 @@ func (s *session) weigh(t *resolve.Totals) {
 	}
 }
 
-// sufficient is the buffer for each CPU, in KB, that would have held all that
-// was lost too, 0 if nothing was.
+// sufficient is the buffer for each CPU, in KB, that would have held the lost
+// records too, 0 if none were lost.
 func (s *session) sufficient(t *resolve.Totals) int {
 	stats, err := s.in.Stats()
 	if err != nil {

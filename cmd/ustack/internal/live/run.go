@@ -24,7 +24,7 @@ func Run(opt *Options, to Sink) (code int, err error) {
 	return s.run()
 }
 
-// session is one run of the engine: what has to be taken down again.
+// session is one run of the engine, with all that has to be taken down again.
 type session struct {
 	opt   *Options
 	sink  Sink
@@ -33,7 +33,7 @@ type session struct {
 	stop   *stopper
 	in     *instance.Instance
 	stacks instance.StackSource
-	// userStacks is whether stacks can come at all.
+	// userStacks is whether the kernel can take user stacks.
 	userStacks facts.Stacks
 
 	events []instance.Event // that are traced

@@ -12,7 +12,7 @@ import (
 	"ustack/tracefs/text"
 )
 
-// saver keeps what replay needs to write the same again: the trace as it was
+// saver keeps the input for a replay with the same output: the trace as it was
 // read, escaped, and the address spaces.
 type saver struct {
 	raw    *os.File

@@ -32,7 +32,7 @@ type settings struct {
 }
 
 const (
-	// lookEvery is how often others are noticed while nothing is read.
+	// lookEvery is how often changes are looked for while nothing is read.
 	lookEvery = time.Second / 2
 	// maxSaid bounds the changes that are reported when they are noticed, and the
 	// kinds of changes that are kept apart.
@@ -54,7 +54,8 @@ func (s *session) watchSettings() error {
 	return nil
 }
 
-// keepUp looks now and then: a trace that was switched off has nothing to read.
+// keepUp looks for changes now and then: a trace that was switched off has
+// nothing to read.
 func (st *settings) keepUp() {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -113,8 +114,8 @@ func (st *settings) reads(reader source.Source) {
 	st.reader = reader
 }
 
-// take takes the changes that the trace has no gap for. Until the trace is open
-// again there is nothing to close.
+// take takes the changes that the trace has no gap for. There is nothing to
+// close until the trace is open again.
 func (st *settings) take() []instance.Change {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -142,8 +143,8 @@ func (st *settings) reopen() (changes []instance.Change, next source.Source, err
 }
 
 // again puts a gap in the place of a batch, and opens the trace again. Setting the
-// clock, if only to what it is, empties the buffer: nothing that was recorded
-// before is left to be paired with what comes.
+// clock, if only to what it is, empties the buffer: no earlier record is left to
+// be paired with later ones.
 func (st *settings) again(r *followed, b *tracefs.Batch) error {
 	_ = r.Source.Close() // of reading, and again if we have closed it to come here
 	changes, next, err := st.reopen()

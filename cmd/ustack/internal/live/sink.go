@@ -22,7 +22,7 @@ type Sink interface {
 	// Open is called when all is ready and nothing is traced yet. It returns what the
 	// sink needs.
 	Open(start *Start) (Needs, error)
-	// Renderer returns what gets the batches.
+	// Renderer returns the renderer that gets the batches.
 	Renderer(res *resolve.Resolver) render.Renderer
 	// Step is called after each batch, and now and then without one (Needs.Tick). It
 	// returns true to have the tracing stopped: the records in the buffer still
@@ -32,8 +32,8 @@ type Sink interface {
 	End() error
 }
 
-// Start is what a sink gets before the trace begins: how it is made, and functions that
-// report on the run. They change nothing in it, but for Wake.
+// Start is passed to a sink before the trace begins: how the trace is made, and
+// functions that report on the run. Only Wake changes anything in it.
 type Start struct {
 	Events   []instance.Event     // that are traced
 	Stacks   instance.StackSource // of the kernel
@@ -53,7 +53,7 @@ type Start struct {
 	Wake func(text string) error
 }
 
-// Needs are what a sink needs of a run.
+// Needs are a sink's requirements for a run.
 type Needs struct {
 	// Symbols name the functions that threads began with, and code in no file; nil for
 	// no names.

@@ -36,8 +36,7 @@ func newStopper(s *session) *stopper {
 	return st
 }
 
-// patience is for how long the command may still be about to end: Ctrl-C is
-// for it too.
+// patience is how long to wait for the command to end: Ctrl-C is for it too.
 func (st *stopper) patience() time.Duration {
 	if st.typed.Load() {
 		return time.Second
@@ -92,7 +91,7 @@ func (st *stopper) wait() {
 // finish stops the tracing as the first signal does.
 func (st *stopper) finish() { st.finished.Do(func() { close(st.reason) }) }
 
-// watch waits for what ends the tracing by itself.
+// watch waits until the time is over or the traced processes have ended.
 func (st *stopper) watch() {
 	if d := st.s.opt.Duration; d > 0 {
 		time.AfterFunc(d, st.finish)
@@ -136,8 +135,8 @@ func waitSlowly(pid int) {
 	}
 }
 
-// unless takes the instance down if what was begun did not come to its end: a
-// bug of ours is about to take us down.
+// unless takes the instance down if a step did not end: a bug of ours is about
+// to take us down.
 func (st *stopper) unless(whole *bool) {
 	if !*whole && st.s.in != nil {
 		_ = st.s.in.Remove()

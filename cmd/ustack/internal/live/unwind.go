@@ -18,7 +18,8 @@ import (
 	"ustack/tracefs/instance"
 )
 
-// unwinding gives the waits of a trace their whole stacks. Its zero value does not.
+// unwinding gives the waits of a trace their whole stacks. Its zero value does
+// nothing.
 type unwinding struct {
 	keeper *whole.Keeper // nil if nothing is to be unwound
 	source *whole.Source // nil before the start, and if it cannot be done
@@ -206,7 +207,7 @@ func (u *unwinding) report(say func(string, ...any)) {
 	}
 }
 
-// close ends it. It may be called again.
+// close ends the unwinding. It may be called again.
 func (u *unwinding) close() {
 	_ = u.keeper.Close() // it only releases a tracepoint
 	if u.files != nil {
