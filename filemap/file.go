@@ -21,7 +21,7 @@ type File struct {
 	// one (BuildID.Words).
 	Words string
 	// HasID is set if the announcement carried a build ID, even one of all zeros:
-	// the kernel then says that the file has none.
+	// the kernel then reports that the file has none.
 	HasID bool
 	// Used is set when a frame got this file.
 	Used bool
@@ -32,7 +32,7 @@ type File struct {
 	code code // what Application found, once it was asked
 }
 
-// code is whose code is in a file.
+// code is the kind of code in a file.
 type code uint8
 
 const (
@@ -67,8 +67,8 @@ func (f *File) Key() uint64 {
 	return d.Sum64()
 }
 
-// Identifier is what a file has in a report in the place of the kernel's hash:
-// its Key, but for values that mean something else in a trace
+// Identifier is a file's number in a report, in place of the kernel's hash: its
+// Key, but for values that mean something else in a trace
 // (tracefs.Identifier.NoFile, NoVMA). With a mark it is another one, for the
 // frames of which it is less sure that they are in the file.
 func (f *File) Identifier(m tracefs.Mark) uint64 {

@@ -114,8 +114,8 @@ func (e *Entry) age() Pos {
 	return e.LastUse
 }
 
-// Table is what identifiers mean, over time. Its size is bounded: when it is
-// full, the identifiers that were not used for longest are forgotten.
+// Table has the meaning of identifiers, over time. Its size is bounded: when it
+// is full, the identifiers that were not used for longest are forgotten.
 type Table struct {
 	entries map[tracefs.Identifier]*Entry
 	recent  [1 << recentBits]*Entry

@@ -12,7 +12,7 @@ const (
 	// Announced: the kernel looked at this very mapping because of this very
 	// stack, and said so.
 	Announced
-	// Verified: announced, and the process had the file mapped there then.
+	// Verified: the process had the file mapped there then.
 	Verified
 	// Inferred: the announcement was wrong or missing, and the evidence
 	// leaves this one file only.
@@ -38,8 +38,8 @@ func (t Trust) Skipped() Trust {
 	return Inferred
 }
 
-// Mark is what text says of a file of this trust, so that reading it again trusts
-// it no more.
+// Mark returns the mark of this trust in text, so that reading it again trusts
+// the file no more.
 func (t Trust) Mark() tracefs.Mark {
 	switch t {
 	case Late:
@@ -52,7 +52,7 @@ func (t Trust) Mark() tracefs.Mark {
 	return tracefs.NoMark
 }
 
-// Marked is the trust of what text says with a mark: at most Announced.
+// Marked returns the trust of a file with a mark in text: at most Announced.
 func Marked(m tracefs.Mark) Trust {
 	switch m {
 	case tracefs.MarkLate:
@@ -77,7 +77,7 @@ type Reason uint8
 const (
 	// NoReason is the reason of a frame that has a file.
 	NoReason Reason = iota
-	// Unannounced: the kernel never said what the identifier means.
+	// Unannounced: the kernel never reported the meaning of the identifier.
 	Unannounced
 	// Lost: as Unannounced, and records were lost where the announcement
 	// could have been. For a raw address: mapping records were lost, and the
@@ -88,7 +88,7 @@ const (
 	// Contradicted: the kernel announced a file that the process had not
 	// mapped there, and the evidence leaves no single other one.
 	Contradicted
-	// Truncated: the frame's text ends before its time.
+	// Truncated: the frame's text is cut off.
 	Truncated
 	// NoVMA: the kernel found no mapping at the address (unmapped, vsyscall,
 	// not canonical).
@@ -102,7 +102,7 @@ const (
 	// kernel gives a process.
 	VDSO
 	// NoAddressSpace: a raw address, and no mappings of the process to look
-	// it up in, or it is not known what the process had at that address.
+	// it up in, or the mapping at that address is unknown.
 	NoAddressSpace
 	// NoIdentifier: an offset in a file, without an identifier of the file (dialect
 	// D1).

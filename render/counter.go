@@ -8,7 +8,7 @@ import (
 	"ustack/filemap/resolve"
 )
 
-// Counter shows on a terminal what a trace that is being made has given so far.
+// Counter shows on a terminal the counts of a trace under way.
 type Counter struct {
 	w    io.Writer
 	next time.Time
@@ -42,7 +42,7 @@ func (c *Counter) Step(t *resolve.Totals) {
 	c.next = time.Now().Add(counterEvery)
 }
 
-// Done takes the line away.
+// Done clears the line.
 func (c *Counter) Done() {
 	if c.on {
 		fmt.Fprintf(c.w, "\r%60s\r", "")

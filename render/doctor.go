@@ -11,8 +11,8 @@ import (
 	"ustack/filemap/doctor"
 )
 
-// doctorSchema is the form of WriteDoctorJSON. It changes when what is there
-// changes its meaning, not when something is added.
+// doctorSchema is the form of WriteDoctorJSON. It changes when the meaning of a
+// key does, not when a key is added.
 const doctorSchema = "ustack.doctor/1"
 
 // doctorWidth is how wide lines are, in characters. Commands and names are

@@ -26,7 +26,7 @@ type Explanation struct {
 	id        tracefs.Identifier
 }
 
-// announced is a place where the kernel said what an identifier is.
+// announced is a place where the kernel announced an identifier.
 type announced struct {
 	line int64
 	id   tracefs.Identifier
@@ -127,7 +127,7 @@ func (e *Explanation) identity(txt []byte, f *tracefs.Frame, o *resolve.Outcome)
 	e.advise(trustAdvice[o.Trust])
 }
 
-// proof writes the steps by which the file was found, or what stands against it.
+// proof writes the steps by which the file was found, or the contradiction.
 func (e *Explanation) proof() {
 	if len(e.why.Steps) == 0 {
 		return
@@ -147,8 +147,8 @@ func (e *Explanation) function(n *symbol.Name) {
 	}
 }
 
-// name prints the function that a frame with a file is in, and where that was
-// looked for.
+// name prints the function that a frame with a file is in, and the places where
+// it was looked for.
 func (e *Explanation) name(f *filemap.File, n *symbol.Name) {
 	e.function(n)
 	if n.Reason == symbol.IDMismatch {

@@ -13,7 +13,7 @@ import (
 // text of the input and stacks that were rendered before; a file gets them
 // from where they are, by writev(2).
 type gather struct {
-	// buf is what the renderer makes, appended by itself.
+	// buf is the text that the renderer makes, which it appends itself.
 	buf []byte
 
 	w       io.Writer
@@ -30,8 +30,7 @@ type gather struct {
 // include/uapi/linux/uio.h).
 const maxPieces = 1024
 
-// spillAt is how much output may wait: a few bytes of input can make a lot of
-// it.
+// spillAt bounds the pending output: a few bytes of input can make a lot.
 const spillAt = 1 << 20
 
 // copyBelow is the length of texts that are copied: a piece costs as much.
@@ -58,7 +57,7 @@ func (g *gather) refer(text []byte) {
 	g.piece(text)
 }
 
-// own makes a piece of what has been appended to buf.
+// own makes a piece of the text that has been appended to buf.
 func (g *gather) own() {
 	if len(g.buf) > g.from {
 		g.piece(g.buf[g.from:])

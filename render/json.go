@@ -44,7 +44,7 @@ func NewJSON(w io.Writer, res *resolve.Resolver, limit int64) *JSON {
 	return &JSON{out: newGather(w), res: res, limit: limit}
 }
 
-// Symbols has names put to frames.
+// Symbols adds names to frames.
 func (j *JSON) Symbols(s Symbols) { j.symbols = s }
 
 // Batch implements Renderer.
@@ -73,7 +73,8 @@ func (j *JSON) Batch(h *resolve.Held) error {
 }
 
 // stacksSize is about how much the stacks of a batch will add to the output.
-// They are far away in memory; here, other than later, they come all at once.
+// They are far away in memory; here they are loaded all at once, later they
+// would not be.
 func stacksSize(h *resolve.Held) (size int) {
 	for i := range h.Attached {
 		if s := h.Attached[i].Stack; s != nil && s.Result != nil {
@@ -224,7 +225,7 @@ func (j *JSON) announcement(h *resolve.Held, rec *tracefs.Record, a *resolve.Att
 	j.end()
 }
 
-// attached writes what hangs on an event.
+// attached writes the cookie of an event, and its stack or why it has none.
 func (j *JSON) attached(a *resolve.Attached) {
 	if a.Cookie != 0 {
 		j.out.buf = appendHex(append(j.out.buf, `,"cookie":`...), a.Cookie)
@@ -242,9 +243,9 @@ func (j *JSON) stacked(a *resolve.Attached) {
 	}
 }
 
-// shared writes a stack that hangs on events. The events of one stack are
-// mostly near each other, so what was written for the first of them is often
-// still in the buffer.
+// shared writes a stack that events share. The events of one stack are mostly
+// near each other, so the text for the first of them is often still in the
+// buffer.
 func (j *JSON) shared(s *resolve.Stack) {
 	if r := s.Result; r != nil && !s.Cut {
 		switch {

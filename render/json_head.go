@@ -9,8 +9,8 @@ import (
 	"ustack/tracefs"
 )
 
-// headCache keeps how headers are written. A trace has few tasks, and the
-// header of each is the same again and again but for the time.
+// headCache keeps written headers. A trace has few tasks, and the header of
+// each is always the same but for the time.
 type headCache [1 << headBits]struct {
 	head   [tracefs.UsualHead]byte // as in the trace
 	source uint8

@@ -31,8 +31,8 @@ type totalsJSON struct {
 	Gaps          int64            `json:"gaps"`
 }
 
-// lossJSON is the loss of one CPU; CPU is absent for what was overwritten
-// before the trace was read, which the kernel counts over all CPUs.
+// lossJSON is the loss of one CPU; CPU is absent for records that were
+// overwritten before the trace was read, which the kernel counts over all CPUs.
 type lossJSON struct {
 	CPU     *int32 `json:"cpu,omitempty"`
 	Gaps    int64  `json:"gaps"`

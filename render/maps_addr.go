@@ -7,8 +7,8 @@ import (
 	"ustack/filemap/procmap"
 )
 
-// Addresses writes what addresses of a process are: a file, the offset in it
-// and the build ID.
+// Addresses writes what is mapped at addresses of a process: a file, the offset
+// in it and the build ID.
 type Addresses struct {
 	w    io.Writer
 	buf  []byte
@@ -32,7 +32,7 @@ func (a *Addresses) Address(p *procmap.Process, addr uint64, m *procmap.Mapping)
 	return a.Flush()
 }
 
-// Flush writes out what there is.
+// Flush writes the buffer.
 func (a *Addresses) Flush() error { return flush(a.w, &a.buf) }
 
 func (a *Addresses) line(p *procmap.Process, addr uint64, m *procmap.Mapping) {

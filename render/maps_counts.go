@@ -7,8 +7,9 @@ import (
 	"ustack/filemap/procmap"
 )
 
-// WriteMapsCounts prints what could not be read, nothing if all could. may is set
-// if we have CAP_SYS_PTRACE, hidden if proc may not list all processes.
+// WriteMapsCounts prints how many processes could not be read, nothing if all
+// could. may is set if we have CAP_SYS_PTRACE, hidden if proc may not list all
+// processes.
 func WriteMapsCounts(w io.Writer, c *procmap.Counts, may, hidden bool) {
 	switch {
 	case c.Denied == 0:

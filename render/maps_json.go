@@ -43,7 +43,7 @@ func appendProcess(b []byte, pid int, comm string) []byte {
 	return appendText(b, "comm", []byte(comm))
 }
 
-// appendMapping goes on with a mapping. offset is in its file.
+// appendMapping appends a mapping. offset is in its file.
 func appendMapping(b []byte, m *procmap.Mapping, offset uint64) []byte {
 	b = appendHex(append(b, `,"start":`...), m.Start)
 	b = appendHex(append(b, `,"end":`...), m.End)

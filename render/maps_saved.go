@@ -175,8 +175,8 @@ func (s *SavedMaps) list() {
 // ends with a bracket, too, unless it was cut.
 func bracketed(name string) bool { return strings.HasPrefix(name, "[") }
 
-// SavedAddresses writes what addresses of a process were, as trace-cmd has saved
-// it: a name, and the offset in the mapping.
+// SavedAddresses writes the saved mappings at addresses of a process, from a
+// trace.dat: a name, and the offset in the mapping.
 type SavedAddresses struct {
 	w    io.Writer
 	buf  []byte
@@ -207,7 +207,7 @@ func (s *SavedAddresses) Address(p *tracedat.Process, addr uint64, r *tracedat.R
 	return s.Flush()
 }
 
-// Flush writes out what there is.
+// Flush writes the buffer.
 func (s *SavedAddresses) Flush() error { return flush(s.w, &s.buf) }
 
 func (s *SavedAddresses) text(p *tracedat.Process, addr uint64, r *tracedat.Range) {

@@ -8,10 +8,11 @@ import (
 	"ustack/tracefs"
 )
 
-// memo remembers how stacks were written, with names. Stacks of raw addresses are
-// no shapes: what each is of is found out anew, at its own time. But the text of a
-// frame depends only on its place in a file, on the next frame and on what that is
-// known to have called, and on how it was found, so these are the key of a remembered stack.
+// memo remembers how stacks were written, with names. Stacks of raw addresses are no
+// shapes: each is looked up anew, at its own time. But the text of a frame depends
+// only on its place in a file, on the next frame and the function that it is known to
+// have called, and on how the frame was found, so these are the key of a remembered
+// stack.
 type memo struct {
 	slots []rendered // by hash
 	kept  int        // bytes, about

@@ -60,7 +60,7 @@ func (n *Needs) Batch(h *resolve.Held) error {
 	return nil
 }
 
-// missing is what would name a frame, "" if no file would.
+// missing is the kind of file that would name a frame, "" if none would.
 func missing(r symbol.Reason) string {
 	switch r {
 	case symbol.NoFile, symbol.IDMismatch, symbol.Unverified, symbol.Unreadable:

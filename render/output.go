@@ -23,7 +23,8 @@ func Output(w io.Writer) io.Writer {
 	return w
 }
 
-// IsTerminalWriter reports whether what Output returned goes to a terminal.
+// IsTerminalWriter reports whether a writer that Output returned goes to a
+// terminal.
 func IsTerminalWriter(w io.Writer) bool {
 	_, ok := w.(*Sanitizer)
 	return ok
@@ -72,7 +73,7 @@ func (s *Sanitizer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// bidi reports whether a character changes the direction of what follows:
+// bidi reports whether a character changes the direction of the text after it:
 // such a name can look like another one.
 func bidi(r rune) bool {
 	return r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0x200e || r == 0x200f || r == 0x061c

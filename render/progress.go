@@ -47,7 +47,7 @@ func (p *Progress) Step() {
 	p.next = time.Now().Add(progressEvery)
 }
 
-// Done takes the line away.
+// Done clears the line.
 func (p *Progress) Done() {
 	if p.on {
 		fmt.Fprintf(p.w, "\r%60s\r", "")

@@ -6,8 +6,8 @@ import (
 	"ustack/filemap/resolve"
 )
 
-// A Renderer writes batches in the order it gets them. Flush writes out what
-// it has kept, Close what stands at the end of an output.
+// A Renderer writes batches in the order it gets them. Flush writes the pending
+// output, Close the end of the output.
 type Renderer interface {
 	Batch(h *resolve.Held) error
 	Flush() error
@@ -20,7 +20,7 @@ type BuildIDStyle uint8
 const (
 	// KernelWords is the kernel's form: build_id={0x3ba6e0c2,…}.
 	KernelWords BuildIDStyle = iota
-	// HexID is what readelf -n prints, as [build_id=c2e0a63b…].
+	// HexID is readelf -n's form: [build_id=c2e0a63b…].
 	HexID
 	// NoID leaves build IDs out.
 	NoID

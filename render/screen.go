@@ -33,7 +33,7 @@ const (
 	clearRest = "\033[J"
 )
 
-// Size is how many rows and columns the screen has, by what it says itself.
+// Size returns how many rows and columns the terminal reports.
 func (s *Screen) Size() (rows, columns int) {
 	const usualRows, usualColumns = 24, 80
 	size, err := unix.IoctlGetWinsize(int(s.f.Fd()), unix.TIOCGWINSZ)
@@ -69,7 +69,7 @@ func (s *Screen) Show(text []byte) error {
 	return nil
 }
 
-// Clear takes away what was shown.
+// Clear clears the screen's text.
 func (s *Screen) Clear() error {
 	if s == nil || !s.begun {
 		return nil
@@ -81,8 +81,9 @@ func (s *Screen) Clear() error {
 	return nil
 }
 
-// head is what of a line fits into some columns. A tab, and a character of more
-// than one column, may take more room: then the terminal breaks the line.
+// head returns the part of a line that fits into some columns. A tab, and a
+// character of more than one column, may take more room: then the terminal
+// breaks the line.
 func head(line []byte, columns int) []byte {
 	n := 0
 	for range columns {

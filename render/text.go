@@ -21,7 +21,7 @@ type TextOptions struct {
 	// Stitch prints each event's stack under the event, in place of the
 	// cookies and the stacks themselves. The resolver must have stitched.
 	Stitch bool
-	// Symbols puts names to frames; nil for none.
+	// Symbols adds names to frames; nil for none.
 	Symbols Symbols
 }
 
@@ -33,8 +33,8 @@ type Text struct {
 	opt TextOptions
 	// begun is set after the first batch; escaped is of its text.
 	begun, escaped bool
-	// kept counts what was kept of rendered shapes. Nothing is taken off when
-	// a shape goes, so a trace of ever new stacks ends by keeping none.
+	// kept counts what was kept of rendered shapes. It is not reduced when a
+	// shape goes, so a trace of ever new stacks keeps none in the end.
 	kept int
 	memo memo
 }
@@ -260,7 +260,7 @@ func (t *Text) stitched(h *resolve.Held) error {
 	return t.Flush()
 }
 
-// attached writes what hangs on an event.
+// attached writes the stack of an event, or why it has none.
 func (t *Text) attached(a *resolve.Attached) {
 	s := a.Stack
 	switch {

@@ -7,7 +7,7 @@ import (
 	"ustack/tracefs"
 )
 
-// Limits bound how far after a record something that belongs to it may come.
+// Limits bound how far after a record another one that belongs to it may come.
 // Zero fields do not bound.
 type Limits struct {
 	Lines int64
@@ -66,7 +66,8 @@ func endOf(b *tracefs.Batch, now mark) mark {
 	return end
 }
 
-// expired reports whether what ends at one mark is out of the limits at another one.
+// expired reports whether a batch that ends at one mark is out of the limits at
+// another one.
 func (l *Limits) expired(end, now *mark) bool {
 	return l.Bytes > 0 && now.pos-end.pos > l.Bytes ||
 		l.Lines > 0 && now.lines-end.lines > l.Lines ||

@@ -18,7 +18,7 @@ type entry struct {
 	since tracefs.Time
 }
 
-// maxEntries bounds the threads of which that is kept.
+// maxEntries bounds the threads whose entry is kept.
 const maxEntries = 1 << 16
 
 // judge passes stacks to the evidence, with what it knows of how their threads came into
@@ -68,7 +68,7 @@ func (j *judge) batch(h *Held) {
 	}
 }
 
-// ask asks for the proof of a frame if it is one of a stack.
+// ask asks for the proof of a frame if it is in a stack.
 func (w *Why) ask(h *Held, rec *tracefs.Record, s *Subject) {
 	line := h.lineOf(rec) + 1
 	if w.Line < line || w.Line > line+int64(bytes.Count(h.Raw(rec), []byte{'\n'})) {

@@ -7,7 +7,7 @@ import (
 
 // LateStacks are the stacks of a trace that come too late for the events that
 // asked for them: a task that sleeps longer than records are held back. They
-// are found by reading the trace once more, if it can be.
+// are found by reading the trace once more, if it can be read again.
 type LateStacks struct {
 	read   func(Options) error
 	done   bool
@@ -36,7 +36,7 @@ func (l *LateStacks) find(tid int32, cookie uint64, opt Options) *Stack {
 		l.done = true
 		l.stacks = make(map[lateKey]*Stack)
 		opt.Late, opt.Stitch, opt.collect = nil, false, l
-		// An error ends the stacks; the reading that asks meets it too.
+		// An error ends the stacks; the first reading meets it too.
 		_ = l.read(opt)
 	}
 	return l.stacks[lateKey{tid, cookie}]

@@ -5,8 +5,8 @@ import (
 	"ustack/tracefs"
 )
 
-// losses is where records of the trace are missing: where the kernel says that it lost
-// some, and gaps, of which only the place is known.
+// losses is where records of the trace are missing: where the kernel reports a loss,
+// and gaps without a count.
 //
 // Invariants: noted is the number of losses of all CPUs. A CPU has a last place only
 // if there is a first one, and none is before that.

@@ -159,7 +159,7 @@ func (n *names) nameWaiters(e *filemap.Entry, h *Held, rec *tracefs.Record, b *f
 		switch {
 		case w.out.File != nil || !n.queue.limits.within(w.held, &w.held.Records[w.rec], h, rec):
 		case w.losses != n.losses.count() && !b.Report:
-			// Another file's announcement can be among what was lost.
+			// Another file's announcement can be among the lost records.
 			w.out.Reason = filemap.Lost
 		default:
 			*w.out = bound(b)
@@ -192,8 +192,8 @@ func (n *names) renameTied(e *filemap.Entry, b filemap.Binding) {
 	})
 }
 
-// blame marks waiting frames of a CPU that has lost records, at a place where it has for
-// the first time: their announcement may be among them.
+// blame marks waiting frames of a CPU at the first place where it has lost records:
+// their announcement may be among them.
 func (n *names) blame(h *Held, rec *tracefs.Record) {
 	if !n.losses.mark(h.pos(rec), rec.CPU) {
 		return

@@ -8,8 +8,8 @@ import (
 // owners finds the stack that an announcement belongs to.
 //
 // Invariants: the span of a thread whose stack is held begins at that stack, which has an
-// identifier. Few files are kept that were announced before a
-// stack, and of one cookie.
+// identifier. Few files that were announced before a stack are kept, and only of one
+// cookie.
 type owners struct {
 	queue  *queue
 	losses *losses
@@ -84,14 +84,14 @@ func (o *owners) of(t *task, h *Held, rec *tracefs.Record, id tracefs.Identifier
 	return nil, false
 }
 
-// before reports whether a record that stands after a stack of its task is of a time
-// before it: then another trace begins in between, of another boot perhaps.
+// before reports whether a record after a stack of its task has an earlier time:
+// then another trace begins in between, of another boot perhaps.
 func before(h *Held, rec *tracefs.Record, in *Held, stack *tracefs.Record) bool {
 	return h.Timed(rec) && in.Timed(stack) && h.Time(rec) < in.Time(stack)
 }
 
-// early is what the kernel announced before a task's stack: some kernels do so
-// before they write it. It belongs to the stack of the same entry into the kernel,
+// early are announcements that the kernel made before it wrote a task's stack, as
+// some kernels do. It belongs to the stack of the same entry into the kernel,
 // which has its cookie.
 type early struct {
 	cookie uint64

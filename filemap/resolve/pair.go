@@ -42,8 +42,8 @@ func (s *stitcher) on(rec *tracefs.Record) *[]eventRef {
 	return &(*cpus)[cpu]
 }
 
-// openEvent begins an event: a cookie or stack may follow. Events that it shows to
-// be over get no cookie or stack any more.
+// openEvent begins an event: a cookie or stack may follow. Events that it proves
+// to be over get no cookie or stack any more.
 func (s *stitcher) openEvent(h *Held, i int, rec *tracefs.Record) {
 	if rec.Flags&tracefs.Continued != 0 {
 		return

@@ -5,8 +5,8 @@ import (
 	"ustack/tracefs"
 )
 
-// queue is the batches that are held until nothing can change in them any more.
-// Batches are numbered in the order in which they come, from 1 on.
+// queue is the batches that are held until they are final. Batches are numbered
+// in the order in which they come, from 1 on.
 //
 // Invariants: the batches of the queue are the ones after released, without a gap,
 // and the last one has the number seq and ends at now. A batch needs no batch but

@@ -46,8 +46,8 @@ func (r *requests) ask(t *task, cookie uint64) {
 	r.made++
 }
 
-// hopeless gives up a request: the thread has gone on, so its stack will not come
-// (FORMATS 2.3).
+// hopeless gives up a request: the thread has another cookie, so its stack will
+// not come (FORMATS 2.3).
 func (r *requests) hopeless(t *task) {
 	if t.losses != r.losses.noted {
 		r.giveUp(t, LostStack)

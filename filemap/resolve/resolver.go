@@ -65,8 +65,8 @@ func unnamed(r filemap.Reason) Outcome { return Unnamed(r) }
 // file: then the kernel looked at this very process.
 func (o *Outcome) Owned() bool { return o.own }
 
-// Subject is a stack that evidence is to judge: its frames, the text they
-// point into, and their outcomes, which may be changed.
+// Subject is a stack for evidence to judge: its frames, the text they point
+// into, and their outcomes, which may be changed.
 type Subject struct {
 	TID   int32
 	TGID  int32  // its process, tracefs.NoTID if unknown: see Identify
@@ -79,8 +79,8 @@ type Subject struct {
 	// Continued: the frames are the rest of a stack.
 	Continued bool
 	// Deferred: the stack was unwound on return to user space. Asked is, if not
-	// 0, when the first event asked for it of which that is known: since then the
-	// thread has been in the kernel.
+	// 0, the first known event that asked for it: since then the thread has been
+	// in the kernel.
 	Deferred bool
 	Asked    tracefs.Time
 	Text     []byte
@@ -142,8 +142,8 @@ type Options struct {
 	First func(tracefs.Identifier) (a tracefs.Announcement, losses int64, ok bool)
 	// Identifiers bounds the table of identifiers, 0 for the default.
 	Identifiers int
-	// Evidence has the last word about frames; nil for none. It judges each
-	// stack by itself, so the source must not use shapes.
+	// Evidence decides about frames last; nil for none. It judges each stack by
+	// itself, so the source must not use shapes.
 	Evidence Evidence
 	// Why asks for the proof of a frame; nil for none.
 	Why *Why

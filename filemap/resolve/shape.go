@@ -35,7 +35,7 @@ type Result struct {
 	looked bool
 }
 
-// use is what a batch needs to know of the Result of one of its shapes.
+// use is a batch's use of the Result of one of its shapes.
 type use struct {
 	res        *Result // nil: look at the shape
 	named      uint16  // frames, if all have one trust

@@ -6,8 +6,8 @@ import (
 	"ustack/tracefs"
 )
 
-// Attached is what belongs to an event: the stack it asked for, or why it has none.
-// Cookie is the kernel's cookie of the request, 0 if there was none.
+// Attached belongs to an event: the stack it asked for, or why it has none. Cookie
+// is the kernel's cookie of the request, 0 if there was none.
 type Attached struct {
 	Stack   *Stack
 	Cookie  uint64
@@ -21,7 +21,7 @@ type Attached struct {
 
 // Stack is a user stack that events share.
 type Stack struct {
-	// Result is what the stack shares with others, nil if it is like none.
+	// Result is shared with stacks of the same shape, nil if it has none.
 	Result *Result
 	Cookie uint64
 	// Cut is set if its text ends too early, Stock if the kernel took it at the event.
@@ -56,7 +56,7 @@ type eventRef struct {
 	ctx  [8]byte // the flag columns
 }
 
-// taskStitch is what stitching keeps of a task.
+// taskStitch is the stitcher's state of a task.
 type taskStitch struct {
 	asked []eventRef // events that wait for the stack of the task's cookie
 	last  *Stack     // the last deferred stack: it serves later events too
@@ -237,7 +237,7 @@ func (s *stitcher) detachStacks(h *Held) {
 	h.stacks = h.stacks[:0]
 }
 
-// forget ends what a task that is dropped has asked for.
+// forget ends the requests of a task that is dropped.
 func (s *stitcher) forget(t *task) {
 	if t.stitch.last != nil {
 		s.kept -= t.stitch.last.size
@@ -255,7 +255,8 @@ func (s *stitcher) newStack() *Stack {
 	return new(Stack)
 }
 
-// detach copies what belongs to the batch, and returns how much memory it took.
+// detach copies the parts that belong to the batch, and returns how much memory
+// that took.
 func (s *Stack) detach() (size int) {
 	if s.Result != nil {
 		return 0 // a shape has no process

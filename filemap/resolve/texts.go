@@ -10,11 +10,11 @@ import (
 	"ustack/tracefs/text"
 )
 
-// texts gives frames that have no identifier to look up what their own text says of
-// them. It remembers only what the plain frames before them looked like.
+// texts gives frames that have no identifier to look up the outcome in their own
+// text. It remembers only what the plain frames before them looked like.
 //
-// Invariants: a dialect that was asked for is what plain frames are taken for, if it is one
-// of theirs, whatever they look like.
+// Invariants: plain frames are read in the requested dialect, if it is one of theirs,
+// whatever they look like.
 type texts struct {
 	dialect  Dialect // Auto to find out
 	escaped  bool    // the text of the newest batch is
@@ -121,7 +121,8 @@ const (
 	lowestText  = 0x400000 // of a program that is not position independent
 )
 
-// plainStack decides what a deferred stack without identifiers is made of.
+// plainStack decides what the numbers of a deferred stack without identifiers
+// are.
 func (t *texts) plainStack(text []byte, frames []tracefs.Frame, out []Outcome) {
 	low, high, tiny := 0, 0, 0
 	for k := range frames {
@@ -155,8 +156,8 @@ func (t *texts) plainStack(text []byte, frames []tracefs.Frame, out []Outcome) {
 	}
 }
 
-// plainDialect is Plain or Offset, what frames with a number and nothing else
-// are taken for.
+// plainDialect is Plain or Offset, the dialect of frames with a number and
+// nothing else.
 func (t *texts) plainDialect() Dialect {
 	if t.dialect == Plain || t.dialect == Offset {
 		return t.dialect

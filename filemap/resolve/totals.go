@@ -6,7 +6,7 @@ import (
 	"ustack/filemap"
 )
 
-// Missing is why a stack that was asked for is not there.
+// Missing is why a requested stack is not there.
 type Missing uint8
 
 const (
@@ -38,7 +38,7 @@ var missingNames = [...]string{"", "blocked", "lost", "dropped", "refused", "hel
 // String is the word used in all outputs.
 func (m Missing) String() string { return missingNames[m] }
 
-// Loss is what was lost on a CPU.
+// Loss is the loss on a CPU.
 type Loss struct {
 	// Gaps is the number of places, Records the sum of the counts; Unknown is set
 	// if a gap had no count.
@@ -94,7 +94,7 @@ func (t *Totals) LostRecords() (n uint64, exact bool) {
 	return n, exact
 }
 
-// tally counts what has gone out.
+// tally counts the batches that have gone out.
 //
 // Invariants: each frame has a file of some trust, or a reason. No stack goes farther than
 // there are stacks.

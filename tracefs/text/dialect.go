@@ -38,7 +38,7 @@ var identifierKeys = [...]struct {
 	{"inode=", true, true},
 }
 
-// titles are the bodies that make a record something other than an event.
+// titles are the bodies of records that are no events.
 var titles = [...]struct {
 	text string
 	kind tracefs.Kind
@@ -57,7 +57,7 @@ var titles = [...]struct {
 	{"UNKNOWN TYPE ", tracefs.KindEvent, bodyRefused},
 }
 
-// bodyForm is how the text after a title goes on.
+// bodyForm is the form of the text after a title.
 type bodyForm uint8
 
 const (
@@ -100,7 +100,7 @@ func classify(body []byte) (tracefs.Kind, bodyForm) {
 	return tracefs.KindEvent, bodyText
 }
 
-// titleEnds reports whether what follows a title's text leaves it a title.
+// titleEnds reports whether the text after a title leaves it a title.
 func titleEnds(rest []byte, form bodyForm) bool {
 	switch form {
 	case bodyCookie:

@@ -38,8 +38,8 @@ func Escape(b *tracefs.Batch) {
 	b.Text, b.Lines = e.out, lineFeeds(e.out)
 }
 
-// isEscaped reports whether a batch is as Escape would write it. It may report
-// false needlessly.
+// isEscaped reports whether a batch is as Escape would write it. It may return
+// false although it is.
 func isEscaped(b *tracefs.Batch) bool {
 	for i := range b.Records {
 		switch r := &b.Records[i]; {
@@ -111,8 +111,8 @@ func (e *escaper) head(body uint32) {
 }
 
 // event writes the rest of an event, after its head, on one line: a line feed in
-// one of its strings does not begin a line. If the result would read as something
-// else, the lines are kept.
+// one of its strings does not begin a line. If the result would read as another
+// record, the lines are kept.
 func (e *escaper) event(r *tracefs.Record, end uint32) {
 	body, feed := cutFeed(e.text[e.from:end])
 	if kind, _ := classify(body); kind != tracefs.KindEvent && r.Flags&tracefs.Continued == 0 {

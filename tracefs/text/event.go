@@ -35,7 +35,8 @@ func SplitEvent(body []byte) (name EventName, args []byte) {
 	return EventName{"", body[:n]}, bytes.TrimLeft(body[n+1:], " ")
 }
 
-// wordEnd is where the letters, digits and underscores at the beginning end.
+// wordEnd returns where the letters, digits and underscores at the beginning
+// end.
 func wordEnd(b []byte) int {
 	for i, c := range b {
 		if c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {

@@ -108,7 +108,7 @@ func parseSuffix(b []byte) (tracefs.Form, tracefs.Identifier) {
 	return tracefs.FormUnknown, none
 }
 
-// cutFileMark takes the mark off what stands before a file.
+// cutFileMark removes the mark before a file.
 func cutFileMark(name []byte) ([]byte, tracefs.Mark) {
 	for m := tracefs.MarkLate; int(m) < len(FileMarks); m++ {
 		if function, ok := bytes.CutSuffix(name, []byte(FileMarks[m])); ok {

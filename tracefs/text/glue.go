@@ -49,8 +49,8 @@ func (w *walk) glued(line []byte) bool {
 	return true
 }
 
-// mayBeGlued reports whether a frame line can have a record at its end. A line that
-// ends as the kernel ends a frame is whole.
+// mayBeGlued reports whether a frame line can have a record at its end. A line with
+// the kernel's end of a frame is whole.
 func mayBeGlued(form tracefs.Form, line []byte) bool {
 	switch form {
 	case tracefs.FormUnknown, tracefs.FormObject, tracefs.FormUnresolved:
@@ -91,8 +91,8 @@ func (w *walk) innerHeader(line []byte, strict bool) int {
 		_, ok := w.s.layout.parse(text[at:])
 		return ok
 	}
-	// The kernel drops what does not fit in the pieces it prints in: the
-	// arrow, the address, the identifier.
+	// The kernel prints in pieces, and drops one that does not fit: the arrow,
+	// the address, the identifier.
 	const address, longest = 23, 64
 	for _, at := range [...]int{len(arrow), address} {
 		if at < len(line) && begins(at) {

@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// Head is the line that text which ustack has written begins with. It says that
-// strings are as package escape writes them, in what version of that. Where a
-// file does not begin with it, the kernel or another program has written the
-// strings, and a backslash in them is one.
+// Head is the first line of text that ustack has written. It means that strings
+// are as package escape writes them, in this version. In a file without it, the
+// kernel or another program has written the strings, and a backslash in them is
+// a backslash.
 //
 // No untrusted string can be at the beginning of the kernel's text: a record
 // begins with a name of 15 bytes at most, in 16 columns.
@@ -16,8 +16,8 @@ const Head = headKey + "1\n"
 
 const (
 	headKey = "# ustack: escaped="
-	// savedKey goes on in the head of a trace that was saved with the address spaces
-	// of its processes: an identifier follows that both have.
+	// savedKey follows in the head of a trace that was saved with the address spaces
+	// of its processes: before an identifier that both have.
 	savedKey = " saved="
 	// savedSize is how long such an identifier is.
 	savedSize = 16

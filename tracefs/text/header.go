@@ -8,7 +8,7 @@ import (
 	"ustack/tracefs/escape"
 )
 
-// header is what stands before a record's body.
+// header is the part of a record before its body.
 type header struct {
 	body     int // length of the header, where the body begins
 	tid, cpu int32
@@ -257,8 +257,8 @@ func usualHead(text []byte) (head tracefs.Head, ok bool) {
 	}, true
 }
 
-// Time implements tracefs.HeadDecoder. The stamp is what ends the header, so
-// it is read from there.
+// Time implements tracefs.HeadDecoder. The stamp ends the header, so it is read
+// from the end.
 func (c *columns) Time(text []byte) tracefs.Time {
 	return parseStamp(text[:len(text)-len(": ")])
 }

@@ -73,8 +73,8 @@ func (s *hexSlot) fill(word uint64, n int) (uint64, bool) {
 }
 
 // cookie reads 1 to 16 hexadecimal digits that a line feed ends, n is their
-// number, 0 if that is not what there is. The last eight digits are the CPU
-// in the cookies of all known kernels, so they are looked up. b must have 24
+// number, 0 if there is something else. The last eight digits are the CPU in
+// the cookies of all known kernels, so they are looked up. b must have 24
 // bytes.
 func (c *hexCache) cookie(b []byte) (v uint64, n int) {
 	b = b[:24]

@@ -23,7 +23,7 @@ func (s *Scanner) Fork() *Scanner {
 }
 
 // Whole reports whether the layout is known and the last Scan broke off no
-// record, so that a Fork can go on for s.
+// record, so that a Fork can continue for s.
 func (s *Scanner) Whole() bool { return s.layout != nil && s.open.kind == 0 }
 
 // FirstHeader finds the first line after a line feed that looks like a header.

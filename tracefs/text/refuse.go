@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// ErrLayout is what errors about a layout that cannot be used wrap.
+// ErrLayout is wrapped by errors about a layout that cannot be used.
 var ErrLayout = errors.New("this layout of trace text cannot be used")
 
 // ErrNoRecords is the error about an input without a single trace record.

@@ -8,8 +8,8 @@ import (
 
 // reportFrame takes a frame as trace-cmd report prints it, "\t=> 0x7f72a36aea48",
 // at off in the text; on the first line of a record the event's name stands
-// before it. A zero ends the stack: what follows it is not frames but the rest
-// of a fixed array, which kernels do not clear.
+// before it. A zero ends the stack: the numbers after it are the rest of a fixed
+// array, which kernels do not clear.
 func (w *walk) reportFrame(line []byte, off int) bool {
 	at := bytes.Index(line, []byte("\t=> "))
 	if at < 0 {

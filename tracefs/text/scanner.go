@@ -17,8 +17,8 @@ const (
 	MoreNever
 )
 
-// Scanner finds the records in a stream of text. It keeps what it must know
-// of the text before: the layout, and the record that a pause broke off.
+// Scanner finds the records in a stream of text. It keeps two facts about the
+// text before: the layout, and the record that a pause broke off.
 //
 // A record begins with a header and goes on to the next header, so its end is
 // known only then. Lines without a header belong to the record before them;
@@ -46,12 +46,12 @@ type open struct {
 	kind  tracefs.Kind // 0: none yet
 	form  bodyForm
 	stack stackState
-	// carried is set if an earlier batch has the record's beginning; left is what a
-	// Record of the rest needs to have.
+	// carried is set if an earlier batch has the record's beginning; left is the
+	// base of a Record of the rest.
 	carried bool
 	start   int // where it begins in the text
 	rec     int // index in Batch.Records, -1 if it has no Record
-	// unwound is, of a stack that ustack has unwound, what its title says of that.
+	// unwound is the note in the title of a stack that ustack has unwound.
 	unwound []byte
 	left    tracefs.Record
 }
@@ -97,8 +97,8 @@ func (s *Scanner) Seen() bool { return s.layout != nil }
 // stopped, and appends them to b. It returns how much of the text they are;
 // the caller gives the rest again, with more after it.
 //
-// An error is about the whole input (a layout that cannot be used); what was
-// found before it is in b.
+// An error is about the whole input (a layout that cannot be used); b has the
+// records before it.
 func (s *Scanner) Scan(b *tracefs.Batch, more More) (int, error) {
 	if s.shapes != nil {
 		s.shapes.newScan()

@@ -5,12 +5,11 @@ import (
 )
 
 // shapes recognises stacks whose frames have been seen before. It is a cache:
-// what it does not know is parsed. A stack can be in any of the ways of one
-// set.
+// other stacks are parsed. A stack can be in any of the ways of one set.
 //
 // A trace has some thousand shapes, more than the processor keeps near. So
 // where a stack ends, and where the next line is, comes from its own text;
-// what is far away is only compared, while the walk already goes on.
+// the far memory is only compared, while the walk already goes on.
 type shapes struct {
 	sets   [1 << setBits][ways]shapeWay
 	texts  [ways << setBits][nearShape]byte // of shapes that are not longer
@@ -32,7 +31,7 @@ const (
 	shapeCredit = 8
 )
 
-// shapeWay is what must be near of a shape.
+// shapeWay is the part of a shape that must be near.
 type shapeWay struct {
 	tag    uint32 // of the key
 	scan   uint32 // that met the shape last

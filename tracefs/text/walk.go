@@ -104,7 +104,7 @@ func (w *walk) begin(kind tracefs.Kind, form bodyForm, h header) {
 	})
 }
 
-// title reads what the first line of a cookie or stack has to say.
+// title reads the first line of a cookie or stack.
 func (w *walk) title(line []byte, h header) {
 	if w.o.rec < 0 {
 		return
