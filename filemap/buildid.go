@@ -20,7 +20,7 @@ type BuildID [BuildIDSize]byte
 // IsZero reports whether there is no build ID.
 func (id BuildID) IsZero() bool { return id == BuildID{} }
 
-// Hex is the ID as readelf -n prints it, "" if there is none.
+// Hex returns the ID as readelf -n prints it, "" if there is none.
 func (id BuildID) Hex() string {
 	if id.IsZero() {
 		return ""
@@ -28,7 +28,7 @@ func (id BuildID) Hex() string {
 	return hex.EncodeToString(id[:])
 }
 
-// Words is the ID as the kernel prints it, without the braces: five
+// Words returns the ID as the kernel prints it, without the braces: five
 // native-endian (little-endian here) words, "%#x" each, not padded
 // (__print_array in include/trace/stages/stage3_trace_output.h).
 func (id BuildID) Words() string {

@@ -9,7 +9,8 @@ import (
 // glibc's and musl's.
 var cLibraries = [...]string{"libc.so", "libc-", "libpthread", "ld-linux", "ld-musl", "libc.musl"}
 
-// CLibrary is how the name of a C library begins, "" if the path is of none.
+// CLibrary returns how the name of a C library begins, "" if the path is of
+// none.
 func CLibrary(name string) string {
 	base := path.Base(name)
 	for _, lib := range cLibraries {

@@ -57,8 +57,8 @@ func (f *File) Application() bool {
 // symbol.Symbols gives it; 0 is none.
 type Begun uint32
 
-// Key is the same for the same file on every machine: the xxhash of build ID
-// and path.
+// Key returns the xxhash of build ID and path: the same for a file on every
+// machine.
 func (f *File) Key() uint64 {
 	var d xxhash.Digest
 	d.Reset()
@@ -67,8 +67,8 @@ func (f *File) Key() uint64 {
 	return d.Sum64()
 }
 
-// Identifier is a file's number in a report, in place of the kernel's hash: its
-// Key, but for values that mean something else in a trace
+// Identifier returns a file's number in a report, in place of the kernel's
+// hash: its Key, but for values that mean something else in a trace
 // (tracefs.Identifier.NoFile, NoVMA). With a mark it is another one, for the
 // frames of which it is less sure that they are in the file.
 func (f *File) Identifier(m tracefs.Mark) uint64 {
@@ -90,14 +90,14 @@ type Files struct {
 // NewFiles returns an empty set.
 func NewFiles() *Files { return &Files{byKey: make(map[uint64][]*File)} }
 
-// Count is the number of distinct files that frames got.
+// Count returns the number of distinct files that frames got.
 func (fs *Files) Count() int { return fs.count }
 
 // fileCost is what a File needs besides its path: itself, its place in the
 // map, and what renderers keep with it.
 const fileCost = 512
 
-// Bytes is about how much memory the set needs.
+// Bytes returns about how much memory the set needs.
 func (fs *Files) Bytes() int { return fs.bytes }
 
 // MarkUsed notes that a frame got the file.

@@ -19,7 +19,7 @@ type Area struct {
 	Anonymous bool
 }
 
-// At is the area that an address lies in, nil if there is none.
+// At returns the area that an address lies in, nil if there is none.
 func (l Layout) At(addr uint64) *Area {
 	if a := l.before(addr); a != nil && addr < a.End {
 		return a
@@ -27,7 +27,7 @@ func (l Layout) At(addr uint64) *Area {
 	return nil
 }
 
-// Owner is the last area of a program or library that begins at an address or
+// Owner returns the last area of a program or library that begins at an address or
 // before: an address in the data of any is in the data of that one. It is nil if the
 // address is in no area.
 func (l Layout) Owner(addr uint64) *Area {
@@ -46,9 +46,9 @@ func (l Layout) Owner(addr uint64) *Area {
 // .bss, which are one or two.
 const maxBetween = 64
 
-// Around is the part of a layout that decides whether an address is in the data of
-// a program or library: all areas of its Owner, and the memory without a file from
-// there to the address. It is nil if the address cannot be in such data.
+// Around returns the part of a layout that decides whether an address is in the
+// data of a program or library: all areas of its Owner, and the memory without a
+// file from there to the address. It is nil if the address cannot be in such data.
 func (l Layout) Around(addr uint64) Layout {
 	last := l.index(addr)
 	near, at := l.Owner(addr), l.At(addr)

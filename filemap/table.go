@@ -62,9 +62,10 @@ func (e *Entry) Bind(b Binding) (rival bool) {
 	return rival
 }
 
-// At is the binding in force at a place, the one with the latest start before it;
-// nil if there is none. It is ambiguous if an older claim than that came to light
-// after it: the kernel then had both at once, and which one it kept is unknown.
+// At returns the binding in force at a place, the one with the latest start
+// before it; nil if there is none. It is ambiguous if an older claim than that
+// came to light after it: the kernel then had both at once, and which one it kept
+// is unknown.
 func (e *Entry) At(pos Pos) (b *Binding, ambiguous bool) {
 	for i := range e.bindings {
 		if x := &e.bindings[i]; x.From <= pos && (b == nil || x.From >= b.From) {
@@ -82,7 +83,7 @@ func (e *Entry) At(pos Pos) (b *Binding, ambiguous bool) {
 	return b, false
 }
 
-// Last is the newest announcement, nil if there is none.
+// Last returns the newest announcement, nil if there is none.
 func (e *Entry) Last() *Binding {
 	if len(e.bindings) == 0 {
 		return nil
@@ -90,8 +91,8 @@ func (e *Entry) Last() *Binding {
 	return &e.bindings[len(e.bindings)-1]
 }
 
-// First is the oldest announcement after a place that is kept, nil if there is
-// none.
+// First returns the oldest announcement after a place that is kept, nil if
+// there is none.
 func (e *Entry) First(pos Pos) *Binding {
 	for i := range e.bindings {
 		if e.bindings[i].At > pos {
@@ -106,7 +107,7 @@ func (e *Entry) Rival(b *Binding) bool {
 	return slices.ContainsFunc(e.bindings, func(x Binding) bool { return x.File != b.File })
 }
 
-// age is the last place at which the identifier was seen.
+// age returns the last place at which the identifier was seen.
 func (e *Entry) age() Pos {
 	if b := e.Last(); b != nil {
 		return max(e.LastUse, b.At)
@@ -137,7 +138,7 @@ func NewTable(limit int) *Table {
 	return &Table{entries: make(map[tracefs.Identifier]*Entry), limit: limit}
 }
 
-// Len is the number of identifiers in the table.
+// Len returns the number of identifiers in the table.
 func (t *Table) Len() int { return len(t.entries) }
 
 // Entry returns the entry of an identifier, a new one if there is none.
@@ -184,7 +185,7 @@ func (t *Table) Forget() {
 	clear(t.recent[:])
 }
 
-// bloom are the bits of an identifier.
+// bloom returns the bits of an identifier.
 func bloom(id tracefs.Identifier) [3]uint64 {
 	h := id.Hash()
 	h ^= h >> 29
@@ -209,7 +210,7 @@ func (t *Table) wasDropped(id tracefs.Identifier) bool {
 	return true
 }
 
-// Files are the files that the table's bindings name.
+// Files returns the files that the table's bindings name.
 func (t *Table) Files() map[*File]bool {
 	set := make(map[*File]bool, len(t.entries))
 	for _, e := range t.entries {

@@ -29,8 +29,8 @@ const (
 	trustCount
 )
 
-// Skipped is the trust of a function that is on the stack although the kernel gave
-// no frame of it, after a frame of this trust: never more.
+// Skipped returns the trust of a function that is on the stack although the kernel
+// gave no frame of it, after a frame of this trust: never more.
 func (t Trust) Skipped() Trust {
 	if t == Late || t == Claimed {
 		return t
@@ -65,7 +65,7 @@ func Marked(m tracefs.Mark) Trust {
 	return Announced
 }
 
-// String is the word used in all outputs.
+// String returns the word used in all outputs.
 func (t Trust) String() string {
 	return [...]string{"", "announced", "verified", "inferred", "late", "claimed"}[t]
 }
@@ -136,7 +136,7 @@ var reasonNames = [...]string{
 	VMAOffset: "vma-offset", Forgotten: "forgotten", Unreadable: "unreadable", OnlyClaimed: "claimed",
 }
 
-// String is the word used in all outputs.
+// String returns the word used in all outputs.
 func (r Reason) String() string { return reasonNames[r] }
 
 // ParseReason finds the reason of a word.

@@ -5,7 +5,7 @@ import (
 	"ustack/filemap/symbol"
 )
 
-// CodeName is the name of a frame that lies in memory without a file: the
+// CodeName returns the name of a frame that lies in memory without a file: the
 // function, or why it has none; nil if it is no code. at is the frame's address,
 // in the vDSO its offset there.
 func CodeName(m *filemap.Memory, why filemap.Reason, at uint64) *symbol.Name {

@@ -61,7 +61,7 @@ func (e *Explanation) Batch(h *resolve.Held) error {
 	return nil
 }
 
-// lineAt is the line of the input at a place of a batch.
+// lineAt returns the line of the input at a place of a batch.
 func lineAt(h *resolve.Held, off uint32) int64 {
 	return h.Line + int64(bytes.Count(h.Text[:off], []byte("\n"))) + 1
 }
@@ -168,7 +168,7 @@ func (e *Explanation) name(f *filemap.File, n *symbol.Name) {
 	e.advise(advice)
 }
 
-// escaped is an untrusted string as it stands in a line.
+// escaped returns an untrusted string as it stands in a line.
 func escaped(s string) []byte { return escape.Append(nil, []byte(s)) }
 
 func (e *Explanation) advise(text string) {

@@ -7,7 +7,7 @@ import (
 	"ustack/tracefs"
 )
 
-// stepText is a step of a proof in words.
+// stepText returns a step of a proof in words.
 func stepText(s *proof.Step) string {
 	file := string(escaped(s.File))
 	process := fmt.Sprintf("process %d", s.PID)
@@ -53,5 +53,5 @@ func stepText(s *proof.Step) string {
 	return ""
 }
 
-// seconds is a time of a trace in seconds.
+// seconds returns a time of a trace in seconds.
 func seconds(t tracefs.Time) string { return fmt.Sprintf("%.6f", float64(t)/1e9) }

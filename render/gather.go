@@ -70,7 +70,7 @@ func (g *gather) piece(text []byte) {
 	g.size += len(text)
 }
 
-// len is how much waits for flush.
+// len returns how much waits for flush.
 func (g *gather) len() int { return g.size + len(g.buf) - g.from }
 
 // full reports that it is time for flush.

@@ -72,9 +72,9 @@ func (j *JSON) Batch(h *resolve.Held) error {
 	return j.out.flush()
 }
 
-// stacksSize is about how much the stacks of a batch will add to the output.
-// They are far away in memory; here they are loaded all at once, later they
-// would not be.
+// stacksSize returns about how much the stacks of a batch will add to the
+// output. They are far away in memory; here they are loaded all at once, later
+// they would not be.
 func stacksSize(h *resolve.Held) (size int) {
 	for i := range h.Attached {
 		if s := h.Attached[i].Stack; s != nil && s.Result != nil {
@@ -288,7 +288,7 @@ func (j *JSON) stack(h *resolve.Held, i int) {
 	j.end()
 }
 
-// plain is a piece of a batch's text as it was before it was escaped.
+// plain returns a piece of a batch's text as it was before it was escaped.
 func (j *JSON) plain(piece []byte) []byte {
 	if j.escaped {
 		return escape.Undo(piece)

@@ -29,7 +29,8 @@ func WriteMapsCounts(w io.Writer, c *procmap.Counts, may, hidden bool) {
 	}
 }
 
-// NoAnswer is the note that file systems, or their servers, gave no answer.
+// NoAnswer returns the note that file systems, or their servers, gave no
+// answer.
 func NoAnswer(n int) string {
 	return fmt.Sprintf("%d file systems gave no answer in time: their files have no build ID", n)
 }

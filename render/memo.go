@@ -76,7 +76,7 @@ func (w *rendered) is(frames []tracefs.Frame, out []resolve.Outcome) bool {
 	return true
 }
 
-// cost is about how many bytes are kept.
+// cost returns about how many bytes are kept.
 func (w *rendered) cost() int {
 	const each = 32 // a placed
 	return len(w.text) + each*len(w.places)

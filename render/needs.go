@@ -60,7 +60,7 @@ func (n *Needs) Batch(h *resolve.Held) error {
 	return nil
 }
 
-// missing is the kind of file that would name a frame, "" if none would.
+// missing returns the kind of file that would name a frame, "" if none would.
 func missing(r symbol.Reason) string {
 	switch r {
 	case symbol.NoFile, symbol.IDMismatch, symbol.Unverified, symbol.Unreadable:
@@ -71,7 +71,7 @@ func missing(r symbol.Reason) string {
 	return ""
 }
 
-// frameOffset is the offset in the file of a frame that has one.
+// frameOffset returns the offset in the file of a frame that has one.
 func frameOffset(txt []byte, f *tracefs.Frame, o *resolve.Outcome) uint64 {
 	if o.HasOffset {
 		return o.Offset

@@ -95,7 +95,7 @@ func list(b *strings.Builder, before, after string, items []string) {
 	}
 }
 
-// lostCPUs are the CPUs that lost records, in order.
+// lostCPUs returns the CPUs that lost records, in order.
 func lostCPUs(t *resolve.Totals) []int32 {
 	cpus := make([]int32, 0, len(t.Lost))
 	for cpu := range t.Lost {

@@ -20,7 +20,7 @@ type Origin struct {
 	Flags [FlagColumns]byte
 }
 
-// origin is the record's Origin, nil if its source has none.
+// origin returns the record's Origin, nil if its source has none.
 func (b *Batch) origin(r *Record) *Origin {
 	if r.Origin == 0 {
 		return nil
@@ -44,7 +44,7 @@ func (b *Batch) Head(r *Record) Head {
 	return h
 }
 
-// Time is the record's time stamp, 0 if it has none.
+// Time returns the record's time stamp, 0 if it has none.
 func (b *Batch) Time(r *Record) Time {
 	if o := b.origin(r); o != nil {
 		return o.Time
@@ -55,8 +55,8 @@ func (b *Batch) Time(r *Record) Time {
 	return b.Heads[r.Source].Time(b.Text[r.Off:r.Body])
 }
 
-// Exact is the record's time stamp as the kernel took it; ok is false if its source has
-// only text, which may be rounded.
+// Exact returns the record's time stamp as the kernel took it; ok is false if its
+// source has only text, which may be rounded.
 func (b *Batch) Exact(r *Record) (t Time, ok bool) {
 	o := b.origin(r)
 	if o == nil || o.Exact == 0 {
@@ -71,8 +71,8 @@ func (b *Batch) Headed(r *Record) bool { return r.Body > r.Off || r.Origin != 0 
 // Timed reports whether Time is the record's, in nanoseconds.
 func (b *Batch) Timed(r *Record) bool { return b.Headed(r) && b.Heads[r.Source].Nanoseconds() }
 
-// Who is the task that wrote the record: its name as in Head, and its process,
-// NoTID if the record does not have it.
+// Who returns the task that wrote the record: its name as in Head, and its
+// process, NoTID if the record does not have it.
 func (b *Batch) Who(r *Record) (comm []byte, tgid int32) {
 	if o := b.origin(r); o != nil {
 		return o.Comm, o.TGID
@@ -81,8 +81,8 @@ func (b *Batch) Who(r *Record) (comm []byte, tgid int32) {
 	return h.Comm, h.TGID
 }
 
-// Context is the irq-info columns of a record: what kind of code wrote it. ok is
-// false if there is neither text nor an Origin.
+// Context returns the irq-info columns of a record: what kind of code wrote it.
+// ok is false if there is neither text nor an Origin.
 func (b *Batch) Context(r *Record) (flags [FlagColumns]byte, ok bool) {
 	if o := b.origin(r); o != nil {
 		return o.Flags, true
@@ -90,7 +90,7 @@ func (b *Batch) Context(r *Record) (flags [FlagColumns]byte, ok bool) {
 	return flags, false
 }
 
-// Call is what a Bare event is, nil for others.
+// Call returns what a Bare event is, nil for others.
 func (b *Batch) Call(r *Record) *syscalls.Event {
 	if r.Flags&Bare == 0 || r.Kind != KindEvent {
 		return nil

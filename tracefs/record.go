@@ -122,10 +122,10 @@ const (
 	tagInode = 1 << 63
 )
 
-// HashIdentifier is the identifier of the hash dialects (` : 0x666220af`).
+// HashIdentifier returns the identifier of the hash dialects (` : 0x666220af`).
 func HashIdentifier(hash uint64) Identifier { return Identifier{tagHash, hash} }
 
-// InodeIdentifier is the identifier of the inode dialects
+// InodeIdentifier returns the identifier of the inode dialects
 // (` : 1340007 : 254:3`). The inode is the number as unsigned: the kernel
 // prints it signed in frames and unsigned in announcements.
 func InodeIdentifier(inode uint64, major, minor uint32) Identifier {
@@ -232,7 +232,7 @@ const (
 	markCount
 )
 
-// Weaker is the less certain one of two marks.
+// Weaker returns the less certain one of two marks.
 func Weaker(a, b Mark) Mark {
 	rank := [MarkCount]int{NoMark: 0, MarkInferred: 1, MarkLate: 2, MarkClaimed: 3}
 	if rank[a] > rank[b] {
@@ -316,7 +316,7 @@ func (b *Batch) Reset() {
 	}
 }
 
-// Plain is a piece of Text as it was before it was escaped.
+// Plain returns a piece of Text as it was before it was escaped.
 func (b *Batch) Plain(piece []byte) []byte {
 	if b.Escaped {
 		return escape.Undo(piece)
@@ -324,11 +324,11 @@ func (b *Batch) Plain(piece []byte) []byte {
 	return piece
 }
 
-// Raw is the whole text of a record.
+// Raw returns the whole text of a record.
 func (b *Batch) Raw(r *Record) []byte { return b.Text[r.Off:r.End] }
 
-// StackFrames are the frames of a stack record, innermost first, and the text
-// that they point into.
+// StackFrames returns the frames of a stack record, innermost first, and the
+// text that they point into.
 func (b *Batch) StackFrames(r *Record) ([]Frame, []byte) {
 	if r.Shape != 0 {
 		s := b.Shapes[r.Shape-1]
@@ -337,11 +337,11 @@ func (b *Batch) StackFrames(r *Record) ([]Frame, []byte) {
 	return b.Frames[r.Lo:r.Hi], b.Text
 }
 
-// Announcement is the claim of a KindAnnounce record.
+// Announcement returns the claim of a KindAnnounce record.
 func (b *Batch) Announcement(r *Record) *Announcement { return &b.Announcements[r.Lo] }
 
-// Address is the frame's number, text what the frame points into. Sources of text
-// parse it only here.
+// Address returns the frame's number, text what the frame points into. Sources of
+// text parse it only here.
 func (f *Frame) Address(text []byte) uint64 {
 	if f.HasAddr {
 		return f.Addr
@@ -362,7 +362,7 @@ func AppendStem(b []byte, number uint64) []byte {
 	return b
 }
 
-// StemAddress is the number of a frame's stem, " =>  <00007ff49fdce829>".
+// StemAddress returns the number of a frame's stem, " =>  <00007ff49fdce829>".
 func StemAddress(stem []byte) uint64 {
 	var v uint64
 	for _, c := range StemDigits(stem) {
@@ -375,7 +375,7 @@ func StemAddress(stem []byte) uint64 {
 	return v
 }
 
-// StemDigits is the number of a stem as it is written: what stands between
+// StemDigits returns the number of a stem as it is written: what stands between
 // the angle brackets (an identifier may follow), or what ends the stem.
 func StemDigits(stem []byte) []byte {
 	const open = " =>  <"

@@ -30,7 +30,7 @@ const (
 
 var howWords = [howCount]string{"kernel", "registers", "cfi", "sframe", "gotable", "fp", "signal"}
 
-// String is the word used in all outputs.
+// String returns the word used in all outputs.
 func (h How) String() string { return howWords[min(h, howCount-1)] }
 
 // Stop is why a stack that ustack has unwound itself ends where it does.
@@ -57,7 +57,7 @@ const StopCount = int(stopCount)
 
 var stopWords = [stopCount]string{"", "root", "copy-too-short", "no-unwind-information", "no-map", "contradiction", "limit", "unknown-register", "other-stack", "stack-switch"}
 
-// String is the word used in all outputs.
+// String returns the word used in all outputs.
 func (s Stop) String() string { return stopWords[min(s, stopCount-1)] }
 
 // noted is what ustack has noted of a frame, in one byte, as there are many frames: a
@@ -82,8 +82,8 @@ func (f *Frame) SetUnwound(how How, stop Stop) {
 	}
 }
 
-// Unwound is how a frame was found, and why the stack ends with it; ByKernel and
-// NoStop for what the kernel has unwound.
+// Unwound returns how a frame was found, and why the stack ends with it;
+// ByKernel and NoStop for what the kernel has unwound.
 func (f *Frame) Unwound() (How, Stop) {
 	n := f.noted & (1<<markShift - 1)
 	if n == 0 {
@@ -93,7 +93,8 @@ func (f *Frame) Unwound() (How, Stop) {
 	return How(n/noted(StopCount)) + 1, Stop(n % noted(StopCount))
 }
 
-// Mark is what an earlier run of ustack has written about the frame's file.
+// Mark returns what an earlier run of ustack has written about the frame's
+// file.
 func (f *Frame) Mark() Mark { return Mark(f.noted >> markShift) }
 
 // SetMark notes a Mark.
@@ -187,7 +188,7 @@ func ParseUnwound(text []byte, frames []Frame) bool {
 	return true
 }
 
-// wordIndex is where a word is in a list, -1 if it is not there.
+// wordIndex returns where a word is in a list, -1 if it is not there.
 func wordIndex(list []string, word []byte) int {
 	for i := range list {
 		if string(word) == list[i] {

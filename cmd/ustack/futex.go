@@ -184,7 +184,7 @@ func (f *futexFlags) run(std command.Streams) error {
 	return errors.Join(err, out.Report(std.Out, std.Messages(), a, names, nil))
 }
 
-// output is what the report shows, and how it is written.
+// output returns what the report shows, and how it is written.
 func (f *futexFlags) output() contention.Output {
 	return contention.Output{JSON: f.format == "json", Profile: f.profile, View: f.view, Quiet: f.Quiet}
 }

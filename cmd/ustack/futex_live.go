@@ -81,7 +81,7 @@ func (f *futexFlags) setInterval(text string) error {
 	return nil
 }
 
-// every is how often the answer so far is shown, 0 for never.
+// every returns how often the answer so far is shown, 0 for never.
 func (f *futexFlags) every() time.Duration {
 	if f.interval == nil {
 		return 0

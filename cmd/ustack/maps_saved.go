@@ -76,7 +76,7 @@ func (f *mapsFlags) savedAddresses(stdin io.Reader, stdout io.Writer, readings [
 	return err
 }
 
-// chosen are the requested processes.
+// chosen returns the requested processes.
 func (f *mapsFlags) chosen(all []tracedat.Process) (some []tracedat.Process, err error) {
 	if len(f.pids) == 0 {
 		return all, nil

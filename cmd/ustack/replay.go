@@ -155,7 +155,7 @@ func replay(args []string, std command.Streams) error {
 	return command.Exit(f.verdict(totals))
 }
 
-// verdict is the exit code of a trace that could be read.
+// verdict returns the exit code of a trace that could be read.
 func (f *replayFlags) verdict(t *resolve.Totals) int {
 	if f.failOnLoss && (len(t.Lost) > 0 || t.Gaps > 0) {
 		return exitLoss

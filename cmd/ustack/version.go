@@ -2,7 +2,7 @@ package main
 
 import "runtime/debug"
 
-// buildVersion is the origin of this program by the Go toolchain.
+// buildVersion returns the origin of this program by the Go toolchain.
 func buildVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -152,8 +152,8 @@ func watchCommand(args []string, std command.Streams) error {
 	return f.dir.Run(ctx, f.once)
 }
 
-// logLine is an error in one line of a log, with control characters as escapes:
-// parts of it are the report's.
+// logLine returns an error in one line of a log, with control characters as
+// escapes: parts of it are the report's.
 func logLine(err error) string {
 	var b bytes.Buffer
 	_, _ = render.NewSanitizer(&b).Write([]byte(err.Error())) // into memory

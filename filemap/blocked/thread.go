@@ -107,7 +107,7 @@ func parseStatus(text []byte) (s status, err error) {
 	return s, nil
 }
 
-// started is the thread's field 22 of stat.
+// started returns the thread's field 22 of stat.
 func (t *thread) started() (uint64, error) {
 	text, err := t.text("stat")
 	if err != nil {
@@ -174,7 +174,7 @@ var arguments = map[perf.Machine][6]int{
 	perf.ARM:   {0, 1, 2, 3, 4, 5},
 }
 
-// registers are the known ones of a thread that waits.
+// registers returns the known ones of a thread that waits.
 func (c *call) registers(abi perf.ABI) perf.Registers {
 	regs := perf.NewRegisters(runtime.GOARCH, abi, c.sp, c.pc)
 	if numbers, ok := arguments[regs.Machine]; ok && c.number >= 0 {
@@ -185,8 +185,8 @@ func (c *call) registers(abi perf.ABI) perf.Registers {
 	return regs
 }
 
-// abi is what kind of program the thread's process runs, by how wide the words of its
-// auxiliary vector are (man 3 getauxval).
+// abi returns what kind of program the thread's process runs, by how wide the words
+// of its auxiliary vector are (man 3 getauxval).
 func (t *thread) abi() (perf.ABI, error) {
 	auxv, err := t.text("auxv")
 	switch {

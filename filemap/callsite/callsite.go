@@ -88,7 +88,7 @@ func sigreturns(m elf.Machine) []string {
 	return nil
 }
 
-// modRMLength is the length of a ModRM byte with what belongs to it.
+// modRMLength returns the length of a ModRM byte with what belongs to it.
 func modRMLength(b []byte) int {
 	mod, rm := b[0]>>6, b[0]&7
 	n := 1

@@ -30,7 +30,7 @@ type Step struct {
 	Slot   bool
 }
 
-// End is where the next instruction is: where a call returns to.
+// End returns where the next instruction is: where a call returns to.
 func (s *Step) End() uint64 { return s.Addr + uint64(s.Len) }
 
 // Flow calls f for the calls and jumps of code that lies at an address, in

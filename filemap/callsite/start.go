@@ -167,7 +167,7 @@ func (w *starter) keeps(d *x86, s *Step) bool {
 	return known && !m.index && (apart || d.loads() && at == w.slot)
 }
 
-// pointer is where the pointer is that an instruction calls by.
+// pointer returns where the pointer is that an instruction calls by.
 func (w *starter) pointer(d *x86, s *Step) (int64, bool) {
 	m, ok := d.memory()
 	if !ok || s.Kind != CallIndirect || !d.plain() || m.base < 0 || m.index || d.reg() != 2 {
@@ -244,7 +244,7 @@ type memoryOperand struct {
 	disp  int64
 }
 
-// memory is the operand in memory; ok is false if there is none.
+// memory returns the operand in memory; ok is false if there is none.
 func (d *x86) memory() (m memoryOperand, ok bool) {
 	mod, low := d.rm>>6, d.rm&7
 	if d.at == 0 || mod == 3 {
@@ -276,6 +276,7 @@ func (d *x86) plain() bool { return !d.other && !d.op16 && !d.addr32 && !d.vex }
 // loads reports whether it only loads a register of 64 bits.
 func (d *x86) loads() bool { return d.plain() && !d.escaped && d.op == 0x8b && d.wide }
 
-// reg is the register of ModRM that is never memory, operand the other one.
+// reg returns the register of ModRM that is never memory, operand the other
+// one.
 func (d *x86) reg() int     { return int(d.rm>>3&7) | int(d.rex&4)<<1 }
 func (d *x86) operand() int { return int(d.rm&7) | int(d.rex&1)<<3 }

@@ -250,7 +250,7 @@ func (d *x86) next() (byte, bool) {
 	return d.code[d.n-1], true
 }
 
-// group is what depends on the ModRM byte.
+// group returns what depends on the ModRM byte.
 func (d *x86) group() operands {
 	reg := d.rm >> 3 & 7
 	switch {
@@ -266,7 +266,7 @@ func (d *x86) group() operands {
 	return 0
 }
 
-// immediate is how many bytes operands need after ModRM.
+// immediate returns how many bytes operands need after ModRM.
 func (d *x86) immediate(need operands) (n int) {
 	if need&(imm8|rel8) != 0 {
 		n++
@@ -283,7 +283,7 @@ func (d *x86) immediate(need operands) (n int) {
 	return n
 }
 
-// indirect is the step of an instruction with a ModRM byte.
+// indirect returns the step of an instruction with a ModRM byte.
 func (d *x86) indirect(addr uint64) Step {
 	s := Step{Addr: addr}
 	if d.op != 0xff || d.escaped {

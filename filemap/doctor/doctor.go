@@ -28,7 +28,7 @@ const (
 	Missing
 )
 
-// String is the word for a state.
+// String returns the word for a state.
 func (s State) String() string { return [...]string{"ok", "limited", "missing"}[s] }
 
 // Groups of Checks.
@@ -163,7 +163,7 @@ func (f *Findings) only() []string {
 	return list
 }
 
-// file is a file of the tracing interface, nil if it was not looked at.
+// file returns a file of the tracing interface, nil if it was not looked at.
 func (f *Findings) file(name string) *instance.FileFact {
 	for i := range f.Tracing.Files {
 		if f.Tracing.Files[i].Name == name {
@@ -173,7 +173,7 @@ func (f *Findings) file(name string) *instance.FileFact {
 	return nil
 }
 
-// stacks is how stacks are taken, see instance.SetStacks.
+// stacks returns how stacks are taken, see instance.SetStacks.
 func (f *Findings) stacks() string {
 	if f.Tracing.Deferred {
 		return instance.DeferredStacks.String()
@@ -181,7 +181,7 @@ func (f *Findings) stacks() string {
 	return instance.StockStacks.String()
 }
 
-// how is how live follows mappings.
+// how returns how live follows mappings.
 func (f *Findings) how() string {
 	switch {
 	case f.Tracing.Plain:

@@ -61,7 +61,7 @@ func (f mappingChecks) band() Check {
 	return c
 }
 
-// bandFix is what would give us a side band.
+// bandFix returns what would give us a side band.
 func (f mappingChecks) bandFix() string {
 	switch err := f.Facts.Band.Err; {
 	case errors.Is(err, perf.ErrMemory):
@@ -146,5 +146,5 @@ func (f mappingChecks) anonymous() Check {
 	return c
 }
 
-// oneLine is an error, with what was joined in one line.
+// oneLine returns an error, with what was joined in one line.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

@@ -29,9 +29,9 @@ const (
 	group     = "ustack"
 )
 
-// install is the command that makes a copy of the program with the rights for
-// members of a group, "" if it would not help: root has them, we have them, or
-// they cannot be had here.
+// install returns the command that makes a copy of the program with the rights
+// for members of a group, "" if it would not help: root has them, we have them,
+// or they cannot be had here.
 //
 // The copy traces all processes, so not every user may run it. The
 // capabilities are permitted, not in effect: package privilege puts them into

@@ -164,7 +164,7 @@ func (f tracingChecks) compat() []Check {
 	}}
 }
 
-// calls are the system calls whose entry and exit are the events.
+// calls returns the system calls whose entry and exit are the events.
 func calls(specs []instance.Spec) string {
 	var list []string
 	for _, s := range specs {

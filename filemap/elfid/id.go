@@ -16,8 +16,8 @@ type ID struct {
 	bytes [Max]byte
 }
 
-// New is the ID of these bytes. ok is false if there are none, or more than
-// Max.
+// New returns the ID of these bytes. ok is false if there are none, or more
+// than Max.
 func New(b []byte) (id ID, ok bool) {
 	if len(b) == 0 || len(b) > Max {
 		return ID{}, false
@@ -42,16 +42,16 @@ func Parse(text []byte) (id ID, ok bool) {
 // IsZero reports whether there is no ID. An ID of zero bytes only is one.
 func (id ID) IsZero() bool { return id.size == 0 }
 
-// Len is the number of bytes, 0 to Max.
+// Len returns the number of bytes, 0 to Max.
 func (id ID) Len() int { return int(id.size) }
 
-// Padded is the ID filled up with zeros, the form in which ftrace and BPF hand
-// IDs out (filemap.BuildID); the length is lost.
+// Padded returns the ID filled up with zeros, the form in which ftrace and BPF
+// hand IDs out (filemap.BuildID); the length is lost.
 func (id ID) Padded() [Max]byte { return id.bytes }
 
 // AppendHex appends the bytes in file order as lower-case hexadecimal, nothing
 // if there is no ID.
 func (id ID) AppendHex(b []byte) []byte { return hex.AppendEncode(b, id.bytes[:id.size]) }
 
-// Hex is the ID as readelf -n prints it, "" if there is none.
+// Hex returns the ID as readelf -n prints it, "" if there is none.
 func (id ID) Hex() string { return string(id.AppendHex(nil)) }

@@ -81,7 +81,7 @@ type mountPoint string
 // maxFile bounds the part of a file that is read.
 const maxFile = 1 << 20
 
-// text is what a file has, "" if it cannot be read.
+// text returns what a file has, "" if it cannot be read.
 func (f mountPoint) text(name string) string {
 	file, err := os.Open(filepath.Join(string(f), name))
 	if err != nil {
@@ -95,7 +95,7 @@ func (f mountPoint) text(name string) string {
 	return string(b)
 }
 
-// line is the only line of a file.
+// line returns the only line of a file.
 func (f mountPoint) line(name string) string { return strings.TrimSpace(f.text(name)) }
 
 // parseStatus reads /proc/self/status (man 5 proc_pid_status).
@@ -199,7 +199,7 @@ func parseMemAvailable(text string) uint64 {
 	return 0
 }
 
-// chosen is the word in brackets.
+// chosen returns the word in brackets.
 func chosen(line string) string {
 	_, rest, _ := strings.Cut(line, "[")
 	word, _, found := strings.Cut(rest, "]")

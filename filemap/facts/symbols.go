@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// KernelSymbols is the text of /proc/kallsyms, nil if it cannot be read. Without
-// the right to see them all addresses in it are 0 (kptr_restrict in
+// KernelSymbols returns the text of /proc/kallsyms, nil if it cannot be read.
+// Without the right to see them all addresses in it are 0 (kptr_restrict in
 // Documentation/admin-guide/sysctl/kernel.rst).
 func KernelSymbols(proc string) []byte {
 	const most = 64 << 20

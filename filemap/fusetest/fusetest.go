@@ -54,10 +54,10 @@ func Start(t testing.TB, file []byte) *Server {
 // Silence makes the server take requests, and answer none.
 func (s *Server) Silence() { s.silent.Store(true) }
 
-// Asked is the number of requests that got no answer.
+// Asked returns the number of requests that got no answer.
 func (s *Server) Asked() int { return int(s.asked.Load()) }
 
-// Polled is the number of requests to poll the file.
+// Polled returns the number of requests to poll the file.
 func (s *Server) Polled() int { return int(s.polled.Load()) }
 
 // request is struct fuse_in_header.

@@ -98,7 +98,7 @@ func at(root *os.Root, name string) (fd int, link string, err error) {
 	return fd, link, err
 }
 
-// readLink is where an open symbolic link leads to, "" for all else.
+// readLink returns where an open symbolic link leads to, "" for all else.
 func readLink(fd int) (string, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFLNK {

@@ -86,8 +86,8 @@ func (o *Opener) By(name string, open func() (*os.File, error)) (*File, error) {
 	return o.open(name, name, open)
 }
 
-// near is the descriptor of a path that stays on the file system of the root
-// directory, so that going there asks no server; negative if it does not.
+// near returns the descriptor of a path that stays on the file system of the
+// root directory, so that going there asks no server; negative if it does not.
 func (o *Opener) near(name string) (fd int) {
 	rest := strings.TrimLeft(name, "/")
 	if o.root < 0 || rest == "" || rest == name {
@@ -202,7 +202,7 @@ type File struct {
 	gone error // why it is not read any more
 }
 
-// Size is how many bytes the file had when it was opened.
+// Size returns how many bytes the file had when it was opened.
 func (f *File) Size() int64 { return f.size }
 
 // ReadAt implements io.ReaderAt. After an answer that did not come in time nothing is

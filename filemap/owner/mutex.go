@@ -39,7 +39,7 @@ const (
 	ownerDied = 0x40000000
 )
 
-// pi is the owner in the word of a PI futex, 0 if none.
+// pi returns the owner in the word of a PI futex, 0 if none.
 func (m *mutex) pi() int {
 	if m.lock&ownerDied != 0 {
 		return 0
@@ -61,8 +61,8 @@ const (
 // waiters is FUTEX_WAITERS (linux/futex.h).
 const waiters = 1 << 31
 
-// glibc is the owner of a mutex that is held and waited for, 0 if it is not
-// exactly that. The word of a robust one has the owner too.
+// glibc returns the owner of a mutex that is held and waited for, 0 if it is
+// not exactly that. The word of a robust one has the owner too.
 func (m *mutex) glibc() int {
 	kind, word := m.kind&typeMask, uint32(locked)
 	counted := kind == recursive // how often the owner has taken it

@@ -87,7 +87,7 @@ func (r *Reader) Read(pid, tid int, addr uint64) (Owner, error) {
 	return o, nil
 }
 
-// number is the owner's number as the lock has it.
+// number returns the owner's number as the lock has it.
 func (r *Reader) number(pid int, c *call, m *mutex) (int, How, error) {
 	switch {
 	case c.pi():

@@ -69,8 +69,8 @@ func parseCall(text string) (c call) {
 	return c
 }
 
-// thread is the thread of a process that has a number in the process's own PID
-// namespace.
+// thread returns the thread of a process that has a number in the process's own
+// PID namespace.
 func (r *Reader) thread(pid, number int) (int, error) {
 	if n, err := r.ownNumber(pid, number); err == nil && n == number {
 		return number, nil
@@ -87,8 +87,8 @@ func (r *Reader) thread(pid, number int) (int, error) {
 	return 0, errNoThread
 }
 
-// ownNumber is the number of a thread in its own PID namespace: the last one of
-// NSpid.
+// ownNumber returns the number of a thread in its own PID namespace: the last
+// one of NSpid.
 func (r *Reader) ownNumber(pid, tid int) (int, error) {
 	text, err := r.text(pid, tid, "status")
 	if err != nil {
@@ -120,7 +120,7 @@ func (r *Reader) text(pid, tid int, name string) (string, error) {
 	return string(b), nil
 }
 
-// Comm is the name of a thread, "" if it has ended.
+// Comm returns the name of a thread, "" if it has ended.
 func (r *Reader) Comm(pid, tid int) string {
 	text, err := r.text(pid, tid, "comm")
 	if err != nil {

@@ -7,8 +7,8 @@ package procmap
 // maxHeirs bounds the threads that are looked at for one that has not ended.
 const maxHeirs = 1 << 6
 
-// heir is a thread of a process whose first thread has ended, by which its memory can
-// be read. ok is false for all other processes.
+// heir returns a thread of a process whose first thread has ended, by which its
+// memory can be read. ok is false for all other processes.
 func (r *Reader) heir(pid int) (tid int, ok bool) {
 	if r.hasProgram(pid) {
 		return 0, false

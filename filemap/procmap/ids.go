@@ -104,7 +104,7 @@ func (c *IDs) Forget(file FileID) {
 	}
 }
 
-// Asked is the number of times a build ID was asked for.
+// Asked returns the number of times a build ID was asked for.
 func (c *IDs) Asked() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,8 +147,8 @@ func (c *IDs) Alone() bool {
 	return c.alone
 }
 
-// Slow is the number of devices a file of which could not be read in time: the
-// files there have no build ID.
+// Slow returns the number of devices a file of which could not be read in time:
+// the files there have no build ID.
 func (c *IDs) Slow() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,9 +176,9 @@ func (c *IDs) readBounded(f *mappedFile) bool {
 	return err == nil
 }
 
-// forgotten is the number of calls of Forget. If it is unchanged after answers
-// were taken and the guard was drained, the answers hold for what was seen
-// before.
+// forgotten returns the number of calls of Forget. If it is unchanged after
+// answers were taken and the guard was drained, the answers hold for what was
+// seen before.
 func (c *IDs) forgotten() uint64 {
 	if c == nil {
 		return 0

@@ -76,7 +76,7 @@ func ioctl(fd int, arg unsafe.Pointer) unix.Errno {
 	}
 }
 
-// answerName is the name of the last answer, without its NUL.
+// answerName returns the name of the last answer, without its NUL.
 func (b *buffers) answerName() []byte {
 	if n := b.q.nameSize; n > 1 && n <= nameRoom {
 		return b.name[:n-1]

@@ -45,7 +45,7 @@ var kindNames = [...]string{
 	AnonShmem: "anon-shmem", Anonymous: "anonymous",
 }
 
-// String is the word used in all outputs.
+// String returns the word used in all outputs.
 func (k Kind) String() string { return kindNames[k] }
 
 // ParseKind reads the word of String.

@@ -38,7 +38,7 @@ func (p Perms) Append(b []byte) []byte {
 	return b
 }
 
-// String is the four letters of /proc/PID/maps, "r-xp".
+// String returns the four letters of /proc/PID/maps, "r-xp".
 func (p Perms) String() string { return string(p.Append(nil)) }
 
 // Dev is the device of a file system as /proc/PID/maps shows it: of the super
@@ -53,7 +53,7 @@ func (d Dev) Append(b []byte) []byte {
 	return appendHex(b, uint64(d.Minor), 2)
 }
 
-// String is the device in the form of /proc/PID/maps, "fe:00".
+// String returns the device in the form of /proc/PID/maps, "fe:00".
 func (d Dev) String() string { return string(d.Append(nil)) }
 
 // Mapping is one mapping of a process, a VMA, as fs/proc/task_mmu.c prints it.
@@ -77,7 +77,7 @@ type Mapping struct {
 	Generation uint32
 }
 
-// FileOffset is where in the file an address of the mapping is.
+// FileOffset returns where in the file an address of the mapping is.
 func (m *Mapping) FileOffset(addr uint64) uint64 { return addr - m.Start + m.Offset }
 
 // Contains reports whether the address lies in the mapping.

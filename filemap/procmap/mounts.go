@@ -40,8 +40,8 @@ const (
 	maxMountInfo = 4 << 20
 )
 
-// system is the file system that a mapping's file is on: as the mounts that the
-// process has, or we have, show it.
+// system returns the file system that a mapping's file is on: as the mounts
+// that the process has, or we have, show it.
 func (h *Handle) system(m *Mapping) fileSystem {
 	if m.Kind == Memfd {
 		return fileSystem{} // of one that the kernel has mounted for itself
@@ -67,7 +67,7 @@ func (h *Handle) system(m *Mapping) fileSystem {
 	return s
 }
 
-// of is where a device is kept.
+// of returns where a device is kept.
 func (ms *mounts) of(dev Dev) map[Dev]fileSystem {
 	if dev.Major == 0 {
 		return ms.others
@@ -156,8 +156,8 @@ func (r *Reader) Hidden() bool {
 	return unix.Geteuid() != 0 && HidePID(r.opt.Proc) != ""
 }
 
-// HidePID is the mount option hidepid of proc, mounted at this place; "" if all
-// users see all processes. CAP_SYS_PTRACE shows them anyway.
+// HidePID returns the mount option hidepid of proc, mounted at this place; ""
+// if all users see all processes. CAP_SYS_PTRACE shows them anyway.
 func HidePID(proc string) string {
 	text, err := os.ReadFile(proc + "/self/mountinfo")
 	if err != nil {

@@ -100,10 +100,10 @@ func NewReader(opt Options) (*Reader, error) {
 	return r, nil
 }
 
-// Source is what the Reader uses: Ioctl or Text.
+// Source returns what the Reader uses: Ioctl or Text.
 func (r *Reader) Source() Source { return r.opt.Source }
 
-// Proc is where the Reader finds processes.
+// Proc returns where the Reader finds processes.
 func (r *Reader) Proc() string { return r.opt.Proc }
 
 // detect asks for a mapping of our own, once, and settles the source. Any

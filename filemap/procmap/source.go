@@ -14,7 +14,7 @@ const (
 	Text
 )
 
-// String is the word that ParseSource reads.
+// String returns the word that ParseSource reads.
 func (s Source) String() string { return [...]string{"auto", "ioctl", "text"}[s] }
 
 // ParseSource reads the value of --maps-source.

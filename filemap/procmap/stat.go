@@ -31,9 +31,9 @@ func (s *Stat) hadMemory() bool { return !s.KernelThread && !s.Ended() }
 // have gone on.
 func (s *Stat) Ended() bool { return s.State == 'Z' }
 
-// TaskComm is the name as it is in the kernel (task_struct.comm). For its own
-// threads /proc adds to it: to a worker "-WORK" or "+WORK" (wq_worker_comm in
-// kernel/workqueue.c), to others what had no room.
+// TaskComm returns the name as it is in the kernel (task_struct.comm). For its
+// own threads /proc adds to it: to a worker "-WORK" or "+WORK" (wq_worker_comm
+// in kernel/workqueue.c), to others what had no room.
 func (s *Stat) TaskComm() string {
 	const room = 15 // TASK_COMM_LEN less the NUL
 	comm := s.Comm
@@ -123,7 +123,7 @@ func parseStat(line []byte) (s Stat, comm []byte, ok bool) {
 	return s, comm, true
 }
 
-// ThreadGroup is the process that a thread belongs to: Tgid of
+// ThreadGroup returns the process that a thread belongs to: Tgid of
 // /proc/TID/status.
 func (r *Reader) ThreadGroup(tid int) (int, error) {
 	fd, err := r.openOf(tid, "status")

@@ -54,10 +54,10 @@ func (m *Mapping) parse(line []byte) (name []byte, err error) {
 	return p.name(len(line)), nil
 }
 
-// name is the rest of a line of n bytes: it begins at nameColumn, unless the
-// numbers were too wide to leave two blanks before it, and then after two (the
-// one after the inode, and seq_pad's). On 32 bits, and in mappings written by
-// hand, the column is another one, so any number of blanks is taken.
+// name returns the rest of a line of n bytes: it begins at nameColumn, unless
+// the numbers were too wide to leave two blanks before it, and then after two
+// (the one after the inode, and seq_pad's). On 32 bits, and in mappings written
+// by hand, the column is another one, so any number of blanks is taken.
 func (p *fields) name(n int) []byte {
 	const blanks = 2
 	if at := nameColumn - (n - len(p.rest)); at >= blanks && at <= len(p.rest) && len(bytes.TrimLeft(p.rest[:at], " ")) == 0 {

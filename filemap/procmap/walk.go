@@ -227,8 +227,8 @@ func number(s []byte) (int, bool) {
 	return v, true
 }
 
-// Exe is the path of the program that a process runs, "" if it has none or may
-// not be asked.
+// Exe returns the path of the program that a process runs, "" if it has none or
+// may not be asked.
 func (r *Reader) Exe(pid int) string {
 	defer r.raise().Lower()
 	r.setPath(pid, "exe")

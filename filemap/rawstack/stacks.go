@@ -216,7 +216,7 @@ func (s *Stacks) Expire(before tracefs.Time) {
 	s.gaps = append(s.gaps[:0], s.gaps[old:]...)
 }
 
-// Counts is what became of the stacks so far.
+// Counts returns what became of the stacks so far.
 func (s *Stacks) Counts() Counts {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -19,7 +19,7 @@ const (
 
 var dialectNames = [...]string{"auto", "plain", "offset", "inode", "hash", "resolved", "stock"}
 
-// String is the name as used in flags and outputs.
+// String returns the name as used in flags and outputs.
 func (d Dialect) String() string { return dialectNames[d] }
 
 // ParseDialect reads a name, or D0 to D5.

@@ -54,7 +54,7 @@ type mark struct {
 	timed bool
 }
 
-// endOf is the end of a batch, where the one before ends at now.
+// endOf returns the end of a batch, where the one before ends at now.
 func endOf(b *tracefs.Batch, now mark) mark {
 	end := mark{pos: b.Pos + int64(len(b.Text)), lines: b.Line + b.Lines, time: now.time, timed: now.timed}
 	for i := len(b.Records) - 1; i >= 0; i-- {
@@ -74,7 +74,7 @@ func (l *Limits) expired(end, now *mark) bool {
 		l.Time > 0 && now.timed && end.timed && now.time-end.time > l.Time
 }
 
-// pos is the place of a record in the input.
+// pos returns the place of a record in the input.
 func (h *Held) pos(rec *tracefs.Record) filemap.Pos {
 	return filemap.Pos(h.Pos + int64(rec.Off))
 }

@@ -92,7 +92,7 @@ func (s *Subject) Identify() {
 	s.Comm, s.TGID = known(comm), tgid
 }
 
-// known is a thread's name, nil if the kernel had forgotten it.
+// known returns a thread's name, nil if the kernel had forgotten it.
 func known(comm []byte) []byte {
 	if string(comm) == tracefs.CommUnknown {
 		return nil

@@ -55,7 +55,7 @@ type asked struct {
 	timed bool
 }
 
-// mark is the place of a record, or one before it.
+// mark returns the place of a record, or one before it.
 func (h *Held) mark(rec *tracefs.Record) asked {
 	a := asked{pos: h.pos(rec), line: h.Line}
 	if h.Late > 0 {

@@ -63,9 +63,9 @@ func (o *owners) end(t *task) {
 	}
 }
 
-// of is the stack that an announcement of its task belongs to, nil if none. torn
-// means that records of the stack's CPU were lost in between, so the owner is
-// unknown.
+// of returns the stack that an announcement of its task belongs to, nil if none.
+// torn means that records of the stack's CPU were lost in between, so the owner
+// is unknown.
 func (o *owners) of(t *task, h *Held, rec *tracefs.Record, id tracefs.Identifier) (s *span, torn bool) {
 	s = &t.span
 	if s.held == nil || !o.queue.holds(s.seq) {

@@ -65,8 +65,8 @@ func (s *stitcher) openEvent(h *Held, i int, rec *tracefs.Record) {
 	*open = append(list, ref)
 }
 
-// context is what the flag columns of a record show, but for the second one: a
-// timer can ask for the CPU between an event and its stack, and kernels before
+// context returns what the flag columns of a record show, but for the second one:
+// a timer can ask for the CPU between an event and its stack, and kernels before
 // 5.12 look once for each (tracing_generic_entry_update in kernel/trace/trace.c).
 func context(h *Held, rec *tracefs.Record) (ctx [8]byte) {
 	const reschedule = 1

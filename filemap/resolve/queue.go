@@ -51,7 +51,7 @@ func (q *queue) hold(b *tracefs.Batch, stitched bool) *Held {
 // holds reports whether the batch of a number has not gone out.
 func (q *queue) holds(seq int64) bool { return seq > q.released }
 
-// oldest is the batch that goes out next, nil if it has to wait.
+// oldest returns the batch that goes out next, nil if it has to wait.
 func (q *queue) oldest() *Held {
 	if len(q.list) == 0 || !q.ended && !q.paused && !q.settled() {
 		return nil
@@ -78,7 +78,7 @@ func (q *queue) settled() bool {
 	return true
 }
 
-// needed are the oldest batch and those whose stacks its events have.
+// needed returns the oldest batch and those whose stacks its events have.
 func (q *queue) needed() []*Held {
 	h := q.list[0]
 	return q.list[:max(h.needs, h.seq)-q.released]

@@ -92,7 +92,8 @@ func (r *Reaches) endRun() {
 	r.run = 0
 }
 
-// Sum is how far the stacks go, nil if there are none or none of them has a file.
+// Sum returns how far the stacks go, nil if there are none or none of them has a
+// file.
 func (r *Reaches) Sum() *Reach {
 	if !r.named {
 		return nil
@@ -122,7 +123,7 @@ func (o *Outcome) Application() bool {
 	return o.Memory != nil && (o.Memory.Exec || o.Memory.Code != nil) && o.Reason != filemap.VDSO && o.Reason != filemap.VMAOffset
 }
 
-// farOf is how far a stack with a frame goes.
+// farOf returns how far a stack with a frame goes.
 func farOf(frames []tracefs.Frame, out []Outcome) Far {
 	last := len(frames) - 1
 	how, _ := frames[0].Unwound()
@@ -194,8 +195,8 @@ func (r *tally) countReach(h *Held) {
 	}
 }
 
-// farOf is how far a stack goes, nil if it has no frame, until the next call. Stacks that
-// share their outcomes share that, too.
+// farOf returns how far a stack goes, nil if it has no frame, until the next call.
+// Stacks that share their outcomes share that, too.
 func (r *tally) farOf(h *Held, i int, rec *tracefs.Record) *Far {
 	out, res := h.StackOutcomes(i)
 	if len(out) == 0 {
@@ -220,9 +221,9 @@ const (
 	OfAll     = "all"
 )
 
-// Reach is how far the stacks of waits go. If it is unknown which stacks these are,
-// it is about the stacks that ustack has unwound, as it unwinds waits only, and if
-// there are none, about all. It is nil if no frame of them has a file.
+// Reach returns how far the stacks of waits go. If it is unknown which stacks these
+// are, it is about the stacks that ustack has unwound, as it unwinds waits only,
+// and if there are none, about all. It is nil if no frame of them has a file.
 func (t *Totals) Reach() (reach *Reach, of string) {
 	switch {
 	case t.waits.sum.Stacks > 0:

@@ -27,14 +27,14 @@ type Outcome struct {
 	Calls filemap.Begun
 }
 
-// Named is the outcome of a frame with a file.
+// Named returns the outcome of a frame with a file.
 func Named(f *filemap.File, t filemap.Trust) Outcome { return Outcome{File: f, Trust: t} }
 
-// Unnamed is the outcome of a frame without.
+// Unnamed returns the outcome of a frame without.
 func Unnamed(r filemap.Reason) Outcome { return Outcome{Reason: r} }
 
-// bound is the outcome of a frame with an identifier that has been announced: by
-// the kernel because of another stack, or in a report.
+// bound returns the outcome of a frame with an identifier that has been
+// announced: by the kernel because of another stack, or in a report.
 func bound(b *filemap.Binding) Outcome {
 	if b.Report {
 		return Named(b.File, b.Trust)
@@ -42,7 +42,8 @@ func bound(b *filemap.Binding) Outcome {
 	return Named(b.File, filemap.Claimed)
 }
 
-// owned is the outcome of the frames of the stack that made the kernel announce.
+// owned returns the outcome of the frames of the stack that made the kernel
+// announce.
 func owned(b *filemap.Binding) Outcome {
 	o := Own(b.File)
 	if b.Report {
@@ -51,8 +52,8 @@ func owned(b *filemap.Binding) Outcome {
 	return o
 }
 
-// Own is the outcome of a frame whose own stack made the kernel announce the
-// file.
+// Own returns the outcome of a frame whose own stack made the kernel announce
+// the file.
 func Own(f *filemap.File) Outcome {
 	o := Named(f, filemap.Announced)
 	o.own = true
@@ -93,7 +94,7 @@ type Subject struct {
 	record *tracefs.Record
 }
 
-// Plain is a piece of Text as it was before it was escaped.
+// Plain returns a piece of Text as it was before it was escaped.
 func (s *Subject) Plain(piece []byte) []byte {
 	if s.batch == nil {
 		return piece
@@ -101,7 +102,7 @@ func (s *Subject) Plain(piece []byte) []byte {
 	return s.batch.Plain(piece)
 }
 
-// FrameText is a frame's line without its line feed.
+// FrameText returns a frame's line without its line feed.
 func (s *Subject) FrameText(f *tracefs.Frame) []byte { return s.Text[f.Off:f.End] }
 
 // Why receives the steps by which evidence finds the outcome of a frame, nil if
@@ -302,8 +303,8 @@ func (r *Resolver) Release(h *Held) *tracefs.Batch {
 	return r.queue.release(h)
 }
 
-// Judged is the time up to which all stacks have their final outcomes, within the
-// difference of the clocks of CPUs.
+// Judged returns the time up to which all stacks have their final outcomes,
+// within the difference of the clocks of CPUs.
 func (r *Resolver) Judged() tracefs.Time { return r.queue.judged }
 
 // stack resolves a stack's frames and opens the span in which announcements

@@ -166,7 +166,7 @@ func (res *Result) markUse(h *Held) {
 	}
 }
 
-// StackOutcomes are the outcomes of a stack's frames, with the Result they
+// StackOutcomes returns the outcomes of a stack's frames, with the Result they
 // are part of if the stack is a shape.
 func (h *Held) StackOutcomes(i int) ([]Outcome, *Result) {
 	rec := &h.Records[i]
@@ -176,8 +176,8 @@ func (h *Held) StackOutcomes(i int) ([]Outcome, *Result) {
 	return h.Outcomes[rec.Lo:rec.Hi:rec.Hi], nil
 }
 
-// ownOutcomes are the outcomes of a stack, to be changed: a stack that shares
-// a result gets a copy of it.
+// ownOutcomes returns the outcomes of a stack, to be changed: a stack that
+// shares a result gets a copy of it.
 func (h *Held) ownOutcomes(i int) []Outcome {
 	rec := &h.Records[i]
 	if rec.Shape == 0 {

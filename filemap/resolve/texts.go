@@ -56,9 +56,9 @@ func (t *texts) outcome(txt []byte, f *tracefs.Frame) Outcome {
 	return unnamed(filemap.Unreadable)
 }
 
-// writtenTrust is the trust of a frame that has its file in the text: never more
-// than an earlier run of ustack had. A frame without a mark has the trust of the
-// kernel, which writes the file of a frame that it looks at.
+// writtenTrust returns the trust of a frame that has its file in the text: never
+// more than an earlier run of ustack had. A frame without a mark has the trust
+// of the kernel, which writes the file of a frame that it looks at.
 func writtenTrust(f *tracefs.Frame) filemap.Trust {
 	if f.Inferred && f.Mark() == tracefs.NoMark {
 		return filemap.Inferred
@@ -81,7 +81,7 @@ func (t *texts) alreadyNamed(suffix []byte) Outcome {
 	return Named(t.bindings.files.Intern(path, words), filemap.Announced)
 }
 
-// plain is a piece of a batch's text as it was before it was escaped.
+// plain returns a piece of a batch's text as it was before it was escaped.
 func (t *texts) plain(piece []byte) []byte {
 	if t.escaped {
 		return escape.Undo(piece)

@@ -35,7 +35,7 @@ const MissingCount = int(missingCount)
 
 var missingNames = [...]string{"", "blocked", "lost", "dropped", "refused", "held-too-long", "forgotten"}
 
-// String is the word used in all outputs.
+// String returns the word used in all outputs.
 func (m Missing) String() string { return missingNames[m] }
 
 // Loss is the loss on a CPU.
@@ -74,7 +74,7 @@ type Totals struct {
 	waits, all, unwound Reaches
 }
 
-// Resolved is the number of frames with a file.
+// Resolved returns the number of frames with a file.
 func (t *Totals) Resolved() int64 {
 	var n int64
 	for _, v := range t.Trusts {
@@ -83,8 +83,8 @@ func (t *Totals) Resolved() int64 {
 	return n
 }
 
-// LostRecords is the sum over the CPUs. It is a lower bound if a gap had no
-// count.
+// LostRecords returns the sum over the CPUs. It is a lower bound if a gap had
+// no count.
 func (t *Totals) LostRecords() (n uint64, exact bool) {
 	exact = true
 	for _, l := range t.Lost {

@@ -152,7 +152,7 @@ func Open(spaces *space.Spaces, opt Options) (*Band, error) {
 	return b, nil
 }
 
-// newBand is a Band without rings.
+// newBand returns a Band without rings.
 func newBand(spaces *space.Spaces, opt Options, clock int32) *Band {
 	b := &Band{History: newHistory(spaces), opt: opt, clock: clock}
 	b.rings = rings{opt: &b.opt, clock: clock, tracepoints: slices.Clone(opt.Tracepoints)}
@@ -162,11 +162,11 @@ func newBand(spaces *space.Spaces, opt Options, clock int32) *Band {
 	return b
 }
 
-// Now is the time by the clock of the side band.
+// Now returns the time by the clock of the side band.
 func (b *Band) Now() tracefs.Time { return perf.Now(b.clock) }
 
-// RingSize is the room for records on each CPU, in bytes, that the kernel gave
-// at least.
+// RingSize returns the room for records on each CPU, in bytes, that the kernel
+// gave at least.
 func (b *Band) RingSize() int {
 	size := b.rings.list[0].Size()
 	for _, r := range b.rings.list {
@@ -180,7 +180,7 @@ func (b *Band) RingSize() int {
 // BuildIDs reports whether the kernel sends build IDs (Linux 5.12 and later).
 func (b *Band) BuildIDs() bool { return b.rings.list[0].features.buildID }
 
-// CPUs are the CPUs that have a ring.
+// CPUs returns the CPUs that have a ring.
 func (b *Band) CPUs() []int {
 	var list []int
 	for _, r := range b.rings.list {

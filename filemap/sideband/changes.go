@@ -140,7 +140,7 @@ func (c *calls) takes(r *perf.Record, addr, size uint64) (end uint64) {
 	return end
 }
 
-// pages is a size in whole pages, as the kernel takes it.
+// pages returns a size in whole pages, as the kernel takes it.
 func pages(size uint64) uint64 {
 	page := uint64(os.Getpagesize())
 	if size > math.MaxUint64-page {
@@ -149,9 +149,9 @@ func pages(size uint64) uint64 {
 	return (size + page - 1) &^ (page - 1)
 }
 
-// huge is how much the kernel moves over a place at most: sizes of huge pages are rounded
-// up to whole ones, and both addresses are multiples of that (check_mremap_params in
-// mm/mremap.c).
+// huge returns how much the kernel moves over a place at most: sizes of huge pages
+// are rounded up to whole ones, and both addresses are multiples of that
+// (check_mremap_params in mm/mremap.c).
 func huge(addrs, size uint64) uint64 {
 	const largest = 16 << 30 // of arm64, with pages of 64 KiB
 	unit := min(addrs&-addrs, largest)
@@ -240,11 +240,12 @@ func (c *calls) moved(r *perf.Record, ret uint64) {
 	}
 }
 
-// sourceEnd is where what is moved ends. With size 0 the mapping stays and gets
-// another place besides.
+// sourceEnd returns where what is moved ends. With size 0 the mapping stays and
+// gets another place besides.
 func (m *move) sourceEnd() uint64 { return m.from + max(m.size, 1) }
 
-// place is a moved part at its new place. The last one grows with the whole.
+// place returns a moved part at its new place. The last one grows with the
+// whole.
 func (m *move) place(part *space.Mapping, at uint64) (p procmap.Mapping, ok bool) {
 	end := m.sourceEnd()
 	start, stop, offset := part.Start, part.End, part.Offset
@@ -287,7 +288,8 @@ func (c *calls) detached(r *perf.Record, addr uint64) {
 	c.takeoff(r, detaching, addr, end)
 }
 
-// codeBetween are the mappings of a process between two addresses at a time.
+// codeBetween returns the mappings of a process between two addresses at a
+// time.
 func (h *History) codeBetween(pid int, start, end uint64, t tracefs.Time) (list []space.Mapping) {
 	v := h.Spaces.Space(pid).At(t)
 	if v == nil {

@@ -105,9 +105,10 @@ func (c *comms) forked(r *perf.Record) {
 	c.add(r.TID, called{from: r.Time, like: like})
 }
 
-// Comm is the name of a thread at a time before now: "" and false if unknown. The
-// answer, also that it is unknown, holds until the returned time, exclusive. The
-// name of a thread that was there when the side band was opened is read from proc.
+// Comm returns the name of a thread at a time before now: "" and false if unknown.
+// The answer, also that it is unknown, holds until the returned time, exclusive.
+// The name of a thread that was there when the side band was opened is read from
+// proc.
 func (b *Band) Comm(r *procmap.Reader, tid int, t tracefs.Time) (comm string, until tracefs.Time, ok bool) {
 	if t > b.drained {
 		b.drain()

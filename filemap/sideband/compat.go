@@ -53,7 +53,7 @@ func (rs *rings) openCompat(soft *ring) {
 	}
 }
 
-// compatEvent is a kprobe, not yet enabled.
+// compatEvent returns a kprobe, not yet enabled.
 func (rs *rings) compatEvent(r *ring, function string) *perf.Event {
 	return &perf.Event{Probe: rs.probe, Function: function, Raw: true, Disabled: true, CountLost: r.features.lost,
 		Clock: rs.clock, Wakeup: r.Size() / 4}

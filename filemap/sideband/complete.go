@@ -190,7 +190,7 @@ func (c *completer) older(pid int, m *procmap.Mapping, wall time.Time) bool {
 	return ok && f.id.Inode == m.Inode && made.Before(wall.Add(-coarse))
 }
 
-// wall is about the time of day of a time of a clock.
+// wall returns about the time of day of a time of a clock.
 func wall(t tracefs.Time, clock int32) time.Time {
 	return time.Now().Add(-time.Duration(perf.Now(clock) - t))
 }

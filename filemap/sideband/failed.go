@@ -41,7 +41,7 @@ const (
 	maxHad = 1 << 6
 )
 
-// hadBetween is what a process has between two addresses.
+// hadBetween returns what a process has between two addresses.
 func (c *calls) hadBetween(r *perf.Record, start, end uint64) (h had) {
 	h.code = c.history.codeBetween(r.PID, start, end, r.Time)
 	if len(h.code) > maxHad {
@@ -116,7 +116,7 @@ func (c *calls) restored(r *perf.Record, code []space.Mapping, start, end uint64
 	}
 }
 
-// asRead is a mapping as procmap would read it.
+// asRead returns a mapping as procmap would read it.
 func asRead(m *space.Mapping) *procmap.Mapping {
 	f := m.File
 	return &procmap.Mapping{Start: m.Start, End: m.End, Offset: m.Offset, Perms: m.Perms,

@@ -26,7 +26,7 @@ func (f *fields) fail(what string) {
 	}
 }
 
-// word is what comes before the next blank.
+// word returns what comes before the next blank.
 func (f *fields) word() []byte {
 	word, rest, _ := bytes.Cut(f.rest, []byte(" "))
 	f.rest = rest
@@ -63,7 +63,7 @@ func (f *fields) time() tracefs.Time {
 	return tracefs.Time(s*second + ns)
 }
 
-// name is the rest of the line.
+// name returns the rest of the line.
 func (f *fields) name(names *filemap.Names) string {
 	name := names.Intern(escape.Undo(f.rest))
 	f.rest = nil

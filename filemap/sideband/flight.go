@@ -126,7 +126,8 @@ func (c *calls) landed(pid int, start, end uint64) {
 	c.history.each(pid, func(pid int) { c.flights.landed(pid, start, end) })
 }
 
-// flying are the ranges that calls may yet take away from what a reading has found.
+// flying returns the ranges that calls may yet take away from what a reading has
+// found.
 func (c *calls) flying(pid int, found []procmap.Mapping, now tracefs.Time) (list []taken) {
 	c.history.each(pid, func(pid int) {
 		for _, f := range c.flights.of(pid) {

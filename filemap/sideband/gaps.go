@@ -72,7 +72,7 @@ func (g *Gaps) Open() bool {
 	return len(g.list) > 0 && g.list[len(g.list)-1].to == space.Forever
 }
 
-// from is when the gap that is open began, 0 if none is.
+// from returns when the gap that is open began, 0 if none is.
 func (g *Gaps) from() tracefs.Time {
 	g.mu.RLock()
 	defer g.mu.RUnlock()

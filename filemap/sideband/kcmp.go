@@ -125,7 +125,7 @@ func (h *History) alike() (lists [][]int) {
 	return lists
 }
 
-// placesOf is a hash of where a version has code.
+// placesOf returns a hash of where a version has code.
 func placesOf(v *space.Version, seed maphash.Seed) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)

@@ -119,7 +119,7 @@ func (p *Player) To(t tracefs.Time) error {
 	return fmt.Errorf("reading a log of address spaces, line %d: %w", p.line, p.err)
 }
 
-// next is the next line, io.EOF after the last one.
+// next returns the next line, io.EOF after the last one.
 func (p *Player) next() ([]byte, error) {
 	p.line++
 	if !p.in.Scan() {
@@ -381,7 +381,7 @@ func (p *Player) read(t tracefs.Time, f *fields) error {
 	return nil
 }
 
-// short is the beginning of a line, for an error.
+// short returns the beginning of a line, for an error.
 func short(line []byte) []byte {
 	const shown = 100
 	return line[:min(len(line), shown)]

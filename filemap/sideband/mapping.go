@@ -22,8 +22,8 @@ var (
 	nameNoMem   = []byte("//enomem")
 )
 
-// mapping is what procmap would read of the mapping. A file whose name the kernel
-// could not report has none.
+// mapping returns what procmap would read of the mapping. A file whose name the
+// kernel could not report has none.
 func mapping(r *perf.Record, names *filemap.Names) procmap.Mapping {
 	m := procmap.Mapping{Start: r.Addr, End: r.Addr + r.Len, Offset: r.Offset, Perms: perms(r.Prot, r.Flags),
 		Dev: procmap.Dev{Major: r.Major, Minor: r.Minor}, Inode: r.Inode}
@@ -43,7 +43,7 @@ func mapping(r *perf.Record, names *filemap.Names) procmap.Mapping {
 	return m
 }
 
-// perms are the permissions that PROT_ and MAP_ bits mean.
+// perms returns the permissions that PROT_ and MAP_ bits mean.
 func perms(prot, flags uint32) procmap.Perms {
 	var p procmap.Perms
 	for _, bit := range [...]struct {

@@ -54,7 +54,7 @@ func (s *sharers) join(parent, child int) (g *group, broken bool) {
 	return g, g.broken
 }
 
-// groups are the groups of which all is noted.
+// groups returns the groups of which all is noted.
 func (s *sharers) groups() (list []*group) {
 	for pid, g := range s.of {
 		if !g.broken && g.pids[0] == pid {

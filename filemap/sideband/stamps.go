@@ -61,7 +61,7 @@ const (
 	sweepEvery, sweepCost = time.Second, 1.0 / 200
 )
 
-// roomForStamps is how many files may be held.
+// roomForStamps returns how many files may be held.
 func roomForStamps() int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
@@ -106,7 +106,7 @@ func (w *watchedFiles) stamp(pid int, f *watchedFile, m *procmap.Mapping, t trac
 	}
 }
 
-// rootPath is a path as a process has it.
+// rootPath returns a path as a process has it.
 func rootPath(pid int, name string) string { return "/proc/" + strconv.Itoa(pid) + "/root" + name }
 
 // heldFile is a file to be held, and the result. Opening it may be given up, and goes
@@ -203,7 +203,8 @@ func hasID(fd int, want elfid.ID) bool {
 	return ok && id == want
 }
 
-// changedFiles are the files that were changed since they were looked at last.
+// changedFiles returns the files that were changed since they were looked at
+// last.
 func (w *watchedFiles) changedFiles(drained tracefs.Time) []mappedFile {
 	s := &w.stamps
 	list := s.lost

@@ -54,8 +54,8 @@ func newThreads() *Threads {
 	return &Threads{byTID: make(map[int][]span), live: make(map[int][]int), limit: maxPast}
 }
 
-// PID is the process that a thread was of at a time. late means that the thread was
-// first seen after that time, and may be another one.
+// PID returns the process that a thread was of at a time. late means that the
+// thread was first seen after that time, and may be another one.
 func (th *Threads) PID(tid int, t tracefs.Time) (pid int, late, ok bool) {
 	spans := th.around(tid, t)
 	for i := range spans {
@@ -116,7 +116,7 @@ func (th *Threads) recall(tid int, t tracefs.Time) *thread {
 	return k
 }
 
-// ends is where in a list the first span is that ends after a time.
+// ends returns where in a list the first span is that ends after a time.
 func ends(list []span, t tracefs.Time) int {
 	i, _ := slices.BinarySearchFunc(list, t, func(s span, t tracefs.Time) int {
 		if s.to <= t {
@@ -130,7 +130,7 @@ func ends(list []span, t tracefs.Time) int {
 // changed takes a thread out of recent. It is called with mu locked.
 func (th *Threads) changed(tid int) { th.recent[tid&(recentThreads-1)].Store(nil) }
 
-// Len is how many thread numbers are known.
+// Len returns how many thread numbers are known.
 func (th *Threads) Len() int {
 	th.mu.RLock()
 	defer th.mu.RUnlock()
@@ -144,7 +144,7 @@ func (th *Threads) known(tid int) bool {
 	return len(th.byTID[tid]) > 0
 }
 
-// Live is how many threads of a process have not ended.
+// Live returns how many threads of a process have not ended.
 func (th *Threads) Live(pid int) int {
 	th.mu.RLock()
 	defer th.mu.RUnlock()
@@ -214,7 +214,7 @@ func (th *Threads) gone(pid int, t tracefs.Time) {
 	}
 }
 
-// processes are the processes that have threads.
+// processes returns the processes that have threads.
 func (th *Threads) processes() []int {
 	th.mu.RLock()
 	defer th.mu.RUnlock()

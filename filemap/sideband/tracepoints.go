@@ -185,7 +185,7 @@ func (rs *rings) addTracepoint(r *ring, tp *Tracepoint) error {
 	return r.add(&e)
 }
 
-// event is a tracepoint, not yet enabled, for a ring of a size.
+// event returns a tracepoint, not yet enabled, for a ring of a size.
 func (rs *rings) event(r *ring, tp *Tracepoint, size int) perf.Event {
 	e := perf.Event{Tracepoint: uint64(tp.id), Filter: tp.spec.filter, Raw: true, Disabled: true, CountLost: r.features.lost,
 		Clock: rs.clock, Wakeup: size / 4}
@@ -200,8 +200,8 @@ func (rs *rings) reports(c change) bool {
 	return slices.ContainsFunc(rs.tracepoints, func(tp Tracepoint) bool { return tp.spec.change == c })
 }
 
-// Unseen are the changes of memory that this Band does not see, nil if it sees
-// all. Names are then not proven.
+// Unseen returns the changes of memory that this Band does not see, nil if it
+// sees all. Names are then not proven.
 func (b *Band) Unseen() []string { return b.rings.unseen() }
 
 func (rs *rings) unseen() []string {

@@ -41,7 +41,7 @@ type Forgotten struct {
 	Changes, Processes int64
 }
 
-// Forgotten is what was forgotten until now to save memory.
+// Forgotten returns what was forgotten until now to save memory.
 func (s *Spaces) Forgotten() Forgotten {
 	return Forgotten{Changes: s.budget.past.Load(), Processes: s.budget.present.Load()}
 }
@@ -58,7 +58,7 @@ func (s *Spaces) spend(old, next *Space) {
 	}
 }
 
-// newest are the mappings of the last version.
+// newest returns the mappings of the last version.
 func (s *Space) newest() Mappings {
 	if s == nil || len(s.versions) == 0 {
 		return Mappings{}
@@ -136,7 +136,7 @@ type counter struct {
 	files  map[*File]bool // that were counted, nil if files do not count
 }
 
-// count is what nodes take that were not counted before.
+// count returns what nodes take that were not counted before.
 func (n *node) count(c *counter) int64 {
 	if n == nil || n.census == c.census {
 		return 0
@@ -170,7 +170,7 @@ func (s *Spaces) forget(list []int, sum int64, less func(sp *Space, b *budget) *
 	}
 }
 
-// withoutPast is the space with what it is now only.
+// withoutPast returns the space with what it is now only.
 func (s *Space) withoutPast(b *budget) *Space {
 	past := s.total() - 1
 	if past <= 0 {
@@ -181,8 +181,8 @@ func (s *Space) withoutPast(b *budget) *Space {
 	return &Space{PID: s.PID, versions: []Version{last}, changed: s.changed, loads: s.loads.since(last.From), forked: s.ForkedOf(last.From)}
 }
 
-// withoutAll is the space without what it has, now and as long as it is the same
-// program.
+// withoutAll returns the space without what it has, now and as long as it is the
+// same program.
 func (s *Space) withoutAll(b *budget) *Space {
 	next := s.withoutPast(b)
 	if len(next.versions) == 0 || next.versions[0].Mappings.Len() == 0 {
@@ -194,7 +194,7 @@ func (s *Space) withoutAll(b *budget) *Space {
 	return &Space{PID: s.PID, versions: []Version{v}, changed: s.changed, loads: next.loads, forked: next.forked}
 }
 
-// total is how many versions there are.
+// total returns how many versions there are.
 func (s *Space) total() (n int) {
 	s.chain(func(link *Space, newer int) bool {
 		n = newer + len(link.versions)

@@ -45,8 +45,8 @@ func (c *compats) seen(pid int) {
 	}
 }
 
-// Compats is how many processes, of those that want returns true for, have been
-// seen as 32-bit ones on a 64-bit kernel; those that have ended count.
+// Compats returns how many processes, of those that want returns true for, have
+// been seen as 32-bit ones on a 64-bit kernel; those that have ended count.
 func (s *Spaces) Compats(want func(pid int) bool) (n int) {
 	s.compats.mu.Lock()
 	defer s.compats.mu.Unlock()

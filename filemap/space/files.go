@@ -31,7 +31,7 @@ func (fs *files) intern(f File) *File {
 	return fresh
 }
 
-// unite is the file of a mapping that a reading has found again, with what
+// unite returns the file of a mapping that a reading has found again, with what
 // either knows of it. ok is false if it is another file.
 //
 // Two readings must agree in all. The kernel's record of the mapping (Exact) has
@@ -87,10 +87,11 @@ func (f *File) Is(m *procmap.Mapping) bool {
 	return agree(f, &read)
 }
 
-// bareName is a name without what the kernel appends once the file is deleted.
+// bareName returns a name without what the kernel appends once the file is
+// deleted.
 func bareName(name string) string { return strings.TrimSuffix(name, " (deleted)") }
 
-// size is about how many bytes the files take.
+// size returns about how many bytes the files take.
 func (fs *files) size() int64 {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

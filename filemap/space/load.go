@@ -69,7 +69,8 @@ func (s *Space) Loading(from, to tracefs.Time) bool {
 	return s.of(from) != s && s.older.Loading(from, to)
 }
 
-// ended are the loads, the last one of which ends at t if it has not before.
+// ended returns the loads, the last one of which ends at t if it has not
+// before.
 func (ls loads) ended(t tracefs.Time) loads {
 	if n := len(ls); n > 0 && ls[n-1].to == Forever {
 		ls = slices.Clone(ls)
@@ -78,7 +79,7 @@ func (ls loads) ended(t tracefs.Time) loads {
 	return ls
 }
 
-// loaded is when the last load ended, 0 if there was none.
+// loaded returns when the last load ended, 0 if there was none.
 func (s *Space) loaded() (end tracefs.Time) {
 	s.chain(func(link *Space, _ int) bool {
 		if n := len(link.loads); n > 0 {
@@ -89,10 +90,10 @@ func (s *Space) loaded() (end tracefs.Time) {
 	return end
 }
 
-// until are the loads that had ended at t.
+// until returns the loads that had ended at t.
 func (ls loads) until(t tracefs.Time) loads { return ls[:len(ls)-len(ls.since(t))] }
 
-// since are the loads that had not ended at t.
+// since returns the loads that had not ended at t.
 func (ls loads) since(t tracefs.Time) loads {
 	i := 0
 	for i < len(ls) && ls[i].to <= t {
@@ -101,7 +102,7 @@ func (ls loads) since(t tracefs.Time) loads {
 	return ls[i:]
 }
 
-// Program is the mapping of code of the program itself that a process was
+// Program returns the mapping of code of the program itself that a process was
 // running at a time: the kernel maps it first (load_elf_binary in
 // fs/binfmt_elf.c). It is nil if the process was not seen to execute it.
 func (s *Space) Program(t tracefs.Time) *Mapping {

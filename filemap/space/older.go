@@ -36,7 +36,7 @@ func (s *Space) fixed(t tracefs.Time) bool {
 	return s != nil && s.older != nil && len(s.versions) > 1 && t < s.versions[1].From
 }
 
-// of is the link of the chain that has the versions of a time.
+// of returns the link of the chain that has the versions of a time.
 func (s *Space) of(t tracefs.Time) *Space {
 	for s != nil && s.older != nil && len(s.versions) > 0 && t < s.versions[0].From {
 		s = s.older
@@ -53,8 +53,8 @@ func (s *Space) chain(fn func(link *Space, newer int) bool) {
 	}
 }
 
-// own is how many versions a link has that are in no newer one, or the Space
-// itself has.
+// own returns how many versions a link has that are in no newer one, or the
+// Space itself has.
 func (s *Space) own() int { return max(len(s.versions)-1, 0) }
 
 // cut returns the space without the links from the first one on of which drop

@@ -54,7 +54,7 @@ func (s *Spaces) RefreshProcess(r *procmap.Reader, pid int, p *procmap.Process, 
 	return err
 }
 
-// Monotonic is the time of CLOCK_MONOTONIC.
+// Monotonic returns the time of CLOCK_MONOTONIC.
 func Monotonic() tracefs.Time {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {

@@ -187,8 +187,8 @@ func (s *Space) At(t tracefs.Time) *Version {
 	return nil
 }
 
-// Began is when the program that was running at a time came to light: when the
-// process was made, or executed it, if that was seen.
+// Began returns when the program that was running at a time came to light: when
+// the process was made, or executed it, if that was seen.
 func (s *Space) Began(t tracefs.Time) tracefs.Time {
 	s = s.of(t)
 	i := s.at(t)
@@ -212,7 +212,8 @@ func (s *Space) BeganExactly(t tracefs.Time) (began tracefs.Time, ok bool) {
 	return began, s.At(t) != nil && v != nil && v.Exact && v.From == began
 }
 
-// ForkedOf is the process that the one of a time was forked of, 0 if that is not known.
+// ForkedOf returns the process that the one of a time was forked of, 0 if that is not
+// known.
 func (s *Space) ForkedOf(t tracefs.Time) (pid int) {
 	s = s.of(t)
 	if s == nil {
@@ -226,7 +227,7 @@ func (s *Space) ForkedOf(t tracefs.Time) (pid int) {
 	return s.forked
 }
 
-// last is the version still in force, nil if the process has ended.
+// last returns the version still in force, nil if the process has ended.
 func (s *Space) last() *Version {
 	if s == nil || len(s.versions) == 0 {
 		return nil
@@ -237,8 +238,8 @@ func (s *Space) last() *Version {
 	return nil
 }
 
-// at is the index of the version in force at a time, -1 if there is none, or
-// none that can be changed any more.
+// at returns the index of the version in force at a time, -1 if there is none,
+// or none that can be changed any more.
 func (s *Space) at(t tracefs.Time) int {
 	if s == nil {
 		return -1

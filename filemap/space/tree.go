@@ -25,7 +25,7 @@ func (n *node) len() int {
 	return int(n.size)
 }
 
-// Len is how many there are.
+// Len returns how many there are.
 func (ms Mappings) Len() int { return ms.root.len() }
 
 // Find returns the mapping that an address lies in, nil if there is none. It is
@@ -44,7 +44,7 @@ func (ms Mappings) Find(addr uint64) *Mapping {
 	return nil
 }
 
-// All are the mappings in order of address. They are not to be changed.
+// All returns the mappings in order of address. They are not to be changed.
 func (ms Mappings) All() iter.Seq[*Mapping] {
 	return func(yield func(*Mapping) bool) { ms.root.each(0, ^uint64(0), yield) }
 }
@@ -126,15 +126,15 @@ func (n *node) around(start, end uint64) (left, right *node, clash bool) {
 	return left, right, clash || middle != nil || at != nil
 }
 
-// from is the part of a mapping from an address on.
+// from returns the part of a mapping from an address on.
 func (m *Mapping) from(addr uint64) Mapping {
 	part := *m
 	part.Start, part.Offset = addr, m.Offset+(addr-m.Start)
 	return part
 }
 
-// split are the trees of what ends at an address or before, and of what begins
-// there or after, and the mapping that lies on both sides.
+// split returns the trees of what ends at an address or before, and of what
+// begins there or after, and the mapping that lies on both sides.
 func (n *node) split(addr uint64) (left *node, at *Mapping, right *node) {
 	switch {
 	case n == nil:
@@ -149,7 +149,7 @@ func (n *node) split(addr uint64) (left *node, at *Mapping, right *node) {
 	return n.left, &n.Mapping, n.right
 }
 
-// join is the tree of a mapping and what lies to the left and right of it.
+// join returns the tree of a mapping and what lies to the left and right of it.
 func join(left *node, m *Mapping, right *node) *node {
 	switch {
 	case heavy(left, right):
@@ -177,8 +177,8 @@ func (n *node) withoutLast() (rest *node, last *Mapping) {
 	return join(n.left, &n.Mapping, rest), last
 }
 
-// weight is one more than the number of mappings; ratio is how much heavier one
-// side may be than the other.
+// weight returns one more than the number of mappings; ratio is how much
+// heavier one side may be than the other.
 func (n *node) weight() int { return n.len() + 1 }
 
 const ratio = 3
@@ -206,7 +206,7 @@ func newNode(left *node, m *Mapping, right *node) *node {
 	return &node{Mapping: *m, left: left, right: right, size: int32(left.len() + right.len() + 1)}
 }
 
-// build is the tree of mappings that are in order and do not overlap.
+// build returns the tree of mappings that are in order and do not overlap.
 func build(ms []Mapping) *node {
 	if len(ms) == 0 {
 		return nil

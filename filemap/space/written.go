@@ -63,7 +63,8 @@ func (s *Space) written(all *Spaces, is func(*File) bool, t tracefs.Time) *Space
 	return next
 }
 
-// written are the mappings with the files without their build IDs from t on.
+// written returns the mappings with the files without their build IDs from t
+// on.
 func (ms Mappings) written(all *Spaces, is func(*File) bool, t tracefs.Time) Mappings {
 	out := ms
 	for m := range ms.All() {

@@ -127,8 +127,8 @@ func (r *Reader) look(tid int, t tracefs.Time, site *callsite.Start, th *thread)
 	*th = thread{site: *site, addr: addr, born: born, from: from, to: now, looked: now}
 }
 
-// bornAt is when the thread began that has had a number since a time, and still has
-// it; 0 if that was not reported.
+// bornAt returns when the thread began that has had a number since a time, and
+// still has it; 0 if that was not reported.
 func (r *Reader) bornAt(tid int, now tracefs.Time) tracefs.Time {
 	if r.lives == nil || r.lives.Settle() != nil {
 		return 0

@@ -48,8 +48,8 @@ func newCode(x *image.Image) *code {
 	return c
 }
 
-// function is the function at an address, nil if it cannot be taken apart. It
-// is the same one at all of its addresses.
+// function returns the function at an address, nil if it cannot be taken apart.
+// It is the same one at all of its addresses.
 func (c *code) function(addr uint64) *function {
 	if f, ok := c.known[addr]; ok {
 		return f
@@ -93,7 +93,8 @@ func (c *code) read(info *cfi.Function) *function {
 	return f
 }
 
-// call is the address of the last byte of the call before a return address.
+// call returns the address of the last byte of the call before a return
+// address.
 func (c *code) call(offset uint64) (addr uint64, ok bool) {
 	if offset == 0 || offset >= 1<<62 {
 		return 0, false
@@ -134,8 +135,8 @@ func stub(s *image.Section) bool {
 	return s == nil || strings.HasPrefix(s.Name, ".plt") || s.Name == ".iplt"
 }
 
-// end is where a call or jump leads to: an address in this file, or a name that
-// the dynamic linker looks up. Both are zero if unknown.
+// end returns where a call or jump leads to: an address in this file, or a name
+// that the dynamic linker looks up. Both are zero if unknown.
 func (c *code) end(s callsite.Step) (addr uint64, name string) {
 	if s.Slot {
 		return 0, c.slot(s.Target)
@@ -160,7 +161,7 @@ func (c *code) end(s callsite.Step) (addr uint64, name string) {
 	return 0, ""
 }
 
-// slot is the name of what a pointer of the dynamic linker's points to.
+// slot returns the name of what a pointer of the dynamic linker's points to.
 func (c *code) slot(addr uint64) string {
 	if c.slots == nil {
 		var err error
@@ -172,7 +173,7 @@ func (c *code) slot(addr uint64) string {
 	return c.slots[addr]
 }
 
-// exported are the addresses of a function that other files can call.
+// exported returns the addresses of a function that other files can call.
 func (c *code) exported(name string) []uint64 {
 	if c.exports == nil {
 		var err error

@@ -11,8 +11,8 @@ import (
 // name can stand for a very long one.
 const longestName = 14
 
-// pretty is a symbol's name as people write it: C++ and Rust demangled, others
-// as they are. A version ("@@GLIBC_2.34") goes. A name that cannot be
+// pretty returns a symbol's name as people write it: C++ and Rust demangled,
+// others as they are. A version ("@@GLIBC_2.34") goes. A name that cannot be
 // demangled stays.
 func pretty(name string) string {
 	if at := strings.IndexByte(name, '@'); at > 0 {
@@ -50,8 +50,9 @@ func doubtfulRust(name string) bool {
 	return false
 }
 
-// prettyGo is the name of a Go function as Go's own tools give it: without the
-// calling convention that the linker adds to the names of assembly functions.
+// prettyGo returns the name of a Go function as Go's own tools give it: without
+// the calling convention that the linker adds to the names of assembly
+// functions.
 func prettyGo(name string) string { return strings.TrimSuffix(name, ".abi0") }
 
 // oldRust demangles the names that Rust used before 2025, which look like C++

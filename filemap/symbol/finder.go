@@ -59,7 +59,7 @@ func (f lookupRoot) open(name string) (*openfile.File, error) {
 	return f.files.Path(name)
 }
 
-// path is the name of a file below the root, for users.
+// path returns the name of a file below the root, for users.
 func (f lookupRoot) path(name string) string {
 	if f.root == nil {
 		return name
@@ -133,8 +133,8 @@ func (f *finder) fetched(id, what string, tries *[]Try) string {
 	return name
 }
 
-// spellings are the paths that a path in a trace can mean: a deleted file may
-// be there again, and a line feed is written as \012 in text.
+// spellings returns the paths that a path in a trace can mean: a deleted file
+// may be there again, and a line feed is written as \012 in text.
 func spellings(path string) []string {
 	list := []string{path}
 	if name, ok := strings.CutSuffix(path, " (deleted)"); ok {
@@ -146,8 +146,8 @@ func spellings(path string) []string {
 	return list
 }
 
-// byID is where files are kept by build ID: perf's cache, and the directories that
-// the user has named. debug and cached are the ends of the names there.
+// byID returns where files are kept by build ID: perf's cache, and the directories
+// that the user has named. debug and cached are the ends of the names there.
 func (f *finder) byID(hex, debug, cached string) []string {
 	if hex == "" {
 		return nil
@@ -163,8 +163,8 @@ func (f *finder) byID(hex, debug, cached string) []string {
 	return list
 }
 
-// ShortHex is a build ID as files are named after it. Its length is not known;
-// IDs of 16 and 8 bytes are common, and end in zeros here.
+// ShortHex returns a build ID as files are named after it. Its length is not
+// known; IDs of 16 and 8 bytes are common, and end in zeros here.
 func ShortHex(id filemap.BuildID) string {
 	hex := id.Hex()
 	for _, n := range []int{8, 16} {

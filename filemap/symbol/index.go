@@ -123,8 +123,8 @@ func framed(x *image.Image, list []image.Symbol) []image.Symbol {
 	return out
 }
 
-// near is a string table for reading many names: in memory, if it is not too
-// large for that.
+// near returns a string table for reading many names: in memory, if it is not
+// too large for that.
 func near(names *image.Data) *image.Data {
 	const atMost = 64 << 20
 	if names.Size() > atMost {

@@ -28,7 +28,8 @@ type Name struct {
 	Text, JSON []byte
 }
 
-// cost is about how many bytes a name needs, with what renderers make of it.
+// cost returns about how many bytes a name needs, with what renderers make of
+// it.
 func (n *Name) cost() int {
 	size := len(n.Function) + len(n.File)
 	for i := range n.Inlined {
@@ -76,7 +77,7 @@ var sourceNames = [sourceCount]string{
 	PerfMap: "perf-map", VDSO: "vdso",
 }
 
-// String is the word used in all outputs.
+// String returns the word used in all outputs.
 func (s Source) String() string { return sourceNames[s] }
 
 // Reason is why a frame with a file has no function name. The list is closed:
@@ -120,5 +121,5 @@ var reasonNames = [reasonCount]string{
 	JIT: "jit",
 }
 
-// String is the word used in all outputs.
+// String returns the word used in all outputs.
 func (r Reason) String() string { return reasonNames[r] }

@@ -149,7 +149,8 @@ func (s *Symbols) prove(inner, outer Place, home *filemap.File, f func(p *proof,
 	}
 }
 
-// machineCode is the file's code, nil without usable call frame information.
+// machineCode returns the file's code, nil without usable call frame
+// information.
 func (s *source) machineCode() *code {
 	if !s.coded {
 		s.coded, s.code = true, newCode(s.bin.image)
@@ -275,7 +276,7 @@ func (p *proof) alone() bool {
 	return !(p.inner == p.home && p.parts[p.goal.Start])
 }
 
-// jumps are the functions that a jump can lead to. ok is false if unknown.
+// jumps returns the functions that a jump can lead to. ok is false if unknown.
 func (p *proof) jumps(in *code, s callsite.Step) (list []place, ok bool) {
 	addr, name := in.end(s)
 	if addr != 0 {
@@ -339,7 +340,7 @@ func (p *proof) leads() bool {
 	return false
 }
 
-// follows are the functions that a call or jump leads to, as far as that is
+// follows returns the functions that a call or jump leads to, as far as that is
 // known.
 func (p *proof) follows(in *code, s callsite.Step) (list []place) {
 	addr, name := in.end(s)

@@ -155,7 +155,7 @@ func (s *source) close() {
 	s.debug.close()
 }
 
-// memory is about how much is kept.
+// memory returns about how much is kept.
 func (s *source) memory() int {
 	n := 1024 + s.named + int(s.mini)
 	for _, list := range [...][]*index{s.indexes, s.variables} {
@@ -283,7 +283,7 @@ func (s *source) locate(addr uint64, n *Name, unnamed bool) (low uint64, named b
 	return l.Low, l.Function != ""
 }
 
-// pretty is a symbol's name for people.
+// pretty returns a symbol's name for people.
 func (s *source) pretty(name string) string {
 	if s.isGo {
 		name = prettyGo(name)

@@ -66,7 +66,7 @@ func (t *begunTable) number(b begun) filemap.Begun {
 	return n
 }
 
-// get is the function with a number, nil if there is none.
+// get returns the function with a number, nil if there is none.
 func (t *begunTable) get(n filemap.Begun) *begun {
 	if n == 0 || int(n) > len(t.list) {
 		return nil

@@ -129,7 +129,7 @@ func (s *Symbols) Name(f *filemap.File, offset uint64, ran bool) *Name {
 	return n
 }
 
-// Tries are the places where a file was looked for.
+// Tries returns the places where a file was looked for.
 func (s *Symbols) Tries(f *filemap.File) []Try {
 	src := s.source(f)
 	before := src.memory()

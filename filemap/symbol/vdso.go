@@ -46,11 +46,11 @@ func OpenVDSO(memory []byte) (*Kernel, error) {
 	return k, nil
 }
 
-// ID is the vDSO's build ID, the zero ID if it has none.
+// ID returns the vDSO's build ID, the zero ID if it has none.
 func (k *Kernel) ID() elfid.ID { return k.id }
 
-// Code is the function at an offset, nil if the tables have none there. For ran
-// see Symbols.Name. The same function is the same pointer.
+// Code returns the function at an offset, nil if the tables have none there.
+// For ran see Symbols.Name. The same function is the same pointer.
 func (k *Kernel) Code(offset uint64, ran bool) *filemap.Code {
 	at := offset
 	if !ran {

@@ -130,8 +130,8 @@ func (t *Tasks) note(c *change) {
 	t.spaces.ReplaceAfter(c.read, c.last, c.first)
 }
 
-// common is what a process had mapped before a change and after it, and has not
-// mapped anew.
+// common returns what a process had mapped before a change and after it, and
+// has not mapped anew.
 func (t *Tasks) common(c *change) *procmap.Process {
 	p := *c.read
 	v := t.spaces.Space(p.PID).At(c.first)

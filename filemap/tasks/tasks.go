@@ -24,8 +24,9 @@ const Name = "queries and scheduler events"
 // cannot be asked any more.
 const Limit = "most frames of short-lived processes and libraries get no file"
 
-// Events are the events to feed Record with (include/trace/events/sched.h, and
-// the system calls that map code or execute a program), as the kernel has them.
+// Events returns the events to feed Record with (include/trace/events/sched.h,
+// and the system calls that map code or execute a program), as the kernel has
+// them.
 func Events(root *instance.Root) ([]instance.Event, error) {
 	sel, err := root.Select([]instance.Spec{
 		{System: "sched", Event: "sched_process_fork"},
@@ -126,8 +127,8 @@ func (t *Tasks) Found(pid int, m *procmap.Mapping, at, after tracefs.Time) {
 // maxOwners bounds the threads that are remembered.
 const maxOwners = 1 << 16
 
-// PID is the process of a thread. late is always true: the thread may have been
-// another one's then.
+// PID returns the process of a thread. late is always true: the thread may have
+// been another one's then.
 func (t *Tasks) PID(tid int, _ tracefs.Time) (pid int, late, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

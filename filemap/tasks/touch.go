@@ -82,7 +82,7 @@ func (t *touched) span(start, end uint64) {
 	t.spans = append(t.spans, span{start, end})
 }
 
-// pages is a length as the kernel maps it: whole pages.
+// pages returns a length as the kernel maps it: whole pages.
 func pages(n uint64) uint64 {
 	page := uint64(unix.Getpagesize())
 	if n > math.MaxUint64-page {

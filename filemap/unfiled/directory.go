@@ -38,5 +38,5 @@ func (f *Directory) find(p Program, _ tracefs.Time) *perfMap {
 	return s.perf
 }
 
-// mapName is how a program that is a process of this number calls its map.
+// mapName returns how a program that is a process of this number calls its map.
 func mapName(pid int) string { return fmt.Sprintf("perf-%d.map", pid) }

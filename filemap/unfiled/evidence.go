@@ -99,7 +99,7 @@ func (e *Evidence) vdso(f *tracefs.Frame, s *resolve.Subject, ran bool, o *resol
 	}
 }
 
-// of are the maps of a stack's process.
+// of returns the maps of a stack's process.
 func (e *Evidence) of(s *resolve.Subject) (list []*perfMap) {
 	p, ok := e.opt.Program(s)
 	if !ok {
@@ -126,7 +126,7 @@ func (e *Evidence) name(of []*perfMap, addr uint64, ran bool, o *resolve.Outcome
 // maxKnown bounds the memory that is kept.
 const maxKnown = 1 << 16
 
-// memory is the Memory of a function.
+// memory returns the Memory of a function.
 func (e *Evidence) memory(in *filemap.Memory, c *filemap.Code) *filemap.Memory {
 	key := filemap.Memory{Name: "[anon]", Exec: true, Code: c}
 	if in != nil {

@@ -217,7 +217,7 @@ func (h *latest) pop() {
 	}
 }
 
-// at is the entry of an address, nil if there is none.
+// at returns the entry of an address, nil if there is none.
 func (m *perfMap) at(addr uint64) *entry {
 	for i := len(m.batches) - 1; i >= 0; i-- {
 		b := &m.batches[i]
@@ -229,10 +229,11 @@ func (m *perfMap) at(addr uint64) *entry {
 	return nil
 }
 
-// code is the function that a frame is in, nil if it is not in the map. ran means
-// that the thread was at the address itself. Others are return addresses, and the
-// call is before them. If a function begins at the address, that is not sure: a
-// signal may have interrupted the thread there, which the stack does not show.
+// code returns the function that a frame is in, nil if it is not in the map. ran
+// means that the thread was at the address itself. Others are return addresses,
+// and the call is before them. If a function begins at the address, that is not
+// sure: a signal may have interrupted the thread there, which the stack does not
+// show.
 func (m *perfMap) code(addr uint64, ran bool) *filemap.Code {
 	e := m.at(addr)
 	if !ran {

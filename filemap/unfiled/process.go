@@ -195,8 +195,8 @@ func (ps *Processes) path(pid int, name string) string {
 	return ps.proc + "/" + strconv.Itoa(pid) + "/" + name
 }
 
-// status is the effective user of a process, and the number that it has in its
-// own PID namespace (man 5 proc_pid_status).
+// status returns the effective user of a process, and the number that it has in
+// its own PID namespace (man 5 proc_pid_status).
 func (ps *Processes) status(pid int) (user uint32, inside int, err error) {
 	defer privilege.RaiseIn(ps.proc).Lower()
 	f, err := os.Open(ps.path(pid, "status"))
@@ -240,8 +240,8 @@ func clocks() (mono, real tracefs.Time) {
 	return clock(unix.CLOCK_MONOTONIC), clock(unix.CLOCK_REALTIME)
 }
 
-// bootNow is the time since boot, in which the kernel has the start times of
-// processes, at a moment of the monotonic clock.
+// bootNow returns the time since boot, in which the kernel has the start times
+// of processes, at a moment of the monotonic clock.
 func bootNow(mono tracefs.Time) tracefs.Time {
 	return mono + clock(unix.CLOCK_BOOTTIME) - clock(unix.CLOCK_MONOTONIC)
 }

@@ -65,7 +65,7 @@ func openMemory() (*os.File, error) {
 	return os.Open("/proc/self/mem")
 }
 
-// VDSOMemory is the vDSO of this very process, all of it.
+// VDSOMemory returns the vDSO of this very process, all of it.
 func VDSOMemory() ([]byte, error) {
 	memory, err := readVDSO()
 	if err != nil {

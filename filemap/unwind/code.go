@@ -29,7 +29,7 @@ func (f *File) code(offset, n uint64) []byte {
 	return append(f.u.across, b[:min(uint64(len(b)), n-uint64(len(f.u.across)))]...)
 }
 
-// page is a page of the file, shorter at its end.
+// page returns a page of the file, shorter at its end.
 func (f *File) page(number uint64) []byte {
 	const spread = 0x9e3779b97f4a7c15
 	p := &f.u.pages[(number*spread>>32+f.number*spread>>40)%maxPages]

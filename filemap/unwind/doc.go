@@ -43,7 +43,7 @@ const (
 	howCount
 )
 
-// String is one word.
+// String returns one word.
 func (h How) String() string {
 	if h >= howCount {
 		return "?"
@@ -79,7 +79,7 @@ const (
 	whyCount
 )
 
-// String is the text for users; File and Addr follow it.
+// String returns the text for users; File and Addr follow it.
 func (w Why) String() string {
 	if w >= whyCount {
 		return "?"
@@ -197,7 +197,7 @@ func (r *Registers) Set(n uint8, v uint64) {
 // forget makes a register unknown.
 func (r *Registers) forget(n uint8) { r.known &^= 1 << n }
 
-// Get is the value of a register; ok is false if it is not known.
+// Get returns the value of a register; ok is false if it is not known.
 func (r *Registers) Get(n uint8) (v uint64, ok bool) {
 	if n >= table.Registers || r.known>>n&1 == 0 {
 		return 0, false

@@ -64,7 +64,8 @@ type File struct {
 // errNotOpen is the error of a source that has opened nothing.
 var errNotOpen = errors.New("the file cannot be opened")
 
-// File is the file of a source: the first one with this Key. A Space may call it.
+// File returns the file of a source: the first one with this Key. A Space may
+// call it.
 func (u *Unwinder) File(s Source) *File {
 	u.filesMu.Lock()
 	defer u.filesMu.Unlock()
@@ -76,7 +77,7 @@ func (u *Unwinder) File(s Source) *File {
 	return f
 }
 
-// Memory is about how many bytes the tables of all files need.
+// Memory returns about how many bytes the tables of all files need.
 func (u *Unwinder) Memory() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -104,7 +105,8 @@ func (u *Unwinder) Close() {
 	}
 }
 
-// oldest is the file with tables that was used before all others, but for keep.
+// oldest returns the file with tables that was used before all others, but for
+// keep.
 func (u *Unwinder) oldest(keep *File) (oldest *File) {
 	u.filesMu.Lock()
 	defer u.filesMu.Unlock()
@@ -217,7 +219,7 @@ func (f *File) seek() (more bool) {
 	return len(f.tables) > n
 }
 
-// entryOf is the address that a program begins at: e_entry.
+// entryOf returns the address that a program begins at: e_entry.
 func entryOf(r io.ReaderAt, x *image.Image) uint64 {
 	const at = 24
 	var b [8]byte

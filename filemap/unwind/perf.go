@@ -13,7 +13,7 @@ var perfAMD64 = [...]uint8{
 
 const noRegister = 0xff
 
-// fromPerf are the registers of a sample (PERF_SAMPLE_REGS_USER, man 2
+// fromPerf returns the registers of a sample (PERF_SAMPLE_REGS_USER, man 2
 // perf_event_open): one value for each bit of the mask, the lowest bit first. On
 // arm64 the numbers are DWARF's (arch/arm64/include/uapi/asm/perf_regs.h). Values
 // that are missing are unknown.

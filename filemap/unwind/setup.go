@@ -32,7 +32,7 @@ func (w *walker) isSetUp(to uint64) bool {
 	return setAMD64(ran, next, start)
 }
 
-// target is the file offset that the call before an offset leads to.
+// target returns the file offset that the call before an offset leads to.
 func (f *File) target(offset uint64) (uint64, bool) {
 	if f.image.Machine == arm64 {
 		b := f.code(offset-4, 4)

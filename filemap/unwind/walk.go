@@ -170,7 +170,7 @@ func (w *walker) walk(frames []Frame) ([]Frame, End) {
 	}
 }
 
-// ended is an end in the file of the frame at hand.
+// ended returns an end in the file of the frame at hand.
 func (w *walker) ended(e End) End {
 	e.File = w.place.file
 	return e

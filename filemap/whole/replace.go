@@ -93,9 +93,9 @@ func (s *Stage) whole(b *tracefs.Batch, p pair, c *Counts) []tracefs.Frame {
 	return s.frameList(kernel, text, end)
 }
 
-// frameList is a stack as it goes into the batch. If the tables end before the frames
-// that the kernel found by frame pointers, and agree with them so far, the kernel's
-// frames stay.
+// frameList returns a stack as it goes into the batch. If the tables end before the
+// frames that the kernel found by frame pointers, and agree with them so far, the
+// kernel's frames stay.
 func (s *Stage) frameList(kernel []tracefs.Frame, text []byte, end unwind.End) []tracefs.Frame {
 	from := len(s.arena)
 	stop := stops[end.Why]

@@ -152,7 +152,8 @@ func (s *Source) Give(b *tracefs.Batch, samplesUntil tracefs.Time) {
 	s.bound(lastTime(b))
 }
 
-// lastTime is when the last record of a batch was written, 0 if that is not known.
+// lastTime returns when the last record of a batch was written, 0 if that is not
+// known.
 func lastTime(b *tracefs.Batch) tracefs.Time {
 	for i := len(b.Records) - 1; i >= 0; i-- {
 		if t, ok := b.Exact(&b.Records[i]); ok {
@@ -238,7 +239,7 @@ type Sampled struct {
 	StackBytes            int // of a copy
 }
 
-// Sampled is how sampling went so far.
+// Sampled returns how sampling went so far.
 func (s *Source) Sampled() Sampled {
 	return Sampled{s.total.Load(), s.lost.Load(), s.pauses.Load(), int(s.bytes.Load())}
 }

@@ -180,7 +180,7 @@ func (s *Stage) Batch(b *tracefs.Batch, samplesUntil tracefs.Time) {
 	s.mu.Unlock()
 }
 
-// waiting is how many samples have not got their records.
+// waiting returns how many samples have not got their records.
 func (s *Stage) waiting() uint64 {
 	c := s.joiner.Counts()
 	return s.passed - c.Joined - c.Lost - c.Unlike - c.Alone - c.Unsure - c.Dropped
@@ -273,7 +273,7 @@ func (s *Stage) stack(b *tracefs.Batch, i int, r *tracefs.Record) {
 	}
 }
 
-// Counts is what became of the waits so far.
+// Counts returns what became of the waits so far.
 func (s *Stage) Counts() Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -283,7 +283,7 @@ func (s *Stage) Counts() Counts {
 // Close closes the files.
 func (s *Stage) Close() { s.unwinder.Close() }
 
-// machine is the instruction set of a sample.
+// machine returns the instruction set of a sample.
 func machine(r *perf.Registers) elf.Machine {
 	switch r.Machine {
 	case perf.AMD64:

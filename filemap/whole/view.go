@@ -39,7 +39,7 @@ func (v *view) Find(addr uint64) (m unwind.Mapping, ok bool) {
 // maxFiles bounds the files whose tables are looked for by mapping.
 const maxFiles = 1 << 14
 
-// file is the file of a mapping, for unwinding.
+// file returns the file of a mapping, for unwinding.
 func (s *Stage) file(pid int, m *space.Mapping) *unwind.File {
 	if f := s.files[m.File]; f != nil {
 		return f

@@ -49,7 +49,7 @@ const (
 	logLost
 )
 
-// number is the number of a lock, 0 if it has none.
+// number returns the number of a lock, 0 if it has none.
 func (g *callLog) number(l *lock) int32 {
 	if l.logged != 0 || len(g.numbered) >= maxLogLocks {
 		return l.logged
@@ -224,8 +224,8 @@ func (r *logReader) text() string {
 	return r.log.tasks.comms.Intern(r.buf)
 }
 
-// process is the process of a thread, by what was known then, and what is known
-// now if it is still the same thread.
+// process returns the process of a thread, by what was known then, and what is
+// known now if it is still the same thread.
 func (r *logReader) process(tid int32) int32 {
 	pid, life := int32(r.int()), r.int()
 	if th := r.log.tasks.threads.get(tid); th != nil && th.life == life {

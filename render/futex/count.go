@@ -133,8 +133,8 @@ func someSegments(segs []Segment) []Segment {
 	return longest
 }
 
-// heldUntil is when a wait's lock was released: the waiter needs some time to
-// run after that.
+// heldUntil returns when a wait's lock was released: the waiter needs some time
+// to run after that.
 func (w *wait) heldUntil(end tracefs.Time) tracefs.Time {
 	if w.waker.sure && w.waker.at > w.began && w.waker.at < end {
 		return w.waker.at
@@ -142,7 +142,7 @@ func (w *wait) heldUntil(end tracefs.Time) tracefs.Time {
 	return end
 }
 
-// stackID is the stack of the thread that ended a wait.
+// stackID returns the stack of the thread that ended a wait.
 func (k *waker) stackID() int32 {
 	if k.tid == 0 {
 		return noWaker

@@ -48,7 +48,7 @@ func (d *durations) spill() {
 	d.exact = nil
 }
 
-// class is the octave of a duration and the part of it: octave o holds
+// class returns the octave of a duration and the part of it: octave o holds
 // durations of o bits.
 func class(t tracefs.Time) (o, part int) {
 	o = bits.Len64(uint64(t))
@@ -59,7 +59,7 @@ func class(t tracefs.Time) (o, part int) {
 	return o, int(t>>(o-1-partBits)) & (perOctave - 1)
 }
 
-// bound is the largest duration of a class.
+// bound returns the largest duration of a class.
 func bound(o, part int) tracefs.Time {
 	const partBits = 4
 	if o <= partBits {
@@ -73,7 +73,7 @@ func (d *durations) put(t tracefs.Time, n uint32) {
 	d.parts(o)[part] += n
 }
 
-// parts are the classes of an octave, made if need be.
+// parts returns the classes of an octave, made if need be.
 func (d *durations) parts(o int) *[perOctave]uint32 {
 	if d.octave == nil {
 		d.octave = new(octaves)
@@ -84,7 +84,7 @@ func (d *durations) parts(o int) *[perOctave]uint32 {
 	return d.octave[o]
 }
 
-// all are the classes by octave.
+// all returns the classes by octave.
 func (d *durations) all() []*[perOctave]uint32 {
 	if d.octave == nil {
 		return nil
@@ -123,7 +123,7 @@ func (d *durations) merge(e *durations) {
 	d.max = max(d.max, e.max)
 }
 
-// quantile is the duration that a part q of all does not exceed.
+// quantile returns the duration that a part q of all does not exceed.
 func (d *durations) quantile(q float64) tracefs.Time {
 	if d.count == 0 {
 		return 0

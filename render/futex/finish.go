@@ -14,7 +14,7 @@ func (a *Analysis) NeedsGaps() bool { return a.losses.spans.late }
 // Seen reports whether there was any record.
 func (a *Analysis) Seen() bool { return a.losses.begun }
 
-// Gaps are the gaps found.
+// Gaps returns the gaps found.
 func (a *Analysis) Gaps() *Gaps { return &a.losses.gaps }
 
 // Until notes that the trace has all records until a time, even if the last one is
@@ -67,7 +67,7 @@ func (u *underway) hiding() *hiding {
 	return h
 }
 
-// from is how much longer threads can have waited for a lock.
+// from returns how much longer threads can have waited for a lock.
 func (h *hiding) from(l *lock) tracefs.Time {
 	if l.proc == nil || l.key.shared || l.proc.find().tgid == tracefs.NoTID {
 		return h.all

@@ -100,8 +100,8 @@ func (hs *holders) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []
 	return h, hs.segs
 }
 
-// seenTaken is from when on a lock that one call released was surely held by the
-// thread that released it with the next call: since that thread acquired it by
+// seenTaken returns from when on a lock that one call released was surely held by
+// the thread that released it with the next call: since that thread acquired it by
 // waiting, else since the woken thread ran and marked it as waited for. Before, any
 // thread can have acquired and released it without a system call.
 func (k *wake) seenTaken(next *wake) tracefs.Time {
@@ -151,8 +151,8 @@ func (w *Wait) check(gaps *Gaps) {
 // for being called its holder.
 const clearly = 1.2
 
-// mostOf is the thread that has most of the time, how long that is, and how
-// long the next one's is.
+// mostOf returns the thread that has most of the time, how long that is, and
+// how long the next one's is.
 func mostOf(segs []Segment) (tid int32, most, second tracefs.Time) {
 	for i := range segs {
 		var sum tracefs.Time

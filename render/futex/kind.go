@@ -33,13 +33,13 @@ const (
 var kindNames = [...]string{"unknown", "mutex", "rwlock", "pi-mutex", "semaphore", "go-runtime", "go-runtime (idle)",
 	"condvar", "signal", "join", "not-a-lock"}
 
-// String is the word used in all outputs.
+// String returns the word used in all outputs.
 func (k Kind) String() string { return kindNames[k] }
 
 // Contention reports whether waits on it are for a lock.
 func (k Kind) Contention() bool { return k <= GoLock }
 
-// section is the place in the report: locks, or all others.
+// section returns the place in the report: locks, or all others.
 func (k Kind) section() int {
 	if k.Contention() {
 		return 0
@@ -175,9 +175,9 @@ func (lk *locks) heard(th *thread, l *lock, f *syscalls.Futex, stack int32) {
 	}
 }
 
-// kind is what the futex is used as, by the ways of glibc 2.25 and later, of
-// the Go runtime, and of the classic three-state mutex (Drepper, "Futexes Are
-// Tricky"), which Rust's is too.
+// kind returns what the futex is used as, by the ways of glibc 2.25 and later,
+// of the Go runtime, and of the classic three-state mutex (Drepper, "Futexes
+// Are Tricky"), which Rust's is too.
 func (l *lock) kind() Kind {
 	t := &l.traits
 	if kind, ok := l.named(); ok {

@@ -91,7 +91,7 @@ func (l *lock) find() *lock {
 	return l
 }
 
-// keyOf is where a call's futex is.
+// keyOf returns where a call's futex is.
 func keyOf(f *syscalls.Futex) lockKey { return lockKey{f.Addr, !f.Private} }
 
 // lock returns the lock at an address of a thread's process.

@@ -40,8 +40,8 @@ type losses struct {
 // reached notes the time of a record.
 func (ls *losses) reached(t tracefs.Time) { ls.end = max(ls.end, t) }
 
-// beginning is when the trace begins, for a caller with a record of time t, which
-// may be the first one.
+// beginning returns when the trace begins, for a caller with a record of time t,
+// which may be the first one.
 func (ls *losses) beginning(t tracefs.Time) tracefs.Time {
 	if !ls.begun {
 		return t
@@ -65,7 +65,7 @@ func (ls *losses) since(c *cpu) tracefs.Time {
 	return ls.start
 }
 
-// openGaps are the beginnings of the gaps that no record has ended.
+// openGaps returns the beginnings of the gaps that no record has ended.
 func (ls *losses) openGaps() iter.Seq[tracefs.Time] {
 	return func(yield func(tracefs.Time) bool) {
 		if ls.spans.known {

@@ -106,7 +106,7 @@ type Lock struct {
 	wanted  bool // by the View
 }
 
-// Name is the lock's variable with its address, or the address alone.
+// Name returns the lock's variable with its address, or the address alone.
 func (l *Lock) Name() string {
 	if l.Variable == nil {
 		return fmt.Sprintf("%#x", l.Address)
@@ -161,7 +161,7 @@ func (t *Tally) add(u Tally) {
 // Rest are the waits that the lists of a lock lack.
 type Rest struct{ Flows, Waiters, Wakers, Holders Tally }
 
-// Most is the largest of them: no list lacks more.
+// Most returns the largest of them: no list lacks more.
 func (r *Rest) Most() Tally {
 	return slices.MaxFunc([]Tally{r.Flows, r.Waiters, r.Wakers, r.Holders}, func(x, y Tally) int {
 		return cmp.Or(cmp.Compare(x.Count, y.Count), cmp.Compare(x.Time, y.Time))

@@ -95,7 +95,7 @@ var kindFunctions = [...]kindFunction{
 // copy of a function.
 var compilerParts = [...]string{".part.", ".isra.", ".constprop.", ".cold"}
 
-// kindOf is what a function waits for.
+// kindOf returns what a function waits for.
 func kindOf(function string) (Kind, bool) {
 	name, _, _ := strings.Cut(function, "(")
 	name, _, _ = strings.Cut(name, "@")
@@ -140,8 +140,8 @@ func (s *Stack) kind() (Kind, bool) {
 	return Unknown, false
 }
 
-// kindByName is the kind of a futex by the functions of most waits, Unknown if they
-// do not show it. open are the stacks of waits that have not ended.
+// kindByName returns the kind of a futex by the functions of most waits, Unknown if
+// they do not show it. open are the stacks of waits that have not ended.
 func (lk *locks) kindByName(l *lock, open []int32) Kind {
 	var votes [len(kindNames)]int64
 	var all int64
@@ -167,9 +167,9 @@ func (lk *locks) kindByName(l *lock, open []int32) Kind {
 	return Unknown
 }
 
-// named is the kind by name, if the calls do not contradict it: a condition
-// variable's function also waits for the mutex that goes with it, with a plain
-// FUTEX_WAIT, and an owner's number in the word makes a lock.
+// named returns the kind by name, if the calls do not contradict it: a
+// condition variable's function also waits for the mutex that goes with it,
+// with a plain FUTEX_WAIT, and an owner's number in the word makes a lock.
 func (l *lock) named() (Kind, bool) {
 	t := &l.traits
 	switch {

@@ -34,7 +34,7 @@ const (
 
 var resultNames = [...]string{"woken", "changed", "timed out", "interrupted", "requeued", "failed", "no return", "open"}
 
-// String is the word used in all outputs.
+// String returns the word used in all outputs.
 func (r Result) String() string { return resultNames[r] }
 
 // wait is a thread's wait on a futex. It may be several calls, if signals
@@ -287,7 +287,7 @@ func (c *calls) strayReturn(th *thread, e *syscalls.Event, t tracefs.Time) (r Re
 	return NoReturn, false
 }
 
-// resultOf is how a wait ended.
+// resultOf returns how a wait ended.
 func resultOf(e *syscalls.Event) Result {
 	switch {
 	case !e.HasResult:

@@ -25,7 +25,7 @@ const (
 
 var howNames = [...]string{"nothing", "wakes", "events", "maps", "record-tgid"}
 
-// String is the word used in all outputs.
+// String returns the word used in all outputs.
 func (h How) String() string { return howNames[h] }
 
 // process is a set of threads that share memory. Several may prove to be one;
@@ -81,7 +81,7 @@ func (ts *tasks) adopt(th *thread) {
 	ts.join(th, p)
 }
 
-// process is the living process of a number.
+// process returns the living process of a number.
 func (ts *tasks) process(tgid int32, how How) *process {
 	p := ts.byTGID[tgid]
 	if p == nil || p.find().over {
@@ -175,8 +175,9 @@ func (ts *tasks) execed(tid, old int32, t tracefs.Time) {
 	}
 }
 
-// calling is the thread that calls futex at a time. If its process has become another
-// program since it called first, that is over, with its locks, and the thread is new.
+// calling returns the thread that calls futex at a time. If its process has become
+// another program since it called first, that is over, with its locks, and the thread
+// is new.
 func (ts *tasks) calling(th *thread, t tracefs.Time) *thread {
 	p := th.proc.find()
 	if !p.called {

@@ -20,7 +20,7 @@ func (w *waitStacks) add(stack int32) {
 	(*w)[stack]++
 }
 
-// reached is how far the stacks of waits go, nil if that is not known.
+// reached returns how far the stacks of waits go, nil if that is not known.
 func (rp *reporter) reached() *resolve.Reach {
 	var r resolve.Reaches
 	for id, n := range rp.calls.waits {
@@ -29,7 +29,7 @@ func (rp *reporter) reached() *resolve.Reach {
 	return r.Sum()
 }
 
-// far is how far a stack goes.
+// far returns how far a stack goes.
 func (s *Stack) far() resolve.Far {
 	return resolve.Far{Unwound: s.Frames[0].How != tracefs.ByKernel, Application: s.application(), Root: s.End == tracefs.AtRoot,
 		Last: s.Frames[len(s.Frames)-1].File}

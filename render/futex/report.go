@@ -25,9 +25,9 @@ func (a *Analysis) Report(v View) *Report {
 	return a.reporter.report(v)
 }
 
-// Interim is the report of what has been until now. The analysis goes on. A wait
-// that a signal has broken off is not counted before it is known what becomes of
-// it.
+// Interim returns the report of what has been until now. The analysis goes on. A
+// wait that a signal has broken off is not counted before it is known what
+// becomes of it.
 func (a *Analysis) Interim(v View) *Report { return a.reporter.report(v) }
 
 func (rp *reporter) report(v View) *Report {

@@ -156,7 +156,7 @@ type hidden struct {
 
 const maxHidden = 1 << 12
 
-// by is how much n lost records can hide: each part takes one at least.
+// by returns how much n lost records can hide: each part takes one at least.
 func (h *hidden) by(n uint64, unknown bool) tracefs.Time {
 	if unknown || n >= uint64(len(h.most)) {
 		return h.all

@@ -255,7 +255,7 @@ func frameAt(st *resolve.Stack, i int) Frame {
 	return out
 }
 
-// get is a stack, nil if there is none.
+// get returns a stack, nil if there is none.
 func (s *stacks) get(id int32) *Stack {
 	if id < 0 {
 		return nil

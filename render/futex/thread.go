@@ -58,7 +58,7 @@ type recentThread struct {
 // and of threads that never call futex.
 const recentThreads = 512
 
-// threadOf is a thread's state, nil if there is none.
+// threadOf returns a thread's state, nil if there is none.
 func (ts *tasks) threadOf(tid int32) *thread {
 	slot := &ts.recent[uint32(tid)%recentThreads]
 	if slot.tid != tid || !slot.set {
@@ -191,7 +191,7 @@ func (ts *tasks) forgetThreads() {
 // soon have to look for room again: nearly all is in use, as in a hostile trace.
 func hardlyAny(n, of int) bool { return n <= of/32 }
 
-// inOrder are the threads in the order of their numbers.
+// inOrder returns the threads in the order of their numbers.
 func (ts *tasks) inOrder() []*thread {
 	return slices.SortedFunc(ts.threads.all(), func(x, y *thread) int { return cmp.Compare(x.tid, y.tid) })
 }
@@ -217,7 +217,7 @@ func (ts *tasks) nameOwner(tid int32, comm string) {
 	ts.ownerComms[tid] = comm
 }
 
-// commOfTID is the last name of a thread, "" if unknown.
+// commOfTID returns the last name of a thread, "" if unknown.
 func (ts *tasks) commOfTID(tid int32) string {
 	if th := ts.threads.get(tid); th != nil && th.comm != "" {
 		return th.comm

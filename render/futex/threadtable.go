@@ -50,10 +50,10 @@ func (t *threadTable) get(tid int32) *thread {
 	}
 }
 
-// count is how many threads there are.
+// count returns how many threads there are.
 func (t *threadTable) count() int { return len(t.list) }
 
-// all are the threads, in the order in which they came.
+// all returns the threads, in the order in which they came.
 func (t *threadTable) all() iter.Seq[*thread] {
 	return func(yield func(*thread) bool) {
 		for _, n := range t.list {

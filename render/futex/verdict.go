@@ -27,7 +27,7 @@ const (
 
 var verdictNames = [...]string{"none", "deadlock", "dead-owner", "lost-wakeup", "thread-exit", "cannot-tell"}
 
-// String is the word used in all outputs.
+// String returns the word used in all outputs.
 func (k VerdictKind) String() string { return verdictNames[k] }
 
 // Verdict is why threads hang at the end of a trace.
@@ -162,13 +162,13 @@ func (b *Blocked) task() Task { return Task{b.TID, b.Comm} }
 
 func (l *Lock) named() LockName { return LockName{l.Kind, l.Name()} }
 
-// waits is the evidence that a thread waits.
+// waits returns the evidence that a thread waits.
 func waits(b *Blocked) Fact {
 	return Fact{Kind: WaitsSince, Task: b.task(), Lock: b.Lock.named(), At: b.Since}
 }
 
-// next is the thread that a blocked thread waits for, 0 if unknown: the owner
-// of the lock, or the thread whose exit is waited for.
+// next returns the thread that a blocked thread waits for, 0 if unknown: the
+// owner of the lock, or the thread whose exit is waited for.
 func (j *judge) next(b *Blocked) int32 {
 	if b.Owner != 0 {
 		return b.Owner
@@ -181,8 +181,8 @@ func (j *judge) next(b *Blocked) int32 {
 	return 0
 }
 
-// joined is the thread whose exit is waited for, nil if unknown. In a PID namespace
-// a thread of another process can have the number.
+// joined returns the thread whose exit is waited for, nil if unknown. In a PID
+// namespace a thread of another process can have the number.
 func (j *judge) joined(b *Blocked) *thread {
 	th := j.rp.tasks.threads.get(int32(min(b.Val, 1<<30)))
 	if th == nil || distinct(th.proc.find(), b.wait.th.proc.find()) {
@@ -191,9 +191,9 @@ func (j *judge) joined(b *Blocked) *thread {
 	return th
 }
 
-// after is the wait of the thread that a blocked thread waits for, nil if it does
-// not wait. A thread that was read as the owner before it began to wait may have
-// released the lock since.
+// after returns the wait of the thread that a blocked thread waits for, nil if it
+// does not wait. A thread that was read as the owner before it began to wait may
+// have released the lock since.
 func (j *judge) after(b *Blocked) *Blocked {
 	next := j.by[j.next(b)]
 	if next != nil && b.OwnerRead && b.OwnedFrom < next.Since {
@@ -235,7 +235,7 @@ func (j *judge) circleOf(path []*Blocked) *Verdict {
 	return v
 }
 
-// held is the evidence that a thread holds the lock of a wait.
+// held returns the evidence that a thread holds the lock of a wait.
 func (j *judge) held(b *Blocked) Fact {
 	f := Fact{Kind: HoldsSince, Task: j.task(b.Owner), Lock: b.Lock.named(), At: b.OwnedFrom}
 	if b.OwnerRead {
@@ -345,7 +345,8 @@ func (j *judge) cannotTell() Verdict {
 	return v
 }
 
-// lastUse is how the lock that a thread waits for was last used, nil if unknown.
+// lastUse returns how the lock that a thread waits for was last used, nil if
+// unknown.
 func (j *judge) lastUse(b *Blocked) *Fact {
 	f := Fact{Lock: b.Lock.named()}
 	switch l := b.Lock.lock; {

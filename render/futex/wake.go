@@ -132,8 +132,8 @@ const (
 	maxSiteWaiters = 1 << 10
 )
 
-// site is where a thread's futex is; l is the lock there, nil if there is none.
-// A futex in a file has no one address: its lock has its own site.
+// site returns where a thread's futex is; l is the lock there, nil if there is
+// none. A futex in a file has no one address: its lock has its own site.
 func (st *sites) site(key lockKey, l *lock) *site {
 	if l != nil && l.site != nil && !l.site.gone {
 		return l.site
@@ -421,7 +421,7 @@ func (e *emptyWakes) get(key lockKey) (emptyWake, bool) {
 	return w, ok
 }
 
-// lockOf is the lock of a wakeup, made if need be.
+// lockOf returns the lock of a wakeup, made if need be.
 func (st *sites) lockOf(k *wake) *lock {
 	if k.lock == nil {
 		k.lock = st.locks.lock(k.th, k.key, k.at)

@@ -48,8 +48,8 @@ func (t *text) reason(r health.Reason, list []int) {
 	}
 }
 
-// do is what to do with the files of a reason: those without a build ID can need another
-// thing. If others have several build IDs, "BUILD-ID" stands for them.
+// do returns what to do with the files of a reason: those without a build ID can need
+// another thing. If others have several build IDs, "BUILD-ID" stands for them.
 func (t *text) do(r health.Reason, list []int) (do []string) {
 	const several = "BUILD-ID"
 	id, without := "", false
@@ -72,7 +72,7 @@ func (t *text) do(r health.Reason, list []int) (do []string) {
 	return do
 }
 
-// count is a number of files.
+// count returns a number of files.
 func (t *text) count(n int) string {
 	switch total := len(t.files); {
 	case total == 1:
@@ -108,7 +108,7 @@ func (t *text) which(list []int) []string {
 	return t.listed(list)
 }
 
-// listed are the names of files, with commas.
+// listed returns the names of files, with commas.
 func (t *text) listed(list []int) (out []string) {
 	for k, i := range list {
 		if k == maxListed && !t.verbose {
@@ -123,7 +123,8 @@ func (t *text) listed(list []int) (out []string) {
 	return out
 }
 
-// name is the base name of a file, or its path if others have the same one.
+// name returns the base name of a file, or its path if others have the same
+// one.
 func (t *text) name(i int) string {
 	name := t.files[i].path
 	if base := path.Base(name); t.bases[base] < 2 {

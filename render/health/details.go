@@ -74,7 +74,7 @@ func tableDetail(t named) string {
 	return text
 }
 
-// floor is a share as percents with one digit, never more than there is.
+// floor returns a share as percents with one digit, never more than there is.
 func floor(share float64) float64 { return float64(int(1000*share)) / 10 }
 
 func separateFrames(r *health.Report) string {

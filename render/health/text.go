@@ -134,7 +134,7 @@ type named struct {
 	*health.Table
 }
 
-// tablesOf are the tables that a file has.
+// tablesOf returns the tables that a file has.
 func tablesOf(r *health.Report) (list []named) {
 	for _, t := range [...]named{{".eh_frame", &r.EHFrame}, {".debug_frame", &r.DebugFrame}, {".sframe", &r.SFrame}, {".gopclntab", &r.GoTable}} {
 		if t.Present {
@@ -158,7 +158,8 @@ func names(r *health.Report) string {
 	return name
 }
 
-// none is what is printed where a file has no tables or names, or they are not found.
+// none returns what is printed where a file has no tables or names, or they are not
+// found.
 func none(r *health.Report) string {
 	if r.NoSections {
 		return "-"
@@ -166,7 +167,7 @@ func none(r *health.Report) string {
 	return "none"
 }
 
-// shortID is the beginning of a build ID.
+// shortID returns the beginning of a build ID.
 func shortID(r *health.Report) string {
 	const digits = 8
 	hex := r.BuildID.Hex()

@@ -24,7 +24,7 @@ func (h handle) close() {
 	}
 }
 
-// path is the name of a file of the directory, for messages.
+// path returns the name of a file of the directory, for messages.
 func (h handle) path(name string) string { return filepath.Join(h.file.Name(), shown(name)) }
 
 // openDirectory opens a directory that the user has named.
@@ -173,8 +173,8 @@ func sameDirectory(a, b handle) (bool, error) {
 	return os.SameFile(is, other), nil
 }
 
-// below are the names that lead from a directory to another one below it, nil if
-// it is elsewhere.
+// below returns the names that lead from a directory to another one below it,
+// nil if it is elsewhere.
 func below(dir, path string) []string {
 	parent, base := filepath.Split(filepath.Clean(path))
 	for _, d := range []string{dir, resolved(dir)} {
@@ -187,7 +187,7 @@ func below(dir, path string) []string {
 	return nil
 }
 
-// resolved is a path without symbolic links, or as it is.
+// resolved returns a path without symbolic links, or as it is.
 func resolved(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real

@@ -20,9 +20,9 @@ const maxName = 200
 // derived matches the end of a name that ownName has made.
 var derived = regexp.MustCompile(`~[0-9a-f]{32}$`)
 
-// ownName is the name of a report in directories of ours: its own, or, if that is
-// too long, has control characters or looks like a flag, as much of it as will do
-// with a hash of it. Two reports never have the same.
+// ownName returns the name of a report in directories of ours: its own, or, if
+// that is too long, has control characters or looks like a flag, as much of it as
+// will do with a hash of it. Two reports never have the same.
 func ownName(name string) string {
 	if len(name) <= maxName && utf8.ValidString(name) && strings.IndexFunc(name, unfit) < 0 && name[0] != '-' && !derived.MatchString(name) {
 		return name
@@ -61,7 +61,7 @@ func wanted(name string) bool {
 	return name != "" && name != rejected && name[0] != '.'
 }
 
-// resultName is the name of a report's result.
+// resultName returns the name of a report's result.
 func (d *Directory) resultName(name string) string { return ownName(name) + d.Suffix }
 
 // halfDone ends the name of a result that is being written, which is hidden.
@@ -69,7 +69,8 @@ const halfDone = ".half"
 
 func (d *Directory) halfName(name string) string { return "." + d.resultName(name) + halfDone }
 
-// shown is a name as it stands in messages, with unfit characters as escapes.
+// shown returns a name as it stands in messages, with unfit characters as
+// escapes.
 func shown(name string) string {
 	if strings.IndexFunc(name, unfit) < 0 && utf8.ValidString(name) {
 		return name

@@ -99,7 +99,7 @@ func trustPipe(name string, info fs.FileInfo) error {
 	return fmt.Errorf("%s is a pipe of another user in a directory where all can write: make one elsewhere", name)
 }
 
-// owner is the user who owns a file, -1 if that is unknown.
+// owner returns the user who owns a file, -1 if that is unknown.
 func owner(info fs.FileInfo) int {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -111,9 +111,9 @@ func owner(info fs.FileInfo) int {
 // ownDescriptors are the directories with a link for each of our descriptors.
 var ownDescriptors = [...]string{"/dev/fd/", "/proc/self/fd/", "/proc/thread-self/fd/"}
 
-// descriptor is the number of one of our own descriptors, by its path. The links
-// that stand for them lead to files, which a report must not replace: the shell
-// has opened them.
+// descriptor returns the number of one of our own descriptors, by its path. The
+// links that stand for them lead to files, which a report must not replace: the
+// shell has opened them.
 func descriptor(name string) (fd int, ok bool) {
 	switch name = filepath.Clean(name); name {
 	case "/dev/stdout":

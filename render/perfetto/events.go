@@ -101,7 +101,7 @@ func (e *Events) event(h *resolve.Held, rec *tracefs.Record, name string, st *re
 	e.notes = ev.Notes
 }
 
-// eventNameOf is the name of an event by its text.
+// eventNameOf returns the name of an event by its text.
 func eventNameOf(body []byte) string {
 	name, _ := text.SplitEvent(body)
 	if len(name.Name) == 0 {

@@ -73,14 +73,14 @@ func (w *Writer) room() {
 	}
 }
 
-// next is the number of a new entry.
+// next returns the number of a new entry.
 func (t *tables) next() uint64 {
 	t.entries++
 	t.last++
 	return t.last
 }
 
-// intern is the number of a text in a table.
+// intern returns the number of a text in a table.
 func (w *Writer) intern(table field, text string) uint64 {
 	text = shorten(text)
 	key := textKey{table, text}
@@ -98,8 +98,8 @@ func (w *Writer) category(text string) uint64   { return w.intern(internedCatego
 func (w *Writer) eventName(text string) uint64  { return w.intern(internedEventNames, text) }
 func (w *Writer) annotation(text string) uint64 { return w.intern(internedAnnotationNames, text) }
 
-// callstack is the number of a stack, 0 for none: readers take an empty one for
-// an error.
+// callstack returns the number of a stack, 0 for none: readers take an empty
+// one for an error.
 func (w *Writer) callstack(frames []profile.Frame, cut bool) uint64 {
 	if len(frames) == 0 {
 		return 0
@@ -139,7 +139,7 @@ func (w *Writer) addPlace(f *profile.Frame, ran bool) {
 	}
 }
 
-// place are the numbers of a frame's functions, outermost first.
+// place returns the numbers of a frame's functions, outermost first.
 func (w *Writer) place(f *profile.Frame, ran bool) []uint64 {
 	key := place{*f, ran}
 	if ids, ok := w.tables.places[key]; ok {
@@ -163,7 +163,7 @@ func (w *Writer) place(f *profile.Frame, ran bool) []uint64 {
 	return ids
 }
 
-// dummy is the number of a frame that is only a name.
+// dummy returns the number of a frame that is only a name.
 func (w *Writer) dummy(name string) uint64 {
 	return w.frame(frameKey{function: w.intern(internedFunctions, name)})
 }
@@ -190,9 +190,9 @@ func (w *Writer) frame(at frameKey) uint64 {
 	return id
 }
 
-// mapping is the number of a file. Where it was mapped is left out: frames are
-// places in files, not addresses. rel_pc is the offset in the file, as the mapping
-// has no load_bias: a symbolizer adds the file's own.
+// mapping returns the number of a file. Where it was mapped is left out: frames
+// are places in files, not addresses. rel_pc is the offset in the file, as the
+// mapping has no load_bias: a symbolizer adds the file's own.
 func (w *Writer) mapping(f *filemap.File) uint64 {
 	key := mappingKey{path: w.intern(internedPaths, f.Path)}
 	if !f.BuildID.IsZero() {
@@ -213,7 +213,7 @@ func (w *Writer) mapping(f *filemap.File) uint64 {
 	return id
 }
 
-// buildID is the number of a build ID, which is bytes here, not a text.
+// buildID returns the number of a build ID, which is bytes here, not a text.
 func (w *Writer) buildID(b filemap.BuildID) uint64 {
 	if id, ok := w.tables.buildIDs[b]; ok {
 		return id

@@ -36,7 +36,7 @@ const maxTracks = 1 << 16
 
 const maxID = 1<<31 - 1
 
-// Thread is a thread's track; at is when there is something on it.
+// Thread returns a thread's track; at is when there is something on it.
 //
 // A thread whose process is unknown has a track that is no thread's in the eyes of
 // a reader: those have a process.
@@ -79,8 +79,8 @@ func (w *Writer) Thread(t Thread, at tracefs.Time) Track {
 	return track
 }
 
-// Name is the name by which a thread has been announced, "" if it was unknown: a
-// thread can have several, and its track has one.
+// Name returns the name by which a thread has been announced, "" if it was
+// unknown: a thread can have several, and its track has one.
 func (w *Writer) Name(t Track) string { return w.tracks[t] }
 
 func (w *Writer) orphan(tid int32, comm string, at tracefs.Time) Track {
@@ -98,8 +98,8 @@ func (w *Writer) orphan(tid int32, comm string, at tracefs.Time) Track {
 	return track
 }
 
-// Lost is the track of what was lost of one CPU, or of an unknown CPU, of one ring
-// buffer.
+// Lost returns the track of what was lost of one CPU, or of an unknown CPU, of one
+// ring buffer.
 func (w *Writer) Lost(buffer int, cpu int32, at tracefs.Time) Track {
 	const cpus = 1 << 24
 	name := fmt.Sprintf("CPU %d", cpu)

@@ -49,7 +49,7 @@ func (e *Events) count(h *resolve.Held, rec *tracefs.Record, stack int32) {
 	e.p.Add(stack, Labels{PID: rec.TID, Comm: e.comms.Intern(h.Head(rec).Comm)}, Value{Count: 1})
 }
 
-// stack is the number of a stack. Stacks that are a shape keep it.
+// stack returns the number of a stack. Stacks that are a shape keep it.
 func (e *Events) stack(s *resolve.Stack) int32 {
 	if s.Result == nil || s.Cut {
 		return e.p.intern(s)

@@ -25,7 +25,7 @@ type Format struct {
 	Write func(w io.Writer, p *Profile, symbols render.Symbols) error
 }
 
-// Formats are all of them. A new one is a row here, and a file.
+// Formats returns all of them. A new one is a row here, and a file.
 func Formats() []Format {
 	return []Format{
 		{Name: "folded", Write: Folded},

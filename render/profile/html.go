@@ -29,8 +29,9 @@ func HTML(w io.Writer, p *Profile, symbols render.Symbols) error {
 	return page.Write(w, "ustack: flame graph", []page.Part{part}, []page.Data{data})
 }
 
-// Flame is a flame graph, to zoom into and to search in, by mouse and by keyboard,
-// as a part of a page. If the page has samples of one Row chosen, it shows those.
+// Flame returns a flame graph, to zoom into and to search in, by mouse and by
+// keyboard, as a part of a page. If the page has samples of one Row chosen, it
+// shows those.
 func Flame(p *Profile, symbols render.Symbols) (page.Part, page.Data) {
 	part := page.Part{Style: flameStyle, Body: flameBody, Script: flameScript}
 	return part, page.Data{ID: "profile", Write: func(out *bufio.Writer) error { return p.writeTree(out, symbols) }}

@@ -33,9 +33,9 @@ func NewNamer(symbols render.Symbols) *Namer {
 	return &Namer{names: names{symbols: symbols, files: make(map[*filemap.File]string)}}
 }
 
-// Lines are the functions of a frame, innermost first: one at least. ran means that
-// the thread was there, and will not return there. The list is valid until the next
-// call.
+// Lines returns the functions of a frame, innermost first: one at least. ran means
+// that the thread was there, and will not return there. The list is valid until the
+// next call.
 func (n *Namer) Lines(f *Frame, ran bool) []Line {
 	if _, ok := n.names.files[f.File]; f.File != nil && !ok {
 		if len(n.names.files) >= maxNamerFiles {
@@ -50,8 +50,8 @@ func (n *Namer) Lines(f *Frame, ran bool) []Line {
 	return n.lines
 }
 
-// Skipped is the function that was left out between the frame k of a stack and the
-// next outer one; false if none is known.
+// Skipped returns the function that was left out between the frame k of a stack
+// and the next outer one; false if none is known.
 func (n *Namer) Skipped(frames []Frame, k int) (Frame, bool) {
 	s := n.names.between(&stack{frames: frames}, k)
 	if s == nil {
@@ -60,8 +60,8 @@ func (n *Namer) Skipped(frames []Frame, k int) (Frame, bool) {
 	return frameOfSkipped(s), true
 }
 
-// Call is where in the file a frame is: in the instruction that called, if it is
-// one that will be returned to.
+// Call returns where in the file a frame is: in the instruction that called, if
+// it is one that will be returned to.
 func (f *Frame) Call(ran bool) uint64 { return f.call(ran) }
 
 // AppendFrames adds the frames of a stack of a trace, innermost first, as many as

@@ -78,9 +78,9 @@ func fileNames(p *Profile) map[*filemap.File]string {
 	return all
 }
 
-// of are the functions of a frame, innermost first; one if it has no names. ran
-// means that the thread was there, and will not return there. The list is valid
-// until the next call.
+// of returns the functions of a frame, innermost first; one if it has no names.
+// ran means that the thread was there, and will not return there. The list is
+// valid until the next call.
 func (n *names) of(f *Frame, ran bool) []line {
 	n.lines = n.lines[:0]
 	if f.File == nil {
@@ -97,8 +97,8 @@ func (n *names) of(f *Frame, ran bool) []line {
 	return append(n.lines, line{name: name})
 }
 
-// between is the function that was left out between the frame k of a stack and
-// the next outer one, nil if none is known.
+// between returns the function that was left out between the frame k of a stack
+// and the next outer one, nil if none is known.
 func (n *names) between(st *stack, k int) *symbol.Skipped {
 	if n.symbols == nil || k+1 >= len(st.frames) {
 		return nil
@@ -110,7 +110,7 @@ func (n *names) between(st *stack, k int) *symbol.Skipped {
 	return n.symbols.Skipped(symbol.Place{File: inner.File, Offset: inner.Offset, Ran: k == 0 || inner.Interrupted}, symbol.Place{File: outer.File, Offset: outer.Offset, Calls: outer.Calls})
 }
 
-// symbol is a frame's name, nil if it has none.
+// symbol returns a frame's name, nil if it has none.
 func (n *names) symbol(f *Frame, ran bool) *symbol.Name {
 	if n.symbols == nil || f.File == nil {
 		return nil
@@ -138,7 +138,7 @@ func appendLines(list []line, s *symbol.Name, inferred bool) []line {
 	return append(list, line{s.Function, s.File, s.Line})
 }
 
-// nowhere is how a frame without a file is called.
+// nowhere returns how a frame without a file is called.
 func nowhere(f *Frame) string {
 	if f.Memory != "" {
 		return f.Memory

@@ -75,8 +75,8 @@ const spaceBits = 40
 
 const pageSize = 4096
 
-// call is where in the file a frame is: in the instruction that called, if it
-// is not the innermost one.
+// call returns where in the file a frame is: in the instruction that called, if
+// it is not the innermost one.
 func (f *Frame) call(ran bool) uint64 {
 	if ran || f.Inferred || f.Interrupted || f.Offset == 0 {
 		return f.Offset
@@ -109,7 +109,7 @@ func (c *converter) mapFiles() {
 	}
 }
 
-// frameOfSkipped is the frame of a function that was left out.
+// frameOfSkipped returns the frame of a function that was left out.
 func frameOfSkipped(s *symbol.Skipped) Frame {
 	return Frame{File: s.File, Offset: s.Offset, Inferred: true}
 }
@@ -162,7 +162,7 @@ func (c *converter) sample(s *Sample) {
 	c.out.Sample = append(c.out.Sample, out)
 }
 
-// stack is the locations of a stack, innermost first; one at least.
+// stack returns the locations of a stack, innermost first; one at least.
 func (c *converter) stack(id int32) []*profile.Location {
 	if id == otherStacks {
 		return []*profile.Location{c.word(others)}
@@ -185,7 +185,7 @@ func (c *converter) stack(id int32) []*profile.Location {
 	return list
 }
 
-// word is the location of what has only a name.
+// word returns the location of what has only a name.
 func (c *converter) word(name string) *profile.Location {
 	at := place{name: name}
 	loc := c.locations[at]

@@ -179,7 +179,7 @@ func (s *Sample) add(v Value) {
 	s.Time += v.Time
 }
 
-// weight is the value that pictures are drawn by.
+// weight returns the value that pictures are drawn by.
 func (p *Profile) weight(v Value) int64 {
 	if p.unit == Samples {
 		return v.Count

@@ -70,7 +70,7 @@ func newTree(p *Profile, symbols render.Symbols) *tree {
 	return t
 }
 
-// path is the node where a sample's stack ends.
+// path returns the node where a sample's stack ends.
 func (t *tree) path(p *Profile, n *names, s *Sample) int32 {
 	if s.Stack == otherStacks || len(t.nodes) >= maxNodes {
 		return t.below(0, others)
@@ -95,7 +95,7 @@ func (t *tree) path(p *Profile, n *names, s *Sample) int32 {
 	return at
 }
 
-// commName is a thread's name in a picture.
+// commName returns a thread's name in a picture.
 func commName(comm string) string {
 	if comm == "" {
 		return "[no name]"
@@ -103,7 +103,7 @@ func commName(comm string) string {
 	return comm
 }
 
-// below is the child of a node with a name.
+// below returns the child of a node with a name.
 func (t *tree) below(parent int32, text string) int32 {
 	e := edge{parent, t.name(text)}
 	if i, ok := t.child[e]; ok {

@@ -67,8 +67,8 @@ func (l *Left) add(o Left) {
 	l.Stacks += o.Stacks
 }
 
-// piece is how much text is written at once: less when there is little room, so
-// that a nearly full file gets what still fits.
+// piece returns how much text is written at once: less when there is little
+// room, so that a nearly full file gets what still fits.
 func (c *Compact) piece() int {
 	const most, least, part = 4 << 10, 256, 4
 	if c.room == nil {
@@ -159,7 +159,8 @@ func (c *Compact) Flush() error {
 // Close implements render.Renderer.
 func (c *Compact) Close(*resolve.Totals) error { return nil }
 
-// End is the last line of a report. The trace may have ended inside a line.
+// End returns the last line of a report. The trace may have ended inside a
+// line.
 func (c *Compact) End(t *resolve.Totals, left Left) []byte {
 	var b []byte
 	if c.open {
@@ -202,8 +203,8 @@ func (c *Compact) stack(h *resolve.Held, i int) uint32 {
 	return rec.End
 }
 
-// lineEnd is the end of the line of a frame that does not go into a report: a
-// report has the kernel's frames, and replay infers the others again.
+// lineEnd returns the end of the line of a frame that does not go into a
+// report: a report has the kernel's frames, and replay infers the others again.
 func lineEnd(f *tracefs.Frame, txt []byte) uint32 { return min(f.End+1, uint32(len(txt))) }
 
 // endLine ends a line that has begun.
@@ -276,7 +277,8 @@ const maxKept = 4 << 20
 // maxKnown bounds the files that are kept; it is far above what a machine runs.
 const maxKnown = 1 << 16
 
-// key is the identifier of a file. It notes that the file has to be announced.
+// key returns the identifier of a file. It notes that the file has to be
+// announced.
 func (c *Compact) key(f marked) uint64 {
 	mark := f.mark
 	if c.Flat {

@@ -74,10 +74,10 @@ func Create(name string, max int64) (*File, error) {
 	return f, nil
 }
 
-// Size is the size of the file so far.
+// Size returns the size of the file so far.
 func (f *File) Size() int64 { return f.out.n }
 
-// Room is how much there is to the largest size.
+// Room returns how much there is to the largest size.
 func (f *File) Room() int64 {
 	if f.max == 0 {
 		return math.MaxInt64
@@ -85,7 +85,7 @@ func (f *File) Room() int64 {
 	return max(0, f.max-tail-f.out.n-f.pending)
 }
 
-// Name is the name that the report will have.
+// Name returns the name that the report will have.
 func (f *File) Name() string { return f.name }
 
 // Write adds text, all of it or, with ErrFull, nothing.

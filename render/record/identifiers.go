@@ -51,7 +51,7 @@ func (ids *Identifiers) Of(f *filemap.File, mark tracefs.Mark) uint64 {
 	}
 }
 
-// number is the MAC of a file.
+// number returns the MAC of a file.
 func (ids *Identifiers) number(f *filemap.File, mark tracefs.Mark, try byte) (v, rest uint64) {
 	ids.mac.Reset()
 	_, _ = ids.mac.Write([]byte{try, byte(mark)})

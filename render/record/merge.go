@@ -122,7 +122,7 @@ func (r *MergedReport) field(line []byte) error {
 	return nil
 }
 
-// device is the device that the report is of.
+// device returns the device that the report is of.
 func (r *MergedReport) device() *device {
 	if r.d != nil {
 		return r.d
@@ -175,8 +175,8 @@ func (r *MergedReport) add(event, frames string) {
 	c.byDevice[r.d.number]++
 }
 
-// text is a stack as it stands in a report. A frame in no file has no number:
-// addresses mean nothing on another device.
+// text returns a stack as it stands in a report. A frame in no file has no
+// number: addresses mean nothing on another device.
 func (m *Merge) text(txt []byte, frames []tracefs.Frame, out []resolve.Outcome) string {
 	c := m.key
 	c.buf = m.appendHow(c.buf[:0], frames)

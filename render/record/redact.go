@@ -159,7 +159,7 @@ func (c *Compact) head(head []byte) []byte {
 	return c.Redact.AppendHead(c.buf, head)
 }
 
-// renamed is a file by the name that it has in the report.
+// renamed returns a file by the name that it has in the report.
 func (c *Compact) renamed(f *filemap.File) *filemap.File {
 	if c.Redact == nil {
 		return f

@@ -124,7 +124,7 @@ func (r *Report) roomForKnown() bool {
 // Full reports whether nothing is written any more.
 func (r *Report) Full() bool { return r.text.Full }
 
-// Left is what was left out, because of the largest size.
+// Left returns what was left out, because of the largest size.
 func (r *Report) Left() Left { return r.text.Left }
 
 // Batch implements render.Renderer.

@@ -121,7 +121,7 @@ func (r *Ring) WriteTo(f *File, now time.Time) (left int64, err error) {
 	return left, nil
 }
 
-// newest is the first of the last chunks that have room together.
+// newest returns the first of the last chunks that have room together.
 func newest(chunks []chunk, room int64) (first int) {
 	first = len(chunks)
 	for first > 0 && int64(len(chunks[first-1].data)) <= room {

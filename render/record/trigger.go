@@ -21,7 +21,7 @@ type Trigger struct {
 	Signal bool
 }
 
-// String is the trigger as it is given by a flag.
+// String returns the trigger as it is given by a flag.
 func (t Trigger) String() string {
 	switch {
 	case t.Wait > 0:
@@ -85,7 +85,7 @@ func NewDetector(triggers []Trigger) *Detector {
 	return d
 }
 
-// inText is how the text of an event begins. System calls have other names
+// inText returns how the text of an event begins. System calls have other names
 // there (kernel/trace/trace_syscalls.c).
 func inText(event string) []byte {
 	system, name, _ := strings.Cut(event, ":")
@@ -123,7 +123,7 @@ func (d *Detector) Batch(h *resolve.Held) (why string, fired bool) {
 	return "", false
 }
 
-// waited is how long a thread has waited that now goes on, 0 for all else.
+// waited returns how long a thread has waited that now goes on, 0 for all else.
 func (d *Detector) waited(tid int32, h *resolve.Held, rec *tracefs.Record) tracefs.Time {
 	switch c := &d.call; {
 	case c.Call == syscalls.RestartSyscall && !c.Exit:

@@ -139,8 +139,8 @@ func (c *Checker) mayAnnounce(v uint64, path []byte, id filemap.BuildID, mark tr
 	return v == f.Identifier(mark) || v == f.Identifier(tracefs.NoMark) // of many reports
 }
 
-// offset is where a piece of the batch's text is. The capacity of each piece
-// reaches to the end of the text's.
+// offset returns where a piece of the batch's text is. The capacity of each
+// piece reaches to the end of the text's.
 func (c *Checker) offset(p []byte) int { return cap(c.b.Text) - cap(p) }
 
 func (c *Checker) leak(p []byte, what string) { c.add(c.at(p, what)) }

@@ -127,7 +127,7 @@ func isIdleComm(p []byte) bool {
 // isDelimiter reports whether a character stands between words.
 func isDelimiter(c byte) bool { return bytes.IndexByte([]byte(" \t\n,;()[]{}<>|=:\"'"), c) >= 0 }
 
-// wordsEnd is where the word at the beginning ends.
+// wordsEnd returns where the word at the beginning ends.
 func wordsEnd(p []byte) int {
 	for i, c := range p {
 		if isDelimiter(c) {

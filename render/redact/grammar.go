@@ -125,7 +125,8 @@ func cutFeed(line []byte) (text, feed []byte) {
 	return line[:n], line[n:]
 }
 
-// wordEnd is where the letters, digits and underscores at the beginning end.
+// wordEnd returns where the letters, digits and underscores at the beginning
+// end.
 func wordEnd(b []byte) int {
 	for i, c := range b {
 		if !isWordByte(c) {
@@ -194,7 +195,7 @@ func (g *grammar) isKey(p []byte, n int, separator string) bool {
 	return n > 0 && bytes.HasPrefix(p[n:], []byte(separator)) && g.words.keys[string(p[:n])]
 }
 
-// nextKey is where between stands before a known key, or the end.
+// nextKey returns where between stands before a known key, or the end.
 func (g *grammar) nextKey(p []byte, between, separator string) int {
 	for i := 0; i < len(p); {
 		at := bytes.Index(p[i:], []byte(between))

@@ -22,7 +22,8 @@ func New(key []byte, paths Paths) *Redactor {
 	return r
 }
 
-// Secret is what identifiers of files are made with that go with the tokens.
+// Secret returns what identifiers of files are made with that go with the
+// tokens.
 func (r *Redactor) Secret() []byte { return r.tokens.secret() }
 
 // with has the grammar append to b.
@@ -54,8 +55,8 @@ func (r *Redactor) AppendNote(b, lines []byte) []byte { return r.with(b, r.g.not
 // AppendFrame appends a frame without its line feed.
 func (r *Redactor) AppendFrame(b, line []byte) []byte { return r.with(b, r.g.frame, line) }
 
-// Path is what stands for the path of a file, or the name of memory that the
-// kernel announces like one.
+// Path returns what stands for the path of a file, or the name of memory that
+// the kernel announces like one.
 func (r *Redactor) Path(path string) string {
 	return string(r.with(nil, r.g.text, escape.Append(nil, []byte(path))))
 }

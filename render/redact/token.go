@@ -79,8 +79,9 @@ func Identifier(v uint64) uint64 {
 // isIdentifier reports whether a number is what Identifier makes.
 func isIdentifier(v uint64) bool { return v == Identifier(v) }
 
-// checkOf is what checks the body of an address token. The lowest bits have no
-// part in it: two words of one lock have tokens that differ in these only.
+// checkOf returns what checks the body of an address token. The lowest bits
+// have no part in it: two words of one lock have tokens that differ in these
+// only.
 func checkOf(class, body uint64) uint64 {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], class<<bodyBits|body)
@@ -142,14 +143,14 @@ func newTokens(key []byte) *tokens {
 // Domains keep tokens of texts and of numbers apart.
 const domainText, domainAddress, domainLarge, domainFile = 't', 'a', 'l', 'f'
 
-// secret is a separate key for identifiers of files.
+// secret returns a separate key for identifiers of files.
 func (t *tokens) secret() []byte {
 	t.mac.Reset()
 	_, _ = t.mac.Write([]byte{domainFile})
 	return t.mac.Sum(nil)
 }
 
-// text is the token of a string, without a mark.
+// text returns the token of a string, without a mark.
 func (t *tokens) text(p []byte) string {
 	if s, ok := t.texts[string(p)]; ok {
 		return s
@@ -172,7 +173,8 @@ func (t *tokens) text(p []byte) string {
 	return s
 }
 
-// address is the token of an address. Up to 48 bits no two have the same one.
+// address returns the token of an address. Up to 48 bits no two have the same
+// one.
 func (t *tokens) address(v uint64) uint64 {
 	if token, ok := t.addresses[v]; ok {
 		return token

@@ -145,7 +145,7 @@ func (p *Printer) origin(b *tracefs.Batch, r *tracefs.Record, t *task, time uint
 	r.Origin = uint32(len(b.Origins))
 }
 
-// flagColumns are the irq-info columns of a record; most are like the last.
+// flagColumns returns the irq-info columns of a record; most are like the last.
 func (p *Printer) flagColumns(rec []byte) [tracefs.FlagColumns]byte {
 	flags, preempt := uint8(p.flags.get(p, rec)), uint8(p.preempt.get(p, rec))
 	if c := &p.columns; !c.ok || c.flags != flags || c.preempt != preempt {

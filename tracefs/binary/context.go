@@ -112,7 +112,8 @@ type task struct {
 	odd  bool
 }
 
-// task is what a record says of the task that made it, with its name of then.
+// task returns what a record says of the task that made it, with its name of
+// then.
 func (p *Printer) task(time uint64, rec []byte) *task {
 	pid := int32(p.pid.get(p, rec))
 	t := &p.tasks[uint8(pid)]
@@ -144,8 +145,8 @@ func (p *Printer) head(b []byte, t *task, cpu int32, time uint64, rec []byte) []
 	return append(b, ':', ' ')
 }
 
-// comm is the name of a task, and for which times it is (trace_find_cmdline in
-// kernel/trace/trace_sched_switch.c).
+// comm returns the name of a task, and for which times it is
+// (trace_find_cmdline in kernel/trace/trace_sched_switch.c).
 func (p *Printer) comm(pid int32, time uint64) (comm string, from, until uint64) {
 	const always = 1<<64 - 1
 	switch {

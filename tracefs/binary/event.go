@@ -63,7 +63,7 @@ func (p *Printer) event(id int) *event {
 	return p.events[id]
 }
 
-// unknown is what the kernel prints for a type it has no printer for.
+// unknown returns what the kernel prints for a type it has no printer for.
 func unknown(id int) *event {
 	return &event{kind: tracefs.KindEvent, whole: true, print: func(_ *Printer, b *tracefs.Batch, _ *tracefs.Record, _ []byte) {
 		b.Text = append(b.Text, "Unknown type "...)
@@ -103,7 +103,7 @@ func (p *Printer) compile(f *format.Event) *event {
 	return e
 }
 
-// returns is the flag Returns, if the event is of a call that does.
+// returns returns the flag Returns, if the event is of a call that does.
 func returns(f *format.Event) tracefs.Flags {
 	if syscalls.Returns([]byte(f.Name + ":")) {
 		return tracefs.Returns

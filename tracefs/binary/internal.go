@@ -34,7 +34,7 @@ func appendPadded(b []byte, v uint64, digits int) []byte {
 	return appendHex(b, v)
 }
 
-// cString is what stands before the first NUL.
+// cString returns what stands before the first NUL.
 func cString(b []byte) []byte {
 	if n := bytes.IndexByte(b, 0); n >= 0 {
 		return b[:n]
@@ -42,7 +42,7 @@ func cString(b []byte) []byte {
 	return b
 }
 
-// from is the part of a record from a fixed offset on.
+// from returns the part of a record from a fixed offset on.
 func from(rec []byte, off int) []byte { return rec[min(off, len(rec)):] }
 
 // newMarker prints what was written to trace_marker, or by trace_puts and

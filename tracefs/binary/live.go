@@ -102,10 +102,10 @@ type livePages struct {
 	lostN uint64 // records that are reported as lost
 }
 
-// lost is how many records are missing before a sub-buffer that says how many, or
-// 0 if it had no room for that: the kernel makes the number of the same counter
-// (rb_get_reader_page in kernel/trace/ring_buffer.c). Had the counter gone on when
-// it was used here, that is taken back the next time.
+// lost returns how many records are missing before a sub-buffer that says how
+// many, or 0 if it had no room for that: the kernel makes the number of the same
+// counter (rb_get_reader_page in kernel/trace/ring_buffer.c). Had the counter gone
+// on when it was used here, that is taken back the next time.
 func (p *livePages) lost(reported uint64) uint64 {
 	all, ok := p.l.rings.Overrun(p.index)
 	if ok && (reported == 0 || p.lostN+reported > all) {
@@ -249,7 +249,8 @@ func (l *Live) take(b *tracefs.Batch) {
 // ring_buffer_event).
 const recordHead = 4
 
-// Bytes is how much of the ring buffer has been read, time extends left aside.
+// Bytes returns how much of the ring buffer has been read, time extends left
+// aside.
 func (l *Live) Bytes() int64 { return l.bytes }
 
 // ask looks whether the CPUs that were dry have something.

@@ -34,7 +34,7 @@ type shapeSlot struct {
 	index  uint32
 }
 
-// arrays are the parts of a stack that identify it.
+// arrays returns the parts of a stack that identify it.
 func (s *stack) arrays() [3][]byte {
 	if s.hashed {
 		return [3][]byte{s.addrs, s.hashes}
@@ -42,7 +42,7 @@ func (s *stack) arrays() [3][]byte {
 	return [3][]byte{s.addrs, s.inodes, s.devs}
 }
 
-// mix is a hash of the arrays' bytes.
+// mix returns a hash of the arrays' bytes.
 func mix(arrays *[3][]byte) uint64 {
 	const prime = 0x9e3779b97f4a7c15
 	h := uint64(prime)

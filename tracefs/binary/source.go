@@ -145,5 +145,5 @@ func (s *Source) drop(b *tracefs.Batch) {
 // Notes are remarks about how records were printed, each once.
 func (s *Source) Notes() []string { return s.printer.notes.list }
 
-// Clock is the name of the trace clock, "" if unknown.
+// Clock returns the name of the trace clock, "" if unknown.
 func (s *Source) Clock() string { return s.printer.k.Clock }

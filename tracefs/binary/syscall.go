@@ -118,7 +118,7 @@ func (p *Printer) userData(out []byte, a *argument, rec []byte) []byte {
 
 func isPrint(c byte) bool { return c >= ' ' && c <= '~' }
 
-// dynamic is the data of a __data_loc field, nil if it lies outside of the
+// dynamic returns the data of a __data_loc field, nil if it lies outside of the
 // record.
 func (p *Printer) dynamic(rec []byte, f *format.Field) []byte {
 	if f.Offset+4 > len(rec) {

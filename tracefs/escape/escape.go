@@ -29,8 +29,8 @@ func doubtful(w uint64) uint64 {
 	return (control | (del-ones)&^del | (slash-ones)&^slash) & highs
 }
 
-// Index is where the first byte of text stands that must be escaped, -1 if there
-// is none. It looks at eight bytes at a time.
+// Index returns where the first byte of text stands that must be escaped, -1 if
+// there is none. It looks at eight bytes at a time.
 func Index(text []byte) int {
 	rest := text
 	for {
@@ -66,7 +66,7 @@ func spelled(text []byte) bool {
 	return len(text) >= size && text[0] == '\\' && text[1]-'0' <= 3 && text[2]-'0' <= 7 && text[3]-'0' <= 7
 }
 
-// value is the byte that an escape stands for.
+// value returns the byte that an escape stands for.
 func value(text []byte) byte { return (text[1]-'0')<<6 + (text[2]-'0')<<3 + (text[3] - '0') }
 
 // AppendByte appends a byte as an escape, whatever it is.
@@ -122,7 +122,7 @@ func appendUndone(b, text []byte) []byte {
 	}
 }
 
-// Len is how many bytes of text stand for the first n bytes of what it is
+// Len returns how many bytes of text stand for the first n bytes of what it is
 // undone, -1 if it has not so many.
 func Len(text []byte, n int) int {
 	if len(text) >= n && bytes.IndexByte(text[:n], '\\') < 0 {

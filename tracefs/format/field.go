@@ -42,8 +42,8 @@ type Field struct {
 // __data_loc can reach no further than 64 KiB.
 const maxSize = 1 << 16
 
-// ElemSize is the size of one element of an array of fixed length, else the
-// size of the field; 0 if it is not known.
+// ElemSize returns the size of one element of an array of fixed length, else
+// the size of the field; 0 if it is not known.
 func (f *Field) ElemSize() int {
 	if !f.Array || f.Loc != Inline {
 		return f.Size

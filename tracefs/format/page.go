@@ -68,7 +68,7 @@ func (p *Page) check(stamp int) error {
 	return nil
 }
 
-// DefaultPage is the layout of 64-bit kernels with pages of 4 KiB.
+// DefaultPage returns the layout of 64-bit kernels with pages of 4 KiB.
 func DefaultPage() *Page {
 	return &Page{Timestamp: 0, Commit: 8, LongSize: 8, Data: 16, Size: 4096}
 }

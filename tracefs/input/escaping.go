@@ -29,7 +29,7 @@ func (e *escaping) Next(b *tracefs.Batch) error {
 // isEscaped reports whether a plain file is known to be one of ours.
 func (in *File) isEscaped() bool { return len(in.head()) > 0 }
 
-// head is the head of a plain file of ours, nil for others.
+// head returns the head of a plain file of ours, nil for others.
 func (in *File) head() []byte {
 	if in.plain == nil || in.foreign {
 		return nil

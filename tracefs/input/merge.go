@@ -108,7 +108,7 @@ func (m *Merge) sent(b *tracefs.Batch) {
 	m.line += b.Lines
 }
 
-// first is the input with the earliest record, -1 if all have ended.
+// first returns the input with the earliest record, -1 if all have ended.
 func (m *Merge) first() (int, error) {
 	best := -1
 	for n, h := range m.heads {

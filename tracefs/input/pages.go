@@ -118,7 +118,7 @@ func (s *binarySource) Next(b *tracefs.Batch) error {
 	return io.EOF
 }
 
-// sources are what the file has to be read of, one for each ring buffer.
+// sources returns what the file has to be read of, one for each ring buffer.
 func (in *File) sources(opt Options) []source {
 	if in.pages == nil {
 		s := newSource(in, opt.Events)

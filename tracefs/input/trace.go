@@ -85,13 +85,13 @@ func NewTrace(files []*File, opt Options) *Trace {
 	return t
 }
 
-// Sources is the number of ring buffers that the trace is of: the inputs, but
-// that one trace.dat can have several. Record.Source counts them.
+// Sources returns the number of ring buffers that the trace is of: the inputs,
+// but that one trace.dat can have several. Record.Source counts them.
 func (t *Trace) Sources() int { return len(t.sources) }
 
-// Processes are the mappings of processes that the inputs have: a trace.dat of
-// trace-cmd record --proc-map does. If some cannot be read, the error names them,
-// and the rest is returned.
+// Processes returns the mappings of processes that the inputs have: a trace.dat
+// of trace-cmd record --proc-map does. If some cannot be read, the error names
+// them, and the rest is returned.
 func (t *Trace) Processes() (all []tracedat.Process, err error) {
 	var errs []error
 	for _, f := range t.files {
@@ -120,8 +120,8 @@ func (t *Trace) Notes() []string {
 	return out
 }
 
-// Clock is the name of the trace clock, "" if the trace does not have it: text does
-// not.
+// Clock returns the name of the trace clock, "" if the trace does not have it: text
+// does not.
 func (t *Trace) Clock() string {
 	clock := ""
 	for i, s := range t.sources {
@@ -134,8 +134,8 @@ func (t *Trace) Clock() string {
 	return clock
 }
 
-// SavedID is the identifier of the address spaces that all inputs were saved with, ""
-// if they have none in common, or an input is a pipe and was not read yet.
+// SavedID returns the identifier of the address spaces that all inputs were saved
+// with, "" if they have none in common, or an input is a pipe and was not read yet.
 func (t *Trace) SavedID() string {
 	common := ""
 	for i, s := range t.sources {

@@ -71,8 +71,8 @@ func (r *Root) Leftovers() ([]string, error) {
 	}), nil
 }
 
-// Alive are the processes whose instances stayed because they run. Their numbers
-// are from the PID namespace that each is in.
+// Alive returns the processes whose instances stayed because they run. Their
+// numbers are from the PID namespace that each is in.
 func (c *Cleaned) Alive() []int {
 	var pids []int
 	for _, l := range c.Left {

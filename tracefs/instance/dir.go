@@ -60,7 +60,7 @@ func (d dir) open(name string, flags int) (*os.File, error) {
 	return os.OpenFile(d.path(name), flags, 0)
 }
 
-// FS is the directory with its control files, open for reading.
+// FS returns the directory with its control files, open for reading.
 func (d dir) FS() fs.FS { return controlFS{d} }
 
 type controlFS struct{ dir }

@@ -112,7 +112,7 @@ func (r *Root) events() ([]Event, error) {
 	return all, nil
 }
 
-// ID is the number of an event, by which perf_event_open(2) knows it too.
+// ID returns the number of an event, by which perf_event_open(2) knows it too.
 func (r *Root) ID(e Event) (uint64, error) {
 	text, err := r.read(e.file("id"))
 	if err != nil {

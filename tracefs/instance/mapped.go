@@ -50,7 +50,8 @@ func mapCPU(fd int) (*mappedCPU, error) {
 	return m, nil
 }
 
-// overrun is how many records had been written over at the last call of next.
+// overrun returns how many records had been written over at the last call of
+// next.
 func (m *mappedCPU) overrun() uint64 { return binary.NativeEndian.Uint64(m.meta[metaOverrun:]) }
 
 func (m *mappedCPU) unmap() {

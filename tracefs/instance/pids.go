@@ -39,7 +39,7 @@ func (i *Instance) SetPIDs(tids []int, follow bool) error {
 // AddPIDs adds threads to what SetPIDs has set.
 func (i *Instance) AddPIDs(tids []int) error { return i.writePIDs(onlyPIDs, os.O_APPEND, tids) }
 
-// PIDs are the threads that events are restricted to now, nil for all.
+// PIDs returns the threads that events are restricted to now, nil for all.
 func (i *Instance) PIDs() ([]int, error) {
 	i.mu.RLock()
 	defer i.mu.RUnlock()

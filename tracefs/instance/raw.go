@@ -104,7 +104,7 @@ func perCPU(d dir) ([]int, error) {
 // Name returns the directory of the files.
 func (p *RawPipe) Name() string { return p.name }
 
-// CPUs are the numbers of the CPUs, in order.
+// CPUs returns the numbers of the CPUs, in order.
 func (p *RawPipe) CPUs() []int32 {
 	out := make([]int32, len(p.cpus))
 	for i := range p.cpus {
@@ -122,8 +122,8 @@ func (p *RawPipe) unmap() {
 	}
 }
 
-// Overrun is how many records of a CPU had been written over at its last Next; ok
-// is false where that is not known, because the buffer is not mapped.
+// Overrun returns how many records of a CPU had been written over at its last
+// Next; ok is false where that is not known, because the buffer is not mapped.
 func (p *RawPipe) Overrun(index int) (n uint64, ok bool) {
 	m := p.cpus[index].mapped
 	if m == nil {

@@ -25,7 +25,7 @@ type Stats struct {
 	Oldest, Now string
 }
 
-// Lost is how many records will never be read.
+// Lost returns how many records will never be read.
 func (s *Stats) Lost() uint64 { return s.Overrun + s.CommitOverrun + s.Dropped }
 
 // Stats reads the numbers of all CPUs, in their order.
@@ -50,7 +50,8 @@ func (i *Instance) Stats() ([]Stats, error) {
 	return all, nil
 }
 
-// CPUs are the numbers of the CPUs that the instance has buffers of, in order.
+// CPUs returns the numbers of the CPUs that the instance has buffers of, in
+// order.
 func (i *Instance) CPUs() ([]int32, error) {
 	cpus, err := perCPU(i.dir)
 	if err != nil {

@@ -187,7 +187,7 @@ func (w *Watch) sameClock() bool {
 	return err != nil || string(w.buf[:n]) == w.known[fileClock]
 }
 
-// touched are the files that have been written, each once.
+// touched returns the files that have been written, each once.
 func (w *Watch) touched() (list []string) {
 	for w.inotify >= 0 {
 		n, err := unix.Read(w.inotify, w.buf[:])
@@ -253,7 +253,7 @@ func (w *Watch) compare(name string, since time.Time) []Change {
 	return []Change{c}
 }
 
-// optionChanges are the options that differ.
+// optionChanges returns the options that differ.
 func optionChanges(was, now string) (changes []Change) {
 	old := strings.Fields(was)
 	for _, option := range strings.Fields(now) {

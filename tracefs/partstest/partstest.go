@@ -71,7 +71,7 @@ func (s *source) add(file *ast.File) {
 	}
 }
 
-// receiver is the type whose method a function is, "" if it is none.
+// receiver returns the type whose method a function is, "" if it is none.
 func receiver(d *ast.FuncDecl) (name string) {
 	if d.Recv == nil {
 		return ""
@@ -127,7 +127,8 @@ func (s *source) known(name string, of map[types.Object]string) (list []string) 
 	return list
 }
 
-// Methods is how many methods each type has that the files of a directory declare.
+// Methods returns how many methods each type has that the files of a directory
+// declare.
 func Methods(t testing.TB, dir string) map[string]int {
 	t.Helper()
 	counts := make(map[string]int)

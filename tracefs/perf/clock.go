@@ -20,7 +20,7 @@ var clocks = map[string]int32{
 // DefaultClock is the trace clock that is taken if none is named.
 const DefaultClock = "mono"
 
-// ClockID is the clock that equals a trace clock, by its number (man 2
+// ClockID returns the clock that equals a trace clock, by its number (man 2
 // clock_gettime). errors.Is(err, ErrClock) if perf has none.
 func ClockID(name string) (int32, error) {
 	if name == "" {
@@ -32,7 +32,7 @@ func ClockID(name string) (int32, error) {
 	return 0, fmt.Errorf("trace clock %q: %w (set trace_clock to mono, boot, tai or mono_raw)", name, ErrClock)
 }
 
-// Now is the time of a clock that ClockID returned.
+// Now returns the time of a clock that ClockID returned.
 func Now(id int32) tracefs.Time {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(id, &ts); err != nil {

@@ -13,7 +13,7 @@ const OnlineFile = "devices/system/cpu/online"
 // MaxCPUs bounds CPU numbers (NR_CPUS is 8192 at most).
 const MaxCPUs = 1 << 14
 
-// OnlineCPUs are the CPUs that are on. sys is where sysfs is mounted.
+// OnlineCPUs returns the CPUs that are on. sys is where sysfs is mounted.
 func OnlineCPUs(sys string) ([]int, error) {
 	text, err := os.ReadFile(sys + "/" + OnlineFile)
 	if err != nil {

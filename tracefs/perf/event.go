@@ -74,10 +74,10 @@ type Place struct {
 	output   int
 }
 
-// OnCPU is all that happens on a CPU.
+// OnCPU returns the Place of all threads on a CPU.
 func OnCPU(cpu int) Place { return Place{tid: -1, cpu: cpu, output: -1} }
 
-// OfThread is what a thread does on a CPU.
+// OfThread returns the Place of one thread on a CPU.
 func OfThread(tid, cpu int) Place { return Place{tid: tid, cpu: cpu, output: -1} }
 
 // Into has the records written to the ring of the same CPU that another event has.
@@ -86,10 +86,10 @@ func (p Place) Into(r *Ring) Place {
 	return p
 }
 
-// Layout is the layout of its records.
+// Layout returns the layout of its records.
 func (e *Event) Layout() Layout { return Layout{ID: e.ID} }
 
-// attributes are the event as the kernel takes it.
+// attributes returns the event as the kernel takes it.
 func (e *Event) attributes() *unix.PerfEventAttr {
 	attr := &unix.PerfEventAttr{
 		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY,
@@ -198,7 +198,7 @@ func setFilter(fd int, filter string) error {
 	return nil
 }
 
-// number is the number that records of the event have (Layout.ID).
+// number returns the number that records of the event have (Layout.ID).
 func number(fd int) (id uint64, err error) {
 	if _, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.PERF_EVENT_IOC_ID, uintptr(unsafe.Pointer(&id))); e != 0 {
 		return 0, e

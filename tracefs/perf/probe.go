@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// ProbeType is the type of events that are kprobes (Linux 4.17,
+// ProbeType returns the type of events that are kprobes (Linux 4.17,
 // CONFIG_KPROBE_EVENTS; Documentation/ABI/testing/sysfs-bus-event_source-devices).
 // sys is where sysfs is mounted. errors.Is(err, ErrUnsupported) if the kernel has none.
 func ProbeType(sys string) (uint32, error) {

@@ -64,7 +64,7 @@ const (
 	maxBuildID = 20 // BUILD_ID_SIZE_MAX
 )
 
-// idsSize is the size of what each record has.
+// idsSize returns the size of what each record has.
 func (l Layout) idsSize() int {
 	if l.ID {
 		return idsSize + 8
@@ -77,7 +77,7 @@ var ErrRecord = errors.New("malformed perf record")
 
 func bad(what string, n int) error { return fmt.Errorf("%w: %s (%d bytes)", ErrRecord, what, n) }
 
-// size is the length of the record that b begins with.
+// size returns the length of the record that b begins with.
 func size(b []byte) (int, error) {
 	if len(b) < headerSize {
 		return 0, bad("its header is cut off", len(b))
@@ -92,7 +92,7 @@ func size(b []byte) (int, error) {
 	return n, nil
 }
 
-// ids is what each record has. It ends the record (sample_id_all of man 2
+// ids returns what each record has. It ends the record (sample_id_all of man 2
 // perf_event_open), but for a sample, which begins with it.
 func (l Layout) ids(b []byte) []byte {
 	if recordType(b) == unix.PERF_RECORD_SAMPLE {
@@ -101,7 +101,7 @@ func (l Layout) ids(b []byte) []byte {
 	return b[len(b)-l.idsSize():]
 }
 
-// when is the time of a whole record.
+// when returns the time of a whole record.
 func (l Layout) when(b []byte) (tracefs.Time, error) {
 	if len(b) < headerSize+l.idsSize() {
 		return 0, bad("it has no time", len(b))
@@ -236,7 +236,7 @@ func upToNUL(b []byte) []byte {
 	return b
 }
 
-// recordType is the type of a whole record.
+// recordType returns the type of a whole record.
 func recordType(b []byte) uint32 { return binary.NativeEndian.Uint32(b) }
 
 // isLoss reports whether a whole record counts records that were lost.
@@ -261,8 +261,8 @@ func (r *Record) Exec() bool {
 // was there (FORK).
 func (r *Record) Thread() bool { return r.Type == unix.PERF_RECORD_FORK && r.PID == r.ParentPID }
 
-// number is the number of the event that a whole record is of, 0 if the layout has
-// none.
+// number returns the number of the event that a whole record is of, 0 if the
+// layout has none.
 func (l Layout) number(b []byte) uint64 {
 	if !l.ID {
 		return 0

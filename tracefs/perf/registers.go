@@ -15,7 +15,7 @@ const (
 	ABI64
 )
 
-// String is the ABI in words.
+// String returns the ABI in words.
 func (a ABI) String() string {
 	switch a {
 	case ABINone:
@@ -69,13 +69,13 @@ func (r *Registers) Get(number int) (value uint64, ok bool) {
 	return r.values[number], true
 }
 
-// Known is how many registers are known.
+// Known returns how many registers are known.
 func (r *Registers) Known() int { return bits.OnesCount64(r.known) }
 
 // special are the numbers of the stack pointer and the program counter.
 var special = map[Machine]struct{ sp, pc int }{AMD64: {7, 16}, I386: {4, 8}, ARM64: {31, 32}, ARM: {13, 15}}
 
-// SP is the stack pointer.
+// SP returns the stack pointer.
 func (r *Registers) SP() (value uint64, ok bool) {
 	n, ok := special[r.Machine]
 	if !ok {
@@ -84,7 +84,7 @@ func (r *Registers) SP() (value uint64, ok bool) {
 	return r.Get(n.sp)
 }
 
-// PC is the program counter: of a system call the instruction after it.
+// PC returns the program counter: of a system call the instruction after it.
 func (r *Registers) PC() (value uint64, ok bool) {
 	n, ok := special[r.Machine]
 	if !ok {

@@ -73,25 +73,25 @@ func OpenRing(cpu, size int, open func(size int) (fd int, err error)) (*Ring, er
 	}
 }
 
-// RingOf is the ring that memory holds: a page that describes it, then data, a power
-// of two of bytes (struct perf_event_mmap_page).
+// RingOf returns the ring that memory holds: a page that describes it, then data, a
+// power of two of bytes (struct perf_event_mmap_page).
 func RingOf(cpu int, mem []byte) *Ring {
 	head := (*unix.PerfEventMmapPage)(unsafe.Pointer(unsafe.SliceData(mem)))
 	return &Ring{CPU: cpu, fd: -1, mem: mem, data: mem[os.Getpagesize():], head: &head.Data_head, tail: &head.Data_tail}
 }
 
-// ringSize is a size the kernel takes: a power of two of pages.
+// ringSize returns a size the kernel takes: a power of two of pages.
 func ringSize(size int) int {
 	const maxRing = 1 << 30
 	size = min(max(size, MinRing, os.Getpagesize()), maxRing)
 	return 1 << bits.Len(uint(size-1))
 }
 
-// Size is the room for records, in bytes.
+// Size returns the room for records, in bytes.
 func (r *Ring) Size() int { return len(r.data) }
 
-// FD is the descriptor to poll(2): it is readable when as many bytes are there as
-// Event.Wakeup says.
+// FD returns the descriptor to poll(2): it is readable when as many bytes are
+// there as Event.Wakeup says.
 func (r *Ring) FD() int { return r.fd }
 
 // Begin notes that the ring has all records from a time on.
@@ -100,8 +100,8 @@ func (r *Ring) Begin(t tracefs.Time) { r.last = t }
 // Add notes an event that was opened Into the ring, for Lost and Close.
 func (r *Ring) Add(fd int) { r.extra = append(r.extra, fd) }
 
-// bounds are what the kernel has written and we have not read. The load of the head
-// comes before the loads of the data, and they before the store of the tail:
+// bounds returns what the kernel has written and we have not read. The load of the
+// head comes before the loads of the data, and they before the store of the tail:
 // perf_output_put_handle in kernel/events/ring_buffer.c is the other side.
 func (r *Ring) bounds() (tail, head uint64) {
 	head, tail = atomic.LoadUint64(r.head), atomic.LoadUint64(r.tail)
@@ -126,8 +126,8 @@ func (r *Ring) Read(b []byte) (_ []byte, full bool) {
 	return b, size-n < maxRecord
 }
 
-// view is the memory from a place in the ring on, n bytes of it: where it wraps
-// around the end, a copy.
+// view returns the memory from a place in the ring on, n bytes of it: where it
+// wraps around the end, a copy.
 func (r *Ring) view(at uint64, n int) []byte {
 	from := r.data[at&uint64(len(r.data)-1):]
 	if len(from) >= n {
@@ -137,8 +137,8 @@ func (r *Ring) view(at uint64, n int) []byte {
 	return r.wrapped
 }
 
-// Lost is how many records the kernel had no room for since the ring was opened.
-// It is an error if an event does not count them (Event.CountLost).
+// Lost returns how many records the kernel had no room for since the ring was
+// opened. It is an error if an event does not count them (Event.CountLost).
 func (r *Ring) Lost() (uint64, error) {
 	if r.fd < 0 {
 		return 0, errors.ErrUnsupported

@@ -33,7 +33,7 @@ type StackSample struct {
 	Chain []uint64
 }
 
-// Clone is a copy that remains valid.
+// Clone returns a copy that remains valid.
 func (s *StackSample) Clone() *StackSample {
 	c := *s
 	c.Stack, c.Chain = slices.Clone(s.Stack), slices.Clone(s.Chain)

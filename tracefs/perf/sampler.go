@@ -150,7 +150,7 @@ func (s *Sampler) openCPU(cpu int) error {
 	return nil
 }
 
-// places are where to watch on a CPU.
+// places returns where to watch on a CPU.
 func (s *Sampler) places(cpu int) []Place {
 	if s.opt.Threads == nil {
 		return []Place{OnCPU(cpu)}
@@ -216,13 +216,13 @@ func (s *Sampler) number(fd int, tp Tracepoint) error {
 	return nil
 }
 
-// CallChain is how many frames of a call chain the kernel gives.
+// CallChain returns how many frames of a call chain the kernel gives.
 func (s *Sampler) CallChain() int { return s.event.CallChain }
 
-// Now is the time by the clock of the samples.
+// Now returns the time by the clock of the samples.
 func (s *Sampler) Now() tracefs.Time { return Now(s.clock) }
 
-// Counts is what was read so far.
+// Counts returns what was read so far.
 func (s *Sampler) Counts() SampleCounts { return s.count }
 
 // Read passes the samples of before the call to take and the times of which samples

@@ -24,7 +24,8 @@ func (p *Program) AppendBinary(b []byte, env *Env, args []byte) []byte {
 	return p.Append(b, env)
 }
 
-// binaryArg is the next argument for a conversion, or for a "*" if s is nil.
+// binaryArg returns the next argument for a conversion, or for a "*" if s is
+// nil.
 func binaryArg(s *spec, longSize int) (value, error) {
 	t := intType
 	switch {

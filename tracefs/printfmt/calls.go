@@ -77,7 +77,7 @@ const (
 func swap16(v uint64) uint64 { return uint64(bits.ReverseBytes16(uint16(v))) }
 func swap32(v uint64) uint64 { return uint64(bits.ReverseBytes32(uint32(v))) }
 
-// computed is a function of one number.
+// computed compiles a call of f with one number.
 func (p *parser) computed(size uint8, f func(uint64) uint64) (value, error) {
 	v, err := p.expr()
 	if err != nil {

@@ -96,7 +96,7 @@ func (s *step) simpleNumber(b []byte, v uint64) []byte {
 	return strconv.AppendInt(b, int64(ctype{bits: s.spec.bits, signed: true}.fit(v)), 10)
 }
 
-// convert is one conversion with all that it can have.
+// convert appends one conversion with width, precision and flags.
 func (s *step) convert(b []byte, env *Env) []byte {
 	spec := s.spec
 	if s.width != nil {
@@ -120,7 +120,7 @@ func (s *step) convert(b []byte, env *Env) []byte {
 	return spec.appendNumber(b, s.num(env))
 }
 
-// bound is a width or precision given as an int argument.
+// bound returns a width or precision given as an int argument.
 func bound(v uint64) int { return max(-maxWidth, min(maxWidth, int(int32(v)))) }
 
 // compiler takes a format string apart.
@@ -260,7 +260,7 @@ func (c *compiler) modifier(s *spec) {
 	}
 }
 
-// pointerLetters are the letters after %p that pointer() looks at.
+// pointerLetters returns the letters after %p that pointer() looks at.
 func (c *compiler) pointerLetters() string {
 	n := 0
 	for n < len(c.rest) && isLetter(c.rest[n]) || n > 0 && n < len(c.rest) && isDigit(c.rest[n]) {

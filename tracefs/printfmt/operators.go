@@ -140,7 +140,7 @@ func prefix(name string, v value) (value, error) {
 	return out, nil
 }
 
-// index is one element of an array.
+// index returns one element of an array.
 func index(v, at value) (value, error) {
 	if v.mem == nil || at.num == nil {
 		return v, errors.New("an index of a value that is not an array")
@@ -152,7 +152,7 @@ func index(v, at value) (value, error) {
 	}}, nil
 }
 
-// memory is a pointer to a field.
+// memory returns a pointer to a field.
 func memory(f *format.Field) value {
 	off := f.Offset
 	return value{typ: elemType(f), mem: func(e *Env) []byte {
@@ -163,7 +163,8 @@ func memory(f *format.Field) value {
 	}}
 }
 
-// elemType is the type of an array's elements, bytes if they are no integers.
+// elemType returns the type of an array's elements, bytes if they are no
+// integers.
 func elemType(f *format.Field) ctype {
 	switch n := f.ElemSize(); n {
 	case 1, 2, 4, 8:
@@ -202,7 +203,8 @@ func (p *parser) fieldValue(f *format.Field) (value, error) {
 	return memory(f), nil
 }
 
-// dynamicValue is a pointer to the data of a __data_loc or __rel_loc field.
+// dynamicValue returns a pointer to the data of a __data_loc or __rel_loc
+// field.
 func dynamicValue(f *format.Field, elem ctype) value {
 	off, relative := f.Offset, f.Loc == format.RelLoc
 	return value{typ: elem, mem: func(e *Env) []byte {
@@ -211,7 +213,7 @@ func dynamicValue(f *format.Field, elem ctype) value {
 	}}
 }
 
-// elemOf is the type of the elements of a flexible array, by its name.
+// elemOf returns the type of the elements of a flexible array, by its name.
 func (p *parser) elemOf(f *format.Field) ctype {
 	toks, err := tokens(f.Type)
 	if err != nil {

@@ -77,7 +77,7 @@ func (p *parser) expr() (value, error) {
 	return choose(cond, yes, no)
 }
 
-// choose is the ternary operator.
+// choose compiles the ternary operator.
 func choose(cond, yes, no value) (value, error) {
 	if cond.num == nil {
 		return value{}, errors.New("a condition that is no number")

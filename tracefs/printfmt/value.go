@@ -52,7 +52,8 @@ func (t ctype) fit(v uint64) uint64 {
 	return v << shift >> shift
 }
 
-// promote is what C does to small integers before it computes.
+// promote returns the type that C converts small integers to before it
+// computes.
 func (t ctype) promote() ctype {
 	if t.bits < 32 {
 		return ctype{bits: 32, signed: true}
@@ -60,7 +61,7 @@ func (t ctype) promote() ctype {
 	return ctype{bits: t.bits, signed: t.signed}
 }
 
-// common is the type that C computes two operands in.
+// common returns the type that C computes two operands in.
 func common(a, b ctype) ctype {
 	a, b = a.promote(), b.promote()
 	switch {
@@ -141,7 +142,7 @@ func (e *Env) appendString(b []byte, addr uint64) []byte {
 	return appendHex(append(b, "0x"...), addr)
 }
 
-// cString is what stands before the first NUL.
+// cString returns what stands before the first NUL.
 func cString(b []byte) []byte {
 	if n := bytes.IndexByte(b, 0); n >= 0 {
 		return b[:n]
@@ -194,7 +195,7 @@ func (e *Env) field(r *fieldRead) uint64 {
 	return e.number(e.Record[r.off:], r.size, r.signed)
 }
 
-// dynamic is the data of a __data_loc or __rel_loc field (length is the
+// dynamic returns the data of a __data_loc or __rel_loc field (length is the
 // array's), nil if it lies outside of the record.
 func (e *Env) dynamic(off int, relative bool) (data []byte, length int) {
 	if off+4 > len(e.Record) {

@@ -46,7 +46,7 @@ type sets struct{ effective, permitted, inheritable Set }
 
 const header = unix.LINUX_CAPABILITY_VERSION_3
 
-// current are the sets of this thread.
+// current returns the sets of this thread.
 func current() (s sets, err error) {
 	head := unix.CapUserHeader{Version: header}
 	var data [2]unix.CapUserData // capabilities 0 to 31, and 32 to 63
@@ -58,7 +58,7 @@ func current() (s sets, err error) {
 		join(data[0].Inheritable, data[1].Inheritable)}, nil
 }
 
-// kernel is how capset(2) takes sets.
+// kernel returns how capset(2) takes sets.
 func (s sets) kernel() (unix.CapUserHeader, [2]unix.CapUserData) {
 	low := unix.CapUserData{Effective: uint32(s.effective), Permitted: uint32(s.permitted), Inheritable: uint32(s.inheritable)}
 	high := unix.CapUserData{Effective: uint32(s.effective >> 32), Permitted: uint32(s.permitted >> 32), Inheritable: uint32(s.inheritable >> 32)}
@@ -136,7 +136,7 @@ func byFile() bool {
 	return true
 }
 
-// Held are the capabilities that we have, in effect or for Raise.
+// Held returns the capabilities that we have, in effect or for Raise.
 func Held() Set {
 	s, err := current()
 	if err != nil {

@@ -68,8 +68,9 @@ func Open(in *instance.Instance, opt Options) (*binary.Live, error) {
 	return binary.NewLive(k, r, opt.LiveOptions), nil
 }
 
-// pace is how long records may gather in a buffer of so many KiB for each CPU: a
-// tenth of the time in which it is full at 100 MB/s, more than any CPU writes.
+// pace returns how long records may gather in a buffer of so many KiB for each
+// CPU: a tenth of the time in which it is full at 100 MB/s, more than any CPU
+// writes.
 func pace(kb int) time.Duration {
 	const (
 		perKB = time.Microsecond

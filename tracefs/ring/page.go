@@ -16,7 +16,7 @@ type Layout struct {
 	BigEndian bool
 }
 
-// Order is the byte order of the traced machine.
+// Order returns the byte order of the traced machine.
 func (l *Layout) Order() binary.ByteOrder {
 	if l.BigEndian {
 		return binary.BigEndian
@@ -24,8 +24,8 @@ func (l *Layout) Order() binary.ByteOrder {
 	return binary.LittleEndian
 }
 
-// commit is the lower half of the commit word; the upper one may have all bits
-// of a negative int.
+// commit returns the lower half of the commit word; the upper one may have all
+// bits of a negative int.
 func (l *Layout) commit(data []byte) uint32 {
 	at := l.Commit
 	if l.BigEndian && l.LongSize == 8 {
@@ -34,8 +34,8 @@ func (l *Layout) commit(data []byte) uint32 {
 	return l.Order().Uint32(data[at:])
 }
 
-// committed is the lower half of the commit word of a sub-buffer that may still be
-// written to: the bytes that it counts are complete.
+// committed returns the lower half of the commit word of a sub-buffer that may
+// still be written to: the bytes that it counts are complete.
 func (l *Layout) committed(data []byte) uint32 {
 	word := unsafe.Pointer(&data[l.Commit])
 	if l.LongSize != 8 || uintptr(word)%8 != 0 {
@@ -46,8 +46,8 @@ func (l *Layout) committed(data []byte) uint32 {
 	return uint32(l.Order().Uint64(b[:]))
 }
 
-// Committed is how many bytes of records a sub-buffer says it has; head is at
-// least what stands before its data.
+// Committed returns how many bytes of records a sub-buffer says it has; head is
+// at least what stands before its data.
 func (l *Layout) Committed(head []byte) int { return int(l.commit(head) & commitMask) }
 
 // Flags of the commit word and its size (RB_MISSED_* in ring_buffer.c).
@@ -250,5 +250,5 @@ func (p *Page) fail(at int, format string, args ...any) bool {
 // Err is what ended the walk, nil if it was the end of the records.
 func (p *Page) Err() error { return p.err }
 
-// At is the offset of the last record in the sub-buffer.
+// At returns the offset of the last record in the sub-buffer.
 func (p *Page) At() int { return p.at }

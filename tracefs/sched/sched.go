@@ -170,8 +170,8 @@ func endsIn(text []byte, key string) (v int32, at int, ok bool) {
 	return v, at, i < len(text) && v <= maxTID && at >= 0 && string(text[at:i]) == key
 }
 
-// PrevComm is the name of the header's task, if the event is a Switch and has
-// it.
+// PrevComm returns the name of the header's task, if the event is a Switch and
+// has it.
 func (e *Event) PrevComm() []byte {
 	if pid := lastIndex(e.prev, " prev_pid="); pid > 0 {
 		return bytes.TrimPrefix(e.prev[:pid], []byte("prev_comm="))

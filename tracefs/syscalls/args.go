@@ -26,10 +26,10 @@ var argNames = [...]struct {
 	{"val2", ArgVal2}, {"flags", ArgFlags}, {"nr", Nr}, {"nr_wake", NrWake}, {"nr_requeue", NrRequeue},
 }
 
-// Named is the call with a name, without "sys_".
+// Named returns the call with a name, without "sys_".
 func Named(name string) Call { return callOf([]byte(name)) }
 
-// ArgNamed is the argument with a name in the kernel's format of an event.
+// ArgNamed returns the argument with a name in the kernel's format of an event.
 func ArgNamed(name string) (Arg, bool) {
 	for _, n := range argNames {
 		if n.name == name {

@@ -94,7 +94,8 @@ func callOf(name []byte) Call {
 	return Other
 }
 
-// nameEnd is where the letters, digits and underscores at the beginning end.
+// nameEnd returns where the letters, digits and underscores at the beginning
+// end.
 func nameEnd(b []byte) int {
 	for i, c := range b {
 		if !inName(c) {

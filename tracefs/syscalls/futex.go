@@ -42,7 +42,7 @@ var cmds = [...]string{
 	LockPI2: "LOCK_PI2", Waitv: "waitv", RequeueV: "requeue", Unknown: "unknown",
 }
 
-// String is the command's name without FUTEX_.
+// String returns the command's name without FUTEX_.
 func (c Cmd) String() string { return cmds[min(c, Unknown)] }
 
 // Waits reports whether the command waits for a wakeup or a lock.
@@ -63,8 +63,8 @@ func (c Cmd) Wakes() bool {
 	return false
 }
 
-// WaitFilter is a filter of the kernel's (Documentation/trace/events.rst) for the event
-// sys_enter_futex: the operations that can wait, and no others.
+// WaitFilter returns a filter of the kernel's (Documentation/trace/events.rst) for
+// the event sys_enter_futex: the operations that can wait, and no others.
 func WaitFilter() string {
 	var terms []string
 	for c := Wait; c < Waitv; c++ {
@@ -93,7 +93,7 @@ func CanWait(call Call, op uint32) bool {
 	return f.Cmd.Waits()
 }
 
-// command is the command of an argument op of futex(2).
+// command returns the command of an argument op of futex(2).
 func command(op uint32) Cmd {
 	if c := op &^ opAllFlags; c < uint32(Waitv) {
 		return Cmd(c)
@@ -219,8 +219,8 @@ func (r *raw) usual(args []byte) bool {
 	return string(args[at:]) == ")"
 }
 
-// nameStart is where the name that ends b begins; its C type may stand before
-// it (option verbose).
+// nameStart returns where the name that ends b begins; its C type may stand
+// before it (option verbose).
 func nameStart(b []byte) int {
 	i := len(b)
 	for i > 0 && inName(b[i-1]) {

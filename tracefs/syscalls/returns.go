@@ -32,7 +32,8 @@ func Returns(event []byte) bool {
 	return true
 }
 
-// enterOrExit is the name of a call without "enter_" or "exit_", if it has that.
+// enterOrExit returns the name of a call without "enter_" or "exit_", if it has
+// that.
 func enterOrExit(name []byte) (call []byte, ok bool) {
 	if call, ok = bytes.CutPrefix(name, []byte("enter_")); !ok {
 		call, ok = bytes.CutPrefix(name, []byte("exit_"))

@@ -75,8 +75,8 @@ func parseFrame(text []byte, off, end int) (tracefs.Frame, bool) {
 	return f, true
 }
 
-// angleAddress is the length of " <HEX>" at the beginning of b, 0 if there is
-// none. Addresses have 16 digits, 8 on 32-bit kernels.
+// angleAddress returns the length of " <HEX>" at the beginning of b, 0 if there
+// is none. Addresses have 16 digits, 8 on 32-bit kernels.
 func angleAddress(b []byte) int {
 	if len(b) < 4 || b[0] != ' ' || b[1] != '<' {
 		return 0
@@ -118,8 +118,8 @@ func cutFileMark(name []byte) ([]byte, tracefs.Mark) {
 	return name, tracefs.NoMark
 }
 
-// nameEnd is how long the name of a function is that ustack has put between
-// number and file, " work+0x1c work.c:33", 0 if there is none.
+// nameEnd returns how long the name of a function is that ustack has put
+// between number and file, " work+0x1c work.c:33", 0 if there is none.
 func nameEnd(b []byte) int {
 	if len(b) < 2 || b[0] != ' ' || b[1] == ' ' || b[1] == ':' {
 		return 0
@@ -154,7 +154,7 @@ func parseDevice(b []byte, want int) (major, minor uint32, n int) {
 	return uint32(ma), uint32(mi), i + 1 + j
 }
 
-// objectEnd is where "PATH[+0xHEX]" (option sym-userobj, with sym-addr
+// objectEnd returns where "PATH[+0xHEX]" (option sym-userobj, with sym-addr
 // followed by " <HEX>") ends, 0 if b is not of that form. A path may hold
 // anything, so the last "[+0x" counts.
 func objectEnd(b []byte) int {
@@ -175,7 +175,7 @@ func objectEnd(b []byte) int {
 	return len(b)
 }
 
-// ObjectOffset is the offset in the VMA that a sym-userobj frame carries.
+// ObjectOffset returns the offset in the VMA that a sym-userobj frame carries.
 func ObjectOffset(stem []byte) uint64 {
 	v, _ := parseHex(stem[bytes.LastIndex(stem, []byte("[+0x"))+4:])
 	return v

@@ -29,7 +29,8 @@ const (
 // 16 hexadecimal digits.
 func SavedHead(id string) string { return Head[:len(Head)-1] + savedKey + id + "\n" }
 
-// SavedID is the identifier in a head that CutHead has found, "" if it has none.
+// SavedID returns the identifier in a head that CutHead has found, "" if it has
+// none.
 func SavedID(head []byte) string {
 	_, id, _ := bytes.Cut(bytes.TrimSuffix(head, []byte{'\n'}), []byte(savedKey))
 	return string(id)

@@ -35,8 +35,8 @@ func layouts(escaped bool) []layout {
 // escaped, and numbers, each at its widest.
 const maxHeader = 208
 
-// commEnd is where the column of width bytes ends that text begins with, -1 if
-// that is no name: escaped, it can be longer.
+// commEnd returns where the column of width bytes ends that text begins with,
+// -1 if that is no name: escaped, it can be longer.
 func commEnd(text []byte, width int, escaped bool) int {
 	if !escaped {
 		return min(width, len(text))
@@ -48,8 +48,8 @@ func commEnd(text []byte, width int, escaped bool) int {
 	return end
 }
 
-// CommEnd is where the column of the task's name ends in a head of the usual
-// layout, -1 if it is no such head.
+// CommEnd returns where the column of the task's name ends in a head of the
+// usual layout, -1 if it is no such head.
 func CommEnd(head []byte, escaped bool) int {
 	end := commEnd(head, commWidth, escaped)
 	if end < 0 || end >= len(head) || head[end] != '-' {
@@ -339,7 +339,7 @@ func (p *pattern) escapes() layout {
 	return &e
 }
 
-// latency is the layout of option latency-format
+// latency returns the layout of option latency-format
 // (trace_print_lat_context in kernel/trace/trace_output.c):
 //
 //	%8.8s-%-7d␠%3d FFFFF ␠%4lldus%c:␠   or, clocks not in ns,   ␠%4lld:␠
@@ -351,7 +351,7 @@ func latency(escaped bool) *pattern {
 	}
 }
 
-// verboseLatency is the layout of latency-format with verbose:
+// verboseLatency returns the layout of latency-format with verbose:
 //
 //	%16s %7d %3d %d %08x %08lx [%08llx] %ld.%03ldms (+%ld.%03ldms):␠
 //	%16s %7d %3d %d %08x %08lx [%016llx] %lld (+%lld):␠

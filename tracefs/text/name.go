@@ -24,7 +24,7 @@ func AppendName(b []byte, name string) []byte {
 	}
 }
 
-// mark is where the first mark in a name begins, -1 if there is none.
+// mark returns where the first mark in a name begins, -1 if there is none.
 func mark(name string) int {
 	for from := 0; ; from++ {
 		n := strings.IndexByte(name[from:], ' ')

@@ -71,7 +71,8 @@ func shapeKey(text []byte) (key uint64, size int) {
 	return 0, 0
 }
 
-// place is where a key belongs: a set, and the tag that identifies it there.
+// place returns where a key belongs: a set, and the tag that identifies it
+// there.
 func place(key uint64) (set int, tag uint32) {
 	return int(key >> (64 - setBits)), uint32(key>>16) | 1
 }

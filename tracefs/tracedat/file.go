@@ -124,7 +124,7 @@ func (f *File) overlap() error {
 	return errors.New("the data of its CPUs overlap")
 }
 
-// at is a cursor over the file from an offset on.
+// at returns a cursor over the file from an offset on.
 func (f *File) at(off int64) *cursor {
 	c := cursor{r: f.r, order: f.order, end: f.size}
 	return c.within(off, max(0, f.size-off))
@@ -145,7 +145,7 @@ func (f *File) Source(b *Buffer, opt ring.Options, read func(int)) *ring.Source 
 	return ring.NewSource(&k, buffers, opt)
 }
 
-// DataSize is how many bytes of trace data a buffer has in the file.
+// DataSize returns how many bytes of trace data a buffer has in the file.
 func (b *Buffer) DataSize() (n int64) {
 	for _, g := range b.cpus {
 		n += g.size

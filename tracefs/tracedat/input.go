@@ -107,7 +107,7 @@ func (c *cursor) want(text string) {
 	}
 }
 
-// within is a cursor over n bytes at an offset of the same file.
+// within returns a cursor over n bytes at an offset of the same file.
 func (c *cursor) within(at, n int64) *cursor {
 	sub := &cursor{r: c.r, order: c.order, at: at, end: at + n}
 	if at < 0 || n < 0 || at > c.end || n > c.end-at {

@@ -95,7 +95,8 @@ func parseProcMap(text string) (Process, error) {
 	return p, nil
 }
 
-// lines is how many lines a text has, the last one of which has no line feed.
+// lines returns how many lines a text has, the last one of which has no line
+// feed.
 func lines(text string) uint64 {
 	if text == "" {
 		return 0
@@ -123,7 +124,7 @@ func twoNumbers(line string) (a, b uint64, text string, ok bool) {
 // maxProcMaps bounds the text of all options PROCMAPS of a file.
 const maxProcMaps = 16 << 20
 
-// Processes are the mappings that the file has, in its order. A process that
+// Processes returns the mappings that the file has, in its order. A process that
 // several instances asked for is there several times. If some cannot be read, the
 // error names them, and the rest is returned.
 func (f *File) Processes() ([]Process, error) {

@@ -55,7 +55,7 @@ func (f *File) sectionAt(at int64) (s section, err error) {
 	return s, c.err
 }
 
-// open is a cursor over the data of a section, decompressed.
+// open returns a cursor over the data of a section, decompressed.
 func (f *File) open(at int64, id uint64) (*cursor, error) {
 	s, err := f.sectionAt(at)
 	if err != nil {

@@ -56,7 +56,7 @@ type Function struct {
 	Rows []Row
 }
 
-// At is the row of an address in the function.
+// At returns the row of an address in the function.
 func (f *Function) At(addr uint64) *Row {
 	i := sort.Search(len(f.Rows), func(i int) bool { return f.Rows[i].Addr > addr })
 	return &f.Rows[max(i-1, 0)]
@@ -102,10 +102,10 @@ func Open(x *image.Image) (*Table, error) {
 	return &Table{regs: regs, table: t}, nil
 }
 
-// Memory is about how many bytes are kept.
+// Memory returns about how many bytes are kept.
 func (t *Table) Memory() int { return t.table.Memory() }
 
-// Find is the information on the code at an address, nil if there is none.
+// Find returns the information on the code at an address, nil if there is none.
 func (t *Table) Find(addr uint64) *Function {
 	f := new(Function)
 	span, ok := t.table.Rows(addr, func(addr uint64, r *table.Rules) {
@@ -119,7 +119,7 @@ func (t *Table) Find(addr uint64) *Function {
 	return f
 }
 
-// row is what counts of a row of a table.
+// row returns what counts of a row of a table.
 func (t *Table) row(addr uint64, r *table.Rules) Row {
 	row := Row{Addr: addr, Base: otherBase, Return: rule(r.Return)}
 	if r.Base.Kind == table.IsRegister {
@@ -133,7 +133,7 @@ func (t *Table) row(addr uint64, r *table.Rules) Row {
 	return row
 }
 
-// rule is a rule of a table.
+// rule returns a rule of a table.
 func rule(r table.Rule) Rule {
 	switch {
 	case r.Kind == table.At:

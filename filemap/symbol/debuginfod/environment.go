@@ -59,7 +59,8 @@ func Environment(getenv func(string) string, home string) (Options, error) {
 
 func seconds(n int64) time.Duration { return time.Duration(min(n, 1<<20)) * time.Second }
 
-// cacheFolder is where libdebuginfod keeps files: the old place if it is there.
+// cacheFolder returns where libdebuginfod keeps files: the old place if it is
+// there.
 func cacheFolder(getenv func(string) string, home string) string {
 	if dir := getenv("DEBUGINFOD_CACHE_PATH"); dir != "" {
 		return dir
@@ -95,7 +96,7 @@ func readHeaders(name string) (http.Header, error) {
 	return h, nil
 }
 
-// missTime is how long a file that no server had is not asked for again
+// missTime returns how long a file that no server had is not asked for again
 // (cache_miss_s in the cache).
 func (c *Client) missTime() time.Duration {
 	b, err := os.ReadFile(filepath.Join(c.opt.Cache, "cache_miss_s"))

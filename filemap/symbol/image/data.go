@@ -38,13 +38,13 @@ type Data struct {
 	mem  []byte
 }
 
-// MemoryData is a Data of bytes at hand.
+// MemoryData returns a Data of bytes at hand.
 func MemoryData(b []byte) Data { return Data{mem: b, size: uint64(len(b))} }
 
-// Size is the number of bytes, never more than can be read.
+// Size returns the number of bytes, never more than can be read.
 func (d *Data) Size() uint64 { return d.size }
 
-// Memory is how many bytes are kept in memory.
+// Memory returns how many bytes are kept in memory.
 func (d *Data) Memory() int { return len(d.mem) }
 
 // Bytes are n bytes from off on. They must not be changed.
@@ -65,7 +65,7 @@ func (d *Data) Bytes(off, n uint64) ([]byte, error) {
 // names of a few kilobytes are common; of more, they are no use to people.
 const maxString = 16 << 10
 
-// String is the zero-terminated string at a place. ok is false if there is
+// String returns the zero-terminated string at a place. ok is false if there is
 // none, or one longer than any name.
 func (d *Data) String(off uint64) (s string, ok bool) {
 	if off >= d.size {

@@ -9,7 +9,7 @@ import (
 // programs have a million, most of them without a symbol.
 const maxRelocations = 4 << 20
 
-// Slots are the pointers that the dynamic linker fills with addresses of
+// Slots returns the pointers that the dynamic linker fills with addresses of
 // symbols, by address: the names of what calls through them lead to.
 func (x *Image) Slots() (map[uint64]string, error) {
 	const each = 24 // Elf64_Rela
@@ -67,7 +67,7 @@ func (x *Image) linksFunction(kind uint32) bool {
 	return false
 }
 
-// symbolName is the name of a symbol by its number.
+// symbolName returns the name of a symbol by its number.
 func (x *Image) symbolName(symbols, names *Data, number uint64) (string, bool) {
 	const each = 24 // Elf64_Sym
 	b, err := symbols.Bytes(number*each, each)
@@ -78,7 +78,7 @@ func (x *Image) symbolName(symbols, names *Data, number uint64) (string, bool) {
 	return name, ok && name != ""
 }
 
-// Exports are the functions that other files can call, by name: several
+// Exports returns the functions that other files can call, by name: several
 // addresses if there are versions. Functions that a resolver chooses (IFUNC)
 // are not among them.
 func (x *Image) Exports() (map[string][]uint64, error) {
@@ -102,7 +102,7 @@ func (x *Image) Exports() (map[string][]uint64, error) {
 	return exports, err
 }
 
-// Offset is the file offset of a virtual address in code, the opposite of
+// Offset returns the file offset of a virtual address in code, the opposite of
 // Address. ok is false if that does not lead back to the address.
 func (x *Image) Offset(addr uint64) (off uint64, ok bool) {
 	for i := range x.Segments {
@@ -126,7 +126,8 @@ func (x *Image) CodeAt(addr, n uint64) ([]byte, error) {
 	return nil, fmt.Errorf("no code at %#x", addr)
 }
 
-// InCode is the section of code that holds an address, nil if there is none.
+// InCode returns the section of code that holds an address, nil if there is
+// none.
 func (x *Image) InCode(addr uint64) *Section {
 	for i := range x.Sections {
 		if s := &x.Sections[i]; s.Holds(addr) {

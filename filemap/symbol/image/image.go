@@ -237,7 +237,7 @@ func (x *Image) section(b []byte) Section {
 
 func (x *Image) word(b []byte) uint64 { return uint64(x.Order.Uint32(b)) }
 
-// shortString is the string at a place of a string table; no section has a
+// shortString returns the string at a place of a string table; no section has a
 // longer name.
 func shortString(table []byte, at uint64) string {
 	const longest = 64
@@ -276,7 +276,7 @@ func (x *Image) IsCode(addr uint64) bool {
 	return false
 }
 
-// Size is the number of bytes of the file.
+// Size returns the number of bytes of the file.
 func (x *Image) Size() int64 { return int64(x.size) }
 
 // Section finds a section by its name, nil if there is none.
@@ -296,7 +296,7 @@ func (x *Image) Has(name string) bool {
 	return s != nil && s.Type != elf.SHT_NOBITS && s.Size > 0
 }
 
-// Code is the n bytes before a file offset.
+// Code returns the n bytes before a file offset.
 func (x *Image) Code(off, n uint64) ([]byte, error) {
 	if off < n {
 		return nil, io.ErrUnexpectedEOF
@@ -304,8 +304,8 @@ func (x *Image) Code(off, n uint64) ([]byte, error) {
 	return x.read(off-n, n)
 }
 
-// Address is the virtual address of a file offset in code. ok is false if the
-// offset is not in a segment of code, or in several that disagree.
+// Address returns the virtual address of a file offset in code. ok is false if
+// the offset is not in a segment of code, or in several that disagree.
 func (x *Image) Address(off uint64) (addr uint64, ok bool) {
 	for i := range x.Segments {
 		s := &x.Segments[i]

@@ -8,8 +8,8 @@ import (
 // maxLink bounds a section that names another file: a path and a few bytes.
 const maxLink = 4096 + 64
 
-// DebugLink is the name and CRC-32 of the file with the debug information of this
-// one (.gnu_debuglink), "" if it names none. The name has no directory.
+// DebugLink returns the name and CRC-32 of the file with the debug information of
+// this one (.gnu_debuglink), "" if it names none. The name has no directory.
 func (x *Image) DebugLink() (name string, crc uint32) {
 	b := x.link(".gnu_debuglink")
 	end := bytes.IndexByte(b, 0)
@@ -24,7 +24,7 @@ func (x *Image) DebugLink() (name string, crc uint32) {
 	return name, x.Order.Uint32(b[at:])
 }
 
-// AltLink is the path and build ID of the file to which dwz has moved what
+// AltLink returns the path and build ID of the file to which dwz has moved what
 // several files have in common (.gnu_debugaltlink), "" if there is none.
 func (x *Image) AltLink() (path string, id []byte) {
 	b := x.link(".gnu_debugaltlink")
@@ -47,8 +47,8 @@ func (x *Image) link(name string) []byte {
 	return b
 }
 
-// NoteID is the build ID in the section that is named after it, for files of
-// debug information that are neither programs nor libraries; nil if there is
+// NoteID returns the build ID in the section that is named after it, for files
+// of debug information that are neither programs nor libraries; nil if there is
 // none.
 func (x *Image) NoteID() []byte {
 	const head, gnu = 12, "GNU\x00"

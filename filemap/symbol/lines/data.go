@@ -113,7 +113,7 @@ func open(x *image.Image) (*Data, error) {
 	return d, d.findUnits()
 }
 
-// Memory is about how many bytes are kept.
+// Memory returns about how many bytes are kept.
 func (d *Data) Memory() int {
 	n := d.memory + len(d.units)*160 + len(d.places)*24 + d.named + d.table
 	for _, s := range []*image.Data{&d.info, &d.abbrev, &d.line, &d.str, &d.lstr, &d.ranges, &d.rngs, &d.addr, &d.stroff} {

@@ -70,7 +70,7 @@ func (u *unit) entry(c *cursor, t *abbrevs, e *entry) error {
 	return nil
 }
 
-// slot is where the value of an attribute is kept, nil if it is not.
+// slot returns where the value of an attribute is kept, nil if it is not.
 func (e *entry) slot(attr uint16) *value {
 	switch attr {
 	case attrSibling:
@@ -159,8 +159,8 @@ func (u *unit) value(c *cursor, form uint16, constant int64) value {
 	return value{kind: isOther}
 }
 
-// number is what a constant of four or eight bytes is: before version 4, an
-// offset in a section was written as one.
+// number returns what a constant of four or eight bytes is: before version 4,
+// an offset in a section was written as one.
 func (u *unit) number() kind {
 	if u.version < 4 {
 		return isOffset
@@ -250,7 +250,7 @@ func (u *unit) bulk(c *cursor, form uint16) {
 	}
 }
 
-// text is the string of a value.
+// text returns the string of a value.
 func (d *Data) text(u *unit, v value) (string, bool) {
 	switch v.kind {
 	case isInline:
@@ -282,7 +282,7 @@ func (d *Data) text(u *unit, v value) (string, bool) {
 	return "", false
 }
 
-// address is the address of a value.
+// address returns the address of a value.
 func (d *Data) address(u *unit, v value) (uint64, bool) {
 	switch v.kind {
 	case isAddr:
@@ -300,7 +300,7 @@ func (d *Data) address(u *unit, v value) (uint64, bool) {
 // maxChain bounds how often an entry may say that another one knows its name.
 const maxChain = 16
 
-// functionName is the name of the function that the entry at a place of
+// functionName returns the name of the function that the entry at a place of
 // .debug_info is about: the one for the linker if there is one. "" if unknown.
 func (d *Data) functionName(off uint64) string {
 	if name, ok := d.names[off]; ok {

@@ -77,7 +77,8 @@ func (d *Data) findIn(u *unit, addr uint64, l *Location) (bool, error) {
 	return found, nil
 }
 
-// function is the narrowest run of addresses of a function that holds addr.
+// function returns the narrowest run of addresses of a function that holds
+// addr.
 func (in *contents) function(addr uint64) *function {
 	i, _ := slices.BinarySearchFunc(in.funcs, addr, func(f function, a uint64) int {
 		if f.low <= a {

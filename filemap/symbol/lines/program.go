@@ -40,7 +40,7 @@ const (
 	maxFiles   = 1 << 20
 )
 
-// find is the row for an address, nil if there is none.
+// find returns the row for an address, nil if there is none.
 func (t *table) find(addr uint64) *row {
 	i, _ := slices.BinarySearchFunc(t.sequences, addr, func(s sequence, a uint64) int {
 		if s.low <= a {
@@ -69,8 +69,8 @@ func (t *table) find(addr uint64) *row {
 	return nil
 }
 
-// file is the path of a source file by its number. Before version 5, number 0 is
-// no file, and directory 0 is the unit's.
+// file returns the path of a source file by its number. Before version 5, number
+// 0 is no file, and directory 0 is the unit's.
 func (t *table) file(d *Data, u *unit, n uint64) string {
 	if t.version < 5 {
 		n--

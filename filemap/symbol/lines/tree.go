@@ -93,7 +93,7 @@ func (t *tree) read(d *Data, u *unit, in *contents, c *cursor) error {
 	return nil
 }
 
-// around is where the addresses of an entry belong.
+// around returns where the addresses of an entry belong.
 func around(levels []level) *[]span {
 	for i := len(levels) - 1; i > 0; i-- {
 		if levels[i].node >= 0 {

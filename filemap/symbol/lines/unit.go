@@ -116,8 +116,8 @@ func (d *Data) root(u *unit) (entry, error) {
 	return e, d.spend(c.at)
 }
 
-// defaultBase is where a unit's part of a section begins, if it does not say: after
-// the section's header.
+// defaultBase returns where a unit's part of a section begins, if it does not say:
+// after the section's header.
 func (d *Data) defaultBase(v value, wide bool, header uint64) uint64 {
 	if v.kind != isNone {
 		return v.n
@@ -128,7 +128,7 @@ func (d *Data) defaultBase(v value, wide bool, header uint64) uint64 {
 	return header
 }
 
-// unitAt is the unit that holds a place of .debug_info, nil if none does.
+// unitAt returns the unit that holds a place of .debug_info, nil if none does.
 func (d *Data) unitAt(off uint64) *unit {
 	i, found := slices.BinarySearchFunc(d.units, off, func(u unit, off uint64) int {
 		switch {

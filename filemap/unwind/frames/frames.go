@@ -33,7 +33,7 @@ const (
 	Mixed
 )
 
-// String is one word.
+// String returns one word.
 func (k Keep) String() string {
 	return [...]string{"unknown", "kept", "dropped", "mixed"}[min(k, Mixed)]
 }
@@ -92,7 +92,8 @@ func (c *Counts) Judge() Keep {
 	return Mixed
 }
 
-// Calls is how many calls code has. It stops at code that cannot be decoded.
+// Calls returns how many calls code has. It stops at code that cannot be
+// decoded.
 func Calls(m elf.Machine, code []byte, addr uint64) (n uint64) {
 	callsite.Flow(m, code, addr, func(s callsite.Step) {
 		if s.Kind == callsite.Call || s.Kind == callsite.CallIndirect {
@@ -102,8 +103,9 @@ func Calls(m elf.Machine, code []byte, addr uint64) (n uint64) {
 	return n
 }
 
-// AllCalls is how many calls there are in code that is not known to be a function, and
-// can have data in between: calls that do not lead to code of the file are none.
+// AllCalls returns how many calls there are in code that is not known to be a
+// function, and can have data in between: calls that do not lead to code of the file
+// are none.
 func AllCalls(x *image.Image, code []byte, addr uint64) (n uint64) {
 	callsite.Scan(x.Machine, code, addr, func(s callsite.Step) {
 		if s.Kind == callsite.CallIndirect || s.Kind == callsite.Call && x.IsCode(s.Target) {
@@ -175,7 +177,7 @@ func guessed(x *image.Image) (out []table.Span) {
 	return out
 }
 
-// step is how far instructions can be apart.
+// step returns how far instructions can be apart.
 func step(m elf.Machine) int {
 	if m == elf.EM_AARCH64 {
 		return 4
@@ -183,7 +185,8 @@ func step(m elf.Machine) int {
 	return 1
 }
 
-// returnAt is the length of the return that code begins with, 0 if it does not.
+// returnAt returns the length of the return that code begins with, 0 if it does
+// not.
 func returnAt(m elf.Machine, code []byte) int {
 	if m == elf.EM_AARCH64 {
 		for _, ret := range [...]string{"\xc0\x03\x5f\xd6", "\xff\x0b\x5f\xd6", "\xff\x0f\x5f\xd6"} { // ret, retaa, retab
@@ -199,8 +202,8 @@ func returnAt(m elf.Machine, code []byte) int {
 	return 0
 }
 
-// padding is how many bytes of padding code begins with: what does nothing, in
-// the forms that assemblers write.
+// padding returns how many bytes of padding code begins with: what does
+// nothing, in the forms that assemblers write.
 func padding(m elf.Machine, code []byte) (n int) {
 	if m == elf.EM_AARCH64 {
 		for bytes.HasPrefix(code[n:], []byte("\x1f\x20\x03\xd5")) {

@@ -17,8 +17,8 @@ type piece struct {
 	section string
 }
 
-// codeOf is the code of a file, in order of address; none is in two pieces. Stubs of
-// the linker are left out: no thread waits there.
+// codeOf returns the code of a file, in order of address; none is in two pieces.
+// Stubs of the linker are left out: no thread waits there.
 func codeOf(x *image.Image) (all []piece) {
 	for i := range x.Sections {
 		s := &x.Sections[i]
@@ -44,7 +44,8 @@ func codeOf(x *image.Image) (all []piece) {
 // maxFunctions bounds the functions of a table that are looked at.
 const maxFunctions = 2 << 20
 
-// spansOf are the pieces of code that a table is about, in order of address.
+// spansOf returns the pieces of code that a table is about, in order of
+// address.
 func spansOf(t functions) (spans []table.Span) {
 	t.Functions(func(s table.Span) bool {
 		if s.End > s.Start {
@@ -117,7 +118,7 @@ func share(of, has uint64) float64 {
 	return float64(has) / float64(of)
 }
 
-// sizeOf is how much code there is.
+// sizeOf returns how much code there is.
 func sizeOf(pieces []piece) (n uint64) {
 	for i := range pieces {
 		n += pieces[i].End - pieces[i].Start
@@ -166,8 +167,8 @@ func (e *examiner) reach(c *frames.Counts, lost, has uint64) {
 	}
 }
 
-// callsIn is how many calls code has that lies in no known function. Bytes that
-// cannot be decoded, such as data, are skipped.
+// callsIn returns how many calls code has that lies in no known function. Bytes
+// that cannot be decoded, such as data, are skipped.
 func (e *examiner) callsIn(addr, size uint64) (n uint64) {
 	code, err := e.image.CodeAt(addr, size)
 	if err != nil {

@@ -39,7 +39,7 @@ const (
 	All
 )
 
-// String is the section with the names, "" if there is none.
+// String returns the section with the names, "" if there is none.
 func (n Names) String() string {
 	return [...]string{"", "dynsym", "debugdata", "symtab"}[min(n, All)]
 }

@@ -21,7 +21,7 @@ const (
 	Unsure
 )
 
-// String is the word in JSON.
+// String returns the word in JSON.
 func (p Passage) String() string {
 	return [...]string{"through", "mostly", "stops", "unknown"}[min(p, Unsure)]
 }
@@ -36,7 +36,8 @@ const (
 // library has, for which there is no information, and in which no thread waits.
 const startFiles = 384
 
-// Unwound is what becomes of them by package unwind, the way of --unwind=auto.
+// Unwound returns what becomes of them by package unwind, the way of
+// --unwind=auto.
 func (p *Report) Unwound() Passage {
 	switch {
 	case !p.Known() || p.Code == 0:
@@ -49,7 +50,8 @@ func (p *Report) Unwound() Passage {
 	return Stops
 }
 
-// Kernel is what becomes of the kernel's own stacks, which go by frame pointers.
+// Kernel returns what becomes of the kernel's own stacks, which go by frame
+// pointers.
 func (p *Report) Kernel() Passage {
 	if !p.Known() || p.Code == 0 {
 		return Unsure
@@ -129,14 +131,14 @@ const (
 	installFile  = "without a build ID: use the unstripped file, or install the package with -dbgsym or -debuginfo"
 )
 
-// String is the word in JSON.
+// String returns the word in JSON.
 func (r Reason) String() string { return reasons[min(r, reasonCount-1)].word }
 
-// Why is what the reason means for stacks, for people.
+// Why returns what the reason means for stacks, for people.
 func (r Reason) Why() string { return reasons[min(r, reasonCount-1)].why }
 
-// Do is what to do with a file of this build ID, in hex, "" if it has none. It can be a
-// word for several, such as BUILD-ID.
+// Do returns what to do with a file of this build ID, in hex, "" if it has none. It
+// can be a word for several, such as BUILD-ID.
 func (r Reason) Do(buildID string) string {
 	do := reasons[min(r, reasonCount-1)].do
 	if do == installDebug && buildID == "" {
@@ -145,7 +147,8 @@ func (r Reason) Do(buildID string) string {
 	return strings.ReplaceAll(do, idPlace, buildID)
 }
 
-// Reasons are what stops stacks, and what they lack, in the order of Reason.
+// Reasons returns what stops stacks, and what they lack, in the order of
+// Reason.
 func (p *Report) Reasons() (list []Reason) {
 	lacksNames := p.Code > 0 && p.bestNames() == NoNames
 	auto := p.Unwound() != Stops || p.HasTable() // gets further than the kernel
@@ -169,5 +172,5 @@ func (p *Report) Reasons() (list []Reason) {
 	return list
 }
 
-// bestNames are the names in the file and its separate debug file.
+// bestNames returns the names in the file and its separate debug file.
 func (p *Report) bestNames() Names { return max(p.Names, p.Separate.Names) }

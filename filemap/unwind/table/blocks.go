@@ -27,7 +27,7 @@ func newBlocks(d image.Data) blocks {
 
 func (b *blocks) size() uint64 { return b.data.Size() }
 
-// memory is how many bytes are kept.
+// memory returns how many bytes are kept.
 func (b *blocks) memory() int { return len(b.whole) + len(b.kept)*blockSize }
 
 // bytes are n bytes from off on, nil if the section does not have them. They

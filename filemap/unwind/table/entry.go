@@ -102,7 +102,7 @@ type common struct {
 	initial   *state // after the program, nil if that is malformed
 }
 
-// common is the CIE at an offset, nil if it is damaged.
+// common returns the CIE at an offset, nil if it is damaged.
 func (f *frames) common(off uint64) *common {
 	if c, ok := f.commons[off]; ok {
 		return c

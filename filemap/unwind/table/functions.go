@@ -22,7 +22,7 @@ func (t *Table) Functions(f func(Span) bool) {
 	}
 }
 
-// Version is the version of .sframe, 0 of other tables.
+// Version returns the version of .sframe, 0 of other tables.
 func (t *Table) Version() int {
 	if t.simple == nil {
 		return 0

@@ -108,7 +108,7 @@ func (g *Go) fits(x *image.Image) bool {
 	return good >= few && good*4 >= tried
 }
 
-// entry is where function i begins.
+// entry returns where function i begins.
 func (g *Go) entry(i uint64) uint32 {
 	b := g.data.bytes(g.funcs+i*8, 4)
 	if b == nil {
@@ -117,11 +117,11 @@ func (g *Go) entry(i uint64) uint32 {
 	return binary.LittleEndian.Uint32(b)
 }
 
-// Memory is about how many bytes are kept.
+// Memory returns about how many bytes are kept.
 func (g *Go) Memory() int { return 256 + g.data.memory() }
 
-// Find is what holds at an address. has is false if it is no code of Go's; ok is
-// false if the table is malformed there.
+// Find returns what holds at an address. has is false if it is no code of Go's;
+// ok is false if the table is malformed there.
 func (g *Go) Find(addr uint64) (p GoPlace, has, ok bool) {
 	if addr < g.start || addr-g.start >= uint64(g.entry(g.n)) {
 		return p, false, false

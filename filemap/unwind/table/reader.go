@@ -19,7 +19,7 @@ type reader struct {
 	bad  bool
 }
 
-// take is the next n bytes, nil if there are not so many.
+// take returns the next n bytes, nil if there are not so many.
 func (r *reader) take(n uint64) []byte {
 	if n > uint64(len(r.b)) {
 		r.b, r.bad = nil, true
@@ -94,7 +94,7 @@ func (r *reader) sleb() int64 {
 	return 0
 }
 
-// text is what stands before the next zero.
+// text returns what stands before the next zero.
 func (r *reader) text() string {
 	for i, c := range r.b {
 		if c == 0 {

@@ -66,7 +66,7 @@ func openSimple(d image.Data, addr uint64, m *machine) (*simple, error) {
 	return s, nil
 }
 
-// each is the size of a function's descriptor.
+// each returns the size of a function's descriptor.
 func (s *simple) each() uint64 { return [...]uint64{17, 20, 16}[s.version-1] }
 
 func (s *simple) memory() int { return s.data.memory() + 8*len(s.order) }
@@ -80,7 +80,7 @@ type descriptor struct {
 	repeat      uint64 // the length of a repeated piece of code, 0 if there is none
 }
 
-// start is where the function with a number begins.
+// start returns where the function with a number begins.
 func (s *simple) start(i uint64) uint64 {
 	at := s.functions + i*s.each()
 	wide := uint64(4)
@@ -115,7 +115,7 @@ func (s *simple) sort() {
 	sort.SliceStable(s.order, func(i, j int) bool { return s.order[i].start < s.order[j].start })
 }
 
-// function is the descriptor of the code at an address.
+// function returns the descriptor of the code at an address.
 func (s *simple) function(addr uint64) (d descriptor, ok bool) {
 	i := 0
 	if s.sorted {

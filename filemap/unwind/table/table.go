@@ -17,7 +17,7 @@ const (
 	SFrame
 )
 
-// String is the name of the section.
+// String returns the name of the section.
 func (f Form) String() string { return [...]string{".eh_frame", ".debug_frame", ".sframe"}[f] }
 
 // ErrNone is the error of a file without a table, or of a machine that is not
@@ -78,7 +78,7 @@ func Open(x, code *image.Image, form Form) (*Table, error) {
 	return t, nil
 }
 
-// Memory is about how many bytes are kept.
+// Memory returns about how many bytes are kept.
 func (t *Table) Memory() int {
 	n := 1024 + t.frames.blocks.memory() + 900*len(t.frames.commons) + t.rules.bytes
 	if t.index != nil {
@@ -90,8 +90,8 @@ func (t *Table) Memory() int {
 	return n
 }
 
-// Find is what holds at an address, nil if the table says nothing about it. It
-// is an error if it is malformed.
+// Find returns what holds at an address, nil if the table says nothing about
+// it. It is an error if it is malformed.
 func (t *Table) Find(addr uint64) (*Rules, error) {
 	if t.simple != nil {
 		return t.simple.find(addr, t)
@@ -100,7 +100,7 @@ func (t *Table) Find(addr uint64) (*Rules, error) {
 	return r, err
 }
 
-// Span is the code around an address that one entry of the table is about.
+// Span returns the code around an address that one entry of the table is about.
 func (t *Table) Span(addr uint64) (Span, bool) {
 	if t.simple != nil {
 		f, ok := t.simple.function(addr)
@@ -114,7 +114,7 @@ func (t *Table) Span(addr uint64) (Span, bool) {
 	return Span{start, start + size}, ok && addr >= start && addr-start < size
 }
 
-// fde is the entry that can hold an address.
+// fde returns the entry that can hold an address.
 func (t *Table) fde(addr uint64) (entry, bool) {
 	off, ok := t.index.find(addr)
 	if !ok {

@@ -107,7 +107,7 @@ func (row *lockRow) add(l *futex.Lock) {
 	row.Partial = row.Partial || l.Partial
 }
 
-// row is the row of a lock, from 1; 0 if it has none.
+// row returns the row of a lock, from 1; 0 if it has none.
 func (t *table) row(l *futex.Lock) int32 {
 	if row, ok := t.rows[l]; ok {
 		return row + 1
@@ -115,8 +115,8 @@ func (t *table) row(l *futex.Lock) int32 {
 	return 0
 }
 
-// short is a name without its middle if it is too long, with no byte that is no
-// text.
+// short returns a name without its middle if it is too long, with no byte that
+// is no text.
 func short(name string) string {
 	name = clean(name)
 	if len(name) <= maxName {

@@ -136,7 +136,8 @@ type keptWait struct {
 	futex.WaitCall
 }
 
-// duration is how long a call has waited, until the end of the trace if it is open.
+// duration returns how long a call has waited, until the end of the trace if it is
+// open.
 func (c *collector) duration(w *futex.WaitCall) tracefs.Time {
 	switch w.Result {
 	case futex.NoReturn:
@@ -270,7 +271,7 @@ func (c *collector) flagsOf(w *futex.WaitCall) (flags int64) {
 	return flags
 }
 
-// bar is a wait as it is drawn.
+// bar returns a wait as it is drawn.
 func (c *collector) bar(w *futex.WaitCall) row {
 	b := row{int64(w.From - c.r.Start), int64(c.duration(w)), int64(c.table.row(w.Lock)) - 1, int64(w.Result), c.flagsOf(w), int64(c.words.stack(w.Stack, w.Missing))}
 	if k := &w.Waker; k.TID != 0 {

@@ -27,7 +27,7 @@ func newWords() *words {
 	return &words{names: []string{}, stacks: [][]int32{}, byName: make(map[string]int32), byStack: make(map[*futex.Stack]int32), missing: make(map[string]int32)}
 }
 
-// name is the number of a name.
+// name returns the number of a name.
 func (w *words) name(name string) int32 {
 	name = short(name)
 	n, ok := w.byName[name]
@@ -40,8 +40,8 @@ func (w *words) name(name string) int32 {
 	return n
 }
 
-// stack is the number of a stack, of which the innermost frames count; or of why
-// there is none.
+// stack returns the number of a stack, of which the innermost frames count; or
+// of why there is none.
 func (w *words) stack(s *futex.Stack, why string) int32 {
 	if s == nil {
 		return w.noStack(cmp.Or(why, "not in the trace"))

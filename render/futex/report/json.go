@@ -190,7 +190,7 @@ func (f *frameJSON) found(how tracefs.How) {
 	}
 }
 
-// frameOf is a frame with a file.
+// frameOf returns a frame with a file.
 func frameOf(f *filemap.File, offset uint64, trust filemap.Trust, n *symbol.Name, inferred bool) frameJSON {
 	out := frameJSON{Offset: hex(offset), Path: clean(f.Path), BuildID: f.BuildID.Hex(), Trust: trust.String(), Inferred: inferred}
 	out.named(n)

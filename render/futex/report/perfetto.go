@@ -57,8 +57,8 @@ func (t *timeLine) call(c *futex.WaitCall) error {
 	return t.out.Err()
 }
 
-// waitName is how a call is called: by its lock, and by what became of it if it
-// did not wait for that.
+// waitName returns how a call is called: by its lock, and by what became of it
+// if it did not wait for that.
 func waitName(c *futex.WaitCall) string {
 	name := "futex"
 	switch {
@@ -75,7 +75,7 @@ func waitName(c *futex.WaitCall) string {
 	return name
 }
 
-// resultOf is how a call ended.
+// resultOf returns how a call ended.
 func resultOf(c *futex.WaitCall) string {
 	if c.Before && c.Result == futex.Woken {
 		return "returned 0: a wait, or a wakeup without a waiter"

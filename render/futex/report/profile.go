@@ -68,7 +68,7 @@ func appendFrames(list []profile.Frame, s *futex.StackShare) (frames []profile.F
 	return list, s.Stack.Cut
 }
 
-// lockLabel is a lock in a few words.
+// lockLabel returns a lock in a few words.
 func lockLabel(l *futex.Lock) string {
 	s := fmt.Sprintf("%s %s", l.Kind, l.Name())
 	if l.File != "" {
@@ -77,8 +77,8 @@ func lockLabel(l *futex.Lock) string {
 	return s
 }
 
-// labelsOf are the labels of a lock. A lock that processes may share has a name
-// of its waiters only if all of them have the same one.
+// labelsOf returns the labels of a lock. A lock that processes may share has a
+// name of its waiters only if all of them have the same one.
 func labelsOf(l *futex.Lock) profile.Labels {
 	out := profile.Labels{Lock: lockLabel(l)}
 	switch p := l.Process; {
@@ -90,7 +90,7 @@ func labelsOf(l *futex.Lock) profile.Labels {
 	return out
 }
 
-// sameComm is the name that all threads have, "" if they have not one.
+// sameComm returns the name that all threads have, "" if they have not one.
 func sameComm(list []futex.ThreadTime) string {
 	for i := range list {
 		if list[i].Comm != list[0].Comm {

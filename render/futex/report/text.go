@@ -108,7 +108,7 @@ func (t *text) summary() {
 	}
 }
 
-// place is the call site that most of a list's waits have.
+// place returns the call site that most of a list's waits have.
 func (t *text) place(list []futex.StackShare) string {
 	if len(list) == 0 {
 		return "?"
@@ -235,7 +235,7 @@ func (t *text) lock(l *futex.Lock) {
 	}
 }
 
-// shown is how many parts of a list are shown.
+// shown returns how many parts of a list are shown.
 func (t *text) shown(n int) int {
 	if t.opt.Top > 0 {
 		return min(n, max(t.opt.Top/2, 3))
@@ -278,7 +278,7 @@ func (t *text) flows(l *futex.Lock) {
 	t.f("      %-11s %s\n", "pairs", strings.Join(out, ", "))
 }
 
-// index is where in a list a stack is.
+// index returns where in a list a stack is.
 func index(list []futex.StackShare, s *futex.StackShare) int {
 	return slices.IndexFunc(list, func(x futex.StackShare) bool { return x.Stack == s.Stack && x.None == s.None })
 }
@@ -340,7 +340,7 @@ func (t *text) longest() {
 	}
 }
 
-// wait is a single wait in one line.
+// wait returns a single wait in one line.
 func (t *text) wait(w *futex.Wait) string {
 	s := fmt.Sprintf("%s at %s, %s", t.time(w.Time), stamp(w.From, t.r.Ticks), thread(w.TID, w.Comm))
 	if w.Lock != nil {

@@ -8,8 +8,8 @@ import (
 	"ustack/tracefs"
 )
 
-// verdict is a verdict in words: what threads hang for, "" if nothing waits, and the lines
-// of evidence.
+// verdict returns a verdict in words: what threads hang for, "" if nothing waits, and
+// the lines of evidence.
 func verdict(v *futex.Verdict, ticks bool) (text string, evidence []string) {
 	text = verdictText(v)
 	if v.Ended {
@@ -65,7 +65,7 @@ func verdictText(v *futex.Verdict) string {
 	return ""
 }
 
-// fact is a line of evidence.
+// fact returns a line of evidence.
 func fact(f *futex.Fact, ticks bool) string {
 	task, at := who(f.Task), stamp(f.At, ticks)
 	switch f.Kind {

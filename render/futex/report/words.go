@@ -109,7 +109,7 @@ func late(l *futex.Lock) string {
 	return ""
 }
 
-// where is where a futex is, in a few words.
+// where returns where a futex is, in a few words.
 func where(l *futex.Lock) string {
 	s := printable(l.Name())
 	switch {
@@ -121,7 +121,7 @@ func where(l *futex.Lock) string {
 	return s
 }
 
-// lockName is a futex in a few words: kind, place, process.
+// lockName returns a futex in a few words: kind, place, process.
 func (t *text) lockName(l *futex.Lock) string {
 	s := l.Kind.String() + " " + where(l)
 	if p := l.Process; p != nil {
@@ -130,7 +130,7 @@ func (t *text) lockName(l *futex.Lock) string {
 	return s
 }
 
-// process is a process in a few words.
+// process returns a process in a few words.
 func process(p *futex.Process) string {
 	comm := printable(p.Comm)
 	if comm == "" {
@@ -191,8 +191,8 @@ func (t *text) histogram(list []futex.Bucket) string {
 	return s.String() + " " + t.time(2*max(list[len(list)-1].From, 1))
 }
 
-// frame is one frame: a file and an offset in it, or why there is none. It is
-// the one place that names a frame.
+// frame returns one frame: a file and an offset in it, or why there is none. It
+// is the one place that names a frame.
 func frame(f *futex.Frame) string {
 	if n := f.Name; n != nil && n.Reason == symbol.NoReason {
 		if f.Inferred {
@@ -228,8 +228,8 @@ func appendFrame(list []string, f *futex.Frame) []string {
 // skipped names a function that was left out.
 func skipped(s *symbol.Skipped) string { return printable(s.Name.Function) + marks.InferredMark }
 
-// function is a frame's name: the functions inlined there, then the one that
-// they are inlined in, with the place in the source if it is known.
+// function returns a frame's name: the functions inlined there, then the one
+// that they are inlined in, with the place in the source if it is known.
 func function(n *symbol.Name) string {
 	var b strings.Builder
 	for i := range n.Inlined {
@@ -245,7 +245,7 @@ func function(n *symbol.Name) string {
 // maxShown is how many frames of a stack stand in a line.
 const maxShown = 6
 
-// frames is a stack in a line, innermost frame first.
+// frames returns a stack in a line, innermost frame first.
 func frames(s *futex.Stack) string {
 	var out []string
 	for i := range s.Frames {

@@ -158,8 +158,8 @@ func (p *Page) call(method string, params, result any) {
 	}
 }
 
-// Eval is the value of an expression of JavaScript, as text; it waits for the
-// value of a promise.
+// Eval returns the value of an expression of JavaScript, as text; it waits for
+// the value of a promise.
 func (p *Page) Eval(js string) string {
 	p.t.Helper()
 	var out struct {

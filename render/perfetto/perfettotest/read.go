@@ -134,7 +134,7 @@ func known(m protoreflect.Message) error {
 	return err
 }
 
-// get is a field of a message.
+// get returns a field of a message.
 func get(m protoreflect.Message, name string) protoreflect.Value {
 	return m.Get(m.Descriptor().Fields().ByName(protoreflect.Name(name)))
 }
@@ -200,7 +200,7 @@ func (r *reader) intern(data protoreflect.Message) error {
 	return err
 }
 
-// lookup is an entry of a table.
+// lookup returns an entry of a table.
 func (r *reader) lookup(table string, id uint64) (protoreflect.Message, error) {
 	m := r.interned[table][id]
 	if m == nil {
@@ -209,7 +209,7 @@ func (r *reader) lookup(table string, id uint64) (protoreflect.Message, error) {
 	return m, nil
 }
 
-// text is the text of an entry.
+// text returns the text of an entry.
 func (r *reader) text(table string, id uint64) (string, error) {
 	m, err := r.lookup(table, id)
 	if err != nil {

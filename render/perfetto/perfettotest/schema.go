@@ -110,7 +110,7 @@ var scalars = map[string]descriptorpb.FieldDescriptorProto_Type{
 	"string": descriptorpb.FieldDescriptorProto_TYPE_STRING, "bytes": descriptorpb.FieldDescriptorProto_TYPE_BYTES,
 }
 
-// traceType is the type of a Trace.
+// traceType returns the type of a Trace.
 func traceType() (protoreflect.MessageDescriptor, error) {
 	file := &descriptorpb.FileDescriptorProto{Name: proto.String("trace.proto"), Package: proto.String("perfetto.protos"), Syntax: proto.String("proto2")}
 	var message *descriptorpb.DescriptorProto

@@ -190,7 +190,7 @@ func (j *Joiner[C, S]) End(joined func(C, S), alone func(C)) {
 	j.Settle(never, never, joined, alone)
 }
 
-// Counts is what became of the samples so far.
+// Counts returns what became of the samples so far.
 func (j *Joiner[C, S]) Counts() Counts { return j.count }
 
 // settle decides about the samples of a thread.
@@ -273,7 +273,7 @@ func (j *Joiner[C, S]) match(r *record[C], s *sample[S]) (*record[C], *uint64) {
 	return r, &j.count.Joined
 }
 
-// after is the index of the first record after a time.
+// after returns the index of the first record after a time.
 func after[C any](records []record[C], t tracefs.Time) int {
 	i, _ := slices.BinarySearchFunc(records, t, func(r record[C], t tracefs.Time) int {
 		if r.Time <= t {

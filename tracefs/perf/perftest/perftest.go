@@ -49,7 +49,7 @@ func (r *Ring) Skip(n uint64) { *r.head, *r.tail = *r.head+n, *r.tail+n }
 // Overrun moves the kernel's counter on, as if it had written so many bytes.
 func (r *Ring) Overrun(n uint64) { *r.head += n }
 
-// Unread is how many bytes of records were not read.
+// Unread returns how many bytes of records were not read.
 func (r *Ring) Unread() uint64 { return *r.head - *r.tail }
 
 // Record returns a record as the kernel writes it: header, body, and the PID 1, the

@@ -8,8 +8,8 @@ const (
 	Stack32      = 0x600dcafe
 )
 
-// Program32 is a program for 32-bit x86 (an ELF file). It reads a byte from its standard
-// input, calls getppid, and then waits for a signal.
+// Program32 returns a program for 32-bit x86 (an ELF file). It reads a byte from its
+// standard input, calls getppid, and then waits for a signal.
 func Program32() []byte {
 	code := []byte{
 		0x68, 0xfe, 0xca, 0x0d, 0x60, // push Stack32

@@ -76,7 +76,7 @@ func (o *Live) Open(start *live.Start) (needs live.Needs, err error) {
 	return live.Needs{Symbols: o.names, Tick: o.tick(), OwnProgress: o.screen != nil, Processes: true}, nil
 }
 
-// tick is how often there is something to do without records.
+// tick returns how often there is something to do without records.
 func (o *Live) tick() time.Duration {
 	tick := time.Second / 2
 	if o.owners != nil {

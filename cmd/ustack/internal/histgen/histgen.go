@@ -189,5 +189,5 @@ func (g *generator) change(p *process, t *thread) {
 	}
 }
 
-// seconds is a time as logs have it.
+// seconds returns a time as logs have it.
 func seconds(ns int64) string { return fmt.Sprintf("%d.%09d", ns/1e9, ns%1e9) }

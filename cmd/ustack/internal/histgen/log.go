@@ -32,7 +32,7 @@ func (g *generator) movedTo(p *process, from uint64, v *vma) {
 	g.mapped(p, v)
 }
 
-// String is the mapping as logs have it.
+// String returns the mapping as logs have it.
 func (v *vma) String() string {
 	perms, ino, kind, id, name := "r-xp", uint64(0), "anonymous", "-", ""
 	if v.shared {

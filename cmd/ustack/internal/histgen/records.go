@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// head is what a line of the trace begins with, in time as text has it.
+// head returns what a line of the trace begins with, in time as text has it.
 func (g *generator) head(t *thread) string {
 	us := (g.tick() + 500) / 1000
 	return fmt.Sprintf("%16s-%-7d [%03d] ..... %5d.%06d: ", t.proc.comm, t.tid, t.cpu, us/1e6, us%1e6)
@@ -52,7 +52,8 @@ func (g *generator) enter(t *thread) {
 	}
 }
 
-// addresses is a stack: mostly code, and what frame pointers find that are none.
+// addresses returns a stack: mostly code, and what frame pointers find that are
+// none.
 func (g *generator) addresses(m *mm) []uint64 {
 	var code []vma
 	for _, v := range m.vmas {
@@ -79,7 +80,7 @@ func (g *generator) addresses(m *mm) []uint64 {
 	return list
 }
 
-// frame is what an address is in.
+// frame returns what an address is in.
 func (m *mm) frame(addr uint64) Frame {
 	v := m.at(addr)
 	if v == nil || v.open == nil {
@@ -160,7 +161,7 @@ func (g *generator) writeFrame(b *strings.Builder, v *vma, addr uint64) {
 	fmt.Fprintf(b, "\n =>  <%016x> : %s", addr, id)
 }
 
-// hash is the identifier of a struct file.
+// hash returns the identifier of a struct file.
 func (g *generator) hash(o *openFile) uint64 {
 	if g.cfg.Dialect == ByInode {
 		return uint64(uint32(o.file.ino*2654435761) | 1)
@@ -168,7 +169,7 @@ func (g *generator) hash(o *openFile) uint64 {
 	return g.slots[o.slot]
 }
 
-// key is what the kernel's cache knows a file by.
+// key returns what the kernel's cache knows a file by.
 func (g *generator) key(o *openFile) string {
 	if g.cfg.Dialect == Inode {
 		return fmt.Sprint("inode ", o.file.ino)

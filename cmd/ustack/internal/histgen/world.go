@@ -19,7 +19,7 @@ type file struct {
 	opens   int // struct files
 }
 
-// name is the file's path as the kernel prints it now.
+// name returns the file's path as the kernel prints it now.
 func (f *file) name() string {
 	if f.deleted {
 		return f.path + " (deleted)"
@@ -168,7 +168,7 @@ func (w *world) put(o *openFile) {
 	}
 }
 
-// at is the mapping of an address, nil if there is none.
+// at returns the mapping of an address, nil if there is none.
 func (m *mm) at(addr uint64) *vma {
 	i, _ := slices.BinarySearchFunc(m.vmas, addr, func(v vma, a uint64) int {
 		if v.end > a {
@@ -254,7 +254,7 @@ func (w *world) drop(m *mm) {
 	}
 }
 
-// copy is what fork makes of a space.
+// copy returns what fork makes of a space.
 func (w *world) copy(m *mm) *mm {
 	n := &mm{vmas: slices.Clone(m.vmas), users: 1, next: m.next, holes: slices.Clone(m.holes)}
 	for i := range n.vmas {

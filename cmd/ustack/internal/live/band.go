@@ -164,7 +164,7 @@ func (b *bandFollower) reached(t tracefs.Time) {
 	b.history.Stacks.Reached(t)
 }
 
-// comm is how a thread was called, until when at least, see sideband.Band.
+// comm returns how a thread was called, until when at least, see sideband.Band.
 func (b *bandFollower) comm(tid int, t tracefs.Time) (comm string, until tracefs.Time, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -174,7 +174,7 @@ func (b *bandFollower) comm(tid int, t tracefs.Time) (comm string, until tracefs
 	return b.band.Comm(b.code, tid, t)
 }
 
-// words are how mappings are followed.
+// words returns how mappings are followed.
 func (b *bandFollower) words() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

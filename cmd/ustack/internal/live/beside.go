@@ -42,7 +42,7 @@ func (s *session) startBeside() {
 	s.beside.set(func(in *instance.Instance) error { return in.SetFilters(s.events) })
 }
 
-// instance is the second instance, nil if there is none.
+// instance returns the second instance, nil if there is none.
 func (r *rawStacks) instance() *instance.Instance {
 	if r == nil {
 		return nil
@@ -101,7 +101,7 @@ func (r *rawStacks) drain(b *tracefs.Batch, all bool, to follower) error {
 // stampSlack is more than a stamp of the text is rounded by.
 const stampSlack = tracefs.Time(1000)
 
-// batchTime is the time of the last record of a batch, 0 if none has one.
+// batchTime returns the time of the last record of a batch, 0 if none has one.
 func batchTime(b *tracefs.Batch) tracefs.Time {
 	for i := len(b.Records) - 1; i >= 0; i-- {
 		if b.Timed(&b.Records[i]) {

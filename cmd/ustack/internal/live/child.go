@@ -60,7 +60,7 @@ func (c *child) master(started chan<- error) {
 	}
 }
 
-// pid is the child's PID.
+// pid returns the child's PID.
 func (c *child) pid() int { return c.cmd.Process.Pid }
 
 // release continues the child.

@@ -88,7 +88,8 @@ func (e *early) read(tid, pid int) {
 	e.byPID[pid] = &earlyReading{mappings: p.Mappings, at: now, space: e.fl.spaces.Space(pid)}
 }
 
-// process is the process that a thread was of when its last event was read.
+// process returns the process that a thread was of when its last event was
+// read.
 func (e *early) process(tid int) (pid int, ok bool) {
 	if e == nil {
 		return 0, false
@@ -99,7 +100,7 @@ func (e *early) process(tid int) (pid int, ok bool) {
 	return pid, ok
 }
 
-// layout is what a process had mapped, and when.
+// layout returns what a process had mapped, and when.
 func (e *early) layout(pid int) (list []procmap.Mapping, at tracefs.Time, ok bool) {
 	if e == nil {
 		return nil, 0, false
@@ -113,7 +114,7 @@ func (e *early) layout(pid int) (list []procmap.Mapping, at tracefs.Time, ok boo
 	return r.mappings, r.at, true
 }
 
-// at is what a process had at an address.
+// at returns what a process had at an address.
 func (e *early) at(pid int, addr uint64) (m procmap.Mapping, ok bool) {
 	list, _, _ := e.layout(pid)
 	for i := range list {

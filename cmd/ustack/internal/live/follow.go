@@ -145,8 +145,8 @@ func (fl *following) reached(t tracefs.Time) {
 	}
 }
 
-// named is the judge of stacks, which also names code in no file and the functions
-// with which threads began.
+// named returns the judge of stacks, which also names code in no file and the
+// functions with which threads began.
 func (fl *following) named(proc string, names *symbol.Symbols) (resolve.Evidence, error) {
 	processes, err := unfiled.NewProcesses(proc, func(p unfiled.Program) bool {
 		return fl.settle() == nil && fl.judge.Same(p.PID, p.Began, space.Monotonic())
@@ -204,7 +204,7 @@ func (fl *following) close() error {
 	return err
 }
 
-// known are the files that are mapped as code now.
+// known returns the files that are mapped as code now.
 func (fl *following) known() []*filemap.File {
 	if fl.judge == nil {
 		return nil

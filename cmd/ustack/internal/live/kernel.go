@@ -36,8 +36,8 @@ func (s *session) reportKernel(t *resolve.Totals) {
 	}
 }
 
-// compats is how many 32-bit programs may have been meant to be traced: the ones
-// of -p, the ones that began after the command, or all.
+// compats returns how many 32-bit programs may have been meant to be traced: the
+// ones of -p, the ones that began after the command, or all.
 func (s *session) compats() int {
 	if s.follow == nil || s.follow.spaces == nil {
 		return 0

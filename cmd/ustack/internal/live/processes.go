@@ -56,7 +56,7 @@ func (p *Processes) Layout(tid, _ int32, _ []byte, at tracefs.Time, timed bool, 
 	return p.follow.layouts.Layout(int(tid), at, addr)
 }
 
-// process is the process of a thread.
+// process returns the process of a thread.
 func (fl *following) process(tid int) (int, bool) {
 	pid, _, ok := fl.threads.PID(tid, space.Monotonic())
 	if !ok {

@@ -48,7 +48,7 @@ func (s *session) stackWords() string {
 	return fmt.Sprintf("deferred stacks, file mapping event %s%s", s.maps[0].Name, s.beside.words())
 }
 
-// Release is the kernel's (uname -r).
+// Release returns the kernel's release (uname -r).
 func Release() string {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
@@ -82,9 +82,9 @@ func (s *session) report(t *resolve.Totals) {
 	}
 }
 
-// refused are the CPUs with records that the kernel did not take and does not report
-// to readers of the buffer: a record that came while another had been begun a whole
-// buffer ago (commit overrun in Documentation/trace/ftrace.rst).
+// refused returns the CPUs with records that the kernel did not take and does not
+// report to readers of the buffer: a record that came while another had been begun a
+// whole buffer ago (commit overrun in Documentation/trace/ftrace.rst).
 func (s *session) refused() (list []instance.Stats) {
 	stats, err := s.in.Stats()
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *session) refused() (list []instance.Stats) {
 	return list
 }
 
-// overruns is the number of all records that the kernel did not take.
+// overruns returns the number of all records that the kernel did not take.
 func (s *session) overruns() (n uint64) {
 	for _, st := range s.refused() {
 		n += st.CommitOverrun
@@ -130,8 +130,8 @@ func (s *session) weigh(t *resolve.Totals) {
 	}
 }
 
-// sufficient is the buffer for each CPU, in KB, that would have held the lost
-// records too, 0 if none were lost.
+// sufficient returns the buffer for each CPU, in KB, that would have held the
+// lost records too, 0 if none were lost.
 func (s *session) sufficient(t *resolve.Totals) int {
 	stats, err := s.in.Stats()
 	if err != nil {

@@ -67,7 +67,7 @@ type Needs struct {
 	Processes bool
 }
 
-// start is what the sink gets.
+// start returns what the sink gets.
 func (s *session) start() *Start {
 	st := &Start{
 		Events: s.events, Stacks: s.stacks, Mappings: s.follow.how,

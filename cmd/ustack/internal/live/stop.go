@@ -36,7 +36,8 @@ func newStopper(s *session) *stopper {
 	return st
 }
 
-// patience is how long to wait for the command to end: Ctrl-C is for it too.
+// patience returns how long to wait for the command to end: Ctrl-C is for it
+// too.
 func (st *stopper) patience() time.Duration {
 	if st.typed.Load() {
 		return time.Second

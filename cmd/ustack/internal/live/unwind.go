@@ -132,7 +132,7 @@ func (u *unwinding) opener(reader *procmap.Reader, debugDirs []string) (*whole.O
 	return &whole.Opener{Reader: reader, VDSO: u.vdso, Files: u.files, Separates: separates}, nil
 }
 
-// sampledThreads are the threads that are traced now, nil for all.
+// sampledThreads returns the threads that are traced now, nil for all.
 func (s *session) sampledThreads() []int {
 	if s.child == nil && len(s.opt.PIDs) == 0 {
 		return nil
@@ -144,7 +144,7 @@ func (s *session) sampledThreads() []int {
 	return list
 }
 
-// spaceOf is what the process of a thread had mapped.
+// spaceOf returns what the process of a thread had mapped.
 func (fl *following) spaceOf(tid int, t tracefs.Time) (pid int, sp *space.Space, ok bool) {
 	pid, late, ok := fl.threads.PID(tid, t)
 	if !ok || late {

@@ -33,14 +33,14 @@ type Options struct {
 	Reporter *live.Reporter
 }
 
-// ownHead is the head of a record of our own, in the layout of the trace.
+// ownHead returns the head of a record of our own, in the layout of the trace.
 func ownHead() []byte {
 	const perSecond, perMicro = 1e9, 1000
 	now := space.Monotonic()
 	return fmt.Appendf(nil, "%16s-%-7d [000] ..... %5d.%06d: ", "ustack", os.Getpid(), now/perSecond, now%perSecond/perMicro)
 }
 
-// fields are the contents of a report's head.
+// fields returns the contents of a report's head.
 func (opt *Options) fields(start *live.Start) []record.Field {
 	mono, wall := space.Monotonic(), time.Now()
 	redacted := ""

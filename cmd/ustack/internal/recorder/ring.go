@@ -113,7 +113,7 @@ func (w ringWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// name is the name of the next report.
+// name returns the name of the next report.
 func (o *Ring) name() string {
 	if o.reports == 0 {
 		return o.opt.Name

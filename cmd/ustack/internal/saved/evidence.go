@@ -83,7 +83,7 @@ func (w *withEvidence) openVDSO(id elfid.ID) {
 	}
 }
 
-// program is the process of a stack, by the dump or by the trace.
+// program returns the process of a stack, by the dump or by the trace.
 func (w *withEvidence) program(s *resolve.Subject) (unfiled.Program, bool) {
 	s.Identify()
 	pid := s.TGID
@@ -203,7 +203,7 @@ func (w *withEvidence) judged(trace *input.Trace) error {
 	return nil
 }
 
-// note is a remark for when all is read, "" for none.
+// note returns a remark for when all is read, "" for none.
 func (w *withEvidence) note() string {
 	switch {
 	case w.exact == nil:
