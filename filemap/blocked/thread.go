@@ -174,7 +174,7 @@ var arguments = map[perf.Machine][6]int{
 	perf.ARM:   {0, 1, 2, 3, 4, 5},
 }
 
-// registers returns the known ones of a thread that waits.
+// registers returns the known registers of a thread that waits.
 func (c *call) registers(abi perf.ABI) perf.Registers {
 	regs := perf.NewRegisters(runtime.GOARCH, abi, c.sp, c.pc)
 	if numbers, ok := arguments[regs.Machine]; ok && c.number >= 0 {

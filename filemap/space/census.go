@@ -136,7 +136,7 @@ type counter struct {
 	files  map[*File]bool // that were counted, nil if files do not count
 }
 
-// count returns what nodes take that were not counted before.
+// count returns the size of the nodes that were not counted before.
 func (n *node) count(c *counter) int64 {
 	if n == nil || n.census == c.census {
 		return 0
@@ -170,7 +170,7 @@ func (s *Spaces) forget(list []int, sum int64, less func(sp *Space, b *budget) *
 	}
 }
 
-// withoutPast returns the space with what it is now only.
+// withoutPast returns the space with its present only.
 func (s *Space) withoutPast(b *budget) *Space {
 	past := s.total() - 1
 	if past <= 0 {
@@ -181,7 +181,7 @@ func (s *Space) withoutPast(b *budget) *Space {
 	return &Space{PID: s.PID, versions: []Version{last}, changed: s.changed, loads: s.loads.since(last.From), forked: s.ForkedOf(last.From)}
 }
 
-// withoutAll returns the space without what it has, now and as long as it is the
+// withoutAll returns the space without mappings, now and as long as it is the
 // same program.
 func (s *Space) withoutAll(b *budget) *Space {
 	next := s.withoutPast(b)
