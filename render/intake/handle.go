@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// handle is an open directory. All that happens in it goes by its descriptor: its
-// path may lead elsewhere by now. The zero handle is none.
+// handle is an open directory. All operations use its descriptor: its path may
+// lead elsewhere by now. The zero handle is invalid.
 type handle struct {
 	file *os.File
 }
@@ -86,7 +86,7 @@ func (h handle) create(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), h.path(name)), nil
 }
 
-// stat looks at a file of the directory itself, not at what it leads to.
+// stat looks at a file of the directory itself, and follows no link.
 func (h handle) stat(name string) (st unix.Stat_t, err error) {
 	err = unix.Fstatat(h.fd(), name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	return st, err

@@ -33,10 +33,10 @@ type Directory struct {
 	Settle, GiveUp time.Duration
 	// MaxSize is the largest size of a report, in bytes, 0 for no limit.
 	MaxSize int64
-	// Do writes the result of a report. An error that is io.ErrUnexpectedEOF says
-	// that the end of the report is missing.
+	// Do writes the result of a report. io.ErrUnexpectedEOF means that the end of
+	// the report is missing.
 	Do func(report Report, out io.Writer) error
-	// Log is called with what became of a report.
+	// Log is called with the outcome of a report.
 	Log func(name string, what Outcome, err error)
 
 	inbox, out, rejected handle
@@ -61,7 +61,7 @@ type Report struct {
 	Copy string
 }
 
-// Outcome is what became of a report.
+// Outcome is the outcome of processing a report.
 type Outcome uint8
 
 const (
@@ -134,7 +134,7 @@ func (d *Directory) listen(ctx context.Context, w *fsnotify.Watcher, tick <-chan
 }
 
 // prepare opens the directories, creates the ones for results and for rejected
-// reports, and removes what an earlier run left half done.
+// reports, and removes half-done results of an earlier run.
 func (d *Directory) prepare() (err error) {
 	if d.inbox, err = openDirectory(d.Dir); err != nil {
 		return fmt.Errorf("opening the intake directory: %w", err)

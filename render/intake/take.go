@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Why a report is rejected, besides what Do finds.
+// Reasons to reject a report, besides the errors of Do.
 var (
 	// errEmpty: a file without a byte.
 	errEmpty = fmt.Errorf("the file is empty: %w", io.ErrUnexpectedEOF)
 	// errLinked: the file has other names. It may be any file of the machine, linked
-	// by a user who may not read it. A name that goes away makes it good, so it is
+	// by a user who may not read it. It is good once that name is removed, so it is
 	// waited for like a missing end.
 	errLinked error = linkedError{}
 	// ErrTooLarge: it is larger than MaxSize.
@@ -31,8 +31,8 @@ func (linkedError) Is(target error) bool { return target == io.ErrUnexpectedEOF 
 // errChanged: the file was written, or replaced, meanwhile.
 var errChanged = errors.New("the file has changed")
 
-// resultError is an error of the results' directory. It says nothing about the
-// report, and would meet others, too.
+// resultError is an error of the results' directory. It is no fault of the
+// report, and others would fail with it, too.
 type resultError struct{ error }
 
 // Unwrap returns the error.
@@ -157,8 +157,9 @@ func (d *Directory) createHalf(name string) (*os.File, error) {
 	return f, nil
 }
 
-// copyOf copies a report into a file without a name: what was found to be good
-// is what is processed, and has an end, whatever is written to the report.
+// copyOf copies a report into a file without a name: the checked bytes are the
+// ones that are processed, and they have an end, whatever is written to the
+// report.
 func (d *Directory) copyOf(in *os.File, name string, is *version) (*os.File, error) {
 	file, err := d.createHalf(name)
 	if err != nil {
@@ -180,8 +181,8 @@ func (d *Directory) copyOf(in *os.File, name string, is *version) (*os.File, err
 	return file, nil
 }
 
-// copyData copies what a file has, and leaves out the holes: a small file can
-// have no end of them.
+// copyData copies the data of a file without its holes: a small file can have
+// endless ones.
 func copyData(in, to *os.File, size int64) error {
 	for at := int64(0); at < size; {
 		data, err := unix.Seek(int(in.Fd()), at, unix.SEEK_DATA)
@@ -227,8 +228,8 @@ func copyRange(in, to *os.File, at, n int64) error {
 	return nil
 }
 
-// keepError remembers that the result could not be written: that is nothing
-// wrong with the report.
+// keepError remembers that the result could not be written, which is no fault
+// of the report.
 type keepError struct {
 	w   io.Writer
 	err error

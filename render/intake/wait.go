@@ -23,7 +23,7 @@ type seen struct {
 	again  time.Time // not before, if its result could not be written
 }
 
-// version is what a file is, and whether it was written meanwhile.
+// version identifies a file, and shows whether it was written meanwhile.
 type version struct {
 	dev, inode     uint64
 	mode           uint32
@@ -42,13 +42,14 @@ const (
 	// maxWaiting bounds how many reports are waited for at a time. The others
 	// are found when there is room.
 	maxWaiting = 1 << 14
-	// busy is how many changes make a file one that gives way to others.
+	// busy is after how many changes a file gives way to others.
 	busy = 4
 	// batch is how many names are read at a time.
 	batch = 1 << 10
 )
 
-// removeHalfDone removes what an earlier run was writing when it ended.
+// removeHalfDone removes the result that an earlier run was writing when it
+// ended.
 func (d *Directory) removeHalfDone() error {
 	_, err := d.out.each(0, func(name string) bool {
 		if strings.HasPrefix(name, ".") && strings.HasSuffix(name, d.Suffix+halfDone) {
@@ -97,8 +98,8 @@ func (h handle) reopen() (*os.File, error) {
 	return os.NewFile(uintptr(fd), h.file.Name()), nil
 }
 
-// scan looks at all that is in the directory. If not all fits, the next scan
-// begins where this one ended, so that the turn of every report comes.
+// scan looks at all files in the directory. If there is no room for all, the
+// next scan begins where this one ended, so that every report gets its turn.
 func (d *Directory) scan() error {
 	begun := time.Now()
 	d.left = false
@@ -130,8 +131,8 @@ func (d *Directory) arrived(name string) {
 	d.waiting[name] = &seen{since: time.Now()}
 }
 
-// makeRoom scans again for what was left, now and then. Files that change all the
-// time, and files that cannot be moved, give way to others.
+// makeRoom scans again for reports that were left, now and then. Files that
+// change all the time, and files that cannot be moved, give way to others.
 func (d *Directory) makeRoom(now time.Time) error {
 	if !d.left || now.Before(d.next) {
 		return nil
@@ -147,7 +148,7 @@ func (d *Directory) makeRoom(now time.Time) error {
 	return d.scan()
 }
 
-// step looks at all that is waited for.
+// step looks at all reports that are waited for.
 func (d *Directory) step(ctx context.Context) error {
 	if err := d.makeRoom(time.Now()); err != nil {
 		return err
@@ -174,7 +175,7 @@ func (d *Directory) step(ctx context.Context) error {
 	return d.gone
 }
 
-// change notes that a file is not what it was.
+// change notes that a file has changed.
 func (s *seen) change(is version, now time.Time) {
 	*s = seen{is: is, since: now, looks: min(s.looks+1, busy)}
 }

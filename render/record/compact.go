@@ -52,14 +52,14 @@ type Compact struct {
 	line      []byte
 }
 
-// marked is a file with what a report says of the frames that have it: each mark
-// has its own identifier.
+// marked is a file with the mark of its frames in a report: each mark has its
+// own identifier.
 type marked struct {
 	file *filemap.File
 	mark tracefs.Mark
 }
 
-// Left is what was left out.
+// Left counts what was left out.
 type Left struct{ Events, Stacks int64 }
 
 func (l *Left) add(o Left) {
@@ -68,7 +68,7 @@ func (l *Left) add(o Left) {
 }
 
 // piece returns how much text is written at once: less when there is little
-// room, so that a nearly full file gets what still fits.
+// room, so that a nearly full file is filled up.
 func (c *Compact) piece() int {
 	const most, least, part = 4 << 10, 256, 4
 	if c.room == nil {
@@ -226,7 +226,7 @@ func (c *Compact) announceFiles(head []byte) {
 	}
 }
 
-// kept keeps what an announcement says, if there is Keep.
+// kept keeps the file of an announcement, if Keep is set.
 func (c *Compact) kept(h *resolve.Held, rec *tracefs.Record) {
 	if !c.Keep {
 		return
@@ -312,7 +312,7 @@ func (c *Compact) identifier(m marked) uint64 {
 }
 
 // Known announces files that no stack has needed yet, with the head of a record
-// (all of its line before the body), as long as more says so.
+// (all of its line before the body), as long as more returns true.
 func (c *Compact) Known(head []byte, files []*filemap.File, more func() bool) error {
 	list := make([]marked, len(files))
 	for i, f := range files {
@@ -347,8 +347,8 @@ func (c *Compact) tellAll(head []byte, list []marked, more func() bool) error {
 	return c.Flush()
 }
 
-// announce writes a mapping event. The device is none that a file has: it says
-// that the identifier is the report's own, and the mark.
+// announce writes a mapping event. No file has the device: it means that the
+// identifier is the report's own, and carries the mark.
 func (c *Compact) announce(head []byte, m marked) {
 	f := c.renamed(m.file)
 	key := c.identifier(m)

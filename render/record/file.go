@@ -14,8 +14,8 @@ import (
 	"ustack/render/outfile"
 )
 
-// ErrFull: what was to be written does not fit below the largest size any more.
-// Nothing of it is in the file.
+// ErrFull: the text does not fit below the largest size any more. None of it is
+// in the file.
 var ErrFull = errors.New("the report has its largest size")
 
 // File is a report being written: compressed, and never larger than allowed. Up
@@ -42,7 +42,7 @@ const (
 	// overhead bounds what a Sync writes beyond the text that it holds: heads of
 	// blocks of 128 KiB, and of the frame.
 	overhead = 64
-	// tail is kept free for what stands at the end of a report.
+	// tail is kept free for the end of a report.
 	tail = 1 << 10
 )
 
@@ -111,7 +111,7 @@ func (f *File) write(p []byte) (int, error) {
 }
 
 // fits reports whether there is room for n more bytes, however badly they and
-// what was not written out compress.
+// the pending text compress.
 func (f *File) fits(n int) bool {
 	return f.max == 0 || f.out.n+f.pending+int64(n)+2*overhead+tail <= f.max
 }
@@ -164,7 +164,7 @@ func (f *File) Finish(last []byte) error {
 	return syncDir(filepath.Dir(f.name))
 }
 
-// syncDir makes a new name last.
+// syncDir writes a new name to the disk.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -175,7 +175,7 @@ func syncDir(dir string) error {
 	return nil
 }
 
-// Discard takes the file away again.
+// Discard removes the file.
 func (f *File) Discard() error {
 	err := f.f.Close()
 	if f.temp != "" {

@@ -64,8 +64,8 @@ func NewMerge() *Merge {
 	return m
 }
 
-// Report returns what counts the next report. The batches must have events, and
-// stacks must be stitched to them.
+// Report returns a renderer that counts the next report. The batches must have
+// events, and stacks must be stitched to them.
 func (m *Merge) Report() *MergedReport { return &MergedReport{m: m} }
 
 // MergedReport counts one report. It implements render.Renderer.
@@ -267,8 +267,8 @@ func (m *Merge) sorted() []stackKey {
 	return all
 }
 
-// appendCounted appends an event that says how often a stack was seen where, and
-// the stack.
+// appendCounted appends an event with how often a stack was seen where, and the
+// stack.
 func (m *Merge) appendCounted(b []byte, place int, s stackKey) []byte {
 	c := m.stacks[s]
 	b = fmt.Appendf(appendMergedHead(b, place), "stack_count: event=%s count=%d by_device=", cmp.Or(s.event, "none"), c.total)

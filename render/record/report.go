@@ -62,7 +62,7 @@ func appendEnd(b []byte, t *resolve.Totals, left Left) []byte {
 		t.Events, t.Stacks, t.Frames, t.Resolved(), t.Files, mark, lost, left.Events, left.Stacks)
 }
 
-// syncEvery is how much of a report can be lost when all ends at once.
+// syncEvery is how much of a report a crash can lose.
 const syncEvery = 500 * time.Millisecond
 
 // Report writes a trace into a File as it comes. It implements render.Renderer.
@@ -74,11 +74,11 @@ type Report struct {
 	now    func() time.Time
 }
 
-// ReportOptions are how a report is written.
+// ReportOptions configure a Report.
 type ReportOptions struct {
 	Drop   Drop
 	Fields []Field
-	// Redact takes secrets out, nil for a report that says all.
+	// Redact takes secrets out, nil for a full report.
 	Redact *redact.Redactor
 	// Identifiers are the files' identifiers, nil for new ones.
 	Identifiers *Identifiers

@@ -90,9 +90,9 @@ func (r *Ring) drop(now time.Time) {
 	}
 }
 
-// WriteTo writes all text that is kept to a report, the newest part of it if it
-// has not room for all, and returns how many events were left out. The ring is
-// empty then.
+// WriteTo writes all text that is kept to a report, the newest part of it if
+// there is no room for all, and returns how many events were left out. The ring
+// is empty then.
 func (r *Ring) WriteTo(f *File, now time.Time) (left int64, err error) {
 	r.close(now)
 	r.drop(now)

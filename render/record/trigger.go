@@ -123,7 +123,7 @@ func (d *Detector) Batch(h *resolve.Held) (why string, fired bool) {
 	return "", false
 }
 
-// waited returns how long a thread has waited that now goes on, 0 for all else.
+// waited returns how long the wait was that an event ends, 0 for other events.
 func (d *Detector) waited(tid int32, h *resolve.Held, rec *tracefs.Record) tracefs.Time {
 	switch c := &d.call; {
 	case c.Call == syscalls.RestartSyscall && !c.Exit:

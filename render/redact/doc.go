@@ -1,7 +1,7 @@
 // Package redact takes identifying text out of a report: names of tasks, paths
-// outside of the system, addresses, all free text. The same thing becomes the
-// same token everywhere in a report, so that whatever can be counted or compared
-// before can be after.
+// outside of the system, addresses, all free text. A text becomes the same token
+// everywhere in a report, so that whatever can be counted or compared before can
+// be after.
 //
 // It works by an allow-list. A grammar takes every line of a trace apart, and
 // text that is not known to be harmless is a secret: numbers, the kernel's own

@@ -86,7 +86,7 @@ func (g *grammar) fields(p []byte) {
 	}
 }
 
-// field takes the value of a field, and what stands between it and the next.
+// field takes the value of a field, and the text between it and the next.
 func (g *grammar) field(key string, p []byte) {
 	trimmed := bytes.TrimLeft(p, " ") // as a head has it
 	from := len(p) - len(trimmed)

@@ -81,7 +81,7 @@ func fixedBody(p []byte) bool {
 	return ok && unwound.Match(how) && tracefs.ParseUnwound(how, nil)
 }
 
-// body takes what stands after a record's head, all lines of it.
+// body takes the body of a record, all lines of it.
 func (g *grammar) body(p []byte) {
 	line, _ := cutLine(p)
 	if text, feed := cutFeed(line); fixedBody(text) {
@@ -168,8 +168,8 @@ func (g *grammar) call(p []byte) bool {
 	return true
 }
 
-// arguments takes "KEY: VALUE, KEY: VALUE". A value goes on to the next key
-// that is known, whatever stands in it.
+// arguments takes "KEY: VALUE, KEY: VALUE". A value ends at the next known key,
+// whatever it contains.
 func (g *grammar) arguments(p []byte) {
 	for len(p) > 0 {
 		key := wordEnd(p)

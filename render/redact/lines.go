@@ -114,7 +114,7 @@ const reportMark = "# ustack: "
 // ofDevice is before the fields of one of several devices.
 var ofDevice = regexp.MustCompile(`^device[0-9]{1,9}\.`)
 
-// version is what versions of ours look like.
+// version matches our versions.
 var version = regexp.MustCompile(`^(\(devel\)|unknown|v[0-9]+\.[0-9]+\.[0-9]+(-[0-9.]+-[0-9a-f]{12})?(\+dirty)?)?( ?[0-9a-f]{40})?$`)
 
 // release is the part of a kernel's release that says which kernel it is: the rest
@@ -262,7 +262,7 @@ func cutReason(p []byte) (body, mark []byte) {
 // inode is the identifier of the inode dialects.
 var inode = regexp.MustCompile(`^-?[0-9]{1,20} : [0-9]{1,10}:[0-9]{1,10}$`)
 
-// suffix takes what stands after a frame's number.
+// suffix takes the text after a frame's number.
 func (g *grammar) suffix(p []byte) {
 	const colon = " : "
 	if len(p) == 0 {

@@ -58,8 +58,7 @@ func isPlain(p []byte) bool {
 	return true
 }
 
-// deletedMark is what the kernel puts after the path of a file that is gone
-// (d_path in fs/d_path.c).
+// deletedMark follows the path of a deleted file (d_path in fs/d_path.c).
 const deletedMark = " (deleted)"
 
 // cutDeleted takes the mark off.

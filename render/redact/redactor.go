@@ -22,8 +22,7 @@ func New(key []byte, paths Paths) *Redactor {
 	return r
 }
 
-// Secret returns what identifiers of files are made with that go with the
-// tokens.
+// Secret returns the secret for identifiers of files that go with the tokens.
 func (r *Redactor) Secret() []byte { return r.tokens.secret() }
 
 // with has the grammar append to b.
@@ -40,10 +39,10 @@ func (r *Redactor) AppendHead(b, head []byte) []byte {
 	return r.with(b, r.g.head, head)
 }
 
-// AppendBody appends what stands after the head of an event or cookie.
+// AppendBody appends the body of an event or cookie.
 func (r *Redactor) AppendBody(b, body []byte) []byte { return r.with(b, r.g.body, body) }
 
-// AppendKernelStack appends what stands after the head of a kernel stack.
+// AppendKernelStack appends the body of a kernel stack.
 func (r *Redactor) AppendKernelStack(b, body []byte) []byte { return r.with(b, r.g.kernelStack, body) }
 
 // AppendFree appends lines that continue a record.
@@ -55,8 +54,8 @@ func (r *Redactor) AppendNote(b, lines []byte) []byte { return r.with(b, r.g.not
 // AppendFrame appends a frame without its line feed.
 func (r *Redactor) AppendFrame(b, line []byte) []byte { return r.with(b, r.g.frame, line) }
 
-// Path returns what stands for the path of a file, or the name of memory that
-// the kernel announces like one.
+// Path returns the replacement of the path of a file, or of the name of memory
+// that the kernel announces like one.
 func (r *Redactor) Path(path string) string {
 	return string(r.with(nil, r.g.text, escape.Append(nil, []byte(path))))
 }
@@ -67,7 +66,7 @@ func (r *Redactor) text(p []byte) {
 	r.token(textMark, escape.Undo(p))
 }
 
-// token appends what stands for a string.
+// token appends the token of a string.
 func (r *Redactor) token(mark string, s []byte) {
 	r.out = append(append(r.out, mark...), r.tokens.text(s)...)
 }

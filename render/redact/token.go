@@ -28,7 +28,7 @@ const (
 	nameMark = "x_" // where only letters, digits and _ may stand
 )
 
-// appendCheck appends what checks the characters of a token.
+// appendCheck appends the check of the characters of a token.
 func appendCheck(b, secret []byte) []byte {
 	sum := xxhash.Sum64(secret)
 	for range tokenCheck {
@@ -54,9 +54,9 @@ func isToken(b []byte, mark string) bool {
 }
 
 // An address becomes a number that is no address: 4 bits of its class, 12 that
-// check, 45 of the address but encrypted, and its lowest 3 as they are. These
-// distinguish the words of one lock, which render/futex needs, and the class keeps
-// what it reads from a range of addresses.
+// check, 45 of the address but encrypted, and its lowest 3 as they are.
+// render/futex needs them: the lowest bits distinguish the words of one lock,
+// the class a range of addresses.
 const (
 	classFile   = 4 // the identifier of a file: no address, and no secret by itself
 	classGoHeap = 5 // below 0xc1_00000000 in Go programs (runtime/malloc.go)
@@ -69,8 +69,8 @@ const (
 	goHeap                       = 0xc0
 )
 
-// Identifier makes a number that shows to be the identifier of a file of any number:
-// of 48 bits of it, after a class and a check as in addresses.
+// Identifier makes a recognisable file identifier of any number: of 48 bits of it,
+// after a class and a check as in addresses.
 func Identifier(v uint64) uint64 {
 	v &= 1<<checkShift - 1
 	return classFile<<classShift | checkOf(classFile, v>>lowBits)<<checkShift | v
@@ -79,9 +79,8 @@ func Identifier(v uint64) uint64 {
 // isIdentifier reports whether a number is what Identifier makes.
 func isIdentifier(v uint64) bool { return v == Identifier(v) }
 
-// checkOf returns what checks the body of an address token. The lowest bits
-// have no part in it: two words of one lock have tokens that differ in these
-// only.
+// checkOf returns the check of the body of an address token. It leaves out the
+// lowest bits: two words of one lock have tokens that differ in these only.
 func checkOf(class, body uint64) uint64 {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], class<<bodyBits|body)
@@ -98,7 +97,7 @@ func IsAddress(v uint64) bool {
 // program.
 func IsGoHeap(v uint64) bool { return v>>classShift == classGoHeap && IsAddress(v) }
 
-// keySize is the size of a key made here, minKey the least of one given.
+// keySize is the size of a key made here, minKey the least size of a given one.
 const keySize, minKey, maxKey = 32, 16, 1 << 20
 
 // NewKey makes a key.

@@ -19,7 +19,7 @@ var (
 	syscallWords string
 )
 
-// words are what may stand where.
+// words are the allowed words, by place.
 type words struct {
 	events, keys, calls, values, fields, memory map[string]bool
 }

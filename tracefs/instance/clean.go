@@ -30,7 +30,7 @@ type Left struct {
 	Err error
 }
 
-// Cleaned is what Clean did.
+// Cleaned is the result of Clean.
 type Cleaned struct {
 	Removed []string
 	Left    []Left
@@ -89,7 +89,7 @@ func (c *Cleaned) Alive() []int {
 }
 
 // Clean removes the instances of ustack processes that have ended. rmdir switches
-// all off that was on in them, and is refused while a file of the instance is open.
+// off all that is on in them, and is refused while a file of the instance is open.
 // Nothing else is done to them, except for deferred stacks (see dropDeferred).
 func (r *Root) Clean() (Cleaned, error) {
 	var c Cleaned

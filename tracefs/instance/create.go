@@ -33,7 +33,7 @@ type Instance struct {
 	owned    *os.File   // locked: we live; nil when the instance is gone
 }
 
-// runState is what has been asked for last.
+// runState is the last requested state.
 type runState uint8
 
 const (
@@ -161,10 +161,10 @@ const (
 	removePause    = 2 * time.Millisecond
 )
 
-// Remove stops tracing, closes the pipes, and removes the instance with all
-// that it had switched on. It may be called at any time, by any goroutine, and
-// again: the second call waits for the first and does nothing, or tries again
-// if that one failed.
+// Remove stops tracing, closes the pipes, and removes the instance with all its
+// settings. It may be called at any time, by any goroutine, and again: the
+// second call waits for the first and does nothing, or tries again if that one
+// failed.
 func (i *Instance) Remove() error {
 	i.removing.Lock()
 	defer i.removing.Unlock()
@@ -175,7 +175,7 @@ func (i *Instance) Remove() error {
 	i.removed = true
 	i.mu.Unlock()
 	// rmdir does most of this too, but may be refused. The errors do not matter:
-	// it is the removal that counts.
+	// only the removal counts.
 	_ = i.dir.write("tracing_on", "0")
 	_ = i.dir.write("events/enable", "0")
 	i.dir.dropDeferred()

@@ -113,8 +113,8 @@ func (d dir) read(name string) (string, error) {
 	return string(text), err
 }
 
-// write writes a value in one piece, as the kernel wants it, in place of what
-// there is. It makes no files.
+// write replaces the value of a file, in one piece, as the kernel wants it. It
+// makes no files.
 func (d dir) write(name, value string) error {
 	f, err := d.open(name, os.O_WRONLY|os.O_TRUNC)
 	if err != nil {

@@ -17,7 +17,7 @@ type Event struct {
 // String returns SYSTEM:NAME.
 func (e Event) String() string { return e.System + ":" + e.Name }
 
-// Selection is what Specs choose.
+// Selection is the choice of Specs.
 type Selection struct {
 	// Events, each once, in the kernel's order.
 	Events []Event
@@ -92,7 +92,7 @@ func list[T fmt.Stringer](items []T) string {
 // availableEvents is the file that lists all events.
 const availableEvents = "available_events"
 
-// events lists what the kernel has: lines SYSTEM:NAME.
+// events lists the kernel's events: lines SYSTEM:NAME.
 func (r *Root) events() ([]Event, error) {
 	text, err := r.read(availableEvents)
 	if errors.Is(err, fs.ErrPermission) {
@@ -166,10 +166,10 @@ func (i *Instance) Disable(events []Event) error {
 // filterError is a filter that the kernel refuses.
 type filterError struct {
 	Event Event
-	// Text is what the kernel says of it: lines, the last one with a caret under
-	// the place. Empty if it says nothing.
+	// Text is the kernel's explanation: lines, the last one with a caret under
+	// the place. Empty if there is none.
 	Text string
-	// Err is the error of writing the filter. Which one it is means nothing: a
+	// Err is the error of writing the filter. Its number means nothing: a
 	// parenthesis too many gives EPERM, one too few ENOENT. So there is no Unwrap.
 	Err error
 }
@@ -202,7 +202,7 @@ func (i *Instance) setFilter(e *Event) error {
 	return &filterError{*e, errorText(text), err}
 }
 
-// errorText takes time stamps and blank lines out of what error_log says:
+// errorText takes time stamps and blank lines out of the text of error_log:
 //
 //	[  866.369621] event filter parse error: error: Field not found
 //	  Command: foo == 3

@@ -4,8 +4,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Facts is what the tracing interface has to offer, found out without changing
-// anything.
+// Facts describes the tracing interface, found out without changing anything.
 type Facts struct {
 	Path  string
 	Plain bool
@@ -29,24 +28,24 @@ type Facts struct {
 	Instances []string
 	// Leftovers are the instances that Clean would remove.
 	Leftovers []string
-	// Errors are what could not be found out.
+	// Errors are of facts that could not be found out.
 	Errors []error
 }
 
 // FileFact is a file or directory of the interface.
 type FileFact struct {
 	Name string
-	// Use is what it is needed for.
+	// Use is its purpose.
 	Use                        string
 	Exists, Readable, Writable bool
-	// NeedRead and NeedWrite say what ustack does with it.
+	// NeedRead and NeedWrite are the access that ustack needs.
 	NeedRead, NeedWrite bool
 	// Optional: ustack works without it, and Without is how.
 	Optional bool
 	Without  string
 }
 
-// OK reports whether the file can be used as it must be.
+// OK reports whether the file has the access that ustack needs.
 func (f *FileFact) OK() bool {
 	return f.Exists && (f.Readable || !f.NeedRead) && (f.Writable || !f.NeedWrite)
 }
@@ -77,7 +76,7 @@ var needed = [...]FileFact{
 		Without: "a filter is refused without a reason (the file is there from Linux 5.2 on)"},
 }
 
-// Facts looks around.
+// Facts collects the facts.
 func (r *Root) Facts() Facts {
 	f := Facts{Path: r.Path(), Plain: r.plain, ReadOnly: r.readOnly()}
 	for _, n := range needed {
@@ -117,7 +116,7 @@ func (r *Root) Facts() Facts {
 	return f
 }
 
-// readOnly reports whether the file system is mounted so.
+// readOnly reports whether the file system is mounted read-only.
 func (r *Root) readOnly() bool {
 	var st unix.Statfs_t
 	return unix.Statfs(r.Path(), &st) == nil && st.Flags&unix.ST_RDONLY != 0

@@ -10,8 +10,8 @@ import (
 )
 
 // An instance belongs to a process that holds a lock (flock(2)) on its directory.
-// The kernel drops the lock when the process ends, however that happens. This
-// says more than the PID in the name does: the PID may be in use again, or of
+// The kernel drops the lock when the process ends, however that happens. The lock
+// is a better sign than the PID in the name: the PID may be in use again, or from
 // another PID namespace, where we see another process or none by that number.
 //
 // A process that makes or removes instances holds a lock on the directory of all of

@@ -63,8 +63,8 @@ func (m *mappedCPU) unmap() {
 	}
 }
 
-// next has the kernel take what was to be read of the sub-buffer as read, and go
-// on to the next one if that was all. fresh means that it is another one now.
+// next has the kernel take the records of the sub-buffer as read, and move to
+// the next one if those were all. fresh means that it is another one now.
 func (m *mappedCPU) next(fd int) (page []byte, fresh bool, err error) {
 	for {
 		_, _, e := unix.RawSyscall(unix.SYS_IOCTL, uintptr(fd), ioctlGetReader, 0)

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Config is how an instance is set up. Whatever else the parser of the text
-// depends on is set to what it needs.
+// Config is how an instance is set up. Other settings that the parser of the
+// text depends on are set as it needs them.
 type Config struct {
 	// Clock is a name of trace_clock, "mono" if empty: the time of
 	// clock_gettime(CLOCK_MONOTONIC), which perf can use too.
@@ -30,7 +30,7 @@ type Config struct {
 
 const defaultClock = "mono"
 
-// option is a trace option and what it must be. An instance begins with the
+// option is a trace option and its required value. An instance begins with the
 // settings of the top level.
 type option struct {
 	name string
@@ -39,8 +39,8 @@ type option struct {
 }
 
 // options are set in this order. (Instances have no file for some of them: see
-// setWord.) An option that a kernel does not have is skipped: the kernel then does
-// what it asks for, or cannot do what it forbids.
+// setWord.) An option that a kernel does not have is skipped: the kernel then
+// always behaves as required.
 var options = [...]option{
 	// Columns of the text (FORMATS 1.1, 1.2).
 	{"context-info", true, "task, CPU and time"},
@@ -60,7 +60,7 @@ var options = [...]option{
 	{"userstacktrace_delay", false, "set by SetStacks"},
 	{"sym-userobj", false, "offsets in mappings, of whatever runs when the text is read"},
 	{"sym-addr", false, "addresses after the symbols"},
-	// Whose events.
+	// The threads whose events are traced.
 	{"event-fork", false, "set with the list of threads"},
 	{"copy_trace_marker", false, "what others write to the top level"},
 	// Reading.
@@ -190,7 +190,7 @@ func (i *Instance) setBuffer(kb int) error {
 }
 
 // BufferKB returns the size of the buffer of each CPU in KiB. The kernel rounds
-// what it was asked for, and begins with very little until tracing is set up.
+// the requested size, and begins with very little until tracing is set up.
 func (i *Instance) BufferKB() (int, error) {
 	text, err := i.read("buffer_size_kb")
 	if err != nil {

@@ -11,7 +11,7 @@ type ownWrites struct {
 	list map[string]ownWrite
 	// under is locked shared to write, and exclusively to look up what was
 	// written: one write makes several inotify events (opening with O_TRUNC is one),
-	// and what has made the first of them is not forgotten before the last.
+	// and the write is not forgotten before the last of them.
 	under sync.RWMutex
 }
 
@@ -26,7 +26,7 @@ type ownWrite struct {
 // others.
 const lately = 30 * time.Second
 
-// note remembers a write that is about to be, or has been.
+// note remembers a write, before or after it.
 func (o *ownWrites) note(name, value string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -53,8 +53,8 @@ func (o *ownWrites) forget(names []string) {
 	}
 }
 
-// wrote returns what we have last written to a file, and whether that was after
-// a time.
+// wrote returns the value that we have last written to a file, and whether that
+// was after a time.
 func (i *Instance) wrote(name string, since time.Time) (value string, after bool) {
 	o := &i.ownWrites
 	o.mu.Lock()

@@ -17,10 +17,11 @@ const (
 )
 
 // SetPIDs restricts events to these threads (Documentation/trace/ftrace.rst,
-// set_event_pid). The numbers are from the initial PID namespace. With follow, what
-// they fork or clone from now on is traced too, and a thread that ends is taken off
-// the list (option event-fork). A caller that wants processes lists their threads,
-// and then adds threads that have come meanwhile with AddPIDs.
+// set_event_pid). The numbers are from the initial PID namespace. With follow,
+// threads and processes that they clone or fork from now on are traced too, and a
+// thread that ends is taken off the list (option event-fork). A caller that wants
+// processes lists their threads, and then adds threads that have come meanwhile
+// with AddPIDs.
 //
 // An empty list would mean all threads, so it is refused. A list that runs
 // empty when its threads end still restricts. Events of the scheduler are
@@ -36,7 +37,7 @@ func (i *Instance) SetPIDs(tids []int, follow bool) error {
 	return i.writePIDs(onlyPIDs, os.O_TRUNC, tids)
 }
 
-// AddPIDs adds threads to what SetPIDs has set.
+// AddPIDs adds threads to the list of SetPIDs.
 func (i *Instance) AddPIDs(tids []int) error { return i.writePIDs(onlyPIDs, os.O_APPEND, tids) }
 
 // PIDs returns the threads that events are restricted to now, nil for all.

@@ -55,8 +55,8 @@ type Pipe struct {
 	got  bool // something has been read
 }
 
-// Pipe opens trace_pipe. Only one should be open: what one reads, another does
-// not see.
+// Pipe opens trace_pipe. Only one should be open: another one misses the
+// records that it reads.
 func (i *Instance) Pipe() (*Pipe, error) {
 	p := &Pipe{name: i.dir.path("trace_pipe")}
 	if err := p.reading.begin(i, p.open); err != nil {
@@ -82,7 +82,7 @@ func (p *Pipe) open() (err error) {
 	return nil
 }
 
-// pipeKind is what it means when a read returns nothing.
+// pipeKind is the meaning of an empty read.
 type pipeKind uint8
 
 const (

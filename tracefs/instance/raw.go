@@ -31,7 +31,7 @@ type rawCPU struct {
 	page   []byte     // that was read
 }
 
-// RawOptions are how RawPipe reads.
+// RawOptions configure a RawPipe.
 type RawOptions struct {
 	// Subbuf is the size of a sub-buffer in bytes.
 	Subbuf int
@@ -132,7 +132,7 @@ func (p *RawPipe) Overrun(index int) (n uint64, ok bool) {
 	return m.overrun(), true
 }
 
-// Mapped is of how many CPUs the buffer is mapped.
+// Mapped returns how many CPUs have a mapped buffer.
 func (p *RawPipe) Mapped() (n int) {
 	for i := range p.cpus {
 		if p.cpus[i].mapped != nil {
@@ -156,10 +156,10 @@ func (p *RawPipe) Hold() bool {
 // Release is the end of Hold.
 func (p *RawPipe) Release() { p.using.Unlock() }
 
-// Next takes what was there of the sub-buffer of the CPU with this index in CPUs as
-// read, and returns what there is to read. It never waits. fresh means that it is
-// another sub-buffer, or another part of one; without it, it is the one that was
-// there before, which may have grown. nil is for nothing.
+// Next takes the last data of the CPU with this index in CPUs as read, and returns
+// the sub-buffer with the next data. It never waits. fresh means that it is another
+// sub-buffer, or another part of one; without it, it is the one that was there
+// before, which may have grown. nil is for nothing.
 func (p *RawPipe) Next(index int) (page []byte, fresh bool, err error) {
 	c := &p.cpus[index]
 	if c.mapped != nil {
@@ -185,7 +185,7 @@ func (p *RawPipe) Next(index int) (page []byte, fresh bool, err error) {
 	}
 }
 
-// refused is what it means that a CPU was not read. One that was off when the
+// refused interprets the error of reading a CPU. One that was offline when the
 // instance was made has no buffer (ring_buffer_alloc_read_page).
 func (p *RawPipe) refused(index int, e unix.Errno) error {
 	p.off(index, e == unix.ENODEV)
@@ -195,8 +195,8 @@ func (p *RawPipe) refused(index int, e unix.Errno) error {
 	return p.fail(index, e)
 }
 
-// off notes whether a CPU has no buffer: poll says of it at once that it is ready,
-// so it is not asked (a negative number is left out).
+// off notes whether a CPU has no buffer: poll reports it as ready at once, so it
+// is not polled (a negative number is left out).
 func (p *RawPipe) off(index int, off bool) {
 	fd := int32(p.cpus[index].fd)
 	if off {
@@ -210,20 +210,21 @@ func (p *RawPipe) allOn() bool {
 	return !slices.ContainsFunc(p.poll, func(f unix.PollFd) bool { return f.Fd < 0 })
 }
 
-// lookAgain is how often a CPU is looked for that is off.
+// lookAgain is how often a CPU that is offline is looked for.
 const lookAgain = time.Second
 
 func (p *RawPipe) fail(index int, err error) error {
 	return fmt.Errorf("reading %s: %w", p.fileOf(int(p.cpus[index].cpu)), err)
 }
 
-// Ended reports whether tracing was stopped: what Next gives from then on is all
-// there is.
+// Ended reports whether tracing was stopped: no more records come than Next
+// gives from then on.
 func (p *RawPipe) Ended() bool { return p.ended.Load() }
 
 // Wait waits until there is something to read on some CPU, at most for so long,
 // and reports whether there is. If d is negative, it waits for ever, or a second if
-// a CPU is off that could come on. The end of tracing and Close end it, too.
+// a CPU is offline that could come online. The end of tracing and Close end it,
+// too.
 func (p *RawPipe) Wait(d time.Duration) (bool, error) {
 	if p.ended.Load() { // Rest may have taken the kick
 		return true, nil

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reading is what all that reads an instance has in common: files that are
-// open, and that others may end it, while it waits too.
+// reading is the common part of all readers of an instance: the open files, and
+// a way to end it from outside, also while it waits.
 type reading struct {
 	in   *Instance
 	fds  []int

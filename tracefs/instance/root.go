@@ -30,10 +30,10 @@ var usual = [...]string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"}
 // mountTable is man 5 proc_pid_mountinfo.
 const mountTable = "/proc/self/mountinfo"
 
-// HelpError is an error with what would help.
+// HelpError is an error with a remedy.
 type HelpError struct {
 	Err error
-	// Help is one command, or the right that is missing.
+	// Help is one command, or the missing right.
 	Help string
 }
 
@@ -133,7 +133,7 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// open checks that a directory is what we need.
+// open checks that a directory is a tracing interface.
 func open(path string) (*Root, error) {
 	kernels, err := isTracefs(path)
 	if err != nil {
@@ -156,8 +156,8 @@ func open(path string) (*Root, error) {
 	return r, nil
 }
 
-// noTracefs says why a directory is none. Under lockdown the kernel makes no files
-// in tracefs (tracefs_create_file in fs/tracefs/inode.c).
+// noTracefs returns why a directory is no tracefs. Under lockdown the kernel makes
+// no files in tracefs (tracefs_create_file in fs/tracefs/inode.c).
 func noTracefs(path string, kernels bool, level string, err error) error {
 	err = fmt.Errorf("looking for tracefs in %s: %w", path, err)
 	switch {
@@ -175,9 +175,9 @@ func isEmpty(path string) bool {
 	return err == nil && len(entries) == 0
 }
 
-// denied says which right is missing. The files of tracefs belong to root, and
-// the kernel asks for nothing but the rights to files, unless it is locked
-// down (fs/tracefs/inode.c; man 7 kernel_lockdown).
+// denied names the missing right. The files of tracefs belong to root, and the
+// kernel asks for nothing but the rights to files, unless it is locked down
+// (fs/tracefs/inode.c; man 7 kernel_lockdown).
 func (r *Root) denied(doing string, err error) error { return needRights(doing, r.Path(), err) }
 
 func needRights(doing, path string, err error) error {

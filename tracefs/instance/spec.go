@@ -35,12 +35,12 @@ func (s Spec) String() string {
 	return text
 }
 
-// maxFilter is one less than what the kernel takes in one write
-// (event_filter_write, PAGE_SIZE).
+// maxFilter is one less than the kernel takes in one write (event_filter_write,
+// PAGE_SIZE).
 const maxFilter = 4095
 
-// ParseSpec reads what -e is given. Whether the kernel has such events, and
-// likes the filter, is found out by Select and Enable.
+// ParseSpec reads the value of -e. Select and Enable find out whether the
+// kernel has such events, and takes the filter.
 func ParseSpec(text string) (Spec, error) {
 	s, err := parseSpec(text)
 	if err != nil {
@@ -113,7 +113,7 @@ func checkPattern(p string) error {
 			return fmt.Errorf("%q cannot be in the name of an event", c)
 		}
 	}
-	// Names of the kernel that only look like directories.
+	// Kernel names that only look like directories.
 	if strings.Trim(p, ".") == "" && p != "" {
 		return fmt.Errorf("%q is no name", p)
 	}
@@ -136,12 +136,12 @@ func match(pattern, name string) bool {
 	return ok
 }
 
-// shellPattern lets [!a-z] be what it is in man 7 glob.
+// shellPattern gives [!a-z] its meaning in man 7 glob.
 func shellPattern(p string) string { return strings.ReplaceAll(p, "[!", "[^") }
 
 // defaults are the system calls by which threads wait for each other (man 2
-// futex, futex2 since Linux 6.7), and the one by which an interrupted wait
-// goes on (FORMATS 6.3).
+// futex, futex2 since Linux 6.7), and the one that resumes an interrupted wait
+// (FORMATS 6.3).
 var defaults = [...]string{"futex", "futex_wait", "futex_wake", "futex_waitv", "futex_requeue", "restart_syscall"}
 
 // Defaults returns the events that are traced by default.

@@ -6,7 +6,7 @@ import (
 	"ustack/tracefs/text"
 )
 
-// StackSource is how the kernel gets at user stacks.
+// StackSource is how the kernel takes user stacks.
 type StackSource uint8
 
 const (
@@ -36,8 +36,8 @@ const (
 )
 
 // SetStacks switches user stacks on, for all events of the instance, and
-// returns what it has chosen. BestStacks are stock ones if the kernel refuses
-// deferred ones: about 60 instances can have those at a time
+// returns the source that it has chosen. BestStacks are stock ones if the
+// kernel refuses deferred ones: about 60 instances can have those at a time
 // (unwind_deferred_init in kernel/unwind/deferred.c).
 func (i *Instance) SetStacks(want StackSource) (StackSource, error) {
 	if want != StockStacks && i.dir.hasOption(optionDeferred) {
@@ -62,8 +62,8 @@ func (i *Instance) SetStacks(want StackSource) (StackSource, error) {
 	return StockStacks, i.mustSet(optionStock)
 }
 
-// Refused reports whether the kernel has deferred stacks and has not let this
-// instance have them.
+// Refused reports whether the kernel has deferred stacks and has refused them
+// to this instance.
 func (i *Instance) Refused(got StackSource) bool {
 	return got == StockStacks && i.dir.hasOption(optionDeferred)
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Stats is per_cpu/cpuN/stats (Documentation/trace/ftrace.rst): what became of
-// a CPU's records.
+// Stats is per_cpu/cpuN/stats (Documentation/trace/ftrace.rst): the state of a
+// CPU's records.
 type Stats struct {
 	CPU int
 	// Entries are in the buffer now, ReadEvents have been read.

@@ -15,10 +15,10 @@ import (
 // Change is a setting of an instance that another user has written.
 type Change struct {
 	// File is the control file, as seen from the instance's directory; empty if
-	// there was more than the kernel has queued.
+	// the kernel's queue was full.
 	File string
-	// Was and Now are what changed in it, empty if it was written and is as it
-	// was, or is not compared.
+	// Was and Now are the old and the new value, empty if they are equal, or
+	// not compared.
 	Was, Now string
 }
 
@@ -138,9 +138,9 @@ func (w *Watch) watchAll(events []Event) {
 	}
 }
 
-// Look returns what other users have changed since it was last called, nil for
-// nothing, and when the instance is gone. A clock that has been changed before
-// the call is always found; the rest when the write(2) has returned.
+// Look returns the changes of other users since the last call, nil if there are
+// none, or the instance is gone. A clock that has been changed before the call
+// is always found; the rest when the write(2) has returned.
 func (w *Watch) Look() []Change {
 	w.using.Lock()
 	defer w.using.Unlock()
@@ -176,7 +176,8 @@ func (w *Watch) Look() []Change {
 
 func isOption(name string) bool { return strings.HasPrefix(name, dirOptions+"/") }
 
-// sameSetting reports whether two files are about the same: an option has two.
+// sameSetting reports whether two files have the same setting: an option has
+// two.
 func sameSetting(a, b string) bool {
 	return a == b || a == fileOptions && isOption(b)
 }
@@ -289,7 +290,7 @@ func (w *Watch) Restore() error {
 	return nil
 }
 
-// restoreOptions sets the options to what they were when the watch was opened.
+// restoreOptions sets the options to their values when the watch was opened.
 func (w *Watch) restoreOptions() error {
 	now, err := w.in.read(fileOptions)
 	if err != nil {

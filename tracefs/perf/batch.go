@@ -43,24 +43,24 @@ type entry struct {
 	at, size int
 }
 
-// Begin takes what was left for this time.
+// Begin takes the records that were left for this batch.
 func (q *Batch) Begin() {
 	q.bytes, q.order = append(q.bytes[:0], q.later...), q.order[:0]
 	q.later = q.later[:0]
 	_ = q.index(0) // it was before
 }
 
-// Add adds records that are one after the other. The error wraps ErrRecord: what
-// was before is added, the rest is not.
+// Add adds records that are one after the other. The error wraps ErrRecord: the
+// records before it are added, the rest is not.
 func (q *Batch) Add(records []byte) error {
 	at := len(q.bytes)
 	q.bytes = append(q.bytes, records...)
 	return q.index(at)
 }
 
-// Collect adds what a ring has, and gives the room back. Each loss is passed to lost
-// where it was found. If the ring has bytes that are no record, the rest of it is a
-// loss and the error wraps ErrRecord. until is the time of the reading.
+// Collect adds the records of a ring, and gives the room back. Each loss is passed
+// to lost where it was found. If the ring has bytes that are no record, the rest of
+// it is a loss and the error wraps ErrRecord. until is the time of the reading.
 func (q *Batch) Collect(r *Ring, until tracefs.Time, lost func(Loss)) error {
 	at, first := len(q.bytes), len(q.order)
 	var full bool
@@ -82,8 +82,8 @@ func (q *Batch) Collect(r *Ring, until tracefs.Time, lost func(Loss)) error {
 	return err
 }
 
-// note notes the time of a record, and passes on the loss that it may be. If that is
-// malformed, the reader of the record will find out.
+// note notes the time of a record, and passes it on if it is a loss. The reader of
+// the record finds out if it is malformed.
 func (r *Ring) note(l Layout, b []byte, t tracefs.Time, lost func(Loss)) {
 	if isLoss(b) {
 		var rec Record
@@ -96,8 +96,8 @@ func (r *Ring) note(l Layout, b []byte, t tracefs.Time, lost func(Loss)) {
 	r.last = max(r.last, t)
 }
 
-// unrecorded asks for losses of which there is no record yet, because the ring was
-// full to the end.
+// unrecorded asks for losses without a record yet, because the ring was full to
+// the end.
 func (r *Ring) unrecorded(until tracefs.Time, lost func(Loss)) {
 	all, err := r.Lost()
 	n := r.loss.report(all)

@@ -7,13 +7,14 @@ import (
 	"strings"
 )
 
-// OnlineFile, in sysfs, lists the CPUs that are on (Documentation/admin-guide/cputopology.rst).
+// OnlineFile, in sysfs, lists the CPUs that are online
+// (Documentation/admin-guide/cputopology.rst).
 const OnlineFile = "devices/system/cpu/online"
 
 // MaxCPUs bounds CPU numbers (NR_CPUS is 8192 at most).
 const MaxCPUs = 1 << 14
 
-// OnlineCPUs returns the CPUs that are on. sys is where sysfs is mounted.
+// OnlineCPUs returns the CPUs that are online. sys is where sysfs is mounted.
 func OnlineCPUs(sys string) ([]int, error) {
 	text, err := os.ReadFile(sys + "/" + OnlineFile)
 	if err != nil {

@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Why an event cannot be had.
+// Reasons why an event cannot be opened.
 var (
 	// ErrDenied: we may not watch all processes of a CPU.
 	ErrDenied = errors.New("needs CAP_PERFMON (or CAP_SYS_ADMIN, or the sysctl kernel.perf_event_paranoid at 0 or less, and no seccomp filter on perf_event_open)")
-	// ErrUnsupported: the kernel has no perf events, or no such ones.
+	// ErrUnsupported: the kernel has no perf events, or none of this kind.
 	ErrUnsupported = errors.New("this kernel has no perf events of the kind (Linux 4.1 and later, CONFIG_PERF_EVENTS)")
 	// ErrClock: perf has no clock equal to the trace's.
 	ErrClock = errors.New("perf has no such clock")
@@ -21,7 +21,7 @@ var (
 	ErrFilter = errors.New("the kernel refuses the filter")
 )
 
-// Refusal says why perf_event_open(2) refused: the error wraps ErrDenied or
+// Refusal explains an error of perf_event_open(2): the error wraps ErrDenied or
 // ErrUnsupported where one of them is the reason.
 func Refusal(err error) error {
 	switch {

@@ -22,7 +22,7 @@ type Event struct {
 	// beside it.
 	Tracepoint uint64
 	// Probe and Function are for a kprobe: each call of the kernel's function is
-	// sampled. Probe is what ProbeType returns.
+	// sampled. Probe is the result of ProbeType.
 	Probe    uint32
 	Function string
 	// Filter has the kernel leave out hits that do not match
@@ -41,16 +41,16 @@ type Event struct {
 	// CountLost has the event count the records that were lost, see Ring.Lost
 	// (Linux 6.0).
 	CountLost bool
-	// UserOnly leaves out what happens in the kernel. Tracepoints do.
+	// UserOnly leaves out events in the kernel, as tracepoints are.
 	UserOnly bool
-	// Inherit follows the threads and processes that those watched start.
+	// Inherit follows the threads and processes that the watched ones start.
 	Inherit bool
 	// Disabled: nothing is recorded until Enable.
 	Disabled bool
 	// Wakeup is how many bytes of records make a ring readable for poll(2); 0
 	// is for each sample.
 	Wakeup int
-	// Raw adds what the tracepoint has recorded to a sample.
+	// Raw adds the tracepoint's record to a sample.
 	Raw bool
 	// ID adds the number of the event to each record, see Layout.ID.
 	ID bool
@@ -128,7 +128,7 @@ func (e *Event) attributes() *unix.PerfEventAttr {
 	return attr
 }
 
-// sampled asks for what a sample has beside the time.
+// sampled asks for the contents of a sample beside the time.
 func (e *Event) sampled(attr *unix.PerfEventAttr) {
 	if e.Raw {
 		attr.Sample_type |= unix.PERF_SAMPLE_RAW
@@ -186,7 +186,7 @@ func (e Event) Open(at Place) (fd int, err error) {
 // Enable begins to record a Disabled event.
 func Enable(fd int) error { return unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_ENABLE, 0) }
 
-// setFilter has the kernel leave out what does not match.
+// setFilter has the kernel leave out hits that do not match.
 func setFilter(fd int, filter string) error {
 	text, err := unix.BytePtrFromString(filter)
 	if err != nil {

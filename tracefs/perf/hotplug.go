@@ -7,18 +7,19 @@ import (
 	"ustack/tracefs"
 )
 
-// listAgain is how often the CPUs are listed to see whether one went on or off.
-// The tracepoint cpuhp_enter says so earlier, see Hotplug.Step.
+// listAgain is how often the CPUs are listed to see whether one went online or
+// offline. The tracepoint cpuhp_enter reports it earlier, see Hotplug.Step.
 const listAgain = tracefs.Time(time.Second)
 
-// Hotplug follows CPUs that go on and off.
+// Hotplug follows CPUs that go online and offline.
 type Hotplug struct {
 	sys     string
 	checked tracefs.Time // when the CPUs were last listed
-	// since is when the first step of each was seen, of which it is not known yet
-	// where it leads.
+	// since is when the first step of each CPU on its way was seen, whose end is
+	// unknown yet.
 	since map[int]tracefs.Time
-	// stale are CPUs that went offline: what was opened for them does not come back.
+	// stale are CPUs that went offline: events that were opened for them do not come
+	// back.
 	stale map[int]bool
 }
 
@@ -28,7 +29,7 @@ func NewHotplug(sys string, t tracefs.Time) Hotplug {
 	return Hotplug{sys: sys, checked: t, since: make(map[int]tracefs.Time), stale: make(map[int]bool)}
 }
 
-// Step notes a step of a CPU on its way on or off.
+// Step notes a step of a CPU on its way online or offline.
 func (h *Hotplug) Step(cpu int, on bool, t tracefs.Time) {
 	if cpu < 0 || cpu >= MaxCPUs || h.since == nil {
 		return
@@ -39,9 +40,9 @@ func (h *Hotplug) Step(cpu int, on bool, t tracefs.Time) {
 	h.stale[cpu] = h.stale[cpu] || !on
 }
 
-// Online lists the CPUs that are on, if it is time to: nil if not, or if they cannot
-// be listed. Where cpuhp_enter cannot be had, a CPU that goes off and on again within
-// a second is not noticed, and its ring stays empty.
+// Online lists the CPUs that are online, if it is time to: nil if not, or if they
+// cannot be listed. Without cpuhp_enter, a CPU that goes offline and online again
+// within a second is not noticed, and its ring stays empty.
 func (h *Hotplug) Online(t tracefs.Time) []int {
 	if t-h.checked < listAgain && len(h.since) == 0 {
 		return nil
@@ -54,7 +55,8 @@ func (h *Hotplug) Online(t tracefs.Time) []int {
 	return cpus
 }
 
-// Off reports whether a ring of a CPU is of no use any more: it is off, or was since.
+// Off reports whether a ring of a CPU is of no use any more: the CPU is offline, or
+// was since.
 func (h *Hotplug) Off(cpu int, online []int) bool {
 	return !slices.Contains(online, cpu) || h.stale[cpu]
 }
@@ -62,8 +64,8 @@ func (h *Hotplug) Off(cpu int, online []int) bool {
 // Closed notes that the rings that are Off were closed.
 func (h *Hotplug) Closed() { clear(h.stale) }
 
-// Came is since when a CPU may have been on that has no ring. soon: it was noticed
-// just now, so that perf may not have it yet.
+// Came returns since when a CPU without a ring may have been online. soon: it was
+// noticed just now, so perf may not have it yet.
 func (h *Hotplug) Came(cpu int, t tracefs.Time) (since tracefs.Time, soon bool) {
 	since, seen := h.since[cpu]
 	if !seen {
@@ -75,7 +77,7 @@ func (h *Hotplug) Came(cpu int, t tracefs.Time) (since tracefs.Time, soon bool) 
 // Opened notes that a CPU has its ring.
 func (h *Hotplug) Opened(cpu int) { delete(h.since, cpu) }
 
-// Done ends what Online has begun.
+// Done ends the round that Online has begun.
 func (h *Hotplug) Done(t tracefs.Time) {
 	for cpu, since := range h.since {
 		if t-since >= listAgain {

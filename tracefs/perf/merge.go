@@ -65,7 +65,7 @@ func (m *Merge) Read(rings []*Ring, until tracefs.Time, take func(tracefs.Time, 
 	return failed
 }
 
-// load finds the next record of a ring, and gives the room of those before it back. It
+// load finds the next record of a ring, and gives the room of earlier ones back. It
 // reports whether there is one that is not too late.
 func (m *Merge) load(c *cursor, until tracefs.Time, lost func(Loss)) (more bool, err error) {
 	const often = 8 // the part of the ring that is given back at once

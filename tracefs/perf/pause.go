@@ -10,10 +10,10 @@ import (
 // Pause ends sampling until Resume. Threads pay nothing meanwhile.
 func (s *Sampler) Pause() error { return s.each(unix.PERF_EVENT_IOC_DISABLE, "pausing") }
 
-// Resume goes on with sampling after Pause.
+// Resume resumes sampling after Pause.
 func (s *Sampler) Resume() error { return s.each(unix.PERF_EVENT_IOC_ENABLE, "resuming") }
 
-// each does the same to all events.
+// each does the same with all events.
 func (s *Sampler) each(request uint, doing string) error {
 	var all error
 	for _, r := range s.rings {

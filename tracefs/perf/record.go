@@ -37,16 +37,16 @@ type Record struct {
 	// Name is the name in MMAP2 or COMM. It lies in the bytes that were
 	// decoded.
 	Name []byte
-	// Raw is what a tracepoint has recorded (SAMPLE); nil for the end of an exec.
-	// It lies in the bytes that were decoded.
+	// Raw is the record of a tracepoint (SAMPLE); nil for the end of an exec. It
+	// lies in the bytes that were decoded.
 	Raw []byte
 	// Lost is how many records the kernel had no room for (LOST,
 	// LOST_SAMPLES).
 	Lost uint64
 }
 
-// Layout is what all records of a ring have beside their own content: TID, TIME
-// and CPU. The zero value is for events without ID.
+// Layout is the common part of all records of a ring: TID, TIME and CPU. The
+// zero value is for events without ID.
 type Layout struct {
 	// ID: there is the number of the event too (Event.ID).
 	ID bool
@@ -64,7 +64,7 @@ const (
 	maxBuildID = 20 // BUILD_ID_SIZE_MAX
 )
 
-// idsSize returns the size of what each record has.
+// idsSize returns the size of the common part.
 func (l Layout) idsSize() int {
 	if l.ID {
 		return idsSize + 8
@@ -72,7 +72,7 @@ func (l Layout) idsSize() int {
 	return idsSize
 }
 
-// ErrRecord: the bytes are no record that was asked for.
+// ErrRecord: the bytes are no record of a requested kind.
 var ErrRecord = errors.New("malformed perf record")
 
 func bad(what string, n int) error { return fmt.Errorf("%w: %s (%d bytes)", ErrRecord, what, n) }
@@ -92,8 +92,8 @@ func size(b []byte) (int, error) {
 	return n, nil
 }
 
-// ids returns what each record has. It ends the record (sample_id_all of man 2
-// perf_event_open), but for a sample, which begins with it.
+// ids returns the common part of a record. It ends the record (sample_id_all of
+// man 2 perf_event_open), but for a sample, which begins with it.
 func (l Layout) ids(b []byte) []byte {
 	if recordType(b) == unix.PERF_RECORD_SAMPLE {
 		return b[headerSize:][:l.idsSize()]
@@ -114,8 +114,7 @@ func (l Layout) when(b []byte) (tracefs.Time, error) {
 }
 
 // Decode decodes the record that b begins with and returns its length. Records
-// of other types than those above have only type, time and CPU. The error wraps
-// ErrRecord.
+// of other types have only type, time and CPU. The error wraps ErrRecord.
 func (l Layout) Decode(b []byte, r *Record) (int, error) {
 	n, err := size(b)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// ABI is what a thread was when it was sampled (enum perf_sample_regs_abi).
+// ABI is the ABI of a thread when it was sampled (enum perf_sample_regs_abi).
 type ABI uint8
 
 // The ABIs of threads.
@@ -28,8 +28,8 @@ func (a ABI) String() string {
 	return "unknown"
 }
 
-// Machine is an instruction set, by its name in GOARCH: what the DWARF numbers of
-// registers are of.
+// Machine is an instruction set, by its name in GOARCH, with its own DWARF
+// numbers of registers.
 type Machine string
 
 // The machines that samples come from.

@@ -26,14 +26,14 @@ type SamplerOptions struct {
 	// StackBytes is how much of the stack to copy, up to MaxStack; it is rounded up
 	// to a multiple of 8. 0 is for none.
 	StackBytes int
-	// CallChain is how many frames the kernel shall unwind by frame pointers, 0 for
+	// CallChain is how many frames the kernel unwinds by frame pointers, 0 for
 	// none. It is as many as the sysctl kernel.perf_event_max_stack allows, if that
 	// is less.
 	CallChain int
 	// Clock is the trace clock whose times are wanted, DefaultClock if empty.
 	Clock string
 	// RingSize is the room for samples on each CPU, in bytes; DefaultSamplerRing
-	// if 0. It is made smaller if the kernel does not lend us so much memory.
+	// if 0. It is made smaller if the kernel does not grant that much memory.
 	RingSize int
 	// Sys is where sysfs is mounted, /sys if empty.
 	Sys string
@@ -42,7 +42,7 @@ type SamplerOptions struct {
 // DefaultSamplerRing has room for 8 ms of 50,000 copies of 8 KiB a second.
 const DefaultSamplerRing = 4 << 20
 
-// SampleCounts is what a sampler has read.
+// SampleCounts counts the records that a sampler has read.
 type SampleCounts struct {
 	Samples   uint64
 	Bytes     uint64 // of the records in the rings
@@ -65,7 +65,7 @@ type Sampler struct {
 	later   []Loss // to be passed on by the next Read
 }
 
-// ErrNoThreads: none of the threads to sample is there any more.
+// ErrNoThreads: all threads to sample have ended.
 var ErrNoThreads = errors.New("the threads have ended")
 
 // OpenSampler begins to sample. errors.Is(err, ErrDenied), ErrUnsupported, ErrClock
@@ -92,7 +92,7 @@ func OpenSampler(opt SamplerOptions) (*Sampler, error) {
 	return s, nil
 }
 
-// openAll opens the events of all CPUs that are on.
+// openAll opens the events of all CPUs that are online.
 func (s *Sampler) openAll() error {
 	cpus, err := OnlineCPUs(s.opt.Sys)
 	if err != nil {
@@ -183,11 +183,11 @@ func (s *Sampler) open(ring **Ring, tp Tracepoint, at Place) (fd int, err error)
 	return (*ring).fd, nil
 }
 
-// wakeups is the part of a ring that makes it readable: there is room left for the
-// time until we come.
+// wakeups is the part of a ring that makes it readable: the rest is room for the
+// time until we read it.
 const wakeups = 4
 
-// openEvent opens an event with as much as the kernel has of what it asks for.
+// openEvent opens an event with as many of its features as the kernel has.
 func (s *Sampler) openEvent(e Event, at Place) (fd int, err error) {
 	e.CountLost, e.CallChain = s.event.CountLost, s.event.CallChain
 	for {
@@ -222,13 +222,13 @@ func (s *Sampler) CallChain() int { return s.event.CallChain }
 // Now returns the time by the clock of the samples.
 func (s *Sampler) Now() tracefs.Time { return Now(s.clock) }
 
-// Counts returns what was read so far.
+// Counts returns the counts so far.
 func (s *Sampler) Counts() SampleCounts { return s.count }
 
-// Read passes the samples of before the call to take and the times of which samples
-// are missing to lost, all in order of time. A sample is valid until take returns; it
-// lies in the memory that the kernel writes to, whose room take should give back
-// soon. Read returns the time up to which all samples have been passed.
+// Read passes the samples from before the call to take and the times without samples
+// to lost, all in order of time. A sample is valid until take returns; it lies in the
+// memory that the kernel writes to, whose room take should give back soon. Read
+// returns the time up to which all samples have been passed.
 func (s *Sampler) Read(take func(*StackSample), lost func(Loss)) tracefs.Time {
 	until := s.Now()
 	loss := func(l Loss) {

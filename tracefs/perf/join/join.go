@@ -19,7 +19,7 @@ const (
 	PerfFirst
 )
 
-// Options are how to join.
+// Options configure a Joiner.
 type Options struct {
 	Order Order
 	// Keep is how long a call or a sample waits for the other, by the clock of the
@@ -36,7 +36,7 @@ const (
 	DefaultMost = 1 << 15
 )
 
-// Head is what a call and a sample have in common.
+// Head is the common part of a call and a sample.
 type Head struct {
 	TID, CPU int
 	Time     tracefs.Time
@@ -46,7 +46,7 @@ type Head struct {
 	IP uint64
 }
 
-// Counts is what became of the samples.
+// Counts counts the samples by result.
 type Counts struct {
 	Joined uint64
 	Lost   uint64 // refused: records of the trace are missing around it
@@ -62,8 +62,8 @@ type Counts struct {
 	Dropped uint64
 }
 
-// apart is more than a sample and the record of the same hit are apart: so long it is
-// waited for a record that contradicts.
+// apart is more than the time between a sample and the record of the same hit: for so
+// long a contradicting record is waited for.
 const apart = tracefs.Time(time.Millisecond)
 
 // Joiner joins calls of a trace, which carry a C, to samples, which carry an S. It is
@@ -82,7 +82,7 @@ type Joiner[C, S any] struct {
 	count                    Counts
 }
 
-// thread is what waits of a thread, in order of time.
+// thread has the waiting records and samples of a thread, in order of time.
 type thread[C, S any] struct {
 	records []record[C]
 	samples []sample[S]
@@ -140,8 +140,8 @@ func (j *Joiner[C, S]) record(r record[C]) {
 	t.records = insert(t.records, r, func(r *record[C]) tracefs.Time { return r.Time })
 }
 
-// Saw notes any other record that the trace has of a CPU: what was Lost before was lost
-// before its time.
+// Saw notes any other record of a CPU in the trace: records that were Lost before
+// were lost before its time.
 func (j *Joiner[C, S]) Saw(cpu int, t tracefs.Time) { j.losses.saw(cpu, t) }
 
 // Lost notes that records of the trace are missing on a CPU, between the last one that
@@ -162,8 +162,8 @@ func (j *Joiner[C, S]) Sample(h Head, s S) {
 // Settle joins the proven pairs. All records of the trace, and all its losses, of
 // before traceUntil have been passed, and all samples of before samplesUntil.
 //
-// Each pair is passed to joined, once. A call of which it is known that there is no
-// sample, or none that is proven, is passed to alone.
+// Each pair is passed to joined, once. A call that surely has no sample, or none
+// that is proven, is passed to alone.
 func (j *Joiner[C, S]) Settle(traceUntil, samplesUntil tracefs.Time, joined func(C, S), alone func(C)) {
 	j.traceUntil, j.samplesUntil = max(j.traceUntil, traceUntil), max(j.samplesUntil, samplesUntil)
 	list := j.active
@@ -214,8 +214,8 @@ func (j *Joiner[C, S]) settle(t *thread[C, S], joined func(C, S)) {
 	t.samples = kept
 }
 
-// decide finds the call of a sample, nil for none, and what to count it as: nil if it
-// is not known yet.
+// decide finds the call of a sample, nil for none, and its count: nil if it is
+// undecided yet.
 func (j *Joiner[C, S]) decide(t *thread[C, S], s *sample[S]) (*record[C], *uint64) {
 	if s.Time >= j.traceUntil-apart {
 		return nil, nil
@@ -249,8 +249,8 @@ func (j *Joiner[C, S]) decide(t *thread[C, S], s *sample[S]) (*record[C], *uint6
 	return nil, &j.count.Alone
 }
 
-// same decides about a sample that has the time of records: it is of the one entry, if
-// the exits on both sides of that have other times, or it cannot be known.
+// same decides about a sample with the time of records: it is of the one entry, if
+// the exits on both sides of that have other times; else it is unsure.
 func (j *Joiner[C, S]) same(records []record[C], s *sample[S]) (*record[C], *uint64) {
 	switch {
 	case len(records) != 1 || records[0].exit || j.opt.Order != ByExits:
@@ -261,7 +261,7 @@ func (j *Joiner[C, S]) same(records []record[C], s *sample[S]) (*record[C], *uin
 	return j.match(&records[0], s)
 }
 
-// match checks that a sample is like the call that it is of.
+// match checks that a sample is like its call.
 func (j *Joiner[C, S]) match(r *record[C], s *sample[S]) (*record[C], *uint64) {
 	known := func(a, b uint64) bool { return a != 0 && b != 0 }
 	switch {
@@ -284,8 +284,8 @@ func after[C any](records []record[C], t tracefs.Time) int {
 	return i
 }
 
-// forget drops the records of a thread that no sample can be of any more. The last one
-// before what is still to come stays, unless it is old.
+// forget drops the records of a thread that no sample can belong to any more. The
+// last one before all that is to come stays, unless it is old.
 func (j *Joiner[C, S]) forget(t *thread[C, S], alone func(C)) {
 	until := min(j.traceUntil, j.samplesUntil)
 	if len(t.samples) > 0 {

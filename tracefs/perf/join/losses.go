@@ -9,14 +9,14 @@ import (
 // never is later than all records.
 const never = tracefs.Time(1<<63 - 1)
 
-// losses are the times of which records of the trace are missing.
+// losses are the times in which records of the trace are missing.
 type losses struct {
 	list []interval // in order of from, not overlapping
-	// seen is the time of the last record of each CPU, open since when records of a CPU
-	// are missing that has no record after them yet.
+	// seen is the time of the last record of each CPU, open the beginning of a loss
+	// that no record of the CPU has ended yet.
 	seen, open map[int]tracefs.Time
-	// unknown is since when records of CPUs are missing that have none yet, never for
-	// not at all.
+	// unknown is since when CPUs without any record lack some, never if they lack
+	// none.
 	unknown tracefs.Time
 	// forgotten is the time up to which losses may have been forgotten, 0 if none
 	// were.
@@ -88,8 +88,8 @@ func (l *losses) add(from, to tracefs.Time) {
 	}
 }
 
-// between reports whether records may be missing between two times, both included. All
-// records of before the later one have been seen: what is open goes on after it.
+// between reports whether records may be missing between two times, both included.
+// All records from before the later one have been seen: open losses last beyond it.
 func (l *losses) between(from, to tracefs.Time) bool {
 	if l.forgotten > 0 && from <= l.forgotten {
 		return true
