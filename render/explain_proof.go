@@ -46,7 +46,7 @@ func stepText(s *proof.Step) string {
 	case proof.Data:
 		return fmt.Sprintf("it is in %s, and not in code", file)
 	case proof.Unsettled:
-		return "what the process had mapped changed around that time"
+		return "the process's mappings changed around that time"
 	case proof.Reused:
 		return "the identifier was proven to be another file's at some time"
 	}

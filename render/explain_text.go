@@ -61,7 +61,7 @@ var sourceText = map[symbol.Source]string{
 	symbol.DebugData: ".gnu_debugdata of the file",
 	symbol.DebugFile: "the symbol table of the separate file with debug information",
 	symbol.DWARF:     "debug information; no symbol table covers the address",
-	symbol.PerfMap:   "the map that the program wrote for perf: it has what is there now, not since when",
+	symbol.PerfMap:   "the map that the program wrote for perf: it shows the code there now, not since when",
 	symbol.VDSO:      "the vDSO's own symbol table",
 }
 

@@ -51,7 +51,7 @@ func clean(dir string, w io.Writer) error {
 		}
 	}
 	if _, err := w.Write(text); err != nil {
-		return fmt.Errorf("writing what was removed: %w", err)
+		return fmt.Errorf("writing the list of removed instances: %w", err)
 	}
 	return cleaned.Failed()
 }

@@ -61,7 +61,7 @@ func TestFutexRefused(t *testing.T) {
 	for _, want := range []string{
 		"3.10 ms (seen, records were lost) waited for 1 lock",
 		"(low confidence: the kernel refused records, at an unknown time)",
-		"\nLoss: the kernel refused 3 records (commit overrun); where they are missing is not known, so all sums are what was seen.\n",
+		"\nLoss: the kernel refused 3 records (commit overrun) at unknown times, so all sums are of what was seen.\n",
 	} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("%q is missing in\n%s", want, stdout)

@@ -128,7 +128,7 @@ func (f *mapsFlags) argument(arg string) error {
 func (f *mapsFlags) check() error {
 	switch {
 	case f.file != "" && f.save != "":
-		return errors.New("--save is for live processes: a trace.dat does not have what a dump needs")
+		return errors.New("--save needs live processes: a trace.dat lacks parts of a dump")
 	case f.file != "" && f.addr != "" && len(f.pids) == 0:
 		return errors.New("--addr takes one PID, also of a trace.dat")
 	case f.addr != "" && len(f.pids) != 1:

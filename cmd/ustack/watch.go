@@ -89,7 +89,7 @@ func parseWatch(args []string, stdout io.Writer) (*watchFlags, error) {
 	fs.DurationVar(&f.dir.Settle, "settle", defaultSettle, "take a file that has not changed for this `TIME`")
 	fs.DurationVar(&f.dir.GiveUp, "give-up", defaultGiveUp, "reject a file whose end is missing after this `TIME` without a change")
 	maxSize := fs.String("max-size", "4G", "reject a file of more than `BYTES` (suffix K, M or G), 0 means unlimited")
-	fs.BoolVar(&f.once, "once", false, "process what is there, then end")
+	fs.BoolVar(&f.once, "once", false, "process the reports that are there, then end")
 	fs.BoolVar(&f.quiet, "q", false, "print nothing about processed reports")
 	if err := command.Parse(fs, args, watchHelp, stdout); err != nil {
 		return nil, err

@@ -54,7 +54,7 @@ func TestFlow(t *testing.T) {
 		}
 	}
 	if Flow(elf.EM_386, nil, at, nil) {
-		t.Error("a machine that is not known")
+		t.Error("an unknown machine")
 	}
 }
 

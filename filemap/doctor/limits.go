@@ -78,7 +78,7 @@ func (f limitChecks) ptraceScope(value int) Check {
 }
 
 func (f limitChecks) lockedMemory() Check {
-	return Check{Name: "locked memory", Found: amount(f.Facts.Limits.LockedMemory, 1<<10, " KiB") + ", beside what perf lends"}
+	return Check{Name: "locked memory", Found: amount(f.Facts.Limits.LockedMemory, 1<<10, " KiB") + ", beside perf's own allowance"}
 }
 
 // spareFiles is more than live has open, beside the side band.

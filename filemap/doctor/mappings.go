@@ -96,7 +96,7 @@ func (f mappingChecks) scheduler() Check {
 	c := Check{Name: "scheduler events", Found: "in place of the side band, if need be"}
 	if f.Scheduler != nil {
 		c.State, c.Found = Missing, oneLine(f.Scheduler)
-		c.Without = "the side band is used, and nothing is in its place"
+		c.Without = "live uses the side band, and has no fallback"
 		c.Required = sideband.Unavailable(f.Facts.Band.Err) && !f.plain()
 	}
 	return c
@@ -114,7 +114,7 @@ func (f mappingChecks) processes() Check {
 	if n.Denied > 0 {
 		c.State, c.Fix = Limited, f.install()
 		c.Found = fmt.Sprintf("%d could be read, %d may not be read by us", n.Processes, n.Denied)
-		c.Without = "of the others only what they map while we trace is known"
+		c.Without = "of the others, only mappings made during the trace are known"
 	}
 	return c
 }
@@ -133,7 +133,7 @@ func (f mappingChecks) source() Check {
 // same on all kernels, and worth a line where others ask theirs.
 func buildIDs() Check {
 	return Check{Name: "build IDs", Found: "read from the files; PROCMAP_QUERY is never asked for them: " +
-		"programs can map what makes Linux 6.12 to 6.18 crash, or hang their readers"}
+		"programs can map files that crash Linux 6.12 to 6.18, or hang their readers"}
 }
 
 // anonymous checks names of memory without a file.

@@ -160,7 +160,7 @@ func (f rightChecks) userNamespace() Check {
 	switch f.Facts.Namespaces.User {
 	case facts.Other:
 		c.State, c.Found = Limited, "not the initial one: capabilities do not count outside of it"
-		c.Without = "what the lines above show to work does work"
+		c.Without = "the lines above show what works"
 	case facts.Unknown:
 		c.Found = "the kernel does not say"
 	}
@@ -187,7 +187,7 @@ func (f rightChecks) hidepid() Check {
 		c.Found = hide + ", but CAP_SYS_PTRACE sees all processes"
 	default:
 		c.State, c.Found = Limited, hide+": proc shows our own processes only"
-		c.Without = "of the others only what they map while we trace is known"
+		c.Without = "of the others, only mappings made during the trace are known"
 		c.Fix = "mount -o remount,hidepid=0 " + quote(f.Facts.Proc)
 	}
 	return c

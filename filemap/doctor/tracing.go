@@ -38,7 +38,7 @@ func (f tracingChecks) all() []Check {
 	list = append(list, f.files(true)...)
 	list = append(list, f.leftovers())
 	if err := errors.Join(t.Errors...); err != nil {
-		list = append(list, Check{Name: "what could not be read", State: Limited, Found: err.Error(),
+		list = append(list, Check{Name: "unreadable", State: Limited, Found: err.Error(),
 			Without: "the lines above may be incomplete"})
 	}
 	return inGroup(Tracing, list)
@@ -198,7 +198,7 @@ func (f tracingChecks) announcements() Check {
 	}
 	if c.Found = strings.Join(list, ", "); c.Found == "" {
 		c.State, c.Found = Missing, "the kernel has none by a name that is known"
-		c.Without = "a frame gets a file only if what its process had mapped leaves just one"
+		c.Without = "a frame gets a file only if its process's mappings leave just one"
 	}
 	return c
 }

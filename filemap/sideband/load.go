@@ -21,7 +21,7 @@ import (
 // of ustack.
 var (
 	errLog     = errors.New("not a log of address spaces")
-	errVersion = errors.New("a log of address spaces of a version that is not known here (1 and 2 are)")
+	errVersion = errors.New("a log of address spaces of an unknown version (known are 1 and 2)")
 )
 
 // Player rebuilds the history from a log.

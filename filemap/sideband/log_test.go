@@ -220,7 +220,7 @@ func TestLogErrors(t *testing.T) {
 		{"", "unexpected EOF"},
 		{"what", "line 1: not a log of address spaces: it begins with \"what\""},
 		{LogMark + "2\n", "line 1: not a log of address spaces"},
-		{LogMark + "3 clock=mono\n", "line 1: a log of address spaces of a version that is not known here (1 and 2 are): \"# ustack side band 3 clock=mono\""},
+		{LogMark + "3 clock=mono\n", "line 1: a log of address spaces of an unknown version (known are 1 and 2): \"# ustack side band 3 clock=mono\""},
 		{LogMark + "1 clock=mono\nunmap 1.000000000 1 1000 2000\n", `line 2: unknown change "unmap 1.000000000 1 1000 2000" in version 1`},
 		{logHead + "local\n", "perf has no such clock"},
 		{good + "dance 1.000000000\n", `line 3: unknown change "dance 1.000000000"`},

@@ -161,7 +161,7 @@ func (c *code) end(s callsite.Step) (addr uint64, name string) {
 	return 0, ""
 }
 
-// slot returns the name of what a pointer of the dynamic linker's points to.
+// slot returns the name of the target of a pointer of the dynamic linker's.
 func (c *code) slot(addr uint64) string {
 	if c.slots == nil {
 		var err error

@@ -14,7 +14,7 @@ import (
 	"ustack/filemap/symbol/image"
 )
 
-// Try is one place where a file was looked for, and what came of it.
+// Try is one place where a file was looked for, and the result.
 type Try struct {
 	Path   string
 	Result string
@@ -120,7 +120,7 @@ func (f *finder) binary(want *filemap.File, tries *[]Try) (*object, searchError)
 	return nil, failure
 }
 
-// fetched gets a file from somewhere else, "" if that cannot be.
+// fetched gets a file from somewhere else, "" if there is none.
 func (f *finder) fetched(id, what string, tries *[]Try) string {
 	if f.fetch == nil || id == "" {
 		return ""
@@ -175,7 +175,7 @@ func ShortHex(id filemap.BuildID) string {
 	return hex
 }
 
-// candidate opens a file and checks that it is the one that is wanted.
+// candidate opens a file and checks that it is the right one.
 func (f *finder) candidate(in lookupRoot, name string, want *filemap.File, vouched bool, tries *[]Try) (*object, searchError) {
 	o, err := openObject(in, name)
 	note := func(format string, args ...any) {
@@ -227,12 +227,12 @@ func (o *object) hasLoadedID() bool {
 	return err == nil && !id.IsZero()
 }
 
-// openObject opens a program, a library, or what goes with one.
+// openObject opens a program, a library, or a separate file of one.
 func openObject(in lookupRoot, name string) (*object, error) {
 	return openWith(in, name, (*object).read)
 }
 
-// openAlternative opens what dwz has made.
+// openAlternative opens a file made by dwz.
 func openAlternative(in lookupRoot, name string) (*object, error) {
 	return openWith(in, name, (*object).readAlternative)
 }

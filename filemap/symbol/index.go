@@ -59,11 +59,11 @@ type whole bool
 //     (a label with a size inside a function);
 //   - of aliases (same beginning, same size) a function before a label, then
 //     the order of better;
-//   - in a whole table, a symbol without a size covers what is up to the next
-//     symbol or the end of its section, unless it lies inside a symbol with a
-//     size; in another one, what the call frame information says, if that begins
-//     there: code written in assembly often has no sizes. addr2line goes as far
-//     for symbols with a size too, and so names code that is not theirs.
+//   - in a whole table, a symbol without a size reaches to the next symbol or
+//     the end of its section, unless it lies inside a symbol with a size; in
+//     another one, as far as the call frame information that begins there: code
+//     written in assembly often has no sizes. addr2line goes as far for symbols
+//     with a size too, and so names code that is not theirs.
 func newIndex(x *image.Image, table *image.Section, source Source, all whole) (*index, error) {
 	names, err := x.Strings(table)
 	if err != nil {
@@ -179,10 +179,10 @@ func choose(x *image.Image, names *image.Data, same []image.Symbol) (best image.
 }
 
 // better reports whether a is a better name than b: functions before labels,
-// then what people call it, which has the fewest underscores in front
+// then the common name, which has the fewest underscores in front
 // (pthread_mutex_lock, not ___pthread_mutex_lock) and no version in it; then
-// what others can see; then, for a choice that does not depend on the order of
-// the table, the shorter and the first in the alphabet.
+// exported ones; then, for a choice that does not depend on the order of the
+// table, the shorter and the first in the alphabet.
 func better(a image.Symbol, an string, b image.Symbol, bn string) bool {
 	under := func(s string) int { return len(s) - len(strings.TrimLeft(s, "_")) }
 	label := func(s image.Symbol) int { return one(s.Type == elf.STT_NOTYPE) }

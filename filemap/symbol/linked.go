@@ -14,8 +14,8 @@ import (
 // leave both as they are.
 const moved = "another layout: its code is at other addresses"
 
-// Bounds on reading for checksums: of a file, and in all. A file with holes can be as
-// long as it likes to be.
+// Bounds on reading for checksums: of a file, and in all. A file with holes can have
+// any length.
 const (
 	maxSummed    = 4 << 30
 	maxSummedAll = 8 << 30

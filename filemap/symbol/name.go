@@ -24,7 +24,7 @@ type Name struct {
 	// Found is the build ID of the file that was found, if Reason is
 	// IDMismatch.
 	Found elfid.ID
-	// Text and JSON are what renderers keep with the name.
+	// Text and JSON are the renderers' forms of the name.
 	Text, JSON []byte
 }
 
@@ -54,7 +54,7 @@ const (
 	NoSource Source = iota
 	// Symtab is the full symbol table of the file itself.
 	Symtab
-	// Dynsym is what the file exports.
+	// Dynsym is the exported symbols of the file.
 	Dynsym
 	// DebugData is .gnu_debugdata, the packed symbol table of the file.
 	DebugData
@@ -87,7 +87,8 @@ type Reason uint8
 const (
 	// NoReason is the reason of a frame that has a name.
 	NoReason Reason = iota
-	// NoFile: the file is not where it was, nor anywhere else that was looked.
+	// NoFile: the file is neither at its path nor in any other place that was
+	// looked at.
 	NoFile
 	// IDMismatch: the file that was found is another one, by its build ID.
 	IDMismatch
@@ -96,14 +97,14 @@ const (
 	Unverified
 	// Unreadable: the file could not be read, or is damaged.
 	Unreadable
-	// NotACall: the frame is a return address, and no call is before it: it is
-	// not what it seems. The kernel has named a wrong file, or the stack is of
+	// NotACall: the frame is a return address, and no call is before it: it
+	// cannot be right. The kernel has named a wrong file, or the stack is of
 	// code without frame pointers.
 	NotACall
 	// OutsideText: the offset is not in code of the file.
 	OutsideText
-	// Stripped: the file has no full symbol table, and what it has does not
-	// cover the place.
+	// Stripped: the file has no full symbol table, and the symbols that it has
+	// do not cover the place.
 	Stripped
 	// NoSymbol: the full symbol table has nothing at the place, such as a
 	// linker's stub (PLT). Or the thread was where a function begins, after a

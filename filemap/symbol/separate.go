@@ -50,7 +50,7 @@ func (s *Separates) Find(x *image.Image, id elfid.ID, name string) (found *Separ
 	return &Separate{Path: o.path, Image: o.image, ReaderAt: o.file, Size: o.file.Size(), Closer: o.file}, tries
 }
 
-// checkDirectories checks what was given by --debug-dir.
+// checkDirectories checks the directories of --debug-dir.
 func checkDirectories(dirs []string) error {
 	for _, dir := range dirs {
 		info, err := os.Stat(dir)

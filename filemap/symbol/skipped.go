@@ -158,7 +158,7 @@ func (s *source) machineCode() *code {
 	return s.code
 }
 
-// proof is what shows that a function is missing between two frames.
+// proof proves that a function is missing between two frames.
 type proof struct {
 	outer, inner *code
 	home         *code     // of the missing function

@@ -11,7 +11,7 @@ import (
 	"ustack/filemap/symbol/lines"
 )
 
-// source is all that names the code of one file of a trace.
+// source has all names of the code of one file of a trace.
 type source struct {
 	want      *filemap.File
 	bin       *object // nil if there is none
@@ -71,7 +71,8 @@ func (s *source) load() {
 	}
 }
 
-// tables reads the most complete symbol table there is, and those it lacks.
+// tables reads the most complete symbol table, and the ones with symbols that
+// it lacks.
 func (s *source) tables() {
 	x := s.bin.image
 	if s.add(x, elf.SHT_SYMTAB, Symtab, true) {

@@ -43,13 +43,13 @@ type begun struct {
 	offset uint64
 }
 
-// begunTable has them by their numbers, which count from 1.
+// begunTable has these functions by their numbers, from 1.
 type begunTable struct {
 	list    []begun
 	numbers map[begun]filemap.Begun
 }
 
-// maxBegun bounds them.
+// maxBegun bounds these functions.
 const maxBegun = 1 << 14
 
 func (t *begunTable) number(b begun) filemap.Begun {

@@ -17,14 +17,14 @@ import (
 	"ustack/filemap/openfile"
 )
 
-// Options are where to look.
+// Options configure Symbols.
 type Options struct {
 	// Sysroot is a directory with the files of the traced machine at their paths.
 	// The user vouches for it: files without a build ID are believed. Without it
 	// the paths are this machine's. Paths of a trace never leave it.
 	Sysroot string
 	// DebugDirs are more directories with debug information, in the order in which
-	// they are asked: DIR/.build-id/xx/yyyy.debug, DIR/xx/yyyy.debug, and by
+	// they are searched: DIR/.build-id/xx/yyyy.debug, DIR/xx/yyyy.debug, and by
 	// path for .gnu_debuglink.
 	DebugDirs []string
 	// Home is the user's home directory, for perf's cache in .debug; "" for none.
@@ -139,7 +139,7 @@ func (s *Symbols) Tries(f *filemap.File) []Try {
 	return src.tries
 }
 
-// source finds, or opens, what names a file.
+// source finds, or opens, the source of a file.
 func (s *Symbols) source(f *filemap.File) *source {
 	s.tick++
 	src := s.files[f]

@@ -31,10 +31,10 @@ func (v *Variable) String() string {
 //
 // The proof is that the process has all segments of the file in place, moved by one
 // and the same distance (the load bias), so that a dynamic linker or exec has
-// loaded it; that the address lies in a segment for writing; and that what is
-// mapped from the segment's beginning to the address is that file, or after the
-// file's part of it memory without a file, which is the .bss. The variable's size
-// must cover the address.
+// loaded it; that the address lies in a segment for writing; and that from the
+// segment's beginning to the address that file is mapped, or after the file's part
+// of it memory without a file, which is the .bss. The variable's size must cover
+// the address.
 func (s *Symbols) Variable(l filemap.Layout, addr uint64) *Variable {
 	near := l.Owner(addr)
 	if near == nil {
@@ -55,7 +55,7 @@ func (s *Symbols) Variable(l filemap.Layout, addr uint64) *Variable {
 	return v
 }
 
-// Bounds on what a proof may cost: linkers make about ten segments, and split
+// Bounds on the cost of a proof: linkers make about ten segments, and split
 // mappings are a handful.
 const (
 	maxLoaded = 64
@@ -173,8 +173,8 @@ func (s *source) addVariables(x *image.Image, kind elf.SectionType, from Source)
 }
 
 // newDataIndex makes an index of the variables of a table: objects with a size,
-// in a section for writing that is in memory as it stands there, which the
-// template of thread-local variables is not.
+// in a section for writing that is mapped as it is, unlike the template of
+// thread-local variables.
 func newDataIndex(x *image.Image, table *image.Section, source Source) (*index, error) {
 	names, err := x.Strings(table)
 	if err != nil {

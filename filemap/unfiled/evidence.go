@@ -10,7 +10,7 @@ import (
 	"ustack/tracefs"
 )
 
-// Program is what a process was at a time.
+// Program is the program that a process ran at a time.
 type Program struct {
 	PID int
 	// Began is when the program began to run, or was first seen. Exact: it did
@@ -24,7 +24,7 @@ type maps interface {
 	find(p Program, t tracefs.Time) *perfMap
 }
 
-// Options are what names are found by.
+// Options configure an Evidence.
 type Options struct {
 	// Inner judges stacks first; nil for none.
 	Inner resolve.Evidence
@@ -85,7 +85,7 @@ func (e *Evidence) Judge(s *resolve.Subject) {
 // have another vDSO, below.
 const wide = 1 << 32
 
-// vdsoName is what the kernel calls the vDSO.
+// vdsoName is the kernel's name of the vDSO.
 const vdsoName = "[vdso]"
 
 // vdso gives a frame in the vDSO its function.

@@ -32,9 +32,8 @@ var (
 	errReplaced   = errors.New("another file has taken its place")
 )
 
-// update reads what a file has more than when it was read last. may is asked
-// about the file before anything of it is used. The error says why a file is not
-// used.
+// update reads the lines that a file has got since it was read last. may checks
+// the file before anything of it is used. The error says why a file is not used.
 func (m *mapFile) update(root *os.Root, name string, may func(fs.FileInfo) error) error {
 	info, err := root.Lstat(name)
 	switch {
@@ -64,7 +63,7 @@ func (m *mapFile) unchanged(info fs.FileInfo) bool {
 	return m.info != nil && os.SameFile(m.info, info) && m.info.Size() == info.Size() && m.info.ModTime().Equal(info.ModTime())
 }
 
-// open opens the file that was looked at and no other, and reads it.
+// open opens the checked file and no other, and reads it.
 func (m *mapFile) open(root *os.Root, name string, info fs.FileInfo) error {
 	f, err := openIn(root, name)
 	if err != nil {
@@ -103,8 +102,8 @@ func openIn(root *os.Root, name string) (*os.File, error) {
 	return openfile.AsFile(fd, name)
 }
 
-// grown reports whether what was read is still the beginning of the file, as far as
-// its end shows.
+// grown reports whether the part that was read is still the beginning of the file,
+// as far as the end of that part shows.
 func (m *mapFile) grown(f *os.File) bool {
 	b := make([]byte, len(m.tail))
 	_, err := f.ReadAt(b, m.read-int64(len(b)))

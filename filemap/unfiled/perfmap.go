@@ -9,7 +9,7 @@ import (
 	"ustack/filemap"
 )
 
-// perfMap is what a program says of the code that it makes while it runs
+// perfMap is a program's list of the code that it makes while it runs
 // (tools/perf/Documentation/jit-interface.txt in the kernel's sources): lines
 //
 //	START SIZE NAME
@@ -32,7 +32,7 @@ type entry struct {
 	name, size uint32 // in perfMap.names
 }
 
-// codeKey is what makes a function one: the map may have it in several lines.
+// codeKey identifies a function: the map may have it in several lines.
 type codeKey struct {
 	start uint64
 	name  string
@@ -50,8 +50,8 @@ type span struct {
 	entry      int32
 }
 
-// Bounds of a map. One that is larger is not used at all: what counts would be
-// in the part that is left out.
+// Bounds of a map. A larger one is not used at all: the lines that count are at
+// its end.
 const (
 	maxMapSize = 64 << 20
 	maxEntries = 1 << 20
@@ -134,8 +134,8 @@ func hexField(b []byte) (v uint64, rest []byte, ok bool) {
 	return 0, nil, false
 }
 
-// flatten makes spans of entries, in order and without overlap: of the entries
-// that have an address, the last one counts.
+// flatten makes spans of entries, in order and without overlap: the last one of
+// several entries for an address counts.
 func flatten(entries []entry) []span {
 	order := make([]int32, len(entries))
 	for i := range order {
@@ -231,9 +231,9 @@ func (m *perfMap) at(addr uint64) *entry {
 
 // code returns the function that a frame is in, nil if it is not in the map. ran
 // means that the thread was at the address itself. Others are return addresses,
-// and the call is before them. If a function begins at the address, that is not
-// sure: a signal may have interrupted the thread there, which the stack does not
-// show.
+// and the call is before them. If a function begins at the address, the call is
+// not sure: a signal may have interrupted the thread there, which the stack does
+// not show.
 func (m *perfMap) code(addr uint64, ran bool) *filemap.Code {
 	e := m.at(addr)
 	if !ran {

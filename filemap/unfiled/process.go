@@ -27,13 +27,13 @@ type Processes struct {
 	same func(Program) bool
 	stat *procmap.Reader
 	now  func() (mono, real tracefs.Time)
-	// calls look at what processes see as their files, which can be of a server
-	// that does not answer.
+	// calls look at files as processes see them, which can be on a server that
+	// does not answer.
 	calls *bounded.Calls
 	shelf
 }
 
-// life is which process it is whose map is kept.
+// life identifies the process whose map is kept.
 type life struct {
 	program tracefs.Time // when it began
 	checked tracefs.Time // monotonic
@@ -42,7 +42,7 @@ type life struct {
 	home
 }
 
-// home is where a process has its map, and whose that must be.
+// home is where a process has its map, and its required owner.
 type home struct {
 	root   *os.Root // nil if there is none
 	user   uint32
@@ -132,7 +132,7 @@ func (ps *Processes) look(p Program, s *slot, mono, real tracefs.Time) {
 	ps.update(s, fresh(h.user, began+real-mono))
 }
 
-// update reads what the map of a process has more.
+// update reads new lines of a process's map.
 func (ps *Processes) update(s *slot, may func(fs.FileInfo) error) {
 	file, root, name := new(mapFile), s.life.root, "tmp/"+mapName(s.life.inside)
 	*file = s.mapFile
@@ -176,8 +176,9 @@ func (ps *Processes) enter(pid int) (h home, err error) {
 	return h, opened.err
 }
 
-// fresh asks whether a file can be a map of a process of a user. began is by the
-// clock of files: what was written before is of another process or program.
+// fresh checks whether a file can be the map of a process of a user. began is by
+// the clock of files: a file that was written before is another process's or
+// program's.
 func fresh(user uint32, began tracefs.Time) func(fs.FileInfo) error {
 	return func(info fs.FileInfo) error {
 		owner, ok := info.Sys().(*syscall.Stat_t)

@@ -5,8 +5,8 @@ import (
 	"ustack/filemap/timeline"
 )
 
-// ProgramOf returns Options.Program for a history of what was mapped: the program that
-// the thread of a stack ran at its time. A stack without a time has none.
+// ProgramOf returns Options.Program for a history of mappings: the program that the
+// thread of a stack ran at its time. A stack without a time has none.
 func ProgramOf(j *timeline.Judge) func(*resolve.Subject) (Program, bool) {
 	return func(s *resolve.Subject) (Program, bool) {
 		if !s.Timed {

@@ -1,12 +1,12 @@
 package unfiled
 
-// shelf keeps the maps that were used last.
+// shelf keeps the most recently used maps.
 type shelf struct {
 	slots map[int]*slot // by PID
 	tick  int
 }
 
-// slot is the map of a process, or that it has none.
+// slot is the map of a process, if it has one.
 type slot struct {
 	mapFile
 	tick int
@@ -39,7 +39,7 @@ func (s *shelf) put(pid int, p *slot) {
 	s.shrink(p)
 }
 
-// shrink drops what was not used for the longest time, but not keep.
+// shrink drops the least recently used maps, but not keep.
 func (s *shelf) shrink(keep *slot) {
 	for len(s.slots) > 1 && (len(s.slots) > maxSlots || s.memory() > maxMemory) {
 		oldest, at := (*slot)(nil), 0

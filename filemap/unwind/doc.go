@@ -25,7 +25,7 @@ import (
 type How uint8
 
 const (
-	// Given: the registers say that the thread was there.
+	// Given: the thread was there, by its registers.
 	Given How = iota
 	// CFI: by .eh_frame or .debug_frame of the frame that it called.
 	CFI
@@ -57,24 +57,24 @@ type Why uint8
 const (
 	// Root: it is complete. Nothing has called the last frame.
 	Root Why = iota
-	// Short: bytes of the stack are needed that are not in the copy.
+	// Short: it needs bytes of the stack that are not in the copy.
 	Short
-	// NoInformation: File says nothing about the code of the last frame, or
-	// malformed data.
+	// NoInformation: File has no tables for the code of the last frame, or
+	// malformed ones.
 	NoInformation
 	// NoMap: Addr is code of no file and no known JIT compiler, or no mapping
 	// is known there.
 	NoMap
-	// Contradiction: a table or the frame pointer leads to what cannot be.
+	// Contradiction: a table or the frame pointer leads to an impossible frame.
 	Contradiction
 	// Limit: there are more frames than asked for.
 	Limit
-	// UnknownRegister: the value of Register is needed, and is not known.
+	// UnknownRegister: the needed value of Register is unknown.
 	UnknownRegister
-	// Elsewhere: the stack goes on at Addr in other memory, which is not at
+	// Elsewhere: the stack continues at Addr in other memory, which is not at
 	// hand: a signal stack, a coroutine.
 	Elsewhere
-	// Switch: the code of the last frame goes from one stack to another.
+	// Switch: the code of the last frame switches stacks.
 	Switch
 	whyCount
 )
@@ -110,9 +110,9 @@ type End struct {
 	Used uint64
 }
 
-// Frame is a function that is not yet done.
+// Frame is a function that has not returned.
 type Frame struct {
-	// PC is where the thread goes on in this function: a return address, or,
+	// PC is where the thread continues in this function: a return address, or,
 	// if Exact is set, an instruction that is the next to run.
 	PC    uint64
 	Exact bool
@@ -121,13 +121,13 @@ type Frame struct {
 	File   *File
 	Offset uint64
 	How    How
-	// Trampoline: the frame is what a signal handler returns to.
+	// Trampoline: a signal handler returns to the frame.
 	Trampoline bool
 	// SP is the stack pointer in this frame, 0 if it is not known.
 	SP uint64
 }
 
-// Mapping is what lay at an address of code at the time of a stack.
+// Mapping is the mapping of an address at the time of a stack.
 type Mapping struct {
 	// Start and End are addresses, End the first one after.
 	Start, End uint64
@@ -155,8 +155,8 @@ type Stack struct {
 	// Limit is where the mapping of the stack ends, 0 if that is not known.
 	Limit uint64
 	// Read reads all of b from an address of the thread's memory, which must be
-	// as it was at the time of the stack. It is asked for what is not in Bytes
-	// and can be nil.
+	// as it was at the time of the stack. It is called for addresses beyond
+	// Bytes and can be nil.
 	Read func(addr uint64, b []byte) bool
 }
 

@@ -66,9 +66,9 @@ type expression struct {
 	bad    bool
 }
 
-// evaluate runs an expression (DWARF 5, 2.5). first is what is on its stack
-// before: the canonical frame address, but for the one that defines it. If ok is
-// false, w.end says why.
+// evaluate runs an expression (DWARF 5, 2.5). first is on its stack at the
+// beginning: the canonical frame address, but for the one that defines it. If ok
+// is false, w.end says why.
 func (w *walker) evaluate(code []byte, first ...uint64) (v uint64, ok bool) {
 	w.end = End{Why: NoInformation, Detail: "an expression that makes no sense"}
 	x := expression{w: w, code: code}

@@ -24,7 +24,7 @@ func (b *Binary) close() {
 	}
 }
 
-// Source opens the data about one file. It is asked when a stack leads through
+// Source opens the data about one file. It is called when a stack leads through
 // the file, and again if the tables had to make room.
 type Source struct {
 	// Key is equal for equal contents: a build ID, or device, inode, size and
@@ -35,7 +35,7 @@ type Source struct {
 	// Open opens the program or library.
 	Open func() (*Binary, error)
 	// Debug opens the separate file with its debug information. It is nil if
-	// there is none, and not asked while the file itself says enough.
+	// there is none, and not called while the file's own tables suffice.
 	Debug func() (*Binary, error)
 }
 

@@ -52,8 +52,8 @@ func (w *walker) byGo(s *step) (to uint64, ok bool) {
 	return to, true
 }
 
-// handled reports whether an address is what a signal handler returns to: Go's
-// handler is the top of its stack, and yet the kernel has put it there.
+// handled reports whether a signal handler returns to an address: Go's handler
+// is the top of its stack, and yet the kernel has put it there.
 func (w *walker) handled(addr uint64) bool {
 	p, ok := w.find(addr)
 	return ok && p.file != nil && p.file.step(p.offset, false).returned

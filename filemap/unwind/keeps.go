@@ -8,7 +8,7 @@ import (
 
 const arm64 = elf.EM_AARCH64
 
-// isPlain reports whether frame pointers are to be used where no table is.
+// isPlain reports whether to use frame pointers where there is no table.
 func (f *File) isPlain() bool {
 	if !f.judged {
 		f.judged, f.plain = true, frames.Plain(f.image, f.tables)

@@ -3,8 +3,8 @@ package unwind
 import "debug/elf"
 
 // perfAMD64 are the DWARF numbers of the registers that a sample of perf has on
-// x86-64, by their number there (arch/x86/include/uapi/asm/perf_regs.h); those
-// that no table counts on are noRegister.
+// x86-64, by their number there (arch/x86/include/uapi/asm/perf_regs.h);
+// registers that no table uses are noRegister.
 var perfAMD64 = [...]uint8{
 	0, 3, 2, 1, 4, 5, 6, 7, AMD64PC,
 	noRegister, noRegister, noRegister, noRegister, noRegister, noRegister, noRegister,

@@ -66,7 +66,7 @@ func (f *File) step(offset uint64, exact bool) *step {
 	return s
 }
 
-// look finds out about a place.
+// look examines a place.
 func (f *File) look(offset uint64, exact bool) *step {
 	if f.image == nil {
 		return &step{end: f.nothing(f.err.Error())}
@@ -96,7 +96,7 @@ func (f *File) nothing(detail string) End {
 	return End{Why: NoInformation, File: f, Detail: detail}
 }
 
-// arrive finds out how a return address can be one.
+// arrive finds out why a return address is one.
 func (f *File) arrive(s *step, offset uint64) bool {
 	if offset < callsite.Longest {
 		return false
@@ -167,7 +167,7 @@ func (f *File) find(addr uint64) (*table.Rules, *table.Table) {
 	}
 }
 
-// rules finds how to get to the caller.
+// rules finds the way to the caller.
 func (f *File) rules(s *step, addr uint64) {
 	if f.goTable != nil {
 		if p, has, ok := f.goTable.Find(addr); ok {

@@ -35,7 +35,7 @@ func New(memory int) *Unwinder {
 	return &Unwinder{files: make(map[string]*File), limit: memory}
 }
 
-// hot is the last used step of the ones that share a place.
+// hot is the step that was last used in a slot.
 type hot struct {
 	file *File
 	key  uint64
@@ -101,7 +101,7 @@ func (w *walker) begin() bool {
 		w.keeps = 0x7ff << 19
 		pc = ARM64PC
 	default:
-		w.end = End{Why: NoInformation, Detail: "a machine that is not known"}
+		w.end = End{Why: NoInformation, Detail: "an unknown machine"}
 		return false
 	}
 	var ok bool
@@ -194,8 +194,8 @@ func (w *walker) step() *step {
 	return h.step
 }
 
-// caller goes to the caller of the frame at hand. If ok is false, w.end says why
-// there is none.
+// caller steps to the caller of the frame at hand. If ok is false, w.end says
+// why there is none.
 func (w *walker) caller(s *step) (how How, ok bool) {
 	var to uint64
 	switch s.kind {
@@ -255,7 +255,7 @@ func (w *walker) enter(to uint64, interrupted bool) bool {
 	return true
 }
 
-// notCode is why an address is no return address.
+// notCode returns why an address is no return address.
 func (w *walker) notCode(addr uint64) End {
 	m, ok := w.in.Space.Find(addr)
 	if ok && m.Exec {

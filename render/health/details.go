@@ -30,7 +30,7 @@ func (t *text) details(s *inspect.Subject) {
 		detail("without a table: %d bytes, the largest piece %#x to %#x%s", r.Missing, r.Gap.Start, r.Gap.End, in(r.Gap.Section))
 	}
 	if r.Plain {
-		detail("what no table is about is unwound by frame pointers")
+		detail("code without a table is unwound by frame pointers")
 	}
 	if r.Known() && r.Code > 0 {
 		detail("callers found: those of %.1f %% of the calls (estimated)", floor(r.Reach))

@@ -86,7 +86,7 @@ func (d *Directory) moveAway(name string, s *seen, to string) error {
 	st, err := d.rejected.stat(to)
 	if is := versionOf(&st); err != nil || is.inode != s.is.inode || is.dev != s.is.dev {
 		if err := d.rejected.move(to, d.inbox, name); err != nil {
-			return fmt.Errorf("putting back what was another file by then: %w", err)
+			return fmt.Errorf("putting back a file that had taken the report's name: %w", err)
 		}
 		return errChanged
 	}

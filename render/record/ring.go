@@ -105,7 +105,7 @@ func (r *Ring) WriteTo(f *File, now time.Time) (left int64, err error) {
 	var text []byte
 	for i, c := range chunks[first:] {
 		if text, err = r.d.DecodeAll(c.data, text[:0]); err != nil {
-			return left, fmt.Errorf("reading what the ring has kept: %w", err)
+			return left, fmt.Errorf("reading the events of the ring: %w", err)
 		}
 		_, err := f.Write(text)
 		if errors.Is(err, ErrFull) {

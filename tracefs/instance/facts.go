@@ -72,7 +72,7 @@ var needed = [...]FileFact{
 		Without: "which event a stack belongs to is less sure"},
 	{Name: "per_cpu", Use: "counting losses", NeedRead: true, Optional: true,
 		Without: "no hint how large a buffer would have lost nothing"},
-	{Name: "error_log", Use: "what the kernel says of a filter", NeedRead: true, NeedWrite: true, Optional: true,
+	{Name: "error_log", Use: "the kernel's answer to a bad filter", NeedRead: true, NeedWrite: true, Optional: true,
 		Without: "a filter is refused without a reason (the file is there from Linux 5.2 on)"},
 }
 

@@ -62,9 +62,9 @@ var options = [...]option{
 	{"sym-addr", false, "addresses after the symbols"},
 	// The threads whose events are traced.
 	{"event-fork", false, "set with the list of threads"},
-	{"copy_trace_marker", false, "what others write to the top level"},
+	{"copy_trace_marker", false, "records that others write to the top level"},
 	// Reading.
-	{"block", false, "poll would always say that there is something"},
+	{"block", false, "poll would always report data"},
 	{"pause-on-trace", false, "a reader would stop us"},
 }
 

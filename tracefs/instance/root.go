@@ -166,7 +166,7 @@ func noTracefs(path string, kernels bool, level string, err error) error {
 	case kernels && isEmpty(path):
 		return &HelpError{err, "the kernel makes no files there: it was booted with lockdown=confidentiality, or built without tracing (CONFIG_FTRACE)"}
 	}
-	return fmt.Errorf("%w; it is none, or the kernel is too old (Linux 3.10)", err)
+	return fmt.Errorf("%w; it is no tracefs, or the kernel is too old (Linux 3.10)", err)
 }
 
 // isEmpty reports whether a directory has nothing in it.

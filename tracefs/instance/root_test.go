@@ -20,8 +20,8 @@ func TestFind(t *testing.T) {
 	empty := t.TempDir()
 	for _, c := range []struct{ name, given, want string }{
 		{"missing", filepath.Join(empty, "x"), "no such file"},
-		{"an empty directory", empty, "is none"},
-		{"a file", filepath.Join(r.Path(), availableEvents), "is none"},
+		{"an empty directory", empty, "is no tracefs"},
+		{"a file", filepath.Join(r.Path(), availableEvents), "is no tracefs"},
 	} {
 		if _, err := Find(c.given); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.given) {
 			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
@@ -136,8 +136,8 @@ func TestLockdown(t *testing.T) {
 		{empty, true, "confidentiality", "; the kernel is locked down (confidentiality) and forbids tracing until it is booted again without"},
 		{empty, true, "", "; the kernel makes no files there: it was booted with lockdown=confidentiality, or built without tracing (CONFIG_FTRACE)"},
 		{empty, true, "integrity", "; the kernel makes no files there: it was booted with lockdown=confidentiality, or built without tracing (CONFIG_FTRACE)"},
-		{full, true, "", "; it is none, or the kernel is too old (Linux 3.10)"},
-		{empty, false, "confidentiality", "; it is none, or the kernel is too old (Linux 3.10)"},
+		{full, true, "", "; it is no tracefs, or the kernel is too old (Linux 3.10)"},
+		{empty, false, "confidentiality", "; it is no tracefs, or the kernel is too old (Linux 3.10)"},
 	} {
 		want := "looking for tracefs in " + c.path + ": file does not exist" + c.want
 		if err := noTracefs(c.path, c.kernels, c.level, fs.ErrNotExist); err.Error() != want || !errors.Is(err, fs.ErrNotExist) {

@@ -133,7 +133,7 @@ func cast(v value, t ctype) (value, error) {
 	case v.str != nil && t.pointer:
 		return v, nil
 	}
-	return v, errors.New("a cast that is not known")
+	return v, errors.New("an unknown cast")
 }
 
 // sizeOf reads what stands in sizeof().

@@ -78,7 +78,7 @@ func parseProcMap(text string) (Process, error) {
 		r, err := parseRange(head)
 		switch last := len(p.Ranges) - 1; {
 		case ranges == 0:
-			return p, fmt.Errorf("line %d: %.100q is more than line 1 says", line, head)
+			return p, fmt.Errorf("line %d: %.100q exceeds the count in line 1", line, head)
 		case err != nil:
 			return p, fmt.Errorf("line %d: %w", line, err)
 		case last >= 0 && r.Start < p.Ranges[last].End:

@@ -36,7 +36,7 @@ func TestParseProcMap(t *testing.T) {
 		{"7 1 /a\n1000 2000 /a", Process{7, "/a", []Range{{0x1000, 0x2000, "/a"}}}, `line 2: the end, in the middle of the line`},
 		{"7 1 /a\n1000 2000 /" + strings.Repeat("a", 5000) + "\n", Process{7, "/a", nil},
 			`line 2: "1000 2000 /` + strings.Repeat("a", 89) + `" is not start, end and name of a mapping`},
-		{"7 0 /aaa\n" + strings.Repeat("x\n", 5000), Process{7, "/aaa" + strings.Repeat("\nx", 2047), nil}, `line 2049: "x" is more than line 1 says`},
+		{"7 0 /aaa\n" + strings.Repeat("x\n", 5000), Process{7, "/aaa" + strings.Repeat("\nx", 2047), nil}, `line 2049: "x" exceeds the count in line 1`},
 	} {
 		got, err := parseProcMap(test.text)
 		if !reflect.DeepEqual(got, test.want) {

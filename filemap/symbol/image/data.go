@@ -164,5 +164,5 @@ func decompress(kind elf.CompressionType, packed io.Reader) (io.ReadCloser, erro
 		}
 		return z.IOReadCloser(), nil
 	}
-	return nil, fmt.Errorf("%v is not known", kind)
+	return nil, fmt.Errorf("unknown %v", kind)
 }

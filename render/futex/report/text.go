@@ -433,15 +433,15 @@ func (t *text) loss() {
 		t.f("Loss: %s%d records in %s. ", more, l.Records, plural64(l.Gaps, "place"))
 		switch {
 		case !l.Bounded:
-			t.f("What that hides cannot be bounded here: all sums are what was seen.\n")
+			t.f("The hidden time has no bound here: all sums are of what was seen.\n")
 		case l.Unseen < 0:
-			t.f("Ranges are for the threads that the trace shows; how much others waited is not known.\n")
+			t.f("Ranges are for the threads that the trace shows; the waiting of others is unknown.\n")
 		default:
 			t.f("Ranges are for the threads that the trace shows; others can have waited for %s at most.\n", t.time(l.Unseen))
 		}
 	}
 	if l.Refused > 0 {
-		t.f("Loss: the kernel refused %s (commit overrun); where they are missing is not known, so all sums are what was seen.\n", plural64(int64(l.Refused), "record"))
+		t.f("Loss: the kernel refused %s (commit overrun) at unknown times, so all sums are of what was seen.\n", plural64(int64(l.Refused), "record"))
 	}
 	if l.Forgotten > 0 {
 		t.f("%s were too many to keep: their waits at that time are not counted.\n", plural64(l.Forgotten, "thread"))

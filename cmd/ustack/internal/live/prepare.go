@@ -29,7 +29,7 @@ func (s *session) prepare() error {
 		if cleaned, err := root.Clean(); err == nil {
 			s.others = cleaned.Alive()
 			if len(cleaned.Removed) > 0 {
-				s.say("removed what dead processes had left: %s", strings.Join(cleaned.Removed, ", "))
+				s.say("removed instances of dead processes: %s", strings.Join(cleaned.Removed, ", "))
 			}
 		}
 	}

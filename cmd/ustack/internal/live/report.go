@@ -75,7 +75,7 @@ func (s *session) report(t *resolve.Totals) {
 		s.say("%s", note)
 	}
 	for _, st := range s.refused() {
-		s.say("besides, CPU %d refused %d records (commit overrun); where they are missing is not known", st.CPU, st.CommitOverrun)
+		s.say("CPU %d also refused %d records (commit overrun), at unknown times", st.CPU, st.CommitOverrun)
 	}
 	if kb := s.sufficient(t); kb > 0 {
 		s.say("nothing would have been lost with -b %d", kb)

@@ -52,7 +52,7 @@ func (s *session) keepForUnwinding() error {
 var (
 	errNoFutexCalls = errors.New("the trace has not all entries into futex")
 	errNotStock     = errors.New("the kernel's stacks are deferred ones")
-	errNoBand       = errors.New("only the perf side band knows what was mapped at a time, and it is not used")
+	errNoBand       = errors.New("this needs the perf side band, which is not in use")
 )
 
 // enterFutex is the event of the entry into futex.
