@@ -25,7 +25,8 @@ type EventFormat struct {
 	New func(w io.Writer, o Events, res *resolve.Resolver, names *symbol.Symbols) render.Renderer
 }
 
-// EventFormats are all of them. A new one is a row here, and a file in render.
+// EventFormats returns all of them. A new one is a row here, and a file in
+// render.
 func EventFormats() []EventFormat {
 	return []EventFormat{
 		{Name: "text", New: newText},
@@ -42,7 +43,7 @@ func EventFormatWords(sep string) string {
 	return strings.Join(words, sep)
 }
 
-// eventFormatNames are the values of --format.
+// eventFormatNames returns the values of --format.
 func eventFormatNames() (names []string) {
 	for _, f := range EventFormats() {
 		names = append(names, f.Name)

@@ -1,5 +1,5 @@
-// Package source is what a way to read the records of an instance has to be: packages
-// ring and pipe are, and package sources lists them.
+// Package source is the interface of the ways to read the records of an instance:
+// packages ring and pipe implement it, and package sources lists them.
 package source
 
 import (
@@ -16,25 +16,25 @@ type Source interface {
 	input.ReadCloser
 	// Name is the value of --source.
 	Name() string
-	// Exact reports whether times are those of the kernel's records: a text's can be
-	// forged.
+	// Exact reports whether times come from the kernel's records: times in text can
+	// be forged.
 	Exact() bool
 	// Size returns how many bytes have been read.
 	Size() int64
-	// Notes returns what the user should know of the trace, at its end.
+	// Notes returns notes on the trace for the user, at its end.
 	Notes() []string
 	Interrupt() error
 }
 
 // Kind is a way to read an instance.
 type Kind struct {
-	// Name is the value of --source, Help says what is read.
+	// Name is the value of --source, Help the text for it.
 	Name, Help string
 	// Open opens the instance, which traces.
 	Open func(*Request) (Source, error)
 }
 
-// Request says what is to be read.
+// Request selects what is to be read.
 type Request struct {
 	Instance *instance.Instance
 	// Enabled are the events that are traced.

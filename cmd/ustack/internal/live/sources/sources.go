@@ -9,7 +9,7 @@ import (
 	"ustack/cmd/ustack/internal/live/source/ring"
 )
 
-// Values of --source that the engine knows: the first of All that can be had, the ring
+// Values of --source that the engine knows: the first of All that opens, the ring
 // buffer, and the kernel's text.
 const (
 	Auto   = "auto"
@@ -17,7 +17,7 @@ const (
 	Text   = pipe.Name
 )
 
-// All are the kinds, the best one first.
+// All returns the kinds, the best one first.
 func All() []source.Kind {
 	return []source.Kind{
 		ring.Kind(),
@@ -25,7 +25,7 @@ func All() []source.Kind {
 	}
 }
 
-// Names are the values of --source.
+// Names returns the values of --source.
 func Names() []string {
 	names := []string{Auto}
 	for _, k := range All() {
@@ -34,7 +34,7 @@ func Names() []string {
 	return names
 }
 
-// Open opens the source of a name, or the best one that can be had.
+// Open opens the source of a name, or the best one that opens.
 func Open(name string, r *source.Request) (s source.Source, err error) {
 	err = fmt.Errorf("unknown source %q", name)
 	for _, k := range All() {

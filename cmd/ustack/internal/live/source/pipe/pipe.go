@@ -11,7 +11,7 @@ import (
 // Name is the value of --source.
 const Name = "text"
 
-// Kind is the source.
+// Kind returns the source.
 func Kind() source.Kind { return source.Kind{Name: Name, Help: "trace_pipe", Open: open} }
 
 // live is a source.Source.

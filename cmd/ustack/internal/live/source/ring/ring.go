@@ -14,7 +14,7 @@ import (
 // Name is the value of --source.
 const Name = "binary"
 
-// Kind is the source.
+// Kind returns the source.
 func Kind() source.Kind {
 	return source.Kind{Name: Name, Help: "the ring buffer, which costs less and loses less", Open: open}
 }
