@@ -39,7 +39,7 @@ type reachJSON struct {
 	End         string `json:"others_end_in,omitempty"`
 }
 
-// reachOf returns how far the stacks of a trace go, nil if that is not known.
+// reachOf returns how far the stacks of a trace go, nil if unknown.
 func reachOf(t *resolve.Totals) *reachJSON {
 	r, of := t.Reach()
 	if r == nil {

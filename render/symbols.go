@@ -15,7 +15,7 @@ import (
 type Symbols interface {
 	Name(f *filemap.File, offset uint64, ran bool) *symbol.Name
 	// Skipped is the function that unwinding has left out between two frames,
-	// nil if it is not known that there is one.
+	// nil if none is known.
 	Skipped(inner, outer symbol.Place) *symbol.Skipped
 }
 

@@ -296,7 +296,7 @@ type Batch struct {
 	// Records.
 	Events int64
 	// Early and Late bound the times of the records, in nanoseconds; Late is 0
-	// if that is not known.
+	// if unknown.
 	Early, Late Time
 	// Paused says that the input had nothing more to give when the batch was
 	// made: a consumer that buffers records should release them.

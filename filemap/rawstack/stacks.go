@@ -129,7 +129,7 @@ func (s *Stacks) drop(tid int, list []Stack, n int) {
 }
 
 // Lose notes that stacks are missing between two times, of so many records, 0
-// if that is not known.
+// if unknown.
 func (s *Stacks) Lose(records uint64, from, to tracefs.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

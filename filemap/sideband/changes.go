@@ -115,7 +115,7 @@ func (c *calls) unmapped(r *perf.Record, addr, size uint64) {
 	c.history.unmapped(r.PID, addr, c.takes(r, addr, size), r.Time)
 }
 
-// unknown notes that it is not known what a process has between two addresses.
+// unknown notes that it is unknown what a process has between two addresses.
 func (c *calls) unknown(r *perf.Record, addr, size uint64) {
 	c.history.unknown(r.PID, addr, c.takes(r, addr, size), r.Time)
 }

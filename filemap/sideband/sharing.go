@@ -124,7 +124,7 @@ func (h *History) unmapped(pid int, start, end uint64, t tracefs.Time) {
 	})
 }
 
-// unknown notes that from t on it is not known what a process has between two
+// unknown notes that from t on it is unknown what a process has between two
 // addresses, until it is seen.
 func (h *History) unknown(pid int, start, end uint64, t tracefs.Time) {
 	h.each(pid, func(pid int) {

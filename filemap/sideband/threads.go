@@ -74,8 +74,8 @@ func (th *Threads) PID(tid int, t tracefs.Time) (pid int, late, ok bool) {
 }
 
 // Life returns when the thread that had a number at a time began, and when it
-// ended: space.Forever if it has not. ok is false if that is unknown, and for
-// the first thread of a process, which may be another program by then.
+// ended: space.Forever if it has not. ok is false if unknown, and for the first
+// thread of a process, which may be another program by then.
 func (th *Threads) Life(tid int, t tracefs.Time) (born, ended tracefs.Time, ok bool) {
 	spans := th.around(tid, t)
 	for i := range spans {

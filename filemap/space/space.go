@@ -212,8 +212,7 @@ func (s *Space) BeganExactly(t tracefs.Time) (began tracefs.Time, ok bool) {
 	return began, s.At(t) != nil && v != nil && v.Exact && v.From == began
 }
 
-// ForkedOf returns the process that the one of a time was forked of, 0 if that is not
-// known.
+// ForkedOf returns the process that the one of a time was forked of, 0 if unknown.
 func (s *Space) ForkedOf(t tracefs.Time) (pid int) {
 	s = s.of(t)
 	if s == nil {

@@ -69,8 +69,8 @@ func sure(o *resolve.Outcome) bool {
 	return o.File != nil && o.HasOffset && o.Trust == filemap.Verified
 }
 
-// function returns what was at an address when the stack was taken, 0 if that
-// is not known for sure.
+// function returns what was at an address when the stack was taken, 0 if
+// it is not known for sure.
 func (e *Evidence) function(s *resolve.Subject, addr uint64) filemap.Begun {
 	e.frame[0] = tracefs.Frame{Form: tracefs.FormPlain, Addr: addr, HasAddr: true}
 	e.outcome[0] = resolve.Unnamed(filemap.NoAddressSpace)

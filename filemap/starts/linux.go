@@ -21,9 +21,9 @@ type linux struct {
 	boot   tracefs.Time // what the clock of the times that threads began at is ahead, at least
 }
 
-// NewReader returns a Reader of the threads that a proc file system shows, /proc
-// if that is "". It must show our own PID namespace, which must be the trace's. lives
-// may be nil: then it is unknown when threads began and ended.
+// NewReader returns a Reader of the threads that a proc file system shows; "" means
+// /proc. It must show our own PID namespace, which must be the trace's. lives may be
+// nil: then it is unknown when threads began and ended.
 func NewReader(proc string, lives Lives) (*Reader, error) {
 	stat, err := procmap.NewReader(procmap.Options{Proc: proc, Source: procmap.Text})
 	if err != nil {

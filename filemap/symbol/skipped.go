@@ -173,7 +173,7 @@ func (p *proof) holds(inner, outer Place, b *begun) bool {
 }
 
 // called finds the function that is called right before the outer frame: b, if
-// the thread began with it, nil if that is not known.
+// the thread began with it, nil if unknown.
 func (p *proof) called(outer Place, b *begun) bool {
 	if b != nil {
 		addr, ok := p.home.image.Address(b.offset)

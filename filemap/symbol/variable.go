@@ -111,7 +111,7 @@ func inData(x *image.Image, l filemap.Layout, f *filemap.File, bias, addr uint64
 }
 
 // mapped reports whether all from one address to another, that included, is a
-// segment's part of the file; with zeros, memory without a file will do, too.
+// segment's part of the file; with zeros, memory without a file suffices, too.
 func mapped(l filemap.Layout, f *filemap.File, s *image.Segment, bias, from, to uint64, zeros bool) bool {
 	if to < from {
 		return false

@@ -214,7 +214,7 @@ func (t *Tasks) fork(tid int, at tracefs.Time, body []byte) {
 	delete(t.changing, child)
 	delete(t.executing, child)
 	t.spaces.Fork(parent, child, at)
-	if t.changing[parent] != nil { // then it is not known what the child has
+	if t.changing[parent] != nil { // then it is unknown what the child has
 		t.change(child, at, nil)
 	}
 }

@@ -56,8 +56,8 @@ func (h *home) close() {
 	h.root = nil
 }
 
-// NewProcesses returns the maps of the processes that a proc file system shows,
-// /proc if that is "". same reports whether a process still runs the same program;
+// NewProcesses returns the maps of the processes that a proc file system shows;
+// "" means /proc. same reports whether a process still runs the same program;
 // one that has ended does not.
 func NewProcesses(proc string, same func(Program) bool) (*Processes, error) {
 	r, err := procmap.NewReader(procmap.Options{Proc: proc, Source: procmap.Text})

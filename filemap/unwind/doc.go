@@ -123,7 +123,7 @@ type Frame struct {
 	How    How
 	// Trampoline: a signal handler returns to the frame.
 	Trampoline bool
-	// SP is the stack pointer in this frame, 0 if it is not known.
+	// SP is the stack pointer in this frame, 0 if unknown.
 	SP uint64
 }
 
@@ -152,7 +152,7 @@ type Stack struct {
 	// At is where Bytes were. Bytes are not changed.
 	At    uint64
 	Bytes []byte
-	// Limit is where the mapping of the stack ends, 0 if that is not known.
+	// Limit is where the mapping of the stack ends, 0 if unknown.
 	Limit uint64
 	// Read reads all of b from an address of the thread's memory, which must be
 	// as it was at the time of the stack. It is called for addresses beyond
@@ -197,7 +197,7 @@ func (r *Registers) Set(n uint8, v uint64) {
 // forget makes a register unknown.
 func (r *Registers) forget(n uint8) { r.known &^= 1 << n }
 
-// Get returns the value of a register; ok is false if it is not known.
+// Get returns the value of a register; ok is false if unknown.
 func (r *Registers) Get(n uint8) (v uint64, ok bool) {
 	if n >= table.Registers || r.known>>n&1 == 0 {
 		return 0, false

@@ -152,8 +152,7 @@ func (s *Source) Give(b *tracefs.Batch, samplesUntil tracefs.Time) {
 	s.bound(lastTime(b))
 }
 
-// lastTime returns when the last record of a batch was written, 0 if that is not
-// known.
+// lastTime returns when the last record of a batch was written, 0 if unknown.
 func lastTime(b *tracefs.Batch) tracefs.Time {
 	for i := len(b.Records) - 1; i >= 0; i-- {
 		if t, ok := b.Exact(&b.Records[i]); ok {
@@ -209,7 +208,7 @@ func tooMany(sampled, perWindow int, late tracefs.Time) bool {
 }
 
 // bound pauses sampling while there are too many. last is when the last record that was
-// read was written, 0 if that is not known.
+// read was written, 0 if unknown.
 func (s *Source) bound(last tracefs.Time) {
 	const window = tracefs.Time(1e9 / windows)
 	if s.opt.PerSecond <= 0 || s.sampler == nil {

@@ -20,7 +20,7 @@ type Options struct {
 	// futex.
 	Tracepoint uint64
 	// Space is what a thread's process had mapped, and which process that is; ok is
-	// false if that is not known.
+	// false if unknown.
 	Space func(tid int, t tracefs.Time) (pid int, sp *space.Space, ok bool)
 	// Open opens what a process has mapped.
 	Open func(pid int, m *space.Mapping) (*unwind.Binary, error)

@@ -31,7 +31,7 @@ type Layouts interface {
 // Programs knows which program a thread runs.
 type Programs interface {
 	// Program is when the program that a thread runs at a time began to run in its
-	// process. ok is false if that is not known exactly.
+	// process. ok is false if it is not known exactly.
 	Program(tid int32, at tracefs.Time) (began tracefs.Time, ok bool)
 }
 

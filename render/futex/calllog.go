@@ -149,7 +149,7 @@ func (g *callLog) spill() {
 	g.buf = g.buf[:0]
 }
 
-// each reads the log. It passes each call with what it waited for, nil if that is
+// each reads the log. It passes each call with what it waited for, nil if
 // unknown.
 func (g *callLog) each(wait func(*lock, *WaitCall) error, lost func(*LostTime) error) error {
 	r := logReader{log: g}

@@ -41,7 +41,7 @@ type Report struct {
 	// NoReturns is set if the trace has entries into calls only, so that no wait
 	// has an end.
 	NoReturns bool
-	// Reach is how far the stacks of waits go, nil if that is not known.
+	// Reach is how far the stacks of waits go, nil if unknown.
 	Reach   *resolve.Reach
 	Verdict Verdict
 	Loss    Loss

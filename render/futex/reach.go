@@ -20,7 +20,7 @@ func (w *waitStacks) add(stack int32) {
 	(*w)[stack]++
 }
 
-// reached returns how far the stacks of waits go, nil if that is not known.
+// reached returns how far the stacks of waits go, nil if unknown.
 func (rp *reporter) reached() *resolve.Reach {
 	var r resolve.Reaches
 	for id, n := range rp.calls.waits {

@@ -49,7 +49,7 @@ type Stack struct {
 	End tracefs.Stop
 }
 
-// EndWord is why the stack ends, "" if that is not known.
+// EndWord is why the stack ends, "" if unknown.
 func (s *Stack) EndWord() string {
 	if s.Limit {
 		return resolve.KernelLimit

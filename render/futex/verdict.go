@@ -92,8 +92,8 @@ func (rp *reporter) running() *running {
 	return n
 }
 
-// quiet reports whether no thread of a process is left that runs. If it is not
-// known which threads are of the process, all count.
+// quiet reports whether no thread of a process is left that runs. If it is
+// unknown which threads are of the process, all count.
 func (n *running) quiet(p *process) bool {
 	if p.tgid == tracefs.NoTID {
 		return n.all == 0

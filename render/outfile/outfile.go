@@ -99,7 +99,7 @@ func trustPipe(name string, info fs.FileInfo) error {
 	return fmt.Errorf("%s is a pipe of another user in a directory where all can write: make one elsewhere", name)
 }
 
-// owner returns the user who owns a file, -1 if that is unknown.
+// owner returns the user who owns a file, -1 if unknown.
 func owner(info fs.FileInfo) int {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

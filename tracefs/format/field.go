@@ -43,7 +43,7 @@ type Field struct {
 const maxSize = 1 << 16
 
 // ElemSize returns the size of one element of an array of fixed length, else
-// the size of the field; 0 if it is not known.
+// the size of the field; 0 if unknown.
 func (f *Field) ElemSize() int {
 	if !f.Array || f.Loc != Inline {
 		return f.Size

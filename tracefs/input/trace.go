@@ -180,7 +180,7 @@ func (t *Trace) Again() func(Options) (*Trace, error) {
 	}
 }
 
-// Progress returns how far the reading is, nil if that is unknown.
+// Progress returns how far the reading is, nil if unknown.
 func (t *Trace) Progress() func() (read, size int64) {
 	for _, f := range t.files {
 		if f.Size == 0 {

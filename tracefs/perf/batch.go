@@ -11,7 +11,7 @@ import (
 // Loss is a time in which records of a CPU are missing.
 type Loss struct {
 	CPU int
-	// Records is how many the kernel had no room for, 0 if that is not known.
+	// Records is how many the kernel had no room for, 0 if unknown.
 	Records uint64
 	// From is the time of the last record before it, To the time of the record
 	// that reports it, or of the reading.

@@ -23,9 +23,9 @@ type Options struct {
 // than the traces.
 const memory = 384 << 20
 
-// Open opens the symbols of the files of a machine whose root is sysroot, of this
-// one if that is "". It is nil if they are not wanted. It prints downloads on
-// stderr.
+// Open opens the symbols of the files of a machine whose root is sysroot, or of
+// this one if sysroot is "". It is nil if they are not wanted. It prints
+// downloads on stderr.
 func (opt *Options) Open(sysroot string, stderr io.Writer) (*symbol.Symbols, error) {
 	if !opt.On {
 		if opt.NoLines || opt.NoInfer || len(opt.DebugDirs) > 0 || opt.Debuginfod {
