@@ -27,7 +27,8 @@ type opening struct {
 	call func() // run, made once
 	fd   int
 	err  error
-	// state: the side that first changes it from 0 decides which of them owns the descriptor.
+	// state: the side that first changes it from 0 decides which of them owns the
+	// descriptor.
 	state atomic.Int32
 	back  atomic.Bool // run has ended
 }

@@ -57,7 +57,7 @@ func (b *Band) checkSharers(r *procmap.Reader) {
 				b.History.shared(first[pid], pid, now)
 			}
 		}
-		for _, pid := range pids { // what one of them did may have been noted for the others
+		for _, pid := range pids { // what one did may have been noted for the others
 			_ = b.Read(r, pid, b.History.Gaps.from())
 		}
 	}

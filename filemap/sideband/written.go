@@ -256,7 +256,7 @@ type fileState int
 const (
 	fileChanged fileState = iota // it may have been written, or is where we do not see it
 	fileAsItWas                  // as far as its times say
-	fileGone                     // replaced or deleted: a process that has it mapped runs what was in it
+	fileGone                     // replaced or deleted: processes that map it run the old one
 )
 
 // stateOf looks at the path of a file. It may have changed if there is no answer.

@@ -36,8 +36,8 @@ type Reader struct {
 // Lives has the reports of the kernel on when threads began and ended.
 type Lives interface {
 	// Life is when the thread began that had a number at a time, and when it ended,
-	// space.Forever if it has not; ok is false if it is not known for sure, and of threads
-	// that may have executed another program since.
+	// space.Forever if it has not; ok is false if it is not known for sure, and of
+	// threads that may have executed another program since.
 	Life(tid int, t tracefs.Time) (born, ended tracefs.Time, ok bool)
 	// Settle lets them know all that has happened by now.
 	Settle() error

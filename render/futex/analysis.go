@@ -58,7 +58,8 @@ type Options struct {
 	Locks, Stacks, Threads int
 }
 
-// Bounds of memory. Locks, stacks and threads beyond them are added up without their parts.
+// Bounds of memory. Locks, stacks and threads beyond them are added up without their
+// parts.
 const (
 	defaultLocks   = 8192
 	defaultStacks  = 16384

@@ -28,7 +28,8 @@ type flow struct{ wait, wake int32 }
 
 // lock is a futex and what became of the waits on it.
 type lock struct {
-	// The fields that decide whether it becomes another's part are together, as in thread.
+	// The fields that decide whether it becomes another's part are together, as in
+	// thread.
 	parent *lock
 	active int          // waits and calls that are under way
 	time   tracefs.Time // of all waits that ended

@@ -16,7 +16,7 @@ import ()
 type locks struct {
 	files   map[fileKey]*lock // shared futexes whose file is known
 	others  [2]*lock          // locks that were too many, by section
-	all     []*lock           // with locks that have been united or folded, until the next folding
+	all     []*lock           // with united or folded locks, until the next folding
 	count   int               // how many there are
 	born    int64             // how many there have been
 	evicted bool              // locks have been folded into others

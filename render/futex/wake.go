@@ -323,8 +323,8 @@ func (k *wake) release() {
 	}
 }
 
-// giveBack returns the wakeup of a waiter that ended without it. If its call has returned,
-// another thread that waited then had it.
+// giveBack returns the wakeup of a waiter that ended without it. If its call has
+// returned, another thread that waited then had it.
 func (st *sites) giveBack(w *wait) {
 	k := w.waker.wake
 	w.waker = waker{stack: noStack}

@@ -116,8 +116,8 @@ func (t *Trace) Close() { t.evidence.close() }
 // render/futex.
 type Programs struct{ judge *timeline.Judge }
 
-// Program returns when the program that a thread runs at a time began. ok is false if it is
-// not known exactly.
+// Program returns when the program that a thread runs at a time began. ok is false if
+// it is not known exactly.
 func (p *Programs) Program(tid int32, at tracefs.Time) (began tracefs.Time, ok bool) {
 	_, began, exact, ok := p.judge.Program(int(tid), at)
 	return began, ok && exact
