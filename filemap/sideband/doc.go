@@ -50,9 +50,9 @@
 //     CLONE_THREAD; vfork until the exec): the tracepoint task_newtask reports it.
 //     All of them have what one of them maps; one that ends leaves the others
 //     theirs.
-//   - A fork is reported after the memory was copied: the child's mappings lack what
-//     another thread maps between the call (tracepoints of fork, clone and clone3)
-//     and the record.
+//   - A fork is reported after the memory was copied: it is unknown whether the
+//     child has what another thread maps between the call (tracepoints of fork,
+//     clone and clone3) and the record.
 //   - PIDs are numbers in our own PID namespace. Processes outside of it are
 //     left out.
 package sideband
