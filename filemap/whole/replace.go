@@ -95,12 +95,19 @@ func (s *Stage) whole(b *tracefs.Batch, p pair, c *Counts) []tracefs.Frame {
 
 // frameList returns a stack as it goes into the batch. If the tables end before the
 // frames that the kernel found by frame pointers, and agree with them so far, the
-// kernel's frames stay.
+// kernel's frames stay. That goes for a return address into code that is not known, too,
+// of a JIT compiler or moved by mremap: both have found the same one.
 func (s *Stage) frameList(kernel []tracefs.Frame, text []byte, end unwind.End) []tracefs.Frame {
 	from := len(s.arena)
 	stop := stops[end.Why]
-	more := stop == tracefs.AtCopy || stop == tracefs.AtFile
-	more = more && len(kernel) > len(s.frames)
+	more := len(kernel) > len(s.frames)
+	switch stop {
+	case tracefs.AtCopy, tracefs.AtFile:
+	case tracefs.AtNoMap, tracefs.AtContradiction:
+		more = more && kernel[len(s.frames)].Address(text) == end.Addr
+	default:
+		more = false
+	}
 	for i := range s.frames {
 		f := &s.frames[i]
 		if more && kernel[i].Address(text) != f.PC {
