@@ -25,7 +25,7 @@ const (
 	CannotTell
 )
 
-var verdictNames = [...]string{"none", "deadlock", "dead-owner", "lost-wakeup", "thread-exit", "cannot-tell"}
+var verdictNames = [...]string{"none", "deadlock", "dead-owner", "lost-wake-up", "thread-exit", "cannot-tell"}
 
 // String returns the word used in all outputs.
 func (k VerdictKind) String() string { return verdictNames[k] }
