@@ -87,8 +87,29 @@ func (f *File) Is(m *procmap.Mapping) bool {
 	return agree(f, &read)
 }
 
-// bareName returns a name without what the kernel appends once the file is
-// deleted.
+// Same reports whether two files are known to be one of one name, which the kernel marks
+// once the file is deleted: device and inode are the same or else, where one of them has
+// none, the build ID. Memory without a file is the same if it has the same kind and name.
+func (f *File) Same(o *File) bool {
+	if f == o {
+		return true
+	}
+	if f.Kind.HasFile() != o.Kind.HasFile() {
+		return false
+	}
+	ids := !f.BuildID.IsZero() && !o.BuildID.IsZero()
+	switch {
+	case !f.Kind.HasFile():
+		return f.Kind == o.Kind && f.Name == o.Name
+	case ids && f.BuildID != o.BuildID, bareName(f.Name) != bareName(o.Name):
+		return false
+	case f.Inode != 0 && o.Inode != 0:
+		return f.Inode == o.Inode && f.Dev == o.Dev && f.Generation == o.Generation
+	}
+	return ids
+}
+
+// bareName is a name without what the kernel appends once the file is deleted.
 func bareName(name string) string { return strings.TrimSuffix(name, " (deleted)") }
 
 // size returns about how many bytes the files take.
