@@ -91,7 +91,7 @@ const (
 	// Truncated: the frame's text is cut off.
 	Truncated
 	// NoVMA: the kernel found no mapping at the address (unmapped, vsyscall,
-	// not canonical).
+	// not canonical), or the mappings of the process at that time have none.
 	NoVMA
 	// Anonymous: memory without a file: heap, stack, JIT code.
 	Anonymous

@@ -49,6 +49,20 @@ func stepText(s *proof.Step) string {
 		return "the process's mappings changed around that time"
 	case proof.Reused:
 		return "the identifier was proven to be another file's at some time"
+	case proof.NotUser:
+		return "user space cannot have the address"
+	case proof.Executing:
+		return process + " was executing a program"
+	case proof.Unrecorded:
+		return "records are missing, and what " + process + " had there before and after is not the same"
+	case proof.Unseen:
+		return "what " + process + " had there then is unknown"
+	case proof.Unmapped:
+		return fmt.Sprintf("%s had nothing mapped there, %s", process, between)
+	case proof.Codeless:
+		return fmt.Sprintf("%s had no code mapped there, %s", process, between)
+	case proof.Fileless:
+		return process + " had memory without a file there"
 	}
 	return ""
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"ustack/filemap"
-	"ustack/filemap/procmap"
 	"ustack/filemap/proof"
 	"ustack/filemap/resolve"
 	"ustack/tracefs"
@@ -220,15 +219,4 @@ func (e *Evidence) gather(m *moment, id tracefs.Identifier, at sample, t tracefs
 	if len(x.samples) < maxSamples && !slices.Contains(x.samples, at) {
 		x.samples = append(x.samples, at)
 	}
-}
-
-// kindReason is why an address in memory without a file has none.
-func kindReason(k procmap.Kind) filemap.Reason {
-	switch k {
-	case procmap.VDSO, procmap.Special:
-		return filemap.VDSO
-	case procmap.Vsyscall:
-		return filemap.NoVMA
-	}
-	return filemap.Anonymous
 }

@@ -52,7 +52,9 @@ type version struct {
 	runs    []*run
 	// unchanged: the files are those of the version before.
 	unchanged bool
-	index     *index // made when it is needed
+	// fixed: programs are at no random place (ADDR_NO_RANDOMIZE).
+	fixed bool
+	index *index // made when it is needed
 }
 
 // mapping has the fields of a mapping that evidence needs.
@@ -62,7 +64,7 @@ type mapping struct {
 	exec, shared       bool
 	file               *mapped         // nil if it is none
 	run                *run            // that it is of, nil if it is of no file
-	memory             *filemap.Memory // what it is instead
+	memory             *filemap.Memory // what it is instead, or is although the kernel has a file for it
 }
 
 // mapped is a file that processes had mapped.
@@ -326,8 +328,10 @@ func (d *Dump) maps(r io.Reader, pid int32) error {
 // mapping keeps of a mapping what evidence needs.
 func (d *Dump) mapping(m *procmap.Mapping) mapping {
 	out := mapping{start: m.Start, end: m.End, offset: m.Offset, kind: m.Kind, exec: m.Perms&procmap.Exec != 0, shared: m.Perms&procmap.Shared != 0}
-	if m.Inode == 0 {
+	if m.Inode == 0 || !m.Kind.HasFile() {
 		out.memory = d.unfiled(m.Name, out.exec)
+	}
+	if m.Inode == 0 {
 		return out
 	}
 	key := fileKey{m.Dev, m.Inode, m.Name}

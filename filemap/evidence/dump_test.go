@@ -11,6 +11,7 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/procmap"
+	"ustack/filemap/proof"
 	"ustack/tracefs"
 	"ustack/tracefs/text"
 )
@@ -172,7 +173,7 @@ func FuzzDump(f *testing.F) {
 				}
 				for _, at := range []tracefs.Time{versions[i].at - 1, versions[i].at, versions[i].at + slack + 1} {
 					m := d.at(pid, at, true, []byte("x"))
-					mappingIn(m.versions, 0x1800)
+					mappingIn(m.versions, &proof.Address{Addr: 0x1800})
 					for _, offset := range []uint64{0, 0x1800, 1<<64 - 1} {
 						m.candidates(offset)
 						m.find(offset, func(v *version) []*run { return v.called(&filemap.File{Path: "/x"}) })

@@ -6,6 +6,7 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/procmap"
+	"ustack/filemap/proof"
 	"ustack/filemap/resolve"
 	"ustack/tracefs/text"
 )
@@ -30,47 +31,67 @@ func (e *Evidence) file(m *mapped) *filemap.File {
 // fixed place: those of the small and medium code models.
 const notRandom = 1 << 32
 
-// address gives a raw address its file.
+// address gives a raw address its file: what proof.Address decides on by what the dump
+// has of the process at that time.
 func (e *Evidence) address(m *moment, tid int32, f *frame, o *resolve.Outcome) {
-	addr := f.offset
-	found, clash, all := mappingIn(m.versions, addr)
-	if addr < notRandom && m.strange {
-		found, clash = nil, false // it is another program
-	}
-	covered := m.covered && all && (addr >= notRandom || m.bracketed() && tid == m.key.pid)
-	if found == nil && !clash && addr >= notRandom {
-		// Not there around the time of the stack. If the process had it at
-		// another time, it is the poller that was late. Another program of
-		// the process has it elsewhere, unless it is not at a random place.
-		found, clash, _ = mappingIn(e.dump.all(tid), addr)
-		covered = false
-	}
+	a, found := m.look(tid, f.offset)
+	v := a.Decide()
+	f.landed(m, v, found)
 	switch {
-	case clash:
-		*o = resolve.Unnamed(filemap.Ambiguous)
-	case found == nil:
-		*o = resolve.Unnamed(filemap.NoVMA)
-	case found.file == nil:
-		*o = resolve.Unnamed(kindReason(found.kind))
+	case v.Act == proof.Name:
+		*o = resolve.Named(e.file(found.file), v.Trust)
+		o.Offset, o.HasOffset = f.offset-found.start+found.offset, true
+	case v.By == proof.Fileless:
+		*o = resolve.Unnamed(v.Reason)
 		o.Memory = found.memory
 		if found.kind == procmap.VDSO {
-			o.Offset, o.HasOffset = addr-found.start, true
+			o.Offset, o.HasOffset = f.offset-found.start, true
 		}
-	case !found.exec:
-		*o = resolve.Unnamed(filemap.NotCode)
 	default:
-		f.mapped(m, candidate{run: found.run, seen: seenIn(covered, m)})
-		*o = resolve.Named(e.file(found.file), trustOf(covered))
-		o.Offset, o.HasOffset = addr-found.start+found.offset, true
+		*o = resolve.Unnamed(v.Reason)
 	}
 }
 
-// seenIn is in how many versions of a moment a mapping counts as seen.
-func seenIn(all bool, m *moment) int {
-	if all {
-		return len(m.versions)
+// look finds what is known of a raw address at a moment, and the mapping that it is in,
+// nil if there is none.
+func (m *moment) look(tid int32, addr uint64) (a proof.Address, found *mapping) {
+	a = proof.Address{Addr: addr, Whole: true, Sampled: true}
+	fixed := m.fixed(addr)
+	if !m.covered || m.beyond || fixed && (!m.bracketed() || tid != m.key.pid) {
+		a.Sure = proof.Afterwards
 	}
-	return 0
+	if fixed && m.strange {
+		return a, nil // it is another program, which has something else there
+	}
+	if found = mappingIn(m.versions, &a); !a.Missing() || fixed {
+		return a, found
+	}
+	// The versions of the thread's name lack it, which can be a name that it had
+	// later. Another program of the process has something at another place.
+	around := proof.Address{Addr: addr, Whole: true, Sampled: true, Sure: proof.Afterwards}
+	if found = mappingIn(m.around, &around); !around.Missing() {
+		return around, found
+	}
+	// What the process had there at other times can have come and gone again.
+	sometime := proof.Address{Addr: addr}
+	if mappingIn(m.all, &sometime); !sometime.Missing() {
+		a.Unknown()
+	}
+	return a, nil
+}
+
+// fixed reports whether another program that the process ran can have had something
+// else at an address: programs are there at no random place.
+func (m *moment) fixed(addr uint64) bool {
+	if addr < notRandom {
+		return true
+	}
+	for i := range m.versions {
+		if m.versions[i].fixed {
+			return true
+		}
+	}
+	return false
 }
 
 // bracketed reports whether the process was read before and after.
@@ -79,33 +100,47 @@ func (m *moment) bracketed() bool { return len(m.versions) > 1 }
 // unfiled says what a frame is in of which the kernel says that it has no file.
 // It gives the address of anonymous memory, and the offset in the vDSO.
 func (e *Evidence) unfiled(versions []version, addr uint64, o *resolve.Outcome) {
-	if m, clash, _ := mappingIn(versions, addr); m != nil && !clash {
+	a := proof.Address{Addr: addr}
+	if m := mappingIn(versions, &a); a.Found() {
 		o.Memory = m.memory
 	}
 }
 
-// mappingIn is the mapping of an address in the versions that have one. clash:
-// they do not agree. all: each of them has it.
-func mappingIn(versions []version, addr uint64) (found *mapping, clash, all bool) {
+// mappingIn is the mapping of an address in versions, nil if none has one; each of them
+// is a moment of a.
+func mappingIn(versions []version, a *proof.Address) (found *mapping) {
 	if len(versions) > maxAgreed {
-		versions = versions[:maxAgreed]
+		a.Unknown()
+		return nil
 	}
-	all = true
 	for i := range versions {
-		m := versions[i].mappingAt(addr)
+		m := versions[i].mappingAt(a.Addr)
 		switch {
 		case m == nil:
-			all = false
-		case found == nil:
+			a.Nothing(true)
+		case a.In(m.ground(), m.exec, false, found == nil || found.isSame(m)):
 			found = m
-		case found.file != m.file && (found.file == nil || m.file == nil || !found.file.isSame(m.file)) || !sameMemory(found.memory, m.memory),
-			(m.file != nil || m.kind == procmap.VDSO) && found.start-found.offset != m.start-m.offset:
-			return nil, true, false
-		case m.exec && !found.exec && m.file == nil:
-			found = m // code is made in memory that is not for code yet
 		}
 	}
-	return found, false, all
+	return found
+}
+
+// ground is the kind of a mapping; one without an inode has no file, whatever its name.
+func (m *mapping) ground() procmap.Kind {
+	if m.file == nil && m.kind.HasFile() {
+		return procmap.Anonymous
+	}
+	return m.kind
+}
+
+// isSame reports whether two mappings are one file of one name, with the same offset at an
+// address that both have, or memory that is called the same; the vDSO has offsets, too.
+func (m *mapping) isSame(o *mapping) bool {
+	if file := m.ground().HasFile(); file || o.ground().HasFile() {
+		return file && o.ground().HasFile() && m.start-m.offset == o.start-o.offset &&
+			m.file.isSame(o.file) && bareName(m.file.name) == bareName(o.file.name)
+	}
+	return sameMemory(m.memory, o.memory) && (m.kind != procmap.VDSO || m.start == o.start)
 }
 
 // mappingAt is the mapping of an address, nil if there is none.

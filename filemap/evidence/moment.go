@@ -12,8 +12,13 @@ import (
 // have had then.
 type moment struct {
 	versions []version
+	// around are the versions of that time, whatever the name of the thread, and all
+	// those of any time.
+	around, all []version
 	// covered: the dump speaks of that time, and not only of others.
 	covered bool
+	// beyond: it can be after the last reading of any process.
+	beyond bool
 	// whole: all versions have the same files in the same places, so that there
 	// was nothing else either.
 	whole bool
@@ -47,7 +52,7 @@ func (d *Dump) all(tid int32) []version {
 func (d *Dump) at(tid int32, at tracefs.Time, timed bool, comm []byte) moment {
 	pid, _ := d.Process(tid)
 	all := d.spaces[pid]
-	m := moment{versions: all, key: momentKey{pid: pid, hi: int32(len(all))}}
+	m := moment{versions: all, around: all, all: all, key: momentKey{pid: pid, hi: int32(len(all))}}
 	if len(all) == 0 || !timed || at-d.skew.most < d.first-slack || at-d.skew.least > d.last+slack {
 		if m.crowded = len(all) > maxAgreed; m.crowded {
 			return m
@@ -57,8 +62,10 @@ func (d *Dump) at(tid int32, at tracefs.Time, timed bool, comm []byte) moment {
 	lo := after(all, at-d.skew.most) - 1
 	hi := min(after(all, at-d.skew.least)+1, len(all))
 	m.covered = lo >= 0
+	m.beyond = at-d.skew.least > d.last
 	lo = max(lo, 0)
 	m.versions, m.key.lo, m.key.hi = all[lo:hi], int32(lo), int32(hi)
+	m.around = m.versions
 	if m.crowded = len(m.versions) > maxHolding; m.crowded {
 		return m
 	}

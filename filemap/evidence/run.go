@@ -48,7 +48,7 @@ func (d *Dump) order() {
 		}
 		for i := range versions {
 			v := &versions[i]
-			v.sorted = v.inOrder()
+			v.sorted, v.fixed = v.inOrder(), v.isFixed()
 			var before *version
 			if i > 0 {
 				before = &versions[i-1]
@@ -99,6 +99,13 @@ func (v *version) inOrder() bool {
 		end = v.maps[i].end
 	}
 	return true
+}
+
+// isFixed reports whether the stack ends where it does in programs that are at no random
+// place.
+func (v *version) isFixed() bool {
+	at := slices.IndexFunc(v.maps, func(m mapping) bool { return m.kind == procmap.Stack && m.memory.Name == "[stack]" })
+	return at >= 0 && atTop(v.maps[at].end)
 }
 
 // connect finds the runs of a version, those of the version before among them.

@@ -8,6 +8,7 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/procmap"
+	"ustack/filemap/proof"
 	"ustack/filemap/resolve"
 	"ustack/tracefs"
 	"ustack/tracefs/tracedat"
@@ -57,17 +58,18 @@ func NewSaved(processes []tracedat.Process) *Saved {
 	return s
 }
 
-// randomized reports whether a process's memory is at random places: its stack
-// does not end at the top of user space, which is a power of two or a page
-// less (STACK_TOP, arch/*/include/asm/processor.h).
+// randomized reports whether a process's memory is at random places.
 func randomized(ranges []tracedat.Range) bool {
 	i := slices.IndexFunc(ranges, func(r tracedat.Range) bool { return r.Name == "[stack]" })
-	if i < 0 {
-		return false
-	}
+	return i >= 0 && !atTop(ranges[i].End)
+}
+
+// atTop reports whether a stack ends at the top of user space, as it does if memory is at
+// no random places: that is a power of two or a page less (STACK_TOP,
+// arch/*/include/asm/processor.h).
+func atTop(end uint64) bool {
 	const page = 4096
-	end := ranges[i].End
-	return bits.OnesCount64(end) > 1 && bits.OnesCount64(end+page) > 1
+	return bits.OnesCount64(end) <= 1 || bits.OnesCount64(end+page) <= 1
 }
 
 // Judge implements resolve.Evidence.
@@ -130,7 +132,9 @@ func (p *savedPlace) outcome(addr uint64) resolve.Outcome {
 		if strings.HasSuffix(p.memory.Name, "]") {
 			kind = procmap.Classify(p.memory.Name, procmap.Dev{}, 0)
 		}
-		o.Reason = kindReason(kind)
+		a := proof.Address{Addr: addr}
+		a.In(kind, false, false, true)
+		o.Reason = a.Decide().Reason
 	}
 	if o.Reason == filemap.VMAOffset || p.memory.Name == "[vdso]" {
 		o.Offset, o.HasOffset = addr-p.start, true

@@ -3,6 +3,7 @@ package evidence
 import (
 	"strconv"
 
+	"ustack/filemap/proof"
 	"ustack/tracefs"
 )
 
@@ -22,12 +23,10 @@ func (d *Dump) Process(tid int32) (pid int32, ok bool) {
 // one that is not shared.
 func (d *Dump) SharedFile(tid int32, at tracefs.Time, timed bool, addr uint64) (id, path string, offset uint64, ok bool) {
 	versions, _ := d.near(tid, at, timed)
-	found, clash, _ := mappingIn(versions, addr)
-	if found == nil && !clash {
-		found, clash, _ = mappingIn(d.all(tid), addr)
-	}
+	a := proof.Address{Addr: addr}
+	found := mappingIn(versions, &a)
 	switch {
-	case clash || found == nil:
+	case !a.Found():
 		return "", "", 0, false
 	case !found.shared || found.file == nil:
 		return "", "", 0, true

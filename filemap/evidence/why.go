@@ -19,6 +19,19 @@ func (f *frame) mapped(m *moment, c candidate) {
 	f.why.Add(step)
 }
 
+// landed adds the step that decides about a raw address, which is in a mapping, nil if
+// it is in none.
+func (f *frame) landed(m *moment, v proof.Verdict, found *mapping) {
+	if f.why == nil {
+		return
+	}
+	step := proof.Step{Statement: v.By, PID: int(m.key.pid), From: m.versions[0].at, To: m.versions[len(m.versions)-1].at}
+	if found != nil && found.file != nil {
+		step.File = found.file.name
+	}
+	f.why.Add(step)
+}
+
 // carried adds that a mapping carries the identifier.
 func (f *frame) carried(pin proof.Pin[*run]) {
 	r := pin.Mapping

@@ -23,6 +23,9 @@
 // Decide decides what becomes of a frame: which statement about it counts, and what
 // file, trust or reason it gets by that. A history is its Witness.
 //
+// A raw address needs no identifier: Address gathers what the process had there at the
+// moments at which the stack can have been made, and its Decide has the rules.
+//
 // A claim, what the kernel announced because of another stack, is no
 // statement: it can only be confirmed by them, or contradicted.
 package proof

@@ -48,6 +48,24 @@ const (
 	// Reused: the identifier was that of another file before, or is later.
 	Reused
 
+	// The rest is about a raw address.
+
+	// NotUser: it is none that user space can have.
+	NotUser
+	// Executing: the process was executing a program.
+	Executing
+	// Unrecorded: records are missing, and what it had there before and after is
+	// not the same.
+	Unrecorded
+	// Unseen: what it had there is unknown.
+	Unseen
+	// Unmapped: it had nothing there, from From to To.
+	Unmapped
+	// Codeless: it had no code there, from From to To.
+	Codeless
+	// Fileless: what it had there is memory without a file.
+	Fileless
+
 	statementCount
 )
 

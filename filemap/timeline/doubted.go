@@ -1,24 +1,25 @@
 package timeline
 
 import (
-	"ustack/filemap"
 	"ustack/filemap/procmap"
+	"ustack/filemap/proof"
 	"ustack/filemap/resolve"
 	"ustack/filemap/space"
 	"ustack/tracefs"
 )
 
-// doubted gives an address of a time of doubt its file if it was in the same place
-// of the same file before and after: no record says what was in between. A process
-// that has executed a program since was another one.
-func (j *Judge) doubted(sp *space.Space, addr uint64, t, until tracefs.Time, stays bool, o *resolve.Outcome) {
-	v, _ := j.find(sp, addr, t)
-	after, ok := sp.Lookup(addr, until)
-	if isUser(addr) && (!stays || !v.found || v.place.Late || !ok || !same(v.place, after) || replaced(sp, t, until)) {
-		*o = resolve.Unnamed(filemap.Lost)
-		return
+// doubted is address for a time of doubt: what the address was in counts if that was the
+// same before and after, as no record says what was in between. A process that has
+// executed a program since was another one.
+func (j *Judge) doubted(sp *space.Space, addr uint64, t tracefs.Time, d doubt, o *resolve.Outcome) {
+	v := &j.looked
+	j.found = v
+	j.find(v, sp, addr, t)
+	after, ok := sp.Lookup(addr, d.until)
+	if !d.stays || !v.found() || v.place.Late || !ok || !same(v.place, after) || replaced(sp, t, d.until) {
+		v.known.Time = proof.Doubted
 	}
-	*o = j.outcome(v, addr)
+	*o = j.outcome(v)
 }
 
 // replaced reports whether a process has executed a program between two times. That

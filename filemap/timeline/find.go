@@ -1,30 +1,28 @@
 package timeline
 
 import (
-	"ustack/filemap"
 	"ustack/filemap/procmap"
+	"ustack/filemap/proof"
 	"ustack/filemap/resolve"
 	"ustack/filemap/space"
 	"ustack/tracefs"
 )
 
-// verdict is the result of a lookup: what an address was.
+// verdict is the result of a lookup: what is known of an address, and the place that it
+// was in, if it was in any.
 type verdict struct {
+	known proof.Address
 	place space.Place
-	found bool
-	// clash is set if the address was two things within the precision of the time
-	// stamp.
-	clash bool
-	// partial is set if the process may have had more mappings than are known.
-	partial bool
 }
 
-func (v *verdict) none() bool { return !v.found && !v.clash }
+func (v *verdict) found() bool { return v.known.Found() }
+
+func (v *verdict) none() bool { return v.known.Missing() }
 
 // nameless reports whether it was memory that may have a name, which the kernel
 // reports only on request (PR_SET_VMA_ANON_NAME).
 func (v *verdict) nameless() bool {
-	return v.found && v.place.Mapping.Exact && v.place.Mapping.File.Kind == procmap.Anonymous
+	return v.found() && v.place.Mapping.Exact && v.place.Mapping.File.Kind == procmap.Anonymous
 }
 
 // stretch is the time in which an answer holds, nothing if to is not after
@@ -35,24 +33,43 @@ func (s stretch) exact() bool { return s.to > s.from }
 
 // find looks an address up at a time. A stack is of some moment within the
 // precision of its time stamp: what changed in that time decides only if it
-// does not matter. span is the time of stamps for which the answer is the same.
-func (j *Judge) find(sp *space.Space, addr uint64, t tracefs.Time) (v verdict, span stretch) {
+// does not matter. span is the time of stamps for which the answer, v, is the same.
+func (j *Judge) find(v *verdict, sp *space.Space, addr uint64, t tracefs.Time) (span stretch) {
+	*v = verdict{known: proof.Address{Addr: addr, Sure: j.sure()}}
 	end, ok := sp.Lookup(addr, t+j.opt.Stamp.After)
-	v = verdict{place: end, found: ok}
 	if span = j.holds(sp, end, ok, t); span.exact() {
-		return v, span
+		v.in(end)
+		return span
 	}
-	if !sp.At(t + j.opt.Stamp.After).Knows(addr) {
-		v.partial = true
+	v.add(sp, t+j.opt.Stamp.After)
+	v.add(sp, t-j.opt.Stamp.Before)
+	return stretch{}
+}
+
+// add adds what the address was at a time. There was no such moment if the process had
+// not begun, or had ended.
+func (v *verdict) add(sp *space.Space, t tracefs.Time) {
+	if p, ok := sp.Lookup(v.known.Addr, t); ok {
+		v.in(p)
+	} else if now := sp.At(t); now != nil {
+		v.known.Nothing(now.Knows(v.known.Addr))
 	}
-	begin, had := sp.Lookup(addr, t-j.opt.Stamp.Before)
-	switch {
-	case had && ok && !same(begin, end):
-		v.clash, v.found = true, false
-	case had && !ok:
-		v.place, v.found = begin, true
+}
+
+// in adds a place that the address was in.
+func (v *verdict) in(p space.Place) {
+	m := p.Mapping
+	if v.known.In(m.File.Kind, m.Perms&procmap.Exec != 0, p.Late, v.known.Missing() || same(v.place, p)) {
+		v.place = p
 	}
-	return v, stretch{}
+}
+
+// sure is how well process and time of the stack at hand are known.
+func (j *Judge) sure() proof.Sure {
+	if j.late {
+		return proof.Afterwards
+	}
+	return proof.Proven
 }
 
 // holds is the time of stamps around t for which what was found is so, nothing
@@ -69,56 +86,30 @@ func (j *Judge) holds(sp *space.Space, p space.Place, ok bool, t tracefs.Time) s
 	return s
 }
 
-// same reports whether two places are the same one in the same file.
+// same reports whether two places are the same one in the same file, or the same
+// memory; the vDSO has offsets, too.
 func same(a, b space.Place) bool {
-	return a.Mapping.File == b.Mapping.File && a.Offset == b.Offset
+	f, g := a.Mapping.File, b.Mapping.File
+	if f.Kind.HasFile() || f.Kind == procmap.VDSO {
+		return a.Offset == b.Offset && f.Same(g)
+	}
+	return f.Same(g)
 }
 
-// outcome converts the result to an Outcome.
-func (j *Judge) outcome(v verdict, addr uint64) resolve.Outcome {
-	switch {
-	case v.clash:
-		return resolve.Unnamed(filemap.Ambiguous)
-	case !v.found && !isUser(addr):
-		return resolve.Unnamed(filemap.NoVMA)
-	case !v.found && (v.partial || j.late): // a later reading does not show what has gone
-		return resolve.Unnamed(filemap.NoAddressSpace)
-	case !v.found:
-		return resolve.Unnamed(filemap.NotCode)
+// outcome is what becomes of a frame with an address.
+func (j *Judge) outcome(v *verdict) resolve.Outcome {
+	d := v.known.Decide()
+	if d.Act == proof.Name {
+		o := resolve.Named(j.files.of(v.place.Mapping.File), d.Trust)
+		o.Offset, o.HasOffset = v.place.Offset, true
+		return o
 	}
-	m := v.place.Mapping
-	if !m.File.Kind.HasFile() {
-		return j.memory(v.place)
+	o := resolve.Unnamed(d.Reason)
+	if d.By == proof.Fileless {
+		o.Memory = j.files.memory(v.place.Mapping)
+		if v.place.Mapping.File.Kind == procmap.VDSO {
+			o.Offset, o.HasOffset = v.place.Offset, true
+		}
 	}
-	if m.Perms&procmap.Exec == 0 {
-		return resolve.Unnamed(filemap.NotCode)
-	}
-	o := resolve.Named(j.files.of(m.File), j.trust(v.place))
-	o.Offset, o.HasOffset = v.place.Offset, true
-	return o
-}
-
-// trust is how sure a place in a file is.
-func (j *Judge) trust(p space.Place) filemap.Trust {
-	if j.late || p.Late {
-		return filemap.Late
-	}
-	return filemap.Verified
-}
-
-// memory says which memory without a file a place is in.
-func (j *Judge) memory(p space.Place) resolve.Outcome {
-	f := p.Mapping.File
-	o := resolve.Unnamed(filemap.Anonymous)
-	switch f.Kind {
-	case procmap.VDSO:
-		o = resolve.Unnamed(filemap.VDSO)
-		o.Offset, o.HasOffset = p.Offset, true
-	case procmap.Special:
-		o = resolve.Unnamed(filemap.VDSO)
-	case procmap.Vsyscall:
-		o = resolve.Unnamed(filemap.NoVMA)
-	}
-	o.Memory = j.files.memory(p.Mapping)
 	return o
 }

@@ -90,7 +90,8 @@ type Judge struct {
 	raws   []rawstack.Stack
 	proofs []bool     // frames that have got the file of their raw address
 	same   []identity // that these prove
-	found  verdict    // of the address looked up last
+	found  *verdict   // of the address looked up last
+	looked verdict    // that found is, unless it is remembered
 	query  query      // the frame at hand
 	learnt [1 << learntBits]lesson
 }
@@ -118,27 +119,30 @@ func (j *Judge) Judge(s *resolve.Subject) {
 		return
 	}
 	stays := doubtful && j.stays(int(s.TID), pid, until)
+	d := doubt{is: doubtful, until: until, stays: stays}
 	loading := sp.Loading(s.Time-j.opt.Stamp.Before, s.Time+j.opt.Stamp.After+1)
 	identified := false
 	for k := range s.Frames {
 		f, o := &s.Frames[k], &s.Outcomes[k]
-		switch f.Form {
-		case tracefs.FormPlain:
+		switch {
+		case f.Form == tracefs.FormIdentifier:
+			identified = true
+		case f.Form == tracefs.FormPlain && o.Reason == filemap.NoAddressSpace:
 			switch {
-			case o.Reason != filemap.NoAddressSpace:
-			case loading: // an address of the old program, or none
-				*o = resolve.Unnamed(filemap.Ambiguous)
+			case loading:
+				j.loading(f.Address(s.Text), o)
 			case doubtful:
-				j.doubted(sp, f.Address(s.Text), s.Time, until, stays, o)
+				j.doubted(sp, f.Address(s.Text), s.Time, d, o)
 			default:
 				sp = j.address(pid, sp, f.Address(s.Text), s.Time, o)
 			}
-		case tracefs.FormIdentifier:
-			identified = true
+			if why := s.Why(k); why != nil {
+				j.landed(why, pid, s.Time)
+			}
 		}
 	}
 	if identified {
-		j.identifiers(pid, sp, s, doubt{is: doubtful, until: until, stays: stays})
+		j.identifiers(pid, sp, s, d)
 	}
 }
 
@@ -212,28 +216,3 @@ func (j *Judge) process(tid int, t tracefs.Time) (pid int, sp *space.Space, late
 	}
 	return pid, sp, late
 }
-
-// address gives a raw address its file, or the memory that it is in. It returns the
-// space, which is a new one if the process was read.
-func (j *Judge) address(pid int, sp *space.Space, addr uint64, t tracefs.Time, o *resolve.Outcome) *space.Space {
-	hit := j.recent.slot(pid, addr)
-	if !j.late && hit.is(sp, addr, t) {
-		*o, j.found = hit.outcome, hit.verdict
-		return sp
-	}
-	v, found := j.find(sp, addr, t)
-	if (v.none() && isUser(addr) || v.nameless()) && j.opt.Asker != nil && j.opt.Asker.Ask(pid, addr, t) {
-		sp = j.opt.Spaces.Space(pid)
-		hit = j.recent.slot(pid, addr)
-		v, found = j.find(sp, addr, t)
-	}
-	*o, j.found = j.outcome(v, addr), v
-	if found.exact() && !j.late {
-		*hit = entry{space: sp, addr: addr, stretch: found, outcome: *o, verdict: v}
-	}
-	return sp
-}
-
-// isUser reports whether an address can be one of user space: the upper half
-// is the kernel's on all our machines, and the lowest page is never mapped.
-func isUser(addr uint64) bool { return addr < 1<<63 && addr >= 4096 }

@@ -200,8 +200,9 @@ func (ls *Layouts) inPlace(sp *space.Space, r *reading, f *filemap.File, t trace
 		if a.File != f {
 			continue
 		}
-		v, _ := ls.judge.find(sp, a.Start, t)
-		if !v.found || v.place.Late || v.place.Offset != a.Offset || ls.judge.files.of(v.place.Mapping.File) != f {
+		var v verdict
+		ls.judge.find(&v, sp, a.Start, t)
+		if !v.found() || v.place.Late || v.place.Offset != a.Offset || ls.judge.files.of(v.place.Mapping.File) != f {
 			return false
 		}
 		found = true

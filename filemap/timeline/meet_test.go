@@ -31,7 +31,7 @@ func TestJudgeMeetsThread(t *testing.T) {
 	m := &met{answers: answers{spaces: spaces, m: elf("/lib/one", 0x10000, 0x20000, 0)}}
 	j := New(Options{Spaces: spaces, Threads: m, Asker: m, Stamp: TextStamp()})
 	for i, want := range []string{"/lib/one+0x10 late", "/lib/one+0x10 verified"} {
-		s := stack(7, 5000+tracefs.Time(i), 0x10010)
+		s := stack(7, 5000+1000*tracefs.Time(i), 0x10010)
 		j.Judge(s)
 		if got := said(&s.Outcomes[0]); got != want {
 			t.Errorf("stack %d: %q, want %q", i, got, want)

@@ -68,11 +68,13 @@ func agreeing(addrs []uint64, s *resolve.Subject) int {
 
 // at gives a frame the file of its raw address, of which v is the place and place
 // the outcome. It reports false if the address proves nothing.
-func (j *Judge) at(v verdict, place resolve.Outcome, f *tracefs.Frame, s *resolve.Subject, o *resolve.Outcome) bool {
+func (j *Judge) at(v *verdict, place resolve.Outcome, f *tracefs.Frame, s *resolve.Subject, o *resolve.Outcome) bool {
 	switch {
 	case f.ID.NoVMA():
 		return true // the kernel found nothing there
-	case !v.found:
+	case place.Reason == filemap.NoAddressSpace:
+		return false
+	case !v.found():
 		if place.Reason != filemap.NotCode || j.late {
 			return false
 		}
@@ -97,21 +99,6 @@ func (j *Judge) another(file *space.File, id tracefs.Identifier, announced *file
 		return file.Inode != inode
 	}
 	return j.opt.Late && announced != nil && !isFile(file, announced)
-}
-
-// lookup finds what an address was, as for a stock stack. It returns the space,
-// which is a new one if the process was read.
-func (j *Judge) lookup(pid int, sp *space.Space, addr uint64, t tracefs.Time, d doubt) (v verdict, o resolve.Outcome, _ *space.Space) {
-	o = resolve.Unnamed(filemap.NoAddressSpace)
-	if d.is {
-		j.doubted(sp, addr, t, d.until, d.stays, &o)
-		if o.File != nil || o.Memory != nil {
-			v, _ = j.find(sp, addr, t)
-		}
-		return v, o, sp
-	}
-	sp = j.address(pid, sp, addr, t, &o)
-	return j.found, o, sp
 }
 
 // doubt is whether what is known of a process at a time may be wrong.
@@ -151,15 +138,20 @@ func (j *Judge) identifiers(pid int, sp *space.Space, s *resolve.Subject, d doub
 func (j *Judge) byAddress(pid int, sp *space.Space, s *resolve.Subject, r *rawstack.Stack, d doubt) *space.Space {
 	for k, addr := range r.Addrs {
 		f, o := &s.Frames[k], &s.Outcomes[k]
-		v, place, after := j.lookup(pid, sp, addr, r.Time, d)
-		sp = after
-		proven := j.at(v, place, f, s, o)
+		var place resolve.Outcome
+		if d.is {
+			j.doubted(sp, addr, r.Time, d, &place)
+		} else {
+			sp = j.address(pid, sp, addr, r.Time, &place)
+		}
+		v := j.found
+		proven := (!d.is || place.File != nil || place.Memory != nil) && j.at(v, place, f, s, o)
 		j.proofs = append(j.proofs, proven)
 		if why := s.Why(k); proven && why != nil && o.File != nil {
 			why.Add(proof.Step{Statement: proof.Addressed, File: o.File.Path})
 			why.Add(proof.Step{Statement: proof.Mapped, PID: pid, File: o.File.Path, From: r.Time, To: s.Time})
 		}
-		if !proven || !v.found || f.ID.NoFile() || f.ID.NoVMA() || !v.place.Mapping.File.Kind.HasFile() ||
+		if !proven || !v.found() || f.ID.NoFile() || f.ID.NoVMA() || !v.place.Mapping.File.Kind.HasFile() ||
 			!j.stayed(sp, &v.place, addr, s.Time+j.opt.Stamp.After) {
 			continue
 		}
