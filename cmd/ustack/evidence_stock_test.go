@@ -30,12 +30,15 @@ func TestStockTruth(t *testing.T) {
 						off := addr - m.start + m.offset
 						versions[fmt.Sprintf("%s+%#x", m.path, off)] = true
 						fits = fits || m.path == f.Path && off == uint64(f.Offset)
-						if strings.HasPrefix(m.path, "/") {
+						if isFilePath(m.path) {
 							always = m.path
 						}
 					}
 				}
 				switch {
+				case f.Path != "" && !isFilePath(f.Path):
+					wrong++
+					t.Errorf("thread %d, address %#x: named %s+%#x, which is no file", tid, uint64(f.Address), f.Path, uint64(f.Offset))
 				case f.Path != "" && !fits:
 					wrong++
 					t.Errorf("thread %d, address %#x: named %s+%#x, mapped were %v", tid, uint64(f.Address), f.Path, uint64(f.Offset), versions)
@@ -55,4 +58,10 @@ func TestStockTruth(t *testing.T) {
 			}
 		})
 	}
+}
+
+// isFilePath reports whether the path of a mapping is that of a file: shared memory
+// without a name in a file system has one, too.
+func isFilePath(path string) bool {
+	return strings.HasPrefix(path, "/") && path != "/dev/zero (deleted)" && !strings.HasPrefix(path, "/SYSV")
 }

@@ -13,6 +13,13 @@ import (
 // landing is where a raw address is by a dump, in words.
 func landing(t *testing.T, dump, comm string, addr uint64, at tracefs.Time) string {
 	t.Helper()
+	return landed(t, dump, &resolve.Subject{TID: 7, TGID: 7, Time: at, Timed: true, Comm: []byte(comm), Outcomes: []resolve.Outcome{resolve.Unnamed(filemap.NoAddressSpace)},
+		Frames: []tracefs.Frame{{Form: tracefs.FormPlain, Addr: addr, HasAddr: true}}})
+}
+
+// landed is where the frame of a stack is.
+func landed(t *testing.T, dump string, s *resolve.Subject) string {
+	t.Helper()
 	d := newDump()
 	if err := d.maps(strings.NewReader(dump), 7); err != nil {
 		t.Fatal(err)
@@ -27,8 +34,6 @@ func landing(t *testing.T, dump, comm string, addr uint64, at tracefs.Time) stri
 	for !e.Solve() {
 		continue
 	}
-	s := &resolve.Subject{TID: 7, TGID: 7, Time: at, Timed: true, Comm: []byte(comm), Outcomes: []resolve.Outcome{resolve.Unnamed(filemap.NoAddressSpace)},
-		Frames: []tracefs.Frame{{Form: tracefs.FormPlain, Addr: addr, HasAddr: true}}}
 	e.Judge(s)
 	o := &s.Outcomes[0]
 	switch {
@@ -153,6 +158,32 @@ func TestSharedFileBetween(t *testing.T) {
 	for at, want := range map[tracefs.Time]string{1.2e9: "/lib/a", 2.5e9: ""} {
 		if _, path, _, ok := d.SharedFile(7, at, true, inLib); path != want || ok != (want != "") {
 			t.Errorf("at %d: %q %v", at, path, ok)
+		}
+	}
+}
+
+// TestObject: the offset in a mapping is one in the file by the rules for addresses.
+func TestObject(t *testing.T) {
+	jit := "7f0000001000-7f0000003000 rwxs 00000000 00:01 9 /dev/zero (deleted)\n"
+	data := strings.Replace(codeA, "r-xp", "r--p", 1)
+	more := codeA + "7f0000003000-7f0000004000 r--p 00003000 fe:00 11 /lib/a\n"
+	for _, c := range []struct {
+		name, dump, line string
+		at               tracefs.Time
+		want             string
+	}{
+		{"in both readings", read(2, "p", codeA) + read(3, "p", codeA), " => /lib/a[+0x234]\n", 2.5e9, "/lib/a+0x1234 verified"},
+		{"in one", read(2, "p", codeA) + read(3, "p", other), " => /lib/a[+0x234]\n", 2.5e9, "/lib/a+0x1234 late"},
+		{"after the dump", read(2, "p", codeA) + read(3, "p", codeA), " => /lib/a[+0x234]\n", 9e9, "/lib/a+0x1234 late"},
+		{"data", read(2, "p", data) + read(3, "p", data), " => /lib/a[+0x234]\n", 2.5e9, "vma-offset"},
+		{"several mappings", read(2, "p", more) + read(3, "p", more), " => /lib/a[+0x234]\n", 2.5e9, "vma-offset"},
+		{"after its end", read(2, "p", codeA) + read(3, "p", codeA), " => /lib/a[+0x2000]\n", 2.5e9, "vma-offset"},
+		{"no file", read(2, "p", jit) + read(3, "p", jit), " => /dev/zero (deleted)[+0x234]\n", 2.5e9, "vma-offset"},
+	} {
+		s := &resolve.Subject{TID: 7, TGID: 7, Time: c.at, Timed: true, Comm: []byte("p"), Outcomes: []resolve.Outcome{resolve.Unnamed(filemap.VMAOffset)},
+			Text: []byte(c.line), Frames: []tracefs.Frame{{Form: tracefs.FormObject, End: uint32(len(c.line))}}}
+		if got := landed(t, c.dump, s); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
 }

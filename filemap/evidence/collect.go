@@ -191,7 +191,7 @@ func (e *Evidence) Judge(s *resolve.Subject) {
 		case e.deciding && f.Form == tracefs.FormPlain && o.Reason == filemap.NoAddressSpace:
 			e.address(&m, tid, &frame{offset: f.Address(s.Text), why: s.Why(k)}, o)
 		case e.deciding && f.Form == tracefs.FormObject && o.Reason == filemap.VMAOffset:
-			e.object(m.versions, m.covered, s.Plain(s.FrameText(f)), o)
+			e.object(&m, s.Plain(s.FrameText(f)), o)
 		}
 	}
 }

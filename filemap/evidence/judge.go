@@ -169,36 +169,55 @@ func (v *version) mappingAt(addr uint64) *mapping {
 func sameMemory(a, b *filemap.Memory) bool { return a == b || a != nil && b != nil && a.Name == b.Name }
 
 // object gives a frame of option sym-userobj its offset in the file: it has
-// the offset in a mapping, which is enough if the file has one executable
-// mapping only.
-func (e *Evidence) object(versions []version, covered bool, line []byte, o *resolve.Outcome) {
+// the offset in a mapping, which is enough if the file has one mapping only.
+func (e *Evidence) object(m *moment, line []byte, o *resolve.Outcome) {
+	if len(m.versions) > maxHolding {
+		return
+	}
 	stem := string(line)
 	at := strings.LastIndex(stem, "[+0x")
 	name := strings.TrimPrefix(stem[:max(at, 0)], " => ")
 	offset := text.ObjectOffset(line)
+	a := proof.Address{Whole: true, Sampled: true}
+	if !m.covered || m.beyond {
+		a.Sure = proof.Afterwards
+	}
 	var found *mapping
-	for i := range versions {
-		if i == maxHolding {
+	for i := range m.versions {
+		one, only := m.versions[i].sole(name)
+		switch {
+		case !only, one != nil && offset >= one.end-one.start:
 			return
+		case one == nil:
+			a.Nothing(true)
+		case a.In(one.ground(), one.exec, false, found == nil || found.file == one.file && found.offset == one.offset):
+			found = one
 		}
-		for _, r := range versions[i].offsets().byName[bareName(name)] {
-			if r.file.name != name {
-				continue
+	}
+	if v := a.Decide(); v.Act == proof.Name {
+		*o = resolve.Named(e.file(found.file), v.Trust)
+		o.Offset, o.HasOffset = offset+found.offset, true
+	}
+}
+
+// sole is a mapping of the file of a path, nil if there is none. only: others of it are
+// of the same part of the file.
+func (v *version) sole(path string) (found *mapping, only bool) {
+	for _, r := range v.offsets().byName[bareName(path)] {
+		if r.file.name != path {
+			continue
+		}
+		for _, k := range v.offsets().parts[r] {
+			m := &v.maps[k]
+			if found != nil && (found.file != m.file || found.offset != m.offset) {
+				return found, false
 			}
-			for _, k := range versions[i].offsets().parts[r] {
-				m := &versions[i].maps[k]
-				if found != nil && (found.file != m.file || found.offset != m.offset) {
-					return
-				}
+			if found == nil || m.exec {
 				found = m
 			}
 		}
 	}
-	if found == nil || offset >= found.end-found.start {
-		return
-	}
-	*o = resolve.Named(e.file(found.file), trustOf(covered))
-	o.Offset, o.HasOffset = offset+found.offset, true
+	return found, true
 }
 
 func trustOf(covered bool) filemap.Trust {
