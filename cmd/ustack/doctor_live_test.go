@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -152,18 +153,32 @@ func TestLiveDoctorNoRights(t *testing.T) {
 }
 
 // TestLiveDoctorNamespace: from inside a PID namespace, the processes of a trace
-// are unknown. Doctor says so, and live does not try.
+// are unknown, and inside a time namespace when they mapped what. Doctor says so, and
+// live and maps --save do not try.
 func TestLiveDoctorNamespace(t *testing.T) {
 	needLive(t)
 	needProgram(t, "unshare")
 	bin := ustackBinary(t)
-	for command, want := range map[string]string{
-		"doctor": "live does not work: PID namespace: not the initial one",
-		"live":   "ustack live: a trace has the PIDs of the initial PID namespace",
+	pid := []string{"--pid", "--fork", "--mount-proc"}
+	clock := []string{"--time", "--fork", "--monotonic", "-1000"}
+	for _, c := range []struct {
+		unshare, command []string
+		want             string
+	}{
+		{pid, []string{"doctor"}, "live does not work: PID namespace: not the initial one"},
+		{pid, []string{"live"}, "ustack live: a trace has the PIDs of the initial PID namespace"},
+		{pid, []string{"maps", "--save", "-"}, "ustack maps: a trace has the PIDs of the initial PID namespace"},
+		{clock, []string{"doctor"}, "live does not work: time namespace: not the initial one"},
+		{clock, []string{"live"}, "ustack live: a trace has the clock of the initial time namespace"},
+		{clock, []string{"maps", "--save", "-"}, "ustack maps: a trace has the clock of the initial time namespace"},
 	} {
-		out, err := exec.Command("unshare", "--pid", "--fork", "--mount-proc", bin, command).CombinedOutput()
-		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != exitFailure || !strings.HasPrefix(string(out), want) {
-			t.Errorf("%s: %v\n%s", command, err, out)
+		if exec.Command("unshare", append(c.unshare, "true")...).Run() != nil {
+			t.Logf("not possible here: unshare %q", c.unshare)
+			continue
+		}
+		out, err := exec.Command("unshare", slices.Concat(c.unshare, []string{bin}, c.command)...).CombinedOutput()
+		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != exitFailure || !strings.HasPrefix(string(out), c.want) {
+			t.Errorf("%q: %v\n%.300s", c.command, err, out)
 		}
 	}
 }

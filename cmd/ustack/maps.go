@@ -16,11 +16,13 @@ import (
 
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/signals"
+	"ustack/filemap/facts"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/filemap/unfiled"
 	"ustack/render"
 	"ustack/render/outfile"
+	"ustack/tracefs/privilege"
 )
 
 const mapsHelp = `usage: ustack maps [flags] [PID...]
@@ -232,6 +234,9 @@ func (f *mapsFlags) walk(r *procmap.Reader, stderr io.Writer, fn func(*procmap.P
 // dump writes all mappings to a file. Until it is complete it has another name,
 // unless it is a device or a pipe.
 func (f *mapsFlags) dump(stdout, stderr io.Writer) error {
+	if err := facts.AsInTraces(privilege.Proc); err != nil {
+		return err
+	}
 	if f.save == "-" {
 		return f.writeDump(stdout, stderr)
 	}

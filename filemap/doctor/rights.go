@@ -83,6 +83,9 @@ type rightChecks struct{ *Findings }
 // all checks what we may do.
 func (f rightChecks) all() []Check {
 	list := []Check{f.pidNamespace()}
+	if f.Facts.Namespaces.Time == facts.Other {
+		list = append(list, f.timeNamespace())
+	}
 	if f.Facts.Rights.Known {
 		list = append(list, f.dacOverride(), f.perfmon(), f.sysPtrace(), f.checkpointRestore(), f.ipcLock())
 	}
@@ -153,6 +156,12 @@ func (f rightChecks) pidNamespace() Check {
 		c.Found = "the kernel does not say"
 	}
 	return c
+}
+
+// timeNamespace checks the clocks: a trace has those of the initial time namespace.
+func (f rightChecks) timeNamespace() Check {
+	return Check{Name: "time namespace", Required: !f.plain(), State: Missing, Found: "not the initial one: its clocks differ from those of the trace",
+		Without: "live does not know what was mapped when: run it outside of the time namespace"}
 }
 
 func (f rightChecks) userNamespace() Check {

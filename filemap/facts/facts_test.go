@@ -43,14 +43,15 @@ func TestCollect(t *testing.T) {
 		"self/limits": "Limit                     Soft Limit           Hard Limit           Units     \n" +
 			"Max open files            1024                 524288               files     \n" +
 			"Max locked memory         unlimited            unlimited            bytes     \n",
-		"self/mountinfo": "22 27 0:21 / " + proc + " rw - proc proc rw,hidepid=invisible\n",
-		"self/ns/pid":    "-> pid:[4026531836]",
-		"self/ns/user":   "-> user:[4026532001]",
-		"meminfo":        "MemTotal:       24683904 kB\nMemAvailable:   23600000 kB\n",
-		"7/stat":         "7 (a) b) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 33 0 0\n",
-		"7/maps":         "55d0c0000000-55d0c0001000 r-xp 00001000 fe:00 12 /usr/bin/a\n",
-		"9/stat":         "nonsense\n",
-		"9/maps":         "",
+		"self/mountinfo":      "22 27 0:21 / " + proc + " rw - proc proc rw,hidepid=invisible\n",
+		"self/ns/pid":         "-> pid:[4026531836]",
+		"self/ns/user":        "-> user:[4026532001]",
+		"self/timens_offsets": "monotonic           0         0\nboottime            0        -1\n",
+		"meminfo":             "MemTotal:       24683904 kB\nMemAvailable:   23600000 kB\n",
+		"7/stat":              "7 (a) b) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 33 0 0\n",
+		"7/maps":              "55d0c0000000-55d0c0001000 r-xp 00001000 fe:00 12 /usr/bin/a\n",
+		"9/stat":              "nonsense\n",
+		"9/maps":              "",
 	})
 	tree(t, sys, map[string]string{
 		"kernel/security/lockdown":  "none [integrity] confidentiality\n",
@@ -62,7 +63,7 @@ func TestCollect(t *testing.T) {
 		r.Has(unix.CAP_SYS_ADMIN) || !r.MayGet(unix.CAP_SYS_ADMIN) || r.MayGet(60) {
 		t.Errorf("rights %+v", r)
 	}
-	if f.Namespaces != (Namespaces{PID: Initial, User: Other}) || f.HidePID != "invisible" || f.Lockdown != "integrity" {
+	if f.Namespaces != (Namespaces{PID: Initial, User: Other, Time: Other}) || f.HidePID != "invisible" || f.Lockdown != "integrity" {
 		t.Errorf("%+v, hidepid %q, lockdown %q", f.Namespaces, f.HidePID, f.Lockdown)
 	}
 	if v, ok := f.Sysctls[PerfParanoid]; len(f.Sysctls) != 1 || !ok || v != -1 {

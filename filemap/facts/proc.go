@@ -30,29 +30,6 @@ func (r *Rights) Has(capability int) bool { return r.Held.Has(capability) }
 // MayGet reports whether a file could give us a capability.
 func (r *Rights) MayGet(capability int) bool { return r.Bounding.Has(capability) }
 
-// Namespaces reports whether we are in the initial namespaces of the kernel.
-type Namespaces struct {
-	PID, User Namespace
-}
-
-// Namespace is one of them.
-type Namespace uint8
-
-// Values of Namespace. Unknown: the kernel has none of the kind, or does not
-// report it.
-const (
-	Unknown Namespace = iota
-	Initial
-	Other
-)
-
-// Inode numbers of the initial namespaces (include/linux/proc_ns.h; uapi from
-// Linux 6.18 on).
-const (
-	initialPID  = "pid:[4026531836]"
-	initialUser = "user:[4026531837]"
-)
-
 // Sysctls are settings, by their names. Settings that the kernel does not have are
 // missing.
 type Sysctls map[string]int
@@ -131,28 +108,6 @@ func mask(s string) privilege.Set {
 		return 0
 	}
 	return privilege.Set(v)
-}
-
-func (f mountPoint) namespaces() Namespaces {
-	return Namespaces{PID: PIDNamespace(string(f)), User: f.namespace("self/ns/user", initialUser)}
-}
-
-// PIDNamespace reports whether we are in the initial PID namespace, as proc says. A
-// trace has the PIDs of the initial one, wherever it is read; perf and proc have
-// the PIDs of ours.
-func PIDNamespace(proc string) Namespace {
-	return mountPoint(proc).namespace("self/ns/pid", initialPID)
-}
-
-func (f mountPoint) namespace(link, initial string) Namespace {
-	to, err := os.Readlink(filepath.Join(string(f), link))
-	switch {
-	case err != nil:
-		return Unknown
-	case to == initial:
-		return Initial
-	}
-	return Other
 }
 
 func (f mountPoint) sysctls() Sysctls {

@@ -1,7 +1,6 @@
 package live
 
 import (
-	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -9,11 +8,6 @@ import (
 	"ustack/filemap/facts"
 	"ustack/tracefs/instance"
 )
-
-// errForeignPIDs: a process would be taken for another one, and its files for
-// the other's.
-var errForeignPIDs = errors.New("a trace has the PIDs of the initial PID namespace, and we are in another one: " +
-	"run ustack outside of the container, or the container with --pid=host")
 
 // prepare makes the instance, all of it but the threads that it is for. It
 // switches nothing on before it knows that all requested events exist.
@@ -23,8 +17,8 @@ func (s *session) prepare() error {
 		return err
 	}
 	if !root.Plain() {
-		if facts.PIDNamespace(s.opt.Proc) == facts.Other {
-			return errForeignPIDs
+		if err := facts.AsInTraces(s.opt.Proc); err != nil {
+			return err
 		}
 		if cleaned, err := root.Clean(); err == nil {
 			s.others = cleaned.Alive()
