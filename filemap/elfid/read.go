@@ -2,6 +2,7 @@ package elfid
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
@@ -72,6 +73,7 @@ type file struct {
 	order              binary.ByteOrder
 	wide               bool // 64 bits
 	segments, sections table
+	found              notes // the note that has the build ID
 }
 
 // bytes returns size bytes from off on, or what the file has of them.
@@ -159,30 +161,40 @@ func (f *file) section(h []byte) (uint32, notes) {
 }
 
 // search looks for a build ID in all notes that a table of headers names.
-func (f *file) search(t table) (ID, error) {
+func (f *file) search(t table) (id ID, err error) {
 	sets := 0
+	herr := f.headers(t, func(h []byte) (more bool) {
+		kind, n := t.fields(h)
+		if kind != t.notes {
+			return true
+		}
+		if sets++; sets > maxNoteSets {
+			return false
+		}
+		id, err = f.notes(n)
+		return err == nil && id.IsZero()
+	})
+	if err != nil || herr != nil {
+		return ID{}, cmp.Or(err, herr)
+	}
+	return id, nil
+}
+
+// headers calls fn with each header of a table, until it returns false.
+func (f *file) headers(t table, fn func(h []byte) (more bool)) error {
 	for i := 0; i < t.count; i += batch {
 		n := uint64(min(batch, t.count-i))
 		got, err := f.bytes(t.off+uint64(i)*t.size, n*t.size, t.what)
 		if err != nil {
-			return ID{}, err
+			return err
 		}
-		for uint64(len(got)) >= t.size {
-			kind, n := t.fields(got)
-			got = got[t.size:]
-			if kind != t.notes {
-				continue
-			}
-			if sets++; sets > maxNoteSets {
-				return ID{}, nil
-			}
-			id, err := f.notes(n)
-			if err != nil || !id.IsZero() {
-				return id, err
+		for ; uint64(len(got)) >= t.size; got = got[t.size:] {
+			if !fn(got) {
+				return nil
 			}
 		}
 	}
-	return ID{}, nil
+	return nil
 }
 
 // notes looks for a build ID in one segment or section of notes.
@@ -195,7 +207,7 @@ func (f *file) notes(n notes) (ID, error) {
 	if n.align == 8 {
 		align = 8
 	}
-	for uint64(len(b)) >= noteHead {
+	for size := uint64(len(b)); uint64(len(b)) >= noteHead; {
 		name, desc := uint64(f.order.Uint32(b)), uint64(f.order.Uint32(b[4:]))
 		kind := f.order.Uint32(b[8:])
 		from := padded(noteHead+name, align)
@@ -206,6 +218,7 @@ func (f *file) notes(n notes) (ID, error) {
 		}
 		if kind == noteGNUBuildID && bytes.Equal(b[noteHead:noteHead+name], []byte("GNU\x00")) {
 			if id, ok := New(b[from:end]); ok {
+				f.found = notes{off: n.off + size - uint64(len(b)), size: end}
 				return id, nil
 			}
 		}

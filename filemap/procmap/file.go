@@ -1,6 +1,7 @@
 package procmap
 
 import (
+	"bytes"
 	"io"
 	"strconv"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"ustack/filemap/elfid"
 	"ustack/filemap/openfile"
+	"ustack/filemap/procmem"
 	"ustack/tracefs/privilege"
 )
 
@@ -30,14 +32,19 @@ func mayHaveID(m *Mapping) bool {
 // mappedFile is the file of a mapping, to be read, and what came of it. It has
 // no memory of a Reader's: the read may be given up, and goes on then.
 type mappedFile struct {
-	proc string
-	pid  int
-	m    Mapping
+	proc   string
+	pid    int
+	m      Mapping
+	memory *procmem.Reader
 
 	id  elfid.ID
 	err error
 	// unsure: it was the mapping's file if the mapping has stayed.
 	unsure bool
+}
+
+func newMappedFile(r *Reader, pid int, m *Mapping) *mappedFile {
+	return &mappedFile{proc: r.opt.Proc, pid: pid, m: *m, memory: r.memory}
 }
 
 // read reads the build ID.
@@ -84,7 +91,48 @@ func (f *mappedFile) openAs(path string, byMapping bool) (int, error) {
 	if f.unsure && !(byMapping && hidesDevice(at)) {
 		return -1, unix.ESTALE
 	}
-	return unix.Open(f.proc+"/self/fd/"+strconv.Itoa(at), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(f.proc+"/self/fd/"+strconv.Itoa(at), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err == nil && isOverlay(at) {
+		f.unsure = true
+		if err = f.check(fd); err != nil {
+			closeFD(fd)
+			return -1, err
+		}
+	}
+	return fd, err
+}
+
+// check compares an open file of overlayfs with the memory of the process. Who writes to
+// a file of a lower layer writes to a copy in the upper one: all names of the file, its
+// link in map_files too, lead to the copy from then on, with device and inode number as
+// before, but what was mapped before stays the lower file.
+func (f *mappedFile) check(fd int) error {
+	id, same, err := elfid.Mapped(fdReader(fd), f.m.Start, f.m.Offset, f.readMemory)
+	if err == nil && id.IsZero() {
+		same, err = f.sameCode(fd)
+	}
+	if err == nil && !same {
+		err = unix.ESTALE
+	}
+	return err
+}
+
+// sameCode compares the beginning of a mapping with that of an open file.
+func (f *mappedFile) sameCode(fd int) (bool, error) {
+	const enough = 64 << 10
+	want := make([]byte, min(f.m.End-f.m.Start, enough))
+	n, err := fdReader(fd).ReadAt(want, int64(f.m.Offset))
+	if n == 0 || err != nil && err != io.EOF {
+		return false, err
+	}
+	got := make([]byte, n)
+	err = f.readMemory(f.m.Start, got)
+	return err == nil && bytes.Equal(got, want[:n]), err
+}
+
+// readMemory reads the memory of the process.
+func (f *mappedFile) readMemory(addr uint64, b []byte) error {
+	return f.memory.Read(f.pid, procmem.Part{Addr: addr, To: b})
 }
 
 func sameFile(st *unix.Stat_t, m *Mapping) bool {
@@ -92,14 +140,16 @@ func sameFile(st *unix.Stat_t, m *Mapping) bool {
 }
 
 // hidesDevice reports whether stat(2) shows other devices or inode numbers on a
-// file system than /proc/PID/maps does: stat(2) shows the subvolume's on btrfs,
-// a layer's on overlayfs.
-func hidesDevice(fd int) bool {
+// file system than /proc/PID/maps does: it is that of the subvolume on btrfs,
+// that of a layer on overlayfs.
+func hidesDevice(fd int) bool { return isOn(fd, unix.BTRFS_SUPER_MAGIC) || isOverlay(fd) }
+
+func isOverlay(fd int) bool { return isOn(fd, unix.OVERLAYFS_SUPER_MAGIC) }
+
+// isOn reports whether a file is on a file system of this type.
+func isOn(fd int, magic int64) bool {
 	var st unix.Statfs_t
-	if unix.Fstatfs(fd, &st) != nil {
-		return false
-	}
-	return st.Type == unix.BTRFS_SUPER_MAGIC || st.Type == unix.OVERLAYFS_SUPER_MAGIC
+	return unix.Fstatfs(fd, &st) == nil && int64(st.Type) == magic
 }
 
 // closeFD closes a descriptor that was only read from: nothing can be lost.

@@ -80,7 +80,7 @@ func TestNeverAnotherFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := "/proc/self/root"
-	f := mappedFile{proc: "/proc", pid: os.Getpid(), m: m}
+	f := newMappedFile(r, os.Getpid(), &m)
 	if fd, err := f.openAs(root+m.Name, false); err != nil {
 		t.Errorf("by its path: %v", err)
 	} else {
@@ -156,6 +156,79 @@ func TestOverlay(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestOverlayCopy: who writes to a file of a lower layer writes to a copy, which all
+// names lead to from then on. Who had mapped the file before still has that one, at the
+// same device and inode number.
+func TestOverlayCopy(t *testing.T) {
+	needRoot(t)
+	for _, c := range []struct {
+		what          string
+		lower, upper  string
+		before, after string // the build IDs
+	}{
+		{"with build IDs", "-Wl,--build-id=0x00000001", "-Wl,--build-id=0x00000002", "", "00000002"},
+		{"without", "-Wl,--build-id=none", "-Wl,--build-id=none", "", ""},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			lower := buildWith(t, "lib.so", c.lower, "-O0")
+			upper, err := os.ReadFile(buildWith(t, "lib.so", c.upper, "-O2"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			base := t.TempDir()
+			name := base + "/merged/lib.so"
+			var helpers [2]*helperProcess
+			inOwnMounts(t, func() error {
+				for _, d := range []string{"upper", "work", "merged"} {
+					if err := os.Mkdir(filepath.Join(base, d), 0o755); err != nil {
+						return err
+					}
+				}
+				opts := "lowerdir=" + filepath.Dir(lower) + ",upperdir=" + base + "/upper,workdir=" + base + "/work"
+				if err := unix.Mount("overlay", base+"/merged", "overlay", 0, opts); err != nil {
+					return err
+				}
+				helpers[0] = startHelper(t, "libraries", name)
+				if err := os.WriteFile(name, upper, 0o755); err != nil {
+					return err
+				}
+				helpers[1] = startHelper(t, "libraries", name)
+				return nil
+			})
+			bothSources(t, Options{Filter: Filter{Perms: Exec}, IDs: NewIDs(&fakeGuard{yes: true})}, func(t *testing.T, r *Reader) {
+				for _, i := range []int{0, 1, 0} {
+					var p Process
+					if err := r.Process(helpers[i].pid, &p); err != nil {
+						t.Fatal(err)
+					}
+					m := mappingOf(t, &p, name)
+					if want := []string{c.before, c.after}[i]; m.BuildID.Hex() != want {
+						t.Errorf("process %d has build ID %q, want %q", i, m.BuildID.Hex(), want)
+					}
+					f, err := r.OpenMapped(helpers[i].pid, &m)
+					if (err == nil) != (i == 1) {
+						t.Errorf("process %d: opening the file: %v", i, err)
+					}
+					if err == nil {
+						f.Close()
+					}
+				}
+			})
+		})
+	}
+}
+
+func mappingOf(t *testing.T, p *Process, name string) Mapping {
+	t.Helper()
+	for _, m := range p.Mappings {
+		if m.Name == name {
+			return m
+		}
+	}
+	t.Fatalf("no %s in\n%v", name, ourLines(p))
+	return Mapping{}
 }
 
 // TestBtrfs: two snapshots of btrfs show the same device and inode number, and

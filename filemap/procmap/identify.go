@@ -56,7 +56,7 @@ func (h *Handle) identify(m *Mapping) {
 // fileID reads the build ID from the file that is mapped, the zero ID if it has
 // none. ok is false if the file could not be had.
 func (h *Handle) fileID(m *Mapping, system fileSystem) (id elfid.ID, ok bool) {
-	f := &mappedFile{proc: h.r.opt.Proc, pid: h.as, m: *m}
+	f := newMappedFile(h.r, h.as, m)
 	if system.disk {
 		f.read()
 	} else if !h.r.opt.IDs.readBounded(f) {

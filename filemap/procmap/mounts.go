@@ -14,7 +14,8 @@ import (
 type fileSystem struct {
 	// apart: an inode number is one file. On btrfs it is not: a snapshot has the
 	// numbers of its origin, and /proc/PID/maps shows one device for all
-	// subvolumes.
+	// subvolumes. On overlayfs a file that was written has the number of the one of
+	// the lower layer, which processes may still have mapped (mappedFile.check).
 	apart bool
 	// watched: inotify sees all that changes, and looking at a file takes no
 	// longer than the machine needs.
@@ -113,15 +114,15 @@ func (ms *mounts) read(r *Reader, process string) {
 	}
 }
 
-// systemOf describes a type of file systems. Those watched are the ones that
-// only this kernel changes (local in filemap/watch); overlayfs is, but what lies
-// under it can be anything.
+// systemOf is what is known of a type of file systems. Those watched are the
+// ones that only this kernel changes (local in filemap/watch), and where an inode
+// number is one file.
 func systemOf(kind string, dev Dev) fileSystem {
-	s := fileSystem{apart: kind != "btrfs"}
+	s := fileSystem{apart: kind != "btrfs" && kind != "overlay"}
 	switch kind {
 	case "ext2", "ext3", "ext4", "xfs", "f2fs", "squashfs", "erofs", "iso9660", "jffs2", "ubifs":
 		s.watched, s.disk = true, dev.Major != 0
-	case "tmpfs", "ramfs", "overlay":
+	case "tmpfs", "ramfs":
 		s.watched = true
 	case "vfat", "exfat", "ntfs3", "udf", "jfs", "nilfs2", "hfsplus":
 		s.disk = dev.Major != 0

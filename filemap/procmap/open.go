@@ -26,7 +26,7 @@ func (r *Reader) OpenMapped(pid int, m *Mapping) (*OpenMapped, error) {
 	if !mayHaveID(m) {
 		return nil, fmt.Errorf("opening the mapped file %q: %w", m.Name, errors.ErrUnsupported)
 	}
-	f := mappedFile{proc: r.Proc(), pid: pid, m: *m}
+	f := newMappedFile(r, pid, m)
 	fd, err := f.open()
 	if err != nil {
 		return nil, fmt.Errorf("opening the mapped file %q: %w", m.Name, err)
@@ -48,7 +48,7 @@ func (r *Reader) OpenPatiently(files *openfile.Opener, pid int, m *Mapping) (*op
 	if !mayHaveID(m) {
 		return nil, fmt.Errorf("opening the mapped file %q: %w", m.Name, errors.ErrUnsupported)
 	}
-	f := mappedFile{proc: r.Proc(), pid: pid, m: *m} // the call may go on without us
+	f := newMappedFile(r, pid, m) // the call may go on without us
 	file, err := files.By(m.Name, func() (*os.File, error) {
 		fd, err := f.open()
 		if err != nil {

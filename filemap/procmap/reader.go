@@ -11,6 +11,7 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/bounded"
 	"ustack/filemap/elfid"
+	"ustack/filemap/procmem"
 	"ustack/tracefs/privilege"
 )
 
@@ -85,6 +86,7 @@ type Reader struct {
 	opens   *bounded.Calls
 	opening *opening         // used again for each call that comes back
 	held    map[int]*opening // the calls that have not come back, by PID
+	memory  *procmem.Reader
 }
 
 // NewReader finds out what the kernel can do and returns a Reader. It fails if
@@ -93,7 +95,7 @@ func NewReader(opt Options) (*Reader, error) {
 	if opt.Proc == "" {
 		opt.Proc = "/proc"
 	}
-	r := &Reader{opt: opt, buf: newBuffers(), opens: bounded.New(openWait)}
+	r := &Reader{opt: opt, buf: newBuffers(), opens: bounded.New(openWait), memory: procmem.New(0)}
 	if err := r.detect(); err != nil {
 		return nil, err
 	}

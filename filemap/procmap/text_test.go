@@ -166,7 +166,7 @@ func TestSystemOf(t *testing.T) {
 		{"vfat", disk, fileSystem{apart: true, disk: true}},
 		{"ubifs", none, fileSystem{apart: true, watched: true}},
 		{"tmpfs", none, fileSystem{apart: true, watched: true}},
-		{"overlay", none, fileSystem{apart: true, watched: true}},
+		{"overlay", none, fileSystem{}},
 		{"btrfs", none, fileSystem{}},
 		{"fuse.sshfs", none, fileSystem{apart: true}},
 		{"fuse", none, fileSystem{apart: true}},
