@@ -201,7 +201,7 @@ func (i *Inspector) mapping(p *Process, m *procmap.Mapping, f func(*Subject) err
 
 // mapped looks at the very file of a mapping.
 func (i *Inspector) mapped(s *Subject, m *procmap.Mapping) {
-	f, err := i.reader.OpenPatiently(i.files, s.PID, m)
+	f, err := i.reader.OpenMapped(i.files, s.PID, m)
 	if err != nil {
 		s.Err = err
 		return

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"ustack/filemap/openfile"
 )
 
 // TestInodeReuse: a file that got the inode number of another one, under the
@@ -198,6 +200,8 @@ func TestOverlayCopy(t *testing.T) {
 				return nil
 			})
 			bothSources(t, Options{Filter: Filter{Perms: Exec}, IDs: NewIDs(&fakeGuard{yes: true})}, func(t *testing.T, r *Reader) {
+				files := openfile.NewOpener(0)
+				defer files.Close()
 				for _, i := range []int{0, 1, 0} {
 					var p Process
 					if err := r.Process(helpers[i].pid, &p); err != nil {
@@ -207,7 +211,7 @@ func TestOverlayCopy(t *testing.T) {
 					if want := []string{c.before, c.after}[i]; m.BuildID.Hex() != want {
 						t.Errorf("process %d has build ID %q, want %q", i, m.BuildID.Hex(), want)
 					}
-					f, err := r.OpenMapped(helpers[i].pid, &m)
+					f, err := r.OpenMapped(files, helpers[i].pid, &m)
 					if (err == nil) != (i == 1) {
 						t.Errorf("process %d: opening the file: %v", i, err)
 					}

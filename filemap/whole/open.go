@@ -19,8 +19,8 @@ type Opener struct {
 	Reader *procmap.Reader
 	// VDSO is the vDSO of 64-bit processes.
 	VDSO []byte
-	// Files opens files at their paths, of processes that have ended. nil is for not
-	// at all.
+	// Files opens files, with a time limit: any process can map one of a server that
+	// gives no answer.
 	Files *openfile.Opener
 	// Separates finds separate files with debug information, nil for none.
 	Separates *symbol.Separates
@@ -54,11 +54,11 @@ func (o *Opener) mapped(pid int, m *space.Mapping) (*unwind.Binary, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := o.Reader.OpenMapped(pid, &at)
+	f, err := o.Reader.OpenMapped(o.Files, pid, &at)
 	if err != nil {
 		return nil, err
 	}
-	b := &unwind.Binary{ReaderAt: f, Size: f.Size, Close: func() { _ = f.Close() }} // it was only read from
+	b := &unwind.Binary{ReaderAt: f, Size: f.Size(), Close: func() { _ = f.Close() }} // it was only read from
 	// Where perf reports the build ID, it does not report the inode.
 	if !m.File.BuildID.IsZero() {
 		return withID(b, m.File)
@@ -68,7 +68,7 @@ func (o *Opener) mapped(pid int, m *space.Mapping) (*unwind.Binary, error) {
 
 // atPath opens the file at the path of a file.
 func (o *Opener) atPath(f *space.File) (*unwind.Binary, error) {
-	if o.Files == nil || f.Kind != procmap.File || f.BuildID.IsZero() {
+	if f.Kind != procmap.File || f.BuildID.IsZero() {
 		return nil, errOther
 	}
 	if o.gone[f] {

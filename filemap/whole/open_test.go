@@ -67,7 +67,6 @@ func TestOpenEnded(t *testing.T) {
 		{"no build ID", Opener{Reader: reader, Files: files}, space.File{Name: name, Kind: procmap.File}, false},
 		{"no longer at its path", Opener{Reader: reader, Files: files}, space.File{Name: name + ".gone", BuildID: id, Kind: procmap.File}, false},
 		{"deleted", Opener{Reader: reader, Files: files}, space.File{Name: name, BuildID: id, Kind: procmap.Deleted}, false},
-		{"not allowed", Opener{Reader: reader}, space.File{Name: name, BuildID: id, Kind: procmap.File}, false},
 	} {
 		b, err := c.o.Open(pid, &space.Mapping{Start: 0x1000, End: 0x2000, Perms: procmap.Exec, File: &c.file})
 		if (err == nil) != c.want {
