@@ -2,11 +2,13 @@ package openfile
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -107,15 +109,16 @@ func nearby(name string, fd int) (*File, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	return &File{file: r.file, size: r.size}, nil
+	return &File{file: r.file, size: r.size, identity: r.identity}, nil
 }
 
 // opened is what became of opening a file.
 type opened struct {
-	file *os.File
-	size int64
-	disk bool
-	err  error
+	file     *os.File
+	size     int64
+	identity string
+	disk     bool
+	err      error
 }
 
 func look(open func() (*os.File, error)) (r opened) {
@@ -128,9 +131,18 @@ func look(open func() (*os.File, error)) (r opened) {
 		return opened{err: err}
 	}
 	var system unix.Statfs_t
-	r.size = info.Size()
+	r.size, r.identity = info.Size(), identity(info)
 	r.disk = unix.Fstatfs(int(r.file.Fd()), &system) == nil && isDisk(&system)
 	return r
+}
+
+// identity is what the kernel says of an open file.
+func identity(info os.FileInfo) string {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("%x:%d:%d:%d.%09d", st.Dev, st.Ino, st.Size, st.Ctim.Sec, st.Ctim.Nsec)
 }
 
 func (o *Opener) open(name, full string, open func() (*os.File, error)) (*File, error) {
@@ -149,7 +161,7 @@ func (o *Opener) open(name, full string, open func() (*os.File, error)) (*File, 
 	if r.err != nil {
 		return nil, r.err
 	}
-	f := &File{file: r.file, size: r.size}
+	f := &File{file: r.file, size: r.size, identity: r.identity}
 	if !r.disk {
 		f.calls = o.calls
 	}
@@ -194,9 +206,10 @@ func Local(fd int) bool {
 // File is a file that is read with a time limit, if need be. It may be used by
 // several goroutines.
 type File struct {
-	file  *os.File
-	size  int64
-	calls *bounded.Calls // nil on a disk
+	file     *os.File
+	size     int64
+	identity string
+	calls    *bounded.Calls // nil on a disk
 
 	mu   sync.Mutex
 	gone error // why it is not read any more
@@ -204,6 +217,10 @@ type File struct {
 
 // Size returns how many bytes the file had when it was opened.
 func (f *File) Size() int64 { return f.size }
+
+// Identity is that of the file when it was opened: device, inode, size and time of
+// change. While the file is open no other one has it.
+func (f *File) Identity() string { return f.identity }
 
 // ReadAt implements io.ReaderAt. After an answer that did not come in time nothing is
 // read any more: bounded.ErrSlow, or bounded.ErrRefused if too many others were slow.

@@ -14,6 +14,9 @@ import (
 type Binary struct {
 	io.ReaderAt
 	Size int64
+	// Identity is that of the open file, by what the kernel says of it: device, inode,
+	// size and time of change. It is equal for no two files of one time.
+	Identity string
 	// Close can be nil.
 	Close func()
 }
@@ -77,7 +80,14 @@ func (u *Unwinder) File(s Source) *File {
 	return f
 }
 
-// Memory returns about how many bytes the tables of all files need.
+// Known reports whether there is a file with this Key.
+func (u *Unwinder) Known(key string) bool {
+	u.filesMu.Lock()
+	defer u.filesMu.Unlock()
+	return u.files[key] != nil
+}
+
+// Memory is about how many bytes the tables of all files need.
 func (u *Unwinder) Memory() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()

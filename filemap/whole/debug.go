@@ -15,26 +15,21 @@ import (
 // errNoDebug: there is no separate file with debug information.
 var errNoDebug = errors.New("no separate debug file")
 
-// Debug opens the separate file with debug information of a mapping's file, which must
-// have the build ID of that, or the checksum that it names.
-func (o *Opener) Debug(pid int, m *space.Mapping) (*unwind.Binary, error) {
-	if o.Separates == nil || m.File.Kind != procmap.File || !filepath.IsAbs(m.File.Name) {
+// Debug opens the separate file with debug information of a mapped file that is open. It
+// must have the build ID of that, or the checksum that it names.
+func (o *Opener) Debug(b *unwind.Binary, f *space.File) (*unwind.Binary, error) {
+	if o.Separates == nil || f.Kind != procmap.File || !filepath.IsAbs(f.Name) {
 		return nil, errNoDebug
 	}
-	b, err := o.Open(pid, m)
-	if err != nil {
-		return nil, err
-	}
-	defer b.Close()
 	x, err := image.Open(b, b.Size)
 	if err != nil {
-		return nil, fmt.Errorf("reading %q: %w", m.File.Name, err)
+		return nil, fmt.Errorf("reading %q: %w", f.Name, err)
 	}
 	id, err := elfid.Read(b)
 	if err != nil {
-		return nil, fmt.Errorf("reading the build ID of %q: %w", m.File.Name, err)
+		return nil, fmt.Errorf("reading the build ID of %q: %w", f.Name, err)
 	}
-	found, _ := o.Separates.Find(x, id, m.File.Name)
+	found, _ := o.Separates.Find(x, id, f.Name)
 	if found == nil {
 		return nil, errNoDebug
 	}

@@ -36,7 +36,7 @@ var errOther = errors.New("another file is mapped there now")
 // path, which must have the build ID that the kernel reported.
 func (o *Opener) Open(pid int, m *space.Mapping) (*unwind.Binary, error) {
 	if m.File.Kind == procmap.VDSO {
-		return &unwind.Binary{ReaderAt: bytes.NewReader(o.VDSO), Size: int64(len(o.VDSO)), Close: func() {}}, nil
+		return &unwind.Binary{ReaderAt: bytes.NewReader(o.VDSO), Size: int64(len(o.VDSO)), Identity: "vdso", Close: func() {}}, nil
 	}
 	b, err := o.mapped(pid, m)
 	if err == nil || errors.Is(err, errOther) {
@@ -58,7 +58,7 @@ func (o *Opener) mapped(pid int, m *space.Mapping) (*unwind.Binary, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &unwind.Binary{ReaderAt: f, Size: f.Size(), Close: func() { _ = f.Close() }} // it was only read from
+	b := binary(f)
 	// Where perf reports the build ID, it does not report the inode.
 	if !m.File.BuildID.IsZero() {
 		return withID(b, m.File)
@@ -90,7 +90,11 @@ func (o *Opener) named(f *space.File) (*unwind.Binary, error) {
 	if err != nil {
 		return nil, err
 	}
-	return withID(&unwind.Binary{ReaderAt: at, Size: at.Size(), Close: func() { _ = at.Close() }}, f) // it was only read from
+	return withID(binary(at), f)
+}
+
+func binary(f *openfile.File) *unwind.Binary {
+	return &unwind.Binary{ReaderAt: f, Size: f.Size(), Identity: f.Identity(), Close: func() { _ = f.Close() }} // it was only read from
 }
 
 // withID passes a file on if it has the build ID of the mapped file.

@@ -24,9 +24,9 @@ type Options struct {
 	Space func(tid int, t tracefs.Time) (pid int, sp *space.Space, ok bool)
 	// Open opens what a process has mapped.
 	Open func(pid int, m *space.Mapping) (*unwind.Binary, error)
-	// Debug opens the separate file with debug information of what a process has
-	// mapped; nil for none.
-	Debug func(pid int, m *space.Mapping) (*unwind.Binary, error)
+	// Debug opens the separate file with debug information of a mapped file that is
+	// open; nil for none.
+	Debug func(b *unwind.Binary, f *space.File) (*unwind.Binary, error)
 	// JIT reports whether a process has code of a compiler that keeps frame
 	// pointers; nil if none has.
 	JIT func(pid int) bool
@@ -53,7 +53,7 @@ type Stage struct {
 	opt      Options
 	joiner   *join.Joiner[call, *perf.StackSample]
 	unwinder *unwind.Unwinder
-	files    map[*space.File]*unwind.File
+	files    map[mappedFile]*unwind.File
 	entries  map[int32]entry
 	free     []*perf.StackSample
 	batch    uint64 // number of the one at hand
@@ -97,7 +97,7 @@ const keep = 2 * time.Second
 func New(opt Options) *Stage {
 	return &Stage{
 		opt: opt, joiner: join.New[call, *perf.StackSample](join.Options{Order: join.PerfFirst, Keep: keep}),
-		unwinder: unwind.New(0), files: make(map[*space.File]*unwind.File), entries: make(map[int32]entry), own: os.Getpid(),
+		unwinder: unwind.New(0), files: make(map[mappedFile]*unwind.File), entries: make(map[int32]entry), own: os.Getpid(),
 	}
 }
 

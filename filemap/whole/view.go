@@ -39,35 +39,64 @@ func (v *view) Find(addr uint64) (m unwind.Mapping, ok bool) {
 // maxFiles bounds the files whose tables are looked for by mapping.
 const maxFiles = 1 << 14
 
-// file returns the file of a mapping, for unwinding.
+// mappedFile is a file as a process has it mapped since a time. What is known of a file
+// can be the name and the build ID alone, which any user can give another file, in a
+// mount namespace of their own: so each process has its own, and those that are one by
+// the open file share the tables.
+type mappedFile struct {
+	pid   int
+	file  *space.File
+	since tracefs.Time
+}
+
+// file is the file of a mapping, for unwinding.
 func (s *Stage) file(pid int, m *space.Mapping) *unwind.File {
-	if f := s.files[m.File]; f != nil {
+	key := mappedFile{pid, m.File, m.Since}
+	if f := s.files[key]; f != nil {
 		return f
 	}
 	if len(s.files) >= maxFiles {
 		clear(s.files)
 	}
-	f, mapped := m.File, *m
-	// A build ID alone is what a file says of itself.
-	key := fmt.Sprintf("%s:%d:%d:%s:%s", f.Dev, f.Inode, f.Generation, f.BuildID.Hex(), f.Name)
-	if f.Kind == procmap.VDSO {
-		key = "vdso"
-	}
-	first, err := s.opt.Open(pid, &mapped)
+	first, err := s.opt.Open(pid, m)
 	if err != nil {
 		return nil // another process may have it, and be there still
 	}
-	var debug func() (*unwind.Binary, error)
-	if s.opt.Debug != nil {
-		debug = func() (*unwind.Binary, error) { return s.opt.Debug(pid, &mapped) }
+	out := s.unwinder.File(s.source(pid, *m, first))
+	s.files[key] = out
+	return out
+}
+
+// source is the source of a mapped file that is open.
+func (s *Stage) source(pid int, m space.Mapping, first *unwind.Binary) unwind.Source {
+	f, identity := m.File, first.Identity
+	key := fmt.Sprintf("%s:%s:%s", identity, f.BuildID.Hex(), f.Name)
+	if s.unwinder.Known(key) && first.Close != nil {
+		first.Close()
+		first = nil
 	}
-	out := s.unwinder.File(unwind.Source{Debug: debug, Key: key, Name: f.Name, Open: func() (*unwind.Binary, error) {
+	open := func() (*unwind.Binary, error) {
 		if b := first; b != nil {
 			first = nil
 			return b, nil
 		}
-		return s.opt.Open(pid, &mapped)
-	}})
-	s.files[f] = out
-	return out
+		b, err := s.opt.Open(pid, &m)
+		if err == nil && b.Identity != identity {
+			b.Close()
+			return nil, errOther
+		}
+		return b, err
+	}
+	debug := func() (*unwind.Binary, error) {
+		b, err := open()
+		if err != nil {
+			return nil, err
+		}
+		defer b.Close()
+		return s.opt.Debug(b, f)
+	}
+	if s.opt.Debug == nil {
+		debug = nil
+	}
+	return unwind.Source{Key: key, Name: f.Name, Open: open, Debug: debug}
 }
