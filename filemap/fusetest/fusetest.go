@@ -20,6 +20,7 @@ type Server struct {
 
 	dev    int
 	file   []byte
+	flush  bool // it wants to know when a file is closed
 	silent atomic.Bool
 	asked  atomic.Int32 // since it fell silent
 	polled atomic.Int32
@@ -32,12 +33,17 @@ const Name = "lib.so"
 // test where that cannot be.
 func Start(t testing.TB, file []byte) *Server {
 	t.Helper()
+	return start(t, &Server{file: file})
+}
+
+func start(t testing.TB, s *Server) *Server {
+	t.Helper()
 	dev, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		t.Skipf("no /dev/fuse for us: %v", err)
 	}
 	dir := t.TempDir()
-	s := &Server{Path: dir + "/" + Name, Dir: dir, dev: dev, file: file}
+	s.Path, s.Dir, s.dev = dir+"/"+Name, dir, dev
 	opts := fmt.Sprintf("fd=%d,rootmode=40000,user_id=%d,group_id=%d,allow_other", dev, os.Getuid(), os.Getgid())
 	if err := unix.Mount("test", dir, "fuse.test", unix.MS_NOSUID|unix.MS_NODEV, opts); err != nil {
 		_ = unix.Close(dev)
@@ -102,6 +108,7 @@ func (s *Server) answer(r *request, body []byte) (b []byte, errno unix.Errno, ok
 	const (
 		lookup, forget, getattr, open, read = 1, 2, 3, 14, 15
 		initialize, interrupt, batchForget  = 26, 36, 42
+		flush                               = 25
 	)
 	switch r.opcode {
 	case forget, interrupt, batchForget:
@@ -118,6 +125,10 @@ func (s *Server) answer(r *request, body []byte) (b []byte, errno unix.Errno, ok
 		return s.attributes(append(b, make([]byte, 32)...), 2), 0, true // valid for no time
 	case getattr:
 		return s.attributes(make([]byte, 16), r.node), 0, true
+	case flush:
+		if s.flush {
+			return nil, 0, true
+		}
 	case open:
 		return make([]byte, 16), 0, true
 	case read:

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"path"
 
+	"ustack/filemap/bounded"
 	"ustack/filemap/procmap"
 	"ustack/filemap/procmem"
 )
@@ -46,12 +47,15 @@ type Owner struct {
 type Reader struct {
 	maps   *procmap.Reader
 	memory *procmem.Reader
+	calls  *bounded.Calls
 	p      procmap.Process
 }
 
 // NewReader returns a Reader that finds processes by maps, which must read
 // executable mappings.
-func NewReader(maps *procmap.Reader) *Reader { return &Reader{maps: maps, memory: procmem.New(0)} }
+func NewReader(maps *procmap.Reader) *Reader {
+	return &Reader{maps: maps, memory: procmem.New(0), calls: bounded.New(textWait)}
+}
 
 // Read reads the owner of the lock at an address of a process, for which thread
 // tid waits. The thread waits there before and after the reading, so the owner

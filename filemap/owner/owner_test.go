@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"ustack/filemap/bounded"
+	"ustack/filemap/fusetest"
 	"ustack/filemap/procmap"
 )
 
@@ -201,6 +203,19 @@ func FuzzCall(f *testing.F) {
 		again := fmt.Sprintf("%d %#x %#x %#x %#x %#x %#x %#x %#x", c.number, c.args[0], c.args[1], c.args[2], c.args[3], c.args[4], c.args[5], c.sp, c.pc)
 		if parseCall(again) != c || len(strings.Fields(text)) != 9 {
 			t.Errorf("%q is %+v", text, c)
+		}
+	})
+}
+
+// TestHeldExec: a process that is kept in the middle of an exec by a file system in user
+// space keeps nothing waiting.
+func TestHeldExec(t *testing.T) {
+	h := fusetest.StartHeld(t)
+	r := newReader(t)
+	h.Hold(t)
+	h.Within(t, 20*bounded.DefaultWait, func() {
+		if _, err := r.Read(h.PID, h.PID, 0x1000); !errors.Is(err, bounded.ErrSlow) {
+			t.Errorf("the owner: %v", err)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -107,17 +108,36 @@ func (r *Reader) ownNumber(pid, tid int) (int, error) {
 	return n, nil
 }
 
+// textWait is how long reading a file of a thread may take. The kernel waits for a
+// process in the middle of an exec (lock_trace in fs/proc/base.c), which a file system in
+// user space can hold up.
+const textWait = 250 * time.Millisecond
+
 // text reads a file of a thread.
 func (r *Reader) text(pid, tid int, name string) (string, error) {
-	defer privilege.RaiseIn(r.maps.Proc()).Lower() // the kernel asks for them when it is read
-	b, err := os.ReadFile(filepath.Join(r.maps.Proc(), strconv.Itoa(pid), "task", strconv.Itoa(tid), name))
+	proc := r.maps.Proc()
+	type contents struct {
+		b   []byte
+		err error
+	}
+	got := make(chan contents, 1)
+	err := r.calls.Do(func() {
+		defer privilege.RaiseIn(proc).Lower() // the kernel asks for them when it is read
+		b, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "task", strconv.Itoa(tid), name))
+		got <- contents{b, err}
+	})
+	var c contents
+	if err == nil {
+		c = <-got
+		err = c.err
+	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return "", errMoved
 	}
 	if err != nil {
 		return "", fmt.Errorf("looking at thread %d: %w", tid, err)
 	}
-	return string(b), nil
+	return string(c.b), nil
 }
 
 // Comm returns the name of a thread, "" if it has ended.

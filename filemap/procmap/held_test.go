@@ -44,3 +44,31 @@ func TestHeldExec(t *testing.T) {
 		}
 	})
 }
+
+// TestHeldExecFile: nor does such a process keep who reads a file that it had mapped
+// before, which the kernel looks up anew (map_files_d_revalidate in fs/proc/base.c).
+func TestHeldExecFile(t *testing.T) {
+	needRoot(t)
+	bothSources(t, Options{Filter: Filter{Perms: Exec}, IDs: NewIDs(nil)}, func(t *testing.T, r *Reader) {
+		h := fusetest.StartHeld(t)
+		var p Process
+		if err := r.Process(h.PID, &p); err != nil || len(p.Mappings) == 0 {
+			t.Fatalf("%d mappings, %v", len(p.Mappings), err)
+		}
+		open, err := r.Open(h.PID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer open.Close()
+		h.Hold(t)
+		r.opt.IDs = NewIDs(nil)
+		r.opt.IDs.reads = bounded.New(20 * time.Millisecond)
+		h.Within(t, 20*bounded.DefaultWait, func() {
+			for i := range p.Mappings {
+				if m := &p.Mappings[i]; m.Kind == File {
+					open.identify(m)
+				}
+			}
+		})
+	})
+}

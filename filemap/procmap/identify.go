@@ -30,9 +30,10 @@ import "ustack/filemap/elfid"
 // once a file; and a process without the right to follow the links in
 // /proc/PID/map_files (CAP_CHECKPOINT_RESTORE) gets no build ID of deleted files.
 //
-// A file is opened, looked at and read with a time limit, unless it is on a disk
-// (see bounded.Calls). Package elfid bounds what else a file may do to its
-// reader.
+// A file is opened, looked at and read with a time limit (see bounded.Calls): on a disk,
+// too, as the kernel waits for a process in the middle of an exec, see held.go, when a
+// name in map_files is looked up again (map_files_d_revalidate in fs/proc/base.c). What a file may do to its reader is otherwise bounded by
+// package elfid.
 
 // identify gives a mapping the build ID and generation of its file: as they are
 // known, or from the file itself. A file that could not be read has none, and
@@ -57,9 +58,7 @@ func (h *Handle) identify(m *Mapping) {
 // none. ok is false if the file could not be had.
 func (h *Handle) fileID(m *Mapping, system fileSystem) (id elfid.ID, ok bool) {
 	f := newMappedFile(h.r, h.as, m)
-	if system.disk {
-		f.read()
-	} else if !h.r.opt.IDs.readBounded(f) {
+	if !h.r.opt.IDs.readBounded(f, system.disk) {
 		return elfid.ID{}, false
 	}
 	if f.err != nil || f.unsure && !h.stillMapped(m) {

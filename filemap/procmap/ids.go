@@ -155,9 +155,12 @@ func (c *IDs) Slow() int {
 	return len(c.slow)
 }
 
-// readBounded reads a file of a server that may take any time to answer, and
-// reports whether that was done.
-func (c *IDs) readBounded(f *mappedFile) bool {
+// readBounded reads a file, and reports whether that was done. Where it is not on a disk,
+// a server may take any time to answer, and is not asked again for a while.
+func (c *IDs) readBounded(f *mappedFile, disk bool) bool {
+	if disk {
+		return c.reads.Do(f.read) == nil
+	}
 	c.mu.Lock()
 	since, slow := c.slow[f.m.Dev]
 	c.mu.Unlock()

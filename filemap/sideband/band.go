@@ -81,6 +81,7 @@ type Band struct {
 	rings     rings
 	names     filemap.Names
 	completer completer
+	comparing comparing
 	// expired is when the History was last expired.
 	expired tracefs.Time
 	reached tracefs.Time

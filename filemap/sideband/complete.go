@@ -180,14 +180,24 @@ func (c *completer) ask(pid int, m *procmap.Mapping, wall time.Time) {
 // older reports whether the file that a process has mapped was made before a time. No
 // server is asked.
 func (c *completer) older(pid int, m *procmap.Mapping, wall time.Time) bool {
-	defer privilege.RaiseIn(c.reader.Proc()).Lower()
-	link := fmt.Sprintf("%s/%d/map_files/%x-%x", c.reader.Proc(), pid, m.Start, m.End)
-	f, ok := statAt(unix.AT_FDCWD, link, unix.AT_STATX_DONT_SYNC)
+	proc := c.reader.Proc()
+	link := fmt.Sprintf("%s/%d/map_files/%x-%x", proc, pid, m.Start, m.End)
+	got := make(chan pathFile, 1)
+	// The kernel waits for a process in the middle of an exec.
+	err := c.bounded().Do(func() {
+		defer privilege.RaiseIn(proc).Lower()
+		f, _ := statAt(unix.AT_FDCWD, link, unix.AT_STATX_DONT_SYNC)
+		got <- f
+	})
+	if err != nil {
+		return false
+	}
+	f := <-got
 	made := f.born
 	if made.IsZero() {
 		made = f.changed
 	}
-	return ok && f.id.Inode == m.Inode && made.Before(wall.Add(-coarse))
+	return f.id.Inode == m.Inode && made.Before(wall.Add(-coarse))
 }
 
 // wall returns about the time of day of a time of a clock.

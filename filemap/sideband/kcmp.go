@@ -5,9 +5,11 @@ import (
 	"hash/maphash"
 	"slices"
 	"sort"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap/bounded"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 )
@@ -32,6 +34,39 @@ func compareMemory(a, b int) (order int, ok bool) {
 	return 1, v == greater
 }
 
+// comparing makes the calls of kcmp(2), each of which waits for the processes as long as
+// one of them is in the middle of an exec (kcmp_lock in kernel/kcmp.c): a server of a
+// file that is closed then can take any time (see procmap).
+type comparing struct{ calls *bounded.Calls }
+
+// compareWait is how long a comparison may take.
+const compareWait = 250 * time.Millisecond
+
+// compare is compareMemory with a time limit. Of processes that could not be compared
+// nothing is sure from then on.
+func (b *Band) compare(p, q int) (order int, ok bool) {
+	c := &b.comparing
+	if c.calls == nil {
+		c.calls = bounded.New(compareWait)
+	}
+	type answer struct {
+		order int
+		ok    bool
+	}
+	got := make(chan answer, 1)
+	if c.calls.Do(func() {
+		order, ok := compareMemory(p, q)
+		got <- answer{order, ok}
+	}) != nil {
+		now := b.Now()
+		b.History.compat(p, now)
+		b.History.compat(q, now)
+		return 0, false
+	}
+	a := <-got
+	return a.order, a.ok
+}
+
 // checkSharers looks at processes again that have shared their memory: the record
 // of an exec may be lost.
 func (b *Band) checkSharers(r *procmap.Reader) {
@@ -39,7 +74,7 @@ func (b *Band) checkSharers(r *procmap.Reader) {
 		pids := slices.Clone(g.pids)
 		first := make(map[int]int) // of processes that share their memory
 		for i, pid := range pids {
-			at := slices.IndexFunc(pids[:i], func(p int) bool { return b.History.sameMemory(p, pid) })
+			at := slices.IndexFunc(pids[:i], func(p int) bool { return b.sameMemory(p, pid) })
 			first[pid] = pid
 			if at >= 0 {
 				first[pid] = first[pids[at]]
@@ -64,13 +99,13 @@ func (b *Band) checkSharers(r *procmap.Reader) {
 }
 
 // sameMemory reports whether two processes share their memory. Where the kernel
-// does not compare them, processes with different code do not.
-func (h *History) sameMemory(a, c int) bool {
-	if order, ok := compareMemory(a, c); ok {
+// does not compare them, those do not that have different code.
+func (b *Band) sameMemory(a, c int) bool {
+	if order, ok := b.compare(a, c); ok {
 		return order == 0
 	}
 	now := space.Forever - 1
-	v, w := h.Spaces.Space(a).At(now), h.Spaces.Space(c).At(now)
+	v, w := b.History.Spaces.Space(a).At(now), b.History.Spaces.Space(c).At(now)
 	seed := maphash.MakeSeed()
 	return v != nil && w != nil && placesOf(v, seed) == placesOf(w, seed)
 }
@@ -83,7 +118,7 @@ func (b *Band) findSharers(r *procmap.Reader) {
 		for _, pid := range list {
 			same, ok := 0, true
 			at := sort.Search(len(sorted), func(i int) bool {
-				order, known := compareMemory(sorted[i], pid)
+				order, known := b.compare(sorted[i], pid)
 				if ok = ok && known; order == 0 && known {
 					same = sorted[i]
 				}
