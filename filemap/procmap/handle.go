@@ -28,7 +28,7 @@ func (r *Reader) Open(pid int) (*Handle, error) {
 
 // openAs opens the memory of a process by one of its threads.
 func (r *Reader) openAs(pid, tid int) (Handle, error) {
-	fd, err := r.openMaps(tid)
+	fd, err := r.waits.openMaps(tid)
 	if err == unix.ENOENT || err == unix.ESRCH {
 		err = ErrGone // before, or while, its directory was opened
 	}

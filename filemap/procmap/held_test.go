@@ -24,15 +24,15 @@ func TestHeldExec(t *testing.T) {
 		for s.Asked() == 0 { // until it closes the file
 			time.Sleep(time.Millisecond)
 		}
-		r.opens = bounded.New(20 * time.Millisecond)
+		r.waits.calls = bounded.New(20 * time.Millisecond)
 		var p Process
 		for range 3 {
 			if err := r.Process(h.pid, &p); !errors.Is(err, errHeld) {
 				t.Errorf("the process gives %v", err)
 			}
 		}
-		if len(r.held) != 1 {
-			t.Errorf("%d calls have not come back", len(r.held))
+		if len(r.waits.held) != 1 {
+			t.Errorf("%d calls have not come back", len(r.waits.held))
 		}
 		var err error
 		waitFor(t, func() bool { // on a busy machine ours may take longer than that, too
@@ -68,6 +68,22 @@ func TestHeldExecFile(t *testing.T) {
 				if m := &p.Mappings[i]; m.Kind == File {
 					open.identify(m)
 				}
+			}
+		})
+	})
+}
+
+// TestHeldExecStat: nor does it keep who asks what the process is.
+func TestHeldExecStat(t *testing.T) {
+	bothSources(t, Options{Stat: true}, func(t *testing.T, r *Reader) {
+		h := fusetest.StartHeld(t)
+		h.Hold(t)
+		r.waits.calls = bounded.New(20 * time.Millisecond)
+		h.Within(t, 20*bounded.DefaultWait, func() {
+			s, err := r.Stat(h.PID)
+			t.Logf("%+v, %v; it runs %q", s, err, r.Exe(h.PID))
+			if !r.hasProgram(h.PID) {
+				t.Error("it has no program")
 			}
 		})
 	})

@@ -78,7 +78,7 @@ func (h *Handle) stillMapped(m *Mapping) bool {
 		return b.ask(h.fd, m.Start, 0, false) == 0 &&
 			same(b.q.start, b.q.end, b.q.offset, b.q.inode, Dev{b.q.major, b.q.minor})
 	}
-	fd, err := h.r.openMaps(h.as)
+	fd, err := h.r.waits.openMaps(h.as)
 	if err != nil {
 		return false
 	}

@@ -80,13 +80,11 @@ type Reader struct {
 	numbers []entry
 	// kernel are the kernel threads that were seen, with the inode numbers of
 	// their directories.
-	kernel  map[int]uint64
-	mounts  mounts
-	ask     bool // for all build IDs, whatever is remembered
-	opens   *bounded.Calls
-	opening *opening         // used again for each call that comes back
-	held    map[int]*opening // the calls that have not come back, by PID
-	memory  *procmem.Reader
+	kernel map[int]uint64
+	mounts mounts
+	ask    bool // for all build IDs, whatever is remembered
+	waits  patience
+	memory *procmem.Reader
 }
 
 // NewReader finds out what the kernel can do and returns a Reader. It fails if
@@ -95,7 +93,7 @@ func NewReader(opt Options) (*Reader, error) {
 	if opt.Proc == "" {
 		opt.Proc = "/proc"
 	}
-	r := &Reader{opt: opt, buf: newBuffers(), opens: bounded.New(openWait), memory: procmem.New(0)}
+	r := &Reader{opt: opt, buf: newBuffers(), waits: patience{proc: opt.Proc, calls: bounded.New(openWait)}, memory: procmem.New(0)}
 	if err := r.detect(); err != nil {
 		return nil, err
 	}
@@ -283,9 +281,8 @@ func (r *Reader) once(pid, as int, p *Process) error {
 // a program. Kernel threads and zombies have none. A process we may not look
 // at has one.
 func (r *Reader) hasProgram(pid int) bool {
-	defer r.raise().Lower()
-	r.setPath(pid, "exe")
-	return linkExists(&r.path)
+	_, err := r.waits.look(pid, "exe", true)
+	return err != unix.ENOENT && err != unix.ESRCH
 }
 
 // cached sets the ID and generation of a mapping's file if they are known, or

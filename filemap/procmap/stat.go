@@ -66,25 +66,17 @@ func (r *Reader) Stat(pid int) (Stat, error) {
 
 // stat reads /proc/PID/stat.
 func (r *Reader) stat(pid int) (Stat, error) {
-	fd, err := r.openOf(pid, "stat")
-	if err == unix.ENOENT || err == unix.ESRCH {
-		return Stat{}, ErrGone
-	}
-	if err != nil {
-		return Stat{}, err
-	}
-	defer unix.Close(fd)
 	// Some 50 numbers of at most 20 digits.
-	n, err := readFD(fd, r.buf.name[:])
-	if err == unix.ESRCH || err == nil && n == 0 {
+	text, err := r.waits.look(pid, "stat", false)
+	if err == unix.ENOENT || err == unix.ESRCH || err == nil && len(text) == 0 {
 		return Stat{}, ErrGone
 	}
 	if err != nil {
 		return Stat{}, err
 	}
-	s, comm, ok := parseStat(r.buf.name[:n])
+	s, comm, ok := parseStat(text)
 	if !ok {
-		return Stat{}, fmt.Errorf("no line of /proc/PID/stat: %q", r.buf.name[:min(n, 100)])
+		return Stat{}, fmt.Errorf("no line of /proc/PID/stat: %q", text[:min(len(text), 100)])
 	}
 	s.Comm = r.names.Intern(comm)
 	return s, nil

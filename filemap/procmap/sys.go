@@ -28,14 +28,15 @@ func openPath(path *[]byte) (int, error) {
 // atCWD is AT_FDCWD, -100, as the kernel gets it.
 const atCWD = ^uintptr(-unix.AT_FDCWD - 1)
 
-// linkExists reports whether there is a symbolic link at a path. One that we
-// may not read is one.
-func linkExists(path *[]byte) bool {
+// readLink reads where a symbolic link leads to.
+func readLink(path *[]byte, to []byte) (int, error) {
 	*path = append(*path, 0)
-	var to [1]byte
-	_, _, errno := unix.Syscall6(unix.SYS_READLINKAT, atCWD, uintptr(unsafe.Pointer(unsafe.SliceData(*path))),
-		uintptr(unsafe.Pointer(&to)), uintptr(len(to)), 0, 0)
-	return errno != unix.ENOENT && errno != unix.ESRCH
+	n, _, errno := unix.Syscall6(unix.SYS_READLINKAT, atCWD, uintptr(unsafe.Pointer(unsafe.SliceData(*path))),
+		uintptr(unsafe.Pointer(unsafe.SliceData(to))), uintptr(len(to)), 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
 }
 
 // readFD reads what there is, nothing at the end.

@@ -230,13 +230,9 @@ func number(s []byte) (int, bool) {
 // Exe returns the path of the program that a process runs, "" if it has none or
 // may not be asked.
 func (r *Reader) Exe(pid int) string {
-	defer r.raise().Lower()
-	r.setPath(pid, "exe")
-	path := string(r.path)
-	buf := make([]byte, nameRoom)
-	n, err := unix.Readlink(path, buf)
+	path, err := r.waits.look(pid, "exe", true)
 	if err != nil {
 		return ""
 	}
-	return string(buf[:n])
+	return string(path)
 }

@@ -74,7 +74,7 @@ func (b *Band) checkSharers(r *procmap.Reader) {
 		pids := slices.Clone(g.pids)
 		first := make(map[int]int) // of processes that share their memory
 		for i, pid := range pids {
-			at := slices.IndexFunc(pids[:i], func(p int) bool { return b.sameMemory(p, pid) })
+			at := slices.IndexFunc(pids[:i], func(p int) bool { return sameMemory(b, p, pid) })
 			first[pid] = pid
 			if at >= 0 {
 				first[pid] = first[pids[at]]
@@ -100,7 +100,7 @@ func (b *Band) checkSharers(r *procmap.Reader) {
 
 // sameMemory reports whether two processes share their memory. Where the kernel
 // does not compare them, those do not that have different code.
-func (b *Band) sameMemory(a, c int) bool {
+func sameMemory(b *Band, a, c int) bool {
 	if order, ok := b.compare(a, c); ok {
 		return order == 0
 	}

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap/bounded"
 	"ustack/filemap/procmap"
 	"ustack/filemap/procmem"
 	"ustack/tracefs"
@@ -18,6 +19,7 @@ import (
 type linux struct {
 	stat   *procmap.Reader
 	reader *procmem.Reader
+	calls  *bounded.Calls
 	boot   tracefs.Time // what the clock of the times that threads began at is ahead, at least
 }
 
@@ -36,7 +38,7 @@ func NewReader(proc string, lives Lives) (*Reader, error) {
 	for range tries {
 		boot = max(boot, clock(unix.CLOCK_BOOTTIME)-clock(unix.CLOCK_MONOTONIC))
 	}
-	return &Reader{machine: &linux{stat: stat, reader: procmem.New(0), boot: boot}, lives: lives}, nil
+	return &Reader{machine: &linux{stat: stat, reader: procmem.New(0), calls: bounded.New(listWait), boot: boot}, lives: lives}, nil
 }
 
 func (l *linux) now() tracefs.Time { return clock(unix.CLOCK_MONOTONIC) }
@@ -49,17 +51,33 @@ func clock(id int32) tracefs.Time {
 	return tracefs.Time(ts.Nano())
 }
 
+// listWait is how long asking for a list may take: the kernel waits for a process in the
+// middle of an exec (get_robust_list in kernel/futex/syscalls.c), which a file system in
+// user space can hold up.
+const listWait = 200 * time.Millisecond
+
 // list is by get_robust_list(2).
 func (l *linux) list(tid int) (head uint64, err error) {
-	var size uint64
 	if tid <= 0 { // 0 would be this thread
 		return 0, unix.ESRCH
 	}
-	defer privilege.Raise(privilege.Processes).Lower()
-	if _, _, errno := unix.Syscall(unix.SYS_GET_ROBUST_LIST, uintptr(tid), uintptr(unsafe.Pointer(&head)), uintptr(unsafe.Pointer(&size))); errno != 0 {
-		return 0, fmt.Errorf("asking where the robust list of thread %d is: %w", tid, errno)
+	asked := &struct{ head, size uint64 }{} // the call may go on without us
+	got := make(chan error, 1)
+	if err = l.calls.Do(func() {
+		defer privilege.Raise(privilege.Processes).Lower()
+		_, _, errno := unix.Syscall(unix.SYS_GET_ROBUST_LIST, uintptr(tid), uintptr(unsafe.Pointer(&asked.head)), uintptr(unsafe.Pointer(&asked.size)))
+		if errno != 0 {
+			got <- errno
+			return
+		}
+		got <- nil
+	}); err == nil {
+		err = <-got
 	}
-	return head, nil
+	if err != nil {
+		return 0, fmt.Errorf("asking where the robust list of thread %d is: %w", tid, err)
+	}
+	return asked.head, nil
 }
 
 // memory is read with a time limit.

@@ -6,7 +6,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"ustack/filemap/bounded"
 	"ustack/filemap/callsite"
+	"ustack/filemap/fusetest"
 	"ustack/filemap/space"
 	"ustack/tracefs"
 )
@@ -374,4 +376,23 @@ func TestReaderBudget(t *testing.T) {
 	if n := f.asked - was; n > 102 {
 		t.Errorf("asked %d times more", n)
 	}
+}
+
+// TestHeldExec: a process that is kept in the middle of an exec by a file system in user
+// space keeps nothing waiting.
+func TestHeldExec(t *testing.T) {
+	h := fusetest.StartHeld(t)
+	r, err := NewReader("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Hold(t)
+	h.Within(t, 20*bounded.DefaultWait, func() {
+		if _, err := r.machine.list(h.PID); err == nil {
+			t.Log("the kernel does not wait for an exec here")
+		}
+		if _, _, err := r.machine.began(h.PID); err == nil {
+			t.Log("nor for that")
+		}
+	})
 }
