@@ -29,19 +29,34 @@ func NewMapsDump(w io.Writer, now time.Time) *MapsDump {
 // Process writes the mappings of a process.
 func (d *MapsDump) Process(head procmap.Head, mappings []procmap.Mapping) error {
 	b := append(head.Append(append(d.buf[:0], text.Head...)), '\n')
-	named := make(map[procmap.FileID]bool)
+	ids := idsOf(mappings)
 	for i := range mappings {
 		m := &mappings[i]
 		b = append(m.AppendSaved(b), '\n')
 		id := procmap.FileID{Dev: m.Dev, Inode: m.Inode}
-		if m.BuildID.IsZero() || named[id] {
-			continue
+		if known := ids[id]; !known.IsZero() {
+			b = append(procmap.AppendBuildID(b, id, known), '\n')
+			delete(ids, id)
 		}
-		named[id] = true
-		b = append(procmap.AppendBuildID(b, id, m.BuildID), '\n')
 	}
 	d.buf = b
 	return d.file(strconv.Itoa(head.PID)+".maps", b)
+}
+
+// idsOf are the build IDs of files. A device and inode number that mappings with different
+// IDs have, as on overlayfs, is no one file, and has none.
+func idsOf(mappings []procmap.Mapping) map[procmap.FileID]elfid.ID {
+	ids := make(map[procmap.FileID]elfid.ID)
+	for i := range mappings {
+		m := &mappings[i]
+		file := procmap.FileID{Dev: m.Dev, Inode: m.Inode}
+		if known, ok := ids[file]; ok && known != m.BuildID {
+			ids[file] = elfid.ID{}
+			continue
+		}
+		ids[file] = m.BuildID
+	}
+	return ids
 }
 
 // Threads notes which threads a process has.
