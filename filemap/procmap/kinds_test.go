@@ -2,6 +2,7 @@ package procmap
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -235,28 +236,35 @@ func TestLiveKinds(t *testing.T) {
 	})
 }
 
-// TestAmbiguousName: of a name with a literal \012 only the ioctl knows what
-// it is.
+// TestAmbiguousName: of a name with a literal \012 the ioctl knows what it is, and with
+// the right to read links in map_files the text does.
 func TestAmbiguousName(t *testing.T) {
 	name := writeFile(t, "nl\nx\\012y", []byte("text"))
 	addr := mapFile(t, name, unix.PROT_READ)
-	r := needIoctl(t, Options{})
-	h, err := r.Open(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close()
-	if m, _, err := h.At(addr); err != nil || m.Name != name {
-		t.Errorf("the ioctl says %q (%v), want %q", m.Name, err, name)
-	}
-	h2, err := needText(t, Options{}).Open(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h2.Close()
-	if m, _, err := h2.At(addr); err != nil || m.Name != strings.ReplaceAll(name, `\012`, "\n") {
-		t.Errorf("the text says %q (%v)", m.Name, err)
-	}
+	bothSources(t, Options{}, func(t *testing.T, r *Reader) {
+		want := name
+		if link := fmt.Sprintf("/proc/self/map_files/%x-%x", addr, addr+uint64(os.Getpagesize())); r.Source() == Text {
+			if _, err := os.Readlink(link); err != nil {
+				want = strings.ReplaceAll(name, `\012`, "\n")
+			}
+		}
+		h, err := r.Open(os.Getpid())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close()
+		if m, _, err := h.At(addr); err != nil || m.Name != want {
+			t.Errorf("At says %q (%v), want %q", m.Name, err, want)
+		}
+		seen := false
+		err = h.Each(func(m *Mapping) bool {
+			seen = seen || m.Start == addr && m.Name == want
+			return true
+		})
+		if err != nil || !seen {
+			t.Errorf("Each does not have %q: %v", want, err)
+		}
+	})
 }
 
 // TestLongNames: the ioctl has room for 4095 bytes, paths have no bound.

@@ -2,6 +2,8 @@ package procmap
 
 import (
 	"bytes"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -110,9 +112,22 @@ func (h *Handle) eachText(fn func(m *Mapping) bool) error {
 		if !h.r.opt.Filter.match(m) {
 			return true
 		}
+		h.settleName(m)
 		h.identify(m)
 		return fn(m)
 	})
+}
+
+// settleName finds out whether \012 in the name of a mapping is a line feed, by its link
+// in map_files. Without the right to read that it stays one.
+func (h *Handle) settleName(m *Mapping) {
+	if strings.IndexByte(m.Name, '\n') < 0 {
+		return
+	}
+	name, err := h.r.waits.look(h.as, "map_files/"+strconv.FormatUint(m.Start, 16)+"-"+strconv.FormatUint(m.End, 16), true)
+	if err == nil && string(unescape(name)) == m.Name {
+		m.Name = h.r.names.Intern(name)
+	}
 }
 
 // findText is find by text.
@@ -128,6 +143,7 @@ func (h *Handle) findText(addr, next uint64, m *Mapping) (bool, error) {
 		return false
 	})
 	if found && err == nil {
+		h.settleName(m)
 		h.identify(m)
 	}
 	return found, err
