@@ -32,8 +32,8 @@ import "ustack/filemap/elfid"
 //
 // A file is opened, looked at and read with a time limit (see bounded.Calls): on a disk,
 // too, as the kernel waits for a process in the middle of an exec, see held.go, when a
-// name in map_files is looked up again (map_files_d_revalidate in fs/proc/base.c). What a file may do to its reader is otherwise bounded by
-// package elfid.
+// name in map_files is looked up again (map_files_d_revalidate in fs/proc/base.c).
+// Package elfid bounds what else a file may do to its reader.
 
 // identify gives a mapping the build ID and generation of its file: as they are
 // known, or from the file itself. A file that could not be read has none, and

@@ -14,7 +14,7 @@ import (
 //	START-END PERMS OFFSET MAJ:MIN INODE  NAME
 //
 // In the name \012 becomes a line feed. That is a guess: the kernel escapes
-// line feeds, but not the backslash, so that a file may really be called so. A Reader
+// line feeds, but not the backslash, so a file may really have such a name. A Reader
 // looks (Handle.settleName).
 func ParseLine(line []byte) (Mapping, error) { return parseLine(line, unescape) }
 

@@ -99,7 +99,7 @@ func (b *Band) checkSharers(r *procmap.Reader) {
 }
 
 // sameMemory reports whether two processes share their memory. Where the kernel
-// does not compare them, those do not that have different code.
+// does not compare them, processes with different code do not.
 func sameMemory(b *Band, a, c int) bool {
 	if order, ok := b.compare(a, c); ok {
 		return order == 0
