@@ -17,7 +17,7 @@ import (
 )
 
 // histories is how many stacks of each kind of history are checked.
-var histories = flag.Int("histories", 0, "stacks of each random history that are checked (400, with USTACK_LONG=1 3000)")
+var histories = flag.Int("histories", 0, "stacks of each random history that are checked (150, with USTACK_LONG=1 3000)")
 
 // TestHistories: whatever a hostile machine does, no frame has a wrong file.
 // Claims may be wrong, and are counted.
@@ -25,7 +25,7 @@ func TestHistories(t *testing.T) {
 	t.Parallel()
 	stacks := *histories
 	if stacks == 0 && capturetest.Brief() {
-		stacks = 400
+		stacks = 150
 	} else if stacks == 0 {
 		stacks = 3000
 	}

@@ -156,7 +156,11 @@ func checkRights(t *testing.T, bin, plain string) {
 	f := makeRootsFiles(t)
 	before := f.contents(t)
 	read, write := f.forbidden()
-	for _, args := range read {
+	const commands = 13 // that read a file
+	for i, args := range read {
+		if capturetest.Brief() && i >= commands && (i+i/commands)%4 != 0 {
+			continue // each command and each file has its turn
+		}
 		code, said, pid := asOther(t, bin, args...)
 		wantCode, want, plainPID := asOther(t, plain, args...)
 		if code != wantCode || anonymous(said, bin, pid) != anonymous(want, plain, plainPID) {

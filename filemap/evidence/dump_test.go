@@ -13,17 +13,21 @@ import (
 	"ustack/filemap/procmap"
 	"ustack/filemap/proof"
 	"ustack/tracefs"
+	"ustack/tracefs/capturetest"
 	"ustack/tracefs/text"
 )
 
 // TestDumpBounds: a dump is untrusted, and may be small by compression.
 func TestDumpBounds(t *testing.T) {
 	const head = "### t=1 pid=7 comm=x exe=/x\n"
-	for what, dump := range map[string]string{
-		"versions":  strings.Repeat(head, maxVersions+1),
-		"mappings":  head + strings.Repeat("0-1 r-xp 0 0:0 0\n", maxMappings+1),
-		"build IDs": head + strings.Repeat("# fe:00 5 build_id=11\n", maxMappings+1),
-	} {
+	for what, line := range map[string]string{"mappings": "0-1 r-xp 0 0:0 0\n", "build IDs": "# fe:00 5 build_id=11\n", "versions": head} {
+		many := maxMappings
+		if line == head {
+			many = maxVersions
+		} else if capturetest.Brief() {
+			continue // four millions
+		}
+		dump := head + strings.Repeat(line, many+1)
 		if err := newDump().maps(strings.NewReader(dump), 7); !errors.Is(err, errTooMuch) {
 			t.Errorf("%s: %v", what, err)
 		}

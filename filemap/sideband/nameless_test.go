@@ -23,6 +23,7 @@ func TestWrittenNameless(t *testing.T) {
 			"header at once": {writeHeader, false, true}, "never": {nil, true, false},
 		} {
 			t.Run(kind+"/"+when, func(t *testing.T) {
+				t.Parallel() // the kernel takes its time to close a side band
 				b := watchingBand(t)
 				library := mappedLibrary(t)
 				f, err := open(library, filepath.Join(t.TempDir(), "library"))
@@ -59,8 +60,9 @@ func deletedFile(library, path string) (*os.File, error) {
 	return f, errors.Join(err, os.Remove(path))
 }
 
-func memoryFile(library, _ string) (*os.File, error) {
-	fd, err := unix.MemfdCreate("library", unix.MFD_CLOEXEC)
+// memoryFile makes a file in memory, with a name that no other test gives one.
+func memoryFile(library, path string) (*os.File, error) {
+	fd, err := unix.MemfdCreate(filepath.Base(filepath.Dir(filepath.Dir(path))), unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, err
 	}

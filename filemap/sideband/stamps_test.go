@@ -51,6 +51,7 @@ var writings = map[string]writing{
 func TestWrittenUnreported(t *testing.T) {
 	for name, w := range writings {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // the kernel takes its time to close a side band
 			var log bytes.Buffer
 			written := new(Written)
 			ids := procmap.NewIDs(nil)

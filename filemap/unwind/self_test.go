@@ -253,6 +253,9 @@ func TestGo(t *testing.T) {
 		{"amd64", "", "exe"}, {"amd64", "-s -w", "exe"}, {"amd64", "-s -w", "pie"}, {"arm64", "-s -w", "exe"}, {"arm64", "", "pie"},
 	} {
 		t.Run(c.arch+c.flags+c.mode, func(t *testing.T) {
+			if c.arch != runtime.GOARCH || c.mode != "exe" {
+				capturetest.NeedLong(t) // it builds the standard library once more
+			}
 			out := filepath.Join(t.TempDir(), "program")
 			cmd := exec.Command("go", "build", "-buildmode="+c.mode, "-gcflags=-l", "-ldflags="+c.flags, "-o", out, ".")
 			cmd.Dir = "testdata/goself"

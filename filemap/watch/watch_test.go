@@ -282,8 +282,11 @@ func TestOverflow(t *testing.T) {
 	for what, lose := range map[string]func(f *fixture, dir string){
 		"by the kernel": func(f *fixture, dir string) { f.in.fail(fsnotify.ErrEventOverflow) },
 		"by us": func(f *fixture, dir string) {
+			file(t, dir+"/0", "")
 			for i := range maxPending + 10 {
-				file(t, fmt.Sprint(dir, "/", i), "")
+				if err := os.Rename(fmt.Sprint(dir, "/", i), fmt.Sprint(dir, "/", i+1)); err != nil {
+					t.Fatal(err)
+				}
 			}
 		},
 	} {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ustack/render/futex"
+	"ustack/tracefs/capturetest"
 )
 
 // generated makes a trace of a few threads that use a few futexes in every way, some of
@@ -57,8 +58,8 @@ func generated(rnd *rand.Rand, events int) string {
 // generated traces, with room for all and for hardly any of what is kept.
 func TestInvariantsGenerated(t *testing.T) {
 	seeds := uint64(150)
-	if testing.Short() {
-		seeds = 20
+	if capturetest.Brief() {
+		seeds = 30
 	}
 	for seed := range seeds {
 		text := script(generated(rand.New(rand.NewPCG(seed, 1)), 300))

@@ -3,6 +3,7 @@
 package futex_test
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -353,24 +354,27 @@ func TestVerdicts(t *testing.T) {
 		{"stuck-join", []futex.VerdictKind{futex.ThreadExit}},
 	} {
 		for _, sched := range []bool{true, false} {
-			var rep *futex.Report
-			// On a busy machine it takes a while until all hangs. Without
-			// the scheduler's events it may stay unseen.
-			for _, after := range []time.Duration{600 * time.Millisecond, 3 * time.Second, 10 * time.Second} {
-				r := traced(t, setup{mode: c.mode, sched: sched, tgid: true, kill: after})
-				rep = analyse(t, futex.Options{}, r.trace).Report(futex.View{})
-				if rep.Verdict.Kind == c.want[0] || rep.Verdict.Kind == futex.CannotTell && !sched {
-					break
+			t.Run(fmt.Sprintf("%s/sched=%v", c.mode, sched), func(t *testing.T) {
+				t.Parallel() // that all hangs is waited for
+				var rep *futex.Report
+				// On a busy machine it takes a while until all hangs. Without
+				// the scheduler's events it may stay unseen.
+				for _, after := range []time.Duration{600 * time.Millisecond, 3 * time.Second, 10 * time.Second} {
+					r := traced(t, setup{mode: c.mode, sched: sched, tgid: true, kill: after})
+					rep = analyse(t, futex.Options{}, r.trace).Report(futex.View{})
+					if rep.Verdict.Kind == c.want[0] || rep.Verdict.Kind == futex.CannotTell && !sched {
+						break
+					}
 				}
-			}
-			v := rep.Verdict
-			t.Logf("%s: %+v", c.mode, v)
-			if v.Kind == futex.CannotTell && (!sched || c.mode == "abba") {
-				continue
-			}
-			if v.Kind != c.want[0] {
-				t.Errorf("%s, sched %v: %s, want %s", c.mode, sched, v.Kind, c.want[0])
-			}
+				v := rep.Verdict
+				t.Logf("%+v", v)
+				if v.Kind == futex.CannotTell && (!sched || c.mode == "abba") {
+					return
+				}
+				if v.Kind != c.want[0] {
+					t.Errorf("%s, want %s", v.Kind, c.want[0])
+				}
+			})
 		}
 	}
 }

@@ -191,6 +191,9 @@ func TestTracksApart(t *testing.T) {
 // TestGenerations: tables that are full begin anew, and so no trace takes more
 // memory than another. Everything is resolved all the same.
 func TestGenerations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes and reads 100,000 events: leave out -short")
+	}
 	const events = 3 * maxInterned / 4
 	trace := written(t, Options{}, func(w *Writer) {
 		for i := range events {

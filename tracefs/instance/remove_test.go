@@ -37,6 +37,7 @@ func TestRemoved(t *testing.T) {
 // TestRemoveBusy: who has a file open may be on the way out; else it is an
 // error, all is switched off, and Remove can be called again.
 func TestRemoveBusy(t *testing.T) {
+	t.Parallel() // it is tried again for a while
 	in := create(t, fake(t, optionDeferred))
 	check(t, in.Configure(Config{}))
 	check(t, in.deferForTest())

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ustack/tracefs"
+	"ustack/tracefs/capturetest"
 )
 
 // hardPlaces are places in the captures that are hard to read: glued records,
@@ -87,7 +88,7 @@ func fastAgainstSlow(t *testing.T, text string, events bool) {
 // trace that is nearly right.
 func TestFastAgainstSlow(t *testing.T) {
 	runs := 3000
-	if testing.Short() {
+	if capturetest.Brief() {
 		runs = 300
 	}
 	for i := range runs {
@@ -102,7 +103,7 @@ func TestFastAgainstSlow(t *testing.T) {
 // TestPiecesOfHostileText is FuzzScanner with such edits.
 func TestPiecesOfHostileText(t *testing.T) {
 	runs := 1500
-	if testing.Short() {
+	if capturetest.Brief() {
 		runs = 150
 	}
 	for i := range runs {
@@ -166,7 +167,7 @@ func TestEveryCut(t *testing.T) {
 	for _, p := range hardPlaces {
 		everyCut(t, window(t, p.capture, p.around, 1500))
 	}
-	if testing.Short() {
+	if capturetest.Brief() {
 		return
 	}
 	for text := window(t, "hash/edge", "path=/opt/evil", 20<<10); len(text) > 0; {
