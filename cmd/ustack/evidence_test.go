@@ -159,7 +159,7 @@ func TestEvidenceTruth(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads all captures twice")
 	}
-	root := capturetest.Unpack(t, "../../testdata/truth/rootfs.tar.zst")
+	root := truthRoot(t)
 	files := map[string]*judgeFile{}
 	var without []string // frames in files that have none, and of how many, as the manual has it
 	for _, mode := range []struct {

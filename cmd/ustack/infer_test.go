@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"ustack/tracefs/capturetest"
 )
 
 // TestInferredCaptures: the functions that are inferred in captures are those of
@@ -22,7 +20,7 @@ import (
 func TestInferredCaptures(t *testing.T) {
 	t.Parallel()
 	const golden = "testdata/inferred.txt"
-	root := capturetest.Unpack(t, "../../testdata/truth/rootfs.tar.zst")
+	root := truthRoot(t)
 	seen := make(map[string]bool)
 	frames, inferred := 0, 0
 	for _, c := range []string{"hash/pipe_default", "hash/edge", "inode/pipe_odd", "hash/static_raw"} {
@@ -66,7 +64,7 @@ func TestInferredCaptures(t *testing.T) {
 // mark with them, whatever it is made into; a report has none.
 func TestInferredAgain(t *testing.T) {
 	t.Parallel()
-	root := capturetest.Unpack(t, "../../testdata/truth/rootfs.tar.zst")
+	root := truthRoot(t)
 	const trace = "../../testdata/captures/hash/pipe_default/trace.txt.zst"
 	own := t.TempDir() + "/own.txt"
 	names := []string{"replay", "-q", "--symbols", "--no-lines", "--sysroot", root}

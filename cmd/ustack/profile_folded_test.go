@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"ustack/tracefs/capturetest"
 )
 
 // TestFoldedFlamegraph: what a flame graph's script draws of the folded lines has
@@ -20,7 +18,7 @@ func TestFoldedFlamegraph(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no stackvis to draw with")
 	}
-	folded := profileRun(t, "replay", "-q", "--format=folded", "--symbols", "--sysroot", capturetest.Unpack(t, "../../testdata/truth/rootfs.tar.zst"),
+	folded := profileRun(t, "replay", "-q", "--format=folded", "--symbols", "--sysroot", truthRoot(t),
 		"../../testdata/captures/hash/pipe_default/trace.txt.zst")
 	cmd := exec.Command(bin, "collapsed", "flamegraph-svg")
 	cmd.Stdin = strings.NewReader(strings.ReplaceAll(strings.ReplaceAll(folded, ",", "."), ";", ","))

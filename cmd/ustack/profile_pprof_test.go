@@ -152,7 +152,7 @@ func goTool(t *testing.T, args ...string) string {
 // do, and shows inlined functions as frames.
 func TestPprofTool(t *testing.T) {
 	capturetest.NeedLong(t) // pprof may have to be built
-	args := []string{"replay", "-q", "--symbols", "--sysroot", capturetest.Unpack(t, "../../testdata/truth/rootfs.tar.zst"), "../../testdata/captures/hash/pipe_default/trace.txt.zst"}
+	args := []string{"replay", "-q", "--symbols", "--sysroot", truthRoot(t), "../../testdata/captures/hash/pipe_default/trace.txt.zst"}
 	file := filepath.Join(t.TempDir(), "p.pb.gz")
 	if err := os.WriteFile(file, []byte(profileRun(t, slices.Insert(slices.Clone(args), 1, "--format=pprof")...)), 0o666); err != nil {
 		t.Fatal(err)

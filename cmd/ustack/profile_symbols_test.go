@@ -7,15 +7,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"ustack/tracefs/capturetest"
 )
 
 // TestFoldedSymbols: folded lines have the names that the JSON lines have,
 // inlined functions among them. Frames without a name are "?" here.
 func TestFoldedSymbols(t *testing.T) {
 	t.Parallel()
-	args := []string{"-q", "--symbols", "--sysroot", capturetest.Unpack(t, "../../testdata/truth/rootfs.tar.zst"), "../../testdata/captures/hash/pipe_default/trace.txt.zst"}
+	args := []string{"-q", "--symbols", "--sysroot", truthRoot(t), "../../testdata/captures/hash/pipe_default/trace.txt.zst"}
 	want, named := make(map[string]int64), 0
 	for line := range strings.Lines(profileRun(t, append([]string{"replay", "--format=json"}, args...)...)) {
 		var r struct {

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"ustack/cmd/ustack/help"
-	"ustack/tracefs/capturetest"
 )
 
 // transcript is a command of README or of the manual, and what it prints there.
@@ -157,7 +156,7 @@ func TestReadmeTranscripts(t *testing.T) {
 			}
 			checked[name]++
 			if !unpacked && strings.Contains(tr.command, " ROOT") {
-				sysroot, unpacked = capturetest.Unpack(t, "../../testdata/truth/rootfs.tar.zst"), true
+				sysroot, unpacked = truthRoot(t), true
 			}
 			here := strings.NewReplacer("go run ./cmd/ustack", "ustack", " testdata/", " "+testdata+"/", " ROOT", " "+sysroot)
 			t.Run(fmt.Sprintf("%s:%d", name, tr.line), func(t *testing.T) {

@@ -33,7 +33,7 @@ import (
 const raceOptions = "GORACE"
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"ustack": main})
+	testscript.Main(cleaned{m}, map[string]func(){"ustack": main})
 }
 
 // TestScript runs the scripts. Besides the commands of testscript they have:

@@ -24,7 +24,7 @@ import (
 // dump has the code of the files.
 func TestSymbolLocksTruth(t *testing.T) {
 	t.Parallel()
-	root := capturetest.Unpack(t, "../../testdata/truth/rootfs.tar.zst")
+	root := truthRoot(t)
 	names := make(map[string]int)
 	for _, c := range truthCaptures(t) {
 		if c.isFields() {

@@ -140,7 +140,7 @@ func (s *symbolFile) names(function string, start, addr uint64) bool {
 // functions against addr2line.
 func TestSymbolsTruth(t *testing.T) {
 	t.Parallel()
-	root := capturetest.Unpack(t, "../../testdata/truth/rootfs.tar.zst")
+	root := truthRoot(t)
 	files := make(map[string]*symbolFile)
 	named, reasons := make(map[string][]namedFrame), make(map[string]int)
 	count := 0
@@ -244,7 +244,7 @@ func (s *symbolFile) lines(t *testing.T, addr2line string, list []namedFrame) {
 // with them.
 func TestSymbolsAgain(t *testing.T) {
 	t.Parallel()
-	root := capturetest.Unpack(t, "../../testdata/truth/rootfs.tar.zst")
+	root := truthRoot(t)
 	replayText := func(in string, args ...string) string {
 		var stdout, stderr bytes.Buffer
 		if code := run(append(append([]string{"replay", "-q"}, args...), "-"), strings.NewReader(in), &stdout, &stderr); code != 0 {
@@ -281,7 +281,7 @@ func TestSymbolsAgain(t *testing.T) {
 // TestSymbolsFetched: files that are not here come from a debuginfod server,
 // and what it does not have is asked for once.
 func TestSymbolsFetched(t *testing.T) {
-	root := capturetest.Unpack(t, "../../testdata/truth/rootfs.tar.zst")
+	root := truthRoot(t)
 	contend, err := os.ReadFile(filepath.Join(root, "/opt/bank/contend"))
 	if err != nil {
 		t.Fatal(err)

@@ -56,21 +56,29 @@ func Gunzip(t testing.TB, name string) []byte {
 func Unpack(t testing.TB, name string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
+	if err := UnpackInto(dir, Read(t, name)); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return dir
+}
+
+// UnpackInto unpacks a tar into a directory.
+func UnpackInto(dir string, archive []byte) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	defer root.Close()
-	for r := tar.NewReader(bytes.NewReader(Read(t, name))); ; {
+	for r := tar.NewReader(bytes.NewReader(archive)); ; {
 		h, err := r.Next()
 		if err == io.EOF {
-			return dir
+			return nil
 		}
 		if err == nil {
 			err = unpackFile(root, h, r)
 		}
 		if err != nil {
-			t.Fatalf("%s: %v", name, err)
+			return err
 		}
 	}
 }
