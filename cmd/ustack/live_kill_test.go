@@ -101,6 +101,7 @@ func TestLiveKilled(t *testing.T) {
 
 // TestLiveTwice: a second signal ends live at once, while it still drains.
 func TestLiveTwice(t *testing.T) {
+	capturetest.NeedLong(t)
 	needLive(t)
 	r, w, err := os.Pipe() // not read: what is written does not go away
 	if err != nil {

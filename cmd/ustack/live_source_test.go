@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"ustack/tracefs/capturetest"
 )
 
 // recorded is what an output says of one record, but for when and where.
@@ -46,6 +48,7 @@ func byThread(t *testing.T, lines []byte) map[int][]recorded {
 // those of the time where the ring buffer is read; the kernel has only the last
 // ones.
 func TestLiveSources(t *testing.T) {
+	capturetest.NeedLong(t)
 	_, work := workload(t)
 	bin := ustackBinary(t)
 	victim := exec.Command("sh", "-c", `read x; "$0" forks 5; "$0" storm 20; "$0" herd; "$0" jit`, work)

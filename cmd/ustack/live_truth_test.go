@@ -226,6 +226,7 @@ func TestLiveStorm(t *testing.T) {
 
 // TestLiveGo is the storm of a program that needs no C compiler.
 func TestLiveGo(t *testing.T) {
+	capturetest.NeedLong(t)
 	needLive(t)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

@@ -10,11 +10,14 @@ import (
 	"regexp"
 	"syscall"
 	"testing"
+
+	"ustack/tracefs/capturetest"
 )
 
 // TestLiveTwo: of two that trace all processes, the second one leaves the first
 // one alone. Otherwise each would make events for the other, without an end.
 func TestLiveTwo(t *testing.T) {
+	capturetest.NeedLong(t)
 	needLive(t)
 	bin := ustackBinary(t)
 	first := exec.Command(bin, "live", "-o", os.DevNull)

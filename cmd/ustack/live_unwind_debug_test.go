@@ -7,11 +7,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"ustack/tracefs/capturetest"
 )
 
 // TestLiveUnwindsByDebugFile: where a file has no unwind table of its own, that of its
 // separate debug file is used, found by build ID; without it the stack ends in the file.
 func TestLiveUnwindsByDebugFile(t *testing.T) {
+	capturetest.NeedLong(t)
 	needLive(t)
 	for _, name := range []string{"gcc", "objcopy", "strip"} {
 		needProgram(t, name)

@@ -113,6 +113,7 @@ func compileWaits(t *testing.T, program string) {
 
 // TestFutexLiveUnwinds: futex --live has whole stacks of waits, unless told otherwise.
 func TestFutexLiveUnwinds(t *testing.T) {
+	capturetest.NeedLong(t)
 	needLive(t)
 	program := filepath.Join(t.TempDir(), "waits")
 	compileWaits(t, program)
@@ -222,6 +223,7 @@ func TestLiveUnwindsPython(t *testing.T) {
 // TestRecordUnwound: a report, and what was saved of the same run, have the stacks that
 // live has unwound.
 func TestRecordUnwound(t *testing.T) {
+	capturetest.NeedLong(t)
 	needLive(t)
 	needProgram(t, "python3")
 	bin, dir := ustackBinary(t), t.TempDir()
