@@ -14,12 +14,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap/procmap"
+	"ustack/tracefs/capturetest"
 )
 
 // TestForkWhileMapping: a thread maps one file over another while another thread
 // forks. The kernel copies the memory before it reports the fork, so what was mapped
 // in between is not the child's.
 func TestForkWhileMapping(t *testing.T) {
+	forks := 200
+	if capturetest.Brief() {
+		forks = 50
+	}
 	b, r := openBand(t, Options{})
 	library, dir := mappedLibrary(t), t.TempDir()
 	var fds [2]uintptr
@@ -98,10 +103,7 @@ func TestForkWhileMapping(t *testing.T) {
 	}
 }
 
-const (
-	forks = 200
-	swaps = 100 // for each fork at most: records must not be lost
-)
+const swaps = 100 // for each fork at most: records must not be lost
 
 // forked is paused, with an end that comes with the test at the latest: what is left has
 // the events of the side band open for ever.

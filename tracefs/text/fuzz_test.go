@@ -164,8 +164,12 @@ func edited(text string, edits []byte) string {
 // TestEveryCut cuts real text at every byte, so that each Scan ends once in
 // every place of every kind of line.
 func TestEveryCut(t *testing.T) {
+	size := 1500
+	if testing.Short() {
+		size = 500
+	}
 	for _, p := range hardPlaces {
-		everyCut(t, window(t, p.capture, p.around, 1500))
+		everyCut(t, window(t, p.capture, p.around, size))
 	}
 	if capturetest.Brief() {
 		return
