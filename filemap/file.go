@@ -20,7 +20,7 @@ type File struct {
 	// Words is the kernel's own text of the build ID, "" if it is the usual
 	// one (BuildID.Words).
 	Words string
-	// HasID is set if the announcement carried a build ID, even one of all zeros:
+	// HasID is set if the mapping event carried a build ID, even one of all zeros:
 	// the kernel then reports that the file has none.
 	HasID bool
 	// Used is set when a frame got this file.

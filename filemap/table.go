@@ -14,10 +14,10 @@ type Pos int64
 type Binding struct {
 	File *File
 	// From is where the binding comes into force: at the stack that made the
-	// kernel announce it, or at the announcement if no stack is known to
+	// kernel announce it, or at the mapping event if no stack is known to
 	// have.
 	From Pos
-	// At is where the announcement itself stands, Time and Source its time
+	// At is where the mapping event itself stands, Time and Source its time
 	// and input.
 	At     Pos
 	Time   tracefs.Time
@@ -40,15 +40,15 @@ type Entry struct {
 	Version int64
 	// Forgotten is set if the table may have dropped bindings of it.
 	Forgotten bool
-	// bindings are the last announcements, in the order they came.
+	// bindings are the last mapping events, in the order they came.
 	bindings []Binding
 }
 
-// maxBindings is how many announcements of an identifier are kept. All are
-// repeats or reuses within what is held back; older ones no longer matter.
+// maxBindings is how many mapping events of an identifier are kept. All are
+// repeats or reuses within what is pending; older ones no longer matter.
 const maxBindings = 32
 
-// Bind adds an announcement. It reports whether one of the kept bindings of the
+// Bind adds a mapping event. It reports whether one of the kept bindings of the
 // identifier is to another file.
 func (e *Entry) Bind(b Binding) (rival bool) {
 	if len(e.bindings) == maxBindings {
@@ -83,7 +83,7 @@ func (e *Entry) At(pos Pos) (b *Binding, ambiguous bool) {
 	return b, false
 }
 
-// Last returns the newest announcement, nil if there is none.
+// Last returns the newest mapping event, nil if there is none.
 func (e *Entry) Last() *Binding {
 	if len(e.bindings) == 0 {
 		return nil
@@ -91,7 +91,7 @@ func (e *Entry) Last() *Binding {
 	return &e.bindings[len(e.bindings)-1]
 }
 
-// First returns the oldest announcement after a place that is kept, nil if
+// First returns the oldest mapping event after a place that is kept, nil if
 // there is none.
 func (e *Entry) First(pos Pos) *Binding {
 	for i := range e.bindings {

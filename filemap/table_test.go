@@ -60,7 +60,7 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// TestForgetAnnounced: an announcement is a use.
+// TestForgetAnnounced: a mapping event is a use.
 func TestForgetAnnounced(t *testing.T) {
 	tab := NewTable(4)
 	for i := range 4 {
@@ -75,13 +75,13 @@ func TestForgetAnnounced(t *testing.T) {
 	}
 }
 
-// claim is an announcement: of which file, in force from where, made where.
+// claim is a mapping event: of which file, in force from where, made where.
 type claim struct {
 	file     *File
 	from, at Pos
 }
 
-// TestEntryAt has announcements of one identifier in the order they came, and
+// TestEntryAt has mapping events of one identifier in the order they came, and
 // what it means in several places. "?" is ambiguous.
 func TestEntryAt(t *testing.T) {
 	a, b, c := &File{Path: "a"}, &File{Path: "b"}, &File{Path: "c"}
@@ -126,7 +126,7 @@ func meaning(b *Binding, ambiguous bool) string {
 	return b.File.Path
 }
 
-// TestBind: an announcement of another file than before is a rival, also after
+// TestBind: a mapping event of another file than before is a rival, also after
 // a repeat.
 func TestBind(t *testing.T) {
 	a, b := &File{Path: "a"}, &File{Path: "b"}

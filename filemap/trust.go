@@ -14,8 +14,8 @@ const (
 	Announced
 	// Verified: the process had the file mapped there then.
 	Verified
-	// Inferred: the announcement was wrong or missing, and the evidence
-	// leaves this one file only.
+	// Inferred: the mapping event was wrong or missing, and the mappings
+	// leave this one file only.
 	Inferred
 	// Late: found by reading the process afterwards, when the mapping may have
 	// changed.
@@ -79,14 +79,14 @@ const (
 	NoReason Reason = iota
 	// Unannounced: the kernel never reported the meaning of the identifier.
 	Unannounced
-	// Lost: as Unannounced, and records were lost where the announcement
+	// Lost: as Unannounced, and records were lost where the mapping event
 	// could have been. For a raw address: mapping records were lost, and the
 	// mapping there before is not the one there after.
 	Lost
-	// Ambiguous: two announcements fit, and their times do not decide between them.
+	// Ambiguous: two mapping events fit, and their times do not decide between them.
 	Ambiguous
 	// Contradicted: the kernel announced a file that the process had not
-	// mapped there, and the evidence leaves no single other one.
+	// mapped there, and the mappings leave no single other one.
 	Contradicted
 	// Truncated: the frame's text is cut off.
 	Truncated
@@ -111,7 +111,7 @@ const (
 	// in the file (option sym-userobj), and no mappings to convert it.
 	VMAOffset
 	// Forgotten: as Unannounced, but the table of identifiers was full once,
-	// so the announcement may have been dropped by ustack itself.
+	// so the mapping event may have been dropped by ustack itself.
 	Forgotten
 	// Unreadable: a frame in no form that ustack knows.
 	Unreadable

@@ -14,7 +14,7 @@ import (
 )
 
 // Explanation says where the identity and the name of one frame came from.
-// The resolver must get every stack by itself (input.Options.NoShapes).
+// The resolver must get every stack by itself (input.Options.NoTemplates).
 type Explanation struct {
 	w         io.Writer
 	line      int64
@@ -33,7 +33,7 @@ type announced struct {
 	path string
 }
 
-// maxAnnounced bounds the announcements that are kept.
+// maxAnnounced bounds the mapping events that are kept.
 const maxAnnounced = 1 << 16
 
 // NewExplanation returns a renderer that writes to w about the frame in the line of
@@ -43,12 +43,12 @@ func NewExplanation(w io.Writer, why *resolve.Why, s *symbol.Symbols) *Explanati
 }
 
 // Batch implements Renderer.
-func (e *Explanation) Batch(h *resolve.Held) error {
+func (e *Explanation) Batch(h *resolve.Pending) error {
 	for i := range h.Records {
 		rec := &h.Records[i]
 		switch rec.Kind {
-		case tracefs.KindAnnounce:
-			if a := h.Announcement(rec); a.Bad == "" && len(e.announced) < maxAnnounced {
+		case tracefs.KindMappingEvent:
+			if a := h.MappingEvent(rec); a.Bad == "" && len(e.announced) < maxAnnounced {
 				e.announced = append(e.announced, announced{lineAt(h, rec.Off), a.ID, string(a.Path)})
 			}
 		case tracefs.KindStack:
@@ -62,15 +62,15 @@ func (e *Explanation) Batch(h *resolve.Held) error {
 }
 
 // lineAt returns the line of the input at a place of a batch.
-func lineAt(h *resolve.Held, off uint32) int64 {
+func lineAt(h *resolve.Pending, off uint32) int64 {
 	return h.Line + int64(bytes.Count(h.Text[:off], []byte("\n"))) + 1
 }
 
 // stack looks for the frame in a stack.
-func (e *Explanation) stack(h *resolve.Held, i int) {
+func (e *Explanation) stack(h *resolve.Pending, i int) {
 	rec := &h.Records[i]
 	frames, txt := h.StackFrames(rec)
-	outcomes, _ := h.StackOutcomes(i)
+	attributions, _ := h.StackAttributions(i)
 	for k := range frames {
 		f := &frames[k]
 		if f.Off == f.End || lineAt(h, f.Off) != e.line {
@@ -84,9 +84,9 @@ func (e *Explanation) stack(h *resolve.Held, i int) {
 		}
 		fmt.Fprintf(&e.body, "%s\n\nframe %d of %d, innermost first, of a stack of %s-%d on CPU %d at %s\n",
 			line, k+1, len(frames), escape.Append(nil, head.Comm), rec.TID, rec.CPU, head.Stamp)
-		e.identity(txt, f, &outcomes[k])
+		e.identity(txt, f, &attributions[k])
 		e.proof()
-		if o := &outcomes[k]; o.File != nil {
+		if o := &attributions[k]; o.File != nil {
 			n := e.symbols.Name(o.File, frameOffset(txt, f, o), ran(rec, frames, k) || f.Inferred)
 			if f.Inferred {
 				n = &symbol.Name{Function: n.Function, Source: n.Source, Reason: n.Reason, Found: n.Found, Inferred: true}
@@ -100,7 +100,7 @@ func (e *Explanation) stack(h *resolve.Held, i int) {
 }
 
 // identity prints the file that the frame is in.
-func (e *Explanation) identity(txt []byte, f *tracefs.Frame, o *resolve.Outcome) {
+func (e *Explanation) identity(txt []byte, f *tracefs.Frame, o *resolve.Attribution) {
 	if o.File == nil {
 		fmt.Fprintf(&e.body, "\nno file: %s: %s\n", o.Reason, reasonText[o.Reason])
 		if o.Memory != nil && o.Reason == filemap.VMAOffset {

@@ -31,7 +31,7 @@ type JSON struct {
 	res     *resolve.Resolver
 	heads   headCache
 	started bool
-	kept    int   // of rendered shapes, see Text
+	kept    int   // of rendered templates, see Text
 	limit   int64 // bytes of input after which the header no longer waits
 	dialect resolve.Dialect
 	symbols Symbols
@@ -48,7 +48,7 @@ func NewJSON(w io.Writer, res *resolve.Resolver, limit int64) *JSON {
 func (j *JSON) Symbols(s Symbols) { j.symbols = s }
 
 // Batch implements Renderer.
-func (j *JSON) Batch(h *resolve.Held) error {
+func (j *JSON) Batch(h *resolve.Pending) error {
 	j.escaped = h.Escaped
 	if !j.started {
 		j.header(h)
@@ -75,7 +75,7 @@ func (j *JSON) Batch(h *resolve.Held) error {
 // stacksSize returns about how much the stacks of a batch will add to the
 // output. They are far away in memory; here they are loaded all at once, later
 // they would not be.
-func stacksSize(h *resolve.Held) (size int) {
+func stacksSize(h *resolve.Pending) (size int) {
 	for i := range h.Attached {
 		if s := h.Attached[i].Stack; s != nil && s.Result != nil {
 			size += len(s.Result.JSON)
@@ -94,7 +94,7 @@ func (j *JSON) Flush() error {
 }
 
 // header writes the first line once the dialect is known, or will not be.
-func (j *JSON) header(h *resolve.Held) {
+func (j *JSON) header(h *resolve.Pending) {
 	for i := range h.Records {
 		rec := &h.Records[i]
 		if h.Pos+int64(rec.Off) > j.limit {
@@ -123,13 +123,13 @@ func (j *JSON) start() {
 }
 
 // record writes a record.
-func (j *JSON) record(h *resolve.Held, i int) {
+func (j *JSON) record(h *resolve.Pending, i int) {
 	rec, a := &h.Records[i], &h.Attached[i]
 	switch rec.Kind {
 	case tracefs.KindEvent:
 		j.event(h, rec, a)
-	case tracefs.KindAnnounce:
-		j.announcement(h, rec, a)
+	case tracefs.KindMappingEvent:
+		j.mappingEvent(h, rec, a)
 	case tracefs.KindStack:
 		if !a.Taken {
 			j.stack(h, i)
@@ -170,7 +170,7 @@ func (j *JSON) record(h *resolve.Held, i int) {
 func (j *JSON) end() { j.out.buf = append(j.out.buf, "}\n"...) }
 
 // open writes the keys that every record with a header has.
-func (j *JSON) open(kind string, h *resolve.Held, rec *tracefs.Record) {
+func (j *JSON) open(kind string, h *resolve.Pending, rec *tracefs.Record) {
 	b := append(j.out.buf, `{"type":"`...)
 	b = append(b, kind...)
 	if rec.Flags&tracefs.Continued != 0 {
@@ -182,7 +182,7 @@ func (j *JSON) open(kind string, h *resolve.Held, rec *tracefs.Record) {
 	j.out.buf = b
 }
 
-func (j *JSON) event(h *resolve.Held, rec *tracefs.Record, a *resolve.Attached) {
+func (j *JSON) event(h *resolve.Pending, rec *tracefs.Record, a *resolve.Attached) {
 	if rec.Flags&tracefs.Continued != 0 {
 		j.open("event", h, rec)
 		j.out.buf = appendText(j.out.buf, "text", h.Plain(h.Raw(rec)))
@@ -207,10 +207,10 @@ func (j *JSON) event(h *resolve.Held, rec *tracefs.Record, a *resolve.Attached) 
 	j.end()
 }
 
-// announcement writes a mapping event. It has a stack, like any event.
-func (j *JSON) announcement(h *resolve.Held, rec *tracefs.Record, a *resolve.Attached) {
+// mappingEvent writes a mapping event. It has a stack, like any event.
+func (j *JSON) mappingEvent(h *resolve.Pending, rec *tracefs.Record, a *resolve.Attached) {
 	j.open("file_map", h, rec)
-	ann := h.Announcement(rec)
+	ann := h.MappingEvent(rec)
 	if ann.Bad != "" {
 		j.out.buf = appendText(j.out.buf, "unusable", []byte(ann.Bad))
 		j.out.buf = appendText(j.out.buf, "text", h.Plain(h.Text[rec.Body:rec.End]))
@@ -258,7 +258,7 @@ func (j *JSON) shared(s *resolve.Stack) {
 			return
 		}
 		from := len(j.out.buf)
-		j.out.buf = j.frames(j.out.buf, s.Text, s.Frames, s.Outcomes, false, s.Stock, true)
+		j.out.buf = j.frames(j.out.buf, s.Text, s.Frames, s.Attributions, false, s.Stock, true)
 		if j.kept += len(j.out.buf) - from; j.kept < keepAtMost {
 			r.JSON = bytes.Clone(j.out.buf[from:])
 		}
@@ -269,21 +269,21 @@ func (j *JSON) shared(s *resolve.Stack) {
 		return
 	}
 	from := len(j.out.buf)
-	j.out.buf = j.frames(j.out.buf, s.Text, s.Frames, s.Outcomes, s.Cut, s.Stock, true)
+	j.out.buf = j.frames(j.out.buf, s.Text, s.Frames, s.Attributions, s.Cut, s.Stock, true)
 	if j.started {
 		s.Written = resolve.Written{Output: j.out.flushes, From: from, End: len(j.out.buf)}
 	}
 }
 
 // stack writes a stack that belongs to no event of the output.
-func (j *JSON) stack(h *resolve.Held, i int) {
+func (j *JSON) stack(h *resolve.Pending, i int) {
 	rec := &h.Records[i]
 	j.open("stack", h, rec)
 	if rec.Value != 0 {
 		j.out.buf = appendHex(append(j.out.buf, `,"cookie":`...), rec.Value)
 	}
 	frames, txt := h.StackFrames(rec)
-	out, _ := h.StackOutcomes(i)
+	out, _ := h.StackAttributions(i)
 	j.out.buf = j.frames(j.out.buf, txt, frames, out, rec.Flags&tracefs.Cut != 0, rec.Flags&(tracefs.Deferred|tracefs.Continued) == 0, rec.Flags&tracefs.Continued == 0)
 	j.end()
 }

@@ -12,7 +12,7 @@ import (
 
 // frames writes a stack. innermost means that the first frame is where the thread
 // ran, stock that the kernel took the stack at the event.
-func (j *JSON) frames(b, txt []byte, frames []tracefs.Frame, out []resolve.Outcome, cut, stock, innermost bool) []byte {
+func (j *JSON) frames(b, txt []byte, frames []tracefs.Frame, out []resolve.Attribution, cut, stock, innermost bool) []byte {
 	b = append(b, `,"stack":[`...)
 	for k := range frames {
 		if k > 0 {
@@ -44,16 +44,16 @@ func (j *JSON) frames(b, txt []byte, frames []tracefs.Frame, out []resolve.Outco
 
 // appendFrame writes one frame: a number, and a file with its trust or the
 // reason why there is none.
-func (j *JSON) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome, ran bool) []byte {
-	stem := txt[f.Off:f.Stem]
+func (j *JSON) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Attribution, ran bool) []byte {
+	addrText := txt[f.Off:f.AddrEnd]
 	if o.File != nil {
 		if o.HasOffset {
 			b = appendHex(append(b, `{"offset":`...), o.Offset)
 			if f.Form == tracefs.FormPlain {
-				b = appendNumber(append(b, `,"address":`...), stem, f)
+				b = appendNumber(append(b, `,"address":`...), addrText, f)
 			}
 		} else {
-			b = appendNumber(append(b, `{"offset":`...), stem, f)
+			b = appendNumber(append(b, `{"offset":`...), addrText, f)
 		}
 		if o.File.JSON == nil {
 			o.File.JSON = appendFileJSON(nil, o.File)
@@ -74,11 +74,11 @@ func (j *JSON) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome, 
 		b = appendHex(append(b, `,"vma_offset":`...), o.Offset)
 		var room [256]byte
 		b = appendText(b, "text", appendObject(room[:0], []byte(o.Memory.Name), o.Offset))
-		return append(appendNumber(append(b, `,"address":`...), stem, f), '}')
+		return append(appendNumber(append(b, `,"address":`...), addrText, f), '}')
 	case o.HasOffset:
 		b = appendHex(append(b, `,"offset":`...), o.Offset)
 		if f.Form == tracefs.FormPlain {
-			b = appendNumber(append(b, `,"address":`...), stem, f)
+			b = appendNumber(append(b, `,"address":`...), addrText, f)
 		}
 	default:
 		b = j.appendPlace(b, txt, f, o)
@@ -110,8 +110,8 @@ func appendSkippedJSON(b []byte, s *symbol.Skipped, trust filemap.Trust) []byte 
 
 // appendPlace writes the number of a frame without a file under the name of
 // what it is.
-func (j *JSON) appendPlace(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome) []byte {
-	stem := txt[f.Off:f.Stem]
+func (j *JSON) appendPlace(b, txt []byte, f *tracefs.Frame, o *resolve.Attribution) []byte {
+	addrText := txt[f.Off:f.AddrEnd]
 	raw := f.Form == tracefs.FormPlain && o.Reason != filemap.NoIdentifier
 	switch o.Reason {
 	case filemap.VDSO, filemap.NoIdentifier, filemap.Unannounced, filemap.Lost, filemap.Ambiguous, filemap.Contradicted, filemap.Forgotten, filemap.OnlyClaimed:
@@ -119,22 +119,22 @@ func (j *JSON) appendPlace(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome) 
 		if raw {
 			key = `,"address":`
 		}
-		b = appendNumber(append(b, key...), stem, f)
+		b = appendNumber(append(b, key...), addrText, f)
 	case filemap.VMAOffset:
-		b = appendHex(append(b, `,"vma_offset":`...), text.ObjectOffset(stem))
-		b = appendText(b, "text", j.plain(bytes.TrimPrefix(stem, []byte(" => "))))
-		if addr, ok := bytes.CutPrefix(txt[f.Stem:f.End], []byte(" <")); ok { // option sym-addr
+		b = appendHex(append(b, `,"vma_offset":`...), text.ObjectOffset(addrText))
+		b = appendText(b, "text", j.plain(bytes.TrimPrefix(addrText, []byte(" => "))))
+		if addr, ok := bytes.CutPrefix(txt[f.AddrEnd:f.End], []byte(" <")); ok { // option sym-addr
 			b = appendNumber(append(b, `,"address":`...), addr, f)
 		}
 	case filemap.Truncated, filemap.Unreadable:
 		end := f.End
 		if f.Form == tracefs.FormUnresolved {
-			end = f.Stem // without the reason
+			end = f.AddrEnd // without the reason
 		}
 		b = appendText(b, "text", j.plain(txt[f.Off:end]))
 	default:
 		if f.Form != tracefs.FormObject {
-			b = appendNumber(append(b, `,"address":`...), stem, f)
+			b = appendNumber(append(b, `,"address":`...), addrText, f)
 		}
 	}
 	return b
@@ -155,14 +155,14 @@ func appendIdentifier(b []byte, id tracefs.Identifier) []byte {
 	return append(b, '"')
 }
 
-// appendNumber writes a frame's number: that which ends its stem,
+// appendNumber writes a frame's number: what ends its address text,
 // " =>  <%016x>", without its leading zeros. The digits are there already; they
 // need no reading.
-func appendNumber(b, stem []byte, f *tracefs.Frame) []byte {
+func appendNumber(b, addrText []byte, f *tracefs.Frame) []byte {
 	if f.HasAddr {
 		return appendHex(b, f.Addr)
 	}
-	digits := tracefs.StemDigits(stem)
+	digits := tracefs.AddrDigits(addrText)
 	for _, c := range digits {
 		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
 			return append(b, "null"...)

@@ -20,7 +20,7 @@ type headCache [1 << headBits]struct {
 const headBits = 9
 
 // append writes the time stamp, its quote, and the keys that follow.
-func (c *headCache) append(b []byte, h *resolve.Held, rec *tracefs.Record) []byte {
+func (c *headCache) append(b []byte, h *resolve.Pending, rec *tracefs.Record) []byte {
 	if rec.Body < rec.Off+tracefs.UsualHead+2 {
 		return appendHead(b, h.Head(rec), rec)
 	}

@@ -10,25 +10,25 @@ import (
 
 // totalsJSON is the last line of the JSON output.
 type totalsJSON struct {
-	Type          string           `json:"type"`
-	Events        int64            `json:"events"`
-	Stacks        int64            `json:"stacks"`
-	StacksCut     int64            `json:"stacks_cut"`
-	Frames        int64            `json:"frames"`
-	Resolved      map[string]int64 `json:"resolved"`
-	Unresolved    map[string]int64 `json:"unresolved"`
-	Reach         *reachJSON       `json:"reach,omitempty"`
-	Files         int              `json:"files"`
-	Announcements int64            `json:"announcements"`
-	Unusable      int64            `json:"announcements_unusable"`
-	Rebound       int64            `json:"announcements_rebound"`
-	Requests      int64            `json:"stacks_asked"`
-	Missing       map[string]int64 `json:"stacks_missing"`
-	Stackless     map[string]int64 `json:"events_without_stack,omitempty"`
-	HeldTooLong   int64            `json:"events_held_too_long"`
-	Orphans       int64            `json:"stacks_without_request"`
-	Lost          []lossJSON       `json:"lost"`
-	Gaps          int64            `json:"gaps"`
+	Type           string           `json:"type"`
+	Events         int64            `json:"events"`
+	Stacks         int64            `json:"stacks"`
+	StacksCut      int64            `json:"stacks_cut"`
+	Frames         int64            `json:"frames"`
+	Resolved       map[string]int64 `json:"resolved"`
+	Unresolved     map[string]int64 `json:"unresolved"`
+	Reach          *reachJSON       `json:"reach,omitempty"`
+	Files          int              `json:"files"`
+	MappingEvents  int64            `json:"announcements"`
+	Unusable       int64            `json:"announcements_unusable"`
+	Rebound        int64            `json:"announcements_rebound"`
+	Requests       int64            `json:"stacks_asked"`
+	Missing        map[string]int64 `json:"stacks_missing"`
+	Stackless      map[string]int64 `json:"events_without_stack,omitempty"`
+	PendingTooLong int64            `json:"events_held_too_long"`
+	Orphans        int64            `json:"stacks_without_request"`
+	Lost           []lossJSON       `json:"lost"`
+	Gaps           int64            `json:"gaps"`
 }
 
 // lossJSON is the loss of one CPU; CPU is absent for records that were
@@ -50,12 +50,12 @@ func (j *JSON) Close(t *resolve.Totals) error {
 		Resolved:   counted(t.Trusts[:], func(i int) string { return filemap.Trust(i).String() }),
 		Unresolved: counted(t.Reasons[:], func(i int) string { return filemap.Reason(i).String() }),
 		Reach:      reachOf(t),
-		Files:      t.Files, Announcements: t.Announcements, Unusable: t.BadAnnouncements, Rebound: t.Rebound,
-		Requests:    t.Requests + t.Missing[resolve.Refused],
-		Missing:     counted(t.Missing[:], func(i int) string { return resolve.Missing(i).String() }),
-		Stackless:   counted(stackless(t), stacklessWord),
-		HeldTooLong: t.HeldTooLong,
-		Orphans:     t.Orphans, Gaps: t.Gaps, Lost: []lossJSON{},
+		Files:      t.Files, MappingEvents: t.MappingEvents, Unusable: t.BadMappingEvents, Rebound: t.Rebound,
+		Requests:       t.Requests + t.Missing[resolve.Refused],
+		Missing:        counted(t.Missing[:], func(i int) string { return resolve.Missing(i).String() }),
+		Stackless:      counted(stackless(t), stacklessWord),
+		PendingTooLong: t.PendingTooLong,
+		Orphans:        t.Orphans, Gaps: t.Gaps, Lost: []lossJSON{},
 	}
 	for _, cpu := range lostCPUs(t) {
 		l := t.Lost[cpu]

@@ -9,7 +9,7 @@ import (
 )
 
 // memo remembers how stacks were written, with names. Stacks of raw addresses are no
-// shapes: each is looked up anew, at its own time. But the text of a frame depends
+// templates: each is looked up anew, at its own time. But the text of a frame depends
 // only on its place in a file, on the next frame and the function that it is known to
 // have called, and on how the frame was found, so these are the key of a remembered
 // stack.
@@ -39,7 +39,7 @@ const memoBits = 12
 // find returns where a stack has its place, nil if it is not to be remembered: a
 // frame is not in a file, or its line is not made of its place alone. seen means
 // that the stack before in that place had the same hash.
-func (m *memo) find(txt []byte, frames []tracefs.Frame, out []resolve.Outcome) (w *rendered, seen bool) {
+func (m *memo) find(txt []byte, frames []tracefs.Frame, out []resolve.Attribution) (w *rendered, seen bool) {
 	const prime = 0x9e3779b97f4a7c15
 	hash := uint64(len(out))
 	for k := range out {
@@ -63,7 +63,7 @@ func (m *memo) find(txt []byte, frames []tracefs.Frame, out []resolve.Outcome) (
 func follows(txt []byte, a, b *tracefs.Frame) bool { return b.Off == a.End+1 && txt[a.End] == '\n' }
 
 // is reports whether a stack is the one that was written.
-func (w *rendered) is(frames []tracefs.Frame, out []resolve.Outcome) bool {
+func (w *rendered) is(frames []tracefs.Frame, out []resolve.Attribution) bool {
 	if len(w.places) != len(out) {
 		return false
 	}
@@ -84,7 +84,7 @@ func (w *rendered) cost() int {
 
 // keep remembers a stack. The one before may still wait to be rendered, so
 // nothing is rendered over it.
-func (m *memo) keep(w *rendered, frames []tracefs.Frame, out []resolve.Outcome, text []byte) {
+func (m *memo) keep(w *rendered, frames []tracefs.Frame, out []resolve.Attribution, text []byte) {
 	m.kept -= w.cost()
 	w.text, w.places = slices.Clone(text), make([]placed, len(out))
 	for k := range out {

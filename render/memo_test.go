@@ -15,12 +15,12 @@ import (
 var calls = [...]filemap.Begun{1, 2}
 
 // memoStack makes a stack of lines, as a source has read it, and what it is of.
-func memoStack(random *rand.Rand, files []*filemap.File) (txt string, frames []tracefs.Frame, out []resolve.Outcome) {
+func memoStack(random *rand.Rand, files []*filemap.File) (txt string, frames []tracefs.Frame, out []resolve.Attribution) {
 	var b strings.Builder
 	for range 1 + random.IntN(3) {
 		off := uint32(b.Len())
 		fmt.Fprintf(&b, " =>  <%016x>", random.Uint64())
-		frames = append(frames, tracefs.Frame{Off: off, Stem: uint32(b.Len()), End: uint32(b.Len())})
+		frames = append(frames, tracefs.Frame{Off: off, AddrEnd: uint32(b.Len()), End: uint32(b.Len())})
 		b.WriteByte('\n')
 		o := resolve.Named(files[random.IntN(len(files))], filemap.Verified)
 		o.Offset, o.HasOffset = uint64(random.IntN(4)), true
@@ -79,16 +79,16 @@ func TestMemo(t *testing.T) {
 // place is written frame by frame.
 func TestMemoRefuses(t *testing.T) {
 	file := &filemap.File{Path: "/a"}
-	for name, change := range map[string]func(txt []byte, frames []tracefs.Frame, out []resolve.Outcome){
-		"no file":      func(_ []byte, _ []tracefs.Frame, out []resolve.Outcome) { out[1].File = nil },
-		"as it was":    func(_ []byte, _ []tracefs.Frame, out []resolve.Outcome) { out[0].HasOffset = false },
-		"inferred":     func(_ []byte, frames []tracefs.Frame, _ []resolve.Outcome) { frames[1].Inferred = true },
-		"text between": func(_ []byte, frames []tracefs.Frame, _ []resolve.Outcome) { frames[0].End-- },
-		"no line feed": func(txt []byte, frames []tracefs.Frame, _ []resolve.Outcome) { txt[frames[0].End] = ' ' },
+	for name, change := range map[string]func(txt []byte, frames []tracefs.Frame, out []resolve.Attribution){
+		"no file":      func(_ []byte, _ []tracefs.Frame, out []resolve.Attribution) { out[1].File = nil },
+		"as it was":    func(_ []byte, _ []tracefs.Frame, out []resolve.Attribution) { out[0].HasOffset = false },
+		"inferred":     func(_ []byte, frames []tracefs.Frame, _ []resolve.Attribution) { frames[1].Inferred = true },
+		"text between": func(_ []byte, frames []tracefs.Frame, _ []resolve.Attribution) { frames[0].End-- },
+		"no line feed": func(txt []byte, frames []tracefs.Frame, _ []resolve.Attribution) { txt[frames[0].End] = ' ' },
 	} {
 		txt := []byte(" =>  <1>\n =>  <2>\n")
-		frames := []tracefs.Frame{{Off: 0, Stem: 8, End: 8}, {Off: 9, Stem: 17, End: 17}}
-		out := []resolve.Outcome{{File: file, Offset: 1, HasOffset: true}, {File: file, Offset: 2, HasOffset: true}}
+		frames := []tracefs.Frame{{Off: 0, AddrEnd: 8, End: 8}, {Off: 9, AddrEnd: 17, End: 17}}
+		out := []resolve.Attribution{{File: file, Offset: 1, HasOffset: true}, {File: file, Offset: 2, HasOffset: true}}
 		var m memo
 		if w, _ := m.find(txt, frames, out); w == nil {
 			t.Fatal("an ordinary stack has no place")

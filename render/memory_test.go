@@ -8,17 +8,17 @@ import (
 	"ustack/filemap/resolve"
 )
 
-// fixedOutcomes is evidence that gives the frames of every stack these outcomes.
-type fixedOutcomes []resolve.Outcome
+// fixedAttributions is evidence that gives the frames of every stack these attributions.
+type fixedAttributions []resolve.Attribution
 
-func (list fixedOutcomes) Judge(s *resolve.Subject) { copy(s.Outcomes, list) }
+func (list fixedAttributions) Attribute(s *resolve.Query) { copy(s.Attributions, list) }
 
 // TestMemory: frames outside files say what they are in.
 func TestMemory(t *testing.T) {
 	in := line("jit", 7, "100.000001", "sys_futex -> 0x0") + line("jit", 7, "100.000002", "<user stack trace>") +
 		" =>  <00007ffd5a7fe123>\n =>  <00007f0000001234>\n =>  <00007f0000005678>\n =>  <00007f0000009abc>\n =>  <00007f000000def0>\n"
-	vdso := resolve.Outcome{Reason: filemap.VDSO, Memory: &filemap.Memory{Name: "[vdso]"}, Offset: 0x123, HasOffset: true}
-	evidence := fixedOutcomes{
+	vdso := resolve.Attribution{Reason: filemap.VDSO, Memory: &filemap.Memory{Name: "[vdso]"}, Offset: 0x123, HasOffset: true}
+	attributor := fixedAttributions{
 		vdso,
 		{Reason: filemap.Anonymous, Memory: &filemap.Memory{Name: "[anon:jit\n code]"}},
 		{File: &filemap.File{Path: "/opt/a b"}, Trust: filemap.Late, Offset: 0x5678, HasOffset: true},
@@ -31,14 +31,14 @@ func TestMemory(t *testing.T) {
 		" =>  <0000000000005678> (late) : path=/opt/a b\n" +
 		" =>  <00007f0000009abc> (unresolved: not-code)\n" +
 		" => /opt/a\\012b[+0x1][+0xef0] <00007f000000def0> (unresolved: vma-offset)\n"
-	got := replayed(t, options{evidence: evidence}, in)
+	got := replayed(t, options{attributor: attributor}, in)
 	if got != want {
 		t.Errorf("text is\n%swant\n%s", got, want)
 	}
 	if again := replayed(t, options{}, got); again != got {
 		t.Errorf("and again\n%s", again)
 	}
-	stack, err := json.Marshal(jsonLines(t, replayed(t, options{json: true, evidence: evidence}, in))[1]["stack"])
+	stack, err := json.Marshal(jsonLines(t, replayed(t, options{json: true, attributor: attributor}, in))[1]["stack"])
 	if err != nil {
 		t.Fatal(err)
 	}

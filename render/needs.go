@@ -39,16 +39,16 @@ func NewNeeds(w io.Writer, s Symbols) *Needs {
 }
 
 // Batch implements Renderer.
-func (n *Needs) Batch(h *resolve.Held) error {
+func (n *Needs) Batch(h *resolve.Pending) error {
 	for i := range h.Records {
 		rec := &h.Records[i]
 		if rec.Kind != tracefs.KindStack {
 			continue
 		}
 		frames, txt := h.StackFrames(rec)
-		outcomes, _ := h.StackOutcomes(i)
+		attributions, _ := h.StackAttributions(i)
 		for k := range frames {
-			o := &outcomes[k]
+			o := &attributions[k]
 			if o.File == nil || frames[k].Inferred {
 				continue
 			}
@@ -72,7 +72,7 @@ func missing(r symbol.Reason) string {
 }
 
 // frameOffset returns the offset in the file of a frame that has one.
-func frameOffset(txt []byte, f *tracefs.Frame, o *resolve.Outcome) uint64 {
+func frameOffset(txt []byte, f *tracefs.Frame, o *resolve.Attribution) uint64 {
 	if o.HasOffset {
 		return o.Offset
 	}

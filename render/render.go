@@ -9,7 +9,7 @@ import (
 // A Renderer writes batches in the order it gets them. Flush writes the pending
 // output, Close the end of the output.
 type Renderer interface {
-	Batch(h *resolve.Held) error
+	Batch(h *resolve.Pending) error
 	Flush() error
 	Close(t *resolve.Totals) error
 }

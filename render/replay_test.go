@@ -19,7 +19,7 @@ type options struct {
 	json   bool
 	pauses bool // after each piece
 
-	evidence resolve.Evidence
+	attributor resolve.Attributor
 }
 
 // replayed is what comes out of the pieces of a trace.
@@ -28,7 +28,7 @@ func replayed(t testing.TB, opt options, pieces ...string) string {
 	stitch := opt.json || opt.text.Stitch
 	scan := text.NewScanner()
 	scan.Events = stitch
-	res := resolve.New(resolve.Options{Stitch: stitch, Evidence: opt.evidence})
+	res := resolve.New(resolve.Options{Stitch: stitch, Attributor: opt.attributor})
 	var out bytes.Buffer
 	var r Renderer = NewText(&out, opt.text)
 	if opt.json {

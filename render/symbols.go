@@ -21,7 +21,7 @@ type Symbols interface {
 
 // between returns the function that was left out between a frame and the next
 // outer one, nil if none is known.
-func between(s Symbols, txt []byte, frames []tracefs.Frame, out []resolve.Outcome, k int, ran bool) *symbol.Skipped {
+func between(s Symbols, txt []byte, frames []tracefs.Frame, out []resolve.Attribution, k int, ran bool) *symbol.Skipped {
 	if s == nil || k+1 >= len(frames) || frames[k].Inferred || frames[k+1].Inferred || frames[k+1].Followed() ||
 		out[k].File == nil || out[k+1].File == nil {
 		return nil
@@ -145,11 +145,11 @@ func appendPlaceJSON(b []byte, file string, line int) []byte {
 // number returns how much of a frame's line is the arrow and the address,
 // without the name that an earlier run has put after it.
 func number(txt []byte, f *tracefs.Frame) []byte {
-	stem := txt[f.Off:f.Stem]
-	for i, c := range stem {
+	addrText := txt[f.Off:f.AddrEnd]
+	for i, c := range addrText {
 		if c == '>' && i > len(" => ") {
-			return stem[:i+1]
+			return addrText[:i+1]
 		}
 	}
-	return stem
+	return addrText
 }

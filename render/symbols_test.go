@@ -68,11 +68,11 @@ func TestSymbols(t *testing.T) {
 		{"70", `b+0x0 /src\040(inferred)`},
 		{"10", "(no symbol: stripped)"},
 	} {
-		stem := " =>  <00000000000000" + f.number + ">"
+		addrText := " =>  <00000000000000" + f.number + ">"
 		if f.number != "99" {
-			in.WriteString(stem + " : 0x1\n")
+			in.WriteString(addrText + " : 0x1\n")
 		}
-		want.WriteString(stem + " " + f.name + " : path=/lib/libz.so (x) build_id={" + zlibWords + "}\n")
+		want.WriteString(addrText + " " + f.name + " : path=/lib/libz.so (x) build_id={" + zlibWords + "}\n")
 	}
 	in.WriteString(line("cat", 7, "100.000003", "file_map: hash=0x1 path=/lib/libz.so (x) build_id={"+zlibWords+"}"))
 	opt := options{text: TextOptions{Symbols: specimenNames()}}

@@ -33,8 +33,8 @@ type Text struct {
 	opt TextOptions
 	// begun is set after the first batch; escaped is of its text.
 	begun, escaped bool
-	// kept counts what was kept of rendered shapes. It is not reduced when a
-	// shape goes, so a trace of ever new stacks keeps none in the end.
+	// kept counts what was kept of rendered templates. It is not reduced when a
+	// template goes, so a trace of ever new stacks keeps none in the end.
 	kept int
 	memo memo
 }
@@ -46,7 +46,7 @@ func NewText(w io.Writer, opt TextOptions) *Text { return &Text{out: newGather(w
 const keepAtMost = 8 << 20
 
 // Batch implements Renderer.
-func (t *Text) Batch(h *resolve.Held) error {
+func (t *Text) Batch(h *resolve.Pending) error {
 	if !t.begun {
 		t.begun, t.escaped = true, h.Escaped
 		if t.escaped {
@@ -66,7 +66,7 @@ func (t *Text) Flush() error { return t.out.flush() }
 func (t *Text) Close(*resolve.Totals) error { return nil }
 
 // detached writes a batch with its records as they came.
-func (t *Text) detached(h *resolve.Held) error {
+func (t *Text) detached(h *resolve.Pending) error {
 	from := uint32(0) // text before this is written
 	for i := range h.Records {
 		rec := &h.Records[i]
@@ -78,7 +78,7 @@ func (t *Text) detached(h *resolve.Held) error {
 					return err
 				}
 			}
-		case tracefs.KindAnnounce:
+		case tracefs.KindMappingEvent:
 			if t.drop(h, rec) {
 				t.out.refer(h.Text[from:rec.Off])
 				from = rec.End
@@ -91,20 +91,20 @@ func (t *Text) detached(h *resolve.Held) error {
 
 // drop reports whether a mapping event is left out. One that could not be
 // used stays, for people to see.
-func (t *Text) drop(h *resolve.Held, rec *tracefs.Record) bool {
-	return !t.opt.KeepMaps && h.Announcement(rec).Bad == ""
+func (t *Text) drop(h *resolve.Pending, rec *tracefs.Record) bool {
+	return !t.opt.KeepMaps && h.MappingEvent(rec).Bad == ""
 }
 
 // stack writes a stack record and all text since from.
-func (t *Text) stack(h *resolve.Held, i int, from uint32) uint32 {
+func (t *Text) stack(h *resolve.Pending, i int, from uint32) uint32 {
 	rec := &h.Records[i]
 	switch {
-	case rec.Shape != 0:
-		return t.shape(h, i, from)
+	case rec.Template != 0:
+		return t.template(h, i, from)
 	case rec.Flags&tracefs.Arrays != 0:
 		return t.arrays(h, rec, from)
 	}
-	frames, out := h.Frames[rec.Lo:rec.Hi], h.Outcomes[rec.Lo:rec.Hi]
+	frames, out := h.Frames[rec.Lo:rec.Hi], h.Attributions[rec.Lo:rec.Hi]
 	if len(frames) > 0 && rec.Flags&(tracefs.Continued|tracefs.Glued) == 0 {
 		return t.again(h, rec, frames, out, from)
 	}
@@ -112,7 +112,7 @@ func (t *Text) stack(h *resolve.Held, i int, from uint32) uint32 {
 }
 
 // again writes a stack that may have been written before.
-func (t *Text) again(h *resolve.Held, rec *tracefs.Record, frames []tracefs.Frame, out []resolve.Outcome, from uint32) uint32 {
+func (t *Text) again(h *resolve.Pending, rec *tracefs.Record, frames []tracefs.Frame, out []resolve.Attribution, from uint32) uint32 {
 	w, seen := t.memo.find(h.Text, frames, out)
 	if w == nil {
 		return t.once(h, rec, frames, out, from)
@@ -131,7 +131,7 @@ func (t *Text) again(h *resolve.Held, rec *tracefs.Record, frames []tracefs.Fram
 }
 
 // once writes a stack frame by frame.
-func (t *Text) once(h *resolve.Held, rec *tracefs.Record, frames []tracefs.Frame, out []resolve.Outcome, from uint32) uint32 {
+func (t *Text) once(h *resolve.Pending, rec *tracefs.Record, frames []tracefs.Frame, out []resolve.Attribution, from uint32) uint32 {
 	for k := range frames {
 		f, o := &frames[k], &out[k]
 		t.out.refer(h.Text[from:f.Off])
@@ -147,8 +147,8 @@ func (t *Text) once(h *resolve.Held, rec *tracefs.Record, frames []tracefs.Frame
 	return from
 }
 
-// shape writes a stack whose frames are a shape.
-func (t *Text) shape(h *resolve.Held, i int, from uint32) uint32 {
+// template writes a stack whose frames are a template.
+func (t *Text) template(h *resolve.Pending, i int, from uint32) uint32 {
 	rec := &h.Records[i]
 	frames, txt := h.StackFrames(rec)
 	t.out.refer(h.Text[from:rec.Lo])
@@ -156,16 +156,16 @@ func (t *Text) shape(h *resolve.Held, i int, from uint32) uint32 {
 	return rec.Lo + uint32(len(txt))
 }
 
-// frames writes the frames of a shape, which are rendered once.
+// frames writes the frames of a template, which are rendered once.
 func (t *Text) frames(res *resolve.Result, txt []byte, frames []tracefs.Frame) {
 	if res.Text != nil {
 		t.out.refer(res.Text)
 		return
 	}
 	start := len(t.out.buf)
-	for k := range frames { // of the kernel: shapes have no raw addresses
-		t.out.buf = t.appendFrame(t.out.buf, txt, &frames[k], &res.Outcomes[k], k == 0)
-		t.out.buf = append(t.appendSkipped(t.out.buf, txt, frames, res.Outcomes, k, k == 0), '\n')
+	for k := range frames { // of the kernel: templates have no raw addresses
+		t.out.buf = t.appendFrame(t.out.buf, txt, &frames[k], &res.Attributions[k], k == 0)
+		t.out.buf = append(t.appendSkipped(t.out.buf, txt, frames, res.Attributions, k, k == 0), '\n')
 	}
 	if t.kept += len(t.out.buf) - start; t.kept < keepAtMost {
 		res.Text = bytes.Clone(t.out.buf[start:])
@@ -174,11 +174,11 @@ func (t *Text) frames(res *resolve.Result, txt []byte, frames []tracefs.Frame) {
 
 // arrays writes a stack that trace-cmd report printed as arrays of bytes: as
 // the kernel would have printed it.
-func (t *Text) arrays(h *resolve.Held, rec *tracefs.Record, from uint32) uint32 {
+func (t *Text) arrays(h *resolve.Pending, rec *tracefs.Record, from uint32) uint32 {
 	t.out.refer(h.Text[from:rec.Body])
 	b := append(t.out.buf, "<user stack unwind>\ncookie="...)
 	b = append(strconv.AppendUint(b, rec.Value, 16), '\n')
-	frames, out := h.Frames[rec.Lo:rec.Hi], h.Outcomes[rec.Lo:rec.Hi]
+	frames, out := h.Frames[rec.Lo:rec.Hi], h.Attributions[rec.Lo:rec.Hi]
 	for k := range frames {
 		b = t.appendFrame(b, h.Text, &frames[k], &out[k], ran(rec, frames, k))
 		b = append(t.appendSkipped(b, h.Text, frames, out, k, ran(rec, frames, k)), '\n')
@@ -233,12 +233,12 @@ func appendReason(b []byte, r filemap.Reason) []byte {
 }
 
 // stitched writes a batch with stacks under their events.
-func (t *Text) stitched(h *resolve.Held) error {
+func (t *Text) stitched(h *resolve.Pending) error {
 	from := uint32(0)
 	for i := range h.Records {
 		rec, a := &h.Records[i], &h.Attached[i]
 		switch {
-		case a.Taken || rec.Kind == tracefs.KindAnnounce && t.drop(h, rec):
+		case a.Taken || rec.Kind == tracefs.KindMappingEvent && t.drop(h, rec):
 			t.out.refer(h.Text[from:rec.Off])
 			from = rec.End
 		case rec.Kind == tracefs.KindStack:
@@ -270,8 +270,8 @@ func (t *Text) attached(a *resolve.Attached) {
 		t.frames(s.Result, s.Text, s.Frames)
 	default:
 		for k := range s.Frames {
-			t.out.buf = t.appendFrame(t.out.buf, s.Text, &s.Frames[k], &s.Outcomes[k], k == 0)
-			t.out.buf = append(t.appendSkipped(t.out.buf, s.Text, s.Frames, s.Outcomes, k, k == 0), '\n')
+			t.out.buf = t.appendFrame(t.out.buf, s.Text, &s.Frames[k], &s.Attributions[k], k == 0)
+			t.out.buf = append(t.appendSkipped(t.out.buf, s.Text, s.Frames, s.Attributions, k, k == 0), '\n')
 		}
 	}
 }
@@ -283,7 +283,7 @@ func ran(rec *tracefs.Record, frames []tracefs.Frame, k int) bool {
 }
 
 // appendFrame writes one frame line, without its line feed.
-func (t *Text) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome, ran bool) []byte {
+func (t *Text) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Attribution, ran bool) []byte {
 	if o.File != nil {
 		return t.appendNamed(b, txt, f, o, ran)
 	}
@@ -291,14 +291,14 @@ func (t *Text) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome, 
 	case o.Reason == filemap.VMAOffset && o.Memory != nil:
 		b = appendObject(append(b, " => "...), text.AppendName(nil, o.Memory.Name), o.Offset)
 		at := len(b)
-		b = slices.Delete(tracefs.AppendStem(b, f.Address(txt)), at, at+len(" => ")) // as option sym-addr
+		b = slices.Delete(tracefs.AppendAddrText(b, f.Address(txt)), at, at+len(" => ")) // as option sym-addr
 		b = appendReason(b, o.Reason)
 	case o.Memory != nil:
 		addr := o.Offset
 		if !o.HasOffset {
 			addr = f.Address(txt)
 		}
-		b = tracefs.AppendStem(b, addr)
+		b = tracefs.AppendAddrText(b, addr)
 		if t.opt.Symbols != nil {
 			if n := CodeName(o.Memory, o.Reason, addr); n != nil {
 				b = nameText(b, n)
@@ -307,7 +307,7 @@ func (t *Text) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome, 
 		b = append(b, " : "...)
 		b = appendReason(text.AppendName(b, o.Memory.Name), o.Reason)
 	case f.Off == f.End:
-		b = tracefs.AppendStem(b, f.Addr)
+		b = tracefs.AppendAddrText(b, f.Addr)
 		if !f.ID.IsZero() {
 			b = f.ID.Append(append(b, " : "...))
 		}
@@ -323,12 +323,12 @@ func (t *Text) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome, 
 
 // appendSkipped writes the line of the function that was left out after a frame,
 // with a line feed before it; nothing if there is none.
-func (t *Text) appendSkipped(b, txt []byte, frames []tracefs.Frame, out []resolve.Outcome, k int, ran bool) []byte {
+func (t *Text) appendSkipped(b, txt []byte, frames []tracefs.Frame, out []resolve.Attribution, k int, ran bool) []byte {
 	s := between(t.opt.Symbols, txt, frames, out, k, ran)
 	if s == nil {
 		return b
 	}
-	b = appendFunction(tracefs.AppendStem(append(b, '\n'), s.Offset), s.Name)
+	b = appendFunction(tracefs.AppendAddrText(append(b, '\n'), s.Offset), s.Name)
 	if m := out[k].Trust.Skipped().Mark(); m != tracefs.MarkInferred {
 		b = append(b, text.FileMarks[m]...)
 	}
@@ -336,22 +336,22 @@ func (t *Text) appendSkipped(b, txt []byte, frames []tracefs.Frame, out []resolv
 }
 
 // appendNamed writes the line of a frame with a file.
-func (t *Text) appendNamed(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome, ran bool) []byte {
+func (t *Text) appendNamed(b, txt []byte, f *tracefs.Frame, o *resolve.Attribution, ran bool) []byte {
 	if f.Inferred {
 		return append(b, txt[f.Off:f.End]...) // as an earlier run wrote it
 	}
 	at := o.Offset
 	switch {
 	case o.HasOffset:
-		b = tracefs.AppendStem(b, o.Offset)
+		b = tracefs.AppendAddrText(b, o.Offset)
 	case f.Off == f.End:
 		at = f.Addr
-		b = tracefs.AppendStem(b, f.Addr)
+		b = tracefs.AppendAddrText(b, f.Addr)
 	case t.opt.Symbols != nil:
 		at = f.Address(txt)
 		b = append(b, number(txt, f)...)
 	default:
-		b = append(b, txt[f.Off:f.Stem]...)
+		b = append(b, txt[f.Off:f.AddrEnd]...)
 	}
 	if t.opt.Symbols != nil {
 		b = appendFunction(b, t.opt.Symbols.Name(o.File, at, ran))
@@ -360,7 +360,7 @@ func (t *Text) appendNamed(b, txt []byte, f *tracefs.Frame, o *resolve.Outcome, 
 		b = append(b, text.FileMarks[o.Trust.Mark()]...)
 	}
 	if f.Form == tracefs.FormResolved && !o.HasOffset {
-		return append(b, txt[f.Stem:f.End]...) // as an earlier run wrote it
+		return append(b, txt[f.AddrEnd:f.End]...) // as an earlier run wrote it
 	}
 	return append(b, t.fileText(o.File)...)
 }

@@ -17,12 +17,12 @@ func WriteTotals(w io.Writer, t *resolve.Totals) {
 	list(&b, " (", ")", words(t.Trusts[:], func(i int) string { return filemap.Trust(i).String() }))
 	fmt.Fprintf(&b, ", %d unresolved", t.Frames-t.Resolved())
 	list(&b, " (", ")", words(t.Reasons[:], func(i int) string { return filemap.Reason(i).String() }))
-	fmt.Fprintf(&b, "\nustack: %d distinct files, %d file mapping events", t.Files, t.Announcements)
+	fmt.Fprintf(&b, "\nustack: %d distinct files, %d file mapping events", t.Files, t.MappingEvents)
 	if t.Rebound > 0 {
 		fmt.Fprintf(&b, " (%d with an identifier of another file)", t.Rebound)
 	}
-	if t.BadAnnouncements > 0 {
-		fmt.Fprintf(&b, " (%d unusable)", t.BadAnnouncements)
+	if t.BadMappingEvents > 0 {
+		fmt.Fprintf(&b, " (%d unusable)", t.BadMappingEvents)
 	}
 	b.WriteByte('\n')
 	writeReach(&b, t)
@@ -39,8 +39,8 @@ func WriteTotals(w io.Writer, t *resolve.Totals) {
 		b.WriteByte('\n')
 	}
 	writeStackless(&b, t)
-	if t.HeldTooLong > 0 {
-		fmt.Fprintf(&b, "ustack: %d events were printed before their stacks came\n", t.HeldTooLong)
+	if t.PendingTooLong > 0 {
+		fmt.Fprintf(&b, "ustack: %d events were printed before their stacks came\n", t.PendingTooLong)
 	}
 	if t.Orphans+t.Cut > 0 {
 		fmt.Fprintf(&b, "ustack: %d stacks without their request, %d cut short by the kernel or the end of the input\n", t.Orphans, t.Cut)

@@ -12,8 +12,8 @@ import (
 // someTotals have something of everything.
 func someTotals() *resolve.Totals {
 	t := &resolve.Totals{
-		Events: 100, Stacks: 20, Cut: 1, Orphans: 2, Frames: 50, Files: 7, Announcements: 9,
-		BadAnnouncements: 1, Rebound: 2, Requests: 30, HeldTooLong: 3, Gaps: 3,
+		Events: 100, Stacks: 20, Cut: 1, Orphans: 2, Frames: 50, Files: 7, MappingEvents: 9,
+		BadMappingEvents: 1, Rebound: 2, Requests: 30, PendingTooLong: 3, Gaps: 3,
 		Lost: map[int32]resolve.Loss{3: {Gaps: 2, Records: 12}, 0: {Gaps: 1, Records: 5, Unknown: true}, -1: {Gaps: 1, Records: 1000}},
 	}
 	t.Trusts[filemap.Announced], t.Trusts[filemap.Verified] = 30, 10

@@ -23,9 +23,9 @@ const (
 	KindStack
 	// KindKernelStack is a kernel stack (<stack trace>).
 	KindKernelStack
-	// KindAnnounce is the kernel's claim that an identifier is a file
+	// KindMappingEvent is the kernel's claim that an identifier is a file
 	// (file_map and its older spellings).
-	KindAnnounce
+	KindMappingEvent
 	// KindLost says that records of a CPU were lost just before this place.
 	// Record.Value is their number, 0 if the kernel did not know it.
 	KindLost
@@ -92,13 +92,13 @@ type Record struct {
 	// CPU is the CPU whose ring buffer held the record.
 	CPU int32
 	// Lo and Hi bound the record's frames in Batch.Frames (KindStack); Lo is
-	// the index in Batch.Announcements (KindAnnounce) or, of a Bare event, in
+	// the index in Batch.MappingEvents (KindMappingEvent) or, of a Bare event, in
 	// Batch.Calls.
 	Lo, Hi uint32
-	// Shape, if not zero, is one more than the index in Batch.Shapes of what
+	// Template, if not zero, is one more than the index in Batch.Templates of what
 	// the record's frames are; Lo is then where their text begins.
-	Shape uint32
-	Kind  Kind
+	Template uint32
+	Kind     Kind
 	// Source is the input the record came from, the index in Batch.Heads.
 	Source uint8
 	Flags  Flags
@@ -127,7 +127,7 @@ func HashIdentifier(hash uint64) Identifier { return Identifier{tagHash, hash} }
 
 // InodeIdentifier returns the identifier of the inode dialects
 // (` : 1340007 : 254:3`). The inode is the number as unsigned: the kernel
-// prints it signed in frames and unsigned in announcements.
+// prints it signed in frames and unsigned in mapping events.
 func InodeIdentifier(inode uint64, major, minor uint32) Identifier {
 	return Identifier{tagInode | uint64(major)<<32 | uint64(minor), inode}
 }
@@ -203,10 +203,10 @@ type Frame struct {
 	// asked for addresses, see Address.
 	Addr uint64
 	// Off is where the line begins in Batch.Text, End where it ends (the
-	// line feed is not part of it), Stem where the kernel's address ends, or
+	// line feed is not part of it), AddrEnd where the kernel's address ends, or
 	// the function's name that ustack has put after it.
 	Off, End uint32
-	Stem     uint32
+	AddrEnd  uint32
 	Form     Form
 	HasAddr  bool
 	// Inferred marks a frame that the kernel did not give: an earlier run of
@@ -244,11 +244,11 @@ func Weaker(a, b Mark) Mark {
 // MarkCount is the number of marks.
 const MarkCount = int(markCount)
 
-// Shape is the frames of a stack that has been seen before, letter by letter. A
+// Template is the frames of a stack that has been seen before, letter by letter. A
 // trace has few different stacks, each many times, so a source that recognises them
-// saves its consumers the work on the frames. A Shape does not change once it is in
+// saves its consumers the work on the frames. A Template does not change once it is in
 // a batch.
-type Shape struct {
+type Template struct {
 	// Text is the frame lines, Frames point into it.
 	Text   []byte
 	Frames []Frame
@@ -256,8 +256,8 @@ type Shape struct {
 	Memo any
 }
 
-// Announcement is the kernel's claim that an identifier is a file.
-type Announcement struct {
+// MappingEvent is the kernel's claim that an identifier is a file.
+type MappingEvent struct {
 	ID Identifier
 	// Path and BuildID are the kernel's own words, not escaped; BuildID is what
 	// stands between the braces of build_id={…}, nil if there was none.
@@ -266,7 +266,7 @@ type Announcement struct {
 	// and Mark is what the report says of the files of all frames that have it.
 	Report bool
 	Mark   Mark
-	// Bad says why the announcement is not usable ("" if it is).
+	// Bad says why the mapping event is not usable ("" if it is).
 	Bad string
 }
 
@@ -281,8 +281,8 @@ type Batch struct {
 	Escaped       bool
 	Records       []Record
 	Frames        []Frame
-	Announcements []Announcement
-	Shapes        []*Shape
+	MappingEvents []MappingEvent
+	Templates     []*Template
 	// Origins are headers, and Calls system calls, of sources that have them in
 	// binary.
 	Origins []Origin
@@ -307,11 +307,11 @@ type Batch struct {
 
 // Reset empties the batch and keeps its memory.
 func (b *Batch) Reset() {
-	clear(b.Announcements)
-	clear(b.Shapes)
+	clear(b.MappingEvents)
+	clear(b.Templates)
 	*b = Batch{
 		Text: b.Text[:0], Records: b.Records[:0], Frames: b.Frames[:0],
-		Announcements: b.Announcements[:0], Heads: b.Heads[:0], Shapes: b.Shapes[:0],
+		MappingEvents: b.MappingEvents[:0], Heads: b.Heads[:0], Templates: b.Templates[:0],
 		Origins: b.Origins[:0], Calls: b.Calls[:0],
 	}
 }
@@ -330,15 +330,15 @@ func (b *Batch) Raw(r *Record) []byte { return b.Text[r.Off:r.End] }
 // StackFrames returns the frames of a stack record, innermost first, and the
 // text that they point into.
 func (b *Batch) StackFrames(r *Record) ([]Frame, []byte) {
-	if r.Shape != 0 {
-		s := b.Shapes[r.Shape-1]
+	if r.Template != 0 {
+		s := b.Templates[r.Template-1]
 		return s.Frames, s.Text
 	}
 	return b.Frames[r.Lo:r.Hi], b.Text
 }
 
-// Announcement returns the claim of a KindAnnounce record.
-func (b *Batch) Announcement(r *Record) *Announcement { return &b.Announcements[r.Lo] }
+// MappingEvent returns the claim of a KindMappingEvent record.
+func (b *Batch) MappingEvent(r *Record) *MappingEvent { return &b.MappingEvents[r.Lo] }
 
 // Address returns the frame's number, text what the frame points into. Sources of
 // text parse it only here.
@@ -346,13 +346,13 @@ func (f *Frame) Address(text []byte) uint64 {
 	if f.HasAddr {
 		return f.Addr
 	}
-	return StemAddress(text[f.Off:f.Stem])
+	return ParseAddrText(text[f.Off:f.AddrEnd])
 }
 
-// AppendStem appends the stem of a frame line as the kernel writes it on
+// AppendAddrText appends the address text of a frame line as the kernel writes it on
 // 64-bit machines, " =>  <00007ff49fdce829>" (seq_print_user_ip and " <%016lx>"
 // in kernel/trace/trace_output.c).
-func AppendStem(b []byte, number uint64) []byte {
+func AppendAddrText(b []byte, number uint64) []byte {
 	const digits = "0123456789abcdef"
 	b = append(b, " =>  <0000000000000000>"...)
 	for i := len(b) - 2; number != 0; i-- {
@@ -362,10 +362,10 @@ func AppendStem(b []byte, number uint64) []byte {
 	return b
 }
 
-// StemAddress returns the number of a frame's stem, " =>  <00007ff49fdce829>".
-func StemAddress(stem []byte) uint64 {
+// ParseAddrText returns the number in a frame's address text, " =>  <00007ff49fdce829>".
+func ParseAddrText(addrText []byte) uint64 {
 	var v uint64
-	for _, c := range StemDigits(stem) {
+	for _, c := range AddrDigits(addrText) {
 		d, ok := hexDigit(c)
 		if !ok {
 			break
@@ -375,27 +375,27 @@ func StemAddress(stem []byte) uint64 {
 	return v
 }
 
-// StemDigits returns the number of a stem as it is written: what stands between
-// the angle brackets (an identifier may follow), or what ends the stem.
-func StemDigits(stem []byte) []byte {
+// AddrDigits returns the number in an address text as it is written: what stands between
+// the angle brackets (an identifier may follow), or what ends the text.
+func AddrDigits(addrText []byte) []byte {
 	const open = " =>  <"
-	if len(stem) > len(open) && string(stem[:len(open)]) == open {
-		if end := bytes.IndexByte(stem[len(open):], '>'); end > 0 {
-			return stem[len(open) : len(open)+end]
+	if len(addrText) > len(open) && string(addrText[:len(open)]) == open {
+		if end := bytes.IndexByte(addrText[len(open):], '>'); end > 0 {
+			return addrText[len(open) : len(open)+end]
 		}
 	}
-	end := len(bytes.TrimSuffix(stem, []byte(">")))
+	end := len(bytes.TrimSuffix(addrText, []byte(">")))
 	from := end
 	for from > 0 {
-		if _, ok := hexDigit(stem[from-1]); !ok {
+		if _, ok := hexDigit(addrText[from-1]); !ok {
 			break
 		}
 		from--
 	}
-	if from > 0 && !beforeNumber(stem[from-1]) {
+	if from > 0 && !beforeNumber(addrText[from-1]) {
 		return nil // the end of another word, or of an escaped character
 	}
-	return stem[from:end]
+	return addrText[from:end]
 }
 
 // beforeNumber reports whether a number can follow a character: "<5621", " 5621",

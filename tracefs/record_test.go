@@ -54,8 +54,8 @@ func TestIdentifiersDiffer(t *testing.T) {
 	}
 }
 
-func TestStemAddress(t *testing.T) {
-	for stem, want := range map[string]uint64{
+func TestAddrTextAddress(t *testing.T) {
+	for addrText, want := range map[string]uint64{
 		" =>  <00007ff49fdce829>":   0x7ff49fdce829,
 		" =>  <b7f1a2c3>":           0xb7f1a2c3,
 		" =>  <ffffffffff600007>":   0xffffffffff600007,
@@ -65,8 +65,8 @@ func TestStemAddress(t *testing.T) {
 		" => /tmp/v[+0x27e]":        0,
 		"":                          0,
 	} {
-		if got := StemAddress([]byte(stem)); got != want {
-			t.Errorf("StemAddress(%q) = %#x, want %#x", stem, got, want)
+		if got := ParseAddrText([]byte(addrText)); got != want {
+			t.Errorf("StemAddress(%q) = %#x, want %#x", addrText, got, want)
 		}
 	}
 }
@@ -75,19 +75,19 @@ func TestStemAddress(t *testing.T) {
 // its memory.
 func TestReset(t *testing.T) {
 	b := Batch{
-		Text: []byte("x"), Records: make([]Record, 3), Frames: make([]Frame, 3), Shapes: []*Shape{{}},
-		Announcements: []Announcement{{Path: []byte("/a")}}, Heads: make([]HeadDecoder, 1),
+		Text: []byte("x"), Records: make([]Record, 3), Frames: make([]Frame, 3), Templates: []*Template{{}},
+		MappingEvents: []MappingEvent{{Path: []byte("/a")}}, Heads: make([]HeadDecoder, 1),
 		Pos: 1, Line: 2, Lines: 3, Events: 4, Paused: true,
 	}
 	b.Reset()
-	if len(b.Text)+len(b.Records)+len(b.Frames)+len(b.Shapes)+len(b.Announcements)+len(b.Heads) > 0 ||
+	if len(b.Text)+len(b.Records)+len(b.Frames)+len(b.Templates)+len(b.MappingEvents)+len(b.Heads) > 0 ||
 		b.Pos+b.Line+b.Lines+b.Events > 0 || b.Paused {
 		t.Errorf("after Reset: %+v", b)
 	}
 	if cap(b.Records) != 3 || cap(b.Frames) != 3 {
 		t.Error("the memory is gone")
 	}
-	if b.Announcements[:1][0].Path != nil || b.Shapes[:1][0] != nil {
+	if b.MappingEvents[:1][0].Path != nil || b.Templates[:1][0] != nil {
 		t.Error("the memory of an earlier batch is kept alive")
 	}
 }

@@ -251,13 +251,13 @@ func (s *restacker) move(r *Record) {
 	s.copyTo(r.End)
 	switch {
 	case r.Kind != KindStack:
-	case r.Shape != 0:
+	case r.Template != 0:
 		r.Lo += s.shift
 	default:
 		lo := uint32(len(s.b.Frames))
 		for _, f := range s.frames[r.Lo:r.Hi] {
 			if f.Off != f.End {
-				f.Off, f.End, f.Stem = f.Off+s.shift, f.End+s.shift, f.Stem+s.shift
+				f.Off, f.End, f.AddrEnd = f.Off+s.shift, f.End+s.shift, f.AddrEnd+s.shift
 			}
 			s.b.Frames = append(s.b.Frames, f)
 		}
@@ -281,18 +281,18 @@ func (s *restacker) replace(r *Record, frames []Frame) {
 	}
 	for i := range frames {
 		f := &frames[i]
-		f.Form, f.HasAddr, f.Off, f.End, f.Stem = FormPlain, true, 0, 0, 0
+		f.Form, f.HasAddr, f.Off, f.End, f.AddrEnd = FormPlain, true, 0, 0, 0
 		if !bare {
 			f.Off = uint32(len(b.Text))
-			b.Text = AppendStem(b.Text, f.Addr)
+			b.Text = AppendAddrText(b.Text, f.Addr)
 			f.End = uint32(len(b.Text))
-			f.Stem = f.End
+			f.AddrEnd = f.End
 		}
 		b.Text = append(b.Text, '\n')
 	}
 	s.from = end
 	s.lines += int64(len(frames)) + 1 - was
 	r.Body, r.Off, r.End = off+(r.Body-r.Off), off, uint32(len(b.Text))
-	r.Lo, r.Hi, r.Shape = at, at+uint32(len(frames)), 0
+	r.Lo, r.Hi, r.Template = at, at+uint32(len(frames)), 0
 	s.shift = r.End - end
 }

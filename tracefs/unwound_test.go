@@ -88,8 +88,8 @@ func stockBatch() *Batch {
 		b.Text = append(b.Text, title...)
 		for _, a := range addrs {
 			f := Frame{Addr: a, HasAddr: true, Form: FormPlain, Off: uint32(len(b.Text))}
-			b.Text = AppendStem(b.Text, a)
-			f.Stem, f.End = uint32(len(b.Text)), uint32(len(b.Text))
+			b.Text = AppendAddrText(b.Text, a)
+			f.AddrEnd, f.End = uint32(len(b.Text)), uint32(len(b.Text))
 			b.Text = append(b.Text, '\n')
 			b.Frames = append(b.Frames, f)
 		}
@@ -146,8 +146,8 @@ func TestRestack(t *testing.T) {
 			var got []uint64
 			for k := range frames {
 				f := &frames[k]
-				got = append(got, StemAddress(text[f.Off:f.Stem]))
-				if f.End != f.Stem || text[f.End] != '\n' {
+				got = append(got, ParseAddrText(text[f.Off:f.AddrEnd]))
+				if f.End != f.AddrEnd || text[f.End] != '\n' {
 					t.Errorf("%v: frame %d of %d is %q", which, k, i, text[f.Off:f.End+1])
 				}
 			}

@@ -106,7 +106,7 @@ func writeTrace(b *testing.B, dir string) (string, int64) {
 		b.Fatal(err)
 	}
 	b.Logf("trace: %d bytes, %d lines, %d stacks, %d frames, %d announcements, %d rebindings, %d losses",
-		stats.Bytes, stats.Lines, stats.Stacks, stats.Frames, stats.Announcements, stats.Rebindings, stats.Losses)
+		stats.Bytes, stats.Lines, stats.Stacks, stats.Frames, stats.MappingEvents, stats.Rebindings, stats.Losses)
 	return path, stats.Bytes
 }
 

@@ -30,7 +30,7 @@ func doctorCommand(args []string, std command.Streams) error {
 		return command.UsageError(err)
 	}
 	opt.Program, _ = os.Executable() // without it there is a hint less
-	report := doctor.Judge(doctor.Examine(opt))
+	report := doctor.Evaluate(doctor.Examine(opt))
 	write := render.WriteDoctor
 	if *asJSON {
 		write = render.WriteDoctorJSON

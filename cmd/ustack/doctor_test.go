@@ -96,7 +96,7 @@ func TestDoctor(t *testing.T) {
 			if c.set != nil {
 				c.set(f)
 			}
-			r := doctor.Judge(f)
+			r := doctor.Evaluate(f)
 			var text bytes.Buffer
 			if err := render.WriteDoctor(&text, r); err != nil {
 				t.Fatal(err)
@@ -184,7 +184,7 @@ func TestDoctorDenied(t *testing.T) {
 	is := func(readOnly bool, found, fix string) {
 		t.Helper()
 		f.Tracing.ReadOnly = readOnly
-		r := doctor.Judge(f)
+		r := doctor.Evaluate(f)
 		i := slices.IndexFunc(r.Checks, func(c doctor.Check) bool { return c.Name == "tracing_on" })
 		if c := r.Checks[i]; r.Works || c.State != doctor.Missing || c.Found != "for starting and stopping: "+found || c.Fix != fix {
 			t.Errorf("works: %v, %+v", r.Works, c)
@@ -198,7 +198,7 @@ func TestDoctorDenied(t *testing.T) {
 	f.Tracing, f.Facts.Rights.Bounding = nil, 1<<63-1
 	for err, fix := range map[error]string{fs.ErrPermission: "", os.NewSyscallError("stat", errors.New("no such")): ""} {
 		f.TracingErr = err
-		if r := doctor.Judge(f); r.Works || r.Checks[0].Fix != fix {
+		if r := doctor.Evaluate(f); r.Works || r.Checks[0].Fix != fix {
 			t.Errorf("%v: %+v", err, r.Checks[0])
 		}
 	}

@@ -18,7 +18,7 @@ func TestStockTruth(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			spaces := truthReadMaps(t, c.maps)
 			named, wrong, missed := 0, 0, 0
-			judgeFrames(t, append([]string{"--maps", c.maps}, c.args...), func(_ string, tid, k int, f judgeFrame) {
+			checkFrames(t, append([]string{"--maps", c.maps}, c.args...), func(_ string, tid, k int, f checkFrame) {
 				p := spaces.of(tid)
 				if p == nil || f.Address == 0 {
 					return

@@ -33,10 +33,10 @@ func syscallImage(id string, at int, code string) []byte {
 	return b
 }
 
-// TestEvidenceSyscall: two files of a process can hold the only frame of a
+// TestObservedSyscall: two files of a process can hold the only frame of a
 // stale identifier. If it is that of a system call, the one with the
 // instruction there is the file; else the file is unknown.
-func TestEvidenceSyscall(t *testing.T) {
+func TestObservedSyscall(t *testing.T) {
 	dir := t.TempDir()
 	mapped := ""
 	for _, name := range []string{"a", "b"} {

@@ -18,15 +18,15 @@ import (
 // must do so in the file of that name; where the name is wrong, only chance
 // makes them.
 
-// judgeFile is the code of a program or library.
-type judgeFile struct {
+// checkFile is the code of a program or library.
+type checkFile struct {
 	data []byte
 	text []elf.ProgHeader
 }
 
-// judgeOpen reads the file that stands for a path, nil if there is none.
+// checkOpen reads the file that stands for a path, nil if there is none.
 // Copies of a program that the workload made have other paths.
-func judgeOpen(root, path string) *judgeFile {
+func checkOpen(root, path string) *checkFile {
 	path = strings.TrimSuffix(path, " (deleted)")
 	switch path {
 	case "/tmp/gone", "/tmp/gone2":
@@ -42,7 +42,7 @@ func judgeOpen(root, path string) *judgeFile {
 	if err != nil || f.Machine != elf.EM_X86_64 {
 		return nil
 	}
-	j := &judgeFile{data: data}
+	j := &checkFile{data: data}
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 {
 			j.text = append(j.text, p.ProgHeader)
@@ -53,7 +53,7 @@ func judgeOpen(root, path string) *judgeFile {
 
 // inText reports whether an offset lies in an executable segment, whose pages
 // are mapped as a whole.
-func (j *judgeFile) inText(off uint64) bool {
+func (j *checkFile) inText(off uint64) bool {
 	for _, p := range j.text {
 		if off >= p.Off&^4095 && off < (p.Off+p.Filesz+4095)&^4095 {
 			return true
@@ -63,7 +63,7 @@ func (j *judgeFile) inText(off uint64) bool {
 }
 
 // afterCall reports whether a call ends at an offset, by the opcodes only.
-func (j *judgeFile) afterCall(off uint64) bool {
+func (j *checkFile) afterCall(off uint64) bool {
 	if off < 8 || off > uint64(len(j.data)) {
 		return false
 	}
@@ -81,7 +81,7 @@ func (j *judgeFile) afterCall(off uint64) bool {
 
 // afterSyscall reports whether the instruction of a system call ends or begins
 // at an offset.
-func (j *judgeFile) afterSyscall(off uint64) bool {
+func (j *checkFile) afterSyscall(off uint64) bool {
 	if off < 2 || off+2 > uint64(len(j.data)) {
 		return false
 	}
@@ -93,20 +93,20 @@ func (j *judgeFile) afterSyscall(off uint64) bool {
 	return false
 }
 
-// judgeFrames runs replay with arguments and calls see for each named frame.
-func judgeFrames(t *testing.T, args []string, see func(event string, tid, k int, f judgeFrame)) judgeTotals {
+// checkFrames runs replay with arguments and calls see for each named frame.
+func checkFrames(t *testing.T, args []string, see func(event string, tid, k int, f checkFrame)) checkTotals {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	if code := run(append([]string{"replay", "-q", "--format=json"}, args...), nil, &stdout, &stderr); code != exitOK {
 		t.Fatalf("exit code %d: %s", code, stderr.Bytes())
 	}
-	var totals judgeTotals
+	var totals checkTotals
 	for line := range bytes.Lines(stdout.Bytes()) {
 		var o struct {
 			Type  string       `json:"type"`
 			Name  string       `json:"name"`
 			TID   int          `json:"pid"`
-			Stack []judgeFrame `json:"stack"`
+			Stack []checkFrame `json:"stack"`
 		}
 		if err := json.Unmarshal(line, &o); err != nil {
 			t.Fatalf("%v in %s", err, line)
@@ -123,44 +123,44 @@ func judgeFrames(t *testing.T, args []string, see func(event string, tid, k int,
 	return totals
 }
 
-type judgeFrame struct {
-	Offset  judgeHex `json:"offset"`
-	Address judgeHex `json:"address"`
+type checkFrame struct {
+	Offset  checkHex `json:"offset"`
+	Address checkHex `json:"address"`
 	Path    string   `json:"path"`
 	Trust   string   `json:"trust"`
 	Reason  string   `json:"reason"`
 }
 
-type judgeTotals struct {
+type checkTotals struct {
 	Resolved   map[string]int `json:"resolved"`
 	Unresolved map[string]int `json:"unresolved"`
 }
 
-// judgeHex is a number as JSON has it, "0x1f".
-type judgeHex uint64
+// checkHex is a number as JSON has it, "0x1f".
+type checkHex uint64
 
-func (h *judgeHex) UnmarshalText(b []byte) error {
+func (h *checkHex) UnmarshalText(b []byte) error {
 	var v uint64
 	for _, c := range strings.TrimPrefix(string(b), "0x") {
 		v = v<<4 | uint64(strings.IndexRune("0123456789abcdef", c))
 	}
-	*h = judgeHex(v)
+	*h = checkHex(v)
 	return nil
 }
 
-// judgeSet is the return addresses of one thread in one file.
-type judgeSet map[uint64]bool
+// checkSet is the return addresses of one thread in one file.
+type checkSet map[uint64]bool
 
-// TestEvidenceTruth holds every frame that evidence names, on all captures of
+// TestObservedTruth holds every frame that evidence names, on all captures of
 // the kernel that hashes pointers, against the machine code, and counts how
 // many are named.
-func TestEvidenceTruth(t *testing.T) {
+func TestObservedTruth(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("reads all captures twice")
 	}
 	root := truthRoot(t)
-	files := map[string]*judgeFile{}
+	files := map[string]*checkFile{}
 	var without []string // frames in files that have none, and of how many, as the manual has it
 	for _, mode := range []struct {
 		name string
@@ -180,15 +180,15 @@ func TestEvidenceTruth(t *testing.T) {
 				tid  int
 				path string
 			}
-			seen := map[group]judgeSet{}
+			seen := map[group]checkSet{}
 			args := append(append([]string{"--maps", c.maps}, mode.args...), c.args...)
-			totals := judgeFrames(t, args, func(event string, tid, k int, f judgeFrame) {
+			totals := checkFrames(t, args, func(event string, tid, k int, f checkFrame) {
 				if f.Path == "" || f.Trust == "announced" || f.Trust == "claimed" {
 					return
 				}
 				j, ok := files[f.Path]
 				if !ok {
-					j = judgeOpen(root, f.Path)
+					j = checkOpen(root, f.Path)
 					files[f.Path] = j
 				}
 				if j == nil {
@@ -206,7 +206,7 @@ func TestEvidenceTruth(t *testing.T) {
 				}
 				if g := (group{tid, f.Path}); k > 0 {
 					if seen[g] == nil {
-						seen[g] = judgeSet{}
+						seen[g] = checkSet{}
 					}
 					seen[g][uint64(f.Offset)] = true
 				}
@@ -257,9 +257,9 @@ func thousands(n int) string {
 	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
 }
 
-// TestEvidenceAgrees: a kernel that does not hash pointers is right, so nearly
-// all that its announcements name is verified, and little else is made of it.
-func TestEvidenceAgrees(t *testing.T) {
+// TestObservedAgrees: a kernel that does not hash pointers is right, so nearly
+// all that its mapping events name is verified, and little else is made of it.
+func TestObservedAgrees(t *testing.T) {
 	t.Parallel()
 	for _, c := range truthCaptures(t) {
 		// Dumps say little about traces whose clock is not theirs.
@@ -268,7 +268,7 @@ func TestEvidenceAgrees(t *testing.T) {
 			strings.Contains(c.name, "/lost") { // what was never heard is inferred
 			continue
 		}
-		totals := judgeFrames(t, append([]string{"--maps", c.maps}, c.args...), func(string, int, int, judgeFrame) {})
+		totals := checkFrames(t, append([]string{"--maps", c.maps}, c.args...), func(string, int, int, checkFrame) {})
 		r, u := totals.Resolved, totals.Unresolved
 		verified, other := r["verified"], r["inferred"]+u["contradicted"]+u["ambiguous"]
 		if strings.HasPrefix(c.name, "hash/") {

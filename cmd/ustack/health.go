@@ -8,8 +8,8 @@ import (
 	"strconv"
 
 	"ustack/cmd/ustack/internal/command"
+	"ustack/filemap/anoncode"
 	"ustack/filemap/inspect"
-	"ustack/filemap/unfiled"
 	"ustack/render"
 	"ustack/render/health"
 )
@@ -86,7 +86,7 @@ func (f *healthFlags) run(stdout io.Writer, complain func(error)) error {
 	if err != nil {
 		home = "" // then there is no cache of perf's
 	}
-	i, err := inspect.New(inspect.Options{DebugDirs: f.debugDirs, Home: home, VDSO: unfiled.VDSOMemory})
+	i, err := inspect.New(inspect.Options{DebugDirs: f.debugDirs, Home: home, VDSO: anoncode.VDSOMemory})
 	if err != nil {
 		return err
 	}

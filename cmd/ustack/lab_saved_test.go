@@ -50,7 +50,7 @@ func TestLabSaved(t *testing.T) {
 			var e struct {
 				Time  string       `json:"ts"`
 				Args  string       `json:"args"`
-				Stack []judgeFrame `json:"stack"`
+				Stack []checkFrame `json:"stack"`
 			}
 			if err := json.Unmarshal([]byte(line), &e); err != nil {
 				t.Fatal(err)

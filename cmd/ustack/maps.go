@@ -16,10 +16,10 @@ import (
 
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/signals"
+	"ustack/filemap/anoncode"
 	"ustack/filemap/facts"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
-	"ustack/filemap/unfiled"
 	"ustack/render"
 	"ustack/render/outfile"
 	"ustack/tracefs/privilege"
@@ -307,7 +307,7 @@ func (f *mapsFlags) writeDump(w io.Writer, stderr io.Writer) error {
 	if err != nil && !errors.Is(err, errSome) {
 		return err
 	}
-	if vdso, verr := unfiled.OwnVDSO(); verr == nil && !vdso.ID().IsZero() {
+	if vdso, verr := anoncode.OwnVDSO(); verr == nil && !vdso.ID().IsZero() {
 		if verr := dump.VDSO(vdso.ID()); verr != nil {
 			return fmt.Errorf("writing the dump: %w", verr)
 		}

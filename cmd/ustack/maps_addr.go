@@ -18,7 +18,7 @@ func (f *mapsFlags) addresses(stdin io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	a := asker{r: r, out: render.NewAddresses(render.Output(stdout), f.json)}
+	a := addressLookup{r: r, out: render.NewAddresses(render.Output(stdout), f.json)}
 	if err := a.open(f.pids[0]); err != nil {
 		return err
 	}
@@ -34,15 +34,15 @@ func (f *mapsFlags) addresses(stdin io.Reader, stdout io.Writer) error {
 	return err
 }
 
-// asker looks up addresses of one process, whose memory stays open.
-type asker struct {
+// addressLookup looks up addresses of one process, whose memory stays open.
+type addressLookup struct {
 	r   *procmap.Reader
 	h   *procmap.Handle
 	p   procmap.Process
 	out *render.Addresses
 }
 
-func (a *asker) open(pid int) error {
+func (a *addressLookup) open(pid int) error {
 	h, err := a.r.Open(pid)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func parseAddress(word string) (uint64, error) {
 }
 
 // ask looks up one address.
-func (a *asker) ask(word string) error {
+func (a *addressLookup) ask(word string) error {
 	addr, err := parseAddress(word)
 	if err != nil {
 		return err

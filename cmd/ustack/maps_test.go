@@ -23,7 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/cmd/ustack/internal/signals"
-	"ustack/filemap/unfiled"
+	"ustack/filemap/anoncode"
 )
 
 // mapsRun runs ustack maps.
@@ -356,7 +356,7 @@ func TestMapsSave(t *testing.T) {
 	}
 	members := mapsMembers(t, data)
 	want := map[string]string{"tids.txt": pid + " " + pid + "\n", pid + ".maps": members[pid+".maps"]}
-	if vdso, err := unfiled.OwnVDSO(); err == nil {
+	if vdso, err := anoncode.OwnVDSO(); err == nil {
 		want["vdso.txt"] = vdso.ID().Hex() + "\n"
 	}
 	if !maps.Equal(members, want) {

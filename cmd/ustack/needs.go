@@ -88,7 +88,7 @@ func explainCommand(args []string, std command.Streams) error {
 	if err != nil {
 		return command.UsageError(err)
 	}
-	f.noShapes, f.Why = true, &resolve.Why{Line: line}
+	f.noTemplates, f.Why = true, &resolve.Why{Line: line}
 	var e *render.Explanation
 	err = look(f, std, func(names *symbol.Symbols) render.Renderer {
 		e = render.NewExplanation(render.Output(std.Out), f.Why, names)

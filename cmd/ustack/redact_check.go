@@ -58,7 +58,7 @@ func checkRedactionCommand(args []string, std command.Streams) error {
 // checkRedaction reads a report.
 func checkRedaction(name string, stdin io.Reader, paths redact.Paths) (*redact.Checker, error) {
 	c := redact.NewChecker(paths)
-	trace, err := input.OpenAll([]string{name}, stdin, input.Options{Events: true, NoShapes: true})
+	trace, err := input.OpenAll([]string{name}, stdin, input.Options{Events: true, NoTemplates: true})
 	if err != nil {
 		return c, err
 	}

@@ -41,16 +41,16 @@ type refRecord struct {
 	cookie  uint64
 	cut     bool // the last frame lacks its end and its line feed
 	frames  []*refFrame
-	binding *refBinding   // of an announcement
+	binding *refBinding   // of a mapping event
 	torn    []refID       // announced after a loss, as other files than before
 	early   []*refBinding // announced before it, because of it
 }
 
-// refFile is the file an announcement names. Two files are the same if both
+// refFile is the file a mapping event names. Two files are the same if both
 // strings are.
 type refFile struct {
 	path  string
-	build string // "{0x1,…}" as printed, "" when the announcement had none
+	build string // "{0x1,…}" as printed, "" when the mapping event had none
 }
 
 // refID identifies a file within one capture.
@@ -60,7 +60,7 @@ type refID struct {
 	major, minor uint64 // of an inode
 }
 
-// refBinding is one announcement: from which record on the identifier is this
+// refBinding is one mapping event: from which record on the identifier is this
 // file, which record said so, and which stack asked for it (nil: none known).
 // Positions are indices into the merged list of records.
 type refBinding struct {
@@ -307,7 +307,7 @@ func refHex(s string) uint64 {
 }
 
 // ---------------------------------------------------------------------------
-// Frames and announcements
+// Frames and mapping events
 
 var (
 	refFrameLine  = regexp.MustCompile(`^ =>  <([0-9a-f]{8,16})>(?: : (0x[0-9a-f]+|-?\d+ : \d+:\d+))?$`)
@@ -369,7 +369,7 @@ func refParseID(s string) (refID, bool) {
 	return refID{}, false
 }
 
-// refInode reads an inode number. Frames print it signed, announcements
+// refInode reads an inode number. Frames print it signed, mapping events
 // unsigned; both are the same 64 bits.
 func refInode(s string) uint64 {
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
@@ -390,7 +390,7 @@ var (
 	refBuild = regexp.MustCompile(`(?s)^(.*) build_id=(\{(?:0x[0-9a-f]+(?:,0x[0-9a-f]+)*)?\})$`)
 )
 
-// refParseMapping reads an announcement, nil if the body is none. The path is
+// refParseMapping reads a mapping event, nil if the body is none. The path is
 // neither quoted nor escaped and may hold line feeds.
 func refParseMapping(body string) *refBinding {
 	m := refMapping.FindStringSubmatch(body)
@@ -412,7 +412,7 @@ func refParseMapping(body string) *refBinding {
 // ---------------------------------------------------------------------------
 // Which file a frame gets
 
-// refBind finds for every announcement from where on it holds (rule 1) and
+// refBind finds for every mapping event from where on it holds (rule 1) and
 // returns them by identifier, in the order they were made.
 func refBind(records []*refRecord) map[refID][]*refBinding {
 	bindings := map[refID][]*refBinding{}
@@ -441,9 +441,9 @@ func refBind(records []*refRecord) map[refID][]*refBinding {
 	return bindings
 }
 
-// refNext finds the stack that an announcement was made for and that comes after
+// refNext finds the stack that a mapping event was made for and that comes after
 // it: the task's next one, of the cookie that the task has had since before the
-// announcement, and of which there was no stack. It returns -1 if there is none.
+// mapping event, and of which there was no stack. It returns -1 if there is none.
 func refNext(records []*refRecord, pos int) int {
 	tid, cookie := records[pos].tid, uint64(0)
 	for _, r := range records[:pos] {
@@ -471,7 +471,7 @@ func refNext(records []*refRecord, pos int) int {
 	return -1
 }
 
-// refOwner walks back from an announcement to the stack it was made for, and
+// refOwner walks back from a mapping event to the stack it was made for, and
 // returns -1 if the task went through another entry into the kernel since. If
 // the CPU of the stack lost records it is torn: the owner is unknown.
 func refOwner(records []*refRecord, pos int) (owner int, torn bool) {
@@ -532,7 +532,7 @@ func refResolve(records []*refRecord, bindings map[refID][]*refBinding, pos int,
 	}
 }
 
-// refPlainReason is the reason of frames that no announcement could help, ""
+// refPlainReason is the reason of frames that no mapping event could help, ""
 // for all others.
 func refPlainReason(kind refKind, f *refFrame, virtual bool) string {
 	const noFile, noArea32, noArea64 = 0, 0xffffffff, 0xffffffffffffffff
@@ -577,7 +577,7 @@ func refVirtual(records []*refRecord) bool {
 	return high*2 > all
 }
 
-// refLookup applies rules 1 to 3 to the announcements of one identifier. It
+// refLookup applies rules 1 to 3 to the mapping events of one identifier. It
 // returns nil if there is none that helps.
 func refLookup(bindings []*refBinding, pos int, stack *refRecord) (b *refBinding, ambiguous bool) {
 	for _, x := range bindings {

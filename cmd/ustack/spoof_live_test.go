@@ -25,7 +25,7 @@ import (
 var libcAnnounced = regexp.MustCompile(`file_map: hash=0x([0-9a-f]+)(?: dev=\[[0-9:]+\])? path=(\S*/libc\.so\.6) build_id=\{([0-9a-fx,]+)\}`)
 
 // TestLiveSpoof: a user without rights executes a file whose name looks like an
-// announcement of the C library's identifier, while root traces; then another
+// mapping event of the C library's identifier, while root traces; then another
 // program of that user's makes calls. No frame of that is renamed, and the output
 // reads back as the same records.
 func TestLiveSpoof(t *testing.T) {

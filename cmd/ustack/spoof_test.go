@@ -145,7 +145,7 @@ func readSpoofed(t *testing.T, lines []byte) (s spoofed) {
 	return s
 }
 
-// TestSpoofedReport: the name of a program that looks like an announcement, with the
+// TestSpoofedReport: the name of a program that looks like a mapping event, with the
 // very identifier that the C library has in the report, names no frame of it.
 func TestSpoofedReport(t *testing.T) {
 	secret := []byte("of this test only")

@@ -139,7 +139,7 @@ func watchCommand(args []string, std command.Streams) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	f.dir.Do = f.do
-	f.dir.Log = func(name string, what intake.Outcome, err error) {
+	f.dir.Log = func(name string, what intake.Result, err error) {
 		switch {
 		case what == intake.Rejected:
 			fmt.Fprintf(stderr, "ustack watch: rejected %q: %s\n", name, logLine(err))

@@ -111,8 +111,8 @@ func Examine(opt Options) *Findings {
 	return f
 }
 
-// Judge makes a Report of Findings.
-func Judge(f *Findings) *Report {
+// Evaluate makes a Report of Findings.
+func Evaluate(f *Findings) *Report {
 	r := &Report{Kernel: f.Facts.Release, Works: true}
 	for _, checks := range [][]Check{
 		tracingChecks{f}.all(), mappingChecks{f}.all(), rightChecks{f}.all(), limitChecks{f}.all(),

@@ -80,7 +80,7 @@ func TestNoTracefs(t *testing.T) {
 		{&instance.HelpError{Err: &fs.PathError{Op: "stat", Path: "/t", Err: unix.EPERM}, Help: "locked"}, "", "stat /t: operation not permitted; locked"},
 		{errors.New("other"), "", "other"},
 	} {
-		r := Judge(&Findings{TracingErr: c.err, Facts: &mine, Clock: "mono", Program: "/ustack"})
+		r := Evaluate(&Findings{TracingErr: c.err, Facts: &mine, Clock: "mono", Program: "/ustack"})
 		got := r.Checks[0]
 		if r.Works || got.Name != "tracefs" || got.Found != c.found || !strings.HasPrefix(got.Fix, c.fix) || (got.Fix == "") != (c.fix == "") {
 			t.Errorf("%v: works: %v, %+v", c.err, r.Works, got)
@@ -113,7 +113,7 @@ func TestWay(t *testing.T) {
 			Tracing:   &instance.Facts{Plain: c.plain, Clocks: []string{"local", "mono"}, Default: make([]instance.Event, 1)},
 			Scheduler: c.scheduler, Facts: &facts.Facts{Band: facts.Band{Err: c.band, CPUs: 1, RingSize: sideband.DefaultRing}}, Clock: "mono",
 		}
-		r := Judge(f)
+		r := Evaluate(f)
 		if r.Verdict != c.want || r.Works != strings.HasPrefix(c.want, "live works") {
 			t.Errorf("perf %v, events %v, plain %v: works: %v, %s", c.band, c.scheduler, c.plain, r.Works, r.Verdict)
 		}
@@ -125,7 +125,7 @@ func TestWay(t *testing.T) {
 func TestVerdict(t *testing.T) {
 	f := &Findings{Tracing: new(instance.Facts), Clock: "mono", Facts: &facts.Facts{WalkErr: errors.New("no proc"), Lockdown: "confidentiality",
 		Namespaces: facts.Namespaces{PID: facts.Other}}}
-	if r := Judge(f); r.Verdict != "live does not work: lockdown: confidentiality: the kernel forbids tracing until it is booted again without (and 3 more)" {
+	if r := Evaluate(f); r.Verdict != "live does not work: lockdown: confidentiality: the kernel forbids tracing until it is booted again without (and 3 more)" {
 		t.Error(r.Verdict)
 	}
 }

@@ -158,7 +158,7 @@ func (f rightChecks) pidNamespace() Check {
 	return c
 }
 
-// timeNamespace checks the clocks: a trace has those of the initial time namespace.
+// timeNamespace checks the clocks: a trace has the clocks of the initial time namespace.
 func (f rightChecks) timeNamespace() Check {
 	return Check{Name: "time namespace", Required: !f.plain(), State: Missing, Found: "not the initial one: its clocks differ from those of the trace",
 		Without: "live does not know what was mapped when: run it outside of the time namespace"}

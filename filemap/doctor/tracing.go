@@ -33,7 +33,7 @@ func (f tracingChecks) all() []Check {
 	list = append(list, f.compat()...)
 	list = append(list, f.deferred())
 	if t.Deferred {
-		list = append(list, f.announcements())
+		list = append(list, f.mappingEvents())
 	}
 	list = append(list, f.files(true)...)
 	list = append(list, f.leftovers())
@@ -189,8 +189,8 @@ func (f tracingChecks) deferred() Check {
 	return c
 }
 
-// announcements checks the events that announce files.
-func (f tracingChecks) announcements() Check {
+// mappingEvents checks the events that announce files.
+func (f tracingChecks) mappingEvents() Check {
 	c := Check{Name: "mapping events"}
 	var list []string
 	for _, e := range f.Tracing.Mappings {

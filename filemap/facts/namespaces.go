@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Namespaces reports whether we are in the initial namespaces of the kernel. That of
+// Namespaces reports whether we are in the initial namespaces of the kernel. The one of
 // time counts as the initial one if its clocks are the same.
 type Namespaces struct {
 	PID, User, Time Namespace
@@ -32,8 +32,8 @@ const (
 )
 
 var (
-	// ErrForeignPIDs: what is known of a process would be taken for that of another
-	// one, and its files for those of the other.
+	// ErrForeignPIDs: what is known of a process would be taken for facts of another
+	// one, and its files for the other's.
 	ErrForeignPIDs = errors.New("a trace has the PIDs of the initial PID namespace, and we are in another one: " +
 		"run ustack outside of the container, or the container with --pid=host")
 	// ErrForeignClock: what a process has mapped would be taken for what it had at
@@ -42,7 +42,7 @@ var (
 		"run ustack outside of the time namespace")
 )
 
-// AsInTraces returns nil if our PIDs and clocks are those of traces, as far as proc
+// AsInTraces returns nil if we have the PIDs and clocks of traces, as far as proc
 // says, else ErrForeignPIDs or ErrForeignClock.
 func AsInTraces(proc string) error {
 	switch {
@@ -65,7 +65,7 @@ func PIDNamespace(proc string) Namespace {
 	return mountPoint(proc).namespace("self/ns/pid", initialPID)
 }
 
-// TimeNamespace reports whether our clocks are those of the initial time namespace, by
+// TimeNamespace reports whether we have the clocks of the initial time namespace, by
 // the offsets that proc has (man 7 time_namespaces). The clocks of a trace and of perf
 // are the initial ones, wherever they are read; clock_gettime(2) adds our offsets.
 func TimeNamespace(proc string) Namespace {

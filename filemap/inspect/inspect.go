@@ -22,8 +22,8 @@ import (
 	"ustack/filemap/unwind/health"
 )
 
-// Subject is a file that was looked at.
-type Subject struct {
+// Target is a file that was looked at.
+type Target struct {
 	// Path is as the user has named it, or as the process sees it.
 	Path string
 	// PID is the process that has it mapped, 0 for a file that the user has named.
@@ -38,7 +38,7 @@ type Subject struct {
 }
 
 // NotELF reports whether the file is no program or library.
-func (s *Subject) NotELF() bool { return errors.Is(s.Err, image.ErrNotELF) }
+func (s *Target) NotELF() bool { return errors.Is(s.Err, image.ErrNotELF) }
 
 // Process describes the code of a process that is in no file.
 type Process struct {
@@ -89,8 +89,8 @@ func (i *Inspector) Close() { i.files.Close() }
 var errDirectory = errors.New("a directory: name the files in it")
 
 // File looks at a file that the user has named.
-func (i *Inspector) File(name string) *Subject {
-	s := &Subject{Path: name}
+func (i *Inspector) File(name string) *Target {
+	s := &Target{Path: name}
 	f, err := i.files.Path(name)
 	if err != nil {
 		s.Err = err
@@ -116,13 +116,13 @@ func isDirectory(name string) bool {
 }
 
 // look looks at a file that is open.
-func (i *Inspector) look(s *Subject, r io.ReaderAt, size int64, where string) {
+func (i *Inspector) look(s *Target, r io.ReaderAt, size int64, where string) {
 	if s.Err = i.report(s, r, size, where); s.Err != nil {
 		s.Err = fmt.Errorf("%s: %w", s.Path, s.Err)
 	}
 }
 
-func (i *Inspector) report(s *Subject, r io.ReaderAt, size int64, where string) error {
+func (i *Inspector) report(s *Target, r io.ReaderAt, size int64, where string) error {
 	x, err := image.Open(r, size)
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ func (i *Inspector) report(s *Subject, r io.ReaderAt, size int64, where string) 
 
 // Process looks at the files that a process can run code of, without files that it
 // has seen in an earlier process, and calls f with each.
-func (i *Inspector) Process(pid int, f func(*Subject) error) (p Process, err error) {
+func (i *Inspector) Process(pid int, f func(*Target) error) (p Process, err error) {
 	if i.reader == nil {
 		i.reader, err = procmap.NewReader(procmap.Options{Proc: i.opt.Proc, Filter: procmap.Filter{Perms: procmap.Exec}, Stat: true})
 		if err != nil {
@@ -171,8 +171,8 @@ func (i *Inspector) Process(pid int, f func(*Subject) error) (p Process, err err
 }
 
 // mapping looks at a mapping.
-func (i *Inspector) mapping(p *Process, m *procmap.Mapping, f func(*Subject) error) error {
-	s := &Subject{Path: m.Name, PID: p.PID}
+func (i *Inspector) mapping(p *Process, m *procmap.Mapping, f func(*Target) error) error {
+	s := &Target{Path: m.Name, PID: p.PID}
 	switch {
 	case m.Kind == procmap.VDSO:
 		if i.vdso || i.opt.VDSO == nil || !i.isWide(p.PID) {
@@ -200,7 +200,7 @@ func (i *Inspector) mapping(p *Process, m *procmap.Mapping, f func(*Subject) err
 }
 
 // mapped looks at the very file of a mapping.
-func (i *Inspector) mapped(s *Subject, m *procmap.Mapping) {
+func (i *Inspector) mapped(s *Target, m *procmap.Mapping) {
 	f, err := i.reader.OpenMapped(i.files, s.PID, m)
 	if err != nil {
 		s.Err = err
@@ -226,7 +226,7 @@ func (i *Inspector) isWide(pid int) bool {
 }
 
 // ownVDSO looks at the vDSO, which all 64-bit processes share.
-func (i *Inspector) ownVDSO(s *Subject) {
+func (i *Inspector) ownVDSO(s *Target) {
 	b, err := i.opt.VDSO()
 	if err != nil {
 		s.Err = fmt.Errorf("%s: %w", s.Path, err)

@@ -17,9 +17,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap/anoncode"
 	"ustack/filemap/fusetest"
 	"ustack/filemap/openfile"
-	"ustack/filemap/unfiled"
 	"ustack/filemap/unwind/frames"
 	"ustack/filemap/unwind/health"
 	"ustack/tracefs/capturetest"
@@ -131,10 +131,10 @@ func TestProcess(t *testing.T) {
 	if err := os.Remove(name); err != nil {
 		t.Fatal(err)
 	}
-	i := inspector(t, Options{VDSO: unfiled.VDSOMemory})
+	i := inspector(t, Options{VDSO: anoncode.VDSOMemory})
 	var seen []string
 	for _, pid := range []int{cmd.Process.Pid, cmd.Process.Pid} {
-		p, err := i.Process(pid, func(s *Subject) error {
+		p, err := i.Process(pid, func(s *Target) error {
 			seen = append(seen, s.Path)
 			if errors.Is(s.Err, fs.ErrPermission) {
 				t.Skip(s.Err) // map_files needs CAP_CHECKPOINT_RESTORE
@@ -155,7 +155,7 @@ func TestProcess(t *testing.T) {
 	if strings.Count(list, name+" (deleted)") != 1 || strings.Count(list, "[vdso]") != 1 {
 		t.Errorf("%q", list)
 	}
-	if _, err := i.Process(1<<22, func(*Subject) error { return nil }); err == nil {
+	if _, err := i.Process(1<<22, func(*Target) error { return nil }); err == nil {
 		t.Error("a process that cannot be")
 	}
 }
@@ -194,13 +194,13 @@ func TestVDSO32(t *testing.T) {
 	if err := os.WriteFile(name, perftest.Program32(), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	i := inspector(t, Options{VDSO: unfiled.VDSOMemory})
+	i := inspector(t, Options{VDSO: anoncode.VDSOMemory})
 	for _, c := range []struct {
 		pid  int
 		vdso bool
 	}{{run(t, name), false}, {run(t, sleep, "600"), true}} {
 		var seen []string
-		p, err := i.Process(c.pid, func(s *Subject) error {
+		p, err := i.Process(c.pid, func(s *Target) error {
 			seen = append(seen, s.Path)
 			return nil
 		})
@@ -241,7 +241,7 @@ func TestExecutableStack(t *testing.T) {
 	if err != nil || !regexp.MustCompile(`(?m) rwxp .*\[stack\]$`).Match(maps) {
 		t.Skipf("no executable stack (%v):\n%s", err, maps)
 	}
-	p, err := inspector(t, Options{}).Process(pid, func(*Subject) error { return nil })
+	p, err := inspector(t, Options{}).Process(pid, func(*Target) error { return nil })
 	if err != nil || p.Bare != 0 || p.BareBytes != 0 {
 		t.Errorf("%+v, %v: the stack is no compiler's code", p, err)
 	}
@@ -255,7 +255,7 @@ func TestBareCode(t *testing.T) {
 		t.Skip(err)
 	}
 	defer unix.Munmap(code)
-	p, err := inspector(t, Options{}).Process(os.Getpid(), func(*Subject) error { return nil })
+	p, err := inspector(t, Options{}).Process(os.Getpid(), func(*Target) error { return nil })
 	if err != nil || p.Bare == 0 || p.BareBytes < size {
 		t.Errorf("%+v, %v", p, err)
 	}

@@ -218,7 +218,7 @@ type File struct {
 // Size returns how many bytes the file had when it was opened.
 func (f *File) Size() int64 { return f.size }
 
-// Identity is that of the file when it was opened: device, inode, size and time of
+// Identity is the file's when it was opened: device, inode, size and time of
 // change. While the file is open no other one has it.
 func (f *File) Identity() string { return f.identity }
 

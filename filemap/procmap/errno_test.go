@@ -174,8 +174,8 @@ func TestMemoryGone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// outcome is what both Readers make of a process.
-		outcome := func(t *testing.T, pid int, want error) {
+		// result is what both Readers make of a process.
+		result := func(t *testing.T, pid int, want error) {
 			t.Helper()
 			var p Process
 			for _, r := range []*Reader{r, short} {
@@ -210,10 +210,10 @@ func TestMemoryGone(t *testing.T) {
 			before := openMaps(t, fmt.Sprintf("/proc/%d/maps", cmd.Process.Pid))
 			waitFor(t, func() bool { s, err := r.Stat(cmd.Process.Pid); return err == nil && s.State == 'Z' })
 			gone(t, openMaps(t, fmt.Sprintf("/proc/%d/maps", cmd.Process.Pid)))
-			outcome(t, cmd.Process.Pid, ErrNoMemory)
+			result(t, cmd.Process.Pid, ErrNoMemory)
 			cmd.Wait()
 			gone(t, before)
-			outcome(t, cmd.Process.Pid, ErrGone)
+			result(t, cmd.Process.Pid, ErrGone)
 		})
 		t.Run(source.String()+"/kernel thread", func(t *testing.T) {
 			s, err := r.Stat(2)
@@ -221,8 +221,8 @@ func TestMemoryGone(t *testing.T) {
 				t.Skipf("process 2 is no kernel thread: %+v, %v", s, err)
 			}
 			gone(t, openMaps(t, "/proc/2/maps"))
-			outcome(t, 2, ErrNoMemory)
-			outcome(t, 2, ErrNoMemory) // as remembered
+			result(t, 2, ErrNoMemory)
+			result(t, 2, ErrNoMemory) // as remembered
 		})
 	}
 }

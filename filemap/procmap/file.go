@@ -117,7 +117,7 @@ func (f *mappedFile) check(fd int) error {
 	return err
 }
 
-// sameCode compares the beginning of a mapping with that of an open file.
+// sameCode compares the beginning of a mapping with the beginning of an open file.
 func (f *mappedFile) sameCode(fd int) (bool, error) {
 	const enough = 64 << 10
 	want := make([]byte, min(f.m.End-f.m.Start, enough))

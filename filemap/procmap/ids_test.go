@@ -213,7 +213,7 @@ func TestReplacedMeanwhile(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m = range p.Mappings {
-			if !m.BuildID.IsZero() && tellsApart(r, &p, &m) {
+			if !m.BuildID.IsZero() && distinguishes(r, &p, &m) {
 				break
 			}
 		}
@@ -271,7 +271,7 @@ func TestReplacedMeanwhile(t *testing.T) {
 	})
 }
 
-func tellsApart(r *Reader, p *Process, m *Mapping) bool {
+func distinguishes(r *Reader, p *Process, m *Mapping) bool {
 	h := Handle{r: r, pid: p.PID}
 	return h.system(m).apart
 }

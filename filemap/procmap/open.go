@@ -13,7 +13,7 @@ import (
 
 // OpenMapped opens the very file that a process has mapped, never another one of its
 // name, with the time limits of an Opener, for opening and reading: m needs the
-// addresses, the name, the device and the inode. The error wraps that of the system,
+// addresses, the name, the device and the inode. The error wraps the system's,
 // unix.ESTALE if the file at the path is another one.
 func (r *Reader) OpenMapped(files *openfile.Opener, pid int, m *Mapping) (*openfile.File, error) {
 	if !mayHaveID(m) {

@@ -29,7 +29,7 @@ type Counts struct {
 	Err    error
 }
 
-// Add counts the outcome of reading a process.
+// Add counts the attribution of reading a process.
 func (c *Counts) Add(p *Process, err error) {
 	switch {
 	case err == nil:

@@ -126,7 +126,7 @@ var addressRules = [...]addressRule{
 // here and nowhere else: the engines only say what was there at which moments, and how
 // well that is known.
 //
-//	           an exact history (timeline)           a dump (evidence)
+//	           an exact history (timeline)           a dump (observed)
 //	moments    both ends of the time that a stamp    each reading that the stack can be
 //	           can mean                              of, or be next to
 //	Time       all three                             Known: it does not say when a

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"ustack/filemap"
-	"ustack/filemap/evidence"
+	"ustack/filemap/observed"
 	"ustack/filemap/procmap"
 	"ustack/filemap/proof"
 	"ustack/filemap/resolve"
@@ -75,8 +75,8 @@ func (g *ground) line(at uint64) string {
 }
 
 // plain is a stack of one raw address of process 1.
-func plain(addr uint64, at tracefs.Time) *resolve.Subject {
-	return &resolve.Subject{TID: 1, TGID: 1, Time: at, Timed: true, Outcomes: []resolve.Outcome{resolve.Unnamed(filemap.NoAddressSpace)},
+func plain(addr uint64, at tracefs.Time) *resolve.Query {
+	return &resolve.Query{TID: 1, TGID: 1, Time: at, Timed: true, Attributions: []resolve.Attribution{resolve.Unnamed(filemap.NoAddressSpace)},
 		Frames: []tracefs.Frame{{Form: tracefs.FormPlain, Addr: addr, HasAddr: true}}}
 }
 
@@ -90,7 +90,7 @@ type facts struct {
 
 // exact has the engine of exact histories judge: what was there changes within the
 // precision of the stamp.
-func (f *facts) exact() *resolve.Outcome {
+func (f *facts) exact() *resolve.Attribution {
 	spaces := space.New()
 	spaces.Fork(99, 1, 1)
 	for i, at := range []tracefs.Time{1000, 5300} {
@@ -103,13 +103,13 @@ func (f *facts) exact() *resolve.Outcome {
 		}
 	}
 	s := plain(f.addr, 5000)
-	timeline.New(timeline.Options{Spaces: spaces, Threads: threads{}, Stamp: timeline.TextStamp(), Foreign: func() bool { return f.afoot }}).Judge(s)
-	return &s.Outcomes[0]
+	timeline.New(timeline.Options{Spaces: spaces, Threads: threads{}, Stamp: timeline.TextStamp(), Foreign: func() bool { return f.afoot }}).Attribute(s)
+	return &s.Attributions[0]
 }
 
 // dumped has the engine of dumps judge: the stack is between two readings, or after the
 // last one.
-func (f *facts) dumped(t *testing.T, dir string) *resolve.Outcome {
+func (f *facts) dumped(t *testing.T, dir string) *resolve.Attribution {
 	t.Helper()
 	var text strings.Builder
 	for i := range f.at {
@@ -122,8 +122,8 @@ func (f *facts) dumped(t *testing.T, dir string) *resolve.Outcome {
 	if f.afoot {
 		s.Time = 9_000e6
 	}
-	ofDump(t, dir, text.String()).Judge(s)
-	return &s.Outcomes[0]
+	ofDump(t, dir, text.String()).Attribute(s)
+	return &s.Attributions[0]
 }
 
 // reading begins a reading of process 1, with its program.
@@ -132,16 +132,16 @@ func reading(w *strings.Builder, at tracefs.Time) {
 }
 
 // ofDump is the engine of a dump of process 1, ready to decide.
-func ofDump(t *testing.T, dir, text string) *evidence.Evidence {
+func ofDump(t *testing.T, dir, text string) *observed.Mappings {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, "1.maps"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d, err := evidence.Load(dir)
+	d, err := observed.Load(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := evidence.New(d, "")
+	e, err := observed.New(d, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func (f *facts) want(whole, sampled bool) string {
 
 func bare(name string) string { return strings.TrimSuffix(name, " (deleted)") }
 
-func words(o *resolve.Outcome) string {
+func words(o *resolve.Attribution) string {
 	if o.File != nil {
 		return fmt.Sprintf("%s+%#x %s", bare(o.File.Path), o.Offset, o.Trust)
 	}
@@ -295,9 +295,9 @@ func TestAddressTruth(t *testing.T) {
 			settled := p.at(place, at-500) == truth && p.at(place, at+499) == truth
 			addr := p.address(place) + uint64(p.rng.IntN(int(groundSize)))
 			a, b := plain(addr, at), plain(addr, at)
-			exact.Judge(a)
-			dumped.Judge(b)
-			x, y := &a.Outcomes[0], &b.Outcomes[0]
+			exact.Attribute(a)
+			dumped.Attribute(b)
+			x, y := &a.Attributions[0], &b.Attributions[0]
 			code := truth.group > 0 && truth.kind().HasFile() && !truth.data
 			if x.File != nil && settled && (!code || words(x) != truth.named(addr-p.address(place), filemap.Verified)) || code && settled && x.File == nil {
 				t.Fatalf("seed %d, %#x at %d: %q by an exact history, but it is in %+v", seed, addr, at, words(x), truth)

@@ -97,7 +97,7 @@ type Witness interface {
 type Act uint8
 
 const (
-	// Keep: it keeps the outcome that it has: what the kernel said, or nothing.
+	// Keep: it keeps the attribution that it has: what the kernel said, or nothing.
 	Keep Act = iota
 	// Name: it has the file of the statement that decides.
 	Name
@@ -189,7 +189,7 @@ var trusts = [sureCount]filemap.Trust{Proven: filemap.Verified, ByExclusion: fil
 //     its scope: inferred, late or claimed.
 //   - What the kernel said because of another stack is never more than claimed,
 //     and never changes what another statement decides.
-//   - A frame that keeps its outcome keeps all of it; so a frame of which nothing is
+//   - A frame that keeps its attribution keeps all of it; so a frame of which nothing is
 //     known has what the kernel said.
 func Decide(w Witness, inode bool) Verdict {
 	if e := times[w.Time()]; e.does {
@@ -217,7 +217,7 @@ func Decide(w Witness, inode bool) Verdict {
 	return Verdict{}
 }
 
-// trust is that of a name by the rule.
+// trust is what a name has by the rule.
 func (r *rule) trust(s Sure) filemap.Trust {
 	if r.by == Supposed || r.by == Claimed {
 		return filemap.Claimed

@@ -1,11 +1,11 @@
 // Package proof has the rules by which the file of a frame is proven. They hold for
 // exact histories of address spaces (timeline) and for histories of which dumps
-// show moments (evidence).
+// show moments (observed).
 //
 // A statement has a scope: a process, a place and a time. The statements are
 //
 //   - the kernel looked at this mapping because of this very stack, and said
-//     that it is this file (an owned announcement);
+//     that it is this file (an owned mapping event);
 //   - the process had this mapping, in this place, from then until then;
 //   - a raw address lies in it;
 //   - the identifier of a mapping is this one (a pin): two mappings with

@@ -10,7 +10,7 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/elfid"
-	"ustack/filemap/evidence"
+	"ustack/filemap/observed"
 	"ustack/filemap/procmap"
 	"ustack/filemap/resolve"
 	"ustack/filemap/space"
@@ -48,7 +48,7 @@ type truthStack struct {
 	tid    int32
 	at     tracefs.Time
 	frames []tracefs.Frame
-	said   []resolve.Outcome
+	said   []resolve.Attribution
 	truth  []where
 }
 
@@ -185,7 +185,7 @@ func (m *machine) stack(at tracefs.Time) {
 		said := resolve.Unnamed(filemap.Unannounced)
 		if known := m.cache[id]; known != nil {
 			said = resolve.Named(known, filemap.Claimed)
-		} else if m.rng.IntN(8) > 0 { // or the announcement was lost
+		} else if m.rng.IntN(8) > 0 { // or the mapping event was lost
 			_, build := idOf(l.file)
 			m.cache[id] = &filemap.File{Path: pathOf(l.file), HasID: !m.inodes, BuildID: build}
 			if m.inodes {
@@ -200,11 +200,11 @@ func (m *machine) stack(at tracefs.Time) {
 }
 
 // each has an engine judge all stacks.
-func (m *machine) each(e resolve.Evidence) (all [][]resolve.Outcome) {
+func (m *machine) each(e resolve.Attributor) (all [][]resolve.Attribution) {
 	for _, s := range m.stacks {
-		sub := &resolve.Subject{TID: s.tid, TGID: s.tid, Time: s.at, Timed: true, Frames: s.frames, Outcomes: append([]resolve.Outcome(nil), s.said...)}
-		e.Judge(sub)
-		all = append(all, sub.Outcomes)
+		sub := &resolve.Query{TID: s.tid, TGID: s.tid, Time: s.at, Timed: true, Frames: s.frames, Attributions: append([]resolve.Attribution(nil), s.said...)}
+		e.Attribute(sub)
+		all = append(all, sub.Attributions)
 	}
 	return all
 }
@@ -215,13 +215,13 @@ type threads struct{}
 func (threads) PID(tid int, _ tracefs.Time) (int, bool, bool) { return tid, false, true }
 
 // exact is what the engine of exact histories says.
-func (m *machine) exact() [][]resolve.Outcome {
+func (m *machine) exact() [][]resolve.Attribution {
 	return m.each(timeline.New(timeline.Options{Spaces: m.spaces, Threads: threads{}, Stamp: timeline.TextStamp(),
 		Unseen: func(_, _ tracefs.Time) bool { return false }}))
 }
 
 // dumped is what the engine of dumps says.
-func (m *machine) dumped(t *testing.T) [][]resolve.Outcome {
+func (m *machine) dumped(t *testing.T) [][]resolve.Attribution {
 	t.Helper()
 	dir := t.TempDir()
 	for pid, text := range m.dump {
@@ -229,11 +229,11 @@ func (m *machine) dumped(t *testing.T) [][]resolve.Outcome {
 			t.Fatal(err)
 		}
 	}
-	d, err := evidence.Load(dir)
+	d, err := observed.Load(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := evidence.New(d, "")
+	e, err := observed.New(d, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func TestEngines(t *testing.T) {
 	counts := map[string]int{}
 	for seed := range uint64(48) {
 		m := newMachine(seed)
-		engines := map[string][][]resolve.Outcome{"exact": m.exact(), "dump": m.dumped(t)}
+		engines := map[string][][]resolve.Attribution{"exact": m.exact(), "dump": m.dumped(t)}
 		for i, s := range m.stacks {
 			for k := range s.frames {
 				both := ""
@@ -279,9 +279,9 @@ func TestEngines(t *testing.T) {
 	}
 }
 
-// isTrue reports whether an outcome is right. What the kernel has announced because of
+// isTrue reports whether an attribution is right. What the kernel has announced because of
 // the very stack can be no code, as long as nothing else is known of the process.
-func isTrue(o *resolve.Outcome, w where) bool {
+func isTrue(o *resolve.Attribution, w where) bool {
 	if o.File == nil || o.Trust == filemap.Claimed {
 		return true
 	}

@@ -47,7 +47,7 @@ type Pin[M comparable] struct {
 }
 
 const (
-	// maxPins bounds the pins that are kept, maxPerID those of one identifier:
+	// maxPins bounds the pins that are kept, maxPerID the ones of one identifier:
 	// a hash that processes inherit has one in each of them.
 	maxPins  = 1 << 16
 	maxPerID = 16

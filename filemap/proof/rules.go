@@ -19,7 +19,7 @@ type Mappings[M comparable] interface {
 	There(m M, t tracefs.Time) bool
 	// Same reports whether two mappings are of one file, opened once or several times.
 	Same(a, b M) bool
-	// Called reports whether an announcement can call the file of a mapping so.
+	// Called reports whether a mapping event can call the file of a mapping so.
 	Called(m M, f *filemap.File) bool
 }
 

@@ -19,7 +19,7 @@ const (
 	// Addressed: the raw address of the frame, or of another one of the stack with
 	// its identifier, is in a mapping of File.
 	Addressed
-	// Numbered: device and inode of the frame are those of the mapping.
+	// Numbered: device and inode of the frame are the mapping's.
 	Numbered
 	// Carried: the identifier was that of a mapping of File in process PID, from
 	// From to To.

@@ -26,8 +26,8 @@ func (b *bindings) bound() {
 	b.table.Forget()
 	keep := b.table.Files()
 	for _, h := range b.queue.list {
-		for i := range h.Outcomes {
-			keep[h.Outcomes[i].File] = true
+		for i := range h.Attributions {
+			keep[h.Attributions[i].File] = true
 		}
 	}
 	b.files.Retain(keep)

@@ -67,7 +67,7 @@ func checkTrace(t *testing.T, trace *input.Trace, opt Options) *Resolver {
 // silent is evidence that knows nothing.
 type silent struct{}
 
-func (silent) Judge(s *Subject) { s.Identify() }
+func (silent) Attribute(s *Query) { s.Identify() }
 
 // checks are the options with which traces are resolved: what is held for long and not at
 // all, with tables that are large enough and too small.
@@ -77,7 +77,7 @@ var checks = []struct {
 	opt  Options
 }{
 	{"stitched", input.Options{Events: true}, Options{Stitch: true, Sources: 1, Hold: Limits{Lines: 2000, Time: 2e9}}},
-	{"alone", input.Options{NoShapes: true}, Options{Sources: 1, Hold: Limits{Bytes: 1 << 16}, Strict: true, Evidence: silent{}}},
+	{"alone", input.Options{NoTemplates: true}, Options{Sources: 1, Hold: Limits{Bytes: 1 << 16}, Strict: true, Attributor: silent{}}},
 	{"small", input.Options{Events: true}, Options{Stitch: true, Sources: 1, Hold: Limits{Lines: 20}, Identifiers: 4}},
 }
 

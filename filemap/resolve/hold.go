@@ -17,25 +17,25 @@ type Limits struct {
 	Time tracefs.Time
 }
 
-// Held is a batch with the outcomes of its frames.
-type Held struct {
+// Pending is a batch with the attributions of its frames.
+type Pending struct {
 	*tracefs.Batch
-	// Outcomes is parallel to Frames.
-	Outcomes []Outcome
-	// Results is parallel to Records if the batch has Shapes: the results of the
-	// stacks that are shapes.
+	// Attributions is parallel to Frames.
+	Attributions []Attribution
+	// Results is parallel to Records if the batch has Templates: the results of the
+	// stacks that are templates.
 	Results []*Result
 	// Attached is parallel to Records, empty without Options.Stitch.
 	Attached []Attached
 
-	uses  []use                     // parallel to Shapes, right as of table
+	uses  []use                     // parallel to Templates, right as of table
 	table int64                     // Version of the table
 	named [filemap.TrustCount]int64 // frames of the Results that all have one trust
 	mixed []*Result                 // the others
 	fresh []*Result                 // all of one trust, and their files are not marked as used
 
 	seq     int64
-	names   int      // spans and frames that an announcement may still come for
+	names   int      // spans and frames that a mapping event may still come for
 	events  int      // events that a stack may still come for
 	needs   int64    // seq of the newest batch whose stacks hang on events here
 	waiters []waiter // frames that wait
@@ -75,27 +75,27 @@ func (l *Limits) expired(end, now *mark) bool {
 }
 
 // pos returns the place of a record in the input.
-func (h *Held) pos(rec *tracefs.Record) filemap.Pos {
+func (h *Pending) pos(rec *tracefs.Record) filemap.Pos {
 	return filemap.Pos(h.Pos + int64(rec.Off))
 }
 
-// restate gives the frames of a stack with an identifier a new outcome. Frames
-// that own an announcement keep theirs if o does not own one.
-func (h *Held) restate(i int, id tracefs.Identifier, o Outcome) {
+// restate gives the frames of a stack with an identifier a new attribution. Frames
+// that own a mapping event keep theirs if o does not own one.
+func (h *Pending) restate(i int, id tracefs.Identifier, o Attribution) {
 	frames, _ := h.StackFrames(&h.Records[i])
-	var out []Outcome
+	var out []Attribution
 	for k := range frames {
 		if f := &frames[k]; f.ID != id || f.Form != tracefs.FormIdentifier {
 			continue
 		}
 		if out == nil {
-			out = h.ownOutcomes(i)
+			out = h.ownAttributions(i)
 		}
 		switch {
 		case !out[k].own:
 			out[k] = o
 		case o.own && out[k].File != o.File:
-			// Two announcements of one identifier, both this stack's.
+			// Two mapping events of one identifier, both this stack's.
 			out[k] = unnamed(filemap.Ambiguous)
 			out[k].own = true
 		}
@@ -114,7 +114,7 @@ func grown[T any](s []T, n int) []T {
 
 // within reports whether a later record is within the limits of an earlier
 // one. It depends on the two records alone, not on how the input came in.
-func (l *Limits) within(h *Held, rec *tracefs.Record, lh *Held, later *tracefs.Record) bool {
+func (l *Limits) within(h *Pending, rec *tracefs.Record, lh *Pending, later *tracefs.Record) bool {
 	if l.Bytes > 0 && int64(lh.pos(later)-h.pos(rec)) > l.Bytes {
 		return false
 	}
@@ -131,6 +131,6 @@ func (l *Limits) within(h *Held, rec *tracefs.Record, lh *Held, later *tracefs.R
 	return true
 }
 
-func (h *Held) lineOf(rec *tracefs.Record) int64 {
+func (h *Pending) lineOf(rec *tracefs.Record) int64 {
 	return h.Line + int64(bytes.Count(h.Text[:rec.Off], []byte{'\n'}))
 }

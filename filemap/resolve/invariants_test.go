@@ -13,7 +13,7 @@ import (
 func (r *Resolver) check() error {
 	var errs error
 	r.tasks.each(func(t *task) { errs = errors.Join(errs, r.checkTask(t)) })
-	return errors.Join(errs, r.tasks.check(), r.stitch.checkAll(), r.names.checkAll(&r.tasks), r.bindings.check(), r.judge.check(), r.tally.check(), r.checkCounts(), r.checkParts(r.queue.list))
+	return errors.Join(errs, r.tasks.check(), r.stitch.checkAll(), r.names.checkAll(&r.tasks), r.bindings.check(), r.querier.check(), r.tally.check(), r.checkCounts(), r.checkParts(r.queue.list))
 }
 
 // checkAfter returns what does not hold after a record; of the batches it looks at what the
@@ -22,8 +22,8 @@ func (r *Resolver) checkAfter(rec *tracefs.Record) error {
 	return errors.Join(r.checkTask(r.tasks.get(rec.TID)), r.checkParts(r.queue.list[len(r.queue.list)-1:]))
 }
 
-func (r *Resolver) checkParts(list []*Held) error {
-	return errors.Join(r.queue.check(), r.losses.check(), r.texts.check(), r.names.check(), r.shapes.check(list), r.stitch.check(list))
+func (r *Resolver) checkParts(list []*Pending) error {
+	return errors.Join(r.queue.check(), r.losses.check(), r.texts.check(), r.names.check(), r.templates.check(list), r.stitch.check(list))
 }
 
 // checkTask returns what does not hold of a thread.
@@ -82,11 +82,11 @@ func (n *names) check() error {
 			return fmt.Errorf("%d frames wait for %v, which means %v", len(list), e.ID, e.Last())
 		}
 		for i, w := range list {
-			if i > 0 && w.held.seq < list[i-1].held.seq {
-				return fmt.Errorf("a frame of batch %d waits after one of %d", w.held.seq, list[i-1].held.seq)
+			if i > 0 && w.pending.seq < list[i-1].pending.seq {
+				return fmt.Errorf("a frame of batch %d waits after one of %d", w.pending.seq, list[i-1].pending.seq)
 			}
-			if w.held.Batch == nil || !n.queue.holds(w.held.seq) {
-				return fmt.Errorf("a frame waits for %v in batch %d, which has gone", e.ID, w.held.seq)
+			if w.pending.Batch == nil || !n.queue.holds(w.pending.seq) {
+				return fmt.Errorf("a frame waits for %v in batch %d, which has gone", e.ID, w.pending.seq)
 			}
 			if w.out.File != nil && !w.out.own {
 				return fmt.Errorf("a frame waits for %v and has %s", e.ID, w.out.File.Path)
@@ -98,15 +98,15 @@ func (n *names) check() error {
 
 // checkAll returns what of the invariants does not hold with all threads.
 func (n *names) checkAll(ts *tasks) error {
-	open := make(map[*Held]int)
+	open := make(map[*Pending]int)
 	ts.each(func(t *task) {
-		if t.span.held != nil && n.queue.holds(t.span.seq) {
-			open[t.span.held]++
+		if t.span.pending != nil && n.queue.holds(t.span.seq) {
+			open[t.span.pending]++
 		}
 	})
 	for _, list := range n.waiting {
 		for _, w := range list {
-			open[w.held]++
+			open[w.pending]++
 		}
 	}
 	for _, h := range n.queue.list {
@@ -118,23 +118,23 @@ func (n *names) checkAll(ts *tasks) error {
 }
 
 // check returns what of the invariants does not hold of held batches.
-func (s *shapes) check(list []*Held) error {
+func (s *templates) check(list []*Pending) error {
 	for _, h := range list {
 		have, counted := 0, 0
 		for _, res := range h.Results {
 			if res == nil {
 				continue
 			}
-			have += len(res.Outcomes)
-			if res.named > 0 && (int(res.named) != len(res.Outcomes) || slices.ContainsFunc(res.Outcomes, func(o Outcome) bool { return o.Trust != res.trust })) {
-				return fmt.Errorf("of %d frames %d have trust %v", len(res.Outcomes), res.named, res.trust)
+			have += len(res.Attributions)
+			if res.named > 0 && (int(res.named) != len(res.Attributions) || slices.ContainsFunc(res.Attributions, func(o Attribution) bool { return o.Trust != res.trust })) {
+				return fmt.Errorf("of %d frames %d have trust %v", len(res.Attributions), res.named, res.trust)
 			}
 		}
 		for _, n := range h.named {
 			counted += int(n)
 		}
 		for _, res := range h.mixed {
-			counted += len(res.Outcomes)
+			counted += len(res.Attributions)
 		}
 		if have != counted {
 			return fmt.Errorf("stacks of batch %d have %d frames of shapes, %d are counted", h.seq, have, counted)
@@ -149,15 +149,15 @@ func (o *owners) check(t *task) error {
 		return fmt.Errorf("%d files were announced before the stack of %#x", len(t.early.list), t.early.cookie)
 	}
 	s := &t.span
-	if s.held == nil || !o.queue.holds(s.seq) {
+	if s.pending == nil || !o.queue.holds(s.seq) {
 		return nil
 	}
-	if s.held.seq != s.seq || s.held.names == 0 {
-		return fmt.Errorf("the span is of batch %d, which is %d, with %d names", s.seq, s.held.seq, s.held.names)
+	if s.pending.seq != s.seq || s.pending.names == 0 {
+		return fmt.Errorf("the span is of batch %d, which is %d, with %d names", s.seq, s.pending.seq, s.pending.names)
 	}
-	rec := &s.held.Records[s.rec]
-	frames, _ := s.held.StackFrames(rec)
-	if rec.Kind != tracefs.KindStack || s.held.pos(rec) != s.pos || !slices.ContainsFunc(frames, func(f tracefs.Frame) bool { return f.Form == tracefs.FormIdentifier }) {
+	rec := &s.pending.Records[s.rec]
+	frames, _ := s.pending.StackFrames(rec)
+	if rec.Kind != tracefs.KindStack || s.pending.pos(rec) != s.pos || !slices.ContainsFunc(frames, func(f tracefs.Frame) bool { return f.Form == tracefs.FormIdentifier }) {
 		return fmt.Errorf("the span begins at record %d of batch %d", s.rec, s.seq)
 	}
 	return nil
@@ -233,7 +233,7 @@ func (ts *tasks) check() error {
 }
 
 // check returns what of the invariants does not hold with held batches.
-func (s *stitcher) check(list []*Held) error {
+func (s *stitcher) check(list []*Pending) error {
 	for _, h := range list {
 		n := 0
 		for i := range h.Attached {
@@ -263,7 +263,7 @@ func (s *stitcher) check(list []*Held) error {
 // checkRef reports whether what is known of an event is that of its record, if that is
 // held.
 func (s *stitcher) checkRef(ref *eventRef) bool {
-	return !s.live(ref) || ref.held.seq == ref.seq && ref.held.Records[ref.rec].TID == ref.tid
+	return !s.live(ref) || ref.pending.seq == ref.seq && ref.pending.Records[ref.rec].TID == ref.tid
 }
 
 // checkAll returns what of the invariants does not hold of all threads.
@@ -272,7 +272,7 @@ func (s *stitcher) checkAll() error {
 	add := func(list []eventRef) {
 		for i := range list {
 			if ref := &list[i]; s.live(ref) {
-				known[&ref.held.Attached[ref.rec]] = true
+				known[&ref.pending.Attached[ref.rec]] = true
 			}
 		}
 	}
@@ -302,12 +302,12 @@ func (s *stitcher) checkAll() error {
 }
 
 // check returns what of the invariants does not hold.
-func (j *judge) check() error {
+func (j *querier) check() error {
 	if len(j.entries) > maxEntries {
 		return fmt.Errorf("%d threads are known", len(j.entries))
 	}
-	if s := &j.subject; len(s.Frames) != len(s.Outcomes) {
-		return fmt.Errorf("a stack has %d frames and %d outcomes", len(s.Frames), len(s.Outcomes))
+	if s := &j.query; len(s.Frames) != len(s.Attributions) {
+		return fmt.Errorf("a stack has %d frames and %d outcomes", len(s.Frames), len(s.Attributions))
 	}
 	for tid, e := range j.entries {
 		if e.losses > j.missed {

@@ -6,7 +6,7 @@ import (
 )
 
 // LateStacks are the stacks of a trace that come too late for the events that
-// asked for them: a task that sleeps longer than records are held back. They
+// asked for them: a task that sleeps longer than records are pending. They
 // are found by reading the trace once more, if it can be read again.
 type LateStacks struct {
 	read   func(Options) error
@@ -56,7 +56,7 @@ type asked struct {
 }
 
 // mark returns the place of a record, or one before it.
-func (h *Held) mark(rec *tracefs.Record) asked {
+func (h *Pending) mark(rec *tracefs.Record) asked {
 	a := asked{pos: h.pos(rec), line: h.Line}
 	if h.Late > 0 {
 		a.time, a.timed = h.Early, true
@@ -67,7 +67,7 @@ func (h *Held) mark(rec *tracefs.Record) asked {
 }
 
 // late reports whether a stack is, or may be, beyond the limits of its request.
-func (l *Limits) late(a *asked, h *Held, rec *tracefs.Record) bool {
+func (l *Limits) late(a *asked, h *Pending, rec *tracefs.Record) bool {
 	b := h.mark(rec)
 	if h.Late > 0 {
 		b.time = h.Late
@@ -76,13 +76,13 @@ func (l *Limits) late(a *asked, h *Held, rec *tracefs.Record) bool {
 		l.Time > 0 && a.timed && b.timed && b.time-a.time > l.Time
 }
 
-// collect keeps a batch's late stacks, whose outcomes are final.
-func (l *LateStacks) collect(h *Held) {
+// collect keeps a batch's late stacks, whose attributions are final.
+func (l *LateStacks) collect(h *Pending) {
 	for _, i := range h.late {
 		rec := &h.Records[i]
 		s := &Stack{Cookie: rec.Value, Cut: rec.Flags&tracefs.Cut != 0}
 		s.Frames, s.Text = h.StackFrames(rec)
-		s.Outcomes, s.Result = h.StackOutcomes(int(i))
+		s.Attributions, s.Result = h.StackAttributions(int(i))
 		if l.size += s.detach(); l.size > maxLate {
 			return
 		}

@@ -33,7 +33,7 @@ func (l *losses) lose(rec *tracefs.Record) {
 	l.lost[rec.CPU] = n
 }
 
-// mark notes that an announcement may be missing before a place. It reports whether it
+// mark notes that a mapping event may be missing before a place. It reports whether it
 // is the first such place of its CPU.
 func (l *losses) mark(pos filemap.Pos, cpu int32) (first bool) {
 	if l.first == 0 {
@@ -44,13 +44,13 @@ func (l *losses) mark(pos filemap.Pos, cpu int32) (first bool) {
 	return !seen
 }
 
-// after reports whether an announcement may be missing after a place.
+// after reports whether a mapping event may be missing after a place.
 func (l *losses) after(pos filemap.Pos, cpu int32) bool {
 	last, lost := l.last[cpu]
 	return lost && last > pos
 }
 
-// unannounced is why an identifier without an announcement has none.
+// unannounced is why an identifier without a mapping event has none.
 func (l *losses) unannounced() filemap.Reason {
 	if l.first != 0 {
 		return filemap.Lost

@@ -5,20 +5,20 @@ import (
 	"ustack/tracefs"
 )
 
-// names gives the frames with identifiers their files, by the announcements before them
+// names gives the frames with identifiers their files, by the mapping events before them
 // or, while their batch is held, after them.
 //
 // Invariants: of a held batch that is not final, as many frames wait and spans are open as
 // it counts. Frames wait in the order of their batches, which are held, for an
-// identifier that is not announced, and have no file, or had their own announcement.
+// identifier that is not announced, and have no file, or had their own mapping event.
 type names struct {
 	waiting map[*filemap.Entry][]waiter
-	// announced counts announcements, bad the unusable ones, rebound the ones
+	// announced counts mapping events, bad the unusable ones, rebound the ones
 	// that changed an identifier's meaning.
 	announced, bad, rebound int64
 
 	sources  int
-	first    func(tracefs.Identifier) (a tracefs.Announcement, losses int64, ok bool) // Options.First
+	first    func(tracefs.Identifier) (a tracefs.MappingEvent, losses int64, ok bool) // Options.First
 	queue    *queue
 	losses   *losses
 	bindings *bindings
@@ -28,17 +28,17 @@ type names struct {
 
 // waiter is a frame whose identifier has not been announced yet.
 type waiter struct {
-	held  *Held
-	rec   int32
-	entry *filemap.Entry // the table may have forgotten it
-	out   *Outcome
+	pending *Pending
+	rec     int32
+	entry   *filemap.Entry // the table may have forgotten it
+	out     *Attribution
 	// losses is how many there were before the frame.
 	losses int64
 }
 
-// frames gives the frames of a stack their outcomes. identified means that
-// announcements can be about the stack, waits that it waits for one.
-func (n *names) frames(h *Held, i int, rec *tracefs.Record, frames []tracefs.Frame, text []byte, out []Outcome) (identified, waits bool) {
+// frames gives the frames of a stack their attributions. identified means that
+// mapping events can be about the stack, waits that it waits for one.
+func (n *names) frames(h *Pending, i int, rec *tracefs.Record, frames []tracefs.Frame, text []byte, out []Attribution) (identified, waits bool) {
 	pos := h.pos(rec)
 	plain := 0
 	for k := range frames {
@@ -55,7 +55,7 @@ func (n *names) frames(h *Held, i int, rec *tracefs.Record, frames []tracefs.Fra
 			out[k] = unnamed(filemap.NoAddressSpace)
 			continue
 		}
-		out[k] = n.texts.outcome(text, f)
+		out[k] = n.texts.attribution(text, f)
 	}
 	if plain > 0 && rec.Flags&tracefs.Deferred != 0 {
 		n.texts.plainStack(text, frames, out)
@@ -65,7 +65,7 @@ func (n *names) frames(h *Held, i int, rec *tracefs.Record, frames []tracefs.Fra
 
 // lookup gives a frame with an identifier its file, or lets it wait; then it
 // returns false.
-func (n *names) lookup(h *Held, i int, rec *tracefs.Record, id tracefs.Identifier, pos filemap.Pos, out *Outcome) bool {
+func (n *names) lookup(h *Pending, i int, rec *tracefs.Record, id tracefs.Identifier, pos filemap.Pos, out *Attribution) bool {
 	e := n.bindings.table.Entry(id)
 	e.LastUse = max(e.LastUse, pos)
 	b, ambiguous := e.At(pos)
@@ -73,7 +73,7 @@ func (n *names) lookup(h *Held, i int, rec *tracefs.Record, id tracefs.Identifie
 	case b == nil && e.Forgotten:
 		*out = unnamed(filemap.Forgotten)
 	case b == nil:
-		w := waiter{held: h, rec: int32(i), entry: e, out: out, losses: n.losses.count()}
+		w := waiter{pending: h, rec: int32(i), entry: e, out: out, losses: n.losses.count()}
 		n.waiting[e] = append(n.waiting[e], w)
 		h.waiters = append(h.waiters, w)
 		h.names++
@@ -89,13 +89,13 @@ func (n *names) lookup(h *Held, i int, rec *tracefs.Record, id tracefs.Identifie
 
 // tied reports whether the binding in force has the stack's own time stamp but
 // comes from another input: then their order is unknown.
-func tied(h *Held, rec *tracefs.Record, e *filemap.Entry, b *filemap.Binding) bool {
+func tied(h *Pending, rec *tracefs.Record, e *filemap.Entry, b *filemap.Binding) bool {
 	return !b.Owned && b.Source != rec.Source && e.Rival(b) && b.Time == h.Time(rec)
 }
 
-// announce puts an announcement in force and names the frames that it is for.
-func (n *names) announce(t *task, h *Held, rec *tracefs.Record) {
-	a := h.Announcement(rec)
+// announce puts a mapping event in force and names the frames that it is for.
+func (n *names) announce(t *task, h *Pending, rec *tracefs.Record) {
+	a := h.MappingEvent(rec)
 	n.announced++
 	if a.Bad != "" || a.ID.NoFile() || a.ID.NoVMA() {
 		n.bad++
@@ -134,7 +134,7 @@ func (n *names) announce(t *task, h *Held, rec *tracefs.Record) {
 	case !rival:
 	case owner != nil && torn:
 		// It may be about this stack, or about one that was lost.
-		owner.held.restate(owner.rec, a.ID, unnamed(filemap.Ambiguous))
+		owner.pending.restate(owner.rec, a.ID, unnamed(filemap.Ambiguous))
 	case b.Owned:
 		n.rename(e, b.From, pos)
 	case !b.Owned && n.sources > 1:
@@ -144,22 +144,22 @@ func (n *names) announce(t *task, h *Held, rec *tracefs.Record) {
 
 // nameOwner names the frames of the stack that made the kernel announce.
 func (n *names) nameOwner(s *span, id tracefs.Identifier, b *filemap.Binding) {
-	s.held.restate(s.rec, id, owned(b))
+	s.pending.restate(s.rec, id, owned(b))
 }
 
 // nameWaiters names the frames that have waited for an identifier's first
-// announcement.
-func (n *names) nameWaiters(e *filemap.Entry, h *Held, rec *tracefs.Record, b *filemap.Binding) {
+// mapping event.
+func (n *names) nameWaiters(e *filemap.Entry, h *Pending, rec *tracefs.Record, b *filemap.Binding) {
 	list := n.waiting[e]
 	if list == nil {
 		return
 	}
 	for _, w := range list {
-		w.held.names--
+		w.pending.names--
 		switch {
-		case w.out.File != nil || !n.queue.limits.within(w.held, &w.held.Records[w.rec], h, rec):
+		case w.out.File != nil || !n.queue.limits.within(w.pending, &w.pending.Records[w.rec], h, rec):
 		case w.losses != n.losses.count() && !b.Report:
-			// Another file's announcement can be among the lost records.
+			// Another file's mapping event can be among the lost records.
 			w.out.Reason = filemap.Lost
 		default:
 			*w.out = bound(b)
@@ -168,10 +168,10 @@ func (n *names) nameWaiters(e *filemap.Entry, h *Held, rec *tracefs.Record, b *f
 	delete(n.waiting, e)
 }
 
-// rename corrects frames between the place from which an announcement is in
-// force and the announcement.
+// rename corrects frames between the place from which a mapping event is in
+// force and the mapping event.
 func (n *names) rename(e *filemap.Entry, from, to filemap.Pos) {
-	n.queue.stacks(from, to, func(h *Held, i int) {
+	n.queue.stacks(from, to, func(h *Pending, i int) {
 		b, ambiguous := e.At(h.pos(&h.Records[i]))
 		switch {
 		case ambiguous:
@@ -183,9 +183,9 @@ func (n *names) rename(e *filemap.Entry, from, to filemap.Pos) {
 }
 
 // renameTied marks the frames of stacks of other inputs that have an
-// announcement's own time stamp.
+// mapping event's own time stamp.
 func (n *names) renameTied(e *filemap.Entry, b filemap.Binding) {
-	n.queue.stacks(0, b.At, func(h *Held, i int) {
+	n.queue.stacks(0, b.At, func(h *Pending, i int) {
 		if rec := &h.Records[i]; rec.Source != b.Source && h.Time(rec) == b.Time {
 			h.restate(i, e.ID, unnamed(filemap.Ambiguous))
 		}
@@ -193,15 +193,15 @@ func (n *names) renameTied(e *filemap.Entry, b filemap.Binding) {
 }
 
 // blame marks waiting frames of a CPU at the first place where it has lost records:
-// their announcement may be among them.
-func (n *names) blame(h *Held, rec *tracefs.Record) {
+// their mapping event may be among them.
+func (n *names) blame(h *Pending, rec *tracefs.Record) {
 	if !n.losses.mark(h.pos(rec), rec.CPU) {
 		return
 	}
 	for _, list := range n.waiting {
 		for _, w := range list {
-			stack := &w.held.Records[w.rec]
-			if stack.CPU == rec.CPU && w.out.File == nil && n.queue.limits.within(w.held, stack, h, rec) {
+			stack := &w.pending.Records[w.rec]
+			if stack.CPU == rec.CPU && w.out.File == nil && n.queue.limits.within(w.pending, stack, h, rec) {
 				w.out.Reason = filemap.Lost
 			}
 		}
@@ -210,11 +210,11 @@ func (n *names) blame(h *Held, rec *tracefs.Record) {
 
 // settle decides about the frames of a batch that still wait: the batch goes out, or its
 // stacks do with an earlier one.
-func (n *names) settle(h *Held) {
+func (n *names) settle(h *Pending) {
 	for _, w := range h.waiters {
-		if list := n.waiting[w.entry]; len(list) > 0 && list[0].held == h {
+		if list := n.waiting[w.entry]; len(list) > 0 && list[0].pending == h {
 			k := 0
-			for k < len(list) && list[k].held == h {
+			for k < len(list) && list[k].pending == h {
 				k++
 			}
 			if k == len(list) {
@@ -232,9 +232,9 @@ func (n *names) settle(h *Held) {
 	h.waiters = h.waiters[:0]
 }
 
-// nameLater names a frame by the first announcement of its identifier, however
+// nameLater names a frame by the first mapping event of its identifier, however
 // much later that is. Where records were lost in between, it may be another file's
-// by then, and its own announcement be among them.
+// by then, and its own mapping event be among them.
 func (n *names) nameLater(w *waiter) {
 	a, losses, ok := n.first(w.entry.ID)
 	switch {

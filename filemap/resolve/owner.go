@@ -5,7 +5,7 @@ import (
 	"ustack/tracefs"
 )
 
-// owners finds the stack that an announcement belongs to.
+// owners finds the stack that a mapping event belongs to.
 //
 // Invariants: the span of a thread whose stack is held begins at that stack, which has an
 // identifier. Few files that were announced before a stack are kept, and only of one
@@ -15,30 +15,30 @@ type owners struct {
 	losses *losses
 }
 
-// A span is the time in which announcements of a task belong to its stack. The
+// A span is the time in which mapping events of a task belong to its stack. The
 // kernel reserves the stack record first and announces new files right after, from
 // the same task, before that returns to user space; so the span ends with the
 // task's next entry into the kernel, that is with a cookie that is not the stack's.
 // Where records of its CPU are missing, the end is unknown.
 type span struct {
-	held   *Held
-	seq    int64
-	rec    int
-	pos    filemap.Pos
-	cookie uint64
-	cpu    int32
+	pending *Pending
+	seq     int64
+	rec     int
+	pos     filemap.Pos
+	cookie  uint64
+	cpu     int32
 }
 
 // stack ends the span of a thread at its next stack, and begins the stack's span if
-// announcements can be about it. A continuation has a span if the stack before it
+// mapping events can be about it. A continuation has a span if the stack before it
 // has none.
-func (o *owners) stack(t *task, h *Held, i int, rec *tracefs.Record, identified bool) {
-	if rec.Flags&tracefs.Continued != 0 && (!identified || t.span.held != nil && o.queue.holds(t.span.seq)) {
+func (o *owners) stack(t *task, h *Pending, i int, rec *tracefs.Record, identified bool) {
+	if rec.Flags&tracefs.Continued != 0 && (!identified || t.span.pending != nil && o.queue.holds(t.span.seq)) {
 		return
 	}
 	o.end(t)
 	if identified {
-		t.span = span{held: h, seq: h.seq, rec: i, pos: h.pos(rec), cookie: rec.Value, cpu: rec.CPU}
+		t.span = span{pending: h, seq: h.seq, rec: i, pos: h.pos(rec), cookie: rec.Value, cpu: rec.CPU}
 		h.names++
 	}
 }
@@ -46,7 +46,7 @@ func (o *owners) stack(t *task, h *Held, i int, rec *tracefs.Record, identified 
 // enter ends the span of a thread if it has another cookie, and reports whether it
 // did.
 func (o *owners) enter(t *task, cookie uint64) (ended bool) {
-	if t.span.held == nil || t.span.cookie == cookie {
+	if t.span.pending == nil || t.span.cookie == cookie {
 		return false
 	}
 	o.end(t)
@@ -55,27 +55,27 @@ func (o *owners) enter(t *task, cookie uint64) (ended bool) {
 
 // end ends the span of a thread, if it has one.
 func (o *owners) end(t *task) {
-	if s := &t.span; s.held != nil {
+	if s := &t.span; s.pending != nil {
 		if o.queue.holds(s.seq) {
-			s.held.names--
+			s.pending.names--
 		}
-		s.held = nil
+		s.pending = nil
 	}
 }
 
-// of returns the stack that an announcement of its task belongs to, nil if none.
+// of returns the stack that a mapping event of its task belongs to, nil if none.
 // torn means that records of the stack's CPU were lost in between, so the owner
 // is unknown.
-func (o *owners) of(t *task, h *Held, rec *tracefs.Record, id tracefs.Identifier) (s *span, torn bool) {
+func (o *owners) of(t *task, h *Pending, rec *tracefs.Record, id tracefs.Identifier) (s *span, torn bool) {
 	s = &t.span
-	if s.held == nil || !o.queue.holds(s.seq) {
+	if s.pending == nil || !o.queue.holds(s.seq) {
 		return nil, false
 	}
-	stack := &s.held.Records[s.rec]
-	if !o.queue.limits.within(s.held, stack, h, rec) || before(h, rec, s.held, stack) {
+	stack := &s.pending.Records[s.rec]
+	if !o.queue.limits.within(s.pending, stack, h, rec) || before(h, rec, s.pending, stack) {
 		return nil, false
 	}
-	frames, _ := s.held.StackFrames(stack)
+	frames, _ := s.pending.StackFrames(stack)
 	for k := range frames {
 		if frames[k].ID == id {
 			return s, o.losses.after(s.pos, s.cpu)
@@ -86,11 +86,11 @@ func (o *owners) of(t *task, h *Held, rec *tracefs.Record, id tracefs.Identifier
 
 // before reports whether a record after a stack of its task has an earlier time:
 // then another trace begins in between, of another boot perhaps.
-func before(h *Held, rec *tracefs.Record, in *Held, stack *tracefs.Record) bool {
+func before(h *Pending, rec *tracefs.Record, in *Pending, stack *tracefs.Record) bool {
 	return h.Timed(rec) && in.Timed(stack) && h.Time(rec) < in.Time(stack)
 }
 
-// early are announcements that the kernel made before it wrote a task's stack, as
+// early are mapping events that the kernel made before it wrote a task's stack, as
 // some kernels do. It belongs to the stack of the same entry into the kernel,
 // which has its cookie.
 type early struct {
@@ -103,10 +103,10 @@ type earlyFile struct {
 	b  filemap.Binding
 }
 
-// maxEarly bounds the announcements before one stack.
+// maxEarly bounds the mapping events before one stack.
 const maxEarly = 256
 
-// expect keeps an announcement for the stack that the task has asked for and that
+// expect keeps a mapping event for the stack that the task has asked for and that
 // has not come.
 func (o *owners) expect(t *task, id tracefs.Identifier, b *filemap.Binding) {
 	if !t.pending || t.cookie == 0 {
@@ -124,7 +124,7 @@ func (o *owners) expect(t *task, id tracefs.Identifier, b *filemap.Binding) {
 }
 
 // nameEarly names the frames of a stack whose files were announced before it.
-func (o *owners) nameEarly(t *task, h *Held, i int, rec *tracefs.Record) {
+func (o *owners) nameEarly(t *task, h *Pending, i int, rec *tracefs.Record) {
 	if t.early.cookie == rec.Value {
 		for k := range t.early.list {
 			e := &t.early.list[k]

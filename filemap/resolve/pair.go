@@ -44,11 +44,11 @@ func (s *stitcher) on(rec *tracefs.Record) *[]eventRef {
 
 // openEvent begins an event: a cookie or stack may follow. Events that it proves
 // to be over get no cookie or stack any more.
-func (s *stitcher) openEvent(h *Held, i int, rec *tracefs.Record) {
+func (s *stitcher) openEvent(h *Pending, i int, rec *tracefs.Record) {
 	if rec.Flags&tracefs.Continued != 0 {
 		return
 	}
-	ref := eventRef{held: h, seq: h.seq, rec: int32(i), tid: rec.TID, ctx: context(h, rec)}
+	ref := eventRef{pending: h, seq: h.seq, rec: int32(i), tid: rec.TID, ctx: context(h, rec)}
 	open := s.on(rec)
 	list := *open
 	for len(list) > 0 {
@@ -68,7 +68,7 @@ func (s *stitcher) openEvent(h *Held, i int, rec *tracefs.Record) {
 // context returns what the flag columns of a record show, but for the second one:
 // a timer can ask for the CPU between an event and its stack, and kernels before
 // 5.12 look once for each (tracing_generic_entry_update in kernel/trace/trace.c).
-func context(h *Held, rec *tracefs.Record) (ctx [8]byte) {
+func context(h *Pending, rec *tracefs.Record) (ctx [8]byte) {
 	const reschedule = 1
 	if flags, ok := h.Context(rec); ok {
 		copy(ctx[:], flags[:])
@@ -87,13 +87,13 @@ func context(h *Held, rec *tracefs.Record) (ctx [8]byte) {
 }
 
 // eventOf finds the event that a cookie or immediate stack belongs to.
-func (s *stitcher) eventOf(h *Held, rec *tracefs.Record) (ref eventRef, ok bool) {
+func (s *stitcher) eventOf(h *Pending, rec *tracefs.Record) (ref eventRef, ok bool) {
 	open := s.on(rec)
 	list := *open
 	for n := len(list) - 1; n >= 0; n-- {
 		ref := list[n]
 		if ref.tid == rec.TID && s.live(&ref) && ref.ctx == context(h, rec) &&
-			s.queue.limits.within(ref.held, &ref.held.Records[ref.rec], h, rec) {
+			s.queue.limits.within(ref.pending, &ref.pending.Records[ref.rec], h, rec) {
 			*open = append(list[:n], list[n+1:]...)
 			return ref, true
 		}

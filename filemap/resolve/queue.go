@@ -12,32 +12,32 @@ import (
 // and the last one has the number seq and ends at now. A batch needs no batch but
 // later ones that have come. Free batches are in no queue.
 type queue struct {
-	limits   Limits
-	list     []*Held // oldest first
-	free     []*Held
-	seq      int64 // of the newest batch
-	released int64 // seq of the newest batch that went out
-	now      mark
-	judged   tracefs.Time
-	paused   bool
-	ended    bool
+	limits     Limits
+	list       []*Pending // oldest first
+	free       []*Pending
+	seq        int64 // of the newest batch
+	released   int64 // seq of the newest batch that went out
+	now        mark
+	attributed tracefs.Time
+	paused     bool
+	ended      bool
 }
 
 // hold puts a batch in the queue. stitched: events get their stacks.
-func (q *queue) hold(b *tracefs.Batch, stitched bool) *Held {
-	var h *Held
+func (q *queue) hold(b *tracefs.Batch, stitched bool) *Pending {
+	var h *Pending
 	if n := len(q.free); n > 0 {
 		h, q.free = q.free[n-1], q.free[:n-1]
 	} else {
-		h = new(Held)
+		h = new(Pending)
 	}
 	q.seq++
-	*h = Held{Batch: b, seq: q.seq, Outcomes: grown(h.Outcomes, len(b.Frames)),
+	*h = Pending{Batch: b, seq: q.seq, Attributions: grown(h.Attributions, len(b.Frames)),
 		Results: h.Results[:0], Attached: h.Attached[:0], waiters: h.waiters[:0], stacks: h.stacks[:0], late: h.late[:0], waits: h.waits[:0],
 		uses: h.uses[:0], table: noTable, mixed: h.mixed[:0], fresh: h.fresh[:0]}
-	if len(b.Shapes) > 0 {
+	if len(b.Templates) > 0 {
 		h.Results = grown(h.Results, len(b.Records))
-		h.uses = grown(h.uses, len(b.Shapes))
+		h.uses = grown(h.uses, len(b.Templates))
 	}
 	if stitched {
 		h.Attached = grown(h.Attached, len(b.Records))
@@ -52,7 +52,7 @@ func (q *queue) hold(b *tracefs.Batch, stitched bool) *Held {
 func (q *queue) holds(seq int64) bool { return seq > q.released }
 
 // oldest returns the batch that goes out next, nil if it has to wait.
-func (q *queue) oldest() *Held {
+func (q *queue) oldest() *Pending {
 	if len(q.list) == 0 || !q.ended && !q.paused && !q.settled() {
 		return nil
 	}
@@ -79,7 +79,7 @@ func (q *queue) settled() bool {
 }
 
 // needed returns the oldest batch and those whose stacks its events have.
-func (q *queue) needed() []*Held {
+func (q *queue) needed() []*Pending {
 	h := q.list[0]
 	return q.list[:max(h.needs, h.seq)-q.released]
 }
@@ -90,12 +90,12 @@ func (q *queue) pop() {
 	q.list = q.list[:copy(q.list, q.list[1:])]
 	q.released = h.seq
 	if h.end.timed {
-		q.judged = max(q.judged, h.end.time)
+		q.attributed = max(q.attributed, h.end.time)
 	}
 }
 
 // release takes back a batch that has gone out, and returns its Batch.
-func (q *queue) release(h *Held) *tracefs.Batch {
+func (q *queue) release(h *Pending) *tracefs.Batch {
 	b := h.Batch
 	h.Batch = nil
 	q.free = append(q.free, h)
@@ -104,7 +104,7 @@ func (q *queue) release(h *Held) *tracefs.Batch {
 
 // stacks calls f for all held stacks from one place to before another, the
 // latest first.
-func (q *queue) stacks(from, to filemap.Pos, f func(h *Held, i int)) {
+func (q *queue) stacks(from, to filemap.Pos, f func(h *Pending, i int)) {
 	for n := len(q.list) - 1; n >= 0; n-- {
 		h := q.list[n]
 		for i := len(h.Records) - 1; i >= 0; i-- {

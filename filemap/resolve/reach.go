@@ -115,8 +115,8 @@ func (r *Reaches) Sum() *Reach {
 	return &out
 }
 
-// Application reports whether a frame with an outcome is code of a program.
-func (o *Outcome) Application() bool {
+// Application reports whether a frame with an attribution is code of a program.
+func (o *Attribution) Application() bool {
 	if o.File != nil {
 		return o.File.Application()
 	}
@@ -124,7 +124,7 @@ func (o *Outcome) Application() bool {
 }
 
 // farOf returns how far a stack with a frame goes.
-func farOf(frames []tracefs.Frame, out []Outcome) Far {
+func farOf(frames []tracefs.Frame, out []Attribution) Far {
 	last := len(frames) - 1
 	how, _ := frames[0].Unwound()
 	_, stop := frames[last].Unwound()
@@ -143,7 +143,7 @@ func farOf(frames []tracefs.Frame, out []Outcome) Far {
 func (o *Options) waits() bool { return o.Stitch || o.Waits }
 
 // waitEntry reports whether an event is the entry into a futex call that can wait.
-func waitEntry(h *Held, rec *tracefs.Record) bool {
+func waitEntry(h *Pending, rec *tracefs.Record) bool {
 	if e := h.Call(rec); e != nil {
 		return !e.Exit && e.Futex.Cmd.Waits() && futexCall(e.Call)
 	}
@@ -170,7 +170,7 @@ func waitEntry(h *Held, rec *tracefs.Record) bool {
 func futexCall(c syscalls.Call) bool { return c != syscalls.Other && c != syscalls.RestartSyscall }
 
 // countReach counts the stacks of a batch that goes out.
-func (r *tally) countReach(h *Held) {
+func (r *tally) countReach(h *Pending) {
 	waits := h.waits
 	for i := range h.Records {
 		rec := &h.Records[i]
@@ -196,9 +196,9 @@ func (r *tally) countReach(h *Held) {
 }
 
 // farOf returns how far a stack goes, nil if it has no frame, until the next call.
-// Stacks that share their outcomes share that, too.
-func (r *tally) farOf(h *Held, i int, rec *tracefs.Record) *Far {
-	out, res := h.StackOutcomes(i)
+// Stacks that share their attributions share that, too.
+func (r *tally) farOf(h *Pending, i int, rec *tracefs.Record) *Far {
+	out, res := h.StackAttributions(i)
 	if len(out) == 0 {
 		return nil
 	}

@@ -91,14 +91,14 @@ func TestReachNoFiles(t *testing.T) {
 // TestApplication: code of a JIT compiler is an application's, the vDSO and data are not.
 func TestApplication(t *testing.T) {
 	for _, c := range []struct {
-		o    resolve.Outcome
+		o    resolve.Attribution
 		want bool
 	}{
 		{resolve.Named(&filemap.File{Path: "/bin/app"}, filemap.Verified), true},
 		{resolve.Named(&filemap.File{Path: "/lib/ld-linux-x86-64.so.2"}, filemap.Verified), false},
-		{resolve.Outcome{Memory: &filemap.Memory{Exec: true}, Reason: filemap.Anonymous}, true},
-		{resolve.Outcome{Memory: &filemap.Memory{Exec: true}, Reason: filemap.VDSO}, false},
-		{resolve.Outcome{Memory: &filemap.Memory{}, Reason: filemap.NotCode}, false},
+		{resolve.Attribution{Memory: &filemap.Memory{Exec: true}, Reason: filemap.Anonymous}, true},
+		{resolve.Attribution{Memory: &filemap.Memory{Exec: true}, Reason: filemap.VDSO}, false},
+		{resolve.Attribution{Memory: &filemap.Memory{}, Reason: filemap.NotCode}, false},
 		{resolve.Unnamed(filemap.NoAddressSpace), false},
 	} {
 		if got := c.o.Application(); got != c.want {

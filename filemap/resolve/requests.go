@@ -21,7 +21,7 @@ type requests struct {
 }
 
 // cookie notes that a thread asked for a stack.
-func (r *requests) cookie(t *task, h *Held, rec *tracefs.Record) {
+func (r *requests) cookie(t *task, h *Pending, rec *tracefs.Record) {
 	if rec.Value == 0 {
 		r.missing[Refused]++
 		return
@@ -67,7 +67,7 @@ func (r *requests) giveUp(t *task, why Missing) {
 }
 
 // stack notes that the stack of a cookie has come.
-func (r *requests) stack(t *task, h *Held, i int, rec *tracefs.Record) {
+func (r *requests) stack(t *task, h *Pending, i int, rec *tracefs.Record) {
 	if r.late && t.pending && t.cookie == rec.Value && r.queue.limits.late(&t.asked, h, rec) {
 		h.late = append(h.late, int32(i))
 	}

@@ -6,8 +6,8 @@ import (
 	"ustack/tracefs"
 )
 
-// Outcome is the file of a frame, or the reason why it has none.
-type Outcome struct {
+// Attribution is the file of a frame, or the reason why it has none.
+type Attribution struct {
 	File *filemap.File
 	// Memory is what a frame without a file lies in, nil if unknown. With
 	// reason VMAOffset it is a mapping whose name may be a file's, and Offset
@@ -20,31 +20,31 @@ type Outcome struct {
 	Trust     filemap.Trust
 	Reason    filemap.Reason
 	// own is set if the frame's own stack made the kernel announce the file: no
-	// other announcement says more about it.
+	// other mapping event says more about it.
 	own bool
 	// Calls is the function that the thread began with, if it is known and was
 	// called right before the frame's address.
 	Calls filemap.Begun
 }
 
-// Named returns the outcome of a frame with a file.
-func Named(f *filemap.File, t filemap.Trust) Outcome { return Outcome{File: f, Trust: t} }
+// Named returns the attribution of a frame with a file.
+func Named(f *filemap.File, t filemap.Trust) Attribution { return Attribution{File: f, Trust: t} }
 
-// Unnamed returns the outcome of a frame without.
-func Unnamed(r filemap.Reason) Outcome { return Outcome{Reason: r} }
+// Unnamed returns the attribution of a frame without.
+func Unnamed(r filemap.Reason) Attribution { return Attribution{Reason: r} }
 
-// bound returns the outcome of a frame with an identifier that has been
+// bound returns the attribution of a frame with an identifier that has been
 // announced: by the kernel because of another stack, or in a report.
-func bound(b *filemap.Binding) Outcome {
+func bound(b *filemap.Binding) Attribution {
 	if b.Report {
 		return Named(b.File, b.Trust)
 	}
 	return Named(b.File, filemap.Claimed)
 }
 
-// owned returns the outcome of the frames of the stack that made the kernel
+// owned returns the attribution of the frames of the stack that made the kernel
 // announce.
-func owned(b *filemap.Binding) Outcome {
+func owned(b *filemap.Binding) Attribution {
 	o := Own(b.File)
 	if b.Report {
 		o.Trust = b.Trust
@@ -52,23 +52,23 @@ func owned(b *filemap.Binding) Outcome {
 	return o
 }
 
-// Own returns the outcome of a frame whose own stack made the kernel announce
+// Own returns the attribution of a frame whose own stack made the kernel announce
 // the file.
-func Own(f *filemap.File) Outcome {
+func Own(f *filemap.File) Attribution {
 	o := Named(f, filemap.Announced)
 	o.own = true
 	return o
 }
 
-func unnamed(r filemap.Reason) Outcome { return Unnamed(r) }
+func unnamed(r filemap.Reason) Attribution { return Unnamed(r) }
 
 // Owned reports whether the frame's own stack made the kernel announce the
 // file: then the kernel looked at this very process.
-func (o *Outcome) Owned() bool { return o.own }
+func (o *Attribution) Owned() bool { return o.own }
 
-// Subject is a stack for evidence to judge: its frames, the text they point
-// into, and their outcomes, which may be changed.
-type Subject struct {
+// Query is a stack to be attributed: its frames, the text they point
+// into, and their attributions, which may be changed.
+type Query struct {
 	TID   int32
 	TGID  int32  // its process, tracefs.NoTID if unknown: see Identify
 	Comm  []byte // the thread's name, nil if unknown
@@ -82,11 +82,11 @@ type Subject struct {
 	// Deferred: the stack was unwound on return to user space. Asked is, if not
 	// 0, the first known event that asked for it: since then the thread has been
 	// in the kernel.
-	Deferred bool
-	Asked    tracefs.Time
-	Text     []byte
-	Frames   []tracefs.Frame
-	Outcomes []Outcome
+	Deferred     bool
+	Asked        tracefs.Time
+	Text         []byte
+	Frames       []tracefs.Frame
+	Attributions []Attribution
 
 	why    *proof.Steps // of frame asked
 	asked  int
@@ -95,7 +95,7 @@ type Subject struct {
 }
 
 // Plain returns a piece of Text as it was before it was escaped.
-func (s *Subject) Plain(piece []byte) []byte {
+func (s *Query) Plain(piece []byte) []byte {
 	if s.batch == nil {
 		return piece
 	}
@@ -103,11 +103,11 @@ func (s *Subject) Plain(piece []byte) []byte {
 }
 
 // FrameText returns a frame's line without its line feed.
-func (s *Subject) FrameText(f *tracefs.Frame) []byte { return s.Text[f.Off:f.End] }
+func (s *Query) FrameText(f *tracefs.Frame) []byte { return s.Text[f.Off:f.End] }
 
-// Why receives the steps by which evidence finds the outcome of a frame, nil if
+// Why receives the steps by which an Attributor finds the attribution of a frame, nil if
 // they are not needed.
-func (s *Subject) Why(k int) *proof.Steps {
+func (s *Query) Why(k int) *proof.Steps {
 	if s.why == nil || s.asked != k {
 		return nil
 	}
@@ -120,9 +120,9 @@ type Why struct {
 	Steps proof.Steps
 }
 
-// Evidence judges stacks after the kernel's announcements have been applied.
-type Evidence interface {
-	Judge(s *Subject)
+// Attributor attributes stacks after the kernel's mapping events have been applied.
+type Attributor interface {
+	Attribute(s *Query)
 }
 
 // Options configure a Resolver.
@@ -138,14 +138,14 @@ type Options struct {
 	Late *LateStacks
 	// Dialect is how to read frames without an identifier.
 	Dialect Dialect
-	// First finds the first announcement of an identifier in the whole
+	// First finds the first mapping event of an identifier in the whole
 	// input, and how many losses were before it, for inputs that can be read twice; nil for others.
-	First func(tracefs.Identifier) (a tracefs.Announcement, losses int64, ok bool)
+	First func(tracefs.Identifier) (a tracefs.MappingEvent, losses int64, ok bool)
 	// Identifiers bounds the table of identifiers, 0 for the default.
 	Identifiers int
-	// Evidence decides about frames last; nil for none. It judges each stack by
-	// itself, so the source must not use shapes.
-	Evidence Evidence
+	// Attributor decides about frames last; nil for none. It attributes each stack by
+	// itself, so the source must not use templates.
+	Attributor Attributor
 	// Why asks for the proof of a frame; nil for none.
 	Why *Why
 	// Strict leaves frames unresolved whose file is only claimed.
@@ -163,18 +163,18 @@ const defaultIdentifiers = 1 << 17
 type Resolver struct {
 	opt Options
 
-	queue    queue
-	losses   losses
-	tasks    tasks
-	bindings bindings
-	texts    texts
-	owners   owners
-	names    names
-	shapes   shapes
-	stitch   stitcher
-	requests requests
-	judge    judge
-	tally    tally
+	queue     queue
+	losses    losses
+	tasks     tasks
+	bindings  bindings
+	texts     texts
+	owners    owners
+	names     names
+	templates templates
+	stitch    stitcher
+	requests  requests
+	querier   querier
+	tally     tally
 }
 
 // New returns a Resolver.
@@ -197,10 +197,10 @@ func (r *Resolver) connect() {
 	r.owners = owners{queue: &r.queue, losses: &r.losses}
 	r.names = names{waiting: make(map[*filemap.Entry][]waiter), sources: opt.Sources, first: opt.First,
 		queue: &r.queue, losses: &r.losses, bindings: &r.bindings, texts: &r.texts, owners: &r.owners}
-	r.shapes = shapes{table: r.bindings.table, names: &r.names}
+	r.templates = templates{table: r.bindings.table, names: &r.names}
 	r.stitch = stitcher{again: *opt, queue: &r.queue, tasks: &r.tasks}
 	r.requests = requests{late: opt.collect != nil, queue: &r.queue, losses: &r.losses, owners: &r.owners, stitch: &r.stitch}
-	r.judge = judge{evidence: opt.Evidence, why: opt.Why}
+	r.querier = querier{attributor: opt.Attributor, why: opt.Why}
 	r.tally = tally{files: r.bindings.files}
 	r.tasks.drop = func(t *task) {
 		r.requests.forget(t)
@@ -219,14 +219,14 @@ func (r *Resolver) Add(b *tracefs.Batch) {
 }
 
 // begin holds a batch whose records come next.
-func (r *Resolver) begin(b *tracefs.Batch) *Held {
+func (r *Resolver) begin(b *tracefs.Batch) *Pending {
 	r.texts.escaped = b.Escaped
 	r.tally.totals.Events += b.Events
 	return r.queue.hold(b, r.opt.Stitch)
 }
 
 // record takes the next record of the newest batch.
-func (r *Resolver) record(h *Held, i int, rec *tracefs.Record) {
+func (r *Resolver) record(h *Pending, i int, rec *tracefs.Record) {
 	switch rec.Kind {
 	case tracefs.KindStack:
 		r.stack(h, i, rec)
@@ -234,7 +234,7 @@ func (r *Resolver) record(h *Held, i int, rec *tracefs.Record) {
 		if rec.Flags&tracefs.Cut == 0 {
 			r.cookie(h, i, rec)
 		}
-	case tracefs.KindAnnounce:
+	case tracefs.KindMappingEvent:
 		r.names.announce(r.tasks.get(rec.TID), h, rec)
 		if r.opt.Stitch {
 			r.stitch.openEvent(h, i, rec)
@@ -261,7 +261,7 @@ func (r *Resolver) record(h *Held, i int, rec *tracefs.Record) {
 
 // Next returns the oldest batch if nothing can change in it any more, nil if
 // it has to wait. The caller gives it back with Release.
-func (r *Resolver) Next() *Held {
+func (r *Resolver) Next() *Pending {
 	h := r.queue.oldest()
 	if h == nil {
 		return nil
@@ -279,17 +279,17 @@ func (r *Resolver) Next() *Held {
 }
 
 // settle decides about the frames of a batch that still wait, and lets the
-// evidence judge: the batch goes out, or its stacks do with an earlier one.
-func (r *Resolver) settle(h *Held) {
+// Attributor query: the batch goes out, or its stacks do with an earlier one.
+func (r *Resolver) settle(h *Pending) {
 	if h.final {
 		return
 	}
 	h.final = true
 	r.names.settle(h)
-	r.judge.batch(h)
+	r.querier.batch(h)
 	if r.opt.Strict {
-		for i := range h.Outcomes {
-			if o := &h.Outcomes[i]; o.Trust == filemap.Claimed {
+		for i := range h.Attributions {
+			if o := &h.Attributions[i]; o.Trust == filemap.Claimed {
 				*o = unnamed(filemap.OnlyClaimed)
 			}
 		}
@@ -298,25 +298,25 @@ func (r *Resolver) settle(h *Held) {
 
 // Release takes back a batch that Next gave out and returns its Batch, free
 // to be filled again.
-func (r *Resolver) Release(h *Held) *tracefs.Batch {
+func (r *Resolver) Release(h *Pending) *tracefs.Batch {
 	r.stitch.detachStacks(h)
 	return r.queue.release(h)
 }
 
-// Judged returns the time up to which all stacks have their final outcomes,
+// Attributed returns the time up to which all stacks have their final attributions,
 // within the difference of the clocks of CPUs.
-func (r *Resolver) Judged() tracefs.Time { return r.queue.judged }
+func (r *Resolver) Attributed() tracefs.Time { return r.queue.attributed }
 
-// stack resolves a stack's frames and opens the span in which announcements
+// stack resolves a stack's frames and opens the span in which mapping events
 // belong to it.
-func (r *Resolver) stack(h *Held, i int, rec *tracefs.Record) {
+func (r *Resolver) stack(h *Pending, i int, rec *tracefs.Record) {
 	t := r.tasks.get(rec.TID)
 	var identified bool
-	if rec.Shape != 0 {
-		identified = r.shapes.stack(h, i, rec)
+	if rec.Template != 0 {
+		identified = r.templates.stack(h, i, rec)
 	} else {
 		frames, text := h.StackFrames(rec)
-		identified, _ = r.names.frames(h, i, rec, frames, text, h.Outcomes[rec.Lo:rec.Hi])
+		identified, _ = r.names.frames(h, i, rec, frames, text, h.Attributions[rec.Lo:rec.Hi])
 	}
 	if t.early != nil && t.early.cookie != 0 && identified {
 		r.owners.nameEarly(t, h, i, rec)
@@ -339,7 +339,7 @@ func (r *Resolver) stack(h *Held, i int, rec *tracefs.Record) {
 }
 
 // cookie notes that a thread asked for a stack.
-func (r *Resolver) cookie(h *Held, i int, rec *tracefs.Record) {
+func (r *Resolver) cookie(h *Pending, i int, rec *tracefs.Record) {
 	t := r.tasks.get(rec.TID)
 	r.requests.cookie(t, h, rec)
 	if r.opt.Stitch {
@@ -357,9 +357,9 @@ func (r *Resolver) End() {
 func (r *Resolver) Totals() *Totals {
 	t := &r.tally.totals
 	t.Files = r.bindings.files.Count()
-	t.Announcements, t.BadAnnouncements, t.Rebound = r.names.announced, r.names.bad, r.names.rebound
+	t.MappingEvents, t.BadMappingEvents, t.Rebound = r.names.announced, r.names.bad, r.names.rebound
 	t.Requests, t.Orphans, t.Missing = r.requests.made, r.requests.orphans, r.requests.missing
-	t.Stackless, t.HeldTooLong = r.stitch.stackless, r.stitch.tooLate
+	t.Stackless, t.PendingTooLong = r.stitch.stackless, r.stitch.tooLate
 	t.Lost, t.Gaps = r.losses.lost, r.losses.gaps
 	return t
 }

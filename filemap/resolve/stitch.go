@@ -21,16 +21,16 @@ type Attached struct {
 
 // Stack is a user stack that events share.
 type Stack struct {
-	// Result is shared with stacks of the same shape, nil if it has none.
+	// Result is shared with stacks of the same template, nil if it has none.
 	Result *Result
 	Cookie uint64
 	// Cut is set if its text ends too early, Stock if the kernel took it at the event.
 	Cut, Stock bool
-	// Text holds the frame lines; Frames point into it, Outcomes is parallel
+	// Text holds the frame lines; Frames point into it, Attributions is parallel
 	// to them.
-	Text     []byte
-	Frames   []tracefs.Frame
-	Outcomes []Outcome
+	Text         []byte
+	Frames       []tracefs.Frame
+	Attributions []Attribution
 	// Written is for the renderer, which shows a stack once for each event.
 	Written Written
 
@@ -49,11 +49,11 @@ type Written struct {
 
 // eventRef names an event in a held batch.
 type eventRef struct {
-	held *Held
-	seq  int64
-	rec  int32
-	tid  int32
-	ctx  [8]byte // the flag columns
+	pending *Pending
+	seq     int64
+	rec     int32
+	tid     int32
+	ctx     [8]byte // the flag columns
 }
 
 // taskStitch is the stitcher's state of a task.
@@ -64,7 +64,7 @@ type taskStitch struct {
 }
 
 // attachCookie attaches a request to its event.
-func (s *stitcher) attachCookie(h *Held, i int, rec *tracefs.Record, t *task) {
+func (s *stitcher) attachCookie(h *Pending, i int, rec *tracefs.Record, t *task) {
 	h.Attached[i].Taken = true
 	ref, ok := s.eventOf(h, rec)
 	if !ok {
@@ -72,7 +72,7 @@ func (s *stitcher) attachCookie(h *Held, i int, rec *tracefs.Record, t *task) {
 		return
 	}
 	t.stitch.user = true
-	a := &ref.held.Attached[ref.rec]
+	a := &ref.pending.Attached[ref.rec]
 	a.Cookie = rec.Value
 	switch {
 	case rec.Value == 0:
@@ -80,14 +80,14 @@ func (s *stitcher) attachCookie(h *Held, i int, rec *tracefs.Record, t *task) {
 	case t.stitch.last != nil && t.stitch.last.Cookie == rec.Value:
 		s.give(&ref, t.stitch.last)
 	case !t.pending:
-		s.noStack(&ref, HeldTooLong)
+		s.noStack(&ref, PendingTooLong)
 	default:
 		t.stitch.asked = append(t.stitch.asked, ref)
 	}
 }
 
 // attachStack attaches a stack to the events that asked for it.
-func (s *stitcher) attachStack(h *Held, i int, rec *tracefs.Record, t *task) {
+func (s *stitcher) attachStack(h *Pending, i int, rec *tracefs.Record, t *task) {
 	if rec.Flags&tracefs.Continued != 0 {
 		return
 	}
@@ -96,7 +96,7 @@ func (s *stitcher) attachStack(h *Held, i int, rec *tracefs.Record, t *task) {
 		Cookie: rec.Value, Cut: rec.Flags&tracefs.Cut != 0, Stock: rec.Flags&tracefs.Deferred == 0, task: t, seq: h.seq, rec: int32(i),
 	}
 	stack.Frames, stack.Text = h.StackFrames(rec)
-	stack.Outcomes, stack.Result = h.StackOutcomes(i)
+	stack.Attributions, stack.Result = h.StackAttributions(i)
 	h.stacks = append(h.stacks, stack)
 	if rec.Flags&tracefs.Deferred == 0 {
 		if ref, ok := s.eventOf(h, rec); ok {
@@ -116,8 +116,8 @@ func (s *stitcher) attachStack(h *Held, i int, rec *tracefs.Record, t *task) {
 		if !s.live(ref) {
 			continue
 		}
-		if !s.queue.limits.within(ref.held, &ref.held.Records[ref.rec], h, rec) {
-			s.noStack(ref, HeldTooLong)
+		if !s.queue.limits.within(ref.pending, &ref.pending.Records[ref.rec], h, rec) {
+			s.noStack(ref, PendingTooLong)
 			continue
 		}
 		s.give(ref, stack)
@@ -131,10 +131,10 @@ func (s *stitcher) attachStack(h *Held, i int, rec *tracefs.Record, t *task) {
 
 // give attaches a stack to an event.
 func (s *stitcher) give(ref *eventRef, stack *Stack) {
-	a := &ref.held.Attached[ref.rec]
+	a := &ref.pending.Attached[ref.rec]
 	a.Stack = stack
 	if stack.seq > ref.seq {
-		ref.held.needs = max(ref.held.needs, stack.seq)
+		ref.pending.needs = max(ref.pending.needs, stack.seq)
 	} else if stack.seq < ref.seq {
 		stack.shared = true
 	}
@@ -146,11 +146,11 @@ func (s *stitcher) noStack(ref *eventRef, why Missing) {
 	if !s.live(ref) {
 		return
 	}
-	a := &ref.held.Attached[ref.rec]
+	a := &ref.pending.Attached[ref.rec]
 	if a.waits {
 		a.Missing = why
 		s.findLate(a, ref.tid)
-		s.countBare(ref.held, &ref.held.Records[ref.rec], a)
+		s.countBare(ref.pending, &ref.pending.Records[ref.rec], a)
 	}
 	s.done(ref, a)
 }
@@ -160,7 +160,7 @@ func (s *stitcher) noStack(ref *eventRef, why Missing) {
 var markers = [...]string{"tracing_mark_write: ", "# "}
 
 // countBare counts an event without a stack.
-func (s *stitcher) countBare(h *Held, rec *tracefs.Record, a *Attached) {
+func (s *stitcher) countBare(h *Pending, rec *tracefs.Record, a *Attached) {
 	if a.Stack != nil || rec.Kind != tracefs.KindEvent {
 		return
 	}
@@ -175,7 +175,7 @@ func (s *stitcher) countBare(h *Held, rec *tracefs.Record, a *Attached) {
 
 // findLate looks for the stack of an event that could not wait for it.
 func (s *stitcher) findLate(a *Attached, tid int32) {
-	if a.Missing != HeldTooLong {
+	if a.Missing != PendingTooLong {
 		return
 	}
 	if late := s.again.Late.find(tid, a.Cookie, s.again); late != nil {
@@ -188,7 +188,7 @@ func (s *stitcher) findLate(a *Attached, tid int32) {
 func (s *stitcher) done(ref *eventRef, a *Attached) {
 	if a.waits {
 		a.waits = false
-		ref.held.events--
+		ref.pending.events--
 	}
 }
 
@@ -201,7 +201,7 @@ func (s *stitcher) giveUp(t *task, why Missing) {
 }
 
 // settleEvents ends the waiting of a batch that goes out.
-func (s *stitcher) settleEvents(h *Held) {
+func (s *stitcher) settleEvents(h *Pending) {
 	for i := range h.Attached {
 		a := &h.Attached[i]
 		if !a.waits {
@@ -209,7 +209,7 @@ func (s *stitcher) settleEvents(h *Held) {
 		}
 		a.waits = false
 		if a.Cookie != 0 {
-			a.Missing = HeldTooLong
+			a.Missing = PendingTooLong
 			s.findLate(a, h.Records[i].TID)
 		}
 		s.countBare(h, &h.Records[i], a)
@@ -217,7 +217,7 @@ func (s *stitcher) settleEvents(h *Held) {
 }
 
 // detachStacks lets the stacks that a later event may share outlive their batch.
-func (s *stitcher) detachStacks(h *Held) {
+func (s *stitcher) detachStacks(h *Pending) {
 	for _, x := range h.stacks {
 		last := x.task.stitch.last == x
 		if last && !x.shared && s.kept > maxKeptStacks {
@@ -259,21 +259,21 @@ func (s *stitcher) newStack() *Stack {
 // that took.
 func (s *Stack) detach() (size int) {
 	if s.Result != nil {
-		return 0 // a shape has no process
+		return 0 // a template has no process
 	}
 	if len(s.Frames) == 0 {
-		s.Text, s.Frames, s.Outcomes = nil, nil, nil
+		s.Text, s.Frames, s.Attributions = nil, nil, nil
 		return 0
 	}
 	first, last := s.Frames[0].Off, s.Frames[len(s.Frames)-1].End
 	s.Text = bytes.Clone(s.Text[first:last])
 	s.Frames = append([]tracefs.Frame(nil), s.Frames...)
-	s.Outcomes = append([]Outcome(nil), s.Outcomes...)
+	s.Attributions = append([]Attribution(nil), s.Attributions...)
 	for i := range s.Frames {
 		f := &s.Frames[i]
-		f.Off, f.End, f.Stem = f.Off-first, f.End-first, f.Stem-first
+		f.Off, f.End, f.AddrEnd = f.Off-first, f.End-first, f.AddrEnd-first
 	}
-	const perFrame = 64 // a Frame and an Outcome
+	const perFrame = 64 // a Frame and an Attribution
 	s.size = len(s.Text) + perFrame*len(s.Frames)
 	return s.size
 }

@@ -90,7 +90,7 @@ func (ts *tasks) forget() {
 
 func (p *page) busy() bool {
 	for i := range p {
-		if p[i].pending || p[i].span.held != nil {
+		if p[i].pending || p[i].span.pending != nil {
 			return true
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"ustack/tracefs/text"
 )
 
-// texts gives frames that have no identifier to look up the outcome in their own
+// texts gives frames that have no identifier to look up the attribution in their own
 // text. It remembers only what the plain frames before them looked like.
 //
 // Invariants: plain frames are read in the requested dialect, if it is one of theirs,
@@ -26,8 +26,8 @@ type texts struct {
 // pages, while mmap_min_addr keeps all other memory above.
 const specialMappings = 1 << 16
 
-// outcome returns the outcome of a frame that has no identifier to look up.
-func (t *texts) outcome(txt []byte, f *tracefs.Frame) Outcome {
+// attribution returns the attribution of a frame that has no identifier to look up.
+func (t *texts) attribution(txt []byte, f *tracefs.Frame) Attribution {
 	switch f.Form {
 	case tracefs.FormIdentifier:
 		switch {
@@ -38,15 +38,15 @@ func (t *texts) outcome(txt []byte, f *tracefs.Frame) Outcome {
 		}
 		return unnamed(filemap.Anonymous)
 	case tracefs.FormResolved:
-		o := t.alreadyNamed(txt[f.Stem:f.End])
+		o := t.alreadyNamed(txt[f.AddrEnd:f.End])
 		if o.File != nil {
 			o.Trust = writtenTrust(f)
 		}
 		return o
 	case tracefs.FormUnresolved:
-		return unnamed(givenReason(txt[f.Stem:f.End]))
+		return unnamed(givenReason(txt[f.AddrEnd:f.End]))
 	case tracefs.FormObject:
-		if text.ObjectOffset(txt[f.Off:f.Stem]) >= 1<<63 {
+		if text.ObjectOffset(txt[f.Off:f.AddrEnd]) >= 1<<63 {
 			return unnamed(filemap.NoVMA)
 		}
 		return unnamed(filemap.VMAOffset)
@@ -67,7 +67,7 @@ func writtenTrust(f *tracefs.Frame) filemap.Trust {
 }
 
 // alreadyNamed takes " : path=PATH build_id={…}" of a frame as it is.
-func (t *texts) alreadyNamed(suffix []byte) Outcome {
+func (t *texts) alreadyNamed(suffix []byte) Attribution {
 	_, file, _ := bytes.Cut(suffix, []byte("path="))
 	t.bindings.bound()
 	if path, id, ok := hexID(file); ok {
@@ -123,7 +123,7 @@ const (
 
 // plainStack decides what the numbers of a deferred stack without identifiers
 // are.
-func (t *texts) plainStack(text []byte, frames []tracefs.Frame, out []Outcome) {
+func (t *texts) plainStack(text []byte, frames []tracefs.Frame, out []Attribution) {
 	low, high, tiny := 0, 0, 0
 	for k := range frames {
 		if frames[k].Form != tracefs.FormPlain {

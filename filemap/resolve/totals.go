@@ -21,9 +21,9 @@ const (
 	Dropped
 	// Refused: the kernel refused (cookie 0: a task that exits).
 	Refused
-	// HeldTooLong: it came later than the limits for buffering events; it stands by
+	// PendingTooLong: it came later than the limits for buffering events; it stands by
 	// itself.
-	HeldTooLong
+	PendingTooLong
 	// Forgot: there were more tasks than ustack keeps.
 	Forgot
 
@@ -49,7 +49,7 @@ type Loss struct {
 
 // Totals are the sums over a whole trace.
 type Totals struct {
-	Events           int64 // records that are no cookie, stack or announcement
+	Events           int64 // records that are no cookie, stack or mapping event
 	Stacks           int64
 	Cut              int64 // stacks whose text was cut
 	Orphans          int64 // deferred stacks whose request is not in the trace
@@ -57,12 +57,12 @@ type Totals struct {
 	Trusts           [filemap.TrustCount]int64  // frames with a file
 	Reasons          [filemap.ReasonCount]int64 // frames without
 	Files            int                        // distinct files of frames
-	Announcements    int64
-	BadAnnouncements int64
-	Rebound          int64 // announcements that changed an identifier's meaning
+	MappingEvents    int64
+	BadMappingEvents int64
+	Rebound          int64 // mapping events that changed an identifier's meaning
 	Requests         int64 // distinct cookies that were given out
 	Missing          [MissingCount]int64
-	HeldTooLong      int64 // events whose stack came too late for them (stitching)
+	PendingTooLong   int64 // events whose stack came too late for them (stitching)
 	// Stackless are the events without a stack, by why (stitching): NotMissing
 	// counts events for which the trace has neither a stack nor a request.
 	Stackless [MissingCount]int64
@@ -104,30 +104,30 @@ type tally struct {
 	files  *filemap.Files
 }
 
-// count adds up the outcomes of a batch that goes out.
-func (r *tally) count(h *Held) {
+// count adds up the attributions of a batch that goes out.
+func (r *tally) count(h *Pending) {
 	r.countReach(h)
-	r.countOutcomes(h.Outcomes)
+	r.countAttributions(h.Attributions)
 	for trust, n := range h.named {
 		r.totals.Frames += n
 		r.totals.Trusts[trust] += n
 	}
 	for _, res := range h.mixed {
-		r.countOutcomes(res.Outcomes)
+		r.countAttributions(res.Attributions)
 	}
 	clear(h.mixed)
 	for _, res := range h.fresh {
 		if !res.counted && slices.Contains(h.Results, res) {
 			res.counted = true
-			for i := range res.Outcomes {
-				r.files.MarkUsed(res.Outcomes[i].File)
+			for i := range res.Attributions {
+				r.files.MarkUsed(res.Attributions[i].File)
 			}
 		}
 	}
 	clear(h.fresh)
 }
 
-func (r *tally) countOutcomes(out []Outcome) {
+func (r *tally) countAttributions(out []Attribution) {
 	t := &r.totals
 	t.Frames += int64(len(out))
 	for i := range out {

@@ -16,8 +16,8 @@ import (
 func TestWrittenNameless(t *testing.T) {
 	for kind, open := range map[string]func(library, path string) (*os.File, error){"deleted": deletedFile, "memfd": memoryFile} {
 		for when, test := range map[string]struct {
-			write        func(f *os.File, path string) error // nil if the file stays
-			heard, loses bool
+			write       func(f *os.File, path string) error // nil if the file stays
+			seen, loses bool
 		}{
 			"code": {writeCode, true, true}, "header": {writeHeader, true, true}, "at once": {writeCode, false, true},
 			"header at once": {writeHeader, false, true}, "never": {nil, true, false},
@@ -34,7 +34,7 @@ func TestWrittenNameless(t *testing.T) {
 				passCoarse(b)
 				addr := keptCode(t, fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
 				before := b.Now()
-				if test.heard {
+				if test.seen {
 					drain(t, b)
 				}
 				passCoarse(b)
@@ -44,7 +44,7 @@ func TestWrittenNameless(t *testing.T) {
 					}
 				}
 				drain(t, b)
-				if p, ok := b.History.Lookup(os.Getpid(), addr, before); test.heard && (!ok || p.Mapping.File.BuildID != buildID(t, library)) {
+				if p, ok := b.History.Lookup(os.Getpid(), addr, before); test.seen && (!ok || p.Mapping.File.BuildID != buildID(t, library)) {
 					t.Errorf("before, it is in %+v, %v", p.Mapping, ok)
 				}
 				if p, ok := b.History.Lookup(os.Getpid(), addr, b.Now()); !ok || p.Late || p.Mapping.File.BuildID.IsZero() != test.loses {

@@ -32,7 +32,7 @@ func record(t *testing.T, tasks *Tasks, events ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trace := input.NewTrace([]*input.File{in}, input.Options{Events: true, NoShapes: true})
+	trace := input.NewTrace([]*input.File{in}, input.Options{Events: true, NoTemplates: true})
 	for err == nil {
 		var b tracefs.Batch
 		err = trace.Next(&b)

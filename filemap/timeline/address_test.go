@@ -22,8 +22,8 @@ func TestAddressUnknown(t *testing.T) {
 		want string
 	}{{4000, "/lib/one+0x10 verified"}, {5000, "no-address-space"}, {6000, "no-address-space"}} {
 		s := stack(1, test.time, 0x10010)
-		j.Judge(s)
-		if got := said(&s.Outcomes[0]); got != test.want {
+		j.Attribute(s)
+		if got := said(&s.Attributions[0]); got != test.want {
 			t.Errorf("at %d: %q, want %q", test.time, got, test.want)
 		}
 	}
@@ -40,8 +40,8 @@ func TestAddressRead(t *testing.T) {
 		want string
 	}{{4000, "/lib/one+0x10 late"}, {5100, "/lib/one+0x10 late"}, {6000, "/lib/one+0x10 verified"}} {
 		s := stack(1, test.time, 0x10010)
-		j.Judge(s)
-		if got := said(&s.Outcomes[0]); got != test.want {
+		j.Attribute(s)
+		if got := said(&s.Attributions[0]); got != test.want {
 			t.Errorf("at %d: %q, want %q", test.time, got, test.want)
 		}
 	}
@@ -60,9 +60,9 @@ func TestAddressNone(t *testing.T) {
 	}})
 	for _, at := range []tracefs.Time{5000, 25_000, 45_000} {
 		s := stack(1, at, 1<<63, 0x10, 0x2f6c656e72656b2f)
-		j.Judge(s)
-		for k := range s.Outcomes {
-			if got := said(&s.Outcomes[k]); got != "no-vma" {
+		j.Attribute(s)
+		for k := range s.Attributions {
+			if got := said(&s.Attributions[k]); got != "no-vma" {
 				t.Errorf("%#x at %d: %q", s.Frames[k].Addr, at, got)
 			}
 		}
@@ -99,8 +99,8 @@ func TestAddressSame(t *testing.T) {
 			return 60_000, 75_000, at >= 50_000 && at < 75_000
 		}})
 		s := stack(1, 55_000, test.addr)
-		j.Judge(s)
-		if got := said(&s.Outcomes[0]); got != test.want {
+		j.Attribute(s)
+		if got := said(&s.Attributions[0]); got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
 	}
@@ -116,7 +116,7 @@ func TestAddressWhy(t *testing.T) {
 		0x30010: {Statement: proof.Codeless, PID: 1, From: 4500, To: 5499},
 		1 << 63: {Statement: proof.NotUser, PID: 1, From: 4500, To: 5499},
 	} {
-		j.Judge(stack(1, 5000, addr))
+		j.Attribute(stack(1, 5000, addr))
 		var why proof.Steps
 		if j.landed(&why, 1, 5000); len(why) != 1 || why[0] != want {
 			t.Errorf("%#x: %+v, want %+v", addr, why, want)
@@ -135,15 +135,15 @@ func BenchmarkAddress(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			addrs := make([]uint64, 16)
 			s := stack(1, 5000, addrs...)
-			asked := s.Outcomes[0]
+			asked := s.Attributions[0]
 			b.ReportAllocs()
 			n := uint64(0)
 			for b.Loop() {
 				for k := range s.Frames {
-					s.Frames[k].Addr, s.Outcomes[k] = (n%64+1)<<20|n%span, asked
+					s.Frames[k].Addr, s.Attributions[k] = (n%64+1)<<20|n%span, asked
 					n++
 				}
-				j.Judge(s)
+				j.Attribute(s)
 			}
 		})
 	}

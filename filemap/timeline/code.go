@@ -122,7 +122,7 @@ func (c *candidates) of(f *space.File) (found *space.Mapping, only bool) {
 	return found, count == 1
 }
 
-// places are those of the candidates.
+// places are the candidates'.
 func (c *candidates) places(pid int) iter.Seq[place] {
 	return func(yield func(place) bool) {
 		for _, m := range c.list {
@@ -263,7 +263,7 @@ func (c *candidates) anyOf(files []*space.File, is func(*space.File) bool) bool 
 
 // codeIndex finds mappings of code by the offset or the file of a frame.
 type codeIndex struct {
-	// list are those of files by offset. It is an implicit tree, with the middle
+	// list are the ones of files by offset. It is an implicit tree, with the middle
 	// of each part as its root; reach is by root how far into files the part does.
 	list  []*space.Mapping
 	reach []uint64

@@ -109,25 +109,25 @@ func TestCodes(t *testing.T) {
 // few and many mappings: of one file, each of another part, and of many files, all of
 // the same part.
 func BenchmarkManyMappings(b *testing.B) {
-	for _, shape := range []string{"parts", "files"} {
+	for _, template := range []string{"parts", "files"} {
 		for _, n := range []int{200, 20_000} {
 			spaces := space.New()
 			for i := range uint64(n) {
 				m := elf("/lib/x", (i+1)<<20, (i+1)<<20+4096, i<<12)
-				if shape == "files" {
+				if template == "files" {
 					m.Name, m.Inode, m.Offset = fmt.Sprint("/lib/", i), i, 0
 				}
 				spaces.Map(1, m, 1000)
 			}
 			j := New(Options{Spaces: spaces, Threads: oneThread{}, Stamp: TextStamp()})
-			b.Run(fmt.Sprintf("%s/%d", shape, n), func(b *testing.B) {
+			b.Run(fmt.Sprintf("%s/%d", template, n), func(b *testing.B) {
 				k := uint64(0)
 				for b.Loop() {
 					offset := k % 100 << 12
-					if k++; shape == "files" {
+					if k++; template == "files" {
 						offset = k % 100
 					}
-					j.Judge(deferred(1, 5000, 6000, &filemap.File{Path: "/lib/x"}, number{offset, hash(1)}))
+					j.Attribute(deferred(1, 5000, 6000, &filemap.File{Path: "/lib/x"}, number{offset, hash(1)}))
 				}
 			})
 		}

@@ -20,9 +20,9 @@ func (s someThreads) PID(tid int, t tracefs.Time) (int, bool, bool) {
 	return pid, false, ok
 }
 
-// TestJudgeDoubt: while records are missing, a process may have become anything.
+// TestAttributeDoubt: while records are missing, a process may have become anything.
 // Only what is the same before and after has a file, and is late.
-func TestJudgeDoubt(t *testing.T) {
+func TestAttributeDoubt(t *testing.T) {
 	spaces := space.New()
 	const page = 0x1000
 	stays, goes := elf("/lib/stays", page, 2*page, 0), elf("/lib/goes", 3*page, 4*page, 0)
@@ -97,8 +97,8 @@ func TestJudgeDoubt(t *testing.T) {
 		{1, 55_000, 1 << 63, "no-vma"},
 	} {
 		s := stack(test.tid, test.time, test.addr)
-		j.Judge(s)
-		if got := said(&s.Outcomes[0]); got != test.want {
+		j.Attribute(s)
+		if got := said(&s.Attributions[0]); got != test.want {
 			t.Errorf("thread %d at %d: %#x is %q, want %q", test.tid, test.time, test.addr, got, test.want)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // doubted is address for a time of doubt: what the address was in counts if that was the
 // same before and after, as no record says what was in between. A process that has
 // executed a program since was another one.
-func (j *Judge) doubted(sp *space.Space, addr uint64, t tracefs.Time, d doubt, o *resolve.Outcome) {
+func (j *Attributor) doubted(sp *space.Space, addr uint64, t tracefs.Time, d doubt, o *resolve.Attribution) {
 	v := &j.looked
 	j.found = v
 	j.find(v, sp, addr, t)
@@ -19,7 +19,7 @@ func (j *Judge) doubted(sp *space.Space, addr uint64, t tracefs.Time, d doubt, o
 	if !d.stays || !v.found() || v.place.Late || !ok || !same(v.place, after) || replaced(sp, t, d.until) {
 		v.known.Time = proof.Doubted
 	}
-	*o = j.outcome(v)
+	*o = j.attribution(v)
 }
 
 // replaced reports whether a process has executed a program between two times. That

@@ -34,7 +34,7 @@ func (s stretch) exact() bool { return s.to > s.from }
 // find looks an address up at a time. A stack is of some moment within the
 // precision of its time stamp: what changed in that time decides only if it
 // does not matter. span is the time of stamps for which the answer, v, is the same.
-func (j *Judge) find(v *verdict, sp *space.Space, addr uint64, t tracefs.Time) (span stretch) {
+func (j *Attributor) find(v *verdict, sp *space.Space, addr uint64, t tracefs.Time) (span stretch) {
 	*v = verdict{known: proof.Address{Addr: addr, Sure: j.sure()}}
 	end, ok := sp.Lookup(addr, t+j.opt.Stamp.After)
 	if span = j.holds(sp, end, ok, t); span.exact() {
@@ -65,7 +65,7 @@ func (v *verdict) in(p space.Place) {
 }
 
 // sure is how well process and time of the stack at hand are known.
-func (j *Judge) sure() proof.Sure {
+func (j *Attributor) sure() proof.Sure {
 	if j.late {
 		return proof.Afterwards
 	}
@@ -74,7 +74,7 @@ func (j *Judge) sure() proof.Sure {
 
 // holds is the time of stamps around t for which what was found is so, nothing
 // if it began or ended within the precision.
-func (j *Judge) holds(sp *space.Space, p space.Place, ok bool, t tracefs.Time) stretch {
+func (j *Attributor) holds(sp *space.Space, p space.Place, ok bool, t tracefs.Time) stretch {
 	v := sp.At(t)
 	if !ok || p.Late || v == nil {
 		return stretch{}
@@ -96,8 +96,8 @@ func same(a, b space.Place) bool {
 	return f.Same(g)
 }
 
-// outcome is what becomes of a frame with an address.
-func (j *Judge) outcome(v *verdict) resolve.Outcome {
+// attribution is what becomes of a frame with an address.
+func (j *Attributor) attribution(v *verdict) resolve.Attribution {
 	d := v.known.Decide()
 	if d.Act == proof.Name {
 		o := resolve.Named(j.files.of(v.place.Mapping.File), d.Trust)

@@ -10,16 +10,16 @@ import (
 	"ustack/tracefs"
 )
 
-// identifier gives a frame with an identifier the outcome that proof.Decide decides
+// identifier gives a frame with an identifier the attribution that proof.Decide decides
 // on by what is known of the process at that time. The side band reports code only:
 // what a process has not mapped as code can still be mapped as data, so exclusion
 // proves nothing here.
-func (j *Judge) identifier(pid int, sp *space.Space, f *tracefs.Frame, raw uint64, s *resolve.Subject, d doubt, why *proof.Steps, o *resolve.Outcome) {
+func (j *Attributor) identifier(pid int, sp *space.Space, f *tracefs.Frame, raw uint64, s *resolve.Query, d doubt, why *proof.Steps, o *resolve.Attribution) {
 	switch {
 	case f.ID.NoVMA():
 		return
 	case f.ID.NoFile():
-		j.unfiled(sp, f.Address(s.Text), s.Time, o)
+		j.anonCode(sp, f.Address(s.Text), s.Time, o)
 		return
 	}
 	t := s.Time + j.opt.Stamp.After
@@ -56,9 +56,9 @@ func (q *query) learn(by proof.Statement) {
 	}
 }
 
-// unfiled is the outcome of a frame in memory without a file. The kernel gives the
+// anonCode is the attribution of a frame in memory without a file. The kernel gives the
 // address of anonymous memory, and the offset in the vDSO.
-func (j *Judge) unfiled(sp *space.Space, addr uint64, t tracefs.Time, o *resolve.Outcome) {
+func (j *Attributor) anonCode(sp *space.Space, addr uint64, t tracefs.Time, o *resolve.Attribution) {
 	if p, ok := sp.Lookup(addr, t+j.opt.Stamp.After); ok && !p.Mapping.File.Kind.HasFile() {
 		o.Memory = j.files.memory(p.Mapping)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // Known are the files that processes have mapped as code now, sorted by path.
-func (j *Judge) Known() []*filemap.File {
+func (j *Attributor) Known() []*filemap.File {
 	seen := make(map[*filemap.File]bool)
 	var list []*filemap.File
 	j.opt.Spaces.Snapshot().Each(func(sp *space.Space) bool {

@@ -10,9 +10,9 @@ import (
 // Layouts has all mappings of processes, also data, which the spaces do not have:
 // it reads the processes while they run.
 type Layouts struct {
-	judge *Judge
-	opt   LayoutOptions
-	known map[int]*reading
+	attributor *Attributor
+	opt        LayoutOptions
+	known      map[int]*reading
 }
 
 // LayoutOptions configure Layouts.
@@ -46,9 +46,9 @@ const (
 	readAgain   = tracefs.Time(100e6)
 )
 
-// NewLayouts returns the Layouts of the processes that a Judge knows.
-func NewLayouts(j *Judge, opt LayoutOptions) *Layouts {
-	return &Layouts{judge: j, opt: opt, known: make(map[int]*reading)}
+// NewLayouts returns the Layouts of the processes that an Attributor knows.
+func NewLayouts(j *Attributor, opt LayoutOptions) *Layouts {
+	return &Layouts{attributor: j, opt: opt, known: make(map[int]*reading)}
 }
 
 // Layout is the part of what a thread's process had mapped at t that decides
@@ -56,7 +56,7 @@ func NewLayouts(j *Judge, opt LayoutOptions) *Layouts {
 // that is not known. The process may have been read at another time. It counts only
 // if the code of the program or library was in its place at t.
 func (ls *Layouts) Layout(tid int, t tracefs.Time, addr uint64) (filemap.Layout, filemap.Trust) {
-	j := ls.judge
+	j := ls.attributor
 	pid, sp, late := j.process(tid, t)
 	if sp == nil {
 		return nil, filemap.NoTrust
@@ -139,20 +139,20 @@ func (ls *Layouts) early(pid int, sp *space.Space, t tracefs.Time) *reading {
 // made is the reading of a process at a time, if it was the program then that it
 // was at t.
 func (ls *Layouts) made(pid int, list []procmap.Mapping, t, at tracefs.Time) *reading {
-	sp := ls.judge.opt.Spaces.Space(pid)
+	sp := ls.attributor.opt.Spaces.Space(pid)
 	if sp.At(at) == nil || sp.Began(t) != sp.Began(at) {
 		return nil
 	}
 	r := &reading{space: sp, began: sp.Began(at), at: at}
-	if !r.lay(ls.judge, sp, list, at) {
+	if !r.fill(ls.attributor, sp, list, at) {
 		return nil
 	}
 	return r
 }
 
-// lay makes the layout. Programs and libraries are the files of which the
+// fill makes the layout. Programs and libraries are the files of which the
 // process has code, by the spaces.
-func (r *reading) lay(j *Judge, sp *space.Space, list []procmap.Mapping, now tracefs.Time) bool {
+func (r *reading) fill(j *Attributor, sp *space.Space, list []procmap.Mapping, now tracefs.Time) bool {
 	type key struct {
 		dev   procmap.Dev
 		inode uint64
@@ -201,8 +201,8 @@ func (ls *Layouts) inPlace(sp *space.Space, r *reading, f *filemap.File, t trace
 			continue
 		}
 		var v verdict
-		ls.judge.find(&v, sp, a.Start, t)
-		if !v.found() || v.place.Late || v.place.Offset != a.Offset || ls.judge.files.of(v.place.Mapping.File) != f {
+		ls.attributor.find(&v, sp, a.Start, t)
+		if !v.found() || v.place.Late || v.place.Offset != a.Offset || ls.attributor.files.of(v.place.Mapping.File) != f {
 			return false
 		}
 		found = true

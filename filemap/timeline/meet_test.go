@@ -24,16 +24,16 @@ func (m *met) Meet(tid int, t tracefs.Time) bool {
 	return true
 }
 
-// TestJudgeMeetsThread: a thread that is not known has what its process has, from the
+// TestAttributeMeetsThread: a thread that is not known has what its process has, from the
 // first stack on.
-func TestJudgeMeetsThread(t *testing.T) {
+func TestAttributeMeetsThread(t *testing.T) {
 	spaces := space.New()
 	m := &met{answers: answers{spaces: spaces, m: elf("/lib/one", 0x10000, 0x20000, 0)}}
-	j := New(Options{Spaces: spaces, Threads: m, Asker: m, Stamp: TextStamp()})
+	j := New(Options{Spaces: spaces, Threads: m, Querier: m, Stamp: TextStamp()})
 	for i, want := range []string{"/lib/one+0x10 late", "/lib/one+0x10 verified"} {
 		s := stack(7, 5000+1000*tracefs.Time(i), 0x10010)
-		j.Judge(s)
-		if got := said(&s.Outcomes[0]); got != want {
+		j.Attribute(s)
+		if got := said(&s.Attributions[0]); got != want {
 			t.Errorf("stack %d: %q, want %q", i, got, want)
 		}
 	}

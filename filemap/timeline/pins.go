@@ -20,7 +20,7 @@ type place struct {
 func placeOf(pid int, m *space.Mapping) place { return place{pid, m.Start, m.Since, m.File} }
 
 // places are what is known of places.
-type places struct{ *Judge }
+type places struct{ *Attributor }
 
 // There implements proof.Mappings. The place may have gone away and come back
 // unseen.
@@ -60,7 +60,7 @@ func (j places) Stays(p place, from, to tracefs.Time) proof.Stay {
 // polled is the Stay of a place in a process whose mappings are read: since
 // anything was mapped in it last, it has been there. Something may have been
 // unmapped meanwhile.
-func (j *Judge) polled(p place, gap bool) proof.Stay {
+func (j *Attributor) polled(p place, gap bool) proof.Stay {
 	if gap || j.unsure || j.space == nil || p.pid != j.space.PID {
 		return proof.Assumed
 	}

@@ -8,7 +8,7 @@ import (
 	"ustack/tracefs"
 )
 
-// Prober reads what running processes have mapped at an address. It is the Asker of
+// Prober reads what running processes have mapped at an address. It is the Querier of
 // live tracing.
 type Prober struct {
 	opt ProberOptions
@@ -70,7 +70,7 @@ func NewProber(opt ProberOptions) *Prober {
 // Counts counts the queries so far by result.
 func (p *Prober) Counts() ProberCounts { return p.counts }
 
-// Ask implements Asker.
+// Ask implements Querier.
 func (p *Prober) Ask(pid int, addr uint64, t tracefs.Time) bool {
 	v := p.opt.Spaces.Space(pid).At(t)
 	if v == nil || v.To != space.Forever {
@@ -96,7 +96,7 @@ func (p *Prober) Ask(pid int, addr uint64, t tracefs.Time) bool {
 	return p.opt.Reread(pid, t) == nil // moved by mremap: perhaps more of it was
 }
 
-// Meet implements Asker.
+// Meet implements Querier.
 func (p *Prober) Meet(tid int, t tracefs.Time) bool {
 	if p.repeated(question{pid: tid}) || !p.mayAsk() {
 		return false

@@ -5,7 +5,7 @@ import "ustack/tracefs"
 // Program is the process of a thread at a time, and when the program that it was
 // then began to run or was first seen; exact means that it did not run before.
 // ok is false if that is not known for sure.
-func (j *Judge) Program(tid int, t tracefs.Time) (pid int, began tracefs.Time, exact, ok bool) {
+func (j *Attributor) Program(tid int, t tracefs.Time) (pid int, began tracefs.Time, exact, ok bool) {
 	t += j.opt.Stamp.After
 	pid, late, ok := j.opt.Threads.PID(tid, t)
 	if !ok || late {
@@ -21,7 +21,7 @@ func (j *Judge) Program(tid int, t tracefs.Time) (pid int, began tracefs.Time, e
 
 // Same reports whether a process is still a program that began at a time, or has
 // ended.
-func (j *Judge) Same(pid int, began, now tracefs.Time) bool {
+func (j *Attributor) Same(pid int, began, now tracefs.Time) bool {
 	sp := j.opt.Spaces.Space(pid)
 	return sp.At(now) == nil || sp.Began(now) == began
 }

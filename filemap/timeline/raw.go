@@ -24,7 +24,7 @@ const pageMask = pageSize - 1
 // raw finds the raw stack that a deferred one is the unwinding of, nil if there is
 // none. What was there before the process executed its program is another
 // program's stack.
-func (j *Judge) raw(sp *space.Space, s *resolve.Subject) *rawstack.Stack {
+func (j *Attributor) raw(sp *space.Space, s *resolve.Query) *rawstack.Stack {
 	if j.opt.Stacks == nil || !s.Deferred || s.Continued || s.Asked == 0 || len(s.Frames) == 0 {
 		return nil
 	}
@@ -54,7 +54,7 @@ func (j *Judge) raw(sp *space.Space, s *resolve.Subject) *rawstack.Stack {
 
 // agreeing is how many frames, from the first one on, have the place in a page
 // that the raw stack has.
-func agreeing(addrs []uint64, s *resolve.Subject) int {
+func agreeing(addrs []uint64, s *resolve.Query) int {
 	n := 0
 	for n < min(len(addrs), len(s.Frames)) {
 		f := &s.Frames[n]
@@ -67,8 +67,8 @@ func agreeing(addrs []uint64, s *resolve.Subject) int {
 }
 
 // at gives a frame the file of its raw address, of which v is the place and place
-// the outcome. It reports false if the address proves nothing.
-func (j *Judge) at(v *verdict, place resolve.Outcome, f *tracefs.Frame, s *resolve.Subject, o *resolve.Outcome) bool {
+// the attribution. It reports false if the address proves nothing.
+func (j *Attributor) at(v *verdict, place resolve.Attribution, f *tracefs.Frame, s *resolve.Query, o *resolve.Attribution) bool {
 	switch {
 	case f.ID.NoVMA():
 		return true // the kernel found nothing there
@@ -90,7 +90,7 @@ func (j *Judge) at(v *verdict, place resolve.Outcome, f *tracefs.Frame, s *resol
 // file's. What the kernel's own identifiers have on overlayfs is the inode below,
 // of another device; then the announced name decides, where mappings are found by
 // reading the process.
-func (j *Judge) another(file *space.File, id tracefs.Identifier, announced *filemap.File) bool {
+func (j *Attributor) another(file *space.File, id tracefs.Identifier, announced *filemap.File) bool {
 	if !id.IsInode() || file.Inode == 0 {
 		return false
 	}
@@ -110,7 +110,7 @@ type doubt struct {
 
 // identifiers gives the frames with identifiers their files. First those whose raw
 // address is known; what they prove of identifiers helps the others.
-func (j *Judge) identifiers(pid int, sp *space.Space, s *resolve.Subject, d doubt) {
+func (j *Attributor) identifiers(pid int, sp *space.Space, s *resolve.Query, d doubt) {
 	j.proofs, j.space = j.proofs[:0], sp
 	j.same = j.same[:0]
 	var addrs []uint64
@@ -127,7 +127,7 @@ func (j *Judge) identifiers(pid int, sp *space.Space, s *resolve.Subject, d doub
 			raw = addrs[k]
 		}
 		if f.Form == tracefs.FormIdentifier {
-			j.identifier(pid, sp, f, raw, s, d, s.Why(k), &s.Outcomes[k])
+			j.identifier(pid, sp, f, raw, s, d, s.Why(k), &s.Attributions[k])
 		}
 	}
 }
@@ -135,10 +135,10 @@ func (j *Judge) identifiers(pid int, sp *space.Space, s *resolve.Subject, d doub
 // byAddress gives frames the files of their raw addresses. j.proofs says which got
 // theirs, and j.same what that proves of identifiers. It returns the space, which is
 // a new one if the process was read.
-func (j *Judge) byAddress(pid int, sp *space.Space, s *resolve.Subject, r *rawstack.Stack, d doubt) *space.Space {
+func (j *Attributor) byAddress(pid int, sp *space.Space, s *resolve.Query, r *rawstack.Stack, d doubt) *space.Space {
 	for k, addr := range r.Addrs {
-		f, o := &s.Frames[k], &s.Outcomes[k]
-		var place resolve.Outcome
+		f, o := &s.Frames[k], &s.Attributions[k]
+		var place resolve.Attribution
 		if d.is {
 			j.doubted(sp, addr, r.Time, d, &place)
 		} else {
@@ -167,7 +167,7 @@ func (j *Judge) byAddress(pid int, sp *space.Space, s *resolve.Subject, r *rawst
 // stayed reports whether what an address was in is there still at t. The raw stack
 // is of the time of its event, the identifiers are of the time of unwinding: another
 // file can have been mapped meanwhile, with the same offset.
-func (j *Judge) stayed(sp *space.Space, p *space.Place, addr uint64, t tracefs.Time) bool {
+func (j *Attributor) stayed(sp *space.Space, p *space.Place, addr uint64, t tracefs.Time) bool {
 	after, ok := sp.Lookup(addr, t)
 	return ok && after.Mapping.File == p.Mapping.File && after.Mapping.Since == p.Mapping.Since && after.Offset == p.Offset
 }
@@ -180,7 +180,7 @@ type identity struct {
 
 // prove notes what a frame of the stack at hand proves an identifier to be. If two
 // frames prove different things, neither counts.
-func (j *Judge) prove(id tracefs.Identifier, file *space.File) {
+func (j *Attributor) prove(id tracefs.Identifier, file *space.File) {
 	for i := range j.same {
 		if known := &j.same[i]; known.id == id {
 			if known.file != file {
@@ -194,7 +194,7 @@ func (j *Judge) prove(id tracefs.Identifier, file *space.File) {
 
 // sameAs is the file that a frame of the stack at hand proves an identifier to be,
 // nil if none does.
-func (j *Judge) sameAs(id tracefs.Identifier) *space.File {
+func (j *Attributor) sameAs(id tracefs.Identifier) *space.File {
 	for i := range j.same {
 		if j.same[i].id == id {
 			return j.same[i].file
@@ -218,7 +218,7 @@ const (
 )
 
 // learn notes that an identifier is that of a mapping at a time.
-func (j *Judge) learn(id tracefs.Identifier, pid int, m *space.Mapping, t tracefs.Time) {
+func (j *Attributor) learn(id tracefs.Identifier, pid int, m *space.Mapping, t tracefs.Time) {
 	if j.alien || m.Since > t {
 		return
 	}

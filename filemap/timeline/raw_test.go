@@ -21,8 +21,8 @@ type number struct {
 
 // deferred is a deferred stack that was asked for at a time, of which the kernel
 // announced all identifiers as the file says, nil for nothing.
-func deferred(tid int32, asked, t tracefs.Time, file *filemap.File, frames ...number) *resolve.Subject {
-	s := &resolve.Subject{TID: tid, Time: t, Timed: true, Deferred: true, Asked: asked}
+func deferred(tid int32, asked, t tracefs.Time, file *filemap.File, frames ...number) *resolve.Query {
+	s := &resolve.Query{TID: tid, Time: t, Timed: true, Deferred: true, Asked: asked}
 	for _, f := range frames {
 		s.Frames = append(s.Frames, tracefs.Frame{Form: tracefs.FormIdentifier, ID: f.id, Addr: f.offset, HasAddr: true})
 		o := resolve.Unnamed(filemap.Unannounced)
@@ -34,7 +34,7 @@ func deferred(tid int32, asked, t tracefs.Time, file *filemap.File, frames ...nu
 		case file != nil:
 			o = resolve.Named(file, filemap.Announced)
 		}
-		s.Outcomes = append(s.Outcomes, o)
+		s.Attributions = append(s.Attributions, o)
 	}
 	return s
 }
@@ -46,7 +46,7 @@ type world struct {
 	spaces *space.Spaces
 	stacks *rawstack.Stacks
 	opt    Options
-	j      *Judge
+	j      *Attributor
 }
 
 func newWorld(change func(*Options)) *world {
@@ -60,11 +60,11 @@ func newWorld(change func(*Options)) *world {
 }
 
 // is judges a stack and holds what became of its frames against what is wanted.
-func (w *world) is(t *testing.T, what string, s *resolve.Subject, want ...string) {
+func (w *world) is(t *testing.T, what string, s *resolve.Query, want ...string) {
 	t.Helper()
-	w.j.Judge(s)
+	w.j.Attribute(s)
 	for k := range want {
-		if got := said(&s.Outcomes[k]); got != want[k] {
+		if got := said(&s.Attributions[k]); got != want[k] {
 			t.Errorf("%s: frame %d is %q, want %q", what, k, got, want[k])
 		}
 	}
@@ -187,7 +187,7 @@ func TestRawLost(t *testing.T) {
 	w.stacks.Lose(3, 9800, 10_500)
 	w.is(t, "something is", deferred(1, 10_000, 12_000, nil, number{0x234, hash(2)}), "unannounced")
 	w.stacks.Add(1, 20_000, []uint64{0x100234})
-	for name, s := range map[string]*resolve.Subject{
+	for name, s := range map[string]*resolve.Query{
 		"asked for later":  deferred(1, 21_000, 22_000, nil, number{0x234, hash(3)}),
 		"came before":      deferred(1, 18_000, 19_000, nil, number{0x234, hash(4)}),
 		"not asked":        deferred(1, 0, 22_000, nil, number{0x234, hash(5)}),
@@ -343,7 +343,7 @@ func (c *chaos) unseen(from, to tracefs.Time) bool {
 }
 
 // stack makes a stack of a process, and what is true of it.
-func (c *chaos) stack() (s *resolve.Subject, truth []string) {
+func (c *chaos) stack() (s *resolve.Query, truth []string) {
 	pid := 1 + c.rnd.IntN(4)
 	var addrs []uint64
 	var frames []number
@@ -367,7 +367,7 @@ func (c *chaos) stack() (s *resolve.Subject, truth []string) {
 		if c.said[frameHash(h)] == nil || c.rnd.IntN(30) == 0 { // the kernel's cache begins anew
 			c.said[frameHash(h)] = &filemap.File{Path: truth[k]}
 		}
-		s.Outcomes[k] = resolve.Named(c.said[frameHash(h)], filemap.Announced)
+		s.Attributions[k] = resolve.Named(c.said[frameHash(h)], filemap.Announced)
 	}
 	c.t += 1000
 	return s, truth
@@ -414,14 +414,14 @@ func (c *chaos) run(t *testing.T, seed uint64, n *chaosCounts) {
 		c.happen()
 		s, truth := c.stack()
 		for k := range truth {
-			if s.Outcomes[k].File.Path != truth[k] {
+			if s.Attributions[k].File.Path != truth[k] {
 				n.lies++
 			}
 		}
-		c.w.j.Judge(s)
+		c.w.j.Attribute(s)
 		for k := range truth {
 			n.frames++
-			o := &s.Outcomes[k]
+			o := &s.Attributions[k]
 			switch {
 			case o.File == nil:
 			case o.Trust == filemap.Claimed:
@@ -443,7 +443,7 @@ func (c *chaos) run(t *testing.T, seed uint64, n *chaosCounts) {
 	}
 }
 
-// BenchmarkRaw is the cost of a deferred stack that is judged by its raw one.
+// BenchmarkRaw is the cost of a deferred stack that is attributed by its raw one.
 func BenchmarkRaw(b *testing.B) {
 	w := newWorld(nil)
 	for i := range uint64(40) {
@@ -458,12 +458,12 @@ func BenchmarkRaw(b *testing.B) {
 		t += 10_000
 		w.stacks.Add(1, t+100, addrs)
 		s.Asked, s.Time = t, t+5000
-		w.j.Judge(s)
+		w.j.Attribute(s)
 		if t%(1<<20) < 10_000 {
 			w.stacks.Expire(t)
 		}
 	}
-	if s.Outcomes[4].File == nil {
-		b.Error(said(&s.Outcomes[4]))
+	if s.Attributions[4].File == nil {
+		b.Error(said(&s.Attributions[4]))
 	}
 }

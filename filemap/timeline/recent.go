@@ -18,8 +18,8 @@ type entry struct {
 	space *space.Space
 	addr  uint64
 	stretch
-	outcome resolve.Outcome
-	verdict verdict
+	attribution resolve.Attribution
+	verdict     verdict
 }
 
 // slot is where the answer for an address is kept.

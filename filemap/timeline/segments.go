@@ -29,7 +29,7 @@ const (
 
 // isData reports whether processes have code of a file mapped, and none has an
 // offset.
-func (j *Judge) isData(file *filemap.File, offset uint64, t tracefs.Time) bool {
+func (j *Attributor) isData(file *filemap.File, offset uint64, t tracefs.Time) bool {
 	s := j.segments[file.Path]
 	if s == nil || t-s.read >= segmentsAgain {
 		if len(j.segments) >= maxSegments {
@@ -47,7 +47,7 @@ func (j *Judge) isData(file *filemap.File, offset uint64, t tracefs.Time) bool {
 }
 
 // spansOf is what processes have mapped of a file as code now.
-func (j *Judge) spansOf(file *filemap.File) (list []span) {
+func (j *Attributor) spansOf(file *filemap.File) (list []span) {
 	j.opt.Spaces.Snapshot().Each(func(sp *space.Space) bool {
 		v := sp.At(space.Forever - 1)
 		if v == nil {

@@ -12,7 +12,7 @@ import (
 // process's code it can lie in. It implements proof.Witness; the steps of a proof
 // are added as statements are gathered.
 type query struct {
-	j  *Judge
+	j  *Attributor
 	id tracefs.Identifier
 	// begin and t bound the time of the stack, which its stamp rounds.
 	begin, t tracefs.Time
@@ -23,7 +23,7 @@ type query struct {
 	doubt    doubt
 	raw      uint64 // address of the frame, 0 if it is not known
 	offset   uint64 // where the frame is in its file
-	said     resolve.Outcome
+	said     resolve.Attribution
 	why      *proof.Steps // nil if they are not asked for
 
 	// Of the statement that was gathered last: the file, the mapping of it that has

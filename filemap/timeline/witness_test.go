@@ -9,10 +9,10 @@ import (
 	"ustack/tracefs"
 )
 
-// TestJudgeUnread: what is proven of an identifier in another process holds for one
+// TestAttributeUnread: what is proven of an identifier in another process holds for one
 // of which nothing is known, too, at that time or at all. A claim that the proof
 // contradicts is not made.
-func TestJudgeUnread(t *testing.T) {
+func TestAttributeUnread(t *testing.T) {
 	one := &filemap.File{Path: "/lib/one", HasID: true, BuildID: testID}
 	gone := &filemap.File{Path: "/lib/gone", HasID: true, BuildID: testID}
 	for _, test := range []struct {
@@ -39,19 +39,19 @@ func TestJudgeUnread(t *testing.T) {
 		spaces.Unmap(1, 0x100000, 0x120000, 50_000)
 		spaces.MapExact(2, elf("/lib/two", 0x100000, 0x120000, 0x1000), 55_000)
 		j := New(Options{Spaces: spaces, Threads: oneThread{}, Stamp: TextStamp(), Unseen: nothingUnseen})
-		j.Judge(owning(claimed(5000, 1, 0x5000, one)))
+		j.Attribute(owning(claimed(5000, 1, 0x5000, one)))
 		s := claimed(test.time, test.hash, test.offset, test.file)
 		s.TID = test.tid
-		j.Judge(s)
-		if got := said(&s.Outcomes[0]); got != test.want {
+		j.Attribute(s)
+		if got := said(&s.Attributions[0]); got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
 	}
 }
 
-// TestJudgeInodeTwice: two mappings of an inode with different build IDs: it was
+// TestAttributeInodeTwice: two mappings of an inode with different build IDs: it was
 // written to in between, and the frame can be in each of them.
-func TestJudgeInodeTwice(t *testing.T) {
+func TestAttributeInodeTwice(t *testing.T) {
 	spaces := space.New()
 	spaces.Map(1, elf("/lib/one", 0x100000, 0x120000, 0x1000), 1000)
 	again := elf("/lib/one", 0x200000, 0x220000, 0x1000)
@@ -59,8 +59,8 @@ func TestJudgeInodeTwice(t *testing.T) {
 	spaces.Map(1, again, 2000)
 	s := claimed(5000, 0, 0x5000, nil)
 	s.Frames[0].ID = tracefs.InodeIdentifier(7, 8, 0)
-	New(Options{Spaces: spaces, Threads: oneThread{}, Stamp: TextStamp()}).Judge(s)
-	if got := said(&s.Outcomes[0]); got != "ambiguous" {
+	New(Options{Spaces: spaces, Threads: oneThread{}, Stamp: TextStamp()}).Attribute(s)
+	if got := said(&s.Attributions[0]); got != "ambiguous" {
 		t.Errorf("%q", got)
 	}
 }

@@ -14,7 +14,7 @@ import (
 type Binary struct {
 	io.ReaderAt
 	Size int64
-	// Identity is that of the open file, by what the kernel says of it: device, inode,
+	// Identity is the open file's, by what the kernel says of it: device, inode,
 	// size and time of change. It is equal for no two files of one time.
 	Identity string
 	// Close can be nil.
@@ -57,7 +57,7 @@ type File struct {
 	goTable *table.Go // nil if there is none
 	sought  bool      // the debug file
 	plain   bool      // frame pointers are to be used where no table is
-	judged  bool      // plain is known
+	checked bool      // plain is known
 	entry   uint64
 	err     error
 	steps   map[uint64]*step

@@ -10,8 +10,8 @@ const arm64 = elf.EM_AARCH64
 
 // isPlain reports whether to use frame pointers where there is no table.
 func (f *File) isPlain() bool {
-	if !f.judged {
-		f.judged, f.plain = true, frames.Plain(f.image, f.tables)
+	if !f.checked {
+		f.checked, f.plain = true, frames.Plain(f.image, f.tables)
 	}
 	return f.plain
 }

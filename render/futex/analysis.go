@@ -128,7 +128,7 @@ func (a *Analysis) connect(opt *Options) {
 const settleEvery = 512
 
 // Batch takes the next batch of a trace.
-func (a *Analysis) Batch(h *resolve.Held) error {
+func (a *Analysis) Batch(h *resolve.Pending) error {
 	for i := range h.Records {
 		rec := &h.Records[i]
 		switch rec.Kind {
@@ -165,7 +165,7 @@ func (a *Analysis) Close(t *resolve.Totals) error {
 }
 
 // event takes an event if it is of interest.
-func (a *Analysis) event(h *resolve.Held, i int, rec *tracefs.Record) {
+func (a *Analysis) event(h *resolve.Pending, i int, rec *tracefs.Record) {
 	if rec.Flags&tracefs.Continued != 0 || rec.End <= rec.Body || rec.TID == tracefs.NoTID {
 		return // bare ones have a line feed; corrupt ones are of no thread
 	}
@@ -191,7 +191,7 @@ func (a *Analysis) event(h *resolve.Held, i int, rec *tracefs.Record) {
 }
 
 // call takes a system call.
-func (a *Analysis) call(h *resolve.Held, i int, rec *tracefs.Record) {
+func (a *Analysis) call(h *resolve.Pending, i int, rec *tracefs.Record) {
 	if a.calls.sys.Exit {
 		a.calls.exit(h, i, rec)
 	} else {
@@ -200,7 +200,7 @@ func (a *Analysis) call(h *resolve.Held, i int, rec *tracefs.Record) {
 }
 
 // sched takes a scheduler event.
-func (a *Analysis) sched(h *resolve.Held, rec *tracefs.Record) {
+func (a *Analysis) sched(h *resolve.Pending, rec *tracefs.Record) {
 	e := &a.task
 	switch e.Kind {
 	case sched.Switch:

@@ -17,7 +17,7 @@ import (
 
 // CheckEach is a renderer for tests of the package: it passes an Analysis one record
 // after another, and fails after the first one with which an invariant breaks.
-func CheckEach(a *Analysis, h *resolve.Held) error {
+func CheckEach(a *Analysis, h *resolve.Pending) error {
 	whole := *h.Batch
 	for i := range whole.Records {
 		one, b := *h, whole

@@ -185,7 +185,7 @@ func TestJoinNamespace(t *testing.T) {
 			7/`+tgid+` 0 250 sys_pause()
 			7/`+tgid+` 0 260 sched_switch: prev_comm=t7 prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=s next_pid=0 next_prio=120`)
 		of7 := func(f futex.Fact) bool { return f.Task == futex.Task{TID: 7, Comm: "t7"} }
-		if v := r.Verdict; v.Kind != futex.ThreadExit || slices.ContainsFunc(v.Evidence, of7) != names {
+		if v := r.Verdict; v.Kind != futex.ThreadExit || slices.ContainsFunc(v.Proof, of7) != names {
 			t.Errorf("process %s: %+v", tgid, v)
 		}
 	}

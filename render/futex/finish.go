@@ -7,7 +7,7 @@ import (
 	"ustack/tracefs"
 )
 
-// NeedsGaps reports whether loss was found too late to judge what it could
+// NeedsGaps reports whether loss was found too late to assess what it could
 // hide: then a second reading, with Options.Gaps, can.
 func (a *Analysis) NeedsGaps() bool { return a.losses.spans.late }
 

@@ -109,7 +109,7 @@ func (ls *losses) cpu(rec *tracefs.Record) *cpu {
 }
 
 // seen notes that a CPU has a record.
-func (ls *losses) seen(h *resolve.Held, i int, rec *tracefs.Record) {
+func (ls *losses) seen(h *resolve.Pending, i int, rec *tracefs.Record) {
 	if rec.CPU < 0 || !h.Headed(rec) {
 		return
 	}
@@ -126,7 +126,7 @@ func (ls *losses) seen(h *resolve.Held, i int, rec *tracefs.Record) {
 
 // afterGap takes the first record of the trace, and the first one of a CPU
 // after a gap.
-func (ls *losses) afterGap(h *resolve.Held, rec *tracefs.Record, c *cpu) {
+func (ls *losses) afterGap(h *resolve.Pending, rec *tracefs.Record, c *cpu) {
 	t := h.Time(rec)
 	if !ls.begun {
 		ls.begun, ls.start, ls.end = true, t, t
@@ -147,7 +147,7 @@ func (ls *losses) afterGap(h *resolve.Held, rec *tracefs.Record, c *cpu) {
 }
 
 // lost notes a gap. It ends with the next record of the CPU.
-func (ls *losses) lost(h *resolve.Held, rec *tracefs.Record) {
+func (ls *losses) lost(h *resolve.Pending, rec *tracefs.Record) {
 	if rec.Kind == tracefs.KindLost && rec.CPU < 0 {
 		return // overwritten before the trace began
 	}
@@ -180,7 +180,7 @@ func (ls *losses) lost(h *resolve.Held, rec *tracefs.Record) {
 }
 
 // settleTimes reads the times of the CPUs' last records.
-func (ls *losses) settleTimes(h *resolve.Held) {
+func (ls *losses) settleTimes(h *resolve.Pending) {
 	for s := range ls.cpus {
 		for n := range ls.cpus[s] {
 			c := &ls.cpus[s][n]
@@ -194,7 +194,7 @@ func (ls *losses) settleTimes(h *resolve.Held) {
 
 // settleUp brings the CPUs up to date, and settles spans that no later gap can
 // reach.
-func (ls *losses) settleUp(h *resolve.Held) {
+func (ls *losses) settleUp(h *resolve.Pending) {
 	ls.settleTimes(h)
 	low := ls.end
 	for s := range ls.cpus {

@@ -164,8 +164,8 @@ func (lk *locks) goNote(f *syscalls.Futex, s *Stack) bool {
 	return !slices.ContainsFunc(s.Frames, func(f Frame) bool { return f.File != s.Frames[0].File })
 }
 
-// heard notes the waiting functions, once the stack of a wait is known.
-func (lk *locks) heard(th *thread, l *lock, f *syscalls.Futex, stack int32) {
+// noteStack notes the waiting functions, once the stack of a wait is known.
+func (lk *locks) noteStack(th *thread, l *lock, f *syscalls.Futex, stack int32) {
 	s := lk.stacks.get(stack)
 	if lk.goNote(f, s) {
 		th.proc.find().golang = true

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"ustack/filemap/evidence"
+	"ustack/filemap/observed"
 )
 
 // cannot skips a live test, or fails it where it must not be skipped.
@@ -44,7 +44,7 @@ type run struct {
 	trace string // file
 	truth []record
 	tgid  int32
-	dump  *evidence.Dump
+	dump  *observed.Dump
 }
 
 // setup is how a workload is traced.
@@ -180,7 +180,7 @@ func traced(t *testing.T, s setup) *run {
 		r.truth = append(r.truth, x)
 	}
 	if s.maps {
-		if r.dump, err = evidence.Load(maps); err != nil {
+		if r.dump, err = observed.Load(maps); err != nil {
 			t.Fatal(err)
 		}
 	}

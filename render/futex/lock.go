@@ -122,7 +122,7 @@ func (lk *locks) lock(th *thread, key lockKey, t tracefs.Time) *lock {
 			lk.files[l.file] = l
 		}
 	}
-	lk.lay(l, th, t)
+	lk.place(l, th, t)
 	p.put(key, l)
 	if len(lk.all) >= 2*lk.most {
 		lk.all = slices.DeleteFunc(lk.all, func(l *lock) bool { return l.parent != nil })
@@ -132,8 +132,8 @@ func (lk *locks) lock(th *thread, key lockKey, t tracefs.Time) *lock {
 	return l
 }
 
-// lay asks what the process of a thread has mapped, for a lock that is new.
-func (lk *locks) lay(l *lock, th *thread, t tracefs.Time) {
+// place asks what the process of a thread has mapped, for a lock that is new.
+func (lk *locks) place(l *lock, th *thread, t tracefs.Time) {
 	if lk.layouts == nil {
 		return
 	}

@@ -97,7 +97,7 @@ func (ls *losses) closeGaps() {
 	}
 }
 
-// settleAll judges all spans: the trace has ended.
+// settleAll assesses all spans: the trace has ended.
 func (ls *losses) settleAll() { ls.settle(ls.end + 1) }
 
 // unknownWait notes a call of unknown end or beginning, all of which a thread may have

@@ -66,7 +66,7 @@ type wait struct {
 }
 
 // enter takes the entry into a system call.
-func (c *calls) enter(h *resolve.Held, i int, rec *tracefs.Record) {
+func (c *calls) enter(h *resolve.Pending, i int, rec *tracefs.Record) {
 	e := &c.sys
 	if e.Call == syscalls.Other {
 		if th := c.tasks.threadOf(rec.TID); th != nil {
@@ -115,7 +115,7 @@ func (c *calls) enter(h *resolve.Held, i int, rec *tracefs.Record) {
 }
 
 // attached returns the stack of an event, and what else is attached to it.
-func attached(h *resolve.Held, i int) *resolve.Attached {
+func attached(h *resolve.Pending, i int) *resolve.Attached {
 	if i < len(h.Attached) {
 		return &h.Attached[i]
 	}
@@ -123,7 +123,7 @@ func attached(h *resolve.Held, i int) *resolve.Attached {
 }
 
 // entered notes that a thread is in a system call.
-func (c *calls) entered(th *thread, h *resolve.Held, i int, rec *tracefs.Record) tracefs.Time {
+func (c *calls) entered(th *thread, h *resolve.Pending, i int, rec *tracefs.Record) tracefs.Time {
 	t := h.Time(rec)
 	c.losses.reached(t)
 	switch {
@@ -182,7 +182,7 @@ func (c *calls) beginWait(th *thread, t tracefs.Time, att *resolve.Attached) {
 	l := c.locks.lock(th, keyOf(f), t) // for which others may have to go
 	th.wait = w
 	l.traits.wait(f, c.tasks.mayBeThread(f.Val, th.tid))
-	c.locks.heard(th, l, f, th.stack)
+	c.locks.noteStack(th, l, f, th.stack)
 	c.holders.ordered(th, w, l)
 	c.sites.enterWait(w, l)
 }
@@ -211,7 +211,7 @@ func (c *calls) stopPaused(th *thread) {
 }
 
 // exit takes the return from a system call.
-func (c *calls) exit(h *resolve.Held, i int, rec *tracefs.Record) {
+func (c *calls) exit(h *resolve.Pending, i int, rec *tracefs.Record) {
 	e := &c.sys
 	th := c.tasks.threadOf(rec.TID)
 	if e.Call == syscalls.Other && th == nil {
@@ -245,7 +245,7 @@ func (c *calls) exit(h *resolve.Held, i int, rec *tracefs.Record) {
 	case th.wait != nil:
 		if w := th.wait; w.stack == noStack {
 			w.stack = c.stacks.of(att)
-			c.locks.heard(th, w.lock, &th.futex, w.stack)
+			c.locks.noteStack(th, w.lock, &th.futex, w.stack)
 		}
 		c.waitReturned(th, t, e, &s)
 	case th.wake != nil:

@@ -301,9 +301,9 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestHolderEvidence: the threads that released a lock during a wait held it one after the
+// TestHolderProof: the threads that released a lock during a wait held it one after the
 // other.
-func TestHolderEvidence(t *testing.T) {
+func TestHolderProof(t *testing.T) {
 	r := reportOf(t, `
 		10/10 0 1000 `+waitCall+`
 		11/10 1 1100 `+wakeCall+`

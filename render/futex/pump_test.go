@@ -81,7 +81,7 @@ func driveSteps(t testing.TB, trace *input.Trace, a *futex.Analysis, opt resolve
 		for h := res.Next(); h != nil; h = res.Next() {
 			batch := a.Batch
 			if _, measured := t.(*testing.B); !measured && len(h.Records) <= checkedRecords {
-				batch = func(h *resolve.Held) error { return futex.CheckEach(a, h) }
+				batch = func(h *resolve.Pending) error { return futex.CheckEach(a, h) }
 			}
 			if err := batch(h); err != nil {
 				t.Fatal(err)

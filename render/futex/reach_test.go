@@ -22,7 +22,7 @@ func unwoundStack(stop tracefs.Stop, paths ...string) *resolve.Attached {
 			f.SetUnwound(tracefs.ByCFI, end)
 		}
 		s.Frames = append(s.Frames, f)
-		s.Outcomes = append(s.Outcomes, resolve.Named(&filemap.File{Path: path}, filemap.Verified))
+		s.Attributions = append(s.Attributions, resolve.Named(&filemap.File{Path: path}, filemap.Verified))
 	}
 	return &resolve.Attached{Stack: s}
 }
@@ -64,8 +64,8 @@ func TestRecalledStacks(t *testing.T) {
 	seen := make(map[int32]tracefs.Stop)
 	for _, stop := range []tracefs.Stop{tracefs.NoStop, tracefs.AtFile, tracefs.AtRoot, tracefs.AtFile, tracefs.NoStop} {
 		att := unwoundStack(stop, libc, libc)
-		for i := range att.Stack.Outcomes {
-			att.Stack.Outcomes[i].File = file
+		for i := range att.Stack.Attributions {
+			att.Stack.Attributions[i].File = file
 		}
 		id := a.stacks.of(att)
 		if was, ok := seen[id]; ok && was != stop {

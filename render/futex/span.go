@@ -70,12 +70,12 @@ func (ls *losses) span(s span) {
 	q.list = append(q.list, s)
 }
 
-// settle judges the spans that ended before a time: no later gap begins
+// settle assesses the spans that ended before a time: no later gap begins
 // earlier.
 func (ls *losses) settle(before tracefs.Time) {
 	q := &ls.spans
 	for q.head < len(q.list) && (q.list[q.head].to < before || q.known) {
-		ls.judge(&q.list[q.head])
+		ls.assess(&q.list[q.head])
 		q.list[q.head] = span{}
 		q.head++
 	}
@@ -85,47 +85,47 @@ func (ls *losses) settle(before tracefs.Time) {
 	q.settled = max(q.settled, before)
 }
 
-// settleFirst judges the n oldest spans.
+// settleFirst assesses the n oldest spans.
 func (ls *losses) settleFirst(n int) {
 	q := &ls.spans
 	for ; n > 0 && q.head < len(q.list); n-- {
 		s := &q.list[q.head]
 		q.settled = max(q.settled, s.to)
-		ls.judge(s)
+		ls.assess(s)
 		*s = span{}
 		q.head++
 	}
 }
 
-// judgement splits a span into certain and doubtful time: how long the thread
+// assessment splits a span into certain and doubtful time: how long the thread
 // can have waited unseen in it, and how much of that was counted.
-type judgement struct {
+type assessment struct {
 	hides         bool
 	hide, counted tracefs.Time
 	broken        bool // a call of unknown end or beginning
 	doubt         bool // what was counted may have been something else
 }
 
-// judge judges a span.
-func (g *Gaps) judge(s *span) judgement {
+// assess assesses a span.
+func (g *Gaps) assess(s *span) assessment {
 	first, last, gap := g.within(s.from, s.to)
 	switch {
 	case s.kind == spanBroken:
 		// All of it may have been waiting.
-		return judgement{broken: true, hide: s.to - s.from}
+		return assessment{broken: true, hide: s.to - s.from}
 	case s.kind == spanSure || !gap:
-		return judgement{}
+		return assessment{}
 	case s.kind == spanFree:
 		// Whole waits can be hidden between the first and the last loss.
-		return judgement{hides: true, hide: last - first}
+		return assessment{hides: true, hide: last - first}
 	}
 	// Another call may return here.
-	return judgement{hides: true, hide: s.to - s.from, counted: s.time, doubt: true}
+	return assessment{hides: true, hide: s.to - s.from, counted: s.time, doubt: true}
 }
 
-// judge counts the certain part of a span, once no gap can reach it any more.
-func (ls *losses) judge(s *span) {
-	j := ls.gaps.judge(s)
+// assess counts the certain part of a span, once no gap can reach it any more.
+func (ls *losses) assess(s *span) {
+	j := ls.gaps.assess(s)
 	switch {
 	case j.broken:
 		ls.unknownWait(s.th, j.hide)

@@ -27,7 +27,7 @@ type Frame struct {
 	// Mapping, if not nil, is what it lies in, and Offset the offset in that
 	// (reason vma-offset).
 	Mapping *filemap.Memory
-	// Calls is the function that the thread began with, see resolve.Outcome.
+	// Calls is the function that the thread began with, see resolve.Attribution.
 	Calls filemap.Begun
 	// Name is the function, nil if not looked up. See Analysis.Name.
 	Name *symbol.Name
@@ -94,12 +94,12 @@ const (
 
 // recentStack is a stack as the resolver gave it.
 type recentStack struct {
-	id       int32
-	first    tracefs.Frame
-	end      tracefs.Frame // that is the last one
-	stock    bool
-	addrs    []uint64
-	outcomes []resolve.Outcome
+	id           int32
+	first        tracefs.Frame
+	end          tracefs.Frame // that is the last one
+	stock        bool
+	addrs        []uint64
+	attributions []resolve.Attribution
 }
 
 func (s *stacks) init(limit int) {
@@ -160,7 +160,7 @@ func (r *recentStack) is(st *resolve.Stack) bool {
 		return false
 	}
 	for i := range r.addrs {
-		if r.addrs[i] != st.Frames[i].Addr || r.outcomes[i] != st.Outcomes[i] {
+		if r.addrs[i] != st.Frames[i].Addr || r.attributions[i] != st.Attributions[i] {
 			return false
 		}
 	}
@@ -182,7 +182,7 @@ func (r *recentStack) set(st *resolve.Stack, id int32) {
 	for i := range st.Frames {
 		r.addrs = append(r.addrs, st.Frames[i].Addr)
 	}
-	r.outcomes = append(r.outcomes[:0], st.Outcomes...)
+	r.attributions = append(r.attributions[:0], st.Attributions...)
 }
 
 func (s *stacks) intern(st *resolve.Stack) int32 {
@@ -233,7 +233,7 @@ func frameOf(st *resolve.Stack, i int) Frame {
 }
 
 func frameAt(st *resolve.Stack, i int) Frame {
-	f, o := &st.Frames[i], &st.Outcomes[i]
+	f, o := &st.Frames[i], &st.Attributions[i]
 	if o.File == nil {
 		out := Frame{Reason: o.Reason, Address: f.Address(st.Text)}
 		switch m := o.Memory; {

@@ -23,9 +23,9 @@ func TestStacksByStart(t *testing.T) {
 				st.Frames = append(st.Frames, tracefs.Frame{Form: tracefs.FormPlain, Addr: uint64(k), HasAddr: true})
 				o := resolve.Named(file, filemap.Verified)
 				o.Offset, o.HasOffset = uint64(k), true
-				st.Outcomes = append(st.Outcomes, o)
+				st.Attributions = append(st.Attributions, o)
 			}
-			st.Outcomes[1].Calls = f
+			st.Attributions[1].Calls = f
 			id := s.of(&resolve.Attached{Stack: st})
 			if was, ok := numbers[id]; ok && was != f || s.get(id).Frames[1].Calls != f {
 				t.Errorf("stack %d is that of %d, not of %d", id, was, f)

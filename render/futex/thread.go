@@ -106,7 +106,7 @@ func (ts *tasks) reborn(th *thread) {
 
 // switched learns whether the thread sleeps, and if need be its name, when it
 // goes off a CPU.
-func (ts *tasks) switched(th *thread, e *sched.Event, h *resolve.Held) {
+func (ts *tasks) switched(th *thread, e *sched.Event, h *resolve.Pending) {
 	th.asleep = e.State != 'R'
 	if th.comm != "" {
 		return

@@ -40,7 +40,7 @@ func (rp *reporter) underway() *underway {
 		u.gaps.add(from, rp.losses.end)
 	}
 	for i := range rp.losses.spans.list[rp.losses.spans.head:] {
-		u.judge(&rp.losses.spans.list[rp.losses.spans.head+i])
+		u.assess(&rp.losses.spans.list[rp.losses.spans.head+i])
 	}
 	for _, th := range rp.tasks.inOrder() {
 		u.thread(th)
@@ -66,9 +66,9 @@ func (u *underway) hide(th *thread, d, counted tracefs.Time) {
 	u.hidden.add(d - counted)
 }
 
-// judge returns the certain part of a span that a gap may still reach.
-func (u *underway) judge(s *span) {
-	j := u.gaps.judge(s)
+// assess returns the certain part of a span that a gap may still reach.
+func (u *underway) assess(s *span) {
+	j := u.gaps.assess(s)
 	switch {
 	case j.broken:
 		u.threads[s.th] += j.hide

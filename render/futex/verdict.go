@@ -43,8 +43,8 @@ type Verdict struct {
 	Number uint32
 	// Ended: this was so shortly before the end, and the waits have ended since.
 	Ended bool
-	// Evidence are the facts that support it.
-	Evidence []Fact
+	// Proof are the facts that support it.
+	Proof []Fact
 }
 
 // LockUp reports whether it says what threads hang for.
@@ -60,7 +60,7 @@ const (
 
 // stuck reports whether a wait hangs: it has lasted for long, or no thread is left
 // that could end it. To wait for long for a thread's exit is usual.
-func (j *judge) stuck(b *Blocked) bool {
+func (j *diagnosis) stuck(b *Blocked) bool {
 	if b.Lock == nil || b.Lock.Kind == GoPark || b.Lock.Kind == NotLock || b.wait.timed || b.Doubt {
 		return false
 	}
@@ -101,8 +101,8 @@ func (n *running) quiet(p *process) bool {
 	return n.of[p]+n.unknown == 0
 }
 
-// judge is what a verdict is made from.
-type judge struct {
+// diagnosis is what a verdict is made from.
+type diagnosis struct {
 	rp   *reporter
 	r    *Report
 	hang []*Blocked
@@ -113,7 +113,7 @@ type judge struct {
 // verdict finds out why threads hang. The surest explanation comes first. all are the
 // waits that had not ended: a thread that is asked for may wait for one that is not.
 func (rp *reporter) verdict(r *Report, all []*Blocked) {
-	j := &judge{rp: rp, r: r, by: make(map[int32]*Blocked), run: rp.running()}
+	j := &diagnosis{rp: rp, r: r, by: make(map[int32]*Blocked), run: rp.running()}
 	for _, b := range all {
 		j.by[b.TID] = b
 	}
@@ -141,13 +141,13 @@ func (rp *reporter) verdict(r *Report, all []*Blocked) {
 
 // nothing says that no wait hangs. A trace that ends with the beginning of a wait
 // does not show it.
-func (j *judge) nothing() Verdict {
+func (j *diagnosis) nothing() Verdict {
 	if len(j.r.Blocked) == 0 {
 		return Verdict{}
 	}
 	for _, b := range j.r.Blocked {
 		if b.Lock != nil && !b.wait.timed && !b.Doubt && b.TID == j.rp.calls.tail {
-			return Verdict{Kind: CannotTell, Case: EndsInWait, Evidence: []Fact{waits(b)}}
+			return Verdict{Kind: CannotTell, Case: EndsInWait, Proof: []Fact{waits(b)}}
 		}
 	}
 	if slices.ContainsFunc(j.r.Blocked, func(b *Blocked) bool { return b.Doubt && b.Time >= stuckAtLeast }) {
@@ -156,7 +156,7 @@ func (j *judge) nothing() Verdict {
 	return Verdict{Case: NothingHangs, Count: len(j.r.Blocked)}
 }
 
-func (j *judge) task(tid int32) Task { return Task{tid, j.rp.tasks.commOfTID(tid)} }
+func (j *diagnosis) task(tid int32) Task { return Task{tid, j.rp.tasks.commOfTID(tid)} }
 
 func (b *Blocked) task() Task { return Task{b.TID, b.Comm} }
 
@@ -169,7 +169,7 @@ func waits(b *Blocked) Fact {
 
 // next returns the thread that a blocked thread waits for, 0 if unknown: the
 // owner of the lock, or the thread whose exit is waited for.
-func (j *judge) next(b *Blocked) int32 {
+func (j *diagnosis) next(b *Blocked) int32 {
 	if b.Owner != 0 {
 		return b.Owner
 	}
@@ -183,7 +183,7 @@ func (j *judge) next(b *Blocked) int32 {
 
 // joined returns the thread whose exit is waited for, nil if unknown. In a PID
 // namespace a thread of another process can have the number.
-func (j *judge) joined(b *Blocked) *thread {
+func (j *diagnosis) joined(b *Blocked) *thread {
 	th := j.rp.tasks.threads.get(int32(min(b.Val, 1<<30)))
 	if th == nil || distinct(th.proc.find(), b.wait.th.proc.find()) {
 		return nil
@@ -194,7 +194,7 @@ func (j *judge) joined(b *Blocked) *thread {
 // after returns the wait of the thread that a blocked thread waits for, nil if it
 // does not wait. A thread that was read as the owner before it began to wait may
 // have released the lock since.
-func (j *judge) after(b *Blocked) *Blocked {
+func (j *diagnosis) after(b *Blocked) *Blocked {
 	next := j.by[j.next(b)]
 	if next != nil && b.OwnerRead && b.OwnedFrom < next.Since {
 		return nil
@@ -203,7 +203,7 @@ func (j *judge) after(b *Blocked) *Blocked {
 }
 
 // circle looks for threads that wait for each other.
-func (j *judge) circle() *Verdict {
+func (j *diagnosis) circle() *Verdict {
 	done := make(map[int32]bool) // no circle begins here
 	for _, b := range j.r.Blocked {
 		var path []*Blocked
@@ -222,21 +222,21 @@ func (j *judge) circle() *Verdict {
 	return nil
 }
 
-func (j *judge) circleOf(path []*Blocked) *Verdict {
+func (j *diagnosis) circleOf(path []*Blocked) *Verdict {
 	const most = 16 // that are named
 	v := &Verdict{Kind: Deadlock, Sure: true, Case: Circle, More: max(len(path)-most, 0)}
 	for _, b := range path[:min(len(path), most)] {
 		v.Tasks = append(v.Tasks, b.task())
-		v.Evidence = append(v.Evidence, waits(b))
+		v.Proof = append(v.Proof, waits(b))
 		if b.Owner != 0 {
-			v.Evidence = append(v.Evidence, j.held(b))
+			v.Proof = append(v.Proof, j.held(b))
 		}
 	}
 	return v
 }
 
 // held returns the evidence that a thread holds the lock of a wait.
-func (j *judge) held(b *Blocked) Fact {
+func (j *diagnosis) held(b *Blocked) Fact {
 	f := Fact{Kind: HoldsSince, Task: j.task(b.Owner), Lock: b.Lock.named(), At: b.OwnedFrom}
 	if b.OwnerRead {
 		f.Kind = HeldAt
@@ -246,21 +246,21 @@ func (j *judge) held(b *Blocked) Fact {
 
 // deadOwner looks for a lock whose holder is gone. A thread that was read as its
 // holder earlier may have released it in time.
-func (j *judge) deadOwner() *Verdict {
+func (j *diagnosis) deadOwner() *Verdict {
 	for _, b := range j.r.Blocked {
 		if b.Owner == 0 || !b.OwnerDead || b.OwnerRead || b.Doubt {
 			continue
 		}
 		owner := j.rp.tasks.threads.get(b.Owner)
 		return &Verdict{Kind: DeadOwner, Sure: true, Case: HolderExited, Tasks: []Task{b.task(), j.task(b.Owner)},
-			Evidence: []Fact{waits(b), j.held(b), {Kind: ExitedAt, Task: j.task(b.Owner), At: owner.diedAt}}}
+			Proof: []Fact{waits(b), j.held(b), {Kind: ExitedAt, Task: j.task(b.Owner), At: owner.diedAt}}}
 	}
 	return nil
 }
 
 // inversion looks for two locks that hang and that threads have taken in both
 // orders before.
-func (j *judge) inversion() *Verdict {
+func (j *diagnosis) inversion() *Verdict {
 	at := make(map[*lock]*Blocked)
 	for _, b := range j.hang {
 		if l := b.Lock.lock; b.Lock.Kind.exclusive() && at[l] == nil {
@@ -285,7 +285,7 @@ func (j *judge) inversion() *Verdict {
 	}
 	b, c, second := at[found.wanted], at[found.held], orders[orderKey{found.wanted, found.held}]
 	return &Verdict{Kind: Deadlock, Case: BothOrders, Tasks: []Task{b.task(), c.task()},
-		Evidence: []Fact{waits(b), waits(c),
+		Proof: []Fact{waits(b), waits(c),
 			{Kind: WaitedHolding, Task: j.task(first.tid), At: first.at, Lock: b.Lock.named(), Held: c.Lock.named()},
 			{Kind: WaitedHolding, Task: j.task(second.tid), At: second.at, Lock: c.Lock.named(), Held: b.Lock.named()}}}
 }
@@ -293,7 +293,7 @@ func (j *judge) inversion() *Verdict {
 // lostWakeUp looks for a wait that began just after a wakeup which found no
 // waiter, and after which none came: nothing else happened in between that could
 // have made the waiter's value right.
-func (j *judge) lostWakeUp() *Verdict {
+func (j *diagnosis) lostWakeUp() *Verdict {
 	for _, b := range j.hang {
 		l := b.Lock.lock
 		e, ok := j.rp.sites.empty.get(l.key)
@@ -302,34 +302,34 @@ func (j *judge) lostWakeUp() *Verdict {
 			continue
 		}
 		return &Verdict{Kind: LostWakeUp, Case: WokenBefore, Tasks: []Task{b.task()},
-			Evidence: []Fact{{Kind: WokeNone, Task: j.task(e.tid), At: e.at, Lock: b.Lock.named()}, waits(b), {Kind: NoWakeSince, Lock: b.Lock.named()}}}
+			Proof: []Fact{{Kind: WokeNone, Task: j.task(e.tid), At: e.at, Lock: b.Lock.named()}, waits(b), {Kind: NoWakeSince, Lock: b.Lock.named()}}}
 	}
 	return nil
 }
 
 // threadExit looks for waits for the exit of a thread that does not hang
 // itself.
-func (j *judge) threadExit() *Verdict {
+func (j *diagnosis) threadExit() *Verdict {
 	for _, b := range j.hang {
 		if b.Lock.Kind != Join {
 			return nil // something else hangs, too
 		}
 	}
 	b := j.hang[0]
-	v := &Verdict{Kind: ThreadExit, Sure: true, Case: WaitsForExit, Tasks: []Task{b.task()}, Number: b.Val, Evidence: []Fact{waits(b)}}
+	v := &Verdict{Kind: ThreadExit, Sure: true, Case: WaitsForExit, Tasks: []Task{b.task()}, Number: b.Val, Proof: []Fact{waits(b)}}
 	if th := j.joined(b); th != nil {
 		f := Fact{Kind: SeenAt, Task: j.task(th.tid), At: th.last}
 		if other := j.by[th.tid]; other != nil && other.Lock != nil {
 			f = waits(other)
 			f.Task = j.task(th.tid)
 		}
-		v.Evidence = append(v.Evidence, f)
+		v.Proof = append(v.Proof, f)
 	}
 	return v
 }
 
 // cannotTell gathers the facts about waits that nothing explains.
-func (j *judge) cannotTell() Verdict {
+func (j *diagnosis) cannotTell() Verdict {
 	v := Verdict{Kind: CannotTell, Case: OnlySignals, Count: len(j.hang)}
 	for i, b := range j.hang {
 		if b.Lock.Kind.Contention() {
@@ -339,7 +339,7 @@ func (j *judge) cannotTell() Verdict {
 		if i < most {
 			f := waits(b)
 			f.LastUse = j.lastUse(b)
-			v.Evidence = append(v.Evidence, f)
+			v.Proof = append(v.Proof, f)
 		}
 	}
 	return v
@@ -347,7 +347,7 @@ func (j *judge) cannotTell() Verdict {
 
 // lastUse returns how the lock that a thread waits for was last used, nil if
 // unknown.
-func (j *judge) lastUse(b *Blocked) *Fact {
+func (j *diagnosis) lastUse(b *Blocked) *Fact {
 	f := Fact{Lock: b.Lock.named()}
 	switch l := b.Lock.lock; {
 	case b.Owner != 0:

@@ -39,7 +39,7 @@ func TestCircleFiltered(t *testing.T) {
 	}
 	a := analyseText(t, futex.Options{Mappings: oneFile{}}, script(text.String()))
 	for _, view := range []futex.View{{}, {PIDs: []int32{10}}, {PIDs: []int32{30}}, {Comms: []string{"t20"}}} {
-		if v := a.Interim(view).Verdict; v.Kind != futex.Deadlock || !v.Sure || len(v.Evidence) != 2*len(locks) {
+		if v := a.Interim(view).Verdict; v.Kind != futex.Deadlock || !v.Sure || len(v.Proof) != 2*len(locks) {
 			t.Errorf("%+v: %+v", view, v)
 		}
 	}
@@ -68,12 +68,12 @@ func TestCannotTell(t *testing.T) {
 		owned + hangs: {Kind: futex.HoldsSince, Task: futex.Task{TID: 10, Comm: "t10"}, At: 100_000},
 	} {
 		v := reportOf(t, trace).Verdict
-		if v.Kind != futex.CannotTell || len(v.Evidence) != 1 || v.Evidence[0].LastUse == nil {
+		if v.Kind != futex.CannotTell || len(v.Proof) != 1 || v.Proof[0].LastUse == nil {
 			t.Errorf("%+v, want %+v", v, want)
 			continue
 		}
-		want.Lock = v.Evidence[0].Lock
-		if got := *v.Evidence[0].LastUse; got != want {
+		want.Lock = v.Proof[0].Lock
+		if got := *v.Proof[0].LastUse; got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	}
@@ -95,7 +95,7 @@ func TestLongCircle(t *testing.T) {
 	h.at += 1e6
 	h.event(7, "sys_close(fd: 0)")
 	v := analyseText(t, futex.Options{}, h.b.String()).Report(futex.View{}).Verdict
-	if v.Case != futex.Circle || len(v.Tasks) != 16 || v.More != 484 || len(v.Evidence) != 32 {
-		t.Errorf("%s: %d facts, %d threads and %d more", v.Kind, len(v.Evidence), len(v.Tasks), v.More)
+	if v.Case != futex.Circle || len(v.Tasks) != 16 || v.More != 484 || len(v.Proof) != 32 {
+		t.Errorf("%s: %d facts, %d threads and %d more", v.Kind, len(v.Proof), len(v.Tasks), v.More)
 	}
 }

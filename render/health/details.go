@@ -9,7 +9,7 @@ import (
 )
 
 // details prints what -v adds to the line of a file.
-func (t *text) details(s *inspect.Subject) {
+func (t *text) details(s *inspect.Target) {
 	r := s.Report
 	detail := func(format string, args ...any) {
 		t.buf.WriteString("        ")

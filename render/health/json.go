@@ -95,7 +95,7 @@ type reasonObject struct {
 }
 
 // File implements Writer.
-func (o *object) File(s *inspect.Subject) error {
+func (o *object) File(s *inspect.Target) error {
 	f := file{Path: s.Path, PID: s.PID}
 	if s.Report != nil {
 		f.report = reportObject(s)
@@ -150,7 +150,7 @@ func (o *object) Close() error {
 	return err
 }
 
-func reportObject(s *inspect.Subject) *report {
+func reportObject(s *inspect.Target) *report {
 	r := s.Report
 	o := &report{
 		Machine: r.Machine.String(), Bits: 32, BuildID: r.BuildID.Hex(), Go: r.Go, Static: r.Static, Code: r.Code,

@@ -6,7 +6,7 @@ import "ustack/filemap/inspect"
 // complain with the error of each that cannot be looked at, and goes on; its own
 // error is of writing.
 func Print(w Writer, i *inspect.Inspector, files []string, pids []int, complain func(error)) error {
-	write := func(s *inspect.Subject) error {
+	write := func(s *inspect.Target) error {
 		if s.Err != nil && (s.PID == 0 || !s.NotELF()) { // a process can map what it likes
 			complain(s.Err)
 			return nil
@@ -27,9 +27,9 @@ func Print(w Writer, i *inspect.Inspector, files []string, pids []int, complain 
 }
 
 // printProcess prints the files of a process.
-func printProcess(w Writer, i *inspect.Inspector, pid int, write func(*inspect.Subject) error, complain func(error)) error {
+func printProcess(w Writer, i *inspect.Inspector, pid int, write func(*inspect.Target) error, complain func(error)) error {
 	var failed error // to write
-	p, err := i.Process(pid, func(s *inspect.Subject) error {
+	p, err := i.Process(pid, func(s *inspect.Target) error {
 		failed = write(s)
 		return failed
 	})

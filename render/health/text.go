@@ -18,7 +18,7 @@ import (
 
 // Writer prints what was found, a file at a time. Close prints what sums them up.
 type Writer interface {
-	File(*inspect.Subject) error
+	File(*inspect.Target) error
 	Process(*inspect.Process) error
 	Close() error
 }
@@ -49,7 +49,7 @@ type row struct {
 const line = "%-6s  %-11s  %-19s  %-16s  %-8s  %s\n"
 
 // File implements Writer.
-func (t *text) File(s *inspect.Subject) error {
+func (t *text) File(s *inspect.Target) error {
 	if len(t.files) == 0 {
 		fmt.Fprintf(&t.buf, line, "UNWIND", "FP", "TABLES", "NAMES", "BUILD-ID", "FILE")
 	}

@@ -36,8 +36,8 @@ type Directory struct {
 	// Do writes the result of a report. io.ErrUnexpectedEOF means that the end of
 	// the report is missing.
 	Do func(report Report, out io.Writer) error
-	// Log is called with the outcome of a report.
-	Log func(name string, what Outcome, err error)
+	// Log is called with the result of a report.
+	Log func(name string, what Result, err error)
 
 	inbox, out, rejected handle
 	waiting              map[string]*seen
@@ -61,12 +61,12 @@ type Report struct {
 	Copy string
 }
 
-// Outcome is the outcome of processing a report.
-type Outcome uint8
+// Result is what became of processing a report.
+type Result uint8
 
 const (
 	// Done: the result is there.
-	Done Outcome = iota
+	Done Result = iota
 	// Rejected: the report cannot be read, by the error.
 	Rejected
 	// Delayed: the result could not be written, by the error, and is tried again.

@@ -26,11 +26,11 @@ func check(t testing.TB, err error) {
 // fixture is a Directory that copies reports that begin with "good".
 type fixture struct {
 	*Directory
-	mu       sync.Mutex
-	outcomes map[string]Outcome
-	errs     map[string]error
-	done     map[string]int // how often Do was called
-	hook     func(Report)   // called by Do
+	mu      sync.Mutex
+	results map[string]Result
+	errs    map[string]error
+	done    map[string]int // how often Do was called
+	hook    func(Report)   // called by Do
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -38,12 +38,12 @@ func newFixture(t *testing.T) *fixture {
 		Dir: filepath.Join(t.TempDir(), "in"), Out: filepath.Join(t.TempDir(), "out"), Suffix: ".text",
 		Settle: 2 * time.Millisecond, GiveUp: 20 * time.Millisecond,
 	}}
-	f.outcomes, f.errs, f.done = make(map[string]Outcome), make(map[string]error), make(map[string]int)
+	f.results, f.errs, f.done = make(map[string]Result), make(map[string]error), make(map[string]int)
 	check(t, os.Mkdir(f.Dir, 0o700))
-	f.Log = func(name string, what Outcome, err error) {
+	f.Log = func(name string, what Result, err error) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.outcomes[name], f.errs[name] = what, err
+		f.results[name], f.errs[name] = what, err
 	}
 	f.Do = func(r Report, out io.Writer) error {
 		f.mu.Lock()
@@ -118,7 +118,7 @@ func TestNames(t *testing.T) {
 		check(t, f.all(t))
 	}
 	for i, name := range odd {
-		if got := f.result(name); got != fmt.Sprint("good ", i) || f.done[name] != 1 || f.outcomes[name] != Done || f.errs[name] != nil {
+		if got := f.result(name); got != fmt.Sprint("good ", i) || f.done[name] != 1 || f.results[name] != Done || f.errs[name] != nil {
 			t.Errorf("%q: result %q, %d times, %v", name, got, f.done[name], f.errs[name])
 		}
 	}
@@ -324,7 +324,7 @@ func TestResultsFail(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	log := f.Log
-	f.Log = func(name string, what Outcome, err error) {
+	f.Log = func(name string, what Result, err error) {
 		log(name, what, err)
 		if what == Delayed && !errors.Is(err, full) {
 			t.Error(err)

@@ -45,7 +45,7 @@ func NewEvents(w io.Writer, opt Options) *Events {
 }
 
 // Batch implements render.Renderer.
-func (e *Events) Batch(h *resolve.Held) error {
+func (e *Events) Batch(h *resolve.Pending) error {
 	for i := range h.Records {
 		rec, a := &h.Records[i], &h.Attached[i]
 		if rec.Kind == tracefs.KindLost || rec.Kind == tracefs.KindGap {
@@ -77,7 +77,7 @@ func (e *Events) Close(*resolve.Totals) error {
 }
 
 // event writes an event with its stack, or why it has none.
-func (e *Events) event(h *resolve.Held, rec *tracefs.Record, name string, st *resolve.Stack, missing string) {
+func (e *Events) event(h *resolve.Pending, rec *tracefs.Record, name string, st *resolve.Stack, missing string) {
 	head, t := h.Head(rec), h.Time(rec)
 	who := Thread{PID: head.TGID, TID: rec.TID, Comm: e.comms.Intern(head.Comm)}
 	ev := Event{Type: Instant, Time: t, Track: e.w.Thread(who, t), Category: "stack", Name: name, Notes: e.notes[:0]}
@@ -111,7 +111,7 @@ func eventNameOf(body []byte) string {
 }
 
 // seen notes a record of a CPU, which ends what was lost before it.
-func (e *Events) seen(h *resolve.Held, rec *tracefs.Record) {
+func (e *Events) seen(h *resolve.Pending, rec *tracefs.Record) {
 	if rec.CPU < 0 || rec.Body <= rec.Off {
 		return
 	}

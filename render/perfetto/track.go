@@ -17,17 +17,17 @@ type Thread struct {
 // number in any trace: two bits for the kind, 31 for the process, 31 for the
 // thread.
 const (
-	tracksOfNobody Track = iota << 62 // the group of threads of unknown processes, lost events
+	tracksOfUnknown Track = iota << 62 // the group of threads of unknown processes, lost events
 	tracksOfProcess
 	tracksOfThread
 	tracksOfOrphan // a thread of an unknown process
 )
 
 const (
-	orphans    = tracksOfNobody + 1
-	lostEvents = tracksOfNobody + 2
+	orphans    = tracksOfUnknown + 1
+	lostEvents = tracksOfUnknown + 2
 	// lostOnCPU is the first of the tracks of CPUs, 1<<24 for each ring buffer.
-	lostOnCPU = tracksOfNobody + 1<<32
+	lostOnCPU = tracksOfUnknown + 1<<32
 )
 
 // maxTracks is how many tracks are remembered. Then all are announced again, which

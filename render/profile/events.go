@@ -24,7 +24,7 @@ func NewEvents(write func(*Profile) error) *Events {
 }
 
 // Batch implements render.Renderer.
-func (e *Events) Batch(h *resolve.Held) error {
+func (e *Events) Batch(h *resolve.Pending) error {
 	for i := range h.Records {
 		rec, a := &h.Records[i], &h.Attached[i]
 		switch {
@@ -45,11 +45,11 @@ func (e *Events) Flush() error { return nil }
 // Close implements render.Renderer.
 func (e *Events) Close(*resolve.Totals) error { return e.write(e.p) }
 
-func (e *Events) count(h *resolve.Held, rec *tracefs.Record, stack int32) {
+func (e *Events) count(h *resolve.Pending, rec *tracefs.Record, stack int32) {
 	e.p.Add(stack, Labels{PID: rec.TID, Comm: e.comms.Intern(h.Head(rec).Comm)}, Value{Count: 1})
 }
 
-// stack returns the number of a stack. Stacks that are a shape keep it.
+// stack returns the number of a stack. Stacks that are a template keep it.
 func (e *Events) stack(s *resolve.Stack) int32 {
 	if s.Result == nil || s.Cut {
 		return e.p.intern(s)

@@ -69,17 +69,17 @@ func (f *Frame) Call(ran bool) uint64 { return f.call(ran) }
 func AppendFrames(list []Frame, st *resolve.Stack) (frames []Frame, cut bool) {
 	n := min(len(st.Frames), maxDepth)
 	for i := range st.Frames[:n] {
-		list = append(list, frameOf(st.Text, &st.Frames[i], &st.Outcomes[i]))
+		list = append(list, frameOf(st.Text, &st.Frames[i], &st.Attributions[i]))
 	}
 	s := stack{frames: list, cut: st.EndsEarly() || n < len(st.Frames)}
 	return list, s.incomplete()
 }
 
 // StackOf returns the stack of a record that is only a stack.
-func StackOf(h *resolve.Held, i int) resolve.Stack {
+func StackOf(h *resolve.Pending, i int) resolve.Stack {
 	rec := &h.Records[i]
 	s := resolve.Stack{Cut: rec.Flags&tracefs.Cut != 0, Stock: rec.Flags&tracefs.Deferred == 0}
 	s.Frames, s.Text = h.StackFrames(rec)
-	s.Outcomes, s.Result = h.StackOutcomes(i)
+	s.Attributions, s.Result = h.StackAttributions(i)
 	return s
 }

@@ -26,7 +26,7 @@ type Frame struct {
 	// Inferred marks a frame that is the beginning of a function: an earlier run
 	// has found it missing.
 	Inferred bool
-	// Calls is the function that the thread began with, see resolve.Outcome.
+	// Calls is the function that the thread began with, see resolve.Attribution.
 	Calls filemap.Begun
 	// Interrupted and Followed: see tracefs.Frame.
 	Interrupted, Followed bool
@@ -191,12 +191,12 @@ func (p *Profile) weight(v Value) int64 {
 func (p *Profile) intern(st *resolve.Stack) int32 {
 	p.work = p.work[:0]
 	for i := range st.Frames[:min(len(st.Frames), maxDepth+1)] {
-		p.work = append(p.work, frameOf(st.Text, &st.Frames[i], &st.Outcomes[i]))
+		p.work = append(p.work, frameOf(st.Text, &st.Frames[i], &st.Attributions[i]))
 	}
 	return p.Stack(p.work, st.EndsEarly())
 }
 
-func frameOf(text []byte, f *tracefs.Frame, o *resolve.Outcome) Frame {
+func frameOf(text []byte, f *tracefs.Frame, o *resolve.Attribution) Frame {
 	switch {
 	case o.File == nil && o.Memory != nil && o.Memory.Code != nil:
 		return Frame{Reason: o.Reason, Memory: o.Memory.Code.Function}

@@ -69,12 +69,12 @@ func TestStackByStart(t *testing.T) {
 	p := New(Samples)
 	for range 2 {
 		for i, f := range []filemap.Begun{0, 0x100, 0x200} {
-			st := resolve.Stack{Frames: make([]tracefs.Frame, 2), Outcomes: make([]resolve.Outcome, 2)}
-			for k := range st.Outcomes {
-				st.Outcomes[k] = resolve.Named(libc, filemap.Verified)
-				st.Outcomes[k].Offset, st.Outcomes[k].HasOffset = uint64(k), true
+			st := resolve.Stack{Frames: make([]tracefs.Frame, 2), Attributions: make([]resolve.Attribution, 2)}
+			for k := range st.Attributions {
+				st.Attributions[k] = resolve.Named(libc, filemap.Verified)
+				st.Attributions[k].Offset, st.Attributions[k].HasOffset = uint64(k), true
 			}
-			st.Outcomes[1].Calls = f
+			st.Attributions[1].Calls = f
 			p.Add(p.intern(&st), Labels{}, Value{Count: int64(i + 1)})
 			if f == 0 {
 				continue

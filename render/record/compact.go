@@ -13,7 +13,7 @@ import (
 )
 
 // Compact writes a trace as text in the hash dialect, with its own identifiers and
-// an announcement of each file. It implements render.Renderer. The batches must be
+// a mapping event of each file. It implements render.Renderer. The batches must be
 // escaped.
 //
 // Each Write is a run of whole records. Once a Write has returned ErrFull
@@ -25,9 +25,9 @@ type Compact struct {
 	Left Left
 	// NoStacks leaves stacks out.
 	NoStacks bool
-	// Unannounced keeps announcements back: Files has them.
+	// Unannounced keeps mapping events back: Files has them.
 	Unannounced bool
-	// Keep keeps announcements, also of files that no stack needs.
+	// Keep keeps mapping events, also of files that no stack needs.
 	Keep bool
 	// Flat gives a file one identifier, whatever the marks of its frames, and
 	// announces it with the weakest of them: for texts that are compared.
@@ -46,7 +46,7 @@ type Compact struct {
 	marks     map[uint64]tracefs.Mark // with Flat: the weakest
 	fresh     []marked                // of the stack at hand
 	all       []marked                // that were announced, with Unannounced
-	held      Left                    // what is in buf
+	pending   Left                    // what is in buf
 	open      bool                    // what was written last lacks its line feed
 	files     *filemap.Files          // that were announced, with Keep
 	line      []byte
@@ -86,7 +86,7 @@ func NewCompact(w io.Writer) *Compact {
 var errRaw = errors.New("writing text that is not escaped")
 
 // Batch implements render.Renderer.
-func (c *Compact) Batch(h *resolve.Held) error {
+func (c *Compact) Batch(h *resolve.Pending) error {
 	if !h.Escaped {
 		return errRaw
 	}
@@ -109,13 +109,13 @@ func (c *Compact) Batch(h *resolve.Held) error {
 		switch rec.Kind {
 		case tracefs.KindEvent:
 			if whole {
-				c.held.Events++
+				c.pending.Events++
 			}
 		case tracefs.KindStack:
 			if whole && c.NoStacks {
 				c.Left.Stacks++
 			} else if whole {
-				c.held.Stacks++
+				c.pending.Stacks++
 			}
 			if c.NoStacks {
 				c.buf = append(c.buf, h.Text[from:rec.Off]...)
@@ -124,8 +124,8 @@ func (c *Compact) Batch(h *resolve.Held) error {
 			}
 			c.buf = append(c.buf, h.Text[from:rec.Body]...)
 			from = c.stack(h, i)
-		case tracefs.KindAnnounce:
-			if h.Announcement(rec).Bad == "" {
+		case tracefs.KindMappingEvent:
+			if h.MappingEvent(rec).Bad == "" {
 				c.buf = append(c.buf, h.Text[from:rec.Off]...)
 				from = rec.End
 				c.kept(h, rec)
@@ -150,9 +150,9 @@ func (c *Compact) Flush() error {
 		c.Full, err = true, nil
 	}
 	if c.Full {
-		c.Left.add(c.held)
+		c.Left.add(c.pending)
 	}
-	c.buf, c.held = c.buf[:0], Left{}
+	c.buf, c.pending = c.buf[:0], Left{}
 	return err
 }
 
@@ -172,13 +172,13 @@ func (c *Compact) End(t *resolve.Totals, left Left) []byte {
 // stack writes a stack from its body on, and after it its files: the kernel puts
 // them there, where they do not come between an event and its stack. It returns the
 // place after the stack.
-func (c *Compact) stack(h *resolve.Held, i int) uint32 {
+func (c *Compact) stack(h *resolve.Pending, i int) uint32 {
 	rec := &h.Records[i]
 	frames, txt := h.StackFrames(rec)
-	out, _ := h.StackOutcomes(i)
+	out, _ := h.StackAttributions(i)
 	c.fresh = c.fresh[:0]
 	from := rec.Body
-	if rec.Shape != 0 {
+	if rec.Template != 0 {
 		c.buf = append(c.buf, h.Text[from:rec.Lo]...)
 		from = 0 // in txt
 	}
@@ -192,7 +192,7 @@ func (c *Compact) stack(h *resolve.Held, i int) uint32 {
 		c.frame(txt, f, &out[k])
 		from = f.End
 	}
-	if rec.Shape != 0 {
+	if rec.Template != 0 {
 		c.endLine()
 		c.buf = append(c.buf, h.Text[rec.Lo+uint32(len(txt)):rec.End]...)
 	} else {
@@ -226,8 +226,8 @@ func (c *Compact) announceFiles(head []byte) {
 	}
 }
 
-// kept keeps the file of an announcement, if Keep is set.
-func (c *Compact) kept(h *resolve.Held, rec *tracefs.Record) {
+// kept keeps the file of a mapping event, if Keep is set.
+func (c *Compact) kept(h *resolve.Pending, rec *tracefs.Record) {
 	if !c.Keep {
 		return
 	}
@@ -235,28 +235,28 @@ func (c *Compact) kept(h *resolve.Held, rec *tracefs.Record) {
 		c.files = filemap.NewFiles()
 		clear(c.known)
 	}
-	a := h.Announcement(rec)
+	a := h.MappingEvent(rec)
 	c.fresh = c.fresh[:0]
 	c.key(marked{c.files.Intern(a.Path, a.BuildID), a.Mark})
 	c.announceFiles(h.Text[rec.Off:rec.Body])
 }
 
 // frame writes a frame without its line feed.
-func (c *Compact) frame(txt []byte, f *tracefs.Frame, o *resolve.Outcome) {
+func (c *Compact) frame(txt []byte, f *tracefs.Frame, o *resolve.Attribution) {
 	switch {
 	case o.File != nil:
 		offset := o.Offset
 		if !o.HasOffset {
 			offset = f.Address(txt)
 		}
-		c.buf = tracefs.AppendStem(c.buf, offset)
+		c.buf = tracefs.AppendAddrText(c.buf, offset)
 		c.buf = tracefs.HashIdentifier(c.key(marked{o.File, o.Trust.Mark()})).Append(append(c.buf, " : "...))
 	case o.Memory != nil:
 		addr := o.Offset
 		if !o.HasOffset {
 			addr = f.Address(txt)
 		}
-		c.buf = append(tracefs.AppendStem(c.buf, addr), " : "...)
+		c.buf = append(tracefs.AppendAddrText(c.buf, addr), " : "...)
 		c.buf = text.AppendName(c.buf, o.Memory.Name)
 		c.reason(o.Reason)
 	default:
@@ -271,7 +271,7 @@ func (c *Compact) reason(r filemap.Reason) {
 	c.buf = append(append(append(c.buf, text.UnresolvedMark...), r.String()...), ')')
 }
 
-// maxKept bounds the memory for announcements that are kept.
+// maxKept bounds the memory for mapping events that are kept.
 const maxKept = 4 << 20
 
 // maxKnown bounds the files that are kept; it is far above what a machine runs.
@@ -322,7 +322,7 @@ func (c *Compact) Known(head []byte, files []*filemap.File, more func() bool) er
 }
 
 // knownBy announces all files that the stacks of another Compact have needed,
-// which keeps announcements back (Unannounced).
+// which keeps mapping events back (Unannounced).
 func (c *Compact) knownBy(head []byte, o *Compact, more func() bool) error {
 	c.marks = o.marks
 	return c.tellAll(head, o.all, more)

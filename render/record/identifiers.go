@@ -13,7 +13,7 @@ import (
 
 // Identifiers gives files the numbers that stand for them in the frames of a
 // report. They are made with a secret that is in no file, so that a user who can
-// put a string into a trace cannot foresee them: a forged announcement names no
+// put a string into a trace cannot foresee them: a forged mapping event names no
 // file. Their form shows (redact.Identifier): a report made of redacted reports
 // is redacted.
 type Identifiers struct {

@@ -53,7 +53,7 @@ func TestIdentifiersClash(t *testing.T) {
 
 // TestCompactRaw: text that is not escaped is not written.
 func TestCompactRaw(t *testing.T) {
-	h := &resolve.Held{Batch: &tracefs.Batch{Text: []byte("a\nb")}}
+	h := &resolve.Pending{Batch: &tracefs.Batch{Text: []byte("a\nb")}}
 	var out bytes.Buffer
 	for _, c := range []*Compact{NewCompact(&out), {Redact: redact.New(bytes.Repeat([]byte("k"), 32), nil)}} {
 		if err := c.Batch(h); err == nil || out.Len() > 0 {
@@ -65,7 +65,7 @@ func TestCompactRaw(t *testing.T) {
 // TestUnfinishedLine: a trace that ends inside a line does not hide the last line of
 // the report.
 func TestUnfinishedLine(t *testing.T) {
-	h := held(t, "            task-7       [000] .....   100.000001: ev: x")
+	h := pending(t, "            task-7       [000] .....   100.000001: ev: x")
 	var out bytes.Buffer
 	c := NewCompact(&out)
 	check(t, c.Batch(h))
@@ -80,7 +80,7 @@ func TestUnfinishedLine(t *testing.T) {
 func TestRedactedNames(t *testing.T) {
 	for _, name := range []string{"a\nb", `\012`, " lead", "x\x1b"} {
 		head := strings.Repeat(" ", 16-len(name)) + name + "-7       [000] .....   100.00000"
-		h := held(t, head+"1: sched_switch: prev_comm="+name+" prev_pid=7 prev_prio=120 prev_state=S ==> next_comm="+name+" next_pid=8 next_prio=120\n")
+		h := pending(t, head+"1: sched_switch: prev_comm="+name+" prev_pid=7 prev_prio=120 prev_state=S ==> next_comm="+name+" next_pid=8 next_prio=120\n")
 		var out bytes.Buffer
 		c := NewCompact(&out)
 		c.Redact = redact.New(bytes.Repeat([]byte("k"), 32), nil)

@@ -76,7 +76,7 @@ type MergedReport struct {
 }
 
 // Batch implements render.Renderer.
-func (r *MergedReport) Batch(h *resolve.Held) error {
+func (r *MergedReport) Batch(h *resolve.Pending) error {
 	for i := range h.Records {
 		rec := &h.Records[i]
 		switch {
@@ -90,7 +90,7 @@ func (r *MergedReport) Batch(h *resolve.Held) error {
 			r.count(h, rec, &h.Attached[i])
 		case rec.Kind == tracefs.KindStack && !h.Attached[i].Taken:
 			frames, txt := h.StackFrames(rec)
-			out, _ := h.StackOutcomes(i)
+			out, _ := h.StackAttributions(i)
 			r.device().stacks++
 			r.add("", r.m.text(txt, frames, out))
 		}
@@ -145,13 +145,13 @@ func (r *MergedReport) device() *device {
 }
 
 // count counts an event.
-func (r *MergedReport) count(h *resolve.Held, rec *tracefs.Record, a *resolve.Attached) {
+func (r *MergedReport) count(h *resolve.Pending, rec *tracefs.Record, a *resolve.Attached) {
 	name, _ := text.SplitEvent(h.Text[rec.Body:rec.End])
 	event := name.Prefix + string(name.Name)
 	switch {
 	case a.Stack != nil:
 		r.d.stacks++
-		r.add(event, r.m.text(a.Stack.Text, a.Stack.Frames, a.Stack.Outcomes))
+		r.add(event, r.m.text(a.Stack.Text, a.Stack.Frames, a.Stack.Attributions))
 	case a.Missing != resolve.NotMissing:
 		r.add(event, fmt.Sprintf(" (no stack: %s)\n", a.Missing))
 	default:
@@ -177,7 +177,7 @@ func (r *MergedReport) add(event, frames string) {
 
 // text returns a stack as it stands in a report. A frame in no file has no
 // number: addresses mean nothing on another device.
-func (m *Merge) text(txt []byte, frames []tracefs.Frame, out []resolve.Outcome) string {
+func (m *Merge) text(txt []byte, frames []tracefs.Frame, out []resolve.Attribution) string {
 	c := m.key
 	c.buf = m.appendHow(c.buf[:0], frames)
 	for k := range frames {
@@ -188,7 +188,7 @@ func (m *Merge) text(txt []byte, frames []tracefs.Frame, out []resolve.Outcome) 
 			continue
 		}
 		if o := &out[k]; o.File == nil {
-			c.buf = tracefs.AppendStem(c.buf, 0)
+			c.buf = tracefs.AppendAddrText(c.buf, 0)
 			if o.Memory != nil {
 				c.buf = text.AppendName(append(c.buf, " : "...), o.Memory.Name)
 			}

@@ -207,8 +207,8 @@ func TestTriggers(t *testing.T) {
 	}
 }
 
-// held is a text of the kernel's as the resolver gives it out, escaped.
-func held(t testing.TB, txt string) *resolve.Held {
+// pending is a text of the kernel's as the resolver gives it out, escaped.
+func pending(t testing.TB, txt string) *resolve.Pending {
 	t.Helper()
 	scan := text.NewScanner()
 	scan.Events = true
@@ -244,7 +244,7 @@ func TestDetector(t *testing.T) {
 		{"its end", line("7", "100.000000", "sys_openat -> 0x3"), ""},
 	} {
 		d := NewDetector([]Trigger{{Wait: 500 * time.Millisecond}, {Event: "oom:oom_kill"}, {Event: "syscalls:sys_enter_openat"}, {Signal: true}})
-		if why, fired := d.Batch(held(t, test.text)); why != test.why || fired != (why != "") {
+		if why, fired := d.Batch(pending(t, test.text)); why != test.why || fired != (why != "") {
 			t.Errorf("%s: %q, %v, want %q", test.name, why, fired, test.why)
 		}
 	}
@@ -261,15 +261,15 @@ func TestCompactAgain(t *testing.T) {
 		"            task-7       [000] .....   100.000003: sys_futex -> 0x1\n"
 	var compact bytes.Buffer
 	c := NewCompact(&compact)
-	check(t, c.Batch(held(t, in)))
+	check(t, c.Batch(pending(t, in)))
 	if bytes.Contains(compact.Bytes(), []byte(" : path=")) || strings.Count(compact.String(), "file_map: hash=0x") != 2 {
 		t.Errorf("compact:\n%s", &compact)
 	}
-	h := held(t, compact.String())
+	h := pending(t, compact.String())
 	var got []string
 	for i := range h.Records {
 		if h.Records[i].Kind == tracefs.KindStack {
-			out, _ := h.StackOutcomes(i)
+			out, _ := h.StackAttributions(i)
 			for k := range out {
 				if f := out[k].File; f != nil {
 					got = append(got, f.Path+" "+f.BuildID.Hex())

@@ -15,7 +15,7 @@ import (
 var errNoColumns = errors.New("redacting: a layout without 16 columns for names (switch latency-format off)")
 
 // redactBatch is Batch with secrets taken out.
-func (c *Compact) redactBatch(h *resolve.Held) error {
+func (c *Compact) redactBatch(h *resolve.Pending) error {
 	from := uint32(0)
 	for i := range h.Records {
 		rec := &h.Records[i]
@@ -34,7 +34,7 @@ func (c *Compact) redactBatch(h *resolve.Held) error {
 	return c.Flush()
 }
 
-func (c *Compact) redactRecord(h *resolve.Held, i int) error {
+func (c *Compact) redactRecord(h *resolve.Pending, i int) error {
 	rec := &h.Records[i]
 	head, body := h.Text[rec.Off:rec.Body], h.Text[rec.Body:rec.End]
 	whole := rec.Flags&tracefs.Continued == 0
@@ -44,14 +44,14 @@ func (c *Compact) redactRecord(h *resolve.Held, i int) error {
 	switch rec.Kind {
 	case tracefs.KindStack:
 		return c.redactStack(h, i)
-	case tracefs.KindAnnounce:
-		if h.Announcement(rec).Bad == "" {
+	case tracefs.KindMappingEvent:
+		if h.MappingEvent(rec).Bad == "" {
 			c.kept(h, rec)
 			return nil
 		}
 	case tracefs.KindEvent:
 		if whole {
-			c.held.Events++
+			c.pending.Events++
 		}
 	}
 	c.buf = c.head(head)
@@ -68,19 +68,19 @@ func (c *Compact) redactRecord(h *resolve.Held, i int) error {
 	return nil
 }
 
-func (c *Compact) redactStack(h *resolve.Held, i int) error {
+func (c *Compact) redactStack(h *resolve.Pending, i int) error {
 	rec := &h.Records[i]
 	if rec.Flags&tracefs.Continued == 0 {
 		if c.NoStacks {
 			c.Left.Stacks++
 			return nil
 		}
-		c.held.Stacks++
+		c.pending.Stacks++
 	}
 	head := h.Text[rec.Off:rec.Body]
 	c.buf = c.head(head)
 	frames, txt := h.StackFrames(rec)
-	out, _ := h.StackOutcomes(i)
+	out, _ := h.StackAttributions(i)
 	c.fresh = c.fresh[:0]
 	if rec.Flags&tracefs.Continued == 0 && h.Text[rec.Body] != '<' {
 		c.redactReport(rec, frames, txt, out)
@@ -88,7 +88,7 @@ func (c *Compact) redactStack(h *resolve.Held, i int) error {
 		return nil
 	}
 	from := rec.Body
-	if rec.Shape != 0 {
+	if rec.Template != 0 {
 		c.buf = c.Redact.AppendFree(c.buf, h.Text[from:rec.Lo])
 		from = 0 // in txt
 	}
@@ -102,7 +102,7 @@ func (c *Compact) redactStack(h *resolve.Held, i int) error {
 		c.redactFrame(txt, f, &out[k])
 		from = f.End
 	}
-	if rec.Shape != 0 {
+	if rec.Template != 0 {
 		c.endLine()
 		c.buf = c.Redact.AppendFree(c.buf, h.Text[rec.Lo+uint32(len(txt)):rec.End])
 	} else {
@@ -114,7 +114,7 @@ func (c *Compact) redactStack(h *resolve.Held, i int) error {
 }
 
 // redactReport writes a stack of trace-cmd report as the kernel would have.
-func (c *Compact) redactReport(rec *tracefs.Record, frames []tracefs.Frame, txt []byte, out []resolve.Outcome) {
+func (c *Compact) redactReport(rec *tracefs.Record, frames []tracefs.Frame, txt []byte, out []resolve.Attribution) {
 	title := "<user stack trace>\n"
 	if rec.Flags&tracefs.Deferred != 0 {
 		title = "<user stack unwind>\ncookie=" + strconv.FormatUint(rec.Value, 16) + "\n"
@@ -128,7 +128,7 @@ func (c *Compact) redactReport(rec *tracefs.Record, frames []tracefs.Frame, txt 
 		if o.File != nil || o.Memory != nil {
 			c.redactFrame(txt, f, o)
 		} else {
-			c.line = append(tracefs.AppendStem(c.line[:0], f.Address(txt)), text.UnresolvedMark...)
+			c.line = append(tracefs.AppendAddrText(c.line[:0], f.Address(txt)), text.UnresolvedMark...)
 			c.line = append(append(c.line, o.Reason.String()...), ')')
 			c.buf = c.Redact.AppendFrame(c.buf, c.line)
 		}
@@ -138,7 +138,7 @@ func (c *Compact) redactReport(rec *tracefs.Record, frames []tracefs.Frame, txt 
 
 // redactFrame writes a frame without its line feed. An offset that no file has is
 // an address: the frame loses its file with it.
-func (c *Compact) redactFrame(txt []byte, f *tracefs.Frame, o *resolve.Outcome) {
+func (c *Compact) redactFrame(txt []byte, f *tracefs.Frame, o *resolve.Attribution) {
 	from := len(c.buf)
 	c.frame(txt, f, o)
 	offset := o.Offset

@@ -128,7 +128,7 @@ func (r *Report) Full() bool { return r.text.Full }
 func (r *Report) Left() Left { return r.text.Left }
 
 // Batch implements render.Renderer.
-func (r *Report) Batch(h *resolve.Held) error {
+func (r *Report) Batch(h *resolve.Pending) error {
 	const quarter = 4
 	if r.drop == DropStacks && r.file.max > 0 && r.file.Size() > r.file.max-r.file.max/quarter {
 		r.text.NoStacks = true

@@ -102,7 +102,7 @@ func inText(event string) []byte {
 
 // Batch reports whether a trigger is in a batch, which must have events, and
 // which one.
-func (d *Detector) Batch(h *resolve.Held) (why string, fired bool) {
+func (d *Detector) Batch(h *resolve.Pending) (why string, fired bool) {
 	for i := range h.Records {
 		rec := &h.Records[i]
 		if rec.Kind != tracefs.KindEvent || rec.Body <= rec.Off {
@@ -124,7 +124,7 @@ func (d *Detector) Batch(h *resolve.Held) (why string, fired bool) {
 }
 
 // waited returns how long the wait was that an event ends, 0 for other events.
-func (d *Detector) waited(tid int32, h *resolve.Held, rec *tracefs.Record) tracefs.Time {
+func (d *Detector) waited(tid int32, h *resolve.Pending, rec *tracefs.Record) tracefs.Time {
 	switch c := &d.call; {
 	case c.Call == syscalls.RestartSyscall && !c.Exit:
 		return 0 // the wait goes on

@@ -18,7 +18,7 @@ type Leak struct {
 }
 
 // Checker looks for leaks in the batches of a trace, read with all events and
-// without shapes. It needs no key: the form of a token can be checked.
+// without templates. It needs no key: the form of a token can be checked.
 type Checker struct {
 	// Leaks are the first leaks, Count counts all.
 	Leaks []Leak
@@ -55,7 +55,7 @@ func (c *Checker) Batch(b *tracefs.Batch) {
 	c.g.free(b.Text[from:])
 }
 
-// End is called after the last batch: an identifier that no announcement
+// End is called after the last batch: an identifier that no mapping event
 // explains may be anything.
 func (c *Checker) End() {
 	for v, leak := range c.used {
@@ -78,8 +78,8 @@ func (c *Checker) record(rec *tracefs.Record) {
 	switch {
 	case rec.Kind == tracefs.KindStack:
 		c.stack(rec)
-	case rec.Kind == tracefs.KindAnnounce && c.b.Announcement(rec).Bad == "":
-		c.announcement(rec)
+	case rec.Kind == tracefs.KindMappingEvent && c.b.MappingEvent(rec).Bad == "":
+		c.mappingEvent(rec)
 	case rec.Flags&tracefs.Continued != 0:
 		c.g.free(body)
 	case rec.Kind == tracefs.KindKernelStack:
@@ -103,10 +103,10 @@ func (c *Checker) stack(rec *tracefs.Record) {
 	c.g.free(txt[from:rec.End])
 }
 
-// announcement holds a mapping event against what a redactor would write.
-func (c *Checker) announcement(rec *tracefs.Record) {
+// mappingEvent compares a mapping event with what a redactor would write.
+func (c *Checker) mappingEvent(rec *tracefs.Record) {
 	const key, before = "file_map: hash=0x", " path="
-	a := c.b.Announcement(rec)
+	a := c.b.MappingEvent(rec)
 	body := c.b.Text[rec.Body:rec.End]
 	hex, file, _ := bytes.Cut(bytes.TrimPrefix(body, []byte(key)), []byte(before))
 	hex, _, _ = bytes.Cut(hex, []byte(" dev="))

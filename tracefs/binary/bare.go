@@ -92,10 +92,10 @@ func (p *Printer) bareStack(f *format.Event) decodeFunc {
 // addresses makes frames of a stack, up to the first address of 0.
 func (p *Printer) addresses(b *tracefs.Batch, r *tracefs.Record, data []byte) {
 	s := stack{addrs: data}
-	slot := p.shapes.find(&s)
-	if slot != nil && slot.shape != nil {
-		r.Shape, r.Lo = p.shapes.use(b, slot), r.Off
-		p.lines(b, len(slot.shape.Frames))
+	slot := p.templates.find(&s)
+	if slot != nil && slot.template != nil {
+		r.Template, r.Lo = p.templates.use(b, slot), r.Off
+		p.lines(b, len(slot.template.Frames))
 		return
 	}
 	for long := p.env.LongSize; len(data) >= long; data = data[long:] {
@@ -112,7 +112,7 @@ func (p *Printer) addresses(b *tracefs.Batch, r *tracefs.Record, data []byte) {
 	}
 }
 
-// lines appends as many empty lines as there are frames: how much is held back is
+// lines appends as many empty lines as there are frames: how much is pending is
 // bounded in lines, and a stack takes more memory than an event.
 func (p *Printer) lines(b *tracefs.Batch, n int) {
 	const feeds = "\n\n\n\n\n\n\n\n"

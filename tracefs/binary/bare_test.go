@@ -92,11 +92,11 @@ func allSaid(t *testing.T, s *Source) (out []said, bare int) {
 func TestBare(t *testing.T) {
 	all := 0
 	eachRaw(t, func(t *testing.T, _ string, dir *Dir) {
-		want, none := allSaid(t, dir.Source(Options{Events: true, NoShapes: true}, nil))
+		want, none := allSaid(t, dir.Source(Options{Events: true, NoTemplates: true}, nil))
 		if none != 0 {
 			t.Fatalf("%d bare records that were not asked for", none)
 		}
-		for _, opt := range []Options{{Events: true, Bare: true}, {Events: true, Bare: true, NoShapes: true}} {
+		for _, opt := range []Options{{Events: true, Bare: true}, {Events: true, Bare: true, NoTemplates: true}} {
 			got, bare := allSaid(t, dir.Source(opt, nil))
 			all += bare
 			if len(got) != len(want) {

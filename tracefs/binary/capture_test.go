@@ -88,8 +88,8 @@ func viewsOf(b *tracefs.Batch) (out []view) {
 				f := &frames[k]
 				v.Frames = append(v.Frames, frameView{string(text[f.Off:f.End]), f.Form, f.ID, f.Address(text)})
 			}
-		case tracefs.KindAnnounce:
-			a := b.Announcement(r)
+		case tracefs.KindMappingEvent:
+			a := b.MappingEvent(r)
 			v.Path, v.Build, v.Identifier, v.Bad, v.BuildIDMissing = string(a.Path), string(a.BuildID), a.ID, a.Bad, a.BuildID == nil
 		}
 		out = append(out, v)
@@ -156,7 +156,7 @@ func scanned(t testing.TB, data []byte) (plain []byte, views []view, events int6
 func TestCaptures(t *testing.T) {
 	eachRaw(t, func(t *testing.T, capture string, dir *Dir) {
 		plain, want, events, overwritten := scanned(t, capturetest.Read(t, filepath.Join(capture, "trace.txt.zst")))
-		for _, opt := range []Options{{Events: true}, {Events: true, NoShapes: true}} {
+		for _, opt := range []Options{{Events: true}, {Events: true, NoTemplates: true}} {
 			got := readAll(t, dir.Source(opt, nil))
 			if got.err != io.EOF {
 				t.Fatal(got.err)

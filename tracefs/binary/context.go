@@ -30,7 +30,7 @@ type Printer struct {
 	tasks       [256]task
 	columns     columns
 	second      second
-	shapes      shapes
+	templates   templates
 	// wantEvents asks for Records of events too, wantBare for them without text
 	// where that can be.
 	wantEvents, wantBare bool
@@ -56,7 +56,7 @@ func newPrinter(k *Kernel) *Printer {
 
 // want sets what the consumer needs.
 func (p *Printer) want(opt Options) {
-	p.wantEvents, p.wantBare, p.shapes.off = opt.Events, opt.Bare, opt.NoShapes
+	p.wantEvents, p.wantBare, p.templates.off = opt.Events, opt.Bare, opt.NoTemplates
 }
 
 // common finds the fields that every record has; all events agree on them.

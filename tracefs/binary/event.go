@@ -98,7 +98,7 @@ func (p *Printer) compile(f *format.Event) *event {
 		e.print = p.byPrintFmt(f)
 	}
 	if text.IsMappingEvent(f.Name) {
-		e.kind, e.print, e.whole = tracefs.KindAnnounce, announce(f, e.print), true
+		e.kind, e.print, e.whole = tracefs.KindMappingEvent, announce(f, e.print), true
 	}
 	return e
 }
@@ -179,16 +179,16 @@ func endLine(b []byte, from int) []byte {
 	return append(escape.Tail(b, from), '\n')
 }
 
-// announce makes an announcement of a mapping event's text.
+// announce parses the text of a mapping event.
 func announce(f *format.Event, print printFunc) printFunc {
 	identified := f.Field("build_id") != nil
 	return func(p *Printer, b *tracefs.Batch, r *tracefs.Record, rec []byte) {
 		print(p, b, r, rec)
 		body := bytes.Clone(bytes.TrimSuffix(b.Text[r.Body:], []byte("\n")))
-		b.Text = append(text.AppendAnnouncement(b.Text[:r.Body], body, identified), '\n')
-		r.Lo = uint32(len(b.Announcements))
+		b.Text = append(text.AppendMappingEvent(b.Text[:r.Body], body, identified), '\n')
+		r.Lo = uint32(len(b.MappingEvents))
 		r.Hi = r.Lo + 1
-		b.Announcements = append(b.Announcements, text.ParseAnnouncement(b.Text[r.Body:]))
+		b.MappingEvents = append(b.MappingEvents, text.ParseMappingEvent(b.Text[r.Body:]))
 	}
 }
 

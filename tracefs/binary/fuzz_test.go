@@ -67,7 +67,7 @@ func checkBatch(t *testing.T, b *tracefs.Batch) {
 		frames, text := b.StackFrames(r)
 		for k := range frames {
 			f := &frames[k]
-			if f.Stem < f.Off || f.End < f.Stem || int(f.End) > len(text) {
+			if f.AddrEnd < f.Off || f.End < f.AddrEnd || int(f.End) > len(text) {
 				t.Fatalf("record %d, frame %+v in %d bytes", i, f, len(text))
 			}
 			f.Address(text)

@@ -111,7 +111,7 @@ func checkStrange(t *testing.T, comm, name string) {
 	k := strange()
 	k.Comms = map[int32]string{7: cutComm(comm)}
 	p := newPrinter(k)
-	p.want(Options{Events: true, NoShapes: true})
+	p.want(Options{Events: true, NoTemplates: true})
 	var b tracefs.Batch
 	b.Escaped = true
 	b.Heads = p.heads
@@ -133,7 +133,7 @@ func checkStrange(t *testing.T, comm, name string) {
 			if _, got := text.SplitEvent([]byte(v.Body)); string(b.Plain(got)) != args[i] && !strings.HasPrefix(args[i], " ") {
 				t.Errorf("%q: record %d has the arguments %q, want %q", name, i, b.Plain(got), args[i])
 			}
-		case tracefs.KindAnnounce:
+		case tracefs.KindMappingEvent:
 			usable := text.UsablePath([]byte(name))
 			if (v.Bad == "") != usable || usable && (v.Path != name || v.BuildIDMissing != (i == 4)) {
 				t.Errorf("%q is announced as %q, %s", name, v.Path, v.Bad)

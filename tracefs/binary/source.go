@@ -23,8 +23,8 @@ type Buffer struct {
 type Options struct {
 	// Events asks for Records of events too.
 	Events bool
-	// NoShapes makes every stack stand for itself.
-	NoShapes bool
+	// NoTemplates makes every stack stand for itself.
+	NoTemplates bool
 	// Bare leaves out the text of records that can be had decoded
 	// (tracefs.Bare): for consumers that need the calls and show no record.
 	Bare bool
@@ -53,7 +53,7 @@ func (p *place) begin(b *tracefs.Batch, printer *Printer) {
 	}
 	b.Pos, b.Line, b.Escaped = p.pos, p.line, true
 	b.Heads = append(b.Heads, printer.heads...)
-	printer.shapes.batch++
+	printer.templates.batch++
 }
 
 // end ends it.

@@ -74,10 +74,10 @@ type stack struct {
 // makes frames of them.
 func (p *Printer) frames(b *tracefs.Batch, r *tracefs.Record, s stack) {
 	start := len(b.Text)
-	slot := p.shapes.find(&s)
-	if slot != nil && slot.shape != nil && start-int(r.Off)+len(slot.shape.Text) < maxSeq {
-		r.Shape, r.Lo = p.shapes.use(b, slot), uint32(start)
-		b.Text = append(b.Text, slot.shape.Text...)
+	slot := p.templates.find(&s)
+	if slot != nil && slot.template != nil && start-int(r.Off)+len(slot.template.Text) < maxSeq {
+		r.Template, r.Lo = p.templates.use(b, slot), uint32(start)
+		b.Text = append(b.Text, slot.template.Text...)
 		return
 	}
 	long := p.env.LongSize
@@ -87,8 +87,8 @@ func (p *Printer) frames(b *tracefs.Batch, r *tracefs.Record, s stack) {
 			break
 		}
 		f := tracefs.Frame{Addr: addr, HasAddr: true, Form: tracefs.FormPlain, Off: uint32(len(b.Text))}
-		b.Text = p.stem(b.Text, addr)
-		f.Stem = uint32(len(b.Text))
+		b.Text = p.addrText(b.Text, addr)
+		f.AddrEnd = uint32(len(b.Text))
 		p.identifier(b, &f, &s, i)
 		f.End = uint32(len(b.Text))
 		b.Text = append(b.Text, '\n')
@@ -104,10 +104,10 @@ func (p *Printer) frames(b *tracefs.Batch, r *tracefs.Record, s stack) {
 	}
 }
 
-// stem prints " =>  <00007ff49fdce829>".
-func (p *Printer) stem(b []byte, addr uint64) []byte {
+// addrText prints " =>  <00007ff49fdce829>".
+func (p *Printer) addrText(b []byte, addr uint64) []byte {
 	if p.env.LongSize == 8 {
-		return tracefs.AppendStem(b, addr)
+		return tracefs.AppendAddrText(b, addr)
 	}
 	return append(appendPadded(append(b, " =>  <"...), addr, 8), '>')
 }
@@ -148,7 +148,7 @@ func (p *Printer) cut(b *tracefs.Batch, r *tracefs.Record) {
 	for _, piece := range [...]struct {
 		end   uint32
 		spare uint32
-	}{{last.Off + arrow, 0}, {last.Stem, 1}, {last.End, 1}} {
+	}{{last.Off + arrow, 0}, {last.AddrEnd, 1}, {last.End, 1}} {
 		if piece.end+piece.spare > limit {
 			break
 		}
@@ -160,11 +160,11 @@ func (p *Printer) cut(b *tracefs.Batch, r *tracefs.Record) {
 		return
 	}
 	r.Flags |= tracefs.Cut
-	if end < last.Stem {
+	if end < last.AddrEnd {
 		last.Addr, last.HasAddr = 0, false
 	}
 	b.Text = append(b.Text, text.CutMark...)
-	last.Form, last.ID, last.Stem, last.End = tracefs.FormUnresolved, tracefs.Identifier{}, end, uint32(len(b.Text))
+	last.Form, last.ID, last.AddrEnd, last.End = tracefs.FormUnresolved, tracefs.Identifier{}, end, uint32(len(b.Text))
 	b.Text = append(b.Text, '\n')
 }
 

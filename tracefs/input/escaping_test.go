@@ -44,8 +44,8 @@ func reads(t testing.TB, names []string, opt Options) (out []read) {
 		for i := range b.Records {
 			r := &b.Records[i]
 			one := read{kind: r.Kind, comm: string(b.Head(r).Comm), body: string(b.Plain(b.Text[max(r.Body, r.Off):r.End]))}
-			if r.Kind == tracefs.KindAnnounce {
-				one.path = string(b.Announcement(r).Path)
+			if r.Kind == tracefs.KindMappingEvent {
+				one.path = string(b.MappingEvent(r).Path)
 			}
 			out = append(out, one)
 		}

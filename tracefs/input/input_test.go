@@ -670,7 +670,7 @@ func TestMergeMuch(t *testing.T) {
 	}
 }
 
-// TestMergedParts: frames, announcements and heads of merged records are those
+// TestMergedParts: frames, mapping events and heads of merged records are those
 // of their inputs.
 func TestMergedParts(t *testing.T) {
 	stack := "            bash-1013    [004]    37.722923: <user stack unwind>\ncookie=1\n =>  <0000000000001234> : 0x1\n =>  <0000000000005678> : 0x2\n"
@@ -691,7 +691,7 @@ func TestMergedParts(t *testing.T) {
 	if len(frames) != 2 || string(txt[frames[1].Off:frames[1].End]) != " =>  <0000000000005678> : 0x2" || frames[1].ID != tracefs.HashIdentifier(2) {
 		t.Errorf("frames %+v", frames)
 	}
-	if a := b.Announcement(&b.Records[2]); string(a.Path) != "/a b" || string(a.BuildID) != "0x1,0x2,0x3,0x4,0x5" {
+	if a := b.MappingEvent(&b.Records[2]); string(a.Path) != "/a b" || string(a.BuildID) != "0x1,0x2,0x3,0x4,0x5" {
 		t.Errorf("announcement %+v", a)
 	}
 	if head := b.Head(&b.Records[1]); string(head.Comm) != "bash" || head.Flags != nil || b.Time(&b.Records[1]) != 37_722_923_000 {
@@ -755,7 +755,7 @@ func TestMergeError(t *testing.T) {
 
 // ---- Reading again ----
 
-// TestFirsts: the first usable announcement of an identifier in the whole
+// TestFirsts: the first usable mapping event of an identifier in the whole
 // trace, found by reading it again.
 func TestFirsts(t *testing.T) {
 	trace := events(3000) +

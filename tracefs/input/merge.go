@@ -10,7 +10,7 @@ import (
 )
 
 // Merge reads several inputs as one trace, by time. Within an input the order
-// stays; of equal times announcements come last, and else the earlier input first. A record without a
+// stays; of equal times mapping events come last, and else the earlier input first. A record without a
 // time (loss, comments) goes with the next record of its input.
 type Merge struct {
 	heads []*mergeHead
@@ -132,12 +132,12 @@ func (m *Merge) first() (int, error) {
 }
 
 // before reports whether an input's next record comes before another's. At
-// equal times announcements come last: the kernel makes them after the stack.
+// equal times mapping events come last: the kernel makes them after the stack.
 func (h *mergeHead) before(other *mergeHead) bool {
 	if h.time != other.time {
 		return h.time < other.time
 	}
-	const announce = tracefs.KindAnnounce
+	const announce = tracefs.KindMappingEvent
 	return h.batch.Records[h.next].Kind != announce && other.batch.Records[other.next].Kind == announce
 }
 
@@ -217,16 +217,16 @@ func (h *mergeHead) move(b *tracefs.Batch, source uint8) {
 		frames, _ := h.batch.StackFrames(&r)
 		r.Lo = uint32(len(b.Frames))
 		for _, f := range frames {
-			f.Off, f.End, f.Stem = f.Off+shift, f.End+shift, f.Stem+shift
+			f.Off, f.End, f.AddrEnd = f.Off+shift, f.End+shift, f.AddrEnd+shift
 			b.Frames = append(b.Frames, f)
 		}
 		r.Hi = uint32(len(b.Frames))
-	case tracefs.KindAnnounce:
-		a := *h.batch.Announcement(&r)
+	case tracefs.KindMappingEvent:
+		a := *h.batch.MappingEvent(&r)
 		a.Path, a.BuildID = append([]byte(nil), a.Path...), append([]byte(nil), a.BuildID...)
-		r.Lo = uint32(len(b.Announcements))
+		r.Lo = uint32(len(b.MappingEvents))
 		r.Hi = r.Lo + 1
-		b.Announcements = append(b.Announcements, a)
+		b.MappingEvents = append(b.MappingEvents, a)
 	case tracefs.KindEvent:
 		if r.Flags&tracefs.Continued == 0 {
 			b.Events++

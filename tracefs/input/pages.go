@@ -122,15 +122,15 @@ func (s *binarySource) Next(b *tracefs.Batch) error {
 func (in *File) sources(opt Options) []source {
 	if in.pages == nil {
 		s := newSource(in, opt.Events)
-		if !opt.NoShapes {
-			s.scan.UseShapes()
+		if !opt.NoTemplates {
+			s.scan.UseTemplates()
 		}
 		s.Pause = opt.Pause
 		return []source{s}
 	}
 	var out []source
 	for i := range in.pages.instances {
-		s := &binarySource{in: in, Source: in.pages.source(i, binary.Options{Events: opt.Events, NoShapes: opt.NoShapes, Bare: opt.Bare},
+		s := &binarySource{in: in, Source: in.pages.source(i, binary.Options{Events: opt.Events, NoTemplates: opt.NoTemplates, Bare: opt.Bare},
 			func(n int) { in.pages.done.Add(int64(n)) })}
 		if i == 0 {
 			s.err = in.pages.err

@@ -196,8 +196,8 @@ func (s *Source) take(b *tracefs.Batch, more text.More) (done bool, err error) {
 	used, err := s.scan.Scan(b, more)
 	if used == 0 && err == nil && more != text.MoreNever {
 		b.Text = all
-		b.Records, b.Frames, b.Announcements, b.Events = b.Records[:0], b.Frames[:0], b.Announcements[:0], 0
-		b.Shapes = b.Shapes[:0]
+		b.Records, b.Frames, b.MappingEvents, b.Events = b.Records[:0], b.Frames[:0], b.MappingEvents[:0], 0
+		b.Templates = b.Templates[:0]
 		if b.Paused {
 			return s.out(b, nil, 0), nil
 		}

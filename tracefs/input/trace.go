@@ -17,8 +17,8 @@ import (
 type Options struct {
 	// Events asks for Records of events too.
 	Events bool
-	// NoShapes makes every stack stand for itself.
-	NoShapes bool
+	// NoTemplates makes every stack stand for itself.
+	NoTemplates bool
 	// Bare leaves out text that is not shown (tracefs.Bare), where the input
 	// is binary, and one.
 	Bare bool
@@ -66,7 +66,7 @@ func NewTrace(files []*File, opt Options) *Trace {
 		many = many || f.pages != nil && f.pages.instances > 1
 	}
 	if many { // merging needs every record, and takes stacks apart
-		opt = Options{Events: true, NoShapes: true, Escape: opt.Escape}
+		opt = Options{Events: true, NoTemplates: true, Escape: opt.Escape}
 	}
 	opt.Events = opt.Events || opt.Escape
 	for _, f := range files {
@@ -207,7 +207,7 @@ func closeAll(files []*File) error {
 	return errors.Join(errs...)
 }
 
-// Firsts is the first announcement of each identifier in a whole trace. It
+// Firsts is the first mapping event of each identifier in a whole trace. It
 // reads the trace a second time when it is asked for the first time.
 type Firsts struct {
 	again func(Options) (*Trace, error)
@@ -215,31 +215,31 @@ type Firsts struct {
 	found map[tracefs.Identifier]first
 }
 
-// first is the announcement, and how many places before it lack records.
+// first is the mapping event, and how many places before it lack records.
 type first struct {
-	tracefs.Announcement
+	tracefs.MappingEvent
 	losses int64
 }
 
 // maxFirsts bounds the memory; a hostile trace has no end of identifiers.
 const maxFirsts = 1 << 16
 
-// NewFirsts returns the announcements of the trace that again opens.
+// NewFirsts returns the mapping events of the trace that again opens.
 func NewFirsts(again func(Options) (*Trace, error)) *Firsts { return &Firsts{again: again} }
 
-// Find returns the first announcement of an identifier, and how many records
+// Find returns the first mapping event of an identifier, and how many records
 // before it report a loss (tracefs.KindLost, KindGap).
-func (fs *Firsts) Find(id tracefs.Identifier) (a tracefs.Announcement, losses int64, ok bool) {
+func (fs *Firsts) Find(id tracefs.Identifier) (a tracefs.MappingEvent, losses int64, ok bool) {
 	fs.once.Do(fs.read)
 	f, ok := fs.found[id]
-	return f.Announcement, f.losses, ok
+	return f.MappingEvent, f.losses, ok
 }
 
-// read collects announcements. An error ends it: the first reading of the trace
+// read collects mapping events. An error ends it: the first reading of the trace
 // meets the same one and reports it.
 func (fs *Firsts) read() {
 	fs.found = make(map[tracefs.Identifier]first)
-	t, err := fs.again(Options{NoShapes: true})
+	t, err := fs.again(Options{NoTemplates: true})
 	if err != nil {
 		return
 	}
@@ -252,8 +252,8 @@ func (fs *Firsts) read() {
 			switch rec := &b.Records[i]; rec.Kind {
 			case tracefs.KindLost, tracefs.KindGap:
 				losses++
-			case tracefs.KindAnnounce:
-				a := b.Announcement(rec)
+			case tracefs.KindMappingEvent:
+				a := b.MappingEvent(rec)
 				if _, seen := fs.found[a.ID]; a.Bad == "" && !seen && len(fs.found) < maxFirsts {
 					a.Path, a.BuildID = bytes.Clone(a.Path), bytes.Clone(a.BuildID)
 					fs.found[a.ID] = first{*a, losses}

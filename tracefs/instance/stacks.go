@@ -115,7 +115,7 @@ func (i *Instance) Reannounce() error {
 		return nil // Start does it
 	}
 	if err := i.write("tracing_on", "1"); err != nil {
-		return fmt.Errorf("asking for new announcements: %w", err)
+		return fmt.Errorf("asking for new file mapping events: %w", err)
 	}
 	return nil
 }

@@ -94,7 +94,7 @@ func classify(body []byte) (tracefs.Kind, bodyForm) {
 	for i := range mappingEvents {
 		n := mappingEvents[i].name
 		if len(body) > len(n) && body[len(n)] == ':' && hasPrefix(body, n) {
-			return tracefs.KindAnnounce, bodyText
+			return tracefs.KindMappingEvent, bodyText
 		}
 	}
 	return tracefs.KindEvent, bodyText

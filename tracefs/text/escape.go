@@ -10,7 +10,7 @@ import (
 // Escape rewrites the text of a batch as ustack writes it to files: the kernel's
 // strings are escaped, so that a record is one line, or a stack's lines, and
 // reading it back gives the records of the batch. The batch must have Records of
-// all events. Announcements keep pointing into the text that was there before.
+// all events. MappingEvents keep pointing into the text that was there before.
 //
 // If a name with a line feed and a head in it makes the kernel print what looks
 // like a record, the batch already has it as a record; text alone cannot
@@ -45,7 +45,7 @@ func isEscaped(b *tracefs.Batch) bool {
 		switch r := &b.Records[i]; {
 		case r.Body > r.Off && bytes.IndexByte(b.Text[r.Off:r.Body], '\n') >= 0, // in a name
 			r.Kind == tracefs.KindStack && r.Flags&tracefs.Cut != 0,
-			r.Kind == tracefs.KindAnnounce && mark(string(b.Announcement(r).Path)) >= 0,
+			r.Kind == tracefs.KindMappingEvent && mark(string(b.MappingEvent(r).Path)) >= 0,
 			r.Kind == tracefs.KindEvent && bytes.IndexByte(b.Raw(r), '\n') < len(b.Raw(r))-1: // more lines than one
 			return false
 		}
@@ -78,10 +78,10 @@ func (e *escaper) record(r *tracefs.Record) {
 		e.stack(r, end)
 	case tracefs.KindEvent:
 		e.event(r, end)
-	case tracefs.KindAnnounce:
-		a := &e.b.Announcements[r.Lo]
+	case tracefs.KindMappingEvent:
+		a := &e.b.MappingEvents[r.Lo]
 		line, feed := cutFeed(e.text[e.from:end])
-		e.out = append(AppendAnnouncement(e.out, line, a.Bad != "" || a.BuildID != nil), feed...)
+		e.out = append(AppendMappingEvent(e.out, line, a.Bad != "" || a.BuildID != nil), feed...)
 		e.from = end
 	default:
 		e.lines(end)
@@ -151,7 +151,7 @@ func (e *escaper) lines(to uint32) {
 
 // stack writes the rest of a stack, after its head.
 func (e *escaper) stack(r *tracefs.Record, end uint32) {
-	if r.Shape != 0 {
+	if r.Template != 0 {
 		e.lines(r.Lo)
 		r.Lo = uint32(len(e.out))
 		e.lines(end)
@@ -160,13 +160,13 @@ func (e *escaper) stack(r *tracefs.Record, end uint32) {
 	for k := r.Lo; k < r.Hi; k++ {
 		f := &e.b.Frames[k]
 		e.arrows(f.Off)
-		stem, end := f.Stem, f.End
+		addrText, end := f.AddrEnd, f.End
 		f.Off = uint32(len(e.out))
-		e.arrows(stem)
-		f.Stem = uint32(len(e.out))
+		e.arrows(addrText)
+		f.AddrEnd = uint32(len(e.out))
 		e.unit(end)
 		if f.Form == tracefs.FormCut {
-			f.Form, f.ID, f.Stem = tracefs.FormUnresolved, tracefs.Identifier{}, uint32(len(e.out))
+			f.Form, f.ID, f.AddrEnd = tracefs.FormUnresolved, tracefs.Identifier{}, uint32(len(e.out))
 			e.out = append(e.out, CutMark...)
 		}
 		f.End = uint32(len(e.out))

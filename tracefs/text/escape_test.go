@@ -33,10 +33,10 @@ func values(b *tracefs.Batch) (list []view) {
 		for k := range v.Frames {
 			f := &v.Frames[k]
 			if f.Form == tracefs.FormCut {
-				f.Form, f.ID, f.Stem, f.Text = tracefs.FormUnresolved, tracefs.Identifier{}, f.Text, f.Text+CutMark
-				f.Addr = tracefs.StemAddress([]byte(f.Stem))
+				f.Form, f.ID, f.AddrText, f.Text = tracefs.FormUnresolved, tracefs.Identifier{}, f.Text, f.Text+CutMark
+				f.Addr = tracefs.ParseAddrText([]byte(f.AddrText))
 			}
-			f.Text, f.Stem = plain(f.Text), plain(f.Stem)
+			f.Text, f.AddrText = plain(f.Text), plain(f.AddrText)
 		}
 		list = append(list, v)
 	}
@@ -151,12 +151,12 @@ func TestForged(t *testing.T) {
 		if err != nil || len(b.Records) != 3 {
 			t.Fatalf("%q: %d records, %v\n%s", name, len(b.Records), err, text)
 		}
-		if a := b.Announcement(&b.Records[0]); string(a.Path) != name || a.BuildID != nil || a.Bad != "" {
+		if a := b.MappingEvent(&b.Records[0]); string(a.Path) != name || a.BuildID != nil || a.Bad != "" {
 			t.Errorf("%q is announced as %q, build ID %q, %s", name, a.Path, a.BuildID, a.Bad)
 		}
 		frames, txt := b.StackFrames(&b.Records[1])
 		for k := range frames {
-			file := txt[int(frames[k].Stem)+len(FileMark) : frames[k].End]
+			file := txt[int(frames[k].AddrEnd)+len(FileMark) : frames[k].End]
 			got, id := SplitFile(file)
 			if frames[k].Form != tracefs.FormResolved || string(escape.Undo(got)) != name || (id != nil) != (k == 1) || frames[k].Inferred || b.Records[1].Flags != 0 {
 				t.Errorf("%q: frame %d is %q of form %d, build ID %q", name, k, file, frames[k].Form, id)
@@ -183,7 +183,7 @@ func FuzzName(f *testing.F) {
 			if err != nil || len(b.Records) != 1 || len(b.Frames) != 1 || b.Frames[0].Form != tracefs.FormResolved || b.Records[0].Flags != 0 {
 				t.Fatalf("%q: %d records, %d frames, %v", line+end, len(b.Records), len(b.Frames), err)
 			}
-			file := b.Text[int(b.Frames[0].Stem)+len(FileMark) : b.Frames[0].End]
+			file := b.Text[int(b.Frames[0].AddrEnd)+len(FileMark) : b.Frames[0].End]
 			if got, id := SplitFile(file); string(escape.Undo(bytes.TrimSuffix(got, []byte(end)))) != string(path) || (id != nil) != (end == words) {
 				t.Fatalf("%q: %q, %q", line+end, got, id)
 			}

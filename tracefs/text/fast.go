@@ -134,23 +134,23 @@ func (w *walk) stackCookie(r *tracefs.Record) bool {
 	return true
 }
 
-// knownFrames takes the frames of a stack: as a shape, or one by one.
+// knownFrames takes the frames of a stack: as a template, or one by one.
 func (w *walk) knownFrames(r *tracefs.Record) {
 	s, from := w.s, w.i
-	if s.shapes == nil || from+fastMargin > len(w.b.Text) || le64(w.b.Text[from:])&mask(6) != frameStart {
+	if s.templates == nil || from+fastMargin > len(w.b.Text) || le64(w.b.Text[from:])&mask(6) != frameStart {
 		w.hashFrames()
 		return
 	}
-	way, size, build := s.shapes.find(w.b, from)
+	way, size, build := s.templates.find(w.b, from)
 	if way != nil {
-		r.Shape, r.Lo = way.index+1, uint32(from)
+		r.Template, r.Lo = way.index+1, uint32(from)
 		w.o.stack = noFrames // none follows, find has looked
 		w.i += size
 		w.b.Lines += int64(way.lines)
 		return
 	}
 	if w.hashFrames() && build {
-		s.shapes.add(w.b.Text, from, w.i, w.b.Frames[r.Lo:])
+		s.templates.add(w.b.Text, from, w.i, w.b.Frames[r.Lo:])
 	}
 }
 
@@ -158,7 +158,7 @@ func (w *walk) knownFrames(r *tracefs.Record) {
 // " =>  <0000000000097d8c> : 0x9bcf40b4". It reports whether it stopped at
 // something that is no frame.
 func (w *walk) hashFrames() (all bool) {
-	const stem, digits = 22, 28
+	const addrText, digits = 22, 28
 	text, frames, i := w.b.Text, w.b.Frames, w.i
 	for i+fastMargin <= len(text) {
 		p := (*[fastMargin]byte)(text[i:])
@@ -169,7 +169,7 @@ func (w *walk) hashFrames() (all bool) {
 		}
 		word := le64(p[digits:])
 		k := lineFeedIn(word)
-		if le64(p[stem:])&mask(6) != frameMiddle || k == 0 || p[digits+k] != '\n' {
+		if le64(p[addrText:])&mask(6) != frameMiddle || k == 0 || p[digits+k] != '\n' {
 			break
 		}
 		if _, ok := hexWord(le64(p[6:]), 8); !ok {
@@ -186,7 +186,7 @@ func (w *walk) hashFrames() (all bool) {
 		frames = oneMore(frames)
 		f := &frames[len(frames)-1]
 		f.ID, f.Addr, f.HasAddr, f.Form = tracefs.HashIdentifier(hash), 0, false, tracefs.FormIdentifier
-		f.Off, f.Stem, f.End = off, off+stem+1, off+digits+uint32(k)
+		f.Off, f.AddrEnd, f.End = off, off+addrText+1, off+digits+uint32(k)
 		f.Unnote()
 		i += digits + k + 1
 		w.o.stack = wantFrames
@@ -215,7 +215,7 @@ func (w *walk) beginFast(kind tracefs.Kind, i, body int, tid, cpu int32) *tracef
 	r := &b.Records[len(b.Records)-1]
 	r.Off, r.End, r.Body = uint32(i), 0, uint32(i+body)
 	r.TID, r.CPU, r.Lo, r.Hi = tid, cpu, uint32(len(b.Frames)), uint32(len(b.Frames))
-	r.Kind, r.Flags, r.Source, r.Value, r.Shape = kind, 0, 0, 0, 0
+	r.Kind, r.Flags, r.Source, r.Value, r.Template = kind, 0, 0, 0, 0
 	return r
 }
 
@@ -225,7 +225,7 @@ func (w *walk) closeFast(i int) {
 		return
 	}
 	r := &w.b.Records[w.o.rec]
-	if r.Kind == tracefs.KindAnnounce || w.o.unwound != nil {
+	if r.Kind == tracefs.KindMappingEvent || w.o.unwound != nil {
 		w.close(i)
 		return
 	}

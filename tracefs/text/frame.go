@@ -35,7 +35,7 @@ var FileMarks = [...]string{tracefs.NoMark: "", tracefs.MarkLate: " (late)", tra
 // parseFrame reads a frame line (without its line feed) at text[off:end].
 func parseFrame(text []byte, off, end int) (tracefs.Frame, bool) {
 	line := text[off:end]
-	f := tracefs.Frame{Off: uint32(off), End: uint32(end), Stem: uint32(end)}
+	f := tracefs.Frame{Off: uint32(off), End: uint32(end), AddrEnd: uint32(end)}
 	if !hasPrefix(line, arrow) {
 		return f, false
 	}
@@ -47,16 +47,16 @@ func parseFrame(text []byte, off, end int) (tracefs.Frame, bool) {
 	}
 	if at := bytes.LastIndex(line, []byte(UnresolvedMark)); at > 0 && line[len(line)-1] == ')' {
 		f.Form = tracefs.FormUnresolved
-		f.Stem = uint32(off + at)
+		f.AddrEnd = uint32(off + at)
 		return f, true
 	}
 	rest := line[len(arrow):]
 	if n := angleAddress(rest); n > 0 {
-		f.Stem = uint32(off + len(arrow) + n)
+		f.AddrEnd = uint32(off + len(arrow) + n)
 		if f.Form, f.ID = parseSuffix(rest[n:]); f.Form == tracefs.FormUnknown {
 			if name := nameEnd(rest[n:]); name > 0 {
 				f.Form = tracefs.FormResolved
-				f.Stem += uint32(name)
+				f.AddrEnd += uint32(name)
 				var function []byte
 				var mark tracefs.Mark
 				function, mark = cutFileMark(rest[n : n+name])
@@ -67,7 +67,7 @@ func parseFrame(text []byte, off, end int) (tracefs.Frame, bool) {
 		return f, true
 	}
 	if at := objectEnd(rest); at > 0 {
-		f.Stem = uint32(off + len(arrow) + at)
+		f.AddrEnd = uint32(off + len(arrow) + at)
 		f.Form = tracefs.FormObject
 		return f, true
 	}
@@ -176,7 +176,7 @@ func objectEnd(b []byte) int {
 }
 
 // ObjectOffset returns the offset in the VMA that a sym-userobj frame carries.
-func ObjectOffset(stem []byte) uint64 {
-	v, _ := parseHex(stem[bytes.LastIndex(stem, []byte("[+0x"))+4:])
+func ObjectOffset(addrText []byte) uint64 {
+	v, _ := parseHex(addrText[bytes.LastIndex(addrText, []byte("[+0x"))+4:])
 	return v
 }

@@ -70,7 +70,7 @@ func FuzzFastAgainstSlow(f *testing.F) {
 func fastAgainstSlow(t *testing.T, text string, events bool) {
 	t.Helper()
 	for _, escaped := range []bool{false, true} {
-		slow, fast, shaped := slowScanner(), plainScanner(), shapeScanner()
+		slow, fast, shaped := slowScanner(), plainScanner(), templateScanner()
 		slow.Events, fast.Events, shaped.Events = events, events, events
 		if escaped {
 			slow.UseEscapes()
@@ -109,7 +109,7 @@ func TestPiecesOfHostileText(t *testing.T) {
 	for i := range runs {
 		text, edits := hostile(t, i)
 		text = edited(text, edits)
-		same(t, scanPieces(t, shapeScanner(), cut(text, edits)...), scanPieces(t, plainScanner(), []byte(text)))
+		same(t, scanPieces(t, templateScanner(), cut(text, edits)...), scanPieces(t, plainScanner(), []byte(text)))
 	}
 }
 
@@ -269,10 +269,10 @@ func joined(list []view) []view {
 	return out
 }
 
-// FuzzAnnouncement: whatever stands in a mapping event, its parts are pieces
+// FuzzMappingEvent: whatever stands in a mapping event, its parts are pieces
 // of it in order, and the path is one a frame may carry.
-func FuzzAnnouncement(f *testing.F) {
-	for _, c := range announcements {
+func FuzzMappingEvent(f *testing.F) {
+	for _, c := range mappingEventTests {
 		f.Add(c.body)
 	}
 	f.Add(" path=/opt/x build_id={non}\nfile_map: hash=0x1 path=/opt/x build_id={non}\n")
@@ -284,7 +284,7 @@ func FuzzAnnouncement(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, body string) {
-		a := parseAnnouncement([]byte(body), announcementForm{whole: strings.HasSuffix(body, "\n")})
+		a := parseMappingEvent([]byte(body), mappingEventForm{whole: strings.HasSuffix(body, "\n")})
 		if a.Bad != "" {
 			if a.Path != nil || a.BuildID != nil || !a.ID.IsZero() {
 				t.Fatalf("%q: unusable (%s), and yet %+v", body, a.Bad, a)

@@ -26,7 +26,7 @@ func (w *walk) glued(line []byte) bool {
 		return false
 	}
 	f.Form, f.ID, f.End = tracefs.FormCut, tracefs.Identifier{}, uint32(w.i+at)
-	f.Stem = min(f.Stem, f.End)
+	f.AddrEnd = min(f.AddrEnd, f.End)
 	w.b.Frames = append(w.b.Frames, f)
 	w.b.Records[w.o.rec].Flags |= tracefs.Cut | tracefs.Glued
 	w.i += at

@@ -16,8 +16,8 @@ import (
 // the beginning of a record. Forks may be used at the same time.
 func (s *Scanner) Fork() *Scanner {
 	f := &Scanner{Events: s.Events, escaped: s.escaped, layout: s.layout, columns: s.columns, clock: s.clock, slow: s.slow}
-	if s.shapes != nil {
-		f.UseShapes()
+	if s.templates != nil {
+		f.UseTemplates()
 	}
 	return f
 }
@@ -46,8 +46,8 @@ func (s *Scanner) FirstHeader(text []byte) int {
 // text goes on after it. It returns false if no record begins at stop, or the text
 // cannot be used: then the contents of b are invalid.
 func (s *Scanner) ScanPart(b *tracefs.Batch, stop int) bool {
-	if s.shapes != nil {
-		s.shapes.newScan()
+	if s.templates != nil {
+		s.templates.newScan()
 	}
 	b.Escaped = s.escaped
 	w := walk{s: s, b: b, o: open{rec: -1}, stop: stop}

@@ -41,7 +41,7 @@ func (w *walk) plainFrames() {
 		off, end := uint32(i), uint32(i+plainLine)
 		f := &frames[len(frames)-1]
 		f.ID, f.Addr, f.HasAddr, f.Form = tracefs.Identifier{}, addr, true, tracefs.FormPlain
-		f.Off, f.Stem, f.End = off, end, end
+		f.Off, f.AddrEnd, f.End = off, end, end
 		f.Unnote()
 		i += plainLine + 1
 		w.o.stack = wantFrames

@@ -27,11 +27,11 @@ func (w *walk) reportFrame(line []byte, off int) bool {
 	}
 	f := tracefs.Frame{
 		Addr: addr, HasAddr: true, Form: tracefs.FormPlain,
-		Off: uint32(off + at), Stem: uint32(off + len(line)), End: uint32(off + len(line)),
+		Off: uint32(off + at), AddrEnd: uint32(off + len(line)), End: uint32(off + len(line)),
 	}
 	if rest := digits[n:]; hasPrefix(rest, UnresolvedMark) && rest[len(rest)-1] == ')' {
 		f.Form = tracefs.FormUnresolved
-		f.Stem -= uint32(len(rest))
+		f.AddrEnd -= uint32(len(rest))
 	}
 	w.b.Frames = append(w.b.Frames, f)
 	return true
@@ -57,7 +57,7 @@ func (w *walk) arrayFrames(body []byte, end int) bool {
 	}
 	for k, addr := range addrs {
 		f := tracefs.Frame{Addr: addr, HasAddr: true, Form: tracefs.FormPlain,
-			Off: uint32(end), Stem: uint32(end), End: uint32(end)}
+			Off: uint32(end), AddrEnd: uint32(end), End: uint32(end)}
 		switch {
 		case hashed:
 			f.Form, f.ID = tracefs.FormIdentifier, tracefs.HashIdentifier(hashes[k])

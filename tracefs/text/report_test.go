@@ -126,9 +126,9 @@ func TestReportFiles(t *testing.T) {
 			}
 		}
 		want := map[tracefs.Kind]int{
-			tracefs.KindCookie:   strings.Count(text, ": user_unwind_cookie:"),
-			tracefs.KindStack:    strings.Count(text, ": user_unwind_stack:") + strings.Count(text, ": user_stack:"),
-			tracefs.KindAnnounce: strings.Count(text, ": file_map:") + strings.Count(text, ": inode_cache:"),
+			tracefs.KindCookie:       strings.Count(text, ": user_unwind_cookie:"),
+			tracefs.KindStack:        strings.Count(text, ": user_unwind_stack:") + strings.Count(text, ": user_stack:"),
+			tracefs.KindMappingEvent: strings.Count(text, ": file_map:") + strings.Count(text, ": inode_cache:"),
 		}
 		for kind, n := range want {
 			if count[kind] != n {

@@ -29,16 +29,16 @@ type Scanner struct {
 	// their text passes through unseen.
 	Events bool
 
-	escaped bool   // see UseEscapes
-	layout  layout // nil until the first header
-	columns *columns
-	tries   []layout
-	clock   clock // of the last header
-	open    open
-	refusal refusal
-	hex     hexCache
-	shapes  *shapes // nil: no shapes
-	slow    bool    // tests only: every line the long way
+	escaped   bool   // see UseEscapes
+	layout    layout // nil until the first header
+	columns   *columns
+	tries     []layout
+	clock     clock // of the last header
+	open      open
+	refusal   refusal
+	hex       hexCache
+	templates *templates // nil: no templates
+	slow      bool       // tests only: every line the long way
 }
 
 // open is the record that the scanner is in.
@@ -75,9 +75,9 @@ func NewScanner() *Scanner {
 // It must not have read anything yet.
 func (s *Scanner) UseEscapes() { s.escaped, s.tries = true, layouts(true) }
 
-// UseShapes makes the scanner put stacks that it has seen before into batches
-// as Shapes.
-func (s *Scanner) UseShapes() { s.shapes = new(shapes) }
+// UseTemplates makes the scanner put stacks that it has seen before into batches
+// as Templates.
+func (s *Scanner) UseTemplates() { s.templates = new(templates) }
 
 // Escaped reports whether it reads text that ustack has written.
 func (s *Scanner) Escaped() bool { return s.escaped }
@@ -100,8 +100,8 @@ func (s *Scanner) Seen() bool { return s.layout != nil }
 // An error is about the whole input (a layout that cannot be used); b has the
 // records before it.
 func (s *Scanner) Scan(b *tracefs.Batch, more More) (int, error) {
-	if s.shapes != nil {
-		s.shapes.newScan()
+	if s.templates != nil {
+		s.templates.newScan()
 	}
 	w := walk{s: s, b: b, o: s.resume(b), stop: len(b.Text)}
 	b.Lines, b.Escaped = 0, s.escaped
@@ -123,9 +123,9 @@ func (s *Scanner) resume(b *tracefs.Batch) open {
 	if o.kind == tracefs.KindStack || o.kind != 0 && s.Events {
 		o.rec = len(b.Records)
 		rest := o.left
-		rest.Off, rest.End, rest.Body, rest.Lo, rest.Hi, rest.Shape = 0, 0, 0, 0, 0, 0
+		rest.Off, rest.End, rest.Body, rest.Lo, rest.Hi, rest.Template = 0, 0, 0, 0, 0, 0
 		rest.Kind = o.kind
-		if o.kind == tracefs.KindAnnounce || o.kind == tracefs.KindCookie {
+		if o.kind == tracefs.KindMappingEvent || o.kind == tracefs.KindCookie {
 			rest.Kind = tracefs.KindNote
 		}
 		rest.Flags |= tracefs.Continued

@@ -16,7 +16,7 @@ import (
 func outline(v view) string {
 	names := map[tracefs.Kind]string{
 		tracefs.KindEvent: "event", tracefs.KindCookie: "cookie", tracefs.KindStack: "stack",
-		tracefs.KindKernelStack: "kernel", tracefs.KindAnnounce: "announce", tracefs.KindLost: "lost",
+		tracefs.KindKernelStack: "kernel", tracefs.KindMappingEvent: "announce", tracefs.KindLost: "lost",
 		tracefs.KindGap: "gap", tracefs.KindNote: "note",
 	}
 	s := names[v.Kind]
@@ -344,7 +344,7 @@ func TestGluedCaptures(t *testing.T) {
 			t.Errorf("%s has no glued record", name)
 		}
 		var tids []string
-		list := scanPieces(t, shapeScanner(), []byte(text)).records
+		list := scanPieces(t, templateScanner(), []byte(text)).records
 		for i, v := range list {
 			if v.Flags&tracefs.Glued != 0 {
 				gluedRecord(t, v)

@@ -32,13 +32,13 @@ type view struct {
 
 // A frameView is a frame of a view.
 type frameView struct {
-	Text, Stem string
-	Form       tracefs.Form
-	ID         tracefs.Identifier
-	Addr       uint64
+	Text, AddrText string
+	Form           tracefs.Form
+	ID             tracefs.Identifier
+	Addr           uint64
 }
 
-// A fileView is what an announcement says.
+// A fileView is what a mapping event says.
 type fileView struct {
 	ID            tracefs.Identifier
 	Path, BuildID string
@@ -60,8 +60,8 @@ func viewOf(b *tracefs.Batch, r *tracefs.Record) view {
 	switch r.Kind {
 	case tracefs.KindStack:
 		v.Frames = frameViews(b, r)
-	case tracefs.KindAnnounce:
-		a := b.Announcement(r)
+	case tracefs.KindMappingEvent:
+		a := b.MappingEvent(r)
 		v.File = fileView{a.ID, string(a.Path), string(a.BuildID), a.BuildID != nil, a.Bad}
 	}
 	return v
@@ -73,7 +73,7 @@ func frameViews(b *tracefs.Batch, r *tracefs.Record) []frameView {
 	for k := range frames {
 		f := &frames[k]
 		list = append(list, frameView{
-			Text: string(text[f.Off:f.End]), Stem: string(text[f.Off:f.Stem]),
+			Text: string(text[f.Off:f.End]), AddrText: string(text[f.Off:f.AddrEnd]),
 			Form: f.Form, ID: f.ID, Addr: f.Address(text),
 		})
 	}
@@ -134,10 +134,10 @@ func plainScanner() *Scanner {
 	return s
 }
 
-// shapeScanner recognises stacks seen before, as for a single input.
-func shapeScanner() *Scanner {
+// templateScanner recognises stacks seen before, as for a single input.
+func templateScanner() *Scanner {
 	s := plainScanner()
-	s.UseShapes()
+	s.UseTemplates()
 	return s
 }
 
@@ -157,7 +157,7 @@ func scan(t *testing.T, text string) []view {
 		t.Fatalf("%d of %d bytes were taken, error %v", len(want.text), len(text), want.err)
 	}
 	same(t, scanPieces(t, plainScanner(), []byte(text)), want)
-	same(t, scanPieces(t, shapeScanner(), []byte(text)), want)
+	same(t, scanPieces(t, templateScanner(), []byte(text)), want)
 	same(t, scanPieces(t, plainScanner(), cut(text, []byte{0})...), want)
 	return want.records
 }
@@ -251,8 +251,8 @@ func framesInOrder(t *testing.T, b *tracefs.Batch, r *tracefs.Record) {
 	rest := b.Raw(r)
 	for _, f := range frameViews(b, r) {
 		at := bytes.Index(rest, []byte(f.Text))
-		if at < 0 || !strings.HasPrefix(f.Text, f.Stem) {
-			t.Fatalf("frame %q (stem %q) is not in the rest of its record, %q", f.Text, f.Stem, rest)
+		if at < 0 || !strings.HasPrefix(f.Text, f.AddrText) {
+			t.Fatalf("frame %q (stem %q) is not in the rest of its record, %q", f.Text, f.AddrText, rest)
 		}
 		rest = rest[at+len(f.Text):]
 	}

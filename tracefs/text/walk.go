@@ -156,11 +156,11 @@ func (w *walk) close(end int) {
 	case tracefs.KindStack:
 		r.Hi = uint32(len(b.Frames))
 		w.markUnwound(r)
-	case tracefs.KindAnnounce:
+	case tracefs.KindMappingEvent:
 		whole := end > 0 && b.Text[end-1] == '\n'
-		r.Lo = uint32(len(b.Announcements))
+		r.Lo = uint32(len(b.MappingEvents))
 		r.Hi = r.Lo + 1
-		b.Announcements = append(b.Announcements, parseAnnouncement(b.Text[r.Body:r.End], announcementForm{whole, w.s.escaped}))
+		b.MappingEvents = append(b.MappingEvents, parseMappingEvent(b.Text[r.Body:r.End], mappingEventForm{whole, w.s.escaped}))
 	}
 }
 
@@ -267,7 +267,7 @@ func (w *walk) other(line []byte, atEnd bool) {
 	case w.o.stack != noFrames:
 		w.stackLine(line, atEnd)
 	case w.o.kind == 0 || w.o.kind == tracefs.KindNote || w.o.kind == tracefs.KindLost || w.o.kind == tracefs.KindGap,
-		hasPrefix(line, "# tracer: "), w.announcementEnded(line):
+		hasPrefix(line, "# tracer: "), w.mappingEventEnded(line):
 		w.note()
 	}
 	if atEnd && w.o.rec >= 0 {
@@ -275,11 +275,11 @@ func (w *walk) other(line []byte, atEnd bool) {
 	}
 }
 
-// announcementEnded reports whether a line after a mapping event is not of its
+// mappingEventEnded reports whether a line after a mapping event is not of its
 // path: the event was whole, or is longer than any path.
-func (w *walk) announcementEnded(line []byte) bool {
+func (w *walk) mappingEventEnded(line []byte) bool {
 	const longest = 2 * 4096
-	if w.o.kind != tracefs.KindAnnounce || w.o.rec < 0 {
+	if w.o.kind != tracefs.KindMappingEvent || w.o.rec < 0 {
 		return false
 	}
 	text := w.b.Text[w.o.start:w.i]
@@ -341,7 +341,7 @@ func (w *walk) finish(more More) int {
 // end closes the last record, or takes it back if it may go on.
 func (w *walk) end(more More) int {
 	b := w.b
-	if more == MoreLater && w.o.kind == tracefs.KindAnnounce && w.i-w.o.start < maxPending && !w.announcementEnded([]byte{}) {
+	if more == MoreLater && w.o.kind == tracefs.KindMappingEvent && w.i-w.o.start < maxPending && !w.mappingEventEnded([]byte{}) {
 		more = MoreSoon // its path may go on
 	}
 	if more != MoreSoon || w.o.carried || w.o.kind == 0 {
@@ -354,7 +354,7 @@ func (w *walk) end(more More) int {
 	}
 	// The record may go on: take it back.
 	if w.o.rec >= 0 {
-		if r := &b.Records[w.o.rec]; r.Shape == 0 {
+		if r := &b.Records[w.o.rec]; r.Template == 0 {
 			b.Frames = b.Frames[:r.Lo]
 		}
 		b.Records = b.Records[:w.o.rec]

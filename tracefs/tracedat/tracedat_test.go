@@ -64,8 +64,8 @@ func viewsOf(b *tracefs.Batch) (out []view) {
 			if strings.HasPrefix(v.Name, "sys_") {
 				v.Args = padding.ReplaceAllString(v.Args, "$1")
 			}
-		case tracefs.KindAnnounce:
-			v.Path = string(b.Announcement(r).Path)
+		case tracefs.KindMappingEvent:
+			v.Path = string(b.MappingEvent(r).Path)
 		case tracefs.KindStack:
 			v.Cookie = r.Value
 			frames, text := b.StackFrames(r)

@@ -28,7 +28,7 @@ func Environment(getenv func(string) string, home string) (Options, error) {
 	if len(opt.URLs) == 0 {
 		return opt, fmt.Errorf("DEBUGINFOD_URLS names no server")
 	}
-	opt.Cache = cacheFolder(getenv, home)
+	opt.Cache = cacheDir(getenv, home)
 	if opt.Cache == "" {
 		return opt, fmt.Errorf("no directory for the cache of debuginfod: set DEBUGINFOD_CACHE_PATH")
 	}
@@ -59,9 +59,9 @@ func Environment(getenv func(string) string, home string) (Options, error) {
 
 func seconds(n int64) time.Duration { return time.Duration(min(n, 1<<20)) * time.Second }
 
-// cacheFolder returns where libdebuginfod keeps files: the old place if it is
+// cacheDir returns where libdebuginfod keeps files: the old place if it is
 // there.
-func cacheFolder(getenv func(string) string, home string) string {
+func cacheDir(getenv func(string) string, home string) string {
 	if dir := getenv("DEBUGINFOD_CACHE_PATH"); dir != "" {
 		return dir
 	}

@@ -78,8 +78,8 @@ func Count(x *image.Image, functions []table.Span, part func(table.Span) bool) (
 	return c
 }
 
-// Judge says what the numbers of Count mean.
-func (c *Counts) Judge() Keep {
+// Check says what the numbers of Count mean.
+func (c *Counts) Check() Keep {
 	const few = 4
 	switch {
 	case c.Looked < few:
@@ -127,7 +127,7 @@ func Plain(x *image.Image, tables []*table.Table) bool {
 		return false
 	}
 	c := Count(x, nil, nil)
-	return c.Judge() == Kept
+	return c.Check() == Kept
 }
 
 // hardlyCovered reports whether tables are about less than half of the code.

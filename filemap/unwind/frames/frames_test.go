@@ -39,7 +39,7 @@ func TestCompiled(t *testing.T) {
 				t.Fatal(err)
 			}
 			counts := Count(x, nil, nil)
-			if got := counts.Judge(); got != c.want {
+			if got := counts.Check(); got != c.want {
 				t.Errorf("%v, %+v, want %v", got, counts, c.want)
 			}
 		})

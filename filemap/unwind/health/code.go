@@ -136,7 +136,7 @@ const (
 // no table describes.
 func (e *examiner) code() {
 	c := frames.Count(e.image, e.sample, e.isPart)
-	e.Keeping, e.Looked, e.FramePointers = c.Keeping, c.Looked, c.Judge()
+	e.Keeping, e.Looked, e.FramePointers = c.Keeping, c.Looked, c.Check()
 	e.Plain = frames.Plain(e.image, e.opened)
 	e.all = flat(e.all)
 	left, lost := uint64(maxGaps), uint64(0)

@@ -42,7 +42,7 @@ func TestInstalled(t *testing.T) {
 		t.Skip("no ELF files here")
 	}
 	t.Logf("%d files, %d without a difference; %d are no programs or libraries, %d too large", c.files, c.same, c.others, c.large)
-	t.Logf("frame pointers of %d files judged by both; unwound: %v", c.judged, c.passages)
+	t.Logf("frame pointers of %d files judged by both; unwound: %v", c.checked, c.passages)
 	for _, kind := range sortedKeys(c.differences) {
 		list := c.differences[kind]
 		t.Logf("%s: %d files", kind, len(list))
@@ -97,9 +97,9 @@ func isELF(name string) bool {
 
 // comparison sums up.
 type comparison struct {
-	files, same, others, large, judged int
-	passages                           [Unsure + 1]int
-	differences                        map[string][]string
+	files, same, others, large, checked int
+	passages                            [Unsure + 1]int
+	differences                         map[string][]string
 }
 
 // compare compares one file.
@@ -157,13 +157,13 @@ func (c *comparison) note(kind, name string, what any) {
 // lie so near that a sample explains the difference.
 func (c *comparison) framePointers(name string, p *Report, v *view) {
 	want := frames.Counts{Keeping: v.keeping, Looked: v.looked}
-	if p.FramePointers == want.Judge() {
+	if p.FramePointers == want.Check() {
 		if p.FramePointers != frames.Unknown {
-			c.judged++
+			c.checked++
 		}
 		return
 	}
-	c.note("frame pointers", name, fmt.Sprintf("%v, %d of %d; objdump: %v, %d of %d", p.FramePointers, p.Keeping, p.Looked, want.Judge(), v.keeping, v.looked))
+	c.note("frame pointers", name, fmt.Sprintf("%v, %d of %d; objdump: %v, %d of %d", p.FramePointers, p.Keeping, p.Looked, want.Check(), v.keeping, v.looked))
 }
 
 // sectionsOf names the tables that a report has, and debug information.

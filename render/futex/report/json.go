@@ -262,9 +262,9 @@ func waitOf(w *futex.Wait) waitJSON {
 }
 
 func verdictOf(r *futex.Report) verdictJSON {
-	v := verdictJSON{Kind: r.Verdict.Kind.String(), Evidence: []string{}}
-	text, evidence := verdict(&r.Verdict, r.Ticks)
-	v.Text, v.Evidence = text, append(v.Evidence, evidence...)
+	v := verdictJSON{Kind: r.Verdict.Kind.String(), Proof: []string{}}
+	text, proof := verdict(&r.Verdict, r.Ticks)
+	v.Text, v.Proof = text, append(v.Proof, proof...)
 	if r.Verdict.Kind != futex.NoLockUp {
 		v.Confidence = confidence(r.Verdict.Sure)
 	}

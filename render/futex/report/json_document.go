@@ -252,7 +252,7 @@ type verdictJSON struct {
 	Kind       string   `json:"kind"`
 	Confidence string   `json:"confidence,omitempty"`
 	Text       string   `json:"text"`
-	Evidence   []string `json:"evidence"`
+	Proof      []string `json:"evidence"`
 }
 
 type lossJSON struct {

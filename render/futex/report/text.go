@@ -171,7 +171,7 @@ func (t *text) who(list []futex.ThreadTime, rest futex.Tally, n int) string {
 
 func (t *text) verdict() {
 	v := &t.r.Verdict
-	said, evidence := verdict(v, t.r.Ticks)
+	said, proof := verdict(v, t.r.Ticks)
 	if said == "" {
 		return
 	}
@@ -179,7 +179,7 @@ func (t *text) verdict() {
 		t.b.WriteByte('\n')
 	}
 	t.f("%s\n", printable(said))
-	for _, e := range evidence {
+	for _, e := range proof {
 		t.f("  - %s\n", printable(e))
 	}
 	if v.LockUp() {
@@ -334,7 +334,7 @@ func (t *text) longest() {
 	t.f("\nLongest waits for a lock\n\n")
 	for _, w := range t.r.Longest {
 		t.f("  %s\n", t.wait(w))
-		for _, line := range evidence(w, t) {
+		for _, line := range proofText(w, t) {
 			t.f("      %s\n", line)
 		}
 	}
@@ -355,8 +355,8 @@ func (t *text) wait(w *futex.Wait) string {
 	return s
 }
 
-// evidence prints the owner of the lock, how sure that is, and why.
-func evidence(w *futex.Wait, t *text) []string {
+// proofText prints the owner of the lock, how sure that is, and why.
+func proofText(w *futex.Wait, t *text) []string {
 	h := &w.Holder
 	if h.TID == 0 {
 		return nil

@@ -10,20 +10,20 @@ import (
 
 // verdict returns a verdict in words: what threads hang for, "" if nothing waits, and
 // the lines of evidence.
-func verdict(v *futex.Verdict, ticks bool) (text string, evidence []string) {
+func verdict(v *futex.Verdict, ticks bool) (text string, proof []string) {
 	text = verdictText(v)
 	if v.Ended {
 		text += " That was seen shortly before the end; the waits have ended since, as they do when a program is killed."
 	}
-	for i := range v.Evidence {
-		f := &v.Evidence[i]
+	for i := range v.Proof {
+		f := &v.Proof[i]
 		line := fact(f, ticks)
 		if f.LastUse != nil {
 			line += "; " + fact(f.LastUse, ticks)
 		}
-		evidence = append(evidence, line)
+		proof = append(proof, line)
 	}
-	return text, evidence
+	return text, proof
 }
 
 func verdictText(v *futex.Verdict) string {

@@ -26,16 +26,16 @@ func TestVerdictWords(t *testing.T) {
 		text, _ = verdict(&v, false)
 		own("case that has ended", int(c), text)
 	}
-	if text, evidence := verdict(&futex.Verdict{}, false); text != "" || evidence != nil {
-		t.Errorf("of nothing: %q, %q", text, evidence)
+	if text, proof := verdict(&futex.Verdict{}, false); text != "" || proof != nil {
+		t.Errorf("of nothing: %q, %q", text, proof)
 	}
 	lock := futex.LockName{Kind: futex.Mutex, Name: "0x10"}
 	for k := futex.WaitsSince; k <= futex.HolderUnseen; k++ {
 		f := futex.Fact{Kind: k, Task: tasks[0], At: 1_000_000_000, Lock: lock, Held: lock}
-		_, evidence := verdict(&futex.Verdict{Evidence: []futex.Fact{f, {LastUse: &f}}}, true)
-		own("fact", int(k), evidence[0])
-		if !strings.HasSuffix(evidence[1], "; "+evidence[0]) {
-			t.Errorf("the last use: %q", evidence[1])
+		_, proof := verdict(&futex.Verdict{Proof: []futex.Fact{f, {LastUse: &f}}}, true)
+		own("fact", int(k), proof[0])
+		if !strings.HasSuffix(proof[1], "; "+proof[0]) {
+			t.Errorf("the last use: %q", proof[1])
 		}
 	}
 }

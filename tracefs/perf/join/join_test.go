@@ -95,12 +95,12 @@ func (w *world) lose(list []event, one int) {
 	}
 }
 
-// outcome is what came of joining.
-type outcome struct{ joined, alone, wrong int }
+// result is what came of joining.
+type result struct{ joined, alone, wrong int }
 
 // join joins what was recorded, in pieces.
-func (w *world) join(opt Options) (outcome, Counts) {
-	var o outcome
+func (w *world) join(opt Options) (result, Counts) {
+	var o result
 	j := New[call, call](opt)
 	joined := func(c, s call) {
 		o.joined++
@@ -151,7 +151,7 @@ func (w *world) join(opt Options) (outcome, Counts) {
 // TestJoin: with whatever losses on both sides no sample gets the call of another one,
 // and without losses each gets its own.
 func TestJoin(t *testing.T) {
-	var sum outcome
+	var sum result
 	var counts Counts
 	all := 0
 	for seed := range uint64(1000) {

@@ -29,7 +29,7 @@ type side struct {
 	enter  *format.Event
 	exit   *format.Event
 	stack  *format.Event
-	heard  []traced
+	seen   []traced
 	lost   uint64
 }
 
@@ -123,7 +123,7 @@ func (s *side) page(t *testing.T, cpu int, data []byte) {
 	}
 	if p.Missed {
 		s.lost += max(p.Lost, 1)
-		s.heard = append(s.heard, traced{Head: join.Head{CPU: cpu}})
+		s.seen = append(s.seen, traced{Head: join.Head{CPU: cpu}})
 	}
 	put := binary.NativeEndian
 	for p.Next() {
@@ -131,16 +131,16 @@ func (s *side) page(t *testing.T, cpu int, data []byte) {
 		r := traced{kind: id, Head: join.Head{CPU: cpu, Time: tracefs.Time(p.Time), TID: int(put.Uint32(p.Record[4:]))}}
 		switch id {
 		case s.stack.ID:
-			last := len(s.heard) - 1
-			if last >= 0 && s.heard[last].TID == r.TID && s.heard[last].CPU == cpu {
-				s.heard[last].IP = put.Uint64(p.Record[s.stack.Field("caller").Offset:])
+			last := len(s.seen) - 1
+			if last >= 0 && s.seen[last].TID == r.TID && s.seen[last].CPU == cpu {
+				s.seen[last].IP = put.Uint64(p.Record[s.stack.Field("caller").Offset:])
 			}
 			continue
 		case s.enter.ID:
 			r.val = put.Uint32(p.Record[s.enter.Field("val").Offset:])
 			r.Tracepoint = uint64(id)
 		}
-		s.heard = append(s.heard, r)
+		s.seen = append(s.seen, r)
 	}
 	if err := p.Err(); err != nil {
 		t.Fatal(err)
@@ -223,8 +223,8 @@ func TestLiveJoin(t *testing.T) {
 	}
 	j := join.New[uint32, uint32](join.Options{Keep: time.Hour})
 	records, addresses := 0, 0
-	for i := range trace.heard {
-		switch r := &trace.heard[i]; {
+	for i := range trace.seen {
+		switch r := &trace.seen[i]; {
 		case r.kind == 0:
 			j.Lost(r.CPU)
 		case r.kind == trace.enter.ID && ours[r.TID]:

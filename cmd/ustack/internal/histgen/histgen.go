@@ -24,7 +24,7 @@ type Config struct {
 	Stacks int
 	// First: the kernel announces files before the stack, not after it.
 	First bool
-	// LoseTrace and LoseLog: the trace loses announcements and stacks, the log
+	// LoseTrace and LoseLog: the trace loses mapping events and stacks, the log
 	// loses changes of spaces.
 	LoseTrace, LoseLog bool
 	// Raw: the log has the raw addresses of stacks.

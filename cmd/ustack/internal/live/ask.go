@@ -57,7 +57,7 @@ func startAsking(code *procmap.Reader, root *instance.Root, idle func() bool, op
 		return a, err
 	}
 	file := input.Live(a.pipe.Name(), a.pipe)
-	a.trace = input.NewTrace([]*input.File{file}, input.Options{Events: true, Pause: time.Millisecond, NoShapes: true})
+	a.trace = input.NewTrace([]*input.File{file}, input.Options{Events: true, Pause: time.Millisecond, NoTemplates: true})
 	if err := a.in.Start(); err != nil {
 		return a, err
 	}

@@ -5,12 +5,12 @@ import (
 	"sync"
 	"time"
 
+	"ustack/filemap/anoncode"
 	"ustack/filemap/procmap"
 	"ustack/filemap/rawstack"
 	"ustack/filemap/sideband"
 	"ustack/filemap/space"
 	"ustack/filemap/timeline"
-	"ustack/filemap/unfiled"
 	"ustack/tracefs"
 	"ustack/tracefs/instance"
 	"ustack/tracefs/perf"
@@ -44,7 +44,7 @@ func startBand(root *instance.Root, fl *following, saved *saver, opt *timeline.O
 	if saved != nil {
 		options.Log, options.Trace = saved.spaces, saved.id
 	}
-	if vdso, err := unfiled.OwnVDSO(); err == nil {
+	if vdso, err := anoncode.OwnVDSO(); err == nil {
 		options.VDSO = vdso.ID()
 	}
 	band, err := sideband.Open(opt.Spaces, options)

@@ -9,17 +9,17 @@ import (
 	"time"
 
 	"ustack/filemap"
+	"ustack/filemap/anoncode"
 	"ustack/filemap/facts"
 	"ustack/filemap/procmap"
 	"ustack/filemap/rawstack"
 	"ustack/filemap/resolve"
 	"ustack/filemap/sideband"
 	"ustack/filemap/space"
-	"ustack/filemap/starts"
 	"ustack/filemap/symbol"
 	"ustack/filemap/tasks"
+	"ustack/filemap/threadentry"
 	"ustack/filemap/timeline"
-	"ustack/filemap/unfiled"
 	"ustack/filemap/watch"
 	"ustack/render"
 	"ustack/tracefs"
@@ -30,21 +30,21 @@ import (
 // following keeps the address spaces of all processes up.
 type following struct {
 	follower
-	judge   *timeline.Judge
-	prober  *timeline.Prober
-	layouts *timeline.Layouts
-	code    *procmap.Reader // of executable mappings, to follow them
-	own     *procmap.Reader // the same, to attribute stacks
-	all     *procmap.Reader // of all
-	threads timeline.Threads
-	spaces  *space.Spaces
-	early   *early         // nil if it is not needed
-	files   *watch.Watcher // those whose build IDs are remembered
-	ids     *procmap.IDs
-	written *sideband.Written
-	how     string // "" if nothing is followed
-	idle    func() bool
-	say     func(string, ...any)
+	attributor *timeline.Attributor
+	prober     *timeline.Prober
+	layouts    *timeline.Layouts
+	code       *procmap.Reader // of executable mappings, to follow them
+	own        *procmap.Reader // the same, to attribute stacks
+	all        *procmap.Reader // of all
+	threads    timeline.Threads
+	spaces     *space.Spaces
+	early      *early         // nil if it is not needed
+	files      *watch.Watcher // those whose build IDs are remembered
+	ids        *procmap.IDs
+	written    *sideband.Written
+	how        string // "" if nothing is followed
+	idle       func() bool
+	say        func(string, ...any)
 }
 
 // follower is a way to do that.
@@ -107,9 +107,9 @@ func startFollowing(o *Options, root *instance.Root, saved *saver, idle func() b
 		Reader: fl.all, Spaces: opt.Spaces, Clock: space.Monotonic, Elapsed: func() time.Duration { return time.Since(begun) },
 		Settle: fl.settle, Reread: fl.reread, Found: fl.found,
 	})
-	opt.Asker, fl.threads, fl.spaces = fl.prober, opt.Threads, opt.Spaces
-	fl.judge = timeline.New(opt)
-	fl.layouts = timeline.NewLayouts(fl.judge, timeline.LayoutOptions{
+	opt.Querier, fl.threads, fl.spaces = fl.prober, opt.Threads, opt.Spaces
+	fl.attributor = timeline.New(opt)
+	fl.layouts = timeline.NewLayouts(fl.attributor, timeline.LayoutOptions{
 		Reader: fl.all, Clock: space.Monotonic, Settle: fl.settle,
 		Early: func(pid int) ([]procmap.Mapping, tracefs.Time, bool) { return fl.early.layout(pid) },
 	})
@@ -145,32 +145,32 @@ func (fl *following) reached(t tracefs.Time) {
 	}
 }
 
-// named returns the judge of stacks, which also names code in no file and the
+// named returns the Attributor of stacks, which also names code in no file and the
 // functions with which threads began.
-func (fl *following) named(proc string, names *symbol.Symbols) (resolve.Evidence, error) {
-	processes, err := unfiled.NewProcesses(proc, func(p unfiled.Program) bool {
-		return fl.settle() == nil && fl.judge.Same(p.PID, p.Began, space.Monotonic())
+func (fl *following) named(proc string, names *symbol.Symbols) (resolve.Attributor, error) {
+	processes, err := anoncode.NewProcesses(proc, func(p anoncode.Program) bool {
+		return fl.settle() == nil && fl.attributor.Same(p.PID, p.Began, space.Monotonic())
 	})
 	if err != nil {
 		return nil, err
 	}
-	opt := unfiled.Options{Inner: fl.judge, Processes: processes, Program: unfiled.ProgramOf(fl.judge)}
-	if opt.VDSO, err = unfiled.OwnVDSO(); err != nil {
+	opt := anoncode.Options{Inner: fl.attributor, Processes: processes, Program: anoncode.ProgramOf(fl.attributor)}
+	if opt.VDSO, err = anoncode.OwnVDSO(); err != nil {
 		fl.say("functions of the vDSO have no names: %v", err)
 	}
-	all := unfiled.New(opt)
+	all := anoncode.New(opt)
 	if facts.PIDNamespace(proc) != facts.Initial {
 		return all, nil // threads have other numbers in the trace
 	}
-	var reported starts.Lives
+	var reported threadentry.Lives
 	if b, ok := fl.follower.(*bandFollower); ok {
 		reported = &lives{b, b.band.History}
 	}
-	reader, err := starts.NewReader(proc, reported)
+	reader, err := threadentry.NewReader(proc, reported)
 	if err != nil {
 		return nil, err
 	}
-	return starts.New(starts.Options{Inner: all, Places: fl.judge, Symbols: names, Reader: reader}), nil
+	return threadentry.New(threadentry.Options{Inner: all, Places: fl.attributor, Symbols: names, Reader: reader}), nil
 }
 
 // settle brings the spaces up to date.
@@ -206,10 +206,10 @@ func (fl *following) close() error {
 
 // known returns the files that are mapped as code now.
 func (fl *following) known() []*filemap.File {
-	if fl.judge == nil {
+	if fl.attributor == nil {
 		return nil
 	}
-	return fl.judge.Known()
+	return fl.attributor.Known()
 }
 
 // threadsOf lists the threads of processes.

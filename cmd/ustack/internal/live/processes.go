@@ -44,7 +44,7 @@ func (p *Processes) SharedFile(tid int32, _ tracefs.Time, _ bool, addr uint64) (
 // Program returns when the program that a thread runs at a time began. ok is false if
 // it is not known exactly.
 func (p *Processes) Program(tid int32, at tracefs.Time) (began tracefs.Time, ok bool) {
-	_, began, exact, ok := p.follow.judge.Program(int(tid), at)
+	_, began, exact, ok := p.follow.attributor.Program(int(tid), at)
 	return began, ok && exact
 }
 

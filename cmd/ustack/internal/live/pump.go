@@ -17,9 +17,9 @@ import (
 
 // progress is how far the trace has been read and attributed.
 type progress struct {
-	batches, judged atomic.Int64
-	taken           int64       // batches, by the goroutine that attributes them
-	paused          atomic.Bool // the last batch that was read
+	batches, attributed atomic.Int64
+	taken               int64       // batches, by the goroutine that attributes them
+	paused              atomic.Bool // the last batch that was read
 }
 
 // counted are batches that are counted.
@@ -45,7 +45,7 @@ func (p *progress) hasRead(paused bool) {
 
 // idle reports whether all records until a moment ago have been attributed.
 func (p *progress) idle() bool {
-	return p.judged.Load() == p.batches.Load() && p.paused.Load()
+	return p.attributed.Load() == p.batches.Load() && p.paused.Load()
 }
 
 // pump passes the trace to the sink as it comes.
@@ -56,14 +56,14 @@ func (s *session) pump(trace source.Source) (*resolve.Totals, error) {
 	}
 	opt := resolve.Options{Hold: hold, Stitch: s.opt.Stitch, Strict: s.opt.Strict, Sources: 1, Waits: s.wantEvents()}
 	switch {
-	case s.follow.judge == nil:
+	case s.follow.attributor == nil:
 	case s.needs.Symbols != nil:
 		var err error
-		if opt.Evidence, err = s.follow.named(s.opt.Proc, s.needs.Symbols); err != nil {
+		if opt.Attributor, err = s.follow.named(s.opt.Proc, s.needs.Symbols); err != nil {
 			return nil, err
 		}
 	default:
-		opt.Evidence = s.follow.judge
+		opt.Attributor = s.follow.attributor
 	}
 	res := resolve.New(opt)
 	r := s.opt.Reporter
@@ -80,9 +80,9 @@ func (s *session) pump(trace source.Source) (*resolve.Totals, error) {
 		counter.Step(res.Totals())
 		s.renew(res.Totals())
 		s.weigh(res.Totals())
-		s.progress.judged.Store(s.progress.taken)
+		s.progress.attributed.Store(s.progress.taken)
 		// In the kernel's text, a name can hold a head of any time.
-		s.follow.reached(min(res.Judged(), space.Monotonic()))
+		s.follow.reached(min(res.Attributed(), space.Monotonic()))
 		if failed == nil {
 			var done bool
 			if done, failed = s.sink.Step(res.Totals()); done || failed != nil {

@@ -159,7 +159,7 @@ func (s *session) stopTracing() error {
 const renewEvery = time.Second
 
 // renew has the kernel announce all files again if identifiers have stayed
-// without an announcement.
+// without a mapping event.
 func (s *session) renew(t *resolve.Totals) {
 	missing := t.Reasons[filemap.Unannounced] + t.Reasons[filemap.Lost]
 	if s.stacks != instance.DeferredStacks || missing == s.unannounced || time.Since(s.reannounced) < renewEvery {

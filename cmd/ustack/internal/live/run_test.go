@@ -91,7 +91,7 @@ func (r *recordingSink) End() error {
 // counting counts events.
 type counting struct{ r *recordingSink }
 
-func (c counting) Batch(h *resolve.Held) error {
+func (c counting) Batch(h *resolve.Pending) error {
 	c.r.events += int(h.Events)
 	return nil
 }

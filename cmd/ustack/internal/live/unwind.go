@@ -8,11 +8,11 @@ import (
 
 	"ustack/cmd/ustack/internal/live/source"
 	"ustack/cmd/ustack/internal/live/sources"
+	"ustack/filemap/anoncode"
 	"ustack/filemap/openfile"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/filemap/symbol"
-	"ustack/filemap/unfiled"
 	"ustack/filemap/whole"
 	"ustack/tracefs"
 	"ustack/tracefs/instance"
@@ -81,7 +81,7 @@ func (u *unwinding) keep(s *session) error {
 	if u.id, err = s.in.Root().ID(futex); err != nil {
 		return err
 	}
-	if u.vdso, err = unfiled.VDSOMemory(); err != nil {
+	if u.vdso, err = anoncode.VDSOMemory(); err != nil {
 		return err
 	}
 	u.keeper, err = whole.Keep(u.id)

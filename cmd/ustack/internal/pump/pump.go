@@ -17,9 +17,9 @@ import (
 )
 
 // Limits for holding records back. In the captures, of a slow machine with four
-// CPUs, an announcement comes at most 13 ms, 157 lines and 10 KB after its
+// CPUs, a mapping event comes at most 13 ms, 157 lines and 10 KB after its
 // stack; these leave room for a hundred times as many CPUs, and no more, as what
-// is held back falls out of the processor's caches. Stitching holds for longer:
+// is pending falls out of the processor's caches. Stitching holds for longer:
 // tasks sleep.
 const (
 	HoldLines         = 200_000

@@ -49,7 +49,7 @@ func (o *Report) announce() error {
 func (o *Report) Renderer(*resolve.Resolver) render.Renderer { return o }
 
 // Batch implements render.Renderer.
-func (o *Report) Batch(h *resolve.Held) error { return o.report.Batch(h) }
+func (o *Report) Batch(h *resolve.Pending) error { return o.report.Batch(h) }
 
 // Flush implements render.Renderer.
 func (o *Report) Flush() error { return o.report.Flush() }

@@ -125,7 +125,7 @@ func (o *Ring) name() string {
 func (o *Ring) Renderer(*resolve.Resolver) render.Renderer { return o }
 
 // Batch implements render.Renderer.
-func (o *Ring) Batch(h *resolve.Held) error {
+func (o *Ring) Batch(h *resolve.Pending) error {
 	if o.detector != nil {
 		if why, fired := o.detector.Batch(h); fired {
 			o.trigger(why)

@@ -14,7 +14,7 @@ import (
 	"io"
 
 	"ustack/cmd/ustack/internal/pump"
-	"ustack/filemap/evidence"
+	"ustack/filemap/observed"
 	"ustack/filemap/resolve"
 	"ustack/filemap/timeline"
 	"ustack/render"
@@ -39,31 +39,31 @@ type Options struct {
 // Trace is an opened trace and how its frames get their files.
 type Trace struct {
 	*input.Trace
-	options  *Options
-	opt      resolve.Options
-	in       input.Options
-	evidence *withEvidence
-	note     string // the error of the mappings that a trace.dat has
+	options    *Options
+	opt        resolve.Options
+	in         input.Options
+	attributor *attributed
+	note       string // the error of the mappings that a trace.dat has
 }
 
 // Open opens the trace, and with Maps reads it for the first time.
 func (o *Options) Open(stdin io.Reader, in input.Options, opt resolve.Options) (*Trace, error) {
-	ev, err := o.evidence(stdin)
+	ev, err := o.attributor(stdin)
 	if err != nil {
 		return nil, err
 	}
-	in.NoShapes = in.NoShapes || ev.judge != nil || ev.exact != nil || ev.perfMaps != nil || ev.vdso != nil
+	in.NoTemplates = in.NoTemplates || ev.attributor != nil || ev.exact != nil || ev.perfMaps != nil || ev.vdso != nil
 	opt.Dialect, opt.Strict, opt.Why = o.Dialect, o.Strict, o.Why
-	in.NoShapes = in.NoShapes || o.Strict
+	in.NoTemplates = in.NoTemplates || o.Strict
 	if ev.exact != nil {
-		opt.Evidence = ev.exact
+		opt.Attributor = ev.exact
 	}
-	t := &Trace{options: o, opt: opt, in: in, evidence: ev}
+	t := &Trace{options: o, opt: opt, in: in, attributor: ev}
 	if t.Trace, err = input.OpenAll(ev.files, stdin, in); err != nil {
 		ev.close()
 		return nil, err
 	}
-	if err := errors.Join(ev.judged(t.Trace), t.useSaved()); err != nil {
+	if err := errors.Join(ev.attributed(t.Trace), t.useSaved()); err != nil {
 		ev.close()
 		return nil, err
 	}
@@ -71,18 +71,18 @@ func (o *Options) Open(stdin io.Reader, in input.Options, opt resolve.Options) (
 	if again := t.Again(); again != nil {
 		t.opt.First = input.NewFirsts(again).Find
 	}
-	if ev.judge != nil {
-		t.opt.Evidence = ev.judge
+	if ev.attributor != nil {
+		t.opt.Attributor = ev.attributor
 		if err := ev.gather(t.Trace, t.opt); err != nil {
 			ev.close()
 			return nil, err
 		}
 	}
-	t.opt.Evidence = ev.named(t.opt.Evidence)
+	t.opt.Attributor = ev.named(t.opt.Attributor)
 	return t, nil
 }
 
-// useSaved takes the mappings in a trace.dat as evidence, if there is no better
+// useSaved takes the mappings in a trace.dat, if there is no better
 // one.
 func (t *Trace) useSaved() error {
 	again := t.Again()
@@ -96,11 +96,11 @@ func (t *Trace) useSaved() error {
 	if len(processes) == 0 {
 		return nil
 	}
-	t.opt.Evidence = evidence.NewSaved(processes)
-	if t.in.NoShapes {
+	t.opt.Attributor = observed.NewSaved(processes)
+	if t.in.NoTemplates {
 		return nil
 	}
-	t.in.NoShapes = true // evidence looks at every stack
+	t.in.NoTemplates = true // mappings are compared with every stack
 	if err := t.Trace.Close(); err != nil {
 		return err
 	}
@@ -110,30 +110,30 @@ func (t *Trace) useSaved() error {
 
 // Close closes what was opened beside the trace, and removes temporary files. The trace
 // itself is closed by Read.
-func (t *Trace) Close() { t.evidence.close() }
+func (t *Trace) Close() { t.attributor.close() }
 
 // Programs has when programs began. It implements futex.Programs of package
 // render/futex.
-type Programs struct{ judge *timeline.Judge }
+type Programs struct{ attributor *timeline.Attributor }
 
 // Program returns when the program that a thread runs at a time began. ok is false if
 // it is not known exactly.
 func (p *Programs) Program(tid int32, at tracefs.Time) (began tracefs.Time, ok bool) {
-	_, began, exact, ok := p.judge.Program(int(tid), at)
+	_, began, exact, ok := p.attributor.Program(int(tid), at)
 	return began, ok && exact
 }
 
 // Programs returns what address spaces that were saved with the trace say of programs,
 // nil if there are none.
 func (t *Trace) Programs() *Programs {
-	if t.evidence.exact == nil || t.evidence.foreign() {
+	if t.attributor.exact == nil || t.attributor.foreign() {
 		return nil
 	}
-	return &Programs{t.evidence.exact}
+	return &Programs{t.attributor.exact}
 }
 
 // Dump returns the mappings of a dump, nil if there is none.
-func (t *Trace) Dump() *evidence.Evidence { return t.evidence.judge }
+func (t *Trace) Dump() *observed.Mappings { return t.attributor.attributor }
 
 // FindLateStacks has stacks that come too late for their events looked for in
 // the whole trace, if it can be read again.
@@ -143,7 +143,7 @@ func (t *Trace) FindLateStacks() {
 		return
 	}
 	t.opt.Late = resolve.NewLateStacks(func(opt resolve.Options) error {
-		trace, err := again(input.Options{NoShapes: t.in.NoShapes, Bare: t.in.Bare})
+		trace, err := again(input.Options{NoTemplates: t.in.NoTemplates, Bare: t.in.Bare})
 		if err != nil {
 			return err
 		}
@@ -162,7 +162,7 @@ func (t *Trace) Read(make func(*resolve.Resolver) render.Renderer, stderr io.Wri
 		for _, note := range t.Notes() {
 			fmt.Fprintf(stderr, "ustack: %s\n", note)
 		}
-		if note := t.evidence.note(); note != "" {
+		if note := t.attributor.note(); note != "" {
 			fmt.Fprintf(stderr, "ustack: %s\n", note)
 		}
 		if t.note != "" {

@@ -96,7 +96,7 @@ func (g *generator) announce(c *cpu, t *task) {
 	g.buf = append(g.buf, m.text...)
 	g.buf = append(g.buf, m.file.text...)
 	if g.commit(c, start, 1) {
-		g.stats.Announcements++
+		g.stats.MappingEvents++
 		if m.shown != nil && m.shown != m.file {
 			g.stats.Rebindings++
 		}

@@ -1,9 +1,9 @@
 // Package tracegen writes large trace_pipe texts for tests and benchmarks.
 //
-// The text has the shape a kernel with deferred user stacks and hashed file
+// The text has the template a kernel with deferred user stacks and hashed file
 // identifiers writes: sched_switch and futex system call events, a cookie
 // record after each event of a user task, `<user stack unwind>` records with
-// their cookie line and frames, and a file_map announcement shortly after the
+// their cookie line and frames, and a file_map event shortly after the
 // first stack that uses an identifier. It comes from a small simulation of
 // four CPUs that run a few hundred tasks, so that records of different CPUs
 // interleave, time never goes back, and each stack answers a request which
@@ -57,7 +57,7 @@ type Config struct {
 
 	// LostEvery is the number of records, on average and over all CPUs, after
 	// which one CPU loses between 20 and 600 of them, which a
-	// CPU:n [LOST k EVENTS] line then stands for. Announcements can be among
+	// CPU:n [LOST k EVENTS] line then stands for. MappingEvents can be among
 	// the lost. 0 means 250,000, a negative number means never.
 	LostEvery int
 }
@@ -70,8 +70,8 @@ type Stats struct {
 	Cookies       int64 // cookie= records, without the cookie lines of stacks
 	Stacks        int64 // user stack records
 	Frames        int64 // frame lines
-	Announcements int64 // file_map records
-	Rebindings    int64 // announcements of an identifier last announced for another file
+	MappingEvents int64 // file_map records
+	Rebindings    int64 // mapping events of an identifier last announced for another file
 	Losses        int64 // CPU:n [LOST k EVENTS] lines
 	Lost          int64 // records which those lines stand for
 	Tasks         int64 // tasks that ever existed, kernel threads included

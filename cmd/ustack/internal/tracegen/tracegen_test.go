@@ -43,7 +43,7 @@ func TestLength(t *testing.T) {
 	}
 }
 
-func TestLongerTraceStartsTheSame(t *testing.T) {
+func TestLongerTraceBeginsTheSame(t *testing.T) {
 	short, _ := generate(t, Config{Bytes: 200 << 10, Seed: 5})
 	long, _ := generate(t, Config{Bytes: 400 << 10, Seed: 5})
 	if !bytes.HasPrefix(long, short) {
@@ -206,7 +206,7 @@ func take(t *testing.T, text []byte, lossy bool) census {
 			}
 			c.hashes[m[1]] = m[2]
 			count("map")
-			c.stats.Announcements++
+			c.stats.MappingEvents++
 		default:
 			t.Fatalf("record does not parse: %q", line)
 		}

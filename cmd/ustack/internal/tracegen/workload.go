@@ -7,7 +7,7 @@ import (
 
 // A file that processes map.
 type file struct {
-	text string // of its announcement, after the identifier
+	text string // of its mapping event, after the identifier
 }
 
 // A program is what processes of one kind run.

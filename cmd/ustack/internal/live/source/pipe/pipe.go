@@ -27,7 +27,7 @@ func open(r *source.Request) (source.Source, error) {
 		return nil, err
 	}
 	file := input.Live(pipe.Name(), pipe)
-	opt := input.Options{Events: r.Events, Escape: true, Pause: pump.HoldPause, NoShapes: true}
+	opt := input.Options{Events: r.Events, Escape: true, Pause: pump.HoldPause, NoTemplates: true}
 	return &live{Trace: input.NewTrace([]*input.File{file}, opt), pipe: pipe}, nil
 }
 

@@ -1,0 +1,144 @@
+// Package anoncode names code that lies in no file: code that programs make while
+// they run, by the maps that they write for perf, and the vDSO, by its own symbol
+// table.
+package anoncode
+
+import (
+	"ustack/filemap"
+	"ustack/filemap/resolve"
+	"ustack/filemap/symbol"
+	"ustack/tracefs"
+)
+
+// Program is the program that a process ran at a time.
+type Program struct {
+	PID int
+	// Began is when the program began to run, or was first seen. Exact: it did
+	// not run before.
+	Began tracefs.Time
+	Exact bool
+}
+
+// maps finds the perf map of a program that ran at t, nil if there is none.
+type maps interface {
+	find(p Program, t tracefs.Time) *perfMap
+}
+
+// Options configure an Attributor.
+type Options struct {
+	// Inner attributes stacks first; nil for none.
+	Inner resolve.Attributor
+	// Program returns the program of a stack.
+	Program func(s *resolve.Query) (p Program, ok bool)
+	// Directory and Processes have perf maps; nil for none.
+	Directory *Directory
+	Processes *Processes
+	// VDSO is the vDSO of the traced kernel, nil if it is not at hand, or not
+	// known to be the same.
+	VDSO *symbol.Kernel
+}
+
+// Attributor names the frames that are in no file. It implements
+// resolve.Attributor.
+type Attributor struct {
+	opt   Options
+	maps  []maps
+	known map[filemap.Memory]*filemap.Memory
+}
+
+// New returns an Attributor.
+func New(opt Options) *Attributor {
+	e := &Attributor{opt: opt, known: make(map[filemap.Memory]*filemap.Memory)}
+	if opt.Directory != nil {
+		e.maps = append(e.maps, opt.Directory)
+	}
+	if opt.Processes != nil {
+		e.maps = append(e.maps, opt.Processes)
+	}
+	return e
+}
+
+// Attribute implements resolve.Attributor.
+func (e *Attributor) Attribute(s *resolve.Query) {
+	if e.opt.Inner != nil {
+		e.opt.Inner.Attribute(s)
+	}
+	var of []*perfMap // the process's, once they are needed
+	asked := false
+	for k := range s.Frames {
+		o := &s.Attributions[k]
+		if o.File != nil {
+			continue
+		}
+		e.vdso(&s.Frames[k], s, k == 0 && !s.Continued, o)
+		if o.Reason != filemap.Anonymous || o.Memory != nil && !o.Memory.Exec {
+			continue
+		}
+		if !asked {
+			of, asked = e.of(s), true
+		}
+		e.name(of, s.Frames[k].Address(s.Text), k == 0 && !s.Continued, o)
+	}
+}
+
+// wide is where addresses begin that only 64-bit programs have. 32-bit programs
+// have another vDSO, below.
+const wide = 1 << 32
+
+// vdsoName is the kernel's name of the vDSO.
+const vdsoName = "[vdso]"
+
+// vdso gives a frame in the vDSO its function.
+func (e *Attributor) vdso(f *tracefs.Frame, s *resolve.Query, ran bool, o *resolve.Attribution) {
+	if e.opt.VDSO == nil || o.Reason != filemap.VDSO || o.Memory == nil || o.Memory.Name != vdsoName || !o.HasOffset ||
+		f.Form != tracefs.FormPlain || f.Address(s.Text)-o.Offset < wide {
+		return
+	}
+	if c := e.opt.VDSO.Code(o.Offset, ran); c != nil {
+		o.Memory = e.memory(o.Memory, c)
+	}
+}
+
+// of returns the maps of a stack's process.
+func (e *Attributor) of(s *resolve.Query) (list []*perfMap) {
+	p, ok := e.opt.Program(s)
+	if !ok {
+		return nil
+	}
+	for _, m := range e.maps {
+		if m := m.find(p, s.Time); m != nil {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// name gives a frame its function, if a map has it.
+func (e *Attributor) name(of []*perfMap, addr uint64, ran bool, o *resolve.Attribution) {
+	for _, m := range of {
+		if c := m.code(addr, ran); c != nil {
+			o.Memory = e.memory(o.Memory, c)
+			return
+		}
+	}
+}
+
+// maxKnown bounds the memory that is kept.
+const maxKnown = 1 << 16
+
+// memory returns the Memory of a function.
+func (e *Attributor) memory(in *filemap.Memory, c *filemap.Code) *filemap.Memory {
+	key := filemap.Memory{Name: "[anon]", Exec: true, Code: c}
+	if in != nil {
+		key.Name = in.Name
+	}
+	m := e.known[key]
+	if m == nil {
+		if len(e.known) >= maxKnown {
+			clear(e.known)
+		}
+		m = &key
+		e.known[key] = m
+	}
+	return m
+}

@@ -1,0 +1,256 @@
+package anoncode
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap/bounded"
+	"ustack/filemap/procmap"
+	"ustack/tracefs"
+	"ustack/tracefs/privilege"
+)
+
+// Processes has the perf maps of processes that run here. A process's map is
+// /tmp/perf-PID.map, where the process sees /tmp, and by the number that the
+// process knows itself by (map__new in tools/perf/util/map.c).
+type Processes struct {
+	proc string
+	same func(Program) bool
+	stat *procmap.Reader
+	now  func() (mono, real tracefs.Time)
+	// calls look at files as processes see them, which can be on a server that
+	// does not answer.
+	calls *bounded.Calls
+	shelf
+}
+
+// life identifies the process whose map is kept.
+type life struct {
+	program tracefs.Time // when it began
+	checked tracefs.Time // monotonic
+	ticks   uint64       // field 22 of /proc/PID/stat, 0 if it is not there
+	began   tracefs.Time // monotonic, not before that
+	home
+}
+
+// home is where a process has its map, and its required owner.
+type home struct {
+	root   *os.Root // nil if there is none
+	user   uint32
+	inside int // the number that the process knows itself by
+}
+
+func (h *home) close() {
+	if h.root != nil {
+		_ = h.root.Close() // of a directory: nothing to lose
+	}
+	h.root = nil
+}
+
+// NewProcesses returns the maps of the processes that a proc file system shows;
+// "" means /proc. same reports whether a process still runs the same program;
+// one that has ended does not.
+func NewProcesses(proc string, same func(Program) bool) (*Processes, error) {
+	r, err := procmap.NewReader(procmap.Options{Proc: proc, Source: procmap.Text})
+	if err != nil {
+		return nil, err
+	}
+	return &Processes{proc: r.Proc(), same: same, stat: r, now: clocks, calls: bounded.New(0), shelf: newShelf()}, nil
+}
+
+// stamp is how exact the times of frames are.
+const stamp = tracefs.Time(time.Microsecond)
+
+// find implements maps. The map is as it was at t or later: programs write code to
+// it before they run the code.
+func (ps *Processes) find(p Program, t tracefs.Time) *perfMap {
+	mono, real := ps.now()
+	s, ok := ps.take(p.PID)
+	if !ok || s.life.program != p.Began {
+		if !ps.same(p) {
+			return nil // it has become another program, and was not read before
+		}
+		if ok {
+			s.life.close()
+		}
+		s = &slot{life: life{program: p.Began}}
+		ps.put(p.PID, s)
+	}
+	if s.life.checked <= t+stamp && ps.same(p) {
+		ps.look(p, s, mono, real)
+		if !ps.same(p) {
+			s.mapFile = mapFile{} // of the new program, perhaps
+		}
+		ps.shrink(s)
+	}
+	if t < s.life.began {
+		return nil // it was another process then
+	}
+	return s.perf
+}
+
+// look looks whether there is more to read. A process that has ended may have
+// written more before, if it is sure that no other one has its number there.
+func (ps *Processes) look(p Program, s *slot, mono, real tracefs.Time) {
+	s.life.checked = mono
+	h := &s.life.home
+	st, err := ps.stat.Stat(p.PID)
+	switch {
+	case errors.Is(err, procmap.ErrGone) && h.root != nil && h.inside == p.PID:
+	case err != nil:
+		return
+	default:
+		if st.StartTime != s.life.ticks {
+			s.mapFile = mapFile{}
+			h.close()
+			s.life.ticks, s.life.began = st.StartTime, sinceBoot(st.StartTime)+mono-bootNow(mono)
+		}
+		now, err := ps.enter(p.PID)
+		if err != nil {
+			return
+		}
+		if again, err := ps.stat.Stat(p.PID); err != nil || again.StartTime != st.StartTime {
+			now.close() // it may be the root of another process
+			return
+		}
+		h.close()
+		*h = now
+	}
+	began := s.life.began + tick
+	if p.Exact {
+		began = max(began, p.Began)
+	}
+	ps.update(s, fresh(h.user, began+real-mono))
+}
+
+// update reads new lines of a process's map.
+func (ps *Processes) update(s *slot, may func(fs.FileInfo) error) {
+	file, root, name := new(mapFile), s.life.root, "tmp/"+mapName(s.life.inside)
+	*file = s.mapFile
+	err := ps.calls.Do(func() { _ = file.update(root, name, may) }) // it notes its error
+	switch {
+	case err == nil:
+		s.mapFile = *file
+	case errors.Is(err, bounded.ErrSlow):
+		s.mapFile = mapFile{} // what was read is the call's, which goes on
+	}
+}
+
+// tick is the precision of the start times of processes: USER_HZ is 100 everywhere.
+const tick = tracefs.Time(time.Second / 100)
+
+func sinceBoot(ticks uint64) tracefs.Time { return tracefs.Time(min(ticks, 1<<40)) * tick }
+
+var (
+	errOwner = errors.New("its owner is neither the process's user nor root")
+	errOld   = errors.New("it is older than the process")
+)
+
+// enter opens the root directory of a process, and finds out its user and number.
+func (ps *Processes) enter(pid int) (h home, err error) {
+	if h.user, h.inside, err = ps.status(pid); err != nil {
+		return h, err
+	}
+	var opened struct {
+		root *os.Root
+		err  error
+	}
+	into, path := &opened, ps.path(pid, "root")
+	if err := ps.calls.Do(func() {
+		// Files in it are opened with the rights of our user.
+		defer privilege.RaiseIn(ps.proc).Lower()
+		into.root, into.err = os.OpenRoot(path)
+	}); err != nil {
+		return h, fmt.Errorf("opening the root directory of process %d: %w", pid, err)
+	}
+	h.root = opened.root
+	return h, opened.err
+}
+
+// fresh checks whether a file can be the map of a process of a user. began is by
+// the clock of files: a file that was written before is another process's or
+// program's.
+func fresh(user uint32, began tracefs.Time) func(fs.FileInfo) error {
+	return func(info fs.FileInfo) error {
+		owner, ok := info.Sys().(*syscall.Stat_t)
+		switch {
+		case !ok || owner.Uid != 0 && owner.Uid != user:
+			return errOwner
+		case tracefs.Time(info.ModTime().UnixNano()) <= began:
+			return errOld
+		}
+		return nil
+	}
+}
+
+func (ps *Processes) path(pid int, name string) string {
+	return ps.proc + "/" + strconv.Itoa(pid) + "/" + name
+}
+
+// status returns the effective user of a process, and the number that it has in
+// its own PID namespace (man 5 proc_pid_status).
+func (ps *Processes) status(pid int) (user uint32, inside int, err error) {
+	defer privilege.RaiseIn(ps.proc).Lower()
+	f, err := os.Open(ps.path(pid, "status"))
+	if err != nil {
+		return 0, 0, err
+	}
+	defer f.Close()
+	const enough = 1 << 16
+	text, err := io.ReadAll(io.LimitReader(f, enough))
+	if err != nil {
+		return 0, 0, err
+	}
+	user, inside, ok := parseStatus(text)
+	if !ok {
+		return 0, 0, fmt.Errorf("the status of process %d has no user, or no number", pid)
+	}
+	return user, inside, nil
+}
+
+func parseStatus(text []byte) (user uint32, inside int, ok bool) {
+	known := false
+	for line := range bytes.Lines(text) {
+		key, value, _ := bytes.Cut(line, []byte(":"))
+		fields := bytes.Fields(value)
+		switch {
+		case string(key) == "Uid" && len(fields) > 1: // real, effective, saved, of file systems
+			v, err := strconv.ParseUint(string(fields[1]), 10, 32)
+			user, known = uint32(v), err == nil
+		case string(key) == "NStgid" && len(fields) > 0: // in ours, …, in its own
+			v, err := strconv.ParseUint(string(fields[len(fields)-1]), 10, 31)
+			if err == nil {
+				inside = int(v)
+			}
+		}
+	}
+	return user, inside, known && inside > 0
+}
+
+// clocks returns the time by the trace's clock, and by the clock of file times.
+func clocks() (mono, real tracefs.Time) {
+	return clock(unix.CLOCK_MONOTONIC), clock(unix.CLOCK_REALTIME)
+}
+
+// bootNow returns the time since boot, in which the kernel has the start times
+// of processes, at a moment of the monotonic clock.
+func bootNow(mono tracefs.Time) tracefs.Time {
+	return mono + clock(unix.CLOCK_BOOTTIME) - clock(unix.CLOCK_MONOTONIC)
+}
+
+func clock(id int32) tracefs.Time {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(id, &ts); err != nil {
+		return 0 // cannot be: every kernel has these clocks
+	}
+	return tracefs.Time(ts.Nano())
+}

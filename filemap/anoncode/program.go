@@ -1,0 +1,18 @@
+package anoncode
+
+import (
+	"ustack/filemap/resolve"
+	"ustack/filemap/timeline"
+)
+
+// ProgramOf returns Options.Program for a history of mappings: the program that the
+// thread of a stack ran at its time. A stack without a time has none.
+func ProgramOf(j *timeline.Attributor) func(*resolve.Query) (Program, bool) {
+	return func(s *resolve.Query) (Program, bool) {
+		if !s.Timed {
+			return Program{}, false
+		}
+		pid, began, exact, ok := j.Program(int(s.TID), s.Time)
+		return Program{PID: pid, Began: began, Exact: exact}, ok
+	}
+}

@@ -1,0 +1,205 @@
+package observed
+
+import (
+	"math"
+
+	"ustack/filemap/resolve"
+	"ustack/tracefs"
+)
+
+// skew is how far the clock of a trace is ahead of a dump's, at least and at
+// most. The dump has CLOCK_MONOTONIC; the kernel's trace clock, unless it was set,
+// is another one, ahead by a tenth of a second on one machine and by minutes on
+// another, and text does not say which it is. What is in a file was mapped then,
+// so frames of files that came or went between two readings bound it.
+type skew struct{ least, most tracefs.Time }
+
+const (
+	// unsure is how far off times are in any case: reading a process takes
+	// time.
+	unsure = tracefs.Time(2e6)
+	// usual is what the trace's clock is ahead by at most if nothing shows it.
+	usual = tracefs.Time(150e6)
+	// lag is how far the trace's clock can lag if nothing shows it.
+	lag = tracefs.Time(10e6)
+)
+
+// calibration finds the skew on a reading of the trace.
+type calibration struct {
+	hulls       map[hullKey]hull
+	least, most tracefs.Time
+	looks       int
+	// voices are what processes say of the clocks that can be wrong about one of
+	// them.
+	voices  map[int32]*voice
+	pending []bound
+	// ends are of threads that were not seen later.
+	ends map[int32]end
+}
+
+// hullKey is a file of a process, by what a frame shows of it.
+type hullKey struct {
+	pid  int32
+	id   tracefs.Identifier
+	name string
+	page uint64
+	// of: page is the one of an offset in some file.
+	of bool
+}
+
+// hull is between which readings a file was mapped: not at from, nor at to.
+type hull struct{ from, to tracefs.Time }
+
+// maxHulls bounds the files that are looked at, maxHullLooks the versions that
+// they are looked for in.
+const (
+	maxHulls     = 1 << 15
+	maxHullLooks = 1 << 22
+)
+
+const (
+	never = tracefs.Time(math.MinInt64)
+	ever  = tracefs.Time(math.MaxInt64)
+)
+
+func newCalibration() *calibration {
+	return &calibration{hulls: make(map[hullKey]hull), voices: make(map[int32]*voice), ends: make(map[int32]end), least: never, most: ever}
+}
+
+// see takes what a stack says of the clocks.
+func (c *calibration) see(d *Dump, tid int32, s *resolve.Query) {
+	pid, _ := d.Process(tid)
+	versions := d.spaces[pid]
+	if !s.Timed || len(versions) < 2 {
+		return
+	}
+	for k := range s.Frames {
+		f, o := &s.Frames[k], &s.Attributions[k]
+		key := hullKey{pid: pid}
+		switch {
+		case f.Form == tracefs.FormIdentifier && !f.ID.NoFile() && !f.ID.NoVMA() && f.ID.IsInode():
+			key.id = f.ID
+		case f.Form == tracefs.FormIdentifier && o.Owned() && o.File != nil:
+			key.name = bareName(o.File.Path)
+		case f.Form == tracefs.FormIdentifier && !f.ID.NoFile() && !f.ID.NoVMA() && isProgram(versions, pid, s):
+			key.page, key.of = f.Address(s.Text)&^4095, true
+		case f.Form == tracefs.FormPlain && f.Address(s.Text) >= notRandom:
+			key.page = f.Address(s.Text) &^ 4095
+		default:
+			continue
+		}
+		h, known := c.hulls[key]
+		if !known {
+			if c.looks += len(versions); len(c.hulls) >= maxHulls || c.looks > maxHullLooks {
+				return
+			}
+			h = key.hull(versions)
+			c.hulls[key] = h
+		}
+		least, most := never, ever
+		if h.from != never {
+			most = s.Time - h.from
+		}
+		if h.to != ever {
+			least = s.Time - h.to
+		}
+		if least != never || most != ever {
+			c.pending = append(c.pending, bound{pid, s.Time, skew{least, most}, key.of})
+		}
+	}
+	if len(c.pending) >= maxPending {
+		c.take()
+	}
+}
+
+// bound is what a frame says of the clocks, if it is of the program of its
+// process's versions.
+type bound struct {
+	pid int32
+	at  tracefs.Time
+	skew
+	voice bool // it can be wrong all the same
+}
+
+// maxPending bounds the bounds that wait for the names of threads.
+const maxPending = 1 << 16
+
+// take takes the bounds of what was read by now.
+func (c *calibration) take() {
+	for i := range c.pending {
+		b := &c.pending[i]
+		v := c.voices[b.pid]
+		switch {
+		case v != nil && v.foreign != never && (!v.called || b.at < v.since):
+			// Of what the process was before: its program's parent.
+		case b.voice:
+			c.hear(b.pid, b.least, b.most)
+		default:
+			c.least, c.most = max(c.least, b.least), min(c.most, b.most)
+		}
+	}
+	c.pending = c.pending[:0]
+}
+
+// hull finds when a file was mapped.
+func (k *hullKey) hull(versions []version) hull {
+	first, last := -1, -1
+	for i := range versions {
+		if k.in(&versions[i]) {
+			if first < 0 {
+				first = i
+			}
+			last = i
+		}
+	}
+	h := hull{never, ever}
+	if first > 0 {
+		h.from = versions[first-1].at
+	}
+	if last >= 0 && last+1 < len(versions) {
+		h.to = versions[last+1].at
+	}
+	return h
+}
+
+func (k *hullKey) in(v *version) bool {
+	switch {
+	case k.of:
+		found := false
+		v.holding(k.page, func(*mapping) bool {
+			found = true
+			return false
+		})
+		return found
+	case k.page != 0:
+		m := v.mappingAt(k.page)
+		return m != nil && m.file != nil
+	case k.name != "":
+		return len(v.offsets().byName[k.name]) > 0
+	}
+	return len(v.numbered(k.id)) > 0
+}
+
+// skew is what the trace says of the clocks.
+func (c *calibration) skew() skew {
+	c.take()
+	s := skew{-lag, usual}
+	if least, most := c.agreed(); least <= most {
+		c.least, c.most = max(c.least, least), min(c.most, most)
+	}
+	switch {
+	case c.most < c.least: // by the time that it takes to read processes
+		s = skew{c.most, c.least}
+	case c.most < s.least:
+		s = skew{max(c.least, c.most-usual), c.most}
+	case c.least > s.least && c.most != ever: // both are known
+		s = skew{c.least, c.most}
+	case c.least > s.least:
+		s = skew{c.least, c.least + usual}
+	default:
+		s.most = min(s.most, c.most)
+	}
+	s.least -= unsure
+	s.most += unsure
+	return s
+}

@@ -1,0 +1,54 @@
+package observed
+
+import (
+	"testing"
+
+	"ustack/tracefs"
+)
+
+// TestNamesOfThreads: a process that had the name of its parent's program was read
+// after it executed its own, one that had its program's name after a reading that
+// has another. Few processes prove nothing, and what was of the parent does not
+// count.
+func TestNamesOfThreads(t *testing.T) {
+	const ahead = tracefs.Time(90e6)
+	d := newDump()
+	c := newCalibration()
+	for pid := int32(1); pid <= 4; pid++ {
+		at := tracefs.Time(pid) * 1e9
+		d.spaces[pid] = []version{{at: at, comm: "app"}, {at: at + 50e6, comm: "late"}}
+		c.pending = append(c.pending, bound{pid: pid, at: at + ahead - 6e6, skew: skew{never, 1e6}}) // of the parent
+		c.called(d, pid, "sh", at+ahead-7e6)
+		c.called(d, pid, "app", at+ahead-3e6)
+		c.called(d, pid, "late", at+ahead+9e6)
+		switch least, most := c.agreed(); {
+		case pid < agreeing && (least != never || most != ever):
+			t.Errorf("%d processes say %d to %d", pid, least, most)
+		case pid >= agreeing && (least != ahead-7e6 || most != ahead+9e6):
+			t.Errorf("%d processes say %d to %d, want %d to %d", pid, least, most, ahead-7e6, ahead+9e6)
+		}
+	}
+	if s := c.skew(); s != (skew{ahead - 7e6 - unsure, ahead + 9e6 + unsure}) {
+		t.Errorf("the clocks are %+v apart", s)
+	}
+}
+
+// TestSkew: what is known of the clocks is not bounded by what is usual.
+func TestSkew(t *testing.T) {
+	for _, c := range []struct{ least, most, wantLeast, wantMost tracefs.Time }{
+		{never, ever, -lag, usual},
+		{never, 50e6, -lag, 50e6},
+		{never, 200e6, -lag, usual},
+		{140e6, 200e6, 140e6, 200e6},
+		{140e6, ever, 140e6, 140e6 + usual},
+		{300e6, 310e6, 300e6, 310e6},
+		{-5e9, -1e9, -1e9 - usual, -1e9},
+		{100e6, 98e6, 98e6, 100e6},
+	} {
+		x := newCalibration()
+		x.least, x.most = c.least, c.most
+		if s := x.skew(); s != (skew{c.wantLeast - unsure, c.wantMost + unsure}) {
+			t.Errorf("%d to %d: %+v", c.least, c.most, s)
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package observed
+
+import (
+	"strconv"
+
+	"ustack/filemap/proof"
+	"ustack/tracefs"
+)
+
+// Process is the process of a thread, as the dump has it.
+func (d *Dump) Process(tid int32) (pid int32, ok bool) {
+	if pid, ok = d.tids[tid]; ok {
+		return pid, true
+	}
+	_, ok = d.spaces[tid]
+	return tid, ok
+}
+
+// SharedFile is the file that a thread's process had mapped shared at an
+// address: its device and inode, which make it the same file in all processes,
+// its path, and where in it the address is. timed means that at is nanoseconds.
+// ok is false if no mapping of the address is known; the id is empty if it is
+// one that is not shared.
+func (d *Dump) SharedFile(tid int32, at tracefs.Time, timed bool, addr uint64) (id, path string, offset uint64, ok bool) {
+	versions, _ := d.near(tid, at, timed)
+	a := proof.Address{Addr: addr}
+	found := mappingIn(versions, &a)
+	switch {
+	case !a.Found():
+		return "", "", 0, false
+	case !found.shared || found.file == nil:
+		return "", "", 0, true
+	}
+	key := found.file.key
+	return key.dev.String() + " " + strconv.FormatUint(key.inode, 10), found.file.name, addr - found.start + found.offset, true
+}

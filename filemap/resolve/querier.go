@@ -1,0 +1,151 @@
+package resolve
+
+import (
+	"bytes"
+
+	"ustack/tracefs"
+	"ustack/tracefs/syscalls"
+)
+
+// entry is how a thread entered the kernel, as far as it is known.
+type entry struct {
+	syscall bool   // its last event is a system call's
+	losses  int64  // places where records are missing, before that event
+	cookie  uint64 // of the last entry by a system call
+	// asked is the cookie of the last entry, since the time of the first event
+	// that has it.
+	asked uint64
+	since tracefs.Time
+}
+
+// maxEntries bounds the threads whose entry is kept.
+const maxEntries = 1 << 16
+
+// querier passes stacks to the Attributor, with what it knows of how their threads came into
+// the kernel.
+//
+// Invariants: few threads are known, and of none more losses than of all. The stack that is
+// asked about has an attribution for each frame.
+type querier struct {
+	attributor Attributor // nil for none
+	why        *Why
+	entries    map[int32]*entry
+	last       *entry // of lastTID: a thread mostly has many records in a row
+	lastTID    int32
+	missed     int64 // places where records are missing, of what has been attributed
+	query      Query // the one that is attributed
+}
+
+// batch passes every stack of a batch to the Attributor.
+func (j *querier) batch(h *Pending) {
+	if j.attributor == nil {
+		return
+	}
+	for i := range h.Records {
+		rec := &h.Records[i]
+		switch rec.Kind {
+		case tracefs.KindEvent, tracefs.KindCookie:
+			j.enter(h, rec)
+		case tracefs.KindLost, tracefs.KindGap:
+			j.missed++
+		case tracefs.KindStack:
+			s := &j.query // one for all: an Attributor may be anything, so it would be made anew for each
+			*s = Query{TID: rec.TID, TGID: tracefs.NoTID, Continued: rec.Flags&tracefs.Continued != 0, batch: h.Batch, record: rec}
+			s.Frames, s.Text = h.StackFrames(rec)
+			s.Attributions, _ = h.StackAttributions(i)
+			if h.Timed(rec) {
+				s.Timed, s.Time = true, h.Time(rec)
+			}
+			s.Deferred = rec.Flags&tracefs.Deferred != 0
+			if s.Deferred && rec.Value != 0 {
+				j.ask(s, rec)
+			}
+			if j.why != nil {
+				j.why.ask(h, rec, s)
+			}
+			j.attributor.Attribute(s)
+		}
+	}
+}
+
+// ask asks for the proof of a frame if it is in a stack.
+func (w *Why) ask(h *Pending, rec *tracefs.Record, s *Query) {
+	line := h.lineOf(rec) + 1
+	if w.Line < line || w.Line > line+int64(bytes.Count(h.Raw(rec), []byte{'\n'})) {
+		return
+	}
+	for k := range s.Frames {
+		if f := &s.Frames[k]; f.Off != f.End && h.Line+int64(bytes.Count(h.Text[:f.Off], []byte{'\n'}))+1 == w.Line {
+			w.Steps = nil
+			s.why, s.asked = &w.Steps, k
+		}
+	}
+}
+
+// Identify sets Comm and TGID, if the text has them. It takes time, and few
+// Attributors use them.
+func (s *Query) Identify() {
+	if s.record == nil {
+		return
+	}
+	comm, tgid := s.batch.Who(s.record)
+	s.Comm, s.TGID = known(comm), tgid
+}
+
+// known returns a thread's name, nil if the kernel had forgotten it.
+func known(comm []byte) []byte {
+	if string(comm) == tracefs.CommUnknown {
+		return nil
+	}
+	return comm
+}
+
+// enter notes the cookies of system calls: all events between an entry into
+// the kernel and the return from it have the same one.
+func (j *querier) enter(h *Pending, rec *tracefs.Record) {
+	e := j.entry(rec.TID)
+	if rec.Kind == tracefs.KindCookie && e.asked != rec.Value {
+		e.asked, e.since = rec.Value, 0
+		if h.Timed(rec) {
+			e.since = h.Time(rec)
+		}
+	}
+	switch {
+	case rec.Kind == tracefs.KindEvent:
+		e.losses = j.missed
+		if rec.Origin != 0 {
+			e.syscall = rec.Flags&tracefs.Returns != 0
+		} else {
+			e.syscall = rec.Body > rec.Off && syscalls.Returns(h.Text[rec.Body:rec.End])
+		}
+	case e.syscall && e.losses == j.missed: // else the cookie can belong to a missing event
+		e.cookie = rec.Value
+	}
+}
+
+// entry returns the entry of a thread, to be changed.
+func (j *querier) entry(tid int32) *entry {
+	if j.last != nil && j.lastTID == tid {
+		return j.last
+	}
+	e := j.entries[tid]
+	if e == nil {
+		if j.entries == nil || len(j.entries) >= maxEntries {
+			j.entries = make(map[int32]*entry)
+		}
+		e = new(entry)
+		j.entries[tid] = e
+	}
+	j.last, j.lastTID = e, tid
+	return e
+}
+
+// ask sets since when a deferred stack was requested, by its cookie, and whether by a
+// system call.
+func (j *querier) ask(s *Query, rec *tracefs.Record) {
+	e := j.entry(rec.TID)
+	if e.asked == rec.Value {
+		s.Asked = e.since
+	}
+	s.Syscall = rec.Flags&tracefs.Continued == 0 && e.cookie == rec.Value
+}

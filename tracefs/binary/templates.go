@@ -1,0 +1,115 @@
+package binary
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"ustack/tracefs"
+)
+
+// templates recognises stacks that have been seen before by the bytes of their
+// arrays, so that neither their text nor their frames need be made again. It is
+// a cache: what it does not know is printed frame by frame.
+type templates struct {
+	off   bool
+	batch int64 // counts batches, so that slots know theirs
+	slots [1 << templateBits]templateSlot
+}
+
+const (
+	templateBits = 12
+	// maxTemplate bounds the bytes of a stack that is kept.
+	maxTemplate = 2 << 10
+	// templateCredit is how often another stack must come by before a template
+	// leaves its slot.
+	templateCredit = 8
+)
+
+type templateSlot struct {
+	key      uint64
+	raw      [3][]byte
+	template *tracefs.Template // nil: key has been seen once
+	credit   uint8
+	batch    int64 // the one in which index is valid
+	index    uint32
+}
+
+// arrays returns the parts of a stack that identify it.
+func (s *stack) arrays() [3][]byte {
+	if s.hashed {
+		return [3][]byte{s.addrs, s.hashes}
+	}
+	return [3][]byte{s.addrs, s.inodes, s.devs}
+}
+
+// mix returns a hash of the arrays' bytes.
+func mix(arrays *[3][]byte) uint64 {
+	const prime = 0x9e3779b97f4a7c15
+	h := uint64(prime)
+	for _, a := range arrays {
+		for ; len(a) >= 8; a = a[8:] {
+			h = (h ^ binary.LittleEndian.Uint64(a)) * prime
+			h ^= h >> 29
+		}
+		for _, c := range a {
+			h = (h ^ uint64(c)) * prime
+		}
+		h ^= h >> 32
+	}
+	return h * prime
+}
+
+// find returns the slot of a stack: with a template, if it is known; without, if
+// it should be built now; nil if neither.
+func (s *templates) find(st *stack) *templateSlot {
+	if s.off || len(st.addrs) == 0 || len(st.addrs)+len(st.hashes)+len(st.inodes)+len(st.devs) > maxTemplate {
+		return nil
+	}
+	arrays := st.arrays()
+	key := mix(&arrays)
+	slot := &s.slots[key>>(64-templateBits)]
+	if slot.key != key {
+		if slot.template != nil && slot.credit > 0 {
+			slot.credit--
+			return nil
+		}
+		*slot = templateSlot{key: key}
+		return nil
+	}
+	if slot.template == nil {
+		return slot
+	}
+	for i := range arrays {
+		if !bytes.Equal(arrays[i], slot.raw[i]) {
+			return nil
+		}
+	}
+	slot.credit = templateCredit
+	return slot
+}
+
+// use puts a slot's template in the batch and returns what Record.Template says.
+func (s *templates) use(b *tracefs.Batch, slot *templateSlot) uint32 {
+	if slot.batch != s.batch {
+		slot.batch, slot.index = s.batch, uint32(len(b.Templates))
+		b.Templates = append(b.Templates, slot.template)
+	}
+	return slot.index + 1
+}
+
+// build fills a slot with what has just been printed.
+func (slot *templateSlot) build(st *stack, text []byte, frames []tracefs.Frame) {
+	if len(frames) == 0 || slot.template != nil {
+		return
+	}
+	for i, a := range st.arrays() {
+		slot.raw[i] = append([]byte(nil), a...)
+	}
+	sh := &tracefs.Template{Text: append([]byte(nil), text...), Frames: append([]tracefs.Frame(nil), frames...)}
+	start := frames[0].Off
+	for i := range sh.Frames {
+		f := &sh.Frames[i]
+		f.Off, f.AddrEnd, f.End = f.Off-start, f.AddrEnd-start, f.End-start
+	}
+	slot.template, slot.credit = sh, templateCredit
+}
