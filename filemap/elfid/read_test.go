@@ -264,6 +264,9 @@ func TestReadelf(t *testing.T) {
 	step := max(len(names)/limit, 1)
 	checked := 0
 	for i := len(names) - 1; i >= 0; i -= step {
+		if st, err := os.Stat(names[i]); err != nil || !st.Mode().IsRegular() {
+			continue // X11 leads to its own directory
+		}
 		f, err := os.Open(names[i])
 		if err != nil {
 			continue
