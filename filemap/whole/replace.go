@@ -93,33 +93,20 @@ func (s *Stage) whole(b *tracefs.Batch, p pair, c *Counts) []tracefs.Frame {
 	return s.frameList(kernel, text, end)
 }
 
-// frameList returns a stack as it goes into the batch. If the tables end before the
-// frames that the kernel found by frame pointers, and agree with them so far, the
-// kernel's frames stay. That goes for a return address into code that is not known, too,
-// of a JIT compiler or moved by mremap: both have found the same one.
+// frameList returns a stack as it goes into the batch: what was unwound, and what the
+// kernel has beyond that.
 func (s *Stage) frameList(kernel []tracefs.Frame, text []byte, end unwind.End) []tracefs.Frame {
 	from := len(s.arena)
-	stop := stops[end.Why]
-	more := len(kernel) > len(s.frames)
-	switch stop {
-	case tracefs.AtCopy, tracefs.AtFile:
-	case tracefs.AtNoMap, tracefs.AtContradiction:
-		more = more && kernel[len(s.frames)].Address(text) == end.Addr
-	default:
-		more = false
-	}
 	for i := range s.frames {
 		f := &s.frames[i]
-		if more && kernel[i].Address(text) != f.PC {
-			more = false
-		}
 		out := tracefs.Frame{Addr: f.PC, HasAddr: true, Form: tracefs.FormPlain}
 		out.SetUnwound(hows[f.How], tracefs.NoStop)
 		s.arena = append(s.arena, out)
 	}
-	if more {
-		for i := len(s.frames); i < len(kernel); i++ {
-			s.arena = append(s.arena, tracefs.Frame{Addr: kernel[i].Address(text), HasAddr: true, Form: tracefs.FormPlain})
+	stop := stops[end.Why]
+	if beyond := s.beyond(kernel, text, stop, end.Addr); len(beyond) > 0 {
+		for i := range beyond {
+			s.arena = append(s.arena, tracefs.Frame{Addr: beyond[i].Address(text), HasAddr: true, Form: tracefs.FormPlain})
 		}
 		return s.arena[from:len(s.arena):len(s.arena)]
 	}
@@ -127,6 +114,38 @@ func (s *Stage) frameList(kernel []tracefs.Frame, text []byte, end unwind.End) [
 	how, _ := last.Unwound()
 	last.SetUnwound(how, stop)
 	return s.arena[from:len(s.arena):len(s.arena)]
+}
+
+// beyond returns the frames that the kernel found by frame pointers where the tables end.
+// Both must agree so far. A return address into code that is not known, of a JIT compiler
+// or moved by mremap, both must have found, and the kernel no frame before it that the
+// tables have not: it leaves out callers of functions that keep no frame pointer.
+func (s *Stage) beyond(kernel []tracefs.Frame, text []byte, stop tracefs.Stop, addr uint64) []tracefs.Frame {
+	switch stop {
+	case tracefs.AtCopy, tracefs.AtFile:
+		for i := range s.frames {
+			if i >= len(kernel) || kernel[i].Address(text) != s.frames[i].PC {
+				return nil
+			}
+		}
+		return kernel[len(s.frames):]
+	case tracefs.AtNoMap, tracefs.AtContradiction:
+		next := 0 // of the unwound frames
+		for k := range kernel {
+			at := kernel[k].Address(text)
+			if k > 0 && at == addr {
+				return kernel[k:]
+			}
+			for next < len(s.frames) && s.frames[next].PC != at {
+				next++
+			}
+			if next == len(s.frames) {
+				return nil
+			}
+			next++
+		}
+	}
+	return nil
 }
 
 // hows and stops have the unwinder's results in the terms of a trace. Their indexes

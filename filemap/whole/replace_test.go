@@ -22,6 +22,8 @@ func TestFrameList(t *testing.T) {
 		"the copy is too short":    {[]uint64{a, b}, unwind.End{Why: unwind.Short}, []uint64{a, b, c}, 3, tracefs.NoStop},
 		"code of a compiler":       {[]uint64{a, b}, unwind.End{Why: unwind.NoMap, Addr: jit}, []uint64{a, b, jit, c}, 4, tracefs.NoStop},
 		"moved code":               {[]uint64{a, b}, unwind.End{Why: unwind.Contradiction, Addr: jit}, []uint64{a, b, jit, c}, 4, tracefs.NoStop},
+		"a caller left out":        {[]uint64{a, b}, unwind.End{Why: unwind.NoMap, Addr: jit}, []uint64{a, jit, c}, 4, tracefs.NoStop},
+		"frames the other way":     {[]uint64{a, b}, unwind.End{Why: unwind.NoMap, Addr: jit}, []uint64{b, a, jit, c}, 2, tracefs.AtNoMap},
 		"another return address":   {[]uint64{a, b}, unwind.End{Why: unwind.NoMap, Addr: jit}, []uint64{a, b, other, c}, 2, tracefs.AtNoMap},
 		"a frame that is not code": {[]uint64{a, b}, unwind.End{Why: unwind.Contradiction, Addr: jit}, []uint64{a, b, other}, 2, tracefs.AtContradiction},
 		"other frames so far":      {[]uint64{a, b}, unwind.End{Why: unwind.NoMap, Addr: jit}, []uint64{a, c, jit}, 2, tracefs.AtNoMap},
