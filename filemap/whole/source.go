@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap/bounded"
 	"ustack/tracefs"
 	"ustack/tracefs/perf"
 )
@@ -96,11 +97,13 @@ type Source struct {
 	pauses  atomic.Uint64
 	bytes   atomic.Int64 // size
 	fixed   bool         // size stays
+	calls   *bounded.Calls
+	held    bool // a thread is in the middle of an exec that does not end: all are sampled
 }
 
 // OpenSource begins to sample. There must be a Keeper of the tracepoint.
 func OpenSource(opt SourceOptions) (*Source, error) {
-	s := &Source{opt: opt, size: firstStack}
+	s := &Source{opt: opt, size: firstStack, calls: bounded.New(0)}
 	s.Stage = New(opt.Options)
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -114,13 +117,14 @@ const maxThreads = 64
 
 func (s *Source) open() error {
 	threads := s.opt.Threads()
-	if len(threads) > maxThreads {
+	if len(threads) > maxThreads || s.held {
 		threads = nil
 	}
-	sampler, err := perf.OpenSampler(perf.SamplerOptions{
+	opt := perf.SamplerOptions{
 		Tracepoints: []perf.Tracepoint{{ID: s.opt.Tracepoint, Filter: waitFilter()}},
 		Threads:     threads, StackBytes: s.size, Sys: s.opt.Sys,
-	})
+	}
+	sampler, err := s.sample(opt)
 	if err != nil {
 		return err
 	}
