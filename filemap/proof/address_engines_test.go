@@ -137,15 +137,7 @@ func ofDump(t *testing.T, dir, text string) *observed.Mappings {
 	if err := os.WriteFile(filepath.Join(dir, "1.maps"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d, err := observed.Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := observed.New(d, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.Clock("mono")
+	e := loadDump(t, dir)
 	for !e.Solve() {
 		continue
 	}

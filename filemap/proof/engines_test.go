@@ -229,6 +229,18 @@ func (m *machine) dumped(t *testing.T) [][]resolve.Attribution {
 			t.Fatal(err)
 		}
 	}
+	e := loadDump(t, dir)
+	for {
+		m.each(e)
+		if e.Solve() {
+			return m.each(e)
+		}
+	}
+}
+
+// loadDump is the engine of the dump in a directory, before it has read the trace.
+func loadDump(t *testing.T, dir string) *observed.Mappings {
+	t.Helper()
 	d, err := observed.Load(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -238,12 +250,7 @@ func (m *machine) dumped(t *testing.T) [][]resolve.Attribution {
 		t.Fatal(err)
 	}
 	e.Clock("mono")
-	for {
-		m.each(e)
-		if e.Solve() {
-			return m.each(e)
-		}
-	}
+	return e
 }
 
 // TestEngines: of one history, known exactly and by a dump, no engine gives a frame a
