@@ -6,8 +6,8 @@ import (
 	"ustack/tracefs"
 )
 
-// Pos is a place in the input: the offset of a record's first byte. Order of
-// positions is order of records.
+// Pos is a place in the input: how many records are before it. Order of positions is
+// order of records.
 type Pos int64
 
 // Binding says that an identifier means a file from a place in the input on.

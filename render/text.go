@@ -151,9 +151,9 @@ func (t *Text) once(h *resolve.Pending, rec *tracefs.Record, frames []tracefs.Fr
 func (t *Text) template(h *resolve.Pending, i int, from uint32) uint32 {
 	rec := &h.Records[i]
 	frames, txt := h.StackFrames(rec)
-	t.out.refer(h.Text[from:rec.Lo])
+	t.out.refer(h.Text[from:rec.FrameText])
 	t.frames(h.Results[i], txt, frames)
-	return rec.Lo + uint32(len(txt))
+	return rec.FrameText + uint32(len(txt))
 }
 
 // frames writes the frames of a template, which are rendered once.

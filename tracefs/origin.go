@@ -90,10 +90,17 @@ func (b *Batch) Context(r *Record) (flags [FlagColumns]byte, ok bool) {
 	return flags, false
 }
 
-// Call returns what a Bare event is, nil for others.
+// Call returns the system call of an event without text, nil for others.
 func (b *Batch) Call(r *Record) *syscalls.Event {
-	if r.Flags&Bare == 0 || r.Kind != KindEvent {
+	if r.Item == 0 || r.Kind != KindEvent {
 		return nil
 	}
-	return &b.Calls[r.Lo]
+	return &b.Calls[r.Item-1]
+}
+
+// AddCall makes room for the system call of an event.
+func (b *Batch) AddCall(r *Record) *syscalls.Event {
+	b.Calls = append(b.Calls, syscalls.Event{})
+	r.Item = uint32(len(b.Calls))
+	return &b.Calls[r.Item-1]
 }

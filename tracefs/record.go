@@ -56,10 +56,9 @@ const (
 	// Arrays marks a stack that the text has as arrays of bytes on one line
 	// (trace-cmd report): its frames have a number and no text.
 	Arrays
-	// Bare marks a record that its source has decoded without making its text: the
-	// text is empty lines, as many as it would have. It has an Origin, and an event
-	// is a Call.
-	Bare
+	// NoText marks a record that its source has decoded without making its text. It
+	// has an Origin, and an event has a Call.
+	NoText
 	// CanWait marks the entry into a call of the futex family that can wait. Only
 	// sources that read the kernel's binary records set it, in records with an Origin.
 	CanWait
@@ -91,14 +90,16 @@ type Record struct {
 	TID int32
 	// CPU is the CPU whose ring buffer held the record.
 	CPU int32
-	// Lo and Hi bound the record's frames in Batch.Frames (KindStack); Lo is
-	// the index in Batch.MappingEvents (KindMappingEvent) or, of a Bare event, in
-	// Batch.Calls.
+	// Lo and Hi bound the record's frames in Batch.Frames.
 	Lo, Hi uint32
+	// Item, if not zero, is one more than the index of what the record has been
+	// decoded to: in Batch.MappingEvents (KindMappingEvent) or Batch.Calls
+	// (KindEvent).
+	Item uint32
 	// Template, if not zero, is one more than the index in Batch.Templates of what
-	// the record's frames are; Lo is then where their text begins.
-	Template uint32
-	Kind     Kind
+	// the record's frames are, and FrameText where their text begins in Batch.Text.
+	Template, FrameText uint32
+	Kind                Kind
 	// Source is the input the record came from, the index in Batch.Heads.
 	Source uint8
 	Flags  Flags
@@ -274,7 +275,8 @@ type MappingEvent struct {
 // source and is used again once the batch has been given back.
 type Batch struct {
 	// Text is the kernel's text of the run, without gaps. Text between two Records
-	// belongs to events that the consumer did not request.
+	// belongs to events that the consumer did not request. Records with NoText have
+	// none.
 	Text []byte
 	// Escaped: strings in Text are as package escape writes them, so that no
 	// string can pass for a record. Otherwise they are as the kernel printed them.
@@ -290,7 +292,8 @@ type Batch struct {
 	// Pos is the offset of Text[0] in its input, Line the number of lines
 	// before it. Both count from the beginning of the input, from 0.
 	Pos, Line int64
-	// Lines is the number of line feeds in Text.
+	// Lines is the number of lines of the run, those included that the kernel's text
+	// of records with NoText has.
 	Lines int64
 	// Events counts the records of KindEvent, including ones that are not in
 	// Records.
@@ -338,7 +341,40 @@ func (b *Batch) StackFrames(r *Record) ([]Frame, []byte) {
 }
 
 // MappingEvent returns the claim of a KindMappingEvent record.
-func (b *Batch) MappingEvent(r *Record) *MappingEvent { return &b.MappingEvents[r.Lo] }
+func (b *Batch) MappingEvent(r *Record) *MappingEvent { return &b.MappingEvents[r.Item-1] }
+
+// AddMappingEvent appends what a KindMappingEvent record claims.
+func (b *Batch) AddMappingEvent(r *Record, e MappingEvent) {
+	b.MappingEvents = append(b.MappingEvents, e)
+	r.Item = uint32(len(b.MappingEvents))
+}
+
+// Empty reports whether the batch has no line at all.
+func (b *Batch) Empty() bool { return len(b.Text) == 0 && b.Lines == 0 }
+
+// LinesOf returns how many lines the kernel's text of a record has.
+func (b *Batch) LinesOf(r *Record) int64 {
+	if r.Flags&NoText == 0 {
+		return int64(bytes.Count(b.Raw(r), []byte{'\n'}))
+	}
+	frames, _ := b.StackFrames(r)
+	return 1 + int64(len(frames))
+}
+
+// LineOf returns the number of lines before a record in the input.
+func (b *Batch) LineOf(r *Record) int64 {
+	n := b.Line + int64(bytes.Count(b.Text[:r.Off], []byte{'\n'}))
+	for i := range b.Records {
+		other := &b.Records[i]
+		if other == r || other.Off > r.Off {
+			break
+		}
+		if other.Flags&NoText != 0 {
+			n += b.LinesOf(other)
+		}
+	}
+	return n
+}
 
 // Address returns the frame's number, text what the frame points into. Sources of
 // text parse it only here.

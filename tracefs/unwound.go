@@ -252,7 +252,7 @@ func (s *restacker) move(r *Record) {
 	switch {
 	case r.Kind != KindStack:
 	case r.Template != 0:
-		r.Lo += s.shift
+		r.FrameText += s.shift
 	default:
 		lo := uint32(len(s.b.Frames))
 		for _, f := range s.frames[r.Lo:r.Hi] {
@@ -266,33 +266,37 @@ func (s *restacker) move(r *Record) {
 	r.Off, r.Body, r.End = r.Off+s.shift, r.Body+s.shift, r.End+s.shift
 }
 
+// linesOf returns how many lines a stack had.
+func (s *restacker) linesOf(r *Record) int64 {
+	old := Batch{Text: s.old, Frames: s.frames, Templates: s.b.Templates}
+	return old.LinesOf(r)
+}
+
 // replace writes a stack.
 func (s *restacker) replace(r *Record, frames []Frame) {
-	b, bare := s.b, r.Flags&Bare != 0
-	was := int64(bytes.Count(s.old[r.Off:r.End], []byte{'\n'}))
+	b, text := s.b, r.Flags&NoText == 0
+	was := s.linesOf(r)
 	off, end, at := uint32(len(b.Text)), r.End, uint32(len(b.Frames))
 	b.Frames = append(b.Frames, frames...)
 	frames = b.Frames[at:]
-	if bare {
-		b.Text = append(b.Text, '\n')
-	} else {
+	if text {
 		s.copyTo(r.Body)
 		b.Text = append(AppendUnwound(append(b.Text, StackTitle...), frames), '\n')
 	}
 	for i := range frames {
 		f := &frames[i]
 		f.Form, f.HasAddr, f.Off, f.End, f.AddrEnd = FormPlain, true, 0, 0, 0
-		if !bare {
+		if text {
 			f.Off = uint32(len(b.Text))
 			b.Text = AppendAddrText(b.Text, f.Addr)
 			f.End = uint32(len(b.Text))
 			f.AddrEnd = f.End
+			b.Text = append(b.Text, '\n')
 		}
-		b.Text = append(b.Text, '\n')
 	}
 	s.from = end
 	s.lines += int64(len(frames)) + 1 - was
 	r.Body, r.Off, r.End = off+(r.Body-r.Off), off, uint32(len(b.Text))
-	r.Lo, r.Hi, r.Template = at, at+uint32(len(frames)), 0
+	r.Lo, r.Hi, r.Template, r.FrameText = at, at+uint32(len(frames)), 0, 0
 	s.shift = r.End - end
 }

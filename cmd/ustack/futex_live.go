@@ -35,7 +35,7 @@ func futexLive(args []string, std command.Streams) error {
 	}
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(futexMemory))
 	opt := source.engine("futex", std)
-	opt.Bare, opt.DebugDirs = true, f.symbols.DebugDirs
+	opt.NoText, opt.DebugDirs = true, f.symbols.DebugDirs
 	return trace(opt, contention.NewLive(f.output(), contention.LiveOptions{
 		Interval: f.every(), Owners: f.owners, Symbols: f.symbols.Options, Stdout: std.Out, Reporter: opt.Reporter,
 	}), liveGarbage)

@@ -1,8 +1,6 @@
 package resolve
 
 import (
-	"bytes"
-
 	"ustack/filemap"
 	"ustack/tracefs"
 )
@@ -35,10 +33,11 @@ type Pending struct {
 	fresh []*Result                 // all of one trust, and their files are not marked as used
 
 	seq     int64
-	names   int      // spans and frames that a mapping event may still come for
-	events  int      // events that a stack may still come for
-	needs   int64    // seq of the newest batch whose stacks hang on events here
-	waiters []waiter // frames that wait
+	first   filemap.Pos // of its records
+	names   int         // spans and frames that a mapping event may still come for
+	events  int         // events that a stack may still come for
+	needs   int64       // seq of the newest batch whose stacks hang on events here
+	waiters []waiter    // frames that wait
 	stacks  []*Stack
 	end     mark
 	late    []int32 // late stacks
@@ -75,9 +74,10 @@ func (l *Limits) expired(end, now *mark) bool {
 }
 
 // pos returns the place of a record in the input.
-func (h *Pending) pos(rec *tracefs.Record) filemap.Pos {
-	return filemap.Pos(h.Pos + int64(rec.Off))
-}
+func (h *Pending) pos(i int) filemap.Pos { return h.first + filemap.Pos(i) }
+
+// byteOf returns the offset of a record's text in the input.
+func (h *Pending) byteOf(rec *tracefs.Record) int64 { return h.Pos + int64(rec.Off) }
 
 // restate gives the frames of a stack with an identifier a new attribution. Frames
 // that own a mapping event keep theirs if o does not own one.
@@ -115,7 +115,7 @@ func grown[T any](s []T, n int) []T {
 // within reports whether a later record is within the limits of an earlier
 // one. It depends on the two records alone, not on how the input came in.
 func (l *Limits) within(h *Pending, rec *tracefs.Record, lh *Pending, later *tracefs.Record) bool {
-	if l.Bytes > 0 && int64(lh.pos(later)-h.pos(rec)) > l.Bytes {
+	if l.Bytes > 0 && lh.byteOf(later)-h.byteOf(rec) > l.Bytes {
 		return false
 	}
 	// Times are read only if they can matter: they are far away by now.
@@ -126,11 +126,7 @@ func (l *Limits) within(h *Pending, rec *tracefs.Record, lh *Pending, later *tra
 	}
 	// Lines are counted only if they can matter.
 	if l.Lines > 0 && lh.Line+lh.Lines-h.Line > l.Lines {
-		return lh.lineOf(later)-h.lineOf(rec) <= l.Lines
+		return lh.LineOf(later)-h.LineOf(rec) <= l.Lines
 	}
 	return true
-}
-
-func (h *Pending) lineOf(rec *tracefs.Record) int64 {
-	return h.Line + int64(bytes.Count(h.Text[:rec.Off], []byte{'\n'}))
 }

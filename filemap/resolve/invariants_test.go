@@ -157,7 +157,7 @@ func (o *owners) check(t *task) error {
 	}
 	rec := &s.pending.Records[s.rec]
 	frames, _ := s.pending.StackFrames(rec)
-	if rec.Kind != tracefs.KindStack || s.pending.pos(rec) != s.pos || !slices.ContainsFunc(frames, func(f tracefs.Frame) bool { return f.Form == tracefs.FormIdentifier }) {
+	if rec.Kind != tracefs.KindStack || s.pending.pos(s.rec) != s.pos || !slices.ContainsFunc(frames, func(f tracefs.Frame) bool { return f.Form == tracefs.FormIdentifier }) {
 		return fmt.Errorf("the span begins at record %d of batch %d", s.rec, s.seq)
 	}
 	return nil

@@ -1,7 +1,6 @@
 package resolve
 
 import (
-	"ustack/filemap"
 	"ustack/tracefs"
 )
 
@@ -49,7 +48,7 @@ func (l *LateStacks) has(tid int32, cookie uint64) bool {
 
 // asked is where a task first asked for the stack of its cookie.
 type asked struct {
-	pos   filemap.Pos
+	byte  int64
 	line  int64
 	time  tracefs.Time
 	timed bool
@@ -57,7 +56,7 @@ type asked struct {
 
 // mark returns the place of a record, or one before it.
 func (h *Pending) mark(rec *tracefs.Record) asked {
-	a := asked{pos: h.pos(rec), line: h.Line}
+	a := asked{byte: h.byteOf(rec), line: h.Line}
 	if h.Late > 0 {
 		a.time, a.timed = h.Early, true
 	} else if h.Timed(rec) {
@@ -72,7 +71,7 @@ func (l *Limits) late(a *asked, h *Pending, rec *tracefs.Record) bool {
 	if h.Late > 0 {
 		b.time = h.Late
 	}
-	return l.Bytes > 0 && int64(b.pos-a.pos) > l.Bytes || l.Lines > 0 && h.Line+h.Lines-a.line > l.Lines ||
+	return l.Bytes > 0 && b.byte-a.byte > l.Bytes || l.Lines > 0 && h.Line+h.Lines-a.line > l.Lines ||
 		l.Time > 0 && a.timed && b.timed && b.time-a.time > l.Time
 }
 

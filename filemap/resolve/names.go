@@ -39,7 +39,7 @@ type waiter struct {
 // frames gives the frames of a stack their attributions. identified means that
 // mapping events can be about the stack, waits that it waits for one.
 func (n *names) frames(h *Pending, i int, rec *tracefs.Record, frames []tracefs.Frame, text []byte, out []Attribution) (identified, waits bool) {
-	pos := h.pos(rec)
+	pos := h.pos(i)
 	plain := 0
 	for k := range frames {
 		f := &frames[k]
@@ -94,7 +94,7 @@ func tied(h *Pending, rec *tracefs.Record, e *filemap.Entry, b *filemap.Binding)
 }
 
 // announce puts a mapping event in force and names the frames that it is for.
-func (n *names) announce(t *task, h *Pending, rec *tracefs.Record) {
+func (n *names) announce(t *task, h *Pending, i int, rec *tracefs.Record) {
 	a := h.MappingEvent(rec)
 	n.announced++
 	if a.Bad != "" || a.ID.NoFile() || a.ID.NoVMA() {
@@ -102,7 +102,7 @@ func (n *names) announce(t *task, h *Pending, rec *tracefs.Record) {
 		return
 	}
 	n.bindings.bound()
-	pos := h.pos(rec)
+	pos := h.pos(i)
 	e := n.bindings.table.Entry(a.ID)
 	b := filemap.Binding{File: n.bindings.files.Intern(a.Path, a.BuildID), From: pos, At: pos, Source: rec.Source, Report: a.Report}
 	if a.Report {
@@ -172,7 +172,7 @@ func (n *names) nameWaiters(e *filemap.Entry, h *Pending, rec *tracefs.Record, b
 // force and the mapping event.
 func (n *names) rename(e *filemap.Entry, from, to filemap.Pos) {
 	n.queue.stacks(from, to, func(h *Pending, i int) {
-		b, ambiguous := e.At(h.pos(&h.Records[i]))
+		b, ambiguous := e.At(h.pos(i))
 		switch {
 		case ambiguous:
 			h.restate(i, e.ID, unnamed(filemap.Ambiguous))
@@ -194,8 +194,8 @@ func (n *names) renameTied(e *filemap.Entry, b filemap.Binding) {
 
 // blame marks waiting frames of a CPU at the first place where it has lost records:
 // their mapping event may be among them.
-func (n *names) blame(h *Pending, rec *tracefs.Record) {
-	if !n.losses.mark(h.pos(rec), rec.CPU) {
+func (n *names) blame(h *Pending, i int, rec *tracefs.Record) {
+	if !n.losses.mark(h.pos(i), rec.CPU) {
 		return
 	}
 	for _, list := range n.waiting {

@@ -38,7 +38,7 @@ func (o *owners) stack(t *task, h *Pending, i int, rec *tracefs.Record, identifi
 	}
 	o.end(t)
 	if identified {
-		t.span = span{pending: h, seq: h.seq, rec: i, pos: h.pos(rec), cookie: rec.Value, cpu: rec.CPU}
+		t.span = span{pending: h, seq: h.seq, rec: i, pos: h.pos(i), cookie: rec.Value, cpu: rec.CPU}
 		h.names++
 	}
 }

@@ -70,7 +70,7 @@ func (j *querier) batch(h *Pending) {
 
 // ask asks for the proof of a frame if it is in a stack.
 func (w *Why) ask(h *Pending, rec *tracefs.Record, s *Query) {
-	line := h.lineOf(rec) + 1
+	line := h.LineOf(rec) + 1
 	if w.Line < line || w.Line > line+int64(bytes.Count(h.Raw(rec), []byte{'\n'})) {
 		return
 	}

@@ -15,8 +15,9 @@ type queue struct {
 	limits     Limits
 	list       []*Pending // oldest first
 	free       []*Pending
-	seq        int64 // of the newest batch
-	released   int64 // seq of the newest batch that went out
+	seq        int64       // of the newest batch
+	released   int64       // seq of the newest batch that went out
+	records    filemap.Pos // taken
 	now        mark
 	attributed tracefs.Time
 	paused     bool
@@ -32,7 +33,7 @@ func (q *queue) hold(b *tracefs.Batch, stitched bool) *Pending {
 		h = new(Pending)
 	}
 	q.seq++
-	*h = Pending{Batch: b, seq: q.seq, Attributions: grown(h.Attributions, len(b.Frames)),
+	*h = Pending{Batch: b, seq: q.seq, first: q.records, Attributions: grown(h.Attributions, len(b.Frames)),
 		Results: h.Results[:0], Attached: h.Attached[:0], waiters: h.waiters[:0], stacks: h.stacks[:0], late: h.late[:0], waits: h.waits[:0],
 		uses: h.uses[:0], table: noTable, mixed: h.mixed[:0], fresh: h.fresh[:0]}
 	if len(b.Templates) > 0 {
@@ -42,6 +43,7 @@ func (q *queue) hold(b *tracefs.Batch, stitched bool) *Pending {
 	if stitched {
 		h.Attached = grown(h.Attached, len(b.Records))
 	}
+	q.records += filemap.Pos(len(b.Records))
 	h.end = endOf(b, q.now)
 	q.now, q.paused = h.end, b.Paused
 	q.list = append(q.list, h)
@@ -108,12 +110,11 @@ func (q *queue) stacks(from, to filemap.Pos, f func(h *Pending, i int)) {
 	for n := len(q.list) - 1; n >= 0; n-- {
 		h := q.list[n]
 		for i := len(h.Records) - 1; i >= 0; i-- {
-			rec := &h.Records[i]
-			pos := h.pos(rec)
+			pos := h.pos(i)
 			if pos < from {
 				return
 			}
-			if pos < to && rec.Kind == tracefs.KindStack {
+			if pos < to && h.Records[i].Kind == tracefs.KindStack {
 				f(h, i)
 			}
 		}

@@ -235,19 +235,19 @@ func (r *Resolver) record(h *Pending, i int, rec *tracefs.Record) {
 			r.cookie(h, i, rec)
 		}
 	case tracefs.KindMappingEvent:
-		r.names.announce(r.tasks.get(rec.TID), h, rec)
+		r.names.announce(r.tasks.get(rec.TID), h, i, rec)
 		if r.opt.Stitch {
 			r.stitch.openEvent(h, i, rec)
 		}
 	case tracefs.KindLost:
 		r.losses.lose(rec)
-		r.names.blame(h, rec)
+		r.names.blame(h, i, rec)
 		r.stitch.loseEvents(rec)
 	case tracefs.KindGap:
 		r.losses.gaps++
 		r.stitch.loseEvents(rec)
 		if rec.CPU >= 0 {
-			r.names.blame(h, rec) // the CPU's buffer starts late
+			r.names.blame(h, i, rec) // the CPU's buffer starts late
 		}
 	case tracefs.KindEvent:
 		if r.opt.waits() && waitEntry(h, rec) {

@@ -153,16 +153,17 @@ func (res *Result) countNamed() {
 	}
 }
 
-// markUse notes the use of a result's identifiers, once a mebibyte of input: it
-// decides about their age alone.
+// markUse notes the use of a result's identifiers, once in 8,192 records: it decides
+// about their age alone.
 func (res *Result) markUse(h *Pending) {
-	at := uint32(h.end.pos>>20) + 1
+	end := h.pos(len(h.Records))
+	at := uint32(end>>13) + 1
 	if res.marked == at {
 		return
 	}
 	res.marked = at
 	for _, e := range res.entries {
-		e.LastUse = filemap.Pos(h.end.pos)
+		e.LastUse = end
 	}
 }
 

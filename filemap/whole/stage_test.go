@@ -38,10 +38,9 @@ func (f *fakeTrace) record(r tracefs.Record, call *syscalls.Event, addrs ...uint
 		b.Records = append(b.Records, tracefs.Record{Kind: tracefs.KindLost, CPU: r.CPU, TID: tracefs.NoTID})
 	}
 	b.Origins = append(b.Origins, tracefs.Origin{Time: f.t / 1000 * 1000, Exact: f.t})
-	r.Origin, r.Flags = uint32(len(b.Origins)), tracefs.Bare
+	r.Origin, r.Flags = uint32(len(b.Origins)), tracefs.NoText
 	if call != nil {
-		r.Lo = uint32(len(b.Calls))
-		b.Calls = append(b.Calls, *call)
+		*b.AddCall(&r) = *call
 	} else {
 		r.Lo = uint32(len(b.Frames))
 		for _, a := range addrs {
@@ -49,9 +48,6 @@ func (f *fakeTrace) record(r tracefs.Record, call *syscalls.Event, addrs ...uint
 		}
 		r.Hi = uint32(len(b.Frames))
 	}
-	r.Off = uint32(len(b.Text))
-	b.Text = append(b.Text, '\n')
-	r.Body, r.End = r.Off, uint32(len(b.Text))
 	b.Records = append(b.Records, r)
 }
 

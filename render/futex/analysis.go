@@ -166,8 +166,9 @@ func (a *Analysis) Close(t *resolve.Totals) error {
 
 // event takes an event if it is of interest.
 func (a *Analysis) event(h *resolve.Pending, i int, rec *tracefs.Record) {
-	if rec.Flags&tracefs.Continued != 0 || rec.End <= rec.Body || rec.TID == tracefs.NoTID {
-		return // bare ones have a line feed; corrupt ones are of no thread
+	empty := rec.End <= rec.Body && rec.Flags&tracefs.NoText == 0
+	if empty || rec.Flags&tracefs.Continued != 0 || rec.TID == tracefs.NoTID { // corrupt ones are of no thread
+		return
 	}
 	a.calls.event(rec.TID)
 	if call := h.Call(rec); call != nil {

@@ -15,7 +15,7 @@ import (
 func TestNoThread(t *testing.T) {
 	for tid, calls := range map[int32]int64{tracefs.NoTID: 0, 7: 1} {
 		b := &tracefs.Batch{
-			Text: []byte("\n\n"), Lines: 2, Events: 2, Heads: []tracefs.HeadDecoder{text.ColumnHeads(true)},
+			Lines: 2, Events: 2, Heads: []tracefs.HeadDecoder{text.ColumnHeads(true)},
 			Origins: []tracefs.Origin{{Time: 1000, TGID: tracefs.NoTID}, {Time: 2000, TGID: tracefs.NoTID}},
 			Calls: []syscalls.Event{
 				{Call: syscalls.FutexOp, Futex: syscalls.Futex{Cmd: syscalls.Wait, Addr: 0x1000, HasAddr: true}},
@@ -24,8 +24,8 @@ func TestNoThread(t *testing.T) {
 		}
 		for i := range uint32(2) {
 			b.Records = append(b.Records, tracefs.Record{
-				Off: i, Body: i, End: i + 1, Lo: i, Hi: i + 1, Origin: i + 1,
-				TID: tid, Kind: tracefs.KindEvent, Flags: tracefs.Bare,
+				Item: i + 1, Origin: i + 1,
+				TID: tid, Kind: tracefs.KindEvent, Flags: tracefs.NoText,
 			})
 		}
 		res := resolve.New(resolve.Options{Stitch: true, Sources: 1})

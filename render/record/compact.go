@@ -179,7 +179,7 @@ func (c *Compact) stack(h *resolve.Pending, i int) uint32 {
 	c.fresh = c.fresh[:0]
 	from := rec.Body
 	if rec.Template != 0 {
-		c.buf = append(c.buf, h.Text[from:rec.Lo]...)
+		c.buf = append(c.buf, h.Text[from:rec.FrameText]...)
 		from = 0 // in txt
 	}
 	for k := range frames {
@@ -194,7 +194,7 @@ func (c *Compact) stack(h *resolve.Pending, i int) uint32 {
 	}
 	if rec.Template != 0 {
 		c.endLine()
-		c.buf = append(c.buf, h.Text[rec.Lo+uint32(len(txt)):rec.End]...)
+		c.buf = append(c.buf, h.Text[rec.FrameText+uint32(len(txt)):rec.End]...)
 	} else {
 		c.buf = append(c.buf, txt[from:rec.End]...)
 	}

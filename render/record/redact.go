@@ -89,7 +89,7 @@ func (c *Compact) redactStack(h *resolve.Pending, i int) error {
 	}
 	from := rec.Body
 	if rec.Template != 0 {
-		c.buf = c.Redact.AppendFree(c.buf, h.Text[from:rec.Lo])
+		c.buf = c.Redact.AppendFree(c.buf, h.Text[from:rec.FrameText])
 		from = 0 // in txt
 	}
 	for k := range frames {
@@ -104,7 +104,7 @@ func (c *Compact) redactStack(h *resolve.Pending, i int) error {
 	}
 	if rec.Template != 0 {
 		c.endLine()
-		c.buf = c.Redact.AppendFree(c.buf, h.Text[rec.Lo+uint32(len(txt)):rec.End])
+		c.buf = c.Redact.AppendFree(c.buf, h.Text[rec.FrameText+uint32(len(txt)):rec.End])
 	} else {
 		c.buf = c.Redact.AppendFree(c.buf, txt[from:rec.End])
 	}

@@ -31,10 +31,10 @@ type Printer struct {
 	columns     columns
 	second      second
 	templates   templates
-	// wantEvents asks for Records of events too, wantBare for them without text
+	// wantEvents asks for Records of events too, noText for them without text
 	// where that can be.
-	wantEvents, wantBare bool
-	notes                notes
+	wantEvents, noText bool
+	notes              notes
 }
 
 // newPrinter compiles the print fmts of a kernel's events as they are met.
@@ -56,7 +56,7 @@ func newPrinter(k *Kernel) *Printer {
 
 // want sets what the consumer needs.
 func (p *Printer) want(opt Options) {
-	p.wantEvents, p.wantBare, p.templates.off = opt.Events, opt.Bare, opt.NoTemplates
+	p.wantEvents, p.noText, p.templates.off = opt.Events, opt.NoText, opt.NoTemplates
 }
 
 // common finds the fields that every record has; all events agree on them.

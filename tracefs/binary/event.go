@@ -73,8 +73,8 @@ func unknown(id int) *event {
 
 func (p *Printer) compile(f *format.Event) *event {
 	e := &event{format: f, kind: tracefs.KindEvent}
-	if p.wantBare {
-		e.decode = p.bare(f)
+	if p.noText {
+		e.decode = p.decoder(f)
 	}
 	switch {
 	case f.System == "ftrace" || f.System == "":
@@ -186,9 +186,7 @@ func announce(f *format.Event, print printFunc) printFunc {
 		print(p, b, r, rec)
 		body := bytes.Clone(bytes.TrimSuffix(b.Text[r.Body:], []byte("\n")))
 		b.Text = append(text.AppendMappingEvent(b.Text[:r.Body], body, identified), '\n')
-		r.Lo = uint32(len(b.MappingEvents))
-		r.Hi = r.Lo + 1
-		b.MappingEvents = append(b.MappingEvents, text.ParseMappingEvent(b.Text[r.Body:]))
+		b.AddMappingEvent(r, text.ParseMappingEvent(b.Text[r.Body:]))
 	}
 }
 
@@ -206,9 +204,9 @@ func (p *Printer) Print(b *tracefs.Batch, cpu int32, time uint64, rec []byte) {
 	origins, calls := len(b.Origins), len(b.Calls)
 	p.origin(b, r, t, time, rec)
 	if e.decode != nil && r.Origin != 0 {
-		r.Flags, r.Body = r.Flags|tracefs.Bare, r.Off
+		r.Flags, r.Body = r.Flags|tracefs.NoText, r.Off
 		e.decode(p, b, r, rec)
-		b.Text = append(b.Text, '\n')
+		b.Lines += b.LinesOf(r)
 	} else {
 		b.Text = p.head(b.Text, t, cpu, time, rec)
 		r.Body = uint32(len(b.Text))

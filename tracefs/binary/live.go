@@ -197,7 +197,7 @@ func (l *Live) round(b *tracefs.Batch) todo {
 		}
 		ended := l.rings.Ended()
 		if !ended && time.Since(l.asked) < l.opt.Pace {
-			if len(b.Text) == 0 {
+			if b.Empty() {
 				return rest
 			}
 			break
@@ -208,7 +208,7 @@ func (l *Live) round(b *tracefs.Batch) todo {
 			return goOut
 		case l.may():
 			continue
-		case len(b.Text) > 0:
+		case !b.Empty():
 		case len(l.ready) > 0: // too young
 			return rest
 		case ended:

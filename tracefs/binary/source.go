@@ -25,9 +25,9 @@ type Options struct {
 	Events bool
 	// NoTemplates makes every stack stand for itself.
 	NoTemplates bool
-	// Bare leaves out the text of records that can be had decoded
-	// (tracefs.Bare): for consumers that need the calls and show no record.
-	Bare bool
+	// NoText leaves out the text of records that can be had decoded
+	// (tracefs.NoText): for consumers that need the calls and show no record.
+	NoText bool
 }
 
 // Source reads the records of all CPUs as one trace, ordered by time as the
@@ -58,7 +58,7 @@ func (p *place) begin(b *tracefs.Batch, printer *Printer) {
 
 // end ends it.
 func (p *place) end(b *tracefs.Batch) {
-	b.Lines = int64(bytes.Count(b.Text, []byte{'\n'}))
+	b.Lines += int64(bytes.Count(b.Text, []byte{'\n'}))
 	p.pos += int64(len(b.Text))
 	p.line += b.Lines
 }

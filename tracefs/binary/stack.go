@@ -76,7 +76,7 @@ func (p *Printer) frames(b *tracefs.Batch, r *tracefs.Record, s stack) {
 	start := len(b.Text)
 	slot := p.templates.find(&s)
 	if slot != nil && slot.template != nil && start-int(r.Off)+len(slot.template.Text) < maxSeq {
-		r.Template, r.Lo = p.templates.use(b, slot), uint32(start)
+		r.Template, r.FrameText = p.templates.use(b, slot), uint32(start)
 		b.Text = append(b.Text, slot.template.Text...)
 		return
 	}

@@ -56,13 +56,16 @@ func newMerge(sources []source) *Merge {
 	return m
 }
 
+// perLine is how many bytes a line without text counts for.
+const perLine = 16
+
 // Next implements Reader.
 func (m *Merge) Next(b *tracefs.Batch) error {
 	b.Reset()
 	m.begin()
 	b.Pos, b.Line, b.Escaped = m.pos, m.line, m.escape
 	b.Heads = make([]tracefs.HeadDecoder, len(m.heads))
-	for len(b.Text) < blockSize {
+	for len(b.Text) < blockSize && b.Lines < blockSize/perLine {
 		n, err := m.first()
 		if err != nil {
 			m.sent(b)
@@ -199,19 +202,19 @@ func (h *mergeHead) move(b *tracefs.Batch, source uint8) {
 		// The last record lacks its line feed: the end of an input, or a
 		// record cut by the kernel. The text after it here is not what followed
 		// it there.
+		last := len(b.Records) - 1
+		for b.Records[last].Flags&tracefs.NoText != 0 {
+			last--
+			b.Records[last+1].Off, b.Records[last+1].End = uint32(n)+1, uint32(n)+1
+		}
 		b.Text = append(b.Text, '\n')
 		b.Lines++
-		last := &b.Records[len(b.Records)-1]
-		last.End++
-		last.Flags &^= tracefs.Glued
+		b.Records[last].End++
+		b.Records[last].Flags &^= tracefs.Glued
 	}
 	shift := uint32(len(b.Text)) - r.Off
 	b.Text = append(b.Text, raw...)
-	for _, c := range raw {
-		if c == '\n' {
-			b.Lines++
-		}
-	}
+	b.Lines += h.batch.LinesOf(&r)
 	switch r.Kind {
 	case tracefs.KindStack:
 		frames, _ := h.batch.StackFrames(&r)
@@ -224,17 +227,13 @@ func (h *mergeHead) move(b *tracefs.Batch, source uint8) {
 	case tracefs.KindMappingEvent:
 		a := *h.batch.MappingEvent(&r)
 		a.Path, a.BuildID = append([]byte(nil), a.Path...), append([]byte(nil), a.BuildID...)
-		r.Lo = uint32(len(b.MappingEvents))
-		r.Hi = r.Lo + 1
-		b.MappingEvents = append(b.MappingEvents, a)
+		b.AddMappingEvent(&r, a)
 	case tracefs.KindEvent:
 		if r.Flags&tracefs.Continued == 0 {
 			b.Events++
 		}
 		if call := h.batch.Call(&r); call != nil {
-			r.Lo = uint32(len(b.Calls))
-			r.Hi = r.Lo + 1
-			b.Calls = append(b.Calls, *call)
+			*b.AddCall(&r) = *call
 		}
 	}
 	if r.Origin != 0 {

@@ -130,7 +130,7 @@ func (in *File) sources(opt Options) []source {
 	}
 	var out []source
 	for i := range in.pages.instances {
-		s := &binarySource{in: in, Source: in.pages.source(i, binary.Options{Events: opt.Events, NoTemplates: opt.NoTemplates, Bare: opt.Bare},
+		s := &binarySource{in: in, Source: in.pages.source(i, binary.Options{Events: opt.Events, NoTemplates: opt.NoTemplates, NoText: opt.NoText},
 			func(n int) { in.pages.done.Add(int64(n)) })}
 		if i == 0 {
 			s.err = in.pages.err

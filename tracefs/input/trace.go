@@ -19,9 +19,9 @@ type Options struct {
 	Events bool
 	// NoTemplates makes every stack stand for itself.
 	NoTemplates bool
-	// Bare leaves out text that is not shown (tracefs.Bare), where the input
+	// NoText leaves out text that is not shown (tracefs.NoText), where the input
 	// is binary, and one.
-	Bare bool
+	NoText bool
 	// Escape makes text escaped that is not (tracefs.Batch.Escaped), for outputs
 	// that say that they are. It asks for events, too.
 	Escape bool

@@ -79,7 +79,7 @@ func (e *escaper) record(r *tracefs.Record) {
 	case tracefs.KindEvent:
 		e.event(r, end)
 	case tracefs.KindMappingEvent:
-		a := &e.b.MappingEvents[r.Lo]
+		a := e.b.MappingEvent(r)
 		line, feed := cutFeed(e.text[e.from:end])
 		e.out = append(AppendMappingEvent(e.out, line, a.Bad != "" || a.BuildID != nil), feed...)
 		e.from = end
@@ -152,8 +152,8 @@ func (e *escaper) lines(to uint32) {
 // stack writes the rest of a stack, after its head.
 func (e *escaper) stack(r *tracefs.Record, end uint32) {
 	if r.Template != 0 {
-		e.lines(r.Lo)
-		r.Lo = uint32(len(e.out))
+		e.lines(r.FrameText)
+		r.FrameText = uint32(len(e.out))
 		e.lines(end)
 		return
 	}

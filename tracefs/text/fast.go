@@ -143,7 +143,7 @@ func (w *walk) knownFrames(r *tracefs.Record) {
 	}
 	way, size, build := s.templates.find(w.b, from)
 	if way != nil {
-		r.Template, r.Lo = way.index+1, uint32(from)
+		r.Template, r.FrameText = way.index+1, uint32(from)
 		w.o.stack = noFrames // none follows, find has looked
 		w.i += size
 		w.b.Lines += int64(way.lines)
@@ -215,7 +215,8 @@ func (w *walk) beginFast(kind tracefs.Kind, i, body int, tid, cpu int32) *tracef
 	r := &b.Records[len(b.Records)-1]
 	r.Off, r.End, r.Body = uint32(i), 0, uint32(i+body)
 	r.TID, r.CPU, r.Lo, r.Hi = tid, cpu, uint32(len(b.Frames)), uint32(len(b.Frames))
-	r.Kind, r.Flags, r.Source, r.Value, r.Template = kind, 0, 0, 0, 0
+	r.Kind, r.Flags, r.Source, r.Value = kind, 0, 0, 0
+	r.Item, r.Template, r.FrameText = 0, 0, 0
 	return r
 }
 

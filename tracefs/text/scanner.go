@@ -123,7 +123,8 @@ func (s *Scanner) resume(b *tracefs.Batch) open {
 	if o.kind == tracefs.KindStack || o.kind != 0 && s.Events {
 		o.rec = len(b.Records)
 		rest := o.left
-		rest.Off, rest.End, rest.Body, rest.Lo, rest.Hi, rest.Template = 0, 0, 0, 0, 0, 0
+		rest.Off, rest.End, rest.Body, rest.Lo, rest.Hi = 0, 0, 0, 0, 0
+		rest.Item, rest.Template, rest.FrameText = 0, 0, 0
 		rest.Kind = o.kind
 		if o.kind == tracefs.KindMappingEvent || o.kind == tracefs.KindCookie {
 			rest.Kind = tracefs.KindNote

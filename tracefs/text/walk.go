@@ -158,9 +158,7 @@ func (w *walk) close(end int) {
 		w.markUnwound(r)
 	case tracefs.KindMappingEvent:
 		whole := end > 0 && b.Text[end-1] == '\n'
-		r.Lo = uint32(len(b.MappingEvents))
-		r.Hi = r.Lo + 1
-		b.MappingEvents = append(b.MappingEvents, parseMappingEvent(b.Text[r.Body:r.End], mappingEventForm{whole, w.s.escaped}))
+		b.AddMappingEvent(r, parseMappingEvent(b.Text[r.Body:r.End], mappingEventForm{whole, w.s.escaped}))
 	}
 }
 

@@ -88,7 +88,7 @@ func writeNotes(w io.Writer, r *futex.Report, eachWait bool) {
 func (o *Output) Read(from *saved.Options, stdin io.Reader, stderr io.Writer) (*futex.Analysis, error) {
 	hold := resolve.Limits{Lines: pump.HoldLines, Bytes: holdBytes, Time: tracefs.Time(holdTime)}
 	from.Own = true
-	trace, err := from.Open(stdin, input.Options{Events: true, Bare: true}, resolve.Options{Hold: hold, Stitch: true})
+	trace, err := from.Open(stdin, input.Options{Events: true, NoText: true}, resolve.Options{Hold: hold, Stitch: true})
 	if err != nil {
 		return nil, err
 	}

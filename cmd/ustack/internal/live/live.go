@@ -67,10 +67,10 @@ type Options struct {
 	Stitch, Strict bool
 	// NeedStacks makes it an error if the kernel takes no user stacks.
 	NeedStacks bool
-	// EachEvent is set if the sink looks at events that have no stack, too; Bare if it
+	// EachEvent is set if the sink looks at events that have no stack, too; NoText if it
 	// shows no records, only results.
-	EachEvent, Bare bool
-	Reporter        *Reporter
+	EachEvent, NoText bool
+	Reporter          *Reporter
 	// Exit ends the program with an exit code at once: a second signal has come.
 	Exit func(code int)
 }

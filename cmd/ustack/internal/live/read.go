@@ -14,7 +14,7 @@ func (s *session) open() (src source.Source, err error) {
 		Instance: s.in,
 		Enabled:  append(s.events[:len(s.events):len(s.events)], s.maps...),
 		Events:   s.wantEvents(),
-		Bare:     s.opt.Bare && s.saved == nil,
+		NoText:   s.opt.NoText && s.saved == nil,
 		Tasks:    s.follow.names(),
 		Symbols:  binary.NewSymbols(func() []byte { return facts.KernelSymbols(s.opt.Proc) }),
 	})

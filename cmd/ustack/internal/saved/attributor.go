@@ -293,7 +293,7 @@ func (n names) Batch(h *resolve.Pending) error {
 	}
 	for i := range h.Records {
 		rec := &h.Records[i]
-		if rec.Kind == tracefs.KindEvent && rec.Flags&tracefs.Bare == 0 && rec.Body > rec.Off && h.Timed(rec) {
+		if rec.Kind == tracefs.KindEvent && rec.Flags&tracefs.NoText == 0 && rec.Body > rec.Off && h.Timed(rec) {
 			n.event(h, rec)
 		}
 	}

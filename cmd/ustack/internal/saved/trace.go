@@ -143,7 +143,7 @@ func (t *Trace) FindLateStacks() {
 		return
 	}
 	t.opt.Late = resolve.NewLateStacks(func(opt resolve.Options) error {
-		trace, err := again(input.Options{NoTemplates: t.in.NoTemplates, Bare: t.in.Bare})
+		trace, err := again(input.Options{NoTemplates: t.in.NoTemplates, NoText: t.in.NoText})
 		if err != nil {
 			return err
 		}

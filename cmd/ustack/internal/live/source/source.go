@@ -39,8 +39,8 @@ type Request struct {
 	Instance *instance.Instance
 	// Enabled are the events that are traced.
 	Enabled []instance.Event
-	// Events asks for a record of each event, Bare for records without text.
-	Events, Bare bool
+	// Events asks for a record of each event, NoText for records without text.
+	Events, NoText bool
 	// Tasks has the names of tasks, nil if they are unknown; Symbols has the
 	// kernel's.
 	Tasks   binary.Names

@@ -39,7 +39,7 @@ func openRaw(r *source.Request) (*binary.Live, error) {
 	}
 	return raw.Open(r.Instance, raw.Options{
 		LiveOptions: binary.LiveOptions{
-			Options: binary.Options{Events: r.Events, NoTemplates: true, Bare: r.Bare},
+			Options: binary.Options{Events: r.Events, NoTemplates: true, NoText: r.NoText},
 			Pause:   pump.HoldPause,
 		},
 		Events:  r.Enabled,

@@ -24,11 +24,12 @@ type said struct {
 	tgid     int32
 	addrs    []uint64
 	call     syscalls.Event
+	line     int64
 }
 
 func saidBy(t *testing.T, b *tracefs.Batch, r *tracefs.Record) said {
 	t.Helper()
-	out := said{kind: r.Kind, flags: r.Flags &^ (tracefs.Bare | tracefs.CanWait | tracefs.Returns), tid: r.TID, cpu: r.CPU, value: r.Value, time: b.Time(r)}
+	out := said{kind: r.Kind, flags: r.Flags &^ (tracefs.NoText | tracefs.CanWait | tracefs.Returns), tid: r.TID, cpu: r.CPU, value: r.Value, time: b.Time(r), line: b.LineOf(r)}
 	comm, tgid := b.Who(r)
 	out.comm, out.tgid = string(comm), tgid
 	head := b.Head(r)
@@ -59,28 +60,23 @@ func saidBy(t *testing.T, b *tracefs.Batch, r *tracefs.Record) said {
 	return out
 }
 
-func allSaid(t *testing.T, s *Source) (out []said, bare int) {
+func allSaid(t *testing.T, s *Source) (out []said, without int) {
 	t.Helper()
 	var b tracefs.Batch
 	for {
 		err := s.Next(&b)
 		for i := range b.Records {
 			r := &b.Records[i]
-			if r.Flags&tracefs.Bare != 0 {
-				bare++
-				lines := 1
-				if r.Kind == tracefs.KindStack {
-					frames, _ := b.StackFrames(r)
-					lines += len(frames)
-				}
-				if string(b.Raw(r)) != strings.Repeat("\n", lines) || r.Body != r.Off {
-					t.Fatalf("a bare record of %d lines has the text %q", lines, b.Raw(r))
+			if r.Flags&tracefs.NoText != 0 {
+				without++
+				if len(b.Raw(r)) > 0 || r.Body != r.Off {
+					t.Fatalf("a record without text has the text %q", b.Raw(r))
 				}
 			}
 			out = append(out, saidBy(t, &b, r))
 		}
 		if err == io.EOF {
-			return out, bare
+			return out, without
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -88,17 +84,17 @@ func allSaid(t *testing.T, s *Source) (out []said, bare int) {
 	}
 }
 
-// TestBare: records without text say the same as with it.
-func TestBare(t *testing.T) {
+// TestNoText: records without text say the same as with it, and count as many lines.
+func TestNoText(t *testing.T) {
 	all := 0
 	eachRaw(t, func(t *testing.T, _ string, dir *Dir) {
 		want, none := allSaid(t, dir.Source(Options{Events: true, NoTemplates: true}, nil))
 		if none != 0 {
-			t.Fatalf("%d bare records that were not asked for", none)
+			t.Fatalf("%d records without text that were not asked for", none)
 		}
-		for _, opt := range []Options{{Events: true, Bare: true}, {Events: true, Bare: true, NoTemplates: true}} {
-			got, bare := allSaid(t, dir.Source(opt, nil))
-			all += bare
+		for _, opt := range []Options{{Events: true, NoText: true}, {Events: true, NoText: true, NoTemplates: true}} {
+			got, without := allSaid(t, dir.Source(opt, nil))
+			all += without
 			if len(got) != len(want) {
 				t.Fatalf("%d records, %d with text", len(got), len(want))
 			}
@@ -110,7 +106,7 @@ func TestBare(t *testing.T) {
 		}
 	})
 	if all < 10000 {
-		t.Errorf("only %d bare records", all)
+		t.Errorf("only %d records without text", all)
 	}
 }
 
@@ -122,7 +118,7 @@ func TestExact(t *testing.T) {
 	}
 	defer dir.Close()
 	finer := 0
-	for s, err := dir.Source(Options{Events: true, Bare: true}, nil), error(nil); err == nil; {
+	for s, err := dir.Source(Options{Events: true, NoText: true}, nil), error(nil); err == nil; {
 		var b tracefs.Batch
 		if err = s.Next(&b); err != nil && err != io.EOF {
 			t.Fatal(err)
@@ -143,16 +139,16 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// TestBareMemory: a batch has no calls without a record, and not more frames than
+// TestNoTextMemory: a batch has no calls without a record, and not more frames than
 // its text would have had.
-func TestBareMemory(t *testing.T) {
+func TestNoTextMemory(t *testing.T) {
 	dir, err := OpenDir(capturetest.Unpack(t, filepath.Join(captures, "stock/static_raw/raw.tar.zst")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer dir.Close()
 	stacks := 0
-	for s, err := dir.Source(Options{Bare: true}, nil), error(nil); err == nil; {
+	for s, err := dir.Source(Options{NoText: true}, nil), error(nil); err == nil; {
 		var b tracefs.Batch
 		if err = s.Next(&b); err != nil && err != io.EOF {
 			t.Fatal(err)

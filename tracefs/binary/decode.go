@@ -12,26 +12,26 @@ import (
 // decodeFunc fills in what r says of a record without putting it into words.
 type decodeFunc = func(p *Printer, b *tracefs.Batch, r *tracefs.Record, rec []byte)
 
-// bare decodes records of an event without text; it is nil for events that must
+// decoder returns what decodes records of an event without text, nil for events that must
 // have text.
-func (p *Printer) bare(f *format.Event) decodeFunc {
+func (p *Printer) decoder(f *format.Event) decodeFunc {
 	switch {
 	case (f.System == "ftrace" || f.System == "") && f.Name == "user_stack":
-		return p.bareStack(f)
+		return p.decodeStack(f)
 	case f.System != "syscalls":
 		return nil
 	}
 	if name, ok := strings.CutPrefix(f.Name, "sys_enter_"); ok {
-		return bareEnter(f, syscalls.Named(name))
+		return decodeEnter(f, syscalls.Named(name))
 	}
 	if name, ok := strings.CutPrefix(f.Name, "sys_exit_"); ok {
-		return bareExit(f, syscalls.Named(name))
+		return decodeExit(f, syscalls.Named(name))
 	}
 	return nil
 }
 
-// bareEnter decodes the entry into a call of the futex family, or restart_syscall.
-func bareEnter(f *format.Event, call syscalls.Call) decodeFunc {
+// decodeEnter decodes the entry into a call of the futex family, or restart_syscall.
+func decodeEnter(f *format.Event, call syscalls.Call) decodeFunc {
 	if call == syscalls.Other {
 		return nil
 	}
@@ -55,8 +55,8 @@ func bareEnter(f *format.Event, call syscalls.Call) decodeFunc {
 	}
 }
 
-// bareExit decodes the return from one.
-func bareExit(f *format.Event, call syscalls.Call) decodeFunc {
+// decodeExit decodes the return from one.
+func decodeExit(f *format.Event, call syscalls.Call) decodeFunc {
 	ret := fieldOf(f, "ret")
 	if call == syscalls.Other || !ret.ok {
 		return nil
@@ -68,15 +68,12 @@ func bareExit(f *format.Event, call syscalls.Call) decodeFunc {
 
 // call makes room for a system call.
 func (p *Printer) call(b *tracefs.Batch, r *tracefs.Record) *syscalls.Event {
-	r.Lo = uint32(len(b.Calls))
-	r.Hi = r.Lo + 1
-	b.Calls = append(b.Calls, syscalls.Event{})
-	return &b.Calls[r.Lo]
+	return b.AddCall(r)
 }
 
-// bareStack decodes a stack of addresses, if the kernel's text would have had room
+// decodeStack decodes a stack of addresses, if the kernel's text would have had room
 // for all of them.
-func (p *Printer) bareStack(f *format.Event) decodeFunc {
+func (p *Printer) decodeStack(f *format.Event) decodeFunc {
 	const line = len(" =>  <00007ff49fdce829>\n")
 	caller, tgid, long := f.Field("caller"), fieldOf(f, "tgid"), p.env.LongSize
 	if caller == nil || caller.Size <= 0 || caller.Size/long*line > maxSeq/2 {
@@ -94,8 +91,7 @@ func (p *Printer) addresses(b *tracefs.Batch, r *tracefs.Record, data []byte) {
 	s := stack{addrs: data}
 	slot := p.templates.find(&s)
 	if slot != nil && slot.template != nil {
-		r.Template, r.Lo = p.templates.use(b, slot), r.Off
-		p.lines(b, len(slot.template.Frames))
+		r.Template, r.FrameText = p.templates.use(b, slot), r.Off
 		return
 	}
 	for long := p.env.LongSize; len(data) >= long; data = data[long:] {
@@ -106,20 +102,9 @@ func (p *Printer) addresses(b *tracefs.Batch, r *tracefs.Record, data []byte) {
 		b.Frames = append(b.Frames, tracefs.Frame{Addr: addr, HasAddr: true, Form: tracefs.FormPlain})
 	}
 	r.Hi = uint32(len(b.Frames))
-	p.lines(b, int(r.Hi-r.Lo))
 	if slot != nil {
 		slot.build(&s, nil, b.Frames[r.Lo:r.Hi])
 	}
-}
-
-// lines appends as many empty lines as there are frames: how much is pending is
-// bounded in lines, and a stack takes more memory than an event.
-func (p *Printer) lines(b *tracefs.Batch, n int) {
-	const feeds = "\n\n\n\n\n\n\n\n"
-	for ; n > len(feeds); n -= len(feeds) {
-		b.Text = append(b.Text, feeds...)
-	}
-	b.Text = append(b.Text, feeds[:n]...)
 }
 
 // process notes the process that the last record has.
