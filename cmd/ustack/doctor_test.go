@@ -18,6 +18,7 @@ import (
 	"ustack/filemap/facts"
 	"ustack/filemap/sideband"
 	"ustack/render"
+	"ustack/tracefs/instance"
 	"ustack/tracefs/perf"
 )
 
@@ -68,7 +69,7 @@ func examineCase(t *testing.T, a *txtar.Archive) *doctor.Findings {
 			t.Fatal(err)
 		}
 	}
-	return doctor.Examine(doctor.Options{Tracefs: "tracefs", Proc: "proc", Sys: "sys", Clock: clock, Program: "/opt/my tools/ustack"})
+	return doctor.Examine(doctor.Options{Find: instance.At, Tracefs: "tracefs", Proc: "proc", Sys: "sys", Clock: clock, Program: "/opt/my tools/ustack"})
 }
 
 // TestDoctor: reports of machines of all kinds. The goldens say what is
@@ -90,9 +91,6 @@ func TestDoctor(t *testing.T) {
 			}
 			f := examineCase(t, a)
 			f.Facts.Band, f.Facts.AnonNames, f.Facts.UserStacks = c.band, false, facts.StacksTaken
-			if f.Tracing != nil {
-				f.Tracing.Plain = false
-			}
 			if c.set != nil {
 				c.set(f)
 			}

@@ -53,7 +53,6 @@ func TestMain(m *testing.M) {
 //	without PREFIX FILE               cut the lines off that FILE begins with and that
 //	                                  begin with PREFIX
 //	lines [-v] REGEXP FROM TO         copy the lines of a file that match, or do not
-//	locked DIR PROGRAM [ARG...]       run it while the directory is locked
 //	damage N FILE                     change the byte that is the Nth from the end
 //	begins FILE WANT N                FILE must begin with the first N bytes of WANT, and
 //	                                  be shorter
@@ -88,7 +87,6 @@ func TestScript(t *testing.T) {
 			"replace":   scriptReplace,
 			"without":   scriptWithout,
 			"lines":     scriptLines,
-			"locked":    scriptLocked,
 			"damage":    scriptDamage,
 			"begins":    scriptBegins,
 			"generate":  scriptGenerate,
@@ -307,15 +305,6 @@ func scriptLines(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(kept.String()), 0o666))
-}
-
-func scriptLocked(ts *testscript.TestScript, neg bool, args []string) {
-	scriptArgs(ts, neg, args, 2, "locked DIR PROGRAM [ARG...]")
-	dir, err := os.Open(ts.MkAbs(args[0]))
-	ts.Check(err)
-	defer dir.Close()
-	ts.Check(syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB))
-	ts.Check(ts.Exec(args[1], args[2:]...))
 }
 
 func scriptDamage(ts *testscript.TestScript, neg bool, args []string) {

@@ -78,6 +78,8 @@ type Options struct {
 	Clock string
 	// Program is the path of the program that is to have the rights.
 	Program string
+	// Find finds the tracing interface, instance.Find if nil.
+	Find func(dir string) (*instance.Root, error)
 }
 
 // Findings are what a Report is made of.
@@ -96,7 +98,11 @@ type Findings struct {
 func Examine(opt Options) *Findings {
 	f := &Findings{Clock: opt.Clock, Program: opt.Program}
 	look := facts.Options{Proc: opt.Proc, Sys: opt.Sys, Clock: opt.Clock}
-	root, err := instance.Find(opt.Tracefs)
+	find := opt.Find
+	if find == nil {
+		find = instance.Find
+	}
+	root, err := find(opt.Tracefs)
 	if err == nil {
 		look.Tracepoints = sideband.Tracepoints(root)
 	}
@@ -157,7 +163,7 @@ func (f *Findings) only() []string {
 	if len(f.Tracing.Default) == 0 {
 		list = append(list, "-e")
 	}
-	if file := f.file("set_event_notrace_pid"); file != nil && !file.OK() && !f.plain() {
+	if file := f.file("set_event_notrace_pid"); file != nil && !file.OK() {
 		list = append(list, "-p or a command")
 	}
 	return list
@@ -184,14 +190,8 @@ func (f *Findings) stacks() string {
 // how returns how live follows mappings.
 func (f *Findings) how() string {
 	switch {
-	case f.Tracing.Plain:
-		return "nothing but the trace"
 	case f.Facts.Band.Err != nil:
 		return tasks.Name
 	}
 	return sideband.Name
 }
-
-// plain reports whether the tracing interface is an ordinary directory: the
-// processes of its stacks did not run on this machine.
-func (f *Findings) plain() bool { return f.Tracing != nil && f.Tracing.Plain }

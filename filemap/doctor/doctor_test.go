@@ -97,25 +97,23 @@ func TestWay(t *testing.T) {
 	none := errors.New("no such events")
 	for _, c := range []struct {
 		band, scheduler error
-		plain           bool
 		want            string
 	}{
-		{nil, nil, false, "live works: stock stacks, mappings by perf side band, clock mono"},
-		{nil, none, false, "live works: stock stacks, mappings by perf side band, clock mono"},
-		{denied, nil, false, "live works: stock stacks, mappings by queries and scheduler events, clock mono; most frames of short-lived processes and libraries get no file"},
-		{perf.ErrUnsupported, nil, false, "live works: stock stacks, mappings by queries and scheduler events, clock mono; most frames of short-lived processes and libraries get no file"},
-		{denied, none, false, "live does not work: scheduler events: no such events"},
-		{memory, nil, false, "live does not work: perf side band: " + memory.Error()},
-		{memory, none, false, "live does not work: perf side band: " + memory.Error()},
-		{memory, none, true, "live works: stock stacks, mappings by nothing but the trace, clock mono"},
+		{nil, nil, "live works: stock stacks, mappings by perf side band, clock mono"},
+		{nil, none, "live works: stock stacks, mappings by perf side band, clock mono"},
+		{denied, nil, "live works: stock stacks, mappings by queries and scheduler events, clock mono; most frames of short-lived processes and libraries get no file"},
+		{perf.ErrUnsupported, nil, "live works: stock stacks, mappings by queries and scheduler events, clock mono; most frames of short-lived processes and libraries get no file"},
+		{denied, none, "live does not work: scheduler events: no such events"},
+		{memory, nil, "live does not work: perf side band: " + memory.Error()},
+		{memory, none, "live does not work: perf side band: " + memory.Error()},
 	} {
 		f := &Findings{
-			Tracing:   &instance.Facts{Plain: c.plain, Clocks: []string{"local", "mono"}, Default: make([]instance.Event, 1)},
+			Tracing:   &instance.Facts{Clocks: []string{"local", "mono"}, Default: make([]instance.Event, 1)},
 			Scheduler: c.scheduler, Facts: &facts.Facts{Band: facts.Band{Err: c.band, CPUs: 1, RingSize: sideband.DefaultRing}}, Clock: "mono",
 		}
 		r := Evaluate(f)
 		if r.Verdict != c.want || r.Works != strings.HasPrefix(c.want, "live works") {
-			t.Errorf("perf %v, events %v, plain %v: works: %v, %s", c.band, c.scheduler, c.plain, r.Works, r.Verdict)
+			t.Errorf("perf %v, events %v: works: %v, %s", c.band, c.scheduler, r.Works, r.Verdict)
 		}
 	}
 }

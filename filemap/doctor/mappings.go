@@ -33,7 +33,7 @@ func (f mappingChecks) band() Check {
 	case b.Err != nil:
 		c.State, c.Found, c.Fix = Missing, oneLine(b.Err), f.bandFix()
 		// live takes the same decision.
-		c.Required = !sideband.Unavailable(b.Err) && !f.plain()
+		c.Required = !sideband.Unavailable(b.Err)
 		c.Without = tasks.Name + ": files are late, and " + tasks.Limit
 		if c.Required {
 			c.Without = "live works with --mappings=query"
@@ -97,7 +97,7 @@ func (f mappingChecks) scheduler() Check {
 	if f.Scheduler != nil {
 		c.State, c.Found = Missing, oneLine(f.Scheduler)
 		c.Without = "live uses the side band, and has no fallback"
-		c.Required = sideband.Unavailable(f.Facts.Band.Err) && !f.plain()
+		c.Required = sideband.Unavailable(f.Facts.Band.Err)
 	}
 	return c
 }
@@ -105,7 +105,7 @@ func (f mappingChecks) scheduler() Check {
 // processes checks whether all can be read.
 func (f mappingChecks) processes() Check {
 	n := &f.Facts.Counts
-	c := Check{Name: "processes", Required: !f.plain()}
+	c := Check{Name: "processes", Required: true}
 	if err := errors.Join(f.Facts.SourceErr, f.Facts.WalkErr); err != nil {
 		c.State, c.Found = Missing, oneLine(err)
 		return c

@@ -147,7 +147,7 @@ func (f rightChecks) ipcLock() Check {
 // pidNamespace checks the PID namespace: a trace has the PIDs of the initial one,
 // whatever the reader's is.
 func (f rightChecks) pidNamespace() Check {
-	c := Check{Name: "PID namespace", Required: !f.plain(), Found: "the initial one"}
+	c := Check{Name: "PID namespace", Required: true, Found: "the initial one"}
 	switch f.Facts.Namespaces.PID {
 	case facts.Other:
 		c.State, c.Found = Missing, "not the initial one: PIDs in the trace are others than ours"
@@ -160,7 +160,7 @@ func (f rightChecks) pidNamespace() Check {
 
 // timeNamespace checks the clocks: a trace has the clocks of the initial time namespace.
 func (f rightChecks) timeNamespace() Check {
-	return Check{Name: "time namespace", Required: !f.plain(), State: Missing, Found: "not the initial one: its clocks differ from those of the trace",
+	return Check{Name: "time namespace", Required: true, State: Missing, Found: "not the initial one: its clocks differ from those of the trace",
 		Without: "live does not know what was mapped when: run it outside of the time namespace"}
 }
 
@@ -181,7 +181,7 @@ const lockdownCheck = "lockdown"
 // lockdown: only the second level forbids tracefs (LOCKDOWN_TRACEFS in
 // include/linux/security.h).
 func (f rightChecks) lockdown() Check {
-	c := Check{Name: lockdownCheck, Required: !f.plain(), Found: f.Facts.Lockdown}
+	c := Check{Name: lockdownCheck, Required: true, Found: f.Facts.Lockdown}
 	if f.Facts.Lockdown == "confidentiality" {
 		c.State, c.Found = Missing, "confidentiality: the kernel forbids tracing until it is booted again without"
 	}

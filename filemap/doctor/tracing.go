@@ -22,11 +22,7 @@ func (f tracingChecks) all() []Check {
 	if t == nil {
 		return []Check{f.noTracefs()}
 	}
-	kind := "tracefs"
-	if t.Plain {
-		kind = "a plain directory"
-	}
-	list := []Check{{Name: "tracefs", Required: true, Found: t.Path + ", " + kind}}
+	list := []Check{{Name: "tracefs", Required: true, Found: t.Path + ", tracefs"}}
 	list = append(list, f.files(false)...)
 	list = append(list, f.userStacks()...)
 	list = append(list, f.clock(), f.events())
@@ -137,7 +133,7 @@ func (f tracingChecks) events() Check {
 func (f tracingChecks) userStacks() []Check {
 	c := Check{Name: "user stacks", Without: "ustack futex --live and ustack record work, without stacks; perf record -g takes its own"}
 	switch {
-	case f.Tracing.Deferred || f.Tracing.Plain:
+	case f.Tracing.Deferred:
 		return nil
 	case f.Facts.UserStacks == facts.StacksNever:
 		c.State, c.Required = Missing, true
@@ -212,9 +208,6 @@ func (f tracingChecks) leftovers() Check {
 		c.Found = strings.Join(t.Leftovers, ", ") + ": made by processes that are dead"
 		c.Without = "they take memory, and trace on; live removes them when it starts"
 		c.Fix = "ustack clean"
-		if t.Plain {
-			c.Fix += " --tracefs " + quote(t.Path)
-		}
 	}
 	return c
 }

@@ -347,7 +347,7 @@ func (f *finder) debugFile(in lookupRoot, name string, id elfid.ID, open func(lo
 
 func (f *finder) debugByLink(in lookupRoot, name string, bin *object, crc uint32, tries *[]Try) *object {
 	o, err := openObject(in, name)
-	result := "found, the checksum is that of .gnu_debuglink"
+	result, found := "found, the checksum is that of .gnu_debuglink", false
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		result = "no such file"
@@ -362,9 +362,10 @@ func (f *finder) debugByLink(in lookupRoot, name string, bin *object, crc uint32
 		if err != nil {
 			result = err.Error()
 		}
+		found = err == nil
 	}
 	*tries = append(*tries, Try{in.path(name), result})
-	if !strings.HasPrefix(result, "found") {
+	if !found {
 		o.close()
 		return nil
 	}

@@ -84,13 +84,9 @@ func (i *Instance) Beside() (*Instance, error) {
 // one that cannot be removed.
 func (r *Root) create(name string) (*Instance, error) {
 	path := r.path(instances + "/" + name)
-	err := mkdir(path)
-	if errors.Is(err, fs.ErrExist) {
-		if r.plain {
-			err = nil // prepared by a test
-		} else if r.removeDead(name) == nil {
-			err = mkdir(path)
-		}
+	err := r.mkdir(path)
+	if errors.Is(err, fs.ErrExist) && r.removeDead(name) == nil {
+		err = r.mkdir(path)
 	}
 	switch {
 	case errors.Is(err, fs.ErrExist):
@@ -103,7 +99,7 @@ func (r *Root) create(name string) (*Instance, error) {
 		return nil, fmt.Errorf("making an instance: %w", err)
 	}
 	own, err := lock(path)
-	if errors.Is(err, errLocked) { // only a plain directory can be
+	if errors.Is(err, errLocked) { // by who looks whether it is left over
 		return nil, fs.ErrExist
 	}
 	if err != nil {

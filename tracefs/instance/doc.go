@@ -17,8 +17,4 @@
 // Where to look: options.go has the table of settings of a fresh instance;
 // lock.go how the owner of an instance is known to live; spec.go the grammar of
 // -e.
-//
-// A plain directory with the files of tracefs in it serves as a root, for tests:
-// there, mkdir makes an empty directory, so Create takes instances/ustack-PID as it
-// is if it exists, and trace_pipe can be a FIFO.
 package instance

@@ -6,8 +6,7 @@ import (
 
 // Facts describes the tracing interface, found out without changing anything.
 type Facts struct {
-	Path  string
-	Plain bool
+	Path string
 	// ReadOnly: nothing can be changed there, whatever the rights are.
 	ReadOnly bool
 	Files    []FileFact
@@ -78,7 +77,7 @@ var needed = [...]FileFact{
 
 // Facts collects the facts.
 func (r *Root) Facts() Facts {
-	f := Facts{Path: r.Path(), Plain: r.plain, ReadOnly: r.readOnly()}
+	f := Facts{Path: r.Path(), ReadOnly: r.readOnly()}
 	for _, n := range needed {
 		n.Exists = r.has(n.Name)
 		n.Readable = r.can(n.Name, unix.R_OK)

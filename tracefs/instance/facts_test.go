@@ -12,7 +12,7 @@ func TestFacts(t *testing.T) {
 	r := fake(t)
 	tree(t, r.Path(), map[string]string{"tracing_on": "1\n", "options/" + optionDeferred: "0\n", "options/annotate": "1\n"})
 	f := r.Facts()
-	if !f.Plain || f.Path != r.Path() || !f.Deferred || len(f.Errors) > 0 || f.Events != len(fakeEvents) {
+	if f.Path != r.Path() || !f.Deferred || len(f.Errors) > 0 || f.Events != len(fakeEvents) {
 		t.Errorf("%+v", f)
 	}
 	if !slices.Equal(f.Options, []string{"annotate", optionDeferred}) || !slices.Equal(f.Clocks, []string{"local", "global", "mono"}) ||
@@ -74,7 +74,7 @@ func TestLiveFacts(t *testing.T) {
 			t.Errorf("%+v", file)
 		}
 	}
-	if len(f.Errors) > 0 || f.Plain || f.Events < 100 || !slices.Contains(f.Clocks, "mono") || !slices.Contains(f.Options, "irq-info") {
+	if len(f.Errors) > 0 || f.Events < 100 || !slices.Contains(f.Clocks, "mono") || !slices.Contains(f.Options, "irq-info") {
 		t.Errorf("%+v", f)
 	}
 }

@@ -166,12 +166,13 @@ func tree(t testing.TB, dir string, files map[string]string) {
 	}
 }
 
-// fakeEvents are the events of a plain root.
+// fakeEvents are the events of a fake root.
 var fakeEvents = []string{"sched:sched_switch", "sched:sched_wakeup", "syscalls:sys_enter_futex", "syscalls:sys_exit_futex",
 	"syscalls:sys_enter_futex_wait", "irq:irq_handler_entry", "other:sched", "file_map:file_map"}
 
-// fake makes a plain root, with the files of an instance for this process that
-// has these options.
+// fake makes a root in a plain directory, with the files of an instance for this
+// process that has these options. Making an instance uses what is there, and removing
+// one removes its files, as the kernel does with its own.
 func fake(t testing.TB, options ...string) *Root {
 	t.Helper()
 	top := t.TempDir()
@@ -194,8 +195,10 @@ func fake(t testing.TB, options ...string) *Root {
 		files[at+"options/"+name] = "untouched\n"
 	}
 	tree(t, top, files)
-	r, err := Find(top)
+	r, err := At(top)
 	check(t, err)
+	r.mkdir = func(path string) error { return os.MkdirAll(path, 0o750) }
+	r.rmdir = os.RemoveAll
 	return r
 }
 

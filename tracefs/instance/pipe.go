@@ -45,14 +45,11 @@ func (i *Instance) Stop() error {
 //
 // The end: after Stop, Read gives the rest of the buffer and then io.EOF. (The
 // kernel itself ends a blocking read so, a non-blocking one never.) Another process
-// that writes to tracing_on does not end it. In a test's directory the end of a
-// file is one, and of a FIFO, when a writer has come and gone.
+// that writes to tracing_on does not end it.
 type Pipe struct {
 	reading
 	name string
 	fd   int
-	kind pipeKind
-	got  bool // something has been read
 }
 
 // Pipe opens trace_pipe. Only one should be open: another one misses the
@@ -66,30 +63,9 @@ func (i *Instance) Pipe() (*Pipe, error) {
 }
 
 func (p *Pipe) open() (err error) {
-	if p.fd, err = p.add(p.name); err != nil {
-		return err
-	}
-	var st unix.Stat_t
-	if err := unix.Fstat(p.fd, &st); err != nil {
-		return err
-	}
-	switch {
-	case !p.in.root.plain:
-		p.kind = kernelPipe
-	case st.Mode&unix.S_IFMT == unix.S_IFIFO:
-		p.kind = fifo
-	}
-	return nil
+	p.fd, err = p.add(p.name)
+	return err
 }
-
-// pipeKind is the meaning of an empty read.
-type pipeKind uint8
-
-const (
-	regular    pipeKind = iota // a test's: the end
-	fifo                       // a test's: no writer, yet or any more
-	kernelPipe                 // another reader has emptied the buffer; more will come
-)
 
 // Name returns the path of the pipe.
 func (p *Pipe) Name() string { return p.name }
@@ -117,7 +93,6 @@ func (p *Pipe) Read(b []byte) (int, error) {
 		switch {
 		case err == unix.EINTR:
 		case m > 0:
-			p.got = true
 			n += m
 			if len(b)-n < kernelRead || n >= maxRead {
 				return n, nil
@@ -128,9 +103,9 @@ func (p *Pipe) Read(b []byte) (int, error) {
 			return 0, io.EOF
 		case len(b) == 0:
 			return 0, nil
-		case err == nil && (p.kind == regular || p.kind == fifo && p.got || ended):
+		case err == nil && ended:
 			return 0, io.EOF
-		case err == nil || err == unix.EAGAIN:
+		case err == nil || err == unix.EAGAIN: // another reader may have emptied the buffer
 			if hungUp, err := p.poll(-1); err != nil || hungUp {
 				return 0, p.end(err)
 			}
@@ -144,7 +119,7 @@ func (p *Pipe) Read(b []byte) (int, error) {
 // more time than the scheduler of Go grants a system call: it would start
 // another thread for each. But it never waits, so the scheduler need not know.
 func (p *Pipe) read(b []byte) (int, error) {
-	if p.kind != kernelPipe || len(b) == 0 {
+	if len(b) == 0 {
 		return unix.Read(p.fd, b)
 	}
 	n, _, e := unix.RawSyscall(unix.SYS_READ, uintptr(p.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))

@@ -184,43 +184,6 @@ func TestLiveInput(t *testing.T) {
 	check(t, in.Remove())
 }
 
-// TestFIFO stands for trace_pipe in a plain directory: it waits for a writer, and
-// ends with it.
-func TestFIFO(t *testing.T) {
-	for _, text := range []string{"", "hello\n", strings.Repeat("0123456789abcde\n", 20_000)} {
-		in := create(t, fake(t))
-		path := in.dir.path("trace_pipe")
-		check(t, unix.Mkfifo(path, 0o600))
-		p := pipe(t, in)
-		if ready, err := p.Wait(time.Millisecond); ready || err != nil {
-			t.Errorf("no writer: ready %v (%v)", ready, err)
-		}
-		got, err, done := background(p)
-		w, werr := os.OpenFile(path, os.O_WRONLY, 0)
-		check(t, werr)
-		_, werr = io.WriteString(w, text)
-		check(t, errors.Join(werr, w.Close()))
-		soon(t, "reading", done)
-		if *err != nil || got.String() != text {
-			t.Errorf("%d of %d bytes (%v)", got.Len(), len(text), *err)
-		}
-	}
-}
-
-// TestFile stands for trace_pipe, too.
-func TestFile(t *testing.T) {
-	for _, text := range []string{"", "hello\n"} {
-		in := create(t, fake(t))
-		tree(t, in.Path(), map[string]string{"trace_pipe": text})
-		p := pipe(t, in)
-		got, err, done := background(p)
-		soon(t, "reading", done)
-		if *err != nil || got.String() != text {
-			t.Errorf("%q (%v), want %q", got, *err, text)
-		}
-	}
-}
-
 func TestNoPipe(t *testing.T) {
 	in := create(t, fake(t))
 	if _, err := in.Pipe(); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), in.dir.path("trace_pipe")) {

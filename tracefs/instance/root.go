@@ -14,9 +14,7 @@ import (
 // Root is the tracing interface's top directory. Nothing is written there.
 type Root struct {
 	dir
-	// plain: a directory made by a test, not tracefs.
-	plain bool
-	rmdir func(path string) error
+	mkdir, rmdir func(path string) error
 }
 
 // instances is the directory in which mkdir makes an instance.
@@ -139,10 +137,18 @@ func open(path string) (*Root, error) {
 	if err != nil {
 		return nil, fmt.Errorf("looking for tracefs: %w", &os.PathError{Op: "statfs", Path: path, Err: err})
 	}
-	r := &Root{dir: dir(path), plain: !kernels, rmdir: unix.Rmdir}
-	if r.plain {
-		r.rmdir = os.RemoveAll // as the kernel does with its own files
+	r, err := at(path, kernels)
+	if err == nil && !kernels {
+		return nil, fmt.Errorf("looking for tracefs in %s: it is a directory of another file system", path)
 	}
+	return r, err
+}
+
+// At returns the tracing interface in a directory, of whatever file system.
+func At(path string) (*Root, error) { return at(path, false) }
+
+func at(path string, kernels bool) (*Root, error) {
+	r := &Root{dir: dir(path), mkdir: mkdir, rmdir: unix.Rmdir}
 	// A directory that has both of these is the right one.
 	for _, name := range []string{availableEvents, instances} {
 		err := r.stat(name)
@@ -211,6 +217,3 @@ func lockdown(file string) string {
 
 // Path returns the directory.
 func (r *Root) Path() string { return string(r.dir) }
-
-// Plain reports whether the root is a plain directory, as in tests.
-func (r *Root) Plain() bool { return r.plain }

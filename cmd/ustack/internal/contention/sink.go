@@ -54,7 +54,7 @@ func (o *Live) Open(start *live.Start) (needs live.Needs, err error) {
 	}
 	if o.opt.Owners {
 		if start.Processes == nil {
-			return needs, errors.New("--owners needs the processes of the trace, and they are not on this machine")
+			return needs, errors.New("--owners needs the processes of the trace")
 		}
 		o.owners = newOwners(start.Processes)
 	}

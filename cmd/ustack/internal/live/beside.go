@@ -27,7 +27,7 @@ const leastRawKB = 1408
 
 // startBeside makes the second instance, if the first one has deferred stacks.
 func (s *session) startBeside() {
-	if s.stacks != instance.DeferredStacks || s.in.Root().Plain() {
+	if s.stacks != instance.DeferredStacks {
 		return
 	}
 	s.beside = new(rawStacks)
@@ -131,7 +131,7 @@ func (r *rawStacks) words() string {
 
 // report prints the losses.
 func (r *rawStacks) report(say func(string, ...any), fl *following) {
-	if r == nil || fl.follower == nil {
+	if r == nil {
 		return
 	}
 	if r.err != nil && !errors.Is(r.err, instance.ErrRemoved) {

@@ -42,7 +42,7 @@ type following struct {
 	files      *watch.Watcher // those whose build IDs are remembered
 	ids        *procmap.IDs
 	written    *sideband.Written
-	how        string // "" if nothing is followed
+	how        string
 	idle       func() bool
 	say        func(string, ...any)
 }
@@ -140,9 +140,7 @@ func (fl *following) choose(o *Options, root *instance.Root, saved *saver, opt *
 
 // reached sets the time up to which stacks have been attributed.
 func (fl *following) reached(t tracefs.Time) {
-	if fl.follower != nil {
-		fl.follower.reached(t)
-	}
+	fl.follower.reached(t)
 }
 
 // named returns the Attributor of stacks, which also names code in no file and the
@@ -175,15 +173,12 @@ func (fl *following) named(proc string, names *symbol.Symbols) (resolve.Attribut
 
 // settle brings the spaces up to date.
 func (fl *following) settle() error {
-	if fl.follower == nil {
-		return nil
-	}
 	return fl.follower.settle()
 }
 
 // upTo brings the spaces up to date, up to t at least.
 func (fl *following) upTo(t tracefs.Time) error {
-	if fl.follower == nil || fl.follower.settled(t) {
+	if fl.follower.settled(t) {
 		return nil
 	}
 	return fl.follower.settle()
@@ -251,9 +246,6 @@ func (fl *following) likeUs(pids []int) []int {
 
 // report prints the queries by result.
 func (fl *following) report(say func(string, ...any)) {
-	if fl.follower == nil {
-		return
-	}
 	if n := fl.prober.Counts(); n.Asked+n.Refused > 0 {
 		say("queried process mappings %d times: %d answered, %d rate-limited", n.Asked, n.Found, n.Refused)
 	}

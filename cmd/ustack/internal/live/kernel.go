@@ -16,7 +16,7 @@ var errNoStacks = errors.New("this kernel takes no user stacks: it was built wit
 // checkStacks finds out whether a stack can come at all. Sinks that show more
 // than stacks work without.
 func (s *session) checkStacks() error {
-	if s.stacks == instance.DeferredStacks || s.in.Root().Plain() {
+	if s.stacks == instance.DeferredStacks {
 		s.userStacks = facts.StacksTaken
 		return nil
 	}

@@ -16,15 +16,13 @@ func (s *session) prepare() error {
 	if err != nil {
 		return err
 	}
-	if !root.Plain() {
-		if err := facts.AsInTraces(s.opt.Proc); err != nil {
-			return err
-		}
-		if cleaned, err := root.Clean(); err == nil {
-			s.others = cleaned.Alive()
-			if len(cleaned.Removed) > 0 {
-				s.say("removed instances of dead processes: %s", strings.Join(cleaned.Removed, ", "))
-			}
+	if err := facts.AsInTraces(s.opt.Proc); err != nil {
+		return err
+	}
+	if cleaned, err := root.Clean(); err == nil {
+		s.others = cleaned.Alive()
+		if len(cleaned.Removed) > 0 {
+			s.say("removed instances of dead processes: %s", strings.Join(cleaned.Removed, ", "))
 		}
 	}
 	if s.events, err = s.selected(root); err != nil {
@@ -73,10 +71,6 @@ func (s *session) prepare() error {
 // startFollowing begins to follow address spaces, and to save the reports about
 // them.
 func (s *session) startFollowing(root *instance.Root) error {
-	if root.Plain() {
-		s.follow = new(following) // the processes of its stacks are none of ours
-		return nil
-	}
 	var err error
 	if s.opt.Save != "" {
 		if s.saved, err = newSaver(s.opt.Save); err != nil {
@@ -121,9 +115,6 @@ func (s *session) startCommand() error {
 	}
 	if len(s.opt.PIDs) > 0 {
 		return s.restrict(s.opt.PIDs)
-	}
-	if s.in.Root().Plain() {
-		return nil
 	}
 	own, err := s.follow.threadsOf([]int{os.Getpid()})
 	if err != nil {

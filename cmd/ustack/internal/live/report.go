@@ -23,9 +23,6 @@ func (s *session) startLine() error {
 		return err
 	}
 	how := s.follow.how
-	if how == "" {
-		how = "nothing but the trace"
-	}
 	if how == tasks.Name {
 		how += " (" + tasks.Limit + ")"
 	}
@@ -64,8 +61,8 @@ func (s *session) report(t *resolve.Totals) {
 	}
 	render.WriteTotals(s.opt.Reporter.Out, t)
 	s.reportKernel(t)
-	if s.renewals > 0 {
-		s.say("asked the kernel %d times for all file mapping events again", s.renewals)
+	if s.renewal.asked > 0 {
+		s.say("asked the kernel %d times for all file mapping events again", s.renewal.asked)
 	}
 	s.settings.report(s.say)
 	s.follow.report(s.say)

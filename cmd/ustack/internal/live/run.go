@@ -48,9 +48,7 @@ type session struct {
 
 	settings settings
 
-	reannounced time.Time
-	unannounced int64
-	renewals    int64 // how often the kernel was asked to announce again
+	renewal renewal
 
 	weighed        time.Time
 	gaps           int64        // when that was
@@ -143,7 +141,7 @@ const lastStacks = 50 * time.Millisecond
 // stopTracing stops tracing, so that the reader reaches the end.
 func (s *session) stopTracing() error {
 	s.until.Store(int64(space.Monotonic()))
-	if s.stacks == instance.DeferredStacks && !s.in.Root().Plain() {
+	if s.stacks == instance.DeferredStacks {
 		// Threads on their way to user space still record their stacks, if tracing is on.
 		if err := s.in.Disable(s.events); err != nil {
 			return err
@@ -158,16 +156,28 @@ func (s *session) stopTracing() error {
 // renewEvery is how often the kernel may be asked to announce files again.
 const renewEvery = time.Second
 
-// renew has the kernel announce all files again if identifiers have stayed
-// without a mapping event.
-func (s *session) renew(t *resolve.Totals) {
+// renewal decides when the kernel is asked to announce all files again.
+type renewal struct {
+	unannounced int64     // frames, when it was asked last
+	at          time.Time // when
+	asked       int64     // how often
+}
+
+// due reports whether more identifiers have stayed without a mapping event, and the
+// kernel has not been asked lately. It is asked then.
+func (r *renewal) due(t *resolve.Totals, now time.Time) bool {
 	missing := t.Reasons[filemap.Unannounced] + t.Reasons[filemap.Lost]
-	if s.stacks != instance.DeferredStacks || missing == s.unannounced || time.Since(s.reannounced) < renewEvery {
-		return
+	if missing == r.unannounced || now.Sub(r.at) < renewEvery {
+		return false
 	}
-	s.unannounced, s.reannounced = missing, time.Now()
-	if err := s.in.Reannounce(); err == nil {
-		s.renewals++
+	r.unannounced, r.at = missing, now
+	return true
+}
+
+// renew has the kernel announce all files again, if that is due.
+func (s *session) renew(t *resolve.Totals) {
+	if s.stacks == instance.DeferredStacks && s.renewal.due(t, time.Now()) && s.in.Reannounce() == nil {
+		s.renewal.asked++
 	}
 }
 

@@ -41,9 +41,6 @@ const (
 
 // watchSettings begins to watch, as soon as the instance is set up.
 func (s *session) watchSettings() error {
-	if s.in.Root().Plain() {
-		return nil
-	}
 	w, err := s.in.Watch(instance.Config{Clock: Clock}, append(s.events[:len(s.events):len(s.events)], s.maps...))
 	if err != nil {
 		return err

@@ -37,8 +37,8 @@ type Sink interface {
 type Start struct {
 	Events   []instance.Event     // that are traced
 	Stacks   instance.StackSource // of the kernel
-	Mappings string               // how mappings are followed, "" if they are not
-	// Processes has the processes of the trace, nil if they are not on this machine.
+	Mappings string               // how mappings are followed
+	// Processes has the processes of the trace, nil if they are out of reach.
 	Processes *Processes
 	// Files returns the files that are mapped as code now.
 	Files func() []*filemap.File
@@ -69,18 +69,16 @@ type Needs struct {
 
 // start returns what the sink gets.
 func (s *session) start() *Start {
-	st := &Start{
+	return &Start{
 		Events: s.events, Stacks: s.stacks, Mappings: s.follow.how,
 		Files:   s.follow.known,
 		Refused: s.overruns,
 		Stopped: func() tracefs.Time { return tracefs.Time(s.until.Load()) },
 		Idle:    s.progress.idle,
 		Wake:    s.in.Mark,
+
+		Processes: &Processes{s.follow},
 	}
-	if s.follow.follower != nil {
-		st.Processes = &Processes{s.follow}
-	}
-	return st
 }
 
 // openSink opens the sink, and prepares what it needs.
@@ -88,7 +86,7 @@ func (s *session) openSink() (err error) {
 	if s.needs, err = s.sink.Open(s.start()); err != nil {
 		return err
 	}
-	if s.needs.Processes && s.follow.follower != nil && s.stacks == instance.DeferredStacks {
+	if s.needs.Processes && s.stacks == instance.DeferredStacks {
 		if s.follow.early, err = newEarly(s.opt.Proc, s.follow); err != nil {
 			return errors.Join(err, s.sink.End())
 		}

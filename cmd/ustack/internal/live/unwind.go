@@ -74,7 +74,7 @@ func (u *unwinding) keep(s *session) error {
 		return errNotStock
 	case s.opt.Source == sources.Text:
 		return source.ErrNoRaw
-	case s.in.Root().Plain() || !band:
+	case !band:
 		return errNoBand
 	}
 	var err error

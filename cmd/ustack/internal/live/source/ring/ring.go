@@ -31,10 +31,7 @@ func open(r *source.Request) (source.Source, error) {
 }
 
 func openRaw(r *source.Request) (*binary.Live, error) {
-	switch {
-	case r.Instance.Root().Plain():
-		return nil, source.ErrNoRaw
-	case r.Tasks == nil:
+	if r.Tasks == nil {
 		return nil, errors.New("names of tasks come from the perf side band only, and it is not in use")
 	}
 	return raw.Open(r.Instance, raw.Options{
