@@ -11,6 +11,7 @@ import (
 	"ustack/filemap/symbol"
 	"ustack/tracefs"
 	"ustack/tracefs/escape"
+	"ustack/tracefs/text"
 )
 
 // Explanation says where the identity and the name of one frame came from.
@@ -104,7 +105,7 @@ func (e *Explanation) identity(txt []byte, f *tracefs.Frame, o *resolve.Attribut
 	if o.File == nil {
 		fmt.Fprintf(&e.body, "\nno file: %s: %s\n", o.Reason, reasonText[o.Reason])
 		if o.Memory != nil && o.Reason == filemap.VMAOffset {
-			fmt.Fprintf(&e.body, "  mapping: %s\n", appendObject(nil, escaped(o.Memory.Name), o.Offset))
+			fmt.Fprintf(&e.body, "  mapping: %s\n", text.AppendObject(nil, escaped(o.Memory.Name), o.Offset))
 		} else if o.Memory != nil {
 			fmt.Fprintf(&e.body, "  memory: %s\n", escaped(o.Memory.Name))
 		}

@@ -73,7 +73,7 @@ func (j *JSON) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Attributi
 	case o.Reason == filemap.VMAOffset && o.Memory != nil:
 		b = appendHex(append(b, `,"vma_offset":`...), o.Offset)
 		var room [256]byte
-		b = appendText(b, "text", appendObject(room[:0], []byte(o.Memory.Name), o.Offset))
+		b = appendText(b, "text", text.AppendObject(room[:0], []byte(o.Memory.Name), o.Offset))
 		return append(appendNumber(append(b, `,"address":`...), addrText, f), '}')
 	case o.HasOffset:
 		b = appendHex(append(b, `,"offset":`...), o.Offset)
@@ -122,7 +122,7 @@ func (j *JSON) appendPlace(b, txt []byte, f *tracefs.Frame, o *resolve.Attributi
 		b = appendNumber(append(b, key...), addrText, f)
 	case filemap.VMAOffset:
 		b = appendHex(append(b, `,"vma_offset":`...), text.ObjectOffset(addrText))
-		b = appendText(b, "text", j.plain(bytes.TrimPrefix(addrText, []byte(" => "))))
+		b = appendText(b, "text", j.plain(bytes.TrimPrefix(addrText, []byte(text.Arrow))))
 		if addr, ok := bytes.CutPrefix(txt[f.AddrEnd:f.End], []byte(" <")); ok { // option sym-addr
 			b = appendNumber(append(b, `,"address":`...), addr, f)
 		}

@@ -11,6 +11,7 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/procmap"
 	"ustack/tracefs/escape"
+	"ustack/tracefs/text"
 	"ustack/tracefs/tracedat"
 )
 
@@ -215,8 +216,7 @@ func (s *SavedAddresses) text(p *tracedat.Process, addr uint64, r *tracedat.Rang
 	if r == nil {
 		b = append(b, filemap.NoAddressSpace.String()...)
 	} else {
-		b = append(appendSavedName(b, r.Name, p.Cut(r.Name)), "[+0x"...)
-		b = append(strconv.AppendUint(b, addr-r.Start, 16), ']')
+		b = text.AppendObject(appendSavedName(b, r.Name, p.Cut(r.Name)), nil, addr-r.Start)
 	}
 	s.buf = append(b, '\n')
 }

@@ -147,7 +147,7 @@ func appendPlaceJSON(b []byte, file string, line int) []byte {
 func number(txt []byte, f *tracefs.Frame) []byte {
 	addrText := txt[f.Off:f.AddrEnd]
 	for i, c := range addrText {
-		if c == '>' && i > len(" => ") {
+		if c == '>' && i > len(text.Arrow) {
 			return addrText[:i+1]
 		}
 	}

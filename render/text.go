@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"ustack/filemap"
@@ -176,8 +175,7 @@ func (t *Text) frames(res *resolve.Result, txt []byte, frames []tracefs.Frame) {
 // the kernel would have printed it.
 func (t *Text) arrays(h *resolve.Pending, rec *tracefs.Record, from uint32) uint32 {
 	t.out.refer(h.Text[from:rec.Body])
-	b := append(t.out.buf, "<user stack unwind>\ncookie="...)
-	b = append(strconv.AppendUint(b, rec.Value, 16), '\n')
+	b := text.AppendDeferredTitle(t.out.buf, rec.Value)
 	frames, out := h.Frames[rec.Lo:rec.Hi], h.Attributions[rec.Lo:rec.Hi]
 	for k := range frames {
 		b = t.appendFrame(b, h.Text, &frames[k], &out[k], ran(rec, frames, k))
@@ -217,13 +215,6 @@ func (t *Text) appendFile(b []byte, f *filemap.File) []byte {
 		b = append(b, ']')
 	}
 	return b
-}
-
-// appendObject appends a place in a mapping as the kernel's option sym-userobj
-// writes it.
-func appendObject(b, name []byte, offset uint64) []byte {
-	b = append(append(b, name...), "[+0x"...)
-	return append(strconv.AppendUint(b, offset, 16), ']')
 }
 
 func appendReason(b []byte, r filemap.Reason) []byte {
@@ -289,9 +280,9 @@ func (t *Text) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Attributi
 	}
 	switch {
 	case o.Reason == filemap.VMAOffset && o.Memory != nil:
-		b = appendObject(append(b, " => "...), text.AppendName(nil, o.Memory.Name), o.Offset)
+		b = text.AppendObject(append(b, text.Arrow...), text.AppendName(nil, o.Memory.Name), o.Offset)
 		at := len(b)
-		b = slices.Delete(tracefs.AppendAddrText(b, f.Address(txt)), at, at+len(" => ")) // as option sym-addr
+		b = slices.Delete(tracefs.AppendAddrText(b, f.Address(txt)), at, at+len(text.Arrow)) // as option sym-addr
 		b = appendReason(b, o.Reason)
 	case o.Memory != nil:
 		addr := o.Offset

@@ -144,6 +144,9 @@ func (id Identifier) Inode() (inode uint64, major, minor uint32) {
 	return id.lo, uint32(id.hi &^ tagInode >> 32), uint32(id.hi)
 }
 
+// Hash64 returns the hash, if the identifier is one.
+func (id Identifier) Hash64() (hash uint64, ok bool) { return id.lo, id.hi == tagHash }
+
 // Append writes the identifier as the kernel prints it in a frame.
 func (id Identifier) Append(b []byte) []byte {
 	if !id.IsInode() {

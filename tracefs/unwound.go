@@ -1,10 +1,5 @@
 package tracefs
 
-import (
-	"bytes"
-	"strconv"
-)
-
 // How is how a frame of a stack was found that ustack has unwound itself.
 type How uint8
 
@@ -33,6 +28,12 @@ var howWords = [howCount]string{"kernel", "registers", "cfi", "sframe", "gotable
 // String returns the word used in all outputs.
 func (h How) String() string { return howWords[min(h, howCount-1)] }
 
+// ParseHow returns the How that has a word.
+func ParseHow(word []byte) (h How, ok bool) {
+	at := wordIndex(howWords[:], word)
+	return How(max(at, 0)), at >= 0
+}
+
 // Stop is why a stack that ustack has unwound itself ends where it does.
 type Stop uint8
 
@@ -59,6 +60,12 @@ var stopWords = [stopCount]string{"", "root", "copy-too-short", "no-unwind-infor
 
 // String returns the word used in all outputs.
 func (s Stop) String() string { return stopWords[min(s, stopCount-1)] }
+
+// ParseStop returns the Stop that has a word; NoStop has none.
+func ParseStop(word []byte) (s Stop, ok bool) {
+	at := wordIndex(stopWords[1:], word)
+	return Stop(at + 1), at >= 0
+}
 
 // noted is what ustack has noted of a frame, in one byte, as there are many frames: a
 // Mark in the highest bits, and below it how the frame was found and why the stack ends
@@ -114,80 +121,6 @@ func (f *Frame) Followed() bool {
 	return how != ByKernel
 }
 
-// StackTitle is what the kernel's text of a stock stack begins with.
-const StackTitle = "<user stack trace>"
-
-// AppendUnwound writes what stands after StackTitle if a stack was unwound by
-// ustack, " unwound=registers,cfi*12 end=root".
-func AppendUnwound(b []byte, frames []Frame) []byte {
-	b = append(b, " unwound="...)
-	stop := NoStop
-	for i := 0; i < len(frames); {
-		how, _ := frames[i].Unwound()
-		n := i
-		for ; n < len(frames); n++ {
-			var next How
-			if next, stop = frames[n].Unwound(); next != how {
-				break
-			}
-		}
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, how.String()...)
-		if n-i > 1 {
-			b = strconv.AppendInt(append(b, '*'), int64(n-i), 10)
-		}
-		i = n
-	}
-	if stop != NoStop {
-		b = append(append(b, " end="...), stop.String()...)
-	}
-	return b
-}
-
-// ParseUnwound reads what AppendUnwound writes, and notes it in the frames, which may
-// be nil. It reports false for any other text.
-func ParseUnwound(text []byte, frames []Frame) bool {
-	rest, ok := bytes.CutPrefix(text, []byte(" unwound="))
-	if !ok {
-		return false
-	}
-	list, end, ends := bytes.Cut(rest, []byte(" end="))
-	stop := NoStop
-	if ends {
-		if stop = Stop(wordIndex(stopWords[1:], end) + 1); stop == NoStop {
-			return false
-		}
-	}
-	at, fewer := 0, false // frames than there were
-	for item := range bytes.SplitSeq(list, []byte(",")) {
-		word, count, counted := bytes.Cut(item, []byte("*"))
-		how, n := wordIndex(howWords[:], word), 1
-		if counted {
-			var err error
-			if n, err = strconv.Atoi(string(count)); err != nil {
-				return false
-			}
-		}
-		if how < 0 || n < 1 {
-			return false
-		}
-		for ; n > 0 && at < len(frames); at++ {
-			if !frames[at].Inferred { // which an earlier run has put there
-				frames[at].SetUnwound(How(how), NoStop)
-				n--
-			}
-		}
-		fewer = fewer || n > 0
-	}
-	if n := len(frames); stop != NoStop && at == n && n > 0 && !fewer {
-		how, _ := frames[n-1].Unwound()
-		frames[n-1].SetUnwound(how, stop)
-	}
-	return true
-}
-
 // wordIndex returns where a word is in a list, -1 if it is not there.
 func wordIndex(list []string, word []byte) int {
 	for i := range list {
@@ -196,107 +129,4 @@ func wordIndex(list []string, word []byte) int {
 		}
 	}
 	return -1
-}
-
-// Unwound is a stack that ustack has unwound. Record is its index in
-// Batch.Records; its Frames are of FormPlain.
-type Unwound struct {
-	Record int
-	Frames []Frame
-}
-
-// Restack gives stock stacks of a batch other frames, in its text too. The list is in
-// the order of the records.
-func (b *Batch) Restack(list []Unwound) {
-	if len(list) == 0 {
-		return
-	}
-	s := restacker{b: b, old: b.Text, frames: b.Frames}
-	b.Text = make([]byte, 0, len(s.old)+len(list)*512)
-	b.Frames = make([]Frame, 0, len(s.frames)+len(list)*16)
-	for i := range b.Records {
-		r := &b.Records[i]
-		s.copyTo(r.Off)
-		if len(list) > 0 && list[0].Record == i {
-			s.replace(r, list[0].Frames)
-			list = list[1:]
-			continue
-		}
-		s.move(r)
-	}
-	s.copyTo(uint32(len(s.old)))
-	b.Lines += s.lines
-}
-
-// restacker rebuilds the text and the frames of a batch.
-type restacker struct {
-	b      *Batch
-	old    []byte
-	frames []Frame // as they were
-	from   uint32  // what is before this in old is copied
-	shift  uint32  // of what is after it, modulo 2^32
-	lines  int64   // more than there were
-}
-
-// copyTo copies text.
-func (s *restacker) copyTo(to uint32) {
-	if to > s.from {
-		s.b.Text = append(s.b.Text, s.old[s.from:to]...)
-		s.from = to
-	}
-}
-
-// move moves a record to where it is now.
-func (s *restacker) move(r *Record) {
-	s.copyTo(r.End)
-	switch {
-	case r.Kind != KindStack:
-	case r.Template != 0:
-		r.FrameText += s.shift
-	default:
-		lo := uint32(len(s.b.Frames))
-		for _, f := range s.frames[r.Lo:r.Hi] {
-			if f.Off != f.End {
-				f.Off, f.End, f.AddrEnd = f.Off+s.shift, f.End+s.shift, f.AddrEnd+s.shift
-			}
-			s.b.Frames = append(s.b.Frames, f)
-		}
-		r.Lo, r.Hi = lo, uint32(len(s.b.Frames))
-	}
-	r.Off, r.Body, r.End = r.Off+s.shift, r.Body+s.shift, r.End+s.shift
-}
-
-// linesOf returns how many lines a stack had.
-func (s *restacker) linesOf(r *Record) int64 {
-	old := Batch{Text: s.old, Frames: s.frames, Templates: s.b.Templates}
-	return old.LinesOf(r)
-}
-
-// replace writes a stack.
-func (s *restacker) replace(r *Record, frames []Frame) {
-	b, text := s.b, r.Flags&NoText == 0
-	was := s.linesOf(r)
-	off, end, at := uint32(len(b.Text)), r.End, uint32(len(b.Frames))
-	b.Frames = append(b.Frames, frames...)
-	frames = b.Frames[at:]
-	if text {
-		s.copyTo(r.Body)
-		b.Text = append(AppendUnwound(append(b.Text, StackTitle...), frames), '\n')
-	}
-	for i := range frames {
-		f := &frames[i]
-		f.Form, f.HasAddr, f.Off, f.End, f.AddrEnd = FormPlain, true, 0, 0, 0
-		if text {
-			f.Off = uint32(len(b.Text))
-			b.Text = AppendAddrText(b.Text, f.Addr)
-			f.End = uint32(len(b.Text))
-			f.AddrEnd = f.End
-			b.Text = append(b.Text, '\n')
-		}
-	}
-	s.from = end
-	s.lines += int64(len(frames)) + 1 - was
-	r.Body, r.Off, r.End = off+(r.Body-r.Off), off, uint32(len(b.Text))
-	r.Lo, r.Hi, r.Template, r.FrameText = at, at+uint32(len(frames)), 0, 0
-	s.shift = r.End - end
 }

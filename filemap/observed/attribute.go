@@ -2,7 +2,6 @@ package observed
 
 import (
 	"slices"
-	"strings"
 
 	"ustack/filemap"
 	"ustack/filemap/procmap"
@@ -174,10 +173,7 @@ func (e *Mappings) object(m *moment, line []byte, o *resolve.Attribution) {
 	if len(m.versions) > maxHolding {
 		return
 	}
-	addrText := string(line)
-	at := strings.LastIndex(addrText, "[+0x")
-	name := strings.TrimPrefix(addrText[:max(at, 0)], " => ")
-	offset := text.ObjectOffset(line)
+	name, offset := text.Object(line)
 	a := proof.Address{Whole: true, Sampled: true}
 	if !m.covered || m.beyond {
 		a.Sure = proof.Afterwards

@@ -1,6 +1,9 @@
 package resolve
 
-import "ustack/tracefs"
+import (
+	"ustack/tracefs"
+	"ustack/tracefs/text"
+)
 
 // maxNested is how many events of a CPU can wait for their own records at
 // once: an interrupt can come between an event and its cookie or stack.
@@ -75,10 +78,8 @@ func context(h *Pending, rec *tracefs.Record) (ctx [8]byte) {
 		ctx[reschedule] = 0
 		return ctx
 	}
-	const cpu, flags, end = 29, 31, 36 // in "%16s-%-7d [%03d] FFFFF "
-	head := h.Text[rec.Off:rec.Body]
-	if len(head) > end && head[cpu] == ']' && head[flags] != ' ' && head[end] == ' ' {
-		copy(ctx[:], head[flags:end])
+	if flags := text.UsualFlags(h.Text[rec.Off:rec.Body]); flags != nil {
+		copy(ctx[:], flags)
 	} else {
 		copy(ctx[:], h.Head(rec).Flags)
 	}

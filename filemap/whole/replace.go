@@ -7,6 +7,7 @@ import (
 	"ustack/filemap/unwind"
 	"ustack/tracefs"
 	"ustack/tracefs/perf"
+	"ustack/tracefs/text"
 )
 
 // maxFrames is how many frames of a stack are kept: no more than perf's own limit
@@ -24,7 +25,7 @@ func (s *Stage) replace(b *tracefs.Batch) {
 			c.Alone++
 		default:
 			if frames := s.whole(b, p, &c); frames != nil {
-				s.list = append(s.list, tracefs.Unwound{Record: p.call.record, Frames: frames})
+				s.list = append(s.list, text.Unwound{Record: p.call.record, Frames: frames})
 				c.Whole++
 			} else {
 				c.Kept++
@@ -32,7 +33,7 @@ func (s *Stage) replace(b *tracefs.Batch) {
 		}
 		s.release(p.sample)
 	}
-	b.Restack(s.list)
+	text.Restack(b, s.list)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.count.Whole += c.Whole

@@ -12,6 +12,7 @@ import (
 	"ustack/tracefs/perf"
 	"ustack/tracefs/perf/join"
 	"ustack/tracefs/syscalls"
+	"ustack/tracefs/text"
 )
 
 // Options are what a Stage works with.
@@ -58,7 +59,7 @@ type Stage struct {
 	free     []*perf.StackSample
 	batch    uint64 // number of the one at hand
 	pairs    []pair
-	list     []tracefs.Unwound
+	list     []text.Unwound
 	frames   []unwind.Frame
 	arena    []tracefs.Frame
 	own      int

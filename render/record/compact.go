@@ -3,7 +3,6 @@ package record
 import (
 	"errors"
 	"io"
-	"strconv"
 
 	"ustack/filemap"
 	"ustack/filemap/resolve"
@@ -355,13 +354,10 @@ func (c *Compact) announce(head []byte, m marked) {
 	if weakest, ok := c.marks[key]; ok {
 		m.mark = weakest
 	}
-	c.buf = append(c.head(head), "file_map: hash=0x"...)
-	c.buf = strconv.AppendUint(c.buf, key, 16)
-	c.buf = append(strconv.AppendUint(append(c.buf, " dev=[0:"...), uint64(m.mark), 10), ']')
-	c.buf = text.AppendName(append(c.buf, " path="...), f.Path)
 	words := f.Words
 	if words == "" {
 		words = f.BuildID.Words()
 	}
-	c.buf = append(append(append(c.buf, text.WordsMark...), words...), "}\n"...)
+	c.buf = text.AppendFileMap(c.head(head), &tracefs.MappingEvent{ID: tracefs.HashIdentifier(key), Report: true, Mark: m.mark,
+		Path: text.AppendName(nil, f.Path), BuildID: []byte(words)})
 }

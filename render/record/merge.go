@@ -203,10 +203,6 @@ func (m *Merge) text(txt []byte, frames []tracefs.Frame, out []resolve.Attributi
 	return string(c.buf)
 }
 
-// unwoundMark begins the text of a stack that ustack has unwound, which then has the rest
-// of its title, too.
-const unwoundMark = " unwound="
-
 // appendHow appends how the frames of a stack were found, if ustack has unwound it.
 func (m *Merge) appendHow(b []byte, frames []tracefs.Frame) []byte {
 	if len(frames) == 0 || !frames[0].Followed() {
@@ -218,7 +214,7 @@ func (m *Merge) appendHow(b []byte, frames []tracefs.Frame) []byte {
 			m.found = append(m.found, frames[k])
 		}
 	}
-	return append(tracefs.AppendUnwound(b, m.found), '\n')
+	return append(text.AppendUnwound(b, m.found), '\n')
 }
 
 // WriteTo writes the merged report to a file, the most frequent stacks first.
@@ -289,8 +285,8 @@ func (m *Merge) appendCounted(b []byte, place int, s stackKey) []byte {
 	if s.frames == "" {
 		return b
 	}
-	b = append(appendMergedHead(b, place), tracefs.StackTitle...)
-	if strings.HasPrefix(s.frames, unwoundMark) {
+	b = text.AppendStockTitle(appendMergedHead(b, place))
+	if strings.HasPrefix(s.frames, text.UnwoundMark) {
 		return append(b, s.frames...)
 	}
 	return append(append(b, '\n'), s.frames...)

@@ -2,7 +2,6 @@ package record
 
 import (
 	"errors"
-	"strconv"
 
 	"ustack/filemap"
 	"ustack/filemap/resolve"
@@ -115,11 +114,11 @@ func (c *Compact) redactStack(h *resolve.Pending, i int) error {
 
 // redactReport writes a stack of trace-cmd report as the kernel would have.
 func (c *Compact) redactReport(rec *tracefs.Record, frames []tracefs.Frame, txt []byte, out []resolve.Attribution) {
-	title := "<user stack trace>\n"
 	if rec.Flags&tracefs.Deferred != 0 {
-		title = "<user stack unwind>\ncookie=" + strconv.FormatUint(rec.Value, 16) + "\n"
+		c.buf = text.AppendDeferredTitle(c.buf, rec.Value)
+	} else {
+		c.buf = append(text.AppendStockTitle(c.buf), '\n')
 	}
-	c.buf = append(c.buf, title...)
 	for k := range frames {
 		f, o := &frames[k], &out[k]
 		if f.Inferred {

@@ -2,7 +2,6 @@ package redact
 
 import (
 	"bytes"
-	"strconv"
 
 	"ustack/filemap"
 	"ustack/tracefs"
@@ -105,21 +104,14 @@ func (c *Checker) stack(rec *tracefs.Record) {
 
 // mappingEvent compares a mapping event with what a redactor would write.
 func (c *Checker) mappingEvent(rec *tracefs.Record) {
-	const key, before = "file_map: hash=0x", " path="
 	a := c.b.MappingEvent(rec)
 	body := c.b.Text[rec.Body:rec.End]
-	hex, file, _ := bytes.Cut(bytes.TrimPrefix(body, []byte(key)), []byte(before))
-	hex, _, _ = bytes.Cut(hex, []byte(" dev="))
+	_, file, _ := bytes.Cut(body, []byte(" path="))
 	path, words := text.SplitFile(bytes.TrimSuffix(file, []byte("\n")))
 	c.g.text(path)
 	id, _ := filemap.ParseWords(words)
-	v, _ := parseHex(hex)
-	want := strconv.AppendUint([]byte(key), v, 16)
-	if a.Report {
-		want = append(strconv.AppendUint(append(want, " dev=[0:"...), uint64(a.Mark), 10), ']')
-	}
-	want = append(append(append(append(want, before...), path...), text.WordsMark...), id.Words()...)
-	want = append(want, "}\n"...)
+	v, _ := a.ID.Hash64()
+	want := text.AppendFileMap(nil, &tracefs.MappingEvent{ID: tracefs.HashIdentifier(v), Report: a.Report, Mark: a.Mark, Path: path, BuildID: []byte(id.Words())})
 	if !bytes.Equal(body, want) || !c.mayAnnounce(v, path, id, a.Mark) {
 		c.leak(body, "not a redactor's file mapping event")
 		return

@@ -65,27 +65,11 @@ func (g *grammar) head(p []byte) {
 	}
 }
 
-// bodies are the bodies with fixed text.
-var bodies = regexp.MustCompile(`^(<user stack trace>|<user stack unwind>|<user stack unwind> cookie=[0-9a-f]{1,16}|<stack trace>|cookie=[0-9a-f]{1,16})$`)
-
-// unwound is how the frames of a stack were found (tracefs.AppendUnwound), with no more
-// digits than its numbers need.
-var unwound = regexp.MustCompile(`^ unwound=[a-z]{1,16}(\*[0-9]{1,3})?(,[a-z]{1,16}(\*[0-9]{1,3})?)*( end=[a-z-]{1,32})?$`)
-
-// fixedBody reports whether a body has fixed text.
-func fixedBody(p []byte) bool {
-	if bodies.Match(p) {
-		return true
-	}
-	how, ok := bytes.CutPrefix(p, []byte(tracefs.StackTitle))
-	return ok && unwound.Match(how) && tracefs.ParseUnwound(how, nil)
-}
-
 // body takes the body of a record, all lines of it.
 func (g *grammar) body(p []byte) {
 	line, _ := cutLine(p)
-	if text, feed := cutFeed(line); fixedBody(text) {
-		g.out.keep(text)
+	if title, feed := cutFeed(line); text.FixedBody(title) {
+		g.out.keep(title)
 		g.out.keep(feed)
 		g.free(p[len(line):])
 		return

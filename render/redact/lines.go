@@ -18,7 +18,7 @@ func (g *grammar) free(p []byte) {
 		line, p = cutLine(p)
 		txt, feed := cutFeed(line)
 		switch {
-		case fixedBody(txt): // of a stack
+		case text.FixedBody(txt): // of a stack
 			g.out.keep(txt)
 		case !g.report(txt):
 			g.text(txt)
@@ -184,10 +184,9 @@ func (g *grammar) reportValue(name string, value []byte) {
 // kernelStack takes "<stack trace>" and its lines. Names of kernel functions can
 // come from a private module.
 func (g *grammar) kernelStack(p []byte) {
-	const arrow = " => "
 	line, p := cutLine(p)
 	txt, feed := cutFeed(line)
-	if !bodies.Match(txt) {
+	if !text.FixedBody(txt) {
 		g.text(txt)
 		g.out.keep(feed)
 		g.free(p)
@@ -199,9 +198,9 @@ func (g *grammar) kernelStack(p []byte) {
 		line, p = cutLine(p)
 		txt, feed := cutFeed(line)
 		switch {
-		case bytes.HasPrefix(txt, []byte(arrow)):
-			g.out.keep(txt[:len(arrow)])
-			if rest := txt[len(arrow):]; len(rest) > 0 {
+		case bytes.HasPrefix(txt, []byte(text.Arrow)):
+			g.out.keep(txt[:len(text.Arrow)])
+			if rest := txt[len(text.Arrow):]; len(rest) > 0 {
 				g.out.text(rest)
 			}
 		case !g.report(txt):
@@ -213,13 +212,12 @@ func (g *grammar) kernelStack(p []byte) {
 
 // frame takes the line of a frame, without its line feed.
 func (g *grammar) frame(p []byte) {
-	const arrow = " => "
-	if !bytes.HasPrefix(p, []byte(arrow)) {
+	if !bytes.HasPrefix(p, []byte(text.Arrow)) {
 		g.text(p)
 		return
 	}
-	g.out.keep(p[:len(arrow)])
-	p = p[len(arrow):]
+	g.out.keep(p[:len(text.Arrow)])
+	p = p[len(text.Arrow):]
 	body, mark := cutReason(p)
 	switch open := []byte(" <"); {
 	case bytes.HasPrefix(body, open) && bytes.IndexByte(body, '>') > len(open):
@@ -230,8 +228,8 @@ func (g *grammar) frame(p []byte) {
 		}
 		g.out.keep(body[end : end+1])
 		g.suffix(body[end+1:])
-	case bytes.HasSuffix(body, []byte("]")) && bytes.Contains(body, []byte("[+0x")):
-		at := bytes.LastIndex(body, []byte("[+0x"))
+	case bytes.HasSuffix(body, []byte("]")) && bytes.Contains(body, []byte(text.ObjectMark)):
+		at := bytes.LastIndex(body, []byte(text.ObjectMark))
 		g.text(body[:at])
 		g.out.keep(body[at : at+2])
 		if offset := body[at+2 : len(body)-1]; !g.number("", offset, false) {

@@ -7,6 +7,7 @@ import (
 	"ustack/tracefs"
 	"ustack/tracefs/format"
 	"ustack/tracefs/syscalls"
+	"ustack/tracefs/text"
 )
 
 // decodeFunc fills in what r says of a record without putting it into words.
@@ -74,9 +75,8 @@ func (p *Printer) call(b *tracefs.Batch, r *tracefs.Record) *syscalls.Event {
 // decodeStack decodes a stack of addresses, if the kernel's text would have had room
 // for all of them.
 func (p *Printer) decodeStack(f *format.Event) decodeFunc {
-	const line = len(" =>  <00007ff49fdce829>\n")
 	caller, tgid, long := f.Field("caller"), fieldOf(f, "tgid"), p.env.LongSize
-	if caller == nil || caller.Size <= 0 || caller.Size/long*line > maxSeq/2 {
+	if caller == nil || caller.Size <= 0 || caller.Size/long*text.PlainLine > maxSeq/2 {
 		return nil
 	}
 	return func(p *Printer, b *tracefs.Batch, r *tracefs.Record, rec []byte) {

@@ -229,12 +229,7 @@ func (p *Printer) Print(b *tracefs.Batch, cpu int32, time uint64, rec []byte) {
 func (p *Printer) Lost(b *tracefs.Batch, cpu int32, count uint64) {
 	at := uint32(len(b.Text))
 	r := tracefs.Record{Off: at, Body: at, CPU: cpu, TID: tracefs.NoTID, Kind: tracefs.KindLost, Value: count}
-	b.Text = strconv.AppendInt(append(b.Text, "CPU:"...), int64(cpu), 10)
-	b.Text = append(b.Text, " [LOST "...)
-	if count > 0 {
-		b.Text = append(strconv.AppendUint(b.Text, count, 10), ' ')
-	}
-	b.Text = append(b.Text, "EVENTS]\n"...)
+	b.Text = text.AppendLost(b.Text, cpu, count)
 	r.End = uint32(len(b.Text))
 	b.Records = append(b.Records, r)
 }

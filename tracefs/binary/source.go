@@ -111,7 +111,7 @@ func (s *Source) Next(b *tracefs.Batch) error {
 func full(b *tracefs.Batch, size int) bool {
 	const (
 		perRecord = 128 // most have more
-		perFrame  = len(" =>  <00007ff49fdce829>\n")
+		perFrame  = text.PlainLine
 	)
 	return len(b.Text) >= size || len(b.Records) >= size/perRecord || len(b.Frames) >= size/perFrame
 }

@@ -13,7 +13,7 @@ func newCookie(_ *Printer, f *format.Event) printFunc {
 	cookie := fieldOf(f, "cookie")
 	return func(p *Printer, b *tracefs.Batch, r *tracefs.Record, rec []byte) {
 		r.Value = cookie.get(p, rec)
-		b.Text = append(appendHex(append(b.Text, "cookie="...), r.Value), '\n')
+		b.Text = append(text.AppendCookie(b.Text, r.Value), '\n')
 	}
 }
 
@@ -27,7 +27,7 @@ func newUserStack(_ *Printer, f *format.Event) printFunc {
 	caller, tgid := f.Field("caller"), fieldOf(f, "tgid")
 	return func(p *Printer, b *tracefs.Batch, r *tracefs.Record, rec []byte) {
 		p.process(b, tgid.get(p, rec))
-		b.Text = append(b.Text, "<user stack trace>\n"...)
+		b.Text = append(text.AppendStockTitle(b.Text), '\n')
 		if caller == nil {
 			return
 		}
@@ -46,8 +46,7 @@ func newUnwind(_ *Printer, f *format.Event) printFunc {
 	return func(p *Printer, b *tracefs.Batch, r *tracefs.Record, rec []byte) {
 		r.Flags |= tracefs.Deferred
 		r.Value = cookie.get(p, rec)
-		b.Text = append(b.Text, "<user stack unwind>\ncookie="...)
-		b.Text = append(appendHex(b.Text, r.Value), '\n')
+		b.Text = text.AppendDeferredTitle(b.Text, r.Value)
 		var s stack
 		if addrs != nil {
 			s.addrs = p.dynamic(rec, addrs)
@@ -109,7 +108,7 @@ func (p *Printer) addrText(b []byte, addr uint64) []byte {
 	if p.env.LongSize == 8 {
 		return tracefs.AppendAddrText(b, addr)
 	}
-	return append(appendPadded(append(b, " =>  <"...), addr, 8), '>')
+	return append(appendPadded(append(append(b, text.Arrow...), " <"...), addr, 8), '>')
 }
 
 // identifier prints what stands after the address in the dialects that have
@@ -142,7 +141,7 @@ func (p *Printer) identifier(b *tracefs.Batch, f *tracefs.Frame, s *stack, i int
 func (p *Printer) cut(b *tracefs.Batch, r *tracefs.Record) {
 	last := &b.Frames[len(b.Frames)-1]
 	limit := r.Off + maxSeq
-	const arrow = uint32(len(" => "))
+	const arrow = uint32(len(text.Arrow))
 	end := last.Off
 	// A string may fill the buffer, what is formatted must leave a byte.
 	for _, piece := range [...]struct {
@@ -173,7 +172,7 @@ func (p *Printer) cut(b *tracefs.Batch, r *tracefs.Record) {
 func newKernelStack(_ *Printer, f *format.Event) printFunc {
 	caller := f.Field("caller")
 	return func(p *Printer, b *tracefs.Batch, _ *tracefs.Record, rec []byte) {
-		b.Text = append(b.Text, "<stack trace>\n"...)
+		b.Text = append(text.AppendKernelTitle(b.Text), '\n')
 		if caller == nil {
 			return
 		}
@@ -183,7 +182,7 @@ func newKernelStack(_ *Printer, f *format.Event) printFunc {
 			if bytes.Count(data[:long], []byte{0xff}) == long {
 				break
 			}
-			b.Text = append(b.Text, " => "...)
+			b.Text = append(b.Text, text.Arrow...)
 			if addr == trampolineMarker {
 				b.Text = append(b.Text, "[FTRACE TRAMPOLINE]\n"...)
 				continue

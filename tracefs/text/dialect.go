@@ -44,10 +44,10 @@ var titles = [...]struct {
 	kind tracefs.Kind
 	form bodyForm
 }{
-	{"<user stack unwind>", tracefs.KindStack, bodyUnwind},
-	{"<user stack trace>", tracefs.KindStack, bodyLines},
-	{"<stack trace>", tracefs.KindKernelStack, bodyLines},
-	{"cookie=", tracefs.KindCookie, bodyCookie},
+	{titleDeferred, tracefs.KindStack, bodyUnwind},
+	{titleStock, tracefs.KindStack, bodyLines},
+	{titleKernel, tracefs.KindKernelStack, bodyLines},
+	{cookieKey, tracefs.KindCookie, bodyCookie},
 	// trace-cmd report prints the records by their event names.
 	{"user_unwind_cookie:", tracefs.KindCookie, bodyCookieField},
 	{"user_unwind_stack:", tracefs.KindStack, bodyArrays},
@@ -109,9 +109,9 @@ func titleEnds(rest []byte, form bodyForm) bool {
 	case bodyUnwind:
 		return len(rest) == 0 || hasPrefix(rest, " cookie=")
 	case bodyArrays:
-		return bytes.Contains(rest, []byte("cookie="))
+		return bytes.Contains(rest, []byte(cookieKey))
 	case bodyCookieField:
-		return hasPrefix(bytes.TrimLeft(rest, " "), "cookie=")
+		return hasPrefix(bytes.TrimLeft(rest, " "), cookieKey)
 	case bodyReport:
 		rest = bytes.TrimLeft(rest, " \t")
 		return len(rest) == 0 || hasPrefix(rest, "=> ")

@@ -4,5 +4,6 @@
 // Where to look: the spellings the kernel uses for stacks, cookies and mapping
 // events are the tables in dialect.go; the columns before a record's body are
 // in header.go; the lines of a stack in frame.go; the grammar of mapping
-// events in announce.go; scanner.go and walk.go find where records begin and end.
+// events in mapping_event.go; scanner.go and walk.go find where records begin and end;
+// write.go writes. No other package has these words: a test of partstest looks.
 package text

@@ -25,7 +25,6 @@ const (
 	// writes it and as readelf does.
 	WordsMark = " build_id={"
 	HexMark   = " [build_id="
-	arrow     = " => "
 )
 
 // FileMarks stand before FileMark, after the name of a function if there is one,
@@ -36,7 +35,7 @@ var FileMarks = [...]string{tracefs.NoMark: "", tracefs.MarkLate: " (late)", tra
 func parseFrame(text []byte, off, end int) (tracefs.Frame, bool) {
 	line := text[off:end]
 	f := tracefs.Frame{Off: uint32(off), End: uint32(end), AddrEnd: uint32(end)}
-	if !hasPrefix(line, arrow) {
+	if !hasPrefix(line, Arrow) {
 		return f, false
 	}
 	if len(line) == plainLine {
@@ -50,9 +49,9 @@ func parseFrame(text []byte, off, end int) (tracefs.Frame, bool) {
 		f.AddrEnd = uint32(off + at)
 		return f, true
 	}
-	rest := line[len(arrow):]
+	rest := line[len(Arrow):]
 	if n := angleAddress(rest); n > 0 {
-		f.AddrEnd = uint32(off + len(arrow) + n)
+		f.AddrEnd = uint32(off + len(Arrow) + n)
 		if f.Form, f.ID = parseSuffix(rest[n:]); f.Form == tracefs.FormUnknown {
 			if name := nameEnd(rest[n:]); name > 0 {
 				f.Form = tracefs.FormResolved
@@ -67,7 +66,7 @@ func parseFrame(text []byte, off, end int) (tracefs.Frame, bool) {
 		return f, true
 	}
 	if at := objectEnd(rest); at > 0 {
-		f.AddrEnd = uint32(off + len(arrow) + at)
+		f.AddrEnd = uint32(off + len(Arrow) + at)
 		f.Form = tracefs.FormObject
 		return f, true
 	}
@@ -165,18 +164,25 @@ func objectEnd(b []byte) int {
 		}
 		b = b[:at+1]
 	}
-	at := bytes.LastIndex(b, []byte("[+0x"))
+	at := bytes.LastIndex(b, []byte(ObjectMark))
 	if at <= 0 {
 		return 0
 	}
-	if _, n := parseHex(b[at+4:]); n == 0 || at+4+n+1 != len(b) {
+	if _, n := parseHex(b[at+len(ObjectMark):]); n == 0 || at+len(ObjectMark)+n+1 != len(b) {
 		return 0
 	}
 	return len(b)
 }
 
+// Object returns the name of the file that a sym-userobj frame carries, and the offset
+// in the VMA.
+func Object(addrText []byte) (name string, offset uint64) {
+	at := bytes.LastIndex(addrText, []byte(ObjectMark))
+	return string(bytes.TrimPrefix(addrText[:max(at, 0)], []byte(Arrow))), ObjectOffset(addrText)
+}
+
 // ObjectOffset returns the offset in the VMA that a sym-userobj frame carries.
 func ObjectOffset(addrText []byte) uint64 {
-	v, _ := parseHex(addrText[bytes.LastIndex(addrText, []byte("[+0x"))+4:])
+	v, _ := parseHex(addrText[bytes.LastIndex(addrText, []byte(ObjectMark))+len(ObjectMark):])
 	return v
 }

@@ -11,7 +11,7 @@ import (
 // feed, and the next record follows at once. Text that is escaped has no such
 // lines: see CutMark.
 func (w *walk) glued(line []byte) bool {
-	if w.s.escaped || w.o.stack != wantFrames && w.o.stack != wantCookie || w.s.layout == nil || !hasPrefix(line, arrow) {
+	if w.s.escaped || w.o.stack != wantFrames && w.o.stack != wantCookie || w.s.layout == nil || !hasPrefix(line, Arrow) {
 		return false
 	}
 	f, ok := parseFrame(w.b.Text, w.i, w.i+len(line))
@@ -67,7 +67,7 @@ func mayBeGlued(form tracefs.Form, line []byte) bool {
 func innerMark(line []byte) int {
 	for _, begin := range [...]string{"CPU:", "##### CPU ", "[LINE TOO BIG]"} {
 		at := bytes.LastIndex(line, []byte(begin))
-		if at < len(arrow) {
+		if at < len(Arrow) {
 			continue
 		}
 		rest := line[at:]
@@ -91,10 +91,10 @@ func (w *walk) innerHeader(line []byte, strict bool) int {
 		_, ok := w.s.layout.parse(text[at:])
 		return ok
 	}
-	// The kernel prints in pieces, and drops one that does not fit: the arrow,
+	// The kernel prints in pieces, and drops one that does not fit: the Arrow,
 	// the address, the identifier.
 	const address, longest = 23, 64
-	for _, at := range [...]int{len(arrow), address} {
+	for _, at := range [...]int{len(Arrow), address} {
 		if at < len(line) && begins(at) {
 			return at
 		}
@@ -105,14 +105,14 @@ func (w *walk) innerHeader(line []byte, strict bool) int {
 		}
 	}
 	const tries = 64 // a line of dashes must not take forever
-	from := len(arrow)
+	from := len(Arrow)
 	for range tries {
 		dash := bytes.IndexByte(line[from:], '-')
 		if dash < 0 {
 			return -1
 		}
 		from += dash + 1
-		if at := from - 1 - commWidth; at >= len(arrow) && begins(at) {
+		if at := from - 1 - commWidth; at >= len(Arrow) && begins(at) {
 			return at
 		}
 	}

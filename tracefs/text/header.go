@@ -230,6 +230,16 @@ func (c *columns) Head(text []byte) tracefs.Head {
 	return head
 }
 
+// UsualFlags returns the flag columns of a header whose pid and CPU have their usual
+// widths and that has five of them, "%16s-%-7d [%03d] FFFFF ", else nil.
+func UsualFlags(head []byte) []byte {
+	const cpu, flags, end = 29, 31, 36
+	if len(head) > end && head[cpu] == ']' && head[flags] != ' ' && head[end] == ' ' {
+		return head[flags:end]
+	}
+	return nil
+}
+
 // usualHead takes a header apart, known to be one, whose pid and CPU have
 // their usual widths and that has five flag columns and no tgid:
 // "%16s-%-7d [%03d] FFFFF %5lu.%06lu: ".

@@ -120,7 +120,7 @@ func (w *walk) title(line []byte, h header) {
 	case bodyLines:
 		if w.o.kind == tracefs.KindStack {
 			w.o.stack = wantFrames
-			if rest := body[len(tracefs.StackTitle):]; tracefs.ParseUnwound(rest, nil) {
+			if rest := body[len(titleStock):]; ParseUnwound(rest, nil) {
 				w.o.unwound = rest
 			}
 		}
@@ -165,7 +165,7 @@ func (w *walk) close(end int) {
 // markUnwound notes how the frames of a stack were found that ustack has unwound.
 func (w *walk) markUnwound(r *tracefs.Record) {
 	if w.o.unwound != nil {
-		tracefs.ParseUnwound(w.o.unwound, w.b.Frames[r.Lo:r.Hi])
+		ParseUnwound(w.o.unwound, w.b.Frames[r.Lo:r.Hi])
 		w.o.unwound = nil
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"ustack/cmd/ustack/internal/live/source"
 	"ustack/tracefs"
 	"ustack/tracefs/instance"
+	"ustack/tracefs/text"
 )
 
 // settings watches over the settings of our instance while it traces. If another
@@ -163,14 +164,14 @@ func (st *settings) again(r *followed, b *tracefs.Batch) error {
 // of them, and a comment that says why.
 func writeGap(b *tracefs.Batch, cpus []int32, changes []instance.Change) {
 	b.Reset()
-	add := func(kind tracefs.Kind, cpu int32, text string) {
+	add := func(kind tracefs.Kind, cpu int32, line string) {
 		at := uint32(len(b.Text))
-		b.Text = append(b.Text, text...)
+		b.Text = append(b.Text, line...)
 		b.Records = append(b.Records, tracefs.Record{Kind: kind, CPU: cpu, TID: tracefs.NoTID, Off: at, Body: at, End: uint32(len(b.Text))})
 		b.Lines++
 	}
 	for _, cpu := range cpus {
-		add(tracefs.KindLost, cpu, fmt.Sprintf("CPU:%d [LOST EVENTS]\n", cpu))
+		add(tracefs.KindLost, cpu, string(text.AppendLost(nil, cpu, 0)))
 	}
 	var words []string
 	for _, c := range changes {

@@ -1,0 +1,106 @@
+package text
+
+import "ustack/tracefs"
+
+// Unwound is a stack that ustack has unwound. Record is its index in
+// Batch.Records; its Frames are of FormPlain.
+type Unwound struct {
+	Record int
+	Frames []tracefs.Frame
+}
+
+// Restack gives stock stacks of a batch other frames, in its text too. The list is in
+// the order of the records.
+func Restack(b *tracefs.Batch, list []Unwound) {
+	if len(list) == 0 {
+		return
+	}
+	s := restacker{b: b, old: b.Text, frames: b.Frames}
+	b.Text = make([]byte, 0, len(s.old)+len(list)*512)
+	b.Frames = make([]tracefs.Frame, 0, len(s.frames)+len(list)*16)
+	for i := range b.Records {
+		r := &b.Records[i]
+		s.copyTo(r.Off)
+		if len(list) > 0 && list[0].Record == i {
+			s.replace(r, list[0].Frames)
+			list = list[1:]
+			continue
+		}
+		s.move(r)
+	}
+	s.copyTo(uint32(len(s.old)))
+	b.Lines += s.lines
+}
+
+// restacker rebuilds the text and the frames of a batch.
+type restacker struct {
+	b      *tracefs.Batch
+	old    []byte
+	frames []tracefs.Frame // as they were
+	from   uint32          // what is before this in old is copied
+	shift  uint32          // of what is after it, modulo 2^32
+	lines  int64           // more than there were
+}
+
+// copyTo copies text.
+func (s *restacker) copyTo(to uint32) {
+	if to > s.from {
+		s.b.Text = append(s.b.Text, s.old[s.from:to]...)
+		s.from = to
+	}
+}
+
+// move moves a record to where it is now.
+func (s *restacker) move(r *tracefs.Record) {
+	s.copyTo(r.End)
+	switch {
+	case r.Kind != tracefs.KindStack:
+	case r.Template != 0:
+		r.FrameText += s.shift
+	default:
+		lo := uint32(len(s.b.Frames))
+		for _, f := range s.frames[r.Lo:r.Hi] {
+			if f.Off != f.End {
+				f.Off, f.End, f.AddrEnd = f.Off+s.shift, f.End+s.shift, f.AddrEnd+s.shift
+			}
+			s.b.Frames = append(s.b.Frames, f)
+		}
+		r.Lo, r.Hi = lo, uint32(len(s.b.Frames))
+	}
+	r.Off, r.Body, r.End = r.Off+s.shift, r.Body+s.shift, r.End+s.shift
+}
+
+// linesOf returns how many lines a stack had.
+func (s *restacker) linesOf(r *tracefs.Record) int64 {
+	old := tracefs.Batch{Text: s.old, Frames: s.frames, Templates: s.b.Templates}
+	return old.LinesOf(r)
+}
+
+// replace writes a stack.
+func (s *restacker) replace(r *tracefs.Record, frames []tracefs.Frame) {
+	b, text := s.b, r.Flags&tracefs.NoText == 0
+	was := s.linesOf(r)
+	off, end, at := uint32(len(b.Text)), r.End, uint32(len(b.Frames))
+	b.Frames = append(b.Frames, frames...)
+	frames = b.Frames[at:]
+	if text {
+		s.copyTo(r.Body)
+		b.Text = append(AppendUnwound(append(b.Text, titleStock...), frames), '\n')
+	}
+	for i := range frames {
+		f := &frames[i]
+		f.Form, f.HasAddr, f.Off, f.End, f.AddrEnd = tracefs.FormPlain, true, 0, 0, 0
+		if text {
+			f.Off = uint32(len(b.Text))
+			b.Text = tracefs.AppendAddrText(b.Text, f.Addr)
+			f.End = uint32(len(b.Text))
+			f.AddrEnd = f.End
+			b.Text = append(b.Text, '\n')
+		}
+	}
+	s.from = end
+	s.lines += int64(len(frames)) + 1 - was
+	r.Body, r.Off, r.End = off+(r.Body-r.Off), off, uint32(len(b.Text))
+	r.Lo, r.Hi, r.Template, r.FrameText = at, at+uint32(len(frames)), 0, 0
+	s.shift = r.End - end
+}

@@ -1,0 +1,168 @@
+package text
+
+import (
+	"slices"
+	"testing"
+
+	"ustack/tracefs"
+)
+
+func unwoundFrames(addrs ...uint64) []tracefs.Frame {
+	var list []tracefs.Frame
+	for i, a := range addrs {
+		f := tracefs.Frame{Addr: a, HasAddr: true, Form: tracefs.FormPlain}
+		how, stop := tracefs.ByCFI, tracefs.NoStop
+		if i == 0 {
+			how = tracefs.ByRegisters
+		}
+		if i == len(addrs)-1 {
+			stop = tracefs.AtRoot
+		}
+		f.SetUnwound(how, stop)
+		list = append(list, f)
+	}
+	return list
+}
+
+func TestUnwoundWords(t *testing.T) {
+	frames := unwoundFrames(1, 2, 3)
+	text := AppendUnwound(nil, frames)
+	if want := " unwound=registers,cfi*2 end=root"; string(text) != want {
+		t.Fatalf("got %q, want %q", text, want)
+	}
+	read := []tracefs.Frame{{Form: tracefs.FormPlain}, {Form: tracefs.FormPlain}, {Form: tracefs.FormPlain}}
+	if !ParseUnwound(text, read) {
+		t.Fatal("not understood")
+	}
+	for i := range read {
+		how, stop := read[i].Unwound()
+		if wantHow, wantStop := frames[i].Unwound(); how != wantHow || stop != wantStop {
+			t.Errorf("frame %d: %v %v, want %v %v", i, how, stop, wantHow, wantStop)
+		}
+	}
+	for _, bad := range []string{"", " unwound=", " unwound=x", " unwound=cfi*0", " unwound=cfi*-1", " unwound=cfi end=", " unwound=cfi end=x", "unwound=cfi"} {
+		if ParseUnwound([]byte(bad), read) {
+			t.Errorf("%q is understood", bad)
+		}
+	}
+	resolved := []tracefs.Frame{{Form: tracefs.FormIdentifier, ID: tracefs.HashIdentifier(5)}}
+	if ParseUnwound([]byte(" unwound=cfi*9999999999"), resolved); resolved[0].ID != tracefs.HashIdentifier(5) {
+		t.Error("an identifier is gone")
+	}
+}
+
+// stockBatch has an event, a stock stack, an event and another stack.
+func stockBatch() *tracefs.Batch {
+	const title = "x-1 [000] 1.0: " + titleStock + "\n"
+	b := &tracefs.Batch{}
+	stack := func(addrs ...uint64) {
+		r := tracefs.Record{Kind: tracefs.KindStack, Off: uint32(len(b.Text)), Body: uint32(len(b.Text) + len("x-1 [000] 1.0: ")), Lo: uint32(len(b.Frames))}
+		b.Text = append(b.Text, title...)
+		for _, a := range addrs {
+			f := tracefs.Frame{Addr: a, HasAddr: true, Form: tracefs.FormPlain, Off: uint32(len(b.Text))}
+			b.Text = tracefs.AppendAddrText(b.Text, a)
+			f.AddrEnd, f.End = uint32(len(b.Text)), uint32(len(b.Text))
+			b.Text = append(b.Text, '\n')
+			b.Frames = append(b.Frames, f)
+		}
+		r.Hi, r.End = uint32(len(b.Frames)), uint32(len(b.Text))
+		b.Records = append(b.Records, r)
+	}
+	event := func() {
+		b.Text = append(b.Text, "skipped\n"...)
+		r := tracefs.Record{Kind: tracefs.KindEvent, Off: uint32(len(b.Text)), Body: uint32(len(b.Text))}
+		b.Text = append(b.Text, "event\n"...)
+		r.End = uint32(len(b.Text))
+		b.Records = append(b.Records, r)
+	}
+	event()
+	stack(1, 2)
+	event()
+	stack(7)
+	event()
+	b.Lines = 14
+	return b
+}
+
+func TestRestack(t *testing.T) {
+	for _, which := range [][]int{{}, {1}, {3}, {1, 3}} {
+		b := stockBatch()
+		var list []Unwound
+		for _, n := range which {
+			list = append(list, Unwound{Record: n, Frames: unwoundFrames(0x10, 0x20, 0x30, uint64(n))})
+		}
+		was := b.Lines - int64(countLines(b.Text))
+		Restack(b, list)
+		if got := b.Lines - int64(countLines(b.Text)); got != was {
+			t.Errorf("%v: lines are counted wrong by %d", which, got-was)
+		}
+		for i := range b.Records {
+			r := &b.Records[i]
+			if r.Kind == tracefs.KindEvent {
+				if got := string(b.Raw(r)); got != "event\n" {
+					t.Errorf("%v: event %d is %q", which, i, got)
+				}
+				continue
+			}
+			frames, text := b.StackFrames(r)
+			want := []uint64{1, 2}
+			if i == 3 {
+				want = []uint64{7}
+			}
+			if slices.Contains(which, i) {
+				want = []uint64{0x10, 0x20, 0x30, uint64(i)}
+				if how, stop := frames[3].Unwound(); how != tracefs.ByCFI || stop != tracefs.AtRoot {
+					t.Errorf("%v: the last frame of %d is %v, %v", which, i, how, stop)
+				}
+			}
+			var got []uint64
+			for k := range frames {
+				f := &frames[k]
+				got = append(got, tracefs.ParseAddrText(text[f.Off:f.AddrEnd]))
+				if f.End != f.AddrEnd || text[f.End] != '\n' {
+					t.Errorf("%v: frame %d of %d is %q", which, k, i, text[f.Off:f.End+1])
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%v: stack %d has %x, want %x", which, i, got, want)
+			}
+			if last := b.Text[r.End-1]; last != '\n' || b.Text[r.Off] != 'x' {
+				t.Errorf("%v: stack %d is %q", which, i, b.Raw(r))
+			}
+		}
+	}
+}
+
+func countLines(text []byte) (n int) {
+	for _, c := range text {
+		if c == '\n' {
+			n++
+		}
+	}
+	return n
+}
+
+// TestParseUnwoundCut: a stack whose last frames are missing does not end where it did.
+func TestParseUnwoundCut(t *testing.T) {
+	for n, want := range map[int]tracefs.Stop{1: tracefs.NoStop, 2: tracefs.NoStop, 3: tracefs.AtRoot, 4: tracefs.NoStop} {
+		frames := make([]tracefs.Frame, n)
+		if !ParseUnwound([]byte(" unwound=registers,cfi*2 end=root"), frames) {
+			t.Fatal("it is refused")
+		}
+		if _, stop := frames[n-1].Unwound(); stop != want {
+			t.Errorf("of %d frames, the last one ends the stack with %q, not %q", n, stop, want)
+		}
+	}
+}
+
+// TestUnwoundRead: what is read is noted in the frames that the kernel gave, or an
+// earlier run in its place, and not in those that were put between.
+func TestUnwoundRead(t *testing.T) {
+	frames := []tracefs.Frame{{Form: tracefs.FormIdentifier}, {Form: tracefs.FormResolved, Inferred: true}, {Form: tracefs.FormResolved}}
+	if !ParseUnwound([]byte(" unwound=registers,signal end=copy-too-short"), frames) {
+		t.Fatal("not understood")
+	}
+	if frames[0].Interrupted() || !frames[0].Followed() || frames[1].Followed() || !frames[2].Interrupted() {
+		t.Errorf("got %+v", frames)
+	}
+}
