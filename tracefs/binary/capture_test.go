@@ -156,7 +156,11 @@ func scanned(t testing.TB, data []byte) (plain []byte, views []view, events int6
 func TestCaptures(t *testing.T) {
 	eachRaw(t, func(t *testing.T, capture string, dir *Dir) {
 		plain, want, events, overwritten := scanned(t, capturetest.Read(t, filepath.Join(capture, "trace.txt.zst")))
-		for _, opt := range []Options{{Events: true}, {Events: true, NoTemplates: true}} {
+		ways := []Options{{Events: true}, {Events: true, NoTemplates: true}}
+		if testing.Short() {
+			ways = ways[:1]
+		}
+		for _, opt := range ways {
 			got := readAll(t, dir.Source(opt, nil))
 			if got.err != io.EOF {
 				t.Fatal(got.err)
