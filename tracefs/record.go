@@ -361,7 +361,11 @@ func (b *Batch) LinesOf(r *Record) int64 {
 		return int64(bytes.Count(b.Raw(r), []byte{'\n'}))
 	}
 	frames, _ := b.StackFrames(r)
-	return 1 + int64(len(frames))
+	lines := 1 + int64(len(frames))
+	if r.Flags&Deferred != 0 {
+		lines++ // the cookie
+	}
+	return lines
 }
 
 // LineOf returns the number of lines before a record in the input.

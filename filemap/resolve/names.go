@@ -51,7 +51,9 @@ func (n *names) frames(h *Pending, i int, rec *tracefs.Record, frames []tracefs.
 			}
 			continue
 		case f.Form == tracefs.FormPlain:
-			plain++
+			if !f.Followed() {
+				plain++
+			}
 			out[k] = unnamed(filemap.NoAddressSpace)
 			continue
 		}

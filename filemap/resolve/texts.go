@@ -122,11 +122,11 @@ const (
 )
 
 // plainStack decides what the numbers of a deferred stack without identifiers
-// are.
+// are. Those of frames that ustack has found are addresses.
 func (t *texts) plainStack(text []byte, frames []tracefs.Frame, out []Attribution) {
 	low, high, tiny := 0, 0, 0
 	for k := range frames {
-		if frames[k].Form != tracefs.FormPlain {
+		if frames[k].Form != tracefs.FormPlain || frames[k].Followed() {
 			continue
 		}
 		switch a := frames[k].Address(text); {
@@ -150,7 +150,7 @@ func (t *texts) plainStack(text []byte, frames []tracefs.Frame, out []Attributio
 		reason = filemap.NoIdentifier
 	}
 	for k := range frames {
-		if frames[k].Form == tracefs.FormPlain {
+		if frames[k].Form == tracefs.FormPlain && !frames[k].Followed() {
 			out[k] = unnamed(reason)
 		}
 	}
@@ -186,7 +186,7 @@ func (t *texts) dialectOf(b *tracefs.Batch, rec *tracefs.Record) Dialect {
 			return Hash
 		case f.Form == tracefs.FormResolved:
 			return Resolved
-		case f.Form == tracefs.FormPlain:
+		case f.Form == tracefs.FormPlain && !f.Followed():
 			return t.plainDialect()
 		}
 	}

@@ -20,14 +20,17 @@ const unwoundTrace = "            task-7       [000] .....   100.000001: sys_fut
 // TestUnwoundKept: a report has how the frames of a stack were found and why it ends,
 // redacted or not.
 func TestUnwoundKept(t *testing.T) {
+	const deferredTitle = "<user stack unwind> unwound=registers,cfi*2 end=root\ncookie=300000001\n"
 	for name, r := range map[string]*redact.Redactor{"as it is": nil, "redacted": redact.New(bytes.Repeat([]byte("k"), 32), nil)} {
-		var out bytes.Buffer
-		c := NewCompact(&out)
-		c.Redact = r
-		c.Identifiers = IdentifiersFor(r)
-		check(t, c.Batch(pending(t, unwoundTrace)))
-		if !strings.Contains(out.String(), ": "+unwoundTitle+" =>  <") {
-			t.Errorf("%s:\n%s", name, &out)
+		for _, title := range []string{unwoundTitle, deferredTitle} {
+			var out bytes.Buffer
+			c := NewCompact(&out)
+			c.Redact = r
+			c.Identifiers = IdentifiersFor(r)
+			check(t, c.Batch(pending(t, strings.Replace(unwoundTrace, unwoundTitle, title, 1))))
+			if !strings.Contains(out.String(), ": "+title+" =>  <") {
+				t.Errorf("%s:\n%s", name, &out)
+			}
 		}
 	}
 }
@@ -37,6 +40,7 @@ func TestUnwoundRedacted(t *testing.T) {
 	for _, title := range []string{
 		"<user stack trace> unwound=registers,secret end=root", "<user stack trace> unwound=cfi*1234567890123",
 		"<user stack trace> unwound=cfi end=secret", "<user stack trace> secret",
+		"<user stack unwind> unwound=cfi end=secret", "<user stack unwind> secret",
 	} {
 		var out bytes.Buffer
 		c := NewCompact(&out)

@@ -107,7 +107,7 @@ func titleEnds(rest []byte, form bodyForm) bool {
 		_, n := parseHex(rest)
 		return n > 0 && n == len(rest)
 	case bodyUnwind:
-		return len(rest) == 0 || hasPrefix(rest, " cookie=")
+		return len(rest) == 0 || hasPrefix(rest, " cookie=") || ParseUnwound(rest, nil)
 	case bodyArrays:
 		return bytes.Contains(rest, []byte(cookieKey))
 	case bodyCookieField:

@@ -18,5 +18,8 @@ func FixedBody(body []byte) bool {
 		return true
 	}
 	how, ok := bytes.CutPrefix(body, []byte(titleStock))
+	if !ok {
+		how, ok = bytes.CutPrefix(body, []byte(titleDeferred))
+	}
 	return ok && fixedUnwound.Match(how) && ParseUnwound(how, nil)
 }

@@ -3,13 +3,14 @@ package text
 import "ustack/tracefs"
 
 // Unwound is a stack that ustack has unwound. Record is its index in
-// Batch.Records; its Frames are of FormPlain.
+// Batch.Records; its Frames are of FormPlain or, where they are the kernel's own of a
+// deferred stack, of FormIdentifier.
 type Unwound struct {
 	Record int
 	Frames []tracefs.Frame
 }
 
-// Restack gives stock stacks of a batch other frames, in its text too. The list is in
+// Restack gives stacks of a batch other frames, in its text too. The list is in
 // the order of the records.
 func Restack(b *tracefs.Batch, list []Unwound) {
 	if len(list) == 0 {
@@ -85,22 +86,39 @@ func (s *restacker) replace(r *tracefs.Record, frames []tracefs.Frame) {
 	frames = b.Frames[at:]
 	if text {
 		s.copyTo(r.Body)
-		b.Text = append(AppendUnwound(append(b.Text, titleStock...), frames), '\n')
+		b.Text = appendUnwoundTitle(b.Text, r, frames)
 	}
 	for i := range frames {
 		f := &frames[i]
-		f.Form, f.HasAddr, f.Off, f.End, f.AddrEnd = tracefs.FormPlain, true, 0, 0, 0
+		f.HasAddr, f.Off, f.End, f.AddrEnd = true, 0, 0, 0
 		if text {
-			f.Off = uint32(len(b.Text))
-			b.Text = tracefs.AppendAddrText(b.Text, f.Addr)
-			f.End = uint32(len(b.Text))
-			f.AddrEnd = f.End
-			b.Text = append(b.Text, '\n')
+			b.Text = appendFrame(b.Text, f)
 		}
 	}
 	s.from = end
-	s.lines += int64(len(frames)) + 1 - was
 	r.Body, r.Off, r.End = off+(r.Body-r.Off), off, uint32(len(b.Text))
 	r.Lo, r.Hi, r.Template, r.FrameText = at, at+uint32(len(frames)), 0, 0
+	s.lines += b.LinesOf(r) - was
 	s.shift = r.End - end
+}
+
+// appendUnwoundTitle writes what a stack with other frames begins with, whole lines.
+func appendUnwoundTitle(b []byte, r *tracefs.Record, frames []tracefs.Frame) []byte {
+	if r.Flags&tracefs.Deferred == 0 {
+		return append(AppendUnwound(append(b, titleStock...), frames), '\n')
+	}
+	b = append(AppendUnwound(append(b, titleDeferred...), frames), '\n')
+	return append(AppendCookie(b, r.Value), '\n')
+}
+
+// appendFrame writes the line of a frame as the kernel does, and sets where it is.
+func appendFrame(b []byte, f *tracefs.Frame) []byte {
+	f.Off = uint32(len(b))
+	b = tracefs.AppendAddrText(b, f.Addr)
+	f.AddrEnd = uint32(len(b))
+	if f.Form == tracefs.FormIdentifier {
+		b = f.ID.Append(append(b, " : "...))
+	}
+	f.End = uint32(len(b))
+	return append(b, '\n')
 }

@@ -166,3 +166,39 @@ func TestUnwoundRead(t *testing.T) {
 		t.Errorf("got %+v", frames)
 	}
 }
+
+// TestRestackDeferred: a deferred stack keeps its cookie, and the kernel's own frames their
+// identifiers; one without text counts the lines that it would have.
+func TestRestackDeferred(t *testing.T) {
+	const head, stack, rest = "x-1 [000] 1.0: ", "<user stack unwind>\ncookie=300000008\n =>  <0000000000000001> : 0x5\n =>  <0000000000000007> : 0x6\n", "after\n"
+	frames := unwoundFrames(1, 0x2000, 7)
+	frames[0].Form, frames[0].ID = tracefs.FormIdentifier, tracefs.HashIdentifier(5)
+	frames[2].Form, frames[2].ID = tracefs.FormIdentifier, tracefs.InodeIdentifier(77, 254, 3)
+	for _, noText := range []bool{false, true} {
+		text := head + stack + rest
+		r := tracefs.Record{Kind: tracefs.KindStack, Flags: tracefs.Deferred, Value: 0x300000008, Body: uint32(len(head)), End: uint32(len(head + stack)), Hi: 2}
+		want := head + "<user stack unwind> unwound=registers,cfi*2 end=root\ncookie=300000008\n =>  <0000000000000001> : 0x5\n" +
+			" =>  <0000000000002000>\n =>  <0000000000000007> : 77 : 254:3\n" + rest
+		if noText {
+			text, want = rest, rest
+			r.Flags, r.Body, r.End = r.Flags|tracefs.NoText, 0, 0
+		}
+		b := &tracefs.Batch{Text: []byte(text), Frames: make([]tracefs.Frame, 2), Records: []tracefs.Record{r}, Lines: 5}
+		Restack(b, []Unwound{{0, slices.Clone(frames)}})
+		if string(b.Text) != want || b.Lines != 6 {
+			t.Errorf("%d lines: %q, want %q", b.Lines, b.Text, want)
+		}
+		got, text2 := b.StackFrames(&b.Records[0])
+		for i := range got {
+			f := &got[i]
+			how, stop := f.Unwound()
+			wantHow, wantStop := frames[i].Unwound()
+			if f.Form != frames[i].Form || f.ID != frames[i].ID || f.Addr != frames[i].Addr || how != wantHow || stop != wantStop {
+				t.Errorf("frame %d: %+v, want %+v", i, *f, frames[i])
+			}
+			if !noText && (tracefs.ParseAddrText(text2[f.Off:f.AddrEnd]) != f.Addr || text2[f.End] != '\n') {
+				t.Errorf("frame %d is %q", i, text2[f.Off:f.End])
+			}
+		}
+	}
+}

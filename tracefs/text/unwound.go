@@ -7,7 +7,7 @@ import (
 	"ustack/tracefs"
 )
 
-// AppendUnwound writes what stands after the title of a stock stack if a stack was unwound by
+// AppendUnwound writes what stands after the title if a stack was unwound by
 // ustack, " unwound=registers,cfi*12 end=root".
 func AppendUnwound(b []byte, frames []tracefs.Frame) []byte {
 	b = append(b, UnwoundMark...)

@@ -13,15 +13,18 @@ import (
 func TestUnwoundStack(t *testing.T) {
 	const head = "            prog-123     [000] .....     1.000001: "
 	const frames = " =>  <0000000000001000>\n =>  <0000000000002000>\n"
+	const mixed = "cookie=300000008\n =>  <0000000000001000> : 0x5\n =>  <0000000000002000>\n"
 	in := head + "<user stack trace> unwound=registers,cfi end=root\n" + frames +
 		head + "<user stack trace>\n" + frames +
-		head + "<user stack trace> unwound=registers,fp end=copy-too-short\n" + frames
+		head + "<user stack trace> unwound=registers,fp end=copy-too-short\n" + frames +
+		head + "<user stack unwind> unwound=registers,cfi end=root\n" + mixed +
+		head + "<user stack unwind>\n" + mixed
 	b := &tracefs.Batch{Text: []byte(in)}
 	if _, err := NewScanner().Scan(b, MoreNever); err != nil {
 		t.Fatal(err)
 	}
-	want := [][2]tracefs.How{{tracefs.ByRegisters, tracefs.ByCFI}, {}, {tracefs.ByRegisters, tracefs.ByFramePointer}}
-	ends := []tracefs.Stop{tracefs.AtRoot, tracefs.NoStop, tracefs.AtCopy}
+	want := [][2]tracefs.How{{tracefs.ByRegisters, tracefs.ByCFI}, {}, {tracefs.ByRegisters, tracefs.ByFramePointer}, {tracefs.ByRegisters, tracefs.ByCFI}, {}}
+	ends := []tracefs.Stop{tracefs.AtRoot, tracefs.NoStop, tracefs.AtCopy, tracefs.AtRoot, tracefs.NoStop}
 	if len(b.Records) != len(want) {
 		t.Fatalf("%d records, want %d", len(b.Records), len(want))
 	}
@@ -30,15 +33,22 @@ func TestUnwoundStack(t *testing.T) {
 		if len(list) != 2 {
 			t.Fatalf("stack %d has %d frames", i, len(list))
 		}
+		form := tracefs.FormPlain
+		if b.Records[i].Flags&tracefs.Deferred != 0 {
+			if form = tracefs.FormIdentifier; b.Records[i].Value != 0x300000008 {
+				t.Errorf("stack %d has cookie %x", i, b.Records[i].Value)
+			}
+		}
 		for k := range list {
 			how, stop := list[k].Unwound()
 			end := tracefs.NoStop
 			if k == 1 {
 				end = ends[i]
 			}
-			if how != want[i][k] || stop != end || list[k].Form != tracefs.FormPlain {
+			if how != want[i][k] || stop != end || list[k].Form != form {
 				t.Errorf("stack %d, frame %d: %v, %v, want %v, %v", i, k, how, stop, want[i][k], end)
 			}
+			form = tracefs.FormPlain // the second one has no identifier
 		}
 	}
 }

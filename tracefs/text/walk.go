@@ -127,6 +127,9 @@ func (w *walk) title(line []byte, h header) {
 	case bodyUnwind:
 		r.Flags |= tracefs.Deferred
 		w.o.stack = wantCookie
+		if rest := body[len(titleDeferred):]; ParseUnwound(rest, nil) {
+			w.o.unwound = rest
+		}
 		if at := bytes.Index(body, []byte("cookie=")); at > 0 {
 			r.Value, _ = parseHex(body[at+len("cookie="):])
 			w.o.stack = wantFrames
