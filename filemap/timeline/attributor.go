@@ -88,6 +88,7 @@ type Attributor struct {
 	alien  bool         // unsure, and not only of what can go unseen
 	space  *space.Space // of its process
 	raws   []rawstack.Stack
+	raised []uint64   // raw addresses of its first frames, 0 for none
 	proofs []bool     // frames that have got the file of their raw address
 	same   []identity // that these prove
 	found  *verdict   // of the address looked up last

@@ -48,22 +48,42 @@ func (j *Attributor) raw(sp *space.Space, s *resolve.Query) *rawstack.Stack {
 		return nil
 	}
 	r := &j.raws[best]
-	r.Addrs = r.Addrs[:most]
+	j.raised = raise(j.raised[:0], r.Addrs[:most], s)
 	return r
 }
 
-// agreeing is how many frames, from the first one on, have the place in a page
-// that the raw stack has.
+// agreeing is how many of the kernel's frames, from the first one on, have the place in
+// a page that the raw stack has.
 func agreeing(addrs []uint64, s *resolve.Query) int {
 	n := 0
-	for n < min(len(addrs), len(s.Frames)) {
-		f := &s.Frames[n]
-		if f.Form != tracefs.FormIdentifier || (f.Address(s.Text)^addrs[n])&pageMask != 0 {
+	for k := range s.Frames {
+		f := &s.Frames[k]
+		if leftOut(f) {
+			continue
+		}
+		if n == len(addrs) || f.Form != tracefs.FormIdentifier || (f.Address(s.Text)^addrs[n])&pageMask != 0 {
 			break
 		}
 		n++
 	}
 	return n
+}
+
+// leftOut reports whether a frame is one that the kernel has left out, and ustack has
+// found.
+func leftOut(f *tracefs.Frame) bool { return f.Form == tracefs.FormPlain && f.Followed() }
+
+// raise appends the raw addresses of frames, 0 for a frame that the kernel has left out,
+// up to the last one that has any.
+func raise(out, addrs []uint64, s *resolve.Query) []uint64 {
+	for k := 0; len(addrs) > 0; k++ {
+		if leftOut(&s.Frames[k]) {
+			out = append(out, 0)
+			continue
+		}
+		out, addrs = append(out, addrs[0]), addrs[1:]
+	}
+	return out
 }
 
 // at gives a frame the file of its raw address, of which v is the place and place
@@ -116,11 +136,11 @@ func (j *Attributor) identifiers(pid int, sp *space.Space, s *resolve.Query, d d
 	var addrs []uint64
 	if r := j.raw(sp, s); r != nil {
 		sp = j.byAddress(pid, sp, s, r, d)
-		j.space, addrs = sp, r.Addrs
+		j.space, addrs = sp, j.raised
 	}
 	for k := range s.Frames {
 		f, raw := &s.Frames[k], uint64(0)
-		if k < len(addrs) {
+		if k < len(addrs) && addrs[k] != 0 {
 			if j.proofs[k] {
 				continue
 			}
@@ -136,7 +156,11 @@ func (j *Attributor) identifiers(pid int, sp *space.Space, s *resolve.Query, d d
 // theirs, and j.same what that proves of identifiers. It returns the space, which is
 // a new one if the process was read.
 func (j *Attributor) byAddress(pid int, sp *space.Space, s *resolve.Query, r *rawstack.Stack, d doubt) *space.Space {
-	for k, addr := range r.Addrs {
+	for k, addr := range j.raised {
+		if addr == 0 {
+			j.proofs = append(j.proofs, false)
+			continue
+		}
 		f, o := &s.Frames[k], &s.Attributions[k]
 		var place resolve.Attribution
 		if d.is {

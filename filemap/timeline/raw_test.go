@@ -101,6 +101,24 @@ func TestRawProves(t *testing.T) {
 	w.is(t, "another offset", deferred(1, 30_000, 31_000, gone, number{0x5234, hash(7)}), "contradicted")
 }
 
+// TestRawLeftOut: ustack has found frames that the kernel has left out, which raw stacks do
+// not have. What is there is what was mapped at the time of the deferred stack.
+func TestRawLeftOut(t *testing.T) {
+	w := newWorld(nil)
+	w.spaces.MapExact(1, elf("/lib/one", 0x100000, 0x110000, 0x1000), 1000)
+	w.spaces.MapExact(1, elf("/lib/two", 0x200000, 0x210000, 0x1000), 1000)
+	w.stacks.Add(1, 5100, []uint64{0x100234, 0x100300, 0x200400})
+	s := deferred(1, 5000, 9000, gone, number{0x1234, hash(1)}, number{0x1300, hash(1)}, number{0x1400, hash(2)}, number{0x1500, hash(2)})
+	left := tracefs.Frame{Form: tracefs.FormPlain, Addr: 0x200678, HasAddr: true}
+	left.SetUnwound(tracefs.ByCFI, tracefs.NoStop)
+	for _, at := range []int{2, 1, 1} {
+		s.Frames = slices.Insert(s.Frames, at, left)
+		s.Attributions = slices.Insert(s.Attributions, at, resolve.Unnamed(filemap.NoAddressSpace))
+	}
+	const found = "/lib/two+0x1678 verified"
+	w.is(t, "frames between", s, "/lib/one+0x1234 verified", found, found, "/lib/one+0x1300 verified", found, "/lib/two+0x1400 verified", "/lib/two+0x0 verified")
+}
+
 // TestRawReuse: an identifier is an open file only as long as a mapping of it stays.
 func TestRawReuse(t *testing.T) {
 	w := newWorld(nil)
