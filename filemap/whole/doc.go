@@ -4,6 +4,10 @@
 // the files that the thread had mapped at that time (filemap/unwind). The batch then has
 // the frames that were found in the place of the kernel's, which go by frame pointers.
 //
+// A stock stack follows its event at once. A deferred one comes when the thread returns to
+// user space: what was found is kept until then, under the cookie of the request, and only
+// adds the frames that the kernel has left out.
+//
 // A stack that cannot be joined or unwound stays as the kernel gave it, and is
 // counted.
 package whole

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"ustack/filemap/space"
 	"ustack/filemap/unwind"
 	"ustack/tracefs"
 	"ustack/tracefs/perf"
@@ -21,6 +22,10 @@ func (s *Stage) replace(b *tracefs.Batch) {
 	var c Counts
 	for _, p := range s.pairs {
 		switch {
+		case p.call.trip != nil:
+			if alike(p) {
+				s.hold(p, &c)
+			}
 		case p.call.record < 0 || p.call.batch != s.batch || !alike(p):
 			c.Alone++
 		default:
@@ -33,13 +38,18 @@ func (s *Stage) replace(b *tracefs.Batch) {
 		}
 		s.release(p.sample)
 	}
+	s.arrivals(b, &c)
+	slices.SortFunc(s.list, func(x, y text.Unwound) int { return cmp.Compare(x.Record, y.Record) })
 	text.Restack(b, s.list)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.count.Waits += c.Waits
 	s.count.Whole += c.Whole
 	s.count.Kept += c.Kept
 	s.count.Alone += c.Alone
 	s.count.Short += c.Short
+	s.count.Contradicted += c.Contradicted
+	s.count.Dropped = s.trips.dropped
 	s.count.Used = max(s.count.Used, c.Used)
 }
 
@@ -66,11 +76,13 @@ func alike(p pair) bool {
 	return known && also && addr == p.call.addr && uint32(value) == p.call.value
 }
 
-// whole unwinds a sample. nil is for no more than the kernel's stack.
-func (s *Stage) whole(b *tracefs.Batch, p pair, c *Counts) []tracefs.Frame {
+// unwind unwinds a sample: s.frames is what was found, none if it proves no more than the
+// kernel's stack.
+func (s *Stage) unwind(p pair, c *Counts) (sp *space.Space, pid int, end unwind.End) {
+	s.frames = s.frames[:0]
 	pid, sp, ok := s.opt.Space(p.sample.TID, p.sample.Time)
 	if !ok {
-		return nil
+		return nil, 0, end
 	}
 	in := unwind.Input{Machine: machine(&p.sample.Regs), Max: maxFrames}
 	for n := range perf.MaxRegisters {
@@ -81,14 +93,22 @@ func (s *Stage) whole(b *tracefs.Batch, p pair, c *Counts) []tracefs.Frame {
 	in.Stack.At, _ = p.sample.Regs.SP()
 	in.Stack.Bytes = p.sample.Stack
 	in.Space = &view{s: s, pid: pid, space: sp, at: p.sample.Time}
-	var end unwind.End
-	s.frames, end = s.unwinder.Unwind(&in, s.frames[:0])
+	s.frames, end = s.unwinder.Unwind(&in, s.frames)
 	if len(s.frames) == 0 {
-		return nil
+		return sp, pid, end
 	}
 	c.Used = max(c.Used, end.Used)
 	if end.Why == unwind.Short && !p.sample.Short {
 		c.Short++
+	}
+	return sp, pid, end
+}
+
+// whole unwinds a sample. nil is for no more than the kernel's stack.
+func (s *Stage) whole(b *tracefs.Batch, p pair, c *Counts) []tracefs.Frame {
+	_, _, end := s.unwind(p, c)
+	if len(s.frames) == 0 {
+		return nil
 	}
 	kernel, text := b.StackFrames(&b.Records[p.call.record])
 	return s.frameList(kernel, text, end)

@@ -31,6 +31,9 @@ type Options struct {
 	// JIT reports whether a process has code of a compiler that keeps frame
 	// pointers; nil if none has.
 	JIT func(pid int) bool
+	// Deferred is set if the trace has deferred stacks, with the cookies of their
+	// requests.
+	Deferred bool
 	// Now is the time by the clock of the trace.
 	Now func() tracefs.Time
 }
@@ -42,6 +45,9 @@ type Counts struct {
 	Kept    uint64 // whose sample proves no more than the kernel's stack
 	Alone   uint64 // without a sample that is proven to be theirs
 	Refused uint64 // samples that are not proven to be of any call
+	// Contradicted counts deferred stacks that are not what was unwound at the event,
+	// Dropped what was unwound and whose deferred stack did not come.
+	Contradicted, Dropped uint64
 	// Used is how many bytes of a stack were looked at, at most; Short is how many
 	// copies were too short.
 	Used  uint64
@@ -56,6 +62,7 @@ type Stage struct {
 	unwinder *unwind.Unwinder
 	files    map[mappedFile]*unwind.File
 	entries  map[int32]entry
+	trips    trips
 	free     []*perf.StackSample
 	batch    uint64 // number of the one at hand
 	pairs    []pair
@@ -84,6 +91,7 @@ type call struct {
 	record int // of the stack, in the batch; -1 if it has none
 	addr   uint64
 	value  uint32
+	trip   *trip // of a deferred stack
 }
 
 type pair struct {
@@ -124,6 +132,7 @@ func (s *Stage) Sample(p *perf.StackSample) {
 // Restarted notes that records of the trace may be missing before the next one.
 func (s *Stage) Restarted() {
 	s.bare(tracefs.NoCPU)
+	s.trips.lose(tracefs.NoCPU)
 	s.joiner.Lost(-1)
 }
 
@@ -140,6 +149,8 @@ func (s *Stage) Batch(b *tracefs.Batch, samplesUntil tracefs.Time) {
 	defer func() { s.until = max(s.until, samplesUntil) }()
 	if s.waiting() == 0 {
 		s.pass(b)
+		s.pairs = s.pairs[:0]
+		s.replace(b)
 		return
 	}
 	var last tracefs.Time
@@ -148,10 +159,12 @@ func (s *Stage) Batch(b *tracefs.Batch, samplesUntil tracefs.Time) {
 		switch r.Kind {
 		case tracefs.KindLost, tracefs.KindGap:
 			s.bare(r.CPU)
+			s.trips.other(b, i)
 			s.joiner.Lost(int(r.CPU))
 			continue
 		case tracefs.KindEvent, tracefs.KindStack:
 		default:
+			s.trips.other(b, i)
 			continue
 		}
 		t, ok := b.Exact(r)
@@ -159,9 +172,12 @@ func (s *Stage) Batch(b *tracefs.Batch, samplesUntil tracefs.Time) {
 			continue
 		}
 		last = max(last, t)
-		if r.Kind == tracefs.KindEvent {
+		switch {
+		case r.Kind == tracefs.KindEvent:
 			s.event(b, r, t)
-		} else {
+		case r.Flags&tracefs.Deferred != 0:
+			s.trips.other(b, i)
+		default:
 			s.stack(b, i, r)
 		}
 	}
@@ -195,16 +211,27 @@ func (s *Stage) pass(b *tracefs.Batch) {
 	for i := range b.Records {
 		r := &b.Records[i]
 		if r.Kind != tracefs.KindEvent {
+			s.trips.other(b, i)
 			continue
 		}
 		e := b.Call(r)
 		if e == nil {
 			if e = &s.sys; !syscalls.Parse(b.Text[r.Body:r.End], e) {
+				s.trips.event(r.TID)
 				continue
 			}
 		}
-		if e.Call == syscalls.FutexOp && !e.Exit && e.Futex.Cmd.Waits() {
-			waits++
+		switch {
+		case e.Call != syscalls.FutexOp:
+			s.trips.event(r.TID)
+		case e.Exit:
+			t, _ := b.Exact(r)
+			s.trips.leave(r.TID, t)
+		default:
+			s.trips.drop(s.trips.of[r.TID])
+			if e.Futex.Cmd.Waits() {
+				waits++
+			}
 		}
 	}
 	s.mu.Lock()
@@ -234,6 +261,7 @@ func (s *Stage) event(b *tracefs.Batch, r *tracefs.Record, t tracefs.Time) {
 	if e == nil {
 		if e = &s.sys; !syscalls.Parse(b.Text[r.Body:r.End], e) {
 			s.joiner.Saw(int(r.CPU), t)
+			s.trips.event(r.TID)
 			return
 		}
 	}
@@ -241,8 +269,13 @@ func (s *Stage) event(b *tracefs.Batch, r *tracefs.Record, t tracefs.Time) {
 	switch {
 	case e.Call != syscalls.FutexOp:
 		s.joiner.Saw(int(r.CPU), t)
+		s.trips.event(r.TID)
 	case e.Exit:
 		s.joiner.Exit(head)
+		s.trips.leave(r.TID, t)
+	case s.opt.Deferred:
+		head.Tracepoint = s.opt.Tracepoint
+		s.joiner.Enter(head, s.enters(r, t, e))
 	default:
 		head.Tracepoint = s.opt.Tracepoint
 		if len(s.entries) >= maxEntries {
@@ -250,6 +283,17 @@ func (s *Stage) event(b *tracefs.Batch, r *tracefs.Record, t tracefs.Time) {
 		}
 		s.entries[r.TID] = entry{head, call{waits: e.Futex.Cmd.Waits(), record: -1, addr: e.Futex.Addr, value: e.Futex.Val}}
 	}
+}
+
+// enters notes the entry into a call whose stack is deferred.
+func (s *Stage) enters(r *tracefs.Record, t tracefs.Time, e *syscalls.Event) call {
+	c := call{waits: e.Futex.Cmd.Waits(), record: -1, addr: e.Futex.Addr, value: e.Futex.Val}
+	if c.waits {
+		c.trip = s.trips.begin(r.TID, r.CPU, t)
+	} else {
+		s.trips.drop(s.trips.of[r.TID])
+	}
+	return c
 }
 
 // maxEntries bounds the threads of which an entry is kept.

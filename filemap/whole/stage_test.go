@@ -24,13 +24,22 @@ type fakeTrace struct {
 	batch   tracefs.Batch
 	samples []*perf.StackSample
 	lost    [2]bool // something of a CPU, since its last record
+	bursts  int     // records that are lost in a row, at most; 0 for one
+	left    [2]int  // of such a row
 	wrong   bool    // registers have another value than the call
 }
 
 func (f *fakeTrace) record(r tracefs.Record, call *syscalls.Event, addrs ...uint64) {
 	b := &f.batch
-	if f.rnd.IntN(20) == 0 {
+	switch {
+	case f.left[r.CPU] > 0:
+		f.left[r.CPU]--
+		return
+	case f.rnd.IntN(20) == 0:
 		f.lost[r.CPU] = true
+		if f.bursts > 0 {
+			f.left[r.CPU] = f.rnd.IntN(f.bursts)
+		}
 		return
 	}
 	if f.lost[r.CPU] {

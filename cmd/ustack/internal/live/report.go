@@ -40,9 +40,9 @@ func (s *session) stackWords() string {
 	case s.stacks != instance.DeferredStacks:
 		return "stock stacks (userstacktrace)" + s.unwind.words()
 	case len(s.maps) == 0:
-		return "deferred stacks, no file mapping event" + s.beside.words()
+		return "deferred stacks, no file mapping event" + s.unwind.words() + s.beside.words()
 	}
-	return fmt.Sprintf("deferred stacks, file mapping event %s%s", s.maps[0].Name, s.beside.words())
+	return fmt.Sprintf("deferred stacks, file mapping event %s%s%s", s.maps[0].Name, s.unwind.words(), s.beside.words())
 }
 
 // Release returns the kernel's release (uname -r).

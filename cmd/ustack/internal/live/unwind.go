@@ -51,7 +51,6 @@ func (s *session) keepForUnwinding() error {
 // Why stacks cannot be unwound.
 var (
 	errNoFutexCalls = errors.New("the trace has not all entries into futex")
-	errNotStock     = errors.New("the kernel's stacks are deferred ones")
 	errNoBand       = errors.New("this needs the perf side band, which is not in use")
 )
 
@@ -70,8 +69,6 @@ func (u *unwinding) keep(s *session) error {
 	switch {
 	case !traced:
 		return errNoFutexCalls
-	case s.stacks != instance.StockStacks:
-		return errNotStock
 	case s.opt.Source == sources.Text:
 		return source.ErrNoRaw
 	case !band:
@@ -104,6 +101,7 @@ func (s *session) startUnwinding() error {
 	}
 	opt := whole.SourceOptions{Threads: s.sampledThreads, Options: whole.Options{
 		Tracepoint: u.id, Space: s.follow.spaceOf, Open: opener.Open, Debug: opener.Debug, Now: space.Monotonic,
+		Deferred: s.stacks == instance.DeferredStacks,
 	}}
 	if s.opt.Unwind == UnwindAuto {
 		opt.PerSecond = autoSamples
@@ -199,6 +197,9 @@ func (u *unwinding) report(say func(string, ...any)) {
 	c, n := u.source.Counts(), u.source.Sampled()
 	say("%d of %d wait stacks unwound, %d by frame pointers (%d without a sample, %d of which it proves no more); copies of %d bytes, %d too short",
 		c.Whole, c.Waits, c.Waits-min(c.Waits, c.Whole), c.Alone, c.Kept, n.StackBytes, c.Short)
+	if c.Contradicted+c.Dropped > 0 {
+		say("%d deferred stacks that are not what was unwound at the event, %d unwound whose deferred stack did not come", c.Contradicted, c.Dropped)
+	}
 	if n.Lost+n.Pauses > 0 {
 		say("%d copies of stacks lost, %d pauses as there were too many", n.Lost, n.Pauses)
 	}
