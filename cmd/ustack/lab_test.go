@@ -78,7 +78,7 @@ func TestLab(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sum := &labCounts{unresolved: make(map[string]int)}
 			for range *labRounds {
-				out := lab.boot(t, work, kernel.image, kernel.arguments)
+				out := lab.boot(t, work, kernel.image, kernel.arguments, labScript())
 				for _, r := range labRuns {
 					c := checkLabRun(t, work, out, kernel.image, r)
 					t.Logf("%s: %v", r.name, c)
@@ -155,23 +155,28 @@ func labCommand(t *testing.T, name string, args ...string) {
 	}
 }
 
-// boot runs all labRuns in a guest, and returns the directory of what they wrote.
-func (l lab) boot(t *testing.T, work, image, arguments string) string {
+// labScript runs all labRuns.
+func labScript() string {
+	var script strings.Builder
+	for _, r := range labRuns {
+		if r.args != "" {
+			script.WriteString(r.script())
+		}
+	}
+	return script.String()
+}
+
+// boot runs shell code in a guest, with the directory of the workloads as $W, and returns
+// the directory of what it wrote to /mnt. A file failed there is a failure.
+func (l lab) boot(t *testing.T, work, image, arguments, script string) string {
 	t.Helper()
 	out, err := os.MkdirTemp("/var/tmp", "ustack-lab-out-*")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(out) })
-	var script strings.Builder
-	fmt.Fprintf(&script, "W=%s\n", work)
-	for _, r := range labRuns {
-		if r.args != "" {
-			script.WriteString(r.script())
-		}
-	}
 	path := filepath.Join(work, "guest.sh")
-	if err := os.WriteFile(path, []byte(script.String()), 0o755); err != nil {
+	if err := os.WriteFile(path, []byte("W="+work+"\n"+script), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(filepath.Join(string(l), "boot"), image, path, "2", arguments)

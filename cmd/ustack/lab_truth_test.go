@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,10 +25,11 @@ type labEvent struct {
 	PID                  int
 	NoStack              string `json:"no_stack"`
 	Stack                []labFrame
+	End                  string `json:"stack_end"`
 }
 
 type labFrame struct {
-	Address, Offset, Path, Trust, Reason, Memory string
+	Address, Offset, Path, Trust, Reason, Memory, How string
 	BuildID                                      string `json:"build_id"`
 	Inferred                                     bool
 }
@@ -113,9 +115,9 @@ type place struct {
 }
 
 // labProgram is the program of each kind of tag, which has the futex word.
-var labProgram = map[uint64]string{0x51: "libplug", 0x52: "exe", 0x53: "execstorm", 0x54: "execstorm", 0x55: "jit", 0x56: "deep"}
+var labProgram = map[uint64]string{0x51: "libplug", 0x52: "exe", 0x53: "execstorm", 0x54: "execstorm", 0x55: "jit", 0x56: "deep", 0x57: "tagged", 0x58: "tagged"}
 
-var tagged = regexp.MustCompile(`uaddr: (?:0x)?([0-9a-f]+).*val3: (?:0x)?(5[1-6][0-9a-f]{6})\b`)
+var tagged = regexp.MustCompile(`uaddr: (?:0x)?([0-9a-f]+).*val3: (?:0x)?(5[1-8][0-9a-f]{6})\b`)
 
 // tag is the tag of an event, 0 if it has none. Other calls have registers in
 // val3 that were left by a tagged one: their futex is another one.
@@ -151,9 +153,9 @@ func (l *labTruth) owner(tag uint64) string {
 }
 
 // expected are the frames of a tag, innermost first, as far as they are known.
-// The function that makes the call has a frame; the leaf that called it has none
-// (-momit-leaf-frame-pointer), so frame pointers skip it.
-func (l *labTruth) expected(tag uint64) (list []place) {
+// The function that makes the call has no frame pointer (-momit-leaf-frame-pointer), so
+// the kernel skips the one that called it; whole stacks have it.
+func (l *labTruth) expected(tag uint64, whole bool) (list []place) {
 	in := func(file string, functions ...string) {
 		for _, f := range functions {
 			list = append(list, place{file: file, function: f})
@@ -162,7 +164,11 @@ func (l *labTruth) expected(tag uint64) (list []place) {
 	own := l.owner(tag)
 	switch tag >> 24 {
 	case 0x51:
-		in(own, "raw_futex", "plug_mid", "plug_entry")
+		in(own, "raw_futex")
+		if whole {
+			in(own, "plug_wait")
+		}
+		in(own, "plug_mid", "plug_entry")
 		in(filepath.Join(l.work, "tagstorm"), "call_plugin", "one_round", "thr")
 	case 0x52:
 		in(own, "raw_futex", "exe_mid", "exe_work", "main")
@@ -180,6 +186,13 @@ func (l *labTruth) expected(tag uint64) (list []place) {
 			in(own, "deepr")
 		}
 		in(own, "main")
+	case 0x57, 0x58: // two bits for each function, the outermost first
+		functions := []string{"worker", "handler"}[tag>>24-0x57:][:1]
+		for path := tag & 0xffffff; path != 0; path >>= 2 {
+			functions = append(functions, []string{"", "fa", "fb", "fc"}[path&3])
+		}
+		slices.Reverse(functions)
+		in(own, append([]string{"tagged_wait"}, functions...)...)
 	}
 	return list
 }
@@ -201,8 +214,8 @@ func (l *labTruth) check(name string, r io.Reader) *labCounts {
 			l.possible(c, name, &e, i)
 		}
 		tag := l.tag(&e)
-		if tag == 0 {
-			continue
+		if tag == 0 || tag>>24 >= 0x57 && len(e.Stack) > 0 && e.Stack[0].How == "" {
+			continue // nothing is known of what frame pointers give where there are none
 		}
 		c.tagged++
 		if len(e.Stack) == 0 {
@@ -232,7 +245,7 @@ func (l *labTruth) possible(c *labCounts, name string, e *labEvent, i int) {
 	why := ""
 	if addr, ok := b.address(offset); !ok {
 		why = "no code there"
-	} else if i > 0 && !b.returns(offset) && !strings.HasPrefix(b.function(addr), "runtime.goexit") {
+	} else if i > 0 && f.How != "signal" && !b.returns(offset) && !strings.HasPrefix(b.function(addr), "runtime.goexit") {
 		// (Go makes a goroutine's first function return into runtime.goexit.)
 		why = "no call before it"
 	}
@@ -265,9 +278,9 @@ func (l *labTruth) stack(c *labCounts, name string, e *labEvent, tag uint64) {
 			frames = append(frames, f)
 		}
 	}
-	for i, want := range l.expected(tag) {
+	for i, want := range l.expected(tag, frames[0].How != "") {
 		if i >= len(frames) {
-			if len(frames) < 8 && !cutByKernel(frames) {
+			if (len(frames) < 8 || frames[0].How != "") && !cutByKernel(frames) {
 				c.wrong++
 				l.t.Errorf("%s: %s: process %d (%s), tag %#x: the stack ends at frame %d, before %v", name, e.TS, e.PID, e.Comm, tag, i, want)
 			}
