@@ -215,10 +215,3 @@ func (v *version) sole(path string) (found *mapping, only bool) {
 	}
 	return found, true
 }
-
-func trustOf(covered bool) filemap.Trust {
-	if covered {
-		return filemap.Verified
-	}
-	return filemap.Late
-}

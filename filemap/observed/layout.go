@@ -24,8 +24,8 @@ const (
 // is in the data of a program or library (Layout.Around): in all versions that the process
 // can have had then, the next program or library below must be the same one in the same
 // place, and the thread's name must be the one in the dump. comm is nil if the name is
-// unknown; tgid is the process, if the dump does not list the thread. The trust says
-// whether the dump covers that time.
+// unknown; tgid is the process, if the dump does not list the thread. It is late: another
+// file can have come to its place and gone again between two readings.
 func (e *Mappings) Layout(tid, tgid int32, comm []byte, at tracefs.Time, timed bool, addr uint64) (filemap.Layout, filemap.Trust) {
 	of := tid
 	if len(e.dump.all(of)) == 0 {
@@ -35,18 +35,18 @@ func (e *Mappings) Layout(tid, tgid int32, comm []byte, at tracefs.Time, timed b
 		comm = nil
 	}
 	m := e.dump.at(of, at, timed, comm)
-	found, covered := e.agreed(m.versions, addr), m.covered
+	found := e.agreed(m.versions, addr)
 	if m.strange {
 		return nil, filemap.NoTrust
 	}
 	if found == nil {
 		m = e.dump.at(of, at, false, comm)
-		found, covered = e.agreed(m.versions, addr), false
+		found = e.agreed(m.versions, addr)
 	}
 	if found == nil || m.strange {
 		return nil, filemap.NoTrust
 	}
-	return e.layout(found).Around(addr), trustOf(covered)
+	return e.layout(found).Around(addr), filemap.Late
 }
 
 // agreed is the first version that has an address, nil if there is none or they

@@ -63,19 +63,19 @@ func TestLayout(t *testing.T) {
 		areas int
 		trust filemap.Trust
 	}{
-		{"data", 10, "app", 1.5, 0x401010, "/app", 2, filemap.Verified},
-		{"bss", 10, "app", 1.5, 0x403fff, "/app", 3, filemap.Verified},
-		{"of a thread", 11, "worker", 1.5, 0x403fff, "/app", 3, filemap.Verified},
+		{"data", 10, "app", 1.5, 0x401010, "/app", 2, filemap.Late},
+		{"bss", 10, "app", 1.5, 0x403fff, "/app", 3, filemap.Late},
+		{"of a thread", 11, "worker", 1.5, 0x403fff, "/app", 3, filemap.Late},
 		{"after", 10, "app", 1.5, 0x404000, "", 0, none},
-		{"named bss", 10, "app", 3, 0x7f0000001fff + 0x1000, "/lib", 2, filemap.Verified},
+		{"named bss", 10, "app", 3, 0x7f0000001fff + 0x1000, "/lib", 2, filemap.Late},
 		{"the library has moved at some time until the next reading", 10, "app", 1.5, 0x7f0000002010, "", 0, none},
 		{"shared", 10, "app", 1.5, 0x7f0000003010, "", 0, none},
 		{"stack", 10, "app", 1.5, 0x7f0000004010, "", 0, none},
 		{"the library is moving", 10, "app", 1.99, 0x7f0000001010, "", 0, none},
-		{"it has moved", 10, "app", 3, 0x7f0000002010, "/lib", 2, filemap.Verified},
+		{"it has moved", 10, "app", 3, 0x7f0000002010, "/lib", 2, filemap.Late},
 		{"another time", 10, "app", 100, 0x401010, "/app", 2, filemap.Late},
 		{"another time, before and after", 10, "app", 100, 0x7f0000002010, "", 0, none},
-		{"the other program", 10, "other", 9, 0x401010, "/other", 2, filemap.Verified},
+		{"the other program", 10, "other", 9, 0x401010, "/other", 2, filemap.Late},
 		{"a program that the dump has missed", 10, "third", 9, 0x401010, "", 0, none},
 		{"another process", 99, "app", 1.5, 0x401010, "", 0, none},
 	} {

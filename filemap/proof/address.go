@@ -18,8 +18,9 @@ type Address struct {
 	Sure Sure
 	// Whole: all that the process had at the moments is known. Otherwise its code is.
 	Whole bool
-	// Sampled: what the process had between two moments is unknown. Otherwise the
-	// moments are the two ends of a time of which everything is known.
+	// Sampled: what the process had between two moments is unknown, even if it had the
+	// same at both. Otherwise the moments are the two ends of a time of which everything
+	// is known.
 	Sampled bool
 
 	kind                 procmap.Kind // of what it was in first
@@ -131,9 +132,9 @@ var addressRules = [...]addressRule{
 //	           can mean                              of, or be next to
 //	Time       all three                             Known: it does not say when a
 //	                                                 program was executed
-//	Sure       the process of the thread is known,   it was read before and after; twice,
-//	           no record is missing, the clock is    where programs are at no random
-//	           the same                              place
+//	Sure       the process of the thread is known,   it was read before and after
+//	           no record is missing, the clock is
+//	           the same
 //	Whole      no: data is not reported              yes
 //	Sampled    no: each change is reported           yes
 //
@@ -152,8 +153,9 @@ var addressRules = [...]addressRule{
 //     same memory; a mapping of shared memory without a name in a file system is memory,
 //     although the kernel has a file for it (/dev/zero, SysV).
 //   - The file is verified if the moments are known to be of that process and time, and
-//     it was there as code at all of them. An exact history may lack it at one: nothing
-//     else was there. A dump may not: what was there between its readings is unknown.
+//     it was there as code. An exact history may lack it at one moment: nothing else was
+//     there. A dump verifies none: another file can have come to the same place and gone
+//     again between its readings, as plugins do.
 func (a *Address) Decide() Verdict {
 	known := a.facts()
 	i := 0
@@ -224,7 +226,7 @@ func (a *Address) place() (f facts) {
 
 // sure is how well a file is known to have been there as code.
 func (a *Address) sure() Sure {
-	if a.Sure != Proven || a.late || a.execs < a.seen || a.Sampled && a.seen < a.moments {
+	if a.Sure != Proven || a.late || a.Sampled || a.execs < a.seen {
 		return Afterwards
 	}
 	return Proven

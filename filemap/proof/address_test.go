@@ -58,6 +58,7 @@ func TestAddress(t *testing.T) {
 		{"seen later", Address{}, moments{in(1), late}, Verdict{Act: Name, By: MappedSometime, Trust: filemap.Late}},
 		{"mapped or unmapped then", Address{}, moments{in(1), nothing}, Verdict{Act: Name, By: Mapped, Trust: filemap.Verified}},
 		{"in one of two readings", Address{Sampled: true}, moments{nothing, in(1)}, Verdict{Act: Name, By: MappedSometime, Trust: filemap.Late}},
+		{"in both of two readings", Address{Sampled: true}, moments{in(1), in(1)}, Verdict{Act: Name, By: MappedSometime, Trust: filemap.Late}},
 		{"two files", Address{}, moments{in(1), in(2)}, Verdict{Act: Drop, By: Unsettled, Reason: filemap.Ambiguous}},
 		{"a file and memory", Address{}, moments{in(1), {file: 2, kind: procmap.Anonymous}}, Verdict{Act: Drop, By: Unsettled, Reason: filemap.Ambiguous}},
 		{"one file, and something unknown", Address{}, moments{in(1), unknown}, Verdict{Act: Drop, By: Unseen, Reason: filemap.NoAddressSpace}},
@@ -141,13 +142,13 @@ func isSoundAddress(a *Address, all []glimpse, kept glimpse, v Verdict) bool {
 	if v.Act == Drop {
 		return v.Trust == filemap.NoTrust && v.Reason != filemap.NoReason
 	}
-	code, always := false, true
+	code, always := false, !a.Sampled
 	for _, g := range all {
 		switch {
 		case g.absent && !g.known, !g.absent && (!g.isSame(kept) || !g.kind.HasFile()):
 			return false
 		case g.absent:
-			always = always && !a.Sampled
+			continue
 		default:
 			code, always = code || g.exec, always && g.exec && !g.late
 		}
