@@ -19,8 +19,8 @@ type moment struct {
 	covered bool
 	// beyond: it can be after the last reading of any process.
 	beyond bool
-	// whole: all versions have the same files in the same places, so that there
-	// was nothing else either.
+	// whole: all versions have the same files in the same places, and the program's do not
+	// come and go, so that there was nothing else either.
 	whole bool
 	// strange: no version is of a program with the thread's name.
 	strange bool
@@ -69,7 +69,7 @@ func (d *Dump) at(tid int32, at tracefs.Time, timed bool, comm []byte) moment {
 	if m.crowded = len(m.versions) > maxHolding; m.crowded {
 		return m
 	}
-	m.whole = m.covered && agree(m.versions)
+	m.whole = m.covered && agree(m.versions) && !hasty(m.versions)
 	return m.ofName(pid == tid, comm)
 }
 

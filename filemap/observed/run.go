@@ -55,6 +55,7 @@ func (d *Dump) order() {
 			}
 			v.connect(pid, before)
 		}
+		findHasty(versions)
 	}
 	d.named = make(map[string][]*mapped)
 	for _, f := range d.files {
@@ -121,7 +122,7 @@ func (v *version) connect(pid int32, before *version) {
 			known[key{r.file.ident(), r.bias}] = r
 		}
 	} else {
-		v.program = &program{v.exe}
+		v.program = &program{exe: v.exe}
 	}
 	var last *mapping
 	for i := range v.maps {
@@ -147,7 +148,11 @@ func (v *version) connect(pid int32, before *version) {
 }
 
 // program is what a process runs from one exec to the next.
-type program struct{ exe string }
+type program struct {
+	exe string
+	// hasty: its files come and go between readings.
+	hasty bool
+}
 
 // continues reports whether a version is of the program of the version before.
 func (v *version) continues(before *version) bool {

@@ -141,22 +141,27 @@ func (c *calibration) take() {
 	c.pending = c.pending[:0]
 }
 
-// hull finds when a file was mapped.
+// hull finds when a file was mapped. One that comes and goes, as plugins do, or that is
+// in one reading only, can also have been there in between, unseen, and long before
+// it is first seen: it says nothing of the clocks.
 func (k *hullKey) hull(versions []version) hull {
-	first, last := -1, -1
+	first, last, seen := -1, -1, 0
 	for i := range versions {
 		if k.in(&versions[i]) {
-			if first < 0 {
+			if seen++; first < 0 {
 				first = i
 			}
 			last = i
 		}
 	}
 	h := hull{never, ever}
+	if seen < 2 || seen <= last-first {
+		return h
+	}
 	if first > 0 {
 		h.from = versions[first-1].at
 	}
-	if last >= 0 && last+1 < len(versions) {
+	if last+1 < len(versions) {
 		h.to = versions[last+1].at
 	}
 	return h
