@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 
+	"golang.org/x/sys/unix"
+
 	"ustack/filemap/symbol/image"
 	"ustack/filemap/unwind/table"
 )
@@ -115,6 +117,39 @@ func (u *Unwinder) Close() {
 	}
 }
 
+// Rest closes the files that no stack has led through since the last call, and forgets
+// them: an open file keeps its file system from being unmounted, and its space from being
+// free once it is deleted; and once it is closed, its Key can be another file's. It
+// reports whether there were any. They are not to be used any more: File returns new ones.
+func (u *Unwinder) Rest() (forgotten bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.filesMu.Lock()
+	defer u.filesMu.Unlock()
+	for key, f := range u.files {
+		if f.used <= u.rested {
+			f.unload()
+			delete(u.files, key)
+			forgotten = true
+		}
+	}
+	u.rested = u.tick
+	return forgotten
+}
+
+// maxOpen bounds the files that are open at once, openShare is the part of all descriptors
+// that they may take.
+const maxOpen, openShare = 1 << 10, 8
+
+// roomForFiles returns how many files may be open.
+func roomForFiles() int {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return maxOpen
+	}
+	return int(max(min(limit.Cur/openShare, maxOpen), 1))
+}
+
 // oldest returns the file with tables that was used before all others, but for
 // keep.
 func (u *Unwinder) oldest(keep *File) (oldest *File) {
@@ -136,7 +171,7 @@ func (u *Unwinder) trim(keep *File, isNew bool) {
 		return
 	}
 	u.cold = 0
-	for n := u.memory(); n > u.limit; {
+	for n := u.memory(); n > u.limit || u.opened > u.most; {
 		oldest := u.oldest(keep)
 		if oldest == nil {
 			if keep.loaded {
@@ -162,6 +197,9 @@ func (f *File) memory() int {
 }
 
 func (f *File) unload() {
+	if f.loaded {
+		f.u.opened--
+	}
 	f.bin.close()
 	f.debug.close()
 	for i := range f.u.hot {
@@ -180,6 +218,7 @@ func (f *File) unload() {
 // load opens the file and its own tables.
 func (f *File) load() {
 	f.loaded = true
+	f.u.opened++
 	f.steps = make(map[uint64]*step)
 	if f.bin, f.err = f.Open(); f.err != nil || f.bin == nil {
 		f.bin, f.err = nil, cmp.Or(f.err, errNotOpen)

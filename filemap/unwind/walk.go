@@ -15,8 +15,11 @@ type Unwinder struct {
 	files   map[string]*File
 	filesMu sync.Mutex // of files, which a Space may add to while a stack is unwound
 	limit   int
+	most    int // files that are open at once
+	opened  int
 	tick    uint64
-	cold    int // locations that were looked up since the last trim
+	rested  uint64 // the tick of the last Rest
+	cold    int    // locations that were looked up since the last trim
 
 	hot    [1 << hotBits]hot
 	pages  [maxPages]page
@@ -32,7 +35,7 @@ func New(memory int) *Unwinder {
 	if memory <= 0 {
 		memory = DefaultMemory
 	}
-	return &Unwinder{files: make(map[string]*File), limit: memory}
+	return &Unwinder{files: make(map[string]*File), limit: memory, most: roomForFiles()}
 }
 
 // hot is the step that was last used in a slot.

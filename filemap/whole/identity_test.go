@@ -57,3 +57,24 @@ func TestFilesOfProcesses(t *testing.T) {
 		t.Errorf("the debug file of another file is looked for: %v, %q", err, debugged)
 	}
 }
+
+// TestRest: a file is opened again once it was closed because no stack led through it. It
+// can be another one by then with the same device, inode and times: an image of a file
+// system in the place of the last one.
+func TestRest(t *testing.T) {
+	m := &space.Mapping{Start: 0x1000, End: 0x2000, Perms: procmap.Exec, File: &space.File{Name: "/lib/lib.so", Kind: procmap.File}}
+	opened := 0
+	s := New(Options{Open: func(int, *space.Mapping) (*unwind.Binary, error) {
+		opened++
+		return &unwind.Binary{ReaderAt: bytes.NewReader(nil), Identity: "of both", Close: func() {}}, nil
+	}})
+	defer s.Close()
+	first := s.file(1, m)
+	if s.file(1, m) != first || opened != 1 {
+		t.Fatalf("opened %d times", opened)
+	}
+	s.Rest()
+	if s.file(1, m) == first || opened != 2 {
+		t.Errorf("opened %d times, the file of before: %v", opened, s.file(1, m) == first)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -92,6 +93,7 @@ type Source struct {
 	paused  bool
 	err     error
 	began   Counts // when size was set
+	rested  tracefs.Time
 	lost    atomic.Uint64
 	total   atomic.Uint64
 	pauses  atomic.Uint64
@@ -136,6 +138,7 @@ func (s *Source) open() error {
 // Read takes the samples until now, and returns when that was. It must come before the
 // changes of mappings until then are taken.
 func (s *Source) Read() tracefs.Time {
+	s.rest()
 	if s.sampler == nil {
 		return s.opt.Now()
 	}
@@ -147,6 +150,18 @@ func (s *Source) Read() tracefs.Time {
 	s.total.Add(uint64(n))
 	s.sampled += n
 	return until
+}
+
+// restEvery is how long a file that no stack leads through stays open, at least; twice as
+// long at most.
+const restEvery = 3 * tracefs.Time(time.Second)
+
+// rest closes the files that no stack leads through, now and then.
+func (s *Source) rest() {
+	if now := s.opt.Now(); now-s.rested >= restEvery {
+		s.rested = now
+		s.Rest()
+	}
 }
 
 // Give gives stacks of a batch the frames that samples prove, see Stage.Batch.

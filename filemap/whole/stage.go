@@ -325,6 +325,13 @@ func (s *Stage) Counts() Counts {
 	return s.count
 }
 
+// Rest closes the files that no stack has led through since the last call.
+func (s *Stage) Rest() {
+	if s.unwinder.Rest() {
+		clear(s.files) // what is there now is looked at again
+	}
+}
+
 // Close closes the files.
 func (s *Stage) Close() { s.unwinder.Close() }
 
