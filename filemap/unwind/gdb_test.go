@@ -56,17 +56,23 @@ func readMaps(t testing.TB, u *Unwinder, text string, vdso []byte) (out areas) {
 		if len(words) > 5 {
 			a.name = words[5]
 		}
-		switch {
-		case a.name == "[vdso]":
-			a.File = u.File(Source{Key: "vdso", Name: "[vdso]", Open: func() (*Binary, error) {
-				return &Binary{ReaderAt: bytes.NewReader(vdso), Size: int64(len(vdso))}, nil
-			}})
-		case strings.HasPrefix(a.name, "/"):
-			a.File = u.File(fileSource(a.name))
-		}
+		a.File = fileOf(u, a.name, vdso)
 		out = append(out, a)
 	}
 	return out
+}
+
+// fileOf is the file of a mapping, nil for none.
+func fileOf(u *Unwinder, name string, vdso []byte) *File {
+	switch {
+	case name == "[vdso]":
+		return u.File(Source{Key: "vdso", Name: "[vdso]", Open: func() (*Binary, error) {
+			return &Binary{ReaderAt: bytes.NewReader(vdso), Size: int64(len(vdso))}, nil
+		}})
+	case strings.HasPrefix(name, "/") && !strings.HasPrefix(name, "//"): // perf: //anon
+		return u.File(fileSource(name))
+	}
+	return nil
 }
 
 // fileSource is a file of this machine, with its debug file by build ID if it is

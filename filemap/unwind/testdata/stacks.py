@@ -1,7 +1,10 @@
 # Runs in gdb: stops a program at random points and writes, one JSON object a
-# line, what gdb knows of each thread's stack. The environment says where to, how
-# often to stop, and how many bytes of a stack to copy.
-import base64, json, os, random, subprocess
+# line, what gdb knows of each thread's stack, but for threads that have not moved
+# since the stop before. The environment says where to, how often to stop, and how many
+# bytes of a stack to copy. With STACKS_PID it attaches to that process, and also ends
+# after STACKS_COUNT stacks. With STACKS_STEPS threads that are not in a system call are
+# then moved on by so many instructions, alone, with a stack after each.
+import base64, json, os, random, subprocess, sys
 import gdb
 
 REGS = ["rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rip"]
@@ -38,32 +41,61 @@ def stack(inferior, sp, text):
             return base64.b64encode(bytes(inferior.read_memory(sp, n))).decode(), end
     return "", 0
 
-def one(out, inferior, thread, text):
+def one(out, inferior, thread, text, before, step=False):
     thread.switch()
     f = gdb.newest_frame()
     regs = [int(f.read_register(r)) & MASK for r in REGS]
-    found, reason, interrupted = frames()
     copy, limit = stack(inferior, regs[7], text)
+    if before.get(thread.ptid) == (regs, copy):
+        return 0
+    before[thread.ptid] = regs, copy
+    found, reason, interrupted = frames()
     more, _ = stack(inferior, interrupted, text) if interrupted else ("", 0)
-    out.write(json.dumps({"at": interrupted, "more": more, "regs": regs, "frames": found, "reason": reason, "stack": copy, "limit": limit}) + "\n")
+    out.write(json.dumps({"at": interrupted, "more": more, "regs": regs, "frames": found, "reason": reason, "stack": copy, "limit": limit, "step": step}) + "\n")
+    return 1
 
-def main():
+def steps(out, inferior, thread, text, before):
+    thread.switch()
+    if int(gdb.newest_frame().read_register("orig_rax")) & MASK != MASK:
+        return
+    for _ in range(STEPS):
+        if bytes(inferior.read_memory(gdb.newest_frame().pc(), 2)) == b"\x0f\x05": # syscall, which can wait for another thread
+            return
+        gdb.execute("stepi", to_string=True)
+        if not thread.is_valid() or gdb.selected_thread() != thread:
+            return
+        one(out, inferior, thread, text, before, True)
+
+def settings(signals):
     for c in ["set pagination off", "set confirm off", "set debuginfod enabled off", "set backtrace past-main on", "set backtrace past-entry on",
-              "set backtrace limit 400", "handle SIGUSR2 stop nopass print", "handle SIGALRM nostop pass noprint", "handle SIGSEGV nostop pass noprint",
-              "handle SIG33 nostop pass noprint", "handle SIGPIPE nostop pass noprint", "set disable-randomization off"]:
+              "set backtrace limit 400", "set disable-randomization off"] + ["handle " + s for s in signals]:
         try:
             gdb.execute(c, to_string=True)
         except gdb.error:
             pass
+
+def begin():
+    """Starts the program or attaches to it. Returns the signal that stops it."""
+    pid = os.environ.get("STACKS_PID")
+    if pid:
+        # A program cannot block SIGSTOP, and the kernel never gets this one.
+        settings(["all nostop pass noprint", "SIGSTOP stop nopass print"])
+        gdb.execute("attach " + pid, to_string=True)
+        return "STOP"
+    settings(["SIGUSR2 stop nopass print"] + [s + " nostop pass noprint" for s in ("SIGALRM", "SIGSEGV", "SIG33", "SIGPIPE")])
     gdb.execute("starti", to_string=True)
+    return "USR2"
+
+def main():
+    signal = begin()
     inferior = gdb.selected_inferior()
     pid = inferior.pid
-    last = None
+    last, before, count = None, {}, 0
     with open(os.environ["STACKS_OUT"], "w") as out:
         for n in range(int(os.environ["STACKS_STOPS"])):
             wait = float(os.environ.get("STACKS_FIRST", "0.3")) if n == 0 else random.uniform(0.001, 0.03)
             # A thread of Python does not run while gdb waits.
-            t = subprocess.Popen(["sh", "-c", "sleep %f; kill -USR2 %d" % (wait, pid)])
+            t = subprocess.Popen(["sh", "-c", "sleep %f; kill -%s %d" % (wait, signal, pid)])
             gdb.execute("continue", to_string=True)
             t.wait()
             if not inferior.is_valid() or inferior.pid == 0:
@@ -73,8 +105,18 @@ def main():
                 out.write(json.dumps({"maps": text, "vdso": vdso(inferior, text)}) + "\n")
                 last = text
             for thread in inferior.threads():
-                one(out, inferior, thread, text)
+                count += one(out, inferior, thread, text, before)
+            if STEPS:
+                gdb.execute("set scheduler-locking on")
+                for thread in inferior.threads():
+                    steps(out, inferior, thread, text, before)
+                gdb.execute("set scheduler-locking off")
             out.flush()
-    gdb.execute("kill", to_string=True)
+            if count >= int(os.environ.get("STACKS_COUNT", sys.maxsize)):
+                break
+    if inferior.is_valid() and inferior.pid != 0:
+        gdb.execute("detach" if signal == "STOP" else "kill", to_string=True)
+
+STEPS = int(os.environ.get("STACKS_STEPS", "0"))
 
 main()
