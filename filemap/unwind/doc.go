@@ -62,8 +62,8 @@ const (
 	// NoInformation: File has no tables for the code of the last frame, or
 	// malformed ones.
 	NoInformation
-	// NoMap: Addr is code of no file and no known JIT compiler, or no mapping
-	// is known there.
+	// NoMap: Addr is code of no file and no known JIT compiler, or of a file that
+	// cannot be read, or no mapping is known there.
 	NoMap
 	// Contradiction: a table or the frame pointer leads to an impossible frame.
 	Contradiction

@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
+	"os"
 	"testing"
 
 	"ustack/tracefs/capturetest"
@@ -172,6 +173,25 @@ func TestEnds(t *testing.T) {
 	}
 	in.Machine = elf.EM_386
 	if got, end := u.Unwind(in, nil); len(got) != 0 || end.Why != NoInformation {
+		t.Errorf("%v, %+v", got, end)
+	}
+}
+
+// TestFileGone: a return address in a file that cannot be read is no contradiction.
+func TestFileGone(t *testing.T) {
+	u := New(0)
+	defer u.Close()
+	m, all, space := tinyStacks(t, u, "amd64")
+	gone := u.File(Source{Key: "gone", Name: "gone", Open: func() (*Binary, error) { return nil, os.ErrNotExist }})
+	const at = 1 << 40
+	space = space.(areas).with(area{Mapping: Mapping{Start: at, End: at + 1<<20, Exec: true, File: gone}})
+	in := all[0].input(m, space)
+	whole, _ := u.Unwind(in, nil)
+	i := bytes.Index(all[0].stack, binary.LittleEndian.AppendUint64(nil, whole[1].PC))
+	in.Stack.Bytes = bytes.Clone(all[0].stack)
+	binary.LittleEndian.PutUint64(in.Stack.Bytes[i:], at+0x100)
+	got, end := u.Unwind(in, nil)
+	if len(got) != 1 || end.Why != NoMap || end.Addr != at+0x100 || end.Detail != os.ErrNotExist.Error() {
 		t.Errorf("%v, %+v", got, end)
 	}
 }

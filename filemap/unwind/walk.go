@@ -246,6 +246,9 @@ func (w *walker) enter(to uint64, interrupted bool) bool {
 		case s.returned: // signal handlers return there, or contexts begin
 			w.exact = true
 			s = w.step()
+		case p.file.image == nil:
+			w.end = End{Why: NoMap, Addr: to, Detail: s.end.Detail}
+			return false
 		default:
 			w.end = End{Why: Contradiction, Addr: to, Detail: "no call stands before the return address"}
 			return false
