@@ -146,7 +146,7 @@ func (w *walker) restorePlain(r *table.Rules, base uint64) {
 // restore sets the registers to the caller's. One that cannot be found is
 // unknown; that ends the stack only where it is needed. leaving: the function has
 // only to take registers off the stack and return, so those whose place is below
-// the stack pointer have their value again. Copies of stacks do not have that
+// its stack pointer have their value again. Copies of stacks do not have that
 // place, and tables often say nothing about ends of functions.
 func (w *walker) restore(r *table.Rules, base uint64, leaving bool) {
 	known := w.keeps
@@ -155,9 +155,10 @@ func (w *walker) restore(r *table.Rules, base uint64, leaving bool) {
 	}
 	known &= w.regs.known
 	found := uint64(0)
+	sp, _ := w.regs.Get(w.spn)
 	for i := range r.Others {
 		x := &r.Others[i]
-		if leaving && x.Kind == table.At && base+uint64(x.N) < w.sp0 {
+		if leaving && x.Kind == table.At && base+uint64(x.N) < sp {
 			continue
 		}
 		known &^= 1 << x.Of

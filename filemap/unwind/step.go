@@ -88,7 +88,7 @@ func (f *File) look(offset uint64, exact bool) *step {
 		return s
 	}
 	f.rules(s, addr)
-	s.leaving = exact && s.kind == byRules && f.leaves(offset)
+	s.leaving = exact && s.kind == byRules && f.leaves(offset, addr)
 	return s
 }
 
@@ -200,29 +200,6 @@ func (f *File) rules(s *step, addr uint64) {
 	default:
 		s.end = f.nothing("")
 	}
-}
-
-// leaves reports whether code of x86-64 does nothing but take registers off the
-// stack (pop) and return.
-func (f *File) leaves(offset uint64) bool {
-	const most = 24
-	code := f.code(offset, most)
-	if f.image.Machine == arm64 {
-		return false
-	}
-	for len(code) > 0 {
-		switch {
-		case code[0] == 0xc3 || bytes.HasPrefix(code, []byte("\xf3\xc3")): // ret
-			return true
-		case code[0]>>3 == 0x58>>3:
-			code = code[1:]
-		case code[0] == 0x41 && len(code) > 1 && code[1]>>3 == 0x58>>3:
-			code = code[2:]
-		default:
-			return false
-		}
-	}
-	return false
 }
 
 // begin reports whether an address without a table is in _start, which has no
