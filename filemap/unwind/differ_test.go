@@ -54,6 +54,7 @@ const (
 	theyGoOn    = "ours ends (%s), theirs goes on"
 	theyStray   = "ours ends (%s), theirs goes on outside of code"
 	weGoOn      = "theirs ends, ours goes on"
+	weGoOnLeft  = "theirs ends, ours goes on from the end of a function"
 	weGoOnAfter = "theirs goes on outside of code, ours in code"
 )
 
@@ -87,6 +88,9 @@ func (a *agreement) add(space areas, got []Frame, end End, theirs []theirFrame, 
 		n++
 	}
 	kind := kindOf(n, len(got), code, len(theirs), end)
+	if kind == weGoOn && got[0].File != nil && got[0].File.step(got[0].Offset, true).leaving {
+		kind = weGoOnLeft
+	}
 	if kind == "" {
 		a.equal++
 		return
@@ -142,15 +146,16 @@ var judgements = []judgement{
 	{"gdb", fmt.Sprintf(theyStray, Switch), goProgram, "ours", "the rest is on another stack, and what is not in code is no caller"},
 	{"gdb", fmt.Sprintf(theyGoOn, Root), goProgram, "both", "gdb has runtime.clone, too, the assembler code that made the thread; Go's own traceback ends at runtime.mstart as ours does"},
 	{"perf", weGoOn, goProgram, "ours", "perf has no table for Go's code; gdb has the frames that ours has"},
-	{"gdb", fmt.Sprintf(theyGoOn, NoInformation), tableless, "ours", untold + ", right or not"},
-	{"gdb", fmt.Sprintf(theyStray, NoInformation), tableless, "ours", untold + ", wrong here"},
+	{"perf", weGoOnLeft, "", "ours", "the function has its caller's registers back; perf takes them from below the stack pointer, which is not copied"},
+	{"", fmt.Sprintf(theyGoOn, NoInformation), tableless, "ours", untold + ", right or not"},
+	{"", fmt.Sprintf(theyStray, NoInformation), tableless, "ours", untold + ", wrong here"},
 	{"perf", fmt.Sprintf(theyStray, Short), "", "ours", "both need more of the stack than was copied; perf adds the address -1"},
 }
 
 const (
 	goProgram = "^program$"
 	tableless = `^(lib(x264|swscale|swresample|avcodec|avutil|avfilter)\.so.*|musl)$`
-	untold    = "the file has no table for this code, of an assembler or of musl, and gdb guesses by the instructions"
+	untold    = "the file has no table for this code, of an assembler or of musl, and theirs is a guess"
 )
 
 func (d *difference) judge(with string) *judgement {
