@@ -76,13 +76,7 @@ func (a *agreement) add(space areas, got []Frame, end End, theirs []theirFrame, 
 		fmt.Fprintf(&key, "%x ", got[i].PC)
 	}
 	a.distinct[key.String()] = true
-	code := 0 // their frames that are in code
-	for code < len(theirs) {
-		if m, ok := space.Find(theirs[code].pc); !ok || !m.Exec {
-			break
-		}
-		code++
-	}
+	code := inCode(space, theirs)
 	n := 0
 	for n < min(len(got), code) && a.same(&got[n], theirs[n].pc) {
 		n++
@@ -96,6 +90,17 @@ func (a *agreement) add(space areas, got []Frame, end End, theirs []theirFrame, 
 		return
 	}
 	a.note(kind, n, got, end, theirs[:code], theirs[code:], reason)
+}
+
+// inCode is how many frames of theirs are in code, before one that is not.
+func inCode(space areas, theirs []theirFrame) (n int) {
+	for n < len(theirs) {
+		if m, ok := space.Find(theirs[n].pc); !ok || !m.Exec {
+			break
+		}
+		n++
+	}
+	return n
 }
 
 // note notes a difference after n frames.
@@ -193,7 +198,16 @@ func both(got []Frame, end End, theirs []theirFrame, reason string) string {
 // report prints a row of the table and the differences.
 func (a *agreement) report(t *testing.T, name string) {
 	t.Helper()
-	fmt.Printf("| %s | %s | %d | %d | %d | %d |\n", name, a.with, a.stacks, len(a.distinct), a.frames, a.stacks-a.equal)
+	other := 0 // stacks with another frame, not only another end
+	for d, f := range a.diffs {
+		if d.kind == differ || d.kind == differBlind {
+			other += f.count
+		}
+	}
+	fmt.Printf("| %s | %s | %d | %d | %d | %d | %d |\n", name, a.with, a.stacks, len(a.distinct), a.frames, other, a.stacks-a.equal)
+	if a.callers > 0 {
+		fmt.Printf("  with the program counter and the stack pointer alone, %d have a caller\n", a.callers)
+	}
 	for _, d := range slices.SortedFunc(maps.Keys(a.diffs), func(x, y difference) int { return a.diffs[y].count - a.diffs[x].count }) {
 		f := a.diffs[d]
 		fmt.Printf("  %d stacks, %d of theirs with an address outside of code: %s, after %s\n", f.count, f.astray, d.kind, d.file)
@@ -313,7 +327,7 @@ func (a *agreement) fromGDB(t *testing.T, u *Unwinder, r io.Reader) {
 		in.Regs.Set(AMD64PC, rec.Regs[AMD64PC])
 		in.Regs.Set(AMD64SP, rec.Regs[AMD64SP])
 		got, end = u.Unwind(in, nil)
-		a.blind(got, end, theirs, rec.Reason)
+		a.blind(got, end, theirs[:inCode(space, theirs)], rec.Reason)
 	}
 }
 
