@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ustack/filemap/unwind/table"
 )
 
 const hostMachine = elf.EM_X86_64
@@ -49,13 +51,14 @@ type found struct {
 
 // Kinds of differences.
 const (
-	differ      = "a frame differs"
-	differBlind = "without registers, a frame differs"
-	theyGoOn    = "ours ends (%s), theirs goes on"
-	theyStray   = "ours ends (%s), theirs goes on outside of code"
-	weGoOn      = "theirs ends, ours goes on"
-	weGoOnLeft  = "theirs ends, ours goes on from the end of a function"
-	weGoOnAfter = "theirs goes on outside of code, ours in code"
+	differ       = "a frame differs"
+	differBlind  = "without registers, a frame differs"
+	theyGoOn     = "ours ends (%s), theirs goes on"
+	theyStray    = "ours ends (%s), theirs goes on outside of code"
+	theyGoOnLeft = "ours ends (unknown register), theirs goes on from the end of a function"
+	weGoOn       = "theirs ends, ours goes on"
+	weGoOnLeft   = "theirs ends, ours goes on from the end of a function"
+	weGoOnAfter  = "theirs goes on outside of code, ours in code"
 )
 
 func newAgreement(with string) *agreement {
@@ -82,14 +85,30 @@ func (a *agreement) add(space areas, got []Frame, end End, theirs []theirFrame, 
 		n++
 	}
 	kind := kindOf(n, len(got), code, len(theirs), end)
-	if kind == weGoOn && got[0].File != nil && got[0].File.step(got[0].Offset, true).leaving {
+	switch {
+	case kind == weGoOn && got[0].File != nil && got[0].File.step(got[0].Offset, true).leaving:
 		kind = weGoOnLeft
+	case kind == fmt.Sprintf(theyGoOn, UnknownRegister) && emptied(&got[0], end.Register):
+		kind = theyGoOnLeft
 	}
 	if kind == "" {
 		a.equal++
 		return
 	}
 	a.note(kind, n, got, end, theirs[:code], theirs[code:], reason)
+}
+
+// emptied reports whether a thread is in a function that has emptied its frame, and the
+// table still has a register in the memory that it was in.
+func emptied(f *Frame, register uint8) bool {
+	if f.File == nil {
+		return false
+	}
+	s := f.File.step(f.Offset, true)
+	if s.kind != byRules || s.rules.Base != (table.Rule{Kind: table.IsRegister, Reg: AMD64SP, N: 8}) {
+		return false
+	}
+	return slices.ContainsFunc(s.rules.Others, func(r table.Rule) bool { return r.Of == register && r.Kind == table.At && r.N < -8 })
 }
 
 // inCode is how many frames of theirs are in code, before one that is not.
@@ -151,6 +170,7 @@ var judgements = []judgement{
 	{"gdb", fmt.Sprintf(theyStray, Switch), goProgram, "ours", "the rest is on another stack, and what is not in code is no caller"},
 	{"gdb", fmt.Sprintf(theyGoOn, Root), goProgram, "both", "gdb has runtime.clone, too, the assembler code that made the thread; Go's own traceback ends at runtime.mstart as ours does"},
 	{"perf", weGoOn, goProgram, "ours", "perf has no table for Go's code; gdb has the frames that ours has"},
+	{"gdb", theyGoOnLeft, "", "gdb", "the function has its caller's registers back, and jumps; its code does not prove that, and memory below the stack pointer is not copied"},
 	{"perf", weGoOnLeft, "", "ours", "the function has its caller's registers back; perf takes them from below the stack pointer, which is not copied"},
 	{"", fmt.Sprintf(theyGoOn, NoInformation), tableless, "ours", untold + ", right or not"},
 	{"", fmt.Sprintf(theyStray, NoInformation), tableless, "ours", untold + ", wrong here"},
