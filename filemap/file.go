@@ -25,11 +25,9 @@ type File struct {
 	HasID bool
 	// Used is set when a frame got this file.
 	Used bool
-	// Text and JSON are what renderers keep with the file: how they write
-	// it, made once.
-	Text, JSON []byte
 
-	code code // what Application found, once it was asked
+	key  uint64 // of build ID and path, see Key; 0 if unknown
+	code code   // what Application found, once it was asked
 }
 
 // code is the kind of code in a file.
@@ -60,6 +58,9 @@ type Begun uint32
 // Key returns the xxhash of build ID and path: the same for a file on every
 // machine.
 func (f *File) Key() uint64 {
+	if f.key != 0 { // it is of a Files
+		return f.key
+	}
 	var d xxhash.Digest
 	d.Reset()
 	_, _ = d.Write(f.BuildID[:])
@@ -93,8 +94,8 @@ func NewFiles() *Files { return &Files{byKey: make(map[uint64][]*File)} }
 // Count returns the number of distinct files that frames got.
 func (fs *Files) Count() int { return fs.count }
 
-// fileCost is what a File needs besides its path: itself, its place in the
-// map, and what renderers keep with it.
+// fileCost is about what a File needs besides its path: itself, its place in the
+// map, and what others keep by it.
 const fileCost = 512
 
 // Bytes returns about how much memory the set needs.
@@ -137,7 +138,7 @@ func (fs *Files) add(path []byte, id BuildID, hasID bool) *File {
 			return f
 		}
 	}
-	f := &File{Path: string(path), BuildID: id, HasID: hasID}
+	f := &File{Path: string(path), BuildID: id, HasID: hasID, key: key}
 	fs.byKey[key] = append(fs.byKey[key], f)
 	fs.bytes += fileCost + len(f.Path)
 	return f

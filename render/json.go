@@ -1,7 +1,6 @@
 package render
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"io"
@@ -11,6 +10,7 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/resolve"
+	"ustack/render/cache"
 	"ustack/tracefs"
 	"ustack/tracefs/escape"
 	"ustack/tracefs/text"
@@ -31,17 +31,28 @@ type JSON struct {
 	res     *resolve.Resolver
 	heads   headCache
 	started bool
-	kept    int   // of rendered templates, see Text
 	limit   int64 // bytes of input after which the header no longer waits
 	dialect resolve.Dialect
 	symbols Symbols
 	escaped bool // the text of the batches is
+	kept    kept
+	written cache.Numbered[inBuffer] // by stack
 }
+
+// inBuffer is where a stack is in the output buffer, before the flush with a number.
+type inBuffer struct {
+	flush     int64
+	from, end int
+}
+
+// writtenBits is for the stacks of the events of a flush; they are mostly near each
+// other.
+const writtenBits = 10
 
 // NewJSON returns a renderer that writes to w. The header has the dialect of
 // the first stack, if one is within the first limit bytes.
 func NewJSON(w io.Writer, res *resolve.Resolver, limit int64) *JSON {
-	return &JSON{out: newGather(w), res: res, limit: limit}
+	return &JSON{out: newGather(w), res: res, limit: limit, kept: newKept(), written: cache.New[inBuffer](writtenBits)}
 }
 
 // Symbols adds names to frames.
@@ -53,7 +64,7 @@ func (j *JSON) Batch(h *resolve.Pending) error {
 	if !j.started {
 		j.header(h)
 	}
-	if j.started && j.out.len()+stacksSize(h) > spillAt {
+	if j.started && j.out.len()+j.stacksSize(h) > spillAt {
 		if err := j.out.flush(); err != nil {
 			return err
 		}
@@ -75,10 +86,10 @@ func (j *JSON) Batch(h *resolve.Pending) error {
 // stacksSize returns about how much the stacks of a batch will add to the
 // output. They are far away in memory; here they are loaded all at once, later
 // they would not be.
-func stacksSize(h *resolve.Pending) (size int) {
+func (j *JSON) stacksSize(h *resolve.Pending) (size int) {
 	for i := range h.Attached {
 		if s := h.Attached[i].Stack; s != nil && s.Result != nil {
-			size += len(s.Result.JSON)
+			size += len(j.kept.results.Get(s.Result.ID))
 		}
 	}
 	return size
@@ -247,31 +258,30 @@ func (j *JSON) stacked(a *resolve.Attached) {
 // near each other, so the text for the first of them is often still in the
 // buffer.
 func (j *JSON) shared(s *resolve.Stack) {
-	if r := s.Result; r != nil && !s.Cut {
+	if r := s.Result; r != nil && r.ID != 0 && !s.Cut {
+		kept := j.kept.results.Get(r.ID)
 		switch {
-		case r.JSON == nil:
+		case kept == nil:
 		case j.started:
-			j.out.refer(r.JSON)
+			j.out.refer(kept)
 			return
 		default:
-			j.out.buf = append(j.out.buf, r.JSON...)
+			j.out.buf = append(j.out.buf, kept...)
 			return
 		}
 		from := len(j.out.buf)
 		j.out.buf = j.frames(j.out.buf, s.Text, s.Frames, s.Attributions, false, s.Stock, true)
-		if j.kept += len(j.out.buf) - from; j.kept < keepAtMost {
-			r.JSON = bytes.Clone(j.out.buf[from:])
-		}
+		j.kept.results.Put(r.ID, j.out.buf[from:])
 		return
 	}
-	if m := &s.Written; m.Output == j.out.flushes && m.End > 0 {
-		j.out.buf = append(j.out.buf, j.out.buf[m.From:m.End]...)
+	if m, ok := j.written.Get(s.ID); ok && m.flush == j.out.flushes {
+		j.out.buf = append(j.out.buf, j.out.buf[m.from:m.end]...)
 		return
 	}
 	from := len(j.out.buf)
 	j.out.buf = j.frames(j.out.buf, s.Text, s.Frames, s.Attributions, s.Cut, s.Stock, true)
 	if j.started {
-		s.Written = resolve.Written{Output: j.out.flushes, From: from, End: len(j.out.buf)}
+		j.written.Put(s.ID, inBuffer{flush: j.out.flushes, from: from, end: len(j.out.buf)})
 	}
 }
 

@@ -24,7 +24,7 @@ func (j *JSON) frames(b, txt []byte, frames []tracefs.Frame, out []resolve.Attri
 			b = append(append(append(b[:len(b)-1], `,"how":"`...), how.String()...), `"}`...)
 		}
 		if s := between(j.symbols, txt, frames, out, k, ran); s != nil {
-			b = appendSkippedJSON(append(b, ','), s, out[k].Trust.Skipped())
+			b = j.appendSkipped(append(b, ','), s, out[k].Trust.Skipped())
 		}
 	}
 	b = append(b, ']')
@@ -55,16 +55,13 @@ func (j *JSON) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Attributi
 		} else {
 			b = appendNumber(append(b, `{"offset":`...), addrText, f)
 		}
-		if o.File.JSON == nil {
-			o.File.JSON = appendFileJSON(nil, o.File)
-		}
-		b = append(b, o.File.JSON...)
+		b = append(b, j.fileJSON(o.File)...)
 		b = append(append(append(b, `,"trust":"`...), o.Trust.String()...), '"')
 		if f.Inferred {
 			return append(b, inferredJSON...)
 		}
 		if j.symbols != nil {
-			b = appendFunctionJSON(b, j.symbols.Name(o.File, frameOffset(txt, f, o), ran))
+			b = j.appendFunction(b, j.symbols.Name(o.File, frameOffset(txt, f, o), ran))
 		}
 		return append(b, '}')
 	}
@@ -100,12 +97,12 @@ func (j *JSON) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Attributi
 // inferredJSON ends a frame that the kernel did not give.
 const inferredJSON = `,"inferred":true}`
 
-// appendSkippedJSON writes the frame of a function that was left out.
-func appendSkippedJSON(b []byte, s *symbol.Skipped, trust filemap.Trust) []byte {
+// appendSkipped writes the frame of a function that was left out.
+func (j *JSON) appendSkipped(b []byte, s *symbol.Skipped, trust filemap.Trust) []byte {
 	b = appendHex(append(b, `{"offset":`...), s.Offset)
-	b = appendFileJSON(b, s.File)
+	b = append(b, j.fileJSON(s.File)...)
 	b = append(append(append(b, `,"trust":"`...), trust.String()...), '"')
-	return append(appendFunctionJSON(b, s.Name), inferredJSON...)
+	return append(j.appendFunction(b, s.Name), inferredJSON...)
 }
 
 // appendPlace writes the number of a frame without a file under the name of
@@ -138,6 +135,15 @@ func (j *JSON) appendPlace(b, txt []byte, f *tracefs.Frame, o *resolve.Attributi
 		}
 	}
 	return b
+}
+
+// fileJSON returns the keys of a file, made once.
+func (j *JSON) fileJSON(f *filemap.File) []byte {
+	place := j.kept.file(f)
+	if place.text == nil {
+		place.text = appendFileJSON(nil, f)
+	}
+	return place.text
 }
 
 func appendFileJSON(b []byte, f *filemap.File) []byte {

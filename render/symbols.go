@@ -40,11 +40,14 @@ func between(s Symbols, txt []byte, frames []tracefs.Frame, out []resolve.Attrib
 //
 // The function before "<-" is inlined in the one after it. The text is made once a
 // name.
-func appendFunction(b []byte, n *symbol.Name) []byte {
-	if n.Text == nil {
-		n.Text = nameText(nil, n)
+func (t *Text) appendFunction(b []byte, n *symbol.Name) []byte {
+	if kept := t.kept.names.Get(n.ID); kept != nil {
+		return append(b, kept...)
 	}
-	return append(b, n.Text...)
+	from := len(b)
+	b = nameText(b, n)
+	t.kept.names.Put(n.ID, b[from:])
+	return b
 }
 
 func nameText(b []byte, n *symbol.Name) []byte {
@@ -94,12 +97,15 @@ func orUnknown(s string) string {
 	return s
 }
 
-// appendFunctionJSON writes the keys that a name has in a frame.
-func appendFunctionJSON(b []byte, n *symbol.Name) []byte {
-	if n.JSON == nil {
-		n.JSON = nameJSON(nil, n)
+// appendFunction writes the keys that a name has in a frame.
+func (j *JSON) appendFunction(b []byte, n *symbol.Name) []byte {
+	if kept := j.kept.names.Get(n.ID); kept != nil {
+		return append(b, kept...)
 	}
-	return append(b, n.JSON...)
+	from := len(b)
+	b = nameJSON(b, n)
+	j.kept.names.Put(n.ID, b[from:])
+	return b
 }
 
 func nameJSON(b []byte, n *symbol.Name) []byte {

@@ -1,7 +1,6 @@
 package render
 
 import (
-	"bytes"
 	"io"
 	"slices"
 	"strings"
@@ -32,17 +31,14 @@ type Text struct {
 	opt TextOptions
 	// begun is set after the first batch; escaped is of its text.
 	begun, escaped bool
-	// kept counts what was kept of rendered templates. It is not reduced when a
-	// template goes, so a trace of ever new stacks keeps none in the end.
-	kept int
-	memo memo
+	kept           kept
+	memo           memo
 }
 
 // NewText returns a renderer that writes to w.
-func NewText(w io.Writer, opt TextOptions) *Text { return &Text{out: newGather(w), opt: opt} }
-
-// keepAtMost bounds the rendered stacks that are kept, in all.
-const keepAtMost = 8 << 20
+func NewText(w io.Writer, opt TextOptions) *Text {
+	return &Text{out: newGather(w), opt: opt, kept: newKept()}
+}
 
 // Batch implements Renderer.
 func (t *Text) Batch(h *resolve.Pending) error {
@@ -157,8 +153,8 @@ func (t *Text) template(h *resolve.Pending, i int, from uint32) uint32 {
 
 // frames writes the frames of a template, which are rendered once.
 func (t *Text) frames(res *resolve.Result, txt []byte, frames []tracefs.Frame) {
-	if res.Text != nil {
-		t.out.refer(res.Text)
+	if kept := t.kept.results.Get(res.ID); kept != nil {
+		t.out.refer(kept)
 		return
 	}
 	start := len(t.out.buf)
@@ -166,9 +162,7 @@ func (t *Text) frames(res *resolve.Result, txt []byte, frames []tracefs.Frame) {
 		t.out.buf = t.appendFrame(t.out.buf, txt, &frames[k], &res.Attributions[k], k == 0)
 		t.out.buf = append(t.appendSkipped(t.out.buf, txt, frames, res.Attributions, k, k == 0), '\n')
 	}
-	if t.kept += len(t.out.buf) - start; t.kept < keepAtMost {
-		res.Text = bytes.Clone(t.out.buf[start:])
-	}
+	t.kept.results.Put(res.ID, t.out.buf[start:])
 }
 
 // arrays writes a stack that trace-cmd report printed as arrays of bytes: as
@@ -187,10 +181,11 @@ func (t *Text) arrays(h *resolve.Pending, rec *tracefs.Record, from uint32) uint
 
 // fileText is " : path=… build_id={…}", made once a file.
 func (t *Text) fileText(f *filemap.File) []byte {
-	if f.Text == nil {
-		f.Text = t.appendFile(nil, f)
+	place := t.kept.file(f)
+	if place.text == nil {
+		place.text = t.appendFile(nil, f)
 	}
-	return f.Text
+	return place.text
 }
 
 func (t *Text) appendFile(b []byte, f *filemap.File) []byte {
@@ -319,7 +314,7 @@ func (t *Text) appendSkipped(b, txt []byte, frames []tracefs.Frame, out []resolv
 	if s == nil {
 		return b
 	}
-	b = appendFunction(tracefs.AppendAddrText(append(b, '\n'), s.Offset), s.Name)
+	b = t.appendFunction(tracefs.AppendAddrText(append(b, '\n'), s.Offset), s.Name)
 	if m := out[k].Trust.Skipped().Mark(); m != tracefs.MarkInferred {
 		b = append(b, text.FileMarks[m]...)
 	}
@@ -345,7 +340,7 @@ func (t *Text) appendNamed(b, txt []byte, f *tracefs.Frame, o *resolve.Attributi
 		b = append(b, txt[f.Off:f.AddrEnd]...)
 	}
 	if t.opt.Symbols != nil {
-		b = appendFunction(b, t.opt.Symbols.Name(o.File, at, ran))
+		b = t.appendFunction(b, t.opt.Symbols.Name(o.File, at, ran))
 	}
 	if f.Form != tracefs.FormResolved || o.HasOffset || t.opt.Symbols != nil {
 		b = append(b, text.FileMarks[o.Trust.Mark()]...)

@@ -81,7 +81,10 @@ func (l *LateStacks) collect(h *Pending) {
 		rec := &h.Records[i]
 		s := &Stack{Cookie: rec.Value, Cut: rec.Flags&tracefs.Cut != 0}
 		s.Frames, s.Text = h.StackFrames(rec)
-		s.Attributions, s.Result = h.StackAttributions(int(i))
+		var res *Result
+		if s.Attributions, res = h.StackAttributions(int(i)); res != nil {
+			s.Result = &Result{Attributions: s.Attributions} // its ID is of another Resolver
+		}
 		if l.size += s.detach(); l.size > maxLate {
 			return
 		}

@@ -20,6 +20,7 @@ const maxNested = 4
 type stitcher struct {
 	open      [][][]eventRef // by source and CPU, innermost last
 	free      []*Stack
+	made      uint64              // the ID of the newest stack
 	kept      int                 // bytes of detached stacks
 	stackless [MissingCount]int64 // events, see Totals
 	tooLate   int64               // events

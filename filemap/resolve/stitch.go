@@ -21,6 +21,9 @@ type Attached struct {
 
 // Stack is a user stack that events share.
 type Stack struct {
+	// ID is the stack's number among those of its Resolver, which count from 1; 0 if it
+	// has none.
+	ID uint64
 	// Result is shared with stacks of the same template, nil if it has none.
 	Result *Result
 	Cookie uint64
@@ -31,20 +34,12 @@ type Stack struct {
 	Text         []byte
 	Frames       []tracefs.Frame
 	Attributions []Attribution
-	// Written is for the renderer, which shows a stack once for each event.
-	Written Written
 
 	seq    int64 // of its batch
 	rec    int32
 	shared bool // with an event of a later batch
 	size   int  // of what detach has copied
 	task   *task
-}
-
-// Written is where a renderer has put a stack in its output buffer.
-type Written struct {
-	Output    int64
-	From, End int
 }
 
 // eventRef names an event in a held batch.
@@ -92,8 +87,9 @@ func (s *stitcher) attachStack(h *Pending, i int, rec *tracefs.Record, t *task) 
 		return
 	}
 	stack := s.newStack()
+	s.made++
 	*stack = Stack{
-		Cookie: rec.Value, Cut: rec.Flags&tracefs.Cut != 0, Stock: rec.Flags&tracefs.Deferred == 0, task: t, seq: h.seq, rec: int32(i),
+		ID: s.made, Cookie: rec.Value, Cut: rec.Flags&tracefs.Cut != 0, Stock: rec.Flags&tracefs.Deferred == 0, task: t, seq: h.seq, rec: int32(i),
 	}
 	stack.Frames, stack.Text = h.StackFrames(rec)
 	stack.Attributions, stack.Result = h.StackAttributions(i)

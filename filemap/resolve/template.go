@@ -11,11 +11,11 @@ import (
 // Result has the attributions of the frames of a template. All stacks of the template
 // share it until a mapping event changes what identifiers mean.
 type Result struct {
-	// Text and JSON are for renderers: how they write the frames.
-	Text, JSON []byte
+	// ID is the result's number among those of its Resolver, which count from 1; 0 if
+	// it belongs to one stack.
+	ID uint64
 
-	// Fields that are read often are near these, in one line of the processor's
-	// cache.
+	// Fields that are read often are near it, in one line of the processor's cache.
 	table      int64  // of the table, when version was last right
 	marked     uint32 // where the use of entries was noted, see markUse
 	named      uint16 // frames, if all have one trust
@@ -27,9 +27,6 @@ type Result struct {
 	entries      []*filemap.Entry
 	Attributions []Attribution
 	private      bool // belongs to one stack
-	// Mark is the number that a renderer which counts stacks has given this one, 0
-	// for none yet.
-	Mark int32
 	// far is how far the stacks go, if looked is set.
 	far    Far
 	looked bool
@@ -51,6 +48,7 @@ type use struct {
 type templates struct {
 	table *filemap.Table
 	names *names
+	made  uint64 // the ID of the newest shared result
 }
 
 // versions sums the versions of the result's identifiers. Versions only grow,
@@ -126,7 +124,8 @@ func (s *templates) attributeTemplate(h *Pending, i int, rec *tracefs.Record) (i
 		res.private = true
 		return identified
 	}
-	res.identified = identified
+	s.made++
+	res.ID, res.identified = s.made, identified
 	res.countNamed()
 	for k := range sh.Frames {
 		if id := sh.Frames[k].ID; !id.NoFile() && !id.NoVMA() {

@@ -24,18 +24,18 @@ type Name struct {
 	// Found is the build ID of the file that was found, if Reason is
 	// IDMismatch.
 	Found elfid.ID
-	// Text and JSON are the renderers' forms of the name.
-	Text, JSON []byte
+	// ID is the name's number among those of its Symbols, which count from 1; 0 for a
+	// name that they do not keep.
+	ID uint64
 }
 
-// cost returns about how many bytes a name needs, with what renderers make of
-// it.
+// cost returns about how many bytes a name needs.
 func (n *Name) cost() int {
 	size := len(n.Function) + len(n.File)
 	for i := range n.Inlined {
 		size += 40 + len(n.Inlined[i].Function) + len(n.Inlined[i].File)
 	}
-	return nameBytes + 3*size
+	return nameBytes + size
 }
 
 // Call is one inlined function: its name, and the place in the source where

@@ -114,6 +114,7 @@ func (s *Symbols) infer(inner, outer Place) (found *inference) {
 func (s *Symbols) nameSkipped(i *inference) {
 	if n := s.Name(i.skipped.File, i.skipped.Offset, true); n.Reason == NoReason && n.Offset == 0 {
 		i.skipped.Name = &Name{Function: n.Function, Source: n.Source, Inferred: true}
+		s.number(i.skipped.Name)
 	}
 }
 

@@ -46,7 +46,7 @@ type Options struct {
 const (
 	defaultMemory = 256 << 20
 	maxOpen       = 128 // files
-	nameBytes     = 320 // about what a name needs, besides its text
+	nameBytes     = 272 // about what a name needs, besides its text
 )
 
 // Symbols finds names. It is not for several goroutines at once.
@@ -58,6 +58,7 @@ type Symbols struct {
 	last   *source
 	tick   int
 	memory int
+	named  uint64 // the ID of the newest name
 	pairs  map[pair]*inference
 	starts map[pair]*callsite.Start
 	begun  begunTable
@@ -122,11 +123,18 @@ func (s *Symbols) Name(f *filemap.File, offset uint64, ran bool) *Name {
 	}
 	before := src.memory()
 	n := src.name(offset, ran)
+	s.number(n)
 	src.names[key] = n
 	src.named += n.cost()
 	s.memory += src.memory() - before
 	s.shrink(src)
 	return n
+}
+
+// number gives a name that is kept its number.
+func (s *Symbols) number(n *Name) {
+	s.named++
+	n.ID = s.named
 }
 
 // Tries returns the places where a file was looked for.

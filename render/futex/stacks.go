@@ -7,6 +7,7 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
+	"ustack/render/cache"
 	"ustack/tracefs"
 )
 
@@ -84,7 +85,11 @@ type stacks struct {
 	work   []Frame
 	key    []byte
 	recent *[recentStacks]recentStack
+	known  cache.Numbered[int32] // stacks of list, by the number of their Result
 }
+
+// knownBits is for the stacks that are templates: parsers have half as many.
+const knownBits = 14
 
 // recentStacks is how many stacks are known by what they are made of.
 const (
@@ -106,6 +111,7 @@ func (s *stacks) init(limit int) {
 	s.limit, s.seed = limit, maphash.MakeSeed()
 	s.byHash = make(map[uint64][]int32)
 	s.recent = new([recentStacks]recentStack)
+	s.known = cache.New[int32](knownBits)
 }
 
 // of returns the stack of an event.
@@ -117,12 +123,12 @@ func (s *stacks) of(a *resolve.Attached) int32 {
 	if st.Result == nil || st.Cut {
 		return s.recall(st)
 	}
-	if id := st.Result.Mark; id > 0 {
-		return id - 1
+	if id, ok := s.known.Get(st.Result.ID); ok {
+		return id
 	}
 	id := s.intern(st)
 	if id >= 0 {
-		st.Result.Mark = id + 1
+		s.known.Put(st.Result.ID, id)
 	}
 	return id
 }

@@ -3,6 +3,7 @@ package profile
 import (
 	"ustack/filemap"
 	"ustack/filemap/resolve"
+	"ustack/render/cache"
 	"ustack/tracefs"
 )
 
@@ -16,11 +17,15 @@ type Events struct {
 	p     *Profile
 	write func(*Profile) error
 	comms filemap.Names
+	known cache.Numbered[int32] // stacks of the profile, by the number of their Result
 }
+
+// knownBits is for the stacks that are templates: parsers have half as many.
+const knownBits = 14
 
 // NewEvents returns an Events that calls write at the end.
 func NewEvents(write func(*Profile) error) *Events {
-	return &Events{p: New(Samples), write: write}
+	return &Events{p: New(Samples), write: write, known: cache.New[int32](knownBits)}
 }
 
 // Batch implements render.Renderer.
@@ -49,14 +54,15 @@ func (e *Events) count(h *resolve.Pending, rec *tracefs.Record, stack int32) {
 	e.p.Add(stack, Labels{PID: rec.TID, Comm: e.comms.Intern(h.Head(rec).Comm)}, Value{Count: 1})
 }
 
-// stack returns the number of a stack. Stacks that are a template keep it.
+// stack returns the number of a stack. Those of stacks that are templates are kept.
 func (e *Events) stack(s *resolve.Stack) int32 {
 	if s.Result == nil || s.Cut {
 		return e.p.intern(s)
 	}
-	if id := s.Result.Mark; id > 0 {
-		return id
+	id, ok := e.known.Get(s.Result.ID)
+	if !ok {
+		id = e.p.intern(s)
+		e.known.Put(s.Result.ID, id)
 	}
-	s.Result.Mark = e.p.intern(s)
-	return s.Result.Mark
+	return id
 }
