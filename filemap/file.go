@@ -52,7 +52,7 @@ func (f *File) Application() bool {
 }
 
 // Begun is the number of a function that threads have begun with, as
-// symbol.Symbols gives it; 0 is none.
+// symbolize.Symbols gives it; 0 is none.
 type Begun uint32
 
 // Key returns the xxhash of build ID and path: the same for a file on every

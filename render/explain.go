@@ -9,6 +9,7 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
+	"ustack/filemap/symbolize"
 	"ustack/tracefs"
 	"ustack/tracefs/escape"
 	"ustack/tracefs/text"
@@ -20,7 +21,7 @@ type Explanation struct {
 	w         io.Writer
 	line      int64
 	why       *resolve.Why
-	symbols   *symbol.Symbols
+	symbols   *symbolize.Symbols
 	announced []announced
 	found     bool
 	body      bytes.Buffer
@@ -39,7 +40,7 @@ const maxAnnounced = 1 << 16
 
 // NewExplanation returns a renderer that writes to w about the frame in the line of
 // the input that why is about.
-func NewExplanation(w io.Writer, why *resolve.Why, s *symbol.Symbols) *Explanation {
+func NewExplanation(w io.Writer, why *resolve.Why, s *symbolize.Symbols) *Explanation {
 	return &Explanation{w: w, line: why.Line, why: why, symbols: s}
 }
 

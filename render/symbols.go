@@ -10,7 +10,7 @@ import (
 	"ustack/tracefs/text"
 )
 
-// Symbols names the code of frames; symbol.Symbols implements it. ran means that
+// Symbols names the code of frames; symbolize.Symbols implements it. ran means that
 // the thread was at the offset itself, and not that it will return there.
 type Symbols interface {
 	Name(f *filemap.File, offset uint64, ran bool) *symbol.Name

@@ -9,7 +9,7 @@ import (
 	"ustack/cmd/ustack/internal/output"
 	"ustack/cmd/ustack/internal/pump"
 	"ustack/filemap/resolve"
-	"ustack/filemap/symbol"
+	"ustack/filemap/symbolize"
 	"ustack/render"
 	"ustack/render/outfile"
 )
@@ -21,7 +21,7 @@ type liveOutput struct {
 	out    io.Writer
 	file   *os.File // nil: not ours to close
 	// names are the names of functions, nil for none.
-	names *symbol.Symbols
+	names *symbolize.Symbols
 }
 
 // Open implements live.Sink.

@@ -11,7 +11,7 @@ import (
 	"ustack/cmd/ustack/internal/pump"
 	"ustack/cmd/ustack/internal/saved"
 	"ustack/filemap/resolve"
-	"ustack/filemap/symbol"
+	"ustack/filemap/symbolize"
 	"ustack/render"
 )
 
@@ -56,11 +56,11 @@ func parseLooking(name, help string, args []string, stdout io.Writer) (*replayFl
 }
 
 // look runs such a command.
-func look(f *replayFlags, std command.Streams, renderer func(names *symbol.Symbols) render.Renderer) error {
+func look(f *replayFlags, std command.Streams, renderer func(names *symbolize.Symbols) render.Renderer) error {
 	if err := f.check(); err != nil {
 		return command.UsageError(err)
 	}
-	_, err := f.drive(std.In, std.Messages(), func(_ *saved.Trace, _ *resolve.Resolver, names *symbol.Symbols) render.Renderer {
+	_, err := f.drive(std.In, std.Messages(), func(_ *saved.Trace, _ *resolve.Resolver, names *symbolize.Symbols) render.Renderer {
 		return renderer(names)
 	})
 	return err
@@ -73,7 +73,7 @@ func needsCommand(args []string, std command.Streams) error {
 		return command.UsageError(err)
 	}
 	f.symbols.NoLines = true
-	return look(f, std, func(names *symbol.Symbols) render.Renderer {
+	return look(f, std, func(names *symbolize.Symbols) render.Renderer {
 		return render.NewNeeds(render.Output(std.Out), names)
 	})
 }
@@ -90,7 +90,7 @@ func explainCommand(args []string, std command.Streams) error {
 	}
 	f.noTemplates, f.Why = true, &resolve.Why{Line: line}
 	var e *render.Explanation
-	err = look(f, std, func(names *symbol.Symbols) render.Renderer {
+	err = look(f, std, func(names *symbolize.Symbols) render.Renderer {
 		e = render.NewExplanation(render.Output(std.Out), f.Why, names)
 		return e
 	})

@@ -13,7 +13,7 @@ import (
 	"ustack/cmd/ustack/internal/pump"
 	"ustack/cmd/ustack/internal/saved"
 	"ustack/filemap/resolve"
-	"ustack/filemap/symbol"
+	"ustack/filemap/symbolize"
 	"ustack/render"
 	"ustack/render/profile"
 	"ustack/tracefs"
@@ -172,7 +172,7 @@ func (f *replayFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*resolve.T
 		return nil, err
 	}
 	w := render.Output(stdout)
-	return f.drive(stdin, stderr, func(trace *saved.Trace, res *resolve.Resolver, names *symbol.Symbols) render.Renderer {
+	return f.drive(stdin, stderr, func(trace *saved.Trace, res *resolve.Resolver, names *symbolize.Symbols) render.Renderer {
 		switch {
 		case f.profile.Timed:
 			return output.NewTimedProfile(w, trace, names)
@@ -188,7 +188,7 @@ func (f *replayFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*resolve.T
 }
 
 // drive replays to a renderer. names are nil without --symbols.
-func (f *replayFlags) drive(stdin io.Reader, stderr io.Writer, renderer func(trace *saved.Trace, res *resolve.Resolver, names *symbol.Symbols) render.Renderer) (*resolve.Totals, error) {
+func (f *replayFlags) drive(stdin io.Reader, stderr io.Writer, renderer func(trace *saved.Trace, res *resolve.Resolver, names *symbolize.Symbols) render.Renderer) (*resolve.Totals, error) {
 	names, err := f.symbols.Open(f.Sysroot, stderr)
 	if err != nil {
 		return nil, err

@@ -6,7 +6,7 @@ package anoncode
 import (
 	"ustack/filemap"
 	"ustack/filemap/resolve"
-	"ustack/filemap/symbol"
+	"ustack/filemap/symbolize"
 	"ustack/tracefs"
 )
 
@@ -35,7 +35,7 @@ type Options struct {
 	Processes *Processes
 	// VDSO is the vDSO of the traced kernel, nil if it is not at hand, or not
 	// known to be the same.
-	VDSO *symbol.Kernel
+	VDSO *symbolize.Kernel
 }
 
 // Attributor names the frames that are in no file. It implements

@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"ustack/filemap/procmap"
-	"ustack/filemap/symbol"
+	"ustack/filemap/symbolize"
 	"ustack/tracefs/privilege"
 )
 
@@ -17,12 +17,12 @@ var errNoVDSO = errors.New("this process has none")
 
 // OwnVDSO reads the vDSO of this very process. Every process of its kind, 64-bit
 // on this kernel, has the same.
-func OwnVDSO() (*symbol.Kernel, error) {
+func OwnVDSO() (*symbolize.Kernel, error) {
 	memory, err := readVDSO()
 	if err != nil {
 		return nil, fmt.Errorf("reading the vDSO: %w", err)
 	}
-	return symbol.OpenVDSO(memory)
+	return symbolize.OpenVDSO(memory)
 }
 
 func readVDSO() ([]byte, error) {

@@ -12,7 +12,7 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/resolve"
-	"ustack/filemap/symbol"
+	"ustack/filemap/symbolize"
 	"ustack/tracefs"
 )
 
@@ -23,7 +23,7 @@ func TestVDSO(t *testing.T) {
 	if err != nil {
 		cannot(t, "%v", err)
 	}
-	k, err := symbol.OpenVDSO(memory)
+	k, err := symbolize.OpenVDSO(memory)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestVDSO(t *testing.T) {
 }
 
 // idBytes is a vDSO's build ID as it stands in the file.
-func idBytes(k *symbol.Kernel) []byte {
+func idBytes(k *symbolize.Kernel) []byte {
 	id := k.ID()
 	padded := id.Padded()
 	return padded[:id.Len()]
@@ -89,7 +89,7 @@ func TestVDSODamaged(t *testing.T) {
 		for range random.IntN(20) {
 			b[random.IntN(len(b))] = byte(random.Uint32())
 		}
-		k, err := symbol.OpenVDSO(b)
+		k, err := symbolize.OpenVDSO(b)
 		if err != nil {
 			continue
 		}

@@ -19,6 +19,7 @@ import (
 	"ustack/filemap/procmap"
 	"ustack/filemap/symbol"
 	"ustack/filemap/symbol/image"
+	"ustack/filemap/symbolize"
 	"ustack/filemap/unwind/health"
 )
 
@@ -65,7 +66,7 @@ type Options struct {
 type Inspector struct {
 	opt       Options
 	files     *openfile.Opener
-	separates *symbol.Separates
+	separates *symbolize.Separates
 	reader    *procmap.Reader         // nil before the first process
 	seen      map[procmap.FileID]bool // files of processes
 	vdso      bool                    // the vDSO of 64-bit processes was seen
@@ -75,7 +76,7 @@ type Inspector struct {
 func New(opt Options) (*Inspector, error) {
 	i := &Inspector{opt: opt, files: openfile.NewOpener(0), seen: make(map[procmap.FileID]bool)}
 	var err error
-	if i.separates, err = symbol.NewSeparates(opt.DebugDirs, opt.Home, i.files); err != nil {
+	if i.separates, err = symbolize.NewSeparates(opt.DebugDirs, opt.Home, i.files); err != nil {
 		i.Close()
 		return nil, err
 	}
@@ -133,7 +134,7 @@ func (i *Inspector) report(s *Target, r io.ReaderAt, size int64, where string) e
 	}
 	var debug *image.Image
 	if filepath.IsAbs(where) {
-		var found *symbol.Separate
+		var found *symbolize.Separate
 		if found, s.Tries = i.separates.Find(x, id, where); found != nil {
 			defer found.Close() // it was only read from
 			if found.Path != where {

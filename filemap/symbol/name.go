@@ -1,3 +1,6 @@
+// Package symbol holds what is known of the code and the data at a place in a file:
+// the function with its source line, or the reason why it has no name; a variable.
+// Package symbolize finds them.
 package symbol
 
 import "ustack/filemap/elfid"
@@ -19,23 +22,14 @@ type Name struct {
 	Source  Source
 	Reason  Reason
 	// Inferred is set if the kernel gave no frame of the function: see
-	// Symbols.Skipped. Offset, File and Line are unknown then.
+	// Skipped. Offset, File and Line are unknown then.
 	Inferred bool
 	// Found is the build ID of the file that was found, if Reason is
 	// IDMismatch.
 	Found elfid.ID
-	// ID is the name's number among those of its Symbols, which count from 1; 0 for a
-	// name that they do not keep.
+	// ID is the name's number among those of its symbolize.Symbols, which count from
+	// 1; 0 for a name that they do not keep.
 	ID uint64
-}
-
-// cost returns about how many bytes a name needs.
-func (n *Name) cost() int {
-	size := len(n.Function) + len(n.File)
-	for i := range n.Inlined {
-		size += 40 + len(n.Inlined[i].Function) + len(n.Inlined[i].File)
-	}
-	return nameBytes + size
 }
 
 // Call is one inlined function: its name, and the place in the source where

@@ -8,7 +8,7 @@ import (
 	"ustack/tracefs"
 )
 
-// Symbols reports where functions are missing. symbol.Symbols implements it.
+// Symbols reports where functions are missing. symbolize.Symbols implements it.
 type Symbols interface {
 	Start(inner, outer symbol.Place) *callsite.Start
 	Begun(f *filemap.File, offset uint64) filemap.Begun

@@ -9,7 +9,7 @@ import (
 	"ustack/filemap/openfile"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
-	"ustack/filemap/symbol"
+	"ustack/filemap/symbolize"
 	"ustack/filemap/unwind"
 )
 
@@ -23,7 +23,7 @@ type Opener struct {
 	// gives no answer.
 	Files *openfile.Opener
 	// Separates finds separate files with debug information, nil for none.
-	Separates *symbol.Separates
+	Separates *symbolize.Separates
 
 	// gone are files that were not at their paths: many frames can be in one.
 	gone map[*space.File]bool

@@ -51,7 +51,7 @@ func (lk *locks) nameKinds() {
 	}
 }
 
-// Variables names the variables of programs; symbol.Symbols does.
+// Variables names the variables of programs; symbolize.Symbols does.
 type Variables interface {
 	Variable(l filemap.Layout, addr uint64) *symbol.Variable
 }

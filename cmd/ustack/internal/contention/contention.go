@@ -15,7 +15,7 @@ import (
 	"ustack/cmd/ustack/internal/pump"
 	"ustack/cmd/ustack/internal/saved"
 	"ustack/filemap/resolve"
-	"ustack/filemap/symbol"
+	"ustack/filemap/symbolize"
 	"ustack/render"
 	"ustack/render/futex"
 	futexreport "ustack/render/futex/report"
@@ -43,7 +43,7 @@ type Output struct {
 
 // Report writes the report at the end. names may be nil, and so may a lock-up
 // that was seen before.
-func (o *Output) Report(stdout, stderr io.Writer, a *futex.Analysis, names *symbol.Symbols, lockUp *futex.Verdict) error {
+func (o *Output) Report(stdout, stderr io.Writer, a *futex.Analysis, names *symbolize.Symbols, lockUp *futex.Verdict) error {
 	if names != nil {
 		a.Name(names)
 		a.NameLocks(names)
@@ -123,8 +123,8 @@ func (o *Output) Read(from *saved.Options, stdin io.Reader, stderr io.Writer) (*
 func (o *Output) eachWait() bool { return o.Profile.Timed || o.Profile.Page }
 
 // writeWaits is write for such a format.
-func (o *Output) writeWaits(a *futex.Analysis) func(io.Writer, *futex.Report, *symbol.Symbols) error {
-	return func(w io.Writer, r *futex.Report, names *symbol.Symbols) error {
+func (o *Output) writeWaits(a *futex.Analysis) func(io.Writer, *futex.Report, *symbolize.Symbols) error {
+	return func(w io.Writer, r *futex.Report, names *symbolize.Symbols) error {
 		defer a.DropCalls()
 		if o.Profile.Page {
 			return futexreport.HTML(w, a, r, o.View, output.SymbolsOf(names))
@@ -134,7 +134,7 @@ func (o *Output) writeWaits(a *futex.Analysis) func(io.Writer, *futex.Report, *s
 }
 
 // Write writes a report. names may be nil.
-func (o *Output) Write(w io.Writer, r *futex.Report, names *symbol.Symbols) error {
+func (o *Output) Write(w io.Writer, r *futex.Report, names *symbolize.Symbols) error {
 	switch {
 	case o.Profile.Write != nil:
 		return output.WriteProfile(w, o.Profile, futexreport.Profile(r), names)

@@ -12,7 +12,7 @@ import (
 	"ustack/cmd/ustack/internal/symbols"
 	"ustack/filemap/resolve"
 	"ustack/filemap/space"
-	"ustack/filemap/symbol"
+	"ustack/filemap/symbolize"
 	"ustack/render"
 	"ustack/render/futex"
 )
@@ -32,8 +32,8 @@ type Live struct {
 	opt    LiveOptions
 	start  *live.Start
 	a      *futex.Analysis
-	names  *symbol.Symbols // nil without --symbols
-	screen *render.Screen  // nil if there is none, or nothing is shown on it
+	names  *symbolize.Symbols // nil without --symbols
+	screen *render.Screen     // nil if there is none, or nothing is shown on it
 	shown  time.Time
 	owners *owners        // nil if owners are not read
 	lockUp *futex.Verdict // that was seen last, nil if none was then

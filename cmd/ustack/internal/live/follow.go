@@ -16,7 +16,7 @@ import (
 	"ustack/filemap/resolve"
 	"ustack/filemap/sideband"
 	"ustack/filemap/space"
-	"ustack/filemap/symbol"
+	"ustack/filemap/symbolize"
 	"ustack/filemap/tasks"
 	"ustack/filemap/threadentry"
 	"ustack/filemap/timeline"
@@ -145,7 +145,7 @@ func (fl *following) reached(t tracefs.Time) {
 
 // named returns the Attributor of stacks, which also names code in no file and the
 // functions with which threads began.
-func (fl *following) named(proc string, names *symbol.Symbols) (resolve.Attributor, error) {
+func (fl *following) named(proc string, names *symbolize.Symbols) (resolve.Attributor, error) {
 	processes, err := anoncode.NewProcesses(proc, func(p anoncode.Program) bool {
 		return fl.settle() == nil && fl.attributor.Same(p.PID, p.Began, space.Monotonic())
 	})

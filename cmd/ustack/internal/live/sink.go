@@ -6,7 +6,7 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/resolve"
-	"ustack/filemap/symbol"
+	"ustack/filemap/symbolize"
 	"ustack/render"
 	"ustack/tracefs"
 	"ustack/tracefs/instance"
@@ -57,7 +57,7 @@ type Start struct {
 type Needs struct {
 	// Symbols name the functions that threads began with, and code in no file; nil for
 	// no names.
-	Symbols *symbol.Symbols
+	Symbols *symbolize.Symbols
 	// Tick is how often Step is called at least, 0 for after batches only.
 	Tick time.Duration
 	// OwnProgress is set if the sink shows its own progress on the terminal.

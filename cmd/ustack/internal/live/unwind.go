@@ -12,7 +12,7 @@ import (
 	"ustack/filemap/openfile"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
-	"ustack/filemap/symbol"
+	"ustack/filemap/symbolize"
 	"ustack/filemap/whole"
 	"ustack/tracefs"
 	"ustack/tracefs/instance"
@@ -123,7 +123,7 @@ func (s *session) startUnwinding() error {
 // opener opens the files that are unwound through, until close.
 func (u *unwinding) opener(reader *procmap.Reader, debugDirs []string) (*whole.Opener, error) {
 	u.files = openfile.NewOpener(0)
-	separates, err := symbol.NewSeparates(debugDirs, "", u.files)
+	separates, err := symbolize.NewSeparates(debugDirs, "", u.files)
 	if err != nil {
 		return nil, err
 	}

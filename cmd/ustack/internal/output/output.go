@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"ustack/filemap/resolve"
-	"ustack/filemap/symbol"
+	"ustack/filemap/symbolize"
 	"ustack/render"
 	"ustack/render/profile"
 )
@@ -22,7 +22,7 @@ type EventFormat struct {
 	// Stitched is set if each stack goes to its event, whether that is asked for or not.
 	Stitched bool
 	// New writes the trace to w. names may be nil.
-	New func(w io.Writer, o Events, res *resolve.Resolver, names *symbol.Symbols) render.Renderer
+	New func(w io.Writer, o Events, res *resolve.Resolver, names *symbolize.Symbols) render.Renderer
 }
 
 // EventFormats returns all of them. A new one is a row here, and a file in
@@ -77,12 +77,12 @@ type Events struct {
 	Text render.TextOptions
 }
 
-func newText(w io.Writer, o Events, _ *resolve.Resolver, names *symbol.Symbols) render.Renderer {
+func newText(w io.Writer, o Events, _ *resolve.Resolver, names *symbolize.Symbols) render.Renderer {
 	o.Text.Symbols = SymbolsOf(names)
 	return render.NewText(w, o.Text)
 }
 
-func newJSON(w io.Writer, o Events, res *resolve.Resolver, names *symbol.Symbols) render.Renderer {
+func newJSON(w io.Writer, o Events, res *resolve.Resolver, names *symbolize.Symbols) render.Renderer {
 	j := render.NewJSON(w, res, o.Wait)
 	j.Symbols(SymbolsOf(names))
 	return j

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"ustack/cmd/ustack/internal/saved"
-	"ustack/filemap/symbol"
+	"ustack/filemap/symbolize"
 	"ustack/render"
 	"ustack/render/perfetto"
 	"ustack/render/profile"
@@ -31,17 +31,17 @@ func CheckProfile(w io.Writer, f profile.Format) error {
 
 // NewEventProfile counts the stacks of a trace, and writes them to w at its
 // end. names may be nil.
-func NewEventProfile(w io.Writer, f profile.Format, names *symbol.Symbols) render.Renderer {
+func NewEventProfile(w io.Writer, f profile.Format, names *symbolize.Symbols) render.Renderer {
 	return profile.NewEvents(func(p *profile.Profile) error { return WriteProfile(w, f, p, names) })
 }
 
 // WriteProfile writes a profile in a format of them. names may be nil.
-func WriteProfile(w io.Writer, f profile.Format, p *profile.Profile, names *symbol.Symbols) error {
+func WriteProfile(w io.Writer, f profile.Format, p *profile.Profile, names *symbolize.Symbols) error {
 	return f.Write(w, p, SymbolsOf(names))
 }
 
 // SymbolsOf are symbols for a renderer; names may be nil.
-func SymbolsOf(names *symbol.Symbols) render.Symbols {
+func SymbolsOf(names *symbolize.Symbols) render.Symbols {
 	if names == nil {
 		return nil
 	}
@@ -49,7 +49,7 @@ func SymbolsOf(names *symbol.Symbols) render.Symbols {
 }
 
 // NewTimedProfile writes each stack of a trace to w as it comes. names may be nil.
-func NewTimedProfile(w io.Writer, trace *saved.Trace, names *symbol.Symbols) render.Renderer {
+func NewTimedProfile(w io.Writer, trace *saved.Trace, names *symbolize.Symbols) render.Renderer {
 	opt := PerfettoOptions(trace.Clock(), names)
 	if ev := trace.Dump(); ev != nil {
 		opt.Process = ev.Process
@@ -59,6 +59,6 @@ func NewTimedProfile(w io.Writer, trace *saved.Trace, names *symbol.Symbols) ren
 
 // PerfettoOptions returns the options for a trace by a clock, "" if unknown.
 // names may be nil.
-func PerfettoOptions(clock string, names *symbol.Symbols) perfetto.Options {
+func PerfettoOptions(clock string, names *symbolize.Symbols) perfetto.Options {
 	return perfetto.Options{Clock: clock, Symbols: SymbolsOf(names)}
 }

@@ -14,7 +14,7 @@ import (
 	"ustack/filemap/resolve"
 	"ustack/filemap/sideband"
 	"ustack/filemap/space"
-	"ustack/filemap/symbol"
+	"ustack/filemap/symbolize"
 	"ustack/filemap/timeline"
 	"ustack/tracefs"
 	"ustack/tracefs/input"
@@ -31,7 +31,7 @@ type attributed struct {
 	// perfMaps are of --perf-map, nil for none.
 	perfMaps *anoncode.Directory
 	// vdso is ours, if --symbols is on and the trace's is the same.
-	vdso  *symbol.Kernel
+	vdso  *symbolize.Kernel
 	files []string // the inputs, all of which can be read twice
 	temp  []string
 }

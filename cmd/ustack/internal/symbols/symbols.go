@@ -7,7 +7,7 @@ import (
 	"os"
 	"runtime/debug"
 
-	"ustack/filemap/symbol"
+	"ustack/filemap/symbolize"
 )
 
 // Options say whether and how functions are named.
@@ -26,7 +26,7 @@ const memory = 384 << 20
 // Open opens the symbols of the files of a machine whose root is sysroot, or of
 // this one if sysroot is "". It is nil if they are not wanted. It prints
 // downloads on stderr.
-func (opt *Options) Open(sysroot string, stderr io.Writer) (*symbol.Symbols, error) {
+func (opt *Options) Open(sysroot string, stderr io.Writer) (*symbolize.Symbols, error) {
 	if !opt.On {
 		if opt.NoLines || opt.NoInfer || len(opt.DebugDirs) > 0 || opt.Debuginfod {
 			return nil, errors.New("--no-lines, --no-infer, --debug-dir and --debuginfod need --symbols")
@@ -38,11 +38,11 @@ func (opt *Options) Open(sysroot string, stderr io.Writer) (*symbol.Symbols, err
 	if err != nil {
 		home = "" // then there is no cache of perf's
 	}
-	sopt := symbol.Options{Sysroot: sysroot, DebugDirs: opt.DebugDirs, Home: home, NoLines: opt.NoLines, NoInfer: opt.NoInfer}
+	sopt := symbolize.Options{Sysroot: sysroot, DebugDirs: opt.DebugDirs, Home: home, NoLines: opt.NoLines, NoInfer: opt.NoInfer}
 	if opt.Debuginfod {
 		if sopt.Fetch, err = fetcher(home, stderr); err != nil {
 			return nil, err
 		}
 	}
-	return symbol.New(sopt)
+	return symbolize.New(sopt)
 }

@@ -1,9 +1,10 @@
-package symbol
+package symbolize
 
 import (
 	"testing"
 
 	"ustack/filemap"
+	"ustack/filemap/symbol"
 )
 
 // TestSkippedStart: the function that a thread began with is proven like one that
@@ -15,7 +16,7 @@ func TestSkippedStart(t *testing.T) {
 	s := newSymbols(t, Options{})
 	inside, outer := library.at("ip_inner", true), library.at("r_begins_thread", false)
 	for _, c := range []struct {
-		inner, outer Place
+		inner, outer symbol.Place
 		want         bool
 	}{
 		{inside, outer, true},
@@ -27,9 +28,9 @@ func TestSkippedStart(t *testing.T) {
 		{inside, library.at("r_begins_thread", true), false},
 		{inside, program.at("r_indirect", false), false},
 		{inside, program.at("r_plain", false), false},
-		{Place{}, outer, false},
-		{inside, Place{File: outer.File}, false},
-		{inside, Place{File: outer.File, Offset: 1 << 63}, false},
+		{symbol.Place{}, outer, false},
+		{inside, symbol.Place{File: outer.File}, false},
+		{inside, symbol.Place{File: outer.File, Offset: 1 << 63}, false},
 	} {
 		got := s.Start(c.inner, c.outer)
 		if (got != nil) != c.want || got != nil && (got.Head != 0x2e0 || got.Pointer != 0x638) {
@@ -39,7 +40,7 @@ func TestSkippedStart(t *testing.T) {
 			t.Errorf("%+v: inferred without the function", c.inner)
 		}
 	}
-	call := func(inner, outer Place, f *filemap.File, offset uint64) string {
+	call := func(inner, outer symbol.Place, f *filemap.File, offset uint64) string {
 		outer.Calls = s.Begun(f, offset)
 		found := s.Skipped(inner, outer)
 		if found == nil {

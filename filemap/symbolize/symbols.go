@@ -1,10 +1,11 @@
-// Package symbol names functions: from a file and an offset in it to function,
-// source line and functions inlined there.
+// Package symbolize names functions: from a file and an offset in it to function,
+// source line and functions inlined there. It is a stage between attribution and
+// rendering: renderers get frames with their names (package symbol).
 //
 // Names come from ELF symbol tables and DWARF debug information of files on
 // this machine. A file is used only if it is the one that the trace means, by
 // its build ID; where nothing proves a name, there is a reason instead.
-package symbol
+package symbolize
 
 import (
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/callsite"
 	"ustack/filemap/openfile"
+	"ustack/filemap/symbol"
 )
 
 // Options configure Symbols.
@@ -108,7 +110,7 @@ func (s *Symbols) Close() {
 // offset itself: it is the innermost frame of a stack. Others are return addresses,
 // and the call is before them. Equal arguments give the same pointer for some time;
 // it is never nil.
-func (s *Symbols) Name(f *filemap.File, offset uint64, ran bool) *Name {
+func (s *Symbols) Name(f *filemap.File, offset uint64, ran bool) *symbol.Name {
 	src := s.last
 	if src == nil || src.want != f {
 		src = s.source(f)
@@ -125,20 +127,20 @@ func (s *Symbols) Name(f *filemap.File, offset uint64, ran bool) *Name {
 	n := src.name(offset, ran)
 	s.number(n)
 	src.names[key] = n
-	src.named += n.cost()
+	src.named += cost(n)
 	s.memory += src.memory() - before
 	s.shrink(src)
 	return n
 }
 
 // number gives a name that is kept its number.
-func (s *Symbols) number(n *Name) {
+func (s *Symbols) number(n *symbol.Name) {
 	s.named++
 	n.ID = s.named
 }
 
 // Tries returns the places where a file was looked for.
-func (s *Symbols) Tries(f *filemap.File) []Try {
+func (s *Symbols) Tries(f *filemap.File) []symbol.Try {
 	src := s.source(f)
 	before := src.memory()
 	src.load()
@@ -188,4 +190,13 @@ func (s *Symbols) shrink(keep *source) {
 		keep.named = 0
 		clear(keep.names)
 	}
+}
+
+// cost returns about how many bytes a name needs.
+func cost(n *symbol.Name) int {
+	size := len(n.Function) + len(n.File)
+	for i := range n.Inlined {
+		size += 40 + len(n.Inlined[i].Function) + len(n.Inlined[i].File)
+	}
+	return nameBytes + size
 }

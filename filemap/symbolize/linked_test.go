@@ -1,4 +1,4 @@
-package symbol
+package symbolize
 
 import (
 	"debug/elf"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ustack/filemap"
+	"ustack/filemap/symbol"
 )
 
 // relink moves all that a file has in memory by some bytes, as prelink does: its segments
@@ -64,9 +65,9 @@ func TestMovedCode(t *testing.T) {
 	tool(t, "objcopy", "--add-section=.gnu_debugdata="+debug+".few.xz", bare, mini)
 	for _, c := range []struct {
 		what, file, debug string
-		source            Source
+		source            symbol.Source
 	}{
-		{"by build ID", bare, byID, DebugFile}, {"by checksum", linked, filepath.Join(dir, filepath.Base(debug)), DebugFile}, {"packed", mini, "", DebugData},
+		{"by build ID", bare, byID, symbol.DebugFile}, {"by checksum", linked, filepath.Join(dir, filepath.Base(debug)), symbol.DebugFile}, {"packed", mini, "", symbol.DebugData},
 	} {
 		if c.debug != "" {
 			b, err := os.ReadFile(debug)
@@ -86,10 +87,10 @@ func TestMovedCode(t *testing.T) {
 		}
 		relink(t, c.file, 4) // so that the next bytes of work have its name
 		s := newSymbols(t, Options{DebugDirs: []string{dir}})
-		if n := s.Name(f, at+4, true); n.Reason != Stripped || n.Line != 0 {
+		if n := s.Name(f, at+4, true); n.Reason != symbol.Stripped || n.Line != 0 {
 			t.Errorf("%s, moved: %+v", c.what, n)
 		}
-		if tries := s.Tries(f); !slices.ContainsFunc(tries, func(try Try) bool { return strings.HasSuffix(try.Result, moved) }) {
+		if tries := s.Tries(f); !slices.ContainsFunc(tries, func(try symbol.Try) bool { return strings.HasSuffix(try.Result, moved) }) {
 			t.Errorf("%s: %+v", c.what, tries)
 		}
 		if c.debug != "" {
@@ -106,7 +107,7 @@ func TestNoCode(t *testing.T) {
 	at, id := workAt(t, full), fileOf(t, full).BuildID
 	tool(t, "objcopy", "--only-keep-debug", full, full+".debug")
 	f := &filemap.File{Path: full + ".debug", BuildID: id}
-	if n := newSymbols(t, Options{}).Name(f, at, true); n.Reason != NoFile {
+	if n := newSymbols(t, Options{}).Name(f, at, true); n.Reason != symbol.NoFile {
 		t.Errorf("%+v", n)
 	}
 	fetch := func(string, string) (string, error) { return full, nil }
@@ -128,7 +129,7 @@ func TestLinkedHole(t *testing.T) {
 	}
 	s := newSymbols(t, Options{})
 	tries := s.Tries(&filemap.File{Path: bare, BuildID: fileOf(t, full).BuildID})
-	if !slices.ContainsFunc(tries, func(try Try) bool { return strings.Contains(try.Result, "too many for a checksum") }) || s.find.summed != 0 {
+	if !slices.ContainsFunc(tries, func(try symbol.Try) bool { return strings.Contains(try.Result, "too many for a checksum") }) || s.find.summed != 0 {
 		t.Errorf("%+v", tries)
 	}
 }

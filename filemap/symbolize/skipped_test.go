@@ -1,4 +1,4 @@
-package symbol
+package symbolize
 
 import (
 	"debug/elf"
@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"ustack/filemap"
+	"ustack/filemap/symbol"
 )
 
 // specimen is a program of labels.
@@ -42,13 +43,13 @@ func newSpecimen(t *testing.T, name string) specimen {
 	return s
 }
 
-func (s *specimen) at(label string, ran bool) Place {
+func (s *specimen) at(label string, ran bool) symbol.Place {
 	s.t.Helper()
 	off, ok := s.labels[label]
 	if !ok {
 		s.t.Fatalf("no label %s in %s", label, s.file.Path)
 	}
-	return Place{File: s.file, Offset: off, Ran: ran}
+	return symbol.Place{File: s.file, Offset: off, Ran: ran}
 }
 
 // skippedPrograms builds the program and its library.
@@ -78,7 +79,7 @@ func TestSkipped(t *testing.T) {
 	s := newSymbols(t, Options{})
 	inside := library.at("ip_inner", true)
 	for _, c := range []struct {
-		inner Place
+		inner symbol.Place
 		outer string
 		want  string
 	}{
@@ -111,7 +112,7 @@ func TestSkipped(t *testing.T) {
 		got := ""
 		if f := s.Skipped(c.inner, outer); f != nil {
 			got = f.Name.Function
-			if f.File != program.file || f.Offset != program.labels[got] || !f.Name.Inferred || f.Name.Reason != NoReason || f.Name.Line != 0 {
+			if f.File != program.file || f.Offset != program.labels[got] || !f.Name.Inferred || f.Name.Reason != symbol.NoReason || f.Name.Line != 0 {
 				t.Errorf("%s: %+v %+v", c.outer, f, f.Name)
 			}
 		}
@@ -133,14 +134,14 @@ func TestSkippedOff(t *testing.T) {
 	s := newSymbols(t, Options{})
 	other := *library.file
 	other.BuildID[0]++
-	for _, c := range []struct{ inner, outer Place }{
-		{Place{File: &other, Offset: inner.Offset, Ran: true}, outer},
-		{Place{Offset: 1, Ran: true}, outer},
-		{inner, Place{Offset: 1}},
-		{inner, Place{File: outer.File, Offset: outer.Offset, Ran: true}},
-		{inner, Place{File: outer.File, Offset: 0}},
-		{inner, Place{File: outer.File, Offset: 1 << 63}},
-		{Place{File: inner.File, Offset: 1 << 63, Ran: true}, outer},
+	for _, c := range []struct{ inner, outer symbol.Place }{
+		{symbol.Place{File: &other, Offset: inner.Offset, Ran: true}, outer},
+		{symbol.Place{Offset: 1, Ran: true}, outer},
+		{inner, symbol.Place{Offset: 1}},
+		{inner, symbol.Place{File: outer.File, Offset: outer.Offset, Ran: true}},
+		{inner, symbol.Place{File: outer.File, Offset: 0}},
+		{inner, symbol.Place{File: outer.File, Offset: 1 << 63}},
+		{symbol.Place{File: inner.File, Offset: 1 << 63, Ran: true}, outer},
 	} {
 		if f := s.Skipped(c.inner, c.outer); f != nil {
 			t.Errorf("%+v: %+v", c, f)
@@ -188,14 +189,14 @@ func TestSkippedDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, label := range outer {
-			if s.Skipped(Place{File: files[1], Offset: library.labels["ip_inner"], Ran: true}, Place{File: files[0], Offset: program.labels[label]}) != nil {
+			if s.Skipped(symbol.Place{File: files[1], Offset: library.labels["ip_inner"], Ran: true}, symbol.Place{File: files[0], Offset: program.labels[label]}) != nil {
 				found++
 			} else {
 				none++
 			}
 		}
-		outer := Place{File: files[1], Offset: library.labels["r_begins_thread"], Calls: s.Begun(files[0], program.labels["plain"])}
-		if s.Skipped(Place{File: files[1], Offset: library.labels["ip_inner"], Ran: true}, outer) != nil {
+		outer := symbol.Place{File: files[1], Offset: library.labels["r_begins_thread"], Calls: s.Begun(files[0], program.labels["plain"])}
+		if s.Skipped(symbol.Place{File: files[1], Offset: library.labels["ip_inner"], Ran: true}, outer) != nil {
 			started++
 		}
 		s.Close()

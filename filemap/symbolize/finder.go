@@ -1,4 +1,4 @@
-package symbol
+package symbolize
 
 import (
 	"errors"
@@ -11,14 +11,9 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/elfid"
 	"ustack/filemap/openfile"
+	"ustack/filemap/symbol"
 	"ustack/filemap/symbol/image"
 )
-
-// Try is one place where a file was looked for, and the result.
-type Try struct {
-	Path   string
-	Result string
-}
 
 // object is an ELF file on this machine that was found good for a file of the
 // trace.
@@ -80,19 +75,19 @@ type finder struct {
 
 // searchError is the error of a search that found nothing, with the reason.
 type searchError struct {
-	reason Reason
+	reason symbol.Reason
 	found  elfid.ID // of a file that is another one
 }
 
 // binary finds the file of a trace.
-func (f *finder) binary(want *filemap.File, tries *[]Try) (*object, searchError) {
-	failure := searchError{reason: NoFile}
+func (f *finder) binary(want *filemap.File, tries *[]symbol.Try) (*object, searchError) {
+	failure := searchError{reason: symbol.NoFile}
 	if want.Path == "" || want.Path[0] != '/' {
-		*tries = append(*tries, Try{want.Path, "memory, not a file"})
+		*tries = append(*tries, symbol.Try{Path: want.Path, Result: "memory, not a file"})
 		return nil, failure
 	}
 	worse := func(e searchError) {
-		if e.reason > failure.reason && failure.reason == NoFile || e.reason == IDMismatch {
+		if e.reason > failure.reason && failure.reason == symbol.NoFile || e.reason == symbol.IDMismatch {
 			failure = e
 		}
 	}
@@ -103,14 +98,14 @@ func (f *finder) binary(want *filemap.File, tries *[]Try) (*object, searchError)
 		}
 		worse(e)
 	}
-	for _, c := range f.byID(ShortHex(want.BuildID), "", "/elf") {
+	for _, c := range f.byID(symbol.ShortHex(want.BuildID), "", "/elf") {
 		o, e := f.candidate(f.local, c, want, false, tries)
 		if o != nil {
 			return o, e
 		}
 		worse(e)
 	}
-	if name := f.fetched(ShortHex(want.BuildID), "executable", tries); name != "" {
+	if name := f.fetched(symbol.ShortHex(want.BuildID), "executable", tries); name != "" {
 		o, e := f.candidate(f.local, name, want, false, tries)
 		if o != nil {
 			return o, e
@@ -121,13 +116,13 @@ func (f *finder) binary(want *filemap.File, tries *[]Try) (*object, searchError)
 }
 
 // fetched gets a file from somewhere else, "" if there is none.
-func (f *finder) fetched(id, what string, tries *[]Try) string {
+func (f *finder) fetched(id, what string, tries *[]symbol.Try) string {
 	if f.fetch == nil || id == "" {
 		return ""
 	}
 	name, err := f.fetch(id, what)
 	if err != nil {
-		*tries = append(*tries, Try{"debuginfod, " + what + " of " + id, err.Error()})
+		*tries = append(*tries, symbol.Try{Path: "debuginfod, " + what + " of " + id, Result: err.Error()})
 		return ""
 	}
 	return name
@@ -163,52 +158,40 @@ func (f *finder) byID(hex, debug, cached string) []string {
 	return list
 }
 
-// ShortHex returns a build ID as files are named after it. Its length is not
-// known; IDs of 16 and 8 bytes are common, and end in zeros here.
-func ShortHex(id filemap.BuildID) string {
-	hex := id.Hex()
-	for _, n := range []int{8, 16} {
-		if len(hex) > 2*n && strings.Trim(hex[2*n:], "0") == "" {
-			return hex[:2*n]
-		}
-	}
-	return hex
-}
-
 // candidate opens a file and checks that it is the right one.
-func (f *finder) candidate(in lookupRoot, name string, want *filemap.File, vouched bool, tries *[]Try) (*object, searchError) {
+func (f *finder) candidate(in lookupRoot, name string, want *filemap.File, vouched bool, tries *[]symbol.Try) (*object, searchError) {
 	o, err := openObject(in, name)
 	note := func(format string, args ...any) {
-		*tries = append(*tries, Try{in.path(name), fmt.Sprintf(format, args...)})
+		*tries = append(*tries, symbol.Try{Path: in.path(name), Result: fmt.Sprintf(format, args...)})
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		note("no such file")
-		return nil, searchError{reason: NoFile}
+		return nil, searchError{reason: symbol.NoFile}
 	case err != nil:
 		note("%v", err)
-		return nil, searchError{reason: Unreadable}
+		return nil, searchError{reason: symbol.Unreadable}
 	}
 	found := searchError{found: o.id}
 	switch {
 	case o.image.LacksCode():
 		note("debug information only: the code is not in it")
-		found = searchError{reason: NoFile}
+		found = searchError{reason: symbol.NoFile}
 	case !want.BuildID.IsZero() && filemap.BuildID(o.id.Padded()) != want.BuildID:
 		note("another file: its build ID is %s, not %s", orNone(o.id.Hex()), want.BuildID.Hex())
-		found.reason = IDMismatch
+		found.reason = symbol.IDMismatch
 	case !want.BuildID.IsZero():
 		note("found, same build ID")
 		return o, searchError{}
 	case want.HasID && o.hasLoadedID():
 		note("another file: its build ID is %s, and the file in the trace has none", o.id.Hex())
-		found.reason = IDMismatch
+		found.reason = symbol.IDMismatch
 	case vouched:
 		note("found, without a build ID in the trace: taken because of --sysroot")
 		return o, searchError{}
 	default:
 		note("not used: the trace has no build ID to check it by; --sysroot vouches for a directory")
-		found.reason = Unverified
+		found.reason = symbol.Unverified
 	}
 	o.close()
 	return nil, found
@@ -271,7 +254,7 @@ const debugRoot = "/usr/lib/debug"
 
 // companion finds the separate file with debug information of a binary, nil if
 // there is none. It has the same build ID, or the checksum that the binary has.
-func (f *finder) companion(bin *object, name string, tries *[]Try) *object {
+func (f *finder) companion(bin *object, name string, tries *[]symbol.Try) *object {
 	if o := f.companionHere(bin, name, tries); o != nil {
 		return o
 	}
@@ -282,7 +265,7 @@ func (f *finder) companion(bin *object, name string, tries *[]Try) *object {
 }
 
 // companionHere looks for it on this machine.
-func (f *finder) companionHere(bin *object, name string, tries *[]Try) *object {
+func (f *finder) companionHere(bin *object, name string, tries *[]symbol.Try) *object {
 	if !bin.id.IsZero() {
 		hex := bin.id.Hex()
 		two := "/.build-id/" + hex[:2] + "/" + hex[2:] + ".debug"
@@ -317,7 +300,7 @@ func (f *finder) companionHere(bin *object, name string, tries *[]Try) *object {
 	return nil
 }
 
-func (f *finder) debugByID(in lookupRoot, name string, bin *object, tries *[]Try) *object {
+func (f *finder) debugByID(in lookupRoot, name string, bin *object, tries *[]symbol.Try) *object {
 	o := f.debugFile(in, name, bin.id, openObject, tries)
 	if o != nil && !bin.image.SameCode(o.image) {
 		(*tries)[len(*tries)-1].Result = moved
@@ -328,7 +311,7 @@ func (f *finder) debugByID(in lookupRoot, name string, bin *object, tries *[]Try
 }
 
 // debugFile opens a file with debug information that has to have a build ID.
-func (f *finder) debugFile(in lookupRoot, name string, id elfid.ID, open func(lookupRoot, string) (*object, error), tries *[]Try) *object {
+func (f *finder) debugFile(in lookupRoot, name string, id elfid.ID, open func(lookupRoot, string) (*object, error), tries *[]symbol.Try) *object {
 	o, err := open(in, name)
 	result := "found, same build ID"
 	switch {
@@ -341,11 +324,11 @@ func (f *finder) debugFile(in lookupRoot, name string, id elfid.ID, open func(lo
 		o.close()
 		o = nil
 	}
-	*tries = append(*tries, Try{in.path(name), result})
+	*tries = append(*tries, symbol.Try{Path: in.path(name), Result: result})
 	return o
 }
 
-func (f *finder) debugByLink(in lookupRoot, name string, bin *object, crc uint32, tries *[]Try) *object {
+func (f *finder) debugByLink(in lookupRoot, name string, bin *object, crc uint32, tries *[]symbol.Try) *object {
 	o, err := openObject(in, name)
 	result, found := "found, the checksum is that of .gnu_debuglink", false
 	switch {
@@ -364,7 +347,7 @@ func (f *finder) debugByLink(in lookupRoot, name string, bin *object, crc uint32
 		}
 		found = err == nil
 	}
-	*tries = append(*tries, Try{in.path(name), result})
+	*tries = append(*tries, symbol.Try{Path: in.path(name), Result: result})
 	if !found {
 		o.close()
 		return nil
@@ -374,7 +357,7 @@ func (f *finder) debugByLink(in lookupRoot, name string, bin *object, crc uint32
 
 // alternative finds the file of .gnu_debugaltlink: at its path, which may be
 // relative to the file that has the link, or by its build ID.
-func (f *finder) alternative(from *object, path string, id []byte, tries *[]Try) *object {
+func (f *finder) alternative(from *object, path string, id []byte, tries *[]symbol.Try) *object {
 	want, ok := elfid.New(id)
 	if !ok {
 		return nil

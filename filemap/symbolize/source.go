@@ -1,4 +1,4 @@
-package symbol
+package symbolize
 
 import (
 	"debug/elf"
@@ -7,6 +7,7 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/callsite"
 	"ustack/filemap/elfid"
+	"ustack/filemap/symbol"
 	"ustack/filemap/symbol/image"
 	"ustack/filemap/symbol/lines"
 )
@@ -14,12 +15,12 @@ import (
 // source has all names of the code of one file of a trace.
 type source struct {
 	want      *filemap.File
-	bin       *object // nil if there is none
-	alt       *object // what debug information refers to, nil if none
-	debug     *object // the separate file with debug information, nil if none
-	reason    Reason  // why bin is nil
+	bin       *object       // nil if there is none
+	alt       *object       // what debug information refers to, nil if none
+	debug     *object       // the separate file with debug information, nil if none
+	reason    symbol.Reason // why bin is nil
 	found     elfid.ID
-	tries     []Try
+	tries     []symbol.Try
 	indexes   []*index
 	isGo      bool
 	whole     bool // a full symbol table is among them
@@ -27,7 +28,7 @@ type source struct {
 	linesPath string // the file that lines is of
 	damaged   bool   // some of it could not be read
 	mini      int64  // bytes of the unpacked .gnu_debugdata
-	names     map[uint64]*Name
+	names     map[uint64]*symbol.Name
 	named     int // bytes of the names
 	tick      int
 
@@ -44,7 +45,7 @@ type source struct {
 // open finds the file. The data that only names need is read when the first one
 // is asked for: it takes time, and lookups in code alone do without.
 func open(f *finder, want *filemap.File, withLines bool) *source {
-	s := &source{want: want, names: make(map[uint64]*Name), find: f, withLines: withLines}
+	s := &source{want: want, names: make(map[uint64]*symbol.Name), find: f, withLines: withLines}
 	bin, failure := f.binary(want, &s.tries)
 	if bin == nil {
 		s.reason, s.found = failure.reason, failure.found
@@ -75,36 +76,36 @@ func (s *source) load() {
 // it lacks.
 func (s *source) tables() {
 	x := s.bin.image
-	if s.add(x, elf.SHT_SYMTAB, Symtab, true) {
+	if s.add(x, elf.SHT_SYMTAB, symbol.Symtab, true) {
 		return
 	}
-	if s.debug != nil && s.add(s.debug.image, elf.SHT_SYMTAB, DebugFile, true) {
+	if s.debug != nil && s.add(s.debug.image, elf.SHT_SYMTAB, symbol.DebugFile, true) {
 		return
 	}
-	s.add(x, elf.SHT_DYNSYM, Dynsym, false)
+	s.add(x, elf.SHT_DYNSYM, symbol.Dynsym, false)
 	mini, err := x.DebugData()
 	if err != nil {
-		s.tries = append(s.tries, Try{s.bin.path, err.Error()})
+		s.tries = append(s.tries, symbol.Try{Path: s.bin.path, Result: err.Error()})
 	}
 	if mini != nil && !x.SameCode(mini) {
-		s.tries = append(s.tries, Try{s.bin.path, ".gnu_debugdata: " + moved})
+		s.tries = append(s.tries, symbol.Try{Path: s.bin.path, Result: ".gnu_debugdata: " + moved})
 		mini = nil
 	}
 	if mini != nil {
 		s.mini = mini.Size()
-		s.add(mini, elf.SHT_SYMTAB, DebugData, false)
+		s.add(mini, elf.SHT_SYMTAB, symbol.DebugData, false)
 	}
 }
 
 // add reads a symbol table.
-func (s *source) add(x *image.Image, kind elf.SectionType, from Source, all whole) bool {
+func (s *source) add(x *image.Image, kind elf.SectionType, from symbol.Source, all whole) bool {
 	t := x.Table(kind)
 	if t == nil {
 		return false
 	}
 	i, err := newIndex(x, t, from, all)
 	if err != nil {
-		s.tries = append(s.tries, Try{s.bin.path, err.Error()})
+		s.tries = append(s.tries, symbol.Try{Path: s.bin.path, Result: err.Error()})
 		return false
 	}
 	s.indexes = append(s.indexes, i)
@@ -121,7 +122,7 @@ func (s *source) openLines(f *finder) {
 		}
 		d, err := lines.Open(o.image, s.openAlt(f, o))
 		if err != nil {
-			s.tries = append(s.tries, Try{o.path, err.Error()})
+			s.tries = append(s.tries, symbol.Try{Path: o.path, Result: err.Error()})
 		}
 		if d != nil {
 			s.lines, s.linesPath = d, o.path
@@ -144,7 +145,7 @@ func (s *source) openAlt(f *finder, o *object) *lines.Data {
 	}
 	d, err := lines.OpenAlt(s.alt.image)
 	if err != nil {
-		s.tries = append(s.tries, Try{s.alt.path, err.Error()})
+		s.tries = append(s.tries, symbol.Try{Path: s.alt.path, Result: err.Error()})
 		return nil
 	}
 	return d
@@ -174,9 +175,9 @@ func (s *source) memory() int {
 }
 
 // name finds the name of an offset.
-func (s *source) name(offset uint64, ran bool) *Name {
+func (s *source) name(offset uint64, ran bool) *symbol.Name {
 	if s.bin == nil {
-		return &Name{Reason: s.reason, Found: s.found}
+		return &symbol.Name{Reason: s.reason, Found: s.found}
 	}
 	s.load()
 	at := offset
@@ -184,30 +185,30 @@ func (s *source) name(offset uint64, ran bool) *Name {
 	ran = ran || s.trampoline(offset)
 	if !ran {
 		if at == 0 {
-			return &Name{Reason: OutsideText}
+			return &symbol.Name{Reason: symbol.OutsideText}
 		}
 		at-- // into the call
 	}
 	addr, ok := s.bin.image.Address(at)
 	if !ok {
-		return &Name{Reason: OutsideText}
+		return &symbol.Name{Reason: symbol.OutsideText}
 	}
-	n := new(Name)
+	n := new(symbol.Name)
 	start, ok := s.symbol(addr, n)
 	if low, found := s.locate(addr, n, !ok); found && !ok {
 		start, ok = low, true
 	}
 	switch {
 	case innermost && ok && s.entered(offset, addr-start):
-		*n = Name{Reason: NoSymbol}
+		*n = symbol.Name{Reason: symbol.NoSymbol}
 	case !ran && !s.returns(offset) && n.Function != goexit && (ok || !s.isGo):
-		*n = Name{Reason: NotACall}
+		*n = symbol.Name{Reason: symbol.NotACall}
 	case ok:
 		n.Offset = addr - start + (offset - at)
 	case s.whole:
-		*n = Name{Reason: NoSymbol}
+		*n = symbol.Name{Reason: symbol.NoSymbol}
 	default:
-		*n = Name{Reason: Stripped}
+		*n = symbol.Name{Reason: symbol.Stripped}
 	}
 	return n
 }
@@ -246,7 +247,7 @@ func (s *source) trampoline(offset uint64) bool {
 
 // symbol finds the function of an address in the symbol tables, and where it
 // begins.
-func (s *source) symbol(addr uint64, n *Name) (start uint64, ok bool) {
+func (s *source) symbol(addr uint64, n *symbol.Name) (start uint64, ok bool) {
 	for _, i := range s.indexes {
 		if name, start, ok := i.find(addr); ok {
 			n.Function, n.Source = s.pretty(name), i.source
@@ -258,14 +259,14 @@ func (s *source) symbol(addr uint64, n *Name) (start uint64, ok bool) {
 
 // locate finds the source line of an address and the functions inlined there.
 // If no symbol table has named the function, debug information does.
-func (s *source) locate(addr uint64, n *Name, unnamed bool) (low uint64, named bool) {
+func (s *source) locate(addr uint64, n *symbol.Name, unnamed bool) (low uint64, named bool) {
 	if s.lines == nil {
 		return 0, false
 	}
 	l, ok, err := s.lines.Find(addr)
 	if err != nil && !s.damaged {
 		s.damaged = true
-		s.tries = append(s.tries, Try{s.linesPath, "debug information is left out: " + err.Error()})
+		s.tries = append(s.tries, symbol.Try{Path: s.linesPath, Result: "debug information is left out: " + err.Error()})
 	}
 	if errors.Is(err, lines.ErrTooMuch) {
 		s.lines = nil
@@ -275,11 +276,11 @@ func (s *source) locate(addr uint64, n *Name, unnamed bool) (low uint64, named b
 	}
 	n.File, n.Line = l.File, l.Line
 	for _, in := range l.Inlined {
-		n.Inlined = append(n.Inlined, Call{Function: s.pretty(in.Function), File: n.File, Line: n.Line})
+		n.Inlined = append(n.Inlined, symbol.Call{Function: s.pretty(in.Function), File: n.File, Line: n.Line})
 		n.File, n.Line = in.CallFile, in.CallLine
 	}
 	if unnamed && l.Function != "" {
-		n.Function, n.Source = s.pretty(l.Function), DWARF
+		n.Function, n.Source = s.pretty(l.Function), symbol.DWARF
 	}
 	return l.Low, l.Function != ""
 }

@@ -1,4 +1,4 @@
-package symbol
+package symbolize
 
 // Tests against what binutils and Go's own tools say of programs built here.
 
@@ -21,6 +21,7 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/elfid"
+	"ustack/filemap/symbol"
 	"ustack/tracefs/capturetest"
 )
 
@@ -112,7 +113,7 @@ func spots(t *testing.T, name string, n int) []spot {
 
 // binutils is what addr2line says of an address: functions with lines,
 // innermost first.
-type binutils []Call
+type binutils []symbol.Call
 
 // ask runs a program that answers addresses.
 func ask(t *testing.T, list []spot, format string, args ...string) *bufio.Scanner {
@@ -141,7 +142,7 @@ func addr2line(t *testing.T, name string, list []spot) []binutils {
 			all = append(all, nil)
 			continue
 		}
-		c := Call{Function: pretty(sc.Text())}
+		c := symbol.Call{Function: pretty(sc.Text())}
 		if !sc.Scan() {
 			t.Fatal("addr2line ends in the middle")
 		}
@@ -251,9 +252,9 @@ func (c *tally) log(what string) {
 }
 
 // compare holds a name against addr2line and nm.
-func (c *tally) compare(addr uint64, n *Name, want binutils, symbols []nmSymbol) {
+func (c *tally) compare(addr uint64, n *symbol.Name, want binutils, symbols []nmSymbol) {
 	names := at(symbols, addr)
-	if n.Reason != NoReason {
+	if n.Reason != symbol.NoReason {
 		c.none++
 		if len(names) > 0 {
 			c.fail("%#x: %v, but nm has %q there", addr, n.Reason, names)
@@ -278,8 +279,8 @@ func (c *tally) compare(addr uint64, n *Name, want binutils, symbols []nmSymbol)
 }
 
 // inlines holds what is inlined, and the lines, against addr2line.
-func (c *tally) inlines(addr uint64, n *Name, want binutils) {
-	got := append(slices.Clone(n.Inlined), Call{n.Function, n.File, n.Line})
+func (c *tally) inlines(addr uint64, n *symbol.Name, want binutils) {
+	got := append(slices.Clone(n.Inlined), symbol.Call{Function: n.Function, File: n.File, Line: n.Line})
 	if len(got) != len(want) {
 		c.fail("%#x: %v, but addr2line says %v", addr, got, want)
 		return
@@ -405,7 +406,7 @@ func truthGo(t *testing.T, arch, program string) {
 		file, line := splitLine(sc.Text())
 		n := s.Name(f, spot.off, true)
 		switch {
-		case n.Reason == NoSymbol: // between two functions
+		case n.Reason == symbol.NoSymbol: // between two functions
 			c.none++
 			continue
 		case n.Function != function:
@@ -413,7 +414,7 @@ func truthGo(t *testing.T, arch, program string) {
 			continue
 		}
 		c.same++
-		got := Call{n.Function, n.File, n.Line}
+		got := symbol.Call{Function: n.Function, File: n.File, Line: n.Line}
 		if len(n.Inlined) > 0 {
 			got = n.Inlined[0]
 		}

@@ -1,4 +1,4 @@
-package symbol
+package symbolize
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/callsite"
 	"ustack/filemap/elfid"
+	"ustack/filemap/symbol"
 	"ustack/filemap/symbol/image"
 )
 
@@ -37,7 +38,7 @@ func OpenVDSO(memory []byte) (*Kernel, error) {
 		if t == nil {
 			continue
 		}
-		i, err := newIndex(x, t, VDSO, kind == elf.SHT_SYMTAB)
+		i, err := newIndex(x, t, symbol.VDSO, kind == elf.SHT_SYMTAB)
 		if err != nil {
 			return nil, fmt.Errorf("reading the vDSO: %w", err)
 		}

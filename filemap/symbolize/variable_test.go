@@ -1,6 +1,6 @@
 //go:build linux
 
-package symbol
+package symbolize
 
 import (
 	"bufio"
@@ -15,6 +15,7 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/procmap"
+	"ustack/filemap/symbol"
 )
 
 // variableAt is an address of the program static.c, and the variable that it is in,
@@ -119,7 +120,7 @@ func TestVariable(t *testing.T) {
 					got := "-"
 					if v := s.Variable(l, p.addr); v != nil {
 						got = v.String()
-						if v.Source != Symtab || v.File == nil {
+						if v.Source != symbol.Symtab || v.File == nil {
 							t.Errorf("%#x: %+v", p.addr, v)
 						}
 					}
@@ -156,7 +157,7 @@ func TestVariableStripped(t *testing.T) {
 			continue
 		}
 		v := s.Variable(l, p.addr)
-		if exported := p.want == "lib_seen"; exported != (v != nil) || exported && (v.Name != "lib_seen" || v.Source != Dynsym) {
+		if exported := p.want == "lib_seen"; exported != (v != nil) || exported && (v.Name != "lib_seen" || v.Source != symbol.Dynsym) {
 			t.Errorf("%s: %v", p.want, v)
 		}
 		if v := other.Variable(wrong, p.addr); v != nil {

@@ -1,4 +1,4 @@
-package symbol
+package symbolize
 
 import (
 	"math/rand/v2"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ustack/filemap"
+	"ustack/filemap/symbol"
 )
 
 // TestDamaged: a file with wrong bytes has names or reasons, but brings nothing
@@ -22,7 +23,7 @@ func TestDamaged(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	dir := t.TempDir()
 	name := filepath.Join(dir, "program")
-	reasons := make(map[Reason]int)
+	reasons := make(map[symbol.Reason]int)
 	for range 400 {
 		b := append([]byte(nil), whole...)
 		for range 1 + random.IntN(64) {
@@ -45,14 +46,14 @@ func TestDamaged(t *testing.T) {
 		for _, spot := range list {
 			n := s.Name(f, spot.off, true)
 			reasons[n.Reason]++
-			if (n.Function == "") != (n.Reason != NoReason) || (n.Source == NoSource) != (n.Reason != NoReason) {
+			if (n.Function == "") != (n.Reason != symbol.NoReason) || (n.Source == symbol.NoSource) != (n.Reason != symbol.NoReason) {
 				t.Fatalf("neither a name nor a reason, or both: %+v", n)
 			}
 		}
 		s.Close()
 	}
 	t.Logf("reasons: %v", reasons)
-	if reasons[NoReason] == 0 || len(reasons) < 3 {
+	if reasons[symbol.NoReason] == 0 || len(reasons) < 3 {
 		t.Error("the damage is too little, or too much, to be a test")
 	}
 }

@@ -1,6 +1,10 @@
-package symbol
+package symbolize
 
-import "testing"
+import (
+	"testing"
+
+	"ustack/filemap/symbol"
+)
 
 // TestSyscallLast: a thread after a system call that is a function's last instruction
 // is at the first address of the next function, and is not said to be in that one.
@@ -14,12 +18,12 @@ func TestSyscallLast(t *testing.T) {
 		for _, c := range []struct {
 			what   string
 			offset uint64
-			want   Name
+			want   symbol.Name
 		}{
-			{"after the system call", next, Name{Reason: NoSymbol}},
-			{"before it", next - map[string]uint64{"amd64": 2, "arm64": 4}[machine], Name{Function: "last"}},
-			{"in the next function", next + first, Name{Function: "next"}},
-			{"at the beginning of another one", p.at("_start", true).Offset, Name{Function: "_start"}},
+			{"after the system call", next, symbol.Name{Reason: symbol.NoSymbol}},
+			{"before it", next - map[string]uint64{"amd64": 2, "arm64": 4}[machine], symbol.Name{Function: "last"}},
+			{"in the next function", next + first, symbol.Name{Function: "next"}},
+			{"at the beginning of another one", p.at("_start", true).Offset, symbol.Name{Function: "_start"}},
 		} {
 			if n := s.Name(p.file, c.offset, true); n.Function != c.want.Function || n.Reason != c.want.Reason {
 				t.Errorf("%s, %s: %+v", machine, c.what, n)

@@ -1,4 +1,4 @@
-package symbol
+package symbolize
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/elfid"
+	"ustack/filemap/symbol"
 )
 
 // tool runs a program of binutils.
@@ -69,22 +70,22 @@ func TestCompanion(t *testing.T) {
 		what   string
 		to     string
 		opt    Options
-		source Source
+		source symbol.Source
 	}{
-		{"beside the file", debug, Options{}, DebugFile},
-		{"in .debug", filepath.Join(filepath.Dir(full), ".debug", filepath.Base(debug)), Options{}, DebugFile},
-		{"by build ID", filepath.Join(dir, ".build-id", hex[:2], hex[2:]+".debug"), Options{DebugDirs: []string{dir}}, DebugFile},
-		{"by build ID, short", filepath.Join(dir, hex[:2], hex[2:]+".debug"), Options{DebugDirs: []string{dir}}, DebugFile},
-		{"by name", filepath.Join(dir, filepath.Base(debug)), Options{DebugDirs: []string{dir}}, DebugFile},
-		{"by path", filepath.Join(dir, debug), Options{DebugDirs: []string{dir}}, DebugFile},
-		{"in perf's cache", filepath.Join(home, ".debug/.build-id", hex[:2], hex[2:], "debug"), Options{Home: home}, DebugFile},
+		{"beside the file", debug, Options{}, symbol.DebugFile},
+		{"in .debug", filepath.Join(filepath.Dir(full), ".debug", filepath.Base(debug)), Options{}, symbol.DebugFile},
+		{"by build ID", filepath.Join(dir, ".build-id", hex[:2], hex[2:]+".debug"), Options{DebugDirs: []string{dir}}, symbol.DebugFile},
+		{"by build ID, short", filepath.Join(dir, hex[:2], hex[2:]+".debug"), Options{DebugDirs: []string{dir}}, symbol.DebugFile},
+		{"by name", filepath.Join(dir, filepath.Base(debug)), Options{DebugDirs: []string{dir}}, symbol.DebugFile},
+		{"by path", filepath.Join(dir, debug), Options{DebugDirs: []string{dir}}, symbol.DebugFile},
+		{"in perf's cache", filepath.Join(home, ".debug/.build-id", hex[:2], hex[2:], "debug"), Options{Home: home}, symbol.DebugFile},
 		{"fetched", filepath.Join(dir, "cache", hex, "debuginfo"), Options{Fetch: func(id, what string) (string, error) {
 			return filepath.Join(dir, "cache", id, what), nil
-		}}, DebugFile},
+		}}, symbol.DebugFile},
 		{"fetched in vain", filepath.Join(dir, "elsewhere"), Options{Fetch: func(string, string) (string, error) {
 			return "", errors.New("no server has it")
-		}}, NoSource},
-		{"nowhere", filepath.Join(dir, "elsewhere"), Options{}, NoSource},
+		}}, symbol.NoSource},
+		{"nowhere", filepath.Join(dir, "elsewhere"), Options{}, symbol.NoSource},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			prepare()
@@ -95,10 +96,10 @@ func TestCompanion(t *testing.T) {
 			f := &filemap.File{Path: bare, BuildID: f.BuildID}
 			s := newSymbols(t, c.opt)
 			n := s.Name(f, at+4, true)
-			if n.Source != c.source || c.source != NoSource && (n.Function != "work" || n.Offset != 4 || n.Line == 0) {
+			if n.Source != c.source || c.source != symbol.NoSource && (n.Function != "work" || n.Offset != 4 || n.Line == 0) {
 				t.Errorf("%+v\n%+v", n, s.Tries(f))
 			}
-			if c.source == NoSource && n.Reason != Stripped {
+			if c.source == symbol.NoSource && n.Reason != symbol.Stripped {
 				t.Errorf("reason %v", n.Reason)
 			}
 		})
@@ -114,7 +115,7 @@ func TestCompanion(t *testing.T) {
 		}
 		_ = file.Close()
 		s := newSymbols(t, Options{})
-		if n := s.Name(&filemap.File{Path: bare, BuildID: f.BuildID}, at, true); n.Reason != Stripped {
+		if n := s.Name(&filemap.File{Path: bare, BuildID: f.BuildID}, at, true); n.Reason != symbol.Stripped {
 			t.Errorf("%+v", n)
 		}
 	})
@@ -128,10 +129,10 @@ func TestCompanion(t *testing.T) {
 		defer os.Remove(to)
 		s := newSymbols(t, Options{DebugDirs: []string{dir}})
 		f := &filemap.File{Path: bare, BuildID: f.BuildID}
-		if n := s.Name(f, at, true); n.Reason != Stripped {
+		if n := s.Name(f, at, true); n.Reason != symbol.Stripped {
 			t.Errorf("%+v", n)
 		}
-		if tries := s.Tries(f); !slices.ContainsFunc(tries, func(try Try) bool { return strings.HasPrefix(try.Result, "another file") }) {
+		if tries := s.Tries(f); !slices.ContainsFunc(tries, func(try symbol.Try) bool { return strings.HasPrefix(try.Result, "another file") }) {
 			t.Errorf("%+v", tries)
 		}
 	})
@@ -175,38 +176,38 @@ func TestBinary(t *testing.T) {
 		what string
 		file filemap.File
 		opt  Options
-		want Reason
+		want symbol.Reason
 	}{
-		{"the file", filemap.File{Path: full, BuildID: right}, Options{}, NoReason},
-		{"deleted, and there again", filemap.File{Path: full + " (deleted)", BuildID: right}, Options{}, NoReason},
-		{"in a sysroot", filemap.File{Path: "/program", BuildID: right}, in, NoReason},
-		{"a link out of a sysroot", filemap.File{Path: "/program.link", BuildID: right}, in, Unreadable},
-		{"dots out of a sysroot", filemap.File{Path: "/../" + filepath.Base(filepath.Dir(outside)) + "/outside", BuildID: right}, in, Unreadable},
-		{"another ID", filemap.File{Path: full, BuildID: wrong}, Options{}, IDMismatch},
-		{"no ID in the trace", filemap.File{Path: full}, Options{}, Unverified},
-		{"no ID in the trace, sysroot", filemap.File{Path: "/program"}, in, NoReason},
-		{"the kernel saw no ID, the file has one", filemap.File{Path: "/program", HasID: true}, in, IDMismatch},
-		{"no ID in the file", filemap.File{Path: noID, BuildID: right}, Options{}, IDMismatch},
-		{"no ID at all, sysroot", filemap.File{Path: "/program.noid", HasID: true}, in, NoReason},
-		{"fetched", filemap.File{Path: "/elsewhere", BuildID: right}, Options{Fetch: fetch}, NoReason},
-		{"another one fetched", filemap.File{Path: "/elsewhere", BuildID: wrong}, Options{Fetch: fetch}, IDMismatch},
-		{"not there", filemap.File{Path: full + ".not", BuildID: right}, Options{}, NoFile},
-		{"memory", filemap.File{Path: "v8-jit"}, Options{}, NoFile},
-		{"a directory", filemap.File{Path: full + ".dir", BuildID: right}, Options{}, Unreadable},
-		{"a device", filemap.File{Path: "/dev/zero", BuildID: right}, Options{}, Unreadable},
-		{"a file of the kernel's", filemap.File{Path: "/proc/version", BuildID: right}, Options{}, Unreadable},
-		{"through /proc", filemap.File{Path: "/proc/self/root" + full, BuildID: right}, Options{}, Unreadable},
-		{"through a link to /proc", filemap.File{Path: full + ".proc" + full, BuildID: right}, Options{}, Unreadable},
-		{"empty", filemap.File{Path: full + ".empty", BuildID: right}, Options{}, Unreadable},
-		{"cut", filemap.File{Path: full + ".cut", BuildID: right}, Options{}, Unreadable},
-		{"text", filemap.File{Path: full + ".text", BuildID: right}, Options{}, Unreadable},
+		{"the file", filemap.File{Path: full, BuildID: right}, Options{}, symbol.NoReason},
+		{"deleted, and there again", filemap.File{Path: full + " (deleted)", BuildID: right}, Options{}, symbol.NoReason},
+		{"in a sysroot", filemap.File{Path: "/program", BuildID: right}, in, symbol.NoReason},
+		{"a link out of a sysroot", filemap.File{Path: "/program.link", BuildID: right}, in, symbol.Unreadable},
+		{"dots out of a sysroot", filemap.File{Path: "/../" + filepath.Base(filepath.Dir(outside)) + "/outside", BuildID: right}, in, symbol.Unreadable},
+		{"another ID", filemap.File{Path: full, BuildID: wrong}, Options{}, symbol.IDMismatch},
+		{"no ID in the trace", filemap.File{Path: full}, Options{}, symbol.Unverified},
+		{"no ID in the trace, sysroot", filemap.File{Path: "/program"}, in, symbol.NoReason},
+		{"the kernel saw no ID, the file has one", filemap.File{Path: "/program", HasID: true}, in, symbol.IDMismatch},
+		{"no ID in the file", filemap.File{Path: noID, BuildID: right}, Options{}, symbol.IDMismatch},
+		{"no ID at all, sysroot", filemap.File{Path: "/program.noid", HasID: true}, in, symbol.NoReason},
+		{"fetched", filemap.File{Path: "/elsewhere", BuildID: right}, Options{Fetch: fetch}, symbol.NoReason},
+		{"another one fetched", filemap.File{Path: "/elsewhere", BuildID: wrong}, Options{Fetch: fetch}, symbol.IDMismatch},
+		{"not there", filemap.File{Path: full + ".not", BuildID: right}, Options{}, symbol.NoFile},
+		{"memory", filemap.File{Path: "v8-jit"}, Options{}, symbol.NoFile},
+		{"a directory", filemap.File{Path: full + ".dir", BuildID: right}, Options{}, symbol.Unreadable},
+		{"a device", filemap.File{Path: "/dev/zero", BuildID: right}, Options{}, symbol.Unreadable},
+		{"a file of the kernel's", filemap.File{Path: "/proc/version", BuildID: right}, Options{}, symbol.Unreadable},
+		{"through /proc", filemap.File{Path: "/proc/self/root" + full, BuildID: right}, Options{}, symbol.Unreadable},
+		{"through a link to /proc", filemap.File{Path: full + ".proc" + full, BuildID: right}, Options{}, symbol.Unreadable},
+		{"empty", filemap.File{Path: full + ".empty", BuildID: right}, Options{}, symbol.Unreadable},
+		{"cut", filemap.File{Path: full + ".cut", BuildID: right}, Options{}, symbol.Unreadable},
+		{"text", filemap.File{Path: full + ".text", BuildID: right}, Options{}, symbol.Unreadable},
 	} {
 		s := newSymbols(t, c.opt)
 		n := s.Name(&c.file, at, true)
-		if n.Reason != c.want || c.want == NoReason && n.Function != "work" {
+		if n.Reason != c.want || c.want == symbol.NoReason && n.Function != "work" {
 			t.Errorf("%s: %+v, want reason %q\n%+v", c.what, n, c.want, s.Tries(&c.file))
 		}
-		if id, _ := elfid.New(right[:]); c.want == IDMismatch && n.Found != id && c.file.Path != noID {
+		if id, _ := elfid.New(right[:]); c.want == symbol.IDMismatch && n.Found != id && c.file.Path != noID {
 			t.Errorf("%s: found ID %s", c.what, n.Found.Hex())
 		}
 	}
@@ -222,15 +223,15 @@ func TestPlaces(t *testing.T) {
 		what   string
 		offset uint64
 		ran    bool
-		want   Reason
+		want   symbol.Reason
 	}{
-		{"begin of a function", at, true, NoReason},
-		{"a return address at the begin of a function", at, false, NotACall},
-		{"the file's header", 16, true, OutsideText},
-		{"zero", 0, false, OutsideText},
-		{"far out", 1 << 40, true, OutsideText},
-		{"the last offset", 1<<64 - 1, false, OutsideText},
-		{"half of all offsets", 1 << 63, true, OutsideText},
+		{"begin of a function", at, true, symbol.NoReason},
+		{"a return address at the begin of a function", at, false, symbol.NotACall},
+		{"the file's header", 16, true, symbol.OutsideText},
+		{"zero", 0, false, symbol.OutsideText},
+		{"far out", 1 << 40, true, symbol.OutsideText},
+		{"the last offset", 1<<64 - 1, false, symbol.OutsideText},
+		{"half of all offsets", 1 << 63, true, symbol.OutsideText},
 	} {
 		if n := s.Name(f, c.offset, c.ran); n.Reason != c.want {
 			t.Errorf("%s: %+v, want reason %q", c.what, n, c.want)

@@ -1,4 +1,4 @@
-package symbol
+package symbolize
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"ustack/filemap/symbol"
 	"ustack/tracefs/capturetest"
 )
 
@@ -18,13 +19,13 @@ type library struct {
 
 // inlined are the functions inlined at an address, innermost first, with the
 // lines where they are called.
-func (l *library) inlined(addr uint64) []Call {
+func (l *library) inlined(addr uint64) []symbol.Call {
 	r := l.d.Reader()
 	unit, err := r.SeekPC(addr)
 	if err != nil {
 		return nil
 	}
-	var list []Call
+	var list []symbol.Call
 	depth, inside := 0, false
 	for {
 		e, err := r.Next()
@@ -50,7 +51,7 @@ func (l *library) inlined(addr uint64) []Call {
 		case dwarf.TagInlinedSubroutine:
 			if holds {
 				line, _ := e.Val(dwarf.AttrCallLine).(int64)
-				list = append([]Call{{Function: l.name(e), Line: int(line)}}, list...)
+				list = append([]symbol.Call{{Function: l.name(e), Line: int(line)}}, list...)
 			}
 		}
 		skip := e.Tag == dwarf.TagInlinedSubroutine && !holds || e.Tag == dwarf.TagSubprogram && !holds && e.Val(dwarf.AttrLowpc) != nil
@@ -130,12 +131,12 @@ func TestInlines(t *testing.T) {
 			count := 0
 			for _, spot := range spots(t, name, 100) {
 				n := s.Name(file, spot.off, true)
-				if n.Reason != NoReason {
+				if n.Reason != symbol.NoReason {
 					continue
 				}
 				want := l.inlined(spot.addr)
 				count += len(want)
-				same := slices.EqualFunc(n.Inlined, want, func(a, b Call) bool { return a.Function == src.pretty(b.Function) })
+				same := slices.EqualFunc(n.Inlined, want, func(a, b symbol.Call) bool { return a.Function == src.pretty(b.Function) })
 				for i := 1; same && i < len(want); i++ {
 					same = n.Inlined[i].Line == want[i-1].Line
 				}

@@ -1,4 +1,4 @@
-package symbol
+package symbolize
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 
 	"ustack/filemap/elfid"
 	"ustack/filemap/openfile"
+	"ustack/filemap/symbol"
 	"ustack/filemap/symbol/image"
 )
 
@@ -42,7 +43,7 @@ type Separate struct {
 
 // Find finds the file that goes with an image of this build ID, whose absolute path is
 // name. It is nil if there is none. tries are the places where it was looked for.
-func (s *Separates) Find(x *image.Image, id elfid.ID, name string) (found *Separate, tries []Try) {
+func (s *Separates) Find(x *image.Image, id elfid.ID, name string) (found *Separate, tries []symbol.Try) {
 	o := s.find.companion(&object{image: x, id: id}, name, &tries)
 	if o == nil {
 		return nil, tries

@@ -1,4 +1,4 @@
-package symbol
+package symbolize
 
 import (
 	"os"
@@ -7,6 +7,7 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/fusetest"
+	"ustack/filemap/symbol"
 )
 
 // TestSilentServer: files of a server that gives no answer have no names, and keep
@@ -25,11 +26,11 @@ func TestSilentServer(t *testing.T) {
 	s.Silence()
 	first := &filemap.File{Path: s.Path, BuildID: filemap.BuildID{1}}
 	for _, f := range []*filemap.File{first, {Path: s.Dir + "/other.so", BuildID: filemap.BuildID{1}}, first} {
-		if n := names.Name(f, 0x1000, true); n.Reason != Unreadable {
+		if n := names.Name(f, 0x1000, true); n.Reason != symbol.Unreadable {
 			t.Errorf("%s: %v", f.Path, n.Reason)
 		}
 	}
-	if n := names.Name(&filemap.File{Path: self, BuildID: filemap.BuildID{1}}, 0x1000, true); n.Reason != IDMismatch {
+	if n := names.Name(&filemap.File{Path: self, BuildID: filemap.BuildID{1}}, 0x1000, true); n.Reason != symbol.IDMismatch {
 		t.Errorf("a file of a disk: %v", n.Reason)
 	}
 	if tries := names.Tries(first); len(tries) == 0 || !strings.Contains(tries[0].Result, "no answer in time") {

@@ -1,8 +1,9 @@
-package symbol
+package symbolize
 
 import (
 	"ustack/filemap"
 	"ustack/filemap/callsite"
+	"ustack/filemap/symbol"
 )
 
 // Start reports whether unwinding by frame pointers may have skipped the function
@@ -10,7 +11,7 @@ import (
 // address calls it, and the code of the inner frame has left the frame pointer
 // alone. Only the thread's memory shows which function it is; then Skipped proves
 // the rest. It is nil for other frames.
-func (s *Symbols) Start(inner, outer Place) *callsite.Start {
+func (s *Symbols) Start(inner, outer symbol.Place) *callsite.Start {
 	if s.opt.NoInfer || inner.File == nil || outer.File == nil || outer.Ran {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package symbol
+package symbolize
 
 import (
 	"slices"
@@ -6,32 +6,13 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/callsite"
+	"ustack/filemap/symbol"
 )
-
-// Place is a frame of a stack: an offset in a file. Ran is set if the thread was
-// there; other frames are return addresses.
-type Place struct {
-	File   *filemap.File
-	Offset uint64
-	Ran    bool
-	// Calls is the function that the thread began with, if the function is
-	// known and the call before the return address calls it (Start).
-	Calls filemap.Begun
-}
-
-// Skipped is a function that is on a stack between two frames, although the
-// unwinder did not see it.
-type Skipped struct {
-	File *filemap.File
-	// Offset is where the function begins. The thread's place in it is unknown.
-	Offset uint64
-	Name   *Name // has Inferred set
-}
 
 // maxPairs bounds the pairs of frames that are remembered.
 const maxPairs = 1 << 15
 
-type pair struct{ inner, outer Place }
+type pair struct{ inner, outer symbol.Place }
 
 // Skipped finds the function that unwinding by frame pointers has skipped
 // between two frames, nil if there is none, or nothing proves it.
@@ -53,7 +34,7 @@ type pair struct{ inner, outer Place }
 //     frame: that one could be on the stack in its place.
 //
 // The frame pointer's part is proven by .eh_frame, by which debuggers unwind.
-func (s *Symbols) Skipped(inner, outer Place) *Skipped {
+func (s *Symbols) Skipped(inner, outer symbol.Place) *symbol.Skipped {
 	i := s.inference(inner, outer)
 	if i != nil && !i.named {
 		i.named = true
@@ -67,17 +48,17 @@ func (s *Symbols) Skipped(inner, outer Place) *Skipped {
 
 // Missing reports whether Skipped would find a function, if it has a name. That
 // is known sooner.
-func (s *Symbols) Missing(inner, outer Place) bool { return s.inference(inner, outer) != nil }
+func (s *Symbols) Missing(inner, outer symbol.Place) bool { return s.inference(inner, outer) != nil }
 
 // inference is a function that is proven to be missing. Its Name is nil as long
 // as it is not named, or if it has none.
 type inference struct {
-	skipped Skipped
+	skipped symbol.Skipped
 	named   bool
 }
 
 // inference is nil if nothing is proven.
-func (s *Symbols) inference(inner, outer Place) *inference {
+func (s *Symbols) inference(inner, outer symbol.Place) *inference {
 	if s.opt.NoInfer || inner.File == nil || outer.File == nil || outer.Ran {
 		return nil
 	}
@@ -94,7 +75,7 @@ func (s *Symbols) inference(inner, outer Place) *inference {
 }
 
 // infer is inference for a pair that was not seen before.
-func (s *Symbols) infer(inner, outer Place) (found *inference) {
+func (s *Symbols) infer(inner, outer symbol.Place) (found *inference) {
 	home := outer.File
 	if b := s.begun.get(outer.Calls); b != nil {
 		home = b.file
@@ -104,7 +85,7 @@ func (s *Symbols) infer(inner, outer Place) (found *inference) {
 			return
 		}
 		if off, ok := home.bin.image.Offset(p.missing.Start); ok {
-			found = &inference{skipped: Skipped{File: home.want, Offset: off}}
+			found = &inference{skipped: symbol.Skipped{File: home.want, Offset: off}}
 		}
 	})
 	return found
@@ -112,15 +93,15 @@ func (s *Symbols) infer(inner, outer Place) (found *inference) {
 
 // nameSkipped names a function that is missing.
 func (s *Symbols) nameSkipped(i *inference) {
-	if n := s.Name(i.skipped.File, i.skipped.Offset, true); n.Reason == NoReason && n.Offset == 0 {
-		i.skipped.Name = &Name{Function: n.Function, Source: n.Source, Inferred: true}
+	if n := s.Name(i.skipped.File, i.skipped.Offset, true); n.Reason == symbol.NoReason && n.Offset == 0 {
+		i.skipped.Name = &symbol.Name{Function: n.Function, Source: n.Source, Inferred: true}
 		s.number(i.skipped.Name)
 	}
 }
 
 // prove opens the files that a proof is about, the missing function's own among
 // them, and hands it out. It does not if one of them is not at hand.
-func (s *Symbols) prove(inner, outer Place, home *filemap.File, f func(p *proof, home *source)) {
+func (s *Symbols) prove(inner, outer symbol.Place, home *filemap.File, f func(p *proof, home *source)) {
 	files := [...]*filemap.File{outer.File, inner.File, home}
 	var list [len(files)]*source
 	for i, file := range files {
@@ -169,13 +150,13 @@ type proof struct {
 }
 
 // holds looks for the proof.
-func (p *proof) holds(inner, outer Place, b *begun) bool {
+func (p *proof) holds(inner, outer symbol.Place, b *begun) bool {
 	return p.called(outer, b) && p.untouched(inner) && p.alone() && p.leads()
 }
 
 // called finds the function that is called right before the outer frame: b, if
 // the thread began with it, nil if unknown.
-func (p *proof) called(outer Place, b *begun) bool {
+func (p *proof) called(outer symbol.Place, b *begun) bool {
 	if b != nil {
 		addr, ok := p.home.image.Address(b.offset)
 		_, starts := p.outer.start(outer.Offset)
@@ -209,7 +190,7 @@ func (p *proof) begins(addr uint64) bool {
 
 // untouched reports whether the frame pointer is a caller's at the inner frame,
 // in another function than the missing one.
-func (p *proof) untouched(inner Place) bool {
+func (p *proof) untouched(inner symbol.Place) bool {
 	at := inner.Offset
 	if !inner.Ran {
 		if at == 0 {

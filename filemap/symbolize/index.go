@@ -1,4 +1,4 @@
-package symbol
+package symbolize
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"ustack/filemap/symbol"
 	"ustack/filemap/symbol/cfi"
 	"ustack/filemap/symbol/image"
 )
@@ -21,7 +22,7 @@ type span struct {
 
 // index is a symbol table for looking addresses up.
 type index struct {
-	source Source
+	source symbol.Source
 	spans  []span
 	names  image.Data
 	whole  whole
@@ -64,7 +65,7 @@ type whole bool
 //     another one, as far as the call frame information that begins there: code
 //     written in assembly often has no sizes. addr2line goes as far for symbols
 //     with a size too, and so names code that is not theirs.
-func newIndex(x *image.Image, table *image.Section, source Source, all whole) (*index, error) {
+func newIndex(x *image.Image, table *image.Section, source symbol.Source, all whole) (*index, error) {
 	names, err := x.Strings(table)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package symbol
+package symbolize
 
 import (
 	"debug/elf"
@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"ustack/filemap/symbol"
 	"ustack/filemap/symbol/image"
 )
 
@@ -111,7 +112,7 @@ func TestThinned(t *testing.T) {
 		if start == 0 {
 			t.Fatalf("%s: framed has no place", bin)
 		}
-		at := func(addr uint64) *Name {
+		at := func(addr uint64) *symbol.Name {
 			off, ok := src.bin.image.Offset(addr)
 			if !ok {
 				t.Fatalf("%s: no segment has %#x", bin, addr)
@@ -122,7 +123,7 @@ func TestThinned(t *testing.T) {
 			t.Errorf("%s: framed is %+v", bin, n)
 		}
 		before, after := at(start-1), at(start+4) // three bytes of each function, then hidden
-		if bin == full && (before.Function != "plain" || after.Function != "hidden") || bin != full && (before.Reason != Stripped || after.Reason != Stripped) {
+		if bin == full && (before.Function != "plain" || after.Function != "hidden") || bin != full && (before.Reason != symbol.Stripped || after.Reason != symbol.Stripped) {
 			t.Errorf("%s: plain is %+v, hidden %+v", bin, before, after)
 		}
 	}
