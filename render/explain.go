@@ -9,7 +9,6 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
-	"ustack/filemap/symbolize"
 	"ustack/tracefs"
 	"ustack/tracefs/escape"
 	"ustack/tracefs/text"
@@ -21,9 +20,10 @@ type Explanation struct {
 	w         io.Writer
 	line      int64
 	why       *resolve.Why
-	symbols   *symbolize.Symbols
 	announced []announced
 	found     bool
+	place     symbol.Place // of the frame
+	inferred  bool
 	body      bytes.Buffer
 	id        tracefs.Identifier
 }
@@ -40,8 +40,8 @@ const maxAnnounced = 1 << 16
 
 // NewExplanation returns a renderer that writes to w about the frame in the line of
 // the input that why is about.
-func NewExplanation(w io.Writer, why *resolve.Why, s *symbolize.Symbols) *Explanation {
-	return &Explanation{w: w, line: why.Line, why: why, symbols: s}
+func NewExplanation(w io.Writer, why *resolve.Why) *Explanation {
+	return &Explanation{w: w, line: why.Line, why: why}
 }
 
 // Batch implements Renderer.
@@ -89,12 +89,10 @@ func (e *Explanation) stack(h *resolve.Pending, i int) {
 		e.identity(txt, f, &attributions[k])
 		e.proof()
 		if o := &attributions[k]; o.File != nil {
-			n := e.symbols.Name(o.File, frameOffset(txt, f, o), ran(rec, frames, k) || f.Inferred)
-			if f.Inferred {
-				n = &symbol.Name{Function: n.Function, Source: n.Source, Reason: n.Reason, Found: n.Found, Inferred: true}
-			}
-			e.name(o.File, n)
-		} else if n := CodeName(o.Memory, o.Reason, frameOffset(txt, f, o)); n != nil {
+			innermost := k == 0 && rec.Flags&tracefs.Continued == 0
+			e.place = symbol.Place{File: o.File, Offset: o.At(txt, f), Ran: innermost || f.Interrupted() || f.Inferred}
+			e.inferred = f.Inferred
+		} else if n := symbol.OfMemory(o.Memory, o.Reason, o.At(txt, f)); n != nil {
 			e.function(n)
 			e.advise(noNameAdvice[n.Reason])
 		}
@@ -125,7 +123,7 @@ func (e *Explanation) identity(txt []byte, f *tracefs.Frame, o *resolve.Attribut
 		why = inferredText
 	}
 	fmt.Fprintf(&e.body, "\nfile: %s\n  build ID: %s\n  offset: %#x\n  trust: %s: %s\n",
-		escaped(o.File.Path), id, frameOffset(txt, f, o), o.Trust, why)
+		escaped(o.File.Path), id, o.At(txt, f), o.Trust, why)
 	e.advise(trustAdvice[o.Trust])
 }
 
@@ -149,15 +147,21 @@ func (e *Explanation) function(n *symbol.Name) {
 	}
 }
 
-// name prints the function that a frame with a file is in, and the places where
-// it was looked for.
-func (e *Explanation) name(f *filemap.File, n *symbol.Name) {
+// Place returns where the frame is, once it has been found; false if it is in no file.
+func (e *Explanation) Place() (symbol.Place, bool) { return e.place, e.place.File != nil }
+
+// Name takes the name of the Place, and the places where its file was looked for.
+func (e *Explanation) Name(n *symbol.Name, tries []symbol.Try) {
+	f := e.place.File
+	if e.inferred {
+		n = &symbol.Name{Function: n.Function, Source: n.Source, Reason: n.Reason, Found: n.Found, Inferred: true}
+	}
 	e.function(n)
 	if n.Reason == symbol.IDMismatch {
 		fmt.Fprintf(&e.body, "  wanted: %s\n  found:  %s\n", f.BuildID.Hex(), orNone(n.Found.Hex()))
 	}
 	e.body.WriteString("  looked at:\n")
-	for _, try := range e.symbols.Tries(f) {
+	for _, try := range tries {
 		fmt.Fprintf(&e.body, "    %s: %s\n", escaped(try.Path), escaped(try.Result))
 	}
 	advice := noNameAdvice[n.Reason]

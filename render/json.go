@@ -33,7 +33,6 @@ type JSON struct {
 	started bool
 	limit   int64 // bytes of input after which the header no longer waits
 	dialect resolve.Dialect
-	symbols Symbols
 	escaped bool // the text of the batches is
 	kept    kept
 	written cache.Numbered[inBuffer] // by stack
@@ -54,9 +53,6 @@ const writtenBits = 10
 func NewJSON(w io.Writer, res *resolve.Resolver, limit int64) *JSON {
 	return &JSON{out: newGather(w), res: res, limit: limit, kept: newKept(), written: cache.New[inBuffer](writtenBits)}
 }
-
-// Symbols adds names to frames.
-func (j *JSON) Symbols(s Symbols) { j.symbols = s }
 
 // Batch implements Renderer.
 func (j *JSON) Batch(h *resolve.Pending) error {
@@ -270,7 +266,7 @@ func (j *JSON) shared(s *resolve.Stack) {
 			return
 		}
 		from := len(j.out.buf)
-		j.out.buf = j.frames(j.out.buf, s.Text, s.Frames, s.Attributions, false, s.Stock, true)
+		j.out.buf = j.frames(j.out.buf, stackOf(s), false, s.Stock)
 		j.kept.results.Put(r.ID, j.out.buf[from:])
 		return
 	}
@@ -279,7 +275,7 @@ func (j *JSON) shared(s *resolve.Stack) {
 		return
 	}
 	from := len(j.out.buf)
-	j.out.buf = j.frames(j.out.buf, s.Text, s.Frames, s.Attributions, s.Cut, s.Stock, true)
+	j.out.buf = j.frames(j.out.buf, stackOf(s), s.Cut, s.Stock)
 	if j.started {
 		j.written.Put(s.ID, inBuffer{flush: j.out.flushes, from: from, end: len(j.out.buf)})
 	}
@@ -292,9 +288,7 @@ func (j *JSON) stack(h *resolve.Pending, i int) {
 	if rec.Value != 0 {
 		j.out.buf = appendHex(append(j.out.buf, `,"cookie":`...), rec.Value)
 	}
-	frames, txt := h.StackFrames(rec)
-	out, _ := h.StackAttributions(i)
-	j.out.buf = j.frames(j.out.buf, txt, frames, out, rec.Flags&tracefs.Cut != 0, rec.Flags&(tracefs.Deferred|tracefs.Continued) == 0, rec.Flags&tracefs.Continued == 0)
+	j.out.buf = j.frames(j.out.buf, stackAt(h, i), rec.Flags&tracefs.Cut != 0, rec.Flags&(tracefs.Deferred|tracefs.Continued) == 0)
 	j.end()
 }
 

@@ -10,21 +10,21 @@ import (
 	"ustack/tracefs/text"
 )
 
-// frames writes a stack. innermost means that the first frame is where the thread
-// ran, stock that the kernel took the stack at the event.
-func (j *JSON) frames(b, txt []byte, frames []tracefs.Frame, out []resolve.Attribution, cut, stock, innermost bool) []byte {
+// frames writes a stack. stock means that the kernel took the stack at the event.
+func (j *JSON) frames(b []byte, s stack, cut, stock bool) []byte {
+	frames := s.frames
 	b = append(b, `,"stack":[`...)
 	for k := range frames {
 		if k > 0 {
 			b = append(b, ',')
 		}
-		ran := k == 0 && innermost || frames[k].Interrupted()
-		b = j.appendFrame(b, txt, &frames[k], &out[k], ran)
+		fn := functionOf(s.functions, k)
+		b = j.appendFrame(b, s.text, &frames[k], &s.out[k], fn)
 		if how, _ := frames[k].Unwound(); how != tracefs.ByKernel {
 			b = append(append(append(b[:len(b)-1], `,"how":"`...), how.String()...), `"}`...)
 		}
-		if s := between(j.symbols, txt, frames, out, k, ran); s != nil {
-			b = j.appendSkipped(append(b, ','), s, out[k].Trust.Skipped())
+		if fn != nil && fn.Skipped != nil {
+			b = j.appendSkipped(append(b, ','), fn.Skipped, s.out[k].Trust.Skipped())
 		}
 	}
 	b = append(b, ']')
@@ -43,8 +43,8 @@ func (j *JSON) frames(b, txt []byte, frames []tracefs.Frame, out []resolve.Attri
 }
 
 // appendFrame writes one frame: a number, and a file with its trust or the
-// reason why there is none.
-func (j *JSON) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Attribution, ran bool) []byte {
+// reason why there is none. fn is nil without names.
+func (j *JSON) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Attribution, fn *symbol.Function) []byte {
 	addrText := txt[f.Off:f.AddrEnd]
 	if o.File != nil {
 		if o.HasOffset {
@@ -60,8 +60,8 @@ func (j *JSON) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Attributi
 		if f.Inferred {
 			return append(b, inferredJSON...)
 		}
-		if j.symbols != nil {
-			b = j.appendFunction(b, j.symbols.Name(o.File, frameOffset(txt, f, o), ran))
+		if fn != nil {
+			b = j.appendFunction(b, fn.Name)
 		}
 		return append(b, '}')
 	}
@@ -83,10 +83,8 @@ func (j *JSON) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Attributi
 	if o.Memory != nil {
 		b = appendText(b, "memory", []byte(o.Memory.Name))
 	}
-	if j.symbols != nil {
-		if n := CodeName(o.Memory, o.Reason, frameOffset(txt, f, o)); n != nil {
-			b = nameJSON(b, n)
-		}
+	if fn != nil && fn.Name != nil {
+		b = nameJSON(b, fn.Name)
 	}
 	if f.Form == tracefs.FormIdentifier && !f.ID.NoFile() && !f.ID.NoVMA() {
 		b = appendIdentifier(append(b, `,"identifier":`...), f.ID)

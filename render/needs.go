@@ -23,9 +23,8 @@ import (
 // itself, "debuginfo" the separate file with its symbols. A build ID that the
 // trace does not have is "-".
 type Needs struct {
-	w       io.Writer
-	symbols Symbols
-	frames  map[need]int64
+	w      io.Writer
+	frames map[need]int64
 }
 
 type need struct {
@@ -33,9 +32,9 @@ type need struct {
 	kind string
 }
 
-// NewNeeds returns a renderer that writes to w.
-func NewNeeds(w io.Writer, s Symbols) *Needs {
-	return &Needs{w: w, symbols: s, frames: make(map[need]int64)}
+// NewNeeds returns a renderer that writes to w. The frames must have names.
+func NewNeeds(w io.Writer) *Needs {
+	return &Needs{w: w, frames: make(map[need]int64)}
 }
 
 // Batch implements Renderer.
@@ -45,14 +44,13 @@ func (n *Needs) Batch(h *resolve.Pending) error {
 		if rec.Kind != tracefs.KindStack {
 			continue
 		}
-		frames, txt := h.StackFrames(rec)
-		attributions, _ := h.StackAttributions(i)
-		for k := range frames {
-			o := &attributions[k]
-			if o.File == nil || frames[k].Inferred {
+		s := stackAt(h, i)
+		for k := range s.functions {
+			o := &s.out[k]
+			if o.File == nil || s.frames[k].Inferred {
 				continue
 			}
-			if kind := missing(n.symbols.Name(o.File, frameOffset(txt, &frames[k], o), ran(rec, frames, k)).Reason); kind != "" {
+			if kind := missing(s.functions[k].Name.Reason); kind != "" {
 				n.frames[need{o.File, kind}]++
 			}
 		}
@@ -69,14 +67,6 @@ func missing(r symbol.Reason) string {
 		return "debuginfo"
 	}
 	return ""
-}
-
-// frameOffset returns the offset in the file of a frame that has one.
-func frameOffset(txt []byte, f *tracefs.Frame, o *resolve.Attribution) uint64 {
-	if o.HasOffset {
-		return o.Offset
-	}
-	return f.Address(txt)
 }
 
 // isMemory reports whether the kernel calls memory so, not a file: what is

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"ustack/filemap/resolve"
+	"ustack/filemap/symbol"
+	"ustack/filemap/symbolize"
 	"ustack/tracefs"
 	"ustack/tracefs/text"
 )
@@ -16,10 +18,22 @@ import (
 // options are how a test replays.
 type options struct {
 	text   TextOptions
+	names  symbol.Namer // nil for none
 	json   bool
 	pauses bool // after each piece
 
 	attributor resolve.Attributor
+}
+
+// named passes stacks with names to a renderer.
+type named struct {
+	Renderer
+	stage *symbolize.Stage
+}
+
+func (n *named) Batch(h *resolve.Pending) error {
+	n.stage.Batch(h)
+	return n.Renderer.Batch(h)
 }
 
 // replayed is what comes out of the pieces of a trace.
@@ -32,9 +46,10 @@ func replayed(t testing.TB, opt options, pieces ...string) string {
 	var out bytes.Buffer
 	var r Renderer = NewText(&out, opt.text)
 	if opt.json {
-		j := NewJSON(&out, res, 1<<20)
-		j.Symbols(opt.text.Symbols)
-		r = j
+		r = NewJSON(&out, res, 1<<20)
+	}
+	if opt.names != nil {
+		r = &named{r, symbolize.NewStage(opt.names)}
 	}
 	pos, line, tail := int64(0), int64(0), ""
 	for i, piece := range pieces {

@@ -3,33 +3,10 @@ package render
 import (
 	"strconv"
 
-	"ustack/filemap"
-	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
 	"ustack/tracefs"
 	"ustack/tracefs/text"
 )
-
-// Symbols names the code of frames; symbolize.Symbols implements it. ran means that
-// the thread was at the offset itself, and not that it will return there.
-type Symbols interface {
-	Name(f *filemap.File, offset uint64, ran bool) *symbol.Name
-	// Skipped is the function that unwinding has left out between two frames,
-	// nil if none is known.
-	Skipped(inner, outer symbol.Place) *symbol.Skipped
-}
-
-// between returns the function that was left out between a frame and the next
-// outer one, nil if none is known.
-func between(s Symbols, txt []byte, frames []tracefs.Frame, out []resolve.Attribution, k int, ran bool) *symbol.Skipped {
-	if s == nil || k+1 >= len(frames) || frames[k].Inferred || frames[k+1].Inferred || frames[k+1].Followed() ||
-		out[k].File == nil || out[k+1].File == nil {
-		return nil
-	}
-	return s.Skipped(
-		symbol.Place{File: out[k].File, Offset: frameOffset(txt, &frames[k], &out[k]), Ran: ran},
-		symbol.Place{File: out[k+1].File, Offset: frameOffset(txt, &frames[k+1], &out[k+1]), Calls: out[k+1].Calls})
-}
 
 // appendFunction writes a frame's name into a line of text:
 //

@@ -75,12 +75,12 @@ func TestSymbols(t *testing.T) {
 		want.WriteString(addrText + " " + f.name + " : path=/lib/libz.so (x) build_id={" + zlibWords + "}\n")
 	}
 	in.WriteString(line("cat", 7, "100.000003", "file_map: hash=0x1 path=/lib/libz.so (x) build_id={"+zlibWords+"}"))
-	opt := options{text: TextOptions{Symbols: specimenNames()}}
+	opt := options{names: specimenNames()}
 	got := replayed(t, opt, in.String())
 	if got != want.String() {
 		t.Errorf("got\n%s\nwant\n%s", got, want.String())
 	}
-	for what, opt := range map[string]options{"with names": opt, "without names": {}, "stitched": {text: TextOptions{Symbols: specimenNames(), Stitch: true}}} {
+	for what, opt := range map[string]options{"with names": opt, "without names": {}, "stitched": {names: specimenNames(), text: TextOptions{Stitch: true}}} {
 		if again := replayed(t, opt, got); again != got {
 			t.Errorf("replayed %s:\n%s\nwant\n%s", what, again, got)
 		}
@@ -93,7 +93,7 @@ func TestSymbolsJSON(t *testing.T) {
 		in += " =>  <00000000000000" + number + "> : 0x1\n"
 	}
 	in += line("cat", 7, "100.000003", "file_map: hash=0x1 path=/z build_id={"+noWords+"}")
-	out := replayed(t, options{json: true, text: TextOptions{Symbols: specimenNames()}}, in)
+	out := replayed(t, options{json: true, names: specimenNames()}, in)
 	_ = jsonLines(t, out)
 	for _, want := range []string{
 		`{"offset":"0x10","path":"/z","trust":"announced","function":"work","function_offset":"0x1c","symbol_source":"symtab"}`,
@@ -135,7 +135,7 @@ func TestSymbolsUnwound(t *testing.T) {
 		}
 		in += line("cat", 7, "100.000003", "file_map: hash=0x1 path=/z build_id={"+noWords+"}")
 		for format, words := range map[bool][3]string{false: {"> interrupted+", "> before+", "> missing"}, true: {`"interrupted"`, `"before"`, `"missing"`}} {
-			out := replayed(t, options{json: format, text: TextOptions{Symbols: names}}, in)
+			out := replayed(t, options{json: format, names: names}, in)
 			for _, word := range words {
 				if n := strings.Count(out, word); n != 4 {
 					t.Errorf("%s, JSON %v: %s is there %d times of 4:\n%s", form, format, word, n, out)

@@ -7,6 +7,7 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/resolve"
+	"ustack/filemap/symbol"
 	"ustack/tracefs"
 	"ustack/tracefs/text"
 )
@@ -19,8 +20,6 @@ type TextOptions struct {
 	// Stitch prints each event's stack under the event, in place of the
 	// cookies and the stacks themselves. The resolver must have stitched.
 	Stitch bool
-	// Symbols adds names to frames; nil for none.
-	Symbols Symbols
 }
 
 // Text writes the trace as it was, byte for byte, but for the frames: a
@@ -97,20 +96,21 @@ func (t *Text) stack(h *resolve.Pending, i int, from uint32) uint32 {
 	case rec.Template != 0:
 		return t.template(h, i, from)
 	case rec.Flags&tracefs.Arrays != 0:
-		return t.arrays(h, rec, from)
+		return t.arrays(h, i, from)
 	}
-	frames, out := h.Frames[rec.Lo:rec.Hi], h.Attributions[rec.Lo:rec.Hi]
-	if len(frames) > 0 && rec.Flags&(tracefs.Continued|tracefs.Glued) == 0 {
-		return t.again(h, rec, frames, out, from)
+	one := stackAt(h, i)
+	if len(one.frames) > 0 && rec.Flags&(tracefs.Continued|tracefs.Glued) == 0 {
+		return t.again(h, rec, &one, from)
 	}
-	return t.once(h, rec, frames, out, from)
+	return t.once(h, rec, &one, from)
 }
 
 // again writes a stack that may have been written before.
-func (t *Text) again(h *resolve.Pending, rec *tracefs.Record, frames []tracefs.Frame, out []resolve.Attribution, from uint32) uint32 {
+func (t *Text) again(h *resolve.Pending, rec *tracefs.Record, s *stack, from uint32) uint32 {
+	frames, out := s.frames, s.out
 	w, seen := t.memo.find(h.Text, frames, out)
 	if w == nil {
-		return t.once(h, rec, frames, out, from)
+		return t.once(h, rec, s, from)
 	}
 	t.out.refer(h.Text[from:frames[0].Off])
 	if w.is(frames, out) {
@@ -118,7 +118,7 @@ func (t *Text) again(h *resolve.Pending, rec *tracefs.Record, frames []tracefs.F
 		return frames[len(frames)-1].End
 	}
 	start := len(t.out.buf)
-	from = t.once(h, rec, frames, out, frames[0].Off)
+	from = t.once(h, rec, s, frames[0].Off)
 	if seen {
 		t.memo.keep(w, frames, out, t.out.buf[start:])
 	}
@@ -126,13 +126,11 @@ func (t *Text) again(h *resolve.Pending, rec *tracefs.Record, frames []tracefs.F
 }
 
 // once writes a stack frame by frame.
-func (t *Text) once(h *resolve.Pending, rec *tracefs.Record, frames []tracefs.Frame, out []resolve.Attribution, from uint32) uint32 {
-	for k := range frames {
-		f, o := &frames[k], &out[k]
-		t.out.refer(h.Text[from:f.Off])
-		t.out.buf = t.appendFrame(t.out.buf, h.Text, f, o, ran(rec, frames, k))
-		t.out.buf = t.appendSkipped(t.out.buf, h.Text, frames, out, k, ran(rec, frames, k))
-		from = f.End
+func (t *Text) once(h *resolve.Pending, rec *tracefs.Record, s *stack, from uint32) uint32 {
+	for k := range s.frames {
+		t.out.refer(h.Text[from:s.frames[k].Off])
+		t.out.buf = t.appendFrame(t.out.buf, s, k)
+		from = s.frames[k].End
 	}
 	if rec.Flags&tracefs.Glued != 0 {
 		t.out.refer(h.Text[from:rec.End])
@@ -145,37 +143,38 @@ func (t *Text) once(h *resolve.Pending, rec *tracefs.Record, frames []tracefs.Fr
 // template writes a stack whose frames are a template.
 func (t *Text) template(h *resolve.Pending, i int, from uint32) uint32 {
 	rec := &h.Records[i]
-	frames, txt := h.StackFrames(rec)
+	s := stackAt(h, i)
 	t.out.refer(h.Text[from:rec.FrameText])
-	t.frames(h.Results[i], txt, frames)
-	return rec.FrameText + uint32(len(txt))
+	t.frames(h.Results[i], &s)
+	return rec.FrameText + uint32(len(s.text))
 }
 
 // frames writes the frames of a template, which are rendered once.
-func (t *Text) frames(res *resolve.Result, txt []byte, frames []tracefs.Frame) {
+func (t *Text) frames(res *resolve.Result, s *stack) {
 	if kept := t.kept.results.Get(res.ID); kept != nil {
 		t.out.refer(kept)
 		return
 	}
 	start := len(t.out.buf)
-	for k := range frames { // of the kernel: templates have no raw addresses
-		t.out.buf = t.appendFrame(t.out.buf, txt, &frames[k], &res.Attributions[k], k == 0)
-		t.out.buf = append(t.appendSkipped(t.out.buf, txt, frames, res.Attributions, k, k == 0), '\n')
-	}
+	t.lines(s)
 	t.kept.results.Put(res.ID, t.out.buf[start:])
+}
+
+// lines writes a line for each frame.
+func (t *Text) lines(s *stack) {
+	for k := range s.frames {
+		t.out.buf = append(t.appendFrame(t.out.buf, s, k), '\n')
+	}
 }
 
 // arrays writes a stack that trace-cmd report printed as arrays of bytes: as
 // the kernel would have printed it.
-func (t *Text) arrays(h *resolve.Pending, rec *tracefs.Record, from uint32) uint32 {
+func (t *Text) arrays(h *resolve.Pending, i int, from uint32) uint32 {
+	rec := &h.Records[i]
 	t.out.refer(h.Text[from:rec.Body])
-	b := text.AppendDeferredTitle(t.out.buf, rec.Value)
-	frames, out := h.Frames[rec.Lo:rec.Hi], h.Attributions[rec.Lo:rec.Hi]
-	for k := range frames {
-		b = t.appendFrame(b, h.Text, &frames[k], &out[k], ran(rec, frames, k))
-		b = append(t.appendSkipped(b, h.Text, frames, out, k, ran(rec, frames, k)), '\n')
-	}
-	t.out.buf = b
+	t.out.buf = text.AppendDeferredTitle(t.out.buf, rec.Value)
+	s := stackAt(h, i)
+	t.lines(&s)
 	return rec.End
 }
 
@@ -248,30 +247,33 @@ func (t *Text) stitched(h *resolve.Pending) error {
 
 // attached writes the stack of an event, or why it has none.
 func (t *Text) attached(a *resolve.Attached) {
-	s := a.Stack
-	switch {
-	case s == nil:
+	if a.Stack == nil {
 		t.out.buf = append(append(append(t.out.buf, " (no stack: "...), a.Missing.String()...), ")\n"...)
-	case s.Result != nil:
-		t.frames(s.Result, s.Text, s.Frames)
-	default:
-		for k := range s.Frames {
-			t.out.buf = t.appendFrame(t.out.buf, s.Text, &s.Frames[k], &s.Attributions[k], k == 0)
-			t.out.buf = append(t.appendSkipped(t.out.buf, s.Text, s.Frames, s.Attributions, k, k == 0), '\n')
-		}
+		return
 	}
+	s := stackOf(a.Stack)
+	if r := a.Stack.Result; r != nil {
+		t.frames(r, &s)
+		return
+	}
+	t.lines(&s)
 }
 
-// ran reports whether a frame of a stack is the innermost one, or one that a signal
-// has interrupted: the thread was there. Others are return addresses.
-func ran(rec *tracefs.Record, frames []tracefs.Frame, k int) bool {
-	return k == 0 && rec.Flags&tracefs.Continued == 0 || frames[k].Interrupted()
+// appendFrame writes one frame line, without its line feed, and after it the line of
+// the function that was left out after the frame, if there is one.
+func (t *Text) appendFrame(b []byte, s *stack, k int) []byte {
+	fn := functionOf(s.functions, k)
+	b = t.appendLine(b, s.text, &s.frames[k], &s.out[k], fn)
+	if fn == nil || fn.Skipped == nil {
+		return b
+	}
+	return t.appendSkipped(append(b, '\n'), fn.Skipped, s.out[k].Trust.Skipped())
 }
 
-// appendFrame writes one frame line, without its line feed.
-func (t *Text) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Attribution, ran bool) []byte {
+// appendLine writes the line of a frame. fn is nil without names.
+func (t *Text) appendLine(b, txt []byte, f *tracefs.Frame, o *resolve.Attribution, fn *symbol.Function) []byte {
 	if o.File != nil {
-		return t.appendNamed(b, txt, f, o, ran)
+		return t.appendNamed(b, txt, f, o, fn)
 	}
 	switch {
 	case o.Reason == filemap.VMAOffset && o.Memory != nil:
@@ -285,10 +287,8 @@ func (t *Text) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Attributi
 			addr = f.Address(txt)
 		}
 		b = tracefs.AppendAddrText(b, addr)
-		if t.opt.Symbols != nil {
-			if n := CodeName(o.Memory, o.Reason, addr); n != nil {
-				b = nameText(b, n)
-			}
+		if fn != nil && fn.Name != nil {
+			b = nameText(b, fn.Name)
 		}
 		b = append(b, " : "...)
 		b = appendReason(text.AppendName(b, o.Memory.Name), o.Reason)
@@ -307,42 +307,34 @@ func (t *Text) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Attributi
 	return b
 }
 
-// appendSkipped writes the line of the function that was left out after a frame,
-// with a line feed before it; nothing if there is none.
-func (t *Text) appendSkipped(b, txt []byte, frames []tracefs.Frame, out []resolve.Attribution, k int, ran bool) []byte {
-	s := between(t.opt.Symbols, txt, frames, out, k, ran)
-	if s == nil {
-		return b
-	}
-	b = t.appendFunction(tracefs.AppendAddrText(append(b, '\n'), s.Offset), s.Name)
-	if m := out[k].Trust.Skipped().Mark(); m != tracefs.MarkInferred {
+// appendSkipped writes the line of a function that was left out.
+func (t *Text) appendSkipped(b []byte, s *symbol.Skipped, trust filemap.Trust) []byte {
+	b = t.appendFunction(tracefs.AppendAddrText(b, s.Offset), s.Name)
+	if m := trust.Mark(); m != tracefs.MarkInferred {
 		b = append(b, text.FileMarks[m]...)
 	}
 	return append(b, t.fileText(s.File)...)
 }
 
 // appendNamed writes the line of a frame with a file.
-func (t *Text) appendNamed(b, txt []byte, f *tracefs.Frame, o *resolve.Attribution, ran bool) []byte {
+func (t *Text) appendNamed(b, txt []byte, f *tracefs.Frame, o *resolve.Attribution, fn *symbol.Function) []byte {
 	if f.Inferred {
 		return append(b, txt[f.Off:f.End]...) // as an earlier run wrote it
 	}
-	at := o.Offset
 	switch {
 	case o.HasOffset:
 		b = tracefs.AppendAddrText(b, o.Offset)
 	case f.Off == f.End:
-		at = f.Addr
 		b = tracefs.AppendAddrText(b, f.Addr)
-	case t.opt.Symbols != nil:
-		at = f.Address(txt)
+	case fn != nil:
 		b = append(b, number(txt, f)...)
 	default:
 		b = append(b, txt[f.Off:f.AddrEnd]...)
 	}
-	if t.opt.Symbols != nil {
-		b = t.appendFunction(b, t.opt.Symbols.Name(o.File, at, ran))
+	if fn != nil {
+		b = t.appendFunction(b, fn.Name)
 	}
-	if f.Form != tracefs.FormResolved || o.HasOffset || t.opt.Symbols != nil {
+	if f.Form != tracefs.FormResolved || o.HasOffset || fn != nil {
 		b = append(b, text.FileMarks[o.Trust.Mark()]...)
 	}
 	if f.Form == tracefs.FormResolved && !o.HasOffset {

@@ -46,7 +46,7 @@ func (o *liveOutput) Renderer(res *resolve.Resolver) render.Renderer {
 		Wait: pump.HoldBytes,
 		Text: render.TextOptions{BuildID: f.buildID, KeepMaps: f.keepMaps, Stitch: f.Stitch},
 	}
-	return f.events.New(render.Output(o.out), opt, res, o.names)
+	return output.Named(f.events.New(render.Output(o.out), opt, res), o.names)
 }
 
 // Step implements live.Sink. It is never done.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/output"
 	"ustack/cmd/ustack/internal/pump"
 	"ustack/cmd/ustack/internal/saved"
 	"ustack/filemap/resolve"
@@ -74,7 +75,7 @@ func needsCommand(args []string, std command.Streams) error {
 	}
 	f.symbols.NoLines = true
 	return look(f, std, func(names *symbolize.Symbols) render.Renderer {
-		return render.NewNeeds(render.Output(std.Out), names)
+		return output.Named(render.NewNeeds(render.Output(std.Out)), names)
 	})
 }
 
@@ -91,8 +92,8 @@ func explainCommand(args []string, std command.Streams) error {
 	f.noTemplates, f.Why = true, &resolve.Why{Line: line}
 	var e *render.Explanation
 	err = look(f, std, func(names *symbolize.Symbols) render.Renderer {
-		e = render.NewExplanation(render.Output(std.Out), f.Why, names)
-		return e
+		e = render.NewExplanation(render.Output(std.Out), f.Why)
+		return output.Explained(e, names)
 	})
 	if err == nil && !e.Found() {
 		return fmt.Errorf("line %d of %s is not a frame of a user stack", line, f.Files[0])

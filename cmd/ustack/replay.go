@@ -183,7 +183,7 @@ func (f *replayFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*resolve.T
 			Wait: f.hold.Bytes,
 			Text: render.TextOptions{BuildID: f.buildID, KeepMaps: f.keepMaps, Stitch: f.stitch},
 		}
-		return f.events.New(w, opt, res, names)
+		return output.Named(f.events.New(w, opt, res), names)
 	})
 }
 

@@ -2,6 +2,7 @@ package resolve
 
 import (
 	"ustack/filemap"
+	"ustack/filemap/symbol"
 	"ustack/tracefs"
 )
 
@@ -25,6 +26,9 @@ type Pending struct {
 	Results []*Result
 	// Attached is parallel to Records, empty without Options.Stitch.
 	Attached []Attached
+	// Functions is parallel to Records once the stacks that are shown have names, empty
+	// before: see StackFunctions.
+	Functions [][]symbol.Function
 
 	uses  []use                     // parallel to Templates, right as of table
 	table int64                     // Version of the table
@@ -43,6 +47,18 @@ type Pending struct {
 	late    []int32 // late stacks
 	final   bool    // settled
 	waits   []int32 // stacks of futex calls that can wait
+}
+
+// MakeFunctions makes Functions, all nil.
+func (h *Pending) MakeFunctions() { h.Functions = grown(h.Functions, len(h.Records)) }
+
+// StackFunctions returns the functions of the frames of a stack record that no event has,
+// nil without names.
+func (h *Pending) StackFunctions(i int) []symbol.Function {
+	if len(h.Functions) == 0 {
+		return nil
+	}
+	return h.Functions[i]
 }
 
 // mark is a point in the stream.

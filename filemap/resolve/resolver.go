@@ -62,6 +62,15 @@ func Own(f *filemap.File) Attribution {
 
 func unnamed(r filemap.Reason) Attribution { return Unnamed(r) }
 
+// At returns the offset in the file of a frame that has one, and else the frame's number.
+// text is the one that the frame points into.
+func (o *Attribution) At(text []byte, f *tracefs.Frame) uint64 {
+	if o.HasOffset {
+		return o.Offset
+	}
+	return f.Address(text)
+}
+
 // Owned reports whether the frame's own stack made the kernel announce the
 // file: then the kernel looked at this very process.
 func (o *Attribution) Owned() bool { return o.own }

@@ -3,6 +3,7 @@ package resolve
 import (
 	"bytes"
 
+	"ustack/filemap/symbol"
 	"ustack/tracefs"
 )
 
@@ -34,6 +35,8 @@ type Stack struct {
 	Text         []byte
 	Frames       []tracefs.Frame
 	Attributions []Attribution
+	// Functions is parallel to Frames, nil without names.
+	Functions []symbol.Function
 
 	seq    int64 // of its batch
 	rec    int32

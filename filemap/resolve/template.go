@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"ustack/filemap"
+	"ustack/filemap/symbol"
 	"ustack/tracefs"
 )
 
@@ -26,7 +27,9 @@ type Result struct {
 	version      int64 // of its identifiers, see versions
 	entries      []*filemap.Entry
 	Attributions []Attribution
-	private      bool // belongs to one stack
+	// Functions is parallel to Attributions, nil without names.
+	Functions []symbol.Function
+	private   bool // belongs to one stack
 	// far is how far the stacks go, if looked is set.
 	far    Far
 	looked bool

@@ -5,19 +5,18 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/symbol"
-	"ustack/render"
 	"ustack/tracefs"
 )
 
 // Name names the functions of all stacks that have no names yet, before a
 // report. The functions show what futexes are used as.
-func (a *Analysis) Name(symbols render.Symbols) {
-	a.stacks.name(symbols)
+func (a *Analysis) Name(names symbol.Namer) {
+	a.stacks.name(names)
 	a.locks.nameKinds()
 }
 
 // name names the functions of all stacks that have no names yet.
-func (s *stacks) name(symbols render.Symbols) {
+func (s *stacks) name(names symbol.Namer) {
 	for i := range s.list {
 		frames := s.list[i].Frames
 		for k := range frames {
@@ -26,13 +25,13 @@ func (s *stacks) name(symbols render.Symbols) {
 				continue
 			}
 			if f.File == nil {
-				f.Name = render.CodeName(f.Memory, f.Reason, f.Offset)
+				f.Name = symbol.OfMemory(f.Memory, f.Reason, f.Offset)
 				continue
 			}
 			ran := k == 0 || f.How == tracefs.BySignal
-			f.Name = symbols.Name(f.File, f.Offset, ran || f.Inferred)
+			f.Name = names.Name(f.File, f.Offset, ran || f.Inferred)
 			if k+1 < len(frames) && frames[k+1].File != nil && !f.Inferred && !frames[k+1].Inferred && frames[k+1].How == tracefs.ByKernel {
-				f.Skipped = symbols.Skipped(symbol.Place{File: f.File, Offset: f.Offset, Ran: ran}, symbol.Place{File: frames[k+1].File, Offset: frames[k+1].Offset, Calls: frames[k+1].Calls})
+				f.Skipped = names.Skipped(symbol.Place{File: f.File, Offset: f.Offset, Ran: ran}, symbol.Place{File: frames[k+1].File, Offset: frames[k+1].Offset, Calls: frames[k+1].Calls})
 			}
 		}
 	}

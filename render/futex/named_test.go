@@ -13,7 +13,7 @@ import (
 // asNames gives frames the function names that a list has, by offset.
 type asNames []string
 
-// Name implements render.Symbols. What stands after "<-" is inlined in it.
+// Name implements symbol.Namer. What stands after "<-" is inlined in it.
 func (n asNames) Name(_ *filemap.File, offset uint64, _ bool) *symbol.Name {
 	inlined, function, found := strings.Cut(n[offset], "<-")
 	if !found {
@@ -28,7 +28,7 @@ func (n asNames) Name(_ *filemap.File, offset uint64, _ bool) *symbol.Name {
 	return &symbol.Name{Function: function}
 }
 
-// Skipped implements render.Symbols.
+// Skipped implements symbol.Namer.
 func (n asNames) Skipped(_, _ symbol.Place) *symbol.Skipped { return nil }
 
 // waitWith is a wait with a stack of so many frames; it goes on if ends is

@@ -50,6 +50,16 @@ type Stack struct {
 	End tracefs.Stop
 }
 
+// Named reports whether functions have been looked up: see Analysis.Name.
+func (s *Stack) Named() bool {
+	for i := range s.Frames {
+		if s.Frames[i].Name != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // EndWord is why the stack ends, "" if unknown.
 func (s *Stack) EndWord() string {
 	if s.Limit {

@@ -83,7 +83,7 @@ func (e *Events) event(h *resolve.Pending, rec *tracefs.Record, name string, st 
 	ev := Event{Type: Instant, Time: t, Track: e.w.Thread(who, t), Category: "stack", Name: name, Notes: e.notes[:0]}
 	if st != nil {
 		e.frames, ev.Cut = profile.AppendFrames(e.frames[:0], st)
-		ev.Stack = e.frames
+		ev.Stack, ev.Functions = e.frames, st.Functions
 		if len(ev.Stack) == 0 {
 			missing = "no frames"
 		}

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 
 	"ustack/filemap"
-	"ustack/render"
+	"ustack/filemap/symbol"
 	"ustack/render/profile"
 )
 
@@ -52,8 +52,8 @@ type place struct {
 	ran bool
 }
 
-func newTables(symbols render.Symbols) tables {
-	t := tables{namer: profile.NewNamer(symbols)}
+func newTables() tables {
+	t := tables{namer: profile.NewNamer()}
 	t.clear()
 	return t
 }
@@ -98,22 +98,27 @@ func (w *Writer) category(text string) uint64   { return w.intern(internedCatego
 func (w *Writer) eventName(text string) uint64  { return w.intern(internedEventNames, text) }
 func (w *Writer) annotation(text string) uint64 { return w.intern(internedAnnotationNames, text) }
 
-// callstack returns the number of a stack, 0 for none: readers take an empty
+// callstack returns the number of an event's stack, 0 for none: readers take an empty
 // one for an error.
-func (w *Writer) callstack(frames []profile.Frame, cut bool) uint64 {
+func (w *Writer) callstack(e *Event) uint64 {
+	frames := e.Stack
 	if len(frames) == 0 {
 		return 0
 	}
 	t := &w.tables
 	t.stack = t.stack[:0]
-	if cut { // outermost frame first
+	if e.Cut { // outermost frame first
 		t.stack = binary.AppendUvarint(t.stack, w.dummy(profile.Truncated))
 	}
 	for i := len(frames) - 1; i >= 0; i-- {
-		if skipped, ok := t.namer.Skipped(frames, i); ok {
-			w.addPlace(&skipped, false)
+		var fn *symbol.Function
+		if len(e.Functions) > 0 {
+			fn = &e.Functions[i]
 		}
-		w.addPlace(&frames[i], i == 0)
+		if skipped, its := profile.Skipped(fn); skipped != nil {
+			w.addPlace(skipped, its, false)
+		}
+		w.addPlace(&frames[i], fn, i == 0)
 	}
 	if id, ok := t.stacks[string(t.stack)]; ok {
 		return id
@@ -133,14 +138,14 @@ func (w *Writer) callstack(frames []profile.Frame, cut bool) uint64 {
 }
 
 // addPlace adds the functions of a frame to the stack.
-func (w *Writer) addPlace(f *profile.Frame, ran bool) {
-	for _, id := range w.place(f, ran) {
+func (w *Writer) addPlace(f *profile.Frame, fn *symbol.Function, ran bool) {
+	for _, id := range w.place(f, fn, ran) {
 		w.tables.stack = binary.AppendUvarint(w.tables.stack, id)
 	}
 }
 
 // place returns the numbers of a frame's functions, outermost first.
-func (w *Writer) place(f *profile.Frame, ran bool) []uint64 {
+func (w *Writer) place(f *profile.Frame, fn *symbol.Function, ran bool) []uint64 {
 	key := place{*f, ran}
 	if ids, ok := w.tables.places[key]; ok {
 		return ids
@@ -149,7 +154,7 @@ func (w *Writer) place(f *profile.Frame, ran bool) []uint64 {
 	if f.File != nil {
 		at.mapping, at.relPC = w.mapping(f.File), f.Call(ran)
 	}
-	lines := w.tables.namer.Lines(f, ran)
+	lines := w.tables.namer.Lines(f, fn)
 	ids := make([]uint64, len(lines))
 	for i, l := range lines {
 		at.function, at.source, at.line = w.intern(internedFunctions, l.Name), 0, 0

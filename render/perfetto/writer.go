@@ -6,7 +6,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"ustack/render"
+	"ustack/filemap/symbol"
 	"ustack/render/profile"
 	"ustack/tracefs"
 )
@@ -15,8 +15,6 @@ import (
 type Options struct {
 	// Clock is the name of the trace clock, "" if unknown.
 	Clock string
-	// Symbols name functions; nil for files and offsets.
-	Symbols render.Symbols
 	// Process returns the process of a thread of which the trace has none; may be
 	// nil.
 	Process func(tid int32) (pid int32, ok bool)
@@ -47,6 +45,8 @@ type Event struct {
 	// missing.
 	Stack []profile.Frame
 	Cut   bool
+	// Functions are those of the Stack, none without names.
+	Functions []symbol.Function
 	// Flow is an arrow that begins here, FlowEnd one that ends here; 0 for none.
 	Flow, FlowEnd uint64
 	Notes         []Note
@@ -83,7 +83,7 @@ const sequence = 1
 // NewWriter returns a Writer.
 func NewWriter(w io.Writer, opt Options) *Writer {
 	return &Writer{out: bufio.NewWriterSize(w, 1<<16), clock: clocks[opt.Clock], pids: opt.Process, cleared: true,
-		tables: newTables(opt.Symbols), tracks: make(map[Track]string)}
+		tables: newTables(), tracks: make(map[Track]string)}
 }
 
 // Err is the first error of writing. Nothing is written after it.
@@ -102,7 +102,7 @@ func (w *Writer) Event(e *Event) {
 	if e.Type != End {
 		m.uint(eventCategory, w.category(e.Category))
 		m.uint(eventName, w.eventName(e.Name))
-		if id := w.callstack(e.Stack, e.Cut); id != 0 {
+		if id := w.callstack(e); id != 0 {
 			m.uint(eventCallstack, id)
 		}
 	}

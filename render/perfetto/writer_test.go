@@ -18,27 +18,6 @@ import (
 	"ustack/tracefs"
 )
 
-// fakeSymbols name what is in their table, by offset.
-type fakeSymbols map[uint64]*symbol.Name
-
-// Skipped has a function that was left out, by the offset of the frame in it.
-func (s fakeSymbols) Skipped(inner, outer symbol.Place) *symbol.Skipped {
-	n := s[inner.Offset|skipped]
-	if n == nil {
-		return nil
-	}
-	return &symbol.Skipped{File: outer.File, Offset: n.Offset, Name: n}
-}
-
-const skipped = 1 << 62
-
-func (s fakeSymbols) Name(_ *filemap.File, offset uint64, _ bool) *symbol.Name {
-	if n := s[offset]; n != nil {
-		return n
-	}
-	return &symbol.Name{Reason: symbol.Stripped}
-}
-
 // written is the trace that write makes, as it is read.
 func written(t *testing.T, opt Options, write func(*Writer)) *perfettotest.Trace {
 	t.Helper()
@@ -67,13 +46,14 @@ func file(path string, id byte) *filemap.File {
 // TestWriter: what is written is what is read.
 func TestWriter(t *testing.T) {
 	app, libc := file("/opt/app", 1), file("/lib/libc.so.6", 0)
-	between := &symbol.Name{Function: "between", Offset: 0x1000}
-	symbols := fakeSymbols{0x1000: between, 0x10 | skipped: between, 0x1234: {Function: "work", File: "work.c", Line: 40, Inlined: []symbol.Call{{Function: "leaf", File: "leaf.h", Line: 7}}}}
+	between := &symbol.Skipped{File: app, Offset: 0x1000, Name: &symbol.Name{Function: "between", Inferred: true}}
+	work := &symbol.Name{Function: "work", File: "work.c", Line: 40, Inlined: []symbol.Call{{Function: "leaf", File: "leaf.h", Line: 7}}}
+	functions := []symbol.Function{{Name: &symbol.Name{Reason: symbol.Stripped}, Skipped: between}, {Name: work}, {}}
 	stack := []profile.Frame{{File: libc, Offset: 0x10}, {File: app, Offset: 0x1234}, {Memory: "[heap]"}}
-	trace := written(t, Options{Clock: "mono", Symbols: symbols}, func(w *Writer) {
+	trace := written(t, Options{Clock: "mono"}, func(w *Writer) {
 		waker := w.Thread(Thread{PID: 7, TID: 7, Comm: "app"}, 50)
 		waiter := w.Thread(Thread{PID: 7, TID: 8, Comm: "app-w"}, 10)
-		w.Event(&Event{Type: Begin, Time: 10, Track: waiter, Category: "wait", Name: "mutex", Stack: stack, Cut: true,
+		w.Event(&Event{Type: Begin, Time: 10, Track: waiter, Category: "wait", Name: "mutex", Stack: stack, Functions: functions, Cut: true,
 			Notes: []Note{{"lock", Address(0xffff0000)}, {"kind", "mutex"}, {"sure", true}, {"n", int64(-1)}}})
 		w.Event(&Event{Type: Instant, Time: 50, Track: waker, Category: "wake", Name: "wakes", Flow: 1, Stack: stack[:1]})
 		w.Event(&Event{Type: End, Time: 60, Track: waiter, FlowEnd: 1, Notes: []Note{{"result", "woken"}}})

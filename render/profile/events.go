@@ -8,7 +8,8 @@ import (
 )
 
 // Events is a renderer that counts the stacks of a trace, and writes the
-// profile at the end. The resolver must have stitched.
+// profile at the end. The resolver must have stitched. Stacks need no names before
+// that: see Profile.Name.
 //
 // A stack counts one for each event that asked for it: a deferred stack is true for
 // all of them. A stack whose event is not in the trace counts one. Mapping events

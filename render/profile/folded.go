@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"ustack/render"
 	"ustack/tracefs/escape"
 )
 
@@ -14,8 +13,8 @@ import (
 // does, "comm;outermost;innermost 12", in order. A ";" in a name is written as
 // ":", and names are escaped (package escape). Weights are counts of stacks, or
 // the time of waits; lines of weight 0 are left out.
-func Folded(w io.Writer, p *Profile, symbols render.Symbols) error {
-	t := newTree(p, symbols)
+func Folded(w io.Writer, p *Profile) error {
+	t := newTree(p)
 	out := bufio.NewWriter(w)
 	var buf []byte
 	err := t.walk(func(path []int32, self Value) error {

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-
-	"ustack/render"
 )
 
 // Format is a way to write a profile.
@@ -20,9 +18,9 @@ type Format struct {
 	// Page is set if it shows more of waits than their profile: package report
 	// of futex writes it then.
 	Page bool
-	// Write writes a profile. symbols may be nil: frames are a file and an
-	// offset then. It is nil if Timed.
-	Write func(w io.Writer, p *Profile, symbols render.Symbols) error
+	// Write writes a profile. Frames are a file and an offset if they have no names.
+	// It is nil if Timed.
+	Write func(w io.Writer, p *Profile) error
 }
 
 // Formats returns all of them. A new one is a row here, and a file.

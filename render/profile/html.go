@@ -8,7 +8,6 @@ import (
 	"io"
 	"strconv"
 
-	"ustack/render"
 	"ustack/render/page"
 )
 
@@ -23,8 +22,8 @@ var (
 
 // HTML writes a page with a flame graph. Weights are counts of stacks, or the time
 // of waits.
-func HTML(w io.Writer, p *Profile, symbols render.Symbols) error {
-	part, data := Flame(p, symbols)
+func HTML(w io.Writer, p *Profile) error {
+	part, data := Flame(p)
 	part.Body = "<h1>ustack</h1>\n" + part.Body
 	return page.Write(w, "ustack: flame graph", []page.Part{part}, []page.Data{data})
 }
@@ -32,14 +31,14 @@ func HTML(w io.Writer, p *Profile, symbols render.Symbols) error {
 // Flame returns a flame graph, to zoom into and to search in, by mouse and by
 // keyboard, as a part of a page. If the page has samples of one Row chosen, it
 // shows those.
-func Flame(p *Profile, symbols render.Symbols) (page.Part, page.Data) {
+func Flame(p *Profile) (page.Part, page.Data) {
 	part := page.Part{Style: flameStyle, Body: flameBody, Script: flameScript}
-	return part, page.Data{ID: "profile", Write: func(out *bufio.Writer) error { return p.writeTree(out, symbols) }}
+	return part, page.Data{ID: "profile", Write: p.writeTree}
 }
 
 // writeTree writes what the flame graph draws, see flame.js.
-func (p *Profile) writeTree(out *bufio.Writer, symbols render.Symbols) error {
-	t := newTree(p, symbols)
+func (p *Profile) writeTree(out *bufio.Writer) error {
+	t := newTree(p)
 	fmt.Fprintf(out, `{"title":%q,"unit":%q,"names":[`, p.unit.title(), p.unit.types()[len(p.unit.types())-1].Unit)
 	for i, name := range t.names {
 		text, err := json.Marshal(name)

@@ -42,9 +42,9 @@ func readHTML(t *testing.T, page string) htmlData {
 func TestHTML(t *testing.T) {
 	p, symbols := small()
 	evil := `</script><script>alert(1)</script><!--` + "\u2028@PROFILE@\x01\"\\"
-	p.Add(p.Stack([]Frame{{Memory: evil}}, false), Labels{Comm: evil}, Value{Count: 100})
+	p.Add(p.Stack([]Frame{{Memory: evil}}, nil, false), Labels{Comm: evil}, Value{Count: 100})
 	waits := New(Waits)
-	waits.Add(waits.Stack([]Frame{{Memory: "[x]"}}, false), Labels{Comm: "y"}, Value{Count: 1, Time: 8e9})
+	waits.Add(waits.Stack([]Frame{{Memory: "[x]"}}, nil, false), Labels{Comm: "y"}, Value{Count: 1, Time: 8e9})
 	for name, p := range map[string]*Profile{"small": p, "waits": waits, "none": New(Samples)} {
 		t.Run(name, func(t *testing.T) {
 			page := written(t, p, "html", symbols)
@@ -91,7 +91,7 @@ func TestHTML(t *testing.T) {
 // weigh, though they share stacks.
 func TestHTMLParts(t *testing.T) {
 	p := New(Waits)
-	a, b := p.Stack([]Frame{{Memory: "[a]"}}, false), p.Stack([]Frame{{Memory: "[b]"}}, false)
+	a, b := p.Stack([]Frame{{Memory: "[a]"}}, nil, false), p.Stack([]Frame{{Memory: "[b]"}}, nil, false)
 	for _, s := range []Sample{
 		{a, Labels{Comm: "x", Row: 1}, Value{1, 10}}, {a, Labels{Comm: "x", Row: 2}, Value{1, 20}},
 		{b, Labels{Comm: "x", Row: 2}, Value{1, 40}}, {b, Labels{Comm: "x"}, Value{1, 80}}, {b, Labels{Comm: "y", Row: 3}, Value{1, 0}},

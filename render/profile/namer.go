@@ -5,7 +5,7 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/resolve"
-	"ustack/render"
+	"ustack/filemap/symbol"
 	"ustack/tracefs"
 )
 
@@ -28,15 +28,14 @@ type Namer struct {
 // maxNamerFiles bounds what a Namer remembers.
 const maxNamerFiles = 1 << 14
 
-// NewNamer returns a Namer. symbols may be nil.
-func NewNamer(symbols render.Symbols) *Namer {
-	return &Namer{names: names{symbols: symbols, files: make(map[*filemap.File]string)}}
+// NewNamer returns a Namer.
+func NewNamer() *Namer {
+	return &Namer{names: names{files: make(map[*filemap.File]string)}}
 }
 
-// Lines returns the functions of a frame, innermost first: one at least. ran means
-// that the thread was there, and will not return there. The list is valid until the
-// next call.
-func (n *Namer) Lines(f *Frame, ran bool) []Line {
+// Lines returns the functions of a frame, innermost first: one at least. fn is nil
+// without names. The list is valid until the next call.
+func (n *Namer) Lines(f *Frame, fn *symbol.Function) []Line {
 	if _, ok := n.names.files[f.File]; f.File != nil && !ok {
 		if len(n.names.files) >= maxNamerFiles {
 			clear(n.names.files)
@@ -44,20 +43,20 @@ func (n *Namer) Lines(f *Frame, ran bool) []Line {
 		n.names.files[f.File] = path.Base(f.File.Path)
 	}
 	n.lines = n.lines[:0]
-	for _, l := range n.names.of(f, ran) {
+	for _, l := range n.names.of(f, fn) {
 		n.lines = append(n.lines, Line{l.name, l.file, l.line})
 	}
 	return n.lines
 }
 
-// Skipped returns the function that was left out between the frame k of a stack
-// and the next outer one; false if none is known.
-func (n *Namer) Skipped(frames []Frame, k int) (Frame, bool) {
-	s := n.names.between(&stack{frames: frames}, k)
-	if s == nil {
-		return Frame{}, false
+// Skipped returns the function that was left out between a frame and the next outer
+// one, as a frame and what is known of it; nil if none is known. fn is nil without
+// names.
+func Skipped(fn *symbol.Function) (*Frame, *symbol.Function) {
+	if fn == nil || fn.Skipped == nil {
+		return nil, nil
 	}
-	return frameOfSkipped(s), true
+	return &Frame{File: fn.Skipped.File, Offset: fn.Skipped.Offset, Inferred: true}, &symbol.Function{Name: fn.Skipped.Name}
 }
 
 // Call returns where in the file a frame is: in the instruction that called, if
@@ -78,7 +77,7 @@ func AppendFrames(list []Frame, st *resolve.Stack) (frames []Frame, cut bool) {
 // StackOf returns the stack of a record that is only a stack.
 func StackOf(h *resolve.Pending, i int) resolve.Stack {
 	rec := &h.Records[i]
-	s := resolve.Stack{Cut: rec.Flags&tracefs.Cut != 0, Stock: rec.Flags&tracefs.Deferred == 0}
+	s := resolve.Stack{Cut: rec.Flags&tracefs.Cut != 0, Stock: rec.Flags&tracefs.Deferred == 0, Functions: h.StackFunctions(i)}
 	s.Frames, s.Text = h.StackFrames(rec)
 	s.Attributions, s.Result = h.StackAttributions(i)
 	return s

@@ -8,7 +8,6 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/symbol"
-	"ustack/render"
 	"ustack/tracefs/text"
 )
 
@@ -26,16 +25,35 @@ const (
 	others    = "[other stacks: too many to keep apart]"
 )
 
-// names says how frames are called.
-type names struct {
-	symbols render.Symbols // nil for none
-	files   map[*filemap.File]string
-	lines   []line
+// Name names the functions of all stacks, before the profile is written.
+func (p *Profile) Name(names symbol.Namer) {
+	for i := range p.stacks {
+		st := &p.stacks[i]
+		st.functions = make([]symbol.Function, len(st.frames))
+		for k := range st.frames {
+			f, fn := &st.frames[k], &st.functions[k]
+			if f.File == nil {
+				continue
+			}
+			ran := k == 0 || f.Interrupted
+			fn.Name = names.Name(f.File, f.Offset, ran || f.Inferred)
+			if k+1 == len(st.frames) {
+				continue
+			}
+			if outer := &st.frames[k+1]; outer.File != nil && !f.Inferred && !outer.Inferred && !outer.Followed {
+				fn.Skipped = names.Skipped(symbol.Place{File: f.File, Offset: f.Offset, Ran: ran}, symbol.Place{File: outer.File, Offset: outer.Offset, Calls: outer.Calls})
+			}
+		}
+	}
 }
 
-func newNames(p *Profile, symbols render.Symbols) *names {
-	return &names{symbols: symbols, files: fileNames(p)}
+// names says how frames are called.
+type names struct {
+	files map[*filemap.File]string
+	lines []line
 }
+
+func newNames(p *Profile) *names { return &names{files: fileNames(p)} }
 
 // sameFile is what makes two files one, in different tables too.
 type sameFile struct {
@@ -79,14 +97,13 @@ func fileNames(p *Profile) map[*filemap.File]string {
 }
 
 // of returns the functions of a frame, innermost first; one if it has no names.
-// ran means that the thread was there, and will not return there. The list is
-// valid until the next call.
-func (n *names) of(f *Frame, ran bool) []line {
+// fn is nil without names. The list is valid until the next call.
+func (n *names) of(f *Frame, fn *symbol.Function) []line {
 	n.lines = n.lines[:0]
 	if f.File == nil {
 		return append(n.lines, line{name: nowhere(f)})
 	}
-	if s := n.symbol(f, ran); s != nil {
+	if s := named(f, fn); s != nil {
 		n.lines = appendLines(n.lines, s, f.Inferred)
 		return n.lines
 	}
@@ -97,28 +114,12 @@ func (n *names) of(f *Frame, ran bool) []line {
 	return append(n.lines, line{name: name})
 }
 
-// between returns the function that was left out between the frame k of a stack
-// and the next outer one, nil if none is known.
-func (n *names) between(st *stack, k int) *symbol.Skipped {
-	if n.symbols == nil || k+1 >= len(st.frames) {
+// named returns a frame's name, nil if it has none.
+func named(f *Frame, fn *symbol.Function) *symbol.Name {
+	if fn == nil || f.File == nil || fn.Name == nil || fn.Name.Reason != symbol.NoReason {
 		return nil
 	}
-	inner, outer := &st.frames[k], &st.frames[k+1]
-	if inner.File == nil || outer.File == nil || inner.Inferred || outer.Inferred || outer.Followed {
-		return nil
-	}
-	return n.symbols.Skipped(symbol.Place{File: inner.File, Offset: inner.Offset, Ran: k == 0 || inner.Interrupted}, symbol.Place{File: outer.File, Offset: outer.Offset, Calls: outer.Calls})
-}
-
-// symbol returns a frame's name, nil if it has none.
-func (n *names) symbol(f *Frame, ran bool) *symbol.Name {
-	if n.symbols == nil || f.File == nil {
-		return nil
-	}
-	if s := n.symbols.Name(f.File, f.Offset, ran || f.Inferred || f.Interrupted); s.Reason == symbol.NoReason {
-		return s
-	}
-	return nil
+	return fn.Name
 }
 
 // appendLines lists the functions of a name. In an inferred one only the

@@ -10,7 +10,6 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/symbol"
-	"ustack/render"
 	"ustack/tracefs/text"
 )
 
@@ -22,11 +21,11 @@ import (
 // address - memory_start + file_offset is the offset in the file. As
 // profile.proto wants it, the address of a frame that will be returned to is
 // in the call, one before the offset that the kernel gave. Functions, source
-// lines and inlined functions are there if symbols are given; frames without a
+// lines and inlined functions are there if stacks have names; frames without a
 // file have a function that says why.
-func Pprof(w io.Writer, p *Profile, symbols render.Symbols) error {
+func Pprof(w io.Writer, p *Profile) error {
 	c := &converter{
-		p: p, names: newNames(p, symbols), out: &profile.Profile{SampleType: p.unit.types()},
+		p: p, names: newNames(p), out: &profile.Profile{SampleType: p.unit.types()},
 		stacks: make([][]*profile.Location, len(p.stacks)), mappings: make(map[sameFile]*profile.Mapping), locations: make(map[place]*profile.Location), functions: make(map[function]*profile.Function),
 	}
 	c.mapFiles()
@@ -93,9 +92,8 @@ func (c *converter) mapFiles() {
 	var files []*filemap.File
 	for i := range c.p.stacks {
 		for k, f := range c.p.stacks[i].frames {
-			if s := c.names.between(&c.p.stacks[i], k); s != nil {
-				skipped := frameOfSkipped(s)
-				files = c.mapFrame(files, &skipped, false)
+			if skipped, _ := Skipped(c.p.stacks[i].function(k)); skipped != nil {
+				files = c.mapFrame(files, skipped, false)
 			}
 			files = c.mapFrame(files, &f, k == 0)
 		}
@@ -107,11 +105,6 @@ func (c *converter) mapFiles() {
 		m.Start, m.Limit = m.ID<<spaceBits+m.Offset, m.ID<<spaceBits+m.Limit
 		c.out.Mapping = append(c.out.Mapping, m)
 	}
-}
-
-// frameOfSkipped returns the frame of a function that was left out.
-func frameOfSkipped(s *symbol.Skipped) Frame {
-	return Frame{File: s.File, Offset: s.Offset, Inferred: true}
 }
 
 // mapFrame makes room for a frame in the mapping of its file, and lists the
@@ -170,10 +163,10 @@ func (c *converter) stack(id int32) []*profile.Location {
 	var list []*profile.Location
 	st := &c.p.stacks[id]
 	for k := range st.frames {
-		list = append(list, c.location(&st.frames[k], k == 0))
-		if s := c.names.between(st, k); s != nil {
-			f := frameOfSkipped(s)
-			list = append(list, c.location(&f, false))
+		fn := st.function(k)
+		list = append(list, c.location(&st.frames[k], fn, k == 0))
+		if skipped, its := Skipped(fn); skipped != nil {
+			list = append(list, c.location(skipped, its, false))
 		}
 	}
 	switch {
@@ -196,9 +189,9 @@ func (c *converter) word(name string) *profile.Location {
 	return loc
 }
 
-func (c *converter) location(f *Frame, ran bool) *profile.Location {
+func (c *converter) location(f *Frame, fn *symbol.Function, ran bool) *profile.Location {
 	if !f.mapped() {
-		return c.word(c.names.of(f, ran)[0].name)
+		return c.word(c.names.of(f, fn)[0].name)
 	}
 	m := c.mappings[sameFile{f.File.Path, f.File.BuildID}]
 	at := place{mapping: m, address: m.Start + f.call(ran) - m.Offset}
@@ -210,14 +203,14 @@ func (c *converter) location(f *Frame, ran bool) *profile.Location {
 		return loc
 	}
 	loc = c.add(at)
-	if c.names.symbol(f, ran) == nil {
+	if named(f, fn) == nil {
 		if f.Inferred { // to have the mark
-			loc.Line = []profile.Line{{Function: c.function(function{name: c.names.of(f, ran)[0].name})}}
+			loc.Line = []profile.Line{{Function: c.function(function{name: c.names.of(f, fn)[0].name})}}
 		}
 		return loc
 	}
 	m.HasFunctions = true
-	lines := c.names.of(f, ran)
+	lines := c.names.of(f, fn)
 	for _, l := range lines {
 		loc.Line = append(loc.Line, profile.Line{Function: c.function(function{l.name, l.file}), Line: int64(l.line)})
 		m.HasFilenames = m.HasFilenames || l.file != ""

@@ -9,11 +9,11 @@ import (
 	"github.com/google/pprof/profile"
 
 	"ustack/filemap"
-	"ustack/render"
+	"ustack/filemap/symbol"
 )
 
 // parsed is a profile as pprof reads it.
-func parsed(t *testing.T, p *Profile, symbols render.Symbols) *profile.Profile {
+func parsed(t *testing.T, p *Profile, symbols symbol.Namer) *profile.Profile {
 	t.Helper()
 	out, err := profile.ParseData([]byte(written(t, p, "pprof", symbols)))
 	if err != nil {
@@ -75,7 +75,7 @@ func TestPprof(t *testing.T) {
 func TestPprofHostile(t *testing.T) {
 	p := New(WaitTicks)
 	huge := file("/huge", 1)
-	add := func(frames ...Frame) { p.Add(p.Stack(frames, false), Labels{Lock: "l"}, Value{Count: 1, Time: 2}) }
+	add := func(frames ...Frame) { p.Add(p.Stack(frames, nil, false), Labels{Lock: "l"}, Value{Count: 1, Time: 2}) }
 	add(Frame{File: huge, Offset: math.MaxUint64}, Frame{File: huge}, Frame{File: huge, Offset: 1<<spaceBits - 1}, Frame{File: huge, Offset: 1 << spaceBits})
 	for i := range 1000 {
 		add(Frame{File: &filemap.File{Path: fmt.Sprint("/", i, "\xff")}, Offset: 1<<spaceBits - 1}, Frame{})

@@ -11,6 +11,7 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/resolve"
+	"ustack/filemap/symbol"
 	"ustack/tracefs"
 )
 
@@ -82,8 +83,17 @@ const otherStacks = 0
 
 // stack is a distinct stack, innermost frame first.
 type stack struct {
-	frames []Frame
-	cut    bool // there were more frames than were kept
+	frames    []Frame
+	functions []symbol.Function // of the frames, none without names
+	cut       bool              // there were more frames than were kept
+}
+
+// function returns what is known of the code of a frame, nil without names.
+func (s *stack) function(k int) *symbol.Function {
+	if len(s.functions) == 0 {
+		return nil
+	}
+	return &s.functions[k]
 }
 
 // incomplete reports whether frames are missing and no frame says so.
@@ -117,10 +127,10 @@ func New(unit Unit) *Profile {
 		byHash: make(map[uint64][]int32), place: make(map[sampleKey]int32)}
 }
 
-// Stack interns a stack, innermost frame first, and returns its number. cut means
-// that its outermost frames are missing. If there are too many, all others share
-// one number.
-func (p *Profile) Stack(frames []Frame, cut bool) int32 {
+// Stack interns a stack, innermost frame first, and returns its number. functions are
+// those of the frames, none without names. cut means that the outermost frames are
+// missing. If there are too many stacks, all others share one number.
+func (p *Profile) Stack(frames []Frame, functions []symbol.Function, cut bool) int32 {
 	if len(frames) > maxDepth {
 		frames, cut = frames[:maxDepth], true
 	}
@@ -139,7 +149,7 @@ func (p *Profile) Stack(frames []Frame, cut bool) int32 {
 		return otherStacks
 	}
 	id := int32(len(p.stacks))
-	p.stacks = append(p.stacks, stack{slices.Clone(frames), cut})
+	p.stacks = append(p.stacks, stack{slices.Clone(frames), slices.Clone(functions), cut})
 	p.frames += len(frames)
 	p.byHash[sum] = append(p.byHash[sum], id)
 	return id
@@ -193,7 +203,7 @@ func (p *Profile) intern(st *resolve.Stack) int32 {
 	for i := range st.Frames[:min(len(st.Frames), maxDepth+1)] {
 		p.work = append(p.work, frameOf(st.Text, &st.Frames[i], &st.Attributions[i]))
 	}
-	return p.Stack(p.work, st.EndsEarly())
+	return p.Stack(p.work, nil, st.EndsEarly())
 }
 
 func frameOf(text []byte, f *tracefs.Frame, o *resolve.Attribution) Frame {

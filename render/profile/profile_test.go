@@ -9,7 +9,6 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
-	"ustack/render"
 	"ustack/tracefs"
 	"ustack/tracefs/escape"
 )
@@ -43,7 +42,7 @@ func file(path string, id byte) *filemap.File {
 }
 
 // written is a profile in a format.
-func written(t *testing.T, p *Profile, format string, symbols render.Symbols) string {
+func written(t *testing.T, p *Profile, format string, symbols symbol.Namer) string {
 	t.Helper()
 	f, err := ParseFormat(format)
 	if err != nil {
@@ -51,7 +50,13 @@ func written(t *testing.T, p *Profile, format string, symbols render.Symbols) st
 	}
 	var out, again bytes.Buffer
 	for _, w := range []*bytes.Buffer{&out, &again} {
-		if err := f.Write(w, p, symbols); err != nil {
+		for i := range p.stacks {
+			p.stacks[i].functions = nil
+		}
+		if symbols != nil {
+			p.Name(symbols)
+		}
+		if err := f.Write(w, p); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -79,9 +84,9 @@ func TestStackByStart(t *testing.T) {
 			if f == 0 {
 				continue
 			}
-			frames, _ := AppendFrames(nil, &st)
-			if skipped, ok := NewNamer(symbols).Skipped(frames, 0); !ok || skipped.Offset != uint64(f) {
-				t.Errorf("%+v, %v", skipped, ok)
+			p.Name(symbols)
+			if skipped, _ := Skipped(p.stacks[p.intern(&st)].function(0)); skipped == nil || skipped.Offset != uint64(f) {
+				t.Errorf("%+v", skipped)
 			}
 		}
 	}
@@ -102,13 +107,13 @@ func TestStackByStart(t *testing.T) {
 func small() (*Profile, fakeSymbols) {
 	app, libc := file("/opt/app", 1), file("/lib/libc.so.6", 2)
 	p := New(Samples)
-	deep := p.Stack([]Frame{{File: libc, Offset: 0x10}, {File: app, Offset: 0x1234}, {File: app, Offset: 0x2000}}, false)
-	heap := p.Stack([]Frame{{Reason: filemap.Anonymous, Memory: "[heap]"}, {Reason: filemap.NoVMA}, {File: app, Offset: 0x2000}}, true)
+	deep := p.Stack([]Frame{{File: libc, Offset: 0x10}, {File: app, Offset: 0x1234}, {File: app, Offset: 0x2000}}, nil, false)
+	heap := p.Stack([]Frame{{Reason: filemap.Anonymous, Memory: "[heap]"}, {Reason: filemap.NoVMA}, {File: app, Offset: 0x2000}}, nil, true)
 	p.Add(deep, Labels{PID: 7, Comm: "app"}, Value{Count: 2})
 	p.Add(heap, Labels{PID: 7, Comm: "app"}, Value{Count: 1})
 	p.Add(deep, Labels{PID: 8, Comm: "app"}, Value{Count: 3})
 	p.Add(deep, Labels{PID: 9, Comm: "a;p\n\xffp"}, Value{Count: 4})
-	p.Add(p.Stack(nil, false), Labels{PID: 9}, Value{Count: 5})
+	p.Add(p.Stack(nil, nil, false), Labels{PID: 9}, Value{Count: 5})
 	return p, fakeSymbols{
 		"/lib/libc.so.6+0x10 true": {Function: "wait"},
 		"/opt/app+0x1234 false": {Function: "work", File: "work.c", Line: 40, Offset: 4, Inlined: []symbol.Call{
@@ -123,7 +128,7 @@ func inFolded(name string) string {
 
 func TestFolded(t *testing.T) {
 	p, symbols := small()
-	check := func(symbols render.Symbols, want string) {
+	check := func(symbols symbol.Namer, want string) {
 		t.Helper()
 		if got := written(t, p, "folded", symbols); got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -147,7 +152,7 @@ func TestFileNames(t *testing.T) {
 	same := file("/lib/libc.so.6", 1) // of another table
 	for i, f := range []*filemap.File{file("/lib/libc.so.6", 1), same, file("/opt/libc.so.6", 1),
 		file("/bin/tool", 1), file("/usr/bin/tool", 1), file("/usr/bin/tool", 2), file("/usr/bin/tool", 0)} {
-		p.Add(p.Stack([]Frame{{File: f, Offset: 1}}, false), Labels{Comm: "x"}, Value{Count: int64(1) << i})
+		p.Add(p.Stack([]Frame{{File: f, Offset: 1}}, nil, false), Labels{Comm: "x"}, Value{Count: int64(1) << i})
 	}
 	zeros := strings.Repeat("00", filemap.BuildIDSize-1)
 	want := "x;/bin/tool+0x1 8\nx;/lib/libc.so.6+0x1 3\nx;/opt/libc.so.6+0x1 4\n" +
@@ -163,14 +168,14 @@ func TestBounds(t *testing.T) {
 	p := New(Samples)
 	p.limit = 10
 	for i := range uint64(30) {
-		p.Add(p.Stack([]Frame{{File: app, Offset: i % 15}}, false), Labels{PID: 1, Comm: "app"}, Value{Count: 1})
+		p.Add(p.Stack([]Frame{{File: app, Offset: i % 15}}, nil, false), Labels{PID: 1, Comm: "app"}, Value{Count: 1})
 	}
 	if got, want := written(t, p, "folded", nil), others+" 10\n"; !strings.HasPrefix(got, want) || strings.Count(got, " 2\n") != 10 {
 		t.Errorf("got\n%s", got)
 	}
 
 	p = New(Samples)
-	id := p.Stack([]Frame{{File: app}}, false)
+	id := p.Stack([]Frame{{File: app}}, nil, false)
 	for i := range int32(maxSamples + 5) {
 		p.Add(id, Labels{PID: i, Comm: "app"}, Value{Count: 1})
 	}
@@ -183,19 +188,19 @@ func TestBounds(t *testing.T) {
 	for i := range deep {
 		deep[i] = Frame{File: app, Offset: uint64(i)}
 	}
-	p.Add(p.Stack(deep, false), Labels{Comm: "app"}, Value{Count: 1})
+	p.Add(p.Stack(deep, nil, false), Labels{Comm: "app"}, Value{Count: 1})
 	got := written(t, p, "folded", nil)
 	if want := fmt.Sprintf("app;%s;app+%#x;", truncated, maxDepth-1); !strings.HasPrefix(got, want) || strings.Count(got, ";") != maxDepth+1 {
 		t.Errorf("got %s", got)
 	}
 	for i := 0; p.frames < maxFrames-maxDepth; i++ {
 		deep[0].Offset = uint64(i)
-		p.Stack(deep[:maxDepth], false)
+		p.Stack(deep[:maxDepth], nil, false)
 	}
-	if id := p.Stack(append(deep[:1:1], deep...), false); id == otherStacks {
+	if id := p.Stack(append(deep[:1:1], deep...), nil, false); id == otherStacks {
 		t.Error("too early")
 	}
-	if id := p.Stack(append(deep[:2:2], deep...), false); id != otherStacks {
+	if id := p.Stack(append(deep[:2:2], deep...), nil, false); id != otherStacks {
 		t.Errorf("%d frames are kept", p.frames)
 	}
 }
@@ -208,12 +213,12 @@ func TestTreeBound(t *testing.T) {
 	for i := range deep {
 		deep[i] = Frame{File: file("/opt/app", 1), Offset: uint64(i)}
 	}
-	id := p.Stack(deep, false)
+	id := p.Stack(deep, nil, false)
 	const threads = maxNodes/maxDepth + 100
 	for i := range threads {
 		p.Add(id, Labels{Comm: fmt.Sprint(i)}, Value{Count: 1})
 	}
-	tr := newTree(p, nil)
+	tr := newTree(p)
 	if n := len(tr.nodes); n > maxNodes+2*maxDepth {
 		t.Errorf("%d nodes", n)
 	}

@@ -133,8 +133,8 @@ func TestSpeedscope(t *testing.T) {
 	root := readSchema(t)
 	p, symbols := small()
 	waits := New(Waits)
-	waits.Add(waits.Stack([]Frame{{Memory: `<"\` + "\x01\u2028"}}, false), Labels{Comm: "</script>"}, Value{Count: 1, Time: 7e9})
-	waits.Add(waits.Stack([]Frame{{Memory: "[x]"}}, false), Labels{Comm: "y"}, Value{Count: 1}) // took no time
+	waits.Add(waits.Stack([]Frame{{Memory: `<"\` + "\x01\u2028"}}, nil, false), Labels{Comm: "</script>"}, Value{Count: 1, Time: 7e9})
+	waits.Add(waits.Stack([]Frame{{Memory: "[x]"}}, nil, false), Labels{Comm: "y"}, Value{Count: 1}) // took no time
 	for name, p := range map[string]*Profile{"small": p, "waits": waits, "none": New(Samples), "ticks": New(WaitTicks)} {
 		t.Run(name, func(t *testing.T) {
 			text := written(t, p, "speedscope", symbols)

@@ -6,15 +6,13 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-
-	"ustack/render"
 )
 
 // Speedscope writes a file for https://www.speedscope.app: one sampled
 // profile, in which the outermost frame is the thread's name. Weights are
 // counts of stacks, or the time of waits.
-func Speedscope(w io.Writer, p *Profile, symbols render.Symbols) error {
-	t := newTree(p, symbols)
+func Speedscope(w io.Writer, p *Profile) error {
+	t := newTree(p)
 	s := &speedscope{t: t, out: bufio.NewWriter(w), frames: make([]int32, len(t.names))}
 	s.out.WriteString(`{"$schema":"https://www.speedscope.app/file-format-schema.json","exporter":"ustack","activeProfileIndex":0,` + "\n" + `"shared":{"frames":[`)
 	if err := s.names(); err != nil {

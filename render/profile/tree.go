@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"ustack/render"
 	"ustack/tracefs/text"
 )
 
@@ -37,10 +36,10 @@ type edge struct{ parent, name int32 }
 
 // newTree makes the tree of a profile: threads' names, and below them the
 // functions, outermost first. Nodes are in order of name.
-func newTree(p *Profile, symbols render.Symbols) *tree {
+func newTree(p *Profile) *tree {
 	t := &tree{byTxt: make(map[string]int32), nodes: make([]node, 1), child: make(map[edge]int32)}
 	t.name("")
-	n := newNames(p, symbols)
+	n := newNames(p)
 	ends := make(map[sampleKey]int32) // of what is drawn the same
 	for i := range p.samples {
 		s := &p.samples[i]
@@ -81,10 +80,11 @@ func (t *tree) path(p *Profile, n *names, s *Sample) int32 {
 		at = t.below(at, truncated)
 	}
 	for i := len(st.frames) - 1; i >= 0; i-- {
-		if s := n.between(st, i); s != nil {
-			at = t.below(at, s.Name.Function+text.InferredMark)
+		fn := st.function(i)
+		if fn != nil && fn.Skipped != nil {
+			at = t.below(at, fn.Skipped.Name.Function+text.InferredMark)
 		}
-		lines := n.of(&st.frames[i], i == 0)
+		lines := n.of(&st.frames[i], fn)
 		for k := len(lines) - 1; k >= 0; k-- {
 			at = t.below(at, lines[k].name)
 		}

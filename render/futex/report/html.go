@@ -8,7 +8,6 @@ import (
 	"io"
 	"strings"
 
-	"ustack/render"
 	"ustack/render/futex"
 	"ustack/render/page"
 	"ustack/render/profile"
@@ -44,12 +43,11 @@ var (
 
 // HTML writes a page with the answer, a table of the locks, a time line of the
 // waits and a flame graph of them. The report must be of a, which must have
-// Options.Calls, and made with the View, whose Top must be 0. symbols name the
-// functions of the flame graph, and may be nil.
+// Options.Calls, and made with the View, whose Top must be 0.
 //
 // The size of the page is bounded, see maxRows and limits; the page says what it
 // leaves out.
-func HTML(w io.Writer, a *futex.Analysis, r *futex.Report, v futex.View, symbols render.Symbols) error {
+func HTML(w io.Writer, a *futex.Analysis, r *futex.Report, v futex.View) error {
 	table := newTable(r)
 	lines, err := waitLines(a, r, v, table, defaultLimits)
 	if err != nil {
@@ -60,7 +58,7 @@ func HTML(w io.Writer, a *futex.Analysis, r *futex.Report, v futex.View, symbols
 		Body:   answerBody + locksBody + waitsBody,
 		Script: answerScript + locksScript + waitsScript + waitsDrawScript + waitsUseScript,
 	}
-	flame, stacks := profile.Flame(profileOf(r, table.row), symbols)
+	flame, stacks := profile.Flame(profileOf(r, table.row))
 	data := []page.Data{jsonData("answer", newAnswer(r)), jsonData("locks", table), jsonData("waits", lines), stacks}
 	return page.Write(w, "ustack: waits for locks", []page.Part{report, flame}, data)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"ustack/filemap/symbol"
 	"ustack/render/futex"
 	"ustack/render/perfetto"
 	"ustack/render/profile"
@@ -23,10 +24,11 @@ func Perfetto(w io.Writer, a *futex.Analysis, r *futex.Report, v futex.View, opt
 }
 
 type timeLine struct {
-	out    *perfetto.Writer
-	flows  uint64
-	frames []profile.Frame
-	notes  []perfetto.Note
+	out       *perfetto.Writer
+	flows     uint64
+	frames    []profile.Frame
+	functions []symbol.Function
+	notes     []perfetto.Note
 }
 
 func (t *timeLine) note(key string, value any) {
@@ -116,7 +118,8 @@ func (t *timeLine) about(c *futex.WaitCall) {
 func (t *timeLine) stack(e *perfetto.Event, s *futex.Stack, missing string) {
 	if s != nil {
 		t.frames, e.Cut = appendFrames(t.frames[:0], &futex.StackShare{Stack: s})
-		e.Stack = t.frames
+		t.functions = appendFunctions(t.functions[:0], s)
+		e.Stack, e.Functions = t.frames, t.functions
 		return
 	}
 	if missing == "" {

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 
+	"ustack/filemap/symbol"
 	"ustack/render/futex"
 	"ustack/render/profile"
 	"ustack/tracefs"
@@ -24,6 +25,8 @@ func profileOf(r *futex.Report, row func(*futex.Lock) int32) *profile.Profile {
 	}
 	p := profile.New(unit)
 	var frames []profile.Frame
+	var functions []symbol.Function
+	cut := false
 	for _, l := range r.Locks {
 		labels := labelsOf(l)
 		labels.Row = row(l)
@@ -31,8 +34,9 @@ func profileOf(r *futex.Report, row func(*futex.Lock) int32) *profile.Profile {
 		for _, s := range l.WaitStacks {
 			part := profile.Value{Count: s.Count, Time: s.Time}
 			whole.Count, whole.Time = whole.Count-part.Count, whole.Time-part.Time
-			frames, cut := appendFrames(frames[:0], &s)
-			p.Add(p.Stack(frames, cut), labels, part)
+			frames, cut = appendFrames(frames[:0], &s)
+			functions = appendFunctions(functions[:0], s.Stack)
+			p.Add(p.Stack(frames, functions, cut), labels, part)
 		}
 		addRest(p, whole)
 	}
@@ -66,6 +70,17 @@ func appendFrames(list []profile.Frame, s *futex.StackShare) (frames []profile.F
 		list = append(list, one)
 	}
 	return list, s.Stack.Cut
+}
+
+// appendFunctions lists the functions of a stack, none if it has no names.
+func appendFunctions(list []symbol.Function, s *futex.Stack) []symbol.Function {
+	if s == nil || !s.Named() {
+		return list
+	}
+	for i := range s.Frames {
+		list = append(list, symbol.Function{Name: s.Frames[i].Name, Skipped: s.Frames[i].Skipped})
+	}
+	return list
 }
 
 // lockLabel returns a lock in a few words.

@@ -11,7 +11,6 @@ import (
 	"io"
 	"time"
 
-	"ustack/cmd/ustack/internal/output"
 	"ustack/cmd/ustack/internal/pump"
 	"ustack/cmd/ustack/internal/saved"
 	"ustack/filemap/resolve"
@@ -19,6 +18,7 @@ import (
 	"ustack/render"
 	"ustack/render/futex"
 	futexreport "ustack/render/futex/report"
+	"ustack/render/perfetto"
 	"ustack/render/profile"
 	"ustack/render/redact"
 	"ustack/tracefs"
@@ -57,7 +57,7 @@ func (o *Output) Report(stdout, stderr io.Writer, a *futex.Analysis, names *symb
 	if o.eachWait() {
 		write = o.writeWaits(a)
 	}
-	if err := write(render.Output(stdout), r, names); err != nil {
+	if err := write(render.Output(stdout), r); err != nil {
 		return fmt.Errorf("writing the output: %w", err)
 	}
 	if o.Profile.Name != "" && !o.Quiet {
@@ -123,21 +123,21 @@ func (o *Output) Read(from *saved.Options, stdin io.Reader, stderr io.Writer) (*
 func (o *Output) eachWait() bool { return o.Profile.Timed || o.Profile.Page }
 
 // writeWaits is write for such a format.
-func (o *Output) writeWaits(a *futex.Analysis) func(io.Writer, *futex.Report, *symbolize.Symbols) error {
-	return func(w io.Writer, r *futex.Report, names *symbolize.Symbols) error {
+func (o *Output) writeWaits(a *futex.Analysis) func(io.Writer, *futex.Report) error {
+	return func(w io.Writer, r *futex.Report) error {
 		defer a.DropCalls()
 		if o.Profile.Page {
-			return futexreport.HTML(w, a, r, o.View, output.SymbolsOf(names))
+			return futexreport.HTML(w, a, r, o.View)
 		}
-		return futexreport.Perfetto(w, a, r, o.View, output.PerfettoOptions(o.Clock, names))
+		return futexreport.Perfetto(w, a, r, o.View, perfetto.Options{Clock: o.Clock})
 	}
 }
 
-// Write writes a report. names may be nil.
-func (o *Output) Write(w io.Writer, r *futex.Report, names *symbolize.Symbols) error {
+// Write writes a report.
+func (o *Output) Write(w io.Writer, r *futex.Report) error {
 	switch {
 	case o.Profile.Write != nil:
-		return output.WriteProfile(w, o.Profile, futexreport.Profile(r), names)
+		return o.Profile.Write(w, futexreport.Profile(r))
 	case o.JSON:
 		return futexreport.JSON(w, r)
 	}

@@ -141,7 +141,7 @@ func (o *Live) show(t *resolve.Totals) error {
 		lost, _ := t.LostRecords()
 		fmt.Fprintf(&text, "%d events, %d lost; Ctrl-C for the whole answer\n\n", t.Events, lost)
 	}
-	if err := o.out.Write(&text, o.a.Interim(o.out.View), o.names); err != nil {
+	if err := o.out.Write(&text, o.a.Interim(o.out.View)); err != nil {
 		return fmt.Errorf("writing the output: %w", err)
 	}
 	if o.screen != nil {

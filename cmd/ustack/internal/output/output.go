@@ -1,7 +1,8 @@
 // Package output makes the renderers of what commands write: events as text or JSON, and
 // profiles of stacks for other programs.
 //
-// Symbols may be nil everywhere: functions have no names then.
+// Symbols may be nil everywhere: functions have no names then. Stacks get their names
+// before a renderer gets the stacks (Named).
 package output
 
 import (
@@ -10,7 +11,6 @@ import (
 	"strings"
 
 	"ustack/filemap/resolve"
-	"ustack/filemap/symbolize"
 	"ustack/render"
 	"ustack/render/profile"
 )
@@ -21,8 +21,8 @@ type EventFormat struct {
 	Name, Note string
 	// Stitched is set if each stack goes to its event, whether that is asked for or not.
 	Stitched bool
-	// New writes the trace to w. names may be nil.
-	New func(w io.Writer, o Events, res *resolve.Resolver, names *symbolize.Symbols) render.Renderer
+	// New writes the trace to w, with functions if its stacks have them: see Named.
+	New func(w io.Writer, o Events, res *resolve.Resolver) render.Renderer
 }
 
 // EventFormats returns all of them. A new one is a row here, and a file in
@@ -77,13 +77,10 @@ type Events struct {
 	Text render.TextOptions
 }
 
-func newText(w io.Writer, o Events, _ *resolve.Resolver, names *symbolize.Symbols) render.Renderer {
-	o.Text.Symbols = SymbolsOf(names)
+func newText(w io.Writer, o Events, _ *resolve.Resolver) render.Renderer {
 	return render.NewText(w, o.Text)
 }
 
-func newJSON(w io.Writer, o Events, res *resolve.Resolver, names *symbolize.Symbols) render.Renderer {
-	j := render.NewJSON(w, res, o.Wait)
-	j.Symbols(SymbolsOf(names))
-	return j
+func newJSON(w io.Writer, o Events, res *resolve.Resolver) render.Renderer {
+	return render.NewJSON(w, res, o.Wait)
 }

@@ -29,36 +29,22 @@ func CheckProfile(w io.Writer, f profile.Format) error {
 	return nil
 }
 
-// NewEventProfile counts the stacks of a trace, and writes them to w at its
-// end. names may be nil.
+// NewEventProfile counts the stacks of a trace, and at its end names them and writes
+// them to w. names may be nil.
 func NewEventProfile(w io.Writer, f profile.Format, names *symbolize.Symbols) render.Renderer {
-	return profile.NewEvents(func(p *profile.Profile) error { return WriteProfile(w, f, p, names) })
-}
-
-// WriteProfile writes a profile in a format of them. names may be nil.
-func WriteProfile(w io.Writer, f profile.Format, p *profile.Profile, names *symbolize.Symbols) error {
-	return f.Write(w, p, SymbolsOf(names))
-}
-
-// SymbolsOf are symbols for a renderer; names may be nil.
-func SymbolsOf(names *symbolize.Symbols) render.Symbols {
-	if names == nil {
-		return nil
-	}
-	return names
+	return profile.NewEvents(func(p *profile.Profile) error {
+		if names != nil {
+			p.Name(names)
+		}
+		return f.Write(w, p)
+	})
 }
 
 // NewTimedProfile writes each stack of a trace to w as it comes. names may be nil.
 func NewTimedProfile(w io.Writer, trace *saved.Trace, names *symbolize.Symbols) render.Renderer {
-	opt := PerfettoOptions(trace.Clock(), names)
+	opt := perfetto.Options{Clock: trace.Clock()}
 	if ev := trace.Dump(); ev != nil {
 		opt.Process = ev.Process
 	}
-	return perfetto.NewEvents(w, opt)
-}
-
-// PerfettoOptions returns the options for a trace by a clock, "" if unknown.
-// names may be nil.
-func PerfettoOptions(clock string, names *symbolize.Symbols) perfetto.Options {
-	return perfetto.Options{Clock: clock, Symbols: SymbolsOf(names)}
+	return Named(perfetto.NewEvents(w, opt), names)
 }
