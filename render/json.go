@@ -84,8 +84,8 @@ func (j *JSON) Batch(h *resolve.Pending) error {
 // they would not be.
 func (j *JSON) stacksSize(h *resolve.Pending) (size int) {
 	for i := range h.Attached {
-		if s := h.Attached[i].Stack; s != nil && s.Result != nil {
-			size += len(j.kept.results.Get(s.Result.ID))
+		if s := h.Attached[i].Stack; s != nil && s.ResultID != 0 {
+			size += len(j.kept.results.Get(s.ResultID))
 		}
 	}
 	return size
@@ -254,8 +254,8 @@ func (j *JSON) stacked(a *resolve.Attached) {
 // near each other, so the text for the first of them is often still in the
 // buffer.
 func (j *JSON) shared(s *resolve.Stack) {
-	if r := s.Result; r != nil && r.ID != 0 && !s.Cut {
-		kept := j.kept.results.Get(r.ID)
+	if id := s.ResultID; id != 0 && !s.Cut {
+		kept := j.kept.results.Get(id)
 		switch {
 		case kept == nil:
 		case j.started:
@@ -267,7 +267,7 @@ func (j *JSON) shared(s *resolve.Stack) {
 		}
 		from := len(j.out.buf)
 		j.out.buf = j.frames(j.out.buf, stackOf(s), false, s.Stock)
-		j.kept.results.Put(r.ID, j.out.buf[from:])
+		j.kept.results.Put(id, j.out.buf[from:])
 		return
 	}
 	if m, ok := j.written.Get(s.ID); ok && m.flush == j.out.flushes {

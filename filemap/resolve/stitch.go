@@ -27,7 +27,9 @@ type Stack struct {
 	ID uint64
 	// Result is shared with stacks of the same template, nil if it has none.
 	Result *Result
-	Cookie uint64
+	// ResultID is the ID of the Result, 0 if it has none.
+	ResultID uint64
+	Cookie   uint64
 	// Cut is set if its text ends too early, Stock if the kernel took it at the event.
 	Cut, Stock bool
 	// Text holds the frame lines; Frames point into it, Attributions is parallel
@@ -95,7 +97,9 @@ func (s *stitcher) attachStack(h *Pending, i int, rec *tracefs.Record, t *task) 
 		ID: s.made, Cookie: rec.Value, Cut: rec.Flags&tracefs.Cut != 0, Stock: rec.Flags&tracefs.Deferred == 0, task: t, seq: h.seq, rec: int32(i),
 	}
 	stack.Frames, stack.Text = h.StackFrames(rec)
-	stack.Attributions, stack.Result = h.StackAttributions(i)
+	if stack.Attributions, stack.Result = h.StackAttributions(i); stack.Result != nil {
+		stack.ResultID = stack.Result.ID
+	}
 	h.stacks = append(h.stacks, stack)
 	if rec.Flags&tracefs.Deferred == 0 {
 		if ref, ok := s.eventOf(h, rec); ok {

@@ -12,21 +12,21 @@ import (
 // Result has the attributions of the frames of a template. All stacks of the template
 // share it until a mapping event changes what identifiers mean.
 type Result struct {
+	// Fields that are read often come first, in one line of the processor's cache.
+
 	// ID is the result's number among those of its Resolver, which count from 1; 0 if
 	// it belongs to one stack.
-	ID uint64
-
-	// Fields that are read often are near it, in one line of the processor's cache.
-	table      int64  // of the table, when version was last right
-	marked     uint32 // where the use of entries was noted, see markUse
-	named      uint16 // frames, if all have one trust
-	trust      filemap.Trust
-	identified bool
-	counted    bool // the files are marked as used
-
-	version      int64 // of its identifiers, see versions
-	entries      []*filemap.Entry
+	ID           uint64
 	Attributions []Attribution
+	table        int64  // of the table, when version was last right
+	marked       uint32 // where the use of entries was noted, see markUse
+	named        uint16 // frames, if all have one trust
+	trust        filemap.Trust
+	identified   bool
+	counted      bool  // the files are marked as used
+	version      int64 // of its identifiers, see versions
+
+	entries []*filemap.Entry
 	// Functions is parallel to Attributions, nil without names.
 	Functions []symbol.Function
 	private   bool // belongs to one stack
@@ -194,7 +194,7 @@ func (h *Pending) ownAttributions(i int) []Attribution {
 		h.mixed = append(h.mixed, res)
 		for _, s := range h.stacks {
 			if s.rec == int32(i) {
-				s.Attributions, s.Result = res.Attributions, res
+				s.Attributions, s.Result, s.ResultID = res.Attributions, res, 0
 			}
 		}
 	}

@@ -41,13 +41,18 @@ func (c *Numbered[V]) Put(id uint64, made V) {
 	c.slots[id&uint64(len(c.slots)-1)] = slot[V]{id, made}
 }
 
-// Clear drops everything.
-func (c *Numbered[V]) Clear() { clear(c.slots) }
+// drop empties the slot of a number, and returns what was in it.
+func (c *Numbered[V]) drop(id uint64) (made V) {
+	if i := id & uint64(len(c.slots)-1); i < uint64(len(c.slots)) {
+		made, c.slots[i] = c.slots[i].made, slot[V]{}
+	}
+	return made
+}
 
 // Texts keeps rendered text of numbered values, up to a number of bytes.
 type Texts struct {
 	numbered Numbered[[]byte]
-	bytes    int // that were kept since the last Clear
+	bytes    int // that are kept
 	limit    int
 }
 
@@ -62,15 +67,17 @@ func (t *Texts) Get(id uint64) []byte {
 	return nil
 }
 
-// Put keeps a copy of the text of a value. When there are too many bytes, all texts
-// before are dropped; a slice that Get has returned stays as it is.
+// Put keeps a copy of the text of a value if there is room. The text that was in the
+// value's slot is dropped in any case, so there is room again once its owner has made
+// as many values as there are slots. A slice that Get has returned stays as it is.
 func (t *Texts) Put(id uint64, text []byte) {
-	if id == 0 || len(text) > t.limit {
+	if id == 0 {
 		return
 	}
-	if t.bytes += len(text); t.bytes > t.limit {
-		t.numbered.Clear()
-		t.bytes = len(text)
+	t.bytes -= len(t.numbered.drop(id))
+	if t.bytes+len(text) > t.limit {
+		return
 	}
+	t.bytes += len(text)
 	t.numbered.Put(id, append(make([]byte, 0, len(text)), text...))
 }

@@ -26,43 +26,49 @@ func TestNumbered(t *testing.T) {
 			t.Errorf("after %d: Get(%d) = %d, %v", last, id, got, ok)
 		}
 	}
-	c.Clear()
-	if _, ok := c.Get(last); ok {
-		t.Error("there is something after Clear")
-	}
 }
 
 // TestTexts: the texts that are kept are copies, no more bytes than the limit, and
-// those that were handed out stay.
+// those that were handed out stay. Values that come when there is no room are not kept,
+// until newer ones have taken the slots.
 func TestTexts(t *testing.T) {
-	const bits, limit, size = 10, 1000, 100
+	const (
+		bits, size = 4, 100
+		room       = 10
+		limit      = room*size + size/2
+	)
 	c := NewTexts(bits, limit)
 	buf := make([]byte, size)
-	var out [][]byte
-	for id := uint64(1); id <= 50; id++ {
+	out := make(map[uint64][]byte)
+	const values = 100
+	for id := uint64(1); id <= values; id++ {
 		copy(buf, fmt.Sprintf("%0*d", size, id))
 		c.Put(id, buf)
 		got := c.Get(id)
-		if !bytes.Equal(got, buf) {
+		if got != nil {
+			out[id] = got
+		}
+		if got == nil && id <= room || got != nil && !bytes.Equal(got, buf) {
 			t.Fatalf("Get(%d) = %q", id, got)
 		}
-		out = append(out, got)
-		bytes := 0
+		kept := 0
 		for k := uint64(1); k <= id; k++ {
-			bytes += len(c.Get(k))
+			kept += len(c.Get(k))
 		}
-		if bytes > limit || id > 1 && id%(limit/size) != 1 && bytes < 2*size {
-			t.Fatalf("%d bytes are kept after %d texts", bytes, id)
+		if kept > limit || kept != c.bytes {
+			t.Fatalf("%d bytes are kept after %d texts, %d are counted", kept, id, c.bytes)
 		}
 	}
-	for i, text := range out {
-		if want := fmt.Sprintf("%0*d", size, i+1); string(text) != want {
-			t.Errorf("text %d became %q", i+1, text)
+	if len(out) == room || len(out) == values {
+		t.Errorf("%d of %d texts were kept at some time, %d fit", len(out), values, room)
+	}
+	for id, text := range out {
+		if want := fmt.Sprintf("%0*d", size, id); string(text) != want {
+			t.Errorf("text %d became %q", id, text)
 		}
 	}
 	c.Put(0, buf)
-	c.Put(60, make([]byte, limit+1))
-	if c.Get(0) != nil || c.Get(60) != nil {
-		t.Error("a value without a number, or one that is too long, is kept")
+	if c.Get(0) != nil {
+		t.Error("a value without a number is kept")
 	}
 }

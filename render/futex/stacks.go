@@ -130,15 +130,15 @@ func (s *stacks) of(a *resolve.Attached) int32 {
 	if st == nil || len(st.Frames) == 0 {
 		return noStack
 	}
-	if st.Result == nil || st.Cut {
+	if st.ResultID == 0 || st.Cut {
 		return s.recall(st)
 	}
-	if id, ok := s.known.Get(st.Result.ID); ok {
+	if id, ok := s.known.Get(st.ResultID); ok {
 		return id
 	}
 	id := s.intern(st)
 	if id >= 0 {
-		s.known.Put(st.Result.ID, id)
+		s.known.Put(st.ResultID, id)
 	}
 	return id
 }

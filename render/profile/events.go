@@ -57,13 +57,13 @@ func (e *Events) count(h *resolve.Pending, rec *tracefs.Record, stack int32) {
 
 // stack returns the number of a stack. Those of stacks that are templates are kept.
 func (e *Events) stack(s *resolve.Stack) int32 {
-	if s.Result == nil || s.Cut {
+	if s.ResultID == 0 || s.Cut {
 		return e.p.intern(s)
 	}
-	id, ok := e.known.Get(s.Result.ID)
+	id, ok := e.known.Get(s.ResultID)
 	if !ok {
 		id = e.p.intern(s)
-		e.known.Put(s.Result.ID, id)
+		e.known.Put(s.ResultID, id)
 	}
 	return id
 }

@@ -79,6 +79,8 @@ func StackOf(h *resolve.Pending, i int) resolve.Stack {
 	rec := &h.Records[i]
 	s := resolve.Stack{Cut: rec.Flags&tracefs.Cut != 0, Stock: rec.Flags&tracefs.Deferred == 0, Functions: h.StackFunctions(i)}
 	s.Frames, s.Text = h.StackFrames(rec)
-	s.Attributions, s.Result = h.StackAttributions(i)
+	if s.Attributions, s.Result = h.StackAttributions(i); s.Result != nil {
+		s.ResultID = s.Result.ID
+	}
 	return s
 }
