@@ -1,6 +1,6 @@
 // Package inspect looks at the programs and libraries that the user names, or that a
-// process has mapped, to say how far stacks through them can be followed (package
-// health), and finds their separate debug files.
+// process has mapped, to say how far stacks through them can be followed (packages
+// health and examine), and finds their separate debug files.
 package inspect
 
 import (
@@ -17,39 +17,11 @@ import (
 	"ustack/filemap/elfid"
 	"ustack/filemap/openfile"
 	"ustack/filemap/procmap"
-	"ustack/filemap/symbol"
 	"ustack/filemap/symbol/image"
 	"ustack/filemap/symbolize"
+	"ustack/filemap/unwind/examine"
 	"ustack/filemap/unwind/health"
 )
-
-// Target is a file that was looked at.
-type Target struct {
-	// Path is as the user has named it, or as the process sees it.
-	Path string
-	// PID is the process that has it mapped, 0 for a file that the user has named.
-	PID int
-	// Report is nil if Err says why there is none.
-	Report *health.Report
-	Err    error
-	// Debug is the path of the separate debug file, "" if none was found. Tries are
-	// the places where it was looked for.
-	Debug string
-	Tries []symbol.Try
-}
-
-// NotELF reports whether the file is no program or library.
-func (s *Target) NotELF() bool { return errors.Is(s.Err, image.ErrNotELF) }
-
-// Process describes the code of a process that is in no file.
-type Process struct {
-	PID  int
-	Name string // comm
-	// Bare mappings, of so many bytes, are executable and of no file, perhaps of a JIT
-	// compiler. The stack, the heap and the kernel's own mappings are not counted.
-	Bare      int
-	BareBytes uint64
-}
 
 // Options are where to look.
 type Options struct {
@@ -90,8 +62,8 @@ func (i *Inspector) Close() { i.files.Close() }
 var errDirectory = errors.New("a directory: name the files in it")
 
 // File looks at a file that the user has named.
-func (i *Inspector) File(name string) *Target {
-	s := &Target{Path: name}
+func (i *Inspector) File(name string) *health.Target {
+	s := &health.Target{Path: name}
 	f, err := i.files.Path(name)
 	if err != nil {
 		s.Err = err
@@ -117,13 +89,14 @@ func isDirectory(name string) bool {
 }
 
 // look looks at a file that is open.
-func (i *Inspector) look(s *Target, r io.ReaderAt, size int64, where string) {
+func (i *Inspector) look(s *health.Target, r io.ReaderAt, size int64, where string) {
 	if s.Err = i.report(s, r, size, where); s.Err != nil {
+		s.NotELF = errors.Is(s.Err, image.ErrNotELF)
 		s.Err = fmt.Errorf("%s: %w", s.Path, s.Err)
 	}
 }
 
-func (i *Inspector) report(s *Target, r io.ReaderAt, size int64, where string) error {
+func (i *Inspector) report(s *health.Target, r io.ReaderAt, size int64, where string) error {
 	x, err := image.Open(r, size)
 	if err != nil {
 		return err
@@ -142,13 +115,13 @@ func (i *Inspector) report(s *Target, r io.ReaderAt, size int64, where string) e
 			}
 		}
 	}
-	s.Report = health.Look(x, id, debug)
+	s.Report = examine.Look(x, id, debug)
 	return nil
 }
 
 // Process looks at the files that a process can run code of, without files that it
 // has seen in an earlier process, and calls f with each.
-func (i *Inspector) Process(pid int, f func(*Target) error) (p Process, err error) {
+func (i *Inspector) Process(pid int, f func(*health.Target) error) (p health.Process, err error) {
 	if i.reader == nil {
 		i.reader, err = procmap.NewReader(procmap.Options{Proc: i.opt.Proc, Filter: procmap.Filter{Perms: procmap.Exec}, Stat: true})
 		if err != nil {
@@ -172,8 +145,8 @@ func (i *Inspector) Process(pid int, f func(*Target) error) (p Process, err erro
 }
 
 // mapping looks at a mapping.
-func (i *Inspector) mapping(p *Process, m *procmap.Mapping, f func(*Target) error) error {
-	s := &Target{Path: m.Name, PID: p.PID}
+func (i *Inspector) mapping(p *health.Process, m *procmap.Mapping, f func(*health.Target) error) error {
+	s := &health.Target{Path: m.Name, PID: p.PID}
 	switch {
 	case m.Kind == procmap.VDSO:
 		if i.vdso || i.opt.VDSO == nil || !i.isWide(p.PID) {
@@ -201,7 +174,7 @@ func (i *Inspector) mapping(p *Process, m *procmap.Mapping, f func(*Target) erro
 }
 
 // mapped looks at the very file of a mapping.
-func (i *Inspector) mapped(s *Target, m *procmap.Mapping) {
+func (i *Inspector) mapped(s *health.Target, m *procmap.Mapping) {
 	f, err := i.reader.OpenMapped(i.files, s.PID, m)
 	if err != nil {
 		s.Err = err
@@ -227,7 +200,7 @@ func (i *Inspector) isWide(pid int) bool {
 }
 
 // ownVDSO looks at the vDSO, which all 64-bit processes share.
-func (i *Inspector) ownVDSO(s *Target) {
+func (i *Inspector) ownVDSO(s *health.Target) {
 	b, err := i.opt.VDSO()
 	if err != nil {
 		s.Err = fmt.Errorf("%s: %w", s.Path, err)

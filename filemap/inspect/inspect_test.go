@@ -20,7 +20,6 @@ import (
 	"ustack/filemap/anoncode"
 	"ustack/filemap/fusetest"
 	"ustack/filemap/openfile"
-	"ustack/filemap/unwind/frames"
 	"ustack/filemap/unwind/health"
 	"ustack/tracefs/capturetest"
 	"ustack/tracefs/perf/perftest"
@@ -51,7 +50,7 @@ func TestFile(t *testing.T) {
 	dir := t.TempDir()
 	i := inspector(t, Options{})
 	s := i.File(tiny(t, "amd64-fp", filepath.Join(dir, "fp")))
-	if s.Err != nil || s.Report.FramePointers != frames.Kept || s.Debug != "" || len(s.Tries) == 0 {
+	if s.Err != nil || s.Report.FramePointers != health.Kept || s.Debug != "" || len(s.Tries) == 0 {
 		t.Errorf("%+v", s)
 	}
 	text, pipe, link := filepath.Join(dir, "text"), filepath.Join(dir, "pipe"), filepath.Join(dir, "link")
@@ -61,7 +60,7 @@ func TestFile(t *testing.T) {
 	if s := i.File(link); s.Err != nil || s.Path != link {
 		t.Errorf("a link: %+v", s)
 	}
-	if s := i.File(text); !s.NotELF() || !strings.Contains(s.Err.Error(), text) {
+	if s := i.File(text); !s.NotELF || !strings.Contains(s.Err.Error(), text) {
 		t.Errorf("a text: %v", s.Err)
 	}
 	for name, want := range map[string]error{
@@ -134,7 +133,7 @@ func TestProcess(t *testing.T) {
 	i := inspector(t, Options{VDSO: anoncode.VDSOMemory})
 	var seen []string
 	for _, pid := range []int{cmd.Process.Pid, cmd.Process.Pid} {
-		p, err := i.Process(pid, func(s *Target) error {
+		p, err := i.Process(pid, func(s *health.Target) error {
 			seen = append(seen, s.Path)
 			if errors.Is(s.Err, fs.ErrPermission) {
 				t.Skip(s.Err) // map_files needs CAP_CHECKPOINT_RESTORE
@@ -155,7 +154,7 @@ func TestProcess(t *testing.T) {
 	if strings.Count(list, name+" (deleted)") != 1 || strings.Count(list, "[vdso]") != 1 {
 		t.Errorf("%q", list)
 	}
-	if _, err := i.Process(1<<22, func(*Target) error { return nil }); err == nil {
+	if _, err := i.Process(1<<22, func(*health.Target) error { return nil }); err == nil {
 		t.Error("a process that cannot be")
 	}
 }
@@ -200,7 +199,7 @@ func TestVDSO32(t *testing.T) {
 		vdso bool
 	}{{run(t, name), false}, {run(t, sleep, "600"), true}} {
 		var seen []string
-		p, err := i.Process(c.pid, func(s *Target) error {
+		p, err := i.Process(c.pid, func(s *health.Target) error {
 			seen = append(seen, s.Path)
 			return nil
 		})
@@ -241,7 +240,7 @@ func TestExecutableStack(t *testing.T) {
 	if err != nil || !regexp.MustCompile(`(?m) rwxp .*\[stack\]$`).Match(maps) {
 		t.Skipf("no executable stack (%v):\n%s", err, maps)
 	}
-	p, err := inspector(t, Options{}).Process(pid, func(*Target) error { return nil })
+	p, err := inspector(t, Options{}).Process(pid, func(*health.Target) error { return nil })
 	if err != nil || p.Bare != 0 || p.BareBytes != 0 {
 		t.Errorf("%+v, %v: the stack is no compiler's code", p, err)
 	}
@@ -255,7 +254,7 @@ func TestBareCode(t *testing.T) {
 		t.Skip(err)
 	}
 	defer unix.Munmap(code)
-	p, err := inspector(t, Options{}).Process(os.Getpid(), func(*Target) error { return nil })
+	p, err := inspector(t, Options{}).Process(os.Getpid(), func(*health.Target) error { return nil })
 	if err != nil || p.Bare == 0 || p.BareBytes < size {
 		t.Errorf("%+v, %v", p, err)
 	}

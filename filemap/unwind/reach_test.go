@@ -12,6 +12,7 @@ import (
 	"ustack/filemap/callsite"
 	"ustack/filemap/elfid"
 	"ustack/filemap/symbol/image"
+	"ustack/filemap/unwind/examine"
 	"ustack/filemap/unwind/health"
 	"ustack/tracefs/capturetest"
 )
@@ -98,7 +99,7 @@ func reachOf(t *testing.T, name string) (found, asked int, p *health.Report) {
 	if err != nil {
 		return 0, 0, nil
 	}
-	p = health.Look(x, id, nil)
+	p = examine.Look(x, id, nil)
 	u := New(0)
 	defer u.Close()
 	file := u.File(Source{Key: name, Name: name, Open: func() (*Binary, error) { return &Binary{ReaderAt: f, Size: info.Size()}, nil }})

@@ -5,7 +5,6 @@ import (
 	"path"
 	"strconv"
 
-	"ustack/filemap/inspect"
 	"ustack/filemap/unwind/health"
 )
 
@@ -134,7 +133,7 @@ func (t *text) name(i int) string {
 }
 
 // bareCode prints what becomes of stacks in code without a file.
-func (t *text) bareCode(p *inspect.Process) {
+func (t *text) bareCode(p *health.Process) {
 	const indent = "    "
 	t.wrap(fmt.Sprintf("\nprocess %d (%s): ", p.PID, clean(p.Name)), indent,
 		fmt.Sprintf("whole stacks (--unwind=auto) stop in code that has no tables, perhaps of a JIT compiler (executable mappings without a file: %d, %dK)", p.Bare, p.BareBytes>>10))

@@ -4,12 +4,11 @@ import (
 	"fmt"
 	"strings"
 
-	"ustack/filemap/inspect"
 	"ustack/filemap/unwind/health"
 )
 
 // details prints what -v adds to the line of a file.
-func (t *text) details(s *inspect.Target) {
+func (t *text) details(s *health.Target) {
 	r := s.Report
 	detail := func(format string, args ...any) {
 		t.buf.WriteString("        ")

@@ -12,26 +12,23 @@ import (
 
 	"ustack/filemap/elfid"
 	"ustack/filemap/inspect"
-	"ustack/filemap/symbol/image"
-	"ustack/filemap/unwind/frames"
 	"ustack/filemap/unwind/health"
-	"ustack/filemap/unwind/table"
 )
 
 // good is a file through which all stacks go.
 func good() *health.Report {
 	return &health.Report{
-		Machine: elf.EM_X86_64, Wide: true, Code: 1000, FramePointers: frames.Kept, Keeping: 9, Looked: 10, Covered: 1, Reach: 1,
+		Machine: elf.EM_X86_64, Wide: true, Code: 1000, FramePointers: health.Kept, Keeping: 9, Looked: 10, Covered: 1, Reach: 1,
 		EHFrame: health.Table{Present: true, Functions: 10, Covered: 1, Indexed: true}, Names: health.All,
 	}
 }
 
 // stripped is one through which none goes.
 func stripped() *health.Report {
-	return &health.Report{Machine: elf.EM_AARCH64, Wide: true, Code: 1000, FramePointers: frames.Dropped, Looked: 10, Missing: 1000, DebugLink: "x\ny"}
+	return &health.Report{Machine: elf.EM_AARCH64, Wide: true, Code: 1000, FramePointers: health.Dropped, Looked: 10, Missing: 1000, DebugLink: "x\ny"}
 }
 
-func write(t *testing.T, w Writer, list []*inspect.Target, processes ...*inspect.Process) {
+func write(t *testing.T, w Writer, list []*health.Target, processes ...*health.Process) {
 	t.Helper()
 	for _, s := range list {
 		if err := w.File(s); err != nil {
@@ -53,9 +50,9 @@ func TestText(t *testing.T) {
 	some := stripped()
 	some.EHFrame, some.Covered, some.Reach = health.Table{Present: true}, 0.5, 0.999*0.5
 	some.SFrame = health.Table{Present: true, Version: 2}
-	list := []*inspect.Target{
+	list := []*health.Target{
 		{Path: "/good", Report: good()}, {Path: "/bad\x1b\n", Report: stripped()}, {Path: "/half", Report: some},
-		{Path: "/data", PID: 7, Err: image.ErrNotELF},
+		{Path: "/data", PID: 7, Err: errors.New("no ELF file"), NotELF: true},
 	}
 	const want = `UNWIND  FP           TABLES               NAMES             BUILD-ID  FILE
 whole   kept 90 %    eh_frame 100 %       symtab            none      /good
@@ -70,7 +67,7 @@ stops   dropped 0 %  none                 none              none      /bad\033\0
     in: bad\033\012
 `
 	var b bytes.Buffer
-	write(t, NewText(&b, false), list, &inspect.Process{PID: 7, Name: "j\nava", Bare: 3, BareBytes: 4096}, &inspect.Process{PID: 8})
+	write(t, NewText(&b, false), list, &health.Process{PID: 7, Name: "j\nava", Bare: 3, BareBytes: 4096}, &health.Process{PID: 8})
 	got := b.String()
 	if !strings.HasPrefix(got, want) {
 		t.Errorf("%s\nwant\n%s", got, want)
@@ -88,11 +85,11 @@ stops   dropped 0 %  none                 none              none      /bad\033\0
 // TestDetails: -v has all, and no control characters.
 func TestDetails(t *testing.T) {
 	r := stripped()
-	r.Gap, r.Static, r.Go = health.Gap{Span: table.Span{Start: 1, End: 1001}, Section: ".te\x1bxt"}, true, true
+	r.Gap, r.Static, r.Go = health.Gap{Start: 1, End: 1001, Section: ".te\x1bxt"}, true, true
 	r.Damaged = []string{"reading .eh_\x07frame: bad"}
 	r.Separate = health.Separate{Found: true, Names: health.All, DebugInfo: true, DebugFrame: health.Table{Present: true, Functions: 3, Covered: 0.9999}}
 	var b bytes.Buffer
-	write(t, NewText(&b, true), []*inspect.Target{{Path: "a", Report: r, Debug: "/d\x1b"}})
+	write(t, NewText(&b, true), []*health.Target{{Path: "a", Report: r, Debug: "/d\x1b"}})
 	for _, part := range []string{"AARCH64, static, Go: 1000 bytes", "0 of 10 functions", "0x1 to 0x3e9 in .te\\033xt", "damaged: reading .eh_\\007frame", "x\\012y",
 		"/d\\033: names: symtab, lines: yes, .debug_frame: 3 functions, 99.9 %", "debug file+lines"} {
 		if !strings.Contains(b.String(), part) {
@@ -106,7 +103,7 @@ func TestNoSections(t *testing.T) {
 	r := stripped()
 	r.NoSections, r.DebugLink = true, ""
 	var b bytes.Buffer
-	write(t, NewText(&b, true), []*inspect.Target{{Path: "a", Report: r}})
+	write(t, NewText(&b, true), []*health.Target{{Path: "a", Report: r}})
 	lines := strings.Split(b.String(), "\n\n")
 	if !strings.HasPrefix(b.String(), "UNWIND") || strings.Count(lines[0], "none") != 2 || !strings.Contains(lines[0], "no section headers: names, lines") { // it has no build ID
 		t.Error(lines[0])
@@ -136,9 +133,9 @@ func TestBuildID(t *testing.T) {
 		{[]*health.Report{stripped(), with(1)}, []string{find + "deb001,", without}, []string{"BUILD-ID,"}},
 		{[]*health.Report{with(1), stripped(), with(2)}, []string{find + "BUILD-ID,", without}, []string{"deb001,"}},
 	} {
-		var list []*inspect.Target
+		var list []*health.Target
 		for _, r := range c.reports {
-			list = append(list, &inspect.Target{Path: "/a", Report: r})
+			list = append(list, &health.Target{Path: "/a", Report: r})
 		}
 		var text, object bytes.Buffer
 		write(t, NewText(&text, false), list)
@@ -169,23 +166,23 @@ func TestBuildID(t *testing.T) {
 // TestLists: long lists are cut, those of nearly all files say which are not meant, and
 // base names that are not unique are paths.
 func TestLists(t *testing.T) {
-	var many, most []*inspect.Target
+	var many, most []*health.Target
 	for i := range 30 {
 		r := good()
 		if i%2 == 0 {
 			r = stripped()
 		}
-		many = append(many, &inspect.Target{Path: fmt.Sprintf("/lib/lib%d.so", i), Report: r})
+		many = append(many, &health.Target{Path: fmt.Sprintf("/lib/lib%d.so", i), Report: r})
 	}
 	for i := range 10 {
 		r := stripped()
 		if i == 4 {
 			r = good()
 		}
-		most = append(most, &inspect.Target{Path: fmt.Sprintf("/%d/same.so", i), Report: r})
+		most = append(most, &health.Target{Path: fmt.Sprintf("/%d/same.so", i), Report: r})
 	}
 	for _, c := range []struct {
-		list    []*inspect.Target
+		list    []*health.Target
 		verbose bool
 		want    string
 	}{
@@ -203,12 +200,12 @@ func TestLists(t *testing.T) {
 
 // TestJSON: it is one object, whatever there is.
 func TestJSON(t *testing.T) {
-	for _, list := range [][]*inspect.Target{
+	for _, list := range [][]*health.Target{
 		nil,
 		{{Path: "a\xff\x1b", Report: stripped()}, {Path: "b", Err: errors.New("no"), PID: 3}, {Path: "c", Report: good(), Debug: "/d"}},
 	} {
 		var b bytes.Buffer
-		write(t, NewJSON(&b), list, &inspect.Process{PID: 3, Name: "x"})
+		write(t, NewJSON(&b), list, &health.Process{PID: 3, Name: "x"})
 		var o struct {
 			Schema    string
 			Files     []map[string]any
@@ -233,7 +230,7 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("full") }
 
 func TestWriteFails(t *testing.T) {
 	for _, w := range []Writer{NewText(full{}, false), NewJSON(full{})} {
-		if err := w.File(&inspect.Target{Path: "a", Report: good()}); err == nil {
+		if err := w.File(&health.Target{Path: "a", Report: good()}); err == nil {
 			t.Error("no error")
 		}
 	}

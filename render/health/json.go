@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"ustack/filemap/inspect"
 	"ustack/filemap/unwind/health"
 )
 
@@ -95,7 +94,7 @@ type reasonObject struct {
 }
 
 // File implements Writer.
-func (o *object) File(s *inspect.Target) error {
+func (o *object) File(s *health.Target) error {
 	f := file{Path: s.Path, PID: s.PID}
 	if s.Report != nil {
 		f.report = reportObject(s)
@@ -128,7 +127,7 @@ func (o *object) write(before string, v any) error {
 }
 
 // Process implements Writer.
-func (o *object) Process(p *inspect.Process) error {
+func (o *object) Process(p *health.Process) error {
 	o.processes = append(o.processes, process{p.PID, p.Name, p.Bare, p.BareBytes})
 	return nil
 }
@@ -150,7 +149,7 @@ func (o *object) Close() error {
 	return err
 }
 
-func reportObject(s *inspect.Target) *report {
+func reportObject(s *health.Target) *report {
 	r := s.Report
 	o := &report{
 		Machine: r.Machine.String(), Bits: 32, BuildID: r.BuildID.Hex(), Go: r.Go, Static: r.Static, Code: r.Code,

@@ -10,16 +10,14 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"ustack/filemap/inspect"
-	"ustack/filemap/unwind/frames"
 	"ustack/filemap/unwind/health"
 	"ustack/tracefs/escape"
 )
 
 // Writer prints what was found, a file at a time. Close prints what sums them up.
 type Writer interface {
-	File(*inspect.Target) error
-	Process(*inspect.Process) error
+	File(*health.Target) error
+	Process(*health.Process) error
 	Close() error
 }
 
@@ -35,7 +33,7 @@ type text struct {
 	verbose bool
 	files   []row
 	bases   map[string]int // how many files have this base name
-	bare    []inspect.Process
+	bare    []health.Process
 }
 
 // row is the part of a file's report that is kept for the end.
@@ -49,7 +47,7 @@ type row struct {
 const line = "%-6s  %-11s  %-19s  %-16s  %-8s  %s\n"
 
 // File implements Writer.
-func (t *text) File(s *inspect.Target) error {
+func (t *text) File(s *health.Target) error {
 	if len(t.files) == 0 {
 		fmt.Fprintf(&t.buf, line, "UNWIND", "FP", "TABLES", "NAMES", "BUILD-ID", "FILE")
 	}
@@ -69,7 +67,7 @@ func (t *text) File(s *inspect.Target) error {
 }
 
 // Process implements Writer.
-func (t *text) Process(p *inspect.Process) error {
+func (t *text) Process(p *health.Process) error {
 	if p.Bare > 0 {
 		t.bare = append(t.bare, *p)
 	}
@@ -101,7 +99,7 @@ func unwound(r *health.Report) string {
 func percent(share float64) string { return strconv.Itoa(int(100*share)) + " %" }
 
 func pointers(r *health.Report) string {
-	if r.FramePointers == frames.Unknown {
+	if r.FramePointers == health.Unknown {
 		return "-"
 	}
 	return r.FramePointers.String() + " " + percent(float64(r.Keeping)/float64(r.Looked))

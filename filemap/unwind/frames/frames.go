@@ -8,6 +8,7 @@ import (
 
 	"ustack/filemap/callsite"
 	"ustack/filemap/symbol/image"
+	"ustack/filemap/unwind/health"
 	"ustack/filemap/unwind/table"
 )
 
@@ -16,27 +17,6 @@ const (
 	maxSamples  = 3000
 	maxFunction = 16 << 10
 )
-
-// Keep is whether code keeps frame pointers.
-type Keep uint8
-
-const (
-	// Unknown: there is too little code to decide.
-	Unknown Keep = iota
-	// Kept by seven of ten functions that call others: all but the compiler's
-	// start files in a small program.
-	Kept
-	// Dropped: by six of ten at least. The others need them, for a frame whose
-	// size varies.
-	Dropped
-	// Mixed: neither.
-	Mixed
-)
-
-// String returns one word.
-func (k Keep) String() string {
-	return [...]string{"unknown", "kept", "dropped", "mixed"}[min(k, Mixed)]
-}
 
 // Counts is what Count has found.
 type Counts struct {
@@ -79,17 +59,17 @@ func Count(x *image.Image, functions []table.Span, part func(table.Span) bool) (
 }
 
 // Check says what the numbers of Count mean.
-func (c *Counts) Check() Keep {
+func (c *Counts) Check() health.Keep {
 	const few = 4
 	switch {
 	case c.Looked < few:
-		return Unknown
+		return health.Unknown
 	case c.Keeping*10 >= c.Looked*7:
-		return Kept
+		return health.Kept
 	case c.Keeping*10 <= c.Looked*4:
-		return Dropped
+		return health.Dropped
 	}
-	return Mixed
+	return health.Mixed
 }
 
 // Calls returns how many calls code has. It stops at code that cannot be
@@ -127,7 +107,7 @@ func Plain(x *image.Image, tables []*table.Table) bool {
 		return false
 	}
 	c := Count(x, nil, nil)
-	return c.Check() == Kept
+	return c.Check() == health.Kept
 }
 
 // hardlyCovered reports whether tables are about less than half of the code.

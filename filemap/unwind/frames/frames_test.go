@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ustack/filemap/symbol/image"
+	"ustack/filemap/unwind/health"
 )
 
 // TestCompiled: programs without tables, compiled with and without frame
@@ -15,12 +16,12 @@ import (
 func TestCompiled(t *testing.T) {
 	for _, c := range []struct {
 		compiler, flag string
-		want           Keep
+		want           health.Keep
 	}{
-		{"gcc", "-fno-omit-frame-pointer", Kept},
-		{"gcc", "-fomit-frame-pointer", Dropped},
-		{"aarch64-linux-gnu-gcc", "-fno-omit-frame-pointer", Kept},
-		{"aarch64-linux-gnu-gcc", "-fomit-frame-pointer", Dropped},
+		{"gcc", "-fno-omit-frame-pointer", health.Kept},
+		{"gcc", "-fomit-frame-pointer", health.Dropped},
+		{"aarch64-linux-gnu-gcc", "-fno-omit-frame-pointer", health.Kept},
+		{"aarch64-linux-gnu-gcc", "-fomit-frame-pointer", health.Dropped},
 	} {
 		t.Run(c.compiler+c.flag, func(t *testing.T) {
 			if _, err := exec.LookPath(c.compiler); err != nil {

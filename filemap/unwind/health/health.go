@@ -1,15 +1,12 @@
-// Package health looks at an ELF file to say how far stacks through it can be
-// followed: by the kernel, which knows frame pointers only, and by package
-// unwind.
+// Package health says how far stacks through an ELF file can be followed: by the
+// kernel, which knows frame pointers only, and by package unwind. Package examine
+// finds that out; these are the values, for what prints them.
 package health
 
 import (
 	"debug/elf"
 
 	"ustack/filemap/elfid"
-	"ustack/filemap/symbol/image"
-	"ustack/filemap/unwind/frames"
-	"ustack/filemap/unwind/table"
 )
 
 // Table is what a file has of one kind of table.
@@ -63,7 +60,7 @@ type Report struct {
 	// Code is how many bytes of code there are, without the linker's stubs.
 	Code uint64
 	// FramePointers is what the code of functions says.
-	FramePointers frames.Keep
+	FramePointers Keep
 	// Keeping of Looked functions that call others keep frame pointers.
 	Keeping, Looked int
 
@@ -95,7 +92,7 @@ type Report struct {
 
 // Gap is code that no table is about.
 type Gap struct {
-	table.Span
+	Start, End uint64 // addresses; End is not in it
 	// Section is the section that it is in, "" if the file has none.
 	Section string
 }
@@ -111,113 +108,23 @@ type Separate struct {
 	DebugFrame Table
 }
 
-// functions is a table.
-type functions interface{ Functions(func(table.Span) bool) }
+// Keep is whether code keeps frame pointers.
+type Keep uint8
 
-// Look looks at a program or library with its build ID, which can be zero. debug is its
-// separate debug file, nil if there is none.
-func Look(x *image.Image, id elfid.ID, debug *image.Image) *Report {
-	p := &Report{Machine: x.Machine, Wide: x.Wide(), BuildID: id, Go: x.IsGo(), NoSections: len(x.Sections) == 0}
-	p.Static = x.Section(".interp") == nil && x.Section(".dynamic") == nil && !p.NoSections
-	p.Names, p.DebugInfo = namesOf(x), x.Has(".debug_info")
-	p.DebugLink, _ = x.DebugLink()
-	e := examiner{Report: p, image: x, pieces: codeOf(x)}
-	p.Code = sizeOf(e.pieces)
-	e.tables()
-	if debug != nil && debug.Machine == x.Machine {
-		e.separate(debug)
-	}
-	if p.Known() {
-		e.code()
-	}
-	return p
-}
+const (
+	// Unknown: there is too little code to decide.
+	Unknown Keep = iota
+	// Kept by seven of ten functions that call others: all but the compiler's
+	// start files in a small program.
+	Kept
+	// Dropped: by six of ten at least. The others need them, for a frame whose
+	// size varies.
+	Dropped
+	// Mixed: neither.
+	Mixed
+)
 
-func namesOf(x *image.Image) Names {
-	switch {
-	case x.Table(elf.SHT_SYMTAB) != nil:
-		return All
-	case x.Section(".gnu_debugdata") != nil:
-		return Packed
-	case x.Table(elf.SHT_DYNSYM) != nil:
-		return Exported
-	}
-	return NoNames
-}
-
-// examiner is a file that is being looked at.
-type examiner struct {
-	*Report
-	image  *image.Image
-	pieces []piece // of code
-	opened []*table.Table
-	all    []table.Span // the code that tables are about
-	number int          // of functions in the largest one
-	sample []table.Span // of those
-	by     *table.Table
-}
-
-// tables looks at the tables of the file itself.
-func (e *examiner) tables() {
-	for _, form := range [...]table.Form{table.EHFrame, table.DebugFrame, table.SFrame} {
-		out := [...]*Table{&e.EHFrame, &e.DebugFrame, &e.SFrame}[form]
-		t, err := table.Open(e.image, e.image, form)
-		if err == nil {
-			e.opened = append(e.opened, t)
-			out.Indexed, out.Version = t.Indexed, t.Version()
-			e.look(t, t, out)
-		} else if err != table.ErrNone {
-			e.Damaged = append(e.Damaged, err.Error())
-		}
-	}
-	if !e.Go {
-		return
-	}
-	if g, err := table.OpenGo(e.image); err == nil {
-		e.GoTable.Indexed = true
-		e.look(g, nil, &e.GoTable)
-	} else if err != table.ErrNone {
-		e.Damaged = append(e.Damaged, err.Error())
-	}
-}
-
-// look looks at one table.
-func (e *examiner) look(f functions, t *table.Table, out *Table) {
-	spans := spansOf(f)
-	out.Present, out.Functions = true, len(spans)
-	if len(spans) > e.number {
-		e.number, e.sample, e.by = len(spans), sampled(spans), t
-	}
-	spans = flat(spans)
-	out.Covered = e.share(spans)
-	if e.all == nil {
-		e.all = spans // they can be many: no copy
-	} else {
-		e.all = append(e.all, spans...)
-	}
-}
-
-// sampled are some of many functions.
-func sampled(spans []table.Span) (some []table.Span) {
-	const about = 3000
-	for i := 0; i < len(spans); i += max(len(spans)/about, 1) {
-		some = append(some, spans[i])
-	}
-	return some
-}
-
-// separate looks at the separate debug file.
-func (e *examiner) separate(debug *image.Image) {
-	s := &e.Separate
-	s.Found, s.DebugInfo, s.Names = true, debug.Has(".debug_info"), namesOf(debug)
-	if t, err := table.Open(debug, e.image, table.DebugFrame); err == nil {
-		spans := spansOf(t)
-		s.DebugFrame = Table{Present: true, Indexed: t.Indexed, Functions: len(spans)}
-		s.DebugFrame.Covered = e.share(flat(spans))
-	}
-}
-
-// share is how much of the code flat spans are about, from 0 to 1.
-func (e *examiner) share(spans []table.Span) float64 {
-	return share(e.Code, cover(e.pieces, spans, nil))
+// String returns one word.
+func (k Keep) String() string {
+	return [...]string{"unknown", "kept", "dropped", "mixed"}[min(k, Mixed)]
 }

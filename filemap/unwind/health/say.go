@@ -3,8 +3,6 @@ package health
 import (
 	"debug/elf"
 	"strings"
-
-	"ustack/filemap/unwind/frames"
 )
 
 // Passage is what becomes of stacks that lead through a file.
@@ -32,10 +30,6 @@ const (
 	most  = 0.9
 )
 
-// startFiles is about how much code of the compiler's own start files a program or
-// library has, for which there is no information, and in which no thread waits.
-const startFiles = 384
-
 // Unwound returns what becomes of them by package unwind, the way of
 // --unwind=auto.
 func (p *Report) Unwound() Passage {
@@ -56,7 +50,7 @@ func (p *Report) Kernel() Passage {
 	if !p.Known() || p.Code == 0 {
 		return Unsure
 	}
-	return [...]Passage{frames.Unknown: Unsure, frames.Kept: Through, frames.Dropped: Stops, frames.Mixed: Mostly}[p.FramePointers]
+	return [...]Passage{Unknown: Unsure, Kept: Through, Dropped: Stops, Mixed: Mostly}[p.FramePointers]
 }
 
 // Known reports whether package unwind knows the machine.

@@ -1,4 +1,4 @@
-package health
+package examine
 
 import (
 	"bytes"
@@ -11,12 +11,12 @@ import (
 
 	"ustack/filemap/elfid"
 	"ustack/filemap/symbol/image"
-	"ustack/filemap/unwind/frames"
+	"ustack/filemap/unwind/health"
 	"ustack/tracefs/capturetest"
 )
 
 // look looks at a file of these bytes.
-func look(b []byte, debug *image.Image) (*Report, error) {
+func look(b []byte, debug *image.Image) (*health.Report, error) {
 	r := bytes.NewReader(b)
 	x, err := image.Open(r, r.Size())
 	if err != nil {
@@ -33,19 +33,19 @@ func look(b []byte, debug *image.Image) (*Report, error) {
 func TestTiny(t *testing.T) {
 	for _, c := range []struct {
 		name      string
-		pointers  frames.Keep
+		pointers  health.Keep
 		eh, debug bool
 		sframe    int
 		follows   bool
 	}{
-		{"amd64", frames.Dropped, true, false, 0, true},
-		{"amd64-fp", frames.Kept, false, false, 0, true},
-		{"amd64-sframe", frames.Dropped, false, false, 1, true},
-		{"amd64-debug", frames.Dropped, false, true, 0, true},
-		{"amd64-debug-plain", frames.Dropped, false, true, 0, true},
-		{"arm64-pac", frames.Kept, true, false, 0, true},
-		{"arm64-fp", frames.Kept, false, false, 0, true},
-		{"arm64-sframe", frames.Dropped, false, false, 1, true},
+		{"amd64", health.Dropped, true, false, 0, true},
+		{"amd64-fp", health.Kept, false, false, 0, true},
+		{"amd64-sframe", health.Dropped, false, false, 1, true},
+		{"amd64-debug", health.Dropped, false, true, 0, true},
+		{"amd64-debug-plain", health.Dropped, false, true, 0, true},
+		{"arm64-pac", health.Kept, true, false, 0, true},
+		{"arm64-fp", health.Kept, false, false, 0, true},
+		{"arm64-sframe", health.Dropped, false, false, 1, true},
 	} {
 		b := capturetest.Gunzip(t, "../testdata/tiny/"+c.name+".gz")
 		p, err := look(b, nil)
@@ -53,7 +53,7 @@ func TestTiny(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Logf("%s: %+v", c.name, *p)
-		if p.FramePointers != c.pointers || p.EHFrame.Present != c.eh || p.DebugFrame.Present != c.debug || p.SFrame.Version != c.sframe || (p.Unwound() == Through) != c.follows {
+		if p.FramePointers != c.pointers || p.EHFrame.Present != c.eh || p.DebugFrame.Present != c.debug || p.SFrame.Version != c.sframe || (p.Unwound() == health.Through) != c.follows {
 			t.Errorf("%s: %+v, %v, want %+v", c.name, *p, p.Reasons(), c)
 		}
 		if p.BuildID.IsZero() {
@@ -68,7 +68,7 @@ func TestTiny(t *testing.T) {
 			t.Fatal(err)
 		}
 		bare := bytes.ReplaceAll(b, []byte(".debug_frame\x00"), []byte(".other_frame\x00"))
-		if p, err = look(bare, nil); err != nil || p.Unwound() != Stops || p.Reasons()[0] != NoInformation {
+		if p, err = look(bare, nil); err != nil || p.Unwound() != health.Stops || p.Reasons()[0] != health.NoInformation {
 			t.Errorf("%s: %+v, %v", c.name, p, err)
 		}
 		if p, err = look(bare, x); err != nil || !p.Separate.DebugFrame.Present || p.Separate.DebugFrame.Covered < 0.9 {
@@ -90,10 +90,10 @@ func TestNoSections(t *testing.T) {
 	clear(bare[60:64]) // e_shnum, e_shstrndx
 	for _, debug := range [...]*image.Image{nil, x} {
 		p, err := look(bare, debug)
-		if err != nil || p.Unwound() != Stops || p.BuildID.IsZero() {
+		if err != nil || p.Unwound() != health.Stops || p.BuildID.IsZero() {
 			t.Fatalf("%+v, %v", p, err)
 		}
-		if list := p.Reasons(); !slices.Equal(list, []Reason{NoSections}) {
+		if list := p.Reasons(); !slices.Equal(list, []health.Reason{health.NoSections}) {
 			t.Errorf("%v, want no-sections alone", list)
 		}
 	}
@@ -124,8 +124,8 @@ func TestGo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !p.Go || !p.Static || !p.GoTable.Present || p.GoTable.Covered < 0.99 || p.FramePointers != frames.Kept || p.Unwound() != Through ||
-				p.Kernel() != Through || p.Names != NoNames || p.BuildID.Hex() != "1234" {
+			if !p.Go || !p.Static || !p.GoTable.Present || p.GoTable.Covered < 0.99 || p.FramePointers != health.Kept || p.Unwound() != health.Through ||
+				p.Kernel() != health.Through || p.Names != health.NoNames || p.BuildID.Hex() != "1234" {
 				t.Errorf("%+v", *p)
 			}
 		})

@@ -1,4 +1,4 @@
-package health
+package examine
 
 import (
 	"errors"
@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"ustack/filemap/unwind/frames"
+	"ustack/filemap/unwind/health"
 )
 
 // oneIn is how many installed files there are for each that is taken.
@@ -98,7 +99,7 @@ func isELF(name string) bool {
 // comparison sums up.
 type comparison struct {
 	files, same, others, large, checked int
-	passages                            [Unsure + 1]int
+	passages                            [health.Unsure + 1]int
 	differences                         map[string][]string
 }
 
@@ -155,10 +156,10 @@ func (c *comparison) note(kind, name string, what any) {
 
 // framePointers compares the verdict: it is right if objdump's numbers give the same, or
 // lie so near that a sample explains the difference.
-func (c *comparison) framePointers(name string, p *Report, v *view) {
+func (c *comparison) framePointers(name string, p *health.Report, v *view) {
 	want := frames.Counts{Keeping: v.keeping, Looked: v.looked}
 	if p.FramePointers == want.Check() {
-		if p.FramePointers != frames.Unknown {
+		if p.FramePointers != health.Unknown {
 			c.checked++
 		}
 		return
@@ -167,7 +168,7 @@ func (c *comparison) framePointers(name string, p *Report, v *view) {
 }
 
 // sectionsOf names the tables that a report has, and debug information.
-func sectionsOf(p *Report) string {
+func sectionsOf(p *health.Report) string {
 	var list []string
 	for name, has := range map[string]bool{
 		".sframe": p.SFrame.Present, ".gopclntab": p.GoTable.Present, ".debug_info": p.DebugInfo, ".gnu_debuglink": p.DebugLink != "",

@@ -1,4 +1,4 @@
-package health
+package examine
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ustack/filemap/symbol/image"
+	"ustack/filemap/unwind/health"
 	"ustack/filemap/unwind/table"
 	"ustack/tracefs/capturetest"
 )
@@ -46,7 +47,7 @@ func FuzzLook(f *testing.F) {
 		if p.Missing > p.Code || p.Keeping > p.Looked || p.Gap.End-p.Gap.Start > p.Missing {
 			t.Fatalf("%+v", *p)
 		}
-		if list := p.Reasons(); p.Unwound() == Stops && len(list) == 0 {
+		if list := p.Reasons(); p.Unwound() == health.Stops && len(list) == 0 {
 			t.Fatalf("no reason: %+v", *p)
 		}
 	})
@@ -87,20 +88,20 @@ func TestCover(t *testing.T) {
 func TestPassage(t *testing.T) {
 	for _, c := range []struct {
 		what            string
-		p               Report
-		unwound, kernel Passage
+		p               health.Report
+		unwound, kernel health.Passage
 		reasons         string
 	}{
-		{"as distributions build", Report{Code: 1 << 20, Reach: 1, EHFrame: Table{Present: true}, FramePointers: 2, Names: Exported}, Through, Stops, "no-frame-pointers exports-only no-build-id"},
-		{"neither", Report{Code: 1 << 20, Missing: 1 << 20, FramePointers: 2, Names: All}, Stops, Stops, "no-information no-build-id"},
-		{"only frame pointers", Report{Code: 1 << 20, Missing: 1 << 20, Plain: true, Reach: 1, FramePointers: 1, Names: All}, Through, Through, "no-build-id"},
-		{"half", Report{Code: 1 << 20, Missing: 1 << 19, Reach: 0.5, EHFrame: Table{Present: true}, FramePointers: 3}, Stops, Mostly, "left-out some-frame-pointers no-symbols no-build-id"},
-		{"nearly all", Report{Code: 1 << 20, Missing: 1 << 19, Reach: 0.95, EHFrame: Table{Present: true}, FramePointers: 1, Names: All}, Mostly, Through, "left-out no-build-id"},
-		{"neither, without section headers", Report{NoSections: true, Code: 1 << 20, Missing: 1 << 20}, Stops, Unsure, "no-sections no-build-id"},
-		{"start files alone", Report{Code: 300, Missing: 300, Reach: 1, Names: All}, Through, Unsure, "no-build-id"},
-		{"data without section headers", Report{NoSections: true}, Unsure, Unsure, "no-code no-build-id"},
-		{"a debug file", Report{Names: All}, Unsure, Unsure, "no-code no-build-id"},
-		{"names in a debug file", Report{Code: 300, Reach: 1, Separate: Separate{Names: All}}, Through, Unsure, "no-build-id"},
+		{"as distributions build", health.Report{Code: 1 << 20, Reach: 1, EHFrame: health.Table{Present: true}, FramePointers: 2, Names: health.Exported}, health.Through, health.Stops, "no-frame-pointers exports-only no-build-id"},
+		{"neither", health.Report{Code: 1 << 20, Missing: 1 << 20, FramePointers: 2, Names: health.All}, health.Stops, health.Stops, "no-information no-build-id"},
+		{"only frame pointers", health.Report{Code: 1 << 20, Missing: 1 << 20, Plain: true, Reach: 1, FramePointers: 1, Names: health.All}, health.Through, health.Through, "no-build-id"},
+		{"half", health.Report{Code: 1 << 20, Missing: 1 << 19, Reach: 0.5, EHFrame: health.Table{Present: true}, FramePointers: 3}, health.Stops, health.Mostly, "left-out some-frame-pointers no-symbols no-build-id"},
+		{"nearly all", health.Report{Code: 1 << 20, Missing: 1 << 19, Reach: 0.95, EHFrame: health.Table{Present: true}, FramePointers: 1, Names: health.All}, health.Mostly, health.Through, "left-out no-build-id"},
+		{"neither, without section headers", health.Report{NoSections: true, Code: 1 << 20, Missing: 1 << 20}, health.Stops, health.Unsure, "no-sections no-build-id"},
+		{"start files alone", health.Report{Code: 300, Missing: 300, Reach: 1, Names: health.All}, health.Through, health.Unsure, "no-build-id"},
+		{"data without section headers", health.Report{NoSections: true}, health.Unsure, health.Unsure, "no-code no-build-id"},
+		{"a debug file", health.Report{Names: health.All}, health.Unsure, health.Unsure, "no-code no-build-id"},
+		{"names in a debug file", health.Report{Code: 300, Reach: 1, Separate: health.Separate{Names: health.All}}, health.Through, health.Unsure, "no-build-id"},
 	} {
 		c.p.Machine, c.p.Wide = elf.EM_X86_64, true
 		words := ""
@@ -117,8 +118,8 @@ func TestPassage(t *testing.T) {
 			t.Errorf("%s: %v, %v, %s, want %v, %v, %s", c.what, c.p.Unwound(), c.p.Kernel(), words, c.unwound, c.kernel, c.reasons)
 		}
 	}
-	other := Report{Machine: elf.EM_386, Code: 1 << 20, Names: All}
-	if list := other.Reasons(); other.Unwound() != Unsure || len(list) == 0 || list[0] != OtherMachine {
+	other := health.Report{Machine: elf.EM_386, Code: 1 << 20, Names: health.All}
+	if list := other.Reasons(); other.Unwound() != health.Unsure || len(list) == 0 || list[0] != health.OtherMachine {
 		t.Errorf("another machine: %v, %v", other.Unwound(), list)
 	}
 }

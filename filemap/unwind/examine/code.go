@@ -1,4 +1,4 @@
-package health
+package examine
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 
 	"ustack/filemap/symbol/image"
 	"ustack/filemap/unwind/frames"
+	"ustack/filemap/unwind/health"
 	"ustack/filemap/unwind/table"
 )
 
@@ -142,7 +143,7 @@ func (e *examiner) code() {
 	left, lost := uint64(maxGaps), uint64(0)
 	has := cover(e.pieces, e.all, func(p *piece, s table.Span) {
 		if s.End-s.Start > e.Gap.End-e.Gap.Start {
-			e.Gap = Gap{s, p.section}
+			e.Gap = health.Gap{Start: s.Start, End: s.End, Section: p.section}
 		}
 		for at := s.Start; at < s.End && left > 0; at += gapPieces {
 			n := min(s.End-at, gapPieces, left)
@@ -153,6 +154,10 @@ func (e *examiner) code() {
 	e.Missing, e.Covered = e.Code-has, share(e.Code, has)
 	e.reach(&c, lost, has)
 }
+
+// startFiles is about how much code of the compiler's own start files a program or
+// library has, for which there is no information, and in which no thread waits.
+const startFiles = 384
 
 // reach estimates whose callers are found: lost calls are in code without a table.
 func (e *examiner) reach(c *frames.Counts, lost, has uint64) {
