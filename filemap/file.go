@@ -61,6 +61,10 @@ func (f *File) Key() uint64 {
 	if f.key != 0 { // it is of a Files
 		return f.key
 	}
+	return f.hash()
+}
+
+func (f *File) hash() uint64 {
 	var d xxhash.Digest
 	d.Reset()
 	_, _ = d.Write(f.BuildID[:])

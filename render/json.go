@@ -265,8 +265,8 @@ func (j *JSON) shared(s *resolve.Stack) {
 			j.out.buf = append(j.out.buf, kept...)
 			return
 		}
-		from := len(j.out.buf)
-		j.out.buf = j.frames(j.out.buf, stackOf(s), false, s.Stock)
+		from, one := len(j.out.buf), stackOf(s)
+		j.out.buf = j.frames(j.out.buf, &one, false, s.Stock)
 		j.kept.results.Put(id, j.out.buf[from:])
 		return
 	}
@@ -274,8 +274,8 @@ func (j *JSON) shared(s *resolve.Stack) {
 		j.out.buf = append(j.out.buf, j.out.buf[m.from:m.end]...)
 		return
 	}
-	from := len(j.out.buf)
-	j.out.buf = j.frames(j.out.buf, stackOf(s), s.Cut, s.Stock)
+	from, one := len(j.out.buf), stackOf(s)
+	j.out.buf = j.frames(j.out.buf, &one, s.Cut, s.Stock)
 	if j.started {
 		j.written.Put(s.ID, inBuffer{flush: j.out.flushes, from: from, end: len(j.out.buf)})
 	}
@@ -288,7 +288,8 @@ func (j *JSON) stack(h *resolve.Pending, i int) {
 	if rec.Value != 0 {
 		j.out.buf = appendHex(append(j.out.buf, `,"cookie":`...), rec.Value)
 	}
-	j.out.buf = j.frames(j.out.buf, stackAt(h, i), rec.Flags&tracefs.Cut != 0, rec.Flags&(tracefs.Deferred|tracefs.Continued) == 0)
+	s := stackAt(h, i)
+	j.out.buf = j.frames(j.out.buf, &s, rec.Flags&tracefs.Cut != 0, rec.Flags&(tracefs.Deferred|tracefs.Continued) == 0)
 	j.end()
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // frames writes a stack. stock means that the kernel took the stack at the event.
-func (j *JSON) frames(b []byte, s stack, cut, stock bool) []byte {
+func (j *JSON) frames(b []byte, s *stack, cut, stock bool) []byte {
 	frames := s.frames
 	b = append(b, `,"stack":[`...)
 	for k := range frames {

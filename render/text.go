@@ -98,19 +98,18 @@ func (t *Text) stack(h *resolve.Pending, i int, from uint32) uint32 {
 	case rec.Flags&tracefs.Arrays != 0:
 		return t.arrays(h, i, from)
 	}
-	one := stackAt(h, i)
-	if len(one.frames) > 0 && rec.Flags&(tracefs.Continued|tracefs.Glued) == 0 {
-		return t.again(h, rec, &one, from)
+	frames, out := h.Frames[rec.Lo:rec.Hi], h.Attributions[rec.Lo:rec.Hi]
+	if len(frames) > 0 && rec.Flags&(tracefs.Continued|tracefs.Glued) == 0 {
+		return t.again(h, i, frames, out, from)
 	}
-	return t.once(h, rec, &one, from)
+	return t.once(h, i, from)
 }
 
 // again writes a stack that may have been written before.
-func (t *Text) again(h *resolve.Pending, rec *tracefs.Record, s *stack, from uint32) uint32 {
-	frames, out := s.frames, s.out
+func (t *Text) again(h *resolve.Pending, i int, frames []tracefs.Frame, out []resolve.Attribution, from uint32) uint32 {
 	w, seen := t.memo.find(h.Text, frames, out)
 	if w == nil {
-		return t.once(h, rec, s, from)
+		return t.once(h, i, from)
 	}
 	t.out.refer(h.Text[from:frames[0].Off])
 	if w.is(frames, out) {
@@ -118,7 +117,7 @@ func (t *Text) again(h *resolve.Pending, rec *tracefs.Record, s *stack, from uin
 		return frames[len(frames)-1].End
 	}
 	start := len(t.out.buf)
-	from = t.once(h, rec, s, frames[0].Off)
+	from = t.once(h, i, frames[0].Off)
 	if seen {
 		t.memo.keep(w, frames, out, t.out.buf[start:])
 	}
@@ -126,10 +125,11 @@ func (t *Text) again(h *resolve.Pending, rec *tracefs.Record, s *stack, from uin
 }
 
 // once writes a stack frame by frame.
-func (t *Text) once(h *resolve.Pending, rec *tracefs.Record, s *stack, from uint32) uint32 {
+func (t *Text) once(h *resolve.Pending, i int, from uint32) uint32 {
+	rec, s := &h.Records[i], stackAt(h, i)
 	for k := range s.frames {
 		t.out.refer(h.Text[from:s.frames[k].Off])
-		t.out.buf = t.appendFrame(t.out.buf, s, k)
+		t.out.buf = t.appendFrame(t.out.buf, &s, k)
 		from = s.frames[k].End
 	}
 	if rec.Flags&tracefs.Glued != 0 {
@@ -143,21 +143,24 @@ func (t *Text) once(h *resolve.Pending, rec *tracefs.Record, s *stack, from uint
 // template writes a stack whose frames are a template.
 func (t *Text) template(h *resolve.Pending, i int, from uint32) uint32 {
 	rec := &h.Records[i]
-	s := stackAt(h, i)
+	_, txt := h.StackFrames(rec)
 	t.out.refer(h.Text[from:rec.FrameText])
-	t.frames(h.Results[i], &s)
-	return rec.FrameText + uint32(len(s.text))
-}
-
-// frames writes the frames of a template, which are rendered once.
-func (t *Text) frames(res *resolve.Result, s *stack) {
+	res := h.Results[i]
 	if kept := t.kept.results.Get(res.ID); kept != nil {
 		t.out.refer(kept)
-		return
+	} else {
+		s := stackAt(h, i)
+		t.frames(res.ID, &s)
 	}
+	return rec.FrameText + uint32(len(txt))
+}
+
+// frames writes the frames of a template, which are rendered once, or of another stack,
+// which has no ID.
+func (t *Text) frames(id uint64, s *stack) {
 	start := len(t.out.buf)
 	t.lines(s)
-	t.kept.results.Put(res.ID, t.out.buf[start:])
+	t.kept.results.Put(id, t.out.buf[start:])
 }
 
 // lines writes a line for each frame.
@@ -251,12 +254,12 @@ func (t *Text) attached(a *resolve.Attached) {
 		t.out.buf = append(append(append(t.out.buf, " (no stack: "...), a.Missing.String()...), ")\n"...)
 		return
 	}
-	s := stackOf(a.Stack)
-	if r := a.Stack.Result; r != nil {
-		t.frames(r, &s)
+	if kept := t.kept.results.Get(a.Stack.ResultID); kept != nil {
+		t.out.refer(kept)
 		return
 	}
-	t.lines(&s)
+	s := stackOf(a.Stack)
+	t.frames(a.Stack.ResultID, &s)
 }
 
 // appendFrame writes one frame line, without its line feed, and after it the line of
