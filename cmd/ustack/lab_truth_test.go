@@ -30,8 +30,8 @@ type labEvent struct {
 
 type labFrame struct {
 	Address, Offset, Path, Trust, Reason, Memory, How string
-	BuildID                                      string `json:"build_id"`
-	Inferred                                     bool
+	BuildID                                           string `json:"build_id"`
+	Inferred                                          bool
 }
 
 // labCounts are what a check against the truth has found.
