@@ -86,17 +86,26 @@ func (e *Mappings) number(x *observation) {
 // calledByEnd are the runs of a version whose name ends in the path that was
 // announced, or is the end of it.
 func (v *version) calledByEnd(f *filemap.File) (list []*run) {
-	a := bareName(f.Path)
-	if !strings.HasPrefix(a, "/") || len(v.runs) > maxHolding {
+	if !strings.HasPrefix(f.Path, "/") || len(v.runs) > maxHolding {
 		return nil
 	}
 	for _, r := range v.runs {
-		n := bareName(r.file.name)
-		if strings.HasPrefix(n, "/") && (strings.HasSuffix(n, a) || strings.HasSuffix(a, n)) && (!r.file.hasID || !f.HasID || r.file.id == f.BuildID) {
+		if strings.HasPrefix(r.file.name, "/") && r.file.endsAs(f) {
 			list = append(list, r)
 		}
 	}
 	return list
+}
+
+// endsAs reports whether a mapping event can be about the file: its path is the name, or
+// one of them is the end of the other, as in other mount namespaces, and the build IDs do
+// not differ.
+func (m *mapped) endsAs(f *filemap.File) bool {
+	a := bareName(f.Path)
+	called := slices.ContainsFunc(m.names(), func(n string) bool {
+		return n == a || strings.HasPrefix(a, "/") && strings.HasPrefix(n, "/") && (strings.HasSuffix(n, a) || strings.HasSuffix(a, n))
+	})
+	return called && (!m.hasID || !f.HasID || m.id == f.BuildID)
 }
 
 // learn notes what the kernel announced when it looked at the file.

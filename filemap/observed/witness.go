@@ -113,7 +113,7 @@ func (f *frame) Numbered() proof.Said {
 	}
 	sure := proof.Afterwards
 	if f.m.covered && (f.owned() || found.seen == len(f.m.versions)) {
-		sure = proof.Proven
+		sure = f.unlessOther(found.run, proof.Proven)
 	}
 	if found.code {
 		f.why.Add(proof.Step{Statement: proof.Numbered, File: found.run.file.name})
@@ -163,7 +163,7 @@ func (f *frame) Carried() proof.Said {
 	case more && found.code:
 		return proof.Said{Place: proof.InSeveral}
 	case found.run != nil:
-		return f.in(found, sureOf(x.pin))
+		return f.in(found, f.unlessOther(found.run, sureOf(x.pin)))
 	case known:
 		f.why.Add(proof.Step{Statement: proof.NotMapped, File: file.name})
 		return proof.Said{Place: proof.Elsewhere}
@@ -184,7 +184,17 @@ func (f *frame) carriedThere() proof.Said {
 	if f.e.dump.hasCode(f.run.file.name, f.offset) == no {
 		return f.in(candidate{run: f.run}, proof.Proven)
 	}
-	return proof.Said{Place: proof.Unknown, Sure: sureOf(pin)}
+	return proof.Said{Place: proof.Unknown, Sure: f.unlessOther(f.run, sureOf(pin))}
+}
+
+// unlessOther is how sure a file with the inode number of the identifier is. If the
+// trace calls that number another file, the dump has it of another time: of another boot
+// or machine, where the number is another file's, or after the file was renamed.
+func (f *frame) unlessOther(r *run, sure proof.Sure) proof.Sure {
+	if f.id.IsInode() && f.said.File != nil && !r.file.endsAs(f.said.File) {
+		return proof.Afterwards
+	}
+	return sure
 }
 
 func sureOf(pin proof.Pin[*run]) proof.Sure {

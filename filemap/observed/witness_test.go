@@ -42,3 +42,34 @@ func TestSeveral(t *testing.T) {
 		}
 	}
 }
+
+// TestNumberOfAnother: in the dump of another boot or machine the number of a file can be
+// another one's. What the trace calls that number is not confirmed by it.
+func TestNumberOfAnother(t *testing.T) {
+	id := tracefs.InodeIdentifier(5, 0xfe, 0)
+	known := "10000-20000 r-xp 0 fe:00 5 /srv/a\n# fe:00 5 build_id=01\n"
+	file := func(path string, id ...byte) *filemap.File {
+		f := &filemap.File{Path: path, HasID: len(id) > 0}
+		copy(f.BuildID[:], id)
+		return f
+	}
+	for _, c := range []struct {
+		said         resolve.Attribution
+		read, unread string // if the dump has the process, or only another one
+	}{
+		{resolve.Own(file("/srv/a", 1)), "/srv/a 01 verified", "/srv/a 01 announced"},
+		{resolve.Own(file("/a (deleted)")), "/srv/a 01 verified", "/a (deleted) announced"}, // of a mount namespace
+		{resolve.Own(file("/srv/b")), "/srv/a 01 late", "/srv/b announced"},
+		{resolve.Own(file("/srv/a", 2)), "/srv/a 01 late", "/srv/a 02 announced"},
+		{resolve.Named(file("/srv/b"), filemap.Claimed), "/srv/a 01 late", "/srv/a 01 late"},
+		{resolve.Unnamed(filemap.Unannounced), "/srv/a 01 verified", "/srv/a 01 verified"},
+	} {
+		for tid, want := range map[int32]string{1: c.read, 77: c.unread} {
+			got := attributed(t, map[int32]string{1: twice(known)},
+				witnessed{1, 5e9, id, 0x1000, resolve.Unnamed(filemap.Unannounced)}, witnessed{tid, 5e9, id, 0x1000, c.said})
+			if got[1] != want {
+				t.Errorf("%+v in thread %d: %s, want %s", c.said.File, tid, got[1], want)
+			}
+		}
+	}
+}
