@@ -105,8 +105,11 @@ func (m *mapped) endsAs(f *filemap.File) bool {
 	called := slices.ContainsFunc(m.names(), func(n string) bool {
 		return n == a || strings.HasPrefix(a, "/") && strings.HasPrefix(n, "/") && (strings.HasSuffix(n, a) || strings.HasSuffix(a, n))
 	})
-	return called && (!m.hasID || !f.HasID || m.id == f.BuildID)
+	return called && !m.differs(f)
 }
+
+// differs reports whether a mapping event gives another build ID than the dump.
+func (m *mapped) differs(f *filemap.File) bool { return m.hasID && f.HasID && m.id != f.BuildID }
 
 // learn notes what the kernel announced when it looked at the file.
 func (m *mapped) learn(f *filemap.File) {

@@ -187,11 +187,14 @@ func (f *frame) carriedThere() proof.Said {
 	return proof.Said{Place: proof.Unknown, Sure: f.unlessOther(f.run, sureOf(pin))}
 }
 
-// unlessOther is how sure a file with the inode number of the identifier is. If the
-// trace calls that number another file, the dump has it of another time: of another boot
-// or machine, where the number is another file's, or after the file was renamed.
+// unlessOther is how sure a file is that has the identifier. If the trace calls its inode
+// number another file, or gives the file of its name another build ID, the dump has it of
+// another time: of another boot or machine, or after the file was renamed or replaced.
 func (f *frame) unlessOther(r *run, sure proof.Sure) proof.Sure {
-	if f.id.IsInode() && f.said.File != nil && !r.file.endsAs(f.said.File) {
+	said := f.said.File
+	switch {
+	case said == nil:
+	case f.id.IsInode() && !r.file.endsAs(said), r.file.differs(said) && slices.Contains(r.file.names(), bareName(said.Path)):
 		return proof.Afterwards
 	}
 	return sure

@@ -73,3 +73,19 @@ func TestNumberOfAnother(t *testing.T) {
 		}
 	}
 }
+
+// TestExcludedOfAnother: a dump of another boot can have another build of a file that
+// exclusion leaves.
+func TestExcludedOfAnother(t *testing.T) {
+	id, of := tracefs.HashIdentifier(1), tracefs.HashIdentifier(2)
+	for first, want := range map[byte]string{1: "/b 01 inferred", 2: "/b 01 late"} {
+		b := &filemap.File{Path: "/b", HasID: true}
+		b.BuildID[0] = first
+		got := attributed(t, map[int32]string{1: twice(libA + libB + "# fe:00 6 build_id=01\n")},
+			witnessed{1, 5e9, of, 0x1000, resolve.Own(&filemap.File{Path: "/a"})},
+			witnessed{1, 5e9, id, 0x1000, resolve.Named(b, filemap.Claimed)})
+		if got[1] != want {
+			t.Errorf("%s, want %s", got[1], want)
+		}
+	}
+}
