@@ -85,7 +85,6 @@ func feed(t *testing.T, text string, sink *Live) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer trace.Close()
 	res := resolve.New(resolve.Options{Stitch: true, Sources: trace.Sources()})
 	totals, err := pump.Run(trace.Start(), res, sink.Renderer(res), func() {})
 	if err != nil {
