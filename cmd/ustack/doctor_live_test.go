@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ustack/tracefs/capturetest"
 	"ustack/tracefs/privilege/privilegetest"
 )
 
@@ -156,6 +157,7 @@ func TestLiveDoctorNoRights(t *testing.T) {
 // are unknown, and inside a time namespace when they mapped what. Doctor says so, and
 // live and maps --save do not try.
 func TestLiveDoctorNamespace(t *testing.T) {
+	capturetest.NeedLong(t)
 	needLive(t)
 	needProgram(t, "unshare")
 	bin := ustackBinary(t)

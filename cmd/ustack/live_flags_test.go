@@ -66,6 +66,7 @@ func TestLiveProcess(t *testing.T) {
 
 // TestLiveRefused: what cannot be traced is said before anything is switched on.
 func TestLiveRefused(t *testing.T) {
+	capturetest.NeedLong(t)
 	needLive(t)
 	bin := ustackBinary(t)
 	for _, test := range []struct {

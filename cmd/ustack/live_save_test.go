@@ -145,6 +145,7 @@ var fullLine = regexp.MustCompile(`^ustack live: (logging the address spaces|sav
 // TestLiveFiles: what live writes is private and new, whatever had the name, and
 // no symbolic link is followed.
 func TestLiveFiles(t *testing.T) {
+	capturetest.NeedLong(t)
 	needLive(t)
 	bin := ustackBinary(t)
 	dir := t.TempDir()
@@ -188,6 +189,7 @@ func TestLiveFiles(t *testing.T) {
 // TestLiveRedirected: our own standard output by its path is what the shell has
 // opened, and stays.
 func TestLiveRedirected(t *testing.T) {
+	capturetest.NeedLong(t)
 	needLive(t)
 	for _, command := range []string{"live", "record"} {
 		file, err := os.Create(filepath.Join(t.TempDir(), "redirected"))
