@@ -155,6 +155,7 @@ type checkSet map[uint64]bool
 // the kernel that hashes pointers, against the machine code, and counts how
 // many are named.
 func TestObservedTruth(t *testing.T) {
+	capturetest.SkipShort(t)
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("reads all captures twice")

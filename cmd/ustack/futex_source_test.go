@@ -17,6 +17,7 @@ import (
 // give the same answer as the text that the kernel has made of them. (Records that
 // were overwritten before the text began, which the pages report, are left aside.)
 func TestFutexBare(t *testing.T) {
+	capturetest.SkipShort(t)
 	t.Parallel()
 	captures, err := filepath.Glob("../../testdata/captures/*/*/raw.tar.zst")
 	if err != nil {

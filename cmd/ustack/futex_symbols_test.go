@@ -160,6 +160,7 @@ func liveLocks(t *testing.T, after time.Duration, program, library string) (repo
 // TestFutexMapsLocks: a dump of mappings names the locks of a saved trace, if it
 // is of the program that the trace is of.
 func TestFutexMapsLocks(t *testing.T) {
+	capturetest.SkipShort(t)
 	for _, flags := range [][]string{{"-fPIE", "-pie"}, {"-fno-pie", "-no-pie"}} {
 		program, library := buildLocks(t, flags...)
 		cmd := exec.Command(program, library)

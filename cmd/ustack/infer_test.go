@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ustack/tracefs/capturetest"
 )
 
 // TestInferredCaptures: the functions that are inferred in captures are those of
@@ -18,6 +20,7 @@ import (
 // and the frame after it. And what was inferred hides nothing: without those
 // frames the output is that of --no-infer.
 func TestInferredCaptures(t *testing.T) {
+	capturetest.SkipShort(t)
 	t.Parallel()
 	const golden = "testdata/inferred.txt"
 	root := truthRoot(t)
@@ -63,6 +66,7 @@ func TestInferredCaptures(t *testing.T) {
 // TestInferredAgain: our own output keeps inferred frames as they are, and the
 // mark with them, whatever it is made into; a report has none.
 func TestInferredAgain(t *testing.T) {
+	capturetest.SkipShort(t)
 	t.Parallel()
 	root := truthRoot(t)
 	const trace = "../../testdata/captures/hash/pipe_default/trace.txt.zst"

@@ -55,6 +55,7 @@ func eventLines(t *testing.T, file string) []eventLine {
 // TestMergeCounts: each stack is in the merged report once, and counted for each
 // device as often as it stands in the device's reports.
 func TestMergeCounts(t *testing.T) {
+	capturetest.SkipShort(t)
 	t.Parallel()
 	dir := t.TempDir()
 	captures := []string{"hash/pipe_default", "hash/edge", "inode/pipe_default", "hash/edge"}

@@ -7,11 +7,14 @@ import (
 	"testing"
 
 	"github.com/google/pprof/profile"
+
+	"ustack/tracefs/capturetest"
 )
 
 // TestFutexProfiles: the profiles of the waits for locks have the time and the
 // number of waits that the report has, of all locks, and each lock has its own.
 func TestFutexProfiles(t *testing.T) {
+	capturetest.SkipShort(t)
 	t.Parallel()
 	seen := int64(0)
 	for _, c := range truthCaptures(t) {

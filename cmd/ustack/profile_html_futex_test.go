@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"ustack/tracefs/capturetest"
 )
 
 // htmlTable and htmlLines are the data of the page that are compared.
@@ -51,6 +53,7 @@ func readFutexHTML(t *testing.T, page string) (table htmlTable, lines htmlLines,
 // bars of the time line are as many and as long as it says, and the flame graph as
 // wide.
 func TestFutexHTML(t *testing.T) {
+	capturetest.SkipShort(t)
 	t.Parallel()
 	waits := int64(0)
 	for _, c := range truthCaptures(t) {

@@ -59,6 +59,7 @@ type perfettoWait struct {
 // TestPerfettoFutex: the slices of all locks are as many, and as long, as the
 // report says, and the longest ones are there.
 func TestPerfettoFutex(t *testing.T) {
+	capturetest.SkipShort(t)
 	t.Parallel()
 	var arrows, open, known int
 	for _, c := range truthCaptures(t) {

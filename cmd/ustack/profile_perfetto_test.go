@@ -46,6 +46,7 @@ func perfettoStack(s *perfettotest.Slice) string {
 // TestPerfettoCaptures: the trace of each capture has the very events of the JSON
 // lines that have a stack, or say why not, each at its time, and what was lost.
 func TestPerfettoCaptures(t *testing.T) {
+	capturetest.SkipShort(t)
 	t.Parallel()
 	for _, c := range truthCaptures(t) {
 		if c.isFields() {

@@ -33,6 +33,7 @@ func pprofFrame(l *profile.Location, innermost bool) string {
 // TestPprofCaptures: the profile of each capture has the very stacks of the
 // JSON lines, with file, build ID and offset of each frame.
 func TestPprofCaptures(t *testing.T) {
+	capturetest.SkipShort(t)
 	t.Parallel()
 	for _, c := range truthCaptures(t) {
 		if c.isFields() {

@@ -7,11 +7,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"ustack/tracefs/capturetest"
 )
 
 // TestFoldedSymbols: folded lines have the names that the JSON lines have,
 // inlined functions among them. Frames without a name are "?" here.
 func TestFoldedSymbols(t *testing.T) {
+	capturetest.SkipShort(t)
 	t.Parallel()
 	args := []string{"-q", "--symbols", "--sysroot", truthRoot(t), "../../testdata/captures/hash/pipe_default/trace.txt.zst"}
 	want, named := make(map[string]int64), 0

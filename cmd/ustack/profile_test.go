@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"ustack/tracefs/capturetest"
 	"ustack/tracefs/escape"
 )
 
@@ -57,6 +58,7 @@ func endsEarly(cut bool, end string) bool { return cut || end != "" && end != "r
 // TestFoldedCaptures: the folded lines of each capture have all stacks that the
 // JSON lines have, and no frame is missing.
 func TestFoldedCaptures(t *testing.T) {
+	capturetest.SkipShort(t)
 	t.Parallel()
 	seen := false
 	for _, c := range truthCaptures(t) {

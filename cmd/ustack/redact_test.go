@@ -105,6 +105,7 @@ func keysOf(maps ...map[string]any) []string {
 // TestRedactSame: what is counted, compared and paired comes out the same, with
 // other names.
 func TestRedactSame(t *testing.T) {
+	capturetest.SkipShort(t)
 	t.Parallel()
 	captures := []string{"hash/edge", "hash/kstack", "inode/pipe_default", "stock/lost"}
 	if !capturetest.Brief() {
@@ -273,6 +274,7 @@ var heads = []string{
 // TestRedactLeaks plants more than a hundred secrets, each in a place of its own:
 // the check finds every one, and the redactor takes every one out.
 func TestRedactLeaks(t *testing.T) {
+	capturetest.SkipShort(t)
 	t.Parallel()
 	good := "           <...>-77      [001] .....     4.000001: sys_futex -> 0x0\n"
 	end := "           <...>-77      [001] .....     6.000001: sys_futex -> 0x1\n# ustack: end events=2 stacks=0\n"

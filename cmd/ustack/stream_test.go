@@ -252,6 +252,7 @@ func TestStreamParts(t *testing.T) {
 // TestStreamCuts: a text that ends anywhere after its first record is no failure,
 // and all of it but frames and mapping events comes out again.
 func TestStreamCuts(t *testing.T) {
+	capturetest.SkipShort(t)
 	t.Parallel()
 	text := streamRead(t, "hash/edge3")
 	text = text[:24<<10]

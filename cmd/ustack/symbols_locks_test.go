@@ -23,6 +23,7 @@ import (
 // the symbol tables as the standard library reads them, and the places where the
 // dump has the code of the files.
 func TestSymbolLocksTruth(t *testing.T) {
+	capturetest.SkipShort(t)
 	t.Parallel()
 	root := truthRoot(t)
 	names := make(map[string]int)

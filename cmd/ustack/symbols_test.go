@@ -139,6 +139,7 @@ func (s *symbolFile) names(function string, start, addr uint64) bool {
 // symbol tables as the standard library reads them, and lines and inlined
 // functions against addr2line.
 func TestSymbolsTruth(t *testing.T) {
+	capturetest.SkipShort(t)
 	t.Parallel()
 	root := truthRoot(t)
 	files := make(map[string]*symbolFile)
@@ -243,6 +244,7 @@ func (s *symbolFile) lines(t *testing.T, addr2line string, list []namedFrame) {
 // stays as it is, and with it, too; the same text without names comes out
 // with them.
 func TestSymbolsAgain(t *testing.T) {
+	capturetest.SkipShort(t)
 	t.Parallel()
 	root := truthRoot(t)
 	replayText := func(in string, args ...string) string {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+
+	"ustack/tracefs/capturetest"
 )
 
 // eventually waits until something is so.
@@ -41,6 +43,7 @@ func write(t *testing.T, name string, b []byte) {
 // TestWatch: reports that are there, that are renamed into place and that come
 // slowly are done, once; bad ones are rejected with the reason; SIGTERM ends it.
 func TestWatch(t *testing.T) {
+	capturetest.SkipShort(t)
 	t.Parallel()
 	bin := ustackBinary(t)
 	report, err := os.ReadFile(filepath.Join("..", "..", "testdata", "captures", "hash", "edge2", "trace.txt.zst"))

@@ -54,6 +54,7 @@ func loadTime(t *testing.T) time.Duration {
 // /proc/PID/maps shows, while processes start, execute and end all the time.
 // Those whose text is not the same before and after are left out.
 func TestSourcesAgree(t *testing.T) {
+	capturetest.SkipShort(t)
 	for _, filter := range []struct {
 		perms string
 		Filter
@@ -148,6 +149,7 @@ func (c *comparison) again(readers []*Reader, kinds map[string]int) bool {
 
 // TestWalkUnderLoad: a walk never fails because of a process, and counts each.
 func TestWalkUnderLoad(t *testing.T) {
+	capturetest.SkipShort(t)
 	bothSources(t, Options{Filter: Filter{Perms: Exec}, IDs: NewIDs(nil), Stat: true}, func(t *testing.T, r *Reader) {
 		load(t)
 		var all Counts
@@ -198,6 +200,7 @@ func TestWalkEnds(t *testing.T) {
 // TestExecLoop: a process that executes a program all the time is read whole,
 // old or new, never half of each.
 func TestExecLoop(t *testing.T) {
+	capturetest.SkipShort(t)
 	script := filepath.Join(t.TempDir(), "loop.sh")
 	if err := os.WriteFile(script, []byte("#!/bin/sh\nexec \"$0\"\n"), 0o755); err != nil {
 		t.Fatal(err)

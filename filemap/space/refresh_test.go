@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ustack/filemap/procmap"
+	"ustack/tracefs/capturetest"
 )
 
 // TestRefresh goes over the machine, with a process that comes, executes
@@ -105,6 +106,7 @@ func TestRefresh(t *testing.T) {
 
 // TestRefreshUnderLoad: goroutines with a Reader each refresh the same spaces.
 func TestRefreshUnderLoad(t *testing.T) {
+	capturetest.SkipShort(t)
 	ids := procmap.NewIDs(nil)
 	s := New()
 	stop := make(chan struct{})

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"ustack/tracefs/capturetest"
 )
 
 // checkTree holds the invariants of Mappings: they are in order, do not overlap
@@ -85,6 +87,7 @@ func TestMappings(t *testing.T) {
 
 // TestMappingsBalanced: nothing that a program does makes the tree a list.
 func TestMappingsBalanced(t *testing.T) {
+	capturetest.SkipShort(t)
 	const n = 20000
 	for name, next := range map[string]func(i uint64) uint64{
 		"up":        func(i uint64) uint64 { return i },

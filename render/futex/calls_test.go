@@ -9,6 +9,7 @@ import (
 
 	"ustack/render/futex"
 	"ustack/tracefs"
+	"ustack/tracefs/capturetest"
 )
 
 // calls describes the calls that wait, and what was lost.
@@ -139,6 +140,7 @@ func TestWaitCallsView(t *testing.T) {
 // TestWaitCallsSpill: more calls than the memory holds, at more futexes than are
 // kept, come back as they were, and the file they were in has no name.
 func TestWaitCallsSpill(t *testing.T) {
+	capturetest.SkipShort(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	var b strings.Builder
 	const waits = 100_000

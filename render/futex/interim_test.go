@@ -38,6 +38,7 @@ func asJSON(t *testing.T, r *futex.Report) string {
 // TestInterim: a report while the trace goes on is that of what has been until
 // then, and changes nothing of what comes of the rest.
 func TestInterim(t *testing.T) {
+	capturetest.SkipShort(t)
 	for c, name := range []string{"hash/pipe_default", "stock/pipe_default", "stock/lost", "stock/tgid", "inode/lost"} {
 		for _, damaged := range []bool{false, true} {
 			if capturetest.Brief() && damaged != (c%2 == 0) {

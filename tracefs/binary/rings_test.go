@@ -175,6 +175,7 @@ func (p *played) Rest(d time.Duration) error {
 // TestLiveOrder: records that come while they are read give what they give when
 // all of them are there.
 func TestLiveOrder(t *testing.T) {
+	capturetest.SkipShort(t)
 	seeds := uint64(5)
 	if capturetest.Brief() {
 		seeds = 1

@@ -18,3 +18,12 @@ func NeedLong(t testing.TB) {
 		t.Skip("takes long: set USTACK_LONG=1, and leave out -short")
 	}
 }
+
+// SkipShort skips a test that takes about a second or more, with -short: packagers
+// need to know that the program works, not that each of its parts does.
+func SkipShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes long: leave out -short")
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/tracefs"
+	"ustack/tracefs/capturetest"
 	"ustack/tracefs/text"
 )
 
@@ -423,6 +424,7 @@ func TestNoEnd(t *testing.T) {
 
 // TestBomb: a small file that decompresses to zeros without end.
 func TestBomb(t *testing.T) {
+	capturetest.SkipShort(t)
 	const n = 256 << 20
 	var z bytes.Buffer
 	w := gzip.NewWriter(&z)
