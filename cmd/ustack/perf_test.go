@@ -64,7 +64,7 @@ func (r *twice) trace(t testing.TB, program []string) {
 	control, ack := fifo(t, filepath.Join(dir, "control")), fifo(t, filepath.Join(dir, "ack"))
 	one := exec.Command(r.perf, "record", "-q", "-m", "32M", "--call-graph", r.callGraph, "-e", event, "-o", r.data, "-p", pid,
 		"--delay=-1", "--control=fifo:"+control.Name()+","+ack.Name())
-	two := exec.Command(r.ustack, "live", "-b", "65536", "-e", event, "-p", pid, "--save", saved, "-o", os.DevNull)
+	two := exec.Command(r.ustack, "live", "--unwind=fp", "-b", "65536", "-e", event, "-p", pid, "--save", saved, "-o", os.DevNull)
 	if r.names {
 		two.Args[len(two.Args)-1] = r.out
 		two.Args = append(two.Args, "--format=json", "--symbols", "--no-lines")
