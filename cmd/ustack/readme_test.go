@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"ustack/cmd/ustack/help"
+	"ustack/tracefs/capturetest"
 )
 
 // transcript is a command of README or of the manual, and what it prints there.
@@ -131,6 +132,7 @@ func manual(t *testing.T) map[string]string {
 // files of this repository, and compares what they print: standard output, and
 // ustack's own lines on standard error unless the output goes to a file.
 func TestReadmeTranscripts(t *testing.T) {
+	capturetest.SkipShort(t)
 	if _, err := exec.LookPath("sh"); err != nil {
 		t.Skip("the commands need sh")
 	}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap/bounded"
+	"ustack/tracefs/capturetest"
 	"ustack/tracefs/perf"
 	"ustack/tracefs/perf/perftest"
 )
@@ -130,6 +131,7 @@ func TestEndOfStack(t *testing.T) {
 // TestNeverTorn: a thread that writes to its stack and sleeps, again and again, is read
 // while it sleeps or not at all.
 func TestNeverTorn(t *testing.T) {
+	capturetest.SkipShort(t)
 	needSyscall(t)
 	tid := make(chan int)
 	var stop atomic.Bool

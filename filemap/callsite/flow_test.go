@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"ustack/tracefs/capturetest"
 )
 
 func TestFlow(t *testing.T) {
@@ -82,6 +84,7 @@ func TestStub(t *testing.T) {
 
 // TestFlowTruth: calls and jumps of a large program are the same as objdump's.
 func TestFlowTruth(t *testing.T) {
+	capturetest.SkipShort(t)
 	objdump, err := exec.LookPath("objdump")
 	if err != nil {
 		t.Skip(err)

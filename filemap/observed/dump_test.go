@@ -19,6 +19,7 @@ import (
 
 // TestDumpBounds: a dump is untrusted, and may be small by compression.
 func TestDumpBounds(t *testing.T) {
+	capturetest.SkipShort(t)
 	const head = "### t=1 pid=7 comm=x exe=/x\n"
 	for what, line := range map[string]string{"mappings": "0-1 r-xp 0 0:0 0\n", "build IDs": "# fe:00 5 build_id=11\n", "versions": head} {
 		many := maxMappings

@@ -243,6 +243,7 @@ func TestExecLoop(t *testing.T) {
 
 // TestManyMappings: a process near the limit of mappings.
 func TestManyMappings(t *testing.T) {
+	capturetest.SkipShort(t)
 	limit, err := os.ReadFile("/proc/sys/vm/max_map_count")
 	if n, cerr := strconv.Atoi(strings.TrimSpace(string(limit))); err != nil || cerr != nil || n < manyMappings+500 {
 		t.Skipf("vm.max_map_count is %s", limit)

@@ -16,6 +16,7 @@ import (
 	"ustack/filemap/space"
 	"ustack/filemap/timeline"
 	"ustack/tracefs"
+	"ustack/tracefs/capturetest"
 )
 
 // ground is what a process can have at an address. Two of one group are the same there.
@@ -183,6 +184,7 @@ func words(o *resolve.Attribution) string {
 // same where the facts are the same to both: if the address was in something at both
 // moments. A dump only is not sure of it.
 func TestAddressEngines(t *testing.T) {
+	capturetest.SkipShort(t)
 	r := rand.New(rand.NewPCG(3, 14))
 	dir := t.TempDir()
 	seen := map[string]int{}

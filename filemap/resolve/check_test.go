@@ -84,6 +84,7 @@ var checks = []struct {
 // TestInvariants checks what the parts of a resolver say of themselves after every
 // record of captures.
 func TestInvariants(t *testing.T) {
+	capturetest.SkipShort(t)
 	files, err := filepath.Glob("../../testdata/captures/*/*/trace.txt.zst")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d captures: %v", len(files), err)

@@ -8,6 +8,7 @@ import (
 
 	"ustack/filemap/resolve"
 	"ustack/tracefs"
+	"ustack/tracefs/capturetest"
 	"ustack/tracefs/text"
 )
 
@@ -115,6 +116,7 @@ func checkPairs(t *testing.T, trace string) (right, wrong int) {
 
 // Where records are missing, no event gets the stack of another one.
 func TestNoStackAcrossLoss(t *testing.T) {
+	capturetest.SkipShort(t)
 	for _, kind := range []string{"stock", "deferred"} {
 		total := 0
 		for seed := range uint64(200) {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/tracefs"
+	"ustack/tracefs/capturetest"
 	"ustack/tracefs/format"
 )
 
@@ -234,6 +235,7 @@ func (w *truth) show() {
 // mmap, munmap, mremap that takes its time, fork, vfork, exec, exit. Nothing that
 // is sure may be wrong, and little may be unknown.
 func TestHistories(t *testing.T) {
+	capturetest.SkipShort(t)
 	frames, known := 0, 0
 	for seed := range uint64(60) {
 		w := &truth{rnd: rand.New(rand.NewPCG(seed, 4)), ring: fakeRing(0, 1<<20), soft: fakeRing(0, 1<<20)}

@@ -337,6 +337,7 @@ func build(t *testing.T, compiler, source string, flags ...string) string {
 // TestInClone: of all code of a C library, the stops that are excused are those from
 // the system call of a clone on, up to where the new thread is alone.
 func TestInClone(t *testing.T) {
+	capturetest.SkipShort(t)
 	const name = "/lib/x86_64-linux-gnu/libc.so.6"
 	x, err := elf.Open(name)
 	if err != nil {

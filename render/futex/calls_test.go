@@ -178,6 +178,7 @@ func TestWaitCallsSpill(t *testing.T) {
 
 // TestWaitCallsNoRoom: a missing place for the file is an error.
 func TestWaitCallsNoRoom(t *testing.T) {
+	capturetest.SkipShort(t)
 	t.Setenv("TMPDIR", "/no/such/directory")
 	var b strings.Builder
 	for i := range 100_000 {

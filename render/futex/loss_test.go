@@ -156,6 +156,7 @@ func lockID(l *futex.Lock) string {
 // TestLossBounds drops records at random, and looks whether what was really
 // waited for lies within the bounds: in all, and for each lock.
 func TestLossBounds(t *testing.T) {
+	capturetest.SkipShort(t)
 	patterns := 250
 	if capturetest.Brief() {
 		patterns = 10

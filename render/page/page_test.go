@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ustack/render/page/browser"
+	"ustack/tracefs/capturetest"
 )
 
 const evil = `</script><script>window.evil = 1</script><!-- <img src=x onerror="window.evil = 1">`
@@ -49,6 +50,7 @@ func TestPage(t *testing.T) {
 // TestPageInBrowser: what a trace says is text, and no other script than the page's
 // runs, wherever it may be.
 func TestPageInBrowser(t *testing.T) {
+	capturetest.SkipShort(t)
 	file := filepath.Join(t.TempDir(), "a.html")
 	if err := os.WriteFile(file, []byte(evilPage(t)), 0o666); err != nil {
 		t.Fatal(err)

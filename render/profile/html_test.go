@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"ustack/render/page/browser"
+	"ustack/tracefs/capturetest"
 )
 
 // htmlData is what the page draws.
@@ -111,6 +112,7 @@ func TestHTMLParts(t *testing.T) {
 
 // TestHTMLInBrowser clicks and types.
 func TestHTMLInBrowser(t *testing.T) {
+	capturetest.SkipShort(t)
 	p, symbols := small()
 	name := filepath.Join(t.TempDir(), "p.html")
 	if err := os.WriteFile(name, []byte(written(t, p, "html", symbols)), 0o666); err != nil {

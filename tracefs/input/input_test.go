@@ -350,6 +350,7 @@ func measure(t *testing.T, r Reader) (size int64, last []string, err error) {
 // TestLongLine: a line of 100 MB goes through in pieces, and the record after it is
 // found.
 func TestLongLine(t *testing.T) {
+	capturetest.SkipShort(t)
 	next := event("cat", 8, 0, "100.000002", "sys_futex -> 0x0")
 	for _, c := range []struct {
 		name, head string

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"ustack/tracefs/capturetest"
 )
 
 // TestClean in a plain directory: only what is ours and dead goes.
@@ -106,6 +108,7 @@ func TestCreate(t *testing.T) {
 
 // TestLockAll: who makes instances waits for who cleans, but not for ever.
 func TestLockAll(t *testing.T) {
+	capturetest.SkipShort(t)
 	t.Parallel() // the lock is waited for
 	r := fake(t)
 	all, err := r.lockAll()

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ustack/tracefs/capturetest"
 )
 
 // TestRemoved: after Remove nothing is written any more, and Remove again does
@@ -37,6 +39,7 @@ func TestRemoved(t *testing.T) {
 // TestRemoveBusy: who has a file open may be on the way out; else it is an
 // error, all is switched off, and Remove can be called again.
 func TestRemoveBusy(t *testing.T) {
+	capturetest.SkipShort(t)
 	t.Parallel() // it is tried again for a while
 	in := create(t, fake(t, optionDeferred))
 	check(t, in.Configure(Config{}))

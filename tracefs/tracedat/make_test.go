@@ -11,6 +11,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	ring "ustack/tracefs/binary"
+	"ustack/tracefs/capturetest"
 )
 
 // made is a trace.dat that a test writes: two instances of one kernel.
@@ -309,6 +310,7 @@ func TestMade(t *testing.T) {
 
 // TestLies: hostile numbers give errors, and no memory.
 func TestLies(t *testing.T) {
+	capturetest.SkipShort(t)
 	for i, data := range samples(t) {
 		for at := len(Magic); at < len(data); at += 13 {
 			if at > 2500 && at < len(data)-1500 {

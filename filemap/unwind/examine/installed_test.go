@@ -14,6 +14,7 @@ import (
 
 	"ustack/filemap/unwind/frames"
 	"ustack/filemap/unwind/health"
+	"ustack/tracefs/capturetest"
 )
 
 // oneIn is how many installed files there are for each that is taken.
@@ -25,6 +26,7 @@ var oneIn = flag.Int("one-in", 12, "of so many installed files, one is compared 
 // takes a sample of the ELF files below /usr/bin, /usr/sbin and /usr/lib, with
 // -one-in=1 all of them, else a few.
 func TestInstalled(t *testing.T) {
+	capturetest.SkipShort(t)
 	tools := toolsOf(t)
 	const largest = 40 << 20 // for which a disassembly takes minutes
 	c := comparison{differences: make(map[string][]string)}
