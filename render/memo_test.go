@@ -9,6 +9,7 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/resolve"
 	"ustack/tracefs"
+	"ustack/tracefs/capturetest"
 )
 
 // calls are functions that threads began with.
@@ -35,6 +36,7 @@ func memoStack(random *rand.Rand, files []*filemap.File) (txt string, frames []t
 // TestMemo: what is remembered of a stack is what was kept of it, whatever else
 // came in between, and is bounded.
 func TestMemo(t *testing.T) {
+	capturetest.SkipShort(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	files := []*filemap.File{{Path: "/a"}, {Path: "/b"}, {Path: "/c"}}
 	var m memo

@@ -516,6 +516,7 @@ func (v truthView) span(p *truthProcess, program string) (first, last int) {
 // The captures are those whose identifiers name a file; the hash of a kernel
 // pointer is reused for other files, which the trace alone does not show.
 func TestTruthMaps(t *testing.T) {
+	capturetest.SkipShort(t)
 	t.Parallel()
 	n := 0
 	captures := truthCaptures(t)

@@ -17,6 +17,7 @@ import (
 
 	"ustack/filemap/bounded"
 	"ustack/filemap/elfid"
+	"ustack/tracefs/capturetest"
 )
 
 // readelfID is what readelf -n prints, "" if nothing.
@@ -106,6 +107,7 @@ func buildWith(t *testing.T, name string, flags ...string) string {
 
 // TestOddBuildIDs: any length from 1 to 20 bytes, none, Go's.
 func TestOddBuildIDs(t *testing.T) {
+	capturetest.SkipShort(t)
 	goTool, err := exec.LookPath("go")
 	if err == nil {
 		goTool, err = filepath.EvalSymlinks(goTool)

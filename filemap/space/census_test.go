@@ -13,6 +13,7 @@ import (
 // TestBudget: whatever processes map, the history takes no more than it may. What
 // is forgotten is counted, is not said to be anything, and does not come back.
 func TestBudget(t *testing.T) {
+	capturetest.SkipShort(t)
 	limit, part := int64(4<<20), 1
 	if capturetest.Brief() {
 		limit, part = limit/4, 4

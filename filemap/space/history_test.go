@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ustack/tracefs"
+	"ustack/tracefs/capturetest"
 )
 
 // The model of TestHistories: what each page of each process was at each moment.
@@ -22,6 +23,7 @@ type model struct {
 // programs and end, in the order in which it happens, against the model: each page
 // at each moment, and the invariants of spaces.
 func TestHistories(t *testing.T) {
+	capturetest.SkipShort(t)
 	const moments = 500
 	for seed := range uint64(60) {
 		rnd := rand.New(rand.NewPCG(seed, 3))

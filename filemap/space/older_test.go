@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ustack/tracefs"
+	"ustack/tracefs/capturetest"
 )
 
 // longHistory is a process that executes a program every 100 ns, which takes
@@ -124,6 +125,7 @@ func BenchmarkRestless(b *testing.B) {
 // gets of long ago, when a load ended of which the beginning was lost, and that
 // nothing is left of who never was.
 func TestLongHistoryBorder(t *testing.T) {
+	capturetest.SkipShort(t)
 	for programs := 20; programs < 200; programs += 3 {
 		s := longHistory(programs)
 		s.Fork(1, 2, 1060)

@@ -11,6 +11,7 @@ import (
 	"ustack/filemap/elfid"
 	"ustack/filemap/procmap"
 	"ustack/tracefs"
+	"ustack/tracefs/capturetest"
 )
 
 // mapping makes a mapping of a file.
@@ -226,6 +227,7 @@ func TestBounds(t *testing.T) {
 // TestAgainstModel holds changes in any order against a page table for each
 // moment.
 func TestAgainstModel(t *testing.T) {
+	capturetest.SkipShort(t)
 	for seed := range uint64(50) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		s := New()

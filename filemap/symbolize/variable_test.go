@@ -16,6 +16,7 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/procmap"
 	"ustack/filemap/symbol"
+	"ustack/tracefs/capturetest"
 )
 
 // variableAt is an address of the program static.c, and the variable that it is in,
@@ -96,6 +97,7 @@ func buildStatic(t *testing.T, library bool, flags ...string) (bin, lib string) 
 // TestVariable: in programs that are linked in all ways, and in a library, the
 // variables that a program says it has are found, and nothing else.
 func TestVariable(t *testing.T) {
+	capturetest.SkipShort(t)
 	for _, c := range []struct {
 		name    string
 		library bool
@@ -175,6 +177,7 @@ func fileName(f *filemap.File) string {
 
 // TestVariableNM holds random places in data against nm.
 func TestVariableNM(t *testing.T) {
+	capturetest.SkipShort(t)
 	bin, _ := buildStatic(t, false, "-static-pie")
 	places, l, files := layoutOf(t, bin)
 	symbols := nmOf(t, "bBdDuvV", bin)

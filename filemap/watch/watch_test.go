@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap/procmap"
+	"ustack/tracefs/capturetest"
 )
 
 // fixture is a Watcher with a list of what it forgot.
@@ -119,6 +120,7 @@ func TestEvents(t *testing.T) {
 
 // TestCoalesced: many events of a file are one.
 func TestCoalesced(t *testing.T) {
+	capturetest.SkipShort(t)
 	f := newFixture(t, Options{})
 	dir := t.TempDir()
 	m, other := file(t, dir+"/a", "x"), file(t, dir+"/b", "x")

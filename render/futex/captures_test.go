@@ -77,6 +77,7 @@ func simply(text string) simple {
 // the simple model. The programs of the captures all came to an end, or were
 // still at work: there was no lock-up.
 func TestCaptures(t *testing.T) {
+	capturetest.SkipShort(t)
 	names, err := filepath.Glob(captures + "/*/*/trace.txt.zst")
 	if err != nil || len(names) < 50 {
 		t.Fatalf("%d captures, %v", len(names), err)

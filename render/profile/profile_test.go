@@ -10,6 +10,7 @@ import (
 	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
 	"ustack/tracefs"
+	"ustack/tracefs/capturetest"
 	"ustack/tracefs/escape"
 )
 
@@ -208,6 +209,7 @@ func TestBounds(t *testing.T) {
 // TestTreeBound: threads of ever new names do not make a tree of any size, and
 // all are counted.
 func TestTreeBound(t *testing.T) {
+	capturetest.SkipShort(t)
 	p := New(Samples)
 	deep := make([]Frame, maxDepth)
 	for i := range deep {

@@ -18,6 +18,7 @@ import (
 	"ustack/filemap/resolve"
 	"ustack/render/outfile"
 	"ustack/tracefs"
+	"ustack/tracefs/capturetest"
 	"ustack/tracefs/text"
 )
 
@@ -96,6 +97,7 @@ func TestFileDoesNotFollow(t *testing.T) {
 // TestFileLimit: whatever is written, the file is never larger than allowed,
 // and holds what was accepted.
 func TestFileLimit(t *testing.T) {
+	capturetest.SkipShort(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 60 {
 		limit := int64(smallestSize + rng.IntN(40<<10))

@@ -86,6 +86,7 @@ func allSaid(t *testing.T, s *Source) (out []said, without int) {
 
 // TestNoText: records without text say the same as with it, and count as many lines.
 func TestNoText(t *testing.T) {
+	capturetest.SkipShort(t)
 	all := 0
 	eachRaw(t, func(t *testing.T, _ string, dir *Dir) {
 		want, none := allSaid(t, dir.Source(Options{Events: true, NoTemplates: true}, nil))

@@ -14,6 +14,7 @@ import (
 // user stacks, markers, with several options and clocks. Where a print fmt
 // cannot be evaluated only the columns before it can agree.
 func TestLive618(t *testing.T) {
+	capturetest.SkipShort(t)
 	for _, name := range []string{"events", "stacks"} {
 		t.Run(name, func(t *testing.T) {
 			capture := filepath.Join("testdata", "live618", name)

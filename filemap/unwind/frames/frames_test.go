@@ -9,11 +9,13 @@ import (
 
 	"ustack/filemap/symbol/image"
 	"ustack/filemap/unwind/health"
+	"ustack/tracefs/capturetest"
 )
 
 // TestCompiled: programs without tables, compiled with and without frame
 // pointers.
 func TestCompiled(t *testing.T) {
+	capturetest.SkipShort(t)
 	for _, c := range []struct {
 		compiler, flag string
 		want           health.Keep

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ustack/tracefs"
+	"ustack/tracefs/capturetest"
 )
 
 // call is what a simulated thread does: the numbers of calls and samples are the same if
@@ -151,6 +152,7 @@ func (w *world) join(opt Options) (result, Counts) {
 // TestJoin: with whatever losses on both sides no sample gets the call of another one,
 // and without losses each gets its own.
 func TestJoin(t *testing.T) {
+	capturetest.SkipShort(t)
 	var sum result
 	var counts Counts
 	all := 0
