@@ -9,6 +9,7 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -26,6 +27,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"ustack/cmd/ustack/internal/tracegen"
+	"ustack/tracefs/capturetest"
 )
 
 // raceOptions is the variable with the options of the race detector, which every
@@ -91,6 +93,12 @@ func TestScript(t *testing.T) {
 			"begins":    scriptBegins,
 			"generate":  scriptGenerate,
 			"jsonlines": scriptJSONLines,
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "packagers" {
+				return false, fmt.Errorf("unknown condition %q", name)
+			}
+			return capturetest.Packagers(), nil
 		},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,

@@ -19,11 +19,15 @@ func NeedLong(t testing.TB) {
 	}
 }
 
-// SkipShort skips a test that takes about a second or more, with -short: packagers
-// need to know that the program works, not that each of its parts does.
+// Packagers reports whether only the tests for packagers run, who need to know that the
+// program works, not that each of its parts does: with -short, but for the step of CI
+// with the race detector (USTACK_RACE).
+func Packagers() bool { return testing.Short() && os.Getenv("USTACK_RACE") == "" }
+
+// SkipShort skips a test that packagers need not run: it takes half a second or more.
 func SkipShort(t testing.TB) {
 	t.Helper()
-	if testing.Short() {
+	if Packagers() {
 		t.Skip("takes long: leave out -short")
 	}
 }
