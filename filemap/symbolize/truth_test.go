@@ -379,7 +379,7 @@ func TestTruthGo(t *testing.T) {
 		{"amd64", "ustack/cmd/ustack"}, {"arm64", "../../cmd/ustack/testdata/live/gowork/main.go"},
 	} {
 		t.Run(p.arch, func(t *testing.T) {
-			if testing.Short() || p.arch != runtime.GOARCH && capturetest.Brief() {
+			if capturetest.Packagers() || p.arch != runtime.GOARCH && capturetest.Brief() {
 				t.Skip("builds a large program, or the standard library for another machine: set USTACK_LONG=1, and leave out -short")
 			}
 			truthGo(t, p.arch, p.program)

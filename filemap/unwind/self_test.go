@@ -102,9 +102,7 @@ func stops(few, many int) int {
 // TestARM64 compares the stacks that programs of arm64 write with the callers
 // that they have noted.
 func TestARM64(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles and emulates for seconds: leave out -short")
-	}
+	capturetest.SkipShort(t)
 	qemu, err := exec.LookPath("qemu-aarch64-static")
 	if err != nil {
 		if qemu, err = exec.LookPath("qemu-aarch64"); err != nil {

@@ -88,7 +88,7 @@ func TestInvariants(t *testing.T) {
 		t.Fatalf("%d captures: %v", len(files), err)
 	}
 	sample := checkSample
-	if testing.Short() {
+	if capturetest.Packagers() {
 		sample = sample[:3]
 	}
 	checked := 0

@@ -157,7 +157,7 @@ func TestCaptures(t *testing.T) {
 	eachRaw(t, func(t *testing.T, capture string, dir *Dir) {
 		plain, want, events, overwritten := scanned(t, capturetest.Read(t, filepath.Join(capture, "trace.txt.zst")))
 		ways := []Options{{Events: true}, {Events: true, NoTemplates: true}}
-		if testing.Short() {
+		if capturetest.Packagers() {
 			ways = ways[:1]
 		}
 		for _, opt := range ways {
