@@ -1,10 +1,7 @@
 package unwind
 
 import (
-	"bufio"
-	"bytes"
 	"debug/elf"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -318,23 +315,7 @@ func withGDB(t *testing.T, u *Unwinder, dir string) *agreement {
 
 func (a *agreement) fromGDB(t *testing.T, u *Unwinder, r io.Reader) {
 	t.Helper()
-	var space areas
-	b := bufio.NewReaderSize(r, 1<<20)
-	for {
-		line, err := b.ReadBytes('\n')
-		if err != nil {
-			return
-		}
-		var rec record
-		d := json.NewDecoder(bytes.NewReader(line))
-		d.UseNumber()
-		if err := d.Decode(&rec); err != nil {
-			t.Fatal(err)
-		}
-		if rec.Maps != "" {
-			space = readMaps(t, u, rec.Maps, rec.VDSO)
-			continue
-		}
+	eachRecord(t, u, r, func(rec *record, space areas) {
 		var theirs []theirFrame
 		for i := range rec.Frames {
 			name, _ := rec.Frames[i][1].(string)
@@ -348,7 +329,7 @@ func (a *agreement) fromGDB(t *testing.T, u *Unwinder, r io.Reader) {
 		in.Regs.Set(AMD64SP, rec.Regs[AMD64SP])
 		got, end = u.Unwind(in, nil)
 		a.blind(got, end, theirs[:inCode(space, theirs)], rec.Reason)
-	}
+	})
 }
 
 // blind compares a stack that was unwound without registers, as far as it goes.

@@ -136,17 +136,16 @@ type counts struct {
 	why                                                       map[string]int
 }
 
-// compareStacks compares our stacks with gdb's.
-func compareStacks(t *testing.T, r io.Reader) *counts {
-	u := New(0)
-	defer u.Close()
-	c := &counts{why: make(map[string]int)}
+// eachRecord calls f for each stack that stacks.py has written, with what was mapped
+// then.
+func eachRecord(t *testing.T, u *Unwinder, r io.Reader, f func(rec *record, space areas)) {
+	t.Helper()
 	var space areas
-	sc := bufio.NewReaderSize(r, 1<<20)
+	b := bufio.NewReaderSize(r, 1<<20)
 	for {
-		line, err := sc.ReadBytes('\n')
+		line, err := b.ReadBytes('\n')
 		if err != nil {
-			break
+			return
 		}
 		var rec record
 		d := json.NewDecoder(bytes.NewReader(line))
@@ -158,10 +157,20 @@ func compareStacks(t *testing.T, r io.Reader) *counts {
 			space = readMaps(t, u, rec.Maps, rec.VDSO)
 			continue
 		}
-		got, end := u.Unwind(rec.input(space), nil)
-		c.add(t, &rec, space, got, end)
-		c.blind(t, u, rec.input(space), &rec)
+		f(&rec, space)
 	}
+}
+
+// compareStacks compares our stacks with gdb's.
+func compareStacks(t *testing.T, r io.Reader) *counts {
+	u := New(0)
+	defer u.Close()
+	c := &counts{why: make(map[string]int)}
+	eachRecord(t, u, r, func(rec *record, space areas) {
+		got, end := u.Unwind(rec.input(space), nil)
+		c.add(t, rec, space, got, end)
+		c.blind(t, u, rec.input(space), rec)
+	})
 	t.Logf("%d stacks, %d frames (%d of signals), %d to the root; %d wrong; ours ends before gdb's: %d (%d more in a clone), gdb's before ours: %d; ends: %v; without registers %d have a caller, %d the root; %d bytes of tables",
 		c.stacks, c.frames, c.signals, c.roots, c.wrong, c.ourShort, c.cloning, c.gdbShort, c.why, c.blindCallers, c.blindRoots, u.Memory())
 	return c
