@@ -59,46 +59,59 @@ const (
 )
 
 // stuck reports whether a wait hangs: it has lasted for long, or no thread is left
-// that could end it. To wait for long for a thread's exit is usual.
-func (j *diagnosis) stuck(b *Blocked) bool {
+// that could end it. To wait for long for a thread's exit is usual. It is not surely
+// stuck if it is short, and other threads sleep, which may be woken and end it.
+func (j *diagnosis) stuck(b *Blocked) (stuck, surely bool) {
 	if b.Lock == nil || b.Lock.Kind == GoPark || b.Lock.Kind == NotLock || b.wait.timed || b.Doubt {
-		return false
+		return false, false
 	}
 	long := b.Time > stuckTimes*b.Lock.Max && (j.r.Ticks || b.Time >= stuckAtLeast) && b.Lock.Kind != Join
-	return long || j.run.quiet(b.wait.th.proc.find())
+	p := b.wait.th.proc.find()
+	alone := j.run.none(p)
+	return long || alone, long || alone && (j.sleep.none(p) || j.r.Ticks || b.Time >= stuckAtLeast)
 }
 
-// running counts the threads that run: that neither wait without a time limit,
-// nor sleep, nor are gone.
-type running struct {
+// census counts threads.
+type census struct {
 	all, unknown int
 	of           map[*process]int
 }
 
-func (rp *reporter) running() *running {
-	n := &running{of: make(map[*process]int)}
-	for th := range rp.tasks.threads.all() {
-		waits := th.in && th.wait != nil && !th.wait.timed
-		if th.dead || waits || rp.tasks.switches && th.asleep {
-			continue
-		}
-		n.all++
-		if p := th.proc.find(); p.tgid == tracefs.NoTID {
-			n.unknown++
-		} else {
-			n.of[p]++
-		}
+func (n *census) add(th *thread) {
+	n.all++
+	if p := th.proc.find(); p.tgid == tracefs.NoTID {
+		n.unknown++
+	} else {
+		n.of[p]++
 	}
-	return n
 }
 
-// quiet reports whether no thread of a process is left that runs. If it is
-// unknown which threads are of the process, all count.
-func (n *running) quiet(p *process) bool {
+// none reports whether no thread of a process is among them. If it is unknown which
+// threads are of the process, all count.
+func (n *census) none(p *process) bool {
 	if p.tgid == tracefs.NoTID {
 		return n.all == 0
 	}
 	return n.of[p]+n.unknown == 0
+}
+
+// census counts the threads that run, which neither wait without a time limit, nor are
+// gone, and the ones of these that sleep, and may be woken by something that the trace
+// does not have.
+func (rp *reporter) census() (run, sleep census) {
+	run.of, sleep.of = make(map[*process]int), make(map[*process]int)
+	for th := range rp.tasks.threads.all() {
+		switch waits := th.in && th.wait != nil && !th.wait.timed; {
+		case th.dead || waits:
+		case th.in && th.wait != nil: // its time limit will end it
+			run.add(th)
+		case rp.tasks.switches && th.asleep:
+			sleep.add(th)
+		default:
+			run.add(th)
+		}
+	}
+	return run, sleep
 }
 
 // diagnosis is what a verdict is made from.
@@ -107,20 +120,26 @@ type diagnosis struct {
 	r    *Report
 	hang []*Blocked
 	by   map[int32]*Blocked // by thread, with unwanted ones
-	run  *running
+	// run are the threads that run, sleep those that may be woken.
+	run, sleep census
+	// surely is set if a wait is surely stuck.
+	surely bool
 }
 
 // verdict finds out why threads hang. The surest explanation comes first. all are the
 // waits that had not ended: a thread that is asked for may wait for one that is not.
 func (rp *reporter) verdict(r *Report, all []*Blocked) {
-	j := &diagnosis{rp: rp, r: r, by: make(map[int32]*Blocked), run: rp.running()}
+	j := &diagnosis{rp: rp, r: r, by: make(map[int32]*Blocked)}
+	j.run, j.sleep = rp.census()
 	for _, b := range all {
 		j.by[b.TID] = b
 	}
 	for _, b := range r.Blocked {
-		if j.stuck(b) {
+		stuck, surely := j.stuck(b)
+		if stuck {
 			j.hang = append(j.hang, b)
 		}
+		j.surely = j.surely || surely
 	}
 	if len(j.hang) == 0 && j.circle() == nil && j.deadOwner() == nil {
 		r.Verdict = j.nothing()
@@ -133,20 +152,28 @@ func (rp *reporter) verdict(r *Report, all []*Blocked) {
 		}
 	}
 	v := &r.Verdict
-	if v.Kind == NoLockUp {
+	switch {
+	case v.Kind != NoLockUp:
+	case j.surely:
 		*v = j.cannotTell()
+	default:
+		*v = j.nothing()
 	}
 	v.Sure = v.Sure && rp.losses.refused == 0
 }
 
+// oftenEnded is how many waits for a lock have ended if one more that has just begun
+// is nothing unusual.
+const oftenEnded = 10
+
 // nothing says that no wait hangs. A trace that ends with the beginning of a wait
-// does not show it.
+// does not show it, where such waits did not end before.
 func (j *diagnosis) nothing() Verdict {
 	if len(j.r.Blocked) == 0 {
 		return Verdict{}
 	}
 	for _, b := range j.r.Blocked {
-		if b.Lock != nil && !b.wait.timed && !b.Doubt && b.TID == j.rp.calls.tail {
+		if b.Lock != nil && !b.wait.timed && !b.Doubt && b.TID == j.rp.calls.tail && b.Lock.Slept < oftenEnded {
 			return Verdict{Kind: CannotTell, Case: EndsInWait, Proof: []Fact{waits(b)}}
 		}
 	}
