@@ -50,7 +50,9 @@ type lock struct {
 	doubt     tracefs.Time // the part of time that is not certain
 	durations durations
 	traits    traits
-	byName    Kind // by the functions that wait, Unknown if not looked up
+	byName    Kind  // by the functions that wait, Unknown if not looked up
+	role      *role // by them too, nil if it has none, with the file of the function
+	roleFile  *filemap.File
 	flows     parts[flow]
 	waiters   parts[int32]
 	wakers    parts[int32]

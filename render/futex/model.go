@@ -102,8 +102,27 @@ type Lock struct {
 	// Partial is set if earlier waits may be in the others.
 	Partial bool
 	Longest *Wait
+	// Role is what the program uses it as, "" if unknown, for instance GIL. Futexes is
+	// how many futexes it is made of. Each: they are of the threads of Program that
+	// want locks of the role, one each; which of these is unknown.
+	Role    string
+	Futexes int
+	Each    bool
+	Program string
 	lock    *lock
+	parts   []*lock
 	wanted  bool // by the View
+}
+
+// Contends reports whether waits on it are for a lock.
+func (l *Lock) Contends() bool { return l.Role != "" || l.Kind.Contention() }
+
+// section returns the place in the report: locks, or all others.
+func (l *Lock) section() int {
+	if l.Contends() {
+		return 0
+	}
+	return 1
 }
 
 // Name returns the lock's variable with its address, or the address alone.

@@ -47,6 +47,7 @@ func (lk *locks) nameKinds() {
 	}
 	for _, l := range lk.all {
 		l.byName = lk.kindByName(l, open[l])
+		lk.nameRole(l, open[l])
 	}
 }
 
@@ -80,6 +81,7 @@ var kindFunctions = [...]kindFunction{
 	{"pthread_rwlock_rdlock", RWLock}, {"pthread_rwlock_wrlock", RWLock}, {"pthread_rwlock_timedrdlock", RWLock}, {"pthread_rwlock_timedwrlock", RWLock},
 	{"pthread_rwlock_clockrdlock", RWLock}, {"pthread_rwlock_clockwrlock", RWLock},
 	{"pthread_cond_wait", Condvar}, {"pthread_cond_timedwait", Condvar}, {"pthread_cond_clockwait", Condvar},
+	{"condvar_quiesce_and_switch_g1", Condvar}, {"condvar_acquire_lock", Condvar},
 	{"sem_wait", Semaphore}, {"new_sem_wait", Semaphore}, {"new_sem_wait_slow", Semaphore}, {"new_sem_wait_slow64", Semaphore}, {"sem_timedwait", Semaphore}, {"sem_clockwait", Semaphore},
 	{"pthread_join", Join}, {"pthread_timedjoin_np", Join}, {"pthread_clockjoin_np", Join}, {"pthread_clockjoin_ex", Join}, {"pthread_timedjoin_ex", Join},
 	{"pthread_barrier_wait", Signal}, {"pthread_once", Signal}, {"pthread_once_slow", Signal}, {"cxa_guard_acquire", Signal},

@@ -39,17 +39,16 @@ func (rp *reporter) report(v View) *Report {
 	byLock := make(map[*lock]*Lock)
 	var locks [2][]*Lock
 	filtered := len(v.PIDs)+len(v.Comms) > 0
-	for _, l := range rp.locks.all {
-		if l.parent != nil || l.traits.waits == 0 && l.durations.count == 0 && len(u.at(l).waits) == 0 {
-			continue
+	for _, o := range rp.objects(u) {
+		out := u.object(o, hidden)
+		for _, l := range o.parts {
+			byLock[l] = out
 		}
-		out := u.lock(l, hidden)
-		byLock[l] = out
 		if filtered {
 			rp.detail(out)
 		}
 		if out.wanted = v.wants(u, out); out.wanted {
-			s := out.Kind.section()
+			s := out.section()
 			locks[s] = append(locks[s], out)
 		}
 	}
@@ -144,6 +143,19 @@ func (v *View) list(locks []*Lock) []*Lock {
 		l.Rank = i + 1
 	}
 	return cut(locks, v.Top)
+}
+
+// object makes the row of an object.
+func (u *underway) object(o *object, hidden *hiding) *Lock {
+	out := u.lock(o.sum, hidden)
+	out.Kind, out.Futexes, out.parts = o.kind, len(o.parts), o.parts
+	if o.role != nil {
+		out.Role, out.Each = o.role.name, o.role.each
+	}
+	if out.Each && o.sum.roleFile != nil {
+		out.Program = o.sum.roleFile.Path
+	}
+	return out
 }
 
 // lock makes the row of a lock.
@@ -326,7 +338,7 @@ func (u *underway) longest(r *Report, byLock map[*lock]*Lock, atLeast tracefs.Ti
 	for s := range u.rp.calls.longest {
 		for _, w := range u.rp.calls.longest[s] {
 			w = u.wait(w, byLock[w.lock.find()])
-			if w.Lock != nil && w.Lock.Kind.Contention() && w.Time >= atLeast && w.Lock.wanted {
+			if w.Lock != nil && w.Lock.Contends() && w.Time >= atLeast && w.Lock.wanted {
 				r.Longest = append(r.Longest, w)
 			}
 		}

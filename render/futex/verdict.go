@@ -322,7 +322,7 @@ func (j *diagnosis) inversion() *Verdict {
 // have made the waiter's value right.
 func (j *diagnosis) lostWakeUp() *Verdict {
 	for _, b := range j.hang {
-		l := b.Lock.lock
+		l := b.wait.lock.find()
 		e, ok := j.rp.sites.empty.get(l.key)
 		if !ok || b.Lock.Kind == Join || b.Lock.Kind.exclusive() || e.tid == b.TID ||
 			!l.key.shared && distinct(e.proc.find(), l.proc.find()) || l.lastWake > e.at || e.at > b.Since {
@@ -359,7 +359,7 @@ func (j *diagnosis) threadExit() *Verdict {
 func (j *diagnosis) cannotTell() Verdict {
 	v := Verdict{Kind: CannotTell, Case: OnlySignals, Count: len(j.hang)}
 	for i, b := range j.hang {
-		if b.Lock.Kind.Contention() {
+		if b.Lock.Contends() {
 			v.Case = Unexplained
 		}
 		const most = 6

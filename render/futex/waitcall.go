@@ -64,7 +64,9 @@ func (a *Analysis) WaitCalls(r *Report, v View, wait func(*WaitCall) error, lost
 	shown := make(map[*lock]*Lock)
 	for _, list := range [][]*Lock{r.Locks, r.Signals} {
 		for _, l := range list {
-			shown[l.lock] = l
+			for _, part := range l.parts {
+				shown[part] = l
+			}
 		}
 	}
 	// Futexes that were too many to keep are left out if not all are wanted.

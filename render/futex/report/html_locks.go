@@ -86,7 +86,7 @@ func (t *table) section(locks bool, list []*futex.Lock, others *futex.Lock) {
 }
 
 func rowOf(l *futex.Lock) lockRow {
-	row := lockRow{Kind: l.Kind.String(), Name: short(where(l)), Results: make([]int64, len(l.Results)),
+	row := lockRow{Kind: kindName(l), Name: short(where(l)), Results: make([]int64, len(l.Results)),
 		Slept: l.Slept, Mean: l.Mean, P50: l.P50, P99: l.P99, Max: l.Max}
 	if l.Process != nil {
 		row.Process = short(process(l.Process))

@@ -150,7 +150,7 @@ func (c *collector) duration(w *futex.WaitCall) tracefs.Time {
 
 // section is 0 for waits for locks and for unknown ones, 1 for others.
 func section(w *futex.WaitCall) int {
-	if w.Lock != nil && !w.Lock.Kind.Contention() {
+	if w.Lock != nil && !w.Lock.Contends() {
 		return 1
 	}
 	return 0

@@ -117,6 +117,9 @@ func lockOf(l *futex.Lock, r *futex.Report) lockJSON {
 			out.FileTrust = filemap.Late.String()
 		}
 	}
+	if out.Role, out.Program = l.Role, clean(l.Program); l.Futexes > 1 {
+		out.Futexes = l.Futexes
+	}
 	if v := l.Variable; v != nil {
 		out.symbolJSON = symbolJSON{clean(v.String()), clean(v.File.Path), l.VariableTrust.String(), v.Source.String()}
 	}

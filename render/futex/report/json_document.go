@@ -77,6 +77,9 @@ type lockJSON struct {
 	symbolJSON
 	Process     *processJSON  `json:"process,omitempty"`
 	Kind        string        `json:"kind"`
+	Role        string        `json:"role,omitempty"`
+	Program     string        `json:"role_program,omitempty"`
+	Futexes     int           `json:"futexes,omitempty"`
 	Waits       int64         `json:"waits"`
 	Woken       int64         `json:"woken"`
 	Changed     int64         `json:"changed"`

@@ -50,6 +50,9 @@ type text struct {
 
 func (t *text) f(format string, args ...any) { fmt.Fprintf(&t.b, format, args...) }
 
+// mostNamed is how many threads the answer names.
+const mostNamed = 4
+
 // summary is the answer in a few lines: what is contended most, who waits
 // there, and what wakes them.
 func (t *text) summary() {
@@ -59,6 +62,14 @@ func (t *text) summary() {
 		t.noted = 1
 		return
 	}
+	t.amounts()
+	t.most()
+	t.rest()
+}
+
+// amounts says how much waiting there is.
+func (t *text) amounts() {
+	r := t.r
 	locks, threads := plural(r.LockCount, "lock"), plural(r.ThreadCount, "thread")
 	if r.OtherLocks != nil {
 		locks = "at least " + locks
@@ -79,6 +90,11 @@ func (t *text) summary() {
 		t.f("; %s of other waiting at %d %s", t.sum(&r.Signalled), r.SignalCount, what)
 	}
 	t.b.WriteByte('\n')
+}
+
+// most describes the lock that is waited for most.
+func (t *text) most() {
+	r := t.r
 	switch {
 	case len(r.Locks) > 0:
 	case r.LockCount > 0:
@@ -96,15 +112,34 @@ func (t *text) summary() {
 		t.f(" (%s of all)", percent(l.Time+l.OpenTime, total))
 	}
 	t.b.WriteByte('\n')
-	const most = 4
 	if len(l.Waiters) > 0 {
-		t.f("  waiting     %s\n              at %s\n", t.who(l.Waiters, l.Rest.Waiters, most), t.place(l.WaitStacks))
+		t.f("  waiting     %s\n              at %s\n", t.who(l.Waiters, l.Rest.Waiters, mostNamed), t.place(l.WaitStacks))
 	}
 	if len(l.Holders) > 0 {
-		t.f("  holding     %s\n", t.who(l.Holders, l.Rest.Holders, most))
+		t.f("  holding     %s\n", t.who(l.Holders, l.Rest.Holders, mostNamed))
 	}
 	if len(l.WakerTIDs) > 0 {
-		t.f("  releasing   %s\n              at %s\n", t.who(l.WakerTIDs, l.Rest.Wakers, most), t.place(l.Wakers))
+		t.f("  releasing   %s\n              at %s\n", t.who(l.WakerTIDs, l.Rest.Wakers, mostNamed), t.place(l.Wakers))
+	}
+}
+
+// rest describes what is waited for most that is no lock, if there was more of such
+// waiting than for locks: it can be a queue whose producers are late.
+func (t *text) rest() {
+	r := t.r
+	if r.Signalled.Time+r.Signalled.OpenTime <= r.Contended.Time+r.Contended.OpenTime {
+		return
+	}
+	for _, l := range r.Signals {
+		if l.Kind != futex.Condvar && l.Kind != futex.Signal && l.Kind != futex.Semaphore || len(l.Waiters) == 0 {
+			continue
+		}
+		t.f("Most of the other: %s, %s in %s\n", t.lockName(l), t.sum(&l.Sum), plural64(l.Slept+l.Open, "wait"))
+		t.f("  waiting     %s\n              at %s\n", t.who(l.Waiters, l.Rest.Waiters, mostNamed), t.place(l.WaitStacks))
+		if len(l.WakerTIDs) > 0 {
+			t.f("  signalling  %s\n              at %s\n", t.who(l.WakerTIDs, l.Rest.Wakers, mostNamed), t.place(l.Wakers))
+		}
+		return
 	}
 }
 
@@ -419,6 +454,9 @@ func (t *text) odd() {
 
 // loss prints what is uncertain, and what would help.
 func (t *text) loss() {
+	// bounds is how many times the seen waiting a bound of the unseen may be, to mean
+	// something.
+	const bounds = 10
 	r := t.r
 	l := &r.Loss
 	if !l.Any() && l.Forgotten == 0 && len(r.Notes) == t.noted {
@@ -434,8 +472,8 @@ func (t *text) loss() {
 		switch {
 		case !l.Bounded:
 			t.f("The hidden time has no bound here: all sums are of what was seen.\n")
-		case l.Unseen < 0:
-			t.f("Ranges are for the threads that the trace shows; the waiting of others is unknown.\n")
+		case l.Unseen < 0 || l.Unseen > bounds*(r.All.Time+r.All.OpenTime):
+			t.f("Ranges are for the threads that the trace shows; the waiting of others is unknown: a larger ring buffer (-b) loses less.\n")
 		default:
 			t.f("Ranges are for the threads that the trace shows; others can have waited for %s at most.\n", t.time(l.Unseen))
 		}

@@ -109,8 +109,22 @@ func late(l *futex.Lock) string {
 	return ""
 }
 
+// kindName returns what a lock is.
+func kindName(l *futex.Lock) string {
+	switch {
+	case l.Each:
+		return l.Role
+	case l.Role != "":
+		return l.Role + " (" + l.Kind.String() + ")"
+	}
+	return l.Kind.String()
+}
+
 // where returns where a futex is, in a few words.
 func where(l *futex.Lock) string {
+	if l.Each {
+		return fmt.Sprintf("of %s, at %s", printable(path.Base(l.Program)), plural(l.Futexes, l.Kind.String()))
+	}
 	s := printable(l.Name())
 	switch {
 	case l.File != "":
@@ -123,7 +137,7 @@ func where(l *futex.Lock) string {
 
 // lockName returns a futex in a few words: kind, place, process.
 func (t *text) lockName(l *futex.Lock) string {
-	s := l.Kind.String() + " " + where(l)
+	s := kindName(l) + " " + where(l)
 	if p := l.Process; p != nil {
 		s += " in " + process(p)
 	}

@@ -1,0 +1,170 @@
+package futex
+
+import (
+	"ustack/filemap"
+)
+
+// object is what a row of a report is about: a futex, or several that are one thing, as
+// the words of a condition variable are, or the semaphores at which the threads of a
+// program wait for its own locks.
+//
+// Invariants:
+//   - A futex is in one object.
+//   - sum is the only one of parts, or a copy with the counts of all of them.
+//   - No mutex is grouped: its holders and its owner are its own.
+type object struct {
+	sum   *lock
+	parts []*lock
+	kind  Kind
+	role  *role
+}
+
+// words is the object of the words of a condition variable: the pair at which threads
+// wait for signals is at at.
+type words struct {
+	proc *process
+	at   uint64
+}
+
+// Where the other words of a condition variable are, from the pair at which threads
+// wait. Up to glibc 2.40 __g_refs, at which a signaller waits until the waiters of the
+// group before have left, is 24 bytes before it, and __g1_orig_size, whose low bits are
+// the variable's internal lock, 8 (sysdeps/nptl/bits/thread-shared-types.h).
+const (
+	pairBytes  = 8
+	refsBefore = 24
+	lockBefore = 8
+)
+
+// grouping puts futexes into objects.
+type grouping struct {
+	list  []*object
+	words map[words]*object
+	roles map[roleKey]*object
+}
+
+// roleKey is the object of futexes by which threads of one program wait for the same.
+type roleKey struct {
+	role *role
+	file *filemap.File
+}
+
+// objects puts the futexes that have been used into objects, in the order in which the
+// first of each was seen.
+func (rp *reporter) objects(u *underway) []*object {
+	g := grouping{words: make(map[words]*object), roles: make(map[roleKey]*object)}
+	var later []*lock // what can be a word of a condition variable that comes after it
+	for _, l := range rp.locks.all {
+		switch {
+		case l.parent != nil || l.traits.waits == 0 && l.durations.count == 0 && len(u.at(l).waits) == 0:
+		case l.besidePair():
+			later = append(later, l)
+		default:
+			g.add(l)
+		}
+	}
+	for _, l := range later {
+		g.addBeside(l)
+	}
+	for _, o := range g.list {
+		o.add(u)
+	}
+	return g.list
+}
+
+// add adds a futex to the object that it is part of.
+func (g *grouping) add(l *lock) {
+	kind := l.kind()
+	switch {
+	case l.role != nil && l.role.each && !kind.exclusive():
+		o := at(g, g.roles, roleKey{l.role, l.roleFile})
+		o.parts, o.kind, o.role = append(o.parts, l), kind, l.role
+	case kind == Condvar && l.proc != nil && l.traits.bitset == l.traits.waits:
+		o := at(g, g.words, words{l.proc.find(), l.key.addr &^ (pairBytes - 1)})
+		o.parts, o.kind = append(o.parts, l), kind
+		if o.role == nil {
+			o.role = l.role
+		}
+	default:
+		g.list = append(g.list, &object{parts: []*lock{l}, kind: kind, role: l.role})
+	}
+}
+
+// at returns the object at a key, made if need be.
+func at[K comparable](g *grouping, m map[K]*object, key K) *object {
+	o := m[key]
+	if o == nil {
+		o = new(object)
+		m[key] = o
+		g.list = append(g.list, o)
+	}
+	return o
+}
+
+// besidePair reports whether threads use a futex as the word of a condition variable at
+// which only its own functions wait: a plain wait for a value that is neither 0 nor 2,
+// without a time limit, ended by a wakeup of all.
+func (l *lock) besidePair() bool {
+	t := &l.traits
+	if l.proc == nil || t.waits == 0 || t.pi+t.bitset+t.timeouts+t.zero+t.owner > 0 {
+		return false
+	}
+	return l.byName == Condvar || l.byName == Unknown && t.two == 0 && t.wakes == t.broadcasts && t.requeues == 0
+}
+
+// addBeside adds a futex to the condition variable of which it is a word, if there is
+// one.
+func (g *grouping) addBeside(l *lock) {
+	pair := l.key.addr &^ (pairBytes - 1)
+	for _, before := range [...]uint64{refsBefore, lockBefore} {
+		if o := g.words[words{l.proc.find(), pair + before}]; o != nil {
+			o.parts = append(o.parts, l)
+			return
+		}
+	}
+	g.add(l)
+}
+
+// add adds up what the futexes of an object have counted, and their waits that have not
+// ended. The futexes stay as they are: the analysis may go on.
+func (o *object) add(u *underway) {
+	o.sum = o.parts[0]
+	if len(o.parts) == 1 {
+		return
+	}
+	first := *o.sum
+	sum := newLock()
+	sum.key, sum.proc, sum.file, sum.local = first.key, first.proc, first.file, first.local
+	sum.born, sum.role, sum.roleFile = first.born, o.role, first.roleFile
+	open := new(pending)
+	for _, l := range o.parts {
+		sum.key.shared = sum.key.shared || l.key.shared
+		if l.proc == nil || sum.proc == nil || l.proc.find() != sum.proc.find() {
+			sum.proc = nil
+		}
+		if sum.variable == nil {
+			sum.variable, sum.trust = l.variable, l.trust
+		}
+		sum.merge(l.copied())
+		open.add(u.at(l))
+	}
+	o.sum = sum
+	u.locks[sum] = open
+}
+
+// copied returns a copy that can be merged: that takes what it has from it.
+func (l *lock) copied() *lock {
+	c := *l
+	c.durations = durations{}
+	c.durations.merge(&l.durations)
+	return &c
+}
+
+// add adds the waits of another futex.
+func (p *pending) add(q *pending) {
+	p.waits = append(p.waits, q.waits...)
+	p.time += q.time
+	p.most = max(p.most, q.most)
+	p.openDoubt += q.openDoubt
+	p.doubt += q.doubt
+}

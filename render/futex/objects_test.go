@@ -1,0 +1,115 @@
+package futex_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"ustack/render/futex"
+)
+
+// signalledAt is a wait at a condition variable's word, and the signal.
+func signalledAt(at int, addr uint64) string {
+	return fmt.Sprintf(`
+		10/9 0 %d sys_futex(uaddr: %#x, op: 0x189, val: 0, utime: 0, uaddr2: 0, val3: 0xffffffff)
+		11/9 1 %d sys_futex(uaddr: %#x, op: 0x81, val: 1, utime: 0, uaddr2: 0, val3: 0)
+		11/9 1 %d sys_futex -> 0x1
+		10/9 0 %d sys_futex -> 0x0
+`, at, addr, at+50, addr, at+51, at+52)
+}
+
+// quiesced is a wait of a signaller until the waiters of the group before have left.
+func quiesced(at int, addr uint64, op string, val, wakes int) string {
+	return fmt.Sprintf(`
+		11/9 1 %d sys_futex(uaddr: %#x, op: %s, val: %d, utime: 0, uaddr2: 0, val3: 0)
+		10/9 0 %d sys_futex(uaddr: %#x, op: 0x81, val: %d, utime: 0, uaddr2: 0, val3: 0)
+		10/9 0 %d sys_futex -> 0x1
+		11/9 1 %d sys_futex -> 0x0
+`, at, addr, op, val, at+20, addr, wakes, at+21, at+22)
+}
+
+// TestCondvarIsOneObject: all words of a condition variable of glibc are one row, and
+// threads that wait at any of them do not contend for a lock.
+func TestCondvarIsOneObject(t *testing.T) {
+	const cond, all = 0x1000, 0x7fffffff
+	pair := signalledAt(100, cond+0x28) + signalledAt(300, cond+0x2c)
+	for _, c := range []struct {
+		name    string
+		text    string
+		locks   int
+		futexes []int // of the others
+	}{
+		{"its two words for signals", pair, 0, []int{2}},
+		{"and both at which a signaller waits", pair + quiesced(500, cond+0x10, "0x80", 3, all) + quiesced(600, cond+0x14, "0x80", 5, all), 0, []int{4}},
+		{"and its internal lock", pair + quiesced(500, cond+0x20, "0x80", 7, all), 0, []int{3}},
+		{"a mutex there is one", pair + quiesced(500, cond+0x10, "0x80", 2, 1), 1, []int{2}},
+		{"what wakes one is no word of it", pair + quiesced(500, cond+0x10, "0x80", 3, 1), 1, []int{2}},
+		{"nor is what is elsewhere", pair + quiesced(500, cond+0x38, "0x80", 3, all), 1, []int{2}},
+		{"two of them", pair + signalledAt(700, cond+0x58) + signalledAt(900, cond+0x5c), 0, []int{2, 2}},
+	} {
+		r := reportOf(t, c.text)
+		var futexes []int
+		for _, l := range r.Signals {
+			futexes = append(futexes, l.Futexes)
+		}
+		if len(r.Locks) != c.locks || !slices.Equal(futexes, c.futexes) {
+			t.Errorf("%s: %v", c.name, rows(r))
+		}
+		if n := waitsOf(r); n != strings.Count(c.text, "op: 0x189")+strings.Count(c.text, "op: 0x80") {
+			t.Errorf("%s: %d waits", c.name, n)
+		}
+	}
+}
+
+// waitsOf counts the waits of all rows.
+func waitsOf(r *futex.Report) int {
+	n := 0
+	for _, l := range slices.Concat(r.Locks, r.Signals) {
+		n += int(l.Waits)
+	}
+	return n
+}
+
+// TestObjectsChangeNothing: a report that groups futexes leaves them as they are, so
+// that the next one is the same.
+func TestObjectsChangeNothing(t *testing.T) {
+	a := analyseText(t, futex.Options{}, script(signalledAt(100, 0x1028)+signalledAt(300, 0x102c)+quiesced(500, 0x1010, "0x80", 3, 0x7fffffff)))
+	first, second := a.Interim(futex.View{}), a.Interim(futex.View{})
+	if len(first.Signals) != 1 || first.Signals[0].Waits != 3 {
+		t.Fatalf("%v", rows(first))
+	}
+	if x, y := fmt.Sprint(rows(first), first.Signals[0].Flows, first.Signals[0].Histogram), fmt.Sprint(rows(second), second.Signals[0].Flows, second.Signals[0].Histogram); x != y {
+		t.Errorf("first:\n%s\nsecond:\n%s", x, y)
+	}
+}
+
+// TestRoles: locks of programs that are made of something else to the C library count as
+// locks, and are one where threads have a futex each for all of them.
+func TestRoles(t *testing.T) {
+	const semaphore = "sys_futex(uaddr: %#x, op: 0x189, val: 0, utime: 0, uaddr2: 0, val3: 0xffffffff)"
+	for _, c := range []struct {
+		name  string
+		names asNames
+		rows  int
+		role  string
+	}{
+		{"threads have one each", asNames{"new_sem_wait_slow64", "PGSemaphoreLock", "LWLockAcquire", "main"}, 1, "LWLock"},
+		{"one function inlined in another", asNames{"new_sem_wait_slow64", "LWLockAcquire<-LockAcquire", "main"}, 1, "LWLock"},
+		{"all have the same", asNames{"pthread_cond_timedwait", "take_gil", "PyEval_RestoreThread", "main"}, 2, "GIL"},
+		{"another function", asNames{"new_sem_wait_slow64", "PGSemaphoreLock", "LWLockAcquireAll", "main"}, 2, ""},
+	} {
+		trace := waitWith(fmt.Sprintf(semaphore, 0x1000), len(c.names), true) +
+			waitAfter(waitWith(fmt.Sprintf(semaphore, 0x3000), len(c.names), true))
+		a := analyseText(t, futex.Options{}, trace)
+		a.Name(c.names)
+		r := a.Report(futex.View{})
+		list := slices.Concat(r.Locks, r.Signals)
+		if len(list) != c.rows || list[0].Role != c.role || c.role != "" && len(r.Locks) != c.rows || waitsOf(r) != 2 {
+			t.Errorf("%s: %v, role %q", c.name, rows(r), list[0].Role)
+		}
+	}
+}
+
+// waitAfter is a wait a second later.
+func waitAfter(trace string) string { return strings.ReplaceAll(trace, "    0.", "    1.") }
