@@ -1,6 +1,11 @@
 package timeline
 
-import "ustack/tracefs"
+import (
+	"path"
+	"strings"
+
+	"ustack/tracefs"
+)
 
 // Program is the process of a thread at a time, and when the program that it was
 // then began to run or was first seen; exact means that it did not run before.
@@ -17,6 +22,25 @@ func (j *Attributor) Program(tid int, t tracefs.Time) (pid int, began tracefs.Ti
 	}
 	began, exact = sp.BeganExactly(t)
 	return pid, began, exact, true
+}
+
+// Name is the name of the program that a thread runs at a time: of its file, without
+// directories, if it was seen to be executed, else the kernel's name of the process
+// (proc_pid_comm(5)), which the program can change; "" if unknown.
+func (j *Attributor) Name(tid int, t tracefs.Time) string {
+	t += j.opt.Stamp.After
+	pid, late, ok := j.opt.Threads.PID(tid, t)
+	if !ok || late {
+		return ""
+	}
+	sp := j.opt.Spaces.Space(pid)
+	if m := sp.Program(t); m != nil {
+		return path.Base(strings.TrimSuffix(m.File.Name, " (deleted)"))
+	}
+	if v := sp.At(t); v != nil {
+		return v.Comm
+	}
+	return ""
 }
 
 // Same reports whether a process is still a program that began at a time, or has

@@ -33,6 +33,9 @@ type Programs interface {
 	// Program is when the program that a thread runs at a time began to run in its
 	// process. ok is false if it is not known exactly.
 	Program(tid int32, at tracefs.Time) (began tracefs.Time, ok bool)
+	// Name is the name of the program that a thread runs at a time, without
+	// directories, "" if unknown.
+	Name(tid int32, at tracefs.Time) string
 }
 
 // Options configure an Analysis.

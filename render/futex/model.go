@@ -135,9 +135,12 @@ func (l *Lock) Name() string {
 
 // Process is a set of threads with the same memory.
 type Process struct {
-	TGID    int32 // tracefs.NoTID if unknown
-	How     How
+	TGID int32 // tracefs.NoTID if unknown
+	How  How
+	// Comm is the name of one of its threads, of the first if that is known, Program
+	// that of the program that it runs, "" if unknown.
 	Comm    string
+	Program string
 	TIDs    []int32 // some
 	Threads int
 }

@@ -1,6 +1,7 @@
 package futex
 
 import (
+	"cmp"
 	"slices"
 
 	"ustack/tracefs"
@@ -37,9 +38,11 @@ type process struct {
 	tids   []int32 // some of them
 	count  int     // of its threads
 	comm   string  // of the thread with the process's number, else of the first
-	locks  lockMap
-	golang bool // its futexes are the Go runtime's
-	over   bool // it has ended, or runs another program
+	// program is the name of the program that it runs, "" if unknown.
+	program string
+	locks   lockMap
+	golang  bool // its futexes are the Go runtime's
+	over    bool // it has ended, or runs another program
 	// called: it has called futex, at first then.
 	called bool
 	first  tracefs.Time
@@ -181,7 +184,7 @@ func (ts *tasks) execed(tid, old int32, t tracefs.Time) {
 func (ts *tasks) calling(th *thread, t tracefs.Time) *thread {
 	p := th.proc.find()
 	if !p.called {
-		p.called, p.first = true, t
+		ts.calls(p, th, t)
 		return th
 	}
 	if ts.programs == nil || ts.losses.ticks || p.tgid == tracefs.NoTID {
@@ -192,9 +195,16 @@ func (ts *tasks) calling(th *thread, t tracefs.Time) *thread {
 	}
 	ts.replaced(p, t)
 	th = ts.thread(th.tid)
-	p = th.proc.find()
-	p.called, p.first = true, t
+	ts.calls(th.proc.find(), th, t)
 	return th
+}
+
+// calls notes that a process calls futex, at first now.
+func (ts *tasks) calls(p *process, th *thread, t tracefs.Time) {
+	p.called, p.first = true, t
+	if ts.programs != nil && !ts.losses.ticks {
+		p.program = ts.programs.Name(th.tid, t)
+	}
 }
 
 // replaced notes that a process is over, with the threads of it that are listed.
@@ -228,8 +238,9 @@ func (ts *tasks) unite(p, q *process) *process {
 	q.parent = p
 	p.count += q.count
 	if q.called && (!p.called || q.first < p.first) {
-		p.called, p.first = true, q.first
+		p.called, p.first, p.program = true, q.first, cmp.Or(q.program, p.program)
 	}
+	p.program = cmp.Or(p.program, q.program)
 	p.golang = p.golang || q.golang
 	p.how = max(p.how, q.how)
 	if p.comm == "" {

@@ -31,6 +31,8 @@ func (p oneProcess) Program(_ int32, at tracefs.Time) (began tracefs.Time, ok bo
 	return began, began >= p.known
 }
 
+func (p oneProcess) Name(int32, tracefs.Time) string { return "one" }
+
 // TestProgramsOfLocks: at one address of one process, programs that follow each other
 // have a lock each, although the trace has no event of their exec.
 func TestProgramsOfLocks(t *testing.T) {

@@ -205,7 +205,7 @@ func (rp *reporter) detail(out *Lock) {
 // process describes a lock's process. One whose PID is unknown is the threads that
 // are proven to be of it; of a shared futex, the threads that use it.
 func (u *underway) process(p *process, l *lock) *Process {
-	out := &Process{TGID: p.tgid, How: p.how, Comm: p.comm, TIDs: slices.Sorted(slices.Values(p.tids)), Threads: p.count}
+	out := &Process{TGID: p.tgid, How: p.how, Comm: p.comm, Program: p.program, TIDs: slices.Sorted(slices.Values(p.tids)), Threads: p.count}
 	if p.tgid != tracefs.NoTID || !l.key.shared {
 		return out
 	}

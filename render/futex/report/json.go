@@ -125,7 +125,7 @@ func lockOf(l *futex.Lock, r *futex.Report) lockJSON {
 	}
 	if p := l.Process; p != nil {
 		out.Address = hex(l.Address)
-		out.Process = &processJSON{Known: p.How.String(), Comm: clean(p.Comm), Threads: p.Threads, TIDs: p.TIDs}
+		out.Process = &processJSON{Known: p.How.String(), Comm: clean(p.Comm), Program: clean(p.Program), Threads: p.Threads, TIDs: p.TIDs}
 		if p.TGID >= 0 {
 			out.Process.TGID = &p.TGID
 		}

@@ -63,6 +63,7 @@ type processJSON struct {
 	TGID    *int32  `json:"tgid,omitempty"`
 	Known   string  `json:"known_by"`
 	Comm    string  `json:"comm"`
+	Program string  `json:"program,omitempty"`
 	Threads int     `json:"threads"`
 	TIDs    []int32 `json:"tids"`
 }

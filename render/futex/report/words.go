@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"strconv"
@@ -146,7 +147,7 @@ func (t *text) lockName(l *futex.Lock) string {
 
 // process returns a process in a few words.
 func process(p *futex.Process) string {
-	comm := printable(p.Comm)
+	comm := printable(cmp.Or(p.Program, p.Comm))
 	if comm == "" {
 		comm = tracefs.CommUnknown
 	}
@@ -289,6 +290,9 @@ func callers(s *futex.Stack) string {
 	var out []string
 	for i := range s.Frames {
 		f := &s.Frames[i]
+		if f.File == nil && f.Reason == filemap.NotCode && i > 0 {
+			break // frame pointers led to data
+		}
 		if f.File != nil && !f.InLibc() || f.File == nil {
 			out = append(out, frame(f))
 		}

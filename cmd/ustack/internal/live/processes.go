@@ -48,6 +48,11 @@ func (p *Processes) Program(tid int32, at tracefs.Time) (began tracefs.Time, ok 
 	return began, ok && exact
 }
 
+// Name returns the name of the program that a thread runs at a time, "" if unknown.
+func (p *Processes) Name(tid int32, at tracefs.Time) string {
+	return p.follow.attributor.Name(int(tid), at)
+}
+
 // Layout returns what a process had mapped around an address at a time.
 func (p *Processes) Layout(tid, _ int32, _ []byte, at tracefs.Time, timed bool, addr uint64) (filemap.Layout, filemap.Trust) {
 	if !timed {

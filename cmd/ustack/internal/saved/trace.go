@@ -123,6 +123,9 @@ func (p *Programs) Program(tid int32, at tracefs.Time) (began tracefs.Time, ok b
 	return began, ok && exact
 }
 
+// Name returns the name of the program that a thread runs at a time, "" if unknown.
+func (p *Programs) Name(tid int32, at tracefs.Time) string { return p.attributor.Name(int(tid), at) }
+
 // Programs returns what address spaces that were saved with the trace say of programs,
 // nil if there are none.
 func (t *Trace) Programs() *Programs {
