@@ -33,6 +33,8 @@ type Programs interface {
 	// Program is when the program that a thread runs at a time began to run in its
 	// process. ok is false if it is not known exactly.
 	Program(tid int32, at tracefs.Time) (began tracefs.Time, ok bool)
+	// ProcessAt is the process of a thread at a time.
+	ProcessAt(tid int32, at tracefs.Time) (pid int32, ok bool)
 	// Name is the name of the program that a thread runs at a time, without
 	// directories, "" if unknown.
 	Name(tid int32, at tracefs.Time) string

@@ -202,9 +202,24 @@ func (ts *tasks) calling(th *thread, t tracefs.Time) *thread {
 // calls notes that a process calls futex, at first now.
 func (ts *tasks) calls(p *process, th *thread, t tracefs.Time) {
 	p.called, p.first = true, t
-	if ts.programs != nil && !ts.losses.ticks {
-		p.program = ts.programs.Name(th.tid, t)
+	if ts.programs == nil || ts.losses.ticks {
+		return
 	}
+	p.program = ts.programs.Name(th.tid, t)
+	if p.tgid != tracefs.NoTID {
+		return
+	}
+	pid, ok := ts.programs.ProcessAt(th.tid, t)
+	if !ok {
+		return
+	}
+	known := ts.process(pid, ByMappings)
+	if began, ok := ts.programs.Program(th.tid, t); ok && known.called && began > known.first {
+		ts.replaced(known, t)
+		known = ts.process(pid, ByMappings)
+	}
+	known = ts.unite(known, p)
+	known.how = max(known.how, ByMappings)
 }
 
 // replaced notes that a process is over, with the threads of it that are listed.

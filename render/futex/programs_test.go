@@ -1,6 +1,7 @@
 package futex_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +31,8 @@ func (p oneProcess) Program(_ int32, at tracefs.Time) (began tracefs.Time, ok bo
 	}
 	return began, began >= p.known
 }
+
+func (p oneProcess) ProcessAt(int32, tracefs.Time) (int32, bool) { return 7, true }
 
 func (p oneProcess) Name(int32, tracefs.Time) string { return "one" }
 
@@ -61,6 +64,33 @@ func TestProgramsOfLocks(t *testing.T) {
 		slices.Sort(got)
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: locks with %v waits, want %v", name, got, c.want)
+		}
+	}
+}
+
+// TestProgramsOfThreads: threads of which the trace does not have the process are of the
+// one that was saved with it, each from its first call on.
+func TestProgramsOfThreads(t *testing.T) {
+	const second = tracefs.Time(1e9)
+	wait := func(tid, at string) string {
+		return strings.NewReplacer("t10-10", "t"+tid+"-"+tid, "    0.", "    "+at+".").
+			Replace(waitWith("sys_futex(uaddr: 0x1000, op: 0x80, val: 2, utime: 0, uaddr2: 0, val3: 0)", 1, true))
+	}
+	in := wait("10", "0") + wait("11", "1") + wait("12", "3")
+	for name, c := range map[string]struct {
+		execs []tracefs.Time
+		want  []string
+	}{
+		"one program": {nil, []string{"7 one 3"}},
+		"another one": {[]tracefs.Time{2 * second}, []string{"7 one 1", "7 one 2"}},
+	} {
+		r := analyseText(t, futex.Options{Programs: oneProcess{c.execs, 0}}, in).Report(futex.View{})
+		var got []string
+		for _, l := range r.Locks {
+			got = append(got, fmt.Sprint(l.Process.TGID, " ", l.Process.Program, " ", l.Waits))
+		}
+		if slices.Sort(got); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }

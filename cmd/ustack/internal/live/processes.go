@@ -48,6 +48,12 @@ func (p *Processes) Program(tid int32, at tracefs.Time) (began tracefs.Time, ok 
 	return began, ok && exact
 }
 
+// ProcessAt returns the process of a thread at a time.
+func (p *Processes) ProcessAt(tid int32, at tracefs.Time) (pid int32, ok bool) {
+	n, _, _, ok := p.follow.attributor.Program(int(tid), at)
+	return int32(n), ok
+}
+
 // Name returns the name of the program that a thread runs at a time, "" if unknown.
 func (p *Processes) Name(tid int32, at tracefs.Time) string {
 	return p.follow.attributor.Name(int(tid), at)

@@ -123,6 +123,12 @@ func (p *Programs) Program(tid int32, at tracefs.Time) (began tracefs.Time, ok b
 	return began, ok && exact
 }
 
+// ProcessAt returns the process of a thread at a time.
+func (p *Programs) ProcessAt(tid int32, at tracefs.Time) (pid int32, ok bool) {
+	n, _, _, ok := p.attributor.Program(int(tid), at)
+	return int32(n), ok
+}
+
 // Name returns the name of the program that a thread runs at a time, "" if unknown.
 func (p *Programs) Name(tid int32, at tracefs.Time) string { return p.attributor.Name(int(tid), at) }
 
