@@ -1,0 +1,62 @@
+package futex
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// hint says what the futexes of a runtime do not show, and what shows it.
+type hint struct {
+	// files begin the names of the runtime's files, without directories, through which
+	// threads wait; none are for the Go runtime, which is in each program.
+	files []string
+	// at is the kind of what they wait for, Unknown for any.
+	at Kind
+	// unless is the role that makes it needless, "" if none does.
+	unless string
+	text   string
+}
+
+// hints are of runtimes whose own locks are no futexes, or are futexes of each thread.
+func hints() []hint {
+	return []hint{
+		{nil, Unknown, "", "goroutines that wait for a sync.Mutex or a channel make no futex call: Go's mutex and block profiles have them (runtime.SetMutexProfileFraction, go tool pprof)"},
+		{[]string{"libjvm.so"}, Unknown, "Java monitor", "a Java thread waits for any monitor or java.util.concurrent lock at futexes of its own: jstack -l PID names the locks"},
+		{[]string{"postgres"}, Unknown, "", "processes of PostgreSQL wait for locks of rows and tables in epoll_wait, not at a futex: pg_stat_activity and pg_locks have them"},
+		{[]string{"python3", "libpython3"}, Condvar, "GIL", "Python's GIL counts as a condition variable, as take_gil has no name here: with Python's debug symbols it counts as a lock"},
+	}
+}
+
+// hints returns the hints for what threads wait for in a report.
+func (rp *reporter) hints(locks []*Lock) (list []string) {
+	for _, h := range hints() {
+		needless := h.unless != "" && slices.ContainsFunc(locks, func(l *Lock) bool { return l.Role == h.unless })
+		if !needless && slices.ContainsFunc(locks, func(l *Lock) bool { return rp.fits(&h, l) }) {
+			list = append(list, h.text)
+		}
+	}
+	return list
+}
+
+// fits reports whether a hint is about a lock.
+func (rp *reporter) fits(h *hint, l *Lock) bool {
+	switch {
+	case h.files == nil:
+		return l.Kind == GoPark || l.Kind == GoLock
+	case h.at != Unknown && l.Kind != h.at:
+		return false
+	}
+	return slices.ContainsFunc(l.lock.flows.list, func(p part[flow]) bool {
+		s := rp.stacks.get(p.key.wait)
+		return s != nil && slices.ContainsFunc(s.Frames, func(f Frame) bool {
+			return f.File != nil && slices.ContainsFunc(h.files, func(name string) bool { return ofVersion(path.Base(f.File.Path), name) })
+		})
+	})
+}
+
+// ofVersion reports whether a file has a name, or is a version of it.
+func ofVersion(file, name string) bool {
+	rest, ok := strings.CutPrefix(file, name)
+	return ok && strings.Trim(rest, ".0123456789so") == ""
+}

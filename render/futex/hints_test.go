@@ -1,0 +1,49 @@
+package futex_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"ustack/render/futex"
+)
+
+// TestHints: a report has a note on locks of runtimes that futexes do not show, where
+// threads wait through the runtime, and not for other files with such a name.
+func TestHints(t *testing.T) {
+	const (
+		lock = "sys_futex(uaddr: 0x1000, op: 0x80, val: 2, utime: 0, uaddr2: 0, val3: 0)"
+		cond = "sys_futex(uaddr: 0x1000, op: 0x189, val: 7, utime: 0, uaddr2: 0, val3: 0xffffffff)"
+		note = "sys_futex(uaddr: 0xc000001000, op: 0x80, val: 0, utime: 0, uaddr2: 0, val3: 0)"
+	)
+	for _, c := range []struct {
+		call, path string
+		names      asNames
+		want       string
+	}{
+		{lock, "/usr/lib/postgresql/15/bin/postgres", nil, "PostgreSQL"},
+		{lock, "/usr/bin/postgres-exporter", nil, ""},
+		{lock, "/usr/lib/jvm/lib/server/libjvm.so", nil, "jstack"},
+		{lock, "/usr/lib/jvm/lib/server/libjvm.so", asNames{"", "ObjectMonitor::enter(JavaThread*)"}, ""},
+		{cond, "/usr/bin/python3.11", asNames{"pthread_cond_timedwait", ""}, "GIL"},
+		{cond, "/usr/lib/libpython3.11.so.1.0", asNames{"pthread_cond_timedwait", ""}, "GIL"},
+		{cond, "/usr/bin/python3.11", asNames{"pthread_cond_timedwait", "take_gil"}, ""},
+		{lock, "/usr/bin/python3.11", asNames{"pthread_mutex_lock", ""}, ""},
+		{note, "/usr/bin/served", nil, "mutex and block profiles"},
+		{lock, "/usr/bin/other", nil, ""},
+	} {
+		a := analyseText(t, futex.Options{}, strings.ReplaceAll(waitWith(c.call, 2, true), "/bin/p", c.path))
+		if c.names != nil {
+			a.Name(c.names)
+		}
+		notes := a.Report(futex.View{}).Notes
+		of := func(word string) bool {
+			return slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, word) })
+		}
+		for _, word := range []string{"PostgreSQL", "jstack", "GIL", "mutex and block profiles"} {
+			if of(word) != (word == c.want) {
+				t.Errorf("%s, %s, %q: %q", c.path, c.call, c.names, notes)
+			}
+		}
+	}
+}
