@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -100,6 +99,7 @@ func (f *futexFlags) viewFlags(fs *flag.FlagSet) {
 	f.symbols.register(fs)
 	fs.IntVar(&f.view.Top, "top", defaultTop, "show the first `N` locks, waits and threads, 0 for all")
 	fs.StringVar(&f.view.Sort, "sort", "total", "`ORDER` of the locks: total, count, max or p99")
+	fs.StringVar((*string)(&f.view.By), "by", string(futex.ByObject), "a row for each `WHAT`: lock (each futex), object (all futexes of one thing), site (the code that waits) or kind")
 	fs.DurationVar(&f.minWait, "min-wait", 0, "show locks and waits of at least this `TIME`; all are counted")
 	fs.Func("comm", "only the locks of processes or threads of this `NAME`", func(s string) error {
 		f.view.Comms = append(f.view.Comms, s)
@@ -122,8 +122,8 @@ func (f *futexFlags) check() error {
 	if err := f.checkFormat(); err != nil {
 		return err
 	}
-	if orders := []string{"total", "count", "max", "p99"}; !slices.Contains(orders, f.view.Sort) {
-		return fmt.Errorf("unknown order %q (one of %s)", f.view.Sort, strings.Join(orders, ", "))
+	if err := f.view.Check(); err != nil {
+		return err
 	}
 	f.view.MinWait = tracefs.Time(f.minWait.Nanoseconds())
 	if f.view.Top < 0 || f.view.MinWait < 0 {

@@ -15,6 +15,7 @@ import (
 // units of the trace's clock (Ticks).
 type Report struct {
 	Ticks      bool
+	By         By // what has a row of its own
 	Start, End tracefs.Time
 	Calls      int64
 	// Locks are the futexes that threads wait for as for a lock, Signals all
@@ -109,9 +110,11 @@ type Lock struct {
 	Futexes int
 	Each    bool
 	Program string
-	lock    *lock
-	parts   []*lock
-	wanted  bool // by the View
+	// Group is what the futexes have in common, if that is a site or a kind.
+	Group  By
+	lock   *lock
+	parts  []*lock
+	wanted bool // by the View
 }
 
 // Contends reports whether waits on it are for a lock.

@@ -2,6 +2,8 @@ package futex
 
 import (
 	"ustack/filemap"
+	"ustack/filemap/symbol"
+	"ustack/tracefs"
 )
 
 // object is what a row of a report is about: a futex, or several that are one thing, as
@@ -11,12 +13,13 @@ import (
 // Invariants:
 //   - A futex is in one object.
 //   - sum is the only one of parts, or a copy with the counts of all of them.
-//   - No mutex is grouped: its holders and its owner are its own.
+//   - By object, no mutex is grouped: its holders and its owner are its own.
 type object struct {
 	sum   *lock
 	parts []*lock
 	kind  Kind
 	role  *role
+	group By // what the parts have in common, empty if they are one thing
 }
 
 // words is the object of the words of a condition variable: the pair at which threads
@@ -41,6 +44,27 @@ type grouping struct {
 	list  []*object
 	words map[words]*object
 	roles map[roleKey]*object
+	sites map[siteKey]*object
+	kinds map[kindKey]*object
+}
+
+// siteKey is the object of futexes of one kind that threads wait for at one place.
+type siteKey struct {
+	kind Kind
+	place
+}
+
+// place is where in a program threads wait: a function, or an offset if it has no name.
+type place struct {
+	file     *filemap.File
+	function string
+	offset   uint64
+}
+
+// kindKey is the object of futexes of one kind in a process.
+type kindKey struct {
+	kind Kind
+	proc *process
 }
 
 // roleKey is the object of futexes by which threads of one program wait for the same.
@@ -51,12 +75,14 @@ type roleKey struct {
 
 // objects puts the futexes that have been used into objects, in the order in which the
 // first of each was seen.
-func (rp *reporter) objects(u *underway) []*object {
-	g := grouping{words: make(map[words]*object), roles: make(map[roleKey]*object)}
+func (rp *reporter) objects(u *underway, by By) []*object {
+	g := grouping{words: make(map[words]*object), roles: make(map[roleKey]*object), sites: make(map[siteKey]*object), kinds: make(map[kindKey]*object)}
 	var later []*lock // what can be a word of a condition variable that comes after it
 	for _, l := range rp.locks.all {
 		switch {
 		case l.parent != nil || l.traits.waits == 0 && l.durations.count == 0 && len(u.at(l).waits) == 0:
+		case by == ByLock:
+			g.list = append(g.list, &object{parts: []*lock{l}, kind: l.kind(), role: l.role})
 		case l.besidePair():
 			later = append(later, l)
 		default:
@@ -66,10 +92,89 @@ func (rp *reporter) objects(u *underway) []*object {
 	for _, l := range later {
 		g.addBeside(l)
 	}
-	for _, o := range g.list {
+	list := g.list
+	switch by {
+	case BySite:
+		list = g.grouped(by, func(o *object) *object { return at(&g, g.sites, siteKey{o.kind, rp.placeOf(u, o)}) })
+	case ByKind:
+		list = g.grouped(by, func(o *object) *object { return at(&g, g.kinds, kindKey{o.kind, o.process()}) })
+	}
+	for _, o := range list {
 		o.add(u)
 	}
+	return list
+}
+
+// grouped puts the objects into those that of returns for each, and returns these.
+func (g *grouping) grouped(by By, of func(*object) *object) []*object {
+	list := g.list
+	g.list = nil
+	for _, o := range list {
+		to := of(o)
+		if to.parts == nil {
+			to.kind, to.role = o.kind, o.role
+		}
+		if to.role != o.role {
+			to.role = nil
+		}
+		to.parts, to.group = append(to.parts, o.parts...), by
+	}
 	return g.list
+}
+
+// process returns the process of all parts, nil if there are several.
+func (o *object) process() *process {
+	var p *process
+	for i, l := range o.parts {
+		if l.proc == nil || i > 0 && l.proc.find() != p {
+			return nil
+		}
+		p = l.proc.find()
+	}
+	return p
+}
+
+// placeOf returns where threads wait for an object most of the time.
+func (rp *reporter) placeOf(u *underway, o *object) (most place) {
+	times := make(map[place]tracefs.Time)
+	add := func(stack int32, t tracefs.Time) {
+		p := rp.stacks.get(stack).place()
+		if times[p] += t + 1; times[p] > times[most] { // + 1: those that did not sleep count, too
+			most = p
+		}
+	}
+	for _, l := range o.parts {
+		for i := range l.flows.list {
+			f := &l.flows.list[i]
+			add(f.key.wait, f.Time)
+		}
+		for _, w := range u.at(l).waits {
+			add(w.stack, u.end-w.since)
+		}
+	}
+	return most
+}
+
+// place returns the innermost place outside of the C library, else the outermost that is
+// known.
+func (s *Stack) place() (p place) {
+	if s == nil {
+		return place{}
+	}
+	for i := range s.Frames {
+		f := &s.Frames[i]
+		if f.File == nil {
+			continue
+		}
+		p = place{file: f.File, offset: f.Offset}
+		if f.Name != nil && f.Name.Reason == symbol.NoReason {
+			p = place{file: f.File, function: f.Name.Function}
+		}
+		if !f.InLibc() {
+			return p
+		}
+	}
+	return p
 }
 
 // add adds a futex to the object that it is part of.

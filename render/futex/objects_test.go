@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ustack/render/futex"
+	"ustack/tracefs"
 )
 
 // signalledAt is a wait at a condition variable's word, and the signal.
@@ -113,3 +114,39 @@ func TestRoles(t *testing.T) {
 
 // waitAfter is a wait a second later.
 func waitAfter(trace string) string { return strings.ReplaceAll(trace, "    0.", "    1.") }
+
+// TestBy: rows of locks, objects, sites and kinds are of the same waits.
+func TestBy(t *testing.T) {
+	a := analyse(t, futex.Options{}, "../../testdata/captures/hash/pipe_default/trace.txt.zst")
+	r := a.Report(futex.View{})
+	want := fmt.Sprint(waitsOf(r), r.Contended.Time+r.Signalled.Time, holding(r))
+	rowsOf := make(map[futex.By]int)
+	for _, by := range []futex.By{futex.ByLock, futex.ByObject, futex.BySite, futex.ByKind} {
+		r := a.Report(futex.View{By: by})
+		if got := fmt.Sprint(waitsOf(r), r.Contended.Time+r.Signalled.Time, holding(r)); got != want {
+			t.Errorf("by %s: %s, want %s", by, got, want)
+		}
+		list := slices.Concat(r.Locks, r.Signals)
+		rowsOf[by] = len(list)
+		futexes := 0
+		for _, l := range list {
+			futexes += l.Futexes
+		}
+		if futexes != rowsOf[futex.ByLock] {
+			t.Errorf("by %s: %d futexes, want %d", by, futexes, rowsOf[futex.ByLock])
+		}
+	}
+	if !(rowsOf[futex.ByLock] > rowsOf[futex.ByObject] && rowsOf[futex.ByObject] > rowsOf[futex.BySite] && rowsOf[futex.ByKind] > 1) {
+		t.Errorf("rows: %v", rowsOf)
+	}
+}
+
+// holding is the time for which any thread held a lock while another waited.
+func holding(r *futex.Report) (sum tracefs.Time) {
+	for _, l := range slices.Concat(r.Locks, r.Signals) {
+		for _, h := range l.Holders {
+			sum += h.Time
+		}
+	}
+	return sum
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"ustack/tracefs"
 )
@@ -12,11 +13,39 @@ import (
 // View selects parts of a report. It changes what is shown, not what is
 // counted.
 type View struct {
-	Sort    string // total, count, max or p99
+	Sort    string // total, count, max or p99; empty for total
+	By      By     // empty for ByObject
 	Top     int    // 0 for all
 	MinWait tracefs.Time
 	PIDs    []int32
 	Comms   []string
+}
+
+// By is what has a row of its own.
+type By string
+
+// What can have a row.
+const (
+	// ByLock: each futex.
+	ByLock By = "lock"
+	// ByObject: the futexes that are one thing, such as a condition variable.
+	ByObject By = "object"
+	// BySite: the futexes that threads wait for at one place of a program, most of the
+	// time.
+	BySite By = "site"
+	// ByKind: the futexes of one kind in a process.
+	ByKind By = "kind"
+)
+
+// Check reports a word that a View does not know.
+func (v *View) Check() error {
+	if orders := []string{"", "total", "count", "max", "p99"}; !slices.Contains(orders, v.Sort) {
+		return fmt.Errorf("unknown order %q (one of %s)", v.Sort, strings.Join(orders[1:], ", "))
+	}
+	if rows := []By{"", ByLock, ByObject, BySite, ByKind}; !slices.Contains(rows, v.By) {
+		return fmt.Errorf("no row for %q (one of lock, object, site, kind)", v.By)
+	}
+	return nil
 }
 
 // Report finishes the analysis: nothing can be added after it.
@@ -32,14 +61,14 @@ func (a *Analysis) Interim(v View) *Report { return a.reporter.report(v) }
 
 func (rp *reporter) report(v View) *Report {
 	u := rp.underway()
-	r := &Report{Ticks: rp.losses.ticks, Start: rp.losses.start, End: u.end, Calls: rp.calls.entries, Before: rp.calls.before, Waitv: rp.calls.waitv, NoReturn: rp.calls.unpaired, NoReturns: rp.calls.noReturns()}
+	r := &Report{Ticks: rp.losses.ticks, By: v.By, Start: rp.losses.start, End: u.end, Calls: rp.calls.entries, Before: rp.calls.before, Waitv: rp.calls.waitv, NoReturn: rp.calls.unpaired, NoReturns: rp.calls.noReturns()}
 	r.Reach = rp.reached()
 	rp.loss(r)
 	hidden := u.hiding()
 	byLock := make(map[*lock]*Lock)
 	var locks [2][]*Lock
 	filtered := len(v.PIDs)+len(v.Comms) > 0
-	for _, o := range rp.objects(u) {
+	for _, o := range rp.objects(u, v.By) {
 		out := u.object(o, hidden)
 		for _, l := range o.parts {
 			byLock[l] = out
@@ -149,6 +178,7 @@ func (v *View) list(locks []*Lock) []*Lock {
 func (u *underway) object(o *object, hidden *hiding) *Lock {
 	out := u.lock(o.sum, hidden)
 	out.Kind, out.Futexes, out.parts = o.kind, len(o.parts), o.parts
+	out.Group = o.group
 	if o.role != nil {
 		out.Role, out.Each = o.role.name, o.role.each
 	}

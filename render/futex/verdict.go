@@ -290,7 +290,7 @@ func (j *diagnosis) deadOwner() *Verdict {
 func (j *diagnosis) inversion() *Verdict {
 	at := make(map[*lock]*Blocked)
 	for _, b := range j.hang {
-		if l := b.Lock.lock; b.Lock.Kind.exclusive() && at[l] == nil {
+		if l := b.wait.lock.find(); b.Lock.Kind.exclusive() && at[l] == nil {
 			at[l] = b
 		}
 	}

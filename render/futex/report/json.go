@@ -118,7 +118,7 @@ func lockOf(l *futex.Lock, r *futex.Report) lockJSON {
 		}
 	}
 	if out.Role, out.Program = l.Role, clean(l.Program); l.Futexes > 1 {
-		out.Futexes = l.Futexes
+		out.Futexes, out.Group = l.Futexes, string(l.Group)
 	}
 	if v := l.Variable; v != nil {
 		out.symbolJSON = symbolJSON{clean(v.String()), clean(v.File.Path), l.VariableTrust.String(), v.Source.String()}

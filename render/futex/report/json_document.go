@@ -81,6 +81,7 @@ type lockJSON struct {
 	Role        string        `json:"role,omitempty"`
 	Program     string        `json:"role_program,omitempty"`
 	Futexes     int           `json:"futexes,omitempty"`
+	Group       string        `json:"by,omitempty"`
 	Waits       int64         `json:"waits"`
 	Woken       int64         `json:"woken"`
 	Changed     int64         `json:"changed"`

@@ -70,26 +70,49 @@ func (t *text) summary() {
 // amounts says how much waiting there is.
 func (t *text) amounts() {
 	r := t.r
-	locks, threads := plural(r.LockCount, "lock"), plural(r.ThreadCount, "thread")
-	if r.OtherLocks != nil {
-		locks = "at least " + locks
-	}
+	threads := plural(r.ThreadCount, "thread")
 	if r.ThreadRest.Count > 0 {
 		threads = "at least " + threads
 	}
 	if r.LockCount == 0 && r.OtherLocks == nil {
 		t.f("No lock contention in %s of trace", t.time(r.End-r.Start))
 	} else {
-		t.f("%s waited for %s, by %s in %s of trace", t.sum(&r.Contended), locks, threads, t.time(r.End-r.Start))
+		t.f("%s waited for %s, by %s in %s of trace", t.sum(&r.Contended), t.locks(), threads, t.time(r.End-r.Start))
 	}
 	if r.SignalCount > 0 {
-		what := "condition variables, joins and parked threads"
-		if r.SignalCount == 1 {
-			what = "condition variable, join or parked thread"
-		}
-		t.f("; %s of other waiting at %d %s", t.sum(&r.Signalled), r.SignalCount, what)
+		t.f("; %s of other waiting %s", t.sum(&r.Signalled), t.signals())
 	}
 	t.b.WriteByte('\n')
+}
+
+// locks counts what has a row among the locks.
+func (t *text) locks() string {
+	r := t.r
+	least := ""
+	if r.OtherLocks != nil {
+		least = "at least "
+	}
+	switch r.By {
+	case futex.BySite:
+		return "locks at " + least + plural(r.LockCount, "site")
+	case futex.ByKind:
+		return "locks of " + least + plural(r.LockCount, "kind")
+	}
+	return least + plural(r.LockCount, "lock")
+}
+
+// signals counts what has a row among the others.
+func (t *text) signals() string {
+	switch n := t.r.SignalCount; {
+	case t.r.By == futex.BySite:
+		return "at " + plural(n, "site")
+	case t.r.By == futex.ByKind:
+		return "of " + plural(n, "kind")
+	case n == 1:
+		return "at 1 condition variable, join or parked thread"
+	default:
+		return fmt.Sprintf("at %d condition variables, joins and parked threads", n)
+	}
 }
 
 // most describes the lock that is waited for most.

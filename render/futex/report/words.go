@@ -113,7 +113,7 @@ func late(l *futex.Lock) string {
 // kindName returns what a lock is.
 func kindName(l *futex.Lock) string {
 	switch {
-	case l.Each:
+	case l.Each && l.Futexes > 1:
 		return l.Role
 	case l.Role != "":
 		return l.Role + " (" + l.Kind.String() + ")"
@@ -123,7 +123,10 @@ func kindName(l *futex.Lock) string {
 
 // where returns where a futex is, in a few words.
 func where(l *futex.Lock) string {
-	if l.Each {
+	switch {
+	case l.Group != "" && l.Futexes > 1:
+		return fmt.Sprintf("at %s", plural(l.Futexes, "futex"))
+	case l.Each && l.Futexes > 1:
 		return fmt.Sprintf("of %s, at %s", printable(path.Base(l.Program)), plural(l.Futexes, l.Kind.String()))
 	}
 	s := printable(l.Name())
