@@ -22,6 +22,7 @@ type Mappings struct {
 	// lived is when a process with the mappings of its last version was last
 	// seen.
 	lived    map[int32]tracefs.Time
+	told     told
 	queue    []*observation
 	clocks   *calibration // while the clocks are compared
 	deciding bool
@@ -104,7 +105,7 @@ const (
 // at the paths of the dump, "" if there is none.
 func New(d *Dump, sysrootDir string) (*Mappings, error) {
 	e := &Mappings{dump: d, seen: make(map[observed]*observation), byID: make(map[tracefs.Identifier][]*observation),
-		lived: make(map[int32]tracefs.Time)}
+		lived: make(map[int32]tracefs.Time), told: newTold()}
 	e.pins = proof.NewPins(runs{})
 	if d.changes() {
 		e.clocks = newCalibration()
@@ -155,6 +156,9 @@ func (e *Mappings) Clock(name string) {
 // it decides, it compares the clocks and collects the frames.
 func (e *Mappings) Attribute(s *resolve.Query) {
 	s.Identify()
+	if !e.deciding && e.clocks == nil {
+		e.hear(s)
+	}
 	tid := s.TID
 	if len(e.dump.all(tid)) == 0 {
 		tid = s.TGID // a thread that the dump does not list

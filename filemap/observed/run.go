@@ -22,6 +22,8 @@ type run struct {
 	first, last tracefs.Time
 	// waiting are the observations that it is a candidate of.
 	waiting []*observation
+	// doubted: the trace contradicts a reading that has it (told).
+	doubted bool
 }
 
 // place is where a program's vDSO is mapped: exec puts it at a random place,

@@ -19,6 +19,7 @@ func (e *Mappings) Solve() bool {
 		return false
 	}
 	e.dump.toTrace(e.lived)
+	e.dump.doubt(&e.told)
 	for _, x := range e.list {
 		for i := range x.owned {
 			e.own(x, &x.owned[i])

@@ -193,6 +193,8 @@ func (f *frame) carriedThere() proof.Said {
 func (f *frame) unlessOther(r *run, sure proof.Sure) proof.Sure {
 	said := f.said.File
 	switch {
+	case r.doubted:
+		return proof.Afterwards
 	case said == nil:
 	case f.id.IsInode() && !r.file.endsAs(said), r.file.differs(said) && slices.Contains(r.file.names(), bareName(said.Path)):
 		return proof.Afterwards
@@ -201,7 +203,10 @@ func (f *frame) unlessOther(r *run, sure proof.Sure) proof.Sure {
 }
 
 func sureOf(pin proof.Pin[*run]) proof.Sure {
-	if pin.Inferred {
+	switch {
+	case pin.Mapping.doubted:
+		return proof.Afterwards
+	case pin.Inferred:
 		return proof.ByExclusion
 	}
 	return proof.Proven

@@ -2,6 +2,7 @@ package observed
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"ustack/filemap"
@@ -86,6 +87,48 @@ func TestExcludedOfAnother(t *testing.T) {
 			witnessed{1, 5e9, id, 0x1000, resolve.Named(b, filemap.Claimed)})
 		if got[1] != want {
 			t.Errorf("%s, want %s", got[1], want)
+		}
+	}
+}
+
+// TestToldOtherwise: exclusion and numbers prove nothing with a dump that gives a file
+// another build ID than the trace does anywhere, or another file of that reading.
+func TestToldOtherwise(t *testing.T) {
+	id, of, elsewhere := tracefs.HashIdentifier(1), tracefs.HashIdentifier(2), tracefs.HashIdentifier(3)
+	inode := tracefs.InodeIdentifier(6, 0xfe, 0)
+	a, stale := &filemap.File{Path: "/a"}, &filemap.File{Path: "/c"}
+	none := resolve.Unnamed(filemap.Unannounced)
+	read := twice(libA + libB + "# fe:00 6 build_id=01\n")
+	both := twice(libA + libB + "# fe:00 5 build_id=01\n# fe:00 6 build_id=01\n")
+	for _, c := range []struct {
+		what, dump string
+		told       string // the file of which the trace gives a build ID
+		told2      byte   // and another one, 0 if none
+		frame      witnessed
+		want       string
+	}{
+		{"said nothing", read, "/b", 0, witnessed{1, 5e9, id, 0x1000, none}, "/b 01 late"},
+		{"said what was", read, "/b", 0, witnessed{1, 5e9, id, 0x1000, resolve.Named(stale, filemap.Claimed)}, "/b 01 late"},
+		{"one of two", read, "/b", 1, witnessed{1, 5e9, id, 0x1000, none}, "/b 01 inferred"},
+		{"the inode", read, "/b", 0, witnessed{1, 5e9, inode, 0x1000, none}, "/b 01 late"},
+		{"the inode, one of two", read, "/b", 1, witnessed{1, 5e9, inode, 0x1000, none}, "/b 01 verified"},
+		{"another file of the reading", both, "/a", 0, witnessed{1, 5e9, id, 0x1000, none}, "/b 01 late"},
+		{"a file of no reading", read, "/d", 0, witnessed{1, 5e9, id, 0x1000, none}, "/b 01 inferred"},
+		{"in a chroot", strings.ReplaceAll(read, "/b", "/jail/b"), "/b", 0, witnessed{1, 5e9, id, 0x1000, none}, "/jail/b 01 late"},
+		{"in a chroot, one of two", strings.ReplaceAll(read, "/b", "/jail/b"), "/b", 1, witnessed{1, 5e9, id, 0x1000, none}, "/jail/b 01 inferred"},
+		{"of another name that ends so", strings.ReplaceAll(read, "/b", "/ab"), "b", 0, witnessed{1, 5e9, id, 0x1000, none}, "/ab 01 inferred"},
+		{"deleted since", strings.ReplaceAll(read, "/b", "/b (deleted)"), "/b", 0, witnessed{1, 5e9, id, 0x1000, none}, "/b (deleted) 01 late"},
+	} {
+		frames := []witnessed{{1, 5e9, of, 0x1000, resolve.Own(a)}, c.frame}
+		for _, told := range []byte{2, c.told2} {
+			if told != 0 {
+				f := &filemap.File{Path: c.told, HasID: true}
+				f.BuildID[0] = told
+				frames = append(frames, witnessed{77, 5e9, elsewhere, 0x1000, resolve.Own(f)})
+			}
+		}
+		if got := attributed(t, map[int32]string{1: c.dump}, frames...); got[1] != c.want {
+			t.Errorf("%s: %s, want %s", c.what, got[1], c.want)
 		}
 	}
 }
