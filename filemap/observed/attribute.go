@@ -10,22 +10,6 @@ import (
 	"ustack/tracefs/text"
 )
 
-// file is the File of a mapped file. Its build ID is the one that the dump gives,
-// or that of a mapping event made when the kernel looked at this very file.
-func (e *Mappings) file(m *mapped) *filemap.File {
-	if m.file != nil {
-		return m.file
-	}
-	m.file = &filemap.File{Path: m.name, BuildID: m.id, HasID: m.hasID}
-	if l := m.learned; !m.hasID && l != nil && !m.disputed {
-		m.file.BuildID, m.file.HasID, m.file.Words = l.BuildID, l.HasID, l.Words
-		if bareName(l.Path) == bareName(m.name) {
-			m.file.Path = l.Path
-		}
-	}
-	return m.file
-}
-
 // notRandom is where addresses end that programs have which are linked to a
 // fixed place: the small and medium code models.
 const notRandom = 1 << 32
@@ -38,7 +22,7 @@ func (e *Mappings) address(m *moment, tid int32, f *frame, o *resolve.Attributio
 	f.landed(m, v, found)
 	switch {
 	case v.Act == proof.Name:
-		*o = resolve.Named(e.file(found.file), v.Trust)
+		*o = resolve.Named(e.file(found.run), v.Trust)
 		o.Offset, o.HasOffset = f.offset-found.start+found.offset, true
 	case v.By == proof.Fileless:
 		*o = resolve.Unnamed(v.Reason)
@@ -191,7 +175,7 @@ func (e *Mappings) object(m *moment, line []byte, o *resolve.Attribution) {
 		}
 	}
 	if v := a.Decide(); v.Act == proof.Name {
-		*o = resolve.Named(e.file(found.file), v.Trust)
+		*o = resolve.Named(e.file(found.run), v.Trust)
 		o.Offset, o.HasOffset = offset+found.offset, true
 	}
 }

@@ -80,12 +80,11 @@ type mapped struct {
 	generations []*mapped
 	// code is where in it there was code, in any mapping: offsets.
 	code []place
-	// learned is the file that the kernel has announced when it looked at this very
-	// file; disputed: it has announced different ones.
-	learned  *filemap.File
-	disputed bool
-	file     *filemap.File // made of what is known, see Mappings.file
-	elf      *elfFile      // if it is at hand
+	// learned is what the kernel has announced when it looked at a file of this name
+	// and number.
+	learned learned
+	file    *filemap.File // made of what is known, see Mappings.file
+	elf     *elfFile      // if it is at hand
 }
 
 // generation is one of the files that had a name and inode one after the other.

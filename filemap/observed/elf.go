@@ -66,8 +66,8 @@ func (x *elfFile) read(f *openfile.File, m *mapped) bool {
 		return false
 	}
 	want := m.id
-	if !m.hasID && m.learned != nil && !m.disputed {
-		want = m.learned.BuildID
+	if l := m.learned.known(); !m.hasID && l != nil {
+		want = l.BuildID
 	}
 	if want.IsZero() || want != buildID(id) {
 		return false
@@ -141,7 +141,7 @@ func (e *Mappings) look(runs []*run, list []sample) []*run {
 	passed := false
 	for _, r := range runs {
 		x := e.root.open(r.file)
-		if !x.usable {
+		if !x.usable || e.disputed(r) {
 			continue // nothing is known against it
 		}
 		switch share := x.share(list); {

@@ -105,7 +105,7 @@ func (e *Mappings) layout(v *version) filemap.Layout {
 		end = m.end
 		a := filemap.Area{Start: m.start, End: m.end, Offset: m.offset, Anonymous: !m.shared && m.kind.IsData()}
 		if m.isProgram() {
-			a.File = e.file(m.file)
+			a.File = e.file(m.run)
 		}
 		l = append(l, a)
 	}

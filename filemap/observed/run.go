@@ -24,6 +24,11 @@ type run struct {
 	waiting []*observation
 	// doubted: the trace contradicts a reading that has it (told).
 	doubted bool
+	// learned is what the kernel announced when it looked at it, life the time of the
+	// file that it is in; listed: it was looked at for that.
+	learned learned
+	life    *life
+	listed  bool
 }
 
 // place is where a program's vDSO is mapped: exec puts it at a random place,

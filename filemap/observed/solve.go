@@ -28,6 +28,7 @@ func (e *Mappings) Solve() bool {
 			e.number(x)
 		}
 	}
+	e.dump.lives()
 	for _, x := range e.list {
 		e.open(x)
 		e.push(x)
@@ -66,7 +67,8 @@ func (e *Mappings) own(x *observation, o *ownedFrame) {
 	case !more && !found.several:
 		r := found.run
 		r.first, r.last = min(r.first, o.at), max(r.last, o.at)
-		r.file.learn(o.file)
+		r.learned.learn(o.file)
+		r.file.learned.learn(o.file)
 		e.pinned(x.id, r, e.pins.Add(x.id, r, o.at))
 	}
 }
@@ -111,14 +113,6 @@ func (m *mapped) endsAs(f *filemap.File) bool {
 
 // differs reports whether a mapping event gives another build ID than the dump.
 func (m *mapped) differs(f *filemap.File) bool { return m.hasID && f.HasID && m.id != f.BuildID }
-
-// learn notes what the kernel announced when it looked at the file.
-func (m *mapped) learn(f *filemap.File) {
-	if m.learned != nil && (m.learned.BuildID != f.BuildID || m.learned.HasID != f.HasID) {
-		m.disputed = true
-	}
-	m.learned = f
-}
 
 // pinned has all looked at that can follow from what is known of a run now.
 func (e *Mappings) pinned(id tracefs.Identifier, r *run, fresh bool) {

@@ -66,7 +66,7 @@ func (f *frame) named(by proof.Statement) *filemap.File {
 	if by == proof.Looked {
 		return said
 	}
-	file := f.e.file(f.run.file)
+	file := f.e.file(f.run)
 	if said != nil && slices.Contains(f.run.file.names(), bareName(said.Path)) && said.BuildID == file.BuildID {
 		return said
 	}
@@ -193,7 +193,7 @@ func (f *frame) carriedThere() proof.Said {
 func (f *frame) unlessOther(r *run, sure proof.Sure) proof.Sure {
 	said := f.said.File
 	switch {
-	case r.doubted:
+	case r.doubted, !f.e.identified(r):
 		return proof.Afterwards
 	case said == nil:
 	case f.id.IsInode() && !r.file.endsAs(said), r.file.differs(said) && slices.Contains(r.file.names(), bareName(said.Path)):
