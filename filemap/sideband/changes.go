@@ -153,9 +153,9 @@ func pages(size uint64) uint64 {
 // are rounded up to whole ones, and both addresses are multiples of that
 // (check_mremap_params in mm/mremap.c).
 func huge(addrs, size uint64) uint64 {
-	const largest = 16 << 30 // of arm64, with pages of 64 KiB
+	const smallest, largest = 64 << 10, 16 << 30 // of arm64
 	unit := min(addrs&-addrs, largest)
-	if unit == 0 || size > math.MaxUint64-unit {
+	if unit < smallest || size > math.MaxUint64-unit {
 		return size
 	}
 	return (size + unit - 1) &^ (unit - 1)
@@ -226,6 +226,9 @@ func (c *calls) moved(r *perf.Record, ret uint64) {
 	quiet := !m.disturbed && m.pid == r.PID && m.space == c.history.Spaces.Space(r.PID)
 	c.unmapped(r, ret, m.to)
 	c.landed(r.PID, ret, ret+m.to)
+	if size := huge(m.from|m.at, m.to); m.fixed && size > m.to {
+		c.unknown(r, ret+m.to, size-m.to) // it has gone only if this was a huge page
+	}
 	if !quiet {
 		return
 	}

@@ -125,3 +125,29 @@ func twoPages(t *testing.T, library string) uintptr {
 	}
 	return at
 }
+
+// TestMovedBeside: what is beside a small mapping that goes to where a huge page could go
+// has not gone.
+func TestMovedBeside(t *testing.T) {
+	library := mappedLibrary(t)
+	b, _ := openBand(t, Options{})
+	if len(b.Unseen()) > 0 {
+		skip(t, "%v cannot be seen", b.Unseen())
+	}
+	area := reserve(t, 3*hugePage)
+	first := unsafe.Add(area, -uintptr(area)&(hugePage-1))
+	at := unsafe.Add(first, hugePage/2)
+	f, err := os.Open(library)
+	check(t, err)
+	defer f.Close()
+	_, err = unix.MmapPtr(int(f.Fd()), page, at, page, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_FIXED)
+	check(t, err)
+	drain(t, b)
+	_, err = unix.MremapPtr(unsafe.Add(first, hugePage), page, first, page, unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED)
+	check(t, err)
+	drain(t, b)
+	_, ok := b.History.Lookup(os.Getpid(), uint64(uintptr(at)), b.Now())
+	if v := b.History.Spaces.Space(os.Getpid()).At(b.Now()); !ok && v.Knows(uint64(uintptr(at))) {
+		t.Error("it has gone, as far as is known")
+	}
+}
