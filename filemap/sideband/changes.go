@@ -216,6 +216,9 @@ func (c *calls) moved(r *perf.Record, ret uint64) {
 	switch {
 	case ret > math.MaxUint64-highestError && ok:
 		c.untracked(r, m.parts)
+		if m.fixed {
+			c.unknown(r, m.at, m.to) // of several mappings the first can be there
+		}
 		return
 	case ret > math.MaxUint64-highestError:
 		return // of what is not known
