@@ -17,6 +17,8 @@ type Area struct {
 	File *File
 	// Anonymous: private memory without a file.
 	Anonymous bool
+	// Code: it is code of the File.
+	Code bool
 }
 
 // At returns the area that an address lies in, nil if there is none.

@@ -31,6 +31,7 @@ type Mappings struct {
 
 	layouts map[*version]filemap.Layout
 	areas   int // of all layouts
+	whose   map[heldKey]held
 }
 
 // observed is the key of one observation: the frames with one identifier at one

@@ -2,6 +2,7 @@ package observed
 
 import (
 	"ustack/filemap"
+	"ustack/filemap/proof"
 	"ustack/tracefs"
 )
 
@@ -47,6 +48,61 @@ func (e *Mappings) Layout(tid, tgid int32, comm []byte, at tracefs.Time, timed b
 		return nil, filemap.NoTrust
 	}
 	return e.layout(found).Around(addr), filemap.Late
+}
+
+// held is whose an address was at a moment: of which program or library, and where in
+// memory its file would begin. file is nil if that is not known.
+type held struct {
+	file *filemap.File
+	bias uint64
+}
+
+// heldKey is an address at a moment of a process.
+type heldKey struct {
+	moment momentKey
+	addr   uint64
+}
+
+// maxHeld bounds what is kept of that.
+const maxHeld = 1 << 16
+
+// Stays reports whether a part that Layout returned for an address holds at another time
+// of a thread, by the versions that its process can have had then.
+func (e *Mappings) Stays(tid, tgid int32, comm []byte, at tracefs.Time, timed bool, addr uint64, l filemap.Layout) proof.Stay {
+	of := tid
+	if len(e.dump.all(of)) == 0 {
+		of, comm = tgid, nil
+	}
+	m := e.dump.at(of, at, timed, comm)
+	a := l.Owner(addr)
+	if !m.covered || m.strange || a == nil {
+		return proof.Assumed
+	}
+	h := e.held(&m, addr)
+	switch {
+	case h.file == nil:
+		return proof.Assumed
+	case h.file.Path != a.File.Path || h.file.BuildID != a.File.BuildID || h.bias != a.Start-a.Offset:
+		return proof.Gone
+	}
+	return proof.Stayed
+}
+
+func (e *Mappings) held(m *moment, addr uint64) held {
+	key := heldKey{m.key, addr}
+	h, known := e.whose[key]
+	if known {
+		return h
+	}
+	if v := e.agreed(m.versions, addr); v != nil {
+		owner := v.owner(addr)
+		h = held{e.file(owner.run), owner.start - owner.offset}
+	}
+	if e.whose == nil || len(e.whose) == maxHeld {
+		e.whose = make(map[heldKey]held)
+	}
+	e.whose[key] = h
+	return h
 }
 
 // agreed is the first version that has an address, nil if there is none or they
@@ -103,7 +159,7 @@ func (e *Mappings) layout(v *version) filemap.Layout {
 			break
 		}
 		end = m.end
-		a := filemap.Area{Start: m.start, End: m.end, Offset: m.offset, Anonymous: !m.shared && m.kind.IsData()}
+		a := filemap.Area{Start: m.start, End: m.end, Offset: m.offset, Anonymous: !m.shared && m.kind.IsData(), Code: m.isProgram() && m.exec}
 		if m.isProgram() {
 			a.File = e.file(m.run)
 		}

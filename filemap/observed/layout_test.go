@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ustack/filemap"
+	"ustack/filemap/proof"
 	"ustack/tracefs"
 )
 
@@ -90,6 +91,47 @@ func TestLayout(t *testing.T) {
 	}
 	if l, _ := e.Layout(77, 10, nil, tracefsTime(1.5), true, 0x401010); l == nil {
 		t.Error("not found by the number of the process")
+	}
+}
+
+// TestLayoutStays: whether a layout still holds is known from the versions that the
+// process can have had.
+func TestLayoutStays(t *testing.T) {
+	d := newDump()
+	if err := d.maps(strings.NewReader(layoutDump), 10); err != nil {
+		t.Fatal(err)
+	}
+	d.order()
+	e, err := New(d, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const addr = 0x7f0000002010
+	l, _ := e.Layout(10, -1, []byte("app"), tracefsTime(3), true, addr)
+	own, _ := e.Layout(10, -1, []byte("app"), tracefsTime(1), true, 0x401010)
+	if l == nil || own == nil {
+		t.Fatal("no layouts")
+	}
+	for _, c := range []struct {
+		what string
+		comm string
+		at   float64
+		addr uint64
+		l    filemap.Layout
+		want proof.Stay
+	}{
+		{"the same", "app", 3, addr, l, proof.Stayed},
+		{"asked again", "app", 3.1, addr, l, proof.Stayed},
+		{"before the dump", "app", 0.95, addr, l, proof.Assumed},
+		{"while it moves", "app", 1.5, addr, l, proof.Assumed},
+		{"another time", "app", 100, addr, l, proof.Assumed},
+		{"the program", "app", 1.5, 0x401010, own, proof.Stayed},
+		{"the other program", "other", 9.05, 0x401010, own, proof.Gone},
+		{"a program that the dump has missed", "third", 9, 0x401010, own, proof.Assumed},
+	} {
+		if got := e.Stays(10, -1, []byte(c.comm), tracefsTime(c.at), true, c.addr, c.l); got != c.want {
+			t.Errorf("%s: %v, want %v", c.what, got, c.want)
+		}
 	}
 }
 

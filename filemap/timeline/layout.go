@@ -3,6 +3,7 @@ package timeline
 import (
 	"ustack/filemap"
 	"ustack/filemap/procmap"
+	"ustack/filemap/proof"
 	"ustack/filemap/space"
 	"ustack/tracefs"
 )
@@ -183,7 +184,7 @@ func (r *reading) fill(j *Attributor, sp *space.Space, list []procmap.Mapping, n
 				a.File = files[of(m)]
 			}
 		}
-		if a.File != nil && m.Perms&procmap.Exec != 0 {
+		if a.Code = a.File != nil && m.Perms&procmap.Exec != 0; a.Code {
 			r.code = append(r.code, i)
 		}
 		r.layout = append(r.layout, a)
@@ -208,4 +209,39 @@ func (ls *Layouts) inPlace(sp *space.Space, r *reading, f *filemap.File, t trace
 		found = true
 	}
 	return found
+}
+
+// Stays reports whether what Layout returned for a thread holds at another time: the code
+// of the program or library is in its place.
+func (ls *Layouts) Stays(tid int, t tracefs.Time, l filemap.Layout) proof.Stay {
+	j := ls.attributor
+	_, sp, _ := j.process(tid, t)
+	if sp == nil {
+		return proof.Assumed
+	}
+	if _, doubtful := j.doubtful(sp, t); doubtful {
+		return proof.Assumed
+	}
+	stay := proof.Stayed
+	for i := range l {
+		if a := &l[i]; a.Code {
+			stay = min(stay, ls.stays(sp, a, t))
+		}
+	}
+	return stay
+}
+
+// stays reports whether a process has an area of code at a time.
+func (ls *Layouts) stays(sp *space.Space, a *filemap.Area, t tracefs.Time) proof.Stay {
+	var v verdict
+	ls.attributor.find(&v, sp, a.Start, t)
+	switch {
+	case v.found() && (v.place.Offset != a.Offset || ls.attributor.files.of(v.place.Mapping.File) != a.File):
+		return proof.Gone
+	case v.found() && !v.place.Late:
+		return proof.Stayed
+	case v.none() && v.known.Decide().Reason == filemap.NoVMA:
+		return proof.Gone
+	}
+	return proof.Assumed
 }

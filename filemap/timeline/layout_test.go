@@ -4,11 +4,13 @@ package timeline
 
 import (
 	"os"
+	"slices"
 	"testing"
 	"unsafe"
 
 	"ustack/filemap"
 	"ustack/filemap/procmap"
+	"ustack/filemap/proof"
 	"ustack/filemap/space"
 	"ustack/tracefs"
 )
@@ -60,7 +62,21 @@ func TestLayouts(t *testing.T) {
 	expect("a variable", now, addr, filemap.Verified)
 	expect("before anything was known", began-1e6, addr, filemap.NoTrust)
 	expect("no memory", now, 8, filemap.NoTrust)
+	stays := func(what string, at tracefs.Time, l filemap.Layout, want proof.Stay) {
+		t.Helper()
+		if got := ls.Stays(self, at, l); got != want {
+			t.Errorf("%s: it stays: %v, want %v", what, got, want)
+		}
+	}
+	l, _ := ls.Layout(self, now, addr)
+	moved := slices.Clone(l)
+	for i := range moved {
+		moved[i].Offset += 1 << 12
+	}
+	stays("a variable", now, l, proof.Stayed)
+	stays("another place in the file", now, moved, proof.Gone)
 	doubtful = true
+	stays("a time of doubt", now, l, proof.Assumed)
 	expect("a time of doubt", now, addr, filemap.NoTrust)
 	doubtful = false
 	spaces.Exit(self, now+1e6)
@@ -71,7 +87,8 @@ func TestLayouts(t *testing.T) {
 	spaces.Exec(self, "other", now+2e6)
 	now += 3e6
 	expect("another program", now, addr, filemap.NoTrust)
-	if l, _ := ls.Layout(self+1<<23, now, addr); l != nil {
+	stays("another program, of which nothing is known", now, l, proof.Assumed)
+	if l, _ = ls.Layout(self+1<<23, now, addr); l != nil {
 		t.Error("an unknown process")
 	}
 }

@@ -2,6 +2,7 @@ package futex
 
 import (
 	"ustack/filemap"
+	"ustack/filemap/proof"
 	"ustack/filemap/resolve"
 	"ustack/tracefs"
 	"ustack/tracefs/sched"
@@ -26,6 +27,9 @@ type Layouts interface {
 	// the process, tracefs.NoTID if unknown, and comm the thread's name, nil if
 	// unknown.
 	Layout(tid, tgid int32, comm []byte, at tracefs.Time, timed bool, addr uint64) (filemap.Layout, filemap.Trust)
+	// Stays reports whether a part that it has returned for an address holds at
+	// another time.
+	Stays(tid, tgid int32, comm []byte, at tracefs.Time, timed bool, addr uint64, l filemap.Layout) proof.Stay
 }
 
 // Programs knows which program a thread runs.

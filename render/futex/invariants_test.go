@@ -148,7 +148,9 @@ func (lk *locks) checkLock(l *lock) error {
 	switch {
 	case l.proc == nil:
 		return errors.New("no process")
-	case l.proc.find().locks.get(l.key) == nil || l.proc.find().locks.get(l.key).find() != l:
+	case l.gone && l.proc.find().locks.get(l.key) == l:
+		return fmt.Errorf("the lock at %#x is gone, and found there", l.key.addr)
+	case !l.gone && l.proc.find().locks.get(l.key) == nil || !l.gone && l.proc.find().locks.get(l.key).find() != l:
 		return errors.New("another lock is at its address")
 	case l.file != (fileKey{}) && (lk.files[l.file] == nil || lk.files[l.file].find() != l):
 		return errors.New("another lock is in its file")

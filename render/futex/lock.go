@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"ustack/filemap"
+	"ustack/filemap/proof"
 	"ustack/filemap/symbol"
 	"ustack/tracefs"
 	"ustack/tracefs/syscalls"
@@ -64,6 +65,7 @@ type lock struct {
 	lastWake  tracefs.Time
 	lastDone  tracefs.Time
 	partial   bool // it may have had waits that went into others
+	gone      bool // another one is at its key now
 	max       *Wait
 	// layout is what the process had mapped when the lock was first seen, nil if
 	// unknown; the variable is nil if it is in none, or was not looked up.
@@ -100,13 +102,14 @@ func keyOf(f *syscalls.Futex) lockKey { return lockKey{f.Addr, !f.Private} }
 // lock returns the lock at an address of a thread's process.
 func (lk *locks) lock(th *thread, key lockKey, t tracefs.Time) *lock {
 	p := th.proc.find()
-	if l := lk.known(th, key); l != nil {
+	l := lk.known(th, key)
+	if l != nil && !lk.replaced(l, th, key, t) {
 		return l
 	}
 	if lk.count >= lk.most {
 		lk.fold()
 	}
-	l := newLock()
+	l = newLock()
 	l.key, l.proc, l.partial, l.born = key, p, lk.evicted, lk.born
 	lk.born++
 	if key.shared && lk.mappings != nil {
@@ -139,11 +142,31 @@ func (lk *locks) place(l *lock, th *thread, t tracefs.Time) {
 	if lk.layouts == nil {
 		return
 	}
-	var comm []byte
-	if th.comm != "" {
-		comm = []byte(th.comm)
+	l.layout, l.trust = lk.layouts.Layout(th.tid, th.proc.find().tgid, th.name(), t, !lk.losses.ticks, l.key.addr)
+}
+
+// replaced reports whether the program or library that a lock is in has gone from its
+// place: then another lock is there. Where that is not known, the name of this one may be
+// the other's.
+func (lk *locks) replaced(l *lock, th *thread, key lockKey, t tracefs.Time) bool {
+	if lk.layouts == nil || l.layout == nil || l.key != key || l.proc == nil || l.proc.find() != th.proc.find() {
+		return false
 	}
-	l.layout, l.trust = lk.layouts.Layout(th.tid, th.proc.find().tgid, comm, t, !lk.losses.ticks, l.key.addr)
+	switch lk.layouts.Stays(th.tid, th.proc.find().tgid, th.name(), t, !lk.losses.ticks, key.addr, l.layout) {
+	case proof.Gone:
+		l.gone = true
+	case proof.Assumed:
+		l.trust = filemap.Late
+	}
+	return l.gone
+}
+
+// name is the thread's name, nil if it is unknown.
+func (th *thread) name() []byte {
+	if th.comm == "" {
+		return nil
+	}
+	return []byte(th.comm)
 }
 
 // known returns a lock only if there is one. Folded locks are at no address.
@@ -175,7 +198,7 @@ func (lk *locks) unite(l, m *lock) {
 	}
 	m.parent = l
 	lk.count--
-	if m.proc != nil {
+	if m.proc != nil && !m.gone {
 		m.proc.find().put(m.key, l)
 	}
 	l.merge(m)
@@ -270,7 +293,9 @@ func (lk *locks) fold() {
 	}
 	for _, x := range fold {
 		l := x.lock
-		l.proc.find().locks.drop(l.key)
+		if !l.gone {
+			l.proc.find().locks.drop(l.key)
+		}
 		if l.file != (fileKey{}) {
 			delete(lk.files, l.file)
 		}

@@ -8,7 +8,8 @@ import ()
 //
 // Invariants:
 //   - all has each root once, and no more roots than count, which is at most most.
-//   - A root that is in a process, or in files, is found there under its key.
+//   - A root that is in a process, or in files, is found there under its key, until
+//     another one is at its place (gone).
 //   - The locks that others were folded into are roots, at no address.
 //   - active of all roots is the number of waits and calls under way that count for them.
 //   - A lock's numbers are not negative, and its doubtful time is a part of its

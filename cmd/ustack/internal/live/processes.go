@@ -5,6 +5,7 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/procmap"
+	"ustack/filemap/proof"
 	"ustack/filemap/space"
 	"ustack/tracefs"
 )
@@ -65,6 +66,15 @@ func (p *Processes) Layout(tid, _ int32, _ []byte, at tracefs.Time, timed bool, 
 		return nil, filemap.NoTrust
 	}
 	return p.follow.layouts.Layout(int(tid), at, addr)
+}
+
+// Stays reports whether a layout that Layout has returned for a thread holds at another
+// time.
+func (p *Processes) Stays(tid, _ int32, _ []byte, at tracefs.Time, timed bool, _ uint64, l filemap.Layout) proof.Stay {
+	if !timed {
+		return proof.Assumed
+	}
+	return p.follow.layouts.Stays(int(tid), at, l)
 }
 
 // process returns the process of a thread.
