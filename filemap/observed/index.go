@@ -124,11 +124,11 @@ func (m *moment) find(offset uint64, of func(v *version) []*run) (found candidat
 			code, ok := v.has(r, offset)
 			switch {
 			case !ok:
-			case found.run == nil || found.run == r || code && !found.code && found.run.file.isSame(r.file):
+			case found.run == nil || found.run == r || code && !found.code && found.run.file.isOne(r.file):
 				found.several = found.several || found.run != nil && found.run != r
 				found.run, found.code = r, found.code || code
 				found.seen++
-			case found.run.file.isSame(r.file):
+			case found.run.file.isOne(r.file):
 				found.several = true
 			default:
 				more = true

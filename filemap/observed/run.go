@@ -200,9 +200,16 @@ type ident struct {
 
 func (m *mapped) ident() ident { return ident{m.key.dev, m.key.inode, bareName(m.name)} }
 
-// isSame reports whether two mapped files are one file, whatever they are called.
+// isSame reports whether two mapped files can be one file, whatever they are called.
 func (m *mapped) isSame(o *mapped) bool {
 	return m.key.dev == o.key.dev && m.key.inode == o.key.inode && (!m.hasID || !o.hasID || m.id == o.id)
+}
+
+// isOne reports whether two mapped files are one file. On a file system without a device
+// of its own files can share a number: those in subvolumes of btrfs do, in layers of
+// overlayfs that are on several file systems, and in FUSE. There the name decides.
+func (m *mapped) isOne(o *mapped) bool {
+	return m.isSame(o) && (m.key.dev.Major != 0 || bareName(m.name) == bareName(o.name))
 }
 
 // bareName is a name without what the kernel appends once the file is deleted.

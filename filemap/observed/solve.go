@@ -201,7 +201,7 @@ func (e *Mappings) follow(x *observation, pin proof.Pin[*run]) {
 // sameFile are the runs of a version that are of a file.
 func (v *version) sameFile(f *mapped) (list []*run) {
 	for _, r := range v.offsets().byInode[f.key.inode] {
-		if r.file.isSame(f) {
+		if r.file.isOne(f) {
 			list = append(list, r)
 		}
 	}

@@ -104,7 +104,7 @@ func (f *frame) Numbered() proof.Said {
 	switch {
 	case !known:
 		return proof.Said{}
-	case f.owned() && (found.run == nil || !f.m.covered):
+	case f.owned() && (found.run == nil || more || !f.m.covered):
 		return proof.Said{} // the kernel looked, and knows best
 	case found.run == nil:
 		return proof.Said{Place: proof.Elsewhere}
@@ -184,7 +184,11 @@ func (f *frame) carriedThere() proof.Said {
 	if f.e.dump.hasCode(f.run.file.name, f.offset) == no {
 		return f.in(candidate{run: f.run}, proof.Proven)
 	}
-	return proof.Said{Place: proof.Unknown, Sure: f.unlessOther(f.run, sureOf(pin))}
+	sure := f.unlessOther(f.run, sureOf(pin))
+	if f.id.IsInode() && f.run.file.key.dev.Major == 0 {
+		sure = proof.Afterwards // the number can be another file's in that process (isOne)
+	}
+	return proof.Said{Place: proof.Unknown, Sure: sure}
 }
 
 // unlessOther is how sure a file is that has the identifier. If the trace calls its inode
