@@ -81,9 +81,11 @@ type Analysis struct {
 	stacks   stacks
 	losses   losses
 	tasks    tasks
+	activity activity
 	locks    locks
 	sites    sites
 	holders  holders
+	splits   splits
 	log      callLog // of Options.Calls
 	calls    calls
 	reporter reporter
@@ -116,20 +118,22 @@ func New(opt Options) *Analysis {
 // connect gives each part the lower ones that it asks, and the functions of higher
 // ones that it calls.
 func (a *Analysis) connect(opt *Options) {
-	a.losses = losses{sameLock: a.locks.provenSame}
+	a.losses = losses{sameLock: a.locks.provenSame, settled: a.splits.settle}
 	if opt.Calls {
 		a.losses.lostTime = a.log.lost
 	}
 	a.tasks = tasks{byTGID: make(map[int32]*process), most: opt.Threads, mappings: opt.Mappings, programs: opt.Programs,
 		losses: &a.losses, stop: a.calls.stop, release: a.calls.release, united: a.locks.moveLocks}
+	a.activity = activity{lines: make(map[int32]*timeline), numbers: make(map[blocker]int32), most: opt.Threads, tasks: &a.tasks}
 	a.locks = locks{files: make(map[fileKey]*lock), others: [2]*lock{{}, {}}, most: opt.Locks, mappings: opt.Mappings, layouts: opt.Layouts, goHeap: opt.GoHeap,
 		stacks: &a.stacks, losses: &a.losses, tasks: &a.tasks}
-	a.sites = sites{byKey: make(map[lockKey]*site), most: sitesOfLock * opt.Locks, tasks: &a.tasks, locks: &a.locks, moved: a.calls.moved}
+	a.sites = sites{byKey: make(map[lockKey]*site), most: sitesOfLock * opt.Locks, tasks: &a.tasks, activity: &a.activity, locks: &a.locks, moved: a.calls.moved}
 	a.holders = holders{order: make(map[orderKey]*orderSeen), tasks: &a.tasks, locks: &a.locks}
+	a.splits = splits{losses: &a.losses, activity: &a.activity, holders: &a.holders}
 	a.log = callLog{on: opt.Calls, stacks: &a.stacks, losses: &a.losses, tasks: &a.tasks, locks: &a.locks}
-	a.calls = calls{stacks: &a.stacks, losses: &a.losses, tasks: &a.tasks, locks: &a.locks, sites: &a.sites, holders: &a.holders, log: &a.log}
+	a.calls = calls{stacks: &a.stacks, losses: &a.losses, tasks: &a.tasks, locks: &a.locks, sites: &a.sites, holders: &a.holders, splits: &a.splits, log: &a.log}
 	a.reporter = reporter{opt: *opt, stacks: &a.stacks, losses: &a.losses, tasks: &a.tasks, locks: &a.locks, sites: &a.sites, holders: &a.holders,
-		calls: &a.calls}
+		activity: &a.activity, splits: &a.splits, calls: &a.calls}
 }
 
 // settleEvery is after how many events spans are settled: the result must not
@@ -145,6 +149,7 @@ func (a *Analysis) Batch(h *resolve.Pending) error {
 			a.event(h, i, rec)
 		case tracefs.KindLost, tracefs.KindGap:
 			a.losses.lost(h, rec)
+			a.activity.losses++
 			continue
 		}
 		a.losses.seen(h, i, rec)
@@ -207,11 +212,16 @@ func (a *Analysis) call(h *resolve.Pending, i int, rec *tracefs.Record) {
 	} else {
 		a.calls.enter(h, i, rec)
 	}
+	if a.activity.whole {
+		waits, on := a.calls.waitsFor(rec.TID)
+		a.activity.calls(rec.TID, rec.CPU, h.Time(rec), waits, on)
+	}
 }
 
 // sched takes a scheduler event.
 func (a *Analysis) sched(h *resolve.Pending, rec *tracefs.Record) {
 	e := &a.task
+	a.active(h, rec)
 	switch e.Kind {
 	case sched.Switch:
 		a.tasks.switches = true
@@ -236,6 +246,23 @@ func (a *Analysis) sched(h *resolve.Pending, rec *tracefs.Record) {
 		}
 	case sched.NewTask:
 		a.tasks.newTask(rec.TID, e.TID, e.Thread, h.Time(rec))
+	}
+}
+
+// active notes what threads do by a scheduler event.
+func (a *Analysis) active(h *resolve.Pending, rec *tracefs.Record) {
+	switch e := &a.task; e.Kind {
+	case sched.Switch:
+		a.activity.switched(rec.TID, e.State, e.TID, rec.CPU, h.Time(rec))
+	case sched.Waking, sched.Wakeup:
+		t := h.Time(rec)
+		a.activity.seen(rec.TID, rec.CPU, t)
+		a.activity.waking(e.TID, t)
+	case sched.Exec:
+		a.activity.gone(e.OldTID)
+		a.activity.gone(e.TID)
+	case sched.Exit:
+		a.activity.gone(rec.TID)
 	}
 }
 

@@ -39,6 +39,7 @@ type calls struct {
 	locks   *locks
 	sites   *sites
 	holders *holders
+	splits  *splits
 	log     *callLog
 }
 

@@ -10,19 +10,22 @@ import (
 
 // Wait is a single wait, of the longest ones.
 type Wait struct {
-	TID          int32
-	Comm         string
-	Lock         *Lock // set when the report is made
-	From, Time   tracefs.Time
-	Result       Result
-	Stack        *Stack
-	Missing      string // why there is no stack
-	Waker        int32  // 0 if unknown
-	WakerComm    string
-	WakerStack   *Stack
-	WakerSure    bool
-	Holder       Holder
-	Segments     []Segment
+	TID        int32
+	Comm       string
+	Lock       *Lock // set when the report is made
+	From, Time tracefs.Time
+	Result     Result
+	Stack      *Stack
+	Missing    string // why there is no stack
+	Waker      int32  // 0 if unknown
+	WakerComm  string
+	WakerStack *Stack
+	WakerSure  bool
+	Holder     Holder
+	Segments   []Segment
+	// Split is nil if the futex is not one that one thread holds at a time.
+	Split        *Split
+	division     *division
 	lock         *lock
 	stack, waker int32
 }
@@ -66,11 +69,13 @@ func (c *calls) count(w *wait, l *lock, r Result, end tracefs.Time) {
 	}
 	var h Holder
 	var segs []Segment
+	var v *division
 	if l.traits.exclusive(w) {
 		h, segs = c.holders.holder(w, l, w.heldUntil(end))
 		if h.TID != 0 {
 			l.holders.add(h.TID, t)
 		}
+		v = c.splits.split(w, l, d, end)
 	} else {
 		h.Why = "not known to be a mutex"
 	}
@@ -83,7 +88,10 @@ func (c *calls) count(w *wait, l *lock, r Result, end tracefs.Time) {
 	}
 	*one = Wait{
 		TID: w.th.tid, Comm: w.th.comm, From: w.from, Time: d, Result: r, lock: l, stack: w.stack, Missing: w.missing.String(),
-		Waker: w.waker.tid, WakerComm: w.waker.comm, WakerSure: w.waker.sure, waker: w.waker.stack, Holder: h, Segments: someSegments(segs),
+		Waker: w.waker.tid, WakerComm: w.waker.comm, WakerSure: w.waker.sure, waker: w.waker.stack, Holder: h, Segments: someSegments(segs), division: v,
+	}
+	if v != nil {
+		v.kept = true
 	}
 	if l.max == nil || d > l.max.Time {
 		l.max = one

@@ -44,6 +44,10 @@ type holders struct {
 	order map[orderKey]*orderSeen // in which threads take locks
 	past  []*wake                 // scratch, as segs
 	segs  []Segment
+	terms []tenure
+	needs []*process
+	// complete is set if past has all calls of the wait that it is of.
+	complete bool
 
 	tasks *tasks
 	locks *locks
@@ -56,10 +60,9 @@ type holders struct {
 // change owners unseen: that counts as if it was one more thread. Owners before a
 // signal broke the wait off, or until it went on, are not looked for.
 func (hs *holders) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []Segment) {
-	var complete bool
-	hs.past, hs.segs = hs.past[:0], hs.segs[:0]
+	hs.past, hs.segs, hs.complete = hs.past[:0], hs.segs[:0], false
 	if w.site != nil {
-		hs.past, complete = w.site.past.between(hs.past, w.began, end)
+		hs.past, hs.complete = w.site.past.between(hs.past, w.began, end)
 	}
 	from := w.began
 	var unseen tracefs.Time
@@ -86,7 +89,7 @@ func (hs *holders) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []
 	switch {
 	case w.before > 0:
 		h.Why = "a signal interrupted the wait meanwhile"
-	case !complete:
+	case !hs.complete:
 		h.Why = "too many threads released it meanwhile"
 	case w.waker.tid == 0:
 		h.Why = "no wakeup of the thread is in the trace"

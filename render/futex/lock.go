@@ -64,8 +64,9 @@ type lock struct {
 	ownedSure bool
 	lastWake  tracefs.Time
 	lastDone  tracefs.Time
-	partial   bool // it may have had waits that went into others
-	gone      bool // another one is at its key now
+	spent     *spent // what ended waits were spent on, nil if nothing is known
+	partial   bool   // it may have had waits that went into others
+	gone      bool   // another one is at its key now
 	max       *Wait
 	// layout is what the process had mapped when the lock was first seen, nil if
 	// unknown; the variable is nil if it is in none, or was not looked up.
@@ -214,6 +215,13 @@ func (lk *locks) unite(l, m *lock) {
 func (l *lock) merge(m *lock) {
 	for i, n := range m.results {
 		l.results[i] += n
+	}
+	if m.spent != nil {
+		if l.spent == nil {
+			l.spent = new(spent)
+		}
+		l.spent.merge(m.spent)
+		m.spent = nil
 	}
 	l.born = min(l.born, m.born)
 	l.time += m.time

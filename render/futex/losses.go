@@ -30,6 +30,8 @@ type losses struct {
 	hidden     hidden       // what loss can hide besides what was seen
 	broken     tracefs.Time // what calls can hide of which only the entry or the return is there
 
+	// settled takes the time before which no gap begins that is not known yet.
+	settled func(tracefs.Time)
 	// sameLock takes a span in which nothing was lost, so that the waiter's lock is
 	// proven to be the waker's. lostTime takes each time of loss, nil if that is not
 	// wanted.

@@ -43,9 +43,12 @@ type Report struct {
 	// has an end.
 	NoReturns bool
 	// Reach is how far the stacks of waits go, nil if unknown.
-	Reach   *resolve.Reach
-	Verdict Verdict
-	Loss    Loss
+	Reach *resolve.Reach
+	// Scheduled is set if the trace has sched_switch, without which only the time of
+	// hand-over is known of a Split.
+	Scheduled bool
+	Verdict   Verdict
+	Loss      Loss
 	// Notes say what the trace lacks for a better answer.
 	Notes []string
 }
@@ -111,7 +114,10 @@ type Lock struct {
 	Each    bool
 	Program string
 	// Group is what the futexes have in common, if that is a site or a kind.
-	Group  By
+	Group By
+	// Split is what ended waits for it were spent on, of Time in all; nil if it is not
+	// held by one thread at a time.
+	Split  *Split
 	lock   *lock
 	parts  []*lock
 	wanted bool // by the View

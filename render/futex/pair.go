@@ -96,6 +96,8 @@ func (c *calls) enter(h *resolve.Pending, i int, rec *tracefs.Record) {
 	}
 	c.entries++
 	f := &e.Futex
+	woken := th.woken
+	th.woken = nil
 	if w := th.paused; w != nil {
 		if f.Cmd == w.cmd && f.HasAddr && f.Val == w.val && w.lock != nil && w.lock.find() == c.locks.known(th, keyOf(f)) {
 			c.resume(th, t)
@@ -107,6 +109,7 @@ func (c *calls) enter(h *resolve.Pending, i int, rec *tracefs.Record) {
 	case f.Cmd.Waits():
 		c.waits.add(th.stack)
 		c.beginWait(th, t, att)
+		th.waitsAgain(woken, t)
 	case f.Cmd.Wakes() && f.HasAddr:
 		c.beginWake(th, t)
 	case f.Cmd == syscalls.RequeueV:
@@ -324,6 +327,7 @@ func (c *calls) waitReturned(th *thread, t tracefs.Time, e *syscalls.Event, s *s
 			w.waker.wake.proven++
 		}
 		w.waker.sure = w.waker.sure && one
+		th.woken = w.waker.wake
 		if k := w.waker.wake; k != nil && k.ran == 0 {
 			k.ran = t
 		}
@@ -384,6 +388,27 @@ func (c *calls) counted(w *wait, r Result) {
 		return
 	}
 	c.count(w, l, r, w.end)
+}
+
+// waitsAgain notes that the thread that a call woke did not get the lock.
+func (th *thread) waitsAgain(k *wake, t tracefs.Time) {
+	if w := th.wait; k != nil && k.again == 0 && w.lock != nil && k.of(w.lock.find()) {
+		k.again = t
+	}
+}
+
+// waitsFor reports whether a thread waits in its call, and for what, if that is known.
+func (c *calls) waitsFor(tid int32) (waits bool, on blocker) {
+	th := c.tasks.threadOf(tid)
+	if th == nil || !th.in || th.wait == nil {
+		return false, on
+	}
+	if w := th.wait; w.lock != nil {
+		if l := w.lock.find(); l.proc != nil {
+			on = blocker{l.proc.find(), l.key}
+		}
+	}
+	return true, on
 }
 
 // release forgets a thread's call, so that the thread can be forgotten.

@@ -62,7 +62,7 @@ func (a *Analysis) Interim(v View) *Report { return a.reporter.report(v) }
 func (rp *reporter) report(v View) *Report {
 	u := rp.underway()
 	r := &Report{Ticks: rp.losses.ticks, By: v.By, Start: rp.losses.start, End: u.end, Calls: rp.calls.entries, Before: rp.calls.before, Waitv: rp.calls.waitv, NoReturn: rp.calls.unpaired, NoReturns: rp.calls.noReturns()}
-	r.Reach = rp.reached()
+	r.Reach, r.Scheduled = rp.reached(), rp.activity.switches
 	rp.loss(r)
 	hidden := u.hiding()
 	byLock := make(map[*lock]*Lock)
@@ -81,6 +81,7 @@ func (rp *reporter) report(v View) *Report {
 			locks[s] = append(locks[s], out)
 		}
 	}
+	u.splitRows(byLock)
 	sums := [2]*Sum{&r.Contended, &r.Signalled}
 	for s := range locks {
 		for _, l := range locks[s] {
@@ -367,7 +368,7 @@ func (s *StackShare) compare(t *StackShare) int {
 func (u *underway) longest(r *Report, byLock map[*lock]*Lock, atLeast tracefs.Time) {
 	for s := range u.rp.calls.longest {
 		for _, w := range u.rp.calls.longest[s] {
-			w = u.wait(w, byLock[w.lock.find()])
+			w = u.wait(w, byLock[w.lock.find()], byLock)
 			if w.Lock != nil && w.Lock.Contends() && w.Time >= atLeast && w.Lock.wanted {
 				r.Longest = append(r.Longest, w)
 			}
@@ -376,17 +377,20 @@ func (u *underway) longest(r *Report, byLock map[*lock]*Lock, atLeast tracefs.Ti
 	slices.SortFunc(r.Longest, longer)
 	for _, l := range byLock {
 		if l.Longest != nil {
-			l.Longest = u.wait(l.Longest, l)
+			l.Longest = u.wait(l.Longest, l, byLock)
 		}
 	}
 }
 
 // wait returns a single wait as of now.
-func (u *underway) wait(w *Wait, l *Lock) *Wait {
+func (u *underway) wait(w *Wait, l *Lock, byLock map[*lock]*Lock) *Wait {
 	one := *w
 	one.check(u.gaps)
 	if h := &one.Holder; h.Sure && u.rp.losses.refused > 0 {
 		h.Sure, h.Why = false, "the kernel refused records, at an unknown time"
+	}
+	if l != nil && l.Kind.exclusive() {
+		one.Split = u.splitWait(w, byLock)
 	}
 	one.Lock, one.Stack, one.WakerStack = l, u.rp.stacks.get(w.stack), u.rp.stacks.get(w.waker)
 	return &one
@@ -416,6 +420,7 @@ func (rp *reporter) notes(r *Report, locks []*Lock, filtered bool) {
 	case unknown:
 		note("processes without known mappings are distinguished by which thread wakes which: the option record-tgid would make it sure")
 	}
+	rp.noteActivity(locks, note)
 	if rp.losses.ticks {
 		note("times are in ticks of the trace's clock, not in seconds")
 	}

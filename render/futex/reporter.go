@@ -9,11 +9,13 @@ type reporter struct {
 	// claimed are the frames of all whose file is only claimed.
 	claimed, frames int64
 
-	stacks  *stacks
-	losses  *losses
-	tasks   *tasks
-	locks   *locks
-	sites   *sites
-	holders *holders
-	calls   *calls
+	stacks   *stacks
+	losses   *losses
+	tasks    *tasks
+	locks    *locks
+	sites    *sites
+	holders  *holders
+	activity *activity
+	splits   *splits
+	calls    *calls
 }

@@ -24,8 +24,9 @@ type sites struct {
 	unaware bool    // calls under way have been forgotten: whom they wake is unknown
 	past    []*wake // scratch
 
-	tasks *tasks
-	locks *locks
+	tasks    *tasks
+	activity *activity
+	locks    *locks
 
 	// moved counts a wait at one futex whose thread was moved to another one at its end.
 	moved func(*wait)

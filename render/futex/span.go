@@ -83,6 +83,7 @@ func (ls *losses) settle(before tracefs.Time) {
 		q.list, q.head = q.list[:0], 0
 	}
 	q.settled = max(q.settled, before)
+	ls.settled(before)
 }
 
 // settleFirst assesses the n oldest spans.

@@ -25,6 +25,7 @@ type thread struct {
 	wait   *wait
 	wake   *wake
 	got    *lock // the last that it holds
+	woken  *wake // the call that ended its last wait, until its next call of futex
 
 	life int64 // its number among all that there have been, of the same tid too
 	comm string

@@ -17,6 +17,7 @@ type underway struct {
 	broken  tracefs.Time
 	threads map[*thread]tracefs.Time // what loss can hide
 	locks   map[*lock]*pending
+	spent   map[*lock]*spent // on waits that gaps may still reach
 }
 
 // pending are a lock's waits that have not ended, how long they have lasted, and
@@ -32,7 +33,7 @@ type pending struct {
 // underway finds the calls that have not ended.
 func (rp *reporter) underway() *underway {
 	u := &underway{rp: rp, end: max(rp.losses.end, rp.losses.until), gaps: &rp.losses.gaps, hidden: rp.losses.hidden.clone(), broken: rp.losses.broken,
-		threads: make(map[*thread]tracefs.Time), locks: make(map[*lock]*pending)}
+		threads: make(map[*thread]tracefs.Time), locks: make(map[*lock]*pending), spent: make(map[*lock]*spent)}
 	for from := range rp.losses.openGaps() {
 		if u.gaps == &rp.losses.gaps {
 			u.gaps = rp.losses.gaps.clone()
@@ -45,6 +46,7 @@ func (rp *reporter) underway() *underway {
 	for _, th := range rp.tasks.inOrder() {
 		u.thread(th)
 	}
+	u.settleSplits()
 	return u
 }
 

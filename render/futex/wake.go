@@ -96,6 +96,7 @@ type wake struct {
 	at    tracefs.Time
 	got   tracefs.Time // when the thread got the lock, if it waited for it
 	ran   tracefs.Time // when the first one that it woke did, 0 if none has
+	again tracefs.Time // when it began to wait again, 0 if it has not
 	stack int32
 	// move is where waiters go that are not woken, for requeue operations;
 	// first is how many are woken before.
@@ -349,6 +350,7 @@ const maxMoves = 16
 func (st *sites) enterWait(w *wait, l *lock) {
 	w.lock, w.counts = l, true
 	l.active++
+	st.activity.begins(w)
 	if w.moves > maxMoves || st.locks.folded(l) {
 		return // its waker is unknown
 	}
@@ -363,6 +365,7 @@ func (st *sites) leave(w *wait) {
 	if w.counts {
 		w.counts = false
 		w.lock.find().active--
+		st.activity.ended(w)
 	}
 	if w.site == nil {
 		return

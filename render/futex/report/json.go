@@ -50,7 +50,7 @@ func JSON(w io.Writer, r *futex.Report) error {
 		d.Blocked = append(d.Blocked, blockedOf(b))
 	}
 	for _, x := range r.Longest {
-		d.Longest = append(d.Longest, waitOf(x))
+		d.Longest = append(d.Longest, waitOf(x, r))
 	}
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
@@ -107,6 +107,7 @@ func lockOf(l *futex.Lock, r *futex.Report) lockJSON {
 		Total: l.Time, OpenTime: l.OpenTime, Bounds: boundsOf(&l.Sum, r), Mean: l.Mean, P50: l.P50, P99: l.P99, Max: l.Max,
 		Histogram: []bucketJSON{}, WaitStacks: stacksOf(l.WaitStacks, l.Time), Wakers: stacksOf(l.Wakers, l.Time), Flows: []flowJSON{},
 		Waiters: threadsOf(l.Waiters), WakerTIDs: threadsOf(l.WakerTIDs), Holders: threadsOf(l.Holders), Owners: ownersOf(l.Owners), Partial: l.Partial,
+		Split: splitOf(l.Split, r),
 	}
 	if most := l.Rest.Most(); most.Count > 0 {
 		out.More, out.MoreTime = most.Count, &most.Time
@@ -131,7 +132,7 @@ func lockOf(l *futex.Lock, r *futex.Report) lockJSON {
 		}
 	}
 	if l.Longest != nil && l.Longest.Lock != nil {
-		w := waitOf(l.Longest)
+		w := waitOf(l.Longest, r)
 		out.Longest = &w
 	}
 	for _, b := range l.Histogram {
@@ -249,11 +250,12 @@ func blockedOf(b *futex.Blocked) blockedJSON {
 	return out
 }
 
-func waitOf(w *futex.Wait) waitJSON {
+func waitOf(w *futex.Wait, r *futex.Report) waitJSON {
 	out := waitJSON{
 		TID: w.TID, Comm: clean(w.Comm), Address: hex(w.Lock.Address), From: w.From, Time: w.Time, Result: w.Result.String(),
 		Stack: framesOf(w.Stack), Waker: w.Waker, WakerComm: clean(w.WakerComm), WakerSure: w.WakerSure,
 		WakerStack: framesOf(w.WakerStack), Holder: w.Holder.TID, Share: w.Holder.Share, Why: w.Holder.Why,
+		Split: splitOf(w.Split, r),
 	}
 	if w.Holder.TID != 0 {
 		out.Confidence = confidence(w.Holder.Sure)

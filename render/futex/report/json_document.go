@@ -105,6 +105,7 @@ type lockJSON struct {
 	Waiters     []threadJSON  `json:"waiter_threads"`
 	WakerTIDs   []threadJSON  `json:"waker_threads"`
 	Holders     []threadJSON  `json:"holder_threads"`
+	Split       *splitJSON    `json:"split,omitempty"`
 	Owners      []ownerJSON   `json:"owners,omitempty"`
 	More        int64         `json:"not_kept_apart,omitempty"`
 	MoreTime    *tracefs.Time `json:"not_kept_apart_ns,omitempty"`
@@ -229,6 +230,7 @@ type waitJSON struct {
 	Share      float64       `json:"holder_share,omitempty"`
 	Why        string        `json:"holder_doubt,omitempty"`
 	Segments   []segmentJSON `json:"evidence,omitempty"`
+	Split      *splitJSON    `json:"split,omitempty"`
 }
 
 type segmentJSON struct {

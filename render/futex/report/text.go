@@ -141,6 +141,9 @@ func (t *text) most() {
 	if len(l.Holders) > 0 {
 		t.f("  holding     %s\n", t.who(l.Holders, l.Rest.Holders, mostNamed))
 	}
+	if s := t.split(l.Split); s != "" {
+		t.f("  meanwhile   %s\n", s)
+	}
 	if len(l.WakerTIDs) > 0 {
 		t.f("  releasing   %s\n              at %s\n", t.who(l.WakerTIDs, l.Rest.Wakers, mostNamed), t.place(l.Wakers))
 	}
@@ -279,6 +282,9 @@ func (t *text) lock(l *futex.Lock) {
 	}
 	if len(l.Holders) > 0 {
 		t.f("      holders: %s\n", t.who(l.Holders, l.Rest.Holders, 6))
+	}
+	if s := t.split(l.Split); s != "" {
+		t.f("      meanwhile: %s\n", s)
 	}
 	if l.Readings > 0 {
 		t.f("      its owner, read %s: %s\n", times(l.Readings), t.owners(l, 6))
@@ -426,6 +432,9 @@ func proofText(w *futex.Wait, t *text) []string {
 	out := []string{fmt.Sprintf("held by thread %d for %.0f %% of it (%s)", h.TID, 100*h.Share, conf)}
 	for _, s := range w.Segments {
 		out = append(out, fmt.Sprintf("%d for %s, till %s", s.TID, t.time(s.To-s.From), stamp(s.To, t.r.Ticks)))
+	}
+	if s := t.split(w.Split); s != "" {
+		out = append(out, "meanwhile "+s)
 	}
 	if w.WakerStack != nil {
 		out = append(out, "released at "+frames(w.WakerStack))

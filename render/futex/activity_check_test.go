@@ -1,0 +1,67 @@
+package futex
+
+import "fmt"
+
+// check returns what of the invariants does not hold.
+func (a *activity) check() error {
+	n := 0
+	for tid, tl := range a.lines {
+		n += len(tl.list)
+		for i, m := range tl.list {
+			if m.from > tl.seen || m.proof > m.from || i > 0 && m.from < tl.list[i-1].from {
+				return fmt.Errorf("moment %d of thread %d is from %d, by %d, last seen %d", i, tid, m.from, m.proof, tl.seen)
+			}
+		}
+	}
+	if n != a.count || n > maxMoments || len(a.lines) > a.most {
+		return fmt.Errorf("%d moments, %d are counted, of %d of %d threads", n, a.count, len(a.lines), a.most)
+	}
+	for i := range a.recent {
+		if r := &a.recent[i]; r.line != nil && a.lines[r.tid] != r.line {
+			return fmt.Errorf("the last lookup of thread %d is not that of the table", r.tid)
+		}
+	}
+	open := 0
+	for th := range a.tasks.threads.all() {
+		if w := th.wait; w != nil && w.counts && w.likeLock() {
+			open++
+			if a.oldest > w.began && a.oldest != 0 {
+				return fmt.Errorf("thread %d waits since %d, the oldest wait is of %d", th.tid, w.began, a.oldest)
+			}
+		}
+	}
+	if open != a.open {
+		return fmt.Errorf("%d waits are open, %d are counted", open, a.open)
+	}
+	return nil
+}
+
+// check returns what of the invariants does not hold.
+func (sp *splits) check() error {
+	pending := make(map[*division]bool)
+	for _, p := range sp.list[sp.head:] {
+		if pending[p.division] {
+			return fmt.Errorf("a wait from %d is there twice", p.from)
+		}
+		pending[p.division] = true
+		sum := p.from - p.to
+		for _, x := range p.pieces {
+			sum += x.time
+			if x.time < 0 {
+				return fmt.Errorf("a piece of the wait from %d is %d", p.from, x.time)
+			}
+		}
+		if sum > 0 {
+			return fmt.Errorf("the wait from %d has pieces for %d more", p.from, sum)
+		}
+	}
+	if len(pending) > maxSpans {
+		return fmt.Errorf("%d waits may be reached", len(pending))
+	}
+	for _, v := range sp.free {
+		if v.kept || pending[v] {
+			return fmt.Errorf("a division of %d may be used twice", v.from)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"ustack/render/futex"
+	"ustack/tracefs"
+)
+
+// mostBlocked is how many of the things that owners were blocked on stand in a line.
+const mostBlocked = 3
+
+// split says in a line what waits were spent on, "" if nothing is known of it.
+func (t *text) split(s *futex.Split) string {
+	if s == nil || !t.r.Scheduled {
+		return ""
+	}
+	var out []string
+	whole := s.Whole()
+	add := func(what string, d tracefs.Time, more string) {
+		if d > 0 {
+			out = append(out, what+" "+percent(d, whole)+more)
+		}
+	}
+	add("owner ran", s.Ran, "")
+	add("runnable", s.Runnable, "")
+	add("blocked", s.Blocked, t.blockedOn(s, whole))
+	add("hand-over", s.HandOver, "")
+	add("unknown", s.Unknown, "")
+	line := strings.Join(out, ", ")
+	if s.Barged > 0 {
+		line += "; barged " + percent(s.Barged, whole)
+	}
+	return line
+}
+
+// blockedOn lists what owners were blocked on, in parentheses.
+func (t *text) blockedOn(s *futex.Split, whole tracefs.Time) string {
+	var out []string
+	for i := range s.On[:min(len(s.On), mostBlocked)] {
+		on := &s.On[i]
+		what := on.What.String()
+		switch {
+		case on.Lock != nil && on.Lock.Contends() && on.Lock.Rank > 0:
+			what += fmt.Sprintf(" #%d", on.Lock.Rank)
+		case on.Lock != nil:
+			what = on.Lock.Kind.String() + " " + printable(on.Lock.Name())
+		case on.Address != 0:
+			what += fmt.Sprintf(" %#x", on.Address)
+		}
+		if len(s.On) > 1 {
+			what += " " + percent(on.Time, whole)
+		}
+		out = append(out, what)
+	}
+	if n := len(s.On) - len(out); n > 0 {
+		out = append(out, fmt.Sprintf("%d more", n))
+	}
+	return " (" + strings.Join(out, ", ") + ")"
+}
+
+// splitJSON has parts that sum to the time of the waits: all but those of blocked_on
+// and barged.
+type splitJSON struct {
+	Ran       tracefs.Time    `json:"ran_ns"`
+	Runnable  tracefs.Time    `json:"runnable_ns"`
+	Blocked   tracefs.Time    `json:"blocked_ns"`
+	BlockedOn []blockedOnJSON `json:"blocked_on"`
+	HandOver  tracefs.Time    `json:"hand_over_ns"`
+	Unknown   tracefs.Time    `json:"unknown_ns"`
+	Barged    tracefs.Time    `json:"barged_ns"`
+}
+
+type blockedOnJSON struct {
+	What    string       `json:"what"`
+	Address string       `json:"address,omitempty"`
+	Kind    string       `json:"kind,omitempty"`
+	Time    tracefs.Time `json:"total_ns"`
+}
+
+func splitOf(s *futex.Split, r *futex.Report) *splitJSON {
+	if s == nil || !r.Scheduled {
+		return nil
+	}
+	out := &splitJSON{s.Ran, s.Runnable, s.Blocked, []blockedOnJSON{}, s.HandOver, s.Unknown, s.Barged}
+	for i := range s.On {
+		on := &s.On[i]
+		one := blockedOnJSON{What: on.What.String(), Time: on.Time}
+		if on.Address != 0 {
+			one.Address = hex(on.Address)
+		}
+		if on.Lock != nil {
+			one.Kind = on.Lock.Kind.String()
+		}
+		out.BlockedOn = append(out.BlockedOn, one)
+	}
+	return out
+}

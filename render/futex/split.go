@@ -1,0 +1,355 @@
+package futex
+
+import (
+	"cmp"
+	"slices"
+
+	"ustack/tracefs"
+)
+
+// Split is what waits for a lock were spent on, by what the lock's owner did meanwhile.
+// Its parts sum to the time of the waits, in the unit of the report: Ran, Runnable, the
+// parts of Blocked, HandOver and Unknown.
+type Split struct {
+	// Ran is the time in which the owner ran, Runnable in which it could have, but was
+	// not on a CPU.
+	Ran, Runnable tracefs.Time
+	// Blocked is the time in which the owner was blocked, On on what, the largest part
+	// first.
+	Blocked tracefs.Time
+	On      []BlockedOn
+	// HandOver is the time from a release that woke a thread until that thread
+	// returned from its call.
+	HandOver tracefs.Time
+	// Unknown is the time of which the trace does not show the owner, or what it did,
+	// or in which records were lost.
+	Unknown tracefs.Time
+	// Barged is how much of the time the owner was a thread that had taken the lock
+	// without waiting, after the wait had begun. It is no part of the sum.
+	Barged tracefs.Time
+}
+
+// Whole is the time of the waits.
+func (s *Split) Whole() tracefs.Time { return s.Ran + s.Runnable + s.Blocked + s.HandOver + s.Unknown }
+
+// BlockedOn is a part of the time in which owners were blocked.
+type BlockedOn struct {
+	What BlockedKind
+	// Lock is the futex, if that is What and it is in the report, else nil; Address is
+	// where it is, 0 if unknown.
+	Lock    *Lock
+	Address uint64
+	Time    tracefs.Time
+}
+
+// BlockedKind is what a thread is blocked on.
+type BlockedKind uint8
+
+// What threads are blocked on.
+const (
+	// BlockedElsewhere is a sleep in a call that the trace does not have.
+	BlockedElsewhere BlockedKind = iota
+	// BlockedFutex is another futex.
+	BlockedFutex
+	// BlockedIO is the kernel's state D: I/O, or a lock of the kernel's.
+	BlockedIO
+	// BlockedStop is a stop by a signal or a debugger.
+	BlockedStop
+)
+
+var blockedNames = [...]string{"unknown", "futex", "I/O (state D)", "stopped"}
+
+// String returns the word used in all outputs.
+func (k BlockedKind) String() string { return blockedNames[k] }
+
+// division is how one wait is split, as far as nothing was lost.
+type division struct {
+	from, to tracefs.Time
+	// proof is when the oldest evidence was seen for the early pieces, of moments that
+	// began before the wait.
+	proof  tracefs.Time
+	pieces []piece
+	// barged has the early part and the other one apart.
+	barged [2]tracefs.Time
+	kept   bool // by a Wait
+	// needs are processes that must prove to be the lock's.
+	needs []*process
+}
+
+// piece is how long a cause lasted.
+type piece struct {
+	cause int32
+	early bool
+	time  tracefs.Time
+}
+
+func (d *division) add(cause int32, early bool, t tracefs.Time) {
+	for i := range d.pieces {
+		if x := &d.pieces[i]; x.cause == cause && x.early == early {
+			x.time += t
+			return
+		}
+	}
+	d.pieces = append(d.pieces, piece{cause, early, t})
+}
+
+// certain passes the pieces that are certain in spite of gaps, and how much of them was
+// barged.
+func (d *division) certain(l *lock, g *Gaps, add func(cause int32, t tracefs.Time)) (barged tracefs.Time) {
+	if _, _, lost := g.within(d.from, d.to); lost || !d.proven(l) {
+		return 0
+	}
+	_, _, late := g.within(min(d.proof, d.from), d.to)
+	for _, x := range d.pieces {
+		if !x.early || !late {
+			add(x.cause, x.time)
+		}
+	}
+	if !late {
+		barged = d.barged[1]
+	}
+	return barged + d.barged[0]
+}
+
+// proven reports whether all that a division rests on is proven to be of one lock.
+func (d *division) proven(l *lock) bool {
+	return !slices.ContainsFunc(d.needs, func(p *process) bool { return l.proc == nil || p.find() != l.proc.find() })
+}
+
+// spent adds up causes.
+type spent struct {
+	fixed  [firstCause]tracefs.Time
+	more   parts[int32]
+	barged tracefs.Time
+}
+
+func (s *spent) add(cause int32, t tracefs.Time) {
+	if cause < firstCause {
+		s.fixed[cause] += t
+		return
+	}
+	s.more.add(cause, Tally{1, t})
+}
+
+func (s *spent) merge(o *spent) {
+	for i, t := range o.fixed {
+		s.fixed[i] += t
+	}
+	s.more.merge(&o.more)
+	s.barged += o.barged
+}
+
+// pendingSplit is a division that a gap may still reach.
+type pendingSplit struct {
+	lock *lock
+	*division
+}
+
+// splits knows how waits for locks are split.
+//
+// Invariants:
+//   - A wait that may still be reached by a gap is in list after head, once; there are
+//     no more than maxSpans.
+//   - What is unproven was in list before; there are no more than maxUnproven.
+//   - No piece is negative, and the pieces of a division are not longer than its wait.
+//   - A division that may be used again is no Wait's.
+type splits struct {
+	list []pendingSplit
+	head int
+	// unproven are waits that no gap can reach any more.
+	unproven []pendingSplit
+	free     []*division
+
+	losses   *losses
+	activity *activity
+	holders  *holders
+}
+
+// split splits a wait that has ended, of time d. It returns nil if there is nothing to
+// be said of it.
+func (sp *splits) split(w *wait, l *lock, d, end tracefs.Time) *division {
+	if d <= 0 || d < w.before+max(end-w.began, 0) {
+		return nil // it did not sleep when it went on
+	}
+	v := sp.division()
+	v.from, v.to, v.proof = w.began, end, w.began
+	release := end
+	if w.waker.sure {
+		release = min(max(w.waker.at, w.began), end)
+	}
+	terms := sp.holders.tenures(w, l, release)
+	v.needs = append(v.needs, sp.holders.needs...)
+	for _, one := range terms {
+		v.add(causeHandOver, false, one.from-one.free)
+		sp.activity.during(one.tid, one.from, one.to, func(m *moment, t tracefs.Time) {
+			early, n := m.proof < v.from, 0
+			if early {
+				v.proof, n = min(v.proof, m.proof), 1
+			}
+			v.add(m.cause, early, t)
+			if one.barged {
+				v.barged[n] += t
+			}
+		})
+	}
+	v.add(causeHandOver, false, end-release)
+	v.pieces = slices.DeleteFunc(v.pieces, func(x piece) bool { return x.time == 0 })
+	if len(v.pieces) == 0 {
+		sp.free = append(sp.free, v)
+		return nil
+	}
+	if len(sp.list)-sp.head >= maxSpans {
+		sp.losses.settleFirst(maxSpans / 8)
+		sp.settle(sp.losses.spans.settled)
+	}
+	sp.list = append(sp.list, pendingSplit{l, v})
+	return v
+}
+
+func (sp *splits) division() *division {
+	n := len(sp.free) - 1
+	if n < 0 {
+		return new(division)
+	}
+	v := sp.free[n]
+	sp.free = sp.free[:n]
+	clear(v.needs)
+	*v = division{pieces: v.pieces[:0], needs: v.needs[:0]}
+	return v
+}
+
+// settle counts the waits that ended before a time: no later gap begins earlier.
+func (sp *splits) settle(before tracefs.Time) {
+	for sp.head < len(sp.list) && (sp.list[sp.head].to < before || sp.losses.spans.known) {
+		p := &sp.list[sp.head]
+		switch l := p.lock.find(); {
+		case p.proven(l):
+			sp.count(p)
+		case len(sp.unproven) < maxUnproven:
+			sp.unproven = append(sp.unproven, *p)
+		}
+		*p = pendingSplit{}
+		sp.head++
+	}
+	if sp.head == len(sp.list) {
+		sp.list, sp.head = sp.list[:0], 0
+	} else if sp.head > len(sp.list)/2 {
+		n := copy(sp.list, sp.list[sp.head:])
+		clear(sp.list[n:])
+		sp.list, sp.head = sp.list[:n], 0
+	}
+}
+
+// maxUnproven bounds the waits whose calls are not proven to be of one process. Beyond
+// it they are unknown.
+const maxUnproven = 1 << 12
+
+// count adds up a wait that no gap can reach any more.
+func (sp *splits) count(p *pendingSplit) {
+	l := p.lock.find()
+	if l.spent == nil {
+		l.spent = new(spent)
+	}
+	l.spent.barged += p.certain(l, &sp.losses.gaps, l.spent.add)
+	if !p.kept {
+		sp.free = append(sp.free, p.division)
+	}
+}
+
+// splitOf returns how waits are split that took a time, as far as that is known.
+func (u *underway) splitOf(s *spent, whole tracefs.Time, byLock map[*lock]*Lock) *Split {
+	out := &Split{Ran: s.fixed[causeRuns], Runnable: s.fixed[causeRunnable], HandOver: s.fixed[causeHandOver], Barged: s.barged}
+	on := func(b BlockedOn) {
+		out.Blocked += b.Time
+		i := slices.IndexFunc(out.On, func(x BlockedOn) bool { return x.What == b.What && x.Lock == b.Lock && x.Address == b.Address })
+		if i < 0 {
+			out.On = append(out.On, b)
+		} else {
+			out.On[i].Time += b.Time
+		}
+	}
+	for cause, what := range map[int32]BlockedKind{causeDisk: BlockedIO, causeStopped: BlockedStop, causeCall: BlockedElsewhere, causeFutex: BlockedFutex} {
+		if t := s.fixed[cause]; t > 0 {
+			on(BlockedOn{What: what, Time: t})
+		}
+	}
+	for i := range s.more.list {
+		x := &s.more.list[i]
+		b := &u.rp.activity.blockers[x.key-firstCause]
+		one := BlockedOn{What: BlockedFutex, Address: b.key.addr, Time: x.Time}
+		if l := b.proc.find().locks.get(b.key); l != nil {
+			one.Lock = byLock[l.find()]
+		}
+		on(one)
+	}
+	if t := s.more.rest.Time; t > 0 {
+		on(BlockedOn{What: BlockedFutex, Time: t})
+	}
+	slices.SortFunc(out.On, func(x, y BlockedOn) int {
+		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.What, y.What), cmp.Compare(x.Address, y.Address))
+	})
+	out.Unknown = whole - out.Ran - out.Runnable - out.Blocked - out.HandOver
+	return out
+}
+
+// splitWait returns how a single wait is split.
+func (u *underway) splitWait(w *Wait, byLock map[*lock]*Lock) *Split {
+	var s spent
+	if w.division != nil && u.certain() {
+		s.barged = w.division.certain(w.lock.find(), u.gaps, s.add)
+	}
+	return u.splitOf(&s, w.Time, byLock)
+}
+
+// splitRows splits the waits of rows that have ended.
+func (u *underway) splitRows(byLock map[*lock]*Lock) {
+	for _, out := range byLock {
+		if out.Split != nil || !out.Kind.exclusive() {
+			continue
+		}
+		var s spent
+		for _, l := range out.parts {
+			if l.spent != nil && u.certain() {
+				s.merge(l.spent)
+			}
+			if more := u.spent[l]; more != nil && u.certain() {
+				s.merge(more)
+			}
+		}
+		out.Split = u.splitOf(&s, out.Time, byLock)
+	}
+}
+
+// certain reports whether all times are known at which records were lost.
+func (u *underway) certain() bool { return u.rp.losses.refused == 0 && !u.rp.losses.spans.late }
+
+// settleSplits adds up the waits that gaps may still reach, as of now.
+func (u *underway) settleSplits() {
+	sp := u.rp.splits
+	for _, list := range [][]pendingSplit{sp.unproven, sp.list[sp.head:]} {
+		for _, p := range list {
+			l := p.lock.find()
+			if u.spent[l] == nil {
+				u.spent[l] = new(spent)
+			}
+			u.spent[l].barged += p.certain(l, u.gaps, u.spent[l].add)
+		}
+	}
+}
+
+// noteActivity says what the trace lacks for splitting waits.
+func (rp *reporter) noteActivity(locks []*Lock, note func(string, ...any)) {
+	const what = "what the owners of locks did meanwhile is unknown: "
+	switch {
+	case !slices.ContainsFunc(locks, func(l *Lock) bool { return l.Split != nil && l.Time > 0 }):
+	case !rp.activity.switches:
+		note(what + "enable the events sched_switch and sched_waking")
+	case !rp.activity.whole:
+		note(what + "the event sched_switch has a filter that leaves out threads which could go on")
+	case !rp.activity.wakings:
+		note("how long the owners of locks were blocked is unknown: enable the event sched_waking")
+	}
+	if rp.activity.forgot > 0 {
+		note("%d changes of what threads did were too many to keep, and count as unknown", rp.activity.forgot)
+	}
+}
