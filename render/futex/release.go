@@ -40,6 +40,9 @@ func (c *calls) beginWake(th *thread, t tracefs.Time) {
 	if th.got != nil && th.got.find() == l {
 		k.got, th.got = th.gotAt, nil
 	}
+	if k.owned = k.got; l.owner == th.tid && l.owning == th {
+		k.owned = l.ownedFrom
+	}
 	c.holders.releasedBy(th, l)
 }
 

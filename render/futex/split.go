@@ -57,7 +57,7 @@ const (
 	BlockedStop
 )
 
-var blockedNames = [...]string{"unknown", "futex", "I/O (state D)", "stopped"}
+var blockedNames = [...]string{"unknown call", "futex", "I/O (state D)", "stopped"}
 
 // String returns the word used in all outputs.
 func (k BlockedKind) String() string { return blockedNames[k] }

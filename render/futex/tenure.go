@@ -39,10 +39,10 @@ func (hs *holders) tenures(w *wait, l *lock, to tracefs.Time) []tenure {
 		}
 		one := tenure{tid: k.th.tid, free: at, from: at, to: min(k.at, to)}
 		switch {
-		case k.got > at: // it waited, too
-			one.from = k.got
+		case k.owned > at: // it waited, too
+			one.from = k.owned
 			if last == nil || !last.woke {
-				one.free = k.got
+				one.free = k.owned
 			}
 		case !known:
 			one.from = one.to

@@ -95,6 +95,7 @@ type wake struct {
 	site  *site
 	at    tracefs.Time
 	got   tracefs.Time // when the thread got the lock, if it waited for it
+	owned tracefs.Time // the same, with other locks taken since; 0 if it did not wait
 	ran   tracefs.Time // when the first one that it woke did, 0 if none has
 	again tracefs.Time // when it began to wait again, 0 if it has not
 	stack int32

@@ -5,6 +5,8 @@
 //	lock ADDR TID FROM TO          a call of the C library that had to wait
 //	join ADDR TID FROM TO          a thread that waited for another's exit
 //	hold ADDR TID FROM TO          who held a mutex
+//	gap ADDR TID FROM TO           a thread that was busy was not on a CPU
+//	off ADDR TID FROM TO CPU       a call that blocks, and the time it took on a CPU
 //
 // It begins when a line comes on standard input.
 #define _GNU_SOURCE
@@ -12,6 +14,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
@@ -54,7 +57,8 @@ static void note(char kind, void *addr, ns from, long result) {
 static void print_records(void) {
 	for (int i = 0; i < *used && i < most; i++) {
 		struct record *r = &records[i];
-		const char *kind = r->kind == 'w' ? "wait" : r->kind == 'l' ? "lock" : r->kind == 'j' ? "join" : "hold";
+		const char *kind = r->kind == 'w' ? "wait" : r->kind == 'l' ? "lock" : r->kind == 'j' ? "join" :
+			r->kind == 'g' ? "gap" : r->kind == 'o' ? "off" : "hold";
 		printf("%s %p %d %lld %lld %ld\n", kind, r->addr, r->tid, r->from, r->to, r->result);
 	}
 	fflush(stdout);
@@ -115,6 +119,106 @@ static void *herd(void *arg) {
 		note('h', shared, from, 0);
 		unlock(shared);
 		nap(200);
+	}
+	return 0;
+}
+
+// busy works for some time, and notes when it was not on a CPU.
+static void busy(ns time) {
+	for (ns from = now(), last = from; last < from + time;) {
+		ns t = now();
+		if (t - last > 20000)
+			note('g', &two, last, 0);
+		last = t;
+	}
+}
+
+static ns cpu_time(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+static int answers[2], stop, file;
+
+// What owners do, by number.
+enum { works, sleeps, syncs, reads, nests };
+
+static void act(int what) {
+	char c = 0;
+	ns from = now(), cpu = cpu_time();
+	switch (what) {
+	case works:
+		busy(2000000);
+		return;
+	case sleeps:
+		nap(2000);
+		break;
+	case syncs:
+		if (write(file, records, 1 << 16) < 0 || fdatasync(file))
+			exit(1);
+		break;
+	case reads:
+		if (read(answers[0], &c, 1) < 0)
+			exit(1);
+		break;
+	case nests:
+		lock(&two);
+		break;
+	}
+	note('o', &two, from, cpu_time() - cpu);
+	if (what == nests)
+		unlock(&two);
+}
+
+static void *owner(void *arg) {
+	for (int i = 0; i < iters; i++) {
+		lock(shared);
+		ns from = now();
+		act((i + (long)arg) % 5);
+		busy(200000);
+		note('h', shared, from, 0);
+		unlock(shared);
+		nap(500);
+	}
+	return 0;
+}
+
+// rival keeps a CPU busy, answerer lets readers go on, second holds the second lock.
+static void *rival(void *arg) {
+	while (!__atomic_load_n(&stop, __ATOMIC_SEQ_CST))
+		;
+	return 0;
+}
+
+// filler keeps a CPU from being idle, and gives it to any other thread: there are
+// kernels that leave out switches from idle.
+static void *filler(void *arg) {
+	cpu_set_t cpu;
+	CPU_ZERO(&cpu);
+	CPU_SET((long)arg, &cpu);
+	sched_setaffinity(0, sizeof cpu, &cpu);
+	struct sched_param none = {0};
+	if (sched_setscheduler(0, SCHED_IDLE, &none))
+		return 0;
+	return rival(0);
+}
+
+static void *answerer(void *arg) {
+	while (!__atomic_load_n(&stop, __ATOMIC_SEQ_CST)) {
+		nap(3000);
+		if (write(answers[1], "a", 1) < 0)
+			exit(1);
+	}
+	return 0;
+}
+
+static void *second(void *arg) {
+	while (!__atomic_load_n(&stop, __ATOMIC_SEQ_CST)) {
+		lock(&two);
+		nap(4000);
+		unlock(&two);
+		nap(100);
 	}
 	return 0;
 }
@@ -313,6 +417,22 @@ int main(int argc, char **argv) {
 		return 1;
 	if (!strcmp(mode, "herd")) {
 		threads(4, herd, numbers);
+	} else if (!strcmp(mode, "owner") || !strcmp(mode, "owner-busy")) {
+		char name[] = "/var/tmp/futex-owner-XXXXXX";
+		if ((file = mkstemp(name)) < 0 || unlink(name) || pipe(answers))
+			return 1;
+		pthread_t t[66];
+		pthread_create(&t[0], 0, answerer, 0);
+		pthread_create(&t[1], 0, second, 0);
+		long cpus = sysconf(_SC_NPROCESSORS_CONF);
+		if (cpus > 64)
+			cpus = 64;
+		for (long i = 0; i < cpus; i++)
+			pthread_create(&t[2 + i], 0, mode[5] ? rival : filler, (void *)i);
+		threads(3, owner, numbers);
+		stop = 1;
+		for (int i = 0; i < 2 + cpus; i++)
+			pthread_join(t[i], 0);
 	} else if (!strcmp(mode, "mutex")) {
 		void *const args[] = {&mutex, &mutex, &mutex, &mutex};
 		threads(4, pthread_herd, args);

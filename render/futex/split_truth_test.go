@@ -1,0 +1,115 @@
+//go:build linux
+
+package futex_test
+
+import (
+	"testing"
+
+	"ustack/render/futex"
+	"ustack/tracefs"
+)
+
+// owned is what waits for a lock were spent on, by the workload's own log.
+type owned struct{ whole, ran, runnable, off, handed tracefs.Time }
+
+func overlap(a, b *record) tracefs.Time {
+	return tracefs.Time(max(min(a.to, b.to)-max(a.from, b.from), 0))
+}
+
+// ownedIn adds up what the owners did during the waits of a log for the futex that was
+// held.
+func ownedIn(truth []record) (o owned, addr uint64) {
+	for i := range truth {
+		if truth[i].kind == "hold" {
+			addr = truth[i].addr
+		}
+	}
+	for i := range truth {
+		w := &truth[i]
+		if w.kind != "wait" || w.addr != addr || w.result != 0 {
+			continue
+		}
+		whole := tracefs.Time(w.to - w.from)
+		o.whole += whole
+		o.handed += whole
+		for j := range truth {
+			if h := &truth[j]; h.kind == "hold" && h.tid != w.tid && overlap(h, w) > 0 {
+				o.handed -= overlap(h, w)
+				o.ran += overlap(h, w)
+				o.hold(truth, h, w)
+			}
+		}
+	}
+	return o, addr
+}
+
+// hold moves what the owner did not run during a wait while it held the lock.
+func (o *owned) hold(truth []record, h, w *record) {
+	part := record{from: max(h.from, w.from), to: min(h.to, w.to)}
+	for i := range truth {
+		x := &truth[i]
+		if x.tid != h.tid {
+			continue
+		}
+		d := overlap(x, &part)
+		switch x.kind {
+		case "gap":
+			o.ran -= d
+			o.runnable += d
+		case "off":
+			d -= tracefs.Time(float64(x.result) * float64(d) / float64(max(x.to-x.from, 1)))
+			o.ran -= d
+			o.off += d
+		}
+	}
+}
+
+// near reports whether two times differ by at most 3 % of the whole.
+func (o *owned) near(got, want tracefs.Time) bool {
+	return max(got, want)-min(got, want) <= o.whole*3/100
+}
+
+// TestSplitLive: what waits are split into is what the workload says of itself, within
+// 3 %, where all threads have a CPU and where they have not.
+func TestSplitLive(t *testing.T) {
+	for _, mode := range []string{"owner", "owner-busy"} {
+		t.Run(mode, func(t *testing.T) {
+			const tries = 4 // a busy machine keeps threads waiting that have been woken
+			for try := 1; ; try++ {
+				if splitLive(t, mode, try == tries) || t.Failed() {
+					return
+				}
+			}
+		})
+	}
+}
+
+func splitLive(t *testing.T, mode string, last bool) bool {
+	t.Helper()
+	r := traced(t, setup{mode: mode, sched: true, tgid: true})
+	rep := analyse(t, futex.Options{}, r.trace).Report(futex.View{})
+	want, addr := ownedIn(r.truth)
+	for _, l := range rep.Locks {
+		if l.Address != addr {
+			continue
+		}
+		s := l.Split
+		if s == nil || s.Whole() != l.Time || s.Unknown < 0 {
+			t.Fatalf("%+v of %d", s, l.Time)
+		}
+		for _, on := range s.On {
+			t.Logf("blocked on %s %#x for %d", on.What, on.Address, on.Time)
+		}
+		t.Logf("got  %+v\nwant %+v", s, want)
+		// What is woken is runnable; the log has one with the other.
+		if want.near(s.Ran, want.ran) && want.near(s.Runnable+s.Blocked, want.runnable+want.off) && want.near(s.HandOver, want.handed) && want.near(s.Unknown, 0) {
+			return true
+		}
+		if last {
+			t.Errorf("split into %+v, want %+v", s, want)
+		}
+		return false
+	}
+	t.Fatalf("futex %#x is not in the report", addr)
+	return false
+}
