@@ -47,6 +47,7 @@ func parseFutexLive(args []string, stdout io.Writer) (*futexFlags, *liveFlags, e
 	fs := command.NewFlags("futex")
 	source.sourceFlags(fs)
 	f.viewFlags(fs)
+	command.Unset(fs, &source.Sched, "no-sched", "do not trace what the owners of locks do: sched_switch and sched_waking, with -p or a command")
 	fs.BoolVar(&f.owners, "owners", false, "read the owners of locks that threads wait for from memory")
 	fs.Func("interval", "update the report every `TIME`, 0 for at the end only (default 1s on a terminal, else 0)", f.setInterval)
 	if err := command.Parse(fs, args, futexLiveHelp, stdout); err != nil {

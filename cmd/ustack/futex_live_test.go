@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -63,6 +64,45 @@ func TestFutexLive(t *testing.T) {
 	}
 	if !found {
 		t.Errorf("the program is in none of the stacks\n%s", &out)
+	}
+}
+
+// TestFutexLiveSplit: what owners do is traced with a command, unless that is not
+// wanted.
+func TestFutexLiveSplit(t *testing.T) {
+	_, work := workload(t)
+	for _, flag := range []string{"-q", "--no-sched"} {
+		out, err := exec.Command(ustackBinary(t), "futex", "--live", "--json", flag, "--", work, "herd").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var report struct {
+			Locks []struct {
+				Total int64          `json:"total_ns"`
+				Split map[string]any `json:"split"`
+			}
+			Notes []string
+		}
+		if err := json.Unmarshal(out, &report); err != nil || len(report.Locks) == 0 {
+			t.Fatalf("%d locks: %v\n%s", len(report.Locks), err, out)
+		}
+		said := slices.ContainsFunc(report.Notes, func(n string) bool { return strings.Contains(n, "enable the events sched_switch and sched_waking") })
+		l := report.Locks[0]
+		if flag == "--no-sched" {
+			if l.Split != nil || !said {
+				t.Errorf("%v, %q", l.Split, report.Notes)
+			}
+			continue
+		}
+		var sum float64
+		for _, part := range []string{"ran_ns", "runnable_ns", "blocked_ns", "hand_over_ns", "unknown_ns"} {
+			v, _ := l.Split[part].(float64)
+			sum += v
+		}
+		// The owner sleeps while it has the lock.
+		if blocked, _ := l.Split["blocked_ns"].(float64); int64(sum) != l.Total || blocked < sum/4 || said {
+			t.Errorf("%v of %d, %q", l.Split, l.Total, report.Notes)
+		}
 	}
 }
 

@@ -144,6 +144,11 @@ func shellPattern(p string) string { return strings.ReplaceAll(p, "[!", "[^") }
 // (FORMATS 6.3).
 var defaults = [...]string{"futex", "futex_wait", "futex_wake", "futex_waitv", "futex_requeue", "restart_syscall"}
 
+// Scheduler returns the events that show when threads run, and could.
+func Scheduler() []Spec {
+	return []Spec{{System: "sched", Event: "sched_switch", Optional: true}, {System: "sched", Event: "sched_waking", Optional: true}}
+}
+
 // Defaults returns the events that are traced by default.
 func Defaults() []Spec {
 	var specs []Spec

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 )
 
@@ -38,6 +39,16 @@ func ParseOnly(fs *flag.FlagSet, args []string, help string, stdout io.Writer) e
 		return fmt.Errorf("unexpected argument %q", fs.Arg(0))
 	}
 	return nil
+}
+
+// Unset defines a flag that makes true false, which is its value else.
+func Unset(fs *flag.FlagSet, to *bool, name, usage string) {
+	*to = true
+	fs.BoolFunc(name, usage, func(text string) error {
+		unset, err := strconv.ParseBool(text)
+		*to = !unset
+		return err
+	})
 }
 
 // List is the value of a flag that may be given several times.

@@ -46,6 +46,9 @@ type Options struct {
 	// Events are SYSTEM:EVENT[/FILTER/], with wildcards; the system calls of futexes if
 	// there are none. More are traced besides.
 	Events, More []string
+	// Sched has the scheduler's events traced that show what the owners of locks do, if
+	// only some processes are, and Events are not selected.
+	Sched bool
 	// PIDs are the processes to trace, with their children; all without any.
 	PIDs []int
 	// Command is run and traced, if there is one, with these standard streams.

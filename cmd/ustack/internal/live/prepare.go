@@ -84,8 +84,11 @@ func (s *session) startFollowing(root *instance.Root) error {
 // selected finds the events to trace.
 func (s *session) selected(root *instance.Root) ([]instance.Event, error) {
 	specs := instance.Defaults()
-	if len(s.opt.Events) > 0 {
+	switch {
+	case len(s.opt.Events) > 0:
 		specs = nil
+	case s.opt.Sched && (len(s.opt.PIDs) > 0 || len(s.opt.Command) > 0):
+		specs = append(instance.Scheduler(), specs...) // -e may give them a filter
 	}
 	for _, text := range slices.Concat(s.opt.Events, s.opt.More) {
 		spec, err := instance.ParseSpec(text)
