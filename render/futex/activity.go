@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"ustack/tracefs"
+	"ustack/tracefs/syscalls"
 )
 
 // activity knows what threads do: by the scheduler's events, and by the call that each
@@ -50,6 +51,7 @@ const (
 	causeDisk    // state D, in a call that the trace does not have
 	causeStopped // by a signal or a debugger
 	causeCall    // a call that the trace does not have, or anything else
+	causeOutside // state D in no call, as at a page fault
 	causeFutex   // one of too many, or of several
 	firstCause
 )
@@ -70,6 +72,7 @@ type timeline struct {
 	waits   bool
 	waitsAt tracefs.Time
 	on      blocker
+	raw     rawCall
 	// woken is set if the thread was woken while it seemed to run, since it began to:
 	// it may have been on its way off the CPU.
 	woken bool
@@ -121,10 +124,13 @@ func (a *activity) forgetAll() {
 	clear(a.recent[:])
 }
 
-// blocker is what a thread waits for in a call: a futex of a process.
+// blocker is what a thread waits for in a call: a futex of a process, or the call's own
+// purpose.
 type blocker struct {
 	proc *process
 	key  lockKey
+	call int32 // by table, if there is one
+	in   syscalls.Table
 }
 
 // blockedBy returns the number of what a thread waits for.
@@ -132,7 +138,11 @@ func (a *activity) blockedBy(b blocker) int32 {
 	if n, ok := a.numbers[b]; ok {
 		return n
 	}
-	if len(a.blockers) >= maxBlockers {
+	switch {
+	case len(a.blockers) < maxBlockers:
+	case b.in != syscalls.NoTable:
+		return causeCall
+	default:
 		return causeFutex
 	}
 	n := firstCause + int32(len(a.blockers))
@@ -365,6 +375,8 @@ func (a *activity) leaves(tl *timeline, state byte, t tracefs.Time) (cause int32
 		return causeRunnable, t
 	case 'S':
 		switch {
+		case !tl.waits && tl.raw.named():
+			return a.blockedBy(blocker{call: tl.raw.nr, in: tl.raw.in}), min(tl.raw.at, t)
 		case !tl.waits:
 			return causeCall, t
 		case tl.on.proc == nil:
@@ -372,6 +384,12 @@ func (a *activity) leaves(tl *timeline, state byte, t tracefs.Time) (cause int32
 		}
 		return a.blockedBy(tl.on), min(tl.waitsAt, t)
 	case 'D':
+		switch {
+		case tl.raw.outside():
+			return causeOutside, min(tl.raw.at, t)
+		case !tl.waits && tl.raw.named():
+			return a.blockedBy(blocker{call: tl.raw.nr, in: tl.raw.in}), min(tl.raw.at, t)
+		}
 		return causeDisk, t
 	case 'T', 't':
 		return causeStopped, t
@@ -399,7 +417,7 @@ func (a *activity) waking(tid int32, t tracefs.Time) {
 func (a *activity) gone(tid int32) {
 	if tl := a.lines[tid]; tl != nil {
 		a.doubt(tl)
-		tl.waits, tl.woken = false, false
+		tl.waits, tl.woken, tl.raw = false, false, rawCall{}
 	}
 }
 

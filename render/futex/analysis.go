@@ -197,6 +197,8 @@ func (a *Analysis) event(h *resolve.Pending, i int, rec *tracefs.Record) {
 	if body[1] == 'y' {
 		if syscalls.Parse(body, &a.calls.sys) {
 			a.call(h, i, rec)
+		} else if nr, exit, ok := syscalls.ParseRaw(body); ok {
+			a.activity.raw(rec.TID, rec.CPU, h.Time(rec), nr, exit)
 		}
 		return
 	}
@@ -215,6 +217,9 @@ func (a *Analysis) call(h *resolve.Pending, i int, rec *tracefs.Record) {
 	if a.activity.whole {
 		waits, on := a.calls.waitsFor(rec.TID)
 		a.activity.calls(rec.TID, rec.CPU, h.Time(rec), waits, on)
+		if a.calls.sys.Call == syscalls.FutexOp {
+			a.activity.futex(rec.TID, h.Time(rec), !a.calls.sys.Exit)
+		}
 	}
 }
 

@@ -53,6 +53,8 @@ type setup struct {
 	// sched enables scheduler events, tgid the option record-tgid, maps a
 	// copy of the mappings while it runs.
 	sched, tgid, maps bool
+	// raw enables raw_syscalls.
+	raw bool
 	// kill ends the workload after this time: it hangs.
 	kill time.Duration
 }
@@ -109,6 +111,9 @@ func instance(t *testing.T, s setup) string {
 	events := []string{"syscalls/sys_enter_futex", "syscalls/sys_exit_futex", "syscalls/sys_enter_restart_syscall", "syscalls/sys_exit_restart_syscall"}
 	if s.sched {
 		events = append(events, "sched/sched_switch", "sched/sched_waking", "sched/sched_process_exit")
+	}
+	if s.raw {
+		events = append(events, "raw_syscalls/sys_enter", "raw_syscalls/sys_exit")
 	}
 	for _, e := range events {
 		set(t, dir, "events/"+e+"/enable", "1")

@@ -405,7 +405,7 @@ func (c *calls) waitsFor(tid int32) (waits bool, on blocker) {
 	}
 	if w := th.wait; w.lock != nil {
 		if l := w.lock.find(); l.proc != nil {
-			on = blocker{l.proc.find(), l.key}
+			on = blocker{proc: l.proc.find(), key: l.key}
 		}
 	}
 	return true, on

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"ustack/tracefs"
+	"ustack/tracefs/syscalls"
 )
 
 // Split is what waits for a lock were spent on, by what the lock's owner did meanwhile.
@@ -39,7 +40,9 @@ type BlockedOn struct {
 	// where it is, 0 if unknown.
 	Lock    *Lock
 	Address uint64
-	Time    tracefs.Time
+	// Call is the system call, if that is What.
+	Call string
+	Time tracefs.Time
 }
 
 // BlockedKind is what a thread is blocked on.
@@ -55,9 +58,15 @@ const (
 	BlockedIO
 	// BlockedStop is a stop by a signal or a debugger.
 	BlockedStop
+	// BlockedOutside is state D in no system call: a page fault, or what is left to do
+	// when a call has returned.
+	BlockedOutside
+	// BlockedSleep is a call whose purpose is to sleep, BlockedCall any other.
+	BlockedSleep
+	BlockedCall
 )
 
-var blockedNames = [...]string{"unknown call", "futex", "I/O (state D)", "stopped"}
+var blockedNames = [...]string{"unknown call", "futex", "I/O (state D)", "stopped", "outside calls", "sleep", "call"}
 
 // String returns the word used in all outputs.
 func (k BlockedKind) String() string { return blockedNames[k] }
@@ -261,21 +270,31 @@ func (u *underway) splitOf(s *spent, whole tracefs.Time, byLock map[*lock]*Lock)
 	out := &Split{Ran: s.fixed[causeRuns], Runnable: s.fixed[causeRunnable], HandOver: s.fixed[causeHandOver], Barged: s.barged}
 	on := func(b BlockedOn) {
 		out.Blocked += b.Time
-		i := slices.IndexFunc(out.On, func(x BlockedOn) bool { return x.What == b.What && x.Lock == b.Lock && x.Address == b.Address })
+		i := slices.IndexFunc(out.On, func(x BlockedOn) bool {
+			return x.What == b.What && x.Lock == b.Lock && x.Address == b.Address && x.Call == b.Call
+		})
 		if i < 0 {
 			out.On = append(out.On, b)
 		} else {
 			out.On[i].Time += b.Time
 		}
 	}
-	for cause, what := range map[int32]BlockedKind{causeDisk: BlockedIO, causeStopped: BlockedStop, causeCall: BlockedElsewhere, causeFutex: BlockedFutex} {
+	for cause, what := range map[int32]BlockedKind{causeDisk: BlockedIO, causeStopped: BlockedStop, causeCall: BlockedElsewhere, causeFutex: BlockedFutex, causeOutside: BlockedOutside} {
 		if t := s.fixed[cause]; t > 0 {
 			on(BlockedOn{What: what, Time: t})
 		}
 	}
+	var names *syscalls.Numbers
 	for i := range s.more.list {
 		x := &s.more.list[i]
 		b := &u.rp.activity.blockers[x.key-firstCause]
+		if b.in != syscalls.NoTable {
+			if names == nil {
+				names = syscalls.NewNumbers()
+			}
+			on(b.blockedOn(names, x.Time))
+			continue
+		}
 		one := BlockedOn{What: BlockedFutex, Address: b.key.addr, Time: x.Time}
 		if l := b.proc.find().locks.get(b.key); l != nil {
 			one.Lock = byLock[l.find()]
@@ -283,13 +302,25 @@ func (u *underway) splitOf(s *spent, whole tracefs.Time, byLock map[*lock]*Lock)
 		on(one)
 	}
 	if t := s.more.rest.Time; t > 0 {
-		on(BlockedOn{What: BlockedFutex, Time: t})
+		on(BlockedOn{Time: t})
 	}
 	slices.SortFunc(out.On, func(x, y BlockedOn) int {
-		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.What, y.What), cmp.Compare(x.Address, y.Address))
+		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.What, y.What), cmp.Compare(x.Address, y.Address), cmp.Compare(x.Call, y.Call))
 	})
 	out.Unknown = whole - out.Ran - out.Runnable - out.Blocked - out.HandOver
 	return out
+}
+
+// blockedOn names the call in which a thread was blocked.
+func (b *blocker) blockedOn(names *syscalls.Numbers, t tracefs.Time) BlockedOn {
+	one := BlockedOn{What: BlockedCall, Call: names.Name(b.in, b.call), Time: t}
+	switch one.Call {
+	case "":
+		one.What = BlockedElsewhere
+	case "nanosleep", "clock_nanosleep":
+		one.What = BlockedSleep
+	}
+	return one
 }
 
 // splitWait returns how a single wait is split.

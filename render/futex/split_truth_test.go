@@ -10,7 +10,10 @@ import (
 )
 
 // owned is what waits for a lock were spent on, by the workload's own log.
-type owned struct{ whole, ran, runnable, off, handed tracefs.Time }
+type owned struct {
+	whole, ran, runnable, off, handed tracefs.Time
+	on                                map[string]tracefs.Time
+}
 
 func overlap(a, b *record) tracefs.Time {
 	return tracefs.Time(max(min(a.to, b.to)-max(a.from, b.from), 0))
@@ -19,6 +22,7 @@ func overlap(a, b *record) tracefs.Time {
 // ownedIn adds up what the owners did during the waits of a log for the futex that was
 // held.
 func ownedIn(truth []record) (o owned, addr uint64) {
+	o.on = make(map[string]tracefs.Time)
 	for i := range truth {
 		if truth[i].kind == "hold" {
 			addr = truth[i].addr
@@ -60,6 +64,7 @@ func (o *owned) hold(truth []record, h, w *record) {
 			d -= tracefs.Time(float64(x.result) * float64(d) / float64(max(x.to-x.from, 1)))
 			o.ran -= d
 			o.off += d
+			o.on[[...]string{"works", "sleep", "fdatasync", "read", "futex"}[x.addr-1]] += d
 		}
 	}
 }
@@ -67,6 +72,31 @@ func (o *owned) hold(truth []record, h, w *record) {
 // near reports whether two times differ by at most 3 % of the whole.
 func (o *owned) near(got, want tracefs.Time) bool {
 	return max(got, want)-min(got, want) <= o.whole*3/100
+}
+
+// named reports whether what owners were blocked on is what they did. What is woken is
+// runnable; the log has one with the other.
+func (o *owned) named(t *testing.T, s *futex.Split) bool {
+	t.Helper()
+	got := make(map[string]tracefs.Time)
+	for _, on := range s.On {
+		name := on.What.String()
+		if on.What == futex.BlockedCall {
+			name = on.Call
+		}
+		got[name] += on.Time
+		if _, known := o.on[name]; !known && on.What != futex.BlockedElsewhere && on.What != futex.BlockedOutside && on.Call != "write" {
+			t.Errorf("blocked on %s, which no owner was", name)
+		}
+	}
+	t.Logf("blocked on %v, want %v", got, o.on)
+	late := max(s.Runnable-o.runnable, 0)
+	for name, want := range o.on {
+		if slack := o.whole * 3 / 100; got[name] > want+slack || got[name] < want-slack-late {
+			return false
+		}
+	}
+	return true
 }
 
 // TestSplitLive: what waits are split into is what the workload says of itself, within
@@ -86,7 +116,7 @@ func TestSplitLive(t *testing.T) {
 
 func splitLive(t *testing.T, mode string, last bool) bool {
 	t.Helper()
-	r := traced(t, setup{mode: mode, sched: true, tgid: true})
+	r := traced(t, setup{mode: mode, sched: true, tgid: true, raw: true})
 	rep := analyse(t, futex.Options{}, r.trace).Report(futex.View{})
 	want, addr := ownedIn(r.truth)
 	for _, l := range rep.Locks {
@@ -97,12 +127,10 @@ func splitLive(t *testing.T, mode string, last bool) bool {
 		if s == nil || s.Whole() != l.Time || s.Unknown < 0 {
 			t.Fatalf("%+v of %d", s, l.Time)
 		}
-		for _, on := range s.On {
-			t.Logf("blocked on %s %#x for %d", on.What, on.Address, on.Time)
-		}
+		named := want.named(t, s)
 		t.Logf("got  %+v\nwant %+v", s, want)
 		// What is woken is runnable; the log has one with the other.
-		if want.near(s.Ran, want.ran) && want.near(s.Runnable+s.Blocked, want.runnable+want.off) && want.near(s.HandOver, want.handed) && want.near(s.Unknown, 0) {
+		if want.near(s.Ran, want.ran) && want.near(s.Runnable+s.Blocked, want.runnable+want.off) && want.near(s.HandOver, want.handed) && want.near(s.Unknown, 0) && named {
 			return true
 		}
 		if last {

@@ -42,6 +42,8 @@ func (t *text) blockedOn(s *futex.Split, whole tracefs.Time) string {
 		on := &s.On[i]
 		what := on.What.String()
 		switch {
+		case on.What == futex.BlockedCall:
+			what = on.Call
 		case on.Lock != nil && on.Lock.Contends() && on.Lock.Rank > 0:
 			what += fmt.Sprintf(" #%d", on.Lock.Rank)
 		case on.Lock != nil:
@@ -76,6 +78,7 @@ type blockedOnJSON struct {
 	What    string       `json:"what"`
 	Address string       `json:"address,omitempty"`
 	Kind    string       `json:"kind,omitempty"`
+	Call    string       `json:"call,omitempty"`
 	Time    tracefs.Time `json:"total_ns"`
 }
 
@@ -86,7 +89,7 @@ func splitOf(s *futex.Split, r *futex.Report) *splitJSON {
 	out := &splitJSON{s.Ran, s.Runnable, s.Blocked, []blockedOnJSON{}, s.HandOver, s.Unknown, s.Barged}
 	for i := range s.On {
 		on := &s.On[i]
-		one := blockedOnJSON{What: on.What.String(), Time: on.Time}
+		one := blockedOnJSON{What: on.What.String(), Call: on.Call, Time: on.Time}
 		if on.Address != 0 {
 			one.Address = hex(on.Address)
 		}

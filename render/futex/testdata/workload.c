@@ -6,7 +6,8 @@
 //	join ADDR TID FROM TO          a thread that waited for another's exit
 //	hold ADDR TID FROM TO          who held a mutex
 //	gap ADDR TID FROM TO           a thread that was busy was not on a CPU
-//	off ADDR TID FROM TO CPU       a call that blocks, and the time it took on a CPU
+//	off WHAT TID FROM TO CPU       a call that blocks, by number from 1, and the time it
+//	                               took on a CPU
 //
 // It begins when a line comes on standard input.
 #define _GNU_SOURCE
@@ -166,7 +167,7 @@ static void act(int what) {
 		lock(&two);
 		break;
 	}
-	note('o', &two, from, cpu_time() - cpu);
+	note('o', (void *)(long)(what + 1), from, cpu_time() - cpu);
 	if (what == nests)
 		unlock(&two);
 }
