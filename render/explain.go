@@ -90,8 +90,8 @@ func (e *Explanation) stack(h *resolve.Pending, i int) {
 		e.proof()
 		if o := &attributions[k]; o.File != nil {
 			innermost := k == 0 && rec.Flags&tracefs.Continued == 0
-			e.place = symbol.Place{File: o.File, Offset: o.At(txt, f), Ran: innermost || f.Interrupted() || f.Inferred}
-			e.inferred = f.Inferred
+			e.place = symbol.Place{File: o.File, Offset: o.At(txt, f), Ran: innermost || f.Interrupted() || f.Inferred()}
+			e.inferred = f.Inferred()
 		} else if n := symbol.OfMemory(o.Memory, o.Reason, o.At(txt, f)); n != nil {
 			e.function(n)
 			e.advise(noNameAdvice[n.Reason])
@@ -119,7 +119,7 @@ func (e *Explanation) identity(txt []byte, f *tracefs.Frame, o *resolve.Attribut
 		}
 	}
 	why := trustText[o.Trust]
-	if f.Inferred {
+	if f.Inferred() {
 		why = inferredText
 	}
 	fmt.Fprintf(&e.body, "\nfile: %s\n  build ID: %s\n  offset: %#x\n  trust: %s: %s\n",

@@ -57,7 +57,7 @@ func (j *JSON) appendFrame(b, txt []byte, f *tracefs.Frame, o *resolve.Attributi
 		}
 		b = append(b, j.fileJSON(o.File)...)
 		b = append(append(append(b, `,"trust":"`...), o.Trust.String()...), '"')
-		if f.Inferred {
+		if f.Inferred() {
 			return append(b, inferredJSON...)
 		}
 		if fn != nil {

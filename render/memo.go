@@ -44,7 +44,7 @@ func (m *memo) find(txt []byte, frames []tracefs.Frame, out []resolve.Attributio
 	hash := uint64(len(out))
 	for k := range out {
 		f, o := &frames[k], &out[k]
-		if o.File == nil || !o.HasOffset || f.Inferred || k > 0 && !follows(txt, &frames[k-1], f) {
+		if o.File == nil || !o.HasOffset || f.Inferred() || k > 0 && !follows(txt, &frames[k-1], f) {
 			return nil, false
 		}
 		hash = (hash ^ o.Offset) * prime

@@ -84,7 +84,7 @@ func TestMemoRefuses(t *testing.T) {
 	for name, change := range map[string]func(txt []byte, frames []tracefs.Frame, out []resolve.Attribution){
 		"no file":      func(_ []byte, _ []tracefs.Frame, out []resolve.Attribution) { out[1].File = nil },
 		"as it was":    func(_ []byte, _ []tracefs.Frame, out []resolve.Attribution) { out[0].HasOffset = false },
-		"inferred":     func(_ []byte, frames []tracefs.Frame, _ []resolve.Attribution) { frames[1].Inferred = true },
+		"inferred":     func(_ []byte, frames []tracefs.Frame, _ []resolve.Attribution) { frames[1].SetInferred(true) },
 		"text between": func(_ []byte, frames []tracefs.Frame, _ []resolve.Attribution) { frames[0].End-- },
 		"no line feed": func(txt []byte, frames []tracefs.Frame, _ []resolve.Attribution) { txt[frames[0].End] = ' ' },
 	} {

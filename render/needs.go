@@ -47,7 +47,7 @@ func (n *Needs) Batch(h *resolve.Pending) error {
 		s := stackAt(h, i)
 		for k := range s.functions {
 			o := &s.out[k]
-			if o.File == nil || s.frames[k].Inferred {
+			if o.File == nil || s.frames[k].Inferred() {
 				continue
 			}
 			if kind := missing(s.functions[k].Name.Reason); kind != "" {

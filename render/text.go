@@ -321,7 +321,7 @@ func (t *Text) appendSkipped(b []byte, s *symbol.Skipped, trust filemap.Trust) [
 
 // appendNamed writes the line of a frame with a file.
 func (t *Text) appendNamed(b, txt []byte, f *tracefs.Frame, o *resolve.Attribution, fn *symbol.Function) []byte {
-	if f.Inferred {
+	if f.Inferred() {
 		return append(b, txt[f.Off:f.End]...) // as an earlier run wrote it
 	}
 	switch {

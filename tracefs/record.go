@@ -213,10 +213,8 @@ type Frame struct {
 	AddrEnd  uint32
 	Form     Form
 	HasAddr  bool
-	// Inferred marks a frame that the kernel did not give: an earlier run of
-	// ustack has put it there.
-	Inferred bool
 	noted    noted
+	mark     Mark
 }
 
 // Mark is how an earlier run of ustack found the file of a frame, if it was not

@@ -19,11 +19,13 @@ const (
 	ByFramePointer
 	// BySignal: by the registers that the kernel kept for a signal handler.
 	BySignal
+	// ByBlocked: in the memory of the thread while it waited.
+	ByBlocked
 
 	howCount
 )
 
-var howWords = [howCount]string{"kernel", "registers", "cfi", "sframe", "gotable", "fp", "signal"}
+var howWords = [howCount]string{"kernel", "registers", "cfi", "sframe", "gotable", "fp", "signal", "blocked"}
 
 // String returns the word used in all outputs.
 func (h How) String() string { return howWords[min(h, howCount-1)] }
@@ -67,45 +69,52 @@ func ParseStop(word []byte) (s Stop, ok bool) {
 	return Stop(at + 1), at >= 0
 }
 
-// noted is what ustack has noted of a frame, in one byte, as there are many frames: a
-// Mark in the highest bits, and below it how the frame was found and why the stack ends
-// with it, 0 for what the kernel has unwound.
+// noted is what ustack has noted of a frame, in one byte, as there are many frames: how it
+// was found and why the stack ends with it, or inferred; 0 for what the kernel has unwound.
 type noted uint8
 
-const markShift = 6
+const inferred noted = 1 + noted(howCount-1)*noted(StopCount) // after all others
 
-// All that can be noted has to fit into the bits below the Mark.
-const _ = uint(1<<markShift - 1 - int(howCount-1)*StopCount)
+// Inferred reports whether the kernel did not give the frame: an earlier run of ustack has
+// put it there.
+func (f *Frame) Inferred() bool { return f.noted == inferred }
 
-// Unnote forgets all that ustack has noted of a frame, by Inferred too.
-func (f *Frame) Unnote() { f.Inferred, f.noted = false, 0 }
+// SetInferred notes whether an earlier run of ustack has put the frame there.
+func (f *Frame) SetInferred(is bool) {
+	f.noted = 0
+	if is {
+		f.noted = inferred
+	}
+}
+
+// Unnote forgets all that ustack has noted of a frame.
+func (f *Frame) Unnote() { f.noted, f.mark = 0, NoMark }
 
 // SetUnwound notes how a frame was found, and why the stack ends with it. A frame of
 // the kernel's has no stop.
 func (f *Frame) SetUnwound(how How, stop Stop) {
-	f.noted = f.noted >> markShift << markShift
+	f.noted = 0
 	if how != ByKernel {
-		f.noted |= noted(how-1)*noted(StopCount) + noted(stop) + 1
+		f.noted = noted(how-1)*noted(StopCount) + noted(stop) + 1
 	}
 }
 
 // Unwound returns how a frame was found, and why the stack ends with it;
-// ByKernel and NoStop for what the kernel has unwound.
+// ByKernel and NoStop for what the kernel has unwound, and for what was inferred.
 func (f *Frame) Unwound() (How, Stop) {
-	n := f.noted & (1<<markShift - 1)
-	if n == 0 {
+	if f.noted == 0 || f.noted == inferred {
 		return ByKernel, NoStop
 	}
-	n--
+	n := f.noted - 1
 	return How(n/noted(StopCount)) + 1, Stop(n % noted(StopCount))
 }
 
 // Mark returns what an earlier run of ustack has written about the frame's
 // file.
-func (f *Frame) Mark() Mark { return Mark(f.noted >> markShift) }
+func (f *Frame) Mark() Mark { return f.mark }
 
 // SetMark notes a Mark.
-func (f *Frame) SetMark(m Mark) { f.noted = f.noted&(1<<markShift-1) | noted(m)<<markShift }
+func (f *Frame) SetMark(m Mark) { f.mark = m }
 
 // Interrupted reports whether a signal has interrupted the thread at the frame's
 // address: it is no return address.

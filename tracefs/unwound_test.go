@@ -17,8 +17,12 @@ func TestUnwoundForms(t *testing.T) {
 				if how == ByKernel {
 					want = NoStop
 				}
-				if h, s := f.Unwound(); h != how || s != want || f.Mark() != mark || f.ID != HashIdentifier(5) {
+				if h, s := f.Unwound(); h != how || s != want || f.Inferred() || f.Mark() != mark || f.ID != HashIdentifier(5) {
 					t.Fatalf("%v %v %v: got %v %v %v", how, stop, mark, h, s, f.Mark())
+				}
+				f.SetInferred(true)
+				if h, s := f.Unwound(); h != ByKernel || s != NoStop || !f.Inferred() || f.Mark() != mark {
+					t.Fatalf("inferred, %v: got %v %v %v", mark, h, s, f.Mark())
 				}
 			}
 		}

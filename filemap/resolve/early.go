@@ -32,7 +32,7 @@ func AtLimit(frames []tracefs.Frame, stock bool) bool {
 	}
 	n := 0
 	for i := range frames {
-		if !frames[i].Inferred { // which an earlier run has put there
+		if !frames[i].Inferred() { // which an earlier run has put there
 			n++
 		}
 	}

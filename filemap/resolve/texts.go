@@ -60,7 +60,7 @@ func (t *texts) attribution(txt []byte, f *tracefs.Frame) Attribution {
 // more than an earlier run of ustack had. A frame without a mark has the trust
 // of the kernel, which writes the file of a frame that it looks at.
 func writtenTrust(f *tracefs.Frame) filemap.Trust {
-	if f.Inferred && f.Mark() == tracefs.NoMark {
+	if f.Inferred() && f.Mark() == tracefs.NoMark {
 		return filemap.Inferred
 	}
 	return filemap.Marked(f.Mark())

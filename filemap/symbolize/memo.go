@@ -48,7 +48,7 @@ func (m *memo) find(frames []tracefs.Frame, out []resolve.Attribution, innermost
 	}
 	for k := range out {
 		o := &out[k]
-		if frames[k].Inferred || o.File != nil && !o.HasOffset || o.File == nil && o.Memory != nil {
+		if frames[k].Inferred() || o.File != nil && !o.HasOffset || o.File == nil && o.Memory != nil {
 			return nil, false
 		}
 		hash = (hash ^ o.Offset) * prime

@@ -92,10 +92,10 @@ func (s *Stage) function(text []byte, frames []tracefs.Frame, out []resolve.Attr
 		return found
 	}
 	at := symbol.Place{File: o.File, Offset: o.At(text, f), Ran: k == 0 && innermost || f.Interrupted()}
-	found.Name = s.names.Name(at.File, at.Offset, at.Ran || f.Inferred)
+	found.Name = s.names.Name(at.File, at.Offset, at.Ran || f.Inferred())
 	if k+1 < len(frames) {
 		outer, by := &frames[k+1], &out[k+1]
-		if by.File != nil && !f.Inferred && !outer.Inferred && !outer.Followed() {
+		if by.File != nil && !f.Inferred() && !outer.Inferred() && !outer.Followed() {
 			found.Skipped = s.names.Skipped(at, symbol.Place{File: by.File, Offset: by.At(text, outer), Calls: by.Calls})
 		}
 	}

@@ -48,7 +48,7 @@ func variants() []asked {
 			func(s *asked) { s.out[k].Calls = 7 },
 			func(s *asked) { s.out[k] = resolve.Unnamed(filemap.NoVMA) },
 			func(s *asked) { s.out[k] = resolve.Attribution{Memory: jit, Reason: filemap.Anonymous} },
-			func(s *asked) { s.frames[k].Inferred = true },
+			func(s *asked) { s.frames[k].SetInferred(true) },
 			func(s *asked) { s.frames[k].SetUnwound(tracefs.ByCFI, tracefs.NoStop) },
 			func(s *asked) { s.frames[k].SetUnwound(tracefs.BySignal, tracefs.NoStop) })
 	}

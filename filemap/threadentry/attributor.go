@@ -41,7 +41,7 @@ func New(opt Options) *Attributor { return &Attributor{opt: opt} }
 func (e *Attributor) Attribute(s *resolve.Query) {
 	e.opt.Inner.Attribute(s)
 	n := len(s.Frames) - 1
-	if n < 1 || !s.Timed || s.Frames[n-1].Inferred || s.Frames[n].Inferred || s.Frames[n].Followed() {
+	if n < 1 || !s.Timed || s.Frames[n-1].Inferred() || s.Frames[n].Inferred() || s.Frames[n].Followed() {
 		return
 	}
 	in, out := &s.Attributions[n-1], &s.Attributions[n]

@@ -149,7 +149,7 @@ func (s *stacks) recall(st *resolve.Stack) int32 {
 	var mixed uint64
 	for i := range st.Frames {
 		f := &st.Frames[i]
-		if !f.HasAddr || f.Inferred {
+		if !f.HasAddr || f.Inferred() {
 			return s.intern(st)
 		}
 		mixed = (mixed ^ f.Addr) * 0x9e3779b97f4a7c15
@@ -264,7 +264,7 @@ func frameAt(st *resolve.Stack, i int) Frame {
 		}
 		return out
 	}
-	out := Frame{File: o.File, Trust: o.Trust, Offset: o.Offset, Inferred: f.Inferred, Calls: o.Calls}
+	out := Frame{File: o.File, Trust: o.Trust, Offset: o.Offset, Inferred: f.Inferred(), Calls: o.Calls}
 	if !o.HasOffset {
 		out.Offset = f.Address(st.Text)
 	}

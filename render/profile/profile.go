@@ -217,5 +217,5 @@ func frameOf(text []byte, f *tracefs.Frame, o *resolve.Attribution) Frame {
 	case o.HasOffset:
 		return Frame{File: o.File, Offset: o.Offset, Calls: o.Calls, Interrupted: f.Interrupted(), Followed: f.Followed()}
 	}
-	return Frame{File: o.File, Offset: f.Address(text), Inferred: f.Inferred}
+	return Frame{File: o.File, Offset: f.Address(text), Inferred: f.Inferred()}
 }

@@ -184,7 +184,7 @@ func (c *Compact) stack(h *resolve.Pending, i int) uint32 {
 	for k := range frames {
 		f := &frames[k]
 		c.buf = append(c.buf, txt[from:f.Off]...)
-		if f.Inferred {
+		if f.Inferred() {
 			from = lineEnd(f, txt)
 			continue
 		}

@@ -184,7 +184,7 @@ func (m *Merge) text(txt []byte, frames []tracefs.Frame, out []resolve.Attributi
 		if len(c.buf) > maxStackText {
 			break
 		}
-		if frames[k].Inferred {
+		if frames[k].Inferred() {
 			continue
 		}
 		if o := &out[k]; o.File == nil {
@@ -210,7 +210,7 @@ func (m *Merge) appendHow(b []byte, frames []tracefs.Frame) []byte {
 	}
 	m.found = m.found[:0]
 	for k := range frames {
-		if !frames[k].Inferred {
+		if !frames[k].Inferred() {
 			m.found = append(m.found, frames[k])
 		}
 	}

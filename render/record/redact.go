@@ -94,7 +94,7 @@ func (c *Compact) redactStack(h *resolve.Pending, i int) error {
 	for k := range frames {
 		f := &frames[k]
 		c.buf = c.Redact.AppendFree(c.buf, txt[from:f.Off])
-		if f.Inferred {
+		if f.Inferred() {
 			from = lineEnd(f, txt)
 			continue
 		}
@@ -121,7 +121,7 @@ func (c *Compact) redactReport(rec *tracefs.Record, frames []tracefs.Frame, txt 
 	}
 	for k := range frames {
 		f, o := &frames[k], &out[k]
-		if f.Inferred {
+		if f.Inferred() {
 			continue
 		}
 		if o.File != nil || o.Memory != nil {

@@ -158,7 +158,7 @@ func TestForged(t *testing.T) {
 		for k := range frames {
 			file := txt[int(frames[k].AddrEnd)+len(FileMark) : frames[k].End]
 			got, id := SplitFile(file)
-			if frames[k].Form != tracefs.FormResolved || string(escape.Undo(got)) != name || (id != nil) != (k == 1) || frames[k].Inferred || b.Records[1].Flags != 0 {
+			if frames[k].Form != tracefs.FormResolved || string(escape.Undo(got)) != name || (id != nil) != (k == 1) || frames[k].Inferred() || b.Records[1].Flags != 0 {
 				t.Errorf("%q: frame %d is %q of form %d, build ID %q", name, k, file, frames[k].Form, id)
 			}
 		}

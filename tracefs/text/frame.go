@@ -60,7 +60,7 @@ func parseFrame(text []byte, off, end int) (tracefs.Frame, bool) {
 				var mark tracefs.Mark
 				function, mark = cutFileMark(rest[n : n+name])
 				f.SetMark(mark)
-				f.Inferred = bytes.HasSuffix(function, []byte(InferredMark))
+				f.SetInferred(bytes.HasSuffix(function, []byte(InferredMark)))
 			}
 		}
 		return f, true

@@ -126,8 +126,8 @@ func TestFrames(t *testing.T) {
 			if want.AddrText == "" {
 				want.AddrText = c.line
 			}
-			if f, _ := parseFrame([]byte(c.line), 0, len(c.line)); f.Inferred != c.inferred {
-				t.Errorf("inferred: %v", f.Inferred)
+			if f, _ := parseFrame([]byte(c.line), 0, len(c.line)); f.Inferred() != c.inferred {
+				t.Errorf("inferred: %v", f.Inferred())
 			}
 			for _, text := range []string{
 				columnsLine("cat", 7, title+c.line+"\n"),

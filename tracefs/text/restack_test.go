@@ -158,7 +158,8 @@ func TestParseUnwoundCut(t *testing.T) {
 // TestUnwoundRead: what is read is noted in the frames that the kernel gave, or an
 // earlier run in its place, and not in those that were put between.
 func TestUnwoundRead(t *testing.T) {
-	frames := []tracefs.Frame{{Form: tracefs.FormIdentifier}, {Form: tracefs.FormResolved, Inferred: true}, {Form: tracefs.FormResolved}}
+	frames := []tracefs.Frame{{Form: tracefs.FormIdentifier}, {Form: tracefs.FormResolved}, {Form: tracefs.FormResolved}}
+	frames[1].SetInferred(true)
 	if !ParseUnwound([]byte(" unwound=registers,signal end=copy-too-short"), frames) {
 		t.Fatal("not understood")
 	}

@@ -65,7 +65,7 @@ func ParseUnwound(text []byte, frames []tracefs.Frame) bool {
 			return false
 		}
 		for ; n > 0 && at < len(frames); at++ {
-			if !frames[at].Inferred { // which an earlier run has put there
+			if !frames[at].Inferred() { // which an earlier run has put there
 				frames[at].SetUnwound(how, tracefs.NoStop)
 				n--
 			}

@@ -76,7 +76,7 @@ func TestNotesOfEarlierBatch(t *testing.T) {
 			t.Fatalf("%d frames", len(list))
 		}
 		for k := range list {
-			if f := &list[k]; f.Inferred || f.Followed() || f.Mark() != tracefs.NoMark {
+			if f := &list[k]; f.Inferred() || f.Followed() || f.Mark() != tracefs.NoMark {
 				t.Errorf("frame %d of %q: %+v", k, frames[:30], *f)
 			}
 		}
