@@ -3,6 +3,7 @@ package blocked
 import (
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -59,6 +60,17 @@ func NewReader(opt Options) *Reader {
 		opt.Wait = DefaultWait
 	}
 	return &Reader{proc: opt.Proc, calls: bounded.New(opt.Wait), slow: make(map[int]int)}
+}
+
+// Supported reports whether the kernel shows where a thread waits
+// (CONFIG_HAVE_ARCH_TRACEHOOK). proc is where the proc file system is mounted, /proc if
+// empty.
+func Supported(proc string) bool {
+	if proc == "" {
+		proc = privilege.Proc
+	}
+	_, err := os.Stat(proc + "/self/syscall")
+	return err == nil
 }
 
 // Stack is the stack of a thread that did not run.

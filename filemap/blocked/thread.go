@@ -22,7 +22,23 @@ type thread struct {
 	tid  int
 	dir  int
 	proc string
+	// files are descriptors, and 1, of those that are open.
+	files [fileCount]int
+	buf   []byte // of text
 }
+
+// file is a file of a thread's directory.
+type file int
+
+const (
+	statusFile file = iota
+	statFile
+	callFile
+	auxvFile
+	fileCount
+)
+
+var fileNames = [fileCount]string{"status", "stat", "syscall", "auxv"}
 
 func (r *Reader) open(tid int) (*thread, error) {
 	defer privilege.RaiseIn(r.proc).Lower()
@@ -34,7 +50,14 @@ func (r *Reader) open(tid int) (*thread, error) {
 	return &thread{tid: tid, dir: dir, proc: r.proc}, nil
 }
 
-func (t *thread) close() { _ = unix.Close(t.dir) }
+func (t *thread) close() {
+	for _, fd := range t.files {
+		if fd > 0 {
+			_ = unix.Close(fd - 1)
+		}
+	}
+	_ = unix.Close(t.dir)
+}
 
 // ended is the error of a file of /proc, of a thread that may have ended.
 func ended(err error) error {
@@ -44,26 +67,29 @@ func ended(err error) error {
 	return err
 }
 
-// text reads a file of the thread.
-func (t *thread) text(name string) ([]byte, error) {
+// text reads a file of the thread, as it is now. The next call writes over it.
+func (t *thread) text(f file) ([]byte, error) {
 	defer privilege.RaiseIn(t.proc).Lower() // the kernel asks for them when it is read
-	fd, err := unix.Openat(t.dir, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, ended(&fs.PathError{Op: "open", Path: name, Err: err})
+	name := fileNames[f]
+	if t.files[f] == 0 {
+		fd, err := unix.Openat(t.dir, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, ended(&fs.PathError{Op: "open", Path: name, Err: err})
+		}
+		t.files[f] = fd + 1
 	}
-	defer unix.Close(fd)
-	b := make([]byte, 16<<10) // more than any of these files has
-	for n := 0; ; {
-		more, err := unix.Read(fd, b[n:])
+	if t.buf == nil {
+		t.buf = make([]byte, 16<<10) // more than any of these files has
+	}
+	for {
+		n, err := unix.Pread(t.files[f]-1, t.buf, 0) // all that there is
 		if err == unix.EINTR {
 			continue
 		}
 		if err != nil {
 			return nil, ended(&fs.PathError{Op: "read", Path: name, Err: err})
 		}
-		if n += more; more == 0 || n == len(b) {
-			return b[:n], nil
-		}
+		return t.buf[:n], nil
 	}
 }
 
@@ -75,7 +101,7 @@ type status struct {
 }
 
 func (t *thread) status() (status, error) {
-	text, err := t.text("status")
+	text, err := t.text(statusFile)
 	if err != nil {
 		return status{}, err
 	}
@@ -109,7 +135,7 @@ func parseStatus(text []byte) (s status, err error) {
 
 // started returns the thread's field 22 of stat.
 func (t *thread) started() (uint64, error) {
-	text, err := t.text("stat")
+	text, err := t.text(statFile)
 	if err != nil {
 		return 0, err
 	}
@@ -129,7 +155,7 @@ type call struct {
 }
 
 func (t *thread) call() (call, error) {
-	text, err := t.text("syscall")
+	text, err := t.text(callFile)
 	if err != nil {
 		return call{}, err
 	}
@@ -188,7 +214,7 @@ func (c *call) registers(abi perf.ABI) perf.Registers {
 // abi returns what kind of program the thread's process runs, by how wide the words
 // of its auxiliary vector are (man 3 getauxval).
 func (t *thread) abi() (perf.ABI, error) {
-	auxv, err := t.text("auxv")
+	auxv, err := t.text(auxvFile)
 	switch {
 	case err != nil:
 		return 0, err
