@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"time"
 
 	"ustack/tracefs"
@@ -44,6 +45,10 @@ type LiveOptions struct {
 	// Pace is how long records are left to gather when all have been taken that
 	// were there.
 	Pace time.Duration
+	// Patience is how long Next may wait for records until it returns an empty batch,
+	// which says that there were none when it was called; 0 for no such batch. A nil
+	// one always returns 0.
+	Patience func() time.Duration
 }
 
 // Live reads the ring buffers of all CPUs while they are written, as one trace.
@@ -287,12 +292,26 @@ func (l *Live) wait(b *tracefs.Batch) (reported bool, err error) {
 	if l.paused || d == 0 {
 		d = -1
 	}
+	patience := time.Duration(0)
+	if l.opt.Patience != nil {
+		patience = l.opt.Patience()
+	}
+	if patience > 0 && (d < 0 || patience < d) {
+		ready, err := l.rings.Wait(patience)
+		return !ready && err == nil, err
+	}
 	ready, err := l.rings.Wait(d)
 	if ready || err != nil || d < 0 {
 		return false, err
 	}
 	l.paused, b.Paused = true, true
 	return true, nil
+}
+
+// Losing reports whether records are missing before some that have not been delivered:
+// these are of another CPU than what was delivered, and may be older.
+func (l *Live) Losing() bool {
+	return slices.ContainsFunc(l.ready, func(c *cpu) bool { return c.lost })
 }
 
 // Close implements input.ReadCloser.

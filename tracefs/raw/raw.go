@@ -60,7 +60,9 @@ func Open(in *instance.Instance, opt Options) (*binary.Live, error) {
 	if err != nil {
 		return nil, err
 	}
-	opt.Pace = pace(kb)
+	if usual := pace(kb); opt.Pace == 0 || opt.Pace > usual {
+		opt.Pace = usual
+	}
 	r, err := newRings(raw)
 	if err != nil {
 		return nil, errors.Join(err, raw.Close())
