@@ -192,14 +192,7 @@ func (s *Stage) hold(p pair, c *Counts) {
 		return
 	}
 	t := p.call.trip
-	frames := make([]held, len(s.frames))
-	for i := range s.frames {
-		f := &s.frames[i]
-		frames[i] = held{pc: f.PC, how: f.How}
-		if place, ok := sp.Lookup(f.PC, p.sample.Time); ok {
-			frames[i].place = place
-		}
-	}
+	frames := s.places(sp, p.sample.Time)
 	t.pid, t.end = pid, end
 	s.trips.keep(t, frames)
 }

@@ -84,12 +84,7 @@ func (s *Stage) unwind(p pair, c *Counts) (sp *space.Space, pid int, end unwind.
 	if !ok {
 		return nil, 0, end
 	}
-	in := unwind.Input{Machine: machine(&p.sample.Regs), Max: maxFrames}
-	for n := range perf.MaxRegisters {
-		if v, ok := p.sample.Regs.Get(n); ok {
-			in.Regs.Set(uint8(n), v)
-		}
-	}
+	in := unwind.Input{Machine: machine(&p.sample.Regs), Max: maxFrames, Regs: registers(&p.sample.Regs)}
 	in.Stack.At, _ = p.sample.Regs.SP()
 	in.Stack.Bytes = p.sample.Stack
 	in.Space = &view{s: s, pid: pid, space: sp, at: p.sample.Time}
