@@ -280,7 +280,9 @@ func (l *labTruth) stack(c *labCounts, name string, e *labEvent, tag uint64) {
 	}
 	for i, want := range l.expected(tag, frames[0].How != "") {
 		if i >= len(frames) {
-			if (len(frames) < 8 || frames[0].How != "") && !cutByKernel(frames) {
+			// Without the frame pointer there is no way out of a function with alloca.
+			blocked := frames[0].How == "blocked" && e.End == "unknown-register" && i > 1
+			if (len(frames) < 8 || frames[0].How != "") && !cutByKernel(frames) && !blocked {
 				c.wrong++
 				l.t.Errorf("%s: %s: process %d (%s), tag %#x: the stack ends at frame %d, before %v", name, e.TS, e.PID, e.Comm, tag, i, want)
 			}

@@ -83,7 +83,7 @@ func (f *liveFlags) sourceFlags(fs *flag.FlagSet) {
 	fs.StringVar(&f.Tracefs, "tracefs", "", "`DIR` where tracefs is mounted (default: where it usually is)")
 	fs.StringVar(&f.Proc, "proc", "/proc", "`DIR` where proc is mounted")
 	fs.StringVar(&f.Source, "source", sources.Auto, "`WHAT` is read: "+sourceWords()+" or auto (the first that can be had)")
-	fs.StringVar(&f.Unwind, "unwind", live.UnwindAuto, "`HOW` stacks of futex waits are found: fp (by the kernel, which goes by frame pointers), copy (a copy of the stack, by the tables of the files: whole stacks of what distributions build) or auto (copy where that can be had, up to 20000 a second)")
+	fs.StringVar(&f.Unwind, "unwind", live.UnwindAuto, "`HOW` stacks of futex waits are found: fp (by the kernel, which goes by frame pointers), copy (a copy of the stack, by the tables of the files: whole stacks of what distributions build), blocked (waits of over 1 ms, read while they last) or auto (copy where that can be had, up to 20000 a second, else blocked)")
 	fs.StringVar(&f.Mappings, "mappings", live.MappingsAuto, "`HOW` mappings are followed: perf (side band), query (ask processes) or auto")
 	f.mapsFrom.register(fs)
 }
@@ -114,7 +114,7 @@ func (f *liveFlags) checkSource(args []string) error {
 	}{
 		{"way to follow mappings", f.Mappings, []string{live.MappingsAuto, live.MappingsPerf, live.MappingsQuery}},
 		{"source", f.Source, sources.Names()},
-		{"way to unwind", f.Unwind, []string{live.UnwindAuto, live.UnwindFP, live.UnwindCopy}},
+		{"way to unwind", f.Unwind, []string{live.UnwindAuto, live.UnwindFP, live.UnwindCopy, live.UnwindBlocked}},
 	} {
 		if !slices.Contains(word.known, word.word) {
 			return fmt.Errorf("unknown %s %q (one of %s)", word.what, word.word, strings.Join(word.known, ", "))

@@ -32,6 +32,8 @@ const (
 	UnwindAuto = "auto"
 	UnwindFP   = "fp"   // by the kernel
 	UnwindCopy = "copy" // from copies of the stacks
+	// UnwindBlocked: from the memory of threads that wait.
+	UnwindBlocked = "blocked"
 )
 
 // Ways to follow mappings.
@@ -61,7 +63,7 @@ type Options struct {
 	Tracefs        string        // where tracefs is mounted, "" for where it usually is
 	Proc           string        // where proc is mounted
 	Source         string        // of sources.Names
-	Unwind         string        // UnwindAuto, UnwindFP or UnwindCopy
+	Unwind         string        // of those above
 	DebugDirs      []string      // with separate debug files, for unwinding, beside the system's
 	Mappings       string        // MappingsAuto, MappingsPerf or MappingsQuery
 	MapsSource     procmap.Source

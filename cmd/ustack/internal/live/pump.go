@@ -10,6 +10,7 @@ import (
 	"ustack/cmd/ustack/internal/pump"
 	"ustack/filemap/resolve"
 	"ustack/filemap/space"
+	"ustack/filemap/whole"
 	"ustack/render"
 	"ustack/tracefs"
 	"ustack/tracefs/input"
@@ -100,32 +101,105 @@ type followed struct {
 	s      *session
 	place  position
 	before int64 // bytes that earlier sources have read
+	err    error // of a trace of which batches are still held back
 }
 
 // Next implements input.Reader.
 func (r *followed) Next(b *tracefs.Batch) error {
-	whole := false
-	defer r.s.stop.unless(&whole)
-	err := r.Source.Next(b)
+	done := false
+	defer r.s.stop.unless(&done)
+	var err error
+	if r.s.unwind.lookout != nil {
+		err = r.held(b)
+	} else {
+		var was whole.Arrival
+		was, err = r.read(b)
+		err = r.deliver(b, &was, err)
+	}
+	done = true
+	return err
+}
+
+// read reads a batch, and gives it the stacks that samples prove.
+func (r *followed) read(b *tracefs.Batch) (was whole.Arrival, err error) {
+	err = r.Source.Next(b)
 	if r.s.settings.look() {
-		r.place.restart()
+		was.Restart = true
 		r.s.unwind.restarted()
 		err = r.s.settings.again(r, b)
 	}
-	r.place.move(b)
+	was.Size, was.Lines = int64(len(b.Text)), b.Lines
+	if r.s.unwind.lookout != nil && err == nil && b.Empty() && !b.Paused {
+		return was, nil // only time has passed
+	}
 	r.s.progress.hasRead(b.Paused)
 	r.s.read.Store(r.before + r.Source.Size())
 	if err == nil || err == io.EOF {
 		until := r.s.unwind.read()
 		serr := errors.Join(r.s.beside.drain(b, err == io.EOF, r.s.follow), r.settle(b, err == io.EOF))
-		r.place.grow(r.s.unwind.batch(b, until))
-		if serr = errors.Join(serr, r.s.saved.text(b.Text)); serr != nil {
+		r.s.unwind.batch(b, until)
+		if serr != nil {
 			err = serr
 		}
 		r.s.follow.early.visit(b)
 	}
-	whole = true
+	return was, err
+}
+
+// deliver puts a batch in its place, and saves it.
+func (r *followed) deliver(b *tracefs.Batch, was *whole.Arrival, err error) error {
+	if was.Restart {
+		r.place.restart()
+	}
+	r.place.put(b, was)
+	if err == nil || err == io.EOF {
+		if serr := r.s.saved.text(b.Text); serr != nil {
+			err = serr
+		}
+	}
 	return err
+}
+
+// held returns the next batch of those that are held back until the threads that wait have
+// been looked at.
+func (r *followed) held(b *tracefs.Batch) error {
+	l := r.s.unwind.lookout
+	// While many go out, more have to come in: the buffer has room for a moment only.
+	for many := l.Holds(); ; many = false {
+		if many && r.err == nil {
+			r.take(l, b)
+		}
+		if h := l.Next(); h != nil {
+			*b, h.Batch = h.Batch, *b
+			was := h.Arrival
+			l.Free(h)
+			err := r.err
+			if l.Holds() {
+				err = nil
+			}
+			return r.deliver(b, &was, err)
+		}
+		r.take(l, b)
+	}
+}
+
+// take reads a batch, by way of b, and has it held back.
+func (r *followed) take(l *whole.Lookout, b *tracefs.Batch) {
+	began := space.Monotonic()
+	was, err := r.read(b)
+	if r.err = err; err == nil && b.Empty() && !b.Paused {
+		l.Known(began)
+		return
+	}
+	nothing := b.Paused
+	was.Losing = r.Source.Losing()
+	l.Put(b, was)
+	switch {
+	case err != nil:
+		l.End(tracefs.Time(r.s.until.Load()))
+	case nothing:
+		l.Known(began)
+	}
 }
 
 // settle brings the address spaces up to date. When records come fast, an earlier one

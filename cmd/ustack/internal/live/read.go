@@ -15,6 +15,8 @@ func (s *session) open() (src source.Source, err error) {
 		Enabled:  append(s.events[:len(s.events):len(s.events)], s.maps...),
 		Events:   s.wantEvents(),
 		NoText:   s.opt.NoText && s.saved == nil,
+		Pace:     s.unwind.pace(),
+		Patience: s.unwind.patience,
 		Tasks:    s.follow.names(),
 		Symbols:  binary.NewSymbols(func() []byte { return facts.KernelSymbols(s.opt.Proc) }),
 	})
@@ -27,7 +29,7 @@ func (s *session) open() (src source.Source, err error) {
 
 // wantEvents reports whether each event is needed.
 func (s *session) wantEvents() bool {
-	return s.opt.Stitch || s.opt.EachEvent || s.unwind.keeper != nil || s.tracesWaits()
+	return s.opt.Stitch || s.opt.EachEvent || s.unwind.on || s.tracesWaits()
 }
 
 // names has the names of tasks, nil if they are unknown.

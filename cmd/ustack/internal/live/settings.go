@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ustack/cmd/ustack/internal/live/source"
+	"ustack/filemap/whole"
 	"ustack/tracefs"
 	"ustack/tracefs/instance"
 	"ustack/tracefs/text"
@@ -209,17 +210,13 @@ func (st *settings) close() {
 // position keeps the places of batches apart when the trace is opened again.
 type position struct{ pos, line, beforePos, beforeLine int64 }
 
-// move puts a batch after the earlier ones, including batches of another
-// reader.
-func (p *position) move(b *tracefs.Batch) {
+// put puts a batch after the earlier ones, including batches of another reader. It may
+// be longer than it was when it was read.
+func (p *position) put(b *tracefs.Batch, was *whole.Arrival) {
+	size := int64(len(b.Text))
 	b.Pos, b.Line = b.Pos+p.beforePos, b.Line+p.beforeLine
-	p.pos, p.line = b.Pos+int64(len(b.Text)), b.Line+b.Lines
-}
-
-// grow notes that the last batch was made longer.
-func (p *position) grow(bytes, lines int64) {
-	p.pos, p.beforePos = p.pos+bytes, p.beforePos+bytes
-	p.line, p.beforeLine = p.line+lines, p.beforeLine+lines
+	p.beforePos, p.beforeLine = p.beforePos+size-was.Size, p.beforeLine+b.Lines-was.Lines
+	p.pos, p.line = b.Pos+size, b.Line+b.Lines
 }
 
 // restart has the places of the next reader count from here.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"ustack/cmd/ustack/internal/live/source"
 	"ustack/cmd/ustack/internal/live/sources"
@@ -21,19 +22,24 @@ import (
 // unwinding gives the waits of a trace their whole stacks. Its zero value does
 // nothing.
 type unwinding struct {
-	keeper *whole.Keeper // nil if nothing is to be unwound
-	source *whole.Source // nil before the start, and if it cannot be done
-	id     uint64        // of the tracepoint
-	why    string        // it is not done, though asked for
-	vdso   []byte
-	files  *openfile.Opener // nil before the start
+	on      bool           // stacks are to be unwound
+	keeper  *whole.Keeper  // nil if none is to be copied
+	source  *whole.Source  // nil before the start, and if no stacks are copied
+	stage   *whole.Stage   // nil before the start; the source's if there is one
+	lookout *whole.Lookout // nil if threads that wait are not looked at
+	rested  time.Time
+	id      uint64 // of the tracepoint
+	why     string // it is not done, or no stacks are copied, though asked for
+	vdso    []byte
+	files   *openfile.Opener // nil before the start
 }
 
 // autoSamples is how many waits of a second are unwound by --unwind=auto.
 const autoSamples = 20000
 
-// keepForUnwinding switches perf's side of the futex tracepoint on, before ours: see
-// whole.Keeper. With --unwind=auto it prints why not, else that is an error.
+// keepForUnwinding finds out whether stacks can be unwound, and switches perf's side of the
+// futex tracepoint on, before ours: see whole.Keeper. With --unwind=auto it prints why not,
+// else that is an error.
 func (s *session) keepForUnwinding() error {
 	if s.opt.Unwind == UnwindFP {
 		return nil
@@ -43,7 +49,7 @@ func (s *session) keepForUnwinding() error {
 		s.unwind.why, err = err.Error(), nil
 	}
 	if err != nil {
-		return fmt.Errorf("--unwind=copy: %w", err)
+		return fmt.Errorf("--unwind=%s: %w", s.opt.Unwind, err)
 	}
 	return nil
 }
@@ -81,6 +87,10 @@ func (u *unwinding) keep(s *session) error {
 	if u.vdso, err = anoncode.VDSOMemory(); err != nil {
 		return err
 	}
+	u.on = true
+	if s.opt.Unwind == UnwindBlocked {
+		return s.canLookOut()
+	}
 	u.keeper, err = whole.Keep(u.id)
 	return err
 }
@@ -88,7 +98,7 @@ func (u *unwinding) keep(s *session) error {
 // startUnwinding begins to sample, once the traced threads are known.
 func (s *session) startUnwinding() error {
 	u := &s.unwind
-	if u.keeper == nil {
+	if !u.on {
 		return nil
 	}
 	reader, err := procmap.NewReader(procmap.Options{Proc: s.opt.Proc, Filter: procmap.Filter{Perms: procmap.Exec}})
@@ -106,18 +116,21 @@ func (s *session) startUnwinding() error {
 	if s.opt.Unwind == UnwindAuto {
 		opt.PerSecond = autoSamples
 	}
-	err = source.ErrNoRaw
-	if s.source.Exact() {
+	if !s.source.Exact() {
+		err = source.ErrNoRaw
+	} else if u.keeper != nil {
 		u.source, err = whole.OpenSource(opt)
 	}
-	if err == nil {
-		return nil
+	if err != nil && s.opt.Unwind != UnwindAuto {
+		return fmt.Errorf("--unwind=%s: %w", s.opt.Unwind, err)
 	}
-	if s.opt.Unwind != UnwindAuto {
-		return fmt.Errorf("--unwind=copy: %w", err)
+	if err != nil {
+		u.why = err.Error()
 	}
-	u.why = err.Error()
-	return nil
+	if u.source != nil {
+		u.stage = u.source.Stage
+	}
+	return s.lookOut(&opt.Options)
 }
 
 // opener opens the files that are unwound through, until close.
@@ -160,15 +173,15 @@ func (u *unwinding) read() tracefs.Time {
 	return u.source.Read()
 }
 
-// batch gives a batch its whole stacks, and returns how much longer it is, in bytes
-// and in lines.
-func (u *unwinding) batch(b *tracefs.Batch, samplesUntil tracefs.Time) (size, lines int64) {
-	if u.source == nil {
-		return 0, 0
+// batch gives a batch the stacks that samples prove.
+func (u *unwinding) batch(b *tracefs.Batch, samplesUntil tracefs.Time) {
+	switch {
+	case u.source != nil:
+		u.source.Give(b, samplesUntil)
+	case u.stage != nil:
+		u.stage.Batch(b, samplesUntil)
+		u.rest()
 	}
-	size, lines = int64(len(b.Text)), b.Lines
-	u.source.Give(b, samplesUntil)
-	return int64(len(b.Text)) - size, b.Lines - lines
 }
 
 // restarted notes that records of the trace may be missing.
@@ -180,9 +193,19 @@ func (u *unwinding) restarted() {
 
 // words say in the start-up line how stacks are found.
 func (u *unwinding) words() string {
+	waits := ""
+	if u.lookout != nil {
+		waits = "waits of over 1 ms unwound while they last"
+	}
 	switch {
+	case u.source != nil && waits != "":
+		return ", waits unwound from copies of " + strconv.Itoa(u.source.Sampled().StackBytes) + " bytes, others of over 1 ms while they last"
 	case u.source != nil:
 		return ", waits unwound from copies of " + strconv.Itoa(u.source.Sampled().StackBytes) + " bytes"
+	case waits != "" && u.why != "":
+		return ", " + waits + " (no copies: " + u.why + ")"
+	case waits != "":
+		return ", " + waits
 	case u.why != "":
 		return ", not unwound (" + u.why + ")"
 	}
@@ -191,9 +214,29 @@ func (u *unwinding) words() string {
 
 // report prints how much was unwound.
 func (u *unwinding) report(say func(string, ...any)) {
-	if u.source == nil {
+	if u.source != nil {
+		u.reportCopies(say)
+	}
+	if u.lookout == nil {
 		return
 	}
+	c := u.lookout.Counts()
+	if u.source != nil && c.Waits == 0 {
+		return
+	}
+	say("%d of %d waits of over 1 ms%s unwound while they lasted (%d over before that or proven too late, %d not looked at as there were too many or the trace was read late, %d of which the thread was not proven to be in the call, %d of which the stack cannot be read, %d of which it proves no more)",
+		c.Whole, c.Waits, u.besides(), c.Missed, c.Busy, c.Refused, c.Failed, c.Kept)
+}
+
+// besides says which waits are looked at.
+func (u *unwinding) besides() string {
+	if u.source == nil {
+		return ""
+	}
+	return " without a sample"
+}
+
+func (u *unwinding) reportCopies(say func(string, ...any)) {
 	c, n := u.source.Counts(), u.source.Sampled()
 	say("%d of %d wait stacks unwound, %d by frame pointers (%d without a sample, %d of which it proves no more); copies of %d bytes, %d too short",
 		c.Whole, c.Waits, c.Waits-min(c.Waits, c.Whole), c.Alone, c.Kept, n.StackBytes, c.Short)
@@ -211,6 +254,7 @@ func (u *unwinding) report(say func(string, ...any)) {
 // close ends the unwinding. It may be called again.
 func (u *unwinding) close() {
 	_ = u.keeper.Close() // it only releases a tracepoint
+	u.lookout.Close()
 	if u.files != nil {
 		u.files.Close()
 	}

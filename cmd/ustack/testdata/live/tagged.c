@@ -1,5 +1,6 @@
 // Threads that wait in raw futex calls, of which val3 says by which functions they came.
-// It is compiled without frame pointers. Arguments: THREADS ROUNDS.
+// It is compiled without frame pointers. Arguments: THREADS ROUNDS [LONGER], where waits
+// take LONGER times as long.
 #define _GNU_SOURCE
 #include <linux/futex.h>
 #include <pthread.h>
@@ -13,10 +14,11 @@
 
 static uint32_t word;
 static int rounds, signals; // signals that are left
+static long longer = 1;
 
 KEEP long tagged_wait(unsigned long tag)
 {
-	struct { long s, ns; } timeout = {0, 100000 + (tag & 7) * 100000};
+	struct { long s, ns; } timeout = {0, (100000 + (tag & 7) * 100000) * longer};
 	register void *r10 __asm__("r10") = &timeout;
 	register void *r8 __asm__("r8") = 0;
 	register unsigned long r9 __asm__("r9") = tag;
@@ -95,6 +97,8 @@ int main(int argc, char **argv)
 	int n = atoi(argv[1]);
 	rounds = atoi(argv[2]);
 	signals = n * rounds / 50;
+	if (argc > 3)
+		longer = atol(argv[3]);
 	struct sigaction act = {.sa_handler = handler, .sa_flags = SA_RESTART};
 	sigaction(SIGALRM, &act, 0);
 	struct itimerval each = {{0, 20000}, {0, 20000}};

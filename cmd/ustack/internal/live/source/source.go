@@ -4,6 +4,7 @@ package source
 
 import (
 	"errors"
+	"time"
 
 	"ustack/tracefs/binary"
 	"ustack/tracefs/input"
@@ -21,6 +22,9 @@ type Source interface {
 	Exact() bool
 	// Size returns how many bytes have been read.
 	Size() int64
+	// Losing reports whether records are missing before some that Next has not
+	// delivered yet.
+	Losing() bool
 	// Notes returns notes on the trace for the user, at its end.
 	Notes() []string
 	Interrupt() error
@@ -41,6 +45,10 @@ type Request struct {
 	Enabled []instance.Event
 	// Events asks for a record of each event, NoText for records without text.
 	Events, NoText bool
+	// Pace and Patience are those of binary.LiveOptions, for sources that are Exact; a
+	// Pace of 0 is what fits the buffer.
+	Pace     time.Duration
+	Patience func() time.Duration
 	// Tasks has the names of tasks, nil if they are unknown; Symbols has the
 	// kernel's.
 	Tasks   binary.Names

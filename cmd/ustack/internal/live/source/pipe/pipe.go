@@ -47,6 +47,9 @@ func (l *live) Next(b *tracefs.Batch) error {
 // Size implements source.Source.
 func (l *live) Size() int64 { return l.size }
 
+// Losing implements source.Source: text is in order.
+func (l *live) Losing() bool { return false }
+
 // Notes implements source.Source: text has none.
 func (l *live) Notes() []string { return nil }
 

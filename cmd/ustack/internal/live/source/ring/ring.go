@@ -37,7 +37,7 @@ func openRaw(r *source.Request) (*binary.Live, error) {
 	return raw.Open(r.Instance, raw.Options{
 		LiveOptions: binary.LiveOptions{
 			Options: binary.Options{Events: r.Events, NoTemplates: true, NoText: r.NoText},
-			Pause:   pump.HoldPause,
+			Pause:   pump.HoldPause, Pace: r.Pace, Patience: r.Patience,
 		},
 		Events:  r.Enabled,
 		Names:   r.Tasks,
