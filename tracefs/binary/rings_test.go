@@ -216,6 +216,52 @@ func TestLiveOrder(t *testing.T) {
 	}
 }
 
+// drifting are rings whose clock goes on when it is looked at.
+type drifting struct{ *played }
+
+func (d *drifting) Now() uint64 {
+	d.now += d.rand.Uint64N(uint64(moment) / 4)
+	return d.now
+}
+
+// TestLivePatience: a batch without anything says that all records of before Next was
+// called have been delivered, and none is missing before one that is to come.
+func TestLivePatience(t *testing.T) {
+	capturetest.SkipShort(t)
+	empty, losing := 0, 0
+	for _, capture := range rawCaptures(t) {
+		dir, err := OpenDir(capturetest.Unpack(t, capture+"/raw.tar.zst"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dir.Close()
+		rings := play(t, dir, 9)
+		patience := func() time.Duration { return time.Duration(rings.rand.IntN(2)) * time.Microsecond }
+		l := NewLive(dir.Kernel, &drifting{rings}, LiveOptions{Options: Options{Events: true}, Pause: time.Millisecond, Pace: 1, Patience: patience})
+		var b tracefs.Batch
+		for err == nil {
+			began := rings.now
+			if err = l.Next(&b); err == nil && b.Empty() && !b.Paused {
+				empty++
+				for cpu, list := range rings.pages {
+					if len(list) > 0 && len(list[0].times) > 0 && list[0].times[0] <= began {
+						t.Fatalf("%s: a record of CPU %d has not been delivered", capture, cpu)
+					}
+				}
+				if len(l.ready) > 0 || l.Losing() {
+					t.Fatalf("%s: records are at hand", capture)
+				}
+			}
+			if l.Losing() {
+				losing++
+			}
+		}
+	}
+	if empty == 0 || losing == 0 {
+		t.Errorf("%d empty batches, %d with a loss to come", empty, losing)
+	}
+}
+
 // firstDifference shows the first line that is another one.
 func firstDifference(got, want string) string {
 	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
