@@ -8,6 +8,7 @@ import (
 
 	"ustack/filemap/blocked"
 	"ustack/tracefs"
+	"ustack/tracefs/sched"
 	"ustack/tracefs/syscalls"
 	"ustack/tracefs/text"
 )
@@ -55,6 +56,7 @@ type Lookout struct {
 	line  []*Held
 	free  []*Held
 	sys   syscalls.Event
+	task  sched.Event
 	after tracefs.Time // threads wait for so long when they are looked at
 
 	mu    sync.Mutex
@@ -208,9 +210,15 @@ func (l *Lookout) look(h *Held) (last tracefs.Time) {
 	return last
 }
 
-// event takes an event: the call that its thread was in is over.
+// event takes an event: the call that its thread was in is over, unless the event is of
+// the scheduler. A thread that waits leaves its CPU in the call, and interrupts wake
+// others meanwhile. Only a call whose stack has come can go on: the stack of such an event
+// would be taken for it.
 func (l *Lookout) event(h *Held, r *tracefs.Record, t tracefs.Time) {
 	if w := l.open.of(r.TID); w != nil {
+		if w.record >= 0 && r.Body < r.End && sched.Parse(h.Batch.Text[r.Body:r.End], &l.task) && l.task.Kind <= sched.Wakeup {
+			return
+		}
 		l.open.take(w)
 		l.over(w, t)
 	}
