@@ -93,9 +93,11 @@ func (s *Stage) unwind(p pair, c *Counts) (sp *space.Space, pid int, end unwind.
 		return sp, pid, end
 	}
 	c.Used = max(c.Used, end.Used)
-	if end.Why == unwind.Short && !p.sample.Short {
+	short := end.Why == unwind.Short && !p.sample.Short
+	if short {
 		c.Short++
 	}
+	s.growth.copied(len(p.sample.Stack), short)
 	return sp, pid, end
 }
 

@@ -15,13 +15,6 @@ import (
 	"ustack/tracefs/perf"
 )
 
-// Sizes of the copy of a stack, in bytes.
-const (
-	firstStack = 2 << 10
-	// shortsMost is how many copies may be too short before more is copied.
-	shortsMost = 4
-)
-
 // Keeper holds the tracepoint switched on for perf. The kernel calls the probes of a
 // tracepoint in the order in which they came: while it is open, a sample comes before
 // the record of a trace that was switched on after it.
@@ -87,25 +80,23 @@ type Source struct {
 	*Stage
 	opt     SourceOptions
 	sampler *perf.Sampler
-	size    int
 	sampled int // of window
 	window  tracefs.Time
 	paused  bool
 	err     error
-	began   Counts // when size was set
 	rested  tracefs.Time
 	lost    atomic.Uint64
 	total   atomic.Uint64
 	pauses  atomic.Uint64
-	bytes   atomic.Int64 // size
-	fixed   bool         // size stays
+	bytes   atomic.Int64 // of a copy
+	fixed   bool         // that stays
 	calls   *bounded.Calls
 	held    bool // a thread is in the middle of an exec that does not end: all are sampled
 }
 
 // OpenSource begins to sample. There must be a Keeper of the tracepoint.
 func OpenSource(opt SourceOptions) (*Source, error) {
-	s := &Source{opt: opt, size: firstStack, calls: bounded.New(0)}
+	s := &Source{opt: opt, calls: bounded.New(0)}
 	s.Stage = New(opt.Options)
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -124,14 +115,14 @@ func (s *Source) open() error {
 	}
 	opt := perf.SamplerOptions{
 		Tracepoints: []perf.Tracepoint{{ID: s.opt.Tracepoint, Filter: waitFilter()}},
-		Threads:     threads, StackBytes: s.size, Sys: s.opt.Sys,
+		Threads:     threads, StackBytes: s.growth.size, Sys: s.opt.Sys,
 	}
 	sampler, err := s.sample(opt)
 	if err != nil {
 		return err
 	}
 	s.sampler, s.paused = sampler, false
-	s.bytes.Store(int64(s.size))
+	s.bytes.Store(int64(s.growth.size))
 	return nil
 }
 
@@ -183,15 +174,14 @@ func lastTime(b *tracefs.Batch) tracefs.Time {
 
 // grow copies more of the stacks, if that is too little.
 func (s *Source) grow() {
-	c := s.Counts()
-	if s.sampler == nil || s.fixed || c.Short-s.began.Short < shortsMost || (c.Short-s.began.Short)*50 < c.Whole-s.began.Whole {
+	if s.sampler == nil || s.fixed || !s.growth.due() {
 		return
 	}
-	if s.size = min(2*s.size, perf.MaxStack); s.size == perf.MaxStack {
-		s.fixed = true
+	before := s.growth
+	s.growth = before.grown()
+	if s.reopen(); s.fixed {
+		s.growth = before
 	}
-	s.reopen()
-	s.began = c
 }
 
 // reopen begins anew, with another size. Both sample for a moment: of two samples of one

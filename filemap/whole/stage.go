@@ -70,6 +70,7 @@ type Stage struct {
 	frames   []unwind.Frame
 	arena    []tracefs.Frame
 	own      int
+	growth   growth       // of the copies of stacks
 	passed   uint64       // samples
 	until    tracefs.Time // before which all samples have been passed
 	sys      syscalls.Event
@@ -106,7 +107,8 @@ const keep = 2 * time.Second
 func New(opt Options) *Stage {
 	return &Stage{
 		opt: opt, joiner: join.New[call, *perf.StackSample](join.Options{Order: join.PerfFirst, Keep: keep}),
-		unwinder: unwind.New(0), files: make(map[mappedFile]*unwind.File), entries: make(map[int32]entry), own: os.Getpid(),
+		unwinder: unwind.New(0), files: make(map[mappedFile]*unwind.File), entries: make(map[int32]entry),
+		own: os.Getpid(), growth: growth{size: firstStack},
 	}
 }
 
