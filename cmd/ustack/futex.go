@@ -14,6 +14,7 @@ import (
 	"ustack/cmd/ustack/internal/contention"
 	"ustack/cmd/ustack/internal/output"
 	"ustack/render/futex"
+	futexreport "ustack/render/futex/report"
 	"ustack/render/profile"
 	"ustack/tracefs"
 )
@@ -38,11 +39,11 @@ Exit codes: 0 ok, 1 failure, 2 usage.
 // futexFlags are the flags of futex.
 type futexFlags struct {
 	traceFlags
-	json    bool
-	format  string
-	profile profile.Format // if format is one
-	minWait time.Duration
-	view    futex.View
+	json, blame bool
+	format      string
+	profile     profile.Format // if format is one
+	minWait     time.Duration
+	view        futex.View
 	// interval is how often the answer so far is shown, nil if not said.
 	interval *time.Duration
 	owners   bool
@@ -96,6 +97,7 @@ func (f *futexFlags) complete(files []string) error {
 func (f *futexFlags) viewFlags(fs *flag.FlagSet) {
 	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text, json (one document), or of the waits and their stacks, for other programs: "+output.ProfileFormats())
 	fs.BoolVar(&f.json, "json", false, "the same as --format=json")
+	fs.BoolVar(&f.blame, "blame", false, "in a profile, charge the time of waits to the stacks that released the lock")
 	f.symbols.register(fs)
 	fs.IntVar(&f.view.Top, "top", defaultTop, "show the first `N` locks, waits and threads, 0 for all")
 	fs.StringVar(&f.view.Sort, "sort", "total", "`ORDER` of the locks: total, count, max or p99")
@@ -129,7 +131,7 @@ func (f *futexFlags) check() error {
 	if f.view.Top < 0 || f.view.MinWait < 0 {
 		return errors.New("--top and --min-wait must not be negative")
 	}
-	return nil
+	return futexreport.CheckBlame(f.blame, f.profile)
 }
 
 // checkFormat understands the format. All locks are in a profile.
@@ -186,5 +188,5 @@ func (f *futexFlags) run(std command.Streams) error {
 
 // output returns what the report shows, and how it is written.
 func (f *futexFlags) output() contention.Output {
-	return contention.Output{JSON: f.format == "json", Profile: f.profile, View: f.view, Quiet: f.Quiet}
+	return contention.Output{JSON: f.format == "json", Profile: f.profile, View: f.view, Quiet: f.Quiet, Blame: f.blame}
 }

@@ -79,6 +79,7 @@ func (c *calls) count(w *wait, l *lock, r Result, end tracefs.Time) {
 	} else {
 		h.Why = "not known to be a mutex"
 	}
+	l.charge(w, d, segs, c.holders.let)
 	s := l.kind().section()
 	if len(c.longest[s]) >= maxLongest && d <= c.longest[s][0].Time && l.max != nil && d <= l.max.Time {
 		return
@@ -102,6 +103,21 @@ func (c *calls) count(w *wait, l *lock, r Result, end tracefs.Time) {
 		c.longest[s][0] = one
 		heap.Fix(&c.longest[s], 0)
 	}
+}
+
+// charge charges the time of a wait to the stacks of the calls that ended it: each owner's
+// part of it to the call by which that owner released the lock, if owners are known, and
+// what was left of it to the last one, which gave the lock to the waiter.
+func (l *lock) charge(w *wait, d tracefs.Time, segs []Segment, let []int32) {
+	last := w.waker.stackID()
+	left := d
+	for i, s := range segs {
+		t := min(max(s.To-s.From, 0), left)
+		l.blamed.add(let[i], Tally{Time: t})
+		left -= t
+		last = let[i]
+	}
+	l.blamed.add(last, Tally{1, left})
 }
 
 // firsts is room for the parts of the first wait at a lock, in one piece of

@@ -48,6 +48,7 @@ type holders struct {
 	needs []*process
 	// complete is set if past has all calls of the wait that it is of.
 	complete bool
+	let      []int32 // the stacks of the calls that ended segs
 
 	tasks *tasks
 	locks *locks
@@ -60,7 +61,7 @@ type holders struct {
 // change owners unseen: that counts as if it was one more thread. Owners before a
 // signal broke the wait off, or until it went on, are not looked for.
 func (hs *holders) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []Segment) {
-	hs.past, hs.segs, hs.complete = hs.past[:0], hs.segs[:0], false
+	hs.past, hs.segs, hs.let, hs.complete = hs.past[:0], hs.segs[:0], hs.let[:0], false
 	if w.site != nil {
 		hs.past, hs.complete = w.site.past.between(hs.past, w.began, end)
 	}
@@ -72,7 +73,7 @@ func (hs *holders) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []
 			continue
 		}
 		h.let(k, l)
-		hs.segs = append(hs.segs, Segment{k.th.tid, max(from, k.got), k.at})
+		hs.segs, hs.let = append(hs.segs, Segment{k.th.tid, max(from, k.got), k.at}), append(hs.let, k.stack)
 		if last != nil {
 			unseen += min(last.seenTaken(k), k.at) - from
 		}
@@ -82,7 +83,7 @@ func (hs *holders) holder(w *wait, l *lock, end tracefs.Time) (h Holder, segs []
 		if w.waker.tid == 0 {
 			return Holder{Why: "no release is in the trace"}, nil
 		}
-		hs.segs = append(hs.segs, Segment{w.waker.tid, w.began, end})
+		hs.segs, hs.let = append(hs.segs, Segment{w.waker.tid, w.began, end}), append(hs.let, w.waker.stackID())
 	}
 	tid, most, second := mostOf(hs.segs)
 	h.TID, h.Share = tid, float64(most)/float64(max(w.before+end-w.began, 1))

@@ -55,6 +55,7 @@ type lock struct {
 	role      *role // by them too, nil if it has none, with the file of the function
 	roleFile  *filemap.File
 	flows     parts[flow]
+	blamed    parts[int32] // time by the stack that others waited for
 	waiters   parts[int32]
 	wakers    parts[int32]
 	holders   parts[int32]
@@ -230,6 +231,7 @@ func (l *lock) merge(m *lock) {
 	l.durations.merge(&m.durations)
 	l.traits.merge(&m.traits)
 	l.flows.merge(&m.flows)
+	l.blamed.merge(&m.blamed)
 	l.waiters.merge(&m.waiters)
 	l.wakers.merge(&m.wakers)
 	l.holders.merge(&m.holders)
@@ -251,7 +253,7 @@ func (l *lock) merge(m *lock) {
 // dropParts forgets all parts but the waiters.
 func (l *lock) dropParts() {
 	l.flows = parts[flow]{}
-	l.wakers, l.holders, l.owners = parts[int32]{}, parts[int32]{}, parts[int32]{}
+	l.wakers, l.holders, l.owners, l.blamed = parts[int32]{}, parts[int32]{}, parts[int32]{}, parts[int32]{}
 }
 
 // idleLock is a lock that may become another, with what that depends on: all of them

@@ -95,8 +95,11 @@ type Lock struct {
 	Histogram           []Bucket
 	WaitStacks, Wakers  []StackShare
 	Flows               []Flow
-	Waiters, WakerTIDs  []ThreadTime
-	Holders             []ThreadTime
+	// Blamed are the stacks by which the lock was released, each with the time for which
+	// others had waited for that.
+	Blamed             []StackShare
+	Waiters, WakerTIDs []ThreadTime
+	Holders            []ThreadTime
 	// Owners are the owners that were read from its memory, in Readings readings.
 	Owners   []ThreadTime
 	Readings int64

@@ -150,3 +150,46 @@ func holding(r *futex.Report) (sum tracefs.Time) {
 	}
 	return sum
 }
+
+// TestBlame: all time of waits is charged to something, also where records are lost, and
+// of a mutex each owner's part to the call by which it released it.
+func TestBlame(t *testing.T) {
+	for _, name := range []string{"hash/pipe_default", "hash/lost", "stock/pipe_live"} {
+		r := analyse(t, futex.Options{}, "../../testdata/captures/"+name+"/trace.txt.zst").Report(futex.View{})
+		for _, l := range slices.Concat(r.Locks, r.Signals) {
+			var sum tracefs.Time
+			var count int64
+			for _, s := range l.Blamed {
+				sum, count = sum+s.Time, count+s.Count
+			}
+			if sum != l.Time || count != l.Slept {
+				t.Errorf("%s: %s: %d in %d waits are charged, want %d in %d", name, l.Name(), sum, count, l.Time, l.Slept)
+			}
+		}
+	}
+	const (
+		first, second = 0x1, 0x2
+		wake          = "sys_futex(uaddr: 0x1000, op: 0x81, val: 1, utime: 0, uaddr2: 0, val3: 0)"
+	)
+	line := func(tid, us int, text string) string {
+		return fmt.Sprintf("             t%d-%d      [000] ..... %5d.%06d: %s\n", tid, tid, 0, us, text)
+	}
+	stack := func(tid, us, offset int) string {
+		return line(tid, us, "<user stack trace>") + fmt.Sprintf(" =>  <%016x> : path=/bin/p build_id={0x1,0x2,0x3,0x4,0x5}\n", offset)
+	}
+	// 10 waits from 100 to 900. 11 releases at 400 and wakes no thread, 12 at 890.
+	trace := line(10, 100, "sys_futex(uaddr: 0x1000, op: 0x80, val: 2, utime: 0, uaddr2: 0, val3: 0)") +
+		line(11, 400, wake) + stack(11, 400, first) + line(11, 401, "sys_futex -> 0x0") +
+		line(12, 890, wake) + stack(12, 890, second) + line(12, 891, "sys_futex -> 0x1") +
+		line(10, 900, "sys_futex -> 0x0")
+	r := analyseText(t, futex.Options{}, trace).Report(futex.View{})
+	got := make(map[uint64]tracefs.Time)
+	for _, s := range r.Locks[0].Blamed {
+		if s.Stack != nil {
+			got[s.Stack.Frames[0].Offset] = s.Time / 1000
+		}
+	}
+	if got[first] != 300 || got[second] != 500 {
+		t.Errorf("%v", got)
+	}
+}

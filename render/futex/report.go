@@ -231,6 +231,11 @@ func (rp *reporter) detail(out *Lock) {
 	}
 	out.Owners, out.Readings = rp.readings(l)
 	rp.flowsOf(out, l)
+	blamed := make(map[int32]*Tally)
+	for i := range l.blamed.list {
+		blamed[l.blamed.list[i].key] = &l.blamed.list[i].Tally
+	}
+	out.Blamed = rp.shares(blamed)
 }
 
 // process describes a lock's process. One whose PID is unknown is the threads that

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"errors"
 	"fmt"
 
 	"ustack/filemap/symbol"
@@ -14,11 +15,35 @@ import (
 // are the lock and its process. A View with Top makes a report without all
 // locks, and so a profile without all waits.
 func Profile(r *futex.Report) *profile.Profile {
-	return profileOf(r, func(*futex.Lock) int32 { return 0 })
+	return profileOf(r, noRow)
 }
+
+// Blame makes a profile of the same waits by the stacks that others waited for, as Go's
+// mutex profile does: each owner's part of a wait is charged to the call by which that
+// owner released the lock. Waits of which the trace does not have the release are one
+// stack.
+func Blame(r *futex.Report) *profile.Profile {
+	return profileBy(r, func(l *futex.Lock) []futex.StackShare { return l.Blamed }, noRow)
+}
+
+// CheckBlame reports a format in which waits cannot be charged to what ended them: one
+// that is no profile of stacks alone.
+func CheckBlame(blame bool, f profile.Format) error {
+	if blame && (f.Write == nil || f.Timed || f.Page) {
+		return errors.New("--blame is for profiles of stacks: --format=folded, pprof or speedscope")
+	}
+	return nil
+}
+
+func noRow(*futex.Lock) int32 { return 0 }
 
 // profileOf is Profile with the rows of the locks, 0 for none.
 func profileOf(r *futex.Report, row func(*futex.Lock) int32) *profile.Profile {
+	return profileBy(r, func(l *futex.Lock) []futex.StackShare { return l.WaitStacks }, row)
+}
+
+// profileBy is a profile of the stacks that a function returns of a lock.
+func profileBy(r *futex.Report, stacks func(*futex.Lock) []futex.StackShare, row func(*futex.Lock) int32) *profile.Profile {
 	unit := profile.Waits
 	if r.Ticks {
 		unit = profile.WaitTicks
@@ -31,7 +56,7 @@ func profileOf(r *futex.Report, row func(*futex.Lock) int32) *profile.Profile {
 		labels := labelsOf(l)
 		labels.Row = row(l)
 		whole := profile.Value{Count: l.Slept, Time: l.Time}
-		for _, s := range l.WaitStacks {
+		for _, s := range stacks(l) {
 			part := profile.Value{Count: s.Count, Time: s.Time}
 			whole.Count, whole.Time = whole.Count-part.Count, whole.Time-part.Time
 			frames, cut = appendFrames(frames[:0], &s)
@@ -85,6 +110,9 @@ func appendFunctions(list []symbol.Function, s *futex.Stack) []symbol.Function {
 
 // lockLabel returns a lock in a few words.
 func lockLabel(l *futex.Lock) string {
+	if l.Futexes > 1 && (l.Each || l.Group != "") {
+		return kindName(l) + " " + where(l)
+	}
 	s := fmt.Sprintf("%s %s", l.Kind, l.Name())
 	if l.File != "" {
 		s += fmt.Sprintf(" at %#x of %s", l.Offset, l.File) + late(l)

@@ -38,6 +38,7 @@ type Output struct {
 	Profile profile.Format // if it has a name, for other programs
 	View    futex.View
 	Quiet   bool   // no notes on standard error
+	Blame   bool   // the profile is of the stacks that ended the waits
 	Clock   string // of the trace, "" if unknown
 }
 
@@ -136,6 +137,8 @@ func (o *Output) writeWaits(a *futex.Analysis) func(io.Writer, *futex.Report) er
 // Write writes a report.
 func (o *Output) Write(w io.Writer, r *futex.Report) error {
 	switch {
+	case o.Profile.Write != nil && o.Blame:
+		return o.Profile.Write(w, futexreport.Blame(r))
 	case o.Profile.Write != nil:
 		return o.Profile.Write(w, futexreport.Profile(r))
 	case o.JSON:
