@@ -87,7 +87,10 @@ func resultOf(c *futex.WaitCall) string {
 
 // about adds what there is to say of a call.
 func (t *timeLine) about(c *futex.WaitCall) {
-	if c.HasLock {
+	switch {
+	case c.Lock != nil && c.Lock.Futexes > 1: // the row of the report
+		t.note("lock", perfetto.Address(c.Lock.Address))
+	case c.HasLock:
 		t.note("lock", perfetto.Address(c.Address))
 	}
 	if l := c.Lock; l != nil {
