@@ -10,7 +10,7 @@ import (
 )
 
 // TestSharedNumber: on btrfs, overlayfs and FUSE two files can have one number. Their
-// names tell them apart; on a file system with a device of its own it is one file.
+// names distinguish them; on a file system with a device of its own it is one file.
 func TestSharedNumber(t *testing.T) {
 	const x, y = "10000-20000 r-xp 0 00:2b 2 /m/x\n", "50000-60000 r-xp 0 00:2b 2 /m/y\n"
 	const linkX, linkY = "10000-20000 r-xp 0 fe:00 2 /m/x\n", "50000-60000 r-xp 0 fe:00 2 /m/y\n"

@@ -149,8 +149,8 @@ func (t *text) most() {
 	}
 }
 
-// rest describes what is waited for most that is no lock, if there was more of such
-// waiting than for locks: it can be a queue whose producers are late.
+// rest describes the condition variable, semaphore or flag that threads wait for most, if
+// they wait longer for such than for locks: it can be a queue whose producers are late.
 func (t *text) rest() {
 	r := t.r
 	if r.Signalled.Time+r.Signalled.OpenTime <= r.Contended.Time+r.Contended.OpenTime {
