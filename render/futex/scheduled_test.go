@@ -26,7 +26,8 @@ type mutex struct {
 	owner   *worker
 	queue   []*worker
 	owners  []*worker // by tick
-	handing []bool    // a thread was woken and has not returned, by tick
+	handing []bool    // a thread is being woken, or was and has not returned, by tick
+	letting int       // calls that are to wake one and have not
 	woken   int
 }
 
@@ -91,7 +92,7 @@ func (m *machine) run(ticks int) string {
 			w.did = append(w.did, w.state)
 		}
 		for _, l := range m.locks {
-			l.owners, l.handing = append(l.owners, l.owner), append(l.handing, l.woken > 0)
+			l.owners, l.handing = append(l.owners, l.owner), append(l.handing, l.woken+l.letting > 0)
 		}
 		m.now++
 	}
@@ -252,7 +253,9 @@ func (m *machine) unlock(l *mutex) func(*worker) {
 			return
 		}
 		m.event(w.tid, w.cpu, "sys_futex(uaddr: %#x, op: 0x81, val: 1, utime: 0, uaddr2: 0, val3: 0)", m.addr(l))
+		l.letting++
 		w.before(func(w *worker) {
+			l.letting--
 			n := 0
 			if len(l.queue) > 0 {
 				n = 1
