@@ -182,7 +182,7 @@ func TestRecordSize(t *testing.T) {
 	for _, drop := range []string{"newest", "stacks"} {
 		for _, size := range []int{8 << 10, 30 << 10} {
 			report := filepath.Join(t.TempDir(), "report.zst")
-			cmd := exec.Command(bin, "record", "-b", "20000", "-o", report, "--drop", drop, "--max-size", strconv.Itoa(size), "--", work, "burst", "30000")
+			cmd := exec.Command(bin, "record", "-b", "20000", "-o", report, "--no-sched", "--drop", drop, "--max-size", strconv.Itoa(size), "--", work, "burst", "30000")
 			out, err := cmd.CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
