@@ -71,7 +71,8 @@ func TestTableInBrowser(t *testing.T) {
 		"#|kind|lock|process|waits|woken|changed|timed out|interrupted|no return|open|total|mean|p50|p99|max")
 	shows(t, b, "the first lock", fmt.Sprintf(row, 0), "#1|mutex|0x1000|first, process 7|3|3|0|0|0|0|0|530 us\n0 to 3.30 ms|177 us|210 us|220 us|220 us")
 	shows(t, b, "loss", `document.querySelector(".words.alarm").textContent`,
-		"Loss: 12 records in 1 place. Ranges are for the threads that the trace shows; others can have waited for 12.0 ms at most.\n")
+		"Loss: 12 records in 1 place. Ranges are for the threads that the trace shows; the waiting of others is unknown: a larger ring buffer (-b) loses less.\n"+
+			"Note: what the owners of locks did meanwhile is unknown: enable the events sched_switch and sched_waking.")
 	shows(t, b, "what began before", `document.querySelector("details:last-of-type").textContent.includes("1 call began before the trace, or where records were lost, and returned 0")`, "true")
 
 	b.ClickOn(`byId("signals")`)
