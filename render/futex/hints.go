@@ -1,10 +1,6 @@
 package futex
 
-import (
-	"path"
-	"slices"
-	"strings"
-)
+import "slices"
 
 // hint says what the futexes of a runtime do not show, and what shows it.
 type hint struct {
@@ -50,13 +46,7 @@ func (rp *reporter) fits(h *hint, l *Lock) bool {
 	return slices.ContainsFunc(l.lock.flows.list, func(p part[flow]) bool {
 		s := rp.stacks.get(p.key.wait)
 		return s != nil && slices.ContainsFunc(s.Frames, func(f Frame) bool {
-			return f.File != nil && slices.ContainsFunc(h.files, func(name string) bool { return ofVersion(path.Base(f.File.Path), name) })
+			return f.File != nil && isOf(f.File, h.files)
 		})
 	})
-}
-
-// ofVersion reports whether a file has a name, or is a version of it.
-func ofVersion(file, name string) bool {
-	rest, ok := strings.CutPrefix(file, name)
-	return ok && strings.Trim(rest, ".0123456789so") == ""
 }

@@ -23,7 +23,7 @@ type object struct {
 }
 
 // words is the object of the words of a condition variable: the pair at which threads
-// wait for signals is at at.
+// wait for signals begins at an address.
 type words struct {
 	proc *process
 	at   uint64

@@ -91,17 +91,21 @@ func TestRoles(t *testing.T) {
 	const semaphore = "sys_futex(uaddr: %#x, op: 0x189, val: 0, utime: 0, uaddr2: 0, val3: 0xffffffff)"
 	for _, c := range []struct {
 		name  string
+		path  string
 		names asNames
 		rows  int
 		role  string
 	}{
-		{"threads have one each", asNames{"new_sem_wait_slow64", "PGSemaphoreLock", "LWLockAcquire", "main"}, 1, "LWLock"},
-		{"one function inlined in another", asNames{"new_sem_wait_slow64", "LWLockAcquire<-LockAcquire", "main"}, 1, "LWLock"},
-		{"all have the same", asNames{"pthread_cond_timedwait", "take_gil", "PyEval_RestoreThread", "main"}, 2, "GIL"},
-		{"another function", asNames{"new_sem_wait_slow64", "PGSemaphoreLock", "LWLockAcquireAll", "main"}, 2, ""},
+		{"threads have one each", "/usr/lib/postgresql/15/bin/postgres", asNames{"new_sem_wait_slow64", "PGSemaphoreLock", "LWLockAcquire", "main"}, 1, "LWLock"},
+		{"one function inlined in another", "/usr/bin/postgres", asNames{"new_sem_wait_slow64", "LWLockWaitForVar<-LockAcquire", "main"}, 1, "LWLock"},
+		{"all have the same", "/usr/bin/python3.11", asNames{"pthread_cond_timedwait", "take_gil", "PyEval_RestoreThread", "main"}, 2, "GIL"},
+		{"another function", "/usr/bin/postgres", asNames{"new_sem_wait_slow64", "PGSemaphoreLock", "LWLockAcquireAll", "main"}, 2, ""},
+		{"a function of that name in another program", "/usr/bin/worker", asNames{"new_sem_wait_slow64", "lock_wait", "main"}, 2, ""},
+		{"and in the right one", "/usr/sbin/mariadbd", asNames{"new_sem_wait_slow64", "lock_wait", "main"}, 1, "InnoDB row lock"},
 	} {
 		trace := waitWith(fmt.Sprintf(semaphore, 0x1000), len(c.names), true) +
 			waitAfter(waitWith(fmt.Sprintf(semaphore, 0x3000), len(c.names), true))
+		trace = strings.ReplaceAll(trace, "/bin/p", c.path)
 		a := analyseText(t, futex.Options{}, trace)
 		a.Name(c.names)
 		r := a.Report(futex.View{})

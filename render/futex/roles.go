@@ -1,6 +1,8 @@
 package futex
 
 import (
+	"path"
+	"slices"
 	"strings"
 
 	"ustack/filemap"
@@ -10,21 +12,26 @@ import (
 // role is a lock of a program's own, made of futexes that are something else to the C
 // library.
 type role struct {
-	function string // only threads that want the lock wait in it
-	name     string
+	// files begin the names of the files that have the functions, without directories: other
+	// programs can have functions of such names.
+	files []string
+	// functions are those in which only threads wait that want the lock.
+	functions []string
+	name      string
 	// each: a thread waits at a futex of its own, whichever of these locks it wants.
 	each bool
 }
 
-// roles are the functions of PostgreSQL (src/backend/storage/lmgr/lwlock.c), of CPython
+// roles are of PostgreSQL (src/backend/storage/lmgr/lwlock.c), of CPython
 // (Python/ceval_gil.c, up to 3.11 ceval_gil.h), of OpenJDK
 // (src/hotspot/share/runtime/objectMonitor.cpp) and of MariaDB
 // (storage/innobase/lock/lock0lock.cc, sql/mdl.cc).
 var roles = [...]role{
-	{"LWLockAcquire", "LWLock", true}, {"LWLockAcquireOrWait", "LWLock", true}, {"LWLockWaitForVar", "LWLock", true},
-	{"take_gil", "GIL", false},
-	{"ObjectMonitor::enter", "Java monitor", true}, {"ObjectMonitor::EnterI", "Java monitor", true}, {"ObjectMonitor::ReenterI", "Java monitor", true},
-	{"lock_wait", "InnoDB row lock", true}, {"MDL_wait::timed_wait", "metadata lock", true},
+	{[]string{"postgres"}, []string{"LWLockAcquire", "LWLockAcquireOrWait", "LWLockWaitForVar"}, "LWLock", true},
+	{[]string{"python3", "libpython3"}, []string{"take_gil"}, "GIL", false},
+	{[]string{"libjvm.so"}, []string{"ObjectMonitor::enter", "ObjectMonitor::EnterI", "ObjectMonitor::ReenterI"}, "Java monitor", true},
+	{[]string{"mariadbd", "mysqld"}, []string{"lock_wait"}, "InnoDB row lock", true},
+	{[]string{"mariadbd", "mysqld"}, []string{"MDL_wait::timed_wait"}, "metadata lock", true},
 }
 
 // roleFrames is how far from the system call the function of a role is.
@@ -38,35 +45,45 @@ func (s *Stack) role() (*role, *filemap.File) {
 			continue
 		}
 		for k := range f.Name.Inlined {
-			if r := roleOf(f.Name.Inlined[k].Function); r != nil {
+			if r := roleOf(f.File, f.Name.Inlined[k].Function); r != nil {
 				return r, f.File
 			}
 		}
-		if r := roleOf(f.Name.Function); r != nil {
+		if r := roleOf(f.File, f.Name.Function); r != nil {
 			return r, f.File
 		}
 	}
 	return nil, nil
 }
 
-// roleOf returns the role of a function, nil if it has none.
-func roleOf(function string) *role {
+// roleOf returns the role of a function of a file, nil if it has none.
+func roleOf(file *filemap.File, function string) *role {
 	name, _, _ := strings.Cut(function, "(")
 	for _, part := range compilerParts {
 		name, _, _ = strings.Cut(name, part)
 	}
 	for i := range roles {
-		if name == roles[i].function {
-			return &roles[i]
+		r := &roles[i]
+		if slices.Contains(r.functions, name) && isOf(file, r.files) {
+			return r
 		}
 	}
 	return nil
 }
 
+// isOf reports whether a file has one of the names, or is a version of it.
+func isOf(file *filemap.File, names []string) bool {
+	base := path.Base(file.Path)
+	return slices.ContainsFunc(names, func(name string) bool {
+		rest, ok := strings.CutPrefix(base, name)
+		return ok && strings.Trim(rest, ".0123456789so") == ""
+	})
+}
+
 // nameRole finds the role of a futex by the functions of most of its waits. open are the
 // stacks of waits that have not ended.
 func (lk *locks) nameRole(l *lock, open []int32) {
-	votes := make(map[string]int64)
+	votes := make(map[*role]int64)
 	var all int64
 	l.role, l.roleFile = nil, nil
 	vote := func(stack int32, n int64) {
@@ -79,7 +96,7 @@ func (lk *locks) nameRole(l *lock, open []int32) {
 		if r == nil {
 			return
 		}
-		if votes[r.name] += n; l.role == nil || votes[r.name] > votes[l.role.name] {
+		if votes[r] += n; l.role == nil || votes[r] > votes[l.role] {
 			l.role, l.roleFile = r, file
 		}
 	}
@@ -89,7 +106,7 @@ func (lk *locks) nameRole(l *lock, open []int32) {
 	for _, stack := range open {
 		vote(stack, 1)
 	}
-	if l.role != nil && 2*votes[l.role.name] <= all {
+	if l.role != nil && 2*votes[l.role] <= all {
 		l.role, l.roleFile = nil, nil
 	}
 }
