@@ -22,7 +22,7 @@ type Mappings struct {
 	// lived is when a process with the mappings of its last version was last
 	// seen.
 	lived    map[int32]tracefs.Time
-	told     told
+	given    given
 	queue    []*observation
 	clocks   *calibration // while the clocks are compared
 	deciding bool
@@ -106,7 +106,7 @@ const (
 // at the paths of the dump, "" if there is none.
 func New(d *Dump, sysrootDir string) (*Mappings, error) {
 	e := &Mappings{dump: d, seen: make(map[observed]*observation), byID: make(map[tracefs.Identifier][]*observation),
-		lived: make(map[int32]tracefs.Time), told: newTold()}
+		lived: make(map[int32]tracefs.Time), given: newGiven()}
 	e.pins = proof.NewPins(runs{})
 	if d.changes() {
 		e.clocks = newCalibration()
@@ -158,7 +158,7 @@ func (e *Mappings) Clock(name string) {
 func (e *Mappings) Attribute(s *resolve.Query) {
 	s.Identify()
 	if !e.deciding && e.clocks == nil {
-		e.hear(s)
+		e.noteIDs(s)
 	}
 	tid := s.TID
 	if len(e.dump.all(tid)) == 0 {

@@ -8,50 +8,50 @@ import (
 	"ustack/tracefs"
 )
 
-// told are the build IDs that the trace gives, of whatever process: by paths, and by
+// given are the build IDs that the trace gives, of whatever process: by paths, and by
 // inode numbers. A dump can be of another boot or machine. What it gives a file that
 // the trace calls by the same path must be one of them.
-type told struct {
+type given struct {
 	byPath  map[string][]filemap.BuildID
 	byInode map[tracefs.Identifier][]filemap.BuildID
-	last    *filemap.File // that was heard
+	last    *filemap.File // that was noted
 	lastID  tracefs.Identifier
 }
 
-// maxTold bounds the paths and the inodes, and maxToldIDs the build IDs of one.
+// maxGiven bounds the paths and the inodes, and maxGivenIDs the build IDs of one.
 const (
-	maxTold    = 1 << 16
-	maxToldIDs = 1 << 6
+	maxGiven    = 1 << 16
+	maxGivenIDs = 1 << 6
 )
 
-func newTold() told {
-	return told{byPath: make(map[string][]filemap.BuildID), byInode: make(map[tracefs.Identifier][]filemap.BuildID)}
+func newGiven() given {
+	return given{byPath: make(map[string][]filemap.BuildID), byInode: make(map[tracefs.Identifier][]filemap.BuildID)}
 }
 
-// hear takes what the kernel said of the frames of a stack.
-func (e *Mappings) hear(s *resolve.Query) {
+// noteIDs takes what the kernel said of the frames of a stack.
+func (e *Mappings) noteIDs(s *resolve.Query) {
 	for k := range s.Frames {
 		if s.Frames[k].Form == tracefs.FormIdentifier {
-			e.told.hear(s.Frames[k].ID, s.Attributions[k].File)
+			e.given.noteIDs(s.Frames[k].ID, s.Attributions[k].File)
 		}
 	}
 }
 
-// hear takes what the kernel said of an identifier.
-func (t *told) hear(id tracefs.Identifier, f *filemap.File) {
+// noteIDs takes what the kernel said of an identifier.
+func (t *given) noteIDs(id tracefs.Identifier, f *filemap.File) {
 	if f == nil || !f.HasID || f == t.last && id == t.lastID {
 		return
 	}
 	t.last, t.lastID = f, id
-	addTold(t.byPath, bareName(f.Path), f.BuildID)
+	addGiven(t.byPath, bareName(f.Path), f.BuildID)
 	if id.IsInode() {
-		addTold(t.byInode, id, f.BuildID)
+		addGiven(t.byInode, id, f.BuildID)
 	}
 }
 
-func addTold[K comparable](of map[K][]filemap.BuildID, key K, id filemap.BuildID) {
+func addGiven[K comparable](of map[K][]filemap.BuildID, key K, id filemap.BuildID) {
 	list, known := of[key]
-	if !known && len(of) == maxTold || len(list) == maxToldIDs || slices.Contains(list, id) {
+	if !known && len(of) == maxGiven || len(list) == maxGivenIDs || slices.Contains(list, id) {
 		return
 	}
 	of[key] = append(list, id)
@@ -59,7 +59,7 @@ func addTold[K comparable](of map[K][]filemap.BuildID, key K, id filemap.BuildID
 
 // contradicts reports whether the trace gives a file of the dump build IDs, and never
 // the one that the dump has.
-func (t *told) contradicts(m *mapped) bool {
+func (t *given) contradicts(m *mapped) bool {
 	if !m.hasID {
 		return false
 	}
@@ -72,7 +72,7 @@ func (t *told) contradicts(m *mapped) bool {
 
 // called appends the build IDs that the trace gives files of a name. In a chroot the
 // process has the end of it for the path.
-func (t *told) called(list []filemap.BuildID, name string) []filemap.BuildID {
+func (t *given) called(list []filemap.BuildID, name string) []filemap.BuildID {
 	list = append(list[:len(list):len(list)], t.byPath[name]...)
 	for i := 1; i < len(name) && name[0] == '/'; i++ {
 		if name[i] == '/' {
@@ -84,7 +84,7 @@ func (t *told) called(list []filemap.BuildID, name string) []filemap.BuildID {
 
 // doubt marks the runs of all readings with a file that the trace contradicts: nothing
 // in them is a proof for the trace.
-func (d *Dump) doubt(t *told) {
+func (d *Dump) doubt(t *given) {
 	contradicted := make(map[*mapped]bool)
 	for _, m := range d.byID {
 		if t.contradicts(m) {

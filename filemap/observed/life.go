@@ -84,7 +84,7 @@ func (e *Mappings) announced(r *run) (f *filemap.File, sure bool) {
 	switch {
 	case f == nil || !f.HasID:
 		return f, true
-	case len(e.told.byPath[bareName(f.Path)]) > 1:
+	case len(e.given.byPath[bareName(f.Path)]) > 1:
 		return nil, true
 	}
 	return f, false

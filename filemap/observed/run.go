@@ -22,7 +22,7 @@ type run struct {
 	first, last tracefs.Time
 	// waiting are the observations that it is a candidate of.
 	waiting []*observation
-	// doubted: the trace contradicts a reading that has it (told).
+	// doubted: the trace contradicts a reading that has it (given).
 	doubted bool
 	// learned is what the kernel announced when it looked at it, life the time of the
 	// file that it is in; listed: it was looked at for that.

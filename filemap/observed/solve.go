@@ -19,7 +19,7 @@ func (e *Mappings) Solve() bool {
 		return false
 	}
 	e.dump.toTrace(e.lived)
-	e.dump.doubt(&e.told)
+	e.dump.doubt(&e.given)
 	for _, x := range e.list {
 		for i := range x.owned {
 			e.own(x, &x.owned[i])

@@ -91,9 +91,9 @@ func TestExcludedOfAnother(t *testing.T) {
 	}
 }
 
-// TestToldOtherwise: exclusion and numbers prove nothing with a dump that gives a file
+// TestGivenOtherwise: exclusion and numbers prove nothing with a dump that gives a file
 // another build ID than the trace does anywhere, or another file of that reading.
-func TestToldOtherwise(t *testing.T) {
+func TestGivenOtherwise(t *testing.T) {
 	id, of, elsewhere := tracefs.HashIdentifier(1), tracefs.HashIdentifier(2), tracefs.HashIdentifier(3)
 	inode := tracefs.InodeIdentifier(6, 0xfe, 0)
 	a, stale := &filemap.File{Path: "/a"}, &filemap.File{Path: "/c"}
@@ -102,8 +102,8 @@ func TestToldOtherwise(t *testing.T) {
 	both := twice(libA + libB + "# fe:00 5 build_id=01\n# fe:00 6 build_id=01\n")
 	for _, c := range []struct {
 		what, dump string
-		told       string // the file of which the trace gives a build ID
-		told2      byte   // and another one, 0 if none
+		given      string // the file of which the trace gives a build ID
+		given2     byte   // and another one, 0 if none
 		frame      witnessed
 		want       string
 	}{
@@ -120,10 +120,10 @@ func TestToldOtherwise(t *testing.T) {
 		{"deleted since", strings.ReplaceAll(read, "/b", "/b (deleted)"), "/b", 0, witnessed{1, 5e9, id, 0x1000, none}, "/b (deleted) 01 late"},
 	} {
 		frames := []witnessed{{1, 5e9, of, 0x1000, resolve.Own(a)}, c.frame}
-		for _, told := range []byte{2, c.told2} {
-			if told != 0 {
-				f := &filemap.File{Path: c.told, HasID: true}
-				f.BuildID[0] = told
+		for _, given := range []byte{2, c.given2} {
+			if given != 0 {
+				f := &filemap.File{Path: c.given, HasID: true}
+				f.BuildID[0] = given
 				frames = append(frames, witnessed{77, 5e9, elsewhere, 0x1000, resolve.Own(f)})
 			}
 		}
