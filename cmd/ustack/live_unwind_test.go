@@ -235,15 +235,7 @@ func TestRecordUnwound(t *testing.T) {
 	if text, err := exec.Command(bin, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	live, err := replayed(t, bin, "--maps", filepath.Join(saved, savedSpacesFile), filepath.Join(saved, savedTraceFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := replayed(t, bin, report)
-	if err != nil {
-		t.Fatal(err)
-	}
-	live, again = records(live), records(again)
+	live, again := savedAndReport(t, bin, saved, report)
 	if !bytes.Equal(live, again) || !bytes.Contains(live, []byte(" end=root\n")) {
 		t.Errorf("%d and %d bytes\n%s", len(live), len(again), firstDifference(live, again))
 	}

@@ -63,16 +63,12 @@ func TestRecordReplayed(t *testing.T) {
 			if text, err := exec.Command(bin, append(args, command...)...).CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, text)
 			}
-			live, err := replayed(t, bin, "--maps", filepath.Join(saved, savedSpacesFile), filepath.Join(saved, savedTraceFile))
-			if err != nil {
-				t.Fatal(err)
-			}
+			live, got := savedAndReport(t, bin, saved, report)
 			again, err := replayed(t, bin, report)
 			if err != nil {
 				t.Fatal(err)
 			}
-			live = records(live)
-			if got := records(again); !bytes.Equal(got, live) || len(live) == 0 {
+			if !bytes.Equal(got, live) || len(live) == 0 {
 				t.Errorf("%d and %d bytes\n%s", len(live), len(got), firstDifference(live, got))
 			}
 			info, err := os.Stat(report)
@@ -92,6 +88,21 @@ func TestRecordReplayed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// savedAndReport returns the records that replay prints of a trace that was saved, with the
+// mappings beside it, and of the report that was made of it at the same time.
+func savedAndReport(t *testing.T, bin, saved, report string) (live, again []byte) {
+	t.Helper()
+	live, err := replayed(t, bin, "--maps", filepath.Join(saved, savedSpacesFile), filepath.Join(saved, savedTraceFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err = replayed(t, bin, report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return records(live), records(again)
 }
 
 var stamp = regexp.MustCompile(`(?m)^.{16}-\d+ +\[\d+\] \S+ +(\d+)\.(\d{6}): sys_futex`)

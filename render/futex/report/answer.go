@@ -1,0 +1,146 @@
+package report
+
+import (
+	"fmt"
+
+	"ustack/render/futex"
+	"ustack/tracefs"
+)
+
+// mostNamed is how many threads the answer names.
+const mostNamed = 4
+
+// summary is the answer in a few lines: what is contended most, who waits
+// there, and what wakes them.
+func (t *text) summary() {
+	r := t.r
+	if r.NoReturns || r.Calls == 0 {
+		t.f("No report: %s.\n", r.Notes[0])
+		t.noted = 1
+		return
+	}
+	t.amounts()
+	t.most()
+	t.rest()
+}
+
+// amounts says how much waiting there is.
+func (t *text) amounts() {
+	r := t.r
+	threads := plural(r.ThreadCount, "thread")
+	if r.ThreadRest.Count > 0 {
+		threads = "at least " + threads
+	}
+	if r.LockCount == 0 && r.OtherLocks == nil {
+		t.f("No lock contention in %s of trace", t.time(r.End-r.Start))
+	} else {
+		t.f("%s waited for %s, by %s in %s of trace", t.sum(&r.Contended), t.locks(), threads, t.time(r.End-r.Start))
+	}
+	if r.SignalCount > 0 {
+		t.f("; %s of other waiting %s", t.sum(&r.Signalled), t.signals())
+	}
+	t.b.WriteByte('\n')
+}
+
+// locks counts what has a row among the locks.
+func (t *text) locks() string {
+	r := t.r
+	least := ""
+	if r.OtherLocks != nil {
+		least = "at least "
+	}
+	switch r.By {
+	case futex.BySite:
+		return "locks at " + least + plural(r.LockCount, "site")
+	case futex.ByKind:
+		return "locks of " + least + plural(r.LockCount, "kind")
+	}
+	return least + plural(r.LockCount, "lock")
+}
+
+// signals counts what has a row among the others.
+func (t *text) signals() string {
+	switch n := t.r.SignalCount; {
+	case t.r.By == futex.BySite:
+		return "at " + plural(n, "site")
+	case t.r.By == futex.ByKind:
+		return "of " + plural(n, "kind")
+	case n == 1:
+		return "at 1 condition variable, join or parked thread"
+	default:
+		return fmt.Sprintf("at %d condition variables, joins and parked threads", n)
+	}
+}
+
+// most describes the lock that is waited for most.
+func (t *text) most() {
+	r := t.r
+	switch {
+	case len(r.Locks) > 0:
+	case r.LockCount > 0:
+		t.f("No lock had a wait that is long enough to be shown.\n")
+		return
+	case r.OtherLocks != nil:
+		t.f("All of them were too many to keep apart.\n")
+		return
+	default:
+		return
+	}
+	l := r.Locks[0]
+	t.f("Most: %s, %s in %s", t.lockName(l), t.sum(&l.Sum), plural64(l.Slept+l.Open, "wait"))
+	if total := r.Contended.Time + r.Contended.OpenTime; total > 0 {
+		t.f(" (%s of all)", percent(l.Time+l.OpenTime, total))
+	}
+	t.b.WriteByte('\n')
+	if len(l.Waiters) > 0 {
+		t.f("  waiting     %s\n              at %s\n", t.who(l.Waiters, l.Rest.Waiters, mostNamed), t.place(l.WaitStacks))
+	}
+	if len(l.Holders) > 0 {
+		t.f("  holding     %s\n", t.who(l.Holders, l.Rest.Holders, mostNamed))
+	}
+	if s := t.split(l.Split); s != "" {
+		t.f("  meanwhile   %s\n", s)
+	}
+	if len(l.WakerTIDs) > 0 {
+		t.f("  releasing   %s\n              at %s\n", t.who(l.WakerTIDs, l.Rest.Wakers, mostNamed), t.place(l.Wakers))
+	}
+}
+
+// rest describes the condition variable, semaphore or flag that threads wait for most, if
+// they wait longer for such than for locks: it can be a queue whose producers are late.
+func (t *text) rest() {
+	r := t.r
+	if r.Signalled.Time+r.Signalled.OpenTime <= r.Contended.Time+r.Contended.OpenTime {
+		return
+	}
+	for _, l := range r.Signals {
+		if l.Kind != futex.Condvar && l.Kind != futex.Signal && l.Kind != futex.Semaphore || len(l.Waiters) == 0 {
+			continue
+		}
+		t.f("Most of the other: %s, %s in %s\n", t.lockName(l), t.sum(&l.Sum), plural64(l.Slept+l.Open, "wait"))
+		t.f("  waiting     %s\n              at %s\n", t.who(l.Waiters, l.Rest.Waiters, mostNamed), t.place(l.WaitStacks))
+		if len(l.WakerTIDs) > 0 {
+			t.f("  signalling  %s\n              at %s\n", t.who(l.WakerTIDs, l.Rest.Wakers, mostNamed), t.place(l.Wakers))
+		}
+		return
+	}
+}
+
+// place returns the call site that most of a list's waits have.
+func (t *text) place(list []futex.StackShare) string {
+	if len(list) == 0 {
+		return "?"
+	}
+	var whole tracefs.Time
+	for _, s := range list {
+		whole += s.Time
+	}
+	name := "(" + list[0].None + ")"
+	if list[0].Stack != nil {
+		name = callers(list[0].Stack)
+	}
+	if len(list) == 1 || whole == 0 {
+		return name
+	}
+	return fmt.Sprintf("%s (%s of the time)", name, percent(list[0].Time, whole))
+}
