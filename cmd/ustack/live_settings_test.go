@@ -128,7 +128,7 @@ func waitStacks(t *testing.T, tr *truth, lines string) (n int) {
 			continue
 		}
 		if want := append(slices.Clone(waits), "main"); len(names) < len(want) || !slices.Equal(names[:len(want)], want) {
-			t.Errorf("stack %v", names)
+			t.Errorf("stack %v: %s", names, line)
 		}
 		n++
 	}

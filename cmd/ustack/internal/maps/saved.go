@@ -1,4 +1,4 @@
-package main
+package maps
 
 import (
 	"errors"
@@ -12,24 +12,24 @@ import (
 
 // saved shows the mappings that a trace.dat has (trace-cmd record --proc-map). If
 // some cannot be read, the rest is shown before the error.
-func (f *mapsFlags) saved(stdin io.Reader, stdout io.Writer) error {
-	trace, err := input.OpenAll([]string{f.file}, stdin, input.Options{})
+func (j *Job) saved(stdin io.Reader, stdout io.Writer) error {
+	trace, err := input.OpenAll([]string{j.File}, stdin, input.Options{})
 	if err != nil {
 		return err
 	}
 	defer trace.Close()
 	all, err := trace.Processes()
 	if len(all) == 0 && err == nil {
-		return fmt.Errorf("%s has no mappings: only a trace.dat of trace-cmd record --proc-map does", f.file)
+		return fmt.Errorf("%s has no mappings: only a trace.dat of trace-cmd record --proc-map does", j.File)
 	}
-	processes, missing := f.chosen(all)
+	processes, missing := j.chosen(all)
 	switch {
 	case len(processes) == 0:
 		return errors.Join(err, missing)
-	case f.addr != "":
-		return errors.Join(err, missing, f.savedAddresses(stdin, stdout, processes))
+	case j.Addr != "":
+		return errors.Join(err, missing, j.savedAddresses(stdin, stdout, processes))
 	}
-	w := render.NewSavedMaps(render.Output(stdout), f.json, f.files)
+	w := render.NewSavedMaps(render.Output(stdout), j.JSON, j.Files)
 	var werr error
 	for i := 0; i < len(processes) && werr == nil; i++ {
 		werr = w.Process(&processes[i])
@@ -45,8 +45,8 @@ func (f *mapsFlags) saved(stdin io.Reader, stdout io.Writer) error {
 
 // savedAddresses prints what addresses of a process were, in each of its readings
 // that has the address.
-func (f *mapsFlags) savedAddresses(stdin io.Reader, stdout io.Writer, readings []tracedat.Process) error {
-	out := render.NewSavedAddresses(render.Output(stdout), f.json)
+func (j *Job) savedAddresses(stdin io.Reader, stdout io.Writer, readings []tracedat.Process) error {
+	out := render.NewSavedAddresses(render.Output(stdout), j.JSON)
 	ask := func(word string) error {
 		addr, err := parseAddress(word)
 		if err != nil {
@@ -65,8 +65,8 @@ func (f *mapsFlags) savedAddresses(stdin io.Reader, stdout io.Writer, readings [
 		return nil
 	}
 	var err error
-	if f.addr != "-" {
-		err = ask(f.addr)
+	if j.Addr != "-" {
+		err = ask(j.Addr)
 	} else {
 		err = askAll(stdin, ask, out.Flush)
 	}
@@ -77,12 +77,12 @@ func (f *mapsFlags) savedAddresses(stdin io.Reader, stdout io.Writer, readings [
 }
 
 // chosen returns the requested processes.
-func (f *mapsFlags) chosen(all []tracedat.Process) (some []tracedat.Process, err error) {
-	if len(f.pids) == 0 {
+func (j *Job) chosen(all []tracedat.Process) (some []tracedat.Process, err error) {
+	if len(j.PIDs) == 0 {
 		return all, nil
 	}
 	var errs []error
-	for _, pid := range f.pids {
+	for _, pid := range j.PIDs {
 		from := len(some)
 		for i := range all {
 			if int(all[i].PID) == pid {
@@ -90,7 +90,7 @@ func (f *mapsFlags) chosen(all []tracedat.Process) (some []tracedat.Process, err
 			}
 		}
 		if len(some) == from {
-			errs = append(errs, fmt.Errorf("%s has no mappings of process %d", f.file, pid))
+			errs = append(errs, fmt.Errorf("%s has no mappings of process %d", j.File, pid))
 		}
 	}
 	return some, errors.Join(errs...)

@@ -1,4 +1,4 @@
-package main
+package maps
 
 import (
 	"bufio"
@@ -13,18 +13,18 @@ import (
 )
 
 // addresses prints what addresses of a process are.
-func (f *mapsFlags) addresses(stdin io.Reader, stdout io.Writer) error {
-	r, err := f.reader(procmap.Filter{})
+func (j *Job) addresses(stdin io.Reader, stdout io.Writer) error {
+	r, err := j.reader(procmap.Filter{})
 	if err != nil {
 		return err
 	}
-	a := addressLookup{r: r, out: render.NewAddresses(render.Output(stdout), f.json)}
-	if err := a.open(f.pids[0]); err != nil {
+	a := addressLookup{r: r, out: render.NewAddresses(render.Output(stdout), j.JSON)}
+	if err := a.open(j.PIDs[0]); err != nil {
 		return err
 	}
 	defer a.h.Close()
-	if f.addr != "-" {
-		err = a.ask(f.addr)
+	if j.Addr != "-" {
+		err = a.ask(j.Addr)
 	} else {
 		err = askAll(stdin, a.ask, a.out.Flush)
 	}
