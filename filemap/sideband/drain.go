@@ -3,6 +3,7 @@ package sideband
 import (
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap/procmap"
 	"ustack/tracefs"
 	"ustack/tracefs/perf"
 )
@@ -160,6 +161,9 @@ func (b *Band) record(r *perf.Record) {
 	case r.Type == unix.PERF_RECORD_MMAP2:
 		delete(b.calls.takings, r.TID)
 		m := mapping(r, &b.names)
+		if m.Kind == procmap.VDSO && ownVDSO(b, r) {
+			m.Kind = procmap.Special
+		}
 		if m.Kind.HasFile() && m.BuildID.IsZero() {
 			b.completer.complete(r.PID, &m, wall(r.Time, b.clock))
 		}
