@@ -113,7 +113,8 @@ const (
 	// Forgotten: as Unannounced, but the table of identifiers was full once,
 	// so the mapping event may have been dropped by ustack itself.
 	Forgotten
-	// Unreadable: a frame in no form that ustack knows.
+	// Unreadable: a frame in no form that ustack knows, or what an x86 kernel has taken
+	// for a frame of a 32-bit program, whose stack it walks as one of 64 bits.
 	Unreadable
 	// OnlyClaimed: its file is only Claimed, and such frames stay unresolved
 	// (--strict).

@@ -35,7 +35,11 @@ func landed(t *testing.T, dump string, s *resolve.Query) string {
 		continue
 	}
 	e.Attribute(s)
-	o := &s.Attributions[0]
+	return said(&s.Attributions[0])
+}
+
+// said is an attribution in words.
+func said(o *resolve.Attribution) string {
 	switch {
 	case o.File != nil:
 		return fmt.Sprintf("%s+%#x %s", o.File.Path, o.Offset, o.Trust)

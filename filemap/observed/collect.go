@@ -193,6 +193,8 @@ func (e *Mappings) Attribute(s *resolve.Query) {
 			}
 		case e.deciding && f.Form == tracefs.FormIdentifier && f.ID.NoFile():
 			e.anonCode(m.versions, f.Address(s.Text), o)
+		case e.deciding && f.Form == tracefs.FormPlain && o.Reason == filemap.NoAddressSpace && k > 0 && m.narrow(s):
+			*o = resolve.Unnamed(filemap.Unreadable)
 		case e.deciding && f.Form == tracefs.FormPlain && o.Reason == filemap.NoAddressSpace:
 			e.address(&m, tid, &frame{offset: f.Address(s.Text), why: s.Why(k)}, o)
 		case e.deciding && f.Form == tracefs.FormObject && o.Reason == filemap.VMAOffset:

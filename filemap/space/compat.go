@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"ustack/filemap/procmap"
+	"ustack/tracefs"
 )
 
 // compat reports whether a mapping is one that the kernel gives a 32-bit process:
@@ -23,6 +24,23 @@ func Compat(ms []procmap.Mapping) bool {
 		}
 	}
 	return false
+}
+
+// X86 reports whether the space was that of a 32-bit process on a 64-bit kernel for x86
+// at a time. One for arm64 gives such processes a page that handlers of signals return to.
+func (s *Space) X86(t tracefs.Time) bool {
+	v := s.At(t)
+	if v == nil || !v.Unseen {
+		return false // changes of all 32-bit processes go unseen
+	}
+	vdso := false
+	for m := range v.Mappings.All() {
+		if m.End <= 1<<32 && m.File.Kind == procmap.Special && (m.File.Name == "[sigpage]" || m.File.Name == "[vectors]") {
+			return false
+		}
+		vdso = vdso || m.End <= 1<<32 && m.File.Kind == procmap.VDSO
+	}
+	return vdso
 }
 
 // compats are the 32-bit processes that have been seen.

@@ -122,7 +122,7 @@ func (j *Attributor) Attribute(s *resolve.Query) {
 	stays := doubtful && j.stays(int(s.TID), pid, until)
 	d := doubt{is: doubtful, until: until, stays: stays}
 	loading := sp.Loading(s.Time-j.opt.Stamp.Before, s.Time+j.opt.Stamp.After+1)
-	identified := false
+	identified, narrow := false, narrow(sp, s)
 	for k := range s.Frames {
 		f, o := &s.Frames[k], &s.Attributions[k]
 		switch {
@@ -130,6 +130,9 @@ func (j *Attributor) Attribute(s *resolve.Query) {
 			identified = true
 		case f.Form == tracefs.FormPlain && o.Reason == filemap.NoAddressSpace:
 			switch {
+			case narrow && (k > 0 || s.Continued) && !f.Followed():
+				*o = resolve.Unnamed(filemap.Unreadable)
+				continue
 			case loading:
 				j.loading(f.Address(s.Text), o)
 			case doubtful:
