@@ -77,7 +77,7 @@ func (e *Attributor) Attribute(s *resolve.Query) {
 		if !asked {
 			of, asked = e.of(s), true
 		}
-		e.name(of, s.Frames[k].Address(s.Text), k == 0 && !s.Continued, o)
+		e.name(of, s, k, o)
 	}
 }
 
@@ -114,9 +114,9 @@ func (e *Attributor) of(s *resolve.Query) (list []*perfMap) {
 }
 
 // name gives a frame its function, if a map has it.
-func (e *Attributor) name(of []*perfMap, addr uint64, ran bool, o *resolve.Attribution) {
+func (e *Attributor) name(of []*perfMap, s *resolve.Query, k int, o *resolve.Attribution) {
 	for _, m := range of {
-		if c := m.code(addr, ran); c != nil {
+		if c := m.code(s.Frames[k].Address(s.Text), k == 0 && !s.Continued, s.Time-stamp); c != nil {
 			o.Memory = e.memory(o.Memory, c)
 			return
 		}

@@ -21,6 +21,7 @@ type mapFile struct {
 	tail  []byte      // the last of them
 	perf  *perfMap
 	wrong error // why the file cannot be used, nil if it can
+	gone  bool  // it was read before, and is not there any more
 }
 
 // maxTail bounds the end that is kept, to see that a file has only grown.
@@ -36,8 +37,9 @@ var (
 // the file before anything of it is used. The error says why a file is not used.
 func (m *mapFile) update(root *os.Root, name string, may func(fs.FileInfo) error) error {
 	info, err := root.Lstat(name)
+	m.gone = errors.Is(err, fs.ErrNotExist) && m.perf != nil
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && m.perf != nil:
+	case m.gone:
 		return nil // the program has removed it; what it said is true
 	case err != nil:
 	case !info.Mode().IsRegular():
@@ -78,7 +80,7 @@ func (m *mapFile) open(root *os.Root, name string, info fs.FileInfo) error {
 		return errReplaced
 	}
 	if m.perf == nil || m.info == nil || !os.SameFile(m.info, info) || !m.grown(f) {
-		*m = mapFile{perf: new(perfMap)}
+		*m = mapFile{perf: &perfMap{rewritten: m.perf != nil}}
 	}
 	m.info = info
 	return m.take(f)

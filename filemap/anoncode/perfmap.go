@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ustack/filemap"
+	"ustack/tracefs"
 )
 
 // perfMap is a program's list of the code that it makes while it runs
@@ -24,12 +25,17 @@ type perfMap struct {
 	bad     int // lines that are none
 	first   int // of those, counted from 1
 	lines   int
+
+	times     []tracefs.Time // of the readings that entries have
+	reused    bool           // so has one of the reading under way
+	rewritten bool           // there was another map before
 }
 
 // entry is a line.
 type entry struct {
 	start, end uint64
 	name, size uint32 // in perfMap.names
+	reading    uint32 // see perfMap.settle; 0 if nothing else was there
 }
 
 // codeKey identifies a function: the map may have it in several lines.
@@ -93,6 +99,7 @@ func (m *perfMap) add(text []byte) (taken int, ok bool) {
 		m.count++
 		fresh = append(fresh, e)
 	}
+	m.settle(fresh)
 	m.append(fresh)
 	return taken, true
 }
@@ -233,8 +240,8 @@ func (m *perfMap) at(addr uint64) *entry {
 // means that the thread was at the address itself. Others are return addresses,
 // and the call is before them. If a function begins at the address, the call is
 // not sure: a signal may have interrupted the thread there, which the stack does
-// not show.
-func (m *perfMap) code(addr uint64, ran bool) *filemap.Code {
+// not show. t is when that was: of what has come and gone at the address, none is sure.
+func (m *perfMap) code(addr uint64, ran bool, t tracefs.Time) *filemap.Code {
 	e := m.at(addr)
 	if !ran {
 		before := m.at(addr - 1)
@@ -243,7 +250,7 @@ func (m *perfMap) code(addr uint64, ran bool) *filemap.Code {
 		}
 		e = before
 	}
-	if e == nil {
+	if e == nil || !m.counts(e, t) {
 		return nil
 	}
 	key := codeKey{e.start, string(m.names[e.name:][:e.size])}

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"ustack/tracefs"
 )
 
 func parse(t testing.TB, text string) *perfMap {
@@ -14,12 +16,15 @@ func parse(t testing.TB, text string) *perfMap {
 	if n, ok := m.add([]byte(text)); !ok || n != strings.LastIndexByte(text, '\n')+1 {
 		t.Fatalf("%d of %d bytes taken, %v", n, len(text), ok)
 	}
+	m.done(0)
 	return m
 }
 
 // name is the name and offset of an address, "-" if it has none.
-func (m *perfMap) string(addr uint64, ran bool) string {
-	c := m.code(addr, ran)
+func (m *perfMap) string(addr uint64, ran bool) string { return m.stringAt(addr, ran, 0) }
+
+func (m *perfMap) stringAt(addr uint64, ran bool, t tracefs.Time) string {
+	c := m.code(addr, ran, t)
 	if c == nil {
 		return "-"
 	}
@@ -52,7 +57,7 @@ func TestPerfMap(t *testing.T) {
 			t.Errorf("%#x, ran %v: %s, want %s", c.addr, c.ran, got, c.want)
 		}
 	}
-	if a, b := m.code(0x1001, true), m.code(0x1002, true); a != b {
+	if a, b := m.code(0x1001, true, 0), m.code(0x1002, true, 0); a != b {
 		t.Error("one function is two")
 	}
 }
@@ -103,6 +108,7 @@ func TestPerfMapRandom(t *testing.T) {
 		if n, ok := m.add(text); !ok || n != len(text) {
 			t.Fatalf("%d of %d taken", n, len(text))
 		}
+		m.done(0)
 		if len(m.batches) > 12 {
 			t.Errorf("%d batches of %d entries", len(m.batches), m.count)
 		}
@@ -149,7 +155,7 @@ func FuzzPerfMap(f *testing.F) {
 		k, _ := parts.add(text[:cut])
 		parts.add(text[k:])
 		for _, ran := range []bool{true, false} {
-			c := whole.code(addr, ran)
+			c := whole.code(addr, ran, 0)
 			if got, want := parts.string(addr, ran), whole.string(addr, ran); got != want {
 				t.Errorf("in parts %s, as a whole %s", got, want)
 			}
@@ -177,7 +183,7 @@ func BenchmarkPerfMap(b *testing.B) {
 	m := parse(b, string(text))
 	b.Run("find", func(b *testing.B) {
 		for b.Loop() {
-			m.code(0x7f0000000000+50_000*0x180+16, true)
+			m.code(0x7f0000000000+50_000*0x180+16, true, 0)
 		}
 	})
 }

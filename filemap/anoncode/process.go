@@ -37,6 +37,7 @@ type Processes struct {
 type life struct {
 	program tracefs.Time // when it began
 	checked tracefs.Time // monotonic
+	until   tracefs.Time // monotonic: all that was written before has been read
 	ticks   uint64       // field 22 of /proc/PID/stat, 0 if it is not there
 	began   tracefs.Time // monotonic, not before that
 	home
@@ -92,8 +93,8 @@ func (ps *Processes) find(p Program, t tracefs.Time) *perfMap {
 		}
 		ps.shrink(s)
 	}
-	if t < s.life.began {
-		return nil // it was another process then
+	if t < s.life.began || t > s.life.until {
+		return nil // it was another process then, or may have written more since
 	}
 	return s.perf
 }
@@ -140,6 +141,13 @@ func (ps *Processes) update(s *slot, may func(fs.FileInfo) error) {
 	switch {
 	case err == nil:
 		s.mapFile = *file
+		if s.perf != nil {
+			now, _ := ps.now()
+			s.perf.done(now)
+		}
+		if !s.gone {
+			s.life.until = s.life.checked
+		}
 	case errors.Is(err, bounded.ErrSlow):
 		s.mapFile = mapFile{} // what was read is the call's, which goes on
 	}

@@ -71,7 +71,7 @@ func (ps *Processes) string(p Program, addr uint64) string {
 	if m == nil {
 		return "none"
 	}
-	return m.string(addr, true)
+	return m.stringAt(addr, true, clock(unix.CLOCK_MONOTONIC))
 }
 
 // TestProcesses: what a program has written to its map by a time is known, by
@@ -114,8 +114,8 @@ func TestProcesses(t *testing.T) {
 		t.Error("known before the process began")
 	}
 	same = false
-	if got := ps.string(p, 0x1010); got != "four+0x10" {
-		t.Errorf("of the program before, what was read: %s", got)
+	if got := ps.string(p, 0x1010); got != "none" {
+		t.Errorf("of the program before, after what was read: %s", got)
 	}
 	if got := ps.string(Program{PID: pid, Began: 2}, 0x1010); got != "none" {
 		t.Errorf("of a program that is another one by now: %s", got)
@@ -129,7 +129,7 @@ func TestProcesses(t *testing.T) {
 	if err := os.Rename(name, name+".away"); err != nil {
 		t.Fatal(err)
 	}
-	expect("taken away", "four+0x10")
+	expect("taken away, with what was written last", "none")
 	if err := os.Rename(name+".away", name); err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestProcesses(t *testing.T) {
 	expect("the process has ended", "five+0x10")
 	write(t, name, "1000 100 five\n1000 100 six\n")
 	same = false
-	expect("the process has ended, and another one has its number", "five+0x10")
+	expect("the process has ended, and another one has its number", "none")
 	same = true
 	expect("the process has ended, and wrote more before", "six+0x10")
 	if got := ps.string(Program{PID: pid, Began: 3}, 0x1010); got != "none" {
