@@ -1,6 +1,10 @@
 package whole
 
-import "ustack/tracefs/perf"
+import (
+	"cmp"
+
+	"ustack/tracefs/perf"
+)
 
 // Sizes of the copy of a stack, in bytes.
 const (
@@ -14,6 +18,7 @@ const (
 // has grown, smaller ones are still on their way.
 type growth struct {
 	size         int
+	most         int    // that it may be, 0 for what the kernel copies
 	whole, short uint64 // copies of this size that were long enough, and that were not
 }
 
@@ -30,8 +35,10 @@ func (g *growth) copied(bytes int, short bool) {
 
 // due reports whether more is to be copied.
 func (g *growth) due() bool {
-	return g.size < perf.MaxStack && g.short >= shortsMost && g.short*shortsPart >= g.whole
+	return g.size < g.limit() && g.short >= shortsMost && g.short*shortsPart >= g.whole
 }
 
 // grown is what comes after it.
-func (g *growth) grown() growth { return growth{size: min(2*g.size, perf.MaxStack)} }
+func (g *growth) grown() growth { return growth{size: min(2*g.size, g.limit()), most: g.most} }
+
+func (g *growth) limit() int { return cmp.Or(g.most, perf.MaxStack) }

@@ -26,6 +26,8 @@ func (s *Stage) replace(b *tracefs.Batch) {
 			if alike(p) {
 				s.hold(p, &c)
 			}
+		case p.call.wakes:
+			s.released(b, p, &c)
 		case p.call.record < 0 || p.call.batch != s.batch || !alike(p):
 			c.Alone++
 		default:
@@ -45,6 +47,7 @@ func (s *Stage) replace(b *tracefs.Batch) {
 	defer s.mu.Unlock()
 	s.count.Waits += c.Waits
 	s.count.Whole += c.Whole
+	s.count.ReleasesWhole += c.ReleasesWhole
 	s.count.Kept += c.Kept
 	s.count.Alone += c.Alone
 	s.count.Short += c.Short
@@ -94,6 +97,10 @@ func (s *Stage) unwind(p pair, c *Counts) (sp *space.Space, pid int, end unwind.
 	}
 	c.Used = max(c.Used, end.Used)
 	short := end.Why == unwind.Short && !p.sample.Short
+	if p.call.wakes {
+		s.wakes.growth.copied(len(p.sample.Stack), short)
+		return sp, pid, end
+	}
 	if short {
 		c.Short++
 	}

@@ -72,7 +72,10 @@ type SourceOptions struct {
 	// PerSecond bounds the samples of a second, 0 for no bound: above it, sampling
 	// pauses. So it does if the trace is read late because there are many.
 	PerSecond int
-	Sys       string // see perf.SamplerOptions
+	// Releases bounds the copies of stacks of calls that let others go on, of a second:
+	// 0 for none.
+	Releases int
+	Sys      string // see perf.SamplerOptions
 }
 
 // Source samples waits and gives batches their whole stacks.
@@ -101,6 +104,8 @@ func OpenSource(opt SourceOptions) (*Source, error) {
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
+	s.wakes.perSecond, s.wakes.open = opt.Releases, s.openReleases
+	s.wakes.start()
 	return s, nil
 }
 
@@ -134,6 +139,7 @@ func (s *Source) Read() tracefs.Time {
 		return s.opt.Now()
 	}
 	n := 0
+	s.wakes.read(s.Sample)
 	until := s.sampler.Read(func(p *perf.StackSample) {
 		n++
 		s.Sample(p)
@@ -159,7 +165,9 @@ func (s *Source) rest() {
 func (s *Source) Give(b *tracefs.Batch, samplesUntil tracefs.Time) {
 	s.Batch(b, samplesUntil)
 	s.grow()
-	s.bound(lastTime(b))
+	last := lastTime(b)
+	s.bound(last)
+	s.boundReleases(last)
 }
 
 // lastTime returns when the last record of a batch was written, 0 if unknown.
@@ -245,15 +253,16 @@ func (s *Source) bound(last tracefs.Time) {
 type Sampled struct {
 	Samples, Lost, Pauses uint64
 	StackBytes            int // of a copy
+	Releases              ReleasesSampled
 }
 
 // Sampled returns how sampling went so far.
 func (s *Source) Sampled() Sampled {
-	return Sampled{s.total.Load(), s.lost.Load(), s.pauses.Load(), int(s.bytes.Load())}
+	return Sampled{s.total.Load(), s.lost.Load(), s.pauses.Load(), int(s.bytes.Load()), s.wakes.counts()}
 }
 
 // Err is why sampling has ended early, nil if it has not.
-func (s *Source) Err() error { return s.err }
+func (s *Source) Err() error { return errors.Join(s.err, s.wakes.err) }
 
 // Close ends sampling. A nil Source has ended.
 func (s *Source) Close() error {
@@ -266,5 +275,5 @@ func (s *Source) Close() error {
 		s.sampler = nil
 	}
 	s.Stage.Close()
-	return err
+	return errors.Join(err, s.wakes.close())
 }

@@ -40,11 +40,14 @@ type Options struct {
 
 // Counts is what became of the waits of a trace.
 type Counts struct {
-	Waits   uint64 // with a stack
-	Whole   uint64 // whose stack was unwound
-	Kept    uint64 // whose sample proves no more than the kernel's stack
-	Alone   uint64 // without a sample that is proven to be theirs
-	Refused uint64 // samples that are not proven to be of any call
+	Waits uint64 // with a stack
+	Whole uint64 // whose stack was unwound
+	Kept  uint64 // whose sample proves no more than the kernel's stack
+	Alone uint64 // without a sample that is proven to be theirs
+	// Releases counts the calls that let others go on, with a stack; ReleasesWhole the
+	// ones among them whose stack was unwound.
+	Releases, ReleasesWhole uint64
+	Refused                 uint64 // samples that are not proven to be of any call
 	// Contradicted counts deferred stacks that are not what was unwound at the event,
 	// Dropped what was unwound and whose deferred stack did not come.
 	Contradicted, Dropped uint64
@@ -70,7 +73,8 @@ type Stage struct {
 	frames   []unwind.Frame
 	arena    []tracefs.Frame
 	own      int
-	growth   growth       // of the copies of stacks
+	growth   growth // of the copies of stacks
+	wakes    releases
 	passed   uint64       // samples
 	until    tracefs.Time // before which all samples have been passed
 	sys      syscalls.Event
@@ -88,6 +92,7 @@ type entry struct {
 // call is what the trace has of a call.
 type call struct {
 	waits  bool
+	wakes  bool
 	batch  uint64
 	record int // of the stack, in the batch; -1 if it has none
 	addr   uint64
@@ -209,7 +214,7 @@ func (s *Stage) waiting() uint64 {
 // record, none of these records says anything about one that is still to come.
 func (s *Stage) pass(b *tracefs.Batch) {
 	clear(s.entries)
-	var waits uint64
+	var waits, wakes uint64
 	for i := range b.Records {
 		r := &b.Records[i]
 		if r.Kind != tracefs.KindEvent {
@@ -231,14 +236,18 @@ func (s *Stage) pass(b *tracefs.Batch) {
 			s.trips.leave(r.TID, t)
 		default:
 			s.trips.drop(s.trips.of[r.TID])
-			if e.Futex.Cmd.Waits() {
+			switch cmd := e.Futex.Cmd; {
+			case cmd.Waits():
 				waits++
+			case cmd.Wakes():
+				wakes++
 			}
 		}
 	}
 	s.mu.Lock()
 	s.count.Waits += waits
 	s.count.Alone += waits
+	s.count.Releases += wakes
 	s.mu.Unlock()
 }
 
@@ -283,7 +292,7 @@ func (s *Stage) event(b *tracefs.Batch, r *tracefs.Record, t tracefs.Time) {
 		if len(s.entries) >= maxEntries {
 			s.bare(tracefs.NoCPU)
 		}
-		s.entries[r.TID] = entry{head, call{waits: e.Futex.Cmd.Waits(), record: -1, addr: e.Futex.Addr, value: e.Futex.Val}}
+		s.entries[r.TID] = entry{head, call{waits: e.Futex.Cmd.Waits(), wakes: e.Futex.Cmd.Wakes(), record: -1, addr: e.Futex.Addr, value: e.Futex.Val}}
 	}
 }
 
@@ -313,9 +322,13 @@ func (s *Stage) stack(b *tracefs.Batch, i int, r *tracefs.Record) {
 	}
 	e.call.batch, e.call.record = s.batch, i
 	s.joiner.Enter(e.head, e.call)
-	if e.call.waits {
+	if e.call.waits || e.call.wakes {
 		s.mu.Lock()
-		s.count.Waits++
+		if e.call.waits {
+			s.count.Waits++
+		} else {
+			s.count.Releases++
+		}
 		s.mu.Unlock()
 	}
 }

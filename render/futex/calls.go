@@ -31,6 +31,7 @@ type calls struct {
 	tail      int32      // thread whose wait began with the last event, 0 if none
 	longest   [2]longest // by section
 	waits     waitStacks
+	releases  waitStacks
 	freeWaits []*wait
 
 	stacks  *stacks

@@ -42,8 +42,9 @@ type Report struct {
 	// NoReturns is set if the trace has entries into calls only, so that no wait
 	// has an end.
 	NoReturns bool
-	// Reach is how far the stacks of waits go, nil if unknown.
-	Reach *resolve.Reach
+	// Reach is how far the stacks of waits go, Released those of calls that let others go
+	// on; nil if unknown.
+	Reach, Released *resolve.Reach
 	// Scheduled is set if the trace has sched_switch, without which only the time of
 	// hand-over is known of a Split.
 	Scheduled bool

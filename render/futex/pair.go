@@ -105,6 +105,9 @@ func (c *calls) enter(h *resolve.Pending, i int, rec *tracefs.Record) {
 		}
 		c.stopPaused(th)
 	}
+	if f.Cmd.Wakes() {
+		c.releases.add(th.stack)
+	}
 	switch {
 	case f.Cmd.Waits():
 		c.waits.add(th.stack)

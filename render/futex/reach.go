@@ -6,10 +6,10 @@ import (
 	"ustack/tracefs"
 )
 
-// waitStacks are the stacks of waits, with how many waits have each.
+// waitStacks are the stacks of waits, or of releases, with how many of these have each.
 type waitStacks map[int32]int64
 
-// add adds a wait, if it has a stack.
+// add adds a call, if it has a stack.
 func (w *waitStacks) add(stack int32) {
 	if stack < 0 {
 		return
@@ -20,10 +20,10 @@ func (w *waitStacks) add(stack int32) {
 	(*w)[stack]++
 }
 
-// reached returns how far the stacks of waits go, nil if unknown.
-func (rp *reporter) reached() *resolve.Reach {
+// reached returns how far stacks of calls go, nil if unknown.
+func (rp *reporter) reached(stacks waitStacks) *resolve.Reach {
 	var r resolve.Reaches
-	for id, n := range rp.calls.waits {
+	for id, n := range stacks {
 		r.Add(rp.stacks.get(id).far(), n)
 	}
 	return r.Sum()

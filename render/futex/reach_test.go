@@ -39,13 +39,13 @@ func TestReach(t *testing.T) {
 	}
 	wait(2, unwoundStack(tracefs.NoStop, libc))
 	kernel := resolve.Reach{Stacks: 2, End: "libc.so.6", Ends: 2}
-	if got := a.reporter.reached(); got == nil || *got != kernel {
+	if got := a.reporter.reached(a.calls.waits); got == nil || *got != kernel {
 		t.Errorf("of the kernel's stacks alone: got %+v, want %+v", got, kernel)
 	}
 	wait(5, unwoundStack(tracefs.AtRoot, libc, "/bin/app", libc))
 	wait(3, unwoundStack(tracefs.AtCopy, libc, "/bin/app"))
 	wait(1, unwoundStack(tracefs.AtRoot, libc, libc))
-	got := a.reporter.reached()
+	got := a.reporter.reached(a.calls.waits)
 	want := resolve.Reach{Stacks: 11, Unwound: 9, Application: 8, Root: 6, End: "app", Ends: 3}
 	if got == nil || *got != want {
 		t.Errorf("got %+v, want %+v", got, want)

@@ -62,7 +62,8 @@ func (a *Analysis) Interim(v View) *Report { return a.reporter.report(v) }
 func (rp *reporter) report(v View) *Report {
 	u := rp.underway()
 	r := &Report{Ticks: rp.losses.ticks, By: v.By, Start: rp.losses.start, End: u.end, Calls: rp.calls.entries, Before: rp.calls.before, Waitv: rp.calls.waitv, NoReturn: rp.calls.unpaired, NoReturns: rp.calls.noReturns()}
-	r.Reach, r.Scheduled = rp.reached(), rp.activity.switches
+	r.Reach, r.Scheduled = rp.reached(rp.calls.waits), rp.activity.switches
+	r.Released = rp.reached(rp.calls.releases)
 	rp.loss(r)
 	hidden := u.hiding()
 	byLock := make(map[*lock]*Lock)

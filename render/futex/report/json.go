@@ -32,6 +32,9 @@ func JSON(w io.Writer, r *futex.Report) error {
 	if x := r.Reach; x != nil {
 		d.Reach = &reachJSON{x.Stacks, x.Unwound, x.Application, x.Root, clean(x.End)}
 	}
+	if x := r.Released; x != nil && x.Unwound > 0 {
+		d.Released = &releasedJSON{x.Stacks, x.Unwound, x.Application, x.Root, clean(x.End)}
+	}
 	if r.Loss.Unseen >= 0 {
 		d.Loss.Unseen = &r.Loss.Unseen
 	}

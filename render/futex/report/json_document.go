@@ -34,11 +34,20 @@ type document struct {
 	Verdict      verdictJSON   `json:"verdict"`
 	Loss         lossJSON      `json:"loss"`
 	Reach        *reachJSON    `json:"stacks,omitempty"`
+	Released     *releasedJSON `json:"release_stacks,omitempty"`
 	Notes        []string      `json:"notes"`
 }
 
 type reachJSON struct {
 	Waits       int64  `json:"waits"`
+	Unwound     int64  `json:"unwound"`
+	Application int64  `json:"application"`
+	Root        int64  `json:"root"`
+	End         string `json:"others_end_in,omitempty"`
+}
+
+type releasedJSON struct {
+	Releases    int64  `json:"releases"`
 	Unwound     int64  `json:"unwound"`
 	Application int64  `json:"application"`
 	Root        int64  `json:"root"`

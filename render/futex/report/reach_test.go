@@ -22,7 +22,16 @@ func TestReachInHeads(t *testing.T) {
 	if got := newAnswer(r).Summary; !slices.Contains(got, want) {
 		t.Errorf("the page has no line %q: %q", want, got)
 	}
-	r.Reach = nil
+	r.Released = &resolve.Reach{Stacks: 2, Application: 0, End: "libc.so.6"}
+	if b.Reset(); Text(&b, r, Options{}) != nil || strings.Contains(b.String(), "Releases") {
+		t.Errorf("no release was unwound:\n%s", &b)
+	}
+	r.Released.Unwound, r.Released.Application, r.Released.Root = 1, 1, 1
+	const released = "Releases: of 2 stacks, 50.0 % reach application code, 50.0 % the root of the thread; 1 are the kernel's, by frame pointers; most of the others end in libc.so.6.\n"
+	if b.Reset(); Text(&b, r, Options{}) != nil || !strings.Contains(b.String(), released) {
+		t.Errorf("the text has no line %q:\n%s", released, &b)
+	}
+	r.Reach, r.Released = nil, nil
 	if got := newAnswer(r).Summary; slices.ContainsFunc(got, func(l string) bool { return strings.HasPrefix(l, "Stacks") }) {
 		t.Errorf("the page says how far stacks go that are not known: %q", got)
 	}

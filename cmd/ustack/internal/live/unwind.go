@@ -34,8 +34,12 @@ type unwinding struct {
 	files   *openfile.Opener // nil before the start
 }
 
-// autoSamples is how many waits of a second are unwound by --unwind=auto.
-const autoSamples = 20000
+const (
+	// autoSamples is how many waits of a second are unwound by --unwind=auto.
+	autoSamples = 20000
+	// releaseSamples is how many releases of a second are unwound.
+	releaseSamples = 4000
+)
 
 // keepForUnwinding finds out whether stacks can be unwound, and switches perf's side of the
 // futex tracepoint on, before ours: see whole.Keeper. With --unwind=auto it prints why not,
@@ -115,6 +119,9 @@ func (s *session) startUnwinding() error {
 	}}
 	if s.opt.Unwind == UnwindAuto {
 		opt.PerSecond = autoSamples
+	}
+	if !opt.Deferred {
+		opt.Releases = releaseSamples
 	}
 	if !s.source.Exact() {
 		err = source.ErrNoRaw
@@ -242,6 +249,10 @@ func (u *unwinding) reportCopies(say func(string, ...any)) {
 		c.Whole, c.Waits, c.Waits-min(c.Waits, c.Whole), c.Alone, c.Kept, n.StackBytes, c.Short)
 	if c.Contradicted+c.Dropped > 0 {
 		say("%d deferred stacks that are not what was unwound at the event, %d unwound whose deferred stack did not come", c.Contradicted, c.Dropped)
+	}
+	if c.Releases > 0 && n.Releases.StackBytes > 0 {
+		say("%d of %d release stacks unwound (at most %d a second; %d pauses, %d copies lost); copies of %d bytes",
+			c.ReleasesWhole, c.Releases, releaseSamples, n.Releases.Pauses, n.Releases.Lost, n.Releases.StackBytes)
 	}
 	if n.Lost+n.Pauses > 0 {
 		say("%d copies of stacks lost, %d pauses as there were too many", n.Lost, n.Pauses)

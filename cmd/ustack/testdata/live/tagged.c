@@ -1,6 +1,6 @@
 // Threads that wait in raw futex calls, of which val3 says by which functions they came.
-// It is compiled without frame pointers. Arguments: THREADS ROUNDS [LONGER], where waits
-// take LONGER times as long.
+// It is compiled without frame pointers. Arguments: THREADS ROUNDS [LONGER [RELEASES]],
+// where waits take LONGER times as long, and of RELEASES calls all but one wake others.
 #define _GNU_SOURCE
 #include <linux/futex.h>
 #include <pthread.h>
@@ -14,7 +14,8 @@
 
 static uint32_t word;
 static int rounds, signals; // signals that are left
-static long longer = 1;
+static long longer = 1, releases;
+static __thread long calls;
 
 KEEP long tagged_wait(unsigned long tag)
 {
@@ -22,8 +23,9 @@ KEEP long tagged_wait(unsigned long tag)
 	register void *r10 __asm__("r10") = &timeout;
 	register void *r8 __asm__("r8") = 0;
 	register unsigned long r9 __asm__("r9") = tag;
+	long op = releases > 0 && ++calls % releases ? FUTEX_WAKE_PRIVATE : FUTEX_WAIT_PRIVATE;
 	long ret;
-	__asm__ volatile("syscall" : "=a"(ret) : "0"((long)SYS_futex), "D"(&word), "S"((long)FUTEX_WAIT_PRIVATE), "d"(0L), "r"(r10), "r"(r8), "r"(r9) : "rcx", "r11", "memory");
+	__asm__ volatile("syscall" : "=a"(ret) : "0"((long)SYS_futex), "D"(&word), "S"(op), "d"(0L), "r"(r10), "r"(r8), "r"(r9) : "rcx", "r11", "memory");
 	return ret;
 }
 
@@ -99,6 +101,8 @@ int main(int argc, char **argv)
 	signals = n * rounds / 50;
 	if (argc > 3)
 		longer = atol(argv[3]);
+	if (argc > 4)
+		releases = atol(argv[4]);
 	struct sigaction act = {.sa_handler = handler, .sa_flags = SA_RESTART};
 	sigaction(SIGALRM, &act, 0);
 	struct itimerval each = {{0, 20000}, {0, 20000}};
