@@ -91,6 +91,7 @@ func TestDoctor(t *testing.T) {
 			}
 			f := examineCase(t, a)
 			f.Facts.Band, f.Facts.AnonNames, f.Facts.UserStacks = c.band, false, facts.StacksTaken
+			f.Facts.Unwind.Tried, f.Facts.Unwind.Copy, f.Facts.Unwind.Read = true, c.band.Err, nil
 			if c.set != nil {
 				c.set(f)
 			}

@@ -105,6 +105,7 @@ func Examine(opt Options) *Findings {
 	root, err := find(opt.Tracefs)
 	if err == nil {
 		look.Tracepoints = sideband.Tracepoints(root)
+		look.Futex, _ = root.ID(instance.Event{System: "syscalls", Name: "sys_enter_futex"}) // 0 if there is none
 	}
 	f.Facts = facts.Collect(look)
 	if err != nil {
@@ -121,7 +122,7 @@ func Examine(opt Options) *Findings {
 func Evaluate(f *Findings) *Report {
 	r := &Report{Kernel: f.Facts.Release, Works: true}
 	for _, checks := range [][]Check{
-		tracingChecks{f}.all(), mappingChecks{f}.all(), rightChecks{f}.all(), limitChecks{f}.all(),
+		tracingChecks{f}.all(), unwindChecks{f}.all(), mappingChecks{f}.all(), rightChecks{f}.all(), limitChecks{f}.all(),
 	} {
 		r.Checks = append(r.Checks, checks...)
 	}

@@ -38,6 +38,7 @@ type Facts struct {
 	Counts  procmap.Counts
 	WalkErr error
 	Band    Band
+	Unwind  Unwind
 	// AnonNames: anonymous memory can have names (CONFIG_ANON_VMA_NAME).
 	AnonNames bool
 	// UserStacks is whether the kernel can walk stacks.
@@ -70,6 +71,8 @@ type Options struct {
 	Clock string
 	// Tracepoints are the side band's, see sideband.Tracepoints.
 	Tracepoints []sideband.Tracepoint
+	// Futex is the number of the tracepoint of the entry into futex, 0 if unknown.
+	Futex uint64
 }
 
 // Collect looks around. Facts that cannot be found out stay unknown.
@@ -92,6 +95,7 @@ func Collect(opt Options) *Facts {
 		Limits:       parseLimits(p.text("self/limits")),
 		MemAvailable: parseMemAvailable(p.text("meminfo")),
 		Band:         openBand(opt),
+		Unwind:       unwindFacts(opt),
 		AnonNames:    anonNames(),
 		UserStacks:   UserStacks(opt.Proc),
 	}
