@@ -49,7 +49,7 @@ func (f unwindChecks) copies() Check {
 
 // blocked checks whether stacks of threads that wait can be read (--unwind=blocked).
 func (f unwindChecks) blocked() Check {
-	c := Check{Name: "whole stacks: blocked", Found: "/proc/TID/syscall and process_vm_readv(2) can be read (--unwind=blocked)"}
+	c := Check{Name: "whole stacks: blocked", Found: "by /proc/TID/syscall and process_vm_readv (--unwind=blocked)"}
 	if f.Tracing.Deferred {
 		c.Found = "not used: deferred stacks come after the waits"
 		return c

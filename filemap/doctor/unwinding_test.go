@@ -29,7 +29,7 @@ func TestUnwinding(t *testing.T) {
 		fix              string // of copies
 		found, blockedIs string
 	}{
-		{"both", works, nil, all, 1, false, OK, OK, "", "perf copies", "/proc/TID/syscall and"},
+		{"both", works, nil, all, 1, false, OK, OK, "", "perf copies", "by /proc/TID/syscall and"},
 		{"deferred stacks", works, nil, all, 1, true, OK, OK, "", "perf copies", "not used"},
 		{"perf is denied", works, denied, 1 << unix.CAP_SYS_PTRACE, 1, false, Missing, Missing, "groupadd ", "they need the perf side band", "this needs the perf side band"},
 		{"copies are denied", facts.Unwind{Tried: true, Syscall: true, Copy: denied}, nil, 0, 1, false, Missing, Limited, "groupadd ", "opening CPU 0", "without CAP_SYS_PTRACE"},
