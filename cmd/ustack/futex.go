@@ -44,6 +44,7 @@ type futexFlags struct {
 	profile     profile.Format // if format is one
 	minWait     time.Duration
 	view        futex.View
+	impact      futex.ImpactView
 	// interval is how often the answer so far is shown, nil if not said.
 	interval *time.Duration
 	owners   bool
@@ -103,6 +104,7 @@ func (f *futexFlags) viewFlags(fs *flag.FlagSet) {
 	fs.StringVar(&f.view.Sort, "sort", "total", "`ORDER` of the locks: total, count, max or p99")
 	fs.StringVar((*string)(&f.view.By), "by", string(futex.ByObject), "a row for each `WHAT`: lock (each futex), object (all futexes of one thing), site (the code that waits) or kind")
 	fs.DurationVar(&f.minWait, "min-wait", 0, "show locks and waits of at least this `TIME`; all are counted")
+	contention.ImpactFlags(fs, &f.impact)
 	fs.Func("comm", "only the locks of processes or threads of this `NAME`", func(s string) error {
 		f.view.Comms = append(f.view.Comms, s)
 		return nil
@@ -188,5 +190,5 @@ func (f *futexFlags) run(std command.Streams) error {
 
 // output returns what the report shows, and how it is written.
 func (f *futexFlags) output() contention.Output {
-	return contention.Output{JSON: f.format == "json", Profile: f.profile, View: f.view, Quiet: f.Quiet, Blame: f.blame}
+	return contention.Output{JSON: f.format == "json", Profile: f.profile, View: f.view, Quiet: f.Quiet, Blame: f.blame, Impact: f.impact}
 }

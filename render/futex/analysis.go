@@ -63,6 +63,8 @@ type Options struct {
 	Gaps *Gaps
 	// Calls keeps all calls that wait for WaitCalls.
 	Calls bool
+	// Impact keeps what Analysis.Impact needs.
+	Impact bool
 	// Locks, Stacks and Threads bound the memory, 0 for the default.
 	Locks, Stacks, Threads int
 }
@@ -89,6 +91,7 @@ type Analysis struct {
 	log      callLog // of Options.Calls
 	calls    calls
 	reporter reporter
+	impact   impactLog // of Options.Impact
 
 	events int64
 	task   sched.Event
@@ -108,6 +111,7 @@ func New(opt Options) *Analysis {
 	a := new(Analysis)
 	a.stacks.init(opt.Stacks)
 	a.connect(&opt)
+	a.impact = newImpactLog(opt.Impact)
 	if opt.Gaps != nil {
 		a.losses.gaps = *opt.Gaps
 		a.losses.spans.known = true
@@ -150,6 +154,7 @@ func (a *Analysis) Batch(h *resolve.Pending) error {
 		case tracefs.KindLost, tracefs.KindGap:
 			a.losses.lost(h, rec)
 			a.activity.losses++
+			a.impact.lost()
 			continue
 		}
 		a.losses.seen(h, i, rec)
@@ -191,6 +196,7 @@ func (a *Analysis) event(h *resolve.Pending, i int, rec *tracefs.Record) {
 		return
 	}
 	body := h.Text[rec.Body:rec.End]
+	a.impact.marker(h, rec, body)
 	if len(body) < 5 || body[0] != 's' && body[0] != 't' {
 		return
 	}
@@ -214,6 +220,7 @@ func (a *Analysis) call(h *resolve.Pending, i int, rec *tracefs.Record) {
 	} else {
 		a.calls.enter(h, i, rec)
 	}
+	a.impact.call(&a.calls, rec, h.Time(rec))
 	if a.activity.whole {
 		waits, on := a.calls.waitsFor(rec.TID)
 		a.activity.calls(rec.TID, rec.CPU, h.Time(rec), waits, on)
@@ -227,6 +234,7 @@ func (a *Analysis) call(h *resolve.Pending, i int, rec *tracefs.Record) {
 func (a *Analysis) sched(h *resolve.Pending, rec *tracefs.Record) {
 	e := &a.task
 	a.active(h, rec)
+	a.impact.sched(h, rec, e)
 	switch e.Kind {
 	case sched.Switch:
 		a.tasks.switches = true

@@ -49,7 +49,9 @@ type Report struct {
 	// hand-over is known of a Split.
 	Scheduled bool
 	Verdict   Verdict
-	Loss      Loss
+	// Impact is nil if it was not asked for.
+	Impact *Impact
+	Loss   Loss
 	// Notes say what the trace lacks for a better answer.
 	Notes []string
 }

@@ -19,6 +19,7 @@ func JSON(w io.Writer, r *futex.Report) error {
 		unit = "ticks"
 	}
 	d := document{
+		Impact: impactOf(r),
 		Schema: Schema, TimeUnit: unit, Start: r.Start, End: r.End, Calls: r.Calls,
 		Contended: sumOf(&r.Contended, r), Signalled: sumOf(&r.Signalled, r), All: sumOf(&r.All, r),
 		LockCount: r.LockCount, Locks: locksOf(r.Locks, r), SignalCount: r.SignalCount, Condvars: locksOf(r.Signals, r),

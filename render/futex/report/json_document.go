@@ -35,6 +35,7 @@ type document struct {
 	Loss         lossJSON      `json:"loss"`
 	Reach        *reachJSON    `json:"stacks,omitempty"`
 	Released     *releasedJSON `json:"release_stacks,omitempty"`
+	Impact       *impactJSON   `json:"impact,omitempty"`
 	Notes        []string      `json:"notes"`
 }
 

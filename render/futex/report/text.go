@@ -30,6 +30,7 @@ func Text(w io.Writer, r *futex.Report, opt Options) error {
 		t.reach()
 		t.verdict()
 	}
+	t.impact()
 	t.section("Contended locks", r.Locks, r.LockCount, r.OtherLocks)
 	t.blocked()
 	t.longest()

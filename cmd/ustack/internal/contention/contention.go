@@ -37,8 +37,9 @@ type Output struct {
 	JSON    bool
 	Profile profile.Format // if it has a name, for other programs
 	View    futex.View
-	Quiet   bool   // no notes on standard error
-	Blame   bool   // the profile is of the stacks that ended the waits
+	Quiet   bool // no notes on standard error
+	Blame   bool // the profile is of the stacks that ended the waits
+	Impact  futex.ImpactView
 	Clock   string // of the trace, "" if unknown
 }
 
@@ -53,6 +54,9 @@ func (o *Output) Report(stdout, stderr io.Writer, a *futex.Analysis, names *symb
 	if lockUp != nil && !r.Verdict.LockUp() {
 		r.Verdict = *lockUp
 		r.Verdict.Ended = true
+	}
+	if o.Impact.On {
+		r.Impact = a.Impact(o.Impact)
 	}
 	write := o.Write
 	if o.eachWait() {
@@ -94,7 +98,7 @@ func (o *Output) Read(from *saved.Options, stdin io.Reader, stderr io.Writer) (*
 		return nil, err
 	}
 	defer trace.Close()
-	opt := futex.Options{Calls: o.eachWait(), GoHeap: redact.IsGoHeap}
+	opt := futex.Options{Calls: o.eachWait(), Impact: o.Impact.On, GoHeap: redact.IsGoHeap}
 	o.Clock = trace.Clock()
 	if ev := trace.Dump(); ev != nil {
 		opt.Mappings = ev

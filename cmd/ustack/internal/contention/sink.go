@@ -65,7 +65,7 @@ func (o *Live) Open(start *live.Start) (needs live.Needs, err error) {
 		o.screen = render.NewScreen(o.opt.Stdout)
 	}
 	o.shown = time.Now()
-	opt := futex.Options{Calls: o.out.eachWait()}
+	opt := futex.Options{Calls: o.out.eachWait(), Impact: o.out.Impact.On}
 	if start.Processes != nil {
 		opt.Mappings, opt.SharedLate, opt.Programs = start.Processes, true, start.Processes
 		if o.names != nil {

@@ -1,0 +1,188 @@
+package futex
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"ustack/filemap/resolve"
+	"ustack/render/futex/impact"
+	"ustack/tracefs"
+	"ustack/tracefs/sched"
+	"ustack/tracefs/syscalls"
+)
+
+// impactLog fills a Log for package impact, whose locks have numbers.
+type impactLog struct {
+	log     *impact.Log // nil if it is not wanted
+	locks   []*lock
+	numbers map[*lock]int32
+	waiting map[int32]bool
+}
+
+func newImpactLog(on bool) impactLog {
+	if !on {
+		return impactLog{}
+	}
+	return impactLog{log: impact.NewLog(0), numbers: make(map[*lock]int32), waiting: make(map[int32]bool)}
+}
+
+// number returns the number of a lock, which may become another's part later.
+func (g *impactLog) number(l *lock) int32 {
+	n, ok := g.numbers[l]
+	if !ok {
+		n = int32(len(g.locks))
+		g.locks = append(g.locks, l)
+		g.numbers[l] = n
+	}
+	return n
+}
+
+// call takes a call of a thread, which c has taken.
+func (g *impactLog) call(c *calls, rec *tracefs.Record, t tracefs.Time) {
+	if g.log == nil {
+		return
+	}
+	if c.sys.Exit {
+		if g.waiting[rec.TID] {
+			delete(g.waiting, rec.TID)
+			g.log.Returns(t, rec.TID, c.sys.HasResult && (c.sys.Result >= 0 || c.sys.Result == syscalls.EAGAIN))
+		}
+		return
+	}
+	th := c.tasks.threadOf(rec.TID)
+	switch {
+	case th == nil:
+	case th.wait != nil && th.wait.lock != nil:
+		g.waiting[rec.TID] = true
+		g.log.Waits(t, rec.TID, g.number(th.wait.lock.find()))
+	case th.wake != nil && th.wake.lock != nil:
+		g.log.Wakes(t, rec.TID, g.number(th.wake.lock.find()))
+	}
+}
+
+// sched takes a scheduler event.
+func (g *impactLog) sched(h *resolve.Pending, rec *tracefs.Record, e *sched.Event) {
+	if g.log == nil {
+		return
+	}
+	switch t := h.Time(rec); e.Kind {
+	case sched.Switch:
+		g.log.Switch(t, rec.CPU, rec.TID, e.State, e.TID)
+	case sched.Waking:
+		waker := rec.TID
+		if interrupt(h.Head(rec).Flags) || waker == e.TID {
+			waker = 0
+		}
+		g.log.Waking(t, waker, e.TID)
+	case sched.NewTask:
+		g.log.Created(t, rec.TID, e.TID)
+	}
+}
+
+// marker takes a text that a program wrote to trace_marker.
+func (g *impactLog) marker(h *resolve.Pending, rec *tracefs.Record, body []byte) {
+	const name = "tracing_mark_write"
+	if g.log == nil {
+		return
+	}
+	body = bytes.TrimPrefix(body, []byte("print: "))
+	if text, ok := bytes.CutPrefix(body, []byte(name)); ok {
+		g.log.Marker(h.Time(rec), rec.TID, string(bytes.Trim(text, ": \n")))
+	}
+}
+
+func (g *impactLog) lost() {
+	if g.log != nil {
+		g.log.Lost()
+	}
+}
+
+// ImpactView is what is wanted of the impact of locks: the part of the trace, see
+// impact.Find, and changes.
+type ImpactView struct {
+	On       bool
+	From, To string
+	WhatIf   []impact.Change
+}
+
+// Impact is what the run time depends on. Err is why it is unknown, nil if it is not.
+type Impact struct {
+	Err   error
+	Path  *impact.Path
+	Locks []ImpactLock
+	// Changes are what was asked for, Prediction what they would do together.
+	Changes    []impact.Change
+	Prediction *impact.Prediction
+}
+
+// ImpactLock is a lock and its time on the critical path.
+type ImpactLock struct {
+	Lock *Lock
+	Time tracefs.Time
+}
+
+// Impact finds what the run time depends on, after a report: Options.Impact is needed.
+func (a *Analysis) Impact(v ImpactView) *Impact {
+	out := &Impact{Changes: v.WhatIf}
+	r := a.reporter.report(View{})
+	rows := make(map[*lock]*Lock)
+	for _, l := range slices.Concat(r.Locks, r.Signals) {
+		for _, part := range l.parts {
+			rows[part.find()] = l
+		}
+	}
+	row := func(n int32) *Lock { return rows[a.impact.locks[n].find()] }
+	isLock := func(n int32) bool { return a.impact.locks[n].find().kind().exclusive() }
+	if out.Path, out.Err = impact.Find(a.impact.log, v.From, v.To, isLock); out.Err != nil {
+		return out
+	}
+	times := make(map[*Lock]tracefs.Time)
+	for _, part := range out.Path.Locks {
+		times[row(part.Lock)] += part.Time
+	}
+	for _, l := range slices.Concat(r.Locks, r.Signals) {
+		if t := times[l]; t > 0 || l.Contends() {
+			out.Locks = append(out.Locks, ImpactLock{l, t})
+		}
+	}
+	slices.SortStableFunc(out.Locks, func(x, y ImpactLock) int { return cmp.Compare(y.Time, x.Time) })
+	if len(v.WhatIf) == 0 {
+		return out
+	}
+	changes := make(map[int32]impact.Change)
+	for _, c := range v.WhatIf {
+		found := false
+		for n := range a.impact.locks {
+			if l := row(int32(n)); l != nil && isLock(int32(n)) && l.called(c.Lock) {
+				changes[int32(n)] = c
+				found = true
+			}
+		}
+		if !found {
+			out.Err = fmt.Errorf("--what-if: no lock that one thread holds at a time is called %q", c.Lock)
+			return out
+		}
+	}
+	out.Prediction, out.Err = impact.Predict(a.impact.log, v.From, v.To, isLock, changes)
+	return out
+}
+
+// called reports whether a user can mean a lock: by its number in the report, its
+// address, its variable or a function that waits for it.
+func (l *Lock) called(name string) bool {
+	if name == fmt.Sprint(l.Rank) || name == fmt.Sprintf("#%d", l.Rank) || name == fmt.Sprintf("%#x", l.Address) {
+		return l.Contends() || strings.HasPrefix(name, "0x")
+	}
+	if l.Variable != nil && l.Variable.Name == name {
+		return true
+	}
+	for i := range l.WaitStacks {
+		if s := l.WaitStacks[i].Stack; s != nil && slices.ContainsFunc(s.Frames, func(f Frame) bool { return f.Name != nil && f.Name.Function == name }) {
+			return true
+		}
+	}
+	return false
+}

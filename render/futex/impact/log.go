@@ -1,0 +1,110 @@
+package impact
+
+import "ustack/tracefs"
+
+// kind is what an entry of a Log says.
+type kind uint8
+
+const (
+	switched kind = iota // thread a goes off the CPU, b comes on
+	waking               // a wakes b; a is 0 if it was an interrupt or an idle CPU
+	waits                // a begins to wait for lock b
+	returns              // a returns from that, b is 1 if it was woken
+	wakes                // a releases lock b
+	lost                 // records
+	marker               // a wrote text b
+	created              // a made thread b
+)
+
+// entry is one event, in 24 bytes.
+type entry struct {
+	at    tracefs.Time
+	a, b  int32
+	cpu   int16
+	kind  kind
+	state byte
+}
+
+// Bounds of memory: 24 bytes an entry.
+const (
+	defaultEntries = 2 << 20
+	maxMarks       = 1 << 12
+)
+
+// Log keeps events in the order of the trace.
+type Log struct {
+	most    int
+	list    []entry
+	texts   []string
+	last    tracefs.Time
+	dropped int64
+	lossy   bool
+}
+
+// NewLog returns a Log of so many entries at most, 0 for the default. What comes later
+// is unknown.
+func NewLog(most int) *Log {
+	if most == 0 {
+		most = defaultEntries
+	}
+	return &Log{most: most}
+}
+
+func (l *Log) add(e entry) {
+	l.last = max(l.last, e.at)
+	if len(l.list) >= l.most {
+		l.dropped++
+		return
+	}
+	e.at = l.last // clocks of CPUs differ
+	l.list = append(l.list, e)
+}
+
+// Switch notes that one thread goes off a CPU in a state, the letter of sched_switch,
+// and another comes on.
+func (l *Log) Switch(t tracefs.Time, cpu int32, prev int32, state byte, next int32) {
+	l.add(entry{at: t, kind: switched, cpu: int16(cpu), a: prev, b: next, state: state})
+}
+
+// Waking notes that one thread wakes another; waker is 0 if an interrupt does.
+func (l *Log) Waking(t tracefs.Time, waker, tid int32) {
+	l.add(entry{at: t, kind: waking, a: waker, b: tid})
+}
+
+// Waits notes that a thread begins to wait for a lock, by its number.
+func (l *Log) Waits(t tracefs.Time, tid, lock int32) {
+	l.add(entry{at: t, kind: waits, a: tid, b: lock})
+}
+
+// Returns notes that a thread returns from its wait.
+func (l *Log) Returns(t tracefs.Time, tid int32, woken bool) {
+	e := entry{at: t, kind: returns, a: tid}
+	if woken {
+		e.b = 1
+	}
+	l.add(e)
+}
+
+// Wakes notes that a thread releases a lock, or signals.
+func (l *Log) Wakes(t tracefs.Time, tid, lock int32) {
+	l.add(entry{at: t, kind: wakes, a: tid, b: lock})
+}
+
+// Lost notes that records were lost before the next one.
+func (l *Log) Lost() {
+	l.lossy = true
+	l.add(entry{at: l.last, kind: lost})
+}
+
+// Marker notes a text that a thread wrote to trace_marker.
+func (l *Log) Marker(t tracefs.Time, tid int32, text string) {
+	if len(l.texts) < maxMarks {
+		l.texts = append(l.texts, text)
+		l.add(entry{at: t, kind: marker, a: tid, b: int32(len(l.texts) - 1)})
+	}
+}
+
+// Created notes that a thread made another.
+func (l *Log) Created(t tracefs.Time, parent, tid int32) {
+	l.add(entry{at: t, kind: created, a: parent, b: tid})
+}
