@@ -17,16 +17,23 @@ import (
 // impactLog fills a Log for package impact, whose locks have numbers.
 type impactLog struct {
 	log     *impact.Log // nil if it is not wanted
-	locks   []*lock
+	locks   []*lock     // nil for ones that were not known when they were released
 	numbers map[*lock]int32
+	unknown map[threadKey]int32
 	waiting map[int32]bool
+}
+
+// threadKey is a futex as a thread has it.
+type threadKey struct {
+	th  *thread
+	key lockKey
 }
 
 func newImpactLog(on bool) impactLog {
 	if !on {
 		return impactLog{}
 	}
-	return impactLog{log: impact.NewLog(0), numbers: make(map[*lock]int32), waiting: make(map[int32]bool)}
+	return impactLog{log: impact.NewLog(0), numbers: make(map[*lock]int32), unknown: make(map[threadKey]int32), waiting: make(map[int32]bool)}
 }
 
 // number returns the number of a lock, which may become another's part later.
@@ -38,6 +45,50 @@ func (g *impactLog) number(l *lock) int32 {
 		g.numbers[l] = n
 	}
 	return n
+}
+
+// maxUnknown bounds the futexes that threads release and are not known to wait for.
+const maxUnknown = 1 << 14
+
+// later returns the number of a futex whose lock is known at the end, perhaps; -1 if
+// there are too many.
+func (g *impactLog) later(at threadKey) int32 {
+	n, ok := g.unknown[at]
+	if !ok {
+		if len(g.unknown) >= maxUnknown {
+			return -1
+		}
+		n = int32(len(g.locks))
+		g.locks = append(g.locks, nil)
+		g.unknown[at] = n
+	}
+	return n
+}
+
+// settle finds the locks that have become one: each has the number of the first.
+func (g *impactLog) settle(lk *locks) {
+	for at, n := range g.unknown {
+		g.locks[n] = lk.known(at.th, at.key)
+	}
+	first := make(map[*lock]int32)
+	names := make([]int32, len(g.locks))
+	for n, l := range g.locks {
+		names[n] = -1
+		if l == nil {
+			continue
+		}
+		g.locks[n] = l.find()
+		if _, ok := first[l.find()]; !ok {
+			first[l.find()] = int32(n)
+		}
+		names[n] = first[l.find()]
+	}
+	g.log.Rename(func(n int32) int32 {
+		if n < 0 {
+			return n
+		}
+		return names[n]
+	})
 }
 
 // call takes a call of a thread, which c has taken.
@@ -60,6 +111,8 @@ func (g *impactLog) call(c *calls, rec *tracefs.Record, t tracefs.Time) {
 		g.log.Waits(t, rec.TID, g.number(th.wait.lock.find()))
 	case th.wake != nil && th.wake.lock != nil:
 		g.log.Wakes(t, rec.TID, g.number(th.wake.lock.find()))
+	case th.wake != nil:
+		g.log.Wakes(t, rec.TID, g.later(threadKey{th, th.wake.key}))
 	}
 }
 
@@ -127,6 +180,7 @@ type ImpactLock struct {
 // Impact finds what the run time depends on, after a report: Options.Impact is needed.
 func (a *Analysis) Impact(v ImpactView) *Impact {
 	out := &Impact{Changes: v.WhatIf}
+	a.impact.settle(&a.locks)
 	r := a.reporter.report(View{})
 	rows := make(map[*lock]*Lock)
 	for _, l := range slices.Concat(r.Locks, r.Signals) {
@@ -134,14 +188,16 @@ func (a *Analysis) Impact(v ImpactView) *Impact {
 			rows[part.find()] = l
 		}
 	}
-	row := func(n int32) *Lock { return rows[a.impact.locks[n].find()] }
-	isLock := func(n int32) bool { return a.impact.locks[n].find().kind().exclusive() }
+	row := func(n int32) *Lock { return rows[a.impact.locks[n]] }
+	isLock := func(n int32) bool { return a.impact.locks[n] != nil && a.impact.locks[n].kind().exclusive() }
 	if out.Path, out.Err = impact.Find(a.impact.log, v.From, v.To, isLock); out.Err != nil {
 		return out
 	}
 	times := make(map[*Lock]tracefs.Time)
 	for _, part := range out.Path.Locks {
-		times[row(part.Lock)] += part.Time
+		if l := row(part.Lock); l != nil {
+			times[l] += part.Time
+		}
 	}
 	for _, l := range slices.Concat(r.Locks, r.Signals) {
 		if t := times[l]; t > 0 || l.Contends() {

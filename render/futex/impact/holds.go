@@ -89,7 +89,7 @@ func (th *thread) findHolds(isLock func(int32) bool) {
 		h := pending[c.lock]
 		switch c.kind {
 		case waits:
-			if h == nil {
+			if h == nil || h.got > 0 && c.at-h.got > retry {
 				pending[c.lock] = &hold{lock: c.lock, asked: c.at, waited: true}
 			}
 		case returns:
@@ -107,6 +107,10 @@ func (th *thread) findHolds(isLock func(int32) bool) {
 		}
 	}
 }
+
+// retry is how soon a thread that was woken, and was not the first at the lock, waits
+// again. One that does so later has held the lock and released it unseen.
+const retry = tracefs.Time(200e3)
 
 // usualHolds is the median time for which each lock was held by threads that waited
 // for it.

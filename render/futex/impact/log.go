@@ -108,3 +108,12 @@ func (l *Log) Marker(t tracefs.Time, tid int32, text string) {
 func (l *Log) Created(t tracefs.Time, parent, tid int32) {
 	l.add(entry{at: t, kind: created, a: parent, b: tid})
 }
+
+// Rename gives locks other numbers, negative ones for none: several may prove to be one.
+func (l *Log) Rename(number func(int32) int32) {
+	for i := range l.list {
+		if e := &l.list[i]; e.kind == waits || e.kind == wakes {
+			e.b = number(e.b)
+		}
+	}
+}

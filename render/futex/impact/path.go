@@ -66,7 +66,7 @@ func (l *Log) place(text string, after, otherwise tracefs.Time) (tracefs.Time, i
 		}
 	}
 	seconds, rest, _ := strings.Cut(text, ".")
-	s, err := strconv.ParseInt(seconds, 10, 32)
+	s, err := strconv.ParseUint(seconds, 10, 32)
 	ns, err2 := strconv.ParseUint((rest + "000000000")[:9], 10, 32)
 	if err := errors.Join(err, err2); err != nil || len(rest) > 9 {
 		return 0, 0, fmt.Errorf("%q is neither a time of the trace nor the text of a marker", text)
