@@ -226,3 +226,25 @@ func TestParseChange(t *testing.T) {
 		}
 	}
 }
+
+// TestHangs: a replay that cannot go on is no prediction.
+func TestHangs(t *testing.T) {
+	l := NewLog(0)
+	for tid := range int32(2) {
+		l.Switch(0, tid, 0, 'R', tid+1)
+	}
+	for i, e := range []entry{
+		{a: 1, b: 7, kind: wakes}, {a: 2, b: 7, kind: wakes}, {a: 1, kind: switched, state: 'S'},
+		{a: 2, b: 1, kind: waking}, {a: 1, kind: switched, state: 'X'},
+	} {
+		e.at = tracefs.Time(i+1) * 1e6
+		l.add(e)
+	}
+	p := read(l, isLock).program(0, 5e6)
+	p.threads = append(p.threads, []op{{kind: opAwait, arg: int32(p.events)}})
+	p.events++
+	s := &sim{p: p}
+	if s.run(1); s.done() {
+		t.Error("an event that never comes has come")
+	}
+}

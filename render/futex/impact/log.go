@@ -27,7 +27,7 @@ type entry struct {
 
 // Bounds of memory: 24 bytes an entry.
 const (
-	defaultEntries = 2 << 20
+	defaultEntries = 1 << 20
 	maxMarks       = 1 << 12
 )
 

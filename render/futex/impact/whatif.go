@@ -77,6 +77,9 @@ type Prediction struct {
 // ErrTooMany means that a trace has more than a replay takes.
 var ErrTooMany = errors.New("the trace has more than a replay takes: --from and --to select a part")
 
+// errHangs: see sim.done.
+var errHangs = errors.New("a replay hangs: the trace does not have enough of who held which lock when")
+
 // Predict replays the activity between two places, see Find, with changes to locks, by
 // their numbers in the Log.
 func Predict(l *Log, from, to string, isLock func(int32) bool, changes map[int32]Change) (*Prediction, error) {
@@ -100,8 +103,11 @@ func Predict(l *Log, from, to string, isLock func(int32) bool, changes map[int32
 	for _, how := range []policy{barging, fifo} {
 		base := &sim{p: p, policy: how}
 		took := base.run(1)
-		if base.steps >= maxSteps || took == 0 {
+		if base.steps >= maxSteps {
 			return nil, ErrTooMany
+		}
+		if took == 0 || !base.done() {
+			continue
 		}
 		wrong := float64(took-p.length) / float64(p.length)
 		for seed := range uint64(3) {
@@ -113,15 +119,21 @@ func Predict(l *Log, from, to string, isLock func(int32) bool, changes map[int32
 					}
 				}
 				t := s.run(seed + 1)
+				if !s.done() {
+					continue
+				}
 				scaled := tracefs.Time(float64(t) / float64(took) * float64(p.length))
 				all = append(all, scaled, t)
-				if e := max(wrong, -wrong); part == 1 && seed == 0 && (best < 0 || e < best) {
+				if e := max(wrong, -wrong); part == 1 && (best < 0 || e < best) {
 					best = e
 					out.Replayed, out.Error, out.Time = took, wrong, scaled
 					out.Waits, out.Remain = sum(base.waited), sum(s.waited)
 				}
 			}
 		}
+	}
+	if best < 0 {
+		return nil, errHangs
 	}
 	wide := best + float64(p.unknown)/float64(max(p.busy, 1)) + noise
 	out.Low = tracefs.Time(float64(min(slices.Min(all), out.Time)) * (1 - wide))
