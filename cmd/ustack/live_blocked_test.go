@@ -86,3 +86,14 @@ func TestFutexLiveBlocked(t *testing.T) {
 		t.Fatalf("%v\n%s", err, text)
 	}
 }
+
+// TestLiveBlockedKept: where the tables need the frame pointer, which is unknown for a
+// thread that waits, the kernel's stack has more, and stays.
+func TestLiveBlockedKept(t *testing.T) {
+	capturetest.NeedLong(t)
+	tr, work := workload(t)
+	out := liveBlocked(t, "json", work, "sleeper", "2")
+	if n := waitStacks(t, tr, string(out)); n < 50 {
+		t.Errorf("%d stacks", n)
+	}
+}

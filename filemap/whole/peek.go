@@ -62,10 +62,26 @@ func (l *Lookout) unwind(w *wait, s *blocked.Stack) (frames []tracefs.Frame, sho
 	}
 	list, end := st.peeked(s, sp)
 	found := st.places(sp, s.From)
-	if len(list) == 0 || !stayed(found, sp, w.at) {
+	if len(list) == 0 || !stayed(found, sp, w.at) || end.Why == unwind.UnknownRegister && w.begins(list) {
 		return nil, false, errNoMore
 	}
 	return list, end.Why == unwind.Short, nil
+}
+
+// begins reports whether the kernel's stack has more than a list, which is how it begins.
+// The kernel has the frame pointer, which is unknown for a thread that waits.
+func (w *wait) begins(list []tracefs.Frame) bool {
+	b := &w.held.Batch
+	kernel, text := b.StackFrames(&b.Records[w.record])
+	if len(kernel) <= len(list) {
+		return false
+	}
+	for i := range list {
+		if kernel[i].Address(text) != list[i].Addr {
+			return false
+		}
+	}
+	return true
 }
 
 // peeked unwinds what was read of a thread: s.frames is what was found.
