@@ -25,6 +25,7 @@ type activity struct {
 	lines  map[int32]*timeline
 	recent [recentThreads]recentLine
 	count  int
+	chains int // how many spans are in all chains
 	most   int
 	forgot int64   // moments that were too many
 	onCPU  []int32 // the thread that came onto a CPU last, 0 for idle
@@ -60,6 +61,7 @@ const (
 type moment struct {
 	from, proof tracefs.Time
 	cause       int32
+	stack       int32 // where it went off its CPU
 }
 
 // timeline is what one thread has done.
@@ -80,6 +82,8 @@ type timeline struct {
 	// nothing was lost since: a filter leaves out some.
 	switches, breaks int
 	losses           int32 // as of the last moment
+	// chain has the roots of its waits, in order.
+	chain []rootSpan
 }
 
 // recentLine is the entry for a number in the table of threads.
@@ -120,7 +124,7 @@ func (a *activity) line(tid int32) *timeline {
 // forgetAll forgets all threads: what they do is unknown until they are seen again.
 func (a *activity) forgetAll() {
 	a.forgot += int64(a.count)
-	a.lines, a.count = make(map[int32]*timeline), 0
+	a.lines, a.count, a.chains = make(map[int32]*timeline), 0, 0
 	clear(a.recent[:])
 }
 
@@ -173,13 +177,13 @@ func (a *activity) set(tl *timeline, t tracefs.Time, cause int32, proof tracefs.
 		a.drop(tl, len(tl.list))
 	}
 	if n := len(tl.list); n > 0 && tl.list[n-1].from == t {
-		tl.list[n-1] = moment{t, min(proof, t), cause}
+		tl.list[n-1] = moment{t, min(proof, t), cause, noStack}
 		return
 	}
 	if len(tl.list) == cap(tl.list) {
 		a.makeRoom(tl)
 	}
-	tl.list = append(tl.list, moment{t, min(proof, t), cause})
+	tl.list = append(tl.list, moment{t, min(proof, t), cause, noStack})
 	a.count++
 	a.looked++
 }
@@ -330,7 +334,7 @@ func (a *activity) calls(tid, cpu int32, t tracefs.Time, waits bool, on blocker)
 }
 
 // switched takes a switch from one thread to another.
-func (a *activity) switched(prev int32, state byte, next, cpu int32, t tracefs.Time) {
+func (a *activity) switched(prev int32, state byte, next, cpu, stack int32, t tracefs.Time) {
 	a.switches, a.whole = true, a.whole || state == 'R'
 	if !a.whole {
 		return
@@ -345,6 +349,7 @@ func (a *activity) switched(prev int32, state byte, next, cpu int32, t tracefs.T
 		}
 		cause, proof := a.leaves(tl, state, t)
 		a.set(tl, t, cause, proof)
+		tl.at(stack)
 	}
 	if tl := a.line(next); tl != nil {
 		a.comes(tl, t)
@@ -407,11 +412,16 @@ func (a *activity) waking(tid int32, t tracefs.Time) {
 	switch {
 	case tl == nil:
 	case tl.blocked():
+		stack := tl.list[len(tl.list)-1].stack
 		a.set(tl, t, causeRunnable, t)
+		tl.at(stack)
 	case tl.now() == causeRuns:
 		tl.woken = true
 	}
 }
+
+// at notes where a thread went off its CPU.
+func (tl *timeline) at(stack int32) { tl.list[len(tl.list)-1].stack = stack }
 
 // gone notes that a thread has ended, or has another number.
 func (a *activity) gone(tid int32) {
@@ -422,7 +432,7 @@ func (a *activity) gone(tid int32) {
 }
 
 // during calls add for each part of a time in which it is known what a thread did.
-func (a *activity) during(tid int32, from, to tracefs.Time, add func(m *moment, d tracefs.Time)) {
+func (a *activity) during(tid int32, from, to tracefs.Time, add func(m *moment, from, d tracefs.Time)) {
 	tl := a.lines[tid]
 	if tl == nil {
 		return
@@ -440,7 +450,7 @@ func (a *activity) during(tid int32, from, to tracefs.Time, add func(m *moment, 
 		}
 		m := &tl.list[at]
 		if d := min(end, to) - max(m.from, from); d > 0 && m.cause != causeUnknown {
-			add(m, d)
+			add(m, max(m.from, from), d)
 		}
 	}
 }

@@ -4,9 +4,15 @@ import "fmt"
 
 // check returns what of the invariants does not hold.
 func (a *activity) check() error {
-	n := 0
+	n, spans := 0, 0
 	for tid, tl := range a.lines {
 		n += len(tl.list)
+		spans += len(tl.chain)
+		for i, s := range tl.chain {
+			if s.to <= s.from || s.proof > s.from || i > 0 && s.from < tl.chain[i-1].to {
+				return fmt.Errorf("root %d of thread %d is from %d to %d, by %d", i, tid, s.from, s.to, s.proof)
+			}
+		}
 		for i, m := range tl.list {
 			if m.from > tl.seen || m.proof > m.from || i > 0 && m.from < tl.list[i-1].from {
 				return fmt.Errorf("moment %d of thread %d is from %d, by %d, last seen %d", i, tid, m.from, m.proof, tl.seen)
@@ -15,6 +21,9 @@ func (a *activity) check() error {
 	}
 	if n != a.count || n > maxMoments || len(a.lines) > a.most {
 		return fmt.Errorf("%d moments, %d are counted, of %d of %d threads", n, a.count, len(a.lines), a.most)
+	}
+	if spans != a.chains || spans > maxRootSpans {
+		return fmt.Errorf("%d spans of roots, %d are counted", spans, a.chains)
 	}
 	for i := range a.recent {
 		if r := &a.recent[i]; r.line != nil && a.lines[r.tid] != r.line {

@@ -209,7 +209,7 @@ func (a *Analysis) event(h *resolve.Pending, i int, rec *tracefs.Record) {
 		return
 	}
 	if sched.Parse(body, &a.task) {
-		a.sched(h, rec)
+		a.sched(h, i, rec)
 	}
 }
 
@@ -231,9 +231,9 @@ func (a *Analysis) call(h *resolve.Pending, i int, rec *tracefs.Record) {
 }
 
 // sched takes a scheduler event.
-func (a *Analysis) sched(h *resolve.Pending, rec *tracefs.Record) {
+func (a *Analysis) sched(h *resolve.Pending, i int, rec *tracefs.Record) {
 	e := &a.task
-	a.active(h, rec)
+	a.active(h, i, rec)
 	a.impact.sched(h, rec, e)
 	switch e.Kind {
 	case sched.Switch:
@@ -263,10 +263,14 @@ func (a *Analysis) sched(h *resolve.Pending, rec *tracefs.Record) {
 }
 
 // active notes what threads do by a scheduler event.
-func (a *Analysis) active(h *resolve.Pending, rec *tracefs.Record) {
+func (a *Analysis) active(h *resolve.Pending, i int, rec *tracefs.Record) {
 	switch e := &a.task; e.Kind {
 	case sched.Switch:
-		a.activity.switched(rec.TID, e.State, e.TID, rec.CPU, h.Time(rec))
+		stack := int32(noStack)
+		if a.activity.open > 0 && len(a.stacks.list) < a.stacks.limit/2 { // the rest is for calls of futex
+			stack = a.stacks.of(attached(h, i))
+		}
+		a.activity.switched(rec.TID, e.State, e.TID, rec.CPU, stack, h.Time(rec))
 	case sched.Waking, sched.Wakeup:
 		t := h.Time(rec)
 		a.activity.seen(rec.TID, rec.CPU, t)

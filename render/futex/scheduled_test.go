@@ -19,6 +19,7 @@ type machine struct {
 	cpus    []*worker
 	last    []int // thread that was on the CPU, 0 for idle
 	locks   []*mutex
+	deep    bool // threads may take all locks within each other
 }
 
 type mutex struct {
@@ -38,7 +39,9 @@ type worker struct {
 	cpu   int // -1 if it is on none
 	state byte
 	did   []byte
-	until int // it works or sleeps
+	wants *mutex   // it sleeps for
+	waits []*mutex // by tick
+	until int      // it works or sleeps
 	next  []func(*worker)
 }
 
@@ -89,7 +92,7 @@ func (m *machine) run(ticks int) string {
 				w.until = 0
 				m.wake(w, 0, m.rnd.IntN(len(m.cpus)))
 			}
-			w.did = append(w.did, w.state)
+			w.did, w.waits = append(w.did, w.state), append(w.waits, w.wants)
 		}
 		for _, l := range m.locks {
 			l.owners, l.handing = append(l.owners, l.owner), append(l.handing, l.woken+l.letting > 0)
@@ -158,7 +161,7 @@ func (m *machine) off(w *worker, state byte) {
 
 func (m *machine) wake(w *worker, by, cpu int) {
 	m.event(by, cpu, "sched_waking: comm=a pid=%d prio=120 target_cpu=000", w.tid)
-	w.state = 'q'
+	w.state, w.wants = 'q', nil
 }
 
 // step has a thread do the next thing.
@@ -179,6 +182,10 @@ func (m *machine) step(w *worker) {
 func (w *worker) before(do ...func(*worker)) { w.next = append(do, w.next...) }
 
 func (m *machine) plan(w *worker) {
+	if m.deep {
+		m.planDeep(w)
+		return
+	}
 	w.next = []func(*worker){m.work(5 + m.rnd.IntN(200))}
 	first := m.rnd.IntN(len(m.locks))
 	w.next = append(w.next, m.lock(m.locks[first], false))
@@ -234,7 +241,7 @@ func (m *machine) lock(l *mutex, again bool) func(*worker) {
 				w.before(m.lock(l, true))
 				return
 			}
-			l.queue = append(l.queue, w)
+			l.queue, w.wants = append(l.queue, w), l
 			w.before(func(w *worker) {
 				m.event(w.tid, w.cpu, "sys_futex -> 0x0")
 				l.woken--

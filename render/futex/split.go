@@ -28,6 +28,11 @@ type Split struct {
 	// Barged is how much of the time the owner was a thread that had taken the lock
 	// without waiting, after the wait had begun. It is no part of the sum.
 	Barged tracefs.Time
+	// Roots are the threads at the ends of the chains of owners, the longest time first.
+	// Their times and NoRoot, in which there is none that is certain, sum to the whole
+	// without HandOver.
+	Roots  []Root
+	NoRoot tracefs.Time
 }
 
 // Whole is the time of the waits.
@@ -83,6 +88,11 @@ type division struct {
 	kept   bool // by a Wait
 	// needs are processes that must prove to be the lock's.
 	needs []*process
+	// roots are who was waited for in the end, by evidence since rootProof and if via are
+	// locks.
+	roots     []rootPiece
+	rootProof tracefs.Time
+	via       []*lock
 }
 
 // piece is how long a cause lasted.
@@ -130,6 +140,7 @@ type spent struct {
 	fixed  [firstCause]tracefs.Time
 	more   parts[int32]
 	barged tracefs.Time
+	roots  parts[rootKey]
 }
 
 func (s *spent) add(cause int32, t tracefs.Time) {
@@ -146,6 +157,7 @@ func (s *spent) merge(o *spent) {
 	}
 	s.more.merge(&o.more)
 	s.barged += o.barged
+	s.roots.merge(&o.roots)
 }
 
 // pendingSplit is a division that a gap may still reach.
@@ -168,6 +180,7 @@ type splits struct {
 	// unproven are waits that no gap can reach any more.
 	unproven []pendingSplit
 	free     []*division
+	spans    []rootSpan // scratch
 
 	losses   *losses
 	activity *activity
@@ -190,7 +203,7 @@ func (sp *splits) split(w *wait, l *lock, d, end tracefs.Time) *division {
 	v.needs = append(v.needs, sp.holders.needs...)
 	for _, one := range terms {
 		v.add(causeHandOver, false, one.from-one.free)
-		sp.activity.during(one.tid, one.from, one.to, func(m *moment, t tracefs.Time) {
+		sp.activity.during(one.tid, one.from, one.to, func(m *moment, _, t tracefs.Time) {
 			early, n := m.proof < v.from, 0
 			if early {
 				v.proof, n = min(v.proof, m.proof), 1
@@ -202,6 +215,7 @@ func (sp *splits) split(w *wait, l *lock, d, end tracefs.Time) *division {
 		})
 	}
 	v.add(causeHandOver, false, end-release)
+	sp.root(w, l, v, terms)
 	v.pieces = slices.DeleteFunc(v.pieces, func(x piece) bool { return x.time == 0 })
 	if len(v.pieces) == 0 {
 		sp.free = append(sp.free, v)
@@ -223,7 +237,8 @@ func (sp *splits) division() *division {
 	v := sp.free[n]
 	sp.free = sp.free[:n]
 	clear(v.needs)
-	*v = division{pieces: v.pieces[:0], needs: v.needs[:0]}
+	clear(v.via)
+	*v = division{pieces: v.pieces[:0], needs: v.needs[:0], roots: v.roots[:0], via: v.via[:0]}
 	return v
 }
 
@@ -260,6 +275,7 @@ func (sp *splits) count(p *pendingSplit) {
 		l.spent = new(spent)
 	}
 	l.spent.barged += p.certain(l, &sp.losses.gaps, l.spent.add)
+	p.rooted(l, &sp.losses.gaps, l.spent)
 	if !p.kept {
 		sp.free = append(sp.free, p.division)
 	}
@@ -279,27 +295,15 @@ func (u *underway) splitOf(s *spent, whole tracefs.Time, byLock map[*lock]*Lock)
 			out.On[i].Time += b.Time
 		}
 	}
-	for cause, what := range map[int32]BlockedKind{causeDisk: BlockedIO, causeStopped: BlockedStop, causeCall: BlockedElsewhere, causeFutex: BlockedFutex, causeOutside: BlockedOutside} {
+	var names *syscalls.Numbers
+	named := func(cause int32, t tracefs.Time) BlockedOn { return u.blockedOn(cause, t, &names, byLock) }
+	for _, cause := range []int32{causeDisk, causeStopped, causeCall, causeFutex, causeOutside} {
 		if t := s.fixed[cause]; t > 0 {
-			on(BlockedOn{What: what, Time: t})
+			on(named(cause, t))
 		}
 	}
-	var names *syscalls.Numbers
 	for i := range s.more.list {
-		x := &s.more.list[i]
-		b := &u.rp.activity.blockers[x.key-firstCause]
-		if b.in != syscalls.NoTable {
-			if names == nil {
-				names = syscalls.NewNumbers()
-			}
-			on(b.blockedOn(names, x.Time))
-			continue
-		}
-		one := BlockedOn{What: BlockedFutex, Address: b.key.addr, Time: x.Time}
-		if l := b.proc.find().locks.get(b.key); l != nil {
-			one.Lock = byLock[l.find()]
-		}
-		on(one)
+		on(named(s.more.list[i].key, s.more.list[i].Time))
 	}
 	if t := s.more.rest.Time; t > 0 {
 		on(BlockedOn{Time: t})
@@ -308,7 +312,31 @@ func (u *underway) splitOf(s *spent, whole tracefs.Time, byLock map[*lock]*Lock)
 		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.What, y.What), cmp.Compare(x.Address, y.Address), cmp.Compare(x.Call, y.Call))
 	})
 	out.Unknown = whole - out.Ran - out.Runnable - out.Blocked - out.HandOver
+	out.Roots, out.NoRoot = u.rootsOf(s, named), whole-out.HandOver
+	for i := range out.Roots {
+		out.NoRoot -= out.Roots[i].Time
+	}
 	return out
+}
+
+// blockedOn says what a cause is.
+func (u *underway) blockedOn(cause int32, t tracefs.Time, names **syscalls.Numbers, byLock map[*lock]*Lock) BlockedOn {
+	if cause < firstCause {
+		what := map[int32]BlockedKind{causeDisk: BlockedIO, causeStopped: BlockedStop, causeCall: BlockedElsewhere, causeFutex: BlockedFutex, causeOutside: BlockedOutside}
+		return BlockedOn{What: what[cause], Time: t}
+	}
+	b := &u.rp.activity.blockers[cause-firstCause]
+	if b.in != syscalls.NoTable {
+		if *names == nil {
+			*names = syscalls.NewNumbers()
+		}
+		return b.blockedOn(*names, t)
+	}
+	one := BlockedOn{What: BlockedFutex, Address: b.key.addr, Time: t}
+	if l := b.proc.find().locks.get(b.key); l != nil {
+		one.Lock = byLock[l.find()]
+	}
+	return one
 }
 
 // blockedOn names the call in which a thread was blocked.
@@ -328,6 +356,7 @@ func (u *underway) splitWait(w *Wait, byLock map[*lock]*Lock) *Split {
 	var s spent
 	if w.division != nil && u.certain() {
 		s.barged = w.division.certain(w.lock.find(), u.gaps, s.add)
+		w.division.rooted(w.lock.find(), u.gaps, &s)
 	}
 	return u.splitOf(&s, w.Time, byLock)
 }
@@ -364,6 +393,7 @@ func (u *underway) settleSplits() {
 				u.spent[l] = new(spent)
 			}
 			u.spent[l].barged += p.certain(l, u.gaps, u.spent[l].add)
+			p.rooted(l, u.gaps, u.spent[l])
 		}
 	}
 }

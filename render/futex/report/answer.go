@@ -101,6 +101,9 @@ func (t *text) most() {
 	if s := t.split(l.Split); s != "" {
 		t.f("  meanwhile   %s\n", s)
 	}
+	if s := t.root(l.Split); s != "" {
+		t.f("  in the end  %s\n", s)
+	}
 	if len(l.WakerTIDs) > 0 {
 		t.f("  releasing   %s\n              at %s\n", t.who(l.WakerTIDs, l.Rest.Wakers, mostNamed), t.place(l.Wakers))
 	}

@@ -40,17 +40,7 @@ func (t *text) blockedOn(s *futex.Split, whole tracefs.Time) string {
 	var out []string
 	for i := range s.On[:min(len(s.On), mostBlocked)] {
 		on := &s.On[i]
-		what := on.What.String()
-		switch {
-		case on.What == futex.BlockedCall:
-			what = on.Call
-		case on.Lock != nil && on.Lock.Contends() && on.Lock.Rank > 0:
-			what += fmt.Sprintf(" #%d", on.Lock.Rank)
-		case on.Lock != nil:
-			what = on.Lock.Kind.String() + " " + printable(on.Lock.Name())
-		case on.Address != 0:
-			what += fmt.Sprintf(" %#x", on.Address)
-		}
+		what := t.blockedWhat(on)
 		if len(s.On) > 1 {
 			what += " " + percent(on.Time, whole)
 		}
@@ -62,8 +52,24 @@ func (t *text) blockedOn(s *futex.Split, whole tracefs.Time) string {
 	return " (" + strings.Join(out, ", ") + ")"
 }
 
+// blockedWhat names what an owner was blocked on.
+func (t *text) blockedWhat(on *futex.BlockedOn) string {
+	what := on.What.String()
+	switch {
+	case on.What == futex.BlockedCall:
+		what = on.Call
+	case on.Lock != nil && on.Lock.Contends() && on.Lock.Rank > 0:
+		what += fmt.Sprintf(" #%d", on.Lock.Rank)
+	case on.Lock != nil:
+		what = on.Lock.Kind.String() + " " + printable(on.Lock.Name())
+	case on.Address != 0:
+		what += fmt.Sprintf(" %#x", on.Address)
+	}
+	return what
+}
+
 // splitJSON has parts that sum to the time of the waits: all but those of blocked_on
-// and barged.
+// and barged. The times of the roots, and no_root_ns, sum to the same without hand_over_ns.
 type splitJSON struct {
 	Ran       tracefs.Time    `json:"ran_ns"`
 	Runnable  tracefs.Time    `json:"runnable_ns"`
@@ -72,6 +78,8 @@ type splitJSON struct {
 	HandOver  tracefs.Time    `json:"hand_over_ns"`
 	Unknown   tracefs.Time    `json:"unknown_ns"`
 	Barged    tracefs.Time    `json:"barged_ns"`
+	Roots     []rootJSON      `json:"roots"`
+	NoRoot    tracefs.Time    `json:"no_root_ns"`
 }
 
 type blockedOnJSON struct {
@@ -86,7 +94,7 @@ func splitOf(s *futex.Split, r *futex.Report) *splitJSON {
 	if s == nil || !r.Scheduled {
 		return nil
 	}
-	out := &splitJSON{s.Ran, s.Runnable, s.Blocked, []blockedOnJSON{}, s.HandOver, s.Unknown, s.Barged}
+	out := &splitJSON{s.Ran, s.Runnable, s.Blocked, []blockedOnJSON{}, s.HandOver, s.Unknown, s.Barged, rootsOf(s), s.NoRoot}
 	for i := range s.On {
 		on := &s.On[i]
 		one := blockedOnJSON{What: on.What.String(), Call: on.Call, Time: on.Time}

@@ -149,6 +149,9 @@ func (t *text) lock(l *futex.Lock) {
 	if s := t.split(l.Split); s != "" {
 		t.f("      meanwhile: %s\n", s)
 	}
+	if s := t.root(l.Split); s != "" {
+		t.f("      in the end: %s\n", s)
+	}
 	if l.Readings > 0 {
 		t.f("      its owner, read %s: %s\n", times(l.Readings), t.owners(l, 6))
 	}

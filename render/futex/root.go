@@ -1,0 +1,208 @@
+package futex
+
+import (
+	"cmp"
+	"slices"
+
+	"ustack/tracefs"
+)
+
+// Root is what a thread did that others waited for, and that did not itself wait for a
+// lock meanwhile: the owner of the lock, or who owned the lock that the owner waited for,
+// and so on.
+type Root struct {
+	TID  int32
+	Comm string
+	// Did is what it did: "ran", "runnable" or "blocked", and On on what, if it was
+	// blocked.
+	Did string
+	On  BlockedOn
+	// Stack is where it went off its CPU, nil if it is not in the trace or it ran.
+	Stack *Stack
+	// Chained is how much of Time it was not the owner of the lock.
+	Time, Chained tracefs.Time
+}
+
+// rootKey is what a root does where.
+type rootKey struct {
+	tid, cause, stack int32
+	deep              bool
+}
+
+// rootPiece is how long one was the root of a wait.
+type rootPiece struct {
+	rootKey
+	early bool
+	time  tracefs.Time
+}
+
+// rootSpan is a time in which the root of a thread's wait is known. It rests on what was
+// seen since proof, and on locks being held by one thread at a time.
+type rootSpan struct {
+	from, to, proof tracefs.Time
+	rootKey
+	via []*lock
+}
+
+// Bounds of memory. Roots beyond them are unknown.
+const (
+	spansOfLine  = 1 << 8
+	maxRootSpans = 1 << 16
+)
+
+// roots passes who is at the end of the chain from a thread in a time.
+func (a *activity) roots(tid int32, from, to tracefs.Time, add func(s rootSpan)) {
+	a.during(tid, from, to, func(m *moment, begin, d tracefs.Time) {
+		switch {
+		case m.cause == causeHandOver:
+		case !a.waitsForFutex(m.cause):
+			add(rootSpan{begin, begin + d, m.proof, rootKey{tid: tid, cause: m.cause, stack: m.stack}, nil})
+		default:
+			a.lines[tid].rootsOfWaits(begin, begin+d, min(m.proof, begin), add)
+		}
+	})
+}
+
+// rootsOfWaits passes the roots of what a thread has waited for.
+func (tl *timeline) rootsOfWaits(from, to, proof tracefs.Time, add func(s rootSpan)) {
+	at, _ := slices.BinarySearchFunc(tl.chain, from, func(s rootSpan, t tracefs.Time) int {
+		if s.to <= t {
+			return -1
+		}
+		return 1
+	})
+	for ; at < len(tl.chain) && tl.chain[at].from < to; at++ {
+		s := tl.chain[at]
+		s.from, s.to, s.proof, s.deep = max(s.from, from), min(s.to, to), min(s.proof, proof), true
+		if s.from < s.to {
+			add(s)
+		}
+	}
+}
+
+// waitsForFutex reports whether a cause is a wait for a futex.
+func (a *activity) waitsForFutex(cause int32) bool {
+	return cause == causeFutex || cause >= firstCause && a.blockers[cause-firstCause].proc != nil
+}
+
+// chained keeps the roots of a wait that has ended: others may have waited for its
+// thread.
+func (a *activity) chained(tl *timeline, list []rootSpan) {
+	if a.open <= 1 { // none waits but the thread itself
+		a.unchain(tl)
+		return
+	}
+	if len(tl.chain)+len(list) > spansOfLine {
+		a.unchain(tl)
+	}
+	if a.chains+len(list) > maxRootSpans {
+		for _, tl := range a.lines {
+			a.unchain(tl)
+		}
+	}
+	if len(list) > spansOfLine || len(tl.chain) > 0 && len(list) > 0 && list[0].from < tl.chain[len(tl.chain)-1].to {
+		return
+	}
+	tl.chain = append(tl.chain, list...)
+	a.chains += len(list)
+}
+
+func (a *activity) unchain(tl *timeline) {
+	a.chains -= len(tl.chain)
+	clear(tl.chain)
+	tl.chain = tl.chain[:0]
+}
+
+// root finds the roots of a wait, and keeps them for those who waited for its thread.
+func (sp *splits) root(w *wait, l *lock, v *division, terms []tenure) {
+	sp.spans = sp.spans[:0]
+	v.rootProof = v.from
+	for _, one := range terms {
+		sp.activity.roots(one.tid, one.from, one.to, func(s rootSpan) {
+			if s.tid == w.th.tid {
+				return
+			}
+			early := s.proof < v.from
+			v.rootProof = min(v.rootProof, s.proof)
+			v.addRoot(s.rootKey, early, s.to-s.from)
+			for _, x := range s.via {
+				if !slices.Contains(v.via, x) {
+					v.via = append(v.via, x)
+				}
+			}
+			s.proof = min(s.proof, v.from)
+			sp.spans = append(sp.spans, s)
+		})
+	}
+	tl := sp.activity.lines[w.th.tid]
+	if tl == nil || !v.proven(l) {
+		return
+	}
+	if len(sp.spans) > 0 {
+		via := append(slices.Clone(v.via), l)
+		for i := range sp.spans {
+			sp.spans[i].via = via
+		}
+	}
+	sp.activity.chained(tl, sp.spans)
+}
+
+func (d *division) addRoot(key rootKey, early bool, t tracefs.Time) {
+	for i := range d.roots {
+		if x := &d.roots[i]; x.rootKey == key && x.early == early {
+			x.time += t
+			return
+		}
+	}
+	d.roots = append(d.roots, rootPiece{key, early, t})
+}
+
+// rooted passes the roots that are certain in spite of gaps. What is chained must be so
+// by locks that one thread holds at a time.
+func (d *division) rooted(l *lock, g *Gaps, s *spent) {
+	if len(d.roots) == 0 {
+		return
+	}
+	if _, _, lost := g.within(d.from, d.to); lost || !d.proven(l) {
+		return
+	}
+	_, _, late := g.within(min(d.rootProof, d.from), d.to)
+	apart := slices.ContainsFunc(d.via, func(x *lock) bool { return !x.find().kind().exclusive() })
+	for _, x := range d.roots {
+		if !(x.early && late) && !(x.deep && apart) {
+			s.roots.add(x.rootKey, Tally{1, x.time})
+		}
+	}
+}
+
+// rootsOf lists roots, the longest first.
+func (u *underway) rootsOf(s *spent, b func(cause int32, t tracefs.Time) BlockedOn) (out []Root) {
+	type where struct{ tid, cause, stack int32 }
+	at := make(map[where]int)
+	for _, p := range s.roots.list {
+		k := where{p.key.tid, p.key.cause, p.key.stack}
+		i, ok := at[k]
+		if !ok {
+			i = len(out)
+			at[k] = i
+			r := Root{TID: k.tid, Comm: u.rp.tasks.commOfTID(k.tid), Did: "blocked", Stack: u.rp.stacks.get(k.stack)}
+			switch k.cause {
+			case causeRuns:
+				r.Did = "ran"
+			case causeRunnable:
+				r.Did = "runnable"
+			default:
+				r.On = b(k.cause, 0)
+			}
+			out = append(out, r)
+		}
+		out[i].Time += p.Time
+		if p.key.deep {
+			out[i].Chained += p.Time
+		}
+	}
+	slices.SortStableFunc(out, func(x, y Root) int {
+		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.TID, y.TID), cmp.Compare(x.Did, y.Did))
+	})
+	return out
+}
