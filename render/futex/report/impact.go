@@ -17,7 +17,7 @@ func (t *text) impact() {
 	}
 	if p := i.Path; p != nil {
 		all := p.To - p.From
-		t.f("\nCritical path of %s to thread %d, %d jumps from waiter to waker:\n", t.time(all), p.Last, p.Jumps)
+		t.f("\nCritical path of %s to thread %d, %s from waiter to waker:\n", t.time(all), p.Last, plural(p.Jumps, "jump"))
 		t.f("  runs %s, runnable %s, timer or device %s, unknown %s\n",
 			share(p.Running, all), share(p.Runnable, all), share(p.Blocked, all), share(p.Unknown, all))
 		for n, l := range i.Locks {
