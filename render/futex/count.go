@@ -61,6 +61,7 @@ func (c *calls) count(w *wait, l *lock, r Result, end tracefs.Time) {
 	d := w.acc + max(end-w.since, 0)
 	one := l.begin()
 	l.durations.add(d)
+	l.course.add(end-c.losses.start, d)
 	t := Tally{1, d}
 	l.flows.add(flow{w.stack, w.waker.stackID()}, t)
 	l.waiters.add(w.th.tid, t)
@@ -126,6 +127,7 @@ type firsts struct {
 	flow  [1]part[flow]
 	tid   [1]part[int32]
 	exact [1]tracefs.Time
+	slice [1]Slice
 	max   Wait
 }
 
@@ -139,7 +141,7 @@ func (l *lock) begin() *Wait {
 		f = new(firsts)
 	}
 	l.room = nil
-	l.flows.list, l.waiters.list, l.durations.exact = f.flow[:0], f.tid[:0], f.exact[:0]
+	l.flows.list, l.waiters.list, l.durations.exact, l.course.list = f.flow[:0], f.tid[:0], f.exact[:0], f.slice[:0]
 	return &f.max
 }
 

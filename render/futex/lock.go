@@ -50,6 +50,7 @@ type lock struct {
 	results   [resultCount]int64
 	doubt     tracefs.Time // the part of time that is not certain
 	durations durations
+	course    course
 	traits    traits
 	byName    Kind  // by the functions that wait, Unknown if not looked up
 	role      *role // by them too, nil if it has none, with the file of the function
@@ -229,6 +230,7 @@ func (l *lock) merge(m *lock) {
 	l.doubt += m.doubt
 	l.active += m.active
 	l.durations.merge(&m.durations)
+	l.course.merge(&m.course)
 	l.traits.merge(&m.traits)
 	l.flows.merge(&m.flows)
 	l.blamed.merge(&m.blamed)
@@ -247,7 +249,7 @@ func (l *lock) merge(m *lock) {
 	}
 	m.dropParts()
 	m.waiters, m.max = parts[int32]{}, nil
-	m.durations = durations{}
+	m.durations, m.course = durations{}, course{}
 }
 
 // dropParts forgets all parts but the waiters.

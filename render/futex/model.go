@@ -17,7 +17,9 @@ type Report struct {
 	Ticks      bool
 	By         By // what has a row of its own
 	Start, End tracefs.Time
-	Calls      int64
+	// SliceTime is how long each part of the trace is for which waits are counted apart.
+	SliceTime tracefs.Time
+	Calls     int64
 	// Locks are the futexes that threads wait for as for a lock, Signals all
 	// others: condition variables, joins, timers. OtherLocks and OtherSignals
 	// sum up the ones that were too many to keep, nil if none.
@@ -96,8 +98,10 @@ type Lock struct {
 	Slept               int64
 	Mean, P50, P99, Max tracefs.Time
 	Histogram           []Bucket
-	WaitStacks, Wakers  []StackShare
-	Flows               []Flow
+	// Course is when they ended, see Report.SliceTime.
+	Course             []Slice
+	WaitStacks, Wakers []StackShare
+	Flows              []Flow
 	// Blamed are the stacks by which the lock was released, each with the time for which
 	// others had waited for that.
 	Blamed             []StackShare

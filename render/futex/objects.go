@@ -262,6 +262,8 @@ func (l *lock) copied() *lock {
 	c := *l
 	c.durations = durations{}
 	c.durations.merge(&l.durations)
+	c.course = course{}
+	c.course.merge(&l.course)
 	return &c
 }
 

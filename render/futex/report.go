@@ -64,6 +64,8 @@ func (rp *reporter) report(v View) *Report {
 	r := &Report{Ticks: rp.losses.ticks, By: v.By, Start: rp.losses.start, End: u.end, Calls: rp.calls.entries, Before: rp.calls.before, Waitv: rp.calls.waitv, NoReturn: rp.calls.unpaired, NoReturns: rp.calls.noReturns()}
 	r.Reach, r.Scheduled = rp.reached(rp.calls.waits), rp.activity.switches
 	r.Released = rp.reached(rp.calls.releases)
+	shift := shiftOf(u.end - rp.losses.start)
+	r.SliceTime = 1 << shift
 	rp.loss(r)
 	hidden := u.hiding()
 	byLock := make(map[*lock]*Lock)
@@ -113,6 +115,7 @@ func (rp *reporter) report(v View) *Report {
 	r.Signals, r.SignalCount = v.list(locks[1]), len(locks[1])
 	for _, l := range slices.Concat(r.Locks, r.Signals) {
 		rp.detail(l)
+		l.Course = l.lock.course.at(shift)
 	}
 	r.Threads = cut(r.Threads, v.Top)
 	r.Longest = cut(r.Longest, v.Top)

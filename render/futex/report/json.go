@@ -20,7 +20,7 @@ func JSON(w io.Writer, r *futex.Report) error {
 	}
 	d := document{
 		Impact: impactOf(r),
-		Schema: Schema, TimeUnit: unit, Start: r.Start, End: r.End, Calls: r.Calls,
+		Schema: Schema, TimeUnit: unit, Start: r.Start, End: r.End, SliceTime: r.SliceTime, Calls: r.Calls,
 		Contended: sumOf(&r.Contended, r), Signalled: sumOf(&r.Signalled, r), All: sumOf(&r.All, r),
 		LockCount: r.LockCount, Locks: locksOf(r.Locks, r), SignalCount: r.SignalCount, Condvars: locksOf(r.Signals, r),
 		Blocked: []blockedJSON{}, Longest: []waitJSON{}, ThreadCount: r.ThreadCount, Threads: threadsOf(r.Threads),
@@ -141,6 +141,9 @@ func lockOf(l *futex.Lock, r *futex.Report) lockJSON {
 	}
 	for _, b := range l.Histogram {
 		out.Histogram = append(out.Histogram, bucketJSON{b.From, b.Count})
+	}
+	for _, s := range l.Course {
+		out.Slices = append(out.Slices, sliceJSON{s.At, s.Waits, s.Time})
 	}
 	for i := range l.Flows {
 		f := &l.Flows[i]

@@ -13,6 +13,7 @@ type document struct {
 	TimeUnit     string        `json:"time_unit"`
 	Start        tracefs.Time  `json:"start_ns"`
 	End          tracefs.Time  `json:"end_ns"`
+	SliceTime    tracefs.Time  `json:"slice_ns"`
 	Calls        int64         `json:"calls"`
 	Contended    sumJSON       `json:"contended"`
 	Signalled    sumJSON       `json:"not_locks"`
@@ -109,6 +110,7 @@ type lockJSON struct {
 	P99         tracefs.Time  `json:"p99_ns"`
 	Max         tracefs.Time  `json:"max_ns"`
 	Histogram   []bucketJSON  `json:"histogram"`
+	Slices      []sliceJSON   `json:"slices,omitempty"`
 	WaitStacks  []stackJSON   `json:"wait_stacks"`
 	Wakers      []stackJSON   `json:"wakers"`
 	Flows       []flowJSON    `json:"flows"`
@@ -134,6 +136,13 @@ type symbolJSON struct {
 type bucketJSON struct {
 	From  tracefs.Time `json:"from_ns"`
 	Count int64        `json:"count"`
+}
+
+// sliceJSON is of waits that ended in one part of the time of the trace.
+type sliceJSON struct {
+	At    int32        `json:"at"`
+	Waits int64        `json:"waits"`
+	Time  tracefs.Time `json:"total_ns"`
 }
 
 type stackJSON struct {
