@@ -62,14 +62,14 @@ func (s *side) vary(d *document, mean, independent float64) (variance, freedom f
 	return max(v, independent) + s.shared, float64(n - 1)
 }
 
-// differ reports whether two estimates differ at a level, by Welch's test.
-func differ(a, b estimate, level float64) bool {
+// margin returns by how much two estimates can differ by chance at a level, by Welch's test.
+func margin(a, b estimate, level float64) float64 {
 	v := a.variance + b.variance
 	if v == 0 {
-		return a.value != b.value
+		return 0
 	}
 	freedom := v * v / (a.variance*a.variance/a.freedom + b.variance*b.variance/b.freedom)
-	return math.Abs(a.value-b.value) > quantile(1-level/2, freedom)*math.Sqrt(v)
+	return quantile(1-level/2, freedom) * math.Sqrt(v)
 }
 
 // quantile returns that of Student's distribution, by its expansion for large degrees of

@@ -185,7 +185,7 @@ func (c *comparer) normal(i int, time, waits float64) float64 {
 
 // change compares a group.
 func (c *comparer) change(g *group) *Change {
-	out := &Change{Class: g.key.class.String(), Program: g.key.program, Variable: g.key.variable, Places: g.places(), State: Same}
+	out := &Change{Class: g.key.class.String(), Program: g.key.program, Variable: g.variable(), Places: g.places(), State: Same}
 	var e [2]estimate
 	unknown := false
 	for i := range g.sides {
@@ -201,11 +201,12 @@ func (c *comparer) change(g *group) *Change {
 		unknown = unknown || x.High > x.Low || !c.bounded(i)
 	}
 	x, y := &out.Sides[0], &out.Sides[1]
-	if larger := max(x.Value, y.Value); math.Abs(x.Value-y.Value) < c.opt.Threshold*larger || !differ(e[0], e[1], level/float64(len(c.groups))) {
+	chance := margin(e[0], e[1], level/float64(len(c.groups)))
+	if by := math.Abs(x.Value - y.Value); by < c.opt.Threshold*max(x.Value, y.Value) || by <= chance {
 		return out
 	}
 	switch {
-	case unknown && (!c.bounded(0) || !c.bounded(1) || x.Low <= y.High && y.Low <= x.High):
+	case unknown && (!c.bounded(0) || !c.bounded(1) || max(x.Low-y.High, y.Low-x.High) <= chance):
 		out.State, out.Why = Uncertain, c.why(g.key)
 	case !g.sides[0].used():
 		out.State = New
@@ -247,6 +248,17 @@ func (s *side) tail() float64 {
 		left -= s.histogram[from]
 	}
 	return 0
+}
+
+// variable returns the name of the lock. Of one that is aligned by its place it is known only
+// if one report alone has it, as the other report's may be another one.
+func (g *group) variable() string {
+	if i := g.only(); g.key.variable == "" && i >= 0 {
+		if name, part := most(g.sides[i].names); part == 1 {
+			return name
+		}
+	}
+	return g.key.variable
 }
 
 // places returns where threads wait, most of the time first.

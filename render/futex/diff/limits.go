@@ -33,6 +33,9 @@ func (c *comparer) why(k key) string {
 func (c *comparer) limits() (out []string) {
 	for i, r := range c.reports {
 		d, name := &r.doc, sideNames[i]
+		if d.Calls == 0 {
+			out = append(out, name+" has no futex calls: the trace needs sys_enter_futex and sys_exit_futex")
+		}
 		if n := d.LockCount - int64(len(d.Locks)); n > 0 {
 			out = append(out, fmt.Sprintf("%s lists %d of %d locks: make the report with --top 0", name, len(d.Locks), d.LockCount))
 		} else if n := d.SignalCount - int64(len(d.Condvars)); n > 0 {

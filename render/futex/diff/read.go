@@ -70,6 +70,7 @@ type document struct {
 	Start        int64     `json:"start_ns"`
 	End          int64     `json:"end_ns"`
 	SliceTime    int64     `json:"slice_ns"`
+	Calls        int64     `json:"calls"`
 	Contended    sum       `json:"contended"`
 	Signalled    sum       `json:"not_locks"`
 	All          sum       `json:"all"`

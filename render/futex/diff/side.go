@@ -24,6 +24,8 @@ type side struct {
 	holders         map[string]float64 // time by names of threads that held it
 	places          map[string]float64 // time by where threads wait
 
+	names map[string]float64 // time by names of variables, "" for none
+
 	callers []string // of the place that they have in common
 	lines   bool
 }
@@ -35,7 +37,7 @@ func (s *side) used() bool { return s.waits > 0 || s.time > 0 }
 func sideOf(r *row, d *document) side {
 	s := side{
 		time: float64(r.Total) + float64(r.Open), waits: float64(r.Waits), futexes: max(int(r.Futexes), 1), p99: float64(r.P99), rows: 1,
-		histogram: make(map[int64]float64), kinds: make(map[string]float64), holders: make(map[string]float64), places: make(map[string]float64),
+		histogram: make(map[int64]float64), kinds: make(map[string]float64), holders: make(map[string]float64), places: make(map[string]float64), names: make(map[string]float64),
 	}
 	s.low = s.time
 	if low, high := r.Bounds.Low, r.Bounds.High; low != nil && high != nil {
@@ -57,7 +59,7 @@ func sideOf(r *row, d *document) side {
 		last.waits += float64(r.OpenWaits)
 		s.squares += float64(r.Open) * float64(r.Open) / float64(max(r.OpenWaits, 1))
 	}
-	s.kinds[r.Kind] = s.time + 1
+	s.kinds[r.Kind], s.names[r.variable()] = s.time+1, s.time+1
 	for _, h := range r.Holders {
 		s.holders[numbered(h.Comm)] += float64(h.Time)
 	}
@@ -78,7 +80,8 @@ func (s *side) place(name string, t float64) { s.places[name] += t }
 // add adds a share of other waits, which have been divided at random as far as is known.
 func (s *side) add(t *side, share float64) {
 	if s.histogram == nil {
-		s.histogram, s.kinds, s.holders, s.places = make(map[int64]float64), make(map[string]float64), make(map[string]float64), make(map[string]float64)
+		s.histogram = make(map[int64]float64)
+		s.kinds, s.holders, s.places, s.names = make(map[string]float64), make(map[string]float64), make(map[string]float64), make(map[string]float64)
 		s.callers, s.lines = t.callers, t.lines
 	}
 	if slices.Compare(t.callers, s.callers) < 0 {
@@ -107,6 +110,7 @@ func (s *side) add(t *side, share float64) {
 	addShare(s.kinds, t.kinds, share)
 	addShare(s.holders, t.holders, share)
 	addShare(s.places, t.places, share)
+	addShare(s.names, t.names, share)
 }
 
 func addShare(to, from map[string]float64, share float64) {

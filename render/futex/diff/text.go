@@ -167,7 +167,7 @@ func (t *text) details(c *Change) (out []string) {
 	if c.Why != "" {
 		out = append(out, "not certain: "+c.Why)
 	}
-	if a.Futexes != b.Futexes {
+	if a.Futexes != b.Futexes && a.Futexes > 0 && b.Futexes > 0 {
 		out = append(out, fmt.Sprintf("%d -> %d futexes", a.Futexes, b.Futexes))
 	}
 	if a.P99 > 0 || b.P99 > 0 {
