@@ -2,6 +2,7 @@ package contention
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -11,29 +12,68 @@ import (
 	"ustack/cmd/ustack/internal/symbols"
 	"ustack/render/futex"
 	"ustack/render/futex/diff"
+	"ustack/tracefs/input"
 )
 
 // ReadCompared reads what is to be compared, the one file of from: a trace, or the JSON
-// document of a report.
+// document of a report, as it is or compressed.
 func ReadCompared(from *saved.Options, names *symbols.Options, stdin io.Reader, stderr io.Writer) (*diff.Report, error) {
 	name := from.Files[0]
-	in := stdin
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, fmt.Errorf("opening what to compare: %w", err)
+	if name == "-" {
+		b := bufio.NewReader(stdin)
+		if begin, _ := b.Peek(reportBegin); diff.Is(begin) { // an error comes again
+			return diff.Read(b)
 		}
-		defer f.Close()
-		in = f
+		return readTrace(from, names, b, stderr)
 	}
-	b := bufio.NewReader(in)
-	begin, _ := b.Peek(512) // an error comes again
-	switch {
-	case diff.Is(begin):
-		return diff.Read(b)
-	case name == "-":
-		stdin = b
+	if r, err := readReport(name); r != nil || err != nil {
+		return r, err
 	}
+	return readTrace(from, names, stdin, stderr)
+}
+
+// reportBegin is in how many bytes the schema of a report must be.
+const reportBegin = 512
+
+// readReport reads a report. It is nil if the file is none.
+func readReport(name string) (*diff.Report, error) {
+	if ok, err := mayBeReport(name); !ok || err != nil {
+		return nil, err
+	}
+	f, err := input.Open(name, nil)
+	if err != nil {
+		return nil, fmt.Errorf("opening what to compare: %w", err)
+	}
+	defer f.Close()
+	b := bufio.NewReader(f)
+	if begin, _ := b.Peek(reportBegin); !diff.Is(begin) {
+		return nil, nil
+	}
+	return diff.Read(b)
+}
+
+// mayBeReport reports whether a file begins as a report may, or one that is compressed.
+func mayBeReport(name string) (bool, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return false, fmt.Errorf("opening what to compare: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() { // a directory is a trace, what is read of a pipe is gone
+		return false, err
+	}
+	head := make([]byte, 4)
+	n, err := io.ReadFull(f, head)
+	if err != nil && n == 0 {
+		return false, nil // reading it as a trace says why
+	}
+	head = head[:n]
+	return head[0] == '{' || bytes.HasPrefix(head, []byte{0x1f, 0x8b}) || bytes.Equal(head, []byte{0x28, 0xb5, 0x2f, 0xfd}), nil
+}
+
+// readTrace analyses a trace.
+func readTrace(from *saved.Options, names *symbols.Options, stdin io.Reader, stderr io.Writer) (*diff.Report, error) {
 	var o Output
 	a, err := o.Read(from, stdin, stderr)
 	if err != nil {
