@@ -192,4 +192,4 @@ func TestReadmeTranscripts(t *testing.T) {
 
 // checkedTranscripts is how many transcripts there are at least, so that none is
 // lost for a change of how they are written.
-var checkedTranscripts = map[string]int{"README": 1, "replay": 2, "futex": 1, "symbols": 2, "formats": 6}
+var checkedTranscripts = map[string]int{"README": 1, "replay": 2, "futex": 1, "diff": 1, "symbols": 2, "formats": 6}

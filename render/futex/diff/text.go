@@ -41,7 +41,7 @@ func Text(w io.Writer, d *Diff, verbose bool) error {
 // Method says in one line how the diff was made.
 func (d *Diff) Method() string {
 	per := map[Norm]string{PerSecond: "per second of trace", PerWait: "per wait", Total: "in all"}[d.Options.Norm]
-	return fmt.Sprintf("Method: %s; t test at %g %% over slices of time; from %g %% on.", per, level*100, math.Round(d.Options.Threshold*1000)/10)
+	return fmt.Sprintf("Method: %s, t test at %g %% over time slices, from %g %% on.", per, level*100, math.Round(d.Options.Threshold*1000)/10)
 }
 
 type text struct {
@@ -170,10 +170,19 @@ func (t *text) details(c *Change) (out []string) {
 	if a.Futexes != b.Futexes && a.Futexes > 0 && b.Futexes > 0 {
 		out = append(out, fmt.Sprintf("%d -> %d futexes", a.Futexes, b.Futexes))
 	}
-	if a.P99 > 0 || b.P99 > 0 {
-		out = append(out, "p99 "+t.time(a.P99)+" -> "+t.time(b.P99))
+	tails, rates := t.time(a.P99)+" -> "+t.time(b.P99), number(a.PerSecond)+" -> "+number(b.PerSecond)
+	switch c.State {
+	case New:
+		tails, rates = t.time(b.P99), number(b.PerSecond)
+	case Gone:
+		tails, rates = t.time(a.P99), number(a.PerSecond)
 	}
-	out = append(out, fmt.Sprintf("%s -> %s waits/s", number(a.PerSecond), number(b.PerSecond)))
+	if a.P99 > 0 || b.P99 > 0 {
+		out = append(out, "p99 "+tails)
+	}
+	if !t.d.Ticks {
+		out = append(out, rates+" waits/s")
+	}
 	switch {
 	case a.Holder == b.Holder && a.Holder != "":
 		out = append(out, "held by "+a.Holder)

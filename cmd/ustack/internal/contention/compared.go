@@ -54,15 +54,18 @@ func readReport(name string) (*diff.Report, error) {
 
 // mayBeReport reports whether a file begins as a report may, or one that is compressed.
 func mayBeReport(name string) (bool, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return false, fmt.Errorf("looking at what to compare: %w", err)
+	}
+	if !info.Mode().IsRegular() { // a directory is a trace, what is read of a pipe is gone
+		return false, nil
+	}
 	f, err := os.Open(name)
 	if err != nil {
 		return false, fmt.Errorf("opening what to compare: %w", err)
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() { // a directory is a trace, what is read of a pipe is gone
-		return false, err
-	}
 	head := make([]byte, 4)
 	n, err := io.ReadFull(f, head)
 	if err != nil && n == 0 {
