@@ -73,8 +73,8 @@ func margin(a, b estimate, level float64) float64 {
 }
 
 // quantile returns that of Student's distribution, by its expansion for large degrees of
-// freedom (Abramowitz and Stegun, 26.7.5). That is too small for few of them by less than a
-// part in ten for levels above 1e-5 and 8 of them.
+// freedom (Abramowitz and Stegun, 26.7.5): with at least 8 of them, the level differs from the
+// true one by less than 5 % of it, from 1e-5 on.
 func quantile(p, freedom float64) float64 {
 	z := math.Sqrt2 * math.Erfinv(2*p-1)
 	z2 := z * z
