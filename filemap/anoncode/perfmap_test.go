@@ -140,7 +140,8 @@ func TestPerfMapMany(t *testing.T) {
 }
 
 // FuzzPerfMap: any text is taken up to its last line feed, in one piece or two,
-// and what it names are its own words.
+// and what it names are its own words. What a place was before the reading can be
+// unknown in one piece and known in two, but has no other name.
 func FuzzPerfMap(f *testing.F) {
 	f.Add([]byte("1000 100 alpha\n1080 10 inner\nnonsense\nffffffffffffffff 1 x\n"), 20, uint64(0x1085))
 	f.Add([]byte("3ef414c0 398 LazyCompile:~foo bar.js:1\n3ef41858 1 \n"), 3, uint64(0x3ef414c0))
@@ -154,10 +155,17 @@ func FuzzPerfMap(f *testing.F) {
 		cut = min(max(cut, 0), len(text))
 		k, _ := parts.add(text[:cut])
 		parts.add(text[k:])
+		whole.done(1)
+		parts.done(1)
 		for _, ran := range []bool{true, false} {
-			c := whole.code(addr, ran, 0)
-			if got, want := parts.string(addr, ran), whole.string(addr, ran); got != want {
+			c, want := whole.code(addr, ran, 1), whole.stringAt(addr, ran, 1)
+			if got := parts.stringAt(addr, ran, 1); got != want {
 				t.Errorf("in parts %s, as a whole %s", got, want)
+			}
+			for _, m := range []*perfMap{whole, parts} {
+				if got := m.stringAt(addr, ran, 0); got != "-" && got != want {
+					t.Errorf("before the reading %s, after it %s", got, want)
+				}
 			}
 			if c == nil {
 				continue
