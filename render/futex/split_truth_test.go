@@ -7,6 +7,7 @@ import (
 
 	"ustack/render/futex"
 	"ustack/tracefs"
+	"ustack/tracefs/capturetest"
 )
 
 // owned is what waits for a lock were spent on, by the workload's own log.
@@ -103,8 +104,10 @@ func (o *owned) named(t *testing.T, s *futex.Split) bool {
 }
 
 // TestSplitLive: what waits are split into is what the workload says of itself, within
-// 3 %, where all threads have a CPU and where they have not.
+// 3 %, where all threads have a CPU and where they have not. The workload says it by its
+// own clock, which needs a machine that does nothing else.
 func TestSplitLive(t *testing.T) {
+	capturetest.NeedLong(t)
 	for _, mode := range []string{"owner", "owner-busy"} {
 		t.Run(mode, func(t *testing.T) {
 			const tries = 4 // a busy machine keeps threads waiting that have been woken
