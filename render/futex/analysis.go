@@ -4,6 +4,7 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/proof"
 	"ustack/filemap/resolve"
+	"ustack/render/stackset"
 	"ustack/tracefs"
 	"ustack/tracefs/sched"
 	"ustack/tracefs/syscalls"
@@ -109,7 +110,7 @@ func New(opt Options) *Analysis {
 		opt.Threads = defaultThreads
 	}
 	a := new(Analysis)
-	a.stacks.init(opt.Stacks)
+	a.stacks.Init(opt.Stacks)
 	a.connect(&opt)
 	a.impact = newImpactLog(opt.Impact)
 	if opt.Gaps != nil {
@@ -267,8 +268,8 @@ func (a *Analysis) active(h *resolve.Pending, i int, rec *tracefs.Record) {
 	switch e := &a.task; e.Kind {
 	case sched.Switch:
 		stack := int32(noStack)
-		if a.activity.open > 0 && len(a.stacks.list) < a.stacks.limit/2 { // the rest is for calls of futex
-			stack = a.stacks.of(attached(h, i))
+		if a.activity.open > 0 && a.stacks.HalfFree() { // the rest is for calls of futex
+			stack = a.stacks.Of(stackset.Attached(h, i))
 		}
 		a.activity.switched(rec.TID, e.State, e.TID, rec.CPU, stack, h.Time(rec))
 	case sched.Waking, sched.Wakeup:

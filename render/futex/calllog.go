@@ -248,12 +248,12 @@ func (r *logReader) wait(c *WaitCall) (l *lock) {
 	c.To = c.From + tracefs.Time(r.int())
 	c.Result, c.Resumed = Result(r.uint()), r.bool()
 	c.Before = r.bool()
-	c.Stack, c.Missing = r.log.stacks.get(int32(r.int())), resolve.Missing(r.uint()).String()
+	c.Stack, c.Missing = r.log.stacks.Get(int32(r.int())), resolve.Missing(r.uint()).String()
 	if c.Waker.TID = int32(r.int()); c.Waker.TID != 0 {
 		k := &c.Waker
 		k.PID = r.process(k.TID)
 		k.Comm = r.text()
-		k.At, k.Stack, k.Sure = tracefs.Time(r.int()), r.log.stacks.get(int32(r.int())), r.bool()
+		k.At, k.Stack, k.Sure = tracefs.Time(r.int()), r.log.stacks.Get(int32(r.int())), r.bool()
 	}
 	return l
 }

@@ -60,9 +60,9 @@ const maxLongest = 100
 func (c *calls) count(w *wait, l *lock, r Result, end tracefs.Time) {
 	d := w.acc + max(end-w.since, 0)
 	one := l.begin()
-	l.durations.add(d)
+	l.durations.Add(d)
 	l.course.add(end-c.losses.start, d)
-	t := Tally{1, d}
+	t := Tally{Count: 1, Time: d}
 	l.flows.add(flow{w.stack, w.waker.stackID()}, t)
 	l.waiters.add(w.th.tid, t)
 	if w.waker.tid != 0 {
@@ -118,7 +118,7 @@ func (l *lock) charge(w *wait, d tracefs.Time, segs []Segment, let []int32) {
 		left -= t
 		last = let[i]
 	}
-	l.blamed.add(last, Tally{1, left})
+	l.blamed.add(last, Tally{Count: 1, Time: left})
 }
 
 // firsts is room for the parts of the first wait at a lock, in one piece of
@@ -133,7 +133,7 @@ type firsts struct {
 
 // begin makes room for the first wait at a lock. It returns nil if there was one.
 func (l *lock) begin() *Wait {
-	if l.max != nil || l.flows.list != nil || l.waiters.list != nil || l.durations.count > 0 {
+	if l.max != nil || l.flows.list != nil || l.waiters.list != nil || l.durations.Count > 0 {
 		return nil
 	}
 	f := l.room
@@ -141,7 +141,8 @@ func (l *lock) begin() *Wait {
 		f = new(firsts)
 	}
 	l.room = nil
-	l.flows.list, l.waiters.list, l.durations.exact, l.course.list = f.flow[:0], f.tid[:0], f.exact[:0], f.slice[:0]
+	l.flows.list, l.waiters.list, l.course.list = f.flow[:0], f.tid[:0], f.slice[:0]
+	l.durations.Room(f.exact[:])
 	return &f.max
 }
 

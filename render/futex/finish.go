@@ -98,7 +98,7 @@ func (rp *reporter) blocked(r *Report, u *underway, byLock map[*lock]*Lock) (all
 		if !th.in || w == nil {
 			continue
 		}
-		b := &Blocked{TID: th.tid, Comm: th.comm, Since: w.from, Time: u.end - w.from, Val: w.val, Stack: rp.stacks.get(w.stack),
+		b := &Blocked{TID: th.tid, Comm: th.comm, Since: w.from, Time: u.end - w.from, Val: w.val, Stack: rp.stacks.Get(w.stack),
 			Missing: w.missing.String(), wait: w}
 		_, _, b.Doubt = u.gaps.within(th.since, u.end)
 		if w.lock != nil {

@@ -44,7 +44,7 @@ func (rp *reporter) fits(h *hint, l *Lock) bool {
 		return false
 	}
 	return slices.ContainsFunc(l.lock.flows.list, func(p part[flow]) bool {
-		s := rp.stacks.get(p.key.wait)
+		s := rp.stacks.Get(p.key.wait)
 		return s != nil && slices.ContainsFunc(s.Frames, func(f Frame) bool {
 			return f.File != nil && isOf(f.File, h.files)
 		})

@@ -8,26 +8,7 @@ import (
 
 // check returns what of the invariants of the parts of an analysis does not hold.
 func (a *Analysis) check() error {
-	return errors.Join(a.stacks.check(), a.losses.check(), a.tasks.check(), a.activity.check(), a.locks.check(), a.sites.check(), a.holders.check(), a.splits.check(), a.log.check(), a.calls.check())
-}
-
-// check returns what of the invariants does not hold.
-func (s *stacks) check() error {
-	var frames, kept int
-	for i := range s.list {
-		n := len(s.list[i].Frames)
-		if n == 0 || n > maxDepth {
-			return fmt.Errorf("stack %d has %d frames", i, n)
-		}
-		frames += n
-	}
-	for _, ids := range s.byHash {
-		kept += len(ids)
-	}
-	if frames != s.frames || frames > maxFrames || len(s.list) > s.limit || kept != len(s.list) {
-		return fmt.Errorf("%d stacks of %d, %d by hash; %d frames, %d are counted", len(s.list), s.limit, kept, frames, s.frames)
-	}
-	return nil
+	return errors.Join(a.stacks.Check(), a.losses.check(), a.tasks.check(), a.activity.check(), a.locks.check(), a.sites.check(), a.holders.check(), a.splits.check(), a.log.check(), a.calls.check())
 }
 
 // check returns what of the invariants does not hold.

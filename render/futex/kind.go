@@ -166,7 +166,7 @@ func (lk *locks) goNote(f *syscalls.Futex, s *Stack) bool {
 
 // noteStack notes the waiting functions, once the stack of a wait is known.
 func (lk *locks) noteStack(th *thread, l *lock, f *syscalls.Futex, stack int32) {
-	s := lk.stacks.get(stack)
+	s := lk.stacks.Get(stack)
 	if lk.goNote(f, s) {
 		th.proc.find().golang = true
 	}

@@ -7,6 +7,7 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/proof"
 	"ustack/filemap/symbol"
+	"ustack/render/tally"
 	"ustack/tracefs"
 	"ustack/tracefs/syscalls"
 )
@@ -49,7 +50,7 @@ type lock struct {
 
 	results   [resultCount]int64
 	doubt     tracefs.Time // the part of time that is not certain
-	durations durations
+	durations tally.Durations
 	course    course
 	traits    traits
 	byName    Kind  // by the functions that wait, Unknown if not looked up
@@ -229,7 +230,7 @@ func (l *lock) merge(m *lock) {
 	l.time += m.time
 	l.doubt += m.doubt
 	l.active += m.active
-	l.durations.merge(&m.durations)
+	l.durations.Merge(&m.durations)
 	l.course.merge(&m.course)
 	l.traits.merge(&m.traits)
 	l.flows.merge(&m.flows)
@@ -249,7 +250,7 @@ func (l *lock) merge(m *lock) {
 	}
 	m.dropParts()
 	m.waiters, m.max = parts[int32]{}, nil
-	m.durations, m.course = durations{}, course{}
+	m.durations, m.course = tally.Durations{}, course{}
 }
 
 // dropParts forgets all parts but the waiters.

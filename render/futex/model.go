@@ -8,6 +8,7 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
+	"ustack/render/tally"
 	"ustack/tracefs"
 )
 
@@ -188,16 +189,11 @@ type ThreadTime struct {
 	Time  tracefs.Time
 }
 
-// Tally is how many waits there were, and how long they took.
-type Tally struct {
-	Count int64
-	Time  tracefs.Time
-}
-
-func (t *Tally) add(u Tally) {
-	t.Count += u.Count
-	t.Time += u.Time
-}
+// Tally and Bucket are those of package tally.
+type (
+	Tally  = tally.Tally
+	Bucket = tally.Bucket
+)
 
 // Rest are the waits that the lists of a lock lack.
 type Rest struct{ Flows, Waiters, Wakers, Holders Tally }

@@ -5,36 +5,13 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/symbol"
-	"ustack/tracefs"
 )
 
 // Name names the functions of all stacks that have no names yet, before a
 // report. The functions show what futexes are used as.
 func (a *Analysis) Name(names symbol.Namer) {
-	a.stacks.name(names)
+	a.stacks.Name(names)
 	a.locks.nameKinds()
-}
-
-// name names the functions of all stacks that have no names yet.
-func (s *stacks) name(names symbol.Namer) {
-	for i := range s.list {
-		frames := s.list[i].Frames
-		for k := range frames {
-			f := &frames[k]
-			if f.Name != nil {
-				continue
-			}
-			if f.File == nil {
-				f.Name = symbol.OfMemory(f.Memory, f.Reason, f.Offset)
-				continue
-			}
-			ran := k == 0 || f.How == tracefs.BySignal
-			f.Name = names.Name(f.File, f.Offset, ran || f.Inferred)
-			if k+1 < len(frames) && frames[k+1].File != nil && !f.Inferred && !frames[k+1].Inferred && frames[k+1].How == tracefs.ByKernel {
-				f.Skipped = names.Skipped(symbol.Place{File: f.File, Offset: f.Offset, Ran: ran}, symbol.Place{File: frames[k+1].File, Offset: frames[k+1].Offset, Calls: frames[k+1].Calls})
-			}
-		}
-	}
 }
 
 // nameKinds notes what futexes are used as by the functions that wait.
@@ -118,7 +95,7 @@ const nearFrames = 6
 
 // kind returns what a thread with a stack waits for, by the first function from
 // the call outwards that waits for one kind only.
-func (s *Stack) kind() (Kind, bool) {
+func kindOfStack(s *Stack) (Kind, bool) {
 	for i := range s.Frames[:min(len(s.Frames), nearFrames)] {
 		n := s.Frames[i].Name
 		if n == nil || n.Reason != symbol.NoReason {
@@ -148,8 +125,8 @@ func (lk *locks) kindByName(l *lock, open []int32) Kind {
 	var all int64
 	vote := func(stack int32, n int64) {
 		all += n
-		if s := lk.stacks.get(stack); s != nil {
-			if kind, ok := s.kind(); ok {
+		if s := lk.stacks.Get(stack); s != nil {
+			if kind, ok := kindOfStack(s); ok {
 				votes[kind] += n
 			}
 		}

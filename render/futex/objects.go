@@ -3,6 +3,7 @@ package futex
 import (
 	"ustack/filemap"
 	"ustack/filemap/symbol"
+	"ustack/render/tally"
 	"ustack/tracefs"
 )
 
@@ -80,7 +81,7 @@ func (rp *reporter) objects(u *underway, by By) []*object {
 	var later []*lock // what can be a word of a condition variable that comes after it
 	for _, l := range rp.locks.all {
 		switch {
-		case l.parent != nil || l.traits.waits == 0 && l.durations.count == 0 && len(u.at(l).waits) == 0:
+		case l.parent != nil || l.traits.waits == 0 && l.durations.Count == 0 && len(u.at(l).waits) == 0:
 		case by == ByLock:
 			g.list = append(g.list, &object{parts: []*lock{l}, kind: l.kind(), role: l.role})
 		case l.besidePair():
@@ -138,7 +139,7 @@ func (o *object) process() *process {
 func (rp *reporter) placeOf(u *underway, o *object) (most place) {
 	times := make(map[place]tracefs.Time)
 	add := func(stack int32, t tracefs.Time) {
-		p := rp.stacks.get(stack).place()
+		p := placeOf(rp.stacks.Get(stack))
 		if times[p] += t + 1; times[p] > times[most] { // + 1: those that did not sleep count, too
 			most = p
 		}
@@ -157,7 +158,7 @@ func (rp *reporter) placeOf(u *underway, o *object) (most place) {
 
 // place returns the innermost place outside of the C library, else the outermost that is
 // known.
-func (s *Stack) place() (p place) {
+func placeOf(s *Stack) (p place) {
 	if s == nil {
 		return place{}
 	}
@@ -260,8 +261,8 @@ func (o *object) add(u *underway) {
 // copied returns a copy that can be merged: that takes what it has from it.
 func (l *lock) copied() *lock {
 	c := *l
-	c.durations = durations{}
-	c.durations.merge(&l.durations)
+	c.durations = tally.Durations{}
+	c.durations.Merge(&l.durations)
 	c.course = course{}
 	c.course.merge(&l.course)
 	return &c

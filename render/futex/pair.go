@@ -2,6 +2,7 @@ package futex
 
 import (
 	"ustack/filemap/resolve"
+	"ustack/render/stackset"
 	"ustack/tracefs"
 	"ustack/tracefs/syscalls"
 )
@@ -85,8 +86,8 @@ func (c *calls) enter(h *resolve.Pending, i int, rec *tracefs.Record) {
 	}
 	c.tasks.commOf(th)
 	t := c.entered(th, h, i, rec)
-	att := attached(h, i)
-	th.stack, th.cookie = c.stacks.of(att), att.Cookie
+	att := stackset.Attached(h, i)
+	th.stack, th.cookie = c.stacks.Of(att), att.Cookie
 	if e.Call == syscalls.RestartSyscall {
 		c.restarts = true
 		if th.paused != nil && th.paused.mayRestart {
@@ -118,14 +119,6 @@ func (c *calls) enter(h *resolve.Pending, i int, rec *tracefs.Record) {
 	case f.Cmd == syscalls.RequeueV:
 		c.moves++
 	}
-}
-
-// attached returns the stack of an event, and what else is attached to it.
-func attached(h *resolve.Pending, i int) *resolve.Attached {
-	if i < len(h.Attached) {
-		return &h.Attached[i]
-	}
-	return &resolve.Attached{}
 }
 
 // entered notes that a thread is in a system call.
@@ -238,11 +231,11 @@ func (c *calls) exit(h *resolve.Pending, i int, rec *tracefs.Record) {
 	}
 	if !th.in {
 		if r, ok := c.strayReturn(th, e, t); ok {
-			c.log.endedBefore(th, h.Head(rec), attached(h, i), t, r)
+			c.log.endedBefore(th, h.Head(rec), stackset.Attached(h, i), t, r)
 		}
 		return
 	}
-	att := attached(h, i)
+	att := stackset.Attached(h, i)
 	s := span{th: th, from: th.since, to: t, kind: spanCall}
 	if th.cookie != 0 && th.cookie == att.Cookie {
 		s.kind = spanSure
@@ -250,7 +243,7 @@ func (c *calls) exit(h *resolve.Pending, i int, rec *tracefs.Record) {
 	switch {
 	case th.wait != nil:
 		if w := th.wait; w.stack == noStack {
-			w.stack = c.stacks.of(att)
+			w.stack = c.stacks.Of(att)
 			c.locks.noteStack(th, w.lock, &th.futex, w.stack)
 		}
 		c.waitReturned(th, t, e, &s)
@@ -258,7 +251,7 @@ func (c *calls) exit(h *resolve.Pending, i int, rec *tracefs.Record) {
 		k := th.wake
 		th.wake = nil
 		if k.stack == noStack {
-			k.stack = c.stacks.of(att)
+			k.stack = c.stacks.Of(att)
 		}
 		c.wakeEnded(k, t, e)
 	}

@@ -22,14 +22,14 @@ func (p *parts[K]) add(k K, t Tally) {
 		if x.key != k {
 			continue
 		}
-		x.Tally.add(t)
+		x.Tally.Add(t)
 		if i > 0 { // what comes often is found sooner
 			list[i], list[i-1] = list[i-1], list[i]
 		}
 		return
 	}
 	if len(list) >= maxParts {
-		p.rest.add(t)
+		p.rest.Add(t)
 		return
 	}
 	p.list = append(list, part[K]{k, t})
@@ -39,5 +39,5 @@ func (p *parts[K]) merge(q *parts[K]) {
 	for i := range q.list {
 		p.add(q.list[i].key, q.list[i].Tally)
 	}
-	p.rest.add(q.rest)
+	p.rest.Add(q.rest)
 }

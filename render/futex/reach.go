@@ -1,9 +1,7 @@
 package futex
 
 import (
-	"ustack/filemap"
 	"ustack/filemap/resolve"
-	"ustack/tracefs"
 )
 
 // waitStacks are the stacks of waits, or of releases, with how many of these have each.
@@ -24,24 +22,7 @@ func (w *waitStacks) add(stack int32) {
 func (rp *reporter) reached(stacks waitStacks) *resolve.Reach {
 	var r resolve.Reaches
 	for id, n := range stacks {
-		r.Add(rp.stacks.get(id).far(), n)
+		r.Add(rp.stacks.Get(id).Far(), n)
 	}
 	return r.Sum()
-}
-
-// far returns how far a stack goes.
-func (s *Stack) far() resolve.Far {
-	return resolve.Far{Unwound: s.Frames[0].How != tracefs.ByKernel, Application: s.application(), Root: s.End == tracefs.AtRoot,
-		Last: s.Frames[len(s.Frames)-1].File}
-}
-
-// application reports whether a stack has code of a program.
-func (s *Stack) application() bool {
-	for i := range s.Frames {
-		f := &s.Frames[i]
-		if f.File != nil && !f.InLibc() || f.Memory != nil && f.Reason != filemap.VDSO {
-			return true
-		}
-	}
-	return false
 }

@@ -34,7 +34,7 @@ func TestReach(t *testing.T) {
 	a := New(Options{})
 	wait := func(n int, att *resolve.Attached) {
 		for range n {
-			a.calls.waits.add(a.stacks.of(att))
+			a.calls.waits.add(a.stacks.Of(att))
 		}
 	}
 	wait(2, unwoundStack(tracefs.NoStop, libc))
@@ -50,7 +50,7 @@ func TestReach(t *testing.T) {
 	if got == nil || *got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if s := a.stacks.get(a.stacks.of(unwoundStack(tracefs.AtCopy, libc, "/bin/app"))); !s.Cut || s.End != tracefs.AtCopy {
+	if s := a.stacks.Get(a.stacks.Of(unwoundStack(tracefs.AtCopy, libc, "/bin/app"))); !s.Cut || s.End != tracefs.AtCopy {
 		t.Errorf("a stack that ends early is not marked: %+v", s)
 	}
 }
@@ -67,12 +67,12 @@ func TestRecalledStacks(t *testing.T) {
 		for i := range att.Stack.Attributions {
 			att.Stack.Attributions[i].File = file
 		}
-		id := a.stacks.of(att)
+		id := a.stacks.Of(att)
 		if was, ok := seen[id]; ok && was != stop {
 			t.Errorf("a stack that ends with %q is taken for one with %q", stop, was)
 		}
 		seen[id] = stop
-		if got := a.stacks.get(id).End; got != stop {
+		if got := a.stacks.Get(id).End; got != stop {
 			t.Errorf("a stack that ends with %q has %q", stop, got)
 		}
 	}

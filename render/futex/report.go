@@ -169,7 +169,7 @@ func (v *View) list(locks []*Lock) []*Lock {
 		case "max":
 			c = cmp.Compare(max(y.Max, y.openMax), max(x.Max, x.openMax))
 		case "p99":
-			c = cmp.Compare(y.lock.durations.quantile(0.99), x.lock.durations.quantile(0.99))
+			c = cmp.Compare(y.lock.durations.Quantile(0.99), x.lock.durations.Quantile(0.99))
 		}
 		return cmp.Or(c, cmp.Compare(y.Time+y.OpenTime, x.Time+x.OpenTime), cmp.Compare(y.Waits, x.Waits), cmp.Compare(x.born, y.born))
 	})
@@ -200,10 +200,10 @@ func (u *underway) lock(l *lock, hidden *hiding) *Lock {
 	d := &l.durations
 	out := &Lock{
 		born: l.born, openMax: open.most, Address: l.key.addr, Shared: l.key.shared, Local: l.local, File: l.file.path, Offset: l.file.offset, FileLate: l.file.path != "" && u.rp.opt.SharedLate, Kind: l.kind(), Results: l.results,
-		Slept: d.count, Max: d.max, Partial: l.partial, Longest: l.max, lock: l,
+		Slept: d.Count, Max: d.Max, Partial: l.partial, Longest: l.max, lock: l,
 	}
-	if d.count > 0 {
-		out.Mean = d.sum / tracefs.Time(d.count)
+	if d.Count > 0 {
+		out.Mean = d.Sum / tracefs.Time(d.Count)
 	}
 	out.Results[Open] = int64(len(open.waits))
 	for _, n := range out.Results {
@@ -227,7 +227,7 @@ func (u *underway) lock(l *lock, hidden *hiding) *Lock {
 func (rp *reporter) detail(out *Lock) {
 	l := out.lock
 	d := &l.durations
-	out.P50, out.P99, out.Histogram = d.quantile(0.5), d.quantile(0.99), d.histogram()
+	out.P50, out.P99, out.Histogram = d.Quantile(0.5), d.Quantile(0.99), d.Histogram()
 	out.Waiters, out.WakerTIDs = rp.times(l.waiters), rp.times(l.wakers)
 	out.Rest = Rest{Flows: l.flows.rest, Waiters: l.waiters.rest, Wakers: l.wakers.rest}
 	if out.Kind.exclusive() {
@@ -266,7 +266,7 @@ func (u *underway) process(p *process, l *lock) *Process {
 // folded makes the row of locks that were too many.
 func (u *underway) folded(section int, sum *Sum, hidden *hiding) *Lock {
 	l := u.rp.locks.others[section]
-	if l.durations.count == 0 && len(u.at(l).waits) == 0 && l.results == [resultCount]int64{} {
+	if l.durations.Count == 0 && len(u.at(l).waits) == 0 && l.results == [resultCount]int64{} {
 		return nil
 	}
 	out := u.lock(l, hidden)
@@ -298,16 +298,16 @@ func (u *underway) threadTimes(locks []*Lock) (out []ThreadTime, rest Tally) {
 		if sums[tid] == nil {
 			sums[tid] = new(Tally)
 		}
-		sums[tid].add(t)
+		sums[tid].Add(t)
 	}
 	for _, l := range locks {
 		waiters := &l.lock.waiters
 		for i := range waiters.list {
 			sum(waiters.list[i].key, waiters.list[i].Tally)
 		}
-		rest.add(waiters.rest)
+		rest.Add(waiters.rest)
 		for _, w := range u.at(l.lock).waits {
-			sum(w.th.tid, Tally{1, w.acc + max(u.end-w.since, 0)})
+			sum(w.th.tid, Tally{Count: 1, Time: w.acc + max(u.end-w.since, 0)})
 		}
 	}
 	for tid, t := range sums {
@@ -325,7 +325,7 @@ func (rp *reporter) flowsOf(out *Lock, l *lock) {
 		if m[id] == nil {
 			m[id] = new(Tally)
 		}
-		m[id].add(*t)
+		m[id].Add(*t)
 	}
 	for i := range l.flows.list {
 		f, t := l.flows.list[i].key, &l.flows.list[i].Tally
@@ -351,7 +351,7 @@ func (rp *reporter) shares(m map[int32]*Tally) []StackShare {
 }
 
 func (rp *reporter) share(id int32, t *Tally) StackShare {
-	s := StackShare{Stack: rp.stacks.get(id), Count: t.Count, Time: t.Time}
+	s := StackShare{Stack: rp.stacks.Get(id), Count: t.Count, Time: t.Time}
 	switch id {
 	case noStack:
 		s.None = "no stack in the trace"
@@ -401,7 +401,7 @@ func (u *underway) wait(w *Wait, l *Lock, byLock map[*lock]*Lock) *Wait {
 	if l != nil && l.Kind.exclusive() {
 		one.Split = u.splitWait(w, byLock)
 	}
-	one.Lock, one.Stack, one.WakerStack = l, u.rp.stacks.get(w.stack), u.rp.stacks.get(w.waker)
+	one.Lock, one.Stack, one.WakerStack = l, u.rp.stacks.Get(w.stack), u.rp.stacks.Get(w.waker)
 	return &one
 }
 

@@ -38,7 +38,7 @@ var roles = [...]role{
 const roleFrames = 10
 
 // role returns what a thread with a stack wants, and the file that has the function.
-func (s *Stack) role() (*role, *filemap.File) {
+func stackRole(s *Stack) (*role, *filemap.File) {
 	for i := range s.Frames[:min(len(s.Frames), roleFrames)] {
 		f := &s.Frames[i]
 		if f.Name == nil || f.Name.Reason != symbol.NoReason || f.File == nil {
@@ -88,11 +88,11 @@ func (lk *locks) nameRole(l *lock, open []int32) {
 	l.role, l.roleFile = nil, nil
 	vote := func(stack int32, n int64) {
 		all += n
-		s := lk.stacks.get(stack)
+		s := lk.stacks.Get(stack)
 		if s == nil {
 			return
 		}
-		r, file := s.role()
+		r, file := stackRole(s)
 		if r == nil {
 			return
 		}

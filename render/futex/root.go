@@ -170,7 +170,7 @@ func (d *division) rooted(l *lock, g *Gaps, s *spent) {
 	apart := slices.ContainsFunc(d.via, func(x *lock) bool { return !x.find().kind().exclusive() })
 	for _, x := range d.roots {
 		if !(x.early && late) && !(x.deep && apart) {
-			s.roots.add(x.rootKey, Tally{1, x.time})
+			s.roots.add(x.rootKey, Tally{Count: 1, Time: x.time})
 		}
 	}
 }
@@ -185,7 +185,7 @@ func (u *underway) rootsOf(s *spent, b func(cause int32, t tracefs.Time) Blocked
 		if !ok {
 			i = len(out)
 			at[k] = i
-			r := Root{TID: k.tid, Comm: u.rp.tasks.commOfTID(k.tid), Did: "blocked", Stack: u.rp.stacks.get(k.stack)}
+			r := Root{TID: k.tid, Comm: u.rp.tasks.commOfTID(k.tid), Did: "blocked", Stack: u.rp.stacks.Get(k.stack)}
 			switch k.cause {
 			case causeRuns:
 				r.Did = "ran"

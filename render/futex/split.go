@@ -148,7 +148,7 @@ func (s *spent) add(cause int32, t tracefs.Time) {
 		s.fixed[cause] += t
 		return
 	}
-	s.more.add(cause, Tally{1, t})
+	s.more.add(cause, Tally{Count: 1, Time: t})
 }
 
 func (s *spent) merge(o *spent) {

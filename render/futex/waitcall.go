@@ -89,7 +89,7 @@ func (a *Analysis) WaitCalls(r *Report, v View, wait func(*WaitCall) error, lost
 			continue
 		}
 		c := a.log.call(w, max(w.since, th.since), a.losses.end, Open)
-		c.Stack, c.Missing = a.stacks.get(w.stack), w.missing.String()
+		c.Stack, c.Missing = a.stacks.Get(w.stack), w.missing.String()
 		if w.lock != nil {
 			c.Lock = shown[w.lock.find()]
 		}
@@ -131,7 +131,7 @@ func (g *callLog) endedBefore(th *thread, head tracefs.Head, att *resolve.Attach
 	if !g.on {
 		return
 	}
-	w := wait{th: th, stack: g.stacks.of(att), waker: waker{stack: noStack}}
+	w := wait{th: th, stack: g.stacks.Of(att), waker: waker{stack: noStack}}
 	c := g.call(&w, g.losses.beginning(to), to, r)
 	c.Before, c.Comm = true, g.tasks.comms.Intern(head.Comm)
 	if c.PID == tracefs.NoTID {

@@ -1,4 +1,5 @@
-package futex
+// Package tally adds up durations for reports.
+package tally
 
 import (
 	"math/bits"
@@ -7,12 +8,12 @@ import (
 	"ustack/tracefs"
 )
 
-// durations keeps the distribution of durations: each of them up to exactly,
+// Durations keeps the distribution of durations: each of them up to exactly,
 // then in classes whose bounds are less than 7 % apart.
-type durations struct {
-	count  int64
-	sum    tracefs.Time
-	max    tracefs.Time
+type Durations struct {
+	Count  int64
+	Sum    tracefs.Time
+	Max    tracefs.Time
 	exact  []tracefs.Time
 	octave *octaves // nil while all are in exact
 }
@@ -25,13 +26,13 @@ const (
 	perOctave = 16
 )
 
-// add counts a duration.
-func (d *durations) add(t tracefs.Time) {
+// Add counts a duration.
+func (d *Durations) Add(t tracefs.Time) {
 	t = max(t, 0)
-	d.count++
-	d.sum += t
-	d.max = max(d.max, t)
-	if d.exact != nil || d.count == 1 {
+	d.Count++
+	d.Sum += t
+	d.Max = max(d.Max, t)
+	if d.exact != nil || d.Count == 1 {
 		if len(d.exact) < exactly {
 			d.exact = append(d.exact, t)
 			return
@@ -41,7 +42,7 @@ func (d *durations) add(t tracefs.Time) {
 	d.put(t, 1)
 }
 
-func (d *durations) spill() {
+func (d *Durations) spill() {
 	for _, t := range d.exact {
 		d.put(t, 1)
 	}
@@ -68,13 +69,13 @@ func bound(o, part int) tracefs.Time {
 	return tracefs.Time(1)<<(o-1) + tracefs.Time(part+1)<<(o-1-partBits) - 1
 }
 
-func (d *durations) put(t tracefs.Time, n uint32) {
+func (d *Durations) put(t tracefs.Time, n uint32) {
 	o, part := class(t)
 	d.parts(o)[part] += n
 }
 
 // parts returns the classes of an octave, made if need be.
-func (d *durations) parts(o int) *[perOctave]uint32 {
+func (d *Durations) parts(o int) *[perOctave]uint32 {
 	if d.octave == nil {
 		d.octave = new(octaves)
 	}
@@ -85,22 +86,23 @@ func (d *durations) parts(o int) *[perOctave]uint32 {
 }
 
 // all returns the classes by octave.
-func (d *durations) all() []*[perOctave]uint32 {
+func (d *Durations) all() []*[perOctave]uint32 {
 	if d.octave == nil {
 		return nil
 	}
 	return d.octave[:]
 }
 
-func (d *durations) merge(e *durations) {
-	if e.count == 0 {
+// Merge adds the durations of e, which stays as it is.
+func (d *Durations) Merge(e *Durations) {
+	if e.Count == 0 {
 		return
 	}
-	if e.exact != nil && (d.exact != nil || d.count == 0) && len(d.exact)+len(e.exact) <= exactly {
+	if e.exact != nil && (d.exact != nil || d.Count == 0) && len(d.exact)+len(e.exact) <= exactly {
 		d.exact = append(d.exact, e.exact...)
-		d.count += e.count
-		d.sum += e.sum
-		d.max = max(d.max, e.max)
+		d.Count += e.Count
+		d.Sum += e.Sum
+		d.Max = max(d.Max, e.Max)
 		return
 	}
 	if d.exact != nil {
@@ -118,18 +120,18 @@ func (d *durations) merge(e *durations) {
 			own[i] += n
 		}
 	}
-	d.count += e.count
-	d.sum += e.sum
-	d.max = max(d.max, e.max)
+	d.Count += e.Count
+	d.Sum += e.Sum
+	d.Max = max(d.Max, e.Max)
 }
 
-// quantile returns the duration that a part q of all does not exceed.
-func (d *durations) quantile(q float64) tracefs.Time {
-	if d.count == 0 {
+// Quantile returns the duration that a part q of all does not exceed.
+func (d *Durations) Quantile(q float64) tracefs.Time {
+	if d.Count == 0 {
 		return 0
 	}
-	rank := int64(q*float64(d.count)+0.9999999) - 1
-	rank = min(max(rank, 0), d.count-1)
+	rank := int64(q*float64(d.Count)+0.9999999) - 1
+	rank = min(max(rank, 0), d.Count-1)
 	if d.exact != nil {
 		sorted := slices.Clone(d.exact)
 		slices.Sort(sorted)
@@ -141,11 +143,11 @@ func (d *durations) quantile(q float64) tracefs.Time {
 		}
 		for part, n := range parts {
 			if rank -= int64(n); rank < 0 {
-				return min(bound(o, part), d.max)
+				return min(bound(o, part), d.Max)
 			}
 		}
 	}
-	return d.max
+	return d.Max
 }
 
 // Bucket is a class of the histogram: Count durations of at least From and
@@ -155,8 +157,8 @@ type Bucket struct {
 	Count int64
 }
 
-// histogram counts by powers of two.
-func (d *durations) histogram() []Bucket {
+// Histogram counts by powers of two.
+func (d *Durations) Histogram() []Bucket {
 	var n [65]int64
 	for _, t := range d.exact {
 		n[bits.Len64(uint64(t))]++
@@ -180,4 +182,11 @@ func (d *durations) histogram() []Bucket {
 		}
 	}
 	return out
+}
+
+// Room gives it memory for its first durations, if it has none.
+func (d *Durations) Room(list []tracefs.Time) {
+	if d.Count == 0 {
+		d.exact = list[:0]
+	}
 }

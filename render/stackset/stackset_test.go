@@ -1,4 +1,4 @@
-package futex
+package stackset
 
 import (
 	"testing"
@@ -13,8 +13,8 @@ import (
 func TestStacksByStart(t *testing.T) {
 	file := &filemap.File{Path: "/lib/libc.so.6"}
 	starts := [...]filemap.Begun{0, 1, 2}
-	var s stacks
-	s.init(100)
+	var s Set
+	s.Init(100)
 	numbers := make(map[int32]filemap.Begun)
 	for range 3 { // the last ones are remembered
 		for _, f := range starts {
@@ -26,8 +26,8 @@ func TestStacksByStart(t *testing.T) {
 				st.Attributions = append(st.Attributions, o)
 			}
 			st.Attributions[1].Calls = f
-			id := s.of(&resolve.Attached{Stack: st})
-			if was, ok := numbers[id]; ok && was != f || s.get(id).Frames[1].Calls != f {
+			id := s.Of(&resolve.Attached{Stack: st})
+			if was, ok := numbers[id]; ok && was != f || s.Get(id).Frames[1].Calls != f {
 				t.Errorf("stack %d is that of %d, not of %d", id, was, f)
 			}
 			numbers[id] = f
