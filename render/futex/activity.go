@@ -3,6 +3,7 @@ package futex
 import (
 	"slices"
 
+	"ustack/render/lost"
 	"ustack/tracefs"
 	"ustack/tracefs/syscalls"
 )
@@ -288,7 +289,7 @@ func (a *activity) runs(tl *timeline, cpu int32, t tracefs.Time) {
 // occupy notes which thread runs on a CPU: another one that seemed to does not.
 func (a *activity) occupy(tl *timeline, cpu int32) {
 	tl.cpu = cpu
-	if cpu < 0 || cpu >= maxCPU {
+	if cpu < 0 || cpu >= lost.MaxCPU {
 		return
 	}
 	for int(cpu) >= len(a.onCPU) {

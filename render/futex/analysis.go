@@ -4,6 +4,7 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/proof"
 	"ustack/filemap/resolve"
+	"ustack/render/lost"
 	"ustack/render/stackset"
 	"ustack/tracefs"
 	"ustack/tracefs/sched"
@@ -114,8 +115,8 @@ func New(opt Options) *Analysis {
 	a.connect(&opt)
 	a.impact = newImpactLog(opt.Impact)
 	if opt.Gaps != nil {
-		a.losses.gaps = *opt.Gaps
-		a.losses.spans.known = true
+		a.losses.Gaps = *opt.Gaps
+		a.losses.Known, a.losses.spans.known = true, true
 	}
 	return a
 }
@@ -123,9 +124,9 @@ func New(opt Options) *Analysis {
 // connect gives each part the lower ones that it asks, and the functions of higher
 // ones that it calls.
 func (a *Analysis) connect(opt *Options) {
-	a.losses = losses{sameLock: a.locks.provenSame, settled: a.splits.settle}
+	a.losses = losses{Losses: lost.Losses{Disturbed: a.losses.spans.disturbed}, sameLock: a.locks.provenSame, settled: a.splits.settle}
 	if opt.Calls {
-		a.losses.lostTime = a.log.lost
+		a.losses.Ended = a.log.lost
 	}
 	a.tasks = tasks{byTGID: make(map[int32]*process), most: opt.Threads, mappings: opt.Mappings, programs: opt.Programs,
 		losses: &a.losses, stop: a.calls.stop, release: a.calls.release, united: a.locks.moveLocks}
@@ -153,12 +154,12 @@ func (a *Analysis) Batch(h *resolve.Pending) error {
 		case tracefs.KindEvent:
 			a.event(h, i, rec)
 		case tracefs.KindLost, tracefs.KindGap:
-			a.losses.lost(h, rec)
+			a.losses.Lost(h, rec)
 			a.activity.losses++
 			a.impact.lost()
 			continue
 		}
-		a.losses.seen(h, i, rec)
+		a.losses.Seen(h, i, rec)
 		if rec.Kind != tracefs.KindEvent {
 			continue
 		}
@@ -169,7 +170,7 @@ func (a *Analysis) Batch(h *resolve.Pending) error {
 	if h.Paused {
 		a.losses.settleUp(h)
 	}
-	a.losses.settleTimes(h)
+	a.losses.SettleTimes(h)
 	return nil
 }
 

@@ -61,7 +61,7 @@ func (c *calls) count(w *wait, l *lock, r Result, end tracefs.Time) {
 	d := w.acc + max(end-w.since, 0)
 	one := l.begin()
 	l.durations.Add(d)
-	l.course.add(end-c.losses.start, d)
+	l.course.add(end-c.losses.Start, d)
 	t := Tally{Count: 1, Time: d}
 	l.flows.add(flow{w.stack, w.waker.stackID()}, t)
 	l.waiters.add(w.th.tid, t)

@@ -12,10 +12,10 @@ import (
 func (a *Analysis) NeedsGaps() bool { return a.losses.spans.late }
 
 // Seen reports whether there was any record.
-func (a *Analysis) Seen() bool { return a.losses.begun }
+func (a *Analysis) Seen() bool { return a.losses.Begun }
 
 // Gaps returns the gaps found.
-func (a *Analysis) Gaps() *Gaps { return &a.losses.gaps }
+func (a *Analysis) Gaps() *Gaps { return &a.losses.Gaps }
 
 // Until notes that the trace has all records until a time, even if the last one is
 // older: waits that have not ended have lasted so long. 0 has no effect.
@@ -30,7 +30,7 @@ func (a *Analysis) Refused(n uint64) { a.losses.refused = n }
 
 // finish ends the calls under way at the end of the trace.
 func (a *Analysis) finish() {
-	a.losses.closeGaps()
+	a.losses.Close()
 	a.losses.settleAll() // locks may become one
 	for _, th := range a.tasks.inOrder() {
 		a.calls.stopPaused(th)
@@ -77,13 +77,13 @@ func (h *hiding) from(l *lock) tracefs.Time {
 
 // loss reports how loss changes the numbers.
 func (rp *reporter) loss(r *Report) {
-	r.Loss = Loss{Gaps: rp.losses.gaps.Count, Records: rp.losses.gaps.Records, Unknown: rp.losses.gaps.Unknown, Refused: rp.losses.refused, Forgotten: rp.tasks.forgot}
-	r.Loss.Bounded = rp.losses.refused == 0 && !rp.losses.spans.late && rp.tasks.forgot == 0 && !(rp.tasks.buried && rp.losses.gaps.Any())
+	r.Loss = Loss{Gaps: rp.losses.Gaps.Count, Records: rp.losses.Gaps.Records, Unknown: rp.losses.Gaps.Unknown, Refused: rp.losses.refused, Forgotten: rp.tasks.forgot}
+	r.Loss.Bounded = rp.losses.refused == 0 && !rp.losses.spans.late && rp.tasks.forgot == 0 && !(rp.tasks.buried && rp.losses.Gaps.Any())
 	r.Loss.Unseen = -1
-	if !rp.losses.gaps.Unknown && rp.losses.refused == 0 {
-		window := uint64(max(rp.losses.end-rp.losses.start, 1))
-		if rp.losses.gaps.Records < uint64(1<<62)/window {
-			r.Loss.Unseen = tracefs.Time(rp.losses.gaps.Records * window)
+	if !rp.losses.Gaps.Unknown && rp.losses.refused == 0 {
+		window := uint64(max(rp.losses.End-rp.losses.Start, 1))
+		if rp.losses.Gaps.Records < uint64(1<<62)/window {
+			r.Loss.Unseen = tracefs.Time(rp.losses.Gaps.Records * window)
 		}
 	}
 }
@@ -100,7 +100,7 @@ func (rp *reporter) blocked(r *Report, u *underway, byLock map[*lock]*Lock) (all
 		}
 		b := &Blocked{TID: th.tid, Comm: th.comm, Since: w.from, Time: u.end - w.from, Val: w.val, Stack: rp.stacks.Get(w.stack),
 			Missing: w.missing.String(), wait: w}
-		_, _, b.Doubt = u.gaps.within(th.since, u.end)
+		_, _, b.Doubt = u.gaps.Within(th.since, u.end)
 		if w.lock != nil {
 			l := w.lock.find()
 			if b.Lock = byLock[l]; b.Lock == nil {

@@ -146,7 +146,7 @@ func (w *Wait) check(gaps *Gaps) {
 	if h.foreign || slices.ContainsFunc(h.locks, func(x *lock) bool { return x.find() != l }) {
 		h.Sure, h.Why = false, "it is not proven that all releases are of the same lock"
 	}
-	if _, _, lost := gaps.within(w.From, w.From+w.Time); lost {
+	if _, _, lost := gaps.Within(w.From, w.From+w.Time); lost {
 		h.Sure, h.Why = false, "records were lost meanwhile"
 	}
 }

@@ -13,32 +13,10 @@ func (a *Analysis) check() error {
 
 // check returns what of the invariants does not hold.
 func (ls *losses) check() error {
-	if ls.begun && ls.start > ls.end {
-		return fmt.Errorf("the trace begins at %d and ends at %d", ls.start, ls.end)
-	}
 	if ls.hidden.all < 0 || ls.broken < 0 || len(ls.hidden.most) > maxHidden {
 		return fmt.Errorf("%d hidden in %d parts, %d in broken calls", ls.hidden.all, len(ls.hidden.most), ls.broken)
 	}
-	for s := range ls.cpus {
-		for n := range ls.cpus[s] {
-			if c := &ls.cpus[s][n]; c.seen && !c.lost && c.last > ls.end {
-				return fmt.Errorf("CPU %d of input %d has a record at %d, after the end %d", n, s, c.last, ls.end)
-			}
-		}
-	}
-	return errors.Join(ls.gaps.check(), ls.spans.check())
-}
-
-func (g *Gaps) check() error {
-	if len(g.list) > maxGaps {
-		return fmt.Errorf("%d gaps are kept", len(g.list))
-	}
-	for i, x := range g.list {
-		if x.to < x.from || i > 0 && x.from <= g.list[i-1].to {
-			return fmt.Errorf("gap %d is %d to %d", i, x.from, x.to)
-		}
-	}
-	return nil
+	return errors.Join(ls.Losses.Check(), ls.spans.check())
 }
 
 func (s *spans) check() error {

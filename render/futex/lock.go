@@ -121,7 +121,7 @@ func (lk *locks) lock(th *thread, key lockKey, t tracefs.Time) *lock {
 		if p.tgid != tracefs.NoTID {
 			tid = p.tgid
 		}
-		id, path, offset, ok := lk.mappings.SharedFile(tid, t, !lk.losses.ticks, key.addr)
+		id, path, offset, ok := lk.mappings.SharedFile(tid, t, !lk.losses.Ticks, key.addr)
 		if l.local = ok && id == ""; ok && !l.local {
 			l.file = fileKey{id, path, offset}
 			if same := lk.files[l.file]; same != nil {
@@ -146,7 +146,7 @@ func (lk *locks) place(l *lock, th *thread, t tracefs.Time) {
 	if lk.layouts == nil {
 		return
 	}
-	l.layout, l.trust = lk.layouts.Layout(th.tid, th.proc.find().tgid, th.name(), t, !lk.losses.ticks, l.key.addr)
+	l.layout, l.trust = lk.layouts.Layout(th.tid, th.proc.find().tgid, th.name(), t, !lk.losses.Ticks, l.key.addr)
 }
 
 // replaced reports whether the program or library that a lock is in has gone from its
@@ -156,7 +156,7 @@ func (lk *locks) replaced(l *lock, th *thread, key lockKey, t tracefs.Time) bool
 	if lk.layouts == nil || l.layout == nil || l.key != key || l.proc == nil || l.proc.find() != th.proc.find() {
 		return false
 	}
-	switch lk.layouts.Stays(th.tid, th.proc.find().tgid, th.name(), t, !lk.losses.ticks, key.addr, l.layout) {
+	switch lk.layouts.Stays(th.tid, th.proc.find().tgid, th.name(), t, !lk.losses.Ticks, key.addr, l.layout) {
 	case proof.Gone:
 		l.gone = true
 	case proof.Assumed:

@@ -128,7 +128,7 @@ func (rp *reporter) readings(l *lock) (list []ThreadTime, all int64) {
 // trace may have gone on before.
 func (u *underway) owned(b *Blocked, w *wait, l *lock) {
 	rp := u.rp
-	_, _, lost := u.gaps.within(l.ownedFrom, u.end)
+	_, _, lost := u.gaps.Within(l.ownedFrom, u.end)
 	seen := l.owner != 0 && !lost && l.kind().exclusive()
 	switch read := l.read.between(w.since, u.end); {
 	case read.owner != 0 && (!seen || l.owner != read.owner):

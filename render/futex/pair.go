@@ -268,7 +268,7 @@ func (c *calls) strayReturn(th *thread, e *syscalls.Event, t tracefs.Time) (r Re
 		return NoReturn, false
 	}
 	th.first, th.last = t, t
-	since := max(t-c.losses.beginning(t), 0)
+	since := max(t-c.losses.Beginning(t), 0)
 	c.losses.unknownWait(th, since)
 	if e.Call == syscalls.Other || !e.HasResult {
 		return NoReturn, false
@@ -417,7 +417,7 @@ func (c *calls) release(th *thread) {
 	if k := th.wake; k != nil {
 		th.wake = nil
 		k.woke = true // perhaps
-		c.sites.wakeReturned(k, k.claimed, c.losses.end)
+		c.sites.wakeReturned(k, k.claimed, c.losses.End)
 		if k.lock != nil {
 			k.lock.find().active--
 		}

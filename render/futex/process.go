@@ -187,7 +187,7 @@ func (ts *tasks) calling(th *thread, t tracefs.Time) *thread {
 		ts.calls(p, th, t)
 		return th
 	}
-	if ts.programs == nil || ts.losses.ticks || p.tgid == tracefs.NoTID {
+	if ts.programs == nil || ts.losses.Ticks || p.tgid == tracefs.NoTID {
 		return th
 	}
 	if began, ok := ts.programs.Program(th.tid, t); !ok || began <= p.first {
@@ -202,7 +202,7 @@ func (ts *tasks) calling(th *thread, t tracefs.Time) *thread {
 // calls notes that a process calls futex, at first now.
 func (ts *tasks) calls(p *process, th *thread, t tracefs.Time) {
 	p.called, p.first = true, t
-	if ts.programs == nil || ts.losses.ticks {
+	if ts.programs == nil || ts.losses.Ticks {
 		return
 	}
 	p.program = ts.programs.Name(th.tid, t)

@@ -61,10 +61,10 @@ func (a *Analysis) Interim(v View) *Report { return a.reporter.report(v) }
 
 func (rp *reporter) report(v View) *Report {
 	u := rp.underway()
-	r := &Report{Ticks: rp.losses.ticks, By: v.By, Start: rp.losses.start, End: u.end, Calls: rp.calls.entries, Before: rp.calls.before, Waitv: rp.calls.waitv, NoReturn: rp.calls.unpaired, NoReturns: rp.calls.noReturns()}
+	r := &Report{Ticks: rp.losses.Ticks, By: v.By, Start: rp.losses.Start, End: u.end, Calls: rp.calls.entries, Before: rp.calls.before, Waitv: rp.calls.waitv, NoReturn: rp.calls.unpaired, NoReturns: rp.calls.noReturns()}
 	r.Reach, r.Scheduled = rp.reached(rp.calls.waits), rp.activity.switches
 	r.Released = rp.reached(rp.calls.releases)
-	shift := shiftOf(u.end - rp.losses.start)
+	shift := shiftOf(u.end - rp.losses.Start)
 	r.SliceTime = 1 << shift
 	rp.loss(r)
 	hidden := u.hiding()
@@ -430,7 +430,7 @@ func (rp *reporter) notes(r *Report, locks []*Lock, filtered bool) {
 		note("processes without known mappings are distinguished by which thread wakes which: the option record-tgid would make it sure")
 	}
 	rp.noteActivity(locks, note)
-	if rp.losses.ticks {
+	if rp.losses.Ticks {
 		note("times are in ticks of the trace's clock, not in seconds")
 	}
 	shared := slices.ContainsFunc(locks, func(l *Lock) bool { return l.Shared && !l.Local && l.File == "" && l.Kind != Join })

@@ -163,10 +163,10 @@ func (d *division) rooted(l *lock, g *Gaps, s *spent) {
 	if len(d.roots) == 0 {
 		return
 	}
-	if _, _, lost := g.within(d.from, d.to); lost || !d.proven(l) {
+	if _, _, lost := g.Within(d.from, d.to); lost || !d.proven(l) {
 		return
 	}
-	_, _, late := g.within(min(d.rootProof, d.from), d.to)
+	_, _, late := g.Within(min(d.rootProof, d.from), d.to)
 	apart := slices.ContainsFunc(d.via, func(x *lock) bool { return !x.find().kind().exclusive() })
 	for _, x := range d.roots {
 		if !(x.early && late) && !(x.deep && apart) {

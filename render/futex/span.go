@@ -108,8 +108,8 @@ type assessment struct {
 }
 
 // assess assesses a span.
-func (g *Gaps) assess(s *span) assessment {
-	first, last, gap := g.within(s.from, s.to)
+func assess(g *Gaps, s *span) assessment {
+	first, last, gap := g.Within(s.from, s.to)
 	switch {
 	case s.kind == spanBroken:
 		// All of it may have been waiting.
@@ -126,7 +126,7 @@ func (g *Gaps) assess(s *span) assessment {
 
 // assess counts the certain part of a span, once no gap can reach it any more.
 func (ls *losses) assess(s *span) {
-	j := ls.gaps.assess(s)
+	j := assess(&ls.Gaps, s)
 	switch {
 	case j.broken:
 		ls.unknownWait(s.th, j.hide)

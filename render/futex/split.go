@@ -115,10 +115,10 @@ func (d *division) add(cause int32, early bool, t tracefs.Time) {
 // certain passes the pieces that are certain in spite of gaps, and how much of them was
 // barged.
 func (d *division) certain(l *lock, g *Gaps, add func(cause int32, t tracefs.Time)) (barged tracefs.Time) {
-	if _, _, lost := g.within(d.from, d.to); lost || !d.proven(l) {
+	if _, _, lost := g.Within(d.from, d.to); lost || !d.proven(l) {
 		return 0
 	}
-	_, _, late := g.within(min(d.proof, d.from), d.to)
+	_, _, late := g.Within(min(d.proof, d.from), d.to)
 	for _, x := range d.pieces {
 		if !x.early || !late {
 			add(x.cause, x.time)
@@ -274,8 +274,8 @@ func (sp *splits) count(p *pendingSplit) {
 	if l.spent == nil {
 		l.spent = new(spent)
 	}
-	l.spent.barged += p.certain(l, &sp.losses.gaps, l.spent.add)
-	p.rooted(l, &sp.losses.gaps, l.spent)
+	l.spent.barged += p.certain(l, &sp.losses.Gaps, l.spent.add)
+	p.rooted(l, &sp.losses.Gaps, l.spent)
 	if !p.kept {
 		sp.free = append(sp.free, p.division)
 	}

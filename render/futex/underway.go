@@ -32,13 +32,13 @@ type pending struct {
 
 // underway finds the calls that have not ended.
 func (rp *reporter) underway() *underway {
-	u := &underway{rp: rp, end: max(rp.losses.end, rp.losses.until), gaps: &rp.losses.gaps, hidden: rp.losses.hidden.clone(), broken: rp.losses.broken,
+	u := &underway{rp: rp, end: max(rp.losses.End, rp.losses.until), gaps: &rp.losses.Gaps, hidden: rp.losses.hidden.clone(), broken: rp.losses.broken,
 		threads: make(map[*thread]tracefs.Time), locks: make(map[*lock]*pending), spent: make(map[*lock]*spent)}
-	for from := range rp.losses.openGaps() {
-		if u.gaps == &rp.losses.gaps {
-			u.gaps = rp.losses.gaps.clone()
+	for from := range rp.losses.Open() {
+		if u.gaps == &rp.losses.Gaps {
+			u.gaps = rp.losses.Gaps.Clone()
 		}
-		u.gaps.add(from, rp.losses.end)
+		u.gaps.Add(from, rp.losses.End)
 	}
 	for i := range rp.losses.spans.list[rp.losses.spans.head:] {
 		u.assess(&rp.losses.spans.list[rp.losses.spans.head+i])
@@ -70,7 +70,7 @@ func (u *underway) hide(th *thread, d, counted tracefs.Time) {
 
 // assess returns the certain part of a span that a gap may still reach.
 func (u *underway) assess(s *span) {
-	j := u.gaps.assess(s)
+	j := assess(u.gaps, s)
 	switch {
 	case j.broken:
 		u.threads[s.th] += j.hide
@@ -90,8 +90,8 @@ func (u *underway) thread(th *thread) {
 	if th.first < 0 {
 		return
 	}
-	if _, last, ok := u.gaps.within(rp.losses.start, th.first); ok {
-		u.hide(th, last-rp.losses.start, 0)
+	if _, last, ok := u.gaps.Within(rp.losses.Start, th.first); ok {
+		u.hide(th, last-rp.losses.Start, 0)
 	}
 	var counted tracefs.Time
 	if w := th.wait; th.in && w != nil && w.lock != nil && !rp.calls.noReturns() {
@@ -100,7 +100,7 @@ func (u *underway) thread(th *thread) {
 		counted = max(u.end-w.since, 0)
 		p.time += counted
 		p.most = max(p.most, w.acc+counted)
-		if _, _, ok := u.gaps.within(th.since, u.end); ok {
+		if _, _, ok := u.gaps.Within(th.since, u.end); ok {
 			p.openDoubt += counted
 		}
 	}
@@ -108,7 +108,7 @@ func (u *underway) thread(th *thread) {
 	if th.dead {
 		to = max(th.diedAt, th.last)
 	}
-	switch first, last, ok := u.gaps.within(th.last, to); {
+	switch first, last, ok := u.gaps.Within(th.last, to); {
 	case !ok:
 	case th.in:
 		u.hide(th, to-th.since, counted)
@@ -138,10 +138,4 @@ func (h *hidden) add(d tracefs.Time) {
 		h.most[0] = d
 		heap.Fix(h, 0)
 	}
-}
-
-func (g *Gaps) clone() *Gaps {
-	c := *g
-	c.list = slices.Clone(g.list)
-	return &c
 }

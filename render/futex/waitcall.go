@@ -46,16 +46,6 @@ func (c *WaitCall) Slept() bool {
 	return c.Result != Changed && c.Result != Failed && c.Result != NoReturn
 }
 
-// LostTime is a time in which records of a CPU were lost, of one of the ring
-// buffers of the trace. Records is how many, 0 if the kernel has not counted them.
-// CPU is tracefs.NoCPU if unknown.
-type LostTime struct {
-	Buffer   int
-	CPU      int32
-	From, To tracefs.Time
-	Records  uint64
-}
-
 // WaitCalls calls wait for each call that waits at a lock that is in the report,
 // which must have been made with View.Top 0; calls that have ended in the order in
 // which they did, then calls that have not. It calls lost for each time in which
@@ -88,7 +78,7 @@ func (a *Analysis) WaitCalls(r *Report, v View, wait func(*WaitCall) error, lost
 		if !th.in || w == nil {
 			continue
 		}
-		c := a.log.call(w, max(w.since, th.since), a.losses.end, Open)
+		c := a.log.call(w, max(w.since, th.since), a.losses.End, Open)
 		c.Stack, c.Missing = a.stacks.Get(w.stack), w.missing.String()
 		if w.lock != nil {
 			c.Lock = shown[w.lock.find()]
@@ -132,7 +122,7 @@ func (g *callLog) endedBefore(th *thread, head tracefs.Head, att *resolve.Attach
 		return
 	}
 	w := wait{th: th, stack: g.stacks.Of(att), waker: waker{stack: noStack}}
-	c := g.call(&w, g.losses.beginning(to), to, r)
+	c := g.call(&w, g.losses.Beginning(to), to, r)
 	c.Before, c.Comm = true, g.tasks.comms.Intern(head.Comm)
 	if c.PID == tracefs.NoTID {
 		c.PID = head.TGID

@@ -1,4 +1,4 @@
-package futex
+package lost
 
 import (
 	"math/rand/v2"
@@ -16,7 +16,7 @@ func TestGaps(t *testing.T) {
 		for range rnd.IntN(12) {
 			from := tracefs.Time(rnd.Int64N(100))
 			x := gap{from, from + tracefs.Time(rnd.Int64N(20))}
-			g.add(x.from, x.to)
+			g.Add(x.from, x.to)
 			all = append(all, x)
 		}
 		for from := tracefs.Time(0); from < 120; from += 3 {
@@ -27,7 +27,7 @@ func TestGaps(t *testing.T) {
 					ok, first, last = true, min(first, max(from, x.from)), max(last, min(to, x.to))
 				}
 			}
-			f, l, found := g.within(from, to)
+			f, l, found := g.Within(from, to)
 			if found != ok || ok && (f != first || l != last) {
 				t.Fatalf("%v: within %d to %d: %d %d %v, want %d %d %v", all, from, to, f, l, found, first, last, ok)
 			}
@@ -35,13 +35,13 @@ func TestGaps(t *testing.T) {
 	}
 	var g Gaps
 	for i := range tracefs.Time(3 * maxGaps) {
-		g.add(10*i, 10*i+1)
+		g.Add(10*i, 10*i+1)
 	}
 	if len(g.list) > maxGaps {
 		t.Errorf("%d gaps are kept", len(g.list))
 	}
 	for i := range tracefs.Time(3 * maxGaps) {
-		if _, _, ok := g.within(10*i, 10*i); !ok {
+		if _, _, ok := g.Within(10*i, 10*i); !ok {
 			t.Fatalf("the gap at %d is gone", 10*i)
 		}
 	}
