@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"ustack/render/futex"
+	"ustack/render/phrase"
 	"ustack/tracefs"
 )
 
@@ -27,7 +28,7 @@ func (t *text) summary() {
 // amounts says how much waiting there is.
 func (t *text) amounts() {
 	r := t.r
-	threads := plural(r.ThreadCount, "thread")
+	threads := phrase.Plural(r.ThreadCount, "thread")
 	if r.ThreadRest.Count > 0 {
 		threads = "at least " + threads
 	}
@@ -51,20 +52,20 @@ func (t *text) locks() string {
 	}
 	switch r.By {
 	case futex.BySite:
-		return "locks at " + least + plural(r.LockCount, "site")
+		return "locks at " + least + phrase.Plural(r.LockCount, "site")
 	case futex.ByKind:
-		return "locks of " + least + plural(r.LockCount, "kind")
+		return "locks of " + least + phrase.Plural(r.LockCount, "kind")
 	}
-	return least + plural(r.LockCount, "lock")
+	return least + phrase.Plural(r.LockCount, "lock")
 }
 
 // signals counts what has a row among the others.
 func (t *text) signals() string {
 	switch n := t.r.SignalCount; {
 	case t.r.By == futex.BySite:
-		return "at " + plural(n, "site")
+		return "at " + phrase.Plural(n, "site")
 	case t.r.By == futex.ByKind:
-		return "of " + plural(n, "kind")
+		return "of " + phrase.Plural(n, "kind")
 	case n == 1:
 		return "at 1 condition variable, join or parked thread"
 	default:
@@ -87,9 +88,9 @@ func (t *text) most() {
 		return
 	}
 	l := r.Locks[0]
-	t.f("Most: %s, %s in %s", t.lockName(l), t.sum(&l.Sum), plural64(l.Slept+l.Open, "wait"))
+	t.f("Most: %s, %s in %s", t.lockName(l), t.sum(&l.Sum), phrase.Plural64(l.Slept+l.Open, "wait"))
 	if total := r.Contended.Time + r.Contended.OpenTime; total > 0 {
-		t.f(" (%s of all)", percent(l.Time+l.OpenTime, total))
+		t.f(" (%s of all)", phrase.Percent(l.Time+l.OpenTime, total))
 	}
 	t.b.WriteByte('\n')
 	if len(l.Waiters) > 0 {
@@ -120,7 +121,7 @@ func (t *text) rest() {
 		if l.Kind != futex.Condvar && l.Kind != futex.Signal && l.Kind != futex.Semaphore || len(l.Waiters) == 0 {
 			continue
 		}
-		t.f("Most of the other: %s, %s in %s\n", t.lockName(l), t.sum(&l.Sum), plural64(l.Slept+l.Open, "wait"))
+		t.f("Most of the other: %s, %s in %s\n", t.lockName(l), t.sum(&l.Sum), phrase.Plural64(l.Slept+l.Open, "wait"))
 		t.f("  waiting     %s\n              at %s\n", t.who(l.Waiters, l.Rest.Waiters, mostNamed), t.place(l.WaitStacks))
 		if len(l.WakerTIDs) > 0 {
 			t.f("  signalling  %s\n              at %s\n", t.who(l.WakerTIDs, l.Rest.Wakers, mostNamed), t.place(l.Wakers))
@@ -140,10 +141,10 @@ func (t *text) place(list []futex.StackShare) string {
 	}
 	name := "(" + list[0].None + ")"
 	if list[0].Stack != nil {
-		name = callers(list[0].Stack)
+		name = phrase.Callers(list[0].Stack)
 	}
 	if len(list) == 1 || whole == 0 {
 		return name
 	}
-	return fmt.Sprintf("%s (%s of the time)", name, percent(list[0].Time, whole))
+	return fmt.Sprintf("%s (%s of the time)", name, phrase.Percent(list[0].Time, whole))
 }

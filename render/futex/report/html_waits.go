@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"ustack/render/futex"
+	"ustack/render/phrase"
 	"ustack/tracefs"
 )
 
@@ -244,7 +245,7 @@ func (c *collector) finish() {
 		rest := slices.Collect(maps.Values(th.rest))
 		slices.SortFunc(th.bars, slices.Compare)
 		slices.SortFunc(rest, slices.Compare)
-		c.out.Lines = append(c.out.Lines, threadLine{Name: short(thread(th.tid, th.comm)), Process: max(th.pid, 0), Waits: th.waits,
+		c.out.Lines = append(c.out.Lines, threadLine{Name: short(phrase.Thread(th.tid, th.comm)), Process: max(th.pid, 0), Waits: th.waits,
 			Time: th.time[0] + th.time[1], Bars: append([]row{}, th.bars...), Rest: append([]row{}, rest...)})
 	}
 	c.gaps.each(func(l *futex.LostTime) {
@@ -279,7 +280,7 @@ func (c *collector) bar(w *futex.WaitCall) row {
 		if th := c.threads[threadKey{k.PID, k.TID}]; th != nil {
 			line = th.line
 		}
-		b = append(b, int64(c.words.name(thread(k.TID, k.Comm))), int64(line), int64(k.At-c.r.Start))
+		b = append(b, int64(c.words.name(phrase.Thread(k.TID, k.Comm))), int64(line), int64(k.At-c.r.Start))
 	}
 	return b
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"ustack/render/futex"
+	"ustack/render/phrase"
 )
 
 // words are the names and stacks of a time line, each of them once.
@@ -53,10 +54,10 @@ func (w *words) stack(s *futex.Stack, why string) int32 {
 		return w.noStack(tooManyStacks)
 	}
 	var frames []string
-	for i := range s.Frames[:min(len(s.Frames), maxShown)] {
-		frames = appendFrame(frames, &s.Frames[i])
+	for i := range s.Frames[:min(len(s.Frames), phrase.MostFrames)] {
+		frames = phrase.AppendFrame(frames, &s.Frames[i])
 	}
-	if s.Cut || len(s.Frames) > maxShown {
+	if s.Cut || len(s.Frames) > phrase.MostFrames {
 		frames = append(frames, "…")
 	}
 	n := w.add(frames)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"ustack/render/futex"
+	"ustack/render/phrase"
 	"ustack/tracefs"
 )
 
@@ -17,7 +18,7 @@ func (t *text) impact() {
 	}
 	if p := i.Path; p != nil {
 		all := p.To - p.From
-		t.f("\nCritical path of %s to thread %d, %s from waiter to waker:\n", t.time(all), p.Last, plural(p.Jumps, "jump"))
+		t.f("\nCritical path of %s to thread %d, %s from waiter to waker:\n", t.time(all), p.Last, phrase.Plural(p.Jumps, "jump"))
 		t.f("  runs %s, runnable %s, timer or device %s, unknown %s\n",
 			share(p.Running, all), share(p.Runnable, all), share(p.Blocked, all), share(p.Unknown, all))
 		for n, l := range i.Locks {
@@ -33,7 +34,7 @@ func (t *text) impact() {
 	}
 	t.prediction(i)
 	if i.Err != nil {
-		t.f("\nImpact: %s\n", printable(i.Err.Error()))
+		t.f("\nImpact: %s\n", phrase.Printable(i.Err.Error()))
 	}
 }
 
@@ -53,7 +54,7 @@ func (t *text) prediction(i *futex.Impact) {
 	}
 	var names []string
 	for _, c := range i.Changes {
-		names = append(names, printable(c.String()))
+		names = append(names, phrase.Printable(c.String()))
 	}
 	t.f("\nWhat if %s:\n", strings.Join(names, ", "))
 	t.f("  %s in place of %s (%s; %s to %s), waits for locks %s in place of %s\n", t.time(p.Time), t.time(p.Recorded),

@@ -2,6 +2,7 @@ package report
 
 import (
 	"ustack/render/futex"
+	"ustack/render/phrase"
 	"ustack/tracefs"
 )
 
@@ -12,16 +13,16 @@ func (t *text) root(s *futex.Split) string {
 		return ""
 	}
 	r := &s.Roots[0]
-	line := thread(r.TID, r.Comm) + " " + r.Did
+	line := phrase.Thread(r.TID, r.Comm) + " " + r.Did
 	if r.Did == "blocked" {
 		line += " in " + t.blockedWhat(&r.On)
 	}
-	line += " " + percent(r.Time, s.Whole())
+	line += " " + phrase.Percent(r.Time, s.Whole())
 	if r.Chained > 0 {
-		line += " (not the owner itself " + percent(r.Chained, s.Whole()) + ")"
+		line += " (not the owner itself " + phrase.Percent(r.Chained, s.Whole()) + ")"
 	}
 	if r.Stack != nil {
-		line += " at " + callers(r.Stack)
+		line += " at " + phrase.Callers(r.Stack)
 	}
 	return line
 }

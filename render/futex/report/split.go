@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"ustack/render/futex"
+	"ustack/render/phrase"
 	"ustack/tracefs"
 )
 
@@ -20,7 +21,7 @@ func (t *text) split(s *futex.Split) string {
 	whole := s.Whole()
 	add := func(what string, d tracefs.Time, more string) {
 		if d > 0 {
-			out = append(out, what+" "+percent(d, whole)+more)
+			out = append(out, what+" "+phrase.Percent(d, whole)+more)
 		}
 	}
 	add("owner ran", s.Ran, "")
@@ -30,7 +31,7 @@ func (t *text) split(s *futex.Split) string {
 	add("unknown", s.Unknown, "")
 	line := strings.Join(out, ", ")
 	if s.Barged > 0 {
-		line += "; barged " + percent(s.Barged, whole)
+		line += "; barged " + phrase.Percent(s.Barged, whole)
 	}
 	return line
 }
@@ -42,7 +43,7 @@ func (t *text) blockedOn(s *futex.Split, whole tracefs.Time) string {
 		on := &s.On[i]
 		what := t.blockedWhat(on)
 		if len(s.On) > 1 {
-			what += " " + percent(on.Time, whole)
+			what += " " + phrase.Percent(on.Time, whole)
 		}
 		out = append(out, what)
 	}
@@ -61,7 +62,7 @@ func (t *text) blockedWhat(on *futex.BlockedOn) string {
 	case on.Lock != nil && on.Lock.Contends() && on.Lock.Rank > 0:
 		what += fmt.Sprintf(" #%d", on.Lock.Rank)
 	case on.Lock != nil:
-		what = on.Lock.Kind.String() + " " + printable(on.Lock.Name())
+		what = on.Lock.Kind.String() + " " + phrase.Printable(on.Lock.Name())
 	case on.Address != 0:
 		what += fmt.Sprintf(" %#x", on.Address)
 	}

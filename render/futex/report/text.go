@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"ustack/render/futex"
+	"ustack/render/phrase"
 	"ustack/tracefs"
 )
 
@@ -55,7 +56,7 @@ func (t *text) f(format string, args ...any) { fmt.Fprintf(&t.b, format, args...
 func (t *text) owners(l *futex.Lock, n int) string {
 	var out []string
 	for _, o := range l.Owners[:min(n, len(l.Owners))] {
-		out = append(out, thread(o.TID, o.Comm)+" "+times(o.Count))
+		out = append(out, phrase.Thread(o.TID, o.Comm)+" "+times(o.Count))
 	}
 	if more := len(l.Owners) - n; more > 0 {
 		out = append(out, fmt.Sprintf("%d more", more))
@@ -78,9 +79,9 @@ func (t *text) who(list []futex.ThreadTime, rest futex.Tally, n int) string {
 	}
 	var out []string
 	for _, x := range list[:min(n, len(list))] {
-		s := thread(x.TID, x.Comm)
+		s := phrase.Thread(x.TID, x.Comm)
 		if (len(list) > 1 || rest.Count > 0) && whole > 0 {
-			s += " " + percent(x.Time, whole)
+			s += " " + phrase.Percent(x.Time, whole)
 		}
 		out = append(out, s)
 	}
@@ -102,9 +103,9 @@ func (t *text) verdict() {
 	if t.b.Len() > 0 {
 		t.b.WriteByte('\n')
 	}
-	t.f("%s\n", printable(said))
+	t.f("%s\n", phrase.Printable(said))
 	for _, e := range proof {
-		t.f("  - %s\n", printable(e))
+		t.f("  - %s\n", phrase.Printable(e))
 	}
 	if v.LockUp() {
 		t.f("  (%s confidence)\n\n", confidence(v.Sure))
@@ -125,20 +126,20 @@ func (t *text) section(title string, locks []*futex.Lock, count int, others *fut
 		t.lock(l)
 	}
 	if others != nil {
-		t.f("\n others  futexes that were too many to keep apart: %s in %s\n", t.sum(&others.Sum), plural64(others.Waits, "wait"))
+		t.f("\n others  futexes that were too many to keep apart: %s in %s\n", t.sum(&others.Sum), phrase.Plural64(others.Waits, "wait"))
 	}
 }
 
 func (t *text) lock(l *futex.Lock) {
 	t.f("\n %3s  %s\n", "#"+strconv.Itoa(l.Rank), t.lockName(l))
-	t.f("      %s in %s", t.sum(&l.Sum), plural64(l.Waits, "wait"))
+	t.f("      %s in %s", t.sum(&l.Sum), phrase.Plural64(l.Waits, "wait"))
 	t.f(": %s", results(&l.Results))
 	if l.Partial {
 		t.f("; earlier waits may be in the others")
 	}
 	t.b.WriteByte('\n')
 	if l.Slept > 1 {
-		t.f("      mean %s, p50 %s, p99 %s, max %s  %s\n", t.time(l.Mean), t.time(l.P50), t.time(l.P99), t.time(l.Max), t.histogram(l.Histogram))
+		t.f("      mean %s, p50 %s, p99 %s, max %s  %s\n", t.time(l.Mean), t.time(l.P50), t.time(l.P99), t.time(l.Max), phrase.Histogram(l.Histogram, t.r.Ticks))
 	}
 	if len(l.Waiters) > 0 {
 		t.f("      waiters: %s\n", t.who(l.Waiters, l.Rest.Waiters, 6))
@@ -186,7 +187,7 @@ func (t *text) stacks(title string, first byte, list []futex.StackShare, whole t
 	n := t.shown(len(list))
 	for i := range list[:n] {
 		s := &list[i]
-		t.f("      %-11s %s %5s %6dx  %s\n", title, label(first, i), percent(s.Time, whole), s.Count, stack(s))
+		t.f("      %-11s %s %5s %6dx  %s\n", title, label(first, i), phrase.Percent(s.Time, whole), s.Count, stack(s))
 		title = ""
 	}
 	if n < len(list) {
@@ -203,7 +204,7 @@ func (t *text) flows(l *futex.Lock) {
 	var out []string
 	for _, f := range l.Flows[:min(t.shown(len(l.Flows))+1, len(l.Flows))] {
 		wait, wake := index(l.WaitStacks, &f.Wait), index(l.Wakers, &f.Wake)
-		out = append(out, fmt.Sprintf("%s ← %s %s", label('a', wait), label('A', wake), percent(f.Time, l.Time)))
+		out = append(out, fmt.Sprintf("%s ← %s %s", label('a', wait), label('A', wake), phrase.Percent(f.Time, l.Time)))
 	}
 	t.f("      %-11s %s\n", "pairs", strings.Join(out, ", "))
 }
@@ -227,21 +228,21 @@ func (t *text) blocked() {
 		if b.Lock != nil {
 			name = t.lockName(b.Lock)
 		}
-		t.f("  %s since %s, %s: %s\n", thread(b.TID, b.Comm), stamp(b.Since, t.r.Ticks), t.time(b.Time), name)
+		t.f("  %s since %s, %s: %s\n", phrase.Thread(b.TID, b.Comm), phrase.Stamp(b.Since, t.r.Ticks), t.time(b.Time), name)
 		if b.Doubt {
 			t.f("      or no longer: records were lost since\n")
 		}
 		switch {
 		case b.Stack != nil:
-			t.f("      at %s\n", frames(b.Stack))
+			t.f("      at %s\n", phrase.Frames(b.Stack))
 		case b.Missing != "":
 			t.f("      no stack: %s\n", missing(b.Missing))
 		}
 		switch {
 		case b.OwnerRead:
-			t.f("      held by thread %d at %s, by the lock's memory\n", b.Owner, stamp(b.OwnedFrom, t.r.Ticks))
+			t.f("      held by thread %d at %s, by the lock's memory\n", b.Owner, phrase.Stamp(b.OwnedFrom, t.r.Ticks))
 		case b.Owner != 0:
-			t.f("      held by thread %d, which got it at %s and has not released it\n", b.Owner, stamp(b.OwnedFrom, t.r.Ticks))
+			t.f("      held by thread %d, which got it at %s and has not released it\n", b.Owner, phrase.Stamp(b.OwnedFrom, t.r.Ticks))
 		}
 	}
 	if n < len(t.r.Blocked) {
@@ -272,7 +273,7 @@ func (t *text) longest() {
 
 // wait returns a single wait in one line.
 func (t *text) wait(w *futex.Wait) string {
-	s := fmt.Sprintf("%s at %s, %s", t.time(w.Time), stamp(w.From, t.r.Ticks), thread(w.TID, w.Comm))
+	s := fmt.Sprintf("%s at %s, %s", t.time(w.Time), phrase.Stamp(w.From, t.r.Ticks), phrase.Thread(w.TID, w.Comm))
 	if w.Lock != nil {
 		s += fmt.Sprintf(" on #%d", w.Lock.Rank)
 	}
@@ -280,7 +281,7 @@ func (t *text) wait(w *futex.Wait) string {
 		s += ", " + w.Result.String()
 	}
 	if w.Waker != 0 {
-		s += ", released by " + thread(w.Waker, w.WakerComm)
+		s += ", released by " + phrase.Thread(w.Waker, w.WakerComm)
 	}
 	return s
 }
@@ -297,13 +298,13 @@ func proofText(w *futex.Wait, t *text) []string {
 	}
 	out := []string{fmt.Sprintf("held by thread %d for %.0f %% of it (%s)", h.TID, 100*h.Share, conf)}
 	for _, s := range w.Segments {
-		out = append(out, fmt.Sprintf("%d for %s, till %s", s.TID, t.time(s.To-s.From), stamp(s.To, t.r.Ticks)))
+		out = append(out, fmt.Sprintf("%d for %s, till %s", s.TID, t.time(s.To-s.From), phrase.Stamp(s.To, t.r.Ticks)))
 	}
 	if s := t.split(w.Split); s != "" {
 		out = append(out, "meanwhile "+s)
 	}
 	if w.WakerStack != nil {
-		out = append(out, "released at "+frames(w.WakerStack))
+		out = append(out, "released at "+phrase.Frames(w.WakerStack))
 	}
 	return out
 }
@@ -314,13 +315,13 @@ func (t *text) threads() {
 	}
 	t.f("\nThreads by time lost at locks\n\n")
 	for _, x := range t.r.Threads {
-		t.f("  %9s in %s  %s\n", t.time(x.Time), plural64(x.Count, "wait"), thread(x.TID, x.Comm))
+		t.f("  %9s in %s  %s\n", t.time(x.Time), phrase.Plural64(x.Count, "wait"), phrase.Thread(x.TID, x.Comm))
 	}
 	if more := t.r.ThreadCount - len(t.r.Threads); more > 0 {
 		t.f("  and %d more\n", more)
 	}
 	if rest := &t.r.ThreadRest; rest.Count > 0 {
-		t.f("  %9s in %s  threads that were too many to keep apart\n", t.time(rest.Time), plural64(rest.Count, "wait"))
+		t.f("  %9s in %s  threads that were too many to keep apart\n", t.time(rest.Time), phrase.Plural64(rest.Count, "wait"))
 	}
 }
 
@@ -337,16 +338,16 @@ func (t *text) odd() {
 		began, bound = "began before the trace, or where records were lost,", "at most"
 	}
 	if b.Waits > 0 {
-		t.f("  %s %s and lasted %s %s in it; the futex is not known\n", plural64(b.Waits, "wait"), began, bound, t.time(b.Time))
+		t.f("  %s %s and lasted %s %s in it; the futex is not known\n", phrase.Plural64(b.Waits, "wait"), began, bound, t.time(b.Time))
 	}
 	if b.Unclear > 0 {
-		t.f("  %s %s and returned 0: waits, of %s %s in all, or wakeups without a waiter\n", plural64(b.Unclear, "call"), began, bound, t.time(b.UnclearTime))
+		t.f("  %s %s and returned 0: waits, of %s %s in all, or wakeups without a waiter\n", phrase.Plural64(b.Unclear, "call"), began, bound, t.time(b.UnclearTime))
 	}
 	if r.Waitv.Waits > 0 {
-		t.f("  %s for one of several futexes (futex_waitv), %s; which ones is not in a trace\n", plural64(r.Waitv.Waits, "wait"), t.time(r.Waitv.Time))
+		t.f("  %s for one of several futexes (futex_waitv), %s; which ones is not in a trace\n", phrase.Plural64(r.Waitv.Waits, "wait"), t.time(r.Waitv.Time))
 	}
 	if r.NoReturn > 0 {
-		t.f("  %s without a return in the trace: not counted in times\n", plural64(r.NoReturn, "wait"))
+		t.f("  %s without a return in the trace: not counted in times\n", phrase.Plural64(r.NoReturn, "wait"))
 	}
 }
 
@@ -366,7 +367,7 @@ func (t *text) loss() {
 		if l.Unknown {
 			more = "at least "
 		}
-		t.f("Loss: %s%d records in %s. ", more, l.Records, plural64(l.Gaps, "place"))
+		t.f("Loss: %s%d records in %s. ", more, l.Records, phrase.Plural64(l.Gaps, "place"))
 		switch {
 		case !l.Bounded:
 			t.f("The hidden time has no bound here: all sums are of what was seen.\n")
@@ -377,10 +378,10 @@ func (t *text) loss() {
 		}
 	}
 	if l.Refused > 0 {
-		t.f("Loss: the kernel refused %s (commit overrun) at unknown times, so all sums are of what was seen.\n", plural64(int64(l.Refused), "record"))
+		t.f("Loss: the kernel refused %s (commit overrun) at unknown times, so all sums are of what was seen.\n", phrase.Plural64(int64(l.Refused), "record"))
 	}
 	if l.Forgotten > 0 {
-		t.f("%s were too many to keep: their waits at that time are not counted.\n", plural64(l.Forgotten, "thread"))
+		t.f("%s were too many to keep: their waits at that time are not counted.\n", phrase.Plural64(l.Forgotten, "thread"))
 	}
 	for _, n := range r.Notes[t.noted:] {
 		t.f("Note: %s.\n", n)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"ustack/render/futex"
+	"ustack/render/phrase"
 	"ustack/tracefs"
 )
 
@@ -67,7 +68,7 @@ func verdictText(v *futex.Verdict) string {
 
 // fact returns a line of evidence.
 func fact(f *futex.Fact, ticks bool) string {
-	task, at := who(f.Task), stamp(f.At, ticks)
+	task, at := who(f.Task), phrase.Stamp(f.At, ticks)
 	switch f.Kind {
 	case futex.WaitsSince:
 		return fmt.Sprintf("%s waits for %s %s since %s", task, f.Lock.Kind, f.Lock.Name, at)
