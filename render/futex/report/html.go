@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"ustack/render/framejson"
 	"ustack/render/futex"
 	"ustack/render/page"
 	"ustack/render/profile"
@@ -95,7 +96,7 @@ func newAnswer(r *futex.Report) *answer {
 		write()
 		list := []string{}
 		for line := range strings.Lines(strings.Trim(t.b.String(), "\n")) {
-			list = append(list, clean(strings.TrimSuffix(line, "\n")))
+			list = append(list, framejson.Clean(strings.TrimSuffix(line, "\n")))
 		}
 		return list
 	}

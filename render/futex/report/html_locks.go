@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"ustack/render/framejson"
 	"ustack/render/futex"
 	"ustack/tracefs"
 )
@@ -118,7 +119,7 @@ func (t *table) row(l *futex.Lock) int32 {
 // short returns a name without its middle if it is too long, with no byte that
 // is no text.
 func short(name string) string {
-	name = clean(name)
+	name = framejson.Clean(name)
 	if len(name) <= maxName {
 		return name
 	}

@@ -2,12 +2,10 @@ package report
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
-	"strings"
 
 	"ustack/filemap"
-	"ustack/filemap/symbol"
+	"ustack/render/framejson"
 	"ustack/render/futex"
 	"ustack/tracefs"
 )
@@ -31,10 +29,10 @@ func JSON(w io.Writer, r *futex.Report) error {
 		Loss:    lossJSON{Gaps: r.Loss.Gaps, Records: r.Loss.Records, Unknown: r.Loss.Unknown, Refused: r.Loss.Refused, Bounded: r.Loss.Bounded, Forgotten: r.Loss.Forgotten},
 	}
 	if x := r.Reach; x != nil {
-		d.Reach = &reachJSON{x.Stacks, x.Unwound, x.Application, x.Root, clean(x.End)}
+		d.Reach = &reachJSON{x.Stacks, x.Unwound, x.Application, x.Root, framejson.Clean(x.End)}
 	}
 	if x := r.Released; x != nil && x.Unwound > 0 {
-		d.Released = &releasedJSON{x.Stacks, x.Unwound, x.Application, x.Root, clean(x.End)}
+		d.Released = &releasedJSON{x.Stacks, x.Unwound, x.Application, x.Root, framejson.Clean(x.End)}
 	}
 	if r.Loss.Unseen >= 0 {
 		d.Loss.Unseen = &r.Loss.Unseen
@@ -69,12 +67,6 @@ func confidence(sure bool) string {
 	return "low"
 }
 
-func hex(v uint64) string { return fmt.Sprintf("%#x", v) }
-
-// clean makes valid UTF-8 of the kernel's bytes; control characters are
-// escaped by the encoder.
-func clean(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
-
 func boundsOf(s *futex.Sum, r *futex.Report) boundsJSON {
 	if !r.Loss.Bounded {
 		return boundsJSON{}
@@ -105,7 +97,7 @@ func locksOf(list []*futex.Lock, r *futex.Report) []lockJSON {
 func lockOf(l *futex.Lock, r *futex.Report) lockJSON {
 	n := &l.Results
 	out := lockJSON{
-		Shared: l.Shared && !l.Local, File: clean(l.File), Kind: l.Kind.String(), Waits: l.Waits,
+		Shared: l.Shared && !l.Local, File: framejson.Clean(l.File), Kind: l.Kind.String(), Waits: l.Waits,
 		Woken: n[futex.Woken], Changed: n[futex.Changed], TimedOut: n[futex.TimedOut], Interrupted: n[futex.Interrupted],
 		Requeued: n[futex.Requeued], Failed: n[futex.Failed], NoReturn: n[futex.NoReturn], Open: n[futex.Open],
 		Total: l.Time, OpenTime: l.OpenTime, Bounds: boundsOf(&l.Sum, r), Mean: l.Mean, P50: l.P50, P99: l.P99, Max: l.Max,
@@ -117,20 +109,20 @@ func lockOf(l *futex.Lock, r *futex.Report) lockJSON {
 		out.More, out.MoreTime = most.Count, &most.Time
 	}
 	if l.File != "" {
-		out.Offset = hex(l.Offset)
+		out.Offset = framejson.Hex(l.Offset)
 		if l.FileLate {
 			out.FileTrust = filemap.Late.String()
 		}
 	}
-	if out.Role, out.Program = l.Role, clean(l.Program); l.Futexes > 1 {
+	if out.Role, out.Program = l.Role, framejson.Clean(l.Program); l.Futexes > 1 {
 		out.Futexes, out.Group = l.Futexes, string(l.Group)
 	}
 	if v := l.Variable; v != nil {
-		out.symbolJSON = symbolJSON{clean(v.String()), clean(v.File.Path), l.VariableTrust.String(), v.Source.String()}
+		out.symbolJSON = symbolJSON{framejson.Clean(v.String()), framejson.Clean(v.File.Path), l.VariableTrust.String(), v.Source.String()}
 	}
 	if p := l.Process; p != nil {
-		out.Address = hex(l.Address)
-		out.Process = &processJSON{Known: p.How.String(), Comm: clean(p.Comm), Program: clean(p.Program), Threads: p.Threads, TIDs: p.TIDs}
+		out.Address = framejson.Hex(l.Address)
+		out.Process = &processJSON{Known: p.How.String(), Comm: framejson.Clean(p.Comm), Program: framejson.Clean(p.Program), Threads: p.Threads, TIDs: p.TIDs}
 		if p.TGID >= 0 {
 			out.Process.TGID = &p.TGID
 		}
@@ -160,96 +152,35 @@ func stacksOf(list []futex.StackShare, whole tracefs.Time) []stackJSON {
 			x.Share = float64(s.Time) / float64(whole)
 		}
 		if s.Stack != nil {
-			x.Frames, x.Cut, x.End = framesOf(s.Stack), s.Stack.Cut, s.Stack.EndWord()
+			x.Frames, x.Cut, x.End = framejson.Frames(s.Stack), s.Stack.Cut, s.Stack.EndWord()
 		}
 		out = append(out, x)
 	}
 	return out
 }
 
-func framesOf(s *futex.Stack) []frameJSON {
-	if s == nil {
-		return nil
-	}
-	out := make([]frameJSON, 0, len(s.Frames))
-	for i := range s.Frames {
-		f := &s.Frames[i]
-		if f.File == nil {
-			without := frameJSON{Reason: f.Reason.String(), Address: hex(f.Address)}
-			if f.Mapping != nil {
-				without.VMAOffset = hex(f.Offset)
-				without.Text = clean(f.Mapping.Name) + "[+" + hex(f.Offset) + "]"
-			}
-			without.named(f.Name)
-			without.found(f.How)
-			out = append(out, without)
-			continue
-		}
-		out = append(out, frameOf(f.File, f.Offset, f.Trust, f.Name, f.Inferred))
-		out[len(out)-1].found(f.How)
-		if s := f.Skipped; s != nil {
-			out = append(out, frameOf(s.File, s.Offset, f.Trust.Skipped(), s.Name, true))
-		}
-	}
-	return out
-}
-
-// found says how a frame was found, if ustack did.
-func (f *frameJSON) found(how tracefs.How) {
-	if how != tracefs.ByKernel {
-		f.How = how.String()
-	}
-}
-
-// frameOf returns a frame with a file.
-func frameOf(f *filemap.File, offset uint64, trust filemap.Trust, n *symbol.Name, inferred bool) frameJSON {
-	out := frameJSON{Offset: hex(offset), Path: clean(f.Path), BuildID: f.BuildID.Hex(), Trust: trust.String(), Inferred: inferred}
-	out.named(n)
-	return out
-}
-
-// named puts a function into a frame.
-func (f *frameJSON) named(n *symbol.Name) {
-	switch {
-	case n == nil:
-		return
-	case n.Reason != symbol.NoReason:
-		f.NoSymbol = n.Reason.String()
-		return
-	}
-	f.Function, f.Source = clean(n.Function), n.Source.String()
-	if f.Inferred {
-		return
-	}
-	f.FunctionOffset = hex(n.Offset)
-	f.File, f.Line = clean(n.File), n.Line
-	for _, in := range n.Inlined {
-		f.Inlined = append(f.Inlined, callJSON{clean(in.Function), clean(in.File), in.Line})
-	}
-}
-
 func threadsOf(list []futex.ThreadTime) []threadJSON {
 	out := []threadJSON{}
 	for _, x := range list {
-		out = append(out, threadJSON{x.TID, clean(x.Comm), x.Count, x.Time})
+		out = append(out, threadJSON{x.TID, framejson.Clean(x.Comm), x.Count, x.Time})
 	}
 	return out
 }
 
 func ownersOf(list []futex.ThreadTime) (out []ownerJSON) {
 	for _, o := range list {
-		out = append(out, ownerJSON{o.TID, clean(o.Comm), o.Count})
+		out = append(out, ownerJSON{o.TID, framejson.Clean(o.Comm), o.Count})
 	}
 	return out
 }
 
 func blockedOf(b *futex.Blocked) blockedJSON {
-	out := blockedJSON{TID: b.TID, Comm: clean(b.Comm), Since: b.Since, Time: b.Time, Stack: framesOf(b.Stack), Doubt: b.Doubt}
+	out := blockedJSON{TID: b.TID, Comm: framejson.Clean(b.Comm), Since: b.Since, Time: b.Time, Stack: framejson.Frames(b.Stack), Doubt: b.Doubt}
 	if b.Stack == nil {
 		out.NoStack = b.Missing
 	}
 	if b.Lock != nil {
-		out.Address, out.Kind = hex(b.Lock.Address), b.Lock.Kind.String()
+		out.Address, out.Kind = framejson.Hex(b.Lock.Address), b.Lock.Kind.String()
 	}
 	if b.Owner != 0 {
 		out.Owner, out.OwnedFrom, out.OwnerDead, out.OwnerRead = b.Owner, &b.OwnedFrom, b.OwnerDead, b.OwnerRead
@@ -259,9 +190,9 @@ func blockedOf(b *futex.Blocked) blockedJSON {
 
 func waitOf(w *futex.Wait, r *futex.Report) waitJSON {
 	out := waitJSON{
-		TID: w.TID, Comm: clean(w.Comm), Address: hex(w.Lock.Address), From: w.From, Time: w.Time, Result: w.Result.String(),
-		Stack: framesOf(w.Stack), Waker: w.Waker, WakerComm: clean(w.WakerComm), WakerSure: w.WakerSure,
-		WakerStack: framesOf(w.WakerStack), Holder: w.Holder.TID, Share: w.Holder.Share, Why: w.Holder.Why,
+		TID: w.TID, Comm: framejson.Clean(w.Comm), Address: framejson.Hex(w.Lock.Address), From: w.From, Time: w.Time, Result: w.Result.String(),
+		Stack: framejson.Frames(w.Stack), Waker: w.Waker, WakerComm: framejson.Clean(w.WakerComm), WakerSure: w.WakerSure,
+		WakerStack: framejson.Frames(w.WakerStack), Holder: w.Holder.TID, Share: w.Holder.Share, Why: w.Holder.Why,
 		Split: splitOf(w.Split, r),
 	}
 	if w.Holder.TID != 0 {

@@ -1,6 +1,9 @@
 package report
 
-import "ustack/tracefs"
+import (
+	"ustack/render/framejson"
+	"ustack/tracefs"
+)
 
 // Schema names the form of the JSON document. The number changes when a
 // program that reads it would have to change; new keys do not change it.
@@ -146,13 +149,13 @@ type sliceJSON struct {
 }
 
 type stackJSON struct {
-	Frames []frameJSON  `json:"stack,omitempty"`
-	Cut    bool         `json:"stack_truncated,omitempty"`
-	End    string       `json:"stack_end,omitempty"`
-	None   string       `json:"no_stack,omitempty"`
-	Count  int64        `json:"count"`
-	Time   tracefs.Time `json:"total_ns"`
-	Share  float64      `json:"share"`
+	Frames []framejson.Frame `json:"stack,omitempty"`
+	Cut    bool              `json:"stack_truncated,omitempty"`
+	End    string            `json:"stack_end,omitempty"`
+	None   string            `json:"no_stack,omitempty"`
+	Count  int64             `json:"count"`
+	Time   tracefs.Time      `json:"total_ns"`
+	Share  float64           `json:"share"`
 }
 
 // flowJSON has the places of its stacks in wait_stacks and wakers.
@@ -161,38 +164,6 @@ type flowJSON struct {
 	Wake  int          `json:"waker"`
 	Count int64        `json:"count"`
 	Time  tracefs.Time `json:"total_ns"`
-}
-
-// frameJSON is a frame as replay's JSON has it.
-type frameJSON struct {
-	Offset  string `json:"offset,omitempty"`
-	Path    string `json:"path,omitempty"`
-	BuildID string `json:"build_id,omitempty"`
-	Trust   string `json:"trust,omitempty"`
-	Reason  string `json:"reason,omitempty"`
-	Address string `json:"address,omitempty"`
-	// Inferred marks a function that the kernel gave no frame of.
-	Inferred bool `json:"inferred,omitempty"`
-	// How it was found, if ustack has unwound the stack.
-	How string `json:"how,omitempty"`
-	// As in the lines of replay: the offset in a mapping, and its name.
-	VMAOffset string `json:"vma_offset,omitempty"`
-	Text      string `json:"text,omitempty"`
-
-	// With symbols, as in the lines of replay.
-	Function       string     `json:"function,omitempty"`
-	FunctionOffset string     `json:"function_offset,omitempty"`
-	File           string     `json:"file,omitempty"`
-	Line           int        `json:"line,omitempty"`
-	Inlined        []callJSON `json:"inlined,omitempty"`
-	Source         string     `json:"symbol_source,omitempty"`
-	NoSymbol       string     `json:"no_function,omitempty"`
-}
-
-type callJSON struct {
-	Function string `json:"function"`
-	File     string `json:"file,omitempty"`
-	Line     int    `json:"line,omitempty"`
 }
 
 type threadJSON struct {
@@ -217,39 +188,39 @@ type ownerJSON struct {
 }
 
 type blockedJSON struct {
-	TID       int32         `json:"tid"`
-	Comm      string        `json:"comm"`
-	Address   string        `json:"address,omitempty"`
-	Kind      string        `json:"kind,omitempty"`
-	Since     tracefs.Time  `json:"since_ns"`
-	Time      tracefs.Time  `json:"at_least_ns"`
-	Stack     []frameJSON   `json:"stack,omitempty"`
-	NoStack   string        `json:"no_stack,omitempty"`
-	Owner     int32         `json:"owner,omitempty"`
-	OwnedFrom *tracefs.Time `json:"owned_from_ns,omitempty"`
-	OwnerDead bool          `json:"owner_exited,omitempty"`
-	OwnerRead bool          `json:"owner_from_memory,omitempty"`
-	Doubt     bool          `json:"end_may_be_lost,omitempty"`
+	TID       int32             `json:"tid"`
+	Comm      string            `json:"comm"`
+	Address   string            `json:"address,omitempty"`
+	Kind      string            `json:"kind,omitempty"`
+	Since     tracefs.Time      `json:"since_ns"`
+	Time      tracefs.Time      `json:"at_least_ns"`
+	Stack     []framejson.Frame `json:"stack,omitempty"`
+	NoStack   string            `json:"no_stack,omitempty"`
+	Owner     int32             `json:"owner,omitempty"`
+	OwnedFrom *tracefs.Time     `json:"owned_from_ns,omitempty"`
+	OwnerDead bool              `json:"owner_exited,omitempty"`
+	OwnerRead bool              `json:"owner_from_memory,omitempty"`
+	Doubt     bool              `json:"end_may_be_lost,omitempty"`
 }
 
 type waitJSON struct {
-	TID        int32         `json:"tid"`
-	Comm       string        `json:"comm"`
-	Address    string        `json:"address"`
-	From       tracefs.Time  `json:"from_ns"`
-	Time       tracefs.Time  `json:"time_ns"`
-	Result     string        `json:"result"`
-	Stack      []frameJSON   `json:"stack,omitempty"`
-	Waker      int32         `json:"waker,omitempty"`
-	WakerComm  string        `json:"waker_comm,omitempty"`
-	WakerSure  bool          `json:"waker_sure"`
-	WakerStack []frameJSON   `json:"waker_stack,omitempty"`
-	Holder     int32         `json:"holder,omitempty"`
-	Confidence string        `json:"holder_confidence,omitempty"`
-	Share      float64       `json:"holder_share,omitempty"`
-	Why        string        `json:"holder_doubt,omitempty"`
-	Segments   []segmentJSON `json:"evidence,omitempty"`
-	Split      *splitJSON    `json:"split,omitempty"`
+	TID        int32             `json:"tid"`
+	Comm       string            `json:"comm"`
+	Address    string            `json:"address"`
+	From       tracefs.Time      `json:"from_ns"`
+	Time       tracefs.Time      `json:"time_ns"`
+	Result     string            `json:"result"`
+	Stack      []framejson.Frame `json:"stack,omitempty"`
+	Waker      int32             `json:"waker,omitempty"`
+	WakerComm  string            `json:"waker_comm,omitempty"`
+	WakerSure  bool              `json:"waker_sure"`
+	WakerStack []framejson.Frame `json:"waker_stack,omitempty"`
+	Holder     int32             `json:"holder,omitempty"`
+	Confidence string            `json:"holder_confidence,omitempty"`
+	Share      float64           `json:"holder_share,omitempty"`
+	Why        string            `json:"holder_doubt,omitempty"`
+	Segments   []segmentJSON     `json:"evidence,omitempty"`
+	Split      *splitJSON        `json:"split,omitempty"`
 }
 
 type segmentJSON struct {

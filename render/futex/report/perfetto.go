@@ -120,8 +120,8 @@ func (t *timeLine) about(c *futex.WaitCall) {
 // stack puts a stack to an event, or why there is none.
 func (t *timeLine) stack(e *perfetto.Event, s *futex.Stack, missing string) {
 	if s != nil {
-		t.frames, e.Cut = appendFrames(t.frames[:0], &futex.StackShare{Stack: s})
-		t.functions = appendFunctions(t.functions[:0], s)
+		t.frames, e.Cut = profile.KeptFrames(t.frames[:0], s, "")
+		t.functions = profile.KeptFunctions(t.functions[:0], s)
 		e.Stack, e.Functions = t.frames, t.functions
 		return
 	}

@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"ustack/filemap/symbol"
 	"ustack/render/futex"
 	"ustack/render/profile"
-	"ustack/tracefs"
 )
 
 // Profile makes a profile of the waits for locks that slept and ended, by the
@@ -49,9 +47,6 @@ func profileBy(r *futex.Report, stacks func(*futex.Lock) []futex.StackShare, row
 		unit = profile.WaitTicks
 	}
 	p := profile.New(unit)
-	var frames []profile.Frame
-	var functions []symbol.Function
-	cut := false
 	for _, l := range r.Locks {
 		labels := labelsOf(l)
 		labels.Row = row(l)
@@ -59,9 +54,7 @@ func profileBy(r *futex.Report, stacks func(*futex.Lock) []futex.StackShare, row
 		for _, s := range stacks(l) {
 			part := profile.Value{Count: s.Count, Time: s.Time}
 			whole.Count, whole.Time = whole.Count-part.Count, whole.Time-part.Time
-			frames, cut = appendFrames(frames[:0], &s)
-			functions = appendFunctions(functions[:0], s.Stack)
-			p.Add(p.Stack(frames, functions, cut), labels, part)
+			p.Add(p.Kept(s.Stack, s.None), labels, part)
 		}
 		addRest(p, whole)
 	}
@@ -76,36 +69,6 @@ func addRest(p *profile.Profile, v profile.Value) {
 	if v.Count > 0 || v.Time > 0 {
 		p.AddOther(profile.Value{Count: max(v.Count, 0), Time: max(v.Time, 0)})
 	}
-}
-
-// appendFrames lists the frames of a stack, or why there is none.
-func appendFrames(list []profile.Frame, s *futex.StackShare) (frames []profile.Frame, cut bool) {
-	if s.Stack == nil {
-		return append(list, profile.Frame{Memory: "[" + s.None + "]"}), false
-	}
-	for i := range s.Stack.Frames {
-		f := &s.Stack.Frames[i]
-		one := profile.Frame{File: f.File, Reason: f.Reason, Inferred: f.Inferred, Calls: f.Calls,
-			Interrupted: f.How == tracefs.BySignal, Followed: f.How != tracefs.ByKernel}
-		if f.File != nil {
-			one.Offset = f.Offset
-		} else if f.Name != nil {
-			one.Memory = f.Name.Function
-		}
-		list = append(list, one)
-	}
-	return list, s.Stack.Cut
-}
-
-// appendFunctions lists the functions of a stack, none if it has no names.
-func appendFunctions(list []symbol.Function, s *futex.Stack) []symbol.Function {
-	if s == nil || !s.Named() {
-		return list
-	}
-	for i := range s.Frames {
-		list = append(list, symbol.Function{Name: s.Frames[i].Name, Skipped: s.Frames[i].Skipped})
-	}
-	return list
 }
 
 // lockLabel returns a lock in a few words.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"ustack/render/framejson"
 	"ustack/render/futex"
 	"ustack/render/phrase"
 	"ustack/tracefs"
@@ -29,14 +30,14 @@ func (t *text) root(s *futex.Split) string {
 
 // rootJSON is a thread that did not itself wait for a lock, and what it did.
 type rootJSON struct {
-	TID     int32        `json:"tid"`
-	Comm    string       `json:"comm,omitempty"`
-	Did     string       `json:"did"`
-	On      string       `json:"on,omitempty"`
-	Call    string       `json:"call,omitempty"`
-	Time    tracefs.Time `json:"total_ns"`
-	Chained tracefs.Time `json:"chained_ns"`
-	Frames  []frameJSON  `json:"frames,omitempty"`
+	TID     int32             `json:"tid"`
+	Comm    string            `json:"comm,omitempty"`
+	Did     string            `json:"did"`
+	On      string            `json:"on,omitempty"`
+	Call    string            `json:"call,omitempty"`
+	Time    tracefs.Time      `json:"total_ns"`
+	Chained tracefs.Time      `json:"chained_ns"`
+	Frames  []framejson.Frame `json:"frames,omitempty"`
 }
 
 func rootsOf(s *futex.Split) []rootJSON {
@@ -48,7 +49,7 @@ func rootsOf(s *futex.Split) []rootJSON {
 			one.On, one.Call = r.On.What.String(), r.On.Call
 		}
 		if r.Stack != nil {
-			one.Frames = framesOf(r.Stack)
+			one.Frames = framejson.Frames(r.Stack)
 		}
 		out = append(out, one)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"ustack/render/framejson"
 	"ustack/render/futex"
 	"ustack/render/phrase"
 	"ustack/tracefs"
@@ -100,7 +101,7 @@ func splitOf(s *futex.Split, r *futex.Report) *splitJSON {
 		on := &s.On[i]
 		one := blockedOnJSON{What: on.What.String(), Call: on.Call, Time: on.Time}
 		if on.Address != 0 {
-			one.Address = hex(on.Address)
+			one.Address = framejson.Hex(on.Address)
 		}
 		if on.Lock != nil {
 			one.Kind = on.Lock.Kind.String()
