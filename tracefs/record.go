@@ -65,6 +65,9 @@ const (
 	// Returns marks an event of a system call that returns to the instruction after
 	// its own (syscalls.Returns). The same sources set it, in the same records.
 	Returns
+	// Joined marks a record after a line that only another file begins with, in a file
+	// that ustack has written: the record may be of another boot, by another clock.
+	Joined
 )
 
 // NoTID stands for an unknown thread, NoCPU for an unknown CPU.

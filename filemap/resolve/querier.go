@@ -50,7 +50,7 @@ func (j *querier) batch(h *Pending) {
 			j.missed++
 		case tracefs.KindStack:
 			s := &j.query // one for all: an Attributor may be anything, so it would be made anew for each
-			*s = Query{TID: rec.TID, TGID: tracefs.NoTID, Continued: rec.Flags&tracefs.Continued != 0, batch: h.Batch, record: rec}
+			*s = Query{TID: rec.TID, TGID: tracefs.NoTID, Continued: rec.Flags&tracefs.Continued != 0, Joined: rec.Flags&tracefs.Joined != 0, batch: h.Batch, record: rec}
 			s.Frames, s.Text = h.StackFrames(rec)
 			s.Attributions, _ = h.StackAttributions(i)
 			if h.Timed(rec) {

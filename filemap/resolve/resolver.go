@@ -88,6 +88,8 @@ type Query struct {
 	Syscall bool
 	// Continued: the frames are the rest of a stack.
 	Continued bool
+	// Joined: it is of another file than the trace begins with, see tracefs.Joined.
+	Joined bool
 	// Deferred: the stack was unwound on return to user space. Asked is, if not
 	// 0, the first known event that asked for it: since then the thread has been
 	// in the kernel.

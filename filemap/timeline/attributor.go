@@ -110,7 +110,7 @@ func (j *Attributor) Attribute(s *resolve.Query) {
 		return // its clock is not the one of the spaces
 	}
 	pid, sp, late := j.process(int(s.TID), s.Time)
-	late = late || j.opt.Foreign != nil && j.opt.Foreign()
+	late = late || j.Foreign(s)
 	until, doubtful := j.doubtful(sp, s.Time)
 	j.alien = late || doubtful
 	j.unsure = j.alien || j.opt.Unsure != nil && j.opt.Unsure(s.Time)
@@ -148,6 +148,12 @@ func (j *Attributor) Attribute(s *resolve.Query) {
 	if identified {
 		j.identifiers(pid, sp, s, d)
 	}
+}
+
+// Foreign reports whether a stack may be of another trace than the one that the Spaces
+// are of, with another clock.
+func (j *Attributor) Foreign(s *resolve.Query) bool {
+	return s.Joined || j.opt.Foreign != nil && j.opt.Foreign()
 }
 
 // unread is about a stack of a process of which nothing is known at any time. What

@@ -124,6 +124,7 @@ func (p *Parts) begin() bool {
 		}
 	}
 	for _, scan := range p.forks {
+		scan.Follow(s.scan)
 		a.done.Go(func() { a.work(scan) })
 	}
 	p.ahead = a

@@ -65,6 +65,8 @@ type Source struct {
 	prologue int64
 	// saved is the identifier in the head, nil as long as there is none.
 	saved atomic.Pointer[string]
+	// joined: another file has begun in the input.
+	joined atomic.Bool
 }
 
 // newSource reads the records of an opened trace. With events the batches
@@ -142,6 +144,9 @@ func (s *Source) head(b *tracefs.Batch) (wait bool, err error) {
 	s.scan.UseEscapes()
 	saved := text.SavedID(b.Text[:n])
 	s.saved.Store(&saved)
+	if saved != "" {
+		s.scan.UseSaved()
+	}
 	s.pos, s.line = int64(n), 1
 	b.Text = b.Text[:copy(b.Text, b.Text[n:])]
 	b.Pos, b.Line, b.Escaped = s.pos, s.line, true
@@ -194,6 +199,9 @@ func (s *Source) take(b *tracefs.Batch, more text.More) (done bool, err error) {
 		more = text.MoreNever
 	}
 	used, err := s.scan.Scan(b, more)
+	if s.scan.Joined() {
+		s.joined.Store(true)
+	}
 	if used == 0 && err == nil && more != text.MoreNever {
 		b.Text = all
 		b.Records, b.Frames, b.MappingEvents, b.Events = b.Records[:0], b.Frames[:0], b.MappingEvents[:0], 0

@@ -152,6 +152,17 @@ func (t *Trace) SavedID() string {
 	return common
 }
 
+// Joined reports whether another file has begun in an input so far (tracefs.Joined). It
+// is set before the first such record is given. It may be called by any goroutine.
+func (t *Trace) Joined() bool {
+	for _, s := range t.sources {
+		if own, ok := s.(*Source); ok && own.joined.Load() {
+			return true
+		}
+	}
+	return false
+}
+
 func (s *Source) savedID() string {
 	if id := s.saved.Load(); id != nil {
 		return *id

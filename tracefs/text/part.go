@@ -15,12 +15,15 @@ import (
 // Fork returns a scanner that knows the layout that s has found, to be used at
 // the beginning of a record. Forks may be used at the same time.
 func (s *Scanner) Fork() *Scanner {
-	f := &Scanner{Events: s.Events, escaped: s.escaped, layout: s.layout, columns: s.columns, clock: s.clock, slow: s.slow}
+	f := &Scanner{Events: s.Events, joined: s.joined, escaped: s.escaped, saved: s.saved, layout: s.layout, columns: s.columns, clock: s.clock, slow: s.slow}
 	if s.templates != nil {
 		f.UseTemplates()
 	}
 	return f
 }
+
+// Follow notes what has changed in s since a Fork was made of it.
+func (s *Scanner) Follow(of *Scanner) { s.joined = of.joined }
 
 // Whole reports whether the layout is known and the last Scan broke off no
 // record, so that a Fork can continue for s.
@@ -50,14 +53,18 @@ func (s *Scanner) ScanPart(b *tracefs.Batch, stop int) bool {
 		s.templates.newScan()
 	}
 	b.Escaped = s.escaped
-	w := walk{s: s, b: b, o: open{rec: -1}, stop: stop}
+	w := walk{s: s, b: b, o: open{rec: -1}, stop: stop, join: s.join()}
 	if s.clock.colon != 0 {
 		w.timed(&s.clock)
 	}
 	if err := w.lines(MoreSoon); err != nil || w.i != stop {
 		return false
 	}
+	if w.join >= 0 && !s.joined {
+		return false // the parts after it are of another file, too
+	}
 	w.close(stop)
 	w.sum(stop)
+	w.joinedRecords(stop)
 	return true
 }

@@ -30,6 +30,8 @@ type Scanner struct {
 	Events bool
 
 	escaped   bool   // see UseEscapes
+	saved     bool   // see UseSaved
+	joined    bool   // the text is of another file than its beginning
 	layout    layout // nil until the first header
 	columns   *columns
 	tries     []layout
@@ -75,9 +77,15 @@ func NewScanner() *Scanner {
 // It must not have read anything yet.
 func (s *Scanner) UseEscapes() { s.escaped, s.tries = true, layouts(true) }
 
+// UseSaved says that the text was saved with address spaces (SavedID).
+func (s *Scanner) UseSaved() { s.saved = true }
+
 // UseTemplates makes the scanner put stacks that it has seen before into batches
 // as Templates.
 func (s *Scanner) UseTemplates() { s.templates = new(templates) }
+
+// Joined reports whether another file has begun in the text, see tracefs.Joined.
+func (s *Scanner) Joined() bool { return s.joined }
 
 // Escaped reports whether it reads text that ustack has written.
 func (s *Scanner) Escaped() bool { return s.escaped }
@@ -103,7 +111,7 @@ func (s *Scanner) Scan(b *tracefs.Batch, more More) (int, error) {
 	if s.templates != nil {
 		s.templates.newScan()
 	}
-	w := walk{s: s, b: b, o: s.resume(b), stop: len(b.Text)}
+	w := walk{s: s, b: b, o: s.resume(b), stop: len(b.Text), join: s.join()}
 	b.Lines, b.Escaped = 0, s.escaped
 	if s.clock.colon != 0 {
 		w.timed(&s.clock)
@@ -111,6 +119,7 @@ func (s *Scanner) Scan(b *tracefs.Batch, more More) (int, error) {
 	err := w.lines(more)
 	used := w.finish(more)
 	w.sum(used)
+	w.joinedRecords(used)
 	return used, err
 }
 

@@ -29,6 +29,8 @@ type walk struct {
 	stop     int
 	timeless bool // a header has an unusual time
 	err      error
+	// join is where in the text another file begins, -1 for nowhere.
+	join int
 	// tried counts the lines that were looked at for a layout to refuse.
 	tried int
 }
@@ -259,6 +261,8 @@ func (w *walk) refuse(line []byte) error {
 // other takes a line without a header, line feed not included.
 func (w *walk) other(line []byte, atEnd bool) {
 	switch {
+	case w.joins(line):
+		w.note()
 	case w.lost(line), w.gap(line), w.overwritten(line):
 		return
 	case w.o.stack == reportFrames:

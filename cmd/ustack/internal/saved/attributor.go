@@ -210,6 +210,8 @@ func (w *attributed) note() string {
 		return ""
 	case w.foreign():
 		return "this trace was not saved with these mappings, and may have another clock: all files are late"
+	case w.trace.Joined():
+		return "another trace begins in this one, and may be of another boot: from there on all files are late; replay each by itself"
 	case w.saved.Trace == "":
 		return "these mappings do not name their trace, as former versions of ustack saved them: that it is this one is not proven"
 	case w.trace.SavedID() != w.saved.Trace:

@@ -114,23 +114,33 @@ func (t *Trace) Close() { t.attributor.close() }
 
 // Programs has when programs began. It implements futex.Programs of package
 // render/futex.
-type Programs struct{ attributor *timeline.Attributor }
+// It knows nothing more once another trace has begun in the input: times are by another
+// clock from there on, and only times are given here.
+type Programs struct {
+	attributor *timeline.Attributor
+	joined     func() bool
+}
 
 // Program returns when the program that a thread runs at a time began. ok is false if
 // it is not known exactly.
 func (p *Programs) Program(tid int32, at tracefs.Time) (began tracefs.Time, ok bool) {
 	_, began, exact, ok := p.attributor.Program(int(tid), at)
-	return began, ok && exact
+	return began, ok && exact && !p.joined()
 }
 
 // ProcessAt returns the process of a thread at a time.
 func (p *Programs) ProcessAt(tid int32, at tracefs.Time) (pid int32, ok bool) {
 	n, _, _, ok := p.attributor.Program(int(tid), at)
-	return int32(n), ok
+	return int32(n), ok && !p.joined()
 }
 
 // Name returns the name of the program that a thread runs at a time, "" if unknown.
-func (p *Programs) Name(tid int32, at tracefs.Time) string { return p.attributor.Name(int(tid), at) }
+func (p *Programs) Name(tid int32, at tracefs.Time) string {
+	if p.joined() {
+		return ""
+	}
+	return p.attributor.Name(int(tid), at)
+}
 
 // Programs returns what address spaces that were saved with the trace say of programs,
 // nil if there are none.
@@ -138,7 +148,7 @@ func (t *Trace) Programs() *Programs {
 	if t.attributor.exact == nil || t.attributor.foreign() {
 		return nil
 	}
-	return &Programs{t.attributor.exact}
+	return &Programs{t.attributor.exact, t.Joined}
 }
 
 // Dump returns the mappings of a dump, nil if there is none.
