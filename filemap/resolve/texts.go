@@ -70,6 +70,9 @@ func writtenTrust(f *tracefs.Frame) filemap.Trust {
 func (t *texts) alreadyNamed(suffix []byte) Attribution {
 	_, file, _ := bytes.Cut(suffix, []byte("path="))
 	t.bindings.bound()
+	if text.Appended(file) {
+		return unnamed(filemap.Unreadable)
+	}
 	if path, id, ok := hexID(file); ok {
 		return Named(t.bindings.files.InternID(t.plain(path), id), filemap.Announced)
 	}

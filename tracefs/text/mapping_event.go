@@ -62,6 +62,9 @@ func parseMappingEvent(body []byte, form mappingEventForm) tracefs.MappingEvent 
 	if !ok {
 		return bad("no path")
 	}
+	if Appended(path) {
+		return bad("ends with a carriage return, or blanks")
+	}
 	if a.Path, a.BuildID = SplitFile(path); a.BuildID == nil && report {
 		a.Path, a.BuildID = splitReportFile(path)
 	}
@@ -159,6 +162,18 @@ func SplitFile(b []byte) (path, buildID []byte) {
 		return b, nil
 	}
 	return b[:at], words
+}
+
+// Appended reports whether another program may have appended to "PATH build_id={…}": it
+// ends with a carriage return, or has blanks after the build ID, which would else be
+// part of the path.
+func Appended(b []byte) bool {
+	short := bytes.TrimRight(b, " \t\r")
+	if len(short) == len(b) || b[len(b)-1] == '\r' {
+		return len(short) < len(b)
+	}
+	_, words := SplitFile(short)
+	return words != nil
 }
 
 // splitReportFile reads the form of trace-cmd report, "PATH build_id=1 2 3 4 5":
