@@ -44,7 +44,7 @@ var vocabulary = sync.OnceValue(func() *words {
 			amd64 arm64 x86-64 mono stock deferred best perf side band queries and scheduler events
 			futex-wait event signal end syscalls sched stacks frames resolved files lost left_out_events left_out_stacks
 			clock_offset_ns
-			CPU LOST EVENTS LINE TOO BIG buffer started tracer nop entries-in-buffer/entries-written P WARNING
+			CPU LOST EVENTS DROPPED LINE TOO BIG buffer started tracer nop entries-in-buffer/entries-written P WARNING
 			TASK-PID TGID CPU# TIMESTAMP FUNCTION irqs-off/BH-disabled need-resched hardirq/softirq preempt-depth migrate-disable delay
 			_-----=> / _----=> _---=> _--=> _-=>`)...),
 		memory: set("[heap]", "[stack]", "[vdso]", "[vvar]", "[vvar_vclock]", "[vsyscall]", "[uprobes]", "[sigpage]", "[anon]", "[shadow stack]"),

@@ -6,7 +6,8 @@ import (
 	"ustack/tracefs"
 )
 
-// lost takes "CPU:0 [LOST 394 EVENTS]" and "CPU:0 [LOST EVENTS]".
+// lost takes "CPU:0 [LOST 394 EVENTS]" and "CPU:0 [LOST EVENTS]" of the kernel, and
+// "CPU:0 [394 EVENTS DROPPED]" and "CPU:0 [EVENTS DROPPED]" of trace-cmd report.
 func (w *walk) lost(line []byte) bool {
 	cpu, count, ok := parseLost(line)
 	if ok {
@@ -21,15 +22,19 @@ func parseLost(line []byte) (cpu int32, count uint64, ok bool) {
 		return 0, 0, false
 	}
 	v, n := parseDec(rest)
-	rest, ok = bytes.CutPrefix(rest[n:], []byte(" [LOST "))
+	rest, ok = bytes.CutPrefix(rest[n:], []byte(" ["))
 	if n == 0 || v >= maxCPUs || !ok {
 		return 0, 0, false
 	}
+	rest, kernel := bytes.CutPrefix(rest, []byte("LOST "))
 	count, n = parseDec(rest)
 	if n > 0 {
 		rest, _ = bytes.CutPrefix(rest[n:], []byte(" "))
 	}
-	return int32(v), count, string(rest) == "EVENTS]"
+	if kernel {
+		return int32(v), count, string(rest) == "EVENTS]"
+	}
+	return int32(v), count, string(rest) == "EVENTS DROPPED]"
 }
 
 // maxCPUs is the largest NR_CPUS that Linux can be built for.

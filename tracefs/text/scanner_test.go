@@ -188,10 +188,13 @@ CPU:12 [LOST EVENTS]
  =>  <000000000008f687> : 0x1
 CPU:3 [LOST 1 EVENTS]
 CPU:3 [LOST 9223372036854775807 EVENTS]
+CPU:1 [20844 EVENTS DROPPED]
+CPU:7 [EVENTS DROPPED]
 `,
 		[]string{
 			"lost tid=-1 cpu=0 value=18a", "stack,deferred tid=1013 cpu=4 value=300000008 frames=1",
 			"lost tid=-1 cpu=12", "note tid=-1 cpu=-1", "lost tid=-1 cpu=3 value=1", "lost tid=-1 cpu=3 value=7fffffffffffffff",
+			"lost tid=-1 cpu=1 value=516c", "lost tid=-1 cpu=7",
 		},
 	},
 	{
@@ -201,6 +204,11 @@ CPU:0 [LOST 394 EVENTS]
  CPU:0 [LOST 394 EVENTS]
 CPU:0 [LOST x EVENTS]
 CPU:0 [LOST 3 EVENT]
+CPU:0 [3 EVENTS DROPPED
+CPU:0 [LOST 3 EVENTS DROPPED]
+CPU:0 [3 EVENTS]
+CPU:0 [3 DROPPED]
+CPU:9000 [3 EVENTS DROPPED]
 CPU:9000 [LOST 3 EVENTS]
 CPU:4294967296 [LOST 3 EVENTS]
 ##### CPU 9000 buffer started ####
