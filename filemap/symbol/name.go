@@ -66,6 +66,9 @@ const (
 	sourceCount
 )
 
+// SourceCount is the number of sources, none included.
+const SourceCount = int(sourceCount)
+
 var sourceNames = [sourceCount]string{
 	Symtab: "symtab", Dynsym: "dynsym", DebugData: "gnu_debugdata", DebugFile: "debug-file", DWARF: "dwarf",
 	PerfMap: "perf-map", VDSO: "vdso",
@@ -109,6 +112,9 @@ const (
 
 	reasonCount
 )
+
+// ReasonCount is the number of reasons, NoReason included.
+const ReasonCount = int(reasonCount)
 
 var reasonNames = [reasonCount]string{
 	NoFile: "no-file", IDMismatch: "id-mismatch", Unverified: "unverified", Unreadable: "unreadable",

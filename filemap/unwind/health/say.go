@@ -92,6 +92,9 @@ const (
 	reasonCount
 )
 
+// ReasonCount is the number of reasons.
+const ReasonCount = int(reasonCount)
+
 // reasons are the words of a reason: for JSON, why, and what to do.
 var reasons = [reasonCount]struct{ word, why, do string }{
 	NoSections: {"no-sections", "no section headers: unwind tables and names cannot be found",
