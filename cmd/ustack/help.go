@@ -11,6 +11,7 @@ import (
 
 	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/nearest"
 	"ustack/render"
 )
 
@@ -38,8 +39,8 @@ func helpCommand(args []string, std command.Streams) error {
 		names = append(names, c.Name)
 	}
 	text := fmt.Sprintf("unknown topic %.80q", args[0])
-	if nearest, ok := help.Nearest(args[0], names); ok {
-		text += ", the nearest is " + nearest
+	if name, ok := nearest.Name(args[0], names); ok {
+		text += ", the nearest is " + name
 	}
 	return command.UsageError(errors.New(text + "; ustack help lists all"))
 }

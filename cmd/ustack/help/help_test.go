@@ -63,33 +63,6 @@ func TestTopicsName(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
-	var names []string
-	for _, topic := range Topics() {
-		names = append(names, topic.Name)
-	}
-	for from, want := range map[string]string{
-		"repaly": "replay", "symbol": "symbols", "bench": "benchmarks", "glosary": "glossary", "futexes": "futex",
-		"": "", "ZZZZ": "", strings.Repeat("x", longestName+1): "",
-	} {
-		if got, ok := Nearest(from, names); got != want || ok != (want != "") {
-			t.Errorf("nearest to %.20q is %q, want %q", from, got, want)
-		}
-	}
-}
-
-func FuzzNearest(f *testing.F) {
-	f.Add("repaly", "replay")
-	f.Add("", "x")
-	f.Fuzz(func(t *testing.T, a, b string) {
-		a, b = a[:min(len(a), longestName)], b[:min(len(b), longestName)]
-		d := distance(a, b)
-		if d != distance(b, a) || (d == 0) != (a == b) || d > max(len(a), len(b)) {
-			t.Errorf("distance(%q, %q) = %d", a, b, d)
-		}
-	})
-}
-
 // TestFilesAreTopics: the directory holds nothing that embed leaves out.
 func TestFilesAreTopics(t *testing.T) {
 	entries, err := filepath.Glob("*")

@@ -44,18 +44,47 @@ func TestMain(t *testing.T) {
 
 // TestParse: help goes to standard output with the flags, and wrong flags print nothing.
 func TestParse(t *testing.T) {
+	const help = `usage: some
+
+  --duration TIME
+    	stop after this TIME
+  --format FORMAT
+    	FORMAT of the output (default "text")
+  -n N
+    	N times (default 3)
+  --percent float
+    	at most
+  -q	be quiet
+`
 	for _, test := range []struct {
 		args []string
 		out  string
 		err  string
 	}{
-		{[]string{"-q"}, "", ""},
-		{[]string{"--help"}, "usage: some\n\n  -q\tbe quiet\n", "flag: help requested"},
-		{[]string{"--none"}, "", "flag provided but not defined: -none"},
+		{[]string{"-q", "--duration=2s"}, "", ""},
+		{[]string{"-q=1"}, "", ""},
+		{[]string{"--help"}, help, "flag: help requested"},
+		{[]string{"-n", "5", "--help"}, help, "flag: help requested"},
+		{[]string{"--none"}, "", "unknown flag --none"},
+		{[]string{"-x"}, "", "unknown flag -x"},
+		{[]string{"--fromat=x"}, "", "unknown flag --fromat (did you mean --format?)"},
+		{[]string{"--dur", "1s"}, "", "unknown flag --dur (did you mean --duration?)"},
+		{[]string{"--\x1b[2J"}, "", `unknown flag "--\x1b[2J"`},
+		{[]string{"--duration"}, "", "--duration needs a value"},
+		{[]string{"-n"}, "", "-n needs a value"},
+		{[]string{"--duration", "1"}, "", `--duration takes a time such as 10s or 500ms, not "1" (did you mean 1s?)`},
+		{[]string{"--duration", `a"b`}, "", `--duration takes a time such as 10s or 500ms, not "a\"b"`},
+		{[]string{"-n", "many"}, "", `-n takes a whole number, not "many"`},
+		{[]string{"--percent", "x"}, "", `--percent takes a number, not "x"`},
+		{[]string{"-q=perhaps"}, "", `-q takes true, false or nothing, not "perhaps"`},
 		{[]string{"-q", "more"}, "", `unexpected argument "more"`},
 	} {
 		fs := NewFlags("some")
 		fs.Bool("q", false, "be quiet")
+		fs.Int("n", 3, "`N` times")
+		fs.Float64("percent", 0, "at most")
+		fs.Duration("duration", 0, "stop after this `TIME`")
+		fs.String("format", "text", "`FORMAT` of the output")
 		var out bytes.Buffer
 		err := ParseOnly(fs, test.args, "usage: some\n\n", &out)
 		if out.String() != test.out || fmt.Sprint(err) != test.err && (err != nil || test.err != "") {

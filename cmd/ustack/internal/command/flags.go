@@ -24,10 +24,9 @@ func Parse(fs *flag.FlagSet, args []string, help string, stdout io.Writer) error
 	err := fs.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(stdout, help)
-		fs.SetOutput(stdout)
-		fs.PrintDefaults()
+		printFlags(stdout, fs)
 	}
-	return err
+	return readable(fs, err)
 }
 
 // ParseOnly parses arguments that are flags and nothing else.
