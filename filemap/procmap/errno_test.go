@@ -273,7 +273,7 @@ func TestNoIoctl(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "7 {a ) b 4711 83 false} [00400000-00401000 r-xp 00002000 fe:00 12                                 /bin/x]"
+	want := "7 {a ) b 4711 1 83 false} [00400000-00401000 r-xp 00002000 fe:00 12                                 /bin/x]"
 	if len(got) != 1 || got[0] != want || c != (Counts{Processes: 1, Mappings: 1, Gone: 1}) {
 		t.Errorf("got %q, %+v\nwant %q", got, c, want)
 	}

@@ -17,6 +17,9 @@ type Stat struct {
 	// StartTime is when the process began, in clock ticks since boot (field
 	// 22). Together with the PID it is one process and no other.
 	StartTime uint64
+	// Parent is the PID of the parent (field 4): 0 if that is in no PID namespace of
+	// ours.
+	Parent int
 	// State is the letter of field 3, 'Z' for a zombie.
 	State byte
 	// KernelThread: it has no user memory, and never had (PF_KTHREAD of field
@@ -49,6 +52,7 @@ func (s *Stat) TaskComm() string {
 // Fields of /proc/PID/stat after the name, counted from the state.
 const (
 	statState     = 0
+	statParent    = 1
 	statFlags     = 6
 	statStartTime = 19
 
@@ -101,6 +105,8 @@ func parseStat(line []byte) (s Stat, comm []byte, ok bool) {
 		switch i {
 		case statState:
 			s.State = field[0]
+		case statParent:
+			s.Parent, err = strconv.Atoi(string(field))
 		case statFlags:
 			var flags uint64
 			flags, err = strconv.ParseUint(string(field), 10, 64)

@@ -95,6 +95,7 @@ func TestParseStat(t *testing.T) {
 		{"1 () R 2) (x) Z 0 1 1 0 -1 2129984 1 2 3 4 5 6 7 8 20 0 1 0 5 1", ") R 2) (x", Stat{State: 'Z', StartTime: 5, KernelThread: true}},
 		{"1 (a\nb) S 0 1 1 0 -1 0 1 2 3 4 5 6 7 8 20 0 1 0 18446744073709551615 1", "a\nb", Stat{State: 'S', StartTime: 1<<64 - 1}},
 		{"1 () S 0 1 1 0 -1 0 1 2 3 4 5 6 7 8 20 0 1 0 7 1", "", Stat{State: 'S', StartTime: 7}},
+		{"3 (a) S 2 1 1 0 -1 0 1 2 3 4 5 6 7 8 20 0 1 0 7 1", "a", Stat{Parent: 2, State: 'S', StartTime: 7}},
 	} {
 		s, comm, ok := parseStat([]byte(test.line))
 		if !ok || s != test.want || string(comm) != test.comm {

@@ -224,6 +224,26 @@ func (fl *following) threadsOf(pids []int) ([]int, error) {
 	return slices.Compact(tids), nil
 }
 
+// family lists the threads of processes and of all their children. A child that has
+// ended meanwhile is none.
+func (fl *following) family(pids []int) ([]int, error) {
+	tids, err := fl.threadsOf(pids)
+	if err != nil {
+		return nil, err
+	}
+	all, err := fl.own.Family(pids)
+	if err != nil {
+		return nil, err
+	}
+	for _, pid := range all {
+		if list, err := fl.own.Threads(pid); err == nil {
+			tids = append(tids, list...)
+		}
+	}
+	slices.Sort(tids)
+	return slices.Compact(tids), nil
+}
+
 // likeUs returns the threads of the processes that have our name. By PID alone
 // it could be another process, if the PID is from another namespace.
 func (fl *following) likeUs(pids []int) []int {

@@ -134,11 +134,11 @@ func (s *session) trace(tids []int) error {
 	return s.in.SetPIDs(tids, true)
 }
 
-// restrict has only these processes traced. The kernel also traces the children of
-// threads on its list; restrict adds the ones that were made while we wrote the
-// list.
+// restrict has only these processes and their children traced. The kernel also traces
+// the children that threads on its list make; restrict adds the ones that were made
+// before, or while we wrote the list.
 func (s *session) restrict(pids []int) error {
-	known, err := s.follow.threadsOf(pids)
+	known, err := s.follow.family(pids)
 	if err == nil {
 		err = s.trace(known)
 	}
@@ -147,7 +147,7 @@ func (s *session) restrict(pids []int) error {
 		if err != nil {
 			break
 		}
-		now, lerr := s.follow.threadsOf(pids)
+		now, lerr := s.follow.family(pids)
 		fresh := slices.DeleteFunc(slices.Clone(now), func(tid int) bool { return slices.Contains(known, tid) })
 		if lerr != nil || len(fresh) == 0 {
 			break // a process that has ended meanwhile was there to be traced
