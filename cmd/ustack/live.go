@@ -8,13 +8,13 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/live"
 	"ustack/cmd/ustack/internal/live/sources"
 	"ustack/cmd/ustack/internal/output"
+	"ustack/cmd/ustack/internal/pids"
 	"ustack/cmd/ustack/internal/signals"
 	"ustack/render"
 )
@@ -76,7 +76,7 @@ func parseLive(args []string, stdout io.Writer) (*liveFlags, error) {
 func (f *liveFlags) sourceFlags(fs *flag.FlagSet) {
 	fs.BoolVar(&f.quiet, "q", false, "no start-up line, no counter and no totals")
 	fs.Var((*command.List)(&f.Events), "e", "trace `SYSTEM:EVENT[/FILTER/]`, wildcards allowed; may be repeated")
-	fs.Var(&f.pids, "p", "trace the process `PID` with its threads, and their children; may be repeated")
+	fs.Var(&f.pids, "p", "trace the process `PID` (or PID,PID or name:REGEX) with its threads, and their children; may be repeated")
 	fs.DurationVar(&f.Duration, "duration", 0, "stop after this `TIME`")
 	fs.IntVar(&f.BufferKB, "b", 0, "ring buffer of so many `KB` for each CPU (default: the kernel's)")
 	fs.StringVar(&f.Save, "save", "", "save the raw trace and all mappings in the directory `DIR`, for replay")
@@ -129,22 +129,9 @@ func (f *liveFlags) checkSource(args []string) error {
 	if n := len(f.Command); n > 0 && (len(args) == n || args[len(args)-n-1] != "--") {
 		return fmt.Errorf("unexpected argument %q (a command to run goes after --)", f.Command[0])
 	}
-	return f.parsePIDs()
-}
-
-// parsePIDs reads -p: numbers, also with commas between, as ps and perf take
-// them.
-func (f *liveFlags) parsePIDs() error {
-	for _, arg := range f.pids {
-		for word := range strings.SplitSeq(arg, ",") {
-			pid, err := strconv.Atoi(word)
-			if err != nil || pid <= 0 {
-				return fmt.Errorf("-p takes process IDs, not %q", word)
-			}
-			f.PIDs = append(f.PIDs, pid)
-		}
-	}
-	return nil
+	var err error
+	f.PIDs, err = pids.Parse(f.Proc, f.pids)
+	return err
 }
 
 // How much garbage there may be, in percent of what is in use: some megabytes with
