@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -60,6 +61,45 @@ func TestLiveProcess(t *testing.T) {
 	// no mode at all.
 	if len(waits) != 3+80 || len(tasks) != 3+4 {
 		t.Errorf("%d waits of %d tasks, want 83 of 7: %v\n%s\n%s", len(waits), len(tasks), tasks, &stderr.text, &out)
+	}
+	noInstance(t, live.Process.Pid)
+}
+
+// TestLiveFamily: a process is traced with the children that it had before, and "ustack
+// PID" stands for futex --live with names and owners.
+func TestLiveFamily(t *testing.T) {
+	_, work := workload(t)
+	victim := exec.Command("sh", "-c", `exec 3<&0; (read x <&3; "$0" herd) & wait`, work)
+	in, err := victim.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := victim.Start(); err != nil {
+		t.Fatal(err)
+	}
+	live := exec.Command(ustackBinary(t), strconv.Itoa(victim.Process.Pid), "--json", "--no-owners")
+	stderr := &startLine{begun: make(chan struct{})}
+	var out bytes.Buffer
+	live.Stdout, live.Stderr = &out, stderr
+	if err := live.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-stderr.begun
+	traces(t, live)
+	in.Close()
+	if err := victim.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if err := live.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, &stderr.text)
+	}
+	var report struct{ All struct{ Waits int } }
+	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
+		t.Fatalf("%v\n%s", err, &out)
+	}
+	// Four threads wait 20 times for the same thing, and for a lock or not.
+	if report.All.Waits < 80 || !strings.Contains(out.String(), `"function":`) {
+		t.Errorf("%+v, want 80 waits, and functions\n%s%s", report, &stderr.text, &out)
 	}
 	noInstance(t, live.Process.Pid)
 }

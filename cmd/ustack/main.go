@@ -11,6 +11,8 @@ import (
 
 	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/front"
+	"ustack/cmd/ustack/internal/nearest"
 	"ustack/tracefs/privilege"
 )
 
@@ -60,34 +62,55 @@ func main() {
 // needsRights reports whether a command may need rights that its user does not
 // have (see package privilege). All others do without.
 func needsRights(args []string) bool {
-	return len(args) > 0 && slices.ContainsFunc(commands(), func(c command.Command) bool {
-		return c.Name == args[0] && c.Privileged
-	})
+	c, _, ok := find(args)
+	return ok && c.Privileged
+}
+
+// find returns the command that the arguments name, and its arguments.
+func find(args []string) (c command.Command, rest []string, ok bool) {
+	if len(args) == 0 {
+		return c, nil, false
+	}
+	all := append(commands(), command.Command{Name: "help", Run: helpCommand})
+	named := func(name string) int {
+		return slices.IndexFunc(all, func(c command.Command) bool { return c.Name == name })
+	}
+	if i := named(args[0]); i >= 0 {
+		return all[i], args[1:], true
+	}
+	if rest, ok = front.Args(args, "/proc"); ok {
+		return all[named(front.Command)], rest, true
+	}
+	return c, nil, false
 }
 
 // run is main with its surroundings as arguments.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
-		usage(stderr)
+		fmt.Fprint(stderr, front.Welcome)
 		return exitUsage
 	}
-	for _, c := range append(commands(), command.Command{Name: "help", Run: helpCommand}) {
-		if c.Name == args[0] {
-			return c.Main(args[1:], command.Streams{In: stdin, Out: stdout, Err: stderr})
-		}
+	if c, rest, ok := find(args); ok {
+		return c.Main(rest, command.Streams{In: stdin, Out: stdout, Err: stderr})
 	}
 	switch args[0] {
 	case "-h", "-help", "--help":
 		usage(stdout)
 		return exitOK
+	case "version", "-version", "--version":
+		fmt.Fprintln(stdout, command.VersionLine())
+		return exitOK
 	}
-	fmt.Fprintf(stderr, "ustack: unknown command %q\n", args[0])
-	usage(stderr)
+	names := []string{"help", "version"}
+	for _, c := range commands() {
+		names = append(names, c.Name)
+	}
+	fmt.Fprintf(stderr, "ustack: no command and no process %.80q%s; ustack help lists the commands\n", args[0], nearest.Meant(args[0], names))
 	return exitUsage
 }
 
 func usage(w io.Writer) {
-	fmt.Fprint(w, "usage: ustack COMMAND [flags] ...\n\nCommands (flags: ustack COMMAND --help):\n\n")
+	fmt.Fprint(w, "usage: ustack COMMAND [flags] ...\n       ustack PID|NAME [flags], ustack [flags] -- CMD: futex --live with all names\n\nCommands (flags: ustack COMMAND --help):\n\n")
 	for _, c := range commands() {
 		fmt.Fprintf(w, "  %-15s %s\n", c.Name, c.Summary)
 	}

@@ -135,7 +135,7 @@ func recordCommand(args []string, std command.Streams) error {
 	opt := f.engine("record", std)
 	report := recorder.Options{
 		Name: f.out, MaxSize: f.maxSize, Redactor: f.redactor, Command: f.Command,
-		Proc: f.Proc, Version: buildVersion(), Reporter: opt.Reporter,
+		Proc: f.Proc, Version: command.Version(), Reporter: opt.Reporter,
 	}
 	if f.ring {
 		opt.EachEvent = f.redactor != nil || f.flight.LooksAtEvents()
