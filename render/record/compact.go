@@ -37,18 +37,14 @@ type Compact struct {
 	// Identifiers are the files' identifiers, nil for new ones.
 	Identifiers *Identifiers
 
-	w         io.Writer
-	room      func() int64 // how much w has, nil: no end of it
-	buf       []byte
-	known     map[marked]uint64
-	announced map[uint64]bool
-	marks     map[uint64]tracefs.Mark // with Flat: the weakest
-	fresh     []marked                // of the stack at hand
-	all       []marked                // that were announced, with Unannounced
-	pending   Left                    // what is in buf
-	open      bool                    // what was written last lacks its line feed
-	files     *filemap.Files          // that were announced, with Keep
-	line      []byte
+	w       io.Writer
+	room    func() int64 // how much w has, nil: no end of it
+	buf     []byte
+	pending Left // what is in buf
+	open    bool // what was written last lacks its line feed
+	files
+	events *filemap.Files // the files of mapping events, with Keep
+	line   []byte
 }
 
 // marked is a file with the mark of its frames in a report: each mark has its
@@ -78,7 +74,7 @@ func (c *Compact) piece() int {
 
 // NewCompact returns a renderer that writes to w.
 func NewCompact(w io.Writer) *Compact {
-	return &Compact{w: w, known: make(map[marked]uint64), files: filemap.NewFiles(), announced: make(map[uint64]bool), marks: make(map[uint64]tracefs.Mark)}
+	return &Compact{w: w, files: newFiles(), events: filemap.NewFiles()}
 }
 
 // errRaw: untrusted strings could pass for records.
@@ -213,30 +209,18 @@ func (c *Compact) endLine() {
 	}
 }
 
-// announceFiles announces the files that a stack is the first to need, with the stack's
-// head.
-func (c *Compact) announceFiles(head []byte) {
-	if c.Unannounced {
-		c.all = append(c.all, c.fresh...)
-		return
-	}
-	for _, f := range c.fresh {
-		c.announce(head, f)
-	}
-}
-
 // kept keeps the file of a mapping event, if Keep is set.
 func (c *Compact) kept(h *resolve.Pending, rec *tracefs.Record) {
 	if !c.Keep {
 		return
 	}
-	if c.files.Bytes() > maxKept {
-		c.files = filemap.NewFiles()
-		clear(c.known)
+	if c.events.Bytes() > maxKept {
+		c.events = filemap.NewFiles()
+		c.forget()
 	}
 	a := h.MappingEvent(rec)
 	c.fresh = c.fresh[:0]
-	c.key(marked{c.files.Intern(a.Path, a.BuildID), a.Mark})
+	c.key(marked{c.events.Intern(a.Path, a.BuildID), a.Mark})
 	c.announceFiles(h.Text[rec.Off:rec.Body])
 }
 
@@ -249,7 +233,12 @@ func (c *Compact) frame(txt []byte, f *tracefs.Frame, o *resolve.Attribution) {
 			offset = f.Address(txt)
 		}
 		c.buf = tracefs.AppendAddrText(c.buf, offset)
-		c.buf = tracefs.HashIdentifier(c.key(marked{o.File, o.Trust.Mark()})).Append(append(c.buf, " : "...))
+		key, ok := c.key(marked{o.File, o.Trust.Mark()})
+		if !ok {
+			c.reason(filemap.Forgotten)
+			return
+		}
+		c.buf = tracefs.HashIdentifier(key).Append(append(c.buf, " : "...))
 	case o.Memory != nil:
 		addr := o.Offset
 		if !o.HasOffset {
@@ -272,34 +261,6 @@ func (c *Compact) reason(r filemap.Reason) {
 
 // maxKept bounds the memory for mapping events that are kept.
 const maxKept = 4 << 20
-
-// maxKnown bounds the files that are kept; it is far above what a machine runs.
-const maxKnown = 1 << 16
-
-// key returns the identifier of a file. It notes that the file has to be
-// announced.
-func (c *Compact) key(f marked) uint64 {
-	mark := f.mark
-	if c.Flat {
-		f.mark = tracefs.NoMark
-	}
-	key, ok := c.known[f]
-	if !ok {
-		if len(c.known) >= maxKnown {
-			clear(c.known) // what was announced stays announced
-		}
-		key = c.identifier(f)
-		c.known[f] = key
-	}
-	if c.Flat {
-		c.marks[key] = tracefs.Weaker(c.marks[key], mark)
-	}
-	if !c.announced[key] {
-		c.announced[key] = true
-		c.fresh = append(c.fresh, f)
-	}
-	return key
-}
 
 // identifier returns the identifier of a file by the name that it has in the
 // report, and its mark.

@@ -26,7 +26,7 @@ type Merge struct {
 	stacks  map[stackKey]*counted
 	key     *Compact // makes frames and identifiers
 	found   []tracefs.Frame
-	many    bool // there were too many stacks
+	bytes   int // of stacks, see maxMergeBytes
 }
 
 // device is a boot of a machine.
@@ -47,8 +47,16 @@ type counted struct {
 	byDevice map[int]int64
 }
 
-// maxStacks bounds the stacks that are kept apart, maxNames the text of one.
-const maxStacks, maxStackText = 1 << 16, 64 << 10
+// maxStacks bounds the stacks that are kept apart, maxStackText the text of one, and
+// maxMergeBytes all of them and their counts: one takes perStack besides its text, and
+// perCount for each device.
+const (
+	maxStacks, maxStackText = 1 << 16, 64 << 10
+	maxMergeBytes           = 48 << 20
+	perStack, perCount      = 256, 48
+	// maxFieldBytes bounds the head that is kept of a report.
+	maxFieldBytes = 64 << 10
+)
 
 // otherStacks takes the place of the frames of stacks that were too many.
 const otherStacks = " (no stack: too many)\n"
@@ -72,6 +80,7 @@ func (m *Merge) Report() *MergedReport { return &MergedReport{m: m} }
 type MergedReport struct {
 	m      *Merge
 	fields []string
+	bytes  int     // of fields
 	d      *device // nil until its first record
 }
 
@@ -116,8 +125,9 @@ func (r *MergedReport) field(line []byte) error {
 	if ok && bytes.HasPrefix(field, []byte("devices=")) {
 		return errMerged
 	}
-	if ok && len(r.fields) < most && bytes.IndexByte(field, '=') > 0 {
+	if ok && len(r.fields) < most && r.bytes+len(field) <= maxFieldBytes && bytes.IndexByte(field, '=') > 0 {
 		r.fields = append(r.fields, string(field))
+		r.bytes += len(field)
 	}
 	return nil
 }
@@ -160,19 +170,28 @@ func (r *MergedReport) count(h *resolve.Pending, rec *tracefs.Record, a *resolve
 }
 
 func (r *MergedReport) add(event, frames string) {
+	m, d := r.m, r.d.number
 	key := stackKey{event, frames}
-	c := r.m.stacks[key]
-	if c == nil && len(r.m.stacks) >= maxStacks {
-		r.m.many = true
+	c := m.stacks[key]
+	size := 0
+	if c == nil {
+		size = perStack + len(event) + len(frames)
+	}
+	if c == nil || c.byDevice[d] == 0 {
+		size += perCount
+	}
+	if size > 0 && m.bytes+size > maxMergeBytes || c == nil && len(m.stacks) >= maxStacks {
 		key = stackKey{"", otherStacks}
-		c = r.m.stacks[key]
+		c = m.stacks[key]
+	} else {
+		m.bytes += size
 	}
 	if c == nil {
-		c = &counted{byDevice: make(map[int]int64), place: len(r.m.stacks)}
-		r.m.stacks[key] = c
+		c = &counted{byDevice: make(map[int]int64), place: len(m.stacks)}
+		m.stacks[key] = c
 	}
 	c.total++
-	c.byDevice[r.d.number]++
+	c.byDevice[d]++
 }
 
 // text returns a stack as it stands in a report. A frame in no file has no

@@ -129,11 +129,13 @@ type tokens struct {
 	mac       hash.Hash
 	sum       []byte
 	texts     map[string]string
+	bytes     int // of the strings in texts
 	addresses map[uint64]uint64
 }
 
-// maxCached bounds each of the caches: a trace may have no end of strings.
-const maxCached = 1 << 15
+// maxCached bounds each of the caches, maxCachedBytes the strings in one: a trace may
+// have no end of strings, and of long ones.
+const maxCached, maxCachedBytes = 1 << 15, 4 << 20
 
 func newTokens(key []byte) *tokens {
 	return &tokens{mac: hmac.New(sha256.New, key), texts: make(map[string]string), addresses: make(map[uint64]uint64)}
@@ -154,8 +156,9 @@ func (t *tokens) text(p []byte) string {
 	if s, ok := t.texts[string(p)]; ok {
 		return s
 	}
-	if len(t.texts) >= maxCached {
+	if len(t.texts) >= maxCached || t.bytes >= maxCachedBytes {
 		clear(t.texts)
+		t.bytes = 0
 	}
 	t.mac.Reset()
 	_, _ = t.mac.Write([]byte{domainText})
@@ -169,6 +172,7 @@ func (t *tokens) text(p []byte) string {
 	}
 	s := string(appendCheck(b, b))
 	t.texts[string(p)] = s
+	t.bytes += len(p)
 	return s
 }
 
