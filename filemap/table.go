@@ -62,6 +62,16 @@ func (e *Entry) Bind(b Binding) (rival bool) {
 	return rival
 }
 
+// Disown notes that the mapping event at a place was made because of no known stack.
+func (e *Entry) Disown(at Pos) {
+	for i := range e.bindings {
+		if b := &e.bindings[i]; b.At == at {
+			b.From, b.Owned = at, false
+			e.Version++
+		}
+	}
+}
+
 // At returns the binding in force at a place, the one with the latest start
 // before it; nil if there is none. It is ambiguous if an older claim than that
 // came to light after it: the kernel then had both at once, and which one it kept

@@ -118,6 +118,18 @@ func (h *Pending) restate(i int, id tracefs.Identifier, o Attribution) {
 	}
 }
 
+// disown gives the frames of a stack with an identifier that own a mapping event another
+// attribution: the event was not theirs.
+func (h *Pending) disown(i int, id tracefs.Identifier, o Attribution) {
+	frames, _ := h.StackFrames(&h.Records[i])
+	out := h.ownAttributions(i)
+	for k := range frames {
+		if f := &frames[k]; f.ID == id && f.Form == tracefs.FormIdentifier && out[k].own {
+			out[k] = o
+		}
+	}
+}
+
 // grown returns s with n zero elements.
 func grown[T any](s []T, n int) []T {
 	if cap(s) < n {

@@ -1,6 +1,8 @@
 package resolve
 
 import (
+	"math"
+
 	"ustack/filemap"
 	"ustack/tracefs"
 )
@@ -16,6 +18,8 @@ type names struct {
 	// announced counts mapping events, bad the unusable ones, rebound the ones
 	// that changed an identifier's meaning.
 	announced, bad, rebound int64
+	// asking are the inputs in which mapping events ask for stacks, too.
+	asking [math.MaxUint8 + 1]bool
 
 	sources  int
 	first    func(tracefs.Identifier) (a tracefs.MappingEvent, losses int64, ok bool) // Options.First
@@ -128,6 +132,7 @@ func (n *names) announce(t *task, h *Pending, i int, rec *tracefs.Record) {
 	switch {
 	case b.Owned:
 		n.nameOwner(owner, a.ID, &b)
+		owner.claim(a.ID, &b)
 	case owner == nil:
 		n.owners.expect(t, a.ID, &b)
 	}

@@ -27,6 +27,8 @@ type span struct {
 	pos     filemap.Pos
 	cookie  uint64
 	cpu     int32
+	// unconfirmed are mapping events since the thread's last cookie.
+	unconfirmed []earlyFile
 }
 
 // stack ends the span of a thread at its next stack, and begins the stack's span if
@@ -38,8 +40,54 @@ func (o *owners) stack(t *task, h *Pending, i int, rec *tracefs.Record, identifi
 	}
 	o.end(t)
 	if identified {
-		t.span = span{pending: h, seq: h.seq, rec: i, pos: h.pos(i), cookie: rec.Value, cpu: rec.CPU}
+		t.span = span{pending: h, seq: h.seq, rec: i, pos: h.pos(i), cookie: rec.Value, cpu: rec.CPU, unconfirmed: t.span.unconfirmed[:0]}
 		h.names++
+	}
+}
+
+// claim notes that a mapping event is taken for the span's. A mapping event asks for a
+// stack, too, if its own instance has the option: the thread's next cookie is that of the
+// entry into the kernel in which the event was made.
+func (s *span) claim(id tracefs.Identifier, b *filemap.Binding) {
+	if s.pending.Records[s.rec].Source == b.Source && len(s.unconfirmed) < maxEarly {
+		s.unconfirmed = append(s.unconfirmed, earlyFile{id, *b})
+	}
+}
+
+// disown takes back the mapping events that were made in another entry into the kernel
+// than the span's stack: because of a stack of another instance, or of another tool. By
+// then the mapping can be another one. The thread has another cookie; that is the event's
+// if events of this input ask for stacks.
+func (n *names) disown(t *task) {
+	s := &t.span
+	if s.pending == nil || !n.queue.holds(s.seq) || !n.asking[s.pending.Records[s.rec].Source] {
+		return
+	}
+	for i := range s.unconfirmed {
+		id, b := s.unconfirmed[i].id, &s.unconfirmed[i].b
+		e := n.bindings.table.Entry(id)
+		e.Disown(b.At)
+		n.bindings.table.Version++
+		at, ambiguous := e.At(s.pos)
+		o := bound(b)
+		switch {
+		case ambiguous:
+			o = unnamed(filemap.Ambiguous)
+		case at != nil:
+			o = bound(at)
+		}
+		s.pending.disown(s.rec, id, o)
+		n.rename(e, b.From, b.At)
+	}
+	s.unconfirmed = s.unconfirmed[:0]
+}
+
+// confirm notes that the mapping events since the last cookie were made in the entry into
+// the kernel of the span's stack.
+func (n *names) confirm(t *task, rec *tracefs.Record) {
+	if len(t.span.unconfirmed) > 0 {
+		n.asking[rec.Source] = true
+		t.span.unconfirmed = t.span.unconfirmed[:0]
 	}
 }
 

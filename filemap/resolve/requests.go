@@ -17,6 +17,7 @@ type requests struct {
 	queue  *queue
 	losses *losses
 	owners *owners
+	names  *names
 	stitch *stitcher
 }
 
@@ -25,6 +26,11 @@ func (r *requests) cookie(t *task, h *Pending, rec *tracefs.Record) {
 	if rec.Value == 0 {
 		r.missing[Refused]++
 		return
+	}
+	if t.span.cookie == rec.Value {
+		r.names.confirm(t, rec)
+	} else {
+		r.names.disown(t)
 	}
 	if ended := r.owners.enter(t, rec.Value); !ended && rec.Value == t.cookie {
 		return

@@ -210,7 +210,7 @@ func (r *Resolver) connect() {
 		queue: &r.queue, losses: &r.losses, bindings: &r.bindings, texts: &r.texts, owners: &r.owners}
 	r.templates = templates{table: r.bindings.table, names: &r.names}
 	r.stitch = stitcher{again: *opt, queue: &r.queue, tasks: &r.tasks}
-	r.requests = requests{late: opt.collect != nil, queue: &r.queue, losses: &r.losses, owners: &r.owners, stitch: &r.stitch}
+	r.requests = requests{late: opt.collect != nil, queue: &r.queue, losses: &r.losses, owners: &r.owners, names: &r.names, stitch: &r.stitch}
 	r.querier = querier{attributor: opt.Attributor, why: opt.Why}
 	r.tally = tally{files: r.bindings.files}
 	r.tasks.drop = func(t *task) {
