@@ -1,6 +1,7 @@
 package space
 
 import (
+	"iter"
 	"slices"
 
 	"ustack/tracefs"
@@ -42,6 +43,25 @@ func (s *Space) of(t tracefs.Time) *Space {
 		s = s.older
 	}
 	return s
+}
+
+// Between returns the versions that were in force between two times, both included, the
+// newest first.
+func (s *Space) Between(from, to tracefs.Time) iter.Seq[*Version] {
+	return func(yield func(*Version) bool) {
+		for link := s.of(to); link != nil; link = link.older {
+			for i := len(link.versions) - 1; i >= 0; i-- {
+				v := &link.versions[i]
+				if v.From > to {
+					continue
+				}
+				if v.To <= from || !yield(v) {
+					return
+				}
+				to = v.From - 1 // the next link has the first version of this one, too
+			}
+		}
+	}
 }
 
 // chain calls fn with the links, the newest first, and with how many versions

@@ -214,6 +214,9 @@ func (j *Attributor) stays(tid, pid int, until tracefs.Time) bool {
 // late means that it may be another one.
 func (j *Attributor) process(tid int, t tracefs.Time) (pid int, sp *space.Space, late bool) {
 	pid, late, ok := j.opt.Threads.PID(tid, t+j.opt.Stamp.After)
+	if !ok { // it can have ended within the precision of the time stamp
+		pid, late, ok = j.opt.Threads.PID(tid, t-j.opt.Stamp.Before)
+	}
 	if !ok {
 		pid, late = tid, true // the first thread of a process that was not seen to begin
 	}

@@ -52,12 +52,14 @@ func TestAttributeDoubt(t *testing.T) {
 	spaces.Map(12, vdso(0x7fff_0000_5000), 70_000)
 	spaces.Map(13, stays, 1000)
 	spaces.Map(13, vdso(0x7fff_0000_1000), 1000)
+	spaces.Map(14, stays, 1000) // at no random place: its vDSO is there in every program
+	spaces.Map(14, vdso(0x7fff_f7fc_1000), 1000)
 	spaces.Fork(77, 10, 62_000)
 	spaces.Map(10, stays, 63_000)
 	spaces.Fork(1, 6, 59_000)
 	spaces.Exec(6, "old", 59_000)
 	spaces.MapExact(6, elf("/bin/old", page, 2*page, 0), 59_000)
-	threads := someThreads{before: map[int]int{1: 1, 2: 2, 3: 1, 4: 1, 5: 5, 6: 6, 7: 7, 8: 8, 9: 9, 10: 10, 11: 11, 12: 12, 13: 13}, after: map[int]int{1: 1, 3: 9, 11: 11, 12: 12, 13: 13}}
+	threads := someThreads{before: map[int]int{1: 1, 2: 2, 3: 1, 4: 1, 5: 5, 6: 6, 7: 7, 8: 8, 9: 9, 10: 10, 11: 11, 12: 12, 13: 13, 14: 14}, after: map[int]int{1: 1, 3: 9, 11: 11, 12: 12, 13: 13, 14: 14}}
 	j := New(Options{Spaces: spaces, Threads: threads, Stamp: TextStamp(), Doubtful: func(at tracefs.Time) (missed, until tracefs.Time, doubtful bool) {
 		switch {
 		case at >= 90_000:
@@ -93,6 +95,7 @@ func TestAttributeDoubt(t *testing.T) {
 		{11, 55_000, page, "lost"}, // of the program that it became later
 		{12, 55_000, page, "lost"},
 		{13, 55_000, page, "/lib/stays+0x0 late"},
+		{14, 55_000, page, "lost"},
 		{11, 67_000, page, "/lib/stays+0x0 verified"},
 		{1, 55_000, 1 << 63, "no-vma"},
 	} {

@@ -23,9 +23,24 @@ func (j *Attributor) doubted(sp *space.Space, addr uint64, t tracefs.Time, d dou
 }
 
 // replaced reports whether a process has executed a program between two times. That
-// may have gone unseen; but the vDSO is at another place then.
+// may have gone unseen; but the vDSO is at another place then, unless nothing is at a
+// random place.
 func replaced(sp *space.Space, t, until tracefs.Time) bool {
-	return sp.Began(until) > t || vdso(sp.At(t)) != vdso(sp.At(until))
+	was, now := vdso(sp.At(t)), vdso(sp.At(until))
+	return sp.Began(until) > t || was != now || isFixed(was)
+}
+
+// isFixed reports whether the vDSO is where it is in programs whose memory is at no random
+// places (ADDR_NO_RANDOMIZE): right below the gap for the stack, which is 128 MiB at least
+// (MIN_GAP in mm/util.c and arch/x86/mm/mmap.c). Of random places one in thousands is there.
+func isFixed(vdso uint64) bool {
+	const gap, libraries = 128 << 20, 16 << 20
+	for _, top := range []uint64{1 << 32, 1 << 47, 1 << 48} {
+		if vdso < top && top-vdso <= gap+libraries {
+			return true
+		}
+	}
+	return false
 }
 
 // vdso is where the vDSO is, 0 if unknown.

@@ -32,8 +32,7 @@ type stretch struct{ from, to tracefs.Time }
 func (s stretch) exact() bool { return s.to > s.from }
 
 // find looks an address up at a time. A stack is of some moment within the
-// precision of its time stamp: what changed in that time decides only if it
-// does not matter. span is the time of stamps for which the answer, v, is the same.
+// precision of its time stamp: what the address was at any time in it has to be the same. span is the time of stamps for which the answer, v, is the same.
 func (j *Attributor) find(v *verdict, sp *space.Space, addr uint64, t tracefs.Time) (span stretch) {
 	*v = verdict{known: proof.Address{Addr: addr, Sure: j.sure()}}
 	end, ok := sp.Lookup(addr, t+j.opt.Stamp.After)
@@ -42,6 +41,11 @@ func (j *Attributor) find(v *verdict, sp *space.Space, addr uint64, t tracefs.Ti
 		return span
 	}
 	v.add(sp, t+j.opt.Stamp.After)
+	for in := range sp.Between(t-j.opt.Stamp.Before, t+j.opt.Stamp.After) {
+		if in.To <= t+j.opt.Stamp.After { // what came in its time stayed until its end
+			v.add(sp, in.To-1)
+		}
+	}
 	v.add(sp, t-j.opt.Stamp.Before)
 	return stretch{}
 }

@@ -25,7 +25,11 @@ func (j *Attributor) identifier(pid int, sp *space.Space, f *tracefs.Frame, raw 
 	t := s.Time + j.opt.Stamp.After
 	q := &j.query
 	*q = query{j: j, id: f.ID, pid: pid, t: t, begin: s.Time - j.opt.Stamp.Before, raw: raw, offset: f.Address(s.Text), space: sp, doubt: d, why: why, said: *o}
-	if v := sp.At(t); v != nil && v.Mappings.Len() > 0 {
+	v := sp.At(t)
+	if v == nil { // it ended within the precision of the time stamp
+		v = sp.At(q.begin)
+	}
+	if v != nil && v.Mappings.Len() > 0 {
 		q.v, q.fits = v, j.codes.of(pid, v.Mappings).holding(q.offset, t)
 	}
 	switch v := proof.Decide(q, q.id.IsInode()); v.Act {

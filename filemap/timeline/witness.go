@@ -41,10 +41,33 @@ func (q *query) step(s proof.Statement, f *space.File) {
 	q.why.Add(proof.Step{Statement: s, PID: q.pid, File: f.Name, From: q.begin, To: q.t})
 }
 
-// settled reports whether no code was mapped within the precision of the time
-// stamp that the frame can lie in.
+// settled reports whether no code that the frame can lie in was mapped within the
+// precision of the time stamp, and none went away.
 func (q *query) settled() bool {
-	return !q.fits.newer(nil, q.begin)
+	return !q.fits.newer(nil, q.begin) && !q.left()
+}
+
+// left reports whether code that the frame can lie in went away within the precision of
+// the time stamp.
+func (q *query) left() bool {
+	for before := range q.space.Between(q.begin, q.t) {
+		if before == q.v || before.Mappings == q.v.Mappings {
+			continue
+		}
+		for m := range before.Mappings.All() {
+			if fits(m, q.offset, q.t) && !q.has(m) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// has reports whether a mapping of a former version, in which the frame can lie, is there
+// at the end of the precision of the time stamp.
+func (q *query) has(m *space.Mapping) bool {
+	now := q.v.Find(m.Start)
+	return now != nil && now.File == m.File && now.Since == m.Since && fits(now, q.offset, q.t)
 }
 
 // stays reports whether all code that the frame can lie in is there when the time
@@ -171,7 +194,7 @@ func (q *query) unfit(place proof.Place) proof.Place {
 // Carried implements proof.Witness.
 func (q *query) Carried() proof.Said {
 	pin, stay, found := q.j.pins.At(q.id, q.t)
-	if !found || stay == proof.Gone {
+	if !found || stay == proof.Gone || pin.Mapping.since > q.begin { // then the stack can be older
 		q.stay = proof.Gone
 		return proof.Said{}
 	}
@@ -254,7 +277,7 @@ func (q *query) Claimed() proof.Said {
 	case file != nil && q.at(file):
 		m, only := q.fits.of(file)
 		said := q.code(file, m, only)
-		said.Left = q.left()
+		said.Left = q.claim()
 		return said
 	case file == nil && q.fits.mapsAs(claimed):
 		return proof.Said{Place: proof.NoCode}
@@ -277,10 +300,10 @@ func (q *query) unchecked() proof.Said {
 	return said
 }
 
-// left is what is left of a claim of a mapped file that has the frame. A hash means
+// claim is what is left of a claim of a mapped file that has the frame. A hash means
 // something else once the mapping that had it has gone; the number of an inode does
 // so only if the file is deleted.
-func (q *query) left() proof.Left {
+func (q *query) claim() proof.Left {
 	left := q.j.pins.Claim(q.id, placeOf(q.pid, q.in), q.fits.places(q.pid))
 	switch left {
 	case proof.Refuted:
