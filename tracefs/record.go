@@ -257,6 +257,9 @@ type Template struct {
 	// Text is the frame lines, Frames point into it.
 	Text   []byte
 	Frames []Frame
+	// Settled: all its stacks are of one process, and from a time in which nothing
+	// changed that it had mapped. So an address is the same place in all of them.
+	Settled bool
 	// Memo is for the consumer; a source does not touch it.
 	Memo any
 }

@@ -88,22 +88,27 @@ func (p *Printer) decodeStack(f *format.Event) decodeFunc {
 
 // addresses makes frames of a stack, up to the first address of 0.
 func (p *Printer) addresses(b *tracefs.Batch, r *tracefs.Record, data []byte) {
-	s := stack{addrs: data}
-	slot := p.templates.find(&s)
+	p.addressesOf(b, r, &stack{addrs: data})
+}
+
+// addressesOf makes frames of a stack without identifiers.
+func (p *Printer) addressesOf(b *tracefs.Batch, r *tracefs.Record, s *stack) {
+	data := s.addrs
+	slot := p.templates.find(s)
 	if slot != nil && slot.template != nil {
 		r.Template, r.FrameText = p.templates.use(b, slot), r.Off
 		return
 	}
 	for long := p.env.LongSize; len(data) >= long; data = data[long:] {
 		addr := p.number(data, long)
-		if addr == 0 {
+		if addr == 0 && !s.zeros {
 			break
 		}
 		b.Frames = append(b.Frames, tracefs.Frame{Addr: addr, HasAddr: true, Form: tracefs.FormPlain})
 	}
 	r.Hi = uint32(len(b.Frames))
 	if slot != nil {
-		slot.build(&s, nil, b.Frames[r.Lo:r.Hi])
+		slot.build(s, nil, b.Frames[r.Lo:r.Hi])
 	}
 }
 

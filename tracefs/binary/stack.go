@@ -67,6 +67,11 @@ func newUnwind(_ *Printer, f *format.Event) printFunc {
 type stack struct {
 	addrs, hashes, inodes, devs []byte
 	hashed, inoded              bool
+	// settled: inodes is what the process had mapped, as a number, and the Template is
+	// to be (tracefs.Template.Settled).
+	settled bool
+	// zeros: an address of 0 does not end the stack.
+	zeros bool
 }
 
 // frames prints the lines of a user stack, up to the first address of 0, and
@@ -82,7 +87,7 @@ func (p *Printer) frames(b *tracefs.Batch, r *tracefs.Record, s stack) {
 	long := p.env.LongSize
 	for i := 0; (i+1)*long <= len(s.addrs); i++ {
 		addr := p.number(s.addrs[i*long:], long)
-		if addr == 0 {
+		if addr == 0 && !s.zeros {
 			break
 		}
 		f := tracefs.Frame{Addr: addr, HasAddr: true, Form: tracefs.FormPlain, Off: uint32(len(b.Text))}

@@ -105,7 +105,7 @@ func (slot *templateSlot) build(st *stack, text []byte, frames []tracefs.Frame) 
 	for i, a := range st.arrays() {
 		slot.raw[i] = append([]byte(nil), a...)
 	}
-	sh := &tracefs.Template{Text: append([]byte(nil), text...), Frames: append([]tracefs.Frame(nil), frames...)}
+	sh := &tracefs.Template{Text: append([]byte(nil), text...), Frames: append([]tracefs.Frame(nil), frames...), Settled: st.settled}
 	start := frames[0].Off
 	for i := range sh.Frames {
 		f := &sh.Frames[i]

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/tracefs/binary"
+	"ustack/tracefs/perfdata"
 	"ustack/tracefs/tracedat"
 )
 
@@ -42,6 +43,9 @@ type File struct {
 	counted *counter
 	// pages are the ring buffers of a binary trace, nil for text.
 	pages *pages
+	// perf is what perf has recorded, nil for anything else; done counts its bytes.
+	perf *perfdata.File
+	done atomic.Int64
 }
 
 // Open opens a file by name; "-" is standard input, given as stdin. The first
@@ -96,6 +100,9 @@ func open(name string, r io.Reader) (*File, error) {
 	if in.Compressed() || in.pages != nil {
 		in.plain = nil
 	}
+	if err == nil && in.Compressed() {
+		err = in.peekPerf()
+	}
 	return in, err
 }
 
@@ -149,6 +156,16 @@ func (in *File) decompress(r, file io.Reader) error {
 		}
 		in.close = append(in.close, func() error { z.Close(); return nil })
 		in.r, in.wait = z, nil
+	case perfdata.Is(head):
+		n, err := io.ReadFull(r, head[4:perfMagic])
+		if err != nil && err != io.ErrUnexpectedEOF && err != io.EOF {
+			return fmt.Errorf("reading %s at byte 4: %w", in.Name, err)
+		}
+		head = head[:4+n]
+		in.r = &peeked{head: head, r: r}
+		if len(head) == perfMagic && perfdata.Is(head) {
+			return in.openPerf(in.r, file)
+		}
 	case bytes.HasPrefix([]byte(tracedat.Magic), head) && len(head) == 4:
 		in.r = &peeked{head: head, r: r}
 		return in.openDat(file)
@@ -162,8 +179,9 @@ func (in *File) decompress(r, file io.Reader) error {
 
 // peeked gives back the first bytes and then gets out of the way.
 type peeked struct {
-	head []byte
-	r    io.Reader
+	head       []byte
+	r          io.Reader
+	compressed bool // r decompresses
 }
 
 func (p *peeked) Read(b []byte) (int, error) {
@@ -209,9 +227,11 @@ func (in *File) Again() func() (*File, error) { return in.again }
 
 // Compressed reports whether the file is not read as it is.
 func (in *File) Compressed() bool {
-	switch in.r.(type) {
+	switch r := in.r.(type) {
 	case *gzip.Reader, *zstd.Decoder:
 		return true
+	case *peeked:
+		return r.compressed
 	}
 	return false
 }

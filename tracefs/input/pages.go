@@ -47,29 +47,9 @@ func (r errReader) Read([]byte) (int, error) { return 0, r.err }
 
 // openDat opens a trace.dat, which must be a file: it is not read in order.
 func (in *File) openDat(file io.Reader) error {
-	var r io.ReaderAt
-	var size int64
-	switch f := file.(type) {
-	case *io.SectionReader: // standard input, read again
-		if under, start, _ := f.Outer(); under != nil {
-			if of, ok := under.(*os.File); ok {
-				info, err := of.Stat()
-				if err != nil {
-					return fmt.Errorf("looking at %s: %w", in.Name, err)
-				}
-				r, size = f, info.Size()-start
-			}
-		}
-	case *os.File:
-		if in.Size == 0 {
-			break
-		}
-		start, err := f.Seek(0, io.SeekCurrent)
-		if err != nil {
-			return fmt.Errorf("reading %s: %w", in.Name, err)
-		}
-		start -= int64(len(tracedat.Magic[:4])) // what was looked at
-		r, size = io.NewSectionReader(f, start, in.Size-start), in.Size-start
+	r, size, err := in.readerAt(file, int64(len(tracedat.Magic[:4])))
+	if err != nil {
+		return err
 	}
 	if r == nil {
 		return fmt.Errorf("reading %s: it is a trace.dat, which cannot be read from a pipe: give it as a file", in.Name)
@@ -87,6 +67,36 @@ func (in *File) openDat(file io.Reader) error {
 		in.Size += dat.Buffers[i].DataSize()
 	}
 	return nil
+}
+
+// readerAt returns a plain file to be read in any order, and its size; nil if it is none.
+// So many bytes of it were looked at.
+func (in *File) readerAt(file io.Reader, looked int64) (io.ReaderAt, int64, error) {
+	switch f := file.(type) {
+	case *io.SectionReader: // standard input, read again
+		if under, start, size := f.Outer(); under != nil {
+			of, ok := under.(*os.File)
+			if !ok {
+				break
+			}
+			info, err := of.Stat()
+			if err != nil {
+				return nil, 0, fmt.Errorf("looking at %s: %w", in.Name, err)
+			}
+			return f, min(info.Size()-start, size), nil
+		}
+	case *os.File:
+		if in.Size == 0 {
+			break
+		}
+		start, err := f.Seek(0, io.SeekCurrent)
+		if err != nil {
+			return nil, 0, fmt.Errorf("reading %s: %w", in.Name, err)
+		}
+		start -= looked
+		return io.NewSectionReader(f, start, in.Size-start), in.Size - start, nil
+	}
+	return nil, 0, nil
 }
 
 func (in *File) setPages(p *pages) {
@@ -120,6 +130,9 @@ func (s *binarySource) Next(b *tracefs.Batch) error {
 
 // sources returns what the file has to be read of, one for each ring buffer.
 func (in *File) sources(opt Options) []source {
+	if in.perf != nil {
+		return []source{newPerfSource(in, opt)}
+	}
 	if in.pages == nil {
 		s := newSource(in, opt.Events)
 		if !opt.NoTemplates {

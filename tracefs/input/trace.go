@@ -107,13 +107,19 @@ func (t *Trace) Processes() (all []tracedat.Process, err error) {
 	return all, errors.Join(errs...)
 }
 
+// noted is a source that knows its clock, and has remarks at its end.
+type noted interface {
+	Notes() []string
+	Clock() string
+}
+
 // Notes are remarks about how records were printed, for when all are read.
 func (t *Trace) Notes() []string {
 	var out []string
 	for _, s := range t.sources {
-		if b, ok := s.(*binarySource); ok {
+		if b, ok := s.(noted); ok {
 			for _, note := range b.Notes() {
-				out = append(out, b.name()+": "+note)
+				out = append(out, s.name()+": "+note)
 			}
 		}
 	}
@@ -125,7 +131,7 @@ func (t *Trace) Notes() []string {
 func (t *Trace) Clock() string {
 	clock := ""
 	for i, s := range t.sources {
-		b, ok := s.(*binarySource)
+		b, ok := s.(noted)
 		if !ok || i > 0 && b.Clock() != clock {
 			return ""
 		}

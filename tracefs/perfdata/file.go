@@ -1,0 +1,310 @@
+package perfdata
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/tracefs/binary"
+	"ustack/tracefs/format"
+	"ustack/tracefs/perf"
+	"ustack/tracefs/tracedat"
+)
+
+// magic is what a file begins with, in its byte order.
+const (
+	magicLittle = "PERFILE2"
+	magicBig    = "2ELIFREP"
+	magicSize   = 8
+	pipeHeader  = 16
+	fileHeader  = 104
+)
+
+// Is reports whether the first bytes are those of a perf.data.
+func Is(head []byte) bool {
+	const least = 4
+	if len(head) > magicSize {
+		head = head[:magicSize]
+	}
+	return len(head) >= least && (string(head) == magicLittle[:len(head)] || string(head) == magicBig[:len(head)])
+}
+
+// File is an opened perf.data.
+type File struct {
+	// Release is the kernel's, Arch the machine's, as uname has them; "" if unknown.
+	Release, Arch string
+	// BuildIDs is perf's list of files.
+	BuildIDs []BuildID
+	// Notes are remarks about the file itself.
+	Notes []string
+
+	r      io.ReaderAt
+	size   int64
+	order  order
+	events events
+	kernel binary.Kernel
+	data   section
+	pipe   bool // attributes and features are records
+	err    error
+}
+
+// section is a part of a file.
+type section struct{ at, size int64 }
+
+func (f *File) section(b []byte) section {
+	return section{int64(f.order.u64(b)), int64(f.order.u64(b[8:]))}
+}
+
+// read reads a section of at most so many bytes.
+func (f *File) read(s section, most int64) ([]byte, error) {
+	if s.at < 0 || s.size < 0 || s.at > f.size || s.size > f.size-s.at || s.size > most {
+		return nil, malformed(s.at, "a section of %d bytes, in a file of %d", s.size, f.size)
+	}
+	b := make([]byte, s.size)
+	if n, err := f.r.ReadAt(b, s.at); n < len(b) {
+		return nil, fmt.Errorf("reading byte %d: %w", s.at+int64(n), err)
+	}
+	return b, nil
+}
+
+// Open reads the head of a perf.data. If a section after the data cannot be read, the
+// error is the last one of reading the records.
+func Open(r io.ReaderAt, size int64) (*File, error) {
+	f := &File{r: r, size: size}
+	head := make([]byte, fileHeader)
+	n, err := r.ReadAt(head, 0)
+	if n < pipeHeader {
+		return nil, fmt.Errorf("reading the head of a perf.data: %w", errors.Join(err, io.ErrUnexpectedEOF))
+	}
+	switch string(head[:magicSize]) {
+	case magicLittle:
+	case magicBig:
+		f.order.big = true
+	default:
+		return nil, malformed(0, "it begins with %q", head[:magicSize])
+	}
+	f.events.order = f.order
+	f.kernel.Layout.Page = *format.DefaultPage()
+	f.kernel.Layout.BigEndian = f.order.big
+	switch headSize := f.order.u64(head[8:]); {
+	case headSize == pipeHeader:
+		f.pipe = true
+		f.data = section{pipeHeader, size - pipeHeader}
+		err = f.scanPipe()
+	case n < fileHeader:
+		err = malformed(int64(n), "the file ends in its header")
+	case headSize != fileHeader:
+		err = malformed(8, "a header of %d bytes", headSize)
+	default:
+		err = f.readHead(head)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the head of a perf.data: %w", err)
+	}
+	f.kernel.Clock = f.events.clock()
+	if f.kernel.Release == "" {
+		f.kernel.Release = f.Release
+	}
+	return f, nil
+}
+
+// readHead reads the events and the sections that the header names.
+func (f *File) readHead(head []byte) error {
+	attrSize := int64(f.order.u64(head[16:]))
+	attrs, data := f.section(head[24:]), f.section(head[40:])
+	if err := f.attributes(attrs, attrSize); err != nil {
+		return err
+	}
+	if data.size == 0 { // it is written when perf record ends
+		f.Notes = append(f.Notes, "perf record did not end this file: its head does not say how long it is, and what perf writes at the end is missing")
+		data.size = f.size - data.at
+	}
+	if data.at < fileHeader || data.at > f.size || data.size < 0 {
+		return malformed(40, "data of %d bytes from byte %d on", data.size, data.at)
+	}
+	f.data = data
+	f.err = f.features(head[72:fileHeader])
+	return nil
+}
+
+// attributes reads the section of the events: each an attribute and where its numbers are.
+func (f *File) attributes(s section, size int64) error {
+	const ids = 16
+	if size < minAttr+ids || size > maxAttr {
+		return malformed(16, "attributes of %d bytes", size)
+	}
+	b, err := f.read(s, maxEvents*size)
+	if err != nil {
+		return err
+	}
+	for at := s.at; int64(len(b)) >= size; at, b = at+size, b[size:] {
+		a, ok := parseAttr(f.order, b[:size-ids])
+		if !ok {
+			return malformed(at, "an attribute is too short")
+		}
+		list, err := f.read(f.section(b[size-ids:]), 8*maxIDs)
+		if err == nil {
+			err = f.events.add(a, list)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(f.events.list) == 0 {
+		return malformed(s.at, "no event")
+	}
+	return nil
+}
+
+// features reads the sections after the data, which are in the order of their bits.
+// Each that cannot be read is an error of its own.
+func (f *File) features(bitmap []byte) error {
+	const entry = 16
+	var errs []error
+	at := f.data.at + f.data.size
+	for bit := range maxFeature {
+		word := f.order.u64(bitmap[bit/64*8:])
+		if word>>(bit%64)&1 == 0 {
+			continue
+		}
+		b, err := f.read(section{at, entry}, entry)
+		if err != nil {
+			return errors.Join(append(errs, fmt.Errorf("reading feature %d: %w", bit, err))...)
+		}
+		at += entry
+		if !wanted[bit] {
+			continue
+		}
+		if b, err = f.read(f.section(b), maxSection); err == nil {
+			err = f.feature(bit, b)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("reading feature %d: %w", bit, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+var wanted = map[int]bool{featureTracingData: true, featureBuildID: true, featureRelease: true, featureArch: true, featureEventDesc: true}
+
+// tracingData reads what tracefs had (HEADER_TRACING_DATA), in the layout of a trace.dat.
+func (f *File) tracingData(b []byte) error {
+	if err := tracedat.ReadKernel(b, &f.kernel); err != nil {
+		return fmt.Errorf("reading the formats of events: %w", err)
+	}
+	return nil
+}
+
+// records returns the records of the file from its first one on.
+func (f *File) records(read func(int)) *stream {
+	r := io.Reader(io.NewSectionReader(f.r, f.data.at, min(f.data.size, f.size-f.data.at)))
+	if read != nil {
+		r = &counting{r, read}
+	}
+	return newStream(f.order, r, f.data.at)
+}
+
+// counting reports what is read.
+type counting struct {
+	r    io.Reader
+	read func(int)
+}
+
+func (c *counting) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.read(n)
+	return n, err
+}
+
+// DataSize returns the number of bytes of records.
+func (f *File) DataSize() int64 { return min(f.data.size, f.size-f.data.at) }
+
+// Clock returns the trace clock of the times, "" if the events do not agree.
+func (f *File) Clock() string { return f.kernel.Clock }
+
+// scanPipe reads the attributes and features in a file that went through a pipe: they are
+// records among the others. An error is that of reading the records, later.
+func (f *File) scanPipe() error {
+	s := f.records(nil)
+	defer s.close()
+	for {
+		rec, h, _, err := s.next()
+		if err != nil {
+			break
+		}
+		if err := f.headRecord(s, h, rec); err != nil {
+			f.err = errors.Join(f.err, err)
+		}
+	}
+	if len(f.events.list) == 0 {
+		return malformed(pipeHeader, "no event")
+	}
+	return nil
+}
+
+// headRecord reads a record that has a part of the head.
+func (f *File) headRecord(s *stream, h header, rec []byte) error {
+	body := rec[headerSize:]
+	v := fields{order: f.order, rest: body}
+	switch h.typ {
+	case recordHeaderAttr:
+		return f.attrRecord(s, body)
+	case recordTracingData:
+		b, err := s.outer.take(int64(padded(v.word32())))
+		if err != nil {
+			return nil // reading the records reports it
+		}
+		return f.tracingData(b)
+	case recordBuildID:
+		f.buildID(h, rec)
+	case recordEventUpdate:
+		const named = 2 // PERF_EVENT_UPDATE__NAME
+		if what, id := v.word64(), v.take(8); what == named && id != nil {
+			f.name(id, string(upToNUL(v.rest)))
+		}
+	case recordFeature:
+		if bit := v.word64(); bit < maxFeature && wanted[int(bit)] && bit != featureTracingData {
+			return f.feature(int(bit), v.rest)
+		}
+	case recordAuxTrace:
+		_ = s.outer.skip(int64(min(v.word64(), 1<<62)))
+	}
+	return nil
+}
+
+// attrRecord reads an attribute with its numbers.
+func (f *File) attrRecord(s *stream, body []byte) error {
+	if len(body) < minAttr {
+		return malformed(s.outer.pos, "before it: an attribute is too short")
+	}
+	size := int(f.order.u32(body[4:]))
+	if size < minAttr || size > len(body) {
+		return malformed(s.outer.pos, "before it: an attribute of %d bytes", size)
+	}
+	a, _ := parseAttr(f.order, body[:size])
+	return f.events.add(a, body[size:])
+}
+
+// padded returns a size in whole words.
+func padded(n uint32) uint64 { return (uint64(n) + 7) &^ 7 }
+
+// SideBand passes the records about mappings, threads, names and losses to take, in order
+// of time: the ones that perf has made of /proc first. A record is valid until take
+// returns. An error that ends the reading is the one that reading the samples meets, too.
+func (f *File) SideBand(take func(*perf.Record)) {
+	o := newOrdered(f, nil)
+	defer o.close()
+	o.want = func(h header) bool { return h.typ != unix.PERF_RECORD_SAMPLE && h.typ != recordDeferred }
+	var r perf.Record
+	for {
+		b, h, err := o.next()
+		if err != nil {
+			return
+		}
+		if ok, _ := f.sideBand(h, b, &r); ok {
+			take(&r)
+		}
+	}
+}
