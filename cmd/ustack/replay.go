@@ -25,9 +25,9 @@ const replayHelp = `usage: ustack replay [flags] [FILE... | -]
 Resolves every frame of the user stacks in a saved trace to path, build ID and
 offset of its file. Reads the text of trace_pipe, trace or trace-cmd report, plain,
 gzip or zstd, from standard input if no FILE is given; a report of ustack record; a
-trace.dat of trace-cmd; or a directory with pages of the ring buffer, rawN.bin of
-each CPU and meta/ laid out like tracefs. Several FILEs are one trace, merged by
-time. Manual: ustack help replay.
+trace.dat of trace-cmd; a perf.data of perf record; or a directory with pages of the
+ring buffer, rawN.bin of each CPU and meta/ laid out like tracefs. Several FILEs are
+one trace, merged by time. Manual: ustack help replay.
 
   cat /sys/kernel/tracing/trace_pipe > t; ustack replay t
   ustack replay --format=json t.zst | jq 'select(.stack)'

@@ -28,6 +28,7 @@ const maxEntries = 1 << 16
 // asked about has an attribution for each frame.
 type querier struct {
 	attributor Attributor // nil for none
+	exact      bool       // Options.Exact
 	why        *Why
 	entries    map[int32]*entry
 	last       *entry // of lastTID: a thread mostly has many records in a row
@@ -49,23 +50,39 @@ func (j *querier) batch(h *Pending) {
 		case tracefs.KindLost, tracefs.KindGap:
 			j.missed++
 		case tracefs.KindStack:
-			s := &j.query // one for all: an Attributor may be anything, so it would be made anew for each
-			*s = Query{TID: rec.TID, TGID: tracefs.NoTID, Continued: rec.Flags&tracefs.Continued != 0, Joined: rec.Flags&tracefs.Joined != 0, batch: h.Batch, record: rec}
-			s.Frames, s.Text = h.StackFrames(rec)
-			s.Attributions, _ = h.StackAttributions(i)
-			if h.Timed(rec) {
-				s.Timed, s.Time = true, h.Time(rec)
-			}
-			s.Deferred = rec.Flags&tracefs.Deferred != 0
-			if s.Deferred && rec.Value != 0 {
-				j.ask(s, rec)
-			}
-			if j.why != nil {
-				j.why.ask(h, rec, s)
-			}
-			j.attributor.Attribute(s)
+			j.stack(h, i, rec)
 		}
 	}
+}
+
+// stack passes a stack to the Attributor. Of the stacks of a settled template the first
+// one is for all.
+func (j *querier) stack(h *Pending, i int, rec *tracefs.Record) {
+	var shared *Result
+	if rec.Template != 0 && h.Templates[rec.Template-1].Settled {
+		if shared = h.Results[i]; shared.settled {
+			return
+		}
+		defer shared.settle()
+	}
+	s := &j.query // one for all: an Attributor may be anything, so it would be made anew for each
+	*s = Query{TID: rec.TID, TGID: tracefs.NoTID, Continued: rec.Flags&tracefs.Continued != 0, Joined: rec.Flags&tracefs.Joined != 0, batch: h.Batch, record: rec}
+	s.Frames, s.Text = h.StackFrames(rec)
+	s.Attributions, _ = h.StackAttributions(i)
+	if h.Timed(rec) {
+		s.Timed, s.Time = true, h.Time(rec)
+		if t, ok := h.Exact(rec); ok && j.exact {
+			s.Time = t
+		}
+	}
+	s.Deferred = rec.Flags&tracefs.Deferred != 0
+	if s.Deferred && rec.Value != 0 {
+		j.ask(s, rec)
+	}
+	if j.why != nil {
+		j.why.ask(h, rec, s)
+	}
+	j.attributor.Attribute(s)
 }
 
 // ask asks for the proof of a frame if it is in a stack.

@@ -155,8 +155,10 @@ type Options struct {
 	// Identifiers bounds the table of identifiers, 0 for the default.
 	Identifiers int
 	// Attributor decides about frames last; nil for none. It attributes each stack by
-	// itself, so the source must not use templates.
+	// itself, so the source must not use templates, but for settled ones.
 	Attributor Attributor
+	// Exact passes exact times of stacks to the Attributor, where the source has them.
+	Exact bool
 	// Why asks for the proof of a frame; nil for none.
 	Why *Why
 	// Strict leaves frames unresolved whose file is only claimed.
@@ -211,7 +213,7 @@ func (r *Resolver) connect() {
 	r.templates = templates{table: r.bindings.table, names: &r.names}
 	r.stitch = stitcher{again: *opt, queue: &r.queue, tasks: &r.tasks}
 	r.requests = requests{late: opt.collect != nil, queue: &r.queue, losses: &r.losses, owners: &r.owners, names: &r.names, stitch: &r.stitch}
-	r.querier = querier{attributor: opt.Attributor, why: opt.Why}
+	r.querier = querier{attributor: opt.Attributor, exact: opt.Exact, why: opt.Why}
 	r.tally = tally{files: r.bindings.files}
 	r.tasks.drop = func(t *task) {
 		r.requests.forget(t)

@@ -30,6 +30,7 @@ type Result struct {
 	// Functions is parallel to Attributions, nil without names.
 	Functions []symbol.Function
 	private   bool // belongs to one stack
+	settled   bool // the Attributor has attributed it, for all stacks of a settled template
 	// far is how far the stacks go, if looked is set.
 	far    Far
 	looked bool
@@ -153,6 +154,12 @@ func (res *Result) countNamed() {
 	if t != filemap.NoTrust && !slices.ContainsFunc(res.Attributions, func(o Attribution) bool { return o.Trust != t }) {
 		res.named, res.trust = uint16(n), t
 	}
+}
+
+// settle notes that the Attributor has attributed the result.
+func (res *Result) settle() {
+	res.settled = true
+	res.countNamed()
 }
 
 // markUse notes the use of a result's identifiers, once in 8,192 records: it decides

@@ -63,6 +63,8 @@ type Options struct {
 	Stacks *rawstack.Stacks
 	// Stamp is how exact time stamps are.
 	Stamp Precision
+	// SomeIDs: the Spaces have not the build IDs of all files that have one.
+	SomeIDs bool
 }
 
 // Precision is how far before and after its time stamp a record can be.
@@ -100,6 +102,7 @@ type Attributor struct {
 // New returns an Attributor.
 func New(opt Options) *Attributor {
 	j := &Attributor{opt: opt, files: newFiles(), recent: new(recent), segments: make(segments)}
+	j.files.someIDs = opt.SomeIDs
 	j.pins = proof.NewPins(places{j})
 	return j
 }

@@ -12,6 +12,8 @@ type files struct {
 	known  map[*space.File]*filemap.File
 	memos  map[memo]*filemap.Memory
 	byName map[filemap.Memory]*filemap.Memory
+	// someIDs: a file without a build ID may have one (Options.SomeIDs).
+	someIDs bool
 }
 
 // memo is memory without a file: as its mappings have it, and whether they are
@@ -40,7 +42,12 @@ func (fs *files) of(f *space.File) *filemap.File {
 	if len(fs.known) >= maxFiles {
 		fs.set, fs.known = filemap.NewFiles(), make(map[*space.File]*filemap.File)
 	}
-	file := fs.set.InternID([]byte(f.Name), filemap.BuildID(f.BuildID.Padded()))
+	var file *filemap.File
+	if fs.someIDs && f.BuildID.IsZero() {
+		file = fs.set.Intern([]byte(f.Name), nil)
+	} else {
+		file = fs.set.InternID([]byte(f.Name), filemap.BuildID(f.BuildID.Padded()))
+	}
 	fs.known[f] = file
 	return file
 }

@@ -63,7 +63,7 @@ func (o *Options) Open(stdin io.Reader, in input.Options, opt resolve.Options) (
 		ev.close()
 		return nil, err
 	}
-	if err := errors.Join(ev.attributed(t.Trace), t.useSaved()); err != nil {
+	if err := errors.Join(ev.attributed(t.Trace), t.useSaved(), t.useRecorded()); err != nil {
 		ev.close()
 		return nil, err
 	}

@@ -1,0 +1,74 @@
+package saved
+
+import (
+	"errors"
+
+	"ustack/filemap"
+	"ustack/filemap/resolve"
+	"ustack/filemap/sideband"
+	"ustack/filemap/space"
+	"ustack/filemap/timeline"
+	"ustack/tracefs"
+)
+
+// useRecorded takes the mappings in a perf.data, if there are no better ones. They are read
+// before its samples: what is known of a process is the same for all of them.
+func (t *Trace) useRecorded() error {
+	files := t.Recorded()
+	switch {
+	case len(files) == 0:
+		return nil
+	case len(files) > 1:
+		return errors.New("of several perf.data each has mappings of its own: one can be read at a time")
+	case t.options.Maps != "":
+		return nil
+	}
+	f := files[0]
+	rec := sideband.NewRecorded(space.NewOf(replayedVersions), f.Clock())
+	for i := range f.BuildIDs {
+		rec.FileID(f.BuildIDs[i].Name, f.BuildIDs[i].ID)
+	}
+	f.SideBand(rec.Add)
+	a := &recorded{threads: rec.History.Threads, lost: rec.LostSince}
+	stamp := timeline.TextStamp()
+	if t.Sources() == 1 {
+		t.opt.Exact, stamp = true, timeline.Precision{}
+	}
+	always := func(tracefs.Time) bool { return true }
+	a.inner = timeline.New(timeline.Options{Spaces: rec.History.Spaces, Threads: a, Unsure: always, Stamp: stamp, SomeIDs: true})
+	t.opt.Attributor = a
+	return nil
+}
+
+// recorded attributes by the mappings in a perf.data. It implements resolve.Attributor, and
+// timeline.Threads for the stack at hand.
+type recorded struct {
+	inner   *timeline.Attributor
+	threads *sideband.Threads
+	lost    tracefs.Time // when the first records were lost
+	tid     int
+	pid     int // of tid, by the sample itself; 0 or less if unknown
+}
+
+// Attribute implements resolve.Attributor.
+func (a *recorded) Attribute(s *resolve.Query) {
+	s.Identify()
+	a.tid, a.pid = int(s.TID), int(s.TGID)
+	a.inner.Attribute(s)
+	if s.Time < a.lost {
+		return
+	}
+	for k := range s.Attributions { // the record of the mapping may be missing
+		if o := &s.Attributions[k]; o.Reason == filemap.NoVMA || o.Reason == filemap.NotCode {
+			o.Reason = filemap.Lost
+		}
+	}
+}
+
+// PID implements timeline.Threads: a sample says of which process its thread is.
+func (a *recorded) PID(tid int, t tracefs.Time) (pid int, late, ok bool) {
+	if tid == a.tid && a.pid > 0 {
+		return a.pid, false, true
+	}
+	return a.threads.PID(tid, t)
+}

@@ -1,0 +1,176 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"ustack/cmd/ustack/internal/saved"
+	"ustack/filemap/resolve"
+	"ustack/filemap/symbolize"
+	"ustack/render"
+	"ustack/tracefs"
+)
+
+// recordedEvent is an event of a perf.data with its user stack, "PATH+OFFSET" for each
+// frame, as perf script and we report it.
+type recordedEvent struct {
+	time   string // in microseconds
+	tid    int32
+	frames []string
+}
+
+// unnamed is a frame without a file.
+const unnamed = "unnamed"
+
+// scripted takes events out of the output of perf script -F tid,time,event,ip,sym,dso.
+func scripted(t testing.TB, text string) (list []recordedEvent) {
+	t.Helper()
+	head := regexp.MustCompile(`^ *(\d+) +(\d+\.\d{9}): `)
+	frame := regexp.MustCompile(`^\t *([0-9a-f]+) .*\((.*)\)$`)
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if m := head.FindStringSubmatch(line); m != nil {
+			tid, err := strconv.Atoi(m[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, recordedEvent{time: m[2], tid: int32(tid)})
+			continue
+		}
+		m := frame.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		e := &list[len(list)-1]
+		switch ip, err := strconv.ParseUint(m[1], 16, 64); {
+		case err != nil:
+			t.Fatal(err)
+		case ip >= 1<<63: // in the kernel
+		case m[2] == "[unknown]" || strings.HasPrefix(m[2], "[") || m[2] == "//anon":
+			e.frames = append(e.frames, unnamed)
+		default:
+			e.frames = append(e.frames, fmt.Sprintf("%s+%#x", strings.TrimSuffix(m[2], " (deleted)"), ip))
+		}
+	}
+	return list
+}
+
+// recordedEvents collects the events of a replay. It implements render.Renderer.
+type recordedEvents struct{ list []recordedEvent }
+
+func (r *recordedEvents) Flush() error                { return nil }
+func (r *recordedEvents) Close(*resolve.Totals) error { return nil }
+
+// Batch implements render.Renderer.
+func (r *recordedEvents) Batch(h *resolve.Pending) error {
+	for i := range h.Records {
+		rec := &h.Records[i]
+		if rec.Kind != tracefs.KindEvent {
+			continue
+		}
+		t, _ := h.Exact(rec)
+		e := recordedEvent{time: fmt.Sprintf("%d.%09d", t/1e9, t%1e9), tid: rec.TID}
+		if s := h.Attached[i].Stack; s != nil {
+			for k := range s.Attributions {
+				o := &s.Attributions[k]
+				if o.File == nil {
+					e.frames = append(e.frames, unnamed)
+				} else {
+					e.frames = append(e.frames, fmt.Sprintf("%s+%#x", o.File.Path, o.At(s.Text, &s.Frames[k])))
+				}
+			}
+		}
+		r.list = append(r.list, e)
+	}
+	return nil
+}
+
+// TestPerfRecorded: what perf record has written is the same to us as to perf script, event
+// by event and frame by frame.
+func TestPerfRecorded(t *testing.T) {
+	needLive(t)
+	perf, err := exec.LookPath("perf")
+	if err != nil {
+		t.Skip("perf is not installed (Debian: linux-perf)")
+	}
+	dir := t.TempDir()
+	work := filepath.Join(dir, "work")
+	compile(t, work, "work.c", "-ldl")
+	for _, c := range []struct {
+		name  string
+		flags []string
+	}{
+		{"file", nil},
+		{"build IDs", []string{"--buildid-mmap"}},
+		{"compressed", []string{"-z", "-k", "mono"}},
+		{"pipe", nil},
+	} {
+		data := filepath.Join(dir, "perf.data")
+		args := slices.Concat([]string{"record", "-q", "-g", "-m", "8M", "-o", data, "-e", "syscalls:sys_enter_futex,syscalls:sys_exit_futex",
+			"-e", "sched:sched_switch", "-e", "cpu-clock"}, c.flags, []string{"--", work, "herds", "5"})
+		if c.name == "pipe" {
+			args[slices.Index(args, data)] = "-"
+		}
+		cmd := exec.Command(perf, args...)
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%v: %v", cmd.Args, err)
+		}
+		if c.name == "pipe" {
+			if err := os.WriteFile(data, out, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		comparePerf(t, perf, c.name, data)
+	}
+}
+
+// comparePerf compares a file with perf script of it.
+func comparePerf(t *testing.T, perf, name, data string) {
+	t.Helper()
+	script, err := exec.Command(perf, "script", "-i", data, "--ns", "-F", "tid,time,event,ip,sym,dso").Output()
+	if err != nil {
+		t.Fatalf("perf script: %v", err)
+	}
+	want := scripted(t, string(script))
+	f, err := defaultReplay([]string{data}, func(f *replayFlags) { f.stitch, f.Quiet = true, true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got recordedEvents
+	var said strings.Builder
+	if _, err := f.drive(nil, &said, func(*saved.Trace, *resolve.Resolver, *symbolize.Symbols) render.Renderer { return &got }); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.list) != len(want) || len(want) == 0 {
+		t.Fatalf("%s: %d events, perf script has %d", name, len(got.list), len(want))
+	}
+	frames, other := 0, 0
+	for i := range want {
+		a, b := &got.list[i], &want[i]
+		if a.time != b.time || a.tid != b.tid || len(a.frames) != len(b.frames) {
+			t.Fatalf("%s, event %d:\n%+v\nperf script:\n%+v", name, i, a, b)
+		}
+		for k := range b.frames {
+			frames++
+			if a.frames[k] != b.frames[k] {
+				if other++; other < 5 {
+					t.Errorf("%s, event %d, frame %d: %s, perf script has %s", name, i, k, a.frames[k], b.frames[k])
+				}
+			}
+		}
+	}
+	if frames == 0 {
+		t.Errorf("%s: no frames", name)
+	}
+	t.Logf("%s: %d of %d frames are the same, of %d events. %s", name, frames-other, frames, len(want), &said)
+}

@@ -1,0 +1,115 @@
+package sideband
+
+import (
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap"
+	"ustack/filemap/elfid"
+	"ustack/filemap/procmap"
+	"ustack/filemap/space"
+	"ustack/tracefs"
+	"ustack/tracefs/perf"
+)
+
+// Recorded makes history of the side band that a program has saved: the records of a
+// perf.data, in order of time.
+//
+// perf reads /proc when it begins, and makes records of that; their time is 0, and what
+// they say holds from the beginning on. After that the kernel reports each mapping, exec,
+// fork and exit, but not munmap and mremap: all is Unsure, from the beginning on.
+type Recorded struct {
+	History *History
+	// LostSince is when the first records were lost, space.Forever if none were: since
+	// then a mapping may be missing.
+	LostSince tracefs.Time
+
+	names filemap.Names
+	ids   map[string]elfid.ID
+}
+
+// NewRecorded returns a history without any record. clock is the trace clock of their
+// times.
+func NewRecorded(spaces *space.Spaces, clock string) *Recorded {
+	r := &Recorded{History: newHistory(spaces), LostSince: space.Forever}
+	r.History.Clock = clock
+	r.History.Unsure.begin(0, 0)
+	return r
+}
+
+// FileID notes the build ID of the file that had a name when the recording ended. It counts
+// for mappings of that name that come without an ID of their own.
+func (r *Recorded) FileID(name string, id []byte) {
+	if r.ids == nil {
+		r.ids = make(map[string]elfid.ID)
+	}
+	if id, ok := elfid.New(id); ok && !id.IsZero() && len(r.ids) < maxFiles {
+		r.ids[name] = id
+	}
+}
+
+// FileIDs returns how many build IDs were noted.
+func (r *Recorded) FileIDs() int { return len(r.ids) }
+
+// miscForkExec is PERF_RECORD_MISC_FORK_EXEC: perf has made the record of /proc, so the
+// process does not have the mappings of its parent.
+const miscForkExec = 1 << 13
+
+// Add adds a record. It need not stay after that.
+func (r *Recorded) Add(rec *perf.Record) {
+	h := r.History
+	switch rec.Type {
+	case unix.PERF_RECORD_LOST, unix.PERF_RECORD_LOST_SAMPLES:
+		r.LostSince = min(r.LostSince, rec.Time)
+		return
+	}
+	if rec.PID <= 0 || rec.TID <= 0 {
+		return // of the kernel, or of another PID namespace
+	}
+	switch {
+	case rec.Type == unix.PERF_RECORD_MMAP, rec.Type == unix.PERF_RECORD_MMAP2:
+		r.mapped(rec)
+	case rec.Exec():
+		h.exec(rec.PID, r.names.Intern(rec.Name), rec.Time)
+	case rec.Type == unix.PERF_RECORD_COMM && rec.PID == rec.TID:
+		if rec.Time == 0 {
+			h.seen(rec.PID, rec.TID, 0)
+		}
+		h.comm(rec.PID, r.names.Intern(rec.Name), rec.Time)
+	case rec.Type == unix.PERF_RECORD_COMM && rec.Time == 0,
+		rec.Type == unix.PERF_RECORD_FORK && (rec.Time == 0 || rec.Misc&miscForkExec != 0):
+		h.seen(rec.PID, rec.TID, rec.Time)
+	case rec.Thread():
+		h.thread(rec.PID, rec.TID, rec.Time)
+	case rec.Type == unix.PERF_RECORD_FORK:
+		h.fork(max(rec.ParentPID, 0), rec.PID, rec.Time)
+	case rec.Type == unix.PERF_RECORD_EXIT:
+		_ = h.exit(rec.PID, rec.TID, rec.Time)
+	}
+}
+
+// mapped adds a mapping. A process gets a vDSO when it executes a program, and at no other
+// time: if it has another one already, the record of that exec was lost.
+func (r *Recorded) mapped(rec *perf.Record) {
+	m := mapping(rec, &r.names)
+	h := r.History
+	if m.Kind.HasFile() && m.BuildID.IsZero() {
+		m.BuildID = r.ids[m.Name]
+	}
+	if m.Kind == procmap.VDSO && rec.Time > 0 {
+		v := h.Spaces.Space(rec.PID).At(rec.Time)
+		if v != nil && v.From < rec.Time && otherVDSO(v, m.Start) {
+			h.exec(rec.PID, v.Comm, rec.Time)
+		}
+	}
+	_ = h.mapped(rec.PID, &m, rec.Time)
+}
+
+// otherVDSO reports whether a version has a vDSO elsewhere.
+func otherVDSO(v *space.Version, start uint64) bool {
+	for m := range v.Mappings.All() {
+		if m.File.Kind == procmap.VDSO && m.Start != start {
+			return true
+		}
+	}
+	return false
+}

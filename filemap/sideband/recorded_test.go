@@ -1,0 +1,71 @@
+package sideband
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap/space"
+	"ustack/tracefs"
+	"ustack/tracefs/perf"
+)
+
+// recordedMap is the record of a mapping of code.
+func recordedMap(pid int, addr, size uint64, name string, t tracefs.Time) *perf.Record {
+	return &perf.Record{Type: unix.PERF_RECORD_MMAP2, PID: pid, TID: pid, Addr: addr, Len: size, Prot: unix.PROT_READ | unix.PROT_EXEC,
+		Name: []byte(name), Time: t}
+}
+
+// TestRecorded: processes have what the records of a perf.data say, at each time; what
+// perf has made of /proc holds from the beginning on, and is no copy of the parent's.
+func TestRecorded(t *testing.T) {
+	r := NewRecorded(space.New(), "perf")
+	id := make([]byte, 20)
+	id[0] = 7
+	r.FileID("/bin/a", id)
+	const made = miscForkExec
+	for _, rec := range []*perf.Record{
+		{Type: unix.PERF_RECORD_COMM, PID: 10, TID: 10, Name: []byte("a")},
+		recordedMap(10, 0x1000, 0x1000, "/bin/a", 0),
+		{Type: unix.PERF_RECORD_FORK, Misc: made, PID: 11, TID: 11, ParentPID: 10, ParentTID: 10},
+		recordedMap(11, 0x8000, 0x1000, "/bin/b", 0),
+		{Type: unix.PERF_RECORD_FORK, PID: 10, TID: 12, ParentPID: 10, ParentTID: 10, Time: 100},
+		{Type: unix.PERF_RECORD_FORK, PID: 20, TID: 20, ParentPID: 10, ParentTID: 10, Time: 200},
+		{Type: unix.PERF_RECORD_COMM, Misc: unix.PERF_RECORD_MISC_COMM_EXEC, PID: 20, TID: 20, Name: []byte("c"), Time: 300},
+		recordedMap(20, 0x1000, 0x1000, "/bin/c", 310),
+		recordedMap(20, 0x5000, 0x1000, "[vdso]", 320),
+		recordedMap(20, 0x1000, 0x1000, "/bin/d", 400),
+		{Type: unix.PERF_RECORD_LOST, Lost: 3, Time: 450},
+		recordedMap(20, 0x6000, 0x1000, "[vdso]", 500), // an exec, which was lost
+		{Type: unix.PERF_RECORD_EXIT, PID: 20, TID: 20, Time: 600},
+		recordedMap(-1, 0xffff0000, 0x1000, "[kernel.kallsyms]_text", 0),
+	} {
+		r.Add(rec)
+	}
+	for _, c := range []struct {
+		tid  int
+		addr uint64
+		at   tracefs.Time
+		want string // "" for nothing
+	}{
+		{10, 0x1000, 1, "/bin/a"}, {11, 0x8000, 1, "/bin/b"}, {11, 0x1000, 1, ""}, {12, 0x1fff, 100, "/bin/a"},
+		{12, 0x1000, 99, ""}, {20, 0x1000, 200, "/bin/a"}, {20, 0x1000, 300, ""}, {20, 0x1000, 310, "/bin/c"},
+		{20, 0x1000, 399, "/bin/c"}, {20, 0x1000, 400, "/bin/d"}, {20, 0x1000, 499, "/bin/d"}, {20, 0x1000, 500, ""},
+		{20, 0x1000, 600, ""},
+	} {
+		p, ok := r.History.Lookup(c.tid, c.addr, c.at)
+		got := ""
+		if ok {
+			got = p.Mapping.File.Name
+		}
+		if got != c.want || ok && !p.Late {
+			t.Errorf("thread %d, %#x at %d: %q instead of %q, late %v", c.tid, c.addr, c.at, got, c.want, p.Late)
+		}
+		if c.want == "/bin/a" && p.Mapping.File.BuildID.IsZero() {
+			t.Errorf("%s has no build ID", c.want)
+		}
+	}
+	if r.LostSince != 450 || r.FileIDs() != 1 {
+		t.Errorf("lost since %d, %d build IDs", r.LostSince, r.FileIDs())
+	}
+}
