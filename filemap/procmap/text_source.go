@@ -65,19 +65,23 @@ func (r *Reader) lines(b []byte, skip *bool, fn func(m *Mapping) bool) ([]byte, 
 			*skip = false
 			continue
 		}
-		if !r.line(line, fn) {
+		if !r.line(line, false, fn) {
 			return nil, false
 		}
 	}
 }
 
-// line parses a line and calls fn.
-func (r *Reader) line(line []byte, fn func(m *Mapping) bool) bool {
+// line parses a line and calls fn. A name that is cut is left out: a part of it would be
+// another file's.
+func (r *Reader) line(line []byte, cut bool, fn func(m *Mapping) bool) bool {
 	m := &r.scratch
 	*m = Mapping{}
 	name, err := m.parse(line)
 	if err != nil {
 		return true
+	}
+	if cut {
+		name = nil
 	}
 	m.Name = r.names.Intern(unescape(name))
 	m.Kind = Classify(m.Name, m.Dev, m.Inode)
@@ -85,14 +89,14 @@ func (r *Reader) line(line []byte, fn func(m *Mapping) bool) bool {
 }
 
 // longLine makes room for a line that fills the buffer. Beyond maxLine the
-// name is cut.
+// mapping has no name.
 func (r *Reader) longLine(have int, skip *bool, fn func(m *Mapping) bool) int {
 	if have < maxLine {
 		r.text = append(r.text, make([]byte, len(r.text))...)
 		return have
 	}
 	if !*skip {
-		r.line(r.text[:have], fn)
+		r.line(r.text[:have], true, fn)
 	}
 	*skip = true
 	return 0

@@ -4,6 +4,7 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/proof"
 	"ustack/tracefs"
+	"ustack/tracefs/text"
 )
 
 // Attribution is the file of a frame, or the reason why it has none.
@@ -27,8 +28,14 @@ type Attribution struct {
 	Calls filemap.Begun
 }
 
-// Named returns the attribution of a frame with a file.
-func Named(f *filemap.File, t filemap.Trust) Attribution { return Attribution{File: f, Trust: t} }
+// Named returns the attribution of a frame with a file. One whose path is unknown (perf
+// reports "//toolong" for it), or longer than can be read back, has no name to give.
+func Named(f *filemap.File, t filemap.Trust) Attribution {
+	if f.Path == "" || len(f.Path) > text.MaxPath {
+		return Unnamed(filemap.NoIdentifier)
+	}
+	return Attribution{File: f, Trust: t}
+}
 
 // Unnamed returns the attribution of a frame without.
 func Unnamed(r filemap.Reason) Attribution { return Attribution{Reason: r} }

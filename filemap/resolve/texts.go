@@ -78,7 +78,7 @@ func (t *texts) alreadyNamed(suffix []byte) Attribution {
 	}
 	path, words := text.SplitFile(file)
 	path = t.plain(path)
-	if !text.UsablePath(path) {
+	if usable := text.UsablePath(path); !usable && !(t.escaped && text.UsableOwn(path)) {
 		return unnamed(filemap.Unreadable)
 	}
 	return Named(t.bindings.files.Intern(path, words), filemap.Announced)

@@ -71,7 +71,7 @@ func parseMappingEvent(body []byte, form mappingEventForm) tracefs.MappingEvent 
 	if form.escaped {
 		a.Path = escape.Undo(a.Path)
 	}
-	if !UsablePath(a.Path) {
+	if !usablePath(a.Path, form.escaped) {
 		return bad("no usable path")
 	}
 	return a
@@ -81,9 +81,18 @@ func parseMappingEvent(body []byte, form mappingEventForm) tracefs.MappingEvent 
 // 2.2): nothing, "(null)", an errno. Every name that stands for a file begins with
 // '/', but for the bare name of named shared memory (captures README 5), so that
 // is the only other form that is accepted: a name that prctl(2) would take.
-func UsablePath(path []byte) bool {
+func UsablePath(path []byte) bool { return usablePath(path, false) }
+
+// MaxPath bounds the paths that ustack writes, so that each escaped can be read again:
+// /proc/PID/maps has longer ones than PATH_MAX.
+const MaxPath = 16 << 10
+
+// UsableOwn is UsablePath for what ustack has written, where paths can be longer.
+func UsableOwn(path []byte) bool { return usablePath(path, true) }
+
+func usablePath(path []byte, own bool) bool {
 	const pathMax = 4096 // PATH_MAX, and d_path's " (deleted)" within it
-	if len(path) == 0 || path[0] == '(' || len(path) > pathMax {
+	if len(path) == 0 || path[0] == '(' || len(path) > MaxPath || !own && len(path) > pathMax {
 		return false
 	}
 	if path[0] == '/' {
