@@ -17,4 +17,10 @@ type Code struct {
 	Function string
 	// Start is the function's address; in the vDSO, its offset there.
 	Start uint64
+	// Runtime: the program's virtual machine has the function. Offset is then the index of
+	// the bytecode that runs, 0 if unknown, and Inlined are the functions that are inlined
+	// there, innermost first.
+	Runtime bool
+	Offset  uint64
+	Inlined []string
 }

@@ -21,11 +21,14 @@ const (
 	BySignal
 	// ByBlocked: in the memory of the thread while it waited.
 	ByBlocked
+	// ByVirtualMachine: by the memory of a virtual machine whose code the frame before it
+	// is.
+	ByVirtualMachine
 
 	howCount
 )
 
-var howWords = [howCount]string{"kernel", "registers", "cfi", "sframe", "gotable", "fp", "signal", "blocked"}
+var howWords = [howCount]string{"kernel", "registers", "cfi", "sframe", "gotable", "fp", "signal", "blocked", "hotspot"}
 
 // String returns the word used in all outputs.
 func (h How) String() string { return howWords[min(h, howCount-1)] }

@@ -7,7 +7,8 @@
 // format", versions 1 to 3), the table of Go's runtime; frame pointers only
 // where there is no table (psABI of x86-64, 3.2.2; AAPCS64, 6.4.6); and the
 // layout of the kernel's signal frames (arch/x86/include/asm/sigframe.h,
-// arch/arm64/kernel/signal.c).
+// arch/arm64/kernel/signal.c). Code that a virtual machine makes is what its Runtime
+// says.
 //
 // A frame is one only if its address is proven to be code that was called: it
 // lies in a mapping of code, and a call stands before it, or a signal handler's
@@ -18,6 +19,7 @@ package unwind
 import (
 	"debug/elf"
 
+	"ustack/filemap"
 	"ustack/filemap/unwind/table"
 )
 
@@ -40,6 +42,8 @@ const (
 	FramePointer
 	// Signal: by the registers that the kernel kept for a signal handler.
 	Signal
+	// VirtualMachine: by what a Runtime knows of the frame that it called.
+	VirtualMachine
 	howCount
 )
 
@@ -48,7 +52,7 @@ func (h How) String() string {
 	if h >= howCount {
 		return "?"
 	}
-	return [...]string{"given", "cfi", "sframe", "go", "fp", "signal"}[h]
+	return [...]string{"given", "cfi", "sframe", "go", "fp", "signal", "hotspot"}[h]
 }
 
 // Why is why a stack ends.
@@ -125,6 +129,8 @@ type Frame struct {
 	Trampoline bool
 	// SP is the stack pointer in this frame, 0 if unknown.
 	SP uint64
+	// Code is the function of a frame in code of a Runtime, nil if it is unknown.
+	Code *filemap.Code
 }
 
 // Mapping is the mapping of an address at the time of a stack.
@@ -139,6 +145,8 @@ type Mapping struct {
 	File *File
 	// JIT: without a file, but code of a compiler that keeps frame pointers.
 	JIT bool
+	// Runtime knows the code, which has no file; nil if there is none.
+	Runtime Runtime
 }
 
 // Space finds what was mapped at an address at the time of a stack. ok is false

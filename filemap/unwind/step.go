@@ -16,6 +16,7 @@ const (
 	bySignal
 	byFramePointer
 	byGo
+	byRuntime
 )
 
 // step is how to unwind a place in code.

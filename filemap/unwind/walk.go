@@ -73,6 +73,8 @@ type walker struct {
 	end     End
 	buf     [8]byte
 	values  [table.Registers]uint64
+	called  Called    // of the frame at hand, if it is code of a Runtime
+	after   Registers // of its caller
 }
 
 // Unwind appends the frames of a thread, the innermost first. There are none if
@@ -84,7 +86,7 @@ func (u *Unwinder) Unwind(in *Input, frames []Frame) ([]Frame, End) {
 	w := &u.w
 	w.u, w.in = u, in
 	frames, end := w.walk(frames)
-	w.in = nil // the stack is the caller's
+	w.in, w.last, w.place, w.called = nil, Mapping{}, place{}, Called{} // the stack is the caller's
 	if w.high >= w.sp0 && w.high > 0 {
 		end.Used = w.high + 8 - w.sp0
 	}
@@ -126,6 +128,8 @@ type place struct {
 	file   *File
 	offset uint64
 	jit    bool
+	// runtime has the code, nil if it is none of a Runtime.
+	runtime Runtime
 }
 
 // find finds the code at an address. ok is false if there is none.
@@ -138,7 +142,7 @@ func (w *walker) find(addr uint64) (p place, ok bool) {
 			return p, false
 		}
 	}
-	return place{m.File, addr - m.Start + m.Offset, m.JIT}, m.File != nil || m.JIT
+	return place{m.File, addr - m.Start + m.Offset, m.JIT, m.Runtime}, m.File != nil || m.JIT || m.Runtime != nil
 }
 
 func (w *walker) walk(frames []Frame) ([]Frame, End) {
@@ -150,7 +154,7 @@ func (w *walker) walk(frames []Frame) ([]Frame, End) {
 		return frames, w.end
 	}
 	var ok bool
-	if w.place, ok = w.find(w.pc); !ok {
+	if w.place, ok = w.find(w.pc); !ok || w.place.runtime != nil {
 		return frames, End{Why: NoMap, Addr: w.pc}
 	}
 	how := Given
@@ -162,6 +166,9 @@ func (w *walker) walk(frames []Frame) ([]Frame, End) {
 		s := w.at
 		f := Frame{PC: w.pc, Exact: w.exact, File: w.place.file, Offset: w.place.offset, How: how, Trampoline: s.trampoline}
 		f.SP, _ = w.regs.Get(w.spn)
+		if w.place.runtime != nil {
+			f.Code = w.called.Code
+		}
 		frames = append(frames, f)
 		file := w.place.file
 		if how, ok = w.caller(s); !ok {
@@ -214,6 +221,9 @@ func (w *walker) caller(s *step) (how How, ok bool) {
 	case byGo:
 		to, ok = w.byGo(s)
 		how = GoTable
+	case byRuntime:
+		to, ok = w.byRuntime()
+		how = VirtualMachine
 	default:
 		w.end = s.end
 	}
@@ -237,6 +247,9 @@ func (w *walker) enter(to uint64, interrupted bool) bool {
 	if !ok {
 		w.end = w.notCode(to)
 		return false
+	}
+	if p.runtime != nil {
+		return w.enterRuntime(to, p, interrupted)
 	}
 	w.pc, w.place, w.exact = to, p, interrupted
 	s := w.step()
