@@ -29,6 +29,12 @@ func OfMemory(m *filemap.Memory, why filemap.Reason, at uint64) *Name {
 	switch {
 	case m == nil:
 		return nil
+	case m.Code != nil && m.Code.Runtime:
+		n := &Name{Function: m.Code.Function, Offset: m.Code.Offset, Source: HotSpot}
+		for _, in := range m.Code.Inlined {
+			n.Inlined = append(n.Inlined, Call{Function: in})
+		}
+		return n
 	case m.Code != nil:
 		n := &Name{Function: m.Code.Function, Offset: at - m.Code.Start, Source: PerfMap}
 		if why == filemap.VDSO {

@@ -62,6 +62,9 @@ const (
 	PerfMap
 	// VDSO is the symbol table of the vDSO.
 	VDSO
+	// HotSpot is the memory of a Java virtual machine. Offset is then the index of the
+	// bytecode that runs, not of the machine's instruction.
+	HotSpot
 
 	sourceCount
 )
@@ -71,7 +74,7 @@ const SourceCount = int(sourceCount)
 
 var sourceNames = [sourceCount]string{
 	Symtab: "symtab", Dynsym: "dynsym", DebugData: "gnu_debugdata", DebugFile: "debug-file", DWARF: "dwarf",
-	PerfMap: "perf-map", VDSO: "vdso",
+	PerfMap: "perf-map", VDSO: "vdso", HotSpot: "hotspot",
 }
 
 // String returns the word used in all outputs.
