@@ -63,6 +63,7 @@ var sourceText = map[symbol.Source]string{
 	symbol.DWARF:     "debug information; no symbol table covers the address",
 	symbol.PerfMap:   "the map that the program wrote for perf: it shows the code there now, not since when",
 	symbol.VDSO:      "the vDSO's own symbol table",
+	symbol.HotSpot:   "the memory of the Java virtual machine, which was the same before and after the stack was taken; the offset counts bytecodes",
 }
 
 var noNameText = map[symbol.Reason]string{

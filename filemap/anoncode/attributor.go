@@ -5,6 +5,7 @@ package anoncode
 
 import (
 	"ustack/filemap"
+	"ustack/filemap/hotspot"
 	"ustack/filemap/resolve"
 	"ustack/filemap/symbolize"
 	"ustack/tracefs"
@@ -33,6 +34,8 @@ type Options struct {
 	// Directory and Processes have perf maps; nil for none.
 	Directory *Directory
 	Processes *Processes
+	// Machines has the functions of Java code, by stacks; nil for none.
+	Machines *hotspot.Names
 	// VDSO is the vDSO of the traced kernel, nil if it is not at hand, or not
 	// known to be the same.
 	VDSO *symbolize.Kernel
@@ -64,7 +67,7 @@ func (e *Attributor) Attribute(s *resolve.Query) {
 		e.opt.Inner.Attribute(s)
 	}
 	var of []*perfMap // the process's, once they are needed
-	asked := false
+	asked, machine := false, e.machine(s)
 	for k := range s.Frames {
 		o := &s.Attributions[k]
 		if o.File != nil {
@@ -72,6 +75,10 @@ func (e *Attributor) Attribute(s *resolve.Query) {
 		}
 		e.vdso(&s.Frames[k], s, k == 0 && !s.Continued, o)
 		if o.Reason != filemap.Anonymous || o.Memory != nil && !o.Memory.Exec {
+			continue
+		}
+		if c := codeOf(machine, k, s.Frames[k].Address(s.Text)); c != nil {
+			o.Memory = e.memory(o.Memory, c)
 			continue
 		}
 		if !asked {
@@ -97,6 +104,28 @@ func (e *Attributor) vdso(f *tracefs.Frame, s *resolve.Query, ran bool, o *resol
 	if c := e.opt.VDSO.Code(o.Offset, ran); c != nil {
 		o.Memory = e.memory(o.Memory, c)
 	}
+}
+
+// machine returns the functions of a stack that a virtual machine has.
+func (e *Attributor) machine(s *resolve.Query) []hotspot.Named {
+	if e.opt.Machines == nil || s.Continued || len(s.Frames) == 0 || !s.Frames[0].Followed() {
+		return nil
+	}
+	at, ok := s.Exact()
+	if !ok {
+		return nil
+	}
+	return e.opt.Machines.Take(s.TID, at)
+}
+
+// codeOf returns the function of frame k, nil if it has none.
+func codeOf(list []hotspot.Named, k int, addr uint64) *filemap.Code {
+	for i := range list {
+		if n := &list[i]; n.Frame == k && n.Addr == addr {
+			return n.Code
+		}
+	}
+	return nil
 }
 
 // of returns the maps of a stack's process.

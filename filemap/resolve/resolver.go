@@ -112,6 +112,15 @@ type Query struct {
 	record *tracefs.Record
 }
 
+// Exact returns the time of the stack as the kernel took it; ok is false if the source has
+// only text, which may be rounded.
+func (s *Query) Exact() (t tracefs.Time, ok bool) {
+	if s.record == nil {
+		return 0, false
+	}
+	return s.batch.Exact(s.record)
+}
+
 // Plain returns a piece of Text as it was before it was escaped.
 func (s *Query) Plain(piece []byte) []byte {
 	if s.batch == nil {

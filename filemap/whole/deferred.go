@@ -1,6 +1,8 @@
 package whole
 
 import (
+	"ustack/filemap"
+	"ustack/filemap/hotspot"
 	"ustack/filemap/space"
 	"ustack/filemap/unwind"
 	"ustack/tracefs"
@@ -28,6 +30,7 @@ type held struct {
 	pc    uint64
 	how   unwind.How
 	place space.Place // Mapping is nil if it is unknown
+	code  *filemap.Code
 }
 
 // arrival is a deferred stack of a batch, and the trip that ends with it.
@@ -219,11 +222,22 @@ func (s *Stage) arrivals(b *tracefs.Batch, c *Counts) {
 			from := len(s.arena)
 			s.arena = m.frames(s.arena)
 			s.list = append(s.list, text.Unwound{Record: a.record, Frames: s.arena[from:len(s.arena):len(s.arena)]})
+			s.named(r.TID, t, functionsOf(a.trip.frames))
 			c.Whole++
 		}
 	}
 	clear(s.trips.arrived)
 	s.trips.arrived = s.trips.arrived[:0]
+}
+
+// functionsOf returns the functions of frames, of those that have one.
+func functionsOf(frames []held) (list []hotspot.Named) {
+	for i := range frames {
+		if f := &frames[i]; f.code != nil {
+			list = append(list, hotspot.Named{Frame: i, Addr: f.pc, Code: f.code})
+		}
+	}
+	return list
 }
 
 // stayed reports whether what was found is at a time where it was: the stack has the

@@ -65,6 +65,9 @@ func (l *Lookout) unwind(w *wait, s *blocked.Stack) (frames []tracefs.Frame, sho
 	if len(list) == 0 || !stayed(found, sp, w.at) || end.Why == unwind.UnknownRegister && w.begins(list) {
 		return nil, false, errNoMore
 	}
+	if at, ok := w.held.Batch.Exact(&w.held.Batch.Records[w.record]); ok {
+		st.named(w.tid, at, st.functions())
+	}
 	return list, end.Why == unwind.Short, nil
 }
 
@@ -90,7 +93,7 @@ func (s *Stage) peeked(p *blocked.Stack, sp *space.Space) (list []tracefs.Frame,
 	in.Regs = registers(&p.Regs)
 	in.Stack.At, _ = p.Regs.SP()
 	in.Stack.Bytes = p.Memory
-	in.Space = &view{s: s, pid: p.PID, space: sp, at: p.From}
+	in.Space = &view{s: s, pid: p.PID, space: sp, at: p.From, until: p.To}
 	s.frames, end = s.unwinder.Unwind(&in, s.frames[:0])
 	stop := stops[end.Why]
 	for i := range s.frames {
@@ -114,7 +117,7 @@ func (s *Stage) places(sp *space.Space, at tracefs.Time) []held {
 	frames := make([]held, len(s.frames))
 	for i := range s.frames {
 		f := &s.frames[i]
-		frames[i] = held{pc: f.PC, how: f.How}
+		frames[i] = held{pc: f.PC, how: f.How, code: f.Code}
 		if place, ok := sp.Lookup(f.PC, at); ok {
 			frames[i].place = place
 		}

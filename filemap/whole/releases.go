@@ -8,7 +8,6 @@ import (
 
 	"ustack/tracefs"
 	"ustack/tracefs/perf"
-	"ustack/tracefs/text"
 )
 
 // releases samples the calls that let other threads go on. Threads wait for the copies, and
@@ -194,7 +193,7 @@ func (s *Stage) released(b *tracefs.Batch, p pair, c *Counts) {
 		s.wakes.useful.more++
 	}
 	if frames != nil {
-		s.list = append(s.list, text.Unwound{Record: p.call.record, Frames: frames})
+		s.replaced(b, p.call.record, frames)
 		c.ReleasesWhole++
 	}
 }

@@ -32,7 +32,7 @@ func (s *Stage) replace(b *tracefs.Batch) {
 			c.Alone++
 		default:
 			if frames := s.whole(b, p, &c); frames != nil {
-				s.list = append(s.list, text.Unwound{Record: p.call.record, Frames: frames})
+				s.replaced(b, p.call.record, frames)
 				c.Whole++
 			} else {
 				c.Kept++
@@ -54,6 +54,15 @@ func (s *Stage) replace(b *tracefs.Batch) {
 	s.count.Contradicted += c.Contradicted
 	s.count.Dropped = s.trips.dropped
 	s.count.Used = max(s.count.Used, c.Used)
+}
+
+// replaced gives a stack the frames that were found.
+func (s *Stage) replaced(b *tracefs.Batch, record int, frames []tracefs.Frame) {
+	s.list = append(s.list, text.Unwound{Record: record, Frames: frames})
+	r := &b.Records[record]
+	if at, ok := b.Exact(r); ok {
+		s.named(r.TID, at, s.functions())
+	}
 }
 
 // release keeps the memory of a sample for the next.
@@ -90,7 +99,7 @@ func (s *Stage) unwind(p pair, c *Counts) (sp *space.Space, pid int, end unwind.
 	in := unwind.Input{Machine: machine(&p.sample.Regs), Max: maxFrames, Regs: registers(&p.sample.Regs)}
 	in.Stack.At, _ = p.sample.Regs.SP()
 	in.Stack.Bytes = p.sample.Stack
-	in.Space = &view{s: s, pid: pid, space: sp, at: p.sample.Time}
+	in.Space = &view{s: s, pid: pid, space: sp, at: p.sample.Time, until: p.sample.Time}
 	s.frames, end = s.unwinder.Unwind(&in, s.frames)
 	if len(s.frames) == 0 {
 		return sp, pid, end
@@ -179,6 +188,7 @@ var (
 	hows = [1 << 8]tracefs.How{
 		unwind.Given: tracefs.ByRegisters, unwind.CFI: tracefs.ByCFI, unwind.SFrame: tracefs.BySFrame,
 		unwind.GoTable: tracefs.ByGoTable, unwind.FramePointer: tracefs.ByFramePointer, unwind.Signal: tracefs.BySignal,
+		unwind.VirtualMachine: tracefs.ByVirtualMachine,
 	}
 	stops = [1 << 8]tracefs.Stop{
 		unwind.Root: tracefs.AtRoot, unwind.Short: tracefs.AtCopy, unwind.NoInformation: tracefs.AtFile,

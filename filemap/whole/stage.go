@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"ustack/filemap/hotspot"
+	"ustack/filemap/procmem"
 	"ustack/filemap/space"
 	"ustack/filemap/unwind"
 	"ustack/tracefs"
@@ -34,6 +36,10 @@ type Options struct {
 	// Deferred is set if the trace has deferred stacks, with the cookies of their
 	// requests.
 	Deferred bool
+	// Memory reads the memory of processes that run Java, nil for none; their functions are
+	// kept in Names, nil if these are not needed.
+	Memory *procmem.Reader
+	Names  *hotspot.Names
 	// Now is the time by the clock of the trace.
 	Now func() tracefs.Time
 }
@@ -75,6 +81,7 @@ type Stage struct {
 	own      int
 	growth   growth // of the copies of stacks
 	wakes    releases
+	machines machines
 	passed   uint64       // samples
 	until    tracefs.Time // before which all samples have been passed
 	sys      syscalls.Event
@@ -111,7 +118,8 @@ const keep = 2 * time.Second
 // New returns a Stage.
 func New(opt Options) *Stage {
 	return &Stage{
-		opt: opt, joiner: join.New[call, *perf.StackSample](join.Options{Order: join.PerfFirst, Keep: keep}),
+		machines: machines{memory: opt.Memory, names: opt.Names},
+		opt:      opt, joiner: join.New[call, *perf.StackSample](join.Options{Order: join.PerfFirst, Keep: keep}),
 		unwinder: unwind.New(0), files: make(map[mappedFile]*unwind.File), entries: make(map[int32]entry),
 		own: os.Getpid(), growth: growth{size: firstStack},
 	}
@@ -348,7 +356,10 @@ func (s *Stage) Rest() {
 }
 
 // Close closes the files.
-func (s *Stage) Close() { s.unwinder.Close() }
+func (s *Stage) Close() {
+	s.machines.looking.close()
+	s.unwinder.Close()
+}
 
 // machine returns the instruction set of a sample.
 func machine(r *perf.Registers) elf.Machine {

@@ -15,6 +15,19 @@ type view struct {
 	pid   int
 	space *space.Space
 	at    tracefs.Time
+	until tracefs.Time // the stack is of between at and then
+
+	runtime unwind.Runtime
+	looked  bool // for runtime
+}
+
+// code returns what knows the code that a virtual machine of the process makes, nil if there
+// is none.
+func (v *view) code() unwind.Runtime {
+	if !v.looked {
+		v.looked, v.runtime = true, v.s.machines.at(v.s, v.pid, v.space, v.at, v.until)
+	}
+	return v.runtime
 }
 
 // Find implements unwind.Space. A mapping that came to light only later is not known
@@ -32,6 +45,7 @@ func (v *view) Find(addr uint64) (m unwind.Mapping, ok bool) {
 		m.File = v.s.file(v.pid, at)
 	case at.File.Kind == procmap.Anonymous:
 		m.JIT = v.s.opt.JIT != nil && v.s.opt.JIT(v.pid)
+		m.Runtime = v.code()
 	}
 	return m, true
 }

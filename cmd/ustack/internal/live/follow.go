@@ -11,6 +11,7 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/anoncode"
 	"ustack/filemap/facts"
+	"ustack/filemap/hotspot"
 	"ustack/filemap/procmap"
 	"ustack/filemap/rawstack"
 	"ustack/filemap/resolve"
@@ -38,6 +39,7 @@ type following struct {
 	all        *procmap.Reader // of all
 	threads    timeline.Threads
 	spaces     *space.Spaces
+	machines   *hotspot.Names // functions of Java code; nil if they are not needed
 	early      *early         // nil if it is not needed
 	files      *watch.Watcher // those whose build IDs are remembered
 	ids        *procmap.IDs
@@ -152,7 +154,7 @@ func (fl *following) named(proc string, names *symbolize.Symbols) (resolve.Attri
 	if err != nil {
 		return nil, err
 	}
-	opt := anoncode.Options{Inner: fl.attributor, Processes: processes, Program: anoncode.ProgramOf(fl.attributor)}
+	opt := anoncode.Options{Inner: fl.attributor, Processes: processes, Machines: fl.machines, Program: anoncode.ProgramOf(fl.attributor)}
 	if opt.VDSO, err = anoncode.OwnVDSO(); err != nil {
 		fl.say("functions of the vDSO have no names: %v", err)
 	}

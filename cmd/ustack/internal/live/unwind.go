@@ -10,8 +10,10 @@ import (
 	"ustack/cmd/ustack/internal/live/source"
 	"ustack/cmd/ustack/internal/live/sources"
 	"ustack/filemap/anoncode"
+	"ustack/filemap/hotspot"
 	"ustack/filemap/openfile"
 	"ustack/filemap/procmap"
+	"ustack/filemap/procmem"
 	"ustack/filemap/space"
 	"ustack/filemap/symbolize"
 	"ustack/filemap/whole"
@@ -113,9 +115,12 @@ func (s *session) startUnwinding() error {
 	if err != nil {
 		return err
 	}
+	if s.needs.Symbols != nil {
+		s.follow.machines = hotspot.NewNames()
+	}
 	opt := whole.SourceOptions{Threads: s.sampledThreads, Options: whole.Options{
 		Tracepoint: u.id, Space: s.follow.spaceOf, Open: opener.Open, Debug: opener.Debug, Now: space.Monotonic,
-		Deferred: s.stacks == instance.DeferredStacks,
+		Deferred: s.stacks == instance.DeferredStacks, Memory: procmem.New(0), Names: s.follow.machines,
 	}}
 	if s.opt.Unwind == UnwindAuto {
 		opt.PerSecond = autoSamples
@@ -137,7 +142,15 @@ func (s *session) startUnwinding() error {
 	if u.source != nil {
 		u.stage = u.source.Stage
 	}
-	return s.lookOut(&opt.Options)
+	if err := s.lookOut(&opt.Options); err != nil {
+		return err
+	}
+	if u.stage != nil {
+		for _, pid := range s.opt.PIDs {
+			u.stage.Prepare(pid)
+		}
+	}
+	return nil
 }
 
 // opener opens the files that are unwound through, until close.
@@ -224,6 +237,9 @@ func (u *unwinding) report(say func(string, ...any)) {
 	if u.source != nil {
 		u.reportCopies(say)
 	}
+	if u.stage != nil {
+		reportJava(u.stage.Java(), say)
+	}
 	if u.lookout == nil {
 		return
 	}
@@ -233,6 +249,18 @@ func (u *unwinding) report(say func(string, ...any)) {
 	}
 	say("%d of %d waits of over 1 ms%s unwound while they lasted (%d over before that or proven too late, %d not looked at as there were too many or the trace was read late, %d of which the thread was not proven to be in the call, %d of which the stack cannot be read, %d of which it proves no more)",
 		c.Whole, c.Waits, u.besides(), c.Missed, c.Busy, c.Refused, c.Failed, c.Kept)
+}
+
+// reportJava prints what became of Java code in stacks.
+func reportJava(c whole.JavaCounts, say func(string, ...any)) {
+	if c.Unknown != nil {
+		say("Java code ends stacks: %v", c.Unknown)
+	}
+	if c.Frames+c.Fresh+c.Changed+c.Unread == 0 {
+		return
+	}
+	say("%d frames of Java code (%d of the interpreter without a name that is proven); stacks that end at Java code: %d where it was not known before, %d where it was other code, %d where it cannot be read",
+		c.Frames, c.Unnamed, c.Fresh, c.Changed, c.Unread)
 }
 
 // besides says which waits are looked at.
@@ -266,6 +294,9 @@ func (u *unwinding) reportCopies(say func(string, ...any)) {
 func (u *unwinding) close() {
 	_ = u.keeper.Close() // it only releases a tracepoint
 	u.lookout.Close()
+	if u.stage != nil && u.source == nil {
+		u.stage.Close()
+	}
 	if u.files != nil {
 		u.files.Close()
 	}

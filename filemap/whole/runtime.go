@@ -1,0 +1,239 @@
+package whole
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap/hotspot"
+	"ustack/filemap/procmap"
+	"ustack/filemap/procmem"
+	"ustack/filemap/space"
+	"ustack/filemap/symbol/image"
+	"ustack/filemap/unwind"
+	"ustack/tracefs"
+)
+
+// machines are the Java virtual machines of the processes whose stacks are unwound.
+//
+// Invariant: a process has one at most, that of the program that it runs.
+type machines struct {
+	memory *procmem.Reader // nil for none
+	names  *hotspot.Names  // nil if functions have no names
+	count  hotspot.Counts
+	of     map[int]*process
+	tick   int
+	// unknown is why the last virtual machine that is not known is not.
+	unknown atomic.Pointer[unknown]
+	looking looking
+}
+
+// unknown is why the virtual machine of a process is not known.
+type unknown struct {
+	pid int
+	err error
+}
+
+// process is a process that has a virtual machine, or may have one.
+type process struct {
+	began   tracefs.Time // the program
+	tried   tracefs.Time
+	machine *hotspot.Machine // nil if it has none that is known
+	tick    int
+}
+
+const (
+	// maxMachines bounds the processes that are kept.
+	maxMachines = 32
+	// tryMachine is how long a process is not looked at again that has no virtual machine.
+	tryMachine = tracefs.Time(100e6)
+	// library is the file that has the virtual machine.
+	library = "libjvm.so"
+)
+
+// errNoMachine: the process has not loaded a virtual machine.
+var errNoMachine = errors.New("no virtual machine")
+
+// at returns what knows the code that the virtual machine of a process makes, nil if there
+// is none.
+func (ms *machines) at(s *Stage, pid int, sp *space.Space, from, to tracefs.Time) unwind.Runtime {
+	p := ms.process(s, pid, sp, from)
+	if p == nil || p.machine == nil {
+		return nil
+	}
+	return p.machine.At(from, to)
+}
+
+// process returns a process as it is at a time.
+func (ms *machines) process(s *Stage, pid int, sp *space.Space, at tracefs.Time) *process {
+	if ms.memory == nil {
+		return nil
+	}
+	ms.tick++
+	began, now := sp.Began(at), s.opt.Now()
+	p := ms.of[pid]
+	if p != nil && p.began > began {
+		return nil // the program of before is not there any more
+	}
+	if p == nil || p.began != began {
+		p = &process{began: began}
+		ms.keep(pid, p)
+	}
+	p.tick = ms.tick
+	if p.machine == nil && (p.tried == 0 || now-p.tried >= tryMachine) {
+		p.tried = now
+		ms.try(s, pid, sp.At(at), p)
+	}
+	return p
+}
+
+// try looks for the virtual machine of a process.
+func (ms *machines) try(s *Stage, pid int, v *space.Version, p *process) {
+	var err error
+	if p.machine, err = ms.open(s, pid, v); err == nil {
+		ms.looking.add(p.machine)
+	}
+	why := ms.unknown.Load()
+	switch {
+	case err == nil && why != nil && why.pid == pid:
+		ms.unknown.Store(nil)
+	case err != nil && !errors.Is(err, errNoMachine) && !errors.Is(err, unix.ESRCH):
+		ms.unknown.Store(&unknown{pid, err})
+	}
+}
+
+// keep keeps a process, and drops the one that was used before all others if there are too
+// many.
+func (ms *machines) keep(pid int, p *process) {
+	if ms.of == nil {
+		ms.of = make(map[int]*process)
+	}
+	if len(ms.of) >= maxMachines {
+		oldest := 0
+		for pid, p := range ms.of {
+			if first := ms.of[oldest]; first == nil || p.tick < first.tick {
+				oldest = pid
+			}
+		}
+		delete(ms.of, oldest)
+	}
+	ms.of[pid] = p
+}
+
+// open finds the virtual machine of a process.
+func (ms *machines) open(s *Stage, pid int, v *space.Version) (*hotspot.Machine, error) {
+	m := libraryOf(v)
+	if m == nil {
+		return nil, errNoMachine
+	}
+	symbols, err := exported(s, pid, m)
+	if err != nil {
+		return nil, fmt.Errorf("reading %q: %w", m.File.Name, err)
+	}
+	return hotspot.Open(&memoryOf{ms.memory, pid}, symbols, ms.names, &ms.count, s.opt.Now)
+}
+
+// libraryOf returns the code of libjvm.so, nil if it is not mapped.
+func libraryOf(v *space.Version) *space.Mapping {
+	if v == nil {
+		return nil
+	}
+	for m := range v.Mappings.All() {
+		if m.File.Kind.HasFile() && m.Perms&procmap.Exec != 0 && path.Base(strings.TrimSuffix(m.File.Name, " (deleted)")) == library {
+			return m
+		}
+	}
+	return nil
+}
+
+// exported returns the addresses of what libjvm.so exports about itself.
+func exported(s *Stage, pid int, m *space.Mapping) (hotspot.Symbols, error) {
+	b, err := s.opt.Open(pid, m)
+	if err != nil {
+		return nil, err
+	}
+	if b.Close != nil {
+		defer b.Close()
+	}
+	x, err := image.Open(b, b.Size)
+	if err != nil {
+		return nil, err
+	}
+	if x.Machine != elf.EM_X86_64 {
+		return nil, hotspot.ErrVersion
+	}
+	start, ok := x.Address(m.Offset)
+	table := x.Table(elf.SHT_DYNSYM)
+	if !ok || table == nil {
+		return nil, errors.New("it exports nothing")
+	}
+	names, err := x.Strings(table)
+	if err != nil {
+		return nil, err
+	}
+	out := make(hotspot.Symbols)
+	const most = 256
+	err = x.Symbols(table, func(e image.Symbol) {
+		if name, ok := names.String(uint64(e.Name)); ok && strings.HasPrefix(name, hotspot.Exported) && len(out) < most {
+			out[name] = m.Start - start + e.Addr
+		}
+	})
+	return out, err
+}
+
+// memoryOf is the memory of a process. It implements hotspot.Memory.
+type memoryOf struct {
+	reader *procmem.Reader
+	pid    int
+}
+
+// Read implements hotspot.Memory.
+func (m *memoryOf) Read(parts ...procmem.Part) error { return m.reader.Read(m.pid, parts...) }
+
+// Prepare looks at a process that may run Java: code counts from then on.
+func (s *Stage) Prepare(pid int) {
+	now := s.opt.Now()
+	if at, sp, ok := s.opt.Space(pid, now); ok {
+		s.machines.process(s, at, sp, now)
+	}
+}
+
+// named keeps the functions of the frames that were found for a stack of the trace.
+func (s *Stage) named(tid int32, at tracefs.Time, list []hotspot.Named) {
+	s.machines.names.Put(tid, at, list)
+}
+
+// functions returns the functions of the frames that were found, of those that have one.
+func (s *Stage) functions() (list []hotspot.Named) {
+	if s.machines.names == nil {
+		return nil
+	}
+	for i := range s.frames {
+		if f := &s.frames[i]; f.Code != nil {
+			list = append(list, hotspot.Named{Frame: i, Addr: f.PC, Code: f.Code})
+		}
+	}
+	return list
+}
+
+// JavaCounts is what became of the frames of Java code.
+type JavaCounts struct {
+	Frames, Unnamed, Fresh, Changed, Unread uint64
+	// Unknown is why the virtual machine of a process is not known, nil if there is none.
+	Unknown error
+}
+
+// Java returns what became of the frames of Java code so far. Another goroutine may call it.
+func (s *Stage) Java() JavaCounts {
+	c := &s.machines.count
+	out := JavaCounts{Frames: c.Frames.Load(), Unnamed: c.Unnamed.Load(), Fresh: c.Fresh.Load(), Changed: c.Changed.Load(), Unread: c.Unread.Load()}
+	if why := s.machines.unknown.Load(); why != nil {
+		out.Unknown = fmt.Errorf("process %d: %w", why.pid, why.err)
+	}
+	return out
+}
