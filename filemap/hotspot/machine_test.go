@@ -60,6 +60,21 @@ func TestImage(t *testing.T) {
 	}
 }
 
+// TestWithoutNames: where functions are not asked for, stacks go as far.
+func TestWithoutNames(t *testing.T) {
+	m := openImage(t)
+	c := new(clock)
+	x, err := Open(m, m.Symbols, nil, new(Counts), c.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range m.Threads {
+		if list, native, last := walk(x, m, &m.Threads[i], c.now()); native == 0 || len(list) == 0 {
+			t.Errorf("thread %d ends after %d frames: %+v", i, len(list), last)
+		}
+	}
+}
+
 // compiledFrame returns a piece of compiled code that a thread of the image is in, with the
 // thread.
 func compiledFrame(t *testing.T, m *image) (*known, *imageThread) {

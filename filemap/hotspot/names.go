@@ -104,8 +104,11 @@ func (n *Names) stub(name string) *filemap.Code {
 	return n.one(filemap.Code{Function: name, Runtime: true})
 }
 
-// one returns the one Code that is equal.
+// one returns the one Code that is equal. There is none without Names.
 func (n *Names) one(c filemap.Code) *filemap.Code {
+	if n == nil {
+		return nil
+	}
 	key := strconv.FormatUint(c.Offset, 16) + "\x00" + c.Function + "\x00" + strings.Join(c.Inlined, "\x00")
 	n.mu.Lock()
 	defer n.mu.Unlock()
