@@ -53,12 +53,16 @@ func (l *looking) look() {
 			ended = append(ended, m)
 		}
 	}
-	if len(ended) == 0 {
-		return
+	if len(ended) > 0 {
+		l.remove(ended...)
 	}
+}
+
+// remove has the code of machines not be looked for any more.
+func (l *looking) remove(gone ...*hotspot.Machine) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.list = slices.DeleteFunc(l.list, func(m *hotspot.Machine) bool { return slices.Contains(ended, m) })
+	l.list = slices.DeleteFunc(l.list, func(m *hotspot.Machine) bool { return slices.Contains(gone, m) })
 }
 
 // close ends the looking.

@@ -41,8 +41,9 @@ type unknown struct {
 
 // process is a process that has a virtual machine, or may have one.
 type process struct {
-	began   tracefs.Time // the program
-	tried   tracefs.Time
+	began   tracefs.Time     // the program
+	next    tracefs.Time     // when it is looked at again
+	wait    tracefs.Time     // after that
 	machine *hotspot.Machine // nil if it has none that is known
 	tick    int
 }
@@ -50,8 +51,10 @@ type process struct {
 const (
 	// maxMachines bounds the processes that are kept.
 	maxMachines = 32
-	// tryMachine is how long a process is not looked at again that has no virtual machine.
-	tryMachine = tracefs.Time(100e6)
+	// tryMachine is how long a process is not looked at again that has no virtual machine;
+	// each time that one is not known, twice as long, up to mostTry: what it has in its
+	// memory instead can take long to read.
+	tryMachine, mostTry = tracefs.Time(100e6), tracefs.Time(30e9)
 	// library is the file that has the virtual machine.
 	library = "libjvm.so"
 )
@@ -81,13 +84,13 @@ func (ms *machines) process(s *Stage, pid int, sp *space.Space, at tracefs.Time)
 		return nil // the program of before is not there any more
 	}
 	if p == nil || p.began != began {
-		p = &process{began: began}
+		p = &process{began: began, wait: tryMachine}
 		ms.keep(pid, p)
 	}
 	p.tick = ms.tick
-	if p.machine == nil && (p.tried == 0 || now-p.tried >= tryMachine) {
-		p.tried = now
+	if p.machine == nil && now >= p.next {
 		ms.try(s, pid, sp.At(at), p)
+		p.next = s.opt.Now() + p.wait
 	}
 	return p
 }
@@ -97,6 +100,9 @@ func (ms *machines) try(s *Stage, pid int, v *space.Version, p *process) {
 	var err error
 	if p.machine, err = ms.open(s, pid, v); err == nil {
 		ms.looking.add(p.machine)
+	}
+	if err != nil && !errors.Is(err, errNoMachine) {
+		p.wait = min(2*p.wait, mostTry)
 	}
 	why := ms.unknown.Load()
 	switch {
@@ -120,9 +126,18 @@ func (ms *machines) keep(pid int, p *process) {
 				oldest = pid
 			}
 		}
-		delete(ms.of, oldest)
+		ms.drop(oldest)
 	}
+	ms.drop(pid)
 	ms.of[pid] = p
+}
+
+// drop forgets a process.
+func (ms *machines) drop(pid int) {
+	if p := ms.of[pid]; p != nil && p.machine != nil {
+		ms.looking.remove(p.machine)
+	}
+	delete(ms.of, pid)
 }
 
 // open finds the virtual machine of a process.
