@@ -85,6 +85,16 @@ func Parse(body []byte, e *Event) bool {
 	return true
 }
 
+// Name returns the call's name without "sys_", "" for Other.
+func (c Call) Name() string {
+	for i := range calls {
+		if calls[i].call == c {
+			return calls[i].name
+		}
+	}
+	return ""
+}
+
 func callOf(name []byte) Call {
 	for i := range calls {
 		if string(name) == calls[i].name {
@@ -150,4 +160,23 @@ func number(b []byte, base uint64) (v uint64, n int) {
 		n++
 	}
 	return v, n
+}
+
+// Name returns the name of the system call that an event is of, without "sys_". ok is
+// false if it is of none.
+func Name(body []byte) (name []byte, exit, ok bool) {
+	var e Event
+	if !Parse(body, &e) {
+		return nil, false, false
+	}
+	name = body[len("sys_"):]
+	end := nameEnd(name)
+	form := name[end]
+	if name = name[:end]; form == ':' {
+		if cut, found := bytes.CutPrefix(name, []byte("exit_")); found {
+			return cut, e.Exit, true
+		}
+		name = bytes.TrimPrefix(name, []byte("enter_"))
+	}
+	return name, e.Exit, true
 }
