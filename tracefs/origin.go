@@ -104,3 +104,11 @@ func (b *Batch) AddCall(r *Record) *syscalls.Event {
 	r.Item = uint32(len(b.Calls))
 	return &b.Calls[r.Item-1]
 }
+
+// InInterrupt reports whether a record with these irq-info columns was made in an
+// interrupt, not by the task it names (trace_print_lat_fmt in
+// kernel/trace/trace_output.c).
+func InInterrupt(flags []byte) bool {
+	const context = 2
+	return len(flags) > context && flags[context] != '.'
+}

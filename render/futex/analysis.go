@@ -250,7 +250,7 @@ func (a *Analysis) sched(h *resolve.Pending, i int, rec *tracefs.Record) {
 			}
 		}
 	case sched.Waking, sched.Wakeup:
-		if th := a.tasks.threadOf(e.TID); th != nil && th.wait != nil && rec.TID != e.TID && !interrupt(h.Head(rec).Flags) {
+		if th := a.tasks.threadOf(e.TID); th != nil && th.wait != nil && rec.TID != e.TID && !tracefs.InInterrupt(h.Head(rec).Flags) {
 			a.sites.wokenBy(th.wait, rec.TID)
 		}
 	case sched.Exec:
@@ -283,11 +283,4 @@ func (a *Analysis) active(h *resolve.Pending, i int, rec *tracefs.Record) {
 	case sched.Exit:
 		a.activity.gone(rec.TID)
 	}
-}
-
-// interrupt reports whether a record was made in an interrupt, by its flag columns,
-// not by the task it names (trace_print_lat_fmt in kernel/trace/trace_output.c).
-func interrupt(flags []byte) bool {
-	const context = 2
-	return len(flags) > context && flags[context] != '.'
 }

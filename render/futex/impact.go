@@ -126,7 +126,7 @@ func (g *impactLog) sched(h *resolve.Pending, rec *tracefs.Record, e *sched.Even
 		g.log.Switch(t, rec.CPU, rec.TID, e.State, e.TID)
 	case sched.Waking:
 		waker := rec.TID
-		if interrupt(h.Head(rec).Flags) || waker == e.TID {
+		if tracefs.InInterrupt(h.Head(rec).Flags) || waker == e.TID {
 			waker = 0
 		}
 		g.log.Waking(t, waker, e.TID)
