@@ -1,12 +1,11 @@
 package contention
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
+	"ustack/cmd/ustack/internal/display"
 	"ustack/cmd/ustack/internal/live"
 	"ustack/cmd/ustack/internal/output"
 	"ustack/cmd/ustack/internal/symbols"
@@ -28,16 +27,15 @@ type LiveOptions struct {
 
 // Live is a sink that writes the report at the end of a trace, and what it is so far.
 type Live struct {
-	out    Output
-	opt    LiveOptions
-	start  *live.Start
-	a      *futex.Analysis
-	names  *symbolize.Symbols // nil without --symbols
-	screen *render.Screen     // nil if there is none, or nothing is shown on it
-	shown  time.Time
-	owners *owners        // nil if owners are not read
-	lockUp *futex.Verdict // that was seen last, nil if none was then
-	looked time.Time
+	out     Output
+	opt     LiveOptions
+	start   *live.Start
+	a       *futex.Analysis
+	names   *symbolize.Symbols // nil without --symbols
+	interim *display.Interim
+	owners  *owners        // nil if owners are not read
+	lockUp  *futex.Verdict // that was seen last, nil if none was then
+	looked  time.Time
 }
 
 // NewLive returns a sink.
@@ -61,10 +59,7 @@ func (o *Live) Open(start *live.Start) (needs live.Needs, err error) {
 	if o.names, err = o.opt.Symbols.Open("", o.opt.Reporter.Out); err != nil {
 		return needs, err
 	}
-	if o.opt.Interval > 0 {
-		o.screen = render.NewScreen(o.opt.Stdout)
-	}
-	o.shown = time.Now()
+	o.interim = display.New(o.opt.Stdout, o.opt.Interval)
 	opt := futex.Options{Calls: o.out.eachWait(), Impact: o.out.Impact.On}
 	if start.Processes != nil {
 		opt.Mappings, opt.SharedLate, opt.Programs = start.Processes, true, start.Processes
@@ -73,7 +68,7 @@ func (o *Live) Open(start *live.Start) (needs live.Needs, err error) {
 		}
 	}
 	o.a = futex.New(opt)
-	return live.Needs{Symbols: o.names, Tick: o.tick(), OwnProgress: o.screen != nil, Processes: true}, nil
+	return live.Needs{Symbols: o.names, Tick: o.tick(), OwnProgress: o.interim.OnScreen(), Processes: true}, nil
 }
 
 // tick returns how often there is something to do without records.
@@ -100,12 +95,10 @@ func (o *Live) Step(t *resolve.Totals) (done bool, err error) {
 		o.a.Until(space.Monotonic())
 	}
 	o.lookForLockUp()
-	if o.opt.Interval == 0 || time.Since(o.shown) < o.opt.Interval || !o.a.Seen() {
+	if !o.a.Seen() {
 		return false, nil
 	}
-	err = o.show(t)
-	o.shown = time.Now() // a slow terminal gets less
-	return false, err
+	return false, o.interim.Step(t, o.show)
 }
 
 // lockUpEvery is how often a trace in which nothing happens is looked at for why.
@@ -128,30 +121,14 @@ func (o *Live) lookForLockUp() {
 	}
 }
 
-// show shows the answer so far: on a terminal in the place of the one before,
-// elsewhere after it.
-func (o *Live) show(t *resolve.Totals) error {
+// show writes the answer so far.
+func (o *Live) show(w io.Writer) error {
 	if o.names != nil {
 		o.a.Name(o.names)
 		o.a.NameLocks(o.names)
 	}
 	o.a.Refused(o.start.Refused())
-	var text bytes.Buffer
-	if o.screen != nil {
-		lost, _ := t.LostRecords()
-		fmt.Fprintf(&text, "%d events, %d lost; Ctrl-C for the whole answer\n\n", t.Events, lost)
-	}
-	if err := o.out.Write(&text, o.a.Interim(o.out.View)); err != nil {
-		return fmt.Errorf("writing the output: %w", err)
-	}
-	if o.screen != nil {
-		return o.screen.Show(text.Bytes())
-	}
-	text.WriteByte('\n')
-	if _, err := o.opt.Stdout.Write(text.Bytes()); err != nil {
-		return fmt.Errorf("writing the output: %w", err)
-	}
-	return nil
+	return o.out.Write(w, o.a.Interim(o.out.View))
 }
 
 // End implements live.Sink. It writes the report, of an interrupted trace too.
@@ -167,7 +144,7 @@ func (o *Live) End() error {
 	}
 	if a.Seen() {
 		a.Refused(o.start.Refused())
-		err = errors.Join(o.screen.Clear(), o.out.Report(o.opt.Stdout, o.opt.Reporter.Out, a, o.names, o.lockUp))
+		err = errors.Join(o.interim.Clear(), o.out.Report(o.opt.Stdout, o.opt.Reporter.Out, a, o.names, o.lockUp))
 	}
 	if o.names != nil {
 		o.names.Close()
