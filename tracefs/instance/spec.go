@@ -149,6 +149,13 @@ func Scheduler() []Spec {
 	return []Spec{{System: "sched", Event: "sched_switch", Optional: true}, {System: "sched", Event: "sched_waking", Optional: true}}
 }
 
+// Waits returns the events that show what threads wait for, of any kind.
+func Waits() []Spec {
+	return []Spec{{System: "sched", Event: "sched_switch"}, {System: "sched", Event: "sched_waking"},
+		{System: "raw_syscalls", Event: "sys_enter", Optional: true}, {System: "raw_syscalls", Event: "sys_exit", Optional: true},
+		{System: "exceptions", Event: "page_fault_user", Optional: true}}
+}
+
 // Defaults returns the events that are traced by default.
 func Defaults() []Spec {
 	var specs []Spec

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"ustack/filemap/procmap"
+	"ustack/tracefs/instance"
 )
 
 // Clock is the trace_clock in use: perf can use it too, and it never jumps.
@@ -48,6 +49,8 @@ type Options struct {
 	// Events are SYSTEM:EVENT[/FILTER/], with wildcards; the system calls of futexes if
 	// there are none. More are traced besides.
 	Events, More []string
+	// Specs, if there are any, are traced in place of the system calls of futexes.
+	Specs []instance.Spec
 	// Sched has the scheduler's events traced that show what the owners of locks do, if
 	// only some processes are, and Events are not selected.
 	Sched bool

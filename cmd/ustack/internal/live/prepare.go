@@ -87,6 +87,8 @@ func (s *session) selected(root *instance.Root) ([]instance.Event, error) {
 	switch {
 	case len(s.opt.Events) > 0:
 		specs = nil
+	case len(s.opt.Specs) > 0:
+		specs = slices.Clone(s.opt.Specs)
 	case s.opt.Sched && (len(s.opt.PIDs) > 0 || len(s.opt.Command) > 0):
 		specs = append(instance.Scheduler(), specs...) // -e may give them a filter
 	}
