@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"ustack/render/tally"
 	"ustack/tracefs"
@@ -112,4 +113,13 @@ func Histogram(list []tally.Bucket, ticks bool) string {
 		i++
 	}
 	return s.String() + " " + Duration(2*max(list[len(list)-1].From, 1), ticks)
+}
+
+// Clip cuts a line that is wider than so many characters, and says so by its last one.
+func Clip(line string, width int) string {
+	if utf8.RuneCountInString(line) <= width {
+		return line
+	}
+	runes := []rune(line)
+	return string(runes[:width-1]) + "…"
 }

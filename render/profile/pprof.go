@@ -148,6 +148,7 @@ func (c *converter) sample(s *Sample) {
 	}
 	label("comm", s.Comm)
 	label("lock", s.Lock)
+	label("wait", s.Wait)
 	if c.stacks[s.Stack] == nil {
 		c.stacks[s.Stack] = c.stack(s.Stack)
 	}

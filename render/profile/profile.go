@@ -39,6 +39,7 @@ type Labels struct {
 	PID  int32
 	Comm string
 	Lock string
+	Wait string // what a thread waits in
 	// Row distinguishes locks with the same name: the row of a table, from 1; 0 for
 	// none.
 	Row int32
