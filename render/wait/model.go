@@ -32,7 +32,6 @@ type View struct {
 	By      By
 	MinWait tracefs.Time // rows whose longest wait is at least this
 	Comms   []string     // threads of these names, all without any
-	PIDs    []int32      // threads of these numbers
 }
 
 // Check reports what is wrong with it.

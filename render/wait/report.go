@@ -160,9 +160,6 @@ func (b *builder) wants(tid int32) bool {
 	if b.a.some && tid != 0 && !b.a.threads.callsSeen(tid) {
 		return false
 	}
-	if len(b.v.PIDs) > 0 && !slices.Contains(b.v.PIDs, tid) {
-		return false
-	}
 	return len(b.v.Comms) == 0 || slices.Contains(b.v.Comms, b.a.threads.commOf(tid))
 }
 
@@ -304,7 +301,7 @@ func (b *builder) row(g *group) *Row {
 }
 
 // whole reports whether the view has all threads.
-func (b *builder) whole() bool { return len(b.v.PIDs) == 0 && len(b.v.Comms) == 0 }
+func (b *builder) whole() bool { return len(b.v.Comms) == 0 }
 
 // length returns how long a wait that has ended was.
 func (w *off) length() tracefs.Time { return w.end() - w.from }

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/live"
+	"ustack/cmd/ustack/internal/waiting"
+	"ustack/render"
+	"ustack/tracefs/instance"
+)
+
+const waitHelp = `usage: ustack wait [flags] -p PID | --duration TIME | -- CMD ARGS...
+       ustack wait [flags] FILE... | -
+
+Reports what threads wait for, of any kind: files, sockets, poll, sleep, page
+faults, futexes; for how long, in which system call, by which stack, and what
+wakes them. Traces now, or reads what replay reads. Manual: ustack help wait.
+
+  ustack wait --symbols -p 1234 --duration 10s
+  ustack wait --json -- ./program | jq '.rows[0]'
+  ustack wait --by kind trace.zst
+
+Exit codes: 0 ok, 1 failure, 2 usage; with CMD its code.
+
+`
+
+// waitFlags are the flags of wait.
+type waitFlags struct {
+	waiting.Flags
+	source liveFlags
+	trace  traceFlags
+	saved  bool // the trace is a file
+}
+
+func parseWait(args []string, stdout io.Writer) (*waitFlags, error) {
+	var f waitFlags
+	fs := command.NewFlags("wait")
+	f.source.sourceFlags(fs)
+	f.trace.define(fs)
+	f.trace.definePerfMap(fs)
+	f.trace.symbols.register(fs)
+	defineStrict(fs, &f.trace.Strict)
+	f.Register(fs)
+	if err := command.Parse(fs, args, waitHelp, stdout); err != nil {
+		return nil, err
+	}
+	files := fs.Args()
+	n := len(files)
+	f.saved = n > 0 && (n == len(args) || args[len(args)-n-1] != "--")
+	if f.saved {
+		return &f, errors.Join(f.Check(), f.notOf(fs, waiting.OnlyLive(), "tracing now"), f.readFrom(files))
+	}
+	f.source.Command = files
+	return &f, errors.Join(f.Check(), f.notOf(fs, waiting.OnlySaved(), "saved traces"), f.traceNow(args))
+}
+
+// notOf reports flags that are of no use here.
+func (f *waitFlags) notOf(fs *flag.FlagSet, names []string, use string) (err error) {
+	fs.Visit(func(x *flag.Flag) {
+		if slices.Contains(names, x.Name) {
+			err = errors.Join(err, fmt.Errorf("-%s is for %s", x.Name, use))
+		}
+	})
+	return err
+}
+
+// readFrom has a saved trace read.
+func (f *waitFlags) readFrom(files []string) error {
+	f.trace.Quiet = f.source.quiet
+	return f.trace.parsed(files)
+}
+
+// traceNow has the trace made.
+func (f *waitFlags) traceNow(args []string) error {
+	s := &f.source
+	switch {
+	case s.Unwind != live.UnwindAuto && s.Unwind != live.UnwindFP:
+		return fmt.Errorf("--unwind=%s is for waits at futexes: ustack wait has the stacks of the kernel", s.Unwind)
+	case len(s.pids) == 0 && len(s.Command) == 0 && s.Duration == 0:
+		return errors.New("name a trace, or trace now: -p PID, --duration TIME or -- CMD")
+	}
+	s.More, s.Events, s.Specs = s.Events, nil, instance.Waits()
+	if s.Save != "" { // a saved trace shows by these how calls are numbered
+		s.Specs = append(s.Specs, instance.Defaults()...)
+	}
+	s.Stitch, s.Strict, s.NeedStacks, s.NoText = true, f.trace.Strict, true, true
+	s.Unwind = live.UnwindFP
+	return s.checkSource(args)
+}
+
+// waitCommand is the subcommand.
+func waitCommand(args []string, std command.Streams) error {
+	f, err := parseWait(args, std.Out)
+	if err != nil {
+		return command.UsageError(err)
+	}
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(futexMemory))
+	if f.saved {
+		defer debug.SetGCPercent(debug.SetGCPercent(futexGarbage))
+		return f.Run(&f.trace.Options, &f.trace.symbols.Options, std.In, std.Out, std.Messages())
+	}
+	if !f.JSON && f.Profile.Name == "" && f.Interval == 0 && render.NewScreen(std.Out) != nil {
+		f.Interval = time.Second
+	}
+	opt := f.source.engine("wait", std)
+	opt.DebugDirs = f.trace.symbols.DebugDirs
+	return trace(opt, waiting.NewLive(&f.Flags, f.trace.symbols.Options, opt), liveGarbage)
+}
