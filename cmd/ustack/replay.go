@@ -197,7 +197,7 @@ func (f *replayFlags) drive(stdin io.Reader, stderr io.Writer, renderer func(tra
 		defer names.Close()
 	}
 	f.Own = true
-	in := input.Options{Events: f.stitch, Escape: f.escape, Pause: f.pause, NoTemplates: f.noTemplates}
+	in := input.Options{Events: f.stitch, Stitched: f.stitch, Escape: f.escape, Pause: f.pause, NoTemplates: f.noTemplates}
 	trace, err := f.Open(stdin, in, resolve.Options{Hold: f.hold, Stitch: f.stitch})
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package binary
 
 import (
+	"encoding/binary"
 	"strconv"
 
 	"ustack/tracefs"
@@ -16,6 +17,7 @@ type Foreign struct {
 	place   place
 	common  []byte // the fields that all records of ftrace begin with
 	space   [16]byte
+	bare    bool // Options.BareStacks, and events have records
 }
 
 // Moment is when, where and by whom a record was made. Raw is the record of the
@@ -32,7 +34,7 @@ const commonSize = 8
 
 // NewForeign compiles the print fmts of a kernel's events as they are met.
 func NewForeign(k *Kernel, opt Options) *Foreign {
-	f := &Foreign{printer: newPrinter(k)}
+	f := &Foreign{printer: newPrinter(k), bare: opt.BareStacks && opt.Events}
 	f.printer.want(opt)
 	p := f.printer
 	f.common = make([]byte, max(commonSize, p.pid.off+p.pid.size))
@@ -119,14 +121,17 @@ type UserStack struct {
 
 // UserStack prints a stack.
 func (f *Foreign) UserStack(b *tracefs.Batch, m *Moment, s *UserStack) {
+	st := stack{addrs: s.Addrs, zeros: true}
+	if s.Space != 0 {
+		st.inodes, st.settled = f.spaceKey(uint64(uint32(m.PID)), s.Space), true
+	}
+	if f.bare && !s.Deferred && f.bareStack(b, m, &st) {
+		return
+	}
 	f.record(b, m, tracefs.KindStack, func(p *Printer, r *tracefs.Record) {
 		if s.Deferred {
 			r.Flags |= tracefs.Deferred
 			r.Value = s.Cookie
-		}
-		st := stack{addrs: s.Addrs, zeros: true}
-		if s.Space != 0 {
-			st.inodes, st.settled = f.spaceKey(uint64(uint32(m.PID)), s.Space), true
 		}
 		if r.Flags&tracefs.NoText != 0 {
 			p.addressesOf(b, r, &st)
@@ -141,11 +146,32 @@ func (f *Foreign) UserStack(b *tracefs.Batch, m *Moment, s *UserStack) {
 	})
 }
 
+// bareStack adds a stack without text to the record of the event before it. It reports
+// false if that is not the last record of the batch.
+func (f *Foreign) bareStack(b *tracefs.Batch, m *Moment, st *stack) bool {
+	n, at := len(b.Records), uint32(len(b.Text))
+	if n == 0 {
+		return false
+	}
+	event := &b.Records[n-1]
+	if event.Origin == 0 || event.TID != validTID(m.TID) || event.CPU != m.CPU || event.End != at ||
+		event.Kind != tracefs.KindEvent && event.Kind != tracefs.KindKernelStack {
+		return false
+	}
+	b.Records = append(b.Records, tracefs.Record{
+		Off: at, Body: at, End: at, CPU: m.CPU, TID: event.TID, Lo: uint32(len(b.Frames)), Hi: uint32(len(b.Frames)),
+		Kind: tracefs.KindStack, Flags: tracefs.NoText, Origin: event.Origin,
+	})
+	r := &b.Records[n]
+	f.printer.addressesOf(b, r, st)
+	b.Lines += b.LinesOf(r)
+	return true
+}
+
 // spaceKey returns what, besides the addresses, identifies a template.
 func (f *Foreign) spaceKey(pid, space uint64) []byte {
-	for i := range 8 {
-		f.space[i], f.space[8+i] = byte(pid>>(8*i)), byte(space>>(8*i))
-	}
+	binary.LittleEndian.PutUint64(f.space[:], pid)
+	binary.LittleEndian.PutUint64(f.space[8:], space)
 	return f.space[:]
 }
 

@@ -28,6 +28,9 @@ type Options struct {
 	// NoText leaves out the text of records that can be had decoded
 	// (tracefs.NoText): for consumers that need the calls and show no record.
 	NoText bool
+	// BareStacks leaves out the text of stacks that the kernel took at the event before
+	// them, where a Foreign prints them: for consumers that show them at the events only.
+	BareStacks bool
 }
 
 // Source reads the records of all CPUs as one trace, ordered by time as the

@@ -22,6 +22,9 @@ type Options struct {
 	// NoText leaves out text that is not shown (tracefs.NoText), where the input
 	// is binary, and one.
 	NoText bool
+	// Stitched leaves out the text of stacks that are shown at their events only, where the
+	// input is what perf has recorded, and one. It asks for events, too.
+	Stitched bool
 	// Escape makes text escaped that is not (tracefs.Batch.Escaped), for outputs
 	// that say that they are. It asks for events, too.
 	Escape bool
@@ -68,7 +71,7 @@ func NewTrace(files []*File, opt Options) *Trace {
 	if many { // merging needs every record, and takes stacks apart
 		opt = Options{Events: true, NoTemplates: true, Escape: opt.Escape}
 	}
-	opt.Events = opt.Events || opt.Escape
+	opt.Events = opt.Events || opt.Escape || opt.Stitched
 	for _, f := range files {
 		t.sources = append(t.sources, f.sources(opt)...)
 	}

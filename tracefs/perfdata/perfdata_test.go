@@ -3,6 +3,7 @@ package perfdata
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -198,4 +199,50 @@ func equalRecord(a, b *perf.Record) bool {
 		a.ParentPID == b.ParentPID && a.ParentTID == b.ParentTID && a.Addr == b.Addr && a.Len == b.Len && a.Offset == b.Offset &&
 		a.Prot == b.Prot && a.Flags == b.Flags && a.Major == b.Major && a.Minor == b.Minor && a.Inode == b.Inode &&
 		a.InodeGeneration == b.InodeGeneration && a.Lost == b.Lost
+}
+
+// TestBareStacks: stacks without text have the frames, times and lines that they have with
+// it, and the text of events is the same.
+func TestBareStacks(t *testing.T) {
+	for seed := range uint64(4) {
+		m := newModel(seed, seed%2 == 1)
+		m.fill(12)
+		data := m.Write()
+		f, err := Open(bytes.NewReader(data), int64(len(data)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, bare := summary(f, binary.Options{Events: true}), summary(f, binary.Options{Events: true, BareStacks: true})
+		if want != bare || !strings.Contains(bare, "stack of") {
+			t.Errorf("seed %d:\n%s\nwith text:\n%s", seed, bare, want)
+		}
+	}
+}
+
+// summary is what a consumer that shows stacks at their events sees of a file.
+func summary(f *File, opt binary.Options) string {
+	s := f.Source(opt, nil)
+	var b tracefs.Batch
+	var out strings.Builder
+	for err := error(nil); err == nil; {
+		err = s.Next(&b)
+		for i := range b.Records {
+			r := &b.Records[i]
+			if r.Kind != tracefs.KindStack {
+				out.Write(b.Raw(r))
+				continue
+			}
+			comm, tgid := b.Who(r)
+			exact, _ := b.Exact(r)
+			flags, _ := b.Context(r)
+			fmt.Fprintf(&out, "stack of %s-%d, %d, CPU %d at %d, %s, %d lines:", comm, r.TID, tgid, r.CPU, exact, flags, b.LinesOf(r))
+			frames, text := b.StackFrames(r)
+			for k := range frames {
+				fmt.Fprintf(&out, " %x", frames[k].Address(text))
+			}
+			out.WriteByte('\n')
+		}
+		fmt.Fprintf(&out, "%d events, %d lines\n", b.Events, b.Lines)
+	}
+	return out.String()
 }

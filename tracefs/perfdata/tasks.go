@@ -42,7 +42,16 @@ func (t *tasks) Comm(tid int32, _ uint64) (comm string, until uint64, ok bool) {
 type spaces struct {
 	last, floor uint64
 	byPID       map[int32]uint64
+	// recent are the processes that were looked up last: a map is slower.
+	recent [64]spaceOf
 }
+
+type spaceOf struct {
+	pid   int32
+	space uint64 // 0: none is here
+}
+
+func (s *spaces) slot(pid int32) *spaceOf { return &s.recent[uint32(pid)%uint32(len(s.recent))] }
 
 // changed notes a change of a process.
 func (s *spaces) changed(pid int32) {
@@ -52,6 +61,7 @@ func (s *spaces) changed(pid int32) {
 	}
 	s.last = max(s.last, s.floor) + 1
 	s.byPID[pid] = s.last
+	*s.slot(pid) = spaceOf{}
 }
 
 // all notes that any process may have changed.
@@ -59,7 +69,14 @@ func (s *spaces) all() {
 	s.last = max(s.last, s.floor) + 1
 	s.floor = s.last
 	clear(s.byPID)
+	clear(s.recent[:])
 }
 
 // of returns the number of a process.
-func (s *spaces) of(pid int32) uint64 { return max(s.floor, s.byPID[pid]) }
+func (s *spaces) of(pid int32) uint64 {
+	slot := s.slot(pid)
+	if slot.pid != pid || slot.space == 0 {
+		*slot = spaceOf{pid, max(s.floor, s.byPID[pid])}
+	}
+	return slot.space
+}
