@@ -46,6 +46,8 @@ type File struct {
 	// perf is what perf has recorded, nil for anything else; done counts its bytes.
 	perf *perfdata.File
 	done atomic.Int64
+	// instances are those of a text of trace-cmd report that has several, else nil.
+	instances *instances
 }
 
 // Open opens a file by name; "-" is standard input, given as stdin. The first
@@ -100,8 +102,12 @@ func open(name string, r io.Reader) (*File, error) {
 	if in.Compressed() || in.pages != nil {
 		in.plain = nil
 	}
-	if err == nil && in.Compressed() {
+	switch {
+	case err != nil:
+	case in.Compressed():
 		err = in.peekPerf()
+	case in.plain != nil && !in.isEscaped():
+		err = in.findInstances()
 	}
 	return in, err
 }

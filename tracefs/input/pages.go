@@ -133,6 +133,9 @@ func (in *File) sources(opt Options) []source {
 	if in.perf != nil {
 		return []source{newPerfSource(in, opt)}
 	}
+	if in.instances != nil {
+		return in.instanceSources(opt)
+	}
 	if in.pages == nil {
 		s := newSource(in, opt.Events)
 		if !opt.NoTemplates {

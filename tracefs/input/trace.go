@@ -66,7 +66,7 @@ func NewTrace(files []*File, opt Options) *Trace {
 	t := &Trace{files: files, opt: opt}
 	many := len(files) > 1
 	for _, f := range files {
-		many = many || f.pages != nil && f.pages.instances > 1
+		many = many || f.pages != nil && f.pages.instances > 1 || f.instances != nil && len(f.instances.names) > 1
 	}
 	if many { // merging needs every record, and takes stacks apart
 		opt = Options{Events: true, NoTemplates: true, Escape: opt.Escape}
