@@ -24,11 +24,13 @@ const (
 	// ByVirtualMachine: by the memory of a virtual machine whose code the frame before it
 	// is.
 	ByVirtualMachine
+	// ByCode: by the code itself, which no table describes.
+	ByCode
 
 	howCount
 )
 
-var howWords = [howCount]string{"kernel", "registers", "cfi", "sframe", "gotable", "fp", "signal", "blocked", "hotspot"}
+var howWords = [howCount]string{"kernel", "registers", "cfi", "sframe", "gotable", "fp", "signal", "blocked", "hotspot", "code"}
 
 // String returns the word used in all outputs.
 func (h How) String() string { return howWords[min(h, howCount-1)] }

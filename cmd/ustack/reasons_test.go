@@ -75,7 +75,7 @@ func topicText(t *testing.T, topic string) string {
 // TestReasonsInManual: each word that says how sure something is, or why it is missing,
 // is in the manual, and the manual has no other.
 func TestReasonsInManual(t *testing.T) {
-	hows := wordsOf[tracefs.How](int(tracefs.ByBlocked) + 1)[1:] // what the kernel gave has no word
+	hows := wordsOf[tracefs.How](int(tracefs.ByCode) + 1)[1:] // what the kernel gave has no word
 	stops := append(wordsOf[tracefs.Stop](tracefs.StopCount), resolve.KernelLimit)
 	for _, test := range []struct {
 		name             string

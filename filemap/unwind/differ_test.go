@@ -171,13 +171,17 @@ var judgements = []judgement{
 	{"perf", weGoOnLeft, "", "ours", "the function has its caller's registers back; perf takes them from below the stack pointer, which is not copied"},
 	{"", fmt.Sprintf(theyGoOn, NoInformation), tableless, "ours", untold + ", right or not"},
 	{"", fmt.Sprintf(theyStray, NoInformation), tableless, "ours", untold + ", wrong here"},
+	{"gdb", weGoOnAfter, tableless, "ours", followedCode + "; gdb has data for the caller"},
+	{"perf", weGoOn, tableless, "ours", followedCode + ", which perf does not do"},
 	{"perf", fmt.Sprintf(theyStray, Short), "", "ours", "both need more of the stack than was copied; perf adds the address -1"},
 }
 
 const (
-	goProgram = "^program$"
-	tableless = `^(lib(x264|swscale|swresample|avcodec|avutil|avfilter)\.so.*|musl)$`
-	untold    = "the file has no table for this code, of an assembler or of musl, and theirs is a guess"
+	goProgram    = "^program$"
+	tableless    = `^(lib(x264|swscale|swresample|avcodec|avutil|avfilter)\.so.*|musl)$`
+	followedCode = "the file has no table for this code, and it was followed to where it returns"
+
+	untold = "the file has no table for this code, of an assembler or of musl, and theirs is a guess"
 )
 
 func (d *difference) judge(with string) *judgement {

@@ -4,8 +4,9 @@
 // It follows the tables in which files describe their code: .eh_frame (Linux
 // Standard Base Core 5.0, 10.6), .debug_frame (DWARF 5, 6.4; "DWARF for the Arm
 // 64-bit Architecture", 4.4 for signed return addresses), .sframe ("The SFrame
-// format", versions 1 to 3), the table of Go's runtime; frame pointers only
-// where there is no table (psABI of x86-64, 3.2.2; AAPCS64, 6.4.6); and the
+// format", versions 1 to 3), the table of Go's runtime; the code itself
+// where there is no table on x86-64 (package follow); frame pointers in code of Go and of
+// JIT compilers, and of arm64 without a table (psABI of x86-64, 3.2.2; AAPCS64, 6.4.6); and the
 // layout of the kernel's signal frames (arch/x86/include/asm/sigframe.h,
 // arch/arm64/kernel/signal.c). Code that a virtual machine makes is what its Runtime
 // says.
@@ -44,6 +45,9 @@ const (
 	Signal
 	// VirtualMachine: by what a Runtime knows of the frame that it called.
 	VirtualMachine
+	// Code: by the code of the frame that it called, which no table describes: it was
+	// followed to where it returns, or from where the function begins.
+	Code
 	howCount
 )
 
@@ -52,7 +56,7 @@ func (h How) String() string {
 	if h >= howCount {
 		return "?"
 	}
-	return [...]string{"given", "cfi", "sframe", "go", "fp", "signal", "hotspot"}[h]
+	return [...]string{"given", "cfi", "sframe", "go", "fp", "signal", "hotspot", "code"}[h]
 }
 
 // Why is why a stack ends.

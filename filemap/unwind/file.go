@@ -64,6 +64,8 @@ type File struct {
 	err     error
 	steps   map[uint64]*step
 	used    uint64 // when
+
+	following following
 }
 
 // errNotOpen is the error of a source that has opened nothing.
@@ -192,8 +194,11 @@ func (f *File) memory() int {
 	if f.goTable != nil {
 		n += f.goTable.Memory()
 	}
-	const step = 176
-	return n + step*len(f.steps)
+	const step, arrival = 208, 96
+	if f.following.starts != nil {
+		n += f.following.starts.Memory()
+	}
+	return n + step*len(f.steps) + arrival*len(f.following.arrivals)
 }
 
 func (f *File) unload() {
@@ -227,7 +232,7 @@ func (f *File) load() {
 	if f.image, f.err = image.Open(f.bin, f.bin.Size); f.err != nil {
 		return
 	}
-	f.entry = entryOf(f.bin, f.image)
+	f.entry = f.image.Entry()
 	for _, form := range [...]table.Form{table.EHFrame, table.DebugFrame, table.SFrame} {
 		f.add(f.image, form)
 	}
@@ -266,14 +271,4 @@ func (f *File) seek() (more bool) {
 	n := len(f.tables)
 	f.add(x, table.DebugFrame)
 	return len(f.tables) > n
-}
-
-// entryOf returns the address that a program begins at: e_entry.
-func entryOf(r io.ReaderAt, x *image.Image) uint64 {
-	const at = 24
-	var b [8]byte
-	if _, err := r.ReadAt(b[:], at); err != nil {
-		return 0
-	}
-	return x.Order.Uint64(b[:])
 }

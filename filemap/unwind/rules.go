@@ -154,7 +154,7 @@ func (w *walker) restore(r *table.Rules, base uint64, leaving bool) {
 		known = 0
 	}
 	known &= w.regs.known
-	found := uint64(0)
+	found, lost := uint64(0), false
 	sp, _ := w.regs.Get(w.spn)
 	for i := range r.Others {
 		x := &r.Others[i]
@@ -163,6 +163,7 @@ func (w *walker) restore(r *table.Rules, base uint64, leaving bool) {
 		}
 		known &^= 1 << x.Of
 		if x.Kind == table.Undefined {
+			lost = lost || x.Of == w.spn
 			continue
 		}
 		if v, ok := w.value(r, x, base); ok {
@@ -176,7 +177,7 @@ func (w *walker) restore(r *table.Rules, base uint64, leaving bool) {
 		}
 	}
 	w.regs.known = known | found
-	if found>>w.spn&1 == 0 {
+	if found>>w.spn&1 == 0 && !lost {
 		w.regs.Set(w.spn, base)
 	}
 	if r.Signal {

@@ -210,7 +210,7 @@ func TestTiny(t *testing.T) {
 		selfCheck
 	}{
 		{"amd64", selfCheck{how: CFI}},
-		{"amd64-fp", selfCheck{how: FramePointer}},
+		{"amd64-fp", selfCheck{how: Code}},
 		{"amd64-sframe", selfCheck{how: SFrame, cut: true}},
 		{"amd64-debug", selfCheck{how: CFI}},
 		{"amd64-debug-plain", selfCheck{how: CFI}},

@@ -33,6 +33,11 @@ type step struct {
 	called, returned, root bool
 	// leaving: the end of a function follows.
 	leaving bool
+	// followed: the code itself gave the rules. also, if it has a Kind, must lead to the
+	// same place. passing: it is not to be kept.
+	// doubt: the caller must be proven by a call.
+	followed, passing, doubt bool
+	also                     table.Rule
 }
 
 // jitStep is the step of code without a file.
@@ -63,7 +68,9 @@ func (f *File) step(offset uint64, exact bool) *step {
 	if len(f.steps) >= maxSteps {
 		clear(f.steps)
 	}
-	f.steps[key] = s
+	if !s.passing {
+		f.steps[key] = s
+	}
 	return s
 }
 
@@ -88,7 +95,7 @@ func (f *File) look(offset uint64, exact bool) *step {
 		s.kind, s.trampoline = bySignal, true
 		return s
 	}
-	f.rules(s, addr)
+	f.rules(s, addr, exact)
 	s.leaving = exact && s.kind == byRules && f.leaves(offset, addr)
 	return s
 }
@@ -169,7 +176,7 @@ func (f *File) find(addr uint64) (*table.Rules, *table.Table) {
 }
 
 // rules finds the way to the caller.
-func (f *File) rules(s *step, addr uint64) {
+func (f *File) rules(s *step, addr uint64, exact bool) {
 	if f.goTable != nil {
 		if p, has, ok := f.goTable.Find(addr); ok {
 			s.kind, s.how, s.goPlace = byGo, GoTable, p
@@ -192,6 +199,12 @@ func (f *File) rules(s *step, addr uint64) {
 	switch {
 	case f.begin(addr):
 		s.end = End{Why: Root, File: f}
+	case f.canFollow():
+		pc := addr
+		if !exact {
+			pc++
+		}
+		f.follow(s, pc, exact)
 	case f.isPlain():
 		s.kind, s.how = byFramePointer, FramePointer
 	case f.err != nil:

@@ -19,7 +19,10 @@ type Unwinder struct {
 	opened  int
 	tick    uint64
 	rested  uint64 // the tick of the last Rest
-	cold    int    // locations that were looked up since the last trim
+	credit  credit // for following code of all files
+	// forStack is how many instructions may be followed for the stack at hand.
+	forStack int
+	cold     int // locations that were looked up since the last trim
 
 	hot    [1 << hotBits]hot
 	pages  [maxPages]page
@@ -35,7 +38,7 @@ func New(memory int) *Unwinder {
 	if memory <= 0 {
 		memory = DefaultMemory
 	}
-	return &Unwinder{files: make(map[string]*File), limit: memory, most: roomForFiles()}
+	return &Unwinder{files: make(map[string]*File), limit: memory, most: roomForFiles(), credit: credit{left: allBurst}}
 }
 
 // hot is the step that was last used in a slot.
@@ -83,6 +86,7 @@ func (u *Unwinder) Unwind(in *Input, frames []Frame) ([]Frame, End) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.tick++
+	u.forStack = stackMost
 	w := &u.w
 	w.u, w.in = u, in
 	frames, end := w.walk(frames)
@@ -199,7 +203,11 @@ func (w *walker) step() *step {
 	const spread = 0x9e3779b97f4a7c15
 	h := &w.u.hot[((key^w.place.file.number<<48)*spread)>>(64-hotBits)]
 	if h.file != w.place.file || h.key != key {
-		*h = hot{w.place.file, key, w.place.file.step(w.place.offset, w.exact)}
+		s := w.place.file.step(w.place.offset, w.exact)
+		if s.passing {
+			return s
+		}
+		*h = hot{w.place.file, key, s}
 	}
 	return h.step
 }
@@ -210,8 +218,11 @@ func (w *walker) caller(s *step) (how How, ok bool) {
 	var to uint64
 	switch s.kind {
 	case byRules:
-		to, ok = w.byRules(s)
-		how = s.how
+		if how = s.how; s.followed {
+			to, ok = w.byCode(s)
+		} else {
+			to, ok = w.byRules(s)
+		}
 	case bySignal:
 		to, ok = w.bySignal()
 		how = Signal

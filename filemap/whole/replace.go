@@ -189,6 +189,7 @@ var (
 		unwind.Given: tracefs.ByRegisters, unwind.CFI: tracefs.ByCFI, unwind.SFrame: tracefs.BySFrame,
 		unwind.GoTable: tracefs.ByGoTable, unwind.FramePointer: tracefs.ByFramePointer, unwind.Signal: tracefs.BySignal,
 		unwind.VirtualMachine: tracefs.ByVirtualMachine,
+		unwind.Code:           tracefs.ByCode,
 	}
 	stops = [1 << 8]tracefs.Stop{
 		unwind.Root: tracefs.AtRoot, unwind.Short: tracefs.AtCopy, unwind.NoInformation: tracefs.AtFile,

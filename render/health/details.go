@@ -31,6 +31,9 @@ func (t *text) details(s *health.Target) {
 	if r.Plain {
 		detail("code without a table is unwound by frame pointers")
 	}
+	if r.Followed > 0 {
+		detail("code without a table is followed: callers of %.1f %% of its calls are found (by a sample)", floor(r.Followed))
+	}
 	if r.Known() && r.Code > 0 {
 		detail("callers found: those of %.1f %% of the calls (estimated)", floor(r.Reach))
 	}

@@ -61,7 +61,7 @@ stops   dropped 0 %  none                 none              none      /bad\033\0
 -       -            not ELF              -                 -         /data
 
 1 of 4 files: stacks stop here: there are no unwind tables (.eh_frame,
-    .debug_frame, .sframe), and not all code keeps frame pointers
+    .debug_frame, .sframe), and the code does not show where frames are
     do: build with -fasynchronous-unwind-tables, or with
         -fno-omit-frame-pointer
     in: bad\033\012

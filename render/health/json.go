@@ -52,6 +52,7 @@ type report struct {
 	Missing       uint64         `json:"missing_bytes"`
 	Gap           *gap           `json:"gap,omitempty"`
 	Plain         bool           `json:"by_frame_pointers"`
+	Followed      float64        `json:"followed"`
 	Damaged       []string       `json:"damaged,omitempty"`
 	Names         string         `json:"names"`
 	Lines         bool           `json:"lines"`
@@ -155,7 +156,7 @@ func reportObject(s *health.Target) *report {
 		Machine: r.Machine.String(), Bits: 32, BuildID: r.BuildID.Hex(), Go: r.Go, Static: r.Static, Code: r.Code,
 		Unwind: r.Unwound().String(), Kernel: r.Kernel().String(), Reach: r.Reach,
 		FramePointers: pointerCounts{r.FramePointers.String(), r.Keeping, r.Looked},
-		Tables:        []tableObject{}, Covered: r.Covered, Missing: r.Missing, Plain: r.Plain, Damaged: r.Damaged,
+		Tables:        []tableObject{}, Covered: r.Covered, Missing: r.Missing, Plain: r.Plain, Followed: r.Followed, Damaged: r.Damaged,
 		Names: r.Names.String(), Lines: r.DebugInfo, DebugLink: r.DebugLink, Reasons: []reasonObject{},
 	}
 	if r.Wide {

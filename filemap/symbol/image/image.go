@@ -279,6 +279,23 @@ func (x *Image) IsCode(addr uint64) bool {
 // Size returns the number of bytes of the file.
 func (x *Image) Size() int64 { return int64(x.size) }
 
+// Entry returns the address that a program begins at, 0 if unknown.
+func (x *Image) Entry() uint64 {
+	const at = 24 // e_entry
+	size := uint64(4)
+	if x.wide {
+		size = 8
+	}
+	b, err := x.read(at, size)
+	if err != nil {
+		return 0
+	}
+	if x.wide {
+		return x.Order.Uint64(b)
+	}
+	return x.word(b)
+}
+
 // Section finds a section by its name, nil if there is none.
 func (x *Image) Section(name string) *Section {
 	for i := range x.Sections {

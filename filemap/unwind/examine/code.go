@@ -140,7 +140,8 @@ func (e *examiner) code() {
 	e.Keeping, e.Looked, e.FramePointers = c.Keeping, c.Looked, c.Check()
 	e.Plain = frames.Plain(e.image, e.opened)
 	e.all = flat(e.all)
-	left, lost := uint64(maxGaps), uint64(0)
+	left := uint64(maxGaps)
+	var gaps calls
 	has := cover(e.pieces, e.all, func(p *piece, s table.Span) {
 		if s.End-s.Start > e.Gap.End-e.Gap.Start {
 			e.Gap = health.Gap{Start: s.Start, End: s.End, Section: p.section}
@@ -148,38 +149,51 @@ func (e *examiner) code() {
 		for at := s.Start; at < s.End && left > 0; at += gapPieces {
 			n := min(s.End-at, gapPieces, left)
 			left -= n
-			lost += e.callsIn(at, n)
+			e.callsIn(at, n, &gaps)
 		}
 	})
 	e.Missing, e.Covered = e.Code-has, share(e.Code, has)
-	e.reach(&c, lost, has)
+	e.Followed = e.followed(&gaps)
+	e.reach(&c, float64(gaps.number), has)
 }
 
-// startFiles is about how much code of the compiler's own start files a program or
-// library has, for which there is no information, and in which no thread waits.
-const startFiles = 384
-
-// reach estimates whose callers are found: lost calls are in code without a table.
-func (e *examiner) reach(c *frames.Counts, lost, has uint64) {
+// reach estimates whose callers are found: so many calls are in code without a table.
+func (e *examiner) reach(c *frames.Counts, without float64, has uint64) {
+	follows := without * e.Followed
 	switch {
-	case e.Plain || e.Code > 0 && (lost == 0 || e.Missing <= startFiles):
+	case e.Plain || e.Code > 0 && (without == 0 || e.Missing <= health.StartFiles):
 		e.Reach = 1
-	case c.Bytes == 0 || has == 0:
+	case has == 0:
+		e.Reach = e.Followed
+	case c.Bytes == 0:
 		e.Reach = 0
 	default:
-		found := float64(c.Calls) / float64(c.Bytes) * float64(has)
-		e.Reach = found / (found + float64(lost))
+		described := float64(c.Calls) / float64(c.Bytes) * float64(has)
+		e.Reach = (described + follows) / (described + without)
 	}
 }
 
-// callsIn returns how many calls code has that lies in no known function. Bytes
-// that cannot be decoded, such as data, are skipped.
-func (e *examiner) callsIn(addr, size uint64) (n uint64) {
+// calls are the calls in code that no table is about.
+type calls struct {
+	number uint64
+	sites  []uint64 // where some of them return to
+}
+
+// maxSites bounds the sites that are kept.
+const maxSites = 1 << 16
+
+// callsIn adds the calls that code has that lies in no known function. Bytes that cannot be
+// decoded, such as data, are skipped.
+func (e *examiner) callsIn(addr, size uint64, c *calls) {
 	code, err := e.image.CodeAt(addr, size)
 	if err != nil {
-		return 0
+		return
 	}
-	return frames.AllCalls(e.image, code, addr)
+	frames.AllCalls(e.image, code, addr, func(site uint64) {
+		if c.number++; len(c.sites) < maxSites {
+			c.sites = append(c.sites, site)
+		}
+	})
 }
 
 // isPart reports whether a function has its beginning elsewhere, as the unlikely parts

@@ -62,13 +62,13 @@ func TestTiny(t *testing.T) {
 		if !c.debug {
 			continue
 		}
-		// Without its table, and with it in a separate file.
+		// Without its table the code is followed; and with it in a separate file.
 		x, err := image.Open(bytes.NewReader(b), int64(len(b)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		bare := bytes.ReplaceAll(b, []byte(".debug_frame\x00"), []byte(".other_frame\x00"))
-		if p, err = look(bare, nil); err != nil || p.Unwound() != health.Stops || p.Reasons()[0] != health.NoInformation {
+		if p, err = look(bare, nil); err != nil || p.Unwound() != health.Through || p.Followed != 1 || p.Reasons()[0] != health.Followed {
 			t.Errorf("%s: %+v, %v", c.name, p, err)
 		}
 		if p, err = look(bare, x); err != nil || !p.Separate.DebugFrame.Present || p.Separate.DebugFrame.Covered < 0.9 {
@@ -90,7 +90,7 @@ func TestNoSections(t *testing.T) {
 	clear(bare[60:64]) // e_shnum, e_shstrndx
 	for _, debug := range [...]*image.Image{nil, x} {
 		p, err := look(bare, debug)
-		if err != nil || p.Unwound() != health.Stops || p.BuildID.IsZero() {
+		if err != nil || p.Unwound() != health.Mostly || p.Followed < 0.9 || p.BuildID.IsZero() { // its code is followed
 			t.Fatalf("%+v, %v", p, err)
 		}
 		if list := p.Reasons(); !slices.Equal(list, []health.Reason{health.NoSections}) {

@@ -83,35 +83,38 @@ func Calls(m elf.Machine, code []byte, addr uint64) (n uint64) {
 	return n
 }
 
-// AllCalls returns how many calls there are in code that is not known to be a
-// function, and can have data in between: calls that do not lead to code of the file
+// AllCalls calls f for the addresses that calls return to in code that is not known to be
+// a function, and can have data in between: calls that do not lead to code of the file
 // are none.
-func AllCalls(x *image.Image, code []byte, addr uint64) (n uint64) {
+func AllCalls(x *image.Image, code []byte, addr uint64, f func(site uint64)) {
 	callsite.Scan(x.Machine, code, addr, func(s callsite.Step) {
 		if s.Kind == callsite.CallIndirect || s.Kind == callsite.Call && x.IsCode(s.Target) {
-			n++
+			f(s.End())
 		}
 	})
-	return n
 }
 
 // Plain reports whether frame pointers lead through code that a file has no table
-// for: in Go's code, and in files whose code keeps them and has hardly any table but
-// for the start files of the compiler. Code that a file with tables leaves out is
-// written by hand and has its own ways with registers.
+// for: in Go's code, and in files of arm64 whose code keeps them and has hardly any table
+// but for the start files of the compiler. Code that a file with tables leaves out is
+// written by hand and has its own ways with registers. Code of x86-64 is followed (package
+// follow).
 func Plain(x *image.Image, tables []*table.Table) bool {
 	if x.IsGo() {
 		return true
 	}
-	if !hardlyCovered(x, tables) {
+	if Followed(x) || !HardlyCovered(x, tables) {
 		return false
 	}
 	c := Count(x, nil, nil)
 	return c.Check() == health.Kept
 }
 
-// hardlyCovered reports whether tables are about less than half of the code.
-func hardlyCovered(x *image.Image, tables []*table.Table) bool {
+// Followed reports whether code that a file has no table for is followed.
+func Followed(x *image.Image) bool { return x.Machine == elf.EM_X86_64 && !x.IsGo() }
+
+// HardlyCovered reports whether tables are about less than half of the code.
+func HardlyCovered(x *image.Image, tables []*table.Table) bool {
 	code, has := uint64(0), uint64(0)
 	for i := range x.Sections {
 		if s := &x.Sections[i]; s.Flags&elf.SHF_EXECINSTR != 0 {

@@ -76,6 +76,9 @@ type Report struct {
 	Gap     Gap
 	// Plain: the unwinder goes by frame pointers where no table is.
 	Plain bool
+	// Followed is the share of the calls in code without a table whose caller is found by
+	// following that code, from 0 to 1, by a sample of them.
+	Followed float64
 	// Reach is the share of the calls of the file whose callers the unwinder finds,
 	// from 0 to 1, estimated by a sample of the functions.
 	Reach float64
@@ -89,6 +92,10 @@ type Report struct {
 	// Separate is what the separate debug file has; zero if there is none.
 	Separate Separate
 }
+
+// StartFiles is about how much code of the compiler's own start files a program or
+// library has, in bytes, for which there is no information, and in which no thread waits.
+const StartFiles = 384
 
 // Gap is code that no table is about.
 type Gap struct {

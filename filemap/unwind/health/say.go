@@ -74,6 +74,8 @@ const (
 	NoInformation
 	// LeftOut: tables leave out code that calls.
 	LeftOut
+	// Followed: code without a table that calls is followed.
+	Followed
 	// Damaged: a table cannot be read.
 	Damaged
 	// OtherMachine: the unwinder does not know the machine.
@@ -99,10 +101,12 @@ const ReasonCount = int(reasonCount)
 var reasons = [reasonCount]struct{ word, why, do string }{
 	NoSections: {"no-sections", "no section headers: unwind tables and names cannot be found",
 		"use the file as it was before sstrip or a packer"},
-	NoInformation: {"no-information", "stacks stop here: there are no unwind tables (.eh_frame, .debug_frame, .sframe), and not all code keeps frame pointers",
+	NoInformation: {"no-information", "stacks stop here: there are no unwind tables (.eh_frame, .debug_frame, .sframe), and the code does not show where frames are",
 		"build with -fasynchronous-unwind-tables, or with -fno-omit-frame-pointer"},
 	LeftOut: {"left-out", "whole stacks (--unwind=auto) can stop here: the unwind tables leave out code that calls",
 		"build that code with -fasynchronous-unwind-tables; assembler code needs .cfi directives"},
+	Followed: {"followed", "unwind tables leave out code that calls: whole stacks (--unwind=auto) follow its instructions",
+		"nothing; other unwinders need -fasynchronous-unwind-tables, and .cfi directives in assembler code"},
 	Damaged: {"damaged", "an unwind table cannot be read",
 		"install or build the file again; if readelf --debug-dump=frames reads it, report that"},
 	OtherMachine: {"other-machine", "whole stacks stop here: code of a machine that is not unwound",
@@ -148,11 +152,12 @@ func (r Reason) Do(buildID string) string {
 // Reason.
 func (p *Report) Reasons() (list []Reason) {
 	lacksNames := p.Code > 0 && p.bestNames() == NoNames
-	auto := p.Unwound() != Stops || p.HasTable() // gets further than the kernel
+	auto := p.Unwound() != Stops || p.HasTable() // it gets further than the kernel
 	for r, holds := range [...]bool{
 		NoSections:        p.NoSections && (p.Unwound() == Stops || lacksNames),
 		NoInformation:     p.Unwound() == Stops && !p.HasTable() && !p.NoSections,
-		LeftOut:           p.Unwound() == Stops && p.HasTable() || p.Unwound() == Mostly,
+		LeftOut:           (p.Unwound() == Stops && p.HasTable() || p.Unwound() == Mostly) && !p.NoSections,
+		Followed:          p.Followed > 0 && p.Unwound() == Through && p.Covered < most && p.Missing > StartFiles && !p.NoSections,
 		Damaged:           len(p.Damaged) > 0,
 		OtherMachine:      !p.Known(),
 		NoFramePointers:   p.Kernel() == Stops && auto,
