@@ -28,8 +28,8 @@ type javaWait struct {
 	methods []string
 	// unnamed counts frames in code of the virtual machine without a name, inlined methods.
 	unnamed, inlined int
-	// application: a frame is in code of a program.
-	application bool
+	// application: a frame is in code of a program; unwound: the stack is not the kernel's.
+	application, unwound bool
 }
 
 // javaWaits are the waits in the output of live --format=json.
@@ -56,6 +56,7 @@ func javaWaits(t *testing.T, text []byte) (list []javaWait) {
 		w := javaWait{comm: e.Comm, end: e.End}
 		for i := range e.Stack {
 			f := &e.Stack[i]
+			w.unwound = w.unwound || f.How != ""
 			w.application = w.application || f.application()
 			if f.Path != "" {
 				continue
@@ -169,7 +170,7 @@ func TestLiveUnwindsJava(t *testing.T) {
 // checkJava checks waits against what the program has called.
 func checkJava(t *testing.T, list []javaWait, truth map[string][]string) {
 	t.Helper()
-	var application, root, chains, ends, whole, fresh, inlined int
+	var application, root, chains, unwound, ends, whole, fresh, inlined int
 	for i := range list {
 		w := &list[i]
 		if w.application {
@@ -180,6 +181,9 @@ func checkJava(t *testing.T, list []javaWait, truth map[string][]string) {
 		}
 		if _, ok := truth[w.comm]; ok {
 			chains++
+			if w.unwound {
+				unwound++
+			}
 			if w.end == "root" {
 				ends++
 			}
@@ -192,10 +196,10 @@ func checkJava(t *testing.T, list []javaWait, truth map[string][]string) {
 			whole++
 		}
 	}
-	t.Logf("%d waits: %d reach application code, %d the root; %d of threads with a chain of calls, %d of them to the root, %d with exactly its methods; %d of threads of classes that go; %d inlined methods",
-		len(list), application, root, chains, ends, whole, fresh, inlined)
-	const least = 100
-	if whole < least || inlined == 0 {
+	t.Logf("%d waits: %d reach application code, %d the root; %d of threads with a chain of calls, %d of them unwound, %d to the root, %d with exactly its methods; %d of threads of classes that go; %d inlined methods",
+		len(list), application, root, chains, unwound, ends, whole, fresh, inlined)
+	const few, part = 1000, 20 // a busy machine loses samples, and most of them are of the start
+	if unwound > few && (whole*part < unwound || inlined == 0) {
 		t.Errorf("only %d stacks have all methods that were called, and %d inlined ones", whole, inlined)
 	}
 }

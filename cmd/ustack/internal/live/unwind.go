@@ -41,6 +41,9 @@ const (
 	autoSamples = 20000
 	// releaseSamples is how many releases of a second are unwound.
 	releaseSamples = 4000
+	// javaWait is how long the memory of a Java process is waited for. After that it is not
+	// read for a minute, so it is more than a busy machine takes.
+	javaWait = time.Second
 )
 
 // keepForUnwinding finds out whether stacks can be unwound, and switches perf's side of the
@@ -120,7 +123,7 @@ func (s *session) startUnwinding() error {
 	}
 	opt := whole.SourceOptions{Threads: s.sampledThreads, Options: whole.Options{
 		Tracepoint: u.id, Space: s.follow.spaceOf, Open: opener.Open, Debug: opener.Debug, Now: space.Monotonic,
-		Deferred: s.stacks == instance.DeferredStacks, Memory: procmem.New(0), Names: s.follow.machines,
+		Deferred: s.stacks == instance.DeferredStacks, Memory: procmem.New(javaWait), Names: s.follow.machines,
 	}}
 	if s.opt.Unwind == UnwindAuto {
 		opt.PerSecond = autoSamples
