@@ -34,6 +34,7 @@ type activity struct {
 	oldest tracefs.Time // no wait that has not ended began before, as of not long ago
 	looked int          // how many moments came since that was found
 
+	off      offCPU
 	losses   int32     // how often records were lost
 	blockers []blocker // of the numbers from firstCause on
 	numbers  map[blocker]int32
@@ -83,6 +84,12 @@ type timeline struct {
 	// nothing was lost since: a filter leaves out some.
 	switches, breaks int
 	losses           int32 // as of the last moment
+	// keep is since when its moments are kept, 0 if only as long as there are waits: it
+	// owns a lock since.
+	keep tracefs.Time
+	// left is when it last went off its CPU other than in a call, see offCPU.
+	left   tracefs.Time
+	listed bool
 	// chain has the roots of its waits, in order.
 	chain []rootSpan
 }
@@ -97,6 +104,7 @@ type recentLine struct {
 const (
 	maxMoments    = 1 << 18
 	momentsOfLine = 1 << 12
+	momentsOfHold = 1 << 9 // that are kept while no thread waits
 	maxBlockers   = 1 << 14
 	floorEvery    = 1 << 12 // moments
 )
@@ -122,10 +130,19 @@ func (a *activity) line(tid int32) *timeline {
 	return tl
 }
 
+// known returns a thread's timeline, nil if there is none.
+func (a *activity) known(tid int32) *timeline {
+	if slot := &a.recent[uint32(tid)%recentThreads]; slot.tid == tid {
+		return slot.line
+	}
+	return a.lines[tid]
+}
+
 // forgetAll forgets all threads: what they do is unknown until they are seen again.
 func (a *activity) forgetAll() {
 	a.forgot += int64(a.count)
 	a.lines, a.count, a.chains = make(map[int32]*timeline), 0, 0
+	a.off = offCPU{crowded: a.off.crowded}
 	clear(a.recent[:])
 }
 
@@ -167,17 +184,18 @@ func (tl *timeline) now() int32 {
 // blocked reports whether a thread sleeps.
 func (tl *timeline) blocked() bool { return tl.now() > causeHandOver }
 
-// set begins a moment. Clocks of CPUs differ: none begins before the one before it.
+// set begins a moment. Clocks of CPUs differ: none begins before the one before it. That a
+// thread ran is kept even if it was for less than the clock shows: it can have done something.
 func (a *activity) set(tl *timeline, t tracefs.Time, cause int32, proof tracefs.Time) {
 	if !tl.trusted() {
 		cause = causeUnknown
 	}
 	t = max(t, tl.seen)
 	tl.seen, tl.losses = t, a.losses
-	if a.open == 0 {
+	if a.open == 0 && tl.keep == 0 {
 		a.drop(tl, len(tl.list))
 	}
-	if n := len(tl.list); n > 0 && tl.list[n-1].from == t {
+	if n := len(tl.list); n > 0 && tl.list[n-1].from == t && (cause == causeRuns || tl.list[n-1].cause != causeRuns) {
 		tl.list[n-1] = moment{t, min(proof, t), cause, noStack}
 		return
 	}
@@ -202,6 +220,10 @@ func (a *activity) makeRoom(tl *timeline) {
 		a.oldest, a.looked = a.floor(), 0
 	}
 	a.trim(tl)
+	if tl.keep > 0 && len(tl.list) >= momentsOfHold {
+		tl.keep = 0
+		a.trim(tl)
+	}
 	if n := len(tl.list); n >= momentsOfLine {
 		a.forgot += int64(n / 2)
 		a.drop(tl, n/2)
@@ -210,6 +232,7 @@ func (a *activity) makeRoom(tl *timeline) {
 		return
 	}
 	for _, tl := range a.lines {
+		tl.keep = 0
 		a.trim(tl)
 	}
 	if a.count >= maxMoments/2 {
@@ -221,10 +244,15 @@ func (a *activity) makeRoom(tl *timeline) {
 	}
 }
 
-// trim forgets the moments of a thread that ended before all waits that have not.
+// trim forgets the moments of a thread that ended before all waits that have not, and
+// before it took a lock that it owns.
 func (a *activity) trim(tl *timeline) {
+	oldest := a.oldest
+	if tl.keep > 0 {
+		oldest = min(oldest, tl.keep)
+	}
 	n := 0
-	for n+1 < len(tl.list) && tl.list[n+1].from <= a.oldest {
+	for n+1 < len(tl.list) && tl.list[n+1].from <= oldest {
 		n++
 	}
 	a.drop(tl, n)
@@ -278,7 +306,7 @@ func (a *activity) runs(tl *timeline, cpu int32, t tracefs.Time) {
 	case tl.now() != causeRuns || tl.cpu != cpu:
 		a.doubt(tl) // how it came there was not seen: kernels leave out some switches from idle
 		a.set(tl, t, causeRuns, t)
-	case a.open == 0 || tl.losses != a.losses:
+	case a.open == 0 && tl.keep == 0 || tl.losses != a.losses:
 		a.set(tl, t, causeRuns, t) // that is a later proof of it
 	default:
 		tl.seen = max(tl.seen, t)
@@ -351,6 +379,9 @@ func (a *activity) switched(prev int32, state byte, next, cpu, stack int32, t tr
 		cause, proof := a.leaves(tl, state, t)
 		a.set(tl, t, cause, proof)
 		tl.at(stack)
+		if !inCall(cause) {
+			a.leftOutside(tl, t)
+		}
 	}
 	if tl := a.line(next); tl != nil {
 		a.comes(tl, t)
@@ -428,29 +459,19 @@ func (tl *timeline) at(stack int32) { tl.list[len(tl.list)-1].stack = stack }
 func (a *activity) gone(tid int32) {
 	if tl := a.lines[tid]; tl != nil {
 		a.doubt(tl)
-		tl.waits, tl.woken, tl.raw = false, false, rawCall{}
+		tl.waits, tl.woken, tl.raw, tl.keep = false, false, rawCall{}, 0
 	}
 }
 
 // during calls add for each part of a time in which it is known what a thread did.
 func (a *activity) during(tid int32, from, to tracefs.Time, add func(m *moment, from, d tracefs.Time)) {
-	tl := a.lines[tid]
+	tl := a.known(tid)
 	if tl == nil {
 		return
 	}
-	at, _ := slices.BinarySearchFunc(tl.list, from, func(m moment, t tracefs.Time) int {
-		if m.from <= t {
-			return -1
-		}
-		return 1
-	})
-	for at = max(at-1, 0); at < len(tl.list) && tl.list[at].from < to; at++ {
-		end := tl.seen
-		if at+1 < len(tl.list) {
-			end = tl.list[at+1].from
-		}
+	for at := tl.index(from); at < len(tl.list) && tl.list[at].from < to; at++ {
 		m := &tl.list[at]
-		if d := min(end, to) - max(m.from, from); d > 0 && m.cause != causeUnknown {
+		if d := min(tl.end(at), to) - max(m.from, from); d > 0 && m.cause != causeUnknown {
 			add(m, max(m.from, from), d)
 		}
 	}

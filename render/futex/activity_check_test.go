@@ -1,6 +1,9 @@
 package futex
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // check returns what of the invariants does not hold.
 func (a *activity) check() error {
@@ -21,6 +24,14 @@ func (a *activity) check() error {
 	}
 	if n != a.count || n > maxMoments || len(a.lines) > a.most {
 		return fmt.Errorf("%d moments, %d are counted, of %d of %d threads", n, a.count, len(a.lines), a.most)
+	}
+	if len(a.off.list) > maxOffCPU {
+		return fmt.Errorf("%d threads are listed as off their CPU", len(a.off.list))
+	}
+	for i, tl := range a.off.list {
+		if !tl.listed || slices.Index(a.off.list, tl) != i {
+			return fmt.Errorf("thread %d is listed as off its CPU, and not, or twice", tl.tid)
+		}
 	}
 	if spans != a.chains || spans > maxRootSpans {
 		return fmt.Errorf("%d spans of roots, %d are counted", spans, a.chains)

@@ -90,6 +90,7 @@ type Analysis struct {
 	sites    sites
 	holders  holders
 	splits   splits
+	held     held
 	log      callLog // of Options.Calls
 	calls    calls
 	reporter reporter
@@ -124,7 +125,10 @@ func New(opt Options) *Analysis {
 // connect gives each part the lower ones that it asks, and the functions of higher
 // ones that it calls.
 func (a *Analysis) connect(opt *Options) {
-	a.losses = losses{Losses: lost.Losses{Disturbed: a.losses.spans.disturbed}, sameLock: a.locks.provenSame, settled: a.splits.settle}
+	a.losses = losses{Losses: lost.Losses{Disturbed: a.losses.spans.disturbed}, sameLock: a.locks.provenSame, settled: func(t tracefs.Time) {
+		a.splits.settle(t)
+		a.held.settle(t)
+	}}
 	if opt.Calls {
 		a.losses.Ended = a.log.lost
 	}
@@ -136,10 +140,11 @@ func (a *Analysis) connect(opt *Options) {
 	a.sites = sites{byKey: make(map[lockKey]*site), most: sitesOfLock * opt.Locks, tasks: &a.tasks, activity: &a.activity, locks: &a.locks, moved: a.calls.moved}
 	a.holders = holders{order: make(map[orderKey]*orderSeen), tasks: &a.tasks, locks: &a.locks}
 	a.splits = splits{losses: &a.losses, activity: &a.activity, holders: &a.holders}
+	a.held = held{losses: &a.losses, activity: &a.activity}
 	a.log = callLog{on: opt.Calls, stacks: &a.stacks, losses: &a.losses, tasks: &a.tasks, locks: &a.locks}
-	a.calls = calls{stacks: &a.stacks, losses: &a.losses, tasks: &a.tasks, locks: &a.locks, sites: &a.sites, holders: &a.holders, splits: &a.splits, log: &a.log}
+	a.calls = calls{stacks: &a.stacks, losses: &a.losses, tasks: &a.tasks, locks: &a.locks, sites: &a.sites, holders: &a.holders, splits: &a.splits, held: &a.held, log: &a.log}
 	a.reporter = reporter{opt: *opt, stacks: &a.stacks, losses: &a.losses, tasks: &a.tasks, locks: &a.locks, sites: &a.sites, holders: &a.holders,
-		activity: &a.activity, splits: &a.splits, calls: &a.calls}
+		activity: &a.activity, splits: &a.splits, held: &a.held, calls: &a.calls}
 }
 
 // settleEvery is after how many events spans are settled: the result must not
@@ -220,6 +225,9 @@ func (a *Analysis) call(h *resolve.Pending, i int, rec *tracefs.Record) {
 	if a.calls.sys.Exit {
 		a.calls.exit(h, i, rec)
 	} else {
+		if a.calls.sys.Call != syscalls.Other && a.calls.sys.Futex.Cmd.Wakes() { // it ran until now
+			a.activity.seen(rec.TID, rec.CPU, h.Time(rec))
+		}
 		a.calls.enter(h, i, rec)
 	}
 	a.impact.call(&a.calls, rec, h.Time(rec))

@@ -41,6 +41,7 @@ type calls struct {
 	sites   *sites
 	holders *holders
 	splits  *splits
+	held    *held
 	log     *callLog
 }
 

@@ -8,7 +8,7 @@ import (
 
 // check returns what of the invariants of the parts of an analysis does not hold.
 func (a *Analysis) check() error {
-	return errors.Join(a.stacks.Check(), a.losses.check(), a.tasks.check(), a.activity.check(), a.locks.check(), a.sites.check(), a.holders.check(), a.splits.check(), a.log.check(), a.calls.check())
+	return errors.Join(a.stacks.Check(), a.losses.check(), a.tasks.check(), a.activity.check(), a.locks.check(), a.sites.check(), a.holders.check(), a.splits.check(), a.held.check(), a.log.check(), a.calls.check())
 }
 
 // check returns what of the invariants does not hold.

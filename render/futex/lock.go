@@ -67,9 +67,12 @@ type lock struct {
 	ownedSure bool
 	lastWake  tracefs.Time
 	lastDone  tracefs.Time
-	spent     *spent // what ended waits were spent on, nil if nothing is known
-	partial   bool   // it may have had waits that went into others
-	gone      bool   // another one is at its key now
+	spent     *spent        // what ended waits were spent on, nil if nothing is known
+	holds     *holdSums     // nil if none is known
+	past      *pastReleases // nil if there are none
+	woken     tracefs.Time  // when a thread last called to release it
+	partial   bool          // it may have had waits that went into others
+	gone      bool          // another one is at its key now
 	max       *Wait
 	// layout is what the process had mapped when the lock was first seen, nil if
 	// unknown; the variable is nil if it is in none, or was not looked up.
@@ -226,6 +229,8 @@ func (l *lock) merge(m *lock) {
 		l.spent.merge(m.spent)
 		m.spent = nil
 	}
+	l.mergeHolds(m)
+	l.woken, l.past = max(l.woken, m.woken), nil
 	l.born = min(l.born, m.born)
 	l.time += m.time
 	l.doubt += m.doubt
@@ -319,6 +324,7 @@ func (lk *locks) fold() {
 		other.merge(l)
 		lk.count--
 	}
+	lk.tasks.forgetTaken(lk.folded)
 }
 
 // handOver has the thread that holds a lock hold another one, into which it is

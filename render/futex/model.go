@@ -33,6 +33,8 @@ type Report struct {
 	Contended, Signalled, All Sum
 	Blocked                   []*Blocked
 	Longest                   []*Wait
+	// LongHolds are the longest holds of locks, by what is sure of their time.
+	LongHolds []*Hold
 	// Threads are by the time that they lost at locks, waits that had not ended
 	// included. ThreadCount is how many there are, shown or not, ThreadRest what
 	// others lost that were too many to keep apart.
@@ -128,7 +130,10 @@ type Lock struct {
 	Group By
 	// Split is what ended waits for it were spent on, of Time in all; nil if it is not
 	// held by one thread at a time.
-	Split  *Split
+	Split *Split
+	// Holds are how long threads owned it, nil if unknown, or it is not held by one thread
+	// at a time.
+	Holds  *Holds
 	lock   *lock
 	parts  []*lock
 	wanted bool // by the View

@@ -158,6 +158,7 @@ func (c *calls) broken(th *thread, t tracefs.Time) {
 	if k := th.wake; k != nil {
 		th.wake = nil
 		k.woke = true // perhaps
+		c.held.ended(k)
 		c.sites.wakeReturned(k, k.claimed, t)
 		if k.lock != nil {
 			k.lock.find().active--
@@ -183,6 +184,7 @@ func (c *calls) beginWait(th *thread, t tracefs.Time, att *resolve.Attached) {
 	l.traits.wait(f, c.tasks.mayBeThread(f.Val, th.tid))
 	c.locks.noteStack(th, l, f, th.stack)
 	c.holders.ordered(th, w, l)
+	c.held.waits(th, l)
 	c.sites.enterWait(w, l)
 }
 
@@ -193,6 +195,7 @@ func (c *calls) resume(th *thread, t tracefs.Time) {
 	w.since, w.began, w.before, w.resumed = t, t, w.acc, true
 	w.waker = waker{stack: noStack}
 	if w.lock != nil {
+		c.held.waits(th, w.lock.find())
 		c.sites.enterWait(w, w.lock.find())
 	}
 }
@@ -334,6 +337,7 @@ func (c *calls) waitReturned(th *thread, t tracefs.Time, e *syscalls.Event, s *s
 		c.sites.giveBack(w)
 	}
 	c.log.ended(w, w.since, t, r)
+	c.held.returned(w, r)
 	l := w.lock.find()
 	if r != Changed && r != Failed && r != NoReturn {
 		c.addTime(w, l, t)
@@ -417,6 +421,7 @@ func (c *calls) release(th *thread) {
 	if k := th.wake; k != nil {
 		th.wake = nil
 		k.woke = true // perhaps
+		c.held.ended(k)
 		c.sites.wakeReturned(k, k.claimed, c.losses.End)
 		if k.lock != nil {
 			k.lock.find().active--

@@ -31,6 +31,7 @@ func (c *calls) beginWake(th *thread, t tracefs.Time) {
 	if len(k.site.waiters) > 0 {
 		k.site.past.add(k)
 	}
+	c.held.releases(k, l)
 	th.wake = k
 	if l == nil {
 		return
@@ -63,6 +64,7 @@ func (c *calls) wakeEnded(k *wake, t tracefs.Time, e *syscalls.Event) {
 		n = min(n, k.first) // the others were woken there
 	}
 	k.woke, k.woken = n > 0, n
+	c.held.ended(k)
 	if n > 0 && (k.lock != nil || len(k.site.waiters) > 0 || k.claimed > 0) {
 		l := c.sites.lockOf(k)
 		l.lastWake = max(l.lastWake, k.at)

@@ -109,6 +109,7 @@ func (rp *reporter) report(v View) *Report {
 	r.ThreadCount = len(r.Threads)
 	blocked := rp.blocked(r, u, byLock)
 	u.longest(r, byLock, v.MinWait)
+	r.LongHolds = u.longHolds(byLock)
 	rp.verdict(r, blocked)
 	rp.notes(r, slices.Concat(locks[0], locks[1]), filtered)
 	r.Locks, r.LockCount = v.list(locks[0]), len(locks[0])
@@ -116,9 +117,11 @@ func (rp *reporter) report(v View) *Report {
 	for _, l := range slices.Concat(r.Locks, r.Signals) {
 		rp.detail(l)
 		l.Course = l.lock.course.at(shift)
+		l.Holds = u.holdsOf(l, byLock)
 	}
 	r.Threads = cut(r.Threads, v.Top)
 	r.Longest = cut(r.Longest, v.Top)
+	r.LongHolds = cut(r.LongHolds, v.Top)
 	return r
 }
 

@@ -17,5 +17,6 @@ type reporter struct {
 	holders  *holders
 	activity *activity
 	splits   *splits
+	held     *held
 	calls    *calls
 }

@@ -20,6 +20,9 @@ type machine struct {
 	last    []int // thread that was on the CPU, 0 for idle
 	locks   []*mutex
 	deep    bool // threads may take all locks within each other
+	// late preempts threads at times between their return from waiting and the
+	// instruction that takes the lock, and between the one that releases it and the call.
+	late bool
 }
 
 type mutex struct {
@@ -238,14 +241,14 @@ func (m *machine) lock(l *mutex, again bool) func(*worker) {
 		w.before(func(w *worker) {
 			if l.word != 2 {
 				m.event(w.tid, w.cpu, "sys_futex -> 0xfffffffffffffff5")
-				w.before(m.lock(l, true))
+				m.delayed(w, m.lock(l, true))
 				return
 			}
 			l.queue, w.wants = append(l.queue, w), l
 			w.before(func(w *worker) {
 				m.event(w.tid, w.cpu, "sys_futex -> 0x0")
 				l.woken--
-				m.lock(l, true)(w)
+				m.delayed(w, m.lock(l, true))
 			})
 			m.off(w, 'S')
 		})
@@ -256,9 +259,15 @@ func (m *machine) unlock(l *mutex) func(*worker) {
 	return func(w *worker) {
 		wakes := l.word == 2
 		l.word, l.owner = 0, nil
-		if !wakes {
-			return
+		if wakes {
+			m.delayed(w, m.letGo(l))
 		}
+	}
+}
+
+// letGo has a thread call the kernel to wake another one.
+func (m *machine) letGo(l *mutex) func(*worker) {
+	return func(w *worker) {
 		m.event(w.tid, w.cpu, "sys_futex(uaddr: %#x, op: 0x81, val: 1, utime: 0, uaddr2: 0, val3: 0)", m.addr(l))
 		l.letting++
 		w.before(func(w *worker) {
@@ -273,5 +282,21 @@ func (m *machine) unlock(l *mutex) func(*worker) {
 			}
 			w.before(func(w *worker) { m.event(w.tid, w.cpu, "sys_futex -> %#x", n) })
 		})
+	}
+}
+
+// delayed has a thread do something now, or, if threads are late, at times some ticks later,
+// with another one on its CPU meanwhile.
+func (m *machine) delayed(w *worker, do func(*worker)) {
+	if !m.late || m.rnd.IntN(3) > 0 {
+		do(w)
+		return
+	}
+	w.before(do)
+	if m.rnd.IntN(2) == 0 {
+		w.before(m.work(1 + m.rnd.IntN(3)))
+	}
+	if m.rnd.IntN(3) > 0 && m.waiting() != nil {
+		m.off(w, 'q')
 	}
 }

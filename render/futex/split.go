@@ -286,17 +286,9 @@ func (u *underway) splitOf(s *spent, whole tracefs.Time, byLock map[*lock]*Lock)
 	out := &Split{Ran: s.fixed[causeRuns], Runnable: s.fixed[causeRunnable], HandOver: s.fixed[causeHandOver], Barged: s.barged}
 	on := func(b BlockedOn) {
 		out.Blocked += b.Time
-		i := slices.IndexFunc(out.On, func(x BlockedOn) bool {
-			return x.What == b.What && x.Lock == b.Lock && x.Address == b.Address && x.Call == b.Call
-		})
-		if i < 0 {
-			out.On = append(out.On, b)
-		} else {
-			out.On[i].Time += b.Time
-		}
+		out.On = addBlocked(out.On, b)
 	}
-	var names *syscalls.Numbers
-	named := func(cause int32, t tracefs.Time) BlockedOn { return u.blockedOn(cause, t, &names, byLock) }
+	named := u.namer(byLock)
 	for _, cause := range []int32{causeDisk, causeStopped, causeCall, causeFutex, causeOutside} {
 		if t := s.fixed[cause]; t > 0 {
 			on(named(cause, t))
@@ -308,15 +300,31 @@ func (u *underway) splitOf(s *spent, whole tracefs.Time, byLock map[*lock]*Lock)
 	if t := s.more.rest.Time; t > 0 {
 		on(BlockedOn{Time: t})
 	}
-	slices.SortFunc(out.On, func(x, y BlockedOn) int {
-		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.What, y.What), cmp.Compare(x.Address, y.Address), cmp.Compare(x.Call, y.Call))
-	})
+	sortBlocked(out.On)
 	out.Unknown = whole - out.Ran - out.Runnable - out.Blocked - out.HandOver
 	out.Roots, out.NoRoot = u.rootsOf(s, named), whole-out.HandOver
 	for i := range out.Roots {
 		out.NoRoot -= out.Roots[i].Time
 	}
 	return out
+}
+
+// addBlocked adds a time to a list of what threads were blocked on.
+func addBlocked(list []BlockedOn, b BlockedOn) []BlockedOn {
+	i := slices.IndexFunc(list, func(x BlockedOn) bool {
+		return x.What == b.What && x.Lock == b.Lock && x.Address == b.Address && x.Call == b.Call
+	})
+	if i < 0 {
+		return append(list, b)
+	}
+	list[i].Time += b.Time
+	return list
+}
+
+func sortBlocked(list []BlockedOn) {
+	slices.SortFunc(list, func(x, y BlockedOn) int {
+		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.What, y.What), cmp.Compare(x.Address, y.Address), cmp.Compare(x.Call, y.Call))
+	})
 }
 
 // blockedOn says what a cause is.

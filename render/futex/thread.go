@@ -45,6 +45,7 @@ type thread struct {
 	moved    bool         // it, or an earlier thread with its number, was of another process
 	holds    []*lock      // got by waiting, and not released since
 	gotAt    tracefs.Time
+	took     []taken   // locks that it may own
 	alone    *newcomer // room for a new process, nil if there is none
 }
 
@@ -81,7 +82,7 @@ func (ts *tasks) thread(tid int32) *thread {
 	}
 	n := new(newcomer)
 	th := &n.thread
-	*th = thread{tid: tid, life: ts.lives, first: -1, stack: noStack, alone: n}
+	*th = thread{tid: tid, life: ts.lives, first: -1, stack: noStack, alone: n, took: n.took[:0]}
 	ts.lives++
 	ts.threads.put(th)
 	ts.recent[uint32(tid)%recentThreads] = recentThread{tid, true, th}
@@ -96,11 +97,12 @@ type newcomer struct {
 	thread
 	process process
 	tids    [1]int32
+	took    [1]taken
 }
 
 // reborn makes a new thread of a number that is used again.
 func (ts *tasks) reborn(th *thread) {
-	*th = thread{tid: th.tid, life: ts.lives, first: th.first, last: th.last, lastFree: th.lastFree, hidden: th.hidden, moved: true, stack: noStack}
+	*th = thread{tid: th.tid, life: ts.lives, first: th.first, last: th.last, lastFree: th.lastFree, hidden: th.hidden, moved: true, stack: noStack, took: th.took[:0]}
 	ts.lives++
 	ts.adopt(th)
 }

@@ -18,6 +18,7 @@ type underway struct {
 	threads map[*thread]tracefs.Time // what loss can hide
 	locks   map[*lock]*pending
 	spent   map[*lock]*spent // on waits that gaps may still reach
+	holds   map[*lock]*holdSums
 }
 
 // pending are a lock's waits that have not ended, how long they have lasted, and
@@ -33,7 +34,7 @@ type pending struct {
 // underway finds the calls that have not ended.
 func (rp *reporter) underway() *underway {
 	u := &underway{rp: rp, end: max(rp.losses.End, rp.losses.until), gaps: &rp.losses.Gaps, hidden: rp.losses.hidden.clone(), broken: rp.losses.broken,
-		threads: make(map[*thread]tracefs.Time), locks: make(map[*lock]*pending), spent: make(map[*lock]*spent)}
+		threads: make(map[*thread]tracefs.Time), locks: make(map[*lock]*pending), spent: make(map[*lock]*spent), holds: make(map[*lock]*holdSums)}
 	for from := range rp.losses.Open() {
 		if u.gaps == &rp.losses.Gaps {
 			u.gaps = rp.losses.Gaps.Clone()
@@ -47,6 +48,7 @@ func (rp *reporter) underway() *underway {
 		u.thread(th)
 	}
 	u.settleSplits()
+	u.settleHolds()
 	return u
 }
 

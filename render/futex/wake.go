@@ -15,6 +15,9 @@ type site struct {
 	waiters []*wait
 	wakes   []*wake
 	past    pastWakes
+	// any is when the last call of any process was made that wakes waiters here, unsure
+	// the same of one whose process is unknown.
+	any, unsure tracefs.Time
 }
 
 // pastWakes are the last calls at a site while there were waiters, as a ring.
@@ -112,6 +115,7 @@ type wake struct {
 	woken, proven int  // how many, and of how many of those it is sure
 	elsewhere     bool // it may have woken threads at another futex, too (WAKE_OP)
 	pi            bool
+	hold          *hold // that it ends, nil if there is none
 }
 
 // waker is the thread that ended a wait.

@@ -99,6 +99,9 @@ func (t *text) most() {
 	if len(l.Holders) > 0 {
 		t.f("  holding     %s\n", t.who(l.Holders, l.Rest.Holders, mostNamed))
 	}
+	if s := t.held(l.Holds); s != "" {
+		t.f("  held for    %s\n", s)
+	}
 	if s := t.split(l.Split); s != "" {
 		t.f("  meanwhile   %s\n", s)
 	}

@@ -25,8 +25,9 @@ func JSON(w io.Writer, r *futex.Report) error {
 		Before:   beforeOf(r),
 		Waitv:    waitvJSON{r.Waitv.Waits, r.Waitv.Time},
 		NoReturn: r.NoReturn, Notes: append([]string{}, r.Notes...),
-		Verdict: verdictOf(r),
-		Loss:    lossJSON{Gaps: r.Loss.Gaps, Records: r.Loss.Records, Unknown: r.Loss.Unknown, Refused: r.Loss.Refused, Bounded: r.Loss.Bounded, Forgotten: r.Loss.Forgotten},
+		LongHolds: longHoldsOf(r.LongHolds),
+		Verdict:   verdictOf(r),
+		Loss:      lossJSON{Gaps: r.Loss.Gaps, Records: r.Loss.Records, Unknown: r.Loss.Unknown, Refused: r.Loss.Refused, Bounded: r.Loss.Bounded, Forgotten: r.Loss.Forgotten},
 	}
 	if x := r.Reach; x != nil {
 		d.Reach = &reachJSON{x.Stacks, x.Unwound, x.Application, x.Root, framejson.Clean(x.End)}
@@ -103,7 +104,7 @@ func lockOf(l *futex.Lock, r *futex.Report) lockJSON {
 		Total: l.Time, OpenTime: l.OpenTime, Bounds: boundsOf(&l.Sum, r), Mean: l.Mean, P50: l.P50, P99: l.P99, Max: l.Max,
 		Histogram: []bucketJSON{}, WaitStacks: stacksOf(l.WaitStacks, l.Time), Wakers: stacksOf(l.Wakers, l.Time), Flows: []flowJSON{},
 		Waiters: threadsOf(l.Waiters), WakerTIDs: threadsOf(l.WakerTIDs), Holders: threadsOf(l.Holders), Owners: ownersOf(l.Owners), Partial: l.Partial,
-		Split: splitOf(l.Split, r),
+		Split: splitOf(l.Split, r), Holds: holdsOf(l.Holds),
 	}
 	if most := l.Rest.Most(); most.Count > 0 {
 		out.More, out.MoreTime = most.Count, &most.Time

@@ -29,6 +29,7 @@ type document struct {
 	OtherSignals *lockJSON     `json:"condvars_others,omitempty"`
 	Blocked      []blockedJSON `json:"blocked"`
 	Longest      []waitJSON    `json:"longest"`
+	LongHolds    []holdJSON    `json:"longest_holds"`
 	ThreadCount  int           `json:"threads_total"`
 	Threads      []threadJSON  `json:"threads"`
 	ThreadRest   *restJSON     `json:"threads_others,omitempty"`
@@ -121,6 +122,7 @@ type lockJSON struct {
 	WakerTIDs   []threadJSON  `json:"waker_threads"`
 	Holders     []threadJSON  `json:"holder_threads"`
 	Split       *splitJSON    `json:"split,omitempty"`
+	Holds       *holdsJSON    `json:"holds,omitempty"`
 	Owners      []ownerJSON   `json:"owners,omitempty"`
 	More        int64         `json:"not_kept_apart,omitempty"`
 	MoreTime    *tracefs.Time `json:"not_kept_apart_ns,omitempty"`

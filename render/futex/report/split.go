@@ -18,6 +18,15 @@ func (t *text) split(s *futex.Split) string {
 	if s == nil || !t.r.Scheduled {
 		return ""
 	}
+	line := t.parts(s, "owner ran")
+	if s.Barged > 0 {
+		line += "; barged " + phrase.Percent(s.Barged, s.Whole())
+	}
+	return line
+}
+
+// parts lists what a time was spent on.
+func (t *text) parts(s *futex.Split, ran string) string {
 	var out []string
 	whole := s.Whole()
 	add := func(what string, d tracefs.Time, more string) {
@@ -25,16 +34,12 @@ func (t *text) split(s *futex.Split) string {
 			out = append(out, what+" "+phrase.Percent(d, whole)+more)
 		}
 	}
-	add("owner ran", s.Ran, "")
+	add(ran, s.Ran, "")
 	add("runnable", s.Runnable, "")
 	add("blocked", s.Blocked, t.blockedOn(s, whole))
 	add("hand-over", s.HandOver, "")
 	add("unknown", s.Unknown, "")
-	line := strings.Join(out, ", ")
-	if s.Barged > 0 {
-		line += "; barged " + phrase.Percent(s.Barged, whole)
-	}
-	return line
+	return strings.Join(out, ", ")
 }
 
 // blockedOn lists what owners were blocked on, in parentheses.
@@ -96,9 +101,13 @@ func splitOf(s *futex.Split, r *futex.Report) *splitJSON {
 	if s == nil || !r.Scheduled {
 		return nil
 	}
-	out := &splitJSON{s.Ran, s.Runnable, s.Blocked, []blockedOnJSON{}, s.HandOver, s.Unknown, s.Barged, rootsOf(s), s.NoRoot}
-	for i := range s.On {
-		on := &s.On[i]
+	return &splitJSON{s.Ran, s.Runnable, s.Blocked, onOf(s.On), s.HandOver, s.Unknown, s.Barged, rootsOf(s), s.NoRoot}
+}
+
+func onOf(list []futex.BlockedOn) []blockedOnJSON {
+	out := []blockedOnJSON{}
+	for i := range list {
+		on := &list[i]
 		one := blockedOnJSON{What: on.What.String(), Call: on.Call, Time: on.Time}
 		if on.Address != 0 {
 			one.Address = framejson.Hex(on.Address)
@@ -106,7 +115,7 @@ func splitOf(s *futex.Split, r *futex.Report) *splitJSON {
 		if on.Lock != nil {
 			one.Kind = on.Lock.Kind.String()
 		}
-		out.BlockedOn = append(out.BlockedOn, one)
+		out = append(out, one)
 	}
 	return out
 }

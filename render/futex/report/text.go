@@ -35,6 +35,7 @@ func Text(w io.Writer, r *futex.Report, opt Options) error {
 	t.section("Contended locks", r.Locks, r.LockCount, r.OtherLocks)
 	t.blocked()
 	t.longest()
+	t.longHolds()
 	t.threads()
 	t.section("Not contention: condition variables, joins, parked threads, timeouts", r.Signals, r.SignalCount, r.OtherSignals)
 	t.odd()
@@ -153,6 +154,7 @@ func (t *text) lock(l *futex.Lock) {
 	if s := t.root(l.Split); s != "" {
 		t.f("      in the end: %s\n", s)
 	}
+	t.holds(l.Holds)
 	if l.Readings > 0 {
 		t.f("      its owner, read %s: %s\n", times(l.Readings), t.owners(l, 6))
 	}

@@ -59,7 +59,7 @@ static void print_records(void) {
 	for (int i = 0; i < *used && i < most; i++) {
 		struct record *r = &records[i];
 		const char *kind = r->kind == 'w' ? "wait" : r->kind == 'l' ? "lock" : r->kind == 'j' ? "join" :
-			r->kind == 'g' ? "gap" : r->kind == 'o' ? "off" : "hold";
+			r->kind == 'g' ? "gap" : r->kind == 'o' ? "off" : r->kind == 'u' ? "free" : "hold";
 		printf("%s %p %d %lld %lld %ld\n", kind, r->addr, r->tid, r->from, r->to, r->result);
 	}
 	fflush(stdout);
@@ -118,7 +118,9 @@ static void *herd(void *arg) {
 		ns from = now();
 		nap(500 + 700 * (long)arg);
 		note('h', shared, from, 0);
+		from = now();
 		unlock(shared);
+		note('u', shared, from, 0);
 		nap(200);
 	}
 	return 0;
@@ -179,7 +181,9 @@ static void *owner(void *arg) {
 		act((i + (long)arg) % 5);
 		busy(200000);
 		note('h', shared, from, 0);
+		from = now();
 		unlock(shared);
+		note('u', shared, from, 0);
 		nap(500);
 	}
 	return 0;
@@ -235,7 +239,9 @@ static void *pthread_herd(void *arg) {
 		from = now();
 		nap(1500);
 		note('h', m, from, 0);
+		from = now();
 		pthread_mutex_unlock(m);
+		note('u', m, from, 0);
 		nap(300);
 	}
 	return 0;
@@ -331,6 +337,112 @@ static void asleep(int n) {
 		if (sleeping >= n)
 			return;
 	}
+}
+
+// Shapes: what threads do with a lock, and when they do not have it. A thread notes when it
+// surely held the lock (h), and the time around its release (u).
+struct shape {
+	const char *name;
+	int threads, rivals;
+	long inside, outside; // microseconds
+	enum { turns, rests, stores, deep, queues } how;
+	int priority; // of thread 0, by SCHED_FIFO; the others share a CPU with thread 1
+};
+static const struct shape shapes[] = {
+	{"convoy", 6, 0, 200, 20, turns}, {"turns", 2, 0, 300, 100, turns}, {"rests", 3, 0, 700, 300, rests}, {"stores", 3, 0, 0, 200, stores},
+	{"deep", 4, 0, 200, 300, deep}, {"crowded", 4, 4, 500, 300, turns}, {"barging", 3, 0, 300, 0, turns}, {"pool", 4, 0, 100, 400, queues},
+	{"first", 3, 0, 1000, 1500, turns, 10},
+}, *shape;
+static int nested[4];
+static void threads(int n, void *(*f)(void *), void *const *args);
+static pthread_cond_t work = PTHREAD_COND_INITIALIZER;
+
+static void hold(int *m, void (*inside)(void)) {
+	lock(m);
+	ns from = now();
+	inside();
+	note('h', m, from, 0);
+	from = now();
+	unlock(m);
+	note('u', m, from, 0);
+}
+
+static void stay(void) {
+	switch (shape->how) {
+	case rests:
+		nap(shape->inside);
+		break;
+	case stores:
+		if (write(file, records, 1 << 12) < 0 || fdatasync(file))
+			exit(1);
+		break;
+	default:
+		busy(shape->inside * 1000);
+	}
+}
+
+static void fourth(void) { hold(&nested[3], stay); }
+static void third(void) { hold(&nested[2], fourth); }
+static void within(void) { hold(&nested[1], third); }
+
+static void *shaped(void *arg) {
+	long id = (long)arg;
+	struct sched_param p = {id ? 0 : shape->priority};
+	cpu_set_t cpu;
+	CPU_ZERO(&cpu);
+	CPU_SET(0, &cpu);
+	if (shape->priority && (sched_setaffinity(0, sizeof cpu, &cpu) || (!id && sched_setscheduler(0, SCHED_FIFO, &p))))
+		exit(1);
+	for (int i = 0; i < iters; i++) {
+		switch (shape->how) {
+		case deep:
+			hold(&nested[id % 2], id % 2 ? third : within);
+			break;
+		case queues: // a queue, by a mutex and a condition variable
+			pthread_mutex_lock(&mutex);
+			if (id)
+				pthread_cond_signal(&work);
+			else {
+				struct timespec t;
+				clock_gettime(CLOCK_REALTIME, &t);
+				if ((t.tv_nsec += 2000000) >= 1000000000)
+					t.tv_sec++, t.tv_nsec -= 1000000000;
+				pthread_cond_timedwait(&work, &mutex, &t);
+			}
+			ns from = now();
+			stay();
+			note('h', &mutex, from, 0);
+			from = now();
+			pthread_mutex_unlock(&mutex);
+			note('u', &mutex, from, 0);
+			break;
+		default:
+			hold(shared, stay);
+		}
+		if (id && shape->outside && shape->how == turns)
+			busy(shape->outside * 1000);
+		else if (shape->outside)
+			nap(shape->outside);
+	}
+	return 0;
+}
+
+static int run_shape(const char *name) {
+	char path[] = "/var/tmp/futex-shape-XXXXXX";
+	void *const numbers[] = {(void *)0, (void *)1, (void *)2, (void *)3, (void *)4, (void *)5};
+	pthread_t t[8];
+	for (int i = 0; i < sizeof shapes / sizeof *shapes; i++)
+		if (!strcmp(name, shapes[i].name))
+			shape = &shapes[i];
+	if (!shape || (file = mkstemp(path)) < 0 || unlink(path))
+		return 1;
+	for (int i = 0; i < shape->rivals; i++)
+		pthread_create(&t[i], 0, rival, 0);
+	threads(shape->threads, shaped, numbers);
+	stop = 1;
+	for (int i = 0; i < shape->rivals; i++)
+		pthread_join(t[i], 0);
+	return 0;
 }
 
 // queued waits at one until it is moved to two, whose owner wakes it.
@@ -434,6 +546,9 @@ int main(int argc, char **argv) {
 		stop = 1;
 		for (int i = 0; i < 2 + cpus; i++)
 			pthread_join(t[i], 0);
+	} else if (!strncmp(mode, "shape-", 6)) {
+		if (run_shape(mode + 6))
+			return 1;
 	} else if (!strcmp(mode, "mutex")) {
 		void *const args[] = {&mutex, &mutex, &mutex, &mutex};
 		threads(4, pthread_herd, args);

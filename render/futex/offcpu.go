@@ -1,0 +1,60 @@
+package futex
+
+import "ustack/tracefs"
+
+// offCPU are the threads that went off their CPU other than in a call: one may have just
+// released a lock, and not made the call yet that wakes a waiter. Until it has, another
+// thread may take the lock, release it and make that call.
+//
+// Invariants:
+//   - list has a timeline with listed set, once, and no more than maxOffCPU.
+type offCPU struct {
+	list []*timeline
+	// crowded is the last time at which some were too many.
+	crowded tracefs.Time
+}
+
+const maxOffCPU = 1 << 8
+
+// leftOutside notes that a thread goes off its CPU other than in a call.
+func (a *activity) leftOutside(tl *timeline, t tracefs.Time) {
+	if tl.left = t; tl.listed || a.open == 0 {
+		return
+	}
+	if len(a.off.list) >= maxOffCPU {
+		a.prune(t)
+	}
+	if len(a.off.list) >= maxOffCPU {
+		a.off.crowded = t
+		return
+	}
+	tl.listed = true
+	a.off.list = append(a.off.list, tl)
+}
+
+// prune drops the threads that have made their call by now, if they had one to make.
+func (a *activity) prune(t tracefs.Time) {
+	list := a.off.list
+	a.off.list = list[:0]
+	for _, tl := range list {
+		m := &tl.list[len(tl.list)-1]
+		if tl.listed = !inCall(m.cause) && (m.cause != causeRuns || t-m.from < a.takes()); tl.listed {
+			a.off.list = append(a.off.list, tl)
+		}
+	}
+	clear(list[len(a.off.list):])
+}
+
+// unheard returns the last time at which a thread of a process, other than one, may have
+// released a lock and not made its call until a later time.
+func (a *activity) unheard(th *thread, t tracefs.Time) (last tracefs.Time) {
+	a.prune(t)
+	last = a.off.crowded
+	for _, tl := range a.off.list {
+		x := a.tasks.threadOf(tl.tid)
+		if tl.tid != th.tid && (x == nil || !distinct(x.proc.find(), th.proc.find())) {
+			last = max(last, tl.left)
+		}
+	}
+	return last
+}

@@ -1,0 +1,205 @@
+package report
+
+import (
+	"fmt"
+
+	"ustack/render/framejson"
+	"ustack/render/futex"
+	"ustack/render/phrase"
+	"ustack/tracefs"
+)
+
+// held says in a line how long threads held a lock, "" if nothing is known of it.
+func (t *text) held(h *futex.Holds) string {
+	if h == nil || h.Exact == 0 && (h.Unbounded > 0 && h.Low == 0 || !t.r.Scheduled) {
+		return "" // bounds that say nothing are left out
+	}
+	var line string
+	if h.Exact > 0 {
+		line = fmt.Sprintf("%s in %s", t.time(h.Total), phrase.Plural64(h.Exact, "hold"))
+		if h.Exact > 1 {
+			line += fmt.Sprintf(", mean %s, p99 %s, max %s", t.time(h.Total/tracefs.Time(h.Exact)), t.time(h.P99), t.time(h.Max))
+		}
+	}
+	if more := h.Count - h.Exact; more > 0 && (h.Unbounded == 0 || h.Low > 0) {
+		if line != "" {
+			line += "; "
+		}
+		line += t.bounds(h) + " in " + phrase.Plural64(more, "hold")
+		if h.Exact > 0 {
+			line += " with bounds only"
+		}
+	}
+	return line
+}
+
+// bounds says how long the holds took together of which the length is not known.
+func (t *text) bounds(h *futex.Holds) string {
+	switch {
+	case h.Unbounded > 0:
+		return "at least " + t.time(h.Low)
+	case h.Low == 0:
+		return "at most " + t.time(h.High)
+	}
+	return t.time(h.Low) + " to " + t.time(h.High)
+}
+
+// doing says in a line what holders did, "" if nothing is known of it.
+func (t *text) doing(d *futex.Doing) string {
+	if !t.r.Scheduled || d.Whole() == 0 {
+		return ""
+	}
+	s := futex.Split{Ran: d.Ran, Runnable: d.Runnable, Blocked: d.Blocked, On: d.On, Unknown: d.Unknown}
+	return t.parts(&s, "ran")
+}
+
+// off says in a line where a holder did not run, and what it did there.
+func (t *text) off(s *futex.HoldStack, whole tracefs.Time) string {
+	line := s.Did
+	if s.Did == "blocked" {
+		line += " in " + t.blockedWhat(&s.On)
+	}
+	line += " " + phrase.Percent(s.Time, whole)
+	if s.Stack != nil {
+		line += " at " + phrase.Callers(s.Stack)
+	}
+	return line
+}
+
+// holds writes what is known of the holds of a lock.
+func (t *text) holds(h *futex.Holds) {
+	s := t.held(h)
+	if s == "" {
+		return
+	}
+	t.f("      held: %s\n", s)
+	if s := t.doing(&h.Did); s != "" {
+		t.f("      holder: %s\n", s)
+	}
+	title := "held at"
+	for i := range h.Stacks[:t.shown(len(h.Stacks))] {
+		if h.Stacks[i].Stack != nil {
+			t.f("      %-11s %s\n", title, t.off(&h.Stacks[i], h.Did.Whole()))
+			title = ""
+		}
+	}
+}
+
+// longHolds lists the longest holds.
+func (t *text) longHolds() {
+	title := "\nLongest holds of a lock that others waited for, or the holder had\n\n"
+	for _, h := range t.r.LongHolds {
+		if h.Low == 0 && (h.High < 0 || !t.r.Scheduled) {
+			continue // bounds that say nothing
+		}
+		t.b.WriteString(title)
+		title = ""
+		t.f("  %s\n", t.hold(h))
+		if s := t.doing(&h.Did); s != "" {
+			t.f("      %s\n", s)
+		}
+		if h.Stack != nil {
+			t.f("      released at %s\n", phrase.Frames(h.Stack))
+		}
+	}
+}
+
+// hold returns a single hold in one line.
+func (t *text) hold(h *futex.Hold) string {
+	long := t.time(h.Low)
+	switch {
+	case h.High < 0:
+		long = "at least " + long
+	case !h.Exact:
+		long += " to " + t.time(h.High)
+	}
+	s := fmt.Sprintf("%s until %s, %s on #%d", long, phrase.Stamp(h.To, t.r.Ticks), phrase.Thread(h.TID, h.Comm), h.Lock.Rank)
+	if h.Waiters > 0 {
+		s += fmt.Sprintf(", %d waiting then", h.Waiters)
+	}
+	return s
+}
+
+// holdsJSON are the contended holds of a lock: exact many took total_ns, the others low_ns to
+// high_ns together, without the unbounded ones in high_ns.
+type holdsJSON struct {
+	Count     int64        `json:"count"`
+	Exact     int64        `json:"exact"`
+	Total     tracefs.Time `json:"total_ns"`
+	P50       tracefs.Time `json:"p50_ns"`
+	P99       tracefs.Time `json:"p99_ns"`
+	Max       tracefs.Time `json:"max_ns"`
+	Low       tracefs.Time `json:"low_ns"`
+	High      tracefs.Time `json:"high_ns"`
+	Unbounded int64        `json:"unbounded"`
+	Lost      int64        `json:"lost"`
+	doingJSON
+	Stacks   []holdStackJSON `json:"stacks"`
+	Released []stackJSON     `json:"released"`
+}
+
+// doingJSON is what a holder did in total_ns and low_ns: its parts without blocked_on sum
+// to that.
+type doingJSON struct {
+	Ran       tracefs.Time    `json:"ran_ns"`
+	Runnable  tracefs.Time    `json:"runnable_ns"`
+	Blocked   tracefs.Time    `json:"blocked_ns"`
+	BlockedOn []blockedOnJSON `json:"blocked_on"`
+	Unknown   tracefs.Time    `json:"unknown_ns"`
+}
+
+type holdStackJSON struct {
+	Did    string            `json:"did"`
+	On     string            `json:"on,omitempty"`
+	Call   string            `json:"call,omitempty"`
+	Time   tracefs.Time      `json:"total_ns"`
+	Frames []framejson.Frame `json:"stack,omitempty"`
+}
+
+type holdJSON struct {
+	TID     int32         `json:"tid"`
+	Comm    string        `json:"comm"`
+	Address string        `json:"address"`
+	To      tracefs.Time  `json:"until_ns"`
+	Exact   bool          `json:"exact"`
+	Low     tracefs.Time  `json:"low_ns"`
+	High    *tracefs.Time `json:"high_ns,omitempty"`
+	Waited  bool          `json:"waited"`
+	Waiters int           `json:"waiters"`
+	doingJSON
+	Stack []framejson.Frame `json:"stack,omitempty"`
+}
+
+func doingOf(d *futex.Doing) doingJSON {
+	return doingJSON{d.Ran, d.Runnable, d.Blocked, onOf(d.On), d.Unknown}
+}
+
+func holdsOf(h *futex.Holds) *holdsJSON {
+	if h == nil {
+		return nil
+	}
+	out := &holdsJSON{h.Count, h.Exact, h.Total, h.P50, h.P99, h.Max, h.Low, h.High, h.Unbounded, h.Lost, doingOf(&h.Did),
+		[]holdStackJSON{}, stacksOf(h.Released, h.Did.Whole())}
+	for i := range h.Stacks {
+		s := &h.Stacks[i]
+		one := holdStackJSON{Did: s.Did, Time: s.Time, Frames: framejson.Frames(s.Stack)}
+		if s.Did == "blocked" {
+			one.On, one.Call = s.On.What.String(), s.On.Call
+		}
+		out.Stacks = append(out.Stacks, one)
+	}
+	return out
+}
+
+func longHoldsOf(list []*futex.Hold) []holdJSON {
+	out := []holdJSON{}
+	for _, h := range list {
+		one := holdJSON{TID: h.TID, Comm: framejson.Clean(h.Comm), Address: framejson.Hex(h.Lock.Address), To: h.To, Exact: h.Exact, Low: h.Low,
+			Waited: h.Waited, Waiters: h.Waiters, doingJSON: doingOf(&h.Did), Stack: framejson.Frames(h.Stack)}
+		if h.High >= 0 {
+			one.High = &h.High
+		}
+		out = append(out, one)
+	}
+	return out
+}
