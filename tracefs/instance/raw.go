@@ -113,6 +113,22 @@ func (p *RawPipe) CPUs() []int32 {
 	return out
 }
 
+// FDs returns the files of the CPUs that have a buffer, to be polled without the lock that
+// Wait holds meanwhile; none if the pipe is closed.
+func (p *RawPipe) FDs() (fds []int) {
+	p.using.Lock()
+	defer p.using.Unlock()
+	if p.closed.Load() {
+		return nil
+	}
+	for _, f := range p.poll[:len(p.cpus)] {
+		if f.Fd >= 0 {
+			fds = append(fds, int(f.Fd))
+		}
+	}
+	return fds
+}
+
 // unmap gives the memory back.
 func (p *RawPipe) unmap() {
 	for i := range p.cpus {

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"os"
 
@@ -47,21 +46,9 @@ type Rings interface {
 
 // Stacks reads the stock stacks of an instance and nothing else of it.
 type Stacks struct {
-	rings  Rings
-	layout ring.Layout
+	pageReader
 	record stackRecord
-	cpus   []stackCPU
 	addrs  [Depth]uint64
-	bytes  int64
-}
-
-// stackCPU is how far a CPU has been read.
-type stackCPU struct {
-	id      int32
-	page    ring.Page
-	begun   bool         // page has been set
-	pending bool         // the record of page is not taken yet
-	last    tracefs.Time // of the last record
 }
 
 // stackRecord is where a record of user_stack has what (struct userstack_entry).
@@ -127,13 +114,10 @@ func NewStacks(rings Rings, layout ring.Layout, e *format.Event, opt StackOption
 		caller.Loc != format.Inline || caller.Size < long || e.ID < 0 || e.ID > math.MaxUint16 {
 		return nil, errNoStackRecord
 	}
-	s := &Stacks{rings: rings, layout: layout, record: stackRecord{
+	s := &Stacks{pageReader: newPageReader(rings, layout, opt.Begun), record: stackRecord{
 		id: uint16(e.ID), kind: kind.Offset, pid: pid.Offset, caller: caller.Offset, count: min(caller.Size/long, Depth),
 	}}
 	s.record.size = max(kind.Offset+2, pid.Offset+4, caller.Offset+s.record.count*long)
-	for _, id := range rings.CPUs() {
-		s.cpus = append(s.cpus, stackCPU{id: id, last: opt.Begun})
-	}
 	return s, nil
 }
 
@@ -154,57 +138,17 @@ func (s *Stacks) Drain(until tracefs.Time, take func(*Stack), lost func(Loss)) e
 
 // drain gives the stacks of a CPU.
 func (s *Stacks) drain(i int, until tracefs.Time, take func(*Stack), lost func(Loss)) error {
-	c := &s.cpus[i]
 	var st Stack
 	for {
-		for !c.pending {
-			if c.begun && c.page.Next() {
-				c.pending = true
-				break
-			}
-			more, err := s.load(i, until, lost)
-			if err != nil || !more {
-				return err
-			}
+		t, more, err := s.peek(i, until, lost)
+		if err != nil || !more || t > until {
+			return err
 		}
-		t := tracefs.Time(min(c.page.Time, math.MaxInt64))
-		if t > until {
-			return nil
-		}
-		c.pending, c.last = false, max(c.last, t)
-		if s.decode(c.page.Record, &st) {
+		if s.decode(s.taken(i, t), &st) {
 			st.Time = t
 			take(&st)
 		}
 	}
-}
-
-// load begins the next sub-buffer of a CPU. It reports whether there is one.
-func (s *Stacks) load(i int, until tracefs.Time, lost func(Loss)) (more bool, err error) {
-	c := &s.cpus[i]
-	if c.begun && c.page.Err() != nil {
-		// The rest of the sub-buffer cannot be read.
-		lost(Loss{CPU: c.id, From: c.last, To: max(c.last, until)})
-	}
-	c.begun = false
-	page, fresh, err := s.rings.Next(i)
-	if err != nil {
-		if errors.Is(err, fs.ErrClosed) {
-			return false, nil
-		}
-		return false, fmt.Errorf("reading raw stacks: %w", err)
-	}
-	if page == nil || !fresh {
-		return false, nil
-	}
-	s.bytes += int64(len(page))
-	c.begun = true
-	_ = c.page.Reset(&s.layout, page) // its error comes at its end
-	if c.page.Missed {
-		first := tracefs.Time(min(c.page.Time, math.MaxInt64))
-		lost(Loss{CPU: c.id, Records: c.page.Lost, From: c.last, To: max(c.last, first)})
-	}
-	return true, nil
 }
 
 // decode takes a record apart; it reports false if it is none of a stack.
@@ -224,6 +168,3 @@ func (s *Stacks) decode(rec []byte, st *Stack) bool {
 	}
 	return st.TID > 0 && len(st.Addrs) > 0
 }
-
-// Close ends the reading. It may be called again, and by another goroutine.
-func (s *Stacks) Close() error { return s.rings.Close() }
