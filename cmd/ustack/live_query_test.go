@@ -36,7 +36,7 @@ func TestLiveQuery(t *testing.T) {
 				until = `"late"`
 			}
 			r := traceLiveUntil(t, until, []string{"--mappings=query"}, append([]string{work}, command...)...)
-			if !strings.Contains(r.stderr, "mappings by queries and scheduler events (most frames of short-lived processes and libraries get no file)") {
+			if !strings.Contains(r.stderr, "mappings by queries and tracepoints (some frames of short-lived processes get no file)") {
 				t.Errorf("the first line does not say what to expect\n%s", r.stderr)
 			}
 			entry := 0

@@ -75,9 +75,9 @@ type liveFrame struct {
 }
 
 type liveEvent struct {
-	Type, Name, Comm, TS string
-	PID                  int
-	Stack                []liveFrame
+	Type, Name, Comm, TS, Args string
+	PID                        int
+	Stack                      []liveFrame
 }
 
 func hexValue(t testing.TB, s string) uint64 {

@@ -101,8 +101,8 @@ func TestWay(t *testing.T) {
 	}{
 		{nil, nil, "live works: stock stacks, mappings by perf side band, clock mono"},
 		{nil, none, "live works: stock stacks, mappings by perf side band, clock mono"},
-		{denied, nil, "live works: stock stacks, mappings by queries and scheduler events, clock mono; most frames of short-lived processes and libraries get no file"},
-		{perf.ErrUnsupported, nil, "live works: stock stacks, mappings by queries and scheduler events, clock mono; most frames of short-lived processes and libraries get no file"},
+		{denied, nil, "live works: stock stacks, mappings by queries and tracepoints, clock mono; some frames of short-lived processes get no file"},
+		{perf.ErrUnsupported, nil, "live works: stock stacks, mappings by queries and tracepoints, clock mono; some frames of short-lived processes get no file"},
 		{denied, none, "live does not work: scheduler events: no such events"},
 		{memory, nil, "live does not work: perf side band: " + memory.Error()},
 		{memory, none, "live does not work: perf side band: " + memory.Error()},

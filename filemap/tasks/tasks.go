@@ -1,107 +1,330 @@
-// Package tasks keeps address spaces up where perf may not be used: from the
-// scheduler's tracepoints, and by asking the processes.
-//
-// Tracepoints report programs that begin and end, and that a process is about to
-// map code; what it has mapped is found by reading it, a moment later. So the
-// result is late: mostly right, never sure.
 package tasks
 
 import (
-	"bytes"
-	"strconv"
+	"slices"
 	"sync"
 
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/tracefs"
-	"ustack/tracefs/instance"
 )
 
 // Name is what this way to follow mappings is called.
-const Name = "queries and scheduler events"
+const Name = "queries and tracepoints"
 
-// Limit is what it cannot do: a process that has gone, or has unmapped a library,
-// cannot be asked any more.
-const Limit = "most frames of short-lived processes and libraries get no file"
+// Limit is what it cannot do: a process that has gone cannot be asked any more.
+const Limit = "some frames of short-lived processes get no file"
 
-// Events returns the events to feed Record with (include/trace/events/sched.h,
-// and the system calls that map code or execute a program), as the kernel has
-// them.
-func Events(root *instance.Root) ([]instance.Event, error) {
-	sel, err := root.Select([]instance.Spec{
-		{System: "sched", Event: "sched_process_fork"},
-		{System: "sched", Event: "sched_process_exec"},
-		{System: "sched", Event: "sched_process_exit"},
-		{System: "syscalls", Event: "sys_enter_mmap", Filter: "prot & 4"},
-		{System: "syscalls", Event: "sys_enter_mprotect", Filter: "prot & 4"},
-		{System: "syscalls", Event: "sys_enter_mremap", Filter: "flags & 2"}, // MREMAP_FIXED
-		{System: "syscalls", Event: "sys_enter_execve"},
-		{System: "syscalls", Event: "sys_exit_execve"},
-		{System: "syscalls", Event: "sys_enter_execveat"},
-		{System: "syscalls", Event: "sys_exit_execveat"},
-	})
-	return sel.Events, err
-}
+const forever = space.Forever
 
 // Tasks feeds Spaces. Its methods may be called from any goroutine.
 type Tasks struct {
 	spaces *space.Spaces
-
-	mu     sync.Mutex
-	reader *procmap.Reader // of executable mappings
 	clock  func() tracefs.Time
-	p      procmap.Process
-	// owner is the process of each thread that was asked for.
-	owner map[int]int
-	// changing are the processes that have to be read.
-	changing map[int]*change
-	// executing are the processes that have called execve. They have the mappings of
-	// the new program before sched_process_exec reports it. They are no more than
-	// there are PIDs: an exit and a fork forget what was lost.
-	executing map[int]bool
-	expired   tracefs.Time // what ended before is forgotten
+
+	mu       sync.Mutex
+	asker    Asker
+	threads  threads
+	memories map[int]*memory // by PID
+	todo     map[*memory]bool
+	loading  map[*memory]bool // with calls of execve that are not noted
+	// moved is when a thread of a process began or ended last.
+	moved map[int]tracefs.Time
+	// horizon is up to when all records that were complete have been read, gap up to when
+	// some are missing.
+	horizon, gap tracefs.Time
+	// apart is when something was changed last in some memory in doubt.
+	apart tracefs.Time
+	lost  bool // a census is due
+	// replacing: a program is executed that was there at the census.
+	replacing                bool
+	censusBegun, censusEnded tracefs.Time
+	nextCensus               tracefs.Time
+	censusEvery              tracefs.Time
+	expired                  tracefs.Time // what ended before is forgotten
 }
 
-// New returns Tasks that read processes with r and feed spaces.
-func New(spaces *space.Spaces, r *procmap.Reader, clock func() tracefs.Time) *Tasks {
-	return &Tasks{spaces: spaces, reader: r, clock: clock, owner: make(map[int]int), changing: make(map[int]*change), executing: make(map[int]bool)}
+// New returns Tasks that ask processes with a, and feed spaces. begun is a time from which on
+// the records of all events come.
+func New(spaces *space.Spaces, a Asker, clock func() tracefs.Time, begun tracefs.Time) *Tasks {
+	t := &Tasks{spaces: spaces, asker: a, clock: clock, threads: newThreads(), memories: make(map[int]*memory), todo: make(map[*memory]bool),
+		loading: make(map[*memory]bool), moved: make(map[int]tracefs.Time), horizon: begun, gap: begun, lost: true, censusEvery: censusEvery}
+	t.threads.since = begun
+	return t
 }
 
-// Refresh reads all processes.
-func (t *Tasks) Refresh() error {
+// Add notes an event. Events come in the order of their time, but for those whose record was
+// not complete when earlier ones were read.
+func (t *Tasks) Add(e Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, err := t.spaces.Refresh(t.reader, t.clock)
-	return err
+	e.Time = max(e.Time, t.horizon) // before, nothing of it had any effect
+	switch e.Kind {
+	case Born:
+		t.born(&e)
+		return
+	case Executed:
+		t.executed(&e)
+		return
+	case Ended:
+		t.ended(&e)
+		return
+	}
+	m := t.of(e.TID, e.Time)
+	switch {
+	case m == nil:
+	case e.Return:
+		t.returned(m, &e)
+	default:
+		t.enter(m, &e)
+		t.threads.seen(e.TID, e.Time)
+	}
 }
 
-// Reread reads all code that a process has mapped. It is known from then on;
-// before, no more than what was there already. drain is for Settle.
-func (t *Tasks) Reread(pid int, drain func() error) error {
-	known, err := t.again(pid)
-	if err != nil || !known {
-		return err
+// of returns the memory of a thread. If the thread cannot be found any more, the memories of
+// which not all threads are known can be its.
+func (t *Tasks) of(tid int, at tracefs.Time) *memory {
+	pid := t.group(tid)
+	if pid == 0 {
+		t.anyOf(at)
+		return nil
 	}
+	m := t.memories[pid]
+	if m == nil {
+		m = t.fresh(pid, t.gap)
+		t.lost = true // it may share its memory
+	}
+	return m
+}
+
+// anyOf notes that something was changed by a time in one of the memories in doubt, it is
+// unknown in which one.
+func (t *Tasks) anyOf(at tracefs.Time) {
+	t.apart = max(t.apart, at)
+	for _, m := range t.memories {
+		if m.doubt != nil {
+			m.answer.drop(whole)
+			t.soil(m, whole, at)
+		}
+	}
+}
+
+// group returns the process of a thread now, 0 if it is unknown.
+func (t *Tasks) group(tid int) int {
+	if pid := t.threads.now(tid); pid != 0 {
+		return pid
+	}
+	pid, err := t.asker.ThreadGroup(tid)
+	if err != nil || pid <= 0 {
+		return 0
+	}
+	t.threads.met(tid, pid)
+	return t.threads.now(tid)
+}
+
+// returned notes the return of a call.
+func (t *Tasks) returned(m *memory, e *Event) {
+	i := m.flight(e.TID)
+	switch {
+	case i >= 0 && m.flights[i].kind == e.Kind:
+		t.leave(m, i, int64(e.Args[0]), e.Time)
+	case i >= 0 && m.flights[i].kind != Clone:
+		t.leave(m, i, -1, e.Time) // a debugger has changed the call
+	case m.doubt != nil && e.Kind != Exec: // its entry may have been missed
+		m.answer.drop(whole)
+		t.soil(m, whole, e.Time)
+	}
+	t.threads.seen(e.TID, e.Time)
+}
+
+// Flags of clone (include/uapi/linux/sched.h).
+const cloneVM, cloneThread = 0x100, 0x10000
+
+// born notes a new task: a thread, a process that shares the memory of its parent, or one with
+// a copy of it.
+func (t *Tasks) born(e *Event) {
+	child, flags := int(int32(e.Args[0])), e.Args[1]
+	if child <= 0 || child > tracefs.MaxTID {
+		return
+	}
+	t.ends(child, e.Time) // that it did was not seen
+	if flags&cloneThread == 0 {
+		for tid := range t.threads.alive[child] {
+			t.ends(tid, e.Time)
+		}
+		if old := t.memories[child]; old != nil {
+			t.leaves(old, child, e.Time)
+		}
+	}
+	if e.Time <= t.gap {
+		t.bornBefore(child, flags, e.Time)
+		return
+	}
+	parent := t.group(e.TID)
+	pid := child
+	if flags&cloneThread != 0 {
+		if pid = parent; pid == 0 {
+			return
+		}
+	}
+	t.threads.born(child, pid, e.Time, e.Time)
+	t.moved[pid] = e.Time
+	m := t.memories[parent]
+	switch {
+	case flags&cloneThread != 0:
+	case m == nil && flags&cloneVM != 0:
+		t.spaces.Fork(0, child, e.Time)
+		t.fresh(child, e.Time).doubt = new(doubt)
+		t.lost = true // a census finds out with which it shares its memory
+	case m == nil:
+		t.spaces.Fork(0, child, e.Time)
+		t.fresh(child, e.Time)
+	case flags&cloneVM != 0:
+		t.count(m, e.Time)
+		t.spaces.Fork(parent, child, e.Time)
+		t.join(m, child, e.Time)
+		if slices.ContainsFunc(m.flights, func(f flight) bool { return f.kind == Exec && f.noted }) {
+			t.soil(m, whole, e.Time) // what the parent had is unknown for now
+		}
+		if m.doubt != nil || m.blind {
+			t.spaces.Unknown(child, whole.start, whole.end, e.Time)
+		}
+	default:
+		t.copied(m, parent, child, e)
+	}
+}
+
+// bornBefore notes a new task that can have executed a program or ended while records were
+// missing.
+func (t *Tasks) bornBefore(child int, flags uint64, at tracefs.Time) {
+	if flags&cloneThread == 0 {
+		t.spaces.Fork(0, child, at)
+		t.fresh(child, at)
+		t.lost = true
+	}
+}
+
+// copied gives a process a copy of the memory of its parent.
+func (t *Tasks) copied(m *memory, parent, child int, e *Event) {
+	t.count(m, e.Time)
+	t.spaces.Fork(parent, child, e.Time)
+	c := t.own(child, e.Time)
+	c.blind = m.blind
+	var unsure []span
+	for _, p := range m.dirty {
+		unsure = append(unsure, p.span)
+	}
+	i := m.flight(e.TID)
+	if i >= 0 && m.flights[i].kind == Clone {
+		unsure = append(unsure, m.flights[i].spans...)
+		m.flights = slices.Delete(m.flights, i, i+1)
+	} else {
+		unsure = append(unsure, whole) // its entry was not seen
+	}
+	for j := range m.flights {
+		switch f := &m.flights[j]; {
+		case f.kind == Exec && f.noted: // what the parent had is unknown for now
+			unsure = append(unsure, whole)
+		case f.kind == Clone || f.kind == Exec:
+		case f.anywhere:
+			unsure = append(unsure, whole)
+		default:
+			unsure = append(unsure, f.spans...)
+		}
+	}
+	if m.doubt != nil || m.keeps || m.blind {
+		unsure = append(unsure, whole)
+	}
+	for _, s := range unsure {
+		t.spaces.Unknown(child, s.start, s.end, e.Time)
+		t.soil(c, s, e.Time)
+	}
+}
+
+// ended notes the end of a thread.
+func (t *Tasks) ended(e *Event) {
+	if pid := t.threads.now(e.TID); pid != 0 {
+		t.moved[pid] = e.Time
+	} else if m := t.of(e.TID, e.Time); m != nil {
+		t.moved[t.threads.now(e.TID)] = e.Time
+	}
+	t.ends(e.TID, e.Time)
+}
+
+// ends notes that a thread is no more, if it is known.
+func (t *Tasks) ends(tid int, at tracefs.Time) {
+	pid := t.threads.now(tid)
+	m := t.memories[pid]
+	if m != nil {
+		t.count(m, at)
+		if i := m.flight(tid); i >= 0 {
+			t.leave(m, i, -1, at)
+		}
+	}
+	t.threads.ended(tid, at)
+	if pid == 0 || len(t.threads.alive[pid]) > 0 || m != nil && m.doubt != nil && !m.doubt.sure {
+		return // or there can be other threads
+	}
+	delete(t.moved, pid)
+	if t.spaces.Exit(pid, at); m != nil {
+		t.leaves(m, pid, at)
+	}
+}
+
+// Lose notes that records are missing between two times.
+func (t *Tasks) Lose(from, to tracefs.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	from = max(from, t.horizon) // what was not read before had no effect before
+	to = max(to, from)
+	for pid, m := range t.memories {
+		t.count(m, from)
+		t.spaces.Lose(pid, from)
+	}
+	t.gap, t.lost = max(t.gap, to), true
+	t.threads.lose(from, t.gap)
+	clear(t.memories)
+	clear(t.todo)
+	clear(t.loading)
+	clear(t.moved)
+}
+
+// Drained notes that all records have been read that were complete at a time.
+func (t *Tasks) Drained(until tracefs.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.horizon = max(t.horizon, until)
+	for m := range t.todo {
+		if d := m.doubt; d != nil && d.over > 0 && d.over+slack < t.horizon {
+			m.doubt = nil
+		}
+		t.count(m, t.horizon)
+	}
+	t.executing()
+}
+
+// Reread has a process asked anew for all code that it has mapped, by the number of any of its
+// threads. What is found is known from now on, before no more than what was there already.
+func (t *Tasks) Reread(tid int, drain func() error) error {
+	t.want(tid)
 	return t.Settle(drain)
 }
 
-// again notes that a process has to be read, or reads it if it is unknown.
-func (t *Tasks) again(pid int) (known bool, err error) {
+func (t *Tasks) want(tid int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := t.clock()
-	v := t.spaces.Space(pid).At(now)
-	switch {
-	case t.executing[pid]:
-		return false, nil
-	case v == nil:
-		return false, t.spaces.RefreshProcess(t.reader, pid, &t.p, now)
+	pid := t.group(tid)
+	if pid == 0 {
+		return
 	}
-	t.change(pid, now, nil)
-	if c := t.changing[pid]; c != nil {
-		c.first = min(c.first, v.From)
+	m := t.memories[pid]
+	if m == nil {
+		m = t.fresh(pid, t.gap)
+		t.lost = true
 	}
-	return true, nil
+	if m.again = 0; len(m.dirty) == 0 && !m.blind {
+		t.soil(m, whole, max(t.clock(), t.horizon))
+	}
 }
 
 // keep is how long what ended can still be looked up, counted from the time that
@@ -115,8 +338,16 @@ func (t *Tasks) Reached(at tracefs.Time) {
 	defer t.mu.Unlock()
 	if before := at - keep; before-t.expired > keep/4 {
 		t.spaces.Expire(before)
+		t.threads.expire(before)
 		t.expired = before
 	}
+}
+
+// Settled reports whether all is known up to a time, and there is nothing to ask for.
+func (t *Tasks) Settled(at tracefs.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return at < t.horizon && len(t.todo) == 0 && !t.lost
 }
 
 // Found notes what a process has at an address, memory that is no code.
@@ -124,135 +355,15 @@ func (t *Tasks) Found(pid int, m *procmap.Mapping, at, after tracefs.Time) {
 	t.spaces.MapAfter(pid, m, at, after)
 }
 
-// maxOwners bounds the threads that are remembered.
-const maxOwners = 1 << 16
-
-// PID returns the process of a thread. late is always true: the thread may have
-// been another one's then.
-func (t *Tasks) PID(tid int, _ tracefs.Time) (pid int, late, ok bool) {
+// PID returns the process of a thread at a time. late is always true: not all that a process
+// can do is seen.
+func (t *Tasks) PID(tid int, at tracefs.Time) (pid int, late, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.pid(tid), true, true
-}
-
-func (t *Tasks) pid(tid int) int {
-	if pid, known := t.owner[tid]; known {
-		return pid
+	pid, known := t.threads.at(tid, at)
+	if !known && len(t.threads.lives[tid]) == 0 {
+		pid = t.group(tid)
+		pid, known = t.threads.at(tid, at)
 	}
-	pid, err := t.reader.ThreadGroup(tid)
-	if err != nil {
-		return tid // it has ended; what its parent had was noted for it
-	}
-	if len(t.owner) >= maxOwners {
-		clear(t.owner)
-	}
-	t.owner[tid] = pid
-	return pid
-}
-
-// Record notes the events of a batch. The caller calls Settle next.
-func (t *Tasks) Record(b *tracefs.Batch) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for i := range b.Records {
-		r := &b.Records[i]
-		if r.Kind == tracefs.KindEvent && r.Body > r.Off && r.TID > 0 {
-			t.event(int(r.TID), b.Time(r), bytes.TrimRight(b.Text[r.Body:r.End], "\n"))
-		}
-		if r.Kind == tracefs.KindLost || r.Kind == tracefs.KindGap {
-			for pid := range t.changing {
-				t.giveUp(pid)
-			}
-			_, _ = t.spaces.Refresh(t.reader, t.clock) // what can be read is read again
-			for pid := range t.executing {
-				t.unknown(pid, t.clock())
-			}
-		}
-	}
-}
-
-// events are the handlers of events, by the name that the text has.
-var events = [...]struct {
-	name string
-	do   func(t *Tasks, tid int, at tracefs.Time, body []byte)
-}{
-	{"sched_process_fork: ", (*Tasks).fork},
-	{"sched_process_exec: ", (*Tasks).exec},
-	{"sched_process_exit: ", (*Tasks).exit},
-	{"sys_mmap(", (*Tasks).mapped},
-	{"sys_mprotect(", (*Tasks).mapped},
-	{"sys_mremap(", (*Tasks).mapped},
-	{"sys_execve(", (*Tasks).execute},
-	{"sys_execveat(", (*Tasks).execute},
-	{"sys_execve -> ", (*Tasks).executed},
-	{"sys_execveat -> ", (*Tasks).executed},
-}
-
-func (t *Tasks) event(tid int, at tracefs.Time, body []byte) {
-	for _, e := range events {
-		if bytes.HasPrefix(body, []byte(e.name)) {
-			e.do(t, tid, at, body)
-			return
-		}
-	}
-}
-
-// fork is "comm=… pid=… child_comm=… child_pid=…". The event does not say whether
-// the child is a thread or a process; it has what its parent has.
-func (t *Tasks) fork(tid int, at tracefs.Time, body []byte) {
-	const key = " child_pid="
-	i := bytes.LastIndex(body, []byte(key))
-	if i < 0 {
-		return
-	}
-	child, err := strconv.Atoi(string(body[i+len(key):]))
-	if err != nil || child <= 0 || child > tracefs.MaxTID {
-		return
-	}
-	parent := t.pid(tid)
-	delete(t.owner, child)
-	delete(t.changing, child)
-	delete(t.executing, child)
-	t.spaces.Fork(parent, child, at)
-	if t.changing[parent] != nil { // then it is unknown what the child has
-		t.change(child, at, nil)
-	}
-}
-
-// exec is "filename=… pid=… old_pid=…": the thread is the process from now on.
-func (t *Tasks) exec(tid int, at tracefs.Time, _ []byte) {
-	t.owner[tid] = tid
-	delete(t.executing, tid)
-	t.giveUp(tid)
-	t.spaces.Exec(tid, "", at)
-	t.change(tid, at, nil)
-}
-
-func (t *Tasks) exit(tid int, at tracefs.Time, _ []byte) {
-	if pid, known := t.owner[tid]; !known || pid == tid {
-		delete(t.executing, tid)
-		t.giveUp(tid)
-		t.spaces.Exit(tid, at)
-	}
-}
-
-// mapped is a process that is about to map code.
-func (t *Tasks) mapped(tid int, at tracefs.Time, body []byte) { t.change(t.pid(tid), at, body) }
-
-// execute notes that a process is about to execute a program. Mappings read from
-// now on may be the new program's, and until sched_process_exec the old one runs.
-func (t *Tasks) execute(tid int, _ tracefs.Time, _ []byte) {
-	pid := t.pid(tid)
-	t.executing[pid] = true
-	if c := t.changing[pid]; c != nil {
-		c.stale = true
-	}
-}
-
-// executed is a process that has executed a program, or could not.
-func (t *Tasks) executed(tid int, at tracefs.Time, _ []byte) {
-	if pid := t.pid(tid); t.executing[pid] {
-		delete(t.executing, pid)
-		t.change(pid, at, nil)
-	}
+	return pid, true, known
 }

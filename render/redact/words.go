@@ -41,7 +41,7 @@ var vocabulary = sync.OnceValue(func() *words {
 		// Words in a report's own lines, and in lines of a trace that are no
 		// records.
 		fields: set(strings.Fields(`
-			amd64 arm64 x86-64 mono stock deferred best perf side band queries and scheduler events
+			amd64 arm64 x86-64 mono stock deferred best perf side band queries and tracepoints scheduler events
 			futex-wait event signal end syscalls sched stacks frames resolved files lost left_out_events left_out_stacks
 			clock_offset_ns
 			CPU LOST EVENTS DROPPED LINE TOO BIG buffer started tracer nop entries-in-buffer/entries-written P WARNING

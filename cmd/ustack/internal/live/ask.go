@@ -2,8 +2,7 @@ package live
 
 import (
 	"errors"
-	"io"
-	"os"
+	"fmt"
 	"sync"
 	"time"
 
@@ -13,36 +12,31 @@ import (
 	"ustack/filemap/tasks"
 	"ustack/filemap/timeline"
 	"ustack/tracefs"
-	"ustack/tracefs/input"
 	"ustack/tracefs/instance"
+	"ustack/tracefs/perf"
 	"ustack/tracefs/raw"
 )
 
-// askFollower follows by events of the scheduler, in a separate instance, and by
-// reading processes.
+// askFollower follows by tracepoints, in a separate instance, and by asking processes.
 type askFollower struct {
-	tasks *tasks.Tasks
-	in    *instance.Instance
-	pipe  *instance.Pipe
-	trace *input.Trace
-	idle  func() bool
+	tasks   *tasks.Tasks
+	in      *instance.Instance
+	records *raw.Records
+	decoder *tasks.Decoder
+	idle    func() bool
 	// stacks are raw ones, nil if they are not used.
 	stacks *rawstack.Stacks
 
-	mu      sync.Mutex // guards what follows, and the trace
-	batch   tracefs.Batch
-	begun   bool // the end of the last record has not been seen
+	mu      sync.Mutex // guards what follows, and the records
 	missing uint64
 
 	end  sync.Once
 	done chan struct{}
 }
 
-// startAsking switches the events on and reads all processes.
+// startAsking switches the events on and asks all processes.
 func startAsking(code *procmap.Reader, root *instance.Root, idle func() bool, opt *timeline.Options) (*askFollower, error) {
-	a := &askFollower{tasks: tasks.New(opt.Spaces, code, space.Monotonic), idle: idle, done: make(chan struct{})}
-	a.stacks = rawstack.New(rawstack.MaxStacks)
-	opt.Threads, opt.Late, opt.Stacks = a.tasks, true, a.stacks
+	a := &askFollower{idle: idle, done: make(chan struct{}), stacks: rawstack.New(rawstack.MaxStacks)}
 	events, err := tasks.Events(root)
 	if err != nil {
 		return nil, err
@@ -53,38 +47,60 @@ func startAsking(code *procmap.Reader, root *instance.Root, idle func() bool, op
 	if err = errors.Join(a.in.Configure(instance.Config{Clock: Clock}), a.in.Enable(events)); err != nil {
 		return a, err
 	}
-	if a.pipe, err = a.in.Pipe(); err != nil {
-		return a, err
-	}
-	file := input.Live(a.pipe.Name(), a.pipe)
-	a.trace = input.NewTrace([]*input.File{file}, input.Options{Events: true, Pause: time.Millisecond, NoTemplates: true})
 	if err := a.in.Start(); err != nil {
 		return a, err
 	}
-	err = a.tasks.Refresh()
+	begun := space.Monotonic()
+	records, formats, err := raw.OpenRecords(a.in, events, begun)
+	if err != nil {
+		return a, err
+	}
+	a.records = records
+	if a.decoder, err = tasks.NewDecoder(formats); err != nil {
+		return a, err
+	}
+	a.tasks = tasks.New(opt.Spaces, tasks.NewKernel(code), space.Monotonic, begun)
+	opt.Threads, opt.Late, opt.Stacks = a.tasks, true, a.stacks
+	err = a.begin()
 	go a.keepUp()
 	return a, err
 }
 
-// askAgain is how soon a process that has changed is read, whether or not it is
-// traced meanwhile.
-const askAgain = 100 * time.Millisecond
+// begin asks all processes, until they are known but for some that run all the time.
+func (a *askFollower) begin() error {
+	const tries, pause = 10, time.Millisecond
+	for range tries {
+		if err := a.settle(); err != nil || a.tasks.Settled(0) {
+			return err
+		}
+		time.Sleep(pause)
+	}
+	return nil
+}
 
-// keepUp settles while the trace has no records: the sooner a process is read,
-// the more of it is known.
+const (
+	// askAgain is how soon a process that could not be asked is tried again.
+	askAgain = 50 * time.Millisecond
+	// askPause bounds how often processes are asked.
+	askPause = time.Millisecond
+)
+
+// keepUp asks processes as soon as they have changed, whether or not they are traced: the
+// sooner a process is asked, the more of it is known.
 func (a *askFollower) keepUp() {
 	for {
 		select {
 		case <-a.done:
 			return
-		case <-time.After(askAgain):
+		default:
 		}
-		if a.settle() != nil {
+		if fds := a.records.FDs(); fds == nil || perf.Poll(fds, askAgain) != nil || a.settle() != nil {
 			return // the reader of the trace gets the error too
 		}
 		if a.idle() {
 			a.reached(space.Monotonic())
 		}
+		time.Sleep(askPause)
 	}
 }
 
@@ -94,36 +110,25 @@ func (a *askFollower) settle() error {
 	return a.tasks.Settle(a.drain)
 }
 
-// settled implements follower. The mappings of processes are read, not reported.
-func (a *askFollower) settled(tracefs.Time) bool { return false }
+// settled implements follower.
+func (a *askFollower) settled(t tracefs.Time) bool { return a.tasks.Settled(t) }
 
 // drain takes the events that have come.
 func (a *askFollower) drain() error {
-	for {
-		ready, err := a.pipe.Wait(0)
-		if err != nil || !ready && !a.begun {
-			return ignoreEnd(err)
+	now := space.Monotonic()
+	err := a.records.Drain(now, func(r *raw.Record) {
+		if e, ok := a.decoder.Decode(r); ok {
+			a.tasks.Add(e)
 		}
-		err = a.trace.Next(&a.batch)
-		a.begun = !a.batch.Paused
-		a.tasks.Record(&a.batch)
-		for i := range a.batch.Records {
-			if r := &a.batch.Records[i]; r.Kind == tracefs.KindLost {
-				a.missing += max(r.Value, 1)
-			}
-		}
-		if err != nil {
-			return ignoreEnd(err)
-		}
+	}, func(l raw.Loss) {
+		a.missing += max(l.Records, 1)
+		a.tasks.Lose(l.From, l.To)
+	})
+	if err != nil {
+		return fmt.Errorf("reading what processes map: %w", err)
 	}
-}
-
-// ignoreEnd leaves out that the pipe was closed, which only we do.
-func ignoreEnd(err error) error {
-	if err == io.EOF || errors.Is(err, os.ErrClosed) || errors.Is(err, instance.ErrRemoved) {
-		return nil
-	}
-	return err
+	a.tasks.Drained(now)
+	return nil
 }
 
 func (a *askFollower) reread(pid int, _ tracefs.Time) error {
@@ -155,5 +160,9 @@ func (a *askFollower) lost() uint64 {
 
 func (a *askFollower) close() error {
 	a.end.Do(func() { close(a.done) })
-	return a.in.Remove()
+	var err error
+	if a.records != nil {
+		err = a.records.Close()
+	}
+	return errors.Join(err, a.in.Remove())
 }

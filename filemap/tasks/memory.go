@@ -1,0 +1,236 @@
+package tasks
+
+import (
+	"slices"
+
+	"ustack/filemap/procmap"
+	"ustack/tracefs"
+)
+
+// memory is an address space: of one process, or of several that share it. What is not dirty
+// is known, unless a call is under way there.
+type memory struct {
+	pids    []int
+	flights []flight
+	dirty   dirty
+	answer  *answer // that does not count yet
+	// doubt is set until no call can be under way whose entry was not seen.
+	doubt *doubt
+	// blind: it gets no files, because its calls are not seen, or it has none.
+	blind bool
+	// keeps: not all that it has goes to a child (MADV_DONTFORK).
+	keeps bool
+	// again is when it may be asked again, after so many tries in vain.
+	again tracefs.Time
+	tries int
+}
+
+// answer is what a process had at addresses, asked from asked on and answered by answered.
+type answer struct {
+	asked, answered tracefs.Time
+	parts           []part
+	code            []procmap.Mapping
+	dropped         bool // not all parts are left
+}
+
+// maxSharing bounds the processes that share one memory.
+const maxSharing = 64
+
+// has reports whether anything is known to be at addresses. The processes have the same, but
+// one that executes a program, of which nothing is known.
+func (t *Tasks) has(m *memory, s span) bool {
+	for _, pid := range m.pids {
+		if v := t.spaces.Space(pid).At(forever - 1); v != nil {
+			for range v.Mappings.Between(s.start, s.end) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// unknown notes for all processes of a memory that it is unknown what they have.
+func (t *Tasks) unknown(m *memory, s span, at tracefs.Time) {
+	for _, pid := range m.pids {
+		t.spaces.Unknown(pid, s.start, s.end, at)
+	}
+}
+
+// soil notes that addresses can have changed until a time.
+func (t *Tasks) soil(m *memory, s span, until tracefs.Time) {
+	m.dirty = m.dirty.add(s, until)
+	t.todo[m] = true
+}
+
+// enter notes the entry into a call.
+func (t *Tasks) enter(m *memory, e *Event) {
+	t.count(m, e.Time)
+	f := newFlight(e)
+	if i := m.flight(e.TID); i >= 0 {
+		t.leave(m, i, -1, e.Time) // its return was not seen
+	}
+	switch e.Kind {
+	case KeepForFork:
+		m.keeps = true
+		return
+	case Clone:
+		for i := range m.flights {
+			f.touch(&m.flights[i])
+		}
+		m.flights = append(m.flights, f)
+		return
+	}
+	t.meet(m, &f)
+	m.flights = append(m.flights, f)
+	for i := range m.flights {
+		if o := &m.flights[i]; o.anywhere {
+			m.answer.drop(whole)
+		}
+	}
+	for _, s := range f.spans {
+		m.answer.drop(s)
+	}
+	if f.kind == Exec {
+		t.loading[m] = true
+		return
+	}
+	t.begin(m, &m.flights[len(m.flights)-1])
+}
+
+// meet has a new call and those under way know of each other.
+func (t *Tasks) meet(m *memory, f *flight) {
+	for i := range m.flights {
+		o := &m.flights[i]
+		switch {
+		case o.kind == Clone:
+			o.touch(f)
+		case f.meets(o):
+			f.met, o.met, f.touched, o.touched = true, true, true, true
+			t.moving(o)
+		}
+	}
+	if f.kind == Move && (f.touched || m.dirty.overlaps(f.old) || t.has(m, f.old)) {
+		t.moving(f)
+	}
+}
+
+// moving notes that what mremap moves can be code.
+func (t *Tasks) moving(f *flight) {
+	if f.kind == Move {
+		f.makes, f.anywhere, f.touched = true, len(f.spans) == 1, true
+	}
+}
+
+// begin notes what a call can change from its entry on.
+func (t *Tasks) begin(m *memory, f *flight) {
+	for _, s := range f.spans {
+		known := t.has(m, s)
+		if known || m.dirty.overlaps(s) {
+			f.touched = true
+		}
+		if f.cuts && (known || f.makes) {
+			t.unknown(m, s, f.at)
+			t.soil(m, s, f.at)
+		}
+	}
+}
+
+// flight returns the index of the call that a thread has under way, -1 if there is none.
+func (m *memory) flight(tid int) int {
+	return slices.IndexFunc(m.flights, func(f flight) bool { return f.tid == tid })
+}
+
+// leave notes the return of a call. A result of -1 is an unknown one.
+func (t *Tasks) leave(m *memory, i int, result int64, at tracefs.Time) {
+	t.count(m, at)
+	f := m.flights[i]
+	m.flights = slices.Delete(m.flights, i, i+1)
+	if m.tries > 0 {
+		m.tries, m.again = 0, 0 // it may have been waited for
+	}
+	switch f.kind {
+	case Clone:
+		return
+	case Exec:
+		t.unexecuted(m, &f, result, at)
+		return
+	}
+	ok := result != -1 && !fails(uint64(result))
+	for _, s := range f.spans {
+		switch {
+		case f.makes:
+			t.soil(m, s, at)
+		case !f.touched && !m.dirty.overlaps(s):
+		case ok && f.cuts && f.kind != Move && !f.met && m.doubt == nil:
+			m.dirty = m.dirty.without(s)
+			t.gone(m, s, at)
+		default:
+			t.soil(m, s, at)
+		}
+	}
+	switch {
+	case !f.anywhere:
+	case ok:
+		t.placed(m, pages(uint64(result), f.size), at)
+	case result == -1: // it can be anywhere
+		t.unknown(m, whole, at)
+		t.soil(m, whole, at)
+	}
+}
+
+// gone notes that there is nothing at addresses from a time on.
+func (t *Tasks) gone(m *memory, s span, at tracefs.Time) {
+	for _, pid := range m.pids {
+		t.spaces.Unmap(pid, s.start, s.end, at)
+	}
+}
+
+// placed notes that a call made something at a place that was free.
+func (t *Tasks) placed(m *memory, s span, at tracefs.Time) {
+	t.unknown(m, s, at)
+	t.soil(m, s, at)
+	for i := range m.flights {
+		if f := &m.flights[i]; f.kind == Clone {
+			f.touchSpan(s)
+		} else if f.overlaps(s) {
+			f.met, f.touched = true, true
+			t.moving(f)
+		}
+	}
+}
+
+// busy reports whether a call is under way that can change addresses.
+func (m *memory) busy(s span) bool {
+	return slices.ContainsFunc(m.flights, func(f flight) bool { return f.overlaps(s) })
+}
+
+// drop leaves addresses out of an answer.
+func (a *answer) drop(s span) {
+	if a == nil {
+		return
+	}
+	if dirty(a.parts).overlaps(s) {
+		a.parts, a.dropped = dirty(a.parts).without(s), true
+	}
+}
+
+// count has an answer count if it was there before a time.
+func (t *Tasks) count(m *memory, at tracefs.Time) {
+	a := m.answer
+	if a == nil || at <= a.answered {
+		return
+	}
+	m.answer = nil
+	if m.tries = 0; a.dropped { // it does not hold still: it may take a part of our time
+		m.again = a.answered + max(patience, 4*(a.answered-a.asked))
+	}
+	for _, p := range a.parts {
+		for _, pid := range m.pids {
+			t.spaces.Held(pid, p.start, p.end, a.code, p.since)
+		}
+		m.dirty = m.dirty.without(p.span)
+	}
+	if len(m.dirty) == 0 {
+		delete(t.todo, m)
+	}
+}
