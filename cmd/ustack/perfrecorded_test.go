@@ -3,6 +3,8 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -94,6 +96,10 @@ func (r *recordedEvents) Batch(h *resolve.Pending) error {
 	return nil
 }
 
+// abortsOnIDs is what perf 6.1 says on Linux 6.18 if records of mappings are marked as if
+// they had build IDs, as they are for all once any program has asked for them.
+const abortsOnIDs = "assertion failed at util/build-id.c"
+
 // TestPerfRecorded: what perf record has written is the same to us as to perf script, event
 // by event and frame by frame.
 func TestPerfRecorded(t *testing.T) {
@@ -122,6 +128,10 @@ func TestPerfRecorded(t *testing.T) {
 		}
 		cmd := exec.Command(perf, args...)
 		out, err := cmd.Output()
+		var exit *exec.ExitError
+		if errors.As(err, &exit) && bytes.Contains(exit.Stderr, []byte(abortsOnIDs)) {
+			t.Skipf("%s: another program has asked for build IDs meanwhile, and perf 6.1 aborts then: %s", c.name, exit.Stderr)
+		}
 		if err != nil {
 			t.Fatalf("%v: %v", cmd.Args, err)
 		}
