@@ -51,12 +51,14 @@ type calls struct {
 	moves    map[int]*move
 	children map[int]int
 	forking  forkCalls
+	heaps    heaps
 }
 
 // missed notes that records are missing until a time.
 func (c *calls) missed(t tracefs.Time) {
 	clear(c.takings) // the records of their success may be lost
 	c.flights.lose(t)
+	c.heaps.lost()
 }
 
 // ended notes the end of a thread.
@@ -105,7 +107,13 @@ func (b *Band) traced(r *perf.Record) {
 		b.calls.forking.begin(r.TID, r.Time)
 	case switching:
 		b.hotplug.Step(int(v[0]), int32(v[1]) > 0, r.Time)
+	case heapEnd:
+		b.calls.brk(r, v[0])
 	case naming:
+		if v[2] == unix.PR_SET_MM {
+			b.calls.heaps.moved(r.PID)
+			return
+		}
 		b.named(r, v[0], v[1])
 	}
 }
@@ -333,6 +341,8 @@ func (c *calls) shared(r *perf.Record) {
 		c.lose(int(r.CPU), 0, r.Time, r.Time) // one of another PID namespace, or it was lost
 		return
 	}
+	c.heaps.forget(r.PID)
+	c.heaps.forget(child)
 	c.watch.changed = c.watch.changed || c.watch.pid == r.PID || c.watch.pid == child
 	c.history.shared(r.PID, child, r.Time)
 }

@@ -177,6 +177,7 @@ func (b *Band) record(r *perf.Record) {
 		b.comms.add(r.TID, called{from: r.Time, comm: comm})
 		delete(b.namings.by, r.PID)
 		h.exec(r.PID, comm, r.Time)
+		b.calls.heaps.began(r.PID)
 		if b.rings.reportsLoaded() {
 			h.loading(r.PID, r.Time)
 		}
@@ -197,11 +198,13 @@ func (b *Band) record(r *perf.Record) {
 		b.calls.born(r)
 		h.fork(max(r.ParentPID, 0), r.PID, r.Time)
 		b.calls.copied(r)
+		b.calls.heaps.forked(r.ParentPID, r.PID)
 	case r.Type == unix.PERF_RECORD_EXIT:
 		b.calls.ended(r.TID)
 		if !h.exit(r.PID, r.TID, r.Time) {
 			return
 		}
+		b.calls.heaps.forget(r.PID)
 	default:
 		return
 	}

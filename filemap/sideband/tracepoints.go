@@ -25,10 +25,11 @@ const (
 	attachOver                // shmat with SHM_REMAP
 	sharing                   // clone with CLONE_VM and without CLONE_THREAD
 	forking                   // fork, clone without CLONE_VM, or clone3
-	naming                    // prctl with PR_SET_VMA_ANON_NAME
+	naming                    // prctl with PR_SET_VMA_ANON_NAME, or PR_SET_MM
 	switching                 // a step of a CPU on its way on or off
 	unmapFailed               // munmap returns with an error
 	mapFailed                 // mmap does
+	heapEnd                   // brk
 )
 
 // tracepointSpec is a tracepoint that reports a change.
@@ -60,19 +61,20 @@ var tracepointSpecs = []tracepointSpec{
 	{change: moved, system: "syscalls", event: "sys_exit_mremap", many: true, fields: []string{"ret"}, unseen: "mremap"},
 	{change: detaching, system: "syscalls", event: "sys_enter_shmdt", many: true, fields: []string{"shmaddr"}, unseen: "shmdt"},
 	{change: attachOver, system: "syscalls", event: "sys_enter_shmat", many: true, fields: []string{"shmaddr"}, filter: "shmflg & 0x4000", unseen: "shmat over code"},
+	{change: heapEnd, system: "syscalls", event: "sys_enter_brk", many: true, fields: []string{"brk"}, filter: "brk != 0", unseen: "brk"},
 	{change: sharing, system: "task", event: "task_newtask", fields: []string{"clone_flags"},
 		filter: "clone_flags & 0x100 && !(clone_flags & 0x10000)", unseen: "clone(CLONE_VM)"},
 	{change: forking, system: "syscalls", event: "sys_enter_clone", filter: "!(clone_flags & 0x100)"},
 	{change: forking, system: "syscalls", event: "sys_enter_clone3"},
 	{change: forking, system: "syscalls", event: "sys_enter_fork"}, // which not all machines have
-	{change: naming, system: "syscalls", event: "sys_enter_prctl", fields: []string{"arg3", "arg4"},
-		filter: "option == 0x53564d41 && arg2 == 0", soon: true},
+	{change: naming, system: "syscalls", event: "sys_enter_prctl", fields: []string{"arg3", "arg4", "option"},
+		filter: "(option == 0x53564d41 && arg2 == 0) || option == 35", soon: true},
 	{change: switching, system: "cpuhp", event: "cpuhp_enter", fields: []string{"cpu", "target"}, soon: true},
 }
 
 // FilesPerCPU is how many files a Band has open for each CPU: one for
 // perf's own records, each of the tracepoints, mappings of data, and kprobes.
-const FilesPerCPU = 1 + 14 + 1 + 2
+const FilesPerCPU = 1 + 15 + 1 + 2
 
 // Tracepoint is a tracepoint that reports what perf has no record for.
 type Tracepoint struct {

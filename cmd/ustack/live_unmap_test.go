@@ -1,0 +1,44 @@
+//go:build linux
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"ustack/tracefs/capturetest"
+)
+
+// TestLiveUnmap: code that brk unmaps, which names no range, is not there after it.
+func TestLiveUnmap(t *testing.T) {
+	capturetest.NeedLong(t)
+	needLive(t)
+	dir := t.TempDir()
+	program, library := filepath.Join(dir, "unmap"), filepath.Join(dir, "library.so")
+	compile(t, program, "unmap.c", "-fno-omit-frame-pointer")
+	if err := os.WriteFile(library, make([]byte, os.Getpagesize()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := traceLive(t, []string{"--unwind=fp", "-e", "syscalls:sys_enter_futex/op == 129/"}, program, library)
+	events := slices.DeleteFunc(r.events, func(e liveEvent) bool { return e.Comm != "unmap" })
+	if r.code != 0 || len(events) != 10 {
+		t.Fatalf("code %d, %d events\n%s", r.code, len(events), r.stderr)
+	}
+	for i, e := range events {
+		there := strings.HasSuffix(e.Args, "val3: 1") || strings.HasSuffix(e.Args, "val3: 0x1")
+		if there != (i%2 == 0) {
+			t.Errorf("call %d has %s", i, e.Args)
+		}
+		for _, f := range e.Stack {
+			if f.Path == library && !there {
+				t.Errorf("call %d is in the library, %s, which is unmapped", i, f.Trust)
+			}
+		}
+		if n := len(e.Stack); i == 0 && (n < 2 || e.Stack[n-1].Path != library) { // nothing is unmapped yet
+			t.Errorf("the first call is not in the library: %+v", e.Stack)
+		}
+	}
+}
