@@ -9,6 +9,7 @@ import (
 
 	"ustack/tracefs"
 	"ustack/tracefs/binary"
+	"ustack/tracefs/perfdata"
 	"ustack/tracefs/tracedat"
 )
 
@@ -130,7 +131,7 @@ func (s *binarySource) Next(b *tracefs.Batch) error {
 
 // sources returns what the file has to be read of, one for each ring buffer.
 func (in *File) sources(opt Options) []source {
-	if in.perf != nil {
+	if perfdata.Supported && in.perf != nil {
 		return []source{newPerfSource(in, opt)}
 	}
 	if in.instances != nil {

@@ -13,6 +13,9 @@ import (
 // openPerf opens a perf.data. What is not a plain file, all of which follows in r, is kept
 // in a temporary file: its mappings are read before its samples.
 func (in *File) openPerf(r io.Reader, file io.Reader) error {
+	if !perfdata.Supported {
+		return fmt.Errorf("reading %s: it is a perf.data, whose reader this build for devices (go build -tags device) leaves out; read it on another machine", in.Name)
+	}
 	at, size, err := in.readerAt(file, int64(perfMagic))
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"ustack/filemap/space"
 	"ustack/filemap/timeline"
 	"ustack/tracefs"
+	"ustack/tracefs/perfdata"
 )
 
 // useRecorded takes the mappings in a perf.data, if there are no better ones. They are read
@@ -16,7 +17,7 @@ import (
 func (t *Trace) useRecorded() error {
 	files := t.Recorded()
 	switch {
-	case len(files) == 0:
+	case !perfdata.Supported || len(files) == 0:
 		return nil
 	case len(files) > 1:
 		return errors.New("of several perf.data each has mappings of its own: one can be read at a time")
