@@ -99,18 +99,32 @@ func (t *Tasks) enter(m *memory, e *Event) {
 
 // meet has a new call and those under way know of each other.
 func (t *Tasks) meet(m *memory, f *flight) {
+	if f.kind == Move && (m.dirty.overlaps(f.old) || t.has(m, f.old)) {
+		t.moving(f)
+	}
+	t.meetAll(m, f)
+	if f.kind == Move && f.met && !f.makes {
+		t.moving(f)
+		t.meetAll(m, f)
+	}
+}
+
+// meetAll has the calls under way know of one that can change the same. What mremap moves can
+// be code then, and go anywhere, where it meets others.
+func (t *Tasks) meetAll(m *memory, f *flight) {
 	for i := range m.flights {
 		o := &m.flights[i]
 		switch {
+		case o == f:
 		case o.kind == Clone:
 			o.touch(f)
 		case f.meets(o):
 			f.met, o.met, f.touched, o.touched = true, true, true, true
-			t.moving(o)
+			if o.kind == Move && !o.makes {
+				t.moving(o)
+				t.meetAll(m, o)
+			}
 		}
-	}
-	if f.kind == Move && (f.touched || m.dirty.overlaps(f.old) || t.has(m, f.old)) {
-		t.moving(f)
 	}
 }
 
@@ -194,7 +208,11 @@ func (t *Tasks) placed(m *memory, s span, at tracefs.Time) {
 			f.touchSpan(s)
 		} else if f.overlaps(s) {
 			f.met, f.touched = true, true
-			t.moving(f)
+			if f.kind == Move && !f.makes {
+				t.moving(f)
+				t.meetAll(m, f)
+				m.answer.drop(whole)
+			}
 		}
 	}
 }
