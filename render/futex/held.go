@@ -68,7 +68,8 @@ type heldPiece struct {
 	time tracefs.Time
 }
 
-type heldKey struct{ cause, stack int32 }
+// heldKey has no thread: one type for both keeps the program small.
+type heldKey = rootKey
 
 // low and high are how long it lasted at least and at most.
 func (h *hold) low() tracefs.Time {
@@ -266,7 +267,7 @@ func (hd *held) spent(h *hold) {
 	}
 	hd.activity.during(h.tid, from, to, func(m *moment, _, t tracefs.Time) {
 		h.proof = min(h.proof, m.proof)
-		key := heldKey{m.cause, m.stack}
+		key := heldKey{cause: m.cause, stack: m.stack}
 		if m.cause == causeRuns {
 			key.stack = noStack
 		}

@@ -30,7 +30,7 @@ type Holds struct {
 	Did Doing
 	// Stacks are where owners were when they did not run, the longest first, Released
 	// where the holds ended, with what is sure of their time.
-	Stacks   []HoldStack
+	Stacks   []*HoldStack
 	Released []StackShare
 }
 
@@ -187,7 +187,7 @@ func (u *underway) holdsOf(out *Lock, byLock map[*lock]*Lock) *Holds {
 	r.Did = s.did(r.Total+r.Low, name)
 	for i := range s.stacks.list {
 		p := &s.stacks.list[i]
-		one := HoldStack{Did: "blocked", Stack: u.rp.stacks.Get(p.key.stack), Time: p.Time}
+		one := &HoldStack{Did: "blocked", Stack: u.rp.stacks.Get(p.key.stack), Time: p.Time}
 		if p.key.cause == causeRunnable {
 			one.Did = "runnable"
 		} else {
@@ -195,7 +195,9 @@ func (u *underway) holdsOf(out *Lock, byLock map[*lock]*Lock) *Holds {
 		}
 		r.Stacks = append(r.Stacks, one)
 	}
-	slices.SortStableFunc(r.Stacks, func(x, y HoldStack) int { return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.Did, y.Did)) })
+	slices.SortFunc(r.Stacks, func(x, y *HoldStack) int {
+		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.Did, y.Did), cmp.Compare(x.On.Call, y.On.Call), cmp.Compare(x.On.Address, y.On.Address))
+	})
 	released := make(map[int32]*Tally)
 	for i := range s.released.list {
 		released[s.released.list[i].key] = &s.released.list[i].Tally

@@ -79,7 +79,7 @@ func (t *text) holds(h *futex.Holds) {
 	title := "held at"
 	for i := range h.Stacks[:t.shown(len(h.Stacks))] {
 		if h.Stacks[i].Stack != nil {
-			t.f("      %-11s %s\n", title, t.off(&h.Stacks[i], h.Did.Whole()))
+			t.f("      %-11s %s\n", title, t.off(h.Stacks[i], h.Did.Whole()))
 			title = ""
 		}
 	}
@@ -181,7 +181,7 @@ func holdsOf(h *futex.Holds) *holdsJSON {
 	out := &holdsJSON{h.Count, h.Exact, h.Total, h.P50, h.P99, h.Max, h.Low, h.High, h.Unbounded, h.Lost, doingOf(&h.Did),
 		[]holdStackJSON{}, stacksOf(h.Released, h.Did.Whole())}
 	for i := range h.Stacks {
-		s := &h.Stacks[i]
+		s := h.Stacks[i]
 		one := holdStackJSON{Did: s.Did, Time: s.Time, Frames: framejson.Frames(s.Stack)}
 		if s.Did == "blocked" {
 			one.On, one.Call = s.On.What.String(), s.On.Call
