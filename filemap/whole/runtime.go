@@ -74,7 +74,7 @@ func (ms *machines) at(s *Stage, pid int, sp *space.Space, from, to tracefs.Time
 
 // process returns a process as it is at a time.
 func (ms *machines) process(s *Stage, pid int, sp *space.Space, at tracefs.Time) *process {
-	if ms.memory == nil {
+	if !hotspot.Supported || ms.memory == nil {
 		return nil
 	}
 	ms.tick++

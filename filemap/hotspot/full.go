@@ -1,0 +1,6 @@
+//go:build !device
+
+package hotspot
+
+// Supported: callers of Java code are found.
+const Supported = true
