@@ -107,6 +107,7 @@ func (n *names) announce(t *task, h *Pending, i int, rec *tracefs.Record) {
 		n.bad++
 		return
 	}
+	t.announced = !a.Report
 	n.bindings.bound()
 	pos := h.pos(i)
 	e := n.bindings.table.Entry(a.ID)

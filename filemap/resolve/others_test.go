@@ -2,6 +2,7 @@ package resolve_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"ustack/filemap/resolve"
@@ -42,13 +43,22 @@ cookie=700000002
 // TestOthersAnnouncement: a mapping event that another tracer's stack made the kernel write
 // is only a claim about ours, also with templates, which stacks share.
 func TestOthersAnnouncement(t *testing.T) {
+	const before = "              ef-73      [002] .....     0.000003: <user stack unwind>\ncookie=100000003\n =>  <0000000000001100> : 0xabcd0009\n"
+	first := strings.Replace(othersTrace, before, "", 1)
+	first = strings.Replace(first, "              ab-71      [000] .....     1.000001", before+"              ab-71      [000] .....     1.000001", 1)
+	checkOthers(t, othersTrace)
+	checkOthers(t, first) // a kernel that announces before it writes the stack
+}
+
+func checkOthers(t *testing.T, trace string) {
+	t.Helper()
 	for _, templates := range []bool{false, true} {
 		scan := text.NewScanner()
 		scan.Events = true
 		if templates {
 			scan.UseTemplates()
 		}
-		b := &tracefs.Batch{Text: []byte(othersTrace)}
+		b := &tracefs.Batch{Text: []byte(trace)}
 		if _, err := scan.Scan(b, text.MoreNever); err != nil {
 			t.Fatal(err)
 		}

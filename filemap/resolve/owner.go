@@ -82,13 +82,18 @@ func (n *names) disown(t *task) {
 	s.unconfirmed = s.unconfirmed[:0]
 }
 
-// confirm notes that the mapping events since the last cookie were made in the entry into
-// the kernel of the span's stack.
-func (n *names) confirm(t *task, rec *tracefs.Record) {
-	if len(t.span.unconfirmed) > 0 {
+// ask notes the cookie of a thread: if it has had that before, and mapping events since,
+// these ask for stacks, too.
+func (n *names) ask(t *task, rec *tracefs.Record) {
+	if t.announced && rec.Value == t.cookie {
 		n.asking[rec.Source] = true
-		t.span.unconfirmed = t.span.unconfirmed[:0]
 	}
+	t.announced = false
+	if rec.Value == t.span.cookie {
+		t.span.unconfirmed = t.span.unconfirmed[:0]
+		return
+	}
+	n.disown(t)
 }
 
 // enter ends the span of a thread if it has another cookie, and reports whether it

@@ -27,11 +27,7 @@ func (r *requests) cookie(t *task, h *Pending, rec *tracefs.Record) {
 		r.missing[Refused]++
 		return
 	}
-	if t.span.cookie == rec.Value {
-		r.names.confirm(t, rec)
-	} else {
-		r.names.disown(t)
-	}
+	r.names.ask(t, rec)
 	if ended := r.owners.enter(t, rec.Value); !ended && rec.Value == t.cookie {
 		return
 	}

@@ -6,10 +6,12 @@ type task struct {
 	early   *early // what was announced before the stack
 	cookie  uint64 // of its last request
 	pending bool   // the stack of it has not come
-	losses  int64  // those noted when it asked
-	asked   asked  // for the late stacks
-	stitch  taskStitch
-	waits   int64 // the next stack is of a futex call that can wait, if losses is one less by then
+	// announced: there was a mapping event since the last cookie.
+	announced bool
+	losses    int64 // those noted when it asked
+	asked     asked // for the late stacks
+	stitch    taskStitch
+	waits     int64 // the next stack is of a futex call that can wait, if losses is one less by then
 }
 
 // tasks is a table of threads by number. The hot path looks a thread up for
