@@ -47,6 +47,9 @@ func (m *moment) look(tid int32, addr uint64) (a proof.Address, found *mapping) 
 		return a, nil // it is another program, which has something else there
 	}
 	if found = mappingIn(m.versions, &a); !a.Missing() || fixed {
+		if !m.between(&a) {
+			a.Unknown()
+		}
 		return a, found
 	}
 	// The versions of the thread's name lack it, which can be a name that it had
@@ -106,6 +109,21 @@ func mappingIn(versions []version, a *proof.Address) (found *mapping) {
 		}
 	}
 	return found
+}
+
+// between reports whether the process had at an address what it had there at a moment, in
+// the readings before and after. A dump that does not say when processes were read may lack
+// one of them, if the process never had anything else there.
+func (m *moment) between(a *proof.Address) bool {
+	switch {
+	case m.noted():
+		return m.covered && !m.open && a.Always()
+	case m.covered && !m.open && a.Always():
+		return true
+	}
+	sometime := proof.Address{Addr: a.Addr}
+	mappingIn(m.all, &sometime)
+	return sometime.Found()
 }
 
 // ground is the kind of a mapping; one without an inode has no file, whatever its name.

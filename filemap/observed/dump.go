@@ -37,19 +37,24 @@ type Dump struct {
 	// first and last are when the dump was begun and ended.
 	first, last tracefs.Time
 	skew        skew
+	// seen is when any process had a file mapped, at first and last.
+	seen map[wholeIdent]stretch
 	// How many there are of what is bounded.
 	versions, mappings, names, ids int
 }
 
 // version is what a process had mapped from a time on.
 type version struct {
-	at      tracefs.Time
-	comm    string    // of the process's first thread, "" if unknown
-	exe     string    // its program
-	maps    []mapping // by address, if sorted
-	sorted  bool
-	program *program // the same one until the process executes another one
-	runs    []*run
+	at tracefs.Time
+	// until is when it was last read and had not changed, at least every so often:
+	// every is 0 if the dump does not say.
+	until, every tracefs.Time
+	comm         string    // of the process's first thread, "" if unknown
+	exe          string    // its program
+	maps         []mapping // by address, if sorted
+	sorted       bool
+	program      *program // the same one until the process executes another one
+	runs         []*run
 	// unchanged: it has the files of the version before.
 	unchanged bool
 	// fixed: programs are at no random place (ADDR_NO_RANDOMIZE).
@@ -107,13 +112,14 @@ const (
 	maxNames    = 64 << 20 // bytes
 	maxLine     = 1 << 20
 	maxCode     = 16 // ranges of code in a file
+	maxReads    = 64 // notes of readings of one version
 )
 
 var errTooMuch = errors.New("the dump is too large")
 
 func newDump() *Dump {
 	return &Dump{spaces: make(map[int32][]version), tids: make(map[int32]int32), files: make(map[fileKey]*mapped), byID: make(map[generation]*mapped),
-		memory: make(map[filemap.Memory]*filemap.Memory)}
+		memory: make(map[filemap.Memory]*filemap.Memory), seen: make(map[wholeIdent]stretch)}
 }
 
 // Load reads a dump: a tar (plain, gzip or zstd) or a directory of PID.maps and
@@ -264,12 +270,14 @@ func (d *Dump) maps(r io.Reader, pid int32) error {
 	s.Buffer(nil, maxLine)
 	cur := version{}
 	ids := map[procmap.FileID]filemap.BuildID{}
+	var reads []procmap.Reads
 	begun, broken := false, false
 	parse := procmap.ParseLine
 	flush := func() {
 		if begun && !broken {
-			d.add(pid, cur, ids)
+			d.add(pid, cur, ids, reads)
 		}
+		reads = reads[:0]
 	}
 	lines := 0
 	for ; s.Scan(); lines++ {
@@ -303,6 +311,11 @@ func (d *Dump) maps(r io.Reader, pid int32) error {
 					return fmt.Errorf("%w: more than %d build IDs", errTooMuch, maxMappings)
 				}
 				ids[file] = buildID(id)
+			} else if r, ok := procmap.ParseReads(line); ok && len(reads) < maxReads {
+				if d.versions++; d.versions > maxVersions {
+					return fmt.Errorf("%w: more than %d versions of processes", errTooMuch, maxVersions)
+				}
+				reads = append(reads, r)
 			}
 		default:
 			begun = true
@@ -359,30 +372,6 @@ func (d *Dump) anonCode(name string, exec bool) *filemap.Memory {
 		d.names += len(name)
 	}
 	return m
-}
-
-// add appends a version. ids are the build IDs of its files.
-func (d *Dump) add(pid int32, v version, ids map[procmap.FileID]filemap.BuildID) {
-	for i := range v.maps {
-		if f := v.maps[i].file; f != nil {
-			if id, ok := ids[procmap.FileID{Dev: f.key.dev, Inode: f.key.inode}]; ok {
-				v.maps[i].file = d.withID(f, id)
-			}
-		}
-	}
-	d.spaces[pid] = append(d.spaces[pid], v)
-}
-
-// withID is the file of this name and inode that has a build ID: an inode
-// number can be another file's later.
-func (d *Dump) withID(m *mapped, id filemap.BuildID) *mapped {
-	f := d.byID[generation{m, id}]
-	if f == nil {
-		f = &mapped{key: m.key, name: m.name, id: id, hasID: true}
-		d.byID[generation{m, id}] = f
-		m.generations = append(m.generations, f)
-	}
-	return f
 }
 
 // identify gives files that had no build ID where they were read the one that

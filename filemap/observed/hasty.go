@@ -8,15 +8,51 @@ package observed
 // steady is in how many readings, one after the other, a file has to be.
 const steady = 3
 
-// findHasty finds the programs of a process whose files come and go between readings.
+// findHasty finds the programs of a process whose files come and go between readings. What
+// comes and goes is then another mapping in each reading.
 func findHasty(versions []version) {
 	for i := 0; i < len(versions); {
 		end := i + 1
 		for end < len(versions) && versions[end].program == versions[i].program {
 			end++
 		}
-		versions[i].program.hasty = comesAndGoes(versions[i:end])
+		if p := versions[i].program; comesAndGoes(versions[i:end]) {
+			p.hasty = true
+			stay := staying(versions[i:end])
+			for k := i + 1; k < end; k++ {
+				versions[k].separate(stay)
+			}
+		}
 		i = end
+	}
+}
+
+// staying are the runs that are in all versions.
+func staying(versions []version) map[*run]bool {
+	count, stay := make(map[*run]int), make(map[*run]bool)
+	for i := range versions {
+		for _, r := range versions[i].runs {
+			if count[r]++; count[r] == len(versions) {
+				stay[r] = true
+			}
+		}
+	}
+	return stay
+}
+
+// separate gives a version runs of its own, but for the ones that stay.
+func (v *version) separate(stay map[*run]bool) {
+	own := make(map[*run]*run)
+	for i, r := range v.runs {
+		if !stay[r] && r.first < v.at {
+			own[r] = &run{file: r.file, pid: r.pid, bias: r.bias, first: v.at, last: v.until}
+			v.runs[i], v.unchanged = own[r], false
+		}
+	}
+	for i := range v.maps {
+		if r := own[v.maps[i].run]; r != nil {
+			v.maps[i].run = r
+		}
 	}
 }
 

@@ -125,3 +125,15 @@ func (e *Mappings) file(r *run) *filemap.File {
 	*made = f
 	return f
 }
+
+// withID is the file of this name and inode that has a build ID: an inode
+// number can be another file's later.
+func (d *Dump) withID(m *mapped, id filemap.BuildID) *mapped {
+	f := d.byID[generation{m, id}]
+	if f == nil {
+		f = &mapped{key: m.key, name: m.name, id: id, hasID: true}
+		d.byID[generation{m, id}] = f
+		m.generations = append(m.generations, f)
+	}
+	return f
+}

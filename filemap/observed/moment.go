@@ -24,6 +24,8 @@ type moment struct {
 	whole bool
 	// strange: no version is of a program with the thread's name.
 	strange bool
+	// open: the process may not have been read after that time.
+	open bool
 	// crowded: there are too many to look at.
 	crowded bool
 	key     momentKey
@@ -59,17 +61,22 @@ func (d *Dump) at(tid int32, at tracefs.Time, timed bool, comm []byte) moment {
 		}
 		return m.ofName(pid == tid, comm)
 	}
-	lo := after(all, at-d.skew.most) - 1
-	hi := min(after(all, at-d.skew.least)+1, len(all))
+	from, to := at-d.skew.most, at-d.skew.least
+	lo, hi := after(all, from)-1, after(all, to)
+	if hi == 0 || all[hi-1].until < to { // the next reading counts, too
+		m.open = hi == len(all)
+		hi = min(hi+1, len(all))
+	}
 	m.covered = lo >= 0
-	m.beyond = at-d.skew.least > d.last
+	m.beyond = to > d.last
 	lo = max(lo, 0)
+	m.covered = m.covered && !unread(all[lo:hi], from, to)
 	m.versions, m.key.lo, m.key.hi = all[lo:hi], int32(lo), int32(hi)
 	m.around = m.versions
 	if m.crowded = len(m.versions) > maxHolding; m.crowded {
 		return m
 	}
-	m.whole = m.covered && agree(m.versions) && !hasty(m.versions)
+	m.whole = m.covered && agree(m.versions) && !hasty(m.versions) && !(m.open && m.noted())
 	return m.ofName(pid == tid, comm)
 }
 

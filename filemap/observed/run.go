@@ -48,7 +48,7 @@ func (d *Dump) order() {
 	started := false
 	for pid, versions := range d.spaces {
 		slices.SortStableFunc(versions, func(a, b version) int { return cmp.Compare(a.at, b.at) })
-		if from, to := versions[0].at, versions[len(versions)-1].at; !started {
+		if from, to := versions[0].at, versions[len(versions)-1].until; !started {
 			d.first, d.last, started = from, to, true
 		} else {
 			d.first, d.last = min(d.first, from), max(d.last, to)
@@ -63,6 +63,7 @@ func (d *Dump) order() {
 			v.connect(pid, before)
 		}
 		findHasty(versions)
+		d.see(versions)
 	}
 	d.named = make(map[string][]*mapped)
 	for _, f := range d.files {
@@ -126,7 +127,9 @@ func (v *version) connect(pid int32, before *version) {
 	if before != nil && v.continues(before) {
 		v.program = before.program
 		for _, r := range before.runs {
-			known[key{r.file.ident(), r.bias}] = r
+			if !v.paused(before) {
+				known[key{r.file.ident(), r.bias}] = r
+			}
 		}
 	} else {
 		v.program = &program{exe: v.exe}
@@ -146,7 +149,7 @@ func (v *version) connect(pid int32, before *version) {
 				r = &run{file: m.file, pid: pid, bias: k.bias, first: v.at}
 			}
 			delete(known, k)
-			r.last, m.run = v.at, r
+			r.last, m.run = v.until, r
 			v.runs = append(v.runs, r)
 		}
 		last = m

@@ -112,13 +112,28 @@ func (f *frame) Numbered() proof.Said {
 		return proof.Said{Place: proof.InSeveral}
 	}
 	sure := proof.Afterwards
-	if f.m.covered && (f.owned() || found.seen == len(f.m.versions)) {
+	switch {
+	case f.m.covered && (f.owned() || found.seen == len(f.m.versions)):
 		sure = f.unlessOther(found.run, proof.Proven)
+	case found.code && f.renumbered(found.run):
+		return proof.Said{Place: proof.InSeveral}
 	}
 	if found.code {
 		f.why.Add(proof.Step{Statement: proof.Numbered, File: found.run.file.name})
 	}
 	return f.in(found, sure)
+}
+
+// renumbered reports whether the number of a run's file can have been another file's at the
+// time of the frame: no process is known to have had it mapped before and after. A dump
+// that does not say when processes were read proves little of that; then only the kernel's
+// word for another file counts.
+func (f *frame) renumbered(r *run) bool {
+	d := f.e.dump
+	if l, known := d.seen[r.file.whole()]; known && l.first <= f.at-d.skew.most && f.at-d.skew.least <= l.last {
+		return false
+	}
+	return f.m.noted() || f.said.File != nil && !r.file.endsAs(f.said.File)
 }
 
 // Looked implements proof.Witness.

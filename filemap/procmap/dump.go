@@ -19,13 +19,15 @@ import (
 //	5617…000-5617…000 r-xp 0002f000 fe:00 26       /usr/bin/bash
 //	# fe:00 26 build_id=2f7c…
 //	…
+//	# read from=58.193790543 until=61.020034511 every=0.016000000
 //
 // The first line says that names are as package escape writes them. Without it
 // they are as /proc/PID/maps has them, which escapes line feeds but no backslash
 // (a poller wrote the file, or an older ustack); those in heads are escaped in any
 // case. A line with three number signs begins a version, one with a single number
 // sign gives the build ID of the file with this device and inode, after the
-// first mapping of that file in the version; all others are lines of /proc/PID/maps. Besides,
+// first mapping of that file in the version, or says when the process was read again and
+// still had that version (Reads); all others are lines of /proc/PID/maps. Besides,
 // tids.txt has a line "TID PID" for each thread, and vdso.txt the build ID of the
 // kernel's vDSO.
 

@@ -64,6 +64,9 @@ func (a *Address) Unknown() { a.Nothing(false) }
 // it had anything there.
 func (a *Address) Found() bool { return a.seen > 0 && !a.clash }
 
+// Always reports whether the process had something at the address at all moments.
+func (a *Address) Always() bool { return a.seen == a.moments && a.seen > 0 }
+
 // Missing reports whether no mapping of the address is known at any of the moments.
 func (a *Address) Missing() bool { return a.seen == 0 }
 

@@ -1,0 +1,92 @@
+package observed
+
+import (
+	"slices"
+
+	"ustack/filemap"
+	"ustack/filemap/procmap"
+	"ustack/tracefs"
+)
+
+// A dump has what has changed from one reading of a process to the next. If it says when the
+// process was read and had not changed (procmap.Reads), it shows pauses, too: of these
+// nothing is known. Other dumps are taken for ones of pollers that read each process all the
+// time until the next change.
+
+// add appends a version. ids are the build IDs of its files. With notes of readings it
+// becomes a version for each time in which the process was read without a pause.
+func (d *Dump) add(pid int32, v version, ids map[procmap.FileID]filemap.BuildID, reads []procmap.Reads) {
+	for i := range v.maps {
+		if f := v.maps[i].file; f != nil {
+			if id, ok := ids[procmap.FileID{Dev: f.key.dev, Inode: f.key.inode}]; ok {
+				v.maps[i].file = d.withID(f, id)
+			}
+		}
+	}
+	v.until = v.at
+	for i, r := range reads {
+		from := tracefs.Time(r.From)
+		if i > 0 && from > v.until {
+			if d.mappings += len(v.maps); d.mappings > maxMappings {
+				break // of the later readings nothing is known
+			}
+			d.spaces[pid] = append(d.spaces[pid], v)
+			v.maps, v.at = slices.Clone(v.maps), from
+		}
+		v.until, v.every = max(v.until, tracefs.Time(r.Until)), tracefs.Time(r.Every)
+	}
+	d.spaces[pid] = append(d.spaces[pid], v)
+}
+
+// paused reports whether the process was not read for long between two versions. Whatever
+// it had can have gone in between, and have come again.
+func (v *version) paused(before *version) bool {
+	return before.every > 0 && v.at-before.until > before.every
+}
+
+// unread reports whether between two times there was one in which the process of versions
+// was not read for long.
+func unread(versions []version, from, to tracefs.Time) bool {
+	for i := range versions {
+		v := &versions[i]
+		switch {
+		case v.every == 0:
+		case i+1 < len(versions):
+			if next := &versions[i+1]; next.paused(v) && v.until < to && from < next.at {
+				return true
+			}
+		case to > v.until+v.every:
+			return true
+		}
+	}
+	return false
+}
+
+// noted reports whether the dump says when the process was read.
+func (m *moment) noted() bool { return len(m.versions) > 0 && m.versions[len(m.versions)-1].every > 0 }
+
+// wholeIdent is which file a mapped file is, with its build ID if the dump gives one.
+type wholeIdent struct {
+	ident
+	id filemap.BuildID
+}
+
+func (m *mapped) whole() wholeIdent { return wholeIdent{m.ident(), m.id} }
+
+// stretch is the first and the last reading that has something.
+type stretch struct{ first, last tracefs.Time }
+
+// see notes when files were mapped.
+func (d *Dump) see(versions []version) {
+	for i := range versions {
+		v := &versions[i]
+		for _, r := range v.runs {
+			of := r.file.whole()
+			s, known := d.seen[of]
+			if !known {
+				s = stretch{v.at, v.until}
+			}
+			d.seen[of] = stretch{min(s.first, v.at), max(s.last, v.until)}
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package observed
+
+import (
+	"strings"
+	"testing"
+
+	"ustack/filemap"
+	"ustack/filemap/resolve"
+	"ustack/tracefs"
+)
+
+// noted is a reading with the note that the process was read every tenth of a second.
+func noted(dump, from, until string) string {
+	return dump + "# read from=" + from + " until=" + until + " every=0.1\n"
+}
+
+// TestReadsAddress: with notes of readings, a raw address has the file that both readings
+// have around the stack, and none in a pause or after the last reading.
+func TestReadsAddress(t *testing.T) {
+	steady := noted(read(2, "p", codeA), "2.0", "3.0") + noted(read(3, "p", codeA, other), "3.05", "4.0")
+	steady = strings.ReplaceAll(steady, "### t=3.0", "### t=3.05")
+	pause := noted(read(2, "p", codeA), "2.0", "3.0") + "# read from=5.0 until=6.0 every=0.1\n"
+	change := noted(read(2, "p", codeA), "2.0", "3.0") + noted(strings.ReplaceAll(read(3, "p", other), "### t=3.0", "### t=3.05"), "3.05", "4.0")
+	for _, c := range []struct {
+		name, dump string
+		at         tracefs.Time
+		want       string
+	}{
+		{"while it is read", steady, 2.5e9, "/lib/a+0x1234 late"},
+		{"at a change of other mappings", steady, 3.02e9, "/lib/a+0x1234 late"},
+		{"after the last reading", steady, 4.01e9, "no-address-space"},
+		{"before a pause", pause, 2.9e9, "/lib/a+0x1234 late"},
+		{"in a pause", pause, 4e9, "no-address-space"},
+		{"after a pause", pause, 5.5e9, "/lib/a+0x1234 late"},
+		{"before a change", change, 2.9e9, "/lib/a+0x1234 late"},
+		{"at a change", change, 3.02e9, "no-address-space"},
+		{"after a change: it can have come again", change, 3.5e9, "no-address-space"},
+	} {
+		if got := landing(t, c.dump, "p", inLib, c.at); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestReadsExclusion: exclusion and the number of a file prove nothing for a pause.
+func TestReadsExclusion(t *testing.T) {
+	maps := "10000-20000 r-xp 0 fe:00 5 /a\n"
+	dump := noted("### t=1.0 pid=1 comm=x exe=/x\n"+maps, "1.0", "2.0") + "# read from=6.0 until=7.0 every=0.1\n"
+	claim := func(at tracefs.Time, id tracefs.Identifier) witnessed {
+		return witnessed{1, at, id, 0x1234, resolve.Unnamed(filemap.Unannounced)}
+	}
+	late := "### t=9.0 pid=2 comm=y exe=/y\n30000-40000 r-xp 0 fe:00 8 /late\n"
+	got := attributed(t, map[int32]string{1: dump, 2: noted(late, "9.0", "9.5")},
+		claim(1.5e9, tracefs.HashIdentifier(3)), claim(4e9, tracefs.HashIdentifier(4)), claim(6.5e9, tracefs.HashIdentifier(3)),
+		claim(4e9, tracefs.InodeIdentifier(5, 0xfe, 0)),
+		witnessed{2, 8e9, tracefs.InodeIdentifier(8, 0xfe, 0), 0x1234, resolve.Unnamed(filemap.Unannounced)})
+	want := []string{"/a inferred", "unannounced", "/a inferred", "/a late", "ambiguous"}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("frame %d: %q, want %q", i, got[i], want[i])
+		}
+	}
+}
+
+// TestReadsBounds: notes are untrusted, too: each makes a version of its own.
+func TestReadsBounds(t *testing.T) {
+	d := newDump()
+	d.mappings = maxMappings - 2
+	dump := read(1, "p", codeA) + strings.Repeat("# read from=2 until=2 every=1\n# read from=5 until=6 every=1\n# read from=9 until=9 every=1\n", 50)
+	if err := d.maps(strings.NewReader(dump), 7); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(d.spaces[7]); n != 2 {
+		t.Errorf("%d versions, want as many as there may be mappings", n)
+	}
+}
+
+// TestHastyProcess: what comes and goes in one process is not the same mapping from one
+// reading to the next, but it is in another process, in which it stays.
+func TestHastyProcess(t *testing.T) {
+	prog := "10000-20000 r-xp 0 fe:00 5 /prog\n"
+	plug := "50000-60000 r-xp 0 fe:00 6 /plug\n"
+	lib := "70000-80000 r-xp 0 fe:00 7 /lib\n"
+	at := func(second int, maps string) string {
+		return strings.Replace(read(second, "p"), "pid=7", "pid=1", 1) + maps
+	}
+	d := newDump()
+	hasty := at(1, prog+plug+lib) + at(2, prog+lib) + at(3, prog+plug+lib) + at(4, prog+plug+lib)
+	if err := d.maps(strings.NewReader(hasty), 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.maps(strings.NewReader(strings.ReplaceAll(at(1, prog+plug)+at(4, prog+plug), "pid=1", "pid=2")), 2); err != nil {
+		t.Fatal(err)
+	}
+	d.identify()
+	d.order()
+	v, w := d.spaces[1], d.spaces[2]
+	if v[2].runs[1] == v[3].runs[1] || v[0].runs[0] != v[3].runs[0] || v[0].runs[2] != v[3].runs[2] {
+		t.Error("the plugin is one mapping, or what stays is not")
+	}
+	if w[0].runs[1] != w[1].runs[1] {
+		t.Error("the plugin is not one mapping in the process in which it stays")
+	}
+}
