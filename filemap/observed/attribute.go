@@ -113,9 +113,12 @@ func mappingIn(versions []version, a *proof.Address) (found *mapping) {
 
 // between reports whether the process had at an address what it had there at a moment, in
 // the readings before and after. A dump that does not say when processes were read may lack
-// one of them, if the process never had anything else there.
+// one of them, if the process never had anything else there. Where files come and go, two
+// readings do not show what was between them.
 func (m *moment) between(a *proof.Address) bool {
 	switch {
+	case slices.ContainsFunc(m.versions, func(v version) bool { return v.passing(a.Addr) }):
+		return false
 	case m.noted():
 		return m.covered && !m.open && a.Always()
 	case m.covered && !m.open && a.Always():

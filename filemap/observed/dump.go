@@ -37,8 +37,10 @@ type Dump struct {
 	// first and last are when the dump was begun and ended.
 	first, last tracefs.Time
 	skew        skew
-	// seen is when any process had a file mapped, at first and last.
-	seen map[wholeIdent]stretch
+	// hasty are the processes with a program whose files come and go between readings.
+	hasty map[int32]bool
+	// seen is when processes had a file mapped.
+	seen map[wholeIdent][]stretch
 	// How many there are of what is bounded.
 	versions, mappings, names, ids int
 }
@@ -119,7 +121,7 @@ var errTooMuch = errors.New("the dump is too large")
 
 func newDump() *Dump {
 	return &Dump{spaces: make(map[int32][]version), tids: make(map[int32]int32), files: make(map[fileKey]*mapped), byID: make(map[generation]*mapped),
-		memory: make(map[filemap.Memory]*filemap.Memory), seen: make(map[wholeIdent]stretch)}
+		memory: make(map[filemap.Memory]*filemap.Memory), hasty: make(map[int32]bool), seen: make(map[wholeIdent][]stretch)}
 }
 
 // Load reads a dump: a tar (plain, gzip or zstd) or a directory of PID.maps and

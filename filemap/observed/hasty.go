@@ -19,6 +19,9 @@ func findHasty(versions []version) {
 		if p := versions[i].program; comesAndGoes(versions[i:end]) {
 			p.hasty = true
 			stay := staying(versions[i:end])
+			for r := range stay {
+				r.stays = true
+			}
 			for k := i + 1; k < end; k++ {
 				versions[k].separate(stay)
 			}
@@ -88,6 +91,16 @@ func comesAndGoes(versions []version) bool {
 		}
 	}
 	return false
+}
+
+// passing reports whether what a version has at an address can have been something else
+// between two readings that have it.
+func (v *version) passing(addr uint64) bool {
+	if !v.program.hasty {
+		return false
+	}
+	m := v.mappingAt(addr)
+	return m != nil && m.run != nil && !m.run.stays
 }
 
 // hasty reports whether a version is of a program whose files come and go between

@@ -1,6 +1,7 @@
 package observed
 
 import (
+	"cmp"
 	"slices"
 
 	"ustack/filemap"
@@ -73,20 +74,48 @@ type wholeIdent struct {
 
 func (m *mapped) whole() wholeIdent { return wholeIdent{m.ident(), m.id} }
 
-// stretch is the first and the last reading that has something.
+// stretch is the time between two readings.
 type stretch struct{ first, last tracefs.Time }
 
-// see notes when files were mapped.
+// see notes when files were mapped: the runs of each.
 func (d *Dump) see(versions []version) {
+	known := make(map[*run]bool)
 	for i := range versions {
-		v := &versions[i]
-		for _, r := range v.runs {
-			of := r.file.whole()
-			s, known := d.seen[of]
-			if !known {
-				s = stretch{v.at, v.until}
+		for _, r := range versions[i].runs {
+			if !known[r] {
+				known[r] = true
+				of := r.file.whole()
+				d.seen[of] = append(d.seen[of], stretch{r.first, r.last})
 			}
-			d.seen[of] = stretch{min(s.first, v.at), max(s.last, v.until)}
 		}
 	}
+}
+
+// seenAll puts the times together in which files were mapped by any process.
+func (d *Dump) seenAll() {
+	for of, list := range d.seen {
+		slices.SortFunc(list, func(a, b stretch) int { return cmp.Compare(a.first, b.first) })
+		out := list[:1]
+		for _, s := range list[1:] {
+			if last := &out[len(out)-1]; s.first <= last.last {
+				last.last = max(last.last, s.last)
+			} else {
+				out = append(out, s)
+			}
+		}
+		d.seen[of] = slices.Clip(out)
+	}
+}
+
+// wasMapped reports whether a file was mapped by one process or another from one time to
+// another, both by the clock of the dump.
+func (d *Dump) wasMapped(f *mapped, from, to tracefs.Time) bool {
+	list := d.seen[f.whole()]
+	i, _ := slices.BinarySearchFunc(list, from, func(s stretch, t tracefs.Time) int {
+		if s.last < t {
+			return -1
+		}
+		return 1
+	})
+	return i < len(list) && list[i].first <= from && to <= list[i].last
 }

@@ -54,7 +54,7 @@ func TestReadsExclusion(t *testing.T) {
 		claim(1.5e9, tracefs.HashIdentifier(3)), claim(4e9, tracefs.HashIdentifier(4)), claim(6.5e9, tracefs.HashIdentifier(3)),
 		claim(4e9, tracefs.InodeIdentifier(5, 0xfe, 0)),
 		witnessed{2, 8e9, tracefs.InodeIdentifier(8, 0xfe, 0), 0x1234, resolve.Unnamed(filemap.Unannounced)})
-	want := []string{"/a inferred", "unannounced", "/a inferred", "/a late", "ambiguous"}
+	want := []string{"/a inferred", "unannounced", "/a inferred", "ambiguous", "ambiguous"}
 	for i := range want {
 		if got[i] != want[i] {
 			t.Errorf("frame %d: %q, want %q", i, got[i], want[i])
@@ -100,5 +100,45 @@ func TestHastyProcess(t *testing.T) {
 	}
 	if w[0].runs[1] != w[1].runs[1] {
 		t.Error("the plugin is not one mapping in the process in which it stays")
+	}
+}
+
+// TestAddressHasty: where files come and go, a raw address has the file of two readings
+// only if that is in all of them.
+func TestAddressHasty(t *testing.T) {
+	for _, c := range []struct {
+		name, dump string
+		want       string
+	}{
+		{"it comes twice", readings(plugA, "", plugA, plugA, plugA), "no-address-space"},
+		{"it stays, and another one comes twice", readings(plugA+other, plugA, plugA+other, plugA, plugA), "/lib/a+0x1234 late"},
+	} {
+		if got := landing(t, c.dump, "prog", inLib, 3.5e9); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestSkewHasty: the frames of a program whose files come and go say nothing of the clocks.
+func TestSkewHasty(t *testing.T) {
+	for _, c := range []struct {
+		name, dump string
+		bounds     int
+	}{
+		{"they stay", readings("", "", other, other), 1},
+		{"others come and go", readings(plugA, "", plugA+other, other), 0},
+	} {
+		d := newDump()
+		if err := d.maps(strings.NewReader(c.dump), 7); err != nil {
+			t.Fatal(err)
+		}
+		d.identify()
+		d.order()
+		cal := newCalibration()
+		cal.see(d, 7, &resolve.Query{TID: 7, TGID: 7, Time: 3.5e9, Timed: true, Attributions: []resolve.Attribution{resolve.Unnamed(filemap.NoAddressSpace)},
+			Frames: []tracefs.Frame{{Form: tracefs.FormPlain, Addr: 0x7f1000001234, HasAddr: true}}})
+		if len(cal.pending) != c.bounds {
+			t.Errorf("%s: %d bounds, want %d", c.name, len(cal.pending), c.bounds)
+		}
 	}
 }

@@ -29,6 +29,8 @@ type run struct {
 	learned learned
 	life    *life
 	listed  bool
+	// stays: it is in all versions of a program whose files come and go.
+	stays bool
 }
 
 // place is where a program's vDSO is mapped: exec puts it at a random place,
@@ -63,8 +65,12 @@ func (d *Dump) order() {
 			v.connect(pid, before)
 		}
 		findHasty(versions)
+		if hasty(versions) {
+			d.hasty[pid] = true
+		}
 		d.see(versions)
 	}
+	d.seenAll()
 	d.named = make(map[string][]*mapped)
 	for _, f := range d.files {
 		for _, name := range f.names() {

@@ -70,8 +70,8 @@ func newCalibration() *calibration {
 func (c *calibration) see(d *Dump, tid int32, s *resolve.Query) {
 	pid, _ := d.Process(tid)
 	versions := d.spaces[pid]
-	if !s.Timed || len(versions) < 2 {
-		return
+	if !s.Timed || len(versions) < 2 || d.hasty[pid] {
+		return // what comes and goes can have been there earlier or later, too, unseen
 	}
 	for k := range s.Frames {
 		f, o := &s.Frames[k], &s.Attributions[k]

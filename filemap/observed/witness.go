@@ -125,15 +125,15 @@ func (f *frame) Numbered() proof.Said {
 }
 
 // renumbered reports whether the number of a run's file can have been another file's at the
-// time of the frame: no process is known to have had it mapped before and after. A dump
-// that does not say when processes were read proves little of that; then only the kernel's
-// word for another file counts.
+// time of the frame: it is not known that any process had it mapped before and after, all the time. A dump
+// that does not say when processes were read proves little of that; then the kernel's
+// word for the file counts, too.
 func (f *frame) renumbered(r *run) bool {
 	d := f.e.dump
-	if l, known := d.seen[r.file.whole()]; known && l.first <= f.at-d.skew.most && f.at-d.skew.least <= l.last {
+	if d.wasMapped(r.file, f.at-d.skew.most, f.at-d.skew.least) {
 		return false
 	}
-	return f.m.noted() || f.said.File != nil && !r.file.endsAs(f.said.File)
+	return f.m.noted() || f.said.File == nil || !r.file.endsAs(f.said.File)
 }
 
 // Looked implements proof.Witness.

@@ -21,3 +21,19 @@ func TestReads(t *testing.T) {
 		}
 	}
 }
+
+// FuzzReads: what is read of a line is written as a line that is read as the same.
+func FuzzReads(f *testing.F) {
+	f.Add([]byte("# read from=5.000000001 until=6.25 every=0.008"))
+	f.Add([]byte("# read from=1 until=2 every=99999999999999"))
+	f.Add([]byte("# fe:00 26 build_id=2f7c"))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		r, ok := ParseReads(line)
+		if !ok {
+			return
+		}
+		if again, ok := ParseReads(r.Append(nil)); !ok || again != r {
+			t.Errorf("%q is %+v, and then %+v, %v", line, r, again, ok)
+		}
+	})
+}
