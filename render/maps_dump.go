@@ -28,7 +28,18 @@ func NewMapsDump(w io.Writer, now time.Time) *MapsDump {
 
 // Process writes the mappings of a process.
 func (d *MapsDump) Process(head procmap.Head, mappings []procmap.Mapping) error {
-	b := append(head.Append(append(d.buf[:0], text.Head...)), '\n')
+	d.buf = AppendMapsVersion(d.buf[:0], head, mappings)
+	return d.Versions(head.PID, d.buf)
+}
+
+// Versions writes the versions of a process's mappings, the oldest first.
+func (d *MapsDump) Versions(pid int, versions []byte) error {
+	return d.file(strconv.Itoa(pid)+".maps", append([]byte(text.Head), versions...))
+}
+
+// AppendMapsVersion appends a version of a process's mappings, as dumps have it.
+func AppendMapsVersion(b []byte, head procmap.Head, mappings []procmap.Mapping) []byte {
+	b = append(head.Append(b), '\n')
 	ids := idsOf(mappings)
 	for i := range mappings {
 		m := &mappings[i]
@@ -39,8 +50,7 @@ func (d *MapsDump) Process(head procmap.Head, mappings []procmap.Mapping) error 
 			delete(ids, id)
 		}
 	}
-	d.buf = b
-	return d.file(strconv.Itoa(head.PID)+".maps", b)
+	return b
 }
 
 // idsOf are the build IDs of files. A device and inode number that mappings with different

@@ -25,6 +25,7 @@ mapped where, from which offset on, and its build ID. Manual: ustack help maps.
   ustack maps --files
   ustack maps --json | jq -r 'select(.kind == "memfd") | .comm'
   ustack maps --save=dump.tar      # for ustack replay --maps=dump.tar
+  ustack maps --save=dump.tar --poll=8ms 1234
   ustack maps --addr=0x7f3a5c0291ca 1234
   ustack maps --addr=- 1234 < addresses
   ustack maps trace.dat
@@ -63,6 +64,7 @@ func parseMaps(args []string, stdout io.Writer) (*mapsFlags, error) {
 	fs.BoolVar(&f.Files, "files", false, "a row for each distinct file, with the number of processes")
 	fs.BoolVar(&f.JSON, "json", false, "JSON, an object a line")
 	fs.StringVar(&f.Save, "save", "", "write a dump of all mappings to `FILE` (a tar archive; - is standard output)")
+	fs.DurationVar(&f.Poll, "poll", 0, "with --save: read the processes again every `TIME` until SIGINT, and save what changes")
 	fs.StringVar(&f.Addr, "addr", "", "print what `ADDRESS` is in a process; - reads many from standard input")
 	f.source.register(fs)
 	// Flags may stand between and after the PIDs.
@@ -123,7 +125,9 @@ func (f *mapsFlags) check() error {
 	case f.Addr != "" && (f.Files || f.Save != "" || f.All):
 		return errors.New("--addr goes with no other flags than --json and --maps-source")
 	case f.Save != "" && (f.Files || f.JSON || f.All):
-		return errors.New("--save goes with no other flags than --maps-source")
+		return errors.New("--save goes with no other flags than --poll and --maps-source")
+	case f.Poll != 0 && (f.Save == "" || f.Poll < maps.MinPoll):
+		return fmt.Errorf("--poll needs --save, and a time of %v or more", maps.MinPoll)
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func (j *Job) dump(stdout, stderr io.Writer) error {
 		return fmt.Errorf("creating the dump: %w", err)
 	}
 	stop := make(chan os.Signal, 1)
-	if !special { // a pipe without a reader is left at once, and has nothing to remove
+	if !special && j.Poll == 0 { // a pipe without a reader is left at once, and has nothing to remove
 		signal.Notify(stop, append(signals.Hangup(), unix.SIGINT, unix.SIGTERM)...)
 		defer signal.Stop(stop)
 	}
@@ -83,17 +83,11 @@ func (j *Job) writeDump(w io.Writer, stderr io.Writer) error {
 		return err
 	}
 	dump := render.NewMapsDump(w, time.Now())
-	err = j.walk(r, stderr, func(p *procmap.Process) error {
-		// The time of reading is from which on this is known.
-		head := procmap.Head{Time: int64(space.Monotonic()), PID: p.PID, Comm: p.Stat.Comm, Exe: r.Exe(p.PID)}
-		if tids, err := r.Threads(p.PID); err == nil {
-			dump.Threads(p.PID, tids)
-		}
-		if err := dump.Process(head, p.Mappings); err != nil {
-			return fmt.Errorf("writing the dump: %w", err)
-		}
-		return nil
-	})
+	if j.Poll > 0 {
+		err = j.poll(r, dump, stderr)
+	} else {
+		err = j.once(r, dump, stderr)
+	}
 	if err != nil && !errors.Is(err, errSome) {
 		return err
 	}
@@ -106,4 +100,19 @@ func (j *Job) writeDump(w io.Writer, stderr io.Writer) error {
 		return fmt.Errorf("writing the dump: %w", cerr)
 	}
 	return err
+}
+
+// once reads each process once.
+func (j *Job) once(r *procmap.Reader, dump *render.MapsDump, stderr io.Writer) error {
+	return j.walk(r, stderr, func(p *procmap.Process) error {
+		// The time of reading is from which on this is known.
+		head := procmap.Head{Time: int64(space.Monotonic()), PID: p.PID, Comm: p.Stat.Comm, Exe: r.Exe(p.PID)}
+		if tids, err := r.Threads(p.PID); err == nil {
+			dump.Threads(p.PID, tids)
+		}
+		if err := dump.Process(head, p.Mappings); err != nil {
+			return fmt.Errorf("writing the dump: %w", err)
+		}
+		return nil
+	})
 }

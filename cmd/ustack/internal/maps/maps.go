@@ -3,6 +3,8 @@
 package maps
 
 import (
+	"time"
+
 	"ustack/cmd/ustack/internal/command"
 	"ustack/filemap/procmap"
 )
@@ -12,6 +14,8 @@ type Job struct {
 	All, Files, JSON bool
 	// Save is the file for a dump, "-" for standard output, "" for none.
 	Save string
+	// Poll is how often the processes are read for the dump, 0 for once.
+	Poll time.Duration
 	// Addr is an address in hexadecimal, "-" for those on standard input, "" for none.
 	Addr string
 	PIDs []int // empty for all
