@@ -175,6 +175,9 @@ func (v *version) continues(before *version) bool {
 	if v.exe != "" && before.exe != "" && bareName(v.exe) != bareName(before.exe) {
 		return false
 	}
+	if v.fixed && v.paused(before) {
+		return false // its vDSO is where that of any program is
+	}
 	now, known := v.vdso()
 	was, had := before.vdso()
 	return !known || !had || now == was
