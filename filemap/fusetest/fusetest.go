@@ -1,5 +1,9 @@
 // Package fusetest has a file system in user space (include/uapi/linux/fuse.h)
 // for tests of readers of its file when it does not answer.
+//
+// The server is in the process of the test. Tests reach its file by system calls only: a
+// page fault on a mapping of the file can keep the runtime from running the server, and the
+// process then waits for itself without an end.
 package fusetest
 
 import (

@@ -33,7 +33,14 @@ func TestSilentMapped(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = unix.Munmap(mem) })
-		if mem[0] != 0x7f { // its page is in memory now, so perf can read the build ID
+		// The page has to be in memory, so that perf can read the build ID. A system call
+		// brings it: in a page fault the runtime would wait for this thread before it
+		// collects garbage, the server in this process for the runtime, and this thread for
+		// the server, so that not even SIGKILL ends the process.
+		if err := unix.Madvise(mem, unix.MADV_POPULATE_READ); err != nil {
+			t.Skipf("no MADV_POPULATE_READ before Linux 5.14: %v", err)
+		}
+		if mem[0] != 0x7f {
 			t.Fatal("no ELF file")
 		}
 		return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem))))
