@@ -160,7 +160,7 @@ func (t *Tasks) shared(sorted []*memory, m *memory, pid int) []*memory {
 	for {
 		var failed *memory
 		at, same := slices.BinarySearchFunc(sorted, pid, func(o *memory, pid int) int {
-			order, ok := t.compare(o, pid)
+			order, ok := o.compare(t.asker, pid)
 			if !ok {
 				failed = o
 			}
@@ -183,9 +183,9 @@ func (t *Tasks) shared(sorted []*memory, m *memory, pid int) []*memory {
 }
 
 // compare compares a memory with that of a process, by any of its processes that is there.
-func (t *Tasks) compare(m *memory, pid int) (order int, ok bool) {
+func (m *memory) compare(a Asker, pid int) (order int, ok bool) {
 	for _, own := range m.pids {
-		if order, ok = t.asker.Compare(own, pid); ok {
+		if order, ok = a.Compare(own, pid); ok {
 			return order, true
 		}
 	}
@@ -226,7 +226,7 @@ func (t *Tasks) merge(m, old *memory) {
 	for i := range m.flights {
 		f := &m.flights[i]
 		f.met, f.touched = true, true
-		if t.moving(f); f.kind == Clone {
+		if f.moving(); f.kind == Clone {
 			f.spans = []span{whole}
 		}
 	}

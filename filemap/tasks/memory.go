@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"ustack/filemap/procmap"
+	"ustack/filemap/space"
 	"ustack/tracefs"
 )
 
@@ -33,14 +34,20 @@ type answer struct {
 	dropped         bool // not all parts are left
 }
 
+// known is what is known of memories.
+type known struct {
+	spaces *space.Spaces
+	todo   map[*memory]bool // that have something dirty, or a doubt
+}
+
 // maxSharing bounds the processes that share one memory.
 const maxSharing = 64
 
 // has reports whether anything is known to be at addresses. The processes have the same, but
 // one that executes a program, of which nothing is known.
-func (t *Tasks) has(m *memory, s span) bool {
+func (k *known) has(m *memory, s span) bool {
 	for _, pid := range m.pids {
-		if v := t.spaces.Space(pid).At(forever - 1); v != nil {
+		if v := k.spaces.Space(pid).At(forever - 1); v != nil {
 			for range v.Mappings.Between(s.start, s.end) {
 				return true
 			}
@@ -50,16 +57,16 @@ func (t *Tasks) has(m *memory, s span) bool {
 }
 
 // unknown notes for all processes of a memory that it is unknown what they have.
-func (t *Tasks) unknown(m *memory, s span, at tracefs.Time) {
+func (k *known) unknown(m *memory, s span, at tracefs.Time) {
 	for _, pid := range m.pids {
-		t.spaces.Unknown(pid, s.start, s.end, at)
+		k.spaces.Unknown(pid, s.start, s.end, at)
 	}
 }
 
 // soil notes that addresses can have changed until a time.
-func (t *Tasks) soil(m *memory, s span, until tracefs.Time) {
+func (k *known) soil(m *memory, s span, until tracefs.Time) {
 	m.dirty = m.dirty.add(s, until)
-	t.todo[m] = true
+	k.todo[m] = true
 }
 
 // enter notes the entry into a call.
@@ -98,20 +105,20 @@ func (t *Tasks) enter(m *memory, e *Event) {
 }
 
 // meet has a new call and those under way know of each other.
-func (t *Tasks) meet(m *memory, f *flight) {
-	if f.kind == Move && (m.dirty.overlaps(f.old) || t.has(m, f.old)) {
-		t.moving(f)
+func (k *known) meet(m *memory, f *flight) {
+	if f.kind == Move && (m.dirty.overlaps(f.old) || k.has(m, f.old)) {
+		f.moving()
 	}
-	t.meetAll(m, f)
+	m.meetAll(f)
 	if f.kind == Move && f.met && !f.makes {
-		t.moving(f)
-		t.meetAll(m, f)
+		f.moving()
+		m.meetAll(f)
 	}
 }
 
 // meetAll has the calls under way know of one that can change the same. What mremap moves can
 // be code then, and go anywhere, where it meets others.
-func (t *Tasks) meetAll(m *memory, f *flight) {
+func (m *memory) meetAll(f *flight) {
 	for i := range m.flights {
 		o := &m.flights[i]
 		switch {
@@ -121,30 +128,30 @@ func (t *Tasks) meetAll(m *memory, f *flight) {
 		case f.meets(o):
 			f.met, o.met, f.touched, o.touched = true, true, true, true
 			if o.kind == Move && !o.makes {
-				t.moving(o)
-				t.meetAll(m, o)
+				o.moving()
+				m.meetAll(o)
 			}
 		}
 	}
 }
 
 // moving notes that what mremap moves can be code.
-func (t *Tasks) moving(f *flight) {
+func (f *flight) moving() {
 	if f.kind == Move {
 		f.makes, f.anywhere, f.touched = true, len(f.spans) == 1, true
 	}
 }
 
 // begin notes what a call can change from its entry on.
-func (t *Tasks) begin(m *memory, f *flight) {
+func (k *known) begin(m *memory, f *flight) {
 	for _, s := range f.spans {
-		known := t.has(m, s)
-		if known || m.dirty.overlaps(s) {
+		mapped := k.has(m, s)
+		if mapped || m.dirty.overlaps(s) {
 			f.touched = true
 		}
-		if f.cuts && (known || f.makes) {
-			t.unknown(m, s, f.at)
-			t.soil(m, s, f.at)
+		if f.cuts && (mapped || f.makes) {
+			k.unknown(m, s, f.at)
+			k.soil(m, s, f.at)
 		}
 	}
 }
@@ -193,24 +200,24 @@ func (t *Tasks) leave(m *memory, i int, result int64, at tracefs.Time) {
 }
 
 // gone notes that there is nothing at addresses from a time on.
-func (t *Tasks) gone(m *memory, s span, at tracefs.Time) {
+func (k *known) gone(m *memory, s span, at tracefs.Time) {
 	for _, pid := range m.pids {
-		t.spaces.Unmap(pid, s.start, s.end, at)
+		k.spaces.Unmap(pid, s.start, s.end, at)
 	}
 }
 
 // placed notes that a call made something at a place that was free.
-func (t *Tasks) placed(m *memory, s span, at tracefs.Time) {
-	t.unknown(m, s, at)
-	t.soil(m, s, at)
+func (k *known) placed(m *memory, s span, at tracefs.Time) {
+	k.unknown(m, s, at)
+	k.soil(m, s, at)
 	for i := range m.flights {
 		if f := &m.flights[i]; f.kind == Clone {
 			f.touchSpan(s)
 		} else if f.overlaps(s) {
 			f.met, f.touched = true, true
 			if f.kind == Move && !f.makes {
-				t.moving(f)
-				t.meetAll(m, f)
+				f.moving()
+				m.meetAll(f)
 				m.answer.drop(whole)
 			}
 		}
@@ -233,7 +240,7 @@ func (a *answer) drop(s span) {
 }
 
 // count has an answer count if it was there before a time.
-func (t *Tasks) count(m *memory, at tracefs.Time) {
+func (k *known) count(m *memory, at tracefs.Time) {
 	a := m.answer
 	if a == nil || at <= a.answered {
 		return
@@ -244,11 +251,11 @@ func (t *Tasks) count(m *memory, at tracefs.Time) {
 	}
 	for _, p := range a.parts {
 		for _, pid := range m.pids {
-			t.spaces.Held(pid, p.start, p.end, a.code, p.since)
+			k.spaces.Held(pid, p.start, p.end, a.code, p.since)
 		}
 		m.dirty = m.dirty.without(p.span)
 	}
 	if len(m.dirty) == 0 {
-		delete(t.todo, m)
+		delete(k.todo, m)
 	}
 }

@@ -19,14 +19,13 @@ const forever = space.Forever
 
 // Tasks feeds Spaces. Its methods may be called from any goroutine.
 type Tasks struct {
-	spaces *space.Spaces
-	clock  func() tracefs.Time
+	known
+	clock func() tracefs.Time
 
 	mu       sync.Mutex
 	asker    Asker
 	threads  threads
-	memories map[int]*memory // by PID
-	todo     map[*memory]bool
+	memories map[int]*memory  // by PID
 	loading  map[*memory]bool // with calls of execve that are not noted
 	// moved is when a thread of a process began or ended last.
 	moved map[int]tracefs.Time
@@ -47,7 +46,7 @@ type Tasks struct {
 // New returns Tasks that ask processes with a, and feed spaces. begun is a time from which on
 // the records of all events come.
 func New(spaces *space.Spaces, a Asker, clock func() tracefs.Time, begun tracefs.Time) *Tasks {
-	t := &Tasks{spaces: spaces, asker: a, clock: clock, threads: newThreads(), memories: make(map[int]*memory), todo: make(map[*memory]bool),
+	t := &Tasks{known: known{spaces, make(map[*memory]bool)}, asker: a, clock: clock, threads: newThreads(), memories: make(map[int]*memory),
 		loading: make(map[*memory]bool), moved: make(map[int]tracefs.Time), horizon: begun, gap: begun, lost: true, censusEvery: censusEvery}
 	t.threads.since = begun
 	return t
