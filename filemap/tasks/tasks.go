@@ -57,10 +57,13 @@ func New(spaces *space.Spaces, a Asker, clock func() tracefs.Time, begun tracefs
 func (t *Tasks) Add(e Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	made := e.Time
 	e.Time = max(e.Time, t.horizon) // before, nothing of it had any effect
 	switch e.Kind {
 	case Born:
+		calls := t.calls(int(int32(e.Args[0])), made)
 		t.born(&e)
+		t.resume(int(int32(e.Args[0])), calls)
 		return
 	case Executed:
 		t.executed(&e)
