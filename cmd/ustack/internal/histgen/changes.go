@@ -1,6 +1,10 @@
 package histgen
 
-import "slices"
+import (
+	"path"
+	"slices"
+	"strings"
+)
 
 // Programs and libraries have all one layout: headers, code, data.
 const (
@@ -30,8 +34,20 @@ func (g *generator) insertLibrary(p *process, f *file, log bool) {
 
 // load maps a program and the dynamic linker: exec.
 func (g *generator) load(p *process, program *file, log bool) {
-	p.mm.next = 0x7f0000000000 + uint64(g.rng.IntN(4))*0x10000000
+	m := p.mm
+	m.exe = program
+	m.next, m.vdso = 0x7f0000000000+uint64(g.rng.IntN(4))*0x10000000, 0x7fff00000000+uint64(g.rng.IntN(1<<16))*page
+	switch {
+	case m.fixed:
+		m.next, m.vdso = 0x7ffff7000000, 0x7ffff7fc1000
+	case g.cfg.Poll:
+		m.next += uint64(g.rng.IntN(1<<20)) * page
+	}
 	g.insertLibrary(p, program, log)
+	if log {
+		vdso := vma{start: m.vdso, end: m.vdso + 2*page}
+		g.logf("map %s %d %s\n", seconds(g.now), p.pid, strings.Replace(vdso.String(), "anonymous - ", "vdso - [vdso]", 1))
+	}
 	g.insertLibrary(p, g.files[17], log)
 }
 
@@ -142,9 +158,10 @@ func (g *generator) exec(p *process) {
 	if g.losing && p.mm.users > 0 {
 		g.apart = append(g.apart, p)
 	}
-	p.mm = &mm{users: 1}
+	p.mm = &mm{users: 1, fixed: p.mm.fixed != g.chance(5)}
 	g.released(p)
 	g.tick()
+	p.comm = path.Base(program.path)
 	g.logf("exec %s %d %s\n", seconds(g.now), p.pid, p.comm)
 	g.logf("loading %s %d\n", seconds(g.now), p.pid)
 	g.load(p, program, true)

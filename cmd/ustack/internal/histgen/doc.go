@@ -7,5 +7,7 @@
 // the last one was freed, so that hashes of their addresses come back, inode
 // numbers are used again, processes fork, share memory, execute programs and load
 // and unload libraries in the middle of other threads' system calls, and both the
-// trace and the log lose records.
+// trace and the log lose records. Other tracers have the kernel announce files, at times
+// much changes within the rounding of a time stamp, and a poller that reads the processes
+// makes pauses.
 package histgen

@@ -14,6 +14,7 @@ const (
 	Hash    Dialect = iota // of the struct file's address
 	ByInode                // a hash of the inode number
 	Inode                  // inode and device
+	Stock                  // raw addresses, taken at the event: the option userstacktrace
 )
 
 // Config says what to make. The same Config always makes the same bytes.
@@ -29,6 +30,15 @@ type Config struct {
 	LoseTrace, LoseLog bool
 	// Raw: the log has the raw addresses of stacks.
 	Raw bool
+	// Others: another tracer has the kernel announce files for its own stacks.
+	Others bool
+	// Hasty: at times much changes within the rounding of a time stamp.
+	Hasty bool
+	// Poll: a poller reads the processes, and writes a dump of the changes. All is slower by as much as that takes.
+	Poll bool
+	// Notes: the dump says when processes were read without a change, and the poller
+	// makes pauses. IDs: the dump has build IDs.
+	Notes, IDs bool
 }
 
 // Frame is what a frame really was in.
@@ -47,6 +57,8 @@ type Stack struct {
 
 // Result is what was made.
 type Result struct {
+	// Dump has the files of the poller's dump by their names.
+	Dump map[string][]byte
 	// Stacks are by the number in val3 of the call.
 	Stacks map[int]Stack
 	Frames int
@@ -74,12 +86,17 @@ type generator struct {
 	traceLoss int        // records still to be lost
 	traceLost int        // records lost
 	lines     int
+	burst     int // steps that are still to be hasty
+	poller    *poller
 }
 
 // Write makes a trace and the log of a side band that watched the machine.
 func Write(trace, log io.Writer, cfg Config) (Result, error) {
 	g := &generator{world: newWorld(cfg.Seed), cfg: cfg, trace: bufio.NewWriter(trace), log: bufio.NewWriter(log),
 		announced: make(map[string]bool), result: Result{Stacks: make(map[int]Stack)}}
+	if cfg.Poll {
+		g.poller = newPoller()
+	}
 	g.begin()
 	for len(g.result.Stacks) < cfg.Stacks {
 		g.step()
@@ -91,6 +108,7 @@ func Write(trace, log io.Writer, cfg Config) (Result, error) {
 		g.finish(t)
 	}
 	g.logf("until %s\n", seconds(g.tick()))
+	g.result.Dump = g.poller.files(cfg.Notes)
 	if err := g.trace.Flush(); err != nil {
 		return g.result, err
 	}
@@ -101,7 +119,7 @@ func Write(trace, log io.Writer, cfg Config) (Result, error) {
 func (g *generator) begin() {
 	fmt.Fprint(g.log, "# ustack side band 2 clock=mono\n")
 	for range 4 {
-		p := g.newProcess(&mm{users: 1, next: 0x7f0000000000})
+		p := g.newProcess(&mm{users: 1})
 		g.load(p, g.files[10+g.rng.IntN(6)], false)
 		g.insertLibrary(p, g.files[16], false)
 	}
@@ -122,12 +140,27 @@ func (g *generator) newProcess(m *mm) *process {
 
 // tick lets some time go by.
 func (g *generator) tick() int64 {
-	g.now += int64(200 + g.rng.IntN(4000))
+	step := int64(200 + g.rng.IntN(4000))
+	switch {
+	case g.cfg.Poll:
+		step *= slow
+	case g.burst > 0:
+		step = int64(10 + g.rng.IntN(150))
+	}
+	g.now += step
 	return g.now
 }
 
 func (g *generator) step() {
 	g.tick()
+	if g.burst > 0 {
+		g.burst--
+	} else if g.cfg.Hasty && g.chance(4) {
+		g.burst = 2 + g.rng.IntN(12)
+	}
+	if g.poller != nil {
+		g.poll()
+	}
 	if g.cfg.LoseLog {
 		g.loseLog()
 	}
@@ -135,7 +168,11 @@ func (g *generator) step() {
 		g.traceLoss = 1 + g.rng.IntN(40)
 	}
 	if len(g.open) > 0 && g.chance(45) {
-		g.finish(g.open[g.rng.IntN(len(g.open))])
+		t := g.open[g.rng.IntN(len(g.open))]
+		g.finish(t)
+		if g.chance(8) {
+			g.otherTracer(t)
+		}
 		return
 	}
 	p := g.procs[g.rng.IntN(len(g.procs))]
@@ -151,7 +188,7 @@ func (g *generator) step() {
 
 // change changes an address space or the processes.
 func (g *generator) change(p *process, t *thread) {
-	switch n := g.rng.IntN(115); {
+	switch n := g.rng.IntN(125); {
 	case n < 35:
 		g.dlopen(p)
 	case n < 65:
@@ -180,6 +217,14 @@ func (g *generator) change(p *process, t *thread) {
 		g.spawn(t)
 	case n < 112:
 		g.swap(p)
+	case n < 114:
+		g.keep(p)
+	case n < 117:
+		g.turn(p)
+	case n < 119:
+		g.attach(p)
+	case n < 123:
+		g.otherTracer(t)
 	default:
 		g.again(p)
 	}

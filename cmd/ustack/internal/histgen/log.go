@@ -1,6 +1,9 @@
 package histgen
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // logf writes a line of the log, or loses it.
 func (g *generator) logf(format string, args ...any) {
@@ -43,6 +46,8 @@ func (v *vma) String() string {
 		switch {
 		case o.file.memfd:
 			kind = "memfd"
+		case o.file.sysv:
+			kind, id = "sysv", "-"
 		case o.file.deleted:
 			kind = "deleted"
 		}
@@ -101,6 +106,9 @@ func (g *generator) reading(p *process) {
 			text += " " + v.String() + "\n"
 		}
 	}
+	vdso := vma{start: p.mm.vdso, end: p.mm.vdso + 2*page}
+	n++
+	text += strings.Replace(" "+vdso.String(), "anonymous - ", "vdso - [vdso]", 1) + "\n"
 	g.logf("read %s %s %d %d all:%d %s\n%s", seconds(g.now), seconds(g.lostFrom), p.pid, p.pid, n, p.comm, text)
 	for _, t := range p.threads {
 		g.logf("seen %s %d %d\n", seconds(g.now), p.pid, t.tid)

@@ -38,6 +38,10 @@ func (g *generator) enter(t *thread) {
 	t.call = c
 	g.open = append(g.open, t)
 	g.record(t, fmt.Sprintf("sys_futex(uaddr: 0x1000, op: 0x81, val: 1, utime: 0, uaddr2: 0, val3: 0x%x)", c.index))
+	if g.cfg.Dialect == Stock {
+		g.stock(t, c)
+		return
+	}
 	g.record(t, fmt.Sprintf("cookie=%x", c.cookie))
 	raw := c.stack[:min(len(c.stack), rawDepth)]
 	for _, addr := range raw {
@@ -92,26 +96,23 @@ func (m *mm) frame(addr uint64) Frame {
 // finish returns from a system call, with the stack as it is unwound then.
 func (g *generator) finish(t *thread) {
 	c := t.call
-	t.call = nil
+	t.call, t.last = nil, c.stack
 	g.open = slices.DeleteFunc(g.open, func(o *thread) bool { return o == t })
+	if g.cfg.Dialect == Stock {
+		return
+	}
 	g.record(t, "sys_futex -> 0x0")
 	g.record(t, fmt.Sprintf("cookie=%x", c.cookie))
 	var b strings.Builder
 	fmt.Fprintf(&b, "<user stack unwind>\ncookie=%x", c.cookie)
 	m := t.proc.mm
 	var truth Stack
-	var fresh []*openFile
 	for _, addr := range c.stack {
 		v := m.at(addr)
 		g.writeFrame(&b, v, addr)
 		truth.Frames = append(truth.Frames, m.frame(addr))
-		if v != nil && v.open != nil {
-			if key := g.key(v.open); !g.announced[key] {
-				g.announced[key] = true
-				fresh = append(fresh, v.open)
-			}
-		}
 	}
+	fresh := g.fresh(m, c.stack)
 	truth.Raw = c.raw
 	g.result.Stacks[c.index] = truth
 	g.result.Frames += len(truth.Frames)
@@ -122,6 +123,22 @@ func (g *generator) finish(t *thread) {
 	if !g.cfg.First {
 		g.announce(t, fresh, c.cookie)
 	}
+}
+
+// stock writes the raw stack of an event, as it is then.
+func (g *generator) stock(t *thread, c *call) {
+	var b strings.Builder
+	b.WriteString("<user stack trace>")
+	var truth Stack
+	for _, addr := range c.stack[:min(len(c.stack), rawDepth)] {
+		fmt.Fprintf(&b, "\n =>  <%016x>", addr)
+	}
+	g.record(t, b.String())
+	for _, addr := range c.stack[:min(len(c.stack), rawDepth)] {
+		truth.Frames = append(truth.Frames, t.proc.mm.frame(addr))
+	}
+	g.result.Stacks[c.index] = truth
+	g.result.Frames += len(truth.Frames)
 }
 
 func (g *generator) announce(t *thread, list []*openFile, cookie uint64) {

@@ -15,8 +15,9 @@ type file struct {
 	ino     uint64
 	deleted bool
 	memfd   bool
-	links   int // 1 while the path leads here
-	opens   int // struct files
+	sysv    bool // a segment of shmget(2)
+	links   int  // 1 while the path leads here
+	opens   int  // struct files
 }
 
 // name returns the file's path as the kernel prints it now.
@@ -47,13 +48,17 @@ type mm struct {
 	users int   // processes
 	next  uint64
 	holes []uint64 // where something was unmapped
+	exe   *file
+	vdso  uint64
+	fixed bool // at no random place (ADDR_NO_RANDOMIZE)
 }
 
 type thread struct {
 	tid  int
 	cpu  int
 	proc *process
-	call *call // the system call that it is in
+	call *call    // the system call that it is in
+	last []uint64 // the stack of the call before
 	// waits is the child that it waits for (vfork).
 	waits *process
 }
@@ -256,7 +261,7 @@ func (w *world) drop(m *mm) {
 
 // copy returns what fork makes of a space.
 func (w *world) copy(m *mm) *mm {
-	n := &mm{vmas: slices.Clone(m.vmas), users: 1, next: m.next, holes: slices.Clone(m.holes)}
+	n := &mm{vmas: slices.Clone(m.vmas), users: 1, next: m.next, holes: slices.Clone(m.holes), exe: m.exe, vdso: m.vdso, fixed: m.fixed}
 	for i := range n.vmas {
 		w.hold(n.vmas[i].open)
 	}
