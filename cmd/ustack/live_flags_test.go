@@ -22,11 +22,12 @@ import (
 	"ustack/tracefs/capturetest"
 )
 
-// TestLiveProcess: -p takes a process that runs, its threads and what it forks,
-// and ends when it does.
-func TestLiveProcess(t *testing.T) {
-	_, work := workload(t)
-	victim := exec.Command("sh", "-c", `read x; "$0" forks 3; "$0" herd`, work)
+// traceShell starts a shell with a script, whose $0 is a program, and ustack with arguments
+// for the PID of the shell. It closes the shell's input when ustack traces, and returns
+// the PID of ustack and what it has printed when both have ended.
+func traceShell(t *testing.T, script, program string, args func(pid string) []string) (pid int, out []byte, messages string) {
+	t.Helper()
+	victim := exec.Command("sh", "-c", script, program)
 	in, err := victim.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -34,10 +35,10 @@ func TestLiveProcess(t *testing.T) {
 	if err := victim.Start(); err != nil {
 		t.Fatal(err)
 	}
-	live := exec.Command(ustackBinary(t), "live", "-p", strconv.Itoa(victim.Process.Pid))
+	live := exec.Command(ustackBinary(t), args(strconv.Itoa(victim.Process.Pid))...)
 	stderr := &startLine{begun: make(chan struct{})}
-	var out bytes.Buffer
-	live.Stdout, live.Stderr = &out, stderr
+	var printed bytes.Buffer
+	live.Stdout, live.Stderr = &printed, stderr
 	if err := live.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -50,9 +51,19 @@ func TestLiveProcess(t *testing.T) {
 	if err := live.Wait(); err != nil {
 		t.Fatalf("%v\n%s", err, &stderr.text)
 	}
+	return live.Process.Pid, printed.Bytes(), stderr.text.String()
+}
+
+// TestLiveProcess: -p takes a process that runs, its threads and what it forks,
+// and ends when it does.
+func TestLiveProcess(t *testing.T) {
+	_, work := workload(t)
+	pid, out, messages := traceShell(t, `read x; "$0" forks 3; "$0" herd`, work, func(pid string) []string {
+		return []string{"live", "-p", pid}
+	})
 	// The kernel has a name for a task only if it could take a lock when it would
 	// note it (trace_sched_switch.c, trace_save_cmdline).
-	waits := regexp.MustCompile(`(?m)^ +(?:work load|<\.\.\.>)-(\d+) .*sys_futex\(.* op: 0x80, val: 0, utime: 0x`).FindAllSubmatch(out.Bytes(), -1)
+	waits := regexp.MustCompile(`(?m)^ +(?:work load|<\.\.\.>)-(\d+) .*sys_futex\(.* op: 0x80, val: 0, utime: 0x`).FindAllSubmatch(out, -1)
 	tasks := make(map[string]bool)
 	for _, m := range waits {
 		tasks[string(m[1])] = true
@@ -60,48 +71,27 @@ func TestLiveProcess(t *testing.T) {
 	// Three processes, then four threads of a fourth; another process waits in
 	// no mode at all.
 	if len(waits) != 3+80 || len(tasks) != 3+4 {
-		t.Errorf("%d waits of %d tasks, want 83 of 7: %v\n%s\n%s", len(waits), len(tasks), tasks, &stderr.text, &out)
+		t.Errorf("%d waits of %d tasks, want 83 of 7: %v\n%s\n%s", len(waits), len(tasks), tasks, messages, out)
 	}
-	noInstance(t, live.Process.Pid)
+	noInstance(t, pid)
 }
 
 // TestLiveFamily: a process is traced with the children that it had before, and "ustack
 // PID" stands for futex --live with names and owners.
 func TestLiveFamily(t *testing.T) {
 	_, work := workload(t)
-	victim := exec.Command("sh", "-c", `exec 3<&0; (read x <&3; "$0" herd) & wait`, work)
-	in, err := victim.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := victim.Start(); err != nil {
-		t.Fatal(err)
-	}
-	live := exec.Command(ustackBinary(t), strconv.Itoa(victim.Process.Pid), "--json", "--no-owners")
-	stderr := &startLine{begun: make(chan struct{})}
-	var out bytes.Buffer
-	live.Stdout, live.Stderr = &out, stderr
-	if err := live.Start(); err != nil {
-		t.Fatal(err)
-	}
-	<-stderr.begun
-	traces(t, live)
-	in.Close()
-	if err := victim.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	if err := live.Wait(); err != nil {
-		t.Fatalf("%v\n%s", err, &stderr.text)
-	}
+	pid, out, messages := traceShell(t, `exec 3<&0; (read x <&3; "$0" herd) & wait`, work, func(pid string) []string {
+		return []string{pid, "--json", "--no-owners"}
+	})
 	var report struct{ All struct{ Waits int } }
-	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
-		t.Fatalf("%v\n%s", err, &out)
+	if err := json.Unmarshal(out, &report); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
 	// Four threads wait 20 times for the same thing, and for a lock or not.
-	if report.All.Waits < 80 || !strings.Contains(out.String(), `"function":`) {
-		t.Errorf("%+v, want 80 waits, and functions\n%s%s", report, &stderr.text, &out)
+	if report.All.Waits < 80 || !bytes.Contains(out, []byte(`"function":`)) {
+		t.Errorf("%+v, want 80 waits, and functions\n%s%s", report, messages, out)
 	}
-	noInstance(t, live.Process.Pid)
+	noInstance(t, pid)
 }
 
 // TestLiveRefused: what cannot be traced is said before anything is switched on.

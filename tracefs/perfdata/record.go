@@ -59,7 +59,7 @@ func (f *File) trailer(a *attr, b []byte, r *perf.Record) {
 		case unix.PERF_SAMPLE_CPU:
 			r.CPU = v.word32()
 			v.word32()
-		case unix.PERF_SAMPLE_TID: // whoever made the record
+		case unix.PERF_SAMPLE_TID: // of the thread that made the record
 			r.PID, r.TID = v.pid(), v.pid()
 		default:
 			v.word64()
