@@ -188,7 +188,8 @@ func try32() {
 	}
 }
 
-// stacks32 compares the frames of such a program with its code.
+// stacks32 compares the frames of such a program with its code. Without perf its calls are
+// not seen, so that it has no files.
 func stacks32(way string) error {
 	const out = "/tmp/32.json"
 	_, errs, err := ustack("live", "--format=json", "--mappings="+way, "-e", "raw_syscalls:sys_enter", "-o", out, "--", guest32)
@@ -219,8 +220,11 @@ func stacks32(way string) error {
 			}
 		}
 	})
-	if err != nil || wrong != "" || calls == 0 || right == 0 {
-		return fmt.Errorf("%d calls, %d frames right, %d without a file, wrong: %s (%w)", calls, right, without, wrong, err)
+	if err != nil {
+		return err
+	}
+	if wrong != "" || calls == 0 || (right > 0) != (way == "perf") {
+		return fmt.Errorf("%d calls, %d frames right, %d without a file, wrong: %q", calls, right, without, wrong)
 	}
 	say("program of 32 bits, %s: %d calls, %d frames right, 0 WRONG, %d without a file", way, calls, right, without)
 	return nil
