@@ -123,8 +123,10 @@ func (p *Parts) begin() bool {
 			p.forks = append(p.forks, s.scan.Fork())
 		}
 	}
-	for _, scan := range p.forks {
+	for _, scan := range p.forks[1:] {
 		scan.Follow(s.scan)
+	}
+	for _, scan := range p.forks {
 		a.done.Go(func() { a.work(scan) })
 	}
 	p.ahead = a

@@ -29,7 +29,9 @@ func (w *walk) joinedRecords(used int) {
 	if w.join < 0 || w.join >= used && !w.s.joined {
 		return
 	}
-	w.s.joined = true
+	if !w.s.joined { // in parts it is already, and others may read it
+		w.s.joined = true
+	}
 	for i := range w.b.Records {
 		if r := &w.b.Records[i]; int(r.Off) >= w.join {
 			r.Flags |= tracefs.Joined
