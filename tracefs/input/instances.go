@@ -152,8 +152,10 @@ func (r *instanceReader) take(line []byte) {
 		}
 		r.before = r.before[:0]
 	}
-	if r.ours {
-		r.out = append(r.before, line...)
-		r.before = nil
+	if !r.ours {
+		r.before = r.before[:0] // it is of the same record as this line
+		return
 	}
+	r.out = append(r.before, line...)
+	r.before = nil
 }
