@@ -2,11 +2,16 @@ package text
 
 import "ustack/tracefs"
 
+// tracerKey begins the file trace of tracefs (print_trace_header in kernel/trace/trace.c).
+const tracerKey = "# tracer: "
+
 // joins reports whether a line begins another file than the one that is read, as in
-// files joined by cat(1): the head of a file of ours, or any comment in a trace that was
-// saved with address spaces. That has none but its head, as trace_pipe has none.
+// files joined by cat(1): the head of a file of ours, or of the kernel's file trace in a
+// trace that was saved with address spaces, as trace_pipe has none. A line feed in the
+// name of a file can make any line where the kernel's text was saved: frames are late from
+// there on, and none has a wrong file.
 func (w *walk) joins(line []byte) bool {
-	if !w.s.escaped || !hasPrefix(line, headKey) && !(w.s.saved && hasPrefix(line, "#")) {
+	if !w.s.escaped || !hasPrefix(line, headKey) && !(w.s.saved && hasPrefix(line, tracerKey)) {
 		return false
 	}
 	if w.join < 0 {
