@@ -57,7 +57,7 @@ func (f *File) trailer(a *attr, b []byte, r *perf.Record) {
 		case unix.PERF_SAMPLE_TIME:
 			r.Time = validTime(v.word64())
 		case unix.PERF_SAMPLE_CPU:
-			r.CPU = v.word32()
+			r.CPU = v.word32() & (1<<31 - 1) // it is an int32 from here on
 			v.word32()
 		case unix.PERF_SAMPLE_TID: // of the thread that made the record
 			r.PID, r.TID = v.pid(), v.pid()
