@@ -2,14 +2,12 @@ package tasks
 
 import "ustack/tracefs"
 
-// calls returns the call that a task entered after a time, if it is under way: the record of
-// its entry came before that of the birth of the task.
-func (t *Tasks) calls(tid int, after tracefs.Time) []flight {
-	m := t.memories[t.threads.now(tid)]
+// calls returns the calls that a task entered after a time, if they are under way: the
+// records of their entries came before that of the birth of the task. A nil memory has none.
+func (m *memory) calls(tid int, after tracefs.Time) (list []flight) {
 	if m == nil {
 		return nil
 	}
-	var list []flight
 	for _, f := range m.flights {
 		if f.tid == tid && f.at > after {
 			list = append(list, f)
@@ -19,10 +17,9 @@ func (t *Tasks) calls(tid int, after tracefs.Time) []flight {
 }
 
 // resume notes calls of a new task that are under way.
-func (t *Tasks) resume(tid int, calls []flight) {
-	m := t.memories[t.threads.now(tid)]
+func (k *known) resume(m *memory, calls []flight) {
 	for _, f := range calls {
-		if m == nil || m.flight(tid) >= 0 {
+		if m == nil || m.flight(f.tid) >= 0 {
 			return
 		}
 		f.touched, f.met = true, true
@@ -30,12 +27,12 @@ func (t *Tasks) resume(tid int, calls []flight) {
 			f.spans = []span{whole}
 		}
 		if f.kind == Exec {
-			t.loading[m] = true
+			k.loading[m] = true
 		}
 		for _, s := range f.spans {
 			m.answer.drop(s)
-			t.unknown(m, s, f.at)
-			t.soil(m, s, f.at)
+			k.unknown(m, s, f.at)
+			k.soil(m, s, f.at)
 		}
 		m.flights = append(m.flights, f)
 	}

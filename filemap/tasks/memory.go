@@ -36,8 +36,9 @@ type answer struct {
 
 // known is what is known of memories.
 type known struct {
-	spaces *space.Spaces
-	todo   map[*memory]bool // that have something dirty, or a doubt
+	spaces  *space.Spaces
+	todo    map[*memory]bool // that have something dirty, or a doubt
+	loading map[*memory]bool // with calls of execve that are not noted
 }
 
 // maxSharing bounds the processes that share one memory.

@@ -25,8 +25,7 @@ type Tasks struct {
 	mu       sync.Mutex
 	asker    Asker
 	threads  threads
-	memories map[int]*memory  // by PID
-	loading  map[*memory]bool // with calls of execve that are not noted
+	memories map[int]*memory // by PID
 	// moved is when a thread of a process began or ended last.
 	moved map[int]tracefs.Time
 	// horizon is up to when all records that were complete have been read, gap up to when
@@ -46,8 +45,8 @@ type Tasks struct {
 // New returns Tasks that ask processes with a, and feed spaces. begun is a time from which on
 // the records of all events come.
 func New(spaces *space.Spaces, a Asker, clock func() tracefs.Time, begun tracefs.Time) *Tasks {
-	t := &Tasks{known: known{spaces, make(map[*memory]bool)}, asker: a, clock: clock, threads: newThreads(), memories: make(map[int]*memory),
-		loading: make(map[*memory]bool), moved: make(map[int]tracefs.Time), horizon: begun, gap: begun, lost: true, censusEvery: censusEvery}
+	t := &Tasks{known: known{spaces, make(map[*memory]bool), make(map[*memory]bool)}, asker: a, clock: clock, threads: newThreads(), memories: make(map[int]*memory),
+		moved: make(map[int]tracefs.Time), horizon: begun, gap: begun, lost: true, censusEvery: censusEvery}
 	t.threads.since = begun
 	return t
 }
@@ -61,9 +60,10 @@ func (t *Tasks) Add(e Event) {
 	e.Time = max(e.Time, t.horizon) // before, nothing of it had any effect
 	switch e.Kind {
 	case Born:
-		calls := t.calls(int(int32(e.Args[0])), made)
+		child := int(int32(e.Args[0]))
+		calls := t.memories[t.threads.now(child)].calls(child, made)
 		t.born(&e)
-		t.resume(int(int32(e.Args[0])), calls)
+		t.resume(t.memories[t.threads.now(child)], calls)
 		return
 	case Executed:
 		t.executed(&e)

@@ -119,7 +119,7 @@ func assess(w *off, gaps *lost.Gaps, end tracefs.Time) (cellKey, Sum) {
 		c.Unsplit = 1
 	case w.on != 0:
 		if _, _, lost := gaps.Within(w.woken, w.on); !lost {
-			c.Ready = w.on - w.woken
+			c.Ready = max(w.on-w.woken, 0) // records can be out of order
 		}
 	}
 	return k, c

@@ -159,7 +159,7 @@ func (g *generator) step() {
 		g.burst = 2 + g.rng.IntN(12)
 	}
 	if g.poller != nil {
-		g.poll()
+		g.poller.poll(g)
 	}
 	if g.cfg.LoseLog {
 		g.loseLog()
@@ -171,7 +171,7 @@ func (g *generator) step() {
 		t := g.open[g.rng.IntN(len(g.open))]
 		g.finish(t)
 		if g.chance(8) {
-			g.otherTracer(t)
+			hostile{g}.otherTracer(t)
 		}
 		return
 	}
@@ -216,17 +216,17 @@ func (g *generator) change(p *process, t *thread) {
 	case n < 106:
 		g.spawn(t)
 	case n < 112:
-		g.swap(p)
+		hostile{g}.swap(p)
 	case n < 114:
-		g.keep(p)
+		hostile{g}.keep(p)
 	case n < 117:
-		g.turn(p)
+		hostile{g}.turn(p)
 	case n < 119:
-		g.attach(p)
+		hostile{g}.attach(p)
 	case n < 123:
-		g.otherTracer(t)
+		hostile{g}.otherTracer(t)
 	default:
-		g.again(p)
+		hostile{g}.again(p)
 	}
 	if g.lines > 200 {
 		g.lines = 0

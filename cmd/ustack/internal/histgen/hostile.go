@@ -2,9 +2,12 @@ package histgen
 
 import "fmt"
 
+// hostile is what a machine does to mappings that a tracer does not expect.
+type hostile struct{ *generator }
+
 // keep is mremap with MREMAP_DONTUNMAP: the code is at another place, and its old
 // mapping stays.
-func (g *generator) keep(p *process) {
+func (g hostile) keep(p *process) {
 	v, ok := g.code(p, func(v *vma) bool { return v.open != nil })
 	if !ok || len(p.mm.vmas) > 60 {
 		return
@@ -19,7 +22,7 @@ func (g *generator) keep(p *process) {
 }
 
 // turn is remap_file_pages: a page of shared code becomes another one of the same file.
-func (g *generator) turn(p *process) {
+func (g hostile) turn(p *process) {
 	v, ok := g.code(p, func(v *vma) bool { return v.shared && v.open != nil && v.end-v.start > page })
 	if !ok {
 		return
@@ -34,7 +37,7 @@ func (g *generator) turn(p *process) {
 }
 
 // attach is shmat with SHM_EXEC, at times over other code (SHM_REMAP).
-func (g *generator) attach(p *process) {
+func (g hostile) attach(p *process) {
 	f := g.newFile(fmt.Sprintf("/SYSV%08x", g.rng.IntN(3)))
 	f.links, f.deleted, f.sysv = 0, true, true
 	v := vma{exec: true, shared: true, open: g.world.open(f)}
@@ -49,7 +52,7 @@ func (g *generator) attach(p *process) {
 }
 
 // code chooses code of a process, but for that of the program and the linker.
-func (g *generator) code(p *process, is func(*vma) bool) (vma, bool) {
+func (g hostile) code(p *process, is func(*vma) bool) (vma, bool) {
 	var list []vma
 	for i := kept; i < len(p.mm.vmas); i++ {
 		if v := &p.mm.vmas[i]; v.exec && is(v) {
@@ -66,7 +69,7 @@ func (g *generator) code(p *process, is func(*vma) bool) (vma, bool) {
 // of another instance, or of a tool. Each write to its tracing_on makes the kernel forget
 // what it has announced. The records of the announcements ask for a stack, too, at the
 // thread's next return to user space.
-func (g *generator) otherTracer(t *thread) {
+func (g hostile) otherTracer(t *thread) {
 	if !g.cfg.Others || g.cfg.Dialect == Stock || t.call != nil || t.waits != nil {
 		return
 	}
@@ -90,7 +93,7 @@ func (g *generator) otherTracer(t *thread) {
 
 // fresh returns the open files of addresses that the kernel has not announced, which it
 // has then.
-func (g *generator) fresh(m *mm, stack []uint64) (list []*openFile) {
+func (g hostile) fresh(m *mm, stack []uint64) (list []*openFile) {
 	for _, addr := range stack {
 		v := m.at(addr)
 		if v == nil || v.open == nil {

@@ -34,8 +34,7 @@ func newPoller() *poller {
 }
 
 // poll reads all processes, if it is time to.
-func (g *generator) poll() {
-	p := g.poller
+func (p *poller) poll(g *generator) {
 	if g.now < p.next {
 		return
 	}

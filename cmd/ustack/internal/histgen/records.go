@@ -112,7 +112,7 @@ func (g *generator) finish(t *thread) {
 		g.writeFrame(&b, v, addr)
 		truth.Frames = append(truth.Frames, m.frame(addr))
 	}
-	fresh := g.fresh(m, c.stack)
+	fresh := hostile{g}.fresh(m, c.stack)
 	truth.Raw = c.raw
 	g.result.Stacks[c.index] = truth
 	g.result.Frames += len(truth.Frames)

@@ -91,7 +91,7 @@ func (g *generator) compare() {
 
 // swap unloads a library and loads another one right away, whose struct file is
 // where the old one's was, often at its addresses, too.
-func (g *generator) swap(p *process) {
+func (g hostile) swap(p *process) {
 	m := p.mm
 	if len(m.vmas) <= kept {
 		return
@@ -112,7 +112,7 @@ func (g *generator) swap(p *process) {
 
 // again maps code of a struct file once more that the process has kept open, at
 // another place or where a part of it was.
-func (g *generator) again(p *process) {
+func (g hostile) again(p *process) {
 	m := p.mm
 	if len(m.vmas) <= kept || len(m.vmas) > 60 {
 		return
