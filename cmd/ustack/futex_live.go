@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"ustack/cmd/ustack/internal/analysis"
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/contention"
 	"ustack/render"
@@ -37,7 +38,7 @@ func futexLive(args []string, std command.Streams) error {
 	opt := source.engine("futex", std)
 	opt.NoText, opt.DebugDirs = true, f.symbols.DebugDirs
 	return trace(opt, contention.NewLive(f.output(), contention.LiveOptions{
-		Interval: f.every(), Owners: f.owners, Symbols: f.symbols.Options, Stdout: std.Out, Reporter: opt.Reporter,
+		LiveOptions: analysis.LiveOptions{Interval: f.every(), Symbols: f.symbols.Options, Stdout: std.Out, Reporter: opt.Reporter}, Owners: f.owners,
 	}), liveGarbage)
 }
 

@@ -1,6 +1,8 @@
 package futex
 
 import (
+	"cmp"
+
 	"ustack/filemap"
 	"ustack/filemap/proof"
 	"ustack/filemap/resolve"
@@ -96,21 +98,12 @@ type Analysis struct {
 	reporter reporter
 	impact   impactLog // of Options.Impact
 
-	events int64
-	task   sched.Event
+	task sched.Event
 }
 
 // New returns an empty Analysis.
 func New(opt Options) *Analysis {
-	if opt.Locks == 0 {
-		opt.Locks = defaultLocks
-	}
-	if opt.Stacks == 0 {
-		opt.Stacks = defaultStacks
-	}
-	if opt.Threads == 0 {
-		opt.Threads = defaultThreads
-	}
+	opt.Locks, opt.Stacks, opt.Threads = cmp.Or(opt.Locks, defaultLocks), cmp.Or(opt.Stacks, defaultStacks), cmp.Or(opt.Threads, defaultThreads)
 	a := new(Analysis)
 	a.stacks.Init(opt.Stacks)
 	a.connect(&opt)
@@ -147,37 +140,26 @@ func (a *Analysis) connect(opt *Options) {
 		activity: &a.activity, splits: &a.splits, held: &a.held, calls: &a.calls}
 }
 
-// settleEvery is after how many events spans are settled: the result must not
-// depend on how a trace is cut into batches.
-const settleEvery = 512
-
 // Batch takes the next batch of a trace.
 func (a *Analysis) Batch(h *resolve.Pending) error {
-	for i := range h.Records {
-		rec := &h.Records[i]
-		switch rec.Kind {
-		case tracefs.KindEvent:
-			a.event(h, i, rec)
-		case tracefs.KindLost, tracefs.KindGap:
-			a.losses.Lost(h, rec)
-			a.activity.losses++
-			a.impact.lost()
-			continue
-		}
-		a.losses.Seen(h, i, rec)
-		if rec.Kind != tracefs.KindEvent {
-			continue
-		}
-		if a.events++; a.events%settleEvery == 0 {
-			a.losses.settleUp(h)
-		}
-	}
-	if h.Paused {
-		a.losses.settleUp(h)
-	}
-	a.losses.SettleTimes(h)
+	a.losses.Batch(h, taker{a})
 	return nil
 }
+
+// taker takes the records of a batch for an analysis: it implements lost.Taker.
+type taker struct{ *Analysis }
+
+// Event takes an event.
+func (a taker) Event(h *resolve.Pending, i int, rec *tracefs.Record) { a.event(h, i, rec) }
+
+// Lost notes that records were lost.
+func (a taker) Lost() {
+	a.activity.losses++
+	a.impact.lost()
+}
+
+// Settle settles what no later gap can reach.
+func (a taker) Settle(h *resolve.Pending) { a.losses.settleUp(h) }
 
 // Flush implements render.Renderer; an analysis has nothing to show yet.
 func (a *Analysis) Flush() error { return nil }

@@ -38,7 +38,8 @@ type Losses struct {
 	Ended     func(*Time)
 	Disturbed func(from tracefs.Time)
 
-	cpus [][]cpu // by input
+	cpus   [][]cpu // by input
+	events int64   // that Batch has passed
 }
 
 // Check returns what of the invariants does not hold, for tests.

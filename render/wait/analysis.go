@@ -2,6 +2,7 @@ package wait
 
 import (
 	"bytes"
+	"cmp"
 
 	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
@@ -47,7 +48,6 @@ type Analysis struct {
 	lostTimes    int64 // how often records were lost
 	raw, wakings bool  // the trace has them
 	switches     int64
-	events       int64
 	refused      uint64 // records, by the kernel
 	until        tracefs.Time
 	task         sched.Event
@@ -56,15 +56,7 @@ type Analysis struct {
 
 // New returns an empty Analysis.
 func New(opt Options) *Analysis {
-	if opt.Stacks == 0 {
-		opt.Stacks = defaultStacks
-	}
-	if opt.Threads == 0 {
-		opt.Threads = defaultThreads
-	}
-	if opt.Cells == 0 {
-		opt.Cells = defaultCells
-	}
+	opt.Stacks, opt.Threads, opt.Cells = cmp.Or(opt.Stacks, defaultStacks), cmp.Or(opt.Threads, defaultThreads), cmp.Or(opt.Cells, defaultCells)
 	a := &Analysis{calls: newCalls(opt.Machine), all: opt.AllCalls, some: opt.Some}
 	a.stacks.Init(opt.Stacks)
 	a.threads = threads{all: make(map[int32]*thread), most: opt.Threads}
@@ -76,36 +68,25 @@ func New(opt Options) *Analysis {
 	return a
 }
 
-// settleEvery is after how many events waits are settled: the result must not depend on
-// how a trace is cut into batches.
-const settleEvery = 512
-
 // Batch takes the next batch of a trace.
 func (a *Analysis) Batch(h *resolve.Pending) error {
-	for i := range h.Records {
-		rec := &h.Records[i]
-		switch rec.Kind {
-		case tracefs.KindEvent:
-			a.event(h, i, rec)
-		case tracefs.KindLost, tracefs.KindGap:
-			a.losses.Lost(h, rec)
-			a.lostTimes++
-			continue
-		}
-		a.losses.Seen(h, i, rec)
-		if rec.Kind != tracefs.KindEvent {
-			continue
-		}
-		if a.events++; a.events%settleEvery == 0 {
-			a.settle(h)
-		}
-	}
-	if h.Paused {
-		a.settle(h)
-	}
-	a.losses.SettleTimes(h)
+	a.losses.Batch(h, taker{a})
 	return nil
 }
+
+// taker takes the records of a batch for an analysis: it implements lost.Taker.
+type taker struct{ *Analysis }
+
+// Event takes an event.
+func (a taker) Event(h *resolve.Pending, i int, rec *tracefs.Record) { a.event(h, i, rec) }
+
+// Lost notes that records were lost.
+func (a taker) Lost() {
+	a.lostTimes++
+}
+
+// Settle settles what no later gap can reach.
+func (a taker) Settle(h *resolve.Pending) { a.settle(h) }
 
 // Flush implements render.Renderer; an analysis has nothing to show yet.
 func (a *Analysis) Flush() error { return nil }

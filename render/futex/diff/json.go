@@ -1,10 +1,11 @@
 package diff
 
 import (
-	"encoding/json"
 	"io"
 	"math"
 	"strings"
+
+	"ustack/render/framejson"
 )
 
 // Schema names the form of the JSON document. The number changes when a program that
@@ -77,10 +78,7 @@ func JSON(w io.Writer, d *Diff) error {
 		}
 		out.Changes = append(out.Changes, x)
 	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", " ")
-	return e.Encode(&out)
+	return framejson.Write(w, &out)
 }
 
 func (s *Side) json() sideJSON {

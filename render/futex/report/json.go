@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/json"
 	"io"
 
 	"ustack/filemap"
@@ -55,10 +54,7 @@ func JSON(w io.Writer, r *futex.Report) error {
 	for _, x := range r.Longest {
 		d.Longest = append(d.Longest, waitOf(x, r))
 	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", " ")
-	return e.Encode(&d)
+	return framejson.Write(w, &d)
 }
 
 func confidence(sure bool) string {
@@ -102,7 +98,7 @@ func lockOf(l *futex.Lock, r *futex.Report) lockJSON {
 		Woken: n[futex.Woken], Changed: n[futex.Changed], TimedOut: n[futex.TimedOut], Interrupted: n[futex.Interrupted],
 		Requeued: n[futex.Requeued], Failed: n[futex.Failed], NoReturn: n[futex.NoReturn], Open: n[futex.Open],
 		Total: l.Time, OpenTime: l.OpenTime, Bounds: boundsOf(&l.Sum, r), Mean: l.Mean, P50: l.P50, P99: l.P99, Max: l.Max,
-		Histogram: []bucketJSON{}, WaitStacks: stacksOf(l.WaitStacks, l.Time), Wakers: stacksOf(l.Wakers, l.Time), Flows: []flowJSON{},
+		Histogram: []framejson.Bucket{}, WaitStacks: stacksOf(l.WaitStacks, l.Time), Wakers: stacksOf(l.Wakers, l.Time), Flows: []flowJSON{},
 		Waiters: threadsOf(l.Waiters), WakerTIDs: threadsOf(l.WakerTIDs), Holders: threadsOf(l.Holders), Owners: ownersOf(l.Owners), Partial: l.Partial,
 		Split: splitOf(l.Split, r), Holds: holdsOf(l.Holds),
 	}
@@ -133,7 +129,7 @@ func lockOf(l *futex.Lock, r *futex.Report) lockJSON {
 		out.Longest = &w
 	}
 	for _, b := range l.Histogram {
-		out.Histogram = append(out.Histogram, bucketJSON{b.From, b.Count})
+		out.Histogram = append(out.Histogram, framejson.Bucket{From: b.From, Count: b.Count})
 	}
 	for _, s := range l.Course {
 		out.Slices = append(out.Slices, sliceJSON{s.At, s.Waits, s.Time})
@@ -148,12 +144,9 @@ func lockOf(l *futex.Lock, r *futex.Report) lockJSON {
 func stacksOf(list []futex.StackShare, whole tracefs.Time) []stackJSON {
 	out := []stackJSON{}
 	for _, s := range list {
-		x := stackJSON{None: s.None, Count: s.Count, Time: s.Time}
+		x := stackJSON{Stack: framejson.StackOf(s.Stack, s.None), Count: s.Count, Time: s.Time}
 		if whole > 0 {
 			x.Share = float64(s.Time) / float64(whole)
-		}
-		if s.Stack != nil {
-			x.Frames, x.Cut, x.End = framejson.Frames(s.Stack), s.Stack.Cut, s.Stack.EndWord()
 		}
 		out = append(out, x)
 	}

@@ -91,43 +91,43 @@ type lockJSON struct {
 	// FileTrust is the trust of File if it is late.
 	FileTrust string `json:"file_trust,omitempty"`
 	symbolJSON
-	Process     *processJSON  `json:"process,omitempty"`
-	Kind        string        `json:"kind"`
-	Role        string        `json:"role,omitempty"`
-	Program     string        `json:"role_program,omitempty"`
-	Futexes     int           `json:"futexes,omitempty"`
-	Group       string        `json:"by,omitempty"`
-	Waits       int64         `json:"waits"`
-	Woken       int64         `json:"woken"`
-	Changed     int64         `json:"changed"`
-	TimedOut    int64         `json:"timed_out"`
-	Interrupted int64         `json:"interrupted"`
-	Requeued    int64         `json:"requeued"`
-	Failed      int64         `json:"failed"`
-	NoReturn    int64         `json:"no_return"`
-	Open        int64         `json:"open"`
-	Total       tracefs.Time  `json:"total_ns"`
-	OpenTime    tracefs.Time  `json:"blocked_ns"`
-	Bounds      boundsJSON    `json:"bounds"`
-	Mean        tracefs.Time  `json:"mean_ns"`
-	P50         tracefs.Time  `json:"p50_ns"`
-	P99         tracefs.Time  `json:"p99_ns"`
-	Max         tracefs.Time  `json:"max_ns"`
-	Histogram   []bucketJSON  `json:"histogram"`
-	Slices      []sliceJSON   `json:"slices,omitempty"`
-	WaitStacks  []stackJSON   `json:"wait_stacks"`
-	Wakers      []stackJSON   `json:"wakers"`
-	Flows       []flowJSON    `json:"flows"`
-	Waiters     []threadJSON  `json:"waiter_threads"`
-	WakerTIDs   []threadJSON  `json:"waker_threads"`
-	Holders     []threadJSON  `json:"holder_threads"`
-	Split       *splitJSON    `json:"split,omitempty"`
-	Holds       *holdsJSON    `json:"holds,omitempty"`
-	Owners      []ownerJSON   `json:"owners,omitempty"`
-	More        int64         `json:"not_kept_apart,omitempty"`
-	MoreTime    *tracefs.Time `json:"not_kept_apart_ns,omitempty"`
-	Longest     *waitJSON     `json:"longest,omitempty"`
-	Partial     bool          `json:"partial,omitempty"`
+	Process     *processJSON       `json:"process,omitempty"`
+	Kind        string             `json:"kind"`
+	Role        string             `json:"role,omitempty"`
+	Program     string             `json:"role_program,omitempty"`
+	Futexes     int                `json:"futexes,omitempty"`
+	Group       string             `json:"by,omitempty"`
+	Waits       int64              `json:"waits"`
+	Woken       int64              `json:"woken"`
+	Changed     int64              `json:"changed"`
+	TimedOut    int64              `json:"timed_out"`
+	Interrupted int64              `json:"interrupted"`
+	Requeued    int64              `json:"requeued"`
+	Failed      int64              `json:"failed"`
+	NoReturn    int64              `json:"no_return"`
+	Open        int64              `json:"open"`
+	Total       tracefs.Time       `json:"total_ns"`
+	OpenTime    tracefs.Time       `json:"blocked_ns"`
+	Bounds      boundsJSON         `json:"bounds"`
+	Mean        tracefs.Time       `json:"mean_ns"`
+	P50         tracefs.Time       `json:"p50_ns"`
+	P99         tracefs.Time       `json:"p99_ns"`
+	Max         tracefs.Time       `json:"max_ns"`
+	Histogram   []framejson.Bucket `json:"histogram"`
+	Slices      []sliceJSON        `json:"slices,omitempty"`
+	WaitStacks  []stackJSON        `json:"wait_stacks"`
+	Wakers      []stackJSON        `json:"wakers"`
+	Flows       []flowJSON         `json:"flows"`
+	Waiters     []threadJSON       `json:"waiter_threads"`
+	WakerTIDs   []threadJSON       `json:"waker_threads"`
+	Holders     []threadJSON       `json:"holder_threads"`
+	Split       *splitJSON         `json:"split,omitempty"`
+	Holds       *holdsJSON         `json:"holds,omitempty"`
+	Owners      []ownerJSON        `json:"owners,omitempty"`
+	More        int64              `json:"not_kept_apart,omitempty"`
+	MoreTime    *tracefs.Time      `json:"not_kept_apart_ns,omitempty"`
+	Longest     *waitJSON          `json:"longest,omitempty"`
+	Partial     bool               `json:"partial,omitempty"`
 }
 
 // symbolJSON is the static variable that a lock is in.
@@ -138,11 +138,6 @@ type symbolJSON struct {
 	Source string `json:"symbol_source,omitempty"`
 }
 
-type bucketJSON struct {
-	From  tracefs.Time `json:"from_ns"`
-	Count int64        `json:"count"`
-}
-
 // sliceJSON is of waits that ended in one part of the time of the trace.
 type sliceJSON struct {
 	At    int32        `json:"at"`
@@ -151,13 +146,10 @@ type sliceJSON struct {
 }
 
 type stackJSON struct {
-	Frames []framejson.Frame `json:"stack,omitempty"`
-	Cut    bool              `json:"stack_truncated,omitempty"`
-	End    string            `json:"stack_end,omitempty"`
-	None   string            `json:"no_stack,omitempty"`
-	Count  int64             `json:"count"`
-	Time   tracefs.Time      `json:"total_ns"`
-	Share  float64           `json:"share"`
+	framejson.Stack
+	Count int64        `json:"count"`
+	Time  tracefs.Time `json:"total_ns"`
+	Share float64      `json:"share"`
 }
 
 // flowJSON has the places of its stacks in wait_stacks and wakers.

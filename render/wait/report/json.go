@@ -1,11 +1,9 @@
 package report
 
 import (
-	"encoding/json"
 	"io"
 
 	"ustack/render/framejson"
-	"ustack/render/stackset"
 	"ustack/render/wait"
 	"ustack/tracefs"
 )
@@ -64,38 +62,26 @@ type doubtJSON struct {
 type rowJSON struct {
 	Rank int `json:"rank"`
 	sumJSON
-	Disk      tracefs.Time `json:"uninterruptible_ns"`
-	Doubt     doubtJSON    `json:"uncertain"`
-	Slept     int64        `json:"in_distribution"`
-	Mean      tracefs.Time `json:"mean_ns"`
-	P50       tracefs.Time `json:"p50_ns"`
-	P99       tracefs.Time `json:"p99_ns"`
-	Max       tracefs.Time `json:"max_ns"`
-	Histogram []bucketJSON `json:"histogram"`
-	Sites     []siteJSON   `json:"sites"`
-	Threads   []threadJSON `json:"threads"`
-	Wakers    []wakerJSON  `json:"wakers"`
-	Longest   *longestJSON `json:"longest,omitempty"`
-}
-
-type bucketJSON struct {
-	From  tracefs.Time `json:"from_ns"`
-	Count int64        `json:"count"`
+	Disk      tracefs.Time       `json:"uninterruptible_ns"`
+	Doubt     doubtJSON          `json:"uncertain"`
+	Slept     int64              `json:"in_distribution"`
+	Mean      tracefs.Time       `json:"mean_ns"`
+	P50       tracefs.Time       `json:"p50_ns"`
+	P99       tracefs.Time       `json:"p99_ns"`
+	Max       tracefs.Time       `json:"max_ns"`
+	Histogram []framejson.Bucket `json:"histogram"`
+	Sites     []siteJSON         `json:"sites"`
+	Threads   []threadJSON       `json:"threads"`
+	Wakers    []wakerJSON        `json:"wakers"`
+	Longest   *longestJSON       `json:"longest,omitempty"`
 }
 
 type siteJSON struct {
 	Kind string `json:"kind"`
 	Call string `json:"call,omitempty"`
 	Why  string `json:"why_unknown,omitempty"`
-	stackJSON
+	framejson.Stack
 	sumJSON
-}
-
-type stackJSON struct {
-	Frames []framejson.Frame `json:"stack,omitempty"`
-	Cut    bool              `json:"stack_truncated,omitempty"`
-	End    string            `json:"stack_end,omitempty"`
-	None   string            `json:"no_stack,omitempty"`
 }
 
 type threadJSON struct {
@@ -110,7 +96,7 @@ type wakerJSON struct {
 	Interrupt bool         `json:"interrupt,omitempty"`
 	Waits     int64        `json:"waits"`
 	Time      tracefs.Time `json:"total_ns"`
-	stackJSON
+	framejson.Stack
 }
 
 type longestJSON struct {
@@ -147,33 +133,22 @@ func JSON(w io.Writer, r *wait.Report) error {
 	for _, x := range r.Rows {
 		d.Rows = append(d.Rows, rowOf(x))
 	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", " ")
-	return e.Encode(&d)
+	return framejson.Write(w, &d)
 }
 
 func sumOf(s *wait.Sum) sumJSON {
 	return sumJSON{Waits: s.Waits, Time: s.Time, Ready: s.Ready, Unsplit: s.Unsplit, Open: s.Open, OpenTime: s.OpenTime}
 }
 
-func stackOf(s *stackset.Stack, none string) stackJSON {
-	out := stackJSON{None: none, Frames: framejson.Frames(s)}
-	if s != nil {
-		out.Cut, out.End = s.Cut, s.EndWord()
-	}
-	return out
-}
-
 func rowOf(r *wait.Row) rowJSON {
 	out := rowJSON{Rank: r.Rank, sumJSON: sumOf(&r.Sum), Disk: r.Disk, Doubt: doubtJSON(r.Doubt), Slept: r.Slept, Mean: r.Mean, P50: r.P50, P99: r.P99, Max: r.Max,
-		Histogram: []bucketJSON{}, Sites: []siteJSON{}, Threads: []threadJSON{}, Wakers: []wakerJSON{}}
+		Histogram: []framejson.Bucket{}, Sites: []siteJSON{}, Threads: []threadJSON{}, Wakers: []wakerJSON{}}
 	for _, b := range r.Histogram {
-		out.Histogram = append(out.Histogram, bucketJSON{b.From, b.Count})
+		out.Histogram = append(out.Histogram, framejson.Bucket{From: b.From, Count: b.Count})
 	}
 	for i := range r.Sites {
 		s := &r.Sites[i]
-		out.Sites = append(out.Sites, siteJSON{s.Kind.String(), framejson.Clean(s.Call), s.Why.String(), stackOf(s.Stack, s.None), sumOf(&s.Sum)})
+		out.Sites = append(out.Sites, siteJSON{s.Kind.String(), framejson.Clean(s.Call), s.Why.String(), framejson.StackOf(s.Stack, s.None), sumOf(&s.Sum)})
 	}
 	for i := range r.Threads {
 		t := &r.Threads[i]
@@ -189,5 +164,5 @@ func rowOf(r *wait.Row) rowJSON {
 }
 
 func wakerOf(w *wait.Waker) wakerJSON {
-	return wakerJSON{w.TID, framejson.Clean(w.Comm), w.Interrupt, w.Waits, w.Time, stackOf(w.Stack, w.None)}
+	return wakerJSON{w.TID, framejson.Clean(w.Comm), w.Interrupt, w.Waits, w.Time, framejson.StackOf(w.Stack, w.None)}
 }

@@ -9,27 +9,17 @@ package contention
 import (
 	"fmt"
 	"io"
-	"time"
 
-	"ustack/cmd/ustack/internal/pump"
+	"ustack/cmd/ustack/internal/analysis"
 	"ustack/cmd/ustack/internal/saved"
-	"ustack/filemap/resolve"
 	"ustack/filemap/symbolize"
 	"ustack/render"
 	"ustack/render/futex"
 	futexreport "ustack/render/futex/report"
+	"ustack/render/lost"
 	"ustack/render/perfetto"
 	"ustack/render/profile"
 	"ustack/render/redact"
-	"ustack/tracefs"
-	"ustack/tracefs/input"
-)
-
-// Limits for holding records back. Few are needed: a wait's stack is found at
-// its end, too.
-const (
-	holdBytes = 1 << 20
-	holdTime  = 2 * time.Second
 )
 
 // Output is what the report shows, and how it is written: as text, without more.
@@ -88,40 +78,23 @@ func writeNotes(w io.Writer, r *futex.Report, eachWait bool) {
 	}
 }
 
-// Read analyses a saved trace: it reads it, and once more if records are lost in places that could
-// not be foreseen.
+// Read analyses a saved trace.
 func (o *Output) Read(from *saved.Options, stdin io.Reader, stderr io.Writer) (*futex.Analysis, error) {
-	hold := resolve.Limits{Lines: pump.HoldLines, Bytes: holdBytes, Time: tracefs.Time(holdTime)}
-	from.Own = true
-	trace, err := from.Open(stdin, input.Options{Events: true, NoText: true}, resolve.Options{Hold: hold, Stitch: true})
-	if err != nil {
-		return nil, err
-	}
-	defer trace.Close()
-	opt := futex.Options{Calls: o.eachWait(), Impact: o.Impact.On, GoHeap: redact.IsGoHeap}
-	o.Clock = trace.Clock()
-	if ev := trace.Dump(); ev != nil {
-		opt.Mappings = ev
-		if from.Symbols {
-			opt.Layouts = ev
+	read := analysis.Saved[*futex.Analysis]{From: from, Drop: (*futex.Analysis).DropCalls, New: func(trace *saved.Trace, gaps *lost.Gaps) *futex.Analysis {
+		opt := futex.Options{Calls: o.eachWait(), Impact: o.Impact.On, GoHeap: redact.IsGoHeap, Gaps: gaps}
+		o.Clock = trace.Clock()
+		if ev := trace.Dump(); ev != nil {
+			opt.Mappings = ev
+			if from.Symbols {
+				opt.Layouts = ev
+			}
 		}
-	}
-	if p := trace.Programs(); p != nil {
-		opt.Programs = p
-	}
-	a := futex.New(opt)
-	_, err = trace.Read(func(*resolve.Resolver) render.Renderer { return a }, stderr)
-	if err != nil || !a.NeedsGaps() {
-		return a, err
-	}
-	opt.Gaps = a.Gaps()
-	second := futex.New(opt)
-	if ok, err := trace.ReadAgain(second, stderr); !ok || err != nil {
-		second.DropCalls()
-		return a, err
-	}
-	a.DropCalls()
-	return second, nil
+		if p := trace.Programs(); p != nil {
+			opt.Programs = p
+		}
+		return futex.New(opt)
+	}}
+	return read.Read(stdin, stderr)
 }
 
 // eachWait reports whether the format shows each wait at its time.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"ustack/cmd/ustack/internal/analysis"
 	"ustack/cmd/ustack/internal/live"
 	"ustack/cmd/ustack/internal/pump"
 	"ustack/filemap/resolve"
@@ -62,7 +63,7 @@ func TestRefused(t *testing.T) {
 func report(t *testing.T, out Output, trace string, refused uint64) string {
 	t.Helper()
 	var stdout bytes.Buffer
-	sink := NewLive(out, LiveOptions{Stdout: &stdout, Reporter: &live.Reporter{Quiet: true, Out: io.Discard}})
+	sink := NewLive(out, LiveOptions{LiveOptions: analysis.LiveOptions{Stdout: &stdout, Reporter: &live.Reporter{Quiet: true, Out: io.Discard}}})
 	start := &live.Start{
 		Refused: func() uint64 { return refused },
 		Stopped: func() tracefs.Time { return 0 },

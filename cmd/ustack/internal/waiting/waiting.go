@@ -6,26 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
+	"ustack/cmd/ustack/internal/analysis"
 	"ustack/cmd/ustack/internal/output"
-	"ustack/cmd/ustack/internal/pump"
 	"ustack/cmd/ustack/internal/saved"
 	"ustack/cmd/ustack/internal/symbols"
-	"ustack/filemap/resolve"
 	"ustack/filemap/symbolize"
 	"ustack/render"
+	"ustack/render/lost"
 	"ustack/render/profile"
 	"ustack/render/wait"
 	waitreport "ustack/render/wait/report"
-	"ustack/tracefs"
-	"ustack/tracefs/input"
-)
-
-// Limits for holding records back: stacks that are deferred come with the return.
-const (
-	holdBytes = 1 << 20
-	holdTime  = 2 * time.Second
 )
 
 // Output is what the report shows, and how it is written: as text, without more.
@@ -46,26 +37,12 @@ func (o *Output) Check() error {
 	return o.View.Check()
 }
 
-// Read analyses a saved trace: it reads it, and once more if records are lost in places
-// that could not be foreseen.
+// Read analyses a saved trace.
 func (o *Output) Read(from *saved.Options, stdin io.Reader, stderr io.Writer) (*wait.Analysis, error) {
-	hold := resolve.Limits{Lines: pump.HoldLines, Bytes: holdBytes, Time: tracefs.Time(holdTime)}
-	from.Own = true
-	trace, err := from.Open(stdin, input.Options{Events: true, NoText: true}, resolve.Options{Hold: hold, Stitch: true})
-	if err != nil {
-		return nil, err
-	}
-	defer trace.Close()
-	a := wait.New(wait.Options{})
-	_, err = trace.Read(func(*resolve.Resolver) render.Renderer { return a }, stderr)
-	if err != nil || !a.NeedsGaps() {
-		return a, err
-	}
-	second := wait.New(wait.Options{Gaps: a.Gaps()})
-	if ok, err := trace.ReadAgain(second, stderr); !ok || err != nil {
-		return a, err
-	}
-	return second, nil
+	read := analysis.Saved[*wait.Analysis]{From: from, New: func(_ *saved.Trace, gaps *lost.Gaps) *wait.Analysis {
+		return wait.New(wait.Options{Gaps: gaps})
+	}}
+	return read.Read(stdin, stderr)
 }
 
 // Report writes the report at the end. names may be nil.

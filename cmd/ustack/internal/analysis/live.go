@@ -1,0 +1,96 @@
+package analysis
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"ustack/cmd/ustack/internal/display"
+	"ustack/cmd/ustack/internal/live"
+	"ustack/cmd/ustack/internal/output"
+	"ustack/cmd/ustack/internal/symbols"
+	"ustack/filemap/resolve"
+	"ustack/filemap/space"
+	"ustack/filemap/symbolize"
+	"ustack/render"
+	"ustack/render/profile"
+)
+
+// LiveOptions are what all sinks of reports are asked for.
+type LiveOptions struct {
+	Interval time.Duration // how often the report so far is written, 0 for never
+	Symbols  symbols.Options
+	Stdout   io.Writer
+	Reporter *live.Reporter
+}
+
+// Live is the part of a live.Sink that does not depend on the analysis: A is set by the
+// sink that has it, after Begin.
+type Live struct {
+	LiveOptions
+	Start *live.Start
+	A     Analysis           // nil before Open and after End
+	Names *symbolize.Symbols // nil without --symbols
+
+	interim *display.Interim
+}
+
+// Begin is the first part of Open. to is the profile that is written, if any.
+func (o *Live) Begin(start *live.Start, to profile.Format) (err error) {
+	o.Start = start
+	if err := output.CheckProfile(o.Stdout, to); err != nil {
+		return err
+	}
+	if o.Names, err = o.Symbols.Open("", o.Reporter.Out); err != nil {
+		return err
+	}
+	o.interim = display.New(o.Stdout, o.Interval)
+	return nil
+}
+
+// IdleTick is how often Step is called at least.
+const IdleTick = time.Second / 2
+
+// Needs returns what every such sink needs.
+func (o *Live) Needs() live.Needs {
+	return live.Needs{Symbols: o.Names, Tick: IdleTick, OwnProgress: o.interim.OnScreen()}
+}
+
+// Renderer implements live.Sink.
+func (o *Live) Renderer(*resolve.Resolver) render.Renderer { return o.A }
+
+// Idle notes how far the trace is whole while nothing happens in it.
+func (o *Live) Idle() {
+	if o.Start.Processes != nil && o.Start.Idle() {
+		o.A.Until(space.Monotonic())
+	}
+}
+
+// Show shows the report so far if it is time to. write writes it.
+func (o *Live) Show(t *resolve.Totals, write func(io.Writer) error) error {
+	if !o.A.Seen() {
+		return nil
+	}
+	return o.interim.Step(t, func(w io.Writer) error {
+		o.A.Refused(o.Start.Refused())
+		return write(w)
+	})
+}
+
+// Finish is live.Sink's End: report writes the report, of an interrupted trace too.
+func (o *Live) Finish(report func() error) (err error) {
+	if o.A == nil {
+		return nil
+	}
+	if o.Start.Processes != nil {
+		o.A.Until(o.Start.Stopped())
+	}
+	if o.A.Seen() {
+		o.A.Refused(o.Start.Refused())
+		err = errors.Join(o.interim.Clear(), report())
+	}
+	if o.A = nil; o.Names != nil {
+		o.Names.Close()
+	}
+	return err
+}
