@@ -40,6 +40,7 @@ Exit codes: 0 ok, 1 failure, 2 usage.
 type futexFlags struct {
 	traceFlags
 	json, blame bool
+	verbose     bool // the whole text
 	format      string
 	profile     profile.Format // if format is one
 	minWait     time.Duration
@@ -98,6 +99,7 @@ func (f *futexFlags) complete(files []string) error {
 func (f *futexFlags) viewFlags(fs *flag.FlagSet) {
 	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text, json (one document), or of the waits and their stacks, for other programs: "+output.ProfileFormats())
 	fs.BoolVar(&f.json, "json", false, "the same as --format=json")
+	fs.BoolVar(&f.verbose, "v", false, "show all of the report, not only what fits onto a screen; --top with another number does, too")
 	fs.BoolVar(&f.blame, "blame", false, "in a profile, charge the time of waits to the stacks that released the lock")
 	f.symbols.register(fs)
 	fs.IntVar(&f.view.Top, "top", defaultTop, "show the first `N` locks, waits and threads, 0 for all")
@@ -190,5 +192,6 @@ func (f *futexFlags) run(std command.Streams) error {
 
 // output returns what the report shows, and how it is written.
 func (f *futexFlags) output() contention.Output {
-	return contention.Output{JSON: f.format == "json", Profile: f.profile, View: f.view, Quiet: f.Quiet, Blame: f.blame, Impact: f.impact}
+	return contention.Output{JSON: f.format == "json", Profile: f.profile, View: f.view, Quiet: f.Quiet, Blame: f.blame, Impact: f.impact,
+		Brief: !f.verbose && f.view.Top == defaultTop}
 }

@@ -36,7 +36,7 @@ func TestHints(t *testing.T) {
 		if c.names != nil {
 			a.Name(c.names)
 		}
-		notes := a.Report(futex.View{}).Notes
+		notes := a.Report(futex.View{}).Hints
 		of := func(word string) bool {
 			return slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, word) })
 		}

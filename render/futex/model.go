@@ -57,6 +57,8 @@ type Report struct {
 	// Impact is nil if it was not asked for.
 	Impact *Impact
 	Loss   Loss
+	// Hints say what shows locks that are no futexes, of the runtimes in the trace.
+	Hints []string
 	// Notes say what the trace lacks for a better answer.
 	Notes []string
 }

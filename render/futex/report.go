@@ -422,9 +422,7 @@ func (rp *reporter) notes(r *Report, locks []*Lock, filtered bool) {
 	if rp.claimed > 0 {
 		note("%d of %d frames rest on claims, which the kernel made because of another stack: --maps checks them, --strict leaves them unresolved", rp.claimed, rp.frames)
 	}
-	for _, hint := range rp.hints(locks) {
-		note("%s", hint)
-	}
+	r.Hints = rp.hints(locks)
 	unknown := slices.ContainsFunc(locks, func(l *Lock) bool { return l.Process != nil && l.Process.TGID < 0 })
 	switch {
 	case unknown && rp.opt.Mappings == nil:

@@ -35,7 +35,7 @@ func checked(t *testing.T, a *wait.Analysis) {
 			t.Errorf("by %s: rows have %d waits and %d doubtful, the sums %d, %d and %d", by, rows, doubt, known.Count(), unknown.Count(), r.Doubt.Waits)
 		}
 		var text strings.Builder
-		if err := waitreport.Text(&text, r); err != nil {
+		if err := waitreport.Text(&text, r, waitreport.Options{}); err != nil {
 			t.Error(err)
 		}
 		for line := range strings.Lines(text.String()) {

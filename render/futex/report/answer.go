@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 
 	"ustack/render/futex"
 	"ustack/render/phrase"
@@ -99,7 +100,7 @@ func (t *text) most() {
 	if len(l.Holders) > 0 {
 		t.f("  holding     %s\n", t.who(l.Holders, l.Rest.Holders, mostNamed))
 	}
-	if s := t.held(l.Holds); s != "" {
+	if s := (holdText{t}).held(l.Holds); s != "" {
 		t.f("  held for    %s\n", s)
 	}
 	if s := t.split(l.Split); s != "" {
@@ -113,23 +114,33 @@ func (t *text) most() {
 	}
 }
 
-// rest describes the condition variable, semaphore or flag that threads wait for most, if
+// other returns the condition variable, semaphore or flag that threads wait for most, if
 // they wait longer for such than for locks: it can be a queue whose producers are late.
-func (t *text) rest() {
+// It is nil otherwise.
+func (t *text) other() *futex.Lock {
 	r := t.r
 	if r.Signalled.Time+r.Signalled.OpenTime <= r.Contended.Time+r.Contended.OpenTime {
+		return nil
+	}
+	i := slices.IndexFunc(r.Signals, func(l *futex.Lock) bool {
+		return (l.Kind == futex.Condvar || l.Kind == futex.Signal || l.Kind == futex.Semaphore) && len(l.Waiters) > 0
+	})
+	if i < 0 {
+		return nil
+	}
+	return r.Signals[i]
+}
+
+// rest describes what else threads wait for most.
+func (t *text) rest() {
+	l := t.other()
+	if l == nil {
 		return
 	}
-	for _, l := range r.Signals {
-		if l.Kind != futex.Condvar && l.Kind != futex.Signal && l.Kind != futex.Semaphore || len(l.Waiters) == 0 {
-			continue
-		}
-		t.f("Most of the other: %s, %s in %s\n", t.lockName(l), t.sum(&l.Sum), phrase.Plural64(l.Slept+l.Open, "wait"))
-		t.f("  waiting     %s\n              at %s\n", t.who(l.Waiters, l.Rest.Waiters, mostNamed), t.place(l.WaitStacks))
-		if len(l.WakerTIDs) > 0 {
-			t.f("  signalling  %s\n              at %s\n", t.who(l.WakerTIDs, l.Rest.Wakers, mostNamed), t.place(l.Wakers))
-		}
-		return
+	t.f("Most of the other: %s, %s in %s\n", t.lockName(l), t.sum(&l.Sum), phrase.Plural64(l.Slept+l.Open, "wait"))
+	t.f("  waiting     %s\n              at %s\n", t.who(l.Waiters, l.Rest.Waiters, mostNamed), t.place(l.WaitStacks))
+	if len(l.WakerTIDs) > 0 {
+		t.f("  signalling  %s\n              at %s\n", t.who(l.WakerTIDs, l.Rest.Wakers, mostNamed), t.place(l.Wakers))
 	}
 }
 

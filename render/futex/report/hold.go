@@ -9,8 +9,11 @@ import (
 	"ustack/tracefs"
 )
 
+// holdText writes what is known of holds.
+type holdText struct{ *text }
+
 // held says in a line how long threads held a lock, "" if nothing is known of it.
-func (t *text) held(h *futex.Holds) string {
+func (t holdText) held(h *futex.Holds) string {
 	if h == nil || h.Exact == 0 && (h.Unbounded > 0 && h.Low == 0 || !t.r.Scheduled) {
 		return "" // bounds that say nothing are left out
 	}
@@ -34,7 +37,7 @@ func (t *text) held(h *futex.Holds) string {
 }
 
 // bounds says how long the holds took together of which the length is not known.
-func (t *text) bounds(h *futex.Holds) string {
+func (t holdText) bounds(h *futex.Holds) string {
 	switch {
 	case h.Unbounded > 0:
 		return "at least " + t.time(h.Low)
@@ -45,7 +48,7 @@ func (t *text) bounds(h *futex.Holds) string {
 }
 
 // doing says in a line what holders did, "" if nothing is known of it.
-func (t *text) doing(d *futex.Doing) string {
+func (t holdText) doing(d *futex.Doing) string {
 	if !t.r.Scheduled || d.Whole() == 0 {
 		return ""
 	}
@@ -54,7 +57,7 @@ func (t *text) doing(d *futex.Doing) string {
 }
 
 // off says in a line where a holder did not run, and what it did there.
-func (t *text) off(s *futex.HoldStack, whole tracefs.Time) string {
+func (t holdText) off(s *futex.HoldStack, whole tracefs.Time) string {
 	line := s.Did
 	if s.Did == "blocked" {
 		line += " in " + t.blockedWhat(&s.On)
@@ -67,7 +70,7 @@ func (t *text) off(s *futex.HoldStack, whole tracefs.Time) string {
 }
 
 // holds writes what is known of the holds of a lock.
-func (t *text) holds(h *futex.Holds) {
+func (t holdText) holds(h *futex.Holds) {
 	s := t.held(h)
 	if s == "" {
 		return
@@ -86,7 +89,7 @@ func (t *text) holds(h *futex.Holds) {
 }
 
 // longHolds lists the longest holds.
-func (t *text) longHolds() {
+func (t holdText) longHolds() {
 	title := "\nLongest holds of a lock that others waited for, or the holder had\n\n"
 	for _, h := range t.r.LongHolds {
 		if h.Low == 0 && (h.High < 0 || !t.r.Scheduled) {
@@ -105,7 +108,7 @@ func (t *text) longHolds() {
 }
 
 // hold returns a single hold in one line.
-func (t *text) hold(h *futex.Hold) string {
+func (t holdText) hold(h *futex.Hold) string {
 	long := t.time(h.Low)
 	switch {
 	case h.High < 0:

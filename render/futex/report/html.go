@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 
 	"ustack/render/framejson"
 	"ustack/render/futex"
@@ -92,16 +91,14 @@ const answerTop = 5
 func newAnswer(r *futex.Report) *answer {
 	t := &text{r: r, opt: Options{Top: answerTop}}
 	words := func(write func()) []string {
-		t.b.Reset()
-		write()
 		list := []string{}
-		for line := range strings.Lines(strings.Trim(t.b.String(), "\n")) {
-			list = append(list, framejson.Clean(strings.TrimSuffix(line, "\n")))
+		for _, line := range t.lines(write) {
+			list = append(list, framejson.Clean(line))
 		}
 		return list
 	}
 	out := &answer{Hangs: r.Verdict.LockUp(), Lossy: r.Loss.Any(), Verdict: words(t.verdict),
 		Summary: words(func() { t.summary(); t.reach() })}
-	out.Loss, out.Blocked, out.Besides = words(t.loss), words(t.blocked), words(t.odd) // loss is what summary does not have
+	out.Loss, out.Blocked, out.Besides = words(func() { t.losses(); t.notes() }), words(t.blocked), words(t.odd) // loss is what summary does not have
 	return out
 }

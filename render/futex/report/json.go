@@ -23,7 +23,7 @@ func JSON(w io.Writer, r *futex.Report) error {
 		Blocked: []blockedJSON{}, Longest: []waitJSON{}, ThreadCount: r.ThreadCount, Threads: threadsOf(r.Threads),
 		Before:   beforeOf(r),
 		Waitv:    waitvJSON{r.Waitv.Waits, r.Waitv.Time},
-		NoReturn: r.NoReturn, Notes: append([]string{}, r.Notes...),
+		NoReturn: r.NoReturn, Notes: append(append([]string{}, r.Hints...), r.Notes...),
 		LongHolds: longHoldsOf(r.LongHolds),
 		Verdict:   verdictOf(r),
 		Loss:      lossJSON{Gaps: r.Loss.Gaps, Records: r.Loss.Records, Unknown: r.Loss.Unknown, Refused: r.Loss.Refused, Bounded: r.Loss.Bounded, Forgotten: r.Loss.Forgotten},

@@ -17,11 +17,17 @@ type Options struct {
 	// Top is how many stacks, wakers and holders a lock has at most, 0 for
 	// all. The View that made the report has chosen the locks.
 	Top int
+	// Brief has it fit onto a screen, and leaves out what does not.
+	Brief bool
 }
 
 // Text writes a report for people.
 func Text(w io.Writer, r *futex.Report, opt Options) error {
 	t := &text{r: r, opt: opt}
+	if opt.Brief {
+		_, err := io.WriteString(w, (&screen{text: t}).write())
+		return err
+	}
 	if r.Verdict.LockUp() {
 		t.verdict()
 		t.summary()
@@ -35,11 +41,12 @@ func Text(w io.Writer, r *futex.Report, opt Options) error {
 	t.section("Contended locks", r.Locks, r.LockCount, r.OtherLocks)
 	t.blocked()
 	t.longest()
-	t.longHolds()
+	(holdText{t}).longHolds()
 	t.threads()
 	t.section("Not contention: condition variables, joins, parked threads, timeouts", r.Signals, r.SignalCount, r.OtherSignals)
 	t.odd()
-	t.loss()
+	t.losses()
+	t.notes()
 	_, err := io.WriteString(w, t.b.String())
 	return err
 }
@@ -154,7 +161,7 @@ func (t *text) lock(l *futex.Lock) {
 	if s := t.root(l.Split); s != "" {
 		t.f("      in the end: %s\n", s)
 	}
-	t.holds(l.Holds)
+	(holdText{t}).holds(l.Holds)
 	if l.Readings > 0 {
 		t.f("      its owner, read %s: %s\n", times(l.Readings), t.owners(l, 6))
 	}
@@ -353,31 +360,15 @@ func (t *text) odd() {
 	}
 }
 
-// loss prints what is uncertain, and what would help.
-func (t *text) loss() {
-	// bounds is how many times the seen waiting a bound of the unseen may be, to mean
-	// something.
-	const bounds = 10
-	r := t.r
-	l := &r.Loss
-	if !l.Any() && l.Forgotten == 0 && len(r.Notes) == t.noted {
+// losses prints what is uncertain.
+func (t *text) losses() {
+	l := &t.r.Loss
+	if !l.Any() && l.Forgotten == 0 {
 		return
 	}
 	t.b.WriteByte('\n')
 	if l.Gaps > 0 {
-		more := ""
-		if l.Unknown {
-			more = "at least "
-		}
-		t.f("Loss: %s%d records in %s. ", more, l.Records, phrase.Plural64(l.Gaps, "place"))
-		switch {
-		case !l.Bounded:
-			t.f("The hidden time has no bound here: all sums are of what was seen.\n")
-		case l.Unseen < 0 || l.Unseen > bounds*(r.All.Time+r.All.OpenTime):
-			t.f("Ranges are for the threads that the trace shows; the waiting of others is unknown: a larger ring buffer (-b) loses less.\n")
-		default:
-			t.f("Ranges are for the threads that the trace shows; others can have waited for %s at most.\n", t.time(l.Unseen))
-		}
+		t.gaps(l)
 	}
 	if l.Refused > 0 {
 		t.f("Loss: the kernel refused %s (commit overrun) at unknown times, so all sums are of what was seen.\n", phrase.Plural64(int64(l.Refused), "record"))
@@ -385,7 +376,37 @@ func (t *text) loss() {
 	if l.Forgotten > 0 {
 		t.f("%s were too many to keep: their waits at that time are not counted.\n", phrase.Plural64(l.Forgotten, "thread"))
 	}
-	for _, n := range r.Notes[t.noted:] {
-		t.f("Note: %s.\n", n)
+}
+
+// gaps prints how many records were lost, and what that can hide.
+func (t *text) gaps(l *futex.Loss) {
+	// bounds is how many times the seen waiting a bound of the unseen may be, to mean
+	// something.
+	const bounds = 10
+	more := ""
+	if l.Unknown {
+		more = "at least "
+	}
+	t.f("Loss: %s%d records in %s. ", more, l.Records, phrase.Plural64(l.Gaps, "place"))
+	switch all := &t.r.All; {
+	case !l.Bounded:
+		t.f("The hidden time has no bound here: all sums are of what was seen.\n")
+	case l.Unseen < 0 || l.Unseen > bounds*(all.Time+all.OpenTime):
+		t.f("Ranges are for the threads that the trace shows; the waiting of others is unknown: a larger ring buffer (-b) loses less.\n")
+	default:
+		t.f("Ranges are for the threads that the trace shows; others can have waited for %s at most.\n", t.time(l.Unseen))
+	}
+}
+
+// notes prints what would help.
+func (t *text) notes() {
+	r := t.r
+	if len(r.Hints)+len(r.Notes) > t.noted && !r.Loss.Any() && r.Loss.Forgotten == 0 {
+		t.b.WriteByte('\n')
+	}
+	for _, list := range [...][]string{r.Hints, r.Notes[t.noted:]} {
+		for _, n := range list {
+			t.f("Note: %s.\n", n)
+		}
 	}
 }

@@ -6,17 +6,19 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"ustack/render/brief"
 	"ustack/render/phrase"
 	"ustack/render/wait"
 	"ustack/tracefs"
 )
 
-// width is how wide a line is, in characters.
-const width = 80
-
 // Text writes a report for people: the answer first, then a line a row.
-func Text(w io.Writer, r *wait.Report) error {
+func Text(w io.Writer, r *wait.Report, opt Options) error {
 	t := &text{r: r}
+	if opt.Brief {
+		_, err := io.WriteString(w, t.brief())
+		return err
+	}
 	t.amounts()
 	blocked, events, unknown := t.sections()
 	t.most("Most", blocked)
@@ -30,6 +32,7 @@ func Text(w io.Writer, r *wait.Report) error {
 	t.table("Waits for events", events)
 	t.unknown(unknown)
 	t.loss()
+	t.notes()
 	_, err := io.WriteString(w, t.b.String())
 	return err
 }
@@ -41,7 +44,7 @@ type text struct {
 
 // line writes a line, of which what is too much is cut.
 func (t *text) line(format string, args ...any) {
-	t.b.WriteString(phrase.Clip(fmt.Sprintf(format, args...), width))
+	t.b.WriteString(phrase.Clip(fmt.Sprintf(format, args...), brief.Width))
 	t.b.WriteByte('\n')
 }
 
@@ -233,6 +236,11 @@ func (t *text) table(title string, rows []*wait.Row) {
 	}
 	t.line("")
 	t.line("%s", title)
+	t.list(rows)
+}
+
+// list writes rows, a line each.
+func (t *text) list(rows []*wait.Row) {
 	for _, r := range rows {
 		what := t.what(r)
 		if t.r.By == wait.ByStack {
@@ -279,6 +287,10 @@ func (t *text) loss() {
 	if l.Forgotten > 0 {
 		t.line("%s were too many to keep: waits of theirs are missing.", phrase.Plural64(l.Forgotten, "thread"))
 	}
+}
+
+// notes says what would help.
+func (t *text) notes() {
 	if t.r.Switches == 0 {
 		return
 	}
@@ -293,7 +305,7 @@ func (t *text) wrap(head string, words []string) {
 	for i, word := range words {
 		switch {
 		case i == 0:
-		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width:
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > brief.Width:
 			t.line("%s", line)
 			line = "  "
 		default:

@@ -30,6 +30,7 @@ type Output struct {
 	Quiet   bool // no notes on standard error
 	Blame   bool // the profile is of the stacks that ended the waits
 	Impact  futex.ImpactView
+	Brief   bool   // the text fits onto a screen
 	Clock   string // of the trace, "" if unknown
 }
 
@@ -64,7 +65,7 @@ func (o *Output) Report(stdout, stderr io.Writer, a *futex.Analysis, names *symb
 // writeNotes prints what a profile has no place for: what the trace lacks. Profiles
 // that show each wait also have the open ones.
 func writeNotes(w io.Writer, r *futex.Report, eachWait bool) {
-	for _, note := range r.Notes {
+	for _, note := range append(r.Hints[:len(r.Hints):len(r.Hints)], r.Notes...) {
 		fmt.Fprintf(w, "ustack: %s\n", note)
 	}
 	if r.Loss.Gaps > 0 {
@@ -121,5 +122,5 @@ func (o *Output) Write(w io.Writer, r *futex.Report) error {
 	case o.JSON:
 		return futexreport.JSON(w, r)
 	}
-	return futexreport.Text(w, r, futexreport.Options{Top: o.View.Top})
+	return futexreport.Text(w, r, futexreport.Options{Top: o.View.Top, Brief: o.Brief})
 }

@@ -16,6 +16,7 @@ type Flags struct {
 	Output
 	Interval time.Duration // how often the report so far is shown
 	json     bool
+	verbose  bool // the whole text
 	format   string
 	minWait  time.Duration
 }
@@ -27,6 +28,7 @@ const defaultTop = 5
 func (f *Flags) Register(fs *flag.FlagSet) {
 	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text, json (one document), or of the waits and their stacks, for other programs: folded, pprof, speedscope or html")
 	fs.BoolVar(&f.json, "json", false, "the same as --format=json")
+	fs.BoolVar(&f.verbose, "v", false, "show all of the report, not only what fits onto a screen; --top with another number does, too")
 	fs.IntVar(&f.View.Top, "top", defaultTop, "show the first `N` rows of each section, 0 for all")
 	fs.StringVar((*string)(&f.View.By), "by", string(wait.ByStack), "a row for each `WHAT`: stack (a call, and where), call, kind, waker or thread")
 	fs.DurationVar(&f.minWait, "min-wait", 0, "show rows with a wait of at least this `TIME`; all are counted")
@@ -39,6 +41,7 @@ func (f *Flags) Register(fs *flag.FlagSet) {
 
 // Check completes the Output.
 func (f *Flags) Check() error {
+	f.Brief = !f.verbose && f.View.Top == defaultTop
 	f.View.MinWait = tracefs.Time(f.minWait.Nanoseconds())
 	var err error
 	switch {

@@ -24,6 +24,7 @@ type Output struct {
 	JSON    bool
 	Profile profile.Format // if it has a name, for other programs
 	View    wait.View
+	Brief   bool // the text fits onto a screen
 }
 
 // Check reports what cannot be had.
@@ -65,7 +66,7 @@ func (o *Output) Write(w io.Writer, a *wait.Analysis) error {
 	case o.JSON:
 		return waitreport.JSON(w, r)
 	}
-	return waitreport.Text(w, r)
+	return waitreport.Text(w, r, waitreport.Options{Brief: o.Brief})
 }
 
 // Run reads a saved trace and writes the report. What was read before an error is

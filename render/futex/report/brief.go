@@ -1,0 +1,131 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"ustack/render/brief"
+	"ustack/render/futex"
+	"ustack/render/phrase"
+)
+
+// The parts of a brief report by how important they are: what is left out first comes
+// last.
+const (
+	rankAnswer = iota
+	rankImpact
+	rankLoss
+	rankHang
+	rankHints
+	rankLocks
+	rankReach
+	rankNotes
+	rankOthers
+	rankOdd
+)
+
+// seeMore is the last line of a brief report.
+const seeMore = "With -v: stacks, single waits and holds, threads, open waits, all notes."
+
+// screen is the report in as many lines as a screen has.
+type screen struct {
+	*text
+	brief.Screen
+}
+
+// write returns it.
+func (s *screen) write() string {
+	hangs := s.r.Verdict.LockUp()
+	if hangs {
+		s.add(rankAnswer, s.wrapped(s.verdict))
+	}
+	s.Add(brief.Block{Lines: s.wrapped(s.summary), Rank: rankAnswer, Apart: hangs})
+	s.add(rankImpact, s.lines(s.impact))
+	s.tables()
+	s.add(rankReach, s.lines(s.reach))
+	if v := &s.r.Verdict; !hangs && v.Kind == futex.CannotTell && v.Case != futex.OnlySignals {
+		s.add(rankHang, s.wrapped(s.verdict))
+	}
+	s.add(rankLoss, s.wrapped(s.losses))
+	apart := true
+	for i, list := range [...][]string{s.r.Hints, s.r.Notes[s.noted:]} {
+		for _, note := range list {
+			s.Note([...]int{rankHints, rankNotes}[i], apart, "Note: "+note+".")
+			apart = false
+		}
+	}
+	s.add(rankOdd, s.lines(s.odd))
+	return s.Text(brief.Lines, len(s.r.Locks)+len(s.r.Signals)+len(s.r.Blocked) > 0, seeMore)
+}
+
+func (s *screen) add(rank int, lines []string) {
+	s.Add(brief.Block{Lines: lines, Rank: rank, Apart: true})
+}
+
+// lines returns what is written, by lines, without empty lines around it.
+func (t *text) lines(write func()) []string {
+	t.b.Reset()
+	write()
+	lines := brief.Split(t.b.String())
+	t.b.Reset()
+	return lines
+}
+
+// wrapped returns what is written; sentences that are too long are in several lines.
+func (s *screen) wrapped(write func()) (lines []string) {
+	for _, line := range s.lines(write) {
+		if strings.HasPrefix(line, "  ") {
+			lines = append(lines, line) // its beginning is what matters
+			continue
+		}
+		lines = append(lines, brief.Wrap(line, "  ")...)
+	}
+	return lines
+}
+
+// tables are the locks after the first, and what else threads wait for: a line each.
+func (s *screen) tables() {
+	var locks, others []string
+	shown := s.other()
+	for _, l := range s.r.Locks[min(len(s.r.Locks), 1):] {
+		locks = append(locks, s.row(fmt.Sprintf("#%d ", l.Rank), l))
+	}
+	for _, l := range s.r.Signals {
+		if l != shown {
+			others = append(others, s.row("", l))
+		}
+	}
+	s.Add(brief.Block{Lines: locks, Rank: rankLocks, Title: "Other locks" + s.firstOf(len(s.r.Locks), s.r.LockCount), Apart: true})
+	s.Add(brief.Block{Lines: others, Rank: rankOthers, Title: "Not contention: condition variables, joins, parked threads, timeouts", Apart: true})
+}
+
+// firstOf says that a table has the first rows only.
+func (s *screen) firstOf(shown, count int) string {
+	if count <= shown {
+		return ""
+	}
+	return fmt.Sprintf(" (#2 to #%d of %d)", shown, count)
+}
+
+// row returns a futex in a line.
+func (s *screen) row(number string, l *futex.Lock) string {
+	name := kindName(l) + " " + where(l)
+	if p := l.Process; p != nil && !s.ofFirst(p) {
+		name += " in " + process(p)
+	}
+	line := fmt.Sprintf("  %9s %6dx  %s%s", s.time(l.Time+l.OpenTime), l.Slept+l.Open, number, name)
+	if len(l.WaitStacks) > 0 && l.WaitStacks[0].Stack != nil {
+		line += " at " + phrase.Callers(l.WaitStacks[0].Stack)
+	}
+	return line
+}
+
+// ofFirst reports whether a process is the one of the first lock, which the answer names.
+func (s *screen) ofFirst(p *futex.Process) bool {
+	if len(s.r.Locks) == 0 || s.r.Locks[0].Process == nil {
+		return false
+	}
+	q := s.r.Locks[0].Process
+	return p.TGID == q.TGID && (p.TGID >= 0 || slices.Equal(p.TIDs, q.TIDs))
+}
