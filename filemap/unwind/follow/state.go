@@ -59,6 +59,9 @@ type store struct {
 type state struct {
 	regs   [16]value
 	stores []store
+	// framed: the frame pointer points to the frame of the function, whose record no
+	// address changes that counts from another register.
+	framed bool
 }
 
 // begin returns the state in which every register is what it was. after: a call has just
@@ -103,6 +106,9 @@ func (s *state) load(addr value) value {
 			above := addr.sort == initial && addr.reg == rbp && addr.n >= 0
 			if above && (o.root.sort == fresh || o.root.reg == rsp && o.at < 0) {
 				continue // a frame pointer is above the stack pointer
+			}
+			if above && s.framed && o.root.reg != rsp {
+				continue
 			}
 			if o.v.sort == initial && kept>>o.v.reg&1 == 1 {
 				return value{} // it can be the same place

@@ -26,8 +26,12 @@ type point struct {
 type walk struct {
 	code    Code
 	left    int
-	seen    map[uint64]value // the stack pointer there
+	seen    map[uint64]value // the stack pointer there; the frame pointer if framed
 	pending []point
+	// framed: calls may take arguments off the stack, and paths end at them: later are where
+	// they return to.
+	framed bool
+	later  []point
 
 	// until is an instruction at which paths end, 0 for none. arrive is called there.
 	until  uint64
@@ -47,11 +51,24 @@ type walk struct {
 func (w *walk) run(from point) {
 	w.seen = make(map[uint64]value)
 	w.pending = append(w.pending, from)
+	w.all()
+}
+
+// all follows all paths that are pending.
+func (w *walk) all() {
 	for first := true; len(w.pending) > 0; first = false {
 		p := w.pending[len(w.pending)-1]
 		w.pending = w.pending[:len(w.pending)-1]
 		w.path(&p, first)
 	}
+}
+
+// compared is the register in which paths that meet must agree.
+func (w *walk) compared() uint8 {
+	if w.framed {
+		return rbp
+	}
+	return rsp
 }
 
 // path follows one path to its end. first: it begins at p by itself.
@@ -61,7 +78,7 @@ func (w *walk) path(p *point, first bool) {
 			return
 		}
 		if at, ok := w.seen[p.addr]; ok {
-			w.disagree = w.disagree || at != p.regs[rsp]
+			w.disagree = w.disagree || at != p.regs[w.compared()]
 			return
 		}
 		if w.instructions >= w.left {
@@ -69,7 +86,7 @@ func (w *walk) path(p *point, first bool) {
 			return
 		}
 		w.instructions++
-		w.seen[p.addr] = p.regs[rsp]
+		w.seen[p.addr] = p.regs[w.compared()]
 		e, ok := callsite.Decode(w.code.At(p.addr), p.addr)
 		if !ok {
 			w.dead++
@@ -119,6 +136,9 @@ func (w *walk) next(p *point, e *callsite.Effect) bool {
 		fallthrough
 	case callsite.CallIndirect:
 		p.called()
+		if w.framed {
+			return w.postpone(p, e)
+		}
 		return w.fall(p, e, true)
 	}
 	switch e.Op {
@@ -141,10 +161,23 @@ func (w *walk) next(p *point, e *callsite.Effect) bool {
 	return w.fall(p, e, p.fell && e.Op == callsite.Nothing)
 }
 
+// postpone ends a path at a call, and notes where it goes on if that returns.
+func (w *walk) postpone(p *point, e *callsite.Effect) bool {
+	p.moveStack(value{sort: fresh, off: int64(e.Addr)})
+	switch {
+	case !w.fall(p, e, true):
+	case len(w.later) >= maxPending:
+		w.open++
+	default:
+		w.later = append(w.later, *p)
+	}
+	return false
+}
+
 // branch notes a place that a conditional jump leads to.
 func (w *walk) branch(p *point, to uint64) {
 	if at, ok := w.seen[to]; ok {
-		w.disagree = w.disagree || at != p.regs[rsp]
+		w.disagree = w.disagree || at != p.regs[w.compared()]
 		return
 	}
 	if len(w.pending) >= maxPending {
