@@ -12,6 +12,9 @@ const (
 	// shortsMost is how many copies may be too short before more is copied, and
 	// shortsPart as what part of all.
 	shortsMost, shortsPart = 4, 50
+	// mostGrowth is how many times as much it then is at most. A single frame can need
+	// that: buffers of many kilobytes are common.
+	mostGrowth = 4
 )
 
 // growth decides how much of a stack is copied. Only copies of that size count: after it
@@ -20,14 +23,20 @@ type growth struct {
 	size         int
 	most         int    // that it may be, 0 for what the kernel copies
 	whole, short uint64 // copies of this size that were long enough, and that were not
+	want         uint64 // the least that one of the short ones needed to get further
 }
 
-// copied notes a copy of so many bytes, and whether the stack went on after it.
-func (g *growth) copied(bytes int, short bool) {
+// copied notes a copy of so many bytes, and how many more were needed to get further, 0 for
+// none.
+func (g *growth) copied(bytes int, more uint64) {
 	switch {
 	case bytes < g.size:
-	case short:
+	case more > 0:
+		if g.short == 0 {
+			g.want = uint64(bytes) + more
+		}
 		g.short++
+		g.want = min(g.want, uint64(bytes)+more)
 	default:
 		g.whole++
 	}
@@ -39,6 +48,12 @@ func (g *growth) due() bool {
 }
 
 // grown is what comes after it.
-func (g *growth) grown() growth { return growth{size: min(2*g.size, g.limit()), most: g.most} }
+func (g *growth) grown() growth {
+	next := 2 * g.size
+	for next < mostGrowth*g.size && uint64(next) < g.want {
+		next *= 2
+	}
+	return growth{size: min(next, g.limit()), most: g.most}
+}
 
 func (g *growth) limit() int { return cmp.Or(g.most, perf.MaxStack) }

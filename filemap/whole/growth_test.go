@@ -9,35 +9,41 @@ import (
 // TestGrowth: four copies and one in 50 that are too short make it grow, whatever smaller
 // copies, from before it has grown, come late.
 func TestGrowth(t *testing.T) {
-	many := func(g *growth, n, bytes int, short bool) {
+	many := func(g *growth, n, bytes int, more uint64) {
 		for range n {
-			g.copied(bytes, short)
+			g.copied(bytes, more)
 		}
 	}
 	g := growth{size: firstStack}
-	many(&g, 3, firstStack, true)
+	many(&g, 3, firstStack, 1)
 	if g.due() {
 		t.Error("three are too short: it grows")
 	}
-	many(&g, 1, firstStack, true)
+	many(&g, 1, firstStack, 1)
 	if !g.due() {
 		t.Fatal("four of four are too short: it does not grow")
 	}
 	g = g.grown()
-	many(&g, 100, firstStack, true)
+	many(&g, 100, firstStack, 1)
 	if g.due() {
 		t.Errorf("copies of %d bytes from before: it grows over %d", firstStack, g.size)
 	}
-	many(&g, 201, 2*firstStack, false)
-	many(&g, 4, 2*firstStack, true)
+	many(&g, 201, 2*firstStack, 0)
+	many(&g, 4, 2*firstStack, 1)
 	if g.size != 2*firstStack || g.due() {
 		t.Errorf("4 of 205 copies of %d bytes are too short: it grows", g.size)
 	}
-	many(&g, 1, 2*firstStack, true)
-	for many(&g, 1, 2*firstStack, true); g.due(); many(&g, 4, g.size, true) {
+	many(&g, 1, 2*firstStack, 1)
+	for many(&g, 1, 2*firstStack, 1); g.due(); many(&g, 4, g.size, 1) {
 		g = g.grown()
 	}
 	if g.size != perf.MaxStack {
 		t.Errorf("it ends at %d bytes", g.size)
+	}
+	g = growth{size: firstStack}
+	many(&g, 3, firstStack, 100*firstStack)
+	many(&g, 1, firstStack, 2*firstStack)
+	if g = g.grown(); g.size != mostGrowth*firstStack {
+		t.Errorf("all need 3 times as much and more: it grows to %d", g.size)
 	}
 }

@@ -105,15 +105,18 @@ func (s *Stage) unwind(p pair, c *Counts) (sp *space.Space, pid int, end unwind.
 		return sp, pid, end
 	}
 	c.Used = max(c.Used, end.Used)
-	short := end.Why == unwind.Short && !p.sample.Short
+	more := uint64(0)
+	if end.Why == unwind.Short && !p.sample.Short {
+		more = max(end.Want, 1)
+	}
 	if p.call.wakes {
-		s.wakes.growth.copied(len(p.sample.Stack), short)
+		s.wakes.growth.copied(len(p.sample.Stack), more)
 		return sp, pid, end
 	}
-	if short {
+	if more > 0 {
 		c.Short++
 	}
-	s.growth.copied(len(p.sample.Stack), short)
+	s.growth.copied(len(p.sample.Stack), more)
 	return sp, pid, end
 }
 
