@@ -8,8 +8,8 @@
 // where there is no table on x86-64 (package follow); frame pointers in code of Go and of
 // JIT compilers, and of arm64 without a table (psABI of x86-64, 3.2.2; AAPCS64, 6.4.6); and the
 // layout of the kernel's signal frames (arch/x86/include/asm/sigframe.h,
-// arch/arm64/kernel/signal.c). Code that a virtual machine makes is what its Runtime
-// says.
+// arch/arm64/kernel/signal.c). What is known of code that a process has made is what its
+// Runtime says.
 //
 // A frame is one only if its address is proven to be code that was called: it
 // lies in a mapping of code, and a call stands before it, or a signal handler's

@@ -1,6 +1,7 @@
 package unwind
 
 import (
+	"cmp"
 	"debug/elf"
 	"sync"
 
@@ -234,7 +235,7 @@ func (w *walker) caller(s *step) (how How, ok bool) {
 		how = GoTable
 	case byRuntime:
 		to, ok = w.byRuntime()
-		how = VirtualMachine
+		how = cmp.Or(w.called.How, VirtualMachine)
 	default:
 		w.end = s.end
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap/hotspot"
+	"ustack/filemap/jitcode"
 	"ustack/filemap/procmap"
 	"ustack/filemap/procmem"
 	"ustack/filemap/space"
@@ -19,13 +20,15 @@ import (
 	"ustack/tracefs"
 )
 
-// machines are the Java virtual machines of the processes whose stacks are unwound.
+// machines know the code that processes whose stacks are unwound have made: by their Java
+// virtual machine, else by the code itself.
 //
-// Invariant: a process has one at most, that of the program that it runs.
+// Invariant: a process has one virtual machine at most, that of the program that it runs.
 type machines struct {
 	memory *procmem.Reader // nil for none
 	names  *hotspot.Names  // nil if functions have no names
 	count  hotspot.Counts
+	made   jitcode.Counts // of processes without a virtual machine
 	of     map[int]*process
 	tick   int
 	// unknown is why the last virtual machine that is not known is not.
@@ -45,6 +48,8 @@ type process struct {
 	next    tracefs.Time     // when it is looked at again
 	wait    tracefs.Time     // after that
 	machine *hotspot.Machine // nil if it has none that is known
+	java    bool             // it has one
+	code    *jitcode.Process // nil before a stack has led through such code, and with java
 	tick    int
 }
 
@@ -59,22 +64,38 @@ const (
 	library = "libjvm.so"
 )
 
-// errNoMachine: the process has not loaded a virtual machine.
-var errNoMachine = errors.New("no virtual machine")
+var (
+	// errNoMachine: the process has not loaded a virtual machine.
+	errNoMachine = errors.New("no virtual machine")
+	// errLeftOut: see hotspot.Supported.
+	errLeftOut = errors.New("this build does not know OpenJDK")
+)
 
-// at returns what knows the code that the virtual machine of a process makes, nil if there
-// is none.
+// at returns what knows the code that a process makes, nil if nothing does.
 func (ms *machines) at(s *Stage, pid int, sp *space.Space, from, to tracefs.Time) unwind.Runtime {
 	p := ms.process(s, pid, sp, from)
-	if p == nil || p.machine == nil {
+	switch {
+	case p == nil || p.java && p.machine == nil:
+		return nil
+	case hotspot.Supported && p.java:
+		return p.machine.At(from, to)
+	case !jitcode.Supported:
 		return nil
 	}
-	return p.machine.At(from, to)
+	return p.made(ms, s.opt.Now, pid).At(from, to)
+}
+
+// made returns what is known of the code that the process has made.
+func (p *process) made(ms *machines, now func() tracefs.Time, pid int) *jitcode.Process {
+	if p.code == nil {
+		p.code = jitcode.New(&memoryOf{ms.memory, pid}, &ms.made, now)
+	}
+	return p.code
 }
 
 // process returns a process as it is at a time.
 func (ms *machines) process(s *Stage, pid int, sp *space.Space, at tracefs.Time) *process {
-	if !hotspot.Supported || ms.memory == nil {
+	if ms.memory == nil {
 		return nil
 	}
 	ms.tick++
@@ -98,9 +119,10 @@ func (ms *machines) process(s *Stage, pid int, sp *space.Space, at tracefs.Time)
 // try looks for the virtual machine of a process.
 func (ms *machines) try(s *Stage, pid int, v *space.Version, p *process) {
 	var err error
-	if p.machine, err = ms.open(s, pid, v); err == nil {
+	if p.machine, err = ms.open(s, pid, v); hotspot.Supported && err == nil {
 		ms.looking.add(p.machine)
 	}
+	p.java = !errors.Is(err, errNoMachine)
 	if err != nil && !errors.Is(err, errNoMachine) {
 		p.wait = min(2*p.wait, mostTry)
 	}
@@ -145,6 +167,9 @@ func (ms *machines) open(s *Stage, pid int, v *space.Version) (*hotspot.Machine,
 	m := libraryOf(v)
 	if m == nil {
 		return nil, errNoMachine
+	}
+	if !hotspot.Supported {
+		return nil, errLeftOut
 	}
 	symbols, err := exported(s, pid, m)
 	if err != nil {
@@ -251,4 +276,15 @@ func (s *Stage) Java() JavaCounts {
 		out.Unknown = fmt.Errorf("process %d: %w", why.pid, why.err)
 	}
 	return out
+}
+
+// MadeCounts is what became of the frames of code without a file that no virtual machine
+// knows.
+type MadeCounts struct{ Frames, Fresh, Changed, Other, Unread uint64 }
+
+// Made returns what became of the frames of code without a file so far. Another goroutine may
+// call it.
+func (s *Stage) Made() MadeCounts {
+	c := &s.machines.made
+	return MadeCounts{c.Frames.Load(), c.Fresh.Load(), c.Changed.Load(), c.Other.Load(), c.Unread.Load()}
 }

@@ -30,7 +30,7 @@ func TestMachines(t *testing.T) {
 	})
 	defer s.Close()
 	java, other := load(1, now, "/usr/lib/jvm/libjvm.so"), load(2, now, "/bin/true")
-	if s.machines.at(s, 2, other, now, now) != nil || opened != 0 || s.Java().Unknown != nil {
+	if p := s.machines.process(s, 2, other, now); p == nil || p.java || opened != 0 || s.Java().Unknown != nil {
 		t.Fatalf("a process without a virtual machine: opened %d, %v", opened, s.Java().Unknown)
 	}
 	const step, steps = tracefs.Time(50e6), 200 // 10 s

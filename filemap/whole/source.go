@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap/blocked"
 	"ustack/filemap/bounded"
 	"ustack/tracefs"
 	"ustack/tracefs/perf"
@@ -76,6 +77,9 @@ type SourceOptions struct {
 	// 0 for none.
 	Releases int
 	Sys      string // see perf.SamplerOptions
+	// Ahead reads the stack of a thread that waits, see blocked.Reader: those of Threads
+	// are unwound before sampling begins. It is nil if they are not.
+	Ahead func(tid, size int) (*blocked.Stack, error)
 }
 
 // Source samples waits and gives batches their whole stacks.
@@ -101,6 +105,9 @@ type Source struct {
 func OpenSource(opt SourceOptions) (*Source, error) {
 	s := &Source{opt: opt, calls: bounded.New(0)}
 	s.Stage = New(opt.Options)
+	if threads := opt.Threads(); opt.Ahead != nil && len(threads) <= maxThreads {
+		s.ahead(threads, opt.Ahead)
+	}
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

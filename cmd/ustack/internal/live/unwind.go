@@ -10,6 +10,7 @@ import (
 	"ustack/cmd/ustack/internal/live/source"
 	"ustack/cmd/ustack/internal/live/sources"
 	"ustack/filemap/anoncode"
+	"ustack/filemap/blocked"
 	"ustack/filemap/hotspot"
 	"ustack/filemap/openfile"
 	"ustack/filemap/procmap"
@@ -131,6 +132,9 @@ func (s *session) startUnwinding() error {
 	if !opt.Deferred {
 		opt.Releases = releaseSamples
 	}
+	if len(s.opt.PIDs) > 0 && s.canLookOut() == nil {
+		opt.Ahead = blocked.NewReader(blocked.Options{Proc: s.opt.Proc}).Read
+	}
 	if !s.source.Exact() {
 		err = source.ErrNoRaw
 	} else if u.keeper != nil {
@@ -242,6 +246,7 @@ func (u *unwinding) report(say func(string, ...any)) {
 	}
 	if u.stage != nil {
 		reportJava(u.stage.Java(), say)
+		reportMade(u.stage.Made(), say)
 	}
 	if u.lookout == nil {
 		return
@@ -264,6 +269,15 @@ func reportJava(c whole.JavaCounts, say func(string, ...any)) {
 	}
 	say("%d frames of Java code (%d of the interpreter without a name that is proven); stacks that end at Java code: %d where it was not known before, %d where it was other code, %d where it cannot be read",
 		c.Frames, c.Unnamed, c.Fresh, c.Changed, c.Unread)
+}
+
+// reportMade prints what became of code without a file in stacks.
+func reportMade(c whole.MadeCounts, say func(string, ...any)) {
+	if c == (whole.MadeCounts{}) {
+		return
+	}
+	say("%d frames of code that programs have made; stacks that end at such code: %d where it was not known before, %d where it was other code, %d where it keeps no frame pointer or cannot be followed, %d where it cannot be read",
+		c.Frames, c.Fresh, c.Changed, c.Other, c.Unread)
 }
 
 // besides says which waits are looked at.
