@@ -106,7 +106,11 @@ func (s *Stage) unwind(p pair, c *Counts) (sp *space.Space, pid int, end unwind.
 	}
 	c.Used = max(c.Used, end.Used)
 	more := uint64(0)
-	if end.Why == unwind.Short && !p.sample.Short {
+	switch {
+	case end.Why != unwind.Short:
+	case p.sample.Short:
+		s.holes.fill(pid, p.sample, s.opt.Now())
+	default:
 		more = max(end.Want, 1)
 	}
 	if p.call.wakes {

@@ -82,6 +82,7 @@ type Stage struct {
 	growth   growth // of the copies of stacks
 	wakes    releases
 	machines machines
+	holes    holes
 	passed   uint64       // samples
 	until    tracefs.Time // before which all samples have been passed
 	sys      syscalls.Event
@@ -118,8 +119,8 @@ const keep = 2 * time.Second
 // New returns a Stage.
 func New(opt Options) *Stage {
 	return &Stage{
-		machines: machines{memory: opt.Memory, names: opt.Names},
-		opt:      opt, joiner: join.New[call, *perf.StackSample](join.Options{Order: join.PerfFirst, Keep: keep}),
+		machines: machines{memory: opt.Memory, names: opt.Names}, holes: holes{memory: opt.Memory},
+		opt: opt, joiner: join.New[call, *perf.StackSample](join.Options{Order: join.PerfFirst, Keep: keep}),
 		unwinder: unwind.New(0), files: make(map[mappedFile]*unwind.File), entries: make(map[int32]entry),
 		own: os.Getpid(), growth: growth{size: firstStack},
 	}
