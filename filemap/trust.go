@@ -119,6 +119,9 @@ const (
 	// OnlyClaimed: its file is only Claimed, and such frames stay unresolved
 	// (--strict).
 	OnlyClaimed
+	// NoPath: an offset in a file with a known build ID, and no file with that build ID is
+	// found here.
+	NoPath
 
 	reasonCount
 )
@@ -135,6 +138,7 @@ var reasonNames = [...]string{
 	Truncated: "truncated", NoVMA: "no-vma", Anonymous: "anonymous", NotCode: "not-code", VDSO: "vdso",
 	NoAddressSpace: "no-address-space", NoIdentifier: "no-identifier",
 	VMAOffset: "vma-offset", Forgotten: "forgotten", Unreadable: "unreadable", OnlyClaimed: "claimed",
+	NoPath: "no-path",
 }
 
 // String returns the word used in all outputs.

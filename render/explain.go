@@ -84,8 +84,11 @@ func (e *Explanation) stack(h *resolve.Pending, i int) {
 		if !h.Escaped {
 			line = escape.Append(nil, line)
 		}
-		fmt.Fprintf(&e.body, "%s\n\nframe %d of %d, innermost first, of a stack of %s-%d on CPU %d at %s\n",
-			line, k+1, len(frames), escape.Append(nil, head.Comm), rec.TID, rec.CPU, head.Stamp)
+		of := "in a BPF map"
+		if h.Headed(rec) {
+			of = fmt.Sprintf("of %s-%d on CPU %d at %s", escape.Append(nil, head.Comm), rec.TID, rec.CPU, head.Stamp)
+		}
+		fmt.Fprintf(&e.body, "%s\n\nframe %d of %d, innermost first, of a stack %s\n", line, k+1, len(frames), of)
 		e.identity(txt, f, &attributions[k])
 		e.proof()
 		if o := &attributions[k]; o.File != nil {

@@ -40,6 +40,7 @@ var reasonText = [filemap.ReasonCount]string{
 	filemap.Forgotten:      "so many identifiers that the file mapping event may have been dropped",
 	filemap.Unreadable:     "a frame in no known form",
 	filemap.OnlyClaimed:    "the kernel reported the file because of another stack, which --strict leaves unresolved",
+	filemap.NoPath:         "an offset in a file of which only the build ID is known, and no file here has it",
 }
 
 var reasonAdvice = [filemap.ReasonCount]string{
@@ -53,6 +54,7 @@ var reasonAdvice = [filemap.ReasonCount]string{
 	filemap.VMAOffset:      "replay with --maps; or switch the option sym-userobj off",
 	filemap.Forgotten:      "replay the parts of the trace by themselves",
 	filemap.OnlyClaimed:    "replay with --maps",
+	filemap.NoPath:         "--sysroot DIR with the files of the traced machine (/ for all of this one), --debug-dir DIR, or --debuginfod",
 }
 
 var sourceText = map[symbol.Source]string{

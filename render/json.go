@@ -176,13 +176,16 @@ func (j *JSON) record(h *resolve.Pending, i int) {
 
 func (j *JSON) end() { j.out.buf = append(j.out.buf, "}\n"...) }
 
-// open writes the keys that every record with a header has.
+// open writes the keys that every record with a header has: a stack of a BPF map has none.
 func (j *JSON) open(kind string, h *resolve.Pending, rec *tracefs.Record) {
 	b := append(j.out.buf, `{"type":"`...)
 	b = append(b, kind...)
-	if rec.Flags&tracefs.Continued != 0 {
+	switch {
+	case rec.Flags&tracefs.Continued != 0:
 		b = append(b, `","continued":true`...) // a piece of a record before
-	} else {
+	case !h.Headed(rec): // of a BPF map
+		b = append(b, '"')
+	default:
 		b = append(b, `","ts":"`...)
 		b = j.heads.append(b, h, rec)
 	}
@@ -285,7 +288,10 @@ func (j *JSON) shared(s *resolve.Stack) {
 func (j *JSON) stack(h *resolve.Pending, i int) {
 	rec := &h.Records[i]
 	j.open("stack", h, rec)
-	if rec.Value != 0 {
+	switch {
+	case rec.Flags&tracefs.Counted != 0:
+		j.out.buf = strconv.AppendUint(append(j.out.buf, `,"count":`...), rec.Value, 10)
+	case rec.Value != 0:
 		j.out.buf = appendHex(append(j.out.buf, `,"cookie":`...), rec.Value)
 	}
 	s := stackAt(h, i)

@@ -109,12 +109,15 @@ func (j *JSON) appendPlace(b, txt []byte, f *tracefs.Frame, o *resolve.Attributi
 	addrText := txt[f.Off:f.AddrEnd]
 	raw := f.Form == tracefs.FormPlain && o.Reason != filemap.NoIdentifier
 	switch o.Reason {
-	case filemap.VDSO, filemap.NoIdentifier, filemap.Unannounced, filemap.Lost, filemap.Ambiguous, filemap.Contradicted, filemap.Forgotten, filemap.OnlyClaimed:
+	case filemap.VDSO, filemap.NoIdentifier, filemap.Unannounced, filemap.Lost, filemap.Ambiguous, filemap.Contradicted, filemap.Forgotten, filemap.OnlyClaimed, filemap.NoPath:
 		key := `,"offset":`
 		if raw {
 			key = `,"address":`
 		}
 		b = appendNumber(append(b, key...), addrText, f)
+		if f.Form == tracefs.FormBuildID {
+			b = append(append(append(b, `,"build_id":"`...), mapBuildID(txt, f).Hex()...), '"')
+		}
 	case filemap.VMAOffset:
 		b = appendHex(append(b, `,"vma_offset":`...), text.ObjectOffset(addrText))
 		b = appendText(b, "text", j.plain(bytes.TrimPrefix(addrText, []byte(text.Arrow))))
@@ -133,6 +136,11 @@ func (j *JSON) appendPlace(b, txt []byte, f *tracefs.Frame, o *resolve.Attributi
 		}
 	}
 	return b
+}
+
+// mapBuildID returns the build ID of a frame that has no path.
+func mapBuildID(txt []byte, f *tracefs.Frame) filemap.BuildID {
+	return filemap.BuildID(text.MapBuildID(txt, f))
 }
 
 // fileJSON returns the keys of a file, made once.

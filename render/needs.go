@@ -21,10 +21,12 @@ import (
 //
 // KIND is what to fetch, in the words of debuginfod: "executable" is the file
 // itself, "debuginfo" the separate file with its symbols. A build ID that the
-// trace does not have is "-".
+// trace does not have is "-", and so is the path of a file of which only the build
+// ID is known.
 type Needs struct {
 	w      io.Writer
 	frames map[need]int64
+	ids    map[filemap.BuildID]int64 // frames in files without a path
 }
 
 type need struct {
@@ -34,7 +36,7 @@ type need struct {
 
 // NewNeeds returns a renderer that writes to w. The frames must have names.
 func NewNeeds(w io.Writer) *Needs {
-	return &Needs{w: w, frames: make(map[need]int64)}
+	return &Needs{w: w, frames: make(map[need]int64), ids: make(map[filemap.BuildID]int64)}
 }
 
 // Batch implements Renderer.
@@ -45,6 +47,7 @@ func (n *Needs) Batch(h *resolve.Pending) error {
 			continue
 		}
 		s := stackAt(h, i)
+		n.pathless(&s)
 		for k := range s.functions {
 			o := &s.out[k]
 			if o.File == nil || s.frames[k].Inferred() {
@@ -56,6 +59,20 @@ func (n *Needs) Batch(h *resolve.Pending) error {
 		}
 	}
 	return nil
+}
+
+// maxPathless bounds the build IDs that are kept.
+const maxPathless = 1 << 16
+
+// pathless counts the frames in files of which only the build ID is known.
+func (n *Needs) pathless(s *stack) {
+	for k := range s.frames {
+		if f := &s.frames[k]; f.Form == tracefs.FormBuildID && s.out[k].File == nil {
+			if id := mapBuildID(s.text, f); n.ids[id] > 0 || len(n.ids) < maxPathless {
+				n.ids[id]++
+			}
+		}
+	}
 }
 
 // missing returns the kind of file that would name a frame, "" if none would.
@@ -96,6 +113,9 @@ func (n *Needs) Close(*resolve.Totals) error {
 		}
 		id := cmp.Or(symbol.ShortHex(x.file.BuildID), "-")
 		sums[row{id, x.kind, x.file.Path}] += frames
+	}
+	for id, frames := range n.ids {
+		sums[row{symbol.ShortHex(id), "executable", "-"}] += frames
 	}
 	rows := make([]row, 0, len(sums))
 	for r := range sums {

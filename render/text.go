@@ -301,6 +301,8 @@ func (t *Text) appendLine(b, txt []byte, f *tracefs.Frame, o *resolve.Attributio
 			b = f.ID.Append(append(b, " : "...))
 		}
 		b = appendReason(b, o.Reason)
+	case f.Form == tracefs.FormBuildID:
+		b = appendReason(append(b, txt[f.Off:f.AddrEnd]...), o.Reason)
 	case f.Form != tracefs.FormUnresolved:
 		b = append(b, txt[f.Off:f.End]...)
 		b = appendReason(b, o.Reason)

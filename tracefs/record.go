@@ -68,6 +68,9 @@ const (
 	// Joined marks a record after a line that only another file begins with, in a file
 	// that ustack has written: the record may be of another boot, by another clock.
 	Joined
+	// Counted marks a stack whose Value is not a cookie but how often it was counted, as
+	// BPF maps have it.
+	Counted
 )
 
 // NoTID stands for an unknown thread, NoCPU for an unknown CPU.
@@ -109,7 +112,7 @@ type Record struct {
 	// Origin, if not zero, is one more than the index in Batch.Origins of what the
 	// header says.
 	Origin uint32
-	// Value is the cookie (KindCookie, KindStack) or the count (KindLost).
+	// Value is the cookie (KindCookie, KindStack) or the count (KindLost, Counted).
 	Value uint64
 }
 
@@ -199,13 +202,16 @@ const (
 	FormUnknown
 	// FormCut is a frame line that ends before its time.
 	FormCut
+	// FormBuildID has a file offset and the build ID of the file, and no path: an entry
+	// of a BPF stack map (struct bpf_stack_build_id in include/uapi/linux/bpf.h).
+	FormBuildID
 )
 
 // Frame is one line of a stack.
 type Frame struct {
 	ID Identifier
 	// Addr is the number of the frame: a virtual address (FormPlain of stock
-	// kernels and D0), a file offset (where there is an identifier or a
+	// kernels and D0), a file offset (where there is an identifier, a build ID or a
 	// path), an offset in the VMA (FormObject). Set only if the source was
 	// asked for addresses, see Address.
 	Addr uint64

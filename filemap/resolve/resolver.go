@@ -177,6 +177,9 @@ type Options struct {
 	Exact bool
 	// Why asks for the proof of a frame; nil for none.
 	Why *Why
+	// FindID returns the path of a file with a build ID, for frames that have one and no
+	// path; nil for none.
+	FindID func(filemap.BuildID) (path string, ok bool)
 	// Strict leaves frames unresolved whose file is only claimed.
 	Strict bool
 	// Sources is the number of inputs that were merged.
@@ -222,7 +225,7 @@ func (r *Resolver) connect() {
 	r.queue = queue{limits: opt.Hold}
 	r.losses = losses{lost: make(map[int32]Loss), last: make(map[int32]filemap.Pos)}
 	r.bindings = bindings{limit: opt.Identifiers, files: filemap.NewFiles(), table: filemap.NewTable(opt.Identifiers), queue: &r.queue}
-	r.texts = texts{dialect: opt.Dialect, bindings: &r.bindings}
+	r.texts = texts{dialect: opt.Dialect, bindings: &r.bindings, find: opt.FindID}
 	r.owners = owners{queue: &r.queue, losses: &r.losses}
 	r.names = names{waiting: make(map[*filemap.Entry][]waiter), sources: opt.Sources, first: opt.First,
 		queue: &r.queue, losses: &r.losses, bindings: &r.bindings, texts: &r.texts, owners: &r.owners}

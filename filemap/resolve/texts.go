@@ -20,6 +20,7 @@ type texts struct {
 	escaped  bool    // the text of the newest batch is
 	votes    votes
 	bindings *bindings
+	find     func(filemap.BuildID) (path string, ok bool) // Options.FindID
 }
 
 // specialMappings bounds the offsets of the vDSO and its like: they are a few
@@ -43,6 +44,8 @@ func (t *texts) attribution(txt []byte, f *tracefs.Frame) Attribution {
 			o.Trust = writtenTrust(f)
 		}
 		return o
+	case tracefs.FormBuildID:
+		return t.byID(text.MapBuildID(txt, f), f.Addr)
 	case tracefs.FormUnresolved:
 		return unnamed(givenReason(txt[f.AddrEnd:f.End]))
 	case tracefs.FormObject:
@@ -54,6 +57,25 @@ func (t *texts) attribution(txt []byte, f *tracefs.Frame) Attribution {
 		return unnamed(filemap.Truncated)
 	}
 	return unnamed(filemap.Unreadable)
+}
+
+// byID returns the attribution of an offset in the file with a build ID. The kernel has seen
+// the file, but where it is was found afterwards.
+func (t *texts) byID(id filemap.BuildID, offset uint64) Attribution {
+	if t.find == nil || id.IsZero() {
+		return unnamed(filemap.NoPath)
+	}
+	path, ok := t.find(id)
+	if !ok {
+		return unnamed(filemap.NoPath)
+	}
+	t.bindings.bound()
+	o := Named(t.bindings.files.InternID([]byte(path), id), filemap.Late)
+	if o.File == nil {
+		return unnamed(filemap.NoPath) // its path cannot be written
+	}
+	o.Offset, o.HasOffset = offset, true
+	return o
 }
 
 // writtenTrust returns the trust of a frame that has its file in the text: never
@@ -176,6 +198,9 @@ func (t *texts) plainDialect() Dialect {
 func (t *texts) dialectOf(b *tracefs.Batch, rec *tracefs.Record) Dialect {
 	if t.dialect != Auto {
 		return t.dialect
+	}
+	if !b.Headed(rec) {
+		return Resolved // of a BPF map: build IDs, or what was made of them
 	}
 	if rec.Flags&tracefs.Deferred == 0 {
 		return Stock

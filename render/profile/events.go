@@ -12,8 +12,8 @@ import (
 // that: see Profile.Name.
 //
 // A stack counts one for each event that asked for it: a deferred stack is true for
-// all of them. A stack whose event is not in the trace counts one. Mapping events
-// are the kernel's own, and count nothing.
+// all of them. A stack whose event is not in the trace counts one, or what a BPF map has
+// counted (tracefs.Counted). Mapping events are the kernel's own, and count nothing.
 type Events struct {
 	p     *Profile
 	write func(*Profile) error
@@ -36,10 +36,14 @@ func (e *Events) Batch(h *resolve.Pending) error {
 		switch {
 		case rec.Flags&tracefs.Continued != 0:
 		case rec.Kind == tracefs.KindEvent && a.Stack != nil:
-			e.count(h, rec, e.stack(a.Stack))
+			e.count(h, rec, e.stack(a.Stack), 1)
 		case rec.Kind == tracefs.KindStack && !a.Taken:
 			s := StackOf(h, i)
-			e.count(h, rec, e.stack(&s))
+			n := int64(1)
+			if rec.Flags&tracefs.Counted != 0 {
+				n = int64(min(rec.Value, maxCount))
+			}
+			e.count(h, rec, e.stack(&s), n)
 		}
 	}
 	return nil
@@ -51,8 +55,15 @@ func (e *Events) Flush() error { return nil }
 // Close implements render.Renderer.
 func (e *Events) Close(*resolve.Totals) error { return e.write(e.p) }
 
-func (e *Events) count(h *resolve.Pending, rec *tracefs.Record, stack int32) {
-	e.p.Add(stack, Labels{PID: rec.TID, Comm: e.comms.Intern(h.Head(rec).Comm)}, Value{Count: 1})
+// maxCount bounds the count of a stack, so that a million of them can be added.
+const maxCount = 1 << 43
+
+func (e *Events) count(h *resolve.Pending, rec *tracefs.Record, stack int32, n int64) {
+	labels := Labels{PID: rec.TID, Comm: e.comms.Intern(h.Head(rec).Comm)}
+	if !h.Headed(rec) {
+		labels.PID = 0
+	}
+	e.p.Add(stack, labels, Value{Count: n})
 }
 
 // stack returns the number of a stack. Those of stacks that are templates are kept.

@@ -16,6 +16,7 @@ import (
 
 	"ustack/tracefs/binary"
 	"ustack/tracefs/perfdata"
+	"ustack/tracefs/stackmap"
 	"ustack/tracefs/tracedat"
 )
 
@@ -46,6 +47,8 @@ type File struct {
 	// perf is what perf has recorded, nil for anything else; done counts its bytes.
 	perf *perfdata.File
 	done atomic.Int64
+	// stacks are of a BPF map, nil for anything else.
+	stacks *stackmap.Text
 	// instances are those of a text of trace-cmd report that has several, else nil.
 	instances *instances
 }
@@ -99,13 +102,13 @@ func open(name string, r io.Reader) (*File, error) {
 	in.counted = &counter{r: r}
 	in.Done = in.counted.count
 	err := in.decompress(in.counted, r)
-	if in.Compressed() || in.pages != nil {
+	if in.Compressed() || in.pages != nil || in.stacks != nil {
 		in.plain = nil
 	}
 	switch {
 	case err != nil:
 	case in.Compressed():
-		err = in.peekPerf()
+		err = in.peek()
 	case in.plain != nil && !in.isEscaped():
 		err = in.findInstances()
 	}
@@ -175,6 +178,8 @@ func (in *File) decompress(r, file io.Reader) error {
 	case bytes.HasPrefix([]byte(tracedat.Magic), head) && len(head) == 4:
 		in.r = &peeked{head: head, r: r}
 		return in.openDat(file)
+	case stackmap.Is(head):
+		return in.openMap(&peeked{head: head, r: r})
 	case len(head) == 0:
 		in.r = r
 	default:

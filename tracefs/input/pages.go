@@ -10,6 +10,7 @@ import (
 	"ustack/tracefs"
 	"ustack/tracefs/binary"
 	"ustack/tracefs/perfdata"
+	"ustack/tracefs/stackmap"
 	"ustack/tracefs/tracedat"
 )
 
@@ -136,6 +137,10 @@ func (in *File) sources(opt Options) []source {
 	}
 	if in.instances != nil {
 		return in.instanceSources(opt)
+	}
+	if stackmap.Supported && in.stacks != nil {
+		in.stacks.Count(opt.Counts)
+		return []source{&mapSource{newSource(in, opt.Events)}}
 	}
 	if in.pages == nil {
 		s := newSource(in, opt.Events)

@@ -8,6 +8,7 @@ import (
 
 	"ustack/tracefs/binary"
 	"ustack/tracefs/perfdata"
+	"ustack/tracefs/stackmap"
 )
 
 // openPerf opens a perf.data. What is not a plain file, all of which follows in r, is kept
@@ -55,14 +56,16 @@ func (in *File) spool(r io.Reader) (io.ReaderAt, int64, error) {
 	return temp, size, nil
 }
 
-// peekPerf looks whether a perf.data was compressed as a whole.
-func (in *File) peekPerf() error {
+// peek looks whether a perf.data, or the dump of a BPF map, was compressed as a whole.
+func (in *File) peek() error {
 	head := make([]byte, perfMagic)
 	n, err := io.ReadFull(in.r, head)
 	p := &peeked{head: head[:n], r: in.r, compressed: true}
 	switch {
 	case err == nil && perfdata.Is(head):
 		return in.openPerf(p, nil)
+	case stackmap.Is(head[:n]):
+		return in.openMap(p)
 	case err != nil && err != io.EOF && err != io.ErrUnexpectedEOF:
 		p.r = errReader{err} // reading it says where
 	}

@@ -74,6 +74,9 @@ type Source struct {
 func newSource(in *File, events bool) *Source {
 	s := text.NewScanner()
 	s.Events = events
+	if in.stacks != nil {
+		s.UseMapStacks()
+	}
 	return &Source{in: in, scan: s, headed: in.foreign, prologue: maxPrologue}
 }
 
@@ -275,6 +278,9 @@ func (s *Source) fail(b *tracefs.Batch, err error) error {
 	}
 	used, _ := s.scan.Scan(b, text.MoreNever)
 	s.out(b, nil, used)
+	if s.in.stacks != nil {
+		return fmt.Errorf("reading %s: %w", s.in.Name, err)
+	}
 	return fmt.Errorf("reading %s at %s %d: %w", s.in.Name, where, at, err)
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ustack/tracefs"
+	"ustack/tracefs/stackmap"
 	"ustack/tracefs/text"
 	"ustack/tracefs/tracedat"
 )
@@ -28,6 +29,8 @@ type Options struct {
 	// Escape makes text escaped that is not (tracefs.Batch.Escaped), for outputs
 	// that say that they are. It asks for events, too.
 	Escape bool
+	// Counts are how often the stacks of a BPF map were counted, nil for none.
+	Counts stackmap.Counts
 	// Pause is how long a pipe may give nothing before a batch says so.
 	Pause time.Duration
 }
@@ -69,7 +72,7 @@ func NewTrace(files []*File, opt Options) *Trace {
 		many = many || f.pages != nil && f.pages.instances > 1 || f.instances != nil && len(f.instances.names) > 1
 	}
 	if many { // merging needs every record, and takes stacks apart
-		opt = Options{Events: true, NoTemplates: true, Escape: opt.Escape}
+		opt = Options{Events: true, NoTemplates: true, Escape: opt.Escape, Counts: opt.Counts}
 	}
 	opt.Events = opt.Events || opt.Escape || opt.Stitched
 	for _, f := range files {
@@ -110,11 +113,11 @@ func (t *Trace) Processes() (all []tracedat.Process, err error) {
 	return all, errors.Join(errs...)
 }
 
-// noted is a source that knows its clock, and has remarks at its end.
-type noted interface {
-	Notes() []string
-	Clock() string
-}
+// noted is a source that has remarks at its end, and timed one that knows its clock.
+type (
+	noted interface{ Notes() []string }
+	timed interface{ Clock() string }
+)
 
 // Notes are remarks about how records were printed, for when all are read.
 func (t *Trace) Notes() []string {
@@ -134,7 +137,7 @@ func (t *Trace) Notes() []string {
 func (t *Trace) Clock() string {
 	clock := ""
 	for i, s := range t.sources {
-		b, ok := s.(noted)
+		b, ok := s.(timed)
 		if !ok || i > 0 && b.Clock() != clock {
 			return ""
 		}

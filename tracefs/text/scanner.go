@@ -40,6 +40,7 @@ type Scanner struct {
 	refusal   refusal
 	hex       hexCache
 	templates *templates // nil: no templates
+	maps      *mapStacks // the text is of BPF maps, nil for that of an ftrace
 	slow      bool       // tests only: every line the long way
 }
 
@@ -84,6 +85,10 @@ func (s *Scanner) UseSaved() { s.saved = true }
 // as Templates.
 func (s *Scanner) UseTemplates() { s.templates = new(templates) }
 
+// UseMapStacks makes the scanner read text of BPF maps from here on, see mapStacks. It
+// finds out by itself, but for text whose first stack has nothing that shows it.
+func (s *Scanner) UseMapStacks() { s.maps = new(mapStacks) }
+
 // Joined reports whether another file has begun in the text, see tracefs.Joined.
 func (s *Scanner) Joined() bool { return s.joined }
 
@@ -98,8 +103,8 @@ func (s *Scanner) Layout() string {
 	return s.layout.name()
 }
 
-// Seen reports whether any record has been found.
-func (s *Scanner) Seen() bool { return s.layout != nil }
+// Seen reports whether any record has been found, or the text is of BPF maps.
+func (s *Scanner) Seen() bool { return s.layout != nil || s.maps != nil }
 
 // Scan finds the records in b.Text, which goes on where the last Scan
 // stopped, and appends them to b. It returns how much of the text they are;
@@ -108,6 +113,22 @@ func (s *Scanner) Seen() bool { return s.layout != nil }
 // An error is about the whole input (a layout that cannot be used); b has the
 // records before it.
 func (s *Scanner) Scan(b *tracefs.Batch, more More) (int, error) {
+	if readsMaps && s.maps != nil {
+		return s.scanMaps(b, more), nil
+	}
+	all := b.Text
+	used, err := s.scan(b, more)
+	if !readsMaps || s.layout != nil || !HasMapStacks(all) {
+		return used, err
+	}
+	s.UseMapStacks()
+	*b = tracefs.Batch{Text: all, Records: b.Records[:0], Frames: b.Frames[:0], MappingEvents: b.MappingEvents[:0],
+		Heads: b.Heads[:0], Templates: b.Templates[:0], Pos: b.Pos, Line: b.Line, Paused: b.Paused}
+	return s.scanMaps(b, more), nil
+}
+
+// scan finds the records of an ftrace.
+func (s *Scanner) scan(b *tracefs.Batch, more More) (int, error) {
 	if s.templates != nil {
 		s.templates.newScan()
 	}
