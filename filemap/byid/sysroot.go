@@ -1,0 +1,76 @@
+package byid
+
+import (
+	"io/fs"
+	"os"
+
+	"ustack/filemap"
+	"ustack/filemap/elfid"
+)
+
+// Bounds on a sysroot.
+const (
+	maxFiles = 1 << 20 // that are looked at
+	maxBelow = 1 << 18 // that have a build ID
+	maxSame  = 8       // with the same one
+)
+
+// inSysroot looks at all files of the sysroot, once.
+func (f *Finder) inSysroot(id filemap.BuildID) string {
+	root, err := os.OpenRoot(f.opt.Sysroot)
+	if err != nil {
+		return "" // opening the trace has reported it
+	}
+	defer root.Close()
+	if f.below == nil {
+		f.index(root)
+	}
+	for _, name := range f.below[id] {
+		file, err := f.files.In(root, name)
+		if err != nil {
+			continue
+		}
+		good := matches(file, id)
+		_ = file.Close()
+		if good {
+			return "/" + name
+		}
+	}
+	return ""
+}
+
+// index reads the build IDs of the files below a directory, in order of their names. Links are
+// not followed. What cannot be read is left out.
+func (f *Finder) index(root *os.Root) {
+	f.below = make(map[filemap.BuildID][]string)
+	looked := 0
+	_ = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case looked == maxFiles || len(f.below) == maxBelow:
+			return fs.SkipAll
+		case err != nil && d != nil && d.IsDir():
+			return fs.SkipDir
+		case err != nil:
+			return nil
+		case d.IsDir() && (name == "proc" || name == "sys"): // of the kernel
+			return fs.SkipDir
+		case !d.Type().IsRegular():
+			return nil
+		}
+		looked++
+		file, err := f.files.In(root, name)
+		if err != nil {
+			return nil
+		}
+		defer file.Close()
+		found, err := elfid.Read(file)
+		if err != nil || found.IsZero() {
+			return nil
+		}
+		id := filemap.BuildID(found.Padded())
+		if len(f.below[id]) < maxSame {
+			f.below[id] = append(f.below[id], name)
+		}
+		return nil
+	})
+}
