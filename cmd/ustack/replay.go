@@ -25,9 +25,9 @@ const replayHelp = `usage: ustack replay [flags] [FILE... | -]
 Resolves every frame of the user stacks in a saved trace to path, build ID and
 offset of its file. Reads the text of trace_pipe, trace or trace-cmd report, plain,
 gzip or zstd, from standard input if no FILE is given; a report of ustack record; a
-trace.dat of trace-cmd; a perf.data of perf record; or a directory with pages of the
-ring buffer, rawN.bin of each CPU and meta/ laid out like tracefs. Several FILEs are
-one trace, merged by time. Manual: ustack help replay.
+trace.dat of trace-cmd; a perf.data of perf record; stacks of BPF maps, as bpftool or
+bpftrace writes them; or a directory with pages of the ring buffer, rawN.bin of each CPU
+and meta/ laid out like tracefs. Several FILEs are one trace, merged by time. Manual: ustack help replay.
 
   cat /sys/kernel/tracing/trace_pipe > t; ustack replay t
   ustack replay --format=json t.zst | jq 'select(.stack)'
@@ -99,13 +99,14 @@ func (f *replayFlags) defineAll(fs *flag.FlagSet) {
 	fs.DurationVar(&f.pause, "hold-pause", pump.HoldPause, "print all pending records when the input pauses for this `TIME`")
 	f.symbols.register(fs)
 	f.symbols.registerNetwork(fs)
+	f.StackMaps.Define(fs)
 }
 
 // complete checks the flags and takes the names of the files.
 func (f *replayFlags) complete(files []string) error {
 	var err error
 	f.buildID, err = render.ParseBuildIDStyle(f.buildIDName)
-	return errors.Join(err, f.parsed(files), f.check())
+	return errors.Join(err, f.StackMaps.Check(files), f.parsed(files), f.check())
 }
 
 func (f *replayFlags) check() error {
@@ -196,7 +197,7 @@ func (f *replayFlags) drive(stdin io.Reader, stderr io.Writer, renderer func(tra
 	if names != nil {
 		defer names.Close()
 	}
-	f.Own = true
+	f.Own, f.DebugDirs, f.Fetch = true, f.symbols.DebugDirs, f.symbols.Fetch
 	in := input.Options{Events: f.stitch, Stitched: f.stitch, Escape: f.escape, Pause: f.pause, NoTemplates: f.noTemplates}
 	trace, err := f.Open(stdin, in, resolve.Options{Hold: f.hold, Stitch: f.stitch})
 	if err != nil {

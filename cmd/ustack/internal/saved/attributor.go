@@ -101,9 +101,6 @@ func (w *attributed) program(s *resolve.Query) (anoncode.Program, bool) {
 // load loads what --maps has.
 func (w *attributed) load(opt *Options, stdin io.Reader) error {
 	if opt.Maps == "" {
-		if opt.Sysroot != "" && !opt.Symbols {
-			return errors.New("--sysroot needs --maps or --symbols")
-		}
 		return nil
 	}
 	if found, err := w.loadHistory(opt.Maps); found || err != nil {

@@ -14,6 +14,7 @@ import (
 	"io"
 
 	"ustack/cmd/ustack/internal/pump"
+	"ustack/filemap/byid"
 	"ustack/filemap/observed"
 	"ustack/filemap/resolve"
 	"ustack/filemap/timeline"
@@ -34,6 +35,7 @@ type Options struct {
 	Own     bool         // mappings that a trace.dat has are of use
 	Why     *resolve.Why // the frame to explain, nil for none
 	Quiet   bool         // no progress
+	StackMaps
 }
 
 // Trace is an opened trace and how its frames get their files.
@@ -44,6 +46,7 @@ type Trace struct {
 	in         input.Options
 	attributor *attributed
 	note       string // the error of the mappings that a trace.dat has
+	byID       *byid.Finder
 }
 
 // Open opens the trace, and with Maps reads it for the first time.
@@ -59,10 +62,11 @@ func (o *Options) Open(stdin io.Reader, in input.Options, opt resolve.Options) (
 		opt.Attributor = ev.exact
 	}
 	t := &Trace{options: o, opt: opt, in: in, attributor: ev}
-	if t.Trace, err = input.OpenAll(ev.files, stdin, in); err != nil {
+	if t.Trace, err = o.openInputs(ev.files, stdin, &t.in); err != nil {
 		ev.close()
 		return nil, err
 	}
+	t.findByID()
 	if err := errors.Join(ev.attributed(t.Trace), t.useSaved(), t.useRecorded()); err != nil {
 		ev.close()
 		return nil, err
@@ -110,7 +114,12 @@ func (t *Trace) useSaved() error {
 
 // Close closes what was opened beside the trace, and removes temporary files. The trace
 // itself is closed by Read.
-func (t *Trace) Close() { t.attributor.close() }
+func (t *Trace) Close() {
+	t.attributor.close()
+	if t.byID != nil {
+		t.byID.Close()
+	}
+}
 
 // Programs has when programs began. It implements futex.Programs of package
 // render/futex.

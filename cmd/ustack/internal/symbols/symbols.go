@@ -17,6 +17,8 @@ type Options struct {
 	NoInfer    bool     // without those that unwinding by frame pointers has skipped
 	DebugDirs  []string // with debug information
 	Debuginfod bool     // files are fetched from servers
+	// Fetch fetches a file from there, once Open has been called; nil without Debuginfod.
+	Fetch func(id, what string) (path string, err error)
 }
 
 // memory is the memory limit with symbols: the symbols of large programs need more
@@ -40,9 +42,10 @@ func (opt *Options) Open(sysroot string, stderr io.Writer) (*symbolize.Symbols, 
 	}
 	sopt := symbolize.Options{Sysroot: sysroot, DebugDirs: opt.DebugDirs, Home: home, NoLines: opt.NoLines, NoInfer: opt.NoInfer}
 	if opt.Debuginfod {
-		if sopt.Fetch, err = fetcher(home, stderr); err != nil {
+		if opt.Fetch, err = fetcher(home, stderr); err != nil {
 			return nil, err
 		}
+		sopt.Fetch = opt.Fetch
 	}
 	return symbolize.New(sopt)
 }
