@@ -2,8 +2,8 @@
 // their files on this machine: each thing that matters is a Check, which says
 // what works without it and which command would help.
 //
-// It does not check what is not needed: CAP_BPF, kernel.kptr_restrict, debug
-// information, a compiler.
+// It does not check what is not needed: kernel.kptr_restrict, debug information, a
+// compiler.
 package doctor
 
 import (

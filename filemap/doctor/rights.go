@@ -89,6 +89,9 @@ func (f rightChecks) all() []Check {
 	if f.Facts.Rights.Known {
 		list = append(list, f.dacOverride(), f.perfmon(), f.sysPtrace(), f.checkpointRestore(), f.ipcLock())
 	}
+	if f.Facts.BPF != nil {
+		list = append(list, f.bpfMaps())
+	}
 	list = append(list, f.userNamespace())
 	if f.Facts.Lockdown != "" {
 		list = append(list, f.lockdown())
@@ -141,6 +144,16 @@ func (f rightChecks) checkpointRestore() Check {
 func (f rightChecks) ipcLock() Check {
 	c := f.capability("CAP_IPC_LOCK", f.lacksMemory(), "perf lends us as much memory as any user", unix.CAP_IPC_LOCK)
 	c.Fix = "" // more memory for all is the better way, see moreMemory
+	return c
+}
+
+// bpfMaps checks whether replay --bpf-map can read maps by their numbers.
+func (f rightChecks) bpfMaps() Check {
+	c := Check{Name: "BPF maps", Found: "stack maps of others can be read"}
+	if err := f.Facts.BPF.Err; err != nil {
+		c.State, c.Found = Limited, err.Error()
+		c.Without = "replay --bpf-map id:N reads no map; pin:PATH may, and dumps of bpftool can be read"
+	}
 	return c
 }
 

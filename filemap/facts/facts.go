@@ -8,7 +8,9 @@ import (
 	"ustack/filemap/procmap"
 	"ustack/filemap/sideband"
 	"ustack/filemap/space"
+	"ustack/tracefs/bpfmap"
 	"ustack/tracefs/privilege"
+	"ustack/tracefs/stackmap"
 )
 
 // Facts is what was found out.
@@ -41,6 +43,8 @@ type Facts struct {
 	Unwind  Unwind
 	// AnonNames: anonymous memory can have names (CONFIG_ANON_VMA_NAME).
 	AnonNames bool
+	// BPF is what came of looking for BPF maps, nil if this build does not read them.
+	BPF *BPF
 	// UserStacks is whether the kernel can walk stacks.
 	UserStacks Stacks
 	// Compat is how many of the processes are of 32 bits, on a kernel of 64 bits:
@@ -60,6 +64,17 @@ type Band struct {
 	Unseen []string
 	// CompatUnseen is what sideband.Band.CompatUnseen reports.
 	CompatUnseen bool
+}
+
+// BPF is whether BPF maps of others can be read: Err is why not.
+type BPF struct{ Err error }
+
+// bpfMaps looks for BPF maps.
+func bpfMaps() *BPF {
+	if !stackmap.Supported {
+		return nil
+	}
+	return &BPF{bpfmap.Probe()}
 }
 
 // Options are the directories to look in.
@@ -97,6 +112,7 @@ func Collect(opt Options) *Facts {
 		Band:         openBand(opt),
 		Unwind:       unwindFacts(opt),
 		AnonNames:    anonNames(),
+		BPF:          bpfMaps(),
 		UserStacks:   UserStacks(opt.Proc),
 	}
 	if f.Proc == privilege.Proc { // also capabilities that are not in effect
