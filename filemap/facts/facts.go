@@ -43,7 +43,8 @@ type Facts struct {
 	Unwind  Unwind
 	// AnonNames: anonymous memory can have names (CONFIG_ANON_VMA_NAME).
 	AnonNames bool
-	// BPF is what came of looking for BPF maps, nil if this build does not read them.
+	// BPF is what came of looking for BPF maps, nil if this build does not read them, or
+	// another proc than ours is looked at.
 	BPF *BPF
 	// UserStacks is whether the kernel can walk stacks.
 	UserStacks Stacks
@@ -112,11 +113,11 @@ func Collect(opt Options) *Facts {
 		Band:         openBand(opt),
 		Unwind:       unwindFacts(opt),
 		AnonNames:    anonNames(),
-		BPF:          bpfMaps(),
 		UserStacks:   UserStacks(opt.Proc),
 	}
 	if f.Proc == privilege.Proc { // also capabilities that are not in effect
 		f.Rights.Held |= privilege.Held()
+		f.BPF = bpfMaps()
 	}
 	f.walk()
 	return f
