@@ -57,12 +57,21 @@ var labRuns = []labRun{
 		before: "$W/ustack live --format=json -o /mnt/two-all.json 2>/mnt/two-all.err & all=$!; until grep -q 'clock mono' /mnt/two-all.err; do sleep 0.2; done",
 		after:  "kill -INT $all; wait $all"},
 	{name: "two-all"},
+	// Stacks of programs that end, which the kernel makes when their memory may be gone.
+	{name: "exit-group", args: "-e syscalls:sys_enter_futex -e syscalls:sys_enter_exit_group -- $W/execstorm $W 3 4"},
+	// More instances with deferred stacks than the kernel has room for: stock ones do.
+	{name: "instances", args: "--unwind=fp -- $W/execstorm $W 2 3",
+		before: "cd /sys/kernel/tracing/instances; for i in $(seq 70); do mkdir full$i; echo 1 >full$i/options/userstacktrace_delay || break; done; cd /",
+		after: "grep -q 'kernel refuses deferred' /mnt/instances.err || echo 'instances: the kernel has room for more' >>/mnt/failed\n" +
+			"rmdir /sys/kernel/tracing/instances/full*"},
 	{name: "syscalls", args: "-e 'syscalls:*' -b 16384 -- $W/execstorm $W 2 3"},
 }
 
 // Shares of the tagged frames that must have a name, of runs that lose nothing.
 // A hash names what a process had mapped a moment ago, too.
 var labNamed = map[string]float64{"inode": 0.99, "hash": 0.97}
+
+var labOnly = flag.String("lab-only", "", "with TestLab: the one run to make")
 
 var labRounds = flag.Int("lab-rounds", 1, "how often TestLab boots each kernel of the lab")
 
@@ -80,6 +89,9 @@ func TestLab(t *testing.T) {
 			for range *labRounds {
 				out := lab.boot(t, work, kernel.image, kernel.arguments, labScript())
 				for _, r := range labRuns {
+					if *labOnly != "" && *labOnly != r.name {
+						continue
+					}
 					c := checkLabRun(t, work, out, kernel.image, r)
 					t.Logf("%s: %v", r.name, c)
 					sum.add(c)
@@ -103,6 +115,8 @@ func checkLabRun(t *testing.T, work, out, image string, r labRun) *labCounts {
 	case c.tagged == 0 || c.right+c.anonymous == 0 && !truth.query:
 		stderr, _ := os.ReadFile(filepath.Join(out, r.name+".err"))
 		t.Errorf("%s: nothing was named: %v\n%s", r.name, c, stderr)
+	case strings.Contains(r.args, "exit_group") && c.ends == 0:
+		t.Errorf("%s: no program has a stack at its end: %v", r.name, c)
 	case !r.lossy && c.named() < labNamed[image]:
 		t.Errorf("%s: %.2f%% of the frames have a name, want %.0f%%: %v", r.name, 100*c.named(), 100*labNamed[image], c)
 	}
@@ -159,7 +173,7 @@ func labCommand(t *testing.T, name string, args ...string) {
 func labScript() string {
 	var script strings.Builder
 	for _, r := range labRuns {
-		if r.args != "" {
+		if r.args != "" && (*labOnly == "" || *labOnly == r.name) {
 			script.WriteString(r.script())
 		}
 	}

@@ -23,6 +23,7 @@ import (
 // labEvent is an event as live and replay write it as JSON.
 type labEvent struct {
 	Type, Comm, TS, Args string
+	Name                 string
 	PID                  int
 	NoStack              string `json:"no_stack"`
 	Stack                []labFrame
@@ -41,6 +42,7 @@ type labCounts struct {
 	right, wrong    int            // frames of tagged stacks that have a file
 	impossible      int            // frames of any stack: a file, but no code, or no call before it
 	frames          int            // of any stack, with a file
+	ends            int            // of programs that end, with a file
 	anonymous       int            // tagged frames in memory without a file, as it should be
 	unresolved      map[string]int // tagged frames by reason; a claim counts as one
 }
@@ -57,15 +59,15 @@ func (c *labCounts) named() float64 {
 func (c *labCounts) add(o *labCounts) {
 	c.tagged, c.noStack = c.tagged+o.tagged, c.noStack+o.noStack
 	c.right, c.wrong, c.impossible = c.right+o.right, c.wrong+o.wrong, c.impossible+o.impossible
-	c.frames, c.anonymous = c.frames+o.frames, c.anonymous+o.anonymous
+	c.frames, c.anonymous, c.ends = c.frames+o.frames, c.anonymous+o.anonymous, c.ends+o.ends
 	for reason, n := range o.unresolved {
 		c.unresolved[reason] += n
 	}
 }
 
 func (c *labCounts) String() string {
-	return fmt.Sprintf("%d tagged events, %d without stack; frames: %d right, %d WRONG, %.2f%% named, %d anonymous, unresolved %v; %d frames with a file in all, %d IMPOSSIBLE",
-		c.tagged, c.noStack, c.right, c.wrong, 100*c.named(), c.anonymous, c.unresolved, c.frames, c.impossible)
+	return fmt.Sprintf("%d tagged events, %d without stack; frames: %d right, %d WRONG, %.2f%% named, %d anonymous, unresolved %v; %d frames with a file in all, %d at the end of a program, %d IMPOSSIBLE",
+		c.tagged, c.noStack, c.right, c.wrong, 100*c.named(), c.anonymous, c.unresolved, c.frames, c.ends, c.impossible)
 }
 
 // labTruth holds stacks against the tags that the workloads put into val3 of
@@ -214,6 +216,7 @@ func (l *labTruth) check(name string, r io.Reader) *labCounts {
 		for i := range e.Stack {
 			l.possible(c, name, &e, i)
 		}
+		l.exits(c, name, &e)
 		tag := l.tag(&e)
 		if tag == 0 || tag>>24 >= 0x57 && len(e.Stack) > 0 && e.Stack[0].How == "" {
 			continue // nothing is known of what frame pointers give where there are none
@@ -229,6 +232,25 @@ func (l *labTruth) check(name string, r io.Reader) *labCounts {
 		l.t.Error(err)
 	}
 	return c
+}
+
+// exits checks the stack of a program that ends: none of its frames is in another one of
+// the programs, which have one layout.
+func (l *labTruth) exits(c *labCounts, name string, e *labEvent) {
+	if !strings.HasSuffix(e.Name, "exit_group") || !strings.HasPrefix(e.Comm, "exe") {
+		return
+	}
+	for i := range e.Stack {
+		f := &e.Stack[i]
+		if f.Path == "" || f.Trust == "claimed" {
+			continue
+		}
+		own := place{file: filepath.Join(l.work, e.Comm)}
+		if program := filepath.Base(f.Path); strings.HasPrefix(program, "exe") && program != e.Comm {
+			l.wrong(c, fmt.Sprintf("%s: %s: process %d (%s), frame %d at its end", name, e.TS, e.PID, e.Comm, i), f, own)
+		}
+		c.ends++
+	}
 }
 
 // possible checks that a frame with a file is at code, and after a call.
