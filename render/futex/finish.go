@@ -14,6 +14,9 @@ func (a *Analysis) NeedsGaps() bool { return a.losses.spans.late }
 // Seen reports whether there was any record.
 func (a *Analysis) Seen() bool { return a.losses.Begun }
 
+// Calls returns the number of futex calls, entries and returns.
+func (a *Analysis) Calls() int64 { return a.calls.entries + a.calls.exits }
+
 // Gaps returns the gaps found.
 func (a *Analysis) Gaps() *Gaps { return &a.losses.Gaps }
 

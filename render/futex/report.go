@@ -413,7 +413,7 @@ func (rp *reporter) notes(r *Report, locks []*Lock, filtered bool) {
 	note := func(format string, args ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, args...)) }
 	switch {
 	case rp.calls.entries == 0 && rp.calls.exits == 0:
-		note("the trace has no futex calls: enable the events sys_enter_futex and sys_exit_futex")
+		note("the trace has no futex calls (the events sys_enter_futex and sys_exit_futex)")
 	case rp.calls.exits == 0:
 		note("the trace has no returns from futex calls: all of them hang, or the event sys_exit_futex was not enabled")
 	case rp.calls.entries == 0:

@@ -104,6 +104,9 @@ func (o *Live) lookForLockUp() {
 	}
 }
 
+// Wanted implements live.Counter.
+func (o *Live) Wanted() int64 { return o.a.Calls() }
+
 // name names what there are names for.
 func (o *Live) name() {
 	if o.Names != nil {

@@ -75,6 +75,8 @@ type Options struct {
 	Stitch, Strict bool
 	// NeedStacks makes it an error if the kernel takes no user stacks.
 	NeedStacks bool
+	// MayBeEmpty is set if it is no error that no event comes.
+	MayBeEmpty bool
 	// EachEvent is set if the sink looks at events that have no stack, too; NoText if it
 	// shows no records, only results.
 	EachEvent, NoText bool

@@ -79,6 +79,7 @@ func (s *session) pump(trace source.Source) (*resolve.Totals, error) {
 	}
 	totals, err := pump.Run(&counted{pipe, s}, res, s.sink.Renderer(res), func() {
 		counter.Step(res.Totals())
+		s.nothing.step(res.Totals())
 		s.renew(res.Totals())
 		s.weigh(res.Totals())
 		s.progress.attributed.Store(s.progress.taken)

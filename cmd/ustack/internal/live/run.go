@@ -20,6 +20,7 @@ import (
 func Run(opt *Options, to Sink) (code int, err error) {
 	s := &session{opt: opt, sink: to}
 	s.stop = newStopper(s)
+	s.nothing.s = s
 	defer s.close()
 	return s.run()
 }
@@ -49,6 +50,7 @@ type session struct {
 	settings settings
 
 	renewal renewal
+	nothing nothing
 
 	weighed        time.Time
 	gaps           int64        // when that was
@@ -98,6 +100,7 @@ func (s *session) run() (int, error) {
 		return 0, errors.Join(err, trace.Close(), s.sink.End())
 	}
 	totals, err := s.pump(trace)
+	empty := s.nothing.end(totals)
 	cerr := errors.Join(s.sink.End(), s.follow.close(), s.saved.close())
 	if err == nil {
 		err = cerr // after another error it says the same again
@@ -109,7 +112,7 @@ func (s *session) run() (int, error) {
 	if s.child != nil && s.child.ended(s.stop.patience()) {
 		return s.child.exitCode(), nil
 	}
-	return 0, nil
+	return 0, empty
 }
 
 // begin prints the start line, switches tracing on and releases the command.
@@ -132,6 +135,7 @@ func (s *session) begin() error {
 		}
 	}
 	s.stop.arm()
+	s.nothing.begin()
 	return nil
 }
 

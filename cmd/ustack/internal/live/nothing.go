@@ -1,0 +1,168 @@
+package live
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"ustack/filemap/resolve"
+	"ustack/filemap/threadstate"
+	"ustack/tracefs/syscalls"
+)
+
+// Counter is a sink that counts the records that it is for, if those are not all.
+type Counter interface{ Wanted() int64 }
+
+// nothing finds out why a trace has none of the records that were asked for.
+type nothing struct {
+	s     *session
+	began time.Time
+	seen  atomic.Bool // a record, or that some are lost
+	timer *time.Timer
+}
+
+// remindAfter is how long nothing is seen before the user is told so.
+const remindAfter = 10 * time.Second
+
+// begin notes when tracing begins. Why nothing is seen is said after a while, and goes on
+// to be said at the end.
+func (n *nothing) begin() {
+	n.began = time.Now()
+	n.timer = time.AfterFunc(remindAfter, func() {
+		if !n.seen.Load() && !n.s.needs.OwnProgress {
+			n.s.say("%s (it goes on)", n.why())
+		}
+	})
+}
+
+// step notes whether something has been seen.
+func (n *nothing) step(t *resolve.Totals) {
+	wanted := t.Events
+	if c, ok := n.s.sink.(Counter); ok {
+		wanted = c.Wanted()
+	}
+	if lost, _ := t.LostRecords(); wanted > 0 || lost > 0 || t.Gaps > 0 {
+		n.seen.Store(true)
+	}
+}
+
+// end returns an error if nothing was seen of a trace that is expected to show something:
+// an empty output is no success. The exit code of a command is the command's, so there is
+// a message only.
+func (n *nothing) end(t *resolve.Totals) error {
+	n.timer.Stop()
+	if t != nil {
+		n.step(t)
+	}
+	switch {
+	case n.seen.Load() || n.s.opt.MayBeEmpty:
+		return nil
+	case n.s.child != nil:
+		n.s.say("%s", n.why())
+		return nil
+	}
+	return errors.New(n.why())
+}
+
+// why says what the processes did in place of what was asked for.
+func (n *nothing) why() string {
+	s := n.s
+	what := "event of those that were asked for"
+	futex := s.tracesWaits() && len(s.opt.Events) == 0 && len(s.opt.Specs) == 0
+	switch {
+	case futex:
+		what = "futex call"
+	case len(s.opt.Specs) > 0:
+		what = "wait that began or ended"
+	}
+	head := fmt.Sprintf("nothing seen in %s: no %s", time.Since(n.began).Round(100*time.Millisecond), what)
+	switch {
+	case s.child != nil:
+		return head + " of the command"
+	case len(s.opt.PIDs) == 0:
+		return head + " of any process"
+	}
+	var list []string
+	more := ""
+	for i, pid := range s.opt.PIDs {
+		if i == mostNamed {
+			more = fmt.Sprintf("; %d more processes", len(s.opt.PIDs)-i)
+			break
+		}
+		list = append(list, n.process(pid))
+	}
+	text := head + "; " + strings.Join(list, "; ") + more
+	if futex {
+		text += fmt.Sprintf(". A call that began before the trace is seen when it ends. For what else it waits, try: ustack wait -p %d", s.opt.PIDs[0])
+	}
+	return text
+}
+
+// mostNamed is how many processes, and how many states of each, a message has at most.
+const mostNamed = 3
+
+// process says what the threads of a process do now.
+func (n *nothing) process(pid int) string {
+	reader := threadstate.Reader{Proc: n.s.opt.Proc, Call: callNames()}
+	p, err := reader.Read(pid)
+	switch {
+	case errors.Is(err, threadstate.ErrEnded):
+		return fmt.Sprintf("PID %d has ended", pid)
+	case err != nil:
+		return fmt.Sprintf("PID %d: %v", pid, err)
+	}
+	var do []string
+	for i, c := range p.Do {
+		if i == mostNamed {
+			do = append(do, "…")
+			break
+		}
+		do = append(do, state(c, p.Threads))
+	}
+	return fmt.Sprintf("%s (PID %d) %s", printable(p.Name), pid, strings.Join(do, ", "))
+}
+
+// state says what some of the threads of a process do.
+func state(c threadstate.Count, all int) string {
+	who := ""
+	if all > 1 {
+		who = fmt.Sprintf("%d of %d threads: ", c.Threads, all)
+	}
+	switch c.What {
+	case threadstate.Running:
+		return who + "runs"
+	case threadstate.Stopped:
+		return who + "is stopped"
+	case threadstate.Unknown:
+		return who + "sleeps"
+	case threadstate.Exception:
+		return who + "waits in the kernel outside system calls"
+	}
+	return who + "waits in " + c.What
+}
+
+// printable is a name without control characters.
+func printable(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '?'
+		}
+		return r
+	}, strings.ToValidUTF8(name, "?"))
+}
+
+// callNames returns the names of this machine's system calls.
+func callNames() func(nr int32) string {
+	table := syscalls.NoTable
+	switch runtime.GOARCH {
+	case "amd64":
+		table = syscalls.AMD64
+	case "arm64":
+		table = syscalls.Generic
+	}
+	names := syscalls.NewNumbers()
+	return func(nr int32) string { return names.Name(table, nr) }
+}
