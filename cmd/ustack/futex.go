@@ -104,7 +104,7 @@ func (f *futexFlags) viewFlags(fs *flag.FlagSet) {
 	f.symbols.register(fs)
 	fs.IntVar(&f.view.Top, "top", defaultTop, "show the first `N` locks, waits and threads, 0 for all")
 	fs.StringVar(&f.view.Sort, "sort", "total", "`ORDER` of the locks: total, count, max or p99")
-	fs.StringVar((*string)(&f.view.By), "by", string(futex.ByObject), "a row for each `WHAT`: lock (each futex), object (all futexes of one thing), site (the code that waits) or kind")
+	fs.StringVar((*string)(&f.view.By), "by", string(futex.ByAuto), "a row for each `WHAT`: lock (each futex), object (all futexes of one thing), site (the code that waits) or kind; auto is object, in a text site if that says more")
 	fs.DurationVar(&f.minWait, "min-wait", 0, "show locks and waits of at least this `TIME`; all are counted")
 	contention.ImpactFlags(fs, &f.impact)
 	fs.Func("comm", "only the locks of processes or threads of this `NAME`", func(s string) error {
@@ -130,6 +130,9 @@ func (f *futexFlags) check() error {
 	}
 	if err := f.view.Check(); err != nil {
 		return err
+	}
+	if f.view.By == futex.ByAuto && f.format != "text" { // which changes with the trace
+		f.view.By = futex.ByObject
 	}
 	f.view.MinWait = tracefs.Time(f.minWait.Nanoseconds())
 	if f.view.Top < 0 || f.view.MinWait < 0 {

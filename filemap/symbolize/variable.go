@@ -19,23 +19,40 @@ import (
 // of it memory without a file, which is the .bss. The variable's size must cover
 // the address.
 func (s *Symbols) Variable(l filemap.Layout, addr uint64) *symbol.Variable {
-	near := l.Owner(addr)
-	if near == nil {
-		return nil
-	}
-	src := s.source(near.File)
-	if src.bin == nil {
-		return nil
-	}
-	bias, ok := loadBias(src.bin.image, l, near, addr)
+	src, at, ok := s.inFile(l, addr)
 	if !ok {
 		return nil
 	}
 	before := src.memory()
-	v := src.variable(addr - bias)
+	v := src.variable(at)
 	s.memory += src.memory() - before
 	s.shrink(src)
 	return v
+}
+
+// Place returns in which file's data an address is, and its address there, as nm has it:
+// for variables that have no symbol. The proof is as for Variable, the build ID of the
+// file's too.
+func (s *Symbols) Place(l filemap.Layout, addr uint64) (f *filemap.File, at uint64, ok bool) {
+	src, at, ok := s.inFile(l, addr)
+	if !ok {
+		return nil, 0, false
+	}
+	return src.want, at, true
+}
+
+// inFile returns the file that an address is in, and its address there.
+func (s *Symbols) inFile(l filemap.Layout, addr uint64) (src *source, at uint64, ok bool) {
+	near := l.Owner(addr)
+	if near == nil {
+		return nil, 0, false
+	}
+	src = s.source(near.File)
+	if src.bin == nil {
+		return nil, 0, false
+	}
+	bias, ok := loadBias(src.bin.image, l, near, addr)
+	return src, addr - bias, ok
 }
 
 // Bounds on the cost of a proof: linkers make about ten segments, and split

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -138,6 +139,7 @@ func TestVariable(t *testing.T) {
 // TestVariableStripped: what is exported stays, if the build ID does.
 func TestVariableStripped(t *testing.T) {
 	bin, lib := buildStatic(t, true, "-fPIE", "-pie")
+	symbols := nmOf(t, "bBdD", lib)
 	tool(t, "strip", lib)
 	places, l, files := layoutOf(t, bin)
 	s := newSymbols(t, Options{})
@@ -164,6 +166,16 @@ func TestVariableStripped(t *testing.T) {
 		}
 		if v := other.Variable(wrong, p.addr); v != nil {
 			t.Errorf("%s: %v, of a file with another build ID", p.want, v)
+		}
+		// Where it is in the file is known all the same: there nm had it.
+		name, _, _ := strings.Cut(p.want, "+")
+		i := slices.IndexFunc(symbols, func(s nmSymbol) bool { return s.name == name })
+		f, addr, ok := s.Place(l, p.addr)
+		if i < 0 || !ok || f != files[lib] || addr < symbols[i].addr || addr >= symbols[i].addr+symbols[i].size {
+			t.Errorf("%s: %v, %#x in %v, nm has %+v", p.want, ok, addr, f, symbols)
+		}
+		if _, _, ok := other.Place(wrong, p.addr); ok {
+			t.Errorf("%s: a place in a file with another build ID", p.want)
 		}
 	}
 }

@@ -68,6 +68,9 @@ func (c *calls) count(w *wait, l *lock, r Result, end tracefs.Time) {
 	if w.waker.tid != 0 {
 		l.wakers.add(w.waker.tid, t)
 	}
+	if r == Woken && !l.traits.exclusive(w) {
+		l.got(w.th.tid)
+	}
 	var h Holder
 	var segs []Segment
 	var v *division

@@ -9,25 +9,25 @@ type hint struct {
 	files []string
 	// at is the kind of what they wait for, Unknown for any.
 	at Kind
-	// unless is the role that makes it needless, "" if none does.
-	unless string
+	// unless are the roles that make it needless.
+	unless []string
 	text   string
 }
 
 // hints are of runtimes whose own locks are no futexes, or are futexes of each thread.
 func hints() []hint {
 	return []hint{
-		{nil, Unknown, "", "goroutines that wait for a sync.Mutex or a channel make no futex call: Go's mutex and block profiles have them (runtime.SetMutexProfileFraction, go tool pprof)"},
-		{[]string{"libjvm.so"}, Unknown, "Java monitor", "a Java thread waits for any monitor or java.util.concurrent lock at futexes of its own: jstack -l PID names the locks"},
-		{[]string{"postgres"}, Unknown, "", "processes of PostgreSQL wait for locks of rows and tables in epoll_wait, not at a futex: pg_stat_activity and pg_locks have them"},
-		{[]string{"python3", "libpython3"}, Condvar, "GIL", "Python's GIL counts as a condition variable, as take_gil has no name here: with Python's debug symbols it counts as a lock"},
+		{nil, Unknown, nil, "goroutines that wait for a sync.Mutex or a channel make no futex call: Go's mutex and block profiles have them (runtime.SetMutexProfileFraction, go tool pprof)"},
+		{[]string{"libjvm.so"}, Unknown, []string{"Java monitor", "Java lock"}, "a Java thread waits for any monitor or java.util.concurrent lock at futexes of its own: jstack -l PID names the locks"},
+		{[]string{"postgres"}, Unknown, nil, "processes of PostgreSQL wait for locks of rows and tables in epoll_wait, not at a futex: pg_stat_activity and pg_locks have them"},
+		{[]string{"python3", "libpython3"}, Condvar, []string{"GIL"}, "Python's GIL is a condition variable: take_gil has no name here, so it is a lock (condvar) if threads took turns at it; Python's debug symbols name it"},
 	}
 }
 
 // hints returns the hints for what threads wait for in a report.
 func (rp *reporter) hints(locks []*Lock) (list []string) {
 	for _, h := range hints() {
-		needless := h.unless != "" && slices.ContainsFunc(locks, func(l *Lock) bool { return l.Role == h.unless })
+		needless := slices.ContainsFunc(locks, func(l *Lock) bool { return slices.Contains(h.unless, l.Role) })
 		if !needless && slices.ContainsFunc(locks, func(l *Lock) bool { return rp.fits(&h, l) }) {
 			list = append(list, h.text)
 		}

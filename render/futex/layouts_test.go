@@ -45,6 +45,8 @@ func (p changing) Stays(_, _ int32, _ []byte, at tracefs.Time, _ bool, _ uint64,
 // ofFile names variables by the file that they are in.
 type ofFile struct{}
 
+func (ofFile) Place(filemap.Layout, uint64) (*filemap.File, uint64, bool) { return nil, 0, false }
+
 func (ofFile) Variable(l filemap.Layout, _ uint64) *symbol.Variable {
 	return &symbol.Variable{Name: "lock" + l[0].File.Path, File: l[0].File}
 }

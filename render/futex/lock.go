@@ -61,6 +61,7 @@ type lock struct {
 	waiters   parts[int32]
 	wakers    parts[int32]
 	holders   parts[int32]
+	turns     *turns       // nil if no thread was woken there
 	owners    parts[int32] // as often as the lock's memory said so
 	read      recent       // the last times
 	ownedFrom tracefs.Time
@@ -244,6 +245,9 @@ func (l *lock) merge(m *lock) {
 	l.wakers.merge(&m.wakers)
 	l.holders.merge(&m.holders)
 	l.owners.merge(&m.owners)
+	if l.turns == nil {
+		l.turns = m.turns
+	}
 	l.read = l.read.merged(m.read)
 	if m.ownedFrom > l.ownedFrom {
 		l.owner, l.owning, l.ownedFrom, l.ownedSure = m.owner, m.owning, m.ownedFrom, m.ownedSure

@@ -128,6 +128,9 @@ type Lock struct {
 	Futexes int
 	Each    bool
 	Program string
+	// Signals is set if threads signal each other with it, though locks can be of its
+	// kind: those that wake never wait there.
+	Signals bool
 	// Group is what the futexes have in common, if that is a site or a kind.
 	Group By
 	// Split is what ended waits for it were spent on, of Time in all; nil if it is not
@@ -142,7 +145,7 @@ type Lock struct {
 }
 
 // Contends reports whether waits on it are for a lock.
-func (l *Lock) Contends() bool { return l.Role != "" || l.Kind.Contention() }
+func (l *Lock) Contends() bool { return l.Role != "" || l.Kind.Contention() && !l.Signals }
 
 // section returns the place in the report: locks, or all others.
 func (l *Lock) section() int {

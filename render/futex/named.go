@@ -31,13 +31,22 @@ func (lk *locks) nameKinds() {
 // Variables names the variables of programs; symbolize.Symbols does.
 type Variables interface {
 	Variable(l filemap.Layout, addr uint64) *symbol.Variable
+	// Place is where in the data of a program or library an address is, as nm has it.
+	Place(l filemap.Layout, addr uint64) (f *filemap.File, at uint64, ok bool)
 }
 
-// NameLocks names the locks that are static variables and have no name yet.
+// NameLocks names the locks that are static variables and have no name yet: in a file
+// without a symbol for it a variable is the file and its address there.
 func (a *Analysis) NameLocks(names Variables) {
 	for _, l := range a.locks.all {
 		if l.parent == nil && l.layout != nil && l.variable == nil {
 			l.variable = names.Variable(l.layout, l.key.addr)
+			if l.variable != nil {
+				continue
+			}
+			if f, at, ok := names.Place(l.layout, l.key.addr); ok {
+				l.variable = &symbol.Variable{Offset: at, File: f}
+			}
 		}
 	}
 }

@@ -20,6 +20,7 @@ type object struct {
 	parts []*lock
 	kind  Kind
 	role  *role
+	use   use
 	group By // what the parts have in common, empty if they are one thing
 }
 
@@ -47,11 +48,22 @@ type grouping struct {
 	roles map[roleKey]*object
 	sites map[siteKey]*object
 	kinds map[kindKey]*object
+	// none are the roles that are none in this trace.
+	none map[roleKey]bool
+}
+
+// roleOf returns the role of a futex.
+func (g *grouping) roleOf(l *lock) *role {
+	if g.none[roleKey{l.role, l.roleFile}] {
+		return nil
+	}
+	return l.role
 }
 
 // siteKey is the object of futexes of one kind that threads wait for at one place.
 type siteKey struct {
 	kind Kind
+	use  use
 	place
 }
 
@@ -65,6 +77,7 @@ type place struct {
 // kindKey is the object of futexes of one kind in a process.
 type kindKey struct {
 	kind Kind
+	use  use
 	proc *process
 }
 
@@ -75,15 +88,15 @@ type roleKey struct {
 }
 
 // objects puts the futexes that have been used into objects, in the order in which the
-// first of each was seen.
-func (rp *reporter) objects(u *underway, by By) []*object {
-	g := grouping{words: make(map[words]*object), roles: make(map[roleKey]*object), sites: make(map[siteKey]*object), kinds: make(map[kindKey]*object)}
+// first of each was seen. It returns what these are by, too.
+func (rp *reporter) objects(u *underway, by By) ([]*object, By) {
+	g := grouping{words: make(map[words]*object), roles: make(map[roleKey]*object), sites: make(map[siteKey]*object), kinds: make(map[kindKey]*object), none: rp.locks.unproven()}
 	var later []*lock // what can be a word of a condition variable that comes after it
 	for _, l := range rp.locks.all {
 		switch {
 		case l.parent != nil || l.traits.waits == 0 && l.durations.Count == 0 && len(u.at(l).waits) == 0:
 		case by == ByLock:
-			g.list = append(g.list, &object{parts: []*lock{l}, kind: l.kind(), role: l.role})
+			g.list = append(g.list, &object{parts: []*lock{l}, kind: l.kind(), role: g.roleOf(l)})
 		case l.besidePair():
 			later = append(later, l)
 		default:
@@ -94,16 +107,57 @@ func (rp *reporter) objects(u *underway, by By) []*object {
 		g.addBeside(l)
 	}
 	list := g.list
+	for _, o := range list {
+		o.use = o.usedAs()
+	}
+	bySite := func(o *object) *object { return at(&g, g.sites, siteKey{o.kind, o.use, rp.placeOf(u, o)}) }
 	switch by {
+	case ByAuto:
+		by = ByObject
+		if sites := g.grouped(BySite, bySite); u.answers(sites, list) { // the objects are as they were
+			by, list = BySite, sites
+		}
 	case BySite:
-		list = g.grouped(by, func(o *object) *object { return at(&g, g.sites, siteKey{o.kind, rp.placeOf(u, o)}) })
+		list = g.grouped(by, bySite)
 	case ByKind:
-		list = g.grouped(by, func(o *object) *object { return at(&g, g.kinds, kindKey{o.kind, o.process()}) })
+		list = g.grouped(by, func(o *object) *object { return at(&g, g.kinds, kindKey{o.kind, o.use, o.process()}) })
 	}
 	for _, o := range list {
 		o.add(u)
 	}
-	return list
+	return list, by
+}
+
+const (
+	// manyFutexes is how many futexes a site must have to be the answer.
+	manyFutexes = 8
+	// clearlyMore is how many times the waiting of each object it must have then.
+	clearlyMore = 2
+)
+
+// answers reports whether the site with the most waiting for locks says more than the
+// object with the most: it has many of them, none of which has most of its waiting.
+func (u *underway) answers(sites, objects []*object) bool {
+	site, of := u.mostWaited(sites)
+	_, one := u.mostWaited(objects)
+	return site != nil && len(site.parts) >= manyFutexes && of >= clearlyMore*one && u.rp.placeOf(u, site).file != nil
+}
+
+// mostWaited returns the lock with the most waiting, and how much.
+func (u *underway) mostWaited(list []*object) (most *object, time tracefs.Time) {
+	for _, o := range list {
+		if o.role == nil && o.use != useLock && (!o.kind.Contention() || o.use == useSignal) {
+			continue
+		}
+		var t tracefs.Time
+		for _, l := range o.parts {
+			t += l.time + u.at(l).time
+		}
+		if t > time {
+			most, time = o, t
+		}
+	}
+	return most, time
 }
 
 // grouped puts the objects into those that of returns for each, and returns these.
@@ -113,7 +167,7 @@ func (g *grouping) grouped(by By, of func(*object) *object) []*object {
 	for _, o := range list {
 		to := of(o)
 		if to.parts == nil {
-			to.kind, to.role = o.kind, o.role
+			to.kind, to.role, to.use = o.kind, o.role, o.use
 		}
 		if to.role != o.role {
 			to.role = nil
@@ -180,19 +234,19 @@ func placeOf(s *Stack) (p place) {
 
 // add adds a futex to the object that it is part of.
 func (g *grouping) add(l *lock) {
-	kind := l.kind()
+	kind, role := l.kind(), g.roleOf(l)
 	switch {
-	case l.role != nil && l.role.each && !kind.exclusive():
-		o := at(g, g.roles, roleKey{l.role, l.roleFile})
-		o.parts, o.kind, o.role = append(o.parts, l), kind, l.role
+	case role != nil && role.each && !kind.exclusive():
+		o := at(g, g.roles, roleKey{role, l.roleFile})
+		o.parts, o.kind, o.role = append(o.parts, l), kind, role
 	case kind == Condvar && l.proc != nil && l.traits.bitset == l.traits.waits:
 		o := at(g, g.words, words{l.proc.find(), l.key.addr &^ (pairBytes - 1)})
 		o.parts, o.kind = append(o.parts, l), kind
 		if o.role == nil {
-			o.role = l.role
+			o.role = role
 		}
 	default:
-		g.list = append(g.list, &object{parts: []*lock{l}, kind: kind, role: l.role})
+		g.list = append(g.list, &object{parts: []*lock{l}, kind: kind, role: role})
 	}
 }
 

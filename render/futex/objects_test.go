@@ -197,3 +197,33 @@ func TestBlame(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// TestByAuto: a place in the code with many locks is the row if none of these has most of
+// the waiting; else the objects are. Sums stay the same.
+func TestByAuto(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		locks int
+		long  int // how many times as long the waits of the first lock are
+		want  futex.By
+	}{{"many locks", 12, 1, futex.BySite}, {"few locks", 6, 1, futex.ByObject}, {"one with most", 12, 20, futex.ByObject}} {
+		var text strings.Builder
+		for n := range c.locks {
+			took := 100
+			if n == 0 {
+				took *= c.long
+			}
+			trace := waitWith(fmt.Sprintf("sys_futex(uaddr: %#x, op: 0x80, val: 2, utime: 0, uaddr2: 0, val3: 0)", 0x1000*(n+1)), 3, true)
+			trace = strings.ReplaceAll(trace, "    0.", fmt.Sprintf("%5d.", n)) // a second each
+			text.WriteString(strings.ReplaceAll(trace, ".000900", fmt.Sprintf(".%06d", 101+took)))
+		}
+		a := analyseText(t, futex.Options{}, text.String())
+		r, plain := a.Interim(futex.View{By: futex.ByAuto}), a.Interim(futex.View{})
+		if r.By != c.want || r.Contended != plain.Contended || len(r.Locks) == 0 {
+			t.Errorf("%s: by %s, %d rows, %+v, want %+v", c.name, r.By, len(r.Locks), r.Contended, plain.Contended)
+		}
+		if said := slices.ContainsFunc(r.Hints, func(s string) bool { return strings.Contains(s, "--by=object") }); said != (c.want == futex.BySite) {
+			t.Errorf("%s: hints %q", c.name, r.Hints)
+		}
+	}
+}

@@ -181,6 +181,7 @@ func (c *calls) beginWait(th *thread, t tracefs.Time, att *resolve.Attached) {
 	}
 	l := c.locks.lock(th, keyOf(f), t) // for which others may have to go
 	th.wait = w
+	l.waits(th.tid)
 	l.traits.wait(f, c.tasks.mayBeThread(f.Val, th.tid))
 	c.locks.noteStack(th, l, f, th.stack)
 	c.holders.ordered(th, w, l)

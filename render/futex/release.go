@@ -37,6 +37,7 @@ func (c *calls) beginWake(th *thread, t tracefs.Time) {
 		return
 	}
 	l.active++
+	k.had = l.passes()
 	l.traits.wake(k.asked, k.move != nil)
 	if th.got != nil && th.got.find() == l {
 		k.got, th.got = th.gotAt, nil
@@ -77,6 +78,9 @@ func (c *calls) wakeEnded(k *wake, t tracefs.Time, e *syscalls.Event) {
 	}
 	if l := k.lock; l != nil {
 		l.find().active--
+		if n > 0 {
+			l.find().passed(k.th.tid, k.had)
+		}
 	}
 	c.sites.wakeReturned(k, n, t)
 }

@@ -35,6 +35,8 @@ const (
 	BySite By = "site"
 	// ByKind: the futexes of one kind in a process.
 	ByKind By = "kind"
+	// ByAuto is ByObject, or BySite if a place with many futexes has most of the waiting.
+	ByAuto By = "auto"
 )
 
 // Check reports a word that a View does not know.
@@ -42,8 +44,8 @@ func (v *View) Check() error {
 	if orders := []string{"", "total", "count", "max", "p99"}; !slices.Contains(orders, v.Sort) {
 		return fmt.Errorf("unknown order %q (one of %s)", v.Sort, strings.Join(orders[1:], ", "))
 	}
-	if rows := []By{"", ByLock, ByObject, BySite, ByKind}; !slices.Contains(rows, v.By) {
-		return fmt.Errorf("no row for %q (one of lock, object, site, kind)", v.By)
+	if rows := []By{"", ByAuto, ByLock, ByObject, BySite, ByKind}; !slices.Contains(rows, v.By) {
+		return fmt.Errorf("no row for %q (one of auto, lock, object, site, kind)", v.By)
 	}
 	return nil
 }
@@ -71,7 +73,9 @@ func (rp *reporter) report(v View) *Report {
 	byLock := make(map[*lock]*Lock)
 	var locks [2][]*Lock
 	filtered := len(v.PIDs)+len(v.Comms) > 0
-	for _, o := range rp.objects(u, v.By) {
+	objects, by := rp.objects(u, v.By)
+	r.By = by
+	for _, o := range objects {
 		out := u.object(o, hidden)
 		for _, l := range o.parts {
 			byLock[l] = out
@@ -111,7 +115,7 @@ func (rp *reporter) report(v View) *Report {
 	u.longest(r, byLock, v.MinWait)
 	r.LongHolds = u.longHolds(byLock)
 	rp.verdict(r, blocked)
-	rp.notes(r, slices.Concat(locks[0], locks[1]), filtered)
+	rp.notes(r, &v, slices.Concat(locks[0], locks[1]), filtered)
 	r.Locks, r.LockCount = v.list(locks[0]), len(locks[0])
 	r.Signals, r.SignalCount = v.list(locks[1]), len(locks[1])
 	for _, l := range slices.Concat(r.Locks, r.Signals) {
@@ -189,6 +193,12 @@ func (u *underway) object(o *object, hidden *hiding) *Lock {
 	out.Group = o.group
 	if o.role != nil {
 		out.Role, out.Each = o.role.name, o.role.each
+	}
+	switch o.use {
+	case useLock:
+		out.Role = "lock"
+	case useSignal:
+		out.Signals = true
 	}
 	if out.Each && o.sum.roleFile != nil {
 		out.Program = o.sum.roleFile.Path
@@ -409,7 +419,7 @@ func (u *underway) wait(w *Wait, l *Lock, byLock map[*lock]*Lock) *Wait {
 }
 
 // notes says what the trace lacks for more about some futexes.
-func (rp *reporter) notes(r *Report, locks []*Lock, filtered bool) {
+func (rp *reporter) notes(r *Report, v *View, locks []*Lock, filtered bool) {
 	note := func(format string, args ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, args...)) }
 	switch {
 	case rp.calls.entries == 0 && rp.calls.exits == 0:
@@ -422,7 +432,9 @@ func (rp *reporter) notes(r *Report, locks []*Lock, filtered bool) {
 	if rp.claimed > 0 {
 		note("%d of %d frames rest on claims, which the kernel made because of another stack: --maps checks them, --strict leaves them unresolved", rp.claimed, rp.frames)
 	}
-	r.Hints = rp.hints(locks)
+	if r.Hints = rp.hints(locks); v.By == ByAuto && r.By == BySite {
+		r.Hints = append([]string{"rows are places in the code, as no lock of theirs has most of the waiting: --by=object has each lock"}, r.Hints...)
+	}
 	unknown := slices.ContainsFunc(locks, func(l *Lock) bool { return l.Process != nil && l.Process.TGID < 0 })
 	switch {
 	case unknown && rp.opt.Mappings == nil:

@@ -119,11 +119,10 @@ type diagnosis struct {
 	rp   *reporter
 	r    *Report
 	hang []*Blocked
+	sure []*Blocked         // of these
 	by   map[int32]*Blocked // by thread, with unwanted ones
 	// run are the threads that run, sleep those that may be woken.
 	run, sleep census
-	// surely is set if a wait is surely stuck.
-	surely bool
 }
 
 // verdict finds out why threads hang. The surest explanation comes first. all are the
@@ -139,7 +138,9 @@ func (rp *reporter) verdict(r *Report, all []*Blocked) {
 		if stuck {
 			j.hang = append(j.hang, b)
 		}
-		j.surely = j.surely || surely
+		if surely {
+			j.sure = append(j.sure, b)
+		}
 	}
 	if len(j.hang) == 0 && j.circle() == nil && j.deadOwner() == nil {
 		r.Verdict = j.nothing()
@@ -154,7 +155,7 @@ func (rp *reporter) verdict(r *Report, all []*Blocked) {
 	v := &r.Verdict
 	switch {
 	case v.Kind != NoLockUp:
-	case j.surely:
+	case len(j.sure) > 0:
 		*v = j.cannotTell()
 	default:
 		*v = j.nothing()
@@ -166,14 +167,15 @@ func (rp *reporter) verdict(r *Report, all []*Blocked) {
 // is nothing unusual.
 const oftenEnded = 10
 
-// nothing says that no wait hangs. A trace that ends with the beginning of a wait
-// does not show it, where such waits did not end before.
+// nothing says that no wait hangs. A trace that ends with the beginning of a wait does not
+// show it, where such waits did not end before, and no thread of the process is known to
+// run that could end it: tracing stops anywhere.
 func (j *diagnosis) nothing() Verdict {
 	if len(j.r.Blocked) == 0 {
 		return Verdict{}
 	}
 	for _, b := range j.r.Blocked {
-		if b.Lock != nil && !b.wait.timed && !b.Doubt && b.TID == j.rp.calls.tail && b.Lock.Slept < oftenEnded {
+		if b.Lock != nil && !b.wait.timed && !b.Doubt && b.TID == j.rp.calls.tail && b.Lock.Slept < oftenEnded && (!j.rp.tasks.switches || j.run.none(b.wait.th.proc.find())) {
 			return Verdict{Kind: CannotTell, Case: EndsInWait, Proof: []Fact{waits(b)}}
 		}
 	}
@@ -357,9 +359,9 @@ func (j *diagnosis) threadExit() *Verdict {
 
 // cannotTell gathers the facts about waits that nothing explains.
 func (j *diagnosis) cannotTell() Verdict {
-	v := Verdict{Kind: CannotTell, Case: OnlySignals, Count: len(j.hang)}
-	for i, b := range j.hang {
-		if b.Lock.Contends() {
+	v := Verdict{Kind: CannotTell, Case: OnlySignals, Count: len(j.sure)}
+	for i, b := range j.sure {
+		if j.unexplained(b) {
 			v.Case = Unexplained
 		}
 		const most = 6
@@ -370,6 +372,15 @@ func (j *diagnosis) cannotTell() Verdict {
 		}
 	}
 	return v
+}
+
+// unexplained reports whether a wait hangs at a lock. A semaphore that the trace never
+// shows released is a signal that has not come, as long as threads of the process run.
+func (j *diagnosis) unexplained(b *Blocked) bool {
+	if b.Lock.Kind == Semaphore && b.Lock.lock.lastWake == 0 && !j.run.none(b.wait.th.proc.find()) {
+		return false
+	}
+	return b.Lock.Contends()
 }
 
 // lastUse returns how the lock that a thread waits for was last used, nil if

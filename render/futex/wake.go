@@ -116,6 +116,7 @@ type wake struct {
 	elsewhere     bool // it may have woken threads at another futex, too (WAKE_OP)
 	pi            bool
 	hold          *hold // that it ends, nil if there is none
+	had           int32 // whose turn it was, 0 if it was no thread's
 }
 
 // waker is the thread that ended a wait.

@@ -55,7 +55,9 @@ func (s *screen) write() string {
 			apart = false
 		}
 	}
-	s.add(rankOdd, s.lines(s.odd))
+	if odd := s.lines(s.odd); len(odd) > 2 { // after its title
+		s.Add(brief.Block{Lines: odd[2:], Rank: rankOdd, Title: odd[0], Apart: true})
+	}
 	return s.Text(brief.Lines, len(s.r.Locks)+len(s.r.Signals)+len(s.r.Blocked) > 0, seeMore)
 }
 

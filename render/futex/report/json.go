@@ -115,7 +115,12 @@ func lockOf(l *futex.Lock, r *futex.Report) lockJSON {
 		out.Futexes, out.Group = l.Futexes, string(l.Group)
 	}
 	if v := l.Variable; v != nil {
-		out.symbolJSON = symbolJSON{framejson.Clean(v.String()), framejson.Clean(v.File.Path), l.VariableTrust.String(), v.Source.String()}
+		out.symbolJSON = symbolJSON{Path: framejson.Clean(v.File.Path), Trust: l.VariableTrust.String()}
+		if v.Name == "" {
+			out.Place = framejson.Hex(v.Offset)
+		} else {
+			out.Symbol, out.Source = framejson.Clean(v.String()), v.Source.String()
+		}
 	}
 	if p := l.Process; p != nil {
 		out.Address = framejson.Hex(l.Address)

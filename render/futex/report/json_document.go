@@ -136,6 +136,8 @@ type symbolJSON struct {
 	Path   string `json:"symbol_path,omitempty"`
 	Trust  string `json:"symbol_trust,omitempty"`
 	Source string `json:"symbol_source,omitempty"`
+	// Place is its address in the file, if it has no symbol.
+	Place string `json:"symbol_address,omitempty"`
 }
 
 // sliceJSON is of waits that ended in one part of the time of the trace.
