@@ -83,41 +83,6 @@ func impactOf(t *testing.T, args ...string) (d impactDocument) {
 	return d
 }
 
-// TestImpactDecoy: of a lock that the run time depends on and a louder one off the
-// critical path, the first one comes first.
-func TestImpactDecoy(t *testing.T) {
-	bin, file := shapes(t), filepath.Join(t.TempDir(), "trace.zst")
-	const programs = 20
-	impact, waits := 0, 0
-	for k := range programs {
-		r := recordShape(t, bin, file, "sleep", "rounds=60", "threads=2", fmt.Sprint("hold=", 600+100*(k%5)), fmt.Sprint("out=", 100+50*(k%4)),
-			fmt.Sprint("decoys=", 4+k%3), fmt.Sprint("decoy=", 500+60*(k%7)))
-		var path, total int64
-		var first, loudest string
-		for _, l := range impactOf(t, file).Impact.Locks {
-			if l.Kind != "mutex" {
-				continue
-			}
-			if l.OnPath > path {
-				path, first = l.OnPath, l.Address
-			}
-			if l.Total > total {
-				total, loudest = l.Total, l.Address
-			}
-		}
-		if first == r.hot {
-			impact++
-		}
-		if loudest == r.hot {
-			waits++
-		}
-	}
-	t.Logf("of %d programs the bottleneck is first in %d by its part of the critical path, in %d by all waits", programs, impact, waits)
-	if impact < 18 {
-		t.Error("too few")
-	}
-}
-
 // variant is a program and what changes one of its arguments in the way of a what-if.
 type variant struct{ shape, args, how, arg string }
 
