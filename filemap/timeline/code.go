@@ -5,7 +5,6 @@ import (
 	"iter"
 	"slices"
 
-	"ustack/filemap"
 	"ustack/filemap/elfid"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
@@ -161,12 +160,11 @@ func (c *candidates) maps(f *space.File) bool {
 }
 
 // mapsAs reports whether the process has any code of a file that was announced.
-func (c *candidates) mapsAs(announced *filemap.File) bool {
-	is := func(f *space.File) bool { return isFile(f, announced) }
+func (c *candidates) mapsAs(a announced) bool {
 	if x := c.code.index; x != nil {
-		return c.anyOf(x.names[undeleted(announced.Path)], is)
+		return c.anyOf(x.names[undeleted(a.file.Path)], a.canBe)
 	}
-	return c.any(is)
+	return c.any(a.canBe)
 }
 
 // fileNumber identifies a file in the kernel.
@@ -176,6 +174,12 @@ type fileNumber struct {
 }
 
 func numberOf(f *space.File) fileNumber { return fileNumber{f.Inode, f.Dev} }
+
+// numberIn returns the number that an identifier is.
+func numberIn(id tracefs.Identifier) fileNumber {
+	inode, major, minor := id.Inode()
+	return fileNumber{inode, procmap.Dev{Major: major, Minor: minor}}
+}
 
 // mapsNumber reports whether the process has any code of an inode.
 func (c *candidates) mapsNumber(n fileNumber) bool {
@@ -220,10 +224,10 @@ func (c *candidates) numbered(n fileNumber) (found *space.Mapping, several bool)
 
 // match is the mapped file that is the announced one, nil if there is none. only
 // means that no other mapped file can be the announced one.
-func (c *candidates) match(announced *filemap.File) (found *space.File, only bool) {
+func (c *candidates) match(a announced) (found *space.File, only bool) {
 	if x := c.code.index; x != nil {
-		for _, f := range x.names[undeleted(announced.Path)] {
-			if !isFile(f, announced) {
+		for _, f := range x.names[undeleted(a.file.Path)] {
+			if !a.canBe(f) {
 				continue
 			}
 			if m, _ := c.of(f); m == nil {
@@ -238,7 +242,7 @@ func (c *candidates) match(announced *filemap.File) (found *space.File, only boo
 	}
 	for _, m := range c.list {
 		switch {
-		case m.File == found || !isFile(m.File, announced):
+		case m.File == found || !a.canBe(m.File):
 		case found != nil:
 			return found, false
 		default:

@@ -54,12 +54,12 @@ func TestCodeIndex(t *testing.T) {
 			n := fileNumber{uint64(r.IntN(5)), procmap.Dev{Major: 8}}
 			answers := func(c *candidates) string {
 				in, only := c.of(f)
-				is, one := c.match(name)
+				is, one := c.match(announced{file: name})
 				if !one {
 					is = nil // any of them
 				}
 				numbered, several := c.numbered(n)
-				return fmt.Sprintf("%p %t, %t, %t %t %t, %p %t, %p %t", in, only, c.newer(f, than), c.maps(f), c.mapsAs(name), c.mapsNumber(n), numbered, several, is, one)
+				return fmt.Sprintf("%p %t, %t, %t %t %t, %p %t, %p %t", in, only, c.newer(f, than), c.maps(f), c.mapsAs(announced{file: name}), c.mapsNumber(n), numbered, several, is, one)
 			}
 			if want, got := answers(&x), answers(&y); got != want {
 				t.Fatalf("%#x at %d: %s, want %s", offset, at, got, want)

@@ -68,6 +68,37 @@ func (j *Attributor) anonCode(sp *space.Space, addr uint64, t tracefs.Time, o *r
 	}
 }
 
+// announced is a file that the kernel announced for an identifier.
+type announced struct {
+	file *filemap.File
+	// number is of the inode, zero if the identifier is a hash.
+	number fileNumber
+}
+
+// announcedAs returns the announced file of an identifier.
+func announcedAs(file *filemap.File, id tracefs.Identifier) announced {
+	a := announced{file: file}
+	if id.IsInode() {
+		a.number = numberIn(id)
+	}
+	return a
+}
+
+// canBe reports whether a mapped file can be the announced one: it has that name, and
+// no other build ID or inode. Some file systems have another device in /proc (overlayfs).
+func (a announced) canBe(f *space.File) bool {
+	if n := numberOf(f); n.inode != 0 && n.dev == a.number.dev && n != a.number {
+		return false
+	}
+	return isFile(f, a.file)
+}
+
+// is reports whether a mapped file, which can be the announced one, is known to be it by
+// more than its name.
+func (a announced) is(f *space.File) bool {
+	return a.number.inode != 0 && numberOf(f) == a.number || a.file.HasID && !a.file.BuildID.IsZero() && !f.BuildID.IsZero()
+}
+
 // isFile reports whether a mapped file is the one that was announced.
 func isFile(f *space.File, announced *filemap.File) bool {
 	sameID := f.BuildID.IsZero() || !announced.HasID || filemap.BuildID(f.BuildID.Padded()) == announced.BuildID

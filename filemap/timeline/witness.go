@@ -1,7 +1,6 @@
 package timeline
 
 import (
-	"ustack/filemap/procmap"
 	"ustack/filemap/proof"
 	"ustack/filemap/resolve"
 	"ustack/filemap/space"
@@ -139,8 +138,7 @@ func (q *query) Numbered() proof.Said {
 	if q.v == nil {
 		return proof.Said{}
 	}
-	inode, major, minor := q.id.Inode()
-	n := fileNumber{inode, procmap.Dev{Major: major, Minor: minor}}
+	n := numberIn(q.id)
 	switch m, several := q.fits.numbered(n); {
 	case several: // the file was written to, or two have one number
 		return proof.Said{Place: proof.InSeveral}
@@ -156,18 +154,20 @@ func (q *query) Numbered() proof.Said {
 
 // Looked implements proof.Witness.
 func (q *query) Looked() proof.Said {
-	announced := q.said.File
-	if !q.said.Owned() || announced == nil {
+	if !q.said.Owned() || q.said.File == nil {
 		return proof.Said{}
 	}
-	q.why.Add(proof.Step{Statement: proof.Looked, File: announced.Path})
+	q.why.Add(proof.Step{Statement: proof.Looked, File: q.said.File.Path})
 	if q.v == nil {
 		return proof.Said{Place: q.unfit(proof.Unknown)}
 	}
+	announced := announcedAs(q.said.File, q.id)
 	file, one := q.fits.match(announced)
 	switch {
 	case !one: // two files of one name, and no build ID
 		return proof.Said{Place: proof.InSeveral}
+	case file != nil && q.doubt.is && !announced.is(file):
+		return proof.Said{Place: proof.Unknown} // another file of that name can have come
 	case file != nil:
 		q.step(proof.Mapped, file)
 		m, only := q.fits.of(file)
@@ -270,16 +270,19 @@ func (q *query) Claimed() proof.Said {
 	if q.v == nil {
 		return q.unchecked()
 	}
-	file, one := q.fits.match(claimed)
+	announced := announcedAs(claimed, q.id)
+	file, one := q.fits.match(announced)
 	switch {
 	case !one:
 		return proof.Said{Place: proof.InSeveral}
+	case file != nil && q.doubt.is && !announced.is(file):
+		return proof.Said{Place: proof.Unknown} // another file of that name can have come
 	case file != nil && q.at(file):
 		m, only := q.fits.of(file)
 		said := q.code(file, m, only)
 		said.Left = q.claim()
 		return said
-	case file == nil && q.fits.mapsAs(claimed):
+	case file == nil && q.fits.mapsAs(announced):
 		return proof.Said{Place: proof.NoCode}
 	case file == nil:
 		q.why.Add(proof.Step{Statement: proof.NotMapped, File: claimed.Path})

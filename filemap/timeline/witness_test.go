@@ -64,3 +64,42 @@ func TestAttributeInodeTwice(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestAttributeReplaced: a file that the kernel announces is the one that is known to be
+// mapped only if nothing says that another file of that name has taken its place.
+func TestAttributeReplaced(t *testing.T) {
+	const doubt = 50_000
+	for _, test := range []struct {
+		name  string
+		id    tracefs.Identifier
+		inode uint64 // of the mapping
+		time  tracefs.Time
+		known filemap.BuildID // that the kernel announced
+		want  string
+		ID    bool
+	}{
+		{"the inode", tracefs.InodeIdentifier(7, 8, 0), 7, doubt, filemap.BuildID{}, "/lib/one+0x0 late", true},
+		{"another inode", tracefs.InodeIdentifier(9, 8, 0), 7, doubt, filemap.BuildID{}, "/lib/one+0x0 announced", false},
+		{"another inode, nothing is missing", tracefs.InodeIdentifier(9, 8, 0), 7, 30_000, filemap.BuildID{}, "/lib/one+0x0 announced", false},
+		{"another device", tracefs.InodeIdentifier(9, 9, 0), 7, doubt, filemap.BuildID{}, "/lib/one+0x0 announced", false},
+		{"another device, nothing is missing", tracefs.InodeIdentifier(9, 9, 0), 7, 30_000, filemap.BuildID{}, "/lib/one+0x0 verified", true},
+		{"without an inode", tracefs.InodeIdentifier(9, 8, 0), 0, doubt, filemap.BuildID{}, "/lib/one+0x0 announced", false},
+		{"a hash", tracefs.HashIdentifier(5), 7, doubt, testID, "/lib/one+0x0 late", true},
+		{"a hash, without a build ID", tracefs.HashIdentifier(5), 7, doubt, filemap.BuildID{}, "/lib/one+0x0 announced", false},
+	} {
+		spaces := space.New()
+		one := elf("/lib/one", 0x100000, 0x120000, 0x1000)
+		one.Inode = test.inode
+		spaces.Fork(9, 1, 500)
+		spaces.MapExact(1, one, 1000)
+		j := New(Options{Spaces: spaces, Threads: oneThread{}, Stamp: TextStamp(), Unseen: nothingUnseen,
+			Doubtful: func(at tracefs.Time) (missed, until tracefs.Time, doubtful bool) { return 60_000, 70_000, at >= doubt }})
+		s := owning(claimed(test.time, 0, 0x5000, &filemap.File{Path: "/lib/one", HasID: !test.known.IsZero(), BuildID: test.known}))
+		s.Frames[0].ID = test.id
+		j.Attribute(s)
+		o := &s.Attributions[0]
+		if got := said(o); got != test.want || o.File.HasID != test.ID {
+			t.Errorf("%s: %q with a build ID %t, want %q, %t", test.name, got, o.File.HasID, test.want, test.ID)
+		}
+	}
+}
