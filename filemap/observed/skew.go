@@ -22,6 +22,8 @@ const (
 	usual = tracefs.Time(150e6)
 	// lag is how far the trace's clock can lag if nothing shows it.
 	lag = tracefs.Time(10e6)
+	// reading is how long it can take to read a process, on a machine that has other work.
+	reading = tracefs.Time(20e6)
 )
 
 // calibration finds the skew on a reading of the trace.
@@ -75,7 +77,7 @@ func (c *calibration) see(d *Dump, tid int32, s *resolve.Query) {
 	}
 	for k := range s.Frames {
 		f, o := &s.Frames[k], &s.Attributions[k]
-		key := hullKey{pid: pid}
+		key, garbled := hullKey{pid: pid}, false
 		switch {
 		case f.Form == tracefs.FormIdentifier && !f.ID.NoFile() && !f.ID.NoVMA() && f.ID.IsInode():
 			key.id = f.ID
@@ -85,6 +87,7 @@ func (c *calibration) see(d *Dump, tid int32, s *resolve.Query) {
 			key.page, key.of = f.Address(s.Text)&^4095, true
 		case f.Form == tracefs.FormPlain && f.Address(s.Text) >= notRandom:
 			key.page = f.Address(s.Text) &^ 4095
+			garbled = k > 0 // what frame pointers lead to need not be code
 		default:
 			continue
 		}
@@ -104,7 +107,7 @@ func (c *calibration) see(d *Dump, tid int32, s *resolve.Query) {
 			least = s.Time - h.to
 		}
 		if least != never || most != ever {
-			c.pending = append(c.pending, bound{pid, s.Time, skew{least, most}, key.of})
+			c.pending = append(c.pending, bound{pid, s.Time, skew{least, most}, key.of || garbled})
 		}
 	}
 	if len(c.pending) >= maxPending {
@@ -178,7 +181,7 @@ func (k *hullKey) in(v *version) bool {
 		return found
 	case k.page != 0:
 		m := v.mappingAt(k.page)
-		return m != nil && m.file != nil
+		return m != nil // in whatever: code is in memory, too
 	case k.name != "":
 		return len(v.offsets().byName[k.name]) > 0
 	}
@@ -193,6 +196,8 @@ func (c *calibration) skew() skew {
 		c.least, c.most = max(c.least, least), min(c.most, most)
 	}
 	switch {
+	case c.least > c.most && c.least-c.most > reading: // one of them is wrong, or both
+		s = skew{min(-lag, c.most-usual), max(usual, c.least+usual)}
 	case c.most < c.least: // by the time that it takes to read processes
 		s = skew{c.most, c.least}
 	case c.most < s.least:

@@ -1,8 +1,10 @@
 package observed
 
 import (
+	"strings"
 	"testing"
 
+	"ustack/filemap/resolve"
 	"ustack/tracefs"
 )
 
@@ -44,11 +46,47 @@ func TestSkew(t *testing.T) {
 		{300e6, 310e6, 300e6, 310e6},
 		{-5e9, -1e9, -1e9 - usual, -1e9},
 		{100e6, 98e6, 98e6, 100e6},
+		{300e6, 30e6, -120e6, 450e6}, // one of them is wrong
 	} {
 		x := newCalibration()
 		x.least, x.most = c.least, c.most
 		if s := x.skew(); s != (skew{c.wantLeast - unsure, c.wantMost + unsure}) {
 			t.Errorf("%d to %d: %+v", c.least, c.most, s)
+		}
+	}
+}
+
+// TestSkewAddress: code is in memory without a file, too, and what frame pointers lead to
+// need not be code.
+func TestSkewAddress(t *testing.T) {
+	jit := "7f0000001000-7f0000003000 r-xp 00000000 00:00 0 \n"
+	for _, c := range []struct {
+		name, dump string
+		frames     int
+		want       bound
+	}{
+		{"the file goes", readings(plugA, plugA, ""), 1, bound{skew: skew{1500e6, ever}}},
+		{"memory takes its place", readings(plugA, plugA, jit, jit), 1, bound{}},
+		{"the file goes, by frame 1", readings(plugA, plugA, ""), 2, bound{skew: skew{1500e6, ever}, voice: true}},
+	} {
+		d := newDump()
+		if err := d.maps(strings.NewReader(c.dump), 7); err != nil {
+			t.Fatal(err)
+		}
+		d.identify()
+		d.order()
+		s := &resolve.Query{TID: 7, TGID: 7, Time: 4.5e9, Timed: true, Attributions: make([]resolve.Attribution, c.frames), Frames: make([]tracefs.Frame, c.frames)}
+		s.Frames[c.frames-1] = tracefs.Frame{Form: tracefs.FormPlain, Addr: 0x7f0000001234, HasAddr: true}
+		cal := newCalibration()
+		cal.see(d, 7, s)
+		if c.want == (bound{}) {
+			if len(cal.pending) > 0 {
+				t.Errorf("%s: %+v", c.name, cal.pending)
+			}
+			continue
+		}
+		if c.want.pid, c.want.at = 7, 4.5e9; len(cal.pending) != 1 || cal.pending[0] != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, cal.pending, c.want)
 		}
 	}
 }
