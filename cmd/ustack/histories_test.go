@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -47,22 +46,13 @@ func TestHistories(t *testing.T) {
 	for name, dialect := range dialects {
 		for k := range historyKinds {
 			cfg := historyConfig(dialect, k, stacks)
-			name := fmt.Sprintf("%s/%d", name, k)
-			t.Run(name, func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%d", name, k), func(t *testing.T) {
 				t.Parallel()
-				if *histories == 0 && !capturetest.Brief() && slices.Contains(historyFaults, name) {
-					t.Skip("KNOWN FAULT: frames are late with a file that is not theirs; -histories 1500 shows it")
-				}
 				checkHistory(t, cfg)
 			})
 		}
 	}
 }
-
-// historyFaults are histories, of the default seed, in which frames are late with a file
-// that is not theirs: of two files of one name after a loss of the log, and of a program at
-// no random place in a dump without notes. They are to be mended; short runs pass.
-var historyFaults = []string{"inode/7", "inode/13", "stock/16"}
 
 // historyConfig is the configuration of a kind of history.
 func historyConfig(dialect histgen.Dialect, k, stacks int) histgen.Config {
