@@ -139,19 +139,32 @@ func (e *Mappings) open(x *observation) {
 			x.candidates = nil
 			return
 		}
-		runs := make([]*run, 0, len(list))
-		for _, c := range list {
-			if i == 0 || slices.Contains(x.candidates, c.run) {
-				runs = append(runs, c.run)
-			}
-		}
-		x.candidates = runs
+		x.candidates = inAll(x.candidates, list, i == 0)
 	}
 	x.open = true
 	x.candidates = e.look(x.candidates, x.samples)
 	for _, r := range x.candidates {
 		r.waiting = append(r.waiting, x)
 	}
+}
+
+// inAll returns the runs in which frames before and one more, which can lie in the list,
+// can lie. Parts of one open file can be in several runs: after mremap, or where something
+// was mapped over its middle.
+func inAll(before []*run, list []candidate, first bool) []*run {
+	runs := make([]*run, 0, len(list)+len(before))
+	for _, r := range before {
+		if slices.ContainsFunc(list, func(c candidate) bool { return c.run.file.isOne(r.file) }) {
+			runs = append(runs, r)
+		}
+	}
+	for _, c := range list {
+		again := slices.Contains(before, c.run)
+		if first || !again && slices.ContainsFunc(before, func(r *run) bool { return c.run.file.isOne(r.file) }) {
+			runs = append(runs, c.run)
+		}
+	}
+	return runs
 }
 
 // prove proves which run the frames of an observation are in, if anything does.

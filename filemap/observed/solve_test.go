@@ -94,3 +94,23 @@ func TestOpenTwice(t *testing.T) {
 		t.Errorf("%v, want %s", got, want)
 	}
 }
+
+// TestSplitFile: the frames of an open file need not be in one run of mappings: its code
+// can have moved (mremap).
+func TestSplitFile(t *testing.T) {
+	const head, code = "10000-11000 r--p 0 fe:00 5 /a\n", "70000-80000 r-xp 1000 fe:00 5 /a\n"
+	frame := func(offset uint64) witnessed {
+		return witnessed{1, 5e9, tracefs.HashIdentifier(3), offset, resolve.Unnamed(filemap.Unannounced)}
+	}
+	for _, c := range []struct{ maps, want string }{
+		{"10000-20000 r-xp 0 fe:00 5 /a\n" + libB, "unannounced"},
+		{"10000-12000 r-xp 0 fe:00 5 /a\n" + libB, "/b inferred"}, // it has not the third frame
+		{head + libB + code, "unannounced"},
+	} {
+		for i, got := range attributed(t, map[int32]string{1: twice(c.maps)}, frame(0x100), frame(0x1234), frame(0x2345)) {
+			if got != c.want {
+				t.Errorf("%q, frame %d: %q, want %q", c.maps, i, got, c.want)
+			}
+		}
+	}
+}
