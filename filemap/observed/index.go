@@ -89,6 +89,9 @@ type candidate struct {
 	// several: others of the same file have the offset, too. Each can be of an open
 	// file of its own.
 	several bool
+	// renamed: a version has another name for the inode, and lacks this one. No build IDs
+	// say whether that is the same file, as a link that another version has is.
+	renamed bool
 }
 
 // candidates are the runs that an offset can be in, at a moment. many: there are
@@ -117,13 +120,15 @@ func (m *moment) candidates(offset uint64) (list []candidate, many bool) {
 // version. more: there are several, of different files. known: there are any, with
 // the offset or without.
 func (m *moment) find(offset uint64, of func(v *version) []*run) (found candidate, more, known bool) {
+	first := ""
 	for i := range m.versions {
-		v := &m.versions[i]
+		v, here, named := &m.versions[i], false, false
 		for _, r := range of(v) {
 			known = true
 			code, ok := v.has(r, offset)
 			switch {
 			case !ok:
+				continue
 			case found.run == nil || found.run == r || code && !found.code && found.run.file.isOne(r.file):
 				found.several = found.several || found.run != nil && found.run != r
 				found.run, found.code = r, found.code || code
@@ -133,7 +138,12 @@ func (m *moment) find(offset uint64, of func(v *version) []*run) (found candidat
 			default:
 				more = true
 			}
+			if first == "" {
+				first = bareName(r.file.name)
+			}
+			here, named = true, named || bareName(r.file.name) == first
 		}
+		found.renamed = found.renamed || here && !named
 	}
 	return found, more, known
 }

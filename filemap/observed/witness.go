@@ -104,11 +104,11 @@ func (f *frame) Numbered() proof.Said {
 	switch {
 	case !known:
 		return proof.Said{}
-	case f.owned() && (found.run == nil || more || !f.m.covered):
+	case f.owned() && (found.run == nil || more || found.renamed || !f.m.covered):
 		return proof.Said{} // the kernel looked, and knows best
 	case found.run == nil:
 		return proof.Said{Place: proof.Elsewhere}
-	case more && found.code:
+	case (more || found.renamed) && found.code:
 		return proof.Said{Place: proof.InSeveral}
 	}
 	sure := proof.Afterwards
@@ -175,7 +175,7 @@ func (f *frame) Carried() proof.Said {
 	file := x.pin.Mapping.file
 	found, more, known := f.m.find(f.offset, func(v *version) []*run { return v.sameFile(file) })
 	switch {
-	case more && found.code:
+	case (more || found.renamed) && found.code:
 		return proof.Said{Place: proof.InSeveral}
 	case found.run != nil:
 		return f.in(found, f.unlessOther(found.run, sureOf(x.pin)))

@@ -132,3 +132,22 @@ func TestGivenOtherwise(t *testing.T) {
 		}
 	}
 }
+
+// TestNumberReused: between a reading with one file and one with another file of its
+// number it is unknown which of them a frame is in, unless both are names of one file.
+func TestNumberReused(t *testing.T) {
+	id := tracefs.InodeIdentifier(5, 0xfe, 0)
+	const a, b = "10000-20000 r-xp 0 fe:00 5 /a\n", "30000-40000 r-xp 0 fe:00 5 /b\n"
+	for _, c := range []struct{ before, after, want string }{
+		{a, b, "ambiguous"},
+		{a, strings.ReplaceAll(a, "/a", "/a (deleted)"), "/a verified"},
+		{a + b, a + b, "/a verified"},
+		{a, a + b, "/a verified"},
+	} {
+		dump := "### t=1.0 pid=1 comm=x exe=/x\n" + c.before + "### t=9.0 pid=1 comm=x exe=/x\n" + c.after
+		got := attributed(t, map[int32]string{1: dump}, witnessed{1, 5e9, id, 0x1000, resolve.Named(&filemap.File{Path: "/a"}, filemap.Claimed)})
+		if got[0] != c.want {
+			t.Errorf("%q, then %q: %s, want %s", c.before, c.after, got[0], c.want)
+		}
+	}
+}
