@@ -28,8 +28,11 @@ func TestStockTruth(t *testing.T) {
 				for _, m := range p.mappings {
 					if addr := uint64(f.Address); m.start <= addr && addr < m.end {
 						off := addr - m.start + m.offset
-						versions[fmt.Sprintf("%s+%#x", m.path, off)] = true
 						fits = fits || m.path == f.Path && off == uint64(f.Offset)
+						if f.comm != "" && m.comm != f.comm && spaces.processes[tid] == p {
+							continue // of another program, before or after
+						}
+						versions[fmt.Sprintf("%s+%#x", m.path, off)] = true
 						if isFilePath(m.path) {
 							always = m.path
 						}

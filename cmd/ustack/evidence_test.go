@@ -112,6 +112,7 @@ func checkFrames(t *testing.T, args []string, see func(event string, tid, k int,
 			Type  string       `json:"type"`
 			Name  string       `json:"name"`
 			TID   int          `json:"pid"`
+			Args  string       `json:"args"`
 			Stack []checkFrame `json:"stack"`
 		}
 		if err := json.Unmarshal(line, &o); err != nil {
@@ -122,7 +123,10 @@ func checkFrames(t *testing.T, args []string, see func(event string, tid, k int,
 				t.Fatal(err)
 			}
 		}
+		_, args, _ := strings.Cut(o.Args, "prev_comm=")
+		comm, _, _ := strings.Cut(args, " prev_pid=")
 		for k, f := range o.Stack {
+			f.comm = comm
 			see(o.Name, o.TID, k, f)
 		}
 	}
@@ -136,7 +140,8 @@ type checkFrame struct {
 	Trust   string   `json:"trust"`
 	Reason  string   `json:"reason"`
 
-	Inferred bool `json:"inferred"` // a function that has no frame, found with --symbols
+	Inferred bool   `json:"inferred"` // a function that has no frame, found with --symbols
+	comm     string // of the thread at that time, "" if the event does not have it
 }
 
 type checkTotals struct {

@@ -201,6 +201,7 @@ type truthMapping struct {
 	exec               bool
 	inode              string // device and number
 	path               string
+	comm               string // of the first thread when it was read
 }
 
 func (m truthMapping) holds(offset uint64) bool {
@@ -231,7 +232,7 @@ func (s truthSpaces) of(tid int) *truthProcess {
 
 var (
 	truthMapsLine = regexp.MustCompile(`^([0-9a-f]+)-([0-9a-f]+) (..)(.). ([0-9a-f]+) (\S+ \d+) *(.*)$`)
-	truthMapsHead = regexp.MustCompile(`^### t=\S+ pid=\d+ .*exe=(.*)$`)
+	truthMapsHead = regexp.MustCompile(`^### t=\S+ pid=\d+ comm=(.*) exe=(.*)$`)
 )
 
 // truthReadMaps reads a maps.tar.
@@ -278,11 +279,11 @@ func truthReadMaps(t *testing.T, name string) truthSpaces {
 // truthReadProcess reads all versions of the mappings of one process.
 func truthReadProcess(text string) *truthProcess {
 	p := &truthProcess{}
-	exe := ""
+	comm, exe := "", ""
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		if m := truthMapsHead.FindStringSubmatch(line); m != nil {
-			exe = m[1]
+			comm, exe = m[1], m[2]
 			continue
 		}
 		m := truthMapsLine.FindStringSubmatch(line)
@@ -291,7 +292,7 @@ func truthReadProcess(text string) *truthProcess {
 		}
 		x := truthMapping{
 			start: refHex(m[1]), end: refHex(m[2]), offset: refHex(m[5]),
-			exec: m[4] == "x", inode: m[6], path: m[7],
+			exec: m[4] == "x", inode: m[6], path: m[7], comm: comm,
 		}
 		p.mappings = append(p.mappings, x)
 		if x.exec && x.path == exe && !slices.Contains(p.programs, exe) {

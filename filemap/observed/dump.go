@@ -41,6 +41,8 @@ type Dump struct {
 	hasty map[int32]bool
 	// seen is when processes had a file mapped.
 	seen map[wholeIdent][]stretch
+	// pauses are the times in which no process was read.
+	pauses pauses
 	// How many there are of what is bounded.
 	versions, mappings, names, ids int
 }

@@ -31,7 +31,7 @@ func ending(processes int32, more func(e *Mappings, pid int32, read tracefs.Time
 func TestEnds(t *testing.T) {
 	const want = tracefs.Time(93e6)
 	for n := int32(1); n <= 4; n++ {
-		_, most := ending(n, nil).clocks.agreed()
+		most := ending(n, nil).clocks.said(agreeing).most
 		if n < agreeing && most != ever || n >= agreeing && most != want {
 			t.Errorf("%d processes that ended say at most %d", n, most)
 		}
@@ -40,7 +40,7 @@ func TestEnds(t *testing.T) {
 		t.Errorf("the clocks are %+v apart", s)
 	}
 	late := ending(4, func(e *Mappings, pid int32, read tracefs.Time) { e.Ended(100+pid, []byte("worker"), read+7e6) })
-	if _, most := late.clocks.agreed(); most != want+4e6 {
+	if most := late.clocks.said(agreeing).most; most != want+4e6 {
 		t.Errorf("processes whose last thread ended later say at most %d", most)
 	}
 }
@@ -55,7 +55,7 @@ func TestEndsOfOthers(t *testing.T) {
 		"its first thread did not end":  func(e *Mappings, pid int32, _ tracefs.Time) { delete(e.clocks.ends, pid) },
 		"the name read last is unknown": func(e *Mappings, pid int32, _ tracefs.Time) { e.dump.spaces[pid][1].comm = "" },
 	} {
-		if _, most := ending(4, more).clocks.agreed(); most != ever {
+		if most := ending(4, more).clocks.said(agreeing).most; most != ever {
 			t.Errorf("%s: at most %d", name, most)
 		}
 	}

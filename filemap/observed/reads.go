@@ -119,3 +119,45 @@ func (d *Dump) wasMapped(f *mapped, from, to tracefs.Time) bool {
 	})
 	return i < len(list) && list[i].first <= from && to <= list[i].last
 }
+
+// pauses are the times in which no process was read, by a dump that says when processes
+// were, in order.
+type pauses []stretch
+
+// findPauses finds the times in which no process was read for long.
+func (d *Dump) findPauses() {
+	var reads []stretch
+	every := tracefs.Time(0)
+	for _, versions := range d.spaces {
+		for i := range versions {
+			v := &versions[i]
+			reads, every = append(reads, stretch{v.at, v.until}), max(every, v.every)
+		}
+	}
+	if every == 0 {
+		return
+	}
+	slices.SortFunc(reads, func(a, b stretch) int { return cmp.Compare(a.first, b.first) })
+	for last := reads[0].last; len(reads) > 0; reads = reads[1:] {
+		if reads[0].first-last > every {
+			d.pauses = append(d.pauses, stretch{last, reads[0].first})
+		}
+		last = max(last, reads[0].last)
+	}
+}
+
+// around returns the time in which a process can have had a file, if that is from the
+// first to the last reading of it: it can have begun in a pause, and have ended in one.
+func (p pauses) around(h hull, versions []version) hull {
+	begin, end := versions[0].at, versions[len(versions)-1].until
+	every := versions[len(versions)-1].every
+	for _, pause := range p {
+		if h.from != never && pause.first < begin && begin <= pause.last+every {
+			h.from = min(h.from, pause.first)
+		}
+		if h.to != ever && pause.first-every <= end && end < pause.last {
+			h.to = max(h.to, pause.last)
+		}
+	}
+	return h
+}

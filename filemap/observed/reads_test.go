@@ -1,6 +1,7 @@
 package observed
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -140,5 +141,43 @@ func TestSkewHasty(t *testing.T) {
 		if len(cal.pending) != c.bounds {
 			t.Errorf("%s: %d bounds, want %d", c.name, len(cal.pending), c.bounds)
 		}
+	}
+}
+
+// TestHullPause: a file can have come again in a pause in which no process was read, and
+// have been there in one before.
+func TestHullPause(t *testing.T) {
+	without := func(second int, until string, more string) string {
+		return noted(read(second, "p"), strconv.Itoa(second)+".0", until) + more
+	}
+	with := noted(read(3, "p", codeA), "3.0", "3.9") + noted(strings.ReplaceAll(read(4, "p", codeA, other), "### t=4.0", "### t=3.95"), "3.95", "4.95")
+	pause := func(from, until string) string { return "# read from=" + from + " until=" + until + " every=0.1\n" }
+	for _, c := range []struct {
+		name, dump string
+		want       hull
+	}{
+		{"it comes and goes", without(2, "2.95", "") + with + without(5, "6.0", ""), hull{2e9, 5e9}},
+		{"a pause after it", without(2, "2.95", "") + with + without(5, "6.0", pause("8.0", "9.0")), hull{2e9, 8e9}},
+		{"a pause before it", without(1, "1.5", pause("2.0", "2.95")) + with + without(5, "6.0", ""), hull{1e9, 5e9}},
+	} {
+		d := newDump()
+		if err := d.maps(strings.NewReader(c.dump), 7); err != nil {
+			t.Fatal(err)
+		}
+		d.identify()
+		d.order()
+		k := hullKey{pid: 7, page: 0x7f0000001000}
+		if got := d.pauses.around(k.hull(d.spaces[7]), d.spaces[7]); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+	every := tracefs.Time(100e6)
+	p := pauses{{1e9, 2e9}, {6e9, 9e9}}
+	life := []version{{at: 2e9, until: 3e9, every: every}, {at: 5e9, until: 6e9, every: every}}
+	if got := p.around(hull{2e9, 5e9}, life); got != (hull{1e9, 9e9}) {
+		t.Errorf("read between two pauses only: %+v", got)
+	}
+	if got := p.around(hull{never, ever}, life); got != (hull{never, ever}) {
+		t.Errorf("there all the time: %+v", got)
 	}
 }

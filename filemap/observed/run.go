@@ -71,13 +71,14 @@ func (d *Dump) order() {
 		d.see(versions)
 	}
 	d.seenAll()
+	d.findPauses()
 	d.named = make(map[string][]*mapped)
 	for _, f := range d.files {
 		for _, name := range f.names() {
 			d.named[name] = append(d.named[name], f)
 		}
 	}
-	d.skew = (&calibration{least: never, most: ever}).skew()
+	d.skew = newCalibration().skew()
 }
 
 // toTrace gives the runs the times of the trace. lived is when processes with the

@@ -28,11 +28,9 @@ const (
 
 // calibration finds the skew on a reading of the trace.
 type calibration struct {
-	hulls       map[hullKey]hull
-	least, most tracefs.Time
-	looks       int
-	// voices are what processes say of the clocks that can be wrong about one of
-	// them.
+	hulls map[hullKey]hull
+	looks int
+	// voices are what processes say of the clocks. Each can be wrong.
 	voices  map[int32]*voice
 	pending []bound
 	// ends are of threads that were not seen later.
@@ -65,7 +63,7 @@ const (
 )
 
 func newCalibration() *calibration {
-	return &calibration{hulls: make(map[hullKey]hull), voices: make(map[int32]*voice), ends: make(map[int32]end), least: never, most: ever}
+	return &calibration{hulls: make(map[hullKey]hull), voices: make(map[int32]*voice), ends: make(map[int32]end)}
 }
 
 // see takes what a stack says of the clocks.
@@ -77,7 +75,7 @@ func (c *calibration) see(d *Dump, tid int32, s *resolve.Query) {
 	}
 	for k := range s.Frames {
 		f, o := &s.Frames[k], &s.Attributions[k]
-		key, garbled := hullKey{pid: pid}, false
+		key := hullKey{pid: pid}
 		switch {
 		case f.Form == tracefs.FormIdentifier && !f.ID.NoFile() && !f.ID.NoVMA() && f.ID.IsInode():
 			key.id = f.ID
@@ -87,7 +85,6 @@ func (c *calibration) see(d *Dump, tid int32, s *resolve.Query) {
 			key.page, key.of = f.Address(s.Text)&^4095, true
 		case f.Form == tracefs.FormPlain && f.Address(s.Text) >= notRandom:
 			key.page = f.Address(s.Text) &^ 4095
-			garbled = k > 0 // what frame pointers lead to need not be code
 		default:
 			continue
 		}
@@ -96,7 +93,7 @@ func (c *calibration) see(d *Dump, tid int32, s *resolve.Query) {
 			if c.looks += len(versions); len(c.hulls) >= maxHulls || c.looks > maxHullLooks {
 				return
 			}
-			h = key.hull(versions)
+			h = d.pauses.around(key.hull(versions), versions)
 			c.hulls[key] = h
 		}
 		least, most := never, ever
@@ -107,7 +104,7 @@ func (c *calibration) see(d *Dump, tid int32, s *resolve.Query) {
 			least = s.Time - h.to
 		}
 		if least != never || most != ever {
-			c.pending = append(c.pending, bound{pid, s.Time, skew{least, most}, key.of || garbled})
+			c.pending = append(c.pending, bound{pid, s.Time, skew{least, most}})
 		}
 	}
 	if len(c.pending) >= maxPending {
@@ -121,7 +118,6 @@ type bound struct {
 	pid int32
 	at  tracefs.Time
 	skew
-	voice bool // it can be wrong all the same
 }
 
 // maxPending bounds the bounds that wait for the names of threads.
@@ -131,15 +127,10 @@ const maxPending = 1 << 16
 func (c *calibration) take() {
 	for i := range c.pending {
 		b := &c.pending[i]
-		v := c.voices[b.pid]
-		switch {
-		case v != nil && v.foreign != never && (!v.called || b.at < v.since):
-			// Of what the process was before: its program's parent.
-		case b.voice:
-			c.hear(b.pid, b.least, b.most)
-		default:
-			c.least, c.most = max(c.least, b.least), min(c.most, b.most)
+		if v := c.voices[b.pid]; v != nil && v.foreign != never && (!v.called || b.at < v.since) {
+			continue // of what the process was before: its program's parent
 		}
+		c.hear(b.pid, b.least, b.most)
 	}
 	c.pending = c.pending[:0]
 }
@@ -161,11 +152,15 @@ func (k *hullKey) hull(versions []version) hull {
 	if seen < 2 || seen <= last-first {
 		return h
 	}
-	if first > 0 {
-		h.from = versions[first-1].at
+	for i := first - 1; i >= 0; i-- {
+		if i == first-1 || versions[i+1].paused(&versions[i]) {
+			h.from = versions[i].at // it can have been there in a pause before, too
+		}
 	}
-	if last+1 < len(versions) {
-		h.to = versions[last+1].at
+	for i := last + 1; i < len(versions); i++ {
+		if i == last+1 || versions[i].paused(&versions[i-1]) {
+			h.to = versions[i].at
+		}
 	}
 	return h
 }
@@ -191,25 +186,34 @@ func (k *hullKey) in(v *version) bool {
 // skew is what the trace says of the clocks.
 func (c *calibration) skew() skew {
 	c.take()
+	return apart(c.said(agreeing), c.said(1))
+}
+
+// apart is how far apart the clocks are by what enough processes say, and by what any one
+// says. A file that has gone can have come again between two readings, and what frame
+// pointers lead to need not be code: what one process says makes nothing more certain, and
+// if it contradicts the others, they are wrong, perhaps.
+func apart(agreed, single skew) skew {
 	s := skew{-lag, usual}
-	if least, most := c.agreed(); least <= most {
-		c.least, c.most = max(c.least, least), min(c.most, most)
-	}
 	switch {
-	case c.least > c.most && c.least-c.most > reading: // one of them is wrong, or both
-		s = skew{min(-lag, c.most-usual), max(usual, c.least+usual)}
-	case c.most < c.least: // by the time that it takes to read processes
-		s = skew{c.most, c.least}
-	case c.most < s.least:
-		s = skew{max(c.least, c.most-usual), c.most}
-	case c.least > s.least && c.most != ever: // both are known
-		s = skew{c.least, c.most}
-	case c.least > s.least:
-		s = skew{c.least, c.least + usual}
+	case agreed.least > agreed.most && agreed.least-agreed.most > reading: // some of them are wrong
+		s = skew{min(-lag, agreed.most-usual), max(usual, agreed.least+usual)}
+	case agreed.most < agreed.least: // by the time that it takes to read processes
+		s = skew{agreed.most, agreed.least}
+	case agreed.most < s.least:
+		s = skew{max(agreed.least, agreed.most-usual), agreed.most}
+	case agreed.least > s.least && agreed.most != ever: // both are known
+		s = agreed
+	case agreed.least > s.least:
+		s = skew{agreed.least, agreed.least + usual}
 	default:
-		s.most = min(s.most, c.most)
+		s.most = min(s.most, agreed.most)
 	}
-	s.least -= unsure
-	s.most += unsure
-	return s
+	if single.least > s.most && (agreed.most == ever || single.least-s.most > reading) {
+		s.most = single.least + usual
+	}
+	if single.most < s.least && (agreed.least == never || s.least-single.most > reading) {
+		s.least = min(-lag, single.most-usual)
+	}
+	return skew{s.least - unsure, s.most + unsure}
 }

@@ -20,9 +20,9 @@ type voice struct {
 
 const (
 	// agreeing is how many processes must agree. One can have forked from a
-	// program of its own name, and have the files of that one still, or can have
-	// changed its name back and forth.
-	agreeing = 3
+	// program of its own name, and have the files of that one still, can have
+	// changed its name back and forth, or have had a file again between two readings.
+	agreeing = 2
 	// maxVoices bounds the processes that are heard.
 	maxVoices = 1 << 16
 )
@@ -44,10 +44,10 @@ func (c *calibration) hear(pid int32, least, most tracefs.Time) {
 	}
 }
 
-// agreed is what enough processes say.
-func (c *calibration) agreed() (least, most tracefs.Time) {
-	if len(c.voices) < agreeing {
-		return never, ever
+// said is what so many processes say.
+func (c *calibration) said(by int) skew {
+	if len(c.voices) < by {
+		return skew{never, ever}
 	}
 	lows, highs := make([]tracefs.Time, 0, len(c.voices)), make([]tracefs.Time, 0, len(c.voices))
 	for _, v := range c.voices {
@@ -55,7 +55,7 @@ func (c *calibration) agreed() (least, most tracefs.Time) {
 	}
 	slices.Sort(lows)
 	slices.Sort(highs)
-	return lows[len(lows)-agreeing], highs[agreeing-1]
+	return skew{lows[len(lows)-by], highs[by-1]}
 }
 
 // called takes the name of a process's first thread at a time. The program of that
