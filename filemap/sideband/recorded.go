@@ -1,6 +1,8 @@
 package sideband
 
 import (
+	"sort"
+
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap"
@@ -23,8 +25,9 @@ type Recorded struct {
 	// then a mapping may be missing.
 	LostSince tracefs.Time
 
-	names filemap.Names
-	ids   map[string]elfid.ID
+	losses []loss // in order
+	names  filemap.Names
+	ids    map[string]elfid.ID
 }
 
 // NewRecorded returns a history without any record. clock is the trace clock of their
@@ -59,6 +62,9 @@ func (r *Recorded) Add(rec *perf.Record) {
 	h := r.History
 	switch rec.Type {
 	case unix.PERF_RECORD_LOST, unix.PERF_RECORD_LOST_SAMPLES:
+		if rec.Type == unix.PERF_RECORD_LOST {
+			r.lose(rec.LostFrom, rec.Time)
+		}
 		r.LostSince = min(r.LostSince, rec.Time)
 		return
 	}
@@ -109,6 +115,56 @@ func otherVDSO(v *space.Version, start uint64) bool {
 	for m := range v.Mappings.All() {
 		if m.File.Kind == procmap.VDSO && m.Start != start {
 			return true
+		}
+	}
+	return false
+}
+
+// loss is a time in which any record may be missing.
+type loss struct{ from, to tracefs.Time }
+
+// lose notes a loss. Losses come in order of both times.
+func (r *Recorded) lose(from, to tracefs.Time) {
+	if n := len(r.losses); n > 0 && r.losses[n-1].from >= from {
+		r.losses[n-1].to = max(r.losses[n-1].to, to)
+		return
+	}
+	r.losses = append(r.losses, loss{from, to})
+}
+
+// Missed returns the end of the last loss that began until a time: a program that began before
+// that may have been replaced by another one, unseen. ok is false if there is none.
+func (r *Recorded) Missed(t tracefs.Time) (until tracefs.Time, ok bool) {
+	i := sort.Search(len(r.losses), func(i int) bool { return r.losses[i].from > t })
+	if i == 0 {
+		return 0, false
+	}
+	return r.losses[i-1].to, true
+}
+
+// sides are the sizes of user space that processors have (TASK_SIZE, arch/*/include/asm).
+var sides = [...]uint64{1 << 39, 1 << 42, 1 << 47, 1 << 48, 1 << 52, 1 << 56}
+
+// FixedPlace reports whether an address can be where a program has memory that is at no random
+// place: below 4 GiB, where programs are linked to that are not position independent, or near
+// where the kernel puts the others without randomisation (setarch -R): below the end of user
+// space, from a third of it on (TASK_UNMAPPED_BASE) and from two thirds on (ELF_ET_DYN_BASE).
+// After a program was replaced unseen, the next one can have other code there. Where the kernel
+// has few random bits (18 by default on arm64), random places are near these, and count as
+// fixed.
+func FixedPlace(addr uint64) bool {
+	const linked, near = 1 << 32, 8 << 30
+	if addr < linked {
+		return true
+	}
+	for _, side := range sides {
+		if addr < side && addr >= side-near {
+			return true
+		}
+		for _, at := range [...]uint64{side / 3, side / 3 * 2} {
+			if at &^= 1<<32 - 1; addr >= at && addr < at+near {
+				return true
+			}
 		}
 	}
 	return false

@@ -69,3 +69,32 @@ func TestRecorded(t *testing.T) {
 		t.Errorf("lost since %d, %d build IDs", r.LostSince, r.FileIDs())
 	}
 }
+
+// TestMissed: a program that began before the end of a loss may have been replaced, for a
+// stack after the beginning of that loss.
+func TestMissed(t *testing.T) {
+	r := NewRecorded(space.New(), "perf")
+	for _, l := range []loss{{100, 150}, {100, 180}, {300, 310}, {300, 320}} {
+		r.Add(&perf.Record{Type: unix.PERF_RECORD_LOST, Lost: 1, LostFrom: l.from, Time: l.to})
+	}
+	r.Add(&perf.Record{Type: unix.PERF_RECORD_LOST_SAMPLES, Lost: 1, Time: 500})
+	for at, want := range map[tracefs.Time]tracefs.Time{0: 0, 99: 0, 100: 180, 299: 180, 300: 320, 1000: 320} {
+		if until, ok := r.Missed(at); until != want || ok != (want > 0) {
+			t.Errorf("at %d: %d, %v, want %d", at, until, ok, want)
+		}
+	}
+}
+
+// TestFixedPlace: where Linux puts programs and libraries without randomisation, and where with
+// it.
+func TestFixedPlace(t *testing.T) {
+	for addr, want := range map[uint64]bool{
+		0x401000: true, 0x7ffff7dd5000: true, 0x7ffff7fc1000: true, 0x555555555000: true, 0x2aaaaaaab000: true,
+		0xaaaaaaaab000: true, 0xfffff7e00000: true, 0x5555556000: true, 0x7ff7e00000: true,
+		0x7f3578507000: false, 0x562771758000: false, 0xfffd8a000000: false, 0xaaade5f70000: false,
+	} {
+		if FixedPlace(addr) != want {
+			t.Errorf("%#x: %v", addr, !want)
+		}
+	}
+}

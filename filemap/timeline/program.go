@@ -24,6 +24,17 @@ func (j *Attributor) Program(tid int, t tracefs.Time) (pid int, began tracefs.Ti
 	return pid, began, exact, true
 }
 
+// BeganSince reports whether the program that a thread runs at a time is known to have begun
+// at another time, or later: it, or the one that its process was forked from.
+func (j *Attributor) BeganSince(tid int, t, since tracefs.Time) bool {
+	pid, _, ok := j.opt.Threads.PID(tid, t)
+	if !ok {
+		return false
+	}
+	sp := j.opt.Spaces.Space(pid)
+	return sp.At(t) != nil && j.knownSince(sp, t, since)
+}
+
 // Name is the name of the program that a thread runs at a time: of its file, without
 // directories, if it was seen to be executed, else the kernel's name of the process
 // (proc_pid_comm(5)), which the program can change; "" if unknown.

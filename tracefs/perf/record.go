@@ -43,6 +43,8 @@ type Record struct {
 	// Lost is how many records the kernel had no room for (LOST,
 	// LOST_SAMPLES).
 	Lost uint64
+	// LostFrom is, of LOST in a perf.data, the time before which none of them was.
+	LostFrom tracefs.Time
 }
 
 // Layout is the common part of all records of a ring: TID, TIME and CPU. The

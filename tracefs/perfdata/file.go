@@ -48,6 +48,10 @@ type File struct {
 	data   section
 	pipe   bool // attributes and features are records
 	err    error
+	// doubts are times from which on records may be missing, in order, once SideBand has
+	// looked for them.
+	doubts []uint64
+	looked bool
 }
 
 // section is a part of a file.
@@ -294,6 +298,7 @@ func padded(n uint32) uint64 { return (uint64(n) + 7) &^ 7 }
 // of time: the ones that perf has made of /proc first. A record is valid until take
 // returns. An error that ends the reading is the one that reading the samples meets, too.
 func (f *File) SideBand(take func(*perf.Record)) {
+	f.doubts, f.looked = f.doubts[:0], true
 	o := newOrdered(f, nil)
 	defer o.close()
 	o.want = func(h header) bool { return h.typ != unix.PERF_RECORD_SAMPLE && h.typ != recordDeferred }
@@ -304,7 +309,26 @@ func (f *File) SideBand(take func(*perf.Record)) {
 			return
 		}
 		if ok, _ := f.sideBand(h, b, &r); ok {
+			if r.Type == unix.PERF_RECORD_LOST {
+				r.LostFrom = min(validTime(o.queue.before()), r.Time)
+				f.doubt(uint64(r.LostFrom))
+			}
 			take(&r)
 		}
 	}
+}
+
+// doubt notes that records may be missing from a time on.
+func (f *File) doubt(from uint64) {
+	if n := len(f.doubts); n == 0 || f.doubts[n-1] < from {
+		f.doubts = append(f.doubts, from)
+	}
+}
+
+// doubted returns the times from which on records may be missing.
+func (f *File) doubted() []uint64 {
+	if !f.looked {
+		f.SideBand(func(*perf.Record) {})
+	}
+	return f.doubts
 }

@@ -22,9 +22,10 @@ type queue struct {
 	scratch []entry
 	ready   []entry // in order, from next on
 	next    int
-	latest  uint64 // of all records that have come
-	round   uint64 // latest at the last mark
-	passed  uint64 // records until this time have been let go
+	latest  uint64             // of all records that have come
+	round   uint64             // latest at the last mark
+	marks   [roundsBack]uint64 // latest at the marks before, the last one first
+	passed  uint64             // records until this time have been let go
 	// unordered counts records that came too late.
 	unordered int64
 }
@@ -47,8 +48,19 @@ func (q *queue) add(t uint64, at place) {
 // mark notes the end of a round.
 func (q *queue) mark() {
 	q.flush(q.round)
-	q.round = q.latest
+	copy(q.marks[1:], q.marks[:])
+	q.marks[0], q.round = q.round, q.latest
 }
+
+// roundsBack is how many marks are remembered. A ring is full only after perf has emptied it
+// for the last time, and the record of a loss is written once it is emptied again: so the
+// record before the loss is of the round before, at the latest, or of the one before that, and
+// what was lost is later than all rounds before these two. Emptying takes time, in which the
+// other CPUs go on: one more. The record of the loss itself goes out two marks after it came.
+const roundsBack = 5
+
+// before returns a time before which nothing was lost of which a record goes out now says so.
+func (q *queue) before() uint64 { return q.marks[roundsBack-1] }
 
 // half lets the earlier half go, as there are too many.
 func (q *queue) half() {

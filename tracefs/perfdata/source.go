@@ -25,6 +25,7 @@ type Source struct {
 	at      binary.Moment
 	counts  counts
 	ended   bool
+	doubts  []uint64 // from which times on the processes may have changed unseen
 }
 
 // counts are what is reported at the end.
@@ -40,6 +41,9 @@ type counts struct {
 // for progress; read may be nil.
 func (f *File) Source(opt binary.Options, read func(int)) *Source {
 	s := &Source{file: f, in: newOrdered(f, read), tasks: newTasks()}
+	if !opt.NoTemplates {
+		s.doubts = f.doubted()
+	}
 	k := f.kernel
 	k.Names = &s.tasks
 	s.printer = binary.NewForeign(&k, opt)
@@ -182,6 +186,10 @@ func (s *Source) print(b *tracefs.Batch, a *attr) {
 
 // user prints a stack of the moment.
 func (s *Source) user(b *tracefs.Batch, stack *binary.UserStack) {
+	for len(s.doubts) > 0 && s.at.Time >= s.doubts[0] {
+		s.spaces.all()
+		s.doubts = s.doubts[1:]
+	}
 	if s.in.queue.unordered == 0 { // else a change of what is mapped can come too late
 		stack.Space = s.spaces.of(s.at.PID)
 	}

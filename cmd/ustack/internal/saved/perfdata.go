@@ -30,7 +30,7 @@ func (t *Trace) useRecorded() error {
 		rec.FileID(f.BuildIDs[i].Name, f.BuildIDs[i].ID)
 	}
 	f.SideBand(rec.Add)
-	a := &recorded{threads: rec.History.Threads, lost: rec.LostSince}
+	a := &recorded{threads: rec.History.Threads, lost: rec.LostSince, missed: rec.Missed}
 	stamp := timeline.TextStamp()
 	if t.Sources() == 1 {
 		t.opt.Exact, stamp = true, timeline.Precision{}
@@ -47,6 +47,7 @@ type recorded struct {
 	inner   *timeline.Attributor
 	threads *sideband.Threads
 	lost    tracefs.Time // when the first records were lost
+	missed  func(tracefs.Time) (until tracefs.Time, ok bool)
 	tid     int
 	pid     int // of tid, by the sample itself; 0 or less if unknown
 }
@@ -56,12 +57,29 @@ func (a *recorded) Attribute(s *resolve.Query) {
 	s.Identify()
 	a.tid, a.pid = int(s.TID), int(s.TGID)
 	a.inner.Attribute(s)
+	a.replaced(s)
 	if s.Time < a.lost {
 		return
 	}
 	for k := range s.Attributions { // the record of the mapping may be missing
 		if o := &s.Attributions[k]; o.Reason == filemap.NoVMA || o.Reason == filemap.NotCode {
 			o.Reason = filemap.Lost
+		}
+	}
+}
+
+// replaced takes the files off frames that may be of another program, whose exec was lost:
+// the record of it, and those of what it has mapped. At a random place no two programs have
+// code.
+func (a *recorded) replaced(s *resolve.Query) {
+	until, ok := a.missed(s.Time)
+	if !ok || a.inner.BeganSince(int(s.TID), s.Time, until) {
+		return
+	}
+	for k := range s.Attributions {
+		f, o := &s.Frames[k], &s.Attributions[k]
+		if o.File != nil && f.Form == tracefs.FormPlain && sideband.FixedPlace(f.Address(s.Text)) {
+			*o = resolve.Unnamed(filemap.Lost)
 		}
 	}
 }

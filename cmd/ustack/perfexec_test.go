@@ -1,0 +1,207 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/cmd/ustack/internal/saved"
+	"ustack/filemap/resolve"
+	"ustack/filemap/symbolize"
+	"ustack/render"
+	"ustack/tracefs"
+	"ustack/tracefs/perfdata/perfdatatest"
+)
+
+var perfExecWorlds = flag.Int("perf-exec-worlds", 0, "worlds of TestPerfLostExec (8)")
+
+// execWorld makes a perf.data of programs that are executed all the time, all linked to the
+// same address, while perf's rings have too little room. A ring of a CPU is full now and then;
+// what does not fit is lost, and the next record is one that says so.
+type execWorld struct {
+	rng   *rand.Rand
+	file  perfdatatest.File
+	now   uint64
+	rings [2]execRing
+	room  int
+	procs map[uint32]*execProcess
+	truth map[string]string // what is at an address at a time, "PID TIME ADDR"
+	next  uint64            // program
+}
+
+type execRing struct {
+	records [][]byte
+	lost    uint64
+}
+
+type execProcess struct{ exe, lib, at uint64 }
+
+const (
+	linkedAt  = 0x400000
+	sampleAll = unix.PERF_SAMPLE_IP | unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME | unix.PERF_SAMPLE_CPU | unix.PERF_SAMPLE_CALLCHAIN
+	idAll     = 1 << 18
+)
+
+func newExecWorld(seed uint64) *execWorld {
+	w := &execWorld{rng: rand.New(rand.NewPCG(seed, 5)), now: 1000, procs: make(map[uint32]*execProcess), truth: make(map[string]string)}
+	w.room = 20 + w.rng.IntN(60)
+	w.file.Attrs = []perfdatatest.Attr{{Type: unix.PERF_TYPE_SOFTWARE, SampleType: sampleAll, Flags: idAll, IDs: []uint64{1}}}
+	return w
+}
+
+// put writes a record into the ring of a CPU.
+func (w *execWorld) put(cpu int, typ uint32, misc uint16, pid uint32, sample bool, values ...any) {
+	r := &w.rings[cpu]
+	end := []any{pid, pid, w.now, uint32(cpu), uint32(0)}
+	if len(r.records) >= w.room {
+		r.lost++
+		return
+	}
+	if r.lost > 0 {
+		r.records = append(r.records, w.file.Record(unix.PERF_RECORD_LOST, 0, append([]any{uint64(1), r.lost}, end...)...))
+		r.lost = 0
+	}
+	if !sample {
+		values = append(values, end...)
+	}
+	r.records = append(r.records, w.file.Record(typ, misc, values...))
+}
+
+// exec executes a new program.
+func (w *execWorld) exec(cpu int, pid uint32) {
+	w.next++
+	p := &execProcess{exe: w.next, lib: w.next, at: 0x7f0000000000 + w.rng.Uint64N(1<<16)<<20}
+	w.procs[pid] = p
+	w.put(cpu, unix.PERF_RECORD_COMM, unix.PERF_RECORD_MISC_COMM_EXEC, pid, false, pid, pid, perfdatatest.Name(fmt.Sprint("p", p.exe)))
+	for _, m := range []struct {
+		at   uint64
+		name string
+	}{{linkedAt, fmt.Sprint("/bin/p", p.exe)}, {p.at, fmt.Sprint("/lib/l", p.lib)}, {p.at + 1<<19, "[vdso]"}} {
+		w.now++
+		w.put(cpu, unix.PERF_RECORD_MMAP, 0, pid, false, pid, pid, m.at, uint64(0x1000), uint64(0), perfdatatest.Name(m.name))
+	}
+}
+
+// sample takes a stack.
+func (w *execWorld) sample(cpu int, pid uint32) {
+	p := w.procs[pid]
+	fixed, lib := linkedAt+w.rng.Uint64N(2), p.at+w.rng.Uint64N(2)
+	const user = ^uint64(511)                             // PERF_CONTEXT_USER, -512
+	chain := []uint64{user, fixed, lib}[:2+w.rng.IntN(2)] // the same ones again and again
+	w.put(cpu, unix.PERF_RECORD_SAMPLE, 2, pid, true, fixed, pid, pid, w.now, uint32(cpu), uint32(0), uint64(len(chain)), chain)
+	w.truth[fmt.Sprint(pid, w.now, fixed)] = fmt.Sprint("/bin/p", p.exe)
+	w.truth[fmt.Sprint(pid, w.now, lib)] = fmt.Sprint("/lib/l", p.lib)
+}
+
+// drain has perf write the rings, one after the other, while the world goes on.
+func (w *execWorld) drain() {
+	for cpu := range w.rings {
+		w.file.Records = append(w.file.Records, w.rings[cpu].records...)
+		w.rings[cpu].records = nil
+		w.step()
+	}
+	w.file.Add(perfdatatest.Round, 0)
+}
+
+func (w *execWorld) step() {
+	w.now += 1 + w.rng.Uint64N(5)
+	pid, cpu := 10+w.rng.Uint32N(4), w.rng.IntN(len(w.rings))
+	switch _, lives := w.procs[pid]; {
+	case !lives || w.rng.IntN(60) == 0:
+		w.exec(cpu, pid)
+	default:
+		w.sample(cpu, pid)
+	}
+}
+
+// frameFiles collects the files of frames, by the same keys. It implements render.Renderer.
+type frameFiles struct {
+	named, unnamed int
+	check          func(key, path string)
+}
+
+func (f *frameFiles) Flush() error                { return nil }
+func (f *frameFiles) Close(*resolve.Totals) error { return nil }
+
+// Batch implements render.Renderer.
+func (f *frameFiles) Batch(h *resolve.Pending) error {
+	for i := range h.Records {
+		rec, a := &h.Records[i], &h.Attached[i]
+		if rec.Kind != tracefs.KindEvent || a.Stack == nil {
+			continue
+		}
+		at, _ := h.Exact(rec)
+		for k := range a.Stack.Frames {
+			o := &a.Stack.Attributions[k]
+			if o.File == nil {
+				f.unnamed++
+				continue
+			}
+			f.named++
+			f.check(fmt.Sprint(rec.TID, int64(at), a.Stack.Frames[k].Address(a.Stack.Text)), o.File.Path)
+		}
+	}
+	return nil
+}
+
+// TestPerfLostExec: a program whose exec was lost leaves no frame of the next one at the same
+// address with its name; and where nothing was lost, all frames have their files.
+func TestPerfLostExec(t *testing.T) {
+	worlds := *perfExecWorlds
+	if worlds == 0 {
+		worlds = 8
+	}
+	named, unnamed, lost := 0, 0, 0
+	for seed := range uint64(worlds) {
+		w := newExecWorld(seed)
+		lossless := seed%4 == 0
+		if lossless {
+			w.room = 1 << 30
+		}
+		for range 150 {
+			for range w.rng.IntN(5 * min(w.room, 80)) {
+				w.step()
+			}
+			w.drain()
+		}
+		for cpu := range w.rings { // else nothing says that the last records were lost
+			w.sample(cpu, 10)
+		}
+		w.drain()
+		name := filepath.Join(t.TempDir(), "perf.data")
+		if err := os.WriteFile(name, w.file.Write(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := defaultReplay([]string{name}, func(f *replayFlags) { f.stitch, f.Quiet = true, true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		files := &frameFiles{check: func(key, path string) {
+			if want := w.truth[key]; path != want {
+				t.Errorf("world %d: %s is %s, not %q", seed, key, path, want)
+			}
+		}}
+		totals, err := f.drive(nil, io.Discard, func(*saved.Trace, *resolve.Resolver, *symbolize.Symbols) render.Renderer { return files })
+		if err != nil {
+			t.Fatal(err)
+		}
+		records, _ := totals.LostRecords()
+		if lossless != (records == 0) || lossless && files.unnamed > 0 {
+			t.Errorf("world %d: %d records lost, %d frames without a file of %d", seed, records, files.unnamed, files.named+files.unnamed)
+		}
+		named, unnamed, lost = named+files.named, unnamed+files.unnamed, lost+int(records)
+		if t.Failed() {
+			return
+		}
+	}
+	if named == 0 || unnamed == 0 {
+		t.Errorf("%d frames have a file, %d have none", named, unnamed)
+	}
+	t.Logf("%d worlds: %d frames have a file, %d none, %d records lost", worlds, named, unnamed, lost)
+}
