@@ -29,12 +29,14 @@ func TestJoinedSaves(t *testing.T) {
 	empty, _ := joinedSave("0123456789abcdef", "", 0)
 	other, _ := joinedSave("fedcba9876543210", "", 0)
 	kernel := strings.TrimPrefix(second, other)
+	cut := strings.Replace(spaces, "until 3.0", "until 2.0", 1) // what follows is missing
 	for _, test := range []struct {
 		name, trace, spaces string
 		sure, late          int
 		joined              bool
 	}{
 		{"alone", first, spaces, many, 0, false},
+		{"spaces that were cut", first, cut, 1, many - 1, false},
 		{"two", first + second, spaces, many, many, true},
 		{"three", first + second + first, spaces, many, 2 * many, true},
 		{"the second's", first + second, others, 0, 2 * many, false},

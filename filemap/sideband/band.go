@@ -205,6 +205,9 @@ func (b *Band) FDs() []int {
 
 // Close releases all rings and ends the log.
 func (b *Band) Close() error {
+	if b.drained > 0 {
+		b.History.log.whole("until", b.drained) // also after a Drain that found nothing
+	}
 	err := b.History.log.flush()
 	for _, r := range b.rings.list {
 		err = errors.Join(err, r.Close())

@@ -42,7 +42,7 @@ import (
 //	stack TIME TID ADDR...                of an event: raw addresses, in hexadecimal, innermost first
 //	nostack TIME FROM RECORDS             stacks of the time from FROM on are missing
 //	sure TIME                             until here: all was read again
-//	until TIME                            all that happened until then is above
+//	until TIME                            all that happened until then is above; the last line
 //
 // TIME is in seconds, with nine decimals, by the clock of the head line. So is
 // AFTER: the reading proves nothing about the time before. MAPPING is

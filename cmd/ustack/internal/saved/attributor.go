@@ -165,8 +165,8 @@ func (w *attributed) loadHistory(name string) (found bool, err error) {
 }
 
 // unsure reports whether changes of memory may have gone unseen at a time, and unseen
-// between two. A history without an identifier may be of another boot, so it is not
-// sure of times after its end.
+// between two. Of times after the end of a history nothing is sure: it was cut, or is of
+// another boot.
 func (w *attributed) unsure(t tracefs.Time) bool {
 	return w.beyond(t) || w.saved.Unsure.Doubtful(t)
 }
@@ -175,7 +175,7 @@ func (w *attributed) unseen(from, to tracefs.Time) bool {
 	return w.beyond(to) || w.saved.Unsure.Between(from, to)
 }
 
-func (w *attributed) beyond(t tracefs.Time) bool { return w.saved.Trace == "" && t > w.saved.Until }
+func (w *attributed) beyond(t tracefs.Time) bool { return t > w.saved.Until }
 
 // foreign reports whether nothing shows that the trace has the clock of the saved
 // address spaces: it was not saved with them, and does not say which clock it has. A
