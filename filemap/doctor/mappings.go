@@ -50,7 +50,7 @@ func (f mappingChecks) band() Check {
 		c.Without = "build IDs are read from the files, where these are provably the ones that were mapped"
 	case b.CompatUnseen:
 		c.State = Limited
-		c.Without = "a 64-bit program that calls mremap or munmap as a 32-bit one (int 0x80) may show an old file: " +
+		c.Without = "a 64-bit program that calls mremap, munmap or brk as a 32-bit one (int 0x80) may show an old file: " +
 			"the kernel has no kprobes (CONFIG_KPROBE_EVENTS)"
 	}
 	ids := "with build IDs"

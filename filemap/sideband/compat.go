@@ -14,10 +14,10 @@ import (
 // kind they are, and slows each of them. But the kernel has separate functions for
 // them, and a kprobe there costs nothing until one is called.
 
-// compatCalls are the functions of 32-bit system calls that move or remove code
-// (arch/x86/entry/syscalls/syscall_32.tbl). mmap is not among them: perf reports all
-// that is mapped.
-var compatCalls = []string{"__ia32_sys_mremap", "__ia32_sys_munmap"}
+// compatCalls are the functions of 32-bit system calls that move or remove code, or say
+// where the heap is, which brk unmaps (arch/x86/entry/syscalls/syscall_32.tbl). mmap is not
+// among them: perf reports all that is mapped.
+var compatCalls = [...]string{"__ia32_sys_mremap", "__ia32_sys_munmap", "__ia32_sys_brk", "__ia32_sys_prctl"}
 
 // mayBeCompat reports whether a 64-bit process can make 32-bit system calls:
 // CONFIG_IA32_EMULATION (arch/x86/entry/vdso/vdso32-setup.c).

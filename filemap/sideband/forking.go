@@ -32,8 +32,7 @@ type goneRange struct {
 const (
 	// maxForking bounds the calls that are remembered; those that failed are, too.
 	maxForking = 1 << 12
-	// forkTakes is assumed as the duration of a fork whose call was not seen: the
-	// process was in it when the side band was opened.
+	// forkTakes is assumed as the duration of a fork where the kernel reports no calls.
 	forkTakes = tracefs.Time(100 * time.Millisecond)
 	// maxGone bounds the ranges that are remembered, unmapTakes how long a call
 	// takes until something is unmapped: on a busy machine the thread can wait for
@@ -64,7 +63,9 @@ func (c *calls) copied(r *perf.Record) {
 		if c.alone(r.ParentPID) {
 			return // nothing can have been mapped meanwhile
 		}
-		began = r.Time - forkTakes
+		if began = 0; !c.seen(forking) { // else it was under way when the side band was opened, or is a 32-bit call
+			began = r.Time - forkTakes
+		}
 	}
 	v := c.history.Spaces.Space(r.PID).At(r.Time)
 	if v == nil || v.Parent == 0 {

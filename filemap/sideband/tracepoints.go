@@ -53,7 +53,7 @@ type tracepointSpec struct {
 // mremap, for the new place, and for the others if it is an error, see taking.
 var tracepointSpecs = []tracepointSpec{
 	{change: unmapping, system: "syscalls", event: "sys_enter_munmap", many: true, fields: []string{"addr", "len"}, unseen: "munmap"},
-	{change: mapOver, system: "syscalls", event: "sys_enter_mmap", many: true, fields: []string{"addr", "len"},
+	{change: mapOver, system: "syscalls", event: "sys_enter_mmap", many: true, fields: []string{"addr", "len", "flags"},
 		filter: "flags & 0x10 && !(flags & 0x100000)", unseen: "mmap of data over code"},
 	{change: unmapFailed, system: "syscalls", event: "sys_exit_munmap", many: true, filter: "ret < 0"},
 	{change: mapFailed, system: "syscalls", event: "sys_exit_mmap", many: true, filter: "ret < 0"},
@@ -74,7 +74,7 @@ var tracepointSpecs = []tracepointSpec{
 
 // FilesPerCPU is how many files a Band has open for each CPU: one for
 // perf's own records, each of the tracepoints, mappings of data, and kprobes.
-const FilesPerCPU = 1 + 15 + 1 + 2
+const FilesPerCPU = 1 + 15 + 1 + len(compatCalls)
 
 // Tracepoint is a tracepoint that reports what perf has no record for.
 type Tracepoint struct {
