@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +13,9 @@ import (
 	"ustack/tracefs/capturetest"
 )
 
-// TestLiveUnmap: code that brk unmaps, which names no range, is not there after it.
+// TestLiveUnmap: code is not there, or is only late, after it was unmapped in ways that name
+// another range or none: by brk, also of a heap that a 32-bit call has moved; by an mmap that
+// fails where a huge page would go; by a munmap after which a filter refuses another one.
 func TestLiveUnmap(t *testing.T) {
 	capturetest.NeedLong(t)
 	needLive(t)
@@ -24,16 +27,23 @@ func TestLiveUnmap(t *testing.T) {
 	}
 	r := traceLive(t, []string{"--unwind=fp", "-e", "syscalls:sys_enter_futex/op == 129/"}, program, library)
 	events := slices.DeleteFunc(r.events, func(e liveEvent) bool { return e.Comm != "unmap" })
-	if r.code != 0 || len(events) != 10 {
+	calls := 14
+	if runtime.GOARCH == "amd64" {
+		calls += 4
+	}
+	if r.code != 0 || len(events) != calls {
 		t.Fatalf("code %d, %d events\n%s", r.code, len(events), r.stderr)
 	}
 	for i, e := range events {
 		there := strings.HasSuffix(e.Args, "val3: 1") || strings.HasSuffix(e.Args, "val3: 0x1")
-		if there != (i%2 == 0) {
+		if _, err := os.Stat("/sys/bus/event_source/devices/kprobe"); err != nil && i >= 14 {
+			break // 32-bit calls go unseen, see ustack help live
+		}
+		if i%2 == 0 && !there || i < 10 && there != (i%2 == 0) { // the kernel may not know the other ways
 			t.Errorf("call %d has %s", i, e.Args)
 		}
 		for _, f := range e.Stack {
-			if f.Path == library && !there {
+			if f.Path == library && !there && (i < 14 || f.Trust != "late") {
 				t.Errorf("call %d is in the library, %s, which is unmapped", i, f.Trust)
 			}
 		}

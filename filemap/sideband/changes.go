@@ -86,8 +86,10 @@ func (b *Band) traced(r *perf.Record) {
 		return
 	}
 	switch tp.spec.change {
-	case unmapping, mapOver:
-		b.calls.begins(r, tp.spec.change, v[0], v[1])
+	case unmapping:
+		b.calls.begins(r, unmapping, v[0], v[1], v[1])
+	case mapOver:
+		b.calls.begins(r, mapOver, v[0], v[1], replaced(v[0], v[1], v[2]))
 	case unmapFailed:
 		b.calls.failed(r, unmapping)
 	case mapFailed:
@@ -157,18 +159,6 @@ func pages(size uint64) uint64 {
 	return (size + page - 1) &^ (page - 1)
 }
 
-// huge returns how much the kernel moves over a place at most: sizes of huge pages
-// are rounded up to whole ones, and both addresses are multiples of that
-// (check_mremap_params in mm/mremap.c).
-func huge(addrs, size uint64) uint64 {
-	const smallest, largest = 64 << 10, 16 << 30 // of arm64
-	unit := min(addrs&-addrs, largest)
-	if unit < smallest || size > math.MaxUint64-unit {
-		return size
-	}
-	return (size + unit - 1) &^ (unit - 1)
-}
-
 // moving notes that a process calls mremap: addr, old_len, new_len, flags,
 // new_addr. Both the old place and the new one are unknown until it returns.
 func (c *calls) moving(r *perf.Record, v []uint64) {
@@ -177,15 +167,18 @@ func (c *calls) moving(r *perf.Record, v []uint64) {
 		return // refused
 	}
 	m.code = c.history.codeBetween(r.PID, m.from, m.sourceEnd(), r.Time)
-	m.parts = c.hadBetween(r, m.from, m.sourceEnd()).parts
+	m.parts = c.hadBetween(r, m.from, m.sourceEnd())
 	if m.size > 0 {
 		c.unmapped(r, m.from, m.size)
 		c.takeoff(r, moving, m.from, m.from+m.size)
 	}
 	m.keeps = v[3]&unix.MREMAP_DONTUNMAP != 0
-	if m.at, m.fixed = v[4], v[3]&unix.MREMAP_FIXED != 0; m.fixed {
-		size := huge(m.from|m.at, m.to)
-		m.parts = append(m.parts, c.hadBetween(r, m.at, m.at+size).parts...)
+	if m.fixed = v[3]&unix.MREMAP_FIXED != 0; m.fixed { // else there is no new_addr
+		m.at = v[4]
+	}
+	if c.restOfHuge(r, m); m.fixed {
+		size := procmap.Huge(m.from|m.at, m.to)
+		m.parts = append(m.parts, c.hadBetween(r, m.at, m.at+size)...)
 		c.unmapped(r, m.at, size)
 		c.takeoff(r, moving, m.at, m.at+size)
 	}
@@ -198,6 +191,19 @@ func (c *calls) moving(r *perf.Record, v []uint64) {
 		c.moves = make(map[int]*move)
 	}
 	c.moves[r.TID] = m
+}
+
+// restOfHuge makes unknown what an mremap may take beside what it names: the rest of a huge
+// page.
+func (c *calls) restOfHuge(r *perf.Record, m *move) {
+	from, end := m.from+m.size, m.from+procmap.Huge(m.from|m.at, m.size)
+	if from >= end {
+		return
+	}
+	if rest := c.hadBetween(r, from, end); len(rest) > 0 {
+		m.parts = append(m.parts, rest...)
+		c.unknown(r, from, end-from)
+	}
 }
 
 // overMoves makes a range unknown that a process maps where another of its
@@ -237,7 +243,7 @@ func (c *calls) moved(r *perf.Record, ret uint64) {
 	quiet := !m.disturbed && m.pid == r.PID && m.space == c.history.Spaces.Space(r.PID)
 	c.unmapped(r, ret, m.to)
 	c.landed(r.PID, ret, ret+m.to)
-	if size := huge(m.from|m.at, m.to); m.fixed && size > m.to {
+	if size := procmap.Huge(m.from|m.at, m.to); m.fixed && size > m.to {
 		c.unknown(r, ret+m.to, size-m.to) // it has gone only if this was a huge page
 	}
 	if !quiet {

@@ -155,11 +155,11 @@ func (b *Band) record(r *perf.Record) {
 		h.loaded(r.PID, r.Time)
 		return
 	case r.Type == unix.PERF_RECORD_MMAP:
-		delete(b.calls.takings, r.TID) // it has succeeded
+		b.calls.succeeded(r)
 		b.calls.dataMapped(r)
 		return
 	case r.Type == unix.PERF_RECORD_MMAP2:
-		delete(b.calls.takings, r.TID)
+		b.calls.succeeded(r)
 		m := mapping(r, &b.names)
 		if m.Kind == procmap.VDSO && ownVDSO(b, r) {
 			m.Kind = procmap.Special

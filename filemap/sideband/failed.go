@@ -4,33 +4,30 @@ import (
 	"math"
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/tracefs/perf"
 )
 
 // Calls are recorded when they begin, and their ranges count as unmapped from then
-// on. They can fail: for mmap and munmap that is recorded, too. A munmap that fails
-// has unmapped nothing. An mmap that fails may have unmapped the range (before Linux
-// 6.12), and so may mremap: the mappings there are unknown then, until they are seen
-// again.
+// on. They can fail: for mmap and munmap that is recorded, too. What is mapped there is
+// unknown then, until it is seen again: an mmap or mremap that fails may have unmapped the
+// range, and the failure of a munmap may be of a later call, which a filter (seccomp(2))
+// refused: such a call has a return and no entry.
 
 // taking is a call that unmaps code and is not known to have returned.
 type taking struct {
 	change change
 	pid    int
-	had    had
-	// space is the known memory of the process right after it began.
+	// had are the addresses at which there was code when it began, or may have been.
+	had []taken
+	// rest is the code from an address on that goes only with a huge page, and space the
+	// known memory of the process right after the call began.
+	rest  []space.Mapping
+	from  uint64
 	space *space.Space
-}
-
-// had is what a process had between two addresses when a call began.
-type had struct {
-	code []space.Mapping
-	// parts are the addresses of the code there, then the addresses at which it
-	// is unknown what there was; unknown counts the latter.
-	parts   []taken
-	unknown int
 }
 
 const (
@@ -41,39 +38,67 @@ const (
 	maxHad = 1 << 6
 )
 
-// hadBetween returns what a process has between two addresses.
-func (c *calls) hadBetween(r *perf.Record, start, end uint64) (h had) {
-	h.code = c.history.codeBetween(r.PID, start, end, r.Time)
-	if len(h.code) > maxHad {
-		return had{parts: []taken{{start, end}}, unknown: 1}
+// hadBetween returns where a process has code between two addresses, or may have.
+func (c *calls) hadBetween(r *perf.Record, start, end uint64) (parts []taken) {
+	code := c.history.codeBetween(r.PID, start, end, r.Time)
+	if len(code) > maxHad {
+		return []taken{{start, end}}
 	}
-	for i := range h.code {
-		h.parts = append(h.parts, taken{max(start, h.code[i].Start), min(end, h.code[i].End)})
+	for i := range code {
+		parts = append(parts, taken{max(start, code[i].Start), min(end, code[i].End)})
 	}
 	c.history.Spaces.Space(r.PID).At(r.Time).UnknownBetween(start, end, func(start, end uint64) {
-		h.parts = append(h.parts, taken{start, end})
-		h.unknown++
+		parts = append(parts, taken{start, end})
 	})
-	return h
+	return parts
 }
 
-// begins notes that a thread calls munmap, or mmap over mapped memory.
-func (c *calls) begins(r *perf.Record, what change, addr, size uint64) {
+// begins notes that a thread calls munmap, or mmap over mapped memory: of a size, and up
+// to where it may take something away, if that is more.
+func (c *calls) begins(r *perf.Record, what change, addr, size, most uint64) {
 	delete(c.takings, r.TID)
 	if what == unmapping && refused(addr, size) {
 		return
 	}
-	end := c.takes(r, addr, size)
+	end := c.takes(r, addr, most)
 	c.takeoff(r, what, addr, end)
-	h := c.hadBetween(r, addr, end)
-	c.history.unmapped(r.PID, addr, end, r.Time)
-	if len(h.parts) == 0 {
+	had := c.hadBetween(r, addr, end)
+	sure := min(end, addr+min(pages(size), math.MaxUint64-addr))
+	c.history.unmapped(r.PID, addr, sure, r.Time)
+	if len(had) == 0 {
 		return
 	}
-	if c.takings == nil || len(c.takings) >= maxTaking {
+	t := &taking{change: what, pid: r.PID, had: had, from: sure}
+	if sure < end {
+		t.rest = c.history.codeBetween(r.PID, sure, end, r.Time)
+		c.history.unknown(r.PID, sure, end, r.Time)
+	}
+	if t.space = c.history.Spaces.Space(r.PID); c.takings == nil || len(c.takings) >= maxTaking {
 		c.takings = make(map[int]*taking)
 	}
-	c.takings[r.TID] = &taking{change: what, pid: r.PID, had: h, space: c.history.Spaces.Space(r.PID)}
+	c.takings[r.TID] = t
+}
+
+// succeeded notes that a thread has mapped something: an mmap over mapped memory that it
+// had called is over, and has left what is beside it if this is not of huge pages.
+func (c *calls) succeeded(r *perf.Record) {
+	t := c.takings[r.TID]
+	delete(c.takings, r.TID)
+	if t == nil || t.change != mapOver || t.space != c.history.Spaces.Space(r.PID) {
+		return
+	}
+	if !procmap.MayBeHuge(r.Addr, r.Addr+r.Len) {
+		c.restored(r, t.rest, t.from, math.MaxUint64)
+	}
+}
+
+// replaced returns how much an mmap over mapped memory takes away at most: of huge pages
+// whole ones, which a file (of hugetlbfs, or of memfd_create) can have, too.
+func replaced(addr, size, flags uint64) uint64 {
+	if flags&(unix.MAP_ANONYMOUS|unix.MAP_HUGETLB) == unix.MAP_ANONYMOUS {
+		return size
+	}
+	return procmap.Huge(addr, pages(size))
 }
 
 // refused reports whether the kernel refuses a range to munmap, on all machines
@@ -83,20 +108,14 @@ func refused(addr, size uint64) bool {
 	return size == 0 || size > largest || addr%uint64(os.Getpagesize()) != 0
 }
 
-// failed notes that such a call of a thread has failed. If nothing else was changed
-// meanwhile, all mappings are as before a munmap.
+// failed notes that such a call of a thread has failed.
 func (c *calls) failed(r *perf.Record, what change) {
 	t := c.takings[r.TID]
 	if t == nil || t.change != what || t.pid != r.PID {
 		return
 	}
 	delete(c.takings, r.TID)
-	if what != unmapping || t.space != c.history.Spaces.Space(r.PID) {
-		c.untracked(r, t.had.parts)
-		return
-	}
-	c.restored(r, t.had.code, 0, math.MaxUint64) // also the parts beside
-	c.untracked(r, t.had.parts[len(t.had.parts)-t.had.unknown:])
+	c.untracked(r, t.had)
 }
 
 // restored notes that a process has its former mappings between two addresses

@@ -30,7 +30,9 @@ func (f *flying) sample(ago tracefs.Time) *perf.Record {
 	return &perf.Record{Type: unix.PERF_RECORD_SAMPLE, PID: f.pid, TID: noThread, Time: f.b.Now() - ago, Raw: []byte{0, 0}}
 }
 
-func (f *flying) begin(ago tracefs.Time) { f.b.calls.begins(f.sample(ago), unmapping, f.at, page) }
+func (f *flying) begin(ago tracefs.Time) {
+	f.b.calls.begins(f.sample(ago), unmapping, f.at, page, page)
+}
 
 // know reads the process. The code is there then, or that is not known.
 func (f *flying) know(what string, there bool) {
@@ -124,7 +126,7 @@ func TestInFlightOfSharers(t *testing.T) {
 	const other = 1 << 22
 	f := &flying{t, b, pid, at, func() error { return b.Read(r, pid, 0) }, library}
 	call := &perf.Record{Type: unix.PERF_RECORD_SAMPLE, PID: other, TID: noThread, Time: b.Now()}
-	b.calls.begins(call, unmapping, at, page)
+	b.calls.begins(call, unmapping, at, page, page)
 	f.know("of another process", true)
 	b.History.shared(pid, other, b.Now())
 	f.know("of one that shares the memory", false)

@@ -112,10 +112,10 @@ func (w *truth) happen() {
 		w.sample(unmapping, pid, pid, addr, size)
 		clear(mem[from:to])
 	case 2: // data
-		w.sample(mapOver, pid, pid, addr, size)
+		w.sample(mapOver, pid, pid, addr, size, unix.MAP_FIXED)
 		clear(mem[from:to])
 	case 3, 4, 5, 6:
-		w.sample(mapOver, pid, pid, addr, size)
+		w.sample(mapOver, pid, pid, addr, size, unix.MAP_FIXED)
 		w.t += 10
 		w.maps(pid, from, to, w.rnd.IntN(50), fmt.Sprintf("/lib%d.so", w.rnd.IntN(4)))
 	case 7:

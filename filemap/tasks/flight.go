@@ -3,6 +3,7 @@ package tasks
 import (
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap/procmap"
 	"ustack/tracefs"
 )
 
@@ -45,6 +46,14 @@ func pages(start, size uint64) span {
 	return span{start &^ (page - 1), (end + page - 1) &^ (page - 1)}
 }
 
+// replaced returns how much mmap takes away at most: of huge pages whole ones.
+func replaced(addr, size, flags uint64) uint64 {
+	if flags&(unix.MAP_ANONYMOUS|unix.MAP_HUGETLB) == unix.MAP_ANONYMOUS {
+		return size
+	}
+	return procmap.Huge(addr, size)
+}
+
 // newFlight returns the call of an event.
 func newFlight(e *Event) flight {
 	f := flight{tid: e.TID, kind: e.Kind, at: e.Time}
@@ -55,7 +64,7 @@ func newFlight(e *Event) flight {
 		f.makes = a[2]&exec != 0
 		switch {
 		case a[3]&fixed != 0 && a[3]&unix.MAP_FIXED_NOREPLACE != unix.MAP_FIXED_NOREPLACE:
-			f.cuts, f.spans = true, []span{pages(a[0], a[1])}
+			f.cuts, f.spans = true, []span{pages(a[0], replaced(a[0], a[1], a[3]))}
 		case f.makes:
 			f.anywhere, f.size = true, a[1]
 		}
@@ -67,10 +76,14 @@ func newFlight(e *Event) flight {
 		f.cuts, f.makes, f.spans = true, true, []span{pages(a[0], a[1])}
 	case Move:
 		const fixed = 2 // MREMAP_FIXED
-		f.old, f.size, f.cuts = pages(a[0], max(a[1], a[2])), a[2], true
+		addrs := a[0]
+		if a[3]&fixed != 0 {
+			addrs |= a[4]
+		}
+		f.old, f.size, f.cuts = pages(a[0], procmap.Huge(addrs, max(a[1], a[2]))), procmap.Huge(addrs, a[2]), true
 		f.spans = []span{f.old}
 		if a[3]&fixed != 0 {
-			f.spans = append(f.spans, pages(a[4], a[2]))
+			f.spans = append(f.spans, pages(a[4], f.size))
 		}
 	case Attach:
 		const remap = 0x4000 // SHM_REMAP
