@@ -11,6 +11,7 @@ import (
 
 	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/completion"
 	"ustack/cmd/ustack/internal/front"
 	"ustack/cmd/ustack/internal/nearest"
 	"ustack/tracefs/privilege"
@@ -43,6 +44,7 @@ func commands() []command.Command {
 		{Name: "needs", Summary: "list the files that are missing to name functions", Stream: true, Run: needsCommand},
 		{Name: "explain", Summary: "show where the file and function of a frame came from", Stream: true, Run: explainCommand},
 		{Name: "health", Summary: "show where stacks through a program or process stop, and why", Privileged: true, Stream: true, Run: healthCommand},
+		{Name: "completion", Summary: "print a script that completes command lines, for a shell", Run: completionCommand},
 		{Name: "clean", Summary: "remove the tracing instances of killed ustack processes", Privileged: true, Run: cleanCommand},
 	}
 }
@@ -72,7 +74,7 @@ func find(args []string) (c command.Command, rest []string, ok bool) {
 	if len(args) == 0 {
 		return c, nil, false
 	}
-	all := append(commands(), command.Command{Name: "help", Run: helpCommand})
+	all := append(commands(), command.Command{Name: "help", Run: helpCommand}, command.Command{Name: completion.Hidden, Run: completeCommand})
 	named := func(name string) int {
 		return slices.IndexFunc(all, func(c command.Command) bool { return c.Name == name })
 	}

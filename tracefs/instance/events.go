@@ -30,7 +30,7 @@ type Selection struct {
 // fits no event.
 func (r *Root) Select(specs []Spec) (Selection, error) {
 	var sel Selection
-	all, err := r.events()
+	all, err := r.Events()
 	if err != nil {
 		return sel, err
 	}
@@ -92,8 +92,8 @@ func list[T fmt.Stringer](items []T) string {
 // availableEvents is the file that lists all events.
 const availableEvents = "available_events"
 
-// events lists the kernel's events: lines SYSTEM:NAME.
-func (r *Root) events() ([]Event, error) {
+// Events lists the kernel's events: lines SYSTEM:NAME.
+func (r *Root) Events() ([]Event, error) {
 	text, err := r.read(availableEvents)
 	if errors.Is(err, fs.ErrPermission) {
 		return nil, r.denied("listing the events of", err)

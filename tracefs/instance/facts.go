@@ -100,7 +100,7 @@ func (r *Root) Facts() Facts {
 	clocks, err := r.read("trace_clock")
 	f.Clocks, _ = words(clocks)
 	note(err)
-	all, err := r.events()
+	all, err := r.Events()
 	f.Events = len(all)
 	note(err)
 	if err == nil {

@@ -89,7 +89,7 @@ func (i *Instance) EnableMappings() ([]Event, error) {
 
 // mappingEvents returns the events of the kernel that announce files.
 func (r *Root) mappingEvents() ([]Event, error) {
-	all, err := r.events()
+	all, err := r.Events()
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"ustack/cmd/ustack/help"
+	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/completion"
+	"ustack/cmd/ustack/internal/front"
+	"ustack/tracefs/instance"
+)
+
+const completionHelp = `usage: ustack completion bash|zsh|fish
+
+Prints a script that completes commands, flags, the words that flags take, events,
+processes and topics of the manual:
+
+  source <(ustack completion bash)          # in ~/.bashrc
+  source <(ustack completion zsh)           # in ~/.zshrc, after compinit
+  ustack completion fish | source           # in ~/.config/fish/config.fish
+`
+
+// completionCommand is the subcommand.
+func completionCommand(args []string, std command.Streams) error {
+	fs := command.NewFlags("completion")
+	if err := command.Parse(fs, args, completionHelp, std.Out); err != nil {
+		return command.UsageError(err)
+	}
+	if fs.NArg() != 1 {
+		return command.UsageError(errors.New("name one shell: " + strings.Join(completion.Shells(), ", ")))
+	}
+	script, err := completion.Script(fs.Arg(0))
+	if err != nil {
+		return command.UsageError(err)
+	}
+	_, err = fmt.Fprint(std.Out, script)
+	return err
+}
+
+// completeCommand is what the scripts call: with the line up to the cursor, and the
+// characters at which the shell breaks words.
+func completeCommand(args []string, std command.Streams) error {
+	if len(args) != 2 {
+		return command.UsageError(errors.New("this is for the scripts of ustack completion"))
+	}
+	c := completion.Completer{Commands: commands(), Front: front.Command, Proc: "/proc", Events: func() ([]instance.Event, error) {
+		root, err := instance.Find("")
+		if err != nil {
+			return nil, err
+		}
+		return root.Events()
+	}}
+	for _, t := range help.Topics() {
+		c.Topics = append(c.Topics, t.Name)
+	}
+	return completion.Write(std.Out, c.Line(args[0], args[1]))
+}
