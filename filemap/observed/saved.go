@@ -15,14 +15,17 @@ import (
 )
 
 // Saved is what processes had mapped as trace-cmd has saved it in a trace.dat
-// (tracedat.Process). It gives no frame a file: no file offset is known, the
-// name may be cut at a blank, and the time is not the stack's. A raw
+// (tracedat.Process). By itself it gives no frame a file: no file offset is known, the
+// name may be cut at a blank, and the time is not the stack's. With the files of the
+// machine, a mapping that fits one segment of its file alone has that segment's offset
+// (see fits), and its frames are in the file, late. Another raw
 // address gets what option sym-userobj of the kernel would have printed, the
 // name and the offset in the mapping (reason vma-offset), and memory that is no
 // file its name. The rest stays as it is: the dump lacks memory without a name,
 // so it never shows that there was nothing.
 type Saved struct {
 	spaces map[int32][]saved
+	files  *segmentFiles // nil without the files of the machine
 }
 
 // saved is one reading of a process.
@@ -34,8 +37,16 @@ type saved struct {
 // NewSaved returns the Attributor of what a trace.dat has. Processes whose
 // programs are not at random places are left out: before an exec others were at
 // the same places, and the time of the exec is unknown.
-func NewSaved(processes []tracedat.Process) *Saved {
+//
+// sysroot is a directory with the files of the machine, "" for none.
+func NewSaved(processes []tracedat.Process, sysroot string) (*Saved, error) {
 	s := &Saved{spaces: make(map[int32][]saved)}
+	if sysroot != "" {
+		var err error
+		if s.files, err = newSegmentFiles(sysroot); err != nil {
+			return nil, err
+		}
+	}
 	memory := make(map[string]*filemap.Memory)
 	for i := range processes {
 		p := &processes[i]
@@ -55,7 +66,14 @@ func NewSaved(processes []tracedat.Process) *Saved {
 		}
 		s.spaces[p.PID] = append(s.spaces[p.PID], one)
 	}
-	return s
+	return s, nil
+}
+
+// Close closes the directory of files.
+func (s *Saved) Close() {
+	if s.files != nil {
+		s.files.close()
+	}
 }
 
 // randomized reports whether a process's memory is at random places.
@@ -94,15 +112,17 @@ func (s *Saved) Attribute(sub *resolve.Query) {
 		place := placeIn(group, addr, placeIn(own, addr, savedPlace{}))
 		if place.memory != nil && !place.clash {
 			*o = place.attribution(addr)
+			s.files.name(&place, addr, o)
 		}
 	}
 }
 
 // savedPlace is a range that an address lies in.
 type savedPlace struct {
-	memory *filemap.Memory
-	start  uint64
-	clash  bool // readings do not agree
+	memory     *filemap.Memory
+	start, end uint64
+	first      uint64 // where the lowest range of the same name before it, without others between, begins
+	clash      bool   // readings do not agree
 }
 
 // placeIn adds what readings say of an address to what others have said.
@@ -113,9 +133,15 @@ func placeIn(readings []saved, addr uint64, p savedPlace) savedPlace {
 		if at == len(r) || addr < r[at].Start {
 			continue
 		}
-		next := savedPlace{memory: readings[i].memory[at], start: r[at].Start}
-		if p.memory != nil && p != next {
+		next := savedPlace{memory: readings[i].memory[at], start: r[at].Start, end: r[at].End, first: r[at].Start}
+		for k := at - 1; k >= 0 && r[k].Name == r[at].Name; k-- {
+			next.first = r[k].Start
+		}
+		if p.memory != nil && (p.memory != next.memory || p.start != next.start) {
 			next.clash = true
+		}
+		if p.memory != nil && (p.end != next.end || p.first != next.first) {
+			next.end = next.start // no segment is that short
 		}
 		next.clash = next.clash || p.clash || next.memory == nil
 		p = next

@@ -27,7 +27,7 @@ func attributions(t *testing.T, name string, each func(addr uint64, o *resolve.A
 	if err != nil {
 		t.Fatal(err)
 	}
-	res := resolve.New(resolve.Options{Sources: trace.Sources(), Attributor: NewSaved(processes)})
+	res := resolve.New(resolve.Options{Sources: trace.Sources(), Attributor: newSaved(t, processes, "")})
 	batches := trace.Start()
 	defer batches.Close()
 	for {
@@ -129,13 +129,13 @@ func TestSavedAttribute(t *testing.T) {
 	at := func(start uint64, name string) tracedat.Range {
 		return tracedat.Range{Start: start, End: start + 0x1000, Name: name}
 	}
-	s := NewSaved([]tracedat.Process{
+	s := newSaved(t, []tracedat.Process{
 		space(7, "/a b", at(0x400000, "/fixed"), at(0x100000000, "/a"), at(0x100001000, "/b"), at(0x100002000, "[heap]"),
 			at(0x100003000, "[anon:cut"), at(0x100004000, "[vdso]"), stack, at(0xffffffffff600000, "[vsyscall]")),
 		space(8, "/c", at(0x100001000, "/b"), at(0x100002000, "/c"), stack), // a thread of 7, later
 		space(9, "/c", at(0x100001000, "/b"), top),
 		space(10, "/c", at(0x100001000, "/b")),
-	})
+	}, "")
 	for _, test := range []struct {
 		what      string
 		tid, tgid int32

@@ -113,6 +113,12 @@ func (t *Trace) Processes() (all []tracedat.Process, err error) {
 	return all, errors.Join(errs...)
 }
 
+// HasProcesses reports whether an input has mappings of processes.
+func (t *Trace) HasProcesses() bool {
+	processes, _ := t.Processes() // reading the trace reports the error
+	return len(processes) > 0
+}
+
 // noted is a source that has remarks at its end, and timed one that knows its clock.
 type (
 	noted interface{ Notes() []string }

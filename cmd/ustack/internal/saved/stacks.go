@@ -53,10 +53,11 @@ var errNoSysroot = errors.New("--sysroot needs --maps or --symbols")
 // openInputs opens the inputs of the trace.
 func (o *Options) openInputs(files []string, stdin io.Reader, in *input.Options) (*input.Trace, error) {
 	if !stackmap.Supported {
-		if o.Sysroot != "" && o.Maps == "" && !o.Symbols {
-			return nil, errNoSysroot
+		trace, err := input.OpenAll(files, stdin, *in)
+		if err == nil && !o.needsFiles(trace) {
+			err = errors.Join(errNoSysroot, trace.Close())
 		}
-		return input.OpenAll(files, stdin, *in)
+		return trace, err
 	}
 	if o.Weights != "" {
 		var err error
@@ -72,13 +73,18 @@ func (o *Options) openInputs(files []string, stdin io.Reader, in *input.Options)
 		return input.NewTrace([]*input.File{input.OpenMap("the BPF map "+o.BPFMap, m)}, *in), nil
 	}
 	trace, err := input.OpenAll(files, stdin, *in)
-	if err == nil && o.Sysroot != "" && o.Maps == "" && !o.Symbols && !trace.MayHaveIDs() {
+	if err == nil && !o.needsFiles(trace) {
 		err = errors.Join(errNoSysroot, trace.Close())
 	}
 	if err == nil && o.Weights != "" && !trace.HasMap() {
 		err = errors.Join(errors.New("--weights counts the stacks of a BPF map: give --bpf-map, or a file of bpftool map dump -j"), trace.Close())
 	}
 	return trace, err
+}
+
+// needsFiles reports whether the sysroot is of use, if there is one.
+func (o *Options) needsFiles(trace *input.Trace) bool {
+	return o.Sysroot == "" || o.Maps != "" || o.Symbols || trace.MayHaveIDs() || o.Own && trace.HasProcesses()
 }
 
 // counts reads how often stacks were counted.

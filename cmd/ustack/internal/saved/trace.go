@@ -47,6 +47,7 @@ type Trace struct {
 	attributor *attributed
 	note       string // the error of the mappings that a trace.dat has
 	byID       *byid.Finder
+	ranges     *observed.Saved // of a trace.dat, nil for none
 }
 
 // Open opens the trace, and with Maps reads it for the first time.
@@ -100,7 +101,10 @@ func (t *Trace) useSaved() error {
 	if len(processes) == 0 {
 		return nil
 	}
-	t.opt.Attributor = observed.NewSaved(processes)
+	if t.ranges, err = observed.NewSaved(processes, t.options.Sysroot); err != nil {
+		return err
+	}
+	t.opt.Attributor = t.ranges
 	if t.in.NoTemplates {
 		return nil
 	}
@@ -118,6 +122,9 @@ func (t *Trace) Close() {
 	t.attributor.close()
 	if t.byID != nil {
 		t.byID.Close()
+	}
+	if t.ranges != nil {
+		t.ranges.Close()
 	}
 }
 
