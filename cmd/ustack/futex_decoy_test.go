@@ -68,8 +68,9 @@ func (r *decoyRun) fits() bool {
 }
 
 // TestDecoys: of programs with one bottleneck and a decoy that is waited for longer, the
-// bottleneck is first by its part of the critical path. Without USTACK_LONG it runs the
-// first four. A run that does not fit, as the machine is busy, says nothing.
+// bottleneck is first by its part of the critical path, but for one in ten. Without
+// USTACK_LONG it runs the first four. A run that does not fit, as the machine is busy, says
+// nothing.
 func TestDecoys(t *testing.T) {
 	needLive(t)
 	needProgram(t, "gcc")
@@ -103,10 +104,14 @@ func TestDecoys(t *testing.T) {
 			byWaits++
 		}
 		t.Logf("%s: first by path right %v, by waits %v", said, r.at("hot", path), r.at("hot", waits))
+		if !r.at("hot", path) {
+			text, _ := runs(t, exitOK, "futex", "-q", "--impact", file)
+			t.Logf("%v\n%s", r.values, text)
+		}
 	}
 	t.Logf("of %d programs, of which %d fit, the bottleneck is first in %d by the critical path, in %d by all waits", len(list), fit, byPath, byWaits)
-	if 10*byPath < 9*fit {
-		t.Error("too few")
+	if wrong := fit - byPath; wrong > max(fit/10, 1) {
+		t.Errorf("wrong: %d", wrong)
 	}
 }
 
