@@ -144,7 +144,7 @@ func (t *text) rest() {
 	}
 }
 
-// place returns the call site that most of a list's waits have.
+// place returns the call site that most of a list's waits have, of those that have one.
 func (t *text) place(list []futex.StackShare) string {
 	if len(list) == 0 {
 		return "?"
@@ -153,12 +153,16 @@ func (t *text) place(list []futex.StackShare) string {
 	for _, s := range list {
 		whole += s.Time
 	}
-	name := "(" + list[0].None + ")"
-	if list[0].Stack != nil {
-		name = phrase.Callers(list[0].Stack)
+	first := &list[0]
+	if i := slices.IndexFunc(list, func(s futex.StackShare) bool { return s.Stack != nil }); i > 0 {
+		first = &list[i]
+	}
+	name := "(" + first.None + ")"
+	if first.Stack != nil {
+		name = phrase.Callers(first.Stack)
 	}
 	if len(list) == 1 || whole == 0 {
 		return name
 	}
-	return fmt.Sprintf("%s (%s of the time)", name, phrase.Percent(list[0].Time, whole))
+	return fmt.Sprintf("%s (%s of the time)", name, phrase.Percent(first.Time, whole))
 }

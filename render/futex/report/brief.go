@@ -25,8 +25,11 @@ const (
 	rankOdd
 )
 
-// seeMore is the last line of a brief report.
-const seeMore = "With -v: stacks, single waits and holds, threads, open waits, all notes."
+// The last line of a brief report; of one whose run time can be looked into, too.
+const (
+	seeMore   = "With -v: stacks, single waits and holds, threads, open waits, all notes."
+	seeImpact = "With -v: stacks, waits, threads, notes; --impact: what run time depends on."
+)
 
 // screen is the report in as many lines as a screen has.
 type screen struct {
@@ -58,7 +61,11 @@ func (s *screen) write() string {
 	if odd := s.lines(s.odd); len(odd) > 2 { // after its title
 		s.Add(brief.Block{Lines: odd[2:], Rank: rankOdd, Title: odd[0], Apart: true})
 	}
-	return s.Text(brief.Lines, len(s.r.Locks)+len(s.r.Signals)+len(s.r.Blocked) > 0, seeMore)
+	see := seeMore
+	if s.r.Scheduled && s.r.Impact == nil && s.r.LockCount > 1 {
+		see = seeImpact
+	}
+	return s.Text(brief.Lines, len(s.r.Locks)+len(s.r.Signals)+len(s.r.Blocked) > 0, see)
 }
 
 func (s *screen) add(rank int, lines []string) {
