@@ -148,6 +148,10 @@ func TestPerfRecorded(t *testing.T) {
 func comparePerf(t *testing.T, perf, name, data string) {
 	t.Helper()
 	script, err := exec.Command(perf, "script", "-i", data, "--ns", "-F", "tid,time,event,ip,sym,dso").Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && bytes.Contains(exit.Stderr, []byte(abortsOnIDs)) {
+		t.Skipf("%s: another program has asked for build IDs meanwhile, and perf 6.1 aborts then: %s", name, exit.Stderr)
+	}
 	if err != nil {
 		t.Fatalf("perf script: %v", err)
 	}

@@ -13,11 +13,11 @@ var perfAMD64 = [...]uint8{
 
 const noRegister = 0xff
 
-// fromPerf returns the registers of a sample (PERF_SAMPLE_REGS_USER, man 2
+// FromPerf returns the registers of a sample (PERF_SAMPLE_REGS_USER, man 2
 // perf_event_open): one value for each bit of the mask, the lowest bit first. On
 // arm64 the numbers are DWARF's (arch/arm64/include/uapi/asm/perf_regs.h). Values
 // that are missing are unknown.
-func fromPerf(m elf.Machine, mask uint64, values []uint64) (r Registers) {
+func FromPerf(m elf.Machine, mask uint64, values []uint64) (r Registers) {
 	for n := 0; mask != 0 && len(values) > 0; n, mask = n+1, mask>>1 {
 		if mask&1 == 0 {
 			continue

@@ -133,7 +133,7 @@ func (d *perfData) sample(r *perfRecord) (s perfSample, ok bool) {
 	for i := range values {
 		values[i] = next()
 	}
-	s.regs = fromPerf(hostMachine, d.regs, values)
+	s.regs = FromPerf(hostMachine, d.regs, values)
 	room := next()
 	if room == 0 || uint64(len(b)) < room+8 {
 		return s, false

@@ -113,10 +113,10 @@ func (m *meeting) frames(out []tracefs.Frame) []tracefs.Frame {
 		if k := m.at[i]; k >= 0 && m.kernel[k].Form == tracefs.FormIdentifier {
 			f = m.own(k)
 		}
-		f.SetUnwound(hows[m.found[i].how], tracefs.NoStop)
+		f.SetUnwound(unwind.HowOf(m.found[i].how), tracefs.NoStop)
 		out = append(out, f)
 	}
-	stop := stops[m.end.Why]
+	stop := unwind.StopOf(m.end.Why)
 	if from := m.beyond(stop); from < len(m.kernel) {
 		for k := from; k < len(m.kernel); k++ {
 			out = append(out, m.own(k))

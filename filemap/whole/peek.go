@@ -95,7 +95,7 @@ func (s *Stage) peeked(p *blocked.Stack, sp *space.Space) (list []tracefs.Frame,
 	in.Stack.Bytes = p.Memory
 	in.Space = &view{s: s, pid: p.PID, space: sp, at: p.From, until: p.To}
 	s.frames, end = s.unwinder.Unwind(&in, s.frames[:0])
-	stop := stops[end.Why]
+	stop := unwind.StopOf(end.Why)
 	for i := range s.frames {
 		f := &s.frames[i]
 		how := tracefs.ByBlocked

@@ -141,10 +141,10 @@ func (s *Stage) frameList(kernel []tracefs.Frame, text []byte, end unwind.End) [
 	for i := range s.frames {
 		f := &s.frames[i]
 		out := tracefs.Frame{Addr: f.PC, HasAddr: true, Form: tracefs.FormPlain}
-		out.SetUnwound(hows[f.How], tracefs.NoStop)
+		out.SetUnwound(unwind.HowOf(f.How), tracefs.NoStop)
 		s.arena = append(s.arena, out)
 	}
-	stop := stops[end.Why]
+	stop := unwind.StopOf(end.Why)
 	if beyond := s.beyond(kernel, text, stop, end.Addr); len(beyond) > 0 {
 		for i := range beyond {
 			s.arena = append(s.arena, tracefs.Frame{Addr: beyond[i].Address(text), HasAddr: true, Form: tracefs.FormPlain})
@@ -188,19 +188,3 @@ func (s *Stage) beyond(kernel []tracefs.Frame, text []byte, stop tracefs.Stop, a
 	}
 	return nil
 }
-
-// hows and stops have the unwinder's results in the terms of a trace. Their indexes
-// cannot be too large.
-var (
-	hows = [1 << 8]tracefs.How{
-		unwind.Given: tracefs.ByRegisters, unwind.CFI: tracefs.ByCFI, unwind.SFrame: tracefs.BySFrame,
-		unwind.GoTable: tracefs.ByGoTable, unwind.FramePointer: tracefs.ByFramePointer, unwind.Signal: tracefs.BySignal,
-		unwind.VirtualMachine: tracefs.ByVirtualMachine,
-		unwind.Code:           tracefs.ByCode,
-	}
-	stops = [1 << 8]tracefs.Stop{
-		unwind.Root: tracefs.AtRoot, unwind.Short: tracefs.AtCopy, unwind.NoInformation: tracefs.AtFile,
-		unwind.NoMap: tracefs.AtNoMap, unwind.Contradiction: tracefs.AtContradiction, unwind.Limit: tracefs.AtLimit,
-		unwind.UnknownRegister: tracefs.AtRegister, unwind.Elsewhere: tracefs.AtOtherStack, unwind.Switch: tracefs.AtSwitch,
-	}
-)

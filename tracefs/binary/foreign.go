@@ -146,6 +146,29 @@ func (f *Foreign) UserStack(b *tracefs.Batch, m *Moment, s *UserStack) {
 	})
 }
 
+// UnwoundStack prints a stack whose frames ustack has found: addresses, and how each was found.
+func (f *Foreign) UnwoundStack(b *tracefs.Batch, m *Moment, frames []tracefs.Frame) {
+	f.record(b, m, tracefs.KindStack, func(_ *Printer, r *tracefs.Record) {
+		bare := r.Flags&tracefs.NoText != 0
+		if !bare {
+			b.Text = append(text.AppendUnwound(text.AppendStockTitle(b.Text), frames), '\n')
+		}
+		for i := range frames {
+			one := frames[i]
+			one.Off = uint32(len(b.Text))
+			if !bare {
+				b.Text = tracefs.AppendAddrText(b.Text, one.Addr)
+			}
+			one.AddrEnd, one.End = uint32(len(b.Text)), uint32(len(b.Text))
+			if !bare {
+				b.Text = append(b.Text, '\n')
+			}
+			b.Frames = append(b.Frames, one)
+		}
+		r.Hi = uint32(len(b.Frames))
+	})
+}
+
 // bareStack adds a stack without text to the record of the event before it. It reports
 // false if that is not the last record of the batch.
 func (f *Foreign) bareStack(b *tracefs.Batch, m *Moment, st *stack) bool {

@@ -84,9 +84,11 @@ func (s *perfSource) name() string { return s.in.Name }
 // newPerfSource reads an opened perf.data.
 func newPerfSource(in *File, opt Options) *perfSource {
 	read := func(n int) { in.done.Add(int64(n)) }
-	return &perfSource{in.perf.Source(binary.Options{
+	s := &perfSource{in.perf.Source(binary.Options{
 		Events: opt.Events, NoTemplates: opt.NoTemplates, NoText: opt.NoText, BareStacks: opt.Stitched,
 	}, read), in}
+	s.Unwind(opt.Unwind)
+	return s
 }
 
 // Recorded returns the inputs that perf has recorded, which have the mappings of processes

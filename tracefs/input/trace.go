@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ustack/tracefs"
+	"ustack/tracefs/perfdata"
 	"ustack/tracefs/stackmap"
 	"ustack/tracefs/text"
 	"ustack/tracefs/tracedat"
@@ -31,6 +32,8 @@ type Options struct {
 	Escape bool
 	// Counts are how often the stacks of a BPF map were counted, nil for none.
 	Counts stackmap.Counts
+	// Unwind finds the frames of a stack that perf has copied, nil to leave them out.
+	Unwind func(*perfdata.Copy) []tracefs.Frame
 	// Pause is how long a pipe may give nothing before a batch says so.
 	Pause time.Duration
 }
@@ -72,7 +75,7 @@ func NewTrace(files []*File, opt Options) *Trace {
 		many = many || f.pages != nil && f.pages.instances > 1 || f.instances != nil && len(f.instances.names) > 1
 	}
 	if many { // merging needs every record, and takes stacks apart
-		opt = Options{Events: true, NoTemplates: true, Escape: opt.Escape, Counts: opt.Counts}
+		opt = Options{Events: true, NoTemplates: true, Escape: opt.Escape, Counts: opt.Counts, Unwind: opt.Unwind}
 	}
 	opt.Events = opt.Events || opt.Escape || opt.Stitched
 	for _, f := range files {

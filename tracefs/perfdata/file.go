@@ -332,3 +332,13 @@ func (f *File) doubted() []uint64 {
 	}
 	return f.doubts
 }
+
+// Copies reports whether samples have copies of registers and stacks.
+func (f *File) Copies() bool {
+	for _, a := range f.events.list {
+		if a.has(unix.PERF_SAMPLE_REGS_USER) && a.has(unix.PERF_SAMPLE_STACK_USER) {
+			return true
+		}
+	}
+	return false
+}

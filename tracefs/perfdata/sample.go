@@ -76,7 +76,7 @@ func (s *sample) decode(o order, a *attr, h header, b []byte) bool {
 		}
 	}
 	if a.has(unix.PERF_SAMPLE_STACK_USER) {
-		s.copied(&f)
+		s.takeCopy(&f)
 	}
 	return !f.bad
 }
@@ -120,9 +120,9 @@ func (f *fields) skipBranches(branchType uint64) {
 	f.words(n * each)
 }
 
-// copied takes PERF_SAMPLE_STACK_USER: the size of the room, the room, and how much of it
+// takeCopy takes PERF_SAMPLE_STACK_USER: the size of the room, the room, and how much of it
 // is filled.
-func (s *sample) copied(f *fields) {
+func (s *sample) takeCopy(f *fields) {
 	room := f.word64()
 	if room == 0 {
 		return
@@ -163,4 +163,25 @@ func (s *sample) callChain(o order, b []byte) {
 		}
 		b = b[n:]
 	}
+}
+
+// abi64 is PERF_SAMPLE_REGS_ABI_64: the registers are those of a 64-bit thread.
+const abi64 = 2
+
+// copied reports whether the sample of an event is of a thread whose stack was copied.
+func (s *sample) copied(a *attr) bool { return a.has(unix.PERF_SAMPLE_STACK_USER) }
+
+// Copy is what a sample has of a thread in user space, to be unwound. Its slices are valid
+// during the call.
+type Copy struct {
+	PID, TID int32
+	Time     uint64
+	// Values are the registers with a bit in Mask, the lowest bit first
+	// (arch/*/include/uapi/asm/perf_regs.h).
+	Mask   uint64
+	Values []uint64
+	// Stack is a copy of the stack from the stack pointer on.
+	Stack []byte
+	// Wide: the thread has 64 bits.
+	Wide bool
 }

@@ -26,6 +26,8 @@ type Source struct {
 	counts  counts
 	ended   bool
 	doubts  []uint64 // from which times on the processes may have changed unseen
+	unwind  func(*Copy) []tracefs.Frame
+	copy    Copy
 }
 
 // counts are what is reported at the end.
@@ -34,6 +36,7 @@ type counts struct {
 	firstBad   error
 	unknown    int64 // samples of events that the file does not describe
 	throttled  int64
+	notUnwound int64 // samples with a copy of the stack
 	withoutCPU int64
 }
 
@@ -50,6 +53,10 @@ func (f *File) Source(opt binary.Options, read func(int)) *Source {
 	s.spaces.floor = 1
 	return s
 }
+
+// Unwind has stacks of samples that have no call chain, but a copy of the stack, found by a
+// function, which returns the frames. It must be called before the first Next.
+func (s *Source) Unwind(by func(*Copy) []tracefs.Frame) { s.unwind = by }
 
 // Next implements input.Reader. The error after the last batch is that of the file.
 func (s *Source) Next(b *tracefs.Batch) error {
@@ -179,9 +186,29 @@ func (s *Source) print(b *tracefs.Batch, a *attr) {
 		s.printer.Cookie(b, &s.at, x.cookie)
 	case len(x.chain) > 0:
 		s.user(b, &binary.UserStack{Addrs: x.chain})
+	case len(x.regs) > 0 && x.copied(a):
+		s.unwound(b, a)
 	case !x.chained && x.user:
 		s.user(b, &binary.UserStack{Addrs: s.file.order.word(x.ip)})
 	}
+}
+
+// unwound prints the stack of a sample with registers and a copy.
+func (s *Source) unwound(b *tracefs.Batch, a *attr) {
+	x := &s.sample
+	s.copy = Copy{PID: x.pid, TID: x.tid, Time: x.time, Mask: a.regsUser, Values: s.copy.Values[:0], Stack: x.stack, Wide: x.abi == abi64}
+	for v := x.regs; len(v) >= 8; v = v[8:] {
+		s.copy.Values = append(s.copy.Values, s.file.order.u64(v))
+	}
+	var frames []tracefs.Frame
+	if s.unwind != nil {
+		frames = s.unwind(&s.copy)
+	}
+	if len(frames) == 0 {
+		s.counts.notUnwound++
+		return
+	}
+	s.printer.UnwoundStack(b, &s.at, frames)
 }
 
 // user prints a stack of the moment.
@@ -229,6 +256,7 @@ func (s *Source) Notes() []string {
 	}{
 		{s.counts.unknown, "samples are of events that the file does not describe, and are left out"},
 		{s.counts.throttled, "times the kernel stopped to take samples of an event, as there were too many"},
+		{s.counts.notUnwound, "samples have a copy of the stack of which no frame was found, and no call chain"},
 		{s.counts.withoutCPU, "samples do not say on which CPU they were taken, which is shown as CPU 0"},
 	} {
 		if c.n > 0 {

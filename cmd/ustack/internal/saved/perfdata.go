@@ -30,6 +30,7 @@ func (t *Trace) useRecorded() error {
 		rec.FileID(f.BuildIDs[i].Name, f.BuildIDs[i].ID)
 	}
 	f.SideBand(rec.Add)
+	t.copies.open(f, t.options.Files[0], rec.History.Spaces)
 	a := &recorded{threads: rec.History.Threads, lost: rec.LostSince, missed: rec.Missed}
 	stamp := timeline.TextStamp()
 	if t.Sources() == 1 {

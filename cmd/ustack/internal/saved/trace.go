@@ -21,6 +21,7 @@ import (
 	"ustack/render"
 	"ustack/tracefs"
 	"ustack/tracefs/input"
+	"ustack/tracefs/perfdata"
 )
 
 // Options say which trace is read, and with what.
@@ -48,6 +49,7 @@ type Trace struct {
 	note       string // the error of the mappings that a trace.dat has
 	byID       *byid.Finder
 	ranges     *observed.Saved // of a trace.dat, nil for none
+	copies     copies
 }
 
 // Open opens the trace, and with Maps reads it for the first time.
@@ -63,6 +65,9 @@ func (o *Options) Open(stdin io.Reader, in input.Options, opt resolve.Options) (
 		opt.Attributor = ev.exact
 	}
 	t := &Trace{options: o, opt: opt, in: in, attributor: ev}
+	if perfdata.Supported {
+		t.in.Unwind = t.copies.unwind
+	}
 	if t.Trace, err = o.openInputs(ev.files, stdin, &t.in); err != nil {
 		ev.close()
 		return nil, err
@@ -126,6 +131,7 @@ func (t *Trace) Close() {
 	if t.ranges != nil {
 		t.ranges.Close()
 	}
+	t.copies.close()
 }
 
 // Programs has when programs began. It implements futex.Programs of package

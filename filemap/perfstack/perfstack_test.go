@@ -1,0 +1,80 @@
+package perfstack
+
+import (
+	"debug/elf"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap/procmap"
+	"ustack/filemap/space"
+	"ustack/filemap/unwind"
+	"ustack/tracefs/perfdata"
+)
+
+// TestRegisters: registers are known by their DWARF numbers, but not what kernels before 5.11
+// report of system calls: all ones for what was not saved.
+func TestRegisters(t *testing.T) {
+	const none = ^uint64(0)
+	for _, c := range []struct {
+		bx, r12 uint64
+		known   bool
+	}{{1, 2, true}, {none, 2, true}, {none, none, false}} {
+		r := registers(elf.EM_X86_64, &perfdata.Copy{Mask: 1<<0 | 1<<1 | 1<<7 | 1<<8 | 1<<20, Values: []uint64{9, c.bx, 0x7ffe0000, 0x401000, c.r12}})
+		bx, known := r.Get(3)
+		pc, _ := r.Get(unwind.AMD64PC)
+		sp, _ := r.Get(stackPointer(elf.EM_X86_64))
+		ax, _ := r.Get(0)
+		if known != c.known || known && bx != c.bx || pc != 0x401000 || sp != 0x7ffe0000 || ax != 9 {
+			t.Errorf("%+v: bx %#x %v, pc %#x, sp %#x, ax %#x", c, bx, known, pc, sp, ax)
+		}
+	}
+	r := registers(elf.EM_X86_64, &perfdata.Copy{Mask: 1 << 7, Values: []uint64{5}})
+	if sp, ok := r.Get(unwind.AMD64SP); !ok || sp != 5 {
+		t.Errorf("sp %d, %v", sp, ok)
+	}
+}
+
+// TestSame: a file without a build ID is the mapped one if it has its device and inode, and has
+// not changed since the end of the recording.
+func TestSame(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(name, []byte("no ELF"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(name, &st); err != nil {
+		t.Fatal(err)
+	}
+	dev := procmap.Dev{Major: unix.Major(st.Dev), Minor: unix.Minor(st.Dev)}
+	later, before := time.Unix(st.Ctim.Unix()).Add(time.Hour), time.Unix(st.Ctim.Unix()).Add(-time.Hour)
+	for _, c := range []struct {
+		file    space.File
+		written time.Time
+		same    bool
+	}{
+		{space.File{Name: name, Inode: st.Ino, Dev: dev}, later, true},
+		{space.File{Name: name, Inode: st.Ino, Dev: dev}, before, false},
+		{space.File{Name: name, Inode: st.Ino, Dev: dev}, time.Time{}, false},
+		{space.File{Name: name, Inode: st.Ino + 1, Dev: dev}, later, false},
+		{space.File{Name: name, Inode: st.Ino, Dev: procmap.Dev{Major: dev.Major, Minor: dev.Minor + 1}}, later, false},
+		{space.File{Name: name}, later, false},
+	} {
+		u := New(Options{Arch: "x86_64", Written: c.written, Space: func(int) *space.Space { return nil }})
+		b, err := u.open(&c.file)
+		if c.same != (err == nil) || err != nil && !errors.Is(err, errOther) {
+			t.Errorf("%+v at %v: %v", c.file, c.written, err)
+		}
+		if err == nil {
+			b.Close()
+		}
+		if frames := u.Unwind(&perfdata.Copy{PID: 7, Wide: true}); frames != nil {
+			t.Errorf("%d frames of a process without mappings", len(frames))
+		}
+		u.Close()
+	}
+}
