@@ -35,6 +35,7 @@ type activity struct {
 	looked int          // how many moments came since that was found
 
 	off      offCPU
+	links    links
 	losses   int32     // how often records were lost
 	blockers []blocker // of the numbers from firstCause on
 	numbers  map[blocker]int32
@@ -90,6 +91,9 @@ type timeline struct {
 	// left is when it last went off its CPU other than in a call, see offCPU.
 	left   tracefs.Time
 	listed bool
+	// since is the earliest time at which it may have released a lock without having made
+	// its call, if it is listed.
+	since tracefs.Time
 	// chain has the roots of its waits, in order.
 	chain []rootSpan
 }
@@ -142,7 +146,7 @@ func (a *activity) known(tid int32) *timeline {
 func (a *activity) forgetAll() {
 	a.forgot += int64(a.count)
 	a.lines, a.count, a.chains = make(map[int32]*timeline), 0, 0
-	a.off = offCPU{crowded: a.off.crowded}
+	a.off = offCPU{crowded: max(a.off.crowded, a.tasks.losses.End)}
 	clear(a.recent[:])
 }
 
@@ -358,7 +362,7 @@ func (a *activity) seen(tid, cpu int32, t tracefs.Time) {
 func (a *activity) calls(tid, cpu int32, t tracefs.Time, waits bool, on blocker) {
 	if tl := a.line(tid); a.whole && tl != nil {
 		a.runs(tl, cpu, t)
-		tl.waits, tl.waitsAt, tl.on = waits, t, on
+		tl.waits, tl.waitsAt, tl.on, tl.since = waits, t, on, t
 	}
 }
 
@@ -376,10 +380,16 @@ func (a *activity) switched(prev int32, state byte, next, cpu, stack int32, t tr
 		if cpu >= 0 && int(cpu) < len(a.onCPU) {
 			a.onCPU[cpu] = 0
 		}
+		if n := len(tl.list); tl.now() == causeRuns && t-tl.list[n-1].from >= a.takes() {
+			tl.since = t // it has made the call that it had to make before, if any
+		}
 		cause, proof := a.leaves(tl, state, t)
 		a.set(tl, t, cause, proof)
 		tl.at(stack)
-		if !inCall(cause) {
+		switch {
+		case state == 'X' || state == 'Z':
+			a.silent(tl)
+		case !inCall(cause):
 			a.leftOutside(tl, t)
 		}
 	}
@@ -460,6 +470,7 @@ func (a *activity) gone(tid int32) {
 	if tl := a.lines[tid]; tl != nil {
 		a.doubt(tl)
 		tl.waits, tl.woken, tl.raw, tl.keep = false, false, rawCall{}, 0
+		a.silent(tl)
 	}
 }
 

@@ -24,7 +24,9 @@ type Wait struct {
 	Holder     Holder
 	Segments   []Segment
 	// Split is nil if the futex is not one that one thread holds at a time.
-	Split        *Split
+	Split *Split
+	// Steps are who was waited for meanwhile, in order, as far as that is known.
+	Steps        []Step
 	division     *division
 	lock         *lock
 	stack, waker int32
@@ -95,8 +97,9 @@ func (c *calls) count(w *wait, l *lock, r Result, end tracefs.Time) {
 		TID: w.th.tid, Comm: w.th.comm, From: w.from, Time: d, Result: r, lock: l, stack: w.stack, Missing: w.missing.String(),
 		Waker: w.waker.tid, WakerComm: w.waker.comm, WakerSure: w.waker.sure, waker: w.waker.stack, Holder: h, Segments: someSegments(segs), division: v,
 	}
+	long := len(c.longest[s]) < maxLongest || d > c.longest[s][0].Time
 	if v != nil {
-		v.kept = true
+		v.kept, v.steps = true, someSteps(c.splits.spans, map[bool]int{true: maxSteps, false: fewSteps}[long])
 	}
 	if l.max == nil || d > l.max.Time {
 		l.max = one

@@ -87,12 +87,16 @@ type release struct {
 	after, at tracefs.Time
 	proof     tracefs.Time // since when that was seen
 	hold      *hold        // that it ended, nil if it has been counted, or there is none
+	call      *wake
 }
 
 // pastReleases are the last releases of a lock.
 type pastReleases struct {
-	list [4]release
+	list [8]release
 	n    int
+	// Owners that released the lock after dim.from, until dim.to, are not sure, if they had
+	// not waited for it.
+	dim struct{ from, to tracefs.Time }
 }
 
 func (p *pastReleases) add(r release) {
@@ -104,11 +108,28 @@ func (p *pastReleases) add(r release) {
 // another thread may have released the lock before they ended, after a time, and calls now:
 // threads that wait may have found the lock taken by that one.
 func (p *pastReleases) doubt(after tracefs.Time) {
-	for i := range p.list {
-		if r := &p.list[i]; r.hold != nil && r.hold.to == r.at && !r.hold.waited && r.at > after {
-			r.hold.first, r.hold.pieces = r.hold.to, r.hold.pieces[:0]
+	if p.n > len(p.list) {
+		if oldest := p.list[p.n%len(p.list)].at; oldest > after { // and ones before it
+			p.darken(after, oldest)
 		}
 	}
+	for i := range p.list {
+		r := &p.list[i]
+		if r.hold != nil && r.hold.to == r.at && !r.hold.waited && r.at > after {
+			r.hold.first, r.hold.pieces = r.hold.to, r.hold.pieces[:0]
+		}
+		if r.call != nil && r.at > after {
+			r.call.doubted = true
+		}
+	}
+}
+
+// darken makes unsure what owners did that released the lock in a time.
+func (p *pastReleases) darken(from, to tracefs.Time) {
+	if p.dim.to > 0 {
+		from, to = min(from, p.dim.from), max(to, p.dim.to)
+	}
+	p.dim.from, p.dim.to = from, to
 }
 
 // since returns when a thread surely did not own a lock that it released after a time: it,
@@ -208,7 +229,14 @@ func (hd *held) releases(k *wake, l *lock) {
 	if l.past == nil {
 		l.past = new(pastReleases)
 	}
-	l.past.doubt(last)
+	if k.owned == 0 {
+		hd.found(k, l, first)
+	}
+	after := last
+	if tl := hd.activity.known(k.th.tid); tl != nil { // or before its last call
+		after = max(after, tl.waitsAt)
+	}
+	l.past.doubt(after)
 	since, seen := l.past.since(h.tid, last)
 	if waited {
 		hd.waited(h, x, k.pi)
@@ -230,7 +258,7 @@ func (hd *held) releases(k *wake, l *lock) {
 		hd.spent(h)
 		k.hold = h
 	}
-	l.past.add(release{k.th.tid, last, k.at, proof, h})
+	l.past.add(release{k.th.tid, last, k.at, proof, h, k})
 	k.site.wakeSeen(k, l)
 }
 

@@ -193,9 +193,9 @@ func (w *wait) leavesMark() bool {
 // it again at once: another thread can have taken it meanwhile. It has set the
 // word to "locked, with waiters", so its unlocking will make a system call.
 func (hs *holders) owns(w *wait, l *lock) {
-	l.owner, l.owning, l.ownedFrom = w.th.tid, w.th, w.end
+	l.owner, l.owning, l.ownedFrom, l.ownedCall = w.th.tid, w.th, w.end, w.since
 	th := w.th
-	th.got, th.gotAt = l, w.end
+	th.got, th.gotAt, th.gotCall = l, w.end, w.since
 	if len(th.holds) < maxHolds {
 		th.holds = append(th.holds, l)
 	}
@@ -226,6 +226,9 @@ const maxOrder = 1 << 12
 func (hs *holders) ordered(th *thread, w *wait, l *lock) {
 	if l.owner == th.tid {
 		l.owner = 0 // it was woken, but another thread was faster
+	}
+	if th.got != nil && th.got.find() == l {
+		th.got = nil
 	}
 	held := th.holds[:0]
 	for _, x := range th.holds {

@@ -65,6 +65,7 @@ type lock struct {
 	owners    parts[int32] // as often as the lock's memory said so
 	read      recent       // the last times
 	ownedFrom tracefs.Time
+	ownedCall tracefs.Time // when the call began from which its owner returned then
 	ownedSure bool
 	lastWake  tracefs.Time
 	lastDone  tracefs.Time
@@ -231,7 +232,11 @@ func (l *lock) merge(m *lock) {
 		m.spent = nil
 	}
 	l.mergeHolds(m)
-	l.woken, l.past = max(l.woken, m.woken), nil
+	l.woken = max(l.woken, m.woken)
+	if l.past != nil || m.past != nil {
+		l.past = new(pastReleases)
+		l.past.darken(-1, l.woken)
+	}
 	l.born = min(l.born, m.born)
 	l.time += m.time
 	l.doubt += m.doubt
@@ -250,7 +255,7 @@ func (l *lock) merge(m *lock) {
 	}
 	l.read = l.read.merged(m.read)
 	if m.ownedFrom > l.ownedFrom {
-		l.owner, l.owning, l.ownedFrom, l.ownedSure = m.owner, m.owning, m.ownedFrom, m.ownedSure
+		l.owner, l.owning, l.ownedFrom, l.ownedCall, l.ownedSure = m.owner, m.owning, m.ownedFrom, m.ownedCall, m.ownedSure
 	}
 	l.lastWake, l.lastDone = max(l.lastWake, m.lastWake), max(l.lastDone, m.lastDone)
 	l.partial = l.partial || m.partial

@@ -35,6 +35,11 @@ type Report struct {
 	Longest                   []*Wait
 	// LongHolds are the longest holds of locks, by what is sure of their time.
 	LongHolds []*Hold
+	// Chains are the chains of locks, the longest time first. Roots are who was waited for
+	// in the end, of all locks, NoRoot how long none is certain.
+	Chains []*Chain
+	Roots  []Root
+	NoRoot tracefs.Time
 	// Threads are by the time that they lost at locks, waits that had not ended
 	// included. ThreadCount is how many there are, shown or not, ThreadRest what
 	// others lost that were too many to keep apart.

@@ -1,6 +1,10 @@
 package futex
 
-import "ustack/tracefs"
+import (
+	"slices"
+
+	"ustack/tracefs"
+)
 
 // offCPU are the threads that went off their CPU other than in a call: one may have just
 // released a lock, and not made the call yet that wakes a waiter. Until it has, another
@@ -28,8 +32,16 @@ func (a *activity) leftOutside(tl *timeline, t tracefs.Time) {
 		a.off.crowded = t
 		return
 	}
-	tl.listed = true
+	tl.listed, tl.since = true, t
 	a.off.list = append(a.off.list, tl)
+}
+
+// silent notes that a thread makes no call any more.
+func (a *activity) silent(tl *timeline) {
+	if tl.listed {
+		tl.listed = false
+		a.off.list = slices.DeleteFunc(a.off.list, func(x *timeline) bool { return x == tl })
+	}
 }
 
 // prune drops the threads that have made their call by now, if they had one to make.
@@ -43,6 +55,41 @@ func (a *activity) prune(t tracefs.Time) {
 		}
 	}
 	clear(list[len(a.off.list):])
+}
+
+// mayBeUnheard reports whether a thread may still be about to make a call that releases the
+// lock of a call, which it released after other threads found that taken.
+func (a *activity) mayBeUnheard(k *wake) bool {
+	if a.off.crowded >= k.found {
+		return true
+	}
+	a.prune(a.tasks.losses.End)
+	for _, tl := range a.off.list {
+		switch now := tl.now(); {
+		case tl.since > k.at || tl.tid == k.th.tid:
+		case tl.left < k.found && now != causeRuns && now != causeUnknown: // it has not run since
+		case a.mayShare(tl, k.th):
+			return true
+		}
+	}
+	return false
+}
+
+// mayShare reports whether a thread may be of the process of another one. If it has made no
+// call, and a filter leaves out some of its switches, it is not: filters are for processes.
+func (a *activity) mayShare(tl *timeline, th *thread) bool {
+	p := th.proc.find()
+	if x := a.tasks.threadOf(tl.tid); x != nil {
+		return !distinct(x.proc.find(), p)
+	}
+	if !tl.trusted() {
+		return false
+	}
+	if a.tasks.mappings == nil || p.tgid == tracefs.NoTID {
+		return true
+	}
+	tgid, ok := a.tasks.mappings.Process(tl.tid)
+	return !ok || tgid == p.tgid
 }
 
 // unheard returns the last time at which a thread of a process, other than one, may have

@@ -31,6 +31,12 @@ func (c *calls) beginWake(th *thread, t tracefs.Time) {
 	if len(k.site.waiters) > 0 {
 		k.site.past.add(k)
 	}
+	if l != nil && th.got != nil && th.got.find() == l {
+		k.got, k.ownedCall, th.got = th.gotAt, th.gotCall, nil
+	}
+	if k.owned = k.got; l != nil && l.owner == th.tid && l.owning == th {
+		k.owned, k.ownedCall = l.ownedFrom, l.ownedCall
+	}
 	c.held.releases(k, l)
 	th.wake = k
 	if l == nil {
@@ -39,12 +45,6 @@ func (c *calls) beginWake(th *thread, t tracefs.Time) {
 	l.active++
 	k.had = l.passes()
 	l.traits.wake(k.asked, k.move != nil)
-	if th.got != nil && th.got.find() == l {
-		k.got, th.got = th.gotAt, nil
-	}
-	if k.owned = k.got; l.owner == th.tid && l.owning == th {
-		k.owned = l.ownedFrom
-	}
 	c.holders.releasedBy(th, l)
 }
 

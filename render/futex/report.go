@@ -88,7 +88,8 @@ func (rp *reporter) report(v View) *Report {
 			locks[s] = append(locks[s], out)
 		}
 	}
-	u.splitRows(byLock)
+	u.splitRows(r, byLock)
+	r.rootTotals(locks[0])
 	sums := [2]*Sum{&r.Contended, &r.Signalled}
 	for s := range locks {
 		for _, l := range locks[s] {
@@ -126,6 +127,7 @@ func (rp *reporter) report(v View) *Report {
 	r.Threads = cut(r.Threads, v.Top)
 	r.Longest = cut(r.Longest, v.Top)
 	r.LongHolds = cut(r.LongHolds, v.Top)
+	r.Chains, r.Roots = cut(r.Chains, v.Top), cut(r.Roots, v.Top)
 	return r
 }
 
@@ -412,7 +414,7 @@ func (u *underway) wait(w *Wait, l *Lock, byLock map[*lock]*Lock) *Wait {
 		h.Sure, h.Why = false, "the kernel refused records, at an unknown time"
 	}
 	if l != nil && l.Kind.exclusive() {
-		one.Split = u.splitWait(w, byLock)
+		one.Split, one.Steps = u.splitWait(w, byLock), u.steps(w, u.namer(byLock))
 	}
 	one.Lock, one.Stack, one.WakerStack = l, u.rp.stacks.Get(w.stack), u.rp.stacks.Get(w.waker)
 	return &one

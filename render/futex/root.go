@@ -1,7 +1,6 @@
 package futex
 
 import (
-	"cmp"
 	"slices"
 
 	"ustack/tracefs"
@@ -31,17 +30,29 @@ type rootKey struct {
 
 // rootPiece is how long one was the root of a wait.
 type rootPiece struct {
+	rootPieceKey
+	time tracefs.Time
+}
+
+// rootPieceKey is what a root did. It rests on call, as a piece, and on via if it is deep.
+type rootPieceKey struct {
 	rootKey
 	early bool
-	time  tracefs.Time
+	locks int32 // the chain from the lock on, without owners
+	call  *wake
+	via   *ground
 }
 
 // rootSpan is a time in which the root of a thread's wait is known. It rests on what was
-// seen since proof, and on locks being held by one thread at a time.
+// seen since proof, on call, as a piece, and on via if it is deep.
 type rootSpan struct {
 	from, to, proof tracefs.Time
 	rootKey
-	via []*lock
+	// path is the chain from the owner of the lock on, see links. stack of the release is
+	// let.
+	path, let int32
+	call      *wake
+	via       *ground
 }
 
 // Bounds of memory. Roots beyond them are unknown.
@@ -56,9 +67,13 @@ func (a *activity) roots(tid int32, from, to tracefs.Time, add func(s rootSpan))
 		switch {
 		case m.cause == causeHandOver:
 		case !a.waitsForFutex(m.cause):
-			add(rootSpan{begin, begin + d, m.proof, rootKey{tid: tid, cause: m.cause, stack: m.stack}, nil})
+			add(rootSpan{from: begin, to: begin + d, proof: m.proof, rootKey: rootKey{tid: tid, cause: m.cause, stack: m.stack}})
 		default:
-			a.lines[tid].rootsOfWaits(begin, begin+d, min(m.proof, begin), add)
+			cause := m.cause
+			a.lines[tid].rootsOfWaits(begin, begin+d, min(m.proof, begin), func(s rootSpan) {
+				s.path = a.links.number(link{tid, cause, s.path})
+				add(s)
+			})
 		}
 	})
 }
@@ -87,7 +102,7 @@ func (a *activity) waitsForFutex(cause int32) bool {
 
 // chained keeps the roots of a wait that has ended: others may have waited for its
 // thread.
-func (a *activity) chained(tl *timeline, list []rootSpan) {
+func (a *activity) chained(tl *timeline, l *lock, list []rootSpan) {
 	if a.open <= 1 { // none waits but the thread itself
 		a.unchain(tl)
 		return
@@ -103,8 +118,18 @@ func (a *activity) chained(tl *timeline, list []rootSpan) {
 	if len(list) > spansOfLine || len(tl.chain) > 0 && len(list) > 0 && list[0].from < tl.chain[len(tl.chain)-1].to {
 		return
 	}
-	tl.chain = append(tl.chain, list...)
-	a.chains += len(list)
+	var via *ground
+	for _, s := range list {
+		if s.path == tooMany {
+			continue
+		}
+		if via == nil || via.call != s.call || via.next != s.via {
+			via = &ground{l, s.call, s.via}
+		}
+		s.call, s.via = nil, via
+		tl.chain = append(tl.chain, s)
+		a.chains++
+	}
 }
 
 func (a *activity) unchain(tl *timeline) {
@@ -117,20 +142,19 @@ func (a *activity) unchain(tl *timeline) {
 func (sp *splits) root(w *wait, l *lock, v *division, terms []tenure) {
 	sp.spans = sp.spans[:0]
 	v.rootProof = v.from
-	for _, one := range terms {
+	for i := range terms {
+		one := &terms[i]
 		sp.activity.roots(one.tid, one.from, one.to, func(s rootSpan) {
 			if s.tid == w.th.tid {
 				return
 			}
-			early := s.proof < v.from
-			v.rootProof = min(v.rootProof, s.proof)
-			v.addRoot(s.rootKey, early, s.to-s.from)
-			for _, x := range s.via {
-				if !slices.Contains(v.via, x) {
-					v.via = append(v.via, x)
-				}
+			if s.path == 0 {
+				s.let = one.call.stack
 			}
-			s.proof = min(s.proof, v.from)
+			early := min(s.proof, one.proof) < v.from
+			s.proof, s.call = min(s.proof, one.proof, v.from), one.found()
+			v.rootProof = min(v.rootProof, s.proof)
+			v.addRoot(rootPieceKey{s.rootKey, early, sp.activity.links.locks(s.path), s.call, s.via}, s.to-s.from)
 			sp.spans = append(sp.spans, s)
 		})
 	}
@@ -138,28 +162,22 @@ func (sp *splits) root(w *wait, l *lock, v *division, terms []tenure) {
 	if tl == nil || !v.proven(l) {
 		return
 	}
-	if len(sp.spans) > 0 {
-		via := append(slices.Clone(v.via), l)
-		for i := range sp.spans {
-			sp.spans[i].via = via
-		}
-	}
-	sp.activity.chained(tl, sp.spans)
+	sp.activity.chained(tl, l, sp.spans)
 }
 
-func (d *division) addRoot(key rootKey, early bool, t tracefs.Time) {
+func (d *division) addRoot(key rootPieceKey, t tracefs.Time) {
 	for i := range d.roots {
-		if x := &d.roots[i]; x.rootKey == key && x.early == early {
+		if x := &d.roots[i]; x.rootPieceKey == key {
 			x.time += t
 			return
 		}
 	}
-	d.roots = append(d.roots, rootPiece{key, early, t})
+	d.roots = append(d.roots, rootPiece{key, t})
 }
 
 // rooted passes the roots that are certain in spite of gaps. What is chained must be so
 // by locks that one thread holds at a time.
-func (d *division) rooted(l *lock, g *Gaps, s *spent) {
+func (d *division) rooted(a *activity, l *lock, g *Gaps, s *spent) {
 	if len(d.roots) == 0 {
 		return
 	}
@@ -167,16 +185,26 @@ func (d *division) rooted(l *lock, g *Gaps, s *spent) {
 		return
 	}
 	_, _, late := g.Within(min(d.rootProof, d.from), d.to)
-	apart := slices.ContainsFunc(d.via, func(x *lock) bool { return !x.find().kind().exclusive() })
-	for _, x := range d.roots {
-		if !(x.early && late) && !(x.deep && apart) {
-			s.roots.add(x.rootKey, Tally{Count: 1, Time: x.time})
+	counted := make([]int32, 0, 8)
+	for i := range d.roots {
+		x := &d.roots[i]
+		if x.early && late || !x.call.sureOwner(a) || !x.via.hold(a) {
+			continue
 		}
+		s.roots.add(x.rootKey, Tally{Count: 1, Time: x.time})
+		if !x.deep {
+			continue
+		}
+		one := Tally{Time: x.time}
+		if !slices.Contains(counted, x.locks) {
+			one.Count, counted = 1, append(counted, x.locks) // of the waits
+		}
+		s.chains.add(chainKey{x.locks, x.tid, x.cause, x.stack}, one)
 	}
 }
 
 // rootsOf lists roots, the longest first.
-func (u *underway) rootsOf(s *spent, b func(cause int32, t tracefs.Time) BlockedOn) (out []Root) {
+func (u *underway) rootsOf(s *spent, named func(cause int32, t tracefs.Time) BlockedOn) (out []Root) {
 	type where struct{ tid, cause, stack int32 }
 	at := make(map[where]int)
 	for _, p := range s.roots.list {
@@ -185,24 +213,13 @@ func (u *underway) rootsOf(s *spent, b func(cause int32, t tracefs.Time) Blocked
 		if !ok {
 			i = len(out)
 			at[k] = i
-			r := Root{TID: k.tid, Comm: u.rp.tasks.commOfTID(k.tid), Did: "blocked", Stack: u.rp.stacks.Get(k.stack)}
-			switch k.cause {
-			case causeRuns:
-				r.Did = "ran"
-			case causeRunnable:
-				r.Did = "runnable"
-			default:
-				r.On = b(k.cause, 0)
-			}
-			out = append(out, r)
+			out = append(out, u.root(k.tid, k.cause, k.stack, named))
 		}
 		out[i].Time += p.Time
 		if p.key.deep {
 			out[i].Chained += p.Time
 		}
 	}
-	slices.SortStableFunc(out, func(x, y Root) int {
-		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.TID, y.TID), cmp.Compare(x.Did, y.Did))
-	})
+	sortRoots(out)
 	return out
 }

@@ -3,6 +3,7 @@ package futex_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 )
 
@@ -33,6 +34,11 @@ type mutex struct {
 	handing []bool    // a thread is being woken, or was and has not returned, by tick
 	letting int       // calls that are to wake one and have not
 	woken   int
+	// between has the threads that are back from waiting and have not taken it yet, or have
+	// released it and not called yet; betweens are the same by tick. Until they go on, those
+	// who wait do not.
+	between  []*worker
+	betweens [][]*worker
 }
 
 // worker is a thread; did is what it did at each tick: r runs, q is queued, the letter
@@ -46,6 +52,11 @@ type worker struct {
 	waits []*mutex // by tick
 	until int      // it works or sleeps
 	next  []func(*worker)
+}
+
+// past notes that a thread goes on.
+func (l *mutex) past(w *worker) {
+	l.between = slices.DeleteFunc(l.between, func(x *worker) bool { return x == w })
 }
 
 func newMachine(seed uint64, cpus, threads, locks int) *machine {
@@ -99,6 +110,7 @@ func (m *machine) run(ticks int) string {
 		}
 		for _, l := range m.locks {
 			l.owners, l.handing = append(l.owners, l.owner), append(l.handing, l.woken+l.letting > 0)
+			l.betweens = append(l.betweens, slices.Clone(l.between))
 		}
 		m.now++
 	}
@@ -229,6 +241,7 @@ func (m *machine) sleep(state byte, n int) func(*worker) {
 
 func (m *machine) lock(l *mutex, again bool) func(*worker) {
 	return func(w *worker) {
+		l.past(w)
 		if l.word == 0 {
 			l.word, l.owner = 1, w
 			if again {
@@ -248,6 +261,7 @@ func (m *machine) lock(l *mutex, again bool) func(*worker) {
 			w.before(func(w *worker) {
 				m.event(w.tid, w.cpu, "sys_futex -> 0x0")
 				l.woken--
+				l.between = append(l.between, w)
 				m.delayed(w, m.lock(l, true))
 			})
 			m.off(w, 'S')
@@ -260,6 +274,7 @@ func (m *machine) unlock(l *mutex) func(*worker) {
 		wakes := l.word == 2
 		l.word, l.owner = 0, nil
 		if wakes {
+			l.between = append(l.between, w)
 			m.delayed(w, m.letGo(l))
 		}
 	}
@@ -268,6 +283,7 @@ func (m *machine) unlock(l *mutex) func(*worker) {
 // letGo has a thread call the kernel to wake another one.
 func (m *machine) letGo(l *mutex) func(*worker) {
 	return func(w *worker) {
+		l.past(w)
 		m.event(w.tid, w.cpu, "sys_futex(uaddr: %#x, op: 0x81, val: 1, utime: 0, uaddr2: 0, val3: 0)", m.addr(l))
 		l.letting++
 		w.before(func(w *worker) {

@@ -83,51 +83,57 @@ type division struct {
 	// began before the wait.
 	proof  tracefs.Time
 	pieces []piece
-	// barged has the early part and the other one apart.
-	barged [2]tracefs.Time
 	kept   bool // by a Wait
 	// needs are processes that must prove to be the lock's.
 	needs []*process
-	// roots are who was waited for in the end, by evidence since rootProof and if via are
-	// locks.
+	// roots are who was waited for in the end, by evidence since rootProof. steps are the
+	// same in their order, of a wait that is kept.
 	roots     []rootPiece
 	rootProof tracefs.Time
-	via       []*lock
+	steps     []rootSpan
 }
 
 // piece is how long a cause lasted.
 type piece struct {
-	cause int32
-	early bool
-	time  tracefs.Time
+	pieceKey
+	time tracefs.Time
 }
 
-func (d *division) add(cause int32, early bool, t tracefs.Time) {
+// pieceKey is what was done. call is the one that an owner made that had not waited for the
+// lock, nil for others, see wake.sureOwner.
+type pieceKey struct {
+	cause         int32
+	early, barged bool
+	call          *wake
+}
+
+func (d *division) add(key pieceKey, t tracefs.Time) {
 	for i := range d.pieces {
-		if x := &d.pieces[i]; x.cause == cause && x.early == early {
+		if x := &d.pieces[i]; x.pieceKey == key {
 			x.time += t
 			return
 		}
 	}
-	d.pieces = append(d.pieces, piece{cause, early, t})
+	d.pieces = append(d.pieces, piece{key, t})
 }
 
 // certain passes the pieces that are certain in spite of gaps, and how much of them was
 // barged.
-func (d *division) certain(l *lock, g *Gaps, add func(cause int32, t tracefs.Time)) (barged tracefs.Time) {
+func (d *division) certain(a *activity, l *lock, g *Gaps, add func(cause int32, t tracefs.Time)) (barged tracefs.Time) {
 	if _, _, lost := g.Within(d.from, d.to); lost || !d.proven(l) {
 		return 0
 	}
 	_, _, late := g.Within(min(d.proof, d.from), d.to)
-	for _, x := range d.pieces {
-		if !x.early || !late {
-			add(x.cause, x.time)
+	for i := range d.pieces {
+		x := &d.pieces[i]
+		if x.early && late || !x.call.sureOwner(a) {
+			continue
+		}
+		if add(x.cause, x.time); x.barged {
+			barged += x.time
 		}
 	}
-	if !late {
-		barged = d.barged[1]
-	}
-	return barged + d.barged[0]
+	return barged
 }
 
 // proven reports whether all that a division rests on is proven to be of one lock.
@@ -141,6 +147,7 @@ type spent struct {
 	more   parts[int32]
 	barged tracefs.Time
 	roots  parts[rootKey]
+	chains parts[chainKey]
 }
 
 func (s *spent) add(cause int32, t tracefs.Time) {
@@ -158,6 +165,7 @@ func (s *spent) merge(o *spent) {
 	s.more.merge(&o.more)
 	s.barged += o.barged
 	s.roots.merge(&o.roots)
+	s.chains.merge(&o.chains)
 }
 
 // pendingSplit is a division that a gap may still reach.
@@ -201,20 +209,18 @@ func (sp *splits) split(w *wait, l *lock, d, end tracefs.Time) *division {
 	}
 	terms := sp.holders.tenures(w, l, release)
 	v.needs = append(v.needs, sp.holders.needs...)
-	for _, one := range terms {
-		v.add(causeHandOver, false, one.from-one.free)
+	for i := range terms {
+		one := &terms[i]
+		v.add(pieceKey{cause: causeHandOver}, one.handed)
 		sp.activity.during(one.tid, one.from, one.to, func(m *moment, _, t tracefs.Time) {
-			early, n := m.proof < v.from, 0
-			if early {
-				v.proof, n = min(v.proof, m.proof), 1
+			proof := min(m.proof, one.proof)
+			if proof < v.from {
+				v.proof = min(v.proof, proof)
 			}
-			v.add(m.cause, early, t)
-			if one.barged {
-				v.barged[n] += t
-			}
+			v.add(pieceKey{m.cause, proof < v.from, one.barged, one.found()}, t)
 		})
 	}
-	v.add(causeHandOver, false, end-release)
+	v.add(pieceKey{cause: causeHandOver}, end-release)
 	sp.root(w, l, v, terms)
 	v.pieces = slices.DeleteFunc(v.pieces, func(x piece) bool { return x.time == 0 })
 	if len(v.pieces) == 0 {
@@ -237,15 +243,19 @@ func (sp *splits) division() *division {
 	v := sp.free[n]
 	sp.free = sp.free[:n]
 	clear(v.needs)
-	clear(v.via)
-	*v = division{pieces: v.pieces[:0], needs: v.needs[:0], roots: v.roots[:0], via: v.via[:0]}
+	clear(v.pieces)
+	clear(v.roots)
+	*v = division{pieces: v.pieces[:0], needs: v.needs[:0], roots: v.roots[:0]}
 	return v
 }
 
 // settle counts the waits that ended before a time: no later gap begins earlier.
 func (sp *splits) settle(before tracefs.Time) {
-	for sp.head < len(sp.list) && (sp.list[sp.head].to < before || sp.losses.spans.known) {
+	for sp.head < len(sp.list) && (sp.list[sp.head].to < before-sp.activity.takes() || before > sp.losses.End) {
 		p := &sp.list[sp.head]
+		if before <= sp.losses.End && sp.mayBeHeard(p, before) {
+			break
+		}
 		switch l := p.lock.find(); {
 		case p.proven(l):
 			sp.count(p)
@@ -264,6 +274,18 @@ func (sp *splits) settle(before tracefs.Time) {
 	}
 }
 
+// hears is how many times takes a wait is kept until all threads have been heard that may
+// have owned its lock: until then it is not sure who did.
+const hears = 5000
+
+// mayBeHeard reports whether more of a wait can become known before long.
+func (sp *splits) mayBeHeard(p *pendingSplit, now tracefs.Time) bool {
+	if now-p.to > hears*sp.activity.takes() || len(sp.list)-sp.head >= maxSpans/2 {
+		return false
+	}
+	return slices.ContainsFunc(p.pieces, func(x piece) bool { return x.call != nil && x.call.unheard && sp.activity.mayBeUnheard(x.call) })
+}
+
 // maxUnproven bounds the waits whose calls are not proven to be of one process. Beyond
 // it they are unknown.
 const maxUnproven = 1 << 12
@@ -274,8 +296,8 @@ func (sp *splits) count(p *pendingSplit) {
 	if l.spent == nil {
 		l.spent = new(spent)
 	}
-	l.spent.barged += p.certain(l, &sp.losses.Gaps, l.spent.add)
-	p.rooted(l, &sp.losses.Gaps, l.spent)
+	l.spent.barged += p.certain(sp.activity, l, &sp.losses.Gaps, l.spent.add)
+	p.rooted(sp.activity, l, &sp.losses.Gaps, l.spent)
 	if !p.kept {
 		sp.free = append(sp.free, p.division)
 	}
@@ -363,14 +385,15 @@ func (b *blocker) blockedOn(names *syscalls.Numbers, t tracefs.Time) BlockedOn {
 func (u *underway) splitWait(w *Wait, byLock map[*lock]*Lock) *Split {
 	var s spent
 	if w.division != nil && u.certain() {
-		s.barged = w.division.certain(w.lock.find(), u.gaps, s.add)
-		w.division.rooted(w.lock.find(), u.gaps, &s)
+		s.barged = w.division.certain(u.rp.activity, w.lock.find(), u.gaps, s.add)
+		w.division.rooted(u.rp.activity, w.lock.find(), u.gaps, &s)
 	}
 	return u.splitOf(&s, w.Time, byLock)
 }
 
 // splitRows splits the waits of rows that have ended.
-func (u *underway) splitRows(byLock map[*lock]*Lock) {
+func (u *underway) splitRows(r *Report, byLock map[*lock]*Lock) {
+	named := u.namer(byLock)
 	for _, out := range byLock {
 		if out.Split != nil || !out.Kind.exclusive() {
 			continue
@@ -385,6 +408,9 @@ func (u *underway) splitRows(byLock map[*lock]*Lock) {
 			}
 		}
 		out.Split = u.splitOf(&s, out.Time, byLock)
+		if out.wanted {
+			u.chains(r, out, &s, named)
+		}
 	}
 }
 
@@ -400,8 +426,8 @@ func (u *underway) settleSplits() {
 			if u.spent[l] == nil {
 				u.spent[l] = new(spent)
 			}
-			u.spent[l].barged += p.certain(l, u.gaps, u.spent[l].add)
-			p.rooted(l, u.gaps, u.spent[l])
+			u.spent[l].barged += p.certain(sp.activity, l, u.gaps, u.spent[l].add)
+			p.rooted(sp.activity, l, u.gaps, u.spent[l])
 		}
 	}
 }

@@ -45,8 +45,9 @@ type thread struct {
 	moved    bool         // it, or an earlier thread with its number, was of another process
 	holds    []*lock      // got by waiting, and not released since
 	gotAt    tracefs.Time
-	took     []taken   // locks that it may own
-	alone    *newcomer // room for a new process, nil if there is none
+	gotCall  tracefs.Time // when the call began from which it returned then
+	took     []taken      // locks that it may own
+	alone    *newcomer    // room for a new process, nil if there is none
 }
 
 // recentThread is the entry for a number in the table of threads.

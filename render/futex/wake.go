@@ -117,6 +117,14 @@ type wake struct {
 	pi            bool
 	hold          *hold // that it ends, nil if there is none
 	had           int32 // whose turn it was, 0 if it was no thread's
+	// ownedCall is when the call began from which it returned at owned.
+	ownedCall tracefs.Time
+	// found is since when its thread surely owned the lock, if it had not waited for it: then
+	// another thread found it taken. 0 if that is unknown.
+	found, foundProof tracefs.Time
+	// doubted is set if a later call shows that another thread may have owned the lock then,
+	// unheard if there may be such a call yet.
+	doubted, unheard bool
 }
 
 // waker is the thread that ended a wait.

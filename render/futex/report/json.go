@@ -25,8 +25,9 @@ func JSON(w io.Writer, r *futex.Report) error {
 		Waitv:    waitvJSON{r.Waitv.Waits, r.Waitv.Time},
 		NoReturn: r.NoReturn, Notes: append(append([]string{}, r.Hints...), r.Notes...),
 		LongHolds: longHoldsOf(r.LongHolds),
-		Verdict:   verdictOf(r),
-		Loss:      lossJSON{Gaps: r.Loss.Gaps, Records: r.Loss.Records, Unknown: r.Loss.Unknown, Refused: r.Loss.Refused, Bounded: r.Loss.Bounded, Forgotten: r.Loss.Forgotten},
+		Chains:    chainsOf(r), Roots: rootList(r.Roots), NoRoot: r.NoRoot,
+		Verdict: verdictOf(r),
+		Loss:    lossJSON{Gaps: r.Loss.Gaps, Records: r.Loss.Records, Unknown: r.Loss.Unknown, Refused: r.Loss.Refused, Bounded: r.Loss.Bounded, Forgotten: r.Loss.Forgotten},
 	}
 	if x := r.Reach; x != nil {
 		d.Reach = &reachJSON{x.Stacks, x.Unwound, x.Application, x.Root, framejson.Clean(x.End)}
@@ -192,7 +193,7 @@ func waitOf(w *futex.Wait, r *futex.Report) waitJSON {
 		TID: w.TID, Comm: framejson.Clean(w.Comm), Address: framejson.Hex(w.Lock.Address), From: w.From, Time: w.Time, Result: w.Result.String(),
 		Stack: framejson.Frames(w.Stack), Waker: w.Waker, WakerComm: framejson.Clean(w.WakerComm), WakerSure: w.WakerSure,
 		WakerStack: framejson.Frames(w.WakerStack), Holder: w.Holder.TID, Share: w.Holder.Share, Why: w.Holder.Why,
-		Split: splitOf(w.Split, r),
+		Split: splitOf(w.Split, r), Steps: stepsOf(w),
 	}
 	if w.Holder.TID != 0 {
 		out.Confidence = confidence(w.Holder.Sure)

@@ -30,6 +30,9 @@ type document struct {
 	Blocked      []blockedJSON `json:"blocked"`
 	Longest      []waitJSON    `json:"longest"`
 	LongHolds    []holdJSON    `json:"longest_holds"`
+	Chains       []chainJSON   `json:"chains"`
+	Roots        []rootJSON    `json:"roots"`
+	NoRoot       tracefs.Time  `json:"no_root_ns"`
 	ThreadCount  int           `json:"threads_total"`
 	Threads      []threadJSON  `json:"threads"`
 	ThreadRest   *restJSON     `json:"threads_others,omitempty"`
@@ -217,6 +220,7 @@ type waitJSON struct {
 	Why        string            `json:"holder_doubt,omitempty"`
 	Segments   []segmentJSON     `json:"evidence,omitempty"`
 	Split      *splitJSON        `json:"split,omitempty"`
+	Steps      []stepJSON        `json:"steps,omitempty"`
 }
 
 type segmentJSON struct {

@@ -13,14 +13,18 @@ func (t *text) root(s *futex.Split) string {
 	if s == nil || !t.r.Scheduled || len(s.Roots) == 0 {
 		return ""
 	}
-	r := &s.Roots[0]
+	return rootLine(t, &s.Roots[0], s.Whole())
+}
+
+// rootLine says what a root did, its share, and where.
+func rootLine(t *text, r *futex.Root, whole tracefs.Time) string {
 	line := phrase.Thread(r.TID, r.Comm) + " " + r.Did
 	if r.Did == "blocked" {
 		line += " in " + t.blockedWhat(&r.On)
 	}
-	line += " " + phrase.Percent(r.Time, s.Whole())
+	line += " " + phrase.Percent(r.Time, whole)
 	if r.Chained > 0 {
-		line += " (not the owner itself " + phrase.Percent(r.Chained, s.Whole()) + ")"
+		line += " (not the owner itself " + phrase.Percent(r.Chained, whole) + ")"
 	}
 	if r.Stack != nil {
 		line += " at " + phrase.Callers(r.Stack)
@@ -40,11 +44,11 @@ type rootJSON struct {
 	Frames  []framejson.Frame `json:"frames,omitempty"`
 }
 
-func rootsOf(s *futex.Split) []rootJSON {
+func rootList(list []futex.Root) []rootJSON {
 	out := []rootJSON{}
-	for i := range s.Roots {
-		r := &s.Roots[i]
-		one := rootJSON{TID: r.TID, Comm: r.Comm, Did: r.Did, Time: r.Time, Chained: r.Chained}
+	for i := range list {
+		r := &list[i]
+		one := rootJSON{TID: r.TID, Comm: framejson.Clean(r.Comm), Did: r.Did, Time: r.Time, Chained: r.Chained}
 		if r.Did == "blocked" {
 			one.On, one.Call = r.On.What.String(), r.On.Call
 		}

@@ -101,7 +101,7 @@ func splitOf(s *futex.Split, r *futex.Report) *splitJSON {
 	if s == nil || !r.Scheduled {
 		return nil
 	}
-	return &splitJSON{s.Ran, s.Runnable, s.Blocked, onOf(s.On), s.HandOver, s.Unknown, s.Barged, rootsOf(s), s.NoRoot}
+	return &splitJSON{s.Ran, s.Runnable, s.Blocked, onOf(s.On), s.HandOver, s.Unknown, s.Barged, rootList(s.Roots), s.NoRoot}
 }
 
 func onOf(list []futex.BlockedOn) []blockedOnJSON {

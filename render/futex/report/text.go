@@ -39,6 +39,7 @@ func Text(w io.Writer, r *futex.Report, opt Options) error {
 	}
 	t.impact()
 	t.section("Contended locks", r.Locks, r.LockCount, r.OtherLocks)
+	writeChains(t)
 	t.blocked()
 	t.longest()
 	(holdText{t}).longHolds()

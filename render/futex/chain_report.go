@@ -1,0 +1,165 @@
+package futex
+
+import (
+	"cmp"
+	"slices"
+
+	"ustack/tracefs"
+)
+
+// Chain is a lock that was waited for while its owner waited for another one itself, whose
+// owner may have waited, too, and so on.
+type Chain struct {
+	Lock *Lock
+	// On is what the owner of Lock waited for, then what the owner of that did.
+	On []BlockedOn
+	// Time is how much of the waits for Lock that was, Waits of how many.
+	Time  tracefs.Time
+	Waits int64
+	// Roots are the owners at the end, which did not wait for a lock, the longest first.
+	// They have no Chained.
+	Roots []Root
+}
+
+// Step is a part of a wait in which the same threads were waited for.
+type Step struct {
+	From, To tracefs.Time
+	// Owners are the owner of the lock; if it waited for another one itself, the owner of
+	// that, and so on. The last one did not wait for a lock.
+	Owners []Owner
+	// Did, On and Stack are what the last one did, and where, as in a Root.
+	Did   string
+	On    BlockedOn
+	Stack *Stack
+}
+
+// Owner is a thread of a Step. On is what it waits for, not of the last one.
+type Owner struct {
+	TID  int32
+	Comm string
+	On   BlockedOn
+}
+
+// root returns a root.
+func (u *underway) root(tid, cause, stack int32, named func(int32, tracefs.Time) BlockedOn) Root {
+	r := Root{TID: tid, Comm: u.rp.tasks.commOfTID(tid), Did: "blocked", Stack: u.rp.stacks.Get(stack)}
+	switch cause {
+	case causeRuns:
+		r.Did = "ran"
+	case causeRunnable:
+		r.Did = "runnable"
+	default:
+		r.On = named(cause, 0)
+	}
+	return r
+}
+
+// chains adds the chains of a row's waits to the report.
+func (u *underway) chains(r *Report, l *Lock, s *spent, named func(int32, tracefs.Time) BlockedOn) {
+	byLocks := make(map[int32]*Chain)
+	for i := range s.chains.list {
+		p := &s.chains.list[i]
+		c := byLocks[p.key.locks]
+		if c == nil {
+			c = &Chain{Lock: l}
+			u.rp.activity.links.each(p.key.locks, func(x link) { c.On = append(c.On, named(x.cause, 0)) })
+			byLocks[p.key.locks] = c
+			r.Chains = append(r.Chains, c)
+		}
+		one := u.root(p.key.tid, p.key.cause, p.key.stack, named)
+		one.Time = p.Time
+		c.Roots = append(c.Roots, one)
+		c.Time += p.Time
+		c.Waits += p.Count
+	}
+	for _, c := range byLocks {
+		sortRoots(c.Roots)
+	}
+}
+
+// compareOn orders what threads were blocked on.
+func compareOn(x, y *BlockedOn) int {
+	return cmp.Or(cmp.Compare(x.What, y.What), cmp.Compare(x.Address, y.Address), cmp.Compare(x.Call, y.Call))
+}
+
+func sortRoots(list []Root) {
+	slices.SortStableFunc(list, func(x, y Root) int {
+		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.TID, y.TID), cmp.Compare(x.Did, y.Did), compareOn(&x.On, &y.On))
+	})
+}
+
+// rootTotals adds up the roots of all rows, and sorts the chains.
+func (r *Report) rootTotals(locks []*Lock) {
+	type where struct {
+		tid     int32
+		did     string
+		what    BlockedKind
+		address uint64
+		call    string
+		stack   *Stack
+	}
+	at := make(map[where]int)
+	for _, l := range locks {
+		if l.Split == nil {
+			continue
+		}
+		r.NoRoot += l.Split.NoRoot
+		for _, x := range l.Split.Roots {
+			k := where{x.TID, x.Did, x.On.What, x.On.Address, x.On.Call, x.Stack}
+			i, ok := at[k]
+			if !ok {
+				i = len(r.Roots)
+				at[k] = i
+				y := x
+				y.Time, y.Chained = 0, 0
+				r.Roots = append(r.Roots, y)
+			}
+			r.Roots[i].Time += x.Time
+			r.Roots[i].Chained += x.Chained
+		}
+	}
+	sortRoots(r.Roots)
+	slices.SortStableFunc(r.Chains, func(x, y *Chain) int {
+		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.Lock.born, y.Lock.born), len(x.On)-len(y.On),
+			slices.CompareFunc(x.On, y.On, func(a, b BlockedOn) int { return compareOn(&a, &b) }))
+	})
+}
+
+// steps returns who was waited for during a wait, in order. They leave out when that is
+// unknown.
+func (u *underway) steps(w *Wait, named func(int32, tracefs.Time) BlockedOn) (out []Step) {
+	d := w.division
+	if d == nil || !u.certain() {
+		return nil
+	}
+	l, a := w.lock.find(), u.rp.activity
+	if _, _, lost := u.gaps.Within(d.from, d.to); lost || !d.proven(l) {
+		return nil
+	}
+	_, _, late := u.gaps.Within(min(d.rootProof, d.from), d.to)
+	for i := range d.steps {
+		s := &d.steps[i]
+		if late && s.proof < d.from || !s.call.sureOwner(a) || !s.via.hold(a) || s.path == tooMany {
+			continue
+		}
+		one := Step{From: s.from, To: s.to}
+		a.links.each(s.path, func(x link) {
+			one.Owners = append(one.Owners, Owner{x.tid, u.rp.tasks.commOfTID(x.tid), named(x.cause, 0)})
+		})
+		r := u.root(s.tid, s.cause, s.stack, named)
+		one.Owners = append(one.Owners, Owner{TID: r.TID, Comm: r.Comm})
+		one.Did, one.On, one.Stack = r.Did, r.On, r.Stack
+		out = append(out, one)
+	}
+	return out
+}
+
+// Bounds of the steps that are kept of a wait, of the longest ones of all and of those that
+// are only the longest of their lock.
+const (
+	maxSteps = 1 << 8
+	fewSteps = 1 << 4
+)
+
+// someSteps keeps the first of some steps.
+func someSteps(list []rootSpan, n int) []rootSpan { return slices.Clone(list[:min(len(list), n)]) }
