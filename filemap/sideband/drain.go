@@ -167,6 +167,7 @@ func (b *Band) record(r *perf.Record) {
 		if m.Kind.HasFile() && m.BuildID.IsZero() {
 			b.completer.complete(r.PID, &m, wall(r.Time, b.clock))
 		}
+		b.files.unsure(&m)
 		if h.mapped(r.PID, &m, r.Time) {
 			b.namings.mapsUnnamed(r, &m)
 			b.files.watch(r.PID, &m, r.Time)

@@ -272,6 +272,9 @@ func (b *Band) take(r *procmap.Reader, p *procmap.Process, t, after tracefs.Time
 				b.watch.taken = append(b.watch.taken, flying...)
 				p.Mappings = b.watch.left(p.Mappings)
 			}
+			for i := range p.Mappings {
+				b.files.unsure(&p.Mappings[i])
+			}
 			b.History.read(p, threads, changed, t, after)
 			for i := range p.Mappings {
 				b.files.watch(p.PID, &p.Mappings[i], t)

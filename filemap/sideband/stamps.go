@@ -1,9 +1,9 @@
 package sideband
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -38,11 +38,18 @@ type stamped struct {
 	// young: the file had just been changed when at was read, so that another
 	// change may have the same time.
 	young bool
+	// layered: it is a file of an overlay. Once that has a copy of it, which anything can
+	// bring about, even new permissions, what is mapped is another file.
+	layered bool
 }
 
 // stamps are the files whose times are compared.
 type stamps struct {
 	by map[watchedAs]*stamped
+	// names counts the files in by of each name and ID. full: there is no room for more.
+	names map[mappedFile]int
+	full  bool
+	most  int // maxStamped, if 0
 	// refused are files that cannot be held: they are on a server.
 	refused map[watchedAs]bool
 	// lost are files whose build IDs are no longer known to be right.
@@ -61,20 +68,25 @@ const (
 	sweepEvery, sweepCost = time.Second, 1.0 / 200
 )
 
-// roomForStamps returns how many files may be held.
-func roomForStamps() int {
+// room returns how many files may be held.
+func (s *stamps) room() int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
 		return 0
 	}
-	return int(min(limit.Cur/stampedShare, maxStamped))
+	return int(min(limit.Cur/stampedShare, uint64(cmp.Or(s.most, maxStamped))))
 }
 
 // stamp begins to compare the times of the file of a mapping that was made at t. f is
 // the file at its path; found is false if there is none, or another one.
 func (w *watchedFiles) stamp(pid int, f *watchedFile, m *procmap.Mapping, t tracefs.Time, found bool) {
 	s := &w.stamps
-	if found && (s.by[f.as()] != nil || s.refused[f.as()]) || len(s.by) >= roomForStamps() {
+	if found && (s.by[f.as()] != nil || s.refused[f.as()]) {
+		return
+	}
+	if s.full = len(s.by) >= s.room(); s.full {
+		s.lose(f)
+		w.checked = min(w.checked, t)
 		return
 	}
 	held := &heldFile{pid: pid, m: *m, made: wall(t, w.clock), fd: -1}
@@ -89,7 +101,7 @@ func (w *watchedFiles) stamp(pid int, f *watchedFile, m *procmap.Mapping, t trac
 	switch {
 	case held.changed:
 		held.close()
-		s.lost = append(s.lost, f.mappedFile)
+		s.lose(f)
 		w.checked = min(w.checked, t)
 		w.forgotten(held.at.id)
 	case held.fd < 0:
@@ -100,9 +112,10 @@ func (w *watchedFiles) stamp(pid int, f *watchedFile, m *procmap.Mapping, t trac
 		held.close()
 	default:
 		if s.by == nil {
-			s.by = make(map[watchedAs]*stamped)
+			s.by, s.names = make(map[watchedAs]*stamped), make(map[mappedFile]int)
 		}
-		s.by[as] = &stamped{mappedFile: f.mappedFile, fd: held.fd, at: held.at, young: held.young}
+		s.names[f.mappedFile]++
+		s.by[as] = &stamped{mappedFile: f.mappedFile, fd: held.fd, at: held.at, young: held.young, layered: layered(held.fd)}
 	}
 }
 
@@ -144,7 +157,9 @@ func (h *heldFile) close() {
 
 // open opens the file: the one that the process has mapped, or else the one at its
 // path and was there before. A file that may have changed since it was mapped is
-// looked into.
+// looked into. If the one that is mapped has another ID, and none is at the path, the
+// file was written and deleted, or another one has come to its place: it is not known to
+// be what it was.
 func (h *heldFile) open() {
 	h.find()
 	h.leave()
@@ -153,7 +168,7 @@ func (h *heldFile) open() {
 func (h *heldFile) find() {
 	mapped := fmt.Sprintf("/proc/%d/map_files/%x-%x", h.pid, h.m.Start, h.m.End)
 	if !h.try(mapped) && (h.path == "" || !h.try(h.path)) {
-		h.changed = h.path == "" && h.lacksID(mapped)
+		h.changed = h.path == "" && h.at != pathFile{} && !h.remote
 		return
 	}
 	// The times of file systems are coarse: where they do not decide, the ID does.
@@ -171,6 +186,10 @@ func (h *heldFile) try(path string) (ok bool) {
 		return false
 	}
 	h.remote = !openfile.Local(fd)
+	if openfile.Check(fd) != nil { // reading a file of the kernel's own does things
+		_ = unix.Close(fd) // of a path
+		return false
+	}
 	if h.at, ok = statFD(fd); ok && !h.remote {
 		is := h.path != "" && h.at.same(h.is)
 		if is && path == h.path && h.other { // not another file of that name
@@ -185,11 +204,10 @@ func (h *heldFile) try(path string) (ok bool) {
 	return false
 }
 
-// lacksID reports whether a file that is mapped has the name, and not the build ID:
-// then it was written since, or another one without a name has come to its place.
-func (h *heldFile) lacksID(mapped string) bool {
-	name, err := os.Readlink(mapped)
-	return err == nil && name == h.m.Name && h.at != pathFile{} && !h.remote
+// layered reports whether a file is one of an overlay.
+func layered(fd int) bool {
+	var system unix.Statfs_t
+	return unix.Fstatfs(fd, &system) == nil && system.Type == unix.OVERLAYFS_SUPER_MAGIC
 }
 
 // hasID reports whether a file that is held has a build ID, and did not change while
@@ -232,7 +250,7 @@ func (w *watchedFiles) forgotten(id procmap.FileID) {
 func (f *stamped) check(calls *bounded.Calls) bool {
 	now, ok := statFD(f.fd) // asks no server
 	switch {
-	case !ok || !now.written.Equal(f.at.written):
+	case !ok || !now.written.Equal(f.at.written), f.layered && !now.changed.Equal(f.at.changed):
 		return false
 	case now.changed.Equal(f.at.changed) && !f.young:
 		return true
@@ -270,6 +288,21 @@ func (s *stamps) refuse(f *watchedFile) {
 func (s *stamps) drop(as watchedAs) {
 	_ = unix.Close(s.by[as].fd) // of a path
 	delete(s.by, as)
+	if s.names[as.mappedFile]--; s.names[as.mappedFile] == 0 {
+		delete(s.names, as.mappedFile)
+	}
+	s.full = false
+}
+
+// lose notes that the build ID of a file is no longer known to be right.
+func (s *stamps) lose(f *watchedFile) { s.lost = append(s.lost, f.mappedFile) }
+
+// unsure takes the build ID of a mapping that there is no room to watch: it can be
+// overwritten unseen. A program can map any number of files.
+func (w *watchedFiles) unsure(m *procmap.Mapping) {
+	if w.stamps.full && w.stamps.names[mappedFile{m.Name, m.BuildID}] == 0 {
+		m.BuildID = elfid.ID{}
+	}
 }
 
 // sweepStamps releases the files that no process has mapped, now and then.

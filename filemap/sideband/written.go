@@ -106,7 +106,7 @@ type watchedFiles struct {
 
 // watch watches the file of a mapping that was made at t.
 func (w *watchedFiles) watch(pid int, m *procmap.Mapping, t tracefs.Time) {
-	if w.watcher == nil || !m.Kind.HasFile() || m.BuildID.IsZero() || inKernel(m.Name) {
+	if w.watcher == nil || !m.Kind.HasFile() || m.BuildID.IsZero() {
 		return
 	}
 	if m.Kind != procmap.File { // it is at no path: only its times show
