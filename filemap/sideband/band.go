@@ -102,6 +102,8 @@ type Band struct {
 	blind   bool    // see Unseen
 	hotplug perf.Hotplug
 	files   watchedFiles
+
+	underWay underWay
 }
 
 // Open opens a ring on every CPU that is online. From then on nothing is
@@ -147,6 +149,7 @@ func Open(spaces *space.Spaces, opt Options) (*Band, error) {
 	b.checkUnseen()
 	b.calls.opened = b.Now()
 	b.calls.flights.lose(b.calls.opened)
+	b.underWay.begin(b.calls.opened)
 	b.expired = b.calls.opened
 	b.hotplug = perf.NewHotplug(b.opt.Sys, b.expired)
 	b.reached, b.files.checked = b.expired, b.expired
@@ -160,6 +163,7 @@ func newBand(spaces *space.Spaces, opt Options, clock int32) *Band {
 	b.calls = calls{history: b.History, watch: &b.watch, lose: b.gap, loseSoft: b.softGap, seen: b.rings.reports}
 	b.files = watchedFiles{history: b.History, clock: clock, completer: &b.completer,
 		watcher: opt.Watcher, reported: opt.Written, forget: opt.Forget}
+	b.underWay.begin(0)
 	return b
 }
 

@@ -82,6 +82,7 @@ func (b *Band) expire(now tracefs.Time) {
 func (b *Band) gap(cpu int, n uint64, from, t tracefs.Time) {
 	b.found.Lost += n
 	b.breaks++
+	b.underWay.begin(t)
 	b.calls.missed(t)
 	b.comms.forget(t)
 	b.History.lost(cpu, n, from, t)
@@ -143,6 +144,7 @@ func (b *Band) record(r *perf.Record) {
 		return
 	}
 	b.calls.landings(r)
+	b.underWay.saw(r)
 	if b.early(r) {
 		return
 	}

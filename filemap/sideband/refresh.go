@@ -155,6 +155,7 @@ func (b *Band) Refresh(r *procmap.Reader) (procmap.Counts, error) {
 		return counts, fmt.Errorf("refreshing the address spaces: %w", err)
 	}
 	b.readUnmet(r, met, &began)
+	b.settleAll(r)
 	b.drain()
 	b.checkSharers(r)
 	b.findSharers(r)
@@ -264,6 +265,12 @@ func (b *Band) take(r *procmap.Reader, p *procmap.Process, t, after tracefs.Time
 		b.drain()
 		changed := b.watch.changed || b.watch.overtaken(p.Mappings)
 		flying := b.calls.flying(p.PID, p.Mappings, b.drained)
+		switch b.settle(r, p.PID) {
+		case settledNow:
+			changed = true
+		case unsettled:
+			flying, reads = []taken{everything}, maxReads
+		}
 		if b.watch.lost && reads == maxReads {
 			return nil // what it has now is known from what it does, as far as it is
 		}

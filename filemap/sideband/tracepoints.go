@@ -234,6 +234,7 @@ func (b *Band) checkUnseen() {
 func (b *Band) softGap(cpu int, n uint64, from, t tracefs.Time) {
 	b.found.Unseen += n
 	b.unseen++
+	b.underWay.begin(t)
 	b.calls.missed(t)
 	b.History.unseen(cpu, n, from, t)
 }

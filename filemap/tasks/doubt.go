@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"ustack/filemap/procmap"
+	"ustack/filemap/threadcall"
 	"ustack/tracefs"
 )
 
@@ -23,13 +24,13 @@ type doubt struct {
 }
 
 // Place is where a thread is.
-type Place uint8
+type Place = threadcall.Place
 
 // Where a thread can be found to be.
 const (
-	Elsewhere Place = iota // outside of calls that can change the memory
-	Inside                 // in such a call, perhaps
-	NoThread               // there is no such thread
+	Elsewhere = threadcall.Elsewhere
+	Inside    = threadcall.Inside
+	NoThread  = threadcall.NoThread
 )
 
 // resolve reports whether no call can be under way in a memory whose entry was not seen:
