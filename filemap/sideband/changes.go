@@ -52,6 +52,8 @@ type calls struct {
 	children map[int]int
 	forking  forkCalls
 	heaps    heaps
+	aio      aioRings
+	withheld withheld
 }
 
 // missed notes that records are missing until a time.
@@ -59,6 +61,21 @@ func (c *calls) missed(t tracefs.Time) {
 	clear(c.takings) // the records of their success may be lost
 	c.flights.lose(t)
 	c.heaps.lost()
+	c.aio.lost()
+}
+
+// began notes that a process begins a program.
+func (c *calls) began(pid int) {
+	c.heaps.began(pid)
+	c.aio.forget(pid)
+	c.withheld.forget(pid)
+}
+
+// gone notes the end of a process.
+func (c *calls) gone(pid int) {
+	c.heaps.forget(pid)
+	c.aio.forget(pid)
+	c.withheld.forget(pid)
 }
 
 // ended notes the end of a thread.
@@ -111,6 +128,14 @@ func (b *Band) traced(r *perf.Record) {
 		b.hotplug.Step(int(v[0]), int32(v[1]) > 0, r.Time)
 	case heapEnd:
 		b.calls.brk(r, v[0])
+	case ringBegin:
+		b.calls.aio.begin(r)
+	case ringEnd:
+		b.calls.destroyed(r, v[0])
+	case withholding:
+		b.calls.withhold(r, v[0], v[1])
+	case withholdingAny:
+		b.calls.withholdAny(r)
 	case naming:
 		if v[2] == unix.PR_SET_MM {
 			b.calls.heaps.moved(r.PID)

@@ -9,9 +9,9 @@ import (
 )
 
 // Code can go without a system call that removes it by name, and without one that is
-// traced: shrinking the heap (brk) and io_destroy unmap what was put there, mmap with
-// MAP_HUGETLB takes more than its length says, a child does not get what its parent
-// has marked with MADV_DONTFORK, 32-bit calls are not traced (see compat.go), and the
+// traced: shrinking the heap (heap.go) and io_destroy (aio.go) unmap what was put there, mmap
+// with MAP_HUGETLB takes more than its length says, a child does not get what its parent
+// has marked (withheld.go), 32-bit calls are not traced (see compat.go), and the
 // segments of a program may lie over each other. Whatever then comes to the place is
 // reported: code as such, and data by a separate event. As some programs map data all
 // the time, its records go to the soft ring.

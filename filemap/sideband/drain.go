@@ -158,6 +158,7 @@ func (b *Band) record(r *perf.Record) {
 		return
 	case r.Type == unix.PERF_RECORD_MMAP:
 		b.calls.succeeded(r)
+		b.calls.aio.mapped(r)
 		b.calls.dataMapped(r)
 		return
 	case r.Type == unix.PERF_RECORD_MMAP2:
@@ -180,7 +181,7 @@ func (b *Band) record(r *perf.Record) {
 		b.comms.add(r.TID, called{from: r.Time, comm: comm})
 		delete(b.namings.by, r.PID)
 		h.exec(r.PID, comm, r.Time)
-		b.calls.heaps.began(r.PID)
+		b.calls.began(r.PID)
 		if b.rings.reportsLoaded() {
 			h.loading(r.PID, r.Time)
 		}
@@ -201,13 +202,14 @@ func (b *Band) record(r *perf.Record) {
 		b.calls.born(r)
 		h.fork(max(r.ParentPID, 0), r.PID, r.Time)
 		b.calls.copied(r)
+		b.calls.inherited(r)
 		b.calls.heaps.forked(r.ParentPID, r.PID)
 	case r.Type == unix.PERF_RECORD_EXIT:
 		b.calls.ended(r.TID)
 		if !h.exit(r.PID, r.TID, r.Time) {
 			return
 		}
-		b.calls.heaps.forget(r.PID)
+		b.calls.gone(r.PID)
 	default:
 		return
 	}

@@ -17,19 +17,23 @@ import (
 type change uint8
 
 const (
-	unmapping   change = iota // munmap
-	mapOver                   // mmap with MAP_FIXED; perf then reports the new mapping
-	moving                    // mremap is called
-	moved                     // mremap returns
-	detaching                 // shmdt
-	attachOver                // shmat with SHM_REMAP
-	sharing                   // clone with CLONE_VM and without CLONE_THREAD
-	forking                   // fork, clone without CLONE_VM, or clone3
-	naming                    // prctl with PR_SET_VMA_ANON_NAME, or PR_SET_MM
-	switching                 // a step of a CPU on its way on or off
-	unmapFailed               // munmap returns with an error
-	mapFailed                 // mmap does
-	heapEnd                   // brk
+	unmapping      change = iota // munmap
+	mapOver                      // mmap with MAP_FIXED; perf then reports the new mapping
+	moving                       // mremap is called
+	moved                        // mremap returns
+	detaching                    // shmdt
+	attachOver                   // shmat with SHM_REMAP
+	sharing                      // clone with CLONE_VM and without CLONE_THREAD
+	forking                      // fork, clone without CLONE_VM, or clone3
+	naming                       // prctl with PR_SET_VMA_ANON_NAME, or PR_SET_MM
+	switching                    // a step of a CPU on its way on or off
+	unmapFailed                  // munmap returns with an error
+	mapFailed                    // mmap does
+	heapEnd                      // brk
+	ringBegin                    // io_setup
+	ringEnd                      // io_destroy
+	withholding                  // madvise with MADV_DONTFORK
+	withholdingAny               // process_madvise with MADV_DONTFORK
 )
 
 // tracepointSpec is a tracepoint that reports a change.
@@ -62,6 +66,12 @@ var tracepointSpecs = []tracepointSpec{
 	{change: detaching, system: "syscalls", event: "sys_enter_shmdt", many: true, fields: []string{"shmaddr"}, unseen: "shmdt"},
 	{change: attachOver, system: "syscalls", event: "sys_enter_shmat", many: true, fields: []string{"shmaddr"}, filter: "shmflg & 0x4000", unseen: "shmat over code"},
 	{change: heapEnd, system: "syscalls", event: "sys_enter_brk", many: true, fields: []string{"brk"}, filter: "brk != 0", unseen: "brk"},
+	// Kernels without these three have no such calls. The upper half of an int is anything.
+	{change: ringBegin, system: "syscalls", event: "sys_enter_io_setup", many: true},
+	{change: ringEnd, system: "syscalls", event: "sys_enter_io_destroy", many: true, fields: []string{"ctx"}},
+	{change: withholding, system: "syscalls", event: "sys_enter_madvise", many: true, fields: []string{"start", "len_in"},
+		filter: "behavior == 10 || behavior > 0xffffffff", unseen: "MADV_DONTFORK"},
+	{change: withholdingAny, system: "syscalls", event: "sys_enter_process_madvise", many: true, filter: "behavior == 10 || behavior > 0xffffffff"},
 	{change: sharing, system: "task", event: "task_newtask", fields: []string{"clone_flags"},
 		filter: "clone_flags & 0x100 && !(clone_flags & 0x10000)", unseen: "clone(CLONE_VM)"},
 	{change: forking, system: "syscalls", event: "sys_enter_clone", filter: "!(clone_flags & 0x100)"},
@@ -74,7 +84,7 @@ var tracepointSpecs = []tracepointSpec{
 
 // FilesPerCPU is how many files a Band has open for each CPU: one for
 // perf's own records, each of the tracepoints, mappings of data, and kprobes.
-const FilesPerCPU = 1 + 15 + 1 + len(compatCalls)
+const FilesPerCPU = 1 + 19 + 1 + len(compatCalls)
 
 // Tracepoint is a tracepoint that reports what perf has no record for.
 type Tracepoint struct {
