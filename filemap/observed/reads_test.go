@@ -1,6 +1,7 @@
 package observed
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -179,5 +180,26 @@ func TestHullPause(t *testing.T) {
 	}
 	if got := p.around(hull{never, ever}, life); got != (hull{never, ever}) {
 		t.Errorf("there all the time: %+v", got)
+	}
+}
+
+// TestPausedProgram: a program keeps its own file open for as long as it runs, so an
+// identifier of that file holds in a pause. A program at no random place can have been executed
+// anew in the pause: its vDSO is where the vDSO of any program is.
+func TestPausedProgram(t *testing.T) {
+	id := tracefs.HashIdentifier(3)
+	prog := &filemap.File{Path: "/bin/prog"}
+	for _, c := range []struct{ name, stack, want string }{
+		{"at a random place", "7ffe12345000-7ffe12366000", "[/bin/prog verified /bin/prog verified /bin/prog verified]"},
+		{"at no random place", "7ffffffde000-7ffffffff000", "[/bin/prog verified /bin/prog claimed /bin/prog inferred]"},
+	} {
+		maps := "10000-20000 r-xp 0 fe:00 5 /bin/prog\n7ffff7fc1000-7ffff7fc3000 r-xp 0 00:00 0 [vdso]\n" + c.stack + " rw-p 0 00:00 0 [stack]\n"
+		dump := noted("### t=1.0 pid=1 comm=prog exe=/bin/prog\n"+maps, "1.0", "2.0") + "# read from=6.0 until=7.0 every=0.1\n"
+		said := resolve.Named(prog, filemap.Claimed)
+		got := attributed(t, map[int32]string{1: dump}, witnessed{1, 1.5e9, id, 0x1234, resolve.Own(prog)},
+			witnessed{1, 4e9, id, 0x1234, said}, witnessed{1, 6.5e9, id, 0x1234, said})
+		if fmt.Sprint(got) != c.want {
+			t.Errorf("%s: %v, want %s", c.name, got, c.want)
+		}
 	}
 }
