@@ -15,6 +15,9 @@ const (
 	// mostGrowth is how many times as much it then is at most. A single frame can need
 	// that: buffers of many kilobytes are common.
 	mostGrowth = 4
+	// large copies grow by what is needed and little more: each takes its size in the ring
+	// buffer, however much of it the kernel has copied.
+	large, stackStep = 16 << 10, 4 << 10
 )
 
 // growth decides how much of a stack is copied. Only copies of that size count: after it
@@ -50,7 +53,10 @@ func (g *growth) due() bool {
 // grown is what comes after it.
 func (g *growth) grown() growth {
 	next := 2 * g.size
-	for next < mostGrowth*g.size && uint64(next) < g.want {
+	if least := g.size + g.size/4; g.size >= large {
+		next = max(least, int(min(g.want/stackStep+2, perf.MaxStack/stackStep))*stackStep)
+	}
+	for g.size < large && next < mostGrowth*g.size && uint64(next) < g.want {
 		next *= 2
 	}
 	return growth{size: min(next, g.limit()), most: g.most}

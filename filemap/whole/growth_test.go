@@ -46,4 +46,12 @@ func TestGrowth(t *testing.T) {
 	if g = g.grown(); g.size != mostGrowth*firstStack {
 		t.Errorf("all need 3 times as much and more: it grows to %d", g.size)
 	}
+	g = growth{size: 2 * large}
+	many(&g, 4, g.size, 2040)
+	if g = g.grown(); g.size != 2*large+2*stackStep {
+		t.Errorf("a large one that needs 2 KB more grows to %d", g.size)
+	}
+	if many(&g, 4, g.size, 1<<60); g.grown().size > perf.MaxStack {
+		t.Errorf("one that needs too much grows to %d", g.grown().size)
+	}
 }
