@@ -154,6 +154,24 @@ func (u *underway) steps(w *Wait, named func(int32, tracefs.Time) BlockedOn) (ou
 	return out
 }
 
+// chained returns the roots of a wait that has just been split, if they are certain as of now,
+// nil if they are not.
+func (sp *splits) chained(l *lock, v *division) []rootSpan {
+	if v == nil || !v.proven(l) {
+		return nil
+	}
+	if _, _, lost := sp.losses.Gaps.Within(min(v.rootProof, v.from), v.to); lost {
+		return nil
+	}
+	deep := func(s rootSpan) bool { return s.path > 0 }
+	if !slices.ContainsFunc(sp.spans, deep) || slices.ContainsFunc(sp.spans, func(s rootSpan) bool {
+		return deep(s) && !(s.call.sureOwner(sp.activity) && s.via.hold(sp.activity))
+	}) {
+		return nil
+	}
+	return sp.spans
+}
+
 // Bounds of the steps that are kept of a wait, of the longest ones of all and of those that
 // are only the longest of their lock.
 const (

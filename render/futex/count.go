@@ -85,7 +85,7 @@ func (c *calls) count(w *wait, l *lock, r Result, end tracefs.Time) {
 	} else {
 		h.Why = "not known to be a mutex"
 	}
-	l.charge(w, d, segs, c.holders.let)
+	l.charge(w, d, segs, c.holders.let, c.splits.chained(l, v))
 	s := l.kind().section()
 	if len(c.longest[s]) >= maxLongest && d <= c.longest[s][0].Time && l.max != nil && d <= l.max.Time {
 		return
@@ -114,14 +114,23 @@ func (c *calls) count(w *wait, l *lock, r Result, end tracefs.Time) {
 
 // charge charges the time of a wait to the stacks of the calls that ended it: each owner's
 // part of it to the call by which that owner released the lock, if owners are known, and
-// what was left of it to the last one, which gave the lock to the waiter.
-func (l *lock) charge(w *wait, d tracefs.Time, segs []Segment, let []int32) {
+// what was left of it to the last one, which gave the lock to the waiter. While an owner
+// waited for another lock itself, the part is the root's, by deep.
+func (l *lock) charge(w *wait, d tracefs.Time, segs []Segment, let []int32, deep []rootSpan) {
 	last := w.waker.stackID()
 	left := d
 	for i, s := range segs {
 		t := min(max(s.To-s.From, 0), left)
-		l.blamed.add(let[i], Tally{Time: t})
 		left -= t
+		for k := range deep {
+			x := &deep[k]
+			part := min(min(x.to, s.To)-max(x.from, s.From), t)
+			if x.path > 0 && x.let != nil && part > 0 {
+				l.blamed.add(x.let.stack, Tally{Time: part})
+				t -= part
+			}
+		}
+		l.blamed.add(let[i], Tally{Time: t})
 		last = let[i]
 	}
 	l.blamed.add(last, Tally{Count: 1, Time: left})

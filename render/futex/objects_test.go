@@ -198,6 +198,70 @@ func TestBlame(t *testing.T) {
 	}
 }
 
+// TestBlameChained: while the owner of a lock waits for another one, what waits for it is
+// charged to the owner of that.
+func TestBlameChained(t *testing.T) {
+	const (
+		inner, outer = 0x1, 0x2
+		wait         = "sys_futex(uaddr: %#x, op: 0x80, val: 2, utime: 0, uaddr2: 0, val3: 0)"
+		wake         = "sys_futex(uaddr: %#x, op: 0x81, val: 1, utime: 0, uaddr2: 0, val3: 0)"
+	)
+	var b strings.Builder
+	line := func(tid, cpu, us int, format string, args ...any) {
+		fmt.Fprintf(&b, "%16s-%-7d (     10) [%03d] ..... %5d.%06d: %s\n", fmt.Sprint("t", tid), tid, cpu, 0, us, fmt.Sprintf(format, args...))
+	}
+	off := func(tid, cpu, us, next int) {
+		state := "S"
+		if tid == 0 {
+			state = "R"
+		}
+		line(tid, cpu, us, switchLine, tid, state, next)
+	}
+	stack := func(tid, cpu, us, offset int) {
+		line(tid, cpu, us, "<user stack trace>")
+		fmt.Fprintf(&b, " =>  <%016x> : path=/bin/p build_id={0x1,0x2,0x3,0x4,0x5}\n", offset)
+	}
+	woken := func(tid, us, from int) { // each on its CPU
+		line(tid, tid-10, us, "sys_futex -> 0x0")
+		line(from, from-10, us, "sys_futex -> 0x1")
+	}
+	// 11 owns 0x1000 and waits for 0x2000 of 12, asleep from 201 to 800; 10 waits for 0x1000 from 100
+	// to 900.
+	for i, tid := range []int{10, 11, 12} {
+		off(0, i, 50+i, tid)
+		off(tid, i, 60+i, 0) // only of threads with switches that fit is known what they do
+		off(0, i, 70+i, tid)
+	}
+	line(10, 0, 100, wait, 0x1000)
+	off(10, 0, 101, 0)
+	line(11, 1, 200, wait, 0x2000)
+	off(11, 1, 201, 0)
+	line(12, 2, 800, wake, 0x2000)
+	stack(12, 2, 800, inner)
+	line(12, 2, 801, "sched_waking: comm=a pid=11 prio=120 target_cpu=001")
+	off(0, 1, 801, 11)
+	woken(11, 802, 12)
+	line(11, 1, 900, wake, 0x1000)
+	stack(11, 1, 900, outer)
+	line(11, 1, 901, "sched_waking: comm=a pid=10 prio=120 target_cpu=000")
+	off(0, 0, 901, 10)
+	woken(10, 902, 11)
+	for _, l := range analyseText(t, futex.Options{}, b.String()).Report(futex.View{}).Locks {
+		got := make(map[uint64]tracefs.Time)
+		for _, s := range l.Blamed {
+			if s.Stack != nil {
+				got[s.Stack.Frames[0].Offset] = s.Time / 1000
+			}
+		}
+		switch {
+		case l.Address == 0x1000 && (got[inner] != 599 || got[outer] != l.Time/1000-599):
+			t.Errorf("of %d, charged %v", l.Time, got)
+		case l.Address == 0x2000 && (got[inner] != l.Time/1000 || got[outer] != 0):
+			t.Errorf("of %d, charged %v", l.Time, got)
+		}
+	}
+}
+
 // TestByAuto: a place in the code with many locks is the row if none of these has most of
 // the waiting; else the objects are. Sums stay the same.
 func TestByAuto(t *testing.T) {

@@ -48,10 +48,10 @@ type rootPieceKey struct {
 type rootSpan struct {
 	from, to, proof tracefs.Time
 	rootKey
-	// path is the chain from the owner of the lock on, see links. stack of the release is
-	// let.
-	path, let int32
-	call      *wake
+	// path is the chain from the owner of the lock on, see links; let is the call by which
+	// the root released what it was waited for.
+	path      int32
+	let, call *wake
 	via       *ground
 }
 
@@ -149,7 +149,7 @@ func (sp *splits) root(w *wait, l *lock, v *division, terms []tenure) {
 				return
 			}
 			if s.path == 0 {
-				s.let = one.call.stack
+				s.let = one.call
 			}
 			early := min(s.proof, one.proof) < v.from
 			s.proof, s.call = min(s.proof, one.proof, v.from), one.found()
