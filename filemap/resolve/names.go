@@ -18,8 +18,10 @@ type names struct {
 	// announced counts mapping events, bad the unusable ones, rebound the ones
 	// that changed an identifier's meaning.
 	announced, bad, rebound int64
-	// asking are the inputs in which mapping events ask for stacks, too.
-	asking [math.MaxUint8 + 1]bool
+	// asking are the inputs in which mapping events ask for stacks, too; undecided are the
+	// spans of others with mapping events of another entry into the kernel, if they do.
+	asking    [math.MaxUint8 + 1]bool
+	undecided []span
 
 	sources  int
 	first    func(tracefs.Identifier) (a tracefs.MappingEvent, losses int64, ok bool) // Options.First

@@ -50,7 +50,25 @@ func TestOthersAnnouncement(t *testing.T) {
 	checkOthers(t, first) // a kernel that announces before it writes the stack
 }
 
+// TestFirstAnnouncement: the same if it is known only later, while the stack is held, that
+// mapping events ask for stacks. A trace that does not show it has them all as its own.
+func TestFirstAnnouncement(t *testing.T) {
+	first, rest, ok := strings.Cut(othersTrace, "              ab-71      [000] .....     1.000001")
+	if !ok {
+		t.Fatal("the trace has no thread 71")
+	}
+	late := "              ab-71      [000] .....     1.000001" + rest + strings.ReplaceAll(first, " 0.00000", " 2.00000")
+	checkAnnounced(t, late, "/lib/later.so claimed", "/lib/own.so announced", "/lib/later.so claimed", "/lib/first.so announced")
+	other, _, _ := strings.Cut(late, "              cd-72")
+	checkAnnounced(t, other, "/lib/later.so announced")
+}
+
 func checkOthers(t *testing.T, trace string) {
+	t.Helper()
+	checkAnnounced(t, trace, "/lib/first.so announced", "/lib/later.so claimed", "/lib/own.so announced", "/lib/later.so claimed")
+}
+
+func checkAnnounced(t *testing.T, trace string, want ...string) {
 	t.Helper()
 	for _, templates := range []bool{false, true} {
 		scan := text.NewScanner()
@@ -81,7 +99,6 @@ func checkOthers(t *testing.T, trace string) {
 				got = append(got, a.File.Path+" "+a.Trust.String())
 			}
 		}
-		want := []string{"/lib/first.so announced", "/lib/later.so claimed", "/lib/own.so announced", "/lib/later.so claimed"}
 		if !slices.Equal(got, want) {
 			t.Errorf("templates %v: %q, want %q", templates, got, want)
 		}

@@ -1,6 +1,8 @@
 package resolve
 
 import (
+	"slices"
+
 	"ustack/filemap"
 	"ustack/tracefs"
 )
@@ -60,9 +62,44 @@ func (s *span) claim(id tracefs.Identifier, b *filemap.Binding) {
 // if events of this input ask for stacks.
 func (n *names) disown(t *task) {
 	s := &t.span
-	if s.pending == nil || !n.queue.holds(s.seq) || !n.asking[s.pending.Records[s.rec].Source] {
+	if s.pending == nil || !n.queue.holds(s.seq) || len(s.unconfirmed) == 0 {
 		return
 	}
+	if !n.asking[s.pending.Records[s.rec].Source] {
+		if len(n.undecided) == maxUndecided {
+			n.undecided = slices.DeleteFunc(n.undecided, func(s span) bool { return !n.queue.holds(s.seq) })
+		}
+		if len(n.undecided) < maxUndecided {
+			later := *s
+			later.unconfirmed = slices.Clone(s.unconfirmed)
+			n.undecided = append(n.undecided, later)
+		}
+		return
+	}
+	n.disownSpan(s)
+}
+
+// maxUndecided bounds the spans of which it is not known yet whether their mapping events
+// are their own.
+const maxUndecided = 1 << 10
+
+// decide takes back the mapping events that an input had before it was known that they ask
+// for stacks, as far as their stacks are held.
+func (n *names) decide(source uint8) {
+	n.asking[source] = true
+	n.undecided = slices.DeleteFunc(n.undecided, func(s span) bool {
+		switch {
+		case !n.queue.holds(s.seq):
+			return true
+		case s.pending.Records[s.rec].Source != source:
+			return false
+		}
+		n.disownSpan(&s)
+		return true
+	})
+}
+
+func (n *names) disownSpan(s *span) {
 	for i := range s.unconfirmed {
 		id, b := s.unconfirmed[i].id, &s.unconfirmed[i].b
 		e := n.bindings.table.Entry(id)
@@ -85,8 +122,8 @@ func (n *names) disown(t *task) {
 // ask notes the cookie of a thread: if it has had that before, and mapping events since,
 // these ask for stacks, too.
 func (n *names) ask(t *task, rec *tracefs.Record) {
-	if t.announced && rec.Value == t.cookie {
-		n.asking[rec.Source] = true
+	if t.announced && rec.Value == t.cookie && !n.asking[rec.Source] {
+		n.decide(rec.Source)
 	}
 	t.announced = false
 	if rec.Value == t.span.cookie {
