@@ -1,8 +1,6 @@
 package resolve
 
 import (
-	"slices"
-
 	"ustack/filemap"
 	"ustack/tracefs"
 )
@@ -67,12 +65,11 @@ func (n *names) disown(t *task) {
 	}
 	if !n.asking[s.pending.Records[s.rec].Source] {
 		if len(n.undecided) == maxUndecided {
-			n.undecided = slices.DeleteFunc(n.undecided, func(s span) bool { return !n.queue.holds(s.seq) })
+			n.decide()
 		}
 		if len(n.undecided) < maxUndecided {
-			later := *s
-			later.unconfirmed = slices.Clone(s.unconfirmed)
-			n.undecided = append(n.undecided, later)
+			n.undecided = append(n.undecided, *s)
+			s.unconfirmed = nil
 		}
 		return
 	}
@@ -83,20 +80,20 @@ func (n *names) disown(t *task) {
 // are their own.
 const maxUndecided = 1 << 10
 
-// decide takes back the mapping events that an input had before it was known that they ask
+// decide takes back the mapping events that inputs had before it was known that they ask
 // for stacks, as far as their stacks are held.
-func (n *names) decide(source uint8) {
-	n.asking[source] = true
-	n.undecided = slices.DeleteFunc(n.undecided, func(s span) bool {
-		switch {
+func (n *names) decide() {
+	list := n.undecided
+	n.undecided = list[:0]
+	for i := range list {
+		switch s := list[i]; {
 		case !n.queue.holds(s.seq):
-			return true
-		case s.pending.Records[s.rec].Source != source:
-			return false
+		case n.asking[s.pending.Records[s.rec].Source]:
+			n.disownSpan(&s)
+		default:
+			n.undecided = append(n.undecided, s)
 		}
-		n.disownSpan(&s)
-		return true
-	})
+	}
 }
 
 func (n *names) disownSpan(s *span) {
@@ -123,7 +120,8 @@ func (n *names) disownSpan(s *span) {
 // these ask for stacks, too.
 func (n *names) ask(t *task, rec *tracefs.Record) {
 	if t.announced && rec.Value == t.cookie && !n.asking[rec.Source] {
-		n.decide(rec.Source)
+		n.asking[rec.Source] = true
+		n.decide()
 	}
 	t.announced = false
 	if rec.Value == t.span.cookie {
