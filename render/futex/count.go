@@ -99,7 +99,11 @@ func (c *calls) count(w *wait, l *lock, r Result, end tracefs.Time) {
 	}
 	long := len(c.longest[s]) < maxLongest || d > c.longest[s][0].Time
 	if v != nil {
-		v.kept, v.steps = true, someSteps(c.splits.spans, map[bool]int{true: maxSteps, false: fewSteps}[long])
+		n := fewSteps
+		if long {
+			n = maxSteps
+		}
+		v.kept, v.steps = true, someSteps(c.splits.spans, n)
 	}
 	if l.max == nil || d > l.max.Time {
 		l.max = one
