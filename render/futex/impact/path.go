@@ -179,7 +179,16 @@ func (w *walk) known(tid int32, t tracefs.Time) bool {
 		return false
 	}
 	i := th.at(t)
-	return i >= 0 && th.list[i].state == running
+	if i < 0 {
+		return false
+	}
+	s := &th.list[i]
+	if s.state == running {
+		return true
+	}
+	// That it came on its CPU is not in the trace: waking is the first that shows it. What
+	// was before has a length, and no jump leads away from it at once.
+	return i+1 < len(th.list) && th.list[i+1].from == t && th.list[i+1].state == running && (s.state != blocked || s.waker <= 0)
 }
 
 // add adds a part of the path, and charges it to the lock that it is for.

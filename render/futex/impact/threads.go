@@ -124,10 +124,7 @@ func (a *activity) take(e *entry) {
 
 // does takes an event of the thread itself, which shows that it is on a CPU.
 func (th *thread) does(e *entry) {
-	if e.kind == waking || e.kind == created {
-		return
-	}
-	if th.now() != running && e.kind != switched {
+	if th.now() != running && e.kind != switched { // kernels leave out switches from idle
 		th.set(e.at, running)
 	}
 	switch e.kind {
