@@ -155,7 +155,7 @@ func (b *Band) Refresh(r *procmap.Reader) (procmap.Counts, error) {
 		return counts, fmt.Errorf("refreshing the address spaces: %w", err)
 	}
 	b.readUnmet(r, met, &began)
-	b.settleAll(r)
+	newSettler(b, r).settleAll()
 	b.drain()
 	b.checkSharers(r)
 	b.findSharers(r)
@@ -265,7 +265,7 @@ func (b *Band) take(r *procmap.Reader, p *procmap.Process, t, after tracefs.Time
 		b.drain()
 		changed := b.watch.changed || b.watch.overtaken(p.Mappings)
 		flying := b.calls.flying(p.PID, p.Mappings, b.drained)
-		switch b.settle(r, p.PID) {
+		switch newSettler(b, r).settle(p.PID) {
 		case settledNow:
 			changed = true
 		case unsettled:

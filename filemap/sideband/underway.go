@@ -60,9 +60,20 @@ func (u *underWay) saw(r *perf.Record) {
 // maxOutside bounds the threads that are remembered.
 const maxOutside = 1 << 16
 
-// finder has the place of threads looked up by a Reader.
-func (b *Band) finder(r *procmap.Reader) {
-	u := &b.underWay
+// settler finds out which processes can be in a call that was not recorded.
+type settler struct {
+	*Band
+	r *procmap.Reader
+}
+
+// newSettler has the place of threads looked up by a Reader.
+func newSettler(b *Band, r *procmap.Reader) settler {
+	b.underWay.lookUpBy(r)
+	return settler{b, r}
+}
+
+// lookUpBy has the place of threads looked up by a Reader.
+func (u *underWay) lookUpBy(r *procmap.Reader) {
 	if u.find != nil {
 		return
 	}
@@ -78,15 +89,14 @@ func (b *Band) finder(r *procmap.Reader) {
 
 // settle finds out whether a process, or one that shares its memory, can be in a call that
 // was not recorded.
-func (b *Band) settle(r *procmap.Reader, pid int) settling {
+func (b settler) settle(pid int) settling {
 	u := &b.underWay
-	b.finder(r)
 	state := settled
 	b.History.each(pid, func(pid int) {
 		if u.sure[pid] || pid == os.Getpid() || b.bornSince(pid) { // we unmap no code
 			return
 		}
-		if !b.allOutside(r, pid) {
+		if !b.allOutside(pid) {
 			state = unsettled
 			u.open[pid] = true
 			return
@@ -99,7 +109,7 @@ func (b *Band) settle(r *procmap.Reader, pid int) settling {
 }
 
 // bornSince reports whether a process, or its program, began when all calls were recorded.
-func (b *Band) bornSince(pid int) bool {
+func (b settler) bornSince(pid int) bool {
 	s := b.History.Spaces.Space(pid)
 	if s == nil {
 		return false
@@ -109,9 +119,9 @@ func (b *Band) bornSince(pid int) bool {
 }
 
 // allOutside reports whether each thread of a process has been outside of such calls.
-func (b *Band) allOutside(r *procmap.Reader, pid int) bool {
+func (b settler) allOutside(pid int) bool {
 	u := &b.underWay
-	threads, err := r.Threads(pid)
+	threads, err := b.r.Threads(pid)
 	if err != nil {
 		return true // it has ended
 	}
@@ -144,13 +154,13 @@ const (
 
 // settleAll reads the processes again that can have been in such calls, when they are not
 // any more.
-func (b *Band) settleAll(r *procmap.Reader) {
+func (b settler) settleAll() {
 	u := &b.underWay
 	for began := time.Now(); len(u.open) > 0 && time.Since(began) < settleFor; time.Sleep(settleStep) {
 		for pid := range u.open {
-			if b.allOutside(r, pid) {
+			if b.allOutside(pid) {
 				delete(u.open, pid)
-				_ = b.Read(r, pid, b.History.Gaps.from()) // it may have ended
+				_ = b.Read(b.r, pid, b.History.Gaps.from()) // it may have ended
 			}
 		}
 	}
