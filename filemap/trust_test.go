@@ -8,7 +8,7 @@ func TestReasonWords(t *testing.T) {
 		Unannounced: "unannounced", Lost: "lost", Ambiguous: "ambiguous",
 		Contradicted: "contradicted", Truncated: "truncated",
 		NoVMA: "no-vma", Anonymous: "anonymous", NotCode: "not-code", VDSO: "vdso", NoAddressSpace: "no-address-space",
-		NoIdentifier: "no-identifier", VMAOffset: "vma-offset", Forgotten: "forgotten", Unreadable: "unreadable", OnlyClaimed: "claimed",
+		NoIdentifier: "no-identifier", VMAOffset: "vma-offset", Forgotten: "forgotten", Unreadable: "unreadable", OnlyClaimed: "claimed", NoPath: "no-path",
 	}
 	if len(words) != ReasonCount-1 {
 		t.Errorf("%d reasons, the list has %d", ReasonCount-1, len(words))
