@@ -37,24 +37,32 @@ const (
 // buildIDDigits is how long a build ID is in hexadecimal.
 const buildIDDigits = 40
 
-// HasMapStacks reports whether a text has a line that no ftrace has before its first
-// record, but text of BPF maps.
-func HasMapStacks(text []byte) bool {
-	if !readsMaps {
-		return false
-	}
-	opened := false
+// mapsAhead looks for stacks of BPF maps in what comes before the first header of an ftrace.
+type mapsAhead struct {
+	opened bool // the last line begins a key or value
+}
+
+// hasStack reports whether a text that goes on has a line that no ftrace has before its
+// first record, but text of BPF maps.
+func (m *mapsAhead) hasStack(text []byte) bool {
 	for line := range bytes.Lines(text) {
 		line, whole := bytes.CutSuffix(line, []byte("\n"))
 		if !whole {
 			return false
 		}
-		if f, ok := parseMapFrame(line, line, 0); ok && (f.Form == tracefs.FormBuildID || opened && hasPrefix(line, Arrow)) {
+		if f, ok := parseMapFrame(line, line, 0); ok && (f.Form == tracefs.FormBuildID || m.opened && hasPrefix(line, Arrow)) {
 			return true
 		}
-		opened = opensMapStack(line)
+		m.opened = len(line) > 0 && line[0] == '@' && opensMapStack(line)
 	}
 	return false
+}
+
+// HasMapStacks reports whether a text has a line that no ftrace has before its first
+// record, but text of BPF maps.
+func HasMapStacks(text []byte) bool {
+	var m mapsAhead
+	return readsMaps && m.hasStack(text)
 }
 
 // scanMaps is Scan for a text of BPF maps.

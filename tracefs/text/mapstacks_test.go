@@ -225,3 +225,35 @@ func FuzzMapStacks(f *testing.F) {
 		}
 	})
 }
+
+// TestMapStacksAhead: what comes first decides whether a text is of BPF maps or of an
+// ftrace, in whatever pieces it comes.
+func TestMapStacksAhead(t *testing.T) {
+	const (
+		header = "            deep-82      [002] .....     4.077839: sys_futex(uaddr: 0x1)\n"
+		stack  = "    bc84a7acdb6a2cd1def86b3cf4f667565f86e176 0x1178\n"
+		arrow  = " =>  <00000000000011f4> : 349 : 254:0\n"
+	)
+	for _, test := range []struct {
+		text string
+		maps bool
+	}{
+		{stack + header, true},
+		{header + stack, false},
+		{"@[\n" + arrow + header, true},
+		{"a,\n" + arrow + header, false},
+		{arrow + "@[\n" + header + arrow, false},
+	} {
+		for size := 1; size <= len(test.text); size++ {
+			s := plainScanner()
+			var pieces [][]byte
+			for text := []byte(test.text); len(text) > 0; text = text[min(size, len(text)):] {
+				pieces = append(pieces, text[:min(size, len(text))])
+			}
+			scanPieces(t, s, pieces...)
+			if maps := s.maps != nil; maps != test.maps {
+				t.Errorf("%q in pieces of %d: of maps %v, want %v", test.text, size, maps, test.maps)
+			}
+		}
+	}
+}

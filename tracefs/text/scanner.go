@@ -41,6 +41,8 @@ type Scanner struct {
 	hex       hexCache
 	templates *templates // nil: no templates
 	maps      *mapStacks // the text is of BPF maps, nil for that of an ftrace
+	ahead     mapsAhead  // what came before the first header
+	headed    int        // where in the text that header is
 	slow      bool       // tests only: every line the long way
 }
 
@@ -116,11 +118,22 @@ func (s *Scanner) Scan(b *tracefs.Batch, more More) (int, error) {
 	if readsMaps && s.maps != nil {
 		return s.scanMaps(b, more), nil
 	}
-	all := b.Text
+	all, begun := b.Text, s.layout != nil
 	used, err := s.scan(b, more)
-	if !readsMaps || s.layout != nil || !HasMapStacks(all) {
+	if !readsMaps || begun {
 		return used, err
 	}
+	before := all[:used]
+	switch {
+	case err != nil:
+		before = all
+	case s.layout != nil:
+		before = all[:s.headed]
+	}
+	if !s.ahead.hasStack(before) {
+		return used, err
+	}
+	s.layout, s.columns = nil, nil
 	s.UseMapStacks()
 	*b = tracefs.Batch{Text: all, Records: b.Records[:0], Frames: b.Frames[:0], MappingEvents: b.MappingEvents[:0],
 		Heads: b.Heads[:0], Templates: b.Templates[:0], Pos: b.Pos, Line: b.Line, Paused: b.Paused}

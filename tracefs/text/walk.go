@@ -240,7 +240,7 @@ func (w *walk) parseHeader(line []byte) (header, bool) {
 	}
 	for _, l := range s.tries {
 		if h, ok := l.parse(line); ok {
-			s.layout = l
+			s.layout, s.headed = l, w.i
 			s.columns, _ = l.(*columns)
 			w.timed(&clock{})
 			return h, true
