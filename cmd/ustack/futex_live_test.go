@@ -174,7 +174,7 @@ func TestFutexScreen(t *testing.T) {
 			}
 		}
 	}
-	if end := screens[last]; !strings.HasPrefix(end, "\033[J") || !strings.Contains(end, "in 3000 waits") {
+	if end := screens[last]; !strings.HasPrefix(end, "\033[J") || !strings.Contains(end, "   3000x  ") {
 		t.Errorf("the end is %q", end)
 	}
 }
@@ -330,7 +330,7 @@ func hangs(t *testing.T, pid int) {
 func TestFutexOwnersHerd(t *testing.T) {
 	capturetest.NeedLong(t)
 	_, work := workload(t)
-	out, err := exec.Command(ustackBinary(t), "futex", "--live", "-q", "--owners", "--", work, "herds", "40").Output()
+	out, err := exec.Command(ustackBinary(t), "futex", "--live", "-q", "-v", "--owners", "--", work, "herds", "40").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

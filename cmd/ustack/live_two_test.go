@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -29,7 +30,9 @@ func TestLiveTwo(t *testing.T) {
 	<-stderr.begun
 	out := filepath.Join(t.TempDir(), "out")
 	second := exec.Command(bin, "live", "-q", "-o", out, "--duration", "2s")
-	if text, err := second.CombinedOutput(); err != nil {
+	// On a machine at rest there may be nothing to see.
+	const nothing = "no futex call of any process"
+	if text, err := second.CombinedOutput(); err != nil && !strings.Contains(string(text), nothing) {
 		t.Errorf("%v\n%s", err, text)
 	}
 	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", first.Process.Pid))
@@ -39,7 +42,7 @@ func TestLiveTwo(t *testing.T) {
 	if err := first.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	if err := first.Wait(); err != nil {
+	if err := first.Wait(); err != nil && !strings.Contains(stderr.text.String(), nothing) {
 		t.Errorf("%v\n%s", err, &stderr.text)
 	}
 	trace, err := os.ReadFile(out)

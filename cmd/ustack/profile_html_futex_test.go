@@ -62,7 +62,7 @@ func TestFutexHTML(t *testing.T) {
 		}
 		t.Run(c.name, func(t *testing.T) {
 			type entry struct {
-				Address, Kind                string
+				Address, Kind, Role          string
 				Waits, Changed, Failed, Open int64
 				Total                        int64 `json:"total_ns"`
 				Blocked                      int64 `json:"blocked_ns"`
@@ -107,7 +107,11 @@ func TestFutexHTML(t *testing.T) {
 			for i, w := range want {
 				row := &table.Rows[i]
 				waits += row.Waits
-				if row.Kind != w.Kind || !strings.Contains(row.Name, w.Address) || row.Waits != w.Waits || row.Max != w.Max || row.Time[0] != w.Total+w.Blocked {
+				kind := w.Kind
+				if w.Role != "" {
+					kind = w.Role + " (" + w.Kind + ")"
+				}
+				if row.Kind != kind || !strings.Contains(row.Name, w.Address) || row.Waits != w.Waits || row.Max != w.Max || row.Time[0] != w.Total+w.Blocked {
 					t.Errorf("row %d is %+v, want %+v", i, row, w)
 				}
 				if lines.MoreThreads == 0 && drawn[i] != w.Total+w.Blocked {
