@@ -2,7 +2,6 @@ package blocked
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/filemap/auxv"
 	"ustack/tracefs/perf"
 	"ustack/tracefs/privilege"
 )
@@ -214,36 +214,20 @@ func (c *call) registers(abi perf.ABI) perf.Registers {
 // abi returns what kind of program the thread's process runs, by how wide the words
 // of its auxiliary vector are (man 3 getauxval).
 func (t *thread) abi() (perf.ABI, error) {
-	auxv, err := t.text(auxvFile)
+	vector, err := t.text(auxvFile)
 	switch {
 	case err != nil:
 		return 0, err
-	case len(auxv) == 0:
+	case len(vector) == 0:
 		return 0, ErrKernel
-	case len(bytes.Trim(auxv, "\x00")) == 0: // exec has not written it yet
+	case len(bytes.Trim(vector, "\x00")) == 0: // exec has not written it yet
 		return 0, ErrRunning
-	case hasPageSize(auxv, 8):
+	}
+	switch auxv.Width(vector) {
+	case 8:
 		return perf.ABI64, nil
-	case hasPageSize(auxv, 4):
+	case 4:
 		return perf.ABI32, nil
 	}
 	return 0, errors.New("auxv has no page size")
-}
-
-// hasPageSize reports whether an auxiliary vector of so wide words has AT_PAGESZ.
-func hasPageSize(auxv []byte, width int) bool {
-	const pageSize = 6
-	word := func(b []byte) uint64 {
-		if width == 4 {
-			return uint64(binary.NativeEndian.Uint32(b))
-		}
-		return binary.NativeEndian.Uint64(b)
-	}
-	for ; len(auxv) >= 2*width; auxv = auxv[2*width:] {
-		if word(auxv) == pageSize {
-			size := word(auxv[width:])
-			return size >= 4096 && size&(size-1) == 0 && size < 1<<20
-		}
-	}
-	return false
 }

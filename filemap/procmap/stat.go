@@ -68,10 +68,22 @@ func (r *Reader) Stat(pid int) (Stat, error) {
 	return s, nil
 }
 
+// ThreadStat reads what a thread of a process is.
+func (r *Reader) ThreadStat(pid, tid int) (Stat, error) {
+	s, err := r.statFile(pid, threadFile(tid, "stat"))
+	if err != nil {
+		return s, fmt.Errorf("reading the state of thread %d: %w", tid, err)
+	}
+	return s, nil
+}
+
 // stat reads /proc/PID/stat.
-func (r *Reader) stat(pid int) (Stat, error) {
+func (r *Reader) stat(pid int) (Stat, error) { return r.statFile(pid, "stat") }
+
+// statFile reads a file like that in the directory of a process.
+func (r *Reader) statFile(pid int, name string) (Stat, error) {
 	// Some 50 numbers of at most 20 digits.
-	text, err := r.waits.look(pid, "stat", false)
+	text, err := r.waits.look(pid, name, false)
 	if err == unix.ENOENT || err == unix.ESRCH || err == nil && len(text) == 0 {
 		return Stat{}, ErrGone
 	}

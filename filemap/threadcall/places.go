@@ -7,8 +7,6 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -16,7 +14,6 @@ import (
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/tracefs"
-	"ustack/tracefs/privilege"
 )
 
 // Place is where a thread is.
@@ -29,7 +26,8 @@ const (
 	NoThread               // there is no such thread
 )
 
-// Places finds threads. It is for one goroutine.
+// Places finds threads. It is for one goroutine, that of its Reader. A process that is kept in
+// the middle of an exec does not keep it: its threads may be in any call.
 type Places struct {
 	reader *procmap.Reader
 	ran    map[int]running
@@ -47,7 +45,7 @@ func New(r *procmap.Reader) *Places { return &Places{reader: r, ran: make(map[in
 // Hidden reports whether the kernel does not show us in which call a thread is
 // (kernel.yama.ptrace_scope, say).
 func (k *Places) Hidden(pid, tid int) bool {
-	_, err := k.read(pid, tid, "syscall")
+	_, err := k.reader.ThreadFile(pid, tid, "syscall")
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) && k.there(pid, tid)
 }
 
@@ -55,7 +53,7 @@ func (k *Places) Hidden(pid, tid int) bool {
 var changing = map[int64]bool{
 	unix.SYS_MMAP: true, unix.SYS_MUNMAP: true, unix.SYS_MPROTECT: true, unix.SYS_PKEY_MPROTECT: true, unix.SYS_MREMAP: true,
 	unix.SYS_REMAP_FILE_PAGES: true, unix.SYS_SHMAT: true, unix.SYS_SHMDT: true, unix.SYS_EXECVE: true, unix.SYS_EXECVEAT: true,
-	unix.SYS_BRK: true,
+	unix.SYS_BRK: true, unix.SYS_IO_DESTROY: true,
 }
 
 // enough is for how long a thread has run, in nanoseconds, that is in none of these calls: none
@@ -67,7 +65,7 @@ const enough = 20e6
 // which it was found, if that was after since.
 func (k *Places) Find(pid, tid int, since tracefs.Time) Place {
 	at := space.Monotonic()
-	text, err := k.read(pid, tid, "syscall")
+	text, err := k.reader.ThreadFile(pid, tid, "syscall")
 	word, _, _ := bytes.Cut(bytes.TrimSpace(text), []byte(" "))
 	nr, nerr := strconv.ParseInt(string(word), 10, 64)
 	switch {
@@ -79,7 +77,7 @@ func (k *Places) Find(pid, tid int, since tracefs.Time) Place {
 		delete(k.ran, tid)
 		return Elsewhere
 	}
-	text, err = k.read(pid, tid, "schedstat")
+	text, err = k.reader.ThreadFile(pid, tid, "schedstat")
 	word, _, _ = bytes.Cut(text, []byte(" "))
 	ran, nerr := strconv.ParseUint(string(word), 10, 64)
 	if err != nil || nerr != nil {
@@ -104,13 +102,6 @@ func (k *Places) Find(pid, tid int, since tracefs.Time) Place {
 const maxRan = 1 << 16
 
 func (k *Places) there(pid, tid int) bool {
-	_, err := k.read(pid, tid, "comm")
+	_, err := k.reader.ThreadFile(pid, tid, "comm")
 	return err == nil
-}
-
-// read reads a file of a thread.
-func (k *Places) read(pid, tid int, name string) ([]byte, error) {
-	proc := k.reader.Proc()
-	defer privilege.RaiseIn(proc).Lower()
-	return os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "task", strconv.Itoa(tid), name))
 }

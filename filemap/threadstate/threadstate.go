@@ -1,23 +1,23 @@
 // Package threadstate reads what the threads of a process do at this moment: run, or
 // wait in which system call.
 //
-// It reads stat, syscall and auxv of proc (man 5 proc), none of which waits for the
-// process.
+// It reads stat, syscall and auxv of proc (man 5 proc). A process that is kept in the middle
+// of an exec does not keep it.
 package threadstate
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"ustack/filemap/auxv"
+	"ustack/filemap/procmap"
 )
 
 // Words for what a thread does when it is in no system call.
@@ -29,9 +29,6 @@ const (
 	// Exception: it waits in the kernel without a system call, for a page of a file.
 	Exception = "no system call"
 )
-
-// maxRead is how many bytes of a file are read at most.
-const maxRead = 4096
 
 // MaxThreads is the number of threads of a process that are read at most.
 const MaxThreads = 1000
@@ -53,9 +50,9 @@ type Count struct {
 // ErrEnded is the error for a process that has ended.
 var ErrEnded = errors.New("it has ended")
 
-// Reader reads processes.
+// Reader reads processes. It is for one goroutine.
 type Reader struct {
-	Proc string // where proc is mounted
+	Processes *procmap.Reader
 	// Call returns the name of a system call of a 64-bit program, "" if it is unknown.
 	Call func(nr int32) string
 }
@@ -63,26 +60,22 @@ type Reader struct {
 // Read reads a process. The threads are counted by what they do, the most frequent
 // first. errors.Is(err, ErrEnded) if the process has ended.
 func (r *Reader) Read(pid int) (*Process, error) {
-	dir := filepath.Join(r.Proc, strconv.Itoa(pid))
-	name, state, err := r.stat(dir)
+	stat, err := r.Processes.Stat(pid)
 	if err != nil {
-		return nil, err
+		return nil, ended(err)
 	}
-	p := &Process{PID: pid, Name: name}
-	if state == 'Z' || state == 'X' {
-		return p, ErrEnded
+	p := &Process{PID: pid, Name: stat.Comm}
+	tids, err := r.Processes.Threads(pid)
+	if err != nil {
+		return p, ended(err)
 	}
 	call := r.Call
-	if r.is32Bit(dir) {
-		call = func(int32) string { return "" }
-	}
-	tids, err := threads(filepath.Join(dir, "task"))
-	if err != nil {
-		return p, err
+	if vector, err := r.Processes.File(pid, "auxv"); err == nil && auxv.Width(vector) == 4 {
+		call = func(int32) string { return "" } // a 32-bit program's calls have other numbers
 	}
 	counts := map[string]int{}
-	for _, tid := range tids {
-		if what := r.thread(filepath.Join(dir, "task", tid), call); what != "" {
+	for _, tid := range tids[:min(len(tids), MaxThreads)] {
+		if what := r.thread(pid, tid, call); what != "" {
 			counts[what]++
 			p.Threads++
 		}
@@ -99,32 +92,20 @@ func (r *Reader) Read(pid int) (*Process, error) {
 	return p, nil
 }
 
-// threads lists the threads in a directory.
-func threads(dir string) ([]string, error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, ended(err)
-	}
-	defer d.Close()
-	names, err := d.Readdirnames(MaxThreads)
-	if err != nil && err != io.EOF {
-		return nil, ended(err)
-	}
-	return names, nil
-}
-
 // thread returns what a thread does, "" if it has ended.
-func (r *Reader) thread(dir string, call func(int32) string) string {
-	_, state, err := r.stat(dir)
+func (r *Reader) thread(pid, tid int, call func(int32) string) string {
+	stat, err := r.Processes.ThreadStat(pid, tid)
 	switch {
-	case err != nil || state == 'Z' || state == 'X':
+	case errors.Is(err, procmap.ErrGone), err == nil && (stat.State == 'Z' || stat.State == 'X'):
 		return ""
-	case state == 'R':
+	case err != nil:
+		return Unknown
+	case stat.State == 'R':
 		return Running
-	case state == 'T' || state == 't':
+	case stat.State == 'T' || stat.State == 't':
 		return Stopped
 	}
-	text, err := read(filepath.Join(dir, "syscall"))
+	text, err := r.Processes.ThreadFile(pid, tid, "syscall")
 	if err != nil {
 		return Unknown // the rights, or a kernel without this file
 	}
@@ -151,41 +132,9 @@ func doing(text []byte, call func(int32) string) string {
 	return fmt.Sprintf("system call %d", nr)
 }
 
-// stat returns the name and the state of a process or thread.
-func (r *Reader) stat(dir string) (name string, state byte, err error) {
-	text, err := read(filepath.Join(dir, "stat"))
-	if err != nil {
-		return "", 0, ended(err)
-	}
-	// "PID (NAME) S …": a name can hold parentheses.
-	open, end := bytes.IndexByte(text, '('), bytes.LastIndex(text, []byte(") "))
-	if open < 0 || end < open || end+2 >= len(text) {
-		return "", 0, fmt.Errorf("reading %s/stat: no state in it", dir)
-	}
-	return string(text[open+1 : end]), text[end+2], nil
-}
-
-// is32Bit reports whether a program is a 32-bit one, whose system calls have other
-// numbers: its auxiliary vector has values of four bytes (man 3 getauxval).
-func (r *Reader) is32Bit(dir string) bool {
-	text, err := read(filepath.Join(dir, "auxv"))
-	const word = 4
-	return err == nil && len(text) >= 2*word && !bytes.Equal(text[word:2*word], make([]byte, word))
-}
-
-// read reads a small file.
-func read(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxRead))
-}
-
-// ended says of a file that is no more that its process has ended.
+// ended says of a process that is no more that it has ended.
 func ended(err error) error {
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+	if errors.Is(err, procmap.ErrGone) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return ErrEnded
 	}
 	return err

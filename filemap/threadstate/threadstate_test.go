@@ -1,13 +1,19 @@
 package threadstate
 
 import (
+	"encoding/binary"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
+
+	"ustack/filemap/bounded"
+	"ustack/filemap/fusetest"
+	"ustack/filemap/procmap"
 )
 
 // names are some system calls.
@@ -32,6 +38,19 @@ func TestDoing(t *testing.T) {
 	}
 }
 
+// fields are those of stat after the state.
+var fields = strings.Repeat(" 1", 30) + "\n"
+
+// reader returns a Reader of a directory.
+func reader(t *testing.T, proc string, call func(int32) string) Reader {
+	t.Helper()
+	r, err := procmap.NewReader(procmap.Options{Proc: proc, Source: procmap.Text})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Reader{r, call}
+}
+
 // process writes the files of a process with these threads: state, and text of syscall.
 func process(t *testing.T, proc string, pid int, auxv string, threads ...[2]string) {
 	t.Helper()
@@ -44,11 +63,11 @@ func process(t *testing.T, proc string, pid int, auxv string, threads ...[2]stri
 			t.Fatal(err)
 		}
 	}
-	put(filepath.Join(dir, "stat"), strconv.Itoa(pid)+" (a) R (b) "+threads[0][0]+" 1 2")
+	put(filepath.Join(dir, "stat"), strconv.Itoa(pid)+" (a) R (b) "+threads[0][0]+fields)
 	put(filepath.Join(dir, "auxv"), auxv)
 	for i, th := range threads {
 		task := filepath.Join(dir, "task", strconv.Itoa(pid+i))
-		put(filepath.Join(task, "stat"), "1 (x) "+th[0]+" 1")
+		put(filepath.Join(task, "stat"), "1 (x) "+th[0]+fields)
 		put(filepath.Join(task, "syscall"), th[1])
 	}
 }
@@ -57,11 +76,12 @@ func process(t *testing.T, proc string, pid int, auxv string, threads ...[2]stri
 func TestRead(t *testing.T) {
 	proc := t.TempDir()
 	wait := [2]string{"S", "232 0x4"}
-	const auxv64, auxv32 = "\x21\x00\x00\x00\x00\x00\x00\x00\x00\x10", "\x20\x00\x00\x00\x40\x15\xf3\xf7"
+	auxv64 := string(binary.NativeEndian.AppendUint64(binary.NativeEndian.AppendUint64(nil, 6), 4096))
+	auxv32 := string(binary.NativeEndian.AppendUint32(binary.NativeEndian.AppendUint32(nil, 6), 4096))
 	process(t, proc, 10, auxv64, [2]string{"S", "1 0x1"}, wait, wait, [2]string{"R", "running"}, [2]string{"T", "232 0x4"}, [2]string{"Z", ""})
 	process(t, proc, 20, auxv32, wait)
 	process(t, proc, 30, auxv64, [2]string{"Z", ""})
-	r := Reader{Proc: proc, Call: names}
+	r := reader(t, proc, names)
 	p, err := r.Read(10)
 	if err != nil || p.Name != "a) R (b" || p.Threads != 5 {
 		t.Fatal(p, err)
@@ -97,7 +117,7 @@ func TestReadProgram(t *testing.T) {
 		t.Skip("cat: ", err)
 	}
 	pid := cat.Process.Pid
-	r := Reader{Proc: "/proc", Call: func(int32) string { return "read" }}
+	r := reader(t, "/proc", func(int32) string { return "read" })
 	var p *Process
 	for range 1000 { // until it waits
 		if p, err = r.Read(pid); err != nil || p.Name == "cat" && p.Do[0].What == "read" {
@@ -120,4 +140,17 @@ func TestReadProgram(t *testing.T) {
 	if _, err := r.Read(pid); !errors.Is(err, ErrEnded) {
 		t.Error("after its end:", err)
 	}
+}
+
+// TestHeldExec: a process that is kept in the middle of an exec by a file system in user
+// space keeps nothing waiting.
+func TestHeldExec(t *testing.T) {
+	h := fusetest.StartHeld(t)
+	r := reader(t, "/proc", names)
+	h.Hold(t)
+	h.Within(t, 20*bounded.DefaultWait, func() {
+		if p, err := r.Read(h.PID); err == nil && (len(p.Do) != 1 || p.Do[0].What != Unknown) {
+			t.Errorf("it does %+v", p)
+		}
+	})
 }

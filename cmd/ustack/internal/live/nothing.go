@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ustack/filemap/procmap"
 	"ustack/filemap/resolve"
 	"ustack/filemap/threadstate"
 	"ustack/tracefs/syscalls"
@@ -106,7 +107,11 @@ const mostNamed = 3
 
 // process says what the threads of a process do now.
 func (n *nothing) process(pid int) string {
-	reader := threadstate.Reader{Proc: n.s.opt.Proc, Call: callNames()}
+	processes, err := procmap.NewReader(procmap.Options{Proc: n.s.opt.Proc})
+	if err != nil {
+		return fmt.Sprintf("PID %d: %v", pid, err)
+	}
+	reader := threadstate.Reader{Processes: processes, Call: callNames()}
 	p, err := reader.Read(pid)
 	switch {
 	case errors.Is(err, threadstate.ErrEnded):
