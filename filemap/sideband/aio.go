@@ -1,6 +1,7 @@
 package sideband
 
 import (
+	"cmp"
 	"math"
 
 	"ustack/tracefs/perf"
@@ -51,12 +52,20 @@ func (a *aioRings) mapped(r *perf.Record) {
 	rings[r.Addr] = max(rings[r.Addr], pages(r.Len))
 }
 
-// size returns how large the ring of a process at an address is at most.
-func (a *aioRings) size(pid int, at uint64) uint64 {
-	if size, ok := a.by[pid][at]; ok {
-		return size
+// size returns how large the ring of processes that share their memory is at most: any of them
+// can have set up the one that is there.
+func (a *aioRings) size(pids []int, at uint64) (size uint64) {
+	for _, pid := range pids {
+		size = max(size, a.by[pid][at])
 	}
-	return ringReach
+	return cmp.Or(size, ringReach)
+}
+
+// moved notes that something was moved to an address (mremap): it may be another ring.
+func (a *aioRings) moved(pids []int, at uint64) {
+	for _, pid := range pids {
+		delete(a.by[pid], at)
+	}
 }
 
 // forget forgets the rings of a process, which has executed a program or ended.
@@ -65,15 +74,16 @@ func (a *aioRings) forget(pid int) { delete(a.by, pid) }
 // lost forgets all, as records are missing.
 func (a *aioRings) lost() { *a = aioRings{} }
 
+// sharers returns the processes that share the memory of a process, with itself.
+func (c *calls) sharers(pid int) (pids []int) {
+	c.history.each(pid, func(pid int) { pids = append(pids, pid) })
+	return pids
+}
+
 // destroyed notes that a process calls io_destroy. What is known to be in the ring is
 // unknown from then on: the call may fail.
 func (c *calls) destroyed(r *perf.Record, at uint64) {
-	size := uint64(0)
-	c.history.each(r.PID, func(pid int) {
-		if s := c.aio.size(pid, at); size == 0 || s < size {
-			size = s // one of them has set it up
-		}
-	})
+	size := c.aio.size(c.sharers(r.PID), at)
 	if at > math.MaxUint64-size {
 		return // refused
 	}

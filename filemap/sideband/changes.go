@@ -261,7 +261,9 @@ func (c *calls) moved(r *perf.Record, ret uint64) {
 		return
 	case ret > math.MaxUint64-highestError:
 		return // of what is not known
-	case !ok:
+	}
+	c.aio.moved(c.sharers(r.PID), ret)
+	if !ok {
 		c.unknown(r, ret, math.MaxUint64) // how much it is neither
 		return
 	}

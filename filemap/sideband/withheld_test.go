@@ -66,11 +66,15 @@ func TestAIORings(t *testing.T) {
 		{"data over it", func() { data(7, 7, 0x10000, 0x9000) }, 0x2000},
 		{"a smaller one there", func() { setup(7, 7); data(7, 7, 0x10000, 0x1000) }, 0x2000},
 		{"a larger one there", func() { setup(7, 7); data(7, 7, 0x10000, 0x3000) }, 0x3000},
+		{"moved there", func() { a.moved([]int{7, 8}, 0x10000) }, ringReach},
+		{"a smaller one of a process that shares the memory", func() { setup(7, 7); data(7, 7, 0x10000, 0x5000); setup(8, 8); data(8, 8, 0x10000, 0x1000) }, 0x5000},
+		{"a larger one of that", func() { setup(8, 8); data(8, 8, 0x10000, 0x8000) }, 0x8000},
+		{"its end", func() { a.forget(8) }, 0x5000},
 		{"a program begins", func() { a.forget(7) }, ringReach},
 		{"lost", func() { setup(7, 7); data(7, 7, 0x10000, 0x1000); a.lost() }, ringReach},
 	} {
 		step.do()
-		if got := a.size(7, 0x10000); got != step.want {
+		if got := a.size([]int{7, 8}, 0x10000); got != step.want {
 			t.Errorf("%s: %#x, want %#x", step.name, got, step.want)
 		}
 	}
