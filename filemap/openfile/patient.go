@@ -109,16 +109,15 @@ func nearby(name string, fd int) (*File, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	return &File{file: r.file, size: r.size, identity: r.identity}, nil
+	return &File{file: r.file, info: r.info}, nil
 }
 
 // opened is what became of opening a file.
 type opened struct {
-	file     *os.File
-	size     int64
-	identity string
-	disk     bool
-	err      error
+	file *os.File
+	info os.FileInfo
+	disk bool
+	err  error
 }
 
 func look(open func() (*os.File, error)) (r opened) {
@@ -131,7 +130,7 @@ func look(open func() (*os.File, error)) (r opened) {
 		return opened{err: err}
 	}
 	var system unix.Statfs_t
-	r.size, r.identity = info.Size(), identity(info)
+	r.info = info
 	r.disk = unix.Fstatfs(int(r.file.Fd()), &system) == nil && isDisk(&system)
 	return r
 }
@@ -161,7 +160,7 @@ func (o *Opener) open(name, full string, open func() (*os.File, error)) (*File, 
 	if r.err != nil {
 		return nil, r.err
 	}
-	f := &File{file: r.file, size: r.size, identity: r.identity}
+	f := &File{file: r.file, info: r.info}
 	if !r.disk {
 		f.calls = o.calls
 	}
@@ -206,21 +205,23 @@ func Local(fd int) bool {
 // File is a file that is read with a time limit, if need be. It may be used by
 // several goroutines.
 type File struct {
-	file     *os.File
-	size     int64
-	identity string
-	calls    *bounded.Calls // nil on a disk
+	file  *os.File
+	info  os.FileInfo    // when it was opened
+	calls *bounded.Calls // nil on a disk
 
 	mu   sync.Mutex
 	gone error // why it is not read any more
 }
 
 // Size returns how many bytes the file had when it was opened.
-func (f *File) Size() int64 { return f.size }
+func (f *File) Size() int64 { return f.info.Size() }
 
 // Identity is the file's when it was opened: device, inode, size and time of
 // change. While the file is open no other one has it.
-func (f *File) Identity() string { return f.identity }
+func (f *File) Identity() string { return identity(f.info) }
+
+// Info is what the kernel said of the file when it was opened.
+func (f *File) Info() os.FileInfo { return f.info }
 
 // ReadAt implements io.ReaderAt. After an answer that did not come in time nothing is
 // read any more: bounded.ErrSlow, or bounded.ErrRefused if too many others were slow.

@@ -4,10 +4,13 @@ package perfstack
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,7 +19,6 @@ import (
 	"ustack/filemap/openfile"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
-	"ustack/filemap/symbol/image"
 	"ustack/filemap/symbolize"
 	"ustack/filemap/unwind"
 	"ustack/tracefs"
@@ -209,7 +211,7 @@ func (u *Unwinder) open(f *space.File) (*unwind.Binary, error) {
 	case !f.BuildID.IsZero() && id != f.BuildID:
 		err = errOther
 	case f.BuildID.IsZero():
-		err = u.same(f)
+		err = u.same(f, at.Info())
 	}
 	if err != nil {
 		b.Close()
@@ -218,11 +220,11 @@ func (u *Unwinder) open(f *space.File) (*unwind.Binary, error) {
 	return b, nil
 }
 
-// same checks a file without a build ID.
-func (u *Unwinder) same(f *space.File) error {
-	var st unix.Stat_t
-	if err := unix.Stat(f.Name, &st); err != nil {
-		return err
+// same checks an open file without a build ID.
+func (u *Unwinder) same(f *space.File, info os.FileInfo) error {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return errOther
 	}
 	changed := time.Unix(st.Ctim.Unix())
 	if f.Inode == 0 || st.Ino != f.Inode || unix.Major(st.Dev) != f.Dev.Major || unix.Minor(st.Dev) != f.Dev.Minor ||
@@ -239,17 +241,9 @@ func (u *Unwinder) debug(f *space.File) (*unwind.Binary, error) {
 		return nil, err
 	}
 	defer b.Close()
-	x, err := image.Open(b, b.Size)
-	if err != nil {
-		return nil, fmt.Errorf("reading %q: %w", f.Name, err)
-	}
-	id, err := elfid.Read(b)
-	if err != nil {
-		return nil, fmt.Errorf("reading the build ID of %q: %w", f.Name, err)
-	}
-	found, _ := u.separates.Find(x, id, f.Name)
-	if found == nil {
-		return nil, errOther
+	found, err := u.separates.FindFor(b, b.Size, f.Name)
+	if err != nil || found == nil {
+		return nil, cmp.Or(err, errOther)
 	}
 	return &unwind.Binary{ReaderAt: found.ReaderAt, Size: found.Size, Close: func() { _ = found.Close() }}, nil // it was only read from
 }

@@ -51,6 +51,20 @@ func (s *Separates) Find(x *image.Image, id elfid.ID, name string) (found *Separ
 	return &Separate{Path: o.path, Image: o.image, ReaderAt: o.file, Size: o.file.Size(), Closer: o.file}, tries
 }
 
+// FindFor finds the file that goes with an open one. It is nil if there is none.
+func (s *Separates) FindFor(r io.ReaderAt, size int64, name string) (*Separate, error) {
+	x, err := image.Open(r, size)
+	if err != nil {
+		return nil, fmt.Errorf("reading %q: %w", name, err)
+	}
+	id, err := elfid.Read(r)
+	if err != nil {
+		return nil, fmt.Errorf("reading the build ID of %q: %w", name, err)
+	}
+	found, _ := s.Find(x, id, name)
+	return found, nil
+}
+
 // checkDirectories checks the directories of --debug-dir.
 func checkDirectories(dirs []string) error {
 	for _, dir := range dirs {
