@@ -24,6 +24,7 @@ import (
 
 	"ustack/cmd/ustack/internal/signals"
 	"ustack/filemap/anoncode"
+	"ustack/filemap/shelltest"
 )
 
 // mapsRun runs ustack maps.
@@ -37,23 +38,7 @@ func mapsRun(t *testing.T, stdin string, args ...string) (stdout, stderr string,
 // mapsTarget starts a process that does not change, and returns its PID.
 func mapsTarget(t *testing.T) string {
 	t.Helper()
-	cmd := exec.Command("sh", "-c", "echo ready; read x")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { in.Close(); cmd.Wait() })
-	if _, err := io.ReadFull(out, make([]byte, len("ready\n"))); err != nil {
-		t.Fatal(err)
-	}
-	return strconv.Itoa(cmd.Process.Pid)
+	return strconv.Itoa(shelltest.Start(t, "").PID)
 }
 
 // mapsText is the text of /proc/PID/maps, a line a mapping, executable only or

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
 	"ustack/filemap/elfid"
 	"ustack/filemap/procmap"
+	"ustack/filemap/shelltest"
 	"ustack/tracefs/bpfmap"
 	"ustack/tracefs/bpfmap/bpfmaptest"
 	"ustack/tracefs/stackmap"
@@ -73,33 +73,16 @@ func TestLiveStackMap(t *testing.T) {
 // of its C library.
 func traceSort(t *testing.T) (m *bpfmaptest.Maps, library string) {
 	t.Helper()
-	const script = `echo ready; read x; seq 400000 >"$1"; exec sort -r --parallel=4 "$1" >/dev/null`
 	data, err := os.CreateTemp(t.TempDir(), "lines")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer data.Close()
-	cmd := exec.Command("sh", "-c", script, "sh", data.Name())
-	in, err := cmd.StdinPipe()
-	if err != nil {
+	sort := shelltest.Start(t, `seq 400000 >"$1"; exec sort -r --parallel=4 "$1" >/dev/null`, data.Name())
+	m = bpfmaptest.Attach(t, sort.PID)
+	library = libraryOf(t, sort.PID)
+	if err := sort.End(); err != nil {
 		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	_, err = io.ReadFull(out, make([]byte, len("ready\n")))
-	if err == nil {
-		m = bpfmaptest.Attach(t, cmd.Process.Pid)
-		library = libraryOf(t, cmd.Process.Pid)
-		_, err = io.WriteString(in, "\n")
-	}
-	_ = in.Close()
-	if werr := cmd.Wait(); err != nil || werr != nil {
-		t.Fatal(err, werr)
 	}
 	return m, library
 }

@@ -5,14 +5,13 @@ import (
 	"crypto/sha1"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"ustack/filemap"
 	"ustack/filemap/elfid"
+	"ustack/filemap/shelltest"
 	"ustack/filemap/symbol"
 )
 
@@ -83,22 +82,7 @@ func TestSysroot(t *testing.T) {
 
 // TestMapped: the file of a program that runs is found, without any directory.
 func TestMapped(t *testing.T) {
-	cmd := exec.Command("sh", "-c", "echo ready; read x")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = in.Close(); _ = cmd.Wait() }()
-	if _, err := io.ReadFull(out, make([]byte, len("ready\n"))); err != nil {
-		t.Fatal(err)
-	}
+	shell := shelltest.Start(t, "")
 	read := func(name string) elfid.ID {
 		f, err := os.Open(name)
 		if err != nil {
@@ -111,7 +95,7 @@ func TestMapped(t *testing.T) {
 		}
 		return id
 	}
-	id := read(fmt.Sprintf("/proc/%d/exe", cmd.Process.Pid))
+	id := read(fmt.Sprintf("/proc/%d/exe", shell.PID))
 	if id.IsZero() {
 		t.Skip("the shell has no build ID")
 	}

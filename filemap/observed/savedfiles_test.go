@@ -2,15 +2,14 @@ package observed
 
 import (
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
 	"ustack/filemap"
 	"ustack/filemap/procmap"
 	"ustack/filemap/resolve"
+	"ustack/filemap/shelltest"
 	"ustack/tracefs"
 	"ustack/tracefs/tracedat"
 )
@@ -53,23 +52,8 @@ func TestFits(t *testing.T) {
 // waitingShell starts a shell that waits, and returns its mappings.
 func waitingShell(t *testing.T) (list []procmap.Mapping) {
 	t.Helper()
-	cmd := exec.Command("sh", "-c", "echo ready; read x")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = in.Close(); _ = cmd.Wait() }()
-	if _, err := io.ReadFull(out, make([]byte, len("ready\n"))); err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", cmd.Process.Pid))
+	shell := shelltest.Start(t, "")
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", shell.PID))
 	if err != nil {
 		t.Fatal(err)
 	}
