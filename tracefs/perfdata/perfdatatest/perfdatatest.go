@@ -30,6 +30,8 @@ type File struct {
 	Attrs    []Attr
 	Records  [][]byte // whole ones
 	Features map[int][]byte
+
+	broken bool // a value could not be written
 }
 
 // Attr is an event of the file.
@@ -57,30 +59,17 @@ func (f *File) order() byteOrder {
 	return binary.LittleEndian
 }
 
-// Bytes puts values one after the other: uint16, uint32, int32, uint64, strings and bytes.
+// Bytes puts values one after the other: numbers of fixed sizes, slices of them, and strings.
+// After any other value Write and Pipe return nothing.
 func (f *File) Bytes(values ...any) []byte {
 	var b []byte
-	o := f.order()
 	for _, v := range values {
-		switch v := v.(type) {
-		case uint16:
-			b = o.AppendUint16(b, v)
-		case uint32:
-			b = o.AppendUint32(b, v)
-		case int32:
-			b = o.AppendUint32(b, uint32(v))
-		case uint64:
-			b = o.AppendUint64(b, v)
-		case []uint64:
-			for _, w := range v {
-				b = o.AppendUint64(b, w)
-			}
-		case string:
-			b = append(b, v...)
-		case []byte:
-			b = append(b, v...)
-		default:
-			panic("a value of no kind that is known")
+		if text, ok := v.(string); ok {
+			v = []byte(text)
+		}
+		var err error
+		if b, err = binary.Append(b, f.order(), v); err != nil {
+			f.broken = true
 		}
 	}
 	return b
@@ -158,7 +147,7 @@ func (f *File) Write() []byte {
 			sections = append(sections, b...)
 		}
 	}
-	return append(out, sections...)
+	return f.whole(append(out, sections...))
 }
 
 // Pipe returns it as perf record -o - writes it: attributes and features are records.
@@ -179,7 +168,15 @@ func (f *File) Pipe() []byte {
 			out = append(out, f.Record(Feature, 0, uint64(bit), b)...)
 		}
 	}
-	return append(out, bytes.Join(f.Records, nil)...)
+	return f.whole(append(out, bytes.Join(f.Records, nil)...))
+}
+
+// whole returns a file, nothing if a value is missing in it.
+func (f *File) whole(b []byte) []byte {
+	if f.broken {
+		return nil
+	}
+	return b
 }
 
 // Compress returns the file with its records in compressed ones, of about so many bytes of
