@@ -3,8 +3,6 @@
 package main
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -31,22 +29,8 @@ func TestPerfCopies(t *testing.T) {
 	dir := t.TempDir()
 	work, data := filepath.Join(dir, "work"), filepath.Join(dir, "perf.data")
 	compile(t, work, "work.c", "-O2", "-ldl")
-	cmd := exec.Command(perf, "record", "-q", "--call-graph", "dwarf,16384", "-m", "8M", "-o", data, "-e", "syscalls:sys_enter_futex", "--", work, "herds", "2")
-	_, err = cmd.Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && bytes.Contains(exit.Stderr, []byte(abortsOnIDs)) {
-		t.Skipf("another program has asked for build IDs meanwhile, and perf 6.1 aborts then: %s", exit.Stderr)
-	}
-	if err != nil {
-		t.Fatalf("%v: %v", cmd.Args, err)
-	}
-	script, err := exec.Command(perf, "script", "-i", data, "--ns", "--no-inline", "-F", "tid,time,event,ip,sym,dso").Output()
-	if errors.As(err, &exit) && bytes.Contains(exit.Stderr, []byte(abortsOnIDs)) {
-		t.Skipf("another program has asked for build IDs meanwhile, and perf 6.1 aborts then: %s", exit.Stderr)
-	}
-	if err != nil {
-		t.Fatalf("perf script: %v", err)
-	}
+	runPerf(t, perf, "record", "-q", "--call-graph", "dwarf,16384", "-m", "8M", "-o", data, "-e", "syscalls:sys_enter_futex", "--", work, "herds", "2")
+	script := runPerf(t, perf, "script", "-i", data, "--ns", "--no-inline", "-F", "tid,time,event,ip,sym,dso")
 	got := recordedOf(t, data)
 	want := scripted(t, string(script))
 	if len(got) != len(want) || len(want) == 0 {

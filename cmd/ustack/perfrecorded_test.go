@@ -100,6 +100,20 @@ func (r *recordedEvents) Batch(h *resolve.Pending) error {
 // they had build IDs, as they are for all once any program has asked for them.
 const abortsOnIDs = "assertion failed at util/build-id.c"
 
+// runPerf runs perf, and returns its output.
+func runPerf(t *testing.T, perf string, args ...string) []byte {
+	t.Helper()
+	out, err := exec.Command(perf, args...).Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && bytes.Contains(exit.Stderr, []byte(abortsOnIDs)) {
+		t.Skipf("perf %v: another program has asked for build IDs meanwhile, and perf 6.1 aborts then: %s", args, exit.Stderr)
+	}
+	if err != nil {
+		t.Fatalf("perf %v: %v", args, err)
+	}
+	return out
+}
+
 // TestPerfRecorded: what perf record has written is the same to us as to perf script, event
 // by event and frame by frame.
 func TestPerfRecorded(t *testing.T) {
@@ -126,15 +140,7 @@ func TestPerfRecorded(t *testing.T) {
 		if c.name == "pipe" {
 			args[slices.Index(args, data)] = "-"
 		}
-		cmd := exec.Command(perf, args...)
-		out, err := cmd.Output()
-		var exit *exec.ExitError
-		if errors.As(err, &exit) && bytes.Contains(exit.Stderr, []byte(abortsOnIDs)) {
-			t.Skipf("%s: another program has asked for build IDs meanwhile, and perf 6.1 aborts then: %s", c.name, exit.Stderr)
-		}
-		if err != nil {
-			t.Fatalf("%v: %v", cmd.Args, err)
-		}
+		out := runPerf(t, perf, args...)
 		if c.name == "pipe" {
 			if err := os.WriteFile(data, out, 0o600); err != nil {
 				t.Fatal(err)
@@ -147,14 +153,7 @@ func TestPerfRecorded(t *testing.T) {
 // comparePerf compares a file with perf script of it.
 func comparePerf(t *testing.T, perf, name, data string) {
 	t.Helper()
-	script, err := exec.Command(perf, "script", "-i", data, "--ns", "-F", "tid,time,event,ip,sym,dso").Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && bytes.Contains(exit.Stderr, []byte(abortsOnIDs)) {
-		t.Skipf("%s: another program has asked for build IDs meanwhile, and perf 6.1 aborts then: %s", name, exit.Stderr)
-	}
-	if err != nil {
-		t.Fatalf("perf script: %v", err)
-	}
+	script := runPerf(t, perf, "script", "-i", data, "--ns", "-F", "tid,time,event,ip,sym,dso")
 	want := scripted(t, string(script))
 	f, err := defaultReplay([]string{data}, func(f *replayFlags) { f.stitch, f.Quiet = true, true })
 	if err != nil {
