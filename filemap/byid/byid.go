@@ -5,7 +5,9 @@ package byid
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 
 	"ustack/filemap"
 	"ustack/filemap/elfid"
@@ -34,14 +36,20 @@ type Options struct {
 type Finder struct {
 	opt    Options
 	files  *openfile.Opener
-	known  map[filemap.BuildID]string // "" for none
+	known  map[filemap.BuildID]found
 	below  map[filemap.BuildID][]string
-	mapped map[filemap.BuildID]string
+	mapped map[filemap.BuildID][]string
+}
+
+// found is where a file is, and whether it is; NoTrust for nowhere.
+type found struct {
+	path  string
+	trust filemap.Trust
 }
 
 // New returns a Finder.
 func New(opt Options) *Finder {
-	return &Finder{opt: opt, known: make(map[filemap.BuildID]string)}
+	return &Finder{opt: opt, known: make(map[filemap.BuildID]found)}
 }
 
 // Close ends the use of the Finder.
@@ -57,39 +65,70 @@ const maxKnown = 1 << 16
 
 // Find returns the path of a file with a build ID. It looks at the files of the sysroot, at
 // what processes have mapped, in directories of files by build ID, and elsewhere (Fetch).
-func (f *Finder) Find(id filemap.BuildID) (path string, ok bool) {
-	path, known := f.known[id]
+//
+// Anybody can write a build ID into a file, and map it or leave it below the sysroot. So files
+// that are not of root, ours or of the owner of the sysroot are only claimed to be the one
+// (filemap.Claimed), and come last. Else the trust is filemap.Late, and filemap.NoTrust if there
+// is no file.
+func (f *Finder) Find(id filemap.BuildID) (path string, trust filemap.Trust) {
+	file, known := f.known[id]
 	if !known {
 		if f.files == nil {
 			f.files = openfile.NewOpener(0)
 		}
-		path = f.look(id)
+		file = f.look(id)
 		if len(f.known) < maxKnown {
-			f.known[id] = path
+			f.known[id] = file
 		}
 	}
-	return path, path != ""
+	return file.path, file.trust
 }
 
-func (f *Finder) look(id filemap.BuildID) string {
+func (f *Finder) look(id filemap.BuildID) found {
+	var claim found
 	if f.opt.Sysroot != "" {
-		if path := f.inSysroot(id); path != "" {
-			return path
+		if claim = f.inSysroot(id); claim.trust == filemap.Late {
+			return claim
 		}
 	}
 	if f.mapped == nil {
 		f.mapped = mapped()
 	}
-	if path := f.mapped[id]; path != "" {
-		return path
-	}
 	hex := symbol.ShortHex(id)
-	if path := f.inDirectories(id, hex); path != "" {
-		return path
+	for _, in := range []func(filemap.BuildID, string) string{f.inProcesses, f.inDirectories, f.inCache, f.elsewhere} {
+		if path := in(id, hex); path != "" {
+			return found{path, filemap.Late}
+		}
 	}
-	if path := f.inCache(id, hex); path != "" {
-		return path
+	if list := f.mapped[id]; len(list) > 0 && claim.trust == filemap.NoTrust {
+		claim = found{list[0], filemap.Claimed}
 	}
+	return claim
+}
+
+// inProcesses looks at what processes have mapped: files of root and of ours.
+func (f *Finder) inProcesses(id filemap.BuildID, _ string) string {
+	for _, path := range f.mapped[id] {
+		if file, err := f.files.Path(path); err == nil {
+			good := writtenBy(file, 0, uint32(os.Geteuid())) && matches(file, id)
+			_ = file.Close()
+			if good {
+				return path
+			}
+		}
+	}
+	return ""
+}
+
+// writtenBy reports whether a file is of one of some users, and not for all to write.
+func writtenBy(file *openfile.File, users ...uint32) bool {
+	st, ok := file.Info().Sys().(*syscall.Stat_t)
+	const allWrite = 0o002
+	return ok && slices.Contains(users, st.Uid) && st.Mode&allWrite == 0
+}
+
+// elsewhere gets the file.
+func (f *Finder) elsewhere(id filemap.BuildID, hex string) string {
 	if f.opt.Fetch == nil {
 		return ""
 	}

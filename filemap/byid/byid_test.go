@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"ustack/filemap"
@@ -53,7 +54,7 @@ func finds(t *testing.T, opt Options, id filemap.BuildID, want string) {
 	f := New(opt)
 	defer f.Close()
 	for range 2 { // it remembers
-		if path, ok := f.Find(id); path != want || ok != (want != "") {
+		if path, trust := f.Find(id); path != want || (trust == filemap.Late) != (want != "") {
 			t.Errorf("%+v: found %q, want %q", opt, path, want)
 		}
 	}
@@ -101,22 +102,60 @@ func TestMapped(t *testing.T) {
 	}
 	f := New(Options{})
 	defer f.Close()
-	path, ok := f.Find(filemap.BuildID(id.Padded()))
-	if !ok || read(path) != id {
+	path, trust := f.Find(filemap.BuildID(id.Padded()))
+	if trust != filemap.Late || read(path) != id {
 		t.Errorf("the shell is %q, with build ID %s", path, id.Hex())
 	}
 }
 
-// TestBetter: of two paths the one that is still there, then the shorter one, is used.
-func TestBetter(t *testing.T) {
-	order := []string{"/a", "/b", "/usr/lib/x", "/a (deleted)", "/b (deleted)"}
-	for i := range order {
-		for k := range order {
-			if better(order[i], order[k]) != (i < k) {
-				t.Errorf("%s, %s", order[i], order[k])
-			}
+// TestAdd: of the paths with a build ID those that are still there, then the shorter ones, come
+// first, and the last ones make room.
+func TestAdd(t *testing.T) {
+	order := []string{"/a", "/b", "/c", "/usr/lib/x", "/a (deleted)", "/b (deleted)", "/c (deleted)", "/usr (deleted)", "/usr/x (deleted)"}
+	id := filemap.BuildID{1}
+	for from := range order {
+		files := make(map[filemap.BuildID][]string)
+		for i := range 2 * len(order) {
+			add(files, id, order[(from+i*7)%len(order)])
+		}
+		if !slices.Equal(files[id], order[:maxOfID]) {
+			t.Errorf("from %d: %q", from, files[id])
 		}
 	}
+}
+
+// TestForged: a file of another user only claims to be the one that it says, and comes after
+// all others.
+func TestForged(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("it takes root to make a file of another user")
+	}
+	data, id := program(t, "forged")
+	root := t.TempDir()
+	forged := put(t, data, root, "a", "forged")
+	if err := os.Chown(forged, 54321, 54321); err != nil {
+		t.Fatal(err)
+	}
+	check := func(f *Finder, path string, trust filemap.Trust) {
+		t.Helper()
+		defer f.Close()
+		if got, is := f.Find(id); got != path || is != trust {
+			t.Errorf("%q, %s, want %q, %s", got, is, path, trust)
+		}
+	}
+	check(New(Options{Sysroot: root}), "/a/forged", filemap.Claimed)
+	mapped := New(Options{})
+	mapped.mapped = map[filemap.BuildID][]string{id: {forged}}
+	check(mapped, forged, filemap.Claimed)
+	right := put(t, data, root, "usr", "right")
+	check(New(Options{Sysroot: root}), "/usr/right", filemap.Late)
+	mapped = New(Options{})
+	mapped.mapped = map[filemap.BuildID][]string{id: {forged, right}}
+	check(mapped, right, filemap.Late)
+	if err := os.Chmod(right, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	check(New(Options{Sysroot: root}), "/a/forged", filemap.Claimed)
 }
 
 // TestDirectories: directories by build ID have links to files, or the files themselves; perf's

@@ -3,6 +3,7 @@ package byid
 import (
 	"io/fs"
 	"os"
+	"syscall"
 
 	"ustack/filemap"
 	"ustack/filemap/elfid"
@@ -16,27 +17,36 @@ const (
 )
 
 // inSysroot looks at all files of the sysroot, once.
-func (f *Finder) inSysroot(id filemap.BuildID) string {
+func (f *Finder) inSysroot(id filemap.BuildID) (in found) {
 	root, err := os.OpenRoot(f.opt.Sysroot)
 	if err != nil {
-		return "" // opening the trace has reported it
+		return in // opening the trace has reported it
 	}
 	defer root.Close()
 	if f.below == nil {
 		f.index(root)
+	}
+	owner := uint32(os.Geteuid())
+	if info, err := root.Stat("."); err == nil {
+		if st, ok := info.Sys().(*syscall.Stat_t); ok {
+			owner = st.Uid
+		}
 	}
 	for _, name := range f.below[id] {
 		file, err := f.files.In(root, name)
 		if err != nil {
 			continue
 		}
-		good := matches(file, id)
+		good, sure := matches(file, id), writtenBy(file, 0, uint32(os.Geteuid()), owner)
 		_ = file.Close()
-		if good {
-			return "/" + name
+		switch {
+		case good && sure:
+			return found{"/" + name, filemap.Late}
+		case good && in.trust == filemap.NoTrust:
+			in = found{"/" + name, filemap.Claimed}
 		}
 	}
-	return ""
+	return in
 }
 
 // index reads the build IDs of the files below a directory, in order of their names. Links are

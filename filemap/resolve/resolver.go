@@ -178,8 +178,8 @@ type Options struct {
 	// Why asks for the proof of a frame; nil for none.
 	Why *Why
 	// FindID returns the path of a file with a build ID, for frames that have one and no
-	// path; nil for none.
-	FindID func(filemap.BuildID) (path string, ok bool)
+	// path, and how far it is to be trusted, NoTrust if there is none; nil for none.
+	FindID func(filemap.BuildID) (path string, trust filemap.Trust)
 	// Strict leaves frames unresolved whose file is only claimed.
 	Strict bool
 	// Sources is the number of inputs that were merged.

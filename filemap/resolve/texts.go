@@ -20,7 +20,7 @@ type texts struct {
 	escaped  bool    // the text of the newest batch is
 	votes    votes
 	bindings *bindings
-	find     func(filemap.BuildID) (path string, ok bool) // Options.FindID
+	find     func(filemap.BuildID) (path string, trust filemap.Trust) // Options.FindID
 }
 
 // specialMappings bounds the offsets of the vDSO and its like: they are a few
@@ -65,12 +65,12 @@ func (t *texts) byID(id filemap.BuildID, offset uint64) Attribution {
 	if t.find == nil || id.IsZero() {
 		return unnamed(filemap.NoPath)
 	}
-	path, ok := t.find(id)
-	if !ok {
+	path, trust := t.find(id)
+	if trust == filemap.NoTrust {
 		return unnamed(filemap.NoPath)
 	}
 	t.bindings.bound()
-	o := Named(t.bindings.files.InternID([]byte(path), id), filemap.Late)
+	o := Named(t.bindings.files.InternID([]byte(path), id), trust)
 	if o.File == nil {
 		return unnamed(filemap.NoPath) // its path cannot be written
 	}
