@@ -43,6 +43,7 @@ type Map struct {
 const (
 	maxKey   = 1 << 16
 	maxValue = 1 << 26
+	maxSeen  = 1 << 26 // bytes of all keys
 )
 
 // Open opens a map: "pin:PATH" is a path in a bpf file system, "id:N" a number of "bpftool map
@@ -131,7 +132,7 @@ func (m *Map) prepare() error {
 		m.step = (size + 7) &^ 7
 		size = m.step * cpus
 	}
-	if m.KeySize == 0 || m.KeySize > maxKey || m.ValueSize == 0 || size > maxValue {
+	if m.KeySize == 0 || m.KeySize > maxKey || m.ValueSize == 0 || m.ValueSize > maxValue || size > maxValue {
 		return fmt.Errorf("it has keys of %d bytes and values of %d, which are not read", m.KeySize, m.ValueSize)
 	}
 	m.key, m.next, m.value = make([]byte, m.KeySize), make([]byte, m.KeySize), make([]byte, size)
@@ -159,6 +160,9 @@ func (m *Map) Next() (*stackmap.Element, error) {
 		copy(m.key, m.next)
 		if m.seen[string(m.key)] {
 			continue // a key before it has gone, so the kernel began anew
+		}
+		if len(m.seen)*len(m.key) > maxSeen {
+			return nil, fmt.Errorf("reading the BPF map %s: its keys have more than %d bytes", m.spec, maxSeen)
 		}
 		m.seen[string(m.key)] = true
 		err = lookup(m.fd, m.key, m.value)

@@ -42,7 +42,7 @@ func bpf(command uintptr, attr unsafe.Pointer, size uintptr) (int, error) {
 		switch errno {
 		case 0:
 			return int(r), nil
-		case unix.EINTR, unix.EAGAIN:
+		case unix.EINTR:
 			continue
 		}
 		return -1, errno
