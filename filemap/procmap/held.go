@@ -1,7 +1,6 @@
 package procmap
 
 import (
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -155,15 +154,3 @@ func (p *patience) look(pid int, name string, link bool) ([]byte, error) {
 	p.looking = l // the call has come back: nothing else uses it
 	return l.text[:l.n], l.err
 }
-
-// File reads a small file in the directory of a process (man 5 proc), up to 4,096 bytes,
-// which are valid until the next call. A process that is kept in the middle of an exec does
-// not keep the caller: that is an error.
-func (r *Reader) File(pid int, name string) ([]byte, error) { return r.waits.look(pid, name, false) }
-
-// ThreadFile does the same for a thread of a process.
-func (r *Reader) ThreadFile(pid, tid int, name string) ([]byte, error) {
-	return r.File(pid, threadFile(tid, name))
-}
-
-func threadFile(tid int, name string) string { return "task/" + strconv.Itoa(tid) + "/" + name }

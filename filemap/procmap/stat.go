@@ -68,22 +68,13 @@ func (r *Reader) Stat(pid int) (Stat, error) {
 	return s, nil
 }
 
-// ThreadStat reads what a thread of a process is.
-func (r *Reader) ThreadStat(pid, tid int) (Stat, error) {
-	s, err := r.statFile(pid, threadFile(tid, "stat"))
-	if err != nil {
-		return s, fmt.Errorf("reading the state of thread %d: %w", tid, err)
-	}
-	return s, nil
-}
-
 // stat reads /proc/PID/stat.
-func (r *Reader) stat(pid int) (Stat, error) { return r.statFile(pid, "stat") }
+func (r *Reader) stat(pid int) (Stat, error) { return Files{r}.stat(pid, "stat") }
 
-// statFile reads a file like that in the directory of a process.
-func (r *Reader) statFile(pid int, name string) (Stat, error) {
+// stat reads a file like that in the directory of a process.
+func (f Files) stat(pid int, name string) (Stat, error) {
 	// Some 50 numbers of at most 20 digits.
-	text, err := r.waits.look(pid, name, false)
+	text, err := f.Process(pid, name)
 	if err == unix.ENOENT || err == unix.ESRCH || err == nil && len(text) == 0 {
 		return Stat{}, ErrGone
 	}
@@ -94,7 +85,7 @@ func (r *Reader) statFile(pid int, name string) (Stat, error) {
 	if !ok {
 		return Stat{}, fmt.Errorf("no line of /proc/PID/stat: %q", text[:min(len(text), 100)])
 	}
-	s.Comm = r.names.Intern(comm)
+	s.Comm = f.r.names.Intern(comm)
 	return s, nil
 }
 

@@ -29,8 +29,8 @@ const (
 // Places finds threads. It is for one goroutine, that of its Reader. A process that is kept in
 // the middle of an exec does not keep it: its threads may be in any call.
 type Places struct {
-	reader *procmap.Reader
-	ran    map[int]running
+	files procmap.Files
+	ran   map[int]running
 }
 
 // running is for how long a thread had run, in nanoseconds, when it was found running first.
@@ -40,12 +40,14 @@ type running struct {
 }
 
 // New returns Places for the proc file system of a Reader.
-func New(r *procmap.Reader) *Places { return &Places{reader: r, ran: make(map[int]running)} }
+func New(r *procmap.Reader) *Places {
+	return &Places{files: procmap.FilesOf(r), ran: make(map[int]running)}
+}
 
 // Hidden reports whether the kernel does not show us in which call a thread is
 // (kernel.yama.ptrace_scope, say).
 func (k *Places) Hidden(pid, tid int) bool {
-	_, err := k.reader.ThreadFile(pid, tid, "syscall")
+	_, err := k.files.Thread(pid, tid, "syscall")
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) && k.there(pid, tid)
 }
 
@@ -65,7 +67,7 @@ const enough = 20e6
 // which it was found, if that was after since.
 func (k *Places) Find(pid, tid int, since tracefs.Time) Place {
 	at := space.Monotonic()
-	text, err := k.reader.ThreadFile(pid, tid, "syscall")
+	text, err := k.files.Thread(pid, tid, "syscall")
 	word, _, _ := bytes.Cut(bytes.TrimSpace(text), []byte(" "))
 	nr, nerr := strconv.ParseInt(string(word), 10, 64)
 	switch {
@@ -77,7 +79,7 @@ func (k *Places) Find(pid, tid int, since tracefs.Time) Place {
 		delete(k.ran, tid)
 		return Elsewhere
 	}
-	text, err = k.reader.ThreadFile(pid, tid, "schedstat")
+	text, err = k.files.Thread(pid, tid, "schedstat")
 	word, _, _ = bytes.Cut(text, []byte(" "))
 	ran, nerr := strconv.ParseUint(string(word), 10, 64)
 	if err != nil || nerr != nil {
@@ -102,6 +104,6 @@ func (k *Places) Find(pid, tid int, since tracefs.Time) Place {
 const maxRan = 1 << 16
 
 func (k *Places) there(pid, tid int) bool {
-	_, err := k.reader.ThreadFile(pid, tid, "comm")
+	_, err := k.files.Thread(pid, tid, "comm")
 	return err == nil
 }

@@ -70,7 +70,7 @@ func (r *Reader) Read(pid int) (*Process, error) {
 		return p, ended(err)
 	}
 	call := r.Call
-	if vector, err := r.Processes.File(pid, "auxv"); err == nil && auxv.Width(vector) == 4 {
+	if vector, err := procmap.FilesOf(r.Processes).Process(pid, "auxv"); err == nil && auxv.Width(vector) == 4 {
 		call = func(int32) string { return "" } // a 32-bit program's calls have other numbers
 	}
 	counts := map[string]int{}
@@ -94,7 +94,7 @@ func (r *Reader) Read(pid int) (*Process, error) {
 
 // thread returns what a thread does, "" if it has ended.
 func (r *Reader) thread(pid, tid int, call func(int32) string) string {
-	stat, err := r.Processes.ThreadStat(pid, tid)
+	stat, err := procmap.FilesOf(r.Processes).ThreadStat(pid, tid)
 	switch {
 	case errors.Is(err, procmap.ErrGone), err == nil && (stat.State == 'Z' || stat.State == 'X'):
 		return ""
@@ -105,7 +105,7 @@ func (r *Reader) thread(pid, tid int, call func(int32) string) string {
 	case stat.State == 'T' || stat.State == 't':
 		return Stopped
 	}
-	text, err := r.Processes.ThreadFile(pid, tid, "syscall")
+	text, err := procmap.FilesOf(r.Processes).Thread(pid, tid, "syscall")
 	if err != nil {
 		return Unknown // the rights, or a kernel without this file
 	}
