@@ -25,7 +25,12 @@ func TestHeldExec(t *testing.T) {
 	h.Hold(t)
 	b.comparing.calls = bounded.New(20 * time.Millisecond)
 	b.completer.calls, b.completer.reader = bounded.New(20*time.Millisecond), r
+	b.underWay.begin(b.Now())
 	h.Within(t, 20*bounded.DefaultWait, func() {
+		if newSettler(b, r).settle(h.PID) != unsettled {
+			t.Error("it is known to be in no call")
+		}
+		newSettler(b, r).settleAll()
 		if _, ok := b.compare(os.Getpid(), h.PID); ok {
 			t.Error("the processes could be compared")
 		}
