@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"runtime/debug"
 	"time"
@@ -38,7 +37,7 @@ func futexLive(args []string, std command.Streams) error {
 	opt := source.engine("futex", std)
 	opt.NoText, opt.DebugDirs = true, f.symbols.DebugDirs
 	return trace(opt, contention.NewLive(f.output(), contention.LiveOptions{
-		LiveOptions: analysis.LiveOptions{Interval: f.every(), Symbols: f.symbols.Options, Stdout: std.Out, Reporter: opt.Reporter}, Owners: f.owners,
+		LiveOptions: analysis.LiveOptions{Interval: f.view.Every(), Symbols: f.symbols.Options, Stdout: std.Out, Reporter: opt.Reporter}, Owners: f.owners,
 	}), liveGarbage)
 }
 
@@ -50,43 +49,19 @@ func parseFutexLive(args []string, stdout io.Writer) (*futexFlags, *liveFlags, e
 	f.viewFlags(fs)
 	command.Unset(fs, &source.Sched, "no-sched", "do not trace what the owners of locks do: sched_switch and sched_waking, with -p or a command")
 	fs.BoolVar(&f.owners, "owners", false, "read the owners of locks that threads wait for from memory")
-	fs.Func("interval", "update the report every `TIME`, 0 for at the end only (default 1s on a terminal, else 0)", f.setInterval)
+	f.view.RegisterInterval(fs)
 	if err := command.Parse(fs, args, futexLiveHelp, stdout); err != nil {
 		return nil, nil, err
 	}
-	if f.interval != nil && f.format != "text" && f.format != "json" && !f.json {
-		return nil, nil, errors.New("--interval is for text and JSON: a profile is of the whole trace")
-	}
-	if f.format == "text" && !f.json && f.interval == nil && render.NewScreen(stdout) != nil {
-		f.interval = new(time.Duration)
-		*f.interval = defaultInterval
+	if f.view.Interval == nil && f.view.IsText() && render.NewScreen(stdout) != nil {
+		f.view.Interval = new(time.Duration)
+		*f.view.Interval = defaultInterval
 	}
 	source.Command = fs.Args()
 	source.Stitch = true // a wait is reported with its stack
 	source.More, source.Events = source.Events, nil
-	return &f, &source, errors.Join(f.check(), source.checkSource(args))
+	return &f, &source, errors.Join(f.view.Check(), source.checkSource(args))
 }
 
 // defaultInterval is how often the answer so far is shown on a terminal.
 const defaultInterval = time.Second
-
-// setInterval understands --interval.
-func (f *futexFlags) setInterval(text string) error {
-	d, err := time.ParseDuration(text)
-	if text == "0" {
-		d, err = 0, nil
-	}
-	if err != nil || d < 0 {
-		return fmt.Errorf("%q is not a time like 1s", text)
-	}
-	f.interval = &d
-	return nil
-}
-
-// every returns how often the answer so far is shown, 0 for never.
-func (f *futexFlags) every() time.Duration {
-	if f.interval == nil {
-		return 0
-	}
-	return *f.interval
-}

@@ -71,7 +71,7 @@ func watchReplay(change func(*replayFlags)) func(report string, out io.Writer) e
 // watchFutex writes the report of futex.
 func watchFutex(format string) func(report string, out io.Writer) error {
 	return func(report string, out io.Writer) error {
-		f, err := defaultFutex([]string{report}, func(f *futexFlags) { f.format, f.Quiet = format, true })
+		f, err := defaultFutex([]string{report}, func(f *futexFlags) { f.view.Format, f.Quiet = format, true })
 		if err != nil {
 			return err
 		}

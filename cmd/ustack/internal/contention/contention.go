@@ -7,11 +7,14 @@
 package contention
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
 	"ustack/cmd/ustack/internal/analysis"
+	"ustack/cmd/ustack/internal/output"
 	"ustack/cmd/ustack/internal/saved"
+	"ustack/cmd/ustack/internal/symbols"
 	"ustack/filemap/symbolize"
 	"ustack/render"
 	"ustack/render/futex"
@@ -96,6 +99,26 @@ func (o *Output) Read(from *saved.Options, stdin io.Reader, stderr io.Writer) (*
 		return futex.New(opt)
 	}}
 	return read.Read(stdin, stderr)
+}
+
+// Run reads a saved trace and writes the report. What was read before an error is
+// reported.
+func (o *Output) Run(from *saved.Options, opt *symbols.Options, stdin io.Reader, stdout, stderr io.Writer) error {
+	if err := output.CheckProfile(stdout, o.Profile); err != nil {
+		return err
+	}
+	a, err := o.Read(from, stdin, stderr)
+	if a == nil || err != nil && !a.Seen() {
+		return err
+	}
+	names, nerr := opt.Open(from.Sysroot, stderr)
+	if nerr != nil {
+		return errors.Join(err, nerr)
+	}
+	if names != nil {
+		defer names.Close()
+	}
+	return errors.Join(err, o.Report(stdout, stderr, a, names, nil))
 }
 
 // eachWait reports whether the format shows each wait at its time.

@@ -7,8 +7,8 @@ import (
 	"ustack/render/futex/impact"
 )
 
-// ImpactFlags defines the flags that ask what the run time depends on.
-func ImpactFlags(fs *flag.FlagSet, v *futex.ImpactView) {
+// impactFlags defines the flags that ask what the run time depends on.
+func impactFlags(fs *flag.FlagSet, v *futex.ImpactView) {
 	fs.BoolVar(&v.On, "impact", false, "show the critical path, and the part of each lock in it")
 	place := func(to *string) func(string) error {
 		return func(text string) error {
