@@ -5,13 +5,13 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"ustack/filemap"
 	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
 	"ustack/tracefs"
+	"ustack/tracefs/sorting"
 )
 
 // Needs lists the files that frames lack to have names of functions, one a
@@ -121,7 +121,7 @@ func (n *Needs) Close(*resolve.Totals) error {
 	for r := range sums {
 		rows = append(rows, r)
 	}
-	slices.SortFunc(rows, func(a, b row) int {
+	sorting.Func(rows, func(a, b row) int {
 		return cmp.Or(cmp.Compare(sums[b], sums[a]), cmp.Compare(a.path, b.path), cmp.Compare(a.id, b.id), cmp.Compare(a.kind, b.kind))
 	})
 	w := bufio.NewWriter(n.w)

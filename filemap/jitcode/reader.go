@@ -9,6 +9,7 @@ import (
 	"ustack/filemap/procmem"
 	"ustack/filemap/unwind/follow"
 	"ustack/filemap/unwind/table"
+	"ustack/tracefs/sorting"
 )
 
 // Memory reads parts of the memory of a process.
@@ -90,7 +91,7 @@ func (r *reader) chunk(at uint64) []byte {
 
 // pieces returns all that was looked at.
 func (r *reader) pieces() (list []procmem.Part) {
-	slices.SortFunc(r.seen, func(a, b span) int {
+	sorting.Func(r.seen, func(a, b span) int {
 		switch {
 		case a.start < b.start:
 			return -1

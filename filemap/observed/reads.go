@@ -7,6 +7,7 @@ import (
 	"ustack/filemap"
 	"ustack/filemap/procmap"
 	"ustack/tracefs"
+	"ustack/tracefs/sorting"
 )
 
 // A dump has what has changed from one reading of a process to the next. If it says when the
@@ -94,7 +95,7 @@ func (d *Dump) see(versions []version) {
 // seenAll puts the times together in which files were mapped by any process.
 func (d *Dump) seenAll() {
 	for of, list := range d.seen {
-		slices.SortFunc(list, func(a, b stretch) int { return cmp.Compare(a.first, b.first) })
+		sorting.Func(list, func(a, b stretch) int { return cmp.Compare(a.first, b.first) })
 		out := list[:1]
 		for _, s := range list[1:] {
 			if last := &out[len(out)-1]; s.first <= last.last {
@@ -137,7 +138,7 @@ func (d *Dump) findPauses() {
 	if every == 0 {
 		return
 	}
-	slices.SortFunc(reads, func(a, b stretch) int { return cmp.Compare(a.first, b.first) })
+	sorting.Func(reads, func(a, b stretch) int { return cmp.Compare(a.first, b.first) })
 	for last := reads[0].last; len(reads) > 0; reads = reads[1:] {
 		if reads[0].first-last > every {
 			d.pauses = append(d.pauses, stretch{last, reads[0].first})

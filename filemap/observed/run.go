@@ -7,6 +7,7 @@ import (
 
 	"ustack/filemap/procmap"
 	"ustack/tracefs"
+	"ustack/tracefs/sorting"
 )
 
 // run is the mappings of one open file that a process made at once, next to each
@@ -49,7 +50,7 @@ func (v *version) vdso() (place, bool) {
 func (d *Dump) order() {
 	started := false
 	for pid, versions := range d.spaces {
-		slices.SortStableFunc(versions, func(a, b version) int { return cmp.Compare(a.at, b.at) })
+		sorting.StableFunc(versions, func(a, b version) int { return cmp.Compare(a.at, b.at) })
 		if from, to := versions[0].at, versions[len(versions)-1].until; !started {
 			d.first, d.last, started = from, to, true
 		} else {

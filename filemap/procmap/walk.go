@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/tracefs/privilege"
+	"ustack/tracefs/sorting"
 )
 
 // Counts is what became of the processes of a walk.
@@ -190,7 +191,7 @@ func (r *Reader) listNumbers(dir string) ([]entry, error) {
 		list = appendNumbers(list, r.entries[:n])
 	}
 	r.numbers = list
-	slices.SortFunc(list, func(a, b entry) int { return cmp.Compare(a.number, b.number) })
+	sorting.Func(list, func(a, b entry) int { return cmp.Compare(a.number, b.number) })
 	return list, nil
 }
 

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -18,6 +17,7 @@ import (
 
 	"ustack/filemap/auxv"
 	"ustack/filemap/procmap"
+	"ustack/tracefs/sorting"
 )
 
 // Words for what a thread does when it is in no system call.
@@ -83,7 +83,7 @@ func (r *Reader) Read(pid int) (*Process, error) {
 	for what, n := range counts {
 		p.Do = append(p.Do, Count{what, n})
 	}
-	slices.SortFunc(p.Do, func(a, b Count) int {
+	sorting.Func(p.Do, func(a, b Count) int {
 		return cmp.Or(-cmp.Compare(a.Threads, b.Threads), cmp.Compare(a.What, b.What))
 	})
 	if p.Threads == 0 {

@@ -2,10 +2,10 @@ package whole
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"ustack/tracefs"
+	"ustack/tracefs/sorting"
 	"ustack/tracefs/text"
 )
 
@@ -24,7 +24,7 @@ func (l *Lookout) Next() *Held {
 	}
 	l.line[0] = nil
 	l.line = l.line[1:]
-	slices.SortFunc(h.unwound, func(x, y text.Unwound) int { return cmp.Compare(x.Record, y.Record) })
+	sorting.Func(h.unwound, func(x, y text.Unwound) int { return cmp.Compare(x.Record, y.Record) })
 	text.Restack(&h.Batch, h.unwound)
 	clear(h.unwound)
 	h.unwound = h.unwound[:0]

@@ -2,12 +2,12 @@ package whole
 
 import (
 	"cmp"
-	"slices"
 
 	"ustack/filemap/space"
 	"ustack/filemap/unwind"
 	"ustack/tracefs"
 	"ustack/tracefs/perf"
+	"ustack/tracefs/sorting"
 	"ustack/tracefs/text"
 )
 
@@ -17,7 +17,7 @@ const maxFrames = 127
 
 // replace gives the stacks of pairs the frames that were found.
 func (s *Stage) replace(b *tracefs.Batch) {
-	slices.SortFunc(s.pairs, func(x, y pair) int { return cmp.Compare(x.call.record, y.call.record) })
+	sorting.Func(s.pairs, func(x, y pair) int { return cmp.Compare(x.call.record, y.call.record) })
 	s.list, s.arena = s.list[:0], s.arena[:0]
 	var c Counts
 	for _, p := range s.pairs {
@@ -41,7 +41,7 @@ func (s *Stage) replace(b *tracefs.Batch) {
 		s.release(p.sample)
 	}
 	s.arrivals(b, &c)
-	slices.SortFunc(s.list, func(x, y text.Unwound) int { return cmp.Compare(x.Record, y.Record) })
+	sorting.Func(s.list, func(x, y text.Unwound) int { return cmp.Compare(x.Record, y.Record) })
 	text.Restack(b, s.list)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"ustack/tracefs"
+	"ustack/tracefs/sorting"
 )
 
 // Chain is a lock that was waited for while its owner waited for another one itself, whose
@@ -83,7 +84,7 @@ func compareOn(x, y *BlockedOn) int {
 }
 
 func sortRoots(list []Root) {
-	slices.SortStableFunc(list, func(x, y Root) int {
+	sorting.StableFunc(list, func(x, y Root) int {
 		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.TID, y.TID), cmp.Compare(x.Did, y.Did), compareOn(&x.On, &y.On))
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"ustack/tracefs"
+	"ustack/tracefs/sorting"
 )
 
 // Wait is a single wait, of the longest ones.
@@ -173,9 +174,9 @@ func someSegments(segs []Segment) []Segment {
 	if len(segs) <= maxSegments {
 		return longest
 	}
-	slices.SortStableFunc(longest, func(x, y Segment) int { return cmp.Compare(y.To-y.From, x.To-x.From) })
+	sorting.StableFunc(longest, func(x, y Segment) int { return cmp.Compare(y.To-y.From, x.To-x.From) })
 	longest = longest[:maxSegments]
-	slices.SortFunc(longest, func(x, y Segment) int { return cmp.Compare(x.From, y.From) })
+	sorting.Func(longest, func(x, y Segment) int { return cmp.Compare(x.From, y.From) })
 	return longest
 }
 

@@ -11,6 +11,7 @@ import (
 	"ustack/render/futex/impact"
 	"ustack/tracefs"
 	"ustack/tracefs/sched"
+	"ustack/tracefs/sorting"
 	"ustack/tracefs/syscalls"
 )
 
@@ -204,7 +205,7 @@ func (a *Analysis) Impact(v ImpactView) *Impact {
 			out.Locks = append(out.Locks, ImpactLock{l, t})
 		}
 	}
-	slices.SortStableFunc(out.Locks, func(x, y ImpactLock) int { return cmp.Compare(y.Time, x.Time) })
+	sorting.StableFunc(out.Locks, func(x, y ImpactLock) int { return cmp.Compare(y.Time, x.Time) })
 	if len(v.WhatIf) == 0 {
 		return out
 	}

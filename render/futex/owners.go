@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"ustack/tracefs"
+	"ustack/tracefs/sorting"
 )
 
 // Waiting is a wait that has not ended, whose lock's owner can be read.
@@ -42,7 +43,7 @@ func (r recent) merged(other recent) recent {
 		return r
 	}
 	all := slices.Concat(r, other)
-	slices.SortStableFunc(all, func(a, b reading) int { return cmp.Compare(a.at, b.at) })
+	sorting.StableFunc(all, func(a, b reading) int { return cmp.Compare(a.at, b.at) })
 	return all[max(0, len(all)-maxRecent):]
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"ustack/tracefs"
+	"ustack/tracefs/sorting"
 )
 
 // View selects parts of a report. It changes what is shown, not what is
@@ -300,7 +301,7 @@ func (rp *reporter) times(list parts[int32]) []ThreadTime {
 }
 
 func sortThreads(list []ThreadTime) {
-	slices.SortFunc(list, func(x, y ThreadTime) int {
+	sorting.Func(list, func(x, y ThreadTime) int {
 		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(y.Count, x.Count), cmp.Compare(x.TID, y.TID))
 	})
 }
@@ -348,7 +349,7 @@ func (rp *reporter) flowsOf(out *Lock, l *lock) {
 		sum(wakes, f.wake, t)
 		out.Flows = append(out.Flows, Flow{rp.share(f.wait, t), rp.share(f.wake, t), t.Count, t.Time})
 	}
-	slices.SortFunc(out.Flows, func(x, y Flow) int {
+	sorting.Func(out.Flows, func(x, y Flow) int {
 		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(y.Count, x.Count), x.Wait.compare(&y.Wait), x.Wake.compare(&y.Wake))
 	})
 	out.WaitStacks, out.Wakers = rp.shares(waits), rp.shares(wakes)
@@ -359,7 +360,7 @@ func (rp *reporter) shares(m map[int32]*Tally) []StackShare {
 	for id, t := range m {
 		out = append(out, rp.share(id, t))
 	}
-	slices.SortFunc(out, func(x, y StackShare) int {
+	sorting.Func(out, func(x, y StackShare) int {
 		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(y.Count, x.Count), x.compare(&y))
 	})
 	return out

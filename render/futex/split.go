@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"ustack/tracefs"
+	"ustack/tracefs/sorting"
 	"ustack/tracefs/syscalls"
 )
 
@@ -344,7 +345,7 @@ func addBlocked(list []BlockedOn, b BlockedOn) []BlockedOn {
 }
 
 func sortBlocked(list []BlockedOn) {
-	slices.SortFunc(list, func(x, y BlockedOn) int {
+	sorting.Func(list, func(x, y BlockedOn) int {
 		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.What, y.What), cmp.Compare(x.Address, y.Address), cmp.Compare(x.Call, y.Call))
 	})
 }

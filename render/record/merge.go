@@ -5,12 +5,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"ustack/filemap/resolve"
 	"ustack/tracefs"
 	"ustack/tracefs/escape"
+	"ustack/tracefs/sorting"
 	"ustack/tracefs/text"
 )
 
@@ -275,7 +275,7 @@ func (m *Merge) sorted() []stackKey {
 	for key := range m.stacks {
 		all = append(all, key)
 	}
-	slices.SortFunc(all, func(x, y stackKey) int {
+	sorting.Func(all, func(x, y stackKey) int {
 		a, b := m.stacks[x], m.stacks[y]
 		return cmp.Or(cmp.Compare(b.total, a.total), cmp.Compare(x.event, y.event), cmp.Compare(a.place, b.place))
 	})

@@ -9,6 +9,7 @@ import (
 	"ustack/render/stackset"
 	"ustack/render/tally"
 	"ustack/tracefs"
+	"ustack/tracefs/sorting"
 )
 
 // Report draws conclusions, and changes nothing: a trace can go on after it.
@@ -26,11 +27,11 @@ func (a *Analysis) Report(v View) *Report {
 			r.Events.add(s)
 		}
 	}
-	slices.SortFunc(r.Kinds, func(x, y KindSum) int { return cmp.Or(cmp.Compare(y.All(), x.All()), cmp.Compare(x.Kind, y.Kind)) })
+	sorting.Func(r.Kinds, func(x, y KindSum) int { return cmp.Or(cmp.Compare(y.All(), x.All()), cmp.Compare(x.Kind, y.Kind)) })
 	for w, s := range b.whys {
 		r.Unknown = append(r.Unknown, WhySum{w, *s})
 	}
-	slices.SortFunc(r.Unknown, func(x, y WhySum) int { return cmp.Compare(x.Why, y.Why) })
+	sorting.Func(r.Unknown, func(x, y WhySum) int { return cmp.Compare(x.Why, y.Why) })
 	b.rows(r)
 	r.Notes = a.notes(r)
 	return r
@@ -279,17 +280,17 @@ func (b *builder) row(g *group) *Row {
 			}
 		}
 	}
-	slices.SortFunc(r.Sites, func(x, y Site) int {
+	sorting.Func(r.Sites, func(x, y Site) int {
 		return cmp.Or(cmp.Compare(y.All(), x.All()), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Call, y.Call))
 	})
 	for tid, s := range g.threads {
 		r.Threads = append(r.Threads, Thread{tid, b.a.threads.commOf(tid), *s})
 	}
-	slices.SortFunc(r.Threads, func(x, y Thread) int { return cmp.Or(cmp.Compare(y.All(), x.All()), cmp.Compare(x.TID, y.TID)) })
+	sorting.Func(r.Threads, func(x, y Thread) int { return cmp.Or(cmp.Compare(y.All(), x.All()), cmp.Compare(x.TID, y.TID)) })
 	for k, s := range g.wakers {
 		r.Wakers = append(r.Wakers, b.waker(k, s))
 	}
-	slices.SortFunc(r.Wakers, func(x, y Waker) int { return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.TID, y.TID)) })
+	sorting.Func(r.Wakers, func(x, y Waker) int { return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.TID, y.TID)) })
 	if r.Slept = d.Count; d.Count > 0 {
 		r.Mean, r.P50, r.P99, r.Max, r.Histogram = d.Sum/tracefs.Time(d.Count), d.Quantile(0.5), d.Quantile(0.99), d.Max, d.Histogram()
 	}

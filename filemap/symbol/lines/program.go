@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"ustack/tracefs/sorting"
 )
 
 // row says that the code from an address on belongs to a line.
@@ -167,7 +169,7 @@ func (d *Data) readProgram(u *unit, t *table) error {
 	if err := p.run(d, t); err != nil {
 		return err
 	}
-	slices.SortFunc(t.sequences, func(a, b sequence) int {
+	sorting.Func(t.sequences, func(a, b sequence) int {
 		return cmp.Or(cmp.Compare(a.low, b.low), cmp.Compare(b.high, a.high), cmp.Compare(a.from, b.from))
 	})
 	t.rows = slices.Clip(t.rows)

@@ -10,6 +10,7 @@ import (
 	"ustack/filemap/unwind/frames"
 	"ustack/filemap/unwind/health"
 	"ustack/filemap/unwind/table"
+	"ustack/tracefs/sorting"
 )
 
 // piece is code: a section, or in a file without sections a segment.
@@ -33,7 +34,7 @@ func codeOf(x *image.Image) (all []piece) {
 			all = append(all, piece{table.Span{Start: s.Addr, End: s.Addr + s.FileSize}, ""})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b piece) int { return cmp.Compare(a.Start, b.Start) })
+	sorting.StableFunc(all, func(a, b piece) int { return cmp.Compare(a.Start, b.Start) })
 	end := uint64(0)
 	for i := range all {
 		all[i].Start = min(max(all[i].Start, end), all[i].End)
@@ -59,7 +60,7 @@ func spansOf(t functions) (spans []table.Span) {
 }
 
 func sortSpans(spans []table.Span) {
-	slices.SortFunc(spans, func(a, b table.Span) int { return cmp.Compare(a.Start, b.Start) })
+	sorting.Func(spans, func(a, b table.Span) int { return cmp.Compare(a.Start, b.Start) })
 }
 
 // flat sorts spans, and cuts off what an earlier one has, too.

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
 	"ustack/tracefs"
+	"ustack/tracefs/sorting"
 )
 
 // Path is the critical path between two times. Its parts are its length: the time in
@@ -110,7 +110,7 @@ func (a *activity) path(from, to tracefs.Time, tid int32) *Path {
 	for lock, d := range w.sums {
 		w.p.Locks = append(w.p.Locks, LockPart{lock, d})
 	}
-	slices.SortFunc(w.p.Locks, func(x, y LockPart) int { return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.Lock, y.Lock)) })
+	sorting.Func(w.p.Locks, func(x, y LockPart) int { return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.Lock, y.Lock)) })
 	return w.p
 }
 

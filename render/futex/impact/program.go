@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"ustack/tracefs"
+	"ustack/tracefs/sorting"
 )
 
 // opKind is what a thread does in a replay.
@@ -124,7 +125,7 @@ func (th *thread) waitsForHold(s *segment) bool {
 
 // ops makes a thread's operations.
 func (p *program) ops(th *thread, marks []mark, from, to tracefs.Time, idle *idle) (ops []op) {
-	slices.SortStableFunc(marks, func(x, y mark) int { return cmp.Compare(x.at, y.at) })
+	sorting.StableFunc(marks, func(x, y mark) int { return cmp.Compare(x.at, y.at) })
 	if len(th.list) == 0 {
 		return nil
 	}
@@ -247,7 +248,7 @@ func (a *activity) idle() *idle {
 			}
 		}
 	}
-	slices.SortFunc(all, func(x, y change) int { return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.by, y.by)) })
+	sorting.Func(all, func(x, y change) int { return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.by, y.by)) })
 	d := &idle{at: []tracefs.Time{0}, sum: []tracefs.Time{0}, few: []bool{true}}
 	n := 0
 	for _, c := range all {

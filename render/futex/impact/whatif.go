@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"ustack/tracefs"
+	"ustack/tracefs/sorting"
 )
 
 // Change is what is done to a lock.
@@ -228,7 +229,7 @@ func (p *program) unseenIn(ops []op, lock int32) (all tracefs.Time) {
 	slices.Sort(holds)
 	hold := holds[len(holds)/2]
 	sorted := slices.Clone(between)
-	slices.SortFunc(sorted, func(x, y stretch) int { return cmp.Compare(x.time, y.time) })
+	sorting.Func(sorted, func(x, y stretch) int { return cmp.Compare(x.time, y.time) })
 	one := sorted[len(sorted)/5].time
 	for _, s := range between {
 		n := (s.time + hold) / max(one+hold, 1)

@@ -9,6 +9,7 @@ import (
 	"ustack/render/futex"
 	"ustack/render/phrase"
 	"ustack/tracefs"
+	"ustack/tracefs/sorting"
 )
 
 // limits bound the time line, and the memory to make it.
@@ -243,8 +244,8 @@ func (c *collector) finish() {
 	}
 	for _, th := range c.shown {
 		rest := slices.Collect(maps.Values(th.rest))
-		slices.SortFunc(th.bars, slices.Compare)
-		slices.SortFunc(rest, slices.Compare)
+		sorting.Func(th.bars, slices.Compare)
+		sorting.Func(rest, slices.Compare)
 		c.out.Lines = append(c.out.Lines, threadLine{Name: short(phrase.Thread(th.tid, th.comm)), Process: max(th.pid, 0), Waits: th.waits,
 			Time: th.time[0] + th.time[1], Bars: append([]row{}, th.bars...), Rest: append([]row{}, rest...)})
 	}
@@ -252,7 +253,7 @@ func (c *collector) finish() {
 		from := max(l.From, c.r.Start)
 		c.out.Lost = append(c.out.Lost, row{int64(from - c.r.Start), int64(max(l.To-from, 0)), int64(l.CPU), int64(l.Buffer), int64(min(l.Records, 1<<53))})
 	})
-	slices.SortFunc(c.out.Lost, slices.Compare)
+	sorting.Func(c.out.Lost, slices.Compare)
 	c.out.Names, c.out.Stacks = c.words.names, c.words.stacks
 }
 

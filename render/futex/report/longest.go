@@ -2,9 +2,9 @@ package report
 
 import (
 	"cmp"
-	"slices"
 
 	"ustack/tracefs"
+	"ustack/tracefs/sorting"
 )
 
 // longest keeps the longest of things, of equal ones the first, and gives the others
@@ -51,7 +51,7 @@ func (l *longest[T]) each(f func(*T)) {
 }
 
 func (l *longest[T]) cut() {
-	slices.SortFunc(l.list, func(x, y *sized[T]) int {
+	sorting.Func(l.list, func(x, y *sized[T]) int {
 		return cmp.Or(cmp.Compare(y.length, x.length), cmp.Compare(x.number, y.number))
 	})
 	if len(l.list) <= l.most {

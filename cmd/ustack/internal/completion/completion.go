@@ -18,6 +18,7 @@ import (
 
 	"ustack/cmd/ustack/internal/command"
 	"ustack/tracefs/instance"
+	"ustack/tracefs/sorting"
 )
 
 // Files is the candidate that has the shell complete the names of files.
@@ -199,7 +200,7 @@ func (c *Completer) processes() (list []Candidate) {
 		}
 		list = append(list, Candidate{name, oneLine(string(comm))})
 	}
-	slices.SortFunc(list, func(a, b Candidate) int {
+	sorting.Func(list, func(a, b Candidate) int {
 		x, _ := strconv.Atoi(a.Word)
 		y, _ := strconv.Atoi(b.Word)
 		return x - y
