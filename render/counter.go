@@ -10,26 +10,31 @@ import (
 
 // Counter shows on a terminal the counts of a trace under way.
 type Counter struct {
-	w    io.Writer
+	to   *Sanitizer // nil to show nothing
 	next time.Time
-	off  bool
-	on   bool
 }
 
 // counterEvery is how often the line changes.
 const counterEvery = time.Second
 
-// NewCounter shows counts on w, nothing if off.
+// NewCounter shows counts on w, below the messages that others write there. It shows
+// nothing if off, or if w is no terminal (see Output).
 func NewCounter(w io.Writer, off bool) *Counter {
-	if s, ok := w.(*Sanitizer); ok {
-		w = s.w // this text is ours
+	return &Counter{to: counting(w, off), next: time.Now().Add(counterEvery)}
+}
+
+// counting returns the terminal of a counter, nil for none.
+func counting(w io.Writer, off bool) *Sanitizer {
+	to, ok := w.(*Sanitizer)
+	if off || !ok {
+		return nil
 	}
-	return &Counter{w: w, off: off, next: time.Now().Add(counterEvery)}
+	return to
 }
 
 // Step is called now and then.
 func (c *Counter) Step(t *resolve.Totals) {
-	if c.off || time.Now().Before(c.next) {
+	if c.to == nil || time.Now().Before(c.next) {
 		return
 	}
 	lost, exact := t.LostRecords()
@@ -37,15 +42,13 @@ func (c *Counter) Step(t *resolve.Totals) {
 	if !exact {
 		more = "at least "
 	}
-	fmt.Fprintf(c.w, "\r%d events, %d stacks, %s%d lost ", t.Events, t.Stacks, more, lost)
-	c.on = true
+	c.to.count(fmt.Sprintf("%d events, %d stacks, %s%d lost ", t.Events, t.Stacks, more, lost))
 	c.next = time.Now().Add(counterEvery)
 }
 
 // Done clears the line.
 func (c *Counter) Done() {
-	if c.on {
-		fmt.Fprintf(c.w, "\r%60s\r", "")
-		c.on = false
+	if c.to != nil {
+		c.to.count("")
 	}
 }

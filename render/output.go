@@ -3,6 +3,7 @@ package render
 import (
 	"io"
 	"os"
+	"sync"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
@@ -32,11 +33,16 @@ func IsTerminalWriter(w io.Writer) bool {
 
 // Sanitizer writes text with control characters, and bytes that are no UTF-8,
 // as octal escapes like \033, so that they do nothing to a terminal. Line
-// feeds and tabs stay.
+// feeds and tabs stay. Several goroutines may write.
 type Sanitizer struct {
-	w    io.Writer
+	w io.Writer
+
+	mu   sync.Mutex
 	buf  []byte
 	part []byte // of a character that the next Write goes on with
+	// counting is whether the line of a counter is on the terminal. The next text takes
+	// its place.
+	counting bool
 }
 
 // NewSanitizer returns a Sanitizer in front of w.
@@ -44,7 +50,12 @@ func NewSanitizer(w io.Writer) *Sanitizer { return &Sanitizer{w: w} }
 
 // Write implements io.Writer.
 func (s *Sanitizer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.buf = s.buf[:0]
+	if s.counting {
+		s.buf, s.counting = append(s.buf, clearCounter...), false
+	}
 	in := p
 	if len(s.part) > 0 {
 		in = append(s.part, p...)
@@ -71,6 +82,25 @@ func (s *Sanitizer) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// clearCounter clears a line of up to 60 columns, which the lines of counters have.
+const clearCounter = "\r                                                            \r"
+
+// count shows the line of a counter in place of the one before, and clears it if it is
+// empty. The text is ours.
+func (s *Sanitizer) count(line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case line != "":
+		line, s.counting = "\r"+line, true
+	case s.counting:
+		line, s.counting = clearCounter, false
+	default:
+		return
+	}
+	_, _ = io.WriteString(s.w, line) // a counter that cannot be seen changes nothing
 }
 
 // bidi reports whether a character changes the direction of the text after it:

@@ -29,6 +29,7 @@ func (o *liveOutput) Open(*live.Start) (needs live.Needs, err error) {
 	o.out = o.stdout
 	o.names, err = o.f.symbols.Open("", o.f.Reporter.Out)
 	needs.Symbols = o.names
+	needs.Lines = o.f.out == "" && render.IsTerminalWriter(render.Output(o.stdout))
 	if err != nil || o.f.out == "" {
 		return needs, err
 	}

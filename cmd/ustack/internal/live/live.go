@@ -87,9 +87,9 @@ type Options struct {
 
 // Reporter prints the messages of a run.
 type Reporter struct {
-	Command string // whose messages they are
-	Out     io.Writer
-	Quiet   bool // errors only
+	Command string    // whose messages they are
+	Out     io.Writer // of render.Output: several goroutines report
+	Quiet   bool      // errors only
 }
 
 // Say prints a message.

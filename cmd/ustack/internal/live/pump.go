@@ -68,7 +68,7 @@ func (s *session) pump(trace source.Source) (*resolve.Totals, error) {
 	}
 	res := resolve.New(opt)
 	r := s.opt.Reporter
-	counter := render.NewCounter(r.Out, r.Quiet || s.needs.OwnProgress || !render.IsTerminalWriter(r.Out))
+	counter := render.NewCounter(r.Out, r.Quiet || s.needs.OwnProgress || s.needs.Lines)
 	defer counter.Done()
 	var failed error
 	pipe := input.NewPipe(&followed{Source: trace, s: s})

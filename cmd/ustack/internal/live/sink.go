@@ -62,6 +62,9 @@ type Needs struct {
 	Tick time.Duration
 	// OwnProgress is set if the sink shows its own progress on the terminal.
 	OwnProgress bool
+	// Lines is set if the sink's output goes to a terminal line by line: a counter would
+	// be between the lines.
+	Lines bool
 	// Processes is set if Start.Processes is used: processes are read early then, if
 	// stacks come long after their events.
 	Processes bool

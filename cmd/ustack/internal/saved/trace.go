@@ -196,7 +196,7 @@ func (t *Trace) FindLateStacks() {
 // Read reads the trace into the renderer that make gives for its resolver.
 func (t *Trace) Read(make func(*resolve.Resolver) render.Renderer, stderr io.Writer) (*resolve.Totals, error) {
 	res := resolve.New(t.opt)
-	progress := render.NewProgress(stderr, t.Progress(), t.options.Quiet || !render.IsTerminalWriter(stderr))
+	progress := render.NewProgress(stderr, t.Progress(), t.options.Quiet)
 	defer progress.Done()
 	totals, err := pump.Run(t.Start(), res, make(res), progress.Step)
 	if totals != nil { // all is read
@@ -223,7 +223,7 @@ func (t *Trace) ReadAgain(w render.Renderer, stderr io.Writer) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	progress := render.NewProgress(stderr, trace.Progress(), t.options.Quiet || !render.IsTerminalWriter(stderr))
+	progress := render.NewProgress(stderr, trace.Progress(), t.options.Quiet)
 	defer progress.Done()
 	_, err = pump.Run(trace.Start(), resolve.New(t.opt), w, progress.Step)
 	return err == nil, err
