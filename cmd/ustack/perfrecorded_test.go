@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"ustack/cmd/ustack/internal/saved"
@@ -108,10 +109,20 @@ func runPerf(t *testing.T, perf string, args ...string) []byte {
 	if errors.As(err, &exit) && bytes.Contains(exit.Stderr, []byte(abortsOnIDs)) {
 		t.Skipf("perf %v: another program has asked for build IDs meanwhile, and perf 6.1 aborts then: %s", args, exit.Stderr)
 	}
+	if exit != nil && crashed(exit.ProcessState) {
+		t.Skipf("perf %v crashed (%v): %s", args, err, exit.Stderr)
+	}
 	if err != nil {
 		t.Fatalf("perf %v: %v", args, err)
 	}
 	return out
+}
+
+// crashed reports whether a program has ended by a fault of its own: an assertion that
+// failed, or an access to memory.
+func crashed(p *os.ProcessState) bool {
+	status := p.Sys().(syscall.WaitStatus)
+	return status.Signaled() && slices.Contains([]syscall.Signal{syscall.SIGABRT, syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGILL}, status.Signal())
 }
 
 // TestPerfRecorded: what perf record has written is the same to us as to perf script, event
@@ -122,8 +133,7 @@ func TestPerfRecorded(t *testing.T) {
 	if err != nil {
 		t.Skip("perf is not installed (Debian: linux-perf)")
 	}
-	dir := t.TempDir()
-	work := filepath.Join(dir, "work")
+	work := filepath.Join(t.TempDir(), "work")
 	compile(t, work, "work.c", "-ldl")
 	for _, c := range []struct {
 		name  string
@@ -134,20 +144,27 @@ func TestPerfRecorded(t *testing.T) {
 		{"compressed", []string{"-z", "-k", "mono"}},
 		{"pipe", nil},
 	} {
-		data := filepath.Join(dir, "perf.data")
-		args := slices.Concat([]string{"record", "-q", "-g", "-m", "8M", "-o", data, "-e", "syscalls:sys_enter_futex,syscalls:sys_exit_futex",
-			"-e", "sched:sched_switch", "-e", "cpu-clock"}, c.flags, []string{"--", work, "herds", "5"})
-		if c.name == "pipe" {
-			args[slices.Index(args, data)] = "-"
-		}
-		out := runPerf(t, perf, args...)
-		if c.name == "pipe" {
-			if err := os.WriteFile(data, out, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		comparePerf(t, perf, c.name, data)
+		t.Run(c.name, func(t *testing.T) { recordAndCompare(t, perf, work, c.name, c.flags) })
 	}
+}
+
+// recordAndCompare has perf record a program, and compares what we read of it with what
+// perf script does.
+func recordAndCompare(t *testing.T, perf, work, name string, flags []string) {
+	t.Helper()
+	data := filepath.Join(t.TempDir(), "perf.data")
+	args := slices.Concat([]string{"record", "-q", "-g", "-m", "8M", "-o", data, "-e", "syscalls:sys_enter_futex,syscalls:sys_exit_futex",
+		"-e", "sched:sched_switch", "-e", "cpu-clock"}, flags, []string{"--", work, "herds", "5"})
+	if name == "pipe" {
+		args[slices.Index(args, data)] = "-"
+	}
+	out := runPerf(t, perf, args...)
+	if name == "pipe" {
+		if err := os.WriteFile(data, out, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	comparePerf(t, perf, name, data)
 }
 
 // comparePerf compares a file with perf script of it.
