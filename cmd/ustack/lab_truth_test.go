@@ -47,19 +47,28 @@ type labCounts struct {
 	unresolved      map[string]int // tagged frames by reason; a claim counts as one
 }
 
-// named is the share of the tagged frames in files that have one.
-func (c *labCounts) named() float64 {
+// inFiles is how many of the tagged frames are in files.
+func (c *labCounts) inFiles() int {
 	all := c.right + c.wrong
 	for _, n := range c.unresolved {
 		all += n
 	}
-	return float64(c.right) / float64(max(all, 1))
+	return all
 }
+
+// taggedFrames is how many frames of tagged stacks were held against the truth.
+func (c *labCounts) taggedFrames() int { return c.inFiles() + c.anonymous }
+
+// named is the share of the tagged frames in files that have one.
+func (c *labCounts) named() float64 { return float64(c.right) / float64(max(c.inFiles(), 1)) }
 
 func (c *labCounts) add(o *labCounts) {
 	c.tagged, c.noStack = c.tagged+o.tagged, c.noStack+o.noStack
 	c.right, c.wrong, c.impossible = c.right+o.right, c.wrong+o.wrong, c.impossible+o.impossible
 	c.frames, c.anonymous, c.ends = c.frames+o.frames, c.anonymous+o.anonymous, c.ends+o.ends
+	if c.unresolved == nil {
+		c.unresolved = make(map[string]int)
+	}
 	for reason, n := range o.unresolved {
 		c.unresolved[reason] += n
 	}
