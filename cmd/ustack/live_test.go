@@ -20,12 +20,14 @@ import (
 	"ustack/tracefs/instance"
 )
 
-// needLive skips a test that cannot trace here, and says why. Where such tests
-// must run (USTACK_LIVE=must), it fails.
+// needLive skips a test that cannot trace here, or is not to (USTACK_LIVE=no), and says
+// why. Where such tests must run (USTACK_LIVE=must), it fails.
 func needLive(t testing.TB) {
 	t.Helper()
 	why := ""
 	switch _, err := instance.Find(""); {
+	case os.Getenv("USTACK_LIVE") == "no":
+		why = "USTACK_LIVE=no"
 	case err != nil:
 		why = err.Error()
 	case os.Geteuid() != 0:
