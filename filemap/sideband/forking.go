@@ -81,7 +81,7 @@ func (c *calls) copied(r *perf.Record) {
 
 // alone reports whether no other thread can change the memory of a process of one thread.
 func (c *calls) alone(pid int) bool {
-	return c.history.Threads.Live(pid) < 2 && c.history.sharers.all(pid) == nil
+	return c.history.Threads.Live(pid) < 2 && c.history.sharers.of[pid] == nil
 }
 
 // copiedGone notes that it is unknown whether a forked process has the mappings

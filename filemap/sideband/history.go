@@ -94,8 +94,11 @@ func (h *History) fork(parent, child int, t tracefs.Time) {
 	h.log.fork(parent, child, t)
 	h.Threads.gone(child, t) // a process of the same PID, whose end was lost
 	h.Threads.started(child, child, t)
-	h.sharers.leave(child)
+	h.left(child, t)
 	h.Spaces.Fork(parent, child, t)
+	if g := h.sharers.of[parent]; g != nil && g.broken {
+		space.Follow(h.Spaces, child, t) // its memory is a copy, or shared will be called
+	}
 }
 
 func (h *History) thread(pid, tid int, t tracefs.Time) {
@@ -106,7 +109,7 @@ func (h *History) thread(pid, tid int, t tracefs.Time) {
 func (h *History) exec(pid int, comm string, t tracefs.Time) {
 	h.log.exec(pid, comm, t)
 	h.Threads.execed(pid, t)
-	h.sharers.leave(pid)
+	h.left(pid, t)
 	h.Spaces.Exec(pid, comm, t)
 }
 
@@ -138,7 +141,7 @@ func (h *History) exit(pid, tid int, t tracefs.Time) (last bool) {
 	h.log.exit(pid, tid, t)
 	last = h.Threads.ended(pid, tid, t)
 	if last {
-		h.sharers.leave(pid)
+		h.left(pid, t)
 		h.Spaces.Exit(pid, t)
 	}
 	return last
@@ -148,7 +151,7 @@ func (h *History) exit(pid, tid int, t tracefs.Time) (last bool) {
 func (h *History) gone(pid int, t tracefs.Time) {
 	h.log.gone(pid, t)
 	h.Threads.gone(pid, t)
-	h.sharers.leave(pid)
+	h.left(pid, t)
 	h.Spaces.Exit(pid, t)
 }
 

@@ -114,28 +114,44 @@ func sameMemory(b *Band, a, c int) bool {
 // them again.
 func (b *Band) findSharers(r *procmap.Reader) {
 	for _, list := range b.History.alike() {
-		var sorted []int
-		for _, pid := range list {
-			same, ok := 0, true
-			at := sort.Search(len(sorted), func(i int) bool {
-				order, known := b.compare(sorted[i], pid)
-				if ok = ok && known; order == 0 && known {
-					same = sorted[i]
-				}
-				return order >= 0
-			})
-			switch {
-			case !ok:
-			case same == 0:
-				sorted = slices.Insert(sorted, at, pid)
-			case !b.History.shares(same, pid):
-				b.History.shared(same, pid, b.Now())
-				for _, each := range []int{same, pid} {
-					_ = b.Read(r, each, b.History.Gaps.from()) // what one did meanwhile, the other has
-				}
+		unite(b, r, nil, list)
+	}
+	var broken []int
+	for _, g := range b.History.sharers.broken() { // of which no code is known
+		broken = unite(b, r, broken, g.pids[:1])
+	}
+	if len(broken) == 0 {
+		return
+	}
+	for _, pid := range b.History.Threads.processes() {
+		_ = unite(b, r, slices.Clip(broken), []int{pid})
+	}
+}
+
+// unite notes which processes of a list share the memory of one before them, or of one
+// in sorted, which are in the order of kcmp(2). It returns them with the others.
+func unite(b *Band, r *procmap.Reader, sorted, list []int) []int {
+	for _, pid := range list {
+		same, ok := 0, true
+		at := sort.Search(len(sorted), func(i int) bool {
+			order, known := b.compare(sorted[i], pid)
+			if ok = ok && known; order == 0 && known {
+				same = sorted[i]
+			}
+			return order >= 0
+		})
+		switch {
+		case !ok:
+		case same == 0:
+			sorted = slices.Insert(sorted, at, pid)
+		case !b.History.shares(same, pid):
+			b.History.shared(same, pid, b.Now())
+			for _, each := range []int{same, pid} {
+				_ = b.Read(r, each, b.History.Gaps.from()) // what one did meanwhile, the other has
 			}
 		}
 	}
+	return sorted
 }
 
 // alike are processes that have the same code at the same addresses, two at least

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"ustack/filemap/procmap"
+	"ustack/filemap/space"
 	"ustack/tracefs"
 )
 
@@ -15,15 +16,16 @@ type sharers struct{ of map[int]*group }
 // group is a set of processes that share their memory, two at least.
 type group struct {
 	pids []int
-	// broken: there are too many to note each change for each.
+	// broken: there are too many to note each change for each. Nothing is known of
+	// them, see space.Forget, until they are half of that.
 	broken bool
 }
 
-// maxSharing is how many processes may share their memory. The changes of more
-// of them go unseen, see space.Version.Unseen.
+// maxSharing is how many processes may share their memory to be followed.
 const maxSharing = 64
 
-// all returns the processes that share the memory of one, itself among them.
+// all returns the processes that share the memory of one and are followed, itself
+// among them.
 func (s *sharers) all(pid int) []int {
 	if g := s.of[pid]; g != nil && !g.broken {
 		return g.pids
@@ -31,33 +33,39 @@ func (s *sharers) all(pid int) []int {
 	return nil
 }
 
-// join notes that two processes share their memory. broken reports that they are
-// too many now.
-func (s *sharers) join(parent, child int) (g *group, broken bool) {
+// join notes that two processes share their memory, and returns those that are not
+// followed any more: there are too many.
+func (s *sharers) join(parent, child int) (lost []int) {
 	if s.of == nil {
 		s.of = make(map[int]*group)
 	}
-	g = s.of[parent]
+	g := s.of[parent]
 	if g == nil {
 		g = &group{pids: []int{parent}}
 		s.of[parent] = g
 	}
 	if s.of[child] == g {
-		return g, false
-	}
-	s.leave(child)
-	if len(g.pids) >= maxSharing {
-		g.broken = true
+		return nil
 	}
 	g.pids = append(g.pids, child)
 	s.of[child] = g
-	return g, g.broken
+	switch {
+	case g.broken:
+		return g.pids[len(g.pids)-1:]
+	case len(g.pids) > maxSharing:
+		g.broken = true
+		return g.pids
+	}
+	return nil
 }
 
-// groups returns the groups of which all is noted.
-func (s *sharers) groups() (list []*group) {
+// groups returns the groups that are followed, and broken the others.
+func (s *sharers) groups() []*group { return s.list(false) }
+func (s *sharers) broken() []*group { return s.list(true) }
+
+func (s *sharers) list(broken bool) (list []*group) {
 	for pid, g := range s.of {
-		if !g.broken && g.pids[0] == pid {
+		if g.broken == broken && g.pids[0] == pid {
 			list = append(list, g)
 		}
 	}
@@ -65,36 +73,49 @@ func (s *sharers) groups() (list []*group) {
 	return list
 }
 
-// leave notes that a process has its own memory, or ended.
-func (s *sharers) leave(pid int) {
+// leave notes that a process has its own memory, or ended, and returns those that are
+// followed again: few enough are left.
+func (s *sharers) leave(pid int) (again []int) {
 	g := s.of[pid]
 	if g == nil {
-		return
+		return nil
 	}
 	delete(s.of, pid)
 	if i := slices.Index(g.pids, pid); i >= 0 {
 		g.pids = slices.Delete(g.pids, i, i+1)
 	}
+	if g.broken && len(g.pids) <= maxSharing/2 {
+		g.broken = false
+		again = g.pids
+	}
 	if len(g.pids) == 1 {
 		delete(s.of, g.pids[0])
 	}
+	return again
 }
 
 // shared notes that a process was made at t that shares the memory of its parent.
 func (h *History) shared(parent, child int, t tracefs.Time) {
 	h.log.shared(parent, child, t)
-	g, broken := h.sharers.join(parent, child)
-	if broken {
-		for _, pid := range g.pids {
-			h.Spaces.Unseen(pid, t)
-		}
+	if !h.shares(parent, child) {
+		h.left(child, t)
+	}
+	for _, pid := range h.sharers.join(parent, child) {
+		space.Forget(h.Spaces, pid, t)
 	}
 }
 
 // unshared notes that a process is known by t to have its own memory.
 func (h *History) unshared(pid int, t tracefs.Time) {
 	h.log.unshared(pid, t)
-	h.sharers.leave(pid)
+	h.left(pid, t)
+}
+
+// left notes that a process does not share its memory any more from t on.
+func (h *History) left(pid int, t tracefs.Time) {
+	for _, other := range h.sharers.leave(pid) {
+		space.Follow(h.Spaces, other, t)
+	}
 }
 
 // each calls fn with all processes that share the memory of one.
@@ -111,7 +132,8 @@ func (h *History) each(pid int, fn func(pid int)) {
 
 // shares reports whether two processes have the same memory.
 func (h *History) shares(pid, other int) bool {
-	return pid == other || slices.Contains(h.sharers.all(pid), other)
+	g := h.sharers.of[pid]
+	return pid == other || g != nil && g == h.sharers.of[other]
 }
 
 // unmapped notes that from t on a process has nothing between two addresses, most

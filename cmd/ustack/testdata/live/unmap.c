@@ -8,6 +8,8 @@
 #include <linux/filter.h>
 #include <linux/prctl.h>
 #include <linux/seccomp.h>
+#include <sched.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,6 +18,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "call.h"
@@ -78,6 +81,50 @@ static void huge(char *code)
 	mmap((char *)((uintptr_t)code & -unit), page, PROT_READ, MAP_FIXED | MAP_HUGETLB | MAP_ANONYMOUS | MAP_PRIVATE, -1, 0);
 }
 
+// crowd are processes that share this one's memory, of which the last one unmaps the code
+// when it is asked to.
+enum { members = 70 };
+static int wanted[2], done[2];
+static char *crowd_code;
+
+static int member(void *last)
+{
+	char c;
+	while (last != NULL && read(wanted[0], &c, 1) == 1) {
+		munmap(crowd_code, page);
+		write(done[1], &c, 1);
+	}
+	for (;;)
+		pause();
+}
+
+static void crowd(char *code)
+{
+	char c = 0;
+	crowd_code = code;
+	if (write(wanted[1], &c, 1) != 1 || read(done[0], &c, 1) != 1)
+		perror("crowd"), _exit(1);
+}
+
+// crowded has processes share this one's memory, one of them unmap its code, and end.
+static void crowded(char *at, int fd)
+{
+	enum { stack = 1 << 14 };
+	static char stacks[members][stack] __attribute__((aligned(16)));
+	pid_t pids[members];
+	if (pipe(wanted) != 0 || pipe(done) != 0)
+		perror("pipe"), _exit(1);
+	for (int i = 0; i < members; i++)
+		if ((pids[i] = clone(member, stacks[i] + stack, CLONE_VM | SIGCHLD, i == members - 1 ? stacks : NULL)) < 0)
+			perror("clone"), _exit(1);
+	gone(place(at, fd), crowd);
+	for (int i = 0; i < members; i++)
+		if (kill(pids[i], SIGKILL) != 0 || waitpid(pids[i], NULL, 0) != pids[i])
+			perror("waitpid"), _exit(1);
+	uintptr_t frame[2] = {0, (uintptr_t)place(at, fd) + 0x10};
+	call(frame, 1);
+}
+
 #if defined(__x86_64__)
 static long call32(long nr, long a, long b, long c, long d)
 {
@@ -127,6 +174,7 @@ int main(int argc, char **argv)
 	gone(place((char *)0x600000000000 + size, fd), huge);
 	refuse();
 	gone(place((char *)0x610000000000, fd), unmap_refused);
+	crowded((char *)0x630000000000, fd);
 #if defined(__x86_64__)
 	gone(place((char *)0x40000000 + inside, fd), heap32);
 	gone(place((char *)0x620000000000 + inside, fd), heap32);
