@@ -49,7 +49,7 @@ func TestObservedSyscall(t *testing.T) {
 			"# fe:00 " + map[string]string{"a": "11", "b": "12"}[name] + " build_id=" + hex.EncodeToString([]byte(id)) + "\n"
 	}
 	const head = "### t=%d.000000000 pid=7 comm=prog exe=/a\n"
-	dump := fmt.Sprintf(head, 99) + mapped + fmt.Sprintf(head, 101) + mapped
+	dump := fmt.Sprintf(head, 99) + mapped + "# read from=99 until=101 every=9\n" + fmt.Sprintf(head, 101) + mapped + "# read from=101 until=102 every=9\n"
 	maps := filepath.Join(dir, "7.maps")
 	if err := os.WriteFile(maps, []byte(dump), 0o644); err != nil {
 		t.Fatal(err)

@@ -65,7 +65,11 @@ func unread(versions []version, from, to tracefs.Time) bool {
 }
 
 // noted reports whether the dump says when the process was read.
-func (m *moment) noted() bool { return len(m.versions) > 0 && m.versions[len(m.versions)-1].every > 0 }
+func (m *moment) noted() bool { return saysWhen(m.versions) }
+
+func saysWhen(versions []version) bool {
+	return len(versions) > 0 && versions[len(versions)-1].every > 0
+}
 
 // wholeIdent is which file a mapped file is, with its build ID if the dump gives one.
 type wholeIdent struct {

@@ -64,6 +64,38 @@ func TestReadsExclusion(t *testing.T) {
 	}
 }
 
+// TestReadsUnsaid: in a dump that does not say when processes were read, all can have been
+// different in a pause between two readings that are the same: no proof by it is more than
+// late, and the kernel's word for a mapping stays its word.
+func TestReadsUnsaid(t *testing.T) {
+	hash, other, inode := tracefs.HashIdentifier(1), tracefs.HashIdentifier(2), tracefs.InodeIdentifier(6, 0xfe, 0)
+	none := resolve.Unnamed(filemap.Unannounced)
+	frames := []witnessed{
+		{1, 5e9, hash, 0x1000, resolve.Own(&filemap.File{Path: "/a"})}, // the kernel looked
+		{1, 6e9, hash, 0x1000, none},                                   // it looked at that before
+		{1, 5e9, other, 0x1000, none},                                  // exclusion
+		{77, 5e9, hash, 0x1000, none},                                  // of which there is no reading
+	}
+	paused := twice(libA + libB)
+	for dump, want := range map[string]string{
+		steadily(paused): "[/a verified /a verified /b inferred /a verified] [/b verified]",
+		paused:           "[/a announced /a late /b late /a late] [/b late]",
+	} {
+		read := map[int32]string{1: dump}
+		got := attributedBy(t, "", read, frames...)
+		number := attributedBy(t, "", read, witnessed{1, 5e9, inode, 0x1000, none})
+		if all := fmt.Sprint(got, " ", number); all != want {
+			t.Errorf("%v, want %s", all, want)
+		}
+	}
+	// What is proven of one process holds for another one no more than for itself.
+	forked := strings.ReplaceAll(paused, "pid=1", "pid=2")
+	got := attributedBy(t, "", map[int32]string{1: paused, 2: steadily(forked)}, frames[0], witnessed{2, 6e9, hash, 0x1000, none})
+	if want := "[/a announced /a late]"; fmt.Sprint(got) != want {
+		t.Errorf("%v, want %s", got, want)
+	}
+}
+
 // TestReadsBounds: notes are untrusted, too: each makes a version of its own.
 func TestReadsBounds(t *testing.T) {
 	d := newDump()

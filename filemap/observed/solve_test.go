@@ -20,7 +20,8 @@ type witnessed struct {
 	said   resolve.Attribution
 }
 
-// attributed has a dump judge frames, in words.
+// attributed is the attribution of frames by a dump, in words. Each process was read without
+// a pause, by the notes of the dump, unless it has notes of its own.
 func attributed(t *testing.T, dumps map[int32]string, frames ...witnessed) (got []string) {
 	t.Helper()
 	return attributedIn(t, "", dumps, frames...)
@@ -28,6 +29,36 @@ func attributed(t *testing.T, dumps map[int32]string, frames ...witnessed) (got 
 
 // attributedIn is attributed with the ELF files of a sysroot.
 func attributedIn(t *testing.T, sysroot string, dumps map[int32]string, frames ...witnessed) (got []string) {
+	t.Helper()
+	all := make(map[int32]string)
+	for pid, dump := range dumps {
+		all[pid] = steadily(dump)
+	}
+	return attributedBy(t, sysroot, all, frames...)
+}
+
+// steadily adds notes to the readings of a dump that has none.
+func steadily(dump string) string {
+	if strings.Contains(dump, "# read ") {
+		return dump
+	}
+	var out strings.Builder
+	for _, reading := range strings.SplitAfter(dump, "\n### ") {
+		if at, _, ok := strings.Cut(strings.TrimPrefix(reading, "### "), " "); ok {
+			at = strings.TrimPrefix(at, "t=")
+			reading, head := strings.CutSuffix(reading, "### ")
+			reading += "# read from=" + at + " until=" + at + " every=100\n"
+			if head {
+				reading += "### "
+			}
+			out.WriteString(reading)
+		}
+	}
+	return out.String()
+}
+
+// attributedBy is attributedIn by dumps as they are.
+func attributedBy(t *testing.T, sysroot string, dumps map[int32]string, frames ...witnessed) (got []string) {
 	t.Helper()
 	d := newDump()
 	for pid, text := range dumps {

@@ -114,7 +114,7 @@ func (f *frame) Numbered() proof.Said {
 	sure := proof.Afterwards
 	switch {
 	case f.m.covered && (f.owned() || found.seen == len(f.m.versions)):
-		sure = f.unlessOther(found.run, proof.Proven)
+		sure = f.unlessPaused(found.run, f.unlessOther(found.run, proof.Proven))
 	case found.code && f.renumbered(found.run):
 		return proof.Said{Place: proof.InSeveral}
 	}
@@ -148,6 +148,7 @@ func (f *frame) Looked() proof.Said {
 	case found.run != nil && !found.code:
 		return f.in(found, proof.Proven)
 	case found.run != nil && !f.m.covered:
+	case found.run != nil && !more && !f.m.noted():
 	case found.run != nil && more:
 		return proof.Said{Place: proof.InSeveral}
 	case found.run != nil:
@@ -178,7 +179,7 @@ func (f *frame) Carried() proof.Said {
 	case (more || found.renamed) && found.code:
 		return proof.Said{Place: proof.InSeveral}
 	case found.run != nil:
-		return f.in(found, f.unlessOther(found.run, sureOf(x.pin)))
+		return f.in(found, f.unlessPaused(x.pin.Mapping, f.unlessOther(found.run, sureOf(x.pin))))
 	case known:
 		f.why.Add(proof.Step{Statement: proof.NotMapped, File: file.name})
 		return proof.Said{Place: proof.Elsewhere}
@@ -199,7 +200,7 @@ func (f *frame) carriedThere() proof.Said {
 	if f.e.dump.hasCode(f.run.file.name, f.offset) == no {
 		return f.in(candidate{run: f.run}, proof.Proven)
 	}
-	sure := f.unlessOther(f.run, sureOf(pin))
+	sure := f.unlessPaused(f.run, f.unlessOther(f.run, sureOf(pin)))
 	if f.id.IsInode() && f.run.file.key.dev.Major == 0 {
 		sure = proof.Afterwards // the number can be another file's in that process (isOne)
 	}
@@ -216,6 +217,15 @@ func (f *frame) unlessOther(r *run, sure proof.Sure) proof.Sure {
 		return proof.Afterwards
 	case said == nil:
 	case f.id.IsInode() && !r.file.endsAs(said), r.file.differs(said) && slices.Contains(r.file.names(), bareName(said.Path)):
+		return proof.Afterwards
+	}
+	return sure
+}
+
+// unlessPaused is how sure a file is by a run. A dump that does not say when processes were
+// read may have pauses, in which anything can have come and gone.
+func (f *frame) unlessPaused(r *run, sure proof.Sure) proof.Sure {
+	if !saysWhen(f.e.dump.spaces[r.pid]) || len(f.m.versions) > 0 && !f.m.noted() {
 		return proof.Afterwards
 	}
 	return sure

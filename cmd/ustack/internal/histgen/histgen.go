@@ -36,9 +36,9 @@ type Config struct {
 	Hasty bool
 	// Poll: a poller reads the processes, and writes a dump of the changes. All is slower by as much as that takes.
 	Poll bool
-	// Notes: the dump says when processes were read without a change, and the poller
-	// makes pauses. IDs: the dump has build IDs.
-	Notes, IDs bool
+	// Pauses: the poller makes pauses. Notes: the dump says when processes were read
+	// without a change. IDs: it has build IDs.
+	Pauses, Notes, IDs bool
 }
 
 // Frame is what a frame really was in.

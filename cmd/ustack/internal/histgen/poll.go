@@ -43,7 +43,7 @@ func (p *poller) poll(g *generator) {
 		p.read(g, q)
 	}
 	p.next = g.now + pollEvery
-	if g.cfg.Notes && g.chance(2) {
+	if g.cfg.Pauses && g.chance(2) {
 		p.next = g.now + pollEvery*int64(2+g.rng.IntN(100))
 	}
 }
