@@ -148,14 +148,18 @@ func checkLabRun(t *testing.T, work, out, image string, r labRun) *labCounts {
 	truth := newLabTruth(t, work)
 	truth.query = r.query()
 	c := truth.check(r.name, f)
+	bad := ""
 	switch {
 	case c.tagged == 0 || c.right+c.anonymous == 0 && !truth.query:
-		stderr, _ := os.ReadFile(filepath.Join(out, r.name+".err"))
-		t.Errorf("%s: nothing was named: %v\n%s", r.name, c, stderr)
+		bad = "nothing was named"
 	case strings.Contains(r.args, "exit_group") && c.ends == 0:
-		t.Errorf("%s: no program has a stack at its end: %v", r.name, c)
+		bad = "no program has a stack at its end"
 	case !r.lossy && c.named() < labNamed[image]:
-		t.Errorf("%s: %.2f%% of the frames have a name, want %.0f%%: %v", r.name, 100*c.named(), 100*labNamed[image], c)
+		bad = fmt.Sprintf("%.2f%% of the frames have a name, want %.0f%%", 100*c.named(), 100*labNamed[image])
+	}
+	if bad != "" {
+		stderr, _ := os.ReadFile(filepath.Join(out, r.name+".err"))
+		t.Errorf("%s: %s: %v\n%s", r.name, bad, c, stderr)
 	}
 	return c
 }
