@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -83,61 +82,79 @@ func impactOf(t *testing.T, args ...string) (d impactDocument) {
 	return d
 }
 
-// variant is a program and what changes one of its arguments in the way of a what-if.
-type variant struct{ shape, args, how, arg string }
-
-func variants() (all []variant) {
-	for _, p := range [][3]string{{"sleep", "threads=3", "1000"}, {"sleep", "threads=4 out=3000", "1000"}, {"cpu", "threads=3 hold=500 out=1500", "500"}, {"nested", "threads=3", "1000"},
-		{"pipeline", "threads=2 out=500", "1000"}, {"io", "threads=3 out=700", "1000"}, {"sleep", "threads=3 hold=700 out=900 decoys=3 decoy=1500", "700"}, {"sleep", "threads=2 out=200", "1000"}} {
-		hold, _ := strconv.Atoi(p[2])
-		for _, c := range [][2]string{{"halve", fmt.Sprint("hold=", hold/2)}, {"shard:4", "shards=4"}, {"remove", "removed=1"}, {"shard:2", "shards=2"}} {
-			all = append(all, variant{p[0], p[1], c[0], c[1]})
-		}
-	}
-	return all
+// bottleneck is a program, and how its lock is held in each critical section, in us.
+type bottleneck struct {
+	shape, args string
+	hold        int
 }
 
-// TestWhatIf: programs that are really changed take about as long as predicted. The
-// machine may be busy: each is compared with an unchanged run next to it.
+// bottlenecks are the programs that are changed.
+var bottlenecks = []bottleneck{
+	{"sleep", "threads=3", 1000}, {"sleep", "threads=4 out=3000", 1000}, {"cpu", "threads=3 hold=500 out=1500", 500}, {"nested", "threads=3", 1000},
+	{"pipeline", "threads=2 out=500", 1000}, {"io", "threads=3 out=700", 1000},
+	{"sleep", "threads=3 hold=700 out=900 decoys=3 decoy=1500", 700}, {"sleep", "threads=2 out=200", 1000},
+}
+
+// change is a what-if, and the argument that makes it of a program.
+type change struct{ how, arg string }
+
+func (b *bottleneck) changes() []change {
+	return []change{{"halve", fmt.Sprint("hold=", b.hold/2)}, {"shard:4", "shards=4"}, {"remove", "removed=1"}, {"shard:2", "shards=2"}}
+}
+
+// ratios returns how long a program takes with each of the changes, as a share of its time
+// without. The machine may be busy: a run is compared with the unchanged one before it.
+func (b *bottleneck) ratios(t *testing.T, bin string, args []string) []float64 {
+	t.Helper()
+	took := func(args []string) float64 {
+		out, err := exec.Command(bin, args...).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return shapeOf(t, out).time
+	}
+	changes := b.changes()
+	all := make([][]float64, len(changes))
+	for range 3 {
+		plain := took(args)
+		for i, c := range changes {
+			all[i] = append(all[i], took(append(slices.Clip(args), c.arg))/plain)
+		}
+	}
+	median := make([]float64, len(changes))
+	for i, list := range all {
+		slices.Sort(list)
+		median[i] = list[1]
+	}
+	return median
+}
+
+// TestWhatIf: programs that are really changed take about as long as predicted.
 func TestWhatIf(t *testing.T) {
 	bin, file := shapes(t), filepath.Join(t.TempDir(), "trace.zst")
-	ratio := func(args []string, change string) float64 {
-		var all []float64
-		for range 3 {
-			var took [2]float64
-			for i, more := range [][]string{nil, {change}} {
-				out, err := exec.Command(bin, append(slices.Clip(args), more...)...).Output()
-				if err != nil {
-					t.Fatal(err)
-				}
-				took[i] = shapeOf(t, out).time
-			}
-			all = append(all, took[1]/took[0])
-		}
-		slices.Sort(all)
-		return all[1]
-	}
 	var errs []float64
 	signs, in := 0, 0
-	for _, v := range variants() {
-		args := append([]string{v.shape, "rounds=100"}, strings.Fields(v.args)...)
-		r := recordShape(t, bin, file, args...)
-		w := impactOf(t, "--what-if", r.hot+"="+v.how, file).Impact.WhatIf
-		if w == nil {
-			t.Fatal("no prediction")
+	for _, b := range bottlenecks {
+		args := append([]string{b.shape, "rounds=100"}, strings.Fields(b.args)...)
+		ratios := b.ratios(t, bin, args)
+		for i, c := range b.changes() {
+			r := recordShape(t, bin, file, args...)
+			w := impactOf(t, "--what-if", r.hot+"="+c.how, file).Impact.WhatIf
+			if w == nil {
+				t.Fatal("no prediction")
+			}
+			before := w.Recorded - r.time // the start of the program
+			want := r.time * ratios[i]
+			off := (w.Predicted - before - want) / want
+			errs = append(errs, max(off, -off))
+			if (w.Predicted < w.Recorded) == (ratios[i] < 1) || ratios[i] > 0.97 {
+				signs++
+			}
+			if w.Low-before <= want && want <= w.High-before {
+				in++
+			}
+			t.Logf("%-8s %-44s %-8s predicted %6.1f ms (%.1f to %.1f), really %6.1f, %+5.1f %% off", b.shape, b.args, c.how, (w.Predicted-before)/1e6, (w.Low-before)/1e6, (w.High-before)/1e6, want/1e6, 100*off)
 		}
-		real := ratio(args, v.arg)
-		before := w.Recorded - r.time // the start of the program
-		want := r.time * real
-		off := (w.Predicted - before - want) / want
-		errs = append(errs, max(off, -off))
-		if (w.Predicted < w.Recorded) == (real < 1) || real > 0.97 {
-			signs++
-		}
-		if w.Low-before <= want && want <= w.High-before {
-			in++
-		}
-		t.Logf("%-8s %-44s %-8s predicted %6.1f ms (%.1f to %.1f), really %6.1f, %+5.1f %% off", v.shape, v.args, v.how, (w.Predicted-before)/1e6, (w.Low-before)/1e6, (w.High-before)/1e6, want/1e6, 100*off)
 	}
 	slices.Sort(errs)
 	n := len(errs)
