@@ -55,6 +55,7 @@ func TestLiveInfer(t *testing.T) {
 	}
 	for _, level := range []string{"-O1", "-O2", "-O3"} {
 		t.Run(level, func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			program := filepath.Join(dir, "shapes")
 			compile(t, program, "shapes.c", level, "-foptimize-sibling-calls", "-g")

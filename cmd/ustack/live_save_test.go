@@ -36,6 +36,7 @@ func TestLiveReplayed(t *testing.T) {
 		}
 		for _, format := range formats {
 			t.Run(name+" "+format, func(t *testing.T) {
+				t.Parallel()
 				dir := t.TempDir()
 				saved, out := filepath.Join(dir, "saved"), filepath.Join(dir, "out")
 				args := []string{"live", "-q", "-e", "syscalls:sys_*_futex", "-e", "sched:sched_switch", "-e", "syscalls:sys_enter_openat", "-e", "kmem:kmalloc",

@@ -95,15 +95,17 @@ func TestLiveSettings(t *testing.T) {
 	} {
 		for _, source := range test.sources {
 			t.Run(test.name+"/"+source, func(t *testing.T) {
+				t.Parallel() // each has an instance of its own, and waits for most of its time
 				out, stderr := disturbed(t, work, source, test.write)
 				before, after, ok := strings.Cut(out, `"##### ustack: another user has written `)
-				if test.plain != "" && !strings.HasPrefix(after, test.want) {
-					test.want = test.plain
+				want := test.want
+				if test.plain != "" && !strings.HasPrefix(after, want) {
+					want = test.plain
 				}
-				if !ok || !strings.HasPrefix(after, test.want) || !strings.Contains(before, `{"type":"lost","cpu":0}`) {
-					t.Errorf("no gap for %s", test.want)
+				if !ok || !strings.HasPrefix(after, want) || !strings.Contains(before, `{"type":"lost","cpu":0}`) {
+					t.Errorf("no gap for %s", want)
 				}
-				if !strings.Contains(stderr, "another user has written "+test.want) || !strings.Contains(stderr, " gaps in the trace, ") {
+				if !strings.Contains(stderr, "another user has written "+want) || !strings.Contains(stderr, " gaps in the trace, ") {
 					t.Errorf("it is not reported\n%s", stderr)
 				}
 				was, is := waitStacks(t, tr, before), waitStacks(t, tr, after)
