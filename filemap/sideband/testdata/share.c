@@ -1,6 +1,6 @@
 /* Two processes that share their memory (clone with CLONE_VM). For each line of
  * input the second maps code, unmaps it, then ends; the first writes the PIDs, then
- * the address. */
+ * the address. The second ends with the first, too. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdio.h>
@@ -11,16 +11,24 @@
 static int to[2], done[2];
 static char *code;
 
-static int second(void *unused)
+static void next(void)
 {
 	char c;
-	read(to[0], &c, 1);
+	if (read(to[0], &c, 1) != 1)
+		_exit(1);
+}
+
+static int second(void *unused)
+{
+	char c = 0;
+	close(to[1]); // which is open twice: when the first process has ended, the read does, too
+	next();
 	code = mmap(0, 8192, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	write(done[1], &c, 1);
-	read(to[0], &c, 1);
+	next();
 	munmap(code, 4096);
 	write(done[1], &c, 1);
-	read(to[0], &c, 1);
+	next();
 	write(done[1], &c, 1);
 	_exit(0);
 }
