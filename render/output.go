@@ -15,6 +15,13 @@ func IsTerminal(f *os.File) bool {
 	return err == nil
 }
 
+// SafeWriter is a writer to a terminal that shows control characters as escapes by
+// itself.
+type SafeWriter interface {
+	io.Writer
+	EscapesControls()
+}
+
 // Output returns w, or if w is a terminal, a writer to it that shows control
 // characters as escapes: a trace is full of untrusted strings.
 func Output(w io.Writer) io.Writer {
@@ -27,7 +34,7 @@ func Output(w io.Writer) io.Writer {
 // IsTerminalWriter reports whether a writer that Output returned goes to a
 // terminal.
 func IsTerminalWriter(w io.Writer) bool {
-	_, ok := w.(*Sanitizer)
+	_, ok := w.(SafeWriter)
 	return ok
 }
 
@@ -47,6 +54,9 @@ type Sanitizer struct {
 
 // NewSanitizer returns a Sanitizer in front of w.
 func NewSanitizer(w io.Writer) *Sanitizer { return &Sanitizer{w: w} }
+
+// EscapesControls implements SafeWriter.
+func (s *Sanitizer) EscapesControls() {}
 
 // Write implements io.Writer.
 func (s *Sanitizer) Write(p []byte) (int, error) {

@@ -13,6 +13,7 @@ import (
 
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/contention"
+	"ustack/cmd/ustack/internal/destination"
 	"ustack/render"
 	"ustack/render/futex/diff"
 )
@@ -37,6 +38,7 @@ type diffFlags struct {
 	verbose   bool
 	noSymbols bool
 	files     []string
+	to        destination.Flags
 }
 
 func parseDiff(args []string, stdout io.Writer) (*diffFlags, error) {
@@ -63,6 +65,7 @@ func (f *diffFlags) define(fs *flag.FlagSet) {
 	}
 	fs.BoolVar(&f.noSymbols, "no-symbols", false, "do not name the functions of traces")
 	fs.Var((*command.List)(&f.common.symbols.DebugDirs), "debug-dir", "look for debug information in `DIR`, too; may be repeated")
+	f.to.Register(fs)
 	fs.BoolVar(&f.json, "json", false, "write one JSON document")
 	fs.BoolVar(&f.verbose, "v", false, "show all changes, with errors and bounds")
 	fs.BoolVar(&f.common.Quiet, "q", false, "no progress")
@@ -111,11 +114,12 @@ func (f *diffFlags) run(std command.Streams) (*diff.Diff, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f.json {
-		err = diff.JSON(std.Out, d)
-	} else {
-		err = diff.Text(render.Output(std.Out), d, f.verbose)
-	}
+	err = f.to.Send(std.Out, !f.json, func(w io.Writer) error {
+		if f.json {
+			return diff.JSON(w, d)
+		}
+		return diff.Text(render.Output(w), d, f.verbose)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("writing the output: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/contention"
+	"ustack/cmd/ustack/internal/destination"
 )
 
 const futexHelp = `usage: ustack futex [flags] [FILE... | -]
@@ -31,6 +32,7 @@ Exit codes: 0 ok, 1 failure, 2 usage.
 type futexFlags struct {
 	traceFlags
 	view   contention.Flags
+	to     destination.Flags
 	owners bool
 }
 
@@ -80,6 +82,7 @@ func (f *futexFlags) complete(files []string) error {
 // viewFlags defines the flags that select the output.
 func (f *futexFlags) viewFlags(fs *flag.FlagSet) {
 	f.view.Register(fs)
+	f.to.Register(fs)
 	f.symbols.register(fs)
 }
 
@@ -92,7 +95,7 @@ func futexCommand(args []string, std command.Streams) error {
 	if err != nil {
 		return command.UsageError(err)
 	}
-	return f.run(std)
+	return f.to.Streams(std, f.view.IsText(), f.run)
 }
 
 // run reads the trace and writes the report.

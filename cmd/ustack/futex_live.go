@@ -36,8 +36,9 @@ func futexLive(args []string, std command.Streams) error {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(futexMemory))
 	opt := source.engine("futex", std)
 	opt.NoText, opt.DebugDirs = true, f.symbols.DebugDirs
+	apart(opt, std, f.view.IsText(), f.to.ToFile())
 	return trace(opt, contention.NewLive(f.output(), contention.LiveOptions{
-		LiveOptions: analysis.LiveOptions{Interval: f.view.Every(), Symbols: f.symbols.Options, Stdout: std.Out, Reporter: opt.Reporter}, Owners: f.owners,
+		LiveOptions: analysis.LiveOptions{Interval: f.view.Every(), Symbols: f.symbols.Options, Stdout: std.Out, To: f.to, Text: f.view.IsText(), Reporter: opt.Reporter}, Owners: f.owners,
 	}), liveGarbage)
 }
 
@@ -53,7 +54,7 @@ func parseFutexLive(args []string, stdout io.Writer) (*futexFlags, *liveFlags, e
 	if err := command.Parse(fs, args, futexLiveHelp, stdout); err != nil {
 		return nil, nil, err
 	}
-	if f.view.Interval == nil && f.view.IsText() && render.NewScreen(stdout) != nil {
+	if f.view.Interval == nil && f.view.IsText() && !f.to.ToFile() && render.NewScreen(stdout) != nil {
 		f.view.Interval = new(time.Duration)
 		*f.view.Interval = defaultInterval
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/destination"
 	"ustack/filemap/anoncode"
 	"ustack/filemap/inspect"
 	"ustack/render"
@@ -34,6 +35,7 @@ of one file or process of several), 2 usage.
 // healthFlags are the flags of health.
 type healthFlags struct {
 	json, verbose bool
+	to            destination.Flags
 	debugDirs     command.List
 	pids          []int
 	files         []string
@@ -43,6 +45,7 @@ func parseHealth(args []string, stdout io.Writer) (*healthFlags, error) {
 	var f healthFlags
 	fs := command.NewFlags("health")
 	fs.BoolVar(&f.json, "json", false, "print a JSON object")
+	f.to.Register(fs)
 	fs.BoolVar(&f.verbose, "v", false, "print all that is known of each file")
 	fs.Var(&f.debugDirs, "debug-dir", "look for debug files in `DIR`, too; may be repeated")
 	fs.Func("p", "look at the files that the process `PID` can run code of; may be repeated", func(arg string) error {
@@ -70,9 +73,11 @@ func healthCommand(args []string, std command.Streams) error {
 		return command.UsageError(err)
 	}
 	failed := false
-	err = f.run(render.Output(std.Out), func(err error) {
-		failed = true
-		fmt.Fprintf(std.Messages(), "ustack health: %v\n", err)
+	err = f.to.Send(std.Out, !f.json, func(w io.Writer) error {
+		return f.run(render.Output(w), func(err error) {
+			failed = true
+			fmt.Fprintf(std.Messages(), "ustack health: %v\n", err)
+		})
 	})
 	if err == nil && failed {
 		return command.Exit(exitFailure)

@@ -38,6 +38,7 @@ func commands() []command.Command {
 		{Name: "watch", Summary: "process reports as they arrive in a directory", Run: watchCommand},
 		{Name: "futex", Summary: "report who waits for which lock, and who holds it", Privileged: true, Stream: true, Run: futexCommand},
 		{Name: "wait", Summary: "report what threads wait for, of any kind, and what wakes them", Privileged: true, Stream: true, Run: waitCommand},
+		{Name: "open", Summary: "report what is in a saved trace or recording, whatever it is", Stream: true, Run: openCommand},
 		{Name: "diff", Summary: "say which locks are waited for more in one trace than in another", Run: diffCommand},
 		{Name: "doctor", Summary: "check whether live works here, and what would help", Privileged: true, Run: doctorCommand},
 		{Name: "maps", Summary: "list which files processes have mapped where", Privileged: true, Stream: true, Run: mapsCommand},

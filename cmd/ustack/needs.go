@@ -48,6 +48,7 @@ func parseLooking(name, help string, args []string, stdout io.Writer) (*replayFl
 	fs.Var((*command.List)(&f.symbols.DebugDirs), "debug-dir", "look for debug information in `DIR`, too; may be repeated")
 	f.definePerfMap(fs)
 	f.symbols.registerNetwork(fs)
+	f.to.Register(fs)
 	if err := command.Parse(fs, args, help, stdout); err != nil {
 		return nil, err
 	}
@@ -57,14 +58,16 @@ func parseLooking(name, help string, args []string, stdout io.Writer) (*replayFl
 }
 
 // look runs such a command.
-func look(f *replayFlags, std command.Streams, renderer func(names *symbolize.Symbols) render.Renderer) error {
+func look(f *replayFlags, std command.Streams, renderer func(w io.Writer, names *symbolize.Symbols) render.Renderer) error {
 	if err := f.check(); err != nil {
 		return command.UsageError(err)
 	}
-	_, err := f.drive(std.In, std.Messages(), func(_ *saved.Trace, _ *resolve.Resolver, names *symbolize.Symbols) render.Renderer {
-		return renderer(names)
+	return f.to.Send(std.Out, true, func(w io.Writer) error {
+		_, err := f.drive(std.In, std.Messages(), func(_ *saved.Trace, _ *resolve.Resolver, names *symbolize.Symbols) render.Renderer {
+			return renderer(render.Output(w), names)
+		})
+		return err
 	})
-	return err
 }
 
 // needsCommand is the subcommand.
@@ -74,8 +77,8 @@ func needsCommand(args []string, std command.Streams) error {
 		return command.UsageError(err)
 	}
 	f.symbols.NoLines = true
-	return look(f, std, func(names *symbolize.Symbols) render.Renderer {
-		return output.Named(render.NewNeeds(render.Output(std.Out)), names)
+	return look(f, std, func(w io.Writer, names *symbolize.Symbols) render.Renderer {
+		return output.Named(render.NewNeeds(w), names)
 	})
 }
 
@@ -91,8 +94,8 @@ func explainCommand(args []string, std command.Streams) error {
 	}
 	f.noTemplates, f.Why = true, &resolve.Why{Line: line}
 	var e *render.Explanation
-	err = look(f, std, func(names *symbolize.Symbols) render.Renderer {
-		e = render.NewExplanation(render.Output(std.Out), f.Why)
+	err = look(f, std, func(w io.Writer, names *symbolize.Symbols) render.Renderer {
+		e = render.NewExplanation(w, f.Why)
 		return output.Explained(e, names)
 	})
 	if err == nil && !e.Found() {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/destination"
 	"ustack/cmd/ustack/internal/output"
 	"ustack/cmd/ustack/internal/pump"
 	"ustack/cmd/ustack/internal/saved"
@@ -54,7 +55,8 @@ type replayFlags struct {
 	hold          resolve.Limits
 	holdTime      time.Duration
 	pause         time.Duration
-	noTemplates   bool   // each stack by itself
+	noTemplates   bool // each stack by itself
+	to            destination.Flags
 	buildIDName   string // not yet understood
 }
 
@@ -86,6 +88,7 @@ func (f *replayFlags) defineAll(fs *flag.FlagSet) {
 	defineStrict(fs, &f.Strict)
 	f.definePerfMap(fs)
 	fs.BoolVar(&f.Quiet, "q", false, "no totals and no progress")
+	f.to.RegisterFile(fs)
 	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: "+output.EventFormatWords(", ")+", or of all stacks, for other programs: "+output.ProfileFormats())
 	fs.StringVar(&f.buildIDName, "build-id", "kernel", "`FORM` of build IDs in text: kernel (words), hex (as readelf -n) or none")
 	fs.BoolVar(&f.keepMaps, "keep-maps", false, "keep file mapping events in the text")
@@ -143,7 +146,11 @@ func replay(args []string, std command.Streams) error {
 	if err != nil {
 		return command.UsageError(err)
 	}
-	totals, err := f.run(std.In, std.Out, std.Messages())
+	var totals *resolve.Totals
+	err = f.to.Stream(std.Out, func(w io.Writer) (err error) {
+		totals, err = f.run(std.In, w, std.Messages())
+		return err
+	})
 	if errors.Is(err, unix.EPIPE) {
 		return err // without totals
 	}

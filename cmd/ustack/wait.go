@@ -104,12 +104,15 @@ func waitCommand(args []string, std command.Streams) error {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(futexMemory))
 	if f.saved {
 		defer debug.SetGCPercent(debug.SetGCPercent(futexGarbage))
-		return f.Run(&f.trace.Options, &f.trace.symbols.Options, std.In, std.Out, std.Messages())
+		return f.To.Send(std.Out, f.IsText(), func(w io.Writer) error {
+			return f.Run(&f.trace.Options, &f.trace.symbols.Options, std.In, w, std.Messages())
+		})
 	}
-	if !f.JSON && f.Profile.Name == "" && f.Interval == 0 && render.NewScreen(std.Out) != nil {
+	if f.IsText() && !f.To.ToFile() && f.Interval == 0 && render.NewScreen(std.Out) != nil {
 		f.Interval = time.Second
 	}
 	opt := f.source.engine("wait", std)
 	opt.DebugDirs = f.trace.symbols.DebugDirs
-	return trace(opt, waiting.NewLive(&f.Flags, f.trace.symbols.Options, opt), liveGarbage)
+	apart(opt, std, f.IsText(), f.To.ToFile())
+	return trace(opt, waiting.NewLive(&f.Flags, f.trace.symbols.Options, std.Out, opt), liveGarbage)
 }

@@ -2,9 +2,11 @@ package analysis
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
+	"ustack/cmd/ustack/internal/destination"
 	"ustack/cmd/ustack/internal/display"
 	"ustack/cmd/ustack/internal/live"
 	"ustack/cmd/ustack/internal/output"
@@ -21,6 +23,8 @@ type LiveOptions struct {
 	Interval time.Duration // how often the report so far is written, 0 for never
 	Symbols  symbols.Options
 	Stdout   io.Writer
+	To       destination.Flags // of the report
+	Text     bool              // it is text
 	Reporter *live.Reporter
 }
 
@@ -32,14 +36,21 @@ type Live struct {
 	A     Analysis           // nil before Open and after End
 	Names *symbolize.Symbols // nil without --symbols
 
+	out     io.WriteCloser // where the report goes
 	interim *display.Interim
 }
 
 // Begin is the first part of Open. to is the profile that is written, if any.
 func (o *Live) Begin(start *live.Start, to profile.Format) (err error) {
 	o.Start = start
-	if err := output.CheckProfile(o.Stdout, to); err != nil {
+	if o.out, err = o.To.Open(o.Stdout, o.Text); err != nil {
 		return err
+	}
+	if err := output.CheckProfile(o.out, to); err != nil {
+		return err
+	}
+	if o.To.ToFile() {
+		o.Stdout = o.out
 	}
 	if o.Names, err = o.Symbols.Open("", o.Reporter.Out); err != nil {
 		return err
@@ -78,7 +89,7 @@ func (o *Live) Show(t *resolve.Totals, write func(io.Writer) error) error {
 }
 
 // Finish is live.Sink's End: report writes the report, of an interrupted trace too.
-func (o *Live) Finish(report func() error) (err error) {
+func (o *Live) Finish(report func(io.Writer) error) (err error) {
 	if o.A == nil {
 		return nil
 	}
@@ -87,7 +98,10 @@ func (o *Live) Finish(report func() error) (err error) {
 	}
 	if o.A.Seen() {
 		o.A.Refused(o.Start.Refused())
-		err = errors.Join(o.interim.Clear(), report())
+		err = errors.Join(o.interim.Clear(), report(o.out))
+	}
+	if cerr := o.out.Close(); cerr != nil {
+		err = errors.Join(err, fmt.Errorf("writing the output: %w", cerr))
 	}
 	if o.A = nil; o.Names != nil {
 		o.Names.Close()

@@ -27,15 +27,21 @@ import (
 
 // Output is what the report shows, and how it is written: as text, without more.
 type Output struct {
-	JSON    bool
-	Profile profile.Format // if it has a name, for other programs
-	View    futex.View
-	Quiet   bool // no notes on standard error
-	Blame   bool // the profile is of the stacks that ended the waits
-	Impact  futex.ImpactView
-	Brief   bool   // the text fits onto a screen
-	Clock   string // of the trace, "" if unknown
+	JSON     bool
+	Markdown bool
+	Profile  profile.Format // if it has a name, for other programs
+	View     futex.View
+	Quiet    bool // no notes on standard error
+	Blame    bool // the profile is of the stacks that ended the waits
+	Impact   futex.ImpactView
+	Brief    bool   // the text fits onto a screen
+	Clock    string // of the trace, "" if unknown
+	// Must has Run return ErrNone instead of a report that says so.
+	Must bool
 }
+
+// ErrNone: a trace has no calls of futex, or not what waits are known by.
+var ErrNone = errors.New("no waits at futexes")
 
 // Report writes the report at the end. names may be nil, and so may a lock-up
 // that was seen before.
@@ -111,6 +117,11 @@ func (o *Output) Run(from *saved.Options, opt *symbols.Options, stdin io.Reader,
 	if a == nil || err != nil && !a.Seen() {
 		return err
 	}
+	if o.Must && err == nil {
+		if r := a.Interim(futex.View{Top: 1}); r.Calls == 0 || r.NoReturns {
+			return ErrNone
+		}
+	}
 	names, nerr := opt.Open(from.Sysroot, stderr)
 	if nerr != nil {
 		return errors.Join(err, nerr)
@@ -144,6 +155,8 @@ func (o *Output) Write(w io.Writer, r *futex.Report) error {
 		return o.Profile.Write(w, futexreport.Profile(r))
 	case o.JSON:
 		return futexreport.JSON(w, r)
+	case o.Markdown:
+		return futexreport.Markdown(w, r, futexreport.Options{Top: o.View.Top})
 	}
 	return futexreport.Text(w, r, futexreport.Options{Top: o.View.Top, Brief: o.Brief})
 }

@@ -33,7 +33,7 @@ const defaultTop = 5
 
 // Register defines the flags.
 func (f *Flags) Register(fs *flag.FlagSet) {
-	fs.StringVar(&f.Format, "format", "text", "`FORMAT` of the output: text, json (one document), or of the waits and their stacks, for other programs: "+output.ProfileFormats())
+	fs.StringVar(&f.Format, "format", "text", "`FORMAT` of the output: text, markdown (for an issue or a message), json (one document), or of the waits and their stacks, for other programs: "+output.ProfileFormats())
 	fs.BoolVar(&f.json, "json", false, "the same as --format=json")
 	fs.BoolVar(&f.verbose, "v", false, "show all of the report, not only what fits onto a screen; --top with another number does, too")
 	fs.BoolVar(&f.Blame, "blame", false, "in a profile, charge the time of waits to the stacks that released the lock")
@@ -115,15 +115,15 @@ func (f *Flags) checkFormat() error {
 		}
 		f.Format = "json"
 	}
-	f.JSON = f.Format == "json"
-	if f.Format == "text" || f.JSON {
+	f.JSON, f.Markdown = f.Format == "json", f.Format == "markdown"
+	if f.Format == "text" || f.JSON || f.Markdown {
 		return nil
 	}
 	if f.Interval != nil { // the default of a terminal is for text
 		return errors.New("--interval is for text and JSON: a profile is of the whole trace")
 	}
 	var err error
-	f.Profile, err = profile.ParseFormat(f.Format, "text", "json")
+	f.Profile, err = profile.ParseFormat(f.Format, "text", "markdown", "json")
 	f.View.Top = 0
 	return err
 }

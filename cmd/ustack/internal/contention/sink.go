@@ -117,5 +117,5 @@ func (o *Live) name() {
 
 // End implements live.Sink. It writes the report, of an interrupted trace too.
 func (o *Live) End() error {
-	return o.Finish(func() error { return o.out.Report(o.Stdout, o.Reporter.Out, o.a, o.Names, o.lockUp) })
+	return o.Finish(func(w io.Writer) error { return o.out.Report(w, o.Reporter.Out, o.a, o.Names, o.lockUp) })
 }

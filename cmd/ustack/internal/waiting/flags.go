@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"ustack/cmd/ustack/internal/destination"
 	"ustack/render/profile"
 	"ustack/render/wait"
 	"ustack/tracefs"
@@ -15,6 +16,7 @@ import (
 type Flags struct {
 	Output
 	Interval time.Duration // how often the report so far is shown
+	To       destination.Flags
 	json     bool
 	verbose  bool // the whole text
 	format   string
@@ -33,11 +35,15 @@ func (f *Flags) Register(fs *flag.FlagSet) {
 	fs.StringVar((*string)(&f.View.By), "by", string(wait.ByStack), "a row for each `WHAT`: stack (a call, and where), call, kind, waker or thread")
 	fs.DurationVar(&f.minWait, "min-wait", 0, "show rows with a wait of at least this `TIME`; all are counted")
 	fs.DurationVar(&f.Interval, "interval", 0, "update the report every `TIME`, 0 for at the end only")
+	f.To.Register(fs)
 	fs.Func("comm", "only the waits of threads of this `NAME`", func(s string) error {
 		f.View.Comms = append(f.View.Comms, s)
 		return nil
 	})
 }
+
+// IsText reports whether the flags ask for text.
+func (f *Flags) IsText() bool { return f.format == "text" && !f.json }
 
 // Check completes the Output.
 func (f *Flags) Check() error {

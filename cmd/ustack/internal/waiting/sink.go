@@ -23,8 +23,8 @@ type Live struct {
 }
 
 // NewLive returns a sink.
-func NewLive(f *Flags, names symbols.Options, opt *live.Options) *Live {
-	shared := analysis.LiveOptions{Interval: f.Interval, Symbols: names, Stdout: opt.Stdout, Reporter: opt.Reporter}
+func NewLive(f *Flags, names symbols.Options, stdout io.Writer, opt *live.Options) *Live {
+	shared := analysis.LiveOptions{Interval: f.Interval, Symbols: names, Stdout: stdout, To: f.To, Text: f.IsText(), Reporter: opt.Reporter}
 	return &Live{Live: analysis.Live{LiveOptions: shared}, out: f.Output, some: len(opt.PIDs) > 0 || len(opt.Command) > 0}
 }
 
@@ -77,5 +77,5 @@ func (o *Live) Step(t *resolve.Totals) (done bool, err error) {
 
 // End implements live.Sink. It writes the report, of an interrupted trace too.
 func (o *Live) End() error {
-	return o.Finish(func() error { return o.out.Report(o.Stdout, o.a, o.Names) })
+	return o.Finish(func(w io.Writer) error { return o.out.Report(w, o.a, o.Names) })
 }

@@ -25,6 +25,8 @@ type Output struct {
 	Profile profile.Format // if it has a name, for other programs
 	View    wait.View
 	Brief   bool // the text fits onto a screen
+	// Must has Run return ErrNone instead of a report that says so.
+	Must bool
 }
 
 // Check reports what cannot be had.
@@ -37,6 +39,9 @@ func (o *Output) Check() error {
 	}
 	return o.View.Check()
 }
+
+// ErrNone: a trace has no switches of threads that wait.
+var ErrNone = errors.New("no waits")
 
 // Read analyses a saved trace.
 func (o *Output) Read(from *saved.Options, stdin io.Reader, stderr io.Writer) (*wait.Analysis, error) {
@@ -78,6 +83,9 @@ func (o *Output) Run(from *saved.Options, opt *symbols.Options, stdin io.Reader,
 	a, err := o.Read(from, stdin, stderr)
 	if a == nil || err != nil && !a.Seen() {
 		return err
+	}
+	if o.Must && err == nil && a.Report(wait.View{Top: 1}).Switches == 0 {
+		return ErrNone
 	}
 	names, nerr := opt.Open(from.Sysroot, stderr)
 	if nerr != nil {

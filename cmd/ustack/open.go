@@ -1,0 +1,94 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"runtime/debug"
+	"slices"
+
+	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/contention"
+	"ustack/cmd/ustack/internal/destination"
+	"ustack/cmd/ustack/internal/waiting"
+	"ustack/render"
+)
+
+const openHelp = `usage: ustack open [flags] FILE...
+
+Reports what is in a saved trace or recording, of any kind that replay reads: waits at
+futexes as ustack futex does, if there are any, else waits of any kind as ustack wait
+does, else its stacks as ustack replay does; with names of functions. Several FILEs are
+one trace. These commands have more flags.
+
+  ustack open trace.dat
+  ustack open perf.data
+  ustack open --maps maps.tar trace.zst
+
+Exit codes: 0 ok, 1 failure, 2 usage.
+
+`
+
+// openFlags are the flags of open.
+type openFlags struct {
+	trace traceFlags
+	view  contention.Flags
+	wait  waiting.Flags
+	to    destination.Flags
+}
+
+func parseOpen(args []string, stdout io.Writer) (*openFlags, error) {
+	var f openFlags
+	fs := command.NewFlags("open")
+	f.trace.define(fs)
+	fs.Var((*command.List)(&f.trace.symbols.DebugDirs), "debug-dir", "look for debug information in `DIR`, too; may be repeated")
+	f.trace.definePerfMap(fs)
+	f.to.Register(fs)
+	if err := command.Parse(fs, args, openHelp, stdout); err != nil {
+		return nil, err
+	}
+	if fs.NArg() == 0 || slices.Contains(fs.Args(), "-") {
+		return nil, errors.New("a FILE is required: what is in it decides how it is read")
+	}
+	f.view.Register(command.NewFlags("open")) // the defaults of flags that open does not have
+	f.wait.Register(command.NewFlags("open"))
+	f.trace.StackMaps.Define(command.NewFlags("open"))
+	f.trace.symbols.On = true
+	f.view.Must, f.wait.Must = true, true
+	return &f, errors.Join(f.trace.parsed(fs.Args()), f.view.Check(), f.wait.Check())
+}
+
+// openCommand is the subcommand.
+func openCommand(args []string, std command.Streams) error {
+	f, err := parseOpen(args, std.Out)
+	if err != nil {
+		return command.UsageError(err)
+	}
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(futexMemory))
+	defer debug.SetGCPercent(debug.SetGCPercent(futexGarbage))
+	err = f.to.Send(std.Out, true, func(w io.Writer) error {
+		err := f.view.Run(&f.trace.Options, &f.trace.symbols.Options, nil, w, std.Messages())
+		if errors.Is(err, contention.ErrNone) {
+			err = f.wait.Run(&f.trace.Options, &f.trace.symbols.Options, nil, w, std.Messages())
+		}
+		return err
+	})
+	if !errors.Is(err, waiting.ErrNone) {
+		return err
+	}
+	return f.to.Stream(std.Out, func(w io.Writer) error { return f.replay(w, std.Messages()) })
+}
+
+// replay shows the stacks of a trace in which no thread waits.
+func (f *openFlags) replay(stdout, stderr io.Writer) error {
+	r, err := defaultReplay(f.trace.Files, func(r *replayFlags) {
+		r.traceFlags, r.stitch = f.trace, true
+	})
+	if err != nil {
+		return err
+	}
+	totals, err := r.run(nil, stdout, stderr)
+	if totals != nil && err == nil {
+		render.WriteTotals(stderr, totals)
+	}
+	return err
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestOpen: open chooses the report by what is in the trace, and prints what the command
+// for that prints.
+func TestOpen(t *testing.T) {
+	const stacks = `            prog-7       [000] .....     1.000000: sys_openat(dfd: 0)
+            prog-7       [000] .....     1.000001: <user stack trace>
+ =>  <0000000000001000> : <0x00000000deadbeef>
+`
+	dir := t.TempDir()
+	other := filepath.Join(dir, "stacks.txt")
+	if err := os.WriteFile(other, []byte(stacks), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	futexes := "../../testdata/captures/hash/pipe_default/trace.txt.zst"
+	switches := filepath.Join(dir, "switches.txt")
+	const sched = `            prog-7       [000] d..2.     1.000000: sched_switch: prev_comm=prog prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
+          <idle>-0       [000] d..2.     1.500000: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=prog next_pid=7 next_prio=120
+`
+	if err := os.WriteFile(switches, []byte(sched), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		file string
+		same []string
+	}{
+		{futexes, []string{"futex", "--symbols"}},
+		{switches, []string{"wait", "--symbols"}},
+		{other, []string{"replay", "--symbols", "--stitch"}},
+	} {
+		got, _ := runs(t, exitOK, "open", c.file)
+		want, _ := runs(t, exitOK, append(c.same, c.file)...)
+		if got != want || got == "" {
+			t.Errorf("%s: got\n%s\nwant\n%s", c.file, got, want)
+		}
+	}
+	for _, args := range [][]string{{"open"}, {"open", "-"}} {
+		if _, stderr := runs(t, exitUsage, args...); !strings.Contains(stderr, "a FILE is required") {
+			t.Errorf("%v: %s", args, stderr)
+		}
+	}
+	if _, stderr := runs(t, exitFailure, "open", filepath.Join(dir, "none")); !strings.Contains(stderr, "no such file") {
+		t.Error(stderr)
+	}
+}
+
+// TestMarkdown: the tables have the locks of the report, and the text is in it.
+func TestMarkdown(t *testing.T) {
+	const trace = "../../testdata/captures/hash/pipe_default/trace.txt.zst"
+	got, _ := runs(t, exitOK, "futex", "--format=markdown", trace)
+	text, _ := runs(t, exitOK, "futex", "--by=object", trace)
+	verbose, _ := runs(t, exitOK, "futex", "-v", "--by=object", trace)
+	for _, part := range []string{text, verbose, "| #5 <code>", "| 11 more |"} {
+		if !strings.Contains(got, part) {
+			t.Errorf("no\n%s\nin\n%s", part, got)
+		}
+	}
+	out := filepath.Join(t.TempDir(), "report.md")
+	if stdout, _ := runs(t, exitOK, "futex", "--format=markdown", "-o", out, trace); stdout != "" {
+		t.Errorf("standard output: %s", stdout)
+	}
+	if file, err := os.ReadFile(out); err != nil || string(file) != got {
+		t.Errorf("%v: the file is another one", err)
+	}
+}
