@@ -17,6 +17,9 @@ func helpCommand(args []string, std command.Streams) error {
 		usage(std.Out)
 		return nil
 	}
+	if args[0] == "--man" && len(args) == 2 {
+		return writeManPages(args[1])
+	}
 	if len(args) > 1 {
 		return command.UsageError(errors.New("one topic at a time"))
 	}

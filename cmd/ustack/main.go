@@ -122,4 +122,5 @@ func usage(w io.Writer) {
 	for _, t := range help.Topics() {
 		fmt.Fprintf(w, "  %-15s %s\n", t.Name, t.Summary)
 	}
+	fmt.Fprint(w, "\nAll of it as pages for man(1): ustack help --man DIR\n")
 }
