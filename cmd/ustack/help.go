@@ -7,7 +7,7 @@ import (
 	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/destination"
-	"ustack/cmd/ustack/internal/nearest"
+	"ustack/tracefs/nearest"
 )
 
 // helpCommand prints the list of commands and topics, a topic, or the flags of a

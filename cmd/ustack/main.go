@@ -13,7 +13,7 @@ import (
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/completion"
 	"ustack/cmd/ustack/internal/front"
-	"ustack/cmd/ustack/internal/nearest"
+	"ustack/tracefs/nearest"
 	"ustack/tracefs/privilege"
 )
 

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
+
+	"ustack/tracefs/nearest"
 )
 
 // Event is an event of the kernel, with the filter it is to have.
@@ -47,7 +49,7 @@ func (r *Root) Select(specs []Spec) (Selection, error) {
 		case !found && s.Optional:
 			sel.Missing = append(sel.Missing, s)
 		case !found:
-			errs = append(errs, fmt.Errorf("the kernel has no event %s%s", s, similar(all, s.Event)))
+			errs = append(errs, fmt.Errorf("the kernel has no event %s%s", s, similar(all, s)))
 		}
 	}
 	for i, e := range all {
@@ -65,14 +67,23 @@ func (r *Root) Select(specs []Spec) (Selection, error) {
 	return sel, nil
 }
 
-// similar names some events whose names have this one in them.
-func similar(all []Event, name string) string {
+// similar names some events whose names have this one in them, else the one that it is a
+// slip for.
+func similar(all []Event, s Spec) string {
 	const most = 3
+	name := s.Event
 	var found []Event
 	for _, e := range all {
 		if len(found) < most && strings.Contains(e.Name, strings.Trim(name, "*?")) {
 			found = append(found, e)
 		}
+	}
+	if len(found) == 0 && !strings.ContainsAny(name, "*?") {
+		var names []string
+		for _, e := range all {
+			names = append(names, e.String())
+		}
+		return nearest.Meant(Spec{System: s.System, Event: name}.String(), names)
 	}
 	if len(found) == 0 || strings.Trim(name, "*?") == "" {
 		return ""

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"ustack/cmd/ustack/internal/nearest"
+	"ustack/tracefs/nearest"
 )
 
 // What package flag says of arguments that it does not take (FlagSet.failf in
