@@ -37,10 +37,17 @@ type Event struct {
 	State  byte
 	Thread bool
 	Group  bool
+	// Prio is the priority of TID in a Switch, Waking or Wakeup as the kernel has it: 100
+	// and more are of nice values, less is real time (rtprio 1 is 98), -1 a deadline; the
+	// smaller it is the sooner the thread runs. It is NoPrio if unknown.
+	Prio int32
 	// Comm is the name of TID.
 	Comm []byte
 	prev []byte // of a Switch: what stands before prev_state
 }
+
+// NoPrio is an unknown priority.
+const NoPrio = 1 << 30
 
 var names = [...]struct {
 	name string
@@ -68,7 +75,7 @@ func Parse(body []byte, e *Event) bool {
 	if kind == None {
 		return false
 	}
-	*e = Event{Kind: kind}
+	*e = Event{Kind: kind, Prio: NoPrio}
 	text := bytes.TrimLeft(body[at+1:], " \t")
 	if end := bytes.LastIndexByte(text, '\n'); end >= 0 {
 		text = text[:end]
@@ -113,6 +120,9 @@ func (e *Event) anySwitch(text []byte) bool {
 		e.State = prev[state+len(" prev_state=")]
 		e.prev = prev[:state]
 		e.Comm = name[:at]
+		if prio := lastIndex(name, " next_prio="); prio > at {
+			e.Prio = priority(name[prio+len(" next_prio="):])
+		}
 		return decimal(name[at+len(" next_pid="):], &e.TID)
 	}
 	if len(prev) == 0 {
@@ -123,6 +133,7 @@ func (e *Event) anySwitch(text []byte) bool {
 		return false
 	}
 	e.State = prev[state+1]
+	e.prev = prev[:state]
 	return e.named(next)
 }
 
@@ -130,7 +141,7 @@ func (e *Event) anySwitch(text []byte) bool {
 // the Event as it was, if that does not go.
 func (e *Event) usualSwitch(text []byte) bool {
 	const arrow, comm, pid, prio, state = " ==> ", "next_comm=", " next_pid=", " next_prio=", " prev_state="
-	_, end, ok := endsIn(text, prio)
+	next, end, ok := endsIn(text, prio)
 	if !ok {
 		return false
 	}
@@ -151,7 +162,7 @@ func (e *Event) usualSwitch(text []byte) bool {
 	if string(text[from:from+len(state)]) != state {
 		return false
 	}
-	e.State, e.prev, e.Comm, e.TID = text[from+len(state)], text[:from], text[name:end], tid
+	e.State, e.prev, e.Comm, e.TID, e.Prio = text[from+len(state)], text[:from], text[name:end], tid, next
 	return true
 }
 
@@ -170,8 +181,35 @@ func endsIn(text []byte, key string) (v int32, at int, ok bool) {
 	return v, at, i < len(text) && v <= maxTID && at >= 0 && string(text[at:i]) == key
 }
 
-// PrevComm returns the name of the header's task, if the event is a Switch and
-// has it.
+// PrevPrio returns the priority of the header's task, as Prio, if the event is a Switch and
+// has it, else NoPrio.
+func (e *Event) PrevPrio() int32 {
+	if v, _, ok := endsIn(e.prev, " prev_prio="); ok {
+		return v
+	}
+	if at := lastIndex(e.prev, " prev_prio="); at >= 0 {
+		return priority(e.prev[at+len(" prev_prio="):])
+	}
+	if at := lastIndex(e.prev, " ["); at >= 0 {
+		return priority(e.prev[at+len(" ["):])
+	}
+	return NoPrio
+}
+
+// priority reads the number at the beginning of b, as a priority.
+func priority(b []byte) (v int32) {
+	rest, negative := bytes.CutPrefix(b, []byte("-"))
+	switch {
+	case !decimal(rest, &v):
+		return NoPrio
+	case negative:
+		return -v
+	}
+	return v
+}
+
+// PrevComm returns the name of the header's task, if the event is a Switch in the kernel's
+// own form.
 func (e *Event) PrevComm() []byte {
 	if pid := lastIndex(e.prev, " prev_pid="); pid > 0 {
 		return bytes.TrimPrefix(e.prev[:pid], []byte("prev_comm="))
@@ -188,6 +226,9 @@ func (e *Event) wake(text []byte) bool {
 			return false
 		}
 		e.Comm = name[:at]
+		if prio := lastIndex(name, " prio="); prio > at {
+			e.Prio = priority(name[prio+len(" prio="):])
+		}
 		return decimal(name[at+len(" pid="):], &e.TID)
 	}
 	return e.named(text)
@@ -203,7 +244,7 @@ func (e *Event) named(text []byte) bool {
 	if at < 0 {
 		return false
 	}
-	e.Comm = text[:at]
+	e.Comm, e.Prio = text[:at], priority(text[end+len(" ["):])
 	return decimal(text[at+1:end], &e.TID)
 }
 

@@ -12,20 +12,20 @@ func TestParse(t *testing.T) {
 		prev string
 	}{
 		{"sched_switch: prev_comm=contend prev_pid=513 prev_prio=120 prev_state=R+ ==> next_comm=gomutex next_pid=518 next_prio=120\n",
-			Event{Kind: Switch, TID: 518, State: 'R', Comm: []byte("gomutex")}, "contend"},
+			Event{Kind: Switch, TID: 518, State: 'R', Prio: 120, Comm: []byte("gomutex")}, "contend"},
 		// Names may look like anything.
 		{"sched_switch: prev_comm= prev_state=X prev_pid=5 prev_prio=120 prev_state=S ==> next_comm=a next_pid=9 b next_pid=7 next_prio=120\n",
-			Event{Kind: Switch, TID: 7, State: 'S', Comm: []byte("a next_pid=9 b")}, " prev_state=X"},
-		{"sched_switch:         a:14 [120] S ==> b c:2 [120]\n", Event{Kind: Switch, TID: 2, State: 'S', Comm: []byte("b c")}, ""},
-		{"sched_waking: comm=pt-w2 pid=108 prio=120 target_cpu=003\n", Event{Kind: Waking, TID: 108, Comm: []byte("pt-w2")}, ""},
-		{"sched_wakeup: comm=a pid=3 pid=108 prio=120 success=1 target_cpu=003\n", Event{Kind: Wakeup, TID: 108, Comm: []byte("a pid=3")}, ""},
-		{"sched_waking:         comm=x pid=8 prio=9 target_cpu=000\n", Event{Kind: Waking, TID: 8, Comm: []byte("x")}, ""},
-		{"sched_wakeup:         pt:w:108 [120] CPU:003\n", Event{Kind: Wakeup, TID: 108, Comm: []byte("pt:w")}, ""},
-		{"sched_process_exec: filename=/bin/pid=3 old_pid=4 x pid=12 old_pid=11\n", Event{Kind: Exec, TID: 12, OldTID: 11}, ""},
-		{"sched_process_exit: comm=a pid=7 prio=120 group_dead=true\n", Event{Kind: Exit, Group: true}, ""},
-		{"sched_process_exit: comm=a pid=7 prio=120\n", Event{Kind: Exit}, ""},
-		{"task_newtask: pid=15 comm=a clone_flags=3d0f00 oom_score_adj=0\n", Event{Kind: NewTask, TID: 15, Thread: true}, ""},
-		{"task_newtask: pid=15 comm=a clone_flags=0x1200011 oom_score_adj=0\n", Event{Kind: NewTask, TID: 15}, ""},
+			Event{Kind: Switch, TID: 7, State: 'S', Prio: 120, Comm: []byte("a next_pid=9 b")}, " prev_state=X"},
+		{"sched_switch:         a:14 [120] S ==> b c:2 [120]\n", Event{Kind: Switch, TID: 2, State: 'S', Prio: 120, Comm: []byte("b c")}, ""},
+		{"sched_waking: comm=pt-w2 pid=108 prio=120 target_cpu=003\n", Event{Kind: Waking, TID: 108, Prio: 120, Comm: []byte("pt-w2")}, ""},
+		{"sched_wakeup: comm=a pid=3 pid=108 prio=120 success=1 target_cpu=003\n", Event{Kind: Wakeup, TID: 108, Prio: 120, Comm: []byte("a pid=3")}, ""},
+		{"sched_waking:         comm=x pid=8 prio=9 target_cpu=000\n", Event{Kind: Waking, TID: 8, Prio: 9, Comm: []byte("x")}, ""},
+		{"sched_wakeup:         pt:w:108 [120] CPU:003\n", Event{Kind: Wakeup, TID: 108, Prio: 120, Comm: []byte("pt:w")}, ""},
+		{"sched_process_exec: filename=/bin/pid=3 old_pid=4 x pid=12 old_pid=11\n", Event{Kind: Exec, TID: 12, OldTID: 11, Prio: NoPrio}, ""},
+		{"sched_process_exit: comm=a pid=7 prio=120 group_dead=true\n", Event{Kind: Exit, Group: true, Prio: NoPrio}, ""},
+		{"sched_process_exit: comm=a pid=7 prio=120\n", Event{Kind: Exit, Prio: NoPrio}, ""},
+		{"task_newtask: pid=15 comm=a clone_flags=3d0f00 oom_score_adj=0\n", Event{Kind: NewTask, TID: 15, Thread: true, Prio: NoPrio}, ""},
+		{"task_newtask: pid=15 comm=a clone_flags=0x1200011 oom_score_adj=0\n", Event{Kind: NewTask, TID: 15, Prio: NoPrio}, ""},
 	} {
 		var got Event
 		ok := Parse([]byte(c.body), &got)
@@ -82,6 +82,27 @@ func TestUsualSwitch(t *testing.T) {
 	}
 }
 
+// TestPriorities reads priorities in all forms.
+func TestPriorities(t *testing.T) {
+	for _, c := range []struct {
+		body       string
+		prev, next int32
+	}{
+		{"sched_switch: prev_comm=a prev_pid=513 prev_prio=98 prev_state=R+ ==> next_comm=b next_pid=518 next_prio=-1\n", 98, -1},
+		{"sched_switch: prev_comm=a prev_prio=5 prev_pid=513 prev_prio=-1 prev_state=R+ ==> next_comm=b next_pid=518 next_prio=0\n", -1, 0},
+		{"sched_switch: prev_comm=a prev_pid=513 prev_state=R+ ==> next_comm=b next_pid=518\n", NoPrio, NoPrio},
+		{"sched_switch: a:14 [-1] S ==> b c:2 [49]\n", -1, 49},
+		{"sched_waking: comm=a prio=3 pid=8 prio=-1 target_cpu=000\n", NoPrio, -1},
+		{"sched_waking: comm=a prio=3 pid=8 target_cpu=000\n", NoPrio, NoPrio},
+		{"sched_waking: comm=a pid=8 prio=99999999 target_cpu=000\n", NoPrio, NoPrio},
+	} {
+		var e Event
+		if !Parse([]byte(c.body), &e) || e.Prio != c.next || e.PrevPrio() != c.prev {
+			t.Errorf("%q: %d and %d", c.body, e.PrevPrio(), e.Prio)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("sched_switch: prev_comm=a prev_pid=513 prev_prio=120 prev_state=R+ ==> next_comm=b next_pid=518 next_prio=120\n"))
 	f.Add([]byte("sched_wakeup:         pt:w:108 [120] CPU:003\n"))
@@ -90,6 +111,9 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var e Event
 		usualAgainstAny(t, body)
+		if prev := e.PrevPrio(); prev != NoPrio && (prev > maxTID || prev < -maxTID) {
+			t.Errorf("%q: %d", body, prev)
+		}
 		if Parse(body, &e) && (e.Kind == None || e.TID < 0 || e.TID > maxTID) {
 			t.Errorf("%q: %+v", body, e)
 		}
