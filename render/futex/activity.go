@@ -34,14 +34,15 @@ type activity struct {
 	oldest tracefs.Time // no wait that has not ended began before, as of not long ago
 	looked int          // how many moments came since that was found
 
-	off      offCPU
-	links    links
-	losses   int32     // how often records were lost
-	blockers []blocker // of the numbers from firstCause on
-	numbers  map[blocker]int32
-	switches bool // the trace has sched_switch
-	whole    bool // also of threads that could go on, which a filter may leave out
-	wakings  bool // it has sched_waking, or sched_wakeup
+	off        offCPU
+	priorities priorities
+	links      links
+	losses     int32     // how often records were lost
+	blockers   []blocker // of the numbers from firstCause on
+	numbers    map[blocker]int32
+	switches   bool // the trace has sched_switch
+	whole      bool // also of threads that could go on, which a filter may leave out
+	wakings    bool // it has sched_waking, or sched_wakeup
 
 	tasks *tasks
 }
@@ -96,6 +97,9 @@ type timeline struct {
 	since tracefs.Time
 	// chain has the roots of its waits, in order.
 	chain []rootSpan
+	// prio is its priority, as sched.Event has it, since prioFrom, which is 0 if it is unknown.
+	prio     int32
+	prioFrom tracefs.Time
 }
 
 // recentLine is the entry for a number in the table of threads.

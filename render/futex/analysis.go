@@ -127,7 +127,8 @@ func (a *Analysis) connect(opt *Options) {
 	}
 	a.tasks = tasks{byTGID: make(map[int32]*process), most: opt.Threads, mappings: opt.Mappings, programs: opt.Programs,
 		losses: &a.losses, stop: a.calls.stop, release: a.calls.release, united: a.locks.moveLocks}
-	a.activity = activity{lines: make(map[int32]*timeline), numbers: make(map[blocker]int32), most: opt.Threads, tasks: &a.tasks}
+	a.activity = activity{lines: make(map[int32]*timeline), numbers: make(map[blocker]int32), most: opt.Threads, tasks: &a.tasks,
+		priorities: priorities{activity: &a.activity}}
 	a.locks = locks{files: make(map[fileKey]*lock), others: [2]*lock{{}, {}}, most: opt.Locks, mappings: opt.Mappings, layouts: opt.Layouts, goHeap: opt.GoHeap,
 		stacks: &a.stacks, losses: &a.losses, tasks: &a.tasks}
 	a.sites = sites{byKey: make(map[lockKey]*site), most: sitesOfLock * opt.Locks, tasks: &a.tasks, activity: &a.activity, locks: &a.locks, moved: a.calls.moved}
@@ -262,10 +263,14 @@ func (a *Analysis) active(h *resolve.Pending, i int, rec *tracefs.Record) {
 		if a.activity.open > 0 && a.stacks.HalfFree() { // the rest is for calls of futex
 			stack = a.stacks.Of(stackset.Attached(h, i))
 		}
+		if a.activity.priorities.switched(rec.TID, e, rec.CPU, h.Time(rec)) && a.tasks.commOfTID(e.TID) == "" {
+			a.tasks.nameOwner(e.TID, a.tasks.comms.Intern(h.Plain(e.Comm)))
+		}
 		a.activity.switched(rec.TID, e.State, e.TID, rec.CPU, stack, h.Time(rec))
 	case sched.Waking, sched.Wakeup:
 		t := h.Time(rec)
 		a.activity.seen(rec.TID, rec.CPU, t)
+		a.activity.priorities.readied(e, t)
 		a.activity.waking(e.TID, t)
 	case sched.Exec:
 		a.activity.gone(e.OldTID)

@@ -56,7 +56,7 @@ type stepSums struct {
 func (m *machine) checkSteps(w *futex.Wait, sum *stepSums) error {
 	const clock = 2 // ticks at a change
 	l := m.locks[(w.Lock.Address-0x1000)/0x40]
-	tick := func(t tracefs.Time) int { return int(t/1000) - 1000 }
+
 	last, roots := w.From, tracefs.Time(0)
 	for i := range w.Steps {
 		s := &w.Steps[i]

@@ -55,7 +55,7 @@ func holdIn(truth []record, h *futex.Hold) (l logged, ok bool) {
 
 // shapes are programs that do different things with a lock.
 var shapes = []string{"herd", "owner", "owner-busy", "mutex", "pi", "shape-convoy", "shape-turns", "shape-rests", "shape-stores", "shape-deep",
-	"shape-crowded", "shape-barging", "shape-pool", "shape-first"}
+	"shape-crowded", "shape-barging", "shape-pool", "shape-first", "shape-fair", "shape-inverts"}
 
 // TestShapes compares how long threads held locks with what they say themselves: the bounds
 // hold of each, and where both have a number, it is the same within 3 % and 200 us of most.
@@ -70,6 +70,8 @@ func TestShapes(t *testing.T) {
 			if rep.Loss.Any() {
 				t.Skipf("records were lost: %+v", rep.Loss)
 			}
+			checkLogConvoys(t, r.truth, rep)
+			checkLogInversions(t, r.truth, rep)
 			var known, exact, near, apart int
 			for _, h := range rep.LongHolds {
 				want, ok := holdIn(r.truth, h)

@@ -194,6 +194,10 @@ func (w *wait) leavesMark() bool {
 // word to "locked, with waiters", so its unlocking will make a system call.
 func (hs *holders) owns(w *wait, l *lock) {
 	l.owner, l.owning, l.ownedFrom, l.ownedCall = w.th.tid, w.th, w.end, w.since
+	l.given = 0
+	if k := w.waker.wake; w.waker.seen && k != nil && k.of(l) {
+		l.given = k.at
+	}
 	th := w.th
 	th.got, th.gotAt, th.gotCall = l, w.end, w.since
 	if len(th.holds) < maxHolds {

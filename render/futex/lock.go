@@ -67,6 +67,7 @@ type lock struct {
 	ownedFrom tracefs.Time
 	ownedCall tracefs.Time // when the call began from which its owner returned then
 	ownedSure bool
+	given     tracefs.Time // when the call was made that gave it to the owner, 0 if unknown
 	lastWake  tracefs.Time
 	lastDone  tracefs.Time
 	spent     *spent        // what ended waits were spent on, nil if nothing is known
@@ -256,6 +257,7 @@ func (l *lock) merge(m *lock) {
 	l.read = l.read.merged(m.read)
 	if m.ownedFrom > l.ownedFrom {
 		l.owner, l.owning, l.ownedFrom, l.ownedCall, l.ownedSure = m.owner, m.owning, m.ownedFrom, m.ownedCall, m.ownedSure
+		l.given = m.given
 	}
 	l.lastWake, l.lastDone = max(l.lastWake, m.lastWake), max(l.lastDone, m.lastDone)
 	l.partial = l.partial || m.partial

@@ -40,6 +40,8 @@ type Report struct {
 	Chains []*Chain
 	Roots  []Root
 	NoRoot tracefs.Time
+	// Inversions are the longest time first.
+	Inversions []Inversion
 	// Threads are by the time that they lost at locks, waits that had not ended
 	// included. ThreadCount is how many there are, shown or not, ThreadRest what
 	// others lost that were too many to keep apart.
@@ -143,10 +145,12 @@ type Lock struct {
 	Split *Split
 	// Holds are how long threads owned it, nil if unknown, or it is not held by one thread
 	// at a time.
-	Holds  *Holds
-	lock   *lock
-	parts  []*lock
-	wanted bool // by the View
+	Holds *Holds
+	// Convoys are nil if there are none, or it is not held by one thread at a time.
+	Convoys *Convoys
+	lock    *lock
+	parts   []*lock
+	wanted  bool // by the View
 }
 
 // Contends reports whether waits on it are for a lock.

@@ -215,7 +215,7 @@ func TestBlameChained(t *testing.T) {
 		if tid == 0 {
 			state = "R"
 		}
-		line(tid, cpu, us, switchLine, tid, state, next)
+		line(tid, cpu, us, switchLine, tid, 120, state, next, 120)
 	}
 	stack := func(tid, cpu, us, offset int) {
 		line(tid, cpu, us, "<user stack trace>")

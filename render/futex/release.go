@@ -35,7 +35,7 @@ func (c *calls) beginWake(th *thread, t tracefs.Time) {
 		k.got, k.ownedCall, th.got = th.gotAt, th.gotCall, nil
 	}
 	if k.owned = k.got; l != nil && l.owner == th.tid && l.owning == th {
-		k.owned, k.ownedCall = l.ownedFrom, l.ownedCall
+		k.owned, k.ownedCall, k.passed = l.ownedFrom, l.ownedCall, l.given
 	}
 	c.held.releases(k, l)
 	th.wake = k

@@ -91,6 +91,7 @@ func (rp *reporter) report(v View) *Report {
 	}
 	u.splitRows(r, byLock)
 	r.rootTotals(locks[0])
+	sortInversions(r.Inversions)
 	sums := [2]*Sum{&r.Contended, &r.Signalled}
 	for s := range locks {
 		for _, l := range locks[s] {
@@ -128,7 +129,7 @@ func (rp *reporter) report(v View) *Report {
 	r.Threads = cut(r.Threads, v.Top)
 	r.Longest = cut(r.Longest, v.Top)
 	r.LongHolds = cut(r.LongHolds, v.Top)
-	r.Chains, r.Roots = cut(r.Chains, v.Top), cut(r.Roots, v.Top)
+	r.Chains, r.Roots, r.Inversions = cut(r.Chains, v.Top), cut(r.Roots, v.Top), cut(r.Inversions, v.Top)
 	return r
 }
 

@@ -1,13 +1,14 @@
 package futex_test
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 )
 
-const switchLine = "sched_switch: prev_comm=a prev_pid=%d prev_prio=120 prev_state=%s ==> next_comm=b next_pid=%d next_prio=120"
+const switchLine = "sched_switch: prev_comm=a prev_pid=%d prev_prio=%d prev_state=%s ==> next_comm=b next_pid=%d next_prio=%d"
 
 // machine is a program that runs on a few CPUs: threads that take mutexes, work, sleep
 // and do I/O while they hold them, and are preempted. It writes the trace of a run, and
@@ -24,6 +25,11 @@ type machine struct {
 	// late preempts threads at times between their return from waiting and the
 	// instruction that takes the lock, and between the one that releases it and the call.
 	late bool
+	// fair has locks that the kernel hands over (FUTEX_LOCK_PI), which no other thread takes
+	// meanwhile.
+	fair bool
+	// short has them hold locks for some microseconds only.
+	short bool
 }
 
 type mutex struct {
@@ -34,11 +40,21 @@ type mutex struct {
 	handing []bool    // a thread is being woken, or was and has not returned, by tick
 	letting int       // calls that are to wake one and have not
 	woken   int
+	coming  int // threads that call to wait and do not yet
 	// between has the threads that are back from waiting and have not taken it yet, or have
 	// released it and not called yet; betweens are the same by tick. Until they go on, those
 	// who wait do not.
 	between  []*worker
 	betweens [][]*worker
+	passes   []pass
+}
+
+// pass is a call that releases a lock, at a tick, and the thread that it wakes, nil for none,
+// which has waited since another one.
+type pass struct {
+	called  int
+	by, to  *worker
+	entered int
 }
 
 // worker is a thread; did is what it did at each tick: r runs, q is queued, the letter
@@ -51,7 +67,12 @@ type worker struct {
 	wants *mutex   // it sleeps for
 	waits []*mutex // by tick
 	until int      // it works or sleeps
-	next  []func(*worker)
+	prio  int      // as the kernel has it, 0 for usual
+	last  int      // CPU on which it was last
+	lasts []int    // by tick
+	// entered is since when it has waited.
+	entered int
+	next    []func(*worker)
 }
 
 // past notes that a thread goes on.
@@ -91,7 +112,7 @@ func (m *machine) addr(l *mutex) int {
 func (m *machine) run(ticks int) string {
 	for range ticks {
 		for cpu, w := range m.cpus {
-			if w != nil && m.rnd.IntN(60) == 0 && m.waiting() != nil {
+			if w != nil && m.preempts(w) {
 				m.off(w, 'q')
 			}
 			if m.cpus[cpu] == nil {
@@ -106,7 +127,7 @@ func (m *machine) run(ticks int) string {
 				w.until = 0
 				m.wake(w, 0, m.rnd.IntN(len(m.cpus)))
 			}
-			w.did, w.waits = append(w.did, w.state), append(w.waits, w.wants)
+			w.did, w.waits, w.lasts = append(w.did, w.state), append(w.waits, w.wants), append(w.lasts, w.last)
 		}
 		for _, l := range m.locks {
 			l.owners, l.handing = append(l.owners, l.owner), append(l.handing, l.woken+l.letting > 0)
@@ -115,6 +136,15 @@ func (m *machine) run(ticks int) string {
 		m.now++
 	}
 	return script(m.trace.String())
+}
+
+// preempts reports whether another thread gets the CPU of one.
+func (m *machine) preempts(w *worker) bool {
+	if m.rnd.IntN(60) == 0 {
+		next := m.waiting()
+		return next != nil && !w.ranks(next)
+	}
+	return slices.ContainsFunc(m.threads, func(x *worker) bool { return x.prio > 0 && x.state == 'q' && x.ranks(w) })
 }
 
 // waiting returns a thread that can run and does not, nil if there is none.
@@ -128,17 +158,36 @@ func (m *machine) waiting() *worker {
 	if len(list) == 0 {
 		return nil
 	}
-	return list[m.rnd.IntN(len(list))]
+	first := list[m.rnd.IntN(len(list))]
+	for _, w := range list {
+		if w.ranks(first) {
+			first = w
+		}
+	}
+	return first
+}
+
+// ranks reports whether a thread runs before another one because of its priority.
+func (w *worker) ranks(x *worker) bool { return w.priority() < min(x.priority(), 100) }
+
+func (w *worker) priority() int { return cmp.Or(w.prio, 120) }
+
+// prio is the priority of a thread by its number.
+func (m *machine) prio(tid int) int {
+	if tid == 0 {
+		return 120
+	}
+	return m.worker(int32(tid)).priority()
 }
 
 func (m *machine) on(cpu int) {
 	next, tid := m.waiting(), 0
 	if next != nil {
-		tid, next.cpu, next.state = next.tid, cpu, 'r'
+		tid, next.cpu, next.state, next.last = next.tid, cpu, 'r', cpu
 	}
 	if tid != m.last[cpu] {
 		m.event(m.last[cpu], cpu, switchLine,
-			m.last[cpu], m.why(m.last[cpu]), tid)
+			m.last[cpu], m.prio(m.last[cpu]), m.why(m.last[cpu]), tid, m.prio(tid))
 	}
 	m.cpus[cpu], m.last[cpu] = next, tid
 }
@@ -164,18 +213,18 @@ func (m *machine) off(w *worker, state byte) {
 	}
 	tid := 0
 	if next != nil {
-		tid, next.cpu, next.state = next.tid, cpu, 'r'
+		tid, next.cpu, next.state, next.last = next.tid, cpu, 'r', cpu
 	}
 	word := string(state)
 	if state == 'q' {
 		word = "R+"
 	}
-	m.event(w.tid, cpu, switchLine, w.tid, word, tid)
+	m.event(w.tid, cpu, switchLine, w.tid, w.priority(), word, tid, m.prio(tid))
 	m.cpus[cpu], m.last[cpu] = next, tid
 }
 
 func (m *machine) wake(w *worker, by, cpu int) {
-	m.event(by, cpu, "sched_waking: comm=a pid=%d prio=120 target_cpu=000", w.tid)
+	m.event(by, cpu, "sched_waking: comm=a pid=%d prio=%d target_cpu=000", w.tid, w.priority())
 	w.state, w.wants = 'q', nil
 }
 
@@ -217,6 +266,9 @@ func (m *machine) plan(w *worker) {
 func (m *machine) inside(w *worker) {
 	for range 1 + m.rnd.IntN(3) {
 		n := 5 + m.rnd.IntN(150)
+		if m.short {
+			n = 1 + m.rnd.IntN(10)
+		}
 		switch m.rnd.IntN(5) {
 		case 0:
 			w.next = append(w.next, m.sleep('S', n))
@@ -240,6 +292,9 @@ func (m *machine) sleep(state byte, n int) func(*worker) {
 }
 
 func (m *machine) lock(l *mutex, again bool) func(*worker) {
+	if m.fair {
+		return m.lockPI(l)
+	}
 	return func(w *worker) {
 		l.past(w)
 		if l.word == 0 {
@@ -249,7 +304,7 @@ func (m *machine) lock(l *mutex, again bool) func(*worker) {
 			}
 			return
 		}
-		l.word = 2
+		l.word, w.entered = 2, m.now
 		m.event(w.tid, w.cpu, "sys_futex(uaddr: %#x, op: 0x80, val: 2, utime: 0, uaddr2: 0, val3: 0)", m.addr(l))
 		w.before(func(w *worker) {
 			if l.word != 2 {
@@ -270,6 +325,9 @@ func (m *machine) lock(l *mutex, again bool) func(*worker) {
 }
 
 func (m *machine) unlock(l *mutex) func(*worker) {
+	if m.fair {
+		return m.unlockPI(l)
+	}
 	return func(w *worker) {
 		wakes := l.word == 2
 		l.word, l.owner = 0, nil
@@ -286,6 +344,8 @@ func (m *machine) letGo(l *mutex) func(*worker) {
 		l.past(w)
 		m.event(w.tid, w.cpu, "sys_futex(uaddr: %#x, op: 0x81, val: 1, utime: 0, uaddr2: 0, val3: 0)", m.addr(l))
 		l.letting++
+		l.passes = append(l.passes, pass{called: m.now, by: w})
+		at := len(l.passes) - 1
 		w.before(func(w *worker) {
 			l.letting--
 			n := 0
@@ -294,6 +354,7 @@ func (m *machine) letGo(l *mutex) func(*worker) {
 				first := l.queue[0]
 				l.queue = l.queue[1:]
 				l.woken++
+				l.passes[at].to, l.passes[at].entered = first, first.entered
 				m.wake(first, w.tid, w.cpu)
 			}
 			w.before(func(w *worker) { m.event(w.tid, w.cpu, "sys_futex -> %#x", n) })
@@ -314,5 +375,48 @@ func (m *machine) delayed(w *worker, do func(*worker)) {
 	}
 	if m.rnd.IntN(3) > 0 && m.waiting() != nil {
 		m.off(w, 'q')
+	}
+}
+
+func (m *machine) lockPI(l *mutex) func(*worker) {
+	return func(w *worker) {
+		if l.owner == nil {
+			l.owner = w
+			return
+		}
+		w.entered, l.coming = m.now, l.coming+1
+		m.event(w.tid, w.cpu, "sys_futex(uaddr: %#x, op: 0x86, val: 0, utime: 0, uaddr2: 0, val3: 0)", m.addr(l))
+		w.before(func(w *worker) {
+			l.coming--
+			w.before(func(w *worker) { m.event(w.tid, w.cpu, "sys_futex -> 0x0") })
+			if l.owner == nil {
+				l.owner = w
+				return
+			}
+			l.queue, w.wants = append(l.queue, w), l
+			m.off(w, 'S')
+		})
+	}
+}
+
+func (m *machine) unlockPI(l *mutex) func(*worker) {
+	return func(w *worker) {
+		if len(l.queue)+l.coming == 0 {
+			l.owner = nil
+			return
+		}
+		m.event(w.tid, w.cpu, "sys_futex(uaddr: %#x, op: 0x87, val: 0, utime: 0, uaddr2: 0, val3: 0)", m.addr(l))
+		l.passes = append(l.passes, pass{called: m.now, by: w})
+		at := len(l.passes) - 1
+		w.before(func(w *worker) {
+			l.owner = nil
+			if len(l.queue) > 0 {
+				first := l.queue[0]
+				l.queue, l.owner = l.queue[1:], first
+				l.passes[at].to, l.passes[at].entered = first, first.entered
+				m.wake(first, w.tid, w.cpu)
+			}
+			w.before(func(w *worker) { m.event(w.tid, w.cpu, "sys_futex -> 0x0") })
+		})
 	}
 }

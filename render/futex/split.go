@@ -92,6 +92,10 @@ type division struct {
 	roots     []rootPiece
 	rootProof tracefs.Time
 	steps     []rootSpan
+	handed    handed
+	// inversions rest on what was seen since inversionProof.
+	inversions     []inversion
+	inversionProof tracefs.Time
 }
 
 // piece is how long a cause lasted.
@@ -149,6 +153,9 @@ type spent struct {
 	barged tracefs.Time
 	roots  parts[rootKey]
 	chains parts[chainKey]
+
+	inversions parts[inversionKey]
+	convoys    *convoys // nil if there are none
 }
 
 func (s *spent) add(cause int32, t tracefs.Time) {
@@ -167,6 +174,13 @@ func (s *spent) merge(o *spent) {
 	s.barged += o.barged
 	s.roots.merge(&o.roots)
 	s.chains.merge(&o.chains)
+	s.inversions.merge(&o.inversions)
+	if o.convoys != nil {
+		if s.convoys == nil {
+			s.convoys = new(convoys)
+		}
+		s.convoys.merge(o.convoys)
+	}
 }
 
 // pendingSplit is a division that a gap may still reach.
@@ -203,7 +217,8 @@ func (sp *splits) split(w *wait, l *lock, d, end tracefs.Time) *division {
 		return nil // it did not sleep when it went on
 	}
 	v := sp.division()
-	v.from, v.to, v.proof = w.began, end, w.began
+	v.from, v.to, v.proof, v.inversionProof = w.began, end, w.began, w.began
+	v.handed = w.handedBy(l)
 	release := end
 	if w.waker.sure {
 		release = min(max(w.waker.at, w.began), end)
@@ -223,6 +238,7 @@ func (sp *splits) split(w *wait, l *lock, d, end tracefs.Time) *division {
 	}
 	v.add(pieceKey{cause: causeHandOver}, end-release)
 	sp.root(w, l, v, terms)
+	sp.inverted(w, v, terms)
 	v.pieces = slices.DeleteFunc(v.pieces, func(x piece) bool { return x.time == 0 })
 	if len(v.pieces) == 0 {
 		sp.free = append(sp.free, v)
@@ -246,7 +262,8 @@ func (sp *splits) division() *division {
 	clear(v.needs)
 	clear(v.pieces)
 	clear(v.roots)
-	*v = division{pieces: v.pieces[:0], needs: v.needs[:0], roots: v.roots[:0]}
+	clear(v.inversions)
+	*v = division{pieces: v.pieces[:0], needs: v.needs[:0], roots: v.roots[:0], inversions: v.inversions[:0]}
 	return v
 }
 
@@ -298,10 +315,17 @@ func (sp *splits) count(p *pendingSplit) {
 		l.spent = new(spent)
 	}
 	l.spent.barged += p.certain(sp.activity, l, &sp.losses.Gaps, l.spent.add)
-	p.rooted(sp.activity, l, &sp.losses.Gaps, l.spent)
+	l.spent.settle(sp.activity, p.division, l, &sp.losses.Gaps)
 	if !p.kept {
 		sp.free = append(sp.free, p.division)
 	}
+}
+
+// settle counts what a wait shows beside its pieces, as far as it is certain in spite of gaps.
+func (s *spent) settle(a *activity, d *division, l *lock, g *Gaps) {
+	d.rooted(a, l, g, s)
+	s.pass(d, l, g)
+	s.invert(a, d, l, g)
 }
 
 // splitOf returns how waits are split that took a time, as far as that is known.
@@ -408,9 +432,10 @@ func (u *underway) splitRows(r *Report, byLock map[*lock]*Lock) {
 				s.merge(more)
 			}
 		}
-		out.Split = u.splitOf(&s, out.Time, byLock)
+		out.Split, out.Convoys = u.splitOf(&s, out.Time, byLock), u.convoysOf(&s)
 		if out.wanted {
 			u.chains(r, out, &s, named)
+			u.inversionsOf(r, out, &s)
 		}
 	}
 }
@@ -428,7 +453,7 @@ func (u *underway) settleSplits() {
 				u.spent[l] = new(spent)
 			}
 			u.spent[l].barged += p.certain(sp.activity, l, u.gaps, u.spent[l].add)
-			p.rooted(sp.activity, l, u.gaps, u.spent[l])
+			u.spent[l].settle(sp.activity, p.division, l, u.gaps)
 		}
 	}
 }

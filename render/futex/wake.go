@@ -119,6 +119,9 @@ type wake struct {
 	had           int32 // whose turn it was, 0 if it was no thread's
 	// ownedCall is when the call began from which it returned at owned.
 	ownedCall tracefs.Time
+	// passed is when the call was made that handed the lock to its thread, 0 if it was not
+	// handed over, or that is not certain.
+	passed tracefs.Time
 	// found is since when its thread surely owned the lock, if it had not waited for it: then
 	// another thread found it taken. 0 if that is unknown.
 	found, foundProof tracefs.Time

@@ -109,6 +109,9 @@ func (t *text) most() {
 	if s := t.root(l.Split); s != "" {
 		t.f("  in the end  %s\n", s)
 	}
+	if s := convoy(t, l); s != nil {
+		t.f("  convoy      %s\n              %s\n", s[0], s[1])
+	}
 	if len(l.WakerTIDs) > 0 {
 		t.f("  releasing   %s\n              at %s\n", t.who(l.WakerTIDs, l.Rest.Wakers, mostNamed), t.place(l.Wakers))
 	}

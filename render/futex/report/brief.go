@@ -15,6 +15,7 @@ import (
 const (
 	rankAnswer = iota
 	rankImpact
+	rankInversions
 	rankLoss
 	rankHang
 	rankHints
@@ -45,6 +46,7 @@ func (s *screen) write() string {
 	}
 	s.Add(brief.Block{Lines: s.wrapped(s.summary), Rank: rankAnswer, Apart: hangs})
 	s.add(rankImpact, s.lines(s.impact))
+	s.add(rankInversions, s.lines(s.inversions))
 	s.tables()
 	s.add(rankReach, s.lines(s.reach))
 	if v := &s.r.Verdict; !hangs && v.Kind == futex.CannotTell && v.Case != futex.OnlySignals {

@@ -26,8 +26,9 @@ func JSON(w io.Writer, r *futex.Report) error {
 		NoReturn: r.NoReturn, Notes: append(append([]string{}, r.Hints...), r.Notes...),
 		LongHolds: longHoldsOf(r.LongHolds),
 		Chains:    chainsOf(r), Roots: rootList(r.Roots), NoRoot: r.NoRoot,
-		Verdict: verdictOf(r),
-		Loss:    lossJSON{Gaps: r.Loss.Gaps, Records: r.Loss.Records, Unknown: r.Loss.Unknown, Refused: r.Loss.Refused, Bounded: r.Loss.Bounded, Forgotten: r.Loss.Forgotten},
+		Inversions: inversionsOf(r),
+		Verdict:    verdictOf(r),
+		Loss:       lossJSON{Gaps: r.Loss.Gaps, Records: r.Loss.Records, Unknown: r.Loss.Unknown, Refused: r.Loss.Refused, Bounded: r.Loss.Bounded, Forgotten: r.Loss.Forgotten},
 	}
 	if x := r.Reach; x != nil {
 		d.Reach = &reachJSON{x.Stacks, x.Unwound, x.Application, x.Root, framejson.Clean(x.End)}
@@ -101,7 +102,7 @@ func lockOf(l *futex.Lock, r *futex.Report) lockJSON {
 		Total: l.Time, OpenTime: l.OpenTime, Bounds: boundsOf(&l.Sum, r), Mean: l.Mean, P50: l.P50, P99: l.P99, Max: l.Max,
 		Histogram: []framejson.Bucket{}, WaitStacks: stacksOf(l.WaitStacks, l.Time), Wakers: stacksOf(l.Wakers, l.Time), Flows: []flowJSON{},
 		Waiters: threadsOf(l.Waiters), WakerTIDs: threadsOf(l.WakerTIDs), Holders: threadsOf(l.Holders), Owners: ownersOf(l.Owners), Partial: l.Partial,
-		Split: splitOf(l.Split, r), Holds: holdsOf(l.Holds),
+		Split: splitOf(l.Split, r), Holds: holdsOf(l.Holds), Convoys: convoysOf(l.Convoys),
 	}
 	if most := l.Rest.Most(); most.Count > 0 {
 		out.More, out.MoreTime = most.Count, &most.Time

@@ -33,18 +33,20 @@ type document struct {
 	Chains       []chainJSON   `json:"chains"`
 	Roots        []rootJSON    `json:"roots"`
 	NoRoot       tracefs.Time  `json:"no_root_ns"`
-	ThreadCount  int           `json:"threads_total"`
-	Threads      []threadJSON  `json:"threads"`
-	ThreadRest   *restJSON     `json:"threads_others,omitempty"`
-	Before       beforeJSON    `json:"began_before"`
-	Waitv        waitvJSON     `json:"waitv"`
-	NoReturn     int64         `json:"no_return"`
-	Verdict      verdictJSON   `json:"verdict"`
-	Loss         lossJSON      `json:"loss"`
-	Reach        *reachJSON    `json:"stacks,omitempty"`
-	Released     *releasedJSON `json:"release_stacks,omitempty"`
-	Impact       *impactJSON   `json:"impact,omitempty"`
-	Notes        []string      `json:"notes"`
+
+	Inversions  []inversionJSON `json:"priority_inversions"`
+	ThreadCount int             `json:"threads_total"`
+	Threads     []threadJSON    `json:"threads"`
+	ThreadRest  *restJSON       `json:"threads_others,omitempty"`
+	Before      beforeJSON      `json:"began_before"`
+	Waitv       waitvJSON       `json:"waitv"`
+	NoReturn    int64           `json:"no_return"`
+	Verdict     verdictJSON     `json:"verdict"`
+	Loss        lossJSON        `json:"loss"`
+	Reach       *reachJSON      `json:"stacks,omitempty"`
+	Released    *releasedJSON   `json:"release_stacks,omitempty"`
+	Impact      *impactJSON     `json:"impact,omitempty"`
+	Notes       []string        `json:"notes"`
 }
 
 type reachJSON struct {
@@ -126,6 +128,7 @@ type lockJSON struct {
 	Holders     []threadJSON       `json:"holder_threads"`
 	Split       *splitJSON         `json:"split,omitempty"`
 	Holds       *holdsJSON         `json:"holds,omitempty"`
+	Convoys     *convoysJSON       `json:"convoys,omitempty"`
 	Owners      []ownerJSON        `json:"owners,omitempty"`
 	More        int64              `json:"not_kept_apart,omitempty"`
 	MoreTime    *tracefs.Time      `json:"not_kept_apart_ns,omitempty"`

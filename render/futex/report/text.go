@@ -38,6 +38,7 @@ func Text(w io.Writer, r *futex.Report, opt Options) error {
 		t.verdict()
 	}
 	t.impact()
+	t.inversions()
 	t.section("Contended locks", r.Locks, r.LockCount, r.OtherLocks)
 	writeChains(t)
 	t.blocked()
@@ -161,6 +162,9 @@ func (t *text) lock(l *futex.Lock) {
 	}
 	if s := t.root(l.Split); s != "" {
 		t.f("      in the end: %s\n", s)
+	}
+	if s := convoy(t, l); s != nil {
+		t.f("      convoy: %s\n              %s\n              %s\n", s[0], s[1], longestConvoy(t, l.Convoys))
 	}
 	(holdText{t}).holds(l.Holds)
 	if l.Readings > 0 {

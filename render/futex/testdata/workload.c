@@ -5,6 +5,7 @@
 //	lock ADDR TID FROM TO          a call of the C library that had to wait
 //	join ADDR TID FROM TO          a thread that waited for another's exit
 //	hold ADDR TID FROM TO          who held a mutex
+//	ran ADDR TID FROM TO           when a thread ran that does not use the lock
 //	gap ADDR TID FROM TO           a thread that was busy was not on a CPU
 //	off WHAT TID FROM TO CPU       a call that blocks, by number from 1, and the time it
 //	                               took on a CPU
@@ -59,7 +60,7 @@ static void print_records(void) {
 	for (int i = 0; i < *used && i < most; i++) {
 		struct record *r = &records[i];
 		const char *kind = r->kind == 'w' ? "wait" : r->kind == 'l' ? "lock" : r->kind == 'j' ? "join" :
-			r->kind == 'g' ? "gap" : r->kind == 'o' ? "off" : r->kind == 'u' ? "free" : "hold";
+			r->kind == 'g' ? "gap" : r->kind == 'o' ? "off" : r->kind == 'u' ? "free" : r->kind == 'm' ? "ran" : "hold";
 		printf("%s %p %d %lld %lld %ld\n", kind, r->addr, r->tid, r->from, r->to, r->result);
 	}
 	fflush(stdout);
@@ -345,13 +346,13 @@ struct shape {
 	const char *name;
 	int threads, rivals;
 	long inside, outside; // microseconds
-	enum { turns, rests, stores, deep, queues } how;
+	enum { turns, rests, stores, deep, queues, fair, inverts } how;
 	int priority; // of thread 0, by SCHED_FIFO; the others share a CPU with thread 1
 };
 static const struct shape shapes[] = {
 	{"convoy", 6, 0, 200, 20, turns}, {"turns", 2, 0, 300, 100, turns}, {"rests", 3, 0, 700, 300, rests}, {"stores", 3, 0, 0, 200, stores},
 	{"deep", 4, 0, 200, 300, deep}, {"crowded", 4, 4, 500, 300, turns}, {"barging", 3, 0, 300, 0, turns}, {"pool", 4, 0, 100, 400, queues},
-	{"first", 3, 0, 1000, 1500, turns, 10},
+	{"first", 3, 0, 1000, 1500, turns, 10}, {"fair", 6, 0, 50, 20, fair}, {"inverts", 3, 0, 1000, 1500, inverts, 10},
 }, *shape;
 static int nested[4];
 static void threads(int n, void *(*f)(void *), void *const *args);
@@ -364,6 +365,21 @@ static void hold(int *m, void (*inside)(void)) {
 	note('h', m, from, 0);
 	from = now();
 	unlock(m);
+	note('u', m, from, 0);
+}
+
+// hold_fair is the same with a mutex that the kernel hands over.
+static void hold_fair(pthread_mutex_t *m, void (*inside)(void)) {
+	ns from = now();
+	if (pthread_mutex_trylock(m)) {
+		pthread_mutex_lock(m);
+		note('l', m, from, 0);
+	}
+	from = now();
+	inside();
+	note('h', m, from, 0);
+	from = now();
+	pthread_mutex_unlock(m);
 	note('u', m, from, 0);
 }
 
@@ -381,17 +397,20 @@ static void stay(void) {
 	}
 }
 
+static void blink(void) { busy(50000); }
 static void fourth(void) { hold(&nested[3], stay); }
 static void third(void) { hold(&nested[2], fourth); }
 static void within(void) { hold(&nested[1], third); }
 
 static void *shaped(void *arg) {
 	long id = (long)arg;
-	struct sched_param p = {id ? 0 : shape->priority};
+	// What inverts has a third thread in between, that does not use the lock.
+	int between = shape->how == inverts && id == 2;
+	struct sched_param p = {between ? shape->priority / 2 : id ? 0 : shape->priority};
 	cpu_set_t cpu;
 	CPU_ZERO(&cpu);
 	CPU_SET(0, &cpu);
-	if (shape->priority && (sched_setaffinity(0, sizeof cpu, &cpu) || (!id && sched_setscheduler(0, SCHED_FIFO, &p))))
+	if (shape->priority && (sched_setaffinity(0, sizeof cpu, &cpu) || (p.sched_priority && sched_setscheduler(0, SCHED_FIFO, &p))))
 		exit(1);
 	for (int i = 0; i < iters; i++) {
 		switch (shape->how) {
@@ -416,15 +435,34 @@ static void *shaped(void *arg) {
 			pthread_mutex_unlock(&mutex);
 			note('u', &mutex, from, 0);
 			break;
+		case fair:
+			hold_fair(&pi, stay);
+			break;
+		case inverts:
+			if (between) {
+				ns from = now();
+				busy(1500000);
+				note('m', &stop, from, 0);
+				break;
+			}
+			hold(shared, id ? stay : blink);
+			break;
 		default:
 			hold(shared, stay);
 		}
-		if (id && shape->outside && shape->how == turns)
+		if (id && shape->outside && (shape->how == turns || shape->how == fair))
 			busy(shape->outside * 1000);
-		else if (shape->outside)
+		else if (shape->outside && !(shape->how == inverts && id == 1))
 			nap(shape->outside);
 	}
 	return 0;
+}
+
+static void make_fair(void) {
+	pthread_mutexattr_t a;
+	pthread_mutexattr_init(&a);
+	pthread_mutexattr_setprotocol(&a, PTHREAD_PRIO_INHERIT);
+	pthread_mutex_init(&pi, &a);
 }
 
 static int run_shape(const char *name) {
@@ -436,6 +474,7 @@ static int run_shape(const char *name) {
 			shape = &shapes[i];
 	if (!shape || (file = mkstemp(path)) < 0 || unlink(path))
 		return 1;
+	make_fair();
 	for (int i = 0; i < shape->rivals; i++)
 		pthread_create(&t[i], 0, rival, 0);
 	threads(shape->threads, shaped, numbers);
@@ -553,10 +592,7 @@ int main(int argc, char **argv) {
 		void *const args[] = {&mutex, &mutex, &mutex, &mutex};
 		threads(4, pthread_herd, args);
 	} else if (!strcmp(mode, "pi")) {
-		pthread_mutexattr_t a;
-		pthread_mutexattr_init(&a);
-		pthread_mutexattr_setprotocol(&a, PTHREAD_PRIO_INHERIT);
-		pthread_mutex_init(&pi, &a);
+		make_fair();
 		void *const args[] = {&pi, &pi, &pi, &pi};
 		threads(4, pthread_herd, args);
 	} else if (!strcmp(mode, "rwlock")) {
