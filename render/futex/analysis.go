@@ -69,6 +69,9 @@ type Options struct {
 	Calls bool
 	// Impact keeps what Analysis.Impact needs.
 	Impact bool
+	// Order keeps what an order by the critical path needs (View.Sort auto), of a trace that
+	// is not long.
+	Order bool
 	// Locks, Stacks and Threads bound the memory, 0 for the default.
 	Locks, Stacks, Threads int
 }
@@ -107,7 +110,7 @@ func New(opt Options) *Analysis {
 	a := new(Analysis)
 	a.stacks.Init(opt.Stacks)
 	a.connect(&opt)
-	a.impact = newImpactLog(opt.Impact)
+	a.impact = newImpactLog(opt)
 	if opt.Gaps != nil {
 		a.losses.Gaps = *opt.Gaps
 		a.losses.Known, a.losses.spans.known = true, true

@@ -19,9 +19,9 @@ import (
 type impactLog struct {
 	log     *impact.Log // nil if it is not wanted
 	locks   []*lock     // nil for ones that were not known when they were released
-	numbers map[*lock]int32
 	unknown map[threadKey]int32
-	waiting map[int32]bool
+	// forOrder is set if it is wanted only as far as it is whole.
+	forOrder bool
 }
 
 // threadKey is a futex as a thread has it.
@@ -30,22 +30,35 @@ type threadKey struct {
 	key lockKey
 }
 
-func newImpactLog(on bool) impactLog {
-	if !on {
+func newImpactLog(opt Options) impactLog {
+	g := impactLog{unknown: make(map[threadKey]int32)}
+	switch {
+	case opt.Impact:
+		g.log = impact.NewLog(0)
+	case opt.Order:
+		g.log, g.forOrder = impact.NewLog(orderEntries), true
+	default:
 		return impactLog{}
 	}
-	return impactLog{log: impact.NewLog(0), numbers: make(map[*lock]int32), unknown: make(map[threadKey]int32), waiting: make(map[int32]bool)}
+	return g
+}
+
+// drop forgets a log that is wanted for the order of locks only and cannot give it: it lacks
+// something, or has no switches.
+func (g *impactLog) drop() {
+	const some = 1 << 12 // entries that have a switch if any have
+	if g.forOrder && (g.log.Lacks() || g.log.Len() == some && !g.log.Switches()) {
+		*g = impactLog{}
+	}
 }
 
 // number returns the number of a lock, which may become another's part later.
 func (g *impactLog) number(l *lock) int32 {
-	n, ok := g.numbers[l]
-	if !ok {
-		n = int32(len(g.locks))
+	if l.inLog == 0 {
 		g.locks = append(g.locks, l)
-		g.numbers[l] = n
+		l.inLog = int32(len(g.locks))
 	}
-	return n
+	return l.inLog - 1
 }
 
 // maxUnknown bounds the futexes that threads release and are not known to wait for.
@@ -65,6 +78,9 @@ func (g *impactLog) later(at threadKey) int32 {
 	}
 	return n
 }
+
+// isLock reports whether one thread at a time holds what has a number.
+func (g *impactLog) isLock(n int32) bool { return g.locks[n] != nil && g.locks[n].kind().exclusive() }
 
 // settle finds the locks that have become one: each has the number of the first.
 func (g *impactLog) settle(lk *locks) {
@@ -97,18 +113,21 @@ func (g *impactLog) call(c *calls, rec *tracefs.Record, t tracefs.Time) {
 	if g.log == nil {
 		return
 	}
+	if g.drop(); g.log == nil {
+		return
+	}
+	th := c.tasks.threadOf(rec.TID)
 	if c.sys.Exit {
-		if g.waiting[rec.TID] {
-			delete(g.waiting, rec.TID)
+		if th != nil && th.waitInLog {
+			th.waitInLog = false
 			g.log.Returns(t, rec.TID, c.sys.HasResult && (c.sys.Result >= 0 || c.sys.Result == syscalls.EAGAIN))
 		}
 		return
 	}
-	th := c.tasks.threadOf(rec.TID)
 	switch {
 	case th == nil:
 	case th.wait != nil && th.wait.lock != nil:
-		g.waiting[rec.TID] = true
+		th.waitInLog = true
 		g.log.Waits(t, rec.TID, g.number(th.wait.lock.find()))
 	case th.wake != nil && th.wake.lock != nil:
 		g.log.Wakes(t, rec.TID, g.number(th.wake.lock.find()))
@@ -190,8 +209,7 @@ func (a *Analysis) Impact(v ImpactView) *Impact {
 		}
 	}
 	row := func(n int32) *Lock { return rows[a.impact.locks[n]] }
-	isLock := func(n int32) bool { return a.impact.locks[n] != nil && a.impact.locks[n].kind().exclusive() }
-	if out.Path, out.Err = impact.Find(a.impact.log, v.From, v.To, isLock); out.Err != nil {
+	if out.Path, out.Err = impact.Find(a.impact.log, v.From, v.To, a.impact.isLock); out.Err != nil {
 		return out
 	}
 	times := make(map[*Lock]tracefs.Time)
@@ -213,7 +231,7 @@ func (a *Analysis) Impact(v ImpactView) *Impact {
 	for _, c := range v.WhatIf {
 		found := false
 		for n := range a.impact.locks {
-			if l := row(int32(n)); l != nil && isLock(int32(n)) && l.called(c.Lock) {
+			if l := row(int32(n)); l != nil && a.impact.isLock(int32(n)) && l.called(c.Lock) {
 				changes[int32(n)] = c
 				found = true
 			}
@@ -223,7 +241,7 @@ func (a *Analysis) Impact(v ImpactView) *Impact {
 			return out
 		}
 	}
-	out.Prediction, out.Err = impact.Predict(a.impact.log, v.From, v.To, isLock, changes)
+	out.Prediction, out.Err = impact.Predict(a.impact.log, v.From, v.To, a.impact.isLock, changes)
 	return out
 }
 

@@ -42,6 +42,7 @@ type lock struct {
 	// since, 0 if none is known.
 	owner  int32
 	logged int32   // its number in the log of calls, 0 if it has none
+	inLog  int32   // the same in impactLog, from 1 on
 	owning *thread // that had the number when it got the lock
 
 	site  *site

@@ -40,6 +40,10 @@ type Report struct {
 	Chains []*Chain
 	Roots  []Root
 	NoRoot tracefs.Time
+	// PathTime is how long the critical path is if Locks are in the order of their part of it.
+	PathTime tracefs.Time
+	// Loudest is the lock that is waited for most, if PathTime is set.
+	Loudest *Lock
 	// Inversions are the longest time first.
 	Inversions []Inversion
 	// Threads are by the time that they lost at locks, waits that had not ended
@@ -148,9 +152,11 @@ type Lock struct {
 	Holds *Holds
 	// Convoys are nil if there are none, or it is not held by one thread at a time.
 	Convoys *Convoys
-	lock    *lock
-	parts   []*lock
-	wanted  bool // by the View
+	// OnPath is how long it is on the critical path, if Report.PathTime is set.
+	OnPath tracefs.Time
+	lock   *lock
+	parts  []*lock
+	wanted bool // by the View
 }
 
 // Contends reports whether waits on it are for a lock.

@@ -14,12 +14,17 @@ import (
 // View selects parts of a report. It changes what is shown, not what is
 // counted.
 type View struct {
-	Sort    string // total, count, max or p99; empty for total
-	By      By     // empty for ByObject
-	Top     int    // 0 for all
+	// Sort is total, count, max, p99 or auto; empty for total. Auto is by the critical path
+	// where that shows that another lock than the one that is waited for most costs run time,
+	// else total. It needs Options.Order, or Impact.
+	Sort    string
+	By      By  // empty for ByObject
+	Top     int // 0 for all
 	MinWait tracefs.Time
 	PIDs    []int32
 	Comms   []string
+
+	path *onPath // nil if unknown, or not wanted
 }
 
 // By is what has a row of its own.
@@ -42,7 +47,7 @@ const (
 
 // Check reports a word that a View does not know.
 func (v *View) Check() error {
-	if orders := []string{"", "total", "count", "max", "p99"}; !slices.Contains(orders, v.Sort) {
+	if orders := []string{"", "auto", "total", "count", "max", "p99"}; !slices.Contains(orders, v.Sort) {
 		return fmt.Errorf("unknown order %q (one of %s)", v.Sort, strings.Join(orders[1:], ", "))
 	}
 	if rows := []By{"", ByAuto, ByLock, ByObject, BySite, ByKind}; !slices.Contains(rows, v.By) {
@@ -54,6 +59,9 @@ func (v *View) Check() error {
 // Report finishes the analysis: nothing can be added after it.
 func (a *Analysis) Report(v View) *Report {
 	a.finish()
+	if v.Sort == "auto" && len(v.PIDs)+len(v.Comms) == 0 {
+		v.path = a.path()
+	}
 	return a.reporter.report(v)
 }
 
@@ -119,8 +127,11 @@ func (rp *reporter) report(v View) *Report {
 	r.LongHolds = u.longHolds(byLock)
 	rp.verdict(r, blocked)
 	rp.notes(r, &v, slices.Concat(locks[0], locks[1]), filtered)
-	r.Locks, r.LockCount = v.list(locks[0]), len(locks[0])
 	r.Signals, r.SignalCount = v.list(locks[1]), len(locks[1])
+	if r.Loudest = v.path.reorders(locks[0]); r.Loudest != nil {
+		r.PathTime, v.Sort = v.path.whole, "path"
+	}
+	r.Locks, r.LockCount = v.list(locks[0]), len(locks[0])
 	for _, l := range slices.Concat(r.Locks, r.Signals) {
 		rp.detail(l)
 		l.Course = l.lock.course.at(shift)
@@ -179,6 +190,8 @@ func (v *View) list(locks []*Lock) []*Lock {
 			c = cmp.Compare(y.Slept+y.Open, x.Slept+x.Open)
 		case "max":
 			c = cmp.Compare(max(y.Max, y.openMax), max(x.Max, x.openMax))
+		case "path":
+			c = cmp.Compare(y.OnPath, x.OnPath)
 		case "p99":
 			c = cmp.Compare(y.lock.durations.Quantile(0.99), x.lock.durations.Quantile(0.99))
 		}

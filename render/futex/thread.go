@@ -40,14 +40,16 @@ type thread struct {
 	first    tracefs.Time
 	lastFree bool // last is a return
 	asleep   bool // off its CPU, not ready to run
-	diedAt   tracefs.Time
-	hidden   tracefs.Time // what loss can hide
-	moved    bool         // it, or an earlier thread with its number, was of another process
-	holds    []*lock      // got by waiting, and not released since
-	gotAt    tracefs.Time
-	gotCall  tracefs.Time // when the call began from which it returned then
-	took     []taken      // locks that it may own
-	alone    *newcomer    // room for a new process, nil if there is none
+
+	waitInLog bool // a wait of its is in impactLog, without its end
+	diedAt    tracefs.Time
+	hidden    tracefs.Time // what loss can hide
+	moved     bool         // it, or an earlier thread with its number, was of another process
+	holds     []*lock      // got by waiting, and not released since
+	gotAt     tracefs.Time
+	gotCall   tracefs.Time // when the call began from which it returned then
+	took      []taken      // locks that it may own
+	alone     *newcomer    // room for a new process, nil if there is none
 }
 
 // recentThread is the entry for a number in the table of threads.

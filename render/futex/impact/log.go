@@ -39,6 +39,8 @@ type Log struct {
 	last    tracefs.Time
 	dropped int64
 	lossy   bool
+
+	switches bool
 }
 
 // NewLog returns a Log of so many entries at most, 0 for the default. What comes later
@@ -63,6 +65,7 @@ func (l *Log) add(e entry) {
 // Switch notes that one thread goes off a CPU in a state, the letter of sched_switch,
 // and another comes on.
 func (l *Log) Switch(t tracefs.Time, cpu int32, prev int32, state byte, next int32) {
+	l.switches = true
 	l.add(entry{at: t, kind: switched, cpu: int16(cpu), a: prev, b: next, state: state})
 }
 
@@ -108,6 +111,15 @@ func (l *Log) Marker(t tracefs.Time, tid int32, text string) {
 func (l *Log) Created(t tracefs.Time, parent, tid int32) {
 	l.add(entry{at: t, kind: created, a: parent, b: tid})
 }
+
+// Len is how many entries there are.
+func (l *Log) Len() int { return len(l.list) }
+
+// Lacks reports whether something is missing: records were lost, or there was no room.
+func (l *Log) Lacks() bool { return l.lossy || l.dropped > 0 }
+
+// Switches reports whether there is a switch.
+func (l *Log) Switches() bool { return l.switches }
 
 // Rename gives locks other numbers, negative ones for none: several may prove to be one.
 func (l *Log) Rename(number func(int32) int32) {

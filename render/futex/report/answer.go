@@ -41,6 +41,9 @@ func (t *text) amounts() {
 	if r.SignalCount > 0 {
 		t.f("; %s of other waiting %s", t.sum(&r.Signalled), t.signals())
 	}
+	if r.PathTime > 0 {
+		t.f("; the order is by the critical path")
+	}
 	t.b.WriteByte('\n')
 }
 
@@ -94,6 +97,7 @@ func (t *text) most() {
 		t.f(" (%s of all)", phrase.Percent(l.Time+l.OpenTime, total))
 	}
 	t.b.WriteByte('\n')
+	t.path(l)
 	if len(l.Waiters) > 0 {
 		t.f("  waiting     %s\n              at %s\n", t.who(l.Waiters, l.Rest.Waiters, mostNamed), t.place(l.WaitStacks))
 	}
@@ -115,6 +119,15 @@ func (t *text) most() {
 	if len(l.WakerTIDs) > 0 {
 		t.f("  releasing   %s\n              at %s\n", t.who(l.WakerTIDs, l.Rest.Wakers, mostNamed), t.place(l.Wakers))
 	}
+}
+
+// path says why the first lock is the first although another one is waited for longer.
+func (t *text) path(first *futex.Lock) {
+	if t.r.PathTime == 0 {
+		return
+	}
+	t.f("  run time    %s of the critical path", phrase.Percent(first.OnPath, t.r.PathTime))
+	t.f("; of #%d, waited for longest, %s\n", t.r.Loudest.Rank, phrase.Percent(t.r.Loudest.OnPath, t.r.PathTime))
 }
 
 // other returns the condition variable, semaphore or flag that threads wait for most, if

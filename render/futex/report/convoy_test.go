@@ -45,6 +45,23 @@ func TestConvoyText(t *testing.T) {
 	}
 }
 
+// TestPathText: the answer says that the order is by the critical path, and why.
+func TestPathText(t *testing.T) {
+	r := rankedReport(futex.Mutex)
+	loud := &futex.Lock{Rank: 2, Address: 0x2000, Kind: futex.Mutex, Sum: futex.Sum{Waits: 80, Time: 20e6}, Slept: 80, OnPath: 1e6}
+	r.Locks, r.LockCount = append(r.Locks, loud), 2
+	r.Locks[0].OnPath, r.PathTime, r.Loudest = 60e6, 100e6, loud
+	var out bytes.Buffer
+	if err := Text(&out, r, Options{Top: 5, Brief: true}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"the order is by the\n  critical path\n", "Most: mutex 0x1000", "  run time    60 % of the critical path; of #2, waited for longest, 1 %\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in\n%s", want, out.String())
+		}
+	}
+}
+
 // TestConvoyHeld: where the lock is held for longer than handing it over takes, other things help.
 func TestConvoyHeld(t *testing.T) {
 	r := rankedReport(futex.Mutex)

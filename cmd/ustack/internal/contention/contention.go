@@ -91,7 +91,7 @@ func writeNotes(w io.Writer, r *futex.Report, eachWait bool) {
 // Read analyses a saved trace.
 func (o *Output) Read(from *saved.Options, stdin io.Reader, stderr io.Writer) (*futex.Analysis, error) {
 	read := analysis.Saved[*futex.Analysis]{From: from, Drop: (*futex.Analysis).DropCalls, New: func(trace *saved.Trace, gaps *lost.Gaps) *futex.Analysis {
-		opt := futex.Options{Calls: o.eachWait(), Impact: o.Impact.On, GoHeap: redact.IsGoHeap, Gaps: gaps}
+		opt := futex.Options{Calls: o.eachWait(), Impact: o.Impact.On, Order: o.View.Sort == "auto", GoHeap: redact.IsGoHeap, Gaps: gaps}
 		o.Clock = trace.Clock()
 		if ev := trace.Dump(); ev != nil {
 			opt.Mappings = ev

@@ -38,7 +38,7 @@ func (f *Flags) Register(fs *flag.FlagSet) {
 	fs.BoolVar(&f.verbose, "v", false, "show all of the report, not only what fits onto a screen; --top with another number does, too")
 	fs.BoolVar(&f.Blame, "blame", false, "in a profile, charge the time of waits to the stacks that released the lock")
 	fs.IntVar(&f.View.Top, "top", defaultTop, "show the first `N` locks, waits and threads, 0 for all")
-	fs.StringVar(&f.View.Sort, "sort", "total", "`ORDER` of the locks: total, count, max or p99")
+	fs.StringVar(&f.View.Sort, "sort", "auto", "`ORDER` of the locks: total, count, max or p99; auto is total, in a text by the critical path if that clearly has another lock first")
 	fs.StringVar((*string)(&f.View.By), "by", string(futex.ByAuto), "a row for each `WHAT`: lock (each futex), object (all futexes of one thing), site (the code that waits) or kind; auto is object, in a text site if that says more")
 	fs.DurationVar(&f.minWait, "min-wait", 0, "show locks and waits of at least this `TIME`; all are counted")
 	impactFlags(fs, &f.Impact)
@@ -99,6 +99,9 @@ func (f *Flags) Check() error {
 	}
 	if f.View.By == futex.ByAuto && f.Format != "text" { // which changes with the trace
 		f.View.By = futex.ByObject
+	}
+	if f.View.Sort == "auto" && f.Format != "text" {
+		f.View.Sort = "total"
 	}
 	f.View.MinWait = tracefs.Time(f.minWait.Nanoseconds())
 	if f.View.Top < 0 || f.View.MinWait < 0 {

@@ -45,7 +45,7 @@ func (o *Live) Open(start *live.Start) (needs live.Needs, err error) {
 	if err := o.Begin(start, o.out.Profile); err != nil {
 		return needs, err
 	}
-	opt := futex.Options{Calls: o.out.eachWait(), Impact: o.out.Impact.On}
+	opt := futex.Options{Calls: o.out.eachWait(), Impact: o.out.Impact.On, Order: o.out.View.Sort == "auto"}
 	if start.Processes != nil {
 		opt.Mappings, opt.SharedLate, opt.Programs = start.Processes, true, start.Processes
 		if o.Names != nil {
