@@ -39,7 +39,7 @@ func Flame(p *Profile) (page.Part, page.Data) {
 // writeTree writes what the flame graph draws, see flame.js.
 func (p *Profile) writeTree(out *bufio.Writer) error {
 	t := newTree(p)
-	fmt.Fprintf(out, `{"title":%q,"unit":%q,"names":[`, p.unit.title(), p.unit.types()[len(p.unit.types())-1].Unit)
+	fmt.Fprintf(out, `{"title":%q,"unit":%q,"names":[`, p.title(), p.unit.types()[len(p.unit.types())-1].Unit)
 	for i, name := range t.names {
 		text, err := json.Marshal(name)
 		if err != nil {

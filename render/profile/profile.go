@@ -6,6 +6,7 @@
 package profile
 
 import (
+	"cmp"
 	"hash/maphash"
 	"slices"
 
@@ -106,6 +107,7 @@ func (s *stack) incomplete() bool {
 // Profile is stacks with what they weigh.
 type Profile struct {
 	unit    Unit
+	name    string // in place of the unit's, "" for that
 	samples []Sample
 	limit   int // of stacks
 
@@ -116,6 +118,12 @@ type Profile struct {
 	place  map[sampleKey]int32 // in samples
 	work   []Frame
 }
+
+// Title is what pictures of it say that it shows.
+func (p *Profile) Title(text string) { p.name = text }
+
+// title returns that.
+func (p *Profile) title() string { return cmp.Or(p.name, p.unit.title()) }
 
 type sampleKey struct {
 	stack int32

@@ -18,7 +18,7 @@ func Speedscope(w io.Writer, p *Profile) error {
 	if err := s.names(); err != nil {
 		return err
 	}
-	title, unit := p.unit.title(), "none"
+	title, unit := p.title(), "none"
 	if p.unit == Waits {
 		unit = "nanoseconds"
 	}

@@ -39,26 +39,38 @@ var (
 	waitsDrawScript string
 	//go:embed page/waits_use.js
 	waitsUseScript string
+
+	//go:embed page/chain.css
+	chainStyle string
+	//go:embed page/chain.html
+	chainBody string
+	//go:embed page/chain.js
+	chainScript string
 )
 
 // HTML writes a page with the answer, a table of the locks, a time line of the
-// waits and a flame graph of them. The report must be of a, which must have
+// waits with what the owners of locks did meanwhile, and a flame graph of the waits, by the
+// stacks that released the locks if blame is set. The report must be of a, which must have
 // Options.Calls, and made with the View, whose Top must be 0.
 //
 // The size of the page is bounded, see maxRows and limits; the page says what it
 // leaves out.
-func HTML(w io.Writer, a *futex.Analysis, r *futex.Report, v futex.View) error {
+func HTML(w io.Writer, a *futex.Analysis, r *futex.Report, v futex.View, blame bool) error {
 	table := newTable(r)
 	lines, err := waitLines(a, r, v, table, defaultLimits)
 	if err != nil {
 		return err
 	}
 	report := page.Part{ // its scripts use definitions of the ones before them
-		Style:  answerStyle + locksStyle + waitsStyle,
-		Body:   answerBody + locksBody + waitsBody,
-		Script: answerScript + locksScript + waitsScript + waitsDrawScript + waitsUseScript,
+		Style:  answerStyle + locksStyle + waitsStyle + chainStyle,
+		Body:   answerBody + locksBody + waitsBody + chainBody,
+		Script: answerScript + locksScript + waitsScript + waitsDrawScript + chainScript + waitsUseScript,
 	}
-	flame, stacks := profile.Flame(profileOf(r, table.row))
+	waits := profileOf(r, table.row)
+	if blame {
+		waits = blameOf(r, table.row)
+	}
+	flame, stacks := profile.Flame(waits)
 	data := []page.Data{jsonData("answer", newAnswer(r)), jsonData("locks", table), jsonData("waits", lines), stacks}
 	return page.Write(w, "ustack: waits for locks", []page.Part{report, flame}, data)
 }

@@ -18,7 +18,7 @@ func open(t *testing.T, trace string) *browser.Page {
 	t.Helper()
 	a := analyse(t, trace)
 	var page bytes.Buffer
-	if err := HTML(&page, a, a.Report(futex.View{}), futex.View{}); err != nil {
+	if err := HTML(&page, a, a.Report(futex.View{}), futex.View{}, false); err != nil {
 		t.Fatal(err)
 	}
 	name := filepath.Join(t.TempDir(), "page.html")

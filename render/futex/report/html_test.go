@@ -283,7 +283,7 @@ func TestHTMLHostile(t *testing.T) {
 	a := analyse(t, text)
 	var out, again bytes.Buffer
 	for _, w := range []*bytes.Buffer{&out, &again} {
-		if err := HTML(w, a, a.Report(futex.View{}), futex.View{}); err != nil {
+		if err := HTML(w, a, a.Report(futex.View{}), futex.View{}, false); err != nil {
 			t.Fatal(err)
 		}
 	}

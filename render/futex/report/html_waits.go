@@ -41,6 +41,7 @@ type timeLines struct {
 	Stacks [][]int32 `json:"stacks"`
 	Names  []string  `json:"names"`
 	Lost   []row     `json:"lost"`
+	Chains []chainOf `json:"chains"`
 	// Left out are: threads and their waits, times in which records were
 	// lost, waits that did not sleep. AtLeast is set if there are more threads.
 	MoreThreads int          `json:"moreThreads"`
@@ -93,7 +94,7 @@ func waitLines(a *futex.Analysis, r *futex.Report, v futex.View, t *table, lim l
 	}
 	c.gaps = longest[futex.LostTime]{most: lim.lost, drop: func(*futex.LostTime) { c.out.MoreLost++ }}
 	c.out = timeLines{Unit: t.Unit, Start: strconv.FormatInt(int64(r.Start), 10), End: max(r.End-r.Start, 0), Slots: lim.slots,
-		Lines: []threadLine{}, Lost: []row{}}
+		Lines: []threadLine{}, Lost: []row{}, Chains: []chainOf{}}
 	if err := a.WaitCalls(r, v, c.count, func(*futex.LostTime) error { return nil }); err != nil {
 		return nil, err
 	}
@@ -254,6 +255,7 @@ func (c *collector) finish() {
 		c.out.Lost = append(c.out.Lost, row{int64(from - c.r.Start), int64(max(l.To-from, 0)), int64(l.CPU), int64(l.Buffer), int64(min(l.Records, 1<<53))})
 	})
 	sorting.Func(c.out.Lost, slices.Compare)
+	c.chains()
 	c.out.Names, c.out.Stacks = c.words.names, c.words.stacks
 }
 

@@ -21,14 +21,21 @@ func Profile(r *futex.Report) *profile.Profile {
 // owner released the lock. Waits of which the trace does not have the release are one
 // stack.
 func Blame(r *futex.Report) *profile.Profile {
-	return profileBy(r, func(l *futex.Lock) []futex.StackShare { return l.Blamed }, noRow)
+	return blameOf(r, noRow)
+}
+
+// blameOf is Blame with the rows of the locks, 0 for none.
+func blameOf(r *futex.Report, row func(*futex.Lock) int32) *profile.Profile {
+	p := profileBy(r, func(l *futex.Lock) []futex.StackShare { return l.Blamed }, row)
+	p.Title("waits for locks, by what released them")
+	return p
 }
 
 // CheckBlame reports a format in which waits cannot be charged to what ended them: one
-// that is no profile of stacks alone.
+// without stacks of its own.
 func CheckBlame(blame bool, f profile.Format) error {
-	if blame && (f.Write == nil || f.Timed || f.Page) {
-		return errors.New("--blame is for profiles of stacks: --format=folded, pprof or speedscope")
+	if blame && !f.Page && (f.Write == nil || f.Timed) {
+		return errors.New("--blame is for profiles of stacks: --format=folded, pprof, speedscope or html")
 	}
 	return nil
 }

@@ -140,7 +140,7 @@ func (o *Output) writeWaits(a *futex.Analysis) func(io.Writer, *futex.Report) er
 	return func(w io.Writer, r *futex.Report) error {
 		defer a.DropCalls()
 		if o.Profile.Page {
-			return futexreport.HTML(w, a, r, o.View)
+			return futexreport.HTML(w, a, r, o.View, o.Blame)
 		}
 		return futexreport.Perfetto(w, a, r, o.View, perfetto.Options{Clock: o.Clock})
 	}

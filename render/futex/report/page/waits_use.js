@@ -27,6 +27,7 @@ function select(bar) {
   if (top < axisHeight) scrollBy(0, top - axisHeight);
   else if (top + lineHeight > bottom) scrollBy(0, top + lineHeight - bottom);
   say(describe(bar));
+  showChain(bar);
   redraw();
 }
 
@@ -155,7 +156,10 @@ canvas.addEventListener("pointerleave", () => { say(selected ? describe(selected
 whenChosen.push(() => {
   byId("waits-title").textContent = "Time line of waits" + (chosen < 0 ? "" : ", for " + chosenName);
   arrange();
-  if (selected && !inReach(selected)) selected = null;
+  if (selected && !inReach(selected)) {
+    selected = null;
+    showChain(null);
+  }
   left();
   redraw();
 });
