@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -28,7 +30,12 @@ func (r *labRun) query() bool { return strings.Contains(r.args, "--mappings=quer
 
 // script is the shell code of a run. What it writes begins with the run's name.
 func (r *labRun) script() string {
-	line := fmt.Sprintf("timeout 150 $W/ustack live --format=json -o /mnt/%s.json %s 2>/mnt/%[1]s.err || echo %[1]s: failed with $? >>/mnt/failed\n", r.name, r.args)
+	args := labCount.ReplaceAllStringFunc(r.args, func(text string) string {
+		m := labCount.FindStringSubmatch(text)
+		n, _ := strconv.Atoi(m[2]) // digits
+		return m[1] + strconv.Itoa(n**labScale)
+	})
+	line := fmt.Sprintf("timeout %d $W/ustack live --format=json -o /mnt/%s.json %s 2>/mnt/%[2]s.err || echo %[2]s: failed with $? >>/mnt/failed\n", 150**labScale, r.name, args)
 	return r.before + "\n" + line + r.after + "\n"
 }
 
@@ -76,7 +83,13 @@ var labNamed = map[string]float64{"inode": 0.99, "hash": 0.97}
 
 var labOnly = flag.String("lab-only", "", "with TestLab: the one run to make")
 
-var labRounds = flag.Int("lab-rounds", 1, "how often TestLab boots each kernel of the lab: 5 check more than 200,000 tagged frames")
+var (
+	labRounds = flag.Int("lab-rounds", 1, "how often TestLab boots each kernel of the lab")
+	labScale  = flag.Int("lab-scale", 1, "how many times as long as usual the workloads of TestLab run: 6 give more than 200,000 tagged frames")
+)
+
+// labCount is a workload with how often it does what it does.
+var labCount = regexp.MustCompile(`(\$W/(?:(?:tag|exec)storm \$W|jit) )([0-9]+)`)
 
 // labSums are the counts of many runs: of those that may lose nothing, of those that ask
 // processes what they have mapped, and of those that lose records.
@@ -235,7 +248,7 @@ func (l lab) boot(t *testing.T, work, image, arguments, script string) string {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(filepath.Join(string(l), "boot"), image, path, "2", arguments)
-	cmd.Env = append(os.Environ(), "SHARE="+out, "TMO=900")
+	cmd.Env = append(os.Environ(), "SHARE="+out, fmt.Sprint("TMO=", 900**labScale))
 	console, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("booting %s: %v\n%s", image, err, console)
