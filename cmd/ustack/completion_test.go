@@ -62,7 +62,8 @@ func TestCompletionShells(t *testing.T) {
 				t.Skip(err)
 			}
 			cmd := exec.Command(name, "-c", script)
-			cmd.Env = append(os.Environ(), "PATH="+path, "HOME="+t.TempDir())
+			// A shell warns of a language that is not installed.
+			cmd.Env = append(os.Environ(), "PATH="+path, "HOME="+t.TempDir(), "LC_ALL=C")
 			if out, err := cmd.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "json" {
 				t.Errorf("%v: %q, want json", err, out)
 			}
