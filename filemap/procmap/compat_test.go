@@ -16,7 +16,8 @@ func Test32Bit(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("for x86-64")
 	}
-	// An ELF file of 32 bits that waits: mov $29 (pause), %eax; int $0x80; jmp.
+	// An ELF file of 32 bits that waits, a minute at most, as a test that is killed leaves it:
+	// mov $27 (alarm), %eax; mov $60, %ebx; int $0x80; mov $29 (pause), %eax; int $0x80; jmp.
 	const base, head, code = 0x08048000, 52, 52 + 32
 	var b []byte
 	u16 := func(v ...uint16) {
@@ -34,6 +35,7 @@ func Test32Bit(t *testing.T) {
 	u32(1, base+code, head, 0, 0)
 	u16(head, 32, 1, 40, 0, 0)
 	u32(1, 0, base, base, 4096, 4096, 5, 4096) // PT_LOAD, r-x
+	b = append(b, 0xb8, 27, 0, 0, 0, 0xbb, 60, 0, 0, 0, 0xcd, 0x80)
 	b = append(b, 0xb8, 29, 0, 0, 0, 0xcd, 0x80, 0xeb, 0xf7)
 	b = append(b, make([]byte, 4096-len(b))...)
 	cmd := exec.Command(writeFile(t, "elf32", b))
