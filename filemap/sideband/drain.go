@@ -54,6 +54,7 @@ func (b *Band) drain() {
 	d.Until = b.Now()
 	b.collect(d)
 	b.apply(d)
+	b.files.settleSuspects(d.Until)
 	b.drained = d.Until
 	b.followCPUs(d.Until)
 	b.expire(d.Until)

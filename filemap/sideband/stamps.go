@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -23,11 +24,15 @@ import (
 // mapped are compared, too, on each Drain: the kernel sets them for a write of any
 // kind before it changes the file (file_update_time in fs/inode.c).
 //
-// Two writes remain that no time shows. Through a shared mapping only the first write
-// to a page sets the times, and the next one after the page was written back: a page
-// that was dirty before the file was mapped as code can change again unseen. And on
-// kernels before 6.13, whose file times advance in ticks, a second write in the same
-// tick, unless it changes the build ID, which is read again.
+// That is enough for a file to which only root can write. Of another one, its owner can set
+// the times back after a write, and undo that, and can write long after the kernel has set
+// the times: to a page of a shared mapping that was dirty before, in memory for good on
+// tmpfs, or by a write of data that is late. So its build ID is read on each Drain, too, and
+// a change of its status (ctime) counts for a write.
+//
+// Two writes remain unseen: one of another build ID that is undone before the next Drain, if
+// no time shows it, through such a page. And on kernels before 6.13, whose file times advance
+// in ticks, a second write in the same tick, unless it changes the build ID.
 
 // stamped is a file that is mapped, held by a descriptor of its path (O_PATH), so
 // that it stays this file, whatever takes over its names.
@@ -54,6 +59,8 @@ type stamps struct {
 	refused map[watchedAs]bool
 	// lost are files whose build IDs are no longer known to be right.
 	lost []mappedFile
+	// suspects are files whose mappings, when they were looked at, were of other files.
+	suspects []suspect
 	// sweep is when to release the files that no process has mapped.
 	sweep time.Time
 }
@@ -68,6 +75,32 @@ const (
 	sweepEvery, sweepCost = time.Second, 1.0 / 200
 )
 
+// suspect is a file at a path that may not be the one that a process has mapped, which was
+// written and has made room for it.
+type suspect struct {
+	watchedFile
+	in    int    // the process that has the mapping
+	start uint64 // of the mapping
+	at    tracefs.Time
+}
+
+// settleSuspects takes the build IDs of suspects whose mappings are what they were at a time:
+// so what they map was not their file, and not unmapped either.
+func (w *watchedFiles) settleSuspects(now tracefs.Time) {
+	for i := range w.stamps.suspects {
+		f := &w.stamps.suspects[i]
+		v := w.history.Spaces.Space(f.in).At(now)
+		if v == nil {
+			continue
+		}
+		if m := v.Find(f.start); m != nil && m.Since <= f.at && m.File.Name == f.name && m.File.BuildID == f.id {
+			w.stamps.lose(&f.watchedFile)
+			w.checked = min(w.checked, f.at)
+		}
+	}
+	w.stamps.suspects = w.stamps.suspects[:0]
+}
+
 // room returns how many files may be held.
 func (s *stamps) room() int {
 	var limit unix.Rlimit
@@ -81,8 +114,8 @@ func (s *stamps) room() int {
 // the file at its path; found is false if there is none, or another one.
 func (w *watchedFiles) stamp(pid int, f *watchedFile, m *procmap.Mapping, t tracefs.Time, found bool) {
 	s := &w.stamps
-	if found && (s.by[f.as()] != nil || s.refused[f.as()]) {
-		return
+	if found && (s.by[f.as()] != nil && f.at.roots || s.refused[f.as()]) {
+		return // others can move their files, so that the one at the path is not the mapped one
 	}
 	if s.full = len(s.by) >= s.room(); s.full {
 		s.lose(f)
@@ -96,6 +129,9 @@ func (w *watchedFiles) stamp(pid int, f *watchedFile, m *procmap.Mapping, t trac
 	if err := w.completer.bounded().Do(held.open); err != nil {
 		held.leave()
 		return
+	}
+	if held.strange && len(s.suspects) < maxStamped {
+		s.suspects = append(s.suspects, suspect{*f, pid, m.Start, t})
 	}
 	as := watchedAs{f.mappedFile, held.at.id, held.at.born.UnixNano()}
 	switch {
@@ -137,6 +173,9 @@ type heldFile struct {
 	at             pathFile
 	changed, young bool
 	remote         bool // it is of a server
+	// strange: the process has another file mapped there by now, neither the one at the path
+	// nor one with the ID.
+	strange bool
 
 	over atomic.Bool // open has come to its end, or is left alone
 }
@@ -167,12 +206,17 @@ func (h *heldFile) open() {
 
 func (h *heldFile) find() {
 	mapped := fmt.Sprintf("/proc/%d/map_files/%x-%x", h.pid, h.m.Start, h.m.End)
-	if !h.try(mapped) && (h.path == "" || !h.try(h.path)) {
-		h.changed = h.path == "" && h.at != pathFile{} && !h.remote
-		return
+	if !h.try(mapped) {
+		if h.strange = h.at != (pathFile{}) && !h.remote; h.path == "" || !h.try(h.path) {
+			h.changed = h.path == "" && h.strange
+			return
+		}
 	}
 	// The times of file systems are coarse: where they do not decide, the ID does.
-	if !h.at.changed.Before(h.made.Add(-coarse)) {
+	switch {
+	case !h.at.roots && (h.at.changed.After(h.made) || !h.readable()):
+		h.changed = true
+	case !h.at.changed.Before(h.made.Add(-coarse)):
 		h.changed = h.at.written.After(h.made) || !hasID(h.fd, h.m.BuildID)
 	}
 	h.young = !h.at.changed.Before(time.Now().Add(-coarse))
@@ -202,6 +246,46 @@ func (h *heldFile) try(path string) (ok bool) {
 	}
 	_ = unix.Close(fd) // of a path
 	return false
+}
+
+// readable makes the file that is held one that can be read, and reports whether it has the
+// build ID. One of an overlay is not read: it can be on a server.
+func (h *heldFile) readable() bool {
+	if layered(h.fd) {
+		return true
+	}
+	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(h.fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	_ = unix.Close(h.fd) // of a path
+	h.fd = fd
+	return reads(fd, h.m.BuildID)
+}
+
+// reads reports whether a build ID is in a file that is open for reading.
+func reads(fd int, want elfid.ID) bool {
+	id, err := elfid.Read(contents(fd))
+	return err == nil && id == want
+}
+
+// contents reads a file that is open.
+type contents int
+
+func (c contents) ReadAt(b []byte, off int64) (n int, err error) {
+	for n < len(b) {
+		got, err := unix.Pread(int(c), b[n:], off+int64(n))
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return n, err
+		case got == 0:
+			return n, io.EOF
+		default:
+			n += got
+		}
+	}
+	return n, nil
 }
 
 // layered reports whether a file is one of an overlay.
@@ -250,8 +334,10 @@ func (w *watchedFiles) forgotten(id procmap.FileID) {
 func (f *stamped) check(calls *bounded.Calls) bool {
 	now, ok := statFD(f.fd) // asks no server
 	switch {
-	case !ok || !now.written.Equal(f.at.written), f.layered && !now.changed.Equal(f.at.changed):
+	case !ok || !now.written.Equal(f.at.written), (f.layered || !f.at.roots) && !now.changed.Equal(f.at.changed):
 		return false
+	case !f.at.roots && !f.layered:
+		return reads(f.fd, f.id)
 	case now.changed.Equal(f.at.changed) && !f.young:
 		return true
 	}

@@ -24,26 +24,56 @@ import (
 )
 
 // writing is a way to change a file that has been made, opened for that before it is
-// mapped as code. loses is set if the file is another one then.
+// mapped as code. loses is set if the file is another one then, of others if the file is not
+// root's: any change of its status may be a write that was hidden.
 type writing struct {
-	make  func(library, path string) (*os.File, error)
-	write func(f *os.File, path string) error
-	loses bool
+	make   func(library, path string) (*os.File, error)
+	write  func(f *os.File, path string) error
+	loses  bool
+	others bool
 }
 
 // writings are ways that inotify does not report of the file's path, or that change
 // nothing of its content.
 var writings = map[string]writing{
-	"AIO":            {newFile, writeAIO, true},
-	"unnamed":        {unnamedFile, writeCode, true},
-	"other name":     {linkedFile, writeCode, true},
-	"removed name":   {renamedFile, writeCode, true},
-	"deleted":        {newFile, func(f *os.File, path string) error { return errors.Join(os.Remove(path), writeCode(f, path)) }, true},
-	"shared mapping": {newFile, writeShared, true},
-	"set-back time":  {newFile, writeID, true},
-	"new mode":       {newFile, func(_ *os.File, path string) error { return os.Chmod(path, 0o700) }, false},
-	"new name":       {newFile, func(_ *os.File, path string) error { return os.Link(path, path+".link") }, false},
-	"moved":          {newFile, func(_ *os.File, path string) error { return os.Rename(path, path+".moved") }, false},
+	"AIO":            {make: newFile, write: writeAIO, loses: true},
+	"unnamed":        {make: unnamedFile, write: writeCode, loses: true},
+	"other name":     {make: linkedFile, write: writeCode, loses: true},
+	"removed name":   {make: renamedFile, write: writeCode, loses: true},
+	"deleted":        {make: newFile, write: func(f *os.File, path string) error { return errors.Join(os.Remove(path), writeCode(f, path)) }, loses: true},
+	"shared mapping": {make: newFile, write: writeShared, loses: true},
+	"set-back time":  {make: newFile, write: writeID, loses: true},
+	"new mode":       {make: newFile, write: func(_ *os.File, path string) error { return os.Chmod(path, 0o700) }},
+	"new name":       {make: newFile, write: func(_ *os.File, path string) error { return os.Link(path, path+".link") }},
+	"moved":          {make: newFile, write: func(_ *os.File, path string) error { return os.Rename(path, path+".moved") }},
+	"undone":         {make: linkedFile, write: undo(writeID), others: true},
+	"undone, gone":   {make: newFile, write: undo(func(f *os.File, path string) error { return errors.Join(writeID(f, path), os.Remove(path)) }), others: true},
+	"others' mode":   {make: newFile, write: func(f *os.File, _ string) error { return f.Chmod(0o700) }, others: true},
+}
+
+// undo makes a write that is undone, the time of the file as well.
+func undo(write func(f *os.File, path string) error) func(*os.File, string) error {
+	return func(f *os.File, path string) error {
+		was := make([]byte, page)
+		_, err := f.ReadAt(was, 0)
+		var st unix.Stat_t
+		err = errors.Join(err, unix.Fstat(int(f.Fd()), &st), write(f, path))
+		_, back := f.WriteAt(was, 0)
+		times := []unix.Timespec{st.Atim, st.Mtim}
+		return errors.Join(err, back, unix.UtimesNanoAt(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", f.Fd()), times, 0))
+	}
+}
+
+// giveAway makes a file one to which others than root can write.
+func giveAway(t *testing.T, path string) {
+	t.Helper()
+	const nobody = 65534
+	if os.Getuid() != 0 {
+		return // it is our own
+	}
+	if err := os.Chown(path, nobody, -1); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestWrittenUnreported: a file that is mapped loses its build ID when it is written,
@@ -77,6 +107,10 @@ func TestWrittenUnreported(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer f.Close()
+			loses := w.loses || w.others || os.Getuid() != 0
+			if w.others {
+				giveAway(t, path)
+			}
 			pass(b, 3*coarse) // so that it was not written after it was mapped
 			addr := keptCode(t, path)
 			if err := b.Read(reader, os.Getpid(), 0); err != nil { // which remembers the ID
@@ -101,7 +135,7 @@ func TestWrittenUnreported(t *testing.T) {
 					t.Errorf("%s: before, it is in %+v, %v", what, p.Mapping, ok)
 				}
 				p, ok := h.Lookup(os.Getpid(), addr, after)
-				if !ok || p.Mapping.File.Name != path || p.Mapping.File.BuildID.IsZero() != w.loses {
+				if !ok || p.Mapping.File.Name != path || p.Mapping.File.BuildID.IsZero() != loses {
 					t.Errorf("%s: after, it is in %+v, %v", what, p.Mapping, ok)
 				}
 			}
@@ -118,6 +152,74 @@ func TestWrittenUnreported(t *testing.T) {
 				t.Errorf("read again, it is %v, and the file %v", p.Mapping.File.BuildID, now)
 			}
 		})
+	}
+}
+
+// TestWrittenLate: a file that others can write loses its build ID when that is another one,
+// though no time shows it: the page of a shared mapping was dirty before.
+func TestWrittenLate(t *testing.T) {
+	b := watchingBand(t)
+	path := filepath.Join(t.TempDir(), "library")
+	f, err := newFile(mappedLibrary(t), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	mem, err := unix.Mmap(int(f.Fd()), 0, page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(mem)
+	mem[0] = 0x7f // as it is
+	giveAway(t, path)
+	pass(b, 3*coarse)
+	addr := keptCode(t, path)
+	before := b.Now()
+	drain(t, b)
+	if p, ok := b.History.Lookup(os.Getpid(), addr, before); !ok || p.Mapping.File.BuildID.IsZero() {
+		t.Fatalf("before, it is in %+v, %v", p.Mapping, ok)
+	}
+	clear(mem[64:])
+	after := b.Now()
+	drain(t, b)
+	if p, ok := b.History.Lookup(os.Getpid(), addr, after); !ok || !p.Mapping.File.BuildID.IsZero() {
+		t.Errorf("after, it is in %+v, %v", p.Mapping, ok)
+	}
+}
+
+// TestWrittenAside: a file that was written before it was looked at has no build ID, though
+// another one with that ID has taken its place, of which no time has changed: the directory
+// has become another one.
+func TestWrittenAside(t *testing.T) {
+	b := watchingBand(t)
+	dir := t.TempDir()
+	at, aside := filepath.Join(dir, "at"), filepath.Join(dir, "aside")
+	var mapped *os.File
+	for _, d := range []string{aside, at} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		f, err := newFile(mappedLibrary(t), filepath.Join(d, "library"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		giveAway(t, f.Name())
+		mapped = f
+	}
+	pass(b, 3*coarse)
+	addr := keptCode(t, mapped.Name())
+	if err := errors.Join(os.Rename(at, at+".gone"), os.Rename(aside, at)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mapped.WriteAt(make([]byte, page-64), 64); err != nil {
+		t.Fatal(err)
+	}
+	after := b.Now()
+	drain(t, b)
+	drain(t, b)
+	if p, ok := b.History.Lookup(os.Getpid(), addr, after); !ok || !p.Mapping.File.BuildID.IsZero() {
+		t.Errorf("it is in %+v, %v", p.Mapping, ok)
 	}
 }
 

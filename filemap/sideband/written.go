@@ -190,6 +190,8 @@ type pathFile struct {
 	born    time.Time // zero where the file system does not know
 	changed time.Time
 	written time.Time
+	// roots: root owns the file, and nobody else may write to it.
+	roots bool
 }
 
 // same reports whether both are one file: an inode's number is used again.
@@ -207,11 +209,13 @@ func statFD(fd int) (f pathFile, ok bool) {
 
 func statAt(dir int, path string, flags int) (f pathFile, ok bool) {
 	var st unix.Statx_t
-	const want = unix.STATX_TYPE | unix.STATX_INO | unix.STATX_CTIME | unix.STATX_MTIME | unix.STATX_BTIME
+	const want = unix.STATX_TYPE | unix.STATX_MODE | unix.STATX_UID | unix.STATX_INO | unix.STATX_CTIME | unix.STATX_MTIME | unix.STATX_BTIME
 	if unix.Statx(dir, path, flags, want, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return pathFile{}, false
 	}
 	f.id = procmap.FileID{Dev: procmap.Dev{Major: st.Dev_major, Minor: st.Dev_minor}, Inode: st.Ino}
+	const others = 0o022 // may write
+	f.roots = st.Mask&unix.STATX_UID != 0 && st.Uid == 0 && st.Mode&others == 0
 	f.changed = time.Unix(st.Ctime.Sec, int64(st.Ctime.Nsec))
 	f.written = time.Unix(st.Mtime.Sec, int64(st.Mtime.Nsec))
 	if st.Mask&unix.STATX_BTIME != 0 {
