@@ -26,6 +26,19 @@ func TestLiveRing(t *testing.T) {
 	for _, way := range []string{"aio", "fork"} {
 		t.Run(way, func(t *testing.T) { checkRing(t, program, library, way) })
 	}
+	t.Run("query", func(t *testing.T) {
+		r := traceLive(t, []string{"--unwind=fp", "--mappings=query", "-e", "syscalls:sys_enter_futex/op == 129/"}, program, library, "slow")
+		events := slices.DeleteFunc(r.events, func(e liveEvent) bool { return e.Comm != "ring" })
+		if r.code != 0 || len(events) != 12 {
+			t.Fatalf("code %d, %d events\n%s", r.code, len(events), r.stderr)
+		}
+		for i, e := range events {
+			there := strings.HasSuffix(e.Args, "val3: 1") || strings.HasSuffix(e.Args, "val3: 0x1")
+			if slices.ContainsFunc(e.Stack, func(f liveFrame) bool { return f.Path == library }) && !there {
+				t.Errorf("call %d is in the library, which is not there", i)
+			}
+		}
+	})
 }
 
 // checkRing traces the program in one of its ways.

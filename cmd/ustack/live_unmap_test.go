@@ -14,8 +14,8 @@ import (
 )
 
 // TestLiveUnmap: code is not there, or is only late, after it was unmapped in ways that name
-// another range or none: by brk, also of a heap that a 32-bit call has moved; by an mmap that
-// fails where a huge page would go; by a munmap after which a filter refuses another one; by
+// another range or none: by brk, also of a heap that prctl or a 32-bit call has moved; by an
+// mmap that fails where a huge page would go; by a munmap after which a filter refuses another one; by
 // one of many processes that share their memory.
 func TestLiveUnmap(t *testing.T) {
 	capturetest.NeedLong(t)
@@ -28,7 +28,7 @@ func TestLiveUnmap(t *testing.T) {
 	}
 	r := traceLive(t, []string{"--unwind=fp", "-e", "syscalls:sys_enter_futex/op == 129/"}, program, library)
 	events := slices.DeleteFunc(r.events, func(e liveEvent) bool { return e.Comm != "unmap" })
-	const compat = 17 // calls before those by int 0x80
+	const compat = 19 // calls before those by int 0x80
 	calls := compat
 	if runtime.GOARCH == "amd64" {
 		calls += 4

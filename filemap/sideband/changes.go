@@ -137,11 +137,12 @@ func (b *Band) traced(r *perf.Record) {
 	case withholdingAny:
 		b.calls.withholdAny(r)
 	case naming:
-		if v[2] == unix.PR_SET_MM {
-			b.calls.heaps.moved(r.PID)
-			return
+		switch uint32(v[2]) {
+		case unix.PR_SET_MM:
+			b.calls.heaps.moved(b.calls.sharers(r.PID))
+		case unix.PR_SET_VMA:
+			b.named(r, v[0], v[1])
 		}
-		b.named(r, v[0], v[1])
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 
 // heaps are the ends of the heaps of processes whose program began while they were
 // recorded: the highest one of each that brk was called with. The heap's end is there or
-// below. Of others it is unknown.
+// below. Of others it is unknown. Processes that share their memory have one heap: its end
+// is at the highest of theirs or below.
 type heaps struct{ top map[int]uint64 }
 
 const (
@@ -48,27 +49,35 @@ func (h *heaps) lost() { clear(h.top) }
 
 // moved notes that a process has set where its heap is (prctl(2), PR_SET_MM): it can be
 // anywhere.
-func (h *heaps) moved(pid int) { h.set(pid, math.MaxUint64) }
+// All processes are those that share its memory.
+func (h *heaps) moved(all []int) {
+	for _, pid := range all {
+		h.set(pid, math.MaxUint64)
+	}
+}
 
-// brk notes a call of brk, and returns up to where it may unmap memory.
-func (h *heaps) brk(pid int, to uint64) (end uint64) {
-	top, ok := h.top[pid]
-	if !ok {
-		if to > math.MaxUint64-heapReach {
-			return math.MaxUint64
+// brk notes a call of brk by one of the processes that share a memory, and returns up to where
+// it may unmap memory.
+func (h *heaps) brk(all []int, to uint64) (end uint64) {
+	for _, pid := range all {
+		top, ok := h.top[pid]
+		if !ok {
+			return to + min(heapReach, math.MaxUint64-to)
 		}
-		return to + heapReach
+		end = max(end, top)
 	}
-	if to > top {
-		h.set(pid, to)
+	for _, pid := range all {
+		if to > h.top[pid] {
+			h.set(pid, to)
+		}
 	}
-	return top
+	return end
 }
 
 // brk notes that a process sets the end of its heap. What is known to be above that, up to
 // where the heap may have been, is unknown from then on: the call may fail.
 func (c *calls) brk(r *perf.Record, to uint64) {
-	start, end := pages(to), pages(c.heaps.brk(r.PID, to))
+	start, end := pages(to), pages(c.heaps.brk(c.sharers(r.PID), to))
 	if start >= end {
 		return
 	}

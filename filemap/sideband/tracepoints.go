@@ -66,7 +66,8 @@ var tracepointSpecs = []tracepointSpec{
 	{change: detaching, system: "syscalls", event: "sys_enter_shmdt", many: true, fields: []string{"shmaddr"}, unseen: "shmdt"},
 	{change: attachOver, system: "syscalls", event: "sys_enter_shmat", many: true, fields: []string{"shmaddr"}, filter: "shmflg & 0x4000", unseen: "shmat over code"},
 	{change: heapEnd, system: "syscalls", event: "sys_enter_brk", many: true, fields: []string{"brk"}, filter: "brk != 0", unseen: "brk"},
-	// Kernels without these three have no such calls. The upper half of an int is anything.
+	// Kernels without these three have no such calls. The upper half of an int is anything
+	// (of prctl's option, too).
 	{change: ringBegin, system: "syscalls", event: "sys_enter_io_setup", many: true},
 	{change: ringEnd, system: "syscalls", event: "sys_enter_io_destroy", many: true, fields: []string{"ctx"}},
 	{change: withholding, system: "syscalls", event: "sys_enter_madvise", many: true, fields: []string{"start", "len_in"},
@@ -78,7 +79,7 @@ var tracepointSpecs = []tracepointSpec{
 	{change: forking, system: "syscalls", event: "sys_enter_clone3"},
 	{change: forking, system: "syscalls", event: "sys_enter_fork"}, // which not all machines have
 	{change: naming, system: "syscalls", event: "sys_enter_prctl", fields: []string{"arg3", "arg4", "option"},
-		filter: "(option == 0x53564d41 && arg2 == 0) || option == 35", soon: true},
+		filter: "(option == 0x53564d41 && arg2 == 0) || option == 35 || option > 0xffffffff", soon: true},
 	{change: switching, system: "cpuhp", event: "cpuhp_enter", fields: []string{"cpu", "target"}, soon: true},
 }
 

@@ -27,7 +27,7 @@ const (
 	Detach                  // shmdt
 	Exec                    // execve, execveat
 	Clone                   // fork, vfork, clone, clone3
-	KeepForFork             // madvise(MADV_DONTFORK)
+	KeepForFork             // madvise(MADV_DONTFORK), process_madvise
 
 	Born     // task_newtask: the new task, clone_flags
 	Executed // sched_process_exec: the PID, the TID before
@@ -55,6 +55,9 @@ type spec struct {
 	optional bool
 }
 
+// dontFork is a filter: MADV_DONTFORK, with anything in the upper half of the int.
+const dontFork = "behavior == 10 || behavior > 0xffffffff"
+
 // specs are the tracepoints (include/trace/events/{task,sched}.h, kernel/trace/trace_syscalls.c).
 // mmap without PROT_EXEC and without MAP_FIXED changes no code: it takes a free place.
 var specs = []spec{
@@ -75,7 +78,8 @@ var specs = []spec{
 	call(Clone, "clone3", "").rare(),
 	call(Clone, "fork", "").rare(),
 	call(Clone, "vfork", "").rare(),
-	call(KeepForFork, "madvise", "behavior == 10").rare(),
+	call(KeepForFork, "madvise", dontFork).rare(),
+	call(KeepForFork, "process_madvise", dontFork).rare(),
 }
 
 // call is the entry into a system call.

@@ -125,6 +125,34 @@ static void crowded(char *at, int fd)
 	call(frame, 1);
 }
 
+// heap_at fills what sets where the heap is.
+static void heap_at(struct prctl_mm_map *to, char *heap)
+{
+	unsigned long field[52] = {0};
+	char text[2048] = "", *at;
+	FILE *f = fopen("/proc/self/stat", "r");
+	if (f == NULL || fread(text, 1, sizeof text - 1, f) == 0 || (at = strrchr(text, ')')) == NULL)
+		perror("stat"), _exit(1);
+	fclose(f);
+	at += 3; // the third field is a letter
+	for (int i = 4; i <= 51; i++)
+		field[i] = strtoul(at + 1, &at, 10);
+	*to = (struct prctl_mm_map){.start_code = field[26], .end_code = field[27], .start_stack = field[28], .start_data = field[45], .end_data = field[46],
+		.arg_start = field[48], .arg_end = field[49], .env_start = field[50], .env_end = field[51],
+		.start_brk = (uintptr_t)heap, .brk = (uintptr_t)heap + size, .exe_fd = -1};
+}
+
+// moved_heap moves the heap to where the code is, and lets it shrink. The option is an int, of
+// which the kernel ignores the upper half.
+static void moved_heap(char *code)
+{
+	char *heap = (char *)((uintptr_t)code & -(uintptr_t)size);
+	struct prctl_mm_map to;
+	heap_at(&to, heap);
+	if (syscall(SYS_prctl, PR_SET_MM | 1L << 32, PR_SET_MM_MAP, &to, sizeof to, 0) == 0)
+		syscall(SYS_brk, heap + page);
+}
+
 #if defined(__x86_64__)
 static long call32(long nr, long a, long b, long c, long d)
 {
@@ -139,18 +167,9 @@ static void heap32(char *code)
 	enum { brk32 = 45, prctl32 = 172 };
 	char *heap = (char *)((uintptr_t)code & -(uintptr_t)size);
 	struct prctl_mm_map *to = mmap((void *)0x20000000, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-	unsigned long field[52] = {0};
-	char text[2048] = "", *at;
-	FILE *f = fopen("/proc/self/stat", "r");
-	if (to == MAP_FAILED || f == NULL || fread(text, 1, sizeof text - 1, f) == 0 || (at = strrchr(text, ')')) == NULL)
-		perror("stat"), _exit(1);
-	fclose(f);
-	at += 3; // the third field is a letter
-	for (int i = 4; i <= 51; i++)
-		field[i] = strtoul(at + 1, &at, 10);
-	*to = (struct prctl_mm_map){.start_code = field[26], .end_code = field[27], .start_stack = field[28], .start_data = field[45], .end_data = field[46],
-		.arg_start = field[48], .arg_end = field[49], .env_start = field[50], .env_end = field[51],
-		.start_brk = (uintptr_t)heap, .brk = (uintptr_t)heap + size, .exe_fd = -1};
+	if (to == MAP_FAILED)
+		perror("mmap"), _exit(1);
+	heap_at(to, heap);
 	if (call32(prctl32, PR_SET_MM, PR_SET_MM_MAP, (long)to, sizeof *to) != 0)
 		return; // the kernel cannot do either
 	if ((uintptr_t)heap >> 32 == 0)
@@ -174,6 +193,7 @@ int main(int argc, char **argv)
 	gone(place((char *)0x600000000000 + size, fd), huge);
 	refuse();
 	gone(place((char *)0x610000000000, fd), unmap_refused);
+	gone(place((char *)0x640000000000 + inside, fd), moved_heap);
 	crowded((char *)0x630000000000, fd);
 #if defined(__x86_64__)
 	gone(place((char *)0x40000000 + inside, fd), heap32);
