@@ -104,7 +104,7 @@ func (b *Band) traced(r *perf.Record) {
 	}
 	switch tp.spec.change {
 	case unmapping:
-		b.calls.begins(r, unmapping, v[0], v[1], v[1])
+		b.calls.begins(r, unmapping, procmap.Untagged(v[0]), v[1], v[1])
 	case mapOver:
 		b.calls.begins(r, mapOver, v[0], v[1], replaced(v[0], v[1], v[2]))
 	case unmapFailed:
@@ -133,7 +133,7 @@ func (b *Band) traced(r *perf.Record) {
 	case ringEnd:
 		b.calls.destroyed(r, v[0])
 	case withholding:
-		b.calls.withhold(r, v[0], v[1])
+		b.calls.withhold(r, procmap.Untagged(v[0]), v[1])
 	case withholdingAny:
 		b.calls.withholdAny(r)
 	case naming:
@@ -188,7 +188,7 @@ func pages(size uint64) uint64 {
 // moving notes that a process calls mremap: addr, old_len, new_len, flags,
 // new_addr. Both the old place and the new one are unknown until it returns.
 func (c *calls) moving(r *perf.Record, v []uint64) {
-	m := &move{pid: r.PID, from: v[0], size: pages(v[1]), to: pages(v[2])}
+	m := &move{pid: r.PID, from: procmap.Untagged(v[0]), size: pages(v[1]), to: pages(v[2])}
 	if m.from+m.size < m.from || m.from+m.to < m.from {
 		return // refused
 	}

@@ -69,18 +69,19 @@ func newFlight(e *Event) flight {
 			f.anywhere, f.size = true, a[1]
 		}
 	case Unmap:
-		f.cuts, f.spans = true, []span{pages(a[0], a[1])}
+		f.cuts, f.spans = true, []span{pages(procmap.Untagged(a[0]), a[1])}
 	case Protect:
-		f.makes, f.spans = true, []span{pages(a[0], a[1])}
+		f.makes, f.spans = true, []span{pages(procmap.Untagged(a[0]), a[1])}
 	case Page:
 		f.cuts, f.makes, f.spans = true, true, []span{pages(a[0], a[1])}
 	case Move:
 		const fixed = 2 // MREMAP_FIXED
-		addrs := a[0]
+		from := procmap.Untagged(a[0])
+		addrs := from
 		if a[3]&fixed != 0 {
 			addrs |= a[4]
 		}
-		f.old, f.size, f.cuts = pages(a[0], procmap.Huge(addrs, max(a[1], a[2]))), procmap.Huge(addrs, a[2]), true
+		f.old, f.size, f.cuts = pages(from, procmap.Huge(addrs, max(a[1], a[2]))), procmap.Huge(addrs, a[2]), true
 		f.spans = []span{f.old}
 		if a[3]&fixed != 0 {
 			f.spans = append(f.spans, pages(a[4], f.size))
