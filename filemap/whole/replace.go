@@ -42,7 +42,7 @@ func (s *Stage) replace(b *tracefs.Batch) {
 	}
 	s.arrivals(b, &c)
 	sorting.Func(s.list, func(x, y text.Unwound) int { return cmp.Compare(x.Record, y.Record) })
-	text.Restack(b, s.list)
+	s.restacker.Restack(b, s.list)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.count.Waits += c.Waits

@@ -66,26 +66,27 @@ type Counts struct {
 // Stage puts whole stacks into batches. Counts may be called by another goroutine than
 // the rest.
 type Stage struct {
-	opt      Options
-	joiner   *join.Joiner[call, *perf.StackSample]
-	unwinder *unwind.Unwinder
-	files    map[mappedFile]*unwind.File
-	entries  map[int32]entry
-	trips    trips
-	free     []*perf.StackSample
-	batch    uint64 // number of the one at hand
-	pairs    []pair
-	list     []text.Unwound
-	frames   []unwind.Frame
-	arena    []tracefs.Frame
-	own      int
-	growth   growth // of the copies of stacks
-	wakes    releases
-	machines machines
-	holes    holes
-	passed   uint64       // samples
-	until    tracefs.Time // before which all samples have been passed
-	sys      syscalls.Event
+	opt       Options
+	joiner    *join.Joiner[call, *perf.StackSample]
+	unwinder  *unwind.Unwinder
+	files     map[mappedFile]*unwind.File
+	entries   map[int32]entry
+	trips     trips
+	free      []*perf.StackSample
+	batch     uint64 // number of the one at hand
+	pairs     []pair
+	list      []text.Unwound
+	frames    []unwind.Frame
+	arena     []tracefs.Frame
+	restacker text.Restacker
+	own       int
+	growth    growth // of the copies of stacks
+	wakes     releases
+	machines  machines
+	holes     holes
+	passed    uint64       // samples
+	until     tracefs.Time // before which all samples have been passed
+	sys       syscalls.Event
 
 	mu    sync.Mutex
 	count Counts

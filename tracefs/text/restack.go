@@ -1,6 +1,10 @@
 package text
 
-import "ustack/tracefs"
+import (
+	"slices"
+
+	"ustack/tracefs"
+)
 
 // Unwound is a stack that ustack has unwound. Record is its index in
 // Batch.Records; its Frames are of FormPlain or, where they are the kernel's own of a
@@ -12,13 +16,25 @@ type Unwound struct {
 
 // Restack gives stacks of a batch other frames, in its text too. The list is in
 // the order of the records.
-func Restack(b *tracefs.Batch, list []Unwound) {
+func Restack(b *tracefs.Batch, list []Unwound) { new(Restacker).Restack(b, list) }
+
+// Restacker does as Restack, and uses the memory again that a batch had before. Its zero
+// value is ready to use.
+type Restacker struct {
+	text   []byte
+	frames []tracefs.Frame
+}
+
+// Restack implements the function of that name. What the batch had must not be in use
+// elsewhere.
+func (k *Restacker) Restack(b *tracefs.Batch, list []Unwound) {
 	if len(list) == 0 {
 		return
 	}
 	s := restacker{b: b, old: b.Text, frames: b.Frames}
-	b.Text = make([]byte, 0, len(s.old)+len(list)*512)
-	b.Frames = make([]tracefs.Frame, 0, len(s.frames)+len(list)*16)
+	b.Text = slices.Grow(k.text[:0], len(s.old)+len(list)*512)
+	b.Frames = slices.Grow(k.frames[:0], len(s.frames)+len(list)*16)
+	k.text, k.frames = s.old, s.frames // read until the end of the call
 	for i := range b.Records {
 		r := &b.Records[i]
 		s.copyTo(r.Off)
