@@ -68,6 +68,9 @@ const (
 	// Joined marks a record after a line that only another file begins with, in a file
 	// that ustack has written: the record may be of another boot, by another clock.
 	Joined
+	// StackLeft marks an event whose stack the source has left out, as the consumer has
+	// no use for it (binary.Options.Spare).
+	StackLeft
 	// Counted marks a stack whose Value is not a cookie but how often it was counted, as
 	// BPF maps have it.
 	Counted

@@ -35,7 +35,7 @@ func futexLive(args []string, std command.Streams) error {
 	}
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(futexMemory))
 	opt := source.engine("futex", std)
-	opt.NoText, opt.DebugDirs = true, f.symbols.DebugDirs
+	opt.NoText, opt.Spare, opt.DebugDirs = true, true, f.symbols.DebugDirs
 	apart(opt, std, f.view.IsText(), f.to.ToFile())
 	return trace(opt, contention.NewLive(f.output(), contention.LiveOptions{
 		LiveOptions: analysis.LiveOptions{Interval: f.view.Every(), Symbols: f.symbols.Options, Stdout: std.Out, To: f.to, Text: f.view.IsText(), Reporter: opt.Reporter}, Owners: f.owners,

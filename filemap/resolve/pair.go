@@ -63,6 +63,9 @@ func (s *stitcher) openEvent(h *Pending, i int, rec *tracefs.Record) {
 		s.noStack(last, NotMissing)
 		list = list[:len(list)-1]
 	}
+	if *open = list; rec.Flags&tracefs.StackLeft != 0 {
+		return
+	}
 	a := &h.Attached[i]
 	a.waits = true
 	h.events++

@@ -34,6 +34,7 @@ type Printer struct {
 	// wantEvents asks for Records of events too, noText for them without text
 	// where that can be.
 	wantEvents, noText bool
+	spare              spare
 	notes              notes
 }
 
@@ -57,6 +58,9 @@ func newPrinter(k *Kernel) *Printer {
 // want sets what the consumer needs.
 func (p *Printer) want(opt Options) {
 	p.wantEvents, p.noText, p.templates.off = opt.Events, opt.NoText, opt.NoTemplates
+	if opt.Spare {
+		p.spare = spare{on: true, last: make(map[int32]spareEvent), entered: make(map[int32]bool)}
+	}
 }
 
 // common finds the fields that every record has; all events agree on them.

@@ -26,6 +26,7 @@ type event struct {
 	flags tracefs.Flags
 	// decode does without text, nil if that cannot be.
 	decode decodeFunc
+	role   role
 }
 
 // internals are the printers of ftrace's own records, which the kernel does not
@@ -72,7 +73,7 @@ func unknown(id int) *event {
 }
 
 func (p *Printer) compile(f *format.Event) *event {
-	e := &event{format: f, kind: tracefs.KindEvent}
+	e := &event{format: f, kind: tracefs.KindEvent, role: roleOf(f)}
 	if p.noText {
 		e.decode = p.decoder(f)
 	}
@@ -193,14 +194,16 @@ func announce(f *format.Event, print printFunc) printFunc {
 // Print appends a record to the batch: its text, and a Record unless it is of an
 // event and Options.Events is unset.
 func (p *Printer) Print(b *tracefs.Batch, cpu int32, time uint64, rec []byte) {
-	n := len(b.Records)
+	n, tid, e := len(b.Records), validTID(int32(p.pid.get(p, rec))), p.event(int(p.typ.get(p, rec)))
+	leave, spared := p.spared(cpu, tid, e, rec)
+	if leave {
+		return
+	}
 	b.Records = append(b.Records, tracefs.Record{
-		Off: uint32(len(b.Text)), CPU: cpu, Lo: uint32(len(b.Frames)), Hi: uint32(len(b.Frames)),
-		TID: validTID(int32(p.pid.get(p, rec))),
+		Off: uint32(len(b.Text)), CPU: cpu, Lo: uint32(len(b.Frames)), Hi: uint32(len(b.Frames)), TID: tid,
 	})
-	r := &b.Records[n]
-	e, t := p.event(int(p.typ.get(p, rec))), p.task(time, rec)
-	r.Kind, r.Flags = e.kind, e.flags
+	r, t := &b.Records[n], p.task(time, rec)
+	r.Kind, r.Flags = e.kind, e.flags|spared
 	origins, calls := len(b.Origins), len(b.Calls)
 	p.origin(b, r, t, time, rec)
 	if e.decode != nil && r.Origin != 0 {
@@ -227,6 +230,7 @@ func (p *Printer) Print(b *tracefs.Batch, cpu int32, time uint64, rec []byte) {
 // Lost appends the kernel's note that records of a CPU were lost; a count of 0
 // is one that the kernel did not know.
 func (p *Printer) Lost(b *tracefs.Batch, cpu int32, count uint64) {
+	p.spare.lost()
 	at := uint32(len(b.Text))
 	r := tracefs.Record{Off: at, Body: at, CPU: cpu, TID: tracefs.NoTID, Kind: tracefs.KindLost, Value: count}
 	b.Text = text.AppendLost(b.Text, cpu, count)

@@ -31,6 +31,10 @@ type Options struct {
 	// BareStacks leaves out the text of stacks that the kernel took at the event before
 	// them, where a Foreign prints them: for consumers that show them at the events only.
 	BareStacks bool
+	// Spare leaves out stacks that the kernel took at the event before them
+	// (tracefs.StackLeft): of wakeups, and of returns from calls of the futex family
+	// whose entry has gone out with a stack.
+	Spare bool
 }
 
 // Source reads the records of all CPUs as one trace, ordered by time as the

@@ -80,7 +80,10 @@ type Options struct {
 	// EachEvent is set if the sink looks at events that have no stack, too; NoText if it
 	// shows no records, only results.
 	EachEvent, NoText bool
-	Reporter          *Reporter
+	// Spare is set if the sink has no use for the stacks of wakeups, nor for those of
+	// returns from futex calls whose entry has one.
+	Spare    bool
+	Reporter *Reporter
 	// Exit ends the program with an exit code at once: a second signal has come.
 	Exit func(code int)
 }

@@ -6,6 +6,7 @@ import (
 	"ustack/filemap/facts"
 	"ustack/tracefs"
 	"ustack/tracefs/binary"
+	"ustack/tracefs/instance"
 )
 
 // open opens the trace.
@@ -15,6 +16,7 @@ func (s *session) open() (src source.Source, err error) {
 		Enabled:  append(s.events[:len(s.events):len(s.events)], s.maps...),
 		Events:   s.wantEvents(),
 		NoText:   s.opt.NoText && s.saved == nil,
+		Spare:    s.opt.Spare && s.saved == nil && s.stacks == instance.StockStacks,
 		Pace:     s.unwind.pace(),
 		Patience: s.unwind.patience,
 		Tasks:    s.follow.names(),

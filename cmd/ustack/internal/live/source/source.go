@@ -45,6 +45,8 @@ type Request struct {
 	Enabled []instance.Event
 	// Events asks for a record of each event, NoText for records without text.
 	Events, NoText bool
+	// Spare leaves out stacks as binary.Options.Spare does, where the source can.
+	Spare bool
 	// Pace and Patience are those of binary.LiveOptions, for sources that are Exact; a
 	// Pace of 0 is what fits the buffer.
 	Pace     time.Duration

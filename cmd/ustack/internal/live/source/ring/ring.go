@@ -36,7 +36,7 @@ func openRaw(r *source.Request) (*binary.Live, error) {
 	}
 	return raw.Open(r.Instance, raw.Options{
 		LiveOptions: binary.LiveOptions{
-			Options: binary.Options{Events: r.Events, NoTemplates: true, NoText: r.NoText},
+			Options: binary.Options{Events: r.Events, NoTemplates: true, NoText: r.NoText, Spare: r.Spare},
 			Pause:   pump.HoldPause, Pace: r.Pace, Patience: r.Patience,
 		},
 		Events:  r.Enabled,
