@@ -35,7 +35,7 @@ func futexLive(args []string, std command.Streams) error {
 	}
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(futexMemory))
 	opt := source.engine("futex", std)
-	opt.NoText, opt.Spare, opt.DebugDirs = true, true, f.symbols.DebugDirs
+	opt.NoText, opt.Spare, opt.RoomKB, opt.DebugDirs = true, true, futexRoom, f.symbols.DebugDirs
 	apart(opt, std, f.view.IsText(), f.to.ToFile())
 	return trace(opt, contention.NewLive(f.output(), contention.LiveOptions{
 		LiveOptions: analysis.LiveOptions{Interval: f.view.Every(), Symbols: f.symbols.Options, Stdout: std.Out, To: f.to, Text: f.view.IsText(), Reporter: opt.Reporter}, Owners: f.owners,
@@ -63,6 +63,9 @@ func parseFutexLive(args []string, stdout io.Writer) (*futexFlags, *liveFlags, e
 	source.More, source.Events = source.Events, nil
 	return &f, &source, errors.Join(f.view.Check(), source.checkSource(args))
 }
+
+// futexRoom is the buffer of each CPU in KB. Several events of a thread come with each wait.
+const futexRoom = 8192
 
 // defaultInterval is how often the answer so far is shown on a terminal.
 const defaultInterval = time.Second

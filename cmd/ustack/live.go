@@ -78,7 +78,7 @@ func (f *liveFlags) sourceFlags(fs *flag.FlagSet) {
 	fs.Var((*command.List)(&f.Events), "e", "trace `SYSTEM:EVENT[/FILTER/]`, wildcards allowed; may be repeated")
 	fs.Var(&f.pids, "p", "trace the process `PID` (or PID,PID or name:REGEX) with its threads, and their children; may be repeated")
 	fs.DurationVar(&f.Duration, "duration", 0, "stop after this `TIME`")
-	fs.IntVar(&f.BufferKB, "b", 0, "ring buffer of so many `KB` for each CPU (default: the kernel's)")
+	fs.IntVar(&f.BufferKB, "b", 0, "ring buffer of so many `KB` for each CPU (default: the kernel's; futex: 8192, or 32768 for all CPUs if that is less)")
 	fs.StringVar(&f.Save, "save", "", "save the raw trace and all mappings in the directory `DIR`, for replay")
 	fs.StringVar(&f.Tracefs, "tracefs", "", "`DIR` where tracefs is mounted (default: where it usually is)")
 	fs.StringVar(&f.Proc, "proc", "/proc", "`DIR` where proc is mounted")

@@ -77,7 +77,7 @@ func pace(kb int) time.Duration {
 	const (
 		perKB = time.Microsecond
 		least = 50 * time.Microsecond
-		most  = 4 * time.Millisecond
+		most  = 8 * time.Millisecond
 	)
 	return min(max(time.Duration(kb)*perKB, least), most)
 }

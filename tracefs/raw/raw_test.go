@@ -256,7 +256,7 @@ func TestLiveRemoved(t *testing.T) {
 }
 
 func TestPace(t *testing.T) {
-	for kb, want := range map[int]time.Duration{0: 50 * time.Microsecond, 64: 64 * time.Microsecond, 1408: 1408 * time.Microsecond, 1 << 20: 4 * time.Millisecond} {
+	for kb, want := range map[int]time.Duration{0: 50 * time.Microsecond, 64: 64 * time.Microsecond, 1408: 1408 * time.Microsecond, 1 << 20: 8 * time.Millisecond} {
 		if got := pace(kb); got != want {
 			t.Errorf("%d KB: %v, want %v", kb, got, want)
 		}

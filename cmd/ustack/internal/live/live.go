@@ -61,7 +61,8 @@ type Options struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Duration       time.Duration // of the trace, 0 for no limit
-	BufferKB       int           // of the ring buffer of each CPU, 0 for the kernel's default
+	BufferKB       int           // of the ring buffer of each CPU, 0 for RoomKB
+	RoomKB         int           // the same, as far as maxRoomKB allows; 0 for the kernel's default
 	Save           string        // directory for the raw trace and the mappings, "" for none
 	Tracefs        string        // where tracefs is mounted, "" for where it usually is
 	Proc           string        // where proc is mounted

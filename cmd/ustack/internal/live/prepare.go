@@ -31,7 +31,7 @@ func (s *session) prepare() error {
 	if s.in, err = root.Create(); err != nil {
 		return err
 	}
-	if err := s.in.Configure(instance.Config{Clock: Clock, BufferKB: s.opt.BufferKB}); err != nil {
+	if err := s.configure(); err != nil {
 		return err
 	}
 	if s.stacks, err = s.in.SetStacks(instance.BestStacks); err != nil {
@@ -66,6 +66,31 @@ func (s *session) prepare() error {
 	}
 	s.beside.set(func(in *instance.Instance) error { return in.Enable(s.events) })
 	return nil
+}
+
+const (
+	// usualKB is the kernel's default (TRACE_BUF_SIZE_DEFAULT in kernel/trace/trace.c).
+	usualKB = 1408
+	// maxRoomKB bounds the buffers of all CPUs that were not asked for by size.
+	maxRoomKB = 32 << 10
+)
+
+// configure sets the instance up. A larger buffer is read less often; without memory for
+// it, it is the kernel's.
+func (s *session) configure() error {
+	config := instance.Config{Clock: Clock, BufferKB: s.opt.BufferKB}
+	if config.BufferKB == 0 && s.opt.RoomKB > usualKB {
+		cpus, err := s.in.CPUs()
+		if err != nil {
+			return err
+		}
+		kb := min(s.opt.RoomKB, maxRoomKB/max(len(cpus), 1))
+		if config.BufferKB = kb; kb > usualKB && s.in.Configure(config) == nil {
+			return nil
+		}
+		config.BufferKB = 0
+	}
+	return s.in.Configure(config)
 }
 
 // startFollowing begins to follow address spaces, and to save the reports about
