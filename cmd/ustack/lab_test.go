@@ -85,7 +85,7 @@ var labOnly = flag.String("lab-only", "", "with TestLab: the one run to make")
 
 var (
 	labRounds = flag.Int("lab-rounds", 1, "how often TestLab boots each kernel of the lab")
-	labScale  = flag.Int("lab-scale", 1, "how many times as long as usual the workloads of TestLab run: 6 give more than 200,000 tagged frames")
+	labScale  = flag.Int("lab-scale", 1, "how many times as long as usual the workloads of TestLab run: 7 give more than 200,000 tagged frames")
 )
 
 // labCount is a workload with how often it does what it does.
