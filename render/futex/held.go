@@ -200,6 +200,24 @@ func (hd *held) keep(th *thread) {
 	}
 }
 
+// released returns after when the thread of a call released the lock, and since when that was
+// seen.
+func (hd *held) released(k *wake) (last, proof tracefs.Time) {
+	if k.pi { // the kernel releases it in the call
+		return k.at, k.at
+	}
+	return hd.activity.kept(k.th.tid, 0, k.at)
+}
+
+// after returns after when the thread of a call, which released the lock after last, may have
+// done so.
+func (hd *held) after(k *wake, last tracefs.Time) tracefs.Time {
+	if tl := hd.activity.known(k.th.tid); tl != nil { // or before its last call
+		return max(last, tl.waitsAt)
+	}
+	return last
+}
+
 // releases takes a call by which a thread releases a lock, while waiters are as they were.
 func (hd *held) releases(k *wake, l *lock) {
 	if l == nil {
@@ -211,13 +229,14 @@ func (hd *held) releases(k *wake, l *lock) {
 	case took:
 		hd.keep(k.th)
 	case len(k.site.waiters) == 0:
+		if l.past != nil {
+			last, _ := hd.released(k)
+			l.past.doubt(hd.after(k, last))
+		}
 		k.site.wakeSeen(k, l)
 		return
 	}
-	last, proof := k.at, k.at
-	if !k.pi { // the kernel releases it in the call
-		last, proof = hd.activity.kept(k.th.tid, 0, k.at)
-	}
+	last, proof := hd.released(k)
 	h := hd.hold()
 	h.tid, h.comm, h.lock, h.last, h.to, h.proof = k.th.tid, k.th.comm, l, last, k.at, proof
 	waited := took && x.marked
@@ -232,11 +251,7 @@ func (hd *held) releases(k *wake, l *lock) {
 	if k.owned == 0 {
 		hd.found(k, l, first)
 	}
-	after := last
-	if tl := hd.activity.known(k.th.tid); tl != nil { // or before its last call
-		after = max(after, tl.waitsAt)
-	}
-	l.past.doubt(after)
+	l.past.doubt(hd.after(k, last))
 	since, seen := l.past.since(h.tid, last)
 	if waited {
 		hd.waited(h, x, k.pi)
