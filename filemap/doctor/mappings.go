@@ -51,7 +51,7 @@ func (f mappingChecks) band() Check {
 	case b.CompatUnseen:
 		c.State = Limited
 		c.Without = "a 64-bit program that calls mremap, munmap or brk as a 32-bit one (int 0x80) may show an old file: " +
-			"the kernel has no kprobes (CONFIG_KPROBE_EVENTS)"
+			"the kernel has no kprobes (CONFIG_KPROBE_EVENTS), and raw_syscalls:sys_enter cannot be used"
 	}
 	ids := "with build IDs"
 	if !b.BuildIDs {

@@ -136,6 +136,10 @@ func (b *Band) traced(r *perf.Record) {
 		b.calls.withhold(r, procmap.Untagged(v[0]), v[1])
 	case withholdingAny:
 		b.calls.withholdAny(r)
+	case compatCall:
+		if isRawCompat(r.Raw, tp) {
+			b.History.compat(r.PID, r.Time)
+		}
 	case naming:
 		switch uint32(v[2]) {
 		case unix.PR_SET_MM:

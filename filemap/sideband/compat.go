@@ -12,7 +12,8 @@ import (
 // tracepoints of system calls leave such calls out (arch_trace_is_compat_syscall in
 // arch/x86/include/asm/ftrace.h), and the tracepoint of all calls does not say which
 // kind they are, and slows each of them. But the kernel has separate functions for
-// them, and a kprobe there costs nothing until one is called.
+// them, and a kprobe there costs nothing until one is called. Only a kernel without
+// kprobes needs that tracepoint, see rawCalls.
 
 // compatCalls are the functions of 32-bit system calls that move or remove code, or say
 // where the heap is, which brk unmaps (arch/x86/entry/syscalls/syscall_32.tbl). mmap is not
@@ -35,9 +36,8 @@ func (rs *rings) findProbes() {
 		return // without tracepoints no name is sure
 	}
 	var err error
-	if rs.probe, err = perf.ProbeType(rs.opt.Sys); err != nil {
-		rs.compatUnseen = true
-	}
+	rs.probe, err = perf.ProbeType(rs.opt.Sys)
+	rs.raw = err != nil
 }
 
 // openCompat opens kprobes at the functions, whose records go to the soft ring of a
@@ -67,7 +67,7 @@ func (rs *rings) isCompat(r *perf.Record, tp *Tracepoint) bool {
 }
 
 // CompatUnseen reports whether 32-bit system calls of 64-bit processes go unseen: the
-// kernel takes them and has no kprobes for us.
+// kernel takes them and has neither kprobes nor raw_syscalls:sys_enter for us.
 func (b *Band) CompatUnseen() bool { return b.rings.compatUnseen }
 
 // compat notes that a process changes its mappings by a 32-bit system call. Its

@@ -172,6 +172,7 @@ func (b *Band) record(r *perf.Record) {
 			b.completer.complete(r.PID, &m, wall(r.Time, b.clock))
 		}
 		b.files.unsure(&m)
+		heaped(b, r, &m)
 		if h.mapped(r.PID, &m, r.Time) {
 			b.namings.mapsUnnamed(r, &m)
 			b.files.watch(r.PID, &m, r.Time)

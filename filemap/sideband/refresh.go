@@ -283,6 +283,9 @@ func (b *Band) take(r *procmap.Reader, p *procmap.Process, t, after tracefs.Time
 				b.files.unsure(&p.Mappings[i])
 			}
 			b.History.read(p, threads, changed, t, after)
+			if b.rings.raw && inHeap(p.Mappings) {
+				b.History.compat(p.PID, t)
+			}
 			for i := range p.Mappings {
 				b.files.watch(p.PID, &p.Mappings[i], t)
 			}

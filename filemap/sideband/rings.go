@@ -19,8 +19,10 @@ type rings struct {
 	// tracepoints are those that are open on all CPUs.
 	tracepoints []Tracepoint
 	noData      bool // mappings that are not code go unseen
-	// probe is the type of events that are kprobes, 0 if there are none.
+	// probe is the type of events that are kprobes, 0 if there are none; raw means that
+	// the tracepoint of all system calls stands for them, see rawCalls.
 	probe        uint32
+	raw          bool
 	compatUnseen bool
 }
 
@@ -57,6 +59,7 @@ func (rs *rings) addRing(r *ring, since tracefs.Time) {
 	}
 	rs.openData(soft)
 	rs.openCompat(soft)
+	rs.compatUnseen = rs.compatUnseen || rs.raw && !rs.reports(compatCall)
 }
 
 // reportsLoaded reports whether the kernel reports the end of an exec.

@@ -34,6 +34,7 @@ const (
 	ringEnd                      // io_destroy
 	withholding                  // madvise with MADV_DONTFORK
 	withholdingAny               // process_madvise with MADV_DONTFORK
+	compatCall                   // a call with the number of one of rawCalls
 )
 
 // tracepointSpec is a tracepoint that reports a change.
@@ -80,11 +81,13 @@ var tracepointSpecs = []tracepointSpec{
 	{change: forking, system: "syscalls", event: "sys_enter_fork"}, // which not all machines have
 	{change: naming, system: "syscalls", event: "sys_enter_prctl", fields: []string{"arg3", "arg4", "option"},
 		filter: "(option == 0x53564d41 && arg2 == 0) || option == 35 || option > 0xffffffff", soon: true},
+	{change: compatCall, system: "raw_syscalls", event: "sys_enter", many: true, fields: []string{"id"}, filter: rawFilter},
 	{change: switching, system: "cpuhp", event: "cpuhp_enter", fields: []string{"cpu", "target"}, soon: true},
 }
 
 // FilesPerCPU is how many files a Band has open for each CPU: one for
-// perf's own records, each of the tracepoints, mappings of data, and kprobes.
+// perf's own records, each of the tracepoints, mappings of data, and kprobes, or else one
+// more tracepoint.
 const FilesPerCPU = 1 + 19 + 1 + len(compatCalls)
 
 // Tracepoint is a tracepoint that reports what perf has no record for.
@@ -162,6 +165,9 @@ func (rs *rings) tracepointOf(raw []byte) *Tracepoint {
 // Tracepoints that cannot be opened are noted as unseen.
 func (rs *rings) openTracepoints(r *ring, since tracefs.Time) (soft *ring) {
 	rs.tracepoints = slices.DeleteFunc(rs.tracepoints, func(tp Tracepoint) bool {
+		if tp.spec.change == compatCall && !rs.raw {
+			return true
+		}
 		if !tp.spec.many {
 			return rs.addTracepoint(r, &tp) != nil
 		}

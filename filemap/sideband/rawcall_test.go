@@ -1,0 +1,102 @@
+package sideband
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap/procmap"
+	"ustack/filemap/space"
+	"ustack/tracefs"
+	"ustack/tracefs/format"
+	"ustack/tracefs/perf"
+)
+
+// TestRawCompat: of the calls that have the number of a 32-bit one, those with its arguments
+// are taken for it.
+func TestRawCompat(t *testing.T) {
+	tp := &Tracepoint{fields: []format.Field{{Name: "id", Offset: 8, Size: 8}}}
+	record := func(words ...uint64) []byte {
+		raw := make([]byte, 8)
+		for _, w := range words {
+			raw = binary.NativeEndian.AppendUint64(raw, w)
+		}
+		return raw
+	}
+	for _, c := range []struct {
+		name  string
+		words []uint64
+		want  bool
+	}{
+		{"munmap", []uint64{91, 0x400000, 0x1000, 0, 0, 0, 0}, true},
+		{"munmap from the lowest address on", []uint64{91, 0, 0x500000, 0, 0, 0, 0}, true},
+		{"munmap, refused", []uint64{91, 0x400001, 0x1000, 0, 0, 0, 0}, false},
+		{"fchmod", []uint64{91, 7, 0o644, 0, 0, 0, 0}, false},
+		{"fchmod of the first descriptor", []uint64{91, 0, 0o100755, 0, 0, 0, 0}, false},
+		{"fchmod of -1", []uint64{91, 1<<64 - 1, 0o644, 0, 0, 0, 0}, false},
+		{"mremap", []uint64{163, 0x400000, 0x1000, 0x1000, 3, 0x500000, 0}, true},
+		{"acct", []uint64{163, 0x7ffc00001000, 0, 0, 0, 0, 0}, false},
+		{"prctl", []uint64{172, unix.PR_SET_MM, 14, 0x20000000, 104, 0, 0}, true},
+		{"prctl of a name", []uint64{172, 15, 0x20000000, 0, 0, 0, 0}, false},
+		{"iopl", []uint64{172, 3, 0, 0, 0, 0, 0}, false},
+		{"a record that is cut", []uint64{91, 0x7ffc00001000}, true},
+	} {
+		if got := isRawCompat(record(c.words...), tp); got != c.want {
+			t.Errorf("%s: %t, want %t", c.name, got, c.want)
+		}
+	}
+}
+
+// TestInHeap: a file of which there is code below 4 GiB is the program's own, or may be in
+// its heap.
+func TestInHeap(t *testing.T) {
+	at := func(start uint64, inode uint64) procmap.Mapping {
+		return procmap.Mapping{Start: start, End: start + 0x1000, Inode: inode, Kind: procmap.File}
+	}
+	for _, c := range []struct {
+		name string
+		maps []procmap.Mapping
+		want bool
+	}{
+		{"nothing", nil, false},
+		{"a fixed program", []procmap.Mapping{at(0x400000, 1), at(0x500000, 1), at(0x7f0000000000, 2)}, false},
+		{"another file", []procmap.Mapping{at(0x400000, 1), at(0x20000000, 2)}, true},
+		{"no fixed program", []procmap.Mapping{at(0x550000000000, 1), at(0x7f0000000000, 2)}, false},
+	} {
+		if got := inHeap(c.maps); got != c.want {
+			t.Errorf("%s: %t, want %t", c.name, got, c.want)
+		}
+	}
+}
+
+// TestHeaped: without kprobes, a file that a process maps below 4 GiB once its program has
+// begun is not sure to stay: a 32-bit brk can unmap it unseen.
+func TestHeaped(t *testing.T) {
+	for _, raw := range []bool{false, true} {
+		b := newBand(space.New(), Options{}, unix.CLOCK_MONOTONIC)
+		b.rings.raw = raw
+		at := tracefs.Time(100)
+		code := func(inode, start uint64) {
+			at += 10
+			m := &procmap.Mapping{Start: start, End: start + 0x1000, Inode: inode, Kind: procmap.File, Perms: procmap.Read | procmap.Exec}
+			heaped(b, &perf.Record{PID: 7, TID: 7, Time: at}, m)
+			_ = b.History.mapped(7, m, at)
+		}
+		late := func(what string, addr uint64, want bool) {
+			t.Helper()
+			if p, ok := b.History.Spaces.Lookup(7, addr, at); !ok || p.Late != want {
+				t.Errorf("raw %t, %s: %t, %t", raw, what, ok, p.Late)
+			}
+		}
+		b.History.fork(1, 7, 50)
+		b.History.exec(7, "prog", 60)
+		code(1, 0x400000)
+		code(1, 0x500000)
+		code(2, 0x7f0000000000)
+		late("the program", 0x400010, false)
+		late("a library", 0x7f0000000010, false)
+		code(3, 0x20000000)
+		late("low", 0x20000010, raw)
+	}
+}
