@@ -30,11 +30,11 @@ type Pending struct {
 	// before: see StackFunctions.
 	Functions [][]symbol.Function
 
-	uses  []use                     // parallel to Templates, right as of table
-	table int64                     // Version of the table
-	named [filemap.TrustCount]int64 // frames of the Results that all have one trust
-	mixed []*Result                 // the others
-	fresh []*Result                 // all of one trust, and their files are not marked as used
+	uses   []use                     // parallel to Templates, right as of table
+	table  int64                     // Version of the table
+	named  [filemap.TrustCount]int64 // frames of the Results that all have one trust
+	mixed  []*Result                 // the others
+	shares shares
 
 	seq     int64
 	first   filemap.Pos // of its records

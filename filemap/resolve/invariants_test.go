@@ -139,6 +139,41 @@ func (s *templates) check(list []*Pending) error {
 		if have != counted {
 			return fmt.Errorf("stacks of batch %d have %d frames of shapes, %d are counted", h.seq, have, counted)
 		}
+		if err := h.shares.check(h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// check returns what of the invariants does not hold of a held batch.
+func (s *shares) check(h *Pending) error {
+	stacks := 0 // that were taken
+	for _, res := range h.Results {
+		if res != nil {
+			stacks++
+		}
+	}
+	for _, i := range s.apart {
+		if h.Records[i].Template == 0 {
+			stacks++
+		}
+	}
+	counted, inUses := len(s.apart)+len(s.owned), 0
+	for _, x := range s.before {
+		counted += int(x.stacks)
+	}
+	for _, k := range s.touched {
+		inUses += int(h.uses[k].stacks)
+	}
+	for i := range h.uses {
+		inUses -= int(h.uses[i].stacks)
+	}
+	for _, x := range h.appendShared(nil) {
+		counted += int(x.stacks)
+	}
+	if inUses != 0 || counted != stacks || !slices.IsSorted(s.apart) {
+		return fmt.Errorf("batch %d has %d stacks, %d are counted, %d of them in uses that are not known to count; apart: %v", h.seq, stacks, counted, -inUses, s.apart)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func (q *queue) hold(b *tracefs.Batch, stitched bool) *Pending {
 	q.seq++
 	*h = Pending{Batch: b, seq: q.seq, first: q.records, Attributions: grown(h.Attributions, len(b.Frames)),
 		Results: h.Results[:0], Attached: h.Attached[:0], Functions: h.Functions[:0], waiters: h.waiters[:0], stacks: h.stacks[:0], late: h.late[:0], waits: h.waits[:0],
-		uses: h.uses[:0], table: noTable, mixed: h.mixed[:0], fresh: h.fresh[:0]}
+		uses: h.uses[:0], table: noTable, mixed: h.mixed[:0], shares: h.shares.emptied()}
 	if len(b.Templates) > 0 {
 		h.Results = grown(h.Results, len(b.Records))
 		h.uses = grown(h.uses, len(b.Templates))

@@ -150,68 +150,35 @@ func waitEntry(h *Pending, rec *tracefs.Record) bool {
 	if rec.Origin != 0 {
 		return rec.Flags&tracefs.CanWait != 0
 	}
-	body := h.Text[rec.Body:rec.End]
-	const short, long = "sys_futex", "sys_enter_futex"
-	switch {
-	case len(body) < len(long):
-		return false
-	case string(body[:len(short)]) == short:
-		if body[len(short)] == ' ' { // a return, which need not be parsed
-			return false
-		}
-	case string(body[:len(long)]) != long:
-		return false
-	}
-	var e syscalls.Event
-	return syscalls.Parse(body, &e) && !e.Exit && e.Futex.Cmd.Waits() && futexCall(e.Call)
+	return syscalls.EntersWait(h.Text[rec.Body:rec.End])
 }
 
 // futexCall reports whether a call is one of the futex family.
 func futexCall(c syscalls.Call) bool { return c != syscalls.Other && c != syscalls.RestartSyscall }
 
-// countReach counts the stacks of a batch that goes out.
-func (r *tally) countReach(h *Pending) {
-	waits := h.waits
-	for i := range h.Records {
-		rec := &h.Records[i]
-		if rec.Kind != tracefs.KindStack || rec.Flags&tracefs.Continued != 0 {
-			continue
-		}
-		wait := len(waits) > 0 && waits[0] == int32(i)
-		if wait {
-			waits = waits[1:]
-		}
-		f := r.farOf(h, i, rec)
-		switch {
-		case f == nil:
-		case wait:
-			r.totals.waits.Add(*f, 1)
-		case r.totals.waits.sum.Stacks == 0:
-			r.totals.all.Add(*f, 1)
-			if f.Unwound {
-				r.totals.unwound.Add(*f, 1)
-			}
-		}
-	}
-}
-
 // farOf returns how far a stack goes, nil if it has no frame, until the next call.
-// Stacks that share their attributions share that, too.
-func (r *tally) farOf(h *Pending, i int, rec *tracefs.Record) *Far {
+func (r *tally) farOf(h *Pending, i int) *Far {
 	out, res := h.StackAttributions(i)
-	if len(out) == 0 {
+	frames, _ := h.StackFrames(&h.Records[i])
+	switch {
+	case res != nil && !res.private:
+		return r.farOfShared(res, frames)
+	case len(out) == 0:
 		return nil
 	}
-	far := &r.far
-	if res != nil && !res.private {
-		if far = &res.far; res.looked {
-			return far
-		}
-		res.looked = true
+	r.far = farOf(frames, out)
+	return &r.far
+}
+
+// farOfShared returns how far the stacks of a template go, nil if they have no frame.
+func (r *tally) farOfShared(res *Result, frames []tracefs.Frame) *Far {
+	if len(frames) == 0 {
+		return nil
 	}
-	frames, _ := h.StackFrames(rec)
-	*far = farOf(frames, out)
-	return far
+	if !res.looked {
+		res.far, res.looked = farOf(frames, res.Attributions), true
+	}
+	return &res.far
 }
 
 // Words for the stacks that Totals.Reach is about.

@@ -343,19 +343,22 @@ func (r *Resolver) Attributed() tracefs.Time { return r.queue.attributed }
 // belong to it.
 func (r *Resolver) stack(h *Pending, i int, rec *tracefs.Record) {
 	t := r.tasks.get(rec.TID)
+	continued := rec.Flags&tracefs.Continued != 0
+	wait := !continued && t.waits == r.losses.count()+1
 	var identified bool
 	if rec.Template != 0 {
-		identified = r.templates.stack(h, i, rec)
+		identified = r.templates.stack(h, i, rec, !continued && !wait)
 	} else {
+		h.shares.apart = append(h.shares.apart, int32(i))
 		frames, text := h.StackFrames(rec)
 		identified, _ = r.names.frames(h, i, rec, frames, text, h.Attributions[rec.Lo:rec.Hi])
 	}
 	if t.early != nil && t.early.cookie != 0 && identified {
 		r.owners.nameEarly(t, h, i, rec)
 	}
-	if rec.Flags&tracefs.Continued == 0 {
+	if !continued {
 		r.tally.totals.Stacks++
-		if t.waits == r.losses.count()+1 {
+		if wait {
 			h.waits = append(h.waits, int32(i))
 		}
 		t.waits = 0

@@ -42,6 +42,7 @@ type use struct {
 	named      uint16  // frames, if all have one trust
 	trust      filemap.Trust
 	identified bool
+	stacks     uint32 // that share the result since the table last changed, see shares
 }
 
 // templates gives the stacks that are templates their results, which they share until an
@@ -66,19 +67,25 @@ func (res *Result) versions() int64 {
 }
 
 // stack gives a stack that is a template its result. A batch looks at a template
-// once, until a mapping event changes something.
-func (s *templates) stack(h *Pending, i int, rec *tracefs.Record) (identified bool) {
+// once, until a mapping event changes something. alike is whether the stack is counted with
+// the others of its template, see shares.
+func (s *templates) stack(h *Pending, i int, rec *tracefs.Record, alike bool) (identified bool) {
 	switch h.table {
 	case s.table.Version:
 	case noTable:
 		s.recallAll(h)
 	default:
-		h.table = s.table.Version
-		clear(h.uses)
+		h.forgetUses(s.table.Version)
 	}
 	u := &h.uses[rec.Template-1]
 	if u.res == nil && !s.recall(h, u, h.Templates[rec.Template-1]) {
+		h.shares.apart = append(h.shares.apart, int32(i))
 		return s.attributeTemplate(h, i, rec)
+	}
+	if alike {
+		h.share(rec.Template-1, u)
+	} else {
+		h.shares.apart = append(h.shares.apart, int32(i))
 	}
 	h.Results[i] = u.res
 	h.named[u.trust] += int64(u.named)
@@ -109,9 +116,6 @@ func (s *templates) recall(h *Pending, u *use, sh *tracefs.Template) bool {
 	}
 	m.table = s.table.Version // nothing to look at until the table changes
 	u.res, u.identified, u.named, u.trust = m, m.identified, m.named, m.trust
-	if m.named > 0 && !m.counted {
-		h.fresh = append(h.fresh, m)
-	}
 	m.markUse(h)
 	return true
 }
@@ -196,6 +200,7 @@ func (h *Pending) ownAttributions(i int) []Attribution {
 	res := h.Results[i]
 	if !res.private {
 		h.unshare(res)
+		h.own(i, res)
 		res = &Result{Attributions: slices.Clone(res.Attributions), private: true}
 		h.Results[i] = res
 		h.mixed = append(h.mixed, res)

@@ -1,8 +1,6 @@
 package resolve
 
 import (
-	"slices"
-
 	"ustack/filemap"
 )
 
@@ -106,7 +104,7 @@ type tally struct {
 
 // count adds up the attributions of a batch that goes out.
 func (r *tally) count(h *Pending) {
-	r.countReach(h)
+	r.countShares(h)
 	r.countAttributions(h.Attributions)
 	for trust, n := range h.named {
 		r.totals.Frames += n
@@ -116,15 +114,6 @@ func (r *tally) count(h *Pending) {
 		r.countAttributions(res.Attributions)
 	}
 	clear(h.mixed)
-	for _, res := range h.fresh {
-		if !res.counted && slices.Contains(h.Results, res) {
-			res.counted = true
-			for i := range res.Attributions {
-				r.files.MarkUsed(res.Attributions[i].File)
-			}
-		}
-	}
-	clear(h.fresh)
 }
 
 func (r *tally) countAttributions(out []Attribution) {

@@ -60,6 +60,9 @@ func TestParse(t *testing.T) {
 		if !Parse([]byte(c.body), &got) || got != c.want {
 			t.Errorf("Parse(%q)\n got %+v\nwant %+v", c.body, got, c.want)
 		}
+		if enters := EntersWait([]byte(c.body)); enters != entersWait(&c.want) {
+			t.Errorf("EntersWait(%q) is %v", c.body, enters)
+		}
 	}
 	for _, body := range []string{"", "sys_", "sys_x", "sys_futex", "sys_futex: x", "sched_switch: prev_comm=a", "xsys_futex(uaddr: 1)"} {
 		if Parse([]byte(body), new(Event)) {
@@ -82,6 +85,11 @@ func TestParseDoesNotAllocate(t *testing.T) {
 	}
 }
 
+// entersWait is EntersWait for a decoded event.
+func entersWait(e *Event) bool {
+	return !e.Exit && e.Call != Other && e.Call != RestartSyscall && e.Futex.Cmd.Waits()
+}
+
 // usualAgainstAny fails if the short way reads arguments otherwise than the long
 // one, and reports whether it reads them.
 func usualAgainstAny(t *testing.T, args []byte) bool {
@@ -92,6 +100,11 @@ func usualAgainstAny(t *testing.T, args []byte) bool {
 	}
 	if any.parse(args); usual != any {
 		t.Errorf("%q is %+v, want %+v", args, usual, any)
+	}
+	var e Event
+	body := append([]byte("sys_futex("), args...)
+	if enters := EntersWait(body); !Parse(body, &e) || enters != entersWait(&e) {
+		t.Errorf("EntersWait(%q) is %v", body, enters)
 	}
 	return true
 }

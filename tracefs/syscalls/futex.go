@@ -93,6 +93,51 @@ func CanWait(call Call, op uint32) bool {
 	return f.Cmd.Waits()
 }
 
+// EntersWait reports whether the body of an event is the entry into a call of the futex
+// family that can wait. Of a usual line it reads no argument after the command.
+func EntersWait(body []byte) bool {
+	const short, long = "sys_futex", "sys_enter_futex"
+	switch {
+	case len(body) < len(long):
+		return false
+	case string(body[:len(short)]) == short:
+		switch body[len(short)] {
+		case ' ': // a return
+			return false
+		case '(':
+			if op, ok := usualOp(body[len(short)+1:]); ok {
+				return command(op).Waits()
+			}
+		}
+	case string(body[:len(long)]) != long:
+		return false
+	}
+	var e Event
+	return Parse(body, &e) && !e.Exit && e.Call != Other && e.Call != RestartSyscall && e.Futex.Cmd.Waits()
+}
+
+// usualOp reads the argument op where raw.usual expects it: "uaddr: 0x…, op: 0x80, val: ".
+func usualOp(args []byte) (op uint32, ok bool) {
+	const first, second, third = "uaddr: 0x", ", op: ", ", val: "
+	if len(args) < len(first) || string(args[:len(first)]) != first {
+		return 0, false
+	}
+	at := len(first)
+	for at < len(args) && (args[at] >= '0' && args[at] <= '9' || args[at] >= 'a' && args[at] <= 'f') {
+		at++
+	}
+	args = args[at:]
+	if at == len(first) || len(args) < len(second) || string(args[:len(second)]) != second {
+		return 0, false
+	}
+	args = args[len(second):]
+	v, n := number(args, 16)
+	if args = args[n:]; n == 0 || len(args) < len(third) || string(args[:len(third)]) != third {
+		return 0, false
+	}
+	return uint32(v), true
+}
+
 // command returns the command of an argument op of futex(2).
 func command(op uint32) Cmd {
 	if c := op &^ opAllFlags; c < uint32(Waitv) {
