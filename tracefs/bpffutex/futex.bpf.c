@@ -1,0 +1,524 @@
+//go:build ignore
+
+// Programs for package bpffutex: they put the entry into a call of the futex family and its
+// return together, sum up all waits and wakeups by futex, and send only long waits to the ring
+// buffer, with the user stack. Run "go generate" after a change.
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+char _license[] SEC("license") = "GPL"; // bpf_get_stack and others demand it
+
+// Of the kernel's structures, what is used; where the fields are comes from the kernel's BTF.
+struct mm_struct;
+struct pt_regs;
+struct thread_info {
+	unsigned long flags;
+	__u32 status;
+} __attribute__((preserve_access_index));
+struct restart_block {
+	union {
+		struct {
+			__u32 *uaddr;
+		} futex;
+	};
+} __attribute__((preserve_access_index));
+struct task_struct {
+	struct thread_info thread_info;
+	struct restart_block restart_block;
+	struct task_struct *group_leader;
+	__s32 pid;
+	struct mm_struct *mm;
+	__u64 start_time;
+	char comm[16];
+} __attribute__((preserve_access_index));
+
+// Set before the programs are loaded.
+const volatile __u32 own;	// this process, which is not looked at
+const volatile __u32 filtered;	// only processes in targets are
+const volatile __u32 arm64;	// how the kernel keeps arguments
+const volatile __u64 min_wait;	// ns
+
+// Commands of futex(2), and its flags (include/uapi/linux/futex.h). WAITV is of our own.
+enum { WAIT, WAKE, FD, REQUEUE, CMP_REQUEUE, WAKE_OP, LOCK_PI, UNLOCK_PI, TRYLOCK_PI, WAIT_BITSET, WAKE_BITSET, WAIT_REQUEUE_PI, CMP_REQUEUE_PI, LOCK_PI2, WAITV, COMMANDS };
+#define PRIVATE 0x80
+#define REALTIME 0x100
+#define TIMED 0x10000 // our own: there is a timeout
+#define BROKEN 0x20000 // our own: a signal broke the call off, and the kernel may go on with it
+#define FLAGS 0x780
+#define SEVERAL (~0ULL) // no address of a futex: futex_waitv waits for one of several
+#define WAITERS 0x80000000u
+
+#define EAGAIN 11
+#define EINTR 4
+#define ETIMEDOUT 110
+#define ERESTARTSYS 512
+#define ERESTARTNOINTR 513
+#define ERESTARTNOHAND 514
+#define ERESTART_RESTARTBLOCK 516
+
+#define FRAMES 127 // PERF_MAX_STACK_DEPTH
+#define BUCKETS 44
+
+// A wait that has begun.
+struct begun {
+	__u64 at, addr, mm, born;
+	__u32 op, val, tgid, pad;
+};
+
+struct key {
+	__u64 addr, mm, born; // born: when its process began
+	__u32 tgid, shared;
+};
+
+// How waits end: the order of render/futex.Result.
+enum { WOKEN, CHANGED, TIMEDOUT, INTERRUPTED, REQUEUED, FAILED, RESULTS };
+// The value that the futex was to have.
+enum { ZERO, TWO, THREE, OWNER, COUNTED, OTHER, VALUES };
+// What was seen of a futex, once or often.
+enum { SEEN_PLAIN, SEEN_BITSET, SEEN_PI, SEEN_REQUEUE, SEEN_REALTIME, SEEN_ENDLESS, SEEN_TIMEOUT, SEEN_NO_TIMEOUT, SEEN_BROADCAST, SEEN_BITS = 16 };
+
+struct sum {
+	__u64 results[RESULTS];
+	__u64 values[VALUES];
+	__u64 slept, time; // waits that slept and ended, and their time
+	__u64 wakes, woken; // calls that wake, and threads that they woke
+	__u64 longs; // waits that were sent, or should have been
+	__u64 buckets[BUCKETS]; // of waits that slept, by the logarithm of their time
+	__u8 seen[SEEN_BITS];
+	char comm[16]; // of the process
+};
+
+struct record {
+	__u64 from, to, addr, mm, born;
+	__u32 tgid, tid, op, val;
+	__s32 result;
+	__u32 size; // of the stack in bytes, or a negative error
+	char comm[16];
+	struct bpf_stack_build_id stack[FRAMES];
+};
+
+enum { LOST_BEGUN, LOST_RECORD, LOST_SUM, NO_ENTRY, LOST_CHILD, COUNTERS };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768);
+	__type(key, __u32);
+	__type(value, struct begun);
+} begun SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct key);
+	__type(value, struct sum);
+} sums SEC(".maps");
+
+// What futexes have that sums has no room for.
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct sum);
+} others SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, COUNTERS);
+	__type(key, __u32);
+	__type(value, __u64);
+} counters SEC(".maps");
+
+// The processes that are looked at, and how many threads they have.
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, __u32);
+	__type(value, __u64);
+} targets SEC(".maps");
+
+// Room for a record. The kernel does not run a program on a CPU where it is running.
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct record);
+} room SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} records SEC(".maps");
+
+static const struct sum nothing;
+
+static __always_inline void count(__u32 which)
+{
+	__u64 *n = bpf_map_lookup_elem(&counters, &which);
+	if (n)
+		__sync_fetch_and_add(n, 1); // the program may have been interrupted here
+}
+
+// wanted reports whether a process is looked at.
+static __always_inline int wanted(__u32 tgid)
+{
+	if (filtered)
+		return bpf_map_lookup_elem(&targets, &tgid) != 0;
+	return tgid != own;
+}
+
+// call is a system call. Where struct pt_regs has what, the architecture fixes
+// (arch/x86/include/asm/ptrace.h, arch/arm64/include/asm/ptrace.h).
+struct call {
+	__u64 a[5];
+	__u32 nr;
+};
+
+#define REG(regs, at) (*(const __u64 *)((const char *)(regs) + (at)))
+
+static __always_inline __u32 number(const struct pt_regs *regs)
+{
+	return arm64 ? *(const __u32 *)((const char *)regs + 280) : REG(regs, 120);
+}
+
+static __always_inline void arguments(const struct pt_regs *regs, struct call *to)
+{
+	if (arm64) {
+		to->a[0] = REG(regs, 272); // orig_x0
+		to->a[1] = REG(regs, 8);
+		to->a[2] = REG(regs, 16);
+		to->a[3] = REG(regs, 24);
+		to->a[4] = REG(regs, 32);
+	} else {
+		to->a[0] = REG(regs, 112);
+		to->a[1] = REG(regs, 104);
+		to->a[2] = REG(regs, 96);
+		to->a[3] = REG(regs, 56);
+		to->a[4] = REG(regs, 72);
+	}
+}
+
+// compat reports whether a call is of 32 bits: its number means something else.
+static __always_inline int compat(void)
+{
+	struct task_struct *task = (void *)bpf_get_current_task_btf();
+	if (arm64)
+		return (task->thread_info.flags >> 22) & 1; // TIF_32BIT
+	return task->thread_info.status & 2; // TS_COMPAT
+}
+
+static __always_inline int waits(__u32 cmd)
+{
+	return cmd == WAIT || cmd == WAIT_BITSET || cmd == LOCK_PI || cmd == LOCK_PI2 || cmd == WAIT_REQUEUE_PI || cmd == WAITV;
+}
+
+static __always_inline int wakes(__u32 cmd)
+{
+	return cmd == WAKE || cmd == WAKE_BITSET || cmd == WAKE_OP || cmd == UNLOCK_PI || cmd == REQUEUE || cmd == CMP_REQUEUE || cmd == CMP_REQUEUE_PI;
+}
+
+static __always_inline void begin(__u64 addr, __u32 op, __u32 val)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+	__u32 tid = id;
+	if (!wanted(id >> 32))
+		return;
+	struct task_struct *task = (void *)bpf_get_current_task_btf();
+	struct begun b = {.addr = addr, .op = op, .val = val, .tgid = id >> 32};
+	b.mm = (__u64)task->mm;
+	b.born = task->group_leader->start_time;
+	b.at = bpf_ktime_get_ns();
+	if (bpf_map_update_elem(&begun, &tid, &b, BPF_ANY))
+		count(LOST_BEGUN);
+}
+
+static __always_inline struct sum *sum_of(__u32 tgid, __u64 addr, __u32 op, struct task_struct *task)
+{
+	struct key k = {.addr = addr, .tgid = tgid, .shared = !(op & PRIVATE)};
+	k.mm = (__u64)task->mm;
+	k.born = task->group_leader->start_time;
+	struct sum *s = bpf_map_lookup_elem(&sums, &k);
+	if (s)
+		return s;
+	// Another thread may do the same now: then its element stays.
+	if (bpf_map_update_elem(&sums, &k, &nothing, BPF_NOEXIST) == 0) {
+		s = bpf_map_lookup_elem(&sums, &k);
+		if (s)
+			bpf_probe_read_kernel_str(s->comm, sizeof(s->comm), task->group_leader->comm);
+		if (s)
+			return s;
+	}
+	s = bpf_map_lookup_elem(&sums, &k);
+	if (s)
+		return s;
+	count(LOST_SUM);
+	__u32 zero = 0;
+	return bpf_map_lookup_elem(&others, &zero);
+}
+
+static __always_inline void see(struct sum *s, __u32 what)
+{
+	if (!s->seen[what])
+		s->seen[what] = 1; // others write the same
+}
+
+static __always_inline __u32 value_of(__u32 val)
+{
+	if (val == 0)
+		return ZERO;
+	if (val == 2)
+		return TWO;
+	if (val == 3)
+		return THREE;
+	if ((val & WAITERS) && val != 0xffffffff)
+		return OWNER;
+	if (val != 0xffffffff && (val < 8 || (val & 7) != 6))
+		return COUNTED;
+	return OTHER;
+}
+
+static __always_inline __u32 result_of(long ret)
+{
+	if (ret >= 0)
+		return WOKEN;
+	if (ret == -EAGAIN)
+		return CHANGED;
+	if (ret == -ETIMEDOUT)
+		return TIMEDOUT;
+	if (ret == -EINTR || ret == -ERESTARTSYS || ret == -ERESTARTNOINTR || ret == -ERESTARTNOHAND || ret == -ERESTART_RESTARTBLOCK)
+		return INTERRUPTED;
+	return FAILED;
+}
+
+static __always_inline __u32 bucket_of(__u64 v)
+{
+	__u32 n = 0;
+	if (v >> 32) { n += 32; v >>= 32; }
+	if (v >> 16) { n += 16; v >>= 16; }
+	if (v >> 8) { n += 8; v >>= 8; }
+	if (v >> 4) { n += 4; v >>= 4; }
+	if (v >> 2) { n += 2; v >>= 2; }
+	if (v >> 1) { n += 1; v >>= 1; }
+	if (v)
+		n++;
+	return n < BUCKETS ? n : BUCKETS - 1;
+}
+
+static __always_inline void traits(struct sum *s, __u32 op, __u32 val)
+{
+	__u32 cmd = op & ~(FLAGS | TIMED | BROKEN);
+	__u32 v = value_of(val);
+	if (v < VALUES)
+		__sync_fetch_and_add(&s->values[v], 1);
+	if (cmd == WAIT_REQUEUE_PI)
+		see(s, SEEN_REQUEUE);
+	else if (cmd == LOCK_PI || cmd == LOCK_PI2)
+		see(s, SEEN_PI);
+	else if (cmd == WAIT_BITSET)
+		see(s, SEEN_BITSET);
+	else
+		see(s, SEEN_PLAIN);
+	if (op & REALTIME) {
+		see(s, SEEN_REALTIME);
+		if (!(op & TIMED))
+			see(s, SEEN_ENDLESS);
+	}
+	if (op & TIMED)
+		see(s, SEEN_TIMEOUT);
+	else
+		see(s, SEEN_NO_TIMEOUT);
+}
+
+// send sends a long wait.
+static __always_inline void send(void *ctx, struct begun *b, __u64 now, __u64 id, long ret, struct task_struct *task)
+{
+	__u32 zero = 0;
+	struct record *r = bpf_map_lookup_elem(&room, &zero);
+	if (!r)
+		return;
+	r->from = b->at;
+	r->to = now;
+	r->addr = b->addr;
+	r->mm = (__u64)task->mm;
+	r->born = task->group_leader->start_time;
+	r->tgid = id >> 32;
+	r->tid = id;
+	r->op = b->op;
+	r->val = b->val;
+	r->result = ret;
+	bpf_get_current_comm(r->comm, sizeof(r->comm));
+	long size = bpf_get_stack(ctx, r->stack, sizeof(r->stack), BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
+	r->size = size;
+	__u64 all = __builtin_offsetof(struct record, stack);
+	if (size > 0 && size <= (long)sizeof(r->stack))
+		all += size;
+	// The reader looks by itself from time to time: it is woken only if the buffer fills.
+	__u64 flags = bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > (1 << 18) ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+	if (all > sizeof(*r) || bpf_ringbuf_output(&records, r, all, flags))
+		count(LOST_RECORD);
+}
+
+// end takes the return from a call that waits. restart: it is the rest of one, or of another
+// call that knows of no futex.
+static __always_inline void end(void *ctx, long ret, int restart)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+	__u32 tid = id;
+	if (!wanted(id >> 32))
+		return;
+	struct begun *p = bpf_map_lookup_elem(&begun, &tid);
+	if (!p || (p->op & BROKEN)) {
+		if (!restart)
+			count(NO_ENTRY);
+		return;
+	}
+	struct begun b = *p;
+	if (ret == -ERESTART_RESTARTBLOCK)
+		p->op |= BROKEN;
+	else
+		bpf_map_delete_elem(&begun, &tid);
+	__u64 now = bpf_ktime_get_ns();
+	__u64 time = now > b.at ? now - b.at : 0;
+	struct task_struct *task = (void *)bpf_get_current_task_btf();
+	struct sum *s = sum_of(id >> 32, b.addr, b.op, task);
+	if (!s)
+		return;
+	__u32 result = result_of(ret);
+	if (result < RESULTS)
+		__sync_fetch_and_add(&s->results[result], 1);
+	traits(s, b.op, b.val);
+	if (result == CHANGED || result == FAILED)
+		return;
+	__sync_fetch_and_add(&s->slept, 1);
+	__sync_fetch_and_add(&s->time, time);
+	__u32 at = bucket_of(time);
+	if (at < BUCKETS)
+		__sync_fetch_and_add(&s->buckets[at], 1);
+	if (time < min_wait)
+		return;
+	__sync_fetch_and_add(&s->longs, 1);
+	send(ctx, &b, now, id, ret, task);
+}
+
+// wake takes the return from a call that wakes up to n waiters.
+static __always_inline void wake(__u64 addr, __u32 op, __u32 n, long ret, int moves)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	if (!wanted(tgid))
+		return;
+	struct sum *s = sum_of(tgid, addr, op, (void *)bpf_get_current_task_btf());
+	if (!s)
+		return;
+	__sync_fetch_and_add(&s->wakes, 1);
+	if (ret > 0)
+		__sync_fetch_and_add(&s->woken, ret);
+	if (n > 1)
+		see(s, SEEN_BROADCAST);
+	if (moves)
+		see(s, SEEN_REQUEUE);
+}
+
+// long futex(u32 *uaddr, int op, u32 val, timeout, u32 *uaddr2, u32 val3)
+// long futex_wait(void *uaddr, unsigned long val, unsigned long mask, unsigned int flags, timeout, clockid)
+// long futex_wake(void *uaddr, unsigned long mask, int nr, unsigned int flags)
+// long futex_waitv(struct futex_waitv *waiters, unsigned int nr, unsigned int flags, timeout, clockid)
+enum { FUTEX_WAITV = 449, FUTEX_WAKE2 = 454, FUTEX_WAIT2 = 455 }; // the same on all architectures
+
+static __always_inline __u32 futex_nr(void) { return arm64 ? 98 : 202; }
+static __always_inline __u32 restart_nr(void) { return arm64 ? 128 : 219; }
+
+// resume takes up a wait with a timeout that a signal broke off, if no handler of it ended it, and
+// it is not another call that goes on: then the kernel keeps no futex, or another one.
+static __always_inline void resume(void)
+{
+	__u32 tid = bpf_get_current_pid_tgid();
+	struct begun *p = bpf_map_lookup_elem(&begun, &tid);
+	struct task_struct *task = (void *)bpf_get_current_task_btf();
+	if (p && (p->op & BROKEN) && (__u64)task->restart_block.futex.uaddr == p->addr) {
+		p->at = bpf_ktime_get_ns();
+		p->op &= ~BROKEN;
+	}
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(enter, const struct pt_regs *regs, long id)
+{
+	__u32 nr = id;
+	if (nr != futex_nr() && nr != FUTEX_WAIT2 && nr != FUTEX_WAITV && nr != restart_nr())
+		return 0;
+	if (compat())
+		return 0;
+	if (nr == restart_nr()) {
+		resume();
+		return 0;
+	}
+	struct call c = {};
+	arguments(regs, &c);
+	if (nr == futex_nr()) {
+		__u32 op = c.a[1];
+		if (waits(op & ~FLAGS))
+			begin(c.a[0], op | (c.a[3] ? TIMED : 0), c.a[2]);
+	} else if (nr == FUTEX_WAIT2) {
+		begin(c.a[0], WAIT_BITSET | (c.a[3] & PRIVATE) | (c.a[4] ? TIMED : 0), c.a[1]);
+	} else {
+		begin(SEVERAL, WAITV | PRIVATE | (c.a[3] ? TIMED : 0), 0);
+	}
+	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(leave, const struct pt_regs *regs, long ret)
+{
+	__u32 nr = number(regs);
+	if (nr != futex_nr() && nr != FUTEX_WAIT2 && nr != FUTEX_WAITV && nr != FUTEX_WAKE2 && nr != restart_nr())
+		return 0;
+	if (compat())
+		return 0;
+	struct call c = {};
+	arguments(regs, &c);
+	if (nr == FUTEX_WAKE2) {
+		wake(c.a[0], c.a[3] & PRIVATE, c.a[2], ret, 0);
+	} else if (nr == futex_nr()) {
+		__u32 op = c.a[1], cmd = op & ~FLAGS;
+		if (waits(cmd))
+			end(ctx, ret, 0);
+		else if (wakes(cmd))
+			wake(c.a[0], op, c.a[2], ret, cmd == REQUEUE || cmd == CMP_REQUEUE || cmd == CMP_REQUEUE_PI);
+	} else {
+		end(ctx, ret, nr == restart_nr());
+	}
+	return 0;
+}
+
+#define CLONE_THREAD 0x00010000
+
+// The children of the processes that are looked at are, too.
+SEC("tp_btf/task_newtask")
+int BPF_PROG(newtask, struct task_struct *task, unsigned long flags)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32, child = task->pid;
+	__u64 one = 1, *threads = bpf_map_lookup_elem(&targets, &tgid);
+	if (!threads)
+		return 0;
+	if (flags & CLONE_THREAD)
+		__sync_fetch_and_add(threads, 1);
+	else if (bpf_map_update_elem(&targets, &child, &one, BPF_ANY))
+		count(LOST_CHILD);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(exited, struct task_struct *task)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+	__u32 tgid = id >> 32, tid = id;
+	bpf_map_delete_elem(&begun, &tid); // of a wait that a signal broke off
+	__u64 *threads = bpf_map_lookup_elem(&targets, &tgid);
+	if (!threads)
+		return 0;
+	__sync_fetch_and_add(threads, -1);
+	if (*threads == 0) // its number can be another's soon
+		bpf_map_delete_elem(&targets, &tgid);
+	return 0;
+}

@@ -1,0 +1,292 @@
+//go:build !device && (amd64 || arm64)
+
+package bpffutex
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/ringbuf"
+	"github.com/cilium/ebpf/rlimit"
+	"golang.org/x/sys/unix"
+)
+
+// Supported: this build has the programs.
+const Supported = true
+
+// Options say which processes are looked at, and how.
+type Options struct {
+	// Filtered looks at the processes of Source.Add and their children; otherwise all are
+	// looked at but this one.
+	Filtered bool
+	// MinWait is how long a wait is at least that is sent.
+	MinWait time.Duration
+	// Futexes, Waiting and Ring bound memory: how many futexes are kept apart, how many
+	// threads can wait at a time, and the bytes of the ring buffer, a power of two and whole
+	// pages. 0 is for the default.
+	Futexes, Waiting, Ring int
+}
+
+// Source is the programs in the kernel, and what comes from them. It is for one goroutine; only
+// Stop may be called by another.
+type Source struct {
+	programs *ebpf.Collection
+	links    []link.Link
+	reader   *ringbuf.Reader
+	record   ringbuf.Record
+}
+
+// Open loads the programs, which do nothing before Start. It needs CAP_BPF and CAP_PERFMON, or
+// root, and Linux 5.11 with BTF.
+func Open(opt Options) (*Source, error) {
+	s := new(Source)
+	if err := s.open(&opt); err != nil {
+		return nil, errors.Join(explain(err), s.Close())
+	}
+	return s, nil
+}
+
+func (s *Source) open(opt *Options) error {
+	spec, err := s.spec(opt)
+	if err != nil {
+		return err
+	}
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return fmt.Errorf("raising the limit of locked memory: %w", err)
+	}
+	if s.programs, err = ebpf.NewCollection(spec); err != nil {
+		return fmt.Errorf("loading the BPF programs: %w", err)
+	}
+	if s.reader, err = ringbuf.NewReader(s.programs.Maps[programMapRecords]); err != nil {
+		return fmt.Errorf("opening the ring buffer of the BPF programs: %w", err)
+	}
+	return nil
+}
+
+// spec returns the programs for this kernel.
+func (s *Source) spec(opt *Options) (*ebpf.CollectionSpec, error) {
+	spec, err := loadProgram()
+	if err != nil {
+		return nil, err
+	}
+	for name, n := range map[string]int{programMapSums: opt.Futexes, programMapBegun: opt.Waiting, programMapRecords: opt.Ring} {
+		if n > 0 {
+			spec.Maps[name].MaxEntries = uint32(n)
+		}
+	}
+	if !opt.Filtered {
+		spec.Maps[programMapTargets].MaxEntries = 1
+	}
+	flag := func(is bool) uint32 {
+		if is {
+			return 1
+		}
+		return 0
+	}
+	var failed []error
+	for name, value := range map[string]any{
+		programVarOwn: uint32(os.Getpid()), programVarFiltered: flag(opt.Filtered), programVarArm64: flag(runtime.GOARCH == "arm64"),
+		programVarMinWait: uint64(max(opt.MinWait, 0)),
+	} {
+		failed = append(failed, spec.Variables[name].Set(value))
+	}
+	return spec, errors.Join(failed...)
+}
+
+// order is the order in which programs are attached: a return without an entry is counted, an
+// entry without a return would be a wait that does not end.
+var order = [...]string{programProgExited, programProgNewtask, programProgLeave, programProgEnter}
+
+// Start attaches the programs.
+func (s *Source) Start() error {
+	for _, name := range order {
+		l, err := link.AttachTracing(link.TracingOptions{Program: s.programs.Programs[name]})
+		if err != nil {
+			return explain(fmt.Errorf("attaching the BPF program %s: %w", name, err))
+		}
+		s.links = append(s.links, l)
+	}
+	return nil
+}
+
+// explain says what is needed where the kernel refuses.
+func explain(err error) error {
+	switch {
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		return fmt.Errorf("%w (it takes root, or CAP_BPF and CAP_PERFMON; the kernel's lockdown refuses it in the mode confidentiality)", err)
+	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, btf.ErrNotFound), errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("%w (it takes Linux 5.11 with CONFIG_BPF_SYSCALL and CONFIG_DEBUG_INFO_BTF)", err)
+	}
+	return err
+}
+
+// Many is a number of threads for Add that does not run out.
+const Many = 1 << 40
+
+// Add adds a process. It is looked at until so many threads of it have ended; threads that begin
+// later are counted in.
+func (s *Source) Add(pid int, threads uint64) error {
+	err := s.programs.Maps[programMapTargets].Update(uint32(pid), threads, ebpf.UpdateNoExist)
+	if err != nil && !errors.Is(err, ebpf.ErrKeyExist) {
+		return fmt.Errorf("selecting process %d: %w", pid, err)
+	}
+	return nil
+}
+
+// Remove removes a process that has ended.
+func (s *Source) Remove(pid int) error {
+	err := s.programs.Maps[programMapTargets].Delete(uint32(pid))
+	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("leaving out process %d: %w", pid, err)
+	}
+	return nil
+}
+
+// Next reads the next wait into w. The error is io.EOF if there is none until a time, and what
+// there is has been read.
+func (s *Source) Next(w *Wait, until time.Time) error {
+	s.reader.SetDeadline(until)
+	err := s.reader.ReadInto(&s.record)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return io.EOF
+	case err != nil:
+		return fmt.Errorf("reading the ring buffer of the BPF programs: %w", err)
+	}
+	return w.decode(s.record.RawSample)
+}
+
+// Sums calls fn for each futex, until it returns an error.
+func (s *Source) Sums(fn func(Futex, *Sum) error) error {
+	var key, value []byte
+	each := s.programs.Maps[programMapSums].Iterate()
+	for each.Next(&key, &value) {
+		f, err := decodeKey(key)
+		if err != nil {
+			return err
+		}
+		sum, err := decodeSum(value)
+		if err != nil {
+			return err
+		}
+		if err := fn(f, &sum); err != nil {
+			return err
+		}
+	}
+	if err := each.Err(); err != nil {
+		return fmt.Errorf("reading the sums of the BPF programs: %w", err)
+	}
+	return nil
+}
+
+// Others returns the sum of the futexes that were too many to keep apart.
+func (s *Source) Others() (Sum, error) {
+	value, err := s.programs.Maps[programMapOthers].LookupBytes(uint32(0))
+	if err != nil {
+		return Sum{}, fmt.Errorf("reading the sums of the BPF programs: %w", err)
+	}
+	return decodeSum(value)
+}
+
+// Waiting calls fn for each wait that has not ended, once. While the programs are attached,
+// waits that begin or end meanwhile may be met or not, and so may others.
+func (s *Source) Waiting(fn func(Waiting)) error {
+	var key, value []byte
+	met := make(map[int32]bool) // the kernel begins anew after an element that has gone
+	each := s.programs.Maps[programMapBegun].Iterate()
+	for each.Next(&key, &value) {
+		w, err := decodeWaiting(key, value)
+		if err != nil {
+			return err
+		}
+		if !met[w.TID] {
+			met[w.TID] = true
+			fn(w)
+		}
+	}
+	if err := each.Err(); err != nil && !errors.Is(err, ebpf.ErrIterationAborted) {
+		return fmt.Errorf("reading the open waits of the BPF programs: %w", err)
+	}
+	return nil
+}
+
+// Loss returns what is missing so far.
+func (s *Source) Loss() (l Loss, err error) {
+	counters := s.programs.Maps[programMapCounters]
+	for i, to := range []*uint64{&l.Waits, &l.Records, &l.Apart, &l.Before, &l.Children} {
+		var each []uint64
+		if err := counters.Lookup(uint32(i), &each); err != nil {
+			return l, fmt.Errorf("reading the counters of the BPF programs: %w", err)
+		}
+		for _, n := range each {
+			*to += n
+		}
+	}
+	for _, name := range [...]string{programProgEnter, programProgLeave} {
+		if stats, err := s.programs.Programs[name].Stats(); err == nil { // Linux 5.12
+			l.Missed += stats.RecursionMisses
+		}
+	}
+	return l, nil
+}
+
+// IDs returns the numbers of the programs in the kernel.
+func (s *Source) IDs() (list []uint32) {
+	for _, p := range s.programs.Programs {
+		if info, err := p.Info(); err == nil {
+			if id, ok := info.ID(); ok {
+				list = append(list, uint32(id))
+			}
+		}
+	}
+	return list
+}
+
+// Stop detaches the programs. What has been counted can be read until Close.
+func (s *Source) Stop() error {
+	var failed []error
+	for i := len(s.links) - 1; i >= 0; i-- {
+		failed = append(failed, s.links[i].Close())
+	}
+	s.links = nil
+	return errors.Join(failed...)
+}
+
+// Close removes the programs and all that they have counted from the kernel.
+func (s *Source) Close() error {
+	err := s.Stop()
+	if s.reader != nil {
+		err = errors.Join(err, s.reader.Close())
+	}
+	if s.programs != nil {
+		s.programs.Close()
+	}
+	return err
+}
+
+// Loaded returns which of the programs with these numbers the kernel has.
+func Loaded(ids []uint32) (list []uint32) {
+	for _, id := range ids {
+		if p, err := ebpf.NewProgramFromID(ebpf.ProgramID(id)); err == nil {
+			_ = p.Close()
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
+// Probe reports whether the programs can be loaded. The error says why not.
+func Probe() error {
+	s, err := Open(Options{Futexes: 1, Waiting: 1})
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}
