@@ -30,6 +30,8 @@ const (
 	LostEnds
 	OnlySignals
 	Unexplained
+	// SumsOnly: the source does not show calls, so nothing is known of it (CannotTell).
+	SumsOnly
 )
 
 // Task is a thread and its name, "" if unknown.

@@ -129,6 +129,9 @@ type Lock struct {
 	// Rest are the parts that these lists lack, as they were too many to keep
 	// apart.
 	Rest Rest
+	// Wakes are the calls that wake, Woken the threads that they woke, of a source that counts
+	// them; 0 else.
+	Wakes, Woken int64
 	// Partial is set if earlier waits may be in the others.
 	Partial bool
 	Longest *Wait

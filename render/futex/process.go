@@ -22,9 +22,11 @@ const (
 	ByMappings
 	// ByHeader: the trace has it in each line (option record-tgid).
 	ByHeader
+	// ByKernel: the kernel has it with what it counts.
+	ByKernel
 )
 
-var howNames = [...]string{"nothing", "wakes", "events", "maps", "record-tgid"}
+var howNames = [...]string{"nothing", "wakes", "events", "maps", "record-tgid", "kernel"}
 
 // String returns the word used in all outputs.
 func (h How) String() string { return howNames[h] }

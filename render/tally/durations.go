@@ -190,3 +190,21 @@ func (d *Durations) Room(list []tracefs.Time) {
 		d.exact = list[:0]
 	}
 }
+
+// AddMany counts n durations that are the same.
+func (d *Durations) AddMany(t tracefs.Time, n int64) {
+	t = max(t, 0)
+	if n <= 0 {
+		return
+	}
+	if d.exact != nil {
+		d.spill()
+	}
+	d.Count += n
+	d.Sum += t * tracefs.Time(n)
+	d.Max = max(d.Max, t)
+	const most = 1<<32 - 1
+	class, part := class(t)
+	to := &d.parts(class)[part]
+	*to = uint32(min(int64(*to)+n, most))
+}

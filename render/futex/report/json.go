@@ -101,7 +101,7 @@ func lockOf(l *futex.Lock, r *futex.Report) lockJSON {
 		Requeued: n[futex.Requeued], Failed: n[futex.Failed], NoReturn: n[futex.NoReturn], Open: n[futex.Open],
 		Total: l.Time, OpenTime: l.OpenTime, Bounds: boundsOf(&l.Sum, r), Mean: l.Mean, P50: l.P50, P99: l.P99, Max: l.Max,
 		Histogram: []framejson.Bucket{}, WaitStacks: stacksOf(l.WaitStacks, l.Time), Wakers: stacksOf(l.Wakers, l.Time), Flows: []flowJSON{},
-		Waiters: threadsOf(l.Waiters), WakerTIDs: threadsOf(l.WakerTIDs), Holders: threadsOf(l.Holders), Owners: ownersOf(l.Owners), Partial: l.Partial,
+		Waiters: threadsOf(l.Waiters), WakerTIDs: threadsOf(l.WakerTIDs), Holders: threadsOf(l.Holders), Owners: ownersOf(l.Owners), Partial: l.Partial, Wakes: l.Wakes, ByWakes: l.Woken,
 		Split: splitOf(l.Split, r), Holds: holdsOf(l.Holds), Convoys: convoysOf(l.Convoys),
 	}
 	if most := l.Rest.Most(); most.Count > 0 {

@@ -133,6 +133,8 @@ type lockJSON struct {
 	More        int64              `json:"not_kept_apart,omitempty"`
 	MoreTime    *tracefs.Time      `json:"not_kept_apart_ns,omitempty"`
 	Longest     *waitJSON          `json:"longest,omitempty"`
+	Wakes       int64              `json:"wake_calls,omitempty"`
+	ByWakes     int64              `json:"woken_threads,omitempty"`
 	Partial     bool               `json:"partial,omitempty"`
 }
 

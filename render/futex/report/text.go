@@ -96,6 +96,8 @@ func (t *text) who(list []futex.ThreadTime, rest futex.Tally, n int) string {
 		out = append(out, s)
 	}
 	switch more := max(len(list)-n, 0); {
+	case rest.Count > 0 && more == 0:
+		out = append(out, fmt.Sprintf("%s in short waits", phrase.Percent(rest.Time, whole)))
 	case rest.Count > 0:
 		out = append(out, fmt.Sprintf("more than %d more", more))
 	case more > 0:

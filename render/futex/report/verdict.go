@@ -62,6 +62,8 @@ func verdictText(v *futex.Verdict) string {
 			return "1 wait at the end hangs, and the trace does not show why."
 		}
 		return fmt.Sprintf("%d waits at the end hang, and the trace does not show why.", v.Count)
+	case futex.SumsOnly:
+		return "Whether threads hang is not known: this source shows no releases."
 	}
 	return ""
 }
