@@ -34,6 +34,7 @@ type futexFlags struct {
 	view   contention.Flags
 	to     destination.Flags
 	owners bool
+	sums   bool // --source=bpf
 }
 
 const (

@@ -1,14 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"io"
+	"os"
 	"runtime/debug"
 	"time"
 
 	"ustack/cmd/ustack/internal/analysis"
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/contention"
+	"ustack/cmd/ustack/internal/live/sources"
+	"ustack/cmd/ustack/internal/sums"
 	"ustack/render"
 )
 
@@ -34,12 +38,25 @@ func futexLive(args []string, std command.Streams) error {
 		return command.UsageError(err)
 	}
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(futexMemory))
+	if f.sums {
+		return futexSums(f, source, std)
+	}
 	opt := source.engine("futex", std)
 	opt.NoText, opt.Spare, opt.RoomKB, opt.DebugDirs = true, true, futexRoom, f.symbols.DebugDirs
 	apart(opt, std, f.view.IsText(), f.to.ToFile())
 	return trace(opt, contention.NewLive(f.output(), contention.LiveOptions{
 		LiveOptions: analysis.LiveOptions{Interval: f.view.Every(), Symbols: f.symbols.Options, Stdout: std.Out, To: f.to, Text: f.view.IsText(), Reporter: opt.Reporter}, Owners: f.owners,
 	}), liveGarbage)
+}
+
+// futexSums is futexLive with --source=bpf.
+func futexSums(f *futexFlags, source *liveFlags, std command.Streams) error {
+	code, err := sums.Run(&sums.Options{
+		PIDs: source.PIDs, Command: source.Command, Stdin: std.In, Stdout: std.Out, Stderr: std.Err, Duration: source.Duration,
+		MinWait: cmp.Or(time.Duration(f.view.View.MinWait), sums.DefaultMinWait), Interval: f.view.Every(), Proc: source.Proc, MapsSource: source.mapsFrom.Source,
+		Symbols: f.symbols.Options, Out: f.output(), Quiet: source.quiet, Messages: std.Messages(), Exit: os.Exit,
+	})
+	return errors.Join(err, command.Exit(code))
 }
 
 func parseFutexLive(args []string, stdout io.Writer) (*futexFlags, *liveFlags, error) {
@@ -49,6 +66,7 @@ func parseFutexLive(args []string, stdout io.Writer) (*futexFlags, *liveFlags, e
 	source.sourceFlags(fs)
 	f.viewFlags(fs)
 	command.Unset(fs, &source.Sched, "no-sched", "do not trace what the owners of locks do: sched_switch and sched_waking, with -p or a command")
+	fs.Lookup("source").Usage += "; bpf: counted by BPF programs in the kernel, of which only long waits come, all the time for little"
 	fs.BoolVar(&f.owners, "owners", false, "read the owners of locks that threads wait for from memory")
 	f.view.RegisterInterval(fs)
 	if err := command.Parse(fs, args, futexLiveHelp, stdout); err != nil {
@@ -57,6 +75,12 @@ func parseFutexLive(args []string, stdout io.Writer) (*futexFlags, *liveFlags, e
 	if f.view.Interval == nil && f.view.IsText() && !f.to.ToFile() && render.NewScreen(stdout) != nil {
 		f.view.Interval = new(time.Duration)
 		*f.view.Interval = defaultInterval
+	}
+	if f.sums = source.Source == sums.Name; f.sums {
+		if err := sums.Check(fs); err != nil {
+			return nil, nil, err
+		}
+		source.Source = sources.Auto // it has none of the engine's
 	}
 	source.Command = fs.Args()
 	source.Stitch = true // a wait is reported with its stack

@@ -91,6 +91,9 @@ func (f rightChecks) all() []Check {
 	}
 	if f.Facts.BPF != nil {
 		list = append(list, f.bpfMaps())
+		if f.Facts.BPF.HasPrograms {
+			list = append(list, f.bpfPrograms())
+		}
 	}
 	list = append(list, f.userNamespace())
 	if f.Facts.Lockdown != "" {
@@ -144,6 +147,16 @@ func (f rightChecks) checkpointRestore() Check {
 func (f rightChecks) ipcLock() Check {
 	c := f.capability("CAP_IPC_LOCK", f.lacksMemory(), "perf lends us as much memory as any user", unix.CAP_IPC_LOCK)
 	c.Fix = "" // more memory for all is the better way, see moreMemory
+	return c
+}
+
+// bpfPrograms checks whether futex --live --source=bpf works.
+func (f rightChecks) bpfPrograms() Check {
+	c := Check{Name: "BPF programs", Found: "can be loaded: futex --live --source=bpf works"}
+	if err := f.Facts.BPF.Programs; err != nil {
+		c.State, c.Found = Limited, err.Error()
+		c.Without = "no futex --live --source=bpf; the other sources do without"
+	}
 	return c
 }
 

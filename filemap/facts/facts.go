@@ -8,6 +8,7 @@ import (
 	"ustack/filemap/procmap"
 	"ustack/filemap/sideband"
 	"ustack/filemap/space"
+	"ustack/tracefs/bpffutex"
 	"ustack/tracefs/bpfmap"
 	"ustack/tracefs/privilege"
 	"ustack/tracefs/stackmap"
@@ -67,15 +68,23 @@ type Band struct {
 	CompatUnseen bool
 }
 
-// BPF is whether BPF maps of others can be read: Err is why not.
-type BPF struct{ Err error }
+// BPF is whether BPF maps of others can be read: Err is why not. Programs is why our own
+// programs cannot be loaded (package bpffutex), if HasPrograms: this build has them.
+type BPF struct {
+	Err, Programs error
+	HasPrograms   bool
+}
 
 // bpfMaps looks for BPF maps.
 func bpfMaps() *BPF {
 	if !stackmap.Supported {
 		return nil
 	}
-	return &BPF{bpfmap.Probe()}
+	programs := sideband.CheckAsking()
+	if programs == nil {
+		programs = bpffutex.Probe()
+	}
+	return &BPF{bpfmap.Probe(), programs, bpffutex.Supported}
 }
 
 // Options are the directories to look in.

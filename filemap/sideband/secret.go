@@ -1,6 +1,7 @@
 package sideband
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 
@@ -29,6 +30,17 @@ func mayAskIDs() bool {
 		return false
 	}
 	return survivesSecrets(unix.ByteSliceToString(u.Release[:])) || !hasSecrets()
+}
+
+// ErrAsking: the kernel cannot be asked for build IDs, by perf or BPF.
+var ErrAsking = errors.New("the kernel crashes if it looks for the build ID of a file of memfd_secret(2) (it takes Linux 6.12, 6.1.132 or 5.15.180, or no memfd_secret)")
+
+// CheckAsking returns ErrAsking where the kernel cannot be asked.
+func CheckAsking() error {
+	if mayAskIDs() {
+		return nil
+	}
+	return ErrAsking
 }
 
 // hasSecrets reports whether there is a memfd_secret(2), and it is switched on.

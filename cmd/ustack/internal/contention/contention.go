@@ -160,3 +160,14 @@ func (o *Output) Write(w io.Writer, r *futex.Report) error {
 	}
 	return futexreport.Text(w, r, futexreport.Options{Top: o.View.Top, Brief: o.Brief})
 }
+
+// Summed writes the report at the end, of a source that does not show each call.
+func (o *Output) Summed(stdout, stderr io.Writer, r *futex.Report) error {
+	if err := o.Write(render.Output(stdout), r); err != nil {
+		return fmt.Errorf("writing the output: %w", err)
+	}
+	if o.Profile.Name != "" && !o.Quiet {
+		writeNotes(stderr, r, false)
+	}
+	return nil
+}

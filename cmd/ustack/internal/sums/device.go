@@ -1,0 +1,6 @@
+//go:build device || !(amd64 || arm64)
+
+package sums
+
+// Run has no programs to run in this build.
+func Run(*Options) (code int, err error) { return 0, ErrBuild }

@@ -1,0 +1,62 @@
+// Package sums is the engine of --source=bpf: BPF programs (package bpffutex) put futex calls
+// together and count them in the kernel, and send only long waits. It finds the files of their
+// stacks, and makes the report of what was counted and sent (futex.Summed).
+package sums
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"ustack/cmd/ustack/internal/contention"
+	"ustack/cmd/ustack/internal/symbols"
+	"ustack/filemap/procmap"
+	"ustack/render/futex"
+)
+
+// Name is the value of --source.
+const Name = "bpf"
+
+// ErrBuild: this build has no BPF programs.
+var ErrBuild = errors.New("--source=bpf: this build has no BPF programs (it is one for devices, or for another architecture than amd64 and arm64)")
+
+// Options say what is looked at, and what is written.
+type Options struct {
+	// PIDs are the processes to look at, with their children; all without any.
+	PIDs []int
+	// Command is run and looked at, if there is one, with these standard streams.
+	Command        []string
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Duration       time.Duration // 0 for no limit
+	MinWait        time.Duration // of waits that are seen by themselves
+	Interval       time.Duration // how often the report so far is written, 0 for never
+	Proc           string
+	MapsSource     procmap.Source
+	Symbols        symbols.Options
+	Out            contention.Output
+	Quiet          bool
+	Messages       io.Writer
+	// Exit ends the program with an exit code at once: a second signal has come.
+	Exit func(code int)
+}
+
+// without are flags that have no use with this source.
+var without = [...]string{"e", "b", "save", "tracefs", "unwind", "mappings", "no-sched", "owners", "blame", "impact", "from", "to", "what-if"}
+
+// Check reports a flag that has no use with this source.
+func Check(fs *flag.FlagSet) (err error) {
+	fs.Visit(func(f *flag.Flag) {
+		by := f.Name == "by" && !slices.Contains([]string{string(futex.ByAuto), string(futex.ByLock)}, f.Value.String())
+		if err == nil && (by || slices.Contains(without[:], f.Name)) {
+			err = fmt.Errorf("--%s=%s cannot be combined with --source=%s, which counts by futex and does not show each call", f.Name, f.Value, Name)
+		}
+	})
+	return err
+}
+
+// DefaultMinWait is the MinWait unless another one is given.
+const DefaultMinWait = time.Millisecond

@@ -1,0 +1,212 @@
+package sums
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap"
+	"ustack/filemap/byid"
+	"ustack/filemap/procmap"
+	"ustack/filemap/resolve"
+	"ustack/tracefs"
+	"ustack/tracefs/bpffutex"
+)
+
+// files finds the files of frames. A build ID is looked for in what the process has mapped, then
+// where byid looks; an address is looked up in what the process has mapped. Both are read after
+// the wait, so nothing is more than late.
+//
+// Invariants: processes are no more than maxProcesses; what is known of one is of one program of
+// it.
+type files struct {
+	reader    *procmap.Reader // with build IDs
+	places    *procmap.Reader // without
+	finder    *byid.Finder
+	files     *filemap.Files
+	processes map[int32]*program
+	work      resolve.Stack // that stack has returned
+}
+
+// program is what a process has mapped, by build ID.
+type program struct {
+	memory, born uint64 // as the kernel has them; 0 if they are not known yet
+	read         time.Time
+	paths        map[filemap.BuildID]string
+	code         []procmap.Mapping // executable, of files
+}
+
+// known returns the mapping of code that another one is, if it has been read: nil if not.
+func (p *program) known(at *procmap.Mapping) *procmap.Mapping {
+	for i := range p.code {
+		if c := &p.code[i]; c.Start == at.Start && c.End == at.End && c.Offset == at.Offset && c.Inode == at.Inode && c.Dev == at.Dev && c.Name == at.Name {
+			return c
+		}
+	}
+	return nil
+}
+
+const (
+	maxProcesses = 4096
+	maxCode      = 4096 // mappings of one
+	// readAgain is how soon a process is read again for a build ID that it did not have.
+	readAgain = time.Second
+)
+
+func newFiles(reader, places *procmap.Reader, find byid.Options) *files {
+	return &files{reader: reader, places: places, finder: byid.New(find), files: filemap.NewFiles(), processes: make(map[int32]*program)}
+}
+
+// know reads what a process has mapped, before it is needed: it may have ended then.
+func (f *files) know(pid int32) {
+	f.program(&bpffutex.Futex{TGID: pid}).read = time.Time{} // it may load libraries yet
+}
+
+// program returns what is known of a process.
+func (f *files) program(of *bpffutex.Futex) *program {
+	p := f.processes[of.TGID]
+	if p != nil && p.memory == 0 && of.Memory != 0 {
+		// It may have executed another program since: what it has is read anew, and if it has
+		// ended, build IDs stay true, addresses do not.
+		p.memory, p.born, p.code = of.Memory, of.Born, nil
+		f.read(of.TGID, p)
+	}
+	if p != nil && p.memory == of.Memory && p.born == of.Born {
+		return p
+	}
+	if len(f.processes) >= maxProcesses {
+		clear(f.processes)
+	}
+	p = &program{memory: of.Memory, born: of.Born, paths: make(map[filemap.BuildID]string)}
+	f.processes[of.TGID] = p
+	f.read(of.TGID, p)
+	return p
+}
+
+// read reads what a process has mapped now. Two files with one build ID leave none.
+func (f *files) read(pid int32, p *program) {
+	p.read = time.Now()
+	h, err := f.reader.Open(int(pid))
+	if err != nil {
+		return // it has ended, or may not be read: there are other ways
+	}
+	defer h.Close()
+	paths := make(map[filemap.BuildID]string)
+	var code []procmap.Mapping
+	err = h.Each(func(m *procmap.Mapping) bool {
+		if m.Perms&procmap.Exec == 0 || !m.Kind.HasFile() {
+			return true
+		}
+		code = append(code, *m)
+		if m.Kind != procmap.File || m.BuildID.IsZero() {
+			return len(code) < maxCode
+		}
+		id := filemap.BuildID(m.BuildID.Padded())
+		if old, ok := paths[id]; ok && old != m.Name {
+			paths[id] = ""
+		} else {
+			paths[id] = m.Name
+		}
+		return true
+	})
+	if err != nil || !f.same(pid, p.born) {
+		return // a part, or another program
+	}
+	p.code = code
+	for id, path := range paths {
+		p.paths[id] = path
+	}
+}
+
+// path returns the path of a file that a process has mapped.
+func (f *files) path(of *bpffutex.Futex, id filemap.BuildID) (string, filemap.Trust) {
+	p := f.program(of)
+	path, ok := p.paths[id]
+	if !ok && time.Since(p.read) >= readAgain {
+		f.read(of.TGID, p)
+		if path, ok = p.paths[id]; !ok {
+			p.paths[id] = "" // its code was there before: it has gone, or has no path
+		}
+	}
+	if path != "" {
+		return path, filemap.Late
+	}
+	return f.finder.Find(id)
+}
+
+// stack returns a wait's stack with its files, nil if it has none. It is valid until the next
+// call.
+func (f *files) stack(w *bpffutex.Wait) *resolve.Stack {
+	if len(w.Stack) == 0 {
+		return nil
+	}
+	s := &f.work
+	*s = resolve.Stack{Stock: w.Cut, Frames: s.Frames[:0], Attributions: s.Attributions[:0]}
+	at := &memory{files: f, wait: w}
+	defer at.close()
+	for i := range w.Stack {
+		frame := tracefs.Frame{Addr: w.Stack[i].Number, HasAddr: true, Form: tracefs.FormBuildID}
+		var o resolve.Attribution
+		if w.Stack[i].IsAddress {
+			frame.Form = tracefs.FormPlain
+			o = at.attribution(w.Stack[i].Number)
+		} else {
+			o = f.byID(w, &w.Stack[i])
+		}
+		s.Frames, s.Attributions = append(s.Frames, frame), append(s.Attributions, o)
+	}
+	return s
+}
+
+// byID returns the attribution of a frame with a build ID.
+func (f *files) byID(w *bpffutex.Wait, frame *bpffutex.Frame) resolve.Attribution {
+	id := filemap.BuildID(frame.BuildID)
+	if id.IsZero() { // files can have such an ID, and all of them the same
+		return resolve.Unnamed(filemap.NoPath)
+	}
+	path, trust := f.path(&w.Futex, id)
+	if trust == filemap.NoTrust {
+		return resolve.Unnamed(filemap.NoPath)
+	}
+	o := resolve.Named(f.files.InternID([]byte(path), id), trust)
+	if o.File == nil {
+		return resolve.Unnamed(filemap.NoPath)
+	}
+	o.Offset, o.HasOffset = frame.Number, true
+	return o
+}
+
+// mapped returns the attribution of an address in a mapping of a file.
+func (f *files) mapped(m *procmap.Mapping, addr uint64) resolve.Attribution {
+	o := resolve.Named(f.files.InternID([]byte(m.Name), filemap.BuildID(m.BuildID.Padded())), filemap.Late)
+	if o.File != nil {
+		o.Offset, o.HasOffset = m.FileOffset(addr), true
+	}
+	return o
+}
+
+// same reports whether the process with a number is the one that began at a time, which the
+// kernel has in nanoseconds without time of suspension; /proc has it in ticks, with that.
+func (f *files) same(pid int32, born uint64) bool {
+	if born == 0 {
+		return true // not known yet
+	}
+	stat, err := f.reader.Stat(int(pid))
+	if err != nil {
+		return false
+	}
+	const tick, rounding = 1e9 / 100, 2e9 / 100
+	began := stat.StartTime * tick
+	return began+rounding >= born && began <= born+suspended()+rounding
+}
+
+// suspended is how long the machine was suspended since it was booted, in nanoseconds.
+func suspended() uint64 {
+	var boot, mono unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono) != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot) != nil {
+		return 0
+	}
+	return uint64(max(boot.Nano()-mono.Nano(), 0))
+}
+
+func (f *files) close() { f.finder.Close() }

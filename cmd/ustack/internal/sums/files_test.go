@@ -1,0 +1,126 @@
+package sums
+
+import (
+	"os"
+	"testing"
+
+	"ustack/filemap"
+	"ustack/filemap/byid"
+	"ustack/filemap/procmap"
+	"ustack/tracefs/bpffutex"
+)
+
+// TestFiles: frames of this very process have what is mapped there, and frames of another one with
+// its number have no file.
+func TestFiles(t *testing.T) {
+	r, err := procmap.NewReader(procmap.Options{IDs: procmap.NewIDs(nil)})
+	if err != nil {
+		t.Skip(err)
+	}
+	h, err := r.Open(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var code, data, anonymous, vdso procmap.Mapping
+	err = h.Each(func(m *procmap.Mapping) bool {
+		switch {
+		case m.Kind == procmap.File && m.Perms&procmap.Exec != 0 && code.End == 0:
+			code = *m
+		case m.Kind == procmap.File && m.Perms&procmap.Exec == 0 && data.End == 0:
+			data = *m
+		case m.Kind == procmap.Anonymous && anonymous.End == 0:
+			anonymous = *m
+		case m.Kind == procmap.VDSO:
+			vdso = *m
+		}
+		return true
+	})
+	h.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stat, err := r.Stat(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const tick, place = 1e9 / 100, 0x10
+	own := bpffutex.Futex{TGID: int32(os.Getpid()), Memory: 1, Born: stat.StartTime*tick - suspended()}
+	other := own
+	other.Born += 3600e9
+	f := newFiles(r, r, byid.Options{})
+	defer f.close()
+	for _, test := range []struct {
+		name    string
+		of      bpffutex.Futex
+		mapping *procmap.Mapping
+		reason  filemap.Reason
+	}{
+		{"code", own, &code, filemap.NoReason}, {"data", own, &data, filemap.NotCode}, {"anonymous", own, &anonymous, filemap.Anonymous},
+		{"vdso", own, &vdso, filemap.VDSO}, {"nothing", own, &procmap.Mapping{Start: 0, End: 1}, filemap.NoAddressSpace},
+		{"another process", other, &code, filemap.NoAddressSpace},
+	} {
+		if test.mapping.End == 0 {
+			t.Logf("this process has no %s", test.name)
+			continue
+		}
+		s := f.stack(&bpffutex.Wait{Futex: test.of, Stack: []bpffutex.Frame{{Number: test.mapping.Start + place, IsAddress: true}}})
+		o := &s.Attributions[0]
+		switch {
+		case o.Reason != test.reason || (o.File == nil) != (test.reason != filemap.NoReason):
+			t.Errorf("%s: %+v, want reason %q", test.name, o, test.reason)
+		case o.File != nil && (o.File.Path != code.Name || o.Offset != code.Offset+place || !o.HasOffset || o.Trust != filemap.Late):
+			t.Errorf("%s: %+v of %+v", test.name, o, o.File)
+		}
+	}
+}
+
+// TestFilesByID: a build ID is a file that the process has mapped; one that it has twice, or of
+// zeros only, is none.
+func TestFilesByID(t *testing.T) {
+	r, err := procmap.NewReader(procmap.Options{})
+	if err != nil {
+		t.Skip(err)
+	}
+	f := newFiles(r, r, byid.Options{})
+	defer f.close()
+	const noProcess = 1<<22 + 1
+	of := bpffutex.Futex{TGID: noProcess, Memory: 1, Born: 1}
+	id, twice := filemap.BuildID{1, 2, 3, 4}, filemap.BuildID{4, 3, 2, 1}
+	p := f.program(&of)
+	p.paths[id], p.paths[twice] = "/bin/w", ""
+	w := &bpffutex.Wait{Futex: of, Stack: []bpffutex.Frame{{BuildID: id, Number: 0x123}, {BuildID: twice, Number: 0x124}, {Number: 0x125}}}
+	for range 2 {
+		s := f.stack(w)
+		o := s.Attributions
+		if len(o) != len(w.Stack) || o[0].File == nil || o[0].File.Path != "/bin/w" || o[0].Offset != 0x123 || o[0].Trust != filemap.Late ||
+			o[1].Reason != filemap.NoPath || o[2].Reason != filemap.NoPath {
+			t.Errorf("%+v", o)
+		}
+	}
+	w.Memory = 2 // another program
+	if o := f.stack(w).Attributions; o[0].Reason != filemap.NoPath {
+		t.Errorf("after an exec: %+v", o[0])
+	}
+	f.know(noProcess)
+	w.Memory, w.Born = 3, 3
+	if o := f.stack(w).Attributions; o[0].Reason != filemap.NoPath {
+		t.Errorf("of a process that was read before: %+v", o[0])
+	}
+}
+
+// TestFilesBounded: what is kept of processes is bounded.
+func TestFilesBounded(t *testing.T) {
+	r, err := procmap.NewReader(procmap.Options{})
+	if err != nil {
+		t.Skip(err)
+	}
+	f := newFiles(r, r, byid.Options{})
+	defer f.close()
+	const noProcess = 1<<22 + 1
+	for i := range 2 * maxProcesses {
+		f.program(&bpffutex.Futex{TGID: noProcess + int32(i), Memory: 1, Born: 1})
+		if len(f.processes) > maxProcesses {
+			t.Fatalf("%d processes", len(f.processes))
+		}
+	}
+}

@@ -1,0 +1,375 @@
+//go:build !device && (amd64 || arm64)
+
+package sums
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/cmd/ustack/internal/display"
+	"ustack/cmd/ustack/internal/live"
+	"ustack/cmd/ustack/internal/output"
+	"ustack/cmd/ustack/internal/signals"
+	"ustack/filemap/byid"
+	"ustack/filemap/facts"
+	"ustack/filemap/procmap"
+	"ustack/filemap/resolve"
+	"ustack/filemap/sideband"
+	"ustack/filemap/space"
+	"ustack/filemap/symbolize"
+	"ustack/render/futex"
+	"ustack/tracefs"
+	"ustack/tracefs/bpffutex"
+)
+
+// session is one run. The programs are gone from the kernel when it ends, whatever ends it.
+type session struct {
+	opt     *Options
+	source  *bpffutex.Source
+	reader  *procmap.Reader
+	files   *files
+	names   *symbolize.Symbols // nil without --symbols
+	sum     *futex.Summed
+	interim *display.Interim
+	child   *live.Command // nil without a command
+	alive   []process     // of Options.PIDs, with their children then, that have not ended
+	signals chan os.Signal
+	quit    chan struct{} // closed at the end
+	end     time.Time     // of the duration, zero without one
+	stopped tracefs.Time  // when the programs were detached, 0 before
+	wait    bpffutex.Wait // that was read last
+}
+
+// How often the ring buffer is looked at: frames of processes that have ended can be without a
+// file, which matters more where few processes are looked at.
+const (
+	lookOften  = 50 * time.Millisecond
+	lookSeldom = 200 * time.Millisecond
+)
+
+// Run looks at the processes until the command or the processes have ended, the time is over or
+// a signal comes, and writes the report. It returns the exit code of the command, 0 without one.
+func Run(opt *Options) (code int, err error) {
+	s := &session{opt: opt, signals: make(chan os.Signal, 4), quit: make(chan struct{})}
+	defer close(s.quit)
+	signals.CatchPipe()
+	signal.Notify(s.signals, append(signals.Hangup(), syscall.SIGINT, syscall.SIGTERM)...)
+	defer signal.Stop(s.signals)
+	if err := s.open(); err != nil {
+		return 0, errors.Join(err, s.close())
+	}
+	err = s.run()
+	if cerr := s.close(); err == nil {
+		err = cerr
+	}
+	if err == nil && s.child != nil && s.childEnded(patience) {
+		return s.child.ExitCode(), nil
+	}
+	return 0, err
+}
+
+// patience is how long to wait for the command to end: Ctrl-C is for it, too.
+const patience = time.Second
+
+// open prepares all but the programs.
+func (s *session) open() (err error) {
+	opt := s.opt
+	if opt.Out.Profile.Timed || opt.Out.Profile.Page {
+		return fmt.Errorf("--source=%s does not have each wait at its time: --format=text, json, or a profile of stacks", Name)
+	}
+	if err := output.CheckProfile(opt.Stdout, opt.Out.Profile); err != nil {
+		return err
+	}
+	if err := errors.Join(facts.AsInTraces(opt.Proc), sideband.CheckAsking()); err != nil {
+		return err
+	}
+	if s.reader, err = procmap.NewReader(procmap.Options{Proc: opt.Proc, Source: opt.MapsSource, IDs: procmap.NewIDs(nil)}); err != nil {
+		return err
+	}
+	if s.names, err = opt.Symbols.Open("", opt.Messages); err != nil {
+		return err
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = "" // then there is no cache of perf's
+	}
+	places, err := procmap.NewReader(procmap.Options{Proc: opt.Proc, Source: opt.MapsSource})
+	if err != nil {
+		return err
+	}
+	s.files = newFiles(s.reader, places, byid.Options{DebugDirs: opt.Symbols.DebugDirs, Home: home, Fetch: opt.Symbols.Fetch})
+	s.interim = display.New(opt.Stdout, opt.Interval)
+	if s.source, err = bpffutex.Open(bpffutex.Options{Filtered: s.filtered(), MinWait: opt.MinWait}); err != nil {
+		return err
+	}
+	return s.begin()
+}
+
+func (s *session) filtered() bool { return len(s.opt.PIDs)+len(s.opt.Command) > 0 }
+
+// begin selects the processes, attaches the programs and releases the command.
+func (s *session) begin() (err error) {
+	opt := s.opt
+	if len(opt.Command) > 0 {
+		if s.child, err = live.StartCommand(opt.Command, opt.Stdin, opt.Stdout, opt.Stderr); err != nil {
+			return err
+		}
+		s.files.know(int32(s.child.PID()))
+		err = s.source.Add(s.child.PID(), 1)
+	}
+	if err == nil {
+		err = s.addFamily()
+	}
+	if err == nil {
+		err = s.source.Start()
+	}
+	s.sum = futex.NewSummed(space.Monotonic(), tracefs.Time(opt.MinWait))
+	if err == nil {
+		err = s.addFamily() // children that were made meanwhile
+	}
+	if s.child != nil {
+		if err != nil {
+			s.child.Kill()
+			s.child = nil
+			return err
+		}
+		err = s.child.Release()
+	}
+	if opt.Duration > 0 {
+		s.end = time.Now().Add(opt.Duration)
+	}
+	if err == nil {
+		s.say("Linux %s, BPF programs on entries and returns of system calls, waits of %v and more with their stacks", live.Release(), opt.MinWait)
+	}
+	return err
+}
+
+// addFamily selects the processes that were named, and their children.
+func (s *session) addFamily() error {
+	if len(s.opt.PIDs) == 0 {
+		return nil
+	}
+	family, err := s.reader.Family(s.opt.PIDs)
+	if err != nil {
+		return err
+	}
+	for _, pid := range family {
+		if slices.ContainsFunc(s.alive, func(p process) bool { return p.pid == pid }) {
+			continue
+		}
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue // it has ended
+		}
+		s.alive = append(s.alive, process{pid, fd})
+		if err := s.source.Add(pid, bpffutex.Many); err != nil {
+			return err
+		}
+		s.files.know(int32(pid))
+	}
+	if len(s.alive) == 0 {
+		return fmt.Errorf("no process %d", s.opt.PIDs[0])
+	}
+	return nil
+}
+
+// process is a process with a file descriptor of it (man 2 pidfd_open).
+type process struct{ pid, fd int }
+
+// ended reports whether all of its threads have ended, whether or not its parent knows.
+func (p process) ended() bool {
+	fds := []unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds, 0)
+	return err == nil && n > 0
+}
+
+func (s *session) say(format string, args ...any) {
+	if !s.opt.Quiet {
+		fmt.Fprintf(s.opt.Messages, "ustack: "+format+"\n", args...)
+	}
+}
+
+// run reads until the end, and writes the report.
+func (s *session) run() error {
+	pause := lookSeldom
+	if s.filtered() {
+		pause = lookOften
+	}
+	for !s.over() {
+		if err := s.read(time.Now().Add(pause)); err != nil {
+			return err
+		}
+		if err := s.show(); err != nil {
+			return err
+		}
+	}
+	s.stopped = space.Monotonic()
+	if err := s.source.Stop(); err != nil {
+		return err
+	}
+	if err := s.drain(); err != nil {
+		return err
+	}
+	if err := s.interim.Clear(); err != nil {
+		return err
+	}
+	return s.report()
+}
+
+// over reports whether there is a reason to end. A second signal ends the program: the kernel
+// removes the programs then.
+func (s *session) over() bool {
+	select {
+	case <-s.signals:
+		go s.second()
+		return true
+	default:
+	}
+	if !s.end.IsZero() && time.Now().After(s.end) {
+		return true
+	}
+	if s.child != nil {
+		return s.childEnded(0)
+	}
+	return len(s.opt.PIDs) > 0 && !s.anyLeft()
+}
+
+// second ends the program with the second signal.
+func (s *session) second() {
+	select {
+	case sig := <-s.signals:
+		s.opt.Exit(signals.Base + int(sig.(syscall.Signal)))
+	case <-s.quit:
+	}
+}
+
+// anyLeft reports whether one of the processes that were named, or of their children then, has
+// not ended. The ones that have are no longer looked at: their number can be another's.
+func (s *session) anyLeft() bool {
+	left := s.alive[:0]
+	for _, p := range s.alive {
+		if !p.ended() {
+			left = append(left, p)
+			continue
+		}
+		_ = unix.Close(p.fd)
+		if err := s.source.Remove(p.pid); err != nil {
+			s.say("%v", err)
+		}
+	}
+	s.alive = left
+	return len(left) > 0
+}
+
+// childEnded reports whether the command has ended, or does so within a time.
+func (s *session) childEnded(within time.Duration) bool {
+	select {
+	case <-s.child.Done():
+		return true
+	case <-time.After(within):
+		return false
+	}
+}
+
+// read takes the waits that come until a time.
+func (s *session) read(until time.Time) error {
+	for time.Now().Before(until) {
+		if err := s.next(until); err != nil {
+			return ignoring(err, io.EOF)
+		}
+	}
+	return nil
+}
+
+// drain takes the waits that are still there.
+func (s *session) drain() error {
+	for {
+		if err := s.next(time.Now()); err != nil {
+			return ignoring(err, io.EOF)
+		}
+	}
+}
+
+// ignoring returns an error unless it is one that is expected.
+func ignoring(err, expected error) error {
+	if err == expected {
+		return nil
+	}
+	return err
+}
+
+// next takes the next wait. The error is io.EOF if there is none until a time.
+func (s *session) next(until time.Time) error {
+	if err := s.source.Next(&s.wait, until); err != nil {
+		return err
+	}
+	w := &s.wait
+	s.sum.Add(&futex.LongWait{Futex: futexID(&w.Futex), From: w.From, To: w.To, TID: w.TID, Comm: w.Comm, Ret: int64(w.Result), Stack: s.files.stack(w)})
+	return nil
+}
+
+func futexID(f *bpffutex.Futex) futex.FutexID {
+	return futex.FutexID{Addr: f.Addr, Memory: f.Memory, Born: f.Born, TGID: f.TGID, Shared: f.Shared}
+}
+
+// show shows the report so far if it is time to.
+func (s *session) show() error {
+	t := resolve.Totals{Events: s.sum.Seen()}
+	return s.interim.Step(&t, func(w io.Writer) error {
+		r, err := s.make()
+		if err != nil {
+			return err
+		}
+		return s.opt.Out.Write(w, r)
+	})
+}
+
+// make makes the report until now.
+func (s *session) make() (*futex.Report, error) {
+	st, err := s.state()
+	if err != nil {
+		return nil, err
+	}
+	if s.names != nil {
+		s.sum.Name(s.names)
+	}
+	return s.sum.Report(st, s.opt.Out.View), nil
+}
+
+// report writes the report at the end.
+func (s *session) report() error {
+	r, err := s.make()
+	if err != nil {
+		return err
+	}
+	if err := s.opt.Out.Summed(s.opt.Stdout, s.opt.Messages, r); err != nil {
+		return err
+	}
+	return nil
+}
+
+// close removes the programs.
+func (s *session) close() error {
+	var err error
+	if s.source != nil {
+		err = s.source.Close()
+	}
+	for _, p := range s.alive {
+		_ = unix.Close(p.fd)
+	}
+	if s.files != nil {
+		s.files.close()
+	}
+	if s.names != nil {
+		s.names.Close()
+	}
+	return err
+}

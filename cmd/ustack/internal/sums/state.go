@@ -1,0 +1,69 @@
+//go:build !device && (amd64 || arm64)
+
+package sums
+
+import (
+	"cmp"
+
+	"ustack/filemap/procmap"
+	"ustack/filemap/space"
+	"ustack/render/futex"
+	"ustack/tracefs/bpffutex"
+)
+
+// state returns what has been counted until now.
+func (s *session) state() (*futex.SummedState, error) {
+	st := &futex.SummedState{End: cmp.Or(s.stopped, space.Monotonic()), Sums: make(map[futex.FutexID]*futex.CallSum)}
+	err := s.source.Sums(func(f bpffutex.Futex, sum *bpffutex.Sum) error {
+		c := callSum(sum)
+		st.Sums[futexID(&f)] = &c
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	others, err := s.source.Others()
+	if err != nil {
+		return nil, err
+	}
+	st.Others = callSum(&others)
+	if err := s.waiting(st); err != nil {
+		return nil, err
+	}
+	l, err := s.source.Loss()
+	if err != nil {
+		return nil, err
+	}
+	st.Loss = futex.SummedLoss{Waits: int64(l.Waits), Records: int64(l.Records), Apart: int64(l.Apart), Before: int64(l.Before), Missed: int64(l.Missed), Children: int64(l.Children)}
+	return st, nil
+}
+
+// waiting adds the waits that have not ended.
+func (s *session) waiting(st *futex.SummedState) error {
+	names := procmap.FilesOf(s.reader)
+	return s.source.Waiting(func(w bpffutex.Waiting) {
+		if w.Broken || w.From > st.End {
+			return
+		}
+		o := futex.OpenWait{Futex: futexID(&w.Futex), TID: w.TID, From: w.From, Val: w.Val, Cmd: w.Cmd, Timeout: w.Timeout}
+		if stat, err := names.ThreadStat(int(w.TGID), int(w.TID)); err == nil {
+			o.Comm = stat.TaskComm()
+		}
+		st.Open = append(st.Open, o)
+	})
+}
+
+// callSum returns a sum as the report takes it.
+func callSum(s *bpffutex.Sum) futex.CallSum {
+	r, v := &s.Results, &s.Values
+	c := futex.CallSum{
+		Wakes: int64(s.Wakes), Woken: int64(s.Woken), Slept: int64(s.Slept), Time: s.Time, Buckets: s.Buckets[:],
+		Zero: int64(v.Zero), Two: int64(v.Two), Three: int64(v.Three), Owner: int64(v.Owner), Count: int64(v.Count),
+		Plain: s.Seen.Plain, Bitset: s.Seen.Bitset, PI: s.Seen.PI, Requeue: s.Seen.Requeue, Realtime: s.Seen.Realtime, Endless: s.Seen.Endless,
+		Timeout: s.Seen.Timeout, NoTimeout: s.Seen.NoTimeout, Several: s.Seen.Several, Comm: string(s.Comm),
+	}
+	for i, n := range [...]uint64{r.Woken, r.Changed, r.TimedOut, r.Interrupted, r.Requeued, r.Failed} {
+		c.Results[i] = int64(n)
+	}
+	return c
+}
