@@ -78,7 +78,7 @@ func similar(all []Event, s Spec) string {
 			found = append(found, e)
 		}
 	}
-	if len(found) == 0 && !strings.ContainsAny(name, "*?") {
+	if len(found) == 0 && s.typed && !strings.ContainsAny(name, "*?") {
 		var names []string
 		for _, e := range all {
 			names = append(names, e.String())

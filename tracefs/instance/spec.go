@@ -21,6 +21,7 @@ type Spec struct {
 	Filter string
 	// Optional: a kernel need not have it.
 	Optional bool
+	typed    bool // by a user, who may have meant another one
 }
 
 // String returns the spec as it is written.
@@ -46,6 +47,7 @@ func ParseSpec(text string) (Spec, error) {
 	if err != nil {
 		return Spec{}, fmt.Errorf("event %q: %w", text, err)
 	}
+	s.typed = true
 	return s, nil
 }
 
