@@ -19,6 +19,7 @@ func TestParseSpec(t *testing.T) {
 		"futex/ op & 0x7f == 0 /":          {Event: "futex", Filter: "op & 0x7f == 0"},
 		`a:b/path ~ "/usr/*" || x == "/"/`: {System: "a", Event: "b", Filter: `path ~ "/usr/*" || x == "/"`},
 	} {
+		want.typed = true
 		got, err := ParseSpec(text)
 		if err != nil || got != want {
 			t.Errorf("%q: %+v (%v), want %+v", text, got, err, want)
