@@ -103,7 +103,7 @@ func TestWrittenDevices(t *testing.T) {
 }
 
 // TestLayered: a file of an overlay of which anything has changed may not be the one that is
-// mapped. Others keep their build IDs.
+// mapped, and one that others than root can write may be written. Others keep their build IDs.
 func TestLayered(t *testing.T) {
 	library, path := mappedLibrary(t), filepath.Join(t.TempDir(), "library")
 	f, err := newFile(library, path)
@@ -122,10 +122,11 @@ func TestLayered(t *testing.T) {
 		t.Fatal(err)
 	}
 	calls := bounded.New(time.Minute)
-	for _, layered := range []bool{false, true} {
-		s := stamped{mappedFile: mappedFile{path, buildID(t, library)}, fd: fd, at: at, layered: layered}
-		if s.check(calls) == layered {
-			t.Errorf("layered: %v: the file counts as the same: %v", layered, !layered)
+	for _, c := range []struct{ layered, roots, same bool }{{false, true, true}, {true, true, false}, {false, false, false}} {
+		at.roots = c.roots // whoever runs the test
+		s := stamped{mappedFile: mappedFile{path, buildID(t, library)}, fd: fd, at: at, layered: c.layered}
+		if s.check(calls) != c.same {
+			t.Errorf("%+v: the file counts as the same: %v", c, !c.same)
 		}
 	}
 }
