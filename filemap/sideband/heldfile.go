@@ -60,11 +60,21 @@ func (h *heldFile) open() {
 	h.leave()
 }
 
+// tooLate: usually a file is looked at within milliseconds, but not while ustack does not
+// get to run.
+const tooLate = time.Second
+
+// seenTooLate reports whether a file that cannot be looked at any more was mapped so long ago
+// that it may have been written meanwhile. To some only root can write.
+func (h *heldFile) seenTooLate() bool {
+	return !h.remote && !h.is.roots && time.Since(h.made) > tooLate
+}
+
 func (h *heldFile) find() {
 	mapped := fmt.Sprintf("/proc/%d/map_files/%x-%x", h.pid, h.m.Start, h.m.End)
 	if !h.try(mapped) {
 		if h.strange = h.at != (pathFile{}) && !h.remote; h.path == "" || !h.try(h.path) {
-			h.changed = h.path == "" && h.strange
+			h.changed = h.path == "" && h.strange || h.seenTooLate()
 			return
 		}
 	}

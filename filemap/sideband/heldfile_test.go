@@ -1,0 +1,57 @@
+package sideband
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestSeenTooLate: a file that is gone when it is looked at loses its build ID if that is
+// late, unless only root could write to it. What is there is not lost for being late.
+func TestSeenTooLate(t *testing.T) {
+	const nobody = 1 << 30 // no process has this PID
+	there := filepath.Join(t.TempDir(), "library")
+	f, err := newFile(mappedLibrary(t), there)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := os.Chmod(there, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(3 * coarse)
+	at, ok := statAt(unix.AT_FDCWD, there, 0)
+	if !ok {
+		t.Fatal("no file")
+	}
+	gone := filepath.Join(t.TempDir(), "gone")
+	for _, c := range []struct {
+		path    string
+		is      pathFile
+		ago     time.Duration
+		changed bool
+	}{
+		{"", pathFile{}, time.Millisecond, false},
+		{"", pathFile{}, time.Minute, true},
+		{gone, pathFile{}, time.Millisecond, false},
+		{gone, pathFile{}, time.Minute, true},
+		{gone, pathFile{roots: true}, time.Minute, false},
+	} {
+		h := &heldFile{pid: nobody, made: time.Now().Add(-c.ago), path: c.path, is: c.is, fd: -1}
+		h.open()
+		if h.changed != c.changed {
+			t.Errorf("%+v: changed: %v", c, h.changed)
+		}
+	}
+	h := &heldFile{pid: nobody, made: at.changed.Add(2 * coarse), path: there, is: at, fd: -1}
+	h.m.BuildID = buildID(t, there)
+	time.Sleep(tooLate + coarse)
+	h.open()
+	defer h.leave()
+	if h.changed {
+		t.Error("a file that is there is lost")
+	}
+}
