@@ -48,16 +48,34 @@ func (b *Band) Drain() (Drained, error) {
 	return d, b.History.log.flush()
 }
 
-// drain adds to what was found since the last Drain.
+// mostPasses bounds how often the rings are read in a Drain.
+const mostPasses = 3
+
+// drain adds to what was found since the last Drain. Files are looked at after the rings
+// were read, so what was unmapped in between takes another pass. If that has new suspects
+// again and again, they are for the next Drain, and so is all that is as new.
 func (b *Band) drain() {
+	for n := range mostPasses {
+		known := b.drained
+		b.pass()
+		if b.files.settleSuspects(b.drained) {
+			break
+		}
+		if n == mostPasses-1 {
+			b.found.Until, b.drained = known, known
+		}
+	}
+	b.followCPUs(b.found.Until)
+	b.expire(b.found.Until)
+}
+
+// pass reads the rings once.
+func (b *Band) pass() {
 	d := &b.found
 	d.Until = b.Now()
 	b.collect(d)
 	b.apply(d)
-	b.files.settleSuspects(d.Until)
 	b.drained = d.Until
-	b.followCPUs(d.Until)
-	b.expire(d.Until)
 }
 
 // Reached sets the time up to which the History has been looked up. It drops

@@ -78,10 +78,11 @@ func (h *heldFile) find() {
 			return
 		}
 	}
-	// The times of file systems are coarse: where they do not decide, the ID does, unless
-	// the file can have been written since, and that undone.
+	// The times of file systems are coarse: where they do not decide, the ID does. A write
+	// since, if it was undone within the tick, goes unseen: without an ID for what changed so
+	// shortly before it was mapped, programs that run as soon as they are built had none.
 	switch {
-	case !h.at.roots && (!h.at.changed.Before(h.made.Add(-coarse)) || !h.readable()):
+	case !h.at.roots && (h.at.changed.After(h.made) || !h.readable()):
 		h.changed = true
 	case !h.at.changed.Before(h.made.Add(-coarse)):
 		h.changed = h.at.written.After(h.made) || !hasID(h.fd, h.m.BuildID)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -116,6 +117,7 @@ func TestWrittenUndoneAtOnce(t *testing.T) {
 	giveAway(t, path)
 	pass(b, 3*coarse)
 	addr := keptCode(t, path)
+	time.Sleep(3 * coarse) // within a tick nothing shows it
 	if err := undo(writeID)(f, path); err != nil {
 		t.Fatal(err)
 	}

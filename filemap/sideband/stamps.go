@@ -3,6 +3,7 @@ package sideband
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/tracefs"
+	"ustack/tracefs/perf"
 )
 
 // inotify(7) reports a write under the name by which the file was opened for it, and
@@ -78,23 +80,30 @@ type suspect struct {
 	in    int    // the process that has the mapping
 	start uint64 // of the mapping
 	at    tracefs.Time
+	// looked is when it had been looked at.
+	looked tracefs.Time
 }
 
-// settleSuspects takes the build IDs of suspects whose mappings are what they were at a time:
-// so what they map was not their file, and not unmapped either.
-func (w *watchedFiles) settleSuspects(now tracefs.Time) {
-	for i := range w.stamps.suspects {
-		f := &w.stamps.suspects[i]
-		v := w.history.Spaces.Space(f.in).At(now)
+// settleSuspects takes the build IDs of suspects whose mappings, when they had been looked at,
+// were still what they were: so what they map was not their file, and not unmapped either.
+// All changes of mappings until a time are known: it reports whether that is enough for all
+// suspects. The others are left.
+func (w *watchedFiles) settleSuspects(known tracefs.Time) bool {
+	w.stamps.suspects = slices.DeleteFunc(w.stamps.suspects, func(f suspect) bool {
+		if f.looked > known {
+			return false
+		}
+		v := w.history.Spaces.Space(f.in).At(f.looked)
 		if v == nil {
-			continue
+			return true
 		}
 		if m := v.Find(f.start); m != nil && m.Since <= f.at && m.File.Name == f.name && m.File.BuildID == f.id {
 			w.stamps.lose(&f.watchedFile)
 			w.checked = min(w.checked, f.at)
 		}
-	}
-	w.stamps.suspects = w.stamps.suspects[:0]
+		return true
+	})
+	return len(w.stamps.suspects) == 0
 }
 
 // room returns how many files may be held.
@@ -127,7 +136,7 @@ func (w *watchedFiles) stamp(pid int, f *watchedFile, m *procmap.Mapping, t trac
 		return
 	}
 	if held.strange && len(s.suspects) < maxStamped {
-		s.suspects = append(s.suspects, suspect{*f, pid, m.Start, t})
+		s.suspects = append(s.suspects, suspect{*f, pid, m.Start, t, perf.Now(w.clock)})
 	}
 	as := watchedAs{f.mappedFile, held.at.id, held.at.born.UnixNano()}
 	switch {
