@@ -101,13 +101,16 @@ func strangeRecords(name string) (records [][]byte, args []string) {
 	return records, []string{"filename=" + name + " pid=5 old_pid=6", strings.TrimSuffix(name, "\n"), `pathname: 0x1000 "` + name + `"`, "", "", "name=" + name, ""}
 }
 
+// pathMax is PATH_MAX, of the kernel's limits.h: names have one byte less.
+const pathMax = 4096
+
 // checkStrange prints records with strings, by a task with such a name, and reads
 // what was printed.
 func checkStrange(t *testing.T, comm, name string) {
 	t.Helper()
 	comm, _, _ = strings.Cut(comm, "\x00")
 	name, _, _ = strings.Cut(name, "\x00")
-	name = name[:min(len(name), 5000)]
+	name = name[:min(len(name), pathMax-1)]
 	k := strange()
 	k.Comms = map[int32]string{7: cutComm(comm)}
 	p := newPrinter(k)
@@ -149,7 +152,7 @@ var strangeNames = []string{
 	"cat", "", " x ", "a\nb", "\x1b[31m", `\012`, `\`, "x-1 [000] .....", "ü\xff\x80",
 	"/tmp/ev\n            bash-1       [000] .....     9.000000: file_map: hash=0xa path=/usr/bin/ssh build_id={0x1,0x2,0x3,0x4,0x5}\n# ",
 	"/x build_id={0x1,0x2,0x3,0x4,0x5}", "/x path=/y", "x\n =>  <0000000000001234> : path=/usr/bin/ssh", "# ustack: escaped=1", "\nCPU:0 [LOST 3 EVENTS]\n", "\r", "a\n\n",
-	"/x pid=9 old_pid=9\n", "/x\\", "/a\\\n12",
+	"/" + strings.Repeat("\xde", pathMax-2), "/x pid=9 old_pid=9\n", "/x\\", "/a\\\n12",
 }
 
 // TestStrange: untrusted strings are read back unchanged, and as nothing else.
