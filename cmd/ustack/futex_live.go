@@ -43,7 +43,6 @@ func futexLive(args []string, std command.Streams) error {
 	}
 	opt := source.engine("futex", std)
 	opt.NoText, opt.Spare, opt.RoomKB, opt.DebugDirs = true, true, futexRoom, f.symbols.DebugDirs
-	apart(opt, std, f.view.IsText(), f.to.ToFile())
 	return trace(opt, contention.NewLive(f.output(), contention.LiveOptions{
 		LiveOptions: analysis.LiveOptions{Interval: f.view.Every(), Symbols: f.symbols.Options, Stdout: std.Out, To: f.to, Text: f.view.IsText(), Reporter: opt.Reporter}, Owners: f.owners,
 	}), liveGarbage)

@@ -152,14 +152,6 @@ func (f *liveFlags) engine(name string, std command.Streams) *live.Options {
 	return opt
 }
 
-// apart gives what CMD writes a place of its own where our standard output is for programs:
-// standard error.
-func apart(opt *live.Options, std command.Streams, text, toFile bool) {
-	if !text && !toFile {
-		opt.Stdout = std.Err
-	}
-}
-
 // trace runs the engine into a sink, with so much garbage.
 func trace(opt *live.Options, to live.Sink, garbage int) error {
 	signals.CatchPipe()
@@ -179,6 +171,5 @@ func liveCommand(args []string, std command.Streams) error {
 	}
 	opt := f.engine("live", std)
 	opt.NeedStacks, opt.DebugDirs = true, f.symbols.DebugDirs
-	apart(opt, std, f.format == "text", f.out != "")
 	return trace(opt, &liveOutput{f: f, stdout: std.Out}, liveGarbage)
 }

@@ -113,6 +113,5 @@ func waitCommand(args []string, std command.Streams) error {
 	}
 	opt := f.source.engine("wait", std)
 	opt.DebugDirs = f.trace.symbols.DebugDirs
-	apart(opt, std, f.IsText(), f.To.ToFile())
 	return trace(opt, waiting.NewLive(&f.Flags, f.trace.symbols.Options, std.Out, opt), liveGarbage)
 }
