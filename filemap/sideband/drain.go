@@ -55,27 +55,22 @@ const mostPasses = 3
 // were read, so what was unmapped in between takes another pass. If that has new suspects
 // again and again, they are for the next Drain, and so is all that is as new.
 func (b *Band) drain() {
+	d := &b.found
 	for n := range mostPasses {
 		known := b.drained
-		b.pass()
+		d.Until = b.Now()
+		b.collect(d)
+		b.apply(d)
+		b.drained = d.Until
 		if b.files.settleSuspects(b.drained) {
 			break
 		}
 		if n == mostPasses-1 {
-			b.found.Until, b.drained = known, known
+			d.Until, b.drained = known, known
 		}
 	}
-	b.followCPUs(b.found.Until)
-	b.expire(b.found.Until)
-}
-
-// pass reads the rings once.
-func (b *Band) pass() {
-	d := &b.found
-	d.Until = b.Now()
-	b.collect(d)
-	b.apply(d)
-	b.drained = d.Until
+	b.followCPUs(d.Until)
+	b.expire(d.Until)
 }
 
 // Reached sets the time up to which the History has been looked up. It drops
