@@ -12,7 +12,7 @@ import (
 // TestSeenTooLate: a file that is gone when it is looked at loses its build ID if that is
 // late, unless only root could write to it. What is there is not lost for being late.
 func TestSeenTooLate(t *testing.T) {
-	const nobody = 1 << 30 // no process has this PID
+	const unusedPID = 1 << 30
 	there := filepath.Join(t.TempDir(), "library")
 	f, err := newFile(mappedLibrary(t), there)
 	if err != nil {
@@ -40,13 +40,13 @@ func TestSeenTooLate(t *testing.T) {
 		{gone, pathFile{}, time.Minute, true},
 		{gone, pathFile{roots: true}, time.Minute, false},
 	} {
-		h := &heldFile{pid: nobody, made: time.Now().Add(-c.ago), path: c.path, is: c.is, fd: -1}
+		h := &heldFile{pid: unusedPID, made: time.Now().Add(-c.ago), path: c.path, is: c.is, fd: -1}
 		h.open()
 		if h.changed != c.changed {
 			t.Errorf("%+v: changed: %v", c, h.changed)
 		}
 	}
-	h := &heldFile{pid: nobody, made: at.changed.Add(2 * coarse), path: there, is: at, fd: -1}
+	h := &heldFile{pid: unusedPID, made: at.changed.Add(2 * coarse), path: there, is: at, fd: -1}
 	h.m.BuildID = buildID(t, there)
 	time.Sleep(tooLate + coarse)
 	h.open()

@@ -27,11 +27,11 @@ func undo(write func(f *os.File, path string) error) func(*os.File, string) erro
 // giveAway makes a file one to which others than root can write.
 func giveAway(t *testing.T, path string) {
 	t.Helper()
-	const nobody = 65534
+	const user = 65534
 	if os.Getuid() != 0 {
 		return // it is our own
 	}
-	if err := os.Chown(path, nobody, -1); err != nil {
+	if err := os.Chown(path, user, -1); err != nil {
 		t.Fatal(err)
 	}
 }

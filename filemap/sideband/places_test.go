@@ -123,7 +123,7 @@ func TestLayered(t *testing.T) {
 	}
 	calls := bounded.New(time.Minute)
 	for _, c := range []struct{ layered, roots, same bool }{{false, true, true}, {true, true, false}, {false, false, false}} {
-		at.roots = c.roots // whoever runs the test
+		at.roots = c.roots // whichever user runs the test
 		s := stamped{mappedFile: mappedFile{path, buildID(t, library)}, fd: fd, at: at, layered: c.layered}
 		if s.check(calls) != c.same {
 			t.Errorf("%+v: the file counts as the same: %v", c, !c.same)

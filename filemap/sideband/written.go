@@ -190,7 +190,7 @@ type pathFile struct {
 	born    time.Time // zero where the file system does not know
 	changed time.Time
 	written time.Time
-	// roots: root owns the file, and nobody else may write to it.
+	// roots: root owns the file, and only root may write to it.
 	roots bool
 }
 
