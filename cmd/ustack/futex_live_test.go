@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/cmd/ustack/internal/terminaltest"
 	"ustack/tracefs/capturetest"
 )
 
@@ -142,7 +143,7 @@ func TestFutexInterval(t *testing.T) {
 func TestFutexScreen(t *testing.T) {
 	capturetest.NeedLong(t)
 	_, work := workload(t)
-	person, tty := terminal(t)
+	person, tty := terminaltest.Open(t)
 	if err := unix.IoctlSetWinsize(int(tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 6, Col: 40}); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"ustack/cmd/ustack/help"
+	"ustack/cmd/ustack/internal/terminaltest"
 )
 
 // helpOutput runs ustack in this process.
@@ -64,7 +65,7 @@ func TestHelpPager(t *testing.T) {
 		"read -r line; echo paged $line": "paged " + first + "\r\n",
 		"exec /nonexistent 2>/dev/null":  strings.ReplaceAll(topic.Text, "\n", "\r\n"),
 	} {
-		person, tty := terminal(t)
+		person, tty := terminaltest.Open(t)
 		cmd := exec.Command(ustackBinary(t), "help", "glossary")
 		cmd.Env = append(os.Environ(), "PAGER="+pager)
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty

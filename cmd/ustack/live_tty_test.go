@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -13,36 +12,15 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-)
 
-// terminal opens a terminal: the side of who sits there, and the other.
-func terminal(t *testing.T) (person, tty *os.File) {
-	t.Helper()
-	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Skipf("no terminals here: %v", err)
-	}
-	t.Cleanup(func() { person.Close() })
-	fd := int(person.Fd())
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	if tty, err = os.OpenFile(fmt.Sprint("/dev/pts/", n), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
-		t.Fatal(err)
-	}
-	return person, tty
-}
+	"ustack/cmd/ustack/internal/terminaltest"
+)
 
 // TestLiveTerminal: the command has the terminal for itself, and a Ctrl-C there
 // ends it and live, with the exit code that shells give.
 func TestLiveTerminal(t *testing.T) {
 	needLive(t)
-	person, tty := terminal(t)
+	person, tty := terminaltest.Open(t)
 	const script = `test -t 0 && test -t 1 && test -t 2 && echo all three; echo go; exec sleep 60`
 	cmd := exec.Command(ustackBinary(t), "live", "-o", os.DevNull, "--", "sh", "-c", script)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty

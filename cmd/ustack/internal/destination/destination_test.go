@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,40 +11,17 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"ustack/cmd/ustack/internal/terminaltest"
 	"ustack/render"
 	"ustack/render/outfile"
 )
-
-// pty returns both sides of a terminal.
-func pty(t *testing.T) (person, tty *os.File) {
-	t.Helper()
-	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Skipf("no terminals here: %v", err)
-	}
-	t.Cleanup(func() { person.Close() })
-	fd := int(person.Fd())
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	if tty, err = os.OpenFile(fmt.Sprint("/dev/pts/", n), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { tty.Close() })
-	return person, tty
-}
 
 // shown returns what a terminal shows of a text, up to a mark that is written after it.
 func shown(t *testing.T, f *Flags, text string) string {
 	t.Helper()
 	const mark = "=mark="
-	person, tty := pty(t)
+	person, tty := terminaltest.Open(t)
+	defer tty.Close()
 	sent := make(chan error, 1)
 	go func() {
 		err := f.Send(tty, true, func(w io.Writer) error {
