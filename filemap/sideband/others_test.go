@@ -57,14 +57,14 @@ func TestWrittenLate(t *testing.T) {
 	addr := keptCode(t, path)
 	before := b.Now()
 	drain(t, b)
-	if p, ok := b.History.Lookup(os.Getpid(), addr, before); !ok || p.Mapping.File.BuildID.IsZero() {
-		t.Fatalf("before, it is in %+v, %v", p.Mapping, ok)
+	if !idAt(t, b, addr, before) {
+		t.Fatal("before: the file has no build ID")
 	}
 	clear(mem[64:])
 	after := b.Now()
 	drain(t, b)
-	if p, ok := b.History.Lookup(os.Getpid(), addr, after); !ok || !p.Mapping.File.BuildID.IsZero() {
-		t.Errorf("after, it is in %+v, %v", p.Mapping, ok)
+	if idAt(t, b, addr, after) {
+		t.Error("after: the file has a build ID")
 	}
 }
 
@@ -99,8 +99,8 @@ func TestWrittenAside(t *testing.T) {
 	after := b.Now()
 	drain(t, b)
 	drain(t, b)
-	if p, ok := b.History.Lookup(os.Getpid(), addr, after); !ok || !p.Mapping.File.BuildID.IsZero() {
-		t.Errorf("it is in %+v, %v", p.Mapping, ok)
+	if idAt(t, b, addr, after) {
+		t.Error("the file has a build ID")
 	}
 }
 
@@ -123,7 +123,7 @@ func TestWrittenUndoneAtOnce(t *testing.T) {
 	}
 	after := b.Now()
 	drain(t, b)
-	if p, ok := b.History.Lookup(os.Getpid(), addr, after); !ok || !p.Mapping.File.BuildID.IsZero() {
-		t.Errorf("it is in %+v, %v", p.Mapping, ok)
+	if idAt(t, b, addr, after) {
+		t.Error("the file has a build ID")
 	}
 }

@@ -10,12 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap/bounded"
+	"ustack/tracefs"
 )
 
 // idOf returns the build ID that a file has by what is known of an address of ours.
 func idOf(t *testing.T, b *Band, addr uint64) (known bool) {
 	t.Helper()
-	p, ok := b.History.Lookup(os.Getpid(), addr, b.Now())
+	return idAt(t, b, addr, b.Now())
+}
+
+// idAt is idOf at a time.
+func idAt(t *testing.T, b *Band, addr uint64, at tracefs.Time) (known bool) {
+	t.Helper()
+	p, ok := b.History.Lookup(os.Getpid(), addr, at)
 	if !ok {
 		t.Fatalf("nothing is at %#x", addr)
 	}

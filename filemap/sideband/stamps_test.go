@@ -162,16 +162,16 @@ func TestWrittenInNoise(t *testing.T) {
 	if b.opt.Watcher.(*filewatch.Watcher).Stats().Refused[filewatch.Noisy] == 0 {
 		t.Fatal("the directory is watched still")
 	}
-	if p, ok := b.History.Lookup(os.Getpid(), addr, b.Now()); !ok || p.Mapping.File.BuildID.IsZero() {
-		t.Errorf("in the noise, it is in %+v, %v", p.Mapping, ok)
+	if !idAt(t, b, addr, b.Now()) {
+		t.Error("in the noise: the file has no build ID")
 	}
 	if err := writeCode(f, path); err != nil {
 		t.Fatal(err)
 	}
 	after := b.Now()
 	drain(t, b)
-	if p, ok := b.History.Lookup(os.Getpid(), addr, after); !ok || !p.Mapping.File.BuildID.IsZero() {
-		t.Errorf("once it was written, it is in %+v, %v", p.Mapping, ok)
+	if idAt(t, b, addr, after) {
+		t.Error("once it was written: the file has a build ID")
 	}
 }
 
