@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-
 	"ustack/cmd/ustack/internal/terminaltest"
 )
 
