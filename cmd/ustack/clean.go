@@ -5,26 +5,17 @@ import (
 	"fmt"
 	"io"
 
+	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/command"
 	"ustack/render"
 	"ustack/tracefs/instance"
 )
 
-const cleanHelp = `usage: ustack clean [flags]
-
-Removes the tracing instances (instances/ustack-PID in tracefs) of ustack
-processes that have been killed. ustack live does that too when it starts.
-Instances whose process runs, and instances of other programs, stay.
-
-Exit codes: 0 ok, 1 failure (also if an instance could not be removed), 2 usage.
-
-`
-
 // cleanCommand is the subcommand.
 func cleanCommand(args []string, std command.Streams) error {
 	fs := command.NewFlags("clean")
 	dir := fs.String("tracefs", "", "`DIR` where tracefs is mounted (default: where it usually is)")
-	if err := command.ParseOnly(fs, args, cleanHelp, std.Out); err != nil {
+	if err := command.ParseOnly(fs, args, help.Usage("clean"), std.Out); err != nil {
 		return command.UsageError(err)
 	}
 	return clean(*dir, render.Output(std.Out))

@@ -12,20 +12,10 @@ import (
 	"ustack/tracefs/instance"
 )
 
-const completionHelp = `usage: ustack completion bash|zsh|fish
-
-Prints a script that completes commands, flags, the words that flags take, events,
-processes and topics of the manual:
-
-  source <(ustack completion bash)          # in ~/.bashrc
-  source <(ustack completion zsh)           # in ~/.zshrc, after compinit
-  ustack completion fish | source           # in ~/.config/fish/config.fish
-`
-
 // completionCommand is the subcommand.
 func completionCommand(args []string, std command.Streams) error {
 	fs := command.NewFlags("completion")
-	if err := command.Parse(fs, args, completionHelp, std.Out); err != nil {
+	if err := command.Parse(fs, args, help.Usage("completion"), std.Out); err != nil {
 		return command.UsageError(err)
 	}
 	if fs.NArg() != 1 {

@@ -11,22 +11,13 @@ import (
 	"strconv"
 	"strings"
 
+	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/contention"
 	"ustack/cmd/ustack/internal/destination"
 	"ustack/render"
 	"ustack/render/futex/diff"
 )
-
-const diffHelp = `usage: ustack diff [flags] A B
-
-Says what threads of a program wait for more in B than in A, what less, and which
-locks are new or gone. A and B are saved traces, or reports of ustack futex --json
---symbols --top 0. Manual: ustack help diff.
-
-Exit codes, as of diff(1): 0 no difference, 1 differences, 2 error.
-
-`
 
 // diffFlags are the flags of diff.
 type diffFlags struct {
@@ -45,7 +36,7 @@ func parseDiff(args []string, stdout io.Writer) (*diffFlags, error) {
 	f := diffFlags{opt: diff.Options{Norm: diff.PerSecond, Threshold: diff.DefaultThreshold}}
 	fs := command.NewFlags("diff")
 	f.define(fs)
-	if err := command.Parse(fs, args, diffHelp, stdout); err != nil {
+	if err := command.Parse(fs, args, help.Usage("diff"), stdout); err != nil {
 		return nil, err
 	}
 	if f.files = fs.Args(); len(f.files) != 2 {

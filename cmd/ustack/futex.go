@@ -6,27 +6,11 @@ import (
 	"io"
 	"runtime/debug"
 
+	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/contention"
 	"ustack/cmd/ustack/internal/destination"
 )
-
-const futexHelp = `usage: ustack futex [flags] [FILE... | -]
-
-Reports who waits for which lock in a saved trace: which futexes threads wait on,
-for how long, where in which program, who released them, who held the lock, and
-what hangs at the end. Needs the events sys_enter_futex and sys_exit_futex;
-sched_switch and sched_waking make it surer. Reads what replay reads. Manual:
-ustack help futex.
-
-  ustack futex trace.zst
-  ustack futex --maps maps.tar --json trace.txt | jq '.locks[0]'
-  ustack futex --format=pprof trace.zst > waits.pb.gz
-  ustack futex --live -- ./program    # traces now, see ustack futex --live --help
-
-Exit codes: 0 ok, 1 failure, 2 usage.
-
-`
 
 // futexFlags are the flags of futex.
 type futexFlags struct {
@@ -50,7 +34,7 @@ func parseFutex(args []string, stdout io.Writer) (*futexFlags, error) {
 	var f futexFlags
 	fs := command.NewFlags("futex")
 	f.defineAll(fs)
-	if err := command.Parse(fs, args, futexHelp, stdout); err != nil {
+	if err := command.Parse(fs, args, help.Usage("futex"), stdout); err != nil {
 		return nil, err
 	}
 	return &f, f.complete(fs.Args())

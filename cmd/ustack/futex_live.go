@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/analysis"
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/contention"
@@ -15,21 +16,6 @@ import (
 	"ustack/cmd/ustack/internal/sums"
 	"ustack/render"
 )
-
-const futexLiveHelp = `usage: ustack futex --live [flags] [-- CMD ARGS...]
-
-Traces futex calls as ustack live does, until CMD ends, --duration is over or
-Ctrl-C comes, and then reports who waits for which lock. Manual: ustack help futex.
-
-  ustack futex --live -- ./program
-  ustack futex --live -p 1234 --duration 10s
-  ustack futex --live --symbols -- ./program
-  ustack futex --live -e sched:sched_switch -e sched:sched_waking --duration 10s
-
-Events of -e are traced besides the futex calls; sched_switch and sched_waking
-make the report surer. On a terminal the report so far is updated every second.
-
-`
 
 // futexLive is "futex --live".
 func futexLive(args []string, std command.Streams) error {
@@ -68,7 +54,7 @@ func parseFutexLive(args []string, stdout io.Writer) (*futexFlags, *liveFlags, e
 	fs.Lookup("source").Usage += "; bpf: counted by BPF programs in the kernel, of which only long waits come, all the time for little"
 	fs.BoolVar(&f.owners, "owners", false, "read the owners of locks that threads wait for from memory")
 	f.view.RegisterInterval(fs)
-	if err := command.Parse(fs, args, futexLiveHelp, stdout); err != nil {
+	if err := command.Parse(fs, args, help.Usage("futex-live"), stdout); err != nil {
 		return nil, nil, err
 	}
 	if f.view.Interval == nil && f.view.IsText() && !f.to.ToFile() && render.NewScreen(stdout) != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 
+	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/destination"
 	"ustack/filemap/anoncode"
@@ -14,23 +15,6 @@ import (
 	"ustack/render"
 	"ustack/render/health"
 )
-
-const healthHelp = `usage: ustack health [flags] FILE...
-       ustack health [flags] -p PID
-
-Shows how far stacks can be followed through programs and libraries, or through
-all that a process has mapped: frame pointers, unwind tables, names, build ID,
-debug file; then where stacks stop, why, and what to do.
-Manual: ustack help health.
-
-  ustack health /usr/sbin/mariadbd /usr/lib/x86_64-linux-gnu/*.so.*
-  ustack health -p $(pidof redis-server)
-  ustack health --json FILE | jq -r '.files[].reasons[].reason'
-
-Other users' processes need CAP_SYS_PTRACE. Exit codes: 0 ok, 1 failure (also
-of one file or process of several), 2 usage.
-
-`
 
 // healthFlags are the flags of health.
 type healthFlags struct {
@@ -56,7 +40,7 @@ func parseHealth(args []string, stdout io.Writer) (*healthFlags, error) {
 		f.pids = append(f.pids, int(pid))
 		return nil
 	})
-	if err := command.Parse(fs, args, healthHelp, stdout); err != nil {
+	if err := command.Parse(fs, args, help.Usage("health"), stdout); err != nil {
 		return nil, err
 	}
 	f.files = fs.Args()

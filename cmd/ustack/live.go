@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/live"
 	"ustack/cmd/ustack/internal/live/sources"
@@ -18,24 +19,6 @@ import (
 	"ustack/cmd/ustack/internal/signals"
 	"ustack/render"
 )
-
-const liveHelp = `usage: ustack live [flags] [-- CMD ARGS...]
-
-Traces events with user stacks and resolves every frame, as they happen, to path,
-build ID and offset of its file. Without -e the events are the futex system calls.
-Uses deferred stacks where the kernel has them, else userstacktrace; the output is
-the same, and the same as replay's. Manual: ustack help live.
-
-  ustack live                                # futexes of all processes
-  ustack live -p 1234 --duration 10s -o out  # of one, its threads and children
-  ustack live -e sched:sched_switch/prev_state\>0/ -- make -j2
-  ustack live --save DIR                     # keep what replay needs, too
-
-Ctrl-C stops the tracing and prints what is left, twice stops at once. ustack
-traces in the instance ustack-PID, and removes it at the end. With CMD the exit
-code is CMD's.
-
-`
 
 // liveFlags are the flags of live; flags of all commands that trace are options of
 // the engine.
@@ -63,7 +46,7 @@ func parseLive(args []string, stdout io.Writer) (*liveFlags, error) {
 	fs.BoolVar(&f.Stitch, "stitch", false, "print each event's stack under the event")
 	fs.BoolVar(&f.keepMaps, "keep-maps", false, "keep file mapping events in the text")
 	fs.StringVar(&f.out, "o", "", "write to `FILE` instead of standard output")
-	if err := command.Parse(fs, args, liveHelp, stdout); err != nil {
+	if err := command.Parse(fs, args, help.Usage("live"), stdout); err != nil {
 		return nil, err
 	}
 	f.Command = fs.Args()

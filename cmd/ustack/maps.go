@@ -9,34 +9,11 @@ import (
 	"strconv"
 	"strings"
 
+	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/maps"
 	"ustack/filemap/procmap"
 )
-
-const mapsHelp = `usage: ustack maps [flags] [PID...]
-       ustack maps --addr=ADDRESS [flags] PID
-       ustack maps [flags] TRACE.DAT [PID...]
-
-Lists the executable mappings of processes, of all without PID: which file is
-mapped where, from which offset on, and its build ID. Manual: ustack help maps.
-
-  ustack maps 1234
-  ustack maps --files
-  ustack maps --json | jq -r 'select(.kind == "memfd") | .comm'
-  ustack maps --save=dump.tar      # for ustack replay --maps=dump.tar
-  ustack maps --save=dump.tar --poll=8ms 1234
-  ustack maps --addr=0x7f3a5c0291ca 1234
-  ustack maps --addr=- 1234 < addresses
-  ustack maps trace.dat
-
-A trace.dat of trace-cmd record --proc-map has names and addresses only, of
-mappings of all permissions: the rest is "?".
-
-Other users' processes need CAP_SYS_PTRACE. Exit codes: 0 ok, 1 failure (also
-of one PID that was asked for), 2 usage.
-
-`
 
 // mapsFlags are the flags of maps.
 type mapsFlags struct {
@@ -69,7 +46,7 @@ func parseMaps(args []string, stdout io.Writer) (*mapsFlags, error) {
 	f.source.register(fs)
 	// Flags may stand between and after the PIDs.
 	for rest := args; ; {
-		if err := command.Parse(fs, rest, mapsHelp, stdout); err != nil {
+		if err := command.Parse(fs, rest, help.Usage("maps"), stdout); err != nil {
 			return nil, err
 		}
 		if fs.NArg() == 0 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/pump"
 	"ustack/filemap/resolve"
@@ -12,19 +13,6 @@ import (
 	"ustack/tracefs/input"
 )
 
-const mergeHelp = `usage: ustack merge [flags] -o FILE REPORT...
-
-Merges reports of many devices into one: each stack once, with how often it was
-seen on which device, the most frequent first. Times and numbers of threads mean
-something on one device only: events stay in the reports. A device is a boot, by
-the boot_id in a report's head. Manual: ustack help record.
-
-  ustack merge -o all.zst device-*.zst && ustack replay --stitch all.zst | head
-
-Exit codes: 0 ok, 1 failure, 2 usage.
-
-`
-
 // mergeCommand is the subcommand.
 func mergeCommand(args []string, std command.Streams) error {
 	var f convertFlags
@@ -32,7 +20,7 @@ func mergeCommand(args []string, std command.Streams) error {
 	fs.BoolVar(&f.Quiet, "q", false, "no progress")
 	fs.StringVar(&f.out, "o", "", "write the report to `FILE`")
 	f.dialectName = "auto"
-	if err := f.parse(fs, args, mergeHelp, std.Out); err != nil {
+	if err := f.parse(fs, args, help.Usage("merge"), std.Out); err != nil {
 		return command.UsageError(err)
 	}
 	return f.merge(std.In, std.Messages())

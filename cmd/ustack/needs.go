@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/output"
 	"ustack/cmd/ustack/internal/pump"
@@ -15,26 +16,6 @@ import (
 	"ustack/filemap/symbolize"
 	"ustack/render"
 )
-
-const needsHelp = `usage: ustack needs [flags] FILE...
-
-Lists the files that are missing here to name the functions of a saved trace,
-one a line: build ID (or -), what to fetch (executable or debuginfo), number of
-frames, path. Manual: ustack help symbols.
-
-  ustack needs t | while read id kind n path; do debuginfod-find $kind $id; done
-
-`
-
-const explainHelp = `usage: ustack explain [flags] FILE:LINE
-
-Shows for the frame in a line of a saved trace where its file and function came
-from, what was tried, and what would help.
-
-  ustack replay --symbols t > out; grep -n 'no symbol' out
-  ustack explain out:1234
-
-`
 
 // parseLooking reads the flags of a command that looks at a trace as replay
 // --symbols does.
@@ -72,7 +53,7 @@ func look(f *replayFlags, std command.Streams, renderer func(w io.Writer, names 
 
 // needsCommand is the subcommand.
 func needsCommand(args []string, std command.Streams) error {
-	f, err := parseLooking("needs", needsHelp, args, std.Out)
+	f, err := parseLooking("needs", help.Usage("needs"), args, std.Out)
 	if err != nil {
 		return command.UsageError(err)
 	}
@@ -84,7 +65,7 @@ func needsCommand(args []string, std command.Streams) error {
 
 // explainCommand is the subcommand.
 func explainCommand(args []string, std command.Streams) error {
-	f, err := parseLooking("explain", explainHelp, args, std.Out)
+	f, err := parseLooking("explain", help.Usage("explain"), args, std.Out)
 	if err != nil {
 		return command.UsageError(err)
 	}

@@ -6,27 +6,13 @@ import (
 	"runtime/debug"
 	"slices"
 
+	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/contention"
 	"ustack/cmd/ustack/internal/destination"
 	"ustack/cmd/ustack/internal/waiting"
 	"ustack/render"
 )
-
-const openHelp = `usage: ustack open [flags] FILE...
-
-Reports what is in a saved trace or recording, of any kind that replay reads: waits at
-futexes as ustack futex does, if there are any, else waits of any kind as ustack wait
-does, else its stacks as ustack replay does; with names of functions. Several FILEs are
-one trace. These commands have more flags.
-
-  ustack open trace.dat
-  ustack open perf.data
-  ustack open --maps maps.tar trace.zst
-
-Exit codes: 0 ok, 1 failure, 2 usage.
-
-`
 
 // openFlags are the flags of open.
 type openFlags struct {
@@ -43,7 +29,7 @@ func parseOpen(args []string, stdout io.Writer) (*openFlags, error) {
 	fs.Var((*command.List)(&f.trace.symbols.DebugDirs), "debug-dir", "look for debug information in `DIR`, too; may be repeated")
 	f.trace.definePerfMap(fs)
 	f.to.Register(fs)
-	if err := command.Parse(fs, args, openHelp, stdout); err != nil {
+	if err := command.Parse(fs, args, help.Usage("open"), stdout); err != nil {
 		return nil, err
 	}
 	if fs.NArg() == 0 || slices.Contains(fs.Args(), "-") {

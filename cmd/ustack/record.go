@@ -8,25 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/recorder"
 	"ustack/render/record"
 )
-
-const recordHelp = `usage: ustack record [flags] -o FILE [-- CMD ARGS...]
-
-Traces as live does, into one small file that anyone can open on another machine:
-ustack replay FILE, ustack futex FILE, zstdcat FILE | less. Manual: ustack help
-record.
-
-  ustack record -o report.zst --duration 30s --max-size 1M
-  ustack record -o report.zst -- ./program
-  ustack record -o report.zst --ring --keep 30s --trigger 'futex-wait>500ms'
-
-Until it is complete the file is named FILE.partial; what was written more than a
-second ago can be read from it whatever happens.
-
-`
 
 // recordFlags are the flags of record.
 type recordFlags struct {
@@ -65,7 +51,7 @@ func parseRecord(args []string, stdout io.Writer) (*recordFlags, error) {
 	fs.IntVar(&f.flight.MaxFiles, "max-files", defaultFiles, "with --ring: at most `N` reports, FILE, FILE.1, …")
 	redact := fs.Bool("redact", false, "replace names, paths, addresses and free text by tokens")
 	f.redactFlags.define(fs)
-	if err := command.Parse(fs, args, recordHelp, stdout); err != nil {
+	if err := command.Parse(fs, args, help.Usage("record"), stdout); err != nil {
 		return nil, err
 	}
 	f.Command = fs.Args()

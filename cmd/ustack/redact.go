@@ -5,6 +5,7 @@ import (
 	"flag"
 	"io"
 
+	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/pump"
 	"ustack/filemap/resolve"
@@ -13,19 +14,6 @@ import (
 	"ustack/render/redact"
 	"ustack/tracefs/input"
 )
-
-const redactHelp = `usage: ustack redact [flags] -o FILE [TRACE... | -]
-
-Writes a trace as a report in which names of tasks, paths outside of the system,
-addresses and free text are tokens: the same thing is the same token. Build IDs,
-offsets, paths of the system, time stamps and numbers of processes and threads
-stay. replay and futex count the same before and after. Manual: ustack help record.
-
-  ustack redact report.zst -o public.zst && ustack check-redaction public.zst
-
-Exit codes: 0 ok, 1 failure, 2 usage.
-
-`
 
 // redactFlags are the flags of what redacts.
 type redactFlags struct {
@@ -97,7 +85,7 @@ func redactCommand(args []string, std command.Streams) error {
 	fs := command.NewFlags("redact")
 	f.define(fs)
 	r.define(fs)
-	err := f.parse(fs, args, redactHelp, std.Out)
+	err := f.parse(fs, args, help.Usage("redact"), std.Out)
 	if err == nil {
 		err = r.makeRedactor()
 	}

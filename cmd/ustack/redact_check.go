@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/command"
 	"ustack/render"
 	"ustack/render/redact"
@@ -12,22 +13,12 @@ import (
 	"ustack/tracefs/input"
 )
 
-const checkRedactionHelp = `usage: ustack check-redaction [flags] [FILE... | -]
-
-Checks every byte of a redacted report and names all that is neither a number, a
-word of the kernel where the kernel puts it, an allowed path, nor a token. Needs no
-key. Manual: ustack help record.
-
-Exit codes: 0 nothing found, 1 leaks found, or failure, 2 usage.
-
-`
-
 // checkRedactionCommand is the subcommand.
 func checkRedactionCommand(args []string, std command.Streams) error {
 	var allow string
 	fs := command.NewFlags("check-redaction")
 	defineAllow(fs, &allow)
-	err := command.Parse(fs, args, checkRedactionHelp, std.Out)
+	err := command.Parse(fs, args, help.Usage("check-redaction"), std.Out)
 	paths, perr := redact.ParsePaths(allow)
 	if err = errors.Join(err, perr); err != nil {
 		return command.UsageError(err)

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/destination"
 	"ustack/cmd/ustack/internal/output"
@@ -20,25 +21,6 @@ import (
 	"ustack/tracefs"
 	"ustack/tracefs/input"
 )
-
-const replayHelp = `usage: ustack replay [flags] [FILE... | -]
-
-Resolves every frame of the user stacks in a saved trace to path, build ID and
-offset of its file. Reads the text of trace_pipe, trace or trace-cmd report, plain,
-gzip or zstd, from standard input if no FILE is given; a report of ustack record; a
-trace.dat of trace-cmd; a perf.data of perf record; stacks of BPF maps, as bpftool or
-bpftrace writes them; or a directory with pages of the ring buffer, rawN.bin of each CPU
-and meta/ laid out like tracefs. Several FILEs are one trace, merged by time. Manual: ustack help replay.
-
-  cat /sys/kernel/tracing/trace_pipe > t; ustack replay t
-  ustack replay --format=json t.zst | jq 'select(.stack)'
-  ustack replay --format=folded --symbols t.zst | flamegraph.pl > t.svg
-  ustack replay --stitch main.txt maps.txt
-
-Exit codes: 0 ok, 1 failure, 2 usage, 3 with --fail-on-loss, 4 with
---max-unresolved.
-
-`
 
 // replayFlags are the flags of replay.
 type replayFlags struct {
@@ -67,7 +49,7 @@ func parseReplay(args []string, stdout io.Writer) (*replayFlags, error) {
 	var f replayFlags
 	fs := command.NewFlags("replay")
 	f.defineAll(fs)
-	if err := command.Parse(fs, args, replayHelp, stdout); err != nil {
+	if err := command.Parse(fs, args, help.Usage("replay"), stdout); err != nil {
 		return nil, err
 	}
 	return &f, f.complete(fs.Args())

@@ -9,27 +9,13 @@ import (
 	"slices"
 	"time"
 
+	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/live"
 	"ustack/cmd/ustack/internal/waiting"
 	"ustack/render"
 	"ustack/tracefs/instance"
 )
-
-const waitHelp = `usage: ustack wait [flags] -p PID | --duration TIME | -- CMD ARGS...
-       ustack wait [flags] FILE... | -
-
-Reports what threads wait for, of any kind: files, sockets, poll, sleep, page
-faults, futexes; for how long, in which system call, by which stack, and what
-wakes them. Traces now, or reads what replay reads. Manual: ustack help wait.
-
-  ustack wait --symbols -p 1234 --duration 10s
-  ustack wait --json -- ./program | jq '.rows[0]'
-  ustack wait --by kind trace.zst
-
-Exit codes: 0 ok, 1 failure, 2 usage; with CMD its code.
-
-`
 
 // waitFlags are the flags of wait.
 type waitFlags struct {
@@ -48,7 +34,7 @@ func parseWait(args []string, stdout io.Writer) (*waitFlags, error) {
 	f.trace.symbols.register(fs)
 	defineStrict(fs, &f.trace.Strict)
 	f.Register(fs)
-	if err := command.Parse(fs, args, waitHelp, stdout); err != nil {
+	if err := command.Parse(fs, args, help.Usage("wait"), stdout); err != nil {
 		return nil, err
 	}
 	files := fs.Args()

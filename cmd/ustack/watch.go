@@ -13,29 +13,12 @@ import (
 	"syscall"
 	"time"
 
+	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/incoming"
 	"ustack/render"
 	"ustack/render/intake"
 )
-
-const watchHelp = `usage: ustack watch [flags] --out DIR INBOX
-
-Processes reports as they arrive in the directory INBOX: writes the output of
-replay or futex for each one to DIR/NAME.FORMAT. Takes a file when it has not
-changed for a while and has its end; one whose name ends in .partial, .part or .tmp,
-or is hidden, once it is renamed. What cannot be read goes to INBOX/rejected, with
-the reason in NAME.reason. A report whose result exists is not processed again, also
-after a restart.
-
-Others may write to INBOX: links in it are not followed, files with hard links are
-rejected, and INBOX/rejected must belong to the user of watch. In the names above, a
-NAME that is long or has control characters is cut, and has a hash at its end.
-Manual: ustack help record.
-
-Exit codes: 0 ended by SIGTERM or SIGINT, 1 failure, 2 usage.
-
-`
 
 // watchFlags are the flags of watch.
 type watchFlags struct {
@@ -91,7 +74,7 @@ func parseWatch(args []string, stdout io.Writer) (*watchFlags, error) {
 	maxSize := fs.String("max-size", "4G", "reject a file of more than `BYTES` (suffix K, M or G), 0 means unlimited")
 	fs.BoolVar(&f.once, "once", false, "process the reports that are there, then end")
 	fs.BoolVar(&f.quiet, "q", false, "print nothing about processed reports")
-	if err := command.Parse(fs, args, watchHelp, stdout); err != nil {
+	if err := command.Parse(fs, args, help.Usage("watch"), stdout); err != nil {
 		return nil, err
 	}
 	var err error

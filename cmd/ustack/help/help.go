@@ -1,5 +1,6 @@
-// Package help holds the manual: one Markdown file a topic, at most 80 columns
-// wide, which "ustack help TOPIC" prints as it is.
+// Package help holds what ustack prints about itself: the manual, one Markdown file a
+// topic, at most 80 columns wide, which "ustack help TOPIC" prints as it is, and what
+// "ustack COMMAND --help" prints before the flags, one text file a command.
 package help
 
 import (
@@ -7,7 +8,7 @@ import (
 	"strings"
 )
 
-//go:embed *.md
+//go:embed *.md usage/*.txt
 var files embed.FS
 
 // order is the order of the topics in the list: the commands first, then what
@@ -46,4 +47,11 @@ func Find(name string) (Topic, bool) {
 	first, _, _ := strings.Cut(t.Text, "\n")
 	t.Summary = strings.TrimPrefix(first, "# "+name+": ")
 	return t, true
+}
+
+// Usage returns what a command prints before its flags: its usage lines, then what it
+// does. It is empty for a name that no command has.
+func Usage(command string) string {
+	text, _ := files.ReadFile("usage/" + command + ".txt")
+	return string(text)
 }

@@ -38,6 +38,31 @@ func TestTopics(t *testing.T) {
 	}
 }
 
+// TestUsage: each text begins with the command that it is of, is at most 80 columns wide,
+// and ends with a line feed.
+func TestUsage(t *testing.T) {
+	names, err := fs.Glob(files, "usage/*.txt")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("%d texts: %v", len(names), err)
+	}
+	for _, name := range names {
+		command := strings.TrimSuffix(filepath.Base(name), ".txt")
+		text := Usage(command)
+		begin := "usage: ustack " + strings.Replace(command, "-live", " --live", 1) + " "
+		if !strings.HasPrefix(text, begin) || !strings.HasSuffix(text, "\n") {
+			t.Errorf("%s: no %q at its begin, or no line feed at its end", name, begin)
+		}
+		for i, line := range strings.Split(text, "\n") {
+			if len(line) > 80 || strings.ContainsFunc(line, unicode.IsControl) {
+				t.Errorf("%s:%d: over 80 bytes, or a control character: %q", name, i+1, line)
+			}
+		}
+	}
+	if text := Usage("../help"); text != "" {
+		t.Errorf("a name that no command has: %q", text)
+	}
+}
+
 // TestFindHostile: a name finds no file but a topic.
 func TestFindHostile(t *testing.T) {
 	for _, name := range []string{"", ".", "..", "/", "../main", "help.go", "glossary.md", "glossary\x00", strings.Repeat("x", 1<<16)} {
@@ -70,7 +95,7 @@ func TestFilesAreTopics(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range entries {
-		if ext := filepath.Ext(name); ext != ".go" && ext != ".md" && name != "testdata" {
+		if ext := filepath.Ext(name); ext != ".go" && ext != ".md" && name != "testdata" && name != "usage" {
 			t.Errorf("%s is neither code nor a topic", name)
 		}
 	}
