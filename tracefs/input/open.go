@@ -51,6 +51,10 @@ type File struct {
 	stacks *stackmap.Text
 	// instances are those of a text of trace-cmd report that has several, else nil.
 	instances *instances
+	// expanded: kernel stacks are in place of their numbers, so the file is not read as it is.
+	expanded bool
+	// note is a remark, "" for none.
+	note string
 }
 
 // Open opens a file by name; "-" is standard input, given as stdin. The first
@@ -74,6 +78,9 @@ func Open(name string, stdin io.Reader) (*File, error) {
 	in.close = append(in.close, f.Close)
 	if in.again != nil {
 		in.again = func() (*File, error) { return Open(name, nil) }
+	}
+	if err := in.useStackMap(name); err != nil {
+		return nil, errors.Join(err, in.Close())
 	}
 	return in, nil
 }

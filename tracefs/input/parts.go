@@ -26,7 +26,7 @@ type Batches interface {
 // for it.
 func (t *Trace) Start() Batches {
 	workers := min(runtime.GOMAXPROCS(0), maxWorkers)
-	if s, ok := t.Reader.(*Source); ok && s.in.plain != nil && workers > 1 {
+	if s, ok := t.Reader.(*Source); ok && s.in.plain != nil && !s.in.expanded && workers > 1 {
 		return newParts(t, s, workers, blockSize, seamSize)
 	}
 	return NewPipe(t)
