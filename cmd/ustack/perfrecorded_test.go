@@ -143,6 +143,7 @@ func TestPerfRecorded(t *testing.T) {
 		{"build IDs", []string{"--buildid-mmap"}},
 		{"compressed", []string{"-z", "-k", "mono"}},
 		{"pipe", nil},
+		{"threads", []string{"--threads", "--namespaces"}},
 	} {
 		t.Run(c.name, func(t *testing.T) { recordAndCompare(t, perf, work, c.name, c.flags) })
 	}

@@ -67,6 +67,9 @@ func Open(name string, stdin io.Reader) (*File, error) {
 	if binary.IsDir(name) {
 		return openPages(name)
 	}
+	if perfdata.Supported && perfdata.IsDir(name) {
+		return openPerfDir(name)
+	}
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("opening a trace: %w", err)

@@ -19,6 +19,8 @@ import (
 type pages struct {
 	instances int
 	source    func(instance int, opt binary.Options, read func(int)) *binary.Source
+	// clock returns the name of an instance's trace clock, "" if unknown.
+	clock func(instance int) string
 	// processes returns the mappings of processes that a trace.dat has.
 	processes func() ([]tracedat.Process, error)
 	// err is about parts of the file that could not be read; the rest is
@@ -37,7 +39,7 @@ func openPages(name string) (*File, error) {
 	in.r = errReader{fmt.Errorf("reading %s: it is a directory", name)}
 	in.setPages(&pages{instances: 1, source: func(_ int, opt binary.Options, read func(int)) *binary.Source {
 		return d.Source(opt, read)
-	}})
+	}, clock: func(int) string { return d.Kernel.Clock }})
 	in.again = func() (*File, error) { return openPages(name) }
 	return in, nil
 }
@@ -61,6 +63,7 @@ func (in *File) openDat(file io.Reader) error {
 		return fmt.Errorf("reading %s: %w", in.Name, err)
 	}
 	in.setPages(&pages{instances: len(dat.Buffers), processes: dat.Processes, err: err,
+		clock: func(i int) string { return dat.Clock(&dat.Buffers[i]) },
 		source: func(i int, opt binary.Options, read func(int)) *binary.Source {
 			return dat.Source(&dat.Buffers[i], opt, read)
 		}})

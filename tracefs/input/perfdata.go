@@ -30,11 +30,27 @@ func (in *File) openPerf(r io.Reader, file io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", in.Name, err)
 	}
+	in.setPerf(f)
+	return nil
+}
+
+func (in *File) setPerf(f *perfdata.File) {
 	in.perf, in.plain, in.wait = f, nil, nil
 	in.r = errReader{fmt.Errorf("reading %s: it is a perf.data", in.Name)}
 	in.Size = f.DataSize()
 	in.Done = in.done.Load
-	return nil
+}
+
+// openPerfDir opens a directory of perf record --threads.
+func openPerfDir(name string) (*File, error) {
+	f, done, err := perfdata.OpenDir(name)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, errors.Join(err, done()))
+	}
+	in := &File{Name: name, close: []func() error{done}}
+	in.setPerf(f)
+	in.again = func() (*File, error) { return openPerfDir(name) }
+	return in, nil
 }
 
 // perfMagic is how many bytes show that a file is a perf.data.

@@ -60,6 +60,9 @@ func OpenAll(names []string, stdin io.Reader, opt Options) (*Trace, error) {
 		}
 		files = append(files, f)
 	}
+	if err := oneClock(files); err != nil {
+		return nil, errors.Join(err, closeAll(files))
+	}
 	t := NewTrace(files, opt)
 	if n := t.Sources(); n > most {
 		return nil, errors.Join(fmt.Errorf("reading %d ring buffers as one trace: %d is the most", n, most), t.Close())
@@ -207,6 +210,9 @@ func (t *Trace) Again() func(Options) (*Trace, error) {
 				return nil, errors.Join(err, closeAll(files))
 			}
 			files = append(files, again)
+		}
+		if err := oneClock(files); err != nil {
+			return nil, errors.Join(err, closeAll(files))
 		}
 		return NewTrace(files, opt), nil
 	}

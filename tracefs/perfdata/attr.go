@@ -132,11 +132,14 @@ var clocks = map[int32]string{
 	unix.CLOCK_REALTIME: "realtime",
 }
 
+// clockPerf is ftrace's name of the clock that perf has without -k.
+const clockPerf = "perf"
+
 // clock returns the name of the clock of an event's times: without another one it is the
 // trace clock perf.
 func (a *attr) clock() string {
 	if a.flags&flagClockID == 0 {
-		return "perf"
+		return clockPerf
 	}
 	return clocks[a.clockID]
 }

@@ -7,6 +7,7 @@ const (
 	featureRelease     = 4
 	featureArch        = 6
 	featureEventDesc   = 12
+	featureDirFormat   = 24
 	maxFeature         = 256
 )
 
@@ -107,6 +108,10 @@ func (f *File) feature(bit int, b []byte) error {
 		f.Arch = r.text()
 	case featureEventDesc:
 		f.descriptions(b)
+	case featureDirFormat:
+		if v := r.word64(); v != dirVersion {
+			return malformed(0, "version %d of a directory, %d is known", v, dirVersion)
+		}
 	}
 	return nil
 }

@@ -45,9 +45,13 @@ type File struct {
 	order  order
 	events events
 	kernel binary.Kernel
-	data   section
-	pipe   bool // attributes and features are records
-	err    error
+	// parts have the records: the file itself, and the other files of a directory.
+	parts []*part
+	pipe  bool // attributes and features are records
+	err   error
+	// convert is how times become those of another clock, nil if they stay.
+	convert func(uint64) uint64
+	tsc     *timeConv // nil if the file has none
 	// doubts are times from which on records may be missing, in order, once SideBand has
 	// looked for them.
 	doubts []uint64
@@ -76,7 +80,7 @@ func (f *File) read(s section, most int64) ([]byte, error) {
 // Open reads the head of a perf.data. If a section after the data cannot be read, the
 // error is the last one of reading the records.
 func Open(r io.ReaderAt, size int64) (*File, error) {
-	f := &File{r: r, size: size}
+	f := &File{r: r, size: size, parts: []*part{newPart("", r, size)}}
 	head := make([]byte, fileHeader)
 	n, err := r.ReadAt(head, 0)
 	if n < pipeHeader {
@@ -95,7 +99,7 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	switch headSize := f.order.u64(head[8:]); {
 	case headSize == pipeHeader:
 		f.pipe = true
-		f.data = section{pipeHeader, size - pipeHeader}
+		f.parts[0].data = section{pipeHeader, size - pipeHeader}
 		err = f.scanPipe()
 	case n < fileHeader:
 		err = malformed(int64(n), "the file ends in its header")
@@ -108,6 +112,7 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 		return nil, fmt.Errorf("reading the head of a perf.data: %w", err)
 	}
 	f.kernel.Clock = f.events.clock()
+	f.findTimeConv()
 	if f.kernel.Release == "" {
 		f.kernel.Release = f.Release
 	}
@@ -128,7 +133,7 @@ func (f *File) readHead(head []byte) error {
 	if data.at < fileHeader || data.at > f.size || data.size < 0 {
 		return malformed(40, "data of %d bytes from byte %d on", data.size, data.at)
 	}
-	f.data = data
+	f.parts[0].data = data
 	f.err = f.features(head[72:fileHeader])
 	return nil
 }
@@ -167,7 +172,7 @@ func (f *File) attributes(s section, size int64) error {
 func (f *File) features(bitmap []byte) error {
 	const entry = 16
 	var errs []error
-	at := f.data.at + f.data.size
+	at := f.parts[0].data.at + f.parts[0].data.size
 	for bit := range maxFeature {
 		word := f.order.u64(bitmap[bit/64*8:])
 		if word>>(bit%64)&1 == 0 {
@@ -191,7 +196,8 @@ func (f *File) features(bitmap []byte) error {
 	return errors.Join(errs...)
 }
 
-var wanted = map[int]bool{featureTracingData: true, featureBuildID: true, featureRelease: true, featureArch: true, featureEventDesc: true}
+var wanted = map[int]bool{featureTracingData: true, featureBuildID: true, featureRelease: true, featureArch: true, featureEventDesc: true,
+	featureDirFormat: true}
 
 // tracingData reads what tracefs had (HEADER_TRACING_DATA), in the layout of a trace.dat.
 func (f *File) tracingData(b []byte) error {
@@ -203,11 +209,7 @@ func (f *File) tracingData(b []byte) error {
 
 // records returns the records of the file from its first one on.
 func (f *File) records(read func(int)) *stream {
-	r := io.Reader(io.NewSectionReader(f.r, f.data.at, min(f.data.size, f.size-f.data.at)))
-	if read != nil {
-		r = &counting{r, read}
-	}
-	return newStream(f.order, r, f.data.at)
+	return f.parts[0].records(f.order, &slabs{size: slabSize}, read)
 }
 
 // counting reports what is read.
@@ -223,7 +225,12 @@ func (c *counting) Read(p []byte) (int, error) {
 }
 
 // DataSize returns the number of bytes of records.
-func (f *File) DataSize() int64 { return min(f.data.size, f.size-f.data.at) }
+func (f *File) DataSize() (n int64) {
+	for _, p := range f.parts {
+		n += p.length()
+	}
+	return n
+}
 
 // Clock returns the trace clock of the times, "" if the events do not agree.
 func (f *File) Clock() string { return f.kernel.Clock }
@@ -310,7 +317,7 @@ func (f *File) SideBand(take func(*perf.Record)) {
 		}
 		if ok, _ := f.sideBand(h, b, &r); ok {
 			if r.Type == unix.PERF_RECORD_LOST {
-				r.LostFrom = min(validTime(o.queue.before()), r.Time)
+				r.LostFrom = min(f.time(o.queue.before()), r.Time)
 				f.doubt(uint64(r.LostFrom))
 			}
 			take(&r)

@@ -40,7 +40,7 @@ func drain(t *testing.T, f *File) {
 			}
 		}
 		s.Notes()
-		if n := len(s.in.stream.slabs.all) * slabSize; n > s.in.most+4*slabSize {
+		if n := len(s.in.slabs.all) * slabSize; n > s.in.most+4*slabSize {
 			t.Fatalf("%d bytes of memory", n)
 		}
 	}

@@ -1,6 +1,7 @@
 package perfdata
 
 import (
+	"errors"
 	"fmt"
 	"io"
 )
@@ -10,36 +11,74 @@ import (
 const maxPending = 256 << 20
 
 // ordered gives the records of a file in order of time.
+//
+// perf marks rounds in a file (see queue), but not in the files of a directory. There each
+// file is read twice: the first time to know before which time no record comes from a place
+// on. What is earlier than that in all files can go out.
 type ordered struct {
-	file   *File
+	file    *File
+	slabs   slabs
+	streams []*reading
+	queue   queue
+	want    func(header) bool // nil for all
+	most    int               // maxPending, but in tests
+	last    entry
+	held    bool // last is held
+	forced  int64
+	errs    []error // of parts that have ended
+	err     error   // of all of them, once all have
+}
+
+// reading is where a part is read.
+type reading struct {
+	part   *part
 	stream *stream
-	queue  queue
-	want   func(header) bool // nil for all
-	most   int               // maxPending, but in tests
-	last   entry
-	held   bool // last is held
-	forced int64
-	err    error // of the stream, once it has ended
+	taken  int // records
+	ended  bool
+}
+
+// floor returns a time before which no more records come from the part.
+func (r *reading) floor() uint64 {
+	if k := r.taken / r.part.block; !r.ended && k < len(r.part.floors) {
+		return r.part.floors[k]
+	}
+	return latest
 }
 
 // newOrdered reads a file. read is called with the number of bytes read; it may be nil.
 func newOrdered(f *File, read func(int)) *ordered {
-	return &ordered{file: f, stream: f.records(read), most: maxPending}
+	const together = 64 << 20 // bytes for what is read at once
+	o := &ordered{file: f, most: maxPending}
+	o.slabs.size = min(max(together/len(f.parts), 2*maxRecordSize), slabSize)
+	for _, p := range f.parts {
+		if p.floors == nil && len(f.parts) > 1 {
+			p.findFloors(f)
+		}
+		o.streams = append(o.streams, &reading{part: p, stream: p.records(f.order, &o.slabs, read)})
+	}
+	return o
 }
 
-func (o *ordered) close() { o.stream.close() }
+// maxRecordSize bounds a record, whose header has 16 bits for it.
+const maxRecordSize = 64 << 10
+
+func (o *ordered) close() {
+	for _, r := range o.streams {
+		r.stream.close()
+	}
+}
 
 // next returns the next record. It is valid until the next call. After the last one it
 // returns the error that ended the reading, io.EOF for the end of the file.
 func (o *ordered) next() ([]byte, header, error) {
 	if o.held {
 		o.held = false
-		o.stream.slabs.release(o.last.slab)
+		o.slabs.release(o.last.slab)
 	}
 	for {
 		if e, ok := o.queue.pop(); ok {
 			o.last, o.held = e, true
-			b := o.stream.slabs.all[e.slab].buf[e.off:]
+			b := o.slabs.all[e.slab].buf[e.off:]
 			h := o.file.order.header(b)
 			return b[:h.size:h.size], h, nil
 		}
@@ -47,66 +86,98 @@ func (o *ordered) next() ([]byte, header, error) {
 			if len(o.queue.pending) == 0 {
 				return nil, header{}, o.err
 			}
-			o.queue.flush(^uint64(0))
+			o.queue.flush(latest)
 			continue
 		}
-		o.fill()
+		if len(o.streams) > 1 {
+			o.fillTogether()
+		} else {
+			o.fill(o.streams[0])
+		}
 	}
 }
 
 // fill reads records until some are ready, or none are left.
-func (o *ordered) fill() {
+func (o *ordered) fill(from *reading) {
 	for o.queue.next == len(o.queue.ready) {
-		rec, h, at, err := o.stream.next()
-		if err != nil {
-			o.err = o.truncated(err)
+		if typ := o.take(from); from.ended {
+			return
+		} else if typ == recordRound {
+			o.queue.mark()
+		}
+	}
+}
+
+// fillTogether reads blocks of the parts until some records are ready, or none are left: the
+// next one of the part that holds up the others.
+func (o *ordered) fillTogether() {
+	for o.queue.next == len(o.queue.ready) {
+		from := o.streams[0]
+		for _, r := range o.streams[1:] {
+			if !r.ended && (from.ended || r.floor() < from.floor()) {
+				from = r
+			}
+		}
+		if from.ended {
 			return
 		}
-		switch h.typ {
-		case recordRound:
-			o.queue.mark()
-			continue
-		case recordTracingData, recordAuxTrace: // bytes that are no record follow
-			if err := o.follows(h, rec); err != nil {
-				o.err = o.truncated(err)
+		for first := true; first || from.taken%from.part.block > 0; first = false {
+			if o.take(from); from.ended {
+				break
+			}
+			if from.taken++; o.queue.next < len(o.queue.ready) {
 				return
 			}
-			continue
 		}
-		if h.typ >= firstUserRecord || o.want != nil && !o.want(h) {
-			continue
+		bound := latest
+		for _, r := range o.streams {
+			bound = min(bound, r.floor())
 		}
-		o.queue.add(o.file.events.when(h, rec), at)
-		o.stream.slabs.hold(at.slab)
-		if o.stream.slabs.used() > o.most {
-			o.forced++
-			o.queue.half()
+		if bound > o.queue.passed+1 {
+			o.queue.flush(bound - 1) // others of this time may come, earlier in the order of parts
 		}
 	}
 }
 
-// follows passes over what follows a record.
-func (o *ordered) follows(h header, rec []byte) error {
-	v := fields{order: o.file.order, rest: rec[headerSize:]}
-	n := int64(0)
-	if h.typ == recordTracingData {
-		n = int64(padded(v.word32()))
-	} else {
-		n = int64(min(v.word64(), 1<<62))
+// take takes the next record of a part, and returns its type.
+func (o *ordered) take(from *reading) uint32 {
+	rec, h, at, err := from.stream.next()
+	if err == nil {
+		err = from.stream.follows(h, rec)
 	}
-	return o.stream.outer.skip(n)
+	if err != nil {
+		o.end(from, from.part.truncated(from.stream, err))
+		return 0
+	}
+	if h.typ >= firstUserRecord || o.want != nil && !o.want(h) {
+		return h.typ
+	}
+	o.queue.add(o.file.events.when(h, rec), at)
+	o.slabs.hold(at.slab)
+	if o.slabs.used() > o.most {
+		o.forced++
+		o.queue.half()
+	}
+	return h.typ
 }
 
-// truncated returns the error of the end: a file may be shorter than its head says.
-func (o *ordered) truncated(err error) error {
-	f := o.file
-	switch {
-	case err == io.ErrUnexpectedEOF, err == io.EOF && f.data.size > f.size-f.data.at:
-		return malformed(o.stream.outer.pos, "the file ends, its records should go on until byte %d", f.data.at+f.data.size)
-	case err == io.EOF:
-		return io.EOF
+// end ends the reading of a part, and after the last one all of it.
+func (o *ordered) end(r *reading, err error) {
+	r.ended = true
+	if err != io.EOF {
+		if r.part.name != "" {
+			err = fmt.Errorf("%s: %w", r.part.name, err)
+		}
+		o.errs = append(o.errs, err)
 	}
-	return err
+	for _, other := range o.streams {
+		if !other.ended {
+			return
+		}
+	}
+	if o.err = errors.Join(o.errs...); o.err == nil {
+		o.err = io.EOF
+	}
 }
 
 // notes are remarks about the order.

@@ -145,7 +145,7 @@ func TestBomb(t *testing.T) {
 	for _, _, err = o.next(); err == nil; _, _, err = o.next() {
 		n++
 	}
-	if used := len(o.stream.slabs.all) * slabSize; err != io.EOF || n != len(m.Records) || used > o.most+4*slabSize || o.forced == 0 {
+	if used := len(o.slabs.all) * slabSize; err != io.EOF || n != len(m.Records) || used > o.most+4*slabSize || o.forced == 0 {
 		t.Errorf("%d records of %d, %d bytes, %d times in parts: %v", n, len(m.Records), used, o.forced, err)
 	}
 }

@@ -55,7 +55,7 @@ func (f *File) trailer(a *attr, b []byte, r *perf.Record) {
 		}
 		switch part {
 		case unix.PERF_SAMPLE_TIME:
-			r.Time = validTime(v.word64())
+			r.Time = f.time(v.word64())
 		case unix.PERF_SAMPLE_CPU:
 			r.CPU = v.word32() & (1<<31 - 1) // it is an int32 from here on
 			v.word32()

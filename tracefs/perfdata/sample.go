@@ -8,11 +8,12 @@ import (
 
 // sample is a decoded sample. Its slices lie in the record.
 type sample struct {
-	ip, time, period uint64
-	pid, tid         int32
-	cpu              int32 // -1 if the sample does not have it
-	user             bool  // the thread was in user space
-	chained          bool  // there is a call chain
+	ip, period uint64
+	time       uint64 // as it is in the file
+	pid, tid   int32
+	cpu        int32 // -1 if the sample does not have it
+	user       bool  // the thread was in user space
+	chained    bool  // there is a call chain
 	// kernel and chain are the parts of the call chain, words in the order of the file.
 	kernel, chain []byte
 	// cookie is of the request for a deferred stack, if deferred.
@@ -48,7 +49,7 @@ func (s *sample) decode(o order, a *attr, h header, b []byte) bool {
 		s.pid, s.tid = int32(o.u32(b[l.tid:])), int32(o.u32(b[l.tid+4:]))
 	}
 	if l.time >= 0 {
-		s.time = uint64(validTime(o.u64(b[l.time:])))
+		s.time = o.u64(b[l.time:])
 	}
 	if l.cpu >= 0 {
 		s.cpu = int32(o.u32(b[l.cpu:]) & (1<<31 - 1))

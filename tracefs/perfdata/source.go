@@ -24,6 +24,7 @@ type Source struct {
 	record  perf.Record
 	at      binary.Moment
 	counts  counts
+	mounts  mounts
 	ended   bool
 	doubts  []uint64 // from which times on the processes may have changed unseen
 	unwind  func(*Copy) []tracefs.Frame
@@ -101,6 +102,7 @@ func (s *Source) take(b *tracefs.Batch, h header, rec []byte) {
 		case !s.sample.decode(s.file.order, a, h, rec):
 			s.bad(h)
 		default:
+			s.sample.time = uint64(s.file.time(s.sample.time))
 			s.print(b, a)
 		}
 	case recordDeferred:
@@ -110,6 +112,11 @@ func (s *Source) take(b *tracefs.Batch, h header, rec []byte) {
 	case unix.PERF_RECORD_THROTTLE:
 		s.counts.throttled++
 		s.lost(b, h, rec)
+	case unix.PERF_RECORD_NAMESPACES:
+		a := s.file.events.of(h, rec)
+		if a == nil || len(rec)-headerSize < a.trailer() || !s.mounts.add(s.file.order, rec[headerSize:len(rec)-a.trailer()]) {
+			s.bad(h)
+		}
 	default:
 		s.other(b, h, rec)
 	}
@@ -262,6 +269,9 @@ func (s *Source) Notes() []string {
 		if c.n > 0 {
 			list = append(list, fmt.Sprintf("%d %s", c.n, c.what))
 		}
+	}
+	if note := s.mounts.note(); note != "" {
+		list = append(list, note)
 	}
 	return append(list, s.printer.Notes()...)
 }

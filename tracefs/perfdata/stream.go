@@ -14,6 +14,7 @@ const (
 	recordRound       = 68
 	recordAuxTrace    = 71
 	recordEventUpdate = 78
+	recordTimeConv    = 79
 	recordFeature     = 80
 	recordCompressed  = 81
 	recordCompressed2 = 83
@@ -30,8 +31,9 @@ type slab struct {
 	live int // records that wait
 }
 
-// slabs are the pieces that are in memory.
+// slabs are the pieces that are in memory, each of a size that a record fits in.
 type slabs struct {
+	size int
 	all  []*slab
 	free []uint32
 }
@@ -43,7 +45,7 @@ func (s *slabs) get() uint32 {
 		s.free = s.free[:n]
 		return i
 	}
-	s.all = append(s.all, &slab{buf: make([]byte, slabSize)})
+	s.all = append(s.all, &slab{buf: make([]byte, s.size)})
 	return uint32(len(s.all) - 1)
 }
 
@@ -58,7 +60,7 @@ func (s *slabs) release(i uint32) {
 }
 
 // used returns how many bytes of memory hold records.
-func (s *slabs) used() int { return (len(s.all) - len(s.free)) * slabSize }
+func (s *slabs) used() int { return (len(s.all) - len(s.free)) * s.size }
 
 // place is where a record is in memory.
 type place struct{ slab, off uint32 }
@@ -107,7 +109,7 @@ func (c *cutter) rest() []byte { return c.slabs.all[c.slab].buf[c.at:c.end] }
 // if there are none at all.
 func (c *cutter) need(n int) error {
 	for c.end-c.at < n {
-		if !c.begun || c.at+n > slabSize {
+		if !c.begun || c.at+n > c.slabs.size {
 			c.turn()
 		}
 		got, err := c.fill(c.slabs.all[c.slab].buf[c.end:])
@@ -163,18 +165,17 @@ func (c *cutter) take(n int64) ([]byte, error) {
 
 // stream gives the records of a file, decompressed.
 type stream struct {
-	slabs  slabs
 	outer  cutter
 	inner  cutter
 	unpack *unpacker
 	inside bool // of a compressed record
 }
 
-// newStream reads records from r on. The first byte is at pos of the file.
-func newStream(o order, r io.Reader, pos int64) *stream {
+// newStream reads records from r on, into slabs. The first byte is at pos of the file.
+func newStream(o order, to *slabs, r io.Reader, pos int64) *stream {
 	s := new(stream)
-	s.outer = cutter{order: o, slabs: &s.slabs, fill: r.Read, pos: pos}
-	s.inner = cutter{order: o, slabs: &s.slabs}
+	s.outer = cutter{order: o, slabs: to, fill: r.Read, pos: pos}
+	s.inner = cutter{order: o, slabs: to}
 	return s
 }
 
@@ -206,6 +207,18 @@ func (s *stream) next() (rec []byte, h header, at place, err error) {
 			return nil, h, at, err
 		}
 	}
+}
+
+// follows passes over bytes after a record that are no record.
+func (s *stream) follows(h header, rec []byte) error {
+	v := fields{order: s.outer.order, rest: rec[headerSize:]}
+	switch h.typ {
+	case recordTracingData:
+		return s.outer.skip(int64(padded(v.word32())))
+	case recordAuxTrace:
+		return s.outer.skip(int64(min(v.word64(), 1<<62)))
+	}
+	return nil
 }
 
 // decompress begins a compressed record.

@@ -134,15 +134,20 @@ func (f *File) at(off int64) *cursor {
 // bytes read, for progress; read may be nil.
 func (f *File) Source(b *Buffer, opt ring.Options, read func(int)) *ring.Source {
 	k := f.kernel
-	k.Clock, k.Subbuf = b.Clock, b.PageSize
-	if k.Clock == "" {
-		k.Clock = f.clock
-	}
+	k.Clock, k.Subbuf = f.Clock(b), b.PageSize
 	var buffers []ring.Buffer
 	for _, g := range b.cpus {
 		buffers = append(buffers, ring.Buffer{CPU: g.cpu, Pages: f.pages(b, g, read)})
 	}
 	return ring.NewSource(&k, buffers, opt)
+}
+
+// Clock returns the name of the trace clock of a buffer, "" if unknown.
+func (f *File) Clock(b *Buffer) string {
+	if b.Clock != "" {
+		return b.Clock
+	}
+	return f.clock
 }
 
 // DataSize returns how many bytes of trace data a buffer has in the file.
