@@ -32,22 +32,38 @@ func needBPF(t *testing.T) {
 
 // sumReport is what the test reads of a report.
 type sumReport struct {
-	Locks, Condvars []struct {
-		Address    string
-		Waits      int
-		Woken      int
-		TimedOut   int   `json:"timed_out"`
-		Total      int64 `json:"total_ns"`
-		Wakes      int   `json:"wake_calls"`
-		Threads    int   `json:"woken_threads"`
-		Kind       string
-		WaitStacks []struct {
-			Stack []struct{ Function, Path, Trust string }
-			Count int
-			Total int64 `json:"total_ns"`
-		} `json:"wait_stacks"`
+	Locks, Condvars []sumRow
+	Notes           []string
+	Loss            struct{ Gaps, Records int64 } // not with this source
+}
+
+// sumRow is a futex in it.
+type sumRow struct {
+	Address    string
+	Waits      int
+	Woken      int
+	TimedOut   int   `json:"timed_out"`
+	Total      int64 `json:"total_ns"`
+	Wakes      int   `json:"wake_calls"`
+	Threads    int   `json:"woken_threads"`
+	Kind       string
+	WaitStacks []struct {
+		Stack []struct{ Function, Path, Trust string }
+		Count int
+		Total int64 `json:"total_ns"`
+	} `json:"wait_stacks"`
+}
+
+// row returns the row of a futex, nil if it has none.
+func (r *sumReport) row(address string) *sumRow {
+	for _, list := range [...][]sumRow{r.Locks, r.Condvars} {
+		for i := range list {
+			if list[i].Address == address {
+				return &list[i]
+			}
+		}
 	}
-	Notes []string
+	return nil
 }
 
 // sumLog is what the victim has written of a futex.
@@ -295,5 +311,51 @@ func TestFutexSumsFlags(t *testing.T) {
 		if code := cmd.ProcessState.ExitCode(); code == 0 || !strings.Contains(string(text), "source") {
 			t.Errorf("%q: exit code %d, %v\n%s", flags, code, err, text)
 		}
+	}
+}
+
+// TestFutexSumsVariable: a futex in a static variable has its name, once the source has seen the
+// program twice.
+func TestFutexSumsVariable(t *testing.T) {
+	needBPF(t)
+	program := filepath.Join(t.TempDir(), "sumwaits")
+	compile(t, program, "sumwaits.c")
+	victim := exec.Command(program, "1000000")
+	in, err := victim.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := victim.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if _, err := in.Write([]byte("\n")); err != nil {
+		t.Fatal(err)
+	}
+	stderr := &startLine{begun: make(chan struct{})}
+	watch := exec.Command(ustackBinary(t), "futex", "--live", "--source=bpf", "--symbols", "--interval=100ms", "-p", strconv.Itoa(victim.Process.Pid))
+	watch.Stderr = stderr
+	out, err := watch.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := watch.Start(); err != nil {
+		t.Fatal(err)
+	}
+	late := time.AfterFunc(time.Minute, func() { _ = victim.Process.Kill() })
+	defer late.Stop()
+	named := false
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), " word ") && !named {
+			named = true
+			if err := victim.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	_ = victim.Wait()
+	if err := watch.Wait(); err != nil || !named {
+		t.Errorf("named %v, %v\n%s", named, err, &stderr.text)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"ustack/filemap"
+	"ustack/filemap/symbol"
 	"ustack/render/tally"
 	"ustack/tracefs"
 )
@@ -18,6 +20,9 @@ type SummedState struct {
 	Others CallSum
 	Open   []OpenWait
 	Loss   SummedLoss
+	// Variable returns the static variable that a futex is in, nil if it is in none or that is
+	// not known, and how well; it may be nil.
+	Variable func(FutexID) (*symbol.Variable, filemap.Trust)
 }
 
 // Report makes the report until now.
@@ -69,6 +74,9 @@ func (s *Summed) rows(st *SummedState) map[FutexID]*Lock {
 			return
 		}
 		l := s.row(id, c, s.longs[id], open[id])
+		if st.Variable != nil {
+			l.Variable, l.VariableTrust = st.Variable(id)
+		}
 		if _, ok := st.Sums[id.otherHalf()]; ok && l.lock.byName == Unknown && (l.Kind == Semaphore || l.Kind == Signal) && l.lock.traits.bitset > 0 {
 			l.Kind = Condvar // see lock.signal
 		}

@@ -37,6 +37,7 @@ type session struct {
 	reader  *procmap.Reader
 	files   *files
 	names   *symbolize.Symbols // nil without --symbols
+	static  *variables
 	sum     *futex.Summed
 	interim *display.Interim
 	child   *live.Command // nil without a command
@@ -106,6 +107,10 @@ func (s *session) open() (err error) {
 		return err
 	}
 	s.files = newFiles(s.reader, places, byid.Options{DebugDirs: opt.Symbols.DebugDirs, Home: home, Fetch: opt.Symbols.Fetch})
+	s.static = newVariables(nil, s.files)
+	if s.names != nil {
+		s.static.names = s.names
+	}
 	s.interim = display.New(opt.Stdout, opt.Interval)
 	if s.source, err = bpffutex.Open(bpffutex.Options{Filtered: s.filtered(), MinWait: opt.MinWait}); err != nil {
 		return err
@@ -312,6 +317,7 @@ func (s *session) next(until time.Time) error {
 		return err
 	}
 	w := &s.wait
+	s.static.seen(&w.Futex, w.To)
 	s.sum.Add(&futex.LongWait{Futex: futexID(&w.Futex), From: w.From, To: w.To, TID: w.TID, Comm: w.Comm, Ret: int64(w.Result), Stack: s.files.stack(w)})
 	return nil
 }

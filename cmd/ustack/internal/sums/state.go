@@ -13,7 +13,7 @@ import (
 
 // state returns what has been counted until now.
 func (s *session) state() (*futex.SummedState, error) {
-	st := &futex.SummedState{End: cmp.Or(s.stopped, space.Monotonic()), Sums: make(map[futex.FutexID]*futex.CallSum)}
+	st := &futex.SummedState{End: cmp.Or(s.stopped, space.Monotonic()), Variable: s.static.variable, Sums: make(map[futex.FutexID]*futex.CallSum)}
 	err := s.source.Sums(func(f bpffutex.Futex, sum *bpffutex.Sum) error {
 		c := callSum(sum)
 		st.Sums[futexID(&f)] = &c
