@@ -15,13 +15,13 @@ type Drained struct {
 	// Records were applied.
 	Records int
 	// Lost is how many records the kernel had no room for, Malformed how often a
-	// ring had bytes that are no record. After either, or when a CPU went online,
-	// all is in Doubt from then on: it is time for Refresh.
+	// ring had bytes that are no record. After either, or when a CPU went online or
+	// offline, all is in Doubt from then on: it is time for Refresh.
 	Lost      uint64
 	Malformed int
 	Doubt     bool
-	// Came is how many CPUs went online.
-	Came int
+	// Came is how many CPUs went online, Left how many went offline.
+	Came, Left int
 	// Unseen is how many records of the tracepoints were lost. After that, or when
 	// Malformed, all is Unsure until Refresh.
 	Unseen uint64
@@ -51,10 +51,17 @@ func (b *Band) Drain() (Drained, error) {
 // mostPasses bounds how often the rings are read in a Drain.
 const mostPasses = 3
 
-// drain adds to what was found since the last Drain. Files are looked at after the rings
-// were read, so what was unmapped in between takes another pass. If that has new suspects
-// again and again, they are for the next Drain, and so is all that is as new.
+// drain adds to what was found since the last Drain.
 func (b *Band) drain() {
+	b.read()
+	b.followCPUs()
+	b.expire(b.found.Until)
+}
+
+// read reads the rings. Files are looked at after that, so what was unmapped in between
+// takes another pass. If that has new suspects again and again, they are for the next
+// Drain, and so is all that is as new.
+func (b *Band) read() {
 	d := &b.found
 	for n := range mostPasses {
 		known := b.drained
@@ -69,8 +76,6 @@ func (b *Band) drain() {
 			d.Until, b.drained = known, known
 		}
 	}
-	b.followCPUs(d.Until)
-	b.expire(d.Until)
 }
 
 // Reached sets the time up to which the History has been looked up. It drops

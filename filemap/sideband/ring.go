@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/tracefs"
 	"ustack/tracefs/perf"
 	"ustack/tracefs/privilege"
 )
@@ -17,6 +18,8 @@ type ring struct {
 	// see History.Unsure.
 	soft     bool
 	features features
+	// gone is when its CPU was found to have gone offline, 0 if it has not.
+	gone tracefs.Time
 }
 
 // add opens one more event of the CPU, whose records go to the ring.

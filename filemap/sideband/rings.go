@@ -65,16 +65,35 @@ func (rs *rings) addRing(r *ring, since tracefs.Time) {
 // reportsLoaded reports whether the kernel reports the end of an exec.
 func (rs *rings) reportsLoaded() bool { return len(rs.list) > 0 && rs.list[0].features.exec }
 
-// closeOff closes the rings of CPUs that are offline, or were since they were
-// opened.
-func (rs *rings) closeOff(hotplug *perf.Hotplug, cpus []int) {
+// retire notes at t which rings are of CPUs that are offline, or were since they were
+// opened: nothing is written to these any more. It reports whether there are any. What
+// they have is read once more, see closeRetired.
+func (rs *rings) retire(hotplug *perf.Hotplug, cpus []int, t tracefs.Time) (any bool) {
 	none := !slices.ContainsFunc(rs.list, func(r *ring) bool { return slices.Contains(cpus, r.CPU) })
+	for _, r := range rs.list {
+		if !none && r.gone == 0 && hotplug.Off(r.CPU, cpus) {
+			r.gone, any = t, true
+		}
+	}
+	hotplug.Closed()
+	return any
+}
+
+// closeRetired closes the rings that were read after their CPU went offline, and passes
+// on from when until when records of it may be missing. The kernel stops recording before
+// the last task leaves the CPU (CPUHP_AP_PERF_ONLINE, and CPUHP_AP_SCHED_WAIT_EMPTY after
+// it, in include/linux/cpuhotplug.h): after the last record, that is.
+func (rs *rings) closeRetired(missing func(cpu int, from, to tracefs.Time)) {
+	left := make(map[int]gap)
 	rs.list = slices.DeleteFunc(rs.list, func(r *ring) bool {
-		if none || !hotplug.Off(r.CPU, cpus) {
+		if r.gone == 0 {
 			return false
 		}
-		_ = r.Close() // nothing is written to it any more
+		left[r.CPU] = gap{from: max(left[r.CPU].from, r.Last()), to: r.gone}
+		_ = r.Close()
 		return true
 	})
-	hotplug.Closed()
+	for cpu, g := range left {
+		missing(cpu, min(g.from, g.to), g.to)
+	}
 }

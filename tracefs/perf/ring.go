@@ -97,6 +97,10 @@ func (r *Ring) FD() int { return r.fd }
 // Begin notes that the ring has all records from a time on.
 func (r *Ring) Begin(t tracefs.Time) { r.last = t }
 
+// Last returns the time of the last record that was read, or since when the ring has
+// all records, if that is later.
+func (r *Ring) Last() tracefs.Time { return r.last }
+
 // Add notes an event that was opened Into the ring, for Lost and Close.
 func (r *Ring) Add(fd int) { r.extra = append(r.extra, fd) }
 

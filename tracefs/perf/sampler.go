@@ -57,6 +57,7 @@ type Sampler struct {
 	event   Event // as it is opened, but for the tracepoint
 	clock   int32
 	rings   []*Ring
+	retired []*Ring           // of CPUs that went offline, to be read once more
 	points  map[uint64]uint64 // tracepoints by the numbers of their events
 	merge   *Merge
 	hotplug Hotplug
@@ -240,7 +241,7 @@ func (s *Sampler) Read(take func(*StackSample), lost func(Loss)) tracefs.Time {
 	}
 	s.later = s.later[:0]
 	e := &s.event
-	err := s.merge.Read(s.rings, until, func(t tracefs.Time, b []byte) {
+	err := s.merge.Read(slices.Concat(s.rings, s.retired), until, func(t tracefs.Time, b []byte) {
 		if recordType(b) != unix.PERF_RECORD_SAMPLE {
 			return
 		}
@@ -261,9 +262,13 @@ func (s *Sampler) Read(take func(*StackSample), lost func(Loss)) tracefs.Time {
 }
 
 // followCPUs opens the rings of CPUs that went online, and closes the rings of CPUs
-// that went offline. If threads are given, a CPU that went online samples these
+// that went offline, once they have been read after that. If threads are given, a CPU that went online samples these
 // threads, and what they start from then on.
 func (s *Sampler) followCPUs(t tracefs.Time) {
+	for _, r := range s.retired {
+		_ = r.Close() // nothing is written to it any more
+	}
+	s.retired = s.retired[:0]
 	cpus := s.hotplug.Online(t)
 	if cpus == nil {
 		return
@@ -272,12 +277,12 @@ func (s *Sampler) followCPUs(t tracefs.Time) {
 		if !s.hotplug.Off(r.CPU, cpus) {
 			return false
 		}
-		_ = r.Close() // nothing is written to it any more
+		s.retired = append(s.retired, r)
 		return true
 	})
 	s.hotplug.Closed()
 	for _, cpu := range cpus {
-		if slices.ContainsFunc(s.rings, func(r *Ring) bool { return r.CPU == cpu }) {
+		if slices.ContainsFunc(slices.Concat(s.rings, s.retired), func(r *Ring) bool { return r.CPU == cpu }) {
 			continue
 		}
 		since, soon := s.hotplug.Came(cpu, t)
@@ -293,9 +298,9 @@ func (s *Sampler) followCPUs(t tracefs.Time) {
 // Close closes all events.
 func (s *Sampler) Close() error {
 	var err error
-	for _, r := range s.rings {
+	for _, r := range slices.Concat(s.rings, s.retired) {
 		err = errors.Join(err, r.Close())
 	}
-	s.rings = nil
+	s.rings, s.retired = nil, nil
 	return err
 }

@@ -28,7 +28,8 @@ type bandFollower struct {
 	history *sideband.History
 	missing uint64       // lost records
 	unseen  uint64       // of tracepoints
-	came    int          // CPUs that went on
+	came    int          // CPUs that went online
+	left    int          // and offline
 	until   tracefs.Time // all that happened before is known
 
 	refresh time.Time // when all processes may be read again
@@ -102,7 +103,7 @@ func (b *bandFollower) settle() error {
 	d, err := b.band.Drain()
 	b.missing += d.Lost
 	b.unseen += d.Unseen
-	b.came += d.Came
+	b.came, b.left = b.came+d.Came, b.left+d.Left
 	b.until = d.Until
 	if err == nil && (d.Doubt || d.Unsure) && time.Now().After(b.refresh) {
 		began := time.Now()
@@ -188,8 +189,8 @@ func (b *bandFollower) words() string {
 func (b *bandFollower) report(say func(string, ...any)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.came > 0 {
-		say("CPUs came online %d times: until they were followed, frames resolve only if the mapping existed before and after", b.came)
+	if b.came+b.left > 0 {
+		say("CPUs came online %d times and went offline %d times: until that was followed, frames resolve only if the mapping existed before and after", b.came, b.left)
 	}
 	if b.unseen > 0 {
 		say("lost %d records of munmap, mmap and mremap: files of that time are late", b.unseen)
