@@ -163,6 +163,7 @@ func newBand(spaces *space.Spaces, opt Options, clock int32) *Band {
 	b.calls = calls{history: b.History, watch: &b.watch, lose: b.gap, loseSoft: b.softGap, seen: b.rings.reports}
 	b.files = watchedFiles{history: b.History, clock: clock, completer: &b.completer,
 		watcher: opt.Watcher, reported: opt.Written, forget: opt.Forget}
+	b.files.freshFiles.moved = b.calls.heaps.isMoved
 	b.underWay.begin(0)
 	return b
 }

@@ -69,7 +69,7 @@ func (b *Band) read() {
 		b.collect(d)
 		b.apply(d)
 		b.drained = d.Until
-		if b.files.settleSuspects(b.drained) {
+		if settled := b.files.settleFresh(b.drained); b.files.settleSuspects(b.drained) && settled {
 			break
 		}
 		if n == mostPasses-1 {
@@ -104,6 +104,7 @@ func (b *Band) gap(cpu int, n uint64, from, t tracefs.Time) {
 	b.underWay.begin(t)
 	b.calls.missed(t)
 	b.comms.forget(t)
+	b.files.missed()
 	b.History.lost(cpu, n, from, t)
 }
 
@@ -174,6 +175,7 @@ func (b *Band) record(r *perf.Record) {
 		return
 	case r.Type == unix.PERF_RECORD_SAMPLE:
 		h.loaded(r.PID, r.Time)
+		b.files.loaded(r.PID, r.Time)
 		return
 	case r.Type == unix.PERF_RECORD_MMAP:
 		b.calls.succeeded(r)
@@ -201,6 +203,7 @@ func (b *Band) record(r *perf.Record) {
 		b.comms.add(r.TID, called{from: r.Time, comm: comm})
 		delete(b.namings.by, r.PID)
 		h.exec(r.PID, comm, r.Time)
+		b.files.unloaded(r.PID)
 		b.calls.began(r.PID)
 		if b.rings.reportsLoaded() {
 			h.loading(r.PID, r.Time)
@@ -230,6 +233,7 @@ func (b *Band) record(r *perf.Record) {
 			return
 		}
 		b.calls.gone(r.PID)
+		b.files.unloaded(r.PID)
 	default:
 		return
 	}

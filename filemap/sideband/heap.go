@@ -56,6 +56,9 @@ func (h *heaps) moved(all []int) {
 	}
 }
 
+// isMoved reports whether a process has done that.
+func (h *heaps) isMoved(pid int) bool { return h.top[pid] == math.MaxUint64 }
+
 // brk notes a call of brk by one of the processes that share a memory, and returns up to where
 // it may unmap memory.
 func (h *heaps) brk(all []int, to uint64) (end uint64) {

@@ -29,6 +29,9 @@ type heldFile struct {
 	at             pathFile
 	changed, young bool
 	remote         bool // it is of a server
+	// fresh: it may have been changed since it was mapped, and back. executed: the process
+	// executes it.
+	fresh, executed bool
 	// strange: the process has another file mapped there by now, neither the one at the path
 	// nor one with the ID.
 	strange bool
@@ -78,15 +81,16 @@ func (h *heldFile) find() {
 			return
 		}
 	}
-	// The times of file systems are coarse: where they do not decide, the ID does. A write
-	// since, if it was undone within the tick, goes unseen: without an ID for what changed so
-	// shortly before it was mapped, programs that run as soon as they are built had none.
+	// The times of file systems are coarse: where they do not decide, the ID does. For a write
+	// since that was undone within the tick, see freshFile.
 	switch {
 	case !h.at.roots && (h.at.changed.After(h.made) || !h.readable()):
 		h.changed = true
 	case !h.at.changed.Before(h.made.Add(-coarse)):
 		h.changed = h.at.written.After(h.made) || !hasID(h.fd, h.m.BuildID)
 	}
+	h.fresh = !h.changed && !h.at.roots && h.at.isFresh(h.made)
+	h.executed = h.fresh && executes(h.pid, h.at)
 	h.young = !h.at.changed.Before(time.Now().Add(-coarse))
 }
 

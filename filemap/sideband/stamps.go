@@ -138,6 +138,9 @@ func (w *watchedFiles) stamp(pid int, f *watchedFile, m *procmap.Mapping, t trac
 	if held.strange && len(s.suspects) < maxStamped {
 		s.suspects = append(s.suspects, suspect{*f, pid, m.Start, t, perf.Now(w.clock)})
 	}
+	if held.fresh {
+		w.stampFresh(pid, f, m, t, held)
+	}
 	as := watchedAs{f.mappedFile, held.at.id, held.at.born.UnixNano()}
 	switch {
 	case held.changed:

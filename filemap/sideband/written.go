@@ -102,6 +102,8 @@ type watchedFiles struct {
 	// checked is the time up to which all writes are known.
 	checked tracefs.Time
 	stamps  stamps
+
+	freshFiles freshFiles
 }
 
 // watch watches the file of a mapping that was made at t.

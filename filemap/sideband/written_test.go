@@ -23,9 +23,16 @@ import (
 // the test where the kernel reports no build IDs.
 func watchingBand(t *testing.T) *Band {
 	t.Helper()
-	written := new(Written)
-	watcher := filewatch.New(filewatch.Options{Forget: written.Changed})
-	b, _ := openBand(t, Options{Watcher: watcher, Written: written})
+	return watchingWith(t, Options{})
+}
+
+// watchingWith is watchingBand with more options.
+func watchingWith(t *testing.T, opt Options) *Band {
+	t.Helper()
+	opt.Written = new(Written)
+	watcher := filewatch.New(filewatch.Options{Forget: opt.Written.Changed})
+	opt.Watcher = watcher
+	b, _ := openBand(t, opt)
 	// A file that a busy machine has no time to look at is not checked.
 	b.completer.calls = bounded.New(time.Minute)
 	t.Cleanup(func() { // before the side band is closed
