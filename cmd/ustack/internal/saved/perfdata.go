@@ -31,7 +31,7 @@ func (t *Trace) useRecorded() error {
 	}
 	f.SideBand(rec.Add)
 	t.copies.open(f, t.options.Files[0], rec.History.Spaces)
-	a := &recorded{threads: rec.History.Threads, lost: rec.LostSince, missed: rec.Missed}
+	a := &recorded{threads: rec.History.Threads, spaces: rec.History.Spaces, lost: rec.LostSince, missed: rec.Missed}
 	stamp := timeline.TextStamp()
 	if t.Sources() == 1 {
 		t.opt.Exact, stamp = true, timeline.Precision{}
@@ -47,6 +47,7 @@ func (t *Trace) useRecorded() error {
 type recorded struct {
 	inner   *timeline.Attributor
 	threads *sideband.Threads
+	spaces  *space.Spaces
 	lost    tracefs.Time // when the first records were lost
 	missed  func(tracefs.Time) (until tracefs.Time, ok bool)
 	tid     int
@@ -71,18 +72,38 @@ func (a *recorded) Attribute(s *resolve.Query) {
 
 // replaced takes the files off frames that may be of another program, whose exec was lost:
 // the record of it, and those of what it has mapped. At a random place no two programs have
-// code.
+// code. But a program can unmap a file and map another one there: a file that was mapped
+// before a loss is only claimed from then on.
 func (a *recorded) replaced(s *resolve.Query) {
 	until, ok := a.missed(s.Time)
-	if !ok || a.inner.BeganSince(int(s.TID), s.Time, until) {
+	if !ok {
 		return
 	}
+	began := a.inner.BeganSince(int(s.TID), s.Time, until)
 	for k := range s.Attributions {
 		f, o := &s.Frames[k], &s.Attributions[k]
-		if o.File != nil && f.Form == tracefs.FormPlain && sideband.FixedPlace(f.Address(s.Text)) {
+		if o.File == nil || f.Form != tracefs.FormPlain {
+			continue
+		}
+		addr := f.Address(s.Text)
+		switch {
+		case !began && sideband.FixedPlace(addr):
 			*o = resolve.Unnamed(filemap.Lost)
+		case !a.mappedSince(s, addr, until):
+			o.Trust = filemap.Claimed
 		}
 	}
+}
+
+// mappedSince reports whether the mapping at an address, at the time of a stack, was made
+// after another time.
+func (a *recorded) mappedSince(s *resolve.Query, addr uint64, t tracefs.Time) bool {
+	pid, _, ok := a.PID(int(s.TID), s.Time)
+	if !ok {
+		return false
+	}
+	p, ok := a.spaces.Lookup(pid, addr, s.Time)
+	return ok && !p.Late && p.Mapping.Since >= t
 }
 
 // PID implements timeline.Threads: a sample says of which process its thread is.
