@@ -55,9 +55,14 @@ func isRawCompat(raw []byte, tp *Tracepoint) bool {
 	return false
 }
 
-// heaped notes that a process maps a file as code where brk may unmap it unseen.
+// heaped notes that a process maps a file as code where brk may unmap it unseen. The end of
+// its heap is unknown if the process is from before the trace, say.
 func heaped(b *Band, r *perf.Record, m *procmap.Mapping) {
-	if !b.rings.raw || !m.Kind.HasFile() || m.Start >= max(low, b.calls.heaps.top[r.PID]) {
+	end, known := b.calls.heaps.top[r.PID]
+	if !known {
+		end = low + heapReach
+	}
+	if !b.rings.raw || !m.Kind.HasFile() || m.Start >= max(low, end) {
 		return
 	}
 	sp := b.History.Spaces.Space(r.PID)
@@ -79,12 +84,15 @@ func ofProgram(v *space.Version, m *procmap.Mapping) bool {
 	return true
 }
 
-// inHeap reports whether one of the mappings of code that a process was found to have may be
-// in a heap that begins below 4 GiB: it is of another file than the lowest one, which is the
-// program's then.
+// inHeap reports whether one of the mappings of code that a process was found to have, in
+// order, may be in a heap that begins below 4 GiB. The lowest one is the program's then. Its
+// segments are of one file, each as far from its offset as the others; what is not like that
+// was mapped later. Where the heap ends is unknown.
 func inHeap(ms []procmap.Mapping) bool {
 	for i := range ms {
-		if m := &ms[i]; m.Start < low && m.Kind.HasFile() && (m.Inode != ms[0].Inode || m.Dev != ms[0].Dev) {
+		m, program := &ms[i], &ms[0]
+		segment := program.Start < low && m.Inode == program.Inode && m.Dev == program.Dev && m.Start-m.Offset == program.Start-program.Offset
+		if m.Start < low+heapReach && m.Kind.HasFile() && !segment {
 			return true
 		}
 	}

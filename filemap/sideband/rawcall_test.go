@@ -51,8 +51,8 @@ func TestRawCompat(t *testing.T) {
 // TestInHeap: a file of which there is code below 4 GiB is the program's own, or may be in
 // its heap.
 func TestInHeap(t *testing.T) {
-	at := func(start uint64, inode uint64) procmap.Mapping {
-		return procmap.Mapping{Start: start, End: start + 0x1000, Inode: inode, Kind: procmap.File}
+	at := func(start, inode, offset uint64) procmap.Mapping {
+		return procmap.Mapping{Start: start, End: start + 0x1000, Inode: inode, Offset: offset, Kind: procmap.File}
 	}
 	for _, c := range []struct {
 		name string
@@ -60,9 +60,11 @@ func TestInHeap(t *testing.T) {
 		want bool
 	}{
 		{"nothing", nil, false},
-		{"a fixed program", []procmap.Mapping{at(0x400000, 1), at(0x500000, 1), at(0x7f0000000000, 2)}, false},
-		{"another file", []procmap.Mapping{at(0x400000, 1), at(0x20000000, 2)}, true},
-		{"no fixed program", []procmap.Mapping{at(0x550000000000, 1), at(0x7f0000000000, 2)}, false},
+		{"a fixed program", []procmap.Mapping{at(0x400000, 1, 0), at(0x500000, 1, 0x100000), at(0x7f0000000000, 2, 0)}, false},
+		{"another file", []procmap.Mapping{at(0x400000, 1, 0), at(0x20000000, 2, 0)}, true},
+		{"another file, above 4 GiB", []procmap.Mapping{at(0x400000, 1, 0), at(0x120000000, 2, 0)}, true},
+		{"its own file once more", []procmap.Mapping{at(0x400000, 1, 0), at(0x20000000, 1, 0)}, true},
+		{"no fixed program", []procmap.Mapping{at(0x550000000000, 1, 0), at(0x7f0000000000, 2, 0)}, false},
 	} {
 		if got := inHeap(c.maps); got != c.want {
 			t.Errorf("%s: %t, want %t", c.name, got, c.want)
@@ -98,5 +100,21 @@ func TestHeaped(t *testing.T) {
 		late("a library", 0x7f0000000010, false)
 		code(3, 0x20000000)
 		late("low", 0x20000010, raw)
+	}
+}
+
+// TestHeapedBefore: so it is with one that a process from before the trace maps above 4 GiB,
+// where its heap can reach.
+func TestHeapedBefore(t *testing.T) {
+	b := newBand(space.New(), Options{}, unix.CLOCK_MONOTONIC)
+	b.rings.raw = true
+	for i, start := range []uint64{0x7f0000000000, 0x120000000} {
+		at := tracefs.Time(100 + 10*i)
+		m := &procmap.Mapping{Start: start, End: start + 0x1000, Inode: uint64(i), Kind: procmap.File, Perms: procmap.Read | procmap.Exec}
+		heaped(b, &perf.Record{PID: 7, TID: 7, Time: at}, m)
+		_ = b.History.mapped(7, m, at)
+		if p, ok := b.History.Spaces.Lookup(7, start, at); !ok || p.Late != (start < low+heapReach) {
+			t.Errorf("%#x: %t, late %t", start, ok, p.Late)
+		}
 	}
 }
