@@ -80,7 +80,7 @@ func (s *session) start() *Start {
 		Idle:    s.progress.idle,
 		Wake:    s.in.Mark,
 
-		Processes: &Processes{s.follow},
+		Processes: &Processes{follow: s.follow},
 	}
 }
 
