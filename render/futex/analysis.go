@@ -95,8 +95,8 @@ type Analysis struct {
 	sites    sites
 	holders  holders
 	splits   splits
-	held     held
 	log      callLog // of Options.Calls
+	held     held
 	calls    calls
 	reporter reporter
 	impact   impactLog // of Options.Impact
@@ -137,7 +137,7 @@ func (a *Analysis) connect(opt *Options) {
 	a.sites = sites{byKey: make(map[lockKey]*site), most: sitesOfLock * opt.Locks, tasks: &a.tasks, activity: &a.activity, locks: &a.locks, moved: a.calls.moved}
 	a.holders = holders{order: make(map[orderKey]*orderSeen), tasks: &a.tasks, locks: &a.locks}
 	a.splits = splits{losses: &a.losses, activity: &a.activity, holders: &a.holders}
-	a.held = held{losses: &a.losses, activity: &a.activity}
+	a.held = held{losses: &a.losses, activity: &a.activity, log: &a.log}
 	a.log = callLog{on: opt.Calls, stacks: &a.stacks, losses: &a.losses, tasks: &a.tasks, locks: &a.locks}
 	a.calls = calls{stacks: &a.stacks, losses: &a.losses, tasks: &a.tasks, locks: &a.locks, sites: &a.sites, holders: &a.holders, splits: &a.splits, held: &a.held, log: &a.log}
 	a.reporter = reporter{opt: *opt, stacks: &a.stacks, losses: &a.losses, tasks: &a.tasks, locks: &a.locks, sites: &a.sites, holders: &a.holders,
@@ -146,6 +146,7 @@ func (a *Analysis) connect(opt *Options) {
 
 // Batch takes the next batch of a trace.
 func (a *Analysis) Batch(h *resolve.Pending) error {
+	a.log.begin(h)
 	a.losses.Batch(h, taker{a})
 	return nil
 }

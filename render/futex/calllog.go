@@ -30,6 +30,7 @@ type callLog struct {
 	tidy     int     // how long numbered was when they were looked through
 
 	on     bool // calls are kept
+	lines  tracefs.LineCounter
 	stacks *stacks
 	locks  *locks
 	tasks  *tasks
@@ -47,6 +48,7 @@ const maxLogLocks = 1 << 20
 const (
 	logWait = iota
 	logLost
+	logHold
 )
 
 // number returns the number of a lock, 0 if it has none.
@@ -98,6 +100,8 @@ func (g *callLog) wait(w *wait, c *WaitCall) {
 	g.bool(c.Shared)
 	g.int(int64(c.From))
 	g.int(int64(c.To - c.From))
+	g.int(c.Line)
+	g.int(c.EndLine)
 	g.uint(uint64(c.Result))
 	g.bool(c.Resumed)
 	g.bool(c.Before)
@@ -108,14 +112,15 @@ func (g *callLog) wait(w *wait, c *WaitCall) {
 		k = new(waker)
 	}
 	if g.int(int64(k.tid)); k.tid != 0 {
-		pid, life := int32(tracefs.NoTID), int64(-1)
+		pid, life, line := int32(tracefs.NoTID), int64(-1), int64(0)
 		if k.wake != nil {
-			pid, life = k.wake.th.proc.find().tgid, k.wake.th.life
+			pid, life, line = k.wake.th.proc.find().tgid, k.wake.th.life, k.wake.line
 		}
 		g.int(int64(pid))
 		g.int(life)
 		g.text(k.comm)
 		g.int(int64(k.at))
+		g.int(line)
 		g.int(int64(k.stackID()))
 		g.bool(k.sure)
 	}
@@ -149,9 +154,16 @@ func (g *callLog) spill() {
 	g.buf = g.buf[:0]
 }
 
-// each reads the log. It passes each call with what it waited for, nil if
+// logVisitor takes what is in a log, in its order: each call with what it waited for, nil if
 // unknown.
-func (g *callLog) each(wait func(*lock, *WaitCall) error, lost func(*LostTime) error) error {
+type logVisitor struct {
+	wait func(*lock, *WaitCall) error
+	lost func(*LostTime) error
+	hold func(*lock, *Hold) error
+}
+
+// each reads the log.
+func (g *callLog) each(to logVisitor) error {
 	r := logReader{log: g}
 	if g.err != nil {
 		return fmt.Errorf("keeping the waits in a temporary file: %w", g.err)
@@ -165,24 +177,38 @@ func (g *callLog) each(wait func(*lock, *WaitCall) error, lost func(*LostTime) e
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		switch {
-		case err != nil:
-		case kind == logWait:
-			var c WaitCall
-			l := r.wait(&c)
-			if err = r.err; err == nil {
-				err = wait(l, &c)
-			}
-		default:
-			l := LostTime{Buffer: int(r.int()), CPU: int32(r.int()), From: tracefs.Time(r.int()), To: tracefs.Time(r.int()), Records: r.uint()}
-			if err = r.err; err == nil {
-				err = lost(&l)
-			}
+		if err == nil {
+			err = r.record(kind, &to)
 		}
 		if err != nil {
 			return err
 		}
 	}
+}
+
+// record reads a record and passes it.
+func (r *logReader) record(kind uint64, to *logVisitor) error {
+	switch kind {
+	case logWait:
+		var c WaitCall
+		l := r.wait(&c)
+		if r.err != nil {
+			return r.err
+		}
+		return to.wait(l, &c)
+	case logHold:
+		var h Hold
+		l := r.hold(&h)
+		if r.err != nil {
+			return r.err
+		}
+		return to.hold(l, &h)
+	}
+	l := LostTime{Buffer: int(r.int()), CPU: int32(r.int()), From: tracefs.Time(r.int()), To: tracefs.Time(r.int()), Records: r.uint()}
+	if r.err != nil {
+		return r.err
+	}
+	return to.lost(&l)
 }
 
 // logReader decodes a log.
@@ -246,6 +272,7 @@ func (r *logReader) wait(c *WaitCall) (l *lock) {
 	c.HasLock, c.Address, c.Shared = r.bool(), r.uint(), r.bool()
 	c.From = tracefs.Time(r.int())
 	c.To = c.From + tracefs.Time(r.int())
+	c.Line, c.EndLine = r.int(), r.int()
 	c.Result, c.Resumed = Result(r.uint()), r.bool()
 	c.Before = r.bool()
 	c.Stack, c.Missing = r.log.stacks.Get(int32(r.int())), resolve.Missing(r.uint()).String()
@@ -253,7 +280,8 @@ func (r *logReader) wait(c *WaitCall) (l *lock) {
 		k := &c.Waker
 		k.PID = r.process(k.TID)
 		k.Comm = r.text()
-		k.At, k.Stack, k.Sure = tracefs.Time(r.int()), r.log.stacks.Get(int32(r.int())), r.bool()
+		k.At, k.Line = tracefs.Time(r.int()), r.int()
+		k.Stack, k.Sure = r.log.stacks.Get(int32(r.int())), r.bool()
 	}
 	return l
 }

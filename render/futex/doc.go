@@ -6,7 +6,7 @@
 // package report writes that. It has parts, each a type with its invariants in its doc
 // comment, and each knows only the ones before it: stacks, losses (time, and what loss
 // can hide), tasks (threads and processes), locks, sites (who waits where, and who wakes
-// it), holders (who owns a lock), callLog, calls (which puts entries and returns
+// it), holders (who owns a lock), callLog, held, calls (which puts entries and returns
 // together, and leads the others), and reporter, which draws conclusions and changes
 // nothing.
 //

@@ -14,6 +14,7 @@ type taken struct {
 	lock      *lock
 	key       lockKey // as the thread has it
 	began, at tracefs.Time
+	line      int64 // of that return, 0 if calls are not kept
 	marked    bool
 }
 
@@ -56,6 +57,9 @@ type hold struct {
 	// fromProof is since when it was seen that it did not begin before from, proof since
 	// when all else was.
 	fromProof, proof tracefs.Time
+
+	// Where the return from its wait and its release are in the text, 0 if unknown.
+	fromLine, line int64
 
 	stack  int32 // of the release
 	pieces []heldPiece
@@ -162,11 +166,12 @@ type held struct {
 
 	losses   *losses
 	activity *activity
+	log      *callLog
 }
 
 // returned takes the return from a call by which a thread waited for a lock: it takes the
 // lock, unless it waits again.
-func (hd *held) returned(w *wait, r Result) {
+func (hd *held) returned(w *wait, r Result, line int64) {
 	if !w.likeLock() || r != Woken && (w.cmd.PI() || r != Changed && r != Interrupted) {
 		return
 	}
@@ -175,7 +180,7 @@ func (hd *held) returned(w *wait, r Result) {
 	if len(th.took) >= maxTaken {
 		th.took = slices.Delete(th.took, 0, 1)
 	}
-	th.took = append(th.took, taken{l, l.key, w.since, w.end, w.leavesMark()})
+	th.took = append(th.took, taken{l, l.key, w.since, w.end, line, w.leavesMark()})
 	hd.keep(th)
 }
 
@@ -239,6 +244,7 @@ func (hd *held) releases(k *wake, l *lock) {
 	last, proof := hd.released(k)
 	h := hd.hold()
 	h.tid, h.comm, h.lock, h.last, h.to, h.proof = k.th.tid, k.th.comm, l, last, k.at, proof
+	h.line = k.line
 	waited := took && x.marked
 	unheard := tracefs.Time(0)
 	if !waited && len(k.site.waiters) > 0 {
@@ -279,7 +285,7 @@ func (hd *held) releases(k *wake, l *lock) {
 
 // waited finds out how long a hold lasted whose thread had waited for the lock.
 func (hd *held) waited(h *hold, x taken, pi bool) {
-	h.waited, h.from, h.first = true, x.at, x.at
+	h.waited, h.from, h.first, h.fromLine = true, x.at, x.at, x.line
 	if !pi { // the kernel gave it to the thread
 		at, proof := hd.activity.taken(h.tid, x.at, h.to)
 		h.first, h.proof = at, min(h.proof, proof)
@@ -293,7 +299,7 @@ func (hd *held) waited(h *hold, x taken, pi bool) {
 // wait had found the lock taken; of the first one that did so after others had released the
 // lock, if there is one, that was by this thread.
 func (hd *held) unseen(h *hold, first *wait) {
-	h.first, h.waited, h.exact = h.to, false, false
+	h.first, h.waited, h.exact, h.fromLine = h.to, false, false, 0
 	if first == nil {
 		return
 	}
@@ -367,6 +373,7 @@ func (hd *held) settle(before tracefs.Time) {
 			l.holds = new(holdSums)
 		}
 		l.holds.add(h, &hd.losses.Gaps)
+		hd.log.held(h, &hd.losses.Gaps)
 		if !h.kept {
 			hd.free = append(hd.free, h)
 		}

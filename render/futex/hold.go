@@ -69,6 +69,9 @@ type Hold struct {
 	Waiters int
 	Did     Doing
 	Stack   *Stack // of the release, nil if the trace has none
+	// Line is where the release is in the text of the trace, FromLine where the return from
+	// the wait before it is, counted from 1; 0 if unknown. They need Options.Calls.
+	Line, FromLine int64
 }
 
 // holdSums are the holds of a lock that no gap can reach any more.
@@ -86,17 +89,13 @@ type holdSums struct {
 
 // add adds a hold.
 func (s *holdSums) add(h *hold, g *lost.Gaps) {
-	sure, from := h.certain(g)
-	if !sure {
-		s.lost++
-		return
-	}
+	counted, from := h.counts(g)
 	switch {
-	case h.exact && from:
-		s.exact.Add(h.high())
-	case h.exact: // with a gap before it is not
+	case !counted: // with a gap before it, the length of an exact one is not known
 		s.lost++
 		return
+	case h.exact:
+		s.exact.Add(h.high())
 	default:
 		s.bounded++
 		s.low += h.low()

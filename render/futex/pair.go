@@ -136,6 +136,7 @@ func (c *calls) entered(th *thread, h *resolve.Pending, i int, rec *tracefs.Reco
 	th.in, th.since, th.last = true, t, t
 	th.call, th.futex = c.sys.Call, c.sys.Futex
 	th.stack, th.cookie = noStack, 0
+	th.line = c.log.line(i)
 	return t
 }
 
@@ -148,7 +149,7 @@ func (c *calls) broken(th *thread, t tracefs.Time) {
 		if w.waker.tid != 0 {
 			c.sites.giveBack(w)
 		}
-		c.log.ended(w, w.since, w.since, NoReturn)
+		c.log.ended(w, w.since, w.since, NoReturn, 0)
 		c.sites.leave(w)
 		if w.lock != nil {
 			w.lock.find().results[NoReturn]++
@@ -224,6 +225,7 @@ func (c *calls) exit(h *resolve.Pending, i int, rec *tracefs.Record) {
 		th = c.tasks.thread(rec.TID)
 	}
 	t := h.Time(rec)
+	c.line = c.log.line(i)
 	c.losses.reached(t)
 	if e.Call != syscalls.Other && e.Call != syscalls.RestartSyscall {
 		c.exits++
@@ -235,7 +237,7 @@ func (c *calls) exit(h *resolve.Pending, i int, rec *tracefs.Record) {
 	}
 	if !th.in {
 		if r, ok := c.strayReturn(th, e, t); ok {
-			c.log.endedBefore(th, h.Head(rec), stackset.Attached(h, i), t, r)
+			c.log.endedBefore(th, h.Head(rec), stackset.Attached(h, i), t, r, c.line)
 		}
 		return
 	}
@@ -314,7 +316,7 @@ func (c *calls) waitReturned(th *thread, t tracefs.Time, e *syscalls.Event, s *s
 	w.end = t
 	r := resultOf(e)
 	if w.lock == nil {
-		c.log.ended(w, w.since, t, r)
+		c.log.ended(w, w.since, t, r, c.line)
 		if r == Woken || r == TimedOut || r == Interrupted {
 			c.waitv.add(max(t-w.since, 0), r)
 		}
@@ -337,8 +339,8 @@ func (c *calls) waitReturned(th *thread, t tracefs.Time, e *syscalls.Event, s *s
 	} else if w.waker.tid != 0 {
 		c.sites.giveBack(w)
 	}
-	c.log.ended(w, w.since, t, r)
-	c.held.returned(w, r)
+	c.log.ended(w, w.since, t, r, c.line)
+	c.held.returned(w, r, c.line)
 	l := w.lock.find()
 	if r != Changed && r != Failed && r != NoReturn {
 		c.addTime(w, l, t)
@@ -436,7 +438,7 @@ func (c *calls) moved(w *wait) {
 	from := w.lock.find()
 	c.addTime(w, from, w.end)
 	c.losses.span(span{th: w.th, from: w.since, to: w.end, kind: spanCall, lock: from, time: max(w.end-w.since, 0)})
-	c.log.ended(w, w.since, w.end, Requeued)
+	c.log.ended(w, w.since, w.end, Requeued, 0)
 	c.counted(w, Requeued)
 }
 

@@ -9,6 +9,6 @@ import (
 // TestParts: each part of an Analysis knows only the ones before it and says what always
 // holds of it.
 func TestParts(t *testing.T) {
-	partstest.Order(t, []string{"losses", "tasks", "activity", "locks", "sites", "holders", "splits", "held", "callLog", "calls", "reporter", "Analysis"},
+	partstest.Order(t, []string{"losses", "tasks", "activity", "locks", "sites", "holders", "splits", "callLog", "held", "calls", "reporter", "Analysis"},
 		"reporter", "Analysis")
 }

@@ -13,7 +13,7 @@ func (c *calls) beginWake(th *thread, t tracefs.Time) {
 	if l == nil && key.shared && len(c.locks.files) > 0 {
 		l = c.locks.lock(th, key, t) // another process's, if it is in a file
 	}
-	k := &wake{th: th, lock: l, key: key, asked: f.Val, at: t, stack: th.stack, first: int(min(f.Val, 1<<30)), pi: f.Cmd.PI(),
+	k := &wake{th: th, lock: l, key: key, asked: f.Val, at: t, line: th.line, stack: th.stack, first: int(min(f.Val, 1<<30)), pi: f.Cmd.PI(),
 		elsewhere: f.Cmd == syscalls.WakeOp && f.Val2 > 0}
 	if f.Cmd == syscalls.UnlockPI {
 		k.asked = 1

@@ -34,6 +34,7 @@ type thread struct {
 	call   syscalls.Call
 	futex  syscalls.Futex
 	since  tracefs.Time
+	line   int64 // of its entry, 0 if calls are not kept
 	cookie uint64
 	stack  int32
 

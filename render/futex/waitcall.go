@@ -21,7 +21,10 @@ type WaitCall struct {
 	// From is when it began, To when it ended; meaningless if it is Open, or has
 	// NoReturn.
 	From, To tracefs.Time
-	Result   Result
+	// Line is where in the text of the trace its entry is, EndLine its return, counted from
+	// 1; 0 if the trace does not have it.
+	Line, EndLine int64
+	Result        Result
 	// Resumed is set if it goes on with a wait that a signal broke off, which has
 	// been counted.
 	Resumed bool
@@ -36,6 +39,7 @@ type WaitCall struct {
 		TID, PID int32
 		Comm     string
 		At       tracefs.Time
+		Line     int64 // of its call, 0 if unknown
 		Stack    *Stack
 		Sure     bool
 	}
@@ -51,17 +55,10 @@ func (c *WaitCall) Slept() bool {
 // which they did, then calls that have not. It calls lost for each time in which
 // records were lost. It needs Options.Calls.
 func (a *Analysis) WaitCalls(r *Report, v View, wait func(*WaitCall) error, lost func(*LostTime) error) error {
-	shown := make(map[*lock]*Lock)
-	for _, list := range [][]*Lock{r.Locks, r.Signals} {
-		for _, l := range list {
-			for _, part := range l.parts {
-				shown[part] = l
-			}
-		}
-	}
+	shown := r.shown()
 	// Futexes that were too many to keep are left out if not all are wanted.
 	all := len(v.PIDs)+len(v.Comms) == 0 && v.MinWait == 0
-	err := a.log.each(func(l *lock, c *WaitCall) error {
+	err := a.log.each(logVisitor{lost: lost, hold: func(*lock, *Hold) error { return nil }, wait: func(l *lock, c *WaitCall) error {
 		if l != nil {
 			c.Lock = shown[l.find()]
 		}
@@ -69,7 +66,7 @@ func (a *Analysis) WaitCalls(r *Report, v View, wait func(*WaitCall) error, lost
 			return nil
 		}
 		return wait(c)
-	}, lost)
+	}})
 	if err != nil || a.calls.noReturns() {
 		return err
 	}
@@ -93,9 +90,22 @@ func (a *Analysis) WaitCalls(r *Report, v View, wait func(*WaitCall) error, lost
 	return nil
 }
 
+// shown returns the locks of the report by what they are made of.
+func (r *Report) shown() map[*lock]*Lock {
+	shown := make(map[*lock]*Lock)
+	for _, list := range [][]*Lock{r.Locks, r.Signals} {
+		for _, l := range list {
+			for _, part := range l.parts {
+				shown[part] = l
+			}
+		}
+	}
+	return shown
+}
+
 // call returns a call with what its wait has, except for the stacks.
 func (g *callLog) call(w *wait, from, to tracefs.Time, r Result) WaitCall {
-	c := WaitCall{TID: w.th.tid, PID: w.th.proc.find().tgid, Comm: w.th.comm, From: from, To: max(from, to), Result: r, Resumed: w.resumed}
+	c := WaitCall{TID: w.th.tid, PID: w.th.proc.find().tgid, Comm: w.th.comm, From: from, To: max(from, to), Line: w.th.line, Result: r, Resumed: w.resumed}
 	if w.lock != nil {
 		l := w.lock.find()
 		c.HasLock, c.Address, c.Shared = true, l.key.addr, l.key.shared
@@ -106,23 +116,26 @@ func (g *callLog) call(w *wait, from, to tracefs.Time, r Result) WaitCall {
 	return c
 }
 
-// ended keeps a call that has ended, if that is wanted.
-func (g *callLog) ended(w *wait, from, to tracefs.Time, r Result) {
+// ended keeps a call that has ended, if that is wanted. line is where its return is, 0 if
+// nowhere.
+func (g *callLog) ended(w *wait, from, to tracefs.Time, r Result, line int64) {
 	if !g.on {
 		return
 	}
 	// A wait that has been moved can count from a time before its call.
 	c := g.call(w, max(from, w.th.since), to, r)
+	c.EndLine = line
 	g.wait(w, &c)
 }
 
 // endedBefore keeps a call that began before the trace, if that is wanted.
-func (g *callLog) endedBefore(th *thread, head tracefs.Head, att *resolve.Attached, to tracefs.Time, r Result) {
+func (g *callLog) endedBefore(th *thread, head tracefs.Head, att *resolve.Attached, to tracefs.Time, r Result, line int64) {
 	if !g.on {
 		return
 	}
 	w := wait{th: th, stack: g.stacks.Of(att), waker: waker{stack: noStack}}
 	c := g.call(&w, g.losses.Beginning(to), to, r)
+	c.Line, c.EndLine = 0, line
 	c.Before, c.Comm = true, g.tasks.comms.Intern(head.Comm)
 	if c.PID == tracefs.NoTID {
 		c.PID = head.TGID

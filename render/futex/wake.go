@@ -97,6 +97,7 @@ type wake struct {
 	asked uint32 // how many to wake
 	site  *site
 	at    tracefs.Time
+	line  int64        // of its entry, 0 if calls are not kept
 	got   tracefs.Time // when the thread got the lock, if it waited for it
 	owned tracefs.Time // the same, with other locks taken since; 0 if it did not wait
 	ran   tracefs.Time // when the first one that it woke did, 0 if none has

@@ -281,6 +281,9 @@ func (s *Set) Get(id int32) *Stack {
 	return &s.list[id]
 }
 
+// Len returns how many stacks there are: their numbers count from 0.
+func (s *Set) Len() int { return len(s.list) }
+
 // HalfFree reports whether no more than half of the room is in use.
 func (s *Set) HalfFree() bool { return len(s.list) < s.limit/2 }
 
