@@ -43,6 +43,8 @@ type Saved[A Analysis] struct {
 	From *saved.Options
 	// New returns an analysis, with the gaps of the trace if they are known.
 	New func(*saved.Trace, *lost.Gaps) A
+	// Text has the text of all records made, of binary sources too.
+	Text bool
 	// Drop frees what an analysis keeps beside memory; nil if it keeps nothing.
 	Drop func(A)
 }
@@ -53,7 +55,7 @@ type Saved[A Analysis] struct {
 func (s *Saved[A]) Read(stdin io.Reader, stderr io.Writer) (a A, err error) {
 	hold := resolve.Limits{Lines: pump.HoldLines, Bytes: holdBytes, Time: tracefs.Time(holdTime)}
 	s.From.Own = true
-	trace, err := s.From.Open(stdin, input.Options{Events: true, NoText: true}, resolve.Options{Hold: hold, Stitch: true})
+	trace, err := s.From.Open(stdin, input.Options{Events: true, NoText: !s.Text}, resolve.Options{Hold: hold, Stitch: true})
 	if err != nil {
 		return a, err
 	}
