@@ -40,6 +40,8 @@ func commands() []command.Command {
 		{Name: "wait", Summary: "report what threads wait for, of any kind, and what wakes them", Privileged: true, Stream: true, Run: waitCommand},
 		{Name: "open", Summary: "report what is in a saved trace or recording, whatever it is", Stream: true, Run: openCommand},
 		{Name: "diff", Summary: "say which locks are waited for more in one trace than in another", Run: diffCommand},
+		{Name: "query", Summary: "answer an SQL query about a saved trace: waits, holds, stacks", Stream: true, Run: queryCommand},
+		{Name: "mcp", Summary: "serve such queries, and the report, to agents (MCP, on stdio)", Run: mcpCommand},
 		{Name: "doctor", Summary: "check whether live works here, and what would help", Privileged: true, Run: doctorCommand},
 		{Name: "maps", Summary: "list which files processes have mapped where", Privileged: true, Stream: true, Run: mapsCommand},
 		{Name: "needs", Summary: "list the files that are missing to name functions", Stream: true, Run: needsCommand},
