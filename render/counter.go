@@ -42,13 +42,13 @@ func (c *Counter) Step(t *resolve.Totals) {
 	if !exact {
 		more = "at least "
 	}
-	c.to.count(fmt.Sprintf("%d events, %d stacks, %s%d lost ", t.Events, t.Stacks, more, lost))
+	c.to.showStatus(fmt.Sprintf("%d events, %d stacks, %s%d lost ", t.Events, t.Stacks, more, lost))
 	c.next = time.Now().Add(counterEvery)
 }
 
 // Done clears the line.
 func (c *Counter) Done() {
 	if c.to != nil {
-		c.to.count("")
+		c.to.showStatus("")
 	}
 }

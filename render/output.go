@@ -1,12 +1,15 @@
 package render
 
 import (
+	"bytes"
 	"io"
 	"os"
 	"sync"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"ustack/render/progress"
 )
 
 // IsTerminal reports whether a file is a terminal.
@@ -47,9 +50,10 @@ type Sanitizer struct {
 	mu   sync.Mutex
 	buf  []byte
 	part []byte // of a character that the next Write goes on with
-	// counting is whether the line of a counter is on the terminal. The next text takes
-	// its place.
-	counting bool
+	// status is how many columns a line of status has that is on the terminal, 0 for none.
+	// The next text takes its place.
+	status int
+	line   *progress.Line // nil until it is asked for
 }
 
 // NewSanitizer returns a Sanitizer in front of w.
@@ -63,9 +67,7 @@ func (s *Sanitizer) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.buf = s.buf[:0]
-	if s.counting {
-		s.buf, s.counting = append(s.buf, clearCounter...), false
-	}
+	s.buf = s.clear(s.buf)
 	in := p
 	if len(s.part) > 0 {
 		in = append(s.part, p...)
@@ -94,23 +96,48 @@ func (s *Sanitizer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// clearCounter clears a line of up to 60 columns, which the lines of counters have.
-const clearCounter = "\r                                                            \r"
+// clear clears the line of status.
+func (s *Sanitizer) clear(to []byte) []byte {
+	if s.status > 0 {
+		to = append(append(append(to, '\r'), bytes.Repeat([]byte(" "), s.status)...), '\r')
+	}
+	s.status = 0
+	return to
+}
 
-// count shows the line of a counter in place of the one before, and clears it if it is
-// empty. The text is ours.
-func (s *Sanitizer) count(line string) {
+// showStatus shows a line of status, in ASCII, in place of the one before, and clears that if it
+// is empty. What has no room is cut: a longer line would stay above the next one.
+func (s *Sanitizer) showStatus(line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case line != "":
-		line, s.counting = "\r"+line, true
-	case s.counting:
-		line, s.counting = clearCounter, false
-	default:
-		return
+	if f, ok := s.w.(*os.File); ok {
+		_, columns := (&Screen{f: f}).Size()
+		line = line[:min(len(line), columns-1)]
 	}
-	_, _ = io.WriteString(s.w, line) // a counter that cannot be seen changes nothing
+	text := s.clear(nil)
+	if len(text) == 0 {
+		if line == "" {
+			return
+		}
+		text = append(text, '\r')
+	}
+	s.status = len(line)
+	_, _ = s.w.Write(append(text, line...)) // a line that cannot be seen changes nothing
+}
+
+// Progress returns the line of progress on w, below the messages that are written there. It
+// is nil, which shows nothing, if off, or if w is no terminal (see Output).
+func Progress(w io.Writer, off bool) *progress.Line {
+	s := counting(w, off)
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.line == nil {
+		s.line = progress.New(s.showStatus)
+	}
+	return s.line
 }
 
 // bidi reports whether a character changes the direction of the text after it:

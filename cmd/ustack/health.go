@@ -56,11 +56,12 @@ func healthCommand(args []string, std command.Streams) error {
 	if err != nil {
 		return command.UsageError(err)
 	}
-	failed := false
+	failed, messages := false, std.Messages()
+	defer render.Progress(messages, f.json).Begin("looking at the files", nil).End()
 	err = f.to.Send(std.Out, !f.json, func(w io.Writer) error {
 		return f.run(render.Output(w), func(err error) {
 			failed = true
-			fmt.Fprintf(std.Messages(), "ustack health: %v\n", err)
+			fmt.Fprintf(messages, "ustack health: %v\n", err)
 		})
 	})
 	if err == nil && failed {

@@ -27,7 +27,7 @@ type liveOutput struct {
 // Open implements live.Sink.
 func (o *liveOutput) Open(*live.Start) (needs live.Needs, err error) {
 	o.out = o.stdout
-	o.names, err = o.f.symbols.Open("", o.f.Reporter.Out)
+	o.names, err = o.f.symbols.Open("", nil)
 	needs.Symbols = o.names
 	needs.Lines = o.f.out == "" && render.IsTerminalWriter(render.Output(o.stdout))
 	if err != nil || o.f.out == "" {

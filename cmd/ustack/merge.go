@@ -37,13 +37,14 @@ func (f *convertFlags) merge(stdin io.Reader, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	defer render.Progress(stderr, f.Quiet).Begin("writing the report", nil).End()
 	return finishConverted(file, m.WriteTo(file))
 }
 
 // count adds a report.
 func (f *convertFlags) count(m *record.Merge, name string, stdin io.Reader, stderr io.Writer) error {
 	one := f.traceFlags
-	one.Files = []string{name}
+	one.Files, one.Messages = []string{name}, stderr
 	opt := resolve.Options{Hold: pump.StitchedHold(), Stitch: true}
 	trace, err := one.Open(stdin, input.Options{Events: true}, opt)
 	if err != nil {

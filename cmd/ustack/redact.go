@@ -100,6 +100,7 @@ func redactCommand(args []string, std command.Streams) error {
 }
 
 func (f *convertFlags) redact(r *redactFlags, stdin io.Reader, stderr io.Writer) (*resolve.Totals, error) {
+	f.Messages = stderr
 	trace, err := f.Open(stdin, input.Options{Events: true, Escape: true}, resolve.Options{Hold: pump.Hold()})
 	if err != nil {
 		return nil, err

@@ -7,7 +7,9 @@ import (
 
 	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/saved"
 	"ustack/render"
+	"ustack/render/progress"
 	"ustack/render/redact"
 	"ustack/tracefs"
 	"ustack/tracefs/input"
@@ -28,9 +30,10 @@ func checkRedactionCommand(args []string, std command.Streams) error {
 	if len(files) == 0 {
 		files = []string{"-"}
 	}
+	saved.SayTerminal(files, std.In, stderr)
 	code := exitOK
 	for _, name := range files {
-		c, err := checkRedaction(name, std.In, paths)
+		c, err := checkRedaction(name, std.In, paths, render.Progress(stderr, false))
 		for _, l := range c.Leaks {
 			fmt.Fprintf(stdout, "%s:%d: byte %d: %q: %s\n", name, l.Line, l.Byte, l.Text, l.What)
 		}
@@ -47,13 +50,14 @@ func checkRedactionCommand(args []string, std command.Streams) error {
 }
 
 // checkRedaction reads a report.
-func checkRedaction(name string, stdin io.Reader, paths redact.Paths) (*redact.Checker, error) {
+func checkRedaction(name string, stdin io.Reader, paths redact.Paths, line *progress.Line) (*redact.Checker, error) {
 	c := redact.NewChecker(paths)
 	trace, err := input.OpenAll([]string{name}, stdin, input.Options{Events: true, NoTemplates: true})
 	if err != nil {
 		return c, err
 	}
 	defer trace.Close()
+	defer line.Begin("checking "+name, trace.Progress()).End()
 	var b tracefs.Batch
 	for {
 		err := trace.Next(&b)

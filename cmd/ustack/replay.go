@@ -162,12 +162,13 @@ func (f *replayFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*resolve.T
 		return nil, err
 	}
 	w := render.Output(stdout)
+	f.Lines = render.IsTerminalWriter(w)
 	return f.drive(stdin, stderr, func(trace *saved.Trace, res *resolve.Resolver, names *symbolize.Symbols) render.Renderer {
 		switch {
 		case f.profile.Timed:
 			return output.NewTimedProfile(w, trace, names)
 		case f.profile.Write != nil:
-			return output.NewEventProfile(w, f.profile, names)
+			return output.NewEventProfile(w, f.profile, names, f.Progress())
 		}
 		opt := output.Events{
 			Wait: f.hold.Bytes,
@@ -179,7 +180,8 @@ func (f *replayFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*resolve.T
 
 // drive replays to a renderer. names are nil without --symbols.
 func (f *replayFlags) drive(stdin io.Reader, stderr io.Writer, renderer func(trace *saved.Trace, res *resolve.Resolver, names *symbolize.Symbols) render.Renderer) (*resolve.Totals, error) {
-	names, err := f.symbols.Open(f.Sysroot, stderr)
+	f.Messages = stderr
+	names, err := f.symbols.Open(f.Sysroot, f.Progress())
 	if err != nil {
 		return nil, err
 	}

@@ -70,7 +70,8 @@ type finder struct {
 	debug   []string   // --debug-dir
 	cache   string     // perf's ~/.debug, "" if there is none
 	fetch   func(id, what string) (string, error)
-	summed  int64 // bytes that were read for checksums
+	loading func(path string) (done func()) // see Options
+	summed  int64                           // bytes that were read for checksums
 }
 
 // searchError is the error of a search that found nothing, with the reason.

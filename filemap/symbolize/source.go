@@ -62,6 +62,9 @@ func (s *source) load() {
 		return
 	}
 	s.loaded = true
+	if s.find.loading != nil {
+		defer s.find.loading(s.bin.path)()
+	}
 	x := s.bin.image
 	if x.Table(elf.SHT_SYMTAB) == nil || s.withLines && !x.Has(".debug_info") {
 		s.debug = s.find.companion(s.bin, s.want.Path, &s.tries)

@@ -35,6 +35,9 @@ type Options struct {
 	// from somewhere else, and returns its path; nil for nothing of the kind.
 	// what is "executable" or "debuginfo".
 	Fetch func(id, what string) (path string, err error)
+	// Loading is called before the symbols and the debug information of a file are read,
+	// and what it returns afterwards. It may be nil.
+	Loading func(path string) (done func())
 	// NoLines leaves out source lines and inlined functions.
 	NoLines bool
 	// NoInfer has Skipped find nothing.
@@ -72,7 +75,7 @@ func New(opt Options) (*Symbols, error) {
 		opt.Memory = defaultMemory
 	}
 	s := &Symbols{opt: opt, files: make(map[*filemap.File]*source)}
-	s.find.debug, s.find.fetch = opt.DebugDirs, opt.Fetch
+	s.find.debug, s.find.fetch, s.find.loading = opt.DebugDirs, opt.Fetch, opt.Loading
 	files := openfile.NewOpener(0)
 	s.find.system.traced, s.find.system.files, s.find.local.files = true, files, files
 	if opt.Home != "" {

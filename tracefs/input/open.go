@@ -89,7 +89,7 @@ func Open(name string, stdin io.Reader) (*File, error) {
 }
 
 func open(name string, r io.Reader) (*File, error) {
-	in := &File{Name: name}
+	in, from := &File{Name: name}, r
 	if f, ok := r.(*os.File); ok {
 		info, err := f.Stat()
 		if err != nil {
@@ -106,10 +106,17 @@ func open(name string, r io.Reader) (*File, error) {
 				in.again = func() (*File, error) { return open(name, io.NewSectionReader(f, start, 1<<62)) }
 			}
 		default:
-			in.wait = func(d time.Duration) (bool, error) { return readable(f, d) }
+			once := &ending{r: f}
+			in.wait = func(d time.Duration) (bool, error) {
+				if once.over.Load() {
+					return true, nil
+				}
+				return readable(f, d)
+			}
+			from = once
 		}
 	}
-	in.counted = &counter{r: r}
+	in.counted = &counter{r: from}
 	in.Done = in.counted.count
 	err := in.decompress(in.counted, r)
 	if in.Compressed() || in.pages != nil || in.stacks != nil {
@@ -225,6 +232,24 @@ func (c *counter) count() int64 { return c.n.Load() }
 func (c *counter) Read(b []byte) (int, error) {
 	n, err := c.r.Read(b)
 	c.n.Add(int64(n))
+	return n, err
+}
+
+// Once returns a reader that has one end: a terminal would wait for more after it.
+func Once(r io.Reader) io.Reader { return &ending{r: r} }
+
+// ending is what Once returns.
+type ending struct {
+	r    io.Reader
+	over atomic.Bool
+}
+
+func (e *ending) Read(b []byte) (int, error) {
+	if e.over.Load() {
+		return 0, io.EOF
+	}
+	n, err := e.r.Read(b)
+	e.over.Store(err == io.EOF)
 	return n, err
 }
 

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -62,6 +63,10 @@ type Options struct {
 	MaxSize, MaxTotal int64
 	// Headers are sent with each request.
 	Headers http.Header
+	// Asked is called when a server is asked for a file, and what it returns when that is
+	// over. how returns how many bytes of how many have come, 0 if that is unknown, and
+	// may be called by any goroutine. Asked may be nil.
+	Asked func(server, id, kind string, how func() (got, size int64)) (over func())
 }
 
 // Defaults. libdebuginfod waits for 90 s, for each file.
@@ -190,6 +195,10 @@ func (c *Client) ask(ctx context.Context, server, id, kind, path string) error {
 	defer cancel()
 	idle := time.AfterFunc(c.opt.Timeout, cancel)
 	defer idle.Stop()
+	var got, size atomic.Int64
+	if c.opt.Asked != nil {
+		defer c.opt.Asked(server, id, kind, func() (int64, int64) { return got.Load(), size.Load() })()
+	}
 	url := server + "/buildid/" + id + "/" + kind
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -214,7 +223,8 @@ func (c *Client) ask(ctx context.Context, server, id, kind, path string) error {
 	if err := c.fits(resp.ContentLength); err != nil {
 		return fmt.Errorf("asking debuginfod: %s has %d bytes: %w", url, resp.ContentLength, err)
 	}
-	return c.save(&patient{r: resp.Body, timer: idle, wait: c.opt.Timeout}, id, path, url)
+	size.Store(max(resp.ContentLength, 0))
+	return c.save(&patient{r: resp.Body, timer: idle, wait: c.opt.Timeout, got: &got}, id, path, url)
 }
 
 // fits checks that a file of so many bytes may be fetched.
@@ -289,9 +299,12 @@ type patient struct {
 	r     io.Reader
 	timer *time.Timer
 	wait  time.Duration
+	got   *atomic.Int64 // bytes
 }
 
 func (p *patient) Read(b []byte) (int, error) {
 	p.timer.Reset(p.wait)
-	return p.r.Read(b)
+	n, err := p.r.Read(b)
+	p.got.Add(int64(n))
+	return n, err
 }

@@ -54,7 +54,7 @@ type Saved[A Analysis] struct {
 // zero value.
 func (s *Saved[A]) Read(stdin io.Reader, stderr io.Writer) (a A, err error) {
 	hold := resolve.Limits{Lines: pump.HoldLines, Bytes: holdBytes, Time: tracefs.Time(holdTime)}
-	s.From.Own = true
+	s.From.Own, s.From.Messages = true, stderr
 	trace, err := s.From.Open(stdin, input.Options{Events: true, NoText: !s.Text}, resolve.Options{Hold: hold, Stitch: true})
 	if err != nil {
 		return a, err
@@ -66,7 +66,7 @@ func (s *Saved[A]) Read(stdin io.Reader, stderr io.Writer) (a A, err error) {
 		return a, err
 	}
 	second := s.New(trace, a.Gaps())
-	if ok, err := trace.ReadAgain(second, stderr); !ok || err != nil {
+	if ok, err := trace.ReadAgain(second); !ok || err != nil {
 		s.drop(second)
 		return a, err
 	}

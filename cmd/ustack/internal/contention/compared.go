@@ -22,7 +22,8 @@ import (
 func ReadCompared(from *saved.Options, names *symbols.Options, stdin io.Reader, stderr io.Writer) (*diff.Report, error) {
 	name := from.Files[0]
 	if name == "-" {
-		b := bufio.NewReader(stdin)
+		saved.SayTerminal(from.Files, stdin, stderr)
+		b := bufio.NewReader(input.Once(stdin))
 		if begin, _ := b.Peek(reportBegin); diff.Is(begin) { // an error comes again
 			return diff.Read(b)
 		}
@@ -87,14 +88,16 @@ func readTrace(from *saved.Options, names *symbols.Options, stdin io.Reader, std
 	if !a.Seen() {
 		return nil, errors.New("there is no event in the trace")
 	}
-	table, err := names.Open(from.Sysroot, stderr)
+	table, err := names.Open(from.Sysroot, from.Progress())
 	if err != nil {
 		return nil, err
 	}
 	if table != nil {
 		defer table.Close()
+		step := from.Progress().Begin("naming the functions", nil)
 		a.Name(table)
 		a.NameLocks(table)
+		step.End()
 	}
 	return diff.Of(a.Report(futex.View{By: futex.ByObject}))
 }

@@ -46,9 +46,15 @@ var ErrNone = errors.New("no waits at futexes")
 // Report writes the report at the end. names may be nil, and so may a lock-up
 // that was seen before.
 func (o *Output) Report(stdout, stderr io.Writer, a *futex.Analysis, names *symbolize.Symbols, lockUp *futex.Verdict) error {
+	line := render.Progress(stderr, o.Quiet)
 	if names != nil {
+		step := line.Begin("naming the functions", nil)
 		a.Name(names)
 		a.NameLocks(names)
+		step.End()
+	}
+	if !render.IsTerminalWriter(render.Output(stdout)) {
+		defer line.Begin("writing the report", nil).End()
 	}
 	r := a.Report(o.View)
 	if lockUp != nil && !r.Verdict.LockUp() {
@@ -122,7 +128,7 @@ func (o *Output) Run(from *saved.Options, opt *symbols.Options, stdin io.Reader,
 			return ErrNone
 		}
 	}
-	names, nerr := opt.Open(from.Sysroot, stderr)
+	names, nerr := opt.Open(from.Sysroot, from.Progress())
 	if nerr != nil {
 		return errors.Join(err, nerr)
 	}

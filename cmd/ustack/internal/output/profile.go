@@ -10,6 +10,7 @@ import (
 	"ustack/render"
 	"ustack/render/perfetto"
 	"ustack/render/profile"
+	"ustack/render/progress"
 )
 
 // ProfileFormats lists the formats of stacks for other people's tools.
@@ -30,12 +31,15 @@ func CheckProfile(w io.Writer, f profile.Format) error {
 }
 
 // NewEventProfile counts the stacks of a trace, and at its end names them and writes
-// them to w. names may be nil.
-func NewEventProfile(w io.Writer, f profile.Format, names *symbolize.Symbols) render.Renderer {
+// them to w. names may be nil, and line, which has its steps.
+func NewEventProfile(w io.Writer, f profile.Format, names *symbolize.Symbols, line *progress.Line) render.Renderer {
 	return profile.NewEvents(func(p *profile.Profile) error {
 		if names != nil {
+			step := line.Begin("naming the functions", nil)
 			p.Name(names)
+			step.End()
 		}
+		defer line.Begin("writing the profile", nil).End()
 		return f.Write(w, p)
 	})
 }

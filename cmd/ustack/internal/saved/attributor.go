@@ -254,20 +254,22 @@ func (w *attributed) close() {
 }
 
 // gather reads the trace for the first time.
-func (w *attributed) gather(trace *input.Trace, opt resolve.Options) error {
-	again := trace.Again()
+func (w *attributed) gather(t *Trace, opt resolve.Options) error {
+	again := t.Again()
 	if again == nil {
 		return errors.New("--maps reads the trace twice, and this input can be read only once")
 	}
-	w.attributor.Clock(trace.Clock())
+	w.attributor.Clock(t.Clock())
 	opt.Stitch = false
 	for known := false; !known; known = w.attributor.Solve() {
 		reading, err := again(input.Options{NoTemplates: true, Events: w.attributor.LooksAtCode() || w.attributor.Watches()})
 		if err != nil {
 			return err
 		}
+		step := t.options.reading("looking for mappings in", reading)
 		// An error ends the reading; the last one meets it too, and reports it.
 		_, _ = pump.Run(reading.Start(), resolve.New(opt), names{attributor: w.attributor}, func() {})
+		step.End()
 	}
 	return nil
 }

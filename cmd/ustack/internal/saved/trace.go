@@ -12,6 +12,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"slices"
 
 	"ustack/cmd/ustack/internal/pump"
 	"ustack/filemap/byid"
@@ -19,6 +22,7 @@ import (
 	"ustack/filemap/resolve"
 	"ustack/filemap/timeline"
 	"ustack/render"
+	"ustack/render/progress"
 	"ustack/tracefs"
 	"ustack/tracefs/input"
 	"ustack/tracefs/perfdata"
@@ -36,7 +40,37 @@ type Options struct {
 	Own     bool         // mappings that a trace.dat has are of use
 	Why     *resolve.Why // the frame to explain, nil for none
 	Quiet   bool         // no progress
+	// Messages is standard error, as render.Output returns it: progress is shown there. It
+	// may be nil.
+	Messages io.Writer
+	// Lines is set if the output goes to a terminal line by line: progress would be between
+	// the lines.
+	Lines bool
 	StackMaps
+}
+
+// Progress returns the line of progress, nil for none.
+func (o *Options) Progress() *progress.Line { return render.Progress(o.Messages, o.Quiet || o.Lines) }
+
+// reading begins the step of reading the trace.
+func (o *Options) reading(what string, trace *input.Trace) *progress.Step {
+	name := "standard input"
+	switch n := len(o.Files); {
+	case n > 1:
+		name = fmt.Sprintf("%d files", n)
+	case n == 1 && o.Files[0] != "-":
+		name = filepath.Base(o.Files[0])
+	}
+	return o.Progress().Begin(what+" "+name, trace.Progress())
+}
+
+// SayTerminal says that a trace is expected on standard input, if that is a terminal: it
+// looks as if nothing happened.
+func SayTerminal(files []string, stdin io.Reader, messages io.Writer) {
+	f, ok := stdin.(*os.File)
+	if ok && messages != nil && slices.Contains(files, "-") && render.IsTerminal(f) {
+		fmt.Fprintln(messages, "ustack: reading the trace from this terminal, up to Ctrl-D; to read a file, name it")
+	}
 }
 
 // Trace is an opened trace and how its frames get their files.
@@ -54,6 +88,7 @@ type Trace struct {
 
 // Open opens the trace, and with Maps reads it for the first time.
 func (o *Options) Open(stdin io.Reader, in input.Options, opt resolve.Options) (*Trace, error) {
+	SayTerminal(o.Files, stdin, o.Messages)
 	ev, err := o.attributor(stdin)
 	if err != nil {
 		return nil, err
@@ -83,7 +118,7 @@ func (o *Options) Open(stdin io.Reader, in input.Options, opt resolve.Options) (
 	}
 	if ev.attributor != nil {
 		t.opt.Attributor = ev.attributor
-		if err := ev.gather(t.Trace, t.opt); err != nil {
+		if err := ev.gather(t, t.opt); err != nil {
 			ev.close()
 			return nil, err
 		}
@@ -188,6 +223,7 @@ func (t *Trace) FindLateStacks() {
 		if err != nil {
 			return err
 		}
+		defer t.options.reading("looking for late stacks in", trace).End()
 		_, err = pump.Run(trace.Start(), resolve.New(opt), discard{}, func() {})
 		return err
 	})
@@ -196,9 +232,9 @@ func (t *Trace) FindLateStacks() {
 // Read reads the trace into the renderer that make gives for its resolver.
 func (t *Trace) Read(make func(*resolve.Resolver) render.Renderer, stderr io.Writer) (*resolve.Totals, error) {
 	res := resolve.New(t.opt)
-	progress := render.NewProgress(stderr, t.Progress(), t.options.Quiet)
-	defer progress.Done()
-	totals, err := pump.Run(t.Start(), res, make(res), progress.Step)
+	step := t.options.reading("reading", t.Trace)
+	defer step.End()
+	totals, err := pump.Run(t.Start(), res, make(res), func() {})
 	if totals != nil { // all is read
 		for _, note := range t.Notes() {
 			fmt.Fprintf(stderr, "ustack: %s\n", note)
@@ -214,7 +250,7 @@ func (t *Trace) Read(make func(*resolve.Resolver) render.Renderer, stderr io.Wri
 }
 
 // ReadAgain reads it once more; false if that is not possible.
-func (t *Trace) ReadAgain(w render.Renderer, stderr io.Writer) (bool, error) {
+func (t *Trace) ReadAgain(w render.Renderer) (bool, error) {
 	again := t.Again()
 	if again == nil {
 		return false, nil
@@ -223,8 +259,7 @@ func (t *Trace) ReadAgain(w render.Renderer, stderr io.Writer) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	progress := render.NewProgress(stderr, trace.Progress(), t.options.Quiet)
-	defer progress.Done()
-	_, err = pump.Run(trace.Start(), resolve.New(t.opt), w, progress.Step)
+	defer t.options.reading("reading again, as records were lost,", trace).End()
+	_, err = pump.Run(trace.Start(), resolve.New(t.opt), w, func() {})
 	return err == nil, err
 }

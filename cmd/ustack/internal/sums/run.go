@@ -95,7 +95,7 @@ func (s *session) open() (err error) {
 	if s.reader, err = procmap.NewReader(procmap.Options{Proc: opt.Proc, Source: opt.MapsSource, IDs: procmap.NewIDs(nil)}); err != nil {
 		return err
 	}
-	if s.names, err = opt.Symbols.Open("", opt.Messages); err != nil {
+	if s.names, err = opt.Symbols.Open("", nil); err != nil {
 		return err
 	}
 	home, err := os.UserHomeDir()

@@ -4,7 +4,8 @@ package symbols
 
 import (
 	"errors"
-	"io"
+
+	"ustack/render/progress"
 )
 
 // errNoNetwork: the device build leaves out net/http and crypto/tls, a quarter
@@ -13,6 +14,6 @@ var errNoNetwork = errors.New("--debuginfod: this build for devices (go build -t
 	"run ustack needs here, and name functions on a machine that has the files")
 
 // fetcher returns errNoNetwork.
-func fetcher(string, io.Writer) (func(id, what string) (string, error), error) {
+func fetcher(string, *progress.Line) (func(id, what string) (string, error), error) {
 	return nil, errNoNetwork
 }

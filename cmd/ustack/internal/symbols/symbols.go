@@ -3,11 +3,11 @@ package symbols
 
 import (
 	"errors"
-	"io"
 	"os"
 	"runtime/debug"
 
 	"ustack/filemap/symbolize"
+	"ustack/render/progress"
 )
 
 // Options say whether and how functions are named.
@@ -26,9 +26,9 @@ type Options struct {
 const memory = 384 << 20
 
 // Open opens the symbols of the files of a machine whose root is sysroot, or of
-// this one if sysroot is "". It is nil if they are not wanted. It prints
-// downloads on stderr.
-func (opt *Options) Open(sysroot string, stderr io.Writer) (*symbolize.Symbols, error) {
+// this one if sysroot is "". It is nil if they are not wanted. Files that are fetched
+// or read are steps of line, which may be nil.
+func (opt *Options) Open(sysroot string, line *progress.Line) (*symbolize.Symbols, error) {
 	if !opt.On {
 		if opt.NoLines || opt.NoInfer || len(opt.DebugDirs) > 0 || opt.Debuginfod {
 			return nil, errors.New("--no-lines, --no-infer, --debug-dir and --debuginfod need --symbols")
@@ -41,8 +41,11 @@ func (opt *Options) Open(sysroot string, stderr io.Writer) (*symbolize.Symbols, 
 		home = "" // then there is no cache of perf's
 	}
 	sopt := symbolize.Options{Sysroot: sysroot, DebugDirs: opt.DebugDirs, Home: home, NoLines: opt.NoLines, NoInfer: opt.NoInfer}
+	if line != nil {
+		sopt.Loading = func(path string) func() { return line.Begin("reading the symbols of "+path, nil).End }
+	}
 	if opt.Debuginfod {
-		if opt.Fetch, err = fetcher(home, stderr); err != nil {
+		if opt.Fetch, err = fetcher(home, line); err != nil {
 			return nil, err
 		}
 		sopt.Fetch = opt.Fetch

@@ -56,7 +56,7 @@ func (s *Source) Load(stdin io.Reader, stderr io.Writer, to Sink) (*Loaded, erro
 		return nil, err
 	}
 	defer a.DropCalls()
-	names, err := s.Symbols.Open(s.From.Sysroot, stderr)
+	names, err := s.Symbols.Open(s.From.Sysroot, s.From.Progress())
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"ustack/cmd/ustack/internal/live"
 	"ustack/cmd/ustack/internal/symbols"
 	"ustack/filemap/resolve"
+	"ustack/render"
 	"ustack/render/wait"
 	"ustack/tracefs/instance"
 	"ustack/tracefs/syscalls"
@@ -77,5 +78,7 @@ func (o *Live) Step(t *resolve.Totals) (done bool, err error) {
 
 // End implements live.Sink. It writes the report, of an interrupted trace too.
 func (o *Live) End() error {
-	return o.Finish(func(w io.Writer) error { return o.out.Report(w, o.a, o.Names) })
+	return o.Finish(func(w io.Writer) error {
+		return o.out.Report(w, render.Progress(o.Reporter.Out, o.Reporter.Quiet), o.a, o.Names)
+	})
 }

@@ -15,6 +15,7 @@ import (
 	"ustack/render"
 	"ustack/render/lost"
 	"ustack/render/profile"
+	"ustack/render/progress"
 	"ustack/render/wait"
 	waitreport "ustack/render/wait/report"
 )
@@ -51,10 +52,15 @@ func (o *Output) Read(from *saved.Options, stdin io.Reader, stderr io.Writer) (*
 	return read.Read(stdin, stderr)
 }
 
-// Report writes the report at the end. names may be nil.
-func (o *Output) Report(stdout io.Writer, a *wait.Analysis, names *symbolize.Symbols) error {
+// Report writes the report at the end. names may be nil, and line, which has its steps.
+func (o *Output) Report(stdout io.Writer, line *progress.Line, a *wait.Analysis, names *symbolize.Symbols) error {
 	if names != nil {
+		step := line.Begin("naming the functions", nil)
 		a.Name(names)
+		step.End()
+	}
+	if !render.IsTerminalWriter(render.Output(stdout)) {
+		defer line.Begin("writing the report", nil).End()
 	}
 	if err := o.Write(render.Output(stdout), a); err != nil {
 		return fmt.Errorf("writing the output: %w", err)
@@ -87,12 +93,12 @@ func (o *Output) Run(from *saved.Options, opt *symbols.Options, stdin io.Reader,
 	if o.Must && err == nil && a.Report(wait.View{Top: 1}).Switches == 0 {
 		return ErrNone
 	}
-	names, nerr := opt.Open(from.Sysroot, stderr)
+	names, nerr := opt.Open(from.Sysroot, from.Progress())
 	if nerr != nil {
 		return errors.Join(err, nerr)
 	}
 	if names != nil {
 		defer names.Close()
 	}
-	return errors.Join(err, o.Report(stdout, a, names))
+	return errors.Join(err, o.Report(stdout, from.Progress(), a, names))
 }

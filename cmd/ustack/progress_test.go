@@ -1,0 +1,70 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ustack/cmd/ustack/internal/terminaltest"
+)
+
+// TestProgressReplay: while a trace is read, the terminal shows how far, in one line, which is
+// gone at the end.
+func TestProgressReplay(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "trace \033[31m.txt")
+	line := "            bash-1     [000] .....     1.000000: sched_wakeup: comm=x pid=1 prio=120 target_cpu=000\n"
+	if err := os.WriteFile(name, []byte("# tracer: nop\n#\n"+strings.Repeat(line, 100_000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	person, tty := terminaltest.Open(t)
+	screen := terminaltest.Watch(t, person)
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	code := make(chan int, 1)
+	go func() {
+		defer write.Close()
+		defer tty.Close()
+		code <- run([]string{"replay", "--hold-lines=1", name}, strings.NewReader(""), write, tty)
+	}()
+	seen := screen.Until(" left") // the pipe is full
+	if !strings.Contains(seen, `reading trace \x1b[31m.txt: `) || strings.ContainsAny(seen, "\033\n") {
+		t.Errorf("%q", seen)
+	}
+	if n, err := io.Copy(io.Discard, read); err != nil || n == 0 {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	if got := <-code; got != exitOK {
+		t.Errorf("exit code %d", got)
+	}
+	seen = screen.Rest()
+	if before, _, ok := strings.Cut(seen, "ustack: "); !ok || !strings.HasSuffix(before, " \r") {
+		t.Errorf("%q", seen)
+	}
+}
+
+// TestProgressStdin: what reads a terminal says so at once.
+func TestProgressStdin(t *testing.T) {
+	for _, args := range [][]string{{"futex"}, {"replay"}, {"wait", "-"}, {"check-redaction"}, {"diff", "-", "/dev/null"}} {
+		person, tty := terminaltest.Open(t)
+		screen := terminaltest.Watch(t, person)
+		code := make(chan int, 1)
+		go func() {
+			defer tty.Close()
+			code <- run(args, tty, io.Discard, tty)
+		}()
+		screen.Until("reading the trace from this terminal, up to Ctrl-D")
+		const ctrlD = 4
+		if _, err := person.Write([]byte{ctrlD}); err != nil {
+			t.Fatal(err)
+		}
+		<-code
+		if seen := screen.Rest(); strings.Count(seen, "from this terminal") != 1 {
+			t.Errorf("%v: %q", args, seen)
+		}
+	}
+}
