@@ -85,7 +85,17 @@ var labRuns = []labRun{
 // A hash names what a process had mapped a moment ago, too.
 var labNamed = map[string]float64{"inode": 0.99, "hash": 0.97}
 
-var labOnly = flag.String("lab-only", "", "with TestLab: the one run to make")
+var labOnly = flag.String("lab-only", "", "with TestLab: the runs to make, a regular expression of their names")
+
+// labWanted reports whether a run is to be made.
+func labWanted(t *testing.T, name string) bool {
+	t.Helper()
+	only, err := regexp.Compile("^(?:" + *labOnly + ")$")
+	if err != nil {
+		t.Fatalf("-lab-only: %v", err)
+	}
+	return *labOnly == "" || only.MatchString(name)
+}
 
 var (
 	labRounds = flag.Int("lab-rounds", 1, "how often TestLab boots each kernel of the lab")
@@ -139,9 +149,9 @@ func TestLab(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var sum labSums
 			for range *labRounds {
-				out := lab.boot(t, work, kernel.image, kernel.arguments, labScript())
+				out := lab.boot(t, work, kernel.image, kernel.arguments, labScript(t))
 				for _, r := range labRuns {
-					if *labOnly != "" && *labOnly != r.name {
+					if !labWanted(t, r.name) {
 						continue
 					}
 					c := checkLabRun(t, work, out, kernel.image, r)
@@ -228,10 +238,11 @@ func labCommand(t *testing.T, name string, args ...string) {
 }
 
 // labScript runs all labRuns.
-func labScript() string {
+func labScript(t *testing.T) string {
+	t.Helper()
 	var script strings.Builder
 	for _, r := range labRuns {
-		if r.args != "" && (*labOnly == "" || *labOnly == r.name) {
+		if r.args != "" && labWanted(t, r.name) {
 			script.WriteString(r.script())
 		}
 	}
