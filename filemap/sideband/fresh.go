@@ -171,14 +171,21 @@ func executes(pid int, f pathFile) bool {
 	return ok && exe.same(f) && deniesWrites()
 }
 
-// deniesWrites reports whether the kernel lets no one write to what a process executes.
+// deniesWrites reports whether the kernel lets no one write to what a process executes. Where
+// its release does not show that, our own program does.
 func deniesWrites() bool {
 	var u unix.Utsname
-	return unix.Uname(&u) == nil && denying(unix.ByteSliceToString(u.Release[:]))
+	if unix.Uname(&u) == nil && denying(unix.ByteSliceToString(u.Release[:])) {
+		return true
+	}
+	fd, err := unix.Open("/proc/self/exe", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		_ = unix.Close(fd) // nothing was written
+	}
+	return err == unix.ETXTBSY
 }
 
-// denying reports whether a release of the kernel does. Linux 6.11 and 6.12 do not, or not
-// all of them.
+// denying reports whether all kernels of a release do. Linux 6.11 and 6.12 did not at first.
 func denying(release string) bool {
 	major, minor, _, _ := parseRelease(release)
 	return major != 0 && (major != 6 || minor != 11 && minor != 12)

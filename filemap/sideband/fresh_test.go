@@ -3,6 +3,7 @@ package sideband
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -202,6 +203,31 @@ func TestIsFresh(t *testing.T) {
 		if got := (pathFile{changed: c.changed}).isFresh(at); got != c.fresh {
 			t.Errorf("changed %v before: %v", at.Sub(c.changed), got)
 		}
+	}
+}
+
+// TestDeniesWrites: it is so of a program that runs.
+func TestDeniesWrites(t *testing.T) {
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Skipf("sleep is needed: %v", err)
+	}
+	program := filepath.Join(t.TempDir(), "sleep")
+	copyFile(t, sleep, program)
+	cmd := exec.Command(program, "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
+	f, err := os.OpenFile(program, os.O_WRONLY, 0)
+	if err == nil {
+		f.Close()
+	}
+	if errors.Is(err, unix.ETXTBSY) != deniesWrites() {
+		t.Errorf("a program that runs, opened for writing: %v", err)
 	}
 }
 
