@@ -26,6 +26,7 @@ type Source struct {
 	counts  counts
 	mounts  mounts
 	ended   bool
+	doubted bool     // doubts are set, or not needed
 	doubts  []uint64 // from which times on the processes may have changed unseen
 	unwind  func(*Copy) []tracefs.Frame
 	copy    Copy
@@ -44,10 +45,7 @@ type counts struct {
 // Source reads the file from its beginning. It calls read with the number of bytes read,
 // for progress; read may be nil.
 func (f *File) Source(opt binary.Options, read func(int)) *Source {
-	s := &Source{file: f, in: newOrdered(f, read), tasks: newTasks()}
-	if !opt.NoTemplates {
-		s.doubts = f.doubted()
-	}
+	s := &Source{file: f, in: newOrdered(f, read), tasks: newTasks(), doubted: opt.NoTemplates}
 	k := f.kernel
 	k.Names = &s.tasks
 	s.printer = binary.NewForeign(&k, opt)
@@ -62,6 +60,9 @@ func (s *Source) Unwind(by func(*Copy) []tracefs.Frame) { s.unwind = by }
 // Next implements input.Reader. The error after the last batch is that of the file.
 func (s *Source) Next(b *tracefs.Batch) error {
 	b.Reset()
+	if !s.doubted { // only now: File.SideBand, which finds them, is mostly called in between
+		s.doubted, s.doubts = true, s.file.doubted()
+	}
 	s.printer.Begin(b)
 	for !s.ended && !s.printer.Full(b) {
 		rec, h, err := s.in.next()

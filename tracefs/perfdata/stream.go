@@ -211,14 +211,18 @@ func (s *stream) next() (rec []byte, h header, at place, err error) {
 
 // follows passes over bytes after a record that are no record.
 func (s *stream) follows(h header, rec []byte) error {
-	v := fields{order: s.outer.order, rest: rec[headerSize:]}
-	switch h.typ {
-	case recordTracingData:
-		return s.outer.skip(int64(padded(v.word32())))
-	case recordAuxTrace:
-		return s.outer.skip(int64(min(v.word64(), 1<<62)))
+	if h.typ != recordTracingData && h.typ != recordAuxTrace { // inlined
+		return nil
 	}
-	return nil
+	return s.skipAfter(h, rec)
+}
+
+func (s *stream) skipAfter(h header, rec []byte) error {
+	v := fields{order: s.outer.order, rest: rec[headerSize:]}
+	if h.typ == recordTracingData {
+		return s.outer.skip(int64(padded(v.word32())))
+	}
+	return s.outer.skip(int64(min(v.word64(), 1<<62)))
 }
 
 // decompress begins a compressed record.

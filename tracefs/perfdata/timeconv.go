@@ -69,8 +69,15 @@ func (f *File) UseClock(name string) error {
 
 // time returns a time of the file by the clock in use, 0 for one that cannot be.
 func (f *File) time(t uint64) tracefs.Time {
-	if f.convert != nil && t != 0 {
-		t = f.convert(t)
+	if f.convert == nil { // all is inlined
+		return validTime(t)
 	}
-	return validTime(t)
+	return f.converted(t)
+}
+
+func (f *File) converted(t uint64) tracefs.Time {
+	if t == 0 {
+		return 0
+	}
+	return validTime(f.convert(t))
 }
