@@ -62,6 +62,8 @@ func isSameRun(t *testing.T, c captureInput) {
 
 func (r *taggedRule) unread(int) bool { return false }
 
+func (r *taggedRule) mapped(int, int) string { return "" }
+
 func (r *taggedRule) begin(stacks []captureStack) {
 	r.stacks, r.chains = stacks, make([][]string, len(stacks))
 	for i, s := range stacks {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -121,6 +122,28 @@ func polledCapture(c truthCapture, root string, anyone *truthProcess, spaces tru
 }
 
 func (r *polledRule) unread(tid int) bool { return r.spaces.of(tid) == nil }
+
+// mapped looks at all readings of the process.
+func (r *polledRule) mapped(i, k int) string {
+	s, f := &r.truthView.stacks[i], r.stacks[i].frames[k]
+	if s.process == nil || f.Address != 0 {
+		return ""
+	}
+	files, linker := map[string]bool{}, false
+	for _, m := range s.process.mappings {
+		if m.exec && !strings.HasSuffix(m.inode, " 0") && m.holds(uint64(f.Offset)) {
+			files[m.path] = true
+			linker = linker || strings.HasPrefix(filepath.Base(m.path), "ld-linux")
+		}
+	}
+	switch {
+	case len(files) > 1 && linker:
+		return "linker"
+	case len(files) > 1:
+		return "several"
+	}
+	return []string{"none", "one"}[len(files)]
+}
 
 func (r *polledRule) begin(stacks []captureStack) {
 	r.stacks, r.truthView.stacks, r.classes = stacks, nil, map[polledKey]string{}

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -48,8 +47,11 @@ type captureRule interface {
 	// "unknown" if there is no truth for the frame.
 	class(i, k int) string
 	// unread reports whether the mappings of the task's process were never read, or which
-	// process it is of is unknown.
+	// process it is of is unknown: the truth cannot place its frames.
 	unread(tid int) bool
+	// mapped says of which files the process of stack i had code at the offset of frame k,
+	// "" if that is unknown.
+	mapped(i, k int) string
 }
 
 // replay returns the arguments of replay in a way.
@@ -86,6 +88,7 @@ func TestCaptures(t *testing.T) {
 	}
 	table := checkCaptures(t, inputs)
 	if !capturetest.Brief() {
+		table.floors(t)
 		table.inManual(t)
 	}
 }
@@ -112,7 +115,9 @@ func TestCapturesShared(t *testing.T) {
 		}
 		inputs = append(inputs, in)
 	}
-	checkCaptures(t, inputs).inManual(t)
+	table := checkCaptures(t, inputs)
+	table.floors(t)
+	table.inManual(t)
 }
 
 // checkCaptures replays captures in all their ways, and counts the frames.
@@ -129,7 +134,11 @@ func checkCaptures(t *testing.T, inputs []captureInput) captureTable {
 			for i, s := range stacks {
 				for k := range s.frames {
 					class := frameClass(c.rule, s, i, k)
-					table.add(c.dialect, way, class)
+					counts := table.row(c.dialect, way)
+					counts.add(class, !c.rule.unread(s.tid))
+					if slices.Contains(captureReasons, class) && class != "unread" {
+						counts.mapped[c.rule.mapped(i, k)]++
+					}
 					switch class {
 					case "wrong":
 						wrong.add(s, k)
@@ -246,83 +255,4 @@ func readMaybe(t *testing.T, file string) []byte {
 		t.Fatal(err)
 	}
 	return data
-}
-
-// captureTable counts the frames of each dialect and way by class.
-type captureTable map[captureRow]map[string]int
-
-type captureRow struct{ dialect, way string }
-
-func (t captureTable) add(dialect, way, class string) {
-	row := captureRow{dialect, way}
-	if t[row] == nil {
-		t[row] = map[string]int{}
-	}
-	t[row][class]++
-}
-
-// captureNoFile are the reasons of frames in memory without a file.
-var captureNoFile = []string{"anonymous", "no-vma", "not-code", "vdso", "unknown"}
-
-// captureReasons are the reasons that have a column in the manual, and the frames of tasks
-// whose process was never read, for these reasons.
-var captureReasons = []string{"contradicted", "ambiguous", "lost", "no-address-space", "unread"}
-
-// lines are the rows of the two tables of the manual that counts belong to. The second
-// table leaves out what is alone, and the rows without a frame.
-func (r captureRow) lines(counts map[string]int) (lines []string) {
-	frames, others := 0, 0
-	for class, n := range counts {
-		if slices.Contains(captureNoFile, class) {
-			continue
-		}
-		frames += n
-		if !slices.Contains(captureReasons, class) && !slices.Contains([]string{"named", "claimed", "stale", "wrong"}, class) {
-			others += n
-		}
-	}
-	claimed := counts["claimed"] + counts["stale"]
-	lines = append(lines, fmt.Sprintf("| %s | %s | %s | %s | %s | %s | %.1f %% |", r.dialect, r.way, thousands(frames),
-		thousands(counts["named"]), thousands(claimed), thousands(counts["stale"]),
-		100*float64(counts["named"]+claimed)/float64(max(frames, 1))))
-	if r.way == "alone" || counts["named"]+claimed == frames {
-		return lines
-	}
-	reasons := fmt.Sprintf("| %s | %s |", r.dialect, r.way)
-	for _, reason := range captureReasons {
-		reasons += " " + thousands(counts[reason]) + " |"
-	}
-	return append(lines, reasons+" "+thousands(others)+" |")
-}
-
-// inManual checks that the manual has these counts.
-func (t captureTable) inManual(tb testing.TB) {
-	tb.Helper()
-	data, err := os.ReadFile("help/correctness.md")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	_, manual, ok := strings.Cut(string(data), "\n## All captures\n")
-	if !ok {
-		tb.Fatal("the manual has no section about all captures")
-	}
-	manual, _, _ = strings.Cut(manual, "\n## ")
-	var missing []string
-	for row, counts := range t {
-		if alone, ok := t[captureRow{row.dialect, "alone"}]; ok && row.way == "--sysroot" {
-			if fmt.Sprint(counts) != fmt.Sprint(alone) {
-				tb.Errorf("%s: with ELF files and no mappings the frames are %v, without them %v", row.dialect, counts, alone)
-			}
-			continue
-		}
-		for _, line := range row.lines(counts) {
-			if !strings.Contains(manual, line+"\n") {
-				missing = append(missing, line)
-			}
-		}
-	}
-	if missing != nil {
-		slices.Sort(missing)
-		tb.Errorf("the manual does not have\n%s", strings.Join(missing, "\n"))
-	}
 }
