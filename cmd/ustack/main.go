@@ -38,6 +38,7 @@ func commands() []command.Command {
 		{Name: "watch", Summary: "process reports as they arrive in a directory", Run: watchCommand},
 		{Name: "futex", Summary: "report who waits for which lock, and who holds it", Privileged: true, Stream: true, Run: futexCommand},
 		{Name: "wait", Summary: "report what threads wait for, of any kind, and what wakes them", Privileged: true, Stream: true, Run: waitCommand},
+		{Name: "top", Summary: "show on a full screen who waits for which lock now", Privileged: true, Run: topCommand},
 		{Name: "open", Summary: "report what is in a saved trace or recording, whatever it is", Stream: true, Run: openCommand},
 		{Name: "diff", Summary: "say which locks are waited for more in one trace than in another", Run: diffCommand},
 		{Name: "query", Summary: "answer an SQL query about a saved trace: waits, holds, stacks", Stream: true, Run: queryCommand},

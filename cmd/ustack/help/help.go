@@ -14,7 +14,7 @@ var files embed.FS
 // order is the order of the topics in the list: the commands first, then what
 // all of them share.
 var order = [...]string{
-	"replay", "live", "futex", "wait", "diff", "query", "record", "maps", "health", "symbols",
+	"replay", "live", "futex", "top", "wait", "diff", "query", "record", "maps", "health", "symbols",
 	"formats", "correctness", "benchmarks", "architecture", "glossary",
 }
 

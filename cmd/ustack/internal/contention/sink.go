@@ -45,19 +45,27 @@ func (o *Live) Open(start *live.Start) (needs live.Needs, err error) {
 	if err := o.Begin(start, o.out.Profile); err != nil {
 		return needs, err
 	}
-	opt := futex.Options{Calls: o.out.eachWait(), Impact: o.out.Impact.On, Order: o.out.View.Sort == "auto"}
-	if start.Processes != nil {
-		opt.Mappings, opt.SharedLate, opt.Programs = start.Processes, true, start.Processes
-		if o.Names != nil {
-			opt.Layouts = start.Processes
-		}
-	}
-	o.a = futex.New(opt)
+	o.a = o.NewAnalysis(o.out.eachWait())
 	o.A = o.a
 	needs = o.Needs()
 	needs.Tick, needs.Processes = o.tick(), true
 	return needs, nil
 }
+
+// NewAnalysis returns another analysis of this trace, after Open. calls has it keep each wait.
+func (o *Live) NewAnalysis(calls bool) *futex.Analysis {
+	opt := futex.Options{Calls: calls, Impact: o.out.Impact.On, Order: o.out.View.Sort == "auto"}
+	if p := o.Start.Processes; p != nil {
+		opt.Mappings, opt.SharedLate, opt.Programs = p, true, p
+		if o.Names != nil {
+			opt.Layouts = p
+		}
+	}
+	return futex.New(opt)
+}
+
+// Analysis returns the analysis of the whole trace, after Open.
+func (o *Live) Analysis() *futex.Analysis { return o.a }
 
 // tick returns how often there is something to do without records.
 func (o *Live) tick() time.Duration {

@@ -43,7 +43,7 @@ type Screen struct {
 }
 
 // patience is how long the person waits for anything.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // Watch has the person look at the terminal, until the side that programs have is closed.
 func Watch(t testing.TB, person *os.File) *Screen {

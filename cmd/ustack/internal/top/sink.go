@@ -1,0 +1,160 @@
+package top
+
+import (
+	"fmt"
+	"time"
+
+	"ustack/cmd/ustack/internal/contention"
+	"ustack/cmd/ustack/internal/live"
+	"ustack/filemap/resolve"
+	"ustack/filemap/space"
+	"ustack/render"
+	"ustack/render/futex"
+	"ustack/tracefs"
+)
+
+const (
+	// snapshotEvery is how often there is a snapshot, wishEvery how often one that was
+	// wished for.
+	snapshotEvery = time.Second
+	wishEvery     = 50 * time.Millisecond
+	// spend is how many times as long as a snapshot has taken the next one waits at least:
+	// of many locks there are fewer, so that reading goes on.
+	spend = 20
+)
+
+// sink is the live.Sink: it makes snapshots, and does what the screen orders.
+type sink struct {
+	*contention.Live
+	windows windows
+	screen  screen
+	saver   saver
+
+	snapshots mailbox
+	wishes    *wishes
+
+	seen  view // of the last snapshot
+	next  time.Time
+	soon  time.Time // a wish may be looked at
+	said  string
+	count int // of what was said
+	quit  bool
+}
+
+// screen is what shows the snapshots.
+type screen interface {
+	// Start begins. Gone is closed when it is no longer there, whoever has ended it.
+	Start()
+	Gone() <-chan struct{}
+	// Close ends it, if it is still there. It does not wait for a terminal that takes
+	// nothing.
+	Close()
+}
+
+// Open implements live.Sink.
+func (s *sink) Open(start *live.Start) (live.Needs, error) {
+	needs, err := s.Live.Open(start)
+	s.windows.start = func() *futex.Analysis { return s.NewAnalysis(true) }
+	needs.Tick, needs.OwnProgress = wishEvery, true
+	return needs, err
+}
+
+// Renderer implements live.Sink.
+func (s *sink) Renderer(res *resolve.Resolver) render.Renderer {
+	s.screen.Start()
+	return feed{s.Live.Renderer(res), &s.windows}
+}
+
+// Step implements live.Sink.
+func (s *sink) Step(t *resolve.Totals) (done bool, err error) {
+	if done, err = s.Live.Step(t); done || err != nil {
+		return done, err
+	}
+	now := time.Now()
+	if now.Before(s.soon) {
+		return false, nil
+	}
+	s.soon = now.Add(wishEvery)
+	at := space.Monotonic()
+	s.windows.turn(at)
+	for _, o := range s.wishes.take() {
+		s.do(o, at)
+	}
+	s.reportSaved()
+	select {
+	case <-s.screen.Gone():
+		return true, nil
+	default:
+	}
+	if s.quit || s.wishes.want() == s.seen && now.Before(s.next) {
+		return s.quit, nil
+	}
+	s.show(t, now)
+	return false, nil
+}
+
+// do does what the screen has ordered.
+func (s *sink) do(o order, at tracefs.Time) {
+	switch o {
+	case orderMark:
+		s.windows.mark(at)
+		s.say("marked: w and h save from here")
+	case orderText:
+		s.saveText(at)
+	case orderHTML:
+		s.saveHTML(at)
+	case orderQuit:
+		s.quit = true
+	}
+	s.next = time.Time{} // the answer is to be seen at once
+}
+
+// say shows a message.
+func (s *sink) say(format string, args ...any) {
+	s.said = clean(fmt.Sprintf(format, args...))
+	s.count++
+	s.next = time.Time{}
+}
+
+// show makes a snapshot and hands it over.
+func (s *sink) show(t *resolve.Totals, now time.Time) {
+	want := s.wishes.want()
+	s.snapshots.post(s.snapshot(t, want))
+	s.seen = want
+	took := time.Since(now)
+	s.soon, s.next = s.soon.Add(2*took), now.Add(max(snapshotEvery, spend*took))
+}
+
+// snapshot makes one.
+func (s *sink) snapshot(t *resolve.Totals, want view) *Snapshot {
+	a := s.Analysis()
+	s.name(a)
+	a.Refused(s.Start.Refused())
+	r := a.Interim(futex.View{By: want.By, Sort: "total"})
+	lost, exact := t.LostRecords()
+	snap := &Snapshot{
+		At: r.End, Events: t.Events, Lost: fmt.Sprint(lost), By: want.By,
+		Opened: want.Open, Marked: s.windows.marked.since, Said: s.said, Messages: s.count,
+	}
+	if !exact {
+		snap.Lost = "at least " + snap.Lost
+	}
+	snap.Rows, snap.More, snap.Detail = newRows(r, want.Open)
+	return snap
+}
+
+// name names what there are names for.
+func (s *sink) name(a *futex.Analysis) {
+	if s.Names != nil {
+		a.Name(s.Names)
+		a.NameLocks(s.Names)
+	}
+}
+
+// End implements live.Sink. The screen goes before the report comes.
+func (s *sink) End() error {
+	s.screen.Close()
+	s.saver.wait()
+	s.windows.close()
+	return s.Live.End()
+}

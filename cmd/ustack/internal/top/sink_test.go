@@ -1,0 +1,252 @@
+package top
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/live"
+	"ustack/cmd/ustack/internal/pump"
+	"ustack/cmd/ustack/internal/terminaltest"
+	"ustack/filemap/resolve"
+	"ustack/render/futex"
+	"ustack/tracefs"
+	"ustack/tracefs/input"
+)
+
+// noScreen is a screen on which nothing is seen.
+type noScreen struct {
+	gone          chan struct{}
+	begun, closed int
+}
+
+func (s *noScreen) Start()                { s.begun++ }
+func (s *noScreen) Gone() <-chan struct{} { return s.gone }
+func (s *noScreen) Close()                { s.closed++ }
+
+// waits are so many waits of two threads for two locks, the first one three times as long,
+// from a time in microseconds on.
+func waits(from, n int) string {
+	var b strings.Builder
+	line := func(at, tid int, text string) {
+		fmt.Fprintf(&b, "%16s-%d [00%d] ..... %d.%06d: %s\n", "prog", tid, tid%10, (from+at)/1_000_000, (from+at)%1_000_000, text)
+	}
+	for i := range n {
+		at := 10 * i
+		line(at, 10, "sys_futex(uaddr: 0x1000, op: 0x80, val: 2, utime: 0, uaddr2: 0, val3: 0)")
+		line(at+1, 11, "sys_futex(uaddr: 0x2000, op: 0x80, val: 2, utime: 0, uaddr2: 0, val3: 0)")
+		line(at+3, 11, "sys_futex -> 0x0")
+		line(at+6, 10, "sys_futex -> 0x0")
+	}
+	return b.String()
+}
+
+// sinkOf is a sink of a trace that a test makes, with what is written at its end.
+func sinkOf(t *testing.T, on screen, dir string) (*sink, *strings.Builder) {
+	t.Helper()
+	f := Flags{noNames: true, noOwners: true, dir: dir}
+	f.view.Register(command.NewFlags("top"))
+	if err := f.view.Check(); err != nil {
+		t.Fatal(err)
+	}
+	w := new(wishes)
+	w.see(view{By: futex.ByObject})
+	out := new(strings.Builder)
+	s := newSink(&f, &live.Reporter{Command: "top", Out: io.Discard}, out, on, newMailbox(), w)
+	never := func() tracefs.Time { return 0 }
+	if _, err := s.Open(&live.Start{Stopped: never, Idle: func() bool { return false }, Refused: func() uint64 { return 0 }}); err != nil {
+		t.Fatal(err)
+	}
+	return s, out
+}
+
+// passTo passes a trace to the sink, and calls step after each batch.
+func passTo(t *testing.T, s *sink, trace string, step func(*resolve.Totals)) {
+	t.Helper()
+	in, err := input.OpenAll([]string{"-"}, strings.NewReader("# tracer: nop\n#\n"+trace), input.Options{Events: true, NoText: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res := resolve.New(resolve.Options{Hold: pump.StitchedHold(), Stitch: true, Sources: 1})
+	_, err = pump.Run(in.Start(), res, s.Renderer(res), func() { step(res.Totals()) })
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stepped has the sink look at its wishes, and make a snapshot.
+func stepped(t *testing.T, s *sink, totals *resolve.Totals) {
+	t.Helper()
+	s.soon, s.next = time.Time{}, time.Time{}
+	if done, err := s.Step(totals); done || err != nil {
+		t.Fatalf("%v, %v", done, err)
+	}
+}
+
+// said waits until the sink has said something, after more than so many messages.
+func said(t *testing.T, s *sink, after int) string {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); s.count <= after; {
+		if time.Now().After(deadline) {
+			t.Fatal("nothing is said")
+		}
+		stepped(t, s, new(resolve.Totals))
+		time.Sleep(time.Millisecond)
+	}
+	return s.said
+}
+
+// TestSink: a snapshot has what was waited for, the lock that is open comes with its text, and
+// a report is saved of all, and a page of what came after the mark.
+func TestSink(t *testing.T) {
+	dir := t.TempDir()
+	none := &noScreen{gone: make(chan struct{})}
+	s, out := sinkOf(t, none, dir)
+	const before, after = 500, 200
+	passTo(t, s, waits(0, before), func(totals *resolve.Totals) { stepped(t, s, totals) })
+	snap := <-s.snapshots
+	if len(snap.Rows) != 2 || snap.Rows[0].Waits != before || snap.Rows[0].Time != before*6000 || snap.Rows[1].Time != before*2000 || !strings.Contains(snap.Rows[0].Where, "0x1000") {
+		t.Fatalf("%+v", snap)
+	}
+	s.wishes.see(view{By: futex.ByLock, Open: snap.Rows[1].Key})
+	stepped(t, s, new(resolve.Totals))
+	snap = <-s.snapshots
+	if text := strings.Join(snap.Detail, "\n"); snap.By != futex.ByLock || !strings.Contains(text, "0x2000") || !strings.Contains(text, "waiters: prog-11") {
+		t.Errorf("%+v", snap)
+	}
+	s.wishes.give(orderHTML)
+	if got := said(t, s, 0); !strings.HasPrefix(got, "m first") {
+		t.Errorf("without a mark: %s", got)
+	}
+	s.wishes.give(orderText)
+	all := saved(t, said(t, s, 1))
+	s.wishes.give(orderMark)
+	said(t, s, 2)
+	passTo(t, s, waits(10*before, after), func(totals *resolve.Totals) { stepped(t, s, totals) })
+	s.wishes.give(orderText)
+	part := saved(t, said(t, s, 3))
+	for text, n := range map[string]int{all: before, part: after} {
+		if !strings.Contains(text, fmt.Sprintf("%d waits: %d woken", n, n)) {
+			t.Errorf("not %d waits:\n%s", n, text)
+		}
+	}
+	s.wishes.give(orderHTML)
+	if page := saved(t, said(t, s, 4)); !strings.Contains(page, "<html") || !strings.Contains(page, "0x1000") {
+		t.Errorf("%.200s", page)
+	}
+	if s.windows.all() != nil {
+		t.Error("the mark is still there")
+	}
+	close(none.gone)
+	if done, err := s.Step(new(resolve.Totals)); err != nil || !done && time.Now().After(s.soon) {
+		t.Errorf("%v, %v", done, err)
+	}
+	if err := s.End(); err != nil || none.closed != 1 || !strings.Contains(out.String(), fmt.Sprint(before+after)) {
+		t.Errorf("%v, %q", err, out)
+	}
+}
+
+// saved returns the text of a file that was saved.
+func saved(t *testing.T, message string) string {
+	t.Helper()
+	name, ok := strings.CutPrefix(message, "saved ")
+	if !ok {
+		t.Fatal(message)
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestSaveFails: a directory that cannot be written to is said, and the screen goes on.
+func TestSaveFails(t *testing.T) {
+	s, _ := sinkOf(t, &noScreen{}, filepath.Join(t.TempDir(), "none"))
+	passTo(t, s, waits(0, 10), func(totals *resolve.Totals) { stepped(t, s, totals) })
+	s.wishes.give(orderText)
+	if got := said(t, s, 0); !strings.Contains(got, "creating the report") {
+		t.Error(got)
+	}
+	if err := s.End(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWindows: the analysis of the last part has at least the time that is kept, and no more
+// than twice that; the mark's begins there.
+func TestWindows(t *testing.T) {
+	const keep = 10
+	w := windows{start: func() *futex.Analysis { return futex.New(futex.Options{Calls: true}) }, keep: keep}
+	for now := tracefs.Time(1); now < 200; now++ {
+		w.turn(now)
+		kept := now - w.saved().since
+		if kept < min(now-1, keep) || kept > 2*keep {
+			t.Fatalf("at %d, %d is kept", now, kept)
+		}
+		if n := len(w.all()); n > 2 {
+			t.Fatalf("%d analyses", n)
+		}
+	}
+	w.mark(150)
+	w.mark(160)
+	if w.saved().since != 160 || len(w.all()) != 3 || w.take().since != 160 {
+		t.Errorf("%+v", w)
+	}
+	late := w.late
+	if w.take(); w.saved() != late || w.late.a != nil {
+		t.Errorf("%+v, want %+v", w.early, late)
+	}
+	w.close()
+	if w.all() != nil || w.take().a != nil {
+		t.Errorf("%+v", w)
+	}
+}
+
+// TestBlocked: a terminal that takes nothing stops neither the analysis nor its end.
+func TestBlocked(t *testing.T) {
+	person, tty := terminaltest.Open(t)
+	defer tty.Close()
+	t.Setenv("TERM", "xterm")
+	w := new(wishes)
+	box := newMailbox()
+	m := newModel(Look{}, w, box)
+	on, err := newTerminal(m, tty, tty)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flow(t, tty, tcooff)
+	s, _ := sinkOf(t, on, t.TempDir())
+	s.snapshots, s.wishes, on.grace = box, w, time.Millisecond
+	const n = 20_000
+	passTo(t, s, waits(0, n), func(totals *resolve.Totals) { stepped(t, s, totals) })
+	if got := s.Analysis().Calls(); got != 4*n {
+		t.Errorf("%d calls of %d", got, 4*n)
+	}
+	if err := s.End(); err != nil {
+		t.Error(err)
+	}
+	if err := on.Err(); err == nil {
+		t.Error("the screen could end")
+	}
+	terminaltest.Watch(t, person)
+	flow(t, tty, tcoon)
+	<-on.gone
+}
+
+// Of man 3 tcflow: a terminal takes nothing, and goes on.
+const tcooff, tcoon = 0, 1
+
+func flow(t *testing.T, tty *os.File, action int) {
+	t.Helper()
+	if err := unix.IoctlSetInt(int(tty.Fd()), unix.TCXONC, action); err != nil {
+		t.Fatal(err)
+	}
+}
