@@ -128,10 +128,11 @@ func TestLiveRefused(t *testing.T) {
 }
 
 // slowly runs live with an output that is not read while the command runs.
-func slowly(t *testing.T, work string, kb int) (text []byte, stderr string) {
+func slowly(t *testing.T, work string, kb int, flags ...string) (text []byte, stderr string) {
 	t.Helper()
 	done := filepath.Join(t.TempDir(), "done")
-	return readLate(t, done, "-b", strconv.Itoa(kb), "--", "sh", "-c", `"$0" burst 20000; echo >`+done, work)
+	args := append([]string{"-b", strconv.Itoa(kb)}, flags...)
+	return readLate(t, done, append(args, "--", "sh", "-c", `"$0" burst 20000; echo >`+done, work)...)
 }
 
 // readLate runs live and reads its output when there is a file.
@@ -190,7 +191,41 @@ func TestLiveLoss(t *testing.T) {
 	}
 }
 
-// TestLiveMemory: with 200 processes.
+// lostIn is how many records a text says were lost.
+func lostIn(t *testing.T, text []byte) (n int) {
+	t.Helper()
+	for _, m := range regexp.MustCompile(` \[LOST (\d+) EVENTS\]`).FindAllSubmatch(text, -1) {
+		count, err := strconv.Atoi(string(m[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += count
+	}
+	return n
+}
+
+// TestLiveGrows: of what comes while nothing is read, less is lost when the buffer may grow,
+// and all of it is there in the order of time, or counted. The buffer of which the size was
+// said grows only if a limit was said.
+func TestLiveGrows(t *testing.T) {
+	_, work := workload(t)
+	plain, stderr := slowly(t, work, 256)
+	if strings.Contains(stderr, "the buffer grew") {
+		t.Errorf("it grew\n%s", stderr)
+	}
+	grown, stderr := slowly(t, work, 256, "--max-buffer=64M")
+	m := regexp.MustCompile(`the buffer grew from \d+ to (\d+) MB`).FindStringSubmatch(stderr)
+	if m == nil || !strings.Contains(stderr, "the buffer grows, to at most 64 MB") {
+		t.Fatalf("it did not grow\n%s", stderr)
+	}
+	before, after := lostIn(t, plain), lostIn(t, grown)
+	t.Logf("%d records lost, %d when it grew to %s MB; %d and %d calls", before, after, m[1], bytes.Count(plain, []byte(": sys_futex(")), bytes.Count(grown, []byte(": sys_futex(")))
+	if before == 0 || after >= before || bytes.Count(grown, []byte(": sys_futex(")) <= bytes.Count(plain, []byte(": sys_futex(")) {
+		t.Errorf("%d records lost, %d when it could grow\n%s", before, after, stderr)
+	}
+}
+
+// TestLiveMemory: with 200 processes, while the buffer stays as it is.
 func TestLiveMemory(t *testing.T) {
 	capturetest.NeedLong(t)
 	_, work := workload(t)
@@ -208,7 +243,7 @@ func TestLiveMemory(t *testing.T) {
 			_ = cmd.Wait()
 		})
 	}
-	live := exec.Command(ustackBinary(t), "live", "-o", os.DevNull)
+	live := exec.Command(ustackBinary(t), "live", "--max-buffer=0", "-o", os.DevNull)
 	stderr := &startLine{begun: make(chan struct{})}
 	live.Stderr = stderr
 	if err := live.Start(); err != nil {

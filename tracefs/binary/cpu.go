@@ -19,7 +19,8 @@ type Pages interface {
 var (
 	// errEmpty: there is no sub-buffer now, but there may be one later.
 	errEmpty = errors.New("nothing to read yet")
-	// errSame: it is still the last one, which may have grown.
+	// errSame: it is still the last one, which comes with it, may have grown, and may
+	// be elsewhere in memory.
 	errSame = errors.New("nothing but what was read, and more of it")
 )
 
@@ -71,6 +72,7 @@ func (c *cpu) load() bool {
 	// The page that was read may be released only now: then there may be another
 	// one. Records that are written meanwhile are not lost, it grows again.
 	for again := false; err == errSame; again = true {
+		c.page.Move(data)
 		if c.page.Grow(c.layout) {
 			return true
 		}

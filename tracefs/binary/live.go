@@ -37,6 +37,15 @@ type Rings interface {
 	io.Closer
 }
 
+// Moving are Rings that take sub-buffers out of the buffer before Next asks for them.
+type Moving interface {
+	Rings
+	// Moved returns where the sub-buffer that the last Next of a CPU gave has been
+	// copied to, nil if it has stayed where it was since the last call. It is to be
+	// called after each Hold, before that sub-buffer is used.
+	Moved(index int) []byte
+}
+
 // LiveOptions are how a Live reads.
 type LiveOptions struct {
 	Options
@@ -61,6 +70,8 @@ type LiveOptions struct {
 // it does in the kernel's own text.)
 type Live struct {
 	rings   Rings
+	moving  Moving // rings that are, else nil
+	cpus    []*cpu
 	opt     LiveOptions
 	printer *Printer
 	ready   cpuHeap // CPUs with a record at hand
@@ -92,10 +103,12 @@ func NewLive(k *Kernel, rings Rings, opt LiveOptions) *Live {
 	if k.Subbuf > 0 {
 		layout.Size = k.Subbuf
 	}
+	l.moving, _ = rings.(Moving)
 	for i, number := range rings.CPUs() {
 		pages := &livePages{l: l, index: i}
-		l.dry = append(l.dry, &cpu{id: number, pages: pages, layout: &layout, errs: &l.errs, lostOf: pages.lost})
+		l.cpus = append(l.cpus, &cpu{id: number, pages: pages, layout: &layout, errs: &l.errs, lostOf: pages.lost})
 	}
+	l.dry = slices.Clone(l.cpus)
 	return l
 }
 
@@ -135,8 +148,8 @@ func (p *livePages) Page() ([]byte, error) {
 	if ended {
 		p.empty = never
 	}
-	if page != nil {
-		return nil, errSame
+	if len(page) > 0 && err == nil {
+		return page, errSame
 	}
 	return nil, errEmpty
 }
@@ -195,6 +208,7 @@ func (l *Live) round(b *tracefs.Batch) todo {
 		return goOut
 	}
 	defer l.rings.Release()
+	l.move()
 	for {
 		l.take(b)
 		if full(b, liveBatch) {
@@ -225,6 +239,18 @@ func (l *Live) round(b *tracefs.Batch) todo {
 	}
 	l.paused = false
 	return goOut
+}
+
+// move goes on in the copies of sub-buffers that have been taken out of the buffer.
+func (l *Live) move() {
+	if l.moving == nil {
+		return
+	}
+	for i, c := range l.cpus {
+		if copied := l.moving.Moved(i); copied != nil {
+			c.page.Move(copied)
+		}
+	}
 }
 
 // may reports whether the earliest record may go out.

@@ -148,6 +148,19 @@ func (p *RawPipe) Overrun(index int) (n uint64, ok bool) {
 	return m.overrun(), true
 }
 
+// Filled returns how many bytes of records are in the buffer of a CPU. It needs no Hold.
+func (p *RawPipe) Filled(cpu int32) (uint64, error) {
+	text, err := dir(p.name).read("cpu" + strconv.Itoa(int(cpu)) + "/stats")
+	if err != nil {
+		return 0, fmt.Errorf("reading the statistics of CPU %d: %w", cpu, err)
+	}
+	s, err := parseStats(text)
+	if err != nil {
+		return 0, fmt.Errorf("reading the statistics of CPU %d: %w", cpu, err)
+	}
+	return s.Bytes, nil
+}
+
 // Mapped returns how many CPUs have a mapped buffer.
 func (p *RawPipe) Mapped() (n int) {
 	for i := range p.cpus {

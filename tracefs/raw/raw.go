@@ -12,6 +12,7 @@ import (
 
 	"ustack/tracefs/binary"
 	"ustack/tracefs/instance"
+	"ustack/tracefs/ring"
 )
 
 // Options are how an instance is read.
@@ -25,6 +26,11 @@ type Options struct {
 	Symbols *binary.Symbols
 	// Copy has the kernel copy the pages, also where they could be mapped.
 	Copy bool
+	// Room is how many bytes of memory may hold records that the reader has not come to
+	// when the buffer fills, 0 for none. Grown, which may be nil, is called when it is
+	// more than ever before, by another goroutine.
+	Room  int64
+	Grown func(bytes int64)
 }
 
 // Open begins to read the ring buffers of an instance, whose clock must be mono. It
@@ -67,7 +73,30 @@ func Open(in *instance.Instance, opt Options) (*binary.Live, error) {
 	if err != nil {
 		return nil, errors.Join(err, raw.Close())
 	}
-	return binary.NewLive(k, r, opt.LiveOptions), nil
+	if opt.Room <= 0 || kb == 0 {
+		return binary.NewLive(k, r, opt.LiveOptions), nil
+	}
+	layout := k.Layout
+	layout.Size = subbuf
+	return binary.NewLive(k, binary.Grow(r, growOptions(raw, layout, kb, &opt)), opt.LiveOptions), nil
+}
+
+// growOptions returns how rings of so many KiB for each CPU grow: a buffer is emptied when an
+// eighth of it is in use and the reader has not come to its end for as long as a CPU needs to
+// fill a fifth.
+func growOptions(raw *instance.RawPipe, layout ring.Layout, kb int, opt *Options) binary.GrowOptions {
+	const part, kib = 8, 1 << 10
+	grown := opt.Grown
+	if grown == nil {
+		grown = func(int64) {}
+	}
+	return binary.GrowOptions{
+		Layout: layout, Most: opt.Room, Every: 2 * pace(kb), Grown: grown,
+		Filling: func(cpu int32) bool {
+			n, err := raw.Filled(cpu)
+			return err == nil && n >= uint64(kb)*kib/part // a CPU that is off has nothing
+		},
+	}
 }
 
 // pace returns how long records may gather in a buffer of so many KiB for each

@@ -50,6 +50,27 @@ func (l *Layout) committed(data []byte) uint32 {
 // at least what stands before its data.
 func (l *Layout) Committed(head []byte) int { return int(l.commit(head) & commitMask) }
 
+// Written returns how many bytes of records a sub-buffer has that may still be written to.
+func (l *Layout) Written(data []byte) int { return int(l.committed(data) & commitMask) }
+
+// Copy copies what has been written of a sub-buffer that may still be written to, with all
+// that a Page reads of it, and returns how many bytes that is. There must be room for the
+// whole sub-buffer, and the sub-buffer must have its head.
+func (l *Layout) Copy(to, from []byte) int {
+	word := l.committed(from)
+	n := min(l.Data+int(word&commitMask), len(from))
+	if word&missedStored != 0 {
+		n = min(n+l.LongSize, len(from))
+	}
+	copy(to, from[:n])
+	at := l.Commit
+	if l.BigEndian && l.LongSize == 8 {
+		at += 4
+	}
+	l.Order().PutUint32(to[at:], word)
+	return n
+}
+
 // Flags of the commit word and its size (RB_MISSED_* in ring_buffer.c).
 const (
 	missedEvents = 1 << 31
@@ -153,6 +174,25 @@ func (p *Page) Grow(l *Layout) bool {
 	}
 	p.data = p.whole[:end]
 	return true
+}
+
+// Move has the walk go on in a copy of the sub-buffer. Its memory may be used for something
+// else from then on. The copy has at least what Grow has found; else that is an error of the
+// sub-buffer, and nothing of it is left.
+func (p *Page) Move(copied []byte) {
+	if p.whole == nil {
+		return
+	}
+	if len(copied) < len(p.data) {
+		err := &Error{len(copied), fmt.Sprintf("%d bytes of a sub-buffer that had %d", len(copied), len(p.data))}
+		*p = Page{Time: p.Time, err: err}
+		return
+	}
+	if p.Record != nil {
+		at := cap(p.whole) - cap(p.Record)
+		p.Record = copied[at:][:len(p.Record)]
+	}
+	p.whole, p.data = copied, copied[:len(p.data)]
 }
 
 // Next finds the next record. It reports false at the end, and at the first byte

@@ -63,14 +63,17 @@ type Options struct {
 	Duration       time.Duration // of the trace, 0 for no limit
 	BufferKB       int           // of the ring buffer of each CPU, 0 for RoomKB
 	RoomKB         int           // the same, as far as maxRoomKB allows; 0 for the kernel's default
-	Save           string        // directory for the raw trace and the mappings, "" for none
-	Tracefs        string        // where tracefs is mounted, "" for where it usually is
-	Proc           string        // where proc is mounted
-	Source         string        // of sources.Names
-	Unwind         string        // of those above
-	DebugDirs      []string      // with separate debug files, for unwinding, beside the system's
-	Mappings       string        // MappingsAuto, MappingsPerf or MappingsQuery
-	MapsSource     procmap.Source
+	// MaxBuffer is how many bytes the buffers of all CPUs may grow to, 0 if they are not to
+	// grow; negative for UsualMaxBuffer, or 0 with BufferKB.
+	MaxBuffer  int64
+	Save       string   // directory for the raw trace and the mappings, "" for none
+	Tracefs    string   // where tracefs is mounted, "" for where it usually is
+	Proc       string   // where proc is mounted
+	Source     string   // of sources.Names
+	Unwind     string   // of those above
+	DebugDirs  []string // with separate debug files, for unwinding, beside the system's
+	Mappings   string   // MappingsAuto, MappingsPerf or MappingsQuery
+	MapsSource procmap.Source
 	// Stitch passes each stack with its event, Strict leaves out files that are only
 	// claimed, see resolve.Options.
 	Stitch, Strict bool

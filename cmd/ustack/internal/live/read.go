@@ -17,6 +17,8 @@ func (s *session) open() (src source.Source, err error) {
 		Events:   s.wantEvents(),
 		NoText:   s.opt.NoText && s.saved == nil,
 		Spare:    s.opt.Spare && s.saved == nil && s.stacks == instance.StockStacks,
+		Room:     s.growth.room,
+		Grown:    s.growth.grown,
 		Pace:     s.unwind.pace(),
 		Patience: s.unwind.patience,
 		Tasks:    s.follow.names(),

@@ -68,6 +68,7 @@ func (s *session) report(t *resolve.Totals) {
 	s.follow.report(s.say)
 	s.beside.report(s.say, s.follow)
 	s.unwind.report(s.say)
+	s.growth.report(s.say)
 	for _, note := range s.source.Notes() {
 		s.say("%s", note)
 	}
@@ -75,7 +76,7 @@ func (s *session) report(t *resolve.Totals) {
 		s.say("CPU %d also refused %d records (commit overrun), at unknown times", st.CPU, st.CommitOverrun)
 	}
 	if kb := s.sufficient(t); kb > 0 {
-		s.say("nothing would have been lost with -b %d", kb)
+		s.say("nothing would have been lost with %s", s.growth.enough(kb))
 	}
 }
 

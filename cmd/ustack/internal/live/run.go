@@ -48,6 +48,7 @@ type session struct {
 	saved  *saver
 
 	settings settings
+	growth   growth
 
 	renewal renewal
 	nothing nothing
@@ -86,6 +87,11 @@ func (s *session) run() (int, error) {
 	if err := s.startCommand(); err != nil {
 		return 0, err
 	}
+	if err := s.startGrowth(); err != nil {
+		s.abandon()
+		return 0, err
+	}
+	defer s.growth.end()
 	trace, err := s.open()
 	if err != nil {
 		s.abandon()

@@ -45,7 +45,7 @@ type Options struct {
 }
 
 // without are flags that have no use with this source.
-var without = [...]string{"e", "b", "save", "tracefs", "unwind", "mappings", "no-sched", "owners", "blame", "impact", "from", "to", "what-if"}
+var without = [...]string{"e", "b", "max-buffer", "save", "tracefs", "unwind", "mappings", "no-sched", "owners", "blame", "impact", "from", "to", "what-if"}
 
 // Check reports a flag that has no use with this source.
 func Check(fs *flag.FlagSet) (err error) {

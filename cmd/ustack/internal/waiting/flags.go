@@ -70,7 +70,7 @@ func (f *Flags) Check() error {
 // OnlyLive and OnlySaved are flags of the command that are for tracing now, and for saved
 // traces.
 func OnlyLive() []string {
-	return []string{"p", "e", "duration", "b", "save", "tracefs", "proc", "source", "unwind", "mappings", "maps-source", "interval"}
+	return []string{"p", "e", "duration", "b", "max-buffer", "save", "tracefs", "proc", "source", "unwind", "mappings", "maps-source", "interval"}
 }
 
 // OnlySaved is described at OnlyLive.

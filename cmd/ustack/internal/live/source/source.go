@@ -47,6 +47,10 @@ type Request struct {
 	Events, NoText bool
 	// Spare leaves out stacks as binary.Options.Spare does, where the source can.
 	Spare bool
+	// Room is how many bytes of memory may hold records when the buffer fills, Grown is
+	// called when it is more than ever before, where the source can do that.
+	Room  int64
+	Grown func(bytes int64)
 	// Pace and Patience are those of binary.LiveOptions, for sources that are Exact; a
 	// Pace of 0 is what fits the buffer.
 	Pace     time.Duration

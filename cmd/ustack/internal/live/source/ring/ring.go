@@ -42,6 +42,8 @@ func openRaw(r *source.Request) (*binary.Live, error) {
 		Events:  r.Enabled,
 		Names:   r.Tasks,
 		Symbols: r.Symbols,
+		Room:    r.Room,
+		Grown:   r.Grown,
 	})
 }
 
