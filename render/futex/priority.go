@@ -45,7 +45,8 @@ type inversion struct {
 }
 
 // keptOff is a time in which a thread could run and did not, as one of real time with a
-// higher priority ran on the CPU on which it was last, by what was seen since proof.
+// higher priority ran on the CPU on which it was last, by what was seen since proof. In a
+// CPU's list it has not ended; by is zero if the thread that runs has no such priority.
 type keptOff struct {
 	off, by         ranked
 	from, to, proof tracefs.Time
@@ -55,21 +56,23 @@ type keptOff struct {
 //
 // Invariants:
 //   - past has what has ended, in order of the end, as a ring of no more than maxKeptOff.
-//   - A CPU's list is empty if no thread of real time runs there, and no longer than
-//     maxOffOfCPU; all in it began when that one came, or later.
+//   - A CPU's list has threads that can run, do not, and ran on that CPU last, each once, and
+//     no more than maxOffOfCPU.
 type priorities struct {
 	any  bool // thread of real time was seen
 	past []keptOff
 	next int
-	cpus []realTimeCPU
+	cpus []queueCPU
 
 	activity *activity
 }
 
-// realTimeCPU is a CPU with the thread of real time that runs on it, none if tid is 0.
-type realTimeCPU struct {
+// queueCPU is a CPU with the thread that runs on it since a time, of which tid is 0 if it is
+// idle or unknown, and those that were on it last and can run.
+type queueCPU struct {
 	ranked
-	off []keptOff
+	from tracefs.Time
+	off  []keptOff
 }
 
 const (
@@ -78,12 +81,12 @@ const (
 )
 
 // cpu returns a CPU's entry, nil if it can have none.
-func (ps *priorities) cpu(cpu int32) *realTimeCPU {
+func (ps *priorities) cpu(cpu int32) *queueCPU {
 	if cpu < 0 || cpu >= lost.MaxCPU {
 		return nil
 	}
 	for int(cpu) >= len(ps.cpus) {
-		ps.cpus = append(ps.cpus, realTimeCPU{})
+		ps.cpus = append(ps.cpus, queueCPU{})
 	}
 	return &ps.cpus[cpu]
 }
@@ -114,36 +117,65 @@ func (ps *priorities) since(t tracefs.Time, f func(x *keptOff)) {
 }
 
 // comes notes that a thread runs: it is kept off no longer.
-func (c *realTimeCPU) comes(ps *priorities, tid int32, t tracefs.Time) {
+func (c *queueCPU) comes(ps *priorities, tid int32, t tracefs.Time) {
 	for i := range c.off {
 		if c.off[i].off.tid == tid {
-			ps.ended(c.off[i], t)
+			c.pause(ps, &c.off[i], t)
 			c.off = slices.Delete(c.off, i, i+1)
 			return
 		}
 	}
 }
 
-// leaves notes that the thread of real time leaves its CPU, and returns who is still kept off.
-// If another thread was there, a switch was not seen, and nothing is known.
-func (c *realTimeCPU) leaves(ps *priorities, tid int32, t tracefs.Time) []keptOff {
-	left := c.off
-	if c.tid != tid {
-		left = left[:0]
+// pause ends the time for which the thread that runs keeps another one off.
+func (c *queueCPU) pause(ps *priorities, x *keptOff, t tracefs.Time) {
+	if x.by.tid != 0 {
+		ps.ended(*x, t)
 	}
-	for _, x := range left {
-		ps.ended(x, t)
+	x.by = ranked{}
+}
+
+// leaves notes that a thread leaves its CPU. If another one was there, a switch was not seen,
+// and nothing is known. On a CPU that was idle for some time none waited.
+func (c *queueCPU) leaves(ps *priorities, tid int32, t tracefs.Time) {
+	if c.tid != tid || tid == 0 && t > c.from {
+		c.off = c.off[:0]
 	}
-	c.ranked, c.off = ranked{}, c.off[:0]
-	return left
+	for i := range c.off {
+		c.pause(ps, &c.off[i], t)
+	}
+	c.ranked = ranked{}
+}
+
+// runs notes that a thread runs, or with a tid of 0 that the CPU is idle.
+func (c *queueCPU) runs(ps *priorities, x ranked, t tracefs.Time) {
+	c.comes(ps, x.tid, t)
+	c.ranked, c.from = x, t
+	for i := range c.off {
+		c.begin(&c.off[i], t)
+	}
+}
+
+// begin begins the time for which the thread that runs keeps another one off, if it does.
+func (c *queueCPU) begin(x *keptOff, t tracefs.Time) {
+	if c.tid > 0 && c.prio < realTime && c.prio < x.off.prio {
+		x.by, x.from = c.ranked, t
+	}
 }
 
 // keep notes that a thread can run and does not since a time. That it was on this CPU last was
 // seen since proof.
-func (c *realTimeCPU) keep(x ranked, t, proof tracefs.Time) {
-	if c.prio < x.prio && c.tid != x.tid && len(c.off) < maxOffOfCPU {
-		c.off = append(c.off, keptOff{x, c.ranked, t, 0, proof})
+func (c *queueCPU) keep(x ranked, t, proof tracefs.Time) {
+	if c.tid == x.tid || len(c.off) >= maxOffOfCPU || slices.ContainsFunc(c.off, func(y keptOff) bool { return y.off.tid == x.tid }) {
+		return
 	}
+	c.off = append(c.off, keptOff{off: x, proof: proof})
+	c.begin(&c.off[len(c.off)-1], t)
+}
+
+// keepsOff reports whether the thread that runs keeps others off.
+func (c *queueCPU) keepsOff() bool {
+	return slices.ContainsFunc(c.off, func(x keptOff) bool { return x.by.tid != 0 })
 }
 
 // priority notes the priority of a thread, which others may have raised since.
@@ -175,20 +207,12 @@ func (ps *priorities) switched(prev int32, e *sched.Event, cpu int32, t tracefs.
 	if c == nil {
 		return false
 	}
-	off := c.leaves(ps, prev, t)
-	if e.TID <= 0 || e.Prio >= realTime {
-		return false
-	}
-	c.ranked = ranked{e.TID, e.Prio}
-	for _, x := range off { // each goes to a place that has been read
-		if x.off.tid != e.TID {
-			c.keep(x.off, t, x.proof)
-		}
-	}
-	if prev > 0 && e.State == 'R' && before != sched.NoPrio && a.tasks.threadOf(prev) != nil {
+	c.leaves(ps, prev, t)
+	c.runs(ps, ranked{e.TID, e.Prio}, t)
+	if prev > 0 && e.State == 'R' && before != sched.NoPrio {
 		c.keep(ranked{prev, before}, t, t)
 	}
-	return len(c.off) > 0
+	return c.keepsOff()
 }
 
 // readied takes the wakeup of a thread, before activity does.
@@ -199,10 +223,10 @@ func (ps *priorities) readied(e *sched.Event, t tracefs.Time) {
 	}
 	tl := a.line(e.TID)
 	tl.priority(e.Prio, t)
-	if tl == nil || !tl.blocked() || a.tasks.threadOf(e.TID) == nil {
+	if tl == nil || !tl.blocked() {
 		return
 	}
-	if c := ps.cpu(tl.cpu); c != nil && c.tid != 0 {
+	if c := ps.cpu(tl.cpu); c != nil {
 		c.keep(ranked{e.TID, e.Prio}, t, min(tl.list[len(tl.list)-1].from, t))
 	}
 }

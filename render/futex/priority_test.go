@@ -9,13 +9,23 @@ import (
 	"ustack/tracefs"
 )
 
+// ending returns until when the waits of a thread have ended: what is waited for then is not
+// over when the trace ends.
+func (m *machine) ending(w *worker) int {
+	at := m.now
+	for at > 0 && w.waits[at-1] != nil && w.waits[at-1] == w.waits[m.now-1] {
+		at--
+	}
+	return at
+}
+
 // inverted returns for how many ticks a thread waited for a lock that another one had, who
-// was queued, and a third one ran where that had run last.
-func (m *machine) inverted(x *futex.Inversion) (ticks, changes tracefs.Time) {
+// was queued, and a third one ran where that had run last, until a tick.
+func (m *machine) inverted(x *futex.Inversion, until int) (ticks, changes tracefs.Time) {
 	waiter, owner, middle := m.worker(x.Waiter.TID), m.worker(x.Owner.TID), m.worker(x.Middle.TID)
 	l := m.locks[(x.Lock.Address-0x1000)/0x40]
 	was := false
-	for at := range m.now {
+	for at := range until {
 		is := waiter.waits[at] == l && l.waitedFor(owner, at) && owner.did[at] == 'q' && middle.did[at] == 'r' && middle.lasts[at] == owner.lasts[at]
 		if is {
 			ticks++
@@ -40,7 +50,7 @@ func (m *machine) checkInversions(r *futex.Report) (sum tracefs.Time, err error)
 		if x.Waiter.Prio >= x.Middle.Prio || x.Middle.Prio >= x.Owner.Prio || x.Middle.Prio >= 100 || x.Waits < 1 {
 			return 0, fmt.Errorf("%+v is none", x)
 		}
-		if ticks, changes := m.inverted(x); x.Time <= 0 || x.Time > 1000*(ticks+2*(changes+tracefs.Time(x.Waits))) {
+		if ticks, changes := m.inverted(x, m.now); x.Time <= 0 || x.Time > 1000*(ticks+2*(changes+tracefs.Time(x.Waits))) {
 			return 0, fmt.Errorf("%d us, in truth %d: %+v", x.Time/1000, ticks, x)
 		}
 		sum += x.Time
@@ -48,7 +58,8 @@ func (m *machine) checkInversions(r *futex.Report) (sum tracefs.Time, err error)
 	return sum, nil
 }
 
-// invertedInAll is how long all inversions are in truth.
+// invertedInAll is how long all inversions of waits that have ended are in truth: before that
+// the owner of a lock is mostly unknown.
 func (m *machine) invertedInAll() (sum tracefs.Time) {
 	for i := range m.locks {
 		for _, w := range m.threads {
@@ -57,7 +68,7 @@ func (m *machine) invertedInAll() (sum tracefs.Time) {
 					if w.priority() < mid.priority() && mid.priority() < min(o.priority(), 100) {
 						x := futex.Inversion{Lock: &futex.Lock{Address: uint64(0x1000 + 0x40*i)}, Waiter: futex.Prioritized{TID: int32(w.tid)},
 							Owner: futex.Prioritized{TID: int32(o.tid)}, Middle: futex.Prioritized{TID: int32(mid.tid)}}
-						ticks, _ := m.inverted(&x)
+						ticks, _ := m.inverted(&x, m.ending(w))
 						sum += 1000 * ticks
 					}
 				}
@@ -80,7 +91,7 @@ func rankedMachine(seed uint64) *machine {
 }
 
 // TestInversionsGenerated: for programs whose every step is known, all that is said of
-// inversions is so, and much of it is found.
+// inversions is so, and three quarters of it are found.
 func TestInversionsGenerated(t *testing.T) {
 	var got, all tracefs.Time
 	for seed := range chainCount(t, 200) {
@@ -92,7 +103,7 @@ func TestInversionsGenerated(t *testing.T) {
 		got, all = got+sum, all+m.invertedInAll()
 	}
 	t.Logf("%d of %d us", got/1000, all/1000)
-	if got*3 < all {
+	if got*4 < all*3 {
 		t.Errorf("%d of %d us are found", got/1000, all/1000)
 	}
 }
