@@ -3,6 +3,7 @@ package futex
 import (
 	"container/heap"
 	"math"
+	"slices"
 
 	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
@@ -69,6 +70,33 @@ type SummedLoss struct {
 	Before, Missed int64
 	// Children are processes that were not looked at.
 	Children int64
+	// Gone are futexes of processes that have ended, which made room for others.
+	Gone int64
+}
+
+// Add adds the calls of another futex. What some calls had is that of both; the process is that
+// of c.
+func (c *CallSum) Add(o *CallSum) {
+	for i, n := range o.Results {
+		c.Results[i] += n
+	}
+	c.Wakes, c.Woken, c.Slept, c.Time = c.Wakes+o.Wakes, c.Woken+o.Woken, c.Slept+o.Slept, c.Time+o.Time
+	for len(c.Buckets) < len(o.Buckets) {
+		c.Buckets = append(c.Buckets, 0)
+	}
+	for i, n := range o.Buckets {
+		c.Buckets[i] += n
+	}
+	c.Zero, c.Two, c.Three, c.Owner, c.Count = c.Zero+o.Zero, c.Two+o.Two, c.Three+o.Three, c.Owner+o.Owner, c.Count+o.Count
+	for _, x := range [...]struct {
+		to  *bool
+		set bool
+	}{
+		{&c.Plain, o.Plain}, {&c.Bitset, o.Bitset}, {&c.PI, o.PI}, {&c.Requeue, o.Requeue}, {&c.Realtime, o.Realtime},
+		{&c.Endless, o.Endless}, {&c.Timeout, o.Timeout}, {&c.NoTimeout, o.NoTimeout}, {&c.Several, o.Several},
+	} {
+		*x.to = *x.to || x.set
+	}
 }
 
 // Summed makes a Report of sums by futex, and of the long waits among them: of a source that
@@ -109,6 +137,17 @@ func (s *Summed) Seen() int64 { return s.seen }
 
 // Name names the functions of all stacks that have no names yet.
 func (s *Summed) Name(names symbol.Namer) { s.stacks.Name(names) }
+
+// Forget drops the long waits of a futex whose sum has gone into the others.
+func (s *Summed) Forget(id FutexID) {
+	l := s.longs[id]
+	if l == nil {
+		return
+	}
+	delete(s.longs, id)
+	s.longest = slices.DeleteFunc(s.longest, func(w *Wait) bool { return w.lock == &l.lock })
+	heap.Init(&s.longest)
+}
 
 // Add takes a long wait.
 func (s *Summed) Add(w *LongWait) {

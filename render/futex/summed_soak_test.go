@@ -2,6 +2,8 @@ package futex_test
 
 import (
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,4 +65,37 @@ func TestSummedSoak(t *testing.T) {
 		t.Errorf("%d bytes after a day, %d after two", first, second)
 	}
 	runtime.KeepAlive(c)
+}
+
+// TestSummedForget: what a futex leaves that has made room is in the sum of the others, and its
+// waits are not listed.
+func TestSummedForget(t *testing.T) {
+	c := newCounted()
+	gone, stays := futex.FutexID{Addr: 0x1000, TGID: 7, Memory: 1, Born: 1}, futex.FutexID{Addr: 0x2000, TGID: 8, Memory: 2, Born: 2}
+	for i := range tracefs.Time(4) {
+		c.wait(gone, 7, i*100*ms, 50*ms+i*ms, 0)
+		c.wait(stays, 8, i*100*ms, 20*ms+i*ms, syscalls.ETIMEDOUT)
+	}
+	before := c.sum.Report(&c.st, futex.View{})
+	c.st.Others.Add(c.st.Sums[gone])
+	c.st.Others.Add(&futex.CallSum{})
+	c.st.Loss.Gone++
+	delete(c.st.Sums, gone)
+	c.sum.Forget(gone)
+	c.sum.Forget(gone)
+	r := c.sum.Report(&c.st, futex.View{})
+	if r.All.Waits != before.All.Waits || r.All.Time != before.All.Time {
+		t.Errorf("%+v, before %+v", r.All, before.All)
+	}
+	if o := r.OtherSignals; o == nil || o.Waits != 4 || o.Time != 206*ms || o.Results[futex.Woken] != 4 || o.P99 < 50*ms {
+		t.Errorf("others: %+v", r.OtherSignals)
+	}
+	for _, w := range append(r.Longest, before.Longest...) {
+		if w.Lock == nil || w.TID == 7 && w.Lock.Address != gone.Addr {
+			t.Errorf("longest: %+v", w)
+		}
+	}
+	if !slices.ContainsFunc(r.Notes, func(n string) bool { return strings.HasPrefix(n, "1 futexes of processes that have ended") }) {
+		t.Errorf("notes: %q", r.Notes)
+	}
 }

@@ -3,6 +3,7 @@
 package bpffutex
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -182,6 +183,45 @@ func (s *Source) Sums(fn func(Futex, *Sum) error) error {
 	}
 	if err := each.Err(); err != nil {
 		return fmt.Errorf("reading the sums of the BPF programs: %w", err)
+	}
+	return nil
+}
+
+// Prune removes the futexes that ended selects, whose processes must have ended, and calls fn for
+// each with its last sum. There is room for others then.
+func (s *Source) Prune(ended func(Futex) bool, fn func(Futex, *Sum)) error {
+	var key, value []byte
+	type dead struct {
+		key []byte
+		of  Futex
+		sum Sum
+	}
+	var list []dead // an element that goes while they are iterated has the kernel begin anew
+	sums := s.programs.Maps[programMapSums]
+	each := sums.Iterate()
+	for each.Next(&key, &value) {
+		f, err := decodeKey(key)
+		if err != nil {
+			return err
+		}
+		if !ended(f) {
+			continue
+		}
+		sum, err := decodeSum(value)
+		if err != nil {
+			return err
+		}
+		list = append(list, dead{bytes.Clone(key), f, sum})
+	}
+	if err := each.Err(); err != nil {
+		return fmt.Errorf("reading the sums of the BPF programs: %w", err)
+	}
+	for i := range list {
+		d := &list[i]
+		if err := sums.Delete(d.key); err != nil {
+			return fmt.Errorf("removing a sum of the BPF programs: %w", err)
+		}
+		fn(d.of, &d.sum)
 	}
 	return nil
 }

@@ -369,3 +369,65 @@ func TestLiveGone(t *testing.T) {
 	}
 	t.Errorf("programs %v are still there", l.ids)
 }
+
+// TestLivePrune: futexes of a process that has ended make room for those of the next one, and no
+// call is lost.
+func TestLivePrune(t *testing.T) {
+	needBPF(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(Options{Filtered: true, Futexes: 4, MinWait: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close() //nolint:errcheck // the test of what stays is another one
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var want, pruned uint64
+	for round := range 2 {
+		cmd := exec.Command(self)
+		cmd.Env, cmd.Stderr = append(os.Environ(), fmt.Sprintf("%s=%d 1 1ms", victim, 20)), os.Stderr
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(cmd.Start(), s.Add(cmd.Process.Pid, Many)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(in, "\n"); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range readLog(t, out, time.Hour) {
+			want += c.timedOut + c.changed + c.failed
+		}
+		in.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		pid := int32(cmd.Process.Pid)
+		apart := 0
+		err = s.Prune(func(f Futex) bool { return f.TGID == pid }, func(_ Futex, sum *Sum) {
+			apart++
+			pruned += sum.all()
+		})
+		if err != nil || apart != 4 {
+			t.Errorf("process %d: %d futexes kept apart, %v", round, apart, err)
+		}
+	}
+	left := 0
+	if err := s.Sums(func(Futex, *Sum) error { left++; return nil }); err != nil || left > 0 {
+		t.Errorf("%d futexes are left, %v", left, err)
+	}
+	other, err := s.Others()
+	loss, lerr := s.Loss()
+	if err := errors.Join(err, lerr); err != nil || other.all()+pruned+loss.Missed < want {
+		t.Errorf("%d waits in the sums of ended processes, %d in the other one, want at least %d; %+v, %v", pruned, other.all(), want, loss, err)
+	}
+}

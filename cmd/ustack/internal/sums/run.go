@@ -38,6 +38,7 @@ type session struct {
 	files   *files
 	names   *symbolize.Symbols // nil without --symbols
 	static  *variables
+	room    room
 	sum     *futex.Summed
 	interim *display.Interim
 	child   *live.Command // nil without a command
@@ -210,6 +211,9 @@ func (s *session) run() error {
 	}
 	for !s.over() {
 		if err := s.read(time.Now().Add(pause)); err != nil {
+			return err
+		}
+		if err := s.makeRoom(time.Now()); err != nil {
 			return err
 		}
 		if err := s.show(); err != nil {

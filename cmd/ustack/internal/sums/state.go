@@ -27,6 +27,7 @@ func (s *session) state() (*futex.SummedState, error) {
 		return nil, err
 	}
 	st.Others = callSum(&others)
+	st.Others.Add(&s.room.gone)
 	if err := s.waiting(st); err != nil {
 		return nil, err
 	}
@@ -34,7 +35,7 @@ func (s *session) state() (*futex.SummedState, error) {
 	if err != nil {
 		return nil, err
 	}
-	st.Loss = futex.SummedLoss{Waits: int64(l.Waits), Records: int64(l.Records), Apart: int64(l.Apart), Before: int64(l.Before), Missed: int64(l.Missed), Children: int64(l.Children)}
+	st.Loss = futex.SummedLoss{Waits: int64(l.Waits), Records: int64(l.Records), Apart: int64(l.Apart), Before: int64(l.Before), Missed: int64(l.Missed), Children: int64(l.Children), Gone: s.room.count}
 	return st, nil
 }
 
