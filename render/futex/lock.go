@@ -9,6 +9,7 @@ import (
 	"ustack/filemap/symbol"
 	"ustack/render/tally"
 	"ustack/tracefs"
+	"ustack/tracefs/sorting"
 	"ustack/tracefs/syscalls"
 )
 
@@ -316,7 +317,7 @@ func (lk *locks) fold() {
 	}
 	fold := all[:(len(all)+1)/2]
 	first(all, len(fold), func(x, y *idleLock) bool { return x.compare(y) < 0 })
-	slices.SortFunc(fold, func(x, y idleLock) int { return x.compare(&y) }) // what goes first counts first
+	sorting.Func(fold, func(x, y idleLock) int { return x.compare(&y) }) // what goes first counts first
 	lk.all = busy
 	for _, x := range all[len(fold):] {
 		lk.all = append(lk.all, x.lock)

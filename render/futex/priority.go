@@ -7,6 +7,7 @@ import (
 	"ustack/render/lost"
 	"ustack/tracefs"
 	"ustack/tracefs/sched"
+	"ustack/tracefs/sorting"
 )
 
 // realTime is the first priority that is not of real time (MAX_RT_PRIO, as sched.Event has
@@ -308,7 +309,7 @@ func (u *underway) inversionsOf(r *Report, l *Lock, s *spent) {
 }
 
 func sortInversions(list []Inversion) {
-	slices.SortStableFunc(list, func(x, y Inversion) int {
+	sorting.StableFunc(list, func(x, y Inversion) int {
 		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.Lock.born, y.Lock.born), cmp.Compare(x.Waiter.TID, y.Waiter.TID),
 			cmp.Compare(x.Owner.TID, y.Owner.TID), cmp.Compare(x.Middle.TID, y.Middle.TID))
 	})

@@ -7,6 +7,7 @@ import (
 	"ustack/filemap/resolve"
 	"ustack/tracefs"
 	"ustack/tracefs/sched"
+	"ustack/tracefs/sorting"
 	"ustack/tracefs/syscalls"
 )
 
@@ -177,7 +178,7 @@ func (ts *tasks) forgetThreads() {
 			}
 		}
 		half = (len(all) + 1) / 2
-		slices.SortFunc(all, func(x, y candidate) int { return x.compare(&y) }) // what goes first counts first
+		sorting.Func(all, func(x, y candidate) int { return x.compare(&y) }) // what goes first counts first
 	} else {
 		first(all, half, func(x, y *candidate) bool { return x.compare(y) < 0 })
 	}

@@ -10,6 +10,7 @@ import (
 	"ustack/filemap/resolve"
 	"ustack/render/profile"
 	"ustack/tracefs"
+	"ustack/tracefs/sorting"
 	"ustack/tracefs/text"
 )
 
@@ -178,7 +179,9 @@ func (w *Writer) Gap(buffer int, cpu int32, from, to tracefs.Time, records uint6
 }
 
 func sortedKeys(m map[cpuKey]*cpu) []cpuKey {
-	return slices.SortedFunc(maps.Keys(m), func(x, y cpuKey) int {
+	keys := slices.Collect(maps.Keys(m))
+	sorting.Func(keys, func(x, y cpuKey) int {
 		return cmp.Or(cmp.Compare(x.source, y.source), cmp.Compare(x.cpu, y.cpu))
 	})
+	return keys
 }

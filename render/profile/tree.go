@@ -2,9 +2,9 @@ package profile
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 
+	"ustack/tracefs/sorting"
 	"ustack/tracefs/text"
 )
 
@@ -62,7 +62,7 @@ func newTree(p *Profile) *tree {
 			nd.total.Count += t.nodes[c].total.Count
 			nd.total.Time += t.nodes[c].total.Time
 		}
-		slices.SortFunc(nd.children, func(a, b int32) int {
+		sorting.Func(nd.children, func(a, b int32) int {
 			return cmp.Compare(t.text(a), t.text(b))
 		})
 	}

@@ -3,11 +3,12 @@ package binary
 import (
 	"bytes"
 	"cmp"
-	"slices"
 	"sort"
 	"strconv"
 	"strings"
 	"sync"
+
+	"ustack/tracefs/sorting"
 )
 
 // Symbols are the kernel's symbols, as /proc/kallsyms lists them. The text is
@@ -47,7 +48,7 @@ func (s *Symbols) parse() {
 		s.list = append(s.list, sym)
 	}
 	// The kernel takes the first of several names for one address.
-	slices.SortStableFunc(s.list, func(a, b symbol) int { return cmp.Compare(a.addr, b.addr) })
+	sorting.StableFunc(s.list, func(a, b symbol) int { return cmp.Compare(a.addr, b.addr) })
 }
 
 // find returns the symbol that an address lies in, and the next one's address.

@@ -107,7 +107,9 @@ func setRule(r *table.Rules, x table.Rule) {
 		return
 	}
 	r.Others = append(r.Others, x)
-	slices.SortFunc(r.Others, func(a, b table.Rule) int { return int(a.Of) - int(b.Of) })
+	for i := len(r.Others) - 1; i > 0 && r.Others[i-1].Of > x.Of; i-- { // the others are in order
+		r.Others[i-1], r.Others[i] = r.Others[i], r.Others[i-1]
+	}
 }
 
 // returns returns the rules of the place from which a path has come to a return, or to an
