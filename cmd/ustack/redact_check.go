@@ -57,6 +57,9 @@ func checkRedaction(name string, stdin io.Reader, paths redact.Paths, line *prog
 		return c, err
 	}
 	defer trace.Close()
+	if len(trace.Reports()) > 0 {
+		return c, fmt.Errorf("%s: a report of pages is never redacted: it has all paths and addresses (ustack redact makes a report without)", name)
+	}
 	defer line.Begin("checking "+name, trace.Progress()).End()
 	var b tracefs.Batch
 	for {

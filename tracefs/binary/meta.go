@@ -26,40 +26,50 @@ func ReadMeta(top, instance fs.FS, events ...string) (*Kernel, error) {
 	} else {
 		events = append(events[:len(events):len(events)], "ftrace/*")
 	}
-	k := &Kernel{Layout: ring.Layout{Page: *format.DefaultPage()}}
-	var err error
-	if k.Events, err = format.Read(top, events...); err != nil {
+	found, err := format.Read(top, events...)
+	if err != nil {
 		return nil, err
 	}
-	if len(k.Events) == 0 {
+	m, in := metaFiles{root: top}, metaFiles{root: instance}
+	k, err := kernelOf(found, m.read, in.read)
+	if err != nil {
+		return nil, err
+	}
+	return k, errors.Join(m.err, in.err)
+}
+
+// kernelOf makes a Kernel of the formats of its events and of files of the top level and
+// of the instance; read returns "" for a file that is missing.
+func kernelOf(events []*format.Event, read, instance func(name string) string) (*Kernel, error) {
+	if len(events) == 0 {
 		return nil, errors.New("no event formats (events/SYSTEM/EVENT/format)")
 	}
-	m, in := metaFiles{root: top}, metaFiles{root: instance}
-	if text := m.read("events/header_page"); text != "" {
+	k := &Kernel{Layout: ring.Layout{Page: *format.DefaultPage()}, Events: events}
+	if text := read("events/header_page"); text != "" {
 		page, err := format.ParsePage([]byte(text))
 		if err != nil {
 			return nil, fmt.Errorf("reading events/header_page: %w", err)
 		}
 		k.Layout.Page = *page
 	}
-	if text := m.read("events/header_event"); text != "" {
+	if text := read("events/header_event"); text != "" {
 		if err := format.CheckEntry([]byte(text)); err != nil {
 			return nil, fmt.Errorf("reading events/header_event: %w", err)
 		}
 	}
-	if kb, err := strconv.Atoi(strings.TrimSpace(in.read("buffer_subbuf_size_kb"))); err == nil && kb > 0 && kb <= MaxSubbuf>>10 {
+	if kb, err := strconv.Atoi(strings.TrimSpace(instance("buffer_subbuf_size_kb"))); err == nil && kb > 0 && kb <= MaxSubbuf>>10 {
 		k.Subbuf = kb << 10
 	}
-	k.Comms = ParseComms(m.read("saved_cmdlines"))
-	k.TGIDs = parseTGIDs(m.read("saved_tgids"))
-	k.Clock = ParseClock(in.read("trace_clock"))
-	k.Options = parseOptions(in.read("trace_options"))
-	k.Strings = ParseStrings([]byte(m.read("printk_formats")))
-	if text := m.read("kallsyms"); text != "" {
+	k.Comms = ParseComms(read("saved_cmdlines"))
+	k.TGIDs = parseTGIDs(read("saved_tgids"))
+	k.Clock = ParseClock(instance("trace_clock"))
+	k.Options = parseOptions(instance("trace_options"))
+	k.Strings = ParseStrings([]byte(read("printk_formats")))
+	if text := read("kallsyms"); text != "" {
 		k.Symbols = NewSymbols(func() []byte { return []byte(text) })
 	}
-	k.Release = ReleaseOf(m.read("uname"))
-	return k, errors.Join(m.err, in.err)
+	k.Release = ReleaseOf(read("uname"))
+	return k, nil
 }
 
 // MaxSubbuf is the largest sub-buffer, in bytes, that the kernel can be set to have

@@ -35,6 +35,9 @@ type Options struct {
 	// (tracefs.StackLeft): of wakeups, and of returns from calls of the futex family
 	// whose entry has gone out with a stack.
 	Spare bool
+	// Before and After are whole lines, escaped, which a Source gives as notes before its
+	// first record and after its last one.
+	Before, After []byte
 }
 
 // Source reads the records of all CPUs as one trace, ordered by time as the
@@ -46,6 +49,8 @@ type Source struct {
 	begun   bool
 	place   place
 	errs    errorList
+	before  []byte // see Options
+	after   []byte
 }
 
 // place is how far a trace has been printed, after the head that its text has.
@@ -72,7 +77,7 @@ func (p *place) end(b *tracefs.Batch) {
 
 // NewSource merges the buffers of a kernel's CPUs.
 func NewSource(k *Kernel, buffers []Buffer, opt Options) *Source {
-	s := &Source{printer: newPrinter(k)}
+	s := &Source{printer: newPrinter(k), before: opt.Before, after: opt.After}
 	s.printer.want(opt)
 	layout := k.Layout
 	if k.Subbuf > 0 {
@@ -103,10 +108,13 @@ func (s *Source) Next(b *tracefs.Batch) error {
 			s.drop(b)
 		}
 	}
-	s.place.end(b)
 	if len(s.heap) > 0 {
+		s.place.end(b)
 		return nil
 	}
+	addNotes(b, s.after)
+	s.after = nil
+	s.place.end(b)
 	if err := s.errs.err(); err != nil {
 		return err
 	}
@@ -130,6 +138,7 @@ func (s *Source) begin(b *tracefs.Batch) {
 		return
 	}
 	s.begun = true
+	addNotes(b, s.before)
 	s.heap = slices.DeleteFunc(s.heap, func(c *cpu) bool {
 		found := c.next()
 		if !found && c.lost {
@@ -154,3 +163,12 @@ func (s *Source) Notes() []string { return s.printer.notes.list }
 
 // Clock returns the name of the trace clock, "" if unknown.
 func (s *Source) Clock() string { return s.printer.k.Clock }
+
+// addNotes adds lines as notes.
+func addNotes(b *tracefs.Batch, lines []byte) {
+	for line := range bytes.Lines(lines) {
+		at := uint32(len(b.Text))
+		b.Text = append(b.Text, line...)
+		b.Records = append(b.Records, tracefs.Record{Kind: tracefs.KindNote, CPU: tracefs.NoCPU, TID: tracefs.NoTID, Off: at, Body: at, End: uint32(len(b.Text))})
+	}
+}

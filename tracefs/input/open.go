@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/tracefs/binary"
+	"ustack/tracefs/pagefile"
 	"ustack/tracefs/perfdata"
 	"ustack/tracefs/stackmap"
 	"ustack/tracefs/tracedat"
@@ -47,6 +48,8 @@ type File struct {
 	// perf is what perf has recorded, nil for anything else; done counts its bytes.
 	perf *perfdata.File
 	done atomic.Int64
+	// report is a report of pages, nil for anything else.
+	report *pagefile.File
 	// stacks are of a BPF map, nil for anything else.
 	stacks *stackmap.Text
 	// instances are those of a text of trace-cmd report that has several, else nil.
@@ -195,6 +198,9 @@ func (in *File) decompress(r, file io.Reader) error {
 	case bytes.HasPrefix([]byte(tracedat.Magic), head) && len(head) == 4:
 		in.r = &peeked{head: head, r: r}
 		return in.openDat(file)
+	case pagefile.Is(head):
+		in.r = &peeked{head: head, r: r}
+		return in.openReport(file)
 	case stackmap.Is(head):
 		return in.openMap(&peeked{head: head, r: r})
 	case len(head) == 0:

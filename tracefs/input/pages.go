@@ -118,6 +118,23 @@ type binarySource struct {
 
 func (s *binarySource) name() string { return s.in.Name }
 
+// Notes are remarks about how records were printed, and of the writer of a report.
+func (s *binarySource) Notes() []string {
+	notes := s.Source.Notes()
+	if s.in.report != nil {
+		notes = append(notes, s.in.report.Notes()...)
+	}
+	return notes
+}
+
+// savedID returns the identifier of the log that a report of pages has, "" for all others.
+func (s *binarySource) savedID() string {
+	if s.in.report == nil {
+		return ""
+	}
+	return s.in.report.ID()
+}
+
 // Next implements Reader.
 func (s *binarySource) Next(b *tracefs.Batch) error {
 	err := s.Source.Next(b)

@@ -163,7 +163,7 @@ func (t *Trace) Clock() string {
 func (t *Trace) SavedID() string {
 	common := ""
 	for i, s := range t.sources {
-		own, ok := s.(*Source)
+		own, ok := s.(interface{ savedID() string })
 		if !ok {
 			return ""
 		}

@@ -59,6 +59,9 @@ func expands(report string, maxSize int64) error {
 		return err
 	}
 	defer in.Close()
+	if pages := in.Report(); pages != nil && pages.Expanded > limit {
+		return fmt.Errorf("%s: %w: %d bytes when decompressed", report, intake.ErrTooLarge, pages.Expanded)
+	}
 	if !in.Compressed() {
 		return nil
 	}

@@ -151,17 +151,21 @@ func (w *attributed) loadHistory(name string) (found bool, err error) {
 	if head, _ := r.Peek(len(sideband.LogMark)); string(head) != sideband.LogMark {
 		return false, nil
 	}
-	spaces := space.NewOf(replayedVersions)
-	h, err := sideband.Load(spaces, r)
+	h, err := sideband.Load(space.NewOf(replayedVersions), r)
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", name, err)
 	}
+	w.useHistory(h)
+	return true, nil
+}
+
+// useHistory has stacks attributed by a history.
+func (w *attributed) useHistory(h *sideband.History) {
 	w.saved = h
 	w.exact = timeline.New(timeline.Options{
-		Spaces: spaces, Threads: h.Threads, Doubtful: h.Gaps.Around, Gap: h.Gaps.Between,
+		Spaces: h.Spaces, Threads: h.Threads, Doubtful: h.Gaps.Around, Gap: h.Gaps.Between,
 		Stacks: h.Stacks, Unsure: w.unsure, Unseen: w.unseen, Foreign: w.foreign, Stamp: timeline.TextStamp(),
 	})
-	return true, nil
 }
 
 // unsure reports whether changes of memory may have gone unseen at a time, and unseen

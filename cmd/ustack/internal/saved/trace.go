@@ -108,7 +108,7 @@ func (o *Options) Open(stdin io.Reader, in input.Options, opt resolve.Options) (
 		return nil, err
 	}
 	t.findByID()
-	if err := errors.Join(ev.attributed(t.Trace), t.useSaved(), t.useRecorded()); err != nil {
+	if err := errors.Join(t.useReport(), ev.attributed(t.Trace), t.useSaved(), t.useRecorded()); err != nil {
 		ev.close()
 		return nil, err
 	}
@@ -145,10 +145,16 @@ func (t *Trace) useSaved() error {
 		return err
 	}
 	t.opt.Attributor = t.ranges
+	return t.compareAll(again)
+}
+
+// compareAll opens the trace again if stacks may stand for others: mappings are compared
+// with every stack.
+func (t *Trace) compareAll(again func(input.Options) (*input.Trace, error)) (err error) {
 	if t.in.NoTemplates {
 		return nil
 	}
-	t.in.NoTemplates = true // mappings are compared with every stack
+	t.in.NoTemplates = true
 	if err := t.Trace.Close(); err != nil {
 		return err
 	}
