@@ -49,6 +49,13 @@ func WriteTotals(w io.Writer, t *resolve.Totals) {
 	_, _ = io.WriteString(w, b.String())
 }
 
+// WriteLoss prints how many records are missing, nothing if none is.
+func WriteLoss(w io.Writer, t *resolve.Totals) {
+	var b strings.Builder
+	writeLoss(&b, t)
+	_, _ = io.WriteString(w, b.String())
+}
+
 // writeStackless says how many events have no stack.
 func writeStackless(b *strings.Builder, t *resolve.Totals) {
 	var n int64

@@ -75,6 +75,8 @@ func BenchmarkRecordAgainstCat(b *testing.B) {
 //	X-cpu     CPU time for a record, of that of cat
 //	X-lost-%  records lost, of all that were made
 //	calls/s   that the thread made while futex --live read
+//	X-bytes   of the report for a record; of perf.data for a sample, which is an event
+//	          with its stack, so two records
 //	perf-…    perf record -g on the same events: samples lost, of all
 func BenchmarkStorm(b *testing.B) {
 	needLive(b)
@@ -82,32 +84,48 @@ func BenchmarkStorm(b *testing.B) {
 	compile(b, work, "work.c", "-ldl")
 	bin := ustackBinary(b)
 	one := storm{threads: 1, kb: 4096}
-	var cat, futex, live, record hammered
+	var cat, futex, live, record, pages hammered
+	var sizes [2]float64
+	report := func(i int, flags ...string) hammered {
+		name := filepath.Join(b.TempDir(), "report")
+		h := liveHammer(b, bin, work, one, append([]string{"record", "-o", name}, flags...)...)
+		info, err := os.Stat(name)
+		if err != nil {
+			b.Fatal(err)
+		}
+		sizes[i] += float64(info.Size())
+		return h
+	}
 	for b.Loop() {
 		cat.add(catHammer(b, work, os.DevNull, one))
 		futex.add(liveHammer(b, bin, work, one, "futex", "--live", "--interval=0"))
 		live.add(liveHammer(b, bin, work, one, "live", "-o", os.DevNull))
-		record.add(liveHammer(b, bin, work, one, "record", "-o", filepath.Join(b.TempDir(), "report")))
+		record.add(report(0))
+		pages.add(report(1, "--format=pages"))
 	}
 	perRecord := func(h *hammered) float64 { return h.cpu.Seconds() / h.read }
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(perRecord(&cat)*1e6, "cat-cpu-s/M")
-	for name, h := range map[string]*hammered{"cat": &cat, "futex": &futex, "live": &live, "record": &record} {
+	for name, h := range map[string]*hammered{"cat": &cat, "futex": &futex, "live": &live, "record": &record, "pages": &pages} {
 		b.ReportMetric(perRecord(h)/perRecord(&cat), name+"-cpu")
 		b.ReportMetric(100*h.lost/(h.lost+h.read), name+"-lost-%")
 	}
 	const perCall = 4 // two events, two stacks
 	b.ReportMetric((futex.read+futex.lost)/perCall/2/float64(b.N), "calls/s")
-	b.ReportMetric(100*perfLost(b, work, one), "perf-lost-%")
+	b.ReportMetric(sizes[0]/record.read, "record-bytes")
+	b.ReportMetric(sizes[1]/pages.read, "pages-bytes")
+	lost, size := perfLost(b, work, one)
+	b.ReportMetric(100*lost, "perf-lost-%")
+	b.ReportMetric(size, "perf-bytes")
 }
 
-// perfLost is the part of the samples that perf record loses, 0 where there is no
-// perf.
-func perfLost(b *testing.B, work string, how storm) float64 {
+// perfLost is the part of the samples that perf record loses, and the bytes of its file for
+// one, 0 where there is no perf.
+func perfLost(b *testing.B, work string, how storm) (part, size float64) {
 	b.Helper()
 	perf, err := exec.LookPath("perf")
 	if err != nil {
-		return 0
+		return 0, 0
 	}
 	victim, start := hammer(b, work, how)
 	data := filepath.Join(b.TempDir(), "perf.data")
@@ -136,7 +154,11 @@ func perfLost(b *testing.B, work string, how storm) float64 {
 		return n
 	}
 	samples, lost := count("SAMPLE"), count("LOST_SAMPLES")
-	return lost / (samples + lost)
+	info, err := os.Stat(data)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return lost / (samples + lost), float64(info.Size()) / samples
 }
 
 func reportHammered(b *testing.B, cat, live *hammered) {

@@ -10,8 +10,10 @@ import (
 
 	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/live/sources"
 	"ustack/cmd/ustack/internal/recorder"
 	"ustack/render/record"
+	"ustack/tracefs/pagefile"
 )
 
 // recordFlags are the flags of record.
@@ -19,6 +21,7 @@ type recordFlags struct {
 	liveFlags
 	maxSize int64
 	drop    record.Drop
+	format  string
 	ring    bool
 	flight  recorder.RingOptions
 	redactFlags
@@ -42,6 +45,7 @@ func parseRecord(args []string, stdout io.Writer) (*recordFlags, error) {
 	fs.StringVar(&f.out, "o", "", "write the report to `FILE`")
 	maxSize := fs.String("max-size", "0", "never write more than `BYTES` (suffix K, M or G), 0 means unlimited")
 	drop := fs.String("drop", "newest", "`WHAT` to leave out first when the size is reached: newest, or stacks")
+	fs.StringVar(&f.format, "format", formatText, "`FORMAT` of the report: text, or pages (of the ring buffer as they are: least CPU time, text is made by the reader)")
 	fs.BoolVar(&f.ring, "ring", false, "keep the last events in memory, and write a report at the end, at SIGUSR1, or at a --trigger")
 	fs.DurationVar(&f.flight.Keep, "keep", defaultKeep, "with --ring: keep the events of this `TIME`")
 	keepSize := fs.String("keep-size", "8M", "with --ring: keep at most `BYTES`, compressed")
@@ -66,7 +70,30 @@ func parseRecord(args []string, stdout io.Writer) (*recordFlags, error) {
 	return &f, errors.Join(errors.Join(errs[:]...), f.checkRecord(args))
 }
 
+// Values of --format.
+const formatText, formatPages = "text", "pages"
+
+// checkPages checks the flags for a report of pages.
+func (f *recordFlags) checkPages() error {
+	switch {
+	case f.format == formatText:
+		return nil
+	case f.format != formatPages:
+		return fmt.Errorf("unknown format %q (one of text, pages)", f.format)
+	case f.redactor != nil:
+		return errors.New("--format=pages and --redact cannot be combined: redact the report later (ustack redact)")
+	case f.ring || f.Save != "" || f.drop != record.DropNewest:
+		return errors.New("--format=pages cannot be combined with --ring, --save or --drop=stacks")
+	case f.Source != sources.Auto && f.Source != sources.Binary:
+		return fmt.Errorf("--format=pages has no text to read (--source=%s)", f.Source)
+	}
+	return nil
+}
+
 func (f *recordFlags) checkRecord(args []string) error {
+	if err := f.checkPages(); err != nil {
+		return err
+	}
 	switch {
 	case f.out == "":
 		return errors.New("-o FILE is missing")
@@ -127,6 +154,10 @@ func recordCommand(args []string, std command.Streams) error {
 		opt.MayBeEmpty = true // what is waited for may never happen
 		opt.EachEvent = f.redactor != nil || f.flight.LooksAtEvents()
 		return trace(opt, recorder.NewRing(report, f.flight), recordGarbage)
+	}
+	if f.format == formatPages {
+		opt.Pages = pagefile.NewCapture()
+		return trace(opt, recorder.NewPages(report, opt.Pages), recordGarbage)
 	}
 	opt.EachEvent = f.redactor != nil || f.maxSize > 0
 	return trace(opt, recorder.NewReport(report, f.drop), recordGarbage)

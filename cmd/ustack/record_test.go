@@ -132,7 +132,8 @@ func TestRecordKilled(t *testing.T) {
 	}
 	for round := range rounds {
 		report := filepath.Join(t.TempDir(), "report.zst")
-		cmd := exec.Command(bin, "record", "-q", "-o", report, "--", work, "sleeper", "4")
+		format := []string{"text", "pages"}[round%2]
+		cmd := exec.Command(bin, "record", "-q", "--format", format, "-o", report, "--", work, "sleeper", "4")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -145,11 +146,11 @@ func TestRecordKilled(t *testing.T) {
 		_ = cmd.Wait()
 		text, err := replayed(t, bin, report+".partial")
 		if err == nil || !strings.Contains(err.Error(), "unexpected EOF") {
-			t.Errorf("round %d: nothing said of the missing end: %v", round, err)
+			t.Errorf("round %d, %s: nothing said of the missing end: %v", round, format, err)
 		}
 		const most = 3 * tracefs.Time(time.Second)
 		if missing := killed - lastTime(t, text); missing > most {
-			t.Logf("round %d: %v are missing", round, time.Duration(missing))
+			t.Logf("round %d, %s: %v are missing", round, format, time.Duration(missing))
 			slow++
 		}
 		if out, err := exec.Command(bin, "clean").CombinedOutput(); err != nil {

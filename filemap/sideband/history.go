@@ -76,6 +76,12 @@ func (h *History) Expire(before tracefs.Time) {
 	h.Unsure.expire(before)
 }
 
+// Complete notes in the log that all changes up to a time are there, and writes it out.
+func (h *History) Complete(t tracefs.Time) error {
+	h.log.whole("until", t)
+	return h.log.flush()
+}
+
 // Stack notes the raw user stack of a thread at a time, and LoseStacks that stacks
 // of a time are missing, so many records, 0 if unknown.
 func (h *History) Stack(tid int, t tracefs.Time, addrs []uint64) {

@@ -5,13 +5,8 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 
 	"github.com/klauspost/compress/zstd"
-	"golang.org/x/sys/unix"
-
-	"ustack/render/outfile"
 )
 
 // ErrFull: the text does not fit below the largest size any more. None of it is
@@ -21,19 +16,14 @@ var ErrFull = errors.New("the report has its largest size")
 // File is a report being written: compressed, and never larger than allowed. Up
 // to the last Sync it can be read whatever happens next.
 type File struct {
-	name string   // that it will have
-	f    *os.File // by its temporary name, or a pipe
-	temp string   // "" for a pipe
-	out  counter
-	z    *zstd.Encoder
-	max  int64
+	target
+	out counter
+	z   *zstd.Encoder
+	max int64
 	// pending is how much text has been written since the last Sync: it may
 	// take that much room at most.
 	pending int64
 }
-
-// partial is what a report's name ends in until it is whole.
-const partial = ".partial"
 
 const (
 	// window is how far back the compression looks. All readers of zstd have
@@ -56,14 +46,10 @@ func Create(name string, max int64) (*File, error) {
 	if max > 0 && max < smallestSize {
 		return nil, fmt.Errorf("writing a report of at most %d bytes: %d is the least", max, smallestSize)
 	}
-	f := &File{name: name, max: max}
+	f := &File{max: max}
 	var err error
-	if f.f, err = outfile.Special(name); f.f == nil && err == nil {
-		f.temp = name + partial
-		f.f, err = outfile.New(f.temp)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("creating a report: %w", err)
+	if f.target, err = createTarget(name); err != nil {
+		return nil, err
 	}
 	f.out.w = f.f
 	f.z, err = zstd.NewWriter(&f.out, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
@@ -84,9 +70,6 @@ func (f *File) Room() int64 {
 	}
 	return max(0, f.max-tail-f.out.n-f.pending)
 }
-
-// Name returns the name that the report will have.
-func (f *File) Name() string { return f.name }
 
 // Write adds text, all of it or, with ErrFull, nothing.
 func (f *File) Write(p []byte) (int, error) {
@@ -130,13 +113,7 @@ func (f *File) Sync() error {
 	if err := f.flush(); err != nil {
 		return err
 	}
-	if f.temp == "" {
-		return nil
-	}
-	if err := unix.Fdatasync(int(f.f.Fd())); err != nil && err != unix.EINVAL {
-		return fmt.Errorf("writing the report to the disk: %w", err)
-	}
-	return nil
+	return f.target.Sync()
 }
 
 // Finish writes the last text, for which there is always room if it is no longer
@@ -149,39 +126,7 @@ func (f *File) Finish(last []byte) error {
 	if err == nil {
 		err = f.z.Close()
 	}
-	if err == nil && f.temp != "" {
-		err = f.f.Sync()
-	}
-	if err = errors.Join(err, f.f.Close()); err != nil {
-		return fmt.Errorf("finishing the report: %w", err)
-	}
-	if f.temp == "" {
-		return nil
-	}
-	if err := os.Rename(f.temp, f.name); err != nil {
-		return fmt.Errorf("finishing the report: %w", err)
-	}
-	return syncDir(filepath.Dir(f.name))
-}
-
-// syncDir writes a new name to the disk.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil // it may not be readable for us: the name is there
-	}
-	defer d.Close()
-	_ = d.Sync() // not all file systems can
-	return nil
-}
-
-// Discard removes the file.
-func (f *File) Discard() error {
-	err := f.f.Close()
-	if f.temp != "" {
-		err = errors.Join(err, os.Remove(f.temp))
-	}
-	return err
+	return f.finish(err)
 }
 
 // Abandon closes the file without an end. The part that was written can be

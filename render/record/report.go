@@ -43,7 +43,12 @@ const Version = "1"
 
 // appendHead appends the head of a report.
 func appendHead(b []byte, fields []Field) []byte {
-	b = append(b, text.Head+"# ustack: version="+Version+"\n"...)
+	return appendFields(append(b, text.Head...), fields)
+}
+
+// appendFields appends the version and fields.
+func appendFields(b []byte, fields []Field) []byte {
+	b = append(b, "# ustack: version="+Version+"\n"...)
 	for _, f := range fields {
 		b = append(append(append(b, "# ustack: "...), f.Key...), '=')
 		b = append(escape.Append(b, []byte(f.Value)), '\n')

@@ -54,15 +54,8 @@ func Open(in *instance.Instance, opt Options) (*binary.Live, error) {
 	}
 	k.Names, k.Symbols = opt.Names, opt.Symbols
 	k.Comms = nil // of whatever was traced before, perhaps long ago
-	var name unix.Utsname
-	if err := unix.Uname(&name); err == nil {
-		k.Release = unix.ByteSliceToString(name.Release[:])
-	}
-	subbuf := k.Layout.Size
-	if k.Subbuf > 0 {
-		subbuf = k.Subbuf
-	}
-	raw, err := in.RawPipe(instance.RawOptions{Subbuf: subbuf, Copy: opt.Copy})
+	k.Release = kernelRelease()
+	raw, err := in.RawPipe(instance.RawOptions{Subbuf: subbufOf(k), Copy: opt.Copy})
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +70,7 @@ func Open(in *instance.Instance, opt Options) (*binary.Live, error) {
 		return binary.NewLive(k, r, opt.LiveOptions), nil
 	}
 	layout := k.Layout
-	layout.Size = subbuf
+	layout.Size = subbufOf(k)
 	return binary.NewLive(k, binary.Grow(r, growOptions(raw, layout, kb, &opt)), opt.LiveOptions), nil
 }
 
@@ -97,6 +90,15 @@ func growOptions(raw *instance.RawPipe, layout ring.Layout, kb int, opt *Options
 			return err == nil && n >= uint64(kb)*kib/part // a CPU that is off has nothing
 		},
 	}
+}
+
+// kernelRelease returns the release of the running kernel, "" if unknown.
+func kernelRelease() string {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(name.Release[:])
 }
 
 // pace returns how long records may gather in a buffer of so many KiB for each

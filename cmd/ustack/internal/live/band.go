@@ -42,8 +42,11 @@ func startBand(root *instance.Root, fl *following, saved *saver, opt *timeline.O
 	executed, _ := root.ID(instance.Event{System: "sched", Name: "sched_process_exec"})
 	options := sideband.Options{Clock: Clock, ExecEvent: executed, Tracepoints: sideband.Tracepoints(root),
 		Watcher: fl.files, Written: fl.written, Forget: fl.ids.Forget}
-	if saved != nil {
+	switch {
+	case saved != nil:
 		options.Log, options.Trace = saved.spaces, saved.id
+	case fl.pages != nil:
+		options.Log, options.Trace = fl.pages.Log(), fl.pages.ID()
 	}
 	if vdso, err := anoncode.OwnVDSO(); err == nil {
 		options.VDSO = vdso.ID()
@@ -140,6 +143,16 @@ func (b *bandFollower) found(pid int, m *procmap.Mapping, t, after tracefs.Time)
 	if b.band != nil {
 		b.band.Found(pid, m, t, after)
 	}
+}
+
+// complete writes the log out, with the time up to which it has all changes.
+func (b *bandFollower) complete() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.band == nil {
+		return nil
+	}
+	return b.history.Complete(b.until)
 }
 
 func (b *bandFollower) stack(s *raw.Stack) {

@@ -25,6 +25,7 @@ import (
 	"ustack/render"
 	"ustack/tracefs"
 	"ustack/tracefs/instance"
+	"ustack/tracefs/pagefile"
 	"ustack/tracefs/raw"
 )
 
@@ -44,6 +45,7 @@ type following struct {
 	files      *watch.Watcher // those whose build IDs are remembered
 	ids        *procmap.IDs
 	written    *sideband.Written
+	pages      *pagefile.Capture // that gets the log, nil for none
 	how        string
 	idle       func() bool
 	say        func(string, ...any)
@@ -77,7 +79,7 @@ type follower interface {
 // It must come before tracing is switched on. idle reports whether all stacks until
 // now have been attributed.
 func startFollowing(o *Options, root *instance.Root, saved *saver, idle func() bool) (*following, error) {
-	fl := &following{idle: idle, say: o.Reporter.Say}
+	fl := &following{idle: idle, say: o.Reporter.Say, pages: o.Pages}
 	var err error
 	ids := procmap.NewIDs(nil)
 	fl.ids = ids
@@ -129,6 +131,9 @@ func (fl *following) choose(o *Options, root *instance.Root, saved *saver, opt *
 		if err == nil || o.Mappings == MappingsPerf || !sideband.Unavailable(err) {
 			return err
 		}
+	}
+	if o.Pages != nil {
+		return errors.New("a report of pages needs the perf side band: queried mappings are not exact enough to replay")
 	}
 	if o.Save != "" {
 		return errors.New("--save needs the perf side band: queried mappings are not exact enough to replay")

@@ -23,6 +23,7 @@ import (
 
 	"ustack/filemap/procmap"
 	"ustack/tracefs/instance"
+	"ustack/tracefs/pagefile"
 )
 
 // Clock is the trace_clock in use: perf can use it too, and it never jumps.
@@ -84,6 +85,10 @@ type Options struct {
 	// EachEvent is set if the sink looks at events that have no stack, too; NoText if it
 	// shows no records, only results.
 	EachEvent, NoText bool
+	// Pages, if not nil, gets the sub-buffers of the ring buffer as they are, and the log of
+	// what processes have mapped. The sink gets no records then, but for lost ones, and
+	// stacks are not unwound.
+	Pages *pagefile.Capture
 	// Spare is set if the sink has no use for the stacks of wakeups, nor for those of
 	// returns from futex calls whose entry has one.
 	Spare    bool

@@ -2,6 +2,7 @@ package live
 
 import (
 	"ustack/cmd/ustack/internal/live/source"
+	"ustack/cmd/ustack/internal/live/source/pages"
 	"ustack/cmd/ustack/internal/live/sources"
 	"ustack/filemap/facts"
 	"ustack/tracefs"
@@ -11,7 +12,11 @@ import (
 
 // open opens the trace.
 func (s *session) open() (src source.Source, err error) {
-	s.source, err = sources.Open(s.opt.Source, &source.Request{
+	open := func(r *source.Request) (source.Source, error) { return sources.Open(s.opt.Source, r) }
+	if s.opt.Pages != nil {
+		open = pages.Open
+	}
+	s.source, err = open(&source.Request{
 		Instance: s.in,
 		Enabled:  append(s.events[:len(s.events):len(s.events)], s.maps...),
 		Events:   s.wantEvents(),
@@ -23,6 +28,9 @@ func (s *session) open() (src source.Source, err error) {
 		Patience: s.unwind.patience,
 		Tasks:    s.follow.names(),
 		Symbols:  binary.NewSymbols(func() []byte { return facts.KernelSymbols(s.opt.Proc) }),
+		Pages:    s.opt.Pages,
+		Kernel:   func() []byte { return facts.KernelSymbols(s.opt.Proc) },
+		Complete: s.follow.complete,
 	})
 	if err != nil {
 		return nil, err
@@ -40,6 +48,15 @@ func (s *session) wantEvents() bool {
 func (fl *following) names() binary.Names {
 	if band, ok := fl.follower.(*bandFollower); ok {
 		return taskNames{band}
+	}
+	return nil
+}
+
+// complete writes out what is logged of address spaces, with the time up to which it has
+// all changes.
+func (fl *following) complete() error {
+	if band, ok := fl.follower.(*bandFollower); ok {
+		return band.complete()
 	}
 	return nil
 }

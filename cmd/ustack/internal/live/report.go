@@ -59,7 +59,11 @@ func (s *session) report(t *resolve.Totals) {
 	if s.opt.Reporter.Quiet {
 		return
 	}
-	render.WriteTotals(s.opt.Reporter.Out, t)
+	if s.needs.OwnTotals {
+		render.WriteLoss(s.opt.Reporter.Out, t)
+	} else {
+		render.WriteTotals(s.opt.Reporter.Out, t)
+	}
 	s.reportKernel(t)
 	if s.renewal.asked > 0 {
 		s.say("asked the kernel %d times for all file mapping events again", s.renewal.asked)

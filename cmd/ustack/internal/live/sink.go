@@ -62,6 +62,8 @@ type Needs struct {
 	Tick time.Duration
 	// OwnProgress is set if the sink shows its own progress on the terminal.
 	OwnProgress bool
+	// OwnTotals is set if the sink prints totals of its own.
+	OwnTotals bool
 	// Lines is set if the sink's output goes to a terminal line by line: a counter would
 	// be between the lines.
 	Lines bool

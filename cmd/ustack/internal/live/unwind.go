@@ -67,6 +67,7 @@ func (s *session) keepForUnwinding() error {
 // Why stacks cannot be unwound.
 var (
 	errNoFutexCalls = errors.New("the trace has not all entries into futex")
+	errPages        = errors.New("a report of pages has the kernel's stacks")
 	errNoBand       = errors.New("this needs the perf side band, which is not in use")
 )
 
@@ -83,6 +84,8 @@ func (u *unwinding) keep(s *session) error {
 	traced := slices.Contains(s.events, futex) // without a filter
 	_, band := s.follow.follower.(*bandFollower)
 	switch {
+	case s.opt.Pages != nil:
+		return errPages
 	case !traced:
 		return errNoFutexCalls
 	case s.opt.Source == sources.Text:

@@ -9,6 +9,7 @@ import (
 	"ustack/tracefs/binary"
 	"ustack/tracefs/input"
 	"ustack/tracefs/instance"
+	"ustack/tracefs/pagefile"
 )
 
 // Source delivers the records of an instance, in batches. Next and Close are called by
@@ -59,6 +60,11 @@ type Request struct {
 	// kernel's.
 	Tasks   binary.Names
 	Symbols *binary.Symbols
+	// Pages gets the sub-buffers; for package pages only. Kernel returns /proc/kallsyms,
+	// and Complete brings the log of address spaces up to date.
+	Pages    *pagefile.Capture
+	Kernel   func() []byte
+	Complete func() error
 }
 
 // ErrNoRaw means that a trace is there as text only.
