@@ -93,6 +93,11 @@ func (v *Version) knows(a addresses, ms []Mapping) bool {
 	return i == len(ms)
 }
 
+// Empty reports whether it is known that a version has nothing between two addresses.
+func (v *Version) Empty(start, end uint64) bool {
+	return v != nil && !v.Partial && v.knows(addresses{start, end}, nil)
+}
+
 // holding returns the version with these mappings between two addresses, and nothing else
 // there.
 func (v Version) holding(a addresses, ms []Mapping) Version {

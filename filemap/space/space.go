@@ -101,6 +101,9 @@ func (v *Version) Find(addr uint64) *Mapping {
 	return v.Mappings.Find(addr)
 }
 
+// Whole reports whether all is known that the process had mapped.
+func (v *Version) Whole() bool { return !v.Partial && len(v.unknown) == 0 }
+
 // Space is what one PID had mapped over time. It is never changed.
 type Space struct {
 	PID int

@@ -71,8 +71,8 @@ func (t *Tasks) ask() (asked bool) {
 }
 
 // due returns the memories to ask, in the order of their processes.
-func (t *Tasks) due() []*memory {
-	list := slices.Collect(maps.Keys(t.todo))
+func (k *known) due() []*memory {
+	list := slices.Collect(maps.Keys(k.todo))
 	first := func(m *memory) int {
 		if len(m.pids) == 0 {
 			return 0
@@ -119,6 +119,9 @@ func (t *Tasks) askOne(m *memory) bool {
 		switch {
 		case err == nil && space.Compat(a.code), errors.Is(err, procmap.ErrNoMemory), errors.Is(err, fs.ErrPermission):
 			m.blind = true // calls that are not seen, no program, or none for us
+			for _, pid := range m.pids {
+				t.undo(pid)
+			}
 			delete(t.todo, m)
 			return false
 		case err != nil:

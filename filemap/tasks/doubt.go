@@ -214,6 +214,7 @@ func (t *Tasks) join(m *memory, pid int, at tracefs.Time) {
 	if m.doubt != nil {
 		m.doubt.listed, m.doubt.sure, m.doubt.over = 0, false, 0
 	}
+	t.losing(m, at)
 }
 
 // merge notes that a memory was another one all the time: what changed one changed the other.

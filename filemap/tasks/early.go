@@ -35,5 +35,6 @@ func (k *known) resume(m *memory, calls []flight) {
 			k.soil(m, s, f.at)
 		}
 		m.flights = append(m.flights, f)
+		k.losing(m, f.at)
 	}
 }

@@ -69,12 +69,15 @@ func (t *Tasks) executed(e *Event) {
 		}
 		t.lost = t.lost || t.disturbs(m, since, e.Time)
 		m.answer.drop(whole)
+		t.undo(pid) // else the entry into the call had ended it
 		m.flights = slices.DeleteFunc(m.flights, func(f flight) bool { return t.threads.now(f.tid) == pid })
 		t.leaves(m, pid, e.Time)
+		t.losing(m, e.Time) // of the others that shared it
 	}
 	if e.Time > t.gap { // it may have ended since
 		t.threads.executed(pid, old, e.Time)
 	}
+	t.changes.Add(1)
 	t.spaces.Exec(pid, "", e.Time)
 	t.fresh(pid, e.Time)
 }
@@ -96,8 +99,9 @@ func (t *Tasks) own(pid int, at tracefs.Time) *memory {
 	}
 	m := &memory{pids: []int{pid}}
 	if t.memories[pid] = m; at <= t.gap {
-		m.doubt = new(doubt)
+		m.doubt, m.met = new(doubt), true
 	}
+	t.losing(m, at)
 	return m
 }
 
@@ -109,6 +113,7 @@ const exiting = tracefs.Time(10e6)
 // ones it shared it, because it ended before they were compared, what it changed can be in any
 // of them.
 func (t *Tasks) leaves(m *memory, pid int, at tracefs.Time) {
+	t.keeps.each(func(s stays) { s.end(pid, at) })
 	if m.doubt != nil && (t.lost || at <= t.censusEnded+exiting) {
 		t.anyOf(at)
 	}

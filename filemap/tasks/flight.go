@@ -10,6 +10,7 @@ import (
 // flight is a call that has been entered and has not returned.
 type flight struct {
 	tid  int
+	pid  int // of the thread, at the entry
 	kind Kind
 	at   tracefs.Time
 	// spans are the addresses at which it can change something, nothing else but for
@@ -26,6 +27,8 @@ type flight struct {
 	old span
 	// touched: what it changes was known, or had to be asked for, or it met another call.
 	touched bool
+	// unsafe: there can be code at the spans.
+	unsafe bool
 	// met: another call that can change the same was under way meanwhile.
 	met bool
 	// noted: Exec is in the spaces.

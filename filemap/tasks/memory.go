@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
@@ -21,6 +22,10 @@ type memory struct {
 	blind bool
 	// keeps: not all that it has goes to a child (MADV_DONTFORK).
 	keeps bool
+	// met: it was there when tracing began, or while records were missing.
+	met bool
+	// native: it has made a call that has a tracepoint.
+	native bool
 	// again is when it may be asked again, after so many tries in vain.
 	again tracefs.Time
 	tries int
@@ -39,6 +44,12 @@ type known struct {
 	spaces  *space.Spaces
 	todo    map[*memory]bool // that have something dirty, or a doubt
 	loading map[*memory]bool // with calls of execve that are not noted
+	keeps   keeps
+	changes atomic.Int64 // programs that were executed, and calls that can have mapped code
+}
+
+func newKnown(s *space.Spaces) *known {
+	return &known{spaces: s, todo: make(map[*memory]bool), loading: make(map[*memory]bool), keeps: newKeeps()}
 }
 
 // maxSharing bounds the processes that share one memory.
@@ -55,6 +66,13 @@ func (k *known) has(m *memory, s span) bool {
 		}
 	}
 	return false
+}
+
+// empty reports whether it is known of all processes that nothing is at addresses.
+func (k *known) empty(m *memory, s span) bool {
+	return !slices.ContainsFunc(m.pids, func(pid int) bool {
+		return !k.spaces.Space(pid).At(forever-1).Empty(s.start, s.end)
+	})
 }
 
 // unknown notes for all processes of a memory that it is unknown what they have.
@@ -74,6 +92,7 @@ func (k *known) soil(m *memory, s span, until tracefs.Time) {
 func (t *Tasks) enter(m *memory, e *Event) {
 	t.count(m, e.Time)
 	f := newFlight(e)
+	f.pid = t.threads.now(e.TID)
 	if i := m.flight(e.TID); i >= 0 {
 		t.leave(m, i, -1, e.Time) // its return was not seen
 	}
@@ -90,6 +109,7 @@ func (t *Tasks) enter(m *memory, e *Event) {
 	}
 	t.meet(m, &f)
 	m.flights = append(m.flights, f)
+	defer t.losing(m, e.Time)
 	for i := range m.flights {
 		if o := &m.flights[i]; o.anywhere {
 			m.answer.drop(whole)
@@ -147,6 +167,7 @@ func (f *flight) moving() {
 func (k *known) begin(m *memory, f *flight) {
 	for _, s := range f.spans {
 		mapped := k.has(m, s)
+		f.unsafe = f.unsafe || !k.empty(m, s)
 		if mapped || m.dirty.overlaps(s) {
 			f.touched = true
 		}
@@ -167,6 +188,7 @@ func (t *Tasks) leave(m *memory, i int, result int64, at tracefs.Time) {
 	t.count(m, at)
 	f := m.flights[i]
 	m.flights = slices.Delete(m.flights, i, i+1)
+	defer t.losing(m, at)
 	if m.tries > 0 {
 		m.tries, m.again = 0, 0 // it may have been waited for
 	}
@@ -178,6 +200,9 @@ func (t *Tasks) leave(m *memory, i int, result int64, at tracefs.Time) {
 		return
 	}
 	ok := result != -1 && !fails(uint64(result))
+	if f.makes {
+		t.changes.Add(1)
+	}
 	for _, s := range f.spans {
 		switch {
 		case f.makes:

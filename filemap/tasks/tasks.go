@@ -19,7 +19,7 @@ const forever = space.Forever
 
 // Tasks feeds Spaces. Its methods may be called from any goroutine.
 type Tasks struct {
-	known
+	*known
 	clock func() tracefs.Time
 
 	mu       sync.Mutex
@@ -45,7 +45,7 @@ type Tasks struct {
 // New returns Tasks that ask processes with a, and feed spaces. begun is a time from which on
 // the records of all events come.
 func New(spaces *space.Spaces, a Asker, clock func() tracefs.Time, begun tracefs.Time) *Tasks {
-	t := &Tasks{known: known{spaces, make(map[*memory]bool), make(map[*memory]bool)}, asker: a, clock: clock, threads: newThreads(), memories: make(map[int]*memory),
+	t := &Tasks{known: newKnown(spaces), asker: a, clock: clock, threads: newThreads(), memories: make(map[int]*memory),
 		moved: make(map[int]tracefs.Time), horizon: begun, gap: begun, lost: true, censusEvery: censusEvery}
 	t.threads.since = begun
 	return t
@@ -73,6 +73,9 @@ func (t *Tasks) Add(e Event) {
 		return
 	}
 	m := t.of(e.TID, e.Time)
+	if m != nil {
+		t.called(m)
+	}
 	switch {
 	case m == nil:
 	case e.Return:
@@ -176,7 +179,9 @@ func (t *Tasks) born(e *Event) {
 	case flags&cloneThread != 0:
 	case m == nil && flags&cloneVM != 0:
 		t.spaces.Fork(0, child, e.Time)
-		t.fresh(child, e.Time).doubt = new(doubt)
+		m := t.fresh(child, e.Time)
+		m.doubt, m.met = new(doubt), true
+		t.undo(child)
 		t.lost = true // a census finds out with which it shares its memory
 	case m == nil:
 		t.spaces.Fork(0, child, e.Time)
@@ -211,7 +216,12 @@ func (t *Tasks) copied(m *memory, parent, child int, e *Event) {
 	t.count(m, e.Time)
 	t.spaces.Fork(parent, child, e.Time)
 	c := t.own(child, e.Time)
-	c.blind = m.blind
+	if c.blind, c.met = m.blind, m.met; c.blind || c.met {
+		t.undo(child)
+	}
+	if m.native {
+		t.called(c)
+	}
 	var unsure []span
 	for _, p := range m.dirty {
 		unsure = append(unsure, p.span)
@@ -234,7 +244,7 @@ func (t *Tasks) copied(m *memory, parent, child int, e *Event) {
 			unsure = append(unsure, f.spans...)
 		}
 	}
-	if m.doubt != nil || m.keeps || m.blind {
+	if m.doubt != nil || m.keeps || m.blind || t.spaces.Space(parent).At(e.Time) == nil {
 		unsure = append(unsure, whole)
 	}
 	for _, s := range unsure {
@@ -283,6 +293,11 @@ func (t *Tasks) Lose(from, to tracefs.Time) {
 		t.count(m, from)
 		t.spaces.Lose(pid, from)
 	}
+	t.keeps.each(func(s stays) {
+		for pid := range s {
+			s.end(pid, from)
+		}
+	})
 	t.gap, t.lost = max(t.gap, to), true
 	t.threads.lose(from, t.gap)
 	clear(t.memories)
@@ -341,6 +356,7 @@ func (t *Tasks) Reached(at tracefs.Time) {
 	if before := at - keep; before-t.expired > keep/4 {
 		t.spaces.Expire(before)
 		t.threads.expire(before)
+		t.keeps.each(func(s stays) { s.expire(before) })
 		t.expired = before
 	}
 }

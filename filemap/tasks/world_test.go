@@ -37,6 +37,8 @@ type world struct {
 	files   int
 	mems    int
 	open    []question
+	spans   []worldSpan
+	spanRng *rand.Rand // of its own: the worlds are what they were
 	counts  worldCounts
 	asking  int // depth of steps within answers
 	fail    func(format string, args ...any)
@@ -50,12 +52,13 @@ const (
 	maxTasks  = 14
 )
 
-type worldCounts struct{ answers, named, wrong, lost int }
+type worldCounts struct{ answers, named, wrong, lost, kept int }
 
-// mm is a memory: a file in each slot, 0 for none.
+// mm is a memory: a file in each slot, 0 for none, and when it last lost one.
 type mm struct {
-	id  int
-	has [slots]int
+	id   int
+	has  [slots]int
+	lost tracefs.Time
 }
 
 type proc struct {
@@ -104,7 +107,7 @@ type question struct {
 }
 
 func newWorld(seed uint64, lossy bool, fail func(string, ...any)) *world {
-	w := &world{rng: rand.New(rand.NewPCG(seed, 7)), now: 1e9, lossy: lossy, spaces: space.New(), spawn: 100,
+	w := &world{rng: rand.New(rand.NewPCG(seed, 7)), spanRng: rand.New(rand.NewPCG(seed, 8)), now: 1e9, lossy: lossy, spaces: space.New(), spawn: 100,
 		procs: make(map[int]*proc), tids: make(map[int]*thread), fail: fail}
 	for range 1 + w.rng.IntN(4) {
 		p := w.process(w.memory())
@@ -222,6 +225,7 @@ func (w *world) step() {
 		}
 		w.now++
 		w.question(list)
+		w.span(list)
 	}
 }
 
@@ -250,7 +254,10 @@ func (w *world) advance(th *thread) {
 	switch {
 	case len(c.effects) > 0:
 		c.begun = true
+		m := th.proc.mem
+		before := m.has
 		c.result = c.effects[0]()
+		m.lose(before[:], w.now)
 		c.effects = c.effects[1:]
 		if len(c.effects) == 0 && c.after == nil {
 			return
@@ -323,6 +330,7 @@ func (w *world) check() {
 		}
 	}
 	w.open = later
+	w.checkKept()
 }
 
 // run has the world go on, with Tasks settling now and then.
@@ -374,8 +382,12 @@ func TestWorld(t *testing.T) {
 				all.named += w.counts.named
 				all.wrong += w.counts.wrong
 				all.lost += w.counts.lost
+				all.kept += w.counts.kept
 			}
-			t.Logf("%d worlds: %d answers, %d with a name, %d wrong; %d records lost", n, all.answers, all.named, all.wrong, all.lost)
+			t.Logf("%d worlds: %d answers, %d with a name, %d times kept, %d wrong; %d records lost", n, all.answers, all.named, all.kept, all.wrong, all.lost)
+			if all.kept < 100*n && !lossy {
+				t.Errorf("processes kept their mappings %d times", all.kept)
+			}
 			if all.named*5 < all.answers && !lossy {
 				t.Errorf("%d of %d answers have a name", all.named, all.answers)
 			}

@@ -56,6 +56,9 @@ type Options struct {
 	// Unseen reports whether mappings can have gone or moved unseen (munmap,
 	// mremap) between two times. nil if they always can.
 	Unseen func(from, to tracefs.Time) bool
+	// Kept reports whether a process had all files at the second time that it had mapped at
+	// the first one, or had as code. nil if that is unknown.
+	Kept func(pid int, from, to tracefs.Time, code bool) bool
 	// Foreign reports whether the trace may have another clock than the Spaces have:
 	// then all files are late. nil if it has the same.
 	Foreign func() bool
@@ -97,6 +100,7 @@ type Attributor struct {
 	looked verdict    // that found is, unless it is remembered
 	query  query      // the frame at hand
 	learnt [1 << learntBits]lesson
+	heard  heard
 }
 
 // New returns an Attributor.
@@ -113,6 +117,9 @@ func (j *Attributor) Attribute(s *resolve.Query) {
 		return // its clock is not the one of the spaces
 	}
 	pid, sp, late := j.process(int(s.TID), s.Time)
+	if j.opt.Kept != nil {
+		j.hear(pid, s)
+	}
 	late = late || j.Foreign(s)
 	until, doubtful := j.doubtful(sp, s.Time)
 	j.alien = late || doubtful

@@ -44,6 +44,9 @@ func (j *Attributor) identifier(pid int, sp *space.Space, f *tracefs.Frame, raw 
 // named is the file of the statement that decides. What the kernel said of this
 // very mapping has the build ID if nothing else has.
 func (q *query) named(by proof.Statement) *filemap.File {
+	if by == proof.Carried && q.heard != nil {
+		return q.heard
+	}
 	file := q.j.files.of(q.file)
 	if by == proof.Looked && (!file.HasID || file.BuildID.IsZero()) {
 		return q.said.File

@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"ustack/filemap"
 	"ustack/filemap/proof"
 	"ustack/filemap/resolve"
 	"ustack/filemap/space"
@@ -30,6 +31,8 @@ type query struct {
 	file *space.File
 	in   *space.Mapping
 	only bool
+	// heard is the file if no mapping of it is known.
+	heard *filemap.File
 	// pin is a mapping that carried the identifier, and stay what is known of it.
 	pin  proof.Pin[place]
 	stay proof.Stay
@@ -193,6 +196,9 @@ func (q *query) unfit(place proof.Place) proof.Place {
 
 // Carried implements proof.Witness.
 func (q *query) Carried() proof.Said {
+	if said := q.kept(); said.Place != proof.Unsaid {
+		return said
+	}
 	pin, stay, found := q.j.pins.At(q.id, q.t)
 	if !found || stay == proof.Gone || pin.Mapping.since > q.begin { // then the stack can be older
 		q.stay = proof.Gone

@@ -75,6 +75,9 @@ var needed = [...]FileFact{
 		Without: "a filter is refused without a reason (the file is there from Linux 5.2 on)"},
 }
 
+// HasDeferred reports whether the kernel has deferred stacks.
+func (r *Root) HasDeferred() bool { return r.has("options/" + optionDeferred) }
+
 // Facts collects the facts.
 func (r *Root) Facts() Facts {
 	f := Facts{Path: r.Path(), ReadOnly: r.readOnly()}
@@ -84,7 +87,7 @@ func (r *Root) Facts() Facts {
 		n.Writable = r.can(n.Name, unix.W_OK)
 		f.Files = append(f.Files, n)
 	}
-	f.Deferred = r.has("options/" + optionDeferred)
+	f.Deferred = r.HasDeferred()
 	note := func(err error) {
 		if err != nil {
 			f.Errors = append(f.Errors, err)

@@ -24,8 +24,14 @@ type askFollower struct {
 	records *raw.Records
 	decoder *tasks.Decoder
 	idle    func() bool
+	// deferred: the kernel has deferred stacks, and announces files.
+	deferred bool
 	// stacks are raw ones, nil if they are not used.
 	stacks *rawstack.Stacks
+	// renewed is how many changes there were when the kernel was asked last to announce files
+	// again, and when that was: for keepUp.
+	renewed   int64
+	renewedAt time.Time
 
 	mu      sync.Mutex // guards what follows, and the records
 	missing uint64
@@ -36,7 +42,7 @@ type askFollower struct {
 
 // startAsking switches the events on and asks all processes.
 func startAsking(code *procmap.Reader, root *instance.Root, idle func() bool, opt *timeline.Options) (*askFollower, error) {
-	a := &askFollower{idle: idle, done: make(chan struct{}), stacks: rawstack.New(rawstack.MaxStacks)}
+	a := &askFollower{idle: idle, deferred: root.HasDeferred(), done: make(chan struct{}), stacks: rawstack.New(rawstack.MaxStacks)}
 	events, err := tasks.Events(root)
 	if err != nil {
 		return nil, err
@@ -60,7 +66,7 @@ func startAsking(code *procmap.Reader, root *instance.Root, idle func() bool, op
 		return a, err
 	}
 	a.tasks = tasks.New(opt.Spaces, tasks.NewKernel(code), space.Monotonic, begun)
-	opt.Threads, opt.Late, opt.Stacks = a.tasks, true, a.stacks
+	opt.Threads, opt.Late, opt.Stacks, opt.Kept = a.tasks, true, a.stacks, a.tasks.Kept
 	err = a.begin()
 	go a.keepUp()
 	return a, err
@@ -83,6 +89,8 @@ const (
 	askAgain = 50 * time.Millisecond
 	// askPause bounds how often processes are asked.
 	askPause = time.Millisecond
+	// announceEvery is how often the kernel may be asked to announce files again.
+	announceEvery = time.Millisecond
 )
 
 // keepUp asks processes as soon as they have changed, whether or not they are traced: the
@@ -100,8 +108,20 @@ func (a *askFollower) keepUp() {
 		if a.idle() {
 			a.reached(space.Monotonic())
 		}
+		a.renew()
 		time.Sleep(askPause)
 	}
+}
+
+// renew has the kernel announce all files again if others can have their identifiers now,
+// and those processes may be gone before they are asked: see tasks.Kept.
+func (a *askFollower) renew() {
+	n, now := a.tasks.Changes(), time.Now()
+	if !a.deferred || n == a.renewed || now.Sub(a.renewedAt) < announceEvery {
+		return
+	}
+	a.renewed, a.renewedAt = n, now
+	_ = a.in.Reannounce() // files that stay unannounced have a reason
 }
 
 func (a *askFollower) settle() error {
