@@ -2,6 +2,7 @@ package sideband
 
 import (
 	"cmp"
+	"maps"
 	"math"
 
 	"ustack/tracefs/perf"
@@ -11,12 +12,22 @@ import (
 // and whatever the process has mapped over it. It does not name how large that is. io_setup
 // maps the ring (aio_setup_ring in fs/aio.c), which perf reports as data of that thread.
 
+// io_setup unmaps the ring itself if it fails after that: if the number of the context cannot
+// be written, for one. What another thread has mapped over the ring by then goes, too.
+
 // aioRings are the rings of processes that were seen to be set up.
 type aioRings struct {
 	// by has, by process and address, how large rings are; setups are the threads that
-	// have called io_setup, with their processes.
+	// are in io_setup.
 	by     map[int]map[uint64]uint64
-	setups map[int]int
+	setups map[int]aioSetup
+}
+
+// aioSetup is a call of io_setup that has not returned, and its ring, empty before that is
+// mapped.
+type aioSetup struct {
+	pid  int
+	ring taken
 }
 
 const (
@@ -30,26 +41,44 @@ const (
 // begin notes that a thread calls io_setup.
 func (a *aioRings) begin(r *perf.Record) {
 	if a.setups == nil || len(a.setups) >= maxRingProcesses {
-		a.setups = make(map[int]int)
+		a.setups = make(map[int]aioSetup)
 	}
-	a.setups[r.TID] = r.PID
+	a.setups[r.TID] = aioSetup{pid: r.PID}
 }
 
-// mapped notes data that a thread has mapped: the ring, if it is in io_setup.
-func (a *aioRings) mapped(r *perf.Record) {
-	if pid, ok := a.setups[r.TID]; !ok || pid != r.PID {
-		return
+// mapped notes data that a thread has mapped: the ring, if it is in io_setup. The processes
+// are those that share its memory: any of them may end before the ring goes.
+func (a *aioRings) mapped(r *perf.Record, pids []int) (ring taken, ok bool) {
+	s, ok := a.setups[r.TID]
+	if !ok || s.pid != r.PID || s.ring.end != 0 {
+		return taken{}, false
 	}
-	delete(a.setups, r.TID)
+	s.ring = taken{r.Addr, r.Addr + pages(r.Len)}
+	a.setups[r.TID] = s
+	for _, pid := range pids {
+		a.add(pid, r.Addr, pages(r.Len))
+	}
+	return s.ring, true
+}
+
+func (a *aioRings) add(pid int, at, size uint64) {
 	if a.by == nil || len(a.by) >= maxRingProcesses {
 		a.by = make(map[int]map[uint64]uint64)
 	}
-	rings := a.by[r.PID]
+	rings := a.by[pid]
 	if rings == nil || len(rings) >= maxRings {
 		rings = make(map[uint64]uint64)
-		a.by[r.PID] = rings
+		a.by[pid] = rings
 	}
-	rings[r.Addr] = max(rings[r.Addr], pages(r.Len))
+	rings[at] = max(rings[at], size)
+}
+
+// shared notes that a process was made that shares the memory of another one, whose rings it
+// has.
+func (a *aioRings) shared(parent, child int) {
+	if rings := a.by[parent]; rings != nil {
+		a.by[child] = maps.Clone(rings)
+	}
 }
 
 // size returns how large the ring of processes that share their memory is at most: any of them
@@ -78,6 +107,27 @@ func (a *aioRings) lost() { *a = aioRings{} }
 func (c *calls) sharers(pid int) (pids []int) {
 	c.history.each(pid, func(pid int) { pids = append(pids, pid) })
 	return pids
+}
+
+// ringMapped notes data that a thread has mapped, which may be a ring.
+func (c *calls) ringMapped(r *perf.Record) {
+	if _, ok := c.aio.setups[r.TID]; !ok {
+		return
+	}
+	if ring, ok := c.aio.mapped(r, c.sharers(r.PID)); ok {
+		c.takeoff(r, ringBegin, ring.start, ring.end) // if it fails
+	}
+}
+
+// overRings makes code unknown that a process maps over a ring whose io_setup has not
+// returned.
+func (c *calls) overRings(r *perf.Record) {
+	for _, s := range c.aio.setups {
+		if s.ring.start < r.Addr+r.Len && r.Addr < s.ring.end && c.history.shares(s.pid, r.PID) {
+			c.unknown(r, r.Addr, r.Len)
+			return
+		}
+	}
 }
 
 // destroyed notes that a process calls io_destroy. What is known to be in the ring is

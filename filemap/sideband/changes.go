@@ -82,6 +82,7 @@ func (c *calls) gone(pid int) {
 func (c *calls) ended(tid int) {
 	delete(c.moves, tid)
 	delete(c.takings, tid)
+	delete(c.aio.setups, tid)
 }
 
 // maxMoves bounds the mremap calls under way that are tracked. More threads than
@@ -118,8 +119,9 @@ func (b *Band) traced(r *perf.Record) {
 	case detaching:
 		b.calls.detached(r, v[0])
 	case attachOver:
-		b.calls.unknown(r, v[0], math.MaxUint64) // how much is attached is not in the record
-		b.calls.takeoff(r, attachOver, v[0], math.MaxUint64)
+		at := v[0] &^ uint64(os.Getpagesize()-1) // SHM_RND rounds it
+		b.calls.unknown(r, at, math.MaxUint64)   // how much is attached is not in the record
+		b.calls.takeoff(r, attachOver, at, math.MaxUint64)
 	case sharing:
 		b.calls.shared(r)
 	case forking:
@@ -130,6 +132,8 @@ func (b *Band) traced(r *perf.Record) {
 		b.calls.brk(r, v[0])
 	case ringBegin:
 		b.calls.aio.begin(r)
+	case ringBegun:
+		delete(b.calls.aio.setups, r.TID)
 	case ringEnd:
 		b.calls.destroyed(r, v[0])
 	case withholding:
@@ -272,6 +276,7 @@ func (c *calls) moved(r *perf.Record, ret uint64) {
 		c.unknown(r, ret, math.MaxUint64) // how much it is neither
 		return
 	}
+	c.markMoved(r, m, ret)
 	quiet := !m.disturbed && m.pid == r.PID && m.space == c.history.Spaces.Space(r.PID)
 	c.unmapped(r, ret, m.to)
 	c.landed(r.PID, ret, ret+m.to)
@@ -381,6 +386,8 @@ func (c *calls) shared(r *perf.Record) {
 	}
 	c.heaps.forget(r.PID)
 	c.heaps.forget(child)
+	c.withheld.shared(r.PID, child)
+	c.aio.shared(r.PID, child)
 	c.watch.changed = c.watch.changed || c.watch.pid == r.PID || c.watch.pid == child
 	c.history.shared(r.PID, child, r.Time)
 }

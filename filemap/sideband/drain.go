@@ -179,7 +179,7 @@ func (b *Band) record(r *perf.Record) {
 		return
 	case r.Type == unix.PERF_RECORD_MMAP:
 		b.calls.succeeded(r)
-		b.calls.aio.mapped(r)
+		b.calls.ringMapped(r)
 		b.calls.dataMapped(r)
 		return
 	case r.Type == unix.PERF_RECORD_MMAP2:
@@ -198,6 +198,7 @@ func (b *Band) record(r *perf.Record) {
 			b.files.watch(r.PID, &m, r.Time)
 		}
 		b.calls.overMoves(r)
+		b.calls.overRings(r)
 	case r.Exec():
 		comm := b.names.Intern(r.Name)
 		b.comms.add(r.TID, called{from: r.Time, comm: comm})

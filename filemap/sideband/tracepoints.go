@@ -31,6 +31,7 @@ const (
 	mapFailed                    // mmap does
 	heapEnd                      // brk
 	ringBegin                    // io_setup
+	ringBegun                    // io_setup returns
 	ringEnd                      // io_destroy
 	withholding                  // madvise with MADV_DONTFORK
 	withholdingAny               // process_madvise with MADV_DONTFORK
@@ -70,6 +71,7 @@ var tracepointSpecs = []tracepointSpec{
 	// Kernels without these three have no such calls. The upper half of an int is anything
 	// (of prctl's option, too).
 	{change: ringBegin, system: "syscalls", event: "sys_enter_io_setup", many: true},
+	{change: ringBegun, system: "syscalls", event: "sys_exit_io_setup", many: true},
 	{change: ringEnd, system: "syscalls", event: "sys_enter_io_destroy", many: true, fields: []string{"ctx"}},
 	{change: withholding, system: "syscalls", event: "sys_enter_madvise", many: true, fields: []string{"start", "len_in"},
 		filter: "behavior == 10 || behavior > 0xffffffff", unseen: "MADV_DONTFORK"},
@@ -88,7 +90,7 @@ var tracepointSpecs = []tracepointSpec{
 // FilesPerCPU is how many files a Band has open for each CPU: one for
 // perf's own records, each of the tracepoints, mappings of data, and kprobes, or else one
 // more tracepoint.
-const FilesPerCPU = 1 + 19 + 1 + len(compatCalls)
+const FilesPerCPU = 1 + 20 + 1 + len(compatCalls)
 
 // Tracepoint is a tracepoint that reports what perf has no record for.
 type Tracepoint struct {

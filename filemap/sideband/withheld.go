@@ -2,6 +2,7 @@ package sideband
 
 import (
 	"math"
+	"slices"
 
 	"ustack/tracefs/perf"
 )
@@ -41,6 +42,14 @@ func (w *withheld) add(pid int, t taken) (forgotten bool) {
 	return forgotten
 }
 
+// shared notes that a process was made that shares the memory of another one: what was marked
+// stays so when that one ends.
+func (w *withheld) shared(parent, child int) {
+	if list := w.by[parent]; list != nil {
+		w.by[child] = slices.Clone(list)
+	}
+}
+
 // forget forgets the ranges of a process, which has executed a program or ended.
 func (w *withheld) forget(pid int) { delete(w.by, pid) }
 
@@ -50,8 +59,26 @@ func (c *calls) withhold(r *perf.Record, addr, size uint64) {
 	if end < addr {
 		return // refused
 	}
-	if c.withheld.add(r.PID, taken{addr, end}) {
-		c.loseSoft(int(r.CPU), 0, r.Time, r.Time)
+	c.mark(r, taken{addr, end})
+}
+
+// mark notes that a range is marked: for all processes that share the memory, as any of them
+// may end before another one forks.
+func (c *calls) mark(r *perf.Record, t taken) {
+	c.history.each(r.PID, func(pid int) {
+		if c.withheld.add(pid, t) {
+			c.loseSoft(int(r.CPU), 0, r.Time, r.Time)
+		}
+	})
+}
+
+// markMoved notes that mremap has moved a range, or copied it, whose marks go with it.
+func (c *calls) markMoved(r *perf.Record, m *move, to uint64) {
+	for _, t := range c.withheld.by[r.PID] {
+		if t.start < m.sourceEnd() && m.from < t.end {
+			c.mark(r, taken{to, to + m.to})
+			return
+		}
 	}
 }
 

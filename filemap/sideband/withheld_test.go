@@ -51,7 +51,8 @@ func TestWithheld(t *testing.T) {
 func TestAIORings(t *testing.T) {
 	var a aioRings
 	data := func(pid, tid int, addr, size uint64) {
-		a.mapped(&perf.Record{PID: pid, TID: tid, Addr: addr, Len: size})
+		a.mapped(&perf.Record{PID: pid, TID: tid, Addr: addr, Len: size}, []int{pid})
+		delete(a.setups, tid)
 	}
 	setup := func(pid, tid int) { a.begin(&perf.Record{PID: pid, TID: tid}) }
 	for _, step := range []struct {
