@@ -3,13 +3,7 @@
 // "ustack COMMAND --help" prints before the flags, one text file a command.
 package help
 
-import (
-	"embed"
-	"strings"
-)
-
-//go:embed *.md usage/*.txt
-var files embed.FS
+import "strings"
 
 // order is the order of the topics in the list: the commands first, then what
 // all of them share.
