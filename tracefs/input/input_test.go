@@ -380,6 +380,24 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
+// TestAfterLongLine: however long a line is, no record after it is cut.
+func TestAfterLongLine(t *testing.T) {
+	stack := event("cat", 7, 0, "100.000001", "<user stack unwind>") + "cookie=1\n" + strings.Repeat(" =>  <0000000000001234> : 0xa\n", 100)
+	for _, long := range []int{70 << 10, 130 << 10, 200 << 10, 300 << 10, 1 << 20} {
+		trace := strings.Repeat("x", long) + "\n" + strings.Repeat(stack, 400)
+		got := readAll(t, strings.NewReader(trace), "-")
+		stacks := 0
+		for _, rec := range got.records {
+			if rec == stack {
+				stacks++
+			}
+		}
+		if got.err != nil || got.text != trace || stacks != 400 {
+			t.Errorf("%d of 400 stacks are whole after a line of %d bytes (%d of %d bytes, error %v)", stacks, long, len(got.text), len(trace), got.err)
+		}
+	}
+}
+
 // TestManyLines: a record of many lines (none of the kernel's is larger than
 // 8 KiB, but text is text) goes through in pieces, too.
 func TestManyLines(t *testing.T) {

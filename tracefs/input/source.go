@@ -220,7 +220,8 @@ func (s *Source) take(b *tracefs.Batch, more text.More) (done bool, err error) {
 		}
 		s.retry = 0
 		if len(all) > 64<<10 {
-			s.retry = 2 * len(all)
+			// With all the room taken there is a look, too, that leaves the last record alone.
+			s.retry = min(2*len(all), maxRecord)
 		}
 		return false, nil
 	}
