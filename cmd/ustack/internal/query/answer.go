@@ -43,7 +43,8 @@ type Writer interface {
 func NewWriter(w io.Writer, f Format, columns []string) (Writer, error) {
 	switch f {
 	case FormatCSV:
-		c := &csvWriter{w: csv.NewWriter(w), cells: make([]string, len(columns))}
+		out := bufio.NewWriter(w)
+		c := &csvWriter{out: out, w: csv.NewWriter(out), cells: make([]string, len(columns))}
 		return c, c.Row(texts(columns))
 	case FormatJSON:
 		return newJSONLines(w, columns)
@@ -106,6 +107,7 @@ func acts(r rune) bool {
 
 // csvWriter writes CSV (RFC 4180), with line feeds.
 type csvWriter struct {
+	out   *bufio.Writer // which w does not wrap in another one
 	w     *csv.Writer
 	cells []string
 }
@@ -114,6 +116,10 @@ type csvWriter struct {
 func (c *csvWriter) Row(values []any) error {
 	for i, v := range values {
 		c.cells[i] = cell(v)
+	}
+	if len(c.cells) == 1 && c.cells[0] == "" { // readers pass over an empty line
+		_, err := c.out.WriteString("\"\"\n")
+		return err
 	}
 	return c.w.Write(c.cells)
 }

@@ -180,13 +180,14 @@ func FuzzCheckSQL(f *testing.F) {
 func FuzzWriter(f *testing.F) {
 	f.Add("a\x1b[2J", "\xff\n")
 	f.Add("\u2028", ",\"")
+	f.Add("", "\n\xfe")
 	f.Fuzz(func(t *testing.T, name, value string) {
 		for _, format := range []Format{FormatTable, FormatCSV} {
 			text := write(t, format, []string{name}, []any{value})
 			if strings.ContainsFunc(strings.ReplaceAll(text, "\n", ""), unicode.IsControl) || !utf8.ValidString(text) || strings.Count(text, "\n") != 2 {
 				t.Errorf("%s: %q", format, text)
 			}
-			if cells, err := csv.NewReader(strings.NewReader(text)).ReadAll(); format == FormatCSV && err == nil && len(cells) > 0 && cells[0][0] != printable(name) {
+			if cells, err := csv.NewReader(strings.NewReader(text)).ReadAll(); format == FormatCSV && (err != nil || len(cells) != 2 || cells[0][0] != printable(name) || cells[1][0] != printable(value)) {
 				t.Errorf("%q is read as %q", text, cells)
 			}
 		}
