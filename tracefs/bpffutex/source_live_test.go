@@ -147,7 +147,8 @@ func look(t *testing.T, opt Options, minWait time.Duration, plan string) *looked
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self)
-	cmd.Env, cmd.Stderr = append(os.Environ(), victim+"="+plan), os.Stderr
+	// A signal of Go's runtime would end a wait with a timeout.
+	cmd.Env, cmd.Stderr = append(os.Environ(), victim+"="+plan, "GODEBUG=asyncpreemptoff=1"), os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -32,7 +33,7 @@ func TestSamplerLeaves(t *testing.T) {
 		if err == nil {
 			sample := stackRecord(runtime.GOARCH, 0, nil, 0, 0)
 			binary.NativeEndian.PutUint64(sample[headerSize+8:], uint64(s.Now()))
-			*leaves.head += uint64(copy(leaves.data, sample))
+			atomic.AddUint64(leaves.head, uint64(copy(leaves.data, sample))) // as the kernel does: after the data
 			_, err = list.WriteString("0\n")
 			err = errors.Join(err, list.Close())
 		}
