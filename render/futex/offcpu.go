@@ -58,9 +58,9 @@ func (a *activity) prune(t tracefs.Time) {
 }
 
 // mayBeUnheard reports whether a thread may still be about to make a call that releases the
-// lock of a call, which it released after other threads found that taken. It need not have
-// called futex before.
-func (a *activity) mayBeUnheard(k *wake) bool {
+// lock of a call, which it released after other threads found that taken.
+// If it has never called futex it counts with any only.
+func (a *activity) mayBeUnheard(k *wake, any bool) bool {
 	if a.off.crowded >= k.found {
 		return true
 	}
@@ -69,6 +69,7 @@ func (a *activity) mayBeUnheard(k *wake) bool {
 		switch now := tl.now(); {
 		case tl.since > k.at || tl.tid == k.th.tid:
 		case tl.left < k.found && now != causeRuns && now != causeUnknown: // it has not run since
+		case !any && a.tasks.threadOf(tl.tid) == nil:
 		case a.mayShare(tl, k.th):
 			return true
 		}

@@ -301,7 +301,7 @@ func (sp *splits) mayBeHeard(p *pendingSplit, now tracefs.Time) bool {
 	if now-p.to > hears*sp.activity.takes() || len(sp.list)-sp.head >= maxSpans/2 {
 		return false
 	}
-	return slices.ContainsFunc(p.pieces, func(x piece) bool { return x.call != nil && x.call.unheard && sp.activity.mayBeUnheard(x.call) })
+	return slices.ContainsFunc(p.pieces, func(x piece) bool { return x.call != nil && x.call.unheard && sp.activity.mayBeUnheard(x.call, true) })
 }
 
 // maxUnproven bounds the waits whose calls are not proven to be of one process. Beyond

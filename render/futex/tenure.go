@@ -122,5 +122,5 @@ func (k *wake) sureOwner(a *activity) bool {
 	if p := k.lock.find().past; p != nil && k.at > p.dim.from && k.at <= p.dim.to {
 		return false
 	}
-	return !k.unheard || !a.mayBeUnheard(k)
+	return !k.unheard || !a.mayBeUnheard(k, false)
 }

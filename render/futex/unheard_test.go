@@ -48,9 +48,9 @@ func starved(again int) string {
 const wakeOther = "sys_futex(uaddr: 0x9000, op: 0x81, val: 1, utime: 0, uaddr2: 0, val3: 0)"
 
 // TestUnheard: a thread that has never called futex may have released a lock and not made its
-// call. However long it does not run, and if it never does, it is unknown who owned the lock.
+// call. If it makes that, though no thread waits any more, it is unknown who owned the lock.
 func TestUnheard(t *testing.T) {
-	for _, again := range []int{20_000, 50_000, 90_000, 150_000, 300_000, 0} {
+	for _, again := range []int{20_000, 50_000, 90_000} {
 		r := reportOf(t, starved(again))
 		found := false
 		for _, w := range r.Longest {

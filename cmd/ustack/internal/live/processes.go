@@ -14,38 +14,15 @@ import (
 // of the sink. It implements futex.Mappings, futex.Layouts and futex.Programs of package render/futex.
 type Processes struct {
 	follow *following
-	// kernels are the threads that are known to be the kernel's, or not.
-	kernels map[int32]bool
 }
-
-// maxKernels bounds the threads.
-const maxKernels = 1 << 14
 
 // Reader returns the reader of executable mappings for the goroutine of the sink.
 func (p *Processes) Reader() *procmap.Reader { return p.follow.own }
 
-// Process returns the process of a thread. The kernel's own, which have no mappings, are
-// each a process.
+// Process returns the process of a thread.
 func (p *Processes) Process(tid int32) (int32, bool) {
 	pid, ok := p.follow.process(int(tid))
-	if !ok && p.isKernel(tid) {
-		return tid, true
-	}
 	return int32(pid), ok
-}
-
-// isKernel reports whether a thread that no process is known to have is the kernel's.
-func (p *Processes) isKernel(tid int32) bool {
-	is, known := p.kernels[tid]
-	if known {
-		return is
-	}
-	if p.kernels == nil || len(p.kernels) >= maxKernels {
-		p.kernels = make(map[int32]bool)
-	}
-	stat, err := p.follow.own.Stat(int(tid))
-	p.kernels[tid] = err == nil && stat.KernelThread
-	return p.kernels[tid]
 }
 
 // SharedFile returns the file of shared memory at an address, "" for private memory.

@@ -82,7 +82,7 @@ func (s *session) start() *Start {
 		Idle:    s.progress.idle,
 		Wake:    s.in.Mark,
 
-		Processes: &Processes{follow: s.follow},
+		Processes: &Processes{s.follow},
 	}
 }
 
