@@ -20,20 +20,7 @@ func TestFutexSumsAgree(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "sumwaits")
 	compile(t, program, "sumwaits.c")
-	victim := exec.Command(program, "40")
-	in, err := victim.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := victim.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := victim.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer victim.Wait() //nolint:errcheck // it exits with 3
-	defer in.Close()
+	victim, in, out := sumVictim(t, program, "40")
 	ustack, pid := ustackBinary(t), strconv.Itoa(victim.Process.Pid)
 	var reports [2]sumReport
 	var texts [2]strings.Builder

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -121,20 +122,7 @@ func TestFutexSums(t *testing.T) {
 	}
 	program := filepath.Join(dir, "sumwaits")
 	compile(t, program, "sumwaits.c")
-	victim := exec.Command(program, "8")
-	in, err := victim.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := victim.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := victim.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer victim.Wait() //nolint:errcheck // it exits with 3
-	defer in.Close()
+	victim, in, out := sumVictim(t, program, "8")
 	var stdout strings.Builder
 	stderr := &startLine{begun: make(chan struct{})}
 	watch := exec.Command(ustackBinary(t), "futex", "--live", "--source=bpf", "--symbols", "--json", "--min-wait", sumMinWait.String(), "-p", strconv.Itoa(victim.Process.Pid))
@@ -358,4 +346,26 @@ func TestFutexSumsVariable(t *testing.T) {
 	if err := watch.Wait(); err != nil || !named {
 		t.Errorf("named %v, %v\n%s", named, err, &stderr.text)
 	}
+}
+
+// sumVictim starts the program that is looked at. It begins when it can read a line, and ends
+// with the test.
+func sumVictim(t *testing.T, program, rounds string) (victim *exec.Cmd, in io.WriteCloser, out io.Reader) {
+	t.Helper()
+	victim = exec.Command(program, rounds)
+	in, err := victim.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err = victim.StdoutPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := victim.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = victim.Wait() // it exits with 3
+	})
+	return victim, in, out
 }
