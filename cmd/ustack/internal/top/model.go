@@ -33,7 +33,7 @@ type model struct {
 
 	by       futex.By
 	sort     ordering
-	all      bool // what is no lock, too
+	all      bool // futexes that are not locks, too
 	filter   string
 	typing   bool // the filter
 	frozen   bool

@@ -43,7 +43,7 @@ type sink struct {
 
 // screen is what shows the snapshots.
 type screen interface {
-	// Start begins. Gone is closed when it is no longer there, whoever has ended it.
+	// Start begins. Gone is closed once the screen is gone, also if the terminal ended it.
 	Start()
 	Gone() <-chan struct{}
 	// Close ends it, if it is still there. It does not wait for a terminal that takes

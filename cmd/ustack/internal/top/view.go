@@ -165,7 +165,7 @@ func keys() []string {
 Enter     open the lock: waiters, owners, stacks, chain; Esc or q goes back
 s         sort by waiting a second, waits a second, total, longest, threads
 b         rows are locks, each futex, or the places in the code where threads wait
-a         show what is no lock, too: condition variables, joins, parked threads
+a         show futexes that are not locks, too: condition variables, joins, parked threads
 /         show rows with a text in lock, process, owner or function; Esc shows all
 p         stop and go on showing what is new; the trace goes on
 m         mark: w and h save from here
