@@ -76,7 +76,12 @@ func (a *aioRings) add(pid int, at, size uint64) {
 // shared notes that a process was made that shares the memory of another one, whose rings it
 // has.
 func (a *aioRings) shared(parent, child int) {
-	if rings := a.by[parent]; rings != nil {
+	rings := a.by[parent]
+	switch {
+	case rings == nil:
+	case len(a.by) >= maxRingProcesses:
+		a.by = nil // any ring may be as large as one can be
+	default:
 		a.by[child] = maps.Clone(rings)
 	}
 }

@@ -386,7 +386,9 @@ func (c *calls) shared(r *perf.Record) {
 	}
 	c.heaps.forget(r.PID)
 	c.heaps.forget(child)
-	c.withheld.shared(r.PID, child)
+	if c.withheld.shared(r.PID, child) {
+		c.loseSoft(int(r.CPU), 0, r.Time, r.Time)
+	}
 	c.aio.shared(r.PID, child)
 	c.watch.changed = c.watch.changed || c.watch.pid == r.PID || c.watch.pid == child
 	c.history.shared(r.PID, child, r.Time)

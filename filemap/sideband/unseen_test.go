@@ -166,3 +166,23 @@ func TestUnseenChanges(t *testing.T) {
 		}
 	}
 }
+
+// TestUnseenBounded: processes that share memory with others, without end, take bounded room,
+// and what is forgotten for them is reported.
+func TestUnseenBounded(t *testing.T) {
+	var a aioRings
+	var w withheld
+	a.add(1, codeAt, codeSize)
+	w.add(1, taken{codeAt, codeAt + codeSize})
+	forgotten := false
+	for pid := 2; pid < 3*maxRingProcesses; pid++ {
+		a.shared(pid-1, pid)
+		forgotten = w.shared(pid-1, pid) || forgotten
+		if len(a.by) > maxRingProcesses || len(w.by) > maxWithholding {
+			t.Fatalf("after %d processes, %d have rings, %d have marks", pid, len(a.by), len(w.by))
+		}
+	}
+	if !forgotten || a.size([]int{2}, codeAt) != ringReach {
+		t.Errorf("forgotten %v, a ring that is forgotten has %d bytes", forgotten, a.size([]int{2}, codeAt))
+	}
+}

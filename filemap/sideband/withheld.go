@@ -43,11 +43,17 @@ func (w *withheld) add(pid int, t taken) (forgotten bool) {
 }
 
 // shared notes that a process was made that shares the memory of another one: what was marked
-// stays so when that one ends.
-func (w *withheld) shared(parent, child int) {
-	if list := w.by[parent]; list != nil {
-		w.by[child] = slices.Clone(list)
+// stays so when that one ends. It reports whether the ranges of others were forgotten.
+func (w *withheld) shared(parent, child int) (forgotten bool) {
+	list := w.by[parent]
+	if list == nil {
+		return false
 	}
+	if forgotten = len(w.by) >= maxWithholding; forgotten {
+		w.by = map[int][]taken{parent: list}
+	}
+	w.by[child] = slices.Clone(list)
+	return forgotten
 }
 
 // forget forgets the ranges of a process, which has executed a program or ended.
