@@ -43,6 +43,8 @@ type calls struct {
 	// records of a CPU are missing, see History.
 	seen           func(change) bool
 	lose, loseSoft func(cpu int, n uint64, from, t tracefs.Time)
+	// watchFile watches the file of a mapping that was made at t; it may be nil.
+	watchFile func(pid int, m *procmap.Mapping, t tracefs.Time)
 
 	// takings has, by thread, the calls that may not have returned, moves the
 	// calls of mremap, children the last process that each thread has made.
@@ -289,11 +291,20 @@ func (c *calls) moved(r *perf.Record, ret uint64) {
 	for i := range m.code {
 		if p, ok := m.place(&m.code[i], ret); ok {
 			c.watch.overlap(c.same(r.PID), p.Start, p.End)
-			c.history.mapped(r.PID, &p, r.Time)
+			c.mappedAgain(r, &p)
 		}
 	}
 	if m.keeps {
 		c.restored(r, m.code, m.from, m.from+m.size)
+	}
+}
+
+// mappedAgain notes a mapping that was there before. It may have been long ago, and its file
+// not be watched any more.
+func (c *calls) mappedAgain(r *perf.Record, m *procmap.Mapping) {
+	c.history.mapped(r.PID, m, r.Time)
+	if c.watchFile != nil {
+		c.watchFile(r.PID, m, r.Time)
 	}
 }
 

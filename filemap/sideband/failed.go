@@ -131,7 +131,7 @@ func (c *calls) restored(r *perf.Record, code []space.Mapping, start, end uint64
 			continue
 		}
 		c.watch.overlap(c.same(r.PID), m.Start, m.End)
-		c.history.mapped(r.PID, asRead(&m), r.Time)
+		c.mappedAgain(r, asRead(&m))
 	}
 }
 

@@ -1,7 +1,6 @@
 package sideband
 
 import (
-	"fmt"
 	"io"
 	"strconv"
 	"sync/atomic"
@@ -32,6 +31,7 @@ type heldFile struct {
 	// fresh: it may have been changed since it was mapped, and back. executed: the process
 	// executes it.
 	fresh, executed bool
+	direct          bool // it was found by its mapping
 	// strange: the process has another file mapped there by now, neither the one at the path
 	// nor one with the ID.
 	strange bool
@@ -74,8 +74,7 @@ func (h *heldFile) seenTooLate() bool {
 }
 
 func (h *heldFile) find() {
-	mapped := fmt.Sprintf("/proc/%d/map_files/%x-%x", h.pid, h.m.Start, h.m.End)
-	if !h.try(mapped) {
+	if h.direct = h.try(linkOf(h.pid, &h.m)); !h.direct {
 		if h.strange = h.at != (pathFile{}) && !h.remote; h.path == "" || !h.try(h.path) {
 			h.changed = h.path == "" && h.strange || h.seenTooLate()
 			return

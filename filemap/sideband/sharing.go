@@ -33,6 +33,15 @@ func (s *sharers) all(pid int) []int {
 	return nil
 }
 
+// with returns the processes that share the memory of one, itself among them, whether they
+// are followed or not.
+func (s *sharers) with(pid int) []int {
+	if g := s.of[pid]; g != nil {
+		return g.pids
+	}
+	return []int{pid}
+}
+
 // join notes that two processes share their memory, and returns those that are not
 // followed any more: there are too many.
 func (s *sharers) join(parent, child int) (lost []int) {

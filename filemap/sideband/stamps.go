@@ -57,6 +57,8 @@ type stamps struct {
 	refused map[watchedAs]bool
 	// lost are files whose build IDs are no longer known to be right.
 	lost []mappedFile
+	// unheld are files whose mappings could not be looked at.
+	unheld map[mappedFile]*unheld
 	// suspects are files whose mappings, when they were looked at, were of other files.
 	suspects []suspect
 	// sweep is when to release the files that no process has mapped.
@@ -119,12 +121,17 @@ func (s *stamps) room() int {
 // the file at its path; found is false if there is none, or another one.
 func (w *watchedFiles) stamp(pid int, f *watchedFile, m *procmap.Mapping, t tracefs.Time, found bool) {
 	s := &w.stamps
-	if found && (s.by[f.as()] != nil && f.at.roots || s.refused[f.as()]) {
-		return // others can move their files, so that the one at the path is not the mapped one
+	if found && (s.refused[f.as()] || s.by[f.as()] != nil && f.at.roots) { // others can move their files
+		switch {
+		case !f.isMapped: // as far as is known
+			w.notHeld(pid, f)
+			return
+		case f.link.same(f.at):
+			return
+		}
 	}
 	if s.full = len(s.by) >= s.room(); s.full {
-		s.lose(f)
-		w.checked = min(w.checked, t)
+		w.lose(f)
 		return
 	}
 	held := &heldFile{pid: pid, m: *m, made: wall(t, w.clock), fd: -1}
@@ -133,25 +140,42 @@ func (w *watchedFiles) stamp(pid int, f *watchedFile, m *procmap.Mapping, t trac
 	}
 	if err := w.completer.bounded().Do(held.open); err != nil {
 		held.leave()
+		w.lose(f)
 		return
 	}
 	if held.strange && len(s.suspects) < maxStamped {
 		s.suspects = append(s.suspects, suspect{*f, pid, m.Start, t, perf.Now(w.clock)})
 	}
+	if !held.direct && !held.changed && !held.remote {
+		w.notHeld(pid, f)
+	}
 	if held.fresh {
 		w.stampFresh(pid, f, m, t, held)
 	}
+	if held.fd < 0 && !held.changed {
+		if found && held.remote {
+			s.refuse(f)
+		}
+		return
+	}
+	w.keep(f, held)
+}
+
+// lose takes the build ID of a file from when it was mapped on.
+func (w *watchedFiles) lose(f *watchedFile) {
+	w.stamps.lose(f)
+	w.checked = min(w.checked, f.mapped)
+}
+
+// keep keeps a file that is held, unless it has changed since it was mapped.
+func (w *watchedFiles) keep(f *watchedFile, held *heldFile) {
+	s := &w.stamps
 	as := watchedAs{f.mappedFile, held.at.id, held.at.born.UnixNano()}
 	switch {
 	case held.changed:
 		held.close()
-		s.lose(f)
-		w.checked = min(w.checked, t)
+		w.lose(f)
 		w.forgotten(held.at.id)
-	case held.fd < 0:
-		if found && held.remote {
-			s.refuse(f)
-		}
 	case s.by[as] != nil:
 		held.close()
 	default:

@@ -1,6 +1,7 @@
 package sideband
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -72,6 +73,10 @@ type watchedFile struct {
 	pid    int
 	at     pathFile
 	mapped tracefs.Time
+	// link is the file that the link of the mapping leads to, if isMapped. It is not always
+	// looked at, see pathLook.
+	link     pathFile
+	isMapped bool
 	// since is when the watch began, unsure whether the file was written before.
 	since  time.Time
 	unsure bool
@@ -115,12 +120,13 @@ func (w *watchedFiles) watch(pid int, m *procmap.Mapping, t tracefs.Time) {
 		w.stamp(pid, &watchedFile{mappedFile: mappedFile{m.Name, m.BuildID}, pid: pid, mapped: t}, m, t, false)
 		return
 	}
-	in, at, ok, err := w.atPath(pid, m.Name, t)
-	if err != nil {
-		return // of a server, most likely
+	l, err := w.atPath(&pathLook{pid: pid, name: m.Name, link: linkOf(pid, m), any: len(w.stamps.refused) > 0}, t)
+	if err != nil { // of a server, most likely; or others have not answered
+		w.lose(&watchedFile{mappedFile: mappedFile{m.Name, m.BuildID}, mapped: t})
+		return
 	}
-	f := watchedFile{mappedFile: mappedFile{m.Name, m.BuildID}, pid: in, at: at, mapped: t}
-	found := ok && !at.born.After(wall(t, w.clock).Add(coarse)) // after: it has taken the file's place
+	f := watchedFile{mappedFile: mappedFile{m.Name, m.BuildID}, pid: l.pid, at: l.at, mapped: t, link: l.mapped, isMapped: l.isMapped}
+	found := l.ok && !l.at.born.After(wall(t, w.clock).Add(coarse)) // after: it has taken the file's place
 	w.stamp(pid, &f, m, t, found)
 	if !found || w.known[f.as()] {
 		return
@@ -135,38 +141,45 @@ func (w *watchedFiles) watch(pid int, m *procmap.Mapping, t tracefs.Time) {
 // processes that it was forked from may still see the file, in a container for one,
 // or we may: the file can be another one then. It is an error if a server gives no
 // answer.
-func (w *watchedFiles) atPath(pid int, name string, t tracefs.Time) (in int, at pathFile, ok bool, err error) {
+func (w *watchedFiles) atPath(l *pathLook, t tracefs.Time) (*pathLook, error) {
 	const generations = 4
-	in = pid
+	in := l.pid
 	for n := 0; in != 0 && n <= generations; n++ {
-		if at, ok, err = w.lookAt(in, name); ok || err != nil {
-			return in, at, ok, err
+		if err := w.lookAt(l); err != nil || l.ok { // after an error the call goes on
+			return l, err
 		}
-		in = w.history.Spaces.Space(in).ForkedOf(t)
+		if in = w.history.Spaces.Space(in).ForkedOf(t); in != 0 {
+			l = &pathLook{pid: in, name: l.name}
+		}
 	}
-	at, ok, err = w.lookAt(os.Getpid(), name)
-	return os.Getpid(), at, ok, err
+	l = &pathLook{pid: os.Getpid(), name: l.name}
+	return l, w.lookAt(l)
 }
 
-// lookAt looks at the file that a process has at a path.
-func (w *watchedFiles) lookAt(pid int, name string) (at pathFile, ok bool, err error) {
-	l := &pathLook{pid: pid, name: name}
-	if err := w.completer.bounded().Do(l.look); err != nil {
-		return pathFile{}, false, err
-	}
-	return l.at, l.ok, nil
-}
+// lookAt looks at a path in a process.
+func (w *watchedFiles) lookAt(l *pathLook) error { return w.completer.bounded().Do(l.look) }
 
-// pathLook looks at a path in a process. The call may be given up, and goes on then.
+// pathLook looks at a path in a process, and at the link of a mapping, if that is not "" and
+// the file at the path is root's, or any one counts. The call may be given up, and goes on then.
 type pathLook struct {
-	pid  int
-	name string
+	pid        int
+	name, link string
+	any        bool
 
-	at pathFile
-	ok bool
+	at, mapped   pathFile
+	ok, isMapped bool
 }
 
-func (l *pathLook) look() { l.at, l.ok = statIn(l.pid, l.name) }
+func (l *pathLook) look() {
+	if l.at, l.ok = statIn(l.pid, l.name); l.ok && (l.at.roots || l.any) && l.link != "" {
+		l.mapped, l.isMapped = statAt(unix.AT_FDCWD, l.link, unix.AT_STATX_DONT_SYNC)
+	}
+}
+
+// linkOf returns the link of a mapping.
+func linkOf(pid int, m *procmap.Mapping) string {
+	return fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, m.Start, m.End)
+}
 
 // watchInode watches a file that is at its path.
 func (w *watchedFiles) watchInode(f watchedFile, t tracefs.Time) {
@@ -175,9 +188,13 @@ func (w *watchedFiles) watchInode(f watchedFile, t tracefs.Time) {
 		return
 	}
 	// Writes before the watch are not reported. The process may have ended meanwhile.
-	in, now, ok, err := w.atPath(f.pid, f.name, t)
-	f.pid = in
-	if f.unsure = err != nil || !ok || !now.same(f.at) || now.changed.After(wall(t, w.clock).Add(coarse)); f.unsure {
+	l, err := w.atPath(&pathLook{pid: f.pid, name: f.name}, t)
+	f.pid = l.pid
+	var now pathFile
+	if err == nil {
+		now = l.at // else the call goes on
+	}
+	if f.unsure = err != nil || !l.ok || !now.same(f.at) || now.changed.After(wall(t, w.clock).Add(coarse)); f.unsure {
 		w.reported.Changed(f.at.id)
 		w.checked = min(w.checked, t)
 	}
@@ -234,6 +251,7 @@ func (w *watchedFiles) checkWritten(drained tracefs.Time) {
 	}
 	now := perf.Now(w.clock)
 	w.watcher.Drain()
+	w.findUnheld(drained)
 	list := w.changedFiles(drained)
 	for _, id := range w.reported.take() {
 		files := w.by[id]

@@ -1,0 +1,229 @@
+package sideband
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/filemap/bounded"
+)
+
+// elsewhere changes how a file is mapped, at once, so that the record does not say any more
+// where that is. It returns a process that has it mapped, and where.
+type elsewhere func(t *testing.T, at unsafe.Pointer, path string) (pid int, now uintptr)
+
+const elsewhereSize = 2 * page
+
+func cut(t *testing.T, at unsafe.Pointer, path string) (int, uintptr) {
+	check(t, errors.Join(os.Remove(path), asErrorOf(unix.SYS_MPROTECT, uintptr(at), page, unix.PROT_READ)))
+	return os.Getpid(), uintptr(at) + page
+}
+
+func remapped(t *testing.T, at unsafe.Pointer, path string) (int, uintptr) {
+	check(t, os.Remove(path))
+	return os.Getpid(), uintptr(movedAway(t, at))
+}
+
+// movedAway moves a mapping to another place.
+func movedAway(t *testing.T, at unsafe.Pointer) unsafe.Pointer {
+	to := reserve(t, elsewhereSize)
+	got, err := unix.MremapPtr(at, elsewhereSize, to, elsewhereSize, unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED)
+	check(t, err)
+	return got
+}
+
+// aside has another file with the same build ID come to the path.
+func aside(t *testing.T, at unsafe.Pointer, path string) (int, uintptr) {
+	now := movedAway(t, at)
+	check(t, errors.Join(os.Rename(path, path+".gone"), os.Rename(path+".other", path)))
+	return os.Getpid(), uintptr(now)
+}
+
+func inherited(t *testing.T, at unsafe.Pointer, path string) (int, uintptr) {
+	pid, _ := forked(t)
+	check(t, errors.Join(os.Remove(path), unix.MunmapPtr(at, elsewhereSize)))
+	return pid, uintptr(at)
+}
+
+func asErrorOf(call, a, b, c uintptr) error {
+	_, _, err := unix.Syscall(call, a, b, c)
+	return asError(err)
+}
+
+// TestUnheld: a file that is written has no build ID from then on, also if its mapping was cut
+// or moved, or is a child's by now, before it could be looked at, and it is not at its path.
+// Until then it has one.
+func TestUnheld(t *testing.T) {
+	b := watchingBand(t)
+	for name, change := range map[string]elsewhere{"cut": cut, "moved": remapped, "another at its path": aside, "a child's": inherited} {
+		t.Run(name, func(t *testing.T) {
+			library, path := mappedLibrary(t), filepath.Join(t.TempDir(), "library")
+			other, err := newFile(library, path+".other")
+			check(t, err)
+			defer other.Close()
+			f, err := newFile(library, path)
+			check(t, err)
+			defer f.Close()
+			pass(b, 3*coarse)
+			at, err := unix.MmapPtr(int(f.Fd()), 0, nil, elsewhereSize, rx, unix.MAP_PRIVATE)
+			check(t, err)
+			t.Cleanup(func() { _ = unix.MunmapPtr(at, elsewhereSize) })
+			pid, now := change(t, at, path)
+			for range 3 {
+				drain(t, b)
+			}
+			hasID := func() bool {
+				p, ok := b.History.Lookup(pid, uint64(now), b.Now())
+				if !ok || p.Mapping.File.Name != path {
+					t.Fatalf("%#x of process %d is %+v", now, pid, p.Mapping)
+				}
+				return !p.Mapping.File.BuildID.IsZero()
+			}
+			if !hasID() {
+				t.Error("it has no build ID before it is written")
+			}
+			_, err = f.WriteAt(make([]byte, page-64), 64)
+			check(t, err)
+			for range 2 {
+				drain(t, b)
+			}
+			if hasID() {
+				t.Error("it has the build ID that it had before")
+			}
+		})
+	}
+}
+
+// TestUnheldAtRoots: another file can come to the path of one that is known there, of root's or
+// of a server, with its build ID, and make room for it again.
+func TestUnheldAtRoots(t *testing.T) {
+	if os.Getuid() != 0 {
+		skip(t, "root's files are only root's")
+	}
+	for _, remote := range []bool{false, true} {
+		unheldAtKnown(t, watchingBand(t), remote)
+	}
+}
+
+func unheldAtKnown(t *testing.T, b *Band, remote bool) {
+	library, dir := mappedLibrary(t), t.TempDir()
+	at, kept, gone := filepath.Join(dir, "at"), filepath.Join(dir, "kept"), filepath.Join(dir, "gone")
+	const name = "lib/library" // renaming what is above its directory goes unseen
+	var f *os.File
+	for _, d := range []string{at, gone} {
+		check(t, os.MkdirAll(filepath.Join(d, "lib"), 0o755))
+		var err error
+		f, err = newFile(library, filepath.Join(d, name))
+		check(t, err)
+		defer f.Close()
+	}
+	pass(b, 3*coarse)
+	keptCode(t, filepath.Join(at, name))
+	drain(t, b)
+	if s := &b.files.stamps; remote {
+		s.refused = make(map[watchedAs]bool)
+		for as := range s.by {
+			s.refused[as] = true
+			s.drop(as)
+		}
+	}
+	check(t, errors.Join(os.Rename(at, kept), os.Rename(gone, at)))
+	addr := keptCode(t, filepath.Join(at, name))
+	check(t, errors.Join(os.Rename(at, gone), os.Rename(kept, at)))
+	drain(t, b)
+	pass(b, 3*coarse)
+	_, err := f.WriteAt(make([]byte, page-64), 64)
+	check(t, err)
+	for range 2 {
+		drain(t, b)
+	}
+	if idOf(t, b, addr) {
+		t.Errorf("remote %v: the file that was written has a build ID", remote)
+	}
+}
+
+// TestUnheldFull: of more files that cannot be held than are kept, the build ID is lost. What
+// all processes have unmapped is looked for no more.
+func TestUnheldFull(t *testing.T) {
+	b := fakeBand()
+	for i := range maxUnheld + 2 {
+		b.files.notHeld(1, &watchedFile{mappedFile: mappedFile{name: filepath.Join("/", string(rune('a'+i)))}})
+	}
+	for pid := range maxUnheldIn + 2 {
+		b.files.notHeld(pid, &watchedFile{mappedFile: mappedFile{name: "/a"}})
+	}
+	if n := len(b.files.stamps.lost); n != 2+1+1 {
+		t.Errorf("%d build IDs are lost", n)
+	}
+	if b.files.findUnheld(b.Now()); len(b.files.stamps.unheld) > 0 {
+		t.Error("files that are not mapped are looked for again")
+	}
+}
+
+// TestUnheldMoved: a file that was released while mremap was under way, when it was mapped
+// nowhere, is watched again.
+func TestUnheldMoved(t *testing.T) {
+	b := watchingBand(t)
+	path := filepath.Join(t.TempDir(), "library")
+	f, err := newFile(mappedLibrary(t), path)
+	check(t, err)
+	defer f.Close()
+	pass(b, 3*coarse)
+	at, err := unix.MmapPtr(int(f.Fd()), 0, nil, elsewhereSize, rx, unix.MAP_PRIVATE)
+	check(t, err)
+	t.Cleanup(func() { _ = unix.MunmapPtr(at, elsewhereSize) })
+	drain(t, b)
+	check(t, os.Remove(path))
+	b.files.stamps.close()
+	now := uint64(uintptr(movedAway(t, at)))
+	drain(t, b)
+	if !idOf(t, b, now) {
+		t.Error("it has no build ID before it is written")
+	}
+	check(t, writeShared(f, path))
+	for range 2 {
+		drain(t, b)
+	}
+	if idOf(t, b, now) {
+		t.Error("it has the build ID that it had before")
+	}
+}
+
+// TestNoAnswer: while so many calls get no answer that no other is made, files that are mapped
+// have no build ID: they can be written unseen.
+func TestNoAnswer(t *testing.T) {
+	b := watchingBand(t)
+	addrs := make(map[bool]uint64)
+	for _, refused := range []bool{false, true} {
+		path := filepath.Join(t.TempDir(), "library")
+		f, err := newFile(mappedLibrary(t), path)
+		check(t, err)
+		defer f.Close()
+		pass(b, 3*coarse)
+		if refused {
+			refuseAll(t, b)
+		}
+		addrs[refused] = keptCode(t, path)
+		drain(t, b)
+		drain(t, b)
+	}
+	for refused, addr := range addrs {
+		if idOf(t, b, addr) == refused {
+			t.Errorf("refused %v, has a build ID %v", refused, refused)
+		}
+	}
+}
+
+// refuseAll has calls stay out so that no other is made.
+func refuseAll(t *testing.T, b *Band) {
+	release := make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	b.completer.calls = bounded.New(time.Millisecond)
+	for b.completer.calls.Do(func() { <-release }) != bounded.ErrRefused {
+	}
+}
