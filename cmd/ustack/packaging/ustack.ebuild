@@ -45,7 +45,7 @@ src_unpack() {
 
 src_compile() {
 	# The build for devices: a static program, without what a workstation does better.
-	export CGO_ENABLED=0 GOFLAGS="-tags=device -trimpath -ldflags=-s -ldflags=-w"
+	export CGO_ENABLED=0 GOFLAGS="-tags=device -trimpath -ldflags=-s"
 	cros-go_src_compile
 }
 
