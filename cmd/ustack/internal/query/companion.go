@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -58,14 +59,39 @@ func become(name string, args []string) error {
 // else: ustack often runs as root, and PATH is for a user to choose.
 func beside(self string) (string, error) {
 	path := filepath.Join(filepath.Dir(self), program)
-	info, err := os.Stat(path)
+	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("the database is in a program of its own, %s, and %s does not exist: install it there, or build it: go build -C cmd/ustack/ustack-query -o DIR", program, path)
 	case err != nil:
 		return "", fmt.Errorf("finding %s: %w", program, err)
 	case !info.Mode().IsRegular():
-		return "", fmt.Errorf("%s is not a program", path)
+		return "", fmt.Errorf("%s is not a regular file", path)
 	}
-	return path, nil
+	return path, sameHands(self, path, info)
+}
+
+// sameHands returns an error if the program at path can be the work of a user who could not
+// have changed this one: in a directory like /tmp everyone can put a file beside it.
+func sameHands(self, path string, info fs.FileInfo) error {
+	own, err := os.Stat(self)
+	if err != nil {
+		return fmt.Errorf("comparing the owners of %s and %s: %w", self, path, err)
+	}
+	ours, theirs := owner(own), owner(info)
+	switch {
+	case theirs != 0 && theirs != ours:
+		return fmt.Errorf("%s belongs to user %d, and not to root or the owner of %s (user %d): it is not run", path, theirs, self, ours)
+	case info.Mode().Perm()&0o002 != 0:
+		return fmt.Errorf("every user can write %s: it is not run; chmod o-w it", path)
+	}
+	return nil
+}
+
+// owner returns the user ID of a file's owner.
+func owner(info fs.FileInfo) uint32 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return st.Uid
+	}
+	return 0
 }
