@@ -2,13 +2,13 @@ package render
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"unicode/utf8"
 
 	"ustack/filemap/doctor"
+	"ustack/render/plainjson"
 )
 
 // doctorSchema is the form of WriteDoctorJSON. It changes when the meaning of a
@@ -123,7 +123,7 @@ func WriteDoctorJSON(w io.Writer, r *doctor.Report) error {
 		object.Checks = append(object.Checks, check{c.Group, c.Name, c.State.String(), c.Required, c.Found, c.Without, c.Fix})
 	}
 	var text bytes.Buffer
-	e := json.NewEncoder(&text)
+	e := plainjson.NewEncoder(&text)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	if err := e.Encode(object); err != nil {

@@ -387,7 +387,7 @@ func appendOne(b, txt []byte, i int) ([]byte, int) {
 	if r == utf8.RuneError && n == 1 {
 		return append(b, "\ufffd"...), i + 1
 	}
-	if r >= 0x80 && r < 0xa0 || r == 0x2028 || r == 0x2029 || bidi(r) {
+	if escape.Acts(r) || r == 0x2028 || r == 0x2029 {
 		return append(b, '\\', 'u', digits[r>>12], digits[r>>8&15], digits[r>>4&15], digits[r&15]), i + n
 	}
 	return append(b, txt[i:i+n]...), i + n

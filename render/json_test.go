@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"ustack/tracefs/escape"
 )
 
 // quoted is a string as encoding/json writes it.
@@ -106,7 +108,7 @@ func jsonText(t *testing.T, s string) {
 		t.Fatalf("%q became %q: %v", s, line, err)
 	}
 	for _, r := range line {
-		if r < ' ' || r >= 0x80 && r < 0xa0 || bidi(r) {
+		if escape.Acts(r) {
 			t.Errorf("%q became %q, which has %U", s, line, r)
 		}
 	}

@@ -1,11 +1,11 @@
 package render
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"ustack/filemap"
 	"ustack/filemap/resolve"
+	"ustack/render/plainjson"
 )
 
 // totalsJSON is the last line of the JSON output.
@@ -65,7 +65,7 @@ func (j *JSON) Close(t *resolve.Totals) error {
 		}
 		out.Lost = append(out.Lost, row)
 	}
-	line, err := json.Marshal(out)
+	line, err := plainjson.Marshal(out)
 	if err != nil {
 		return fmt.Errorf("writing the totals as JSON: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/render/progress"
+	"ustack/tracefs/escape"
 )
 
 // IsTerminal reports whether a file is a terminal.
@@ -81,7 +82,7 @@ func (s *Sanitizer) Write(p []byte) (int, error) {
 			n = len(in)
 		case r == '\n' || r == '\t':
 			s.buf = append(s.buf, byte(r))
-		case r < ' ' || r == 0x7f || r == utf8.RuneError && n == 1 || r >= 0x80 && r < 0xa0 || bidi(r):
+		case r == utf8.RuneError && n == 1 || escape.Acts(r):
 			for _, c := range in[:n] {
 				s.buf = append(s.buf, '\\', '0'+c>>6, '0'+c>>3&7, '0'+c&7)
 			}
@@ -138,10 +139,4 @@ func Progress(w io.Writer, off bool) *progress.Line {
 		s.line = progress.New(s.showStatus)
 	}
 	return s.line
-}
-
-// bidi reports whether a character changes the direction of the text after it:
-// such a name can look like another one.
-func bidi(r rune) bool {
-	return r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0x200e || r == 0x200f || r == 0x061c
 }

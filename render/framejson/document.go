@@ -1,9 +1,9 @@
 package framejson
 
 import (
-	"encoding/json"
 	"io"
 
+	"ustack/render/plainjson"
 	"ustack/render/stackset"
 	"ustack/tracefs"
 )
@@ -33,7 +33,7 @@ type Bucket struct {
 
 // Write writes a document.
 func Write(w io.Writer, document any) error {
-	e := json.NewEncoder(w)
+	e := plainjson.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", " ")
 	return e.Encode(document)

@@ -2,11 +2,11 @@ package health
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 
 	"ustack/filemap/unwind/health"
+	"ustack/render/plainjson"
 )
 
 // Schema is the form of the JSON object. It changes when the meaning of a key does, not
@@ -118,7 +118,7 @@ func (o *object) head() string {
 func (o *object) write(before string, v any) error {
 	var b bytes.Buffer
 	b.WriteString(before)
-	e := json.NewEncoder(&b)
+	e := plainjson.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
 		return fmt.Errorf("encoding: %w", err)

@@ -3,12 +3,12 @@ package profile
 import (
 	"bufio"
 	_ "embed"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
 
 	"ustack/render/page"
+	"ustack/render/plainjson"
 )
 
 var (
@@ -41,7 +41,7 @@ func (p *Profile) writeTree(out *bufio.Writer) error {
 	t := newTree(p)
 	fmt.Fprintf(out, `{"title":%q,"unit":%q,"names":[`, p.title(), p.unit.types()[len(p.unit.types())-1].Unit)
 	for i, name := range t.names {
-		text, err := json.Marshal(name)
+		text, err := plainjson.Marshal(name)
 		if err != nil {
 			return fmt.Errorf("encoding the name %q: %w", name, err)
 		}

@@ -2,10 +2,11 @@ package profile
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
+
+	"ustack/render/plainjson"
 )
 
 // Speedscope writes a file for https://www.speedscope.app: one sampled
@@ -53,7 +54,7 @@ type speedscope struct {
 func (s *speedscope) names() error {
 	const root = 0
 	for i, name := range s.t.names[root+1:] {
-		text, err := json.Marshal(name)
+		text, err := plainjson.Marshal(name)
 		if err != nil {
 			return fmt.Errorf("encoding the name %q: %w", name, err)
 		}

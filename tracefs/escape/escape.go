@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
+	"unicode/utf8"
 )
 
 // size is the length of an escape.
@@ -20,13 +21,25 @@ func plain(w uint64) bool {
 	return (w|(w-' '*ones)|(w+ones)|((w^'\\'*ones)-ones))&highs == 0
 }
 
+// First bytes of characters of UTF-8 some of which are escaped: U+0080 to U+00bf,
+// U+2000 to U+2fff, U+0600 to U+063f.
+const (
+	lead0080 = 0xc2
+	lead2000 = 0xe2
+	lead0600 = 0xd8
+)
+
 // doubtful has the highest bit set in the first byte of a word, the lowest one
-// first, that is a control character or a backslash, and perhaps in later bytes.
+// first, that is a control character, a backslash or begins a character that may be
+// one to escape, and perhaps in later bytes.
 func doubtful(w uint64) uint64 {
 	control := (w - ' '*ones) &^ w
-	del := w ^ 0x7f*ones
-	slash := w ^ '\\'*ones
-	return (control | (del-ones)&^del | (slash-ones)&^slash) & highs
+	found := control
+	for _, c := range [...]uint64{0x7f, '\\', lead0080, lead2000, lead0600} {
+		same := w ^ c*ones
+		found |= (same - ones) &^ same
+	}
+	return found & highs
 }
 
 // Index returns where the first byte of text stands that must be escaped, -1 if
@@ -48,17 +61,36 @@ func Index(text []byte) int {
 		if len(rest) == 0 || len(rest) < 8 && len(text) >= 8 && plain(binary.LittleEndian.Uint64(text[len(text)-8:])) {
 			return -1
 		}
-		if must(rest) {
+		if Width(rest) > 0 {
 			return len(text) - len(rest)
 		}
 		rest = rest[1:]
 	}
 }
 
-// must reports whether the first byte of text has to be escaped.
-func must(text []byte) bool {
-	c := text[0]
-	return c < ' ' || c == 0x7f || c == '\\' && spelled(text)
+// Width returns how many bytes at the beginning of text are one character that must be
+// escaped, 0 if it need not be.
+func Width(text []byte) int {
+	switch c := text[0]; {
+	case c < ' ' || c == 0x7f || c == '\\' && spelled(text):
+		return 1
+	case c != lead0080 && c != lead2000 && c != lead0600:
+		return 0
+	}
+	if r, n := utf8.DecodeRune(text); Acts(r) {
+		return n
+	}
+	return 0
+}
+
+// Acts reports whether a terminal acts on a character: controls (Unicode's category Cc)
+// and those that change the direction of text (Bidi_Control in its PropList.txt).
+func Acts(r rune) bool {
+	switch {
+	case r < ' ' || r >= 0x7f && r < 0xa0:
+		return true
+	}
+	return r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0x200e || r == 0x200f || r == 0x061c
 }
 
 // spelled reports whether text begins with an escape.
@@ -81,8 +113,13 @@ func Append(b, text []byte) []byte {
 		if n < 0 {
 			return append(b, text...)
 		}
-		b = AppendByte(append(b, text[:n]...), text[n])
-		text = text[n+1:]
+		b = append(b, text[:n]...)
+		text = text[n:]
+		width := Width(text)
+		for _, c := range text[:width] {
+			b = AppendByte(b, c)
+		}
+		text = text[width:]
 	}
 }
 

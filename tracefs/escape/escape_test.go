@@ -24,6 +24,13 @@ var cases = []struct{ raw, text string }{
 	{"ü\xff\x80", "ü\xff\x80"},
 	{"1234567\n", `1234567\012`},
 	{"12345678\n", `12345678\012`},
+	{"\u009b31m\u0080\u009f\u00a0\u00ff", `\302\23331m\302\200\302\237` + "\u00a0\u00ff"},
+	{"1234567\u009bx", `1234567\302\233x`},
+	{"12345678901234\u202ex", `12345678901234\342\200\256x`},
+	{"\u200e\u200f\u202a\u2066\u2069\u061c", `\342\200\216\342\200\217\342\200\252\342\201\246\342\201\251\330\234`},
+	{"\u2013\u2026\u2190\u00b5\u0600\u200d", "\u2013\u2026\u2190\u00b5\u0600\u200d"},
+	{"\xc2", "\xc2"},
+	{"\xe2\x80", "\xe2\x80"},
 }
 
 func TestAppend(t *testing.T) {
@@ -94,7 +101,7 @@ func FuzzUndo(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		text := Append(nil, raw)
-		if at := bytes.IndexFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }); at >= 0 {
+		if at := bytes.IndexFunc(text, Acts); at >= 0 {
 			t.Errorf("%q has a control character at %d", text, at)
 		}
 		if back := Undo(text); !bytes.Equal(back, raw) {

@@ -105,7 +105,9 @@ func (e *escaper) head(body uint32) {
 	from := len(e.out)
 	e.out = append(e.out, e.text[e.from:body]...)
 	for n := escape.Index(e.out[from:]); n >= 0; n = escape.Index(e.out[from:]) {
-		e.out[from+n] = '?'
+		for i := range escape.Width(e.out[from+n:]) {
+			e.out[from+n+i] = '?'
+		}
 	}
 	e.from = body
 }

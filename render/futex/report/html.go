@@ -3,13 +3,13 @@ package report
 import (
 	"bufio"
 	_ "embed"
-	"encoding/json"
 	"fmt"
 	"io"
 
 	"ustack/render/framejson"
 	"ustack/render/futex"
 	"ustack/render/page"
+	"ustack/render/plainjson"
 	"ustack/render/profile"
 )
 
@@ -77,7 +77,7 @@ func HTML(w io.Writer, a *futex.Analysis, r *futex.Report, v futex.View, blame b
 
 func jsonData(id string, v any) page.Data {
 	return page.Data{ID: id, Write: func(out *bufio.Writer) error {
-		if err := json.NewEncoder(out).Encode(v); err != nil {
+		if err := plainjson.NewEncoder(out).Encode(v); err != nil {
 			return fmt.Errorf("encoding the %s: %w", id, err)
 		}
 		return nil

@@ -3,13 +3,14 @@ package query
 import (
 	"bufio"
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"ustack/render/plainjson"
 )
 
 // Format is the form of an answer.
@@ -144,7 +145,7 @@ func newJSONLines(w io.Writer, columns []string) (*jsonLines, error) {
 		for used[unique]++; used[unique] > 1; used[unique]++ { // an object has each key once
 			unique = name + "_" + strconv.Itoa(used[name])
 		}
-		key, err := json.Marshal(strings.ToValidUTF8(unique, "\ufffd"))
+		key, err := plainjson.Marshal(strings.ToValidUTF8(unique, "\ufffd"))
 		if err != nil {
 			return nil, fmt.Errorf("writing the name of a column: %w", err)
 		}
@@ -160,9 +161,9 @@ func (j *jsonLines) Row(values []any) error {
 		if b, ok := v.([]byte); ok {
 			v = string(b)
 		}
-		text, err := json.Marshal(v)
+		text, err := plainjson.Marshal(v)
 		if err != nil { // infinity
-			text, err = json.Marshal(fmt.Sprint(v))
+			text, err = plainjson.Marshal(fmt.Sprint(v))
 		}
 		if err != nil {
 			return fmt.Errorf("writing a value: %w", err)

@@ -49,7 +49,7 @@ func TestWriter(t *testing.T) {
 			"-7,\"a\\033[2J\\012\\342\\200\\256b\\377,\"\"\",\n" +
 			"12345,é,0.5\n" +
 			",,+Inf\n",
-		FormatJSON: `{"n":-7,"text":"a\u001b[2J\n` + "\u202e" + `b\ufffd,\"","n_2":null}` + "\n" +
+		FormatJSON: `{"n":-7,"text":"a\u001b[2J\n\u202eb\ufffd,\"","n_2":null}` + "\n" +
 			`{"n":12345,"text":"é","n_2":0.5}` + "\n" +
 			`{"n":null,"text":"","n_2":"+Inf"}` + "\n",
 	} {
