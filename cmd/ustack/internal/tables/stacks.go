@@ -82,7 +82,7 @@ func framesTable() *table[frameRow] {
 		column[row]{"file", Text, "the file, as the process saw it", func(r *row) any { return word(r.Path) }},
 		column[row]{"build_id", Text, "its build ID, in hex", func(r *row) any { return word(r.BuildID) }},
 		column[row]{"offset", Text, "the offset in the file, in hex", func(r *row) any { return word(r.Offset) }},
-		column[row]{"trust", Text, "how the file is known: exact, known, claimed, ...", func(r *row) any { return word(r.Trust) }},
+		column[row]{"trust", Text, "how the file is known: verified, announced, inferred, late or claimed", func(r *row) any { return word(r.Trust) }},
 		column[row]{"reason", Text, "why it has no file", func(r *row) any { return word(r.Reason) }},
 		column[row]{"address", Text, "the address as the trace has it, without a file", func(r *row) any { return word(r.Address) }},
 		column[row]{"function", Text, "the function", func(r *row) any { return word(r.Function) }},

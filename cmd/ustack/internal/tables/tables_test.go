@@ -12,10 +12,26 @@ import (
 	"ustack/cmd/ustack/internal/saved"
 	"ustack/cmd/ustack/internal/symbols"
 	"ustack/cmd/ustack/internal/tables"
+	"ustack/filemap"
 	"ustack/tracefs/capturetest"
 )
 
 const testdata = "../../../../testdata"
+
+// TestSchemaTrust: the schema says the words that frames have.
+func TestSchemaTrust(t *testing.T) {
+	var schema strings.Builder
+	if err := tables.WriteSchema(&schema); err != nil {
+		t.Fatal(err)
+	}
+	about := schema.String()[strings.Index(schema.String(), "how the file is known"):]
+	about, _, _ = strings.Cut(about, "\n")
+	for _, trust := range []filemap.Trust{filemap.Verified, filemap.Announced, filemap.Inferred, filemap.Late, filemap.Claimed} {
+		if !strings.Contains(about, trust.String()) {
+			t.Errorf("%q is not in: %s", trust, about)
+		}
+	}
+}
 
 // memory is a Sink that keeps all rows, and checks their form.
 type memory struct {
