@@ -1,6 +1,10 @@
 package impact
 
-import "ustack/tracefs"
+import (
+	"slices"
+
+	"ustack/tracefs"
+)
 
 // kind is what an entry of a Log says.
 type kind uint8
@@ -58,8 +62,19 @@ func (l *Log) add(e entry) {
 		l.dropped++
 		return
 	}
+	if len(l.list) == cap(l.list) {
+		l.grow()
+	}
 	e.at = l.last // clocks of CPUs differ
 	l.list = append(l.list, e)
+}
+
+// grow makes room for four times as many entries: append alone copies a long list about
+// four times in all.
+func (l *Log) grow() {
+	const first = 1 << 10
+	room := min(max(4*len(l.list), first), l.most)
+	l.list = slices.Grow(l.list, room-len(l.list))
 }
 
 // Switch notes that one thread goes off a CPU in a state, the letter of sched_switch,
