@@ -22,9 +22,11 @@ const (
 
 // op is one of them. in are the locks that it is done under, as an index in
 // program.sets; unseen is the part of it in which the thread can have held lock of
-// without a trace.
+// without a trace. late is the part of its time in which the thread waited for a CPU
+// though none of the program's threads had it: other programs did, or it was slow to wake.
 type op struct {
 	time   tracefs.Time
+	late   tracefs.Time
 	arg    int32
 	kind   opKind
 	in     int32
@@ -104,7 +106,7 @@ func (a *activity) awaits(p *program, th *thread, marks map[int32][]mark, from, 
 		}
 		e := int32(p.events)
 		p.events++
-		marks[th.tid] = append(marks[th.tid], mark{at: s.from, end: end, op: op{kind: opAwait, arg: e, time: late}})
+		marks[th.tid] = append(marks[th.tid], mark{at: s.from, end: end, op: op{kind: opAwait, arg: e, time: late, late: late}})
 		marks[s.waker] = append(marks[s.waker], mark{at: s.to, op: op{kind: opSignal, arg: e}})
 	}
 }
@@ -144,6 +146,7 @@ func (p *program) ops(th *thread, marks []mark, from, to tracefs.Time, idle *idl
 		if o.kind == opAcquire {
 			if m.end > m.at {
 				o.time = th.late(m.end, idle)
+				o.late = o.time
 			}
 			held = append(held, o.arg)
 		}
@@ -211,11 +214,13 @@ func (p *program) spend(ops []op, th *thread, from, to tracefs.Time, set int32, 
 			o.kind = opCompute
 		case runnable:
 			o.time = idle.between(max(s.from, from), min(s.to, to))
+			o.late = o.time
 		case unknown:
 			p.unknown += d
 		}
 		if n := len(ops) - 1; n >= 0 && ops[n].kind == o.kind && ops[n].in == set && o.kind <= opDelay {
 			ops[n].time += o.time
+			ops[n].late += o.late
 		} else if o.time > 0 {
 			ops = append(ops, o)
 		}

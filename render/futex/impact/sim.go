@@ -159,10 +159,7 @@ func (s *sim) advance(i int32) {
 	t := &s.tasks[i]
 	for t.pc < len(t.ops) {
 		s.steps++
-		o := t.ops[t.pc]
-		if s.change != nil {
-			s.change(&o)
-		}
+		o := s.op(t)
 		switch o.kind {
 		case opCompute:
 			if t.left = o.time; t.left > 0 {
@@ -191,6 +188,15 @@ func (s *sim) advance(i int32) {
 		}
 		t.pc++
 	}
+}
+
+// op returns the operation that a task is at, as it is with the change.
+func (s *sim) op(t *task) op {
+	o := t.ops[t.pc]
+	if s.change != nil {
+		s.change(&o)
+	}
+	return o
 }
 
 // acquire takes a lock. It reports false if the task has to wait.
@@ -257,7 +263,7 @@ func (s *sim) release(t *task, o *op) {
 		return
 	}
 	n := &s.tasks[next]
-	s.later(next, n.ops[n.pc].time, 0)
+	s.later(next, s.op(n).time, 0)
 }
 
 func (s *sim) await(i int32, t *task, o *op) bool {
@@ -273,7 +279,7 @@ func (s *sim) signal(n int32) {
 	e := &s.events[n]
 	if e.done = true; e.waiter >= 0 {
 		t := &s.tasks[e.waiter]
-		late := t.ops[t.pc].time
+		late := s.op(t).time
 		t.pc++
 		s.later(e.waiter, late, 0)
 		e.waiter = -1

@@ -73,6 +73,9 @@ type Prediction struct {
 	// Unseen is the part of the threads' time in which they may hold the lock without a
 	// trace of it.
 	Unseen float64
+	// Scatter is how far runs of the program differ by themselves, as the parts of this one
+	// do: two standard deviations, as a part of its time.
+	Scatter float64
 }
 
 // ErrTooMany means that a trace has more than a replay takes.
@@ -97,54 +100,80 @@ func Predict(l *Log, from, to string, isLock func(int32) bool, changes map[int32
 		return nil, err
 	}
 	p := a.program(start, end)
-	unseen := p.unseen(changes)
-	out := &Prediction{Recorded: p.length, Unseen: unseen}
-	best := -1.0
-	var all []tracefs.Time
+	out := &Prediction{Recorded: p.length, Unseen: p.unseen(changes)}
+	r := replays{p: p, changes: changes, out: out, best: -1}
 	for _, how := range []policy{barging, fifo} {
-		base := &sim{p: p, policy: how}
-		took := base.run(1)
-		if base.steps >= maxSteps {
-			return nil, ErrTooMany
-		}
-		if took == 0 || !base.done() {
-			continue
-		}
-		wrong := float64(took-p.length) / float64(p.length)
-		for seed := range uint64(3) {
-			for _, part := range []float64{1, 0} {
-				s := changed(p, how, changes, part)
-				if part == 0 { // a lock that is made into several may never be waited for
-					for lock := range s.shards {
-						s.removed[lock] = true
-					}
-				}
-				t := s.run(seed + 1)
-				if !s.done() {
-					continue
-				}
-				scaled := tracefs.Time(float64(t) / float64(took) * float64(p.length))
-				all = append(all, scaled, t)
-				if e := max(wrong, -wrong); part == 1 && (best < 0 || e < best) {
-					best = e
-					out.Replayed, out.Error, out.Time = took, wrong, scaled
-					out.Waits, out.Remain = sum(base.waited), sum(s.waited)
-				}
-			}
+		if err := r.with(how); err != nil {
+			return nil, err
 		}
 	}
-	if best < 0 {
+	if r.best < 0 {
 		return nil, errHangs
 	}
-	wide := best + float64(p.unknown)/float64(max(p.busy, 1)) + noise
-	out.Low = tracefs.Time(float64(min(slices.Min(all), out.Time)) * (1 - wide))
-	out.High = tracefs.Time(float64(max(slices.Max(all), out.Time)) * (1 + wide))
+	out.Scatter = a.scatter(start, end)
+	wide := r.best + float64(p.unknown)/float64(max(p.busy, 1)) + out.Scatter + tracing
+	out.Low = tracefs.Time(float64(min(slices.Min(r.all), out.Time)) * (1 - min(wide, 1)))
+	out.High = tracefs.Time(float64(max(slices.Max(r.all), out.Time)) * (1 + wide))
 	return out, nil
 }
 
-// noise is how far two runs of one program differ by themselves, and what a call takes
-// that is halved on top of what it is for.
-const noise = 0.06
+// replays are those of a program with changes.
+type replays struct {
+	p       *program
+	changes map[int32]Change
+	out     *Prediction
+	best    float64 // how far the replay without change is off that out is of, -1 for none
+	all     []tracefs.Time
+}
+
+// assumed is what a replay assumes of what the trace does not say.
+type assumed struct {
+	seed   uint64
+	unseen float64 // part of the time that counts in which a thread may have held a lock without a trace
+	late   float64 // how much of the recorded waiting for others' CPUs there is
+}
+
+// likely is what the prediction is of, the others are for its bounds: other keys; no holds
+// without a trace; no waiting for a CPU that others had, or twice as much.
+var likely = assumed{1, 1, 1}
+
+func assumptions(changes map[int32]Change) []assumed {
+	list := []assumed{likely, {1, 0, 1}, {1, 1, 0}, {1, 1, 2}}
+	for _, c := range changes {
+		if c.Shards > 1 { // else there are no keys
+			return append(list, assumed{2, 1, 1}, assumed{3, 1, 1})
+		}
+	}
+	return list
+}
+
+// with replays with one policy.
+func (r *replays) with(how policy) error {
+	base := &sim{p: r.p, policy: how}
+	took := base.run(1)
+	if base.steps >= maxSteps {
+		return ErrTooMany
+	}
+	if took == 0 || !base.done() {
+		return nil
+	}
+	wrong := float64(took-r.p.length) / float64(r.p.length)
+	for _, as := range assumptions(r.changes) {
+		s := changed(r.p, how, r.changes, as)
+		t := s.run(as.seed)
+		if !s.done() {
+			continue
+		}
+		scaled := tracefs.Time(float64(t) / float64(took) * float64(r.p.length))
+		r.all = append(r.all, scaled, t)
+		if e := max(wrong, -wrong); as == likely && (r.best < 0 || e < r.best) {
+			r.best = e
+			r.out.Replayed, r.out.Error, r.out.Time = took, wrong, scaled
+			r.out.Waits, r.out.Remain = sum(base.waited), sum(s.waited)
+		}
+	}
+	return nil
+}
 
 func sum(m map[int32]tracefs.Time) (all tracefs.Time) {
 	for _, t := range m {
@@ -153,14 +182,13 @@ func sum(m map[int32]tracefs.Time) (all tracefs.Time) {
 	return all
 }
 
-// changed returns a replay with changes; part says how much of the time counts in which
-// a thread may have held a lock without a trace.
-func changed(p *program, how policy, changes map[int32]Change, part float64) *sim {
+// changed returns a replay with changes.
+func changed(p *program, how policy, changes map[int32]Change, as assumed) *sim {
 	s := &sim{p: p, policy: how, shards: make(map[int32]int), removed: make(map[int32]bool)}
 	halved := make([]bool, len(p.sets))
 	for lock, c := range changes {
 		switch {
-		case c.Remove:
+		case c.Remove, c.Shards > 1 && as.unseen == 0: // a lock that is made into several may never be waited for
 			s.removed[lock] = true
 		case c.Shards > 1:
 			s.shards[lock] = c.Shards
@@ -170,12 +198,13 @@ func changed(p *program, how policy, changes map[int32]Change, part float64) *si
 		}
 	}
 	s.change = func(o *op) {
+		o.time += tracefs.Time(float64(o.late) * (as.late - 1))
 		switch {
 		case o.kind > opDelay:
 		case halved[o.in]:
 			o.time /= 2
 		case o.unseen > 0:
-			o.time -= tracefs.Time(float64(o.time) * float64(o.unseen) * part / 2)
+			o.time -= tracefs.Time(float64(o.time) * float64(o.unseen) * as.unseen / 2)
 		}
 	}
 	return s

@@ -59,8 +59,8 @@ func (t *text) prediction(i *futex.Impact) {
 	t.f("\nWhat if %s:\n", strings.Join(names, ", "))
 	t.f("  %s in place of %s (%s; %s to %s), waits for locks %s in place of %s\n", t.time(p.Time), t.time(p.Recorded),
 		signed(float64(p.Time-p.Recorded)/float64(max(p.Recorded, 1))), t.time(p.Low), t.time(p.High), t.time(p.Remain), t.time(p.Waits))
-	t.f("  a replay without change is %s off; assumes the same work and CPUs, and\n", signed(p.Error))
-	t.f("  that holds without a trace (%s of the threads' time) are like others\n", strconv.FormatFloat(100*p.Unseen, 'f', 1, 64)+" %")
+	t.f("  a replay without change is %s off; assumes the same work and CPUs, no new\n", signed(p.Error))
+	t.f("  bottleneck, and holds without a trace (%s of all time) like others\n", strconv.FormatFloat(100*p.Unseen, 'f', 1, 64)+" %")
 }
 
 // share writes a part in percent, with one digit: less than a percent counts here.
@@ -101,6 +101,7 @@ type predictionJSON struct {
 	Waits    tracefs.Time `json:"waits_ns"`
 	Remain   tracefs.Time `json:"remaining_waits_ns"`
 	Unseen   float64      `json:"unseen_holds"`
+	Scatter  float64      `json:"scatter"`
 }
 
 // impactOf returns the impact of locks, nil if it was not asked for.
@@ -120,7 +121,7 @@ func impactOf(r *futex.Report) *impactJSON {
 		out.Locks = append(out.Locks, impactLockJSON{fmt.Sprintf("%#x", l.Lock.Address), l.Lock.Kind.String(), l.Time, l.Lock.Time + l.Lock.OpenTime})
 	}
 	if p := i.Prediction; p != nil {
-		out.Prediction = &predictionJSON{Recorded: p.Recorded, Replayed: p.Replayed, Time: p.Time, Low: p.Low, High: p.High, Waits: p.Waits, Remain: p.Remain, Unseen: p.Unseen}
+		out.Prediction = &predictionJSON{Recorded: p.Recorded, Replayed: p.Replayed, Time: p.Time, Low: p.Low, High: p.High, Waits: p.Waits, Remain: p.Remain, Unseen: p.Unseen, Scatter: p.Scatter}
 		for _, c := range i.Changes {
 			out.Prediction.Changes = append(out.Prediction.Changes, c.String())
 		}
