@@ -164,7 +164,7 @@ func newBand(spaces *space.Spaces, opt Options, clock int32) *Band {
 	b.files = watchedFiles{history: b.History, clock: clock, completer: &b.completer,
 		watcher: opt.Watcher, reported: opt.Written, forget: opt.Forget}
 	b.files.freshFiles.moved = b.calls.heaps.isMoved
-	b.calls.watchFile = b.files.watch
+	b.calls.watchFile = b.files.watchAgain
 	b.underWay.begin(0)
 	return b
 }

@@ -14,7 +14,8 @@ import (
 // has marked (withheld.go), 32-bit calls are not traced (see compat.go), and the
 // segments of a program may lie over each other. Whatever then comes to the place is
 // reported: code as such, and data by a separate event. As some programs map data all
-// the time, its records go to the soft ring.
+// the time, its records go to the soft ring. The event reports code, too: its inode, see
+// inodes.go.
 
 // openData opens that event on a CPU, whose records go to its soft ring, nil if there
 // is none.

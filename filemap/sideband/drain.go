@@ -111,6 +111,7 @@ func (b *Band) gap(cpu int, n uint64, from, t tracefs.Time) {
 // collect reads the rings and puts the records in order.
 func (b *Band) collect(d *Drained) {
 	b.batch.Begin()
+	b.files.inodes.begin()
 	for _, r := range b.rings.list {
 		if b.batch.Collect(r.Ring, d.Until, func(l perf.Loss) { b.missed(r, l) }) != nil {
 			d.Malformed++
@@ -125,6 +126,7 @@ func (b *Band) missed(r *ring, l perf.Loss) {
 		b.softGap(l.CPU, l.Records, l.From, l.To)
 		return
 	}
+	b.files.inodes.lost()
 	b.gap(l.CPU, l.Records, l.From, l.To)
 }
 
@@ -163,6 +165,10 @@ func (b *Band) record(r *perf.Record) {
 	if r.PID <= 0 || r.TID <= 0 {
 		return
 	}
+	if r.Beside && !r.Data() {
+		b.files.inodes.saw(r)
+		return
+	}
 	b.calls.landings(r)
 	b.underWay.saw(r)
 	if b.early(r) {
@@ -177,7 +183,7 @@ func (b *Band) record(r *perf.Record) {
 		h.loaded(r.PID, r.Time)
 		b.files.loaded(r.PID, r.Time)
 		return
-	case r.Type == unix.PERF_RECORD_MMAP:
+	case r.Data():
 		b.calls.succeeded(r)
 		b.calls.ringMapped(r)
 		b.calls.dataMapped(r)
@@ -188,6 +194,7 @@ func (b *Band) record(r *perf.Record) {
 		if m.Kind == procmap.VDSO && ownVDSO(b, r) {
 			m.Kind = procmap.Special
 		}
+		file := recordedFileOf(b, r)
 		if m.Kind.HasFile() && m.BuildID.IsZero() {
 			b.completer.complete(r.PID, &m, wall(r.Time, b.clock))
 		}
@@ -195,7 +202,7 @@ func (b *Band) record(r *perf.Record) {
 		heaped(b, r, &m)
 		if h.mapped(r.PID, &m, r.Time) {
 			b.namings.mapsUnnamed(r, &m)
-			b.files.watch(r.PID, &m, r.Time)
+			b.files.watch(r.PID, &m, file, r.Time)
 		}
 		b.calls.overMoves(r)
 		b.calls.overRings(r)

@@ -287,7 +287,7 @@ func (b *Band) take(r *procmap.Reader, p *procmap.Process, t, after tracefs.Time
 				b.History.compat(p.PID, t)
 			}
 			for i := range p.Mappings {
-				b.files.watch(p.PID, &p.Mappings[i], t)
+				b.files.watchAgain(p.PID, &p.Mappings[i], t)
 			}
 			for _, c := range flying {
 				b.History.unknown(p.PID, c.start, c.end, b.drained)

@@ -49,6 +49,8 @@ type stamped struct {
 // stamps are the files whose times are compared.
 type stamps struct {
 	by map[watchedAs]*stamped
+	// inodes has those of by by their inodes, of one with several names the last.
+	inodes map[procmap.FileID]*stamped
 	// names counts the files in by of each name and ID. full: there is no room for more.
 	names map[mappedFile]int
 	full  bool
@@ -117,18 +119,20 @@ func (s *stamps) room() int {
 	return int(min(limit.Cur/stampedShare, uint64(cmp.Or(s.most, maxStamped))))
 }
 
+// holds reports whether the file with an inode is held, so that it is still this file, and only
+// root can write to it. One that others can write has to be looked at for each mapping: it may
+// have just been changed.
+func (s *stamps) holds(inode procmap.FileID, file mappedFile) bool {
+	f := s.inodes[inode]
+	return f != nil && f.mappedFile == file && f.at.roots && !f.layered
+}
+
 // stamp begins to compare the times of the file of a mapping that was made at t. f is
 // the file at its path; found is false if there is none, or another one.
 func (w *watchedFiles) stamp(pid int, f *watchedFile, m *procmap.Mapping, t tracefs.Time, found bool) {
 	s := &w.stamps
-	if found && (s.refused[f.as()] || s.by[f.as()] != nil && f.at.roots) { // others can move their files
-		switch {
-		case !f.isMapped: // as far as is known
-			w.notHeld(pid, f)
-			return
-		case f.link.same(f.at):
-			return
-		}
+	if found && w.isStamped(pid, f, m) {
+		return
 	}
 	if s.full = len(s.by) >= s.room(); s.full {
 		w.lose(f)
@@ -143,10 +147,15 @@ func (w *watchedFiles) stamp(pid int, f *watchedFile, m *procmap.Mapping, t trac
 		w.lose(f)
 		return
 	}
+	if !held.direct && (f.other || f.missing) {
+		held.close()
+		w.bare(pid, f, m)
+		return
+	}
 	if held.strange && len(s.suspects) < maxStamped {
 		s.suspects = append(s.suspects, suspect{*f, pid, m.Start, t, perf.Now(w.clock)})
 	}
-	if !held.direct && !held.changed && !held.remote {
+	if !held.direct && !f.proven && !held.changed && !held.remote {
 		w.notHeld(pid, f)
 	}
 	if held.fresh {
@@ -159,6 +168,40 @@ func (w *watchedFiles) stamp(pid int, f *watchedFile, m *procmap.Mapping, t trac
 		return
 	}
 	w.keep(f, held)
+}
+
+// isStamped reports whether the file at the path of a mapping is held, or cannot be, and is the
+// mapped one. So it counts as if the mapping cannot be looked at. Others than root can move their
+// files.
+func (w *watchedFiles) isStamped(pid int, f *watchedFile, m *procmap.Mapping) bool {
+	switch {
+	case !w.stamps.refused[f.as()] && (w.stamps.by[f.as()] == nil || !f.at.roots):
+		return false
+	case f.proven:
+		return true
+	case f.isMapped:
+		return f.link.same(f.at)
+	}
+	w.notLookedAt(pid, f, m)
+	return true
+}
+
+// notLookedAt notes that a mapping could not be looked at.
+func (w *watchedFiles) notLookedAt(pid int, f *watchedFile, m *procmap.Mapping) {
+	if f.missing {
+		w.bare(pid, f, m)
+		return
+	}
+	w.notHeld(pid, f)
+}
+
+// bare takes the build ID of a mapping that could not be looked at, and is not known to be of the
+// file at its path: what is mapped may be written. Other processes have the file at the path, most
+// likely, and keep theirs.
+func (w *watchedFiles) bare(pid int, f *watchedFile, m *procmap.Mapping) {
+	bare := *m
+	bare.BuildID = elfid.ID{}
+	w.history.mapped(pid, &bare, f.mapped)
 }
 
 // lose takes the build ID of a file from when it was mapped on.
@@ -180,10 +223,11 @@ func (w *watchedFiles) keep(f *watchedFile, held *heldFile) {
 		held.close()
 	default:
 		if s.by == nil {
-			s.by, s.names = make(map[watchedAs]*stamped), make(map[mappedFile]int)
+			s.by, s.names, s.inodes = make(map[watchedAs]*stamped), make(map[mappedFile]int), make(map[procmap.FileID]*stamped)
 		}
 		s.names[f.mappedFile]++
 		s.by[as] = &stamped{mappedFile: f.mappedFile, fd: held.fd, at: held.at, young: held.young, layered: layered(held.fd)}
+		s.inodes[as.inode] = s.by[as]
 	}
 }
 
@@ -269,6 +313,9 @@ func (s *stamps) refuse(f *watchedFile) {
 
 func (s *stamps) drop(as watchedAs) {
 	_ = unix.Close(s.by[as].fd) // of a path
+	if s.inodes[as.inode] == s.by[as] {
+		delete(s.inodes, as.inode)
+	}
 	delete(s.by, as)
 	if s.names[as.mappedFile]--; s.names[as.mappedFile] == 0 {
 		delete(s.names, as.mappedFile)

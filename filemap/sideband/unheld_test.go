@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap/bounded"
+	"ustack/filemap/procmap"
 )
 
 // elsewhere changes how a file is mapped, at once, so that the record does not say any more
@@ -84,7 +85,7 @@ func TestUnheld(t *testing.T) {
 				}
 				return !p.Mapping.File.BuildID.IsZero()
 			}
-			if !hasID() {
+			if !hasID() && name != "another at its path" { // as its inode shows at once
 				t.Error("it has no build ID before it is written")
 			}
 			_, err = f.WriteAt(make([]byte, page-64), 64)
@@ -225,5 +226,38 @@ func refuseAll(t *testing.T, b *Band) {
 	t.Cleanup(func() { close(release) })
 	b.completer.calls = bounded.New(time.Millisecond)
 	for b.completer.calls.Do(func() { <-release }) != bounded.ErrRefused {
+	}
+}
+
+// noWatcher watches nothing.
+type noWatcher struct{}
+
+func (noWatcher) Watch(int, *procmap.Mapping) bool { return false }
+func (noWatcher) Drain()                           {}
+
+// TestUnheldMissing: if the mapping of a file cannot be looked at, and the record with its inode
+// is missing, its process has no build ID there, though a file of root's with that ID is at the
+// path: the process could have another one there. All others keep theirs.
+func TestUnheldMissing(t *testing.T) {
+	const unusedPID, another, addr = 1 << 30, 1<<30 + 1, 0x10000
+	library := mappedLibrary(t)
+	for _, missing := range []bool{false, true} {
+		b := fakeBand()
+		b.files.watcher, b.files.reported = noWatcher{}, new(Written)
+		m := procmap.Mapping{Start: addr, End: addr + page, Perms: procmap.Read | procmap.Exec, Name: library, BuildID: buildID(t, library)}
+		at := b.Now()
+		for _, pid := range []int{unusedPID, another} {
+			b.History.mapped(pid, &m, at)
+		}
+		b.files.watch(another, &m, recordedFile{}, at)
+		b.files.watch(unusedPID, &m, recordedFile{missing: missing}, at)
+		b.files.checkWritten(b.Now())
+		for pid, want := range map[int]bool{unusedPID: !missing, another: true} {
+			p, ok := b.History.Spaces.Lookup(pid, addr, at+1)
+			if !ok || p.Mapping.File.BuildID.IsZero() == want {
+				t.Errorf("missing %v, process %d: %+v, %v", missing, pid, p.Mapping, ok)
+			}
+		}
+		b.files.stamps.close()
 	}
 }

@@ -73,6 +73,9 @@ type watchedFile struct {
 	pid    int
 	at     pathFile
 	mapped tracefs.Time
+	recordedFile
+	// proven: the mapping is of the file at the path. other: it is of another one.
+	proven, other bool
 	// link is the file that the link of the mapping leads to, if isMapped. It is not always
 	// looked at, see pathLook.
 	link     pathFile
@@ -109,24 +112,33 @@ type watchedFiles struct {
 	stamps  stamps
 
 	freshFiles freshFiles
+	inodes     inodes
+}
+
+// watchAgain watches the file of a mapping that was made at t of one that was there before.
+func (w *watchedFiles) watchAgain(pid int, m *procmap.Mapping, t tracefs.Time) {
+	w.watch(pid, m, recordedFile{}, t)
 }
 
 // watch watches the file of a mapping that was made at t.
-func (w *watchedFiles) watch(pid int, m *procmap.Mapping, t tracefs.Time) {
+func (w *watchedFiles) watch(pid int, m *procmap.Mapping, is recordedFile, t tracefs.Time) {
 	if w.watcher == nil || !m.Kind.HasFile() || m.BuildID.IsZero() {
 		return
 	}
-	if m.Kind != procmap.File { // it is at no path: only its times show
-		w.stamp(pid, &watchedFile{mappedFile: mappedFile{m.Name, m.BuildID}, pid: pid, mapped: t}, m, t, false)
+	if w.stamps.holds(is.inode, mappedFile{m.Name, m.BuildID}) {
 		return
 	}
-	l, err := w.atPath(&pathLook{pid: pid, name: m.Name, link: linkOf(pid, m), any: len(w.stamps.refused) > 0}, t)
+	if m.Kind != procmap.File { // it is at no path: only its times show
+		w.stamp(pid, &watchedFile{mappedFile: mappedFile{m.Name, m.BuildID}, pid: pid, mapped: t, recordedFile: is}, m, t, false)
+		return
+	}
+	l, err := w.atPath(&pathLook{pid: pid, name: m.Name, inode: is.inode, link: linkOf(pid, m), any: len(w.stamps.refused) > 0}, t)
 	if err != nil { // of a server, most likely; or others have not answered
 		w.lose(&watchedFile{mappedFile: mappedFile{m.Name, m.BuildID}, mapped: t})
 		return
 	}
-	f := watchedFile{mappedFile: mappedFile{m.Name, m.BuildID}, pid: l.pid, at: l.at, mapped: t, link: l.mapped, isMapped: l.isMapped}
-	found := l.ok && !l.at.born.After(wall(t, w.clock).Add(coarse)) // after: it has taken the file's place
+	f := watchedFile{mappedFile: mappedFile{m.Name, m.BuildID}, pid: l.pid, at: l.at, mapped: t, recordedFile: is, proven: l.proven, other: l.other, link: l.mapped, isMapped: l.isMapped}
+	found := l.ok && !l.other && !l.at.born.After(wall(t, w.clock).Add(coarse)) // after: it has taken the file's place
 	w.stamp(pid, &f, m, t, found)
 	if !found || w.known[f.as()] {
 		return
@@ -149,10 +161,10 @@ func (w *watchedFiles) atPath(l *pathLook, t tracefs.Time) (*pathLook, error) {
 			return l, err
 		}
 		if in = w.history.Spaces.Space(in).ForkedOf(t); in != 0 {
-			l = &pathLook{pid: in, name: l.name}
+			l = &pathLook{pid: in, name: l.name, inode: l.inode}
 		}
 	}
-	l = &pathLook{pid: os.Getpid(), name: l.name}
+	l = &pathLook{pid: os.Getpid(), name: l.name, inode: l.inode}
 	return l, w.lookAt(l)
 }
 
@@ -165,15 +177,32 @@ type pathLook struct {
 	pid        int
 	name, link string
 	any        bool
+	inode      procmap.FileID // of the mapping; zero if it is not known
 
 	at, mapped   pathFile
 	ok, isMapped bool
+	// proven: the inode shows that the mapping is of the file at the path. other: it shows
+	// that it is not.
+	proven, other bool
 }
 
 func (l *pathLook) look() {
-	if l.at, l.ok = statIn(l.pid, l.name); l.ok && (l.at.roots || l.any) && l.link != "" {
+	path := rootPath(l.pid, l.name)
+	l.at, l.ok = statAt(unix.AT_FDCWD, path, 0)
+	known := l.ok && l.inode != (procmap.FileID{})
+	l.proven = known && l.at.id == l.inode
+	l.other = known && !l.proven && reportsInode(path)
+	if l.ok && !l.proven && (l.at.roots || l.any) && l.link != "" {
 		l.mapped, l.isMapped = statAt(unix.AT_FDCWD, l.link, unix.AT_STATX_DONT_SYNC)
 	}
+}
+
+// reportsInode reports whether a file has the device and the number in stat(2) that the kernel
+// has for it elsewhere. Those of btrfs have a device for each subvolume, those of an overlay are
+// mapped as the files below. One whose file system cannot be seen counts as one of these.
+func reportsInode(path string) bool {
+	var s unix.Statfs_t
+	return unix.Statfs(path, &s) == nil && s.Type != unix.BTRFS_SUPER_MAGIC && s.Type != unix.OVERLAYFS_SUPER_MAGIC
 }
 
 // linkOf returns the link of a mapping.

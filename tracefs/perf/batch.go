@@ -70,8 +70,7 @@ func (q *Batch) Collect(r *Ring, until tracefs.Time, lost func(Loss)) error {
 		r.note(q.layout, q.bytes[e.at:e.at+e.size], e.time, lost)
 	}
 	if r.WithoutTasks {
-		kept := slices.DeleteFunc(q.order[first:], func(e entry) bool { return isTask(q.bytes[e.at:]) })
-		q.order = q.order[:first+len(kept)]
+		q.beside(first)
 	}
 	if err != nil {
 		lost(Loss{r.CPU, 0, r.last, until})
@@ -80,6 +79,16 @@ func (q *Batch) Collect(r *Ring, until tracefs.Time, lost func(Loss)) error {
 		r.unrecorded(until, lost)
 	}
 	return err
+}
+
+// beside takes the records from a place of the order on for those of a ring that is beside
+// another one.
+func (q *Batch) beside(first int) {
+	kept := slices.DeleteFunc(q.order[first:], func(e entry) bool { return isTask(q.bytes[e.at:]) })
+	for _, e := range kept {
+		markBeside(q.bytes[e.at:][:e.size])
+	}
+	q.order = q.order[:first+len(kept)]
 }
 
 // note notes the time of a record, and passes it on if it is a loss. The reader of

@@ -1,6 +1,8 @@
 package perf_test
 
 import (
+	"encoding/binary"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -79,5 +81,53 @@ func TestWithoutTasks(t *testing.T) {
 	var r perf.Record
 	if _, err := (perf.Layout{}).Decode(data(20), &r); err != nil || r.PID != 2 || r.Addr != 0x1000 || r.Len != 0x2000 {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestBeside: the records of mappings, and no others, in a ring that is beside another one are marked, also if
+// they are left for the next batch. They have the inode, whatever bit the kernel has left set.
+func TestBeside(t *testing.T) {
+	const code, data = unix.PERF_RECORD_MISC_MMAP_BUILD_ID, unix.PERF_RECORD_MISC_MMAP_DATA
+	mapped := func(t uint64, misc uint16) []byte {
+		return perftest.Record(unix.PERF_RECORD_MMAP2, misc, t, 0, perftest.IDs(2, 2), perftest.U64(0x1000, 0x2000, 0),
+			perftest.U32(200, 1), perftest.U64(33, 0), perftest.U32(5, 2), perftest.Name("/lib"))
+	}
+	// A sample has its common part first, and the record of a tracepoint last.
+	sample := perftest.Record(unix.PERF_RECORD_SAMPLE, 0, 0, 0, perftest.U32(2, 2), perftest.U64(40, 0), perftest.U32(4, 0))
+	sample = sample[:len(sample)-24]
+	binary.NativeEndian.PutUint16(sample[6:], uint16(len(sample)))
+	a, b := perftest.NewRing(0, 1<<14), perftest.NewRing(0, 1<<14)
+	b.WithoutTasks = true
+	a.Write(mapped(11, 0), mapped(31, 0))
+	b.Write(mapped(10, code), mapped(20, data|code), mapped(30, 0), sample)
+	var q perf.Batch
+	var got []string
+	for _, until := range []tracefs.Time{15, 50} {
+		q.Begin()
+		for _, r := range []*perf.Ring{a.Ring, b.Ring} {
+			if err := q.Collect(r, until, func(perf.Loss) {}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		q.Sort()
+		for _, raw := range q.Until(until) {
+			var r perf.Record
+			if _, err := (perf.Layout{}).Decode(raw, &r); err != nil {
+				t.Fatal(err)
+			}
+			if r.Type == unix.PERF_RECORD_SAMPLE && (len(r.Raw) != 4 || raw[len(raw)-1] != 0) {
+				t.Errorf("the sample is %x", raw)
+			}
+			got = append(got, fmt.Sprintf("%d beside=%v data=%v inode=%d ID=%d", r.Time, r.Beside, r.Data(), r.Inode, len(r.BuildID)))
+		}
+	}
+	want := []string{
+		"10 beside=true data=false inode=33 ID=0", "11 beside=false data=false inode=33 ID=0",
+		"20 beside=true data=true inode=33 ID=0",
+		"30 beside=true data=false inode=33 ID=0", "31 beside=false data=false inode=33 ID=0",
+		"40 beside=false data=false inode=0 ID=0",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
 	}
 }

@@ -33,8 +33,8 @@ type Event struct {
 	// Mappings asks for a record of each executable mapping, Comms of each
 	// name of a thread, Tasks of each fork and exit.
 	Mappings, Comms, Tasks bool
-	// Data asks for a record of each other mapping, as it is made or changed: where
-	// it is, and no more (MMAP). It comes with Tasks, see Ring.WithoutTasks.
+	// Data asks for a record of each mapping, as it is made or changed, executable or
+	// not, with its inode. It comes with Tasks, see Ring.WithoutTasks.
 	Data bool
 	// BuildIDs has mappings come with the build ID of their file (Linux 5.12).
 	BuildIDs bool
@@ -116,7 +116,7 @@ func (e *Event) attributes() *unix.PerfEventAttr {
 		bits uint64
 	}{
 		{e.Mappings, unix.PerfBitMmap | unix.PerfBitMmap2}, {e.Comms, unix.PerfBitComm | unix.PerfBitCommExec},
-		{e.Data, unix.PerfBitMmapData},
+		{e.Data, unix.PerfBitMmapData | unix.PerfBitMmap2},
 		{e.Tasks, unix.PerfBitTask}, {e.BuildIDs, bitBuildID}, {e.Inherit, unix.PerfBitInherit}, {e.Disabled, unix.PerfBitDisabled},
 		{e.UserOnly, unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv},
 	} {

@@ -34,6 +34,9 @@ type Record struct {
 	Inode             uint64
 	InodeGeneration   uint64
 	BuildID           []byte
+	// Beside: the mapping is of a ring beside the one that has those of code, see
+	// Ring.WithoutTasks.
+	Beside bool
 	// Name is the name in MMAP2 or COMM. It lies in the bytes that were
 	// decoded.
 	Name []byte
@@ -128,7 +131,7 @@ func (l Layout) Decode(b []byte, r *Record) (int, error) {
 		return 0, err
 	}
 	ids := l.ids(b[:n])
-	r.CPU = e.Uint32(ids[len(ids)-8:])
+	r.CPU, r.Beside = e.Uint32(ids[len(ids)-8:]), isBeside(b[:n])
 	body := b[headerSize : n-len(ids)]
 	switch r.Type {
 	case unix.PERF_RECORD_MMAP:
@@ -182,7 +185,9 @@ func (r *Record) mmap2(b []byte) error {
 		return err
 	}
 	r.Offset = e.Uint64(b[24:])
-	if r.Misc&unix.PERF_RECORD_MISC_MMAP_BUILD_ID != 0 {
+	// The kernel leaves the bit set for the events after the one that it set it for
+	// (perf_event_mmap_output in kernel/events/core.c).
+	if r.Misc&unix.PERF_RECORD_MISC_MMAP_BUILD_ID != 0 && !r.Beside {
 		n := int(b[32])
 		if n > maxBuildID {
 			return bad("a build ID is too long", n)
@@ -244,6 +249,22 @@ func recordType(b []byte) uint32 { return binary.NativeEndian.Uint32(b) }
 func isLoss(b []byte) bool {
 	t := recordType(b)
 	return t == unix.PERF_RECORD_LOST || t == unix.PERF_RECORD_LOST_SAMPLES
+}
+
+// isBeside reports whether a whole record is of a mapping, and marked.
+func isBeside(b []byte) bool { return recordType(b) == unix.PERF_RECORD_MMAP2 && b[len(b)-1] != 0 }
+
+// markBeside marks a whole record if it is of a mapping, in a byte that the kernel sets to 0
+// (res of struct sample_id in man 2 perf_event_open).
+func markBeside(b []byte) {
+	if recordType(b) == unix.PERF_RECORD_MMAP2 {
+		b[len(b)-1] = 1
+	}
+}
+
+// Data reports whether the record is of a mapping that is not executable.
+func (r *Record) Data() bool {
+	return r.Type == unix.PERF_RECORD_MMAP || r.Type == unix.PERF_RECORD_MMAP2 && r.Misc&unix.PERF_RECORD_MISC_MMAP_DATA != 0
 }
 
 // isTask reports whether a whole record is of a fork or an exit.

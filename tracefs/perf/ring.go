@@ -22,7 +22,8 @@ type Ring struct {
 	CPU int
 	// WithoutTasks leaves out forks and exits, which the kernel reports beside
 	// mappings whether they were asked for or not (perf_event_task_match in
-	// kernel/events/core.c): for a ring beside another one that has them.
+	// kernel/events/core.c): for a ring beside another one that has them. The records of
+	// mappings are marked: the other one has those of code, too.
 	WithoutTasks bool
 
 	fd      int
