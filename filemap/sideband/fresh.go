@@ -13,7 +13,9 @@ import (
 
 // A file that was changed right before it was mapped may have been changed right after, as
 // the times of files advance in ticks. If others than root can write it, they can have undone
-// that by now: it has no build ID. Programs that run as soon as they are built keep theirs:
+// that by now: it has no build ID. Nor has one whose build ID the kernel did not report, and which
+// was read later: they can have written that meanwhile, through a page of a shared mapping, which
+// no time of the file shows if they had written to it before. Programs that run as soon as they are built keep theirs:
 // the kernel lets no one write to what a process executes, from before it maps it until the
 // process ends or executes another program (deny_write_access in include/linux/fs.h). A
 // mapping is of that program
@@ -22,7 +24,8 @@ import (
 //     and one of another file followed, of the dynamic linker. A linker alone can be first: a
 //     program need not have code.
 
-// freshFile is a file that had just been changed when a process mapped it.
+// freshFile is a file that had just been changed when a process mapped it, or whose build ID was
+// read later.
 type freshFile struct {
 	watchedFile
 	in    int    // the process that has the mapping
@@ -43,7 +46,7 @@ type freshFiles struct {
 	moved func(pid int) bool
 }
 
-// fresh notes a file that had just been changed. executes is set if its process was seen to
+// fresh notes such a file. executes is set if its process was seen to
 // execute it.
 func (w *watchedFiles) fresh(f freshFile, executes bool) {
 	x := &w.freshFiles

@@ -19,6 +19,7 @@ type heldFile struct {
 	pid  int
 	m    procmap.Mapping
 	made time.Time
+	read bool   // see recordedFile
 	path string // "" if the file is not at its path
 	is   pathFile
 	// other: the path is another process's, which may have another file there.
@@ -28,7 +29,8 @@ type heldFile struct {
 	at             pathFile
 	changed, young bool
 	remote         bool // it is of a server
-	// fresh: it may have been changed since it was mapped, and back. executed: the process
+	// fresh: it may have been changed since it was mapped, and back, or right before its build
+	// ID was read. executed: the process
 	// executes it.
 	fresh, executed bool
 	direct          bool // it was found by its mapping
@@ -88,7 +90,7 @@ func (h *heldFile) find() {
 	case !h.at.changed.Before(h.made.Add(-coarse)):
 		h.changed = h.at.written.After(h.made) || !hasID(h.fd, h.m.BuildID)
 	}
-	h.fresh = !h.changed && !h.at.roots && h.at.isFresh(h.made)
+	h.fresh = !h.changed && !h.at.roots && (h.read || h.at.isFresh(h.made))
 	h.executed = h.fresh && executes(h.pid, h.at)
 	h.young = !h.at.changed.Before(time.Now().Add(-coarse))
 }

@@ -77,11 +77,13 @@ type recordedFile struct {
 	inode procmap.FileID // zero if it is not known
 	// missing: a record would have it, and was lost.
 	missing bool
+	// read: the kernel did not report the build ID. It was read later.
+	read bool
 }
 
 func recordedFileOf(b *Band, r *perf.Record) recordedFile {
 	inode := b.files.inodes.of(r)
-	return recordedFile{inode, inode == (procmap.FileID{}) && b.rings.reportsInodes()}
+	return recordedFile{inode, inode == (procmap.FileID{}) && b.rings.reportsInodes(), len(r.BuildID) == 0}
 }
 
 // reportsInodes reports whether records have the inodes of mappings.

@@ -138,7 +138,7 @@ func (w *watchedFiles) stamp(pid int, f *watchedFile, m *procmap.Mapping, t trac
 		w.lose(f)
 		return
 	}
-	held := &heldFile{pid: pid, m: *m, made: wall(t, w.clock), fd: -1}
+	held := &heldFile{pid: pid, m: *m, made: wall(t, w.clock), read: f.read, fd: -1}
 	if found {
 		held.path, held.is, held.other = rootPath(f.pid, f.name), f.at, f.pid != pid
 	}
@@ -147,7 +147,7 @@ func (w *watchedFiles) stamp(pid int, f *watchedFile, m *procmap.Mapping, t trac
 		w.lose(f)
 		return
 	}
-	if !held.direct && (f.other || f.missing) {
+	if !held.direct && (f.other || f.missing || f.read && held.fd < 0 && !held.remote) {
 		held.close()
 		w.bare(pid, f, m)
 		return
