@@ -142,19 +142,24 @@ func TestRing(t *testing.T) {
 	r, err := NewRing(RingOptions{Time: 10 * time.Second})
 	check(t, err)
 	for i := range 100 {
-		r.Count(1)
+		r.Count(1, tracefs.Time(1+i))
 		r.Write([]byte(strings.Repeat(string(rune('a'+i%26)), 10)+"\n"), now.Add(time.Duration(i)*time.Second/2))
 	}
 	name := filepath.Join(t.TempDir(), "report")
 	f, err := Create(name, 0)
 	check(t, err)
+	oldest := r.Oldest(f.Room(), now.Add(50*time.Second))
 	left, err := r.WriteTo(f, now.Add(50*time.Second))
 	check(t, err)
 	check(t, f.Finish(nil))
 	got, err := contents(t, name)
 	check(t, err)
-	if n := strings.Count(got, "\n"); n < 18 || n > 24 || left != 0 {
+	n := strings.Count(got, "\n")
+	if n < 18 || n > 24 || left != 0 {
 		t.Errorf("%d lines of the last ten seconds, %d left out", n, left)
+	}
+	if want := tracefs.Time(1 + 100 - n); oldest != want {
+		t.Errorf("the oldest event is of %d, want %d", oldest, want)
 	}
 	if !strings.HasSuffix(got, strings.Repeat(string(rune('a'+99%26)), 10)+"\n") {
 		t.Errorf("the last line is not there: %q", got)
@@ -173,13 +178,14 @@ func TestRingNewest(t *testing.T) {
 			b[k] = byte(rng.Uint32())
 		}
 		b[0] = byte(i)
-		r.Count(1)
+		r.Count(1, tracefs.Time(100+i))
 		r.Write(b, now.Add(time.Duration(2*i)*time.Second))
 		r.close(now)
 	}
 	name := filepath.Join(t.TempDir(), "report")
 	f, err := Create(name, 8<<10)
 	check(t, err)
+	oldest := r.Oldest(f.Room(), now)
 	left, err := r.WriteTo(f, now)
 	check(t, err)
 	check(t, f.Finish(nil))
@@ -188,6 +194,9 @@ func TestRingNewest(t *testing.T) {
 	kept := len(got) / 1000
 	if kept < 4 || int64(20-kept) != left || got[0] != byte(20-kept) {
 		t.Errorf("%d kept, the first is %d, %d left out", kept, got[0], left)
+	}
+	if want := tracefs.Time(100 + 20 - kept); oldest > want || oldest < want-1 {
+		t.Errorf("the oldest event is of %d, want %d or the one before", oldest, want)
 	}
 }
 

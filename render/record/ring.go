@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+
+	"ustack/tracefs"
 )
 
 // Ring keeps the last text of a trace in memory, compressed.
@@ -17,7 +19,9 @@ type Ring struct {
 	size   int64  // of the chunks
 	buf    []byte // text of the chunk at hand
 	begun  time.Time
-	events int64 // in it
+	from   tracefs.Time // of the text of the chunk at hand, see chunk
+	at     tracefs.Time // of the text that is written next
+	events int64        // in it
 }
 
 // RingOptions bound a Ring. Zero fields do not bound.
@@ -30,6 +34,7 @@ type RingOptions struct {
 type chunk struct {
 	data   []byte
 	to     time.Time
+	from   tracefs.Time // no event in it is older, 0 if unknown
 	events int64
 }
 
@@ -52,13 +57,30 @@ func NewRing(opt RingOptions) (*Ring, error) {
 	return &Ring{opt: opt, z: z, d: d}, nil
 }
 
-// Count notes that so many events are in the text that is written next.
-func (r *Ring) Count(events int64) { r.events += events }
+// Count notes that so many events are in the text that is written next, the first of them
+// at a time, 0 if that is unknown.
+func (r *Ring) Count(events int64, at tracefs.Time) {
+	r.events += events
+	if at != 0 {
+		r.at = at
+	}
+}
+
+// Oldest returns a time before which no event is that WriteTo writes to a report with this
+// room; most often it is the time of the first one. It is 0 if it is unknown.
+func (r *Ring) Oldest(room int64, now time.Time) tracefs.Time {
+	r.close(now)
+	r.drop(now)
+	if first := newest(r.chunks, room); first < len(r.chunks) {
+		return r.chunks[first].from
+	}
+	return 0
+}
 
 // Write adds text that came now. A Write is never parted.
 func (r *Ring) Write(p []byte, now time.Time) {
 	if len(r.buf) == 0 {
-		r.begun = now
+		r.begun, r.from = now, r.at
 	}
 	r.buf = append(r.buf, p...)
 	if len(r.buf) >= chunkText || now.Sub(r.begun) >= chunkTime {
@@ -73,7 +95,7 @@ func (r *Ring) close(now time.Time) {
 		return
 	}
 	data := r.z.EncodeAll(r.buf, nil)
-	r.chunks = append(r.chunks, chunk{data: append([]byte(nil), data...), to: now, events: r.events})
+	r.chunks = append(r.chunks, chunk{data: append([]byte(nil), data...), to: now, from: r.from, events: r.events})
 	r.size += int64(len(data))
 	r.buf, r.events = r.buf[:0], 0
 }

@@ -20,6 +20,7 @@ import (
 	"ustack/filemap/space"
 	"ustack/render/record"
 	"ustack/render/redact"
+	"ustack/tracefs"
 )
 
 // Options are what both sinks need.
@@ -34,10 +35,16 @@ type Options struct {
 }
 
 // ownHead returns the head of a record of our own, in the layout of the trace.
-func ownHead() []byte {
+func ownHead() []byte { return headAt(0) }
+
+// headAt does the same for a record of a time, 0 for now. Files that are known before the
+// first event have its time: the trace begins with it.
+func headAt(at tracefs.Time) []byte {
 	const perSecond, perMicro = 1e9, 1000
-	now := space.Monotonic()
-	return fmt.Appendf(nil, "%16s-%-7d [000] ..... %5d.%06d: ", "ustack", os.Getpid(), now/perSecond, now%perSecond/perMicro)
+	if at == 0 {
+		at = space.Monotonic()
+	}
+	return fmt.Appendf(nil, "%16s-%-7d [000] ..... %5d.%06d: ", "ustack", os.Getpid(), at/perSecond, at%perSecond/perMicro)
 }
 
 // fields returns the contents of a report's head.

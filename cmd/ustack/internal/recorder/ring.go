@@ -14,6 +14,7 @@ import (
 	"ustack/filemap/resolve"
 	"ustack/render"
 	"ustack/render/record"
+	"ustack/tracefs"
 )
 
 // RingOptions are what a flight recorder needs besides.
@@ -131,8 +132,18 @@ func (o *Ring) Batch(h *resolve.Pending) error {
 			o.trigger(why)
 		}
 	}
-	o.ring.Count(h.Events)
+	o.ring.Count(h.Events, firstTime(h))
 	return o.text.Batch(h)
+}
+
+// firstTime returns the time of the first record of a batch that has one, 0 if none has.
+func firstTime(h *resolve.Pending) tracefs.Time {
+	for i := range h.Batch.Records {
+		if r := &h.Batch.Records[i]; h.Batch.Timed(r) {
+			return h.Batch.Time(r)
+		}
+	}
+	return 0
 }
 
 // Flush implements render.Renderer.
@@ -210,10 +221,11 @@ func (o *Ring) fill(file *record.File, fields []record.Field) (left record.Left,
 	if err != nil {
 		return left, err
 	}
-	if err := report.KnownBy(ownHead(), o.text); err != nil {
+	now := time.Now()
+	if err := report.KnownBy(headAt(o.ring.Oldest(file.Room(), now)), o.text); err != nil {
 		return left, err
 	}
-	dropped, err := o.ring.WriteTo(file, time.Now())
+	dropped, err := o.ring.WriteTo(file, now)
 	if err != nil {
 		return left, fmt.Errorf("writing %s: %w", file.Name(), err)
 	}
