@@ -82,9 +82,24 @@ func Frames(s *stackset.Stack) string {
 	return strings.Join(out, " < ")
 }
 
-// Callers names the innermost frames outside of the C library: the function
-// that takes the lock, and its callers.
+// Callers names the innermost frames outside of the C library and of what the standard
+// library of C++ or Rust makes of it: the function that takes the lock, and its callers.
+// If there is nothing else, the standard library's functions are named.
 func Callers(s *stackset.Stack) string {
+	if out := callers(s, true); len(out) > 0 {
+		return strings.Join(out, " < ")
+	}
+	if out := callers(s, false); len(out) > 0 {
+		return strings.Join(out, " < ")
+	}
+	if len(s.Frames) > 0 {
+		return Frame(&s.Frames[0])
+	}
+	return ""
+}
+
+// callers returns these frames; with plain, without the innermost ones of the standard library.
+func callers(s *stackset.Stack, plain bool) []string {
 	const most = 3
 	var out []string
 	for i := range s.Frames {
@@ -92,8 +107,14 @@ func Callers(s *stackset.Stack) string {
 		if f.File == nil && f.Reason == filemap.NotCode && i > 0 {
 			break // frame pointers led to data
 		}
-		if f.File != nil && !f.InLibc() || f.File == nil {
-			out = append(out, Frame(f))
+		if f.File == nil || !f.InLibc() {
+			name, ok := f, true
+			if plain && len(out) == 0 {
+				name, ok = withoutWrappers(f)
+			}
+			if ok {
+				out = append(out, Frame(name))
+			}
 		}
 		if f.Skipped != nil && filemap.CLibrary(f.Skipped.File.Path) == "" {
 			out = append(out, Skipped(f.Skipped))
@@ -103,8 +124,39 @@ func Callers(s *stackset.Stack) string {
 			break
 		}
 	}
-	if len(out) == 0 && len(s.Frames) > 0 {
-		return Frame(&s.Frames[0])
+	return out
+}
+
+// withoutWrappers returns a frame without the innermost functions of the standard library
+// that are inlined there. ok is false if the frame is all of that library.
+func withoutWrappers(f *stackset.Frame) (out *stackset.Frame, ok bool) {
+	n := f.Name
+	if n == nil || n.Reason != symbol.NoReason {
+		return f, true
 	}
-	return strings.Join(out, " < ")
+	skip := 0
+	for skip < len(n.Inlined) && wrapper(n.Inlined[skip].Function) {
+		skip++
+	}
+	if skip == len(n.Inlined) && wrapper(n.Function) {
+		return nil, false
+	}
+	if skip == 0 {
+		return f, true
+	}
+	frame, name := *f, *n
+	name.Inlined = n.Inlined[skip:]
+	frame.Name = &name
+	return &frame, true
+}
+
+// wrapper reports whether a function is one by which the standard libraries of C++ and Rust
+// take and release locks: std::mutex::lock, __gthread_mutex_lock.
+func wrapper(function string) bool {
+	for _, prefix := range [...]string{"std::", "__gthread_", "__gnu_cxx::"} {
+		if strings.HasPrefix(function, prefix) {
+			return true
+		}
+	}
+	return false
 }

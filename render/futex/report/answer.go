@@ -117,8 +117,18 @@ func (t *text) most() {
 		t.f("  convoy      %s\n              %s\n", s[0], s[1])
 	}
 	if len(l.WakerTIDs) > 0 {
-		t.f("  releasing   %s\n              at %s\n", t.who(l.WakerTIDs, l.Rest.Wakers, mostNamed), t.place(l.Wakers))
+		t.f("  releasing   %s\n              at %s\n", t.who(l.WakerTIDs, l.Rest.Wakers, mostNamed), t.place(releases(l)))
 	}
+}
+
+// releases are the stacks that released a lock, each with the time for which others waited
+// for it, as the owner, where that is known: of three that wait for one the second and the
+// third are released by waiters, which had the lock for no time.
+func releases(l *futex.Lock) []futex.StackShare {
+	if len(l.Blamed) > 0 {
+		return l.Blamed
+	}
+	return l.Wakers
 }
 
 // path says why the first lock is the first although another one is waited for longer.

@@ -1,0 +1,58 @@
+package phrase
+
+import (
+	"testing"
+
+	"ustack/filemap"
+	"ustack/filemap/symbol"
+	"ustack/render/stackset"
+)
+
+// TestCallers: a line begins with the program's function, not with what the libraries make
+// of a lock, unless there is nothing else.
+func TestCallers(t *testing.T) {
+	program, library, libc := &filemap.File{Path: "/opt/shopd"}, &filemap.File{Path: "/lib/libstdc++.so.6"}, &filemap.File{Path: "/lib/x86_64-linux-gnu/libc.so.6"}
+	frame := func(f *filemap.File, names ...string) stackset.Frame {
+		out := stackset.Frame{Offset: 0x10}
+		out.File = f
+		if len(names) == 0 {
+			return out
+		}
+		n := &symbol.Name{Function: names[len(names)-1], File: "shopd.cc", Line: 7}
+		for _, name := range names[:len(names)-1] {
+			n.Inlined = append(n.Inlined, symbol.Call{Function: name})
+		}
+		out.Name = n
+		return out
+	}
+	lock := frame(libc, "pthread_mutex_lock")
+	for _, test := range []struct {
+		name   string
+		frames []stackset.Frame
+		want   string
+	}{
+		{"inlined", []stackset.Frame{lock, frame(program, "__gthread_mutex_lock", "std::mutex::lock()", "Cache::lookup(int)")}, "Cache::lookup(int) shopd.cc:7"},
+		{"a call", []stackset.Frame{lock, frame(program, "std::mutex::lock()"), frame(program, "Cache::lookup(int)")}, "Cache::lookup(int) shopd.cc:7"},
+		{"in a library", []stackset.Frame{lock, frame(library, "std::condition_variable::wait"), frame(program, "Queue::pop")}, "Queue::pop shopd.cc:7"},
+		{"ours inlined, too", []stackset.Frame{frame(program, "std::mutex::lock()", "Cache::lock()", "main")}, "Cache::lock() < main shopd.cc:7"},
+		{"only the innermost", []stackset.Frame{frame(program, "Task::run"), frame(library, "std::thread::run")}, "Task::run shopd.cc:7 < std::thread::run shopd.cc:7"},
+		{"three", []stackset.Frame{lock, frame(program, "std::mutex::lock()"), frame(program, "a"), frame(program, "b"), frame(program, "c"), frame(program, "d")}, "a shopd.cc:7 < b shopd.cc:7 < c shopd.cc:7"},
+		{"nothing else", []stackset.Frame{lock, frame(program, "std::mutex::lock()")}, "std::mutex::lock() shopd.cc:7"},
+		{"the C library only", []stackset.Frame{lock}, "pthread_mutex_lock shopd.cc:7"},
+		{"no name", []stackset.Frame{lock, frame(program), frame(program, "main")}, "shopd+0x10 < main shopd.cc:7"},
+		{"none", nil, ""},
+	} {
+		if got := Callers(&stackset.Stack{Frames: test.frames}); got != test.want {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+// TestCallersKeeps: the names of a stack, which other outputs share, stay as they are.
+func TestCallersKeeps(t *testing.T) {
+	f := stackset.Frame{Name: &symbol.Name{Function: "f", Inlined: []symbol.Call{{Function: "std::lock"}}}}
+	s := &stackset.Stack{Frames: []stackset.Frame{f}}
+	if got := Callers(s); got != "f+0x0" || len(s.Frames[0].Name.Inlined) != 1 {
+		t.Errorf("%q, then %q", got, Frames(s))
+	}
+}
