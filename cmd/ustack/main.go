@@ -35,6 +35,8 @@ func commands() []command.Command {
 		{Name: "redact", Summary: "replace names, paths and addresses in a report by tokens", Run: redactCommand},
 		{Name: "check-redaction", Summary: "verify that nothing but tokens is left of them", Run: checkRedactionCommand},
 		{Name: "merge", Summary: "merge reports of many devices into one", Run: mergeCommand},
+		{Name: "export", Summary: "make tables of the reports of many devices, for DuckDB", Run: exportCommand},
+		{Name: "fleet", Summary: "say which locks cost most over many devices, or what is new", Stream: true, Run: fleetCommand},
 		{Name: "watch", Summary: "process reports as they arrive in a directory", Run: watchCommand},
 		{Name: "futex", Summary: "report who waits for which lock, and who holds it", Privileged: true, Stream: true, Run: futexCommand},
 		{Name: "wait", Summary: "report what threads wait for, of any kind, and what wakes them", Privileged: true, Stream: true, Run: waitCommand},

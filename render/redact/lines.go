@@ -140,7 +140,7 @@ func (g *grammar) report(p []byte) bool {
 	name, value := string(p[:key]), p[key+1:]
 	switch name {
 	case "escaped", "version", "ustack", "clock", "clock_offset_ns", "begun", "stacks", "mappings", "events", "arch", "trigger",
-		"kernel", "boot_id", "command", "redacted", "devices", "reports", "event_count", "counted":
+		"kernel", "boot_id", "os", "command", "redacted", "devices", "reports", "event_count", "counted":
 		g.out.keep(p[:key+1])
 	default:
 		g.out.name(p[:key])

@@ -8,7 +8,7 @@ import "strings"
 // order is the order of the topics in the list: the commands first, then what
 // all of them share.
 var order = [...]string{
-	"replay", "live", "futex", "top", "wait", "diff", "query", "record", "maps", "health", "symbols",
+	"replay", "live", "futex", "top", "wait", "diff", "query", "record", "fleet", "maps", "health", "symbols",
 	"formats", "correctness", "benchmarks", "architecture", "glossary",
 }
 

@@ -23,7 +23,8 @@ const (
 	FormatJSON  Format = "json"
 )
 
-func (f *Format) parse(name string) error {
+// Set takes the name of a format.
+func (f *Format) Set(name string) error {
 	switch *f = Format(name); *f {
 	case FormatTable, FormatCSV, FormatJSON:
 		return nil

@@ -59,7 +59,7 @@ func (opt *Options) fields(start *live.Start) []record.Field {
 		events = append(events, e.String())
 	}
 	return record.FieldsOf(
-		"ustack", opt.Version, "kernel", live.Release(), "arch", runtime.GOARCH, "boot_id", procmap.BootID(opt.Proc),
+		"ustack", opt.Version, "kernel", live.Release(), "arch", runtime.GOARCH, "boot_id", procmap.BootID(opt.Proc), "os", osName(osRelease),
 		"clock", live.Clock, "clock_offset_ns", strconv.FormatInt(wall.UnixNano()-int64(mono), 10),
 		"begun", wall.UTC().Format(time.RFC3339Nano), "stacks", start.Stacks.String(), "mappings", start.Mappings,
 		"events", strings.Join(events, " "), "command", strings.Join(opt.Command, " "), "redacted", redacted)

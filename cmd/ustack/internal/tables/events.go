@@ -1,6 +1,8 @@
 package tables
 
 import (
+	"bytes"
+
 	"ustack/filemap/resolve"
 	"ustack/render/stackset"
 	"ustack/tracefs"
@@ -43,20 +45,27 @@ type events struct {
 	table  *table[eventRow]
 	lines  tracefs.LineCounter
 	stacks stackset.Set
+	head   heads
 	count  int64
 }
 
 func newEvents(to Sink) *events {
-	e := &events{to: to, table: eventsTable()}
+	e := &events{to: to, table: eventsTable(), head: heads{table: headTable()}}
 	e.stacks.Init(maxStacks)
 	return e
 }
 
-// batch sends the events of a batch.
+// batch sends the events of a batch, and the lines of a report's own.
 func (e *events) batch(h *resolve.Pending) error {
 	e.lines.Begin(h.Batch)
 	for i := range h.Records {
 		rec := &h.Records[i]
+		if rec.Kind == tracefs.KindNote {
+			if err := e.head.line(e.to, h.Plain(h.Raw(rec)), e.count == 0); err != nil {
+				return err
+			}
+			continue
+		}
 		if rec.Kind != tracefs.KindEvent || rec.Flags&tracefs.Continued != 0 {
 			continue
 		}
@@ -64,7 +73,20 @@ func (e *events) batch(h *resolve.Pending) error {
 			return err
 		}
 	}
-	return nil
+	return e.end(h)
+}
+
+// end sends the last line of a report, which is after the last record of a batch.
+func (e *events) end(h *resolve.Pending) error {
+	if len(h.Records) == 0 {
+		return nil
+	}
+	last := h.Plain(h.Raw(&h.Records[len(h.Records)-1]))
+	at := bytes.LastIndex(last, []byte("\n"+reportLine+endWord+" "))
+	if at < 0 {
+		return nil
+	}
+	return e.head.line(e.to, last[at+1:], false)
 }
 
 func (e *events) event(h *resolve.Pending, i int, rec *tracefs.Record) error {

@@ -9,7 +9,9 @@ import (
 	"ustack/cmd/ustack/internal/analysis"
 	"ustack/cmd/ustack/internal/saved"
 	"ustack/cmd/ustack/internal/symbols"
+	"ustack/filemap"
 	"ustack/filemap/resolve"
+	"ustack/filemap/symbol"
 	"ustack/render/futex"
 	futexreport "ustack/render/futex/report"
 	"ustack/render/lost"
@@ -20,6 +22,9 @@ import (
 type Source struct {
 	From    *saved.Options
 	Symbols *symbols.Options
+	// Places has no functions named, and locks by their place in a file only: names come
+	// later, from another machine.
+	Places bool
 }
 
 // Loaded is what is not in tables.
@@ -62,9 +67,13 @@ func (s *Source) Load(stdin io.Reader, stderr io.Writer, to Sink) (*Loaded, erro
 	}
 	if names != nil {
 		defer names.Close()
-		a.Name(names)
-		a.NameLocks(names)
-		events.stacks.Name(names)
+		if s.Places {
+			a.NameLocks(places{names})
+		} else {
+			a.Name(names)
+			a.NameLocks(names)
+			events.stacks.Name(names)
+		}
 	}
 	l := loader{to: to, a: a, events: events, stacks: newStackRows(to), locks: make(map[*futex.Lock]int64)}
 	if err := l.rows(); err != nil {
@@ -72,6 +81,12 @@ func (s *Source) Load(stdin io.Reader, stderr io.Writer, to Sink) (*Loaded, erro
 	}
 	return l.report()
 }
+
+// places names no variables: locks have their places.
+type places struct{ futex.Variables }
+
+// Variable implements futex.Variables.
+func (places) Variable(filemap.Layout, uint64) *symbol.Variable { return nil }
 
 // read reads the trace.
 func (s *Source) read(stdin io.Reader, stderr io.Writer, events *events) (*futex.Analysis, error) {

@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"ustack/filemap"
 	"ustack/render/framejson"
 	"ustack/render/futex"
 )
@@ -27,6 +28,14 @@ func (r *lockRow) of(value func(*futex.Process) string) any {
 		return nil
 	}
 	return word(value(r.Process))
+}
+
+// inObject returns something of the file with the lock's variable, nil if there is none.
+func (r *lockRow) inObject(value func(*filemap.File) string) any {
+	if r.Variable == nil || r.Variable.File == nil {
+		return nil
+	}
+	return word(value(r.Variable.File))
 }
 
 func locksTable() *table[lockRow] {
@@ -62,6 +71,8 @@ func lockNames() []column[lockRow] {
 			}
 			return word(r.Variable.String())
 		}},
+		{"object", Text, "the program or library that this is in", func(r *row) any { return r.inObject(func(f *filemap.File) string { return f.Path }) }},
+		{"object_build_id", Text, "the build ID of that, in hex", func(r *row) any { return r.inObject(func(f *filemap.File) string { return f.BuildID.Hex() }) }},
 		{"kind", Text, "what it is used as: mutex, rwlock, condvar, ...", func(r *row) any { return r.Kind.String() }},
 		{"role", Text, "what the program uses it as, for instance GIL; NULL if unknown", func(r *row) any { return word(r.Role) }},
 		{"pid", Integer, "its process, NULL if unknown", func(r *row) any { return r.pid() }},

@@ -47,7 +47,7 @@ type Sink interface {
 func All() []Table {
 	return []Table{
 		traceTable().Table, locksTable().Table, waitsTable().Table, holdsTable().Table, threadsTable().Table,
-		stacksTable().Table, framesTable().Table, eventsTable().Table, lossTable().Table,
+		stacksTable().Table, framesTable().Table, eventsTable().Table, lossTable().Table, headTable().Table,
 	}
 }
 

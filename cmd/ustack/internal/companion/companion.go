@@ -1,51 +1,26 @@
-package query
+// Package companion runs the programs that are built apart from ustack, as what they import
+// costs more to compile than all else, and is not wanted on devices.
+package companion
 
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
-
-	"ustack/cmd/ustack/internal/command"
-	"ustack/cmd/ustack/internal/tables"
 )
 
-// program is the program with the database.
-const program = "ustack-query"
-
-// Main is the command query of ustack: the flags are checked, the schema is printed, and all
-// else is done by ustack-query.
-func Main(args []string, std command.Streams) error {
-	f, err := Parse(args, std.Out)
-	if err != nil {
-		return command.UsageError(err)
-	}
-	if f.Schema {
-		return f.To.Send(std.Out, false, func(w io.Writer) error { return tables.WriteSchema(w) })
-	}
-	return become("query", args)
-}
-
-// MainServer is the command mcp of ustack.
-func MainServer(args []string, std command.Streams) error {
-	if _, err := ParseServer(args, std.Out); err != nil {
-		return command.UsageError(err)
-	}
-	return become("mcp", args)
-}
-
-// become runs ustack-query in the place of this program. It returns only if it cannot.
-func become(name string, args []string) error {
+// Become runs a command of a companion in the place of this program. It returns only if it
+// cannot.
+func Become(program, name string, args []string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("finding %s: %w", program, err)
 	}
-	path, err := beside(self)
+	path, err := beside(self, program)
 	if err != nil {
 		return err
 	}
@@ -55,14 +30,14 @@ func become(name string, args []string) error {
 	return nil
 }
 
-// beside returns the path of ustack-query beside another program. It is looked for nowhere
+// beside returns the path of a companion beside another program. It is looked for nowhere
 // else: ustack often runs as root, and PATH is for a user to choose.
-func beside(self string) (string, error) {
+func beside(self, program string) (string, error) {
 	path := filepath.Join(filepath.Dir(self), program)
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("the database is in a program of its own, %s, and %s does not exist: install it there, or build it: go build -C cmd/ustack/ustack-query -o DIR", program, path)
+		return "", fmt.Errorf("this is done by a program of its own, %s, and %s does not exist: install it there, or build it: go build -C cmd/ustack/%s -o DIR", program, path, program)
 	case err != nil:
 		return "", fmt.Errorf("finding %s: %w", program, err)
 	case !info.Mode().IsRegular():

@@ -1,0 +1,113 @@
+package fleet
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Question is what is asked of the tables.
+type Question string
+
+// The questions.
+const (
+	Top     Question = "top"     // which locks cost most, over all devices
+	Devices Question = "devices" // which devices there are, and how long their threads wait
+	Diff    Question = "diff"    // what is waited for in one operating system and not in another
+)
+
+func (q Question) known() bool { return q == Top || q == Devices || q == Diff }
+
+// Order is what the locks of an answer are sorted by.
+type Order string
+
+// The orders, which are names of columns.
+const (
+	ByTotal   Order = "total_ns"
+	ByDevices Order = "devices"
+	ByP99     Order = "p99_ns"
+	ByWaits   Order = "waits"
+)
+
+func (o *Order) set(name string) error {
+	switch name {
+	case "total", "p99":
+		*o = Order(name + "_ns")
+	case "devices", "waits":
+		*o = Order(name)
+	default:
+		return fmt.Errorf("it is total, devices, p99 or waits")
+	}
+	return nil
+}
+
+// Statement returns the question as SQL for DuckDB. It has the same answer as Answer gives,
+// row by row; names that a user chose are quoted.
+func (f *Ask) Statement() string {
+	switch f.Question {
+	case Devices:
+		return f.devicesSQL()
+	case Diff:
+		return f.diffSQL()
+	}
+	return f.topSQL()
+}
+
+func (f *Ask) topSQL() string {
+	return fmt.Sprintf(`SELECT CAST(sum(ns * weight) AS BIGINT) AS total_ns, count(*) AS waits,
+  count(DISTINCT device) AS devices,
+  round(100.0 * count(DISTINCT device) / (SELECT count(DISTINCT device) FROM %[1]s), 1) AS percent,
+  quantile_disc(ns, 0.99) AS p99_ns,
+  min(lock_kind) AS kind, min(lock_name) AS lock, min(site_path) AS file,
+  min(site_build_id) AS build_id, min(site_offset) AS "offset"
+FROM %[2]s
+WHERE ns IS NOT NULL
+GROUP BY lock_key
+ORDER BY %[3]s DESC, lock_key
+LIMIT %[4]d;
+`, f.table("devices"), f.table("samples"), f.By, f.Top)
+}
+
+func (f *Ask) devicesSQL() string {
+	return fmt.Sprintf(`SELECT d.device, min(d.os) AS os, min(d.kernel) AS kernel, count(*) AS reports,
+  CAST(sum(d.events) AS BIGINT) AS events, CAST(sum(d.lost) AS BIGINT) AS lost,
+  CAST(sum(d.waits) AS BIGINT) AS waits, CAST(sum(d.waited_ns) AS BIGINT) AS total_ns
+FROM %s d
+GROUP BY d.device
+ORDER BY total_ns DESC, d.device
+LIMIT %d;
+`, f.table("devices"), f.Top)
+}
+
+func (f *Ask) diffSQL() string {
+	return fmt.Sprintf(`WITH os AS (SELECT os, count(DISTINCT device) AS devices FROM %[1]s GROUP BY os),
+s AS (
+  SELECT s.*, d.os FROM %[2]s s JOIN (SELECT report, os FROM %[1]s) d USING (report)
+  WHERE s.ns IS NOT NULL AND d.os IN (%[3]s, %[4]s)
+)
+SELECT * EXCLUDE (lock_key) FROM (SELECT lock_key,
+  CAST(round(coalesce(sum(ns * weight) FILTER (os = %[3]s), 0) / (SELECT devices FROM os WHERE os = %[3]s)) AS BIGINT) AS a_ns,
+  CAST(round(coalesce(sum(ns * weight) FILTER (os = %[4]s), 0) / (SELECT devices FROM os WHERE os = %[4]s)) AS BIGINT) AS b_ns,
+  count(DISTINCT device) FILTER (os = %[3]s) AS a_devices, count(DISTINCT device) FILTER (os = %[4]s) AS b_devices,
+  min(lock_kind) AS kind, min(lock_name) AS lock, min(site_path) AS file,
+  min(site_build_id) AS build_id, min(site_offset) AS "offset"
+FROM s
+GROUP BY lock_key)
+ORDER BY b_ns - a_ns DESC, lock_key
+LIMIT %[5]d;
+`, f.table("devices"), f.table("samples"), quote(f.A), quote(f.B), f.Top)
+}
+
+// table returns the files of a table.
+func (f *Ask) table(name string) string {
+	return "read_parquet(" + quote(strings.TrimSuffix(f.Dir, "/")+"/"+PartGlob+"/"+name+".parquet") + ")"
+}
+
+// quote returns a text as a literal of SQL.
+func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+
+// PartPrefix begins the name of a directory with the tables of one export; PartGlob matches
+// these.
+const (
+	PartPrefix = "part-"
+	PartGlob   = PartPrefix + "*"
+)

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/fleet"
+	"ustack/cmd/ustack/internal/query"
+	"ustack/render"
+)
+
+// maxRows is how many samples are answered from here: beyond that an engine is faster, and
+// has the memory.
+const maxRows = 10_000_000
+
+// fleetCommand is "ustack fleet".
+func fleetCommand(args []string, std command.Streams) error {
+	f, err := fleet.ParseAsk(args, std.Out)
+	if err != nil {
+		return command.UsageError(err)
+	}
+	return f.To.Stream(std.Out, func(out io.Writer) error {
+		out = render.Output(out)
+		if f.SQL {
+			w := bufio.NewWriter(out)
+			_, _ = w.WriteString(f.Statement()) // Flush reports the error
+			return w.Flush()
+		}
+		return answer(f, out)
+	})
+}
+
+// answer answers a question.
+func answer(f *fleet.Ask, out io.Writer) error {
+	parts, err := partsOf(f.Dir)
+	if err != nil {
+		return err
+	}
+	if len(parts) == 0 {
+		return fmt.Errorf("no tables in %s: ustack export -o %s REPORT... makes them", f.Dir, f.Dir)
+	}
+	a, err := newAnswer(f, parts)
+	if err != nil {
+		return err
+	}
+	columns, rows := a.top()
+	switch f.Question {
+	case fleet.Devices:
+		columns, rows = a.devices()
+	case fleet.Diff:
+		columns, rows, err = a.diff()
+	}
+	if err != nil {
+		return err
+	}
+	return write(f, out, columns, rows)
+}
+
+// write writes rows.
+func write(f *fleet.Ask, out io.Writer, columns []string, rows [][]any) error {
+	w, err := query.NewWriter(out, f.Format, columns)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows[:min(len(rows), f.Top)] {
+		if err := w.Row(row); err != nil {
+			return fmt.Errorf("writing the answer: %w", err)
+		}
+	}
+	return w.Close()
+}
+
+// answers are what a question is answered from.
+type answers struct {
+	f     *fleet.Ask
+	known map[string]*deviceSum      // by device
+	os    map[uint64]string          // by report
+	of    map[string]map[string]bool // the devices of each operating system
+	locks map[uint64]*lockSum
+	n     int
+}
+
+// deviceSum sums up the reports of a device.
+type deviceSum struct {
+	device, os, kernel                   string
+	reports, events, lost, waits, waited int64
+}
+
+// lockSum sums up a lock.
+type lockSum struct {
+	key                  uint64
+	total                [2]float64 // of all, or for diff of A and of B
+	times                []int64
+	devices              [2]map[string]bool
+	kind, name, path, id *string
+	offset               *int64
+}
+
+func newAnswer(f *fleet.Ask, parts []string) (*answers, error) {
+	a := &answers{f: f, known: make(map[string]*deviceSum), os: make(map[uint64]string), of: make(map[string]map[string]bool), locks: make(map[uint64]*lockSum)}
+	for _, part := range parts {
+		if err := eachRow(part, tableDevices, a.device); err != nil {
+			return nil, err
+		}
+	}
+	if f.Question == fleet.Devices {
+		return a, nil
+	}
+	for _, part := range parts {
+		if err := eachRow(part, tableSamples, a.sample); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// device adds a report.
+func (a *answers) device(d *deviceRow) error {
+	sum := a.known[d.Device]
+	if sum == nil {
+		sum = &deviceSum{device: d.Device, os: d.OS, kernel: d.Kernel}
+		a.known[d.Device] = sum
+	}
+	sum.os, sum.kernel = min(sum.os, d.OS), min(sum.kernel, d.Kernel)
+	sum.reports++
+	sum.events += d.Events
+	sum.lost += d.Lost
+	sum.waits += d.Waits
+	sum.waited += d.WaitedNS
+	a.os[d.Report] = d.OS
+	if a.of[d.OS] == nil {
+		a.of[d.OS] = make(map[string]bool)
+	}
+	a.of[d.OS][d.Device] = true
+	return nil
+}
+
+// sample adds a sample.
+func (a *answers) sample(s *sampleRow) error {
+	if a.n++; a.n > maxRows {
+		return fmt.Errorf("more than %d samples: ask an engine, --sql prints the question", maxRows)
+	}
+	side := 0
+	if a.f.Question == fleet.Diff {
+		switch a.os[s.Report] {
+		case a.f.A:
+		case a.f.B:
+			side = 1
+		default:
+			return nil
+		}
+	}
+	if s.NS == nil || s.LockKey == nil {
+		return nil
+	}
+	l := a.locks[*s.LockKey]
+	if l == nil {
+		l = &lockSum{key: *s.LockKey, devices: [2]map[string]bool{{}, {}}}
+		a.locks[l.key] = l
+	}
+	l.add(s, side)
+	return nil
+}
+
+// add adds a wait.
+func (l *lockSum) add(s *sampleRow, side int) {
+	l.total[side] += float64(*s.NS) * s.Weight
+	l.times = append(l.times, *s.NS)
+	l.devices[side][s.Device] = true
+	for _, text := range []struct{ to, from **string }{{&l.kind, &s.LockKind}, {&l.name, &s.LockName}, {&l.path, &s.SitePath}, {&l.id, &s.SiteBuildID}} {
+		if *text.from != nil && (*text.to == nil || **text.from < **text.to) {
+			*text.to = *text.from
+		}
+	}
+	if s.SiteOffset != nil && (l.offset == nil || *s.SiteOffset < *l.offset) {
+		l.offset = s.SiteOffset
+	}
+}
+
+// where are the columns that say which lock it is.
+func (l *lockSum) where() []any {
+	return []any{textOf(l.kind), textOf(l.name), textOf(l.path), textOf(l.id), numberOf(l.offset)}
+}
+
+func textOf(s *string) any {
+	if s == nil {
+		return nil
+	}
+	return *s
+}
+
+func numberOf(n *int64) any {
+	if n == nil {
+		return nil
+	}
+	return *n
+}
+
+// sorted returns the locks, those with most of something first.
+func (a *answers) sorted(of func(*lockSum) float64) []*lockSum {
+	var list []*lockSum
+	for _, l := range a.locks {
+		slices.Sort(l.times)
+		list = append(list, l)
+	}
+	slices.SortFunc(list, func(x, y *lockSum) int { return cmp.Or(cmp.Compare(of(y), of(x)), cmp.Compare(x.key, y.key)) })
+	return list
+}
+
+// p99 returns the smallest time that is not shorter than 99 of 100.
+func (l *lockSum) p99() int64 {
+	const of = 0.99
+	return l.times[max(int(math.Ceil(of*float64(len(l.times))))-1, 0)]
+}
+
+// top answers which locks cost most.
+func (a *answers) top() (columns []string, rows [][]any) {
+	columns = []string{"total_ns", "waits", "devices", "percent", "p99_ns", "kind", "lock", "file", "build_id", "offset"}
+	if a.f.Question != fleet.Top {
+		return columns, nil
+	}
+	of := map[fleet.Order]func(*lockSum) float64{
+		fleet.ByTotal:   func(l *lockSum) float64 { return math.Round(l.total[0]) },
+		fleet.ByDevices: func(l *lockSum) float64 { return float64(len(l.devices[0])) },
+		fleet.ByP99:     func(l *lockSum) float64 { return float64(l.p99()) },
+		fleet.ByWaits:   func(l *lockSum) float64 { return float64(len(l.times)) },
+	}[a.f.By]
+	for _, l := range a.sorted(of) {
+		const percent, tenths = 100, 10
+		share := math.Round(percent*tenths*float64(len(l.devices[0]))/float64(len(a.known))) / tenths
+		rows = append(rows, append([]any{int64(math.Round(l.total[0])), int64(len(l.times)), int64(len(l.devices[0])), share, l.p99()}, l.where()...))
+	}
+	return columns, rows
+}
+
+// devices answers which devices there are.
+func (a *answers) devices() (columns []string, rows [][]any) {
+	columns = []string{"device", "os", "kernel", "reports", "events", "lost", "waits", "total_ns"}
+	var list []*deviceSum
+	for _, d := range a.known {
+		list = append(list, d)
+	}
+	slices.SortFunc(list, func(x, y *deviceSum) int {
+		return cmp.Or(cmp.Compare(y.waited, x.waited), cmp.Compare(x.device, y.device))
+	})
+	for _, d := range list {
+		rows = append(rows, []any{d.device, d.os, d.kernel, d.reports, d.events, d.lost, d.waits, d.waited})
+	}
+	return columns, rows
+}
+
+// diff answers what is waited for more in one operating system than in another, for each
+// device of these.
+func (a *answers) diff() (columns []string, rows [][]any, err error) {
+	columns = []string{"a_ns", "b_ns", "a_devices", "b_devices", "kind", "lock", "file", "build_id", "offset"}
+	var n [2]float64
+	for _, side := range []struct {
+		os    string
+		count *float64
+	}{{a.f.A, &n[0]}, {a.f.B, &n[1]}} {
+		if *side.count = float64(len(a.of[side.os])); *side.count == 0 {
+			err = errors.Join(err, fmt.Errorf("no device has the operating system %q: ustack fleet devices %s lists them", side.os, a.f.Dir))
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	each := func(l *lockSum, side int) float64 { return math.Round(l.total[side] / n[side]) }
+	for _, l := range a.sorted(func(l *lockSum) float64 { return each(l, 1) - each(l, 0) }) {
+		rows = append(rows, append([]any{int64(each(l, 0)), int64(each(l, 1)), int64(len(l.devices[0])), int64(len(l.devices[1]))}, l.where()...))
+	}
+	return columns, rows, nil
+}

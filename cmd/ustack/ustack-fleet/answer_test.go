@@ -1,0 +1,86 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ustack/cmd/ustack/internal/command"
+)
+
+// fill makes tables of a few reports: device, operating system, and times of waits by lock.
+func fill(t *testing.T, dir string) {
+	t.Helper()
+	s, err := openStore(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	p, err := s.newPart()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range []struct {
+		device, os string
+		waits      map[string][]int64
+	}{
+		{"d1", "A", map[string][]int64{"pool": {100, 200}, "log": {10}}},
+		{"d2", "A", map[string][]int64{"pool": {300}}},
+		{"d2", "A", map[string][]int64{"pool": {50}}},
+		{"d3", "B", map[string][]int64{"pool": {100}, "new": {900, 1, 1}}},
+		{"d4", "C", map[string][]int64{"log": {5000}}},
+	} {
+		c := newCollector()
+		c.head["boot_id"], c.head["os"] = r.device, r.os
+		for _, name := range []string{"pool", "log", "new"} {
+			for _, ns := range r.waits[name] {
+				row := sampleRow{Event: "futex wait", NS: &ns, Weight: 1}
+				row.of(&lock{kind: "mutex", name: name, buildID: "ab"}, nil)
+				c.samples = append(c.samples, row)
+			}
+		}
+		none := sampleRow{Event: "open", Weight: 7}
+		c.samples = append(c.samples, none)
+		c.finish(uint64(i+1), r.device, now())
+		if err := s.add(p, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.finish("part-test"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAnswer asks each question of tables whose answers can be seen.
+func TestAnswer(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "it's")
+	fill(t, dir)
+	const top = "total_ns,waits,devices,percent,p99_ns,kind,lock,file,build_id,offset\n"
+	log, pool, fresh := "5010,2,2,50,5000,mutex,log,,,\n", "750,5,3,75,300,mutex,pool,,,\n", "902,3,1,25,900,mutex,new,,,\n"
+	for args, want := range map[string]string{
+		"top":              top + log + fresh + pool,
+		"top --by=devices": top + pool + log + fresh,
+		"top --by=p99":     top + log + fresh + pool,
+		"top --by=waits":   top + pool + fresh + log,
+		"top --top=1":      top + log,
+		"devices --top=2":  "device,os,kernel,reports,events,lost,waits,total_ns\nd1,A,,1,0,0,0,0\nd2,A,,2,0,0,0,0\n",
+		"diff --a=A --b=B": "a_ns,b_ns,a_devices,b_devices,kind,lock,file,build_id,offset\n0,902,0,1,mutex,new,,,\n5,0,1,0,mutex,log,,,\n325,100,2,1,mutex,pool,,,\n",
+	} {
+		got, _ := ran(t, command.OK, append(append([]string{"fleet"}, strings.Fields(args)...), "--format=csv", dir)...)
+		if got != want {
+			t.Errorf("%s:\n%s, want\n%s", args, got, want)
+		}
+	}
+	if _, messages := ran(t, command.Failure, "fleet", "diff", "--a=A", "--b=x", dir); !strings.Contains(messages, `no device has the operating system "x"`) {
+		t.Error(messages)
+	}
+	if got, _ := ran(t, command.OK, "fleet", "diff", "--a=A", "--b=o'B", "--sql", dir); !strings.Contains(got, "'o''B'") || !strings.Contains(got, "it''s/part-*") {
+		t.Errorf("names are not quoted: %s", got)
+	}
+	if _, messages := ran(t, command.Failure, "fleet", "top", t.TempDir()); !strings.Contains(messages, "ustack export -o") {
+		t.Error(messages)
+	}
+}
+
+func now() time.Time { return time.Unix(1_800_000_000, 0) }

@@ -1,0 +1,46 @@
+// Command ustack-fleet makes tables of the reports of many devices, and answers questions
+// about them: it is what "ustack export" and "ustack fleet" run.
+//
+// It is a module of its own, so that the recorder on a device, and what is needed to build
+// it, have nothing of the engines that read such tables.
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime/debug"
+
+	"ustack/cmd/ustack/internal/command"
+)
+
+// memoryLimit makes the garbage collector work harder when memory gets scarce.
+const memoryLimit = 192 << 20
+
+func commands() []command.Command {
+	return []command.Command{
+		{Name: "export", Stream: true, Run: exportCommand},
+		{Name: "fleet", Stream: true, Run: fleetCommand},
+	}
+}
+
+func main() {
+	debug.SetMemoryLimit(memoryLimit)
+	os.Exit(run(os.Args[1:], command.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
+}
+
+// run is main with its surroundings as arguments.
+func run(args []string, std command.Streams) int {
+	if len(args) > 0 {
+		for _, c := range commands() {
+			if c.Name == args[0] {
+				return c.Main(args[1:], std)
+			}
+		}
+		if args[0] == "--version" {
+			fmt.Fprintln(std.Out, command.VersionLine())
+			return command.OK
+		}
+	}
+	fmt.Fprintln(std.Err, "ustack-fleet: this program is run by ustack export and ustack fleet")
+	return command.Usage
+}
