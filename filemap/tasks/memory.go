@@ -45,6 +45,8 @@ type known struct {
 	todo    map[*memory]bool // that have something dirty, or a doubt
 	loading map[*memory]bool // with calls of execve that are not noted
 	keeps   keeps
+	// Watch is set before the first event; nil for none.
+	Watch   Watch
 	changes atomic.Int64 // programs that were executed, and calls that can have mapped code
 }
 
@@ -277,11 +279,25 @@ func (k *known) count(m *memory, at tracefs.Time) {
 	}
 	for _, p := range a.parts {
 		for _, pid := range m.pids {
+			k.watchAll(pid, a.code, p)
 			k.spaces.Held(pid, p.start, p.end, a.code, p.since)
 		}
 		m.dirty = m.dirty.without(p.span)
 	}
 	if len(m.dirty) == 0 {
 		delete(k.todo, m)
+	}
+}
+
+// Watch is told of each mapping that a process was found to have, since when, before it counts. It
+// may take the build ID from it.
+type Watch func(pid int, m *procmap.Mapping, since tracefs.Time)
+
+// watchAll tells of the mappings of an answer that lie in a part.
+func (k *known) watchAll(pid int, code []procmap.Mapping, p part) {
+	for i := range code {
+		if m := &code[i]; k.Watch != nil && m.Start < p.end && p.start < m.End {
+			k.Watch(pid, m, p.since)
+		}
 	}
 }

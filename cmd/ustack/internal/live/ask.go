@@ -4,10 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"ustack/filemap/procmap"
 	"ustack/filemap/rawstack"
+	"ustack/filemap/sideband"
 	"ustack/filemap/space"
 	"ustack/filemap/tasks"
 	"ustack/filemap/timeline"
@@ -35,14 +39,18 @@ type askFollower struct {
 
 	mu      sync.Mutex // guards what follows, and the records
 	missing uint64
+	files   *sideband.Files
+	drained tracefs.Time // all changes of mappings until then are known
+	// checked is up to when all writes to files that are mapped are known.
+	checked atomic.Int64
 
 	end  sync.Once
 	done chan struct{}
 }
 
 // startAsking switches the events on and asks all processes.
-func startAsking(code *procmap.Reader, root *instance.Root, idle func() bool, opt *timeline.Options) (*askFollower, error) {
-	a := &askFollower{idle: idle, deferred: root.HasDeferred(), done: make(chan struct{}), stacks: rawstack.New(rawstack.MaxStacks)}
+func startAsking(fl *following, root *instance.Root, opt *timeline.Options) (*askFollower, error) {
+	a := &askFollower{idle: fl.idle, deferred: root.HasDeferred(), done: make(chan struct{}), stacks: rawstack.New(rawstack.MaxStacks)}
 	events, err := tasks.Events(root)
 	if err != nil {
 		return nil, err
@@ -65,7 +73,9 @@ func startAsking(code *procmap.Reader, root *instance.Root, idle func() bool, op
 	if a.decoder, err = tasks.NewDecoder(formats); err != nil {
 		return a, err
 	}
-	a.tasks = tasks.New(opt.Spaces, tasks.NewKernel(code), space.Monotonic, begun)
+	a.tasks = tasks.New(opt.Spaces, tasks.NewKernel(fl.code), space.Monotonic, begun)
+	a.files = sideband.NewFiles(opt.Spaces, fl.code, unix.CLOCK_MONOTONIC, fl.files, fl.written, fl.ids.Forget)
+	a.tasks.Watch = a.files.Watch
 	opt.Threads, opt.Late, opt.Stacks, opt.Kept = a.tasks, true, a.stacks, a.tasks.Kept
 	err = a.begin()
 	go a.keepUp()
@@ -127,11 +137,22 @@ func (a *askFollower) renew() {
 func (a *askFollower) settle() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.tasks.Settle(a.drain)
+	err := a.tasks.Settle(a.drain)
+	a.check()
+	return err
+}
+
+// check takes the build IDs from files that were written.
+func (a *askFollower) check() {
+	now := space.Monotonic()
+	a.files.Check(a.drained)
+	a.checked.Store(int64(now))
 }
 
 // settled implements follower.
-func (a *askFollower) settled(t tracefs.Time) bool { return a.tasks.Settled(t) }
+func (a *askFollower) settled(t tracefs.Time) bool {
+	return int64(t) <= a.checked.Load() && a.tasks.Settled(t)
+}
 
 // drain takes the events that have come.
 func (a *askFollower) drain() error {
@@ -148,13 +169,16 @@ func (a *askFollower) drain() error {
 		return fmt.Errorf("reading what processes map: %w", err)
 	}
 	a.tasks.Drained(now)
+	a.drained = now
 	return nil
 }
 
 func (a *askFollower) reread(pid int, _ tracefs.Time) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.tasks.Reread(pid, a.drain)
+	err := a.tasks.Reread(pid, a.drain)
+	a.check()
+	return err
 }
 
 func (a *askFollower) found(pid int, m *procmap.Mapping, t, after tracefs.Time) {
@@ -178,8 +202,18 @@ func (a *askFollower) lost() uint64 {
 	return a.missing
 }
 
+// closeFiles releases the files. What is found out about a process after that has no build IDs.
+func (a *askFollower) closeFiles() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.files != nil {
+		a.files.Close()
+	}
+}
+
 func (a *askFollower) close() error {
 	a.end.Do(func() { close(a.done) })
+	a.closeFiles()
 	var err error
 	if a.records != nil {
 		err = a.records.Close()

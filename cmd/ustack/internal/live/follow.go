@@ -138,7 +138,7 @@ func (fl *following) choose(o *Options, root *instance.Root, saved *saver, opt *
 	if o.Save != "" {
 		return errors.New("--save needs the perf side band: queried mappings are not exact enough to replay")
 	}
-	asking, err := startAsking(fl.code, root, fl.idle, opt)
+	asking, err := startAsking(fl, root, opt)
 	if asking != nil {
 		fl.follower, fl.how = asking, tasks.Name
 	}
