@@ -20,6 +20,7 @@ func hints() []hint {
 		{nil, Unknown, nil, "goroutines that wait for a sync.Mutex or a channel make no futex call: Go's mutex and block profiles have them (runtime.SetMutexProfileFraction, go tool pprof)"},
 		{[]string{"libjvm.so"}, Unknown, []string{"Java monitor", "Java lock"}, "a Java thread waits for any monitor or java.util.concurrent lock at futexes of its own: jstack -l PID names the locks"},
 		{[]string{"postgres"}, Unknown, nil, "processes of PostgreSQL wait for locks of rows and tables in epoll_wait, not at a futex: pg_stat_activity and pg_locks have them"},
+		{[]string{"mariadbd", "mysqld"}, Unknown, nil, "InnoDB's latches are its own code and have no symbols: performance_schema names what is waited for (events_waits_summary_global_by_event_name, wait/synch/%)"},
 		{[]string{"python3", "libpython3"}, Condvar, []string{"GIL"}, "Python's GIL is a condition variable: take_gil has no name here, so it is a lock (condvar) if threads took turns at it; Python's debug symbols name it"},
 	}
 }

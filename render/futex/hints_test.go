@@ -23,6 +23,7 @@ func TestHints(t *testing.T) {
 	}{
 		{lock, "/usr/lib/postgresql/15/bin/postgres", nil, "PostgreSQL"},
 		{lock, "/usr/bin/postgres-exporter", nil, ""},
+		{lock, "/usr/sbin/mariadbd", nil, "InnoDB"},
 		{lock, "/usr/lib/jvm/lib/server/libjvm.so", nil, "jstack"},
 		{lock, "/usr/lib/jvm/lib/server/libjvm.so", asNames{"", "ObjectMonitor::enter(JavaThread*)"}, ""},
 		{cond, "/usr/bin/python3.11", asNames{"pthread_cond_timedwait", ""}, "GIL"},
@@ -40,7 +41,7 @@ func TestHints(t *testing.T) {
 		of := func(word string) bool {
 			return slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, word) })
 		}
-		for _, word := range []string{"PostgreSQL", "jstack", "GIL", "mutex and block profiles"} {
+		for _, word := range []string{"PostgreSQL", "InnoDB", "jstack", "GIL", "mutex and block profiles"} {
 			if of(word) != (word == c.want) {
 				t.Errorf("%s, %s, %q: %q", c.path, c.call, c.names, notes)
 			}
