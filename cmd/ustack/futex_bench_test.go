@@ -13,11 +13,13 @@ import (
 
 var futexBytes = flag.Int64("futex.bytes", 64<<20, "size of the trace that BenchmarkFutex reads")
 
-// BenchmarkFutexProgram runs the program on one core, on traces of 300 MB without and
+// BenchmarkFutexProgram runs futex and wait on one core, on traces of 300 MB without and
 // with lost records, from the page cache. The best of its iterations counts; the
 // loudest neighbour of a virtual machine decides about the others.
 //
 //	go test -run '^$' -bench FutexProgram -benchtime 5x ./cmd/ustack
+//
+// With -replay.bytes 3000000000 a trace has more than ten million events.
 func BenchmarkFutexProgram(b *testing.B) {
 	dir := b.TempDir()
 	one := pinTo(b, "0")
@@ -26,7 +28,9 @@ func BenchmarkFutexProgram(b *testing.B) {
 	for name, lost := range map[string]int{"whole": -1, "lost": 0} {
 		file := filepath.Join(dir, name)
 		writeFutexTrace(b, file, tracegen.Config{Bytes: *replayBytes, Seed: 1, LostEvery: lost})
-		all = append(all, &contender{name: name, args: join(one, ustack, "futex", "-q", file), env: []string{"GOMAXPROCS=1"}})
+		for _, command := range []string{"futex", "wait"} {
+			all = append(all, &contender{name: command + "-" + name, args: join(one, ustack, command, "-q", file), env: []string{"GOMAXPROCS=1"}})
+		}
 	}
 	for b.Loop() {
 		runAll(b, all)
