@@ -203,6 +203,73 @@ func (c selfCheck) good(in *Input, one *selfStack, got []Frame, end End) bool {
 	return end.Why == Root && len(got) > len(one.chain)
 }
 
+// TestARM64Plain: programs of arm64 in memory without a file and without tables, as code of
+// JIT compilers is. If it keeps frame pointers, stacks are whole, with signed return
+// addresses, too; if nothing is known of it, they end, at an address that is the thread's.
+func TestARM64Plain(t *testing.T) {
+	capturetest.SkipShort(t)
+	qemu, err := exec.LookPath("qemu-aarch64-static")
+	if err != nil {
+		t.Skip(err)
+	}
+	for name, protection := range map[string]string{"plain": "none", "signed": "pac-ret+leaf"} {
+		t.Run(name, func(t *testing.T) {
+			flags := []string{"-O2", "-static", "-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer",
+				"-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-march=armv8.5-a", "-mbranch-protection=" + protection}
+			cmd := exec.Command(qemu, "-cpu", "max", build(t, "aarch64-linux-gnu-gcc", "self.c", flags...), fmt.Sprint(stops(40, 5000)))
+			out, err := cmd.Output()
+			if err != nil {
+				t.Skip(err)
+			}
+			for _, known := range []bool{true, false} {
+				u := New(0)
+				defer u.Close()
+				s := &selfReader{r: bufio.NewReader(bytes.NewReader(out))}
+				checkPlain(t, u, s, plainSpace{readMaps(t, u, string(s.bytes()), nil), known}, name == "signed")
+			}
+		})
+	}
+}
+
+// plainSpace has no files.
+type plainSpace struct {
+	Space
+	known bool
+}
+
+func (p plainSpace) Find(addr uint64) (Mapping, bool) {
+	m, ok := p.Space.Find(addr)
+	m.JIT, m.File, m.Offset = p.known && m.Exec, nil, 0
+	return m, ok
+}
+
+func checkPlain(t *testing.T, u *Unwinder, s *selfReader, space plainSpace, signed bool) {
+	t.Helper()
+	stacks, frames, signatures := 0, 0, 0
+	for {
+		one, ok := s.next()
+		if !ok {
+			break
+		}
+		got, end := u.Unwind(one.input(elf.EM_AARCH64, space), nil)
+		stacks++
+		frames += len(got)
+		signatures += one.signatures()
+		if space.known && len(got) <= len(one.chain) || !space.known && (len(got) > 1 || end.Why != NoMap) {
+			t.Fatalf("%+v\n%+v, want %#x", got, end, one.chain)
+		}
+		for i := 1; i < min(len(got), len(one.chain)+1); i++ {
+			if got[i].PC != one.chain[i-1] || got[i].How != FramePointer {
+				t.Fatalf("frame %d: %+v\n%+v, want %#x", i, got, end, one.chain)
+			}
+		}
+	}
+	t.Logf("known %v: %d stacks, %d frames, %d signed return addresses", space.known, stacks, frames, signatures)
+	if stacks == 0 || signed != (signatures > 20*stacks) {
+		t.Error("no stacks, or not signed as they should be")
+	}
+}
+
 // TestTiny: stacks of testdata/tiny, which needs no compiler.
 func TestTiny(t *testing.T) {
 	for _, c := range []struct {
