@@ -62,4 +62,15 @@ func (g *growth) grown() growth {
 	return growth{size: min(next, g.limit()), most: g.most}
 }
 
+// ringFor returns the room on each of the CPUs for copies of a size. perf's default has room
+// for a hundred of the large ones, which are made within some milliseconds: there is four
+// times as much, unless that is more than ringsMost on all CPUs.
+func ringFor(size, cpus int) int {
+	const ringsMost, times = 64 << 20, 4
+	if ring := times * perf.DefaultSamplerRing; size > large && ring*cpus <= ringsMost {
+		return ring
+	}
+	return perf.DefaultSamplerRing
+}
+
 func (g *growth) limit() int { return cmp.Or(g.most, perf.MaxStack) }

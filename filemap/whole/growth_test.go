@@ -55,3 +55,18 @@ func TestGrowth(t *testing.T) {
 		t.Errorf("one that needs too much grows to %d", g.grown().size)
 	}
 }
+
+// TestRingFor: large copies have more room, within a bound for all CPUs.
+func TestRingFor(t *testing.T) {
+	for cpus := 1; cpus < 300; cpus++ {
+		for size := firstStack; size <= perf.MaxStack; size += stackStep {
+			ring := ringFor(size, cpus)
+			if more := size > large && cpus <= 4; more != (ring > perf.DefaultSamplerRing) || ring < perf.DefaultSamplerRing {
+				t.Fatalf("%d bytes, %d CPUs: a ring of %d", size, cpus, ring)
+			}
+			if ring > perf.DefaultSamplerRing && (ring*cpus > 64<<20 || ring/size < 250) {
+				t.Fatalf("%d bytes, %d CPUs: %d bytes in all, room for %d", size, cpus, ring*cpus, ring/size)
+			}
+		}
+	}
+}

@@ -3,6 +3,7 @@ package whole
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -127,7 +128,7 @@ func (s *Source) open() error {
 	}
 	opt := perf.SamplerOptions{
 		Tracepoints: []perf.Tracepoint{{ID: s.opt.Tracepoint, Filter: waitFilter()}},
-		Threads:     threads, StackBytes: s.growth.size, Sys: s.opt.Sys,
+		Threads:     threads, StackBytes: s.growth.size, RingSize: ringFor(s.growth.size, runtime.NumCPU()), Sys: s.opt.Sys,
 	}
 	sampler, err := s.sample(opt)
 	if err != nil {
