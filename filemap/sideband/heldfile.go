@@ -122,10 +122,11 @@ func (h *heldFile) try(path string) (ok bool) {
 }
 
 // readable makes the file that is held one that can be read, and reports whether it has the
-// build ID. One of an overlay is not read: it can be on a server.
+// build ID. One of an overlay stays as it is: it can be on a server, which is asked with a time
+// limit.
 func (h *heldFile) readable() bool {
 	if layered(h.fd) {
-		return true
+		return hasID(h.fd, h.m.BuildID)
 	}
 	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(h.fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -1,6 +1,7 @@
 package sideband
 
 import (
+	"debug/elf"
 	"errors"
 	"os"
 	"path/filepath"
@@ -135,5 +136,32 @@ func TestLayered(t *testing.T) {
 		if s.check(calls) != c.same {
 			t.Errorf("%+v: the file counts as the same: %v", c, !c.same)
 		}
+	}
+}
+
+// TestLayeredLate: a file of an overlay that others than root can write loses its build ID when
+// that is another one, though no time shows it: the page of a shared mapping was dirty before.
+func TestLayeredLate(t *testing.T) {
+	library, path := mappedLibrary(t), filepath.Join(t.TempDir(), "library")
+	f, err := newFile(library, path)
+	check(t, err)
+	defer f.Close()
+	mem, err := unix.Mmap(int(f.Fd()), 0, page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	check(t, err)
+	defer unix.Munmap(mem)
+	mem[0] = elf.ELFMAG[0] // as it was: it is dirty from now on
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	check(t, err)
+	defer unix.Close(fd)
+	at, _ := statFD(fd)
+	at.roots = false // whichever user runs the test
+	s := stamped{mappedFile: mappedFile{path, buildID(t, library)}, fd: fd, at: at, layered: true}
+	calls := bounded.New(time.Minute)
+	if !s.check(calls) {
+		t.Error("the file does not count as the same before it is written")
+	}
+	clear(mem[64:])
+	if s.check(calls) {
+		t.Error("the file that was written counts as the same")
 	}
 }

@@ -278,6 +278,8 @@ func (f *stamped) check(calls *bounded.Calls) bool {
 		return false
 	case !f.at.roots && !f.layered:
 		return reads(f.fd, f.id)
+	case !f.at.roots:
+		return f.stillHasID(calls)
 	case now.changed.Equal(f.at.changed) && !f.young:
 		return true
 	}
