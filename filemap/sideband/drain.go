@@ -69,6 +69,7 @@ func (b *Band) read() {
 		b.collect(d)
 		b.apply(d)
 		b.drained = d.Until
+		b.files.findUnheld(b.drained)
 		if settled := b.files.settleFresh(b.drained); b.files.settleSuspects(b.drained) && settled {
 			break
 		}

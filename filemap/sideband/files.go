@@ -34,6 +34,7 @@ func (f *Files) Watch(pid int, m *procmap.Mapping, since tracefs.Time) {
 // Check takes the build IDs from the files that were written since the last Check. All changes of
 // mappings until a time are known.
 func (f *Files) Check(known tracefs.Time) {
+	f.files.findUnheld(known)
 	f.files.settleFresh(known)
 	f.files.settleSuspects(known)
 	f.files.checkWritten(known)

@@ -77,8 +77,8 @@ const (
 	sweepEvery, sweepCost = time.Second, 1.0 / 200
 )
 
-// suspect is a file at a path that may not be the one that a process has mapped, which was
-// written and has made room for it.
+// suspect is a file that may have been written: the process has another one at the mapping, as far
+// as the build ID shows, and that may not be the one at the path.
 type suspect struct {
 	watchedFile
 	in    int    // the process that has the mapping
@@ -86,6 +86,8 @@ type suspect struct {
 	at    tracefs.Time
 	// looked is when it had been looked at.
 	looked tracefs.Time
+	// unheld: if the mapping has changed, it is to be looked for again.
+	unheld bool
 }
 
 // settleSuspects takes the build IDs of suspects whose mappings, when they had been looked at,
@@ -97,17 +99,25 @@ func (w *watchedFiles) settleSuspects(known tracefs.Time) bool {
 		if f.looked > known {
 			return false
 		}
-		v := w.history.Spaces.Space(f.in).At(f.looked)
-		if v == nil {
-			return true
-		}
-		if m := v.Find(f.start); m != nil && m.Since <= f.at && m.File.Name == f.name && m.File.BuildID == f.id {
-			w.stamps.lose(&f.watchedFile)
-			w.checked = min(w.checked, f.at)
+		switch {
+		case w.had(&f):
+			w.lose(&f.watchedFile)
+		case f.unheld:
+			w.notHeld(f.in, &f.watchedFile)
 		}
 		return true
 	})
 	return len(w.stamps.suspects) == 0
+}
+
+// had reports whether a process had the mapping when it was looked at.
+func (w *watchedFiles) had(f *suspect) bool {
+	v := w.history.Spaces.Space(f.in).At(f.looked)
+	if v == nil {
+		return false
+	}
+	m := v.Find(f.start)
+	return m != nil && m.Since <= f.at && m.File.Name == f.name && m.File.BuildID == f.id
 }
 
 // room returns how many files may be held.
@@ -153,7 +163,7 @@ func (w *watchedFiles) stamp(pid int, f *watchedFile, m *procmap.Mapping, t trac
 		return
 	}
 	if held.strange && len(s.suspects) < maxStamped {
-		s.suspects = append(s.suspects, suspect{*f, pid, m.Start, t, perf.Now(w.clock)})
+		s.suspects = append(s.suspects, suspect{watchedFile: *f, in: pid, start: m.Start, at: t, looked: perf.Now(w.clock)})
 	}
 	if !held.direct && !f.proven && !held.changed && !held.remote {
 		w.notHeld(pid, f)

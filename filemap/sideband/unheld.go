@@ -51,7 +51,9 @@ func (w *watchedFiles) notHeld(pid int, f *watchedFile) {
 		u = &unheld{watchedFile: *f, in: make(map[int]bool)}
 		s.unheld[f.mappedFile] = u
 	}
-	u.in[pid] = true
+	for _, sharer := range w.history.sharers.with(pid) { // the one that has mapped it may end first
+		u.in[sharer] = true
+	}
 	u.mapped = min(u.mapped, f.mapped)
 }
 
@@ -101,7 +103,7 @@ func (w *watchedFiles) placesOfUnheld(drained tracefs.Time) map[mappedFile][]map
 // stillUnheld looks for a file in places, and reports whether it has to be looked for again,
 // where it was not found: a process may have changed since. In the middle of an exec or an
 // exit, of which the record is to come, it has nothing anywhere. A place counts where there was
-// another file though the mapping was still known to be there, or nothing for long.
+// another file while the mapping was there (see suspect), or nothing for long.
 func (w *watchedFiles) stillUnheld(f *unheld, places []mappedPlace, drained tracefs.Time) (again bool) {
 	missed := make(map[mappedPlace]tracefs.Time)
 	tries := 0
@@ -119,17 +121,20 @@ func (w *watchedFiles) stillUnheld(f *unheld, places []mappedPlace, drained trac
 		switch {
 		case found == foundIt:
 			continue
+		case found == foundOther && len(w.stamps.suspects) < maxStamped:
+			w.stamps.suspects = append(w.stamps.suspects, suspect{f.watchedFile, p.pid, p.start, p.since, now, true})
+			continue
 		case !before:
 			since = now
-		case found == foundOther && since <= drained, now-since > tracefs.Time(tooLate):
+		case now-since > tracefs.Time(tooLate):
 			w.lose(&f.watchedFile)
 			return false
 		}
 		missed[p] = since
 	}
-	f.missed, f.in, f.mapped = missed, make(map[int]bool), drained
+	f.missed, f.in = missed, make(map[int]bool)
 	for p := range missed {
-		f.in[p.pid], f.mapped = true, min(f.mapped, p.since)
+		f.in[p.pid] = true
 	}
 	return len(missed) > 0
 }

@@ -261,3 +261,43 @@ func TestUnheldMissing(t *testing.T) {
 		b.files.stamps.close()
 	}
 }
+
+// TestUnheldSharer: a process that shares its memory has what another one has mapped that ended.
+func TestUnheldSharer(t *testing.T) {
+	const mapper, stays = 1 << 30, 1<<30 + 1
+	b := fakeBand()
+	b.History.fork(stays, mapper, b.Now())
+	b.History.shared(stays, mapper, b.Now())
+	file := watchedFile{mappedFile: mappedFile{name: "/a"}}
+	b.files.notHeld(mapper, &file)
+	b.History.left(mapper, b.Now())
+	u := b.files.stamps.unheld[file.mappedFile]
+	if !b.files.isHeir(stays, u, b.Now()) {
+		t.Error("the file is not looked for in the process that has it")
+	}
+}
+
+// TestUnheldAtOnce: a file that was written before it could be looked for has no build ID as soon
+// as the records of that time are read.
+func TestUnheldAtOnce(t *testing.T) {
+	b := watchingBand(t)
+	for name, change := range map[string]elsewhere{"cut": cut, "moved": remapped, "a child's": inherited} {
+		path := filepath.Join(t.TempDir(), "library")
+		f, err := newFile(mappedLibrary(t), path)
+		check(t, err)
+		defer f.Close()
+		pass(b, 3*coarse)
+		at, err := unix.MmapPtr(int(f.Fd()), 0, nil, elsewhereSize, rx, unix.MAP_PRIVATE)
+		check(t, err)
+		t.Cleanup(func() { _ = unix.MunmapPtr(at, elsewhereSize) })
+		pid, now := change(t, at, path)
+		_, err = f.WriteAt(make([]byte, page-64), 64)
+		check(t, err)
+		written := b.Now()
+		drain(t, b)
+		p, ok := b.History.Lookup(pid, uint64(now), written)
+		if !ok || p.Mapping.File.Name != path || !p.Mapping.File.BuildID.IsZero() {
+			t.Errorf("%s: it is in %+v, %v", name, p.Mapping, ok)
+		}
+	}
+}

@@ -280,7 +280,6 @@ func (w *watchedFiles) checkWritten(drained tracefs.Time) {
 	}
 	now := perf.Now(w.clock)
 	w.watcher.Drain()
-	w.findUnheld(drained)
 	list := w.changedFiles(drained)
 	for _, id := range w.reported.take() {
 		files := w.by[id]
