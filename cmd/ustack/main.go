@@ -119,7 +119,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 }
 
 func usage(w io.Writer) {
-	fmt.Fprint(w, "usage: ustack COMMAND [flags] ...\n       ustack PID|NAME [flags], ustack [flags] -- CMD: futex --live with all names\n\nCommands (flags: ustack COMMAND --help):\n\n")
+	fmt.Fprint(w, "usage: ustack COMMAND [flags] ...\n       ustack PID|NAME [flags], ustack [flags] -- CMD: futex --live with all names\n       a first time: ustack help tutorial\n\nCommands (flags: ustack COMMAND --help):\n\n")
 	for _, c := range commands() {
 		fmt.Fprintf(w, "  %-15s %s\n", c.Name, c.Summary)
 	}

@@ -5,10 +5,10 @@ package help
 
 import "strings"
 
-// order is the order of the topics in the list: the commands first, then what
+// order is the order of the topics in the list: a way in, the commands, then what
 // all of them share.
 var order = [...]string{
-	"replay", "live", "futex", "top", "wait", "diff", "query", "record", "fleet", "maps", "health", "symbols",
+	"tutorial", "replay", "live", "futex", "top", "wait", "diff", "query", "record", "fleet", "maps", "health", "symbols",
 	"formats", "correctness", "benchmarks", "architecture", "glossary",
 }
 

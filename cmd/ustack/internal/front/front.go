@@ -64,5 +64,5 @@ const Welcome = `ustack finds what the threads of a program wait for, and why.
   ustack live -p PID          trace now, with files and offsets in the stacks
   ustack doctor               what works on this machine, and what would help
 
-All commands, and the manual: ustack help
+A first time: ustack help tutorial. All commands, and the manual: ustack help
 `
