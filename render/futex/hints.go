@@ -22,6 +22,7 @@ func hints() []hint {
 		{[]string{"postgres"}, Unknown, nil, "processes of PostgreSQL wait for locks of rows and tables in epoll_wait, not at a futex: pg_stat_activity and pg_locks have them"},
 		{[]string{"mariadbd", "mysqld"}, Unknown, nil, "InnoDB's latches are its own code and have no symbols: performance_schema names what is waited for (events_waits_summary_global_by_event_name, wait/synch/%)"},
 		{[]string{"python3", "libpython3"}, Condvar, []string{"GIL"}, "Python's GIL is a condition variable: take_gil has no name here, so it is a lock (condvar) if threads took turns at it; Python's debug symbols name it"},
+		{[]string{"libruby-", "ruby"}, Condvar, nil, "a Ruby thread waits for the GVL, a Mutex or a Queue at a condition variable of its own: threads that compute take turns, and Thread#backtrace shows their code"},
 	}
 }
 

@@ -30,6 +30,8 @@ func TestHints(t *testing.T) {
 		{cond, "/usr/lib/libpython3.11.so.1.0", asNames{"pthread_cond_timedwait", ""}, "GIL"},
 		{cond, "/usr/bin/python3.11", asNames{"pthread_cond_timedwait", "take_gil"}, ""},
 		{lock, "/usr/bin/python3.11", asNames{"pthread_mutex_lock", ""}, ""},
+		{cond, "/usr/lib/libruby-3.1.so.3.1.2", asNames{"pthread_cond_wait", ""}, "GVL"},
+		{lock, "/usr/lib/libruby-3.1.so.3.1.2", asNames{"pthread_mutex_lock", ""}, ""},
 		{note, "/usr/bin/served", nil, "mutex and block profiles"},
 		{lock, "/usr/bin/other", nil, ""},
 	} {
@@ -41,7 +43,7 @@ func TestHints(t *testing.T) {
 		of := func(word string) bool {
 			return slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, word) })
 		}
-		for _, word := range []string{"PostgreSQL", "InnoDB", "jstack", "GIL", "mutex and block profiles"} {
+		for _, word := range []string{"PostgreSQL", "InnoDB", "jstack", "GIL", "GVL", "mutex and block profiles"} {
 			if of(word) != (word == c.want) {
 				t.Errorf("%s, %s, %q: %q", c.path, c.call, c.names, notes)
 			}

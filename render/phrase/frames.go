@@ -3,6 +3,7 @@ package phrase
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -98,6 +99,12 @@ func Callers(s *stackset.Stack) string {
 	return ""
 }
 
+// Leaves reports whether a stack has frames in files other than the C library's. What frame
+// pointers led to is none.
+func Leaves(s *stackset.Stack) bool {
+	return s != nil && slices.ContainsFunc(s.Frames, func(f stackset.Frame) bool { return f.File != nil && !f.InLibc() })
+}
+
 // callers returns these frames; with plain, without the innermost ones of the standard library.
 func callers(s *stackset.Stack, plain bool) []string {
 	const most = 3
@@ -113,7 +120,7 @@ func callers(s *stackset.Stack, plain bool) []string {
 				name, ok = withoutWrappers(f)
 			}
 			if ok {
-				out = append(out, Frame(name))
+				out = append(out, Frame(withoutParameters(name)))
 			}
 		}
 		if f.Skipped != nil && filemap.CLibrary(f.Skipped.File.Path) == "" {
@@ -148,6 +155,51 @@ func withoutWrappers(f *stackset.Frame) (out *stackset.Frame, ok bool) {
 	name.Inlined = n.Inlined[skip:]
 	frame.Name = &name
 	return &frame, true
+}
+
+// withoutParameters returns a frame whose functions have no long lists of parameters: in a
+// line of 80 columns the caller says more.
+func withoutParameters(f *stackset.Frame) *stackset.Frame {
+	if f.Name == nil || f.Name.Reason != symbol.NoReason {
+		return f
+	}
+	frame, name := *f, *f.Name
+	name.Function = plainName(name.Function)
+	name.Inlined = slices.Clone(name.Inlined)
+	for i := range name.Inlined {
+		name.Inlined[i].Function = plainName(name.Inlined[i].Function)
+	}
+	frame.Name = &name
+	return &frame
+}
+
+// plainName returns the name of a C++ function with "(…)" for a long list of parameters.
+func plainName(function string) string {
+	const long = 16
+	name, isConst := strings.CutSuffix(function, " const")
+	if !strings.HasSuffix(name, ")") {
+		return function
+	}
+	depth := 0
+	for i := len(name) - 1; i >= 0; i-- {
+		switch name[i] {
+		case ')':
+			depth++
+		case '(':
+			depth--
+		}
+		if depth > 0 {
+			continue
+		}
+		if i == 0 || len(name)-i <= long {
+			return function
+		}
+		if name = name[:i] + "(…)"; isConst {
+			name += " const"
+		}
+		return name
+	}
+	return function
 }
 
 // wrapper reports whether a function is one by which the standard libraries of C++ and Rust

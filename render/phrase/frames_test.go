@@ -40,10 +40,15 @@ func TestCallers(t *testing.T) {
 		{"nothing else", []stackset.Frame{lock, frame(program, "std::mutex::lock()")}, "std::mutex::lock() shopd.cc:7"},
 		{"the C library only", []stackset.Frame{lock}, "pthread_mutex_lock shopd.cc:7"},
 		{"no name", []stackset.Frame{lock, frame(program), frame(program, "main")}, "shopd+0x10 < main shopd.cc:7"},
+		{"parameters", []stackset.Frame{frame(program, "Cache::wait(int)", "Cache::lookup(std::function<void (int)> const&, int) const"), frame(program, "main")}, "Cache::wait(int) < Cache::lookup(…) const shopd.cc:7 < main shopd.cc:7"},
 		{"none", nil, ""},
 	} {
-		if got := Callers(&stackset.Stack{Frames: test.frames}); got != test.want {
+		s := &stackset.Stack{Frames: test.frames}
+		if got := Callers(s); got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+		if got, want := Leaves(s), test.name != "the C library only" && test.name != "none"; got != want {
+			t.Errorf("%s: leaves the C library: %t", test.name, got)
 		}
 	}
 }
@@ -54,5 +59,35 @@ func TestCallersKeeps(t *testing.T) {
 	s := &stackset.Stack{Frames: []stackset.Frame{f}}
 	if got := Callers(s); got != "f+0x0" || len(s.Frames[0].Name.Inlined) != 1 {
 		t.Errorf("%q, then %q", got, Frames(s))
+	}
+}
+
+// TestPlainName: only a list of parameters at the end is left out, if it is long.
+func TestPlainName(t *testing.T) {
+	for name, want := range map[string]string{
+		"":                                "",
+		")":                               ")",
+		"(((((((((((((((((((((((((":       "(((((((((((((((((((((((((",
+		"f)))))))))))))))))))))))))":      "f)))))))))))))))))))))))))",
+		"(anonymous namespace of a file)": "(anonymous namespace of a file)",
+		"pthread_mutex_lock":              "pthread_mutex_lock",
+		"f()":                             "f()",
+		"f(int, char*)":                   "f(int, char*)",
+		"(anonymous namespace)::f(std::string const&)":       "(anonymous namespace)::f(…)",
+		"f(void (*)(int, int), unsigned long)":               "f(…)",
+		"F::operator()(std::unique_lock<std::mutex>&) const": "F::operator()(…) const",
+		"f(int)::{lambda(std::string const&)#1}":             "f(int)::{lambda(std::string const&)#1}",
+		"f(std::vector<int> const&) [clone .constprop.0]":    "f(std::vector<int> const&) [clone .constprop.0]",
+	} {
+		if got := plainName(name); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// TestLeaves: an address without a file is not the program's code.
+func TestLeaves(t *testing.T) {
+	if s := (&stackset.Stack{Frames: []stackset.Frame{{Address: 0x18}}}); Leaves(s) || Leaves(nil) {
+		t.Error("leaves the C library without a file")
 	}
 }

@@ -170,7 +170,8 @@ func (t *text) rest() {
 	}
 }
 
-// place returns the call site that most of a list's waits have, of those that have one.
+// place returns the call site that most of a list's waits have: of stacks that leave the C
+// library, if they have a tenth of the waits, else of those that there are.
 func (t *text) place(list []futex.StackShare) string {
 	if len(list) == 0 {
 		return "?"
@@ -179,10 +180,12 @@ func (t *text) place(list []futex.StackShare) string {
 	for _, s := range list {
 		whole += s.Time
 	}
-	first := &list[0]
-	if i := slices.IndexFunc(list, func(s futex.StackShare) bool { return s.Stack != nil }); i > 0 {
-		first = &list[i]
+	const part = 10 // the least part of the whole that a place has, if another one has more
+	i := slices.IndexFunc(list, func(s futex.StackShare) bool { return phrase.Leaves(s.Stack) && s.Time >= whole/part })
+	if i < 0 {
+		i = slices.IndexFunc(list, func(s futex.StackShare) bool { return s.Stack != nil })
 	}
+	first := &list[max(i, 0)]
 	name := "(" + first.None + ")"
 	if first.Stack != nil {
 		name = phrase.Callers(first.Stack)

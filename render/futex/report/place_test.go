@@ -1,0 +1,42 @@
+package report
+
+import (
+	"testing"
+
+	"ustack/filemap"
+	"ustack/render/futex"
+	"ustack/render/stackset"
+	"ustack/tracefs"
+)
+
+// TestPlace: the place of a list is in the program, if a tenth of the time is there.
+func TestPlace(t *testing.T) {
+	stack := func(path string) *stackset.Stack {
+		f := stackset.Frame{Offset: 1}
+		f.File = &filemap.File{Path: path}
+		return &stackset.Stack{Frames: []stackset.Frame{f}}
+	}
+	libc, program := stack("/usr/lib/x86_64-linux-gnu/libc.so.6"), stack("/opt/shopd")
+	nowhere := &stackset.Stack{Frames: []stackset.Frame{{Address: 0x18}}}
+	share := func(s *stackset.Stack, percent int64) (out futex.StackShare) {
+		out.Stack, out.None = s, "lost"
+		out.Time = tracefs.Time(percent)
+		return out
+	}
+	for name, test := range map[string]struct {
+		list []futex.StackShare
+		want string
+	}{
+		"none":                    {nil, "?"},
+		"one":                     {[]futex.StackShare{share(libc, 100)}, "libc.so.6+0x1"},
+		"no stack":                {[]futex.StackShare{share(nil, 100)}, "(lost)"},
+		"a stack":                 {[]futex.StackShare{share(nil, 60), share(libc, 40)}, "libc.so.6+0x1 (40 % of the time)"},
+		"the program is second":   {[]futex.StackShare{share(libc, 57), share(program, 43)}, "shopd+0x1 (43 % of the time)"},
+		"the program is too rare": {[]futex.StackShare{share(libc, 96), share(program, 4)}, "libc.so.6+0x1 (96 % of the time)"},
+		"in no file":              {[]futex.StackShare{share(libc, 57), share(nowhere, 43)}, "libc.so.6+0x1 (57 % of the time)"},
+	} {
+		if got := (&text{}).place(test.list); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
