@@ -62,9 +62,10 @@ func (o *Live) Begin(start *live.Start, to profile.Format) (err error) {
 // IdleTick is how often Step is called at least.
 const IdleTick = time.Second / 2
 
-// Needs returns what every such sink needs.
-func (o *Live) Needs() live.Needs {
-	return live.Needs{Symbols: o.Names, Tick: IdleTick, OwnProgress: o.interim.OnScreen()}
+// Needs returns what every such sink needs. brief is set if its text fits onto a screen.
+func (o *Live) Needs(brief bool) live.Needs {
+	screen := o.interim.OnScreen()
+	return live.Needs{Symbols: o.Names, Tick: IdleTick, OwnProgress: screen, Screen: screen && brief && o.Text}
 }
 
 // Renderer implements live.Sink.

@@ -47,7 +47,7 @@ func (o *Live) Open(start *live.Start) (needs live.Needs, err error) {
 	}
 	o.a = o.NewAnalysis(o.out.eachWait())
 	o.A = o.a
-	needs = o.Needs()
+	needs = o.Needs(o.out.Brief)
 	needs.Tick, needs.Processes = o.tick(), true
 	return needs, nil
 }

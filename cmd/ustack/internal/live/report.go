@@ -59,12 +59,25 @@ func (s *session) report(t *resolve.Totals) {
 	if s.opt.Reporter.Quiet {
 		return
 	}
-	if s.needs.OwnTotals {
+	if s.needs.OwnTotals || s.needs.Screen {
 		render.WriteLoss(s.opt.Reporter.Out, t)
 	} else {
 		render.WriteTotals(s.opt.Reporter.Out, t)
 	}
 	s.reportKernel(t)
+	if !s.needs.Screen {
+		s.reportParts()
+	}
+	for _, st := range s.refused() {
+		s.say("CPU %d also refused %d records (commit overrun), at unknown times", st.CPU, st.CommitOverrun)
+	}
+	if kb := s.sufficient(t); kb > 0 {
+		s.say("nothing would have been lost with %s", s.growth.enough(kb))
+	}
+}
+
+// reportParts prints what the parts of a run have done.
+func (s *session) reportParts() {
 	if s.renewal.asked > 0 {
 		s.say("asked the kernel %d times for all file mapping events again", s.renewal.asked)
 	}
@@ -75,12 +88,6 @@ func (s *session) report(t *resolve.Totals) {
 	s.growth.report(s.say)
 	for _, note := range s.source.Notes() {
 		s.say("%s", note)
-	}
-	for _, st := range s.refused() {
-		s.say("CPU %d also refused %d records (commit overrun), at unknown times", st.CPU, st.CommitOverrun)
-	}
-	if kb := s.sufficient(t); kb > 0 {
-		s.say("nothing would have been lost with %s", s.growth.enough(kb))
 	}
 }
 

@@ -64,6 +64,9 @@ type Needs struct {
 	OwnProgress bool
 	// OwnTotals is set if the sink prints totals of its own.
 	OwnTotals bool
+	// Screen is set if the sink ends with a text that fits onto the terminal: of the totals
+	// only what is missing comes after it, else it would be scrolled away.
+	Screen bool
 	// Lines is set if the sink's output goes to a terminal line by line: a counter would
 	// be between the lines.
 	Lines bool

@@ -51,7 +51,7 @@ func (o *Live) Open(start *live.Start) (needs live.Needs, err error) {
 	}
 	o.a = wait.New(wait.Options{Machine: machine(), AllCalls: o.all(), Some: o.some})
 	o.A = o.a
-	return o.Needs(), nil
+	return o.Needs(o.out.Brief), nil
 }
 
 // all reports whether all system calls are traced.
