@@ -70,3 +70,8 @@ func ParseWords(text []byte) (id BuildID, ok bool) {
 	}
 	return id, true
 }
+
+// NoFileOffset is the first number that is no offset in a file. BPF gives one for an address that
+// is in no mapping: it counts from the beginning of the next one (find_vma in
+// stack_map_get_build_id_offset, kernel/bpf/stackmap.c).
+const NoFileOffset = 1 << 63

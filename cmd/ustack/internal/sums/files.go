@@ -25,7 +25,8 @@ type files struct {
 	finder    *byid.Finder
 	files     *filemap.Files
 	processes map[int32]*program
-	work      resolve.Stack // that stack has returned
+	unknown   map[filemap.BuildID]*filemap.Memory // that no file here has
+	work      resolve.Stack                       // that stack has returned
 }
 
 // program is what a process has mapped, by build ID.
@@ -54,7 +55,7 @@ const (
 )
 
 func newFiles(reader, places *procmap.Reader, find byid.Options) *files {
-	return &files{reader: reader, places: places, finder: byid.New(find), files: filemap.NewFiles(), processes: make(map[int32]*program)}
+	return &files{reader: reader, places: places, finder: byid.New(find), files: filemap.NewFiles(), processes: make(map[int32]*program), unknown: make(map[filemap.BuildID]*filemap.Memory)}
 }
 
 // know reads what a process has mapped, before it is needed: it may have ended then.
@@ -161,18 +162,63 @@ func (f *files) stack(w *bpffutex.Wait) *resolve.Stack {
 // byID returns the attribution of a frame with a build ID.
 func (f *files) byID(w *bpffutex.Wait, frame *bpffutex.Frame) resolve.Attribution {
 	id := filemap.BuildID(frame.BuildID)
+	if frame.Number >= filemap.NoFileOffset {
+		return resolve.Unnamed(filemap.NoVMA)
+	}
 	if id.IsZero() { // files can have such an ID, and all of them the same
 		return resolve.Unnamed(filemap.NoPath)
 	}
 	path, trust := f.path(&w.Futex, id)
 	if trust == filemap.NoTrust {
-		return resolve.Unnamed(filemap.NoPath)
+		return f.nameless(id, frame.Number)
+	}
+	if !f.runs(&w.Futex, id, frame.Number) {
+		return resolve.Unnamed(filemap.NotCode)
 	}
 	o := resolve.Named(f.files.InternID([]byte(path), id), trust)
 	if o.File == nil {
 		return resolve.Unnamed(filemap.NoPath)
 	}
 	o.Offset, o.HasOffset = frame.Number, true
+	return o
+}
+
+// runs reports whether a process can run code at an offset in the file with a build ID, as far as
+// its mappings of that file are known: the kernel takes an address in the hole before one for an
+// offset before its own (see filemap.NoFileOffset), which can be in the file.
+func (f *files) runs(of *bpffutex.Futex, id filemap.BuildID, offset uint64) bool {
+	p := f.program(of)
+	maps, runs := p.maps(id, offset)
+	if maps && !runs && time.Since(p.read) >= readAgain {
+		f.read(of.TGID, p)
+		maps, runs = p.maps(id, offset)
+	}
+	return runs || !maps
+}
+
+// maps reports whether a process has mapped a file with a build ID as code, and such an offset.
+func (p *program) maps(id filemap.BuildID, offset uint64) (file, at bool) {
+	for i := range p.code {
+		if m := &p.code[i]; !m.BuildID.IsZero() && filemap.BuildID(m.BuildID.Padded()) == id {
+			file = true
+			at = at || offset >= m.Offset && offset-m.Offset < m.End-m.Start
+		}
+	}
+	return file, at
+}
+
+// nameless returns the attribution of an offset in a file of which only the build ID is known.
+func (f *files) nameless(id filemap.BuildID, offset uint64) resolve.Attribution {
+	m := f.unknown[id]
+	if m == nil {
+		if len(f.unknown) >= maxProcesses {
+			clear(f.unknown)
+		}
+		m = &filemap.Memory{Name: "[build_id=" + id.Hex() + "]", Exec: true}
+		f.unknown[id] = m
+	}
+	o := resolve.Unnamed(filemap.NoPath)
+	o.Memory, o.Offset, o.HasOffset = m, offset, true
 	return o
 }
 

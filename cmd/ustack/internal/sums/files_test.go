@@ -6,6 +6,7 @@ import (
 
 	"ustack/filemap"
 	"ustack/filemap/byid"
+	"ustack/filemap/elfid"
 	"ustack/filemap/procmap"
 	"ustack/tracefs/bpffutex"
 )
@@ -105,6 +106,37 @@ func TestFilesByID(t *testing.T) {
 	w.Memory, w.Born = 3, 3
 	if o := f.stack(w).Attributions; o[0].Reason != filemap.NoPath {
 		t.Errorf("of a process that was read before: %+v", o[0])
+	}
+}
+
+// TestFilesHole: an offset that the kernel made of an address in no mapping names no file.
+func TestFilesHole(t *testing.T) {
+	r, err := procmap.NewReader(procmap.Options{})
+	if err != nil {
+		t.Skip(err)
+	}
+	f := newFiles(r, r, byid.Options{})
+	defer f.close()
+	const noProcess = 1<<22 + 1
+	of := bpffutex.Futex{TGID: noProcess, Memory: 1, Born: 1}
+	id, ok := elfid.New([]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20})
+	if !ok {
+		t.Fatal("no build ID")
+	}
+	key := filemap.BuildID(id.Padded())
+	p := f.program(&of)
+	p.paths[key] = "/bin/w"
+	p.code = []procmap.Mapping{{Start: 0x10000, End: 0x13000, Offset: 0x5000, BuildID: id}}
+	before := uint64(0x5000)
+	before -= 0x10000 // of an address 0
+	for _, test := range []struct {
+		offset uint64
+		reason filemap.Reason
+	}{{0x5000, filemap.NoReason}, {0x7fff, filemap.NoReason}, {0x4fff, filemap.NotCode}, {0x8000, filemap.NotCode}, {before, filemap.NoVMA}} {
+		o := f.stack(&bpffutex.Wait{Futex: of, Stack: []bpffutex.Frame{{BuildID: key, Number: test.offset}}}).Attributions[0]
+		if o.Reason != test.reason || (o.File == nil) != (test.reason != filemap.NoReason) {
+			t.Errorf("offset %#x: %+v, want reason %q", test.offset, o, test.reason)
+		}
 	}
 }
 
