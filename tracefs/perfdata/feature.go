@@ -8,6 +8,7 @@ const (
 	featureArch        = 6
 	featureEventDesc   = 12
 	featureDirFormat   = 24
+	featureClockData   = 29
 	maxFeature         = 256
 )
 
@@ -108,6 +109,8 @@ func (f *File) feature(bit int, b []byte) error {
 		f.Arch = r.text()
 	case featureEventDesc:
 		f.descriptions(b)
+	case featureClockData:
+		return f.clockData(b)
 	case featureDirFormat:
 		if v := r.word64(); v != dirVersion {
 			return malformed(0, "version %d of a directory, %d is known", v, dirVersion)

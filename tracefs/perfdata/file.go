@@ -51,7 +51,8 @@ type File struct {
 	err   error
 	// convert is how times become those of another clock, nil if they stay.
 	convert func(uint64) uint64
-	tsc     *timeConv // nil if the file has none
+	tsc     *timeConv  // nil if the file has none
+	wall    *clockData // nil if the file has none
 	// doubts are times from which on records may be missing, in order, once SideBand has
 	// looked for them.
 	doubts []uint64
@@ -197,7 +198,7 @@ func (f *File) features(bitmap []byte) error {
 }
 
 var wanted = map[int]bool{featureTracingData: true, featureBuildID: true, featureRelease: true, featureArch: true, featureEventDesc: true,
-	featureDirFormat: true}
+	featureDirFormat: true, featureClockData: true}
 
 // tracingData reads what tracefs had (HEADER_TRACING_DATA), in the layout of a trace.dat.
 func (f *File) tracingData(b []byte) error {

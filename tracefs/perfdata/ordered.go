@@ -25,6 +25,7 @@ type ordered struct {
 	last    entry
 	held    bool // last is held
 	forced  int64
+	aux     int64   // records with AUX data after them
 	errs    []error // of parts that have ended
 	err     error   // of all of them, once all have
 }
@@ -149,6 +150,9 @@ func (o *ordered) take(from *reading) uint32 {
 		o.end(from, from.part.truncated(from.stream, err))
 		return 0
 	}
+	if h.typ == recordAuxTrace {
+		o.aux++
+	}
 	if h.typ >= firstUserRecord || o.want != nil && !o.want(h) {
 		return h.typ
 	}
@@ -184,6 +188,9 @@ func (o *ordered) end(r *reading, err error) {
 func (o *ordered) notes() (list []string) {
 	if o.queue.unordered > 0 {
 		list = append(list, fmt.Sprintf("%d records came after later ones", o.queue.unordered))
+	}
+	if o.aux > 0 {
+		list = append(list, fmt.Sprintf("%d pieces of AUX data (hardware traces, like Intel PT) are passed over: their stacks and branches are not in the output", o.aux))
 	}
 	if o.forced > 0 {
 		list = append(list, fmt.Sprintf("records of a round had more than %d MiB and were put in order in parts", o.most>>20))

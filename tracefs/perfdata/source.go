@@ -271,8 +271,10 @@ func (s *Source) Notes() []string {
 			list = append(list, fmt.Sprintf("%d %s", c.n, c.what))
 		}
 	}
-	if note := s.mounts.note(); note != "" {
-		list = append(list, note)
+	for _, note := range [...]string{s.mounts.note(), s.file.wall.note()} {
+		if note != "" {
+			list = append(list, note)
+		}
 	}
 	return append(list, s.printer.Notes()...)
 }
