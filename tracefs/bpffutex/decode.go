@@ -251,6 +251,8 @@ type Loss struct {
 	Before uint64
 	// Children are processes that are not looked at, as there were too many.
 	Children uint64
+	// Requeues are calls of futex_requeue whose futexes could not be read.
+	Requeues uint64
 	// Missed is how often the kernel did not run a program, as it was running already on that
 	// CPU: so many entries or returns are missing.
 	Missed uint64

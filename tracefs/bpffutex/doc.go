@@ -12,3 +12,4 @@
 package bpffutex
 
 //go:generate go run github.com/cilium/ebpf/cmd/bpf2go -tags !device -no-global-types -target bpfel -cflags "-O2 -g -Wall -Werror -I/usr/include/x86_64-linux-gnu" program futex.bpf.c
+//go:generate sh -c "sha256sum futex.bpf.c program_bpfel.o program_bpfel.go >program.sha256"

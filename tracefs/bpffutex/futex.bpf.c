@@ -99,7 +99,7 @@ struct record {
 	struct bpf_stack_build_id stack[FRAMES];
 };
 
-enum { LOST_BEGUN, LOST_RECORD, LOST_SUM, NO_ENTRY, LOST_CHILD, COUNTERS };
+enum { LOST_BEGUN, LOST_RECORD, LOST_SUM, NO_ENTRY, LOST_CHILD, LOST_REQUEUE, COUNTERS };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -423,7 +423,8 @@ static __always_inline void wake(__u64 addr, __u32 op, __u32 n, long ret, int mo
 // long futex_wait(void *uaddr, unsigned long val, unsigned long mask, unsigned int flags, timeout, clockid)
 // long futex_wake(void *uaddr, unsigned long mask, int nr, unsigned int flags)
 // long futex_waitv(struct futex_waitv *waiters, unsigned int nr, unsigned int flags, timeout, clockid)
-enum { FUTEX_WAITV = 449, FUTEX_WAKE2 = 454, FUTEX_WAIT2 = 455 }; // the same on all architectures
+// long futex_requeue(struct futex_waitv *waiters, unsigned int flags, int nr_wake, int nr_requeue)
+enum { FUTEX_WAITV = 449, FUTEX_WAKE2 = 454, FUTEX_WAIT2 = 455, FUTEX_REQUEUE2 = 456 }; // the same on all architectures
 
 static __always_inline __u32 futex_nr(void) { return arm64 ? 98 : 202; }
 static __always_inline __u32 restart_nr(void) { return arm64 ? 128 : 219; }
@@ -439,6 +440,25 @@ static __always_inline void resume(void)
 		p->at = bpf_ktime_get_ns();
 		p->op &= ~BROKEN;
 	}
+}
+
+// struct futex_waitv of include/uapi/linux/futex.h.
+struct waiter {
+	__u64 val, uaddr;
+	__u32 flags, reserved;
+};
+
+// requeue takes the return from futex_requeue, which has its futexes in memory: it wakes waiters
+// of the first one, and moves others to the second one.
+static __always_inline void requeue(__u64 waiters, __u32 n, long ret)
+{
+	struct waiter from = {};
+	if (bpf_probe_read_user(&from, sizeof(from), (const void *)waiters)) {
+		if (wanted(bpf_get_current_pid_tgid() >> 32))
+			count(LOST_REQUEUE);
+		return;
+	}
+	wake(from.uaddr, from.flags & PRIVATE, n, ret, 1);
 }
 
 SEC("tp_btf/sys_enter")
@@ -471,13 +491,15 @@ SEC("tp_btf/sys_exit")
 int BPF_PROG(leave, const struct pt_regs *regs, long ret)
 {
 	__u32 nr = number(regs);
-	if (nr != futex_nr() && nr != FUTEX_WAIT2 && nr != FUTEX_WAITV && nr != FUTEX_WAKE2 && nr != restart_nr())
+	if (nr != futex_nr() && nr != FUTEX_WAIT2 && nr != FUTEX_WAITV && nr != FUTEX_WAKE2 && nr != FUTEX_REQUEUE2 && nr != restart_nr())
 		return 0;
 	if (compat())
 		return 0;
 	struct call c = {};
 	arguments(regs, &c);
-	if (nr == FUTEX_WAKE2) {
+	if (nr == FUTEX_REQUEUE2) {
+		requeue(c.a[0], c.a[2], ret);
+	} else if (nr == FUTEX_WAKE2) {
 		wake(c.a[0], c.a[3] & PRIVATE, c.a[2], ret, 0);
 	} else if (nr == futex_nr()) {
 		__u32 op = c.a[1], cmd = op & ~FLAGS;

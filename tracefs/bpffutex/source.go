@@ -260,7 +260,7 @@ func (s *Source) Waiting(fn func(Waiting)) error {
 // Loss returns what is missing so far.
 func (s *Source) Loss() (l Loss, err error) {
 	counters := s.programs.Maps[programMapCounters]
-	for i, to := range []*uint64{&l.Waits, &l.Records, &l.Apart, &l.Before, &l.Children} {
+	for i, to := range []*uint64{&l.Waits, &l.Records, &l.Apart, &l.Before, &l.Children, &l.Requeues} {
 		var each []uint64
 		if err := counters.Lookup(uint32(i), &each); err != nil {
 			return l, fmt.Errorf("reading the counters of the BPF programs: %w", err)

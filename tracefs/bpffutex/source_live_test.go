@@ -53,6 +53,27 @@ func futexCall(addr *uint32, op, val int, timeout time.Duration) (ret int, took 
 	return int(r), took
 }
 
+// requeueCall is a call of futex_requeue, which has its futexes in memory (struct futex_waitv). A
+// kernel before 6.7 does not know it, which is a call, too.
+func requeueCall(from, to *uint32) (ret int, took time.Duration) {
+	const number, size32, wakes, moves = 456, 2, 1, 1
+	type waiter struct {
+		val, addr uint64
+		flags, _  uint32
+	}
+	waiters := [2]waiter{
+		{val: uint64(*from), addr: uint64(uintptr(unsafe.Pointer(from))), flags: size32 | private},
+		{addr: uint64(uintptr(unsafe.Pointer(to))), flags: size32 | private},
+	}
+	begin := time.Now()
+	r, _, errno := unix.Syscall6(number, uintptr(unsafe.Pointer(&waiters)), 0, wakes, moves, 0, 0)
+	took = time.Since(begin)
+	if errno != 0 {
+		return -int(errno), took
+	}
+	return int(r), took
+}
+
 // private is FUTEX_PRIVATE_FLAG.
 const private = 0x80
 
@@ -93,6 +114,8 @@ func runVictim(plan string) error {
 				}
 				fmt.Printf("%s %d %d %d\n", kind, uintptr(unsafe.Pointer(w)), ret, took)
 			}
+			ret, took := requeueCall(w, &words32[16*a+1])
+			fmt.Printf("wake %d %d %d\n", uintptr(unsafe.Pointer(w)), ret, took)
 		}
 	}
 	fmt.Println("done")
