@@ -24,7 +24,7 @@ func futexLive(args []string, std command.Streams) error {
 		return command.UsageError(err)
 	}
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(futexMemory))
-	if f.sums {
+	if sums.Supported && f.sums {
 		return futexSums(f, source, std)
 	}
 	opt := source.engine("futex", std)
@@ -36,11 +36,16 @@ func futexLive(args []string, std command.Streams) error {
 
 // futexSums is futexLive with --source=bpf.
 func futexSums(f *futexFlags, source *liveFlags, std command.Streams) error {
-	code, err := sums.Run(&sums.Options{
-		PIDs: source.PIDs, Command: source.Command, Stdin: std.In, Stdout: std.Out, Stderr: std.Err, Duration: source.Duration,
-		MinWait: cmp.Or(time.Duration(f.view.View.MinWait), sums.DefaultMinWait), Interval: f.view.Every(), Proc: source.Proc, MapsSource: source.mapsFrom.Source,
-		Symbols: f.symbols.Options, Out: f.output(), Quiet: source.quiet, Messages: std.Messages(), Exit: os.Exit,
+	return runSums(source, std, sums.Options{
+		MinWait: cmp.Or(time.Duration(f.view.View.MinWait), sums.DefaultMinWait), Interval: f.view.Every(), Symbols: f.symbols.Options, Out: f.output(),
 	})
+}
+
+// runSums runs --source=bpf.
+func runSums(f *liveFlags, std command.Streams, opt sums.Options) error {
+	opt.PIDs, opt.Command, opt.Duration, opt.Proc, opt.MapsSource, opt.Quiet = f.PIDs, f.Command, f.Duration, f.Proc, f.mapsFrom.Source, f.quiet
+	opt.Stdin, opt.Stdout, opt.Stderr, opt.Messages, opt.Exit = std.In, std.Out, std.Err, std.Messages(), os.Exit
+	code, err := sums.Run(&opt)
 	return errors.Join(err, command.Exit(code))
 }
 

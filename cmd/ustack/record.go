@@ -12,6 +12,7 @@ import (
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/live/sources"
 	"ustack/cmd/ustack/internal/recorder"
+	"ustack/cmd/ustack/internal/sums"
 	"ustack/render/record"
 	"ustack/tracefs/pagefile"
 )
@@ -23,7 +24,9 @@ type recordFlags struct {
 	drop    record.Drop
 	format  string
 	ring    bool
+	sums    bool // --source=bpf
 	flight  recorder.RingOptions
+	minWait time.Duration // with --source=bpf
 	redactFlags
 }
 
@@ -53,19 +56,23 @@ func parseRecord(args []string, stdout io.Writer) (*recordFlags, error) {
 	fs.DurationVar(&f.flight.After, "after", defaultAfter, "with --ring: go on for this `TIME` after a trigger")
 	fs.DurationVar(&f.flight.CoolDown, "cool-down", defaultCoolDown, "with --ring: `TIME` between two reports")
 	fs.IntVar(&f.flight.MaxFiles, "max-files", defaultFiles, "with --ring: at most `N` reports, FILE, FILE.1, …")
+	fs.DurationVar(&f.minWait, "min-wait", sums.RecordMinWait, "with --source=bpf: keep waits of at least `TIME`, with their stacks")
 	redact := fs.Bool("redact", false, "replace names, paths, addresses and free text by tokens")
 	f.redactFlags.define(fs)
 	if err := command.Parse(fs, args, help.Usage("record"), stdout); err != nil {
 		return nil, err
 	}
 	f.Command = fs.Args()
-	var errs [5]error
+	var errs [6]error
 	f.maxSize, errs[0] = parseSize("--max-size", *maxSize)
 	f.flight.KeepSize, errs[1] = parseSize("--keep-size", *keepSize)
 	f.drop, errs[2] = record.ParseDrop(*drop)
 	errs[3] = f.parseTriggers(triggers)
 	if *redact {
 		errs[4] = f.makeRedactor()
+	}
+	if f.sums = f.Source == sums.Name; f.sums {
+		errs[5], f.Source = sums.CheckRecord(fs, f.ring), sources.Auto // it has none of the engine's
 	}
 	return &f, errors.Join(errors.Join(errs[:]...), f.checkRecord(args))
 }
@@ -149,6 +156,9 @@ func recordCommand(args []string, std command.Streams) error {
 	report := recorder.Options{
 		Name: f.out, MaxSize: f.maxSize, Redactor: f.redactor, Command: f.Command,
 		Proc: f.Proc, Version: command.Version(), Reporter: opt.Reporter,
+	}
+	if sums.Supported && f.sums {
+		return runSums(&f.liveFlags, std, sums.Options{MinWait: f.minWait, Record: &sums.Recording{Options: report, Ring: f.flight}})
 	}
 	if f.ring {
 		opt.MayBeEmpty = true // what is waited for may never happen

@@ -1,6 +1,7 @@
 package futex
 
 import (
+	"bytes"
 	"cmp"
 
 	"ustack/filemap"
@@ -100,6 +101,7 @@ type Analysis struct {
 	calls    calls
 	reporter reporter
 	impact   impactLog // of Options.Impact
+	summed   summedTrace
 
 	task sched.Event
 }
@@ -192,6 +194,7 @@ func (a *Analysis) event(h *resolve.Pending, i int, rec *tracefs.Record) {
 	body := h.Text[rec.Body:rec.End]
 	a.impact.marker(h, rec, body)
 	if len(body) < 5 || body[0] != 's' && body[0] != 't' {
+		a.other(h, i, body)
 		return
 	}
 	if body[1] == 'y' {
@@ -204,6 +207,13 @@ func (a *Analysis) event(h *resolve.Pending, i int, rec *tracefs.Record) {
 	}
 	if sched.Parse(body, &a.task) {
 		a.sched(h, i, rec)
+	}
+}
+
+// other takes an event that is neither a system call nor one of the scheduler.
+func (a *Analysis) other(h *resolve.Pending, i int, body []byte) {
+	if bytes.HasPrefix(body, []byte(eventPrefix)) {
+		a.summed.event(h, i, body)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 func (a *Analysis) Name(names symbol.Namer) {
 	a.stacks.Name(names)
 	a.locks.nameKinds()
+	a.summed.Name(names)
 }
 
 // nameKinds notes what futexes are used as by the functions that wait.

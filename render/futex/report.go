@@ -62,13 +62,20 @@ func (a *Analysis) Report(v View) *Report {
 	if v.Sort == "auto" && len(v.PIDs)+len(v.Comms) == 0 {
 		v.path = a.path()
 	}
-	return a.reporter.report(v)
+	return a.Interim(v)
 }
 
 // Interim returns the report of what has been until now. The analysis goes on. A
 // wait that a signal has broken off is not counted before it is known what
 // becomes of it.
-func (a *Analysis) Interim(v View) *Report { return a.reporter.report(v) }
+func (a *Analysis) Interim(v View) *Report { return a.summed.report(a.reporter.report(v), v) }
+
+// SumsOnly reports whether a trace without calls has sums of them (--source=bpf).
+func (a *Analysis) SumsOnly() bool { return a.summed.only() && a.Calls() == 0 }
+
+func (r *Report) note(format string, args ...any) {
+	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
+}
 
 func (rp *reporter) report(v View) *Report {
 	u := rp.underway()

@@ -72,6 +72,24 @@ type SummedLoss struct {
 	Children int64
 	// Gone are futexes of processes that have ended, which made room for others.
 	Gone int64
+	// Limited are long waits that are counted and not seen by themselves: a report is to be
+	// small.
+	Limited int64
+	// Requeues are calls that moved waiters, of futexes that could not be read.
+	Requeues int64
+}
+
+// Add adds another loss.
+func (l *SummedLoss) Add(o *SummedLoss) {
+	l.Waits, l.Records, l.Apart, l.Before = l.Waits+o.Waits, l.Records+o.Records, l.Apart+o.Apart, l.Before+o.Before
+	l.Missed, l.Children, l.Gone, l.Limited = l.Missed+o.Missed, l.Children+o.Children, l.Gone+o.Gone, l.Limited+o.Limited
+	l.Requeues += o.Requeues
+}
+
+// Since returns what a loss is more than an earlier one.
+func (l SummedLoss) Since(o *SummedLoss) SummedLoss {
+	return SummedLoss{Waits: l.Waits - o.Waits, Records: l.Records - o.Records, Apart: l.Apart - o.Apart, Before: l.Before - o.Before,
+		Missed: l.Missed - o.Missed, Children: l.Children - o.Children, Gone: l.Gone - o.Gone, Limited: l.Limited - o.Limited, Requeues: l.Requeues - o.Requeues}
 }
 
 // Add adds the calls of another futex. What some calls had is that of both; the process is that
@@ -88,16 +106,30 @@ func (c *CallSum) Add(o *CallSum) {
 		c.Buckets[i] += n
 	}
 	c.Zero, c.Two, c.Three, c.Owner, c.Count = c.Zero+o.Zero, c.Two+o.Two, c.Three+o.Three, c.Owner+o.Owner, c.Count+o.Count
-	for _, x := range [...]struct {
-		to  *bool
-		set bool
-	}{
-		{&c.Plain, o.Plain}, {&c.Bitset, o.Bitset}, {&c.PI, o.PI}, {&c.Requeue, o.Requeue}, {&c.Realtime, o.Realtime},
-		{&c.Endless, o.Endless}, {&c.Timeout, o.Timeout}, {&c.NoTimeout, o.NoTimeout}, {&c.Several, o.Several},
-	} {
-		*x.to = *x.to || x.set
+	others := o.marks()
+	for i, set := range c.marks() {
+		*set = *set || *others[i]
 	}
 }
+
+// Since returns what a sum is more than an earlier one of the same futex, and how many calls it
+// is. What some calls had is that of all.
+func (c *CallSum) Since(o *CallSum) (d CallSum, calls int64) {
+	d = *c
+	for i, n := range o.Results {
+		d.Results[i] -= n
+	}
+	d.Wakes, d.Woken, d.Slept, d.Time = d.Wakes-o.Wakes, d.Woken-o.Woken, d.Slept-o.Slept, d.Time-o.Time
+	d.Zero, d.Two, d.Three, d.Owner, d.Count = d.Zero-o.Zero, d.Two-o.Two, d.Three-o.Three, d.Owner-o.Owner, d.Count-o.Count
+	d.Buckets = slices.Clone(c.Buckets)
+	for i := range min(len(d.Buckets), len(o.Buckets)) {
+		d.Buckets[i] -= o.Buckets[i]
+	}
+	return d, d.Calls()
+}
+
+// Calls returns how many calls a sum is of.
+func (c *CallSum) Calls() int64 { return c.waits() + c.Wakes }
 
 // Summed makes a Report of sums by futex, and of the long waits among them: of a source that
 // does not show each call.

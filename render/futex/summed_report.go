@@ -331,9 +331,11 @@ func (s *Summed) notes(r *Report, st *SummedState) {
 		{l.Waits, "%d waits are missing: too many threads waited at a time"},
 		{l.Missed, "%d entries or returns of calls are missing: the kernel did not run the program"},
 		{l.Records, "%d waits are counted and have no stack: the ring buffer was full"},
+		{l.Limited, "%d waits are counted and have no stack: a report is to take few bytes a minute"},
 		{l.Apart, "%d calls are of futexes that were too many to keep apart, and are in one sum"},
 		{l.Gone, "%d futexes of processes that have ended made room for others, and are in that sum without stacks"},
 		{l.Before, "%d waits began before the programs were there, or their beginning is one of what is missing: they are not counted"},
+		{l.Requeues, "%d calls of futex_requeue are missing: their futexes could not be read"},
 		{l.Children, "%d processes were too many to be looked at"},
 	} {
 		if x.n > 0 {

@@ -22,6 +22,7 @@ type Ring struct {
 	from   tracefs.Time // of the text of the chunk at hand, see chunk
 	at     tracefs.Time // of the text that is written next
 	events int64        // in it
+	taken  int64        // all that was written, compressed
 }
 
 // RingOptions bound a Ring. Zero fields do not bound.
@@ -89,6 +90,10 @@ func (r *Ring) Write(p []byte, now time.Time) {
 	r.drop(now)
 }
 
+// Taken returns how many bytes, compressed, all text took that has been written so far, but for
+// the last piece of at most chunkText.
+func (r *Ring) Taken() int64 { return r.taken }
+
 // close ends the chunk at hand.
 func (r *Ring) close(now time.Time) {
 	if len(r.buf) == 0 {
@@ -97,6 +102,7 @@ func (r *Ring) close(now time.Time) {
 	data := r.z.EncodeAll(r.buf, nil)
 	r.chunks = append(r.chunks, chunk{data: append([]byte(nil), data...), to: now, from: r.from, events: r.events})
 	r.size += int64(len(data))
+	r.taken += int64(len(data))
 	r.buf, r.events = r.buf[:0], 0
 }
 

@@ -124,9 +124,12 @@ func (o *Output) Run(from *saved.Options, opt *symbols.Options, stdin io.Reader,
 		return err
 	}
 	if o.Must && err == nil {
-		if r := a.Interim(futex.View{Top: 1}); r.Calls == 0 || r.NoReturns {
+		if r := a.Interim(futex.View{Top: 1}); r.Calls == 0 && !a.SumsOnly() || r.NoReturns {
 			return ErrNone
 		}
+	}
+	if a.SumsOnly() && (o.eachWait() || o.Blame || o.Impact.On) {
+		return errors.Join(err, errors.New("this trace has sums and long waits by --source=bpf, not each call: text, JSON, or a profile of the stacks that waited"))
 	}
 	names, nerr := opt.Open(from.Sysroot, from.Progress())
 	if nerr != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ustack/cmd/ustack/internal/contention"
+	"ustack/cmd/ustack/internal/recorder"
 	"ustack/cmd/ustack/internal/symbols"
 	"ustack/filemap/procmap"
 	"ustack/render/futex"
@@ -40,8 +41,17 @@ type Options struct {
 	Out            contention.Output
 	Quiet          bool
 	Messages       io.Writer
+	// Record keeps waits and sums in memory and writes reports of them, nil for the report at
+	// the end.
+	Record *Recording
 	// Exit ends the program with an exit code at once: a second signal has come.
 	Exit func(code int)
+}
+
+// Recording says what is recorded, and when.
+type Recording struct {
+	recorder.Options
+	Ring recorder.RingOptions
 }
 
 // without are flags that have no use with this source.
@@ -49,6 +59,9 @@ var without = [...]string{"e", "b", "max-buffer", "save", "tracefs", "unwind", "
 
 // Check reports a flag that has no use with this source.
 func Check(fs *flag.FlagSet) (err error) {
+	if !Supported {
+		return ErrBuild
+	}
 	fs.Visit(func(f *flag.Flag) {
 		by := f.Name == "by" && !slices.Contains([]string{string(futex.ByAuto), string(futex.ByLock)}, f.Value.String())
 		if err == nil && (by || slices.Contains(without[:], f.Name)) {
@@ -58,5 +71,16 @@ func Check(fs *flag.FlagSet) (err error) {
 	return err
 }
 
-// DefaultMinWait is the MinWait unless another one is given.
-const DefaultMinWait = time.Millisecond
+// CheckRecord reports a flag of record that has no use with this source.
+func CheckRecord(fs *flag.FlagSet, ring bool) error {
+	if Supported && !ring {
+		return fmt.Errorf("--source=%s needs --ring: it keeps sums and long waits until a report of them is written", Name)
+	}
+	return Check(fs)
+}
+
+// DefaultMinWait is the MinWait unless another one is given, RecordMinWait that of record.
+const (
+	DefaultMinWait = time.Millisecond
+	RecordMinWait  = 10 * time.Millisecond
+)

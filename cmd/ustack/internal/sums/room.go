@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ustack/render/futex"
 	"ustack/tracefs/bpffutex"
 )
 
@@ -16,9 +15,8 @@ import (
 // the processes of its last hours, and counts all.
 type room struct {
 	looked time.Time
-	apart  uint64        // calls of futexes that found no room, when there was a look
-	gone   futex.CallSum // of futexes that have made room
-	count  int64         // of them
+	apart  uint64 // calls of futexes that found no room, when there was a look
+	count  int64  // futexes that have made room
 }
 
 // roomAgain is how soon room is made again: all sums are looked at for that.
@@ -47,9 +45,8 @@ func (s *session) makeRoom(now time.Time) error {
 		return ended
 	}, func(f bpffutex.Futex, sum *bpffutex.Sum) {
 		c := callSum(sum)
-		r.gone.Add(&c)
 		r.count++
-		s.sum.Forget(futexID(&f))
+		s.to.gone(futexID(&f), &c)
 	})
 }
 

@@ -14,14 +14,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ustack/cmd/ustack/internal/display"
 	"ustack/cmd/ustack/internal/live"
-	"ustack/cmd/ustack/internal/output"
 	"ustack/cmd/ustack/internal/signals"
 	"ustack/filemap/byid"
 	"ustack/filemap/facts"
 	"ustack/filemap/procmap"
-	"ustack/filemap/resolve"
 	"ustack/filemap/sideband"
 	"ustack/filemap/space"
 	"ustack/filemap/symbolize"
@@ -30,17 +27,49 @@ import (
 	"ustack/tracefs/bpffutex"
 )
 
+// Supported: this build has the source.
+const Supported = true
+
+// source is what counts: bpffutex.Source.
+type source interface {
+	Add(pid int, threads uint64) error
+	Remove(pid int) error
+	Start() error
+	Stop() error
+	Close() error
+	// Next reads the next wait. The error is io.EOF if there is none until a time.
+	Next(w *bpffutex.Wait, until time.Time) error
+	Sums(fn func(bpffutex.Futex, *bpffutex.Sum) error) error
+	Others() (bpffutex.Sum, error)
+	Waiting(fn func(bpffutex.Waiting)) error
+	Loss() (bpffutex.Loss, error)
+	Prune(ended func(bpffutex.Futex) bool, fn func(bpffutex.Futex, *bpffutex.Sum)) error
+}
+
+// sink gets the waits, and makes what the run is for.
+type sink interface {
+	begin(at tracefs.Time) error
+	wait(w *futex.LongWait) error
+	// gone notes that a futex is no longer counted by itself, with its last sum.
+	gone(id futex.FutexID, c *futex.CallSum)
+	// step is done several times a second. It is done at the end of the run, too, if it says so.
+	step() (done bool, err error)
+	// end is called once nothing is counted any more.
+	end() error
+	close()
+}
+
 // session is one run. The programs are gone from the kernel when it ends, whatever ends it.
 type session struct {
 	opt     *Options
-	source  *bpffutex.Source
+	source  source
+	to      sink
+	clock   clock
 	reader  *procmap.Reader
 	files   *files
 	names   *symbolize.Symbols // nil without --symbols
 	static  *variables
 	room    room
-	sum     *futex.Summed
-	interim *display.Interim
 	child   *live.Command // nil without a command
 	alive   []process     // of Options.PIDs, with their children then, that have not ended
 	signals chan os.Signal
@@ -48,6 +77,12 @@ type session struct {
 	end     time.Time     // of the duration, zero without one
 	stopped tracefs.Time  // when the programs were detached, 0 before
 	wait    bpffutex.Wait // that was read last
+}
+
+// clock is the time: wall time, and that of CLOCK_MONOTONIC.
+type clock struct {
+	now  func() time.Time
+	mono func() tracefs.Time
 }
 
 // How often the ring buffer is looked at: frames of processes that have ended can be without a
@@ -60,7 +95,7 @@ const (
 // Run looks at the processes until the command or the processes have ended, the time is over or
 // a signal comes, and writes the report. It returns the exit code of the command, 0 without one.
 func Run(opt *Options) (code int, err error) {
-	s := &session{opt: opt, signals: make(chan os.Signal, 4), quit: make(chan struct{})}
+	s := &session{opt: opt, clock: clock{time.Now, space.Monotonic}, signals: make(chan os.Signal, 4), quit: make(chan struct{})}
 	defer close(s.quit)
 	signals.CatchPipe()
 	signal.Notify(s.signals, append(signals.Hangup(), syscall.SIGINT, syscall.SIGTERM)...)
@@ -81,15 +116,26 @@ func Run(opt *Options) (code int, err error) {
 // patience is how long to wait for the command to end: Ctrl-C is for it, too.
 const patience = time.Second
 
-// open prepares all but the programs.
+// open prepares all, and begins.
 func (s *session) open() (err error) {
-	opt := s.opt
-	if opt.Out.Profile.Timed || opt.Out.Profile.Page {
-		return fmt.Errorf("--source=%s does not have each wait at its time: --format=text, json, or a profile of stacks", Name)
-	}
-	if err := output.CheckProfile(opt.Stdout, opt.Out.Profile); err != nil {
+	if err := s.prepare(); err != nil {
 		return err
 	}
+	minWait, err := s.sink()
+	if err != nil {
+		return err
+	}
+	programs, err := bpffutex.Open(bpffutex.Options{Filtered: s.filtered(), MinWait: minWait})
+	if err != nil {
+		return err
+	}
+	s.source = programs
+	return s.begin(minWait)
+}
+
+// prepare opens what finds files and names.
+func (s *session) prepare() (err error) {
+	opt := s.opt
 	if err := errors.Join(facts.AsInTraces(opt.Proc), sideband.CheckAsking()); err != nil {
 		return err
 	}
@@ -112,17 +158,23 @@ func (s *session) open() (err error) {
 	if s.names != nil {
 		s.static.names = s.names
 	}
-	s.interim = display.New(opt.Stdout, opt.Interval)
-	if s.source, err = bpffutex.Open(bpffutex.Options{Filtered: s.filtered(), MinWait: opt.MinWait}); err != nil {
-		return err
+	return nil
+}
+
+// sink makes the sink, and returns how long waits are at least that it is to get.
+func (s *session) sink() (minWait time.Duration, err error) {
+	if r := s.opt.Record; r != nil {
+		s.to, minWait, err = newRecording(s, r)
+		return minWait, err
 	}
-	return s.begin()
+	s.to, err = newReporting(s)
+	return s.opt.MinWait, err
 }
 
 func (s *session) filtered() bool { return len(s.opt.PIDs)+len(s.opt.Command) > 0 }
 
 // begin selects the processes, attaches the programs and releases the command.
-func (s *session) begin() (err error) {
+func (s *session) begin(minWait time.Duration) (err error) {
 	opt := s.opt
 	if len(opt.Command) > 0 {
 		if s.child, err = live.StartCommand(opt.Command, opt.Stdin, opt.Stdout, opt.Stderr); err != nil {
@@ -137,7 +189,9 @@ func (s *session) begin() (err error) {
 	if err == nil {
 		err = s.source.Start()
 	}
-	s.sum = futex.NewSummed(space.Monotonic(), tracefs.Time(opt.MinWait))
+	if err == nil {
+		err = s.to.begin(s.clock.mono())
+	}
 	if err == nil {
 		err = s.addFamily() // children that were made meanwhile
 	}
@@ -150,10 +204,10 @@ func (s *session) begin() (err error) {
 		err = s.child.Release()
 	}
 	if opt.Duration > 0 {
-		s.end = time.Now().Add(opt.Duration)
+		s.end = s.clock.now().Add(opt.Duration)
 	}
 	if err == nil {
-		s.say("Linux %s, BPF programs on entries and returns of system calls, waits of %v and more with their stacks", live.Release(), opt.MinWait)
+		s.say("Linux %s, BPF programs on entries and returns of system calls, waits of %v and more with their stacks", live.Release(), minWait)
 	}
 	return err
 }
@@ -210,27 +264,24 @@ func (s *session) run() error {
 		pause = lookOften
 	}
 	for !s.over() {
-		if err := s.read(time.Now().Add(pause)); err != nil {
+		if err := s.read(s.clock.now().Add(pause)); err != nil {
 			return err
 		}
-		if err := s.makeRoom(time.Now()); err != nil {
+		if err := s.makeRoom(s.clock.now()); err != nil {
 			return err
 		}
-		if err := s.show(); err != nil {
+		if done, err := s.to.step(); done || err != nil {
 			return err
 		}
 	}
-	s.stopped = space.Monotonic()
+	s.stopped = s.clock.mono()
 	if err := s.source.Stop(); err != nil {
 		return err
 	}
 	if err := s.drain(); err != nil {
 		return err
 	}
-	if err := s.interim.Clear(); err != nil {
-		return err
-	}
-	return s.report()
+	return s.to.end()
 }
 
 // over reports whether there is a reason to end. A second signal ends the program: the kernel
@@ -242,7 +293,7 @@ func (s *session) over() bool {
 		return true
 	default:
 	}
-	if !s.end.IsZero() && time.Now().After(s.end) {
+	if !s.end.IsZero() && s.clock.now().After(s.end) {
 		return true
 	}
 	if s.child != nil {
@@ -290,7 +341,7 @@ func (s *session) childEnded(within time.Duration) bool {
 
 // read takes the waits that come until a time.
 func (s *session) read(until time.Time) error {
-	for time.Now().Before(until) {
+	for s.clock.now().Before(until) {
 		if err := s.next(until); err != nil {
 			return ignoring(err, io.EOF)
 		}
@@ -301,7 +352,7 @@ func (s *session) read(until time.Time) error {
 // drain takes the waits that are still there.
 func (s *session) drain() error {
 	for {
-		if err := s.next(time.Now()); err != nil {
+		if err := s.next(s.clock.now()); err != nil {
 			return ignoring(err, io.EOF)
 		}
 	}
@@ -322,48 +373,11 @@ func (s *session) next(until time.Time) error {
 	}
 	w := &s.wait
 	s.static.seen(&w.Futex, w.To)
-	s.sum.Add(&futex.LongWait{Futex: futexID(&w.Futex), From: w.From, To: w.To, TID: w.TID, Comm: w.Comm, Ret: int64(w.Result), Stack: s.files.stack(w)})
-	return nil
+	return s.to.wait(&futex.LongWait{Futex: futexID(&w.Futex), From: w.From, To: w.To, TID: w.TID, Comm: w.Comm, Ret: int64(w.Result), Stack: s.files.stack(w)})
 }
 
 func futexID(f *bpffutex.Futex) futex.FutexID {
 	return futex.FutexID{Addr: f.Addr, Memory: f.Memory, Born: f.Born, TGID: f.TGID, Shared: f.Shared}
-}
-
-// show shows the report so far if it is time to.
-func (s *session) show() error {
-	t := resolve.Totals{Events: s.sum.Seen()}
-	return s.interim.Step(&t, func(w io.Writer) error {
-		r, err := s.make()
-		if err != nil {
-			return err
-		}
-		return s.opt.Out.Write(w, r)
-	})
-}
-
-// make makes the report until now.
-func (s *session) make() (*futex.Report, error) {
-	st, err := s.state()
-	if err != nil {
-		return nil, err
-	}
-	if s.names != nil {
-		s.sum.Name(s.names)
-	}
-	return s.sum.Report(st, s.opt.Out.View), nil
-}
-
-// report writes the report at the end.
-func (s *session) report() error {
-	r, err := s.make()
-	if err != nil {
-		return err
-	}
-	if err := s.opt.Out.Summed(s.opt.Stdout, s.opt.Messages, r); err != nil {
-		return err
-	}
-	return nil
 }
 
 // close removes the programs.
@@ -377,6 +391,9 @@ func (s *session) close() error {
 	}
 	if s.files != nil {
 		s.files.close()
+	}
+	if s.to != nil {
+		s.to.close()
 	}
 	if s.names != nil {
 		s.names.Close()

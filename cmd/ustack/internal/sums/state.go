@@ -6,14 +6,13 @@ import (
 	"cmp"
 
 	"ustack/filemap/procmap"
-	"ustack/filemap/space"
 	"ustack/render/futex"
 	"ustack/tracefs/bpffutex"
 )
 
 // state returns what has been counted until now.
 func (s *session) state() (*futex.SummedState, error) {
-	st := &futex.SummedState{End: cmp.Or(s.stopped, space.Monotonic()), Variable: s.static.variable, Sums: make(map[futex.FutexID]*futex.CallSum)}
+	st := &futex.SummedState{End: cmp.Or(s.stopped, s.clock.mono()), Variable: s.static.variable, Sums: make(map[futex.FutexID]*futex.CallSum)}
 	err := s.source.Sums(func(f bpffutex.Futex, sum *bpffutex.Sum) error {
 		c := callSum(sum)
 		st.Sums[futexID(&f)] = &c
@@ -27,7 +26,6 @@ func (s *session) state() (*futex.SummedState, error) {
 		return nil, err
 	}
 	st.Others = callSum(&others)
-	st.Others.Add(&s.room.gone)
 	if err := s.waiting(st); err != nil {
 		return nil, err
 	}
@@ -35,7 +33,7 @@ func (s *session) state() (*futex.SummedState, error) {
 	if err != nil {
 		return nil, err
 	}
-	st.Loss = futex.SummedLoss{Waits: int64(l.Waits), Records: int64(l.Records), Apart: int64(l.Apart), Before: int64(l.Before), Missed: int64(l.Missed), Children: int64(l.Children), Gone: s.room.count}
+	st.Loss = futex.SummedLoss{Waits: int64(l.Waits), Records: int64(l.Records), Apart: int64(l.Apart), Before: int64(l.Before), Missed: int64(l.Missed), Children: int64(l.Children), Gone: s.room.count, Requeues: int64(l.Requeues)}
 	return st, nil
 }
 

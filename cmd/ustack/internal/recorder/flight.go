@@ -1,0 +1,155 @@
+package recorder
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"ustack/filemap/resolve"
+	"ustack/render/record"
+)
+
+// RingOptions are what a flight recorder needs besides.
+type RingOptions struct {
+	Keep     time.Duration // events of this time are kept, 0 for no limit
+	KeepSize int64         // of these bytes, compressed, 0 for no limit
+	After    time.Duration // from a trigger to its report
+	CoolDown time.Duration // between two reports
+	MaxFiles int
+	Triggers []record.Trigger
+}
+
+// LooksAtEvents reports whether a trigger is looked for in each event.
+func (opt *RingOptions) LooksAtEvents() bool {
+	return slices.ContainsFunc(opt.Triggers, func(t record.Trigger) bool { return t.Wait > 0 || t.Event != "" })
+}
+
+// flight keeps text in memory, and writes reports of it.
+type flight struct {
+	opt  Options
+	ropt RingOptions
+	ring *record.Ring
+	text *record.Compact
+	head []record.Field
+	now  func() time.Time
+
+	why     string    // a report is to be written, and why
+	due     time.Time // when
+	written time.Time // the last one
+	reports int
+}
+
+// open begins an empty ring. A report must be possible when it is needed: that is tried.
+func (o *flight) open() (err error) {
+	if o.ring, err = record.NewRing(record.RingOptions{Bytes: o.ropt.KeepSize, Time: o.ropt.Keep}); err != nil {
+		return err
+	}
+	probe, err := record.Create(o.name(), o.opt.MaxSize)
+	if err != nil {
+		return err
+	}
+	if err := probe.Discard(); err != nil {
+		return err
+	}
+	o.text = record.NewCompact(ringWriter{o.ring, o.now})
+	o.text.Unannounced = true
+	o.text.Redact = o.opt.Redactor
+	o.text.Identifiers = record.IdentifiersFor(o.opt.Redactor)
+	return nil
+}
+
+// ringWriter is the ring as a writer.
+type ringWriter struct {
+	ring *record.Ring
+	now  func() time.Time
+}
+
+func (w ringWriter) Write(p []byte) (int, error) {
+	w.ring.Write(p, w.now())
+	return len(p), nil
+}
+
+// name returns the name of the next report.
+func (o *flight) name() string {
+	if o.reports == 0 {
+		return o.opt.Name
+	}
+	return o.opt.Name + "." + strconv.Itoa(o.reports)
+}
+
+// trigger has a report written after a while, unless there was one just now.
+func (o *flight) trigger(why string) (begun bool) {
+	if o.why != "" || o.reports >= o.ropt.MaxFiles || o.reports > 0 && o.now().Sub(o.written) < o.ropt.CoolDown {
+		return false
+	}
+	o.why, o.due = why, o.now().Add(o.ropt.After)
+	o.opt.Reporter.Say("%s: a report follows in %v", why, o.ropt.After)
+	return true
+}
+
+// isDue reports whether a report is to be written now.
+func (o *flight) isDue() bool { return o.why != "" && !o.now().Before(o.due) }
+
+// last reports whether all reports have been written, and says so.
+func (o *flight) last() bool {
+	if o.reports < o.ropt.MaxFiles {
+		return false
+	}
+	o.opt.Reporter.Say("that was the last report of %d", o.ropt.MaxFiles)
+	return true
+}
+
+// atEnd reports whether what is kept at the end is a report, too.
+func (o *flight) atEnd() bool {
+	if o.reports >= o.ropt.MaxFiles || len(o.ropt.Triggers) > 0 && o.why == "" {
+		return false
+	}
+	if o.why == "" {
+		o.why = "end"
+	}
+	return true
+}
+
+// write writes the kept events.
+func (o *flight) write(t *resolve.Totals) error {
+	name := o.name()
+	file, err := record.Create(name, o.opt.MaxSize)
+	if err != nil {
+		return err
+	}
+	fields := append(o.head[:len(o.head):len(o.head)], record.Field{Key: "trigger", Value: o.why})
+	left, err := o.fill(file, fields)
+	if err == nil {
+		err = file.Finish(o.text.End(t, left))
+	} else {
+		err = errors.Join(err, file.Abandon())
+	}
+	if err != nil {
+		return err
+	}
+	o.opt.Reporter.Say("wrote %s (%s)", name, o.why)
+	o.why, o.written = "", o.now()
+	o.reports++
+	return nil
+}
+
+// fill writes head, files and events. If not all of them fit, the newest stay:
+// they are what the report is about.
+func (o *flight) fill(file *record.File, fields []record.Field) (left record.Left, err error) {
+	report, err := record.NewReport(file, record.ReportOptions{Fields: fields, Redact: o.opt.Redactor, Identifiers: o.text.Identifiers})
+	if err != nil {
+		return left, err
+	}
+	now := o.now()
+	if err := report.KnownBy(headAt(o.ring.Oldest(file.Room(), now)), o.text); err != nil {
+		return left, err
+	}
+	dropped, err := o.ring.WriteTo(file, now)
+	if err != nil {
+		return left, fmt.Errorf("writing %s: %w", file.Name(), err)
+	}
+	left.Events = dropped
+	return left, nil
+}
