@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"ustack/tracefs"
@@ -113,7 +112,7 @@ func Tracepoints(root *instance.Root) []Tracepoint {
 }
 
 func newTracepoint(root *instance.Root, spec *tracepointSpec) (Tracepoint, error) {
-	found, err := format.Read(os.DirFS(root.Path()), spec.system+"/"+spec.event)
+	found, err := format.Read(root.FS(), spec.system+"/"+spec.event)
 	if err != nil {
 		return Tracepoint{}, fmt.Errorf("reading the format of %s:%s: %w", spec.system, spec.event, err)
 	}

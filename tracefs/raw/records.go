@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 
 	"ustack/tracefs"
 	tracebinary "ustack/tracefs/binary"
@@ -46,7 +45,7 @@ func OpenRecords(in *instance.Instance, events []instance.Event, begun tracefs.T
 	for _, e := range events {
 		patterns = append(patterns, e.System+"/"+e.Name)
 	}
-	k, err := tracebinary.ReadMeta(os.DirFS(in.Root().Path()), os.DirFS(in.Path()), patterns...)
+	k, err := tracebinary.ReadMeta(in.Root().FS(), in.FS(), patterns...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading how the ring buffer is laid out: %w", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 
 	"ustack/tracefs"
 	tracebinary "ustack/tracefs/binary"
@@ -75,7 +74,7 @@ func OpenStacks(in *instance.Instance, opt StackOptions) (*Stacks, error) {
 	if clock != "mono" {
 		return nil, fmt.Errorf("reading the stacks of an instance with the clock %s: it must be mono", clock)
 	}
-	k, err := tracebinary.ReadMeta(os.DirFS(in.Root().Path()), os.DirFS(in.Path()), "ftrace/user_stack")
+	k, err := tracebinary.ReadMeta(in.Root().FS(), in.FS(), "ftrace/user_stack")
 	if err != nil {
 		return nil, fmt.Errorf("reading how the ring buffer is laid out: %w", err)
 	}
