@@ -14,6 +14,13 @@ import (
 // Linux 5.12), which golang.org/x/sys does not have.
 const bitBuildID = 1 << 34
 
+// defer_callchain and defer_output of struct perf_event_attr (Linux 6.19), which it does
+// not have either.
+const (
+	bitDeferChain  = 1 << 38
+	bitDeferOutput = 1 << 39
+)
+
 // Event describes an event to open (struct perf_event_attr of man 2
 // perf_event_open). Each of its records has TID, TIME and CPU, see Layout.
 type Event struct {
@@ -62,6 +69,11 @@ type Event struct {
 	// CallChain adds so many frames of the user stack, as the kernel unwinds it by
 	// frame pointers; at most the sysctl kernel.perf_event_max_stack. 0 is for none.
 	CallChain int
+	// DeferChain has the kernel unwind the stack of user space as late as on the return
+	// there: the sample has a cookie in place of the frames, and a record of an event of
+	// the same CPU or thread with DeferOutput has the frames (Linux 6.19). Where the
+	// kernel cannot, it unwinds at once.
+	DeferChain, DeferOutput bool
 }
 
 // MaxStack is the largest copy of a stack, in bytes, that the kernel makes (man 2
@@ -119,6 +131,7 @@ func (e *Event) attributes() *unix.PerfEventAttr {
 		{e.Data, unix.PerfBitMmapData | unix.PerfBitMmap2},
 		{e.Tasks, unix.PerfBitTask}, {e.BuildIDs, bitBuildID}, {e.Inherit, unix.PerfBitInherit}, {e.Disabled, unix.PerfBitDisabled},
 		{e.UserOnly, unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv},
+		{e.DeferChain, bitDeferChain}, {e.DeferOutput, bitDeferOutput},
 	} {
 		if b.set {
 			attr.Bits |= b.bits

@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"cmp"
 	"encoding/binary"
 	"sync/atomic"
 
@@ -32,37 +33,53 @@ type cursor struct {
 // Later records stay in the rings. The error wraps ErrRecord: a ring had bytes that
 // are no record, and was emptied; this is a loss, too.
 func (m *Merge) Read(rings []*Ring, until tracefs.Time, take func(tracefs.Time, []byte), lost func(Loss)) error {
+	_, err := m.ReadSome(rings, until, func(t tracefs.Time, b []byte) bool {
+		take(t, b)
+		return true
+	}, lost)
+	return err
+}
+
+// ReadSome is Read until take returns false: the record is the last one then, and all
+// others stay. more is set if there may be some that are not too late.
+func (m *Merge) ReadSome(rings []*Ring, until tracefs.Time, take func(tracefs.Time, []byte) bool, lost func(Loss)) (more bool, err error) {
 	m.heap, m.all = m.heap[:0], m.all[:0]
 	for _, r := range rings { // all at first: a cursor must not move
 		tail, head := r.bounds()
 		m.all = append(m.all, cursor{ring: r, given: tail, at: tail, next: tail, head: head})
 	}
-	var failed error
 	for i := range m.all {
-		if more, err := m.load(&m.all[i], until, lost); err != nil {
-			failed = err
-		} else if more {
+		more, lerr := m.load(&m.all[i], until, lost)
+		if more {
 			m.push(&m.all[i])
 		}
+		err = cmp.Or(lerr, err)
 	}
 	for len(m.heap) > 0 {
 		c := m.heap[0]
 		c.ring.note(m.layout, c.record, c.time, lost)
-		if !isLoss(c.record) {
-			take(c.time, c.record)
+		if !isLoss(c.record) && !take(c.time, c.record) {
+			m.leave(c)
+			return true, err
 		}
-		more, err := m.load(c, until, lost)
-		if err != nil {
-			failed = err
-		}
+		more, lerr := m.load(c, until, lost)
 		if !more {
 			last := len(m.heap) - 1
 			m.heap[0] = m.heap[last]
 			m.heap = m.heap[:last]
 		}
+		err = cmp.Or(lerr, err)
 		m.sink()
 	}
-	return failed
+	return false, err
+}
+
+// leave gives the room of all records back that were taken, the last one of c.
+func (m *Merge) leave(c *cursor) {
+	c.at = c.next
+	for _, c := range m.heap {
+		atomic.StoreUint64(c.ring.tail, c.at)
+	}
 }
 
 // load finds the next record of a ring, and gives the room of earlier ones back. It

@@ -14,7 +14,7 @@ import (
 )
 
 // TestMergeLikeBatch: reading in place gives the same as reading copies, however
-// records wrap around and wherever a reading ends.
+// records wrap around and wherever a reading ends, also before the last record.
 func TestMergeLikeBatch(t *testing.T) {
 	const cpus, size = 3, 1 << 13
 	for seed := range uint64(200) {
@@ -47,14 +47,17 @@ func TestMergeLikeBatch(t *testing.T) {
 				}
 			}
 			until := tracefs.Time(max(int(at)-rnd.IntN(500), 0))
-			err := m.Read(rings, until, func(tm tracefs.Time, b []byte) {
+			most, some := 1+rnd.IntN(60), 0 // to stop before the end, in half of the cases
+			more, err := m.ReadSome(rings, until, func(tm tracefs.Time, b []byte) bool {
 				if tm > until {
 					t.Fatal("a record is too late")
 				}
 				out = append(out, bytes.Clone(b))
+				some++
+				return some < most
 			}, func(l perf.Loss) { reported += l.Records })
-			if err != nil {
-				t.Fatal(err)
+			if err != nil || some > most || more != (some == most) {
+				t.Fatalf("%v: %d records, at most %d; more: %v", err, some, most, more)
 			}
 		}
 		if err := m.Read(rings, tracefs.Time(at), func(_ tracefs.Time, b []byte) { out = append(out, bytes.Clone(b)) },

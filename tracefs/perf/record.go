@@ -291,3 +291,9 @@ func (l Layout) number(b []byte) uint64 {
 	}
 	return binary.NativeEndian.Uint64(l.ids(b)[16:])
 }
+
+// cpu returns the CPU that a whole record is of.
+func (l Layout) cpu(b []byte) int {
+	ids := l.ids(b)
+	return int(binary.NativeEndian.Uint32(ids[len(ids)-8:]))
+}

@@ -31,12 +31,22 @@ type StackSample struct {
 	// Chain is the stack as the kernel unwound it by frame pointers: addresses,
 	// innermost first.
 	Chain []uint64
+	// Deferred: the stack comes later, with Cookie, as a sample that is Late and has
+	// no more than when, where, whose and what Chain (Event.DeferChain). Cookies are
+	// unique for a thread.
+	Deferred, Late bool
+	Cookie         uint64
+	// Raw is the record of the tracepoint (Event.Raw), with padding at its end.
+	Raw []byte
+	// Root is the number of the event that was opened: samples of threads and processes
+	// that inherited it have that number.
+	Root uint64
 }
 
 // Clone returns a copy that remains valid.
 func (s *StackSample) Clone() *StackSample {
 	c := *s
-	c.Stack, c.Chain = slices.Clone(s.Stack), slices.Clone(s.Chain)
+	c.Stack, c.Chain, c.Raw = slices.Clone(s.Stack), slices.Clone(s.Chain), slices.Clone(s.Raw)
 	return &c
 }
 
@@ -65,8 +75,8 @@ func (c *cutter) word() uint64 {
 	return binary.NativeEndian.Uint64(b)
 }
 
-// DecodeStack decodes a sample of the event. The error wraps ErrRecord. s.Stack lies
-// in b.
+// DecodeStack decodes a sample of the event. The error wraps ErrRecord. s.Stack and
+// s.Raw lie in b.
 func (e *Event) DecodeStack(b []byte, s *StackSample) error {
 	return e.decodeStack(runtime.GOARCH, b, s)
 }
@@ -87,12 +97,14 @@ func (e *Event) decodeStack(arch string, b []byte, s *StackSample) error {
 		return bad("it is no sample", n)
 	}
 	ids := l.ids(b)
-	put := binary.NativeEndian
-	s.PID, s.TID = int(int32(put.Uint32(ids))), int(int32(put.Uint32(ids[4:])))
-	s.CPU, s.Tracepoint = int(put.Uint32(ids[len(ids)-8:])), e.Tracepoint
+	s.ids(ids)
+	s.Tracepoint = e.Tracepoint
 	c := cutter{rest: b[headerSize+len(ids):]}
 	if e.CallChain > 0 {
-		s.Chain = appendChain(chain, c.words(c.word()))
+		s.chain(chain, c.words(c.word()))
+	}
+	if asSource && e.Raw {
+		s.raw(&c)
 	}
 	if e.Registers {
 		s.registers(arch, &c)
@@ -106,20 +118,83 @@ func (e *Event) decodeStack(arch string, b []byte, s *StackSample) error {
 	return nil
 }
 
-// appendChain appends the addresses of user space of a call chain.
-func appendChain(chain []uint64, b []byte) []uint64 {
-	const marks = ^uint64(4095) // and above: PERF_CONTEXT_*, what kind of addresses follow
-	user := false
+// recordDeferred is PERF_RECORD_CALLCHAIN_DEFERRED: a cookie, the number of addresses, the
+// addresses.
+const recordDeferred = 22
+
+// DecodeLate decodes a stack that was unwound on return to user space. The error wraps
+// ErrRecord.
+func (e *Event) DecodeLate(b []byte, s *StackSample) error {
+	chain := s.Chain[:0]
+	*s = StackSample{Late: true}
+	l := e.Layout()
+	n, err := size(b)
+	if err != nil {
+		return err
+	}
+	b = b[:n]
+	if s.Time, err = l.when(b); err != nil {
+		return err
+	}
+	s.ids(l.ids(b))
+	c := cutter{rest: b[headerSize : n-l.idsSize()]}
+	s.Cookie = c.word()
+	addrs := c.words(c.word())
+	if recordType(b) != recordDeferred || c.bad {
+		return bad("a deferred stack is cut off", n)
+	}
+	for ; len(addrs) > 0; addrs = addrs[8:] {
+		chain = append(chain, binary.NativeEndian.Uint64(addrs))
+	}
+	s.Chain = chain
+	return nil
+}
+
+// ids takes the common part of a record.
+func (s *StackSample) ids(ids []byte) {
+	put := binary.NativeEndian
+	s.PID, s.TID = int(int32(put.Uint32(ids))), int(int32(put.Uint32(ids[4:])))
+	s.CPU = int(put.Uint32(ids[len(ids)-8:]))
+}
+
+// chain takes the addresses of user space of a call chain, or the cookie that stands for
+// them.
+func (s *StackSample) chain(chain []uint64, b []byte) {
+	const (
+		marks    = ^uint64(4095) // and above: PERF_CONTEXT_*, what kind of addresses follow
+		deferred = -640          // PERF_CONTEXT_USER_DEFERRED
+	)
+	user, cookie := false, false
 	for ; len(b) > 0; b = b[8:] {
 		v := binary.NativeEndian.Uint64(b)
 		switch {
+		case cookie:
+			s.Cookie, s.Deferred, cookie = v, true, false
 		case v >= marks:
-			user = int64(v) == unix.PERF_CONTEXT_USER
+			user, cookie = int64(v) == unix.PERF_CONTEXT_USER, int64(v) == deferred
 		case user:
 			chain = append(chain, v)
 		}
 	}
-	return chain
+	s.Chain = chain
+}
+
+// raw takes PERF_SAMPLE_RAW: the size in 4 bytes, then the record; together they are
+// words of 8 bytes.
+func (s *StackSample) raw(c *cutter) {
+	const sizeOf = 4
+	if len(c.rest) < sizeOf {
+		c.bad, c.rest = true, nil
+		return
+	}
+	n := uint64(binary.NativeEndian.Uint32(c.rest))
+	if (n+sizeOf)%8 != 0 {
+		c.bad, c.rest = true, nil
+		return
+	}
+	if b := c.words((n + sizeOf) / 8); b != nil {
+		s.Raw = b[sizeOf:]
+	}
 }
 
 // registers takes PERF_SAMPLE_REGS_USER.

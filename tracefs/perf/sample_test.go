@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/bits"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -109,6 +110,101 @@ func TestUnknownRegisters(t *testing.T) {
 	if v, ok := s.Regs.Get(-1); ok || v != 0 {
 		t.Error("there is a register -1")
 	}
+}
+
+// rawRecord makes a sample with a call chain and the record of a tracepoint.
+func rawRecord(chain []uint64, raw int) []byte {
+	put := binary.NativeEndian
+	b := make([]byte, headerSize, 256)
+	put.PutUint32(b, unix.PERF_RECORD_SAMPLE)
+	for _, v := range []uint64{7<<32 | 6, 1234, 99, 3, uint64(len(chain))} {
+		b = put.AppendUint64(b, v)
+	}
+	for _, v := range chain {
+		b = put.AppendUint64(b, v)
+	}
+	b = put.AppendUint32(b, uint32(raw))
+	for i := range raw {
+		b = append(b, byte(i))
+	}
+	put.PutUint16(b[6:], uint16(len(b)))
+	return b
+}
+
+// lateRecord makes a stack that comes later.
+func lateRecord(cookie uint64, n uint64, addrs ...uint64) []byte {
+	put := binary.NativeEndian
+	b := make([]byte, headerSize, 256)
+	put.PutUint32(b, recordDeferred)
+	put.PutUint16(b[4:], 2)
+	for _, v := range append([]uint64{cookie, n}, append(addrs, 7<<32|6, 1234, 99, 3)...) {
+		b = put.AppendUint64(b, v)
+	}
+	put.PutUint16(b[6:], uint16(len(b)))
+	return b
+}
+
+var rawEvent = Event{ID: true, Tracepoint: 5, Raw: true, CallChain: 127, DeferChain: true}
+
+// TestDecodeRaw: a sample has the record of its tracepoint, and its stack or the request for
+// it, which has a stack of its own (FORMATS 5.1).
+func TestDecodeRaw(t *testing.T) {
+	const user, deferred = ^uint64(511), ^uint64(639)
+	var s StackSample
+	if err := rawEvent.DecodeStack(rawRecord([]uint64{user, 0x401000, 0x402000}, 20), &s); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Raw) != 20 || s.Raw[19] != 19 || !slices.Equal(s.Chain, []uint64{0x401000, 0x402000}) || s.Deferred || s.PID != 6 || s.TID != 7 || s.CPU != 3 {
+		t.Errorf("%+v", s)
+	}
+	if err := rawEvent.DecodeStack(rawRecord([]uint64{deferred, 0xb00000006}, 4), &s); err != nil {
+		t.Fatal(err)
+	}
+	if !s.Deferred || s.Cookie != 0xb00000006 || len(s.Chain) != 0 || len(s.Raw) != 4 {
+		t.Errorf("%+v", s)
+	}
+	if err := rawEvent.DecodeLate(lateRecord(0xb00000006, 2, 0x401000, 0x402000), &s); err != nil {
+		t.Fatal(err)
+	}
+	if !s.Late || s.Cookie != 0xb00000006 || !slices.Equal(s.Chain, []uint64{0x401000, 0x402000}) || s.PID != 6 || s.TID != 7 || s.Time != 1234 || s.CPU != 3 || s.Raw != nil {
+		t.Errorf("%+v", s)
+	}
+	long := rawRecord(nil, 4)
+	binary.NativeEndian.PutUint32(long[len(long)-8:], 12)
+	for what, err := range map[string]error{
+		"a record longer than the sample": rawEvent.DecodeStack(long, &s),
+		"no record":                       rawEvent.DecodeStack(rawRecord(nil, 0), &s),
+		"too many addresses":              rawEvent.DecodeLate(lateRecord(1, 3, 0x401000), &s),
+		"another record":                  rawEvent.DecodeLate(rawRecord(nil, 4), &s),
+	} {
+		if !errors.Is(err, ErrRecord) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// FuzzDecodeRaw: no bytes do harm.
+func FuzzDecodeRaw(f *testing.F) {
+	f.Add(rawRecord([]uint64{^uint64(511), 0x401000}, 20), false)
+	f.Add(rawRecord([]uint64{^uint64(639), 5}, 4), false)
+	f.Add(rawRecord([]uint64{^uint64(639)}, 4), false)
+	f.Add(lateRecord(5, 2, 1, 2), true)
+	f.Fuzz(func(t *testing.T, b []byte, late bool) {
+		decode := rawEvent.DecodeStack
+		if late {
+			decode = rawEvent.DecodeLate
+		}
+		var s StackSample
+		if err := decode(b, &s); err != nil {
+			if !errors.Is(err, ErrRecord) {
+				t.Error(err)
+			}
+			return
+		}
+		if len(s.Raw) > len(b) || len(s.Chain) > len(b)/8 || s.Time < 0 || s.Late != late {
+			t.Errorf("%d bytes give %+v", len(b), s)
+		}
+	})
 }
 
 // FuzzDecodeStack: no bytes do harm.

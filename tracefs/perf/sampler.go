@@ -30,6 +30,14 @@ type SamplerOptions struct {
 	// none. It is as many as the sysctl kernel.perf_event_max_stack allows, if that
 	// is less.
 	CallChain int
+	// Raw adds the record of the tracepoint. Unwound leaves the registers out, of samples
+	// that have a CallChain.
+	Raw, Unwound bool
+	// Deferred has call chains come later where the kernel can do that, see
+	// Event.DeferChain.
+	Deferred bool
+	// Held: nothing is sampled until Resume.
+	Held bool
 	// Clock is the trace clock whose times are wanted, DefaultClock if empty.
 	Clock string
 	// RingSize is the room for samples on each CPU, in bytes; DefaultSamplerRing
@@ -58,6 +66,8 @@ type Sampler struct {
 	clock   int32
 	rings   []*Ring
 	retired []*Ring           // of CPUs that went offline, to be read once more
+	gone    tracefs.Time      // when that was noticed
+	late    map[int]bool      // descriptors of events for stacks that come later
 	points  map[uint64]uint64 // tracepoints by the numbers of their events
 	merge   *Merge
 	hotplug Hotplug
@@ -83,9 +93,9 @@ func OpenSampler(opt SamplerOptions) (*Sampler, error) {
 		opt.Sys = "/sys"
 	}
 	opt.StackBytes = min((max(opt.StackBytes, 0)+7)&^7, MaxStack)
-	s := &Sampler{opt: opt, clock: clock, points: make(map[uint64]uint64)}
-	s.event = Event{Clock: clock, ID: true, CountLost: true, Registers: true, Inherit: opt.Threads != nil, Disabled: true,
-		StackBytes: opt.StackBytes, CallChain: opt.CallChain}
+	s := &Sampler{opt: opt, clock: clock, points: make(map[uint64]uint64), late: make(map[int]bool)}
+	s.event = Event{Clock: clock, ID: true, CountLost: true, Registers: !opt.Unwound, Inherit: opt.Threads != nil, Disabled: true,
+		StackBytes: opt.StackBytes, CallChain: opt.CallChain, Raw: opt.Raw, DeferChain: opt.Deferred && opt.CallChain > 0}
 	s.merge = newMerge(s.event.Layout())
 	if err := s.openAll(); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening a sampler of stacks: %w", err), s.Close())
@@ -119,35 +129,100 @@ func (s *Sampler) openAll() error {
 func (s *Sampler) openCPU(cpu int) error {
 	defer privilege.Raise(privilege.Perf).Lower()
 	var ring *Ring
-	var opened []int
-	for _, tp := range s.opt.Tracepoints {
-		for _, at := range s.places(cpu) {
-			fd, err := s.open(&ring, tp, at)
+	opened, err := s.openEvents(&ring, s.places(cpu))
+	if err == nil && ring == nil {
+		return ErrNoThreads
+	}
+	if err == nil {
+		ring.Begin(Now(s.clock))
+		err = s.enable(opened)
+	}
+	if err != nil {
+		if ring != nil {
+			err = errors.Join(err, ring.Close())
+		}
+		return fmt.Errorf("CPU %d: %w", cpu, err)
+	}
+	s.rings = append(s.rings, ring)
+	return nil
+}
+
+// Watch samples more threads, too, beside those of SamplerOptions.Threads. A thread that one
+// of these has made since is sampled twice then, see StackSample.Root.
+func (s *Sampler) Watch(tids []int) error {
+	defer privilege.Raise(privilege.Perf).Lower()
+	s.opt.Threads = slices.Concat(s.opt.Threads, tids)
+	for _, r := range s.rings {
+		var places []Place
+		for _, tid := range tids {
+			places = append(places, OfThread(tid, r.CPU))
+		}
+		opened, err := s.openEvents(&r, places)
+		if err == nil {
+			err = s.enable(opened)
+		}
+		if err != nil {
+			return fmt.Errorf("sampling more threads on CPU %d: %w", r.CPU, err)
+		}
+	}
+	return nil
+}
+
+// openEvents opens all events in some places of a CPU, with a ring if there is none. It
+// returns the descriptors of those that are to be enabled.
+func (s *Sampler) openEvents(ring **Ring, places []Place) (opened []int, err error) {
+	for _, at := range places {
+		for _, tp := range s.opt.Tracepoints {
+			e := s.event
+			e.Tracepoint, e.Filter = tp.ID, tp.Filter
+			fd, err := s.open(ring, e, at)
 			if errors.Is(err, unix.ESRCH) {
-				continue // the thread has ended
+				break // the thread has ended
 			}
 			if err == nil {
 				opened = append(opened, fd)
 				err = s.number(fd, tp)
 			}
 			if err != nil {
-				if ring != nil {
-					_ = ring.Close()
-				}
-				return fmt.Errorf("CPU %d: %w", cpu, err)
+				return nil, err
 			}
 		}
-	}
-	if ring == nil {
-		return ErrNoThreads
-	}
-	ring.Begin(Now(s.clock))
-	for _, fd := range opened {
-		if err := Enable(fd); err != nil {
-			return errors.Join(fmt.Errorf("CPU %d: switching an event on: %w", cpu, err), ring.Close())
+		if err := s.openLate(ring, at); err != nil {
+			return nil, err
 		}
 	}
-	s.rings = append(s.rings, ring)
+	return opened, nil
+}
+
+// openLate opens the event that has the stacks that come later, one for each place: of two
+// each would have them.
+func (s *Sampler) openLate(ring **Ring, at Place) error {
+	if !asSource || !s.event.DeferChain || *ring == nil {
+		return nil
+	}
+	e := Event{Clock: s.clock, ID: true, CountLost: s.event.CountLost, Inherit: s.event.Inherit, UserOnly: true, DeferOutput: true, Wakeup: (*ring).Size() / wakeups}
+	fd, err := e.Open(at.Into(*ring))
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("asking for stacks that come later: %w", Refusal(err))
+	}
+	(*ring).Add(fd)
+	s.late[fd] = true
+	return nil
+}
+
+// enable switches events on, unless they are held.
+func (s *Sampler) enable(fds []int) error {
+	if s.opt.Held {
+		return nil
+	}
+	for _, fd := range fds {
+		if err := Enable(fd); err != nil {
+			return fmt.Errorf("switching an event on: %w", err)
+		}
+	}
 	return nil
 }
 
@@ -164,9 +239,7 @@ func (s *Sampler) places(cpu int) []Place {
 }
 
 // open opens an event with a ring, or with the ring of an event before it.
-func (s *Sampler) open(ring **Ring, tp Tracepoint, at Place) (fd int, err error) {
-	e := s.event
-	e.Tracepoint, e.Filter = tp.ID, tp.Filter
+func (s *Sampler) open(ring **Ring, e Event, at Place) (fd int, err error) {
 	if *ring != nil {
 		e.Wakeup = (*ring).Size() / wakeups
 		if fd, err = s.openEvent(e, at.Into(*ring)); err == nil {
@@ -174,14 +247,15 @@ func (s *Sampler) open(ring **Ring, tp Tracepoint, at Place) (fd int, err error)
 		}
 		return fd, err
 	}
-	*ring, err = OpenRing(at.cpu, s.opt.RingSize, func(size int) (int, error) {
+	r, err := OpenRing(at.cpu, s.opt.RingSize, func(size int) (int, error) {
 		e.Wakeup = size / wakeups
 		return s.openEvent(e, at)
 	})
 	if err != nil {
 		return -1, err
 	}
-	return (*ring).fd, nil
+	*ring = r
+	return r.fd, nil
 }
 
 // wakeups is the part of a ring that makes it readable: the rest is room for the
@@ -190,18 +264,21 @@ const wakeups = 4
 
 // openEvent opens an event with as many of its features as the kernel has.
 func (s *Sampler) openEvent(e Event, at Place) (fd int, err error) {
-	e.CountLost, e.CallChain = s.event.CountLost, s.event.CallChain
+	e.CountLost, e.CallChain, e.DeferChain = s.event.CountLost, s.event.CallChain, s.event.DeferChain
 	for {
 		fd, err = e.Open(at)
+		refused := errors.Is(err, unix.EINVAL) && !errors.Is(err, ErrFilter)
 		switch {
 		case errors.Is(err, unix.EOVERFLOW) && e.CallChain > 1:
 			e.CallChain /= 2 // more than kernel.perf_event_max_stack
-		case errors.Is(err, unix.EINVAL) && e.CountLost && !errors.Is(err, ErrFilter):
+		case refused && e.DeferChain:
+			e.DeferChain = false // before Linux 6.19
+		case refused && e.CountLost:
 			e.CountLost = false // before Linux 6.0
 		case err != nil:
 			return -1, Refusal(err)
 		default:
-			s.event.CountLost, s.event.CallChain = e.CountLost, e.CallChain
+			s.event.CountLost, s.event.CallChain, s.event.DeferChain = e.CountLost, e.CallChain, e.DeferChain
 			return fd, nil
 		}
 	}
@@ -220,87 +297,30 @@ func (s *Sampler) number(fd int, tp Tracepoint) error {
 // CallChain returns how many frames of a call chain the kernel gives.
 func (s *Sampler) CallChain() int { return s.event.CallChain }
 
+// Deferred reports whether call chains come later.
+func (s *Sampler) Deferred() bool { return s.event.DeferChain }
+
+// RingSize returns the room for samples on each CPU, in bytes, that the kernel gave at
+// least.
+func (s *Sampler) RingSize() int {
+	least := s.opt.RingSize
+	for _, r := range s.rings {
+		least = min(least, r.Size())
+	}
+	return least
+}
+
+// Sampled returns the CPUs that have a ring.
+func (s *Sampler) Sampled() []int32 {
+	var list []int32
+	for _, r := range s.rings {
+		list = append(list, int32(r.CPU))
+	}
+	return list
+}
+
 // Now returns the time by the clock of the samples.
 func (s *Sampler) Now() tracefs.Time { return Now(s.clock) }
 
 // Counts returns the counts so far.
 func (s *Sampler) Counts() SampleCounts { return s.count }
-
-// Read passes the samples from before the call to take and the times without samples
-// to lost, all in order of time. A sample is valid until take returns; it lies in the
-// memory that the kernel writes to, whose room take should give back soon. Read
-// returns the time up to which all samples have been passed.
-func (s *Sampler) Read(take func(*StackSample), lost func(Loss)) tracefs.Time {
-	until := s.Now()
-	loss := func(l Loss) {
-		s.count.Lost += l.Records
-		lost(l)
-	}
-	for _, l := range s.later {
-		loss(l)
-	}
-	s.later = s.later[:0]
-	e := &s.event
-	err := s.merge.Read(slices.Concat(s.rings, s.retired), until, func(t tracefs.Time, b []byte) {
-		if recordType(b) != unix.PERF_RECORD_SAMPLE {
-			return
-		}
-		s.count.Bytes += uint64(len(b))
-		if e.DecodeStack(b, &s.sample) != nil {
-			s.count.Malformed++
-			return
-		}
-		s.sample.Tracepoint = s.points[e.Layout().number(b)]
-		s.count.Samples++
-		take(&s.sample)
-	}, loss)
-	if err != nil {
-		s.count.Malformed++
-	}
-	s.followCPUs(until)
-	return until
-}
-
-// followCPUs opens the rings of CPUs that went online, and closes the rings of CPUs
-// that went offline, once they have been read after that. If threads are given, a CPU that went online samples these
-// threads, and what they start from then on.
-func (s *Sampler) followCPUs(t tracefs.Time) {
-	for _, r := range s.retired {
-		_ = r.Close() // nothing is written to it any more
-	}
-	s.retired = s.retired[:0]
-	cpus := s.hotplug.Online(t)
-	if cpus == nil {
-		return
-	}
-	s.rings = slices.DeleteFunc(s.rings, func(r *Ring) bool {
-		if !s.hotplug.Off(r.CPU, cpus) {
-			return false
-		}
-		s.retired = append(s.retired, r)
-		return true
-	})
-	s.hotplug.Closed()
-	for _, cpu := range cpus {
-		if slices.ContainsFunc(slices.Concat(s.rings, s.retired), func(r *Ring) bool { return r.CPU == cpu }) {
-			continue
-		}
-		since, soon := s.hotplug.Came(cpu, t)
-		if err := s.openCPU(cpu); err != nil && soon {
-			continue // perf will have it in a moment
-		}
-		s.hotplug.Opened(cpu)
-		s.later = append(s.later, Loss{CPU: cpu, From: since, To: s.Now()})
-	}
-	s.hotplug.Done(t)
-}
-
-// Close closes all events.
-func (s *Sampler) Close() error {
-	var err error
-	for _, r := range slices.Concat(s.rings, s.retired) {
-		err = errors.Join(err, r.Close())
-	}
-	s.rings, s.retired = nil, nil
-	return err
-}

@@ -1,0 +1,7 @@
+//go:build device
+
+package perf
+
+// asSource: samples can be the records of a trace (SamplerOptions.Raw and Deferred). This build
+// has no such trace.
+const asSource = false
