@@ -45,6 +45,10 @@ var labRuns = []labRun{
 	{name: "tagstorm-text", args: "--source=text -- $W/tagstorm $W 20 4"},
 	{name: "tagstorm-lossy", args: "-b 8 -- $W/tagstorm $W 30 4", lossy: true},
 	{name: "tagstorm-query", args: "--mappings=query -- $W/tagstorm $W 12 3", lossy: true},
+	// Rings of perf, with its own deferred call chains.
+	{name: "tagstorm-perf", args: "--source=perf -b 16384 -- $W/tagstorm $W 12 4",
+		after: "grep -q 'deferred stacks of perf' /mnt/tagstorm-perf.err || echo 'tagstorm-perf: no deferred stacks' >>/mnt/failed"},
+	{name: "execstorm-perf", args: "--source=perf -b 16384 -- $W/execstorm $W 6 4"},
 	{name: "execstorm", args: "-- $W/execstorm $W 12 4"},
 	{name: "execstorm-text", args: "--source=text -- $W/execstorm $W 8 4"},
 	{name: "execstorm-query", args: "--mappings=query -- $W/execstorm $W 6 4", lossy: true},

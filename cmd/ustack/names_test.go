@@ -13,5 +13,6 @@ const (
 	savedSpacesFile = "spaces.txt"
 	sourceText      = sources.Text
 	sourceBinary    = sources.Binary
+	sourcePerf      = sources.Perf
 	signalBase      = signals.Base
 )

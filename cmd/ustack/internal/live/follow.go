@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"ustack/cmd/ustack/internal/live/sources"
 	"ustack/filemap"
 	"ustack/filemap/anoncode"
 	"ustack/filemap/facts"
@@ -128,7 +129,7 @@ func (fl *following) choose(o *Options, root *instance.Root, saved *saver, opt *
 		if band != nil {
 			fl.follower, fl.how = band, band.words()
 		}
-		if err == nil || o.Mappings == MappingsPerf || !sideband.Unavailable(err) {
+		if err == nil || o.Mappings == MappingsPerf || o.Source == sources.Perf || !sideband.Unavailable(err) {
 			return err
 		}
 	}

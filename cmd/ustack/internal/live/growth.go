@@ -40,6 +40,9 @@ func UsualMaxBuffer() int64 {
 // startGrowth finds out how far the buffers may grow. Buffers of which the size was said
 // grow only if a limit was said, too.
 func (s *session) startGrowth() error {
+	if s.in == nil {
+		return nil // perf's rings stay as they are
+	}
 	most := s.opt.MaxBuffer
 	switch {
 	case most >= 0:

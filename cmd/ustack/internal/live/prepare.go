@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"ustack/cmd/ustack/internal/live/sources"
 	"ustack/filemap/facts"
 	"ustack/tracefs/instance"
 )
@@ -12,6 +13,9 @@ import (
 // prepare makes the instance, all of it but the threads that it is for. It
 // switches nothing on before it knows that all requested events exist.
 func (s *session) prepare() error {
+	if s.opt.Source == sources.Perf {
+		return preparePerf(s)
+	}
 	root, err := instance.Find(s.opt.Tracefs)
 	if err != nil {
 		return err
@@ -31,6 +35,7 @@ func (s *session) prepare() error {
 	if s.in, err = root.Create(); err != nil {
 		return err
 	}
+	s.tracer = s.in
 	if err := s.configure(); err != nil {
 		return err
 	}
@@ -152,13 +157,13 @@ func (s *session) startCommand() error {
 	}
 	own = append(own, s.follow.likeUs(s.others)...)
 	s.beside.set(func(in *instance.Instance) error { return in.ExcludePIDs(own, true) })
-	return s.in.ExcludePIDs(own, true)
+	return s.tracer.ExcludePIDs(own, true)
 }
 
 // trace traces only these threads. The instance of raw stacks gets the list first.
 func (s *session) trace(tids []int) error {
 	s.beside.set(func(in *instance.Instance) error { return in.SetPIDs(tids, true) })
-	return s.in.SetPIDs(tids, true)
+	return s.tracer.SetPIDs(tids, true)
 }
 
 // restrict has only these processes and their children traced. The kernel also traces
@@ -180,7 +185,7 @@ func (s *session) restrict(pids []int) error {
 			break // a process that has ended meanwhile was there to be traced
 		}
 		s.beside.set(func(in *instance.Instance) error { return in.AddPIDs(fresh) })
-		known, err = now, s.in.AddPIDs(fresh)
+		known, err = now, s.tracer.AddPIDs(fresh)
 	}
 	return err
 }

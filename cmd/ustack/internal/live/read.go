@@ -16,8 +16,12 @@ func (s *session) open() (src source.Source, err error) {
 	if s.opt.Pages != nil {
 		open = pages.Open
 	}
+	if r := recorderOf(s.tracer); r != nil && r.Deferred() {
+		s.stacks = instance.DeferredStacks
+	}
 	s.source, err = open(&source.Request{
 		Instance: s.in,
+		Recorder: recorderOf(s.tracer),
 		Enabled:  append(s.events[:len(s.events):len(s.events)], s.maps...),
 		Events:   s.wantEvents(),
 		NoText:   s.opt.NoText && s.saved == nil,

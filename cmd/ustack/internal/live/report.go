@@ -18,13 +18,17 @@ func (s *session) startLine() error {
 	if s.opt.Reporter.Quiet {
 		return nil
 	}
-	kb, err := s.in.BufferKB()
+	kb, err := s.tracer.BufferKB()
 	if err != nil {
 		return err
 	}
 	how := s.follow.how
 	if how == tasks.Name {
 		how += " (" + tasks.Limit + ")"
+	}
+	if s.in == nil {
+		perfLine(s, how, kb)
+		return nil
 	}
 	s.say("Linux %s, %s, mappings by %s, %d KB of buffer a CPU read as %s, clock %s, instance %s",
 		Release(), s.stackWords(), how, kb, s.source.Name(), Clock, s.in.Name())
@@ -95,7 +99,7 @@ func (s *session) reportParts() {
 // report to readers of the buffer: a record that came while another had been begun a
 // whole buffer ago (commit overrun in Documentation/trace/ftrace.rst).
 func (s *session) refused() (list []instance.Stats) {
-	stats, err := s.in.Stats()
+	stats, err := s.tracer.Stats()
 	if err != nil {
 		return nil
 	}
@@ -129,7 +133,7 @@ func (s *session) weigh(t *resolve.Totals) {
 		return
 	}
 	s.gaps, s.weighed = gaps, time.Now()
-	stats, err := s.in.Stats()
+	stats, err := s.tracer.Stats()
 	if err != nil {
 		return // it is for a hint only
 	}
@@ -142,7 +146,7 @@ func (s *session) weigh(t *resolve.Totals) {
 // sufficient returns the buffer for each CPU, in KB, that would have held the
 // lost records too, 0 if none were lost.
 func (s *session) sufficient(t *resolve.Totals) int {
-	stats, err := s.in.Stats()
+	stats, err := s.tracer.Stats()
 	if err != nil {
 		return 0
 	}

@@ -32,7 +32,8 @@ type session struct {
 	needs Needs // of the sink
 
 	stop   *stopper
-	in     *instance.Instance
+	tracer tracer             // nil before it is prepared
+	in     *instance.Instance // the tracer, if it is an instance, else nil
 	stacks instance.StackSource
 	// userStacks is whether the kernel can take user stacks.
 	userStacks facts.Stacks
@@ -64,13 +65,8 @@ type session struct {
 // close takes everything down. It may be called again, and by the goroutine
 // that waits for signals.
 func (s *session) close() {
-	for _, in := range []*instance.Instance{s.in, s.beside.instance()} {
-		if in == nil {
-			continue
-		}
-		if err := in.Remove(); err != nil {
-			s.opt.Reporter.complain(fmt.Errorf("removing the tracing instance: %w", err))
-		}
+	if err := remove(s.tracer, s.beside.instance()); err != nil {
+		s.opt.Reporter.complain(fmt.Errorf("removing the tracing instance: %w", err))
 	}
 	s.stop.end()
 	s.settings.close()
@@ -121,18 +117,18 @@ func (s *session) run() (int, error) {
 	return 0, empty
 }
 
-// begin prints the start line, switches tracing on and releases the command.
+// begin switches tracing on, prints the start line and releases the command.
 func (s *session) begin() error {
 	s.beside.open()
 	if err := s.startUnwinding(); err != nil {
 		return err
 	}
-	if err := s.startLine(); err != nil {
-		return err
-	}
 	s.beside.set((*instance.Instance).Start)
 	s.settings.look() // what we have set ourselves is over
-	if err := s.in.Start(); err != nil {
+	if err := s.tracer.Start(); err != nil {
+		return err
+	}
+	if err := s.startLine(); err != nil {
 		return err
 	}
 	if s.child != nil {
@@ -153,12 +149,12 @@ func (s *session) stopTracing() error {
 	s.until.Store(int64(space.Monotonic()))
 	if s.stacks == instance.DeferredStacks {
 		// Threads on their way to user space still record their stacks, if tracing is on.
-		if err := s.in.Disable(s.events); err != nil {
+		if err := s.tracer.Disable(s.events); err != nil {
 			return err
 		}
 		time.Sleep(lastStacks)
 	}
-	err := s.in.Stop()
+	err := s.tracer.Stop()
 	s.beside.stop()
 	return err
 }
@@ -186,7 +182,7 @@ func (r *renewal) due(t *resolve.Totals, now time.Time) bool {
 
 // renew has the kernel announce all files again, if that is due.
 func (s *session) renew(t *resolve.Totals) {
-	if s.stacks == instance.DeferredStacks && s.renewal.due(t, time.Now()) && s.in.Reannounce() == nil {
+	if s.in != nil && s.stacks == instance.DeferredStacks && s.renewal.due(t, time.Now()) && s.in.Reannounce() == nil {
 		s.renewal.asked++
 	}
 }

@@ -152,7 +152,7 @@ func (st *settings) again(r *followed, b *tracefs.Batch) error {
 	}
 	r.before += r.Source.Size()
 	r.Source = next
-	cpus, err := st.s.in.CPUs()
+	cpus, err := st.s.tracer.CPUs()
 	if err != nil {
 		return err
 	}

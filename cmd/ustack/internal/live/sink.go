@@ -83,7 +83,7 @@ func (s *session) start() *Start {
 		Refused: s.overruns,
 		Stopped: func() tracefs.Time { return tracefs.Time(s.until.Load()) },
 		Idle:    s.progress.idle,
-		Wake:    s.in.Mark,
+		Wake:    s.tracer.Mark,
 
 		Processes: &Processes{s.follow},
 	}

@@ -139,10 +139,7 @@ func waitSlowly(pid int) {
 // unless takes the instance down if a step did not end: a bug of ours is about
 // to take us down.
 func (st *stopper) unless(whole *bool) {
-	if !*whole && st.s.in != nil {
-		_ = st.s.in.Remove()
-		if beside := st.s.beside.instance(); beside != nil {
-			_ = beside.Remove()
-		}
+	if !*whole {
+		_ = remove(st.s.tracer, st.s.beside.instance()) // a bug is reported
 	}
 }

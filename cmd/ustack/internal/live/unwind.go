@@ -67,6 +67,7 @@ func (s *session) keepForUnwinding() error {
 // Why stacks cannot be unwound.
 var (
 	errNoFutexCalls = errors.New("the trace has not all entries into futex")
+	errPerfStacks   = errors.New("--source=perf has the stacks that perf takes")
 	errPages        = errors.New("a report of pages has the kernel's stacks")
 	errNoBand       = errors.New("this needs the perf side band, which is not in use")
 )
@@ -86,6 +87,8 @@ func (u *unwinding) keep(s *session) error {
 	switch {
 	case s.opt.Pages != nil:
 		return errPages
+	case s.in == nil:
+		return errPerfStacks
 	case !traced:
 		return errNoFutexCalls
 	case s.opt.Source == sources.Text:
@@ -178,7 +181,7 @@ func (s *session) sampledThreads() []int {
 	if s.child == nil && len(s.opt.PIDs) == 0 {
 		return nil
 	}
-	list, err := s.in.PIDs()
+	list, err := s.tracer.PIDs()
 	if err != nil {
 		return nil
 	}

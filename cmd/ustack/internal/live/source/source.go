@@ -37,11 +37,24 @@ type Kind struct {
 	Name, Help string
 	// Open opens the instance, which traces.
 	Open func(*Request) (Source, error)
+	// Alone: it is no way to read an instance. Another recorder makes the trace, which the
+	// engine has prepared (Request.Recorder) as this kind was asked for by its name.
+	Alone bool
+}
+
+// Recorder makes a trace without an instance.
+type Recorder interface {
+	// Open opens the trace.
+	Open(*Request) (Source, error)
+	// Deferred reports whether stacks come later than their events.
+	Deferred() bool
 }
 
 // Request selects what is to be read.
 type Request struct {
 	Instance *instance.Instance
+	// Recorder makes the trace in place of an Instance, for a Kind that is Alone.
+	Recorder Recorder
 	// Enabled are the events that are traced.
 	Enabled []instance.Event
 	// Events asks for a record of each event, NoText for records without text.

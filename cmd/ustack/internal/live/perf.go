@@ -1,0 +1,53 @@
+//go:build !device
+
+package live
+
+import (
+	"ustack/cmd/ustack/internal/live/source/perfring"
+	"ustack/filemap/facts"
+	"ustack/tracefs/instance"
+)
+
+// perfKB is the room for records on each CPU that was not asked for by size: with stacks of
+// 127 frames they are larger than ftrace's.
+const perfKB = 4096
+
+// preparePerf is prepare for --source=perf. There is no instance: tracefs has the numbers and
+// the formats of events, and nothing is written to it.
+func preparePerf(s *session) error {
+	root, err := instance.Find(s.opt.Tracefs)
+	if err != nil {
+		return perfring.Unreadable(err)
+	}
+	if err := facts.AsInTraces(s.opt.Proc); err != nil {
+		return err
+	}
+	if s.opt.Pages != nil {
+		return errPages
+	}
+	if s.events, err = s.selected(root); err != nil {
+		return perfring.Unreadable(err)
+	}
+	kb := s.opt.BufferKB
+	if kb == 0 {
+		kb = min(max(s.opt.RoomKB, perfKB), maxRoomKB)
+	}
+	r, err := perfring.New(perfring.Options{Root: root, Events: s.events, BufferKB: kb, Clock: Clock, Release: Release()})
+	if err != nil {
+		return err
+	}
+	s.tracer, s.stacks, s.userStacks = r, instance.StockStacks, facts.StacksTaken
+	if err := s.startFollowing(root); err != nil {
+		return err
+	}
+	return s.keepForUnwinding()
+}
+
+// perfLine prints the start-up line.
+func perfLine(s *session, how string, kb int) {
+	stacks := "stacks of perf, by frame pointers"
+	if s.stacks == instance.DeferredStacks {
+		stacks = "deferred stacks of perf"
+	}
+	s.say("Linux %s, %s, mappings by %s, perf rings of %d KB a CPU, clock %s", Release(), stacks+s.unwind.words(), how, kb, Clock)
+}
