@@ -95,6 +95,7 @@ func (f rightChecks) all() []Check {
 			list = append(list, f.bpfPrograms())
 		}
 	}
+	list = append(list, f.perfSource()...)
 	list = append(list, f.userNamespace())
 	if f.Facts.Lockdown != "" {
 		list = append(list, f.lockdown())
