@@ -77,6 +77,9 @@ func bothSources(t *testing.T, sources [2]string, script, program string, flags 
 		}
 		lives[i] = live
 		<-lines[i].begun // tracing is on
+		if source == sourceBinary {
+			traces(t, live) // another message may have been the first one
+		}
 	}
 	in.Close()
 	if err := victim.Wait(); err != nil {
