@@ -36,6 +36,12 @@ type Options struct {
 	Processes *Processes
 	// Machines has the functions of Java code, by stacks; nil for none.
 	Machines *hotspot.Names
+	// Keeper gets the names that frames have had; nil for none.
+	Keeper *Keeper
+	// Saved are the names that a Keeper got when the trace was made; nil for none.
+	// Foreign reports whether a stack may be of another trace than they are.
+	Saved   *Saved
+	Foreign func(s *resolve.Query) bool
 	// VDSO is the vDSO of the traced kernel, nil if it is not at hand, or not
 	// known to be the same.
 	VDSO *symbolize.Kernel
@@ -47,11 +53,13 @@ type Attributor struct {
 	opt   Options
 	maps  []maps
 	known map[filemap.Memory]*filemap.Memory
+	turns turns
+	named []hotspot.Named // of the stack at hand, for the Keeper
 }
 
 // New returns an Attributor.
 func New(opt Options) *Attributor {
-	e := &Attributor{opt: opt, known: make(map[filemap.Memory]*filemap.Memory)}
+	e := &Attributor{opt: opt, known: make(map[filemap.Memory]*filemap.Memory), turns: newTurns()}
 	if opt.Directory != nil {
 		e.maps = append(e.maps, opt.Directory)
 	}
@@ -67,7 +75,11 @@ func (e *Attributor) Attribute(s *resolve.Query) {
 		e.opt.Inner.Attribute(s)
 	}
 	var of []*perfMap // the process's, once they are needed
-	asked, machine := false, e.machine(s)
+	asked, machine, turn := false, e.machine(s), e.turn(s)
+	if KeepsNames && e.opt.Saved != nil && turn >= 0 {
+		machine = e.opt.Saved.find(s, turn)
+	}
+	e.named = e.named[:0]
 	for k := range s.Frames {
 		o := &s.Attributions[k]
 		if o.File != nil {
@@ -77,16 +89,38 @@ func (e *Attributor) Attribute(s *resolve.Query) {
 		if o.Reason != filemap.Anonymous || o.Memory != nil && !o.Memory.Exec {
 			continue
 		}
-		if c := codeOf(machine, k, s.Frames[k].Address(s.Text)); c != nil {
+		addr := s.Frames[k].Address(s.Text)
+		c := codeOf(machine, k, addr)
+		if c == nil {
+			if !asked {
+				of, asked = e.of(s), true
+			}
+			c = find(of, s, k)
+		}
+		if c != nil {
 			o.Memory = e.memory(o.Memory, c)
-			continue
+			e.named = append(e.named, hotspot.Named{Frame: k, Addr: addr, Code: c})
 		}
-		if !asked {
-			of, asked = e.of(s), true
-		}
-		e.name(of, s, k, o)
+	}
+	if KeepsNames && e.opt.Keeper != nil && turn >= 0 && len(e.named) > 0 {
+		e.opt.Keeper.stack(s, turn, e.named)
 	}
 }
+
+// turn numbers a stack among those of its thread with the same time, for the names that are
+// kept. It is below 0 if there are none, and if it is not one stack of a known time.
+func (e *Attributor) turn(s *resolve.Query) int {
+	if !KeepsNames || e.opt.Keeper == nil && e.opt.Saved == nil || !s.Timed || s.Continued {
+		return -1
+	}
+	if e.opt.Saved != nil && e.opt.Foreign(s) {
+		return -1
+	}
+	return e.turns.next(s)
+}
+
+// SavedName is what the file of saved names is called, beside that of the mappings.
+const SavedName = "names.txt"
 
 // wide is where addresses begin that only 64-bit programs have. 32-bit programs
 // have another vDSO, below.
@@ -142,14 +176,14 @@ func (e *Attributor) of(s *resolve.Query) (list []*perfMap) {
 	return list
 }
 
-// name gives a frame its function, if a map has it.
-func (e *Attributor) name(of []*perfMap, s *resolve.Query, k int, o *resolve.Attribution) {
+// find returns the function of a frame, nil if no map has it.
+func find(of []*perfMap, s *resolve.Query, k int) *filemap.Code {
 	for _, m := range of {
 		if c := m.code(s.Frames[k].Address(s.Text), k == 0 && !s.Continued, s.Time-stamp); c != nil {
-			o.Memory = e.memory(o.Memory, c)
-			return
+			return c
 		}
 	}
+	return nil
 }
 
 // maxKnown bounds the memory that is kept.

@@ -61,7 +61,7 @@ type span struct {
 const (
 	maxMapSize = 64 << 20
 	maxEntries = 1 << 20
-	maxName    = 16 << 10
+	maxName    = 4 << 10
 	maxCodes   = 1 << 16
 )
 

@@ -21,6 +21,7 @@ type texts struct {
 	votes    votes
 	bindings *bindings
 	find     func(filemap.BuildID) (path string, trust filemap.Trust) // Options.FindID
+	memory   codeMemory
 }
 
 // specialMappings bounds the offsets of the vDSO and its like: they are a few
@@ -47,7 +48,8 @@ func (t *texts) attribution(txt []byte, f *tracefs.Frame) Attribution {
 	case tracefs.FormBuildID:
 		return t.byID(text.MapBuildID(txt, f), f.Addr)
 	case tracefs.FormUnresolved:
-		return unnamed(givenReason(txt[f.AddrEnd:f.End]))
+		reason := givenReason(txt[f.AddrEnd:f.End])
+		return Attribution{Reason: reason, Memory: t.code(txt, f, reason)}
 	case tracefs.FormObject:
 		if text.ObjectOffset(txt[f.Off:f.AddrEnd]) >= 1<<63 {
 			return unnamed(filemap.NoVMA)

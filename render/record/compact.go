@@ -246,6 +246,9 @@ func (c *Compact) frame(txt []byte, f *tracefs.Frame, o *resolve.Attribution) {
 		}
 		c.buf = append(tracefs.AppendAddrText(c.buf, addr), " : "...)
 		c.buf = text.AppendName(c.buf, o.Memory.Name)
+		if o.Reason == filemap.Anonymous && o.Memory.Exec {
+			c.buf = appendCode(c.buf, o.Memory.Code, addr)
+		}
 		c.reason(o.Reason)
 	default:
 		c.buf = append(c.buf, txt[f.Off:f.End]...)

@@ -286,7 +286,32 @@ func (g *grammar) suffix(p []byte) {
 		g.out.keep(p)
 		return
 	}
-	g.memory(p)
+	name, code, found := bytes.Cut(p, []byte(text.CodeMark))
+	g.memory(name)
+	for found {
+		g.out.keep([]byte(text.CodeMark))
+		name, code, found = bytes.Cut(code, []byte(text.CodeMark))
+		g.code(name)
+	}
+}
+
+// code takes the name of a function in memory without a file, and where in it the frame is:
+// a small number, no address.
+func (g *grammar) code(p []byte) {
+	const largest = 1 << 24
+	name, at := text.CutPlace(p)
+	if name != nil {
+		if v, ok := parseHex(bytes.TrimPrefix(at[1:], []byte("0x"))); !ok || v >= largest {
+			name = nil
+		}
+	}
+	if name == nil {
+		name, at = p, nil
+	}
+	if len(name) > 0 {
+		g.out.text(name)
+	}
+	g.out.keep(at)
 }
 
 // memory takes the name of memory without a file.

@@ -7,7 +7,7 @@ import (
 )
 
 // marks separate the parts of a frame's line. Each begins with a blank.
-var marks = [...]string{FileMark, UnresolvedMark, InferredMark, WordsMark, HexMark}
+var marks = [...]string{FileMark, UnresolvedMark, InferredMark, WordsMark, HexMark, CodeMark}
 
 // AppendName appends an untrusted string, a path or the name of a function
 // or memory, so that it stays in its place in a frame's line or a mapping event:

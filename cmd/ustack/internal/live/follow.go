@@ -151,22 +151,23 @@ func (fl *following) reached(t tracefs.Time) {
 	fl.follower.reached(t)
 }
 
-// named returns the Attributor of stacks, which also names code in no file and the
-// functions with which threads began.
-func (fl *following) named(proc string, names *symbolize.Symbols) (resolve.Attributor, error) {
+// named returns the Attributor of stacks, which also names code in no file, and the
+// functions with which threads began, if names is not nil. keeper, which may be nil, gets the
+// former.
+func (fl *following) named(proc string, names *symbolize.Symbols, keeper *anoncode.Keeper) (resolve.Attributor, error) {
 	processes, err := anoncode.NewProcesses(proc, func(p anoncode.Program) bool {
 		return fl.settle() == nil && fl.attributor.Same(p.PID, p.Began, space.Monotonic())
 	})
 	if err != nil {
 		return nil, err
 	}
-	opt := anoncode.Options{Inner: fl.attributor, Processes: processes, Machines: fl.machines, Program: anoncode.ProgramOf(fl.attributor)}
+	opt := anoncode.Options{Inner: fl.attributor, Processes: processes, Machines: fl.machines, Keeper: keeper, Program: anoncode.ProgramOf(fl.attributor)}
 	if opt.VDSO, err = anoncode.OwnVDSO(); err != nil {
 		fl.say("functions of the vDSO have no names: %v", err)
 	}
 	all := anoncode.New(opt)
-	if facts.PIDNamespace(proc) != facts.Initial {
-		return all, nil // threads have other numbers in the trace
+	if names == nil || facts.PIDNamespace(proc) != facts.Initial {
+		return all, nil // for the latter, threads have other numbers in the trace
 	}
 	var reported threadentry.Lives
 	if b, ok := fl.follower.(*bandFollower); ok {

@@ -56,11 +56,12 @@ func (s *session) pump(trace source.Source) (*resolve.Totals, error) {
 		hold = pump.StitchedHold()
 	}
 	opt := resolve.Options{Hold: hold, Stitch: s.opt.Stitch, Strict: s.opt.Strict, Sources: 1, Waits: s.wantEvents()}
+	keeper := s.saved.keeper()
 	switch {
 	case s.follow.attributor == nil:
-	case s.needs.Symbols != nil:
+	case s.namesCode():
 		var err error
-		if opt.Attributor, err = s.follow.named(s.opt.Proc, s.needs.Symbols); err != nil {
+		if opt.Attributor, err = s.follow.named(s.opt.Proc, s.needs.Symbols, keeper); err != nil {
 			return nil, err
 		}
 	default:
@@ -92,7 +93,15 @@ func (s *session) pump(trace source.Source) (*resolve.Totals, error) {
 			}
 		}
 	})
-	return totals, errors.Join(err, failed)
+	if n := keeper.Left(); n > 0 {
+		s.say("%d frames have names that were not saved: too many different ones, or stacks", n)
+	}
+	return totals, errors.Join(err, failed, keeper.Close())
+}
+
+// namesCode reports whether code in no file is named: nothing can do that later.
+func (s *session) namesCode() bool {
+	return s.needs.Symbols != nil || s.needs.Code || s.saved != nil
 }
 
 // followed is the trace with up-to-date address spaces: all changes before a

@@ -8,16 +8,18 @@ import (
 	"os"
 	"sync"
 
+	"ustack/filemap/anoncode"
 	"ustack/render/outfile"
 	"ustack/tracefs/text"
 )
 
 // saver keeps the input for a replay with the same output: the trace as it was
-// read, escaped, and the address spaces.
+// read, escaped, the address spaces, and the names of code that is in no file.
 type saver struct {
 	raw    *os.File
 	spaces *os.File
-	id     string // in both
+	names  *os.File
+	id     string // in all
 	once   sync.Once
 	err    error
 }
@@ -39,7 +41,11 @@ func newSaver(name string) (*saver, error) {
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // it does not fail
 	s := &saver{id: hex.EncodeToString(random[:])}
-	for name, f := range map[string]**os.File{savedTrace: &s.raw, savedSpaces: &s.spaces} {
+	files := map[string]**os.File{savedTrace: &s.raw, savedSpaces: &s.spaces}
+	if anoncode.KeepsNames {
+		files[anoncode.SavedName] = &s.names
+	}
+	for name, f := range files {
 		if *f, err = dir.New(name); err != nil {
 			return nil, errors.Join(fmt.Errorf("saving the trace: %w", err), s.close())
 		}
@@ -58,13 +64,21 @@ func (s *saver) text(b []byte) error {
 	return nil
 }
 
+// keeper returns what keeps the names of code. A nil saver keeps none.
+func (s *saver) keeper() *anoncode.Keeper {
+	if s == nil {
+		return nil
+	}
+	return anoncode.NewKeeper(s.names, s.id)
+}
+
 // close closes the files. A nil saver has none.
 func (s *saver) close() error {
 	if s == nil {
 		return nil
 	}
 	s.once.Do(func() {
-		for _, f := range []*os.File{s.raw, s.spaces} {
+		for _, f := range []*os.File{s.raw, s.spaces, s.names} {
 			if f != nil {
 				s.err = errors.Join(s.err, f.Close())
 			}

@@ -58,6 +58,8 @@ type Needs struct {
 	// Symbols name the functions that threads began with, and code in no file; nil for
 	// no names.
 	Symbols *symbolize.Symbols
+	// Code names code in no file only, without Symbols.
+	Code bool
 	// Tick is how often Step is called at least, 0 for after batches only.
 	Tick time.Duration
 	// OwnProgress is set if the sink shows its own progress on the terminal.

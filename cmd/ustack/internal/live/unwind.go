@@ -125,7 +125,7 @@ func (s *session) startUnwinding() error {
 	if err != nil {
 		return err
 	}
-	if s.needs.Symbols != nil {
+	if s.namesCode() {
 		s.follow.machines = hotspot.NewNames()
 	}
 	opt := whole.SourceOptions{Threads: s.sampledThreads, Options: whole.Options{

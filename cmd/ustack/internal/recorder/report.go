@@ -33,6 +33,7 @@ func (o *Report) Open(start *live.Start) (needs live.Needs, err error) {
 	if o.report, err = record.NewReport(o.file, record.ReportOptions{Drop: o.drop, Fields: o.opt.fields(start), Redact: o.opt.Redactor}); err != nil {
 		return needs, errors.Join(err, o.file.Abandon())
 	}
+	needs.Code = true
 	return needs, o.announce()
 }
 

@@ -42,6 +42,7 @@ func (o *Ring) Open(start *live.Start) (needs live.Needs, err error) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGUSR1)
 	go o.listen(signals)
+	needs.Code = true
 	return needs, nil
 }
 

@@ -30,6 +30,7 @@ type attributed struct {
 	trace      *input.Trace         // that exact attributes
 	// perfMaps are of --perf-map, nil for none.
 	perfMaps *anoncode.Directory
+	names    *anoncode.Saved // of the saved trace, nil for none
 	// vdso is ours, if --symbols is on and the trace's is the same.
 	vdso  *symbolize.Kernel
 	files []string // the inputs, all of which can be read twice
@@ -63,12 +64,12 @@ func (w *attributed) openPerfMaps(opt *Options) (err error) {
 
 // named adds the names of code in no file to the attributions of inner, which may be nil.
 func (w *attributed) named(inner resolve.Attributor) resolve.Attributor {
-	if w.perfMaps == nil && w.vdso == nil {
+	if w.perfMaps == nil && w.vdso == nil && w.names == nil {
 		return inner
 	}
 	opt := anoncode.Options{Inner: inner, Directory: w.perfMaps, Program: w.program, VDSO: w.vdso}
 	if w.exact != nil {
-		opt.Program = anoncode.ProgramOf(w.exact)
+		opt.Program, opt.Saved, opt.Foreign = anoncode.ProgramOf(w.exact), w.names, w.exact.Foreign
 	}
 	return anoncode.New(opt)
 }
@@ -106,6 +107,7 @@ func (w *attributed) load(opt *Options, stdin io.Reader) error {
 	if found, err := w.loadHistory(opt.Maps); found || err != nil {
 		if opt.Symbols && err == nil {
 			w.openVDSO(w.saved.VDSO)
+			err = w.loadNames(opt.Maps)
 		}
 		if err == nil && opt.Sysroot != "" && !opt.Symbols {
 			err = errors.New("--sysroot has no use with a trace that live has saved")

@@ -248,6 +248,9 @@ func (t *Trace) Read(make func(*resolve.Resolver) render.Renderer, stderr io.Wri
 		if note := t.attributor.note(); note != "" {
 			fmt.Fprintf(stderr, "ustack: %s\n", note)
 		}
+		if note := t.attributor.namesNote(); note != "" {
+			fmt.Fprintf(stderr, "ustack: %s\n", note)
+		}
 		if t.note != "" {
 			fmt.Fprintf(stderr, "ustack: %s\n", t.note)
 		}

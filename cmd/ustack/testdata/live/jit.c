@@ -8,6 +8,8 @@
 //	foreign  in a file of another user's
 //	fifo     in something that is no file
 //	small    with a size that does not reach to the call
+//	many     as one does, and makes other code in the same places, 300 times, with names
+//		 of all kinds
 //	exec     by the map of the program that it was before: it executes itself
 //
 // It writes the name and the address of each function, and the name of the map.
@@ -44,11 +46,11 @@ static const uint32_t code[] = {
 #endif
 
 static char map[64], target[64];
-static int word = 1;
+static int word = 1, calls = 20;
 
 __attribute__((noinline)) void called(void)
 {
-	for (int i = 0; i < 20; i++)
+	for (int i = 0; i < calls; i++)
 		syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 1, &(struct timespec){ .tv_nsec = 1000 }, NULL, 0);
 }
 
@@ -81,6 +83,27 @@ static void tell(const char *mode, const char *name, void *at, size_t size)
 		exit(1);
 }
 
+// many has the names of code that goes change while it is called.
+static void many(char *mem)
+{
+	static const char *const kinds[] = {
+		"", " code=x", " : path=/bin/sh", "\033[31m", "\\012", ";", "(unresolved: late)", "\377", "+0x1", "@2",
+	};
+	char name[80];
+
+	calls = 2;
+	for (int i = 0; i < 300; i++) {
+		char *at = mem + 64 + 64 * (i * 7 % 50);
+
+		snprintf(name, sizeof(name), "made %d%s", i, kinds[i % 10]);
+		memcpy(at, code, sizeof(code));
+		__builtin___clear_cache(at, at + sizeof(code));
+		tell("map", name, at, sizeof(code));
+		((void (*)(void (*)(void)))at)(called);
+	}
+	nap();
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "map";
@@ -104,6 +127,8 @@ int main(int argc, char **argv)
 	tell(mode, "LazyCompile:*first /a b.js:1", mem, sizeof(code));
 	((void (*)(void (*)(void)))mem)(called);
 	nap();
+	if (!strcmp(mode, "many"))
+		many(mem);
 	tell(mode, "second", mem + 4096, sizeof(code));
 	((void (*)(void (*)(void)))(mem + 4096))(called);
 	nap();
