@@ -224,7 +224,7 @@ func TestHostileInBrowser(t *testing.T) {
 	b.Eval(`document.querySelector("[data-key='0']").focus()`)
 	b.Key("Tab")
 	text := b.Eval(info)
-	if !strings.HasPrefix(text, `</script>\007\u202ex-11 (process 7): 200 us`) {
+	if !strings.HasPrefix(text, `</script>\007\342\200\256x-11 (process 7): 200 us`) {
 		t.Errorf("the page shows %q", text)
 	}
 	b.Quiet()
