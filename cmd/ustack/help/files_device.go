@@ -8,5 +8,5 @@ import "embed"
 // needed to use the others: names of functions and other formats are made where traces are read.
 //
 //go:embed replay.md live.md futex.md wait.md record.md maps.md health.md
-//go:embed correctness.md glossary.md usage/*.txt
+//go:embed correctness.md usage/*.txt
 var files embed.FS

@@ -8,7 +8,7 @@ import "strings"
 // order is the order of the topics in the list: a way in, the commands, then what
 // all of them share.
 var order = [...]string{
-	"tutorial", "replay", "live", "futex", "top", "wait", "diff", "query", "record", "fleet", "maps", "health", "symbols",
+	"tutorial", "replay", "live", "perf", "futex", "top", "wait", "diff", "query", "record", "fleet", "maps", "health", "symbols",
 	"formats", "correctness", "benchmarks", "architecture", "glossary",
 }
 
