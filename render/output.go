@@ -2,6 +2,7 @@ package render
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"sync"
@@ -12,6 +13,9 @@ import (
 	"ustack/render/progress"
 	"ustack/tracefs/escape"
 )
+
+// ErrEmpty: there was nothing to write in a format that has no words to say so.
+var ErrEmpty = errors.New("there is nothing to write: no stack that this format shows was seen")
 
 // IsTerminal reports whether a file is a terminal.
 func IsTerminal(f *os.File) bool {

@@ -2,19 +2,22 @@ package main
 
 import (
 	"errors"
-	"fmt"
+	"io"
 	"strings"
 
 	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/completion"
+	"ustack/cmd/ustack/internal/destination"
 	"ustack/cmd/ustack/internal/front"
 	"ustack/tracefs/instance"
 )
 
 // completionCommand is the subcommand.
 func completionCommand(args []string, std command.Streams) error {
+	var to destination.Flags
 	fs := command.NewFlags("completion")
+	to.RegisterFile(fs)
 	if err := command.Parse(fs, args, help.Usage("completion"), std.Out); err != nil {
 		return command.UsageError(err)
 	}
@@ -25,8 +28,10 @@ func completionCommand(args []string, std command.Streams) error {
 	if err != nil {
 		return command.UsageError(err)
 	}
-	_, err = fmt.Fprint(std.Out, script)
-	return err
+	return to.Stream(std.Out, func(w io.Writer) error {
+		_, err := io.WriteString(w, script)
+		return err
+	})
 }
 
 // completeCommand is what the scripts call: with the line up to the cursor, and the

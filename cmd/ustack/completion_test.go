@@ -29,7 +29,7 @@ func complete(t *testing.T, line string) (words []string) {
 // the commands take.
 func TestCompletionWords(t *testing.T) {
 	for line, want := range map[string]string{
-		"ustack live --format ":         strings.ReplaceAll(output.EventFormatWords(" "), " (lines)", ""),
+		"ustack live --format ":         strings.ReplaceAll(output.EventFormatWords(" "), " (lines)", "") + " " + strings.ReplaceAll(output.ProfileFormats(), ",", ""),
 		"ustack futex --live --unwind ": strings.Join([]string{live.UnwindFP, live.UnwindCopy, live.UnwindBlocked, live.UnwindAuto}, " "),
 		"ustack wait --mappings ":       strings.Join([]string{live.MappingsPerf, live.MappingsQuery, live.MappingsAuto}, " "),
 		"ustack futex --by ":            "lock object site kind",

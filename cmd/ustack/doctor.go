@@ -1,10 +1,12 @@
 package main
 
 import (
+	"io"
 	"os"
 
 	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/destination"
 	"ustack/cmd/ustack/internal/live"
 	"ustack/filemap/doctor"
 	"ustack/render"
@@ -14,6 +16,8 @@ import (
 func doctorCommand(args []string, std command.Streams) error {
 	fs := command.NewFlags("doctor")
 	asJSON := fs.Bool("json", false, "print a JSON object")
+	var to destination.Flags
+	to.RegisterFile(fs)
 	opt := doctor.Options{Clock: live.Clock}
 	fs.StringVar(&opt.Tracefs, "tracefs", "", "`DIR` where tracefs is mounted (default: where it usually is)")
 	fs.StringVar(&opt.Proc, "proc", "/proc", "`DIR` where proc is mounted")
@@ -26,7 +30,7 @@ func doctorCommand(args []string, std command.Streams) error {
 	if *asJSON {
 		write = render.WriteDoctorJSON
 	}
-	if err := write(render.Output(std.Out), report); err != nil {
+	if err := to.Stream(std.Out, func(w io.Writer) error { return write(render.Output(w), report) }); err != nil {
 		return err
 	}
 	if !report.Works {

@@ -24,27 +24,32 @@ func futexLive(args []string, std command.Streams) error {
 		return command.UsageError(err)
 	}
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(futexMemory))
-	if sums.Supported && f.sums {
-		return futexSums(f, source, std)
+	child, err := f.to.ForCommand(source.Command, std, f.view.IsText())
+	if err != nil {
+		return command.UsageError(err)
 	}
-	opt := source.engine("futex", std)
+	if sums.Supported && f.sums {
+		return futexSums(f, source, std, child)
+	}
+	opt := source.engine("futex", child)
 	opt.NoText, opt.Spare, opt.RoomKB, opt.DebugDirs = true, true, futexRoom, f.symbols.DebugDirs
 	return trace(opt, contention.NewLive(f.output(), contention.LiveOptions{
 		LiveOptions: analysis.LiveOptions{Interval: f.view.Every(), Symbols: f.symbols.Options, Stdout: std.Out, To: f.to, Text: f.view.IsText(), Reporter: opt.Reporter}, Owners: f.owners,
 	}), liveGarbage)
 }
 
-// futexSums is futexLive with --source=bpf.
-func futexSums(f *futexFlags, source *liveFlags, std command.Streams) error {
-	return runSums(source, std, sums.Options{
+// futexSums is futexLive with --source=bpf. child has the streams of the command.
+func futexSums(f *futexFlags, source *liveFlags, std, child command.Streams) error {
+	return runSums(source, std, child, sums.Options{
 		MinWait: cmp.Or(time.Duration(f.view.View.MinWait), sums.DefaultMinWait), Interval: f.view.Every(), Symbols: f.symbols.Options, Out: f.output(),
+		To: f.to, Text: f.view.IsText(),
 	})
 }
 
-// runSums runs --source=bpf.
-func runSums(f *liveFlags, std command.Streams, opt sums.Options) error {
+// runSums runs --source=bpf. child has the streams of the command.
+func runSums(f *liveFlags, std, child command.Streams, opt sums.Options) error {
 	opt.PIDs, opt.Command, opt.Duration, opt.Proc, opt.MapsSource, opt.Quiet = f.PIDs, f.Command, f.Duration, f.Proc, f.mapsFrom.Source, f.quiet
-	opt.Stdin, opt.Stdout, opt.Stderr, opt.Messages, opt.Exit = std.In, std.Out, std.Err, std.Messages(), os.Exit
+	opt.Child, opt.Stdout, opt.Messages, opt.Exit = child, std.Out, std.Messages(), os.Exit
 	code, err := sums.Run(&opt)
 	return errors.Join(err, command.Exit(code))
 }

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 
 	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/destination"
+	"ustack/cmd/ustack/internal/pids"
 	"ustack/filemap/anoncode"
 	"ustack/filemap/inspect"
 	"ustack/render"
@@ -21,6 +21,7 @@ type healthFlags struct {
 	json, verbose bool
 	to            destination.Flags
 	debugDirs     command.List
+	names         command.List // of processes
 	pids          []int
 	files         []string
 }
@@ -32,22 +33,17 @@ func parseHealth(args []string, stdout io.Writer) (*healthFlags, error) {
 	f.to.Register(fs)
 	fs.BoolVar(&f.verbose, "v", false, "print all that is known of each file")
 	fs.Var(&f.debugDirs, "debug-dir", "look for debug files in `DIR`, too; may be repeated")
-	fs.Func("p", "look at the files that the process `PID` can run code of; may be repeated", func(arg string) error {
-		pid, err := strconv.ParseInt(arg, 10, 32)
-		if err != nil || pid <= 0 {
-			return errors.New("not a PID")
-		}
-		f.pids = append(f.pids, int(pid))
-		return nil
-	})
+	fs.Var(&f.names, "p", "look at the files that the process `PID` (or PID,PID or name:REGEX) can run code of; may be repeated")
 	if err := command.Parse(fs, args, help.Usage("health"), stdout); err != nil {
 		return nil, err
 	}
 	f.files = fs.Args()
-	if len(f.files)+len(f.pids) == 0 {
+	if len(f.files)+len(f.names) == 0 {
 		return nil, errors.New("a FILE, or -p PID, is required")
 	}
-	return &f, nil
+	var err error
+	f.pids, err = pids.Parse("/proc", f.names)
+	return &f, err
 }
 
 // healthCommand is the subcommand.

@@ -12,12 +12,14 @@ import (
 
 	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/events"
 	"ustack/cmd/ustack/internal/live"
 	"ustack/cmd/ustack/internal/live/sources"
 	"ustack/cmd/ustack/internal/output"
 	"ustack/cmd/ustack/internal/pids"
 	"ustack/cmd/ustack/internal/signals"
 	"ustack/render"
+	"ustack/tracefs/nearest"
 )
 
 // liveFlags are the flags of live; flags of all commands that trace are options of
@@ -28,30 +30,28 @@ type liveFlags struct {
 	pids     command.List
 	mapsFrom mapsSource
 	format   string
-	events   output.EventFormat // of format
-	buildID  render.BuildIDStyle
-	keepMaps bool
 	symbols  symbolFlags
-	out      string
+	out      string // of record
+	events   events.Options
 }
 
 func parseLive(args []string, stdout io.Writer) (*liveFlags, error) {
 	var f liveFlags
 	fs := command.NewFlags("live")
 	f.sourceFlags(fs)
-	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: "+output.EventFormatWords(" or "))
+	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: "+output.AllFormatWords())
 	f.symbols.register(fs)
 	buildID := fs.String("build-id", "kernel", "`FORM` of build IDs in text: kernel (words), hex (as readelf -n) or none")
 	defineStrict(fs, &f.Strict)
 	fs.BoolVar(&f.Stitch, "stitch", false, "print each event's stack under the event")
-	fs.BoolVar(&f.keepMaps, "keep-maps", false, "keep file mapping events in the text")
-	fs.StringVar(&f.out, "o", "", "write to `FILE` instead of standard output")
+	fs.BoolVar(&f.events.Text.KeepMaps, "keep-maps", false, "keep file mapping events in the text")
+	f.events.To.RegisterFile(fs)
 	if err := command.Parse(fs, args, help.Usage("live"), stdout); err != nil {
 		return nil, err
 	}
 	f.Command = fs.Args()
 	var err error
-	f.buildID, err = render.ParseBuildIDStyle(*buildID)
+	f.events.Text.BuildID, err = render.ParseBuildIDStyle(*buildID)
 	return &f, errors.Join(err, f.check(args))
 }
 
@@ -78,10 +78,11 @@ func (f *liveFlags) sourceFlags(fs *flag.FlagSet) {
 
 func (f *liveFlags) check(args []string) error {
 	var err error
-	if f.events, err = output.ParseEventFormat(f.format); err != nil {
+	if f.events.Format, f.events.Profile, err = output.ParseFormat(f.format); err != nil {
 		return err
 	}
-	f.Stitch = f.Stitch || f.events.Stitched
+	f.Stitch = f.Stitch || f.events.Format.Stitched || f.events.Format.New == nil
+	f.events.Text.Stitch = f.Stitch
 	return f.checkSource(args)
 }
 
@@ -105,7 +106,7 @@ func (f *liveFlags) checkSource(args []string) error {
 		{"way to unwind", f.Unwind, []string{live.UnwindAuto, live.UnwindFP, live.UnwindCopy, live.UnwindBlocked}},
 	} {
 		if !slices.Contains(word.known, word.word) {
-			return fmt.Errorf("unknown %s %q (one of %s)", word.what, word.word, strings.Join(word.known, ", "))
+			return errors.New(nearest.Unknown(word.what, word.word, word.known))
 		}
 	}
 	if f.Duration < 0 || f.BufferKB < 0 {
@@ -130,7 +131,7 @@ const (
 	recordGarbage = 100
 )
 
-// engine returns the options of the engine for a command.
+// engine returns the options of the engine for a command that has these streams.
 func (f *liveFlags) engine(name string, std command.Streams) *live.Options {
 	opt := &f.Options
 	opt.MapsSource = f.mapsFrom.Source
@@ -157,7 +158,12 @@ func liveCommand(args []string, std command.Streams) error {
 	if err != nil {
 		return command.UsageError(err)
 	}
-	opt := f.engine("live", std)
+	child, err := f.events.To.ForCommand(f.Command, std, f.format == "text")
+	if err != nil {
+		return command.UsageError(err)
+	}
+	opt := f.engine("live", child)
 	opt.NeedStacks, opt.DebugDirs = true, f.symbols.DebugDirs
-	return trace(opt, &liveOutput{f: f, stdout: std.Out}, liveGarbage)
+	f.events.Stdout, f.events.Symbols = std.Out, &f.symbols.Options
+	return trace(opt, &events.Sink{Options: f.events}, liveGarbage)
 }

@@ -59,7 +59,7 @@ func TestLiveTerminal(t *testing.T) {
 // TestLiveNohup: neither live nor its command hears a SIGHUP that is ignored.
 func TestLiveNohup(t *testing.T) {
 	needLive(t)
-	cmd := exec.Command("nohup", ustackBinary(t), "live", "-q", "-o", os.DevNull, "--", "sh", "-c", "echo go; read line; echo $line")
+	cmd := exec.Command("nohup", ustackBinary(t), "live", "-q", "-e", "syscalls:sys_enter_write", "-o", os.DevNull, "--", "sh", "-c", "echo go; read line; echo $line")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

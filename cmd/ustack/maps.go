@@ -11,6 +11,7 @@ import (
 
 	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/destination"
 	"ustack/cmd/ustack/internal/maps"
 	"ustack/filemap/procmap"
 )
@@ -19,6 +20,7 @@ import (
 type mapsFlags struct {
 	maps.Job
 	source mapsSource
+	to     destination.Flags
 }
 
 // mapsSource is --maps-source, of all commands that read mappings.
@@ -44,6 +46,7 @@ func parseMaps(args []string, stdout io.Writer) (*mapsFlags, error) {
 	fs.DurationVar(&f.Poll, "poll", 0, "with --save: read the processes again every `TIME` until SIGINT, and save what changes")
 	fs.StringVar(&f.Addr, "addr", "", "print what `ADDRESS` is in a process; - reads many from standard input")
 	f.source.register(fs)
+	f.to.RegisterFile(fs)
 	// Flags may stand between and after the PIDs.
 	for rest := args; ; {
 		if err := command.Parse(fs, rest, help.Usage("maps"), stdout); err != nil {
@@ -116,5 +119,8 @@ func mapsCommand(args []string, std command.Streams) error {
 		return command.UsageError(err)
 	}
 	f.Source = f.source.Source
-	return f.Run(std)
+	return f.to.Stream(std.Out, func(w io.Writer) error {
+		std.Out = w
+		return f.Run(std)
+	})
 }

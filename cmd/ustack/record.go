@@ -10,10 +10,12 @@ import (
 
 	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/destination"
 	"ustack/cmd/ustack/internal/live/sources"
 	"ustack/cmd/ustack/internal/recorder"
 	"ustack/cmd/ustack/internal/sums"
 	"ustack/render/record"
+	"ustack/tracefs/nearest"
 	"ustack/tracefs/pagefile"
 )
 
@@ -86,7 +88,7 @@ func (f *recordFlags) checkPages() error {
 	case f.format == formatText:
 		return nil
 	case f.format != formatPages:
-		return fmt.Errorf("unknown format %q (one of text, pages)", f.format)
+		return errors.New(nearest.Unknown("format", f.format, []string{formatText, formatPages}))
 	case f.redactor != nil:
 		return errors.New("--format=pages and --redact cannot be combined: redact the report later (ustack redact)")
 	case f.ring || f.Save != "" || f.drop != record.DropNewest:
@@ -152,13 +154,17 @@ func recordCommand(args []string, std command.Streams) error {
 	if err != nil {
 		return command.UsageError(err)
 	}
-	opt := f.engine("record", std)
+	child, err := destination.ForCommand(f.Command, f.out, std, false)
+	if err != nil {
+		return command.UsageError(err)
+	}
+	opt := f.engine("record", child)
 	report := recorder.Options{
 		Name: f.out, MaxSize: f.maxSize, Redactor: f.redactor, Command: f.Command,
 		Proc: f.Proc, Version: command.Version(), Reporter: opt.Reporter,
 	}
 	if sums.Supported && f.sums {
-		return runSums(&f.liveFlags, std, sums.Options{MinWait: f.minWait, Record: &sums.Recording{Options: report, Ring: f.flight}})
+		return runSums(&f.liveFlags, std, child, sums.Options{MinWait: f.minWait, Record: &sums.Recording{Options: report, Ring: f.flight}})
 	}
 	if f.ring {
 		opt.MayBeEmpty = true // what is waited for may never happen

@@ -7,6 +7,7 @@ import (
 
 	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/destination"
 	"ustack/cmd/ustack/internal/saved"
 	"ustack/render"
 	"ustack/render/progress"
@@ -20,17 +21,24 @@ func checkRedactionCommand(args []string, std command.Streams) error {
 	var allow string
 	fs := command.NewFlags("check-redaction")
 	defineAllow(fs, &allow)
+	var to destination.Flags
+	to.RegisterFile(fs)
 	err := command.Parse(fs, args, help.Usage("check-redaction"), std.Out)
 	paths, perr := redact.ParsePaths(allow)
 	if err = errors.Join(err, perr); err != nil {
 		return command.UsageError(err)
 	}
-	stdout, stderr := render.Output(std.Out), std.Messages()
 	files := fs.Args()
 	if len(files) == 0 {
 		files = []string{"-"}
 	}
-	saved.SayTerminal(files, std.In, stderr)
+	saved.SayTerminal(files, std.In, std.Messages())
+	return to.Stream(std.Out, func(w io.Writer) error { return checkRedactions(files, std, render.Output(w), paths) })
+}
+
+// checkRedactions reads all reports, and lists what is left in them.
+func checkRedactions(files []string, std command.Streams, stdout io.Writer, paths redact.Paths) error {
+	stderr := std.Messages()
 	code := exitOK
 	for _, name := range files {
 		c, err := checkRedaction(name, std.In, paths, render.Progress(stderr, false))

@@ -71,7 +71,7 @@ func (f *replayFlags) defineAll(fs *flag.FlagSet) {
 	f.definePerfMap(fs)
 	fs.BoolVar(&f.Quiet, "q", false, "no totals and no progress")
 	f.to.RegisterFile(fs)
-	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: "+output.EventFormatWords(", ")+", or of all stacks, for other programs: "+output.ProfileFormats())
+	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: "+output.AllFormatWords())
 	fs.StringVar(&f.buildIDName, "build-id", "kernel", "`FORM` of build IDs in text: kernel (words), hex (as readelf -n) or none")
 	fs.BoolVar(&f.keepMaps, "keep-maps", false, "keep file mapping events in the text")
 	fs.BoolVar(&f.stitch, "stitch", false, "print each event's stack under the event")
@@ -166,7 +166,7 @@ func (f *replayFlags) run(stdin io.Reader, stdout, stderr io.Writer) (*resolve.T
 	return f.drive(stdin, stderr, func(trace *saved.Trace, res *resolve.Resolver, names *symbolize.Symbols) render.Renderer {
 		switch {
 		case f.profile.Timed:
-			return output.NewTimedProfile(w, trace, names)
+			return output.NewTimedProfile(w, trace.Perfetto(), names)
 		case f.profile.Write != nil:
 			return output.NewEventProfile(w, f.profile, names, f.Progress())
 		}

@@ -51,7 +51,7 @@ func parseWait(args []string, stdout io.Writer) (*waitFlags, error) {
 func (f *waitFlags) notOf(fs *flag.FlagSet, names []string, use string) (err error) {
 	fs.Visit(func(x *flag.Flag) {
 		if slices.Contains(names, x.Name) {
-			err = errors.Join(err, fmt.Errorf("-%s is for %s", x.Name, use))
+			err = errors.Join(err, fmt.Errorf("%s is for %s", command.Dashed(x.Name), use))
 		}
 	})
 	return err
@@ -97,7 +97,11 @@ func waitCommand(args []string, std command.Streams) error {
 	if f.IsText() && !f.To.ToFile() && f.Interval == 0 && render.NewScreen(std.Out) != nil {
 		f.Interval = time.Second
 	}
-	opt := f.source.engine("wait", std)
+	child, err := f.To.ForCommand(f.source.Command, std, f.IsText())
+	if err != nil {
+		return command.UsageError(err)
+	}
+	opt := f.source.engine("wait", child)
 	opt.DebugDirs = f.trace.symbols.DebugDirs
 	return trace(opt, waiting.NewLive(&f.Flags, f.trace.symbols.Options, std.Out, opt), liveGarbage)
 }

@@ -67,16 +67,13 @@ func TestWaitLive(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, &stderr)
 	}
-	log, report, ok := strings.Cut(string(out), "\n{\n")
-	if !ok {
-		t.Fatalf("no report\n%s%s", out, &stderr)
-	}
+	log := stderr.String()
 	var r struct {
 		Rows []waitRow
 		Loss struct{ Gaps, Refused int64 }
 	}
-	if err := json.Unmarshal([]byte("{"+report), &r); err != nil {
-		t.Fatalf("%v\n%s", err, report)
+	if err := json.Unmarshal(out, &r); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
 	logged := readWaits(t, log)
 	counted := make(map[string]int64)

@@ -18,6 +18,7 @@ import (
 	"ustack/cmd/ustack/internal/incoming"
 	"ustack/render"
 	"ustack/render/intake"
+	"ustack/tracefs/nearest"
 )
 
 // watchFlags are the flags of watch.
@@ -87,7 +88,7 @@ func parseWatch(args []string, stdout io.Writer) (*watchFlags, error) {
 	case f.dir.Out == "":
 		return nil, errors.New("--out DIR is missing")
 	case watchFormats[f.format] == nil:
-		return nil, fmt.Errorf("unknown format %q (one of text, stitch, json, futex, futex-json)", f.format)
+		return nil, errors.New(nearest.Unknown("format", f.format, []string{"text", "stitch", "json", "futex", "futex-json"}))
 	case f.dir.Settle <= 0 || f.dir.GiveUp < f.dir.Settle:
 		return nil, errors.New("--settle must be positive, and --give-up not less")
 	}

@@ -1,9 +1,11 @@
 package profile
 
 import (
-	"fmt"
+	"errors"
 	"io"
-	"strings"
+
+	"ustack/render"
+	"ustack/tracefs/nearest"
 )
 
 // Format is a way to write a profile.
@@ -26,12 +28,36 @@ type Format struct {
 // Formats returns all of them. A new one is a row here, and a file.
 func Formats() []Format {
 	return []Format{
-		{Name: "folded", Write: Folded},
+		{Name: "folded", Write: someFolded},
 		{Name: "pprof", Binary: true, Write: Pprof},
 		{Name: "speedscope", Write: Speedscope},
 		{Name: "html", Page: true, Write: HTML},
 		{Name: "perfetto", Binary: true, Timed: true},
 	}
+}
+
+// someFolded is Folded. The error is render.ErrEmpty if there is no line: an empty file would
+// pass for a result.
+func someFolded(w io.Writer, p *Profile) error {
+	to := counting{to: w}
+	err := Folded(&to, p)
+	if err == nil && to.n == 0 {
+		return render.ErrEmpty
+	}
+	return err
+}
+
+// counting counts the bytes that are written.
+type counting struct {
+	to io.Writer
+	n  int
+}
+
+// Write implements io.Writer.
+func (c *counting) Write(p []byte) (int, error) {
+	n, err := c.to.Write(p)
+	c.n += n
+	return n, err
 }
 
 // ParseFormat finds a format by its name. others are names of formats that are not
@@ -43,5 +69,5 @@ func ParseFormat(name string, others ...string) (Format, error) {
 		}
 		others = append(others, f.Name)
 	}
-	return Format{}, fmt.Errorf("unknown format %q (one of %s)", name, strings.Join(others, ", "))
+	return Format{}, errors.New(nearest.Unknown("format", name, others))
 }

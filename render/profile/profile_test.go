@@ -2,13 +2,16 @@ package profile
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
 	"ustack/filemap"
 	"ustack/filemap/resolve"
 	"ustack/filemap/symbol"
+	"ustack/render"
 	"ustack/tracefs"
 	"ustack/tracefs/capturetest"
 	"ustack/tracefs/escape"
@@ -57,7 +60,7 @@ func written(t *testing.T, p *Profile, format string, symbols symbol.Namer) stri
 		if symbols != nil {
 			p.Name(symbols)
 		}
-		if err := f.Write(w, p); err != nil {
+		if err := f.Write(w, p); err != nil && (w.Len() > 0 || !errors.Is(err, render.ErrEmpty)) {
 			t.Fatal(err)
 		}
 	}
@@ -226,5 +229,16 @@ func TestTreeBound(t *testing.T) {
 	}
 	if n := tr.nodes[0].total.Count; n != threads {
 		t.Errorf("%d stacks, want %d", n, threads)
+	}
+}
+
+// TestFoldedNone: a format without any words of its own says that there is nothing.
+func TestFoldedNone(t *testing.T) {
+	f, err := ParseFormat("folded")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Write(io.Discard, New(Samples)); !errors.Is(err, render.ErrEmpty) {
+		t.Errorf("%v", err)
 	}
 }

@@ -1,7 +1,10 @@
 // Package nearest finds the name that a user meant to type.
 package nearest
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // longest bounds the names that are compared.
 const longest = 64
@@ -44,6 +47,15 @@ func Meant(word string, names []string) string {
 		return ""
 	}
 	return " (did you mean " + name + "?)"
+}
+
+// Unknown returns the message about a word that is none of the names of a kind of thing.
+func Unknown(what, word string, names []string) string {
+	meant := ""
+	if name, ok := Slip(word, names); ok {
+		meant = ": did you mean " + name + "?"
+	}
+	return fmt.Sprintf("unknown %s %.80q (one of %s)%s", what, word, strings.Join(names, ", "), meant)
 }
 
 // distance returns the number of bytes to insert, delete or replace to turn a

@@ -28,13 +28,13 @@ func readable(fs *flag.FlagSet, err error) error {
 	}
 	text := err.Error()
 	if m := undefined.FindStringSubmatch(text); m != nil {
-		return fmt.Errorf("unknown flag %s%s", printable(dashed(m[1])), meantFlag(fs, m[1]))
+		return fmt.Errorf("unknown flag %s%s", printable(Dashed(m[1])), meantFlag(fs, m[1]))
 	}
 	if m := needsOperand.FindStringSubmatch(text); m != nil {
-		return fmt.Errorf("%s needs a value", dashed(m[1]))
+		return fmt.Errorf("%s needs a value", Dashed(m[1]))
 	}
 	if m := invalid.FindStringSubmatch(text); m != nil {
-		return wrongValue(fs.Lookup(m[2]), dashed(m[2]), m[1], m[3])
+		return wrongValue(fs.Lookup(m[2]), Dashed(m[2]), m[1], m[3])
 	}
 	return err
 }
@@ -44,7 +44,7 @@ func meantFlag(fs *flag.FlagSet, name string) string {
 	var names []string
 	fs.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
 	if meant, ok := nearest.Slip(name, names); ok {
-		return " (did you mean " + dashed(meant) + "?)"
+		return " (did you mean " + Dashed(meant) + "?)"
 	}
 	return ""
 }
@@ -90,8 +90,8 @@ func printable(word string) string {
 	return word
 }
 
-// dashed returns the name of a flag as people type it: one dash before one letter.
-func dashed(name string) string {
+// Dashed returns the name of a flag as people type it: one dash before one letter.
+func Dashed(name string) string {
 	if len(name) == 1 {
 		return "-" + name
 	}
@@ -103,7 +103,7 @@ func dashed(name string) string {
 func printFlags(w io.Writer, fs *flag.FlagSet) {
 	fs.VisitAll(func(f *flag.Flag) {
 		operand, usage := flag.UnquoteUsage(f)
-		head := dashed(f.Name)
+		head := Dashed(f.Name)
 		if operand != "" {
 			head += " " + operand
 		}

@@ -11,7 +11,6 @@ import (
 
 	"ustack/cmd/ustack/internal/command"
 	"ustack/render"
-	"ustack/render/outfile"
 )
 
 // Flags say where a report goes.
@@ -65,11 +64,7 @@ func (f *Flags) Stream(stdout io.Writer, write func(io.Writer) error) error {
 // if what is written is text for people. Close sends what has been written.
 func (f *Flags) Open(stdout io.Writer, text bool) (io.WriteCloser, error) {
 	if f.path != "" {
-		file, err := outfile.Create(f.path)
-		if err != nil {
-			return nil, fmt.Errorf("creating the output: %w", err)
-		}
-		return file, nil
+		return create(f.path)
 	}
 	tty, ok := stdout.(*os.File)
 	switch onTerminal := ok && render.IsTerminal(tty); {
@@ -79,6 +74,15 @@ func (f *Flags) Open(stdout io.Writer, text bool) (io.WriteCloser, error) {
 		return newTerminal(stdout, true, nil), nil
 	}
 	return open{stdout}, nil
+}
+
+// Raw opens the destination of what is written as it comes. Standard output is passed as it
+// is: it may be a terminal (render.Output).
+func (f *Flags) Raw(stdout io.Writer) (io.WriteCloser, error) {
+	if f.path == "" {
+		return open{stdout}, nil
+	}
+	return create(f.path)
 }
 
 // Send opens the destination, has the report written there, and closes it.

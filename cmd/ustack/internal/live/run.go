@@ -11,6 +11,7 @@ import (
 	"ustack/filemap/facts"
 	"ustack/filemap/resolve"
 	"ustack/filemap/space"
+	"ustack/render"
 	"ustack/tracefs/instance"
 )
 
@@ -107,14 +108,27 @@ func (s *session) run() (int, error) {
 	if err == nil {
 		err = cerr // after another error it says the same again
 	}
-	if err != nil {
+	if err != nil && (empty == nil || !errors.Is(err, render.ErrEmpty)) {
 		return 0, err
 	}
-	s.report(totals)
-	if s.child != nil && s.child.ended(s.stop.patience()) {
-		return s.child.exitCode(), nil
+	if err == nil {
+		s.report(totals)
 	}
-	return 0, empty
+	return s.code(empty)
+}
+
+// code returns the exit code of the command, if there is one that has ended. One that ended
+// well hides no error: empty is why nothing was seen, nil if something was.
+func (s *session) code(empty error) (int, error) {
+	if s.child == nil || !s.child.ended(s.stop.patience()) {
+		return 0, empty
+	}
+	code := s.child.exitCode()
+	if code == 0 || empty == nil {
+		return code, empty
+	}
+	s.say("%v", empty)
+	return code, nil
 }
 
 // begin switches tracing on, prints the start line and releases the command.

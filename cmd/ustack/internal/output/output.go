@@ -6,7 +6,7 @@
 package output
 
 import (
-	"fmt"
+	"errors"
 	"io"
 	"strings"
 
@@ -43,6 +43,11 @@ func EventFormatWords(sep string) string {
 	return strings.Join(words, sep)
 }
 
+// AllFormatWords lists the formats of events and of profiles.
+func AllFormatWords() string {
+	return EventFormatWords(", ") + ", or of all stacks, for other programs: " + ProfileFormats()
+}
+
 // eventFormatNames returns the values of --format.
 func eventFormatNames() (names []string) {
 	for _, f := range EventFormats() {
@@ -51,21 +56,15 @@ func eventFormatNames() (names []string) {
 	return names
 }
 
-// ParseEventFormat finds a format by its name.
-func ParseEventFormat(name string) (EventFormat, error) {
-	for _, f := range EventFormats() {
-		if f.Name == name {
-			return f, nil
-		}
-	}
-	return EventFormat{}, fmt.Errorf("unknown format %q (one of %s)", name, strings.Join(eventFormatNames(), ", "))
-}
-
 // ParseFormat finds a format of events or, if New of that is nil, of a profile.
 func ParseFormat(name string) (EventFormat, profile.Format, error) {
-	f, err := ParseEventFormat(name)
-	if err == nil {
-		return f, profile.Format{}, nil
+	for _, f := range EventFormats() {
+		if f.Name == name {
+			return f, profile.Format{}, nil
+		}
+	}
+	if name == "markdown" {
+		return EventFormat{}, profile.Format{}, errors.New("--format=markdown is a report of waits: ustack futex has it, of saved traces and with --live")
 	}
 	p, err := profile.ParseFormat(name, eventFormatNames()...)
 	return EventFormat{}, p, err

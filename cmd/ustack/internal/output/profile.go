@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 
-	"ustack/cmd/ustack/internal/saved"
 	"ustack/filemap/symbolize"
 	"ustack/render"
 	"ustack/render/perfetto"
@@ -45,10 +44,6 @@ func NewEventProfile(w io.Writer, f profile.Format, names *symbolize.Symbols, li
 }
 
 // NewTimedProfile writes each stack of a trace to w as it comes. names may be nil.
-func NewTimedProfile(w io.Writer, trace *saved.Trace, names *symbolize.Symbols) render.Renderer {
-	opt := perfetto.Options{Clock: trace.Clock()}
-	if ev := trace.Dump(); ev != nil {
-		opt.Process = ev.Process
-	}
+func NewTimedProfile(w io.Writer, opt perfetto.Options, names *symbolize.Symbols) render.Renderer {
 	return Named(perfetto.NewEvents(w, opt), names)
 }

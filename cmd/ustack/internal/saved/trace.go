@@ -22,6 +22,7 @@ import (
 	"ustack/filemap/resolve"
 	"ustack/filemap/timeline"
 	"ustack/render"
+	"ustack/render/perfetto"
 	"ustack/render/progress"
 	"ustack/tracefs"
 	"ustack/tracefs/input"
@@ -216,6 +217,15 @@ func (t *Trace) Programs() *Programs {
 
 // Dump returns the mappings of a dump, nil if there is none.
 func (t *Trace) Dump() *observed.Mappings { return t.attributor.attributor }
+
+// Perfetto returns what a file for Perfetto says of the whole trace.
+func (t *Trace) Perfetto() perfetto.Options {
+	opt := perfetto.Options{Clock: t.Clock()}
+	if ev := t.Dump(); ev != nil {
+		opt.Process = ev.Process
+	}
+	return opt
+}
 
 // FindLateStacks has stacks that come too late for their events looked for in
 // the whole trace, if it can be read again.

@@ -11,7 +11,9 @@ import (
 	"slices"
 	"time"
 
+	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/contention"
+	"ustack/cmd/ustack/internal/destination"
 	"ustack/cmd/ustack/internal/recorder"
 	"ustack/cmd/ustack/internal/symbols"
 	"ustack/filemap/procmap"
@@ -28,19 +30,22 @@ var ErrBuild = errors.New("--source=bpf: this build has no BPF programs (it is o
 type Options struct {
 	// PIDs are the processes to look at, with their children; all without any.
 	PIDs []int
-	// Command is run and looked at, if there is one, with these standard streams.
-	Command        []string
-	Stdin          io.Reader
-	Stdout, Stderr io.Writer
-	Duration       time.Duration // 0 for no limit
-	MinWait        time.Duration // of waits that are seen by themselves
-	Interval       time.Duration // how often the report so far is written, 0 for never
-	Proc           string
-	MapsSource     procmap.Source
-	Symbols        symbols.Options
-	Out            contention.Output
-	Quiet          bool
-	Messages       io.Writer
+	// Command is run and looked at, if there is one, with the standard streams Child.
+	Command    []string
+	Child      command.Streams
+	Duration   time.Duration // 0 for no limit
+	MinWait    time.Duration // of waits that are seen by themselves
+	Interval   time.Duration // how often the report so far is written, 0 for never
+	Proc       string
+	MapsSource procmap.Source
+	Symbols    symbols.Options
+	Out        contention.Output
+	// The report goes To, or to Stdout; it is Text or not.
+	To       destination.Flags
+	Text     bool
+	Stdout   io.Writer
+	Quiet    bool
+	Messages io.Writer
 	// Record keeps waits and sums in memory and writes reports of them, nil for the report at
 	// the end.
 	Record *Recording

@@ -78,4 +78,7 @@ func (o *recording) step() (done bool, err error) {
 
 func (o *recording) end() error { return o.to.Close(o.state) }
 
-func (o *recording) close() { o.to.End() }
+func (o *recording) close() error {
+	o.to.End()
+	return nil
+}

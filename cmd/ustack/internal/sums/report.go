@@ -3,6 +3,7 @@
 package sums
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -16,6 +17,7 @@ import (
 // reporting makes a report at the end, and of what has been so far.
 type reporting struct {
 	s       *session
+	out     io.WriteCloser // of the report
 	sum     *futex.Summed
 	interim *display.Interim
 	others  futex.CallSum // of futexes that are no longer counted by themselves
@@ -25,10 +27,18 @@ func newReporting(s *session) (*reporting, error) {
 	if s.opt.Out.Profile.Timed || s.opt.Out.Profile.Page {
 		return nil, fmt.Errorf("--source=%s does not have each wait at its time: --format=text, json, or a profile of stacks", Name)
 	}
-	if err := output.CheckProfile(s.opt.Stdout, s.opt.Out.Profile); err != nil {
+	out, err := s.opt.To.Open(s.opt.Stdout, s.opt.Text)
+	if err != nil {
 		return nil, err
 	}
-	return &reporting{s: s, interim: display.New(s.opt.Stdout, s.opt.Interval)}, nil
+	if err := output.CheckProfile(out, s.opt.Out.Profile); err != nil {
+		return nil, errors.Join(err, out.Close())
+	}
+	soFar := s.opt.Stdout
+	if s.opt.To.ToFile() {
+		soFar = out
+	}
+	return &reporting{s: s, out: out, interim: display.New(soFar, s.opt.Interval)}, nil
 }
 
 func (o *reporting) begin(at tracefs.Time) error {
@@ -80,7 +90,12 @@ func (o *reporting) end() error {
 	if err != nil {
 		return err
 	}
-	return o.s.opt.Out.Summed(o.s.opt.Stdout, o.s.opt.Messages, r)
+	return o.s.opt.Out.Summed(o.out, o.s.opt.Messages, r)
 }
 
-func (o *reporting) close() {}
+func (o *reporting) close() error {
+	if err := o.out.Close(); err != nil {
+		return fmt.Errorf("writing the output: %w", err)
+	}
+	return nil
+}

@@ -56,7 +56,7 @@ type sink interface {
 	step() (done bool, err error)
 	// end is called once nothing is counted any more.
 	end() error
-	close()
+	close() error
 }
 
 // session is one run. The programs are gone from the kernel when it ends, whatever ends it.
@@ -164,11 +164,19 @@ func (s *session) prepare() (err error) {
 // sink makes the sink, and returns how long waits are at least that it is to get.
 func (s *session) sink() (minWait time.Duration, err error) {
 	if r := s.opt.Record; r != nil {
-		s.to, minWait, err = newRecording(s, r)
-		return minWait, err
+		to, minWait, err := newRecording(s, r)
+		if err != nil {
+			return 0, err
+		}
+		s.to = to
+		return minWait, nil
 	}
-	s.to, err = newReporting(s)
-	return s.opt.MinWait, err
+	to, err := newReporting(s)
+	if err != nil {
+		return 0, err
+	}
+	s.to = to
+	return s.opt.MinWait, nil
 }
 
 func (s *session) filtered() bool { return len(s.opt.PIDs)+len(s.opt.Command) > 0 }
@@ -177,7 +185,7 @@ func (s *session) filtered() bool { return len(s.opt.PIDs)+len(s.opt.Command) > 
 func (s *session) begin(minWait time.Duration) (err error) {
 	opt := s.opt
 	if len(opt.Command) > 0 {
-		if s.child, err = live.StartCommand(opt.Command, opt.Stdin, opt.Stdout, opt.Stderr); err != nil {
+		if s.child, err = live.StartCommand(opt.Command, opt.Child); err != nil {
 			return err
 		}
 		s.files.know(int32(s.child.PID()))
@@ -393,7 +401,7 @@ func (s *session) close() error {
 		s.files.close()
 	}
 	if s.to != nil {
-		s.to.close()
+		err = errors.Join(err, s.to.close())
 	}
 	if s.names != nil {
 		s.names.Close()
