@@ -36,6 +36,8 @@ type model struct {
 	all      bool // futexes that are not locks, too
 	filter   string
 	typing   bool // the filter
+	asking   bool // for how many seconds to keep, of which digits have been typed
+	digits   string
 	frozen   bool
 	help     bool
 	selected Key

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
@@ -193,7 +194,13 @@ func TestOpen(t *testing.T) {
 func TestOrders(t *testing.T) {
 	m := screenOf(t, Look{}, snapshotOf(1))
 	press(m, "m", "w", "h")
-	if got := m.wishes.take(); !slices.Equal(got, []order{orderMark, orderText, orderHTML}) {
+	if got := m.wishes.take(); !slices.Equal(got, []order{{what: orderMark}, {what: orderText}, {what: orderHTML}}) {
+		t.Errorf("%v", got)
+	}
+	press(m, "l", "1", "x", "2", "0", "backspace", "9", "9", "9", "w", "enter") // no more than four digits
+	press(m, "l", "enter")
+	press(m, "l", "7", "esc")
+	if got := m.wishes.take(); !slices.Equal(got, []order{{what: orderKeep, keep: 1299 * time.Second}}) || m.asking {
 		t.Errorf("%v", got)
 	}
 	for range 100 {
@@ -207,7 +214,7 @@ func TestOrders(t *testing.T) {
 		if _, ok := cmd().(tea.QuitMsg); !ok {
 			t.Errorf("%s does not end it", key)
 		}
-		if got := m.wishes.take(); got[len(got)-1] != orderQuit || len(got) > maxOrders+1 {
+		if got := m.wishes.take(); got[len(got)-1].what != orderQuit || len(got) > maxOrders+1 {
 			t.Errorf("%s: %v", key, got)
 		}
 	}

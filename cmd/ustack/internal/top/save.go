@@ -112,8 +112,8 @@ func (s *sink) saveText(at tracefs.Time) {
 	})
 }
 
-// saveHTML saves each wait since the mark, or of the last part. The analysis of them ends, and
-// the page is written beside this goroutine.
+// saveHTML saves each wait since the mark, or of the last part. The analysis of them ends: its
+// report is made, and the page written, beside this goroutine.
 func (s *sink) saveHTML(at tracefs.Time) {
 	if s.saver.under {
 		s.say("one file at a time: another one is being written")
@@ -121,16 +121,15 @@ func (s *sink) saveHTML(at tracefs.Time) {
 	}
 	w := s.windows.take()
 	if w.a == nil {
-		s.say("m first: a page has each wait since a mark")
+		s.say("m or l first: a page has each wait since a mark, or of the last seconds")
 		return
 	}
 	s.name(w.a)
 	v := futex.View{By: futex.ByObject, Sort: "total"}
 	w.a.Until(at)
-	r := w.a.Report(v)
 	s.saveAs(".html", func(out io.Writer) error {
 		defer w.a.DropCalls()
-		return report.HTML(out, w.a, r, v, false)
+		return report.HTML(out, w.a, w.a.Report(v), v, false)
 	})
 }
 

@@ -19,8 +19,10 @@ const (
 	snapshotEvery = time.Second
 	wishEvery     = 50 * time.Millisecond
 	// spend is how many times as long as a snapshot has taken the next one waits at least:
-	// of many locks there are fewer, so that reading goes on.
-	spend = 20
+	// of many locks there are fewer, so that reading goes on. spendLosing is the same while
+	// records are being lost, where each moment of the reader counts.
+	spend       = 20
+	spendLosing = 200
 )
 
 // sink is the live.Sink: it makes snapshots, and does what the screen orders.
@@ -37,7 +39,8 @@ type sink struct {
 	next  time.Time
 	soon  time.Time // a wish may be looked at
 	said  string
-	count int // of what was said
+	count int    // of what was said
+	lost  uint64 // records, up to the last snapshot
 	quit  bool
 }
 
@@ -95,10 +98,17 @@ func (s *sink) Step(t *resolve.Totals) (done bool, err error) {
 
 // do does what the screen has ordered.
 func (s *sink) do(o order, at tracefs.Time) {
-	switch o {
+	switch o.what {
 	case orderMark:
 		s.windows.mark(at)
 		s.say("marked: w and h save from here")
+	case orderKeep:
+		s.windows.last(o.keep, at)
+		if o.keep == 0 {
+			s.say("keeps no last seconds any more")
+			break
+		}
+		s.say("keeps the last %v from now on: w and h save these, and up to as much before", o.keep)
 	case orderText:
 		s.saveText(at)
 	case orderHTML:
@@ -122,7 +132,17 @@ func (s *sink) show(t *resolve.Totals, now time.Time) {
 	s.snapshots.post(s.snapshot(t, want))
 	s.seen = want
 	took := time.Since(now)
-	s.soon, s.next = s.soon.Add(2*took), now.Add(max(snapshotEvery, spend*took))
+	s.soon, s.next = s.soon.Add(2*took), now.Add(max(snapshotEvery, s.spend(t)*took))
+}
+
+// spend returns how many times as long as the last snapshot has taken the next one waits.
+func (s *sink) spend(t *resolve.Totals) time.Duration {
+	lost, _ := t.LostRecords()
+	losing := lost > s.lost
+	if s.lost = lost; losing {
+		return spendLosing
+	}
+	return spend
 }
 
 // snapshot makes one.
@@ -134,7 +154,7 @@ func (s *sink) snapshot(t *resolve.Totals, want view) *Snapshot {
 	lost, exact := t.LostRecords()
 	snap := &Snapshot{
 		At: r.End, Events: t.Events, Lost: fmt.Sprint(lost), By: want.By,
-		Opened: want.Open, Marked: s.windows.marked.since, Said: s.said, Messages: s.count,
+		Opened: want.Open, Marked: s.windows.marked.since, Keep: s.windows.keep, Said: s.said, Messages: s.count,
 	}
 	if !exact {
 		snap.Lost = "at least " + snap.Lost

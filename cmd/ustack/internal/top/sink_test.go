@@ -121,23 +121,23 @@ func TestSink(t *testing.T) {
 	if text := strings.Join(snap.Detail, "\n"); snap.By != futex.ByLock || !strings.Contains(text, "0x2000") || !strings.Contains(text, "waiters: prog-11") {
 		t.Errorf("%+v", snap)
 	}
-	s.wishes.give(orderHTML)
-	if got := said(t, s, 0); !strings.HasPrefix(got, "m first") {
+	s.wishes.give(order{what: orderHTML})
+	if got := said(t, s, 0); !strings.HasPrefix(got, "m or l first") {
 		t.Errorf("without a mark: %s", got)
 	}
-	s.wishes.give(orderText)
+	s.wishes.give(order{what: orderText})
 	all := saved(t, said(t, s, 1))
-	s.wishes.give(orderMark)
+	s.wishes.give(order{what: orderMark})
 	said(t, s, 2)
 	passTo(t, s, waits(10*before, after), func(totals *resolve.Totals) { stepped(t, s, totals) })
-	s.wishes.give(orderText)
+	s.wishes.give(order{what: orderText})
 	part := saved(t, said(t, s, 3))
 	for text, n := range map[string]int{all: before, part: after} {
 		if !strings.Contains(text, fmt.Sprintf("%d waits: %d woken", n, n)) {
 			t.Errorf("not %d waits:\n%s", n, text)
 		}
 	}
-	s.wishes.give(orderHTML)
+	s.wishes.give(order{what: orderHTML})
 	if page := saved(t, said(t, s, 4)); !strings.Contains(page, "<html") || !strings.Contains(page, "0x1000") {
 		t.Errorf("%.200s", page)
 	}
@@ -171,7 +171,7 @@ func saved(t *testing.T, message string) string {
 func TestSaveFails(t *testing.T) {
 	s, _ := sinkOf(t, &noScreen{}, filepath.Join(t.TempDir(), "none"))
 	passTo(t, s, waits(0, 10), func(totals *resolve.Totals) { stepped(t, s, totals) })
-	s.wishes.give(orderText)
+	s.wishes.give(order{what: orderText})
 	if got := said(t, s, 0); !strings.Contains(got, "creating the report") {
 		t.Error(got)
 	}
@@ -207,6 +207,53 @@ func TestWindows(t *testing.T) {
 	w.close()
 	if w.all() != nil || w.take().a != nil {
 		t.Errorf("%+v", w)
+	}
+	// The last seconds that the screen asks for take the place of a mark and of other ones.
+	w.mark(200)
+	w.last(2*keep, 210)
+	if w.saved().since != 210 || len(w.all()) != 1 {
+		t.Errorf("%+v", w)
+	}
+	w.turn(231)
+	if w.last(2*keep, 232); w.saved().since != 210 || len(w.all()) != 2 {
+		t.Errorf("the same time again: %+v", w)
+	}
+	if w.last(0, 240); w.all() != nil || w.saved().a != nil {
+		t.Errorf("none: %+v", w)
+	}
+}
+
+// TestLast: what is typed on the screen keeps the last seconds, which w saves.
+func TestLast(t *testing.T) {
+	s, _ := sinkOf(t, &noScreen{}, t.TempDir())
+	passTo(t, s, waits(0, 300), func(totals *resolve.Totals) { stepped(t, s, totals) })
+	s.wishes.give(order{what: orderKeep, keep: 30 * time.Second})
+	if got := said(t, s, 0); !strings.HasPrefix(got, "keeps the last 30s") {
+		t.Error(got)
+	}
+	passTo(t, s, waits(3000, 100), func(totals *resolve.Totals) { stepped(t, s, totals) })
+	s.wishes.give(order{what: orderText})
+	if text := saved(t, said(t, s, 1)); !strings.Contains(text, "100 waits: 100 woken") {
+		t.Error(text)
+	}
+	s.wishes.give(order{what: orderKeep})
+	if said(t, s, 2); s.windows.all() != nil {
+		t.Errorf("%+v", s.windows)
+	}
+	if err := s.End(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSpend: while records are being lost there are fewer snapshots.
+func TestSpend(t *testing.T) {
+	var s sink
+	totals := new(resolve.Totals)
+	for i, lost := range []uint64{0, 5, 5, 6} {
+		totals.Lost = map[int32]resolve.Loss{0: {Records: lost}}
+		if got := s.spend(totals); (got == spendLosing) != (i%2 == 1) {
+			t.Errorf("%d lost: %d", lost, got)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"ustack/render"
 	"ustack/render/futex"
@@ -26,8 +27,10 @@ type Snapshot struct {
 	// Detail is the text of the lock Opened, nil if that is not in the report.
 	Opened Key
 	Detail []string
-	// Marked is since when waits are kept to be saved, 0 for never.
+	// Marked is since when waits are kept to be saved, 0 for never; Keep is of how long the
+	// last ones are.
 	Marked tracefs.Time
+	Keep   time.Duration
 	// Said is the last of so many messages.
 	Said     string
 	Messages int

@@ -2,6 +2,8 @@ package top
 
 import (
 	"slices"
+	"strconv"
+	"time"
 	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
@@ -41,6 +43,8 @@ func (m *model) press(key, text string) tea.Cmd {
 		return m.leave()
 	case m.typing:
 		m.edit(key, text)
+	case m.asking:
+		m.answer(key, text)
 	case m.help:
 		m.help = false
 	case key == "q" && m.opened == "":
@@ -60,7 +64,7 @@ func (m *model) press(key, text string) tea.Cmd {
 
 // leave ends the screen.
 func (m *model) leave() tea.Cmd {
-	m.wishes.give(orderQuit)
+	m.wishes.give(order{what: orderQuit})
 	return tea.Quit
 }
 
@@ -78,11 +82,13 @@ func (m *model) command(key string) {
 	case "b":
 		m.change()
 	case "m":
-		m.wishes.give(orderMark)
+		m.wishes.give(order{what: orderMark})
+	case "l":
+		m.asking, m.digits = true, ""
 	case "w":
-		m.wishes.give(orderText)
+		m.wishes.give(order{what: orderText})
 	case "h":
-		m.wishes.give(orderHTML)
+		m.wishes.give(order{what: orderHTML})
 	}
 	m.clamp()
 }
@@ -150,6 +156,26 @@ func (m *model) edit(key, text string) {
 		m.setFilter(m.filter + clean(text))
 	}
 }
+
+// answer takes the number of seconds to keep.
+func (m *model) answer(key, text string) {
+	switch {
+	case key == "esc":
+		m.asking = false
+	case key == "backspace":
+		m.digits = m.digits[:max(len(m.digits)-1, 0)]
+	case key == "enter":
+		m.asking = false
+		if n, err := strconv.Atoi(m.digits); err == nil {
+			m.wishes.give(order{what: orderKeep, keep: time.Duration(n) * time.Second})
+		}
+	case len(text) == 1 && text >= "0" && text <= "9" && len(m.digits) < maxDigits:
+		m.digits += text
+	}
+}
+
+// maxDigits bounds what is kept to some hours.
+const maxDigits = 4
 
 // maxFilter bounds the filter, in bytes.
 const maxFilter = 60

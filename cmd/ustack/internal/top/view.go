@@ -91,6 +91,9 @@ func (m *model) state() string {
 		if s.Marked > 0 {
 			text += ", marked " + ago(s.At-s.Marked)
 		}
+		if s.Keep > 0 {
+			text += fmt.Sprintf(", keeps %v", s.Keep)
+		}
 	}
 	if m.frozen {
 		text += ", PAUSED"
@@ -145,6 +148,8 @@ func (m *model) message() string {
 	switch {
 	case m.typing:
 		return "/" + m.filter + "_  Enter keeps it, Esc clears it"
+	case m.asking:
+		return "keep the last " + m.digits + "_ seconds  Enter keeps them (0: none), Esc does not"
 	case m.snap != nil:
 		return m.snap.Said
 	}
@@ -154,9 +159,9 @@ func (m *model) message() string {
 // hints are the keys that are of use now.
 func (m *model) hints() string {
 	if m.opened != "" {
-		return "Esc back  Up Down scroll  m mark  w h save  ? keys  ^C quit"
+		return "Esc back  Up Down scroll  m mark  l last  w h save  ? keys  ^C quit"
 	}
-	return "Enter open  s sort  / filter  b rows  a all  m mark  w h save  ? keys  q quit"
+	return "Enter open  s sort  / filter  b rows  a all  m l w h save  ? keys  q quit"
 }
 
 // keys is the page of all keys.
@@ -169,8 +174,9 @@ a         show futexes that are not locks, too: condition variables, joins, park
 /         show rows with a text in lock, process, owner or function; Esc shows all
 p         stop and go on showing what is new; the trace goes on
 m         mark: w and h save from here
-w         save a report since the mark, or of all
-h         save an HTML page with each wait since the mark
+l         keep the last N seconds from now on, instead of a mark
+w         save a report since the mark, of the last seconds, or of all
+h         save an HTML page with each wait since the mark, or of the last seconds
 q, ^C     quit
 
 WAIT/s    seconds that all threads together have waited in a second

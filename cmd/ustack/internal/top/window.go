@@ -35,6 +35,20 @@ func (w *windows) mark(now tracefs.Time) {
 	w.marked = window{w.start(), now}
 }
 
+// last keeps waits of the last part of the trace, instead of a mark: of a time that is kept
+// already, what is there.
+func (w *windows) last(keep time.Duration, now tracefs.Time) {
+	drop(w.marked.a)
+	w.marked = window{}
+	if keep == w.keep {
+		return
+	}
+	drop(w.early.a)
+	drop(w.late.a)
+	w.keep, w.early, w.late = keep, window{}, window{}
+	w.turn(now)
+}
+
 // turn begins a new analysis of the last part of the trace if it is time to.
 func (w *windows) turn(now tracefs.Time) {
 	if w.keep == 0 {

@@ -2,6 +2,7 @@ package top
 
 import (
 	"sync"
+	"time"
 
 	"ustack/render/futex"
 )
@@ -20,11 +21,17 @@ type view struct {
 }
 
 // order is something to do once.
-type order uint8
+type order struct {
+	what task
+	keep time.Duration // of orderKeep, 0 for none
+}
+
+type task uint8
 
 const (
-	orderMark order = iota
-	orderText       // save a report
+	orderMark task = iota
+	orderKeep      // the last part of the trace
+	orderText      // save a report
 	orderHTML
 	orderQuit
 )
@@ -50,7 +57,7 @@ func (w *wishes) want() view {
 func (w *wishes) give(o order) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.orders) < maxOrders || o == orderQuit {
+	if len(w.orders) < maxOrders || o.what == orderQuit {
 		w.orders = append(w.orders, o)
 	}
 }
