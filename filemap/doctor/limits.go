@@ -30,6 +30,10 @@ func (f limitChecks) all() []Check {
 	return inGroup(Limits, list)
 }
 
+// mainlineParanoid is the highest level that is the kernel's own (Documentation/admin-guide/
+// sysctl/kernel.rst). At 3 the kernels of Debian and Ubuntu refuse perf to CAP_PERFMON, too.
+const mainlineParanoid = 2
+
 func (f limitChecks) paranoid(value int) Check {
 	c := Check{Name: facts.PerfParanoid, Found: fmt.Sprint(value)}
 	switch {
@@ -40,6 +44,9 @@ func (f limitChecks) paranoid(value int) Check {
 	case errors.Is(f.Facts.Band.Err, perf.ErrDenied):
 		c.State, c.Found = Limited, c.Found+": not every user may watch CPUs"
 		c.Without = "the perf side band needs CAP_PERFMON"
+		if value > mainlineParanoid {
+			c.Without = "the perf side band needs CAP_SYS_ADMIN, or CAP_PERFMON at 2 or less"
+		}
 		c.Fix = f.lessParanoid()
 	}
 	return c

@@ -61,3 +61,18 @@ func TestUnwinding(t *testing.T) {
 		t.Errorf("there is no tracefs: %+v", list)
 	}
 }
+
+// TestParanoid: at 3 the kernels that know it refuse perf to CAP_PERFMON.
+func TestParanoid(t *testing.T) {
+	denied := fmt.Errorf("opening: %w", perf.ErrDenied)
+	for _, c := range []struct {
+		value   int
+		band    error
+		without string
+	}{{0, nil, ""}, {2, nil, ""}, {2, denied, "the perf side band needs CAP_PERFMON"}, {3, denied, "the perf side band needs CAP_SYS_ADMIN, or CAP_PERFMON at 2 or less"}} {
+		f := &Findings{Facts: &facts.Facts{Band: facts.Band{Err: c.band}, Namespaces: facts.Namespaces{User: facts.Initial}}}
+		if got := (limitChecks{f}).paranoid(c.value); got.Without != c.without {
+			t.Errorf("%d, %v: %+v", c.value, c.band, got)
+		}
+	}
+}
