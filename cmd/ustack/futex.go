@@ -68,6 +68,7 @@ func (f *futexFlags) complete(files []string) error {
 func (f *futexFlags) viewFlags(fs *flag.FlagSet) {
 	f.view.Register(fs)
 	f.to.Register(fs)
+	f.to.RegisterOpen(fs, &f.view.Format)
 	f.symbols.register(fs)
 }
 

@@ -10,6 +10,7 @@ import (
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/contention"
 	"ustack/cmd/ustack/internal/destination"
+	"ustack/cmd/ustack/internal/filekind"
 	"ustack/cmd/ustack/internal/waiting"
 	"ustack/render"
 )
@@ -40,7 +41,11 @@ func parseOpen(args []string, stdout io.Writer) (*openFlags, error) {
 	f.trace.StackMaps.Define(command.NewFlags("open"))
 	f.trace.symbols.On = true
 	f.view.Must, f.wait.Must = true, true
-	return &f, errors.Join(f.trace.parsed(fs.Args()), f.view.Check(), f.wait.Check())
+	var files []string
+	for _, name := range fs.Args() {
+		files = append(files, filekind.Trace(name))
+	}
+	return &f, errors.Join(f.trace.parsed(files), f.view.Check(), f.wait.Check())
 }
 
 // openCommand is the subcommand.
@@ -59,7 +64,7 @@ func openCommand(args []string, std command.Streams) error {
 		return err
 	})
 	if !errors.Is(err, waiting.ErrNone) {
-		return err
+		return filekind.Explain(err, f.trace.Files)
 	}
 	return f.to.Stream(std.Out, func(w io.Writer) error { return f.replay(w, std.Messages()) })
 }
@@ -73,8 +78,12 @@ func (f *openFlags) replay(stdout, stderr io.Writer) error {
 		return err
 	}
 	totals, err := r.run(nil, stdout, stderr)
-	if totals != nil && err == nil {
-		render.WriteTotals(stderr, totals)
+	if totals == nil || err != nil {
+		return err
 	}
-	return err
+	if totals.Events+totals.Stacks == 0 {
+		return filekind.Explain(errors.New("there is no event and no stack in the trace"), f.trace.Files)
+	}
+	render.WriteTotals(stderr, totals)
+	return nil
 }

@@ -46,6 +46,16 @@ func TestOpen(t *testing.T) {
 			t.Errorf("%v: %s", args, stderr)
 		}
 	}
+	page, empty := filepath.Join(dir, "page.html"), filepath.Join(dir, "empty")
+	runs(t, exitOK, "futex", "-q", "--format=html", "-o", page, futexes)
+	if err := os.WriteFile(empty, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{page: "for a browser", empty: "an empty file"} {
+		if _, stderr := runs(t, exitFailure, "open", file); !strings.Contains(stderr, want) {
+			t.Errorf("%s: %s", file, stderr)
+		}
+	}
 	if _, stderr := runs(t, exitFailure, "open", filepath.Join(dir, "none")); !strings.Contains(stderr, "no such file") {
 		t.Error(stderr)
 	}

@@ -3,6 +3,7 @@
 package brief
 
 import (
+	"io"
 	"strings"
 	"unicode/utf8"
 
@@ -14,6 +15,18 @@ const (
 	Width = 80
 	Lines = 25
 )
+
+// least is how many lines a report has on the smallest screen.
+const least = 12
+
+// Room returns how many lines a report has that is written to w: Lines, or on a lower screen
+// what leaves a row for the prompt after it. w is a screen if it has a method Rows.
+func Room(w io.Writer) int {
+	if screen, ok := w.(interface{ Rows() int }); ok {
+		return min(Lines, max(screen.Rows()-1, least))
+	}
+	return Lines
+}
 
 // Block is some lines of a report that belong together.
 type Block struct {

@@ -2,6 +2,7 @@ package brief
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -69,5 +70,26 @@ func TestWrap(t *testing.T) {
 		if utf8.RuneCountInString(l) > Width || i > 0 && !strings.HasPrefix(l, "  ") {
 			t.Errorf("%q", l)
 		}
+	}
+}
+
+// lowScreen has so many rows.
+type lowScreen struct {
+	io.Writer
+	rows int
+}
+
+func (s lowScreen) Rows() int { return s.rows }
+
+// TestRoom: on a low screen a report leaves a row for the prompt; elsewhere it has its usual
+// lines.
+func TestRoom(t *testing.T) {
+	for rows, want := range map[int]int{0: least, 5: least, 24: 23, 25: 24, 26: Lines, 100: Lines} {
+		if got := Room(lowScreen{io.Discard, rows}); got != want {
+			t.Errorf("%d rows: %d lines, want %d", rows, got, want)
+		}
+	}
+	if got := Room(io.Discard); got != Lines {
+		t.Errorf("no screen: %d", got)
 	}
 }

@@ -39,7 +39,7 @@ type screen struct {
 }
 
 // write returns it.
-func (s *screen) write() string {
+func (s *screen) write(room int) string {
 	hangs := s.r.Verdict.LockUp()
 	if hangs {
 		s.add(rankAnswer, s.wrapped(s.verdict))
@@ -67,7 +67,7 @@ func (s *screen) write() string {
 	if s.r.Scheduled && s.r.Impact == nil && s.r.LockCount > 1 {
 		see = seeImpact
 	}
-	return s.Text(brief.Lines, len(s.r.Locks)+len(s.r.Signals)+len(s.r.Blocked) > 0, see)
+	return s.Text(room, len(s.r.Locks)+len(s.r.Signals)+len(s.r.Blocked) > 0, see)
 }
 
 func (s *screen) add(rank int, lines []string) {

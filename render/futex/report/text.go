@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ustack/render/brief"
 	"ustack/render/futex"
 	"ustack/render/phrase"
 	"ustack/tracefs"
@@ -25,7 +26,7 @@ type Options struct {
 func Text(w io.Writer, r *futex.Report, opt Options) error {
 	t := &text{r: r, opt: opt}
 	if opt.Brief {
-		_, err := io.WriteString(w, (&screen{text: t}).write())
+		_, err := io.WriteString(w, (&screen{text: t}).write(brief.Room(w)))
 		return err
 	}
 	if r.Verdict.LockUp() {

@@ -24,7 +24,7 @@ const (
 const seeMore = "More rows and notes with -v; --json has all of it."
 
 // brief returns the report in as many lines as a screen has.
-func (t *text) brief() string {
+func (t *text) brief(room int) string {
 	blocked, events, unknown := t.sections()
 	first := blocked
 	if len(blocked) == 0 {
@@ -42,7 +42,7 @@ func (t *text) brief() string {
 			s.Note(rankNotes, false, "Note: "+n+".")
 		}
 	}
-	return s.Text(brief.Lines, t.r.RowCount > len(t.r.Rows), seeMore)
+	return s.Text(room, t.r.RowCount > len(t.r.Rows), seeMore)
 }
 
 // lines returns what is written, by lines, without empty lines around it.

@@ -16,7 +16,7 @@ import (
 func Text(w io.Writer, r *wait.Report, opt Options) error {
 	t := &text{r: r}
 	if opt.Brief {
-		_, err := io.WriteString(w, t.brief())
+		_, err := io.WriteString(w, t.brief(brief.Room(w)))
 		return err
 	}
 	t.amounts()

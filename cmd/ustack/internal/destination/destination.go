@@ -18,6 +18,8 @@ type Flags struct {
 	path  string
 	color string
 	pager string
+	// browse is set if a browser shows the report.
+	browse bool
 }
 
 // RegisterFile defines the flag of what is a stream.
@@ -49,7 +51,7 @@ func (f *Flags) setColor(when string) error {
 const always = "always"
 
 // ToFile reports whether the report goes to a file that the user has named.
-func (f *Flags) ToFile() bool { return f.path != "" }
+func (f *Flags) ToFile() bool { return f.path != "" || f.browse }
 
 // Stream opens the destination of what is written as it comes, has it written, and closes
 // it. Standard output is passed as it is: it may be a terminal (render.Output).
@@ -63,6 +65,9 @@ func (f *Flags) Stream(stdout io.Writer, write func(io.Writer) error) error {
 // Open opens the destination, which is standard output if no file is named. text is set
 // if what is written is text for people. Close sends what has been written.
 func (f *Flags) Open(stdout io.Writer, text bool) (io.WriteCloser, error) {
+	if f.browse {
+		return f.openPage()
+	}
 	if f.path != "" {
 		return create(f.path)
 	}

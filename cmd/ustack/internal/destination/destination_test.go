@@ -101,6 +101,10 @@ func TestPager(t *testing.T) {
 	if got := shown(t, flags(t), long); got != "paged\n" {
 		t.Errorf("a long text: %q", got)
 	}
+	// Characters count, and not the bytes that they take.
+	if got, wide := shown(t, flags(t), strings.Repeat(strings.Repeat("…", 80)+"\n", 23)), strings.Repeat(strings.Repeat("…", 81)+"\n", 23); strings.Contains(got, "paged") || shown(t, flags(t), wide) != "paged\n" {
+		t.Errorf("wide lines: %q", got)
+	}
 	for _, pager := range []string{"never", "cat", "/nonexistent"} {
 		if got := shown(t, flags(t, "--pager="+pager), long); !strings.HasSuffix(got, long) {
 			t.Errorf("%s: %q", pager, got)

@@ -17,6 +17,9 @@ var ErrMixed = errors.New("standard output and standard error are the same file,
 // and this is not a terminal, the command's goes to standard error, as that of perf record
 // -o - does. It is ErrMixed if that is the same file and what is written is not text.
 func (f *Flags) ForCommand(cmd []string, std command.Streams, text bool) (command.Streams, error) {
+	if f.browse && f.path == "" {
+		return std, nil // the page is in a file of its own
+	}
 	return ForCommand(cmd, f.path, std, text)
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"unicode/utf8"
 
 	"ustack/render"
 	"ustack/render/brief"
@@ -54,12 +55,21 @@ func (t *terminal) painted(can bool) []byte {
 }
 
 // long reports whether the text does not fit on the screen, whose last row is for the
-// shell's next prompt. A brief report is not long: it is one on any screen.
+// shell's next prompt.
 func (t *terminal) long(tty *os.File) bool {
 	rows, columns := render.NewScreen(tty).Size()
-	rows = max(rows, brief.Lines+1)
 	for line := range bytes.Lines(t.text.Bytes()) {
-		rows -= 1 + max(len(line)-2, 0)/columns // at least: a character can take several bytes
+		width := utf8.RuneCount(bytes.TrimSuffix(line, []byte("\n")))
+		rows -= 1 + max(width-1, 0)/columns
 	}
 	return rows <= 0
+}
+
+// Rows returns how many rows the terminal has (brief.Room).
+func (t *terminal) Rows() int {
+	if tty, ok := t.to.(*os.File); ok {
+		rows, _ := render.NewScreen(tty).Size()
+		return rows
+	}
+	return brief.Lines + 1
 }

@@ -36,6 +36,7 @@ func (f *Flags) Register(fs *flag.FlagSet) {
 	fs.DurationVar(&f.minWait, "min-wait", 0, "show rows with a wait of at least this `TIME`; all are counted")
 	fs.DurationVar(&f.Interval, "interval", 0, "update the report every `TIME`, 0 for at the end only")
 	f.To.Register(fs)
+	f.To.RegisterOpen(fs, &f.format)
 	fs.Func("comm", "only the waits of threads of this `NAME`", func(s string) error {
 		f.View.Comms = append(f.View.Comms, s)
 		return nil
