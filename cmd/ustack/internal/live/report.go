@@ -111,9 +111,9 @@ func (s *session) refused() (list []instance.Stats) {
 	return list
 }
 
-// overruns returns the number of all records that the kernel did not take.
-func (s *session) overruns() (n uint64) {
-	for _, st := range s.refused() {
+// overruns returns how many records the kernel did not take, by its counts.
+func overruns(stats []instance.Stats) (n uint64) {
+	for _, st := range stats {
 		n += st.CommitOverrun
 	}
 	return n

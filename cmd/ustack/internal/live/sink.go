@@ -82,7 +82,7 @@ func (s *session) start() *Start {
 	return &Start{
 		Events: s.events, Stacks: s.stacks, Mappings: s.follow.how,
 		Files:   s.follow.known,
-		Refused: s.overruns,
+		Refused: func() uint64 { return overruns(s.refused()) },
 		Stopped: func() tracefs.Time { return tracefs.Time(s.until.Load()) },
 		Idle:    s.progress.idle,
 		Wake:    s.tracer.Mark,
