@@ -108,7 +108,11 @@ func (j *JSON) appendSkipped(b []byte, s *symbol.Skipped, trust filemap.Trust) [
 func (j *JSON) appendPlace(b, txt []byte, f *tracefs.Frame, o *resolve.Attribution) []byte {
 	addrText := txt[f.Off:f.AddrEnd]
 	raw := f.Form == tracefs.FormPlain && o.Reason != filemap.NoIdentifier
-	switch o.Reason {
+	reason := o.Reason
+	if f.Form == tracefs.FormBuildID {
+		reason = filemap.NoPath // both numbers are shown, if they are of no file, too
+	}
+	switch reason {
 	case filemap.VDSO, filemap.NoIdentifier, filemap.Unannounced, filemap.Lost, filemap.Ambiguous, filemap.Contradicted, filemap.Forgotten, filemap.OnlyClaimed, filemap.NoPath:
 		key := `,"offset":`
 		if raw {

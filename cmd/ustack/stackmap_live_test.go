@@ -44,6 +44,9 @@ func TestLiveStackMap(t *testing.T) {
 			if f.Path == "" {
 				continue
 			}
+			if strings.HasPrefix(f.Offset, "0xffff") {
+				t.Errorf("%+v: the kernel made this offset of an address in no mapping", f)
+			}
 			named++
 			if id := idOfFile(t, f.Path); id.Hex() != f.BuildID {
 				t.Errorf("%+v: the file has %s", f, id.Hex())

@@ -160,6 +160,21 @@ func TestStackMap(t *testing.T) {
 	}
 }
 
+// TestStackMapHole: an offset that the kernel made of an address before a mapping has no file, whatever
+// the build ID is of.
+func TestStackMapHole(t *testing.T) {
+	root, name := t.TempDir(), filepath.Join(t.TempDir(), "holes.txt")
+	programOfMap(t, exeOfMap, root, "/opt/labs/wl/exe1")
+	text := "@[\n    " + exeOfMap + " 0xffffaa7f391e0000\n    " + exeOfMap + " 0x1178\n]: 3\n"
+	if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	stack := mapStacks(t, profileRun(t, "replay", "-q", "--format=json", "--sysroot", root, name))[0].Stack
+	if hole := stack[0]; hole.Path != "" || hole.Reason != "no-vma" || stack[1].Path != "/opt/labs/wl/exe1" {
+		t.Errorf("%+v", stack)
+	}
+}
+
 // TestStackMapText: text that was made of a map is read back, with the same result, and so is
 // a dump that was compressed or comes from a pipe.
 func TestStackMapText(t *testing.T) {

@@ -64,6 +64,9 @@ func (t *texts) attribution(txt []byte, f *tracefs.Frame) Attribution {
 // byID returns the attribution of an offset in the file with a build ID. The kernel has seen
 // the file, but where it is was found afterwards.
 func (t *texts) byID(id filemap.BuildID, offset uint64) Attribution {
+	if offset >= filemap.NoFileOffset {
+		return unnamed(filemap.NoVMA)
+	}
 	if t.find == nil || id.IsZero() {
 		return unnamed(filemap.NoPath)
 	}
