@@ -23,7 +23,7 @@ type inodes struct {
 	lossy bool
 }
 
-// inodeRecord is what tells to which record an inode belongs.
+// inodeRecord shows to which record an inode belongs.
 type inodeRecord struct {
 	cpu               uint32
 	pid               int

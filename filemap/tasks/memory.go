@@ -293,7 +293,7 @@ func (k *known) count(m *memory, at tracefs.Time) {
 // may take the build ID from it.
 type Watch func(pid int, m *procmap.Mapping, since tracefs.Time)
 
-// watchAll tells of the mappings of an answer that lie in a part.
+// watchAll reports the mappings of an answer that lie in a part.
 func (k *known) watchAll(pid int, code []procmap.Mapping, p part) {
 	for i := range code {
 		if m := &code[i]; k.Watch != nil && m.Start < p.end && p.start < m.End {

@@ -12,7 +12,7 @@ import (
 )
 
 // NewEncoder returns an encoder whose output has no characters on which a terminal acts, but
-// line feeds. Its strings are the same to whoever parses them.
+// line feeds. A parser gets the same strings.
 func NewEncoder(w io.Writer) *json.Encoder { return json.NewEncoder(writer{w}) }
 
 // Marshal is json.Marshal without characters on which a terminal acts.

@@ -12,7 +12,7 @@ import (
 type policy uint8
 
 const (
-	barging policy = iota // whoever comes first, as glibc does
+	barging policy = iota // the thread that comes first, as in glibc
 	fifo                  // the thread that has waited longest
 )
 
