@@ -10,7 +10,7 @@ import (
 const longest = 64
 
 // Name returns the name that from is the beginning of, else the one that takes
-// the fewest changes of one byte to become from, the first of several, and none if
+// the fewest changes, see distance, to become from, the first of several, and none if
 // all would have to be rewritten.
 func Name(from string, names []string) (string, bool) {
 	if len(from) > longest {
@@ -58,24 +58,27 @@ func Unknown(what, word string, names []string) string {
 	return fmt.Sprintf("unknown %s %.80q (one of %s)%s", what, word, strings.Join(names, ", "), meant)
 }
 
-// distance returns the number of bytes to insert, delete or replace to turn a
-// into b (Levenshtein).
+// distance returns the number of bytes to insert, delete or replace, or of neighbors to
+// change over, to turn a into b (Damerau and Levenshtein, each byte changed once).
 func distance(a, b string) int {
-	row := make([]int, len(b)+1)
+	before, row := make([]int, len(b)+1), make([]int, len(b)+1)
+	next := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
+		next[0] = i + 1
 		for j := range len(b) {
-			replaced := diagonal
+			replaced := row[j]
 			if a[i] != b[j] {
 				replaced++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j+1]+1, row[j]+1)
+			next[j+1] = min(replaced, row[j+1]+1, next[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				next[j+1] = min(next[j+1], before[j-1]+1)
+			}
 		}
+		before, row, next = row, next, before
 	}
 	return row[len(b)]
 }

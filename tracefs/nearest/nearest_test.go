@@ -21,7 +21,7 @@ func TestName(t *testing.T) {
 // TestMeant: a slip has a name, another word has none.
 func TestMeant(t *testing.T) {
 	for word, want := range map[string]string{
-		"repaly": "replay", "lve": "live", "futx": "futex", "bench": "benchmarks", "glossaries": "glossary",
+		"repaly": "replay", "lve": "live", "lvie": "live", "futx": "futex", "fuetx": "futex", "bench": "benchmarks", "glossaries": "glossary",
 		"": "", "help": "", "evil": "", "redis-server": "", "bash": "", "1234": "",
 	} {
 		if want != "" {
