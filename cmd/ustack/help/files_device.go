@@ -5,8 +5,8 @@ package help
 import "embed"
 
 // Devices do without the topics of commands that they do not have, and without what is not
-// needed to use the others: names of functions and other formats are made where traces are read.
+// needed to use the others.
 //
-//go:embed replay.md live.md futex.md wait.md record.md maps.md health.md
-//go:embed correctness.md usage/*.txt
+//go:embed replay.md live.md futex.md wait.md record.md maps.md health.md symbols.md
+//go:embed formats.md correctness.md glossary.md usage/*.txt
 var files embed.FS

@@ -1,14 +1,14 @@
 package live
 
-import "ustack/cmd/ustack/internal/command"
+import "io"
 
 // Command is a command that runs for an engine beside Run. It is held at the first instruction
 // of its program until Release.
 type Command struct{ c *child }
 
 // StartCommand starts a command and holds it.
-func StartCommand(args []string, std command.Streams) (*Command, error) {
-	c, err := startChild(args, std.In, std.Out, std.Err)
+func StartCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) (*Command, error) {
+	c, err := startChild(args, stdin, stdout, stderr)
 	if err != nil {
 		return nil, err
 	}

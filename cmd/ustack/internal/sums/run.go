@@ -185,7 +185,7 @@ func (s *session) filtered() bool { return len(s.opt.PIDs)+len(s.opt.Command) > 
 func (s *session) begin(minWait time.Duration) (err error) {
 	opt := s.opt
 	if len(opt.Command) > 0 {
-		if s.child, err = live.StartCommand(opt.Command, opt.Child); err != nil {
+		if s.child, err = live.StartCommand(opt.Command, opt.Child.In, opt.Child.Out, opt.Child.Err); err != nil {
 			return err
 		}
 		s.files.know(int32(s.child.PID()))
