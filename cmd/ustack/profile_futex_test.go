@@ -61,6 +61,12 @@ func TestFutexProfiles(t *testing.T) {
 					t.Errorf("%d ns at %s, want %d", got[lock], lock, ns)
 				}
 			}
+			if report.Contended.Total == 0 {
+				if _, messages := runs(t, exitFailure, command("--format=folded")...); !strings.Contains(messages, "nothing to write") {
+					t.Errorf("no stack to show: %s", messages)
+				}
+				return
+			}
 			sum := int64(0)
 			for line := range strings.Lines(profileRun(t, command("--format=folded")...)) {
 				n, err := strconv.ParseInt(strings.TrimSpace(line[strings.LastIndexByte(line, ' '):]), 10, 64)
