@@ -122,6 +122,9 @@ func newAnswer(f *fleet.Ask, parts []string) (*answers, error) {
 
 // device adds a report.
 func (a *answers) device(d *deviceRow) error {
+	if _, twice := a.os[d.Report]; twice {
+		return fmt.Errorf("the report %.80q is there twice: were tables of another directory copied here?", d.Name)
+	}
 	sum := a.known[d.Device]
 	if sum == nil {
 		sum = &deviceSum{device: d.Device, os: d.OS, kernel: d.Kernel}
@@ -185,6 +188,9 @@ func (l *lockSum) add(s *sampleRow, side int) {
 
 // where are the columns that say which lock it is.
 func (l *lockSum) where() []any {
+	if l.name != nil { // threads may wait for it at several sites
+		return []any{textOf(l.kind), *l.name, nil, nil, nil}
+	}
 	return []any{textOf(l.kind), textOf(l.name), textOf(l.path), textOf(l.id), numberOf(l.offset)}
 }
 

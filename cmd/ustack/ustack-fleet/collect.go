@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -19,6 +20,7 @@ import (
 // row that refers to it, but events; those wait for finish.
 type collector struct {
 	columns map[string]map[string]int // by table and name
+	texts   texts
 	head    map[string]string
 
 	device  deviceRow
@@ -54,20 +56,42 @@ type stack struct {
 
 // lock is a lock of the report.
 type lock struct {
-	kind, name, buildID string
+	kind, name    string
+	path, buildID string // of the file with its variable
 }
 
 // Bounds on what a report may have: more is not one that ustack has recorded.
 const (
 	maxText    = 4 << 10
+	maxTexts   = 32 << 20 // bytes of all texts that differ
 	maxFrames  = 1 << 10
-	maxSamples = 1 << 22
-	maxKinds   = 1 << 20
+	maxSamples = 1 << 19
+	maxKinds   = 1 << 17
+	// maxSum bounds times and counts, in nanoseconds a hundred days: the sums of a thousand
+	// such reports fit into 64 bits.
+	maxSum = 1 << 53
 )
+
+// texts keeps each text of a report once.
+type texts struct {
+	known map[string]string
+	bytes int
+}
+
+// keep returns a text that nothing changes.
+func (t *texts) keep(s string) string {
+	if known, ok := t.known[s]; ok {
+		return known
+	}
+	s = strings.Clone(s)
+	t.known[s] = s
+	t.bytes += len(s)
+	return s
+}
 
 func newCollector() *collector {
 	c := &collector{
-		columns: make(map[string]map[string]int), head: make(map[string]string), counted: make(map[eventKey]*counted),
+		columns: make(map[string]map[string]int), texts: texts{known: make(map[string]string)}, head: make(map[string]string), counted: make(map[eventKey]*counted),
 		stacks: make(map[int64]*stack), locks: make(map[int64]*lock),
 	}
 	for _, t := range tables.All() {
@@ -83,6 +107,7 @@ func newCollector() *collector {
 type values struct {
 	columns map[string]int
 	row     []any
+	texts   *texts
 }
 
 // number returns a column, 0 if it is NULL.
@@ -97,7 +122,7 @@ func (v *values) text(name string) string {
 	if len(s) > maxText {
 		s = strings.ToValidUTF8(s[:maxText], "")
 	}
-	return strings.Clone(s)
+	return v.texts.keep(s)
 }
 
 // optional returns a column, nil if it is NULL.
@@ -110,13 +135,18 @@ func (v *values) optional(name string) *int64 {
 
 // Row implements tables.Sink.
 func (c *collector) Row(table string, row []any) error {
-	v := &values{c.columns[table], row}
+	v := &values{c.columns[table], row, &c.texts}
 	if table != "frames" {
 		c.endStack()
 	}
+	if c.texts.bytes > maxTexts {
+		return fmt.Errorf("more than %d bytes of names and paths", maxTexts)
+	}
 	switch table {
 	case "head":
-		c.head[v.text("key")] = v.text("value")
+		if key := v.text("key"); c.head[key] == "" || key == "end" { // the first one counts
+			c.head[key] = v.text("value")
+		}
 	case "events":
 		return c.event(v)
 	case "stacks":
@@ -125,14 +155,17 @@ func (c *collector) Row(table string, row []any) error {
 	case "frames":
 		return c.frame(v)
 	case "trace":
-		c.trace(v)
+		return c.trace(v)
 	case "locks":
-		c.locks[v.number("id")] = &lock{kind: v.text("kind"), name: v.text("name"), buildID: v.text("object_build_id")}
+		c.locks[v.number("id")] = &lock{kind: v.text("kind"), name: v.text("name"), path: v.text("object"), buildID: v.text("object_build_id")}
 	case "waits":
 		return c.wait(v)
 	}
 	return nil
 }
+
+// errSums: the report has sums, and not single waits and events.
+var errSums = errors.New("it has sums (of record --source=bpf, or of merge), and no single waits: these are not exported yet")
 
 // isContext reports whether an event is one of those that waits are made of.
 func isContext(name string) bool {
@@ -142,6 +175,9 @@ func isContext(name string) bool {
 // event counts an event with a stack.
 func (c *collector) event(v *values) error {
 	key := eventKey{v.text("name"), v.number("stack")}
+	if strings.HasPrefix(key.name, "ustack_futex_") || key.name == "stack_count" {
+		return errSums
+	}
 	if key.stack == 0 || key.name == "" || isContext(key.name) {
 		return nil
 	}
@@ -246,11 +282,19 @@ func (c *collector) endStack() {
 }
 
 // trace takes the row of the trace.
-func (c *collector) trace(v *values) {
+func (c *collector) trace(v *values) error {
+	if unit := v.text("time_unit"); unit != "ns" {
+		return fmt.Errorf("its times are %s, and not nanoseconds", unit)
+	}
 	c.endNS = v.number("end_ns")
 	d := &c.device
 	d.Duration = max(c.endNS-v.number("start_ns"), 0)
-	d.Events, d.Lost, d.LostMore = v.number("events"), v.number("lost_records")+v.number("refused_records"), v.number("lost_more") != 0
+	lost, refused := v.number("lost_records"), v.number("refused_records")
+	d.Events, d.Lost, d.LostMore = v.number("events"), lost+refused, v.number("lost_more") != 0
+	if min(lost, refused) < 0 || max(lost, refused) > maxSum || d.Duration > maxSum {
+		return errors.New("its counts or times are too large")
+	}
+	return nil
 }
 
 // wait takes a wait.
@@ -269,7 +313,9 @@ func (c *collector) wait(v *values) error {
 	default:
 		row.NS, row.LowNS, row.HighNS = ns, ns, ns
 		c.device.Waits++
-		c.device.WaitedNS += *ns
+		if c.device.WaitedNS += *ns; *ns > maxSum || c.device.WaitedNS > maxSum {
+			return errors.New("its waits are too long")
+		}
 	}
 	s := c.stacks[v.number("stack")]
 	row.at(s)
@@ -302,16 +348,20 @@ func (r *sampleRow) of(l *lock, s *stack) {
 	sum := appendText(nil, r.LockKind)
 	switch {
 	case r.LockName != nil:
-		sum = appendText(appendText(append(sum, 'n'), r.LockBuildID), r.LockName)
+		sum = appendText(appendFile(append(sum, 'n'), r.LockBuildID, some(l.path)), r.LockName)
 	case s != nil && s.site != nil:
-		id := s.site.BuildID
-		if id == nil {
-			id = s.site.Path
-		}
-		sum = binary.LittleEndian.AppendUint64(appendText(append(sum, 's'), id), offset(s.site))
+		sum = binary.LittleEndian.AppendUint64(appendFile(append(sum, 's'), s.site.BuildID, s.site.Path), offset(s.site))
 	}
 	key := xxhash.Sum64(sum)
 	r.LockKey = &key
+}
+
+// appendFile appends the build ID of a file, or its path if it has none.
+func appendFile(b []byte, id, path *string) []byte {
+	if id != nil {
+		return appendText(append(b, 'b'), id)
+	}
+	return appendText(append(b, 'p'), path)
 }
 
 // offset returns the offset of a frame, all ones if it is unknown.
@@ -332,25 +382,17 @@ func (c *collector) finish(report uint64, name string, now time.Time) {
 		c.samples = append(c.samples, row)
 	}
 	d := &c.device
-	d.Report, d.Name = report, name
+	d.Report, d.Name = report, strings.ToValidUTF8(name, "\ufffd")
 	d.OS, d.Kernel, d.Arch, d.Ustack = c.head["os"], c.head["kernel"], c.head["arch"], c.head["ustack"]
 	if d.Device = c.head["boot_id"]; d.Device == "" {
 		d.Device = fmt.Sprintf("report-%016x", report)
 	}
-	clock, known := c.clock(now)
-	if known {
-		begun := c.endNS - d.Duration + clock
-		d.Begun = &begun
-	}
+	begun := c.endNS - d.Duration
+	d.Begun = c.utc(&begun, now)
 	for i := range c.samples {
 		row := &c.samples[i]
 		row.Report, row.Device = report, d.Device
-		if !known {
-			row.Time = nil
-		} else if row.Time != nil {
-			at := *row.Time + clock
-			row.Time = &at
-		}
+		row.Time = c.utc(row.Time, now)
 	}
 }
 
@@ -369,22 +411,29 @@ func (c *collector) whole() error {
 			left = n
 		}
 	}
+	if !said && c.head["version"] != "" {
+		return errors.New("its last line is missing: it was cut")
+	}
 	if said && events-left != c.device.Events {
 		return fmt.Errorf("its last line says that it has %d events, and it has %d: it was changed", events-left, c.device.Events)
 	}
 	return nil
 }
 
-// clock returns what the trace's clock is behind UTC, in nanoseconds. A report whose clock
-// would put it before ustack existed, or after today, does not say when it was made.
-func (c *collector) clock(now time.Time) (offset int64, known bool) {
+// utc returns a time of the trace as nanoseconds of UTC, nil if that is unknown: the report
+// does not say what its clock is, or it would be before ustack existed, or after today.
+func (c *collector) utc(at *int64, now time.Time) *int64 {
 	offset, err := strconv.ParseInt(c.head["clock_offset_ns"], 10, 64)
-	if err != nil {
-		return 0, false
+	if err != nil || at == nil {
+		return nil
 	}
 	first := time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC)
-	end := time.Unix(0, offset).Add(time.Duration(c.endNS))
-	return offset, end.After(first) && end.Before(now.Add(24*time.Hour))
+	t := time.Unix(0, offset).Add(time.Duration(*at))
+	if t.Before(first) || t.After(now.Add(24*time.Hour)) {
+		return nil
+	}
+	ns := t.UnixNano()
+	return &ns
 }
 
 // some returns a text, nil if it is empty.

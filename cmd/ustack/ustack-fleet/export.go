@@ -102,6 +102,13 @@ func (e *exporter) report(p *part, name string) error {
 
 // sumOf returns the key of a report: the xxhash of its bytes.
 func sumOf(name string) (uint64, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return 0, fmt.Errorf("reading a report: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return 0, fmt.Errorf("reading a report: %s is not a regular file", name)
+	}
 	file, err := os.Open(name)
 	if err != nil {
 		return 0, fmt.Errorf("reading a report: %w", err)

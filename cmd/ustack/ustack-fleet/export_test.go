@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/saved"
 	"ustack/cmd/ustack/internal/symbols"
@@ -186,6 +188,31 @@ func TestExportChanged(t *testing.T) {
 	}
 }
 
+// TestExportRefused: what would be counted wrong is left out, and says why.
+func TestExportRefused(t *testing.T) {
+	dir := t.TempDir()
+	db := filepath.Join(dir, "db")
+	pipe := filepath.Join(dir, "pipe")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cut := filepath.Join(dir, "cut.txt")
+	whole, err := os.ReadFile(report(t, dir, "a", "one", gitEvents))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, cut, whole[:bytes.LastIndexByte(whole[:len(whole)/2], '\n')+1])
+	sums := filepath.Join(dir, "sums.txt")
+	writeFile(t, sums, []byte("            prog-11      [000] .....     1.000000: ustack_futex_wait: a=1\n            prog-11      [000] .....     1.000001: <user stack trace>\n =>  <00007f0000001234>\n"))
+	const ticks = testdata + "/captures/hash/counter/trace.txt.zst"
+	_, messages := ran(t, command.Failure, "export", "-q", "-o", db, pipe, cut, sums, ticks)
+	for _, want := range []string{"0 reports added", "not a regular file", "it was cut", "it has sums", "its times are ticks"} {
+		if !strings.Contains(messages, want) {
+			t.Errorf("%q is not in %s", want, messages)
+		}
+	}
+}
+
 // TestStoreTaken: there is one export at a time, and what a killed one has left goes.
 func TestStoreTaken(t *testing.T) {
 	dir := t.TempDir()
@@ -226,7 +253,13 @@ func TestStoreDamaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range [][]byte{nil, whole[:len(whole)/2], []byte("PAR1 is not all"), whole[:len(whole)-9]} {
+	damaged := [][]byte{nil, whole[:len(whole)/2], []byte("PAR1 is not all"), whole[:len(whole)-9]}
+	for at := 0; at < len(whole); at += 1 + len(whole)/50 {
+		text := bytes.Clone(whole)
+		text[at] ^= 8
+		damaged = append(damaged, text)
+	}
+	for _, text := range damaged {
 		writeFile(t, name, text)
 		if _, messages := ran(t, command.Failure, "fleet", "top", db); !strings.Contains(messages, name) {
 			t.Errorf("%d bytes: %s", len(text), messages)

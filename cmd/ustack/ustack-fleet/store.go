@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/parquet-go/parquet-go"
 	"golang.org/x/sys/unix"
 
@@ -61,7 +62,7 @@ func (s *store) take() (err error) {
 }
 
 // newPrefix begins the name of a part that is being filled.
-const newPrefix = ".new-"
+const newPrefix = ".ustack-export-"
 
 // load learns what is in the directory.
 func (s *store) load() error {
@@ -102,7 +103,10 @@ func escapeGlob(path string) string {
 
 // eachRow calls do with each row of a table of a part.
 func eachRow[T any](part, table string, do func(*T) error) error {
-	name := filepath.Join(part, table+".parquet")
+	name := filepath.Join(part, table+tableSuffix)
+	if err := checkSum(name); err != nil {
+		return err
+	}
 	file, err := os.Open(name)
 	if err != nil {
 		return fmt.Errorf("reading a table: %w", err)
@@ -112,7 +116,6 @@ func eachRow[T any](part, table string, do func(*T) error) error {
 	if err != nil {
 		return fmt.Errorf("reading a table: %w", err)
 	}
-	// OpenFile reports what is wrong with a file; the reader would panic.
 	opened, err := parquet.OpenFile(file, info.Size())
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -155,10 +158,44 @@ func sameColumns[T any](f *parquet.File) error {
 	return nil
 }
 
+// tableSuffix ends the name of a table, sumSuffix that of the file with its xxhash.
+const (
+	tableSuffix = ".parquet"
+	sumSuffix   = ".xxhash"
+)
+
+// writeSum writes the sum of a table.
+func writeSum(name string, sum uint64) error {
+	file, err := os.OpenFile(name+sumSuffix, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(file, "%016x\n", sum)
+	return errors.Join(err, file.Sync(), file.Close())
+}
+
+// checkSum returns an error if a table is not what was written: the library that reads it
+// panics at damaged files, or takes all memory.
+func checkSum(name string) error {
+	want, err := os.ReadFile(name + sumSuffix)
+	if err != nil {
+		return fmt.Errorf("reading the sum of a table: %w", err)
+	}
+	sum, err := sumOf(name)
+	if err != nil {
+		return err
+	}
+	if fmt.Sprintf("%016x\n", sum) != string(want) {
+		return fmt.Errorf("%s is damaged: its xxhash is not that in %s", name, filepath.Base(name)+sumSuffix)
+	}
+	return nil
+}
+
 // part is a directory that is being filled.
 type part struct {
 	dir     string
 	files   []*os.File
+	sums    []*xxhash.Digest // of the files
 	stacks  *parquet.GenericWriter[stackRow]
 	frames  *parquet.GenericWriter[frameRow]
 	samples *parquet.GenericWriter[sampleRow]
@@ -192,12 +229,13 @@ func newWriter[T any](p *part, table string, before error) (*parquet.GenericWrit
 	if before != nil {
 		return nil, before
 	}
-	file, err := os.OpenFile(filepath.Join(p.dir, table+".parquet"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	file, err := os.OpenFile(filepath.Join(p.dir, table+tableSuffix), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return nil, fmt.Errorf("creating a table: %w", err)
 	}
-	p.files = append(p.files, file)
-	return parquet.NewGenericWriter[T](file, parquet.Compression(&parquet.Zstd), parquet.MaxRowsPerRowGroup(groupRows),
+	sum := xxhash.New()
+	p.files, p.sums = append(p.files, file), append(p.sums, sum)
+	return parquet.NewGenericWriter[T](io.MultiWriter(file, sum), parquet.Compression(&parquet.Zstd), parquet.MaxRowsPerRowGroup(groupRows),
 		parquet.PageBufferSize(pageBytes), parquet.DataPageStatistics(true), parquet.CreatedBy("ustack", "", "")), nil
 }
 
@@ -228,10 +266,13 @@ func (s *store) add(p *part, c *collector) error {
 // finish has the part appear under a name.
 func (p *part) finish(name string) error {
 	err := errors.Join(p.stacks.Close(), p.frames.Close(), p.samples.Close(), p.devices.Close())
-	for _, f := range p.files {
-		err = errors.Join(err, f.Sync(), f.Close())
+	for i, f := range p.files {
+		err = errors.Join(err, f.Sync(), f.Close(), writeSum(f.Name(), p.sums[i].Sum64()))
 	}
 	p.files = nil
+	if err == nil {
+		err = syncDir(p.dir)
+	}
 	if err == nil {
 		err = os.Chmod(p.dir, 0o777&^umask())
 	}

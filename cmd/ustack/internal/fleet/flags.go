@@ -97,7 +97,7 @@ func ParseAsk(args []string, stdout io.Writer) (*Ask, error) {
 	fs.IntVar(&f.Top, "top", defaultTop, "at most `N` rows")
 	fs.Func("by", "`ORDER` of locks: total, devices, p99 or waits (default total)", f.By.set)
 	fs.StringVar(&f.A, "a", "", "for diff: compare devices of the operating system `OS` ...")
-	fs.StringVar(&f.B, "b", "", "for diff: ... with these, in which it is new")
+	fs.StringVar(&f.B, "b", "", "for diff: ... with those of this `OS`, in which it is new")
 	fs.BoolVar(&f.SQL, "sql", false, "print the question as SQL for DuckDB, and do not answer it")
 	if err := parseMixed(fs, args, stdout, &f); err != nil {
 		return nil, err
@@ -131,6 +131,8 @@ func (f *Ask) check() error {
 		return fmt.Errorf("unknown question %.40q (one of top, devices, diff)", f.Question)
 	case f.Question == Diff && (f.A == "" || f.B == ""):
 		return errors.New("diff compares two operating systems: --a OS --b OS; ustack fleet devices DIR lists them")
+	case f.Question == Diff && f.A == f.B:
+		return errors.New("--a and --b are the same operating system")
 	case f.Question != Diff && f.A+f.B != "":
 		return errors.New("--a and --b are for diff")
 	case f.Top <= 0:

@@ -57,8 +57,8 @@ func (f *Ask) topSQL() string {
   count(DISTINCT device) AS devices,
   round(100.0 * count(DISTINCT device) / (SELECT count(DISTINCT device) FROM %[1]s), 1) AS percent,
   quantile_disc(ns, 0.99) AS p99_ns,
-  min(lock_kind) AS kind, min(lock_name) AS lock, min(site_path) AS file,
-  min(site_build_id) AS build_id, min(site_offset) AS "offset"
+  min(lock_kind) AS kind, min(lock_name) AS lock, min(site_path) FILTER (lock_name IS NULL) AS file,
+  min(site_build_id) FILTER (lock_name IS NULL) AS build_id, min(site_offset) FILTER (lock_name IS NULL) AS "offset"
 FROM %[2]s
 WHERE ns IS NOT NULL
 GROUP BY lock_key
@@ -88,8 +88,8 @@ SELECT * EXCLUDE (lock_key) FROM (SELECT lock_key,
   CAST(round(coalesce(sum(ns * weight) FILTER (os = %[3]s), 0) / (SELECT devices FROM os WHERE os = %[3]s)) AS BIGINT) AS a_ns,
   CAST(round(coalesce(sum(ns * weight) FILTER (os = %[4]s), 0) / (SELECT devices FROM os WHERE os = %[4]s)) AS BIGINT) AS b_ns,
   count(DISTINCT device) FILTER (os = %[3]s) AS a_devices, count(DISTINCT device) FILTER (os = %[4]s) AS b_devices,
-  min(lock_kind) AS kind, min(lock_name) AS lock, min(site_path) AS file,
-  min(site_build_id) AS build_id, min(site_offset) AS "offset"
+  min(lock_kind) AS kind, min(lock_name) AS lock, min(site_path) FILTER (lock_name IS NULL) AS file,
+  min(site_build_id) FILTER (lock_name IS NULL) AS build_id, min(site_offset) FILTER (lock_name IS NULL) AS "offset"
 FROM s
 GROUP BY lock_key)
 ORDER BY b_ns - a_ns DESC, lock_key

@@ -36,7 +36,7 @@ const (
 // the first event.
 func (h *heads) line(to Sink, line []byte, first bool) error {
 	field, ok := bytes.CutPrefix(bytes.TrimSuffix(line, []byte("\n")), []byte(reportLine))
-	if !ok || len(field) > maxHeadLine || h.sent >= maxHead {
+	if !ok || len(field) > maxHeadLine {
 		return nil
 	}
 	key, value, ok := strings.Cut(string(field), "=")
@@ -44,6 +44,9 @@ func (h *heads) line(to Sink, line []byte, first bool) error {
 		key, value, first = endWord, end, true
 	}
 	if !ok || !first || strings.Contains(key, " ") {
+		return nil
+	}
+	if h.sent >= maxHead && key != endWord {
 		return nil
 	}
 	h.sent++
