@@ -147,7 +147,7 @@ func TestFutexScreen(t *testing.T) {
 	if err := unix.IoctlSetWinsize(int(tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 6, Col: 40}); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(ustackBinary(t), "futex", "--live", "-q", "--", work, "sleeper", "3")
+	cmd := exec.Command(ustackBinary(t), "futex", "--live", "-q", "--pager=never", "--", work, "sleeper", "3")
 	cmd.Stdout, cmd.Stderr = tty, tty
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"testing"
@@ -40,6 +41,11 @@ func truthRoot(t testing.TB) string {
 type cleaned struct{ *testing.M }
 
 func (c cleaned) Run() int {
+	// A pager on a terminal of a test waits for a key for ever. Tests of pagers name one.
+	if err := os.Setenv("PAGER", "cat"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	code := c.M.Run()
 	if truthFiles.dir != "" {
 		if err := os.RemoveAll(truthFiles.dir); err != nil {
