@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -24,6 +25,9 @@ func (w *attributed) loadNames(maps string) error {
 		return nil
 	}
 	name := filepath.Join(filepath.Dir(maps), anoncode.SavedName+compressed)
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file", name)
+	}
 	f, err := input.Open(name, nil)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -79,6 +79,7 @@ type Trace struct {
 	*input.Trace
 	options    *Options
 	opt        resolve.Options
+	inner      resolve.Attributor // of opt, before code in no file gets its names
 	in         input.Options
 	attributor *attributed
 	note       string // the error of the mappings that a trace.dat has
@@ -124,7 +125,8 @@ func (o *Options) Open(stdin io.Reader, in input.Options, opt resolve.Options) (
 			return nil, err
 		}
 	}
-	t.opt.Attributor = ev.named(t.opt.Attributor)
+	t.inner = t.opt.Attributor
+	t.opt = t.anew(t.opt)
 	return t, nil
 }
 
@@ -240,7 +242,7 @@ func (t *Trace) FindLateStacks() {
 			return err
 		}
 		defer t.options.reading("looking for late stacks in", trace).End()
-		_, err = pump.Run(trace.Start(), resolve.New(opt), discard{}, func() {})
+		_, err = pump.Run(trace.Start(), resolve.New(t.anew(opt)), discard{}, func() {})
 		return err
 	})
 }
@@ -268,6 +270,13 @@ func (t *Trace) Read(make func(*resolve.Resolver) render.Renderer, stderr io.Wri
 	return totals, err
 }
 
+// anew returns options for a reading: which turn a stack is of its thread and time (package
+// anoncode) is counted from its beginning.
+func (t *Trace) anew(opt resolve.Options) resolve.Options {
+	opt.Attributor = t.attributor.named(t.inner)
+	return opt
+}
+
 // ReadAgain reads it once more; false if that is not possible.
 func (t *Trace) ReadAgain(w render.Renderer) (bool, error) {
 	again := t.Again()
@@ -279,6 +288,6 @@ func (t *Trace) ReadAgain(w render.Renderer) (bool, error) {
 		return false, err
 	}
 	defer t.options.reading("reading again, as records were lost,", trace).End()
-	_, err = pump.Run(trace.Start(), resolve.New(t.opt), w, func() {})
+	_, err = pump.Run(trace.Start(), resolve.New(t.anew(t.opt)), w, func() {})
 	return err == nil, err
 }
