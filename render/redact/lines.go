@@ -288,10 +288,15 @@ func (g *grammar) suffix(p []byte) {
 	}
 	name, code, found := bytes.Cut(p, []byte(text.CodeMark))
 	g.memory(name)
-	for found {
+	for first := true; found; first = false {
 		g.out.keep([]byte(text.CodeMark))
 		name, code, found = bytes.Cut(code, []byte(text.CodeMark))
-		g.code(name)
+		switch {
+		case first:
+			g.code(name)
+		case len(name) > 0: // inlined, so without a place
+			g.out.text(name)
+		}
 	}
 }
 
