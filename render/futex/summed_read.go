@@ -37,12 +37,12 @@ func (s *summedTrace) event(h *resolve.Pending, i int, body []byte) (ok bool) {
 	case sumEvent:
 		id := l.futex()
 		c := l.sum()
-		if s.take(l.ok) {
+		if s.take(l.ok) && s.times { // else the ring has dropped the line with their time
 			s.of(id, c.Comm).Add(&c)
 		}
 	case othersEvent:
 		c := l.sum()
-		if s.take(l.ok) {
+		if s.take(l.ok) && s.times {
 			s.state.Others.Add(&c)
 		}
 	case openEvent:

@@ -9,7 +9,7 @@ import (
 )
 
 // errRedacts: Event writes what it gets.
-var errRedacts = errors.New("writing an event of no trace: redact the report later (ustack redact)")
+var errRedacts = errors.New("writing an event of no trace: it cannot be redacted")
 
 // Event writes an event that comes from no trace: the head of its line, the text after that
 // without the line feed, escaped, and a stack after it, nil for none, of frames with an address or

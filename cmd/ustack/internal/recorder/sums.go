@@ -74,7 +74,7 @@ func NewSums(opt Options, ropt RingOptions, minWait time.Duration, now func() ti
 		}
 	}
 	if opt.Redactor != nil {
-		return nil, 0, fmt.Errorf("--redact cannot be combined with --source=bpf: redact the report later (ustack redact)")
+		return nil, 0, fmt.Errorf("--redact cannot be combined with --source=bpf: its lines cannot be redacted")
 	}
 	if o.waits > 0 {
 		minWait = min(minWait, time.Duration(o.waits))

@@ -108,7 +108,7 @@ func (f *files) read(pid int32, p *program) {
 		} else {
 			paths[id] = m.Name
 		}
-		return true
+		return len(code) < maxCode
 	})
 	if err != nil || !f.same(pid, p.born) {
 		return // a part, or another program
