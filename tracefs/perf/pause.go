@@ -9,7 +9,10 @@ import (
 
 // Pause ends sampling until Resume. Threads pay nothing meanwhile.
 // Stacks that come later (SamplerOptions.Deferred) still come.
-func (s *Sampler) Pause() error { return s.each(unix.PERF_EVENT_IOC_DISABLE, "pausing") }
+func (s *Sampler) Pause() error {
+	s.opt.Held = true // of a CPU that goes online meanwhile
+	return s.each(unix.PERF_EVENT_IOC_DISABLE, "pausing")
+}
 
 // Resume resumes sampling after Pause, or begins with it if it was Held.
 func (s *Sampler) Resume() error {

@@ -91,6 +91,9 @@ func (s *Sampler) Unreported(lost func(Loss)) {
 func (s *Sampler) followCPUs(t tracefs.Time) {
 	if t >= s.gone {
 		for _, r := range s.retired {
+			for _, fd := range r.extra {
+				delete(s.late, fd) // the number will be that of another event
+			}
 			_ = r.Close() // nothing is written to it any more
 		}
 		s.retired = s.retired[:0]

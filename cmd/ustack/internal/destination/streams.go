@@ -26,6 +26,9 @@ func (f *Flags) ForCommand(cmd []string, std command.Streams, text bool) (comman
 // ForCommand is Flags.ForCommand for a report whose file is called name, "" for standard
 // output.
 func ForCommand(cmd []string, name string, std command.Streams, text bool) (command.Streams, error) {
+	if messages, ok := std.Err.(*os.File); ok && len(cmd) > 0 && name != "" && !text && same(messages, name) {
+		return std, ErrMixed
+	}
 	out, isFile := std.Out.(*os.File)
 	if len(cmd) == 0 || name != "" && !(isFile && same(out, name)) || isFile && render.IsTerminal(out) {
 		return std, nil

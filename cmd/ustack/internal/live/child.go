@@ -68,6 +68,7 @@ func (c *child) release() error {
 	result := make(chan error)
 	c.orders <- func() { result <- unix.PtraceDetach(c.pid()) }
 	close(c.orders)
+	c.orders = nil
 	if err := <-result; err != nil {
 		return fmt.Errorf("letting %s run: %w", c.cmd.Path, err)
 	}
@@ -81,7 +82,9 @@ func (c *child) release() error {
 // kill ends a child that was never released.
 func (c *child) kill() {
 	_ = c.cmd.Process.Kill()
-	close(c.orders)
+	if c.orders != nil { // else it was to be released, and had ended
+		close(c.orders)
+	}
 	_ = c.cmd.Wait()
 }
 
