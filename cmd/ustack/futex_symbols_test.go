@@ -124,7 +124,8 @@ func TestFutexLiveLocks(t *testing.T) {
 func liveLocks(t *testing.T, after time.Duration, program, library string) (report []byte, locks []namedLock) {
 	t.Helper()
 	cmd := exec.Command(ustackBinary(t), "futex", "--live", "-q", "--symbols", "--json", "--top", "0", "--", program, library)
-	cmd.Stderr = t.Output()
+	var out bytes.Buffer
+	cmd.Stdout = &out
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -132,29 +133,31 @@ func liveLocks(t *testing.T, after time.Duration, program, library string) (repo
 	if after == 0 {
 		in.Close()
 	}
-	out, err := cmd.StdoutPipe()
+	said, err := cmd.StderrPipe() // what the program prints comes here
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	r := bufio.NewReader(out)
+	r := bufio.NewReader(said)
 	var words bytes.Buffer
 	for !strings.HasSuffix(words.String(), "done\n") {
 		line, err := r.ReadString('\n')
 		if err != nil {
 			t.Fatal(err)
 		}
-		words.WriteString(line)
+		if !strings.HasPrefix(line, "ustack") {
+			words.WriteString(line)
+		}
 	}
 	time.Sleep(after)
 	in.Close()
-	report, err = io.ReadAll(r)
+	rest, err := io.ReadAll(r)
 	if err := errors.Join(err, cmd.Wait()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v\n%s", err, rest)
 	}
-	return report, readLocks(t, &words)
+	return out.Bytes(), readLocks(t, &words)
 }
 
 // TestFutexMapsLocks: a dump of mappings names the locks of a saved trace, if it

@@ -76,12 +76,13 @@ func TestLivePerfMap(t *testing.T) {
 	for _, mode := range []string{"map", "none", "old", "link", "foreign", "fifo", "small", "exec"} {
 		t.Run(mode, func(t *testing.T) {
 			cmd := exec.Command(ustackBinary(t), "live", "-q", "--symbols", "--format=json", "-e", "syscalls:sys_enter_futex", "--", program, mode)
-			cmd.Stderr = t.Output()
+			var said bytes.Buffer // what the program prints, too
+			cmd.Stderr = &said
 			out, err := cmd.Output()
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("%v\n%s", err, &said)
 			}
-			first, second, name := jitWords(t, out)
+			first, second, name := jitWords(t, said.Bytes())
 			defer os.Remove(name)
 			defer os.Remove(strings.Replace(name, ".map", ".target", 1))
 			want := make(map[jitFrame]int)
