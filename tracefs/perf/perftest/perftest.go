@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"os"
 	"slices"
+	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -28,16 +29,19 @@ func NewRing(cpu, size int) *Ring {
 	return &Ring{Ring: perf.RingOf(cpu, mem), head: &head.Data_head, tail: &head.Data_tail, data: mem[page:]}
 }
 
-// Write writes records, and reports whether there was room.
+// Write writes records, and reports whether there was room. As the kernel does, it moves the
+// head once a record is whole: another goroutine may read meanwhile.
 func (r *Ring) Write(records ...[]byte) bool {
 	for _, b := range records {
-		if uint64(len(r.data))-(*r.head-*r.tail) < uint64(len(b)) {
+		head := atomic.LoadUint64(r.head)
+		if uint64(len(r.data))-(head-atomic.LoadUint64(r.tail)) < uint64(len(b)) {
 			return false
 		}
 		for _, c := range b {
-			r.data[*r.head%uint64(len(r.data))] = c
-			*r.head++
+			r.data[head%uint64(len(r.data))] = c
+			head++
 		}
+		atomic.StoreUint64(r.head, head)
 	}
 	return true
 }
