@@ -60,6 +60,9 @@ func testForeign(t *testing.T, self, path string) {
 	if err := os.Chmod(path, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	if os.Geteuid() != 0 {
+		t.Skip("the owner of a file can be changed by root only")
+	}
 	const another = 65534
 	if err := os.Chown(path, another, -1); err != nil {
 		t.Skipf("the owner of a file cannot be changed here: %v", err)
