@@ -3,15 +3,11 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
-	"encoding/json"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 )
 
@@ -19,59 +15,13 @@ import (
 // same: counts of the waits at each futex exactly, times within one percent.
 func TestFutexPerfAgrees(t *testing.T) {
 	needLive(t)
-	dir := t.TempDir()
-	program := filepath.Join(dir, "sumwaits")
-	compile(t, program, "sumwaits.c")
-	victim, in, out := sumVictim(t, program, "40")
-	ustack, pid := ustackBinary(t), strconv.Itoa(victim.Process.Pid)
-	var reports [2]sumReport
-	var texts [2]strings.Builder
-	var watches [2]*exec.Cmd
-	for i, source := range [2]string{sourcePerf, sourceBinary} {
-		w := exec.Command(ustack, "futex", "--live", "--json", "--top=1000", "--source="+source, "-b", "16384", "-p", pid)
-		said := &startLine{begun: make(chan struct{})}
-		w.Stdout, w.Stderr = &texts[i], said
-		if err := w.Start(); err != nil {
-			t.Fatal(err)
-		}
-		<-said.begun // it traces
-		if source == sourceBinary {
-			traces(t, w) // another message may have been the first one
-		}
-		watches[i] = w
-	}
-	if _, err := io.WriteString(in, "\n"); err != nil {
-		t.Fatal(err)
-	}
-	log := readSumLog(t, bufio.NewScanner(out))
-	in.Close()
-	for i, w := range watches {
-		if err := w.Wait(); err != nil {
-			t.Fatalf("%v: %v", w.Args, err)
-		}
-		if err := json.Unmarshal([]byte(texts[i].String()), &reports[i]); err != nil {
-			t.Fatalf("%v in\n%s", err, &texts[i])
+	log, perf, ring := twoReports(t, "--source="+sourcePerf, "-b", "16384")
+	for _, r := range []*sumReport{perf, ring} {
+		if r.Loss.Gaps+r.Loss.Records > 0 {
+			t.Skipf("records are lost: %+v", r.Loss)
 		}
 	}
-	for i := range reports {
-		if loss := &reports[i].Loss; loss.Gaps+loss.Records > 0 {
-			t.Skipf("records are lost: %+v", loss)
-		}
-	}
-	for name := range log {
-		a, b := reports[0].row(name), reports[1].row(name)
-		if a == nil || b == nil {
-			t.Errorf("%s: %+v and %+v", name, a, b)
-			continue
-		}
-		if a.Waits != b.Waits || a.Woken != b.Woken || a.TimedOut != b.TimedOut {
-			t.Errorf("%s: by perf %+v\nby the ring buffer %+v", name, a, b)
-		}
-		if off := max(a.Total-b.Total, b.Total-a.Total); off*100 > b.Total {
-			t.Errorf("%s: %d ns by perf, %d by the ring buffer", name, a.Total, b.Total)
-		}
-		t.Logf("%s: %d waits, %d ns by perf, %d by the ring buffer", name, a.Waits, a.Total, b.Total)
-	}
+	sameWaits(t, log, "perf", perf, ring)
 }
 
 // TestRecordPerf: a report of rings of perf replays as any other.

@@ -11,7 +11,7 @@ type pace struct {
 	step        time.Duration
 	looked      time.Time
 	last        time.Time // when there was something, or since when it is paused
-	told        bool      // that it is paused
+	reported    bool      // that it is paused
 	more        bool      // there is more than a batch had room for
 }
 
@@ -49,13 +49,13 @@ func (p *pace) rest() {
 }
 
 // came notes that there was something.
-func (p *pace) came() { p.last, p.told = time.Now(), false }
+func (p *pace) came() { p.last, p.reported = time.Now(), false }
 
 // paused reports, once, that there has been nothing for long.
 func (p *pace) paused() bool {
-	if p.told || p.pause == 0 || time.Since(p.last) < p.pause {
+	if p.reported || p.pause == 0 || time.Since(p.last) < p.pause {
 		return false
 	}
-	p.told = true
+	p.reported = true
 	return true
 }

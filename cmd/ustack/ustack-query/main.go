@@ -6,11 +6,11 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"runtime/debug"
 
 	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/companion"
 )
 
 // memoryLimit makes the garbage collector work harder when memory gets scarce. The
@@ -31,17 +31,5 @@ func main() {
 
 // run is main with its surroundings as arguments.
 func run(args []string, std command.Streams) int {
-	if len(args) > 0 {
-		for _, c := range commands() {
-			if c.Name == args[0] {
-				return c.Main(args[1:], std)
-			}
-		}
-		if args[0] == "--version" {
-			fmt.Fprintln(std.Out, command.VersionLine())
-			return command.OK
-		}
-	}
-	fmt.Fprintln(std.Err, "ustack-query: this program is run by ustack query and ustack mcp")
-	return command.Usage
+	return companion.Run("ustack-query", commands(), args, std)
 }
