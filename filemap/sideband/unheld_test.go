@@ -166,18 +166,25 @@ func TestUnheldFull(t *testing.T) {
 	}
 }
 
+// mapsLibrary maps the code of a new copy of a library, which was written long before.
+func mapsLibrary(t *testing.T, b *Band) (f *os.File, path string, at unsafe.Pointer) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "library")
+	f, err := newFile(mappedLibrary(t), path)
+	check(t, err)
+	t.Cleanup(func() { _ = f.Close() })
+	pass(b, 3*coarse)
+	at, err = unix.MmapPtr(int(f.Fd()), 0, nil, elsewhereSize, rx, unix.MAP_PRIVATE)
+	check(t, err)
+	t.Cleanup(func() { _ = unix.MunmapPtr(at, elsewhereSize) })
+	return f, path, at
+}
+
 // TestUnheldMoved: a file that was released while mremap was under way, when it was mapped
 // nowhere, is watched again.
 func TestUnheldMoved(t *testing.T) {
 	b := watchingBand(t)
-	path := filepath.Join(t.TempDir(), "library")
-	f, err := newFile(mappedLibrary(t), path)
-	check(t, err)
-	defer f.Close()
-	pass(b, 3*coarse)
-	at, err := unix.MmapPtr(int(f.Fd()), 0, nil, elsewhereSize, rx, unix.MAP_PRIVATE)
-	check(t, err)
-	t.Cleanup(func() { _ = unix.MunmapPtr(at, elsewhereSize) })
+	f, path, at := mapsLibrary(t, b)
 	drain(t, b)
 	check(t, os.Remove(path))
 	b.files.stamps.close()
@@ -282,16 +289,9 @@ func TestUnheldSharer(t *testing.T) {
 func TestUnheldAtOnce(t *testing.T) {
 	b := watchingBand(t)
 	for name, change := range map[string]elsewhere{"cut": cut, "moved": remapped, "a child's": inherited} {
-		path := filepath.Join(t.TempDir(), "library")
-		f, err := newFile(mappedLibrary(t), path)
-		check(t, err)
-		defer f.Close()
-		pass(b, 3*coarse)
-		at, err := unix.MmapPtr(int(f.Fd()), 0, nil, elsewhereSize, rx, unix.MAP_PRIVATE)
-		check(t, err)
-		t.Cleanup(func() { _ = unix.MunmapPtr(at, elsewhereSize) })
+		f, path, at := mapsLibrary(t, b)
 		pid, now := change(t, at, path)
-		_, err = f.WriteAt(make([]byte, page-64), 64)
+		_, err := f.WriteAt(make([]byte, page-64), 64)
 		check(t, err)
 		written := b.Now()
 		drain(t, b)

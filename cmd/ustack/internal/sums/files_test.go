@@ -75,16 +75,25 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestFilesByID: a build ID is a file that the process has mapped; one that it has twice, or of
-// zeros only, is none.
-func TestFilesByID(t *testing.T) {
+// noProcess is above all process IDs (PID_MAX_LIMIT).
+const noProcess = 1<<22 + 1
+
+// emptyFiles returns files that know no process.
+func emptyFiles(t *testing.T) *files {
+	t.Helper()
 	r, err := procmap.NewReader(procmap.Options{})
 	if err != nil {
 		t.Skip(err)
 	}
 	f := newFiles(r, r, byid.Options{})
-	defer f.close()
-	const noProcess = 1<<22 + 1
+	t.Cleanup(f.close)
+	return f
+}
+
+// TestFilesByID: a build ID is a file that the process has mapped; one that it has twice, or of
+// zeros only, is none.
+func TestFilesByID(t *testing.T) {
+	f := emptyFiles(t)
 	of := bpffutex.Futex{TGID: noProcess, Memory: 1, Born: 1}
 	id, twice := filemap.BuildID{1, 2, 3, 4}, filemap.BuildID{4, 3, 2, 1}
 	p := f.program(&of)
@@ -111,13 +120,7 @@ func TestFilesByID(t *testing.T) {
 
 // TestFilesHole: an offset that the kernel made of an address in no mapping names no file.
 func TestFilesHole(t *testing.T) {
-	r, err := procmap.NewReader(procmap.Options{})
-	if err != nil {
-		t.Skip(err)
-	}
-	f := newFiles(r, r, byid.Options{})
-	defer f.close()
-	const noProcess = 1<<22 + 1
+	f := emptyFiles(t)
 	of := bpffutex.Futex{TGID: noProcess, Memory: 1, Born: 1}
 	id, ok := elfid.New([]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20})
 	if !ok {
@@ -142,13 +145,7 @@ func TestFilesHole(t *testing.T) {
 
 // TestFilesBounded: what is kept of processes is bounded.
 func TestFilesBounded(t *testing.T) {
-	r, err := procmap.NewReader(procmap.Options{})
-	if err != nil {
-		t.Skip(err)
-	}
-	f := newFiles(r, r, byid.Options{})
-	defer f.close()
-	const noProcess = 1<<22 + 1
+	f := emptyFiles(t)
 	for i := range 2 * maxProcesses {
 		f.program(&bpffutex.Futex{TGID: noProcess + int32(i), Memory: 1, Born: 1})
 		if len(f.processes) > maxProcesses {
