@@ -7,7 +7,9 @@ import (
 	"ustack/cmd/ustack/internal/fleet"
 )
 
-// exportCommand and fleetCommand are for reports of many devices, by the program ustack-fleet.
+// These commands are for reports of many devices, by the program ustack-fleet.
 func exportCommand(args []string, std command.Streams) error { return fleet.MainExport(args, std) }
 
 func fleetCommand(args []string, std command.Streams) error { return fleet.MainAsk(args, std) }
+
+func pushCommand(args []string, std command.Streams) error { return fleet.MainPush(args, std) }

@@ -3,11 +3,16 @@ package main
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"os"
+	"os/signal"
 	"slices"
+
+	"golang.org/x/sys/unix"
 
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/fleet"
@@ -29,8 +34,17 @@ func fleetCommand(args []string, std command.Streams) error {
 		out = render.Output(out)
 		if f.SQL {
 			w := bufio.NewWriter(out)
+			if f.Server != nil {
+				_, _ = w.WriteString(remoteStatement(f, inline(f)) + ";\n")
+				return w.Flush()
+			}
 			_, _ = w.WriteString(f.Statement()) // Flush reports the error
 			return w.Flush()
+		}
+		if f.Server != nil {
+			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
+			defer stop()
+			return askServer(ctx, f, out)
 		}
 		return answer(f, out)
 	})
@@ -227,7 +241,7 @@ func (l *lockSum) p99() int64 {
 
 // top answers which locks cost most.
 func (a *answers) top() (columns []string, rows [][]any) {
-	columns = []string{"total_ns", "waits", "devices", "percent", "p99_ns", "kind", "lock", "file", "build_id", "offset"}
+	columns = columnsOfAnswer(fleet.Top)
 	if a.f.Question != fleet.Top {
 		return columns, nil
 	}
@@ -247,7 +261,7 @@ func (a *answers) top() (columns []string, rows [][]any) {
 
 // devices answers which devices there are.
 func (a *answers) devices() (columns []string, rows [][]any) {
-	columns = []string{"device", "os", "kernel", "reports", "events", "lost", "waits", "total_ns"}
+	columns = columnsOfAnswer(fleet.Devices)
 	var list []*deviceSum
 	for _, d := range a.known {
 		list = append(list, d)
@@ -264,14 +278,14 @@ func (a *answers) devices() (columns []string, rows [][]any) {
 // diff answers what is waited for more in one operating system than in another, for each
 // device of these.
 func (a *answers) diff() (columns []string, rows [][]any, err error) {
-	columns = []string{"a_ns", "b_ns", "a_devices", "b_devices", "kind", "lock", "file", "build_id", "offset"}
+	columns = columnsOfAnswer(fleet.Diff)
 	var n [2]float64
 	for _, side := range []struct {
 		os    string
 		count *float64
 	}{{a.f.A, &n[0]}, {a.f.B, &n[1]}} {
 		if *side.count = float64(len(a.of[side.os])); *side.count == 0 {
-			err = errors.Join(err, fmt.Errorf("no device has the operating system %q: ustack fleet devices %s lists them", side.os, a.f.Dir))
+			err = errors.Join(err, noSystem(side.os))
 		}
 	}
 	if err != nil {

@@ -23,6 +23,9 @@ func exportCommand(args []string, std command.Streams) error {
 	if err != nil {
 		return command.UsageError(err)
 	}
+	if f.DDL != "" {
+		return printDDL(f, std.Out)
+	}
 	s, err := openStore(f.Dir)
 	if err != nil {
 		return err
@@ -51,7 +54,7 @@ func (e *exporter) run() error {
 		return err
 	}
 	e.name.Reset()
-	for _, name := range e.Reports {
+	for _, name := range e.Files {
 		if err := e.report(p, name); err != nil {
 			return errors.Join(err, p.abandon())
 		}
@@ -66,7 +69,7 @@ func (e *exporter) run() error {
 	}
 	fmt.Fprintf(e.messages, "ustack: %d reports added to %s, %d were there already\n", e.added, e.Dir, e.known)
 	if len(e.bad) > 0 {
-		return fmt.Errorf("%d of %d reports were left out: %w", len(e.bad), len(e.Reports), errors.Join(e.bad...))
+		return fmt.Errorf("%d of %d reports were left out: %w", len(e.bad), len(e.Files), errors.Join(e.bad...))
 	}
 	return nil
 }
@@ -82,22 +85,31 @@ func (e *exporter) report(p *part, name string) error {
 		e.known++
 		return nil
 	}
+	c, err := collect(&e.Reports, name, key, e.messages)
+	if err != nil {
+		e.bad = append(e.bad, err)
+		return nil
+	}
+	e.added++
+	fmt.Fprintf(&e.name, "%016x", key)
+	return e.store.add(p, c)
+}
+
+// collect reads a report and returns its rows.
+func collect(f *fleet.Reports, name string, key uint64, messages io.Writer) (*collector, error) {
 	c := newCollector()
-	from := e.From
+	from := f.From
 	from.Files = []string{name}
-	source := tables.Source{From: &from, Symbols: &e.Symbols, Places: true}
-	_, err = source.Load(nil, e.messages, c)
+	source := tables.Source{From: &from, Symbols: &f.Symbols, Places: true}
+	_, err := source.Load(nil, messages, c)
 	if err == nil {
 		err = c.whole()
 	}
 	if err != nil {
-		e.bad = append(e.bad, fmt.Errorf("%s: %w", name, err))
-		return nil
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	c.finish(key, filepath.Base(name), time.Now())
-	e.added++
-	fmt.Fprintf(&e.name, "%016x", key)
-	return e.store.add(p, c)
+	return c, nil
 }
 
 // sumOf returns the key of a report: the xxhash of its bytes.

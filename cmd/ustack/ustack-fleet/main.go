@@ -1,5 +1,5 @@
 // Command ustack-fleet makes tables of the reports of many devices, and answers questions
-// about them: it is what "ustack export" and "ustack fleet" run.
+// about them: it is what "ustack export", "ustack push" and "ustack fleet" run.
 //
 // It is a module of its own, so that the recorder on a device, and what is needed to build
 // it, have nothing of the engines that read such tables.
@@ -19,6 +19,7 @@ const memoryLimit = 192 << 20
 func commands() []command.Command {
 	return []command.Command{
 		{Name: "export", Stream: true, Run: exportCommand},
+		{Name: "push", Run: pushCommand},
 		{Name: "fleet", Stream: true, Run: fleetCommand},
 	}
 }

@@ -12,9 +12,6 @@ import (
 	"ustack/cmd/ustack/internal/companion"
 	"ustack/cmd/ustack/internal/destination"
 	"ustack/cmd/ustack/internal/query"
-	"ustack/cmd/ustack/internal/saved"
-	"ustack/cmd/ustack/internal/symbols"
-	"ustack/filemap/resolve"
 )
 
 // program is the program with the engine.
@@ -22,14 +19,29 @@ const program = "ustack-fleet"
 
 // Export are the flags of export.
 type Export struct {
-	From    saved.Options
-	Symbols symbols.Options
-	Dir     string
-	// Reports are files, each a report of one device.
-	Reports []string
-	format  string
-	dialect string
-	places  bool
+	Reports
+	Dir string
+	// DDL are the tables that are printed; no report is read then.
+	DDL      DDL
+	Cluster  string
+	Database string
+	format   string
+}
+
+// DDL is a kind of tables of an engine, "" for none.
+type DDL string
+
+// The kinds of tables.
+const (
+	ClickHouse            DDL = "clickhouse"
+	ClickHouseDistributed DDL = "clickhouse-distributed" // over the shards of a cluster
+)
+
+func (d *DDL) set(name string) error {
+	if *d = DDL(name); *d != ClickHouse && *d != ClickHouseDistributed {
+		return fmt.Errorf("it is %s or %s", ClickHouse, ClickHouseDistributed)
+	}
+	return nil
 }
 
 // ParseExport parses the arguments of export.
@@ -38,43 +50,40 @@ func ParseExport(args []string, stdout io.Writer) (*Export, error) {
 	fs := command.NewFlags("export")
 	fs.StringVar(&f.format, "format", "parquet", "`FORMAT` of the tables: parquet")
 	fs.StringVar(&f.Dir, "o", "", "add the tables to those in `DIR`")
-	fs.StringVar(&f.dialect, "dialect", "auto", "`DIALECT` of the stacks, see ustack replay --help")
-	fs.BoolVar(&f.places, "lock-places", false, "find the static variables that locks are, in the files of this machine or of --sysroot")
-	fs.StringVar(&f.From.Sysroot, "sysroot", "", "`DIR` with the ELF files at their paths")
-	fs.Var((*command.List)(&f.Symbols.DebugDirs), "debug-dir", "look for ELF files in `DIR`, too; may be repeated")
-	fs.BoolVar(&f.From.Quiet, "q", false, "no progress")
+	fs.Func("ddl", "print the statements that create the tables of `ENGINE`: clickhouse, or clickhouse-distributed for the shards of a cluster", f.DDL.set)
+	fs.StringVar(&f.Cluster, "cluster", "ustack", "the `NAME` of the cluster in the configuration of ClickHouse, for --ddl=clickhouse-distributed")
+	fs.StringVar(&f.Database, "database", DefaultDatabase, "the `NAME` of the database in which --ddl=clickhouse-distributed has its tables")
+	f.define(fs)
 	if err := command.Parse(fs, args, help.Usage("export"), stdout); err != nil {
 		return nil, err
 	}
-	f.Reports = fs.Args()
+	f.Files = fs.Args()
 	return &f, f.check()
 }
 
-func (f *Export) check() (err error) {
-	f.Symbols.On, f.From.Symbols = f.places, f.places
+func (f *Export) check() error {
 	switch {
+	case f.DDL != "" && (len(f.Files) > 0 || f.Dir != ""):
+		return errors.New("--ddl prints statements, and takes no reports and no -o")
+	case !IsName(f.Cluster) || !IsName(f.Database):
+		return errors.New("--cluster and --database take a name of letters, digits and _")
+	case f.DDL != "":
+		return nil
 	case f.format != "parquet":
 		return fmt.Errorf("unknown format %.40q of tables (one of parquet)", f.format)
 	case f.Dir == "":
 		return errors.New("a directory for the tables is needed: -o DIR")
-	case len(f.Reports) == 0:
-		return errors.New("at least one REPORT is needed")
-	case !f.places && (f.From.Sysroot != "" || len(f.Symbols.DebugDirs) > 0):
-		return errors.New("--sysroot and --debug-dir need --lock-places")
 	}
-	for _, name := range f.Reports {
-		if name == "-" {
-			return errors.New("reports are files: standard input can be read once only")
-		}
-	}
-	f.From.Dialect, err = resolve.ParseDialect(f.dialect)
-	return err
+	return f.Reports.check()
 }
 
 // Ask are the flags of fleet.
 type Ask struct {
 	Question Question
-	Dir      string
+	Dir      string   // with tables, "" for a server
+	Server   *Address // nil for a directory
+	// Credentials is a file, "" for the environment.
+	Credentials string
 	// Where A and B are what diff compares, "" else.
 	A, B string
 	// Top is how many rows the answer has at most.
@@ -98,7 +107,8 @@ func ParseAsk(args []string, stdout io.Writer) (*Ask, error) {
 	fs.Func("by", "`ORDER` of locks: total, devices, p99 or waits (default total)", f.By.set)
 	fs.StringVar(&f.A, "a", "", "for diff: compare devices of the operating system `OS` ...")
 	fs.StringVar(&f.B, "b", "", "for diff: ... with devices of this `OS`, in which it is new")
-	fs.BoolVar(&f.SQL, "sql", false, "print the question as SQL for DuckDB, and do not answer it")
+	fs.BoolVar(&f.SQL, "sql", false, "print the question as SQL for DuckDB or ClickHouse, and do not answer it")
+	fs.StringVar(&f.Credentials, "credentials", "", "take USER:PASSWORD of the server from `FILE`, and not from the environment")
 	if err := parseMixed(fs, args, stdout, &f); err != nil {
 		return nil, err
 	}
@@ -119,7 +129,12 @@ func parseMixed(fs *flag.FlagSet, args []string, stdout io.Writer, f *Ask) error
 		f.Question, rest = Question(rest[0]), rest[1:]
 	}
 	if len(rest) != 1 {
-		return errors.New("a question and a DIR are needed: ustack fleet top DIR; questions are top, devices and diff")
+		return errors.New("a question and a DIR or the address of a server are needed: ustack fleet top DIR; questions are top, devices and diff")
+	}
+	if IsAddress(rest[0]) {
+		var err error
+		f.Server, err = ParseAddress(rest[0])
+		return err
 	}
 	f.Dir = rest[0]
 	return nil
@@ -135,6 +150,8 @@ func (f *Ask) check() error {
 		return errors.New("--a and --b are the same operating system")
 	case f.Question != Diff && f.A+f.B != "":
 		return errors.New("--a and --b are for diff")
+	case f.Credentials != "" && f.Server == nil:
+		return errors.New("--credentials is for a server")
 	case f.Top <= 0:
 		return errors.New("--top takes a number above 0")
 	}

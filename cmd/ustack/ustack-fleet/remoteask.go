@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"ustack/cmd/ustack/internal/fleet"
+	"ustack/cmd/ustack/ustack-fleet/clickhouse"
+)
+
+// countedOnce limits samples to those of reports that are there as a whole, each in one
+// batch.
+const countedOnce = "(report, batch) GLOBAL IN (SELECT report, max(batch) FROM devices GROUP BY report)"
+
+// remoteStatement returns a question as SQL for ClickHouse, of 2018 and later. It has the
+// answer that the tables in a directory have. asked is the table of the operating systems that
+// diff compares: side, which is 0 or 1, and os.
+//
+// Only GLOBAL subqueries are right for Distributed tables: the server that is asked answers
+// them once for all shards. Names of results differ from those of columns, as old servers take
+// the one for the other.
+func remoteStatement(f *fleet.Ask, asked string) string {
+	switch f.Question {
+	case fleet.Devices:
+		return fmt.Sprintf(`SELECT device, min_os AS os, min_kernel AS kernel, reports, all_events AS events, all_lost AS lost, all_waits AS waits, total_ns
+FROM (
+  SELECT device, min(os) AS min_os, min(kernel) AS min_kernel, count() AS reports, sum(events) AS all_events,
+    sum(lost) AS all_lost, sum(waits) AS all_waits, sum(waited_ns) AS total_ns
+  FROM devices FINAL
+  GROUP BY device
+)
+ORDER BY total_ns DESC, device
+LIMIT %d`, f.Top)
+	case fleet.Diff:
+		return remoteDiff(f, asked)
+	}
+	return fmt.Sprintf(`SELECT toInt64(floor(sum(ns * weight) + 0.5)) AS total_ns, count() AS waits, uniqExact(device) AS devices,
+  floor(1000 * uniqExact(device) / (SELECT uniqExact(device) FROM devices) + 0.5) / 10 AS percent,
+  %s AS p99_ns,
+  %s
+FROM samples
+WHERE ns IS NOT NULL AND lock_key IS NOT NULL
+  AND %s
+GROUP BY lock_key
+ORDER BY %s DESC, lock_key
+LIMIT %d`, remoteP99, remoteWhere, countedOnce, f.By, f.Top)
+}
+
+// remoteP99 is the smallest time that is not shorter than 99 of 100: ClickHouse takes the
+// element at floor(level * n), and this is to be the one at ceil(0.99 * n) - 1.
+const remoteP99 = "quantileExact(0.98999999999)(ns)"
+
+// remoteWhere are the columns that say which lock it is.
+const remoteWhere = `min(lock_kind) AS kind, min(lock_name) AS lock, minIf(site_path, lock_name IS NULL) AS file,
+  minIf(site_build_id, lock_name IS NULL) AS build_id, minIf(site_offset, lock_name IS NULL) AS offset`
+
+func remoteDiff(f *fleet.Ask, asked string) string {
+	of := func(side int) string { return fmt.Sprintf("(SELECT os FROM %s WHERE side = %d)", asked, side) }
+	here := func(side int) string {
+		return fmt.Sprintf("report GLOBAL IN (SELECT report FROM devices WHERE os GLOBAL IN %s)", of(side))
+	}
+	each := func(side int) string {
+		return fmt.Sprintf("toInt64(floor(ifNull(sumIf(ns * weight, here = %d), 0) / (SELECT uniqExact(device) FROM devices WHERE os GLOBAL IN %s) + 0.5))", side, of(side))
+	}
+	return fmt.Sprintf(`SELECT a_ns, b_ns, a_devices, b_devices, kind, lock, file, build_id, offset
+FROM (
+  SELECT lock_key, %s AS a_ns,
+    %s AS b_ns,
+    uniqExactIf(device, here = 0) AS a_devices, uniqExactIf(device, here = 1) AS b_devices,
+    %s
+  FROM (
+    SELECT lock_key, ns, weight, device, lock_kind, lock_name, site_path, site_build_id, site_offset,
+      multiIf(%s, 0, %s, 1, 2) AS here
+    FROM samples
+    WHERE ns IS NOT NULL AND lock_key IS NOT NULL
+      AND %s
+  )
+  WHERE here < 2
+  GROUP BY lock_key
+)
+ORDER BY b_ns - a_ns DESC, lock_key
+LIMIT %d`, each(0), each(1), remoteWhere, here(0), here(1), countedOnce, f.Top)
+}
+
+// inline returns the table of the operating systems as a part of a statement, for one that is
+// printed. Every byte that is not a letter or a digit is escaped.
+func inline(f *fleet.Ask) string {
+	return fmt.Sprintf("(SELECT toUInt8(0) AS side, '%s' AS os UNION ALL SELECT toUInt8(1) AS side, '%s' AS os)", escape(f.A), escape(f.B))
+}
+
+func escape(text string) string {
+	var b strings.Builder
+	for _, c := range []byte(text) {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == ' ' || c == '.' || c == '-' {
+			b.WriteByte(c)
+			continue
+		}
+		fmt.Fprintf(&b, `\x%02x`, c)
+	}
+	return b.String()
+}
+
+// external returns that table as one that is sent with the statement.
+func external(f *fleet.Ask) clickhouse.External {
+	t := clickhouse.External{Name: "asked", Structure: "side UInt8, os String"}
+	t.Body = clickhouse.AppendString(append(t.Body, 0), f.A)
+	t.Body = clickhouse.AppendString(append(t.Body, 1), f.B)
+	return t
+}
+
+// askServer answers a question by a server.
+func askServer(ctx context.Context, f *fleet.Ask, out io.Writer) error {
+	credentials, err := fleet.LoadCredentials(f.Credentials, os.Getenv)
+	if err != nil {
+		return err
+	}
+	client := clickhouse.New(f.Server, credentials, nil)
+	if f.Question == fleet.Diff {
+		if err := haveSystems(ctx, f, client); err != nil {
+			return err
+		}
+	}
+	rows, err := client.Query(ctx, remoteStatement(f, "asked"), external(f))
+	if err != nil {
+		return hint(err)
+	}
+	columns := columnsOfAnswer(f.Question)
+	values := make([][]any, len(rows))
+	for i, row := range rows {
+		if values[i], err = valuesOf(columns, row); err != nil {
+			return err
+		}
+	}
+	return write(f, out, columns, values)
+}
+
+// haveSystems returns an error if no device has one of the operating systems.
+func haveSystems(ctx context.Context, f *fleet.Ask, client *clickhouse.Client) error {
+	rows, err := client.Query(ctx, "SELECT DISTINCT os FROM devices WHERE os GLOBAL IN (SELECT os FROM asked)", external(f))
+	if err != nil {
+		return hint(err)
+	}
+	have := make(map[string]bool)
+	for _, row := range rows {
+		if row[0] != nil {
+			have[*row[0]] = true
+		}
+	}
+	for _, os := range []string{f.A, f.B} {
+		if !have[os] {
+			err = errors.Join(err, noSystem(os))
+		}
+	}
+	return err
+}
+
+func noSystem(os string) error {
+	return fmt.Errorf("no device has the operating system %q: ustack fleet devices lists them", os)
+}
+
+// valuesOf returns the values of a row.
+func valuesOf(columns []string, row []*string) ([]any, error) {
+	if len(row) != len(columns) {
+		return nil, fmt.Errorf("the answer of the server has %d columns, and not %d", len(row), len(columns))
+	}
+	values := make([]any, len(row))
+	for i, cell := range row {
+		if cell == nil {
+			continue
+		}
+		var err error
+		switch {
+		case columns[i] == "percent":
+			values[i], err = strconv.ParseFloat(*cell, 64)
+		case isText(columns[i]):
+			values[i] = *cell
+		default:
+			values[i], err = strconv.ParseInt(*cell, 10, 64)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the column %s of the answer: %w", columns[i], err)
+		}
+	}
+	return values, nil
+}
+
+// isText reports whether a column of an answer is a text.
+func isText(column string) bool {
+	switch column {
+	case "kind", "lock", "file", "build_id", "device", "os", "kernel":
+		return true
+	}
+	return false
+}
+
+// columnsOfAnswer returns the columns of the answer to a question.
+func columnsOfAnswer(q fleet.Question) []string {
+	switch q {
+	case fleet.Devices:
+		return []string{"device", "os", "kernel", "reports", "events", "lost", "waits", "total_ns"}
+	case fleet.Diff:
+		return []string{"a_ns", "b_ns", "a_devices", "b_devices", "kind", "lock", "file", "build_id", "offset"}
+	}
+	return []string{"total_ns", "waits", "devices", "percent", "p99_ns", "kind", "lock", "file", "build_id", "offset"}
+}
