@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"ustack/cmd/ustack/help"
+	"ustack/cmd/ustack/internal/front"
 	"ustack/cmd/ustack/internal/terminaltest"
 )
 
@@ -182,4 +183,27 @@ func TestReadmeWords(t *testing.T) {
 		}
 	}
 	t.Logf("%d words", words)
+}
+
+// TestFrontFlags: the short form knows which flags of futex --live have a value, so what
+// follows one that has none is the process.
+func TestFrontFlags(t *testing.T) {
+	var out strings.Builder
+	if code := run([]string{"futex", "--live", "--help"}, nil, &out, io.Discard); code != exitOK {
+		t.Fatal(code)
+	}
+	flags := 0
+	for line := range strings.Lines(out.String()) {
+		m := regexp.MustCompile(`^  (-[-a-z]+)( [A-Z]\S*)?(\t|\n)`).FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		flags++
+		if _, ok := front.Args([]string{m[1], "1234"}, "/proc"); ok != (m[2] == "" || m[1] == "-p") {
+			t.Errorf("%s: the short form takes the next argument for a process: %v", m[1], ok)
+		}
+	}
+	if flags < 30 {
+		t.Errorf("%d flags", flags)
+	}
 }

@@ -13,7 +13,6 @@ import (
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/completion"
 	"ustack/cmd/ustack/internal/front"
-	"ustack/tracefs/nearest"
 	"ustack/tracefs/privilege"
 )
 
@@ -115,7 +114,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	for _, c := range commands() {
 		names = append(names, c.Name)
 	}
-	fmt.Fprintf(stderr, "ustack: no command and no process %.80q%s; ustack help lists the commands\n", args[0], nearest.Meant(args[0], names))
+	fmt.Fprintf(stderr, "ustack: %s\n", front.Unknown(args, names, "/proc"))
 	return exitUsage
 }
 

@@ -16,26 +16,42 @@ const Command = "futex"
 // Args returns the arguments of Command that a short form stands for, with what makes its
 // answer whole: names of functions, and owners of locks.
 //
-//	PID [flags]
-//	NAME [flags]
+//	[flags] PID [flags]
+//	[flags] NAME [flags]
+//	[flags] -p PID [flags]
 //	[flags] -- CMD ARGS...
 //
 // A NAME is that of a process that runs now. --no-symbols and --no-owners switch off.
 func Args(args []string, proc string) ([]string, bool) {
-	if len(args) == 0 {
-		return nil, false
-	}
 	whole := []string{"--live", "--symbols", "--owners"}
-	first, rest := args[0], args[1:]
-	switch pid, err := strconv.Atoi(first); {
-	case err == nil && pid > 0:
-		return slices.Concat(whole, []string{"-p", first}, off(rest)), true
-	case strings.HasPrefix(first, "-"):
-		return slices.Concat(whole, off(args)), slices.Contains(args, "--")
-	case pids.Exists(proc, first):
-		return slices.Concat(whole, []string{"-p", pids.Exact(first)}, off(rest)), true
+	at, traced := operand(args)
+	if at == len(args) || args[at] == "--" {
+		return slices.Concat(whole, off(args)), traced || at < len(args)
 	}
-	return nil, false
+	named := args[at]
+	if pid, err := strconv.Atoi(named); err != nil || pid <= 0 {
+		if !pids.Exists(proc, named) {
+			return nil, false
+		}
+		named = pids.Exact(named)
+	}
+	return slices.Concat(whole, off(args[:at]), []string{"-p", named}, off(args[at+1:])), true
+}
+
+// switches are the flags of "futex --live" that take no value, and those of Args.
+var switches = []string{"blame", "impact", "json", "no-infer", "no-lines", "no-owners", "no-sched", "no-symbols", "open", "owners", "q", "symbols", "v"}
+
+// operand returns where the first argument is that is neither a flag nor the value of one,
+// which is "--" where there is one before it, and whether a flag before it names processes.
+func operand(args []string) (at int, traced bool) {
+	for at < len(args) && strings.HasPrefix(args[at], "-") && args[at] != "--" {
+		name, _, whole := strings.Cut(strings.TrimPrefix(args[at][1:], "-"), "=")
+		traced = traced || name == "p"
+		if at++; !whole && !slices.Contains(switches, name) {
+			at++ // its value
+		}
+	}
+	return min(at, len(args)), traced
 }
 
 // off writes the flags that switch off as package flag takes them. What follows "--"

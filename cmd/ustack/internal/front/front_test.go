@@ -24,6 +24,17 @@ func TestArgs(t *testing.T) {
 		"-1":                             "",
 		"0":                              "",
 		own + "x":                        "",
+		"-p 1":                           "-p 1",
+		"-p=1 --no-owners":               "-p=1 --owners=false",
+		"-q -p 1,2 -p 3":                 "-q -p 1,2 -p 3",
+		"-q 1234 --no-symbols":           "-q -p 1234 --symbols=false",
+		"--no-owners -v " + own + " -q":  "--owners=false -v -p " + pids.Exact(own) + " -q",
+		"--duration 1s 1234":             "--duration 1s -p 1234",
+		"--duration=1s 1234":             "--duration=1s -p 1234",
+		"--duration 1234":                "",
+		"--help":                         "",
+		"-q " + own + "x":                "",
+		"-o x -- make -q":                "-o x -- make -q",
 	} {
 		got, ok := front.Args(strings.Fields(line), "/proc")
 		if want == "" {
