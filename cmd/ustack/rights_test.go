@@ -135,6 +135,30 @@ func TestRightsOfOthers(t *testing.T) {
 	checkRights(t, bin, plain)
 }
 
+// TestRightsAdvised: who has no rights reads why, and the one line that gives them. Root
+// does not need it.
+func TestRightsAdvised(t *testing.T) {
+	plain, f := privilegetest.Program(t, "ustack"), makeRootsFiles(t)
+	tracefs := f.public + "/tracefs"
+	if err := os.Mkdir(tracefs, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	const line = "\nustack %s: run it with sudo"
+	for _, command := range []string{"futex --live", "live", "record -o /dev/null", "wait --duration 1s"} {
+		name, _, _ := strings.Cut(command, " ")
+		code, said, _ := asOther(t, plain, append(strings.Fields(command), "--tracefs", tracefs)...)
+		if code != exitFailure || !strings.Contains(said, "permission denied; it needs root or CAP_DAC_OVERRIDE") || !strings.Contains(said, fmt.Sprintf(line, name)) {
+			t.Errorf("%s: exit code %d, %s", command, code, said)
+		}
+		if privilege.Set.Attainable(advised) != strings.Contains(said, "install -o root -g ustack -m 0750 "+plain+" /usr/local/sbin/ustack && setcap cap_dac_override,") {
+			t.Errorf("%s: %s", command, said)
+		}
+	}
+	if advised != privilege.Advised() {
+		t.Errorf("tested with %b, advised are %b", advised, privilege.Advised())
+	}
+}
+
 // TestRightsInEffect: the same if the capabilities are in effect from the start,
 // as former versions advised.
 func TestRightsInEffect(t *testing.T) {

@@ -3,7 +3,6 @@ package doctor
 import (
 	"errors"
 	"io/fs"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -14,19 +13,6 @@ import (
 	"ustack/tracefs/instance"
 	"ustack/tracefs/perf"
 )
-
-// TestQuote: a shell gets the word that was meant.
-func TestQuote(t *testing.T) {
-	for _, word := range []string{"/usr/bin/ustack", "/a b/c", "it's", "$(x)`y`", "a;b", "*", "", "-n", "ü", "a\nb"} {
-		out, err := exec.Command("sh", "-c", "printf '<%s>' "+quote(word)).Output()
-		if err != nil || string(out) != "<"+word+">" {
-			t.Errorf("%q is %s to a shell: %q (%v)", word, quote(word), out, err)
-		}
-	}
-	if quote("/usr/bin/ustack") != "/usr/bin/ustack" {
-		t.Error("quoted for nothing")
-	}
-}
 
 // TestInstall: the command is named only where it helps.
 func TestInstall(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"ustack/filemap/sideband"
 	"ustack/tracefs/instance"
 	"ustack/tracefs/perf"
+	"ustack/tracefs/privilege"
 )
 
 // perfSource checks whether live --source=perf works.
@@ -26,7 +27,7 @@ func (f rightChecks) perfSource() []Check {
 	case errors.Is(f.TracingErr, instance.ErrNoTracefs):
 		return limited("the numbers of events are in tracefs, which is not mounted", "")
 	case f.Tracing == nil || !f.eventsReadable():
-		return limited("tracefs has the numbers of events, and we may not read it", "mount -o remount,gid=GROUP,mode=750 "+quote(f.tracefs()))
+		return limited("tracefs has the numbers of events, and we may not read it", "mount -o remount,gid=GROUP,mode=750 "+privilege.Quote(f.tracefs()))
 	}
 	return []Check{c}
 }

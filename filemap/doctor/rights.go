@@ -2,79 +2,42 @@ package doctor
 
 import (
 	"errors"
-	"fmt"
-	"regexp"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"ustack/filemap/facts"
 	"ustack/tracefs/perf"
-)
-
-// granted are the capabilities that make live work for others than root.
-var granted = [...]struct {
-	number int
-	name   string
-}{
-	{unix.CAP_DAC_OVERRIDE, "cap_dac_override"},
-	{unix.CAP_PERFMON, "cap_perfmon"},
-	{unix.CAP_SYS_PTRACE, "cap_sys_ptrace"},
-	{unix.CAP_CHECKPOINT_RESTORE, "cap_checkpoint_restore"},
-}
-
-// The copy that has the rights, and the group whose members may run it.
-const (
-	installed = "/usr/local/sbin/ustack"
-	group     = "ustack"
+	"ustack/tracefs/privilege"
 )
 
 // install returns the command that makes a copy of the program with the rights
-// for members of a group, "" if it would not help: root has them, we have them,
-// or they cannot be had here.
-//
-// The copy traces all processes, so not every user may run it. The
-// capabilities are permitted, not in effect: package privilege puts them into
-// effect where they are needed, and nowhere else.
+// for members of a group (see privilege.Install), "" if it would not help: root has them,
+// we have them, or they cannot be had here.
 func (f *Findings) install() string {
 	r := &f.Facts.Rights
 	if !r.Known || r.User == 0 || f.Program == "" || f.Facts.Namespaces.User == facts.Other {
 		return ""
 	}
-	var names []string
 	missing := false
-	for _, c := range granted {
-		if !r.MayGet(c.number) {
-			return ""
+	for number := range 64 {
+		if privilege.Advised().Has(number) {
+			if !r.MayGet(number) {
+				return ""
+			}
+			missing = missing || !r.Has(number)
 		}
-		missing = missing || !r.Has(c.number)
-		names = append(names, c.name)
 	}
 	if !missing {
 		return ""
 	}
-	owned := fmt.Sprintf("install -o root -g %s -m 0750 %s %s", group, quote(f.Program), installed)
-	if f.Program == installed {
-		owned = fmt.Sprintf("chown root:%s %[2]s && chmod 0750 %[2]s", group, installed)
-	}
-	return fmt.Sprintf("groupadd -f %s && %s && setcap %s=p %s", group, owned, strings.Join(names, ","), installed)
+	return privilege.Install(f.Program)
 }
 
 // needRoot adds to a check what helps users that are not root.
 func (f *Findings) needRoot(c *Check) {
 	if c.Fix = f.install(); c.Fix != "" && c.Required && c.Without == "" {
-		c.Without = "live works for root (sudo) only; with the copy that the command makes, for members of the group " + group + ", too"
+		c.Without = "live works for root (sudo) only; with the copy that the command makes, for members of the group " + privilege.Group + ", too"
 	}
-}
-
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:+,=@%-]+$`)
-
-// quote writes a word as a shell takes it.
-func quote(word string) string {
-	if plainWord.MatchString(word) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // rightChecks make the checks of the group Rights.
@@ -224,7 +187,7 @@ func (f rightChecks) hidepid() Check {
 	default:
 		c.State, c.Found = Limited, hide+": proc shows our own processes only"
 		c.Without = "of the others, only mappings made during the trace are known"
-		c.Fix = "mount -o remount,hidepid=0 " + quote(f.Facts.Proc)
+		c.Fix = "mount -o remount,hidepid=0 " + privilege.Quote(f.Facts.Proc)
 	}
 	return c
 }

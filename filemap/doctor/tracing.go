@@ -11,6 +11,7 @@ import (
 
 	"ustack/filemap/facts"
 	"ustack/tracefs/instance"
+	"ustack/tracefs/privilege"
 )
 
 // tracingChecks make the checks of the group Tracing.
@@ -99,7 +100,7 @@ func (f tracingChecks) permit(c *Check, file *instance.FileFact) {
 	switch {
 	case !file.Exists:
 	case f.Tracing.ReadOnly:
-		c.Fix = "mount -o remount,rw " + quote(f.Tracing.Path)
+		c.Fix = "mount -o remount,rw " + privilege.Quote(f.Tracing.Path)
 	default:
 		f.needRoot(c)
 	}

@@ -14,10 +14,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 
 	"golang.org/x/sys/unix"
 
 	"ustack/render"
+	"ustack/tracefs/instance"
+	"ustack/tracefs/privilege"
 )
 
 // Exit codes of all commands.
@@ -75,7 +78,19 @@ func (c *Command) Main(args []string, std Streams) int {
 func (c *Command) complain(std Streams, err error) {
 	for _, one := range joined(err) {
 		fmt.Fprintf(std.Messages(), "ustack %s: %v\n", c.Name, one)
+		if refused := (*instance.HelpError)(nil); errors.As(one, &refused) && errors.Is(one, unix.EACCES) && os.Geteuid() != 0 {
+			fmt.Fprintf(std.Messages(), "ustack %s: %s\n", c.Name, rights())
+		}
 	}
+}
+
+// rights says how to get those that tracing needs, which are root's alone.
+func rights() string {
+	program, err := os.Executable()
+	if err != nil || !privilege.Advised().Attainable() {
+		return "run it with sudo"
+	}
+	return "run it with sudo, or once, for members of the group " + privilege.Group + ": " + privilege.Install(program)
 }
 
 // joined returns the errors that errors.Join has joined, or the error itself.
