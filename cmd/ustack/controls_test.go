@@ -26,7 +26,7 @@ func TestControls(t *testing.T) {
 	for _, args := range []string{
 		"replay --format=json", "replay --format=folded", "replay --format=speedscope", "replay --format=html",
 		"futex", "futex -v", "futex --format=markdown", "futex --format=json", "futex --format=html", "futex --format=folded",
-		"futex --format=speedscope", "wait", "wait -v", "wait --format=json",
+		"futex --format=speedscope", "wait", "wait -v", "wait --format=json", "wait --format=markdown",
 	} {
 		out, messages := runs(t, exitOK, append(strings.Fields(args), file)...)
 		named := !strings.HasPrefix(args, "wait") // which has stacks only

@@ -23,7 +23,7 @@ func TestLiveOutputs(t *testing.T) {
 		"live":                      "text json pprof folded html speedscope perfetto",
 		"futex --live":              "text pprof markdown",
 		"futex --live --source=bpf": "text pprof",
-		"wait":                      "text pprof",
+		"wait":                      "text pprof markdown",
 	} {
 		for _, format := range strings.Fields(formats) {
 			if capturetest.Brief() && format != "text" && format != "pprof" {

@@ -80,3 +80,25 @@ func TestMarkdown(t *testing.T) {
 		t.Errorf("%v: the file is another one", err)
 	}
 }
+
+// TestMarkdownOfWait: the same of wait, by each sort of row; of its own text, open says what
+// it is.
+func TestMarkdownOfWait(t *testing.T) {
+	const trace = "../../testdata/captures/hash/pipe_default/trace.txt.zst"
+	for _, by := range []string{"stack", "call", "kind", "waker", "thread"} {
+		got, _ := runs(t, exitOK, "wait", "--format=markdown", "--by="+by, trace)
+		text, _ := runs(t, exitOK, "wait", "--by="+by, trace)
+		verbose, _ := runs(t, exitOK, "wait", "-v", "--by="+by, trace)
+		for _, part := range []string{text, verbose, "| Waited | Waits | p99 | Max | Most of it at |\n|---|--:|--:|--:|--:|---|\n| <code>"} {
+			if !strings.Contains(got, part) {
+				t.Errorf("%s: no\n%s\nin\n%s", by, part, got)
+			}
+		}
+		for line := range strings.Lines(got) {
+			if strings.HasPrefix(line, "| ") && strings.Count(line, "|") != 7 {
+				t.Errorf("%s: not 6 cells: %s", by, line)
+			}
+		}
+	}
+	runs(t, exitUsage, "wait", "--format=markdown", "--interval=1s", "--duration=1s")
+}

@@ -1,4 +1,4 @@
-package report
+package markdown
 
 import (
 	"strings"
@@ -7,7 +7,7 @@ import (
 
 // TestCode: no name ends a cell, becomes markup or names a person.
 func TestCode(t *testing.T) {
-	got := code("a|b`c\\d<e>&#f @g_*h\n\033")
+	got := Code("a|b`c\\d<e>&#f @g_*h\n\033")
 	for _, bad := range []string{"|", "`", "\\", "<e", "& ", "@", "_", "*", "\n", "\033"} {
 		if inner := strings.TrimSuffix(strings.TrimPrefix(got, "<code>"), "</code>"); strings.Contains(inner, bad) {
 			t.Errorf("%q is in %q", bad, got)
@@ -18,7 +18,7 @@ func TestCode(t *testing.T) {
 // TestFenced: no text ends its block.
 func TestFenced(t *testing.T) {
 	for text, fence := range map[string]string{"a\n": "```", "a ```` b\n": "`````", "": "```", "```\n`": "````"} {
-		lines := strings.Split(fenced(text), "\n")
+		lines := strings.Split(Fenced(text), "\n")
 		if lines[0] != fence+"text" || lines[len(lines)-2] != fence {
 			t.Errorf("%q: %q", text, lines)
 		}

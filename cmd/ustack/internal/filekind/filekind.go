@@ -57,7 +57,7 @@ func kinds() []kind {
 		{func(head []byte) bool { return gzipped(head, isPprof) }, "a profile for pprof (--format=pprof): go tool pprof FILE"},
 		{isPerfetto, "a trace for Perfetto (--format=perfetto): open it at ui.perfetto.dev"},
 		{matches(`^[^\n]*;[^\n]* \d+\n`), "folded stacks (--format=folded): flamegraph.pl makes a picture of them"},
-		{matches(`^\| (Locks|Condition)|\n` + "```text\n"), "a report in Markdown (--format=markdown)"},
+		{matches(`^\| (Locks|Condition|Waits)|\n` + "```text\n"), "a report in Markdown (--format=markdown)"},
 		{matches(`(?m)^[0-9.]+ [num]?s waited for |^No lock contention `), "a report of ustack, and not the trace that it is of"},
 	}
 }

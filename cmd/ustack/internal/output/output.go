@@ -64,7 +64,7 @@ func ParseFormat(name string) (EventFormat, profile.Format, error) {
 		}
 	}
 	if name == "markdown" {
-		return EventFormat{}, profile.Format{}, errors.New("--format=markdown is a report of waits: ustack futex has it, of saved traces and with --live")
+		return EventFormat{}, profile.Format{}, errors.New("--format=markdown is a report of waits: ustack futex and ustack wait have it, of saved traces and of what they trace")
 	}
 	p, err := profile.ParseFormat(name, eventFormatNames()...)
 	return EventFormat{}, p, err

@@ -28,7 +28,7 @@ const defaultTop = 5
 
 // Register defines the flags.
 func (f *Flags) Register(fs *flag.FlagSet) {
-	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text, json (one document), or of the waits and their stacks, for other programs: folded, pprof, speedscope or html")
+	fs.StringVar(&f.format, "format", "text", "`FORMAT` of the output: text, markdown (for an issue or a message), json (one document), or of the waits and their stacks, for other programs: folded, pprof, speedscope or html")
 	fs.BoolVar(&f.json, "json", false, "the same as --format=json")
 	fs.BoolVar(&f.verbose, "v", false, "show all of the report, not only what fits onto a screen; --top with another number does, too")
 	fs.IntVar(&f.View.Top, "top", defaultTop, "show the first `N` rows of each section, 0 for all")
@@ -58,9 +58,13 @@ func (f *Flags) Check() error {
 		return fmt.Errorf("--json and --format=%s cannot be combined", f.format)
 	case f.json || f.format == "json":
 		f.JSON = true
+	case f.format == "markdown":
+		if f.Markdown = true; f.Interval > 0 {
+			err = errors.New("--interval is for text and JSON: Markdown is of the whole trace")
+		}
 	case f.format != "text":
 		f.View.Top = 0
-		f.Profile, err = profile.ParseFormat(f.format, "text", "json")
+		f.Profile, err = profile.ParseFormat(f.format, "text", "markdown", "json")
 		if f.Interval > 0 {
 			err = errors.Join(err, errors.New("--interval is for text and JSON: a profile is of the whole trace"))
 		}

@@ -22,10 +22,10 @@ import (
 
 // Output is what the report shows, and how it is written: as text, without more.
 type Output struct {
-	JSON    bool
-	Profile profile.Format // if it has a name, for other programs
-	View    wait.View
-	Brief   bool // the text fits onto a screen
+	JSON, Markdown bool
+	Profile        profile.Format // if it has a name, for other programs
+	View           wait.View
+	Brief          bool // the text fits onto a screen
 	// Must has Run return ErrNone instead of a report that says so.
 	Must bool
 }
@@ -76,6 +76,8 @@ func (o *Output) Write(w io.Writer, a *wait.Analysis) error {
 		return o.Profile.Write(w, waitreport.Profile(r))
 	case o.JSON:
 		return waitreport.JSON(w, r)
+	case o.Markdown:
+		return waitreport.Markdown(w, r)
 	}
 	return waitreport.Text(w, r, waitreport.Options{Brief: o.Brief})
 }
