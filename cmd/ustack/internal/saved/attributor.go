@@ -26,6 +26,7 @@ import (
 type attributed struct {
 	attributor *observed.Mappings   // nil without --maps
 	exact      *timeline.Attributor // of mappings that live has saved, nil for others
+	own        bool                 // these are in the trace itself
 	saved      *sideband.History    // of exact
 	trace      *input.Trace         // that exact attributes
 	// perfMaps are of --perf-map, nil for none.
@@ -183,16 +184,17 @@ func (w *attributed) unseen(from, to tracefs.Time) bool {
 
 func (w *attributed) beyond(t tracefs.Time) bool { return t > w.saved.Until }
 
-// foreign reports whether nothing shows that the trace has the clock of the saved
-// address spaces: it was not saved with them, and does not say which clock it has. A
-// history that a former version has saved has no identifier; it is believed (see
-// note), unless the trace has one: then the trace was saved with another history.
+// foreign reports whether nothing shows that the saved address spaces are of the trace:
+// only an identifier that both have does. A clock that both have is no proof: after each
+// boot it begins anew, and processes have the same numbers again. A history that a former
+// version has saved has no identifier; it is believed (see note), unless the trace has one,
+// or is none that live has saved: then it is of another history.
 func (w *attributed) foreign() bool {
-	if w.trace.Clock() != "" {
+	if w.own {
 		return false
 	}
 	id := w.trace.SavedID()
-	return id != w.saved.Trace && (id != "" || w.saved.Trace != "")
+	return id != w.saved.Trace || id == "" && w.trace.Clock() != ""
 }
 
 // attributed has exact attribute a trace, if it has the right clock.
@@ -211,14 +213,14 @@ func (w *attributed) note() string {
 	switch {
 	case w.exact == nil:
 		return ""
+	case w.foreign() && w.trace.Clock() != "":
+		return "this trace has the clock of these mappings, but was not saved with them, and may be of another boot: all files are late"
 	case w.foreign():
 		return "this trace was not saved with these mappings, and may have another clock: all files are late"
 	case w.trace.Joined():
 		return "another trace begins in this one, and may be of another boot: from there on all files are late; replay each by itself"
-	case w.saved.Trace == "":
+	case w.saved.Trace == "" && !w.own:
 		return "these mappings do not name their trace, as former versions of ustack saved them: that it is this one is not proven"
-	case w.trace.SavedID() != w.saved.Trace:
-		return "this trace has the clock of these mappings, but was not saved with them: that it is of the same boot is not proven"
 	}
 	return ""
 }

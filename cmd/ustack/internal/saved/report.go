@@ -31,6 +31,7 @@ func (t *Trace) useReport() error {
 		t.note = fmt.Sprintf("the mappings of this report are not whole, and files are late from there on: %v", err)
 	}
 	t.attributor.useHistory(h)
+	t.attributor.own = true
 	if t.options.Symbols {
 		t.attributor.openVDSO(h.VDSO)
 	}
