@@ -35,6 +35,7 @@ type activity struct {
 	looked int          // how many moments came since that was found
 
 	off        offCPU
+	gone       goneLines
 	priorities priorities
 	links      links
 	losses     int32     // how often records were lost
@@ -92,6 +93,9 @@ type timeline struct {
 	// left is when it last went off its CPU other than in a call, see offCPU.
 	left   tracefs.Time
 	listed bool
+	// ended is set if the thread has ended, and its number is not used again; gone if it is
+	// in goneLines.
+	ended, gone bool
 	// since is the earliest time at which it may have released a lock without having made
 	// its call, if it is listed.
 	since tracefs.Time
@@ -150,7 +154,7 @@ func (a *activity) known(tid int32) *timeline {
 func (a *activity) forgetAll() {
 	a.forgot += int64(a.count)
 	a.lines, a.count, a.chains = make(map[int32]*timeline), 0, 0
-	a.off = offCPU{crowded: max(a.off.crowded, a.tasks.losses.End)}
+	a.off, a.gone = offCPU{crowded: max(a.off.crowded, a.tasks.losses.End)}, goneLines{}
 	clear(a.recent[:])
 }
 
@@ -199,7 +203,7 @@ func (a *activity) set(tl *timeline, t tracefs.Time, cause int32, proof tracefs.
 		cause = causeUnknown
 	}
 	t = max(t, tl.seen)
-	tl.seen, tl.losses = t, a.losses
+	tl.seen, tl.losses, tl.ended = t, a.losses, false
 	if a.open == 0 && tl.keep == 0 {
 		a.drop(tl, len(tl.list))
 	}
@@ -227,10 +231,10 @@ func (a *activity) makeRoom(tl *timeline) {
 	if a.looked >= floorEvery || a.oldest == 0 {
 		a.oldest, a.looked = a.floor(), 0
 	}
-	a.trim(tl)
+	a.trim(tl, a.oldest)
 	if tl.keep > 0 && len(tl.list) >= momentsOfHold {
 		tl.keep = 0
-		a.trim(tl)
+		a.trim(tl, a.oldest)
 	}
 	if n := len(tl.list); n >= momentsOfLine {
 		a.forgot += int64(n / 2)
@@ -241,7 +245,7 @@ func (a *activity) makeRoom(tl *timeline) {
 	}
 	for _, tl := range a.lines {
 		tl.keep = 0
-		a.trim(tl)
+		a.trim(tl, a.oldest)
 	}
 	if a.count >= maxMoments/2 {
 		for _, tl := range a.lines {
@@ -250,12 +254,14 @@ func (a *activity) makeRoom(tl *timeline) {
 			a.drop(tl, n)
 		}
 	}
+	for _, tl := range a.lines {
+		tl.list = exactly(tl.list)
+	}
 }
 
-// trim forgets the moments of a thread that ended before all waits that have not, and
-// before it took a lock that it owns.
-func (a *activity) trim(tl *timeline) {
-	oldest := a.oldest
+// trim forgets the moments of a thread that ended before all waits that have not, of which
+// the oldest began at a time, and before it took a lock that it owns.
+func (a *activity) trim(tl *timeline, oldest tracefs.Time) {
 	if tl.keep > 0 {
 		oldest = min(oldest, tl.keep)
 	}
@@ -392,7 +398,7 @@ func (a *activity) switched(prev int32, state byte, next, cpu, stack int32, t tr
 		tl.at(stack)
 		switch {
 		case state == 'X' || state == 'Z':
-			a.silent(tl)
+			a.ends(tl)
 		case !inCall(cause):
 			a.leftOutside(tl, t)
 		}
@@ -469,12 +475,12 @@ func (a *activity) waking(tid int32, t tracefs.Time) {
 // at notes where a thread went off its CPU.
 func (tl *timeline) at(stack int32) { tl.list[len(tl.list)-1].stack = stack }
 
-// gone notes that a thread has ended, or has another number.
-func (a *activity) gone(tid int32) {
+// leftBy notes that a number is no thread's any more, or another one's.
+func (a *activity) leftBy(tid int32) {
 	if tl := a.lines[tid]; tl != nil {
 		a.doubt(tl)
-		tl.waits, tl.woken, tl.raw, tl.keep = false, false, rawCall{}, 0
-		a.silent(tl)
+		tl.waits, tl.woken, tl.raw = false, false, rawCall{}
+		a.ends(tl)
 	}
 }
 

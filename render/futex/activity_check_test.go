@@ -33,6 +33,11 @@ func (a *activity) check() error {
 			return fmt.Errorf("thread %d is listed as off its CPU, and not, or twice", tl.tid)
 		}
 	}
+	for i, tl := range a.gone.list {
+		if !tl.gone || slices.Index(a.gone.list, tl) != i {
+			return fmt.Errorf("thread %d is listed as gone, and not, or twice", tl.tid)
+		}
+	}
 	if spans != a.chains || spans > maxRootSpans {
 		return fmt.Errorf("%d spans of roots, %d are counted", spans, a.chains)
 	}

@@ -287,9 +287,9 @@ func (a *Analysis) active(h *resolve.Pending, i int, rec *tracefs.Record) {
 		a.activity.priorities.readied(e, t)
 		a.activity.waking(e.TID, t)
 	case sched.Exec:
-		a.activity.gone(e.OldTID)
-		a.activity.gone(e.TID)
+		a.activity.leftBy(e.OldTID)
+		a.activity.leftBy(e.TID)
 	case sched.Exit:
-		a.activity.gone(rec.TID)
+		a.activity.leftBy(rec.TID)
 	}
 }

@@ -21,6 +21,14 @@ type taken struct {
 // maxTaken bounds the locks that a thread is known to have taken.
 const maxTaken = 8
 
+// takes notes that a thread has taken a lock.
+func (th *thread) takes(x taken) {
+	before := th.took
+	if th.took = append(before, x); len(before) > 0 && &before[0] != &th.took[0] {
+		clear(before) // the first room stays as long as the thread, and would keep its lock
+	}
+}
+
 // dropLock forgets that a thread has taken a lock, and returns what was known.
 func (th *thread) dropLock(l *lock) (x taken, ok bool) {
 	for i := len(th.took) - 1; i >= 0; i-- {
@@ -33,11 +41,17 @@ func (th *thread) dropLock(l *lock) (x taken, ok bool) {
 	return x, ok
 }
 
-// forgetTaken forgets that threads have taken locks that are gone: nothing else keeps those
-// in memory.
-func (ts *tasks) forgetTaken(gone func(*lock) bool) {
+// forgetLocks forgets the locks that are gone where threads have taken them, and where their
+// processes have them, of which several can have the same one: nothing else keeps those in
+// memory.
+func (ts *tasks) forgetLocks(gone func(*lock) bool) {
+	done := make(map[*process]bool)
 	for th := range ts.threads.all() {
 		th.took = slices.DeleteFunc(th.took, func(x taken) bool { return gone(x.lock.find()) })
+		if p := th.proc.find(); !done[p] {
+			done[p] = true
+			p.locks.dropAll(func(l *lock) bool { return gone(l.find()) })
+		}
 	}
 }
 
@@ -180,7 +194,7 @@ func (hd *held) returned(w *wait, r Result, line int64) {
 	if len(th.took) >= maxTaken {
 		th.took = slices.Delete(th.took, 0, 1)
 	}
-	th.took = append(th.took, taken{l, l.key, w.since, w.end, line, w.leavesMark()})
+	th.takes(taken{l, l.key, w.since, w.end, line, w.leavesMark()})
 	hd.keep(th)
 }
 

@@ -267,7 +267,7 @@ func (l *lock) merge(m *lock) {
 		l.max = m.max
 	}
 	m.dropParts()
-	m.waiters, m.max = parts[int32]{}, nil
+	m.waiters, m.max, m.past, m.room = parts[int32]{}, nil, nil, nil
 	m.durations, m.course = tally.Durations{}, course{}
 }
 
@@ -337,7 +337,7 @@ func (lk *locks) fold() {
 		other.merge(l)
 		lk.count--
 	}
-	lk.tasks.forgetTaken(lk.folded)
+	lk.tasks.forgetLocks(lk.folded)
 }
 
 // handOver has the thread that holds a lock hold another one, into which it is
@@ -383,6 +383,7 @@ func (lk *locks) provenSame(s *span) {
 // moveLocks gives a process the locks of another one that proved to be the same.
 func (lk *locks) moveLocks(to, from *process) {
 	from.locks.each(func(key lockKey, l *lock) {
+		l.find().partial = l.find().partial || lk.evicted // as to may have had it, too
 		if own := to.locks.get(key); own != nil {
 			lk.unite(own, l)
 		} else {

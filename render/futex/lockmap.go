@@ -1,5 +1,7 @@
 package futex
 
+import "maps"
+
 // lockMap is the locks of a process by their key. A thread of unknown process
 // mostly has one.
 type lockMap struct {
@@ -49,4 +51,12 @@ func (m *lockMap) each(f func(key lockKey, l *lock)) {
 	for key, l := range m.more {
 		f(key, l)
 	}
+}
+
+// dropAll drops the locks that are gone.
+func (m *lockMap) dropAll(gone func(*lock) bool) {
+	if m.one != nil && gone(m.one) {
+		m.one = nil
+	}
+	maps.DeleteFunc(m.more, func(_ lockKey, l *lock) bool { return gone(l) })
 }

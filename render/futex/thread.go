@@ -132,10 +132,12 @@ func (ts *tasks) named(th *thread, comm []byte) {
 	}
 }
 
-// ended notes that a thread is gone.
+// ended notes that a thread is gone. It takes and releases no lock any more.
 func (ts *tasks) ended(th *thread, t tracefs.Time) {
 	ts.stop(th, t)
 	th.dead, th.diedAt = true, t
+	clear(th.took) // its room may be in the same piece of memory
+	th.got, th.woken, th.holds, th.took = nil, nil, nil, nil
 	th.proc.find().died(th)
 }
 
