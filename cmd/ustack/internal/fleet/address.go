@@ -14,7 +14,10 @@ import (
 const Scheme = "clickhouse://"
 
 // IsAddress reports whether an argument is the address of a server, and not a directory.
-func IsAddress(text string) bool { return strings.HasPrefix(text, Scheme) }
+// The case of a scheme does not matter (RFC 3986, 3.1).
+func IsAddress(text string) bool {
+	return len(text) >= len(Scheme) && strings.EqualFold(text[:len(Scheme)], Scheme)
+}
 
 // Address is where a server takes queries over HTTP.
 type Address struct {

@@ -32,7 +32,7 @@ func TestParseAddress(t *testing.T) {
 }
 
 func FuzzParseAddress(f *testing.F) {
-	for _, text := range []string{"clickhouse://h", "clickhouse://[::1]:9/_f1?secure=false", "clickhouse://user:s@h", "clickhouse://h?x=%zz"} {
+	for _, text := range []string{"clickhouse://h", "clickhouse://[::1]:9/_f1?secure=false", "clickhouse://user:s@h", "clickhouse://h?x=%zz", "clickHouse://h"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
