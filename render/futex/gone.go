@@ -20,8 +20,12 @@ type goneLines struct {
 	left int
 }
 
-// someGone is how many timelines are looked through at least.
-const someGone = 1 << 6
+// A look is due when some timelines more are listed, and one of so many of all: floor walks
+// all threads, and a look must not cost each that ends more than a few of them.
+const (
+	someGone = 1 << 6
+	perLook  = 1 << 4
+)
 
 // ends notes that a thread has ended: it does nothing more, unless its number is used again.
 func (a *activity) ends(tl *timeline) {
@@ -33,7 +37,7 @@ func (a *activity) ends(tl *timeline) {
 	}
 	tl.gone = true
 	a.gone.list = append(a.gone.list, tl)
-	if len(a.gone.list) >= someGone+2*a.gone.left {
+	if len(a.gone.list) >= someGone+2*a.gone.left+len(a.lines)/perLook {
 		a.gone.forget(a, a.floor())
 	}
 }
