@@ -195,12 +195,16 @@ func TestPassBy(t *testing.T) {
 }
 
 // BenchmarkThreads compares what an event costs with few and with many threads, in
-// time of the CPU: of one process, and where it is not known of which one they are.
+// time of the CPU: of one process, where it is not known of which one they are, and of
+// threads that end after one call.
 //
 //	go test -run '^$' -bench Threads ./render/futex
 func BenchmarkThreads(b *testing.B) {
 	const events = 2_000_000
-	for _, pid := range []string{"(     10)", ""} {
+	for _, c := range []struct {
+		pid  string
+		ends bool
+	}{{pid: "(     10)"}, {}, {"(     10)", true}} {
 		var each [2]float64
 		for i, threads := range []int{1000, 1_000_000} {
 			var h hostile
@@ -208,9 +212,12 @@ func BenchmarkThreads(b *testing.B) {
 				tid := 1000 + k%threads
 				h.wait(tid, 0x1000000+k%16*64)
 				h.result(tid, 0)
+				if c.ends {
+					h.event(tid, "sched_switch: prev_comm=a prev_pid=%d prev_prio=120 prev_state=X ==> next_comm=swapper/0 next_pid=0 next_prio=120", tid)
+				}
 			}
-			text := strings.ReplaceAll(h.b.String(), "(     10)", pid)
-			b.Run(fmt.Sprintf("%d/known=%t", threads, pid != ""), func(b *testing.B) {
+			text := strings.ReplaceAll(h.b.String(), "(     10)", c.pid)
+			b.Run(fmt.Sprintf("%d/known=%t/ends=%t", threads, c.pid != "", c.ends), func(b *testing.B) {
 				used := cpuTime(b)
 				for b.Loop() {
 					analyseText(b, futex.Options{}, text)
