@@ -13,3 +13,7 @@ func exportCommand(args []string, std command.Streams) error { return fleet.Main
 func fleetCommand(args []string, std command.Streams) error { return fleet.MainAsk(args, std) }
 
 func pushCommand(args []string, std command.Streams) error { return fleet.MainPush(args, std) }
+
+func symbolizeCommand(args []string, std command.Streams) error {
+	return fleet.MainSymbolize(args, std)
+}

@@ -8,7 +8,7 @@ import (
 	"ustack/cmd/ustack/internal/command"
 )
 
-// exportCommand, fleetCommand and pushCommand are for the machine where reports arrive.
+// exportCommand and the others are for the machine where reports arrive.
 func exportCommand([]string, command.Streams) error {
 	return errors.New("this build for devices (go build -tags device) makes no tables: run ustack export where reports are gathered")
 }
@@ -16,3 +16,5 @@ func exportCommand([]string, command.Streams) error {
 func fleetCommand(args []string, std command.Streams) error { return exportCommand(args, std) }
 
 func pushCommand(args []string, std command.Streams) error { return exportCommand(args, std) }
+
+func symbolizeCommand(args []string, std command.Streams) error { return exportCommand(args, std) }

@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -33,13 +34,7 @@ func fleetCommand(args []string, std command.Streams) error {
 	return f.To.Stream(std.Out, func(out io.Writer) error {
 		out = render.Output(out)
 		if f.SQL {
-			w := bufio.NewWriter(out)
-			if f.Server != nil {
-				_, _ = w.WriteString(remoteStatement(f, inline(f)) + ";\n")
-				return w.Flush()
-			}
-			_, _ = w.WriteString(f.Statement()) // Flush reports the error
-			return w.Flush()
+			return printStatement(f, out)
 		}
 		if f.Server != nil {
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
@@ -48,6 +43,24 @@ func fleetCommand(args []string, std command.Streams) error {
 		}
 		return answer(f, out)
 	})
+}
+
+// printStatement prints the question as SQL.
+func printStatement(f *fleet.Ask, out io.Writer) error {
+	w := bufio.NewWriter(out)
+	if f.Server != nil {
+		_, _ = w.WriteString(remoteStatement(f, inline(f)) + ";\n") // Flush reports the error
+		return w.Flush()
+	}
+	functions, err := functionTables(f.Dir)
+	if err != nil {
+		return err
+	}
+	if len(functions) > 0 {
+		f.Functions = filepath.Join(functions[len(functions)-1].dir, tableFunctions+tableSuffix)
+	}
+	_, _ = w.WriteString(f.Statement())
+	return w.Flush()
 }
 
 // answer answers a question.
@@ -63,7 +76,7 @@ func answer(f *fleet.Ask, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	columns, rows := a.top()
+	columns, rows, err := a.top()
 	switch f.Question {
 	case fleet.Devices:
 		columns, rows = a.devices()
@@ -114,6 +127,8 @@ type lockSum struct {
 	devices              [2]map[string]bool
 	kind, name, path, id *string
 	offset               *int64
+	ran                  *bool
+	function             *string // of the site
 }
 
 func newAnswer(f *fleet.Ask, parts []string) (*answers, error) {
@@ -173,7 +188,7 @@ func (a *answers) sample(s *sampleRow) error {
 			return nil
 		}
 	}
-	if s.NS == nil || s.LockKey == nil {
+	if s.NS == nil || s.LockKey == nil || a.f.Locks && (s.IsLock == nil || !*s.IsLock) {
 		return nil
 	}
 	l := a.locks[*s.LockKey]
@@ -198,14 +213,17 @@ func (l *lockSum) add(s *sampleRow, side int) {
 	if s.SiteOffset != nil && (l.offset == nil || *s.SiteOffset < *l.offset) {
 		l.offset = s.SiteOffset
 	}
+	if s.SiteRan != nil && (l.ran == nil || *l.ran) {
+		l.ran = s.SiteRan
+	}
 }
 
 // where are the columns that say which lock it is.
 func (l *lockSum) where() []any {
 	if l.name != nil { // threads may wait for it at several sites
-		return []any{textOf(l.kind), *l.name, nil, nil, nil}
+		return []any{textOf(l.kind), *l.name, nil, nil, nil, nil}
 	}
-	return []any{textOf(l.kind), textOf(l.name), textOf(l.path), textOf(l.id), numberOf(l.offset)}
+	return []any{textOf(l.kind), textOf(l.name), textOf(l.path), textOf(l.id), numberOf(l.offset), textOf(l.function)}
 }
 
 func textOf(s *string) any {
@@ -222,15 +240,41 @@ func numberOf(n *int64) any {
 	return *n
 }
 
-// sorted returns the locks, those with most of something first.
-func (a *answers) sorted(of func(*lockSum) float64) []*lockSum {
+// first returns the locks with most of something, as many as are wanted, with their functions.
+func (a *answers) first(of func(*lockSum) float64) ([]*lockSum, error) {
 	var list []*lockSum
 	for _, l := range a.locks {
 		slices.Sort(l.times)
 		list = append(list, l)
 	}
 	slices.SortFunc(list, func(x, y *lockSum) int { return cmp.Or(cmp.Compare(of(y), of(x)), cmp.Compare(x.key, y.key)) })
-	return list
+	list = list[:min(len(list), a.f.Top)]
+	return list, nameSites(a.f.Dir, list)
+}
+
+// nameSites gives locks the functions of their sites, as far as they have been named.
+func nameSites(dir string, locks []*lockSum) error {
+	tables, err := functionTables(dir)
+	if err != nil || len(tables) == 0 {
+		return err
+	}
+	at := make(map[string]map[place][]*lockSum)
+	for _, l := range locks {
+		if l.name != nil || l.id == nil || l.offset == nil || l.ran == nil {
+			continue
+		}
+		if at[*l.id] == nil {
+			at[*l.id] = make(map[place][]*lockSum)
+		}
+		p := place{*l.offset, *l.ran}
+		at[*l.id][p] = append(at[*l.id][p], l)
+	}
+	return eachRow(tables[len(tables)-1].dir, tableFunctions, func(f *functionRow) error {
+		for _, l := range at[f.BuildID][place{f.Offset, f.Ran}] {
+			l.function = f.Function
+		}
+		return nil
+	})
 }
 
 // p99 returns the smallest time that is not shorter than 99 of 100.
@@ -240,10 +284,10 @@ func (l *lockSum) p99() int64 {
 }
 
 // top answers which locks cost most.
-func (a *answers) top() (columns []string, rows [][]any) {
+func (a *answers) top() (columns []string, rows [][]any, err error) {
 	columns = columnsOfAnswer(fleet.Top)
 	if a.f.Question != fleet.Top {
-		return columns, nil
+		return columns, nil, nil
 	}
 	of := map[fleet.Order]func(*lockSum) float64{
 		fleet.ByTotal:   func(l *lockSum) float64 { return math.Round(l.total[0]) },
@@ -251,12 +295,13 @@ func (a *answers) top() (columns []string, rows [][]any) {
 		fleet.ByP99:     func(l *lockSum) float64 { return float64(l.p99()) },
 		fleet.ByWaits:   func(l *lockSum) float64 { return float64(len(l.times)) },
 	}[a.f.By]
-	for _, l := range a.sorted(of) {
+	list, err := a.first(of)
+	for _, l := range list {
 		const percent, tenths = 100, 10
 		share := math.Round(percent*tenths*float64(len(l.devices[0]))/float64(len(a.known))) / tenths
 		rows = append(rows, append([]any{int64(math.Round(l.total[0])), int64(len(l.times)), int64(len(l.devices[0])), share, l.p99()}, l.where()...))
 	}
-	return columns, rows
+	return columns, rows, err
 }
 
 // devices answers which devices there are.
@@ -292,8 +337,9 @@ func (a *answers) diff() (columns []string, rows [][]any, err error) {
 		return nil, nil, err
 	}
 	each := func(l *lockSum, side int) float64 { return math.Round(l.total[side] / n[side]) }
-	for _, l := range a.sorted(func(l *lockSum) float64 { return each(l, 1) - each(l, 0) }) {
+	list, err := a.first(func(l *lockSum) float64 { return each(l, 1) - each(l, 0) })
+	for _, l := range list {
 		rows = append(rows, append([]any{int64(each(l, 0)), int64(each(l, 1)), int64(len(l.devices[0])), int64(len(l.devices[1]))}, l.where()...))
 	}
-	return columns, rows, nil
+	return columns, rows, err
 }

@@ -12,6 +12,7 @@ import (
 
 	"ustack/cmd/ustack/internal/tables"
 	"ustack/filemap"
+	"ustack/tracefs"
 )
 
 // collector makes the rows of one report. It implements tables.Sink.
@@ -56,6 +57,7 @@ type stack struct {
 
 // lock is a lock of the report.
 type lock struct {
+	is            bool // and not a condition variable, a join, ...
 	kind, name    string
 	path, buildID string // of the file with its variable
 }
@@ -157,7 +159,7 @@ func (c *collector) Row(table string, row []any) error {
 	case "trace":
 		return c.trace(v)
 	case "locks":
-		c.locks[v.number("id")] = &lock{kind: v.text("kind"), name: v.text("name"), path: v.text("object"), buildID: v.text("object_build_id")}
+		c.locks[v.number("id")] = &lock{is: v.number("is_lock") != 0, kind: v.text("kind"), name: v.text("name"), path: v.text("object"), buildID: v.text("object_build_id")}
 	case "waits":
 		return c.wait(v)
 	}
@@ -201,6 +203,7 @@ func (c *collector) frame(v *values) error {
 		return fmt.Errorf("a stack of more than %d frames", maxFrames)
 	}
 	f := frameRow{Depth: int32(len(s.frames)), BuildID: some(v.text("build_id")), Path: some(v.text("file")), Reason: some(v.text("reason"))}
+	f.Ran = f.Depth == 0 || v.number("inferred") != 0 || v.text("how") == tracefs.BySignal.String()
 	if text := v.text("offset"); text != "" && f.Path != nil {
 		n, err := strconv.ParseUint(strings.TrimPrefix(text, "0x"), 16, 63)
 		if err != nil {
@@ -249,6 +252,9 @@ func (s *stack) add(f frameRow, t filemap.Trust) {
 	}
 	if f.Offset != nil {
 		s.sum = binary.LittleEndian.AppendUint64(s.sum, uint64(*f.Offset))
+	}
+	if f.Ran && f.Depth > 0 {
+		s.sum = append(s.sum, 'i')
 	}
 	if s.site == nil && f.Path != nil && (&filemap.File{Path: *f.Path}).Application() {
 		site := f
@@ -335,7 +341,7 @@ func (r *sampleRow) at(s *stack) {
 	}
 	r.Stack, r.Trust = &s.row.Stack, some(s.trust.String())
 	if s.site != nil {
-		r.SitePath, r.SiteBuildID, r.SiteOffset = s.site.Path, s.site.BuildID, s.site.Offset
+		r.SitePath, r.SiteBuildID, r.SiteOffset, r.SiteRan = s.site.Path, s.site.BuildID, s.site.Offset, &s.site.Ran
 	}
 }
 
@@ -344,6 +350,7 @@ func (r *sampleRow) of(l *lock, s *stack) {
 	if l == nil {
 		l = &lock{kind: "unknown"}
 	}
+	r.IsLock = &l.is
 	r.LockKind, r.LockName, r.LockBuildID = some(l.kind), some(l.name), some(l.buildID)
 	sum := appendText(nil, r.LockKind)
 	switch {
@@ -351,6 +358,9 @@ func (r *sampleRow) of(l *lock, s *stack) {
 		sum = appendText(appendFile(append(sum, 'n'), r.LockBuildID, some(l.path)), r.LockName)
 	case s != nil && s.site != nil:
 		sum = binary.LittleEndian.AppendUint64(appendFile(append(sum, 's'), s.site.BuildID, s.site.Path), offset(s.site))
+		if s.site.Ran {
+			sum = append(sum, 'i')
+		}
 	}
 	key := xxhash.Sum64(sum)
 	r.LockKey = &key

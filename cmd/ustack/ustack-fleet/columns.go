@@ -76,6 +76,7 @@ func frameColumns() []clickhouse.Column[frameRow] {
 		optText("build_id", func(f *frameRow) *string { return f.BuildID }),
 		optText("path", func(f *frameRow) *string { return f.Path }),
 		optNumber("offset", func(f *frameRow) *int64 { return f.Offset }),
+		column("ran", "UInt8", clickhouse.AppendBool, func(f *frameRow) bool { return f.Ran }),
 		optText("reason", func(f *frameRow) *string { return f.Reason }),
 	}
 }
@@ -94,14 +95,29 @@ func sampleColumns() []clickhouse.Column[sampleRow] {
 		optNumber("high_ns", func(s *sampleRow) *int64 { return s.HighNS }),
 		optText("result", func(s *sampleRow) *string { return s.Result }),
 		optKey("lock_key", func(s *sampleRow) *uint64 { return s.LockKey }),
+		optional("is_lock", "UInt8", clickhouse.AppendBool, func(s *sampleRow) *bool { return s.IsLock }),
 		optText("lock_kind", func(s *sampleRow) *string { return s.LockKind }),
 		optText("lock_name", func(s *sampleRow) *string { return s.LockName }),
 		optText("lock_build_id", func(s *sampleRow) *string { return s.LockBuildID }),
 		optText("site_path", func(s *sampleRow) *string { return s.SitePath }),
 		optText("site_build_id", func(s *sampleRow) *string { return s.SiteBuildID }),
 		optNumber("site_offset", func(s *sampleRow) *int64 { return s.SiteOffset }),
+		optional("site_ran", "UInt8", clickhouse.AppendBool, func(s *sampleRow) *bool { return s.SiteRan }),
 		optKey("owner_stack", func(s *sampleRow) *uint64 { return s.OwnerStack }),
 		optional("owner_sure", "UInt8", clickhouse.AppendBool, func(s *sampleRow) *bool { return s.OwnerSure }),
 		column("weight", "Float64", clickhouse.AppendFloat64, func(s *sampleRow) float64 { return s.Weight }),
+	}
+}
+
+func functionColumns() []clickhouse.Column[functionRow] {
+	return []clickhouse.Column[functionRow]{
+		text("build_id", func(f *functionRow) string { return f.BuildID }),
+		number("offset", func(f *functionRow) int64 { return f.Offset }),
+		column("ran", "UInt8", clickhouse.AppendBool, func(f *functionRow) bool { return f.Ran }),
+		optText("function", func(f *functionRow) *string { return f.Function }),
+		optText("inlined", func(f *functionRow) *string { return f.Inlined }),
+		optText("source", func(f *functionRow) *string { return f.Source }),
+		optNumber("line", func(f *functionRow) *int64 { return f.Line }),
+		optText("reason", func(f *functionRow) *string { return f.Reason }),
 	}
 }

@@ -1,5 +1,6 @@
 // Command ustack-fleet makes tables of the reports of many devices, and answers questions
-// about them: it is what "ustack export", "ustack push" and "ustack fleet" run.
+// about them: it is what "ustack export", "ustack push", "ustack symbolize" and "ustack fleet"
+// run.
 //
 // It is a module of its own, so that the recorder on a device, and what is needed to build
 // it, have nothing of the engines that read such tables.
@@ -20,6 +21,7 @@ func commands() []command.Command {
 	return []command.Command{
 		{Name: "export", Stream: true, Run: exportCommand},
 		{Name: "push", Run: pushCommand},
+		{Name: "symbolize", Run: symbolizeCommand},
 		{Name: "fleet", Stream: true, Run: fleetCommand},
 	}
 }

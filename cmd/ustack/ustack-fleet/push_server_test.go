@@ -57,7 +57,7 @@ func push(t *testing.T, s *server, transport http.RoundTripper, files ...string)
 
 // questions are those that both kinds of tables answer.
 func questions() []string {
-	return []string{"top", "top --by=devices", "top --by=p99", "top --by=waits", "top --top=3", "devices", "diff --a=it's --b=two", "diff --a=two --b=it's"}
+	return []string{"top", "top --locks", "top --by=devices", "top --by=p99", "top --by=waits", "top --top=3", "devices", "diff --a=it's --b=two", "diff --a=two --b=it's", "diff --locks --a=two --b=it's"}
 }
 
 // sameAnswers compares the answers of a server with those of a directory: those of the

@@ -19,7 +19,7 @@ type remoteTable struct {
 	name, first string
 	columns     []string // "name Type"
 	engine      string   // with its keys
-	shard       string   // the column by which rows go to shards
+	shard       string   // the number by which rows go to shards
 }
 
 // remoteTables returns the tables of ClickHouse.
@@ -32,6 +32,7 @@ func remoteTables() []remoteTable {
 		{tableDevices, "batch", definitions(deviceColumns()), "ReplacingMergeTree(batch) ORDER BY report", "report"},
 		{tableStacks, "rank", definitions(stackColumns()), "ReplacingMergeTree(rank) ORDER BY stack", "stack"},
 		{tableFrames, "rank", definitions(frameColumns()), "ReplacingMergeTree(rank) ORDER BY (stack, depth)", "stack"},
+		{tableFunctions, "rank", definitions(functionColumns()), "ReplacingMergeTree(rank) ORDER BY (build_id, offset, ran)", "cityHash64(build_id)"},
 		{
 			tableSamples, "batch", append(definitions(sampleColumns()), "pushed Date DEFAULT today()"),
 			"MergeTree PARTITION BY toYYYYMM(pushed) ORDER BY (event, ifNull(lock_key, 0), report)", "report",

@@ -39,16 +39,37 @@ LIMIT %d`, f.Top)
 	case fleet.Diff:
 		return remoteDiff(f, asked)
 	}
-	return fmt.Sprintf(`SELECT toInt64(floor(sum(ns * weight) + 0.5)) AS total_ns, count() AS waits, uniqExact(device) AS devices,
+	return remoteNamed(f, "total_ns, waits, devices, percent, p99_ns", fmt.Sprintf(`SELECT lock_key, toInt64(floor(sum(ns * weight) + 0.5)) AS total_ns, count() AS waits, uniqExact(device) AS devices,
   floor(1000 * uniqExact(device) / (SELECT uniqExact(device) FROM devices) + 0.5) / 10 AS percent,
   %s AS p99_ns,
   %s
 FROM samples
-WHERE ns IS NOT NULL AND lock_key IS NOT NULL
+WHERE ns IS NOT NULL AND lock_key IS NOT NULL%s
   AND %s
-GROUP BY lock_key
+GROUP BY lock_key`, remoteP99, remoteWhere, remoteLocks(f), countedOnce), string(f.By))
+}
+
+// remoteLocks limits samples to those of locks, if that is wanted.
+func remoteLocks(f *fleet.Ask) string {
+	if f.Locks {
+		return " AND is_lock = 1"
+	}
+	return ""
+}
+
+// remoteNamed returns a statement with the first rows of another one, in an order, and with
+// the functions of their sites.
+func remoteNamed(f *fleet.Ask, columns, rows, order string) string {
+	return fmt.Sprintf(`SELECT %s, kind, lock, file, build_id, offset, function
+FROM (
+%s
 ORDER BY %s DESC, lock_key
-LIMIT %d`, remoteP99, remoteWhere, countedOnce, f.By, f.Top)
+LIMIT %d
+)
+ANY LEFT JOIN (
+  SELECT toNullable(build_id) AS build_id, toNullable(offset) AS offset, toNullable(ran) AS ran, function FROM functions FINAL
+) USING (build_id, offset, ran)
+ORDER BY %s DESC, lock_key`, columns, rows, order, f.Top, order)
 }
 
 // remoteP99 is the smallest time that is not shorter than 99 of 100: ClickHouse takes the
@@ -57,7 +78,7 @@ const remoteP99 = "quantileExact(0.98999999999)(ns)"
 
 // remoteWhere are the columns that say which lock it is.
 const remoteWhere = `min(lock_kind) AS kind, min(lock_name) AS lock, minIf(site_path, lock_name IS NULL) AS file,
-  minIf(site_build_id, lock_name IS NULL) AS build_id, minIf(site_offset, lock_name IS NULL) AS offset`
+  minIf(site_build_id, lock_name IS NULL) AS build_id, minIf(site_offset, lock_name IS NULL) AS offset, min(site_ran) AS ran`
 
 func remoteDiff(f *fleet.Ask, asked string) string {
 	of := func(side int) string { return fmt.Sprintf("(SELECT os FROM %s WHERE side = %d)", asked, side) }
@@ -67,24 +88,21 @@ func remoteDiff(f *fleet.Ask, asked string) string {
 	each := func(side int) string {
 		return fmt.Sprintf("toInt64(floor(ifNull(sumIf(ns * weight, here = %d), 0) / (SELECT uniqExact(device) FROM devices WHERE os GLOBAL IN %s) + 0.5))", side, of(side))
 	}
-	return fmt.Sprintf(`SELECT a_ns, b_ns, a_devices, b_devices, kind, lock, file, build_id, offset
-FROM (
+	return remoteNamed(f, "a_ns, b_ns, a_devices, b_devices", fmt.Sprintf(`SELECT * FROM (
   SELECT lock_key, %s AS a_ns,
     %s AS b_ns,
     uniqExactIf(device, here = 0) AS a_devices, uniqExactIf(device, here = 1) AS b_devices,
     %s
   FROM (
-    SELECT lock_key, ns, weight, device, lock_kind, lock_name, site_path, site_build_id, site_offset,
+    SELECT lock_key, ns, weight, device, lock_kind, lock_name, site_path, site_build_id, site_offset, site_ran,
       multiIf(%s, 0, %s, 1, 2) AS here
     FROM samples
-    WHERE ns IS NOT NULL AND lock_key IS NOT NULL
+    WHERE ns IS NOT NULL AND lock_key IS NOT NULL%s
       AND %s
   )
   WHERE here < 2
   GROUP BY lock_key
-)
-ORDER BY b_ns - a_ns DESC, lock_key
-LIMIT %d`, each(0), each(1), remoteWhere, here(0), here(1), countedOnce, f.Top)
+)`, each(0), each(1), remoteWhere, here(0), here(1), remoteLocks(f), countedOnce), "b_ns - a_ns")
 }
 
 // inline returns the table of the operating systems as a part of a statement, for one that is
@@ -192,7 +210,7 @@ func valuesOf(columns []string, row []*string) ([]any, error) {
 // isText reports whether a column of an answer is a text.
 func isText(column string) bool {
 	switch column {
-	case "kind", "lock", "file", "build_id", "device", "os", "kernel":
+	case "kind", "lock", "file", "build_id", "function", "device", "os", "kernel":
 		return true
 	}
 	return false
@@ -204,7 +222,7 @@ func columnsOfAnswer(q fleet.Question) []string {
 	case fleet.Devices:
 		return []string{"device", "os", "kernel", "reports", "events", "lost", "waits", "total_ns"}
 	case fleet.Diff:
-		return []string{"a_ns", "b_ns", "a_devices", "b_devices", "kind", "lock", "file", "build_id", "offset"}
+		return []string{"a_ns", "b_ns", "a_devices", "b_devices", "kind", "lock", "file", "build_id", "offset", "function"}
 	}
-	return []string{"total_ns", "waits", "devices", "percent", "p99_ns", "kind", "lock", "file", "build_id", "offset"}
+	return []string{"total_ns", "waits", "devices", "percent", "p99_ns", "kind", "lock", "file", "build_id", "offset", "function"}
 }

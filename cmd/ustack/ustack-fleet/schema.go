@@ -37,7 +37,10 @@ type frameRow struct {
 	BuildID *string `parquet:"build_id,optional,dict"`
 	Path    *string `parquet:"path,optional,dict"` // of the device that had the stack first
 	Offset  *int64  `parquet:"offset,optional"`    // in the file
-	Reason  *string `parquet:"reason,optional,dict"`
+	// Ran is set if the thread was at the offset itself: the innermost frame, one that a
+	// signal interrupted. Others are return addresses: the call is before the offset.
+	Ran    bool    `parquet:"ran"`
+	Reason *string `parquet:"reason,optional,dict"`
 }
 
 // sampleRow is a row of samples: a wait, or events of one kind with one stack in a report.
@@ -59,7 +62,9 @@ type sampleRow struct {
 	Result *string `parquet:"result,optional,dict"`
 	// LockKey is the xxhash of what the lock is known by on every device: its kind, and its
 	// variable, or else the frame that waits.
-	LockKey     *uint64 `parquet:"lock_key,optional,dict"`
+	LockKey *uint64 `parquet:"lock_key,optional,dict"`
+	// IsLock is set if threads wait for it as for a lock, and not for an event.
+	IsLock      *bool   `parquet:"is_lock,optional"`
 	LockKind    *string `parquet:"lock_kind,optional,dict"`
 	LockName    *string `parquet:"lock_name,optional,dict"` // the static variable: file+offset
 	LockBuildID *string `parquet:"lock_build_id,optional,dict"`
@@ -67,6 +72,7 @@ type sampleRow struct {
 	SitePath    *string `parquet:"site_path,optional,dict"`
 	SiteBuildID *string `parquet:"site_build_id,optional,dict"`
 	SiteOffset  *int64  `parquet:"site_offset,optional,dict"`
+	SiteRan     *bool   `parquet:"site_ran,optional"` // see frameRow
 	// OwnerStack is where the thread that ended the wait did it.
 	OwnerStack *uint64 `parquet:"owner_stack,optional,dict"`
 	OwnerSure  *bool   `parquet:"owner_sure,optional"`
@@ -75,10 +81,26 @@ type sampleRow struct {
 	Weight float64 `parquet:"weight"`
 }
 
+// functionRow is a row of functions: the name of the code at a place of a file, once for all
+// devices, or why it has none.
+type functionRow struct {
+	BuildID  string  `parquet:"build_id,dict"`
+	Offset   int64   `parquet:"offset"`
+	Ran      bool    `parquet:"ran"` // see frameRow
+	Function *string `parquet:"function,optional,dict"`
+	// Inlined are the functions inlined there, innermost first: "f (file:line), g".
+	Inlined *string `parquet:"inlined,optional,dict"`
+	Source  *string `parquet:"source,optional,dict"` // file
+	Line    *int64  `parquet:"line,optional"`
+	Reason  *string `parquet:"reason,optional,dict"` // why it has no name
+}
+
 // Names of the tables, in the order in which they are written.
 const (
 	tableStacks  = "stacks"
 	tableFrames  = "frames"
 	tableSamples = "samples"
 	tableDevices = "devices"
+	// tableFunctions is made of the others, by symbolize.
+	tableFunctions = "functions"
 )

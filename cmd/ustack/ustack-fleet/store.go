@@ -49,7 +49,7 @@ func (s *store) take() (err error) {
 		return fmt.Errorf("opening the directory of the tables: %w", err)
 	}
 	if err := unix.Flock(int(s.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return errors.Join(fmt.Errorf("another ustack export writes to %s: try again when it has ended (%w)", s.dir, err), s.Close())
+		return errors.Join(fmt.Errorf("another ustack export or symbolize writes to %s: try again when it has ended (%w)", s.dir, err), s.Close())
 	}
 	left, err := filepath.Glob(filepath.Join(escapeGlob(s.dir), newPrefix+"*"))
 	for _, name := range left {
@@ -265,7 +265,12 @@ func (s *store) add(p *part, c *collector) error {
 
 // finish has the part appear under a name.
 func (p *part) finish(name string) error {
-	err := errors.Join(p.stacks.Close(), p.frames.Close(), p.samples.Close(), p.devices.Close())
+	return p.publish(name, p.stacks.Close(), p.frames.Close(), p.samples.Close(), p.devices.Close())
+}
+
+// publish has the directory appear under a name, unless its writers have ended with errors.
+func (p *part) publish(name string, ended ...error) error {
+	err := errors.Join(ended...)
 	for i, f := range p.files {
 		err = errors.Join(err, f.Sync(), f.Close(), writeSum(f.Name(), p.sums[i].Sum64()))
 	}

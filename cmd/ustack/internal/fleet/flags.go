@@ -87,11 +87,15 @@ type Ask struct {
 	// Where A and B are what diff compares, "" else.
 	A, B string
 	// Top is how many rows the answer has at most.
-	Top    int
-	By     Order
-	SQL    bool // print the question
-	Format query.Format
-	To     destination.Flags
+	Top   int
+	By    Order
+	Locks bool // without futexes that are waited for as for an event
+	SQL   bool // print the question
+	// Functions is the file with the table functions of Dir, "" if there is none. It is set
+	// before Statement is called.
+	Functions string
+	Format    query.Format
+	To        destination.Flags
 }
 
 // defaultTop is how many rows there are unless it is said.
@@ -107,6 +111,7 @@ func ParseAsk(args []string, stdout io.Writer) (*Ask, error) {
 	fs.Func("by", "`ORDER` of locks: total, devices, p99 or waits (default total)", f.By.set)
 	fs.StringVar(&f.A, "a", "", "for diff: compare devices of the operating system `OS` ...")
 	fs.StringVar(&f.B, "b", "", "for diff: ... with devices of this `OS`, in which it is new")
+	fs.BoolVar(&f.Locks, "locks", false, "locks only, and no condition variables, joins and the like")
 	fs.BoolVar(&f.SQL, "sql", false, "print the question as SQL for DuckDB or ClickHouse, and do not answer it")
 	fs.StringVar(&f.Credentials, "credentials", "", "take USER:PASSWORD of the server from `FILE`, and not from the environment")
 	if err := parseMixed(fs, args, stdout, &f); err != nil {
@@ -150,6 +155,8 @@ func (f *Ask) check() error {
 		return errors.New("--a and --b are the same operating system")
 	case f.Question != Diff && f.A+f.B != "":
 		return errors.New("--a and --b are for diff")
+	case f.Locks && f.Question == Devices:
+		return errors.New("--locks is for top and diff")
 	case f.Credentials != "" && f.Server == nil:
 		return errors.New("--credentials is for a server")
 	case f.Top <= 0:

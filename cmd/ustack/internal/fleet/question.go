@@ -53,18 +53,43 @@ func (f *Ask) Statement() string {
 }
 
 func (f *Ask) topSQL() string {
-	return fmt.Sprintf(`SELECT CAST(sum(ns * weight) AS BIGINT) AS total_ns, count(*) AS waits,
+	return f.named("total_ns, waits, devices, percent, p99_ns", fmt.Sprintf(`SELECT lock_key, CAST(sum(ns * weight) AS BIGINT) AS total_ns, count(*) AS waits,
   count(DISTINCT device) AS devices,
-  round(100.0 * count(DISTINCT device) / (SELECT count(DISTINCT device) FROM %[1]s), 1) AS percent,
+  round(100.0 * count(DISTINCT device) / (SELECT count(DISTINCT device) FROM %s), 1) AS percent,
   quantile_disc(ns, 0.99) AS p99_ns,
-  min(lock_kind) AS kind, min(lock_name) AS lock, min(site_path) FILTER (lock_name IS NULL) AS file,
-  min(site_build_id) FILTER (lock_name IS NULL) AS build_id, min(site_offset) FILTER (lock_name IS NULL) AS "offset"
-FROM %[2]s
-WHERE ns IS NOT NULL
-GROUP BY lock_key
-ORDER BY %[3]s DESC, lock_key
-LIMIT %[4]d;
-`, f.table("devices"), f.table("samples"), f.By, f.Top)
+  %s
+FROM %s
+WHERE ns IS NOT NULL%s
+GROUP BY lock_key`, f.table("devices"), whereSQL, f.table("samples"), f.locksSQL()), string(f.By))
+}
+
+// whereSQL are the columns that say which lock it is.
+const whereSQL = `min(lock_kind) AS kind, min(lock_name) AS lock, min(site_path) FILTER (lock_name IS NULL) AS file,
+  min(site_build_id) FILTER (lock_name IS NULL) AS build_id, min(site_offset) FILTER (lock_name IS NULL) AS "offset", min(site_ran) AS ran`
+
+// locksSQL limits samples to those of locks, if that is wanted.
+func (f *Ask) locksSQL() string {
+	if f.Locks {
+		return " AND is_lock"
+	}
+	return ""
+}
+
+// named returns a statement with the first rows of another one, in an order, and with the
+// functions of their sites.
+func (f *Ask) named(columns, rows, order string) string {
+	function, join := "CAST(NULL AS VARCHAR)", ""
+	if f.Functions != "" {
+		function, join = "f.function", "\nLEFT JOIN read_parquet("+quote(escapeGlob(f.Functions))+`) f ON f.build_id = t.build_id AND f."offset" = t."offset" AND f.ran = t.ran`
+	}
+	return fmt.Sprintf(`SELECT %s, kind, lock, file, t.build_id, t."offset", %s AS function
+FROM (
+%s
+ORDER BY %s DESC, lock_key
+LIMIT %d
+) t%s
+ORDER BY %s DESC, lock_key;
+`, columns, function, rows, order, f.Top, join, order)
 }
 
 func (f *Ask) devicesSQL() string {
@@ -79,27 +104,29 @@ LIMIT %d;
 }
 
 func (f *Ask) diffSQL() string {
-	return fmt.Sprintf(`WITH os AS (SELECT os, count(DISTINCT device) AS devices FROM %[1]s GROUP BY os),
+	return f.named("a_ns, b_ns, a_devices, b_devices", fmt.Sprintf(`SELECT * FROM (
+WITH os AS (SELECT os, count(DISTINCT device) AS devices FROM %[1]s GROUP BY os),
 s AS (
   SELECT s.*, d.os FROM %[2]s s JOIN (SELECT report, os FROM %[1]s) d USING (report)
-  WHERE s.ns IS NOT NULL AND d.os IN (%[3]s, %[4]s)
+  WHERE s.ns IS NOT NULL AND d.os IN (%[3]s, %[4]s)%[5]s
 )
-SELECT * EXCLUDE (lock_key) FROM (SELECT lock_key,
+SELECT lock_key,
   CAST(round(coalesce(sum(ns * weight) FILTER (os = %[3]s), 0) / (SELECT devices FROM os WHERE os = %[3]s)) AS BIGINT) AS a_ns,
   CAST(round(coalesce(sum(ns * weight) FILTER (os = %[4]s), 0) / (SELECT devices FROM os WHERE os = %[4]s)) AS BIGINT) AS b_ns,
   count(DISTINCT device) FILTER (os = %[3]s) AS a_devices, count(DISTINCT device) FILTER (os = %[4]s) AS b_devices,
-  min(lock_kind) AS kind, min(lock_name) AS lock, min(site_path) FILTER (lock_name IS NULL) AS file,
-  min(site_build_id) FILTER (lock_name IS NULL) AS build_id, min(site_offset) FILTER (lock_name IS NULL) AS "offset"
+  %[6]s
 FROM s
-GROUP BY lock_key)
-ORDER BY b_ns - a_ns DESC, lock_key
-LIMIT %[5]d;
-`, f.table("devices"), f.table("samples"), quote(f.A), quote(f.B), f.Top)
+GROUP BY lock_key)`, f.table("devices"), f.table("samples"), quote(f.A), quote(f.B), f.locksSQL(), whereSQL), "b_ns - a_ns")
 }
 
 // table returns the files of a table.
 func (f *Ask) table(name string) string {
-	return "read_parquet(" + quote(strings.TrimSuffix(f.Dir, "/")+"/"+PartGlob+"/"+name+".parquet") + ")"
+	return "read_parquet(" + quote(escapeGlob(strings.TrimSuffix(f.Dir, "/"))+"/"+PartGlob+"/"+name+".parquet") + ")"
+}
+
+// escapeGlob returns a path that matches itself where DuckDB takes patterns.
+func escapeGlob(path string) string {
+	return strings.NewReplacer("*", "[*]", "?", "[?]", "[", "[[]").Replace(path)
 }
 
 // quote returns a text as a literal of SQL.
