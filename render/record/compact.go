@@ -54,7 +54,7 @@ type marked struct {
 	mark tracefs.Mark
 }
 
-// Left counts what was left out.
+// Left counts what was left out, or is in a text.
 type Left struct{ Events, Stacks int64 }
 
 func (l *Left) add(o Left) {
@@ -150,6 +150,9 @@ func (c *Compact) Flush() error {
 	c.buf, c.pending = c.buf[:0], Left{}
 	return err
 }
+
+// Pending returns what is in the text of the Write that is under way.
+func (c *Compact) Pending() Left { return c.pending }
 
 // Close implements render.Renderer.
 func (c *Compact) Close(*resolve.Totals) error { return nil }

@@ -15,6 +15,9 @@
 //	…
 //	# ustack: end events=… stacks=…         the totals; a report without was cut
 //
+// events and stacks are those of the report, with what was left out; of a ring, the other
+// totals are of the whole recording.
+//
 // The identifier of a file means something in its report only, but for all of
 // it, while the kernel's hashes do for a time: see Identifiers. Frames without
 // a file keep the reason why. Files that are less sure have separate

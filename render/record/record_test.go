@@ -142,21 +142,21 @@ func TestRing(t *testing.T) {
 	r, err := NewRing(RingOptions{Time: 10 * time.Second})
 	check(t, err)
 	for i := range 100 {
-		r.Count(1, tracefs.Time(1+i))
-		r.Write([]byte(strings.Repeat(string(rune('a'+i%26)), 10)+"\n"), now.Add(time.Duration(i)*time.Second/2))
+		r.At(tracefs.Time(1 + i))
+		r.Write([]byte(strings.Repeat(string(rune('a'+i%26)), 10)+"\n"), Left{Events: 1}, now.Add(time.Duration(i)*time.Second/2))
 	}
 	name := filepath.Join(t.TempDir(), "report")
 	f, err := Create(name, 0)
 	check(t, err)
 	oldest := r.Oldest(f.Room(), now.Add(50*time.Second))
-	left, err := r.WriteTo(f, now.Add(50*time.Second))
+	had, left, err := r.WriteTo(f, now.Add(50*time.Second))
 	check(t, err)
 	check(t, f.Finish(nil))
 	got, err := contents(t, name)
 	check(t, err)
 	n := strings.Count(got, "\n")
-	if n < 18 || n > 24 || left != 0 {
-		t.Errorf("%d lines of the last ten seconds, %d left out", n, left)
+	if n < 18 || n > 24 || had.Events != int64(n) || left != (Left{}) {
+		t.Errorf("%d lines of the last ten seconds, %v in the ring, %v left out", n, had, left)
 	}
 	if want := tracefs.Time(1 + 100 - n); oldest != want {
 		t.Errorf("the oldest event is of %d, want %d", oldest, want)
@@ -178,22 +178,23 @@ func TestRingNewest(t *testing.T) {
 			b[k] = byte(rng.Uint32())
 		}
 		b[0] = byte(i)
-		r.Count(1, tracefs.Time(100+i))
-		r.Write(b, now.Add(time.Duration(2*i)*time.Second))
+		r.At(tracefs.Time(100 + i))
+		r.Write(b, Left{Events: 1, Stacks: 2}, now.Add(time.Duration(2*i)*time.Second))
 		r.close(now)
 	}
 	name := filepath.Join(t.TempDir(), "report")
 	f, err := Create(name, 8<<10)
 	check(t, err)
 	oldest := r.Oldest(f.Room(), now)
-	left, err := r.WriteTo(f, now)
+	had, left, err := r.WriteTo(f, now)
 	check(t, err)
 	check(t, f.Finish(nil))
 	got, err := contents(t, name)
 	check(t, err)
 	kept := len(got) / 1000
-	if kept < 4 || int64(20-kept) != left || got[0] != byte(20-kept) {
-		t.Errorf("%d kept, the first is %d, %d left out", kept, got[0], left)
+	out := int64(20 - kept)
+	if kept < 4 || (left != Left{out, 2 * out}) || (had != Left{20, 40}) || got[0] != byte(out) {
+		t.Errorf("%d kept of %v, the first is %d, %v left out", kept, had, got[0], left)
 	}
 	if want := tracefs.Time(100 + 20 - kept); oldest > want || oldest < want-1 {
 		t.Errorf("the oldest event is of %d, want %d or the one before", oldest, want)

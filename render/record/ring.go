@@ -21,7 +21,7 @@ type Ring struct {
 	begun  time.Time
 	from   tracefs.Time // of the text of the chunk at hand, see chunk
 	at     tracefs.Time // of the text that is written next
-	events int64        // in it
+	has    Left         // the events and stacks in the text of the chunk at hand
 	taken  int64        // all that was written, compressed
 }
 
@@ -33,10 +33,10 @@ type RingOptions struct {
 
 // chunk is a part of the text.
 type chunk struct {
-	data   []byte
-	to     time.Time
-	from   tracefs.Time // no event in it is older, 0 if unknown
-	events int64
+	data []byte
+	to   time.Time
+	from tracefs.Time // no event in it is older, 0 if unknown
+	has  Left
 }
 
 // A chunk is full when it has this much text, or is this old.
@@ -58,14 +58,8 @@ func NewRing(opt RingOptions) (*Ring, error) {
 	return &Ring{opt: opt, z: z, d: d}, nil
 }
 
-// Count notes that so many events are in the text that is written next, the first of them
-// at a time, 0 if that is unknown.
-func (r *Ring) Count(events int64, at tracefs.Time) {
-	r.events += events
-	if at != 0 {
-		r.at = at
-	}
-}
+// At notes that the first event in the text that is written next is of a time.
+func (r *Ring) At(at tracefs.Time) { r.at = at }
 
 // Oldest returns a time before which no event is that WriteTo writes to a report with this
 // room; most often it is the time of the first one. It is 0 if it is unknown.
@@ -78,12 +72,14 @@ func (r *Ring) Oldest(room int64, now time.Time) tracefs.Time {
 	return 0
 }
 
-// Write adds text that came now. A Write is never parted.
-func (r *Ring) Write(p []byte, now time.Time) {
+// Write adds text that came now, and that has so many events and stacks. A Write is never
+// parted.
+func (r *Ring) Write(p []byte, has Left, now time.Time) {
 	if len(r.buf) == 0 {
 		r.begun, r.from = now, r.at
 	}
 	r.buf = append(r.buf, p...)
+	r.has.add(has)
 	if len(r.buf) >= chunkText || now.Sub(r.begun) >= chunkTime {
 		r.close(now)
 	}
@@ -100,10 +96,10 @@ func (r *Ring) close(now time.Time) {
 		return
 	}
 	data := r.z.EncodeAll(r.buf, nil)
-	r.chunks = append(r.chunks, chunk{data: append([]byte(nil), data...), to: now, from: r.from, events: r.events})
+	r.chunks = append(r.chunks, chunk{data: append([]byte(nil), data...), to: now, from: r.from, has: r.has})
 	r.size += int64(len(data))
 	r.taken += int64(len(data))
-	r.buf, r.events = r.buf[:0], 0
+	r.buf, r.has = r.buf[:0], Left{}
 }
 
 // drop releases chunks that are too old or too many.
@@ -119,34 +115,37 @@ func (r *Ring) drop(now time.Time) {
 }
 
 // WriteTo writes all text that is kept to a report, the newest part of it if
-// there is no room for all, and returns how many events were left out. The ring
-// is empty then.
-func (r *Ring) WriteTo(f *File, now time.Time) (left int64, err error) {
+// there is no room for all, and returns how many events and stacks the ring had, and how many
+// of them were left out. The ring is empty then.
+func (r *Ring) WriteTo(f *File, now time.Time) (had, left Left, err error) {
 	r.close(now)
 	r.drop(now)
 	chunks := r.chunks
 	r.chunks, r.size = nil, 0
+	for _, c := range chunks {
+		had.add(c.has)
+	}
 	first := newest(chunks, f.Room())
 	for _, c := range chunks[:first] {
-		left += c.events
+		left.add(c.has)
 	}
 	var text []byte
 	for i, c := range chunks[first:] {
 		if text, err = r.d.DecodeAll(c.data, text[:0]); err != nil {
-			return left, fmt.Errorf("reading the events of the ring: %w", err)
+			return had, left, fmt.Errorf("reading the events of the ring: %w", err)
 		}
 		_, err := f.Write(text)
 		if errors.Is(err, ErrFull) {
 			for _, c := range chunks[first+i:] {
-				left += c.events
+				left.add(c.has)
 			}
-			return left, nil
+			return had, left, nil
 		}
 		if err != nil {
-			return left, err
+			return had, left, err
 		}
 	}
-	return left, nil
+	return had, left, nil
 }
 
 // newest returns the first of the last chunks that have room together.

@@ -53,7 +53,9 @@ func (o *flight) open() (err error) {
 	if err := probe.Discard(); err != nil {
 		return err
 	}
-	o.text = record.NewCompact(ringWriter{o.ring, o.now})
+	w := &ringWriter{ring: o.ring, now: o.now}
+	o.text = record.NewCompact(w)
+	w.text = o.text
 	o.text.Unannounced = true
 	o.text.Redact = o.opt.Redactor
 	o.text.Identifiers = record.IdentifiersFor(o.opt.Redactor)
@@ -63,11 +65,12 @@ func (o *flight) open() (err error) {
 // ringWriter is the ring as a writer.
 type ringWriter struct {
 	ring *record.Ring
+	text *record.Compact // that writes
 	now  func() time.Time
 }
 
-func (w ringWriter) Write(p []byte) (int, error) {
-	w.ring.Write(p, w.now())
+func (w *ringWriter) Write(p []byte) (int, error) {
+	w.ring.Write(p, w.text.Pending(), w.now())
 	return len(p), nil
 }
 
@@ -120,9 +123,11 @@ func (o *flight) write(t *resolve.Totals) error {
 		return err
 	}
 	fields := append(o.head[:len(o.head):len(o.head)], record.Field{Key: "trigger", Value: o.why})
-	left, err := o.fill(file, fields)
+	had, left, err := o.fill(file, fields)
 	if err == nil {
-		err = file.Finish(o.text.End(t, left))
+		of := *t // the recording; a report says how many events it has itself
+		of.Events, of.Stacks = had.Events, had.Stacks
+		err = file.Finish(o.text.End(&of, left))
 	} else {
 		err = errors.Join(err, file.Abandon())
 	}
@@ -137,19 +142,17 @@ func (o *flight) write(t *resolve.Totals) error {
 
 // fill writes head, files and events. If not all of them fit, the newest stay:
 // they are what the report is about.
-func (o *flight) fill(file *record.File, fields []record.Field) (left record.Left, err error) {
+func (o *flight) fill(file *record.File, fields []record.Field) (had, left record.Left, err error) {
 	report, err := record.NewReport(file, record.ReportOptions{Fields: fields, Redact: o.opt.Redactor, Identifiers: o.text.Identifiers})
 	if err != nil {
-		return left, err
+		return had, left, err
 	}
 	now := o.now()
 	if err := report.KnownBy(headAt(o.ring.Oldest(file.Room(), now)), o.text); err != nil {
-		return left, err
+		return had, left, err
 	}
-	dropped, err := o.ring.WriteTo(file, now)
-	if err != nil {
-		return left, fmt.Errorf("writing %s: %w", file.Name(), err)
+	if had, left, err = o.ring.WriteTo(file, now); err != nil {
+		return had, left, fmt.Errorf("writing %s: %w", file.Name(), err)
 	}
-	left.Events = dropped
-	return left, nil
+	return had, left, nil
 }

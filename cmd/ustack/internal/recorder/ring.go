@@ -77,7 +77,9 @@ func (o *Ring) Batch(h *resolve.Pending) error {
 			o.trigger(why)
 		}
 	}
-	o.ring.Count(h.Events, firstTime(h))
+	if at := firstTime(h); at != 0 {
+		o.ring.At(at)
+	}
 	return o.text.Batch(h)
 }
 

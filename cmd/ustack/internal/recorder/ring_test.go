@@ -3,15 +3,20 @@ package recorder
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"ustack/cmd/ustack/internal/live"
 	"ustack/filemap/resolve"
+	"ustack/tracefs"
+	"ustack/tracefs/capturetest"
+	"ustack/tracefs/text"
 )
 
 // TestRing: without an engine, a signal wakes the trace, a report is written at the next
@@ -66,4 +71,94 @@ func step(t *testing.T, o *Ring, totals *resolve.Totals, woken <-chan string) (d
 		t.Errorf("woken by %q", text)
 	}
 	return done
+}
+
+// TestRingCounts: each report of a ring says how many events and stacks it has itself, also
+// when older ones were dropped in the middle of what came at once, or did not fit.
+func TestRingCounts(t *testing.T) {
+	trace := capturetest.Read(t, "../../../../testdata/git-grep/trace.txt.zst")
+	for _, opt := range []struct {
+		keep          time.Duration
+		size          int64
+		drops, leaves bool // events that are too old; those that do not fit
+	}{{}, {keep: 2 * time.Second, drops: true}, {size: 52 << 10, leaves: true}} {
+		name := filepath.Join(t.TempDir(), "report.zst")
+		o := NewRing(Options{Name: name, Proc: "/proc", Version: "test", MaxSize: opt.size, Reporter: &live.Reporter{Command: "record", Out: new(bytes.Buffer)}}, RingOptions{Keep: opt.keep, MaxFiles: 9})
+		clock := time.Unix(1000, 0)
+		o.now = func() time.Time { clock = clock.Add(100 * time.Millisecond); return clock }
+		if _, err := o.Open(&live.Start{Wake: func(string) error { return nil }}); err != nil {
+			t.Fatal(err)
+		}
+		var totals resolve.Totals
+		all := 0
+		for round := range 3 {
+			for range round + 1 {
+				h := resolved(t, trace)
+				all = int(h.Events)
+				if err := o.Batch(h); err != nil {
+					t.Fatal(err)
+				}
+				totals.Events += h.Events
+			}
+			name := o.name()
+			if err := o.write(&totals); err != nil {
+				t.Fatal(err)
+			}
+			events, stacks, left := counts(t, capturetest.Read(t, name))
+			if events < all*(round+1) != opt.drops || left > 0 != opt.leaves || events == left || stacks == 0 {
+				t.Errorf("%+v, round %d: %d events, %d left out, of %d", opt, round, events, left, all*(round+1))
+			}
+		}
+		if err := o.End(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// resolved is a trace as the resolver gives it out.
+func resolved(t *testing.T, trace []byte) *resolve.Pending {
+	t.Helper()
+	b := scanned(t, text.NewScanner(), trace)
+	text.Escape(b)
+	r := resolve.New(resolve.Options{})
+	r.Add(b)
+	r.End()
+	return r.Next()
+}
+
+func scanned(t *testing.T, scan *text.Scanner, trace []byte) *tracefs.Batch {
+	t.Helper()
+	scan.Events = true
+	b := &tracefs.Batch{Text: bytes.Clone(trace)}
+	if _, err := scan.Scan(b, text.MoreNever); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// counts returns the counts in the last line of a report, and compares them with its records.
+func counts(t *testing.T, report []byte) (events, stacks, left int) {
+	t.Helper()
+	at := bytes.LastIndex(report, []byte("# ustack: end "))
+	if at < 0 {
+		t.Fatalf("no last line in %d bytes", len(report))
+	}
+	var frames, resolved, files, lost, leftStacks int
+	if _, err := fmt.Sscanf(string(report[at:]), "# ustack: end events=%d stacks=%d frames=%d resolved=%d files=%d lost=%d left_out_events=%d left_out_stacks=%d\n",
+		&events, &stacks, &frames, &resolved, &files, &lost, &left, &leftStacks); err != nil {
+		t.Fatalf("%v: %s", err, report[at:])
+	}
+	scan := text.NewScanner()
+	scan.UseEscapes()
+	b := scanned(t, scan, report)
+	found := 0
+	for i := range b.Records {
+		if b.Records[i].Kind == tracefs.KindStack {
+			found++
+		}
+	}
+	if int(b.Events) != events-left || found != stacks-leftStacks {
+		t.Errorf("%d events and %d stacks, want %d and %d", b.Events, found, events-left, stacks-leftStacks)
+	}
+	return events, stacks, left
 }

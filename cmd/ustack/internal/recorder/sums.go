@@ -147,7 +147,7 @@ func (o *Sums) event(comm []byte, tid int32, at tracefs.Time, body []byte, s *re
 	o.line = body
 	o.at = max(o.at, at)
 	o.totals.Events++
-	o.ring.Count(1, o.at)
+	o.ring.At(o.at)
 	const perSecond, perMicro, width = 1e9, 1000, 16
 	name := escape.Append(nil, comm)
 	o.starts = fmt.Appendf(o.starts[:0], "%*s%s-%-7d [000] ..... %5d.%06d: ", max(0, width-len(comm)), "", name, tid, o.at/perSecond, o.at%perSecond/perMicro)
