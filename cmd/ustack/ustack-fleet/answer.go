@@ -110,6 +110,7 @@ type answers struct {
 	os    map[uint64]string          // by report
 	of    map[string]map[string]bool // the devices of each operating system
 	locks map[uint64]*lockSum
+	same  *repeats
 	n     int
 }
 
@@ -132,21 +133,31 @@ type lockSum struct {
 }
 
 func newAnswer(f *fleet.Ask, parts []string) (*answers, error) {
-	a := &answers{f: f, known: make(map[string]*deviceSum), os: make(map[uint64]string), of: make(map[string]map[string]bool), locks: make(map[uint64]*lockSum)}
+	a := &answers{f: f, known: make(map[string]*deviceSum), os: make(map[uint64]string), of: make(map[string]map[string]bool), locks: make(map[uint64]*lockSum), same: newRepeats()}
 	for _, part := range parts {
 		if err := eachRow(part, tableDevices, a.device); err != nil {
 			return nil, err
 		}
 	}
-	if f.Question == fleet.Devices {
-		return a, nil
-	}
-	for _, part := range parts {
-		if err := eachRow(part, tableSamples, a.sample); err != nil {
+	again := a.same.any()
+	if again {
+		if err := eachSample(parts, a.same.sample); err != nil {
 			return nil, err
 		}
 	}
-	return a, nil
+	if f.Question == fleet.Devices && !again {
+		return a, nil
+	}
+	return a, eachSample(parts, a.sample)
+}
+
+func eachSample(parts []string, do func(*sampleRow) error) error {
+	for _, part := range parts {
+		if err := eachRow(part, tableSamples, do); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // device adds a report.
@@ -160,6 +171,7 @@ func (a *answers) device(d *deviceRow) error {
 		a.known[d.Device] = sum
 	}
 	sum.os, sum.kernel = min(sum.os, d.OS), min(sum.kernel, d.Kernel)
+	a.same.device(d)
 	sum.reports++
 	sum.events += d.Events
 	sum.lost += d.Lost
@@ -177,6 +189,12 @@ func (a *answers) device(d *deviceRow) error {
 func (a *answers) sample(s *sampleRow) error {
 	if a.n++; a.n > maxRows {
 		return fmt.Errorf("more than %d samples: ask an engine, --sql prints the question", maxRows)
+	}
+	if a.same.again(s) {
+		sum := a.known[s.Device]
+		sum.waits--
+		sum.waited -= *s.NS
+		return nil
 	}
 	side := 0
 	if a.f.Question == fleet.Diff {

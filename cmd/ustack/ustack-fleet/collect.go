@@ -397,6 +397,7 @@ func (c *collector) finish(report uint64, name string, now time.Time) {
 	if d.Device = c.head["boot_id"]; d.Device == "" {
 		d.Device = fmt.Sprintf("report-%016x", report)
 	}
+	d.Recording = recordingOf(c.head, report)
 	begun := c.endNS - d.Duration
 	d.Begun = c.utc(&begun, now)
 	for i := range c.samples {
@@ -404,6 +405,15 @@ func (c *collector) finish(report uint64, name string, now time.Time) {
 		row.Report, row.Device = report, d.Device
 		row.Time = c.utc(row.Time, now)
 	}
+}
+
+// recordingOf returns the key of the recording that a report is of.
+func recordingOf(head map[string]string, report uint64) uint64 {
+	boot, begun := head["boot_id"], head["begun"]
+	if boot == "" || begun == "" {
+		return report
+	}
+	return xxhash.Sum64(appendText(appendText(nil, &boot), &begun))
 }
 
 // whole returns an error if the report does not have the events that it says it has: it was

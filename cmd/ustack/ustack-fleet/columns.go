@@ -46,6 +46,7 @@ func deviceColumns() []clickhouse.Column[deviceRow] {
 		key("report", func(d *deviceRow) uint64 { return d.Report }),
 		text("device", func(d *deviceRow) string { return d.Device }),
 		text("name", func(d *deviceRow) string { return d.Name }),
+		key("recording", func(d *deviceRow) uint64 { return d.Recording }),
 		text("os", func(d *deviceRow) string { return d.OS }),
 		text("kernel", func(d *deviceRow) string { return d.Kernel }),
 		text("arch", func(d *deviceRow) string { return d.Arch }),

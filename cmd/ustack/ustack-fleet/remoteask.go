@@ -17,6 +17,22 @@ import (
 // batch.
 const countedOnce = "(report, batch) GLOBAL IN (SELECT report, max(batch) FROM devices GROUP BY report)"
 
+// reportsOfSeveral are those of recordings with reports of the same time; firstOf limits samples
+// to their waits with thread and time, each in the report that it counts in, and countedHere
+// leaves the others out. Two pushes at once can have left a report twice in devices.
+const (
+	reportsOfSeveral = `(SELECT report FROM devices WHERE recording GLOBAL IN (
+    SELECT recording
+    FROM (SELECT DISTINCT recording, report, assumeNotNull(begun) AS first_ns, assumeNotNull(begun) + duration_ns AS last_ns FROM devices WHERE begun IS NOT NULL)
+    GROUP BY recording
+    HAVING arrayExists((next, ended) -> next < ended,
+      arrayPopFront(arraySort(groupArray(first_ns))), arrayPopBack(arrayMap(span -> span.2, arraySort(groupArray((first_ns, last_ns))))))))`
+	sameWait    = "assumeNotNull(tid), assumeNotNull(time), assumeNotNull(ns)"
+	ofSeveral   = "ns IS NOT NULL AND tid IS NOT NULL AND time IS NOT NULL AND report GLOBAL IN " + reportsOfSeveral + " AND " + countedOnce
+	firstOf     = "(SELECT min(report), device, " + sameWait + " FROM samples WHERE " + ofSeveral + " GROUP BY device, " + sameWait + ")"
+	countedHere = "(report GLOBAL NOT IN " + reportsOfSeveral + " OR tid IS NULL OR time IS NULL OR (report, device, " + sameWait + ") GLOBAL IN " + firstOf + ")"
+)
+
 // remoteStatement returns a question as SQL for ClickHouse, of 2018 and later. It has the
 // answer that the tables in a directory have. asked is the table of the operating systems that
 // diff compares: side, which is 0 or 1, and os.
@@ -27,15 +43,23 @@ const countedOnce = "(report, batch) GLOBAL IN (SELECT report, max(batch) FROM d
 func remoteStatement(f *fleet.Ask, asked string) string {
 	switch f.Question {
 	case fleet.Devices:
-		return fmt.Sprintf(`SELECT device, min_os AS os, min_kernel AS kernel, reports, all_events AS events, all_lost AS lost, all_waits AS waits, total_ns
+		return fmt.Sprintf(`SELECT device, min_os AS os, min_kernel AS kernel, reports, all_events AS events, all_lost AS lost,
+  all_waits - toInt64(ifNull(again, 0)) AS waits, all_ns - ifNull(again_ns, 0) AS total_ns
 FROM (
   SELECT device, min(os) AS min_os, min(kernel) AS min_kernel, count() AS reports, sum(events) AS all_events,
-    sum(lost) AS all_lost, sum(waits) AS all_waits, sum(waited_ns) AS total_ns
+    sum(lost) AS all_lost, sum(waits) AS all_waits, sum(waited_ns) AS all_ns
   FROM devices FINAL
   GROUP BY device
 )
+ANY LEFT JOIN (
+  SELECT device, count() AS again, sum(assumeNotNull(ns)) AS again_ns
+  FROM samples
+  WHERE %s
+    AND (report, device, %s) GLOBAL NOT IN %s
+  GROUP BY device
+) USING (device)
 ORDER BY total_ns DESC, device
-LIMIT %d`, f.Top)
+LIMIT %d`, ofSeveral, sameWait, firstOf, f.Top)
 	case fleet.Diff:
 		return remoteDiff(f, asked)
 	}
@@ -46,7 +70,8 @@ LIMIT %d`, f.Top)
 FROM samples
 WHERE ns IS NOT NULL AND lock_key IS NOT NULL%s
   AND %s
-GROUP BY lock_key`, remoteP99, remoteWhere, remoteLocks(f), countedOnce), string(f.By))
+  AND %s
+GROUP BY lock_key`, remoteP99, remoteWhere, remoteLocks(f), countedOnce, countedHere), string(f.By))
 }
 
 // remoteLocks limits samples to those of locks, if that is wanted.
@@ -99,10 +124,11 @@ func remoteDiff(f *fleet.Ask, asked string) string {
     FROM samples
     WHERE ns IS NOT NULL AND lock_key IS NOT NULL%s
       AND %s
+      AND %s
   )
   WHERE here < 2
   GROUP BY lock_key
-)`, each(0), each(1), remoteWhere, here(0), here(1), remoteLocks(f), countedOnce), "b_ns - a_ns")
+)`, each(0), each(1), remoteWhere, here(0), here(1), remoteLocks(f), countedOnce, countedHere), "b_ns - a_ns")
 }
 
 // inline returns the table of the operating systems as a part of a statement, for one that is

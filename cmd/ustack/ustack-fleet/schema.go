@@ -6,10 +6,13 @@ type deviceRow struct {
 	Report uint64 `parquet:"report"` // xxhash of the bytes of the file
 	Device string `parquet:"device"`
 	Name   string `parquet:"name"` // of the file
-	OS     string `parquet:"os,dict"`
-	Kernel string `parquet:"kernel,dict"`
-	Arch   string `parquet:"arch,dict"`
-	Ustack string `parquet:"ustack,dict"`
+	// Recording is the xxhash of boot_id and begun. Reports that have the same one are those of
+	// a ring, or have the same waits; one that does not say them is a recording of its own.
+	Recording uint64 `parquet:"recording"`
+	OS        string `parquet:"os,dict"`
+	Kernel    string `parquet:"kernel,dict"`
+	Arch      string `parquet:"arch,dict"`
+	Ustack    string `parquet:"ustack,dict"`
 	// Begun is when the trace began, in UTC; NULL if the report does not say it.
 	Begun    *int64 `parquet:"begun,optional,timestamp(nanosecond)"`
 	Duration int64  `parquet:"duration_ns"`

@@ -162,6 +162,16 @@ func (s *server) empty(suffix string) {
 	}
 }
 
+// drop removes the tables, so that others can be created.
+func (s *server) drop() {
+	s.t.Helper()
+	for _, table := range remoteTables() {
+		if err := s.client().Exec(context.Background(), "DROP TABLE "+table.name); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
 // number returns the answer to a question that has one number.
 func (s *server) number(statement string) string {
 	s.t.Helper()

@@ -98,12 +98,7 @@ func TestPushSymbolize(t *testing.T) {
 			t.Errorf("samples have changed: %s, %s", before, after)
 		}
 		sameAnswers(t, s[0], db)
-		for _, one := range s {
-			for _, table := range remoteTables() {
-				if err := one.client().Exec(context.Background(), "DROP TABLE "+table.name); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
+		s[0].drop()
+		s[1].drop()
 	}
 }

@@ -58,9 +58,10 @@ func (f *Ask) topSQL() string {
   round(100.0 * count(DISTINCT device) / (SELECT count(DISTINCT device) FROM %s), 1) AS percent,
   quantile_disc(ns, 0.99) AS p99_ns,
   %s
-FROM %s
+FROM %s s
 WHERE ns IS NOT NULL%s
-GROUP BY lock_key`, f.table("devices"), whereSQL, f.table("samples"), f.locksSQL()), string(f.By))
+  AND NOT %s
+GROUP BY lock_key`, f.table("devices"), whereSQL, f.table("samples"), f.locksSQL(), f.againSQL()), string(f.By))
 }
 
 // whereSQL are the columns that say which lock it is.
@@ -73,6 +74,19 @@ func (f *Ask) locksSQL() string {
 		return " AND is_lock"
 	}
 	return ""
+}
+
+// againSQL is the condition of a sample s that counts in another report: if reports of one
+// recording are of the same time, one of those with a wait counts.
+func (f *Ask) againSQL() string {
+	several := fmt.Sprintf(`SELECT report FROM %[1]s WHERE recording IN (
+      SELECT recording FROM (
+        SELECT recording, epoch_ns(begun) + duration_ns AS ended, epoch_ns(lead(begun) OVER (PARTITION BY recording ORDER BY begun, duration_ns)) AS next
+        FROM %[1]s WHERE begun IS NOT NULL)
+      WHERE next < ended)`, f.table("devices"))
+	return fmt.Sprintf(`(s.report IN (%[1]s) AND EXISTS (
+    SELECT 1 FROM %[2]s o
+    WHERE o.report IN (%[1]s) AND o.device = s.device AND o.tid = s.tid AND o.time = s.time AND o.ns = s.ns AND o.report < s.report))`, several, f.table("samples"))
 }
 
 // named returns a statement with the first rows of another one, in an order, and with the
@@ -93,14 +107,24 @@ ORDER BY %s DESC, lock_key;
 }
 
 func (f *Ask) devicesSQL() string {
-	return fmt.Sprintf(`SELECT d.device, min(d.os) AS os, min(d.kernel) AS kernel, count(*) AS reports,
-  CAST(sum(d.events) AS BIGINT) AS events, CAST(sum(d.lost) AS BIGINT) AS lost,
-  CAST(sum(d.waits) AS BIGINT) AS waits, CAST(sum(d.waited_ns) AS BIGINT) AS total_ns
-FROM %s d
-GROUP BY d.device
+	return fmt.Sprintf(`SELECT d.device, d.os, d.kernel, d.reports, d.events, d.lost,
+  CAST(d.waits - coalesce(r.waits, 0) AS BIGINT) AS waits, CAST(d.ns - coalesce(r.ns, 0) AS BIGINT) AS total_ns
+FROM (
+  SELECT device, min(os) AS os, min(kernel) AS kernel, count(*) AS reports,
+    CAST(sum(events) AS BIGINT) AS events, CAST(sum(lost) AS BIGINT) AS lost, sum(waits) AS waits, sum(waited_ns) AS ns
+  FROM %s
+  GROUP BY device
+) d
+LEFT JOIN (
+  SELECT s.device, count(*) AS waits, sum(s.ns) AS ns
+  FROM %s s
+  WHERE s.ns IS NOT NULL
+    AND %s
+  GROUP BY s.device
+) r ON r.device = d.device
 ORDER BY total_ns DESC, d.device
 LIMIT %d;
-`, f.table("devices"), f.Top)
+`, f.table("devices"), f.table("samples"), f.againSQL(), f.Top)
 }
 
 func (f *Ask) diffSQL() string {
@@ -109,6 +133,7 @@ WITH os AS (SELECT os, count(DISTINCT device) AS devices FROM %[1]s GROUP BY os)
 s AS (
   SELECT s.*, d.os FROM %[2]s s JOIN (SELECT report, os FROM %[1]s) d USING (report)
   WHERE s.ns IS NOT NULL AND d.os IN (%[3]s, %[4]s)%[5]s
+    AND NOT %[7]s
 )
 SELECT lock_key,
   CAST(round(coalesce(sum(ns * weight) FILTER (os = %[3]s), 0) / (SELECT devices FROM os WHERE os = %[3]s)) AS BIGINT) AS a_ns,
@@ -116,7 +141,7 @@ SELECT lock_key,
   count(DISTINCT device) FILTER (os = %[3]s) AS a_devices, count(DISTINCT device) FILTER (os = %[4]s) AS b_devices,
   %[6]s
 FROM s
-GROUP BY lock_key)`, f.table("devices"), f.table("samples"), quote(f.A), quote(f.B), f.locksSQL(), whereSQL), "b_ns - a_ns")
+GROUP BY lock_key)`, f.table("devices"), f.table("samples"), quote(f.A), quote(f.B), f.locksSQL(), whereSQL, f.againSQL()), "b_ns - a_ns")
 }
 
 // table returns the files of a table.
