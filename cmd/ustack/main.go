@@ -36,7 +36,7 @@ func commands() []command.Command {
 		{Name: "merge", Summary: "merge reports of many devices into one", Run: mergeCommand},
 		{Name: "export", Summary: "make tables of the reports of many devices, for DuckDB", Run: exportCommand},
 		{Name: "fleet", Summary: "say which locks cost most over many devices, or what is new", Stream: true, Run: fleetCommand},
-		{Name: "push", Summary: "send the reports of many devices to a ClickHouse server", Run: pushCommand},
+		{Name: "push", Summary: "send the reports of many devices to a server: ClickHouse, OTLP, Pyroscope", Run: pushCommand},
 		{Name: "symbolize", Summary: "name the functions of many devices, each once", Run: symbolizeCommand},
 		{Name: "watch", Summary: "process reports as they arrive in a directory", Run: watchCommand},
 		{Name: "futex", Summary: "report who waits for which lock, and who holds it", Privileged: true, Stream: true, Run: futexCommand},

@@ -303,12 +303,15 @@ func (c *collector) trace(v *values) error {
 	return nil
 }
 
+// futexWait is the event of a wait.
+const futexWait = "futex wait"
+
 // wait takes a wait.
 func (c *collector) wait(v *values) error {
 	if len(c.samples) >= maxSamples {
 		return fmt.Errorf("more than %d waits", maxSamples)
 	}
-	row := sampleRow{Event: "futex wait", Weight: 1, Result: some(v.text("result")), Time: v.optional("from_ns")}
+	row := sampleRow{Event: futexWait, Weight: 1, Result: some(v.text("result")), Time: v.optional("from_ns")}
 	if tid := int32(v.number("tid")); tid > 0 {
 		row.TID = &tid
 	}

@@ -28,6 +28,13 @@ func pushCommand(args []string, std command.Streams) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
 	defer stop()
+	if f.To.Kind != fleet.KindClickHouse {
+		p, err := newProfilePusher(f, std.Messages(), os.Getenv, nil)
+		if err != nil {
+			return err
+		}
+		return p.run(ctx)
+	}
 	p, err := newPusher(f, std.Messages(), os.Getenv, nil)
 	if err != nil {
 		return err

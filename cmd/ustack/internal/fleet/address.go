@@ -19,38 +19,80 @@ func IsAddress(text string) bool {
 	return len(text) >= len(Scheme) && strings.EqualFold(text[:len(Scheme)], Scheme)
 }
 
-// Address is where a server takes queries over HTTP.
+// Address is where a server takes requests over HTTP.
 type Address struct {
+	Kind     Kind
 	Host     string // with its port
-	Database string
-	Secure   bool // TLS
+	Database string // of ClickHouse
+	Secure   bool   // TLS
 }
 
-// Ports on which ClickHouse has HTTP unless it is configured otherwise.
+// Kind is a kind of server, as the scheme of an address has it.
+type Kind string
+
+// The kinds of servers.
 const (
-	plainPort  = "8123"
-	securePort = "8443"
+	KindClickHouse Kind = "clickhouse"
+	KindOTLP       Kind = "otlp"
+	KindPyroscope  Kind = "pyroscope"
 )
 
+// ports returns the ports that a server has for HTTP unless it is configured otherwise.
+func (k Kind) ports() (plain, secure string) {
+	switch k {
+	case KindOTLP:
+		return "4318", "4318"
+	case KindPyroscope:
+		return "4040", "443"
+	}
+	return "8123", "8443"
+}
+
+// Variables returns the environment variables with the credentials.
+func (k Kind) Variables() (user, password string) {
+	prefix := "USTACK_" + strings.ToUpper(string(k))
+	return prefix + "_USER", prefix + "_PASSWORD"
+}
+
 // errInAddress: no error about an address has its text, as there may be a password in it.
-var errInAddress = errors.New("a user or password in an address can be read by every user of this machine: " +
-	"they belong in USTACK_CLICKHOUSE_USER and USTACK_CLICKHOUSE_PASSWORD, or in a file: --credentials FILE")
+func errInAddress(k Kind) error {
+	user, password := k.Variables()
+	return fmt.Errorf("a user or password in an address can be read by every user of this machine: they belong in %s and %s, or in a file: --credentials FILE", user, password)
+}
 
 // ParseAddress parses clickhouse://HOST[:PORT][/DATABASE][?secure=true].
-func ParseAddress(text string) (*Address, error) {
+func ParseAddress(text string) (*Address, error) { return parseAddress(text, KindClickHouse) }
+
+// ParseTarget parses the address of a server that reports are pushed to; those of OTLP and
+// Pyroscope have no database.
+func ParseTarget(text string) (*Address, error) {
+	scheme, _, _ := strings.Cut(text, "://")
+	for _, k := range []Kind{KindOTLP, KindPyroscope} {
+		if strings.EqualFold(scheme, string(k)) {
+			return parseAddress(text, k)
+		}
+	}
+	return ParseAddress(text)
+}
+
+func parseAddress(text string, kind Kind) (*Address, error) {
 	u, err := url.Parse(text)
 	switch {
 	case strings.Contains(text, "@"):
-		return nil, errInAddress
-	case err != nil || u.Scheme+"://" != Scheme || u.Hostname() == "" || u.Fragment != "":
+		return nil, errInAddress(kind)
+	case kind != KindClickHouse && (err != nil || Kind(u.Scheme) != kind || u.Hostname() == "" || u.Fragment != "" || strings.Trim(u.Path, "/") != ""):
+		return nil, fmt.Errorf("an address is %s://HOST[:PORT][?secure=true]", kind)
+	case err != nil || Kind(u.Scheme) != kind || u.Hostname() == "" || u.Fragment != "":
 		return nil, fmt.Errorf("an address is %sHOST[:PORT][/DATABASE][?secure=true]", Scheme)
 	}
-	a := &Address{Database: strings.TrimPrefix(u.Path, "/")}
-	if a.Database == "" {
-		a.Database = DefaultDatabase
-	}
-	if !IsName(a.Database) {
-		return nil, fmt.Errorf("%.80q is not the name of a database: letters, digits and _", a.Database)
+	a := &Address{Kind: kind}
+	if kind == KindClickHouse {
+		if a.Database = strings.TrimPrefix(u.Path, "/"); a.Database == "" {
+			a.Database = DefaultDatabase
+		}
+		if !IsName(a.Database) {
+			return nil, fmt.Errorf("%.80q is not the name of a database: letters, digits and _", a.Database)
+		}
 	}
 	for key, values := range u.Query() {
 		if key != "secure" || len(values) != 1 || values[0] != "true" && values[0] != "false" {
@@ -59,11 +101,12 @@ func ParseAddress(text string) (*Address, error) {
 		a.Secure = values[0] == "true"
 	}
 	port := u.Port()
+	plain, secure := kind.ports()
 	switch {
 	case port == "" && a.Secure:
-		port = securePort
+		port = secure
 	case port == "":
-		port = plainPort
+		port = plain
 	}
 	a.Host = net.JoinHostPort(u.Hostname(), port)
 	return a, nil
@@ -106,8 +149,14 @@ const maxCredentials = 4 << 10
 // LoadCredentials reads USER:PASSWORD from a file, whose others must not read it. Without a
 // file it takes the environment. No error has a part of the file.
 func LoadCredentials(file string, getenv func(string) string) (*Credentials, error) {
+	return KindClickHouse.Credentials(file, getenv)
+}
+
+// Credentials reads the credentials for a kind of server, as LoadCredentials does.
+func (k Kind) Credentials(file string, getenv func(string) string) (*Credentials, error) {
 	if file == "" {
-		return checked(getenv("USTACK_CLICKHOUSE_USER"), getenv("USTACK_CLICKHOUSE_PASSWORD"))
+		user, password := k.Variables()
+		return checked(getenv(user), getenv(password))
 	}
 	f, err := os.Open(file)
 	if err != nil {

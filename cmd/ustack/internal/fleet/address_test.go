@@ -11,10 +11,10 @@ import (
 // TestParseAddress: what is an address, and what an error has of one that is not.
 func TestParseAddress(t *testing.T) {
 	for text, want := range map[string]Address{
-		"clickhouse://h":                        {"h:8123", "default", false},
-		"clickhouse://h/fleet":                  {"h:8123", "fleet", false},
-		"clickhouse://h/?secure=true":           {"h:8443", "default", true},
-		"clickhouse://[::1]:9/_f1?secure=false": {"[::1]:9", "_f1", false},
+		"clickhouse://h":                        {KindClickHouse, "h:8123", "default", false},
+		"clickhouse://h/fleet":                  {KindClickHouse, "h:8123", "fleet", false},
+		"clickhouse://h/?secure=true":           {KindClickHouse, "h:8443", "default", true},
+		"clickhouse://[::1]:9/_f1?secure=false": {KindClickHouse, "[::1]:9", "_f1", false},
 	} {
 		if got, err := ParseAddress(text); err != nil || *got != want {
 			t.Errorf("%s: %+v, %v", text, got, err)
@@ -28,6 +28,37 @@ func TestParseAddress(t *testing.T) {
 		if got, err := ParseAddress(text); err == nil || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "\x1b") {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}
+	}
+}
+
+// TestParseTarget: servers of profiles have no database, and other ports.
+func TestParseTarget(t *testing.T) {
+	for text, want := range map[string]Address{
+		"otlp://h":                      {KindOTLP, "h:4318", "", false},
+		"OTLP://h/":                     {KindOTLP, "h:4318", "", false},
+		"otlp://h:1?secure=true":        {KindOTLP, "h:1", "", true},
+		"pyroscope://h":                 {KindPyroscope, "h:4040", "", false},
+		"pyroscope://[::1]?secure=true": {KindPyroscope, "[::1]:443", "", true},
+		"clickhouse://h/fleet":          {KindClickHouse, "h:8123", "fleet", false},
+	} {
+		if got, err := ParseTarget(text); err != nil || *got != want {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"otlp://", "otlp://h/fleet", "otlp://u:s3cret@h", "pyroscope://h#s3cret", "pyroscope://h?s3cret", "otlps://h", "://h", "otlp:h"} {
+		if got, err := ParseTarget(text); err == nil || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+	_, err := ParseTarget("pyroscope://u@h")
+	if err == nil || !strings.Contains(err.Error(), "USTACK_PYROSCOPE_PASSWORD") {
+		t.Error(err)
+	}
+	c, err := KindOTLP.Credentials("", func(name string) string {
+		return map[string]string{"USTACK_OTLP_USER": "u", "USTACK_OTLP_PASSWORD": "p"}[name]
+	})
+	if err != nil || c.User() != "u" || c.Password() != "p" {
+		t.Errorf("%v, %v", c, err)
 	}
 }
 

@@ -76,7 +76,7 @@ func ParsePush(args []string, stdout io.Writer) (*Push, error) {
 		return nil, errors.New("the address of a server is needed before the reports: ustack push clickhouse://HOST REPORT")
 	}
 	var err error
-	if f.To, err = ParseAddress(rest[0]); err != nil {
+	if f.To, err = ParseTarget(rest[0]); err != nil {
 		return nil, err
 	}
 	if f.Retry < 0 {

@@ -147,20 +147,11 @@ func (c *Client) post(ctx context.Context, parameters url.Values, contentType st
 }
 
 // failed returns the error of a request without an answer. Its text has neither the statement
-// nor the parameters, which the URL has.
-func (c *Client) failed(err error) error {
-	var inURL *url.Error
-	if errors.As(err, &inURL) {
-		err = inURL.Err
-	}
-	return &connectionError{fmt.Errorf("asking %s: %w", c.url, err)}
-}
+// nor the parameters.
+func (c *Client) failed(err error) error { return Lost(c.url, err) }
 
 // refused returns the error of an answer with a status other than 200.
 func (c *Client) refused(answer *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxError)) // what there is
-	if password := c.credentials.Password(); password != "" {
-		text = bytes.ReplaceAll(text, []byte(password), []byte("..."))
-	}
-	return &Error{Status: answer.StatusCode, Code: codeOf(text), Text: plain(text)}
+	return NewError(answer.StatusCode, text, c.credentials.Password())
 }

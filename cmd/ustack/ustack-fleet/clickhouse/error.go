@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,25 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string {
 	return fmt.Sprintf("the server refuses (status %d): %s", e.Status, e.Text)
+}
+
+// NewError returns the error of an answer with a status other than 200, without a secret that
+// may be in it.
+func NewError(status int, text []byte, secret string) *Error {
+	if secret != "" {
+		text = bytes.ReplaceAll(text, []byte(secret), []byte("..."))
+	}
+	return &Error{Status: status, Code: codeOf(text), Text: plain(text)}
+}
+
+// Lost returns the error of a request to a server that has no whole answer: the same one may
+// succeed later. Its text does not have the parameters, which the URL in the cause has.
+func Lost(server string, err error) error {
+	var inURL *url.Error
+	if errors.As(err, &inURL) {
+		err = inURL.Err
+	}
+	return &connectionError{fmt.Errorf("asking %s: %w", server, err)}
 }
 
 // Codes of ClickHouse with which this program has something to say.
