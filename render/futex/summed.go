@@ -93,23 +93,57 @@ func (l SummedLoss) Since(o *SummedLoss) SummedLoss {
 }
 
 // Add adds the calls of another futex. What some calls had is that of both; the process is that
-// of c.
+// of c. Numbers stay below 1<<63: a trace can have any.
 func (c *CallSum) Add(o *CallSum) {
 	for i, n := range o.Results {
-		c.Results[i] += n
+		c.Results[i] = tally.Plus(c.Results[i], n)
 	}
-	c.Wakes, c.Woken, c.Slept, c.Time = c.Wakes+o.Wakes, c.Woken+o.Woken, c.Slept+o.Slept, c.Time+o.Time
+	others := o.counts()
+	for i, n := range c.counts() {
+		*n = tally.Plus(*n, *others[i])
+	}
+	c.Time = tally.Plus(c.Time, o.Time)
 	for len(c.Buckets) < len(o.Buckets) {
 		c.Buckets = append(c.Buckets, 0)
 	}
 	for i, n := range o.Buckets {
-		c.Buckets[i] += n
+		c.Buckets[i] = uint64(tally.Plus(int64(c.Buckets[i]), int64(n)))
 	}
-	c.Zero, c.Two, c.Three, c.Owner, c.Count = c.Zero+o.Zero, c.Two+o.Two, c.Three+o.Three, c.Owner+o.Owner, c.Count+o.Count
-	others := o.marks()
+	marks := o.marks()
 	for i, set := range c.marks() {
-		*set = *set || *others[i]
+		*set = *set || *marks[i]
 	}
+}
+
+// Equal reports whether two sums are the same in all.
+func (c *CallSum) Equal(o *CallSum) bool {
+	others, marks := o.counts(), o.marks()
+	for i, n := range c.counts() {
+		if *n != *others[i] {
+			return false
+		}
+	}
+	for i, set := range c.marks() {
+		if *set != *marks[i] {
+			return false
+		}
+	}
+	return c.Results == o.Results && c.Time == o.Time && c.Comm == o.Comm && slices.Equal(filled(c.Buckets), filled(o.Buckets))
+}
+
+// filled returns classes without the empty ones at the end.
+func filled(buckets []uint64) []uint64 {
+	for n := len(buckets); n > 0; n-- {
+		if buckets[n-1] > 0 {
+			return buckets[:n]
+		}
+	}
+	return nil
+}
+
+// counts are the numbers of calls, without those by how they ended.
+func (c *CallSum) counts() [8]*int64 {
+	return [...]*int64{&c.Wakes, &c.Woken, &c.Slept, &c.Zero, &c.Two, &c.Three, &c.Owner, &c.Count}
 }
 
 // Since returns what a sum is more than an earlier one of the same futex, and how many calls it
@@ -129,7 +163,7 @@ func (c *CallSum) Since(o *CallSum) (d CallSum, calls int64) {
 }
 
 // Calls returns how many calls a sum is of.
-func (c *CallSum) Calls() int64 { return c.waits() + c.Wakes }
+func (c *CallSum) Calls() int64 { return tally.Plus(c.waits(), c.Wakes) }
 
 // Summed makes a Report of sums by futex, and of the long waits among them: of a source that
 // does not show each call.
@@ -145,6 +179,7 @@ type Summed struct {
 	comms   map[int32]string
 	longest longest
 	seen    int64
+	time    tracefs.Time // of all long waits; it stays below 1<<63, so sums of some of them do
 }
 
 // longWaits are the long waits of a futex.
@@ -196,7 +231,8 @@ func (s *Summed) Add(w *LongWait) {
 	if w.Stack != nil {
 		stack = s.stacks.Of(&resolve.Attached{Stack: w.Stack})
 	}
-	d := max(w.To-w.From, 0)
+	d := min(max(w.To-w.From, 0), math.MaxInt64-s.time) // a trace can have any
+	s.time += d
 	t := Tally{Count: 1, Time: d}
 	l.durations.Add(d)
 	l.lock.flows.add(flow{stack, noWaker}, t)

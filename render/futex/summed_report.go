@@ -31,7 +31,7 @@ func (s *Summed) Report(st *SummedState, v View) *Report {
 	rows := s.rows(st)
 	var lists [2][]*Lock
 	for _, l := range rows {
-		r.Calls += l.Waits - l.Open + l.Wakes
+		r.Calls = tally.Plus(r.Calls, tally.Plus(l.Waits-l.Open, l.Wakes))
 		if v.wantsRow(l, st) {
 			l.wanted = true
 			lists[l.section()] = append(lists[l.section()], l)
@@ -41,16 +41,16 @@ func (s *Summed) Report(st *SummedState, v View) *Report {
 	sums := [2]*Sum{&r.Contended, &r.Signalled}
 	for i, list := range lists {
 		for _, l := range list {
-			sums[i].add(&l.Sum)
+			sums[i].addMost(&l.Sum)
 		}
 	}
 	if o := &st.Others; o.waits() > 0 && len(v.PIDs)+len(v.Comms) == 0 {
 		r.OtherSignals = s.row(FutexID{}, o, nil, nil)
 		r.OtherSignals.Process = nil
-		r.Signalled.add(&r.OtherSignals.Sum)
+		r.Signalled.addMost(&r.OtherSignals.Sum)
 	}
-	r.All.add(&r.Contended)
-	r.All.add(&r.Signalled)
+	r.All.addMost(&r.Contended)
+	r.All.addMost(&r.Signalled)
 	s.threads(r, lists[0])
 	s.singles(r, rows, &v)
 	s.blocked(r, st, rows)
@@ -93,7 +93,7 @@ func (s *Summed) rows(st *SummedState) map[FutexID]*Lock {
 	}
 	for i, id := range sortedIDs(rows) {
 		l := rows[id]
-		l.born, l.Low, l.High = int64(i), l.Time+l.OpenTime, l.Time+l.OpenTime
+		l.born, l.Low, l.High = int64(i), tally.Plus(l.Time, l.OpenTime), tally.Plus(l.Time, l.OpenTime)
 	}
 	return rows
 }
@@ -109,12 +109,19 @@ func (l *Lock) wait(open []*OpenWait, end tracefs.Time) {
 	for _, o := range open {
 		d := max(end-o.From, 0)
 		l.Results[Open]++
-		l.Waits++
-		l.Sum.Waits++
+		l.Waits = tally.Plus(l.Waits, 1)
+		l.Sum.Waits = tally.Plus(l.Sum.Waits, 1)
 		l.Open++
-		l.OpenTime += d
+		l.OpenTime = tally.Plus(l.OpenTime, d)
 		l.openMax = max(l.openMax, d)
 	}
+}
+
+// addMost adds the sums of another row. Numbers stay below 1<<63.
+func (s *Sum) addMost(t *Sum) {
+	s.Waits, s.Time = tally.Plus(s.Waits, t.Waits), tally.Plus(s.Time, t.Time)
+	s.Open, s.OpenTime = s.Open+t.Open, tally.Plus(s.OpenTime, t.OpenTime)
+	s.Low, s.High = tally.Plus(s.Low, t.Low), tally.Plus(s.High, tally.Plus(t.Time, t.OpenTime))
 }
 
 // sortedIDs returns the futexes in an order that is always the same.
@@ -141,7 +148,7 @@ func compareBool(a, b bool) int {
 
 func (c *CallSum) waits() (n int64) {
 	for _, x := range c.Results {
-		n += x
+		n = tally.Plus(n, x)
 	}
 	return n
 }
@@ -256,12 +263,12 @@ func (s *Summed) several(r *Report, st *SummedState) {
 		if id.Addr != Several {
 			continue
 		}
-		r.Waitv.Waits += c.waits()
-		r.Waitv.Time += c.Time
+		r.Waitv.Waits = tally.Plus(r.Waitv.Waits, c.waits())
+		r.Waitv.Time = tally.Plus(r.Waitv.Time, c.Time)
 		for i, n := range c.Results {
-			r.Waitv.Results[i] += n
+			r.Waitv.Results[i] = tally.Plus(r.Waitv.Results[i], n)
 		}
-		r.Calls += c.waits()
+		r.Calls = tally.Plus(r.Calls, c.waits())
 	}
 }
 
@@ -328,7 +335,7 @@ func (s *Summed) notes(r *Report, st *SummedState) {
 		n    int64
 		text string
 	}{
-		{l.Waits, "%d waits are missing: too many threads waited at a time"},
+		{l.Waits, "%d waits are missing: too many threads had waited"},
 		{l.Missed, "%d entries or returns of calls are missing: the kernel did not run the program"},
 		{l.Records, "%d waits are counted and have no stack: the ring buffer was full"},
 		{l.Limited, "%d waits are counted and have no stack: a report is to take few bytes a minute"},

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ustack/render/tally"
 	"ustack/tracefs"
 	"ustack/tracefs/escape"
 	"ustack/tracefs/syscalls"
@@ -195,7 +196,7 @@ func (l *summedLine) buckets(c *CallSum) {
 		if need := int(i) + 1 - len(c.Buckets); need > 0 {
 			c.Buckets = append(c.Buckets, slices.Repeat([]uint64{0}, need)...)
 		}
-		c.Buckets[i] += uint64(n)
+		c.Buckets[i] = uint64(tally.Plus(int64(c.Buckets[i]), n))
 		l.rest = rest
 	}
 }

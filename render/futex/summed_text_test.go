@@ -4,6 +4,7 @@ package futex
 
 import (
 	"bytes"
+	"math"
 	"reflect"
 	"testing"
 
@@ -69,6 +70,56 @@ func TestSummedSince(t *testing.T) {
 	more.Add(&loss)
 	if more.Since(&loss) != loss {
 		t.Errorf("%+v", more)
+	}
+}
+
+// TestSummedHuge: lines of a trace can have the largest numbers, several times; no sum of them
+// becomes negative.
+func TestSummedHuge(t *testing.T) {
+	wait, open, id, sum, loss := textExamples()
+	const most = math.MaxInt64
+	for _, n := range sum.counts() {
+		*n = most
+	}
+	for i := range sum.Results {
+		sum.Results[i] = most
+	}
+	sum.Time, wait.From, wait.To, open.From = most, 0, most, 0
+	sum.Buckets = []uint64{0, most, most}
+	other := id
+	other.Addr += 64
+	var s summedTrace
+	for range 3 {
+		for _, line := range [][]byte{AppendSummedTime(nil, 0, most, 10, &loss), AppendLongWait(nil, &wait), AppendSum(nil, &id, &sum), AppendSum(nil, &other, &sum), AppendOthers(nil, &sum),
+			AppendOpenWait(nil, &open), AppendOpenWait(nil, &open)} {
+			if !s.event(&resolve.Pending{}, 0, line) || s.bad > 0 {
+				t.Fatalf("not read: %q", line)
+			}
+		}
+	}
+	r := s.report(&Report{}, View{Top: 10})
+	for _, sum := range []*Sum{&r.All, &r.Contended, &r.Signalled} {
+		if sum.Waits < 0 || sum.Time < 0 || sum.OpenTime < 0 || sum.Low < 0 || sum.High < 0 {
+			t.Errorf("negative: %+v", *sum)
+		}
+	}
+	if r.Calls < 0 || r.All.Waits != most || r.All.Time != most {
+		t.Errorf("%d calls, %d waits, %d", r.Calls, r.All.Waits, r.All.Time)
+	}
+	for _, th := range r.Threads {
+		if th.Count < 0 || th.Time < 0 {
+			t.Errorf("negative: %+v", th)
+		}
+	}
+	for _, l := range append(r.Locks, r.Signals...) {
+		if l.Waits != most || l.Sum.Time != most || l.Mean < 0 || l.P99 < 0 || l.Max < 0 || l.High < 0 || l.Wakes != most {
+			t.Errorf("negative: %+v", l.Sum)
+		}
+		for _, x := range l.WaitStacks {
+			if x.Count < 0 || x.Time < 0 {
+				t.Errorf("negative: %+v", x)
+			}
+		}
 	}
 }
 

@@ -200,11 +200,19 @@ func (d *Durations) AddMany(t tracefs.Time, n int64) {
 	if d.exact != nil {
 		d.spill()
 	}
-	d.Count += n
-	d.Sum += t * tracefs.Time(n)
+	d.Count = Plus(d.Count, n)
+	d.Sum = Plus(d.Sum, times(t, n))
 	d.Max = max(d.Max, t)
 	const most = 1<<32 - 1
 	class, part := class(t)
 	to := &d.parts(class)[part]
 	*to = uint32(min(int64(*to)+n, most))
+}
+
+// times returns t n times, or the largest time there is. Neither is negative.
+func times(t tracefs.Time, n int64) tracefs.Time {
+	if high, low := bits.Mul64(uint64(t), uint64(n)); high == 0 && low < 1<<63 {
+		return tracefs.Time(low)
+	}
+	return 1<<63 - 1
 }
