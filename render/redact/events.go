@@ -31,6 +31,9 @@ func (g *grammar) event(p []byte) {
 	case g.words.events[name]:
 		g.out.keep(p[:n+len(blank)])
 		g.fields(rest)
+	case isSum(p[:n]):
+		g.out.keep(p[:n+len(blank)])
+		g.sums(rest)
 	case isMarker(name):
 		g.out.keep(p[:n+len(blank)])
 		g.free(rest)

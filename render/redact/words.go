@@ -21,7 +21,7 @@ var (
 
 // words are the allowed words, by place.
 type words struct {
-	events, keys, calls, values, fields, memory map[string]bool
+	events, keys, calls, values, fields, memory, sums map[string]bool
 }
 
 var vocabulary = sync.OnceValue(func() *words {
@@ -43,11 +43,12 @@ var vocabulary = sync.OnceValue(func() *words {
 		fields: set(strings.Fields(`
 			amd64 arm64 x86-64 mono stock deferred best perf side band queries and tracepoints scheduler events
 			futex-wait event signal end syscalls sched stacks frames resolved files lost left_out_events left_out_stacks
-			clock_offset_ns
+			clock_offset_ns BPF, build IDs by the kernel after each wait waits of more, sums all
 			CPU LOST EVENTS DROPPED LINE TOO BIG buffer started tracer nop entries-in-buffer/entries-written P WARNING
 			TASK-PID TGID CPU# TIMESTAMP FUNCTION irqs-off/BH-disabled need-resched hardirq/softirq preempt-depth migrate-disable delay
 			_-----=> / _----=> _---=> _--=> _-=>`)...),
 		memory: set("[heap]", "[stack]", "[vdso]", "[vvar]", "[vvar_vclock]", "[vsyscall]", "[uprobes]", "[sigpage]", "[anon]", "[shadow stack]"),
+		sums:   set(strings.Fields(sumKeys)...),
 	}
 })
 
@@ -70,7 +71,7 @@ func narrow(key string) bool {
 }
 
 // isAddressKey reports whether an argument is an address, however small.
-func isAddressKey(key string) bool { return key == "uaddr" || key == "uaddr2" }
+func isAddressKey(key string) bool { return key == "uaddr" || key == "uaddr2" || key == "futex" }
 
 // isNameKey reports whether a field holds a name that ends at the next field, with any
 // blanks.
