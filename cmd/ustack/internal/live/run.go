@@ -104,17 +104,30 @@ func (s *session) run() (int, error) {
 	}
 	totals, err := s.pump(trace)
 	empty := s.nothing.end(totals)
-	cerr := errors.Join(s.sink.End(), s.follow.close(), s.saved.close())
-	if err == nil {
-		err = cerr // after another error it says the same again
-	}
-	if err != nil && (empty == nil || !errors.Is(err, render.ErrEmpty)) {
+	shown, err := ended(err, s.sink.End(), errors.Join(s.follow.close(), s.saved.close()), empty)
+	if err != nil {
 		return 0, err
 	}
-	if err == nil {
+	if shown {
 		s.report(totals)
 	}
 	return s.code(empty)
+}
+
+// ended returns the error of a run by the errors of reading, of the sink and of what else was
+// written, and whether anything was shown. Where empty is not nil, nothing could be shown, which is
+// said already: then neither of the first two is an error for that.
+func ended(read, sink, others, empty error) (shown bool, err error) {
+	shown = true
+	for _, e := range [...]*error{&read, &sink} {
+		if empty != nil && errors.Is(*e, render.ErrEmpty) {
+			*e, shown = nil, false
+		}
+	}
+	if read != nil {
+		return shown, read // after it, the others say the same again
+	}
+	return shown, errors.Join(sink, others)
 }
 
 // code returns the exit code of the command, if there is one that has ended. One that ended

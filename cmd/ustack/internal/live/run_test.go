@@ -157,3 +157,27 @@ func checkRun(t *testing.T, r *recordingSink, said string) {
 		t.Errorf("%d events came, and the totals are\n%s", r.events, said)
 	}
 }
+
+// TestEnded: where nothing could be shown, which is said by itself, what could not be saved is still
+// an error; and a format that cannot show nothing is one only if there was something.
+func TestEnded(t *testing.T) {
+	none, full, said := render.ErrEmpty, errors.New("no space left on device"), errors.New("nothing was seen")
+	for name, test := range map[string]struct {
+		read, sink, others, empty error
+		shown                     bool
+		want                      error
+	}{
+		"nothing, and the save failed": {nil, none, full, said, false, full},
+		"nothing":                      {nil, none, nil, said, false, nil},
+		"nothing read":                 {none, nil, nil, said, false, nil},
+		"nothing in this format":       {nil, none, nil, nil, true, none},
+		"something":                    {nil, nil, nil, nil, true, nil},
+		"the save failed":              {nil, nil, full, nil, true, full},
+		"reading failed":               {full, none, nil, said, false, full},
+	} {
+		shown, err := ended(test.read, test.sink, test.others, test.empty)
+		if !errors.Is(err, test.want) || (err == nil) != (test.want == nil) || shown != test.shown {
+			t.Errorf("%s: %v, %v, not %v, %v", name, shown, err, test.shown, test.want)
+		}
+	}
+}
