@@ -181,10 +181,10 @@ func decodeKey(b []byte) (f Futex, err error) {
 	return Futex{Addr: u64(b), Memory: u64(b[8:]), Born: u64(b[16:]), TGID: int32(u32(b[24:])), Shared: u32(b[28:]) != 0}, nil
 }
 
-// decodeSum decodes a value of the maps sums and others.
-func decodeSum(b []byte) (s Sum, err error) {
+// decode decodes a value of the maps sums and others into s, whose memory is used again.
+func (s *Sum) decode(b []byte) error {
 	if len(b) != sumSize {
-		return s, fmt.Errorf("%w: a sum of %d bytes", errFormat, len(b))
+		return fmt.Errorf("%w: a sum of %d bytes", errFormat, len(b))
 	}
 	at := 0
 	next := func() uint64 {
@@ -208,8 +208,8 @@ func decodeSum(b []byte) (s Sum, err error) {
 	for i, to := range [...]*bool{&s.Seen.Plain, &s.Seen.Bitset, &s.Seen.PI, &s.Seen.Requeue, &s.Seen.Realtime, &s.Seen.Endless, &s.Seen.Timeout, &s.Seen.NoTimeout, &s.Seen.Several} {
 		*to = b[at+i] != 0
 	}
-	s.Comm = bytes.Clone(text(b[at+16:]))
-	return s, nil
+	s.Comm = append(s.Comm[:0], text(b[at+16:])...)
+	return nil
 }
 
 // Waiting is a wait that has not ended.
@@ -223,7 +223,7 @@ type Waiting struct {
 	Timeout, Broken bool
 }
 
-// decodeWaiting decodes an element of the map begun.
+// decodeWaiting decodes an element of the map begun. From is 0 if its thread does not wait.
 func decodeWaiting(key, b []byte) (w Waiting, err error) {
 	if len(key) != 4 || len(b) != begunSize {
 		return w, fmt.Errorf("%w: %d and %d bytes", errFormat, len(key), len(b))
@@ -239,7 +239,7 @@ func decodeWaiting(key, b []byte) (w Waiting, err error) {
 
 // Loss is what the programs could not count, or not send.
 type Loss struct {
-	// Waits began while too many threads waited: they are missing.
+	// Waits began while too many threads that live had waited: they are missing.
 	Waits uint64
 	// Records are waits of at least the minimum length that are in the sums and nowhere
 	// else: the ring buffer was full.

@@ -58,7 +58,8 @@ func TestDecodeRecorded(t *testing.T) {
 	if err != nil || f != w.Futex {
 		t.Errorf("futex %+v, %v, want %+v", f, err, w.Futex)
 	}
-	s, err := decodeSum(all["sum"])
+	var s Sum
+	err = s.decode(all["sum"])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,7 @@ func TestDecodeWrong(t *testing.T) {
 		if _, err := decodeKey(make([]byte, n)); !errors.Is(err, errFormat) {
 			t.Errorf("key of %d bytes: %v", n, err)
 		}
-		if _, err := decodeSum(make([]byte, n)); !errors.Is(err, errFormat) {
+		if err := new(Sum).decode(make([]byte, n)); !errors.Is(err, errFormat) {
 			t.Errorf("sum of %d bytes: %v", n, err)
 		}
 		if _, err := decodeWaiting(make([]byte, 4), make([]byte, n)); !errors.Is(err, errFormat) {
@@ -142,7 +143,8 @@ func FuzzDecode(f *testing.F) {
 				t.Errorf("decoded again: %+v, %v, first %+v", again, err, w)
 			}
 		}
-		if s, err := decodeSum(b); err == nil && (s.Time < 0 || len(s.Comm) > 16) {
+		var s Sum
+		if err := s.decode(b); err == nil && (s.Time < 0 || len(s.Comm) > 16) {
 			t.Errorf("%+v", s)
 		}
 		if k, err := decodeKey(b); err == nil && k == (Futex{}) && len(b) != keySize {

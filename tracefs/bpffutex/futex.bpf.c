@@ -61,7 +61,9 @@ enum { WAIT, WAKE, FD, REQUEUE, CMP_REQUEUE, WAKE_OP, LOCK_PI, UNLOCK_PI, TRYLOC
 #define FRAMES 127 // PERF_MAX_STACK_DEPTH
 #define BUCKETS 44
 
-// A wait that has begun.
+// A wait that has begun. It stays in its map when the wait ends, with 0 for its time, until the
+// thread ends or gets another number: to remove it and to put it in again would take more time
+// than all else.
 struct begun {
 	__u64 at, addr, mm, born;
 	__u32 op, val, tgid, pad;
@@ -229,7 +231,10 @@ static __always_inline void begin(__u64 addr, __u32 op, __u32 val)
 	b.mm = (__u64)task->mm;
 	b.born = task->group_leader->start_time;
 	b.at = bpf_ktime_get_ns();
-	if (bpf_map_update_elem(&begun, &tid, &b, BPF_ANY))
+	struct begun *p = bpf_map_lookup_elem(&begun, &tid);
+	if (p)
+		*p = b; // of this very thread
+	else if (bpf_map_update_elem(&begun, &tid, &b, BPF_ANY))
 		count(LOST_BEGUN);
 }
 
@@ -368,7 +373,7 @@ static __always_inline void end(void *ctx, long ret, int restart)
 	if (!wanted(id >> 32))
 		return;
 	struct begun *p = bpf_map_lookup_elem(&begun, &tid);
-	if (!p || (p->op & BROKEN)) {
+	if (!p || !p->at || (p->op & BROKEN)) {
 		if (!restart)
 			count(NO_ENTRY);
 		return;
@@ -377,7 +382,7 @@ static __always_inline void end(void *ctx, long ret, int restart)
 	if (ret == -ERESTART_RESTARTBLOCK)
 		p->op |= BROKEN;
 	else
-		bpf_map_delete_elem(&begun, &tid);
+		p->at = 0;
 	__u64 now = bpf_ktime_get_ns();
 	__u64 time = now > b.at ? now - b.at : 0;
 	struct task_struct *task = (void *)bpf_get_current_task_btf();
@@ -436,7 +441,7 @@ static __always_inline void resume(void)
 	__u32 tid = bpf_get_current_pid_tgid();
 	struct begun *p = bpf_map_lookup_elem(&begun, &tid);
 	struct task_struct *task = (void *)bpf_get_current_task_btf();
-	if (p && (p->op & BROKEN) && (__u64)task->restart_block.futex.uaddr == p->addr) {
+	if (p && p->at && (p->op & BROKEN) && (__u64)task->restart_block.futex.uaddr == p->addr) {
 		p->at = bpf_ktime_get_ns();
 		p->op &= ~BROKEN;
 	}
@@ -535,12 +540,22 @@ int BPF_PROG(exited, struct task_struct *task)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 	__u32 tgid = id >> 32, tid = id;
-	bpf_map_delete_elem(&begun, &tid); // of a wait that a signal broke off
+	bpf_map_delete_elem(&begun, &tid);
 	__u64 *threads = bpf_map_lookup_elem(&targets, &tgid);
 	if (!threads)
 		return 0;
 	__sync_fetch_and_add(threads, -1);
 	if (*threads == 0) // its number can be another's soon
 		bpf_map_delete_elem(&targets, &tgid);
+	return 0;
+}
+
+// A thread that executes a program gets the number of its process, and its own is free.
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(execed, struct task_struct *task, int old)
+{
+	__u32 tid = bpf_get_current_pid_tgid(), was = old;
+	if (was != tid)
+		bpf_map_delete_elem(&begun, &was);
 	return 0;
 }

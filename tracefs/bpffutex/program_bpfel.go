@@ -24,6 +24,7 @@ const (
 	programMapSums     = "sums"
 	programMapTargets  = "targets"
 	programProgEnter   = "enter"
+	programProgExeced  = "execed"
 	programProgExited  = "exited"
 	programProgLeave   = "leave"
 	programProgNewtask = "newtask"
@@ -76,6 +77,7 @@ type programSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type programProgramSpecs struct {
 	Enter   *ebpf.ProgramSpec `ebpf:"enter"`
+	Execed  *ebpf.ProgramSpec `ebpf:"execed"`
 	Exited  *ebpf.ProgramSpec `ebpf:"exited"`
 	Leave   *ebpf.ProgramSpec `ebpf:"leave"`
 	Newtask *ebpf.ProgramSpec `ebpf:"newtask"`
@@ -160,6 +162,7 @@ type programVariables struct {
 // It can be passed to loadProgramObjects or ebpf.CollectionSpec.LoadAndAssign.
 type programPrograms struct {
 	Enter   *ebpf.Program `ebpf:"enter"`
+	Execed  *ebpf.Program `ebpf:"execed"`
 	Exited  *ebpf.Program `ebpf:"exited"`
 	Leave   *ebpf.Program `ebpf:"leave"`
 	Newtask *ebpf.Program `ebpf:"newtask"`
@@ -168,6 +171,7 @@ type programPrograms struct {
 func (p *programPrograms) Close() error {
 	return _ProgramClose(
 		p.Enter,
+		p.Execed,
 		p.Exited,
 		p.Leave,
 		p.Newtask,

@@ -30,7 +30,7 @@ type Options struct {
 	// MinWait is how long a wait is at least that is sent.
 	MinWait time.Duration
 	// Futexes, Waiting and Ring bound memory: how many futexes are kept apart, how many
-	// threads can wait at a time, and the bytes of the ring buffer, a power of two and whole
+	// threads that live can have waited, and the bytes of the ring buffer, a power of two and whole
 	// pages. 0 is for the default.
 	Futexes, Waiting, Ring int
 }
@@ -103,7 +103,7 @@ func (s *Source) spec(opt *Options) (*ebpf.CollectionSpec, error) {
 
 // order is the order in which programs are attached: a return without an entry is counted, an
 // entry without a return would be a wait that does not end.
-var order = [...]string{programProgExited, programProgNewtask, programProgLeave, programProgEnter}
+var order = [...]string{programProgExited, programProgExeced, programProgNewtask, programProgLeave, programProgEnter}
 
 // Start attaches the programs.
 func (s *Source) Start() error {
@@ -164,64 +164,75 @@ func (s *Source) Next(w *Wait, until time.Time) error {
 	return w.decode(s.record.RawSample)
 }
 
-// Sums calls fn for each futex, until it returns an error.
+// batch is how many sums are read by one system call. A bucket of the map that has more is an
+// error of the kernel: it has at least as many buckets as elements.
+const batch = 256
+
+// each calls fn for each futex with its sum, until it returns an error. A futex that is there all
+// the time is met once. The sum is valid until fn returns.
+func (s *Source) each(fn func(key *[keySize]byte, f Futex, sum *Sum) error) error {
+	var cursor ebpf.MapBatchCursor
+	var sum Sum
+	keys, values := make([][keySize]byte, batch), make([][sumSize]byte, batch)
+	for {
+		n, err := s.programs.Maps[programMapSums].BatchLookup(&cursor, keys, values, nil)
+		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("reading the sums of the BPF programs: %w", err)
+		}
+		for i := range n {
+			f, derr := decodeKey(keys[i][:])
+			if derr == nil {
+				derr = sum.decode(values[i][:])
+			}
+			if derr == nil {
+				derr = fn(&keys[i], f, &sum)
+			}
+			if derr != nil {
+				return derr
+			}
+		}
+		if err != nil { // that was all
+			return nil
+		}
+	}
+}
+
+// Sums calls fn for each futex, until it returns an error. The sum is valid until fn returns.
 func (s *Source) Sums(fn func(Futex, *Sum) error) error {
-	var key, value []byte
-	each := s.programs.Maps[programMapSums].Iterate()
-	for each.Next(&key, &value) {
-		f, err := decodeKey(key)
-		if err != nil {
-			return err
-		}
-		sum, err := decodeSum(value)
-		if err != nil {
-			return err
-		}
-		if err := fn(f, &sum); err != nil {
-			return err
-		}
-	}
-	if err := each.Err(); err != nil {
-		return fmt.Errorf("reading the sums of the BPF programs: %w", err)
-	}
-	return nil
+	return s.each(func(_ *[keySize]byte, f Futex, sum *Sum) error { return fn(f, sum) })
 }
 
 // Prune removes the futexes that ended selects, whose processes must have ended, and calls fn for
-// each with its last sum. There is room for others then.
+// each with its last sum, which is valid until fn returns. There is room for others then.
 func (s *Source) Prune(ended func(Futex) bool, fn func(Futex, *Sum)) error {
-	var key, value []byte
-	type dead struct {
-		key []byte
-		of  Futex
-		sum Sum
+	var keys [][keySize]byte // not removed at once: the kernel would not meet all others
+	err := s.each(func(key *[keySize]byte, f Futex, _ *Sum) error {
+		if ended(f) {
+			keys = append(keys, *key)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	var list []dead // an element that goes while they are iterated has the kernel begin anew
+	var sum Sum
 	sums := s.programs.Maps[programMapSums]
-	each := sums.Iterate()
-	for each.Next(&key, &value) {
-		f, err := decodeKey(key)
+	for i := range keys {
+		value, err := sums.LookupBytes(&keys[i])
+		if err == nil && value != nil {
+			err = errors.Join(sum.decode(value), sums.Delete(&keys[i]))
+		}
 		if err != nil {
-			return err
-		}
-		if !ended(f) {
-			continue
-		}
-		sum, err := decodeSum(value)
-		if err != nil {
-			return err
-		}
-		list = append(list, dead{bytes.Clone(key), f, sum})
-	}
-	if err := each.Err(); err != nil {
-		return fmt.Errorf("reading the sums of the BPF programs: %w", err)
-	}
-	for i := range list {
-		d := &list[i]
-		if err := sums.Delete(d.key); err != nil {
 			return fmt.Errorf("removing a sum of the BPF programs: %w", err)
 		}
-		fn(d.of, &d.sum)
+		if value == nil {
+			continue
+		}
+		f, err := decodeKey(keys[i][:])
+		if err != nil {
+			return err
+		}
+		fn(f, &sum)
 	}
 	return nil
 }
@@ -232,7 +243,9 @@ func (s *Source) Others() (Sum, error) {
 	if err != nil {
 		return Sum{}, fmt.Errorf("reading the sums of the BPF programs: %w", err)
 	}
-	return decodeSum(value)
+	var sum Sum
+	err = sum.decode(value)
+	return sum, err
 }
 
 // Waiting calls fn for each wait that has not ended, once. While the programs are attached,
@@ -242,11 +255,11 @@ func (s *Source) Waiting(fn func(Waiting)) error {
 	met := make(map[int32]bool) // the kernel begins anew after an element that has gone
 	each := s.programs.Maps[programMapBegun].Iterate()
 	for each.Next(&key, &value) {
-		w, err := decodeWaiting(key, value)
+		w, err := settled(key, value, s.programs.Maps[programMapBegun].LookupBytes)
 		if err != nil {
 			return err
 		}
-		if !met[w.TID] {
+		if w.From != 0 && !met[w.TID] {
 			met[w.TID] = true
 			fn(w)
 		}
@@ -255,6 +268,30 @@ func (s *Source) Waiting(fn func(Waiting)) error {
 		return fmt.Errorf("reading the open waits of the BPF programs: %w", err)
 	}
 	return nil
+}
+
+// settled decodes an element of the map begun. A thread may have begun another wait while the kernel
+// copied the element, which then has parts of both: it is read until it is the same twice, or is of
+// no wait, which it also counts as if its thread does not stop to wait anew.
+func settled(key, value []byte, read func(key any) ([]byte, error)) (w Waiting, err error) {
+	const most = 16
+	for range most {
+		if w, err = decodeWaiting(key, value); err != nil || w.From == 0 {
+			return w, err
+		}
+		again, err := read(key)
+		if err != nil {
+			return w, fmt.Errorf("reading an open wait of the BPF programs: %w", err)
+		}
+		if again == nil { // its thread has ended
+			return Waiting{}, nil
+		}
+		if bytes.Equal(value, again) {
+			return w, nil
+		}
+		value = again
+	}
+	return Waiting{}, nil
 }
 
 // Loss returns what is missing so far.

@@ -4,6 +4,7 @@ package bpffutex
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -27,13 +28,53 @@ const victim = "USTACK_BPFFUTEX_VICTIM"
 
 func TestMain(m *testing.M) {
 	if plan := os.Getenv(victim); plan != "" {
-		if err := runVictim(plan); err != nil {
+		if err := play(plan); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
+}
+
+// becomes begins a plan of a victim whose second thread executes a program: one with the rest of it.
+const becomes = "becomes "
+
+// play does what a victim is to do.
+func play(plan string) error {
+	rest, ok := strings.CutPrefix(plan, becomes)
+	if !ok {
+		return runVictim(plan)
+	}
+	if _, err := os.Stdin.Read(make([]byte, 1)); err != nil { // the rest of it is for the other program
+		return err
+	}
+	failed := make(chan error)
+	go become(rest, failed)
+	return <-failed
+}
+
+// become waits at a futex and executes this program again, in a thread that is not the first one of
+// its process.
+func become(plan string, failed chan<- error) {
+	runtime.LockOSThread()
+	if unix.Gettid() == unix.Getpid() {
+		go become(plan, failed) // in another thread: this one is taken
+		select {}
+	}
+	word := uint32(2)
+	if ret, _ := futexCall(&word, int(syscalls.Wait)|private, 2, time.Millisecond); ret != -int(unix.ETIMEDOUT) {
+		failed <- fmt.Errorf("a wait returned %d", ret)
+		return
+	}
+	self, err := os.Executable()
+	if err == nil {
+		err = os.Setenv(victim, plan)
+	}
+	if err == nil {
+		err = unix.Exec(self, os.Args[:1], os.Environ())
+	}
+	failed <- err
 }
 
 // futexCall is a raw call of futex. It returns how the call ended, and how long it took.
@@ -164,6 +205,12 @@ type looked struct {
 // look has the programs look at a victim while it makes the calls of a plan.
 func look(t *testing.T, opt Options, minWait time.Duration, plan string) *looked {
 	t.Helper()
+	return lookAt(t, opt, minWait, plan, func(*Source, int) {})
+}
+
+// lookAt calls then for the source and the victim when that has made its calls and before it ends.
+func lookAt(t *testing.T, opt Options, minWait time.Duration, plan string, then func(s *Source, pid int)) *looked {
+	t.Helper()
 	needBPF(t)
 	self, err := os.Executable()
 	if err != nil {
@@ -199,10 +246,11 @@ func look(t *testing.T, opt Options, minWait time.Duration, plan string) *looked
 		t.Fatal(err)
 	}
 	l := &looked{sums: make(map[uint64]*Sum), ids: s.IDs(), pid: cmd.Process.Pid}
-	if _, err := io.WriteString(in, "\n"); err != nil {
+	if _, err := io.WriteString(in, strings.Repeat("\n", 1+strings.Count(plan, becomes))); err != nil {
 		t.Fatal(err)
 	}
 	l.log = readLog(t, out, minWait)
+	then(s, cmd.Process.Pid)
 	l.read(t, s)
 	return l
 }
@@ -266,11 +314,18 @@ func (l *looked) read(t *testing.T, s *Source) {
 		w.Stack, w.Comm = append([]Frame(nil), w.Stack...), append([]byte(nil), w.Comm...)
 		l.waits = append(l.waits, w)
 	}
+	met := make(map[Futex]bool)
 	err := s.Sums(func(f Futex, sum *Sum) error {
 		if int(f.TGID) != l.pid {
 			return fmt.Errorf("a futex of process %d, only %d was selected", f.TGID, l.pid)
 		}
-		l.sums[f.Addr] = sum
+		if met[f] {
+			return fmt.Errorf("the futex %+v is met twice", f)
+		}
+		met[f] = true
+		one := *sum
+		one.Comm = bytes.Clone(sum.Comm)
+		l.sums[f.Addr] = &one
 		return nil
 	})
 	if err != nil {

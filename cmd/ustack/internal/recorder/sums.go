@@ -174,6 +174,10 @@ func (o *Sums) before(id futex.FutexID) *futex.CallSum {
 	return new(futex.CallSum)
 }
 
+// Known returns the sums of the futexes that were written last, which are not to be changed: the
+// next ones may be the same.
+func (o *Sums) Known() map[futex.FutexID]*futex.CallSum { return o.known }
+
 // row is a futex with calls since the last sums.
 type row struct {
 	id    futex.FutexID
@@ -183,7 +187,8 @@ type row struct {
 
 // Sums writes what has been counted since the last time.
 func (o *Sums) Sums(st *futex.SummedState) error {
-	rows, rest := o.changed(st), o.rest(&st.Others)
+	rows := o.changed(st)
+	rest, some := o.rest(&st.Others)
 	loss := st.Loss.Since(&o.loss)
 	loss.Limited = o.minute.limited - o.loss.Limited
 	o.loss = st.Loss
@@ -191,6 +196,7 @@ func (o *Sums) Sums(st *futex.SummedState) error {
 	for i := mostSums; i < len(rows); i++ {
 		rest.Add(&rows[i].since)
 		loss.Apart += rows[i].calls
+		some = true
 	}
 	o.at = max(o.at, st.End)
 	if err := o.own(futex.AppendSummedTime(o.line[:0], o.from, max(o.from, st.End), o.minWait, &loss)); err != nil {
@@ -202,7 +208,7 @@ func (o *Sums) Sums(st *futex.SummedState) error {
 			return err
 		}
 	}
-	if rest.Calls() == 0 {
+	if !some {
 		return nil
 	}
 	return o.own(futex.AppendOthers(o.line[:0], &rest))
@@ -212,9 +218,12 @@ func (o *Sums) Sums(st *futex.SummedState) error {
 // and remembers what was counted.
 func (o *Sums) changed(st *futex.SummedState) (rows []row) {
 	for id, c := range st.Sums {
-		if d, calls := c.Since(o.before(id)); calls > 0 {
-			rows = append(rows, row{id, d, calls})
+		before := o.before(id)
+		if c == before || c.Equal(before) {
+			continue
 		}
+		d, calls := c.Since(before) // 0 calls, if the last one was counted in part
+		rows = append(rows, row{id, d, calls})
 	}
 	o.known = st.Sums
 	slices.SortFunc(rows, func(a, b row) int {
@@ -223,13 +232,15 @@ func (o *Sums) changed(st *futex.SummedState) (rows []row) {
 	return rows
 }
 
-// rest returns the sum, since the last sums, of the futexes without a line of their own.
-func (o *Sums) rest(others *futex.CallSum) futex.CallSum {
-	d, _ := others.Since(&o.others)
+// rest returns the sum, since the last sums, of the futexes without a line of their own, if there
+// is one.
+func (o *Sums) rest(others *futex.CallSum) (d futex.CallSum, some bool) {
+	some = !others.Equal(&o.others) || !o.gone.Equal(new(futex.CallSum))
+	d, _ = others.Since(&o.others)
 	o.others = *others
 	d.Add(&o.gone)
 	o.gone = futex.CallSum{}
-	return d
+	return d, some
 }
 
 // Step does what is due; state is called before a report, for the sums until then. It is done

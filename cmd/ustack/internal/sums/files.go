@@ -17,16 +17,24 @@ import (
 // where byid looks; an address is looked up in what the process has mapped. Both are read after
 // the wait, so nothing is more than late.
 //
-// Invariants: processes are no more than maxProcesses; what is known of one is of one program of
-// it.
+// Invariants: processes are no more than maxProcesses, and have about maxKept mappings at most; what
+// is known of one is of one program of it. The readers remember names and files of all processes
+// that they have read: they, too, are no older than what is known.
 type files struct {
-	reader    *procmap.Reader // with build IDs
-	places    *procmap.Reader // without
+	readers
+	open      func() (readers, error)
+	kept      int // mappings of all processes
 	finder    *byid.Finder
 	files     *filemap.Files
 	processes map[int32]*program
 	unknown   map[filemap.BuildID]*filemap.Memory // that no file here has
 	work      resolve.Stack                       // that stack has returned
+}
+
+// readers read what processes have mapped.
+type readers struct {
+	reader *procmap.Reader // with build IDs
+	places *procmap.Reader // without
 }
 
 // program is what a process has mapped, by build ID.
@@ -50,12 +58,25 @@ func (p *program) known(at *procmap.Mapping) *procmap.Mapping {
 const (
 	maxProcesses = 4096
 	maxCode      = 4096 // mappings of one
+	maxKept      = 1 << 15
 	// readAgain is how soon a process is read again for a build ID that it did not have.
 	readAgain = time.Second
 )
 
-func newFiles(reader, places *procmap.Reader, find byid.Options) *files {
-	return &files{reader: reader, places: places, finder: byid.New(find), files: filemap.NewFiles(), processes: make(map[int32]*program), unknown: make(map[filemap.BuildID]*filemap.Memory)}
+func newFiles(open func() (readers, error), find byid.Options) (*files, error) {
+	f := &files{open: open, finder: byid.New(find), unknown: make(map[filemap.BuildID]*filemap.Memory)}
+	return f, f.renew()
+}
+
+// renew forgets all processes, their files and names: in days there are more than memory has room
+// for.
+func (f *files) renew() error {
+	fresh, err := f.open()
+	if err == nil {
+		f.readers = fresh
+	}
+	f.processes, f.files, f.kept = make(map[int32]*program), filemap.NewFiles(), 0
+	return err
 }
 
 // know reads what a process has mapped, before it is needed: it may have ended then.
@@ -69,14 +90,18 @@ func (f *files) program(of *bpffutex.Futex) *program {
 	if p != nil && p.memory == 0 && of.Memory != 0 {
 		// It may have executed another program since: what it has is read anew, and if it has
 		// ended, build IDs stay true, addresses do not.
+		f.kept -= len(p.code)
 		p.memory, p.born, p.code = of.Memory, of.Born, nil
 		f.read(of.TGID, p)
 	}
 	if p != nil && p.memory == of.Memory && p.born == of.Born {
 		return p
 	}
-	if len(f.processes) >= maxProcesses {
-		clear(f.processes)
+	if len(f.processes) >= maxProcesses || f.kept >= maxKept {
+		_ = f.renew() // else the readers stay
+	}
+	if old := f.processes[of.TGID]; old != nil {
+		f.kept -= len(old.code)
 	}
 	p = &program{memory: of.Memory, born: of.Born, paths: make(map[filemap.BuildID]string)}
 	f.processes[of.TGID] = p
@@ -113,6 +138,7 @@ func (f *files) read(pid int32, p *program) {
 	if err != nil || !f.same(pid, p.born) {
 		return // a part, or another program
 	}
+	f.kept += len(code) - len(p.code)
 	p.code = code
 	for id, path := range paths {
 		p.paths[id] = path

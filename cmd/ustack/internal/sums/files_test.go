@@ -11,6 +11,16 @@ import (
 	"ustack/tracefs/bpffutex"
 )
 
+// filesBy returns what finds files by a reader.
+func filesBy(t *testing.T, r *procmap.Reader) *files {
+	t.Helper()
+	f, err := newFiles(func() (readers, error) { return readers{r, r}, nil }, byid.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
 // TestFiles: frames of this very process have what is mapped there, and frames of another one with
 // its number have no file.
 func TestFiles(t *testing.T) {
@@ -48,7 +58,7 @@ func TestFiles(t *testing.T) {
 	own := bpffutex.Futex{TGID: int32(os.Getpid()), Memory: 1, Born: stat.StartTime*tick - suspended()}
 	other := own
 	other.Born += 3600e9
-	f := newFiles(r, r, byid.Options{})
+	f := filesBy(t, r)
 	defer f.close()
 	for _, test := range []struct {
 		name    string
@@ -85,7 +95,7 @@ func emptyFiles(t *testing.T) *files {
 	if err != nil {
 		t.Skip(err)
 	}
-	f := newFiles(r, r, byid.Options{})
+	f := filesBy(t, r)
 	t.Cleanup(f.close)
 	return f
 }
@@ -151,5 +161,46 @@ func TestFilesBounded(t *testing.T) {
 		if len(f.processes) > maxProcesses {
 			t.Fatalf("%d processes", len(f.processes))
 		}
+	}
+}
+
+// TestFilesForgotten: what is remembered of processes does not grow for ever, nor do the names and
+// build IDs of files that the readers know.
+func TestFilesForgotten(t *testing.T) {
+	opened := 0
+	f, err := newFiles(func() (readers, error) {
+		opened++
+		r, err := procmap.NewReader(procmap.Options{Proc: "/proc", IDs: procmap.NewIDs(nil)})
+		return readers{r, r}, err
+	}, byid.Options{})
+	if err != nil {
+		t.Skip(err)
+	}
+	defer f.close()
+	stat, err := f.reader.Stat(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const tick = 1e9 / 100
+	own := bpffutex.Futex{TGID: int32(os.Getpid()), Born: stat.StartTime*tick - suspended()}
+	f.program(&own).code = make([]procmap.Mapping, 1)
+	first, most := f.reader, 0
+	for memory := range uint64(20) { // so many programs that it executes
+		own.Memory = memory + 1
+		p := f.program(&own)
+		if len(p.code) == 0 {
+			t.Fatal("its mappings were not read")
+		}
+		f.kept += maxKept / 8 // as if a program had so many more
+		most = max(most, f.kept)
+	}
+	if opened < 3 || f.reader == first || f.files.Bytes() > 1<<16 || most > maxKept+maxKept/4 {
+		t.Errorf("opened %d times, %d mappings at most", opened, most)
+	}
+	for pid := range int32(2*maxProcesses + 1) { // which are not there
+		f.program(&bpffutex.Futex{TGID: 1<<30 + pid, Memory: 1})
+	}
+	if len(f.processes) > maxProcesses || opened < 5 {
+		t.Errorf("%d processes, opened %d times", len(f.processes), opened)
 	}
 }

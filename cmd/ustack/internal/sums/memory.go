@@ -10,12 +10,14 @@ import (
 )
 
 // memory is what the process of a wait has mapped now, or had when it was last read, if it has
-// ended. It is opened when the first address is looked up.
+// ended. It is opened when the first address is looked up. To ask the kernel takes most of the time
+// of a stack, so a mapping that a frame is in is asked for once.
 type memory struct {
 	files  *files
 	wait   *bpffutex.Wait
 	handle *procmap.Handle // nil if it has not been opened, or cannot be
 	opened bool
+	found  procmap.Mapping // the last one that At returned, if End is not 0
 }
 
 func (m *memory) open() {
@@ -45,7 +47,7 @@ func (m *memory) attribution(addr uint64) resolve.Attribution {
 	if m.handle == nil {
 		return m.before(addr)
 	}
-	at, ok, err := m.handle.At(addr)
+	at, ok, err := m.at(addr)
 	switch {
 	case err != nil:
 		return m.before(addr)
@@ -59,6 +61,17 @@ func (m *memory) attribution(addr uint64) resolve.Attribution {
 		return resolve.Unnamed(filemap.NotCode)
 	}
 	return m.files.mapped(m.identified(&at), addr)
+}
+
+// at returns the mapping of an address.
+func (m *memory) at(addr uint64) (at procmap.Mapping, ok bool, err error) {
+	if m.found.Contains(addr) {
+		return m.found, true, nil
+	}
+	if at, ok, err = m.handle.At(addr); ok && err == nil {
+		m.found = at
+	}
+	return at, ok, err
 }
 
 // identified returns a mapping with the build ID of its file, which takes much longer to find

@@ -9,6 +9,7 @@ import (
 	"ustack/cmd/ustack/internal/recorder"
 	"ustack/render/futex"
 	"ustack/tracefs"
+	"ustack/tracefs/bpffutex"
 )
 
 // recording keeps waits and sums in memory, until something happens.
@@ -32,40 +33,25 @@ func (o *recording) begin(at tracefs.Time) error {
 	return o.to.Begin(at)
 }
 
-// hide replaces the address of a process's memory in the kernel, which is not for files.
-func (o *recording) hide(id futex.FutexID) futex.FutexID {
+// id returns a futex without the address of its process's memory in the kernel, which is not for
+// files: a number stands for it.
+func (o *recording) id(f *bpffutex.Futex) futex.FutexID {
+	id := futexID(f)
 	id.Memory = maphash.Comparable(o.seed, id.Memory)
 	return id
 }
 
-func (o *recording) wait(w *futex.LongWait) error {
-	w.Futex = o.hide(w.Futex)
-	return o.to.Wait(w)
-}
+func (o *recording) wait(w *futex.LongWait) error { return o.to.Wait(w) }
 
-func (o *recording) gone(id futex.FutexID, c *futex.CallSum) { o.to.Gone(o.hide(id), c) }
+func (o *recording) gone(id futex.FutexID, c *futex.CallSum) { o.to.Gone(id, c) }
 
 // state returns what has been counted until now.
-func (o *recording) state() (*futex.SummedState, error) {
-	st, err := o.s.state()
-	if err != nil {
-		return nil, err
-	}
-	sums := make(map[futex.FutexID]*futex.CallSum, len(st.Sums))
-	for id, c := range st.Sums {
-		sums[o.hide(id)] = c
-	}
-	st.Sums = sums
-	for i := range st.Open {
-		st.Open[i].Futex = o.hide(st.Open[i].Futex)
-	}
-	return st, nil
-}
+func (o *recording) state() (*futex.SummedState, error) { return o.s.now(o.to.Known()) }
 
 func (o *recording) step() (done bool, err error) {
 	if now := o.s.clock.mono(); now >= o.next {
 		o.next = now + tracefs.Time(recorder.SumsEvery)
-		st, err := o.state()
+		st, err := o.s.state(o.to.Known())
 		if err != nil {
 			return false, err
 		}

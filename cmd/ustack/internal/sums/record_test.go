@@ -174,3 +174,33 @@ func TestRecordedSoak(t *testing.T) {
 		t.Errorf("the heap grew from %d to %d bytes", first, last)
 	}
 }
+
+// TestRecordedSteps: what the programs add after a sum was read, for a call that it has in part, is
+// in the next sums, though they have no more calls.
+func TestRecordedSteps(t *testing.T) {
+	src := newSimulated(250 * time.Millisecond)
+	late := 0
+	src.tick = func() {
+		for f, sum := range src.sums {
+			if int(f.TGID) >= simFirst+src.n-1 || late >= 2*len(src.sums) {
+				continue // it may wait yet
+			}
+			sum.Woken++
+			sum.Seen.Realtime = true
+			sum.Buckets[3]++
+			late++
+		}
+	}
+	dir, _ := recorded(t, src, 3*time.Minute, recorder.RingOptions{KeepSize: 64 << 20, MaxFiles: 1})
+	var woken, want int64
+	for _, sum := range src.sums {
+		want += int64(sum.Woken)
+	}
+	r := read(t, filepath.Join(dir, "report.zst"))
+	for _, l := range append(r.Locks, r.Signals...) {
+		woken += l.Woken
+	}
+	if woken != want || late == 0 {
+		t.Errorf("%d threads woken, want %d", woken, want)
+	}
+}

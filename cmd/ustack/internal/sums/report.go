@@ -12,6 +12,7 @@ import (
 	"ustack/filemap/resolve"
 	"ustack/render/futex"
 	"ustack/tracefs"
+	"ustack/tracefs/bpffutex"
 )
 
 // reporting makes a report at the end, and of what has been so far.
@@ -46,6 +47,8 @@ func (o *reporting) begin(at tracefs.Time) error {
 	return nil
 }
 
+func (o *reporting) id(f *bpffutex.Futex) futex.FutexID { return futexID(f) }
+
 func (o *reporting) wait(w *futex.LongWait) error {
 	o.sum.Add(w)
 	return nil
@@ -70,7 +73,7 @@ func (o *reporting) step() (done bool, err error) {
 
 // make makes the report until now.
 func (o *reporting) make() (*futex.Report, error) {
-	st, err := o.s.state()
+	st, err := o.s.now(nil)
 	if err != nil {
 		return nil, err
 	}

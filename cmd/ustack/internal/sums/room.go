@@ -46,7 +46,7 @@ func (s *session) makeRoom(now time.Time) error {
 	}, func(f bpffutex.Futex, sum *bpffutex.Sum) {
 		c := callSum(sum)
 		r.count++
-		s.to.gone(futexID(&f), &c)
+		s.to.gone(s.to.id(&f), &c)
 	})
 }
 

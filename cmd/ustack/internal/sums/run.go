@@ -49,6 +49,8 @@ type source interface {
 // sink gets the waits, and makes what the run is for.
 type sink interface {
 	begin(at tracefs.Time) error
+	// id returns what stands for a futex in all that the sink gets.
+	id(f *bpffutex.Futex) futex.FutexID
 	wait(w *futex.LongWait) error
 	// gone notes that a futex is no longer counted by itself, with its last sum.
 	gone(id futex.FutexID, c *futex.CallSum)
@@ -65,7 +67,6 @@ type session struct {
 	source  source
 	to      sink
 	clock   clock
-	reader  *procmap.Reader
 	files   *files
 	names   *symbolize.Symbols // nil without --symbols
 	static  *variables
@@ -139,9 +140,6 @@ func (s *session) prepare() (err error) {
 	if err := errors.Join(facts.AsInTraces(opt.Proc), sideband.CheckAsking()); err != nil {
 		return err
 	}
-	if s.reader, err = procmap.NewReader(procmap.Options{Proc: opt.Proc, Source: opt.MapsSource, IDs: procmap.NewIDs(nil)}); err != nil {
-		return err
-	}
 	if s.names, err = opt.Symbols.Open("", nil); err != nil {
 		return err
 	}
@@ -149,16 +147,24 @@ func (s *session) prepare() (err error) {
 	if err != nil {
 		home = "" // then there is no cache of perf's
 	}
-	places, err := procmap.NewReader(procmap.Options{Proc: opt.Proc, Source: opt.MapsSource})
+	s.files, err = newFiles(opt.readers, byid.Options{DebugDirs: opt.Symbols.DebugDirs, Home: home, Fetch: opt.Symbols.Fetch})
 	if err != nil {
 		return err
 	}
-	s.files = newFiles(s.reader, places, byid.Options{DebugDirs: opt.Symbols.DebugDirs, Home: home, Fetch: opt.Symbols.Fetch})
 	s.static = newVariables(nil, s.files)
 	if s.names != nil {
 		s.static.names = s.names
 	}
 	return nil
+}
+
+// readers returns new readers of what processes have mapped.
+func (opt *Options) readers() (r readers, err error) {
+	if r.reader, err = procmap.NewReader(procmap.Options{Proc: opt.Proc, Source: opt.MapsSource, IDs: procmap.NewIDs(nil)}); err != nil {
+		return r, err
+	}
+	r.places, err = procmap.NewReader(procmap.Options{Proc: opt.Proc, Source: opt.MapsSource})
+	return r, err
 }
 
 // sink makes the sink, and returns how long waits are at least that it is to get.
@@ -225,7 +231,7 @@ func (s *session) addFamily() error {
 	if len(s.opt.PIDs) == 0 {
 		return nil
 	}
-	family, err := s.reader.Family(s.opt.PIDs)
+	family, err := s.files.reader.Family(s.opt.PIDs)
 	if err != nil {
 		return err
 	}
@@ -381,7 +387,7 @@ func (s *session) next(until time.Time) error {
 	}
 	w := &s.wait
 	s.static.seen(&w.Futex, w.To)
-	return s.to.wait(&futex.LongWait{Futex: futexID(&w.Futex), From: w.From, To: w.To, TID: w.TID, Comm: w.Comm, Ret: int64(w.Result), Stack: s.files.stack(w)})
+	return s.to.wait(&futex.LongWait{Futex: s.to.id(&w.Futex), From: w.From, To: w.To, TID: w.TID, Comm: w.Comm, Ret: int64(w.Result), Stack: s.files.stack(w)})
 }
 
 func futexID(f *bpffutex.Futex) futex.FutexID {

@@ -4,18 +4,36 @@ package sums
 
 import (
 	"cmp"
+	"slices"
 
 	"ustack/filemap/procmap"
 	"ustack/render/futex"
 	"ustack/tracefs/bpffutex"
 )
 
-// state returns what has been counted until now.
-func (s *session) state() (*futex.SummedState, error) {
-	st := &futex.SummedState{End: cmp.Or(s.stopped, s.clock.mono()), Variable: s.static.variable, Sums: make(map[futex.FutexID]*futex.CallSum)}
+// now returns what has been counted until now, with the waits that have not ended.
+func (s *session) now(before map[futex.FutexID]*futex.CallSum) (*futex.SummedState, error) {
+	st, err := s.state(before)
+	if err == nil {
+		err = s.waiting(st)
+	}
+	return st, err
+}
+
+// state returns what has been counted until now. Sums that are as they were before are those that
+// were returned then: most of many are. The programs count a call step by step, and a sum may be
+// read in between: all of it is compared.
+func (s *session) state(before map[futex.FutexID]*futex.CallSum) (*futex.SummedState, error) {
+	st := &futex.SummedState{End: cmp.Or(s.stopped, s.clock.mono()), Variable: s.static.variable, Sums: make(map[futex.FutexID]*futex.CallSum, len(before))}
 	err := s.source.Sums(func(f bpffutex.Futex, sum *bpffutex.Sum) error {
-		c := callSum(sum)
-		st.Sums[futexID(&f)] = &c
+		id := s.to.id(&f)
+		now, c := callSum(sum), before[id]
+		if c == nil || !c.Equal(&now) {
+			one := now
+			one.Buckets = slices.Clone(now.Buckets) // the source uses its own again
+			c = &one
+		}
+		st.Sums[id] = c
 		return nil
 	})
 	if err != nil {
@@ -26,9 +44,6 @@ func (s *session) state() (*futex.SummedState, error) {
 		return nil, err
 	}
 	st.Others = callSum(&others)
-	if err := s.waiting(st); err != nil {
-		return nil, err
-	}
 	l, err := s.source.Loss()
 	if err != nil {
 		return nil, err
@@ -39,12 +54,12 @@ func (s *session) state() (*futex.SummedState, error) {
 
 // waiting adds the waits that have not ended.
 func (s *session) waiting(st *futex.SummedState) error {
-	names := procmap.FilesOf(s.reader)
+	names := procmap.FilesOf(s.files.reader)
 	return s.source.Waiting(func(w bpffutex.Waiting) {
 		if w.Broken || w.From > st.End {
 			return
 		}
-		o := futex.OpenWait{Futex: futexID(&w.Futex), TID: w.TID, From: w.From, Val: w.Val, Cmd: w.Cmd, Timeout: w.Timeout}
+		o := futex.OpenWait{Futex: s.to.id(&w.Futex), TID: w.TID, From: w.From, Val: w.Val, Cmd: w.Cmd, Timeout: w.Timeout}
 		if stat, err := names.ThreadStat(int(w.TGID), int(w.TID)); err == nil {
 			o.Comm = stat.TaskComm()
 		}
@@ -52,7 +67,7 @@ func (s *session) waiting(st *futex.SummedState) error {
 	})
 }
 
-// callSum returns a sum as the report takes it.
+// callSum returns a sum as the report takes it. Its buckets are those of s.
 func callSum(s *bpffutex.Sum) futex.CallSum {
 	r, v := &s.Results, &s.Values
 	c := futex.CallSum{

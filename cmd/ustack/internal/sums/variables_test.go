@@ -8,7 +8,6 @@ import (
 	"unsafe"
 
 	"ustack/filemap"
-	"ustack/filemap/byid"
 	"ustack/filemap/procmap"
 	"ustack/filemap/space"
 	"ustack/filemap/symbol"
@@ -43,7 +42,7 @@ func TestVariables(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	f := newFiles(reader, reader, byid.Options{})
+	f := filesBy(t, reader)
 	defer f.close()
 	const tick = 1e9 / 100
 	at := bpffutex.Futex{Addr: uint64(uintptr(unsafe.Pointer(&static))), Memory: 7, Born: stat.StartTime*tick - suspended(), TGID: int32(os.Getpid())}
