@@ -64,7 +64,7 @@ func (f *liveFlags) sourceFlags(fs *flag.FlagSet) {
 	fs.IntVar(&f.BufferKB, "b", 0, "ring buffer of so many `KB` for each CPU (default: the kernel's; futex: 8192, or 32768 for all CPUs if that is less)")
 	f.MaxBuffer = -1
 	fs.Func("max-buffer", "let the ring buffer of all CPUs grow to `BYTES` (suffix K, M or G) before it loses; 0: not at all (default: 5 % of memory; 0 with -b)", func(word string) (err error) {
-		f.MaxBuffer, err = parseSize("--max-buffer", word)
+		f.MaxBuffer, err = command.ParseSize("--max-buffer", word)
 		return err
 	})
 	fs.StringVar(&f.Save, "save", "", "save the raw trace and all mappings in the directory `DIR`, for replay")

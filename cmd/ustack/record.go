@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 	"time"
 
 	"ustack/cmd/ustack/help"
@@ -66,8 +64,8 @@ func parseRecord(args []string, stdout io.Writer) (*recordFlags, error) {
 	}
 	f.Command = fs.Args()
 	var errs [6]error
-	f.maxSize, errs[0] = parseSize("--max-size", *maxSize)
-	f.flight.KeepSize, errs[1] = parseSize("--keep-size", *keepSize)
+	f.maxSize, errs[0] = command.ParseSize("--max-size", *maxSize)
+	f.flight.KeepSize, errs[1] = command.ParseSize("--keep-size", *keepSize)
 	f.drop, errs[2] = record.ParseDrop(*drop)
 	errs[3] = f.parseTriggers(triggers)
 	if *redact {
@@ -131,21 +129,6 @@ func (f *recordFlags) parseTriggers(words []string) error {
 		}
 	}
 	return nil
-}
-
-// parseSize reads a number of bytes.
-func parseSize(name, word string) (int64, error) {
-	number, unit := word, int64(1)
-	for suffix, factor := range map[string]int64{"K": 1 << 10, "M": 1 << 20, "G": 1 << 30} {
-		if before, ok := strings.CutSuffix(strings.TrimSuffix(strings.ToUpper(word), "B"), suffix); ok {
-			number, unit = before, factor
-		}
-	}
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || n < 0 || n > (1<<62)/unit {
-		return 0, fmt.Errorf("%s takes bytes, like 300000, 300K or 2M, not %q", name, word)
-	}
-	return n * unit, nil
 }
 
 // recordCommand is the subcommand.

@@ -17,6 +17,7 @@ import (
 
 	"ustack/cmd/ustack/help"
 	"ustack/cmd/ustack/internal/command"
+	"ustack/cmd/ustack/internal/fleet"
 	"ustack/cmd/ustack/internal/incoming"
 	"ustack/render"
 	"ustack/render/intake"
@@ -77,11 +78,12 @@ func parseWatch(args []string, stdout io.Writer) (*watchFlags, error) {
 	maxSize := fs.String("max-size", "4G", "reject a file of more than `BYTES` (suffix K, M or G), 0 means unlimited")
 	fs.BoolVar(&f.once, "once", false, "process the reports that are there, then end")
 	fs.BoolVar(&f.quiet, "q", false, "print nothing about processed reports")
+	fs.String("push", "", "push each report to the server at `ADDRESS` instead, as ustack push does; --push= --help lists its flags")
 	if err := command.Parse(fs, args, help.Usage("watch"), stdout); err != nil {
 		return nil, err
 	}
 	var err error
-	f.dir.MaxSize, err = parseSize("--max-size", *maxSize)
+	f.dir.MaxSize, err = command.ParseSize("--max-size", *maxSize)
 	switch {
 	case err != nil:
 		return nil, err
@@ -117,6 +119,9 @@ func (f *watchFlags) apart() error {
 
 // watchCommand is the subcommand.
 func watchCommand(args []string, std command.Streams) error {
+	if fleet.Pushes(args) {
+		return fleet.MainWatch(args, std)
+	}
 	f, err := parseWatch(args, std.Out)
 	if err != nil {
 		return command.UsageError(err)

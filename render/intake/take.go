@@ -38,6 +38,9 @@ type resultError struct{ error }
 // Unwrap returns the error.
 func (e *resultError) Unwrap() error { return e.error }
 
+// Later returns an error of Do that is no fault of the report: it is tried again later.
+func Later(err error) error { return &resultError{err} }
+
 // take processes a report, or rejects it.
 func (d *Directory) take(name string, s *seen, quiet time.Duration) {
 	err := d.do(name, &s.is)

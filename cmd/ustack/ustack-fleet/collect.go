@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -419,6 +420,12 @@ func recordingOf(head map[string]string, report uint64) uint64 {
 	return xxhash.Sum64(appendText(appendText(nil, &boot), &begun))
 }
 
+// Reasons for which a report is not whole.
+var (
+	errCut     = fmt.Errorf("its last line is missing: it was cut (%w)", io.ErrUnexpectedEOF)
+	errChanged = errors.New("it was changed")
+)
+
 // whole returns an error if the report does not have the events that it says it has: it was
 // changed. A trace that is no report says nothing.
 func (c *collector) whole() error {
@@ -435,10 +442,10 @@ func (c *collector) whole() error {
 		}
 	}
 	if !said && c.head["version"] != "" {
-		return errors.New("its last line is missing: it was cut")
+		return errCut
 	}
 	if said && events-left != c.device.Events {
-		return fmt.Errorf("its last line says that it has %d events, and it has %d: it was changed", events-left, c.device.Events)
+		return fmt.Errorf("its last line says that it has %d events, and it has %d: %w", events-left, c.device.Events, errChanged)
 	}
 	return nil
 }

@@ -21,6 +21,7 @@ func commands() []command.Command {
 	return []command.Command{
 		{Name: "export", Stream: true, Run: exportCommand},
 		{Name: "push", Run: pushCommand},
+		{Name: "watch", Run: watchCommand},
 		{Name: "symbolize", Run: symbolizeCommand},
 		{Name: "fleet", Stream: true, Run: fleetCommand},
 	}

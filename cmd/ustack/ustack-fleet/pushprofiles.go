@@ -72,6 +72,14 @@ func (p *profilePusher) report(ctx context.Context, name string) error {
 		p.bad = append(p.bad, err)
 		return nil
 	}
+	if err := p.send(ctx, c); err != nil {
+		return fmt.Errorf("pushing %s, after %d others: %w", name, p.pushed, err)
+	}
+	return nil
+}
+
+// send sends a report, if it has something for this server.
+func (p *profilePusher) send(ctx context.Context, c *collector) error {
 	r := profileOf(c, p.To.Kind == fleet.KindOTLP)
 	if len(r.Samples) == 0 {
 		p.empty++
@@ -80,7 +88,7 @@ func (p *profilePusher) report(ctx context.Context, name string) error {
 	if err := p.client.Send(ctx, r, func(err error, wait time.Duration) {
 		fmt.Fprintf(p.messages, "ustack: %v; trying again in %v\n", err, wait.Round(time.Millisecond))
 	}); err != nil {
-		return fmt.Errorf("pushing %s, after %d others: %w", name, p.pushed, err)
+		return err
 	}
 	p.pushed++
 	return nil
