@@ -82,6 +82,8 @@ func answer(f *fleet.Ask, out io.Writer) error {
 		columns, rows = a.devices()
 	case fleet.Diff:
 		columns, rows, err = a.diff()
+	case fleet.Causes:
+		columns, rows, err = a.causes(parts)
 	}
 	if err != nil {
 		return err
@@ -111,7 +113,9 @@ type answers struct {
 	of    map[string]map[string]bool // the devices of each operating system
 	locks map[uint64]*lockSum
 	same  *repeats
-	n     int
+	// gathered is for the question causes.
+	gathered *causes
+	n        int
 }
 
 // deviceSum sums up the reports of a device.
@@ -133,7 +137,7 @@ type lockSum struct {
 }
 
 func newAnswer(f *fleet.Ask, parts []string) (*answers, error) {
-	a := &answers{f: f, known: make(map[string]*deviceSum), os: make(map[uint64]string), of: make(map[string]map[string]bool), locks: make(map[uint64]*lockSum), same: newRepeats()}
+	a := &answers{f: f, known: make(map[string]*deviceSum), os: make(map[uint64]string), of: make(map[string]map[string]bool), locks: make(map[uint64]*lockSum), same: newRepeats(), gathered: newCauses()}
 	for _, part := range parts {
 		if err := eachRow(part, tableDevices, a.device); err != nil {
 			return nil, err
@@ -207,6 +211,10 @@ func (a *answers) sample(s *sampleRow) error {
 		}
 	}
 	if s.NS == nil || s.LockKey == nil || a.f.Locks && (s.IsLock == nil || !*s.IsLock) {
+		return nil
+	}
+	if a.f.Question == fleet.Causes {
+		a.gathered.sample(s)
 		return nil
 	}
 	l := a.locks[*s.LockKey]

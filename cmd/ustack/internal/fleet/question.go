@@ -13,9 +13,10 @@ const (
 	Top     Question = "top"     // which locks cost most, over all devices
 	Devices Question = "devices" // which devices there are, and how long their threads wait
 	Diff    Question = "diff"    // what is waited for in one operating system and not in another
+	Causes  Question = "causes"  // which stacks of waiters and owners cost most, the similar ones as one
 )
 
-func (q Question) known() bool { return q == Top || q == Devices || q == Diff }
+func (q Question) known() bool { return q == Top || q == Devices || q == Diff || q == Causes }
 
 // Order is what the locks of an answer are sorted by.
 type Order string
