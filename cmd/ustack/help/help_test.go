@@ -2,6 +2,7 @@ package help
 
 import (
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -60,6 +61,27 @@ func TestUsage(t *testing.T) {
 	}
 	if text := Usage("../help"); text != "" {
 		t.Errorf("a name that no command has: %q", text)
+	}
+}
+
+// TestUsageDevice: a device has the text of each command, but of these that it does not have.
+func TestUsageDevice(t *testing.T) {
+	without := map[string]bool{
+		"completion": true, "diff": true, "export": true, "fleet": true, "mcp": true, "push": true, "query": true, "symbolize": true, "top": true, "watch": true,
+	}
+	source, err := os.ReadFile("files_device.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := fs.Glob(files, "usage/*.txt")
+	if err != nil || len(names) <= len(without) {
+		t.Fatalf("%d texts: %v", len(names), err)
+	}
+	for _, name := range names {
+		command := strings.TrimSuffix(filepath.Base(name), ".txt")
+		if has := strings.Contains(string(source), " "+name); has == without[command] {
+			t.Errorf("%s: in the build for devices: %t", name, has)
+		}
 	}
 }
 
