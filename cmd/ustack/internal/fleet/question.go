@@ -59,10 +59,9 @@ func (f *Ask) topSQL() string {
   round(100.0 * count(DISTINCT device) / (SELECT count(DISTINCT device) FROM %s), 1) AS percent,
   quantile_disc(ns, 0.99) AS p99_ns,
   %s
-FROM %s s
-WHERE ns IS NOT NULL%s
-  AND NOT %s
-GROUP BY lock_key`, f.table("devices"), whereSQL, f.table("samples"), f.locksSQL(), f.againSQL()), string(f.By))
+FROM %s
+WHERE true%s
+GROUP BY lock_key`, f.table("devices"), whereSQL, f.countedSQL(), f.locksSQL()), string(f.By))
 }
 
 // whereSQL are the columns that say which lock it is.
@@ -77,17 +76,28 @@ func (f *Ask) locksSQL() string {
 	return ""
 }
 
-// againSQL is the condition of a sample s that counts in another report: if reports of one
-// recording are of the same time, one of those with a wait counts.
-func (f *Ask) againSQL() string {
-	several := fmt.Sprintf(`SELECT report FROM %[1]s WHERE recording IN (
-      SELECT recording FROM (
-        SELECT recording, epoch_ns(begun) + duration_ns AS ended, epoch_ns(lead(begun) OVER (PARTITION BY recording ORDER BY begun, duration_ns)) AS next
-        FROM %[1]s WHERE begun IS NOT NULL)
-      WHERE next < ended)`, f.table("devices"))
-	return fmt.Sprintf(`(s.report IN (%[1]s) AND EXISTS (
-    SELECT 1 FROM %[2]s o
-    WHERE o.report IN (%[1]s) AND o.device = s.device AND o.tid = s.tid AND o.time = s.time AND o.ns = s.ns AND o.report < s.report))`, several, f.table("samples"))
+// severalSQL are the reports of recordings with reports of the same time.
+func (f *Ask) severalSQL() string {
+	return fmt.Sprintf(`SELECT report FROM %[1]s WHERE recording IN (
+    SELECT recording FROM (
+      SELECT recording, epoch_ns(begun) + duration_ns AS ended, epoch_ns(lead(begun) OVER (PARTITION BY recording ORDER BY begun, duration_ns)) AS next
+      FROM %[1]s WHERE begun IS NOT NULL)
+    WHERE next < ended)`, f.table("devices"))
+}
+
+// firstSQL is the condition of a wait that counts in its report: of the reports in which it is,
+// the one with the lowest key.
+const firstSQL = "(tid IS NULL OR time IS NULL OR report = min(report) OVER (PARTITION BY device, tid, time, ns))"
+
+// countedSQL are the waits with a time, each once. Few reports need a comparison: the others
+// are not part of it.
+func (f *Ask) countedSQL() string {
+	return fmt.Sprintf(`(
+  SELECT * FROM %[1]s WHERE ns IS NOT NULL AND report NOT IN (%[2]s)
+  UNION ALL
+  SELECT * FROM %[1]s WHERE ns IS NOT NULL AND report IN (%[2]s)
+  QUALIFY %[3]s
+)`, f.table("samples"), f.severalSQL(), firstSQL)
 }
 
 // named returns a statement with the first rows of another one, in an order, and with the
@@ -117,15 +127,16 @@ FROM (
   GROUP BY device
 ) d
 LEFT JOIN (
-  SELECT s.device, count(*) AS waits, sum(s.ns) AS ns
-  FROM %s s
-  WHERE s.ns IS NOT NULL
-    AND %s
-  GROUP BY s.device
+  SELECT device, count(*) AS waits, sum(ns) AS ns
+  FROM (
+    SELECT device, ns FROM %s WHERE ns IS NOT NULL AND report IN (%s)
+    QUALIFY NOT %s
+  )
+  GROUP BY device
 ) r ON r.device = d.device
 ORDER BY total_ns DESC, d.device
 LIMIT %d;
-`, f.table("devices"), f.table("samples"), f.againSQL(), f.Top)
+`, f.table("devices"), f.table("samples"), f.severalSQL(), firstSQL, f.Top)
 }
 
 func (f *Ask) diffSQL() string {
@@ -133,8 +144,7 @@ func (f *Ask) diffSQL() string {
 WITH os AS (SELECT os, count(DISTINCT device) AS devices FROM %[1]s GROUP BY os),
 s AS (
   SELECT s.*, d.os FROM %[2]s s JOIN (SELECT report, os FROM %[1]s) d USING (report)
-  WHERE s.ns IS NOT NULL AND d.os IN (%[3]s, %[4]s)%[5]s
-    AND NOT %[7]s
+  WHERE d.os IN (%[3]s, %[4]s)%[5]s
 )
 SELECT lock_key,
   CAST(round(coalesce(sum(ns * weight) FILTER (os = %[3]s), 0) / (SELECT devices FROM os WHERE os = %[3]s)) AS BIGINT) AS a_ns,
@@ -142,7 +152,7 @@ SELECT lock_key,
   count(DISTINCT device) FILTER (os = %[3]s) AS a_devices, count(DISTINCT device) FILTER (os = %[4]s) AS b_devices,
   %[6]s
 FROM s
-GROUP BY lock_key)`, f.table("devices"), f.table("samples"), quote(f.A), quote(f.B), f.locksSQL(), whereSQL, f.againSQL()), "b_ns - a_ns")
+GROUP BY lock_key)`, f.table("devices"), f.countedSQL(), quote(f.A), quote(f.B), f.locksSQL(), whereSQL), "b_ns - a_ns")
 }
 
 // table returns the files of a table.
