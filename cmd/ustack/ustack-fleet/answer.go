@@ -214,8 +214,7 @@ func (a *answers) sample(s *sampleRow) error {
 		return nil
 	}
 	if a.f.Question == fleet.Causes {
-		a.gathered.sample(s)
-		return nil
+		return a.gathered.sample(s)
 	}
 	l := a.locks[*s.LockKey]
 	if l == nil {

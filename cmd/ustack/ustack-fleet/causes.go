@@ -166,14 +166,18 @@ type causes struct {
 	variants map[variantKey]*variant
 	frames   map[uint64][]frameKey // of stacks, those that are not of the C library
 	texts    map[frameKey]string   // file+offset
+	most     int                   // of variants
 }
 
+// maxVariants bounds time and memory: as many took 14 s and 320 MB.
+const maxVariants = 1 << 20
+
 func newCauses() *causes {
-	return &causes{variants: make(map[variantKey]*variant), frames: make(map[uint64][]frameKey), texts: make(map[frameKey]string)}
+	return &causes{most: maxVariants, variants: make(map[variantKey]*variant), frames: make(map[uint64][]frameKey), texts: make(map[frameKey]string)}
 }
 
 // sample adds a wait.
-func (c *causes) sample(s *sampleRow) {
+func (c *causes) sample(s *sampleRow) error {
 	k := variantKey{kind: text0(s.LockKind)}
 	if s.Stack != nil {
 		k.stack = *s.Stack
@@ -183,6 +187,9 @@ func (c *causes) sample(s *sampleRow) {
 	}
 	v := c.variants[k]
 	if v == nil {
+		if len(c.variants) >= c.most {
+			return fmt.Errorf("more than %d different pairs of stacks of waiters and owners: ask about the reports of fewer devices", c.most)
+		}
 		v = &variant{kind: k.kind, stack: k.stack, owner: k.owner, devices: make(map[string]bool)}
 		c.variants[k] = v
 	}
@@ -192,6 +199,7 @@ func (c *causes) sample(s *sampleRow) {
 	if s.LockName != nil && (v.name == nil || *s.LockName < *v.name) {
 		v.name = s.LockName
 	}
+	return nil
 }
 
 // frame adds a frame of a stack; they come from the innermost one on.

@@ -168,6 +168,20 @@ func TestCauses(t *testing.T) {
 	}
 }
 
+// TestCausesBounded: more stacks than fit into memory are an error, and equal ones are not more.
+func TestCausesBounded(t *testing.T) {
+	c := newCauses()
+	c.most = 3
+	ns := int64(1)
+	for i := range 8 {
+		key := uint64(i / 2)
+		err := c.sample(&sampleRow{Stack: &key, NS: &ns, Weight: 1, Device: "d"})
+		if (err != nil) != (i >= 6) {
+			t.Errorf("sample %d: %v", i, err)
+		}
+	}
+}
+
 // TestCausesApart: stacks that differ by two frames, or by one of two, are of two causes.
 func TestCausesApart(t *testing.T) {
 	keys := func(numbers ...int64) (frames []frameKey) {
