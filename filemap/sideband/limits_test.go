@@ -388,9 +388,21 @@ func TestHotplug(t *testing.T) {
 	if got := fmt.Sprint(b.CPUs()); got != fmt.Sprint([]int{second}) {
 		t.Errorf("CPUs %s", got)
 	}
+	online(fmt.Sprintf("%d,4095", second))
+	lookAgain(b, sys)
+	for i := range 3 { // no ring can be opened for that one, so what it does is unknown each time
+		if d, err := b.Drain(); err != nil || !d.Doubt || (i == 0) != (d.Came == 1) {
+			t.Errorf("%+v, %v", d, err)
+		}
+		if _, err := b.Refresh(r); err != nil {
+			t.Fatal(err)
+		}
+	}
 	online("none")
 	lookAgain(b, sys)
-	drain(t, b)
+	if _, err := b.Drain(); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := Open(space.New(), Options{Sys: t.TempDir()}); err == nil {
 		t.Error("no list of CPUs, and no error")
 	}

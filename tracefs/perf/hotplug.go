@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -15,36 +16,55 @@ const listAgain = tracefs.Time(time.Second)
 type Hotplug struct {
 	sys     string
 	checked tracefs.Time // when the CPUs were last listed
-	// since is when the first step of each CPU on its way was seen, whose end is
-	// unknown yet.
-	since map[int]tracefs.Time
+	// moves are the CPUs on their way, or on it a moment ago.
+	moves map[int]*move
 	// stale are CPUs that went offline: events that were opened for them do not come
 	// back.
 	stale map[int]bool
 }
 
+// move is what was seen of a CPU on its way.
+type move struct {
+	since, last tracefs.Time // the first step and the last one
+	// up is the first step on the way online since the CPU had a ring, 0 for none; down
+	// means that a step on the way offline came after it.
+	up   tracefs.Time
+	down bool
+	// failed: no ring could be opened.
+	failed bool
+}
+
 // NewHotplug follows the CPUs from a time on at which they were listed. sys is where
 // sysfs is mounted.
 func NewHotplug(sys string, t tracefs.Time) Hotplug {
-	return Hotplug{sys: sys, checked: t, since: make(map[int]tracefs.Time), stale: make(map[int]bool)}
+	return Hotplug{sys: sys, checked: t, moves: make(map[int]*move), stale: make(map[int]bool)}
 }
 
 // Step notes a step of a CPU on its way online or offline.
 func (h *Hotplug) Step(cpu int, on bool, t tracefs.Time) {
-	if cpu < 0 || cpu >= MaxCPUs || h.since == nil {
+	if cpu < 0 || cpu >= MaxCPUs || h.moves == nil {
 		return
 	}
-	if _, ok := h.since[cpu]; !ok {
-		h.since[cpu] = t
+	m := h.moves[cpu]
+	if m == nil {
+		m = &move{since: t}
+		h.moves[cpu] = m
 	}
-	h.stale[cpu] = h.stale[cpu] || !on
+	m.last = t
+	switch {
+	case !on:
+		h.stale[cpu] = true
+		m.down = m.up > 0
+	case m.up == 0:
+		m.up = t
+	}
 }
 
 // Online lists the CPUs that are online, if it is time to: nil if not, or if they
 // cannot be listed. Without cpuhp_enter, a CPU that goes offline and online again
 // within a second is not noticed, and its ring stays empty.
 func (h *Hotplug) Online(t tracefs.Time) []int {
-	if t-h.checked < listAgain && len(h.since) == 0 {
+	if t-h.checked < listAgain && len(h.moves) == 0 {
 		return nil
 	}
 	cpus, err := OnlineCPUs(h.sys)
@@ -64,24 +84,53 @@ func (h *Hotplug) Off(cpu int, online []int) bool {
 // Closed notes that the rings that are Off were closed.
 func (h *Hotplug) Closed() { clear(h.stale) }
 
+// Passed passes on which CPUs may have been online without a ring, and since when: they
+// came and went again before they were listed, or have not become ready for a second.
+// online are the CPUs that are listed, rings those that have a ring.
+func (h *Hotplug) Passed(t tracefs.Time, online, rings []int, missed func(cpu int, since tracefs.Time)) {
+	for _, cpu := range slices.Sorted(maps.Keys(h.moves)) {
+		m := h.moves[cpu]
+		switch {
+		case slices.Contains(rings, cpu):
+			m.up, m.down = 0, false // the ring has what the CPU did
+		case m.up > 0 && !slices.Contains(online, cpu) && (m.down || t-m.last >= listAgain):
+			missed(cpu, m.up)
+			m.up, m.down = 0, false
+		}
+	}
+}
+
 // Came returns since when a CPU without a ring may have been online. soon: it was
 // noticed just now, so perf may not have it yet.
 func (h *Hotplug) Came(cpu int, t tracefs.Time) (since tracefs.Time, soon bool) {
-	since, seen := h.since[cpu]
-	if !seen {
+	m := h.moves[cpu]
+	switch {
+	case m == nil:
 		return h.checked, false
+	case m.up > 0:
+		return m.up, t-m.last < listAgain
 	}
-	return since, t-since < listAgain
+	return m.since, t-m.last < listAgain
 }
 
 // Opened notes that a CPU has its ring.
-func (h *Hotplug) Opened(cpu int) { delete(h.since, cpu) }
+func (h *Hotplug) Opened(cpu int) { delete(h.moves, cpu) }
 
-// Done ends the round that Online has begun.
+// Failed notes that a CPU still has no ring, so that it is listed again at once. again: that
+// was so at the last reading.
+func (h *Hotplug) Failed(cpu int, t tracefs.Time) (again bool) {
+	m := h.moves[cpu]
+	again = m != nil && m.failed
+	h.moves[cpu] = &move{since: t, last: t, failed: true}
+	return again
+}
+
+// Done ends the round that Online has begun. A CPU whose last step is a second old is
+// where it was going to.
 func (h *Hotplug) Done(t tracefs.Time) {
-	for cpu, since := range h.since {
-		if t-since >= listAgain {
-			delete(h.since, cpu)
+	for cpu, m := range h.moves {
+		if t-m.last >= listAgain {
+			delete(h.moves, cpu)
 		}
 	}
 	h.checked = t
