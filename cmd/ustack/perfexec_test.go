@@ -34,6 +34,9 @@ type execWorld struct {
 	procs map[uint32]*execProcess
 	truth map[string]string // what is at an address at a time, "PID TIME ADDR"
 	next  uint64            // program
+	// late are records of mappings that perf writes rounds after their time.
+	late [][]byte
+	lags bool
 }
 
 type execRing struct {
@@ -94,7 +97,11 @@ func (w *execWorld) reload(cpu int, pid uint32) {
 	w.next++
 	p := w.procs[pid]
 	p.lib = w.next
+	kept := len(w.rings[cpu].records)
 	w.put(cpu, unix.PERF_RECORD_MMAP, 0, pid, false, pid, pid, p.at, uint64(0x1000), uint64(0), perfdatatest.Name(fmt.Sprint("/lib/l", p.lib)))
+	if r := &w.rings[cpu]; w.lags && w.rng.IntN(2) == 0 {
+		w.late, r.records = append(w.late, r.records[kept:]...), r.records[:kept]
+	}
 }
 
 // sample takes a stack.
@@ -116,6 +123,9 @@ func (w *execWorld) drain() {
 		w.step()
 	}
 	w.file.Add(perfdatatest.Round, 0)
+	if w.rng.IntN(4) == 0 {
+		w.file.Records, w.late = append(w.file.Records, w.late...), nil
+	}
 }
 
 func (w *execWorld) step() {
@@ -166,6 +176,60 @@ func (f *frameFiles) Batch(h *resolve.Pending) error {
 	return nil
 }
 
+// attributed replays the world, and compares the files of frames with the truth.
+func (w *execWorld) attributed(t *testing.T, seed uint64) (files *frameFiles, lost uint64) {
+	t.Helper()
+	for cpu := range w.rings { // else nothing says that the last records were lost
+		w.sample(cpu, 10)
+	}
+	w.drain()
+	w.file.Records = append(w.file.Records, w.late...)
+	name := filepath.Join(t.TempDir(), "perf.data")
+	if err := os.WriteFile(name, w.file.Write(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := defaultReplay([]string{name}, func(f *replayFlags) { f.stitch, f.Quiet = true, true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	files = &frameFiles{check: func(key, path string) {
+		if want := w.truth[key]; path != want {
+			t.Errorf("world %d: %s is %s, not %q", seed, key, path, want)
+		}
+	}}
+	totals, err := f.drive(nil, io.Discard, func(*saved.Trace, *resolve.Resolver, *symbolize.Symbols) render.Renderer { return files })
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost, _ = totals.LostRecords()
+	return files, lost
+}
+
+// TestPerfLate: a mapping whose record perf wrote after samples of later times had its place
+// from its own time on, also for stacks that were seen before it.
+func TestPerfLate(t *testing.T) {
+	for seed := range uint64(8) {
+		w := newExecWorld(seed)
+		w.room, w.lags = 1<<30, true
+		for pid := range uint32(4) {
+			w.exec(0, 10+pid)
+		}
+		for range 300 {
+			for range w.rng.IntN(100) {
+				w.step()
+			}
+			w.drain()
+		}
+		files, lost := w.attributed(t, seed)
+		if files.named == 0 || lost > 0 {
+			t.Errorf("world %d: %d frames have a file, %d a claimed one, %d none, %d records lost", seed, files.named, files.claimed, files.unnamed, lost)
+		}
+		if t.Failed() {
+			return
+		}
+	}
+}
+
 // TestPerfLostExec: a program whose exec was lost leaves no frame of the next one at the same
 // address with its name, nor does a library whose place another one has taken, but for names
 // that are only claimed; and where nothing was lost, all frames have their files.
@@ -187,28 +251,7 @@ func TestPerfLostExec(t *testing.T) {
 			}
 			w.drain()
 		}
-		for cpu := range w.rings { // else nothing says that the last records were lost
-			w.sample(cpu, 10)
-		}
-		w.drain()
-		name := filepath.Join(t.TempDir(), "perf.data")
-		if err := os.WriteFile(name, w.file.Write(), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		f, err := defaultReplay([]string{name}, func(f *replayFlags) { f.stitch, f.Quiet = true, true })
-		if err != nil {
-			t.Fatal(err)
-		}
-		files := &frameFiles{check: func(key, path string) {
-			if want := w.truth[key]; path != want {
-				t.Errorf("world %d: %s is %s, not %q", seed, key, path, want)
-			}
-		}}
-		totals, err := f.drive(nil, io.Discard, func(*saved.Trace, *resolve.Resolver, *symbolize.Symbols) render.Renderer { return files })
-		if err != nil {
-			t.Fatal(err)
-		}
-		records, _ := totals.LostRecords()
+		files, records := w.attributed(t, seed)
 		if lossless != (records == 0) || lossless && files.unnamed+files.claimed > 0 {
 			t.Errorf("world %d: %d records lost, %d frames have a file, %d a claimed one, %d none", seed, records, files.named, files.claimed, files.unnamed)
 		}

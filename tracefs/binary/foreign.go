@@ -115,13 +115,13 @@ type UserStack struct {
 	Cookie   uint64
 	// Space is, if not 0, what the process had mapped, as a number: stacks of the same
 	// process with the same number have the same frames at the same addresses
-	// (tracefs.Template.Settled).
+	// (tracefs.Template.Settled). With 0 each stack stands for itself.
 	Space uint64
 }
 
 // UserStack prints a stack.
 func (f *Foreign) UserStack(b *tracefs.Batch, m *Moment, s *UserStack) {
-	st := stack{addrs: s.Addrs, zeros: true}
+	st := stack{addrs: s.Addrs, zeros: true, alone: s.Space == 0}
 	if s.Space != 0 {
 		st.inodes, st.settled = f.spaceKey(uint64(uint32(m.PID)), s.Space), true
 	}

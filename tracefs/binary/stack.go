@@ -70,6 +70,8 @@ type stack struct {
 	// settled: inodes is what the process had mapped, as a number, and the Template is
 	// to be (tracefs.Template.Settled).
 	settled bool
+	// alone: it has no Template, as the same addresses may be other files the next time.
+	alone bool
 	// zeros: an address of 0 does not end the stack.
 	zeros bool
 }

@@ -62,7 +62,7 @@ func mix(arrays *[3][]byte) uint64 {
 // find returns the slot of a stack: with a template, if it is known; without, if
 // it should be built now; nil if neither.
 func (s *templates) find(st *stack) *templateSlot {
-	if s.off || len(st.addrs) == 0 || len(st.addrs)+len(st.hashes)+len(st.inodes)+len(st.devs) > maxTemplate {
+	if s.off || st.alone || len(st.addrs) == 0 || len(st.addrs)+len(st.hashes)+len(st.inodes)+len(st.devs) > maxTemplate {
 		return nil
 	}
 	arrays := st.arrays()

@@ -53,10 +53,7 @@ type File struct {
 	convert func(uint64) uint64
 	tsc     *timeConv  // nil if the file has none
 	wall    *clockData // nil if the file has none
-	// doubts are times from which on records may be missing, in order, once SideBand has
-	// looked for them.
-	doubts []uint64
-	looked bool
+	spaces  *spaces    // once SideBand has found them
 }
 
 // section is a part of a file.
@@ -306,7 +303,11 @@ func padded(n uint32) uint64 { return (uint64(n) + 7) &^ 7 }
 // of time: the ones that perf has made of /proc first. A record is valid until take
 // returns. An error that ends the reading is the one that reading the samples meets, too.
 func (f *File) SideBand(take func(*perf.Record)) {
-	f.doubts, f.looked = f.doubts[:0], true
+	spaces := newSpaces()
+	defer func() {
+		spaces.sort()
+		f.spaces = spaces
+	}()
 	o := newOrdered(f, nil)
 	defer o.close()
 	o.want = func(h header) bool { return h.typ != unix.PERF_RECORD_SAMPLE && h.typ != recordDeferred }
@@ -319,26 +320,19 @@ func (f *File) SideBand(take func(*perf.Record)) {
 		if ok, _ := f.sideBand(h, b, &r); ok {
 			if r.Type == unix.PERF_RECORD_LOST {
 				r.LostFrom = min(f.time(o.queue.before()), r.Time)
-				f.doubt(uint64(r.LostFrom))
 			}
+			spaces.note(&r)
 			take(&r)
 		}
 	}
 }
 
-// doubt notes that records may be missing from a time on.
-func (f *File) doubt(from uint64) {
-	if n := len(f.doubts); n == 0 || f.doubts[n-1] < from {
-		f.doubts = append(f.doubts, from)
-	}
-}
-
-// doubted returns the times from which on records may be missing.
-func (f *File) doubted() []uint64 {
-	if !f.looked {
+// changes returns when processes have changed.
+func (f *File) changes() *spaces {
+	if f.spaces == nil {
 		f.SideBand(func(*perf.Record) {})
 	}
-	return f.doubts
+	return f.spaces
 }
 
 // Copies reports whether samples have copies of registers and stacks.

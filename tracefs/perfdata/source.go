@@ -19,15 +19,14 @@ type Source struct {
 	in      *ordered
 	printer *binary.Foreign
 	tasks   tasks
-	spaces  spaces
+	spaces  *spaces // nil if there are no numbers, or before the first record
 	sample  sample
 	record  perf.Record
 	at      binary.Moment
 	counts  counts
 	mounts  mounts
 	ended   bool
-	doubted bool     // doubts are set, or not needed
-	doubts  []uint64 // from which times on the processes may have changed unseen
+	plain   bool // no numbers of spaces are needed
 	unwind  func(*Copy) []tracefs.Frame
 	copy    Copy
 }
@@ -45,11 +44,10 @@ type counts struct {
 // Source reads the file from its beginning. It calls read with the number of bytes read,
 // for progress; read may be nil.
 func (f *File) Source(opt binary.Options, read func(int)) *Source {
-	s := &Source{file: f, in: newOrdered(f, read), tasks: newTasks(), doubted: opt.NoTemplates}
+	s := &Source{file: f, in: newOrdered(f, read), tasks: newTasks(), plain: opt.NoTemplates}
 	k := f.kernel
 	k.Names = &s.tasks
 	s.printer = binary.NewForeign(&k, opt)
-	s.spaces.floor = 1
 	return s
 }
 
@@ -60,8 +58,8 @@ func (s *Source) Unwind(by func(*Copy) []tracefs.Frame) { s.unwind = by }
 // Next implements input.Reader. The error after the last batch is that of the file.
 func (s *Source) Next(b *tracefs.Batch) error {
 	b.Reset()
-	if !s.doubted { // only now: File.SideBand, which finds them, is mostly called in between
-		s.doubted, s.doubts = true, s.file.doubted()
+	if s.spaces == nil && !s.plain { // only now: File.SideBand, which finds them, is mostly called in between
+		s.spaces = s.file.changes()
 	}
 	s.printer.Begin(b)
 	for !s.ended && !s.printer.Full(b) {
@@ -143,19 +141,12 @@ func (s *Source) other(b *tracefs.Batch, h header, rec []byte) {
 	switch r.Type {
 	case unix.PERF_RECORD_LOST, unix.PERF_RECORD_LOST_SAMPLES:
 		s.printer.Lost(b, int32(r.CPU), r.Lost)
-		s.spaces.all()
 	case unix.PERF_RECORD_COMM:
 		s.tasks.called(int32(r.TID), string(r.Name))
 		s.printer.Renamed(int32(r.TID))
-		if r.Exec() {
-			s.spaces.changed(int32(r.PID))
-		}
 	case unix.PERF_RECORD_FORK:
 		s.tasks.forked(int32(r.ParentTID), int32(r.TID))
 		s.printer.Renamed(int32(r.TID))
-		s.spaces.changed(int32(r.PID))
-	default:
-		s.spaces.changed(int32(r.PID))
 	}
 }
 
@@ -221,12 +212,8 @@ func (s *Source) unwound(b *tracefs.Batch, a *attr) {
 
 // user prints a stack of the moment.
 func (s *Source) user(b *tracefs.Batch, stack *binary.UserStack) {
-	for len(s.doubts) > 0 && s.at.Time >= s.doubts[0] {
-		s.spaces.all()
-		s.doubts = s.doubts[1:]
-	}
-	if s.in.queue.unordered == 0 { // else a change of what is mapped can come too late
-		stack.Space = s.spaces.of(s.at.PID)
+	if s.spaces != nil {
+		stack.Space = s.spaces.of(s.at.PID, s.at.Time)
 	}
 	s.printer.UserStack(b, &s.at, stack)
 }
