@@ -40,12 +40,16 @@ func NewRecorded(spaces *space.Spaces, clock string) *Recorded {
 }
 
 // FileID notes the build ID of the file that had a name when the recording ended. It counts
-// for mappings of that name that come without an ID of their own.
+// for mappings of that name that come without an ID of their own, but if several files had
+// the name, in containers, say.
 func (r *Recorded) FileID(name string, id []byte) {
 	if r.ids == nil {
 		r.ids = make(map[string]elfid.ID)
 	}
 	if id, ok := elfid.New(id); ok && !id.IsZero() && len(r.ids) < maxFiles {
+		if known, ok := r.ids[name]; ok && known != id {
+			id = elfid.ID{}
+		}
 		r.ids[name] = id
 	}
 }

@@ -70,6 +70,39 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
+// TestRecordedIDs: of files with one name and several build IDs, none is known to be the one
+// that was mapped; but a mapping that has an ID of its own keeps it.
+func TestRecordedIDs(t *testing.T) {
+	for _, c := range []struct {
+		ids  []byte // their first bytes
+		own  byte
+		want byte
+	}{
+		{[]byte{7}, 0, 7}, {[]byte{7, 7}, 0, 7}, {[]byte{7, 8}, 0, 0}, {[]byte{7, 8, 7}, 0, 0}, {[]byte{7, 8}, 9, 9}, {nil, 0, 0},
+	} {
+		r := NewRecorded(space.New(), "perf")
+		id := make([]byte, 20)
+		for _, first := range c.ids {
+			id[0] = first
+			r.FileID("/bin/a", id)
+		}
+		rec := recordedMap(10, 0x1000, 0x1000, "/bin/a", 10)
+		if id[0] = c.own; c.own != 0 {
+			rec.BuildID = id
+		}
+		r.Add(&perf.Record{Type: unix.PERF_RECORD_COMM, PID: 10, TID: 10, Name: []byte("a")})
+		r.Add(rec)
+		p, ok := r.History.Lookup(10, 0x1000, 20)
+		if !ok {
+			t.Fatal("no mapping")
+		}
+		got := p.Mapping.File.BuildID
+		if got.IsZero() != (c.want == 0) || c.want != 0 && got.Padded()[0] != c.want {
+			t.Errorf("%+v: %s", c, got.Hex())
+		}
+	}
+}
+
 // TestMissed: a program that began before the end of a loss may have been replaced, for a
 // stack after the beginning of that loss.
 func TestMissed(t *testing.T) {
