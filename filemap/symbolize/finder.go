@@ -93,7 +93,7 @@ func (f *finder) binary(want *filemap.File, tries *[]symbol.Try) (*object, searc
 		}
 	}
 	for _, name := range spellings(want.Path) {
-		o, e := f.candidate(f.system, name, want, f.sysroot, tries)
+		o, e := f.candidate(f.system, name, want, f.sysroot && !tookPlace(want.Path, name), tries)
 		if o != nil {
 			return o, e
 		}
@@ -133,13 +133,23 @@ func (f *finder) fetched(id, what string, tries *[]symbol.Try) string {
 // may be there again, and a line feed is written as \012 in text.
 func spellings(path string) []string {
 	list := []string{path}
-	if name, ok := strings.CutSuffix(path, " (deleted)"); ok {
+	if name, ok := strings.CutSuffix(path, deleted); ok {
 		list = append(list, name)
 	}
 	if name := strings.ReplaceAll(path, `\012`, "\n"); name != path {
 		list = append(list, name)
 	}
 	return list
+}
+
+// deleted is what the kernel writes after the path of a file that is not there any more
+// (d_path in fs/d_path.c).
+const deleted = " (deleted)"
+
+// tookPlace reports whether a file that has a name now has taken the place of the one in the
+// trace, which had been deleted: only a build ID can show that they are the same.
+func tookPlace(path, name string) bool {
+	return strings.HasSuffix(path, deleted) && !strings.HasSuffix(name, deleted)
 }
 
 // byID returns where files are kept by build ID: perf's cache, and the directories
@@ -190,6 +200,9 @@ func (f *finder) candidate(in lookupRoot, name string, want *filemap.File, vouch
 	case vouched:
 		note("found, without a build ID in the trace: taken because of --sysroot")
 		return o, searchError{}
+	case tookPlace(want.Path, name):
+		note("not used: the file in the trace had been deleted, and has no build ID to check this one by")
+		found.reason = symbol.Unverified
 	default:
 		note("not used: the trace has no build ID to check it by; --sysroot vouches for a directory")
 		found.reason = symbol.Unverified

@@ -186,6 +186,8 @@ func TestBinary(t *testing.T) {
 		{"another ID", filemap.File{Path: full, BuildID: wrong}, Options{}, symbol.IDMismatch},
 		{"no ID in the trace", filemap.File{Path: full}, Options{}, symbol.Unverified},
 		{"no ID in the trace, sysroot", filemap.File{Path: "/program"}, in, symbol.NoReason},
+		{"deleted, and there again, no ID in the trace, sysroot", filemap.File{Path: "/program (deleted)"}, in, symbol.Unverified},
+		{"deleted, no ID at all, sysroot", filemap.File{Path: "/program.noid (deleted)", HasID: true}, in, symbol.Unverified},
 		{"the kernel saw no ID, the file has one", filemap.File{Path: "/program", HasID: true}, in, symbol.IDMismatch},
 		{"no ID in the file", filemap.File{Path: noID, BuildID: right}, Options{}, symbol.IDMismatch},
 		{"no ID at all, sysroot", filemap.File{Path: "/program.noid", HasID: true}, in, symbol.NoReason},
