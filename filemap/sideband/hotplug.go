@@ -1,10 +1,7 @@
 package sideband
 
 import (
-	"errors"
 	"slices"
-
-	"golang.org/x/sys/unix"
 
 	"ustack/tracefs"
 )
@@ -40,20 +37,15 @@ func (b *Band) followCPUs() {
 }
 
 // cameOn opens the ring of a CPU that went online. As long as it cannot be opened, each
-// Drain has a gap.
+// Drain has a gap: perf may not have the CPU yet, or not any more, after tasks ran there.
 func cameOn(b *Band, cpu int, t tracefs.Time) {
-	since, soon := b.hotplug.Came(cpu, t)
-	again := false
-	r, err := b.opt.newRing(cpu, b.clock)
-	switch {
-	case err == nil:
+	since, again := b.hotplug.Came(cpu), false
+	if r, err := b.opt.newRing(cpu, b.clock); err != nil {
+		again = b.hotplug.Failed(cpu, t)
+	} else {
 		t = b.Now() // nothing before that is in the ring
 		b.rings.addRing(r, t)
 		b.hotplug.Opened(cpu)
-	case soon && errors.Is(err, unix.ENODEV):
-		return // perf will have it in a moment, before a task can run there
-	default:
-		again = b.hotplug.Failed(cpu, t)
 	}
 	if !again {
 		b.found.Came++

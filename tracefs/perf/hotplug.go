@@ -85,7 +85,8 @@ func (h *Hotplug) Off(cpu int, online []int) bool {
 func (h *Hotplug) Closed() { clear(h.stale) }
 
 // Passed passes on which CPUs may have been online without a ring, and since when: they
-// came and went again before they were listed, or have not become ready for a second.
+// came and went again before they were listed, have not become ready for a second, or went
+// before their ring could be opened.
 // online are the CPUs that are listed, rings those that have a ring.
 func (h *Hotplug) Passed(t tracefs.Time, online, rings []int, missed func(cpu int, since tracefs.Time)) {
 	for _, cpu := range slices.Sorted(maps.Keys(h.moves)) {
@@ -93,24 +94,23 @@ func (h *Hotplug) Passed(t tracefs.Time, online, rings []int, missed func(cpu in
 		switch {
 		case slices.Contains(rings, cpu):
 			m.up, m.down = 0, false // the ring has what the CPU did
-		case m.up > 0 && !slices.Contains(online, cpu) && (m.down || t-m.last >= listAgain):
+		case m.up > 0 && !slices.Contains(online, cpu) && (m.down || m.failed || t-m.last >= listAgain):
 			missed(cpu, m.up)
 			m.up, m.down = 0, false
 		}
 	}
 }
 
-// Came returns since when a CPU without a ring may have been online. soon: it was
-// noticed just now, so perf may not have it yet.
-func (h *Hotplug) Came(cpu int, t tracefs.Time) (since tracefs.Time, soon bool) {
+// Came returns since when a CPU without a ring may have been online.
+func (h *Hotplug) Came(cpu int) (since tracefs.Time) {
 	m := h.moves[cpu]
 	switch {
 	case m == nil:
-		return h.checked, false
+		return h.checked
 	case m.up > 0:
-		return m.up, t-m.last < listAgain
+		return m.up
 	}
-	return m.since, t-m.last < listAgain
+	return m.since
 }
 
 // Opened notes that a CPU has its ring.
@@ -121,7 +121,7 @@ func (h *Hotplug) Opened(cpu int) { delete(h.moves, cpu) }
 func (h *Hotplug) Failed(cpu int, t tracefs.Time) (again bool) {
 	m := h.moves[cpu]
 	again = m != nil && m.failed
-	h.moves[cpu] = &move{since: t, last: t, failed: true}
+	h.moves[cpu] = &move{since: t, last: t, up: t, failed: true}
 	return again
 }
 

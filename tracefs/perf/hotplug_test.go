@@ -63,7 +63,7 @@ func TestHotplugSeen(t *testing.T) {
 			h.Passed(now*ms, cpus, []int{0}, func(cpu int, since tracefs.Time) { got += fmt.Sprintf("passed %d", since/ms) })
 			h.Closed()
 			if slices.Contains(cpus, 1) {
-				since, _ := h.Came(1, now*ms)
+				since := h.Came(1)
 				got += fmt.Sprintf("came %d", since/ms)
 				h.Opened(1)
 			}
@@ -75,28 +75,26 @@ func TestHotplugSeen(t *testing.T) {
 	}
 }
 
-// TestHotplugReady: while perf may not have a CPU yet, that is no loss; a CPU whose ring
-// cannot be opened is listed at each reading.
-func TestHotplugReady(t *testing.T) {
-	h := NewHotplug("/sys", 0)
-	h.Step(1, true, 10)
-	if since, soon := h.Came(1, 20); since != 10 || !soon {
-		t.Errorf("since %d, soon %v", since, soon)
-	}
-	if since, soon := h.Came(1, 10+listAgain); since != 10 || soon {
-		t.Errorf("after a second: since %d, soon %v", since, soon)
-	}
-	if _, err := OnlineCPUs("/sys"); err != nil && !errors.Is(err, os.ErrNotExist) {
+// TestHotplugFailed: a CPU whose ring cannot be opened is listed at each reading, and what it
+// did since the last one is missing, also if it has gone when its ring is tried again.
+func TestHotplugFailed(t *testing.T) {
+	sys := t.TempDir()
+	file := filepath.Join(sys, OnlineFile)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("0\n"), 0o644)); err != nil {
 		t.Fatal(err)
-	} else if err != nil {
-		t.Skip(err)
 	}
-	h.Failed(1, 30)
-	h.Done(30)
-	if h.Online(31) == nil {
-		t.Error("not listed again")
+	h := NewHotplug(sys, 0)
+	h.Step(1, true, 10)
+	if since := h.Came(1); since != 10 || h.Failed(1, 30) || !h.Failed(1, 40) {
+		t.Errorf("since %d, or counted otherwise than once", since)
 	}
-	if since, _ := h.Came(1, 31); since != 30 {
-		t.Errorf("since %d", since)
+	h.Done(40)
+	if since := h.Came(1); since != 40 {
+		t.Errorf("again: since %d", since)
+	}
+	cpus, missed := h.Online(50), tracefs.Time(0)
+	h.Passed(50, cpus, []int{0}, func(_ int, since tracefs.Time) { missed = since })
+	if cpus == nil || missed != 40 {
+		t.Errorf("CPUs %v, missed since %d", cpus, missed)
 	}
 }

@@ -114,10 +114,8 @@ func (s *Sampler) followCPUs(t tracefs.Time) {
 		if slices.ContainsFunc(slices.Concat(s.rings, s.retired), func(r *Ring) bool { return r.CPU == cpu }) {
 			continue
 		}
-		since, soon := s.hotplug.Came(cpu, t)
-		if err := s.openCPU(cpu); err != nil && soon {
-			continue // perf will have it in a moment
-		}
+		since := s.hotplug.Came(cpu)
+		_ = s.openCPU(cpu) // else it is tried again, and is a loss until then
 		s.hotplug.Opened(cpu)
 		s.later = append(s.later, Loss{CPU: cpu, From: since, To: s.Now()})
 	}
