@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"ustack/cmd/ustack/help"
+	"ustack/cmd/ustack/internal/budget"
 	"ustack/cmd/ustack/internal/command"
 	"ustack/cmd/ustack/internal/destination"
+	"ustack/cmd/ustack/internal/live"
 	"ustack/cmd/ustack/internal/live/sources"
 	"ustack/cmd/ustack/internal/recorder"
 	"ustack/cmd/ustack/internal/sums"
@@ -27,6 +29,7 @@ type recordFlags struct {
 	sums    bool // --source=bpf
 	flight  recorder.RingOptions
 	minWait time.Duration // with --source=bpf
+	budget  budget.Flags
 	redactFlags
 }
 
@@ -57,6 +60,7 @@ func parseRecord(args []string, stdout io.Writer) (*recordFlags, error) {
 	fs.DurationVar(&f.flight.CoolDown, "cool-down", defaultCoolDown, "with --ring: `TIME` between two reports")
 	fs.IntVar(&f.flight.MaxFiles, "max-files", defaultFiles, "with --ring: at most `N` reports, FILE, FILE.1, …")
 	fs.DurationVar(&f.minWait, "min-wait", sums.RecordMinWait, "with --source=bpf: keep waits of at least `TIME`, with their stacks")
+	f.budget.Register(fs)
 	redact := fs.Bool("redact", false, "replace names, paths, addresses and free text by tokens")
 	f.redactFlags.define(fs)
 	if err := command.Parse(fs, args, help.Usage("record"), stdout); err != nil {
@@ -142,10 +146,25 @@ func recordCommand(args []string, std command.Streams) error {
 		return command.UsageError(err)
 	}
 	opt := f.engine("record", child)
+	limit, err := recorder.OpenBudget(&f.budget, f.out, f.Proc, opt.Reporter.Say)
+	if err != nil {
+		return err
+	}
 	report := recorder.Options{
 		Name: f.out, MaxSize: f.maxSize, Redactor: f.redactor, Command: f.Command,
-		Proc: f.Proc, Version: command.Version(), Reporter: opt.Reporter,
+		Proc: f.Proc, Version: command.Version(), Reporter: opt.Reporter, Budget: limit,
 	}
+	if !f.ring { // that waits for the next day
+		if _, err := limit.Room(f.maxSize); errors.Is(err, budget.ErrSpent) {
+			opt.Reporter.Say("not recorded: %v", err)
+			return errors.Join(limit.Close(), recorder.RunUnrecorded(f.Command))
+		}
+	}
+	return errors.Join(f.record(opt, report, std, child), limit.Close())
+}
+
+// record records. child has the streams of the command.
+func (f *recordFlags) record(opt *live.Options, report recorder.Options, std, child command.Streams) error {
 	if sums.Supported && f.sums {
 		return runSums(&f.liveFlags, std, child, sums.Options{MinWait: f.minWait, Record: &sums.Recording{Options: report, Ring: f.flight}})
 	}
@@ -158,6 +177,6 @@ func recordCommand(args []string, std command.Streams) error {
 		opt.Pages = pagefile.NewCapture()
 		return trace(opt, recorder.NewPages(report, opt.Pages), recordGarbage)
 	}
-	opt.EachEvent = f.redactor != nil || f.maxSize > 0
+	opt.EachEvent = f.redactor != nil || f.maxSize > 0 || f.budget.Limits.Bytes > 0
 	return trace(opt, recorder.NewReport(report, f.drop), recordGarbage)
 }

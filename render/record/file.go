@@ -51,7 +51,7 @@ func Create(name string, max int64) (*File, error) {
 	if f.target, err = createTarget(name); err != nil {
 		return nil, err
 	}
-	f.out.w = f.f
+	f.out.w = out{&f.target}
 	f.z, err = zstd.NewWriter(&f.out, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
 		zstd.WithWindowSize(window), zstd.WithEncoderLevel(zstd.SpeedBetterCompression))
 	if err != nil {

@@ -18,8 +18,8 @@ type Pages struct {
 // events and what all processes have mapped take most of it.
 const smallestPages = 64 << 10
 
-// CreatePages begins a report of pages, of at most so many bytes, 0 for no bound.
-func CreatePages(name string, most int64, capture *pagefile.Capture, fields []Field) (*Pages, error) {
+// CreatePages begins a report of pages, of at most so many bytes, 0 for no bound, on an account.
+func CreatePages(name string, most int64, capture *pagefile.Capture, account Account, fields []Field) (*Pages, error) {
 	if most > 0 && most < smallestPages {
 		return nil, fmt.Errorf("writing a report of pages of at most %d bytes: %d is the least", most, smallestPages)
 	}
@@ -28,6 +28,9 @@ func CreatePages(name string, most int64, capture *pagefile.Capture, fields []Fi
 		return nil, err
 	}
 	p := &Pages{t, capture}
+	if err := p.OnAccount(account); err != nil {
+		return nil, err
+	}
 	fields = append([]Field{{"trace", capture.ID()}}, fields...)
 	if err := capture.Start(p, most, appendFields(nil, fields)); err != nil {
 		_ = p.Discard() // the error is the first one
@@ -37,7 +40,7 @@ func CreatePages(name string, most int64, capture *pagefile.Capture, fields []Fi
 }
 
 // Write implements io.Writer, for the capture.
-func (p *Pages) Write(b []byte) (int, error) { return p.f.Write(b) }
+func (p *Pages) Write(b []byte) (int, error) { return out{&p.target}.Write(b) }
 
 // Finish ends the report, and gives it its name.
 func (p *Pages) Finish(t *resolve.Totals) error {

@@ -16,6 +16,39 @@ type target struct {
 	name string   // that it will have
 	f    *os.File // by its temporary name, or a pipe
 	temp string   // "" for a pipe
+	// meter is asked before bytes are written, nil for none.
+	meter Meter
+}
+
+// Meter counts the bytes of a report before they are written. An error keeps them from being
+// written.
+type Meter interface{ Take(n int) error }
+
+// Account makes the meter of a report. Its file is open and empty; name is the one that it will
+// have. Nil makes none.
+type Account func(file *os.File, name string) (Meter, error)
+
+// OnAccount has a report counted that has no byte yet. After an error it is gone.
+func (t *target) OnAccount(account Account) (err error) {
+	if account == nil {
+		return nil
+	}
+	if t.meter, err = account(t.f, t.name); err != nil {
+		return errors.Join(fmt.Errorf("creating a report: %w", err), t.Discard())
+	}
+	return nil
+}
+
+// out writes to the file of a target.
+type out struct{ *target }
+
+func (o out) Write(p []byte) (int, error) {
+	if o.meter != nil {
+		if err := o.meter.Take(len(p)); err != nil {
+			return 0, err
+		}
+	}
+	return o.f.Write(p)
 }
 
 // partial is what a report's name ends in until it is whole.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"ustack/cmd/ustack/internal/budget"
 	"ustack/filemap/resolve"
 	"ustack/render/record"
 )
@@ -37,7 +38,8 @@ type flight struct {
 
 	why     string    // a report is to be written, and why
 	due     time.Time // when
-	written time.Time // the last one
+	written time.Time // the last one, or when one was left out
+	refused bool      // since the last one
 	reports int
 }
 
@@ -84,12 +86,24 @@ func (o *flight) name() string {
 
 // trigger has a report written after a while, unless there was one just now.
 func (o *flight) trigger(why string) (begun bool) {
-	if o.why != "" || o.reports >= o.ropt.MaxFiles || o.reports > 0 && o.now().Sub(o.written) < o.ropt.CoolDown {
+	if o.why != "" || o.reports >= o.ropt.MaxFiles || !o.written.IsZero() && o.now().Sub(o.written) < o.ropt.CoolDown {
+		return false
+	}
+	if _, err := o.opt.Budget.Room(0); err != nil {
+		o.refuse(err)
 		return false
 	}
 	o.why, o.due = why, o.now().Add(o.ropt.After)
 	o.opt.Reporter.Say("%s: a report follows in %v", why, o.ropt.After)
 	return true
+}
+
+// refuse leaves a report out for which there is no budget, and cools down as after one.
+func (o *flight) refuse(err error) {
+	if !o.refused {
+		o.opt.Reporter.Say("%v: reports until then are counted", err)
+	}
+	o.why, o.written, o.refused = "", o.now(), true
 }
 
 // isDue reports whether a report is to be written now.
@@ -118,11 +132,16 @@ func (o *flight) atEnd() bool {
 // write writes the kept events.
 func (o *flight) write(t *resolve.Totals) error {
 	name := o.name()
-	file, err := record.Create(name, o.opt.MaxSize)
+	fields := append(o.head[:len(o.head):len(o.head)], record.Field{Key: "trigger", Value: o.why})
+	fields = append(fields, o.opt.Budget.fields()...)
+	file, err := o.opt.create(name)
+	if errors.Is(err, budget.ErrSpent) {
+		o.refuse(err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	fields := append(o.head[:len(o.head):len(o.head)], record.Field{Key: "trigger", Value: o.why})
 	had, left, err := o.fill(file, fields)
 	if err == nil {
 		of := *t // the recording; a report says how many events it has itself
@@ -131,11 +150,11 @@ func (o *flight) write(t *resolve.Totals) error {
 	} else {
 		err = errors.Join(err, file.Abandon())
 	}
-	if err != nil {
+	if err = errors.Join(err, o.opt.Budget.end()); err != nil {
 		return err
 	}
 	o.opt.Reporter.Say("wrote %s (%s)", name, o.why)
-	o.why, o.written = "", o.now()
+	o.why, o.written, o.refused = "", o.now(), false
 	o.reports++
 	return nil
 }

@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"bytes"
+	"errors"
 
 	"ustack/cmd/ustack/internal/live"
 	"ustack/filemap/resolve"
@@ -28,7 +29,12 @@ func NewPages(opt Options, capture *pagefile.Capture) *Pages {
 // Open implements live.Sink.
 func (o *Pages) Open(start *live.Start) (needs live.Needs, err error) {
 	needs.OwnTotals = true
-	o.file, err = record.CreatePages(o.opt.Name, o.opt.MaxSize, o.capture, o.opt.fields(start))
+	size, err := o.opt.Budget.Room(o.opt.MaxSize)
+	if err != nil {
+		return needs, err
+	}
+	fields := append(o.opt.fields(start), o.opt.Budget.fields()...)
+	o.file, err = record.CreatePages(o.opt.Name, size, o.capture, o.opt.Budget.account(), fields)
 	return needs, err
 }
 
@@ -50,7 +56,7 @@ func (o *Pages) Flush() error { return nil }
 
 // Close implements render.Renderer: the report is whole.
 func (o *Pages) Close(t *resolve.Totals) error {
-	err := o.file.Finish(t)
+	err := errors.Join(o.file.Finish(t), o.opt.Budget.end())
 	o.file, o.left = nil, o.capture.Left()
 	return err
 }

@@ -32,6 +32,7 @@ type Options struct {
 	Proc     string           // where proc is mounted
 	Version  string           // of this program
 	Reporter *live.Reporter
+	Budget   *Budget // nil for none
 }
 
 // ownHead returns the head of a record of our own, in the layout of the trace.
@@ -45,6 +46,22 @@ func headAt(at tracefs.Time) []byte {
 		at = space.Monotonic()
 	}
 	return fmt.Appendf(nil, "%16s-%-7d [000] ..... %5d.%06d: ", "ustack", os.Getpid(), at/perSecond, at%perSecond/perMicro)
+}
+
+// create begins a report, on the budget.
+func (opt *Options) create(name string) (*record.File, error) {
+	size, err := opt.Budget.Room(opt.MaxSize)
+	if err != nil {
+		return nil, err
+	}
+	file, err := record.Create(name, size)
+	if err != nil {
+		return nil, err
+	}
+	if err := file.OnAccount(opt.Budget.account()); err != nil {
+		return nil, err
+	}
+	return file, nil
 }
 
 // fields returns the contents of a report's head.

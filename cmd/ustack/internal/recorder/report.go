@@ -27,10 +27,11 @@ func NewReport(opt Options, drop record.Drop) *Report { return &Report{opt: opt,
 // Open implements live.Sink.
 func (o *Report) Open(start *live.Start) (needs live.Needs, err error) {
 	o.start = start
-	if o.file, err = record.Create(o.opt.Name, o.opt.MaxSize); err != nil {
+	fields := append(o.opt.fields(start), o.opt.Budget.fields()...)
+	if o.file, err = o.opt.create(o.opt.Name); err != nil {
 		return needs, err
 	}
-	if o.report, err = record.NewReport(o.file, record.ReportOptions{Drop: o.drop, Fields: o.opt.fields(start), Redact: o.opt.Redactor}); err != nil {
+	if o.report, err = record.NewReport(o.file, record.ReportOptions{Drop: o.drop, Fields: fields, Redact: o.opt.Redactor}); err != nil {
 		return needs, errors.Join(err, o.file.Abandon())
 	}
 	needs.Code = true
@@ -58,7 +59,7 @@ func (o *Report) Flush() error { return o.report.Flush() }
 // Close implements render.Renderer: the report is whole.
 func (o *Report) Close(t *resolve.Totals) error {
 	o.file = nil
-	return o.report.Close(t)
+	return errors.Join(o.report.Close(t), o.opt.Budget.end())
 }
 
 // Step implements live.Sink. It is done when nothing more goes in.
