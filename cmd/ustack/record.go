@@ -55,7 +55,7 @@ func parseRecord(args []string, stdout io.Writer) (*recordFlags, error) {
 	fs.BoolVar(&f.ring, "ring", false, "keep the last events in memory, and write a report at the end, at SIGUSR1, or at a --trigger")
 	fs.DurationVar(&f.flight.Keep, "keep", defaultKeep, "with --ring: keep the events of this `TIME`")
 	keepSize := fs.String("keep-size", "8M", "with --ring: keep at most `BYTES`, compressed")
-	fs.Var(&triggers, "trigger", "with --ring: write a report when `WHAT` happens: futex-wait>TIME, event=SYSTEM:NAME or signal; may be repeated")
+	fs.Var(&triggers, "trigger", "with --ring: write a report when `WHAT` happens: futex-wait>TIME, futex-wait>Np99 (N times the 99th percentile of its lock), event=SYSTEM:NAME, deadlock, loss or signal; may be repeated")
 	fs.DurationVar(&f.flight.After, "after", defaultAfter, "with --ring: go on for this `TIME` after a trigger")
 	fs.DurationVar(&f.flight.CoolDown, "cool-down", defaultCoolDown, "with --ring: `TIME` between two reports")
 	fs.IntVar(&f.flight.MaxFiles, "max-files", defaultFiles, "with --ring: at most `N` reports, FILE, FILE.1, …")

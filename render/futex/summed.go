@@ -48,6 +48,26 @@ type CallSum struct {
 	Comm                                                                       string // of the process
 }
 
+// P99 returns the 99th percentile of the waits that slept, rounded up to a power of two; 0 if they
+// are too few.
+func (c *CallSum) P99() tracefs.Time {
+	const least = 100
+	left := int64(0)
+	for _, n := range c.Buckets {
+		left += int64(n)
+	}
+	if left < least {
+		return 0
+	}
+	left -= left / least // so many waits are not longer
+	for bits, n := range c.Buckets {
+		if left -= int64(n); left <= 0 {
+			return tracefs.Time(1) << bits
+		}
+	}
+	return 0
+}
+
 // OpenWait is a wait that has not ended.
 type OpenWait struct {
 	Futex FutexID

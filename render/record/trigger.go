@@ -3,6 +3,7 @@ package record
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,19 +16,34 @@ import (
 type Trigger struct {
 	// Wait: a futex wait took longer than that. 0 for none.
 	Wait time.Duration
+	// Times: one took longer than so many times the 99th percentile of its lock. 0 for none.
+	Times float64
 	// Event: this event happened, SYSTEM:NAME. "" for none.
 	Event string
 	// Signal: a user asked (SIGUSR1).
 	Signal bool
+	// Loss: records were lost.
+	Loss bool
+	// Deadlock: threads wait for each other in a circle. A Detector does not look for it.
+	Deadlock bool
 }
+
+// Watches reports whether a Detector has to look for it.
+func (t *Trigger) Watches() bool { return t.Wait > 0 || t.Times > 0 || t.Event != "" || t.Loss }
 
 // String returns the trigger as it is given by a flag.
 func (t Trigger) String() string {
 	switch {
 	case t.Wait > 0:
 		return waitTrigger + t.Wait.String()
+	case t.Times > 0:
+		return waitTrigger + strconv.FormatFloat(t.Times, 'f', -1, 64) + " " + timesTrigger
 	case t.Event != "":
 		return eventTrigger + t.Event
+	case t.Loss:
+		return lossTrigger
+	case t.Deadlock:
+		return DeadlockTrigger
 	}
 	return signalTrigger
 }
@@ -36,11 +52,22 @@ const (
 	waitTrigger   = "futex-wait>"
 	eventTrigger  = "event="
 	signalTrigger = "signal"
+	timesTrigger  = "p99"
+	lossTrigger   = "loss"
+	// DeadlockTrigger is the trigger of a deadlock.
+	DeadlockTrigger = "deadlock"
 )
 
-// ParseTrigger reads futex-wait>TIME, event=SYSTEM:NAME or signal.
+// ParseTrigger reads futex-wait>TIME, futex-wait>Np99, event=SYSTEM:NAME, deadlock, loss or signal.
 func ParseTrigger(word string) (Trigger, error) {
 	if after, ok := strings.CutPrefix(word, waitTrigger); ok {
+		if number, ok := strings.CutSuffix(after, timesTrigger); ok {
+			n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+			if err != nil || !(n >= 1 && n <= mostTimes) {
+				return Trigger{}, fmt.Errorf("trigger %q: %q is not a number of 1 to %d", word, number, int(mostTimes))
+			}
+			return Trigger{Times: n}, nil
+		}
 		d, err := time.ParseDuration(after)
 		if err != nil || d <= 0 {
 			return Trigger{}, fmt.Errorf("trigger %q: %q is not a time like 500ms", word, after)
@@ -53,19 +80,36 @@ func ParseTrigger(word string) (Trigger, error) {
 		}
 		return Trigger{Event: after}, nil
 	}
-	if word == signalTrigger {
+	switch word {
+	case signalTrigger:
 		return Trigger{Signal: true}, nil
+	case lossTrigger:
+		return Trigger{Loss: true}, nil
+	case DeadlockTrigger:
+		return Trigger{Deadlock: true}, nil
 	}
-	return Trigger{}, fmt.Errorf("unknown trigger %q (futex-wait>TIME, event=SYSTEM:NAME or signal)", word)
+	return Trigger{}, fmt.Errorf("unknown trigger %q (futex-wait>TIME, futex-wait>Np99, event=SYSTEM:NAME, deadlock, loss or signal)", word)
 }
+
+// mostTimes bounds Trigger.Times.
+const mostTimes = 1e6
 
 // Detector looks for triggers in a trace.
 type Detector struct {
 	wait   tracefs.Time // 0: none
-	events [][]byte     // as the text has them: "NAME:" or "sys_NAME("
-	// waits are when threads began to wait.
-	waits map[int32]tracefs.Time
-	call  syscalls.Event
+	times  float64      // 0: none
+	loss   bool
+	events [][]byte // as the text has them: "NAME:" or "sys_NAME("
+	// waits are what threads wait for, and since when.
+	waits   map[int32]begunWait
+	usually usually
+	call    syscalls.Event
+}
+
+// begunWait is a wait that has not ended.
+type begunWait struct {
+	lock  lockID
+	since tracefs.Time
 }
 
 // maxWaits bounds the threads that are kept: Linux has no more by default.
@@ -73,11 +117,15 @@ const maxWaits = 1 << 15
 
 // NewDetector returns a Detector of these triggers.
 func NewDetector(triggers []Trigger) *Detector {
-	d := &Detector{waits: make(map[int32]tracefs.Time)}
+	d := &Detector{waits: make(map[int32]begunWait), usually: make(usually)}
 	for _, t := range triggers {
 		if t.Wait > 0 && (d.wait == 0 || tracefs.Time(t.Wait) < d.wait) {
 			d.wait = tracefs.Time(t.Wait)
 		}
+		if t.Times > 0 && (d.times == 0 || t.Times < d.times) {
+			d.times = t.Times
+		}
+		d.loss = d.loss || t.Loss
 		if t.Event != "" {
 			d.events = append(d.events, inText(t.Event))
 		}
@@ -105,6 +153,9 @@ func inText(event string) []byte {
 func (d *Detector) Batch(h *resolve.Pending) (why string, fired bool) {
 	for i := range h.Records {
 		rec := &h.Records[i]
+		if d.loss && rec.Kind == tracefs.KindLost {
+			return lossTrigger, true
+		}
 		if rec.Kind != tracefs.KindEvent || rec.Body <= rec.Off {
 			continue
 		}
@@ -114,34 +165,67 @@ func (d *Detector) Batch(h *resolve.Pending) (why string, fired bool) {
 				return eventTrigger + string(bytes.TrimRight(e, ": (->")), true
 			}
 		}
-		if d.wait > 0 && syscalls.Parse(body, &d.call) {
-			if t := d.waited(rec.TID, h, rec); t > d.wait {
-				return waitTrigger + time.Duration(d.wait).String() + " (" + time.Duration(t).String() + ")", true
+		if (d.wait > 0 || d.times > 0) && syscalls.Parse(body, &d.call) {
+			if why := d.long(d.waited(rec.TID, h, rec)); why != "" {
+				return why, true
 			}
 		}
 	}
 	return "", false
 }
 
-// waited returns how long the wait was that an event ends, 0 for other events.
-func (d *Detector) waited(tid int32, h *resolve.Pending, rec *tracefs.Record) tracefs.Time {
+// long returns which trigger a wait is, "" for none. All waits go into what is usual.
+func (d *Detector) long(lock lockID, t tracefs.Time) (why string) {
+	if t <= 0 {
+		return ""
+	}
+	if d.times > 0 && (!d.call.HasResult || d.call.Result != changed) {
+		if usual := d.usually.add(lock, t); usual > 0 && float64(t) > d.times*float64(usual) {
+			why = Trigger{Times: d.times}.Why(t, usual)
+		}
+	}
+	if d.wait > 0 && t > d.wait {
+		why = Trigger{Wait: time.Duration(d.wait)}.Why(t, 0)
+	}
+	return why
+}
+
+// changed is EAGAIN: the futex had changed before the wait began.
+const changed = -11
+
+// Why returns the words for a wait that is a trigger, in a report's head. usual is the 99th
+// percentile of its lock, 0 if it does not matter.
+func (t Trigger) Why(took, usual tracefs.Time) string {
+	why := t.String() + " (" + time.Duration(took).String()
+	if usual > 0 {
+		why += " p99 " + time.Duration(usual).String()
+	}
+	return why + ")"
+}
+
+// waited returns how long the wait was that an event ends, and for which lock, 0 for other events.
+func (d *Detector) waited(tid int32, h *resolve.Pending, rec *tracefs.Record) (lock lockID, took tracefs.Time) {
 	switch c := &d.call; {
 	case c.Call == syscalls.RestartSyscall && !c.Exit:
-		return 0 // the wait goes on
+		return lock, 0 // the wait goes on
 	case !c.Exit:
 		if c.Futex.Cmd.Waits() && len(d.waits) < maxWaits {
-			d.waits[tid] = h.Time(rec)
+			lock.addr = c.Futex.Addr
+			if d.times > 0 {
+				lock.tgid = h.Head(rec).TGID
+			}
+			d.waits[tid] = begunWait{lock, h.Time(rec)}
 		}
-		return 0
+		return lock, 0
 	case c.HasResult && interrupted(c.Result):
-		return 0 // and begins again
+		return lock, 0 // and begins again
 	}
 	begun, ok := d.waits[tid]
 	delete(d.waits, tid)
 	if !ok {
-		return 0
+		return lock, 0
 	}
-	return h.Time(rec) - begun
+	return begun.lock, h.Time(rec) - begun.since
 }
 
 // interrupted reports whether a wait goes on after a signal: ERESTARTSYS to

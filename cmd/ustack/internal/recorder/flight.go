@@ -24,7 +24,12 @@ type RingOptions struct {
 
 // LooksAtEvents reports whether a trigger is looked for in each event.
 func (opt *RingOptions) LooksAtEvents() bool {
-	return slices.ContainsFunc(opt.Triggers, func(t record.Trigger) bool { return t.Wait > 0 || t.Event != "" })
+	return slices.ContainsFunc(opt.Triggers, func(t record.Trigger) bool { return !t.Signal })
+}
+
+// deadlock reports whether a deadlock is a trigger.
+func (opt *RingOptions) deadlock() bool {
+	return slices.ContainsFunc(opt.Triggers, func(t record.Trigger) bool { return t.Deadlock })
 }
 
 // flight keeps text in memory, and writes reports of it.

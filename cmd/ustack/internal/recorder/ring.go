@@ -3,6 +3,7 @@ package recorder
 import (
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -18,15 +19,16 @@ type Ring struct {
 	flight
 	wake func(text string) error
 	// detector looks for triggers, nil if none is in the trace.
-	detector *record.Detector
-	asked    chan os.Signal
-	quit     chan struct{}
+	detector  *record.Detector
+	deadlocks *deadlocks // nil if they are no trigger
+	asked     chan os.Signal
+	quit      chan struct{}
 }
 
 // NewRing returns a sink.
 func NewRing(opt Options, ropt RingOptions) *Ring {
 	o := &Ring{flight: flight{opt: opt, ropt: ropt, now: time.Now}, asked: make(chan os.Signal, 1), quit: make(chan struct{})}
-	if ropt.LooksAtEvents() {
+	if slices.ContainsFunc(ropt.Triggers, func(t record.Trigger) bool { return t.Watches() }) {
 		o.detector = record.NewDetector(ropt.Triggers)
 	}
 	return o
@@ -42,6 +44,10 @@ func (o *Ring) Open(start *live.Start) (needs live.Needs, err error) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGUSR1)
 	go o.listen(signals)
+	if o.ropt.deadlock() {
+		o.deadlocks = newDeadlocks(start)
+		needs.Processes, needs.Tick = true, lookEvery // a deadlock is silent
+	}
 	needs.Code = true
 	return needs, nil
 }
@@ -75,6 +81,11 @@ func (o *Ring) Batch(h *resolve.Pending) error {
 	if o.detector != nil {
 		if why, fired := o.detector.Batch(h); fired {
 			o.trigger(why)
+		}
+	}
+	if o.deadlocks != nil {
+		if err := o.deadlocks.batch(h); err != nil {
+			return err
 		}
 	}
 	if at := firstTime(h); at != 0 {
@@ -118,6 +129,9 @@ func (o *Ring) Step(t *resolve.Totals) (done bool, err error) {
 	case <-o.asked:
 		o.trigger("signal")
 	default:
+	}
+	if o.deadlocks != nil && o.deadlocks.found(o.now()) {
+		o.trigger(record.DeadlockTrigger)
 	}
 	if !o.isDue() {
 		return false, nil

@@ -28,7 +28,9 @@ import (
 type Sums struct {
 	flight
 	asked   chan os.Signal
-	waits   int64 // so long that a wait sets off a report, in ns; 0 for none
+	waits   int64   // so long that a wait sets off a report, in ns; 0 for none
+	times   float64 // or so many times the 99th percentile of its futex; 0 for none
+	losses  bool    // a loss does
 	minWait tracefs.Time
 
 	at     tracefs.Time // of the last line
@@ -66,9 +68,13 @@ const (
 func NewSums(opt Options, ropt RingOptions, minWait time.Duration, now func() time.Time) (*Sums, time.Duration, error) {
 	o := &Sums{flight: flight{opt: opt, ropt: ropt, now: now}, asked: make(chan os.Signal, 1), known: make(map[futex.FutexID]*futex.CallSum)}
 	for _, t := range ropt.Triggers {
-		if t.Event != "" {
-			return nil, 0, fmt.Errorf("--trigger %v: --source=bpf sees futex calls only: --trigger 'futex-wait>TIME' or signal", t)
+		if t.Event != "" || t.Deadlock {
+			return nil, 0, fmt.Errorf("--trigger %v: --source=bpf sees long waits and sums only: --trigger 'futex-wait>TIME', 'futex-wait>Np99', loss or signal", t)
 		}
+		if t.Times > 0 && (o.times == 0 || t.Times < o.times) {
+			o.times = t.Times
+		}
+		o.losses = o.losses || t.Loss
 		if t.Wait > 0 && (o.waits == 0 || int64(t.Wait) < o.waits) {
 			o.waits = int64(t.Wait)
 		}
@@ -105,9 +111,10 @@ func (o *Sums) fields(at tracefs.Time) []record.Field {
 // Wait takes a wait.
 func (o *Sums) Wait(w *futex.LongWait) error {
 	took := w.To - w.From
-	fires := o.waits > 0 && int64(took) > o.waits
+	why := o.long(w.Futex, took)
+	fires := why != ""
 	if fires {
-		o.trigger(fmt.Sprintf("futex-wait>%v (%v)", time.Duration(o.waits), time.Duration(took)))
+		o.trigger(why)
 	}
 	if !fires && o.spent() {
 		o.minute.limited++
@@ -115,6 +122,21 @@ func (o *Sums) Wait(w *futex.LongWait) error {
 	}
 	o.count(w.Stack)
 	return o.event(w.Comm, w.TID, w.To, futex.AppendLongWait(o.line[:0], w), w.Stack)
+}
+
+// long returns which trigger a wait is, "" for none.
+func (o *Sums) long(id futex.FutexID, took tracefs.Time) string {
+	if o.waits > 0 && int64(took) > o.waits {
+		return record.Trigger{Wait: time.Duration(o.waits)}.Why(took, 0)
+	}
+	if o.times == 0 {
+		return ""
+	}
+	usual := o.before(id).P99()
+	if usual == 0 || float64(took) <= o.times*float64(usual) {
+		return ""
+	}
+	return record.Trigger{Times: o.times}.Why(took, usual)
 }
 
 // spent reports whether waits have taken what they may take in this minute.
@@ -191,6 +213,13 @@ func (o *Sums) Sums(st *futex.SummedState) error {
 	rest, some := o.rest(&st.Others)
 	loss := st.Loss.Since(&o.loss)
 	loss.Limited = o.minute.limited - o.loss.Limited
+	if counted := loss; o.losses {
+		// Gone and Apart bound what has a row of its own, Limited what is kept: nothing is lost.
+		counted.Gone, counted.Apart, counted.Limited = 0, 0, 0
+		if counted != (futex.SummedLoss{}) {
+			o.trigger(record.Trigger{Loss: true}.String())
+		}
+	}
 	o.loss = st.Loss
 	o.loss.Limited = o.minute.limited
 	for i := mostSums; i < len(rows); i++ {
