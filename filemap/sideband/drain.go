@@ -38,6 +38,7 @@ type Drained struct {
 // for the next call, or effects could come before causes.
 func (b *Band) Drain() (Drained, error) {
 	b.drain()
+	b.settleLater()
 	b.askNames()
 	b.files.checkWritten(b.drained)
 	d := b.found
@@ -206,6 +207,7 @@ func (b *Band) record(r *perf.Record) {
 			b.files.watch(r.PID, &m, file, r.Time)
 		}
 		b.calls.overMoves(r)
+		b.overUnseen(r)
 		b.calls.overRings(r)
 	case r.Exec():
 		comm := b.names.Intern(r.Name)

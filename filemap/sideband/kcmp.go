@@ -93,7 +93,7 @@ func (b *Band) checkSharers(r *procmap.Reader) {
 			}
 		}
 		for _, pid := range pids { // what one did may have been noted for the others
-			_ = b.Read(r, pid, b.History.Gaps.from())
+			_ = b.readAgain(r, pid, b.History.Gaps.from())
 		}
 	}
 }
@@ -147,7 +147,7 @@ func unite(b *Band, r *procmap.Reader, sorted, list []int) []int {
 		case !b.History.shares(same, pid):
 			b.History.shared(same, pid, b.Now())
 			for _, each := range []int{same, pid} {
-				_ = b.Read(r, each, b.History.Gaps.from()) // what one did meanwhile, the other has
+				_ = b.readAgain(r, each, b.History.Gaps.from()) // what one did meanwhile, the other has
 			}
 		}
 	}

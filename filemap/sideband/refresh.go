@@ -199,7 +199,7 @@ func (r *refreshing) futile(b *Band, now time.Time) bool {
 func (b *Band) readUnmet(r *procmap.Reader, met map[int]bool, began *refreshing) {
 	for _, pid := range b.History.Threads.processes() {
 		if !met[pid] && !began.futile(b, time.Now()) {
-			_ = b.Read(r, pid, b.History.Gaps.from()) // it may have ended again: then that is known
+			_ = b.readAgain(r, pid, b.History.Gaps.from()) // it may have ended again: then that is known
 		}
 	}
 }
@@ -207,8 +207,21 @@ func (b *Band) readUnmet(r *procmap.Reader, met map[int]bool, began *refreshing)
 // Read reads one process again: when an address is in no mapping that is known,
 // or in memory whose name is not. A process that has ended is noted as such.
 // The history of times before after does not change: it has been used. A thread
-// that is not known is taken for its process.
+// that is not known is taken for its process. A process that was read while it could be
+// in a call that was not recorded is not read, ErrUnderWay: Drain does once it is not.
 func (b *Band) Read(r *procmap.Reader, pid int, after tracefs.Time) error {
+	if len(b.underWay.open) > 0 && newSettler(b, r).open(pid) {
+		return ErrUnderWay
+	}
+	return b.readAgain(r, pid, after)
+}
+
+// ErrUnderWay means that a process can be in a call that was not recorded, and that
+// changes its mappings.
+var ErrUnderWay = errors.New("a call that was not recorded may be changing its mappings")
+
+// readAgain is Read, whatever the process does.
+func (b *Band) readAgain(r *procmap.Reader, pid int, after tracefs.Time) error {
 	if b.History.Threads.Live(pid) == 0 {
 		owner, err := r.ThreadGroup(pid)
 		if err != nil {

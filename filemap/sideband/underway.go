@@ -3,7 +3,6 @@ package sideband
 import (
 	"math"
 	"os"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,6 +28,10 @@ type underWay struct {
 	// processes that were read and are neither.
 	sure, outside map[int]bool
 	open          map[int]bool
+	// look is when Drain may look again at those that are open; waited: Refresh has waited
+	// for them.
+	look   time.Time
+	waited bool
 }
 
 // settling is what is known of a process: of settledNow, its code has to be read again.
@@ -50,6 +53,8 @@ func (u *underWay) begin(since tracefs.Time) {
 func (u *underWay) saw(r *perf.Record) {
 	switch {
 	case len(u.open) == 0 || r.Time <= u.since:
+	case r.Exec(), r.Type == unix.PERF_RECORD_FORK && !r.Thread():
+		delete(u.open, r.PID) // another program, or another process of this number
 	case r.Type == unix.PERF_RECORD_SAMPLE, r.Type == unix.PERF_RECORD_MMAP, r.Type == unix.PERF_RECORD_MMAP2, r.Type == unix.PERF_RECORD_EXIT:
 		if len(u.outside) < maxOutside {
 			u.outside[r.TID] = true
@@ -118,50 +123,108 @@ func (b settler) bornSince(pid int) bool {
 	return exactly && began > b.underWay.since
 }
 
-// allOutside reports whether each thread of a process has been outside of such calls.
+// open reports whether a process, or one that shares its memory, was read while it could
+// be in a call that was not recorded, and still can be.
+func (b settler) open(pid int) (open bool) {
+	b.History.each(pid, func(pid int) {
+		open = open || b.underWay.open[pid] && !b.bornSince(pid) && !b.allOutside(pid)
+	})
+	return open
+}
+
+// allOutside reports whether each thread of a process has been outside of such calls. It
+// looks at all of them: one that runs is known to be outside only when it has run on for a
+// while after it was found first.
 func (b settler) allOutside(pid int) bool {
-	u := &b.underWay
 	threads, err := b.r.Threads(pid)
 	if err != nil {
 		return true // it has ended
 	}
-	return !slices.ContainsFunc(threads, func(tid int) bool {
-		if u.outside[tid] {
-			return false
-		}
-		if born, _, ok := b.History.Threads.Life(tid, b.drained); ok && born > u.since {
-			return false
-		}
-		if u.find(pid, tid) == threadcall.Inside {
-			return true
-		}
-		if len(u.outside) < maxOutside {
-			u.outside[tid] = true
-		}
+	all := true
+	for _, tid := range threads {
+		all = b.isOutside(pid, tid) && all
+	}
+	return all
+}
+
+// isOutside reports whether a thread has been outside of such calls.
+func (b settler) isOutside(pid, tid int) bool {
+	u := &b.underWay
+	if u.outside[tid] {
+		return true
+	}
+	if born, _, ok := b.History.Threads.Life(tid, b.drained); ok && born > u.since {
+		return true
+	}
+	if u.find(pid, tid) == threadcall.Inside {
 		return false
-	})
+	}
+	if len(u.outside) < maxOutside {
+		u.outside[tid] = true
+	}
+	return true
 }
 
 // everything is what a call may take away of which nothing is known.
 var everything = taken{0, math.MaxUint64}
 
 const (
-	// settleFor is how long Refresh waits for threads that run: the code of their
-	// processes is unknown until they are read again.
-	settleFor  = 100 * time.Millisecond
+	// settleFor is how long the first Refresh waits for threads that run: the code of
+	// their processes is unknown until they are read again.
+	settleFor  = 500 * time.Millisecond
 	settleStep = 2 * time.Millisecond
+	// settleEvery is how often Drain looks at them after that. It may take 1/settleCost of
+	// all time.
+	settleEvery, settleCost = 10 * time.Millisecond, 10
 )
 
 // settleAll reads the processes again that can have been in such calls, when they are not
-// any more.
+// any more. It waits for that before there is a trace: later ones lose its records meanwhile,
+// and gain nothing.
 func (b settler) settleAll() {
+	if b.underWay.waited {
+		b.settleOpen(b.History.Gaps.from())
+		return
+	}
+	b.underWay.waited = true
+	for began := time.Now(); len(b.underWay.open) > 0 && time.Since(began) < settleFor; time.Sleep(settleStep) {
+		b.settleOpen(b.History.Gaps.from())
+	}
+}
+
+// settleOpen reads those again that are not any more. The history of times before after
+// does not change.
+func (b settler) settleOpen(after tracefs.Time) {
 	u := &b.underWay
-	for began := time.Now(); len(u.open) > 0 && time.Since(began) < settleFor; time.Sleep(settleStep) {
-		for pid := range u.open {
-			if b.allOutside(pid) {
-				delete(u.open, pid)
-				_ = b.Read(b.r, pid, b.History.Gaps.from()) // it may have ended
-			}
+	for pid := range u.open {
+		if !b.open(pid) {
+			delete(u.open, pid)
+			_ = b.readAgain(b.r, pid, after) // it may have ended
 		}
+	}
+}
+
+// settleLater does so between two calls of Refresh, every now and then.
+func (b *Band) settleLater() {
+	u := &b.underWay
+	began := time.Now()
+	if len(u.open) == 0 || began.Before(u.look) || b.completer.reader == nil {
+		return
+	}
+	newSettler(b, b.completer.reader).settleOpen(max(b.History.Gaps.from(), b.reached))
+	u.look = time.Now().Add(max(settleEvery, settleCost*time.Since(began)))
+}
+
+// overUnseen makes a range unknown that a process maps that is open: the call may take it
+// away again.
+func (b *Band) overUnseen(r *perf.Record) {
+	u := &b.underWay
+	if len(u.open) == 0 || r.Time <= u.since {
+		return
+	}
+	open := false
+	b.History.each(r.PID, func(pid int) { open = open || u.open[pid] })
+	if open {
+		b.calls.unknown(r, r.Addr, r.Len)
 	}
 }
