@@ -79,6 +79,11 @@ func Frames(s *stackset.Stack) []Frame {
 	return out
 }
 
+// One returns a frame that has a file or a function.
+func One(f *stackset.Frame) *Frame {
+	return &Frames(&stackset.Stack{Frames: []stackset.Frame{*f}})[0]
+}
+
 // found says how a frame was found, if ustack did.
 func (f *Frame) found(how tracefs.How) {
 	if how != tracefs.ByKernel {

@@ -38,6 +38,7 @@ type activity struct {
 	gone       goneLines
 	priorities priorities
 	links      links
+	places     places
 	losses     int32     // how often records were lost
 	blockers   []blocker // of the numbers from firstCause on
 	numbers    map[blocker]int32
@@ -165,6 +166,9 @@ type blocker struct {
 	key  lockKey
 	call int32 // by table, if there is one
 	in   syscalls.Table
+	// at is the stack of the place where a thread sleeps in a call that the trace does not
+	// have, and 1; 0 if it is none of these. cause is causeCall or causeDisk then.
+	at, cause int32
 }
 
 // blockedBy returns the number of what a thread waits for.
@@ -174,6 +178,8 @@ func (a *activity) blockedBy(b blocker) int32 {
 	}
 	switch {
 	case len(a.blockers) < maxBlockers:
+	case b.at > 0:
+		return b.cause
 	case b.in != syscalls.NoTable:
 		return causeCall
 	default:
@@ -393,13 +399,13 @@ func (a *activity) switched(prev int32, state byte, next, cpu, stack int32, t tr
 		if n := len(tl.list); tl.now() == causeRuns && t-tl.list[n-1].from >= a.takes() {
 			tl.since = t // it has made the call that it had to make before, if any
 		}
-		cause, proof := a.leaves(tl, state, t)
+		cause, proof := a.leaves(tl, state, stack, t)
 		a.set(tl, t, cause, proof)
 		tl.at(stack)
 		switch {
 		case state == 'X' || state == 'Z':
 			a.ends(tl)
-		case !inCall(cause):
+		case !a.inCall(cause):
 			a.leftOutside(tl, t)
 		}
 	}
@@ -425,8 +431,8 @@ func (a *activity) comes(tl *timeline, t tracefs.Time) {
 }
 
 // leaves returns what a thread does that goes off its CPU in a state, the letter of
-// sched_switch, and since when that is known.
-func (a *activity) leaves(tl *timeline, state byte, t tracefs.Time) (cause int32, proof tracefs.Time) {
+// sched_switch, with a stack, and since when that is known.
+func (a *activity) leaves(tl *timeline, state byte, stack int32, t tracefs.Time) (cause int32, proof tracefs.Time) {
 	switch state {
 	case 'R':
 		return causeRunnable, t
@@ -435,7 +441,7 @@ func (a *activity) leaves(tl *timeline, state byte, t tracefs.Time) (cause int32
 		case !tl.waits && tl.raw.named():
 			return a.blockedBy(blocker{call: tl.raw.nr, in: tl.raw.in}), min(tl.raw.at, t)
 		case !tl.waits:
-			return causeCall, t
+			return a.sleepsAt(causeCall, stack), t
 		case tl.on.proc == nil:
 			return causeFutex, min(tl.waitsAt, t)
 		}
@@ -447,7 +453,7 @@ func (a *activity) leaves(tl *timeline, state byte, t tracefs.Time) (cause int32
 		case !tl.waits && tl.raw.named():
 			return a.blockedBy(blocker{call: tl.raw.nr, in: tl.raw.in}), min(tl.raw.at, t)
 		}
-		return causeDisk, t
+		return a.sleepsAt(causeDisk, stack), t
 	case 'T', 't':
 		return causeStopped, t
 	}

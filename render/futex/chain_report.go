@@ -80,7 +80,7 @@ func (u *underway) chains(r *Report, l *Lock, s *spent, named func(int32, tracef
 
 // compareOn orders what threads were blocked on.
 func compareOn(x, y *BlockedOn) int {
-	return cmp.Or(cmp.Compare(x.What, y.What), cmp.Compare(x.Address, y.Address), cmp.Compare(x.Call, y.Call))
+	return cmp.Or(cmp.Compare(x.What, y.What), cmp.Compare(x.Address, y.Address), cmp.Compare(x.Call, y.Call), cmp.Compare(x.place, y.place))
 }
 
 func sortRoots(list []Root) {

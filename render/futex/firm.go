@@ -26,7 +26,12 @@ func (a *activity) takes() tracefs.Time {
 // inCall reports whether a thread that is blocked so has entered a system call before: it
 // is not on its way to taking a lock, or from releasing it. One that is in state D in a
 // call that the trace does not have may be at a page fault.
-func inCall(cause int32) bool { return cause == causeCall || cause >= causeFutex }
+func (a *activity) inCall(cause int32) bool {
+	if cause >= firstCause && a.blockers[cause-firstCause].at > 0 {
+		cause = a.blockers[cause-firstCause].cause
+	}
+	return cause == causeCall || cause >= causeFutex
+}
 
 // taken returns from when on a thread surely owns a lock, which it takes with some of the
 // first instructions that it runs after a time: where it did not run for long enough, as it
@@ -51,7 +56,7 @@ func (a *activity) taken(tid int32, from, to tracefs.Time) (at, proof tracefs.Ti
 		case m.cause == causeRuns:
 			left -= end - begin
 			ran = end
-		case inCall(m.cause):
+		case a.inCall(m.cause):
 			return min(ran, begin), proof
 		}
 	}
@@ -79,7 +84,7 @@ func (a *activity) kept(tid int32, from, to tracefs.Time) (at, proof tracefs.Tim
 		case m.cause == causeRuns:
 			left -= end - begin
 			ran = begin
-		case inCall(m.cause):
+		case a.inCall(m.cause):
 			return max(ran, end), proof
 		}
 	}

@@ -195,7 +195,7 @@ func (u *underway) holdsOf(out *Lock, byLock map[*lock]*Lock) *Holds {
 		r.Stacks = append(r.Stacks, one)
 	}
 	slices.SortFunc(r.Stacks, func(x, y *HoldStack) int {
-		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.Did, y.Did), cmp.Compare(x.On.Call, y.On.Call), cmp.Compare(x.On.Address, y.On.Address))
+		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.Did, y.Did), compareOn(&x.On, &y.On))
 	})
 	released := make(map[int32]*Tally)
 	for i := range s.released.list {

@@ -48,7 +48,13 @@ type BlockedOn struct {
 	Address uint64
 	// Call is the system call, if that is What.
 	Call string
-	Time tracefs.Time
+	// At is a stack of where the thread went to sleep, if What is BlockedElsewhere or
+	// BlockedIO and the trace has it; else nil. What differs in the innermost three frames
+	// is another place.
+	At *Stack
+	// place sorts places.
+	place int32
+	Time  tracefs.Time
 }
 
 // BlockedKind is what a thread is blocked on.
@@ -359,7 +365,7 @@ func (u *underway) splitOf(s *spent, whole tracefs.Time, byLock map[*lock]*Lock)
 // addBlocked adds a time to a list of what threads were blocked on.
 func addBlocked(list []BlockedOn, b BlockedOn) []BlockedOn {
 	i := slices.IndexFunc(list, func(x BlockedOn) bool {
-		return x.What == b.What && x.Lock == b.Lock && x.Address == b.Address && x.Call == b.Call
+		return x.What == b.What && x.Lock == b.Lock && x.Address == b.Address && x.Call == b.Call && x.At == b.At
 	})
 	if i < 0 {
 		return append(list, b)
@@ -370,7 +376,7 @@ func addBlocked(list []BlockedOn, b BlockedOn) []BlockedOn {
 
 func sortBlocked(list []BlockedOn) {
 	sorting.Func(list, func(x, y BlockedOn) int {
-		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.What, y.What), cmp.Compare(x.Address, y.Address), cmp.Compare(x.Call, y.Call))
+		return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.What, y.What), cmp.Compare(x.Address, y.Address), cmp.Compare(x.Call, y.Call), cmp.Compare(x.place, y.place))
 	})
 }
 
@@ -381,6 +387,11 @@ func (u *underway) blockedOn(cause int32, t tracefs.Time, names **syscalls.Numbe
 		return BlockedOn{What: what[cause], Time: t}
 	}
 	b := &u.rp.activity.blockers[cause-firstCause]
+	if b.at > 0 {
+		one := u.blockedOn(b.cause, t, names, byLock)
+		one.At, one.place = u.rp.stacks.Get(b.at-1), b.at
+		return one
+	}
 	if b.in != syscalls.NoTable {
 		if *names == nil {
 			*names = syscalls.NewNumbers()

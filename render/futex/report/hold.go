@@ -63,10 +63,7 @@ func (t holdText) off(s *futex.HoldStack, whole tracefs.Time) string {
 		line += " in " + t.blockedWhat(&s.On)
 	}
 	line += " " + phrase.Percent(s.Time, whole)
-	if s.Stack != nil {
-		line += " at " + phrase.Callers(s.Stack)
-	}
-	return line
+	return line + leftAt(&s.On, s.Stack)
 }
 
 // holds writes what is known of the holds of a lock.

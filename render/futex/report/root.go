@@ -26,10 +26,19 @@ func rootLine(t *text, r *futex.Root, whole tracefs.Time) string {
 	if r.Chained > 0 {
 		line += " (not the owner itself " + phrase.Percent(r.Chained, whole) + ")"
 	}
-	if r.Stack != nil {
-		line += " at " + phrase.Callers(r.Stack)
+	return line + leftAt(&r.On, r.Stack)
+}
+
+// leftAt says where in the code a thread left its CPU, "" if what it was blocked on says so.
+func leftAt(on *futex.BlockedOn, s *futex.Stack) string {
+	if s == nil {
+		return ""
 	}
-	return line
+	at := phrase.Callers(s)
+	if f, _, ok := phrase.Slept(on.At); ok && at == phrase.Frame(f) {
+		return ""
+	}
+	return " at " + at
 }
 
 // rootJSON is a thread that did not itself wait for a lock, and what it did.

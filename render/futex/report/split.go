@@ -1,13 +1,16 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"ustack/render/framejson"
 	"ustack/render/futex"
 	"ustack/render/phrase"
 	"ustack/tracefs"
+	"ustack/tracefs/sorting"
 )
 
 // mostBlocked is how many of the things that owners were blocked on stand in a line.
@@ -45,24 +48,50 @@ func (t *text) parts(s *futex.Split, ran string) string {
 // blockedOn lists what owners were blocked on, in parentheses.
 func (t *text) blockedOn(s *futex.Split, whole tracefs.Time) string {
 	var out []string
-	for i := range s.On[:min(len(s.On), mostBlocked)] {
-		on := &s.On[i]
-		what := t.blockedWhat(on)
-		if len(s.On) > 1 {
-			what += " " + phrase.Percent(on.Time, whole)
+	all := t.byWord(s.On)
+	for _, on := range all[:min(len(all), mostBlocked)] {
+		what := on.what
+		if len(all) > 1 {
+			what += " " + phrase.Percent(on.time, whole)
 		}
 		out = append(out, what)
 	}
-	if n := len(s.On) - len(out); n > 0 {
+	if n := len(all) - len(out); n > 0 {
 		out = append(out, fmt.Sprintf("%d more", n))
 	}
 	return " (" + strings.Join(out, ", ") + ")"
 }
 
+// blockedFor is what owners were blocked on, and for how long.
+type blockedFor struct {
+	what string
+	time tracefs.Time
+}
+
+// byWord adds up what has the same name, as several places of one function have, the
+// longest first.
+func (t *text) byWord(list []futex.BlockedOn) (out []blockedFor) {
+	for i := range list {
+		what := t.blockedWhat(&list[i])
+		k := slices.IndexFunc(out, func(b blockedFor) bool { return b.what == what })
+		if k < 0 {
+			k, out = len(out), append(out, blockedFor{what: what})
+		}
+		out[k].time += list[i].Time
+	}
+	sorting.StableFunc(out, func(x, y blockedFor) int { return cmp.Compare(y.time, x.time) })
+	return out
+}
+
 // blockedWhat names what an owner was blocked on.
 func (t *text) blockedWhat(on *futex.BlockedOn) string {
 	what := on.What.String()
+	_, place, ok := phrase.Slept(on.At)
 	switch {
+	case ok && on.What == futex.BlockedIO:
+		what += " in " + place
+	case ok:
+		what = place
 	case on.What == futex.BlockedCall:
 		what = on.Call
 	case on.Lock != nil && on.Lock.Contends() && on.Lock.Rank > 0:
@@ -95,6 +124,8 @@ type blockedOnJSON struct {
 	Kind    string       `json:"kind,omitempty"`
 	Call    string       `json:"call,omitempty"`
 	Time    tracefs.Time `json:"total_ns"`
+	// At is where a thread sleeps in a call that the trace does not have.
+	At *framejson.Frame `json:"at,omitempty"`
 }
 
 func splitOf(s *futex.Split, r *futex.Report) *splitJSON {
@@ -109,6 +140,9 @@ func onOf(list []futex.BlockedOn) []blockedOnJSON {
 	for i := range list {
 		on := &list[i]
 		one := blockedOnJSON{What: on.What.String(), Call: on.Call, Time: on.Time}
+		if f, _, ok := phrase.Slept(on.At); ok {
+			one.At = framejson.One(f)
+		}
 		if on.Address != 0 {
 			one.Address = framejson.Hex(on.Address)
 		}

@@ -1,0 +1,70 @@
+package futex
+
+import (
+	"ustack/filemap"
+	"ustack/render/stackset"
+)
+
+// places numbers where in the code threads went to sleep in calls that the trace does not
+// have. A place is the innermost frames of a stack: all calls that a C library makes by one
+// function are told apart by its callers.
+type places struct {
+	stacks *stackset.Set
+	of     []int32 // by stack: the first stack of its place, and 1; 0 if that is not known yet
+	first  map[sleepPlace]int32
+}
+
+// placeDepth is how many frames a place has.
+const placeDepth = 3
+
+// sleepPlace is where a thread went to sleep.
+type sleepPlace [placeDepth]placeFrame
+
+// placeFrame is a frame of a place: where in which file, or an address.
+type placeFrame struct {
+	file *filemap.File
+	at   uint64
+}
+
+// stack returns the stack that stands for all of the same place, noStack if there is none.
+func (p *places) stack(id int32) int32 {
+	if id < 0 {
+		return noStack
+	}
+	for int(id) >= len(p.of) {
+		p.of = append(p.of, 0)
+	}
+	if n := p.of[id]; n > 0 {
+		return n - 1
+	}
+	first := id
+	if key := sleepPlaceOf(p.stacks.Get(id)); p.first == nil {
+		p.first = map[sleepPlace]int32{key: id}
+	} else if known, ok := p.first[key]; ok {
+		first = known
+	} else {
+		p.first[key] = id
+	}
+	p.of[id] = first + 1
+	return first
+}
+
+func sleepPlaceOf(s *stackset.Stack) (key sleepPlace) {
+	for i := range s.Frames[:min(len(s.Frames), placeDepth)] {
+		f := &s.Frames[i]
+		if key[i] = (placeFrame{f.File, f.Offset}); f.File == nil {
+			key[i].at = f.Address
+		}
+	}
+	return key
+}
+
+// sleepsAt returns the number of a sleep in a call that the trace does not have, by where
+// the thread went off its CPU, which a stack shows; cause if no stack does.
+func (a *activity) sleepsAt(cause, stack int32) int32 {
+	at := a.places.stack(stack)
+	if at == noStack {
+		return cause
+	}
+	return a.blockedBy(blocker{at: at + 1, cause: cause})
+}
