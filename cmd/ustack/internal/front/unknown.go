@@ -28,8 +28,33 @@ func Unknown(args, commands []string, proc string) string {
 	if hint := nearest.Meant(args[0], commands); hint != "" {
 		return fmt.Sprintf("no command and no process %.80q%s; ustack help lists the commands", args[0], hint)
 	}
-	return fmt.Sprintf("no command and no process %.80q%s; ustack help lists the commands", args[0], run(args[0], proc))
+	more := run(args[0], proc)
+	if more == "" {
+		more = file(args[0])
+	}
+	return fmt.Sprintf("no command and no process %.80q%s; ustack help lists the commands", args[0], more)
 }
+
+// file returns what to type for a file: a program is started by its path, all else is read.
+// It is empty for other names.
+func file(name string) string {
+	if strings.Trim(name, plain) != "" {
+		return "" // a shell would take it for something else
+	}
+	info, err := os.Stat(name)
+	switch {
+	case err != nil || !info.Mode().IsRegular():
+		return ""
+	case info.Mode()&0o111 == 0:
+		return fmt.Sprintf(", but a file: ustack open %s", name)
+	case strings.Contains(name, "/"):
+		return fmt.Sprintf(", but a program: ustack -- %s", name)
+	}
+	return fmt.Sprintf(", but a program: ustack -- ./%s", name)
+}
+
+// plain are the characters of names that mean the same to a shell.
+const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-"
 
 // maxScripts is how many processes run lists.
 const maxScripts = 3

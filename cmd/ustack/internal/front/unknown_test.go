@@ -1,6 +1,7 @@
 package front
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -53,6 +54,33 @@ func TestUnknown(t *testing.T) {
 	} {
 		if got := Unknown(strings.Fields(line), []string{"futex", "replay"}, proc); got != want {
 			t.Errorf("%q:\n%s\nwant\n%s", line, got, want)
+		}
+	}
+}
+
+// TestUnknownFile: a file is no process, and the message says what to do with it.
+func TestUnknownFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, mode := range map[string]os.FileMode{"shopd": 0o700, "trace.zst": 0o600, "a b": 0o600, "dir/x": 0o700} {
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, nil, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]string{
+		"shopd":     ", but a program: ustack -- ./shopd",
+		"./shopd":   ", but a program: ustack -- ./shopd",
+		"dir/x":     ", but a program: ustack -- dir/x",
+		"trace.zst": ", but a file: ustack open trace.zst",
+		"a b":       "",
+		"dir":       "",
+		"gone":      "",
+	} {
+		want = fmt.Sprintf("no command and no process %q%s; ustack help lists the commands", name, want)
+		if got := Unknown([]string{name}, []string{"futex"}, t.TempDir()); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }
