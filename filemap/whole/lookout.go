@@ -23,6 +23,9 @@ type LookoutOptions struct {
 	Settle func(t tracefs.Time) error
 	// Same reports whether a number was that of one thread between two times, for sure.
 	Same func(tid int, from, to tracefs.Time) bool
+	// Sleeps has threads be looked at, too, that sleep in other calls after they have let
+	// others go on. All switches of threads have to be in the trace.
+	Sleeps bool
 }
 
 // LookoutCounts is what became of the waits that had no other stack than the kernel's and
@@ -35,6 +38,8 @@ type LookoutCounts struct {
 	Refused uint64 // whose thread was not proven to be in the call, or to be blocked
 	Failed  uint64 // whose stack cannot be read
 	Kept    uint64 // where it proves no more than the kernel's stack
+
+	Sleeps uint64 // in other calls, whose stack was unwound; they count in nothing else
 }
 
 // Lookout finds the stacks of waits in the memory of the threads, while they are blocked.
@@ -44,6 +49,7 @@ type LookoutCounts struct {
 // A stack belongs to a record if the thread is in a call with the same arguments at the
 // same place, and has no other record between that one and the reading: none is missing,
 // and all of before the reading have come. All entries into futex have to be in the trace.
+// A few sleeps in other calls are looked at, too: see LookoutOptions.
 //
 // Counts may be called by another goroutine than the rest.
 type Lookout struct {
@@ -58,15 +64,18 @@ type Lookout struct {
 	sys   syscalls.Event
 	task  sched.Event
 	after tracefs.Time // threads wait for so long when they are looked at
+	other sleeps
 
 	mu    sync.Mutex
 	count LookoutCounts
 }
 
-// wait is the entry into a call that can wait, whose exit has not come.
+// wait is the entry into a call that can wait, whose exit has not come, or the switch of a
+// thread that sleeps in another one.
 type wait struct {
 	tid, cpu int32
 	at       tracefs.Time
+	sleep    bool
 	call     syscalls.Futex
 	pc       uint64 // of the kernel's first frame
 	held     *Held
@@ -216,7 +225,7 @@ func (l *Lookout) look(h *Held) (last tracefs.Time) {
 // would be taken for it.
 func (l *Lookout) event(h *Held, r *tracefs.Record, t tracefs.Time) {
 	if w := l.open.of(r.TID); w != nil {
-		if w.record >= 0 && r.Body < r.End && sched.Parse(h.Batch.Text[r.Body:r.End], &l.task) && l.task.Kind <= sched.Wakeup {
+		if w.record >= 0 && !w.sleep && l.parse(h, r) && l.task.Kind <= sched.Wakeup {
 			return
 		}
 		l.open.take(w)
@@ -225,17 +234,33 @@ func (l *Lookout) event(h *Held, r *tracefs.Record, t tracefs.Time) {
 	e := h.Batch.Call(r)
 	if e == nil {
 		if e = &l.sys; !syscalls.Parse(h.Batch.Text[r.Body:r.End], e) {
+			if l.opt.Sleeps && l.parse(h, r) && l.task.Kind == sched.Switch {
+				l.sleeps(r, t)
+			}
 			return
 		}
 	}
-	if e.Exit || e.Call != syscalls.FutexOp || !e.Futex.Cmd.Waits() {
-		return
+	switch {
+	case e.Exit || e.Call != syscalls.FutexOp:
+	case e.Futex.Cmd.Waits():
+		l.begin(wait{tid: r.TID, cpu: r.CPU, at: t, call: e.Futex, record: -1})
+	case e.Futex.Cmd.Wakes():
+		l.other.wakes(r.TID, t)
 	}
+}
+
+// parse reads an event of the scheduler, and reports whether it is one.
+func (l *Lookout) parse(h *Held, r *tracefs.Record) bool {
+	return r.Body < r.End && sched.Parse(h.Batch.Text[r.Body:r.End], &l.task)
+}
+
+// begin begins a wait.
+func (l *Lookout) begin(as wait) {
 	w := new(wait)
 	if n := len(l.spare); n > 0 {
 		w, l.spare = l.spare[n-1], l.spare[:n-1]
 	}
-	*w = wait{tid: r.TID, cpu: r.CPU, at: t, call: e.Futex, record: -1}
+	*w = as
 	if other := l.open.put(w); other != nil {
 		l.lose(other)
 	}
@@ -280,16 +305,20 @@ func (l *Lookout) over(w *wait, t tracefs.Time) {
 		if w.record < 0 {
 			l.recycle(w)
 		} else if t-w.at >= longWait {
-			l.counted(func(c *LookoutCounts) { c.Waits++; c.Busy++ })
+			l.counted(w, func(c *LookoutCounts) { c.Waits++; c.Busy++ })
 		}
 		return
 	}
 	w.held.open--
 	w.ask.Cancel()
-	if s, done, err := w.ask.Result(); done && (err != nil || s.To <= t) {
+	s, done, err := w.ask.Result()
+	if w.sleep && !done {
+		l.other.left++ // it was not read
+	}
+	if done && (err != nil || s.To <= t) {
 		l.judge(w, s, err)
 	} else if t-w.at >= longWait {
-		l.counted(func(c *LookoutCounts) { c.Waits++; c.Missed++ })
+		l.counted(w, func(c *LookoutCounts) { c.Waits++; c.Missed++ })
 	}
 }
 
@@ -310,7 +339,7 @@ func (l *Lookout) lose(w *wait) {
 	}
 	w.held.open--
 	w.ask.Cancel()
-	l.counted(func(c *LookoutCounts) { c.Waits++; c.Missed++ })
+	l.counted(w, func(c *LookoutCounts) { c.Waits++; c.Missed++ })
 }
 
 // Known notes that all records of before a time have been put in.
@@ -333,7 +362,7 @@ func (l *Lookout) Known(until tracefs.Time) {
 // judge gives a wait the stack that was read of its thread in the same call, or counts why
 // there is none.
 func (l *Lookout) judge(w *wait, s *blocked.Stack, err error) {
-	l.counted(func(c *LookoutCounts) {
+	l.counted(w, func(c *LookoutCounts) {
 		c.Waits++
 		switch {
 		case err == nil:
@@ -345,7 +374,9 @@ func (l *Lookout) judge(w *wait, s *blocked.Stack, err error) {
 			c.Failed++
 		}
 	})
-	l.adapt(errors.Is(err, blocked.ErrBusy))
+	if !w.sleep {
+		l.adapt(errors.Is(err, blocked.ErrBusy))
+	}
 	if err != nil {
 		return
 	}
@@ -353,7 +384,7 @@ func (l *Lookout) judge(w *wait, s *blocked.Stack, err error) {
 	if short {
 		l.queue.Grow(len(s.Memory))
 	}
-	l.counted(func(c *LookoutCounts) {
+	l.counted(w, func(c *LookoutCounts) {
 		switch {
 		case errors.Is(err, errNotIt):
 			c.Refused++
@@ -364,14 +395,28 @@ func (l *Lookout) judge(w *wait, s *blocked.Stack, err error) {
 		}
 	})
 	if err == nil {
+		l.slept(w)
 		w.held.unwound = append(w.held.unwound, text.Unwound{Record: w.record, Frames: frames})
 	}
 }
 
-func (l *Lookout) counted(change func(*LookoutCounts)) {
+// counted counts what became of a wait.
+func (l *Lookout) counted(w *wait, change func(*LookoutCounts)) {
+	if w.sleep {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	change(&l.count)
+}
+
+// slept counts the stack of a sleep.
+func (l *Lookout) slept(w *wait) {
+	if w.sleep {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.count.Sleeps++
+	}
 }
 
 // Counts returns what became of the waits so far.

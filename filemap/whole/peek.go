@@ -24,6 +24,9 @@ var (
 
 // in reports whether a thread was in the call of a record when its stack was read.
 func (w *wait) in(s *blocked.Stack) bool {
+	if w.sleep {
+		return w.sleepsIn(s)
+	}
 	pc, _ := s.Regs.PC()
 	return s.ABI == perf.ABI64 && s.Call == unix.SYS_FUTEX && asked(s) == w.call && pc == w.pc && s.From > w.at
 }

@@ -47,7 +47,9 @@ func (f *fakeTrace) record(r tracefs.Record, call *syscalls.Event, addrs ...uint
 		b.Records = append(b.Records, tracefs.Record{Kind: tracefs.KindLost, CPU: r.CPU, TID: tracefs.NoTID})
 	}
 	b.Origins = append(b.Origins, tracefs.Origin{Time: f.t / 1000 * 1000, Exact: f.t})
-	r.Origin, r.Flags = uint32(len(b.Origins)), tracefs.NoText
+	if r.Origin = uint32(len(b.Origins)); r.Body == r.End {
+		r.Flags = tracefs.NoText
+	}
 	if call != nil {
 		*b.AddCall(&r) = *call
 	} else {

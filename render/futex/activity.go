@@ -478,6 +478,16 @@ func (a *activity) waking(tid int32, t tracefs.Time) {
 	}
 }
 
+// wanted reports whether it counts where a thread goes off its CPU: threads wait, or it owns
+// a lock that others can still begin to wait for.
+func (a *activity) wanted(tid int32) bool {
+	if a.open > 0 {
+		return true
+	}
+	tl := a.known(tid)
+	return tl != nil && tl.keep > 0
+}
+
 // at notes where a thread went off its CPU.
 func (tl *timeline) at(stack int32) { tl.list[len(tl.list)-1].stack = stack }
 

@@ -2,6 +2,7 @@ package live
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"ustack/filemap/blocked"
@@ -41,6 +42,7 @@ func (s *session) lookOut(opt *whole.Options) error {
 		Stage: u.stage, Read: blocked.NewReader(blocked.Options{Proc: s.opt.Proc}).Read,
 		Settle: func(t tracefs.Time) error { return s.follow.upTo(t + stampSlack) },
 		Same:   band.sameThread,
+		Sleeps: slices.Contains(s.events, instance.Event{System: "sched", Name: "sched_switch"}), // without a filter
 	})
 	return nil
 }
