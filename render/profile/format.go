@@ -25,17 +25,6 @@ type Format struct {
 	Write func(w io.Writer, p *Profile) error
 }
 
-// Formats returns all of them. A new one is a row here, and a file.
-func Formats() []Format {
-	return []Format{
-		{Name: "folded", Write: someFolded},
-		{Name: "pprof", Binary: true, Write: Pprof},
-		{Name: "speedscope", Write: Speedscope},
-		{Name: "html", Page: true, Write: HTML},
-		{Name: "perfetto", Binary: true, Timed: true},
-	}
-}
-
 // someFolded is Folded. The error is render.ErrEmpty if there is no line: an empty file would
 // pass for a result.
 func someFolded(w io.Writer, p *Profile) error {

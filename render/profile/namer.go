@@ -84,3 +84,12 @@ func StackOf(h *resolve.Pending, i int) resolve.Stack {
 	}
 	return s
 }
+
+// call returns where in the file a frame is: in the instruction that called, if
+// it is not the innermost one.
+func (f *Frame) call(ran bool) uint64 {
+	if ran || f.Inferred || f.Interrupted || f.Offset == 0 {
+		return f.Offset
+	}
+	return f.Offset - 1
+}

@@ -1,3 +1,5 @@
+//go:build !device
+
 package profile
 
 import (
@@ -73,15 +75,6 @@ type function struct{ name, file string }
 const spaceBits = 40
 
 const pageSize = 4096
-
-// call returns where in the file a frame is: in the instruction that called, if
-// it is not the innermost one.
-func (f *Frame) call(ran bool) uint64 {
-	if ran || f.Inferred || f.Interrupted || f.Offset == 0 {
-		return f.Offset
-	}
-	return f.Offset - 1
-}
 
 // mapped reports whether a frame can have an address.
 func (f *Frame) mapped() bool { return f.File != nil && f.Offset < 1<<spaceBits }

@@ -6,7 +6,6 @@
 package profile
 
 import (
-	"cmp"
 	"hash/maphash"
 	"slices"
 
@@ -121,9 +120,6 @@ type Profile struct {
 
 // Title is what pictures of it say that it shows.
 func (p *Profile) Title(text string) { p.name = text }
-
-// title returns that.
-func (p *Profile) title() string { return cmp.Or(p.name, p.unit.title()) }
 
 type sampleKey struct {
 	stack int32

@@ -1,7 +1,10 @@
+//go:build !device
+
 package profile
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -31,6 +34,9 @@ func Speedscope(w io.Writer, p *Profile) error {
 	s.out.WriteString("]}]}\n")
 	return s.out.Flush() // which has the first error of all of them
 }
+
+// title is what pictures of a profile say that it shows.
+func (p *Profile) title() string { return cmp.Or(p.name, p.unit.title()) }
 
 // title says what a picture shows.
 func (u Unit) title() string {

@@ -1,0 +1,14 @@
+//go:build !device
+
+package profile
+
+// Formats returns all of them. A new one is a row here, and a file.
+func Formats() []Format {
+	return []Format{
+		{Name: "folded", Write: someFolded},
+		{Name: "pprof", Binary: true, Write: Pprof},
+		{Name: "speedscope", Write: Speedscope},
+		{Name: "html", Page: true, Write: HTML},
+		{Name: "perfetto", Binary: true, Timed: true},
+	}
+}
