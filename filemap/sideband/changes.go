@@ -27,9 +27,10 @@ type move struct {
 	parts []taken
 	// space is the known memory of the process right after that: if it is the
 	// same when the call returns, nothing else that is known has changed.
-	// disturbed: another thread has taken something away.
-	space     *space.Space
-	disturbed bool
+	// disturbed: another thread has taken something away, or may have. met: it has put
+	// something to the old place or the new one.
+	space          *space.Space
+	disturbed, met bool
 }
 
 // calls are the system calls that change memory without a record of perf, and what
@@ -110,8 +111,8 @@ func (b *Band) traced(r *perf.Record) {
 		b.calls.begins(r, unmapping, procmap.Untagged(v[0]), v[1], v[1])
 	case mapOver:
 		b.calls.begins(r, mapOver, v[0], v[1], replaced(v[0], v[1], v[2]))
-	case unmapFailed:
-		b.calls.failed(r, unmapping)
+	case unmapReturned:
+		b.calls.unmapReturned(r, v[0])
 	case mapFailed:
 		b.calls.failed(r, mapOver)
 	case moving:
@@ -202,6 +203,7 @@ func (c *calls) moving(r *perf.Record, v []uint64) {
 	if m.from+m.size < m.from || m.from+m.to < m.from {
 		return // refused
 	}
+	c.othersFlights(r, func(*flight) { m.disturbed = true })
 	m.code = c.history.codeBetween(r.PID, m.from, m.sourceEnd(), r.Time)
 	m.parts = c.hadBetween(r, m.from, m.sourceEnd())
 	if m.size > 0 {
@@ -242,35 +244,19 @@ func (c *calls) restOfHuge(r *perf.Record, m *move) {
 	}
 }
 
-// overMoves makes a range unknown that a process maps where another of its
-// threads is moving something: either may come last.
-func (c *calls) overMoves(r *perf.Record) {
-	for _, m := range c.moves {
-		if !c.history.shares(m.pid, r.PID) {
-			continue
-		}
-		end := r.Addr + r.Len
-		if r.Addr < m.from+m.size && m.from < end || m.fixed && r.Addr < m.at+m.to && m.at < end {
-			c.unknown(r, r.Addr, r.Len)
-			return
-		}
-	}
-}
-
 // moved notes that mremap returns: the mappings of the old place are at the new
 // one, if nothing else has changed since the call.
 func (c *calls) moved(r *perf.Record, ret uint64) {
-	const highestError = 4095 // MAX_ERRNO
 	m, ok := c.moves[r.TID]
 	delete(c.moves, r.TID)
 	switch {
-	case ret > math.MaxUint64-highestError && ok:
+	case isError(ret) && ok:
 		c.untracked(r, m.parts)
 		if m.fixed {
 			c.unknown(r, m.at, m.to) // of several mappings the first can be there
 		}
 		return
-	case ret > math.MaxUint64-highestError:
+	case isError(ret):
 		return // of what is not known
 	}
 	c.aio.moved(c.sharers(r.PID), ret)
@@ -280,8 +266,11 @@ func (c *calls) moved(r *perf.Record, ret uint64) {
 	}
 	c.markMoved(r, m, ret)
 	quiet := !m.disturbed && m.pid == r.PID && m.space == c.history.Spaces.Space(r.PID)
-	c.unmapped(r, ret, m.to)
-	c.landed(r.PID, ret, ret+m.to)
+	if quiet || !m.met && len(m.parts) == 0 && len(c.history.codeBetween(r.PID, ret, ret+m.to, r.Time)) == 0 {
+		c.unmapped(r, ret, m.to)
+	} else {
+		c.unknown(r, ret, m.to) // another thread may have put something there
+	}
 	if size := procmap.Huge(m.from|m.at, m.to); m.fixed && size > m.to {
 		c.unknown(r, ret+m.to, size-m.to) // it has gone only if this was a huge page
 	}

@@ -155,6 +155,9 @@ func (b *Band) early(r *perf.Record) bool {
 	if r.Time >= b.calls.opened || r.Type == unix.PERF_RECORD_SAMPLE {
 		return false
 	}
+	if r.Type == unix.PERF_RECORD_MMAP || r.Type == unix.PERF_RECORD_MMAP2 {
+		b.calls.landed(r, r.Addr, r.Addr+r.Len)
+	}
 	if r.Type == unix.PERF_RECORD_FORK && !r.Thread() {
 		b.calls.born(r) // whether it shares memory may be reported after
 	}
@@ -189,6 +192,7 @@ func (b *Band) record(r *perf.Record) {
 		b.calls.succeeded(r)
 		b.calls.ringMapped(r)
 		b.calls.dataMapped(r)
+		b.calls.landed(r, r.Addr, r.Addr+r.Len)
 		return
 	case r.Type == unix.PERF_RECORD_MMAP2:
 		b.calls.succeeded(r)
@@ -206,7 +210,7 @@ func (b *Band) record(r *perf.Record) {
 			b.namings.mapsUnnamed(r, &m)
 			b.files.watch(r.PID, &m, file, r.Time)
 		}
-		b.calls.overMoves(r)
+		b.calls.overFlights(r, r.Addr, r.Addr+r.Len)
 		b.overUnseen(r)
 		b.calls.overRings(r)
 	case r.Exec():

@@ -12,7 +12,7 @@ import (
 )
 
 // Calls are recorded when they begin, and their ranges count as unmapped from then
-// on. They can fail: for mmap and munmap that is recorded, too. What is mapped there is
+// on. They can fail: for mmap and munmap that is recorded, too. What was mapped there is
 // unknown then, until it is seen again: an mmap or mremap that fails may have unmapped the
 // range, and the failure of a munmap may be of a later call, which a filter (seccomp(2))
 // refused: such a call has a return and no entry.
@@ -106,6 +106,23 @@ func replaced(addr, size, flags uint64) uint64 {
 func refused(addr, size uint64) bool {
 	const largest = 1 << 57 // of all address spaces
 	return size == 0 || size > largest || addr%uint64(os.Getpagesize()) != 0
+}
+
+// isError reports whether a system call returns an error.
+func isError(ret uint64) bool {
+	const highest = 4095 // MAX_ERRNO
+	return ret > math.MaxUint64-highest
+}
+
+// unmapReturned notes that munmap returns in a thread.
+func (c *calls) unmapReturned(r *perf.Record, ret uint64) {
+	if isError(ret) {
+		c.failed(r, unmapping)
+		return
+	}
+	if t := c.takings[r.TID]; t != nil && t.change == unmapping {
+		delete(c.takings, r.TID)
+	}
 }
 
 // failed notes that such a call of a thread has failed.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -22,10 +23,11 @@ const (
 
 type truthMemory [truthPages]string
 
-// call is an mremap that was entered, by one of the process's threads.
+// call is an mremap that was entered, or a munmap, by one of the process's threads.
 type call struct {
 	pid, tid       int
 	from, n, to    int
+	unmaps         bool
 	fixed, happens bool
 	done           bool
 }
@@ -107,9 +109,11 @@ func (w *truth) happen() {
 	from := w.rnd.IntN(truthPages)
 	to := min(truthPages, from+1+w.rnd.IntN(8))
 	addr, size := uint64(from)*page, uint64(to-from)*page
-	switch w.rnd.IntN(14) {
+	switch w.rnd.IntN(15) {
 	case 0, 1:
 		w.sample(unmapping, pid, pid, addr, size)
+		w.t += 10
+		w.sample(unmapReturned, pid, pid, 0)
 		clear(mem[from:to])
 	case 2: // data
 		w.sample(mapOver, pid, pid, addr, size, unix.MAP_FIXED)
@@ -134,7 +138,24 @@ func (w *truth) happen() {
 			w.ring.write(rawTask(unix.PERF_RECORD_EXIT, pid, 1, pid, 1, w.t, 0))
 			w.memory[k] = nil
 		}
+	case 14:
+		if w.rnd.IntN(2) == 0 {
+			w.enterUnmap(pid, from, to)
+		}
 	}
+}
+
+// enterUnmap calls munmap in a third thread of a process. It happens at some moment before
+// it returns.
+func (w *truth) enterUnmap(pid, from, to int) {
+	c := &call{pid: pid, tid: pid + 2000, from: from, n: to - from, unmaps: true}
+	for _, o := range w.calls {
+		if o.tid == c.tid {
+			return
+		}
+	}
+	w.sample(unmapping, pid, c.tid, uint64(from)*page, uint64(c.n)*page)
+	w.calls = append(w.calls, c)
 }
 
 // calling is the call that a process is in.
@@ -147,10 +168,15 @@ func (w *truth) calling(pid int) *call {
 	return nil
 }
 
+// moving reports whether a process is in mremap.
+func (w *truth) moving(pid int) bool {
+	return slices.ContainsFunc(w.calls, func(c *call) bool { return c.pid == pid && !c.unmaps })
+}
+
 // enter calls mremap in a second thread of a process. It happens at some moment
 // before it returns.
 func (w *truth) enter(pid, from, to int) {
-	if w.calling(pid) != nil {
+	if w.moving(pid) {
 		return
 	}
 	c := &call{pid: pid, tid: pid + 1000, from: from, n: to - from, fixed: w.rnd.IntN(2) == 0, to: w.rnd.IntN(truthPages - (to - from) + 1)}
@@ -169,16 +195,22 @@ func (w *truth) leave() {
 	}
 	i := w.rnd.IntN(len(w.calls))
 	c := w.calls[i]
-	if !c.happens {
+	switch {
+	case !c.happens && c.unmaps:
+		c.happens = true
+		clear(w.memory[c.pid-firstPID][c.from:][:c.n])
+		return
+	case !c.happens:
 		c.happens = true
 		w.move(c)
 		return
+	case c.unmaps:
+		w.sample(unmapReturned, c.pid, c.tid, 0)
+	case c.to < 0:
+		w.sample(moved, c.pid, c.tid, ^uint64(unix.EFAULT)+1)
+	default:
+		w.sample(moved, c.pid, c.tid, uint64(c.to)*page)
 	}
-	ret := uint64(c.to) * page
-	if c.to < 0 {
-		ret = ^uint64(unix.EFAULT) + 1
-	}
-	w.sample(moved, c.pid, c.tid, ret)
 	c.done = true
 	w.calls = append(w.calls[:i], w.calls[i+1:]...)
 }
@@ -232,7 +264,7 @@ func (w *truth) show() {
 }
 
 // TestHistories holds what is known by the records against what processes do:
-// mmap, munmap, mremap that takes its time, fork, vfork, exec, exit. Nothing that
+// mmap, munmap and mremap that take their time, fork, vfork, exec, exit. Nothing that
 // is sure may be wrong, and little may be unknown.
 func TestHistories(t *testing.T) {
 	capturetest.SkipShort(t)

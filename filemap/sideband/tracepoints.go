@@ -26,7 +26,7 @@ const (
 	forking                      // fork, clone without CLONE_VM, or clone3
 	naming                       // prctl with PR_SET_VMA_ANON_NAME, or PR_SET_MM
 	switching                    // a step of a CPU on its way on or off
-	unmapFailed                  // munmap returns with an error
+	unmapReturned                // munmap returns
 	mapFailed                    // mmap does
 	heapEnd                      // brk
 	ringBegin                    // io_setup
@@ -54,13 +54,14 @@ type tracepointSpec struct {
 }
 
 // tracepointSpecs are all known ones. System calls are reported when they are
-// entered: their range is unknown from then on. The return counts too, for
-// mremap, for the new place, and for the others if it is an error, see taking.
+// entered: their range is unknown from then on. The return counts too: for
+// mremap, for the new place, for munmap, as what others map until then may go with it, and
+// for mmap if it is an error, see taking.
 var tracepointSpecs = []tracepointSpec{
 	{change: unmapping, system: "syscalls", event: "sys_enter_munmap", many: true, fields: []string{"addr", "len"}, unseen: "munmap"},
 	{change: mapOver, system: "syscalls", event: "sys_enter_mmap", many: true, fields: []string{"addr", "len", "flags"},
 		filter: "flags & 0x10 && !(flags & 0x100000)", unseen: "mmap of data over code"},
-	{change: unmapFailed, system: "syscalls", event: "sys_exit_munmap", many: true, filter: "ret < 0"},
+	{change: unmapReturned, system: "syscalls", event: "sys_exit_munmap", many: true, fields: []string{"ret"}},
 	{change: mapFailed, system: "syscalls", event: "sys_exit_mmap", many: true, filter: "ret < 0"},
 	{change: moving, system: "syscalls", event: "sys_enter_mremap", many: true, fields: []string{"addr", "old_len", "new_len", "flags", "new_addr"}, unseen: "mremap"},
 	{change: moved, system: "syscalls", event: "sys_exit_mremap", many: true, fields: []string{"ret"}, unseen: "mremap"},
