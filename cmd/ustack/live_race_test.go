@@ -16,8 +16,8 @@ import (
 var races = flag.Int("races", 1000, "how often the program of TestLiveRace unmaps a page while it maps it")
 
 // TestLiveRace: code that a thread maps, or moves, to where another one is unmapping has no
-// file if it has gone, whichever record came first. After each round the process can be asked
-// only later: the code that is there may have no file.
+// file if it has gone, whichever record came first; nor has code that was unmapped when records
+// of that were lost. The process can be asked only later: code that is there may have no file.
 func TestLiveRace(t *testing.T) {
 	capturetest.NeedLong(t)
 	needLive(t)
@@ -27,7 +27,7 @@ func TestLiveRace(t *testing.T) {
 	if err := os.WriteFile(library, make([]byte, os.Getpagesize()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, way := range []string{"mmap", "mremap"} {
+	for _, way := range []string{"mmap", "mremap", "loss"} {
 		t.Run(way, func(t *testing.T) {
 			r := traceLive(t, []string{"--unwind=fp", "-e", "syscalls:sys_enter_futex/op == 129/"}, program, way, library, strconv.Itoa(*races))
 			if r.code != 0 {

@@ -47,6 +47,37 @@ func (g *Gaps) Around(t tracefs.Time) (missed, until tracefs.Time, doubtful bool
 	return 0, 0, false
 }
 
+// Lost is Around for gaps that began with a loss: not for one that has been there always,
+// as the kernel does not report some changes.
+func (g *Gaps) Lost(t tracefs.Time) (missed, until tracefs.Time, doubtful bool) {
+	if int64(t) >= g.over.Load() {
+		return 0, 0, false
+	}
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	for i := len(g.list) - 1; i >= 0 && t < g.list[i].to; i-- {
+		if c := &g.list[i]; t >= c.from {
+			return c.missed, c.to, c.from > 0
+		}
+	}
+	return 0, 0, false
+}
+
+// Missing reports whether records of the time between two times are lost.
+func (g *Gaps) Missing(from, to tracefs.Time) bool {
+	if int64(from) >= g.over.Load() {
+		return false
+	}
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	for i := len(g.list) - 1; i >= 0 && from < g.list[i].to; i-- {
+		if c := &g.list[i]; c.from > 0 && to >= c.from && from <= c.missed {
+			return true
+		}
+	}
+	return false
+}
+
 // Since reports whether anything was in doubt from a time on.
 func (g *Gaps) Since(t tracefs.Time) bool { return int64(t) < g.over.Load() }
 

@@ -23,6 +23,9 @@ func (j *Attributor) address(pid int, sp *space.Space, addr uint64, t tracefs.Ti
 		hit = j.recent.slot(pid, addr)
 		found = j.find(&j.looked, sp, addr, t)
 	}
+	if j.looked.found() && j.missedSince(j.looked.place, t) {
+		j.looked.known.Time = proof.Doubted
+	}
 	*o = j.attribution(&j.looked)
 	if found.exact() && !j.late {
 		*hit = entry{space: sp, addr: addr, stretch: found, attribution: *o, verdict: j.looked}

@@ -53,6 +53,11 @@ type Options struct {
 	// Unsure reports whether mappings can have gone or moved unseen by a time:
 	// the files of code are late then. nil if there is no such time.
 	Unsure func(tracefs.Time) bool
+	// Lost is Doubtful for changes that only tracepoints report (munmap, mremap), if
+	// records of them are lost. Missing reports whether such a record of the time between
+	// two times is. They are nil together.
+	Lost    func(tracefs.Time) (missed, until tracefs.Time, doubtful bool)
+	Missing func(from, to tracefs.Time) bool
 	// Unseen reports whether mappings can have gone or moved unseen (munmap,
 	// mremap) between two times. nil if they always can.
 	Unseen func(from, to tracefs.Time) bool
@@ -131,6 +136,7 @@ func (j *Attributor) Attribute(s *resolve.Query) {
 	}
 	stays := doubtful && j.stays(int(s.TID), pid, until)
 	d := doubt{is: doubtful, until: until, stays: stays}
+	ofAddress := j.lost(int(s.TID), pid, sp, s.Time, d)
 	loading := sp.Loading(s.Time-j.opt.Stamp.Before, s.Time+j.opt.Stamp.After+1)
 	identified, narrow := false, narrow(sp, s)
 	for k := range s.Frames {
@@ -145,8 +151,8 @@ func (j *Attributor) Attribute(s *resolve.Query) {
 				continue
 			case loading:
 				j.loading(f.Address(s.Text), o)
-			case doubtful:
-				j.doubted(sp, f.Address(s.Text), s.Time, d, o)
+			case ofAddress.is:
+				j.doubted(sp, f.Address(s.Text), s.Time, ofAddress, o)
 			default:
 				sp = j.address(pid, sp, f.Address(s.Text), s.Time, o)
 			}
@@ -184,14 +190,21 @@ func (j *Attributor) unread(pid int, s *resolve.Query, d doubt) {
 // doubtful reports whether what is known of a process at a time may be wrong, and
 // until when. A program that began when nothing was missed any more is known.
 func (j *Attributor) doubtful(sp *space.Space, t tracefs.Time) (until tracefs.Time, doubtful bool) {
-	if j.opt.Doubtful == nil {
-		return 0, false
+	_, until, doubtful = j.doubt(j.opt.Doubtful, sp, t)
+	return until, doubtful
+}
+
+// doubt is doubtful by one of the Options, nil for no doubt. Nothing is missed any more from
+// missed on.
+func (j *Attributor) doubt(by func(tracefs.Time) (missed, until tracefs.Time, doubtful bool), sp *space.Space, t tracefs.Time) (missed, until tracefs.Time, doubtful bool) {
+	if by == nil {
+		return 0, 0, false
 	}
-	missed, until, doubtful := j.opt.Doubtful(t)
+	missed, until, doubtful = by(t)
 	if !doubtful || until == space.Forever {
-		return until, doubtful
+		return missed, until, doubtful
 	}
-	return until, !j.knownSince(sp, t+j.opt.Stamp.After, missed)
+	return missed, until, !j.knownSince(sp, t+j.opt.Stamp.After, missed)
 }
 
 // maxForks bounds how many generations of parents are searched.

@@ -106,3 +106,58 @@ func TestAttributeDoubt(t *testing.T) {
 		}
 	}
 }
+
+// TestAttributeLost: nothing has a file of the time of which records of munmap and mremap are
+// missing, and until all is known again only what stays and was not mapped anew. What came to
+// light after a loss may not have been there before it.
+func TestAttributeLost(t *testing.T) {
+	spaces := space.New()
+	const page = 0x1000
+	stays, again, found := elf("/lib/stays", page, 2*page, 0), elf("/lib/again", 3*page, 4*page, 0), elf("/lib/found", 5*page, 6*page, 0)
+	spaces.Map(1, stays, 1000)
+	spaces.Map(1, again, 1000)
+	spaces.MapExact(1, again, 65_000)
+	spaces.Map(1, found, 76_000)
+	spaces.Exec(2, "new", 61_000)
+	spaces.MapExact(2, stays, 61_000)
+	spaces.Map(3, stays, 1000)
+	spaces.Exec(3, "new", 63_000)
+	spaces.MapExact(3, stays, 63_000)
+	threads := someThreads{before: map[int]int{1: 1, 2: 2, 3: 3}, after: map[int]int{1: 1, 2: 2, 3: 3}}
+	lost := func(at tracefs.Time) (missed, until tracefs.Time, doubtful bool) {
+		switch {
+		case at >= 90_000:
+			return 91_000, space.Forever, true
+		case at >= 50_000 && at < 75_000:
+			return 60_000, 75_000, true
+		}
+		return 0, 0, false
+	}
+	j := New(Options{Spaces: spaces, Threads: threads, Stamp: TextStamp(), Lost: lost,
+		Unsure:  func(at tracefs.Time) bool { _, _, unsure := lost(at); return unsure },
+		Missing: func(from, to tracefs.Time) bool { return from <= 60_000 && to >= 50_000 }})
+	for _, test := range []struct {
+		tid  int32
+		time tracefs.Time
+		addr uint64
+		want string
+	}{
+		{1, 49_000, page, "/lib/stays+0x0 verified"},
+		{1, 55_000, page, "lost"},
+		{1, 62_000, page, "/lib/stays+0x0 late"},
+		{1, 62_000, 3 * page, "lost"}, // it may have gone, and come again
+		{1, 67_000, 3 * page, "/lib/again+0x0 late"},
+		{1, 80_000, 3 * page, "/lib/again+0x0 verified"},
+		{1, 49_000, 5 * page, "lost"}, // it may have come in the loss
+		{1, 75_500, 5 * page, "/lib/found+0x0 late"},
+		{1, 95_000, page, "lost"},                // not known yet
+		{2, 62_000, page, "/lib/stays+0x0 late"}, // a program that began after the loss
+		{3, 62_000, page, "lost"},                // of another program than after
+	} {
+		s := stack(test.tid, test.time, test.addr)
+		j.Attribute(s)
+		if got := said(&s.Attributions[0]); got != test.want {
+			t.Errorf("thread %d at %d: %#x is %q, want %q", test.tid, test.time, test.addr, got, test.want)
+		}
+	}
+}

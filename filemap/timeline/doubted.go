@@ -8,26 +8,54 @@ import (
 	"ustack/tracefs"
 )
 
+// lost is the doubt about an address, if what d says is all but for lost records of munmap
+// and mremap.
+func (j *Attributor) lost(tid, pid int, sp *space.Space, t tracefs.Time, d doubt) doubt {
+	missed, until, lost := j.doubt(j.opt.Lost, sp, t)
+	if !lost {
+		return d
+	}
+	d.soft, d.missing = !d.is, t-j.opt.Stamp.Before < missed
+	d.is, d.until = true, max(d.until, until)
+	d.stays = j.stays(tid, pid, d.until)
+	return d
+}
+
+// missedSince reports whether a place came to light after a time only when records were lost:
+// it may not have been there yet.
+func (j *Attributor) missedSince(p space.Place, t tracefs.Time) bool {
+	from, since := t-j.opt.Stamp.Before, p.Mapping.Since
+	if !p.Late || since <= t {
+		return false
+	}
+	return j.opt.Gap != nil && j.opt.Gap(from, since) || j.opt.Missing != nil && j.opt.Missing(from, since)
+}
+
 // doubted is address for a time of doubt: what the address was in counts if that was the
-// same before and after, as no record says what was in between. A process that has
-// executed a program since was another one.
+// same before and after, and nothing was mapped there meanwhile, as no record says what was
+// in between. While a record of munmap or mremap may be missing, nothing counts: what they
+// take away can come back. A process that has executed a program since was another one.
 func (j *Attributor) doubted(sp *space.Space, addr uint64, t tracefs.Time, d doubt, o *resolve.Attribution) {
 	v := &j.looked
 	j.found = v
 	j.find(v, sp, addr, t)
 	after, ok := sp.Lookup(addr, d.until)
-	if !d.stays || !v.found() || v.place.Late || !ok || !same(v.place, after) || replaced(sp, t, d.until) {
+	if !d.stays || d.missing || !v.found() || v.place.Late || !ok || !same(v.place, after) ||
+		after.Mapping.Exact && after.Mapping.Since > t+j.opt.Stamp.After || d.replaced(sp, t) {
 		v.known.Time = proof.Doubted
 	}
 	*o = j.attribution(v)
 }
 
-// replaced reports whether a process has executed a program between two times. That
-// may have gone unseen; but the vDSO is at another place then, unless nothing is at a
-// random place.
-func replaced(sp *space.Space, t, until tracefs.Time) bool {
-	was, now := vdso(sp.At(t)), vdso(sp.At(until))
-	return sp.Began(until) > t || was != now || isFixed(was)
+// replaced reports whether a process has executed a program from a time to the end of the
+// doubt. That may have gone unseen; but the vDSO is at another place then, unless nothing is
+// at a random place.
+func (d doubt) replaced(sp *space.Space, t tracefs.Time) bool {
+	if d.soft || sp.Began(d.until) > t {
+		return sp.Began(d.until) > t
+	}
+	was, now := vdso(sp.At(t)), vdso(sp.At(d.until))
+	return was != now || isFixed(was)
 }
 
 // isFixed reports whether the vDSO is where it is in programs whose memory is at no random

@@ -126,6 +126,9 @@ type doubt struct {
 	is    bool
 	until tracefs.Time
 	stays bool // the thread is one of the process then
+	// soft: only changes that tracepoints report can be missing. missing: one of that
+	// very time can be.
+	soft, missing bool
 }
 
 // identifiers gives the frames with identifiers their files. First those whose raw

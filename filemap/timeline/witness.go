@@ -77,7 +77,7 @@ func (q *query) has(m *space.Mapping) bool {
 func (q *query) stays() bool {
 	for _, m := range q.fits.list {
 		after, ok := q.space.Lookup(m.Start, q.doubt.until)
-		if !q.doubt.stays || !ok || after.Mapping.File != m.File || after.Offset != m.Offset {
+		if !q.doubt.stays || !ok || after.Mapping.File != m.File || after.Offset != m.Offset || after.Mapping.Exact && after.Mapping.Since > max(q.t, m.Since) {
 			return false
 		}
 	}

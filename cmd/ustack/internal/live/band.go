@@ -57,7 +57,7 @@ func startBand(root *instance.Root, fl *following, saved *saver, opt *timeline.O
 	}
 	gaps, unsure := band.History.Gaps, band.History.Unsure
 	opt.Threads, opt.Doubtful, opt.Gap = band.History.Threads, gaps.Around, gaps.Between
-	opt.Unsure, opt.Unseen = unsure.Doubtful, unsure.Between
+	opt.Unsure, opt.Unseen, opt.Lost, opt.Missing = unsure.Doubtful, unsure.Between, unsure.Lost, unsure.Missing
 	opt.Stacks = band.History.Stacks
 	_, err = band.Refresh(fl.code)
 	b := &bandFollower{code: fl.code, idle: fl.idle, band: band, history: band.History}
@@ -206,7 +206,7 @@ func (b *bandFollower) report(say func(string, ...any)) {
 		say("CPUs came online %d times and went offline %d times: until that was followed, frames resolve only if the mapping existed before and after", b.came, b.left)
 	}
 	if b.unseen > 0 {
-		say("lost %d records of munmap, mmap and mremap: files of that time are late", b.unseen)
+		say("lost %d records of munmap, mmap and mremap: until all processes were read again, frames resolve only if the mapping existed before and after, and not where records are missing", b.unseen)
 	}
 }
 

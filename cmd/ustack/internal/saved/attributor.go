@@ -167,7 +167,7 @@ func (w *attributed) useHistory(h *sideband.History) {
 	w.saved = h
 	w.exact = timeline.New(timeline.Options{
 		Spaces: h.Spaces, Threads: h.Threads, Doubtful: h.Gaps.Around, Gap: h.Gaps.Between,
-		Stacks: h.Stacks, Unsure: w.unsure, Unseen: w.unseen, Foreign: w.foreign, Stamp: timeline.TextStamp(),
+		Stacks: h.Stacks, Unsure: w.unsure, Unseen: w.unseen, Lost: h.Unsure.Lost, Missing: h.Unsure.Missing, Foreign: w.foreign, Stamp: timeline.TextStamp(),
 	})
 }
 

@@ -1,7 +1,8 @@
 // race WAY LIBRARY ROUNDS: in each round one thread unmaps a page while another one puts the
 // code of a file there: maps it (mmap), or moves it there (mremap). When both are done, a call
 // of futex has a frame that returns to that page, and says with val3 whether the code is there
-// (1) or not (2).
+// (1) or not (2). With loss, a thread unmaps other memory in a loop instead, on the same CPU, so
+// that records of that are lost, and the code comes and goes meanwhile.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -60,6 +61,36 @@ static void *puts_code(void *unused)
 	return NULL;
 }
 
+static void *storms(void *unused)
+{
+	for (;;)
+		munmap(mmap(NULL, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), page);
+	return unused;
+}
+
+// amid_loss has the code come and go while records are lost.
+static int amid_loss(void)
+{
+	cpu_set_t first;
+	CPU_ZERO(&first);
+	CPU_SET(0, &first);
+	pthread_t thread;
+	if (sched_setaffinity(0, sizeof first, &first) != 0 || pthread_create(&thread, NULL, storms, NULL) != 0)
+		return 1;
+	for (int round = 0; round < rounds; round++) {
+		uintptr_t frame[2] = {0, (uintptr_t)at + 0x10};
+		code(at);
+		call(frame, 1);
+		sched_yield();
+		munmap(at, page);
+		for (int i = 0; i < 3; i++) {
+			call(frame, 2);
+			sched_yield();
+		}
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc != 4 || (fd = open(argv[2], O_RDONLY)) < 0)
@@ -67,6 +98,8 @@ int main(int argc, char **argv)
 	moves = strcmp(argv[1], "mremap") == 0;
 	rounds = atoi(argv[3]);
 	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0); // a huge page takes no while
+	if (strcmp(argv[1], "loss") == 0)
+		return amid_loss();
 	pthread_t thread;
 	if (pthread_create(&thread, NULL, puts_code, NULL) != 0)
 		return 1;
