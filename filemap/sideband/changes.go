@@ -14,7 +14,8 @@ import (
 
 // move is an mremap that has been called and has not returned.
 type move struct {
-	pid int
+	pid   int
+	began tracefs.Time
 	// from and size are the moved range, to is how large it will be, at where
 	// it goes, if fixed.
 	from, size, to, at uint64
@@ -82,10 +83,10 @@ func (c *calls) gone(pid int) {
 }
 
 // ended notes the end of a thread.
-func (c *calls) ended(tid int) {
-	delete(c.moves, tid)
-	delete(c.takings, tid)
-	delete(c.aio.setups, tid)
+func (c *calls) ended(r *perf.Record) {
+	c.unfinished(r)
+	delete(c.takings, r.TID)
+	delete(c.aio.setups, r.TID)
 }
 
 // maxMoves bounds the mremap calls under way that are tracked. More threads than
@@ -105,6 +106,9 @@ func (b *Band) traced(r *perf.Record) {
 	v, ok := tp.values(r.Raw, b.values[:])
 	if !ok {
 		return
+	}
+	if tp.spec.change != moved {
+		b.calls.unfinished(r)
 	}
 	switch tp.spec.change {
 	case unmapping:
@@ -199,7 +203,7 @@ func pages(size uint64) uint64 {
 // moving notes that a process calls mremap: addr, old_len, new_len, flags,
 // new_addr. Both the old place and the new one are unknown until it returns.
 func (c *calls) moving(r *perf.Record, v []uint64) {
-	m := &move{pid: r.PID, from: procmap.Untagged(v[0]), size: pages(v[1]), to: pages(v[2])}
+	m := &move{pid: r.PID, began: r.Time, from: procmap.Untagged(v[0]), size: pages(v[1]), to: pages(v[2])}
 	if m.from+m.size < m.from || m.from+m.to < m.from {
 		return // refused
 	}
@@ -247,6 +251,9 @@ func (c *calls) restOfHuge(r *perf.Record, m *move) {
 // moved notes that mremap returns: the mappings of the old place are at the new
 // one, if nothing else has changed since the call.
 func (c *calls) moved(r *perf.Record, ret uint64) {
+	if m := c.moves[r.TID]; m != nil && c.missing(m.began, r.Time) {
+		c.unfinished(r) // this may be another call's return
+	}
 	m, ok := c.moves[r.TID]
 	delete(c.moves, r.TID)
 	switch {
@@ -286,6 +293,32 @@ func (c *calls) moved(r *perf.Record, ret uint64) {
 	if m.keeps {
 		c.restored(r, m.code, m.from, m.from+m.size)
 	}
+}
+
+// unfinished forgets the mremap of a thread whose return was lost, or may have been: until
+// all is read again, it is unknown what is at the old place and, where that is known, at the
+// new one.
+func (c *calls) unfinished(r *perf.Record) {
+	m := c.moves[r.TID]
+	if m == nil {
+		return
+	}
+	delete(c.moves, r.TID)
+	h := c.history
+	if m.pid != r.PID || h.Spaces.Space(r.PID).Began(r.Time) > m.began || !h.Gaps.Doubtful(r.Time) && !h.Unsure.Doubtful(r.Time) {
+		return // it is another program, or was read since
+	}
+	if len(m.parts) > 0 || m.met {
+		c.unknown(r, m.from, max(m.size, m.to))
+	}
+	if m.fixed {
+		c.unknown(r, m.at, procmap.Huge(m.from|m.at, m.to))
+	}
+}
+
+// missing reports whether records of the time between two times are lost.
+func (c *calls) missing(from, to tracefs.Time) bool {
+	return c.history.Gaps.Missing(from, to) || c.history.Unsure.Missing(from, to)
 }
 
 // mappedAgain notes a mapping that was there before. It may have been long ago, and its file

@@ -243,7 +243,7 @@ func (b *Band) record(r *perf.Record) {
 		b.calls.inherited(r)
 		b.calls.heaps.forked(r.ParentPID, r.PID)
 	case r.Type == unix.PERF_RECORD_EXIT:
-		b.calls.ended(r.TID)
+		b.calls.ended(r)
 		if !h.exit(r.PID, r.TID, r.Time) {
 			return
 		}
