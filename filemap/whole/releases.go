@@ -21,6 +21,7 @@ type releases struct {
 	left      int // samples that may come until filled
 	filled    tracefs.Time
 	paused    bool
+	since     tracefs.Time // when it paused last
 	useful    useful
 	err       error
 	total     atomic.Uint64
@@ -90,7 +91,8 @@ func (r *releases) read(take func(*perf.StackSample)) {
 	r.total.Add(uint64(n))
 }
 
-// bound ends sampling while the samples are above the budget, or the trace is read late.
+// bound ends sampling while the samples are above the budget, or the trace is read late,
+// but for a part of them now and then.
 // waits: waits are not sampled, as there are too many, so neither are releases. read takes
 // the samples until now.
 func (r *releases) bound(now, late tracefs.Time, waits bool, read func()) {
@@ -101,14 +103,21 @@ func (r *releases) bound(now, late tracefs.Time, waits bool, read func()) {
 	switch few := late <= lateRelease; {
 	case !r.paused && (waits || r.left <= 0 || !few && r.left < r.most()/2):
 		r.err, r.paused = errors.Join(r.err, r.sampler.Pause()), true
+		r.since = now
 		r.pauses.Add(1)
-	case r.paused && !waits && few && r.left >= r.most()/4:
+	case r.paused && !waits && r.goesOn(now, few):
 		r.err, r.paused = errors.Join(r.err, r.sampler.Resume()), false
 	}
 	if r.growth.due() {
 		r.growth = r.growth.grown()
 		r.reopen(read)
 	}
+}
+
+// goesOn reports whether sampling that has paused goes on; few means that the trace is not
+// read late.
+func (r *releases) goesOn(now tracefs.Time, few bool) bool {
+	return r.left >= r.most()/4 && (few || now-r.since >= tasteEvery)
 }
 
 // most is how many samples may come at once.
@@ -178,7 +187,7 @@ func (s *Source) boundReleases(last tracefs.Time) {
 	if last > 0 {
 		late = now - last
 	}
-	s.wakes.bound(now, late, s.paused, func() { s.wakes.read(s.Sample) })
+	s.wakes.bound(now, late, s.pace.paused, func() { s.wakes.read(s.Sample) })
 }
 
 // released gives a release the stack of its sample.

@@ -71,3 +71,21 @@ func passes(t *testing.T, filter string, op int) bool {
 	}
 	return slices.Contains(strings.Split(strings.TrimSuffix(list, ")"), "||"), fmt.Sprintf("op==%d", op))
 }
+
+// TestReleasesLate: releases go on now and then while the trace is read late, if enough are
+// left of what a second allows.
+func TestReleasesLate(t *testing.T) {
+	for _, c := range []struct {
+		left  int
+		after tracefs.Time
+		few   bool
+		want  bool
+	}{
+		{250, 1, true, true}, {250, 1, false, false}, {250, tasteEvery, false, true}, {249, tasteEvery, false, false}, {249, 1, true, false},
+	} {
+		r := releases{perSecond: 4000, left: c.left, since: 5e9}
+		if got := r.goesOn(5e9+c.after, c.few); got != c.want {
+			t.Errorf("%+v: %t", c, got)
+		}
+	}
+}

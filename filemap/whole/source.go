@@ -88,9 +88,7 @@ type Source struct {
 	*Stage
 	opt     SourceOptions
 	sampler *perf.Sampler
-	sampled int // of window
-	window  tracefs.Time
-	paused  bool
+	pace    pace
 	err     error
 	rested  tracefs.Time
 	lost    atomic.Uint64
@@ -134,7 +132,7 @@ func (s *Source) open() error {
 	if err != nil {
 		return err
 	}
-	s.sampler, s.paused = sampler, false
+	s.sampler, s.pace.paused = sampler, false
 	s.bytes.Store(int64(s.growth.size))
 	return nil
 }
@@ -153,7 +151,7 @@ func (s *Source) Read() tracefs.Time {
 		s.Sample(p)
 	}, func(l perf.Loss) { s.lost.Add(l.Records) })
 	s.total.Add(uint64(n))
-	s.sampled += n
+	s.pace.sampled += n
 	return until
 }
 
@@ -218,24 +216,9 @@ func (s *Source) reopen() {
 	s.err = errors.Join(s.err, err)
 }
 
-// windows of a second in which samples are counted.
-const windows = 20
-
-// lateRead is how long after they were written records are read at most, with many
-// samples: a full buffer holds the records of some 50 ms of such a time.
-const lateRead = tracefs.Time(20e6)
-
-// tooMany reports whether a window had too many samples, or so many that the trace is
-// read late. perWindow are the most that it may have.
-func tooMany(sampled, perWindow int, late tracefs.Time) bool {
-	const many = 4 // of as many parts of perWindow, one
-	return sampled > perWindow || sampled > perWindow/many && late > lateRead
-}
-
 // bound pauses sampling while there are too many. last is when the last record that was
 // read was written, 0 if unknown.
 func (s *Source) bound(last tracefs.Time) {
-	const window = tracefs.Time(1e9 / windows)
 	if s.opt.PerSecond <= 0 || s.sampler == nil {
 		return
 	}
@@ -243,16 +226,12 @@ func (s *Source) bound(last tracefs.Time) {
 	if last > 0 {
 		late = now - last
 	}
-	switch {
-	case s.paused && late > lateRead: // until it has caught up
-		s.window = now
-	case now-s.window >= window:
-		s.window, s.sampled = now, 0
-		if s.paused {
-			s.err, s.paused = s.sampler.Resume(), false
-		}
-	case !s.paused && tooMany(s.sampled, s.opt.PerSecond/windows, late):
-		s.err, s.paused = s.sampler.Pause(), true
+	switch was := s.pace.paused; {
+	case s.pace.step(now, late, s.opt.PerSecond/windows) == was:
+	case was:
+		s.err = s.sampler.Resume()
+	default:
+		s.err = s.sampler.Pause()
 		s.pauses.Add(1)
 	}
 }

@@ -35,3 +35,46 @@ func TestLastTime(t *testing.T) {
 		t.Errorf("of no record: %d", got)
 	}
 }
+
+// paceOf has 400,000 calls of a second wait for so many seconds, and returns how many were
+// sampled in each. The records are read after a delay.
+func paceOf(seconds int, late func(now tracefs.Time) tracefs.Time) (sampled []int) {
+	const perSecond, every, step = 20000, tracefs.Time(5e6), 2000 // calls from one batch to the next
+	var p pace
+	for second := range seconds {
+		sum := 0
+		for i := range tracefs.Time(1e9) / every {
+			now := tracefs.Time(second+1)*1e9 + i*every
+			if !p.paused {
+				p.sampled, sum = p.sampled+step, sum+step
+			}
+			p.step(now, late(now), perSecond/windows)
+		}
+		sampled = append(sampled, sum)
+	}
+	return sampled
+}
+
+// TestPaceLate: while the trace is read late a part of the stacks is sampled all the same,
+// each second, and no more than a few batches.
+func TestPaceLate(t *testing.T) {
+	for second, n := range paceOf(20, func(tracefs.Time) tracefs.Time { return 3e9 }) {
+		if n == 0 || n > 20000 {
+			t.Errorf("second %d: %d samples", second, n)
+		}
+	}
+}
+
+// TestPaceCaughtUp: it goes on as before once the trace is read in time.
+func TestPaceCaughtUp(t *testing.T) {
+	inTime := paceOf(10, func(tracefs.Time) tracefs.Time { return 0 })
+	lateFirst := paceOf(10, func(now tracefs.Time) tracefs.Time {
+		if now < 5e9 {
+			return 3e9
+		}
+		return 0
+	})
+	if lateFirst[9] != inTime[9] || inTime[9] <= lateFirst[1] {
+		t.Errorf("%d samples of the last second, %d if the trace was never read late; %d of one read late", lateFirst[9], inTime[9], lateFirst[1])
+	}
+}
