@@ -48,6 +48,9 @@ type Wait struct {
 	Stack []Frame
 	Cut   bool
 	Err   int32
+	// Raw is the stack as the kernel wrote it: stacks with the same bytes are the same. It is nil
+	// if the wait is not of a kernel, and valid until the next wait is read.
+	Raw []byte
 }
 
 // maxFrames is FRAMES of futex.bpf.c.
@@ -96,7 +99,8 @@ func (w *Wait) decode(b []byte) error {
 		w.Err = size
 		return nil
 	}
-	return w.frames(stack[:size])
+	w.Raw = stack[:size]
+	return w.frames(w.Raw)
 }
 
 // frames decodes a stack (struct bpf_stack_build_id in include/uapi/linux/bpf.h), which ends

@@ -335,8 +335,8 @@ static __always_inline void traits(struct sum *s, __u32 op, __u32 val)
 		see(s, SEEN_NO_TIMEOUT);
 }
 
-// send sends a long wait.
-static __always_inline void send(void *ctx, struct begun *b, __u64 now, __u64 id, long ret, struct task_struct *task)
+// send sends a long wait. first: it is the first one at its futex.
+static __always_inline void send(void *ctx, struct begun *b, __u64 now, __u64 id, long ret, struct task_struct *task, int first)
 {
 	__u32 zero = 0;
 	struct record *r = bpf_map_lookup_elem(&room, &zero);
@@ -358,8 +358,10 @@ static __always_inline void send(void *ctx, struct begun *b, __u64 now, __u64 id
 	__u64 all = __builtin_offsetof(struct record, stack);
 	if (size > 0 && size <= (long)sizeof(r->stack))
 		all += size;
-	// The reader looks by itself from time to time: it is woken only if the buffer fills.
-	__u64 flags = bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > (1 << 18) ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+	// The reader looks by itself from time to time. It is woken only if the buffer fills, or if the
+	// futex may be that of a program that it does not know, which can have ended by then.
+	int wake = first || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > (1 << 18);
+	__u64 flags = wake ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
 	if (all > sizeof(*r) || bpf_ringbuf_output(&records, r, all, flags))
 		count(LOST_RECORD);
 }
@@ -402,8 +404,9 @@ static __always_inline void end(void *ctx, long ret, int restart)
 		__sync_fetch_and_add(&s->buckets[at], 1);
 	if (time < min_wait)
 		return;
+	int first = !s->longs;
 	__sync_fetch_and_add(&s->longs, 1);
-	send(ctx, &b, now, id, ret, task);
+	send(ctx, &b, now, id, ret, task, first);
 }
 
 // wake takes the return from a call that wakes up to n waiters.

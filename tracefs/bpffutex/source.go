@@ -42,6 +42,7 @@ type Source struct {
 	links    []link.Link
 	reader   *ringbuf.Reader
 	record   ringbuf.Record
+	wakeup   *wakeup
 }
 
 // Open loads the programs, which do nothing before Start. It needs CAP_BPF and CAP_PERFMON, or
@@ -67,6 +68,10 @@ func (s *Source) open(opt *Options) error {
 	}
 	if s.reader, err = ringbuf.NewReader(s.programs.Maps[programMapRecords]); err != nil {
 		return fmt.Errorf("opening the ring buffer of the BPF programs: %w", err)
+	}
+	s.reader.SetDeadline(time.Unix(0, 0)) // Next waits by itself: see wakeup
+	if s.wakeup, err = newWakeup(s.programs.Maps[programMapRecords].FD()); err != nil {
+		return fmt.Errorf("waiting for the ring buffer of the BPF programs: %w", err)
 	}
 	return nil
 }
@@ -153,16 +158,25 @@ func (s *Source) Remove(pid int) error {
 // Next reads the next wait into w. The error is io.EOF if there is none until a time, and what
 // there is has been read.
 func (s *Source) Next(w *Wait, until time.Time) error {
-	s.reader.SetDeadline(until)
-	err := s.reader.ReadInto(&s.record)
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return io.EOF
-	case err != nil:
-		return fmt.Errorf("reading the ring buffer of the BPF programs: %w", err)
+	for {
+		err := s.reader.ReadInto(&s.record)
+		if err == nil {
+			return w.decode(s.record.RawSample)
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return fmt.Errorf("reading the ring buffer of the BPF programs: %w", err)
+		}
+		if !time.Now().Before(until) {
+			return io.EOF
+		}
+		if err := s.wakeup.wait(until, s.pending); err != nil {
+			return fmt.Errorf("waiting for the ring buffer of the BPF programs: %w", err)
+		}
 	}
-	return w.decode(s.record.RawSample)
 }
+
+// pending reports whether there is something to read.
+func (s *Source) pending() bool { return s.reader.AvailableBytes() > 0 }
 
 // batch is how many sums are read by one system call. A bucket of the map that has more is an
 // error of the kernel: it has at least as many buckets as elements.
@@ -339,6 +353,9 @@ func (s *Source) Stop() error {
 // Close removes the programs and all that they have counted from the kernel.
 func (s *Source) Close() error {
 	err := s.Stop()
+	if s.wakeup != nil {
+		err = errors.Join(err, s.wakeup.close())
+	}
 	if s.reader != nil {
 		err = errors.Join(err, s.reader.Close())
 	}

@@ -29,6 +29,7 @@ type files struct {
 	processes map[int32]*program
 	unknown   map[filemap.BuildID]*filemap.Memory // that no file here has
 	work      resolve.Stack                       // that stack has returned
+	stacks    remembered
 }
 
 // readers read what processes have mapped.
@@ -41,6 +42,7 @@ type readers struct {
 type program struct {
 	memory, born uint64 // as the kernel has them; 0 if they are not known yet
 	read         time.Time
+	version      uint64 // of paths and code: another one once they have been read again
 	paths        map[filemap.BuildID]string
 	code         []procmap.Mapping // executable, of files
 }
@@ -64,7 +66,7 @@ const (
 )
 
 func newFiles(open func() (readers, error), find byid.Options) (*files, error) {
-	f := &files{open: open, finder: byid.New(find), unknown: make(map[filemap.BuildID]*filemap.Memory)}
+	f := &files{open: open, finder: byid.New(find), unknown: make(map[filemap.BuildID]*filemap.Memory), stacks: newRemembered()}
 	return f, f.renew()
 }
 
@@ -76,6 +78,7 @@ func (f *files) renew() error {
 		f.readers = fresh
 	}
 	f.processes, f.files, f.kept = make(map[int32]*program), filemap.NewFiles(), 0
+	f.stacks.clear()
 	return err
 }
 
@@ -91,7 +94,7 @@ func (f *files) program(of *bpffutex.Futex) *program {
 		// It may have executed another program since: what it has is read anew, and if it has
 		// ended, build IDs stay true, addresses do not.
 		f.kept -= len(p.code)
-		p.memory, p.born, p.code = of.Memory, of.Born, nil
+		p.memory, p.born, p.code, p.version = of.Memory, of.Born, nil, p.version+1
 		f.read(of.TGID, p)
 	}
 	if p != nil && p.memory == of.Memory && p.born == of.Born {
@@ -140,6 +143,7 @@ func (f *files) read(pid int32, p *program) {
 	}
 	f.kept += len(code) - len(p.code)
 	p.code = code
+	p.version++
 	for id, path := range paths {
 		p.paths[id] = path
 	}
@@ -167,6 +171,20 @@ func (f *files) stack(w *bpffutex.Wait) *resolve.Stack {
 	if len(w.Stack) == 0 {
 		return nil
 	}
+	p := f.program(&w.Futex)
+	if s := f.stacks.get(p, w); s != nil {
+		return s
+	}
+	version := p.version
+	s := f.attributed(w)
+	if p.version == version && f.lasts(p, w) { // else some frames are of what was known before
+		return f.stacks.put(p, w, s)
+	}
+	return s
+}
+
+// attributed finds the files of a wait's stack.
+func (f *files) attributed(w *bpffutex.Wait) *resolve.Stack {
 	s := &f.work
 	*s = resolve.Stack{Stock: w.Cut, Frames: s.Frames[:0], Attributions: s.Attributions[:0]}
 	at := &memory{files: f, wait: w}

@@ -78,6 +78,7 @@ type session struct {
 	end     time.Time     // of the duration, zero without one
 	stopped tracefs.Time  // when the programs were detached, 0 before
 	wait    bpffutex.Wait // that was read last
+	long    futex.LongWait
 }
 
 // clock is the time: wall time, and that of CLOCK_MONOTONIC.
@@ -86,8 +87,8 @@ type clock struct {
 	mono func() tracefs.Time
 }
 
-// How often the ring buffer is looked at: frames of processes that have ended can be without a
-// file, which matters more where few processes are looked at.
+// How often the ring buffer is looked at, if the kernel does not wake the reader: which it does for a
+// futex that may be of a program that is not known yet. The end of a command is waited for.
 const (
 	lookOften  = 50 * time.Millisecond
 	lookSeldom = 200 * time.Millisecond
@@ -274,7 +275,7 @@ func (s *session) say(format string, args ...any) {
 // run reads until the end, and writes the report.
 func (s *session) run() error {
 	pause := lookSeldom
-	if s.filtered() {
+	if s.child != nil {
 		pause = lookOften
 	}
 	for !s.over() {
@@ -353,11 +354,15 @@ func (s *session) childEnded(within time.Duration) bool {
 	}
 }
 
-// read takes the waits that come until a time.
+// read takes the waits that come until a time, or a little later: to read the clock for each took
+// a part of the time that shows.
 func (s *session) read(until time.Time) error {
+	const each = 64
 	for s.clock.now().Before(until) {
-		if err := s.next(until); err != nil {
-			return ignoring(err, io.EOF)
+		for range each {
+			if err := s.next(until); err != nil {
+				return ignoring(err, io.EOF)
+			}
 		}
 	}
 	return nil
@@ -387,7 +392,8 @@ func (s *session) next(until time.Time) error {
 	}
 	w := &s.wait
 	s.static.seen(&w.Futex, w.To)
-	return s.to.wait(&futex.LongWait{Futex: s.to.id(&w.Futex), From: w.From, To: w.To, TID: w.TID, Comm: w.Comm, Ret: int64(w.Result), Stack: s.files.stack(w)})
+	s.long = futex.LongWait{Futex: s.to.id(&w.Futex), From: w.From, To: w.To, TID: w.TID, Comm: w.Comm, Ret: int64(w.Result), Stack: s.files.stack(w)}
+	return s.to.wait(&s.long)
 }
 
 func futexID(f *bpffutex.Futex) futex.FutexID {
