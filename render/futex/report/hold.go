@@ -12,33 +12,42 @@ import (
 // holdText writes what is known of holds.
 type holdText struct{ *text }
 
-// held says in a line how long threads held a lock, "" if nothing is known of it.
+// held says in a line how long threads held a lock, "" if nothing is known of it. What may be
+// the longer part is first: a stall can be a single hold of which the length is not known,
+// and a screen cuts the line.
 func (t holdText) held(h *futex.Holds) string {
 	if h == nil || h.Exact == 0 && (h.Unbounded > 0 && h.Low == 0 || !t.r.Scheduled) {
 		return "" // bounds that say nothing are left out
 	}
-	var line string
-	if h.Exact > 0 {
-		line = fmt.Sprintf("%s in %s", t.time(h.Total), phrase.Plural64(h.Exact, "hold"))
-		if h.Exact > 1 {
-			line += fmt.Sprintf(", mean %s, p99 %s, max %s", t.time(h.Total/tracefs.Time(h.Exact)), t.time(h.P99), t.time(h.Max))
-		}
+	more := h.Count - h.Exact
+	switch {
+	case more == 0:
+		return t.exact(h, "hold")
+	case h.Exact == 0:
+		return t.bounds(h) + " in " + phrase.Plural64(more, "hold")
+	case h.Unbounded == 0 && h.High <= h.Total:
+		return fmt.Sprintf("%s; %s in %s", t.exact(h, "hold"), t.bounds(h), phrase.Plural64(more, "other"))
 	}
-	if more := h.Count - h.Exact; more > 0 && (h.Unbounded == 0 || h.Low > 0) {
-		if line != "" {
-			line += "; "
-		}
-		line += t.bounds(h) + " in " + phrase.Plural64(more, "hold")
-		if h.Exact > 0 {
-			line += " with bounds only"
-		}
+	return fmt.Sprintf("%s in %s; %s", t.bounds(h), phrase.Plural64(more, "hold"), t.exact(h, "other"))
+}
+
+// exact says how long the holds took of which the length is known, "" if there are none.
+func (t holdText) exact(h *futex.Holds, noun string) string {
+	switch h.Exact {
+	case 0:
+		return ""
+	case 1:
+		return t.time(h.Total) + " in " + phrase.Plural64(1, noun)
 	}
-	return line
+	return fmt.Sprintf("%s in %s, mean %s, p99 %s, max %s", t.time(h.Total), phrase.Plural64(h.Exact, noun),
+		t.time(h.Total/tracefs.Time(h.Exact)), t.time(h.P99), t.time(h.Max))
 }
 
 // bounds says how long the holds took together of which the length is not known.
 func (t holdText) bounds(h *futex.Holds) string {
 	switch {
+	case h.Unbounded > 0 && h.Low == 0:
+		return "an unknown time"
 	case h.Unbounded > 0:
 		return "at least " + t.time(h.Low)
 	case h.Low == 0:
