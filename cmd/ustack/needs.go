@@ -21,7 +21,7 @@ import (
 // --symbols does.
 func parseLooking(name, help string, args []string, stdout io.Writer) (*replayFlags, error) {
 	var f replayFlags
-	f.Quiet, f.symbols.On = true, true
+	f.symbols.On = true
 	fs := command.NewFlags(name)
 	fs.StringVar(&f.dialectName, "dialect", "auto", "`DIALECT` of the stacks, as for replay")
 	fs.StringVar(&f.Maps, "maps", "", "check file mapping events against the mappings in `DUMP`, as for replay")

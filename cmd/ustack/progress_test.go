@@ -2,6 +2,8 @@ package main
 
 import (
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -66,5 +68,37 @@ func TestProgressStdin(t *testing.T) {
 		if seen := screen.Rest(); strings.Count(seen, "from this terminal") != 1 {
 			t.Errorf("%v: %q", args, seen)
 		}
+	}
+}
+
+// TestProgressFetching: while a server has not answered, the terminal says what is fetched
+// from where, in every command that fetches, and the line is gone before the output comes.
+func TestProgressFetching(t *testing.T) {
+	trace := "../../testdata/captures/hash/pipe_default/trace.txt.zst"
+	for _, args := range [][]string{{"needs", "--debuginfod", trace}, {"explain", "--debuginfod", trace + ":60"}} {
+		seen := make(chan struct{})
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			<-seen
+			http.NotFound(w, r)
+		}))
+		t.Setenv("DEBUGINFOD_URLS", server.URL)
+		t.Setenv("DEBUGINFOD_CACHE_PATH", t.TempDir())
+		t.Setenv("DEBUGINFOD_TIMEOUT", "600")
+		t.Setenv("DEBUGINFOD_MAXTIME", "600")
+		person, tty := terminaltest.Open(t)
+		screen := terminaltest.Watch(t, person)
+		go func() {
+			defer tty.Close()
+			run(args, strings.NewReader(""), tty, tty)
+		}()
+		text := screen.Until(" from " + strings.TrimPrefix(server.URL, "http://"))
+		if !strings.Contains(text, "fetching the ") {
+			t.Errorf("%v: %q", args, text)
+		}
+		close(seen)
+		if rest := screen.Rest(); !strings.Contains(rest, "\n") || strings.Contains(rest[strings.LastIndex(rest, " \r")+1:], "fetching") {
+			t.Errorf("%v: %q", args, rest)
+		}
+		server.Close()
 	}
 }
