@@ -202,8 +202,18 @@ func (c *causes) sample(s *sampleRow) error {
 	return nil
 }
 
+// wanted has frames taken of the stacks of variants only: stores have others, of events.
+func (c *causes) wanted() {
+	for k := range c.variants {
+		c.frames[k.stack], c.frames[k.owner] = nil, nil
+	}
+}
+
 // frame adds a frame of a stack; they come from the innermost one on.
 func (c *causes) frame(f *frameRow) error {
+	if _, ok := c.frames[f.Stack]; !ok {
+		return nil
+	}
 	if f.Path == nil || len(c.frames[f.Stack]) > causeFrames || !(&filemap.File{Path: *f.Path}).Application() {
 		return nil
 	}
@@ -215,8 +225,12 @@ func (c *causes) frame(f *frameRow) error {
 		k.offset = *f.Offset
 	}
 	c.frames[f.Stack] = append(c.frames[f.Stack], k)
+	text := path.Base(*f.Path)
+	if f.Offset != nil {
+		text = fmt.Sprintf("%s+%#x", text, k.offset)
+	}
 	// Devices can have a file at different paths.
-	if text := fmt.Sprintf("%s+%#x", path.Base(*f.Path), max(k.offset, 0)); c.texts[k] == "" || text < c.texts[k] {
+	if c.texts[k] == "" || text < c.texts[k] {
 		c.texts[k] = text
 	}
 	return nil
@@ -235,6 +249,7 @@ func (c *causes) list() []*cause {
 // causes answers which causes cost most.
 func (a *answers) causes(parts []string) (columns []string, rows [][]any, err error) {
 	columns = []string{"total_ns", "waits", "devices", "variants", "kind", "lock", "waiter", "owner"}
+	a.gathered.wanted()
 	for _, part := range parts {
 		if err := eachRow(part, tableFrames, a.gathered.frame); err != nil {
 			return nil, nil, err

@@ -223,3 +223,22 @@ func TestCausesApart(t *testing.T) {
 		t.Errorf("short stacks: %d causes", n)
 	}
 }
+
+// TestCausesNoOffset: a frame whose place in its file is unknown is not said to be at its
+// beginning, and stacks without waits take no memory.
+func TestCausesNoOffset(t *testing.T) {
+	c := newCauses()
+	key, ns, file := uint64(1), int64(1), "/opt/app"
+	if err := c.sample(&sampleRow{Stack: &key, NS: &ns, Weight: 1, Device: "d"}); err != nil {
+		t.Fatal(err)
+	}
+	c.wanted()
+	for stack := range uint64(3) {
+		if err := c.frame(&frameRow{Stack: stack + 1, Path: &file}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if frames := c.frames[key]; len(frames) != 1 || c.texts[frames[0]] != "app" || len(c.texts) != 1 || len(c.frames) != 2 {
+		t.Errorf("frames %v, texts %v", c.frames, c.texts)
+	}
+}
