@@ -52,7 +52,7 @@ type pusher struct {
 	maxBytes int // of a batch
 
 	batch  *batch
-	sent   map[uint64]bool // stacks that the server has
+	sent   map[uint64]bool // stacks that the server has, some of them
 	pushed int
 	known  int
 	bad    []error
@@ -62,7 +62,8 @@ type pusher struct {
 // memory.
 const (
 	batchBytes = 24 << 20
-	askFiles   = 256 // reports of which the server is asked at once whether it has them
+	maxSent    = 1 << 20 // stacks that are remembered: watch does not end
+	askFiles   = 256     // reports of which the server is asked at once whether it has them
 )
 
 func newPusher(f *fleet.Push, messages io.Writer, getenv func(string) string, transport http.RoundTripper) (*pusher, error) {
@@ -198,11 +199,20 @@ func (p *pusher) flush(ctx context.Context) error {
 		return hint(err)
 	}
 	p.pushed += n
-	for _, stack := range p.batch.keys {
-		p.sent[stack] = true
-	}
+	p.remember(p.batch.keys)
 	p.batch.clear()
 	return nil
+}
+
+// remember remembers stacks that the server has. One that is forgotten is sent again, which
+// changes nothing there.
+func (p *pusher) remember(stacks []uint64) {
+	for _, stack := range stacks {
+		if len(p.sent) >= maxSent {
+			clear(p.sent)
+		}
+		p.sent[stack] = true
+	}
 }
 
 // batch is a list of whole reports.
