@@ -20,12 +20,12 @@ func OTLP(r *Report) ([]byte, error) {
 	all := pprofile.NewProfiles()
 	w := newWriter(all.Dictionary(), r)
 	resource := all.ResourceProfiles().AppendEmpty()
-	for key, value := range map[string]string{
-		"service.name": "ustack", "os.type": "linux", "os.description": r.OS, "os.version": r.Kernel, "host.arch": r.Arch,
-		"ustack.device": r.Device, "ustack.report": fmt.Sprintf("%016x", r.Key),
+	for _, a := range []attribute{
+		{key: "service.name", text: "ustack"}, {key: "os.type", text: "linux"}, {key: "os.description", text: r.OS}, {key: "os.version", text: r.Kernel},
+		{key: "host.arch", text: r.Arch}, {key: "ustack.device", text: r.Device}, {key: "ustack.report", text: fmt.Sprintf("%016x", r.Key)},
 	} {
-		if value != "" {
-			resource.Resource().Attributes().PutStr(key, value)
+		if a.text != "" {
+			resource.Resource().Attributes().PutStr(a.key, a.text)
 		}
 	}
 	scope := resource.ScopeProfiles().AppendEmpty()
