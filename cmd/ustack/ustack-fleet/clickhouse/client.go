@@ -34,7 +34,9 @@ type Client struct {
 const (
 	answerTime = 10 * time.Minute
 	maxAnswer  = 64 << 20 // bytes
-	maxError   = 4 << 10
+
+	// MaxError is how many bytes of an answer an error is made of.
+	MaxError = 4 << 10
 )
 
 // New returns a client. transport is nil for that of net/http.
@@ -74,7 +76,7 @@ func (c *Client) Insert(ctx context.Context, statement string, body []byte) erro
 	}
 	answer, err := c.post(ctx, parameters, "application/octet-stream", body)
 	if err == nil && len(answer) > 0 {
-		err = &Error{Text: plain(answer)}
+		err = NewError(&http.Response{}, answer, c.credentials)
 	}
 	return err
 }
@@ -152,6 +154,6 @@ func (c *Client) failed(err error) error { return Lost(c.url, err) }
 
 // refused returns the error of an answer with a status other than 200.
 func (c *Client) refused(answer *http.Response) error {
-	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxError)) // what there is
-	return NewError(answer.StatusCode, text, c.credentials.Password())
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, MaxError)) // what there is
+	return NewError(answer, text, c.credentials)
 }

@@ -43,6 +43,10 @@ func TestHostileServer(t *testing.T) {
 			w.WriteHeader(http.StatusBadRequest)
 			fmt.Fprintf(w, "\x1b[2J %s %s", r.Header.Get("X-ClickHouse-Key"), strings.Repeat("x", 1<<20))
 		},
+		"echo that is cut": func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprintf(w, "%s%s", strings.Repeat("x", MaxError-len(password)+1), r.Header.Get("X-ClickHouse-Key"))
+		},
 		"elsewhere": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, another.URL, http.StatusTemporaryRedirect)
 		},
@@ -70,7 +74,7 @@ func TestHostileServer(t *testing.T) {
 				t.Errorf("%s, %s: no error", name, kind)
 				continue
 			}
-			if text := err.Error(); strings.Contains(text, password) || strings.Contains(text, "private") || strings.ContainsRune(text, '\x1b') || len(text) > 2*maxError {
+			if text := err.Error(); strings.Contains(text, password[:len(password)-1]) || strings.Contains(text, "private") || strings.ContainsRune(text, '\x1b') || len(text) > 2*MaxError {
 				t.Errorf("%s, %s: %.200s", name, kind, text)
 			}
 		}
@@ -101,7 +105,7 @@ func TestRetry(t *testing.T) {
 				_, _ = io.WriteString(w, one.text)
 			}
 		})
-		c.Wait = Backoff{time.Millisecond, time.Millisecond, time.Minute}
+		c.Wait = Backoff{First: time.Millisecond, Most: time.Millisecond, Total: time.Minute}
 		err := c.Wait.Retry(context.Background(), nil, func() error { return c.Exec(context.Background(), "x") })
 		if one.again != (err == nil) || one.again != (asked == 2) {
 			t.Errorf("%d %s: asked %d times, %v", one.status, one.text, asked, err)
@@ -113,11 +117,11 @@ func TestRetry(t *testing.T) {
 	c := fake(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
 	tries := 0
 	never := func() error { tries++; return c.Exec(context.Background(), "x") }
-	if err := (Backoff{time.Hour, time.Hour, time.Minute}).Retry(context.Background(), nil, never); err == nil || !strings.Contains(err.Error(), "giving up") || tries != 1 {
+	if err := (Backoff{First: time.Hour, Most: time.Hour, Total: time.Minute}).Retry(context.Background(), nil, never); err == nil || !strings.Contains(err.Error(), "giving up") || tries != 1 {
 		t.Errorf("%d tries, %v", tries, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	if err := (Backoff{time.Hour, time.Hour, 3 * time.Hour}).Retry(ctx, func(error, time.Duration) { cancel() }, never); err == nil || ctx.Err() == nil {
+	if err := (Backoff{First: time.Hour, Most: time.Hour, Total: 3 * time.Hour}).Retry(ctx, func(error, time.Duration) { cancel() }, never); err == nil || ctx.Err() == nil {
 		t.Errorf("after an interrupt: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package clickhouse
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,7 +10,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
+
+	"ustack/cmd/ustack/internal/fleet"
 )
 
 // Error is what a server answered instead of rows.
@@ -17,6 +21,8 @@ type Error struct {
 	Status int    // of HTTP
 	Code   int    // of ClickHouse (its ErrorCodes.cpp), 0 if there is none
 	Text   string // printable
+	// After is how long the server wants to be left alone, 0 if it does not say.
+	After time.Duration
 }
 
 // Error implements error.
@@ -24,13 +30,45 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("the server refuses (status %d): %s", e.Status, e.Text)
 }
 
-// NewError returns the error of an answer with a status other than 200, without a secret that
-// may be in it.
-func NewError(status int, text []byte, secret string) *Error {
-	if secret != "" {
-		text = bytes.ReplaceAll(text, []byte(secret), []byte("..."))
+// NewError returns the error of an answer, with the beginning of its body, at most MaxError
+// bytes, without the password, which a server can repeat as it was sent: as it is, or with the
+// user in base64.
+func NewError(answer *http.Response, text []byte, c *fleet.Credentials) *Error {
+	text = without(text, c.Password())
+	text = without(text, base64.StdEncoding.EncodeToString([]byte(c.User()+":"+c.Password())))
+	return &Error{Status: answer.StatusCode, Code: codeOf(text), Text: plain(text), After: retryAfter(answer, time.Now())}
+}
+
+// without returns a text without a secret, of which the end may have been cut with the text.
+func without(text []byte, secret string) []byte {
+	if secret == "" {
+		return text
 	}
-	return &Error{Status: status, Code: codeOf(text), Text: plain(text)}
+	cut := len(text) >= MaxError
+	text = bytes.ReplaceAll(text, []byte(secret), []byte("..."))
+	for n := len(secret) - 1; cut && n > 0; n-- {
+		if rest, found := bytes.CutSuffix(text, []byte(secret[:n])); found {
+			return rest
+		}
+	}
+	return text
+}
+
+// retryAfter returns the time in the header Retry-After (RFC 9110, 10.2.3) of a server that is
+// too busy: in seconds, or as a date.
+func retryAfter(answer *http.Response, now time.Time) time.Duration {
+	if answer.StatusCode != http.StatusTooManyRequests && answer.StatusCode != http.StatusServiceUnavailable {
+		return 0
+	}
+	text := answer.Header.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return 0
+	}
+	return max(at.Sub(now), 0)
 }
 
 // Lost returns the error of a request to a server that has no whole answer: the same one may
@@ -122,8 +160,8 @@ const maxPrefix = 64
 
 // plain returns a text of a server as one printable line.
 func plain(text []byte) string {
-	if len(text) > maxError {
-		text = text[:maxError]
+	if len(text) > MaxError {
+		text = text[:MaxError]
 	}
 	s := strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

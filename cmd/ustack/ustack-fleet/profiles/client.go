@@ -31,7 +31,6 @@ type Client struct {
 const (
 	answerTime = 2 * time.Minute
 	maxAnswer  = 64 << 10
-	maxError   = 4 << 10
 )
 
 // New returns a client. transport is nil for that of net/http.
@@ -76,7 +75,7 @@ func (c *Client) Send(ctx context.Context, r *Report, again func(error, time.Dur
 		if err != nil || c.kind == fleet.KindPyroscope {
 			return err
 		}
-		return rejected(answer)
+		return rejected(answer, c.credentials)
 	})
 }
 
@@ -110,8 +109,8 @@ func (c *Client) post(ctx context.Context, path, kind string, body []byte) ([]by
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(answer.Body, maxError)) // what there is
-		return nil, clickhouse.NewError(answer.StatusCode, text, c.credentials.Password())
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, clickhouse.MaxError)) // what there is
+		return nil, clickhouse.NewError(answer, text, c.credentials)
 	}
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	if err != nil {
@@ -129,7 +128,7 @@ const (
 )
 
 // rejected returns an error if the answer of a server says that it did not take all profiles.
-func rejected(answer []byte) error {
+func rejected(answer []byte, c *fleet.Credentials) error {
 	var number uint64
 	var message []byte
 	each(answer, func(field protowire.Number, _ uint64, partial []byte) {
@@ -148,7 +147,7 @@ func rejected(answer []byte) error {
 	if number == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d profiles were rejected: %w", number, clickhouse.NewError(http.StatusOK, message, ""))
+	return fmt.Errorf("%d profiles were rejected: %w", number, clickhouse.NewError(&http.Response{StatusCode: http.StatusOK}, message, c))
 }
 
 // each calls do with the fields of a message that are numbers and texts.

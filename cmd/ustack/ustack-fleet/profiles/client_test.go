@@ -70,12 +70,12 @@ func TestSend(t *testing.T) {
 // TestSendRefused: what a server does not take is an error, and nothing is sent again; no error
 // has the password, or a control character of the server.
 func TestSendRefused(t *testing.T) {
-	partial := protowire.AppendString(protowire.AppendTag(nil, fieldMessage, protowire.BytesType), "too \x1bold")
+	partial := protowire.AppendString(protowire.AppendTag(nil, fieldMessage, protowire.BytesType), "too \x1bold, s3cret")
 	partial = protowire.AppendVarint(protowire.AppendTag(partial, fieldRejected, protowire.VarintType), 2)
 	for want, do := range map[string]http.HandlerFunc{
-		"status 400": func(w http.ResponseWriter, _ *http.Request) {
+		"status 400": func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusBadRequest)
-			_, _ = io.WriteString(w, "no s3cret \x1b[2J")
+			_, _ = io.WriteString(w, "no s3cret \x1b[2J "+r.Header.Get("Authorization"))
 		},
 		"status 307": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusTemporaryRedirect)
@@ -91,7 +91,7 @@ func TestSendRefused(t *testing.T) {
 		}))
 		err := client(t, fleet.KindOTLP, server).Send(context.Background(), specimen(), nil)
 		server.Close()
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "\x1b") || asked != 1 {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "dTpzM2NyZXQ") || strings.Contains(err.Error(), "\x1b") || asked != 1 {
 			t.Errorf("%s: %v, asked %d times", want, err, asked)
 		}
 	}
@@ -121,7 +121,7 @@ func TestRejectedHostile(t *testing.T) {
 		for i := range answer {
 			answer[i] = byte(random.Uint32() >> random.IntN(9))
 		}
-		if err := rejected(answer); err != nil && strings.ContainsAny(err.Error(), "\x1b\n") {
+		if err := rejected(answer, new(fleet.Credentials)); err != nil && strings.ContainsAny(err.Error(), "\x1b\n") {
 			t.Errorf("%q: %v", answer, err)
 		}
 	}
